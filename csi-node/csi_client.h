@@ -1,0 +1,162 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "mountd/base/result.h"
+#include "mountd/base/unique_fd.h"
+
+// CSI calls as the core sees them: plain values, no gRPC, no protobuf (those are
+// mountd-csi's alone). Names are those of the CSI specification 1.x.
+namespace mountd::csi {
+
+// gRPC status codes (the CSI error scheme), numbered as in the gRPC protocol.
+enum class RpcCode : int {
+  kOk = 0,
+  kCancelled = 1,
+  kUnknown = 2,
+  kInvalidArgument = 3,
+  kDeadlineExceeded = 4,
+  kNotFound = 5,
+  kAlreadyExists = 6,
+  kPermissionDenied = 7,
+  kResourceExhausted = 8,
+  kFailedPrecondition = 9,
+  kAborted = 10,
+  kOutOfRange = 11,
+  kUnimplemented = 12,
+  kInternal = 13,
+  kUnavailable = 14,
+  kDataLoss = 15,
+  kUnauthenticated = 16,
+};
+
+// A call that did not end with OK. `message` is the plugin's own text, bounded
+// to 1 KiB of valid UTF-8, untrusted.
+struct RpcError {
+  RpcCode code = RpcCode::kUnknown;
+  std::string message;
+
+  // Whether the plugin has surely not done, and will not do, what was asked
+  // (CSI spec, "Error Scheme"): if not, the volume's state is uncertain and the
+  // same call with the same arguments has to be made until the answer is final.
+  bool IsFinal() const;
+};
+
+// RpcError -> the API's error; `op` is the RPC's name, `object` the volume.
+Error ToError(const RpcError& error, std::string op, std::string object);
+
+template <typename T>
+using RpcResult = Result<T, RpcError>;
+
+enum class AccessMode : int {
+  kSingleNodeWriter = 1,
+  kSingleNodeReaderOnly = 2,
+  kMultiNodeReaderOnly = 3,
+  kMultiNodeSingleWriter = 4,
+  kMultiNodeMultiWriter = 5,
+  kSingleNodeSingleWriter = 6,
+  kSingleNodeMultiWriter = 7,
+};
+
+struct VolumeCapability {
+  bool block = false;  // block-device attachment; else a file system
+  AccessMode access_mode = AccessMode::kSingleNodeWriter;
+  std::string fs_type;
+  std::vector<std::string> mount_flags;  // never logged
+  std::string volume_mount_group;
+};
+
+struct PluginInfo {
+  std::string name;
+  std::string vendor_version;
+};
+
+// Numbers as in PluginCapability.Service.Type, ControllerServiceCapability.RPC
+// .Type and NodeServiceCapability.RPC.Type; unknown ones are kept.
+struct PluginCapabilities {
+  std::vector<int> services;
+  std::vector<int> controller_rpcs;
+  std::vector<int> node_rpcs;
+};
+
+struct NodeInfo {
+  std::string node_id;
+  std::int64_t max_volumes = 0;  // 0: the plugin sets no limit
+  std::map<std::string, std::string> topology;
+};
+
+struct StageRequest {
+  std::string volume_id;
+  std::map<std::string, std::string> publish_context;
+  std::string staging_target_path;  // as the plugin sees it
+  VolumeCapability capability;
+  std::map<std::string, std::string> volume_context;
+};
+
+struct PublishRequest {
+  std::string volume_id;
+  std::map<std::string, std::string> publish_context;
+  std::string staging_target_path;  // empty if the plugin stages nothing
+  std::string target_path;
+  VolumeCapability capability;
+  bool read_only = false;
+  std::map<std::string, std::string> volume_context;
+};
+
+using Clock = std::chrono::steady_clock;
+
+// Which connection of which plugin a call goes to. A channel is disposable: a
+// reconnect is a new generation, and an answer of an old one is never taken for
+// the new one's.
+struct ChannelRef {
+  std::string plugin;
+  std::uint64_t generation = 0;
+};
+
+// The RPC seam. Methods block until answered, the deadline, or the death of
+// mountd-csi or the channel (kUnavailable); they are called from workers, from
+// several at once. `secrets` is a sealed memfd with the secrets as a protobuf-
+// free encoding mountd never reads (csi-node/secrets.h); an invalid fd is none.
+class CsiClient {
+ public:
+  virtual ~CsiClient() = default;
+
+  // Hands a connected plugin socket to mountd-csi as the channel `ref`.
+  virtual RpcResult<void> Open(const ChannelRef& ref, UniqueFd socket) = 0;
+  virtual void Close(const ChannelRef& ref) = 0;
+
+  // True: ready. An absent `ready` field means ready (CSI spec).
+  virtual RpcResult<bool> Probe(const ChannelRef& ref,
+                                Clock::time_point deadline) = 0;
+  virtual RpcResult<PluginInfo> GetPluginInfo(const ChannelRef& ref,
+                                              Clock::time_point deadline) = 0;
+  // GetPluginCapabilities, and Node- and ControllerGetCapabilities where the
+  // plugin has these services.
+  virtual RpcResult<PluginCapabilities> GetCapabilities(
+      const ChannelRef& ref, Clock::time_point deadline) = 0;
+  virtual RpcResult<NodeInfo> NodeGetInfo(const ChannelRef& ref,
+                                          Clock::time_point deadline) = 0;
+
+  virtual RpcResult<void> NodeStageVolume(const ChannelRef& ref,
+                                          const StageRequest& request,
+                                          const UniqueFd& secrets,
+                                          Clock::time_point deadline) = 0;
+  virtual RpcResult<void> NodeUnstageVolume(
+      const ChannelRef& ref, const std::string& volume_id,
+      const std::string& staging_target_path, Clock::time_point deadline) = 0;
+  virtual RpcResult<void> NodePublishVolume(const ChannelRef& ref,
+                                            const PublishRequest& request,
+                                            const UniqueFd& secrets,
+                                            Clock::time_point deadline) = 0;
+  virtual RpcResult<void> NodeUnpublishVolume(const ChannelRef& ref,
+                                              const std::string& volume_id,
+                                              const std::string& target_path,
+                                              Clock::time_point deadline) = 0;
+};
+
+}  // namespace mountd::csi

@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#pragma once
+
+// Where things are. Fixed, not configurable: the executor's invariants are
+// about these places, and tests get them in a mount namespace of their own.
+//
+//   /run/mountd/                root 0755   nobody but root renames in it
+//     bus                       the peer-to-peer D-Bus socket
+//     exec.sock  csi.sock       0600 mountd: to the executors, to mountd-csi
+//     state/boot.db             0700 mountd: the records of this boot
+//     base/                     the base: tmpfs, a shared peer group of its own
+//       a/<allocation>/<task>/<name>              the bind mounts
+//       p/<plugin>/{csi.sock,staging/<key>,publish/<allocation>/<key>}
+//   /var/lib/mountd/state.db    0700 mountd: the records that outlive the boot
+//   /run/netns/<allocation>     the network namespaces
+namespace mountd::paths {
+
+inline constexpr char kRunDir[] = "/run/mountd";
+inline constexpr char kBusSocket[] = "/run/mountd/bus";
+inline constexpr char kExecSocket[] = "/run/mountd/exec.sock";
+inline constexpr char kCsiSocket[] = "/run/mountd/csi.sock";
+inline constexpr char kBootStore[] = "/run/mountd/state/boot.db";
+inline constexpr char kStateStore[] = "/var/lib/mountd/state.db";
+inline constexpr char kBase[] = "/run/mountd/base";
+inline constexpr char kAllocations[] = "a";
+inline constexpr char kPlugins[] = "p";
+inline constexpr char kStaging[] = "staging";
+inline constexpr char kPublish[] = "publish";
+inline constexpr char kCsiEndpoint[] = "csi.sock";
+inline constexpr char kNetnsDir[] = "/run/netns";
+inline constexpr char kConfig[] = "/etc/mountd/mountd.toml";
+
+}  // namespace mountd::paths

@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#pragma once
+
+#include <cstdlib>
+#include <utility>
+#include <variant>
+
+#include "mountd/base/error.h"
+
+// Result<T>: a value or an Error, shaped as std::expected so that it can become
+// an alias of it when every supported compiler has it (clang 14 does not).
+//
+//   Result<Lease> lease = ipam.Allocate(id);
+//   if (!lease) return lease.error();
+//   Use(lease->address);
+//
+// Or, to pass failures on:   MOUNTD_ASSIGN(Lease lease, ipam.Allocate(id));
+//                            MOUNTD_TRY(store.Put(lease));
+namespace mountd {
+
+template <typename E>
+class Unexpected {
+ public:
+  explicit Unexpected(E error) : error_(std::move(error)) {}
+  E&& take() { return std::move(error_); }
+
+ private:
+  E error_;
+};
+
+template <typename T, typename E = Error>
+class [[nodiscard]] Result {
+ public:
+  using value_type = T;
+  using error_type = E;
+
+  // Implicit from both sides, as std::expected with unexpected: a function
+  // returns either what it made or why it could not.
+  Result(T value) : state_(std::in_place_index<0>, std::move(value)) {}
+  Result(E error) : state_(std::in_place_index<1>, std::move(error)) {}
+  Result(Unexpected<E> error)
+      : state_(std::in_place_index<1>, error.take()) {}
+
+  bool has_value() const { return state_.index() == 0; }
+  explicit operator bool() const { return has_value(); }
+
+  // Taking the side that is not there is a bug in the caller and aborts.
+  T& value() & { return *Checked(std::get_if<0>(&state_)); }
+  const T& value() const& { return *Checked(std::get_if<0>(&state_)); }
+  T&& value() && { return std::move(*Checked(std::get_if<0>(&state_))); }
+  E& error() & { return *Checked(std::get_if<1>(&state_)); }
+  const E& error() const& { return *Checked(std::get_if<1>(&state_)); }
+  E&& error() && { return std::move(*Checked(std::get_if<1>(&state_))); }
+
+  T& operator*() & { return value(); }
+  const T& operator*() const& { return value(); }
+  T&& operator*() && { return std::move(*this).value(); }
+  T* operator->() { return &value(); }
+  const T* operator->() const { return &value(); }
+
+ private:
+  template <typename P>
+  static P* Checked(P* side) {
+    if (side == nullptr) {
+      std::abort();
+    }
+    return side;
+  }
+
+  std::variant<T, E> state_;
+};
+
+template <typename E>
+class [[nodiscard]] Result<void, E> {
+ public:
+  using value_type = void;
+  using error_type = E;
+
+  Result() = default;
+  Result(E error) : state_(std::in_place_index<1>, std::move(error)) {}
+  Result(Unexpected<E> error)
+      : state_(std::in_place_index<1>, error.take()) {}
+
+  bool has_value() const { return state_.index() == 0; }
+  explicit operator bool() const { return has_value(); }
+  void value() const {
+    if (!has_value()) {
+      std::abort();
+    }
+  }
+  E& error() & { return *Checked(std::get_if<1>(&state_)); }
+  const E& error() const& { return *Checked(std::get_if<1>(&state_)); }
+  E&& error() && { return std::move(*Checked(std::get_if<1>(&state_))); }
+
+ private:
+  template <typename P>
+  static P* Checked(P* side) {
+    if (side == nullptr) {
+      std::abort();
+    }
+    return side;
+  }
+
+  std::variant<std::monostate, E> state_;
+};
+
+inline Result<void> Ok() { return {}; }
+
+// A deliberate drop: the name at the call site says why it is right.
+template <typename T, typename E>
+void IgnoreBecauseBestEffort(const Result<T, E>& /*result*/) {}
+
+}  // namespace mountd
+
+#define MOUNTD_CONCAT_INNER(a, b) a##b
+#define MOUNTD_CONCAT(a, b) MOUNTD_CONCAT_INNER(a, b)
+
+// Returns the error of `expr` from the enclosing function, if it has one.
+#define MOUNTD_TRY(expr)                          \
+  do {                                            \
+    if (auto mountd_try = (expr); !mountd_try) {  \
+      return std::move(mountd_try).error();       \
+    }                                             \
+  } while (false)
+
+// `decl = value of expr`, or returns the error from the enclosing function.
+#define MOUNTD_ASSIGN(decl, expr) \
+  MOUNTD_ASSIGN_IMPL(MOUNTD_CONCAT(mountd_assign_, __LINE__), decl, expr)
+#define MOUNTD_ASSIGN_IMPL(tmp, decl, expr) \
+  auto tmp = (expr);                        \
+  if (!tmp) {                               \
+    return std::move(tmp).error();          \
+  }                                         \
+  decl = std::move(tmp).value()

@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "mountd/base/result.h"
+#include "mountd/exec/plan.h"
+#include "netns/address.h"
+
+namespace mountd {
+
+// [host_volume.<name>]: a directory of the host that may be bind-mounted by
+// name.
+struct HostVolumeConfig {
+  std::string path;  // absolute, normalised; opened without following links
+  bool read_only = false;
+  // Which modes may be asked for; private alone unless listed.
+  std::vector<exec::Propagation> propagation = {exec::Propagation::kPrivate};
+};
+
+// [network.<name>]: where addresses come from.
+struct NetworkConfig {
+  netns::Ipv4Range ipv4;  // prefix length 0: none
+  netns::Ipv6Range ipv6;
+  std::uint32_t mtu = 0;  // 0: the kernel's default
+};
+
+struct PortRange {
+  std::uint16_t first = 0;
+  std::uint16_t last = 0;
+};
+
+// [[rule]]: what one user or one group may do. A caller has the union of all
+// rules that match; nothing is allowed without one.
+struct RuleConfig {
+  std::vector<std::uint32_t> uids;
+  std::vector<std::uint32_t> gids;
+  std::vector<std::string> host_volumes;        // "name" or "name:ro"
+  std::vector<std::string> plugins;             // may publish volumes of
+  std::vector<std::string> register_plugins;    // may register
+  std::vector<std::string> networks;
+  std::vector<PortRange> host_ports;
+  bool bidirectional = false;
+  bool administer = false;  // sees and may undo every user's resources
+};
+
+struct LimitsConfig {
+  std::uint32_t peers_per_uid = 32;
+  std::uint32_t allocations_per_uid = 1000;
+  std::uint32_t mounts_per_allocation = 256;
+  std::uint32_t mount_executors = 4;
+};
+
+struct TimeoutsConfig {
+  std::chrono::milliseconds plan{10'000};        // one executor plan
+  std::chrono::milliseconds rpc{60'000};         // one CSI RPC
+  std::chrono::milliseconds patience{20'000};    // then a call is InProgress
+  std::chrono::milliseconds probe_starting{200}; // until a plugin is ready
+  std::chrono::milliseconds probe_ready{30'000};
+  std::chrono::milliseconds probe_timeout{5'000};
+};
+
+// mountd.toml, parsed and checked as a whole; immutable. Both mountd and the
+// executors read it, the executors only if it and its directory are root's.
+struct Config {
+  std::map<std::string, HostVolumeConfig> host_volumes;
+  std::map<std::string, NetworkConfig> networks;
+  std::vector<RuleConfig> rules;
+  LimitsConfig limits;
+  TimeoutsConfig timeouts;
+};
+
+// `origin` names the text in errors: "mountd.toml:12: host_volume.data.path:
+// must be absolute". Unknown keys are errors.
+Result<Config> ParseConfig(std::string_view text, std::string_view origin);
+
+// Reads and parses `path`. With `require_root_owned`, the file must belong to
+// root and be writable by nobody else, or PermissionDenied.
+Result<Config> LoadConfig(const std::string& path, bool require_root_owned);
+
+}  // namespace mountd

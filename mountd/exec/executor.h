@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#pragma once
+
+#include "mountd/base/result.h"
+#include "mountd/base/unique_fd.h"
+#include "mountd/exec/plan.h"
+
+namespace mountd::exec {
+
+// All that the unprivileged core can have done by the privileged side. One
+// method is one plan; each is idempotent, all or nothing, and answered within
+// the plan's deadline or with DeadlineExceeded (the outcome is then unknown and
+// must be asked for again). Unavailable: no executor could be reached, or it
+// died with the plan in hand; the outcome is unknown too.
+//
+// Implementations: ExecutorPool (over sockets, exec/executor_pool.h) and, in
+// tests, ScriptedExecutor. Methods block; they are called from workers, never
+// from the event loop, and may be called from several threads at once.
+class Executor {
+ public:
+  virtual ~Executor() = default;
+
+  virtual Result<HelloReply> Hello() = 0;
+
+  // The base: made if missing, checked if there. Answers its mount.
+  virtual Result<MountState> PrepareBase() = 0;
+  virtual Result<void> PrepareAllocation(const AllocationPlan& plan) = 0;
+  // Busy while a mount is left beneath it; gone already is success.
+  virtual Result<void> RemoveAllocation(const AllocationPlan& plan) = 0;
+  // AlreadyExists if another mount is at the target.
+  virtual Result<MountState> Attach(const AttachPlan& plan) = 0;
+  virtual Result<void> Detach(const DetachPlan& plan) = 0;
+  virtual Result<MountState> InspectTarget(const TargetPlan& plan) = 0;
+  virtual Result<void> ReleaseHostVolume(const HostVolumePlan& plan) = 0;
+
+  // The plugin's directory: a mount of its own, a shared peer group of its own.
+  virtual Result<MountState> PreparePlugin(const PluginPlan& plan) = 0;
+  // Busy while a mount is left beneath it.
+  virtual Result<void> RemovePlugin(const PluginPlan& plan) = 0;
+  // A connected stream socket to p/<plugin>/csi.sock, opened without following
+  // links. Unavailable while nobody listens.
+  struct PluginConnection {
+    UniqueFd socket;
+    PluginReply peer;
+  };
+  virtual Result<PluginConnection> ConnectPlugin(const PluginPlan& plan) = 0;
+  virtual Result<MountState> PrepareVolumeDir(const VolumeDirPlan& plan) = 0;
+  virtual Result<MountState> InspectVolumeDir(const VolumeDirPlan& plan) = 0;
+  // Busy while it is a mount point or not empty; gone already is success.
+  virtual Result<void> RemoveVolumeDir(const VolumeDirPlan& plan) = 0;
+
+  // The base ruleset, forwarding, /run/netns. Made if missing.
+  virtual Result<void> PrepareNetworks() = 0;
+  // AlreadyExists if a host port is mapped already.
+  virtual Result<NetworkState> CreateNetwork(const NetworkPlan& plan) = 0;
+  // Answers when ports, addresses' rules and the name are gone; the link may
+  // still be dying (InspectNetwork says when it is gone).
+  virtual Result<void> DeleteNetwork(const NetworkPlan& plan) = 0;
+  virtual Result<NetworkState> InspectNetwork(const NetworkPlan& plan) = 0;
+};
+
+}  // namespace mountd::exec

@@ -1,0 +1,246 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string_view>
+#include <type_traits>
+
+#include "mountd/base/names.h"
+
+// The plans: everything mountd can ask of an executor, as fixed plain structs of
+// ids, numbers and flags. One plan is one SOCK_SEQPACKET message (Request), its
+// answer another (Reply), with at most one fd beside it. Nothing here is text to
+// parse, a path, or an option string; a name is one path component of a known
+// alphabet. Both ends are of one build: another `version` is refused.
+//
+// The executor checks every field again (exec/invariants.h): what it may do is
+// decided there and in its root-owned config, not by who asks.
+namespace mountd::exec {
+
+inline constexpr std::uint32_t kProtocolVersion = 1;
+
+// A validated name (base/names.h), by value.
+struct WireName {
+  std::uint8_t size = 0;
+  std::array<char, kMaxNameBytes> bytes{};
+
+  std::string_view view() const {
+    return {bytes.data(), size <= bytes.size() ? size : 0U};
+  }
+};
+
+enum class PlanKind : std::uint32_t {
+  kHello = 1,
+  // Mounts.
+  kPrepareBase = 10,
+  kPrepareAllocation = 11,
+  kRemoveAllocation = 12,
+  kAttach = 13,
+  kDetach = 14,
+  kInspectTarget = 15,
+  kReleaseHostVolume = 16,
+  // CSI plugins' directories.
+  kPreparePlugin = 20,
+  kRemovePlugin = 21,
+  kConnectPlugin = 22,
+  kPrepareVolumeDir = 23,
+  kInspectVolumeDir = 24,
+  kRemoveVolumeDir = 25,
+  // Networks.
+  kPrepareNetworks = 30,
+  kCreateNetwork = 31,
+  kDeleteNetwork = 32,
+  kInspectNetwork = 33,
+};
+
+// ---- Mounts -----------------------------------------------------------------
+
+// How later mounts travel between a source and its target, as users name it:
+// "private" (rprivate), "host-to-task" (rslave), "bidirectional" (rshared).
+enum class Propagation : std::uint32_t {
+  kPrivate = 1,
+  kHostToTask = 2,
+  kBidirectional = 3,
+};
+
+// Attributes of a mount beyond nosuid and nodev, which every mount has.
+enum Attribute : std::uint32_t {
+  kReadOnly = 1U << 0U,
+  kNoExec = 1U << 1U,
+  kNoAtime = 1U << 2U,
+};
+inline constexpr std::uint32_t kAllAttributes = kReadOnly | kNoExec | kNoAtime;
+
+// base/a/<allocation>, 0710 root:<gid>: its owner's group may pass through it.
+struct AllocationPlan {
+  WireName allocation;
+  std::uint32_t gid = 0;
+};
+
+// base/a/<allocation>/<task>/<name>.
+struct TargetPlan {
+  WireName allocation;
+  WireName task;
+  WireName name;
+};
+
+enum class SourceKind : std::uint32_t {
+  kHostVolume = 1,       // `host_volume`, as declared in the root-owned config
+  kPublishedVolume = 2,  // what plugin published for (allocation, volume)
+};
+
+struct SourcePlan {
+  SourceKind kind = SourceKind::kHostVolume;
+  WireName host_volume;
+  WireName plugin;
+  std::array<char, VolumeKey::kHexDigits> volume{};
+};
+
+struct AttachPlan {
+  TargetPlan target;
+  SourcePlan source;
+  Propagation propagation = Propagation::kPrivate;
+  std::uint32_t attributes = 0;
+};
+
+// Detaches the mount at `target` only if it is still `mount_id`. Done already
+// (no mount there) is success; another mount there is FailedPrecondition.
+struct DetachPlan {
+  TargetPlan target;
+  std::uint64_t mount_id = 0;
+};
+
+// Takes away the anchor that Attach put on a host volume's directory, if it is
+// still `anchor_id`; Busy while anything uses it.
+struct HostVolumePlan {
+  WireName host_volume;
+  std::uint64_t anchor_id = 0;
+};
+
+// ---- Plugins ----------------------------------------------------------------
+
+struct PluginPlan {
+  WireName plugin;
+};
+
+enum class VolumeArea : std::uint32_t {
+  kStaging = 1,  // p/<plugin>/staging/<volume>: made here, before NodeStage
+  kPublish = 2,  // p/<plugin>/publish/<allocation>/<volume>: the parent is made
+                 // here, the last part by the plugin (CSI NodePublishVolume)
+};
+
+struct VolumeDirPlan {
+  WireName plugin;
+  VolumeArea area = VolumeArea::kStaging;
+  WireName allocation;  // kPublish only
+  std::array<char, VolumeKey::kHexDigits> volume{};
+};
+
+// ---- Networks ---------------------------------------------------------------
+
+inline constexpr std::size_t kMaxPorts = 128;
+
+enum Protocol : std::uint8_t { kTcp = 1, kUdp = 2 };
+
+struct PortMap {
+  std::uint16_t host_port = 0;       // host byte order
+  std::uint16_t container_port = 0;  // host byte order
+  std::uint8_t protocols = 0;        // Protocol bits
+  std::uint8_t reserved = 0;
+};
+
+// One routed veth in the allocation's own namespace /run/netns/<allocation>. The
+// host end's name, the MAC and the gateway are derived (netns/addressing.h).
+// Addresses are in network byte order; all zero means none of that family. They
+// must lie in the range the root-owned config declares for `network`.
+struct NetworkPlan {
+  WireName allocation;
+  WireName network;  // the config's [network.<name>]
+  std::array<std::uint8_t, 4> ipv4{};
+  std::array<std::uint8_t, 16> ipv6{};
+  std::uint32_t port_count = 0;
+  std::array<PortMap, kMaxPorts> ports{};
+  // Delete only: the namespace must still be this one to be unpinned; 0 if it
+  // was never recorded (a create that was cut off), then any at the name is.
+  std::uint64_t netns_inode = 0;
+};
+
+// ---- Messages ---------------------------------------------------------------
+
+union PlanBody {
+  AllocationPlan allocation;
+  TargetPlan target;
+  AttachPlan attach;
+  DetachPlan detach;
+  HostVolumePlan host_volume;
+  PluginPlan plugin;
+  VolumeDirPlan volume_dir;
+  NetworkPlan network;
+  PlanBody() : allocation{} {}
+};
+
+struct Request {
+  std::uint32_t version = kProtocolVersion;
+  PlanKind kind = PlanKind::kHello;
+  PlanBody body;
+};
+
+struct HelloReply {
+  std::uint32_t pid = 0;
+  std::uint64_t effective_capabilities = 0;  // capabilities(7) bits
+  std::uint64_t mount_namespace = 0;         // inode of /proc/self/ns/mnt
+  std::uint32_t has_unique_mount_ids = 0;    // Linux 6.8
+  std::uint32_t has_mount_beneath = 0;       // Linux 6.5
+};
+
+// What the kernel says of one mount, read back after the fact. Propagation is
+// what it is, not what was asked.
+struct MountState {
+  std::uint64_t mount_id = 0;    // unique id (statx(2) MNT_ID_UNIQUE, 6.8);
+                                 // below 6.8 the reusable one; 0: no mount here
+  std::uint64_t peer_group = 0;  // 0: not shared
+  std::uint64_t master = 0;      // 0: not a slave
+  std::uint64_t source_peer_group = 0;  // Attach only: the source's group
+  std::uint64_t anchor_id = 0;   // Attach of a host volume only: the mount put
+                                 // on its directory, 0 if it was one already
+  std::uint32_t exists = 0;      // a directory or file is there, mounted or not
+  std::uint32_t is_directory = 0;
+};
+
+struct PluginReply {
+  std::uint64_t socket_inode = 0;
+  std::uint32_t peer_pid = 0;
+  std::uint32_t peer_uid = 0;
+};
+
+struct NetworkState {
+  std::uint64_t netns_inode = 0;  // 0: no namespace pinned at the name
+  std::uint32_t host_ifindex = 0; // 0: no host end of that name
+  std::uint32_t elements_present = 0;  // all of its nf_tables elements are
+};
+
+union ReplyBody {
+  HelloReply hello;
+  MountState mount;
+  PluginReply plugin;
+  NetworkState network;
+  ReplyBody() : hello{} {}
+};
+
+// `code` 0 is success; otherwise a mountd::Code with the failed operation, the
+// object it concerned and the errno. Texts are NUL-terminated.
+struct Reply {
+  std::uint32_t version = kProtocolVersion;
+  std::uint32_t code = 0;
+  std::int32_t sys_errno = 0;
+  std::array<char, 32> op{};
+  std::array<char, 192> object{};
+  std::array<char, 192> detail{};
+  ReplyBody body;
+};
+
+static_assert(std::is_trivially_copyable_v<Request>);
+static_assert(std::is_trivially_copyable_v<Reply>);
+
+}  // namespace mountd::exec
