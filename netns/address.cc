@@ -1,0 +1,141 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#include "netns/address.h"
+
+#include <arpa/inet.h>
+
+#include <algorithm>
+#include <charconv>
+#include <cstdio>
+#include <span>
+
+namespace mountd::netns {
+namespace {
+
+// Whether the first `prefix` bits of both are equal.
+bool SamePrefix(std::span<const std::uint8_t> a,
+                std::span<const std::uint8_t> b, std::uint8_t prefix) {
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    const std::size_t bits_before = i * 8;
+    if (bits_before >= prefix) {
+      return true;
+    }
+    const std::size_t bits = std::min<std::size_t>(8, prefix - bits_before);
+    const auto mask = static_cast<std::uint8_t>(0xFFU << (8 - bits));
+    if (((a[i] ^ b[i]) & mask) != 0) {
+      return false;
+    }
+  }
+  return true;
+}
+
+bool HostBitsAreZero(std::span<const std::uint8_t> base, std::uint8_t prefix) {
+  for (std::size_t bit = prefix; bit < base.size() * 8; ++bit) {
+    if ((base[bit / 8] & (0x80U >> (bit % 8))) != 0) {
+      return false;
+    }
+  }
+  return true;
+}
+
+Error BadRange(std::string_view text, std::string_view why) {
+  return MakeError(Code::kInvalidArgument, "parse", std::string(text),
+                   std::string(why));
+}
+
+template <typename Range, typename Address>
+Result<Range> ParseRange(std::string_view text, int family, int min_prefix,
+                         int max_prefix) {
+  const std::size_t slash = text.find('/');
+  if (slash == std::string_view::npos) {
+    return BadRange(text, "must be ADDRESS/PREFIX");
+  }
+  Address base{};
+  if (inet_pton(family, std::string(text.substr(0, slash)).c_str(),
+                base.data()) != 1) {
+    return BadRange(text, "not an address of this family");
+  }
+  const std::string_view digits = text.substr(slash + 1);
+  int prefix = 0;
+  const auto [end, status] =
+      std::from_chars(digits.data(), digits.data() + digits.size(), prefix);
+  if (status != std::errc() || end != digits.data() + digits.size() ||
+      prefix < min_prefix || prefix > max_prefix) {
+    return BadRange(text, "prefix must be " + std::to_string(min_prefix) +
+                              " to " + std::to_string(max_prefix));
+  }
+  Range range;
+  range.base = base;
+  range.prefix = static_cast<std::uint8_t>(prefix);
+  if (!HostBitsAreZero(base, range.prefix)) {
+    return BadRange(text, "has host bits set");
+  }
+  return range;
+}
+
+template <typename Address>
+std::string Print(int family, const Address& address) {
+  std::array<char, INET6_ADDRSTRLEN> text{};
+  inet_ntop(family, address.data(), text.data(), text.size());
+  return text.data();
+}
+
+template <typename Address>
+Result<Address> ParseAddress(std::string_view text, int family) {
+  Address address{};
+  if (inet_pton(family, std::string(text).c_str(), address.data()) != 1) {
+    return MakeError(Code::kInvalidArgument, "parse", std::string(text),
+                     "not an address of this family");
+  }
+  return address;
+}
+
+template <typename Address>
+bool AllZero(const Address& address) {
+  return std::all_of(address.begin(), address.end(),
+                     [](std::uint8_t byte) { return byte == 0; });
+}
+
+}  // namespace
+
+bool Ipv4Range::Contains(const Ipv4& address) const {
+  return prefix != 0 && SamePrefix(base, address, prefix);
+}
+
+bool Ipv6Range::Contains(const Ipv6& address) const {
+  return prefix != 0 && SamePrefix(base, address, prefix);
+}
+
+Result<Ipv4Range> ParseIpv4Range(std::string_view text) {
+  return ParseRange<Ipv4Range, Ipv4>(text, AF_INET, 8, 30);
+}
+
+Result<Ipv6Range> ParseIpv6Range(std::string_view text) {
+  return ParseRange<Ipv6Range, Ipv6>(text, AF_INET6, 32, 120);
+}
+
+std::string ToString(const Ipv4& address) { return Print(AF_INET, address); }
+std::string ToString(const Ipv6& address) { return Print(AF_INET6, address); }
+
+Result<Ipv4> ParseIpv4(std::string_view text) {
+  return ParseAddress<Ipv4>(text, AF_INET);
+}
+
+Result<Ipv6> ParseIpv6(std::string_view text) {
+  return ParseAddress<Ipv6>(text, AF_INET6);
+}
+
+bool IsNone(const Ipv4& address) { return AllZero(address); }
+bool IsNone(const Ipv6& address) { return AllZero(address); }
+
+std::string HostLinkName(const Ipv4& address) {
+  std::array<char, 16> name{};
+  std::snprintf(name.data(), name.size(), "md%02x%02x%02x%02x", address[0],
+                address[1], address[2], address[3]);
+  return name.data();
+}
+
+Mac LinkMac(const Ipv4& address) {
+  return {0x02, 0x4d, address[0], address[1], address[2], address[3]};
+}
+
+}  // namespace mountd::netns
