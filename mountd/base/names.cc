@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 #include "mountd/base/names.h"
 
-#include <systemd/sd-id128.h>
+#include <nettle/sha2.h>
 
 #include <algorithm>
 #include <cstring>
@@ -49,28 +49,15 @@ std::size_t SequenceLength(std::string_view text, std::size_t at) {
   return 0;
 }
 
-// One step of a Merkle-Damgard chain whose compression is libsystemd's
-// HMAC-SHA256 (sd_id128_get_app_specific(3)): a library's hash, 122 bits.
-sd_id128_t Absorb(sd_id128_t state, const sd_id128_t& block) {
-  sd_id128_t next = SD_ID128_NULL;
-  if (sd_id128_get_app_specific(state, block, &next) < 0) {
-    std::abort();  // fails only for a null state, which is never passed
-  }
-  return next;
-}
-
-sd_id128_t AbsorbText(sd_id128_t state, std::string_view text) {
-  sd_id128_t block = SD_ID128_NULL;
+// The text's length before the text: no two (plugin, id) pairs hash alike by
+// moving bytes from one to the other.
+void Absorb(sha256_ctx& hash, std::string_view text) {
   const std::uint64_t size = text.size();
-  std::memcpy(block.bytes, &size, sizeof(size));
-  state = Absorb(state, block);
-  for (std::size_t at = 0; at < text.size(); at += sizeof(block.bytes)) {
-    block = SD_ID128_NULL;
-    std::memcpy(block.bytes, text.data() + at,
-                std::min(sizeof(block.bytes), text.size() - at));
-    state = Absorb(state, block);
-  }
-  return state;
+  std::array<std::uint8_t, sizeof(size)> prefix{};
+  std::memcpy(prefix.data(), &size, sizeof(size));
+  sha256_update(&hash, prefix.size(), prefix.data());
+  sha256_update(&hash, text.size(),
+                reinterpret_cast<const std::uint8_t*>(text.data()));
 }
 
 }  // namespace
@@ -112,16 +99,18 @@ Result<void> CheckVolumeId(std::string_view volume_id) {
 
 VolumeKey VolumeKey::Derive(std::string_view plugin,
                             std::string_view volume_id) {
-  // A constant start value, drawn once for this purpose.
-  sd_id128_t state =
-      SD_ID128_MAKE(5f, 1c, 93, 2a, 7e, d0, 4b, 58, 9f, 33, 60, b4, e2, 71, 0d,
-                    c6);
-  state = AbsorbText(state, plugin);
-  state = AbsorbText(state, volume_id);
-  std::array<char, SD_ID128_STRING_MAX> text{};
-  sd_id128_to_string(state, text.data());
+  sha256_ctx hash{};
+  sha256_init(&hash);
+  Absorb(hash, plugin);
+  Absorb(hash, volume_id);
+  std::array<std::uint8_t, kHexDigits / 2> digest{};
+  sha256_digest(&hash, digest.size(), digest.data());
+  constexpr std::string_view kDigits = "0123456789abcdef";
   VolumeKey key;
-  std::copy_n(text.begin(), kHexDigits, key.hex_.begin());
+  for (std::size_t i = 0; i < digest.size(); ++i) {
+    key.hex_[2 * i] = kDigits[digest[i] >> 4U];
+    key.hex_[2 * i + 1] = kDigits[digest[i] & 15U];
+  }
   return key;
 }
 
