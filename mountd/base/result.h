@@ -115,17 +115,20 @@ void IgnoreBecauseBestEffort(const Result<T, E>& /*result*/) {}
 #define MOUNTD_CONCAT_INNER(a, b) a##b
 #define MOUNTD_CONCAT(a, b) MOUNTD_CONCAT_INNER(a, b)
 
-// Returns the error of `expr` from the enclosing function, if it has one.
-#define MOUNTD_TRY(expr)                          \
-  do {                                            \
-    if (auto mountd_try = (expr); !mountd_try) {  \
-      return std::move(mountd_try).error();       \
-    }                                             \
+// Returns the error of `expr` from the enclosing function, if it has one. The
+// counter keeps names apart where `expr` holds a lambda that uses these too.
+#define MOUNTD_TRY(expr) \
+  MOUNTD_TRY_IMPL(MOUNTD_CONCAT(mountd_try_, __COUNTER__), expr)
+#define MOUNTD_TRY_IMPL(tmp, expr)       \
+  do {                                   \
+    if (auto tmp = (expr); !tmp) {       \
+      return std::move(tmp).error();     \
+    }                                    \
   } while (false)
 
 // `decl = value of expr`, or returns the error from the enclosing function.
 #define MOUNTD_ASSIGN(decl, expr) \
-  MOUNTD_ASSIGN_IMPL(MOUNTD_CONCAT(mountd_assign_, __LINE__), decl, expr)
+  MOUNTD_ASSIGN_IMPL(MOUNTD_CONCAT(mountd_assign_, __COUNTER__), decl, expr)
 #define MOUNTD_ASSIGN_IMPL(tmp, decl, expr) \
   auto tmp = (expr);                        \
   if (!tmp) {                               \

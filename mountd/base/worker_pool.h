@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#pragma once
+
+#include <condition_variable>
+#include <deque>
+#include <cstdint>
+#include <functional>
+#include <list>
+#include <map>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <utility>
+
+namespace mountd {
+
+// Threads for work that blocks (plans, RPCs, the stores). Grows with what is
+// waiting, up to `max_threads`, and shrinks when idle, so that a hundred calls
+// stuck in a slow plugin do not hold up the hundred and first.
+//
+// Thread-safe. Jobs must not throw.
+class WorkerPool {
+ public:
+  explicit WorkerPool(std::size_t max_threads);
+  // Waits for all submitted jobs.
+  ~WorkerPool();
+  WorkerPool(const WorkerPool&) = delete;
+  WorkerPool& operator=(const WorkerPool&) = delete;
+
+  void Submit(std::function<void()> job);
+
+  std::size_t thread_count() const;
+
+ private:
+  void Work(std::list<std::thread>::iterator self);
+  void ReapLocked();
+
+  const std::size_t max_threads_;
+  mutable std::mutex mutex_;
+  std::condition_variable wake_;
+  std::condition_variable ended_;
+  std::deque<std::function<void()>> jobs_;
+  std::list<std::thread> threads_;
+  std::list<std::thread> finished_;  // to be joined
+  std::size_t idle_ = 0;
+  bool stopping_ = false;
+};
+
+// Jobs of one key run one after the other, in the order they came; jobs of
+// different keys run side by side on the pool. An empty key orders nothing.
+//
+// Thread-safe. The pool outlives the strands.
+class Strands {
+ public:
+  explicit Strands(WorkerPool& pool) : pool_(pool) {}
+  Strands(const Strands&) = delete;
+  Strands& operator=(const Strands&) = delete;
+
+  void Submit(const std::string& key, std::function<void()> job);
+
+ private:
+  void RunNext(const std::string& key);
+
+  WorkerPool& pool_;
+  std::mutex mutex_;
+  // A key is here while one of its jobs runs; the queue is what waits behind it.
+  std::map<std::string, std::deque<std::function<void()>>> queues_;
+};
+
+// A mutex per key, first come, first served; for resources that several strands
+// share (a volume, a host volume). Lock order: an allocation's strand, then a
+// volume, then a host volume; never two of one kind.
+class KeyedLocks {
+ public:
+  class Guard {
+   public:
+    Guard(KeyedLocks& locks, std::string key)
+        : locks_(&locks), key_(std::move(key)) {}
+    Guard(Guard&& other) noexcept
+        : locks_(std::exchange(other.locks_, nullptr)),
+          key_(std::move(other.key_)) {}
+    Guard& operator=(Guard&&) = delete;
+    Guard(const Guard&) = delete;
+    Guard& operator=(const Guard&) = delete;
+    ~Guard() {
+      if (locks_ != nullptr) {
+        locks_->Unlock(key_);
+      }
+    }
+
+   private:
+    KeyedLocks* locks_;
+    std::string key_;
+  };
+
+  Guard Lock(const std::string& key);
+
+ private:
+  void Unlock(const std::string& key);
+
+  struct Turns {
+    std::uint64_t next = 0;     // the next ticket to hand out
+    std::uint64_t serving = 0;  // the ticket that holds the lock
+  };
+
+  std::mutex mutex_;
+  std::condition_variable turn_;
+  std::map<std::string, Turns> turns_;
+};
+
+}  // namespace mountd

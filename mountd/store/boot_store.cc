@@ -1,0 +1,280 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#include "mountd/store/boot_store.h"
+
+#include "mountd/store/columns.h"
+
+namespace mountd::store {
+namespace {
+
+constexpr int kSchemaVersion = 1;
+constexpr std::string_view kSchema = R"sql(
+CREATE TABLE mounts(
+  allocation TEXT NOT NULL, task TEXT NOT NULL, name TEXT NOT NULL,
+  source_kind INTEGER NOT NULL, source TEXT NOT NULL,
+  propagation INTEGER NOT NULL, attributes INTEGER NOT NULL,
+  task_path TEXT NOT NULL, state INTEGER NOT NULL,
+  mount_id INTEGER NOT NULL, peer_group INTEGER NOT NULL,
+  master INTEGER NOT NULL, PRIMARY KEY(allocation, task, name))
+  WITHOUT ROWID;
+CREATE INDEX mounts_by_source ON mounts(source_kind, source);
+CREATE TABLE anchors(
+  host_volume TEXT PRIMARY KEY, anchor_id INTEGER NOT NULL) WITHOUT ROWID;
+CREATE TABLE networks(
+  allocation TEXT PRIMARY KEY, network TEXT NOT NULL, ipv4 TEXT NOT NULL,
+  ipv6 TEXT NOT NULL, ports TEXT NOT NULL, state INTEGER NOT NULL,
+  netns_inode INTEGER NOT NULL) WITHOUT ROWID;
+CREATE TABLE ports(
+  host_port INTEGER NOT NULL, protocol INTEGER NOT NULL,
+  allocation TEXT NOT NULL, PRIMARY KEY(host_port, protocol)) WITHOUT ROWID;
+CREATE INDEX ports_by_allocation ON ports(allocation);
+CREATE TABLE quarantine(
+  ipv4 TEXT PRIMARY KEY, network TEXT NOT NULL) WITHOUT ROWID;
+)sql";
+
+constexpr std::string_view kSelectMount =
+    "SELECT allocation,task,name,source_kind,source,propagation,attributes,"
+    "task_path,state,mount_id,peer_group,master FROM mounts ";
+
+MountRecord ReadMount(const Row& row) {
+  MountRecord record;
+  record.allocation = row.Text(0);
+  record.task = row.Text(1);
+  record.name = row.Text(2);
+  record.source_kind = static_cast<exec::SourceKind>(row.Int(3));
+  record.source = row.Text(4);
+  record.propagation = static_cast<exec::Propagation>(row.Int(5));
+  record.attributes = static_cast<std::uint32_t>(row.Int(6));
+  record.task_path = row.Text(7);
+  record.state = static_cast<MountRecordState>(row.Int(8));
+  record.mount_id = row.Bits(9);
+  record.peer_group = row.Bits(10);
+  record.master = row.Bits(11);
+  return record;
+}
+
+// An address column holds the address's text; a damaged one reads as none.
+netns::Ipv4 ReadIpv4(const Row& row, int column) {
+  const Result<netns::Ipv4> address = netns::ParseIpv4(row.Text(column));
+  return address ? *address : netns::Ipv4{};
+}
+
+netns::Ipv6 ReadIpv6(const Row& row, int column) {
+  const Result<netns::Ipv6> address = netns::ParseIpv6(row.Text(column));
+  return address ? *address : netns::Ipv6{};
+}
+
+std::string PortText(std::uint16_t port, exec::Protocol protocol) {
+  return "host port " + std::to_string(port) +
+         (protocol == exec::kTcp ? "/tcp" : "/udp");
+}
+
+}  // namespace
+
+Result<std::unique_ptr<BootStore>> BootStore::Open(const std::string& path) {
+  MOUNTD_ASSIGN(std::unique_ptr<Database> database,
+                Database::Open(path, Database::Durability::kProcess,
+                               kSchemaVersion, kSchema));
+  return std::unique_ptr<BootStore>(new BootStore(std::move(database)));
+}
+
+Result<void> BootStore::PutMount(const MountRecord& record) {
+  MOUNTD_TRY(database_->Run(
+      "INSERT OR REPLACE INTO mounts(allocation,task,name,source_kind,source,"
+      "propagation,attributes,task_path,state,mount_id,peer_group,master) "
+      "VALUES(?1,?2,?3,?4,?5,?6,?7,?8,?9,?10,?11,?12)",
+      record.allocation, record.task, record.name,
+      static_cast<int>(record.source_kind), record.source,
+      static_cast<int>(record.propagation), record.attributes,
+      record.task_path, static_cast<int>(record.state), record.mount_id,
+      record.peer_group, record.master));
+  return Ok();
+}
+
+Result<std::optional<MountRecord>> BootStore::GetMount(
+    const std::string& allocation, const std::string& task,
+    const std::string& name) {
+  static const std::string kSql =
+      std::string(kSelectMount) + "WHERE allocation=?1 AND task=?2 AND name=?3";
+  std::optional<MountRecord> found;
+  MOUNTD_TRY(database_->Query(
+      kSql, [&](const Row& row) { found = ReadMount(row); }, allocation, task,
+      name));
+  return found;
+}
+
+Result<std::vector<MountRecord>> BootStore::ListMounts() {
+  static const std::string kSql =
+      std::string(kSelectMount) + "ORDER BY allocation,task,name";
+  std::vector<MountRecord> all;
+  MOUNTD_TRY(database_->Query(
+      kSql, [&](const Row& row) { all.push_back(ReadMount(row)); }));
+  return all;
+}
+
+Result<std::vector<MountRecord>> BootStore::MountsOf(
+    const std::string& allocation) {
+  static const std::string kSql =
+      std::string(kSelectMount) + "WHERE allocation=?1 ORDER BY task,name";
+  std::vector<MountRecord> all;
+  MOUNTD_TRY(database_->Query(
+      kSql, [&](const Row& row) { all.push_back(ReadMount(row)); },
+      allocation));
+  return all;
+}
+
+Result<std::uint32_t> BootStore::CountMounts(const std::string& allocation) {
+  std::uint32_t count = 0;
+  MOUNTD_TRY(database_->Query(
+      "SELECT count(*) FROM mounts WHERE allocation=?1",
+      [&](const Row& row) { count = static_cast<std::uint32_t>(row.Int(0)); },
+      allocation));
+  return count;
+}
+
+Result<std::uint32_t> BootStore::CountMountsOfHostVolume(
+    const std::string& host_volume) {
+  std::uint32_t count = 0;
+  MOUNTD_TRY(database_->Query(
+      "SELECT count(*) FROM mounts WHERE source_kind=?1 AND source=?2",
+      [&](const Row& row) { count = static_cast<std::uint32_t>(row.Int(0)); },
+      static_cast<int>(exec::SourceKind::kHostVolume), host_volume));
+  return count;
+}
+
+Result<void> BootStore::RemoveMount(const MountRecord& record) {
+  MOUNTD_TRY(database_->Run(
+      "DELETE FROM mounts WHERE allocation=?1 AND task=?2 AND name=?3",
+      record.allocation, record.task, record.name));
+  return Ok();
+}
+
+Result<void> BootStore::PutAnchor(const std::string& host_volume,
+                                  std::uint64_t anchor_id) {
+  MOUNTD_TRY(database_->Run(
+      "INSERT OR REPLACE INTO anchors(host_volume,anchor_id) VALUES(?1,?2)",
+      host_volume, anchor_id));
+  return Ok();
+}
+
+Result<std::map<std::string, std::uint64_t>> BootStore::ListAnchors() {
+  std::map<std::string, std::uint64_t> all;
+  MOUNTD_TRY(database_->Query(
+      "SELECT host_volume,anchor_id FROM anchors",
+      [&](const Row& row) { all.emplace(row.Text(0), row.Bits(1)); }));
+  return all;
+}
+
+Result<void> BootStore::RemoveAnchor(const std::string& host_volume) {
+  MOUNTD_TRY(database_->Run("DELETE FROM anchors WHERE host_volume=?1",
+                            host_volume));
+  return Ok();
+}
+
+Result<void> BootStore::AddNetwork(const NetworkRecord& record) {
+  return database_->Transaction([&]() -> Result<void> {
+    MOUNTD_TRY(database_->Run(
+        "INSERT INTO networks(allocation,network,ipv4,ipv6,ports,state,"
+        "netns_inode) VALUES(?1,?2,?3,?4,?5,?6,?7)",
+        record.allocation, record.network, netns::ToString(record.ipv4),
+        netns::ToString(record.ipv6), ToColumn(record.ports),
+        static_cast<int>(record.state), record.netns_inode));
+    for (const PortMapping& port : record.ports) {
+      for (const exec::Protocol protocol : {exec::kTcp, exec::kUdp}) {
+        if ((port.protocols & protocol) == 0) {
+          continue;
+        }
+        if (const auto added = database_->Run(
+                "INSERT INTO ports(host_port,protocol,allocation) "
+                "VALUES(?1,?2,?3)",
+                port.host_port, protocol, record.allocation);
+            !added) {
+          Error error = added.error();
+          if (error.code == Code::kAlreadyExists) {
+            error = MakeError(Code::kAlreadyExists, "map",
+                              PortText(port.host_port, protocol),
+                              "is mapped already");
+          }
+          return error;
+        }
+      }
+    }
+    return Ok();
+  });
+}
+
+Result<std::vector<NetworkRecord>> BootStore::SelectNetworks(
+    std::string_view sql, const std::string& allocation) {
+  std::vector<NetworkRecord> all;
+  MOUNTD_TRY(database_->Query(
+      sql,
+      [&](const Row& row) {
+        NetworkRecord record;
+        record.allocation = row.Text(0);
+        record.network = row.Text(1);
+        record.ipv4 = ReadIpv4(row, 2);
+        record.ipv6 = ReadIpv6(row, 3);
+        record.ports = PortsFromColumn(row.Text(4));
+        record.state = static_cast<NetworkRecordState>(row.Int(5));
+        record.netns_inode = row.Bits(6);
+        all.push_back(std::move(record));
+      },
+      allocation));
+  return all;
+}
+
+Result<std::optional<NetworkRecord>> BootStore::GetNetwork(
+    const std::string& allocation) {
+  MOUNTD_ASSIGN(
+      std::vector<NetworkRecord> found,
+      SelectNetworks("SELECT allocation,network,ipv4,ipv6,ports,state,"
+                     "netns_inode FROM networks WHERE allocation=?1",
+                     allocation));
+  return found.empty() ? std::optional<NetworkRecord>()
+                       : std::optional<NetworkRecord>(found[0]);
+}
+
+Result<std::vector<NetworkRecord>> BootStore::ListNetworks() {
+  return SelectNetworks(
+      "SELECT allocation,network,ipv4,ipv6,ports,state,netns_inode "
+      "FROM networks WHERE ?1='' ORDER BY allocation",
+      "");
+}
+
+Result<void> BootStore::SetNetworkState(const std::string& allocation,
+                                        NetworkRecordState state,
+                                        std::uint64_t netns_inode) {
+  MOUNTD_TRY(database_->Run(
+      "UPDATE networks SET state=?2, netns_inode=?3 WHERE allocation=?1",
+      allocation, static_cast<int>(state), netns_inode));
+  return Ok();
+}
+
+Result<void> BootStore::QuarantineNetwork(const NetworkRecord& record) {
+  return database_->Transaction([&]() -> Result<void> {
+    MOUNTD_TRY(database_->Run("DELETE FROM ports WHERE allocation=?1",
+                              record.allocation));
+    MOUNTD_TRY(database_->Run("DELETE FROM networks WHERE allocation=?1",
+                              record.allocation));
+    MOUNTD_TRY(database_->Run(
+        "INSERT OR REPLACE INTO quarantine(ipv4,network) VALUES(?1,?2)",
+        netns::ToString(record.ipv4), record.network));
+    return Ok();
+  });
+}
+
+Result<std::vector<QuarantineRecord>> BootStore::ListQuarantine() {
+  std::vector<QuarantineRecord> all;
+  MOUNTD_TRY(database_->Query(
+      "SELECT network,ipv4 FROM quarantine", [&](const Row& row) {
+        all.push_back({row.Text(0), ReadIpv4(row, 1)});
+      }));
+  return all;
+}
+
+Result<void> BootStore::EndQuarantine(const netns::Ipv4& address) {
+  MOUNTD_TRY(database_->Run("DELETE FROM quarantine WHERE ipv4=?1",
+                            netns::ToString(address)));
+  return Ok();
+}
+
+}  // namespace mountd::store

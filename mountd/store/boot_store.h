@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#pragma once
+
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "mountd/base/result.h"
+#include "mountd/store/database.h"
+#include "mountd/store/records.h"
+
+namespace mountd::store {
+
+// /run/mountd/state/boot.db: mounts, networks, host ports, quarantined
+// addresses. On a tmpfs, gone with the boot that made them; synchronous=NORMAL,
+// which survives a kill of mountd.
+//
+// Thread-safe. Absence is a value (nullopt), not an error.
+class BootStore {
+ public:
+  static Result<std::unique_ptr<BootStore>> Open(const std::string& path);
+
+  // Adds or replaces.
+  Result<void> PutMount(const MountRecord& record);
+  Result<std::optional<MountRecord>> GetMount(const std::string& allocation,
+                                              const std::string& task,
+                                              const std::string& name);
+  Result<std::vector<MountRecord>> ListMounts();
+  Result<std::vector<MountRecord>> MountsOf(const std::string& allocation);
+  Result<std::uint32_t> CountMounts(const std::string& allocation);
+  Result<std::uint32_t> CountMountsOfHostVolume(const std::string& host_volume);
+  Result<void> RemoveMount(const MountRecord& record);
+
+  // The anchor put on a host volume's directory; id 0 is the intent.
+  Result<void> PutAnchor(const std::string& host_volume,
+                         std::uint64_t anchor_id);
+  Result<std::map<std::string, std::uint64_t>> ListAnchors();
+  Result<void> RemoveAnchor(const std::string& host_volume);
+
+  // The intent of a network with its host ports: AlreadyExists, naming the
+  // port, if another allocation has one of them; then nothing is written.
+  Result<void> AddNetwork(const NetworkRecord& record);
+  Result<std::optional<NetworkRecord>> GetNetwork(
+      const std::string& allocation);
+  Result<std::vector<NetworkRecord>> ListNetworks();
+  Result<void> SetNetworkState(const std::string& allocation,
+                               NetworkRecordState state,
+                               std::uint64_t netns_inode);
+  // The record goes, its ports are free, its address is quarantined.
+  Result<void> QuarantineNetwork(const NetworkRecord& record);
+  Result<std::vector<QuarantineRecord>> ListQuarantine();
+  Result<void> EndQuarantine(const netns::Ipv4& address);
+
+  void Checkpoint() { database_->Checkpoint(); }
+
+ private:
+  explicit BootStore(std::unique_ptr<Database> database)
+      : database_(std::move(database)) {}
+
+  Result<std::vector<NetworkRecord>> SelectNetworks(
+      std::string_view sql, const std::string& allocation);
+
+  std::unique_ptr<Database> database_;
+};
+
+}  // namespace mountd::store

@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#include "mountd/store/columns.h"
+
+#include <nlohmann/json.hpp>
+
+namespace mountd::store {
+namespace {
+
+using nlohmann::json;
+
+json Parse(std::string_view text) {
+  return json::parse(text, nullptr, /*allow_exceptions=*/false);
+}
+
+// Ids and contexts come as checked UTF-8; a byte that is not must not throw.
+std::string Dump(const json& value) {
+  return value.dump(-1, ' ', false, json::error_handler_t::replace);
+}
+
+std::string Text(const json& value, std::size_t index) {
+  const bool present = value.is_array() && index < value.size();
+  return present && value[index].is_string() ? value[index].get<std::string>()
+                                             : std::string();
+}
+
+template <typename T>
+T Number(const json& value, std::size_t index) {
+  const bool present = value.is_array() && index < value.size();
+  return present && value[index].is_number_unsigned() ? value[index].get<T>()
+                                                      : T{0};
+}
+
+}  // namespace
+
+std::string ToColumn(const StringMap& map) { return Dump(json(map)); }
+
+StringMap MapFromColumn(std::string_view text) {
+  StringMap map;
+  const json value = Parse(text);
+  if (value.is_object()) {
+    for (const auto& [key, item] : value.items()) {
+      if (item.is_string()) {
+        map.emplace(key, item.get<std::string>());
+      }
+    }
+  }
+  return map;
+}
+
+std::string ToColumn(const std::vector<PortMapping>& ports) {
+  json value = json::array();
+  for (const PortMapping& port : ports) {
+    value.push_back(
+        {port.label, port.host_port, port.container_port, port.protocols});
+  }
+  return Dump(value);
+}
+
+std::vector<PortMapping> PortsFromColumn(std::string_view text) {
+  std::vector<PortMapping> ports;
+  const json value = Parse(text);
+  if (value.is_array()) {
+    for (const json& item : value) {
+      ports.push_back({Text(item, 0), Number<std::uint16_t>(item, 1),
+                       Number<std::uint16_t>(item, 2),
+                       Number<std::uint8_t>(item, 3)});
+    }
+  }
+  return ports;
+}
+
+std::string ToColumn(const std::vector<ReceiptRecord::Volume>& volumes) {
+  json value = json::array();
+  for (const ReceiptRecord::Volume& volume : volumes) {
+    value.push_back({volume.plugin, volume.volume_id,
+                     static_cast<unsigned>(volume.unstaged)});
+  }
+  return Dump(value);
+}
+
+std::vector<ReceiptRecord::Volume> ReceiptVolumesFromColumn(
+    std::string_view text) {
+  std::vector<ReceiptRecord::Volume> volumes;
+  const json value = Parse(text);
+  if (value.is_array()) {
+    for (const json& item : value) {
+      volumes.push_back(
+          {Text(item, 0), Text(item, 1), Number<unsigned>(item, 2) != 0});
+    }
+  }
+  return volumes;
+}
+
+}  // namespace mountd::store

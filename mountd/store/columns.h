@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "mountd/store/records.h"
+
+// Values that are no SQL type of their own, as JSON text in one column. Reading
+// back never fails: what is not as it was written (a damaged store) reads empty,
+// and the state machines then find the kernel different and repair.
+namespace mountd::store {
+
+std::string ToColumn(const StringMap& map);
+StringMap MapFromColumn(std::string_view text);
+
+std::string ToColumn(const std::vector<PortMapping>& ports);
+std::vector<PortMapping> PortsFromColumn(std::string_view text);
+
+std::string ToColumn(const std::vector<ReceiptRecord::Volume>& volumes);
+std::vector<ReceiptRecord::Volume> ReceiptVolumesFromColumn(
+    std::string_view text);
+
+}  // namespace mountd::store

@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#include "mountd/store/database.h"
+
+#include <sys/stat.h>
+
+#include <utility>
+
+namespace mountd::store {
+
+std::string Row::Text(int column) const {
+  const void* bytes = sqlite3_column_blob(statement_, column);
+  const int size = sqlite3_column_bytes(statement_, column);
+  return bytes == nullptr ? std::string()
+                          : std::string(static_cast<const char*>(bytes),
+                                        static_cast<std::size_t>(size));
+}
+
+std::int64_t Row::Int(int column) const {
+  return sqlite3_column_int64(statement_, column);
+}
+
+Result<std::unique_ptr<Database>> Database::Open(const std::string& path,
+                                                 Durability durability,
+                                                 int version,
+                                                 std::string_view schema) {
+  const mode_t old_umask = umask(0077);
+  sqlite3* raw = nullptr;
+  const int status = sqlite3_open_v2(
+      path.c_str(), &raw,
+      SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOMUTEX,
+      nullptr);
+  umask(old_umask);
+  std::unique_ptr<Database> database(new Database(raw));
+  if (status != SQLITE_OK) {
+    return MakeError(Code::kUnavailable, "open store", path,
+                     raw != nullptr ? sqlite3_errmsg(raw) : "out of memory");
+  }
+  MOUNTD_TRY(database->Configure(durability));
+  MOUNTD_TRY(database->CreateSchema(version, schema));
+  return database;
+}
+
+Result<void> Database::Configure(Durability durability) {
+  // Another mountd that is just dying may hold the file for a moment.
+  sqlite3_busy_timeout(database_.get(), 5000);
+  const char* const settings =
+      durability == Durability::kPower
+          ? "PRAGMA journal_mode=WAL; PRAGMA synchronous=FULL;"
+            "PRAGMA foreign_keys=ON; PRAGMA trusted_schema=OFF;"
+          // The checkpoint is what would fsync: it is made when idle instead.
+          : "PRAGMA journal_mode=WAL; PRAGMA synchronous=NORMAL;"
+            "PRAGMA foreign_keys=ON; PRAGMA trusted_schema=OFF;"
+            "PRAGMA wal_autocheckpoint=0;";
+  const int status = sqlite3_exec(database_.get(), settings, nullptr, nullptr,
+                                  nullptr);
+  if (status != SQLITE_OK) {
+    return Failure(status, "PRAGMA");
+  }
+  return Ok();
+}
+
+Result<void> Database::CreateSchema(int version, std::string_view schema) {
+  int found = 0;
+  MOUNTD_TRY(Query("PRAGMA user_version", [&](const Row& row) {
+    found = static_cast<int>(row.Int(0));
+  }));
+  if (found == version) {
+    return Ok();
+  }
+  if (found != 0) {
+    return MakeError(Code::kFailedPrecondition, "open store",
+                     sqlite3_db_filename(database_.get(), "main"),
+                     "has schema " + std::to_string(found) +
+                         ", this mountd knows " + std::to_string(version));
+  }
+  const std::string script = "BEGIN IMMEDIATE;" + std::string(schema) +
+                             ";PRAGMA user_version=" + std::to_string(version) +
+                             ";COMMIT;";
+  const int status = sqlite3_exec(database_.get(), script.c_str(), nullptr,
+                                  nullptr, nullptr);
+  if (status != SQLITE_OK) {
+    return Failure(status, "schema");
+  }
+  return Ok();
+}
+
+void Database::Checkpoint() {
+  const std::lock_guard lock(mutex_);
+  sqlite3_wal_checkpoint_v2(database_.get(), nullptr,
+                            SQLITE_CHECKPOINT_PASSIVE, nullptr, nullptr);
+}
+
+Result<sqlite3_stmt*> Database::Prepare(std::string_view sql) {
+  if (const auto found = statements_.find(sql); found != statements_.end()) {
+    return found->second.get();
+  }
+  sqlite3_stmt* raw = nullptr;
+  const int status = sqlite3_prepare_v3(
+      database_.get(), sql.data(), static_cast<int>(sql.size()),
+      SQLITE_PREPARE_PERSISTENT, &raw, nullptr);
+  if (status != SQLITE_OK) {
+    return Failure(status, sql);
+  }
+  statements_.emplace(std::string(sql), Statement(raw));
+  return raw;
+}
+
+Error Database::Failure(int status, std::string_view sql) const {
+  const int extended = sqlite3_extended_errcode(database_.get());
+  const bool unique = extended == SQLITE_CONSTRAINT_UNIQUE ||
+                      extended == SQLITE_CONSTRAINT_PRIMARYKEY;
+  Code code = Code::kInternal;
+  if (unique) {
+    code = Code::kAlreadyExists;
+  } else if (status == SQLITE_FULL) {
+    code = Code::kResourceExhausted;
+  } else if (status == SQLITE_BUSY || status == SQLITE_READONLY ||
+             status == SQLITE_IOERR || status == SQLITE_CANTOPEN) {
+    code = Code::kUnavailable;
+  }
+  // The statement's first word is enough to find it; values are not shown.
+  return MakeError(code, "store", std::string(sql.substr(0, sql.find(' '))),
+                   sqlite3_errmsg(database_.get()));
+}
+
+int Database::Bind(sqlite3_stmt* statement, int index, std::string_view text) {
+  return sqlite3_bind_text64(statement, index, text.data(), text.size(),
+                             SQLITE_TRANSIENT, SQLITE_UTF8);
+}
+
+int Database::Bind(sqlite3_stmt* statement, int index, std::int64_t number) {
+  return sqlite3_bind_int64(statement, index, number);
+}
+
+}  // namespace mountd::store

@@ -1,0 +1,162 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "mountd/base/names.h"
+#include "mountd/exec/plan.h"
+#include "netns/address.h"
+
+// What mountd remembers, as plain values. Every record whose making or undoing
+// takes more than a store write carries its intent as a state, written before
+// the plan or RPC; what is found in such a state at start is finished, adopted
+// or rolled back (recovery.h).
+namespace mountd {
+
+using StringMap = std::map<std::string, std::string>;
+
+// ---- state.db: outlives the boot --------------------------------------------
+
+enum class AllocationState : int { kPrepared = 1, kReleasing = 2 };
+
+struct AllocationRecord {
+  std::string id;
+  std::uint32_t uid = 0;  // its owner
+  std::uint32_t gid = 0;  // the owner's primary group
+  std::string scope;
+  AllocationState state = AllocationState::kPrepared;
+};
+
+struct PluginRecord {
+  std::string id;
+  std::string type;  // "node", "controller", "monolith"
+  std::uint32_t uid = 0;
+  std::string allocation;
+  std::string mount_dir;  // where its task sees its directory; "": as the host
+};
+
+// kUncertain: an RPC ended without a final answer; the same call has to be made
+// until there is one.
+enum class VolumeState : int {
+  kStaging = 1,
+  kStaged = 2,
+  kUnstaging = 3,
+  kUncertain = 4,
+};
+
+struct VolumeRecord {
+  VolumeKey key;
+  std::string plugin;
+  std::string volume_id;
+  VolumeState state = VolumeState::kStaging;
+  int access_mode = 1;
+  std::string fs_type;
+  // Of fs_type and mount_flags: flags may be secret, so only whether a second
+  // user's are the same can be told.
+  std::string capability_digest;
+  StringMap publish_context;
+  StringMap volume_context;
+};
+
+enum class PublicationState : int {
+  kPublishing = 1,
+  kPublished = 2,
+  kUnpublishing = 3,
+  kUncertain = 4,
+};
+
+// One user of a volume: the reference that keeps it staged.
+struct PublicationRecord {
+  VolumeKey key;
+  std::string allocation;
+  std::string alias;
+  bool read_only = false;
+  PublicationState state = PublicationState::kPublishing;
+  std::uint64_t mount_id = 0;  // 0: the plugin made a bare directory
+};
+
+struct ReceiptRecord {
+  std::string allocation;
+  std::uint32_t uid = 0;
+  std::uint64_t serial = 0;
+  std::uint64_t released_at_us = 0;  // since the epoch
+  struct Volume {
+    std::string plugin;
+    std::string volume_id;
+    bool unstaged = false;
+  };
+  std::vector<Volume> volumes;
+};
+
+enum class OwedKind : int { kRelease = 1, kUnpublish = 2, kUnstage = 3 };
+
+// A tear-down that failed. The object is the allocation, "allocation/alias", or
+// the volume's key.
+struct OwedRecord {
+  std::uint64_t id = 0;
+  OwedKind kind = OwedKind::kRelease;
+  std::string object;
+  std::uint32_t uid = 0;
+  std::string reason;
+  std::uint32_t attempts = 0;
+  std::uint64_t since_us = 0;
+};
+
+// ---- boot.db: of this boot ---------------------------------------------------
+
+enum class MountRecordState : int {
+  kAttaching = 1,
+  kAttached = 2,
+  kDetaching = 3,
+  kLost = 4,  // was ours, and another mount or none is there now
+};
+
+struct MountRecord {
+  std::string allocation;
+  std::string task;
+  std::string name;
+  exec::SourceKind source_kind = exec::SourceKind::kHostVolume;
+  std::string source;  // the host volume's name, or the alias
+  exec::Propagation propagation = exec::Propagation::kPrivate;
+  std::uint32_t attributes = 0;
+  std::string task_path;
+  MountRecordState state = MountRecordState::kAttaching;
+  std::uint64_t mount_id = 0;
+  std::uint64_t peer_group = 0;
+  std::uint64_t master = 0;
+};
+
+struct PortMapping {
+  std::string label;
+  std::uint16_t host_port = 0;
+  std::uint16_t container_port = 0;
+  std::uint8_t protocols = 0;  // exec::Protocol bits
+  friend bool operator==(const PortMapping&, const PortMapping&) = default;
+};
+
+enum class NetworkRecordState : int {
+  kCreating = 1,
+  kCreated = 2,
+  kDeleting = 3,
+};
+
+struct NetworkRecord {
+  std::string allocation;
+  std::string network;
+  netns::Ipv4 ipv4{};
+  netns::Ipv6 ipv6{};
+  std::vector<PortMapping> ports;
+  NetworkRecordState state = NetworkRecordState::kCreating;
+  std::uint64_t netns_inode = 0;
+};
+
+// An address whose link is still dying: not to be given out.
+struct QuarantineRecord {
+  std::string network;
+  netns::Ipv4 ipv4{};
+};
+
+}  // namespace mountd

@@ -1,0 +1,358 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#include "mountd/store/state_store.h"
+
+#include "mountd/store/columns.h"
+
+namespace mountd::store {
+namespace {
+
+constexpr int kSchemaVersion = 1;
+constexpr std::string_view kSchema = R"sql(
+CREATE TABLE meta(name TEXT PRIMARY KEY, value TEXT NOT NULL);
+CREATE TABLE allocations(
+  id TEXT PRIMARY KEY, uid INTEGER NOT NULL, gid INTEGER NOT NULL,
+  scope TEXT NOT NULL, state INTEGER NOT NULL);
+CREATE TABLE plugins(
+  id TEXT PRIMARY KEY, type TEXT NOT NULL, uid INTEGER NOT NULL,
+  allocation TEXT NOT NULL, mount_dir TEXT NOT NULL);
+CREATE TABLE volumes(
+  key TEXT PRIMARY KEY, plugin TEXT NOT NULL, volume_id TEXT NOT NULL,
+  state INTEGER NOT NULL, access_mode INTEGER NOT NULL,
+  fs_type TEXT NOT NULL, capability_digest TEXT NOT NULL,
+  publish_context TEXT NOT NULL, volume_context TEXT NOT NULL,
+  UNIQUE(plugin, volume_id));
+CREATE TABLE publications(
+  key TEXT NOT NULL REFERENCES volumes(key), allocation TEXT NOT NULL
+    REFERENCES allocations(id), alias TEXT NOT NULL,
+  read_only INTEGER NOT NULL, state INTEGER NOT NULL,
+  mount_id INTEGER NOT NULL,
+  PRIMARY KEY(allocation, alias), UNIQUE(key, allocation));
+CREATE TABLE receipts(
+  serial INTEGER PRIMARY KEY AUTOINCREMENT, allocation TEXT UNIQUE NOT NULL,
+  uid INTEGER NOT NULL, released_at_us INTEGER NOT NULL,
+  volumes TEXT NOT NULL);
+CREATE TABLE owed(
+  id INTEGER PRIMARY KEY AUTOINCREMENT, kind INTEGER NOT NULL,
+  object TEXT NOT NULL, uid INTEGER NOT NULL, reason TEXT NOT NULL,
+  attempts INTEGER NOT NULL, since_us INTEGER NOT NULL,
+  UNIQUE(kind, object));
+)sql";
+
+AllocationRecord ReadAllocation(const Row& row) {
+  return {row.Text(0), static_cast<std::uint32_t>(row.Int(1)),
+          static_cast<std::uint32_t>(row.Int(2)), row.Text(3),
+          static_cast<AllocationState>(row.Int(4))};
+}
+
+constexpr std::string_view kSelectVolume =
+    "SELECT key,plugin,volume_id,state,access_mode,fs_type,"
+    "capability_digest,publish_context,volume_context FROM volumes";
+
+VolumeRecord ReadVolume(const Row& row) {
+  VolumeRecord record;
+  record.key = VolumeKey::Derive(row.Text(1), row.Text(2));
+  record.plugin = row.Text(1);
+  record.volume_id = row.Text(2);
+  record.state = static_cast<VolumeState>(row.Int(3));
+  record.access_mode = static_cast<int>(row.Int(4));
+  record.fs_type = row.Text(5);
+  record.capability_digest = row.Text(6);
+  record.publish_context = MapFromColumn(row.Text(7));
+  record.volume_context = MapFromColumn(row.Text(8));
+  return record;
+}
+
+// The first of what a query answered, if any.
+template <typename T>
+Result<std::optional<T>> First(Result<std::vector<T>> rows) {
+  if (!rows) {
+    return std::move(rows).error();
+  }
+  return rows->empty() ? std::optional<T>() : std::optional<T>((*rows)[0]);
+}
+
+}  // namespace
+
+Result<std::unique_ptr<StateStore>> StateStore::Open(
+    const std::string& path, const std::string& boot_id) {
+  MOUNTD_ASSIGN(std::unique_ptr<Database> database,
+                Database::Open(path, Database::Durability::kPower,
+                               kSchemaVersion, kSchema));
+  std::string last_boot;
+  MOUNTD_TRY(database->Query(
+      "SELECT value FROM meta WHERE name='boot_id'",
+      [&](const Row& row) { last_boot = row.Text(0); }));
+  if (last_boot != boot_id) {
+    MOUNTD_TRY(database->Transaction([&]() -> Result<void> {
+      MOUNTD_TRY(database->Run("UPDATE publications SET state=?1, mount_id=0",
+                               static_cast<int>(PublicationState::kUncertain)));
+      MOUNTD_TRY(database->Run("UPDATE volumes SET state=?1",
+                               static_cast<int>(VolumeState::kUncertain)));
+      MOUNTD_TRY(database->Run(
+          "INSERT OR REPLACE INTO meta(name,value) VALUES('boot_id',?1)",
+          boot_id));
+      return Ok();
+    }));
+  }
+  return std::unique_ptr<StateStore>(new StateStore(std::move(database)));
+}
+
+Result<void> StateStore::AddAllocation(const AllocationRecord& record) {
+  return database_->Transaction([&]() -> Result<void> {
+    // A name that is used again starts anew: the old receipt is history.
+    MOUNTD_TRY(database_->Run("DELETE FROM receipts WHERE allocation=?1",
+                              record.id));
+    MOUNTD_TRY(database_->Run(
+        "INSERT INTO allocations(id,uid,gid,scope,state) "
+        "VALUES(?1,?2,?3,?4,?5)",
+        record.id, record.uid, record.gid, record.scope,
+        static_cast<int>(record.state)));
+    return Ok();
+  });
+}
+
+Result<std::optional<AllocationRecord>> StateStore::GetAllocation(
+    const std::string& id) {
+  std::optional<AllocationRecord> found;
+  MOUNTD_TRY(database_->Query(
+      "SELECT id,uid,gid,scope,state FROM allocations WHERE id=?1",
+      [&](const Row& row) { found = ReadAllocation(row); }, id));
+  return found;
+}
+
+Result<std::vector<AllocationRecord>> StateStore::ListAllocations() {
+  std::vector<AllocationRecord> all;
+  MOUNTD_TRY(database_->Query(
+      "SELECT id,uid,gid,scope,state FROM allocations ORDER BY id",
+      [&](const Row& row) { all.push_back(ReadAllocation(row)); }));
+  return all;
+}
+
+Result<std::uint32_t> StateStore::CountAllocations(std::uint32_t uid) {
+  std::uint32_t count = 0;
+  MOUNTD_TRY(database_->Query(
+      "SELECT count(*) FROM allocations WHERE uid=?1",
+      [&](const Row& row) { count = static_cast<std::uint32_t>(row.Int(0)); },
+      uid));
+  return count;
+}
+
+Result<void> StateStore::SetAllocationState(const std::string& id,
+                                            AllocationState state) {
+  MOUNTD_TRY(database_->Run("UPDATE allocations SET state=?2 WHERE id=?1", id,
+                            static_cast<int>(state)));
+  return Ok();
+}
+
+Result<ReceiptRecord> StateStore::FinishAllocation(ReceiptRecord receipt) {
+  MOUNTD_TRY(database_->Transaction([&]() -> Result<void> {
+    MOUNTD_TRY(database_->Run("DELETE FROM allocations WHERE id=?1",
+                              receipt.allocation));
+    MOUNTD_TRY(RemoveOwed(OwedKind::kRelease, receipt.allocation));
+    MOUNTD_TRY(database_->Run(
+        "INSERT OR REPLACE INTO receipts(allocation,uid,released_at_us,"
+        "volumes) VALUES(?1,?2,?3,?4)",
+        receipt.allocation, receipt.uid, receipt.released_at_us,
+        ToColumn(receipt.volumes)));
+    return database_->Query(
+        "SELECT serial FROM receipts WHERE allocation=?1",
+        [&](const Row& row) { receipt.serial = row.Bits(0); },
+        receipt.allocation);
+  }));
+  return receipt;
+}
+
+Result<std::optional<ReceiptRecord>> StateStore::GetReceipt(
+    const std::string& allocation) {
+  std::optional<ReceiptRecord> found;
+  MOUNTD_TRY(database_->Query(
+      "SELECT allocation,uid,serial,released_at_us,volumes FROM receipts "
+      "WHERE allocation=?1",
+      [&](const Row& row) {
+        found = ReceiptRecord{row.Text(0),
+                              static_cast<std::uint32_t>(row.Int(1)),
+                              row.Bits(2), row.Bits(3),
+                              ReceiptVolumesFromColumn(row.Text(4))};
+      },
+      allocation));
+  return found;
+}
+
+Result<void> StateStore::PutPlugin(const PluginRecord& record) {
+  MOUNTD_TRY(database_->Run(
+      "INSERT OR REPLACE INTO plugins(id,type,uid,allocation,mount_dir) "
+      "VALUES(?1,?2,?3,?4,?5)",
+      record.id, record.type, record.uid, record.allocation,
+      record.mount_dir));
+  return Ok();
+}
+
+Result<void> StateStore::RemovePlugin(const std::string& id) {
+  MOUNTD_TRY(database_->Run("DELETE FROM plugins WHERE id=?1", id));
+  return Ok();
+}
+
+Result<std::vector<PluginRecord>> StateStore::ListPlugins() {
+  std::vector<PluginRecord> all;
+  MOUNTD_TRY(database_->Query(
+      "SELECT id,type,uid,allocation,mount_dir FROM plugins ORDER BY id",
+      [&](const Row& row) {
+        all.push_back({row.Text(0), row.Text(1),
+                       static_cast<std::uint32_t>(row.Int(2)), row.Text(3),
+                       row.Text(4)});
+      }));
+  return all;
+}
+
+Result<void> StateStore::AddPublication(const VolumeRecord& volume,
+                                        const PublicationRecord& publication) {
+  return database_->Transaction([&]() -> Result<void> {
+    MOUNTD_TRY(database_->Run(
+        "INSERT OR IGNORE INTO volumes(key,plugin,volume_id,state,"
+        "access_mode,fs_type,capability_digest,publish_context,"
+        "volume_context) VALUES(?1,?2,?3,?4,?5,?6,?7,?8,?9)",
+        volume.key.str(), volume.plugin, volume.volume_id,
+        static_cast<int>(volume.state), volume.access_mode, volume.fs_type,
+        volume.capability_digest, ToColumn(volume.publish_context),
+        ToColumn(volume.volume_context)));
+    MOUNTD_TRY(database_->Run(
+        "INSERT INTO publications(key,allocation,alias,read_only,state,"
+        "mount_id) VALUES(?1,?2,?3,?4,?5,?6)",
+        publication.key.str(), publication.allocation, publication.alias,
+        static_cast<int>(publication.read_only),
+        static_cast<int>(publication.state), publication.mount_id));
+    return Ok();
+  });
+}
+
+Result<std::optional<VolumeRecord>> StateStore::GetVolume(
+    const VolumeKey& key) {
+  static const std::string kSql = std::string(kSelectVolume) + " WHERE key=?1";
+  std::optional<VolumeRecord> found;
+  MOUNTD_TRY(database_->Query(
+      kSql, [&](const Row& row) { found = ReadVolume(row); }, key.str()));
+  return found;
+}
+
+Result<std::vector<VolumeRecord>> StateStore::ListVolumes() {
+  static const std::string kSql =
+      std::string(kSelectVolume) + " ORDER BY plugin,volume_id";
+  std::vector<VolumeRecord> all;
+  MOUNTD_TRY(database_->Query(
+      kSql, [&](const Row& row) { all.push_back(ReadVolume(row)); }));
+  return all;
+}
+
+Result<void> StateStore::SetVolumeState(const VolumeKey& key,
+                                        VolumeState state) {
+  MOUNTD_TRY(database_->Run("UPDATE volumes SET state=?2 WHERE key=?1",
+                            key.str(), static_cast<int>(state)));
+  return Ok();
+}
+
+Result<void> StateStore::RemoveVolume(const VolumeKey& key) {
+  return database_->Transaction([&]() -> Result<void> {
+    MOUNTD_TRY(RemoveOwed(OwedKind::kUnstage, key.str()));
+    MOUNTD_TRY(
+        database_->Run("DELETE FROM volumes WHERE key=?1", key.str()));
+    return Ok();
+  });
+}
+
+Result<std::vector<PublicationRecord>> StateStore::SelectPublications(
+    std::string_view where, std::string_view argument,
+    std::string_view second) {
+  const std::string sql =
+      "SELECT p.key,p.allocation,p.alias,p.read_only,p.state,p.mount_id,"
+      "v.plugin,v.volume_id FROM publications p JOIN volumes v "
+      "ON v.key=p.key " +
+      std::string(where) + " ORDER BY p.allocation,p.alias";
+  std::vector<PublicationRecord> all;
+  MOUNTD_TRY(database_->Query(
+      sql,
+      [&](const Row& row) {
+        PublicationRecord record;
+        record.key = VolumeKey::Derive(row.Text(6), row.Text(7));
+        record.allocation = row.Text(1);
+        record.alias = row.Text(2);
+        record.read_only = row.Int(3) != 0;
+        record.state = static_cast<PublicationState>(row.Int(4));
+        record.mount_id = row.Bits(5);
+        all.push_back(std::move(record));
+      },
+      argument, second));
+  return all;
+}
+
+Result<std::optional<PublicationRecord>> StateStore::GetPublication(
+    const std::string& allocation, const std::string& alias) {
+  return First(SelectPublications("WHERE p.allocation=?1 AND p.alias=?2",
+                                  allocation, alias));
+}
+
+Result<std::vector<PublicationRecord>> StateStore::ListPublications() {
+  return SelectPublications("WHERE ?1=?2", "", "");
+}
+
+Result<std::vector<PublicationRecord>> StateStore::PublicationsOf(
+    const std::string& allocation) {
+  return SelectPublications("WHERE p.allocation=?1 AND ?2=''", allocation);
+}
+
+Result<std::vector<PublicationRecord>> StateStore::UsersOf(
+    const VolumeKey& key) {
+  return SelectPublications("WHERE p.key=?1 AND ?2=''", key.str());
+}
+
+Result<void> StateStore::SetPublicationState(
+    const PublicationRecord& publication) {
+  MOUNTD_TRY(database_->Run(
+      "UPDATE publications SET state=?3, mount_id=?4 "
+      "WHERE allocation=?1 AND alias=?2",
+      publication.allocation, publication.alias,
+      static_cast<int>(publication.state), publication.mount_id));
+  return Ok();
+}
+
+Result<void> StateStore::RemovePublication(const std::string& allocation,
+                                           const std::string& alias) {
+  return database_->Transaction([&]() -> Result<void> {
+    MOUNTD_TRY(RemoveOwed(OwedKind::kUnpublish, allocation + "/" + alias));
+    MOUNTD_TRY(database_->Run(
+        "DELETE FROM publications WHERE allocation=?1 AND alias=?2",
+        allocation, alias));
+    return Ok();
+  });
+}
+
+Result<void> StateStore::AddOwed(const OwedRecord& record) {
+  MOUNTD_TRY(database_->Run(
+      "INSERT INTO owed(kind,object,uid,reason,attempts,since_us) "
+      "VALUES(?1,?2,?3,?4,1,?5) ON CONFLICT(kind,object) DO UPDATE SET "
+      "reason=excluded.reason, attempts=attempts+1",
+      static_cast<int>(record.kind), record.object, record.uid, record.reason,
+      record.since_us));
+  return Ok();
+}
+
+Result<void> StateStore::RemoveOwed(OwedKind kind, const std::string& object) {
+  MOUNTD_TRY(database_->Run("DELETE FROM owed WHERE kind=?1 AND object=?2",
+                            static_cast<int>(kind), object));
+  return Ok();
+}
+
+Result<std::vector<OwedRecord>> StateStore::ListOwed() {
+  std::vector<OwedRecord> all;
+  MOUNTD_TRY(database_->Query(
+      "SELECT id,kind,object,uid,reason,attempts,since_us FROM owed "
+      "ORDER BY id",
+      [&](const Row& row) {
+        all.push_back({row.Bits(0), static_cast<OwedKind>(row.Int(1)),
+                       row.Text(2), static_cast<std::uint32_t>(row.Int(3)),
+                       row.Text(4), static_cast<std::uint32_t>(row.Int(5)),
+                       row.Bits(6)});
+      }));
+  return all;
+}
+
+}  // namespace mountd::store

@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "mountd/base/result.h"
+#include "mountd/store/database.h"
+#include "mountd/store/records.h"
+
+namespace mountd::store {
+
+// /var/lib/mountd/state.db: what outlives the boot (allocations, plugins, staged
+// volumes and their users, owed tear-downs, receipts). Every write is on disk
+// when the call returns (synchronous=FULL).
+//
+// Thread-safe. Absence is a value (nullopt), not an error.
+class StateStore {
+ public:
+  // `boot_id`: if the store was last written in another boot, all published and
+  // staged volumes become uncertain, since their mounts are gone.
+  static Result<std::unique_ptr<StateStore>> Open(const std::string& path,
+                                                  const std::string& boot_id);
+
+  // AlreadyExists if there is one.
+  Result<void> AddAllocation(const AllocationRecord& record);
+  Result<std::optional<AllocationRecord>> GetAllocation(const std::string& id);
+  Result<std::vector<AllocationRecord>> ListAllocations();
+  Result<std::uint32_t> CountAllocations(std::uint32_t uid);
+  Result<void> SetAllocationState(const std::string& id,
+                                  AllocationState state);
+  // Removes the allocation and what is owed for it, and keeps `receipt` (its
+  // serial is assigned here), in one transaction.
+  Result<ReceiptRecord> FinishAllocation(ReceiptRecord receipt);
+  Result<std::optional<ReceiptRecord>> GetReceipt(
+      const std::string& allocation);
+
+  Result<void> PutPlugin(const PluginRecord& record);
+  Result<void> RemovePlugin(const std::string& id);
+  Result<std::vector<PluginRecord>> ListPlugins();
+
+  // The intents of a publish, in one transaction: the volume's record, if it is
+  // new, and its user's.
+  Result<void> AddPublication(const VolumeRecord& volume,
+                              const PublicationRecord& publication);
+  Result<std::optional<VolumeRecord>> GetVolume(const VolumeKey& key);
+  Result<std::vector<VolumeRecord>> ListVolumes();
+  Result<void> SetVolumeState(const VolumeKey& key, VolumeState state);
+  Result<void> RemoveVolume(const VolumeKey& key);
+  Result<std::optional<PublicationRecord>> GetPublication(
+      const std::string& allocation, const std::string& alias);
+  Result<std::vector<PublicationRecord>> ListPublications();
+  Result<std::vector<PublicationRecord>> PublicationsOf(
+      const std::string& allocation);
+  Result<std::vector<PublicationRecord>> UsersOf(const VolumeKey& key);
+  Result<void> SetPublicationState(const PublicationRecord& publication);
+  Result<void> RemovePublication(const std::string& allocation,
+                                 const std::string& alias);
+
+  // Adds it, or counts one more attempt for the same (kind, object).
+  Result<void> AddOwed(const OwedRecord& record);
+  Result<void> RemoveOwed(OwedKind kind, const std::string& object);
+  Result<std::vector<OwedRecord>> ListOwed();
+
+ private:
+  explicit StateStore(std::unique_ptr<Database> database)
+      : database_(std::move(database)) {}
+
+  Result<std::vector<PublicationRecord>> SelectPublications(
+      std::string_view where, std::string_view argument,
+      std::string_view second = {});
+
+  std::unique_ptr<Database> database_;
+};
+
+}  // namespace mountd::store
