@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#include "csi-node/ipc/message.h"
+
+#include <nlohmann/json.hpp>
+
+#include "mountd/base/names.h"
+
+namespace mountd::csi::ipc {
+namespace {
+
+using Json = nlohmann::json;
+
+Json ToJson(const VolumeCapability& capability) {
+  return {{"block", capability.block},
+          {"access_mode", static_cast<int>(capability.access_mode)},
+          {"fs_type", capability.fs_type},
+          {"mount_flags", capability.mount_flags},
+          {"volume_mount_group", capability.volume_mount_group}};
+}
+
+struct ArgumentsToJson {
+  Json operator()(std::monostate /*none*/) const { return Json::object(); }
+  Json operator()(const StageRequest& request) const {
+    return {{"volume_id", request.volume_id},
+            {"publish_context", request.publish_context},
+            {"staging_target_path", request.staging_target_path},
+            {"capability", ToJson(request.capability)},
+            {"volume_context", request.volume_context}};
+  }
+  Json operator()(const UnstageRequest& request) const {
+    return {{"volume_id", request.volume_id},
+            {"staging_target_path", request.staging_target_path}};
+  }
+  Json operator()(const PublishRequest& request) const {
+    return {{"volume_id", request.volume_id},
+            {"publish_context", request.publish_context},
+            {"staging_target_path", request.staging_target_path},
+            {"target_path", request.target_path},
+            {"capability", ToJson(request.capability)},
+            {"read_only", request.read_only},
+            {"volume_context", request.volume_context}};
+  }
+  Json operator()(const UnpublishRequest& request) const {
+    return {{"volume_id", request.volume_id},
+            {"target_path", request.target_path}};
+  }
+};
+
+// The one key of the object says which answer it is.
+struct AnswerToJson {
+  Json operator()(std::monostate /*none*/) const { return Json::object(); }
+  Json operator()(const ProbeResult& probe) const {
+    return {{"ready", probe.ready}};
+  }
+  Json operator()(const PluginInfo& info) const {
+    return {{"info",
+             {{"name", info.name}, {"vendor_version", info.vendor_version}}}};
+  }
+  Json operator()(const PluginCapabilities& capabilities) const {
+    return {{"capabilities",
+             {{"services", capabilities.services},
+              {"controller_rpcs", capabilities.controller_rpcs},
+              {"node_rpcs", capabilities.node_rpcs}}}};
+  }
+  Json operator()(const NodeInfo& node) const {
+    return {{"node",
+             {{"node_id", node.node_id},
+              {"max_volumes", node.max_volumes},
+              {"topology", node.topology}}}};
+  }
+};
+
+}  // namespace
+
+bool FitsText(const std::string& text, std::size_t max_bytes) {
+  return text.size() <= max_bytes && text.find('\0') == std::string::npos &&
+         IsValidUtf8(text);
+}
+
+bool FitsMap(const std::map<std::string, std::string>& map) {
+  std::size_t bytes = 0;
+  for (const auto& [key, value] : map) {
+    bytes += key.size() + value.size();
+    if (bytes > kMaxMapBytes || !FitsText(key, kMaxMapBytes) ||
+        !FitsText(value, kMaxMapBytes)) {
+      return false;
+    }
+  }
+  return true;
+}
+
+std::vector<std::uint8_t> Encode(const Request& request) {
+  return Json::to_cbor({{"id", request.id},
+                        {"method", static_cast<std::uint32_t>(request.method)},
+                        {"plugin", request.channel.plugin},
+                        {"generation", request.channel.generation},
+                        {"deadline_ms", request.deadline_ms},
+                        {"arguments", std::visit(ArgumentsToJson{},
+                                                 request.arguments)}});
+}
+
+std::vector<std::uint8_t> Encode(const Reply& reply) {
+  return Json::to_cbor({{"id", reply.id},
+                        {"code", static_cast<int>(reply.code)},
+                        {"message", reply.message},
+                        {"answer", std::visit(AnswerToJson{}, reply.answer)}});
+}
+
+}  // namespace mountd::csi::ipc

@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "csi-node/csi_client.h"
+
+// What mountd and mountd-csi say to each other, and its only codec: CBOR, one
+// message a frame (ipc/frame_socket.h). Decoders take nothing on trust: every
+// field's presence, type and size is checked, nesting is bounded, nothing throws.
+namespace mountd::csi::ipc {
+
+enum class Method : std::uint32_t {
+  kOpen = 1,  // the frame's fd is the connected plugin socket
+  kClose = 2,
+  kProbe = 3,
+  kGetPluginInfo = 4,
+  kGetCapabilities = 5,
+  kNodeGetInfo = 6,
+  kNodeStageVolume = 7,  // the frame's fd, if any, is the secrets' memfd
+  kNodeUnstageVolume = 8,
+  kNodePublishVolume = 9,  // as kNodeStageVolume
+  kNodeUnpublishVolume = 10,
+};
+inline constexpr Method kLastMethod = Method::kNodeUnpublishVolume;
+
+struct UnstageRequest {
+  std::string volume_id;
+  std::string staging_target_path;
+};
+
+struct UnpublishRequest {
+  std::string volume_id;
+  std::string target_path;
+};
+
+using Arguments = std::variant<std::monostate, StageRequest, UnstageRequest,
+                               PublishRequest, UnpublishRequest>;
+
+struct Request {
+  std::uint64_t id = 0;  // unique among a connection's calls in flight
+  Method method = Method::kProbe;
+  ChannelRef channel;
+  // On CLOCK_MONOTONIC, which both ends share: a request that waited in a
+  // socket of a stopped process is too late, not early.
+  std::int64_t deadline_ms = 0;
+  Arguments arguments;
+};
+
+struct ProbeResult {
+  bool ready = false;
+};
+
+using Answer = std::variant<std::monostate, ProbeResult, PluginInfo,
+                            PluginCapabilities, NodeInfo>;
+
+struct Reply {
+  std::uint64_t id = 0;
+  RpcCode code = RpcCode::kOk;
+  std::string message;  // empty if kOk
+  Answer answer;        // monostate unless kOk
+};
+
+// Bounds of what may cross (the CSI specification's where it has one).
+inline constexpr std::size_t kMaxText = 128;          // a field without its own
+inline constexpr std::size_t kMaxNodeId = 256;
+inline constexpr std::size_t kMaxPluginName = 63;
+inline constexpr std::size_t kMaxMapBytes = 4096;     // keys and values together
+inline constexpr std::size_t kMaxMountFlagsBytes = 4096;
+inline constexpr std::size_t kMaxCapabilities = 64;   // of one kind
+inline constexpr std::size_t kMaxMessage = 1024;
+inline constexpr std::size_t kMaxPath = 4095;
+
+bool FitsText(const std::string& text, std::size_t max_bytes);
+bool FitsMap(const std::map<std::string, std::string>& map);
+
+std::vector<std::uint8_t> Encode(const Request& request);
+std::vector<std::uint8_t> Encode(const Reply& reply);
+
+// InvalidArgument for anything Encode could not have made.
+Result<Request> DecodeRequest(const std::vector<std::uint8_t>& bytes);
+Result<Reply> DecodeReply(const std::vector<std::uint8_t>& bytes);
+
+}  // namespace mountd::csi::ipc
