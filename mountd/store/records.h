@@ -91,10 +91,9 @@ struct ReceiptRecord {
   std::vector<Volume> volumes;
 };
 
-enum class OwedKind : int { kRelease = 1, kUnpublish = 2, kUnstage = 3 };
+enum class OwedKind : int { kRelease = 1, kUnpublish = 2 };
 
-// A tear-down that failed. The object is the allocation, "allocation/alias", or
-// the volume's key.
+// A tear-down that failed. The object is the allocation or "allocation/alias".
 struct OwedRecord {
   std::uint64_t id = 0;
   OwedKind kind = OwedKind::kRelease;

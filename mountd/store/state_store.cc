@@ -250,15 +250,6 @@ Result<void> StateStore::SetVolumeState(const VolumeKey& key,
   return Ok();
 }
 
-Result<void> StateStore::RemoveVolume(const VolumeKey& key) {
-  return database_->Transaction([&]() -> Result<void> {
-    MOUNTD_TRY(RemoveOwed(OwedKind::kUnstage, key.str()));
-    MOUNTD_TRY(
-        database_->Run("DELETE FROM volumes WHERE key=?1", key.str()));
-    return Ok();
-  });
-}
-
 Result<std::vector<PublicationRecord>> StateStore::SelectPublications(
     std::string_view where, std::string_view argument,
     std::string_view second) {
@@ -314,13 +305,18 @@ Result<void> StateStore::SetPublicationState(
   return Ok();
 }
 
-Result<void> StateStore::RemovePublication(const std::string& allocation,
-                                           const std::string& alias) {
+Result<void> StateStore::RemovePublication(
+    const PublicationRecord& publication, bool volume_too) {
   return database_->Transaction([&]() -> Result<void> {
-    MOUNTD_TRY(RemoveOwed(OwedKind::kUnpublish, allocation + "/" + alias));
+    MOUNTD_TRY(RemoveOwed(OwedKind::kUnpublish,
+                          publication.allocation + "/" + publication.alias));
     MOUNTD_TRY(database_->Run(
         "DELETE FROM publications WHERE allocation=?1 AND alias=?2",
-        allocation, alias));
+        publication.allocation, publication.alias));
+    if (volume_too) {
+      MOUNTD_TRY(database_->Run("DELETE FROM volumes WHERE key=?1",
+                                publication.key.str()));
+    }
     return Ok();
   });
 }

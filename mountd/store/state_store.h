@@ -48,7 +48,6 @@ class StateStore {
   Result<std::optional<VolumeRecord>> GetVolume(const VolumeKey& key);
   Result<std::vector<VolumeRecord>> ListVolumes();
   Result<void> SetVolumeState(const VolumeKey& key, VolumeState state);
-  Result<void> RemoveVolume(const VolumeKey& key);
   Result<std::optional<PublicationRecord>> GetPublication(
       const std::string& allocation, const std::string& alias);
   Result<std::vector<PublicationRecord>> ListPublications();
@@ -56,8 +55,10 @@ class StateStore {
       const std::string& allocation);
   Result<std::vector<PublicationRecord>> UsersOf(const VolumeKey& key);
   Result<void> SetPublicationState(const PublicationRecord& publication);
-  Result<void> RemovePublication(const std::string& allocation,
-                                 const std::string& alias);
+  // The user's row, what is owed for it, and with the last user the volume's,
+  // in one transaction.
+  Result<void> RemovePublication(const PublicationRecord& publication,
+                                 bool volume_too);
 
   // Adds it, or counts one more attempt for the same (kind, object).
   Result<void> AddOwed(const OwedRecord& record);

@@ -1,0 +1,194 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#include "csi-node/plugins.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "csi-node/plugin_supervisor.h"
+#include "mountd/base/paths.h"
+#include "mountd/exec/wire.h"
+
+namespace mountd::csi {
+namespace {
+
+constexpr int kStageUnstageVolume = 1;  // NodeServiceCapability.RPC.Type
+constexpr std::size_t kMaxSocketPath = 107;  // unix(7), without the NUL
+
+PluginRegistration RegistrationOf(const PluginRecord& record) {
+  PluginRegistration registration;
+  registration.host_path = PluginHostPath(record.id);
+  registration.mount_dir = PluginViewPath(record, "");
+  registration.endpoint =
+      "unix://" + PluginViewPath(record, paths::kCsiEndpoint);
+  return registration;
+}
+
+bool SameRegistration(const PluginRecord& a, const PluginRecord& b) {
+  return a.type == b.type && a.uid == b.uid && a.allocation == b.allocation &&
+         a.mount_dir == b.mount_dir;
+}
+
+}  // namespace
+
+std::string_view PluginStateName(PluginState state) {
+  switch (state) {
+    case PluginState::kStarting:
+      return "starting";
+    case PluginState::kHealthy:
+      return "healthy";
+    case PluginState::kUnhealthy:
+      return "unhealthy";
+    case PluginState::kGone:
+      break;
+  }
+  return "gone";
+}
+
+bool PluginStatus::stages() const {
+  return std::find(capabilities.node_rpcs.begin(),
+                   capabilities.node_rpcs.end(),
+                   kStageUnstageVolume) != capabilities.node_rpcs.end();
+}
+
+std::string PluginHostPath(const std::string& plugin) {
+  return std::string(paths::kBase) + "/" + paths::kPlugins + "/" + plugin;
+}
+
+std::string PluginViewPath(const PluginRecord& record,
+                           const std::string& relative) {
+  const std::string root =
+      record.mount_dir.empty() ? PluginHostPath(record.id) : record.mount_dir;
+  return relative.empty() ? root : root + "/" + relative;
+}
+
+Plugins::Plugins(const TimeoutsConfig& timeouts, exec::Executor& executor,
+                 CsiClient& client, store::StateStore& store,
+                 OnChange on_change)
+    : timeouts_(timeouts),
+      executor_(executor),
+      client_(client),
+      store_(store),
+      on_change_(std::move(on_change)) {}
+
+Plugins::~Plugins() = default;
+
+Result<void> Plugins::Recover() {
+  MOUNTD_ASSIGN(const std::vector<PluginRecord> records,
+                store_.ListPlugins());
+  for (const PluginRecord& record : records) {
+    MOUNTD_TRY(executor_.PreparePlugin({exec::ToWire(record.id)}));
+    Supervise(record);
+  }
+  return Ok();
+}
+
+void Plugins::Supervise(const PluginRecord& record) {
+  const std::lock_guard lock(mutex_);
+  supervisors_[record.id] = std::make_unique<PluginSupervisor>(
+      record, timeouts_, executor_, client_, on_change_);
+}
+
+Result<PluginRegistration> Plugins::Register(const PluginRecord& record) {
+  if (record.type != "node" && record.type != "controller" &&
+      record.type != "monolith") {
+    return MakeError(Code::kInvalidArgument, "register",
+                     "plugin " + record.id,
+                     "type must be node, controller or monolith");
+  }
+  PluginRegistration registration = RegistrationOf(record);
+  if (registration.endpoint.size() > kMaxSocketPath + 7) {
+    return MakeError(Code::kInvalidArgument, "register",
+                     "plugin " + record.id,
+                     "its socket's path would be longer than 107 bytes");
+  }
+  if (const std::optional<PluginStatus> known = Get(record.id)) {
+    if (!SameRegistration(known->record, record)) {
+      return MakeError(Code::kAlreadyExists, "register",
+                       "plugin " + record.id, "is registered otherwise");
+    }
+    return registration;
+  }
+  MOUNTD_TRY(store_.PutPlugin(record));
+  if (Result<exec::MountState> prepared =
+          executor_.PreparePlugin({exec::ToWire(record.id)});
+      !prepared) {
+    IgnoreBecauseBestEffort(
+        executor_.RemovePlugin({exec::ToWire(record.id)}));
+    MOUNTD_TRY(store_.RemovePlugin(record.id));
+    return std::move(prepared).error();
+  }
+  Supervise(record);
+  return registration;
+}
+
+Result<void> Plugins::Unregister(const std::string& id) {
+  const std::optional<PluginStatus> known = Get(id);
+  if (!known) {
+    return Ok();
+  }
+  MOUNTD_ASSIGN(const std::vector<VolumeRecord> volumes,
+                store_.ListVolumes());
+  if (std::any_of(volumes.begin(), volumes.end(),
+                  [&](const VolumeRecord& v) { return v.plugin == id; })) {
+    return MakeError(Code::kBusy, "unregister", "plugin " + id,
+                     "volumes of it are in use");
+  }
+  MOUNTD_TRY(executor_.RemovePlugin({exec::ToWire(id)}));
+  MOUNTD_TRY(store_.RemovePlugin(id));
+  std::unique_ptr<PluginSupervisor> gone;
+  {
+    const std::lock_guard lock(mutex_);
+    if (const auto found = supervisors_.find(id);
+        found != supervisors_.end()) {
+      gone = std::move(found->second);
+      supervisors_.erase(found);
+    }
+  }
+  gone.reset();
+  PluginStatus last = *known;
+  last.state = PluginState::kGone;
+  last.reason = "unregistered";
+  on_change_(last);
+  return Ok();
+}
+
+std::optional<PluginStatus> Plugins::Get(const std::string& id) const {
+  const std::lock_guard lock(mutex_);
+  const auto found = supervisors_.find(id);
+  return found == supervisors_.end()
+             ? std::optional<PluginStatus>()
+             : std::optional<PluginStatus>(found->second->status());
+}
+
+std::vector<PluginStatus> Plugins::List() const {
+  const std::lock_guard lock(mutex_);
+  std::vector<PluginStatus> all;
+  for (const auto& [id, supervisor] : supervisors_) {
+    all.push_back(supervisor->status());
+  }
+  return all;
+}
+
+Result<Plugins::Session> Plugins::Use(const std::string& id) const {
+  std::optional<PluginStatus> status = Get(id);
+  if (!status) {
+    return MakeError(Code::kNotFound, "use", "plugin " + id,
+                     "is not registered");
+  }
+  if (status->state != PluginState::kHealthy) {
+    return MakeError(Code::kUnavailable, "use", "plugin " + id,
+                     "is " + std::string(PluginStateName(status->state)) +
+                         ": " + status->reason);
+  }
+  const ChannelRef channel{id, status->generation};
+  return Session{channel, std::move(*status)};
+}
+
+void Plugins::ReconnectAll() {
+  const std::lock_guard lock(mutex_);
+  for (const auto& [id, supervisor] : supervisors_) {
+    supervisor->Reconnect();
+  }
+}
+
+}  // namespace mountd::csi

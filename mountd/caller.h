@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+namespace mountd {
+
+// Who calls: as the kernel (SO_PEERCRED at accept) or the bus daemon says, never
+// as a message says.
+struct Caller {
+  std::uint32_t uid = 0;
+  std::uint32_t gid = 0;
+  std::vector<std::uint32_t> groups;  // supplementary, where they are known
+};
+
+// Set once nobody waits for the work any more; long retries look at it.
+using CancelToken = std::shared_ptr<std::atomic<bool>>;
+
+struct CallContext {
+  Caller caller;
+  CancelToken cancelled = std::make_shared<std::atomic<bool>>(false);
+};
+
+}  // namespace mountd

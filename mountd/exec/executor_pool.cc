@@ -1,0 +1,335 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#include "mountd/exec/executor_pool.h"
+
+#include <poll.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+
+#include <cstring>
+#include <utility>
+
+namespace mountd::exec {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+Request MakeRequest(PlanKind kind) {
+  Request request;
+  request.kind = kind;
+  return request;
+}
+
+// Whether `fd` can be read before the deadline.
+Result<void> AwaitReadable(int fd, Clock::time_point deadline) {
+  for (;;) {
+    const auto left = std::chrono::ceil<std::chrono::milliseconds>(
+        deadline - Clock::now());
+    pollfd entry{fd, POLLIN, 0};
+    const int ready =
+        poll(&entry, 1, static_cast<int>(std::max<std::int64_t>(
+                            left.count(), 0)));
+    if (ready > 0) {
+      return Ok();
+    }
+    if (ready == 0) {
+      return MakeError(Code::kDeadlineExceeded, "plan", "executor",
+                       "gave no answer in time and was abandoned");
+    }
+    if (errno != EINTR) {
+      return ErrnoError(errno, "poll", "executor");
+    }
+  }
+}
+
+Result<void> SendRequest(int socket, const Request& request) {
+  for (;;) {
+    const ssize_t sent =
+        send(socket, &request, sizeof(request), MSG_NOSIGNAL | MSG_DONTWAIT);
+    if (sent == static_cast<ssize_t>(sizeof(request))) {
+      return Ok();
+    }
+    if (sent < 0 && errno == EINTR) {
+      continue;
+    }
+    return MakeError(Code::kUnavailable, "plan", "executor",
+                     "the connection is broken");
+  }
+}
+
+Result<ssize_t> ReceiveReply(int socket, Reply& reply, UniqueFd& fd) {
+  iovec part{&reply, sizeof(reply)};
+  alignas(cmsghdr) std::array<char, CMSG_SPACE(sizeof(int))> control{};
+  msghdr message{};
+  message.msg_iov = &part;
+  message.msg_iovlen = 1;
+  message.msg_control = control.data();
+  message.msg_controllen = control.size();
+  ssize_t size = 0;
+  do {
+    size = recvmsg(socket, &message, MSG_CMSG_CLOEXEC);
+  } while (size < 0 && errno == EINTR);
+  const cmsghdr* header = CMSG_FIRSTHDR(&message);
+  if (size > 0 && header != nullptr && header->cmsg_level == SOL_SOCKET &&
+      header->cmsg_type == SCM_RIGHTS) {
+    int received = -1;
+    std::memcpy(&received, CMSG_DATA(header), sizeof(received));
+    fd.reset(received);
+  }
+  return size;
+}
+
+template <std::size_t N>
+std::string FixedText(const std::array<char, N>& text) {
+  return {text.data(), strnlen(text.data(), N)};
+}
+
+Error ToError(const Reply& reply) {
+  Error error;
+  error.code = reply.code <= static_cast<std::uint32_t>(kLastCode)
+                   ? static_cast<Code>(reply.code)
+                   : Code::kInternal;
+  error.op = FixedText(reply.op);
+  error.object = FixedText(reply.object);
+  error.detail = FixedText(reply.detail);
+  error.sys_errno = reply.sys_errno;
+  return error;
+}
+
+}  // namespace
+
+class ExecutorPool::Lane {
+ public:
+  explicit Lane(std::uint32_t width) : free_(width) {}
+
+  // An idle connection, or an invalid fd: the right to open one.
+  UniqueFd Take() {
+    std::unique_lock lock(mutex_);
+    const std::uint64_t ticket = next_ticket_++;
+    turn_.wait(lock, [&] { return ticket == serving_ && free_ > 0; });
+    ++serving_;
+    --free_;
+    UniqueFd connection;
+    if (!idle_.empty()) {
+      connection = std::move(idle_.back());
+      idle_.pop_back();
+    }
+    turn_.notify_all();
+    return connection;
+  }
+
+  // Gives a connection back; an invalid one was lost.
+  void Give(UniqueFd connection) {
+    const std::lock_guard lock(mutex_);
+    ++free_;
+    if (connection.valid()) {
+      idle_.push_back(std::move(connection));
+    }
+    turn_.notify_all();
+  }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable turn_;
+  std::uint64_t next_ticket_ = 0;
+  std::uint64_t serving_ = 0;
+  std::uint32_t free_;
+  std::vector<UniqueFd> idle_;
+};
+
+ExecutorPool::ExecutorPool(Connector connect, Options options)
+    : connect_(std::move(connect)),
+      options_(options),
+      mounts_(std::make_unique<Lane>(options.mount_lanes)),
+      networks_(std::make_unique<Lane>(1)) {}
+
+ExecutorPool::~ExecutorPool() = default;
+
+ExecutorPool::Connector ExecutorPool::ConnectTo(std::string path) {
+  return [path = std::move(path)]() -> Result<UniqueFd> {
+    UniqueFd connection(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
+    if (!connection.valid()) {
+      return ErrnoError(errno, "socket", path);
+    }
+    sockaddr_un address{};
+    address.sun_family = AF_UNIX;
+    if (path.size() >= sizeof(address.sun_path)) {
+      return MakeError(Code::kInvalidArgument, "connect", path, "is too long");
+    }
+    std::memcpy(address.sun_path, path.data(), path.size());
+    if (connect(connection.get(), reinterpret_cast<sockaddr*>(&address),
+                sizeof(address)) != 0) {
+      return ErrnoError(errno, "connect", path);
+    }
+    return connection;
+  };
+}
+
+std::uint32_t ExecutorPool::stuck() const {
+  const std::lock_guard lock(mutex_);
+  return stuck_;
+}
+
+Result<ExecutorPool::Answer> ExecutorPool::Run(Lane& lane,
+                                               const Request& request) {
+  UniqueFd connection = lane.Take();
+  const auto deadline = Clock::now() + options_.deadline;
+  const auto attempt = [&]() -> Result<Answer> {
+    // An idle executor that was killed meanwhile is replaced before anything
+    // is sent, so that its death is nobody's failed plan.
+    pollfd entry{connection.get(), POLLIN, 0};
+    if (connection.valid() && poll(&entry, 1, 0) != 0) {
+      connection.reset();
+    }
+    if (!connection.valid()) {
+      MOUNTD_ASSIGN(connection, connect_());
+    }
+    MOUNTD_TRY(SendRequest(connection.get(), request));
+    MOUNTD_TRY(AwaitReadable(connection.get(), deadline));
+    Answer answer;
+    MOUNTD_ASSIGN(const ssize_t size,
+                  ReceiveReply(connection.get(), answer.reply, answer.fd));
+    if (size != static_cast<ssize_t>(sizeof(Reply)) ||
+        answer.reply.version != kProtocolVersion) {
+      return MakeError(Code::kUnavailable, "plan", "executor",
+                       "died, or is of another version");
+    }
+    return answer;
+  };
+  Result<Answer> answer = attempt();
+  if (!answer) {
+    if (answer.error().code == Code::kDeadlineExceeded) {
+      const std::lock_guard lock(mutex_);
+      ++stuck_;
+    }
+    connection.reset();
+  }
+  lane.Give(std::move(connection));
+  if (answer && answer->reply.code != 0) {
+    return ToError(answer->reply);
+  }
+  return answer;
+}
+
+Result<MountState> ExecutorPool::RunForMount(const Request& request) {
+  MOUNTD_ASSIGN(const Answer answer, Run(*mounts_, request));
+  return answer.reply.body.mount;
+}
+
+Result<void> ExecutorPool::RunForNothing(Lane& lane, const Request& request) {
+  MOUNTD_TRY(Run(lane, request));
+  return Ok();
+}
+
+Result<HelloReply> ExecutorPool::Hello() {
+  MOUNTD_ASSIGN(const Answer answer,
+                Run(*mounts_, MakeRequest(PlanKind::kHello)));
+  return answer.reply.body.hello;
+}
+
+Result<MountState> ExecutorPool::PrepareBase() {
+  return RunForMount(MakeRequest(PlanKind::kPrepareBase));
+}
+
+Result<void> ExecutorPool::PrepareAllocation(const AllocationPlan& plan) {
+  Request request = MakeRequest(PlanKind::kPrepareAllocation);
+  request.body.allocation = plan;
+  return RunForNothing(*mounts_, request);
+}
+
+Result<void> ExecutorPool::RemoveAllocation(const AllocationPlan& plan) {
+  Request request = MakeRequest(PlanKind::kRemoveAllocation);
+  request.body.allocation = plan;
+  return RunForNothing(*mounts_, request);
+}
+
+Result<MountState> ExecutorPool::Attach(const AttachPlan& plan) {
+  Request request = MakeRequest(PlanKind::kAttach);
+  request.body.attach = plan;
+  return RunForMount(request);
+}
+
+Result<void> ExecutorPool::Detach(const DetachPlan& plan) {
+  Request request = MakeRequest(PlanKind::kDetach);
+  request.body.detach = plan;
+  return RunForNothing(*mounts_, request);
+}
+
+Result<MountState> ExecutorPool::InspectTarget(const TargetPlan& plan) {
+  Request request = MakeRequest(PlanKind::kInspectTarget);
+  request.body.target = plan;
+  return RunForMount(request);
+}
+
+Result<void> ExecutorPool::ReleaseHostVolume(const HostVolumePlan& plan) {
+  Request request = MakeRequest(PlanKind::kReleaseHostVolume);
+  request.body.host_volume = plan;
+  return RunForNothing(*mounts_, request);
+}
+
+Result<MountState> ExecutorPool::PreparePlugin(const PluginPlan& plan) {
+  Request request = MakeRequest(PlanKind::kPreparePlugin);
+  request.body.plugin = plan;
+  return RunForMount(request);
+}
+
+Result<void> ExecutorPool::RemovePlugin(const PluginPlan& plan) {
+  Request request = MakeRequest(PlanKind::kRemovePlugin);
+  request.body.plugin = plan;
+  return RunForNothing(*mounts_, request);
+}
+
+Result<Executor::PluginConnection> ExecutorPool::ConnectPlugin(
+    const PluginPlan& plan) {
+  Request request = MakeRequest(PlanKind::kConnectPlugin);
+  request.body.plugin = plan;
+  MOUNTD_ASSIGN(Answer answer, Run(*mounts_, request));
+  if (!answer.fd.valid()) {
+    return MakeError(Code::kInternal, "connect", "plugin",
+                     "the executor sent no socket");
+  }
+  return PluginConnection{std::move(answer.fd), answer.reply.body.plugin};
+}
+
+Result<MountState> ExecutorPool::PrepareVolumeDir(const VolumeDirPlan& plan) {
+  Request request = MakeRequest(PlanKind::kPrepareVolumeDir);
+  request.body.volume_dir = plan;
+  return RunForMount(request);
+}
+
+Result<MountState> ExecutorPool::InspectVolumeDir(const VolumeDirPlan& plan) {
+  Request request = MakeRequest(PlanKind::kInspectVolumeDir);
+  request.body.volume_dir = plan;
+  return RunForMount(request);
+}
+
+Result<void> ExecutorPool::RemoveVolumeDir(const VolumeDirPlan& plan) {
+  Request request = MakeRequest(PlanKind::kRemoveVolumeDir);
+  request.body.volume_dir = plan;
+  return RunForNothing(*mounts_, request);
+}
+
+Result<void> ExecutorPool::PrepareNetworks() {
+  return RunForNothing(*networks_, MakeRequest(PlanKind::kPrepareNetworks));
+}
+
+Result<NetworkState> ExecutorPool::CreateNetwork(const NetworkPlan& plan) {
+  Request request = MakeRequest(PlanKind::kCreateNetwork);
+  request.body.network = plan;
+  MOUNTD_ASSIGN(const Answer answer, Run(*networks_, request));
+  return answer.reply.body.network;
+}
+
+Result<void> ExecutorPool::DeleteNetwork(const NetworkPlan& plan) {
+  Request request = MakeRequest(PlanKind::kDeleteNetwork);
+  request.body.network = plan;
+  return RunForNothing(*networks_, request);
+}
+
+Result<NetworkState> ExecutorPool::InspectNetwork(const NetworkPlan& plan) {
+  Request request = MakeRequest(PlanKind::kInspectNetwork);
+  request.body.network = plan;
+  MOUNTD_ASSIGN(const Answer answer, Run(*networks_, request));
+  return answer.reply.body.network;
+}
+
+}  // namespace mountd::exec

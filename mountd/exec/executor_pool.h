@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#pragma once
+
+#include <chrono>
+#include <condition_variable>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "mountd/base/unique_fd.h"
+#include "mountd/exec/executor.h"
+
+namespace mountd::exec {
+
+// The executors behind their sockets. Each connection is one mountd-exec
+// process that does one plan at a time. Mount plans share up to `mount_lanes`
+// connections, opened as they are needed; network plans have a lane of their own
+// and run in the order they came (rtnetlink is one queue in the kernel anyway).
+//
+// An instance that does not answer by the deadline is abandoned: its connection
+// is closed, it is counted in stuck(), and the next plan gets a new one.
+class ExecutorPool final : public Executor {
+ public:
+  using Connector = std::function<Result<UniqueFd>()>;
+
+  struct Options {
+    std::uint32_t mount_lanes = 4;
+    std::chrono::milliseconds deadline{10'000};
+  };
+
+  ExecutorPool(Connector connect, Options options);
+  ~ExecutorPool() override;
+
+  // Connects to an executor's SOCK_SEQPACKET socket by path.
+  static Connector ConnectTo(std::string path);
+
+  std::uint32_t stuck() const;
+
+  Result<HelloReply> Hello() override;
+  Result<MountState> PrepareBase() override;
+  Result<void> PrepareAllocation(const AllocationPlan& plan) override;
+  Result<void> RemoveAllocation(const AllocationPlan& plan) override;
+  Result<MountState> Attach(const AttachPlan& plan) override;
+  Result<void> Detach(const DetachPlan& plan) override;
+  Result<MountState> InspectTarget(const TargetPlan& plan) override;
+  Result<void> ReleaseHostVolume(const HostVolumePlan& plan) override;
+  Result<MountState> PreparePlugin(const PluginPlan& plan) override;
+  Result<void> RemovePlugin(const PluginPlan& plan) override;
+  Result<PluginConnection> ConnectPlugin(const PluginPlan& plan) override;
+  Result<MountState> PrepareVolumeDir(const VolumeDirPlan& plan) override;
+  Result<MountState> InspectVolumeDir(const VolumeDirPlan& plan) override;
+  Result<void> RemoveVolumeDir(const VolumeDirPlan& plan) override;
+  Result<void> PrepareNetworks() override;
+  Result<NetworkState> CreateNetwork(const NetworkPlan& plan) override;
+  Result<void> DeleteNetwork(const NetworkPlan& plan) override;
+  Result<NetworkState> InspectNetwork(const NetworkPlan& plan) override;
+
+ private:
+  // Some connections, handed out one plan at a time, first come, first served.
+  class Lane;
+
+  struct Answer {
+    Reply reply;
+    UniqueFd fd;
+  };
+
+  Result<Answer> Run(Lane& lane, const Request& request);
+  Result<MountState> RunForMount(const Request& request);
+  Result<void> RunForNothing(Lane& lane, const Request& request);
+
+  const Connector connect_;
+  const Options options_;
+  std::unique_ptr<Lane> mounts_;
+  std::unique_ptr<Lane> networks_;
+  mutable std::mutex mutex_;
+  std::uint32_t stuck_ = 0;
+};
+
+}  // namespace mountd::exec

@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#pragma once
+
+#include <algorithm>
+#include <string_view>
+
+#include "mountd/base/names.h"
+#include "mountd/exec/plan.h"
+
+// Filling plans. Names arrive here checked; one that does not fit would be cut
+// and then refused by the executor, never taken for another.
+namespace mountd::exec {
+
+inline WireName ToWire(std::string_view name) {
+  WireName wire;
+  const std::size_t size = std::min(name.size(), wire.bytes.size());
+  std::copy_n(name.begin(), size, wire.bytes.begin());
+  wire.size = static_cast<std::uint8_t>(size);
+  return wire;
+}
+
+inline TargetPlan Target(std::string_view allocation, std::string_view task,
+                         std::string_view name) {
+  return {ToWire(allocation), ToWire(task), ToWire(name)};
+}
+
+}  // namespace mountd::exec

@@ -1,0 +1,285 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#include "mountd/mounts.h"
+
+#include <ranges>
+#include <utility>
+
+#include "mountd/base/paths.h"
+#include "mountd/exec/wire.h"
+
+namespace mountd {
+namespace {
+
+exec::TargetPlan TargetOf(const MountRecord& record) {
+  return exec::Target(record.allocation, record.task, record.name);
+}
+
+std::string Described(const MountRecord& record) {
+  return record.allocation + "/" + record.task + "/" + record.name;
+}
+
+exec::AttachPlan PlanOf(const BindMountSpec& spec) {
+  exec::AttachPlan plan;
+  plan.target = exec::Target(spec.allocation, spec.task, spec.name);
+  plan.source.kind = spec.source_kind;
+  if (spec.source_kind == exec::SourceKind::kHostVolume) {
+    plan.source.host_volume = exec::ToWire(spec.source);
+  } else {
+    plan.source.plugin = exec::ToWire(spec.plugin);
+    plan.source.volume = spec.volume.hex();
+  }
+  plan.propagation = spec.propagation;
+  plan.attributes = spec.attributes;
+  return plan;
+}
+
+MountRecord RecordOf(const BindMountSpec& spec) {
+  MountRecord record;
+  record.allocation = spec.allocation;
+  record.task = spec.task;
+  record.name = spec.name;
+  record.source_kind = spec.source_kind;
+  record.source = spec.source;
+  record.propagation = spec.propagation;
+  record.attributes = spec.attributes;
+  record.task_path = spec.task_path;
+  return record;
+}
+
+bool SameSpec(const MountRecord& a, const MountRecord& b) {
+  return a.source_kind == b.source_kind && a.source == b.source &&
+         a.propagation == b.propagation && a.attributes == b.attributes &&
+         a.task_path == b.task_path;
+}
+
+}  // namespace
+
+std::string_view PropagationName(exec::Propagation propagation) {
+  switch (propagation) {
+    case exec::Propagation::kHostToTask:
+      return "host-to-task";
+    case exec::Propagation::kBidirectional:
+      return "bidirectional";
+    case exec::Propagation::kPrivate:
+      break;
+  }
+  return "private";
+}
+
+Result<exec::Propagation> ParsePropagationName(std::string_view name) {
+  for (const auto mode :
+       {exec::Propagation::kPrivate, exec::Propagation::kHostToTask,
+        exec::Propagation::kBidirectional}) {
+    if (name == PropagationName(mode)) {
+      return mode;
+    }
+  }
+  return MakeError(Code::kInvalidArgument, "check", "propagation",
+                   "must be private, host-to-task or bidirectional");
+}
+
+std::string_view RequiredRootfsPropagation(exec::Propagation propagation) {
+  switch (propagation) {
+    case exec::Propagation::kHostToTask:
+      return "slave";
+    case exec::Propagation::kBidirectional:
+      return "shared";
+    case exec::Propagation::kPrivate:
+      break;
+  }
+  return "private";
+}
+
+MountConfig ConfigOf(const MountRecord& record) {
+  return {std::string(paths::kBase) + "/" + paths::kAllocations + "/" +
+              Described(record),
+          record};
+}
+
+Result<MountConfig> Mounts::Bind(const BindMountSpec& spec) {
+  MountRecord wanted = RecordOf(spec);
+  MOUNTD_ASSIGN(const std::optional<MountRecord> found,
+                store_.GetMount(spec.allocation, spec.task, spec.name));
+  if (found && found->state == MountRecordState::kAttached) {
+    if (!SameSpec(*found, wanted)) {
+      return MakeError(Code::kAlreadyExists, "bind-mount", Described(*found),
+                       "is mounted already, otherwise");
+    }
+    return ConfigOf(*found);
+  }
+  if (found) {
+    // Left by an attempt that could not be undone, or lost: clear it first.
+    MOUNTD_TRY(Detach(*found));
+  }
+  MOUNTD_ASSIGN(const std::uint32_t count,
+                store_.CountMounts(spec.allocation));
+  if (count >= config_.limits.mounts_per_allocation) {
+    return MakeError(Code::kResourceExhausted, "bind-mount", Described(wanted),
+                     "limits.mounts_per_allocation is reached");
+  }
+  return Attach(std::move(wanted), spec);
+}
+
+Result<MountConfig> Mounts::Attach(MountRecord record,
+                                   const BindMountSpec& spec) {
+  std::optional<KeyedLocks::Guard> guard;
+  if (spec.source_kind == exec::SourceKind::kHostVolume) {
+    guard.emplace(host_volumes_.Lock(spec.source));
+  }
+  MOUNTD_TRY(store_.PutMount(record));
+  const Result<exec::MountState> attached = executor_.Attach(PlanOf(spec));
+  if (!attached) {
+    Error error = attached.error();
+    IgnoreBecauseBestEffort(UndoAttach(record));
+    return error;
+  }
+  record.mount_id = attached->mount_id;
+  record.peer_group = attached->peer_group;
+  record.master = attached->master;
+  record.state = MountRecordState::kAttached;
+  if (attached->anchor_id != 0) {
+    MOUNTD_TRY(store_.PutAnchor(spec.source, attached->anchor_id));
+  }
+  MOUNTD_TRY(store_.PutMount(record));
+  return ConfigOf(record);
+}
+
+// After an Attach whose outcome may be unknown: takes away what is there, then
+// the record. On failure the record stays and says so.
+Result<void> Mounts::UndoAttach(const MountRecord& record) {
+  MOUNTD_ASSIGN(const exec::MountState state,
+                executor_.InspectTarget(TargetOf(record)));
+  MOUNTD_TRY(executor_.Detach({TargetOf(record), state.mount_id}));
+  return store_.RemoveMount(record);
+}
+
+Result<void> Mounts::Unmount(const std::string& allocation,
+                             const std::string& task,
+                             const std::string& name) {
+  MOUNTD_ASSIGN(const std::optional<MountRecord> found,
+                store_.GetMount(allocation, task, name));
+  if (!found) {
+    return Ok();
+  }
+  return Detach(*found);
+}
+
+Result<void> Mounts::Detach(const MountRecord& record) {
+  std::optional<KeyedLocks::Guard> guard;
+  if (record.source_kind == exec::SourceKind::kHostVolume) {
+    guard.emplace(host_volumes_.Lock(record.source));
+  }
+  if (record.state == MountRecordState::kAttaching) {
+    MOUNTD_TRY(UndoAttach(record));
+  } else {
+    MountRecord detaching = record;
+    detaching.state = MountRecordState::kDetaching;
+    MOUNTD_TRY(store_.PutMount(detaching));
+    if (Result<void> detached =
+            executor_.Detach({TargetOf(record), record.mount_id});
+        !detached) {
+      // Still mounted (Busy) is still attached: the record says what is.
+      if (detached.error().code == Code::kBusy) {
+        MOUNTD_TRY(store_.PutMount(record));
+      }
+      return std::move(detached).error();
+    }
+    MOUNTD_TRY(store_.RemoveMount(record));
+  }
+  if (record.source_kind == exec::SourceKind::kHostVolume) {
+    ReleaseAnchorIfUnused(record.source);
+  }
+  return Ok();
+}
+
+// Called with the host volume's lock. An anchor that is in use (by something
+// else of the host) stays, recorded, for the next user.
+void Mounts::ReleaseAnchorIfUnused(const std::string& host_volume) {
+  const Result<std::uint32_t> users =
+      store_.CountMountsOfHostVolume(host_volume);
+  const auto anchors = store_.ListAnchors();
+  if (!users || *users != 0 || !anchors) {
+    return;
+  }
+  const auto anchor = anchors->find(host_volume);
+  if (anchor == anchors->end()) {
+    return;
+  }
+  if (executor_.ReleaseHostVolume(
+          {exec::ToWire(host_volume), anchor->second})) {
+    IgnoreBecauseBestEffort(store_.RemoveAnchor(host_volume));
+  }
+}
+
+Result<void> Mounts::UnmountAll(const std::string& allocation) {
+  MOUNTD_ASSIGN(const std::vector<MountRecord> records,
+                store_.MountsOf(allocation));
+  // One that cannot go does not keep the others: the first error is told.
+  Result<void> outcome = Ok();
+  for (const MountRecord& record : records | std::views::reverse) {
+    if (Result<void> detached = Detach(record); !detached && outcome) {
+      outcome = std::move(detached);
+    }
+  }
+  return outcome;
+}
+
+Result<std::vector<MountConfig>> Mounts::Of(const std::string& allocation) {
+  MOUNTD_ASSIGN(const std::vector<MountRecord> records,
+                store_.MountsOf(allocation));
+  std::vector<MountConfig> configs;
+  for (const MountRecord& record : records) {
+    configs.push_back(ConfigOf(record));
+  }
+  return configs;
+}
+
+Result<void> Mounts::Recover(const VolumeLookup& volume_of) {
+  MOUNTD_ASSIGN(const std::vector<MountRecord> records, store_.ListMounts());
+  for (const MountRecord& record : records) {
+    MOUNTD_TRY(RecoverOne(record, volume_of));
+  }
+  MOUNTD_ASSIGN(const auto anchors, store_.ListAnchors());
+  for (const auto& [host_volume, anchor_id] : anchors) {
+    const KeyedLocks::Guard guard = host_volumes_.Lock(host_volume);
+    ReleaseAnchorIfUnused(host_volume);
+  }
+  return Ok();
+}
+
+Result<void> Mounts::RecoverOne(const MountRecord& record,
+                                const VolumeLookup& volume_of) {
+  if (record.state == MountRecordState::kDetaching) {
+    IgnoreBecauseBestEffort(Detach(record));
+    return Ok();
+  }
+  MOUNTD_ASSIGN(const exec::MountState state,
+                executor_.InspectTarget(TargetOf(record)));
+  if (record.state == MountRecordState::kAttached &&
+      state.mount_id != record.mount_id) {
+    MountRecord lost = record;
+    lost.state = MountRecordState::kLost;
+    return store_.PutMount(lost);
+  }
+  if (record.state != MountRecordState::kAttaching) {
+    return Ok();
+  }
+  // Cut off between the intent and the outcome. Doing it over finishes it, and
+  // tells the anchor too, which nothing recorded.
+  BindMountSpec spec{record.allocation, record.task,        record.name,
+                     record.source_kind, record.source,     {},
+                     {},                 record.propagation,
+                     record.attributes,  record.task_path};
+  if (record.source_kind == exec::SourceKind::kPublishedVolume) {
+    const auto volume = volume_of(record.allocation, record.source);
+    if (!volume) {
+      return UndoAttach(record);
+    }
+    std::tie(spec.plugin, spec.volume) = *volume;
+  }
+  MOUNTD_TRY(UndoAttach(record));
+  IgnoreBecauseBestEffort(Attach(RecordOf(spec), spec));
+  return Ok();
+}
+
+}  // namespace mountd

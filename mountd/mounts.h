@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "mountd/base/result.h"
+#include "mountd/base/worker_pool.h"
+#include "mountd/config.h"
+#include "mountd/exec/executor.h"
+#include "mountd/store/boot_store.h"
+
+namespace mountd {
+
+std::string_view PropagationName(exec::Propagation propagation);
+Result<exec::Propagation> ParsePropagationName(std::string_view name);
+
+struct BindMountSpec {
+  std::string allocation;
+  std::string task;
+  std::string name;
+  exec::SourceKind source_kind = exec::SourceKind::kHostVolume;
+  std::string source;
+  // kPublishedVolume: where the plugin published it.
+  std::string plugin;
+  VolumeKey volume;
+  exec::Propagation propagation = exec::Propagation::kPrivate;
+  std::uint32_t attributes = 0;
+  std::string task_path;
+};
+
+// The mount configuration a task driver inserts.
+struct MountConfig {
+  std::string host_path;
+  MountRecord record;
+};
+
+MountConfig ConfigOf(const MountRecord& record);
+
+// What the runtime's rootfsPropagation has to be for the mount to behave.
+std::string_view RequiredRootfsPropagation(exec::Propagation propagation);
+
+// Allocations' bind mounts.
+//
+//   (none) --intent--> attaching --Attach--> attached --intent--> detaching
+//     ^                    |                     |                    |
+//     +----- undone -------+        (another mount there: lost)       |
+//     +-------------------------------- Detach -----------------------+
+//
+// Methods block; calls for one allocation come one at a time (its strand).
+class Mounts {
+ public:
+  Mounts(const Config& config, exec::Executor& executor,
+         store::BootStore& store)
+      : config_(config), executor_(executor), store_(store) {}
+
+  // Compares the records with the kernel: finishes what was under way, marks
+  // what is not ours any more as lost. `volume_of` finds an alias's volume.
+  using VolumeLookup = std::function<std::optional<std::pair<
+      std::string, VolumeKey>>(const std::string& allocation,
+                               const std::string& alias)>;
+  Result<void> Recover(const VolumeLookup& volume_of);
+
+  // Idempotent; the same name with another spec is AlreadyExists.
+  Result<MountConfig> Bind(const BindMountSpec& spec);
+  Result<void> Unmount(const std::string& allocation, const std::string& task,
+                       const std::string& name);
+  // All of an allocation's, the last one first.
+  Result<void> UnmountAll(const std::string& allocation);
+  Result<std::vector<MountConfig>> Of(const std::string& allocation);
+
+ private:
+  Result<MountConfig> Attach(MountRecord record, const BindMountSpec& spec);
+  Result<void> Detach(const MountRecord& record);
+  Result<void> UndoAttach(const MountRecord& record);
+  Result<void> RecoverOne(const MountRecord& record,
+                          const VolumeLookup& volume_of);
+  void ReleaseAnchorIfUnused(const std::string& host_volume);
+
+  const Config& config_;
+  exec::Executor& executor_;
+  store::BootStore& store_;
+  KeyedLocks host_volumes_;
+};
+
+}  // namespace mountd

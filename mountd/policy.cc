@@ -1,0 +1,161 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#include "mountd/policy.h"
+
+#include <algorithm>
+
+namespace mountd {
+namespace {
+
+bool Contains(const std::vector<std::uint32_t>& ids, std::uint32_t id) {
+  return std::find(ids.begin(), ids.end(), id) != ids.end();
+}
+
+bool Matches(const RuleConfig& rule, const Caller& caller) {
+  return Contains(rule.uids, caller.uid) || Contains(rule.gids, caller.gid) ||
+         std::any_of(caller.groups.begin(), caller.groups.end(),
+                     [&](std::uint32_t gid) {
+                       return Contains(rule.gids, gid);
+                     });
+}
+
+bool Lists(const std::vector<std::string>& names, const std::string& name) {
+  return std::any_of(names.begin(), names.end(), [&](const std::string& item) {
+    return item == "*" || item == name;
+  });
+}
+
+// "name" allows both, "name:ro" reading only.
+bool ListsHostVolume(const std::vector<std::string>& entries,
+                     const std::string& name, bool read_only) {
+  return Lists(entries, name) ||
+         (read_only && (Lists(entries, name + ":ro") || Lists(entries, "*:ro")));
+}
+
+Error Denied(const std::string& op, const std::string& object,
+             const std::string& why) {
+  return MakeError(Code::kPermissionDenied, op, object, why);
+}
+
+}  // namespace
+
+template <typename F>
+bool Policy::AnyRule(const Caller& caller, F allows) const {
+  return std::any_of(config_.rules.begin(), config_.rules.end(),
+                     [&](const RuleConfig& rule) {
+                       return Matches(rule, caller) && allows(rule);
+                     });
+}
+
+bool Policy::MayAdminister(const Caller& caller) const {
+  return caller.uid == 0 || AnyRule(caller, [](const RuleConfig& rule) {
+           return rule.administer;
+         });
+}
+
+Result<void> Policy::MayUse(const Caller& caller, std::uint32_t owner,
+                            const std::string& what) const {
+  if (caller.uid == owner || MayAdminister(caller)) {
+    return Ok();
+  }
+  return Denied("use", what, "belongs to another user");
+}
+
+Result<void> Policy::MayPrepare(const Caller& caller) const {
+  if (AnyRule(caller, [](const RuleConfig&) { return true; })) {
+    return Ok();
+  }
+  return Denied("prepare", "allocation", "no rule names this user");
+}
+
+Result<void> Policy::MayPropagate(const Caller& caller,
+                                  exec::Propagation propagation) const {
+  if (propagation != exec::Propagation::kBidirectional ||
+      AnyRule(caller, [](const RuleConfig& r) { return r.bidirectional; })) {
+    return Ok();
+  }
+  return Denied("bind-mount", "bidirectional",
+                "no rule allows it to this user (bidirectional = true)");
+}
+
+Result<void> Policy::MayMountHostVolume(const Caller& caller,
+                                        const std::string& host_volume,
+                                        bool read_only,
+                                        exec::Propagation propagation) const {
+  const auto declared = config_.host_volumes.find(host_volume);
+  if (declared == config_.host_volumes.end()) {
+    return MakeError(Code::kNotFound, "bind-mount",
+                     "host volume " + host_volume,
+                     "is not declared in the configuration");
+  }
+  const std::string object = "host volume " + host_volume;
+  if (!AnyRule(caller, [&](const RuleConfig& rule) {
+        return ListsHostVolume(rule.host_volumes, host_volume, read_only);
+      })) {
+    return Denied("bind-mount", object,
+                  read_only ? "no rule allows it to this user"
+                            : "no rule allows it writable to this user");
+  }
+  const HostVolumeConfig& volume = declared->second;
+  if (volume.read_only && !read_only) {
+    return Denied("bind-mount", object, "is declared read-only");
+  }
+  if (std::find(volume.propagation.begin(), volume.propagation.end(),
+                propagation) == volume.propagation.end()) {
+    return Denied("bind-mount", object,
+                  "is not declared with this propagation mode");
+  }
+  return MayPropagate(caller, propagation);
+}
+
+Result<void> Policy::MayUsePlugin(const Caller& caller,
+                                  const std::string& plugin) const {
+  if (AnyRule(caller, [&](const RuleConfig& rule) {
+        return Lists(rule.plugins, plugin);
+      })) {
+    return Ok();
+  }
+  return Denied("use", "plugin " + plugin,
+                "no rule allows it to this user (plugins)");
+}
+
+Result<void> Policy::MayRegisterPlugin(const Caller& caller,
+                                       const std::string& plugin) const {
+  if (AnyRule(caller, [&](const RuleConfig& rule) {
+        return Lists(rule.register_plugins, plugin);
+      })) {
+    return Ok();
+  }
+  return Denied("register", "plugin " + plugin,
+                "no rule allows it to this user (register_plugins)");
+}
+
+Result<void> Policy::MayUseNetwork(const Caller& caller,
+                                   const std::string& network,
+                                   std::span<const PortMapping> ports) const {
+  if (!config_.networks.contains(network)) {
+    return MakeError(Code::kNotFound, "set up", "network " + network,
+                     "is not declared in the configuration");
+  }
+  if (!AnyRule(caller, [&](const RuleConfig& rule) {
+        return Lists(rule.networks, network);
+      })) {
+    return Denied("set up", "network " + network,
+                  "no rule allows it to this user (networks)");
+  }
+  for (const PortMapping& port : ports) {
+    const bool allowed = AnyRule(caller, [&](const RuleConfig& rule) {
+      return std::any_of(rule.host_ports.begin(), rule.host_ports.end(),
+                         [&](const PortRange& range) {
+                           return port.host_port >= range.first &&
+                                  port.host_port <= range.last;
+                         });
+    });
+    if (!allowed) {
+      return Denied("map", "host port " + std::to_string(port.host_port),
+                    "no rule allows it to this user (host_ports)");
+    }
+  }
+  return Ok();
+}
+
+}  // namespace mountd

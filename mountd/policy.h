@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+
+#include "mountd/base/result.h"
+#include "mountd/caller.h"
+#include "mountd/config.h"
+#include "mountd/store/records.h"
+
+namespace mountd {
+
+// Who may do what: the configuration's rules, and nothing but them. Deny by
+// default; root and administrators are held to rules like everyone else, except
+// that root may administer.
+//
+// Pure: no I/O, no state. Each answer is Ok, or PermissionDenied with what was
+// missing in words an operator can put into the configuration. Thread-safe.
+class Policy {
+ public:
+  explicit Policy(const Config& config) : config_(config) {}
+
+  // Owner or administrator of what `owner` made.
+  Result<void> MayUse(const Caller& caller, std::uint32_t owner,
+                      const std::string& what) const;
+  bool MayAdminister(const Caller& caller) const;
+
+  // Whether the caller may have allocations at all: some rule names it.
+  Result<void> MayPrepare(const Caller& caller) const;
+
+  // NotFound if the configuration declares no such volume or network.
+  Result<void> MayMountHostVolume(const Caller& caller,
+                                  const std::string& host_volume,
+                                  bool read_only,
+                                  exec::Propagation propagation) const;
+  Result<void> MayPropagate(const Caller& caller,
+                            exec::Propagation propagation) const;
+  Result<void> MayUsePlugin(const Caller& caller,
+                            const std::string& plugin) const;
+  Result<void> MayRegisterPlugin(const Caller& caller,
+                                 const std::string& plugin) const;
+  Result<void> MayUseNetwork(const Caller& caller, const std::string& network,
+                             std::span<const PortMapping> ports) const;
+
+ private:
+  template <typename F>
+  bool AnyRule(const Caller& caller, F allows) const;
+
+  const Config& config_;
+};
+
+}  // namespace mountd
