@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "agent/types.h"
+#include "mountd/base/result.h"
+
+// The client library of mountd: what an agent links instead of running as root.
+// One typed method for each one of org.mountd1.Manager.
+//
+//   auto client = mountd::agent::Client::Connect();
+//   if (!client) return Fail(client.error().Message());
+//   auto network = client->SetupNetwork("web", spec);
+namespace mountd::agent {
+
+struct ClientOptions {
+  // Where mountd is: "unix:path=/run/mountd/bus", or the path alone. "" is that
+  // default. With `system_bus` the address is not used: org.mountd1 on the
+  // system bus, which is slower and for operators.
+  std::string address;
+  bool system_bus = false;
+
+  // How long a connection may take, the daemon's start by its socket included.
+  std::chrono::milliseconds connect_timeout{15'000};
+
+  // How long the daemon may work on one call before it answers InProgress. 0:
+  // as the daemon is configured (20 s, which is also the most).
+  std::chrono::milliseconds patience{0};
+
+  // After InProgress the client makes the same call again, which joins the work
+  // under way, until `deadline` after the first; then InProgress is returned,
+  // and its detail is the operation's id. With `join` off it is returned at
+  // once.
+  bool join = true;
+  std::chrono::milliseconds deadline{300'000};
+
+  // A connection found broken is made again, and the call with it, once. The
+  // daemon may have carried out the first try: that is right because every
+  // method is idempotent.
+  bool reconnect = true;
+};
+
+// One connection to mountd. Makes no thread; every method blocks for its
+// answer. Used by one thread at a time; any number of Clients may exist.
+//
+// Errors: the daemon's own come as the Code of the same name, with the daemon's
+// message as `detail`, the method as `op` and what it was for as `object`.
+// Unavailable: the daemon could not be reached, or did not answer in time.
+// Internal: it answered something that is not of the contract. All methods are
+// idempotent, so after any error the same call again is right.
+class Client {
+ public:
+  // Unavailable if nothing answers there within options.connect_timeout.
+  static Result<Client> Connect(ClientOptions options = {});
+
+  Client(Client&&) noexcept;
+  Client& operator=(Client&&) noexcept;
+  ~Client();
+
+  Result<std::string> Version();
+
+  // ---- Allocations ----------------------------------------------------------
+
+  // The path of the allocation's directory on the host.
+  Result<std::string> PrepareAllocation(std::string_view allocation,
+                                        const AllocationOptions& options = {});
+  Result<AllocationStatus> GetAllocation(std::string_view allocation);
+  Result<std::vector<AllocationEntry>> ListAllocations();
+
+  // Postrun, whole: mounts, volumes, network, directory, record.
+  Result<Receipt> ReleaseAllocation(std::string_view allocation);
+  Result<Receipt> GetReceipt(std::string_view allocation);
+
+  // ---- Networks -------------------------------------------------------------
+
+  Result<NetworkStatus> SetupNetwork(std::string_view allocation,
+                                     const NetworkSpec& spec);
+  Result<void> TeardownNetwork(std::string_view allocation);
+
+  // ---- Volumes and mounts ---------------------------------------------------
+
+  // InvalidArgument, and nothing sent, if a secret holds a NUL.
+  Result<PublishedVolume> PublishVolume(std::string_view allocation,
+                                        const VolumeSpec& spec);
+  Result<void> UnpublishVolume(std::string_view allocation,
+                               std::string_view alias);
+  Result<MountConfig> BindMount(std::string_view allocation,
+                                const BindMountSpec& spec);
+  Result<void> Unmount(std::string_view allocation, std::string_view task,
+                       std::string_view name);
+  Result<std::vector<StagedVolume>> ListVolumes();
+
+  // ---- Plugins --------------------------------------------------------------
+
+  Result<PluginRegistration> RegisterPlugin(const PluginSpec& spec);
+  Result<void> UnregisterPlugin(std::string_view plugin);
+  Result<PluginStatus> GetPlugin(std::string_view plugin);
+  Result<std::vector<PluginStatus>> ListPlugins();
+
+  // ---- The node -------------------------------------------------------------
+
+  Result<std::vector<OwedTeardown>> ListOwed();
+  // How many are left.
+  Result<std::uint32_t> RetryOwed();
+  Result<void> Cancel(std::string_view operation);
+  Result<Capabilities> GetCapabilities();
+  Result<std::vector<MethodStatistics>> GetStatistics();
+
+ private:
+  class Impl;
+  explicit Client(std::unique_ptr<Impl> impl);
+
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace mountd::agent

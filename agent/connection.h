@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#pragma once
+
+#include <sdbus-c++/sdbus-c++.h>
+
+#include <chrono>
+#include <map>
+#include <memory>
+#include <string>
+
+#include "agent/client.h"
+#include "agent/subscriber.h"
+#include "dbus/generated/manager_proxy.h"
+#include "mountd/base/result.h"
+
+// Internal to agent/: the one place that opens a bus and knows sdbus-c++'s
+// errors.
+struct sd_bus;
+
+namespace mountd::agent {
+
+using VariantMap = std::map<std::string, sdbus::Variant>;
+
+// The generated proxy of /org/mountd1. With handlers it also listens to the
+// signals; they must outlive it.
+class ManagerProxy final
+    : public sdbus::ProxyInterfaces<org::mountd1::Manager_proxy> {
+ public:
+  ManagerProxy(sdbus::IConnection& bus, const std::string& service,
+               const SignalHandlers* handlers);
+  ~ManagerProxy();
+
+  ManagerProxy(const ManagerProxy&) = delete;
+  ManagerProxy& operator=(const ManagerProxy&) = delete;
+
+ private:
+  void onOperationDone(const std::string& operation, const std::string& error,
+                       const std::string& message) override;
+  void onPluginChanged(const std::string& plugin, const std::string& state,
+                       const std::string& reason) override;
+  void onOwedChanged(const std::uint32_t& count) override;
+
+  const SignalHandlers* const handlers_;
+};
+
+// A ready connection and its proxy. Destroying it never blocks, also when the
+// daemon does not read. Of one thread, but for bus().leaveEventLoop().
+class Connection {
+ public:
+  // Unavailable if it is not ready within options.connect_timeout. `handlers`
+  // may be null.
+  static Result<std::unique_ptr<Connection>> Open(
+      const ClientOptions& options, const SignalHandlers* handlers);
+  ~Connection();
+
+  Connection(const Connection&) = delete;
+  Connection& operator=(const Connection&) = delete;
+
+  sdbus::IConnection& bus() { return *bus_; }
+  ManagerProxy& proxy() { return *proxy_; }
+  // The destination of a hand-made call: "" on a peer-to-peer connection.
+  const std::string& service() const { return service_; }
+
+ private:
+  Connection() = default;
+
+  ::sd_bus* raw_ = nullptr;  // owned by bus_; null on the system bus
+  std::string service_;
+  std::unique_ptr<sdbus::IConnection> bus_;
+  std::unique_ptr<ManagerProxy> proxy_;
+};
+
+// A failed call: what to tell the caller, and whether the connection is gone.
+struct CallFailure {
+  Error error;
+  bool connection_lost = false;
+};
+
+// org.mountd1.Error.X is Code X. Of D-Bus's own errors: AccessDenied is
+// PermissionDenied (the bus's policy), InvalidArgs and InvalidSignature are
+// InvalidArgument, Unknown{Method,Interface,Object,Property} NotSupported (an
+// older daemon), LimitsExceeded ResourceExhausted, all others Unavailable.
+CallFailure FailureOf(const sdbus::Error& error, const std::string& op,
+                      const std::string& object);
+
+// An error's full name and message as in OperationDone.
+Error ErrorFromName(const std::string& name, const std::string& message,
+                    const std::string& op, const std::string& object);
+
+}  // namespace mountd::agent

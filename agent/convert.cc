@@ -1,0 +1,311 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#include "agent/convert.h"
+
+#include <utility>
+
+namespace mountd::agent {
+namespace {
+
+using Bytes = std::vector<std::uint8_t>;
+
+std::string ToText(const Bytes& bytes) { return {bytes.begin(), bytes.end()}; }
+
+// Reads the keys of one answer; the first of a wrong type is remembered.
+class Fields {
+ public:
+  explicit Fields(const VariantMap& map) : map_(map) {}
+
+  template <typename T>
+  Fields& Read(const char* key, T& out) {
+    const auto found = map_.find(key);
+    if (found == map_.end()) {
+      return *this;
+    }
+    if (!found->second.containsValueOfType<T>()) {
+      wrong_ = key;
+      return *this;
+    }
+    out = found->second.get<T>();
+    return *this;
+  }
+
+  // An `ay`.
+  Fields& ReadPath(const char* key, std::string& out) {
+    Bytes bytes(out.begin(), out.end());
+    Read(key, bytes);
+    out = ToText(bytes);
+    return *this;
+  }
+
+  Result<void> status() const {
+    if (wrong_.empty()) {
+      return Ok();
+    }
+    return MakeError(Code::kInternal, "answer", wrong_,
+                     "has a type that the contract does not give it");
+  }
+
+ private:
+  const VariantMap& map_;
+  std::string wrong_;
+};
+
+Port ToPort(const WirePort& wire) {
+  return {wire.get<0>(), wire.get<1>(), wire.get<2>(), wire.get<3>()};
+}
+
+Result<VolumeStatus> ToVolumeStatus(const VariantMap& map) {
+  VolumeStatus volume;
+  MOUNTD_TRY(Fields(map)
+                 .Read("alias", volume.alias)
+                 .Read("plugin", volume.plugin)
+                 .Read("volume", volume.volume)
+                 .Read("state", volume.state)
+                 .Read("read_only", volume.read_only)
+                 .ReadPath("host_path", volume.host_path)
+                 .status());
+  return volume;
+}
+
+Result<MountStatus> ToMountStatus(const VariantMap& map) {
+  MountStatus mount;
+  MOUNTD_TRY(Fields(map)
+                 .Read("task", mount.task)
+                 .Read("name", mount.name)
+                 .Read("source_type", mount.source_type)
+                 .Read("source", mount.source)
+                 .Read("state", mount.state)
+                 .status());
+  MOUNTD_ASSIGN(mount.config, ToMountConfig(map));
+  return mount;
+}
+
+}  // namespace
+
+std::vector<WirePort> ToWire(const std::vector<Port>& ports) {
+  std::vector<WirePort> wire;
+  wire.reserve(ports.size());
+  for (const Port& port : ports) {
+    wire.emplace_back(port.label, port.host, port.container, port.protocols);
+  }
+  return wire;
+}
+
+VariantMap ToWire(const VolumeUsage& usage) {
+  VariantMap map;
+  if (usage.read_only) {
+    map.emplace("read_only", sdbus::Variant(true));
+  }
+  if (!usage.access_mode.empty()) {
+    map.emplace("access_mode", sdbus::Variant(usage.access_mode));
+  }
+  if (!usage.attachment_mode.empty()) {
+    map.emplace("attachment_mode", sdbus::Variant(usage.attachment_mode));
+  }
+  if (!usage.fs_type.empty()) {
+    map.emplace("fs_type", sdbus::Variant(usage.fs_type));
+  }
+  if (!usage.mount_flags.empty()) {
+    map.emplace("mount_flags", sdbus::Variant(usage.mount_flags));
+  }
+  return map;
+}
+
+std::string ToWire(SourceType type) {
+  return type == SourceType::kHostVolume ? "host" : "volume";
+}
+
+std::string ToWire(Propagation propagation) {
+  switch (propagation) {
+    case Propagation::kPrivate:
+      return "private";
+    case Propagation::kHostToTask:
+      return "host-to-task";
+    case Propagation::kBidirectional:
+      return "bidirectional";
+  }
+  return {};
+}
+
+std::string ToWire(PluginType type) {
+  switch (type) {
+    case PluginType::kNode:
+      return "node";
+    case PluginType::kController:
+      return "controller";
+    case PluginType::kMonolith:
+      return "monolith";
+  }
+  return {};
+}
+
+Timestamp ToTimestamp(std::uint64_t microseconds) {
+  return Timestamp(
+      std::chrono::microseconds(static_cast<std::int64_t>(microseconds)));
+}
+
+Result<std::string> ToHostPath(const VariantMap& map) {
+  std::string path;
+  MOUNTD_TRY(Fields(map).ReadPath("host_path", path).status());
+  return path;
+}
+
+Result<NetworkStatus> ToNetwork(const VariantMap& map) {
+  NetworkStatus network;
+  std::vector<WirePort> ports;
+  MOUNTD_TRY(Fields(map)
+                 .ReadPath("netns_path", network.netns_path)
+                 .Read("netns_inode", network.netns_inode)
+                 .Read("interface", network.interface)
+                 .Read("address", network.address)
+                 .Read("address6", network.address6)
+                 .Read("gateway", network.gateway)
+                 .Read("gateway6", network.gateway6)
+                 .Read("host_interface", network.host_interface)
+                 .Read("ports", ports)
+                 .status());
+  for (const WirePort& port : ports) {
+    network.ports.push_back(ToPort(port));
+  }
+  return network;
+}
+
+Result<PublishedVolume> ToPublished(const VariantMap& map) {
+  PublishedVolume volume;
+  MOUNTD_TRY(Fields(map)
+                 .ReadPath("host_path", volume.host_path)
+                 .Read("read_only", volume.read_only)
+                 .Read("is_device", volume.is_device)
+                 .status());
+  return volume;
+}
+
+Result<MountConfig> ToMountConfig(const VariantMap& map) {
+  MountConfig config;
+  MOUNTD_TRY(Fields(map)
+                 .ReadPath("host_path", config.host_path)
+                 .Read("task_path", config.task_path)
+                 .Read("read_only", config.read_only)
+                 .Read("propagation", config.propagation)
+                 .Read("required_rootfs_propagation",
+                       config.required_rootfs_propagation)
+                 .Read("mount_id", config.mount_id)
+                 .Read("peer_group", config.peer_group)
+                 .Read("master", config.master)
+                 .status());
+  return config;
+}
+
+Result<Receipt> ToReceipt(const VariantMap& map) {
+  Receipt receipt;
+  std::uint64_t released_at = 0;
+  std::vector<sdbus::Struct<std::string, std::string, bool>> volumes;
+  MOUNTD_TRY(Fields(map)
+                 .Read("allocation", receipt.allocation)
+                 .Read("released_at", released_at)
+                 .Read("node_detached", receipt.node_detached)
+                 .Read("volumes", volumes)
+                 .Read("serial", receipt.serial)
+                 .status());
+  receipt.released_at = ToTimestamp(released_at);
+  for (const auto& volume : volumes) {
+    receipt.volumes.push_back(
+        {volume.get<0>(), volume.get<1>(), volume.get<2>()});
+  }
+  return receipt;
+}
+
+Result<AllocationStatus> ToAllocation(const VariantMap& map) {
+  AllocationStatus status;
+  VariantMap network;
+  std::vector<VariantMap> volumes;
+  std::vector<VariantMap> mounts;
+  MOUNTD_TRY(Fields(map)
+                 .Read("id", status.id)
+                 .Read("uid", status.uid)
+                 .Read("scope", status.scope)
+                 .Read("state", status.state)
+                 .ReadPath("host_path", status.host_path)
+                 .Read("network", network)
+                 .Read("volumes", volumes)
+                 .Read("mounts", mounts)
+                 .status());
+  if (!network.empty()) {
+    MOUNTD_ASSIGN(status.network, ToNetwork(network));
+  }
+  MOUNTD_ASSIGN(status.volumes, ToList(volumes, &ToVolumeStatus));
+  MOUNTD_ASSIGN(status.mounts, ToList(mounts, &ToMountStatus));
+  return status;
+}
+
+Result<StagedVolume> ToStagedVolume(const VariantMap& map) {
+  StagedVolume volume;
+  std::vector<sdbus::Struct<std::string, std::string>> users;
+  MOUNTD_TRY(Fields(map)
+                 .Read("plugin", volume.plugin)
+                 .Read("volume", volume.volume)
+                 .Read("state", volume.state)
+                 .Read("users", users)
+                 .status());
+  for (const auto& user : users) {
+    volume.users.push_back({user.get<0>(), user.get<1>()});
+  }
+  return volume;
+}
+
+Result<PluginRegistration> ToRegistration(const VariantMap& map) {
+  PluginRegistration registration;
+  std::vector<sdbus::Struct<Bytes, std::string, bool, std::string>> mounts;
+  MOUNTD_TRY(Fields(map)
+                 .ReadPath("host_path", registration.host_path)
+                 .Read("endpoint", registration.endpoint)
+                 .Read("mounts", mounts)
+                 .status());
+  for (const auto& mount : mounts) {
+    registration.mounts.push_back({ToText(mount.get<0>()), mount.get<1>(),
+                                   mount.get<2>(), mount.get<3>()});
+  }
+  return registration;
+}
+
+Result<PluginStatus> ToPlugin(const VariantMap& map) {
+  PluginStatus plugin;
+  sdbus::ObjectPath object;
+  MOUNTD_TRY(
+      Fields(map)
+          .Read("id", plugin.id)
+          .Read("type", plugin.type)
+          .Read("uid", plugin.uid)
+          .Read("allocation", plugin.allocation)
+          .Read("state", plugin.state)
+          .Read("reason", plugin.reason)
+          .Read("provider", plugin.provider)
+          .Read("vendor_version", plugin.vendor_version)
+          .Read("node_id", plugin.node_id)
+          .Read("max_volumes", plugin.max_volumes)
+          .Read("topology", plugin.topology)
+          .Read("node_capabilities", plugin.node_capabilities)
+          .Read("controller_capabilities", plugin.controller_capabilities)
+          .Read("plugin_capabilities", plugin.plugin_capabilities)
+          .Read("generation", plugin.generation)
+          .Read("object", object)
+          .status());
+  plugin.object = std::move(object);
+  return plugin;
+}
+
+Result<Capabilities> ToCapabilities(const VariantMap& map) {
+  Capabilities capabilities;
+  MOUNTD_TRY(Fields(map)
+                 .Read("version", capabilities.version)
+                 .Read("kernel", capabilities.kernel)
+                 .Read("network_modes", capabilities.network_modes)
+                 .Read("propagation", capabilities.propagation)
+                 .Read("source_types", capabilities.source_types)
+                 .Read("features", capabilities.features)
+                 .Read("missing", capabilities.missing)
+                 .status());
+  return capabilities;
+}
+
+}  // namespace mountd::agent

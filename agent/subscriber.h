@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "agent/client.h"
+#include "mountd/base/error.h"
+#include "mountd/base/result.h"
+
+namespace mountd::agent {
+
+// What a Subscriber calls, on its own thread; an empty one is not called. They
+// must not destroy the Subscriber.
+struct SignalHandlers {
+  // `outcome.code` is meaningful only if `failed`.
+  struct Outcome {
+    std::string operation;
+    bool failed = false;
+    Error error;
+  };
+  std::function<void(const Outcome&)> operation_done;
+  std::function<void(const std::string& plugin, const std::string& state,
+                     const std::string& reason)>
+      plugin_changed;
+  std::function<void(std::uint32_t count)> owed_changed;
+
+  // The connection is gone and no other handler will be called again. What
+  // happened meanwhile is not told: start another Subscriber, then look (Get…,
+  // List…).
+  std::function<void(const Error&)> lost;
+};
+
+// mountd's signals, on a connection and a thread of its own. Destroying it, on
+// any thread but its own, ends both; no handler runs after that.
+class Subscriber {
+ public:
+  // Only options' address, system_bus and connect_timeout are used. Signals
+  // sent after Start has returned are delivered.
+  static Result<Subscriber> Start(const ClientOptions& options,
+                                  SignalHandlers handlers);
+
+  Subscriber(Subscriber&&) noexcept;
+  Subscriber& operator=(Subscriber&&) noexcept;
+  ~Subscriber();
+
+ private:
+  class Impl;
+  explicit Subscriber(std::unique_ptr<Impl> impl);
+
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace mountd::agent

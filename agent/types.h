@@ -1,0 +1,229 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+// What an agent says to mountd and hears from it, as plain structs. The meaning
+// of each field is in dbus/org.mountd1.Manager.xml. What the caller chooses
+// from a closed set is an enum; what the daemon answers is its own text, so
+// that an older client can show what a newer daemon says.
+namespace mountd::agent {
+
+struct AllocationOptions {
+  std::string scope;  // a label of the agent's own
+};
+
+struct Port {
+  std::string label;
+  std::uint16_t host = 0;
+  std::uint16_t container = 0;    // 0: the same as host
+  std::string protocols = "tcp";  // "tcp", "udp" or "tcp+udp"
+};
+
+struct NetworkSpec {
+  std::string mode = "bridge";
+  std::string network;  // "": the configuration's default
+  std::vector<Port> ports;
+};
+
+struct NetworkStatus {
+  std::string netns_path;
+  std::uint64_t netns_inode = 0;
+  std::string interface;
+  std::string address;
+  std::string address6;
+  std::string gateway;
+  std::string gateway6;
+  std::string host_interface;
+  std::vector<Port> ports;
+};
+
+struct VolumeUsage {
+  bool read_only = false;
+  std::string access_mode;      // "": "single-node-writer"
+  std::string attachment_mode;  // "": "file-system"
+  std::string fs_type;
+  std::vector<std::string> mount_flags;
+};
+
+struct VolumeSpec {
+  std::string alias;
+  std::string volume;
+  std::string plugin;
+  VolumeUsage usage;
+  std::map<std::string, std::string> publish_context;
+  std::map<std::string, std::string> volume_context;
+  // Sent in a sealed memfd; the caller's own copies are the caller's to clear.
+  std::map<std::string, std::string> secrets;
+};
+
+struct PublishedVolume {
+  std::string host_path;
+  bool read_only = false;
+  bool is_device = false;
+};
+
+enum class SourceType { kHostVolume, kVolume };
+enum class Propagation { kPrivate, kHostToTask, kBidirectional };
+
+struct BindMountSpec {
+  std::string task;
+  std::string name;
+  SourceType source_type = SourceType::kVolume;
+  std::string source;  // a published volume's alias, or a host volume's name
+  bool read_only = false;
+  Propagation propagation = Propagation::kPrivate;
+  std::string task_path;  // handed back in MountConfig as it came
+  bool noexec = false;
+};
+
+// What a task driver inserts to give the task this mount.
+struct MountConfig {
+  std::string host_path;
+  std::string task_path;
+  bool read_only = false;
+  std::string propagation;
+  std::string required_rootfs_propagation;
+  std::uint64_t mount_id = 0;
+  std::uint64_t peer_group = 0;
+  std::uint64_t master = 0;
+};
+
+using Timestamp = std::chrono::sys_time<std::chrono::microseconds>;
+
+struct ReleasedVolume {
+  std::string plugin;
+  std::string volume;
+  bool unstaged = false;
+};
+
+struct Receipt {
+  std::string allocation;
+  Timestamp released_at;
+  bool node_detached = false;
+  std::vector<ReleasedVolume> volumes;
+  std::uint64_t serial = 0;
+};
+
+struct VolumeStatus {
+  std::string alias;
+  std::string plugin;
+  std::string volume;
+  std::string state;
+  bool read_only = false;
+  std::string host_path;
+};
+
+struct MountStatus {
+  std::string task;
+  std::string name;
+  std::string source_type;
+  std::string source;
+  std::string state;
+  MountConfig config;
+};
+
+struct AllocationStatus {
+  std::string id;
+  std::uint32_t uid = 0;
+  std::string scope;
+  std::string state;
+  std::string host_path;
+  std::optional<NetworkStatus> network;
+  std::vector<VolumeStatus> volumes;
+  std::vector<MountStatus> mounts;
+};
+
+struct AllocationEntry {
+  std::string id;
+  std::uint32_t uid = 0;
+  std::string scope;
+  std::string state;
+};
+
+struct VolumeUser {
+  std::string allocation;
+  std::string alias;
+};
+
+struct StagedVolume {
+  std::string plugin;
+  std::string volume;
+  std::string state;
+  std::vector<VolumeUser> users;
+};
+
+enum class PluginType { kNode, kController, kMonolith };
+
+struct PluginSpec {
+  std::string plugin;
+  PluginType type = PluginType::kNode;
+  std::string allocation;  // "": not part of one
+  std::string mount_dir;   // "": the host's own path
+};
+
+struct PluginMount {
+  std::string host_path;
+  std::string task_path;
+  bool read_only = false;
+  std::string propagation;
+};
+
+struct PluginRegistration {
+  std::string host_path;
+  std::string endpoint;  // the value of CSI_ENDPOINT
+  std::vector<PluginMount> mounts;
+};
+
+struct PluginStatus {
+  std::string id;
+  std::string type;
+  std::uint32_t uid = 0;
+  std::string allocation;
+  std::string state;  // "starting", "healthy", "unhealthy", "gone"
+  std::string reason;
+  std::string provider;
+  std::string vendor_version;
+  std::string node_id;
+  std::int64_t max_volumes = 0;  // 0: no limit
+  std::map<std::string, std::string> topology;
+  std::vector<std::int32_t> node_capabilities;
+  std::vector<std::int32_t> controller_capabilities;
+  std::vector<std::int32_t> plugin_capabilities;
+  std::uint64_t generation = 0;
+  std::string object;
+};
+
+struct OwedTeardown {
+  std::uint64_t id = 0;
+  std::string kind;
+  std::string object;
+  std::string reason;
+  std::uint32_t attempts = 0;
+  Timestamp since;
+};
+
+struct Capabilities {
+  std::string version;
+  std::string kernel;
+  std::vector<std::string> network_modes;
+  std::vector<std::string> propagation;
+  std::vector<std::string> source_types;
+  std::map<std::string, bool> features;
+  std::map<std::string, std::string> missing;  // feature -> reason
+};
+
+struct MethodStatistics {
+  std::string method;
+  std::uint64_t calls = 0;
+  std::uint64_t errors = 0;
+  std::uint64_t p50_us = 0;
+  std::uint64_t p99_us = 0;
+};
+
+}  // namespace mountd::agent
