@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <functional>
+
+#include "agent/client.h"
+#include "mountd/base/result.h"
+
+namespace mountd::agent {
+
+// The exit statuses; `--help` tells them.
+inline constexpr int kExitOk = 0;
+inline constexpr int kExitError = 1;
+inline constexpr int kExitUsage = 2;
+
+// What all commands share: the global flags, and the command that was chosen on
+// the command line, to be run once that is parsed.
+struct Context {
+  ClientOptions options;
+  bool json = false;
+  std::function<int()> chosen;
+};
+
+// Each adds its commands to the application; `context` outlives it.
+void AddJobCommands(CLI::App& app, Context& context);
+void AddAllocationCommands(CLI::App& app, Context& context);
+void AddPluginCommands(CLI::App& app, Context& context);
+void AddNodeCommands(CLI::App& app, Context& context);
+void AddToolCommands(CLI::App& app, Context& context);
+
+// Connects and runs `body`; an error of either goes to stderr.
+int WithClient(const Context& context,
+               const std::function<Result<void>(Client&)>& body);
+
+// An error on stderr and its exit status.
+int Fail(const Error& error);
+
+}  // namespace mountd::agent

@@ -1,0 +1,148 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#include <iostream>
+#include <memory>
+
+#include "agent/mountctl/commands.h"
+#include "agent/mountctl/job.h"
+#include "agent/mountctl/json.h"
+#include "agent/mountctl/output.h"
+
+namespace mountd::agent {
+namespace {
+
+constexpr char kGroup[] = "Networks, volumes and mounts";
+
+void AddNetwork(CLI::App& app, Context& context) {
+  auto* network = app.add_subcommand("network", "Networks of allocations");
+  network->group(kGroup)->require_subcommand(1);
+  auto* status = network->add_subcommand("status", "An allocation's network");
+  auto id = std::make_shared<std::string>();
+  status->add_option("ALLOC", *id, "The allocation")->required();
+  status->callback([&context, id] {
+    context.chosen = [&context, id] {
+      return WithClient(context, [&](Client& client) -> Result<void> {
+        MOUNTD_ASSIGN(const AllocationStatus allocation,
+                      client.GetAllocation(*id));
+        if (!allocation.network) {
+          return MakeError(Code::kNotFound, "network", *id,
+                           "the allocation has no network");
+        }
+        if (context.json) {
+          std::cout << Dump(ToJson(*allocation.network)) << std::endl;
+        } else {
+          std::cout << "network of " << *id << '\n';
+          PrintNetwork(std::cout, *allocation.network);
+        }
+        return Ok();
+      });
+    };
+  });
+}
+
+void AddVolumes(CLI::App& app, Context& context) {
+  auto* volume = app.add_subcommand("volume", "Volumes of CSI plugins");
+  volume->group(kGroup)->require_subcommand(1);
+  auto* list = volume->add_subcommand("list", "Staged and published volumes");
+  list->callback([&context] {
+    context.chosen = [&context] {
+      return WithClient(context, [&](Client& client) -> Result<void> {
+        MOUNTD_ASSIGN(const auto volumes, client.ListVolumes());
+        if (context.json) {
+          std::cout << Dump(ToJson(volumes)) << std::endl;
+        } else {
+          PrintVolumes(std::cout, volumes);
+        }
+        return Ok();
+      });
+    };
+  });
+}
+
+struct MountArguments {
+  std::string allocation;
+  std::string source;
+  std::string propagation = "private";
+  BindMountSpec spec;
+};
+
+void AddMountNames(CLI::App& command, MountArguments& arguments) {
+  command.add_option("ALLOC", arguments.allocation, "The allocation")
+      ->required();
+  command.add_option("TASK", arguments.spec.task, "Its task")->required();
+  command.add_option("NAME", arguments.spec.name, "The mount's name")
+      ->required();
+}
+
+int Mount(const Context& context, const MountArguments& arguments) {
+  return WithClient(context, [&](Client& client) -> Result<void> {
+    MOUNTD_ASSIGN(const MountConfig config,
+                  client.BindMount(arguments.allocation, arguments.spec));
+    if (context.json) {
+      std::cout << Dump(ToJson(config)) << std::endl;
+    } else {
+      const BindMountSpec& spec = arguments.spec;
+      const bool host = spec.source_type == SourceType::kHostVolume;
+      PrintMounts(std::cout, {{spec.task, spec.name, host ? "host" : "volume",
+                               spec.source, "mounted", config}});
+    }
+    return Ok();
+  });
+}
+
+void AddMount(CLI::App& app, Context& context) {
+  auto* command = app.add_subcommand(
+      "mount", "Bind mount a volume or a host volume for a task");
+  command->group(kGroup);
+  auto arguments = std::make_shared<MountArguments>();
+  AddMountNames(*command, *arguments);
+  command
+      ->add_option("--source", arguments->source, "host:NAME or volume:ALIAS")
+      ->required()
+      ->check([arguments](const std::string& text) -> std::string {
+        return ParseSource(text, arguments->spec)
+                   ? ""
+                   : "must be host:NAME or volume:ALIAS";
+      });
+  command
+      ->add_option("--propagation", arguments->propagation,
+                   "How later mounts travel (private)")
+      ->check(CLI::IsMember({"private", "host-to-task", "bidirectional"}));
+  command->add_flag("--read-only", arguments->spec.read_only,
+                    "Mount it read-only");
+  command->add_flag("--noexec", arguments->spec.noexec, "Mount it noexec");
+  command->add_option("--task-path", arguments->spec.task_path,
+                      "Where the task will see it");
+  command->callback([&context, arguments] {
+    context.chosen = [&context, arguments] {
+      arguments->spec.propagation =
+          ParsePropagation(arguments->propagation).value();
+      return Mount(context, *arguments);
+    };
+  });
+}
+
+void AddUnmount(CLI::App& app, Context& context) {
+  auto* command = app.add_subcommand("unmount", "Undo a mount");
+  command->group(kGroup);
+  auto arguments = std::make_shared<MountArguments>();
+  AddMountNames(*command, *arguments);
+  command->callback([&context, arguments] {
+    context.chosen = [&context, arguments] {
+      return WithClient(context, [&](Client& client) {
+        return client.Unmount(arguments->allocation, arguments->spec.task,
+                              arguments->spec.name);
+      });
+    };
+  });
+}
+
+}  // namespace
+
+void AddAllocationCommands(CLI::App& app, Context& context) {
+  AddNetwork(app, context);
+  AddVolumes(app, context);
+  AddMount(app, context);
+  AddUnmount(app, context);
+}
+
+}  // namespace mountd::agent

@@ -1,0 +1,172 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#include <iostream>
+#include <memory>
+
+#include "agent/mountctl/commands.h"
+#include "agent/mountctl/job.h"
+#include "agent/mountctl/json.h"
+#include "agent/mountctl/output.h"
+#include "agent/mountctl/run.h"
+
+namespace mountd::agent {
+namespace {
+
+constexpr char kGroup[] = "Jobs";
+
+Result<void> PrintOverview(Client& client, bool json) {
+  MOUNTD_ASSIGN(const std::string version, client.Version());
+  MOUNTD_ASSIGN(const auto plugins, client.ListPlugins());
+  MOUNTD_ASSIGN(const auto allocations, client.ListAllocations());
+  MOUNTD_ASSIGN(const auto volumes, client.ListVolumes());
+  MOUNTD_ASSIGN(const auto owed, client.ListOwed());
+  if (json) {
+    std::cout << Dump({{"version", version},
+                       {"plugins", ToJson(plugins)},
+                       {"allocations", ToJson(allocations)},
+                       {"volumes", ToJson(volumes)},
+                       {"owed", ToJson(owed)}})
+              << std::endl;
+    return Ok();
+  }
+  std::cout << "mountd " << version << "\nplugins      " << plugins.size()
+            << "\nallocations  " << allocations.size() << "\nvolumes      "
+            << volumes.size() << "\nowed         " << owed.size() << '\n';
+  const auto section = [](std::size_t size, const char* name) {
+    if (size > 0) {
+      std::cout << '\n' << name << '\n';
+    }
+    return size > 0;
+  };
+  if (section(plugins.size(), "plugins")) {
+    PrintPlugins(std::cout, plugins);
+  }
+  if (section(allocations.size(), "allocations")) {
+    PrintAllocations(std::cout, allocations);
+  }
+  if (section(volumes.size(), "volumes")) {
+    PrintVolumes(std::cout, volumes);
+  }
+  if (section(owed.size(), "owed tear-downs")) {
+    PrintOwed(std::cout, owed);
+  }
+  return Ok();
+}
+
+void AddRun(CLI::App& app, Context& context) {
+  auto* command = app.add_subcommand("run",
+                                     "Set up an allocation from a file: "
+                                     "directory, network, volumes, mounts")
+                      ->group(kGroup);
+  auto file = std::make_shared<std::string>();
+  auto keep = std::make_shared<bool>(false);
+  command->add_option("FILE", *file, "A job, see agent/examples/web.toml")
+      ->required();
+  command->add_flag("--keep", *keep,
+                    "Keep what was made when a later step fails");
+  command->callback([&context, file, keep] {
+    context.chosen = [&context, file, keep] {
+      const Result<Job> job = ReadJob(*file);
+      if (!job) {
+        const Error& error = job.error();
+        std::cerr << "mountctl: "
+                  << (error.sys_errno == 0 ? error.detail : error.Message())
+                  << std::endl;
+        return kExitUsage;
+      }
+      return WithClient(context, [&](Client& client) {
+        return RunJob(client, *job, {context.json, *keep}, std::cout);
+      });
+    };
+  });
+}
+
+Result<void> PrintReleased(Result<Receipt> receipt, bool json) {
+  if (!receipt) {
+    return receipt.error();
+  }
+  if (json) {
+    std::cout << Dump(ToJson(*receipt)) << std::endl;
+  } else {
+    PrintReceipt(std::cout, *receipt);
+  }
+  return Ok();
+}
+
+// `stop ALLOC` and `alloc release ALLOC` are the same; `receipt` reads it
+// again.
+void AddReceiptCommand(CLI::App& parent, Context& context, const char* name,
+                       const char* help, bool release) {
+  auto* command = parent.add_subcommand(name, help);
+  auto id = std::make_shared<std::string>();
+  command->add_option("ALLOC", *id, "The allocation")->required();
+  command->callback([&context, id, release] {
+    context.chosen = [&context, id, release] {
+      return WithClient(context, [&](Client& client) {
+        return PrintReleased(
+            release ? client.ReleaseAllocation(*id) : client.GetReceipt(*id),
+            context.json);
+      });
+    };
+  });
+  command->group(kGroup);
+}
+
+void AddStatusCommand(CLI::App& parent, Context& context, bool required) {
+  auto* command = parent.add_subcommand(
+      "status", required ? "One allocation: network, volumes, mounts"
+                         : "The node at a glance, or one allocation");
+  auto id = std::make_shared<std::string>();
+  command->add_option("ALLOC", *id, "The allocation")->required(required);
+  command->callback([&context, id] {
+    context.chosen = [&context, id] {
+      return WithClient(context, [&](Client& client) -> Result<void> {
+        if (id->empty()) {
+          return PrintOverview(client, context.json);
+        }
+        MOUNTD_ASSIGN(const AllocationStatus status, client.GetAllocation(*id));
+        if (context.json) {
+          std::cout << Dump(ToJson(status)) << std::endl;
+        } else {
+          PrintAllocation(std::cout, status);
+        }
+        return Ok();
+      });
+    };
+  });
+  command->group(kGroup);
+}
+
+}  // namespace
+
+void AddJobCommands(CLI::App& app, Context& context) {
+  AddRun(app, context);
+  AddReceiptCommand(app, context, "stop",
+                    "Tear an allocation down; prints its receipt", true);
+  AddStatusCommand(app, context, false);
+  AddReceiptCommand(app, context, "receipt",
+                    "The receipt of an allocation that was released", false);
+
+  auto* alloc =
+      app.add_subcommand("alloc", "Allocations: list, status, release");
+  alloc->group(kGroup)->require_subcommand(1);
+  auto* list = alloc->add_subcommand(
+      "list", "The caller's own; all of them for an administrator");
+  list->callback([&context] {
+    context.chosen = [&context] {
+      return WithClient(context, [&](Client& client) -> Result<void> {
+        MOUNTD_ASSIGN(const auto entries, client.ListAllocations());
+        if (context.json) {
+          std::cout << Dump(ToJson(entries)) << std::endl;
+        } else {
+          PrintAllocations(std::cout, entries);
+        }
+        return Ok();
+      });
+    };
+  });
+  AddStatusCommand(*alloc, context, true);
+  AddReceiptCommand(*alloc, context, "release",
+                    "Tear an allocation down; prints its receipt", true);
+}
+
+}  // namespace mountd::agent

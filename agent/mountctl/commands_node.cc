@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#include <iostream>
+#include <memory>
+
+#include "agent/mountctl/commands.h"
+#include "agent/mountctl/json.h"
+#include "agent/mountctl/output.h"
+
+namespace mountd::agent {
+namespace {
+
+constexpr char kGroup[] = "The node";
+
+Result<void> ShowOwed(Client& client, bool json, bool retry) {
+  if (retry) {
+    MOUNTD_TRY(client.RetryOwed());
+  }
+  MOUNTD_ASSIGN(const auto owed, client.ListOwed());
+  if (json) {
+    std::cout << Dump(ToJson(owed)) << std::endl;
+  } else if (owed.empty()) {
+    std::cout << "nothing is owed\n";
+  } else {
+    PrintOwed(std::cout, owed);
+  }
+  return Ok();
+}
+
+Result<void> ShowCapabilities(Client& client, bool json) {
+  MOUNTD_ASSIGN(const Capabilities offers, client.GetCapabilities());
+  if (json) {
+    std::cout << Dump(ToJson(offers)) << std::endl;
+    return Ok();
+  }
+  std::cout << "mountd         " << Printable(offers.version)
+            << "\nkernel         " << Printable(offers.kernel)
+            << "\nnetwork modes  " << Printable(Join(offers.network_modes))
+            << "\npropagation    " << Printable(Join(offers.propagation))
+            << "\nsource types   " << Printable(Join(offers.source_types))
+            << '\n';
+  Table table({"FEATURE", "OFFERED", "WHY NOT"});
+  for (const auto& [feature, offered] : offers.features) {
+    const auto reason = offers.missing.find(feature);
+    table.Add({feature, YesNo(offered),
+               reason == offers.missing.end() ? "" : reason->second});
+  }
+  for (const auto& [feature, reason] : offers.missing) {
+    if (!offers.features.contains(feature)) {
+      table.Add({feature, YesNo(false), reason});
+    }
+  }
+  table.Print(std::cout);
+  return Ok();
+}
+
+Result<void> ShowStatistics(Client& client, bool json) {
+  MOUNTD_ASSIGN(const auto statistics, client.GetStatistics());
+  if (json) {
+    std::cout << Dump(ToJson(statistics)) << std::endl;
+    return Ok();
+  }
+  Table table({"METHOD", "CALLS", "ERRORS", "MEDIAN", "P99"});
+  for (const MethodStatistics& entry : statistics) {
+    table.Add({entry.method, std::to_string(entry.calls),
+               std::to_string(entry.errors),
+               Millis(std::chrono::microseconds(entry.p50_us)),
+               Millis(std::chrono::microseconds(entry.p99_us))});
+  }
+  table.Print(std::cout);
+  return Ok();
+}
+
+void AddSimple(CLI::App& app, Context& context, const char* name,
+               const char* help, Result<void> (*show)(Client&, bool)) {
+  app.add_subcommand(name, help)->group(kGroup)->callback([&context, show] {
+    context.chosen = [&context, show] {
+      return WithClient(
+          context, [&](Client& client) { return show(client, context.json); });
+    };
+  });
+}
+
+}  // namespace
+
+void AddNodeCommands(CLI::App& app, Context& context) {
+  auto* owed = app.add_subcommand(
+      "owed", "Tear-downs that failed and are retried, and why");
+  owed->group(kGroup);
+  auto retry = std::make_shared<bool>(false);
+  owed->add_flag("--retry", *retry, "Try them all now, then list what is left");
+  owed->callback([&context, retry] {
+    context.chosen = [&context, retry] {
+      return WithClient(context, [&](Client& client) {
+        return ShowOwed(client, context.json, *retry);
+      });
+    };
+  });
+  AddSimple(app, context, "capabilities",
+            "What this node offers, and why not the rest", &ShowCapabilities);
+  AddSimple(app, context, "stats", "Calls and their times since the start",
+            &ShowStatistics);
+}
+
+}  // namespace mountd::agent

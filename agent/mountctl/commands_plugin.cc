@@ -1,0 +1,138 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#include <chrono>
+#include <iostream>
+#include <map>
+#include <memory>
+#include <thread>
+
+#include "agent/mountctl/commands.h"
+#include "agent/mountctl/json.h"
+#include "agent/mountctl/output.h"
+
+namespace mountd::agent {
+namespace {
+
+using std::chrono::steady_clock;
+
+constexpr std::chrono::milliseconds kPollInterval{50};
+
+int Register(const Context& context, const PluginSpec& spec) {
+  return WithClient(context, [&](Client& client) -> Result<void> {
+    MOUNTD_ASSIGN(const PluginRegistration made, client.RegisterPlugin(spec));
+    if (context.json) {
+      std::cout << Dump(ToJson(made)) << std::endl;
+      return Ok();
+    }
+    std::cout << "plugin " << Printable(spec.plugin) << "\n  directory     "
+              << Printable(made.host_path) << "\n  CSI_ENDPOINT  "
+              << Printable(made.endpoint) << '\n';
+    Table table({"HOST PATH", "TASK PATH", "READ-ONLY", "PROPAGATION"});
+    for (const PluginMount& mount : made.mounts) {
+      table.Add({mount.host_path, mount.task_path, YesNo(mount.read_only),
+                 mount.propagation});
+    }
+    table.Print(std::cout, "  ");
+    return Ok();
+  });
+}
+
+void AddRegister(CLI::App& plugin, Context& context) {
+  auto* command = plugin.add_subcommand(
+      "register",
+      "Make a plugin's directory and supervise the plugin from then on; prints "
+      "what its task needs");
+  auto spec = std::make_shared<PluginSpec>();
+  command->add_option("ID", spec->plugin, "The plugin")->required();
+  command
+      ->add_option("--type", spec->type, "node, controller or monolith (node)")
+      ->transform(CLI::Transformer(std::map<std::string, PluginType>{
+          {"node", PluginType::kNode},
+          {"controller", PluginType::kController},
+          {"monolith", PluginType::kMonolith}}));
+  command->add_option("--alloc", spec->allocation,
+                      "The allocation the plugin's task belongs to");
+  command->add_option("--mount-dir", spec->mount_dir,
+                      "Where the plugin's task sees its directory");
+  command->callback([&context, spec] {
+    context.chosen = [&context, spec] { return Register(context, *spec); };
+  });
+}
+
+// Asks until the plugin is healthy or the time is over; then the last answer is
+// printed all the same.
+Result<void> PrintStatus(Client& client, const Context& context,
+                         const std::string& id, std::uint32_t wait_s) {
+  const auto deadline = steady_clock::now() + std::chrono::seconds(wait_s);
+  MOUNTD_ASSIGN(PluginStatus status, client.GetPlugin(id));
+  while (status.state != "healthy" && steady_clock::now() < deadline) {
+    std::this_thread::sleep_for(kPollInterval);
+    MOUNTD_ASSIGN(status, client.GetPlugin(id));
+  }
+  if (context.json) {
+    std::cout << Dump(ToJson(status)) << std::endl;
+  } else {
+    PrintPlugin(std::cout, status);
+  }
+  if (wait_s > 0 && status.state != "healthy") {
+    return MakeError(
+        Code::kUnavailable, "plugin", id,
+        "is still " + status.state + " after " + std::to_string(wait_s) + " s");
+  }
+  return Ok();
+}
+
+void AddStatus(CLI::App& plugin, Context& context) {
+  auto* command = plugin.add_subcommand("status", "One plugin");
+  auto id = std::make_shared<std::string>();
+  auto wait_s = std::make_shared<std::uint32_t>(0);
+  command->add_option("ID", *id, "The plugin")->required();
+  command
+      ->add_option("--wait", *wait_s,
+                   "Wait up to so many seconds until it is healthy; exit "
+                   "status 1 if it is not by then")
+      ->check(CLI::Range(0U, 3'600U));
+  command->callback([&context, id, wait_s] {
+    context.chosen = [&context, id, wait_s] {
+      return WithClient(context, [&](Client& client) {
+        return PrintStatus(client, context, *id, *wait_s);
+      });
+    };
+  });
+}
+
+}  // namespace
+
+void AddPluginCommands(CLI::App& app, Context& context) {
+  auto* plugin = app.add_subcommand("plugin", "CSI plugins");
+  plugin->group("Plugins")->require_subcommand(1);
+  AddRegister(*plugin, context);
+  AddStatus(*plugin, context);
+
+  auto* unregister = plugin->add_subcommand("unregister", "Let go of a plugin");
+  auto id = std::make_shared<std::string>();
+  unregister->add_option("ID", *id, "The plugin")->required();
+  unregister->callback([&context, id] {
+    context.chosen = [&context, id] {
+      return WithClient(context, [&](Client& client) {
+        return client.UnregisterPlugin(*id);
+      });
+    };
+  });
+
+  auto* list = plugin->add_subcommand("list", "All plugins");
+  list->callback([&context] {
+    context.chosen = [&context] {
+      return WithClient(context, [&](Client& client) -> Result<void> {
+        MOUNTD_ASSIGN(const auto plugins, client.ListPlugins());
+        if (context.json) {
+          std::cout << Dump(ToJson(plugins)) << std::endl;
+        } else {
+          PrintPlugins(std::cout, plugins);
+        }
+        return Ok();
+      });
+    };
+  });
+}
+
+}  // namespace mountd::agent

@@ -1,0 +1,192 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#include <unistd.h>
+
+#include <csignal>
+#include <iostream>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "agent/mountctl/commands.h"
+#include "agent/mountctl/json.h"
+#include "agent/mountctl/output.h"
+#include "agent/mountctl/raw_call.h"
+#include "agent/mountctl/soak.h"
+#include "agent/subscriber.h"
+
+namespace mountd::agent {
+namespace {
+
+constexpr char kGroup[] = "Tools";
+
+void PrintEvent(bool json, const Json& event) {
+  if (json) {
+    std::cout << Dump(event, -1) << std::endl;
+    return;
+  }
+  std::string line;
+  for (const auto& [key, value] : event.items()) {
+    const std::string text =
+        value.is_string() ? value.get<std::string>() : Dump(value, -1);
+    line +=
+        line.empty() ? text : "  " + key + " " + (text.empty() ? "-" : text);
+  }
+  std::cout << Printable(line) << std::endl;
+}
+
+SignalHandlers PrintingHandlers(bool json, std::optional<Error>& lost) {
+  SignalHandlers handlers;
+  handlers.operation_done = [json](const SignalHandlers::Outcome& outcome) {
+    const std::string error =
+        outcome.failed
+            ? "org.mountd1.Error." + std::string(CodeName(outcome.error.code))
+            : "";
+    PrintEvent(json, {{"signal", "OperationDone"},
+                      {"operation", outcome.operation},
+                      {"error", error},
+                      {"message", outcome.error.detail}});
+  };
+  handlers.plugin_changed = [json](const std::string& plugin,
+                                   const std::string& state,
+                                   const std::string& reason) {
+    PrintEvent(json, {{"signal", "PluginChanged"},
+                      {"plugin", plugin},
+                      {"state", state},
+                      {"reason", reason}});
+  };
+  handlers.owed_changed = [json](std::uint32_t count) {
+    PrintEvent(json, {{"signal", "OwedChanged"}, {"count", count}});
+  };
+  handlers.lost = [&lost](const Error& error) {
+    lost = error;
+    ::kill(::getpid(), SIGUSR1);
+  };
+  return handlers;
+}
+
+// The signals are blocked in every thread and fetched here, so nothing runs in
+// a signal handler; SIGUSR1 is the subscriber's own word that it has ended.
+int FollowEvents(const Context& context) {
+  sigset_t signals;
+  ::sigemptyset(&signals);
+  for (const int number : {SIGINT, SIGTERM, SIGUSR1}) {
+    ::sigaddset(&signals, number);
+  }
+  ::pthread_sigmask(SIG_BLOCK, &signals, nullptr);
+  std::optional<Error> lost;
+  int received = 0;
+  {
+    Result<Subscriber> subscriber = Subscriber::Start(
+        context.options, PrintingHandlers(context.json, lost));
+    if (!subscriber) {
+      return Fail(subscriber.error());
+    }
+    ::sigwait(&signals, &received);
+  }
+  return lost ? Fail(*lost) : kExitOk;
+}
+
+int Call(const Context& context, const std::string& method,
+         const std::string& text) {
+  const Json args = Json::parse(text, nullptr, false);
+  if (args.is_discarded()) {
+    std::cerr << "mountctl: the arguments are not JSON" << std::endl;
+    return kExitUsage;
+  }
+  const Result<Json> answer = RawCall(context.options, method, args);
+  if (!answer) {
+    if (answer.error().op == "call") {
+      std::cerr << "mountctl: " << answer.error().Message() << std::endl;
+      return kExitUsage;
+    }
+    return Fail(answer.error());
+  }
+  if (!answer->is_null()) {
+    std::cout << Dump(*answer) << std::endl;
+  }
+  return kExitOk;
+}
+
+void AddCall(CLI::App& app, Context& context) {
+  auto* command = app.add_subcommand(
+      "call",
+      "Call a method of org.mountd1.Manager as it is, for trying things");
+  command->group(kGroup);
+  auto method = std::make_shared<std::string>();
+  auto args = std::make_shared<std::string>("[]");
+  command->add_option("METHOD", *method, "Its name")->required();
+  command->add_option(
+      "JSON-ARGS", *args,
+      "Its arguments as a JSON array; the options at the end may be left out. "
+      "In options, {\"@t\": 5} names a D-Bus type; {\"@h\": \"FILE\"} opens a "
+      "file");
+  command->callback([&context, method, args] {
+    context.chosen = [&context, method, args] {
+      return Call(context, *method, *args);
+    };
+  });
+}
+
+void AddSoak(CLI::App& app, Context& context) {
+  auto* command = app.add_subcommand(
+      "soak",
+      "Run short allocations one after the other and print how long each "
+      "operation took, the socket included");
+  command->group(kGroup);
+  auto options = std::make_shared<SoakOptions>();
+  command->add_option("--allocations", options->allocations, "How many (100)")
+      ->check(CLI::Range(1U, 1'000'000U));
+  command->add_option("--mounts", options->mounts, "Mounts of each (1)")
+      ->check(CLI::Range(0U, 1'000U));
+  command->add_option("--ports", options->ports, "Port maps of each (1)")
+      ->check(CLI::Range(0U, 1'000U));
+  command
+      ->add_option("--first-port", options->first_port,
+                   "The first host port (20000)")
+      ->check(CLI::Range(1U, 64'000U));
+  command->add_option("--host-volume", options->host_volume,
+                      "The host volume to mount (shared)");
+  command->add_option("--prefix", options->prefix,
+                      "What the allocations' names begin with (soak)");
+  command->callback([&context, options] {
+    context.chosen = [&context, options] {
+      options->json = context.json;
+      return WithClient(context, [&](Client& client) {
+        return Soak(client, *options, std::cout);
+      });
+    };
+  });
+}
+
+}  // namespace
+
+int Fail(const Error& error) {
+  std::cout.flush();
+  PrintError(error);
+  return kExitError;
+}
+
+int WithClient(const Context& context,
+               const std::function<Result<void>(Client&)>& body) {
+  Result<Client> client = Client::Connect(context.options);
+  if (!client) {
+    // An address that cannot be one is the command line's fault.
+    const bool usage = client.error().code == Code::kInvalidArgument;
+    const int status = Fail(client.error());
+    return usage ? kExitUsage : status;
+  }
+  const Result<void> done = body(*client);
+  return done ? kExitOk : Fail(done.error());
+}
+
+void AddToolCommands(CLI::App& app, Context& context) {
+  app.add_subcommand("events", "Follow mountd's signals until interrupted")
+      ->group(kGroup)
+      ->callback([&context] {
+        context.chosen = [&context] { return FollowEvents(context); };
+      });
+  AddCall(app, context);
+  AddSoak(app, context);
+}
+
+}  // namespace mountd::agent

@@ -1,0 +1,165 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#include "agent/mountctl/json.h"
+
+namespace mountd::agent {
+
+Json ToJson(const Port& port) {
+  return {{"label", port.label},
+          {"host", port.host},
+          {"container", port.container},
+          {"protocols", port.protocols}};
+}
+
+Json ToJson(const NetworkStatus& network) {
+  return {{"netns_path", network.netns_path},
+          {"netns_inode", network.netns_inode},
+          {"interface", network.interface},
+          {"address", network.address},
+          {"address6", network.address6},
+          {"gateway", network.gateway},
+          {"gateway6", network.gateway6},
+          {"host_interface", network.host_interface},
+          {"ports", ToJson(network.ports)}};
+}
+
+Json ToJson(const PublishedVolume& volume) {
+  return {{"host_path", volume.host_path},
+          {"read_only", volume.read_only},
+          {"is_device", volume.is_device}};
+}
+
+Json ToJson(const MountConfig& config) {
+  return {{"host_path", config.host_path},
+          {"task_path", config.task_path},
+          {"read_only", config.read_only},
+          {"propagation", config.propagation},
+          {"required_rootfs_propagation", config.required_rootfs_propagation},
+          {"mount_id", config.mount_id},
+          {"peer_group", config.peer_group},
+          {"master", config.master}};
+}
+
+Json ToJson(const Receipt& receipt) {
+  Json volumes = Json::array();
+  for (const ReleasedVolume& volume : receipt.volumes) {
+    volumes.push_back({{"plugin", volume.plugin},
+                       {"volume", volume.volume},
+                       {"unstaged", volume.unstaged}});
+  }
+  return {{"allocation", receipt.allocation},
+          {"released_at", receipt.released_at.time_since_epoch().count()},
+          {"node_detached", receipt.node_detached},
+          {"volumes", std::move(volumes)},
+          {"serial", receipt.serial}};
+}
+
+Json ToJson(const VolumeStatus& volume) {
+  return {{"alias", volume.alias},         {"plugin", volume.plugin},
+          {"volume", volume.volume},       {"state", volume.state},
+          {"read_only", volume.read_only}, {"host_path", volume.host_path}};
+}
+
+Json ToJson(const MountStatus& mount) {
+  Json json = {{"task", mount.task},
+               {"name", mount.name},
+               {"source_type", mount.source_type},
+               {"source", mount.source},
+               {"state", mount.state}};
+  json.update(ToJson(mount.config));
+  return json;
+}
+
+Json ToJson(const AllocationStatus& allocation) {
+  return {
+      {"id", allocation.id},
+      {"uid", allocation.uid},
+      {"scope", allocation.scope},
+      {"state", allocation.state},
+      {"host_path", allocation.host_path},
+      {"network", allocation.network ? ToJson(*allocation.network) : Json()},
+      {"volumes", ToJson(allocation.volumes)},
+      {"mounts", ToJson(allocation.mounts)}};
+}
+
+Json ToJson(const AllocationEntry& allocation) {
+  return {{"id", allocation.id},
+          {"uid", allocation.uid},
+          {"scope", allocation.scope},
+          {"state", allocation.state}};
+}
+
+Json ToJson(const StagedVolume& volume) {
+  Json users = Json::array();
+  for (const VolumeUser& user : volume.users) {
+    users.push_back({{"allocation", user.allocation}, {"alias", user.alias}});
+  }
+  return {{"plugin", volume.plugin},
+          {"volume", volume.volume},
+          {"state", volume.state},
+          {"users", std::move(users)}};
+}
+
+Json ToJson(const PluginRegistration& registration) {
+  Json mounts = Json::array();
+  for (const PluginMount& mount : registration.mounts) {
+    mounts.push_back({{"host_path", mount.host_path},
+                      {"task_path", mount.task_path},
+                      {"read_only", mount.read_only},
+                      {"propagation", mount.propagation}});
+  }
+  return {{"host_path", registration.host_path},
+          {"endpoint", registration.endpoint},
+          {"mounts", std::move(mounts)}};
+}
+
+Json ToJson(const PluginStatus& plugin) {
+  return {{"id", plugin.id},
+          {"type", plugin.type},
+          {"uid", plugin.uid},
+          {"allocation", plugin.allocation},
+          {"state", plugin.state},
+          {"reason", plugin.reason},
+          {"provider", plugin.provider},
+          {"vendor_version", plugin.vendor_version},
+          {"node_id", plugin.node_id},
+          {"max_volumes", plugin.max_volumes},
+          {"topology", plugin.topology},
+          {"node_capabilities", plugin.node_capabilities},
+          {"controller_capabilities", plugin.controller_capabilities},
+          {"plugin_capabilities", plugin.plugin_capabilities},
+          {"generation", plugin.generation},
+          {"object", plugin.object}};
+}
+
+Json ToJson(const OwedTeardown& owed) {
+  return {{"id", owed.id},
+          {"kind", owed.kind},
+          {"object", owed.object},
+          {"reason", owed.reason},
+          {"attempts", owed.attempts},
+          {"since", owed.since.time_since_epoch().count()}};
+}
+
+Json ToJson(const Capabilities& capabilities) {
+  return {{"version", capabilities.version},
+          {"kernel", capabilities.kernel},
+          {"network_modes", capabilities.network_modes},
+          {"propagation", capabilities.propagation},
+          {"source_types", capabilities.source_types},
+          {"features", capabilities.features},
+          {"missing", capabilities.missing}};
+}
+
+Json ToJson(const MethodStatistics& statistics) {
+  return {{"method", statistics.method},
+          {"calls", statistics.calls},
+          {"errors", statistics.errors},
+          {"p50_us", statistics.p50_us},
+          {"p99_us", statistics.p99_us}};
+}
+
+std::string Dump(const Json& json, int indent) {
+  return json.dump(indent, ' ', false, Json::error_handler_t::replace);
+}
+
+}  // namespace mountd::agent

@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#pragma once
+
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "agent/types.h"
+
+// What --json prints: the contract's own names as keys. Bytes that are not
+// UTF-8 (paths may hold any) are shown as U+FFFD.
+namespace mountd::agent {
+
+using Json = nlohmann::ordered_json;
+
+Json ToJson(const Port& port);
+Json ToJson(const NetworkStatus& network);
+Json ToJson(const PublishedVolume& volume);
+Json ToJson(const MountConfig& config);
+Json ToJson(const Receipt& receipt);
+Json ToJson(const VolumeStatus& volume);
+Json ToJson(const MountStatus& mount);
+Json ToJson(const AllocationStatus& allocation);
+Json ToJson(const AllocationEntry& allocation);
+Json ToJson(const StagedVolume& volume);
+Json ToJson(const PluginRegistration& registration);
+Json ToJson(const PluginStatus& plugin);
+Json ToJson(const OwedTeardown& owed);
+Json ToJson(const Capabilities& capabilities);
+Json ToJson(const MethodStatistics& statistics);
+
+template <typename T>
+Json ToJson(const std::vector<T>& list) {
+  Json array = Json::array();
+  for (const T& element : list) {
+    array.push_back(ToJson(element));
+  }
+  return array;
+}
+
+std::string Dump(const Json& json, int indent = 2);
+
+}  // namespace mountd::agent

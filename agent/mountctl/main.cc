@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#include <CLI/CLI.hpp>
+#include <string>
+
+#include "agent/mountctl/commands.h"
+
+namespace mountd::agent {
+namespace {
+
+constexpr char kFooter[] = R"(
+Examples:
+  mountctl run agent/examples/web.toml     set an allocation up
+  mountctl status                          what this node has
+  mountctl status web --json               one allocation, for programs
+  mountctl mount web server logs --source host:logs --propagation host-to-task
+  mountctl stop web                        tear it down; prints the receipt
+  mountctl call PrepareAllocation '["web", {"scope": "test"}]'
+
+Exit status:
+  0  it was done
+  1  mountd refused or failed: stderr has org.mountd1.Error.<Name>: <reason>
+  2  the command line or a file given on it is wrong; nothing was asked of mountd)";
+
+void AddGlobalFlags(CLI::App& app, Context& context, unsigned& patience_ms,
+                    unsigned& timeout_s) {
+  app.add_flag("--json", context.json, "Print JSON instead of tables")
+      ->group("Global options");
+  auto* address = app.add_option("--address", context.options.address,
+                                 "mountd's socket (unix:path=/run/mountd/bus)")
+                      ->envname("MOUNTD_ADDRESS")
+                      ->group("Global options");
+  app.add_flag("--bus", context.options.system_bus,
+               "Talk over the system bus instead of the socket")
+      ->excludes(address)
+      ->group("Global options");
+  app.add_option("--patience", patience_ms,
+                 "Milliseconds the daemon may work on a call before it answers "
+                 "InProgress (0: as configured)")
+      ->check(CLI::Range(0U, 20'000U))
+      ->group("Global options");
+  app.add_option("--timeout", timeout_s,
+                 "Seconds to keep joining work under way (300); 0: return "
+                 "InProgress at once")
+      ->check(CLI::Range(0U, 86'400U))
+      ->group("Global options");
+}
+
+int Main(int argc, char** argv) {
+  Context context;
+  unsigned patience_ms = 0;
+  unsigned timeout_s = 300;
+  CLI::App app(
+      "mountctl: asks mountd for volumes, mounts and networks of allocations",
+      "mountctl");
+  app.require_subcommand(1);
+  app.fallthrough();
+  app.set_help_all_flag("--help-all", "Show the help of every command");
+  app.footer(kFooter);
+  AddGlobalFlags(app, context, patience_ms, timeout_s);
+  AddJobCommands(app, context);
+  AddAllocationCommands(app, context);
+  AddPluginCommands(app, context);
+  AddNodeCommands(app, context);
+  AddToolCommands(app, context);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    return app.exit(error) == 0 ? kExitOk : kExitUsage;
+  }
+  context.options.patience = std::chrono::milliseconds(patience_ms);
+  context.options.deadline = std::chrono::seconds(timeout_s);
+  context.options.join = timeout_s > 0;
+  return context.chosen ? context.chosen() : kExitUsage;
+}
+
+}  // namespace
+}  // namespace mountd::agent
+
+int main(int argc, char** argv) { return mountd::agent::Main(argc, argv); }

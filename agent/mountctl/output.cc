@@ -1,0 +1,243 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#include "agent/mountctl/output.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <ctime>
+#include <iostream>
+#include <utility>
+
+#include "mountd/base/names.h"
+
+namespace mountd::agent {
+namespace {
+
+constexpr std::size_t kGap = 2;
+
+std::string OrDash(const std::string& text) {
+  return text.empty() ? "-" : text;
+}
+
+void PrintField(std::ostream& out, std::string_view name,
+                const std::string& value) {
+  constexpr std::size_t kNameWidth = 14;
+  out << "  " << name << std::string(kNameWidth - name.size(), ' ')
+      << Printable(OrDash(value)) << '\n';
+}
+
+std::string Number(std::uint64_t number) {
+  return number == 0 ? "-" : std::to_string(number);
+}
+
+}  // namespace
+
+void Table::Print(std::ostream& out, std::string_view indent) const {
+  if (rows_.size() < 2) {
+    return;
+  }
+  std::vector<std::size_t> widths;
+  std::vector<std::vector<std::string>> shown = rows_;
+  for (auto& row : shown) {
+    widths.resize(std::max(widths.size(), row.size()));
+    for (std::size_t i = 0; i < row.size(); ++i) {
+      row[i] = Printable(OrDash(row[i]));
+      widths[i] = std::max(widths[i], row[i].size());
+    }
+  }
+  for (const auto& row : shown) {
+    out << indent;
+    for (std::size_t i = 0; i < row.size(); ++i) {
+      out << row[i];
+      if (i + 1 < row.size()) {
+        out << std::string(widths[i] - row[i].size() + kGap, ' ');
+      }
+    }
+    out << '\n';
+  }
+}
+
+std::string YesNo(bool value) { return value ? "yes" : "no"; }
+
+std::string Millis(std::chrono::nanoseconds duration) {
+  char text[32];
+  std::snprintf(text, sizeof(text), "%.2f ms",
+                std::chrono::duration<double, std::milli>(duration).count());
+  return text;
+}
+
+std::string Time(Timestamp time) {
+  const std::time_t seconds = std::chrono::system_clock::to_time_t(
+      std::chrono::time_point_cast<std::chrono::system_clock::duration>(time));
+  std::tm utc{};
+  char text[32];
+  if (::gmtime_r(&seconds, &utc) == nullptr ||
+      std::strftime(text, sizeof(text), "%Y-%m-%d %H:%M:%S UTC", &utc) == 0) {
+    return "-";
+  }
+  return text;
+}
+
+std::string PortList(const std::vector<Port>& ports) {
+  std::vector<std::string> words;
+  for (const Port& port : ports) {
+    words.push_back(port.label + " " + std::to_string(port.host) + "->" +
+                    std::to_string(port.container) + "/" + port.protocols);
+  }
+  return Join(words);
+}
+
+std::string Join(const std::vector<std::string>& words) {
+  std::string joined;
+  for (const std::string& word : words) {
+    joined += (joined.empty() ? "" : ", ") + word;
+  }
+  return OrDash(joined);
+}
+
+std::string Printable(std::string_view text) {
+  const bool utf8 = IsValidUtf8(text);
+  std::string shown(text);
+  for (char& c : shown) {
+    const auto byte = static_cast<unsigned char>(c);
+    if (byte < 0x20 || byte == 0x7f || (byte >= 0x80 && !utf8)) {
+      c = '?';
+    }
+  }
+  return shown;
+}
+
+void PrintError(const Error& error) {
+  const std::string text = error.detail.empty() || error.sys_errno != 0
+                               ? error.Message()
+                               : error.detail;
+  std::cerr << "mountctl: org.mountd1.Error." << CodeName(error.code) << ": "
+            << Printable(text) << std::endl;
+}
+
+void PrintNetwork(std::ostream& out, const NetworkStatus& network) {
+  PrintField(out, "namespace", network.netns_path);
+  PrintField(out, "interface",
+             network.interface + " (host: " + network.host_interface + ")");
+  PrintField(out, "address",
+             Join({OrDash(network.address), OrDash(network.address6)}));
+  PrintField(out, "gateway",
+             Join({OrDash(network.gateway), OrDash(network.gateway6)}));
+  PrintField(out, "ports", PortList(network.ports));
+}
+
+void PrintMounts(std::ostream& out, const std::vector<MountStatus>& mounts) {
+  Table table({"TASK", "MOUNT", "SOURCE", "PROPAGATION", "READ-ONLY", "STATE",
+               "ROOTFS", "ID", "GROUP", "MASTER", "TASK PATH", "HOST PATH"});
+  for (const MountStatus& mount : mounts) {
+    const MountConfig& config = mount.config;
+    table.Add({mount.task, mount.name, mount.source_type + ":" + mount.source,
+               config.propagation, YesNo(config.read_only), mount.state,
+               config.required_rootfs_propagation, Number(config.mount_id),
+               Number(config.peer_group), Number(config.master),
+               config.task_path, config.host_path});
+  }
+  table.Print(out, "  ");
+}
+
+void PrintAllocation(std::ostream& out, const AllocationStatus& allocation) {
+  out << "allocation " << Printable(allocation.id) << '\n';
+  PrintField(out, "state", allocation.state);
+  PrintField(out, "owner", "uid " + std::to_string(allocation.uid));
+  PrintField(out, "scope", allocation.scope);
+  PrintField(out, "directory", allocation.host_path);
+  if (allocation.network) {
+    out << "network\n";
+    PrintNetwork(out, *allocation.network);
+  }
+  if (!allocation.volumes.empty()) {
+    out << "volumes\n";
+    Table table(
+        {"ALIAS", "PLUGIN", "VOLUME", "STATE", "READ-ONLY", "HOST PATH"});
+    for (const VolumeStatus& volume : allocation.volumes) {
+      table.Add({volume.alias, volume.plugin, volume.volume, volume.state,
+                 YesNo(volume.read_only), volume.host_path});
+    }
+    table.Print(out, "  ");
+  }
+  if (!allocation.mounts.empty()) {
+    out << "mounts\n";
+    PrintMounts(out, allocation.mounts);
+  }
+}
+
+void PrintPlugin(std::ostream& out, const PluginStatus& plugin) {
+  out << "plugin " << Printable(plugin.id) << '\n';
+  PrintField(out, "state", plugin.state);
+  if (!plugin.reason.empty()) {
+    PrintField(out, "reason", plugin.reason);
+  }
+  PrintField(out, "type", plugin.type);
+  PrintField(out, "provider", plugin.provider);
+  PrintField(out, "version", plugin.vendor_version);
+  PrintField(out, "node id", plugin.node_id);
+  PrintField(out, "max volumes",
+             plugin.max_volumes == 0 ? "no limit"
+                                     : std::to_string(plugin.max_volumes));
+  std::vector<std::string> topology;
+  for (const auto& [key, value] : plugin.topology) {
+    topology.push_back(key + "=" + value);
+  }
+  PrintField(out, "topology", Join(topology));
+  PrintField(out, "owner", "uid " + std::to_string(plugin.uid));
+  PrintField(out, "allocation", plugin.allocation);
+  PrintField(out, "generation", std::to_string(plugin.generation));
+}
+
+void PrintReceipt(std::ostream& out, const Receipt& receipt) {
+  out << "released " << Printable(receipt.allocation) << '\n';
+  PrintField(out, "at", Time(receipt.released_at));
+  PrintField(out, "node detached", YesNo(receipt.node_detached));
+  PrintField(out, "serial", std::to_string(receipt.serial));
+  Table table({"PLUGIN", "VOLUME", "UNSTAGED"});
+  for (const ReleasedVolume& volume : receipt.volumes) {
+    table.Add({volume.plugin, volume.volume, YesNo(volume.unstaged)});
+  }
+  table.Print(out, "  ");
+}
+
+void PrintAllocations(std::ostream& out,
+                      const std::vector<AllocationEntry>& list) {
+  Table table({"ALLOCATION", "UID", "STATE", "SCOPE"});
+  for (const AllocationEntry& entry : list) {
+    table.Add({entry.id, std::to_string(entry.uid), entry.state, entry.scope});
+  }
+  table.Print(out);
+}
+
+void PrintPlugins(std::ostream& out, const std::vector<PluginStatus>& list) {
+  Table table(
+      {"PLUGIN", "TYPE", "STATE", "PROVIDER", "VERSION", "NODE ID", "REASON"});
+  for (const PluginStatus& plugin : list) {
+    table.Add({plugin.id, plugin.type, plugin.state, plugin.provider,
+               plugin.vendor_version, plugin.node_id, plugin.reason});
+  }
+  table.Print(out);
+}
+
+void PrintVolumes(std::ostream& out, const std::vector<StagedVolume>& list) {
+  Table table({"PLUGIN", "VOLUME", "STATE", "USERS"});
+  for (const StagedVolume& volume : list) {
+    std::vector<std::string> users;
+    for (const VolumeUser& user : volume.users) {
+      users.push_back(user.allocation + "/" + user.alias);
+    }
+    table.Add({volume.plugin, volume.volume, volume.state, Join(users)});
+  }
+  table.Print(out);
+}
+
+void PrintOwed(std::ostream& out, const std::vector<OwedTeardown>& list) {
+  Table table({"ID", "KIND", "OBJECT", "ATTEMPTS", "SINCE", "REASON"});
+  for (const OwedTeardown& owed : list) {
+    table.Add({std::to_string(owed.id), owed.kind, owed.object,
+               std::to_string(owed.attempts), Time(owed.since), owed.reason});
+  }
+  table.Print(out);
+}
+
+}  // namespace mountd::agent

@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#pragma once
+
+#include <chrono>
+#include <iosfwd>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "agent/types.h"
+#include "mountd/base/error.h"
+
+// How mountctl writes for people: aligned columns, no colours.
+namespace mountd::agent {
+
+class Table {
+ public:
+  explicit Table(std::vector<std::string> header) {
+    rows_.push_back(std::move(header));
+  }
+  void Add(std::vector<std::string> row) { rows_.push_back(std::move(row)); }
+  // An empty table prints nothing.
+  void Print(std::ostream& out, std::string_view indent = {}) const;
+
+ private:
+  std::vector<std::vector<std::string>> rows_;
+};
+
+std::string YesNo(bool value);
+// "1.23 ms"
+std::string Millis(std::chrono::nanoseconds duration);
+// "2026-11-21 14:03:05 UTC"
+std::string Time(Timestamp time);
+// "http 8080->80/tcp, …"
+std::string PortList(const std::vector<Port>& ports);
+// "a, b, c"; "-" if there are none.
+std::string Join(const std::vector<std::string>& words);
+// The text with control characters and what is not UTF-8 replaced, so that
+// nothing a plugin or a volume is called can drive a terminal.
+std::string Printable(std::string_view text);
+
+// stderr: "mountctl: org.mountd1.Error.NotFound: <the daemon's message>"
+void PrintError(const Error& error);
+
+void PrintNetwork(std::ostream& out, const NetworkStatus& network);
+void PrintMounts(std::ostream& out, const std::vector<MountStatus>& mounts);
+void PrintAllocation(std::ostream& out, const AllocationStatus& allocation);
+void PrintPlugin(std::ostream& out, const PluginStatus& plugin);
+void PrintReceipt(std::ostream& out, const Receipt& receipt);
+void PrintAllocations(std::ostream& out,
+                      const std::vector<AllocationEntry>& list);
+void PrintPlugins(std::ostream& out, const std::vector<PluginStatus>& list);
+void PrintVolumes(std::ostream& out, const std::vector<StagedVolume>& list);
+void PrintOwed(std::ostream& out, const std::vector<OwedTeardown>& list);
+
+}  // namespace mountd::agent
