@@ -1,0 +1,185 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#include "propagation/anchor.h"
+
+#include <fcntl.h>
+#include <linux/openat2.h>
+#include <sys/mount.h>
+#include <sys/stat.h>
+
+namespace mountd::propagation {
+namespace {
+
+using exec::FileFacts;
+using exec::Named;
+
+constexpr char kMarkers[] = "h";
+constexpr char kMarker[] = "anchor";
+
+// base/h/<volume>, locked; one that is missing is made.
+Result<UniqueFd> LockMarker(const Context& context, const Base& base,
+                            const std::string& volume) {
+  MOUNTD_ASSIGN(const UniqueFd all,
+                OpenBeneath(context, base.fd.get(), kMarkers, volume));
+  exec::Undo kept;  // one directory for a declared volume
+  MOUNTD_ASSIGN(const UniqueFd made, EnsureDirectory(context, all.get(), volume,
+                                                     0700, 0, volume, &kept));
+  kept.Commit();
+  MOUNTD_ASSIGN(UniqueFd fd, Named(context.kernel.Open(
+                                       made.get(), ".", O_RDONLY | O_DIRECTORY,
+                                       RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS),
+                                   "openat2", volume));
+  MOUNTD_TRY(Named(context.kernel.Lock(fd.get()), "flock", volume));
+  return fd;
+}
+
+// True if `mount_id` is the anchor that was written down.
+Result<bool> IsMarked(const Context& context, const UniqueFd& marker,
+                      std::uint64_t mount_id, const std::string& volume) {
+  const exec::Sys<std::string> text =
+      context.kernel.ReadLink(marker.get(), kMarker);
+  if (!text && text.error() != ENOENT) {
+    return ErrnoError(text.error(), "readlinkat", volume);
+  }
+  return text && *text == std::to_string(mount_id);
+}
+
+Result<void> RemoveMarker(const Context& context, const UniqueFd& marker,
+                          const std::string& volume) {
+  const exec::Sys<void> removed =
+      context.kernel.RemoveFile(marker.get(), kMarker);
+  if (!removed && removed.error() != ENOENT) {
+    return ErrnoError(removed.error(), "unlinkat", volume);
+  }
+  return Ok();
+}
+
+Result<bool> HasMountsBelow(const Context& context, const Source& source,
+                            const std::string& path) {
+  MOUNTD_ASSIGN(const std::vector<MountFacts> mounts,
+                context.inspector.Children(source.file.mount_id));
+  for (const MountFacts& mount : mounts) {
+    if (mount.point.starts_with(path + "/")) {
+      return true;
+    }
+  }
+  return false;
+}
+
+Result<void> MakeAnchor(const Context& context, const std::string& volume,
+                        const std::string& name, Source* source,
+                        exec::Undo* undo) {
+  exec::Kernel& kernel = context.kernel;
+  MOUNTD_ASSIGN(
+      const UniqueFd tree,
+      Named(kernel.CloneTree(source->fd.get(), false), "open_tree", volume));
+  // Out of the peer group of the mount it was cloned from, then, attached, into
+  // one of its own.
+  MOUNTD_TRY(
+      Named(kernel.SetMount(tree.get(), false, {.propagation = MS_PRIVATE}),
+            "mount_setattr", volume));
+  MOUNTD_ASSIGN(const FileFacts clone,
+                Named(kernel.Stat(tree.get(), ""), "statx", volume));
+  MOUNTD_TRY(RemoveMarker(context, source->lock, volume));
+  MOUNTD_TRY(Named(kernel.MakeLink(std::to_string(clone.mount_id),
+                                   source->lock.get(), kMarker),
+                   "symlinkat", volume));
+  undo->Add([&context, source, volume] {
+    IgnoreBecauseBestEffort(RemoveMarker(context, source->lock, volume));
+  });
+  MOUNTD_TRY(Named(kernel.AttachTree(tree.get(), source->fd.get()),
+                   "move_mount", volume));
+  undo->Add([&kernel, source, name] {
+    IgnoreBecauseBestEffort(
+        kernel.Unmount(source->parent.get(), name, MNT_DETACH));
+  });
+  MOUNTD_TRY(
+      Named(kernel.SetMount(tree.get(), false, {.propagation = MS_SHARED}),
+            "mount_setattr", volume));
+  source->anchor_id = clone.mount_id;
+  return Ok();
+}
+
+}  // namespace
+
+Result<void> AnchorHostVolume(const Context& context, const Base& base,
+                              const std::string& volume,
+                              const std::string& path, const std::string& name,
+                              Source* source, exec::Undo* undo) {
+  if (!S_ISDIR(source->file.mode)) {
+    return Ok();
+  }
+  MOUNTD_ASSIGN(source->lock, LockMarker(context, base, volume));
+  const auto open_again = [&]() -> Result<void> {
+    MOUNTD_ASSIGN(source->fd,
+                  OpenBeneath(context, source->parent.get(), name, volume));
+    MOUNTD_ASSIGN(source->file, Named(context.kernel.Stat(source->fd.get(), ""),
+                                      "statx", volume));
+    MOUNTD_ASSIGN(source->mount,
+                  context.inspector.Facts(source->file.mount_id));
+    return Ok();
+  };
+  // Another executor may have anchored it before the lock was ours.
+  MOUNTD_TRY(open_again());
+  if (source->file.mount_root) {
+    MOUNTD_ASSIGN(const bool ours, IsMarked(context, source->lock,
+                                            source->file.mount_id, volume));
+    source->anchor_id = ours ? source->file.mount_id : 0;
+    if (ours && source->mount.peer_group == 0) {
+      // An executor died between attaching and sharing it.
+      MOUNTD_TRY(Named(context.kernel.SetMount(source->fd.get(), false,
+                                               {.propagation = MS_SHARED}),
+                       "mount_setattr", volume));
+      MOUNTD_TRY(open_again());
+    }
+    return Ok();
+  }
+  MOUNTD_ASSIGN(const bool mounts_below,
+                HasMountsBelow(context, *source, path));
+  if (mounts_below) {
+    return Ok();
+  }
+  const MountFacts holder = source->mount;
+  MOUNTD_TRY(MakeAnchor(context, volume, name, source, undo));
+  MOUNTD_TRY(open_again());
+  if (source->file.mount_id != source->anchor_id ||
+      source->mount.parent_id != holder.id || source->mount.peer_group == 0 ||
+      source->mount.peer_group == holder.peer_group) {
+    return MakeError(Code::kAborted, "anchor", volume,
+                     "the directory was mounted on or moved meanwhile");
+  }
+  return Ok();
+}
+
+Result<void> ReleaseHostVolume(const Context& context,
+                               const exec::HostVolumePlan& plan) {
+  const std::string volume = Text(plan.host_volume);
+  const auto declared = context.config.host_volumes.find(volume);
+  if (declared == context.config.host_volumes.end()) {
+    return MakeError(Code::kNotFound, "umount2", volume, "no such host volume");
+  }
+  MOUNTD_ASSIGN(const Base base, OpenBase(context));
+  MOUNTD_ASSIGN(const UniqueFd marker, LockMarker(context, base, volume));
+  MOUNTD_ASSIGN(const bool ours,
+                IsMarked(context, marker, plan.anchor_id, volume));
+  if (!ours) {
+    return Ok();
+  }
+  MOUNTD_ASSIGN(const HostPath path,
+                OpenHostPath(context, declared->second.path, volume));
+  const exec::Sys<FileFacts> top =
+      context.kernel.Stat(path.parent.get(), path.name);
+  if (!top && top.error() != ENOENT) {
+    return ErrnoError(top.error(), "statx", volume);
+  }
+  if (top && top->mount_root) {
+    if (top->mount_id != plan.anchor_id) {
+      return MakeError(Code::kFailedPrecondition, "umount2", volume,
+                       "another mount is there");
+    }
+    MOUNTD_TRY(Named(context.kernel.Unmount(path.parent.get(), path.name, 0),
+                     "umount2", volume));
+  }
+  return RemoveMarker(context, marker, volume);
+}
+
+}  // namespace mountd::propagation

@@ -1,0 +1,208 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#include "propagation/base.h"
+
+#include <fcntl.h>
+#include <linux/openat2.h>
+#include <sys/mount.h>
+#include <sys/stat.h>
+
+#include "mountd/base/paths.h"
+
+namespace mountd::propagation {
+namespace {
+
+using exec::AllocationPlan;
+using exec::FileFacts;
+using exec::MountState;
+using exec::Named;
+using exec::Undo;
+
+constexpr char kObject[] = "base";
+constexpr char kName[] = "base";
+constexpr unsigned kMode = 0711;
+constexpr unsigned kAttributes =
+    MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV | MOUNT_ATTR_NOEXEC;
+
+// /run/mountd, where nobody but root may rename.
+Result<UniqueFd> OpenRunDir(const Context& context) {
+  constexpr int kFromRoot = -1;
+  MOUNTD_ASSIGN(UniqueFd fd,
+                Named(context.kernel.Open(
+                          kFromRoot, paths::kRunDir, O_RDONLY | O_DIRECTORY,
+                          RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS),
+                      "openat2", paths::kRunDir));
+  MOUNTD_ASSIGN(const FileFacts facts,
+                Named(context.kernel.Stat(fd.get(), ""), "statx", kObject));
+  if (facts.uid != 0 || (facts.mode & (S_IWGRP | S_IWOTH)) != 0) {
+    return MakeError(Code::kFailedPrecondition, "check", paths::kRunDir,
+                     "must belong to root and be writable by nobody else");
+  }
+  return fd;
+}
+
+Result<void> MountBase(const Context& context, int parent, Undo* undo) {
+  exec::Kernel& kernel = context.kernel;
+  MOUNTD_ASSIGN(const UniqueFd fs,
+                Named(kernel.OpenFilesystem("tmpfs"), "fsopen", kObject));
+  for (const auto& [key, value] :
+       {std::pair("source", "mountd"), std::pair("mode", "0711"),
+        std::pair("uid", "0"), std::pair("gid", "0")}) {
+    MOUNTD_TRY(Named(kernel.ConfigureFilesystem(fs.get(), key, value),
+                     "fsconfig", kObject));
+  }
+  MOUNTD_TRY(Named(kernel.CreateFilesystem(fs.get()), "fsconfig", kObject));
+  MOUNTD_ASSIGN(
+      const UniqueFd tree,
+      Named(kernel.MountFilesystem(fs.get(), kAttributes), "fsmount", kObject));
+  MOUNTD_ASSIGN(const UniqueFd point,
+                OpenBeneath(context, parent, kName, kObject));
+  MOUNTD_TRY(
+      Named(kernel.AttachTree(tree.get(), point.get()), "move_mount", kObject));
+  undo->Add([&kernel, parent] {
+    IgnoreBecauseBestEffort(kernel.Unmount(parent, kName, MNT_DETACH));
+  });
+  return Ok();
+}
+
+// Also what an interrupted PrepareBase left: not shared yet, or without a
+// directory.
+Result<MountState> FinishBase(const Context& context, int parent, Undo* undo) {
+  exec::Kernel& kernel = context.kernel;
+  MOUNTD_ASSIGN(const UniqueFd base,
+                OpenBeneath(context, parent, kName, kObject));
+  MOUNTD_ASSIGN(const FileFacts facts,
+                Named(kernel.Stat(base.get(), ""), "statx", kObject));
+  MOUNTD_ASSIGN(MountFacts mount, context.inspector.Facts(facts.mount_id));
+  if (!facts.mount_root || facts.mode != (S_IFDIR | kMode) || facts.uid != 0 ||
+      mount.type != "tmpfs" ||
+      (mount.attributes & kAttributes) != kAttributes) {
+    return MakeError(Code::kFailedPrecondition, "check", kObject,
+                     "another mount is there");
+  }
+  if (mount.peer_group == 0) {
+    MOUNTD_TRY(
+        Named(kernel.SetMount(base.get(), false, {.propagation = MS_SHARED}),
+              "mount_setattr", kObject));
+    MOUNTD_ASSIGN(mount, context.inspector.Facts(facts.mount_id));
+  }
+  if (mount.peer_group == 0 || mount.master != 0) {
+    return MakeError(Code::kFailedPrecondition, "check", kObject,
+                     "mountd does not run in the host's mount namespace");
+  }
+  for (const char* name : {paths::kAllocations, paths::kPlugins, "h"}) {
+    Undo nothing;  // kept: the base is checked as a whole
+    MOUNTD_TRY(EnsureDirectory(context, base.get(), name, kMode, 0, kObject,
+                               &nothing));
+    nothing.Commit();
+  }
+  undo->Commit();
+  return StateOf(facts, mount);
+}
+
+}  // namespace
+
+Result<MountState> PrepareBase(const Context& context) {
+  MOUNTD_ASSIGN(const UniqueFd parent, OpenRunDir(context));
+  MOUNTD_TRY(Named(context.kernel.Lock(parent.get()), "flock", kObject));
+  Undo undo;
+  MOUNTD_ASSIGN(const MountState now,
+                StateOf(context, parent.get(), kName, kObject));
+  if (now.mount_id == 0) {
+    MOUNTD_TRY(EnsureDirectory(context, parent.get(), kName, kMode, 0, kObject,
+                               &undo));
+    MOUNTD_TRY(MountBase(context, parent.get(), &undo));
+  }
+  return FinishBase(context, parent.get(), &undo);
+}
+
+Result<Base> OpenBase(const Context& context) {
+  MOUNTD_ASSIGN(const UniqueFd parent, OpenRunDir(context));
+  Base base;
+  MOUNTD_ASSIGN(base.fd, OpenBeneath(context, parent.get(), kName, kObject));
+  MOUNTD_ASSIGN(base.facts, Named(context.kernel.Stat(base.fd.get(), ""),
+                                  "statx", kObject));
+  if (!base.facts.mount_root || base.facts.uid != 0 ||
+      base.facts.mode != (S_IFDIR | kMode)) {
+    return MakeError(Code::kFailedPrecondition, "check", kObject,
+                     "the base is not mounted");
+  }
+  return base;
+}
+
+Result<UniqueFd> OpenAllocation(const Context& context, const Base& base,
+                                const exec::WireName& allocation) {
+  return OpenBeneath(context, base.fd.get(),
+                     std::string(paths::kAllocations) + "/" + Text(allocation),
+                     Text(allocation));
+}
+
+Result<void> PrepareAllocation(const Context& context,
+                               const AllocationPlan& plan) {
+  constexpr unsigned kAllocationMode = 0710;
+  const std::string name = Text(plan.allocation);
+  MOUNTD_ASSIGN(const Base base, OpenBase(context));
+  MOUNTD_ASSIGN(const UniqueFd all,
+                OpenBeneath(context, base.fd.get(), paths::kAllocations, name));
+  Undo undo;
+  MOUNTD_TRY(EnsureDirectory(context, all.get(), name, kAllocationMode,
+                             plan.gid, name, &undo));
+  undo.Commit();
+  return Ok();
+}
+
+namespace {
+
+constexpr std::size_t kMaxEntries = 4096;
+
+// Removes the mountpoints in one task's directory, which hold nothing.
+Result<void> SweepTask(const Context& context, int allocation,
+                       const std::string& task, const std::string& object) {
+  MOUNTD_ASSIGN(const UniqueFd dir,
+                OpenBeneath(context, allocation, task, object));
+  MOUNTD_ASSIGN(
+      const std::vector<std::string> names,
+      Named(context.kernel.List(dir.get(), kMaxEntries), "getdents64", object));
+  for (const std::string& name : names) {
+    MOUNTD_ASSIGN(const MountState state,
+                  StateOf(context, dir.get(), name, object));
+    if (state.mount_id != 0) {
+      return MakeError(Code::kBusy, "rmdir", object, "a mount is beneath it");
+    }
+    MOUNTD_TRY(Named(state.is_directory != 0
+                         ? context.kernel.RemoveDirectory(dir.get(), name)
+                         : context.kernel.RemoveFile(dir.get(), name),
+                     "unlinkat", object));
+  }
+  return Ok();
+}
+
+}  // namespace
+
+Result<void> RemoveAllocation(const Context& context,
+                              const AllocationPlan& plan) {
+  const std::string name = Text(plan.allocation);
+  MOUNTD_ASSIGN(const Base base, OpenBase(context));
+  MOUNTD_ASSIGN(const UniqueFd all,
+                OpenBeneath(context, base.fd.get(), paths::kAllocations, name));
+  const exec::Sys<void> removed =
+      context.kernel.RemoveDirectory(all.get(), name);
+  if (removed || removed.error() == ENOENT) {
+    return Ok();
+  }
+  if (removed.error() != ENOTEMPTY) {
+    return ErrnoError(removed.error(), "rmdir", name);
+  }
+  MOUNTD_ASSIGN(const UniqueFd dir,
+                OpenBeneath(context, all.get(), name, name));
+  MOUNTD_ASSIGN(
+      const std::vector<std::string> tasks,
+      Named(context.kernel.List(dir.get(), kMaxEntries), "getdents64", name));
+  for (const std::string& task : tasks) {
+    MOUNTD_TRY(SweepTask(context, dir.get(), task, name));
+    MOUNTD_TRY(
+        Named(context.kernel.RemoveDirectory(dir.get(), task), "rmdir", name));
+  }
+  return Named(context.kernel.RemoveDirectory(all.get(), name), "rmdir", name);
+}
+
+}  // namespace mountd::propagation

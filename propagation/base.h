@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#pragma once
+
+#include "propagation/context.h"
+
+namespace mountd::propagation {
+
+// The base (mountd/base/paths.h), checked: the root of a tmpfs of root's, on a
+// directory where only root renames.
+struct Base {
+  UniqueFd fd;  // O_PATH
+  exec::FileFacts facts;
+};
+
+// Mounts the base if it is missing: nosuid, nodev, noexec, 0711, in a shared
+// peer group of its own. Shared, because mount namespaces that others copy from
+// the host's would else keep every volume alive after its unmount. Idempotent;
+// FailedPrecondition if something else is at the place.
+Result<exec::MountState> PrepareBase(const Context& context);
+
+// FailedPrecondition if the base is not there, or not as PrepareBase made it.
+Result<Base> OpenBase(const Context& context);
+
+// base/a/<allocation>. NotFound if it was not prepared.
+Result<UniqueFd> OpenAllocation(const Context& context, const Base& base,
+                                const exec::WireName& allocation);
+
+// 0710 root:<gid>. Idempotent; another group at the same name is
+// FailedPrecondition.
+Result<void> PrepareAllocation(const Context& context,
+                               const exec::AllocationPlan& plan);
+
+// Removes the directory with empty task directories and mountpoints that an
+// interrupted plan left. Busy while a mount is beneath it.
+Result<void> RemoveAllocation(const Context& context,
+                              const exec::AllocationPlan& plan);
+
+}  // namespace mountd::propagation

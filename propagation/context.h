@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#pragma once
+
+#include <string>
+
+#include "mountd/config.h"
+#include "mountd/exec/kernel.h"
+#include "mountd/exec/plan.h"
+#include "propagation/mount_inspector.h"
+
+// Mount trees: base, inboxes, sources, targets. All functions run in the
+// executor's only thread, take plans whose fields were checked
+// (exec/invariants.h), keep no state between plans but what is in the kernel,
+// and either do the whole plan or undo what they did of it.
+namespace mountd::propagation {
+
+struct Context {
+  exec::Kernel& kernel;
+  const MountInspector& inspector;
+  const Config& config;
+};
+
+inline std::string Text(const exec::WireName& name) {
+  return std::string(name.view());
+}
+
+inline std::string Text(const std::array<char, VolumeKey::kHexDigits>& key) {
+  return {key.data(), key.size()};
+}
+
+// Opens `path` below `dir` as O_PATH: no link, no "..", wherever mounts lead.
+Result<UniqueFd> OpenBeneath(const Context& context, int dir,
+                             const std::string& path,
+                             const std::string& object);
+
+// Makes the directory `name` in `dir` if it is missing, removed again by
+// `undo`, and opens it. One that is there must be a directory of root's with
+// just this mode and group. `dir` must outlive `undo`.
+Result<UniqueFd> EnsureDirectory(const Context& context, int dir,
+                                 const std::string& name, unsigned mode,
+                                 std::uint32_t gid, const std::string& object,
+                                 exec::Undo* undo);
+
+// The state of (dir, name): a mount, a directory or file, or nothing.
+Result<exec::MountState> StateOf(const Context& context, int dir,
+                                 const std::string& name,
+                                 const std::string& object);
+exec::MountState StateOf(const exec::FileFacts& file, const MountFacts& mount);
+
+}  // namespace mountd::propagation

@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#include <sys/mount.h>
+#include <sys/stat.h>
+
+#include "propagation/attach.h"
+
+namespace mountd::propagation {
+namespace {
+
+using exec::FileFacts;
+using exec::Named;
+
+// Unmounts `mount`, which lies below the mount at (dir, name), if it is still
+// what is at its place.
+Result<void> UnmountBelow(const Context& context, int dir,
+                          const std::string& name, const MountFacts& top,
+                          const MountFacts& mount, const std::string& object) {
+  exec::Kernel& kernel = context.kernel;
+  if (!mount.point.starts_with(top.point + "/")) {
+    return MakeError(Code::kBusy, "umount2", object,
+                     "a mount below it was moved");
+  }
+  const std::string path = mount.point.substr(top.point.size() + 1);
+  const std::size_t slash = path.rfind('/');
+  const std::string above =
+      slash == std::string::npos ? name : name + "/" + path.substr(0, slash);
+  const std::string last =
+      slash == std::string::npos ? path : path.substr(slash + 1);
+  MOUNTD_ASSIGN(const UniqueFd parent,
+                OpenBeneath(context, dir, above, object));
+  MOUNTD_ASSIGN(const FileFacts there,
+                Named(kernel.Stat(parent.get(), last), "statx", object));
+  if (there.mount_id != mount.id) {
+    return MakeError(Code::kBusy, "umount2", object,
+                     "a mount below it was covered or moved");
+  }
+  return Named(kernel.Unmount(parent.get(), last, 0), "umount2", object);
+}
+
+// The clone of a source with mounts below it has them too, and later ones come
+// by propagation; they are the source's own, so here they only go from the
+// target.
+Result<void> UnmountTree(const Context& context, int dir,
+                         const std::string& name, std::uint64_t mount_id,
+                         const std::string& object) {
+  MOUNTD_ASSIGN(const std::vector<MountFacts> below,
+                Descendants(context.inspector, mount_id));
+  if (below.empty()) {
+    return MakeError(Code::kBusy, "umount2", object, "the mount is in use");
+  }
+  MOUNTD_ASSIGN(const MountFacts top, context.inspector.Facts(mount_id));
+  if (top.peer_group != 0) {
+    MOUNTD_ASSIGN(const UniqueFd fd, OpenBeneath(context, dir, name, object));
+    MOUNTD_TRY(Named(
+        context.kernel.SetMount(fd.get(), true, {.propagation = MS_PRIVATE}),
+        "mount_setattr", object));
+  }
+  for (const MountFacts& mount : below) {
+    MOUNTD_TRY(UnmountBelow(context, dir, name, top, mount, object));
+  }
+  return Named(context.kernel.Unmount(dir, name, 0), "umount2", object);
+}
+
+Result<void> RemovePoint(const Context& context, int task,
+                         const std::string& name, const FileFacts& mounted,
+                         const std::string& object) {
+  exec::Kernel& kernel = context.kernel;
+  const exec::Sys<void> removed = S_ISDIR(mounted.mode)
+                                      ? kernel.RemoveDirectory(task, name)
+                                      : kernel.RemoveFile(task, name);
+  if (exec::FailedWith(removed, EBUSY)) {
+    return MakeError(Code::kFailedPrecondition, "umount2", object,
+                     "another mount is beneath it");
+  }
+  if (!removed && removed.error() != ENOENT) {
+    return ErrnoError(removed.error(), "unlinkat", object);
+  }
+  return Ok();
+}
+
+}  // namespace
+
+Result<void> Detach(const Context& context, const exec::DetachPlan& plan) {
+  exec::Kernel& kernel = context.kernel;
+  const std::string name = Text(plan.target.name);
+  const std::string task_name = Text(plan.target.task);
+  const std::string object =
+      Text(plan.target.allocation) + "/" + task_name + "/" + name;
+  MOUNTD_ASSIGN(const Base base, OpenBase(context));
+  const Result<UniqueFd> allocation =
+      OpenAllocation(context, base, plan.target.allocation);
+  if (!allocation) {
+    return allocation.error().sys_errno == ENOENT
+               ? Ok()
+               : Result<void>(allocation.error());
+  }
+  const Result<UniqueFd> task =
+      OpenBeneath(context, allocation->get(), task_name, object);
+  if (!task) {
+    return task.error().sys_errno == ENOENT ? Ok() : Result<void>(task.error());
+  }
+  const exec::Sys<FileFacts> file = kernel.Stat(task->get(), name);
+  if (!file && file.error() != ENOENT) {
+    return ErrnoError(file.error(), "statx", object);
+  }
+  if (file && file->mount_root) {
+    if (file->mount_id != plan.mount_id) {
+      return MakeError(Code::kFailedPrecondition, "umount2", object,
+                       "another mount is there");
+    }
+    const exec::Sys<void> unmounted = kernel.Unmount(task->get(), name, 0);
+    if (exec::FailedWith(unmounted, EBUSY)) {
+      MOUNTD_TRY(
+          UnmountTree(context, task->get(), name, file->mount_id, object));
+    } else if (!unmounted) {
+      return ErrnoError(unmounted.error(), "umount2", object);
+    }
+  }
+  if (file) {
+    MOUNTD_TRY(RemovePoint(context, task->get(), name, *file, object));
+  }
+  const exec::Sys<void> emptied =
+      kernel.RemoveDirectory(allocation->get(), task_name);
+  if (!emptied && emptied.error() != ENOTEMPTY && emptied.error() != ENOENT) {
+    return ErrnoError(emptied.error(), "rmdir", object);
+  }
+  return Ok();
+}
+
+}  // namespace mountd::propagation

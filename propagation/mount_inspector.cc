@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#include "propagation/mount_inspector.h"
+
+namespace mountd::propagation {
+
+Result<MountFacts> StatmountInspector::Facts(std::uint64_t id) const {
+  return exec::Named(kernel_.MountById(id), "statmount", "");
+}
+
+Result<std::vector<MountFacts>> StatmountInspector::Children(
+    std::uint64_t id) const {
+  MOUNTD_ASSIGN(const std::vector<std::uint64_t> below,
+                exec::Named(kernel_.MountsBelow(id), "listmount", ""));
+  std::vector<MountFacts> children;
+  for (const std::uint64_t child : below) {
+    exec::Sys<MountFacts> facts = kernel_.MountById(child);
+    if (exec::FailedWith(facts, ENOENT)) {
+      continue;  // unmounted since
+    }
+    if (!facts) {
+      return ErrnoError(facts.error(), "statmount", "");
+    }
+    if (facts->parent_id == id) {
+      children.push_back(std::move(facts).value());
+    }
+  }
+  return children;
+}
+
+std::unique_ptr<MountInspector> MakeMountInspector(exec::Kernel& kernel) {
+  constexpr int kNoDirectory = -1;
+  const exec::Sys<exec::FileFacts> root = kernel.Stat(kNoDirectory, "/");
+  if (root && root->mount_id_is_unique && kernel.MountById(root->mount_id)) {
+    return std::make_unique<StatmountInspector>(kernel);
+  }
+  return std::make_unique<MountinfoInspector>();
+}
+
+Result<std::vector<MountFacts>> Descendants(const MountInspector& inspector,
+                                            std::uint64_t id) {
+  std::vector<MountFacts> found;
+  std::vector<std::uint64_t> left = {id};
+  while (!left.empty()) {
+    const std::uint64_t parent = left.back();
+    left.pop_back();
+    MOUNTD_ASSIGN(const std::vector<MountFacts> children,
+                  inspector.Children(parent));
+    for (const MountFacts& child : children) {
+      left.push_back(child.id);
+      found.push_back(child);
+    }
+  }
+  return std::vector<MountFacts>(found.rbegin(), found.rend());
+}
+
+}  // namespace mountd::propagation

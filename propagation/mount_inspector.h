@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "mountd/exec/kernel.h"
+
+namespace mountd::propagation {
+
+using exec::MountFacts;
+
+// What the kernel says of mounts, by the ids that Kernel::Stat answers.
+class MountInspector {
+ public:
+  virtual ~MountInspector() = default;
+  // NotFound if no attached mount of this namespace has the id.
+  virtual Result<MountFacts> Facts(std::uint64_t id) const = 0;
+  // The mounts attached right on the mount `id`, oldest first.
+  virtual Result<std::vector<MountFacts>> Children(std::uint64_t id) const = 0;
+};
+
+// statmount(2) and listmount(2): Linux 6.8; one call a mount, whatever else is
+// mounted.
+class StatmountInspector final : public MountInspector {
+ public:
+  explicit StatmountInspector(exec::Kernel& kernel) : kernel_(kernel) {}
+  Result<MountFacts> Facts(std::uint64_t id) const override;
+  Result<std::vector<MountFacts>> Children(std::uint64_t id) const override;
+
+ private:
+  exec::Kernel& kernel_;
+};
+
+// /proc/self/mountinfo through libmount: older kernels; reads the whole table.
+class MountinfoInspector final : public MountInspector {
+ public:
+  Result<MountFacts> Facts(std::uint64_t id) const override;
+  Result<std::vector<MountFacts>> Children(std::uint64_t id) const override;
+};
+
+// The better of the two that this kernel has.
+std::unique_ptr<MountInspector> MakeMountInspector(exec::Kernel& kernel);
+
+// All mounts below the mount `id`, each before the one it is attached to.
+Result<std::vector<MountFacts>> Descendants(const MountInspector& inspector,
+                                            std::uint64_t id);
+
+}  // namespace mountd::propagation

@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#include <libmount/libmount.h>
+#include <sys/mount.h>
+
+#include <charconv>
+#include <string_view>
+
+#include "propagation/mount_inspector.h"
+
+namespace mountd::propagation {
+namespace {
+
+constexpr char kMountinfo[] = "/proc/self/mountinfo";
+
+struct TableDeleter {
+  void operator()(libmnt_table* table) const { mnt_unref_table(table); }
+};
+struct IteratorDeleter {
+  void operator()(libmnt_iter* iterator) const { mnt_free_iter(iterator); }
+};
+
+std::string_view OrEmpty(const char* text) {
+  return text == nullptr ? std::string_view() : std::string_view(text);
+}
+
+// "shared:12 master:3" -> the number after `key`, 0 if it is not there.
+std::uint64_t OptionalField(std::string_view fields, std::string_view key) {
+  const std::size_t at = fields.find(key);
+  std::uint64_t number = 0;
+  if (at != std::string_view::npos) {
+    const std::string_view rest = fields.substr(at + key.size());
+    std::from_chars(rest.data(), rest.data() + rest.size(), number);
+  }
+  return number;
+}
+
+std::uint64_t Attributes(const char* vfs_options) {
+  struct Option {
+    const char* name;
+    std::uint64_t bit;
+  };
+  std::uint64_t bits = 0;
+  for (const Option& option :
+       {Option{"ro", MOUNT_ATTR_RDONLY}, Option{"nosuid", MOUNT_ATTR_NOSUID},
+        Option{"nodev", MOUNT_ATTR_NODEV}, Option{"noexec", MOUNT_ATTR_NOEXEC},
+        Option{"noatime", MOUNT_ATTR_NOATIME},
+        Option{"nodiratime", MOUNT_ATTR_NODIRATIME}}) {
+    char* value = nullptr;
+    std::size_t size = 0;
+    if (vfs_options != nullptr &&
+        mnt_optstr_get_option(vfs_options, option.name, &value, &size) == 0) {
+      bits |= option.bit;
+    }
+  }
+  return bits;
+}
+
+MountFacts FactsOf(libmnt_fs* fs) {
+  MountFacts facts;
+  facts.id = static_cast<std::uint64_t>(mnt_fs_get_id(fs));
+  facts.parent_id = static_cast<std::uint64_t>(mnt_fs_get_parent_id(fs));
+  facts.device = mnt_fs_get_devno(fs);
+  facts.attributes = Attributes(mnt_fs_get_vfs_options(fs));
+  const std::string_view fields = OrEmpty(mnt_fs_get_optional_fields(fs));
+  facts.peer_group = OptionalField(fields, "shared:");
+  facts.master = OptionalField(fields, "master:");
+  facts.type = OrEmpty(mnt_fs_get_fstype(fs));
+  facts.root = OrEmpty(mnt_fs_get_root(fs));
+  facts.point = OrEmpty(mnt_fs_get_target(fs));
+  return facts;
+}
+
+template <typename Keep>
+Result<std::vector<MountFacts>> Select(const Keep& keep) {
+  const std::unique_ptr<libmnt_table, TableDeleter> table(
+      mnt_new_table_from_file(kMountinfo));
+  const std::unique_ptr<libmnt_iter, IteratorDeleter> iterator(
+      mnt_new_iter(MNT_ITER_FORWARD));
+  if (table == nullptr || iterator == nullptr) {
+    return MakeError(Code::kInternal, "read mountinfo", "");
+  }
+  std::vector<MountFacts> selected;
+  libmnt_fs* fs = nullptr;
+  while (mnt_table_next_fs(table.get(), iterator.get(), &fs) == 0) {
+    MountFacts facts = FactsOf(fs);
+    if (keep(facts)) {
+      selected.push_back(std::move(facts));
+    }
+  }
+  return selected;
+}
+
+}  // namespace
+
+Result<MountFacts> MountinfoInspector::Facts(std::uint64_t id) const {
+  MOUNTD_ASSIGN(std::vector<MountFacts> found,
+                Select([&](const auto& facts) { return facts.id == id; }));
+  if (found.empty()) {
+    return MakeError(Code::kNotFound, "read mountinfo", "");
+  }
+  return std::move(found.front());
+}
+
+Result<std::vector<MountFacts>> MountinfoInspector::Children(
+    std::uint64_t id) const {
+  return Select([&](const auto& facts) {
+    return facts.parent_id == id && facts.id != id;
+  });
+}
+
+}  // namespace mountd::propagation

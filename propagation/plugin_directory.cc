@@ -1,0 +1,190 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#include "propagation/plugin_directory.h"
+
+#include <sys/mount.h>
+#include <sys/stat.h>
+
+#include "mountd/base/paths.h"
+#include "propagation/tree_removal.h"
+
+namespace mountd::propagation {
+namespace {
+
+using exec::FileFacts;
+using exec::MountState;
+using exec::Named;
+using exec::PluginPlan;
+using exec::Undo;
+
+constexpr unsigned kMode = 0700;
+
+// True if `mount` is the self-bind that PreparePlugin makes.
+bool IsOwnMount(const Base& base, const MountFacts& mount,
+                const std::string& plugin) {
+  return mount.parent_id == base.facts.mount_id &&
+         mount.device == base.facts.device &&
+         mount.root == "/" + std::string(paths::kPlugins) + "/" + plugin;
+}
+
+Error Foreign(const std::string& plugin) {
+  return MakeError(Code::kFailedPrecondition, "check", plugin,
+                   "another mount is on the plugin's directory");
+}
+
+Result<void> MountSelf(const Context& context, int all, int directory,
+                       const std::string& name, Undo* undo) {
+  exec::Kernel& kernel = context.kernel;
+  MOUNTD_ASSIGN(const UniqueFd tree,
+                Named(kernel.CloneTree(directory, false), "open_tree", name));
+  MOUNTD_TRY(Named(kernel.SetMount(tree.get(), false,
+                                   {.set = MOUNT_ATTR_NOSUID |
+                                           MOUNT_ATTR_NODEV | MOUNT_ATTR_NOEXEC,
+                                    .propagation = MS_PRIVATE}),
+                   "mount_setattr", name));
+  MOUNTD_TRY(
+      Named(kernel.AttachTree(tree.get(), directory), "move_mount", name));
+  undo->Add([&kernel, all, name] {
+    IgnoreBecauseBestEffort(kernel.Unmount(all, name, MNT_DETACH));
+  });
+  return Ok();
+}
+
+// Shares and fills the mounted directory; also what an interrupted plan left.
+Result<MountState> FinishPlugin(const Context& context, const Base& base,
+                                int all, const std::string& name) {
+  exec::Kernel& kernel = context.kernel;
+  MOUNTD_ASSIGN(const UniqueFd own, OpenBeneath(context, all, name, name));
+  MOUNTD_ASSIGN(const FileFacts file,
+                Named(kernel.Stat(own.get(), ""), "statx", name));
+  MOUNTD_ASSIGN(MountFacts mount, context.inspector.Facts(file.mount_id));
+  if (!file.mount_root || !IsOwnMount(base, mount, name)) {
+    return Foreign(name);
+  }
+  if (mount.peer_group == 0) {
+    MOUNTD_TRY(
+        Named(kernel.SetMount(own.get(), false, {.propagation = MS_SHARED}),
+              "mount_setattr", name));
+    MOUNTD_ASSIGN(mount, context.inspector.Facts(file.mount_id));
+  }
+  MOUNTD_ASSIGN(const MountFacts above,
+                context.inspector.Facts(base.facts.mount_id));
+  if (mount.peer_group == 0 || mount.peer_group == above.peer_group ||
+      mount.master != 0) {
+    return Foreign(name);
+  }
+  for (const char* part : {paths::kStaging, paths::kPublish}) {
+    Undo made;
+    MOUNTD_TRY(
+        EnsureDirectory(context, own.get(), part, kMode, 0, name, &made));
+    made.Commit();
+  }
+  return StateOf(file, mount);
+}
+
+}  // namespace
+
+Result<MountState> PreparePlugin(const Context& context,
+                                 const PluginPlan& plan) {
+  const std::string name = Text(plan.plugin);
+  MOUNTD_ASSIGN(const Base base, OpenBase(context));
+  MOUNTD_ASSIGN(const UniqueFd all,
+                OpenBeneath(context, base.fd.get(), paths::kPlugins, name));
+  // What is made inside the directory goes with a tree removal, not step by
+  // step.
+  Undo undo;
+  MOUNTD_ASSIGN(const MountState now, StateOf(context, all.get(), name, name));
+  if (now.mount_id == 0) {
+    MOUNTD_ASSIGN(
+        const UniqueFd directory,
+        EnsureDirectory(context, all.get(), name, kMode, 0, name, &undo));
+    if (now.exists == 0) {
+      undo.Add([&context, &all, &base, name] {
+        IgnoreBecauseBestEffort(
+            EmptyDirectory(context, all.get(), name, base.facts.mount_id));
+      });
+    }
+    MOUNTD_TRY(MountSelf(context, all.get(), directory.get(), name, &undo));
+  }
+  Result<MountState> state = FinishPlugin(context, base, all.get(), name);
+  if (state) {
+    undo.Commit();
+  }
+  return state;
+}
+
+Result<void> RemovePlugin(const Context& context, const PluginPlan& plan) {
+  const std::string name = Text(plan.plugin);
+  MOUNTD_ASSIGN(const Base base, OpenBase(context));
+  MOUNTD_ASSIGN(const UniqueFd all,
+                OpenBeneath(context, base.fd.get(), paths::kPlugins, name));
+  MOUNTD_ASSIGN(const MountState now, StateOf(context, all.get(), name, name));
+  if (now.exists == 0) {
+    return Ok();
+  }
+  if (now.mount_id != 0) {
+    MOUNTD_ASSIGN(const MountFacts mount,
+                  context.inspector.Facts(now.mount_id));
+    if (!IsOwnMount(base, mount, name)) {
+      return Foreign(name);
+    }
+    MOUNTD_TRY(
+        Named(context.kernel.Unmount(all.get(), name, 0), "umount2", name));
+  }
+  MOUNTD_TRY(EmptyDirectory(context, all.get(), name, base.facts.mount_id));
+  return Named(context.kernel.RemoveDirectory(all.get(), name), "rmdir", name);
+}
+
+Result<UniqueFd> OpenPlugin(const Context& context, const Base& base,
+                            const exec::WireName& plugin) {
+  const std::string name = Text(plugin);
+  MOUNTD_ASSIGN(UniqueFd fd,
+                OpenBeneath(context, base.fd.get(),
+                            std::string(paths::kPlugins) + "/" + name, name));
+  MOUNTD_ASSIGN(const FileFacts file,
+                Named(context.kernel.Stat(fd.get(), ""), "statx", name));
+  if (!file.mount_root || file.device != base.facts.device || file.uid != 0) {
+    return MakeError(Code::kFailedPrecondition, "check", name,
+                     "the plugin's directory was not prepared");
+  }
+  return fd;
+}
+
+Result<UniqueFd> ConnectPlugin(const Context& context, const PluginPlan& plan,
+                               exec::PluginReply* reply) {
+  const std::string name = Text(plan.plugin);
+  const auto unavailable = [&](int err, const char* op) {
+    Error error = ErrnoError(err, op, name, "nobody listens on csi.sock");
+    error.code = Code::kUnavailable;
+    return error;
+  };
+  MOUNTD_ASSIGN(const Base base, OpenBase(context));
+  MOUNTD_ASSIGN(const UniqueFd directory,
+                OpenPlugin(context, base, plan.plugin));
+  const Result<UniqueFd> file =
+      OpenBeneath(context, directory.get(), paths::kCsiEndpoint, name);
+  if (!file) {
+    return file.error().sys_errno == ENOENT ? unavailable(ENOENT, "openat2")
+                                            : file.error();
+  }
+  MOUNTD_ASSIGN(const FileFacts facts,
+                Named(context.kernel.Stat(file->get(), ""), "statx", name));
+  if (!S_ISSOCK(facts.mode)) {
+    return MakeError(Code::kFailedPrecondition, "connect", name,
+                     "csi.sock is not a socket");
+  }
+  exec::Sys<UniqueFd> connected = context.kernel.ConnectUnix(file->get());
+  if (!connected) {
+    const int err = connected.error();
+    return err == ECONNREFUSED || err == ENOENT || err == EAGAIN
+               ? unavailable(err, "connect")
+               : ErrnoError(err, "connect", name);
+  }
+  MOUNTD_ASSIGN(const ucred peer, Named(context.kernel.PeerOf(connected->get()),
+                                        "getsockopt", name));
+  reply->socket_inode = facts.inode;
+  reply->peer_pid = static_cast<std::uint32_t>(peer.pid);
+  reply->peer_uid = peer.uid;
+  return std::move(connected).value();
+}
+
+}  // namespace mountd::propagation

@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#pragma once
+
+#include "propagation/base.h"
+
+namespace mountd::propagation {
+
+// base/p/<plugin>: 0700, a mount of its own in a shared peer group of its own,
+// so that what a plugin mounts in its task's copy arrives here and nowhere
+// else. Holds csi.sock (the plugin makes it), staging/ and publish/ (0700).
+
+Result<exec::MountState> PreparePlugin(const Context& context,
+                                       const exec::PluginPlan& plan);
+
+// Unmounts the directory and removes what the plugin left in it, never across a
+// mount. Busy while a mount is below it or the plugin holds it;
+// ResourceExhausted if it left too much, which a next call goes on with.
+Result<void> RemovePlugin(const Context& context, const exec::PluginPlan& plan);
+
+// The plugin's own mount. FailedPrecondition if it is not there.
+Result<UniqueFd> OpenPlugin(const Context& context, const Base& base,
+                            const exec::WireName& plugin);
+
+// A connection to its csi.sock, opened without following links. Unavailable
+// while nobody listens.
+Result<UniqueFd> ConnectPlugin(const Context& context,
+                               const exec::PluginPlan& plan,
+                               exec::PluginReply* reply);
+
+// The directories of one volume (exec::VolumeDirPlan).
+Result<exec::MountState> PrepareVolumeDir(const Context& context,
+                                          const exec::VolumeDirPlan& plan);
+Result<exec::MountState> InspectVolumeDir(const Context& context,
+                                          const exec::VolumeDirPlan& plan);
+Result<void> RemoveVolumeDir(const Context& context,
+                             const exec::VolumeDirPlan& plan);
+
+}  // namespace mountd::propagation

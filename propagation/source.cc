@@ -1,0 +1,146 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#include "propagation/source.h"
+
+#include <fcntl.h>
+#include <linux/openat2.h>
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <array>
+#include <string_view>
+
+#include "mountd/base/paths.h"
+#include "propagation/anchor.h"
+#include "propagation/plugin_directory.h"
+
+namespace mountd::propagation {
+namespace {
+
+using exec::AttachPlan;
+using exec::Named;
+using exec::Propagation;
+
+bool IsAtOrBelow(std::string_view path, std::string_view top) {
+  return path == top || (path.size() > top.size() && path.starts_with(top) &&
+                         path[top.size()] == '/');
+}
+
+Error Refused(const std::string& object, std::string why) {
+  return MakeError(Code::kFailedPrecondition, "open source", object,
+                   std::move(why));
+}
+
+// File systems that show the kernel or devices, wherever they are mounted.
+bool IsKernelFileSystem(std::string_view type) {
+  constexpr std::array<std::string_view, 14> kTypes = {
+      "proc",    "sysfs",  "devtmpfs", "devpts",     "cgroup",
+      "cgroup2", "nsfs",   "debugfs",  "securityfs", "tracefs",
+      "bpf",     "pstore", "configfs", "efivarfs"};
+  return std::find(kTypes.begin(), kTypes.end(), type) != kTypes.end();
+}
+
+// The opened source's own facts; whatever path led there.
+Result<void> CheckSource(const Context& context, const std::string& object,
+                         Source* source) {
+  if (!S_ISDIR(source->file.mode) && !S_ISREG(source->file.mode)) {
+    return Refused(object, "must be a directory or a regular file");
+  }
+  MOUNTD_ASSIGN(source->mount, context.inspector.Facts(source->file.mount_id));
+  if (IsKernelFileSystem(source->mount.type)) {
+    return Refused(object, "is on a file system of the kernel");
+  }
+  return Ok();
+}
+
+Result<void> OpenHostVolume(const Context& context, const Base& base,
+                            const AttachPlan& plan, Source* source,
+                            exec::Undo* undo) {
+  const std::string name = Text(plan.source.host_volume);
+  const auto declared = context.config.host_volumes.find(name);
+  if (declared == context.config.host_volumes.end()) {
+    return MakeError(Code::kNotFound, "open source", name,
+                     "no such host volume");
+  }
+  const HostVolumeConfig& volume = declared->second;
+  if (std::find(volume.propagation.begin(), volume.propagation.end(),
+                plan.propagation) == volume.propagation.end()) {
+    return MakeError(Code::kPermissionDenied, "open source", name,
+                     "the host volume does not allow this propagation");
+  }
+  source->read_only = volume.read_only;
+  MOUNTD_ASSIGN(HostPath path, OpenHostPath(context, volume.path, name));
+  source->parent = std::move(path.parent);
+  MOUNTD_ASSIGN(source->fd,
+                OpenBeneath(context, source->parent.get(), path.name, name));
+  MOUNTD_ASSIGN(source->file, Named(context.kernel.Stat(source->fd.get(), ""),
+                                    "statx", name));
+  if (source->file.device == base.facts.device) {
+    return Refused(name, "lies in the base");
+  }
+  MOUNTD_TRY(CheckSource(context, name, source));
+  return AnchorHostVolume(context, base, name, volume.path, path.name, source,
+                          undo);
+}
+
+Result<void> OpenPublishedVolume(const Context& context, const Base& base,
+                                 const AttachPlan& plan, Source* source) {
+  const std::string object = Text(plan.source.plugin) + "/" +
+                             Text(plan.target.allocation) + "/" +
+                             Text(plan.source.volume);
+  MOUNTD_ASSIGN(const UniqueFd plugin,
+                OpenPlugin(context, base, plan.source.plugin));
+  const std::string path = std::string(paths::kPublish) + "/" +
+                           Text(plan.target.allocation) + "/" +
+                           Text(plan.source.volume);
+  MOUNTD_ASSIGN(source->fd, OpenBeneath(context, plugin.get(), path, object));
+  MOUNTD_ASSIGN(source->file, Named(context.kernel.Stat(source->fd.get(), ""),
+                                    "statx", object));
+  return CheckSource(context, object, source);
+}
+
+}  // namespace
+
+Result<void> OpenSource(const Context& context, const Base& base,
+                        const AttachPlan& plan, Source* source,
+                        exec::Undo* undo) {
+  if (plan.source.kind == exec::SourceKind::kHostVolume) {
+    return OpenHostVolume(context, base, plan, source, undo);
+  }
+  return OpenPublishedVolume(context, base, plan, source);
+}
+
+Result<void> CheckSourcePropagation(const Source& source, Propagation asked,
+                                    const std::string& object) {
+  if (asked == Propagation::kPrivate || source.mount.peer_group != 0) {
+    return Ok();
+  }
+  if (source.mount.master != 0 && asked == Propagation::kHostToTask) {
+    return Ok();
+  }
+  return Refused(object, source.mount.master != 0
+                             ? "the mount that holds the source is a slave"
+                             : "the mount that holds the source is private");
+}
+
+Result<HostPath> OpenHostPath(const Context& context, const std::string& path,
+                              const std::string& object) {
+  const std::size_t slash = path.rfind('/');
+  if (slash == std::string::npos || path.front() != '/' ||
+      slash + 1 == path.size() || IsAtOrBelow(path, paths::kBase) ||
+      IsAtOrBelow(paths::kBase, path) || IsAtOrBelow(path, "/proc") ||
+      IsAtOrBelow(path, "/sys") || IsAtOrBelow(path, "/dev")) {
+    return Refused(object, "its path cannot be a host volume");
+  }
+  constexpr int kFromRoot = -1;
+  HostPath opened;
+  opened.name = path.substr(slash + 1);
+  MOUNTD_ASSIGN(opened.parent,
+                Named(context.kernel.Open(
+                          kFromRoot, slash == 0 ? "/" : path.substr(0, slash),
+                          O_PATH | O_DIRECTORY,
+                          RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS),
+                      "openat2", object));
+  return opened;
+}
+
+}  // namespace mountd::propagation

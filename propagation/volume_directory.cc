@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#include "mountd/base/paths.h"
+#include "propagation/plugin_directory.h"
+
+namespace mountd::propagation {
+namespace {
+
+using exec::MountState;
+using exec::Named;
+using exec::Undo;
+using exec::VolumeArea;
+using exec::VolumeDirPlan;
+
+constexpr unsigned kMode = 0700;
+
+std::string ObjectOf(const VolumeDirPlan& plan) {
+  return Text(plan.plugin) + "/" + Text(plan.volume);
+}
+
+// staging/ or publish/ of the plugin's own mount.
+Result<UniqueFd> OpenArea(const Context& context, const VolumeDirPlan& plan) {
+  MOUNTD_ASSIGN(const Base base, OpenBase(context));
+  MOUNTD_ASSIGN(const UniqueFd plugin, OpenPlugin(context, base, plan.plugin));
+  return OpenBeneath(
+      context, plugin.get(),
+      plan.area == VolumeArea::kStaging ? paths::kStaging : paths::kPublish,
+      ObjectOf(plan));
+}
+
+bool IsMissing(const Error& error) { return error.sys_errno == ENOENT; }
+
+}  // namespace
+
+Result<MountState> PrepareVolumeDir(const Context& context,
+                                    const VolumeDirPlan& plan) {
+  const std::string object = ObjectOf(plan);
+  MOUNTD_ASSIGN(const UniqueFd area, OpenArea(context, plan));
+  Undo undo;
+  if (plan.area == VolumeArea::kStaging) {
+    // A volume staged here is the root of the plugin's mount, with an owner and
+    // mode of its own.
+    MOUNTD_ASSIGN(const MountState now,
+                  StateOf(context, area.get(), Text(plan.volume), object));
+    if (now.mount_id != 0) {
+      return now;
+    }
+    MOUNTD_TRY(EnsureDirectory(context, area.get(), Text(plan.volume), kMode, 0,
+                               object, &undo));
+    MOUNTD_ASSIGN(const MountState state,
+                  StateOf(context, area.get(), Text(plan.volume), object));
+    undo.Commit();
+    return state;
+  }
+  MOUNTD_ASSIGN(const UniqueFd parent,
+                EnsureDirectory(context, area.get(), Text(plan.allocation),
+                                kMode, 0, object, &undo));
+  MOUNTD_ASSIGN(const MountState state,
+                StateOf(context, parent.get(), Text(plan.volume), object));
+  undo.Commit();
+  return state;
+}
+
+Result<MountState> InspectVolumeDir(const Context& context,
+                                    const VolumeDirPlan& plan) {
+  const std::string object = ObjectOf(plan);
+  Result<UniqueFd> parent = OpenArea(context, plan);
+  if (parent && plan.area == VolumeArea::kPublish) {
+    parent = OpenBeneath(context, parent->get(), Text(plan.allocation), object);
+  }
+  if (!parent) {
+    return IsMissing(parent.error()) ? Result<MountState>(MountState{})
+                                     : parent.error();
+  }
+  return StateOf(context, parent->get(), Text(plan.volume), object);
+}
+
+Result<void> RemoveVolumeDir(const Context& context,
+                             const VolumeDirPlan& plan) {
+  exec::Kernel& kernel = context.kernel;
+  const std::string object = ObjectOf(plan);
+  const Result<UniqueFd> area = OpenArea(context, plan);
+  if (!area) {
+    return IsMissing(area.error()) ? Ok() : Result<void>(area.error());
+  }
+  const auto remove = [&](int dir, const std::string& name) -> Result<void> {
+    exec::Sys<void> removed = kernel.RemoveDirectory(dir, name);
+    if (exec::FailedWith(removed, ENOTDIR)) {
+      removed = kernel.RemoveFile(dir, name);
+    }
+    return removed || removed.error() == ENOENT
+               ? Ok()
+               : Result<void>(ErrnoError(removed.error(), "unlinkat", object));
+  };
+  if (plan.area == VolumeArea::kStaging) {
+    return remove(area->get(), Text(plan.volume));
+  }
+  const Result<UniqueFd> parent =
+      OpenBeneath(context, area->get(), Text(plan.allocation), object);
+  if (!parent) {
+    return IsMissing(parent.error()) ? Ok() : Result<void>(parent.error());
+  }
+  MOUNTD_TRY(remove(parent->get(), Text(plan.volume)));
+  const Result<void> emptied = remove(area->get(), Text(plan.allocation));
+  const bool others_left = !emptied && emptied.error().sys_errno == ENOTEMPTY;
+  return others_left ? Ok() : emptied;
+}
+
+}  // namespace mountd::propagation
