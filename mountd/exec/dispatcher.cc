@@ -1,0 +1,189 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#include "mountd/exec/dispatcher.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <algorithm>
+
+#include "mountd/exec/invariants.h"
+#include "mountd/exec/privileges.h"
+#include "netns/network.h"
+#include "propagation/anchor.h"
+#include "propagation/attach.h"
+#include "propagation/base.h"
+#include "propagation/plugin_directory.h"
+
+namespace mountd::exec {
+namespace {
+
+template <std::size_t kSize>
+void CopyText(const std::string& text, std::array<char, kSize>* into) {
+  const std::size_t size = std::min(text.size(), kSize - 1);
+  std::copy_n(text.begin(), size, into->begin());
+  into->at(size) = '\0';
+}
+
+void SetError(const Error& error, Reply* reply) {
+  reply->code = static_cast<std::uint32_t>(error.code);
+  reply->sys_errno = error.sys_errno;
+  CopyText(error.op, &reply->op);
+  CopyText(error.object, &reply->object);
+  CopyText(error.detail, &reply->detail);
+}
+
+}  // namespace
+
+Dispatcher::Dispatcher(Kernel& kernel, const Config& config)
+    : kernel_(kernel),
+      config_(config),
+      inspector_(propagation::MakeMountInspector(kernel)) {}
+
+Dispatcher::Answer Dispatcher::Handle(std::span<const std::byte> message) {
+  Answer answer;
+  const auto handle = [&]() -> Result<void> {
+    MOUNTD_ASSIGN(const Request request, DecodeRequest(message));
+    MOUNTD_TRY(CheckRequest(request, config_));
+    return Carry(request, &answer);
+  };
+  const Result<void> outcome = handle();
+  if (!outcome) {
+    SetError(outcome.error(), &answer.reply);
+    answer.fd.reset();
+  }
+  return answer;
+}
+
+Result<void> Dispatcher::Carry(const Request& request, Answer* answer) {
+  switch (request.kind) {
+    case PlanKind::kHello: {
+      MOUNTD_ASSIGN(answer->reply.body.hello, Hello());
+      return Ok();
+    }
+    case PlanKind::kPrepareBase:
+    case PlanKind::kPrepareAllocation:
+    case PlanKind::kRemoveAllocation:
+    case PlanKind::kAttach:
+    case PlanKind::kDetach:
+    case PlanKind::kInspectTarget:
+    case PlanKind::kReleaseHostVolume:
+      return CarryMount(request, answer);
+    case PlanKind::kPreparePlugin:
+    case PlanKind::kRemovePlugin:
+    case PlanKind::kConnectPlugin:
+    case PlanKind::kPrepareVolumeDir:
+    case PlanKind::kInspectVolumeDir:
+    case PlanKind::kRemoveVolumeDir:
+      return CarryPlugin(request, answer);
+    case PlanKind::kPrepareNetworks:
+    case PlanKind::kCreateNetwork:
+    case PlanKind::kDeleteNetwork:
+    case PlanKind::kInspectNetwork:
+      return CarryNetwork(request, answer);
+  }
+  return MakeError(Code::kInvalidArgument, "check plan", "kind");
+}
+
+Result<void> Dispatcher::CarryMount(const Request& request, Answer* answer) {
+  const propagation::Context context{kernel_, *inspector_, config_};
+  const PlanBody& body = request.body;
+  MountState* state = &answer->reply.body.mount;
+  *state = MountState{};
+  switch (request.kind) {
+    case PlanKind::kPrepareBase: {
+      MOUNTD_ASSIGN(*state, propagation::PrepareBase(context));
+      return Ok();
+    }
+    case PlanKind::kPrepareAllocation:
+      return propagation::PrepareAllocation(context, body.allocation);
+    case PlanKind::kRemoveAllocation:
+      return propagation::RemoveAllocation(context, body.allocation);
+    case PlanKind::kAttach: {
+      MOUNTD_ASSIGN(*state, propagation::Attach(context, body.attach));
+      return Ok();
+    }
+    case PlanKind::kDetach:
+      return propagation::Detach(context, body.detach);
+    case PlanKind::kInspectTarget: {
+      MOUNTD_ASSIGN(*state, propagation::InspectTarget(context, body.target));
+      return Ok();
+    }
+    default:
+      return propagation::ReleaseHostVolume(context, body.host_volume);
+  }
+}
+
+Result<void> Dispatcher::CarryPlugin(const Request& request, Answer* answer) {
+  const propagation::Context context{kernel_, *inspector_, config_};
+  const PlanBody& body = request.body;
+  MountState* state = &answer->reply.body.mount;
+  *state = MountState{};
+  switch (request.kind) {
+    case PlanKind::kPreparePlugin: {
+      MOUNTD_ASSIGN(*state, propagation::PreparePlugin(context, body.plugin));
+      return Ok();
+    }
+    case PlanKind::kRemovePlugin:
+      return propagation::RemovePlugin(context, body.plugin);
+    case PlanKind::kConnectPlugin: {
+      PluginReply* peer = &answer->reply.body.plugin;
+      *peer = PluginReply{};
+      MOUNTD_ASSIGN(answer->fd,
+                    propagation::ConnectPlugin(context, body.plugin, peer));
+      return Ok();
+    }
+    case PlanKind::kPrepareVolumeDir: {
+      MOUNTD_ASSIGN(*state,
+                    propagation::PrepareVolumeDir(context, body.volume_dir));
+      return Ok();
+    }
+    case PlanKind::kInspectVolumeDir: {
+      MOUNTD_ASSIGN(*state,
+                    propagation::InspectVolumeDir(context, body.volume_dir));
+      return Ok();
+    }
+    default:
+      return propagation::RemoveVolumeDir(context, body.volume_dir);
+  }
+}
+
+Result<void> Dispatcher::CarryNetwork(const Request& request, Answer* answer) {
+  const netns::Context context{kernel_, config_};
+  const NetworkPlan& plan = request.body.network;
+  NetworkState* state = &answer->reply.body.network;
+  *state = NetworkState{};
+  switch (request.kind) {
+    case PlanKind::kPrepareNetworks:
+      return netns::PrepareNetworks(context);
+    case PlanKind::kCreateNetwork: {
+      MOUNTD_ASSIGN(*state, netns::CreateNetwork(context, plan));
+      return Ok();
+    }
+    case PlanKind::kDeleteNetwork:
+      return netns::DeleteNetwork(context, plan);
+    default: {
+      MOUNTD_ASSIGN(*state, netns::InspectNetwork(context, plan));
+      return Ok();
+    }
+  }
+}
+
+Result<HelloReply> Dispatcher::Hello() {
+  constexpr int kFromRoot = -1;
+  HelloReply hello;
+  hello.pid = static_cast<std::uint32_t>(::getpid());
+  hello.effective_capabilities = EffectiveCapabilities();
+  MOUNTD_ASSIGN(const UniqueFd mounts,
+                Named(kernel_.Open(kFromRoot, "/proc/self/ns/mnt", O_RDONLY, 0),
+                      "openat2", "/proc/self/ns/mnt"));
+  MOUNTD_ASSIGN(const FileFacts facts, Named(kernel_.Stat(mounts.get(), ""),
+                                             "statx", "/proc/self/ns/mnt"));
+  hello.mount_namespace = facts.inode;
+  MOUNTD_ASSIGN(const FileFacts root,
+                Named(kernel_.Stat(kFromRoot, "/"), "statx", "/"));
+  hello.has_unique_mount_ids = root.mount_id_is_unique ? 1 : 0;
+  hello.has_mount_beneath = kernel_.CanMountBeneath() ? 1 : 0;
+  return hello;
+}
+
+}  // namespace mountd::exec

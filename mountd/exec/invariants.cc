@@ -1,0 +1,193 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#include "mountd/exec/invariants.h"
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <string>
+
+namespace mountd::exec {
+namespace {
+
+Error Invalid(const char* field, std::string why = {}) {
+  return MakeError(Code::kInvalidArgument, "check plan", field, std::move(why));
+}
+
+Result<void> CheckName(const WireName& name, const char* field) {
+  if (name.size > name.bytes.size() || !IsValidName(name.view())) {
+    return Invalid(field, "not a valid name");
+  }
+  return Ok();
+}
+
+Result<void> CheckKey(const std::array<char, VolumeKey::kHexDigits>& key,
+                      const char* field) {
+  const bool hex = std::all_of(key.begin(), key.end(), [](char c) {
+    return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f');
+  });
+  return hex ? Ok() : Result<void>(Invalid(field, "not a volume key"));
+}
+
+Result<void> CheckTarget(const TargetPlan& plan) {
+  MOUNTD_TRY(CheckName(plan.allocation, "allocation"));
+  MOUNTD_TRY(CheckName(plan.task, "task"));
+  return CheckName(plan.name, "name");
+}
+
+Result<void> CheckAttach(const AttachPlan& plan) {
+  MOUNTD_TRY(CheckTarget(plan.target));
+  switch (plan.source.kind) {
+    case SourceKind::kHostVolume:
+      MOUNTD_TRY(CheckName(plan.source.host_volume, "host volume"));
+      break;
+    case SourceKind::kPublishedVolume:
+      MOUNTD_TRY(CheckName(plan.source.plugin, "plugin"));
+      MOUNTD_TRY(CheckKey(plan.source.volume, "volume"));
+      break;
+    default:
+      return Invalid("source kind");
+  }
+  if ((plan.attributes & ~kAllAttributes) != 0) {
+    return Invalid("attributes", "unknown bits");
+  }
+  switch (plan.propagation) {
+    case Propagation::kPrivate:
+    case Propagation::kHostToTask:
+      return Ok();
+    case Propagation::kBidirectional:
+      return (plan.attributes & kReadOnly) == 0
+                 ? Ok()
+                 : Result<void>(
+                       Invalid("propagation", "bidirectional is writable"));
+  }
+  return Invalid("propagation");
+}
+
+Result<void> CheckVolumeDir(const VolumeDirPlan& plan) {
+  MOUNTD_TRY(CheckName(plan.plugin, "plugin"));
+  MOUNTD_TRY(CheckKey(plan.volume, "volume"));
+  switch (plan.area) {
+    case VolumeArea::kStaging:
+      return Ok();
+    case VolumeArea::kPublish:
+      return CheckName(plan.allocation, "allocation");
+  }
+  return Invalid("area");
+}
+
+template <typename Range, typename Address>
+bool IsUsable(const Range& range, const Address& address, bool has_broadcast) {
+  if (range.prefix == 0 || !range.Contains(address)) {
+    return false;
+  }
+  Address host = range.base;  // the range's first address is the host's
+  host.back() = static_cast<std::uint8_t>(host.back() + 1);
+  Address last = range.base;
+  for (std::size_t bit = range.prefix; bit < last.size() * 8; ++bit) {
+    last.at(bit / 8) =
+        static_cast<std::uint8_t>(last.at(bit / 8) | (0x80U >> (bit % 8)));
+  }
+  return address != range.base && address != host &&
+         (!has_broadcast || address != last);
+}
+
+Result<void> CheckPorts(const NetworkPlan& plan) {
+  if (plan.port_count > plan.ports.size()) {
+    return Invalid("port count");
+  }
+  // Bits of the protocols seen for each host port.
+  std::array<std::uint8_t, 65536> seen{};
+  for (std::size_t i = 0; i < plan.port_count; ++i) {
+    const PortMap& port = plan.ports.at(i);
+    if (port.host_port == 0 || port.container_port == 0 ||
+        port.protocols == 0 || (port.protocols & ~(kTcp | kUdp)) != 0 ||
+        port.reserved != 0) {
+      return Invalid("port");
+    }
+    std::uint8_t& protocols = seen.at(port.host_port);
+    if ((protocols & port.protocols) != 0) {
+      return Invalid("port",
+                     std::to_string(port.host_port) + " is named twice");
+    }
+    protocols = static_cast<std::uint8_t>(protocols | port.protocols);
+  }
+  return Ok();
+}
+
+// `creating`: only then must the address lie in a range that is declared now; a
+// network that was made under an earlier config can still be taken down.
+Result<void> CheckNetwork(const NetworkPlan& plan, const Config& config,
+                          bool creating) {
+  MOUNTD_TRY(CheckName(plan.allocation, "allocation"));
+  MOUNTD_TRY(CheckName(plan.network, "network"));
+  MOUNTD_TRY(CheckPorts(plan));
+  if (netns::IsNone(plan.ipv4)) {
+    return Invalid("ipv4", "is needed");
+  }
+  if (!creating) {
+    return Ok();
+  }
+  const auto network = config.networks.find(std::string(plan.network.view()));
+  if (network == config.networks.end()) {
+    return Invalid("network", "not declared");
+  }
+  if (!IsUsable(network->second.ipv4, plan.ipv4, true)) {
+    return Invalid("ipv4", "not an address of the network");
+  }
+  if (!netns::IsNone(plan.ipv6) &&
+      !IsUsable(network->second.ipv6, plan.ipv6, false)) {
+    return Invalid("ipv6", "not an address of the network");
+  }
+  return Ok();
+}
+
+}  // namespace
+
+Result<Request> DecodeRequest(std::span<const std::byte> message) {
+  Request request;
+  if (message.size() != sizeof(request)) {
+    return Invalid("message size");
+  }
+  std::memcpy(&request, message.data(), sizeof(request));
+  if (request.version != kProtocolVersion) {
+    return Invalid("version");
+  }
+  return request;
+}
+
+Result<void> CheckRequest(const Request& request, const Config& config) {
+  const PlanBody& body = request.body;
+  switch (request.kind) {
+    case PlanKind::kHello:
+    case PlanKind::kPrepareBase:
+    case PlanKind::kPrepareNetworks:
+      return Ok();
+    case PlanKind::kPrepareAllocation:
+    case PlanKind::kRemoveAllocation:
+      return CheckName(body.allocation.allocation, "allocation");
+    case PlanKind::kAttach:
+      return CheckAttach(body.attach);
+    case PlanKind::kDetach:
+      return CheckTarget(body.detach.target);
+    case PlanKind::kInspectTarget:
+      return CheckTarget(body.target);
+    case PlanKind::kReleaseHostVolume:
+      return CheckName(body.host_volume.host_volume, "host volume");
+    case PlanKind::kPreparePlugin:
+    case PlanKind::kRemovePlugin:
+    case PlanKind::kConnectPlugin:
+      return CheckName(body.plugin.plugin, "plugin");
+    case PlanKind::kPrepareVolumeDir:
+    case PlanKind::kInspectVolumeDir:
+    case PlanKind::kRemoveVolumeDir:
+      return CheckVolumeDir(body.volume_dir);
+    case PlanKind::kCreateNetwork:
+      return CheckNetwork(body.network, config, true);
+    case PlanKind::kDeleteNetwork:
+    case PlanKind::kInspectNetwork:
+      return CheckNetwork(body.network, config, false);
+  }
+  return Invalid("kind");
+}
+
+}  // namespace mountd::exec

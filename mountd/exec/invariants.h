@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#pragma once
+
+#include <cstddef>
+#include <span>
+
+#include "mountd/config.h"
+#include "mountd/exec/plan.h"
+
+namespace mountd::exec {
+
+// Decodes one received message. InvalidArgument for another size or version.
+Result<Request> DecodeRequest(std::span<const std::byte> message);
+
+// Checks every field of the request's plan against what this executor may ever
+// do, whoever asks: kinds and enumerations in range, no unknown flag bits,
+// names and keys of their alphabets, addresses in the ranges of root's config
+// and nobody else's, ports real and named once. Pure; InvalidArgument names the
+// field. A request that passed may be used without further checks of its form.
+Result<void> CheckRequest(const Request& request, const Config& config);
+
+}  // namespace mountd::exec

@@ -1,0 +1,164 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#pragma once
+
+#include <sys/socket.h>
+#include <sys/types.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "mountd/base/result.h"
+#include "mountd/base/unique_fd.h"
+
+// The seam between the executor and the kernel: every system call that changes
+// anything, or on whose answer something is decided, is a method here.
+// RealKernel makes the calls; a test wraps it to count them, or to fail the
+// k-th.
+namespace mountd::exec {
+
+// A value, or an errno.
+template <typename T>
+using Sys = Result<T, int>;
+
+// statx(2) without asking a file system's server (AT_STATX_DONT_SYNC): safe on
+// the root of a mount whose server hangs.
+struct FileFacts {
+  std::uint32_t mode = 0;
+  std::uint32_t uid = 0;
+  std::uint32_t gid = 0;
+  std::uint64_t inode = 0;
+  std::uint64_t device = 0;
+  std::uint64_t mount_id = 0;       // of the mount it lies in
+  bool mount_id_is_unique = false;  // Linux 6.8
+  bool mount_root = false;
+};
+
+struct MountFacts {
+  std::uint64_t id = 0;
+  std::uint64_t parent_id = 0;
+  std::uint64_t device = 0;
+  std::uint64_t attributes = 0;  // MOUNT_ATTR_*
+  std::uint64_t peer_group = 0;  // 0: not shared
+  std::uint64_t master = 0;      // 0: not a slave
+  std::string type;              // "ext4"
+  std::string root;              // path in its file system
+  std::string point;             // path in this namespace
+};
+
+// For mount_setattr(2). A propagation of 0 leaves it as it is.
+struct MountChange {
+  std::uint64_t set = 0;
+  std::uint64_t clear = 0;
+  std::uint64_t propagation = 0;  // MS_PRIVATE, MS_SLAVE, MS_SHARED
+};
+
+// A namespace and a route socket that lives in it.
+struct NetNamespace {
+  UniqueFd fd;
+  UniqueFd route;
+};
+
+class Kernel {
+ public:
+  virtual ~Kernel() = default;
+
+  // Files. A `name` is one component, never followed; "" is `dir` itself.
+  // openat2(2), tried again on EAGAIN (a rename raced with "..").
+  virtual Sys<UniqueFd> Open(int dir, const std::string& path, int flags,
+                             std::uint64_t resolve) = 0;
+  virtual Sys<FileFacts> Stat(int dir, const std::string& name) = 0;
+  virtual Sys<void> MakeDirectory(int dir, const std::string& name,
+                                  mode_t mode) = 0;
+  virtual Sys<void> MakeFile(int dir, const std::string& name, mode_t mode) = 0;
+  virtual Sys<void> MakeLink(const std::string& text, int dir,
+                             const std::string& name) = 0;
+  virtual Sys<std::string> ReadLink(int dir, const std::string& name) = 0;
+  virtual Sys<void> RemoveFile(int dir, const std::string& name) = 0;
+  virtual Sys<void> RemoveDirectory(int dir, const std::string& name) = 0;
+  virtual Sys<void> SetGroup(int fd, gid_t gid) = 0;
+  // Names other than "." and "..", at most `limit`. `dir` may be O_PATH.
+  virtual Sys<std::vector<std::string>> List(int dir, std::size_t limit) = 0;
+  // flock(2) LOCK_EX; held until `fd` is closed.
+  virtual Sys<void> Lock(int fd) = 0;
+  virtual Sys<std::string> ReadSetting(const char* path) = 0;
+  virtual Sys<void> WriteSetting(const char* path, std::string_view text) = 0;
+
+  // Mounts.
+  virtual Sys<UniqueFd> OpenFilesystem(const char* type) = 0;  // fsopen
+  virtual Sys<void> ConfigureFilesystem(int fs, const char* key,
+                                        const char* value) = 0;
+  virtual Sys<void> CreateFilesystem(int fs) = 0;
+  virtual Sys<UniqueFd> MountFilesystem(int fs, unsigned attributes) = 0;
+  virtual Sys<UniqueFd> CloneTree(int fd, bool recursive) = 0;  // open_tree
+  virtual Sys<void> SetMount(int tree, bool recursive,
+                             const MountChange& change) = 0;
+  virtual Sys<void> AttachTree(int tree, int target) = 0;  // move_mount
+  // umount2(2) of the top mount at (parent, name), never through a link.
+  virtual Sys<void> Unmount(int parent, const std::string& name, int flags) = 0;
+  virtual bool CanMountBeneath() = 0;                       // Linux 6.5
+  virtual Sys<MountFacts> MountById(std::uint64_t id) = 0;  // statmount
+  // listmount(2): the mounts attached anywhere below that of `id`.
+  virtual Sys<std::vector<std::uint64_t>> MountsBelow(std::uint64_t id) = 0;
+
+  // Sockets. A stream socket connected, without blocking, to the socket file
+  // that `file` is an O_PATH fd of.
+  virtual Sys<UniqueFd> ConnectUnix(int file) = 0;
+  virtual Sys<ucred> PeerOf(int socket) = 0;
+
+  // Networks. NewNetNamespace leaves the process where it was, or aborts it.
+  virtual Sys<NetNamespace> NewNetNamespace() = 0;
+  virtual Sys<UniqueFd> OpenNetlink(int protocol) = 0;
+  virtual Sys<void> Send(int socket, std::span<const std::byte> bytes) = 0;
+  // What is queued already; EAGAIN if nothing is.
+  virtual Sys<std::size_t> Receive(int socket, std::span<std::byte> into) = 0;
+  // One libnftables transaction.
+  virtual Sys<void> RunNft(const std::string& commands) = 0;
+};
+
+// The same outcome as an Error that names the operation and its object.
+template <typename T>
+Result<T> Named(Sys<T> outcome, std::string_view op, std::string_view object) {
+  if (!outcome) {
+    return ErrnoError(outcome.error(), std::string(op), std::string(object));
+  }
+  if constexpr (std::is_void_v<T>) {
+    return Ok();
+  } else {
+    return std::move(outcome).value();
+  }
+}
+
+// True if `outcome` failed with just this errno.
+template <typename T>
+bool FailedWith(const Sys<T>& outcome, int err) {
+  return !outcome && outcome.error() == err;
+}
+
+// What to undo if a plan fails half way: runs its steps, last first, unless
+// Commit was called. Declare it after everything its steps refer to. A step
+// that fails has no one to tell: the next inspection of the object finds what
+// is left.
+class Undo {
+ public:
+  Undo() = default;
+  Undo(const Undo&) = delete;
+  Undo& operator=(const Undo&) = delete;
+  ~Undo() {
+    for (auto step = steps_.rbegin(); step != steps_.rend(); ++step) {
+      (*step)();
+    }
+  }
+  void Add(std::function<void()> step) { steps_.push_back(std::move(step)); }
+  void Commit() { steps_.clear(); }
+
+ private:
+  std::vector<std::function<void()>> steps_;
+};
+
+}  // namespace mountd::exec

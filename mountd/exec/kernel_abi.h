@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#pragma once
+
+#include <linux/openat2.h>
+#include <sys/mount.h>
+#include <sys/syscall.h>
+
+#include <cstddef>
+#include <cstdint>
+
+// The kernel's numbers and structs that Debian 12's headers (6.1, glibc 2.36)
+// do not have. Source: include/uapi/linux/{mount,stat}.h of Linux 6.8 and the
+// syscall table, which is the same on every architecture from number 424 on.
+namespace mountd::exec::abi {
+
+inline constexpr long kSysOpenat2 = 437;    // 5.6
+inline constexpr long kSysStatmount = 457;  // 6.8
+inline constexpr long kSysListmount = 458;  // 6.8
+
+// statx(2): the 64-bit mount id that is never used again (6.8). A kernel that
+// does not know it ignores it and leaves it out of stx_mask.
+inline constexpr std::uint32_t kStatxMountId = 0x1000;
+inline constexpr std::uint32_t kStatxMountIdUnique = 0x4000;
+
+inline constexpr unsigned kMoveMountBeneath = 0x200;  // 6.5
+
+struct MountIdRequest {  // struct mnt_id_req, MNT_ID_REQ_SIZE_VER0
+  std::uint32_t size = 24;
+  std::uint32_t spare = 0;
+  std::uint64_t mount_id = 0;
+  std::uint64_t param = 0;  // statmount: mask; listmount: the last id seen
+};
+static_assert(sizeof(MountIdRequest) == 24);
+
+enum StatmountMask : std::uint64_t {
+  kSuperblock = 0x1,
+  kMount = 0x2,
+  kRoot = 0x8,
+  kPoint = 0x10,
+  kType = 0x20,
+};
+
+struct Statmount {
+  std::uint32_t size;
+  std::uint32_t options;
+  std::uint64_t mask;
+  std::uint32_t device_major;
+  std::uint32_t device_minor;
+  std::uint64_t magic;
+  std::uint32_t superblock_flags;
+  std::uint32_t type;  // this and root, point: offsets into text
+  std::uint64_t id;
+  std::uint64_t parent_id;
+  std::uint32_t id_old;
+  std::uint32_t parent_id_old;
+  std::uint64_t attributes;   // MOUNT_ATTR_*
+  std::uint64_t propagation;  // MS_SHARED and so on
+  std::uint64_t peer_group;
+  std::uint64_t master;
+  std::uint64_t propagate_from;
+  std::uint32_t root;
+  std::uint32_t point;
+  std::uint64_t spare[50];
+  // the text follows
+};
+static_assert(offsetof(Statmount, id) == 40);
+static_assert(offsetof(Statmount, root) == 104);
+static_assert(sizeof(Statmount) == 512);
+
+}  // namespace mountd::exec::abi

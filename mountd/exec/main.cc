@@ -1,0 +1,138 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+// mountd-exec: carries out plans for mountd, on one connected socket, and ends
+// when that is closed. Runs in the host's mount and network namespaces.
+#include <getopt.h>
+#include <pwd.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <systemd/sd-daemon.h>
+
+#include <array>
+#include <charconv>
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "mountd/base/paths.h"
+#include "mountd/exec/dispatcher.h"
+#include "mountd/exec/privileges.h"
+#include "mountd/exec/real_kernel.h"
+#include "mountd/exec/server.h"
+
+namespace mountd::exec {
+namespace {
+
+constexpr char kUsage[] =
+    "Usage: mountd-exec [--config FILE] [--peer-user NAME|UID]\n"
+    "                   [--socket-fd N]\n"
+    "Carries out mountd's plans. Started by mountd-exec.socket, never by "
+    "hand.\n"
+    "  --config FILE       root's configuration (/etc/mountd/mountd.toml)\n"
+    "  --peer-user NAME    the only user whose plans are taken (mountd)\n"
+    "  --socket-fd N       the connected socket, if not by LISTEN_FDS\n";
+
+struct Options {
+  std::string config = paths::kConfig;
+  std::string peer_user = "mountd";
+  int socket_fd = -1;
+};
+
+template <typename Number>
+std::optional<Number> ParseNumber(std::string_view text) {
+  Number number = 0;
+  const auto [end, status] =
+      std::from_chars(text.data(), text.data() + text.size(), number);
+  if (status != std::errc() || end != text.data() + text.size()) {
+    return std::nullopt;
+  }
+  return number;
+}
+
+std::optional<Options> ParseOptions(int argc, char** argv) {
+  constexpr std::array<option, 5> kOptions = {{
+      {"config", required_argument, nullptr, 'c'},
+      {"peer-user", required_argument, nullptr, 'u'},
+      {"socket-fd", required_argument, nullptr, 's'},
+      {"help", no_argument, nullptr, 'h'},
+      {nullptr, 0, nullptr, 0},
+  }};
+  Options options;
+  for (;;) {
+    const int found = ::getopt_long(argc, argv, "", kOptions.data(), nullptr);
+    if (found == -1) {
+      break;
+    }
+    const std::string value = optarg == nullptr ? "" : optarg;
+    if (found == 'c') {
+      options.config = value;
+    } else if (found == 'u') {
+      options.peer_user = value;
+    } else if (found == 's' && ParseNumber<int>(value)) {
+      options.socket_fd = *ParseNumber<int>(value);
+    } else {
+      return std::nullopt;
+    }
+  }
+  return optind == argc ? std::optional(options) : std::nullopt;
+}
+
+Result<uid_t> FindUser(const std::string& user) {
+  if (const std::optional<uid_t> uid = ParseNumber<uid_t>(user)) {
+    return *uid;
+  }
+  const passwd* entry = ::getpwnam(user.c_str());
+  if (entry == nullptr) {
+    return MakeError(Code::kNotFound, "find user", user);
+  }
+  return entry->pw_uid;
+}
+
+Result<UniqueFd> TakeSocket(const Options& options) {
+  if (options.socket_fd >= 0) {
+    return UniqueFd(options.socket_fd);
+  }
+  constexpr int kUnsetEnvironment = 1;
+  if (::sd_listen_fds(kUnsetEnvironment) != 1 ||
+      ::sd_is_socket(SD_LISTEN_FDS_START, AF_UNIX, SOCK_SEQPACKET, 0) <= 0) {
+    return MakeError(Code::kFailedPrecondition, "take socket", "",
+                     "exactly one connected socket must be passed");
+  }
+  return UniqueFd(SD_LISTEN_FDS_START);
+}
+
+Result<void> Run(const Options& options) {
+  MOUNTD_ASSIGN(const UniqueFd socket, TakeSocket(options));
+  MOUNTD_ASSIGN(const uid_t peer, FindUser(options.peer_user));
+  MOUNTD_TRY(CheckPeer(socket.get(), peer));
+  MOUNTD_ASSIGN(const Config config, LoadConfig(options.config, true));
+  MOUNTD_TRY(DropPrivileges());
+  // Modes are given in full; nothing of the executor's memory on disk.
+  ::umask(0);
+  ::prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
+  RealKernel kernel;
+  Dispatcher dispatcher(kernel, config);
+  return Serve(socket.get(), &dispatcher);
+}
+
+}  // namespace
+}  // namespace mountd::exec
+
+int main(int argc, char** argv) {
+  const std::optional<mountd::exec::Options> options =
+      mountd::exec::ParseOptions(argc, argv);
+  if (!options) {
+    std::fputs(mountd::exec::kUsage, stderr);
+    return EXIT_FAILURE;
+  }
+  const mountd::Result<void> outcome = mountd::exec::Run(*options);
+  if (!outcome) {
+    std::fprintf(stderr, "mountd-exec: %s\n",
+                 outcome.error().Message().c_str());
+    return EXIT_FAILURE;
+  }
+  return EXIT_SUCCESS;
+}

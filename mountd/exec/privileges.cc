@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#include "mountd/exec/privileges.h"
+
+#include <sys/capability.h>
+#include <sys/prctl.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <memory>
+
+namespace mountd::exec {
+namespace {
+
+constexpr std::array<cap_value_t, 4> kKept = {CAP_SYS_ADMIN, CAP_NET_ADMIN,
+                                              CAP_DAC_READ_SEARCH, CAP_CHOWN};
+
+struct CapFree {
+  void operator()(cap_t caps) const { cap_free(caps); }
+};
+using Caps = std::unique_ptr<std::remove_pointer_t<cap_t>, CapFree>;
+
+Error Failed(const char* op) { return ErrnoError(errno, op, "capabilities"); }
+
+// Needs CAP_SETPCAP, which goes with all the others afterwards.
+Result<void> DropBounding() {
+  for (cap_value_t cap = 0; cap < cap_max_bits(); ++cap) {
+    if (std::find(kKept.begin(), kKept.end(), cap) != kKept.end() ||
+        cap_get_bound(cap) != CAP_SET) {
+      continue;
+    }
+    if (cap_drop_bound(cap) != 0) {
+      return Failed("cap_drop_bound");
+    }
+  }
+  return Ok();
+}
+
+bool Holds(cap_value_t cap) {
+  const Caps caps(cap_get_proc());
+  cap_flag_value_t value = CAP_CLEAR;
+  return caps != nullptr &&
+         cap_get_flag(caps.get(), cap, CAP_EFFECTIVE, &value) == 0 &&
+         value == CAP_SET;
+}
+
+}  // namespace
+
+Result<void> DropPrivileges() {
+  if (cap_reset_ambient() != 0) {
+    return Failed("cap_reset_ambient");
+  }
+  // A unit's CapabilityBoundingSet= has left nothing to drop, nor the right to.
+  if (Holds(CAP_SETPCAP)) {
+    MOUNTD_TRY(DropBounding());
+  }
+  const Caps caps(cap_init());
+  if (caps == nullptr ||
+      cap_set_flag(caps.get(), CAP_PERMITTED, kKept.size(), kKept.data(),
+                   CAP_SET) != 0 ||
+      cap_set_flag(caps.get(), CAP_EFFECTIVE, kKept.size(), kKept.data(),
+                   CAP_SET) != 0 ||
+      cap_set_proc(caps.get()) != 0) {
+    return Failed("cap_set_proc");
+  }
+  if (::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0) {
+    return Failed("prctl");
+  }
+  return Ok();
+}
+
+std::uint64_t EffectiveCapabilities() {
+  std::uint64_t bits = 0;
+  for (cap_value_t cap = 0; cap < cap_max_bits(); ++cap) {
+    bits |= Holds(cap) ? std::uint64_t{1} << static_cast<unsigned>(cap) : 0;
+  }
+  return bits;
+}
+
+}  // namespace mountd::exec

@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#pragma once
+
+#include "mountd/exec/kernel.h"
+
+namespace mountd::exec {
+
+// The calling thread's kernel. Stateless; single-threaded use only, as
+// NewNetNamespace leaves and re-enters the thread's network namespace.
+class RealKernel final : public Kernel {
+ public:
+  Sys<UniqueFd> Open(int dir, const std::string& path, int flags,
+                     std::uint64_t resolve) override;
+  Sys<FileFacts> Stat(int dir, const std::string& name) override;
+  Sys<void> MakeDirectory(int dir, const std::string& name,
+                          mode_t mode) override;
+  Sys<void> MakeFile(int dir, const std::string& name, mode_t mode) override;
+  Sys<void> MakeLink(const std::string& text, int dir,
+                     const std::string& name) override;
+  Sys<std::string> ReadLink(int dir, const std::string& name) override;
+  Sys<void> RemoveFile(int dir, const std::string& name) override;
+  Sys<void> RemoveDirectory(int dir, const std::string& name) override;
+  Sys<void> SetGroup(int fd, gid_t gid) override;
+  Sys<std::vector<std::string>> List(int dir, std::size_t limit) override;
+  Sys<void> Lock(int fd) override;
+  Sys<std::string> ReadSetting(const char* path) override;
+  Sys<void> WriteSetting(const char* path, std::string_view text) override;
+
+  Sys<UniqueFd> OpenFilesystem(const char* type) override;
+  Sys<void> ConfigureFilesystem(int fs, const char* key,
+                                const char* value) override;
+  Sys<void> CreateFilesystem(int fs) override;
+  Sys<UniqueFd> MountFilesystem(int fs, unsigned attributes) override;
+  Sys<UniqueFd> CloneTree(int fd, bool recursive) override;
+  Sys<void> SetMount(int tree, bool recursive,
+                     const MountChange& change) override;
+  Sys<void> AttachTree(int tree, int target) override;
+  Sys<void> Unmount(int parent, const std::string& name, int flags) override;
+  bool CanMountBeneath() override;
+  Sys<MountFacts> MountById(std::uint64_t id) override;
+  Sys<std::vector<std::uint64_t>> MountsBelow(std::uint64_t id) override;
+
+  Sys<UniqueFd> ConnectUnix(int file) override;
+  Sys<ucred> PeerOf(int socket) override;
+
+  Sys<NetNamespace> NewNetNamespace() override;
+  Sys<UniqueFd> OpenNetlink(int protocol) override;
+  Sys<void> Send(int socket, std::span<const std::byte> bytes) override;
+  Sys<std::size_t> Receive(int socket, std::span<std::byte> into) override;
+  Sys<void> RunNft(const std::string& commands) override;
+};
+
+}  // namespace mountd::exec

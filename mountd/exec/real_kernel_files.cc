@@ -1,0 +1,163 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#include <dirent.h>
+#include <fcntl.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
+
+#include <array>
+#include <cerrno>
+#include <climits>
+
+#include "mountd/exec/kernel_abi.h"
+#include "mountd/exec/real_kernel.h"
+
+namespace mountd::exec {
+namespace {
+
+Sys<void> Done(int rc) {
+  if (rc < 0) {
+    return errno;
+  }
+  return {};
+}
+
+}  // namespace
+
+Sys<UniqueFd> RealKernel::Open(int dir, const std::string& path, int flags,
+                               std::uint64_t resolve) {
+  open_how how = {};
+  how.flags = static_cast<unsigned>(flags | O_CLOEXEC);
+  how.resolve = resolve;
+  constexpr int kTries = 100;
+  for (int i = 0;; ++i) {
+    const long fd =
+        ::syscall(abi::kSysOpenat2, dir, path.c_str(), &how, sizeof(how));
+    if (fd >= 0) {
+      return UniqueFd(static_cast<int>(fd));
+    }
+    if (errno != EAGAIN || i == kTries) {
+      return errno;
+    }
+  }
+}
+
+Sys<FileFacts> RealKernel::Stat(int dir, const std::string& name) {
+  struct statx stx = {};
+  const int flags = AT_STATX_DONT_SYNC | AT_NO_AUTOMOUNT | AT_SYMLINK_NOFOLLOW |
+                    (name.empty() ? AT_EMPTY_PATH : 0);
+  if (::statx(dir, name.c_str(), flags,
+              STATX_BASIC_STATS | abi::kStatxMountId | abi::kStatxMountIdUnique,
+              &stx) < 0) {
+    return errno;
+  }
+  FileFacts facts;
+  facts.mode = stx.stx_mode;
+  facts.uid = stx.stx_uid;
+  facts.gid = stx.stx_gid;
+  facts.inode = stx.stx_ino;
+  facts.device = makedev(stx.stx_dev_major, stx.stx_dev_minor);
+  facts.mount_id = stx.stx_mnt_id;
+  facts.mount_id_is_unique = (stx.stx_mask & abi::kStatxMountIdUnique) != 0;
+  facts.mount_root = (stx.stx_attributes & STATX_ATTR_MOUNT_ROOT) != 0;
+  return facts;
+}
+
+Sys<void> RealKernel::MakeDirectory(int dir, const std::string& name,
+                                    mode_t mode) {
+  return Done(::mkdirat(dir, name.c_str(), mode));
+}
+
+Sys<void> RealKernel::MakeFile(int dir, const std::string& name, mode_t mode) {
+  const UniqueFd fd(::openat(dir, name.c_str(),
+                             O_CREAT | O_EXCL | O_RDONLY | O_CLOEXEC, mode));
+  return Done(fd.get());
+}
+
+Sys<void> RealKernel::MakeLink(const std::string& text, int dir,
+                               const std::string& name) {
+  return Done(::symlinkat(text.c_str(), dir, name.c_str()));
+}
+
+Sys<std::string> RealKernel::ReadLink(int dir, const std::string& name) {
+  std::array<char, PATH_MAX> text{};
+  const ssize_t size =
+      ::readlinkat(dir, name.c_str(), text.data(), text.size());
+  if (size < 0) {
+    return errno;
+  }
+  return std::string(text.data(), static_cast<std::size_t>(size));
+}
+
+Sys<void> RealKernel::RemoveFile(int dir, const std::string& name) {
+  return Done(::unlinkat(dir, name.c_str(), 0));
+}
+
+Sys<void> RealKernel::RemoveDirectory(int dir, const std::string& name) {
+  return Done(::unlinkat(dir, name.c_str(), AT_REMOVEDIR));
+}
+
+Sys<void> RealKernel::SetGroup(int fd, gid_t gid) {
+  constexpr auto kSameOwner = static_cast<uid_t>(-1);
+  return Done(::fchownat(fd, "", kSameOwner, gid, AT_EMPTY_PATH));
+}
+
+Sys<std::vector<std::string>> RealKernel::List(int dir, std::size_t limit) {
+  const int fd = ::openat(dir, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (fd < 0) {
+    return errno;
+  }
+  DIR* stream = ::fdopendir(fd);
+  if (stream == nullptr) {
+    const int err = errno;
+    ::close(fd);
+    return err;
+  }
+  std::vector<std::string> names;
+  int err = 0;
+  while (names.size() < limit) {
+    errno = 0;
+    const dirent* entry = ::readdir(stream);
+    if (entry == nullptr) {
+      err = errno;
+      break;
+    }
+    const std::string_view name(&entry->d_name[0]);
+    if (name == "." || name == "..") {
+      continue;
+    }
+    names.emplace_back(name);
+  }
+  ::closedir(stream);
+  if (err != 0) {
+    return err;
+  }
+  return names;
+}
+
+Sys<void> RealKernel::Lock(int fd) { return Done(::flock(fd, LOCK_EX)); }
+
+Sys<std::string> RealKernel::ReadSetting(const char* path) {
+  const UniqueFd fd(::open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW));
+  std::array<char, 64> text{};
+  const ssize_t size =
+      fd.valid() ? ::read(fd.get(), text.data(), text.size()) : -1;
+  if (size < 0) {
+    return errno;
+  }
+  std::string value(text.data(), static_cast<std::size_t>(size));
+  while (!value.empty() && value.back() == '\n') {
+    value.pop_back();
+  }
+  return value;
+}
+
+Sys<void> RealKernel::WriteSetting(const char* path, std::string_view text) {
+  const UniqueFd fd(::open(path, O_WRONLY | O_CLOEXEC | O_NOFOLLOW));
+  if (!fd.valid() || ::write(fd.get(), text.data(), text.size()) < 0) {
+    return errno;
+  }
+  return {};
+}
+
+}  // namespace mountd::exec

@@ -1,0 +1,144 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#include <fcntl.h>
+#include <sys/mount.h>
+#include <sys/sysmacros.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <climits>
+#include <cstring>
+
+#include "mountd/exec/kernel_abi.h"
+#include "mountd/exec/real_kernel.h"
+
+namespace mountd::exec {
+namespace {
+
+Sys<void> Done(int rc) {
+  if (rc < 0) {
+    return errno;
+  }
+  return {};
+}
+
+Sys<UniqueFd> Opened(int fd) {
+  if (fd < 0) {
+    return errno;
+  }
+  return UniqueFd(fd);
+}
+
+}  // namespace
+
+Sys<UniqueFd> RealKernel::OpenFilesystem(const char* type) {
+  return Opened(::fsopen(type, FSOPEN_CLOEXEC));
+}
+
+Sys<void> RealKernel::ConfigureFilesystem(int fs, const char* key,
+                                          const char* value) {
+  return Done(::fsconfig(fs, FSCONFIG_SET_STRING, key, value, 0));
+}
+
+Sys<void> RealKernel::CreateFilesystem(int fs) {
+  return Done(::fsconfig(fs, FSCONFIG_CMD_CREATE, nullptr, nullptr, 0));
+}
+
+Sys<UniqueFd> RealKernel::MountFilesystem(int fs, unsigned attributes) {
+  return Opened(::fsmount(fs, FSMOUNT_CLOEXEC, attributes));
+}
+
+Sys<UniqueFd> RealKernel::CloneTree(int fd, bool recursive) {
+  const unsigned flags = OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC |
+                         static_cast<unsigned>(AT_EMPTY_PATH) |
+                         (recursive ? static_cast<unsigned>(AT_RECURSIVE) : 0U);
+  return Opened(::open_tree(fd, "", flags));
+}
+
+Sys<void> RealKernel::SetMount(int tree, bool recursive,
+                               const MountChange& change) {
+  struct mount_attr attributes = {};
+  attributes.attr_set = change.set;
+  attributes.attr_clr = change.clear;
+  attributes.propagation = change.propagation;
+  const unsigned flags = static_cast<unsigned>(AT_EMPTY_PATH) |
+                         (recursive ? static_cast<unsigned>(AT_RECURSIVE) : 0U);
+  return Done(
+      ::mount_setattr(tree, "", flags, &attributes, sizeof(attributes)));
+}
+
+Sys<void> RealKernel::AttachTree(int tree, int target) {
+  return Done(::move_mount(tree, "", target, "",
+                           MOVE_MOUNT_F_EMPTY_PATH | MOVE_MOUNT_T_EMPTY_PATH));
+}
+
+Sys<void> RealKernel::Unmount(int parent, const std::string& name, int flags) {
+  // umount2(2) takes no directory fd, and an fd of the mount itself would make
+  // it busy: hence the parent's fd and the name.
+  const std::string path =
+      "/proc/self/fd/" + std::to_string(parent) + "/" + name;
+  return Done(::umount2(path.c_str(), flags | UMOUNT_NOFOLLOW));
+}
+
+bool RealKernel::CanMountBeneath() {
+  // Flags are checked first: an unknown one is EINVAL, before the missing path.
+  return ::move_mount(-1, "", -1, "", abi::kMoveMountBeneath) < 0 &&
+         errno != EINVAL;
+}
+
+Sys<MountFacts> RealKernel::MountById(std::uint64_t id) {
+  abi::MountIdRequest request;
+  request.mount_id = id;
+  request.param =
+      abi::kSuperblock | abi::kMount | abi::kRoot | abi::kPoint | abi::kType;
+  // Two paths and a type; a mount with longer ones answers EOVERFLOW.
+  alignas(abi::Statmount)
+      std::array<char, sizeof(abi::Statmount) + 2 * PATH_MAX + 256>
+          buffer{};
+  if (::syscall(abi::kSysStatmount, &request, buffer.data(), buffer.size(), 0) <
+      0) {
+    return errno;
+  }
+  abi::Statmount out;
+  std::memcpy(&out, buffer.data(), sizeof(out));
+  const auto text = [&](std::uint32_t offset) {
+    const std::size_t at = sizeof(abi::Statmount) + offset;
+    return at < buffer.size()
+               ? std::string(&buffer.at(at),
+                             ::strnlen(&buffer.at(at), buffer.size() - at))
+               : std::string();
+  };
+  MountFacts facts;
+  facts.id = out.id;
+  facts.parent_id = out.parent_id;
+  facts.device = makedev(out.device_major, out.device_minor);
+  facts.attributes = out.attributes;
+  facts.peer_group = out.peer_group;
+  facts.master = out.master;
+  facts.type = text(out.type);
+  facts.root = text(out.root);
+  facts.point = text(out.point);
+  return facts;
+}
+
+Sys<std::vector<std::uint64_t>> RealKernel::MountsBelow(std::uint64_t id) {
+  std::vector<std::uint64_t> ids;
+  abi::MountIdRequest request;
+  request.mount_id = id;
+  std::array<std::uint64_t, 256> some{};
+  for (;;) {
+    const long count =
+        ::syscall(abi::kSysListmount, &request, some.data(), some.size(), 0);
+    if (count < 0) {
+      return errno;
+    }
+    const auto end = some.begin() + count;
+    ids.insert(ids.end(), some.begin(), end);
+    if (static_cast<std::size_t>(count) < some.size()) {
+      return ids;
+    }
+    request.param = ids.back();
+  }
+}
+
+}  // namespace mountd::exec

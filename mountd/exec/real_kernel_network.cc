@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#include <fcntl.h>
+#include <linux/netlink.h>
+#include <linux/rtnetlink.h>
+#include <sched.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <cstdlib>
+
+#include "mountd/exec/real_kernel.h"
+#include "netns/nft_command.h"
+
+namespace mountd::exec {
+namespace {
+
+constexpr char kOwnNetns[] = "/proc/thread-self/ns/net";
+
+}  // namespace
+
+Sys<UniqueFd> RealKernel::ConnectUnix(int file) {
+  UniqueFd fd(::socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
+  if (!fd.valid()) {
+    return errno;
+  }
+  sockaddr_un address = {};
+  address.sun_family = AF_UNIX;
+  std::snprintf(&address.sun_path[0], sizeof(address.sun_path),
+                "/proc/self/fd/%d", file);
+  if (::connect(fd.get(), reinterpret_cast<const sockaddr*>(&address),
+                sizeof(address)) < 0) {
+    return errno;
+  }
+  return fd;
+}
+
+Sys<ucred> RealKernel::PeerOf(int socket) {
+  ucred peer = {};
+  socklen_t size = sizeof(peer);
+  if (::getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &peer, &size) < 0) {
+    return errno;
+  }
+  return peer;
+}
+
+Sys<NetNamespace> RealKernel::NewNetNamespace() {
+  const UniqueFd home(::open(kOwnNetns, O_RDONLY | O_CLOEXEC));
+  if (!home.valid() || ::unshare(CLONE_NEWNET) < 0) {
+    return errno;
+  }
+  NetNamespace made;
+  made.fd.reset(::open(kOwnNetns, O_RDONLY | O_CLOEXEC));
+  int err = made.fd.valid() ? 0 : errno;
+  if (err == 0) {
+    Sys<UniqueFd> route = OpenNetlink(NETLINK_ROUTE);
+    err = route ? 0 : route.error();
+    if (route) {
+      made.route = std::move(route).value();
+    }
+  }
+  if (::setns(home.get(), CLONE_NEWNET) < 0) {
+    // Every later plan would act on the wrong network.
+    std::abort();
+  }
+  if (err != 0) {
+    return err;
+  }
+  return made;
+}
+
+Sys<UniqueFd> RealKernel::OpenNetlink(int protocol) {
+  UniqueFd fd(::socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, protocol));
+  const int on = 1;
+  // Acknowledgements without the request's payload: only then can a whole batch
+  // of errors fit into the default receive buffer.
+  if (!fd.valid() || ::setsockopt(fd.get(), SOL_NETLINK, NETLINK_CAP_ACK, &on,
+                                  sizeof(on)) < 0) {
+    return errno;
+  }
+  return fd;
+}
+
+Sys<void> RealKernel::Send(int socket, std::span<const std::byte> bytes) {
+  const ssize_t sent = ::send(socket, bytes.data(), bytes.size(), 0);
+  if (sent < 0) {
+    return errno;
+  }
+  return {};
+}
+
+Sys<std::size_t> RealKernel::Receive(int socket, std::span<std::byte> into) {
+  const ssize_t size =
+      ::recv(socket, into.data(), into.size(), MSG_DONTWAIT | MSG_TRUNC);
+  if (size < 0) {
+    return errno;
+  }
+  if (static_cast<std::size_t>(size) > into.size()) {
+    return EMSGSIZE;
+  }
+  return static_cast<std::size_t>(size);
+}
+
+Sys<void> RealKernel::RunNft(const std::string& commands) {
+  return netns::RunNftCommand(commands);
+}
+
+}  // namespace mountd::exec

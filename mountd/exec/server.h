@@ -1,0 +1,17 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#pragma once
+
+#include <sys/types.h>
+
+#include "mountd/exec/dispatcher.h"
+
+namespace mountd::exec {
+
+// PermissionDenied unless the peer of the connected Unix socket has this uid.
+Result<void> CheckPeer(int socket, uid_t allowed);
+
+// Answers requests on a connected SOCK_SEQPACKET socket, one after the other,
+// until the peer closes it. Fails if the socket does.
+Result<void> Serve(int socket, Dispatcher* dispatcher);
+
+}  // namespace mountd::exec
