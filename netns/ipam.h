@@ -17,7 +17,8 @@ struct AddressPair {
 // Which addresses of one network are taken. The host part is the lease: the IPv6
 // address is the range's base plus the same host part. Addresses are given out
 // going round, so that one that was just freed is the last to come again. The
-// first and the last address of the range are never given out.
+// network's own address, the one after it, which is the host's (netns/veth.h),
+// and the last are never given out.
 //
 // In memory; rebuilt from the store's records at start. Not thread-safe: the
 // owner (Networks) has a mutex.
@@ -43,9 +44,9 @@ class Ipam {
 
   const Ipv4Range ipv4_;
   const Ipv6Range ipv6_;
-  std::uint32_t first_ = 1;
+  std::uint32_t first_ = 2;
   std::uint32_t last_ = 0;
-  std::uint32_t next_ = 1;
+  std::uint32_t next_ = 2;
   std::set<std::uint32_t> taken_;
 };
 

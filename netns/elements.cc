@@ -1,0 +1,233 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#include "netns/elements.h"
+
+#include <arpa/inet.h>
+#include <linux/netfilter.h>
+#include <linux/netfilter/nf_tables.h>
+#include <linux/netfilter/nfnetlink.h>
+#include <net/if.h>
+#include <netinet/in.h>
+#include <netlink/msg.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "netns/address.h"
+#include "netns/ruleset.h"
+
+namespace mountd::netns {
+namespace {
+
+using Bytes = std::vector<std::uint8_t>;
+
+// Each part of a concatenation is padded to 4 bytes.
+void Append(Bytes* bytes, std::span<const std::uint8_t> part) {
+  bytes->insert(bytes->end(), part.begin(), part.end());
+  bytes->resize((bytes->size() + 3) / 4 * 4);
+}
+
+void AppendPort(Bytes* bytes, std::uint16_t port) {
+  const std::array<std::uint8_t, 2> big_endian = {
+      static_cast<std::uint8_t>(port >> 8U),
+      static_cast<std::uint8_t>(port & 0xFFU)};
+  Append(bytes, big_endian);
+}
+
+Bytes LinkKey(const std::string& link) {
+  Bytes key(link.begin(), link.end());
+  key.resize(IFNAMSIZ);
+  return key;
+}
+
+template <typename Address>
+Element PortElement(const char* set, std::uint8_t protocol,
+                    const exec::PortMap& port, const Address& address) {
+  Element element{set, {}, {}, port.host_port};
+  Append(&element.key, {&protocol, 1});
+  AppendPort(&element.key, port.host_port);
+  Append(&element.data, address);
+  AppendPort(&element.data, port.container_port);
+  return element;
+}
+
+template <typename Address>
+Element SourceElement(const char* set, const std::string& link,
+                      const Address& address) {
+  Element element{set, LinkKey(link), {}, 0};
+  Append(&element.key, address);
+  return element;
+}
+
+Message ElementMessage(int type, int flags, const Element& element,
+                       bool with_data) {
+  nfgenmsg header = {};
+  header.nfgen_family = NFPROTO_INET;
+  header.version = NFNETLINK_V0;
+  Message message((NFNL_SUBSYS_NFTABLES << 8) | type, flags, header);
+  message.PutText(NFTA_SET_ELEM_LIST_TABLE, kTable)
+      .PutText(NFTA_SET_ELEM_LIST_SET, element.set)
+      .Begin(NFTA_SET_ELEM_LIST_ELEMENTS)
+      .Begin(NFTA_LIST_ELEM)
+      .Begin(NFTA_SET_ELEM_KEY)
+      .PutBytes(NFTA_DATA_VALUE, std::as_bytes(std::span(element.key)))
+      .End();
+  if (with_data && !element.data.empty()) {
+    message.Begin(NFTA_SET_ELEM_DATA)
+        .PutBytes(NFTA_DATA_VALUE, std::as_bytes(std::span(element.data)))
+        .End();
+  }
+  message.End().End();
+  return message;
+}
+
+Message BatchMarker(int type) {
+  nfgenmsg header = {};
+  header.version = NFNETLINK_V0;
+  header.res_id = htons(NFNL_SUBSYS_NFTABLES);
+  return Message(type, 0, header);
+}
+
+// Follows `path` into the nested attributes of `payload`, which starts with an
+// nfgenmsg.
+Bytes Nested(std::vector<std::byte> payload, std::initializer_list<int> path) {
+  const std::size_t start = NLMSG_ALIGN(sizeof(nfgenmsg));
+  if (payload.size() <= start) {
+    return {};
+  }
+  auto* attributes = reinterpret_cast<nlattr*>(&payload[start]);
+  auto left = static_cast<int>(payload.size() - start);
+  for (const int type : path) {
+    nlattr* found = nla_find(attributes, left, type);
+    if (found == nullptr) {
+      return {};
+    }
+    attributes = static_cast<nlattr*>(nla_data(found));
+    left = nla_len(found);
+  }
+  const auto* data = reinterpret_cast<const std::uint8_t*>(attributes);
+  return Bytes(data, data + left);
+}
+
+bool HasData(const Answer& answer, const Bytes& data) {
+  return data.empty() ||
+         Nested(answer.payload, {NFTA_SET_ELEM_LIST_ELEMENTS, NFTA_LIST_ELEM,
+                                 NFTA_SET_ELEM_DATA, NFTA_DATA_VALUE}) == data;
+}
+
+// One transaction; the answers' requests count from the first element.
+Result<std::vector<Answer>> Transact(Channel* nft, int type, int flags,
+                                     const std::vector<Element>& elements) {
+  std::vector<Message> messages;
+  messages.reserve(elements.size() + 2);
+  messages.push_back(BatchMarker(NFNL_MSG_BATCH_BEGIN));
+  for (const Element& element : elements) {
+    messages.push_back(
+        ElementMessage(type, flags, element, type == NFT_MSG_NEWSETELEM));
+  }
+  messages.push_back(BatchMarker(NFNL_MSG_BATCH_END));
+  return nft->Exchange(messages, elements.size());
+}
+
+}  // namespace
+
+std::vector<Element> ElementsOf(const exec::NetworkPlan& plan,
+                                const std::string& host_link) {
+  std::vector<Element> elements;
+  const bool has_v6 = !IsNone(plan.ipv6);
+  const std::size_t count =
+      std::min<std::size_t>(plan.port_count, plan.ports.size());
+  for (const exec::PortMap& port : std::span(plan.ports).first(count)) {
+    for (const auto& [bit, protocol] :
+         {std::pair<unsigned, std::uint8_t>{exec::kTcp, IPPROTO_TCP},
+          std::pair<unsigned, std::uint8_t>{exec::kUdp, IPPROTO_UDP}}) {
+      if ((port.protocols & bit) == 0) {
+        continue;
+      }
+      elements.push_back(PortElement("pm4", protocol, port, plan.ipv4));
+      if (has_v6) {
+        elements.push_back(PortElement("pm6", protocol, port, plan.ipv6));
+      }
+    }
+  }
+  elements.push_back(SourceElement("src4", host_link, plan.ipv4));
+  if (has_v6) {
+    elements.push_back(SourceElement("src6", host_link, plan.ipv6));
+  }
+  elements.push_back(Element{"open", LinkKey(host_link), {}, 0});
+  return elements;
+}
+
+Element VersionElement(std::uint32_t version) {
+  Element element{"version", Bytes(sizeof(version)), {}, 0};
+  std::memcpy(element.key.data(), &version, sizeof(version));
+  return element;
+}
+
+Result<std::vector<bool>> FindElements(Channel* nft,
+                                       const std::vector<Element>& elements,
+                                       const std::string& object) {
+  std::vector<Message> messages;
+  for (const Element& element : elements) {
+    messages.push_back(ElementMessage(NFT_MSG_GETSETELEM, 0, element, false));
+  }
+  MOUNTD_ASSIGN(const std::vector<Answer> answers,
+                nft->Exchange(messages, messages.size() - 1));
+  std::vector<bool> found(elements.size(), false);
+  for (const Answer& answer : answers) {
+    if (answer.err != 0 && answer.err != ENOENT) {
+      return ErrnoError(answer.err, "NFT_MSG_GETSETELEM", object);
+    }
+    if (answer.type == ((NFNL_SUBSYS_NFTABLES << 8) | NFT_MSG_NEWSETELEM)) {
+      found[answer.request] = HasData(answer, elements[answer.request].data);
+    }
+  }
+  return found;
+}
+
+Result<void> AddElements(Channel* nft, const std::vector<Element>& elements,
+                         const std::string& object) {
+  MOUNTD_ASSIGN(
+      const std::vector<Answer> answers,
+      Transact(nft, NFT_MSG_NEWSETELEM, NLM_F_CREATE | NLM_F_EXCL, elements));
+  for (const Answer& answer : answers) {
+    if (answer.err == 0) {
+      continue;
+    }
+    const std::size_t index = answer.request - 1;  // after the batch's marker
+    const std::uint16_t port =
+        index < elements.size() ? elements[index].host_port : 0;
+    return ErrnoError(answer.err, "NFT_MSG_NEWSETELEM", object,
+                      port == 0
+                          ? ""
+                          : "host port " + std::to_string(port) +
+                                (answer.err == EEXIST ? " is taken" : ""));
+  }
+  return Ok();
+}
+
+Result<void> DeleteElements(Channel* nft, const std::vector<Element>& elements,
+                            const std::string& object) {
+  // One that is missing aborts its whole transaction, and a port may by now be
+  // another network's: so only what is there and ours.
+  MOUNTD_ASSIGN(const std::vector<bool> found,
+                FindElements(nft, elements, object));
+  std::vector<Element> present;
+  for (std::size_t i = 0; i < elements.size(); ++i) {
+    if (found[i]) {
+      present.push_back(elements[i]);
+    }
+  }
+  if (present.empty()) {
+    return Ok();
+  }
+  MOUNTD_ASSIGN(const std::vector<Answer> answers,
+                Transact(nft, NFT_MSG_DELSETELEM, 0, present));
+  for (const Answer& answer : answers) {
+    if (answer.err != 0) {
+      return ErrnoError(answer.err, "NFT_MSG_DELSETELEM", object);
+    }
+  }
+  return Ok();
+}
+
+}  // namespace mountd::netns

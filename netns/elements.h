@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#pragma once
+
+#include "mountd/exec/plan.h"
+#include "netns/netlink.h"
+
+// The elements of the table's maps and sets (ruleset.h), as raw nf_tables
+// messages: libnftables would list every set of the host for each change.
+namespace mountd::netns {
+
+struct Element {
+  const char* set;
+  std::vector<std::uint8_t> key;
+  std::vector<std::uint8_t> data;  // maps only
+  std::uint16_t host_port = 0;     // of a port map
+};
+
+// One network's port maps, its addresses' anti-spoofing and its link among
+// those that may talk to each other.
+std::vector<Element> ElementsOf(const exec::NetworkPlan& plan,
+                                const std::string& host_link);
+
+Element VersionElement(std::uint32_t version);
+
+// Which of `elements` are there with just these data. No table is like none.
+Result<std::vector<bool>> FindElements(Channel* nft,
+                                       const std::vector<Element>& elements,
+                                       const std::string& object);
+
+// All or none. AlreadyExists names the host port that is mapped already.
+Result<void> AddElements(Channel* nft, const std::vector<Element>& elements,
+                         const std::string& object);
+
+// Deletes those of `elements` that are there with just these data.
+Result<void> DeleteElements(Channel* nft, const std::vector<Element>& elements,
+                            const std::string& object);
+
+}  // namespace mountd::netns

@@ -1,0 +1,158 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#include "netns/netlink.h"
+
+#include <netlink/attr.h>
+#include <netlink/msg.h>
+
+#include <array>
+#include <cstring>
+
+namespace mountd::netns {
+namespace {
+
+constexpr std::size_t kMessageBytes = 1024;  // more than any request here needs
+
+}  // namespace
+
+void Message::Deleter::operator()(nl_msg* message) const {
+  nlmsg_free(message);
+}
+
+Message::Message(int type, int flags, std::span<const std::byte> header)
+    : message_(nlmsg_alloc_size(kMessageBytes)) {
+  const nlmsghdr* put =
+      message_ == nullptr ? nullptr
+                          : nlmsg_put(message_.get(), NL_AUTO_PORT, NL_AUTO_SEQ,
+                                      type, 0, flags | NLM_F_REQUEST);
+  if (put == nullptr) {
+    usable_ = false;
+    return;
+  }
+  PutRaw(header);
+}
+
+Message& Message::PutRaw(std::span<const std::byte> bytes) {
+  // libnl does not write through the pointer; its signature is older than
+  // const.
+  usable_ = usable_ &&
+            nlmsg_append(message_.get(), const_cast<std::byte*>(bytes.data()),
+                         bytes.size(), NLMSG_ALIGNTO) == 0;
+  return *this;
+}
+
+Message& Message::PutBytes(int attribute, std::span<const std::byte> value) {
+  usable_ =
+      usable_ && nla_put(message_.get(), attribute,
+                         static_cast<int>(value.size()), value.data()) == 0;
+  return *this;
+}
+
+Message& Message::PutText(int attribute, const std::string& value) {
+  return PutBytes(attribute,
+                  std::as_bytes(std::span(value.c_str(), value.size() + 1)));
+}
+
+Message& Message::Begin(int attribute) {
+  nlattr* nest = usable_
+                     ? nla_nest_start(message_.get(), attribute | NLA_F_NESTED)
+                     : nullptr;
+  usable_ = nest != nullptr;
+  nests_.push_back(nest);
+  return *this;
+}
+
+Message& Message::End() {
+  if (usable_) {
+    nla_nest_end(message_.get(), static_cast<nlattr*>(nests_.back()));
+  }
+  nests_.pop_back();
+  return *this;
+}
+
+Result<Channel> Channel::Open(exec::Kernel& kernel, int protocol) {
+  MOUNTD_ASSIGN(UniqueFd fd,
+                exec::Named(kernel.OpenNetlink(protocol), "socket", "netlink"));
+  return Channel(kernel, std::move(fd));
+}
+
+Result<std::vector<Answer>> Channel::Exchange(
+    const std::vector<Message>& messages, std::size_t last) {
+  const std::uint32_t first = sequence_ + 1;
+  std::vector<std::byte> bytes;
+  for (std::size_t i = 0; i < messages.size(); ++i) {
+    if (!messages[i].usable()) {
+      return MakeError(Code::kInternal, "netlink", "", "request too long");
+    }
+    nlmsghdr* header = nlmsg_hdr(messages[i].get());
+    header->nlmsg_seq = ++sequence_;
+    header->nlmsg_pid = 0;
+    if (i == last) {
+      header->nlmsg_flags |= NLM_F_ACK;
+    }
+    const auto* data = reinterpret_cast<const std::byte*>(header);
+    bytes.insert(bytes.end(), data, data + header->nlmsg_len);
+    bytes.resize(NLMSG_ALIGN(bytes.size()));
+  }
+  MOUNTD_TRY(
+      exec::Named(kernel_.Send(socket_.get(), bytes), "send", "netlink"));
+  std::vector<Answer> answers;
+  for (;;) {
+    MOUNTD_ASSIGN(const bool complete,
+                  Collect(first, messages.size(), last, &answers));
+    if (complete) {
+      return answers;
+    }
+  }
+}
+
+Result<bool> Channel::Collect(std::uint32_t first_sequence, std::size_t count,
+                              std::size_t last, std::vector<Answer>* answers) {
+  constexpr std::size_t kReceiveBytes = 64 * 1024;
+  std::vector<std::byte> buffer(kReceiveBytes);
+  const exec::Sys<std::size_t> size = kernel_.Receive(socket_.get(), buffer);
+  if (exec::FailedWith(size, EAGAIN) && !answers->empty()) {
+    return true;  // a batch that was refused as a whole
+  }
+  if (!size) {
+    return ErrnoError(size.error(), "recv", "netlink");
+  }
+  auto left = static_cast<int>(*size);
+  auto* header = reinterpret_cast<nlmsghdr*>(buffer.data());
+  bool complete = false;
+  for (; nlmsg_ok(header, left) != 0; header = nlmsg_next(header, &left)) {
+    const std::size_t index = header->nlmsg_seq - first_sequence;
+    if (index >= count) {
+      continue;
+    }
+    Answer answer;
+    answer.request = index;
+    answer.type = header->nlmsg_type;
+    const auto* data = static_cast<const std::byte*>(nlmsg_data(header));
+    const auto length = static_cast<std::size_t>(nlmsg_datalen(header));
+    if (header->nlmsg_type == NLMSG_ERROR && length >= sizeof(nlmsgerr)) {
+      nlmsgerr error;
+      std::memcpy(&error, data, sizeof(error));
+      answer.err = -error.error;
+      complete = complete || index == last;
+    } else {
+      answer.payload.assign(data, data + length);
+    }
+    answers->push_back(std::move(answer));
+  }
+  return complete;
+}
+
+Result<std::vector<Answer>> Channel::Ask(const std::vector<Message>& messages,
+                                         const std::string& op,
+                                         const std::string& object) {
+  MOUNTD_ASSIGN(std::vector<Answer> answers,
+                Exchange(messages, messages.size() - 1));
+  for (const Answer& answer : answers) {
+    if (answer.err != 0) {
+      return ErrnoError(answer.err, op, object);
+    }
+  }
+  return answers;
+}
+
+}  // namespace mountd::netns

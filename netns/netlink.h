@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "mountd/exec/kernel.h"
+
+struct nl_msg;
+
+namespace mountd::netns {
+
+// One netlink request in the making. A message that ran out of room stays
+// unusable, and Channel refuses it.
+class Message {
+ public:
+  // `header` is the family's own fixed header (ifinfomsg, nfgenmsg).
+  // NLM_F_REQUEST is added to `flags`.
+  template <typename Header>
+  Message(int type, int flags, const Header& header)
+      : Message(type, flags, std::as_bytes(std::span(&header, 1))) {}
+  Message(int type, int flags, std::span<const std::byte> header);
+
+  Message& PutBytes(int attribute, std::span<const std::byte> value);
+  Message& PutText(int attribute, const std::string& value);  // NUL-terminated
+  template <typename T>
+  Message& Put(int attribute, const T& value) {
+    return PutBytes(attribute, std::as_bytes(std::span(&value, 1)));
+  }
+  Message& PutRaw(std::span<const std::byte> bytes);
+  Message& Begin(int attribute);  // a nested attribute
+  Message& End();
+
+  bool usable() const { return usable_; }
+  nl_msg* get() const { return message_.get(); }
+
+ private:
+  struct Deleter {
+    void operator()(nl_msg* message) const;
+  };
+  std::unique_ptr<nl_msg, Deleter> message_;
+  std::vector<void*> nests_;
+  bool usable_ = true;
+};
+
+// One answer: an errno (0: done) or a message.
+struct Answer {
+  std::size_t request = 0;  // index of the message it answers
+  int err = 0;
+  int type = 0;
+  std::vector<std::byte> payload;
+};
+
+// A netlink socket of one protocol in one namespace. The kernel handles
+// requests within send(2), so every answer is there when it returns: nothing
+// blocks.
+class Channel {
+ public:
+  Channel(exec::Kernel& kernel, UniqueFd socket)
+      : kernel_(kernel), socket_(std::move(socket)) {}
+  static Result<Channel> Open(exec::Kernel& kernel, int protocol);
+
+  // Sends all messages in one call and collects the answers. Only the message
+  // `last` is asked to be acknowledged; errors come for each. Fails only if
+  // nothing can be said of the outcome.
+  Result<std::vector<Answer>> Exchange(const std::vector<Message>& messages,
+                                       std::size_t last);
+  // The same, where any error is a failure of `op` on `object`.
+  Result<std::vector<Answer>> Ask(const std::vector<Message>& messages,
+                                  const std::string& op,
+                                  const std::string& object);
+
+ private:
+  Result<bool> Collect(std::uint32_t first_sequence, std::size_t count,
+                       std::size_t last, std::vector<Answer>* answers);
+
+  exec::Kernel& kernel_;
+  UniqueFd socket_;
+  std::uint32_t sequence_ = 0;
+};
+
+}  // namespace mountd::netns

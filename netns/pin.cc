@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#include "netns/pin.h"
+
+#include <fcntl.h>
+#include <linux/openat2.h>
+#include <sys/mount.h>
+#include <sys/stat.h>
+
+#include "mountd/base/paths.h"
+
+namespace mountd::netns {
+namespace {
+
+using exec::FileFacts;
+using exec::Kernel;
+using exec::Named;
+
+constexpr int kFromRoot = -1;
+constexpr std::uint64_t kNoLinks = RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS;
+
+Result<std::uint64_t> NsfsDevice(Kernel& kernel) {
+  MOUNTD_ASSIGN(
+      const UniqueFd own,
+      Named(kernel.Open(kFromRoot, "/proc/thread-self/ns/net", O_RDONLY, 0),
+            "openat2", "/proc/thread-self/ns/net"));
+  MOUNTD_ASSIGN(const FileFacts facts,
+                Named(kernel.Stat(own.get(), ""), "statx", "netns"));
+  return facts.device;
+}
+
+}  // namespace
+
+Result<void> PrepareNetnsDirectory(Kernel& kernel) {
+  const exec::Sys<void> made =
+      kernel.MakeDirectory(kFromRoot, paths::kNetnsDir, 0755);
+  if (!made && made.error() != EEXIST) {
+    return ErrnoError(made.error(), "mkdirat", paths::kNetnsDir);
+  }
+  MOUNTD_ASSIGN(const UniqueFd dir, OpenNetnsDirectory(kernel));
+  MOUNTD_ASSIGN(const FileFacts facts,
+                Named(kernel.Stat(dir.get(), ""), "statx", paths::kNetnsDir));
+  if (facts.mount_root) {
+    return Ok();
+  }
+  MOUNTD_ASSIGN(const UniqueFd tree, Named(kernel.CloneTree(dir.get(), true),
+                                           "open_tree", paths::kNetnsDir));
+  MOUNTD_TRY(
+      Named(kernel.SetMount(tree.get(), false, {.propagation = MS_PRIVATE}),
+            "mount_setattr", paths::kNetnsDir));
+  MOUNTD_TRY(Named(kernel.AttachTree(tree.get(), dir.get()), "move_mount",
+                   paths::kNetnsDir));
+  return Named(kernel.SetMount(tree.get(), false, {.propagation = MS_SHARED}),
+               "mount_setattr", paths::kNetnsDir);
+}
+
+Result<UniqueFd> OpenNetnsDirectory(Kernel& kernel) {
+  MOUNTD_ASSIGN(UniqueFd dir, Named(kernel.Open(kFromRoot, paths::kNetnsDir,
+                                                O_PATH | O_DIRECTORY, kNoLinks),
+                                    "openat2", paths::kNetnsDir));
+  MOUNTD_ASSIGN(const FileFacts facts,
+                Named(kernel.Stat(dir.get(), ""), "statx", paths::kNetnsDir));
+  if (facts.uid != 0 || (facts.mode & (S_IWGRP | S_IWOTH)) != 0) {
+    return MakeError(Code::kFailedPrecondition, "check", paths::kNetnsDir,
+                     "must belong to root and be writable by nobody else");
+  }
+  return dir;
+}
+
+Result<Pin> FindPin(Kernel& kernel, int directory, const std::string& name) {
+  const exec::Sys<FileFacts> file = kernel.Stat(directory, name);
+  if (exec::FailedWith(file, ENOENT)) {
+    return Pin{};
+  }
+  if (!file) {
+    return ErrnoError(file.error(), "statx", name);
+  }
+  if (!file->mount_root) {
+    return Pin{.exists = true, .inode = 0};
+  }
+  MOUNTD_ASSIGN(const std::uint64_t nsfs, NsfsDevice(kernel));
+  if (file->device != nsfs) {
+    return MakeError(Code::kFailedPrecondition, "check", name,
+                     "something else is mounted at the namespace's name");
+  }
+  return Pin{.exists = true, .inode = file->inode};
+}
+
+Result<void> MakePin(Kernel& kernel, int directory, const std::string& name,
+                     int netns, exec::Undo* undo) {
+  const exec::Sys<void> made = kernel.MakeFile(directory, name, 0444);
+  if (!made && made.error() != EEXIST) {
+    return ErrnoError(made.error(), "openat", name);
+  }
+  undo->Add([&kernel, directory, name] {
+    IgnoreBecauseBestEffort(kernel.RemoveFile(directory, name));
+  });
+  MOUNTD_ASSIGN(const UniqueFd point,
+                Named(kernel.Open(directory, name, O_PATH | O_NOFOLLOW,
+                                  RESOLVE_BENEATH | kNoLinks),
+                      "openat2", name));
+  MOUNTD_ASSIGN(const UniqueFd tree,
+                Named(kernel.CloneTree(netns, false), "open_tree", name));
+  MOUNTD_TRY(
+      Named(kernel.AttachTree(tree.get(), point.get()), "move_mount", name));
+  undo->Add([&kernel, directory, name] {
+    IgnoreBecauseBestEffort(kernel.Unmount(directory, name, MNT_DETACH));
+  });
+  return Ok();
+}
+
+Result<void> RemovePin(Kernel& kernel, int directory, const std::string& name,
+                       const Pin& pin) {
+  if (pin.inode != 0) {
+    // Lazily, as whoever has the namespace's file open holds the namespace
+    // anyway, and its name must go.
+    MOUNTD_TRY(
+        Named(kernel.Unmount(directory, name, MNT_DETACH), "umount2", name));
+  }
+  if (pin.exists) {
+    const exec::Sys<void> removed = kernel.RemoveFile(directory, name);
+    if (!removed && removed.error() != ENOENT) {
+      return ErrnoError(removed.error(), "unlinkat", name);
+    }
+  }
+  return Ok();
+}
+
+}  // namespace mountd::netns

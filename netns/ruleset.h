@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#pragma once
+
+#include <string>
+
+#include "mountd/config.h"
+#include "netns/netlink.h"
+
+namespace mountd::netns {
+
+// The own nftables table, family inet: nothing outside it is touched.
+inline constexpr char kTable[] = "mountd";
+
+// The table's text for nft(8) for these address ranges, the number in its set
+// `version` included. Loading it keeps elements and the chain `admin`, which is
+// the operator's.
+struct Ruleset {
+  std::uint32_t version = 0;
+  std::string commands;
+};
+Ruleset RulesetFor(const Config& config);
+
+// Loads the ruleset unless one of just this version is there.
+Result<void> PrepareRuleset(exec::Kernel& kernel, Channel* nft,
+                            const Config& config);
+
+// Forgets the connections of an address that is about to be free, so that a
+// flow through a port map ends with it. Best effort: Linux before 6.8 cannot
+// select.
+void FlushConnections(Channel* netfilter, const Ipv4& ipv4, const Ipv6& ipv6);
+
+}  // namespace mountd::netns

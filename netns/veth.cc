@@ -1,0 +1,303 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#include "netns/veth.h"
+
+#include <linux/if_addr.h>
+#include <linux/if_link.h>
+#include <linux/ip.h>
+#include <linux/neighbour.h>
+#include <linux/net_namespace.h>
+#include <linux/rtnetlink.h>
+#include <linux/veth.h>
+#include <net/if.h>
+#include <netlink/msg.h>
+
+#include <array>
+#include <cstring>
+
+namespace mountd::netns {
+namespace {
+
+constexpr int kMake = NLM_F_CREATE | NLM_F_EXCL;
+constexpr std::uint32_t kLoopback = 1;
+
+ifinfomsg LinkHeader(std::uint32_t index, unsigned flags = 0) {
+  ifinfomsg header = {};
+  header.ifi_index = static_cast<int>(index);
+  header.ifi_flags = flags;
+  header.ifi_change = flags;
+  return header;
+}
+
+Message LinkUp(std::uint32_t index) {
+  return Message(RTM_NEWLINK, 0, LinkHeader(index, IFF_UP));
+}
+
+// No link-local address, and, on the host's end, packets from and to 127/8,
+// which the guard chain lets pass only as answers of mapped ports.
+Message AddressModes(std::uint32_t index, bool route_localnet,
+                     const std::string& alias) {
+  Message message(RTM_NEWLINK, 0, LinkHeader(index));
+  message.PutBytes(IFLA_IFALIAS, std::as_bytes(std::span(alias)));
+  message.Begin(IFLA_AF_SPEC);
+  message.Begin(AF_INET6)
+      .Put(IFLA_INET6_ADDR_GEN_MODE, std::uint8_t{IN6_ADDR_GEN_MODE_NONE})
+      .End();
+  if (route_localnet) {
+    message.Begin(AF_INET)
+        .Begin(IFLA_INET_CONF)
+        .Put(IPV4_DEVCONF_ROUTE_LOCALNET, std::uint32_t{1})
+        .End()
+        .End();
+  }
+  message.End();
+  return message;
+}
+
+template <typename Address>
+constexpr unsigned char FamilyOf() {
+  return sizeof(Address) == sizeof(Ipv4) ? AF_INET : AF_INET6;
+}
+
+template <typename Address>
+Message NewAddress(std::uint32_t index, const Address& address, int flags) {
+  ifaddrmsg header = {};
+  header.ifa_family = FamilyOf<Address>();
+  header.ifa_prefixlen = sizeof(Address) * 8;
+  header.ifa_index = index;
+  Message message(RTM_NEWADDR, flags, header);
+  message.Put(IFA_LOCAL, address).Put(IFA_ADDRESS, address);
+  if (FamilyOf<Address>() == AF_INET6) {
+    // Usable at once; duplicate address detection takes 1.2 s.
+    message.Put(IFA_FLAGS, std::uint32_t{IFA_F_NODAD});
+  }
+  return message;
+}
+
+template <typename Address>
+Message NewNeighbour(std::uint32_t index, const Address& address,
+                     const Mac& mac) {
+  ndmsg header = {};
+  header.ndm_family = FamilyOf<Address>();
+  header.ndm_ifindex = static_cast<int>(index);
+  header.ndm_state = NUD_PERMANENT;
+  Message message(RTM_NEWNEIGH, kMake, header);
+  message.Put(NDA_DST, address).Put(NDA_LLADDR, mac);
+  return message;
+}
+
+template <typename Address>
+rtmsg RouteHeader(std::size_t prefix) {
+  rtmsg header = {};
+  header.rtm_family = FamilyOf<Address>();
+  header.rtm_dst_len = static_cast<unsigned char>(prefix);
+  header.rtm_table = RT_TABLE_MAIN;
+  header.rtm_protocol = RTPROT_STATIC;
+  header.rtm_type = RTN_UNICAST;
+  return header;
+}
+
+template <typename Address>
+Message HostRoute(std::uint32_t index, const Address& address,
+                  const Address& source) {
+  rtmsg header = RouteHeader<Address>(sizeof(Address) * 8);
+  header.rtm_scope = RT_SCOPE_LINK;
+  Message message(RTM_NEWROUTE, kMake, header);
+  message.Put(RTA_DST, address).Put(RTA_OIF, index).Put(RTA_PREFSRC, source);
+  return message;
+}
+
+template <typename Address>
+Message DefaultRoute(std::uint32_t index, const Address& gateway) {
+  rtmsg header = RouteHeader<Address>(0);
+  header.rtm_flags = RTNH_F_ONLINK;
+  Message message(RTM_NEWROUTE, kMake, header);
+  message.Put(RTA_GATEWAY, gateway).Put(RTA_OIF, index);
+  return message;
+}
+
+void PutEnd(Message* message, const std::string& name, const Mac& mac,
+            std::uint32_t mtu) {
+  message->PutText(IFLA_IFNAME, name)
+      .Put(IFLA_ADDRESS, mac)
+      .Put(IFLA_NUM_TX_QUEUES, std::uint32_t{1})
+      .Put(IFLA_NUM_RX_QUEUES, std::uint32_t{1});
+  if (mtu != 0) {
+    message->Put(IFLA_MTU, mtu);
+  }
+}
+
+template <typename Address>
+Address Successor(Address base) {
+  base.back() = static_cast<std::uint8_t>(base.back() + 1);
+  return base;
+}
+
+Result<std::uint32_t> IndexOf(Channel* channel, const std::string& name,
+                              const std::string& object) {
+  MOUNTD_ASSIGN(const LinkFacts link, FindLink(channel, name));
+  if (link.index == 0) {
+    return MakeError(Code::kAborted, "find link", object,
+                     "the link is gone again");
+  }
+  return link.index;
+}
+
+}  // namespace
+
+Ipv4 HostAddress(const Ipv4Range& range) { return Successor(range.base); }
+Ipv6 HostAddress(const Ipv6Range& range) { return Successor(range.base); }
+
+Veth VethFor(const exec::NetworkPlan& plan, const NetworkConfig& network) {
+  Veth veth;
+  veth.object = std::string(plan.allocation.view());
+  veth.host_name = HostLinkName(plan.ipv4);
+  veth.ipv4 = plan.ipv4;
+  veth.ipv6 = plan.ipv6;
+  veth.mac = LinkMac(plan.ipv4);
+  veth.host_ipv4 = HostAddress(network.ipv4);
+  veth.host_ipv6 = HostAddress(network.ipv6);
+  veth.mtu = network.mtu;
+  return veth;
+}
+
+Result<void> AddHostAddresses(Channel* host, const NetworkConfig& network,
+                              const std::string& object) {
+  constexpr int kKeep = NLM_F_CREATE | NLM_F_REPLACE;
+  std::vector<Message> messages;
+  if (network.ipv4.prefix != 0) {
+    messages.push_back(NewAddress(kLoopback, HostAddress(network.ipv4), kKeep));
+  }
+  if (network.ipv6.prefix != 0) {
+    messages.push_back(NewAddress(kLoopback, HostAddress(network.ipv6), kKeep));
+  }
+  if (!messages.empty()) {
+    MOUNTD_TRY(host->Ask(messages, "RTM_NEWADDR", object));
+  }
+  return Ok();
+}
+
+Result<LinkFacts> FindLink(Channel* channel, const std::string& name) {
+  std::vector<Message> messages;
+  messages.emplace_back(RTM_GETLINK, 0, LinkHeader(0));
+  messages.back().PutText(IFLA_IFNAME, name);
+  MOUNTD_ASSIGN(const std::vector<Answer> answers,
+                channel->Exchange(messages, 0));
+  LinkFacts link;
+  for (const Answer& answer : answers) {
+    if (answer.err == ENODEV) {
+      return LinkFacts{};
+    }
+    if (answer.err != 0) {
+      return ErrnoError(answer.err, "RTM_GETLINK", name);
+    }
+    ifinfomsg header;
+    if (answer.type != RTM_NEWLINK || answer.payload.size() < sizeof(header)) {
+      continue;
+    }
+    std::memcpy(&header, answer.payload.data(), sizeof(header));
+    link.index = static_cast<std::uint32_t>(header.ifi_index);
+    std::vector<std::byte> payload = answer.payload;
+    auto* first = reinterpret_cast<nlattr*>(
+        &payload[NLMSG_ALIGN(sizeof(header)) % payload.size()]);
+    const auto left =
+        static_cast<int>(payload.size() - NLMSG_ALIGN(sizeof(header)));
+    const nlattr* nsid = nla_find(first, left, IFLA_LINK_NETNSID);
+    if (nsid != nullptr) {
+      link.peer_nsid = nla_get_s32(nsid);
+    }
+    const nlattr* alias = nla_find(first, left, IFLA_IFALIAS);
+    if (alias != nullptr) {
+      const auto* text = static_cast<const char*>(nla_data(alias));
+      link.alias.assign(
+          text, ::strnlen(text, static_cast<std::size_t>(nla_len(alias))));
+    }
+  }
+  return link;
+}
+
+Result<bool> LeadsTo(Channel* host, const LinkFacts& link, int netns) {
+  rtgenmsg header = {};
+  header.rtgen_family = AF_UNSPEC;
+  std::vector<Message> messages;
+  messages.emplace_back(RTM_GETNSID, 0, header);
+  messages.back().Put(NETNSA_FD, netns);
+  MOUNTD_ASSIGN(const std::vector<Answer> answers,
+                host->Ask(messages, "RTM_GETNSID", ""));
+  for (const Answer& answer : answers) {
+    const std::size_t at = NLMSG_ALIGN(sizeof(header));
+    if (answer.type != RTM_NEWNSID || answer.payload.size() <= at) {
+      continue;
+    }
+    std::vector<std::byte> payload = answer.payload;
+    const nlattr* nsid =
+        nla_find(reinterpret_cast<nlattr*>(&payload[at]),
+                 static_cast<int>(payload.size() - at), NETNSA_NSID);
+    return nsid != nullptr && nla_get_s32(nsid) >= 0 &&
+           nla_get_s32(nsid) == link.peer_nsid;
+  }
+  return false;
+}
+
+Result<void> CreateVeth(Channel* host, const Veth& veth, int netns) {
+  std::vector<Message> messages;
+  Message& pair = messages.emplace_back(RTM_NEWLINK, kMake, LinkHeader(0));
+  PutEnd(&pair, veth.host_name, kGatewayMac, veth.mtu);
+  pair.Begin(IFLA_LINKINFO)
+      .PutText(IFLA_INFO_KIND, "veth")
+      .Begin(IFLA_INFO_DATA)
+      .Begin(VETH_INFO_PEER);
+  const ifinfomsg peer = LinkHeader(0);
+  pair.PutRaw(std::as_bytes(std::span(&peer, 1)));
+  PutEnd(&pair, kAllocationLink, veth.mac, veth.mtu);
+  pair.Put(IFLA_NET_NS_FD, netns).End().End().End();
+  MOUNTD_TRY(host->Ask(messages, "RTM_NEWLINK", veth.object));
+  return Ok();
+}
+
+Result<void> ConfigureHostEnd(Channel* host, const Veth& veth) {
+  MOUNTD_ASSIGN(const std::uint32_t index,
+                IndexOf(host, veth.host_name, veth.object));
+  std::vector<Message> messages;
+  messages.push_back(AddressModes(index, true, veth.object));
+  messages.push_back(LinkUp(index));
+  messages.push_back(NewNeighbour(index, veth.ipv4, veth.mac));
+  messages.push_back(HostRoute(index, veth.ipv4, veth.host_ipv4));
+  if (!IsNone(veth.ipv6)) {
+    messages.push_back(NewNeighbour(index, veth.ipv6, veth.mac));
+    messages.push_back(HostRoute(index, veth.ipv6, veth.host_ipv6));
+  }
+  MOUNTD_TRY(host->Ask(messages, "configure host link", veth.object));
+  return Ok();
+}
+
+Result<void> ConfigureAllocationEnd(Channel* allocation, const Veth& veth) {
+  MOUNTD_ASSIGN(const std::uint32_t index,
+                IndexOf(allocation, kAllocationLink, veth.object));
+  std::vector<Message> messages;
+  messages.push_back(LinkUp(kLoopback));
+  messages.push_back(AddressModes(index, false, veth.object));
+  messages.push_back(LinkUp(index));
+  messages.push_back(NewAddress(index, veth.ipv4, kMake));
+  messages.push_back(NewNeighbour(index, kGateway4, kGatewayMac));
+  messages.push_back(DefaultRoute(index, kGateway4));
+  if (!IsNone(veth.ipv6)) {
+    messages.push_back(NewAddress(index, veth.ipv6, kMake));
+    messages.push_back(NewNeighbour(index, kGateway6, kGatewayMac));
+    messages.push_back(DefaultRoute(index, kGateway6));
+  }
+  MOUNTD_TRY(allocation->Ask(messages, "configure eth0", veth.object));
+  return Ok();
+}
+
+Result<void> DeleteLink(Channel* host, const std::string& name) {
+  std::vector<Message> messages;
+  messages.emplace_back(RTM_DELLINK, 0, LinkHeader(0));
+  messages.back().PutText(IFLA_IFNAME, name);
+  const Result<std::vector<Answer>> answers =
+      host->Ask(messages, "RTM_DELLINK", name);
+  return answers || answers.error().sys_errno == ENODEV
+             ? Ok()
+             : Result<void>(answers.error());
+}
+
+}  // namespace mountd::netns

@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#pragma once
+
+#include "mountd/config.h"
+#include "mountd/exec/plan.h"
+#include "netns/netlink.h"
+
+// One allocation's routed veth: host end and "eth0", no bridge. The host routes
+// its addresses to the host end; it reaches everything else through an on-link
+// gateway that no interface has. Neighbours are permanent on both sides, so
+// nothing is ever resolved, flooded or stale.
+namespace mountd::netns {
+
+inline constexpr char kAllocationLink[] = "eth0";
+
+struct Veth {
+  std::string object;  // the allocation, for errors
+  std::string host_name;
+  Ipv4 ipv4{};
+  Ipv6 ipv6{};  // none: no IPv6
+  Mac mac{};
+  Ipv4 host_ipv4{};  // what the host talks to it from (HostAddress)
+  Ipv6 host_ipv6{};
+  std::uint32_t mtu = 0;
+};
+
+Veth VethFor(const exec::NetworkPlan& plan, const NetworkConfig& network);
+
+// The first address of a range is the host's own in it.
+Ipv4 HostAddress(const Ipv4Range& range);
+Ipv6 HostAddress(const Ipv6Range& range);
+
+// Puts HostAddress of each range onto lo, if it is not there: the source of the
+// host's connections to allocations, whatever addresses the host has.
+Result<void> AddHostAddresses(Channel* host, const NetworkConfig& network,
+                              const std::string& object);
+
+struct LinkFacts {
+  std::uint32_t index = 0;  // 0: no such link
+  std::int32_t peer_nsid = -1;
+  std::string alias;  // the allocation it was made for
+};
+Result<LinkFacts> FindLink(Channel* channel, const std::string& name);
+
+// True if the other end of `link` is in the namespace `netns`.
+Result<bool> LeadsTo(Channel* host, const LinkFacts& link, int netns);
+
+// The pair, its allocation's end born in `netns`. AlreadyExists if a link of
+// the host end's name is there.
+Result<void> CreateVeth(Channel* host, const Veth& veth, int netns);
+Result<void> ConfigureHostEnd(Channel* host, const Veth& veth);
+Result<void> ConfigureAllocationEnd(Channel* allocation, const Veth& veth);
+
+// Also takes a link whose namespace someone holds; none is success.
+Result<void> DeleteLink(Channel* host, const std::string& name);
+
+}  // namespace mountd::netns
