@@ -129,12 +129,28 @@ Result<void> Volumes::Recover() {
   MOUNTD_ASSIGN(std::vector<PublicationRecord> publications,
                 store_.ListPublications());
   for (PublicationRecord& publication : publications) {
-    if (publication.state == PublicationState::kPublishing) {
-      publication.state = PublicationState::kUncertain;
-      MOUNTD_TRY(store_.SetPublicationState(publication));
-    }
+    MOUNTD_TRY(RecoverPublication(publication));
   }
   return Ok();
+}
+
+Result<void> Volumes::RecoverPublication(PublicationRecord& publication) {
+  bool certain = publication.state == PublicationState::kUnpublishing;
+  if (publication.state == PublicationState::kPublished) {
+    MOUNTD_ASSIGN(const std::optional<VolumeRecord> volume,
+                  store_.GetVolume(publication.key));
+    if (volume) {
+      MOUNTD_ASSIGN(const exec::MountState state,
+                    executor_.InspectVolumeDir(
+                        PublishDir(*volume, publication.allocation)));
+      certain = state.exists != 0 && state.mount_id == publication.mount_id;
+    }
+  }
+  if (certain) {
+    return Ok();
+  }
+  publication.state = PublicationState::kUncertain;
+  return store_.SetPublicationState(publication);
 }
 
 Result<std::vector<PublicationRecord>> Volumes::Of(

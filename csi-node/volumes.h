@@ -62,7 +62,8 @@ class Volumes {
   Volumes(const TimeoutsConfig& timeouts, exec::Executor& executor,
           CsiClient& client, Plugins& plugins, store::StateStore& store);
 
-  // Turns what was under way into uncertain. Needs no plugin.
+  // Turns what was under way, and what is not mounted any more as recorded,
+  // into uncertain. Needs no plugin.
   Result<void> Recover();
 
   // Idempotent. FailedPrecondition if the volume is in use with other mount
@@ -80,6 +81,8 @@ class Volumes {
   Result<std::vector<PublicationRecord>> Of(const std::string& allocation);
 
  private:
+  Result<void> RecoverPublication(PublicationRecord& publication);
+
   struct Call;  // one publish or unpublish on its way
 
   Result<void> Stage(Call& call);

@@ -1,0 +1,219 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#include "csi-node/csi_channel_client.h"
+
+#include <fcntl.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+
+#include <chrono>
+#include <cstring>
+#include <utility>
+#include <variant>
+
+#include "csi-node/csi_session.h"
+#include "csi-node/ipc/message.h"
+#include "mountd/base/paths.h"
+
+namespace mountd::csi {
+namespace {
+
+constexpr std::chrono::seconds kOpenTimeout{5};
+constexpr std::chrono::seconds kCloseTimeout{1};
+
+ipc::Request MakeRequest(ipc::Method method, const ChannelRef& ref,
+                         ipc::Arguments arguments = {}) {
+  ipc::Request request;
+  request.method = method;
+  request.channel = ref;
+  request.arguments = std::move(arguments);
+  return request;
+}
+
+}  // namespace
+
+CsiChannelClient::CsiChannelClient(Connect connect,
+                                   std::function<void()> on_disconnect)
+    : connect_(std::move(connect)), on_disconnect_(std::move(on_disconnect)) {}
+
+CsiChannelClient::~CsiChannelClient() = default;
+
+Result<UniqueFd> CsiChannelClient::ConnectToCsiSocket() {
+  // Non-blocking: a stopped mountd-csi with a full backlog is EAGAIN, not a
+  // caller that hangs.
+  UniqueFd fd(
+      ::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  if (!fd.valid()) {
+    return ErrnoError(errno, "socket", "mountd-csi");
+  }
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  static_assert(sizeof(paths::kCsiSocket) <= sizeof(address.sun_path));
+  std::memcpy(address.sun_path, paths::kCsiSocket, sizeof(paths::kCsiSocket));
+  const auto* generic = static_cast<const sockaddr*>(
+      static_cast<const void*>(&address));
+  if (::connect(fd.get(), generic, sizeof(address)) != 0) {
+    Error error = ErrnoError(errno, "connect", "mountd-csi");
+    error.code = Code::kUnavailable;
+    return error;
+  }
+  return fd;
+}
+
+std::shared_ptr<CsiSession> CsiChannelClient::Current() {
+  const std::lock_guard lock(mutex_);
+  return session_ != nullptr && !session_->dead() ? session_ : nullptr;
+}
+
+RpcResult<std::shared_ptr<CsiSession>> CsiChannelClient::CurrentOrConnect() {
+  const std::lock_guard lock(mutex_);
+  if (session_ != nullptr && !session_->dead()) {
+    return session_;
+  }
+  if (session_ != nullptr) {
+    retired_.push_back(std::move(session_));
+    session_ = nullptr;
+  }
+  ReapRetired();
+  Result<UniqueFd> socket = connect_();
+  if (!socket) {
+    return RpcError{RpcCode::kUnavailable, "mountd-csi cannot be reached"};
+  }
+  session_ = std::make_shared<CsiSession>(std::move(*socket), on_disconnect_);
+  return session_;
+}
+
+// Only what is surely finished: waiting here for an on_disconnect that waits for
+// our caller would be a deadlock.
+void CsiChannelClient::ReapRetired() {
+  std::erase_if(retired_, [](const std::shared_ptr<CsiSession>& session) {
+    return session->finished();
+  });
+}
+
+RpcResult<ipc::Reply> CsiChannelClient::Call(ipc::Request request, UniqueFd fd,
+                                             Clock::time_point deadline) {
+  const std::shared_ptr<CsiSession> session = Current();
+  if (session == nullptr) {
+    return RpcError{RpcCode::kUnavailable,
+                    "the channel is gone: not connected to mountd-csi"};
+  }
+  return session->Call(std::move(request), std::move(fd), deadline);
+}
+
+RpcResult<void> CsiChannelClient::CallForNothing(ipc::Request request,
+                                                 const UniqueFd& secrets,
+                                                 Clock::time_point deadline) {
+  UniqueFd fd;
+  if (secrets.valid()) {
+    fd.reset(::fcntl(secrets.get(), F_DUPFD_CLOEXEC, 0));
+    if (!fd.valid()) {
+      // Never without its secrets: nothing was sent.
+      return RpcError{RpcCode::kResourceExhausted, "no file descriptor left"};
+    }
+  }
+  RpcResult<ipc::Reply> reply =
+      Call(std::move(request), std::move(fd), deadline);
+  if (!reply) {
+    return reply.error();
+  }
+  return {};
+}
+
+template <typename T>
+RpcResult<T> CsiChannelClient::CallFor(ipc::Request request,
+                                       Clock::time_point deadline) {
+  RpcResult<ipc::Reply> reply = Call(std::move(request), UniqueFd(), deadline);
+  if (!reply) {
+    return reply.error();
+  }
+  T* answer = std::get_if<T>(&reply->answer);
+  if (answer == nullptr) {
+    return RpcError{RpcCode::kUnknown, "mountd-csi's answer is malformed"};
+  }
+  return std::move(*answer);
+}
+
+RpcResult<void> CsiChannelClient::Open(const ChannelRef& ref, UniqueFd socket) {
+  RpcResult<std::shared_ptr<CsiSession>> session = CurrentOrConnect();
+  if (!session) {
+    return session.error();
+  }
+  RpcResult<ipc::Reply> reply =
+      (*session)->Call(MakeRequest(ipc::Method::kOpen, ref), std::move(socket),
+                       Clock::now() + kOpenTimeout);
+  if (!reply) {
+    return reply.error();
+  }
+  return {};
+}
+
+void CsiChannelClient::Close(const ChannelRef& ref) {
+  // A channel that cannot be closed is gone already.
+  IgnoreBecauseBestEffort(Call(MakeRequest(ipc::Method::kClose, ref),
+                               UniqueFd(), Clock::now() + kCloseTimeout));
+}
+
+RpcResult<bool> CsiChannelClient::Probe(const ChannelRef& ref,
+                                        Clock::time_point deadline) {
+  const RpcResult<ipc::ProbeResult> result = CallFor<ipc::ProbeResult>(
+      MakeRequest(ipc::Method::kProbe, ref), deadline);
+  if (!result) {
+    return result.error();
+  }
+  return result->ready;
+}
+
+RpcResult<PluginInfo> CsiChannelClient::GetPluginInfo(
+    const ChannelRef& ref, Clock::time_point deadline) {
+  return CallFor<PluginInfo>(MakeRequest(ipc::Method::kGetPluginInfo, ref),
+                             deadline);
+}
+
+RpcResult<PluginCapabilities> CsiChannelClient::GetCapabilities(
+    const ChannelRef& ref, Clock::time_point deadline) {
+  return CallFor<PluginCapabilities>(
+      MakeRequest(ipc::Method::kGetCapabilities, ref), deadline);
+}
+
+RpcResult<NodeInfo> CsiChannelClient::NodeGetInfo(const ChannelRef& ref,
+                                                  Clock::time_point deadline) {
+  return CallFor<NodeInfo>(MakeRequest(ipc::Method::kNodeGetInfo, ref),
+                           deadline);
+}
+
+RpcResult<void> CsiChannelClient::NodeStageVolume(const ChannelRef& ref,
+                                                  const StageRequest& request,
+                                                  const UniqueFd& secrets,
+                                                  Clock::time_point deadline) {
+  return CallForNothing(
+      MakeRequest(ipc::Method::kNodeStageVolume, ref, request), secrets,
+      deadline);
+}
+
+RpcResult<void> CsiChannelClient::NodeUnstageVolume(
+    const ChannelRef& ref, const std::string& volume_id,
+    const std::string& staging_target_path, Clock::time_point deadline) {
+  return CallForNothing(
+      MakeRequest(ipc::Method::kNodeUnstageVolume, ref,
+                  ipc::UnstageRequest{volume_id, staging_target_path}),
+      UniqueFd(), deadline);
+}
+
+RpcResult<void> CsiChannelClient::NodePublishVolume(
+    const ChannelRef& ref, const PublishRequest& request,
+    const UniqueFd& secrets, Clock::time_point deadline) {
+  return CallForNothing(
+      MakeRequest(ipc::Method::kNodePublishVolume, ref, request), secrets,
+      deadline);
+}
+
+RpcResult<void> CsiChannelClient::NodeUnpublishVolume(
+    const ChannelRef& ref, const std::string& volume_id,
+    const std::string& target_path, Clock::time_point deadline) {
+  return CallForNothing(
+      MakeRequest(ipc::Method::kNodeUnpublishVolume, ref,
+                  ipc::UnpublishRequest{volume_id, target_path}),
+      UniqueFd(), deadline);
+}
+
+}  // namespace mountd::csi

@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "csi-node/csi_client.h"
+
+namespace mountd::csi {
+
+class CsiSession;
+
+namespace ipc {
+struct Request;
+struct Reply;
+}  // namespace ipc
+
+// CsiClient by way of the mountd-csi process. Thread-safe.
+//
+// Connects at the first Open. When mountd-csi dies, all calls in flight end with
+// kUnavailable at once, and so does everything but Open from then on; the next
+// Open connects again. The channels of a lost connection are gone with it: calls
+// on them answer kUnavailable until a new generation is opened.
+class CsiChannelClient final : public CsiClient {
+ public:
+  // A connected SOCK_STREAM socket to mountd-csi; must not block for long.
+  using Connect = std::function<Result<UniqueFd>()>;
+
+  // `on_disconnect` is called each time a connection is lost, from a thread of
+  // this object: it may post and notify, but neither call back nor block.
+  explicit CsiChannelClient(Connect connect = ConnectToCsiSocket,
+                            std::function<void()> on_disconnect = {});
+  // No call may be in progress.
+  ~CsiChannelClient() override;
+
+  CsiChannelClient(const CsiChannelClient&) = delete;
+  CsiChannelClient& operator=(const CsiChannelClient&) = delete;
+
+  // Connects to paths::kCsiSocket.
+  static Result<UniqueFd> ConnectToCsiSocket();
+
+  RpcResult<void> Open(const ChannelRef& ref, UniqueFd socket) override;
+  void Close(const ChannelRef& ref) override;
+  RpcResult<bool> Probe(const ChannelRef& ref,
+                        Clock::time_point deadline) override;
+  RpcResult<PluginInfo> GetPluginInfo(const ChannelRef& ref,
+                                      Clock::time_point deadline) override;
+  RpcResult<PluginCapabilities> GetCapabilities(
+      const ChannelRef& ref, Clock::time_point deadline) override;
+  RpcResult<NodeInfo> NodeGetInfo(const ChannelRef& ref,
+                                  Clock::time_point deadline) override;
+  RpcResult<void> NodeStageVolume(const ChannelRef& ref,
+                                  const StageRequest& request,
+                                  const UniqueFd& secrets,
+                                  Clock::time_point deadline) override;
+  RpcResult<void> NodeUnstageVolume(const ChannelRef& ref,
+                                    const std::string& volume_id,
+                                    const std::string& staging_target_path,
+                                    Clock::time_point deadline) override;
+  RpcResult<void> NodePublishVolume(const ChannelRef& ref,
+                                    const PublishRequest& request,
+                                    const UniqueFd& secrets,
+                                    Clock::time_point deadline) override;
+  RpcResult<void> NodeUnpublishVolume(const ChannelRef& ref,
+                                      const std::string& volume_id,
+                                      const std::string& target_path,
+                                      Clock::time_point deadline) override;
+
+ private:
+  // The living session, or none.
+  std::shared_ptr<CsiSession> Current();
+  RpcResult<std::shared_ptr<CsiSession>> CurrentOrConnect();
+  void ReapRetired();
+  RpcResult<ipc::Reply> Call(ipc::Request request, UniqueFd fd,
+                             Clock::time_point deadline);
+  RpcResult<void> CallForNothing(ipc::Request request, const UniqueFd& secrets,
+                                 Clock::time_point deadline);
+  template <typename T>
+  RpcResult<T> CallFor(ipc::Request request, Clock::time_point deadline);
+
+  const Connect connect_;
+  const std::function<void()> on_disconnect_;
+  std::mutex mutex_;
+  std::shared_ptr<CsiSession> session_;                // mutex_
+  // Dead ones whose thread may still be in on_disconnect.
+  std::vector<std::shared_ptr<CsiSession>> retired_;  // mutex_
+};
+
+}  // namespace mountd::csi

@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#include "csi-node/csi_local/endpoint.h"
+
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <cstring>
+
+#include "mountd/base/unique_fd.h"
+
+namespace mountd::csi_local {
+
+Result<std::string> EndpointPath(std::string_view endpoint) {
+  for (const std::string_view scheme : {"unix://", "unix:"}) {
+    if (endpoint.substr(0, scheme.size()) == scheme) {
+      endpoint.remove_prefix(scheme.size());
+      break;
+    }
+  }
+  if (endpoint.empty() || endpoint[0] != '/') {
+    return MakeError(Code::kInvalidArgument, "endpoint", std::string(endpoint),
+                     "not the absolute path of a unix socket");
+  }
+  if (endpoint.size() >= sizeof(sockaddr_un::sun_path)) {
+    return MakeError(Code::kInvalidArgument, "endpoint", std::string(endpoint),
+                     "longer than a socket address");
+  }
+  return std::string(endpoint);
+}
+
+Result<void> RemoveStaleSocket(const std::string& path) {
+  struct stat status {};
+  if (::lstat(path.c_str(), &status) != 0) {
+    return errno == ENOENT ? Ok()
+                           : Result<void>(ErrnoError(errno, "lstat", path));
+  }
+  if (!S_ISSOCK(status.st_mode)) {
+    return MakeError(Code::kAlreadyExists, "endpoint", path, "not a socket");
+  }
+  const UniqueFd probe(
+      ::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  std::memcpy(address.sun_path, path.c_str(), path.size() + 1);
+  const auto* generic =
+      static_cast<const sockaddr*>(static_cast<const void*>(&address));
+  if (::connect(probe.get(), generic, sizeof(address)) == 0 ||
+      errno != ECONNREFUSED) {
+    return MakeError(Code::kAlreadyExists, "endpoint", path,
+                     "somebody listens there");
+  }
+  if (::unlink(path.c_str()) != 0) {
+    return ErrnoError(errno, "unlink", path);
+  }
+  return Ok();
+}
+
+}  // namespace mountd::csi_local

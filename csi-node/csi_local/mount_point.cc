@@ -1,0 +1,169 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#include "csi-node/csi_local/mount_point.h"
+
+#include <fcntl.h>
+#include <linux/openat2.h>
+#include <sys/mount.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <sys/syscall.h>
+#include <sys/sysmacros.h>
+#include <unistd.h>
+
+#include <algorithm>
+
+namespace mountd::csi_local {
+namespace {
+
+constexpr std::uint64_t kSafe = RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS;
+
+Result<UniqueFd> Open(int parent, const std::string& path,
+                      std::uint64_t resolve) {
+  open_how how{};
+  how.flags = O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC;
+  how.resolve = resolve;
+  const long fd =
+      ::syscall(SYS_openat2, parent, path.c_str(), &how, sizeof(how));
+  if (fd >= 0) {
+    return UniqueFd(static_cast<int>(fd));
+  }
+  Error error = ErrnoError(errno, "openat2", path);
+  if (error.sys_errno == ENOENT) {
+    error.code = Code::kNotFound;
+  } else if (error.sys_errno == ELOOP || error.sys_errno == ENOTDIR) {
+    error.code = Code::kInvalidArgument;
+  }
+  return error;
+}
+
+// Every part of the path is a name: no "", ".", "..".
+bool IsPlainPath(std::string_view path) {
+  if (path.size() < 2 || path[0] != '/' ||
+      path.find('\0') != std::string_view::npos) {
+    return false;
+  }
+  for (std::size_t at = 0; at < path.size();) {
+    const std::size_t end = std::min(path.find('/', at + 1), path.size());
+    const std::string_view part = path.substr(at + 1, end - at - 1);
+    if (part.empty() || part == "." || part == "..") {
+      return false;
+    }
+    at = end;
+  }
+  return true;
+}
+
+}  // namespace
+
+Result<Target> OpenTarget(std::string_view path) {
+  while (path.size() > 1 && path.back() == '/') {
+    path.remove_suffix(1);
+  }
+  if (!IsPlainPath(path)) {
+    return MakeError(Code::kInvalidArgument, "open", std::string(path),
+                     "not an absolute path of plain names");
+  }
+  const std::size_t slash = path.rfind('/');
+  const std::string parent(slash == 0 ? "/" : path.substr(0, slash));
+  MOUNTD_ASSIGN(UniqueFd fd, Open(AT_FDCWD, parent, kSafe));
+  return Target{std::move(fd), std::string(path.substr(slash + 1))};
+}
+
+Result<UniqueFd> OpenDirectory(const Target& target) {
+  return Open(target.parent.get(), target.name, kSafe | RESOLVE_BENEATH);
+}
+
+Result<UniqueFd> OpenDirectoryAt(int parent, const std::string& name) {
+  return Open(parent, name, kSafe | RESOLVE_BENEATH);
+}
+
+Result<UniqueFd> MakeDirectoryAt(int parent, const std::string& name,
+                                 mode_t mode, bool* made) {
+  *made = ::mkdirat(parent, name.c_str(), mode) == 0;
+  if (!*made && errno != EEXIST) {
+    return ErrnoError(errno, "mkdirat", name);
+  }
+  Result<UniqueFd> directory = OpenDirectoryAt(parent, name);
+  // The umask had its say in mkdirat; O_PATH knows no fchmod.
+  if (directory && *made &&
+      ::fchmodat(parent, name.c_str(), mode, 0) != 0) {
+    return ErrnoError(errno, "fchmodat", name);
+  }
+  return directory;
+}
+
+Result<DirectoryState> Inspect(const UniqueFd& directory) {
+  struct statx status {};
+  if (::statx(directory.get(), "", AT_EMPTY_PATH, STATX_INO, &status) != 0) {
+    return ErrnoError(errno, "statx", "");
+  }
+  struct statvfs mount {};
+  if (::fstatvfs(directory.get(), &mount) != 0) {
+    return ErrnoError(errno, "fstatvfs", "");
+  }
+  DirectoryState state;
+  state.device = makedev(status.stx_dev_major, status.stx_dev_minor);
+  state.inode = status.stx_ino;
+  state.is_mount_root =
+      (status.stx_attributes & STATX_ATTR_MOUNT_ROOT) != 0;
+  if ((mount.f_flag & ST_RDONLY) != 0) {
+    state.attributes |= MOUNT_ATTR_RDONLY;
+  }
+  if ((mount.f_flag & ST_NOEXEC) != 0) {
+    state.attributes |= MOUNT_ATTR_NOEXEC;
+  }
+  if ((mount.f_flag & ST_NOATIME) != 0) {
+    state.attributes |= MOUNT_ATTR_NOATIME;
+  }
+  return state;
+}
+
+Result<void> BindOnto(const UniqueFd& source, const UniqueFd& directory,
+                      std::uint64_t attributes) {
+  const UniqueFd tree(::open_tree(
+      source.get(), "", AT_EMPTY_PATH | OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC));
+  if (!tree.valid()) {
+    return ErrnoError(errno, "open_tree", "");
+  }
+  mount_attr attr{};
+  attr.attr_set = attributes | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV;
+  if ((attributes & MOUNT_ATTR_NOATIME) != 0) {
+    attr.attr_clr = MOUNT_ATTR__ATIME;
+  }
+  attr.propagation = MS_PRIVATE;
+  if (::mount_setattr(tree.get(), "", AT_EMPTY_PATH | AT_RECURSIVE, &attr,
+                      sizeof(attr)) != 0) {
+    return ErrnoError(errno, "mount_setattr", "");
+  }
+  if (::move_mount(tree.get(), "", directory.get(), "",
+                   MOVE_MOUNT_F_EMPTY_PATH | MOVE_MOUNT_T_EMPTY_PATH) != 0) {
+    return ErrnoError(errno, "move_mount", "");
+  }
+  return Ok();
+}
+
+Result<void> Unmount(const Target& target) {
+  // umount2(2) takes no fd; the link leads to the very directory that was
+  // opened, and only the last name is looked up again.
+  const std::string path = "/proc/self/fd/" +
+                           std::to_string(target.parent.get()) + "/" +
+                           target.name;
+  if (::umount2(path.c_str(), UMOUNT_NOFOLLOW) == 0) {
+    return Ok();
+  }
+  Error error = ErrnoError(errno, "umount2", target.name);
+  if (error.sys_errno == EBUSY) {
+    error.code = Code::kBusy;
+  }
+  return error;
+}
+
+Result<void> RemoveDirectory(const Target& target) {
+  if (::unlinkat(target.parent.get(), target.name.c_str(), AT_REMOVEDIR) == 0 ||
+      errno == ENOENT) {
+    return Ok();
+  }
+  return ErrnoError(errno, "rmdir", target.name);
+}
+
+}  // namespace mountd::csi_local

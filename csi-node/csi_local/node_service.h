@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#pragma once
+
+#include <csi.grpc.pb.h>
+
+#include <string>
+#include <utility>
+
+#include "csi-node/csi_local/volumes.h"
+
+namespace mountd::csi_local {
+
+// The Node service: checks requests, and leaves the work to Volumes. Secrets and
+// contexts are not looked at. Called from gRPC's threads, several at once.
+class NodeService final : public ::csi::v1::Node::Service {
+ public:
+  // `volumes` outlives the service.
+  NodeService(Volumes* volumes, std::string node_id)
+      : volumes_(volumes), node_id_(std::move(node_id)) {}
+
+  grpc::Status NodeStageVolume(
+      grpc::ServerContext* context,
+      const ::csi::v1::NodeStageVolumeRequest* request,
+      ::csi::v1::NodeStageVolumeResponse* response) override;
+  grpc::Status NodeUnstageVolume(
+      grpc::ServerContext* context,
+      const ::csi::v1::NodeUnstageVolumeRequest* request,
+      ::csi::v1::NodeUnstageVolumeResponse* response) override;
+  grpc::Status NodePublishVolume(
+      grpc::ServerContext* context,
+      const ::csi::v1::NodePublishVolumeRequest* request,
+      ::csi::v1::NodePublishVolumeResponse* response) override;
+  grpc::Status NodeUnpublishVolume(
+      grpc::ServerContext* context,
+      const ::csi::v1::NodeUnpublishVolumeRequest* request,
+      ::csi::v1::NodeUnpublishVolumeResponse* response) override;
+  grpc::Status NodeGetCapabilities(
+      grpc::ServerContext* context,
+      const ::csi::v1::NodeGetCapabilitiesRequest* request,
+      ::csi::v1::NodeGetCapabilitiesResponse* response) override;
+  grpc::Status NodeGetInfo(grpc::ServerContext* context,
+                           const ::csi::v1::NodeGetInfoRequest* request,
+                           ::csi::v1::NodeGetInfoResponse* response) override;
+
+ private:
+  Volumes* volumes_;
+  const std::string node_id_;
+};
+
+}  // namespace mountd::csi_local

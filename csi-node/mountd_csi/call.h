@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#pragma once
+
+#include <grpcpp/grpcpp.h>
+
+#include <functional>
+#include <memory>
+
+#include "csi-node/ipc/message.h"
+#include "csi-node/mountd_csi/plugin_channel.h"
+#include "csi-node/mountd_csi/poster.h"
+#include "csi-node/secrets.h"
+
+namespace mountd::csi {
+
+// One request of mountd's on its way to a plugin and back. Used on the loop's
+// thread only; gRPC's threads do no more than post. Keeps itself alive until
+// it is done.
+class Call : public std::enable_shared_from_this<Call> {
+ public:
+  using Done = std::function<void(ipc::Reply)>;
+
+  // `done` is called exactly once, on the loop's thread, never from within
+  // Start or Cancel.
+  static std::shared_ptr<Call> Start(std::shared_ptr<PluginChannel> channel,
+                                     ipc::Request request, Secrets secrets,
+                                     std::shared_ptr<Poster> poster, Done done);
+
+  // The reply is then kCancelled, unless an answer was on its way already.
+  void Cancel();
+
+  const std::shared_ptr<PluginChannel>& channel() const { return channel_; }
+
+ private:
+  Call() = default;
+
+  void Begin();
+  void StartCapabilities();
+  void StartControllerCapabilities();
+  void StartNodeCapabilities();
+
+  // Makes one RPC; `then` gets the answer if there is one. With
+  // `unimplemented_is_empty` a plugin without the service answers nothing.
+  template <typename Async, typename Method, typename Message, typename Response>
+  void Unary(Async* async, Method method, Message message,
+             std::function<void(const Response&)> then,
+             bool unimplemented_is_empty = false);
+  template <typename Response, typename Async, typename Method,
+            typename Message>
+  void UnaryForNothing(Async* async, Method method, Message message);
+
+  void Finish(ipc::Answer answer);
+  void Fail(const RpcError& error);
+  void FailWith(const grpc::Status& status);
+
+  std::shared_ptr<PluginChannel> channel_;
+  ipc::Request request_;
+  Secrets secrets_;
+  std::shared_ptr<Poster> poster_;
+  Done done_;
+  PluginCapabilities capabilities_;
+  std::shared_ptr<grpc::ClientContext> context_;  // of the RPC in flight
+  bool cancelled_ = false;
+};
+
+}  // namespace mountd::csi

@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#pragma once
+
+#include <csi.grpc.pb.h>
+
+#include <memory>
+
+#include "csi-node/csi_client.h"
+#include "mountd/base/unique_fd.h"
+
+namespace mountd::csi {
+
+// gRPC over one connected plugin socket. It lives as long as the connection and
+// is never reconnected. gRPC's connectivity API must not be used on it: on a
+// channel made from an fd it aborts the process (gRPC 1.51).
+struct PluginChannel {
+  std::unique_ptr<::csi::v1::Identity::Stub> identity;
+  std::unique_ptr<::csi::v1::Controller::Stub> controller;
+  std::unique_ptr<::csi::v1::Node::Stub> node;
+};
+
+// kInvalidArgument unless `socket` is a connected unix stream socket.
+RpcResult<std::shared_ptr<PluginChannel>> MakePluginChannel(UniqueFd socket);
+
+}  // namespace mountd::csi

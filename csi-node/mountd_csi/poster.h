@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#pragma once
+
+#include <functional>
+#include <mutex>
+#include <vector>
+
+#include "mountd/base/unique_fd.h"
+
+namespace mountd::csi {
+
+// The way from gRPC's threads to the loop: they post, the loop runs. Everything
+// else of this process happens on the loop's thread. Shared with every call, so
+// that a late one still has somewhere to post to.
+class Poster {
+ public:
+  Poster();
+
+  // Any thread.
+  void Post(std::function<void()> work);
+
+  // The loop's thread: readable while there is something to run.
+  int fd() const { return wake_.get(); }
+  void RunPosted();
+
+ private:
+  UniqueFd wake_;
+  std::mutex mutex_;
+  std::vector<std::function<void()>> posted_;  // mutex_
+};
+
+}  // namespace mountd::csi

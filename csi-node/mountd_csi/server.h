@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#pragma once
+
+#include <sys/types.h>
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "csi-node/ipc/frame_socket.h"
+#include "csi-node/ipc/message.h"
+#include "csi-node/mountd_csi/call.h"
+#include "csi-node/mountd_csi/plugin_channel.h"
+#include "csi-node/mountd_csi/poster.h"
+#include "mountd/base/unique_fd.h"
+
+namespace mountd::csi {
+
+// mountd-csi itself: takes connections from one user, channels from each
+// connection, calls on each channel. What belongs to a connection ends with it:
+// its channels are closed and its calls cancelled. One thread.
+class Server {
+ public:
+  // `listener` is a listening unix stream socket; `peer` the only user served.
+  Server(UniqueFd listener, uid_t peer);
+  ~Server();
+
+  // Serves a connection made by whoever started us (tests).
+  void Adopt(UniqueFd socket);
+
+  // Until `stop` (a signalfd) is readable; then cancels what is in flight and
+  // gives it a second. False if the loop itself failed.
+  bool Run(const UniqueFd& stop);
+
+ private:
+  struct Channel {
+    std::uint64_t generation = 0;
+    std::shared_ptr<PluginChannel> channel;
+  };
+  struct Connection {
+    explicit Connection(UniqueFd socket)
+        : frames(std::move(socket), ipc::FrameSocket::AcceptFds::kYes) {}
+
+    ipc::FrameSocket frames;
+    std::map<std::string, Channel> channels;                // by plugin
+    std::map<std::uint64_t, std::shared_ptr<Call>> calls;   // by request id
+    bool broken = false;
+  };
+
+  // One poll and what follows from it; false if polling failed.
+  bool Turn(int stop_fd, int timeout_ms, bool* stopped);
+  void Accept();
+  void Serve(std::uint64_t serial, Connection* connection, short events);
+  void Handle(std::uint64_t serial, Connection* connection, ipc::Frame frame);
+  void Open(Connection* connection, const ipc::Request& request, UniqueFd fd);
+  void CloseChannel(Connection* connection, const std::string& plugin);
+  void StartCall(std::uint64_t serial, Connection* connection,
+                 ipc::Request request, UniqueFd fd);
+  void Answer(Connection* connection, const ipc::Reply& reply);
+  void OnDone(std::uint64_t serial, const ipc::Reply& reply);
+  void DropBroken();
+  void CancelAll(Connection* connection);
+
+  UniqueFd listener_;
+  const uid_t peer_;
+  std::shared_ptr<Poster> poster_;
+  std::uint64_t next_serial_ = 0;
+  // By serial: a late answer to a lost connection finds nobody.
+  std::map<std::uint64_t, std::unique_ptr<Connection>> connections_;
+  std::size_t calls_in_flight_ = 0;
+};
+
+}  // namespace mountd::csi
