@@ -16,6 +16,9 @@ check_pie_supported()
 
 include(GNUInstallDirs)
 
+# One folder with all programs, as they are installed in one.
+set(CMAKE_RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/bin)
+
 option(MOUNTD_WERROR "Treat warnings as errors" ON)
 option(MOUNTD_TESTS "Build the tests" ON)
 set(MOUNTD_SANITIZE "" CACHE STRING "address (with UBSan), thread, or nothing")

@@ -1,0 +1,82 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+# What tests/job/enter and tests/job/run share: printing, checks, snapshots.
+
+PASSED=0
+FAILED=0
+
+step() {
+  if [[ -n $1 ]]; then
+    printf '\n%s. %s\n' "$1" "$2"
+  else
+    printf '\n%s\n' "$2"
+  fi
+}
+
+note() { printf '     %s\n' "$*"; }
+
+indent() { sed 's/^/     | /'; }
+
+# check TEXT COMMAND...: the command's exit status decides; its output is shown
+# if it fails. The job goes on either way.
+check() {
+  local text=$1 output
+  shift
+  if output=$("$@" 2>&1); then
+    printf '  ok      %s\n' "$text"
+    ((++PASSED))
+    return 0
+  fi
+  printf '  FAILED  %s\n' "$text"
+  printf '%s\n' "$output" | head -n 40 | sed 's/^/          | /'
+  ((++FAILED))
+  return 1
+}
+
+not() { ! "$@"; }
+
+# eventually SECONDS COMMAND...: tries until it succeeds or the time is over.
+# For what mountd does on its own time: nothing that a call answers for.
+eventually() {
+  local end=$((SECONDS + $1)) output=
+  shift
+  while :; do
+    output=$("$@" 2>&1) && return 0
+    if ((SECONDS >= end)); then
+      printf '%s\n' "$output"
+      return 1
+    fi
+    sleep 0.05
+  done
+}
+
+equals() {
+  [[ $1 == "$2" ]] || { printf 'is:       %s\nexpected: %s\n' "$1" "$2"; return 1; }
+}
+
+matches() {
+  [[ $1 =~ $2 ]] || { printf 'is:       %s\nexpected: %s\n' "$1" "$2"; return 1; }
+}
+
+# json EXPRESSION <TEXT: the Python expression over the document d.
+json() { python3 -c "import json,sys; d=json.load(sys.stdin); print($1)"; }
+
+# snapshot FILE: what mountd could leave behind in these namespaces. Mounts
+# without their ids, which are new for every mount; links by name and state.
+snapshot() {
+  {
+    echo "# mounts"
+    # id parent major:minor root point options optional... - type source super
+    awk '{ shared = ""; for (i = 7; $i != "-"; ++i) { f = $i; sub(/:.*/, "", f); shared = shared f "," }
+           print $4, $5, $6, shared, $(i + 1), $(i + 2) }' /proc/self/mountinfo | LC_ALL=C sort
+    echo "# links"
+    ip -o link show | awk -F': ' '{ print $2 }' | LC_ALL=C sort
+    echo "# addresses and routes"
+    ip -o address show | awk '{ print $2, $3, $4 }' | LC_ALL=C sort
+    { ip route show table all; ip -6 route show table all; } | LC_ALL=C sort
+    ip neighbour show nud permanent | LC_ALL=C sort
+    echo "# nft ruleset"
+    nft list ruleset
+    echo "# named network namespaces"
+    ls -A /run/netns 2>/dev/null
+  } >"$1" 2>&1
+}

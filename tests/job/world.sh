@@ -1,0 +1,116 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+# The job's own world: file systems, accounts, configuration, a system bus, and
+# a second network namespace to look from the outside.
+
+readonly WORLD=/run/job            # logs and notes of the job itself
+readonly JOB=/mnt/project/tests/job
+readonly BIN=/mnt/bin
+readonly VOLUMES=/var/lib/volumes
+readonly CSI_DATA=/var/lib/csi-data
+readonly OUTSIDE_ADDRESS=192.0.2.2
+readonly HOST_ADDRESS=192.0.2.1
+
+make_file_systems() {
+  # As systemd leaves it: everything shared, in peer groups of this namespace.
+  mount --make-rshared /
+  # The project may lie where the job's users, or the mounts below, hide it.
+  mount -t tmpfs -o mode=0755 job /mnt
+  mkdir /mnt/project /mnt/bin /mnt/result /mnt/etc
+  mount --bind "$PROJECT" /mnt/project
+  mount --bind "$BIN_DIR" /mnt/bin
+  mount --bind "$(dirname "$RESULT")" /mnt/result
+
+  cp -a /etc/. /mnt/etc/
+  mount --bind /mnt/etc /etc
+  mount -t tmpfs -o mode=0755 run /run
+  mount -t tmpfs -o mode=0755 var-lib /var/lib
+  mkdir -p "$WORLD" /run/dbus /run/netns "$VOLUMES"/{shared,fixed} "$CSI_DATA"
+  # Each host volume is a mount of its own: cheap to clone at any size.
+  mount -t tmpfs -o mode=0777 shared "$VOLUMES/shared"
+  mount -t tmpfs -o mode=0755 fixed "$VOLUMES/fixed"
+  mount -t tmpfs -o mode=0755 csi-data "$CSI_DATA"
+}
+
+make_accounts() {
+  local uid=60000 user
+  for user in mountd mountd-csi alice bob; do
+    sed -i "/^$user:/d" /etc/passwd /etc/group
+    echo "$user:x:$uid:$uid::/nonexistent:/usr/sbin/nologin" >>/etc/passwd
+    echo "$user:x:$uid:" >>/etc/group
+    ((++uid))
+  done
+  [[ -s /etc/machine-id ]] ||
+    tr -d - </proc/sys/kernel/random/uuid >/etc/machine-id
+  mkdir -p /etc/mountd
+  cp "$JOB/mountd.toml" /etc/mountd/mountd.toml
+  chown -R root:root /etc/mountd
+  chmod 0644 /etc/mountd/mountd.toml
+}
+
+make_network() {
+  ip link set lo up
+  unshare --net sleep infinity &
+  OUTSIDE=$!
+  # The child is in its namespace when that is no longer ours.
+  eventually 5 differs_in_netns "$OUTSIDE" || return 1
+  ip link add uplink0 type veth peer name eth0 netns "$OUTSIDE"
+  ip address add "$HOST_ADDRESS/24" dev uplink0
+  ip link set uplink0 up
+  nsenter --net="/proc/$OUTSIDE/ns/net" sh -c "
+    ip link set lo up
+    ip address add $OUTSIDE_ADDRESS/24 dev eth0
+    ip link set eth0 up"
+}
+
+differs_in_netns() {
+  [[ $(readlink "/proc/$1/ns/net") != $(readlink /proc/self/ns/net) ]]
+}
+
+make_bus() {
+  export DBUS_SYSTEM_BUS_ADDRESS=unix:path=/run/dbus/system_bus_socket
+  dbus-daemon --config-file="$JOB/system-bus.conf" --nofork --nopidfile \
+    --nosyslog >"$WORLD/bus.log" 2>&1 &
+  BUS=$!
+  eventually 5 test -S /run/dbus/system_bus_socket
+}
+
+make_world() {
+  make_file_systems && make_accounts && make_network && make_bus
+}
+
+# as USER COMMAND...: without any privilege or environment of ours. Not by way
+# of a shell: the arguments arrive as they are.
+as() {
+  local user=$1
+  shift
+  setpriv --reuid "$user" --regid "$user" --init-groups --inh-caps=-all \
+    --bounding-set=-all --no-new-privs \
+    env -i PATH=/usr/bin:/bin \
+    DBUS_SYSTEM_BUS_ADDRESS="$DBUS_SYSTEM_BUS_ADDRESS" "$@"
+}
+
+ctl() { as alice "$BIN/mountctl" "$@"; }
+
+# show USER ARGUMENTS...: a mountctl command and what it says, for the reader.
+show() {
+  local user=$1
+  shift
+  printf '     %s$ mountctl %s\n' "$user" "$*"
+  as "$user" "$BIN/mountctl" "$@" 2>&1 | indent
+}
+
+pid_of() { pgrep -x "$1" | head -n 1; }
+
+status_field() { awk -v f="$2:" '$1 == f { print $2 }' "/proc/$1/status"; }
+
+# kinds_of_fds PID: how many open fds of which kind; numbers of sockets and
+# pipes left out.
+kinds_of_fds() {
+  local fd
+  for fd in "/proc/$1/fd"/*; do readlink "$fd"; done |
+    sed -E 's/:\[[0-9]+\]$//; s/ \(deleted\)$//' | LC_ALL=C sort | uniq -c
+}
+
+from_outside() { nsenter --net="/proc/$OUTSIDE/ns/net" "$@"; }
+
+get() { curl --silent --show-error --noproxy '*' --max-time 5 "$@"; }
