@@ -23,7 +23,7 @@ struct ClientOptions {
   // Where mountd is: "unix:path=/run/mountd/bus", or the path alone. "" is that
   // default. With `system_bus` the address is not used: org.mountd1 on the
   // system bus, which is slower and for operators.
-  std::string address;
+  std::string address{};
   bool system_bus = false;
 
   // How long a connection may take, the daemon's start by its socket included.

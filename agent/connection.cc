@@ -36,7 +36,7 @@ struct BusUnref {
 using UniqueBus = std::unique_ptr<sd_bus, BusUnref>;
 
 Error Unreachable(int err, const std::string& where) {
-  Error error = ErrnoError(err, kOp, where);
+  Error error = ErrnoError(err, kOp, where, "mountd cannot be reached");
   error.code = Code::kUnavailable;
   return error;
 }

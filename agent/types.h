@@ -15,11 +15,11 @@
 namespace mountd::agent {
 
 struct AllocationOptions {
-  std::string scope;  // a label of the agent's own
+  std::string scope{};  // a label of the agent's own
 };
 
 struct Port {
-  std::string label;
+  std::string label{};
   std::uint16_t host = 0;
   std::uint16_t container = 0;    // 0: the same as host
   std::string protocols = "tcp";  // "tcp", "udp" or "tcp+udp"
@@ -27,8 +27,8 @@ struct Port {
 
 struct NetworkSpec {
   std::string mode = "bridge";
-  std::string network;  // "": the configuration's default
-  std::vector<Port> ports;
+  std::string network{};  // "": the configuration's default
+  std::vector<Port> ports{};
 };
 
 struct NetworkStatus {
@@ -45,21 +45,21 @@ struct NetworkStatus {
 
 struct VolumeUsage {
   bool read_only = false;
-  std::string access_mode;      // "": "single-node-writer"
-  std::string attachment_mode;  // "": "file-system"
-  std::string fs_type;
-  std::vector<std::string> mount_flags;
+  std::string access_mode{};      // "": "single-node-writer"
+  std::string attachment_mode{};  // "": "file-system"
+  std::string fs_type{};
+  std::vector<std::string> mount_flags{};
 };
 
 struct VolumeSpec {
-  std::string alias;
-  std::string volume;
-  std::string plugin;
-  VolumeUsage usage;
-  std::map<std::string, std::string> publish_context;
-  std::map<std::string, std::string> volume_context;
+  std::string alias{};
+  std::string volume{};
+  std::string plugin{};
+  VolumeUsage usage{};
+  std::map<std::string, std::string> publish_context{};
+  std::map<std::string, std::string> volume_context{};
   // Sent in a sealed memfd; the caller's own copies are the caller's to clear.
-  std::map<std::string, std::string> secrets;
+  std::map<std::string, std::string> secrets{};
 };
 
 struct PublishedVolume {
@@ -72,13 +72,13 @@ enum class SourceType { kHostVolume, kVolume };
 enum class Propagation { kPrivate, kHostToTask, kBidirectional };
 
 struct BindMountSpec {
-  std::string task;
-  std::string name;
+  std::string task{};
+  std::string name{};
   SourceType source_type = SourceType::kVolume;
-  std::string source;  // a published volume's alias, or a host volume's name
+  std::string source{};  // a published volume's alias, or a host volume's name
   bool read_only = false;
   Propagation propagation = Propagation::kPrivate;
-  std::string task_path;  // handed back in MountConfig as it came
+  std::string task_path{};  // handed back in MountConfig as it came
   bool noexec = false;
 };
 
@@ -161,10 +161,10 @@ struct StagedVolume {
 enum class PluginType { kNode, kController, kMonolith };
 
 struct PluginSpec {
-  std::string plugin;
+  std::string plugin{};
   PluginType type = PluginType::kNode;
-  std::string allocation;  // "": not part of one
-  std::string mount_dir;   // "": the host's own path
+  std::string allocation{};  // "": not part of one
+  std::string mount_dir{};   // "": the host's own path
 };
 
 struct PluginMount {

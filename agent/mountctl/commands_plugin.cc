@@ -90,7 +90,8 @@ void AddStatus(CLI::App& plugin, Context& context) {
       ->add_option("--wait", *wait_s,
                    "Wait up to so many seconds until it is healthy; exit "
                    "status 1 if it is not by then")
-      ->check(CLI::Range(0U, 3'600U));
+      ->check(CLI::Range(0U, 3'600U).description(""))
+      ->type_name("SECONDS");
   command->callback([&context, id, wait_s] {
     context.chosen = [&context, id, wait_s] {
       return WithClient(context, [&](Client& client) {

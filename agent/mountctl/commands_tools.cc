@@ -135,15 +135,15 @@ void AddSoak(CLI::App& app, Context& context) {
   command->group(kGroup);
   auto options = std::make_shared<SoakOptions>();
   command->add_option("--allocations", options->allocations, "How many (100)")
-      ->check(CLI::Range(1U, 1'000'000U));
+      ->check(CLI::Range(1U, 1'000'000U).description(""));
   command->add_option("--mounts", options->mounts, "Mounts of each (1)")
-      ->check(CLI::Range(0U, 1'000U));
+      ->check(CLI::Range(0U, 1'000U).description(""));
   command->add_option("--ports", options->ports, "Port maps of each (1)")
-      ->check(CLI::Range(0U, 1'000U));
+      ->check(CLI::Range(0U, 1'000U).description(""));
   command
       ->add_option("--first-port", options->first_port,
                    "The first host port (20000)")
-      ->check(CLI::Range(1U, 64'000U));
+      ->check(CLI::Range(1U, 64'000U).description(""));
   command->add_option("--host-volume", options->host_volume,
                       "The host volume to mount (shared)");
   command->add_option("--prefix", options->prefix,

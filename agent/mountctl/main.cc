@@ -25,23 +25,25 @@ void AddGlobalFlags(CLI::App& app, Context& context, unsigned& patience_ms,
                     unsigned& timeout_s) {
   app.add_flag("--json", context.json, "Print JSON instead of tables")
       ->group("Global options");
-  auto* address = app.add_option("--address", context.options.address,
-                                 "mountd's socket (unix:path=/run/mountd/bus)")
-                      ->envname("MOUNTD_ADDRESS")
-                      ->group("Global options");
+  app.add_option("--address", context.options.address,
+                 "mountd's socket (unix:path=/run/mountd/bus)")
+      ->envname("MOUNTD_ADDRESS")
+      ->type_name("ADDR")
+      ->group("Global options");
   app.add_flag("--bus", context.options.system_bus,
-               "Talk over the system bus instead of the socket")
-      ->excludes(address)
+               "Talk over the system bus; the address is not used then")
       ->group("Global options");
   app.add_option("--patience", patience_ms,
                  "Milliseconds the daemon may work on a call before it answers "
                  "InProgress (0: as configured)")
-      ->check(CLI::Range(0U, 20'000U))
+      ->check(CLI::Range(0U, 20'000U).description(""))
+      ->type_name("MS")
       ->group("Global options");
   app.add_option("--timeout", timeout_s,
                  "Seconds to keep joining work under way (300); 0: return "
                  "InProgress at once")
-      ->check(CLI::Range(0U, 86'400U))
+      ->check(CLI::Range(0U, 86'400U).description(""))
+      ->type_name("SECONDS")
       ->group("Global options");
 }
 
@@ -55,13 +57,13 @@ int Main(int argc, char** argv) {
   app.require_subcommand(1);
   app.fallthrough();
   app.set_help_all_flag("--help-all", "Show the help of every command");
-  app.footer(kFooter);
   AddGlobalFlags(app, context, patience_ms, timeout_s);
   AddJobCommands(app, context);
   AddAllocationCommands(app, context);
   AddPluginCommands(app, context);
   AddNodeCommands(app, context);
   AddToolCommands(app, context);
+  app.footer(kFooter);  // now, so that the commands do not inherit it
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {

@@ -1,0 +1,337 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#include "agent/client.h"
+
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <memory>
+#include <string>
+
+#include "tests/agent/fake_manager.h"
+
+namespace mountd::agent::test {
+namespace {
+
+class ClientTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    Result<Client> client = Client::Connect({.address = server_.address()});
+    ASSERT_TRUE(client) << client.error().Message();
+    client_ = std::make_unique<Client>(std::move(*client));
+  }
+
+  Script& script() { return server_.script(); }
+
+  FakeServer server_;
+  std::unique_ptr<Client> client_;
+};
+
+TEST_F(ClientTest, VersionIsThePropertysValue) {
+  EXPECT_EQ(client_->Version().value(), "0.1.0");
+}
+
+TEST_F(ClientTest, PrepareAllocationSendsTheScopeAndAnswersThePath) {
+  EXPECT_EQ(client_->PrepareAllocation("web", {.scope = "x"}).value(),
+            "/run/mountd/base/a/web");
+  EXPECT_EQ(script().last_call(), "PrepareAllocation web {scope=x;}");
+}
+
+TEST_F(ClientTest, OptionsNotGivenAreNotSent) {
+  ASSERT_TRUE(client_->PrepareAllocation("web"));
+  EXPECT_EQ(script().last_call(), "PrepareAllocation web {}");
+}
+
+TEST_F(ClientTest, PatienceIsSentWhenGiven) {
+  Client patient = Client::Connect({.address = server_.address(),
+                                    .patience = std::chrono::seconds(5)})
+                       .value();
+  ASSERT_TRUE(patient.PrepareAllocation("web"));
+  EXPECT_EQ(script().last_call(), "PrepareAllocation web {patience_ms=u5000;}");
+}
+
+TEST_F(ClientTest, SetupNetworkSendsEachPortAndAnswersAllFields) {
+  NetworkSpec spec;
+  spec.network = "other";
+  spec.ports = {{"http", 8080, 80, "tcp"}, {"dns", 53, 0, "tcp+udp"}};
+  const NetworkStatus network = client_->SetupNetwork("web", spec).value();
+  EXPECT_EQ(script().last_call(),
+            "SetupNetwork web bridge http,8080,80,tcp dns,53,0,tcp+udp "
+            "{network=other;}");
+  EXPECT_EQ(network.netns_path, "/run/netns/web");
+  EXPECT_EQ(network.netns_inode, 4026531840U);
+  EXPECT_EQ(network.interface, "eth0");
+  EXPECT_EQ(network.address, "10.88.0.2");
+  EXPECT_EQ(network.address6, "fd00::2");
+  EXPECT_EQ(network.gateway, "10.88.0.1");
+  EXPECT_EQ(network.gateway6, "fd00::1");
+  EXPECT_EQ(network.host_interface, "mdabc");
+  ASSERT_EQ(network.ports.size(), 1U);
+  EXPECT_EQ(network.ports[0].label, "http");
+  EXPECT_EQ(network.ports[0].host, 8080);
+  EXPECT_EQ(network.ports[0].container, 80);
+  EXPECT_EQ(network.ports[0].protocols, "tcp");
+}
+
+TEST_F(ClientTest, PublishVolumeSendsUsageAndContexts) {
+  VolumeSpec spec{.alias = "data", .volume = "web-data", .plugin = "csi"};
+  spec.usage = {.read_only = true,
+                .access_mode = "multi-node-reader-only",
+                .attachment_mode = "file-system",
+                .fs_type = "ext4",
+                .mount_flags = {"noatime", "sync"}};
+  spec.publish_context = {{"p", "1"}};
+  spec.volume_context = {{"v", "2"}};
+  const PublishedVolume volume = client_->PublishVolume("web", spec).value();
+  EXPECT_EQ(script().last_call(),
+            "PublishVolume web data web-data csi "
+            "{access_mode=multi-node-reader-only;attachment_mode=file-system;"
+            "fs_type=ext4;mount_flags=noatime+sync+;read_only=true;} {p=1;} "
+            "{v=2;} {}");
+  EXPECT_EQ(volume.host_path, "/p/\xff") << "a path may hold any byte";
+  EXPECT_TRUE(volume.read_only);
+  EXPECT_FALSE(volume.is_device);
+}
+
+TEST_F(ClientTest, BindMountSendsTheContractsWordsAndAnswersTheMountConfig) {
+  BindMountSpec spec{.task = "server", .name = "data", .source = "data"};
+  spec.read_only = true;
+  spec.propagation = Propagation::kHostToTask;
+  spec.task_path = "/data";
+  spec.noexec = true;
+  const MountConfig config = client_->BindMount("web", spec).value();
+  EXPECT_EQ(script().last_call(),
+            "BindMount web server data volume:data ro host-to-task "
+            "{noexec=true;task_path=/data;}");
+  EXPECT_EQ(config.host_path, "/run/mountd/base/a/web/server/data");
+  EXPECT_EQ(config.task_path, "/data");
+  EXPECT_TRUE(config.read_only);
+  EXPECT_EQ(config.propagation, "host-to-task");
+  EXPECT_EQ(config.required_rootfs_propagation, "slave");
+  EXPECT_EQ(config.mount_id, 11U);
+  EXPECT_EQ(config.peer_group, 12U);
+  EXPECT_EQ(config.master, 13U);
+}
+
+TEST_F(ClientTest, EachPropagationAndSourceHasItsWord) {
+  BindMountSpec spec{.task = "t", .name = "n"};
+  spec.source_type = SourceType::kHostVolume;
+  spec.source = "shared";
+  ASSERT_TRUE(client_->BindMount("web", spec));
+  EXPECT_EQ(script().last_call(),
+            "BindMount web t n host:shared rw private {}");
+  spec.propagation = Propagation::kBidirectional;
+  ASSERT_TRUE(client_->BindMount("web", spec));
+  EXPECT_EQ(script().last_call(),
+            "BindMount web t n host:shared rw bidirectional {}");
+}
+
+TEST_F(ClientTest, CallsWithoutAnAnswerNameWhatTheyUndo) {
+  ASSERT_TRUE(client_->TeardownNetwork("web"));
+  EXPECT_EQ(script().last_call(), "TeardownNetwork web {}");
+  ASSERT_TRUE(client_->UnpublishVolume("web", "data"));
+  EXPECT_EQ(script().last_call(), "UnpublishVolume web data {}");
+  ASSERT_TRUE(client_->Unmount("web", "server", "data"));
+  EXPECT_EQ(script().last_call(), "Unmount web server data {}");
+  ASSERT_TRUE(client_->UnregisterPlugin("csi"));
+  EXPECT_EQ(script().last_call(), "UnregisterPlugin csi {}");
+  ASSERT_TRUE(client_->Cancel("op-1"));
+  EXPECT_EQ(script().last_call(), "Cancel op-1 {}");
+}
+
+TEST_F(ClientTest, ReceiptsAreTheSameFromReleaseAndGetReceipt) {
+  for (const bool release : {true, false}) {
+    const Receipt receipt = release ? client_->ReleaseAllocation("web").value()
+                                    : client_->GetReceipt("web").value();
+    EXPECT_EQ(receipt.allocation, "web");
+    EXPECT_EQ(receipt.released_at.time_since_epoch().count(),
+              1'700'000'000'000'000);
+    EXPECT_TRUE(receipt.node_detached);
+    EXPECT_EQ(receipt.serial, 7U);
+    ASSERT_EQ(receipt.volumes.size(), 1U);
+    EXPECT_EQ(receipt.volumes[0].plugin, "csi-local");
+    EXPECT_EQ(receipt.volumes[0].volume, "web-data");
+    EXPECT_TRUE(receipt.volumes[0].unstaged);
+  }
+}
+
+TEST_F(ClientTest, GetAllocationAnswersNetworkVolumesAndMounts) {
+  const AllocationStatus status = client_->GetAllocation("web").value();
+  EXPECT_EQ(status.id, "web");
+  EXPECT_EQ(status.uid, 1000U);
+  EXPECT_EQ(status.scope, "example");
+  EXPECT_EQ(status.state, "prepared");
+  EXPECT_EQ(status.host_path, "/run/mountd/base/a/web");
+  ASSERT_TRUE(status.network);
+  EXPECT_EQ(status.network->address, "10.88.0.2");
+  ASSERT_EQ(status.volumes.size(), 1U);
+  EXPECT_EQ(status.volumes[0].alias, "data");
+  EXPECT_EQ(status.volumes[0].state, "published");
+  EXPECT_EQ(status.volumes[0].host_path, "/p/data");
+  ASSERT_EQ(status.mounts.size(), 1U);
+  EXPECT_EQ(status.mounts[0].task, "server");
+  EXPECT_EQ(status.mounts[0].source_type, "volume");
+  EXPECT_EQ(status.mounts[0].config.mount_id, 11U);
+}
+
+TEST_F(ClientTest, AnEmptyNetworkIsNone) {
+  EXPECT_FALSE(client_->GetAllocation("bare").value().network);
+}
+
+TEST_F(ClientTest, ListsAreReadElementByElement) {
+  const auto allocations = client_->ListAllocations().value();
+  ASSERT_EQ(allocations.size(), 1U);
+  EXPECT_EQ(allocations[0].id, "web");
+  EXPECT_EQ(allocations[0].uid, 1000U);
+  EXPECT_EQ(allocations[0].state, "prepared");
+
+  const auto volumes = client_->ListVolumes().value();
+  ASSERT_EQ(volumes.size(), 1U);
+  EXPECT_EQ(volumes[0].state, "staged");
+  ASSERT_EQ(volumes[0].users.size(), 1U);
+  EXPECT_EQ(volumes[0].users[0].alias, "data");
+
+  const auto owed = client_->ListOwed().value();
+  ASSERT_EQ(owed.size(), 1U);
+  EXPECT_EQ(owed[0].id, 3U);
+  EXPECT_EQ(owed[0].object, "web/server/data");
+  EXPECT_EQ(owed[0].attempts, 4U);
+  EXPECT_EQ(client_->RetryOwed().value(), 1U);
+
+  const auto statistics = client_->GetStatistics().value();
+  ASSERT_EQ(statistics.size(), 1U);
+  EXPECT_EQ(statistics[0].method, "BindMount");
+  EXPECT_EQ(statistics[0].p99_us, 900U);
+
+  const Capabilities offers = client_->GetCapabilities().value();
+  EXPECT_EQ(offers.network_modes, std::vector<std::string>{"bridge"});
+  EXPECT_FALSE(offers.features.at("statmount"));
+  EXPECT_EQ(offers.missing.at("statmount"), "needs Linux 6.8");
+}
+
+TEST_F(ClientTest, PluginsAreRegisteredAndRead) {
+  const PluginRegistration made =
+      client_
+          ->RegisterPlugin({.plugin = "csi",
+                            .type = PluginType::kMonolith,
+                            .allocation = "web",
+                            .mount_dir = "/csi"})
+          .value();
+  EXPECT_EQ(script().last_call(),
+            "RegisterPlugin csi monolith [web] {mount_dir=/csi;}");
+  EXPECT_EQ(made.host_path, "/run/mountd/base/p/csi");
+  EXPECT_EQ(made.endpoint, "unix:///csi/csi.sock");
+  ASSERT_EQ(made.mounts.size(), 1U);
+  EXPECT_EQ(made.mounts[0].host_path, "/p");
+  EXPECT_EQ(made.mounts[0].task_path, "/csi");
+  EXPECT_EQ(made.mounts[0].propagation, "bidirectional");
+
+  const PluginStatus plugin = client_->GetPlugin("csi").value();
+  EXPECT_EQ(plugin.provider, "local.csi");
+  EXPECT_EQ(plugin.max_volumes, 64);
+  EXPECT_EQ(plugin.topology.at("zone"), "a");
+  EXPECT_EQ(plugin.node_capabilities, (std::vector<std::int32_t>{1, 2}));
+  EXPECT_EQ(plugin.object, "/org/mountd1/plugin/x");
+  EXPECT_EQ(client_->ListPlugins().value().size(), 2U);
+}
+
+TEST_F(ClientTest, AnAnswerOfAnotherTypeIsInternal) {
+  script().Garble("PrepareAllocation");
+  const auto result = client_->PrepareAllocation("web");
+  ASSERT_FALSE(result);
+  EXPECT_EQ(result.error().code, Code::kInternal);
+  EXPECT_EQ(result.error().object, "host_path");
+}
+
+std::string ReadAll(int fd) {
+  char buffer[256];
+  const ssize_t got = ::pread(fd, buffer, sizeof(buffer), 0);
+  return got < 0 ? "" : std::string(buffer, static_cast<std::size_t>(got));
+}
+
+TEST_F(ClientTest, SecretsCrossInAMemfdSealedAgainstEverything) {
+  VolumeSpec spec{.alias = "data", .volume = "v", .plugin = "csi"};
+  spec.secrets = {{"password", "s3cret"}, {"user", ""}};
+  ASSERT_TRUE(client_->PublishVolume("web", spec));
+  EXPECT_EQ(script().last_call(),
+            "PublishVolume web data v csi {} {} {} "
+            "{secrets=h;}");
+  const UniqueFd fd = script().TakeSecrets();
+  ASSERT_TRUE(fd.valid());
+  using namespace std::string_literals;
+  EXPECT_EQ(ReadAll(fd.get()), "password\0s3cret\0user\0\0"s);
+  EXPECT_EQ(::fcntl(fd.get(), F_GET_SEALS),
+            F_SEAL_SEAL | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE);
+  EXPECT_LT(::pwrite(fd.get(), "x", 1, 0), 0);
+}
+
+TEST_F(ClientTest, ASecretWithANulIsRefusedAndNotNamed) {
+  using namespace std::string_literals;
+  VolumeSpec spec{.alias = "data", .volume = "v", .plugin = "csi"};
+  spec.secrets = {{"password", "s3\0cret"s}};
+  const auto result = client_->PublishVolume("web", spec);
+  ASSERT_FALSE(result);
+  EXPECT_EQ(result.error().code, Code::kInvalidArgument);
+  EXPECT_EQ(result.error().Message().find("s3"), std::string::npos);
+  EXPECT_EQ(result.error().Message().find("password"), std::string::npos);
+  EXPECT_TRUE(script().calls().empty());
+}
+
+struct Mapping {
+  const char* name;
+  Code code;
+};
+
+class ErrorTest : public ClientTest,
+                  public testing::WithParamInterface<Mapping> {};
+
+TEST_P(ErrorTest, HasItsCodeTheDaemonsMessageAndWhatItWasFor) {
+  script().Fail("Unmount", {GetParam().name, "because"});
+  const Result<void> result = client_->Unmount("web", "server", "data");
+  ASSERT_FALSE(result);
+  EXPECT_EQ(result.error().code, GetParam().code);
+  EXPECT_EQ(result.error().detail, "because");
+  EXPECT_EQ(result.error().op, "Unmount");
+  EXPECT_EQ(result.error().object, "web/server/data");
+  EXPECT_TRUE(client_->Unmount("web", "server", "data"))
+      << "the connection is as good as before";
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    OfTheContractAndOfDBus, ErrorTest,
+    testing::Values(
+        Mapping{"org.mountd1.Error.NotFound", Code::kNotFound},
+        Mapping{"org.mountd1.Error.AlreadyExists", Code::kAlreadyExists},
+        Mapping{"org.mountd1.Error.InvalidArgument", Code::kInvalidArgument},
+        Mapping{"org.mountd1.Error.PermissionDenied", Code::kPermissionDenied},
+        Mapping{"org.mountd1.Error.Busy", Code::kBusy},
+        Mapping{"org.mountd1.Error.Unavailable", Code::kUnavailable},
+        Mapping{"org.mountd1.Error.DeadlineExceeded", Code::kDeadlineExceeded},
+        Mapping{"org.mountd1.Error.ResourceExhausted",
+                Code::kResourceExhausted},
+        Mapping{"org.mountd1.Error.FailedPrecondition",
+                Code::kFailedPrecondition},
+        Mapping{"org.mountd1.Error.Aborted", Code::kAborted},
+        Mapping{"org.mountd1.Error.NotSupported", Code::kNotSupported},
+        Mapping{"org.mountd1.Error.Internal", Code::kInternal},
+        Mapping{"org.mountd1.Error.OfALaterRelease", Code::kInternal},
+        Mapping{"org.freedesktop.DBus.Error.AccessDenied",
+                Code::kPermissionDenied},
+        Mapping{"org.freedesktop.DBus.Error.InvalidArgs",
+                Code::kInvalidArgument},
+        Mapping{"org.freedesktop.DBus.Error.UnknownMethod",
+                Code::kNotSupported},
+        Mapping{"org.freedesktop.DBus.Error.LimitsExceeded",
+                Code::kResourceExhausted},
+        Mapping{"org.freedesktop.DBus.Error.ServiceUnknown",
+                Code::kUnavailable},
+        Mapping{"org.freedesktop.DBus.Error.Timeout", Code::kUnavailable},
+        Mapping{"org.example.Anything", Code::kUnavailable}),
+    [](const testing::TestParamInfo<Mapping>& each) {
+      const std::string name = each.param.name;
+      return name.substr(name.rfind('.') + 1) +
+             (name.starts_with("org.mountd1") ? "" : "OfDBus");
+    });
+
+}  // namespace
+}  // namespace mountd::agent::test

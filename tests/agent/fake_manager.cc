@@ -1,0 +1,518 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#include "tests/agent/fake_manager.h"
+
+#include <sdbus-c++/sdbus-c++.h>
+#include <stdlib.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cstring>
+#include <utility>
+
+#include "dbus/generated/manager_adaptor.h"
+
+namespace mountd::agent::test {
+namespace {
+
+using Map = std::map<std::string, sdbus::Variant>;
+using MapReply = sdbus::Result<Map>;
+using Ports = std::vector<
+    sdbus::Struct<std::string, std::uint16_t, std::uint16_t, std::string>>;
+using Entries = std::vector<
+    sdbus::Struct<std::string, std::uint32_t, std::string, std::string>>;
+using Owed =
+    std::vector<sdbus::Struct<std::uint64_t, std::string, std::string,
+                              std::string, std::uint32_t, std::uint64_t>>;
+using Statistics =
+    std::vector<sdbus::Struct<std::string, std::uint64_t, std::uint64_t,
+                              std::uint64_t, std::uint64_t>>;
+
+template <typename T>
+sdbus::Variant V(const T& value) {
+  return sdbus::Variant(value);
+}
+
+sdbus::Variant Text(const char* text) { return V(std::string(text)); }
+
+sdbus::Variant Path(const std::string& text) {
+  return V(std::vector<std::uint8_t>(text.begin(), text.end()));
+}
+
+std::string Show(const Map& map) {
+  std::string text = "{";
+  for (const auto& [key, value] : map) {
+    text += key + "=";
+    if (value.containsValueOfType<std::string>()) {
+      text += value.get<std::string>();
+    } else if (value.containsValueOfType<bool>()) {
+      text += value.get<bool>() ? "true" : "false";
+    } else if (value.containsValueOfType<std::uint32_t>()) {
+      text += "u" + std::to_string(value.get<std::uint32_t>());
+    } else if (value.containsValueOfType<std::vector<std::string>>()) {
+      for (const auto& word : value.get<std::vector<std::string>>()) {
+        text += word + "+";
+      }
+    } else {
+      text += value.peekValueType();
+    }
+    text += ";";
+  }
+  return text + "}";
+}
+
+std::string Show(const std::map<std::string, std::string>& map) {
+  std::string text = "{";
+  for (const auto& [key, value] : map) {
+    text += key + "=" + value + ";";
+  }
+  return text + "}";
+}
+
+Map Network() {
+  return {{"netns_path", Path("/run/netns/web")},
+          {"netns_inode", V(std::uint64_t{4026531840})},
+          {"interface", Text("eth0")},
+          {"address", Text("10.88.0.2")},
+          {"address6", Text("fd00::2")},
+          {"gateway", Text("10.88.0.1")},
+          {"gateway6", Text("fd00::1")},
+          {"host_interface", Text("mdabc")},
+          {"ports",
+           V(Ports{{"http", std::uint16_t{8080}, std::uint16_t{80}, "tcp"}})}};
+}
+
+Map MountConfig(const std::string& propagation) {
+  return {{"host_path", Path("/run/mountd/base/a/web/server/data")},
+          {"task_path", Text("/data")},
+          {"read_only", V(true)},
+          {"propagation", V(propagation)},
+          {"required_rootfs_propagation", Text("slave")},
+          {"mount_id", V(std::uint64_t{11})},
+          {"peer_group", V(std::uint64_t{12})},
+          {"master", V(std::uint64_t{13})},
+          {"of_a_later_release", V(1.5)}};
+}
+
+Map Receipt(const std::string& allocation) {
+  return {
+      {"allocation", V(allocation)},
+      {"released_at", V(std::uint64_t{1'700'000'000'000'000})},
+      {"node_detached", V(true)},
+      {"volumes", V(std::vector<sdbus::Struct<std::string, std::string, bool>>{
+                      {"csi-local", "web-data", true}})},
+      {"serial", V(std::uint64_t{7})}};
+}
+
+Map Allocation(const std::string& id) {
+  Map volume{{"alias", Text("data")},      {"plugin", Text("csi-local")},
+             {"volume", Text("web-data")}, {"state", Text("published")},
+             {"read_only", V(false)},      {"host_path", Path("/p/data")}};
+  Map mount = MountConfig("private");
+  mount.emplace("task", Text("server"));
+  mount.emplace("name", Text("data"));
+  mount.emplace("source_type", Text("volume"));
+  mount.emplace("source", Text("data"));
+  mount.emplace("state", Text("mounted"));
+  return {{"id", V(id)},
+          {"uid", V(std::uint32_t{1000})},
+          {"scope", Text("example")},
+          {"state", Text("prepared")},
+          {"host_path", Path("/run/mountd/base/a/" + id)},
+          {"network", V(id == "bare" ? Map{} : Network())},
+          {"volumes", V(std::vector<Map>{volume})},
+          {"mounts", V(std::vector<Map>{mount})}};
+}
+
+Map Plugin(const std::string& id) {
+  return {{"id", V(id)},
+          {"type", Text("node")},
+          {"uid", V(std::uint32_t{0})},
+          {"allocation", Text("")},
+          {"state", Text(id == "sick" ? "unhealthy" : "healthy")},
+          {"reason", Text("\x1b[2J")},
+          {"provider", Text("local.csi")},
+          {"vendor_version", Text("0.1")},
+          {"node_id", Text("n1")},
+          {"max_volumes", V(std::int64_t{64})},
+          {"topology", V(std::map<std::string, std::string>{{"zone", "a"}})},
+          {"node_capabilities", V(std::vector<std::int32_t>{1, 2})},
+          {"controller_capabilities", V(std::vector<std::int32_t>{})},
+          {"plugin_capabilities", V(std::vector<std::int32_t>{3})},
+          {"generation", V(std::uint64_t{5})},
+          {"object", V(sdbus::ObjectPath("/org/mountd1/plugin/x"))}};
+}
+
+class Manager final
+    : public sdbus::AdaptorInterfaces<org::mountd1::Manager_adaptor> {
+ public:
+  Manager(sdbus::IConnection& bus, Script& script, int socket)
+      : AdaptorInterfaces(bus, sdbus::ObjectPath("/org/mountd1")),
+        script_(script),
+        socket_(socket) {
+    registerAdaptor();
+  }
+  ~Manager() { unregisterAdaptor(); }
+  Manager(const Manager&) = delete;
+  Manager& operator=(const Manager&) = delete;
+
+  bool subscribed() const { return subscribed_; }
+
+ private:
+  template <typename... T>
+  void Answer(const std::string& method, const std::string& arguments,
+              sdbus::Result<T...>&& reply, const T&... values) {
+    script_.Record(method + " " + arguments);
+    Failure failure;
+    if (!script_.Next(method, failure)) {
+      reply.returnResults(values...);
+    } else if (failure.hang_up) {
+      ::shutdown(socket_, SHUT_RDWR);
+    } else {
+      reply.returnError(
+          sdbus::Error(sdbus::Error::Name(failure.error), failure.message));
+    }
+  }
+
+  Map Garbled(const std::string& method, Map map) const {
+    if (script_.garbled(method)) {
+      map["host_path"] = Text("not an ay");
+    }
+    return map;
+  }
+
+  void Subscribe(const Map& options) override {
+    script_.Record("Subscribe " + Show(options));
+    subscribed_ = true;
+  }
+  void Unsubscribe(const Map& options) override {
+    script_.Record("Unsubscribe " + Show(options));
+    subscribed_ = false;
+  }
+  void PrepareAllocation(MapReply&& reply, std::string id,
+                         Map options) override {
+    Answer("PrepareAllocation", id + " " + Show(options), std::move(reply),
+           Garbled("PrepareAllocation",
+                   {{"host_path", Path("/run/mountd/base/a/" + id)}}));
+  }
+  void SetupNetwork(MapReply&& reply, std::string id, std::string mode,
+                    Ports ports, Map options) override {
+    std::string text = id + " " + mode + " ";
+    for (const auto& port : ports) {
+      text += port.get<0>() + "," + std::to_string(port.get<1>()) + "," +
+              std::to_string(port.get<2>()) + "," + port.get<3>() + " ";
+    }
+    Answer("SetupNetwork", text + Show(options), std::move(reply), Network());
+  }
+  void TeardownNetwork(sdbus::Result<>&& reply, std::string id,
+                       Map options) override {
+    Answer("TeardownNetwork", id + " " + Show(options), std::move(reply));
+  }
+  void PublishVolume(MapReply&& reply, std::string id, std::string alias,
+                     std::string volume, std::string plugin, Map usage,
+                     std::map<std::string, std::string> publish_context,
+                     std::map<std::string, std::string> volume_context,
+                     Map options) override {
+    if (const auto secrets = options.find("secrets");
+        secrets != options.end()) {
+      script_.KeepSecrets(
+          UniqueFd(secrets->second.get<sdbus::UnixFd>().release()));
+    }
+    Answer("PublishVolume",
+           id + " " + alias + " " + volume + " " + plugin + " " + Show(usage) +
+               " " + Show(publish_context) + " " + Show(volume_context) + " " +
+               Show(options),
+           std::move(reply),
+           {{"host_path", Path("/p/\xff")},
+            {"read_only", V(true)},
+            {"is_device", V(false)}});
+  }
+  void UnpublishVolume(sdbus::Result<>&& reply, std::string id,
+                       std::string alias, Map options) override {
+    Answer("UnpublishVolume", id + " " + alias + " " + Show(options),
+           std::move(reply));
+  }
+  void BindMount(MapReply&& reply, std::string id, std::string task,
+                 std::string name, std::string source_type, std::string source,
+                 bool read_only, std::string propagation,
+                 Map options) override {
+    Answer("BindMount",
+           id + " " + task + " " + name + " " + source_type + ":" + source +
+               (read_only ? " ro " : " rw ") + propagation + " " +
+               Show(options),
+           std::move(reply), MountConfig(propagation));
+  }
+  void Unmount(sdbus::Result<>&& reply, std::string id, std::string task,
+               std::string name, Map options) override {
+    Answer("Unmount", id + " " + task + " " + name + " " + Show(options),
+           std::move(reply));
+  }
+  void ReleaseAllocation(MapReply&& reply, std::string id,
+                         Map options) override {
+    Answer("ReleaseAllocation", id + " " + Show(options), std::move(reply),
+           Receipt(id));
+  }
+  void GetReceipt(MapReply&& reply, std::string id, Map options) override {
+    Answer("GetReceipt", id + " " + Show(options), std::move(reply),
+           Receipt(id));
+  }
+  void GetAllocation(MapReply&& reply, std::string id, Map options) override {
+    Answer("GetAllocation", id + " " + Show(options), std::move(reply),
+           Allocation(id));
+  }
+  void ListAllocations(sdbus::Result<Entries>&& reply, Map options) override {
+    Answer("ListAllocations", Show(options), std::move(reply),
+           Entries{{"web", 1000U, "example", "prepared"}});
+  }
+  void ListVolumes(sdbus::Result<std::vector<Map>>&& reply,
+                   Map options) override {
+    Answer("ListVolumes", Show(options), std::move(reply),
+           {{{"plugin", Text("csi-local")},
+             {"volume", Text("web-data")},
+             {"state", Text("staged")},
+             {"users", V(std::vector<sdbus::Struct<std::string, std::string>>{
+                           {"web", "data"}})}}});
+  }
+  void RegisterPlugin(MapReply&& reply, std::string plugin, std::string type,
+                      std::string allocation, Map options) override {
+    using Mounts = std::vector<sdbus::Struct<std::vector<std::uint8_t>,
+                                             std::string, bool, std::string>>;
+    Answer(
+        "RegisterPlugin",
+        plugin + " " + type + " [" + allocation + "] " + Show(options),
+        std::move(reply),
+        {{"host_path", Path("/run/mountd/base/p/" + plugin)},
+         {"endpoint", Text("unix:///csi/csi.sock")},
+         {"mounts", V(Mounts{{{'/', 'p'}, "/csi", false, "bidirectional"}})}});
+  }
+  void UnregisterPlugin(sdbus::Result<>&& reply, std::string plugin,
+                        Map options) override {
+    Answer("UnregisterPlugin", plugin + " " + Show(options), std::move(reply));
+  }
+  void GetPlugin(MapReply&& reply, std::string plugin, Map options) override {
+    Answer("GetPlugin", plugin + " " + Show(options), std::move(reply),
+           Plugin(plugin));
+  }
+  void ListPlugins(sdbus::Result<std::vector<Map>>&& reply,
+                   Map options) override {
+    Answer("ListPlugins", Show(options), std::move(reply),
+           {Plugin("csi-local"), Plugin("sick")});
+  }
+  void ListOwed(sdbus::Result<Owed>&& reply, Map options) override {
+    Answer("ListOwed", Show(options), std::move(reply),
+           Owed{{std::uint64_t{3}, "mount", "web/server/data", "EBUSY", 4U,
+                 std::uint64_t{1'700'000'000'000'000}}});
+  }
+  void RetryOwed(sdbus::Result<std::uint32_t>&& reply, Map options) override {
+    Answer("RetryOwed", Show(options), std::move(reply), 1U);
+  }
+  void Cancel(sdbus::Result<>&& reply, std::string operation,
+              Map options) override {
+    Answer("Cancel", operation + " " + Show(options), std::move(reply));
+  }
+  void GetCapabilities(MapReply&& reply, Map options) override {
+    using Words = std::vector<std::string>;
+    Answer("GetCapabilities", Show(options), std::move(reply),
+           {{"version", Text("0.1.0")},
+            {"kernel", Text("6.18")},
+            {"network_modes", V(Words{"bridge"})},
+            {"propagation", V(Words{"private", "host-to-task"})},
+            {"source_types", V(Words{"host", "volume"})},
+            {"features", V(std::map<std::string, bool>{{"statmount", false}})},
+            {"missing", V(std::map<std::string, std::string>{
+                            {"statmount", "needs Linux 6.8"}})}});
+  }
+  void GetStatistics(sdbus::Result<Statistics>&& reply, Map options) override {
+    Answer("GetStatistics", Show(options), std::move(reply),
+           Statistics{{"BindMount", std::uint64_t{9}, std::uint64_t{1},
+                       std::uint64_t{120}, std::uint64_t{900}}});
+  }
+  std::string Version() override { return "0.1.0"; }
+
+  Script& script_;
+  const int socket_;
+  std::atomic<bool> subscribed_{false};
+};
+
+}  // namespace
+
+void Script::Fail(const std::string& method, Failure failure) {
+  const std::lock_guard lock(mutex_);
+  failures_[method].push_back(std::move(failure));
+}
+
+void Script::Garble(const std::string& method) {
+  const std::lock_guard lock(mutex_);
+  garbled_[method] = true;
+}
+
+std::vector<std::string> Script::calls() {
+  const std::lock_guard lock(mutex_);
+  return calls_;
+}
+
+std::string Script::last_call() {
+  const std::lock_guard lock(mutex_);
+  return calls_.empty() ? "" : calls_.back();
+}
+
+std::size_t Script::count(const std::string& method) {
+  std::size_t count = 0;
+  for (const std::string& call : calls()) {
+    count += call.starts_with(method + " ") ? 1U : 0U;
+  }
+  return count;
+}
+
+UniqueFd Script::TakeSecrets() {
+  const std::lock_guard lock(mutex_);
+  return std::move(secrets_);
+}
+
+void Script::Record(const std::string& line) {
+  const std::lock_guard lock(mutex_);
+  calls_.push_back(line);
+}
+
+bool Script::Next(const std::string& method, Failure& failure) {
+  const std::lock_guard lock(mutex_);
+  auto& queue = failures_[method];
+  if (queue.empty()) {
+    return false;
+  }
+  failure = std::move(queue.front());
+  queue.pop_front();
+  return true;
+}
+
+bool Script::garbled(const std::string& method) {
+  const std::lock_guard lock(mutex_);
+  return garbled_[method];
+}
+
+void Script::KeepSecrets(UniqueFd fd) {
+  const std::lock_guard lock(mutex_);
+  secrets_ = std::move(fd);
+}
+
+// One connection, served on a thread of its own.
+class FakeServer::Peer {
+ public:
+  Peer(UniqueFd socket, Script& script)
+      : socket_(::dup(socket.get())),
+        thread_([this, fd = socket.release(), &script] { Serve(fd, script); }) {
+  }
+  ~Peer() {
+    ::shutdown(socket_.get(), SHUT_RDWR);
+    thread_.join();
+  }
+  Peer(const Peer&) = delete;
+  Peer& operator=(const Peer&) = delete;
+
+  bool EmitSignals() {
+    const std::lock_guard lock(mutex_);
+    if (manager_ == nullptr || !manager_->subscribed()) {
+      return false;
+    }
+    manager_->emitOperationDone("op-1", "org.mountd1.Error.Busy", "in use");
+    manager_->emitPluginChanged("csi-local", "healthy", "");
+    manager_->emitOwedChanged(2);
+    return true;
+  }
+
+ private:
+  void Serve(int fd, Script& script) {
+    try {
+      auto bus = sdbus::createServerBus(fd);
+      {
+        const std::lock_guard lock(mutex_);
+        manager_ = std::make_unique<Manager>(*bus, script, socket_.get());
+      }
+      try {
+        bus->enterEventLoop();
+      } catch (const sdbus::Error&) {
+        // The peer has gone: the only way out of that loop.
+      }
+      const std::lock_guard lock(mutex_);
+      manager_.reset();
+    } catch (const sdbus::Error&) {
+      // It went away before it had authenticated.
+    }
+  }
+
+  UniqueFd socket_;
+  std::mutex mutex_;
+  std::unique_ptr<Manager> manager_;
+  std::thread thread_;
+};
+
+FakeServer::FakeServer() {
+  std::string dir = "/tmp/mountd-agent-XXXXXX";
+  if (::mkdtemp(dir.data()) == nullptr) {
+    std::abort();
+  }
+  dir_ = dir;
+  path_ = dir_ + "/bus";
+  Start();
+}
+
+FakeServer::~FakeServer() {
+  Stop();
+  ::rmdir(dir_.c_str());
+}
+
+void FakeServer::Start() {
+  listener_.reset(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  std::memcpy(address.sun_path, path_.data(), path_.size());
+  const void* generic = &address;
+  if (::bind(listener_.get(), static_cast<const sockaddr*>(generic),
+             sizeof(address)) < 0 ||
+      ::listen(listener_.get(), 8) < 0) {
+    std::abort();
+  }
+  stopping_ = false;
+  acceptor_ = std::thread([this] { Accept(); });
+}
+
+void FakeServer::Stop() {
+  if (!acceptor_.joinable()) {
+    return;
+  }
+  std::vector<std::unique_ptr<Peer>> peers;
+  {
+    const std::lock_guard lock(mutex_);
+    stopping_ = true;
+    peers.swap(peers_);
+  }
+  ::shutdown(listener_.get(), SHUT_RDWR);
+  acceptor_.join();
+  listener_.reset();
+  ::unlink(path_.c_str());
+}
+
+void FakeServer::Accept() {
+  for (;;) {
+    UniqueFd socket(::accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC));
+    if (!socket.valid()) {
+      return;
+    }
+    const std::lock_guard lock(mutex_);
+    if (!stopping_) {
+      peers_.push_back(std::make_unique<Peer>(std::move(socket), script_));
+    }
+  }
+}
+
+bool FakeServer::EmitSignals() {
+  const std::lock_guard lock(mutex_);
+  bool any = false;
+  for (const auto& peer : peers_) {
+    any = peer->EmitSignals() || any;
+  }
+  return any;
+}
+
+}  // namespace mountd::agent::test

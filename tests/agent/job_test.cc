@@ -1,0 +1,144 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#include "agent/mountctl/job.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+
+namespace mountd::agent::test {
+namespace {
+
+TEST(ExampleJob, IsReadAsItsCommentsSay) {
+  const Result<Job> job = ReadJob(MOUNTD_EXAMPLE_JOB);
+  ASSERT_TRUE(job) << job.error().detail;
+  EXPECT_EQ(job->allocation, "web");
+  EXPECT_EQ(job->options.scope, "example");
+  ASSERT_TRUE(job->network);
+  EXPECT_EQ(job->network->mode, "bridge");
+  EXPECT_EQ(job->network->network, "");
+  ASSERT_EQ(job->network->ports.size(), 1U);
+  EXPECT_EQ(job->network->ports[0].label, "http");
+  EXPECT_EQ(job->network->ports[0].host, 8080);
+  EXPECT_EQ(job->network->ports[0].container, 80);
+  ASSERT_EQ(job->volumes.size(), 1U);
+  EXPECT_EQ(job->volumes[0].alias, "data");
+  EXPECT_EQ(job->volumes[0].plugin, "csi-local");
+  EXPECT_EQ(job->volumes[0].volume, "web-data");
+  ASSERT_EQ(job->mounts.size(), 4U);
+  EXPECT_EQ(job->mounts[0].source_type, SourceType::kVolume);
+  EXPECT_EQ(job->mounts[0].source, "data");
+  EXPECT_EQ(job->mounts[0].task_path, "/data");
+  EXPECT_EQ(job->mounts[1].propagation, Propagation::kPrivate);
+  EXPECT_EQ(job->mounts[2].propagation, Propagation::kHostToTask);
+  EXPECT_EQ(job->mounts[3].propagation, Propagation::kBidirectional);
+  EXPECT_EQ(job->mounts[3].source_type, SourceType::kHostVolume);
+  EXPECT_EQ(job->mounts[3].source, "shared");
+}
+
+TEST(Job, NeedsNothingButAnAllocation) {
+  const Result<Job> job = ParseJob("[allocation]\nid = 'a'\n", "job.toml");
+  ASSERT_TRUE(job);
+  EXPECT_FALSE(job->network);
+  EXPECT_TRUE(job->volumes.empty());
+  EXPECT_TRUE(job->mounts.empty());
+}
+
+TEST(Job, EveryKeyOfAVolumeIsRead) {
+  const Result<Job> job = ParseJob(
+      "[allocation]\nid = 'a'\n[[volume]]\nalias = 'd'\nplugin = 'p'\n"
+      "id = 'v'\nread_only = true\naccess_mode = 'm'\nattachment_mode = 'f'\n"
+      "fs_type = 'ext4'\nmount_flags = ['x', 'y']\n"
+      "publish_context = { k = 'v' }\nvolume_context = { l = 'w' }\n",
+      "job.toml");
+  ASSERT_TRUE(job) << job.error().detail;
+  const VolumeSpec& volume = job->volumes.at(0);
+  EXPECT_TRUE(volume.usage.read_only);
+  EXPECT_EQ(volume.usage.access_mode, "m");
+  EXPECT_EQ(volume.usage.attachment_mode, "f");
+  EXPECT_EQ(volume.usage.fs_type, "ext4");
+  EXPECT_EQ(volume.usage.mount_flags, (std::vector<std::string>{"x", "y"}));
+  EXPECT_EQ(volume.publish_context.at("k"), "v");
+  EXPECT_EQ(volume.volume_context.at("l"), "w");
+}
+
+struct Broken {
+  const char* name;
+  const char* text;  // after "[allocation]\nid = 'a'\n"
+  const char* problem;
+};
+
+class BrokenJobTest : public testing::TestWithParam<Broken> {};
+
+TEST_P(BrokenJobTest, IsRefusedWithLineAndReason) {
+  const Result<Job> job = ParseJob(
+      std::string("[allocation]\nid = 'a'\n") + GetParam().text, "job.toml");
+  ASSERT_FALSE(job);
+  EXPECT_EQ(job.error().code, Code::kInvalidArgument);
+  EXPECT_EQ(job.error().detail, GetParam().problem);
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Of, BrokenJobTest,
+    testing::Values(
+        Broken{"UnknownTable", "[netwrk]\n", "job.toml:3: netwrk: unknown key"},
+        Broken{"UnknownKey", "[network]\nmod = 'bridge'\n",
+               "job.toml:4: network.mod: unknown key"},
+        Broken{"WrongType", "[network]\nmode = 1\n",
+               "job.toml:4: network.mode: must be a string"},
+        Broken{"PortTooLarge", "[[network.port]]\nlabel = 'h'\nhost = 70000\n",
+               "job.toml:5: network.port.host: must be a port number"},
+        Broken{"PortZero", "[[network.port]]\nlabel = 'h'\nhost = 0\n",
+               "job.toml:5: network.port.host: must be a port number"},
+        Broken{"PortWithoutLabel", "[[network.port]]\nhost = 1\n",
+               "job.toml:3: network.port.label: is required"},
+        Broken{"PortNotATable", "[network]\nport = [1]\n",
+               "job.toml:4: network.port: must be an array of tables"},
+        Broken{"VolumeNotATable", "volume = 'x'\n",
+               "job.toml:3: allocation.volume: unknown key"},
+        Broken{"VolumeWithoutId", "[[volume]]\nalias = 'd'\nplugin = 'p'\n",
+               "job.toml:3: volume.id: is required"},
+        Broken{"FlagsNotStrings",
+               "[[volume]]\nalias = 'd'\nplugin = 'p'\nid = 'v'\n"
+               "mount_flags = ['a', 1]\n",
+               "job.toml:7: volume.mount_flags: must be an array of strings"},
+        Broken{"ContextNotStrings",
+               "[[volume]]\nalias = 'd'\nplugin = 'p'\nid = 'v'\n"
+               "[volume.volume_context]\nk = 1\n",
+               "job.toml:8: volume.volume_context.k: must be a string"},
+        Broken{"Source", "[[mount]]\ntask = 't'\nname = 'n'\nsource = '/etc'\n",
+               "job.toml:6: mount.source: must be host:NAME or volume:ALIAS"},
+        Broken{"EmptySource",
+               "[[mount]]\ntask = 't'\nname = 'n'\nsource = 'host:'\n",
+               "job.toml:6: mount.source: must be host:NAME or volume:ALIAS"},
+        Broken{"Propagation",
+               "[[mount]]\ntask = 't'\nname = 'n'\nsource = 'host:x'\n"
+               "propagation = 'shared'\n",
+               "job.toml:7: mount.propagation: must be private, host-to-task "
+               "or bidirectional"}),
+    [](const testing::TestParamInfo<Broken>& each) {
+      return std::string(each.param.name);
+    });
+
+TEST(BrokenJob, WithoutAnAllocationSaysSo) {
+  const Result<Job> job = ParseJob("[network]\n", "job.toml");
+  ASSERT_FALSE(job);
+  EXPECT_NE(job.error().detail.find("allocation: is required"),
+            std::string::npos)
+      << job.error().detail;
+}
+
+TEST(BrokenJob, ThatIsNoTomlHasTheLine) {
+  const Result<Job> job = ParseJob("[allocation]\nid = \n", "job.toml");
+  ASSERT_FALSE(job);
+  EXPECT_TRUE(job.error().detail.starts_with("job.toml:2: "))
+      << job.error().detail;
+}
+
+TEST(BrokenJob, ThatIsNotThereHasTheErrno) {
+  const Result<Job> job = ReadJob("/nowhere/job.toml");
+  ASSERT_FALSE(job);
+  EXPECT_EQ(job.error().code, Code::kNotFound);
+}
+
+}  // namespace
+}  // namespace mountd::agent::test

@@ -1,0 +1,325 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+// The mountctl program against a fake Manager: exit statuses, what goes to
+// stdout and stderr, and that --json is JSON.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+
+#include <cstdio>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "tests/agent/fake_manager.h"
+#include "tests/agent/process.h"
+
+namespace mountd::agent::test {
+namespace {
+
+using nlohmann::json;
+using testing::HasSubstr;
+using testing::StartsWith;
+
+class MountctlTest : public testing::Test {
+ protected:
+  std::vector<std::string> Command(std::vector<std::string> arguments) {
+    arguments.insert(arguments.begin(),
+                     {MOUNTCTL, "--address", server_.address()});
+    return arguments;
+  }
+  Outcome Run(std::vector<std::string> arguments) {
+    return RunProgram(Command(std::move(arguments)));
+  }
+  // The command's JSON; a failed test if it is none or the status is not 0.
+  json RunJson(std::vector<std::string> arguments) {
+    arguments.emplace_back("--json");
+    const Outcome outcome = Run(std::move(arguments));
+    EXPECT_EQ(outcome.status, 0) << outcome.err;
+    json parsed = json::parse(outcome.out, nullptr, false);
+    EXPECT_FALSE(parsed.is_discarded()) << outcome.out;
+    return parsed;
+  }
+  Script& script() { return server_.script(); }
+
+  FakeServer server_;
+};
+
+TEST_F(MountctlTest, HelpIsOnStdoutAndSucceeds) {
+  const Outcome outcome = RunProgram({MOUNTCTL, "--help"});
+  EXPECT_EQ(outcome.status, 0);
+  EXPECT_THAT(outcome.out, HasSubstr("Exit status:"));
+  EXPECT_EQ(outcome.err, "");
+}
+
+TEST_F(MountctlTest, AWrongCommandLineIsStatusTwoAndAsksNothing) {
+  const std::vector<std::vector<std::string>> wrong{
+      {},
+      {"frobnicate"},
+      {"status", "--frob"},
+      {"stop"},
+      {"plugin"},
+      {"plugin", "register", "x", "--type", "both"},
+      {"mount", "a", "t", "n"},
+      {"mount", "a", "t", "n", "--source", "/etc"},
+      {"mount", "a", "t", "n", "--source", "host:x", "--propagation", "slave"},
+      {"run", "/nowhere/job.toml"},
+      {"--patience", "30000", "status"}};
+  for (const auto& arguments : wrong) {
+    const Outcome outcome = Run(arguments);
+    EXPECT_EQ(outcome.status, 2) << testing::PrintToString(arguments);
+    EXPECT_NE(outcome.err, "") << testing::PrintToString(arguments);
+    EXPECT_EQ(outcome.out, "") << testing::PrintToString(arguments);
+  }
+  EXPECT_TRUE(script().calls().empty());
+}
+
+TEST_F(MountctlTest, AnErrorOfTheDaemonIsStatusOneAndItsNameAndMessage) {
+  script().Fail("GetAllocation",
+                {"org.mountd1.Error.NotFound", "allocation web: not prepared"});
+  const Outcome outcome = Run({"status", "web"});
+  EXPECT_EQ(outcome.status, 1);
+  EXPECT_EQ(outcome.err,
+            "mountctl: org.mountd1.Error.NotFound: allocation web: not "
+            "prepared\n");
+  EXPECT_EQ(outcome.out, "");
+}
+
+TEST_F(MountctlTest, WithoutADaemonIsStatusOneAndUnavailable) {
+  server_.Stop();
+  const Outcome outcome = Run({"status"});
+  EXPECT_EQ(outcome.status, 1);
+  EXPECT_THAT(outcome.err,
+              StartsWith("mountctl: org.mountd1.Error.Unavailable: "));
+  server_.Start();
+}
+
+TEST_F(MountctlTest, TimeoutZeroAnswersInProgressAtOnce) {
+  script().Fail("ReleaseAllocation", {"org.mountd1.Error.InProgress", "op-9"});
+  const Outcome outcome = Run({"stop", "web", "--timeout", "0"});
+  EXPECT_EQ(outcome.status, 1);
+  EXPECT_EQ(outcome.err, "mountctl: org.mountd1.Error.InProgress: op-9\n");
+}
+
+TEST_F(MountctlTest, EveryListingAndStatusHasJson) {
+  const json overview = RunJson({"status"});
+  EXPECT_EQ(overview["version"], "0.1.0");
+  EXPECT_EQ(overview["plugins"].size(), 2U);
+  EXPECT_EQ(overview["allocations"][0]["id"], "web");
+  EXPECT_EQ(overview["volumes"][0]["users"][0]["alias"], "data");
+  EXPECT_EQ(overview["owed"][0]["attempts"], 4);
+
+  const json allocation = RunJson({"status", "web"});
+  EXPECT_EQ(allocation["network"]["ports"][0]["host"], 8080);
+  EXPECT_EQ(allocation["mounts"][0]["peer_group"], 12);
+  EXPECT_EQ(allocation["volumes"][0]["host_path"], "/p/data");
+  EXPECT_EQ(RunJson({"alloc", "status", "web"}), allocation);
+  EXPECT_TRUE(RunJson({"status", "bare"})["network"].is_null());
+
+  EXPECT_EQ(RunJson({"alloc", "list"}), overview["allocations"]);
+  EXPECT_EQ(RunJson({"volume", "list"}), overview["volumes"]);
+  EXPECT_EQ(RunJson({"plugin", "list"}), overview["plugins"]);
+  EXPECT_EQ(RunJson({"owed"}), overview["owed"]);
+  EXPECT_EQ(RunJson({"network", "status", "web"}), allocation["network"]);
+  EXPECT_EQ(RunJson({"plugin", "status", "csi-local"})["node_id"], "n1");
+  EXPECT_EQ(RunJson({"receipt", "web"})["serial"], 7);
+  EXPECT_EQ(RunJson({"capabilities"})["missing"]["statmount"],
+            "needs Linux 6.8");
+  EXPECT_EQ(RunJson({"stats"})[0]["p99_us"], 900);
+}
+
+TEST_F(MountctlTest, EveryListingAndStatusHasAText) {
+  const std::vector<std::pair<std::vector<std::string>, std::string>> texts{
+      {{"status"}, "allocations  1"},
+      {{"status", "web"}, "8080->80/tcp"},
+      {{"alloc", "list"}, "ALLOCATION  UID   STATE     SCOPE"},
+      {{"volume", "list"}, "web/data"},
+      {{"plugin", "list"}, "local.csi"},
+      {{"plugin", "status", "x"}, "node id       n1"},
+      {{"network", "status", "web"}, "10.88.0.2, fd00::2"},
+      {{"owed"}, "EBUSY"},
+      {{"receipt", "web"}, "2023-11-14 22:13:20 UTC"},
+      {{"capabilities"}, "needs Linux 6.8"},
+      {{"stats"}, "0.12 ms"}};
+  for (const auto& [arguments, text] : texts) {
+    const Outcome outcome = Run(arguments);
+    EXPECT_EQ(outcome.status, 0) << outcome.err;
+    EXPECT_THAT(outcome.out, HasSubstr(text));
+    EXPECT_EQ(outcome.out.find('\x1b'), std::string::npos)
+        << "what a plugin says must not drive the terminal";
+  }
+}
+
+TEST_F(MountctlTest, NetworkStatusOfAnAllocationWithoutOneIsNotFound) {
+  const Outcome outcome = Run({"network", "status", "bare"});
+  EXPECT_EQ(outcome.status, 1);
+  EXPECT_THAT(outcome.err, HasSubstr("org.mountd1.Error.NotFound"));
+}
+
+TEST_F(MountctlTest, MountAndUnmountAskForExactlyThat) {
+  EXPECT_EQ(RunJson({"mount", "web", "t", "n", "--source", "host:shared",
+                     "--propagation", "bidirectional"})["mount_id"],
+            11);
+  EXPECT_EQ(script().last_call(),
+            "BindMount web t n host:shared rw bidirectional {}");
+  EXPECT_EQ(
+      Run({"mount", "web", "t", "n", "--source", "volume:data", "--read-only"})
+          .status,
+      0);
+  EXPECT_EQ(script().last_call(),
+            "BindMount web t n volume:data ro private {}");
+  EXPECT_EQ(Run({"unmount", "web", "t", "n"}).status, 0);
+  EXPECT_EQ(script().last_call(), "Unmount web t n {}");
+}
+
+TEST_F(MountctlTest, PluginRegisterPrintsWhatTheTaskNeeds) {
+  const Outcome outcome =
+      Run({"plugin", "register", "csi", "--type", "monolith", "--alloc", "a",
+           "--mount-dir", "/csi"});
+  EXPECT_EQ(outcome.status, 0);
+  EXPECT_EQ(script().last_call(),
+            "RegisterPlugin csi monolith [a] {mount_dir=/csi;}");
+  EXPECT_THAT(outcome.out, HasSubstr("CSI_ENDPOINT  unix:///csi/csi.sock"));
+  EXPECT_EQ(RunJson({"plugin", "register", "csi"})["mounts"][0]["task_path"],
+            "/csi");
+  EXPECT_EQ(script().last_call(), "RegisterPlugin csi node [] {}");
+  EXPECT_EQ(Run({"plugin", "unregister", "csi"}).status, 0);
+  EXPECT_EQ(script().last_call(), "UnregisterPlugin csi {}");
+}
+
+TEST_F(MountctlTest, WaitingForAPluginThatStaysSickIsStatusOne) {
+  EXPECT_EQ(Run({"plugin", "status", "csi", "--wait", "20"}).status, 0);
+  EXPECT_EQ(Run({"plugin", "status", "sick"}).status, 0);
+  const Outcome outcome = Run({"plugin", "status", "sick", "--wait", "1"});
+  EXPECT_EQ(outcome.status, 1);
+  EXPECT_THAT(outcome.err, HasSubstr("still unhealthy after 1 s"));
+}
+
+TEST_F(MountctlTest, RunDoesTheStepsInOrder) {
+  script().Fail("GetAllocation", {"org.mountd1.Error.NotFound", "no"});
+  const Outcome outcome = Run({"run", MOUNTD_EXAMPLE_JOB});
+  EXPECT_EQ(outcome.status, 0) << outcome.err;
+  EXPECT_THAT(
+      script().calls(),
+      testing::ElementsAre(
+          "GetAllocation web {}", "PrepareAllocation web {scope=example;}",
+          "SetupNetwork web bridge http,8080,80,tcp {}",
+          "PublishVolume web data web-data csi-local "
+          "{access_mode=single-node-writer;} {} {} {}",
+          "BindMount web server data volume:data rw private "
+          "{task_path=/data;}",
+          "BindMount web server shared-private host:shared rw private "
+          "{task_path=/shared/private;}",
+          "BindMount web server shared-host-to-task host:shared rw "
+          "host-to-task {task_path=/shared/host-to-task;}",
+          "BindMount web server shared-bidirectional host:shared rw "
+          "bidirectional {task_path=/shared/bidirectional;}"));
+  EXPECT_THAT(outcome.out, HasSubstr("publish  data"));
+}
+
+TEST_F(MountctlTest, RunAsJsonHasConfigsAndTimes) {
+  const json result = RunJson({"run", MOUNTD_EXAMPLE_JOB});
+  EXPECT_EQ(result["allocation"], "web");
+  EXPECT_EQ(result["host_path"], "/run/mountd/base/a/web");
+  EXPECT_EQ(result["network"]["address"], "10.88.0.2");
+  EXPECT_EQ(result["volumes"][0]["alias"], "data");
+  EXPECT_EQ(result["mounts"].size(), 4U);
+  EXPECT_EQ(result["mounts"][3]["propagation"], "bidirectional");
+  EXPECT_EQ(result["steps"].size(), 7U);
+  EXPECT_TRUE(result["steps"][0]["us"].is_number());
+}
+
+TEST_F(MountctlTest, RunReleasesANewAllocationWhenAStepFails) {
+  script().Fail("GetAllocation", {"org.mountd1.Error.NotFound", "no"});
+  script().Fail("PublishVolume",
+                {"org.mountd1.Error.Unavailable", "no plugin"});
+  const Outcome outcome = Run({"run", MOUNTD_EXAMPLE_JOB});
+  EXPECT_EQ(outcome.status, 1);
+  EXPECT_EQ(outcome.err,
+            "mountctl: org.mountd1.Error.Unavailable: no plugin\n");
+  EXPECT_EQ(script().last_call(), "ReleaseAllocation web {}");
+  EXPECT_EQ(script().count("BindMount"), 0U);
+}
+
+TEST_F(MountctlTest, RunKeepsWhatItMadeIfTold) {
+  script().Fail("GetAllocation", {"org.mountd1.Error.NotFound", "no"});
+  script().Fail("BindMount", {"org.mountd1.Error.Busy", "in use"});
+  EXPECT_EQ(Run({"run", "--keep", MOUNTD_EXAMPLE_JOB}).status, 1);
+  EXPECT_EQ(script().count("ReleaseAllocation"), 0U);
+}
+
+TEST_F(MountctlTest, RunNeverReleasesAnAllocationThatWasThereBefore) {
+  script().Fail("BindMount", {"org.mountd1.Error.Busy", "in use"});
+  const Outcome outcome = Run({"run", MOUNTD_EXAMPLE_JOB});
+  EXPECT_EQ(outcome.status, 1);
+  EXPECT_EQ(script().count("ReleaseAllocation"), 0U);
+  EXPECT_THAT(outcome.out, HasSubstr("was there before"));
+}
+
+TEST_F(MountctlTest, RunThatMayNotPrepareReleasesNothing) {
+  script().Fail("GetAllocation", {"org.mountd1.Error.PermissionDenied", "no"});
+  script().Fail("PrepareAllocation",
+                {"org.mountd1.Error.PermissionDenied", "not yours"});
+  EXPECT_EQ(Run({"run", MOUNTD_EXAMPLE_JOB}).status, 1);
+  EXPECT_EQ(script().count("ReleaseAllocation"), 0U);
+}
+
+TEST_F(MountctlTest, ABrokenJobIsStatusTwoWithLineAndReason) {
+  const std::string path = server_.path() + ".toml";
+  std::ofstream(path) << "[allocation]\nid = 1\n";
+  const Outcome outcome = Run({"run", path});
+  EXPECT_EQ(outcome.status, 2);
+  EXPECT_EQ(outcome.err,
+            "mountctl: " + path + ":2: allocation.id: must be a string\n");
+  std::remove(path.c_str());
+}
+
+TEST_F(MountctlTest, SoakRunsWholeAllocationsAndPrintsEachOperation) {
+  const json series =
+      RunJson({"soak", "--allocations", "5", "--mounts", "2", "--ports", "3"});
+  ASSERT_EQ(series.size(), 4U);
+  EXPECT_EQ(series[2]["operation"], "BindMount");
+  EXPECT_EQ(series[2]["calls"], 10);
+  EXPECT_GE(series[3]["p99_us"], series[3]["p50_us"]);
+  EXPECT_EQ(script().count("ReleaseAllocation"), 5U);
+}
+
+TEST_F(MountctlTest, SoakEndsAtTheFirstFailureAndReleases) {
+  script().Fail("SetupNetwork", {"org.mountd1.Error.AlreadyExists", "taken"});
+  EXPECT_EQ(Run({"soak", "--allocations", "5"}).status, 1);
+  EXPECT_EQ(script().count("PrepareAllocation"), 1U);
+  EXPECT_EQ(script().count("ReleaseAllocation"), 1U);
+}
+
+TEST_F(MountctlTest, OwedRetryTriesThenLists) {
+  EXPECT_EQ(Run({"owed", "--retry"}).status, 0);
+  EXPECT_THAT(script().calls(),
+              testing::ElementsAre("RetryOwed {}", "ListOwed {}"));
+}
+
+TEST_F(MountctlTest, EventsArePrintedAsTheyComeUntilItIsInterrupted) {
+  RunningProgram events(Command({"events", "--json"}));
+  while (!server_.EmitSignals()) {
+    std::this_thread::yield();
+  }
+  EXPECT_EQ(json::parse(events.ReadLine())["operation"], "op-1");
+  EXPECT_EQ(json::parse(events.ReadLine())["state"], "healthy");
+  EXPECT_EQ(json::parse(events.ReadLine())["count"], 2);
+  events.Signal(SIGINT);
+  EXPECT_EQ(events.Wait(), 0);
+}
+
+TEST_F(MountctlTest, EventsEndWithStatusOneWhenTheDaemonDoes) {
+  RunningProgram events(Command({"events"}));
+  while (!server_.EmitSignals()) {
+    std::this_thread::yield();
+  }
+  EXPECT_THAT(events.ReadLine(), StartsWith("OperationDone"));
+  server_.Stop();
+  EXPECT_EQ(events.Wait(), 1);
+}
+
+}  // namespace
+}  // namespace mountd::agent::test

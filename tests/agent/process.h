@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#pragma once
+
+#include <string>
+#include <vector>
+
+namespace mountd::agent::test {
+
+// What a program did: its exit status (or -signal), and all it printed.
+struct Outcome {
+  int status = 0;
+  std::string out;
+  std::string err;
+};
+
+// Runs a program to its end, with an empty stdin.
+Outcome RunProgram(const std::vector<std::string>& command);
+
+// A program that goes on beside the test; killed when this is destroyed.
+class RunningProgram {
+ public:
+  explicit RunningProgram(const std::vector<std::string>& command);
+  ~RunningProgram();
+  RunningProgram(const RunningProgram&) = delete;
+  RunningProgram& operator=(const RunningProgram&) = delete;
+
+  // The next line of its stdout; "" when there is none any more.
+  std::string ReadLine();
+  void Signal(int number);
+  // Its exit status, or -signal, once it has ended.
+  int Wait();
+
+ private:
+  int pid_ = -1;
+  int out_ = -1;
+};
+
+}  // namespace mountd::agent::test
