@@ -108,13 +108,14 @@ Result<void> MakeNetwork(const Context& context, Access* access,
   MOUNTD_TRY(ConfigureAllocationEnd(&inside, veth));
   MOUNTD_TRY(MakePin(context.kernel, access->directory.get(), veth.object,
                      made.fd.get(), undo));
-  // Last, so that a mapped port leads to a network that is up.
+  // Last, so that a mapped port leads to a network that is up. If the answer is
+  // lost they may be there all the same.
   const std::vector<Element> elements = ElementsOf(plan, veth.host_name);
-  MOUNTD_TRY(AddElements(&access->netfilter, elements, veth.object));
   undo->Add([access, elements, &veth] {
     IgnoreBecauseBestEffort(
         DeleteElements(&access->netfilter, elements, veth.object));
   });
+  MOUNTD_TRY(AddElements(&access->netfilter, elements, veth.object));
   return Ok();
 }
 

@@ -14,7 +14,7 @@ using exec::Named;
 Result<UniqueFd> OpenBeneath(const Context& context, int dir,
                              const std::string& path,
                              const std::string& object) {
-  return Named(context.kernel.Open(dir, path, O_PATH | O_NOFOLLOW,
+  return Named(context.kernel.Open(dir, path, O_PATH,
                                    RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS |
                                        RESOLVE_NO_MAGICLINKS),
                "openat2", object);

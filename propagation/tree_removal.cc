@@ -61,7 +61,8 @@ Result<void> Empty(Removal* removal, int parent, const std::string& name,
                          : kernel.RemoveFile(dir.get(), entry),
                      "unlinkat", removal->object));
   }
-  return Ok();
+  return names.size() < kMaxEntries ? Ok()
+                                    : Result<void>(TooMuch(removal->object));
 }
 
 }  // namespace

@@ -74,10 +74,14 @@ Sys<NetNamespace> RealKernel::NewNetNamespace() {
 Sys<UniqueFd> RealKernel::OpenNetlink(int protocol) {
   UniqueFd fd(::socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, protocol));
   const int on = 1;
-  // Acknowledgements without the request's payload: only then can a whole batch
-  // of errors fit into the default receive buffer.
-  if (!fd.valid() || ::setsockopt(fd.get(), SOL_NETLINK, NETLINK_CAP_ACK, &on,
-                                  sizeof(on)) < 0) {
+  // Room for the answers to the largest plan's batch, which all come at once,
+  // and acknowledgements without the request's payload.
+  constexpr int kReceiveBytes = 4 * 1024 * 1024;
+  if (!fd.valid() ||
+      ::setsockopt(fd.get(), SOL_NETLINK, NETLINK_CAP_ACK, &on, sizeof(on)) <
+          0 ||
+      ::setsockopt(fd.get(), SOL_SOCKET, SO_RCVBUFFORCE, &kReceiveBytes,
+                   sizeof(kReceiveBytes)) < 0) {
     return errno;
   }
   return fd;
