@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#include <sys/mount.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "tests/root/executor_fixture.h"
+
+namespace mountd::testing {
+namespace {
+
+using exec::PlanBody;
+using exec::PlanKind;
+using exec::Reply;
+using exec::ToWire;
+
+class Base : public ExecutorFixture {
+ protected:
+  Reply Allocation(PlanKind kind, const char* name, std::uint32_t gid = 0) {
+    return Call(kind, [&](PlanBody* body) {
+      body->allocation = {ToWire(name), gid};
+    });
+  }
+};
+
+TEST_F(Base, IsASharedTmpfsOfRootsThatNobodyMayList) {
+  const Reply reply = Call(PlanKind::kPrepareBase);
+  ASSERT_EQ(ErrorOf(reply), "");
+  EXPECT_NE(reply.body.mount.mount_id, 0U);
+  EXPECT_NE(reply.body.mount.peer_group, 0U);
+  EXPECT_EQ(reply.body.mount.master, 0U);
+  struct stat st = {};
+  ASSERT_EQ(::stat("/run/mountd/base", &st), 0);
+  EXPECT_EQ(st.st_mode, static_cast<mode_t>(S_IFDIR | 0711));
+}
+
+TEST_F(Base, PreparingItAgainAnswersTheSameMount) {
+  const Reply first = Call(PlanKind::kPrepareBase);
+  const Inventory before = Inventory::Take();
+  const Reply second = Call(PlanKind::kPrepareBase);
+  EXPECT_EQ(first.body.mount.mount_id, second.body.mount.mount_id);
+  EXPECT_EQ(Difference(before, Inventory::Take()), "");
+}
+
+TEST_F(Base, IsSharedAgainIfAnInterruptedPlanLeftItPrivate) {
+  ASSERT_EQ(ErrorOf(Call(PlanKind::kPrepareBase)), "");
+  ASSERT_EQ(::mount(nullptr, "/run/mountd/base", nullptr, MS_PRIVATE, nullptr),
+            0);
+  EXPECT_NE(Call(PlanKind::kPrepareBase).body.mount.peer_group, 0U);
+}
+
+TEST_F(Base, IsRefusedWhereOthersMayRename) {
+  ASSERT_EQ(::chmod("/run/mountd", 0777), 0);
+  const Inventory before = Inventory::Take();
+  EXPECT_EQ(CodeOf(Call(PlanKind::kPrepareBase)), "FailedPrecondition");
+  EXPECT_EQ(Difference(before, Inventory::Take()), "");
+}
+
+TEST_F(Base, IsRefusedBehindALink) {
+  ASSERT_EQ(::rmdir("/run/mountd"), 0);
+  ASSERT_EQ(::symlink("/run/host", "/run/mountd"), 0);
+  EXPECT_EQ(CodeOf(Call(PlanKind::kPrepareBase)), "InvalidArgument");
+}
+
+TEST_F(Base, IsRefusedIfAnotherFileSystemIsThere) {
+  MountTmpfs("/run/mountd/base");
+  EXPECT_EQ(CodeOf(Call(PlanKind::kPrepareBase)), "FailedPrecondition");
+}
+
+TEST_F(Base, AnAllocationsDirectoryIsForItsOwnersGroup) {
+  PrepareBase();
+  struct stat st = {};
+  ASSERT_EQ(::stat("/run/mountd/base/a/web", &st), 0);
+  EXPECT_EQ(st.st_mode, static_cast<mode_t>(S_IFDIR | 0710));
+  EXPECT_EQ(st.st_uid, 0U);
+  EXPECT_EQ(st.st_gid, 1234U);
+}
+
+TEST_F(Base, PreparingAnAllocationAgainSucceedsForTheSameGroupOnly) {
+  PrepareBase();
+  EXPECT_EQ(CodeOf(Allocation(PlanKind::kPrepareAllocation, "web", 1234)), "");
+  EXPECT_EQ(CodeOf(Allocation(PlanKind::kPrepareAllocation, "web", 1235)),
+            "FailedPrecondition");
+}
+
+TEST_F(Base, AnAllocationNeedsTheBase) {
+  EXPECT_NE(CodeOf(Allocation(PlanKind::kPrepareAllocation, "web", 1)), "");
+}
+
+TEST_F(Base, RemovingAnAllocationTakesEmptyMountpointsWithIt) {
+  ASSERT_EQ(ErrorOf(Call(PlanKind::kPrepareBase)), "");
+  const Inventory before = Inventory::Take();
+  PrepareBase();
+  MakeDirectories("/run/mountd/base/a/web/app/data");
+  WriteFile("/run/mountd/base/a/web/app/file", "");
+  EXPECT_EQ(ErrorOf(Allocation(PlanKind::kRemoveAllocation, "web")), "");
+  EXPECT_EQ(Difference(before, Inventory::Take()), "");
+  EXPECT_EQ(ErrorOf(Allocation(PlanKind::kRemoveAllocation, "web")), "");
+}
+
+TEST_F(Base, AnAllocationWithAMountIsNotRemoved) {
+  PrepareBase();
+  ASSERT_EQ(ErrorOf(Attach("data", exec::Propagation::kPrivate)), "");
+  const Inventory before = Inventory::Take();
+  EXPECT_EQ(CodeOf(Allocation(PlanKind::kRemoveAllocation, "web")), "Busy");
+  EXPECT_EQ(Difference(before, Inventory::Take()), "");
+  EXPECT_TRUE(Exists("/run/host/data/file"));
+}
+
+}  // namespace
+}  // namespace mountd::testing

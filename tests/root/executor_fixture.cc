@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#include "tests/root/executor_fixture.h"
+
+#include <sys/mount.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+
+namespace mountd::testing {
+
+using exec::PlanBody;
+using exec::PlanKind;
+using exec::Propagation;
+using exec::Reply;
+using exec::Request;
+using exec::ToWire;
+
+void ExecutorFixture::SetUp() {
+  PrivateNamespaces::SetUp();
+  if (IsSkipped() || HasFatalFailure()) {
+    return;
+  }
+  for (const char* path : {"/run/mountd", "/run/host/data/sub", "/run/host/ro",
+                           "/run/host/real/inner"}) {
+    MakeDirectories(path);
+  }
+  WriteFile("/run/host/data/file", "content");
+  WriteFile("/run/host/one", "content");
+  ASSERT_EQ(::symlink("/run/host/real", "/run/host/link"), 0);
+  const std::vector<Propagation> all = {Propagation::kPrivate,
+                                        Propagation::kHostToTask,
+                                        Propagation::kBidirectional};
+  config_.host_volumes = {
+      {"data", {"/run/host/data", false, all}},
+      {"ro", {"/run/host/ro", true, {Propagation::kPrivate}}},
+      {"file", {"/run/host/one", false, {Propagation::kPrivate}}},
+      {"link", {"/run/host/link/inner", false, all}},
+      {"last-link", {"/run/host/link", false, all}},
+      {"missing", {"/run/host/missing", false, all}},
+      {"proc", {"/proc/sys", false, all}},
+      {"base", {"/run/mountd/base/a", false, all}},
+      {"above", {"/run", false, all}},
+      {"moved-proc", {"/run/host/moved-proc", false, all}},
+  };
+  NetworkConfig network;
+  network.ipv4 = netns::ParseIpv4Range("10.88.0.0/16").value();
+  network.ipv6 = netns::ParseIpv6Range("fd88::/64").value();
+  config_.networks["default"] = network;
+  dispatcher_.emplace(kernel_, config_);
+}
+
+void ExecutorFixture::TearDown() {
+  last_fd_.reset();
+  PrivateNamespaces::TearDown();
+}
+
+Reply ExecutorFixture::Call(PlanKind kind) {
+  return Call(kind, [](PlanBody* /*body*/) {});
+}
+
+Reply ExecutorFixture::Send(const Request& request) {
+  exec::Dispatcher::Answer answer =
+      dispatcher_->Handle(std::as_bytes(std::span(&request, 1)));
+  last_fd_ = std::move(answer.fd);
+  return answer.reply;
+}
+
+void ExecutorFixture::PrepareBase() {
+  ASSERT_EQ(ErrorOf(Call(PlanKind::kPrepareBase)), "");
+  ASSERT_EQ(ErrorOf(Call(PlanKind::kPrepareAllocation,
+                         [](PlanBody* body) {
+                           body->allocation = {ToWire("web"), 1234};
+                         })),
+            "");
+}
+
+Request ExecutorFixture::AttachRequest(const std::string& volume,
+                                       Propagation propagation,
+                                       const std::string& name) const {
+  Request request;
+  request.kind = PlanKind::kAttach;
+  request.body.attach = exec::AttachPlan{};
+  request.body.attach.target = exec::Target("web", "app", name);
+  request.body.attach.source.host_volume = ToWire(volume);
+  request.body.attach.propagation = propagation;
+  return request;
+}
+
+Reply ExecutorFixture::Attach(const std::string& volume,
+                              Propagation propagation,
+                              const std::string& name) {
+  return Send(AttachRequest(volume, propagation, name));
+}
+
+Reply ExecutorFixture::Detach(std::uint64_t mount_id, const std::string& name) {
+  return Call(PlanKind::kDetach, [&](PlanBody* body) {
+    body->detach = {exec::Target("web", "app", name), mount_id};
+  });
+}
+
+Reply ExecutorFixture::ReleaseHostVolume(const std::string& volume,
+                                         std::uint64_t anchor_id) {
+  return Call(PlanKind::kReleaseHostVolume, [&](PlanBody* body) {
+    body->host_volume = {ToWire(volume), anchor_id};
+  });
+}
+
+std::string ErrorOf(const Reply& reply) {
+  if (reply.code == 0) {
+    return "";
+  }
+  const Error error{static_cast<Code>(reply.code), reply.op.data(),
+                    reply.object.data(), reply.detail.data(), reply.sys_errno};
+  return CodeOf(reply) + ": " + error.Message();
+}
+
+std::string CodeOf(const Reply& reply) {
+  return reply.code == 0 ? ""
+                         : std::string(CodeName(static_cast<Code>(reply.code)));
+}
+
+void MakeDirectories(const std::string& path) {
+  ::umask(022);
+  std::filesystem::create_directories(path);
+  ::umask(0);
+}
+
+void WriteFile(const std::string& path, const std::string& text) {
+  std::ofstream(path) << text;
+}
+
+bool Exists(const std::string& path) {
+  struct stat st = {};
+  return ::lstat(path.c_str(), &st) == 0;
+}
+
+void MountTmpfs(const std::string& path) {
+  MakeDirectories(path);
+  ASSERT_EQ(::mount("tmpfs", path.c_str(), "tmpfs", 0, nullptr), 0) << path;
+  WriteFile(path + "/mark", "");
+}
+
+void Unmount(const std::string& path) {
+  ASSERT_EQ(::umount2(path.c_str(), UMOUNT_NOFOLLOW), 0) << path;
+}
+
+}  // namespace mountd::testing

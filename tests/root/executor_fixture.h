@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "mountd/exec/dispatcher.h"
+#include "mountd/exec/real_kernel.h"
+#include "mountd/exec/wire.h"
+#include "tests/support/injecting_kernel.h"
+#include "tests/support/private_namespaces.h"
+
+namespace mountd::testing {
+
+// The executor in process, over the real kernel: its dispatcher, and a host
+// with some volumes below /run/host.
+class ExecutorFixture : public PrivateNamespaces {
+ protected:
+  void SetUp() override;
+  void TearDown() override;
+
+  // The outcome of a request whose body `fill` wrote.
+  template <typename Fill>
+  exec::Reply Call(exec::PlanKind kind, const Fill& fill) {
+    exec::Request request;
+    request.kind = kind;
+    fill(&request.body);
+    return Send(request);
+  }
+  exec::Reply Call(exec::PlanKind kind);
+  exec::Reply Send(const exec::Request& request);
+
+  void PrepareBase();  // with the allocation "web"
+  exec::Request AttachRequest(const std::string& volume,
+                              exec::Propagation propagation,
+                              const std::string& name = "data") const;
+  exec::Reply Attach(const std::string& volume, exec::Propagation propagation,
+                     const std::string& name = "data");
+  exec::Reply Detach(std::uint64_t mount_id, const std::string& name = "data");
+  exec::Reply ReleaseHostVolume(const std::string& volume,
+                                std::uint64_t anchor_id);
+
+  Config config_;
+  exec::RealKernel real_;
+  exec::InjectingKernel kernel_{real_};
+  std::optional<exec::Dispatcher> dispatcher_;
+  UniqueFd last_fd_;
+};
+
+inline constexpr char kTarget[] = "/run/mountd/base/a/web/app/data";
+
+// "" if the reply is a success; else its error, readable.
+std::string ErrorOf(const exec::Reply& reply);
+// The code of the reply, "" for success.
+std::string CodeOf(const exec::Reply& reply);
+
+void MakeDirectories(const std::string& path);
+void WriteFile(const std::string& path, const std::string& text);
+bool Exists(const std::string& path);
+// Mounts a tmpfs at `path` (made if missing) holding a file `mark`.
+void MountTmpfs(const std::string& path);
+void Unmount(const std::string& path);
+
+}  // namespace mountd::testing

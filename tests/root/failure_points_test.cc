@@ -1,0 +1,179 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#include <sys/mount.h>
+
+#include "netns/address.h"
+#include "tests/root/executor_fixture.h"
+
+// For each plan: every kernel call it makes fails once, then nothing may be
+// left and the same plan must succeed.
+namespace mountd::testing {
+namespace {
+
+using exec::PlanBody;
+using exec::PlanKind;
+using exec::Propagation;
+using exec::Reply;
+using exec::Request;
+using exec::ToWire;
+
+class FailurePoints : public ExecutorFixture {
+ protected:
+  // `undo` takes the finished plan back. A try whose failed call was a best
+  // effort may just succeed.
+  template <typename Try, typename Undo>
+  void FailEach(const Try& try_plan, const Undo& undo) {
+    const Reply first = try_plan();
+    ASSERT_EQ(ErrorOf(first), "");
+    undo(first);
+    const Inventory before = Inventory::Take();
+    kernel_.FailAt(0, 0);
+    const Reply counted = try_plan();
+    const std::vector<std::string> calls = kernel_.calls();
+    undo(counted);
+    ASSERT_EQ(DifferenceWithin(before, 20), "");
+    for (std::size_t k = 1; k <= calls.size(); ++k) {
+      SCOPED_TRACE("call " + std::to_string(k) + " of " +
+                   std::to_string(calls.size()) + ": " + calls[k - 1]);
+      kernel_.FailAt(k, EIO);
+      Reply reply = try_plan();
+      kernel_.FailAt(0, 0);
+      if (reply.code != 0) {
+        ASSERT_EQ(DifferenceWithin(before, 20), "");
+        reply = try_plan();
+        ASSERT_EQ(ErrorOf(reply), "");
+      }
+      undo(reply);
+      ASSERT_EQ(DifferenceWithin(before, 20), "");
+    }
+  }
+};
+
+TEST_F(FailurePoints, OfAttachAndItsAnchor) {
+  PrepareBase();
+  for (const Propagation mode :
+       {Propagation::kPrivate, Propagation::kHostToTask,
+        Propagation::kBidirectional}) {
+    FailEach([&] { return Attach("data", mode); },
+             [&](const Reply& reply) {
+               ASSERT_EQ(ErrorOf(Detach(reply.body.mount.mount_id)), "");
+               ASSERT_EQ(ErrorOf(ReleaseHostVolume("data",
+                                                   reply.body.mount.anchor_id)),
+                         "");
+             });
+  }
+}
+
+TEST_F(FailurePoints, OfAttachOfAFile) {
+  PrepareBase();
+  FailEach([&] { return Attach("file", Propagation::kPrivate); },
+           [&](const Reply& reply) {
+             ASSERT_EQ(ErrorOf(Detach(reply.body.mount.mount_id)), "");
+           });
+}
+
+TEST_F(FailurePoints, OfPreparingTheBase) {
+  const auto prepare = [&] { return Call(PlanKind::kPrepareBase); };
+  FailEach(prepare, [&](const Reply& /*reply*/) {
+    ASSERT_EQ(::umount2("/run/mountd/base", 0), 0);
+    ASSERT_TRUE(real_.RemoveDirectory(-1, "/run/mountd/base").has_value());
+  });
+}
+
+TEST_F(FailurePoints, OfPreparingAPlugin) {
+  PrepareBase();
+  const auto plugin = [&](PlanKind kind) {
+    return Call(kind, [](PlanBody* body) { body->plugin = {ToWire("csi")}; });
+  };
+  FailEach([&] { return plugin(PlanKind::kPreparePlugin); },
+           [&](const Reply& /*reply*/) {
+             ASSERT_EQ(ErrorOf(plugin(PlanKind::kRemovePlugin)), "");
+           });
+}
+
+TEST_F(FailurePoints, OfPreparingAnAllocation) {
+  PrepareBase();
+  const auto allocation = [&](PlanKind kind) {
+    return Call(kind, [](PlanBody* body) {
+      body->allocation = {ToWire("db"), 77};
+    });
+  };
+  FailEach([&] { return allocation(PlanKind::kPrepareAllocation); },
+           [&](const Reply& /*reply*/) {
+             ASSERT_EQ(ErrorOf(allocation(PlanKind::kRemoveAllocation)), "");
+           });
+}
+
+TEST_F(FailurePoints, OfCreatingANetwork) {
+  ASSERT_EQ(ErrorOf(Call(PlanKind::kPrepareNetworks)), "");
+  const auto network = [&](PlanKind kind) {
+    return Call(kind, [](PlanBody* body) {
+      body->network = exec::NetworkPlan{};
+      body->network.allocation = ToWire("web");
+      body->network.network = ToWire("default");
+      body->network.ipv4 = {10, 88, 0, 2};
+      body->network.ipv6 = netns::ParseIpv6("fd88::2").value();
+      body->network.port_count = 1;
+      body->network.ports[0] = {18080, 80, exec::kTcp, 0};
+    });
+  };
+  const auto remove = [&](const Reply& /*reply*/) {
+    ASSERT_EQ(ErrorOf(network(PlanKind::kDeleteNetwork)), "");
+    // A second one takes the link now instead of with its namespace.
+    ASSERT_EQ(ErrorOf(network(PlanKind::kDeleteNetwork)), "");
+  };
+  FailEach([&] { return network(PlanKind::kCreateNetwork); }, remove);
+}
+
+// A tear-down that failed half way goes on when it is asked again.
+TEST_F(FailurePoints, OfDetachAreFinishedByTheNextTry) {
+  PrepareBase();
+  const Reply kept = Attach("data", Propagation::kPrivate, "kept");
+  ASSERT_EQ(ErrorOf(kept), "");
+  const Inventory before = Inventory::Take();
+  bool reached = true;
+  for (std::size_t k = 1; reached; ++k) {
+    const Reply reply = Attach("data", Propagation::kHostToTask);
+    ASSERT_EQ(ErrorOf(reply), "");
+    MountTmpfs("/run/host/data/sub");
+    kernel_.FailAt(k, EIO);
+    const Reply detached = Detach(reply.body.mount.mount_id);
+    reached = kernel_.calls().size() >= k;
+    kernel_.FailAt(0, 0);
+    if (detached.code != 0) {
+      ASSERT_EQ(ErrorOf(Detach(reply.body.mount.mount_id)), "");
+    }
+    Unmount("/run/host/data/sub");
+    ASSERT_EQ(Difference(before, Inventory::Take()), "");
+  }
+}
+
+TEST_F(FailurePoints, OfDeletingANetworkAreFinishedByTheNextTry) {
+  ASSERT_EQ(ErrorOf(Call(PlanKind::kPrepareNetworks)), "");
+  const auto network = [&](PlanKind kind) {
+    return Call(kind, [](PlanBody* body) {
+      body->network = exec::NetworkPlan{};
+      body->network.allocation = ToWire("web");
+      body->network.network = ToWire("default");
+      body->network.ipv4 = {10, 88, 0, 2};
+      body->network.port_count = 1;
+      body->network.ports[0] = {18080, 80, exec::kTcp, 0};
+    });
+  };
+  const Inventory before = Inventory::Take();
+  bool reached = true;
+  for (std::size_t k = 1; reached; ++k) {
+    ASSERT_EQ(ErrorOf(network(PlanKind::kCreateNetwork)), "");
+    kernel_.FailAt(k, EIO);
+    const Reply reply = network(PlanKind::kDeleteNetwork);
+    reached = kernel_.calls().size() >= k;
+    kernel_.FailAt(0, 0);
+    if (reply.code != 0) {
+      ASSERT_EQ(ErrorOf(network(PlanKind::kDeleteNetwork)), "");
+    }
+    ASSERT_EQ(ErrorOf(network(PlanKind::kDeleteNetwork)), "");
+    ASSERT_EQ(DifferenceWithin(before, 20), "") << k;
+  }
+}
+
+}  // namespace
+}  // namespace mountd::testing

@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#include <fcntl.h>
+#include <sys/mount.h>
+#include <sys/stat.h>
+
+#include <map>
+
+#include "propagation/mount_inspector.h"
+#include "tests/root/executor_fixture.h"
+
+namespace mountd::testing {
+namespace {
+
+using propagation::MountFacts;
+using propagation::MountinfoInspector;
+using propagation::StatmountInspector;
+
+std::uint64_t ReusableId(const char* path) {
+  struct statx stx = {};
+  EXPECT_EQ(::statx(AT_FDCWD, path, 0, STATX_MNT_ID, &stx), 0);
+  return stx.stx_mnt_id;
+}
+
+class Inspectors : public ExecutorFixture {
+ protected:
+  void SetUp() override {
+    ExecutorFixture::SetUp();
+    if (IsSkipped()) {
+      return;
+    }
+    const auto root = real_.Stat(-1, "/");
+    if (!root || !root->mount_id_is_unique) {
+      GTEST_SKIP() << "this kernel has no statmount (Linux 6.8)";
+    }
+    PrepareBase();
+    ASSERT_EQ(ErrorOf(Attach("data", exec::Propagation::kHostToTask)), "");
+    MountTmpfs("/run/host/data/sub");
+  }
+};
+
+void ExpectSame(const MountFacts& a, const MountFacts& b) {
+  EXPECT_EQ(a.device, b.device);
+  constexpr std::uint64_t kCompared = MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID |
+                                      MOUNT_ATTR_NODEV | MOUNT_ATTR_NOEXEC |
+                                      MOUNT_ATTR_NOATIME;
+  EXPECT_EQ(a.attributes & kCompared, b.attributes & kCompared);
+  EXPECT_EQ(a.peer_group, b.peer_group);
+  EXPECT_EQ(a.master, b.master);
+  EXPECT_EQ(a.type, b.type);
+  EXPECT_EQ(a.root, b.root);
+  EXPECT_EQ(a.point, b.point);
+}
+
+TEST_F(Inspectors, StatmountAndMountinfoSayTheSame) {
+  const StatmountInspector modern(real_);
+  const MountinfoInspector old;
+  for (const char* path : {"/", "/run", "/run/mountd/base", "/run/host/data",
+                           "/run/host/data/sub", kTarget, "/proc"}) {
+    SCOPED_TRACE(path);
+    const auto file = real_.Stat(-1, path);
+    ASSERT_TRUE(file.has_value());
+    const Result<MountFacts> a = modern.Facts(file->mount_id);
+    const Result<MountFacts> b = old.Facts(ReusableId(path));
+    ASSERT_TRUE(a.has_value() && b.has_value());
+    ExpectSame(*a, *b);
+    const auto children_a = modern.Children(file->mount_id);
+    const auto children_b = old.Children(ReusableId(path));
+    ASSERT_TRUE(children_a.has_value() && children_b.has_value());
+    std::multimap<std::string, MountFacts> by_point;
+    for (const MountFacts& child : *children_b) {
+      by_point.emplace(child.point, child);
+    }
+    ASSERT_EQ(children_a->size(), children_b->size());
+    for (const MountFacts& child : *children_a) {
+      EXPECT_TRUE(by_point.contains(child.point)) << child.point;
+    }
+  }
+}
+
+TEST_F(Inspectors, AMountThatIsGoneIsNotFound) {
+  const auto file = real_.Stat(-1, "/run/host/data/sub");
+  const std::uint64_t reusable = ReusableId("/run/host/data/sub");
+  ASSERT_EQ(::umount2("/run/host/data/sub", 0), 0);
+  const auto a = StatmountInspector(real_).Facts(file->mount_id);
+  const auto b = MountinfoInspector().Facts(reusable);
+  ASSERT_FALSE(a.has_value() || b.has_value());
+  EXPECT_EQ(a.error().code, Code::kNotFound);
+  EXPECT_EQ(b.error().code, Code::kNotFound);
+}
+
+TEST_F(Inspectors, DescendantsComeBeforeWhatTheyAreMountedOn) {
+  MountTmpfs("/run/host/data/sub/deep");
+  const auto anchor = real_.Stat(-1, "/run/host/data");
+  const auto below =
+      propagation::Descendants(StatmountInspector(real_), anchor->mount_id);
+  ASSERT_TRUE(below.has_value());
+  ASSERT_EQ(below->size(), 2U);
+  EXPECT_EQ(below->at(0).point, "/run/host/data/sub/deep");
+  EXPECT_EQ(below->at(1).point, "/run/host/data/sub");
+}
+
+}  // namespace
+}  // namespace mountd::testing

@@ -1,0 +1,401 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#include <arpa/inet.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <sched.h>
+#include <sys/mount.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <cstring>
+#include <fstream>
+
+#include "netns/address.h"
+#include "netns/nft_command.h"
+#include "tests/root/executor_fixture.h"
+
+namespace mountd::testing {
+namespace {
+
+using exec::NetworkPlan;
+using exec::NetworkState;
+using exec::PlanBody;
+using exec::PlanKind;
+using exec::Reply;
+using exec::ToWire;
+
+struct Endpoint {
+  sockaddr_storage storage = {};
+  socklen_t size = 0;
+  int family = 0;
+};
+
+Endpoint At(const std::string& address, std::uint16_t port) {
+  Endpoint endpoint;
+  if (address.find(':') == std::string::npos) {
+    sockaddr_in in = {};
+    in.sin_family = AF_INET;
+    in.sin_port = htons(port);
+    ::inet_pton(AF_INET, address.c_str(), &in.sin_addr);
+    std::memcpy(&endpoint.storage, &in, sizeof(in));
+    endpoint.size = sizeof(in);
+    endpoint.family = AF_INET;
+  } else {
+    sockaddr_in6 in = {};
+    in.sin6_family = AF_INET6;
+    in.sin6_port = htons(port);
+    ::inet_pton(AF_INET6, address.c_str(), &in.sin6_addr);
+    std::memcpy(&endpoint.storage, &in, sizeof(in));
+    endpoint.size = sizeof(in);
+    endpoint.family = AF_INET6;
+  }
+  return endpoint;
+}
+
+// What a TCP server at the address says, "" if none is reached in time; from
+// `source` if that is not empty.
+std::string Ask(const std::string& address, std::uint16_t port,
+                int timeout_ms = 5000, const std::string& source = "") {
+  const Endpoint to = At(address, port);
+  const UniqueFd fd(
+      ::socket(to.family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
+  if (!source.empty()) {
+    const Endpoint from = At(source, 0);
+    if (::bind(fd.get(), reinterpret_cast<const sockaddr*>(&from.storage),
+               from.size) != 0) {
+      return "";
+    }
+  }
+  if (::connect(fd.get(), reinterpret_cast<const sockaddr*>(&to.storage),
+                to.size) != 0 &&
+      errno != EINPROGRESS) {
+    return "";
+  }
+  pollfd wait = {fd.get(), POLLIN, 0};
+  if (::poll(&wait, 1, timeout_ms) != 1) {
+    return "";
+  }
+  std::array<char, 64> text{};
+  const ssize_t size = ::read(fd.get(), text.data(), text.size());
+  return size > 0 ? std::string(text.data(), static_cast<std::size_t>(size))
+                  : "";
+}
+
+// A process in a pinned namespace that answers every TCP connection to a port,
+// over IPv4 and IPv6, with `text`.
+class Server {
+ public:
+  Server(const std::string& netns, std::uint16_t port, const char* text) {
+    std::array<int, 2> ready{};
+    EXPECT_EQ(::pipe2(ready.data(), O_CLOEXEC), 0);
+    pid_ = ::fork();
+    if (pid_ == 0) {
+      Serve(netns, port, text, ready[1]);
+    }
+    ::close(ready[1]);
+    char byte = 0;
+    EXPECT_EQ(::read(ready[0], &byte, 1), 1) << "the server did not start";
+    ::close(ready[0]);
+  }
+  ~Server() {
+    ::kill(pid_, SIGKILL);
+    ::waitpid(pid_, nullptr, 0);
+  }
+  Server(const Server&) = delete;
+  Server& operator=(const Server&) = delete;
+
+ private:
+  [[noreturn]] static void Serve(const std::string& netns, std::uint16_t port,
+                                 const char* text, int ready) {
+    const int home = ::open(netns.c_str(), O_RDONLY | O_CLOEXEC);
+    const Endpoint any = At("::", port);
+    if (::setns(home, CLONE_NEWNET) != 0) {
+      ::_exit(1);
+    }
+    ::close(home);
+    const int fd = ::socket(AF_INET6, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    const int on = 1;
+    ::setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
+    if (::bind(fd, reinterpret_cast<const sockaddr*>(&any.storage), any.size) !=
+            0 ||
+        ::listen(fd, 16) != 0 || ::write(ready, "x", 1) != 1) {
+      ::_exit(2);
+    }
+    for (;;) {
+      const int client = ::accept4(fd, nullptr, nullptr, SOCK_CLOEXEC);
+      if (client >= 0) {
+        (void)!::write(client, text, std::strlen(text));
+        ::close(client);
+      }
+    }
+  }
+  pid_t pid_ = -1;
+};
+
+class Networks : public ExecutorFixture {
+ protected:
+  void SetUp() override {
+    ExecutorFixture::SetUp();
+    if (!IsSkipped()) {
+      ASSERT_EQ(ErrorOf(Call(PlanKind::kPrepareNetworks)), "");
+      before_ = Inventory::Take();
+    }
+  }
+
+  static NetworkPlan Plan(const std::string& allocation, std::uint8_t host,
+                          std::uint16_t port) {
+    NetworkPlan plan;
+    plan.allocation = ToWire(allocation);
+    plan.network = ToWire("default");
+    plan.ipv4 = {10, 88, 0, host};
+    plan.ipv6 = netns::ParseIpv6("fd88::").value();
+    plan.ipv6.back() = host;
+    plan.port_count = 1;
+    plan.ports[0] = {port, 80, exec::kTcp | exec::kUdp, 0};
+    return plan;
+  }
+  Reply Do(PlanKind kind, const NetworkPlan& plan) {
+    return Call(kind, [&](PlanBody* body) { body->network = plan; });
+  }
+  NetworkState StateOf(const NetworkPlan& plan) {
+    const Reply reply = Do(PlanKind::kInspectNetwork, plan);
+    EXPECT_EQ(ErrorOf(reply), "");
+    return reply.body.network;
+  }
+
+  Inventory before_;
+};
+
+TEST_F(Networks, PreparingAgainKeepsElementsAndOperatorsRules) {
+  const NetworkPlan plan = Plan("web", 2, 18080);
+  ASSERT_EQ(ErrorOf(Do(PlanKind::kCreateNetwork, plan)), "");
+  ASSERT_TRUE(
+      netns::RunNftCommand("add rule inet mountd admin counter").has_value());
+  const Inventory made = Inventory::Take();
+  ASSERT_EQ(ErrorOf(Call(PlanKind::kPrepareNetworks)), "");
+  EXPECT_EQ(Difference(made, Inventory::Take()), "");
+  // Another version of the rules replaces the rules only.
+  ASSERT_TRUE(
+      netns::RunNftCommand("flush set inet mountd version").has_value());
+  ASSERT_EQ(ErrorOf(Call(PlanKind::kPrepareNetworks)), "");
+  EXPECT_EQ(Difference(made, Inventory::Take()), "");
+  EXPECT_EQ(StateOf(plan).elements_present, 1U);
+}
+
+TEST_F(Networks, ForwardingIsOnAndTheNamesDirectoryIsShared) {
+  std::string value;
+  std::ifstream("/proc/sys/net/ipv4/ip_forward") >> value;
+  EXPECT_EQ(value, "1");
+  std::ifstream("/proc/sys/net/ipv6/conf/all/forwarding") >> value;
+  EXPECT_EQ(value, "1");
+  const auto facts = real_.MountById(real_.Stat(-1, "/run/netns")->mount_id);
+  ASSERT_TRUE(facts.has_value());
+  EXPECT_EQ(facts->point, "/run/netns");
+  EXPECT_NE(facts->peer_group, 0U);
+}
+
+TEST_F(Networks, AProcessInsideIsReachedOnItsAddressesAndItsPort) {
+  const NetworkPlan plan = Plan("web", 2, 18080);
+  ASSERT_EQ(ErrorOf(Do(PlanKind::kCreateNetwork, plan)), "");
+  const Server server("/run/netns/web", 80, "hello");
+  EXPECT_EQ(Ask("10.88.0.2", 80), "hello");
+  EXPECT_EQ(Ask("fd88::2", 80), "hello");
+  EXPECT_EQ(Ask("127.0.0.1", 18080), "hello");
+  EXPECT_EQ(Ask("10.88.0.1", 18080), "hello");
+  EXPECT_EQ(Ask("fd88::1", 18080), "hello");
+}
+
+TEST_F(Networks, AllocationsReachEachOtherDirectlyAndByPort) {
+  ASSERT_EQ(ErrorOf(Do(PlanKind::kCreateNetwork, Plan("web", 2, 18080))), "");
+  ASSERT_EQ(ErrorOf(Do(PlanKind::kCreateNetwork, Plan("db", 3, 18081))), "");
+  const Server server("/run/netns/web", 80, "hello");
+  EXPECT_EQ(RunInNetns("/run/netns/db",
+                       [] { return Ask("10.88.0.2", 80) == "hello" ? 0 : 1; }),
+            0);
+  EXPECT_EQ(RunInNetns("/run/netns/db",
+                       [] { return Ask("fd88::2", 80) == "hello" ? 0 : 1; }),
+            0);
+  EXPECT_EQ(
+      RunInNetns("/run/netns/db",
+                 [] { return Ask("10.88.0.1", 18080) == "hello" ? 0 : 1; }),
+      0);
+  EXPECT_EQ(
+      RunInNetns("/run/netns/web",
+                 [] { return Ask("10.88.0.1", 18080) == "hello" ? 0 : 1; }),
+      0);
+}
+
+TEST_F(Networks, AnAddressThatIsNotTheAllocationsOwnIsDropped) {
+  ASSERT_EQ(ErrorOf(Do(PlanKind::kCreateNetwork, Plan("web", 2, 18080))), "");
+  const Server host("/proc/self/ns/net", 7000, "host");
+  EXPECT_EQ(RunInNetns("/run/netns/web",
+                       [] { return Ask("10.88.0.1", 7000) == "host" ? 0 : 1; }),
+            0);
+  // Its packets leave; the answers would come back by its own route if the
+  // host took them.
+  ASSERT_TRUE(netns::RunNftCommand(
+                  "flush set inet mountd src4; flush set inet mountd src6")
+                  .has_value());
+  EXPECT_EQ(
+      RunInNetns("/run/netns/web",
+                 [] { return Ask("10.88.0.1", 7000, 300).empty() ? 0 : 1; }),
+      0);
+}
+
+TEST_F(Networks, TheSamePlanAgainAnswersTheNetworkThatIsThere) {
+  const NetworkPlan plan = Plan("web", 2, 18080);
+  const Reply first = Do(PlanKind::kCreateNetwork, plan);
+  ASSERT_EQ(ErrorOf(first), "");
+  const Inventory once = Inventory::Take();
+  const Reply second = Do(PlanKind::kCreateNetwork, plan);
+  ASSERT_EQ(ErrorOf(second), "");
+  EXPECT_EQ(first.body.network.netns_inode, second.body.network.netns_inode);
+  EXPECT_EQ(first.body.network.host_ifindex, second.body.network.host_ifindex);
+  EXPECT_EQ(Difference(once, Inventory::Take()), "");
+}
+
+TEST_F(Networks, DeleteLeavesNothingAndSucceedsAgain) {
+  NetworkPlan plan = Plan("web", 2, 18080);
+  const Reply reply = Do(PlanKind::kCreateNetwork, plan);
+  ASSERT_EQ(ErrorOf(reply), "");
+  plan.netns_inode = reply.body.network.netns_inode;
+  ASSERT_EQ(ErrorOf(Do(PlanKind::kDeleteNetwork, plan)), "");
+  EXPECT_EQ(StateOf(plan).netns_inode, 0U);
+  EXPECT_EQ(StateOf(plan).elements_present, 0U);
+  EXPECT_EQ(DifferenceWithin(before_, 20), "");
+  EXPECT_EQ(StateOf(plan).host_ifindex, 0U);
+  EXPECT_EQ(ErrorOf(Do(PlanKind::kDeleteNetwork, plan)), "");
+}
+
+TEST_F(Networks, ASecondDeleteTakesTheLinkOfANamespaceThatIsHeld) {
+  const NetworkPlan plan = Plan("web", 2, 18080);
+  ASSERT_EQ(ErrorOf(Do(PlanKind::kCreateNetwork, plan)), "");
+  {
+    const Server holder("/run/netns/web", 80, "hello");
+    ASSERT_EQ(ErrorOf(Do(PlanKind::kDeleteNetwork, plan)), "");
+    EXPECT_NE(StateOf(plan).host_ifindex, 0U);
+    EXPECT_EQ(Ask("127.0.0.1", 18080, 300), "");
+    EXPECT_EQ(ErrorOf(Do(PlanKind::kDeleteNetwork, plan)), "");
+    EXPECT_EQ(StateOf(plan).host_ifindex, 0U);
+  }
+  EXPECT_EQ(DifferenceWithin(before_, 20), "");
+}
+
+TEST_F(Networks, APortThatIsTakenIsNamedAndNothingIsMade) {
+  const NetworkPlan web = Plan("web", 2, 18080);
+  ASSERT_EQ(ErrorOf(Do(PlanKind::kCreateNetwork, web)), "");
+  const Inventory once = Inventory::Take();
+  NetworkPlan other = Plan("db", 3, 18081);
+  other.port_count = 2;
+  other.ports[1] = {18080, 81, exec::kTcp, 0};
+  const Reply reply = Do(PlanKind::kCreateNetwork, other);
+  EXPECT_EQ(CodeOf(reply), "AlreadyExists");
+  EXPECT_NE(ErrorOf(reply).find("18080"), std::string::npos) << ErrorOf(reply);
+  EXPECT_EQ(DifferenceWithin(once, 20), "");
+  // Cleaning up after the refusal does not take the other's port.
+  EXPECT_EQ(ErrorOf(Do(PlanKind::kDeleteNetwork, other)), "");
+  EXPECT_EQ(StateOf(web).elements_present, 1U);
+  other.ports[1].host_port = 18082;
+  EXPECT_EQ(ErrorOf(Do(PlanKind::kCreateNetwork, other)), "");
+}
+
+TEST_F(Networks, AForeignNamespaceAtTheNameIsLeftAlone) {
+  WriteFile("/run/netns/web", "");
+  auto other = real_.NewNetNamespace();
+  ASSERT_TRUE(other.has_value());
+  const std::string path = "/proc/self/fd/" + std::to_string(other->fd.get());
+  ASSERT_EQ(::mount(path.c_str(), "/run/netns/web", nullptr, MS_BIND, nullptr),
+            0);
+  const Inventory before = Inventory::Take();
+  NetworkPlan plan = Plan("web", 2, 18080);
+  EXPECT_EQ(CodeOf(Do(PlanKind::kCreateNetwork, plan)), "FailedPrecondition");
+  EXPECT_EQ(DifferenceWithin(before, 20), "");
+  plan.netns_inode = 1;
+  EXPECT_EQ(CodeOf(Do(PlanKind::kDeleteNetwork, plan)), "FailedPrecondition");
+  EXPECT_EQ(Difference(before, Inventory::Take()), "");
+}
+
+TEST_F(Networks, SomethingElseMountedAtTheNameIsLeftAlone) {
+  MountTmpfs("/run/netns/web");
+  const Inventory before = Inventory::Take();
+  const NetworkPlan plan = Plan("web", 2, 18080);
+  EXPECT_EQ(CodeOf(Do(PlanKind::kCreateNetwork, plan)), "FailedPrecondition");
+  EXPECT_EQ(CodeOf(Do(PlanKind::kDeleteNetwork, plan)), "FailedPrecondition");
+  EXPECT_EQ(Difference(before, Inventory::Take()), "");
+}
+
+TEST_F(Networks, DeleteWorksFromAnyPartialState) {
+  const NetworkPlan plan = Plan("web", 2, 18080);
+  // A name without a namespace.
+  WriteFile("/run/netns/web", "");
+  EXPECT_EQ(ErrorOf(Do(PlanKind::kDeleteNetwork, plan)), "");
+  EXPECT_EQ(DifferenceWithin(before_, 20), "");
+  // Some elements missing.
+  ASSERT_EQ(ErrorOf(Do(PlanKind::kCreateNetwork, plan)), "");
+  ASSERT_TRUE(
+      netns::RunNftCommand(
+          "delete element inet mountd pm4 { tcp . 18080 : 10.88.0.2 . 80 }")
+          .has_value());
+  EXPECT_EQ(StateOf(plan).elements_present, 0U);
+  EXPECT_EQ(ErrorOf(Do(PlanKind::kDeleteNetwork, plan)), "");
+  EXPECT_EQ(DifferenceWithin(before_, 20), "");
+  // No table at all.
+  ASSERT_EQ(ErrorOf(Do(PlanKind::kCreateNetwork, plan)), "");
+  ASSERT_TRUE(netns::RunNftCommand("flush ruleset").has_value());
+  EXPECT_EQ(ErrorOf(Do(PlanKind::kDeleteNetwork, plan)), "");
+  EXPECT_EQ(ErrorOf(Call(PlanKind::kPrepareNetworks)), "");
+  EXPECT_EQ(DifferenceWithin(before_, 20), "");
+}
+
+TEST_F(Networks, ALateDeleteDoesNotTouchTheAddressesNextUser) {
+  const NetworkPlan first = Plan("web", 2, 18080);
+  ASSERT_EQ(ErrorOf(Do(PlanKind::kCreateNetwork, first)), "");
+  ASSERT_EQ(ErrorOf(Do(PlanKind::kDeleteNetwork, first)), "");
+  ASSERT_EQ(DifferenceWithin(before_, 20), "");
+  const NetworkPlan next = Plan("db", 2, 18080);
+  ASSERT_EQ(ErrorOf(Do(PlanKind::kCreateNetwork, next)), "");
+  const Inventory made = Inventory::Take();
+  EXPECT_EQ(StateOf(first).host_ifindex, 0U);
+  EXPECT_EQ(ErrorOf(Do(PlanKind::kDeleteNetwork, first)), "");
+  EXPECT_EQ(Difference(made, Inventory::Take()), "");
+  EXPECT_EQ(StateOf(next).elements_present, 1U);
+}
+
+TEST_F(Networks, AnAddressWhoseLinkIsLeftIsBusy) {
+  const NetworkPlan plan = Plan("web", 2, 18080);
+  ASSERT_EQ(ErrorOf(Do(PlanKind::kCreateNetwork, plan)), "");
+  EXPECT_EQ(CodeOf(Do(PlanKind::kCreateNetwork, Plan("db", 2, 18081))), "Busy");
+}
+
+TEST_F(Networks, AllPortsOfAPlanAreMapped) {
+  NetworkPlan plan = Plan("web", 2, 20000);
+  plan.port_count = exec::kMaxPorts;
+  for (std::size_t i = 0; i < exec::kMaxPorts; ++i) {
+    plan.ports.at(i) = {static_cast<std::uint16_t>(20000 + i),
+                        static_cast<std::uint16_t>(80 + i),
+                        exec::kTcp | exec::kUdp, 0};
+  }
+  ASSERT_EQ(ErrorOf(Do(PlanKind::kCreateNetwork, plan)), "");
+  EXPECT_EQ(StateOf(plan).elements_present, 1U);
+  NetworkPlan other = plan;
+  other.allocation = ToWire("db");
+  other.ipv4 = {10, 88, 0, 3};
+  EXPECT_EQ(CodeOf(Do(PlanKind::kCreateNetwork, other)), "AlreadyExists");
+  ASSERT_EQ(ErrorOf(Do(PlanKind::kDeleteNetwork, plan)), "");
+  EXPECT_EQ(DifferenceWithin(before_, 20), "");
+}
+
+TEST_F(Networks, ANetworkWithoutIpv6HasNone) {
+  NetworkPlan plan = Plan("web", 2, 18080);
+  plan.ipv6 = {};
+  ASSERT_EQ(ErrorOf(Do(PlanKind::kCreateNetwork, plan)), "");
+  const Server server("/run/netns/web", 80, "hello");
+  EXPECT_EQ(Ask("127.0.0.1", 18080), "hello");
+  EXPECT_EQ(Ask("fd88::2", 80, 300), "");
+}
+
+}  // namespace
+}  // namespace mountd::testing

@@ -1,0 +1,238 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#include <sys/mount.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "tests/root/executor_fixture.h"
+
+namespace mountd::testing {
+namespace {
+
+using exec::PlanBody;
+using exec::PlanKind;
+using exec::Propagation;
+using exec::Reply;
+using exec::Request;
+using exec::ToWire;
+using exec::VolumeArea;
+
+constexpr char kPlugin[] = "/run/mountd/base/p/csi";
+const std::string kKey(32, 'a');
+
+class Plugins : public ExecutorFixture {
+ protected:
+  void SetUp() override {
+    ExecutorFixture::SetUp();
+    if (!IsSkipped()) {
+      PrepareBase();
+      before_ = Inventory::Take();
+    }
+  }
+  Reply Plugin(PlanKind kind) {
+    return Call(kind, [](PlanBody* body) { body->plugin = {ToWire("csi")}; });
+  }
+  Reply VolumeDir(PlanKind kind, VolumeArea area) {
+    return Call(kind, [&](PlanBody* body) {
+      body->volume_dir = exec::VolumeDirPlan{};
+      body->volume_dir.plugin = ToWire("csi");
+      body->volume_dir.area = area;
+      body->volume_dir.allocation = ToWire("web");
+      body->volume_dir.volume.fill('a');
+    });
+  }
+  Reply AttachPublished(Propagation mode) {
+    Request request = AttachRequest("", mode);
+    request.body.attach.source.kind = exec::SourceKind::kPublishedVolume;
+    request.body.attach.source.plugin = ToWire("csi");
+    request.body.attach.source.volume.fill('a');
+    return Send(request);
+  }
+  UniqueFd Listen(const char* name) {
+    UniqueFd fd(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
+    sockaddr_un address = {};
+    address.sun_family = AF_UNIX;
+    const std::string path = std::string(kPlugin) + "/" + name;
+    path.copy(&address.sun_path[0], sizeof(address.sun_path) - 1);
+    EXPECT_EQ(::bind(fd.get(), reinterpret_cast<sockaddr*>(&address),
+                     sizeof(address)),
+              0);
+    EXPECT_EQ(::listen(fd.get(), 4), 0);
+    return fd;
+  }
+  std::string Published() const {
+    return std::string(kPlugin) + "/publish/web/" + kKey;
+  }
+
+  Inventory before_;
+};
+
+TEST_F(Plugins, ADirectoryIsAMountInAPeerGroupOfItsOwn) {
+  const Reply base = Call(PlanKind::kPrepareBase);
+  const Reply reply = Plugin(PlanKind::kPreparePlugin);
+  ASSERT_EQ(ErrorOf(reply), "");
+  EXPECT_NE(reply.body.mount.mount_id, 0U);
+  EXPECT_NE(reply.body.mount.peer_group, 0U);
+  EXPECT_NE(reply.body.mount.peer_group, base.body.mount.peer_group);
+  EXPECT_EQ(reply.body.mount.master, 0U);
+  struct stat st = {};
+  for (const char* part : {"", "/staging", "/publish"}) {
+    ASSERT_EQ(::stat((kPlugin + std::string(part)).c_str(), &st), 0);
+    EXPECT_EQ(st.st_mode, static_cast<mode_t>(S_IFDIR | 0700)) << part;
+  }
+  const Reply again = Plugin(PlanKind::kPreparePlugin);
+  EXPECT_EQ(again.body.mount.mount_id, reply.body.mount.mount_id);
+  EXPECT_EQ(ErrorOf(Plugin(PlanKind::kRemovePlugin)), "");
+  EXPECT_EQ(ErrorOf(Plugin(PlanKind::kRemovePlugin)), "");
+  EXPECT_EQ(Difference(before_, Inventory::Take()), "");
+}
+
+TEST_F(Plugins, WhatAPluginLeftIsRemovedButNothingBehindALink) {
+  ASSERT_EQ(ErrorOf(Plugin(PlanKind::kPreparePlugin)), "");
+  MakeDirectories(std::string(kPlugin) + "/deep/er");
+  WriteFile(std::string(kPlugin) + "/deep/er/file", "x");
+  ASSERT_EQ(
+      ::symlink("/run/host/data", (std::string(kPlugin) + "/out").c_str()), 0);
+  Listen("csi.sock").reset();
+  EXPECT_EQ(ErrorOf(Plugin(PlanKind::kRemovePlugin)), "");
+  EXPECT_EQ(Difference(before_, Inventory::Take()), "");
+  EXPECT_TRUE(Exists("/run/host/data/file"));
+}
+
+TEST_F(Plugins, ADirectoryWithAMountBelowIsBusy) {
+  ASSERT_EQ(ErrorOf(Plugin(PlanKind::kPreparePlugin)), "");
+  const std::string staged = std::string(kPlugin) + "/staging/x";
+  MountTmpfs(staged);
+  EXPECT_EQ(CodeOf(Plugin(PlanKind::kRemovePlugin)), "Busy");
+  EXPECT_TRUE(Exists(staged + "/mark"));
+  Unmount(staged);
+  EXPECT_EQ(ErrorOf(Plugin(PlanKind::kRemovePlugin)), "");
+}
+
+TEST_F(Plugins, ADirectoryThatSomethingElseIsMountedOnIsRefused) {
+  MountTmpfs(kPlugin);
+  EXPECT_EQ(CodeOf(Plugin(PlanKind::kPreparePlugin)), "FailedPrecondition");
+  EXPECT_EQ(CodeOf(Plugin(PlanKind::kRemovePlugin)), "FailedPrecondition");
+}
+
+TEST_F(Plugins, ManyFilesAreRemovedInSeveralGoes) {
+  ASSERT_EQ(ErrorOf(Plugin(PlanKind::kPreparePlugin)), "");
+  for (int i = 0; i < 5000; ++i) {
+    WriteFile(std::string(kPlugin) + "/f" + std::to_string(i), "");
+  }
+  EXPECT_EQ(CodeOf(Plugin(PlanKind::kRemovePlugin)), "ResourceExhausted");
+  EXPECT_EQ(ErrorOf(Plugin(PlanKind::kRemovePlugin)), "");
+  EXPECT_EQ(Difference(before_, Inventory::Take()), "");
+}
+
+TEST_F(Plugins, AConnectionIsHandedOverWithItsPeer) {
+  ASSERT_EQ(ErrorOf(Plugin(PlanKind::kPreparePlugin)), "");
+  EXPECT_EQ(CodeOf(Plugin(PlanKind::kConnectPlugin)), "Unavailable");
+  const UniqueFd listener = Listen("csi.sock");
+  const Reply reply = Plugin(PlanKind::kConnectPlugin);
+  ASSERT_EQ(ErrorOf(reply), "");
+  EXPECT_EQ(reply.body.plugin.peer_pid, static_cast<unsigned>(::getpid()));
+  EXPECT_EQ(reply.body.plugin.peer_uid, 0U);
+  EXPECT_NE(reply.body.plugin.socket_inode, 0U);
+  const UniqueFd accepted(
+      ::accept4(listener.get(), nullptr, nullptr, SOCK_CLOEXEC));
+  ASSERT_EQ(::write(last_fd_.get(), "x", 1), 1);
+  char byte = 0;
+  EXPECT_EQ(::read(accepted.get(), &byte, 1), 1);
+}
+
+TEST_F(Plugins, ADeadSocketIsUnavailableAndAFullOneDoesNotHang) {
+  ASSERT_EQ(ErrorOf(Plugin(PlanKind::kPreparePlugin)), "");
+  UniqueFd listener = Listen("csi.sock");
+  std::vector<UniqueFd> held;
+  std::string code;
+  for (int i = 0; i < 50 && code.empty(); ++i) {
+    code = CodeOf(Plugin(PlanKind::kConnectPlugin));
+    held.push_back(std::move(last_fd_));
+  }
+  EXPECT_EQ(code, "Unavailable");
+  listener.reset();
+  EXPECT_EQ(CodeOf(Plugin(PlanKind::kConnectPlugin)), "Unavailable");
+}
+
+TEST_F(Plugins, ALinkedSocketOrAFileIsRefused) {
+  ASSERT_EQ(ErrorOf(Plugin(PlanKind::kPreparePlugin)), "");
+  const std::string endpoint = std::string(kPlugin) + "/csi.sock";
+  const UniqueFd listener = Listen("real.sock");
+  ASSERT_EQ(::symlink("real.sock", endpoint.c_str()), 0);
+  EXPECT_EQ(CodeOf(Plugin(PlanKind::kConnectPlugin)), "InvalidArgument");
+  ASSERT_EQ(::unlink(endpoint.c_str()), 0);
+  WriteFile(endpoint, "");
+  EXPECT_EQ(CodeOf(Plugin(PlanKind::kConnectPlugin)), "FailedPrecondition");
+}
+
+TEST_F(Plugins, VolumeDirectoriesAreMadeInspectedAndRemoved) {
+  ASSERT_EQ(ErrorOf(Plugin(PlanKind::kPreparePlugin)), "");
+  const Inventory prepared = Inventory::Take();
+  for (const VolumeArea area : {VolumeArea::kStaging, VolumeArea::kPublish}) {
+    EXPECT_EQ(VolumeDir(PlanKind::kInspectVolumeDir, area).body.mount.exists,
+              0U);
+    const Reply made = VolumeDir(PlanKind::kPrepareVolumeDir, area);
+    EXPECT_EQ(ErrorOf(made), "");
+    EXPECT_EQ(made.body.mount.exists, area == VolumeArea::kStaging ? 1U : 0U);
+    EXPECT_EQ(ErrorOf(VolumeDir(PlanKind::kPrepareVolumeDir, area)), "");
+    EXPECT_EQ(ErrorOf(VolumeDir(PlanKind::kRemoveVolumeDir, area)), "");
+    EXPECT_EQ(ErrorOf(VolumeDir(PlanKind::kRemoveVolumeDir, area)), "");
+  }
+  EXPECT_EQ(Difference(prepared, Inventory::Take()), "");
+}
+
+TEST_F(Plugins, AMountedVolumeDirectoryIsNotRemoved) {
+  ASSERT_EQ(ErrorOf(Plugin(PlanKind::kPreparePlugin)), "");
+  const std::string staged = std::string(kPlugin) + "/staging/" + kKey;
+  MountTmpfs(staged);
+  const Reply state =
+      VolumeDir(PlanKind::kInspectVolumeDir, VolumeArea::kStaging);
+  EXPECT_NE(state.body.mount.mount_id, 0U);
+  EXPECT_EQ(CodeOf(VolumeDir(PlanKind::kRemoveVolumeDir, VolumeArea::kStaging)),
+            "Busy");
+  Unmount(staged);
+  EXPECT_EQ(CodeOf(VolumeDir(PlanKind::kRemoveVolumeDir, VolumeArea::kStaging)),
+            "");
+}
+
+TEST_F(Plugins, APublishedMountIsASourceInEveryMode) {
+  ASSERT_EQ(ErrorOf(Plugin(PlanKind::kPreparePlugin)), "");
+  ASSERT_EQ(
+      ErrorOf(VolumeDir(PlanKind::kPrepareVolumeDir, VolumeArea::kPublish)),
+      "");
+  MountTmpfs(Published());
+  for (const Propagation mode :
+       {Propagation::kPrivate, Propagation::kHostToTask,
+        Propagation::kBidirectional}) {
+    const Reply reply = AttachPublished(mode);
+    ASSERT_EQ(ErrorOf(reply), "");
+    EXPECT_TRUE(Exists(std::string(kTarget) + "/mark"));
+    MountTmpfs(Published() + "/later");
+    EXPECT_EQ(Exists(std::string(kTarget) + "/later/mark"),
+              mode != Propagation::kPrivate);
+    Unmount(Published() + "/later");
+    ASSERT_EQ(ErrorOf(Detach(reply.body.mount.mount_id)), "");
+  }
+}
+
+TEST_F(Plugins, APublishedBareDirectoryIsASourceToo) {
+  ASSERT_EQ(ErrorOf(Plugin(PlanKind::kPreparePlugin)), "");
+  MakeDirectories(Published());
+  WriteFile(Published() + "/mark", "");
+  const Reply reply = AttachPublished(Propagation::kHostToTask);
+  ASSERT_EQ(ErrorOf(reply), "");
+  EXPECT_TRUE(Exists(std::string(kTarget) + "/mark"));
+}
+
+TEST_F(Plugins, APublishedLinkIsRefused) {
+  ASSERT_EQ(ErrorOf(Plugin(PlanKind::kPreparePlugin)), "");
+  MakeDirectories(std::string(kPlugin) + "/publish/web");
+  ASSERT_EQ(::symlink("/etc", Published().c_str()), 0);
+  EXPECT_EQ(CodeOf(AttachPublished(Propagation::kPrivate)), "InvalidArgument");
+  EXPECT_FALSE(Exists(kTarget));
+}
+
+}  // namespace
+}  // namespace mountd::testing

@@ -1,0 +1,183 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#include "mountd/exec/server.h"
+
+#include <fcntl.h>
+#include <linux/capability.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <fstream>
+
+#include "tests/root/executor_fixture.h"
+
+namespace mountd::testing {
+namespace {
+
+using exec::PlanKind;
+using exec::Reply;
+using exec::Request;
+
+constexpr char kConfigPath[] = "/run/host/mountd.toml";
+
+// The real program, on one end of a socket pair.
+class Program : public ExecutorFixture {
+ protected:
+  void SetUp() override {
+    ExecutorFixture::SetUp();
+    if (!IsSkipped()) {
+      WriteFile(kConfigPath,
+                "[host_volume.data]\npath = \"/run/host/data\"\n"
+                "propagation = [\"private\", \"host-to-task\"]\n");
+      ::chmod(kConfigPath, 0644);
+    }
+  }
+  void TearDown() override {
+    Stop();
+    ExecutorFixture::TearDown();
+  }
+
+  void Start(const char* peer_user = "0") {
+    std::array<int, 2> ends{};
+    ASSERT_EQ(
+        ::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends.data()),
+        0);
+    socket_.reset(ends[0]);
+    const UniqueFd theirs(ends[1]);
+    pid_ = ::fork();
+    if (pid_ == 0) {
+      constexpr int kPassed = 3;
+      if (theirs.get() == kPassed) {
+        ::fcntl(kPassed, F_SETFD, 0);
+      } else {
+        ::dup2(theirs.get(), kPassed);
+      }
+      ::setenv("LISTEN_FDS", "1", 1);
+      ::setenv("LISTEN_PID", std::to_string(::getpid()).c_str(), 1);
+      ::execl(MOUNTD_EXEC, MOUNTD_EXEC, "--config", kConfigPath, "--peer-user",
+              peer_user, nullptr);
+      ::_exit(127);
+    }
+  }
+  // Closes the connection; the program's exit status.
+  int Stop() {
+    socket_.reset();
+    int status = 0;
+    if (pid_ <= 0) {
+      return -1;
+    }
+    ::waitpid(std::exchange(pid_, -1), &status, 0);
+    return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+  }
+  Reply Ask(const void* request, std::size_t size) {
+    Reply reply;
+    reply.code = 99;
+    EXPECT_EQ(::send(socket_.get(), request, size, MSG_NOSIGNAL),
+              static_cast<ssize_t>(size));
+    (void)!::recv(socket_.get(), &reply, sizeof(reply), 0);
+    return reply;
+  }
+  Reply Ask(const Request& request) { return Ask(&request, sizeof(request)); }
+  Reply Ask(PlanKind kind) {
+    Request request;
+    request.kind = kind;
+    return Ask(request);
+  }
+
+  UniqueFd socket_;
+  pid_t pid_ = -1;
+};
+
+TEST_F(Program, HoldsFourCapabilitiesAndNoMore) {
+  Start();
+  const Reply hello = Ask(PlanKind::kHello);
+  ASSERT_EQ(ErrorOf(hello), "");
+  constexpr std::uint64_t kFour =
+      (1ULL << CAP_SYS_ADMIN) | (1ULL << CAP_NET_ADMIN) |
+      (1ULL << CAP_DAC_READ_SEARCH) | (1ULL << CAP_CHOWN);
+  EXPECT_EQ(hello.body.hello.effective_capabilities, kFour);
+  EXPECT_EQ(hello.body.hello.pid, static_cast<unsigned>(pid_));
+  std::ifstream status("/proc/" + std::to_string(pid_) + "/status");
+  std::string text((std::istreambuf_iterator<char>(status)), {});
+  EXPECT_NE(text.find("NoNewPrivs:\t1"), std::string::npos);
+  EXPECT_NE(text.find("CapInh:\t0000000000000000"), std::string::npos);
+  struct stat own = {};
+  ASSERT_EQ(::stat("/proc/self/ns/mnt", &own), 0);
+  EXPECT_EQ(hello.body.hello.mount_namespace, own.st_ino);
+  EXPECT_EQ(Stop(), 0);
+}
+
+TEST_F(Program, DoesEverythingWithJustThese) {
+  Start();
+  ASSERT_EQ(ErrorOf(Ask(PlanKind::kPrepareBase)), "");
+  Request request;
+  request.kind = PlanKind::kPrepareAllocation;
+  request.body.allocation = {exec::ToWire("web"), 1234};
+  ASSERT_EQ(ErrorOf(Ask(request)), "");
+  ASSERT_EQ(::chmod("/run/host", 0700), 0);
+  ASSERT_EQ(::chown("/run/host", 1234, 1234), 0);
+  const Reply attached =
+      Ask(AttachRequest("data", exec::Propagation::kHostToTask));
+  ASSERT_EQ(ErrorOf(attached), "");
+  EXPECT_TRUE(Exists(std::string(kTarget) + "/file"));
+  request.kind = PlanKind::kPreparePlugin;
+  request.body.plugin = {exec::ToWire("csi")};
+  EXPECT_EQ(ErrorOf(Ask(request)), "");
+  request.kind = PlanKind::kRemovePlugin;
+  EXPECT_EQ(ErrorOf(Ask(request)), "");
+  request.kind = PlanKind::kDetach;
+  request.body.detach = {exec::Target("web", "app", "data"),
+                         attached.body.mount.mount_id};
+  EXPECT_EQ(ErrorOf(Ask(request)), "");
+  EXPECT_EQ(Stop(), 0);
+}
+
+TEST_F(Program, MakesNetworksWithJustThese) {
+  WriteFile(kConfigPath,
+            "[network.default]\nipv4 = \"10.88.0.0/16\"\n"
+            "ipv6 = \"fd88::/64\"\n");
+  Start();
+  ASSERT_EQ(ErrorOf(Ask(PlanKind::kPrepareNetworks)), "");
+  Request request;
+  request.kind = PlanKind::kCreateNetwork;
+  request.body.network = exec::NetworkPlan{};
+  request.body.network.allocation = exec::ToWire("web");
+  request.body.network.network = exec::ToWire("default");
+  request.body.network.ipv4 = {10, 88, 0, 2};
+  request.body.network.port_count = 1;
+  request.body.network.ports[0] = {18080, 80, exec::kTcp, 0};
+  EXPECT_EQ(ErrorOf(Ask(request)), "");
+  request.kind = PlanKind::kDeleteNetwork;
+  EXPECT_EQ(ErrorOf(Ask(request)), "");
+  EXPECT_EQ(Stop(), 0);
+}
+
+TEST_F(Program, AnswersGarbageAndGoesOn) {
+  Start();
+  Request request;
+  EXPECT_EQ(CodeOf(Ask(&request, sizeof(request) - 1)), "InvalidArgument");
+  std::vector<char> longer(sizeof(request) + 100, 'x');
+  EXPECT_EQ(CodeOf(Ask(longer.data(), longer.size())), "InvalidArgument");
+  request.version = 7;
+  EXPECT_EQ(CodeOf(Ask(request)), "InvalidArgument");
+  request.version = exec::kProtocolVersion;
+  request.kind = static_cast<PlanKind>(4711);
+  EXPECT_EQ(CodeOf(Ask(request)), "InvalidArgument");
+  EXPECT_EQ(CodeOf(Ask(PlanKind::kHello)), "");
+  EXPECT_EQ(Stop(), 0);
+}
+
+TEST_F(Program, TakesNoPlansFromAnotherUser) {
+  Start("65534");
+  EXPECT_EQ(Stop(), 1);
+}
+
+TEST_F(Program, TakesNoConfigThatOthersMayWrite) {
+  ::chmod(kConfigPath, 0666);
+  Start();
+  EXPECT_EQ(Stop(), 1);
+}
+
+}  // namespace
+}  // namespace mountd::testing

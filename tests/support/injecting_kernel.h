@@ -1,0 +1,167 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <vector>
+
+#include "mountd/exec/kernel.h"
+
+namespace mountd::exec {
+
+// Passes every call on to another kernel, records its name, and fails the k-th
+// with an errno without making it.
+class InjectingKernel final : public Kernel {
+ public:
+  explicit InjectingKernel(Kernel& kernel) : kernel_(kernel) {}
+
+  // Counts from 1; 0 fails none. Starts counting anew.
+  void FailAt(std::size_t k, int err) {
+    fail_at_ = k;
+    error_ = err;
+    calls_.clear();
+  }
+  const std::vector<std::string>& calls() const { return calls_; }
+
+  Sys<UniqueFd> Open(int dir, const std::string& path, int flags,
+                     std::uint64_t resolve) override {
+    return Pass<UniqueFd>(
+        "Open", [&] { return kernel_.Open(dir, path, flags, resolve); });
+  }
+  Sys<FileFacts> Stat(int dir, const std::string& name) override {
+    return Pass<FileFacts>("Stat", [&] { return kernel_.Stat(dir, name); });
+  }
+  Sys<void> MakeDirectory(int dir, const std::string& name,
+                          mode_t mode) override {
+    return Pass<void>("MakeDirectory",
+                      [&] { return kernel_.MakeDirectory(dir, name, mode); });
+  }
+  Sys<void> MakeFile(int dir, const std::string& name, mode_t mode) override {
+    return Pass<void>("MakeFile",
+                      [&] { return kernel_.MakeFile(dir, name, mode); });
+  }
+  Sys<void> MakeLink(const std::string& text, int dir,
+                     const std::string& name) override {
+    return Pass<void>("MakeLink",
+                      [&] { return kernel_.MakeLink(text, dir, name); });
+  }
+  Sys<std::string> ReadLink(int dir, const std::string& name) override {
+    return Pass<std::string>("ReadLink",
+                             [&] { return kernel_.ReadLink(dir, name); });
+  }
+  Sys<void> RemoveFile(int dir, const std::string& name) override {
+    return Pass<void>("RemoveFile",
+                      [&] { return kernel_.RemoveFile(dir, name); });
+  }
+  Sys<void> RemoveDirectory(int dir, const std::string& name) override {
+    return Pass<void>("RemoveDirectory",
+                      [&] { return kernel_.RemoveDirectory(dir, name); });
+  }
+  Sys<void> SetGroup(int fd, gid_t gid) override {
+    return Pass<void>("SetGroup", [&] { return kernel_.SetGroup(fd, gid); });
+  }
+  Sys<std::vector<std::string>> List(int dir, std::size_t limit) override {
+    return Pass<std::vector<std::string>>(
+        "List", [&] { return kernel_.List(dir, limit); });
+  }
+  Sys<void> Lock(int fd) override {
+    return Pass<void>("Lock", [&] { return kernel_.Lock(fd); });
+  }
+  Sys<std::string> ReadSetting(const char* path) override {
+    return Pass<std::string>("ReadSetting",
+                             [&] { return kernel_.ReadSetting(path); });
+  }
+  Sys<void> WriteSetting(const char* path, std::string_view text) override {
+    return Pass<void>("WriteSetting",
+                      [&] { return kernel_.WriteSetting(path, text); });
+  }
+
+  Sys<UniqueFd> OpenFilesystem(const char* type) override {
+    return Pass<UniqueFd>("OpenFilesystem",
+                          [&] { return kernel_.OpenFilesystem(type); });
+  }
+  Sys<void> ConfigureFilesystem(int fs, const char* key,
+                                const char* value) override {
+    return Pass<void>("ConfigureFilesystem", [&] {
+      return kernel_.ConfigureFilesystem(fs, key, value);
+    });
+  }
+  Sys<void> CreateFilesystem(int fs) override {
+    return Pass<void>("CreateFilesystem",
+                      [&] { return kernel_.CreateFilesystem(fs); });
+  }
+  Sys<UniqueFd> MountFilesystem(int fs, unsigned attributes) override {
+    return Pass<UniqueFd>("MountFilesystem", [&] {
+      return kernel_.MountFilesystem(fs, attributes);
+    });
+  }
+  Sys<UniqueFd> CloneTree(int fd, bool recursive) override {
+    return Pass<UniqueFd>("CloneTree",
+                          [&] { return kernel_.CloneTree(fd, recursive); });
+  }
+  Sys<void> SetMount(int tree, bool recursive,
+                     const MountChange& change) override {
+    return Pass<void>(
+        "SetMount", [&] { return kernel_.SetMount(tree, recursive, change); });
+  }
+  Sys<void> AttachTree(int tree, int target) override {
+    return Pass<void>("AttachTree",
+                      [&] { return kernel_.AttachTree(tree, target); });
+  }
+  Sys<void> Unmount(int parent, const std::string& name, int flags) override {
+    return Pass<void>("Unmount",
+                      [&] { return kernel_.Unmount(parent, name, flags); });
+  }
+  bool CanMountBeneath() override { return kernel_.CanMountBeneath(); }
+  Sys<MountFacts> MountById(std::uint64_t id) override {
+    return Pass<MountFacts>("MountById", [&] { return kernel_.MountById(id); });
+  }
+  Sys<std::vector<std::uint64_t>> MountsBelow(std::uint64_t id) override {
+    return Pass<std::vector<std::uint64_t>>(
+        "MountsBelow", [&] { return kernel_.MountsBelow(id); });
+  }
+
+  Sys<UniqueFd> ConnectUnix(int file) override {
+    return Pass<UniqueFd>("ConnectUnix",
+                          [&] { return kernel_.ConnectUnix(file); });
+  }
+  Sys<ucred> PeerOf(int socket) override {
+    return Pass<ucred>("PeerOf", [&] { return kernel_.PeerOf(socket); });
+  }
+
+  Sys<NetNamespace> NewNetNamespace() override {
+    return Pass<NetNamespace>("NewNetNamespace",
+                              [&] { return kernel_.NewNetNamespace(); });
+  }
+  Sys<UniqueFd> OpenNetlink(int protocol) override {
+    return Pass<UniqueFd>("OpenNetlink",
+                          [&] { return kernel_.OpenNetlink(protocol); });
+  }
+  Sys<void> Send(int socket, std::span<const std::byte> bytes) override {
+    return Pass<void>("Send", [&] { return kernel_.Send(socket, bytes); });
+  }
+  Sys<std::size_t> Receive(int socket, std::span<std::byte> into) override {
+    return Pass<std::size_t>("Receive",
+                             [&] { return kernel_.Receive(socket, into); });
+  }
+  Sys<void> RunNft(const std::string& commands) override {
+    return Pass<void>("RunNft", [&] { return kernel_.RunNft(commands); });
+  }
+
+ private:
+  template <typename T, typename Call>
+  Sys<T> Pass(const char* name, const Call& call) {
+    calls_.emplace_back(name);
+    if (calls_.size() == fail_at_) {
+      return Sys<T>(error_);
+    }
+    return call();
+  }
+
+  Kernel& kernel_;
+  std::size_t fail_at_ = 0;
+  int error_ = 0;
+  std::vector<std::string> calls_;
+};
+
+}  // namespace mountd::exec

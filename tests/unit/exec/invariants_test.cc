@@ -1,0 +1,239 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#include "mountd/exec/invariants.h"
+
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <random>
+
+#include "mountd/exec/wire.h"
+
+namespace mountd::exec {
+namespace {
+
+Config TestConfig() {
+  Config config;
+  NetworkConfig network;
+  network.ipv4 = netns::ParseIpv4Range("10.88.0.0/24").value();
+  network.ipv6 = netns::ParseIpv6Range("fd88::/120").value();
+  config.networks["default"] = network;
+  return config;
+}
+
+Request NetworkRequest() {
+  Request request;
+  request.kind = PlanKind::kCreateNetwork;
+  request.body.network = NetworkPlan{};
+  NetworkPlan& plan = request.body.network;
+  plan.allocation = ToWire("web");
+  plan.network = ToWire("default");
+  plan.ipv4 = {10, 88, 0, 2};
+  plan.ipv6 = netns::ParseIpv6("fd88::2").value();
+  plan.port_count = 1;
+  plan.ports[0] = {8080, 80, kTcp, 0};
+  return request;
+}
+
+Request AttachRequest() {
+  Request request;
+  request.kind = PlanKind::kAttach;
+  request.body.attach = AttachPlan{};
+  request.body.attach.target = Target("web", "app", "data");
+  request.body.attach.source.host_volume = ToWire("data");
+  return request;
+}
+
+bool Passes(const Request& request) {
+  const Result<void> checked = CheckRequest(request, TestConfig());
+  EXPECT_TRUE(checked || checked.error().code == Code::kInvalidArgument);
+  return checked.has_value();
+}
+
+TEST(Invariants, AcceptsWhatMountdSends) {
+  EXPECT_TRUE(Passes(NetworkRequest()));
+  EXPECT_TRUE(Passes(AttachRequest()));
+  EXPECT_TRUE(Passes(Request{}));
+}
+
+TEST(Invariants, RefusesAMessageOfAnotherSizeOrVersion) {
+  Request request;
+  const auto bytes = std::as_bytes(std::span(&request, 1));
+  EXPECT_TRUE(DecodeRequest(bytes).has_value());
+  EXPECT_FALSE(DecodeRequest(bytes.first(bytes.size() - 1)).has_value());
+  EXPECT_FALSE(DecodeRequest({}).has_value());
+  std::vector<std::byte> longer(bytes.begin(), bytes.end());
+  longer.push_back(std::byte{0});
+  EXPECT_FALSE(DecodeRequest(longer).has_value());
+  request.version = kProtocolVersion + 1;
+  EXPECT_FALSE(DecodeRequest(bytes).has_value());
+}
+
+TEST(Invariants, RefusesAnUnknownKind) {
+  Request request;
+  for (const std::uint32_t kind : {0U, 2U, 17U, 99U, 0xFFFFFFFFU}) {
+    request.kind = static_cast<PlanKind>(kind);
+    EXPECT_FALSE(Passes(request)) << kind;
+  }
+}
+
+TEST(Invariants, RefusesNamesThatAreNoComponent) {
+  for (const char* name : {"", ".", "..", "a/b", "/", "a b", "a\n", "../x"}) {
+    Request request = AttachRequest();
+    request.body.attach.target.name = ToWire(name);
+    EXPECT_FALSE(Passes(request)) << name;
+    request = AttachRequest();
+    request.body.attach.target.task = ToWire(name);
+    EXPECT_FALSE(Passes(request)) << name;
+    request = AttachRequest();
+    request.body.attach.target.allocation = ToWire(name);
+    EXPECT_FALSE(Passes(request)) << name;
+    request = AttachRequest();
+    request.body.attach.source.host_volume = ToWire(name);
+    EXPECT_FALSE(Passes(request)) << name;
+  }
+}
+
+TEST(Invariants, RefusesANameWithANulOrTooLong) {
+  Request request = AttachRequest();
+  request.body.attach.target.name.bytes[1] = '\0';
+  EXPECT_FALSE(Passes(request));
+  request = AttachRequest();
+  request.body.attach.target.name.bytes.fill('a');
+  request.body.attach.target.name.size = 128;
+  EXPECT_TRUE(Passes(request));
+  request.body.attach.target.name.size = 129;
+  EXPECT_FALSE(Passes(request));
+  request.body.attach.target.name.size = 255;
+  EXPECT_FALSE(Passes(request));
+}
+
+TEST(Invariants, RefusesUnknownFlagsAndEnumerators) {
+  Request request = AttachRequest();
+  request.body.attach.attributes = kAllAttributes;
+  EXPECT_TRUE(Passes(request));
+  request.body.attach.attributes = kAllAttributes + 1;
+  EXPECT_FALSE(Passes(request));
+  request = AttachRequest();
+  for (const std::uint32_t value : {0U, 4U, 0x80000000U}) {
+    request.body.attach.propagation = static_cast<Propagation>(value);
+    EXPECT_FALSE(Passes(request)) << value;
+  }
+  request = AttachRequest();
+  for (const std::uint32_t value : {0U, 3U, 0xFFFFFFFFU}) {
+    request.body.attach.source.kind = static_cast<SourceKind>(value);
+    EXPECT_FALSE(Passes(request)) << value;
+  }
+}
+
+TEST(Invariants, RefusesBidirectionalReadOnly) {
+  Request request = AttachRequest();
+  request.body.attach.propagation = Propagation::kBidirectional;
+  EXPECT_TRUE(Passes(request));
+  request.body.attach.attributes = kReadOnly;
+  EXPECT_FALSE(Passes(request));
+}
+
+TEST(Invariants, RefusesVolumeKeysThatAreNotLowerCaseHex) {
+  Request request = AttachRequest();
+  SourcePlan& source = request.body.attach.source;
+  source.kind = SourceKind::kPublishedVolume;
+  source.plugin = ToWire("csi");
+  source.volume.fill('a');
+  EXPECT_TRUE(Passes(request));
+  for (const char c : {'A', 'g', '/', '.', '\0', '\xFF'}) {
+    source.volume[31] = c;
+    EXPECT_FALSE(Passes(request)) << static_cast<int>(c);
+  }
+}
+
+TEST(Invariants, VolumeDirsNeedAnAllocationOnlyWhenPublished) {
+  Request request;
+  request.kind = PlanKind::kPrepareVolumeDir;
+  request.body.volume_dir = VolumeDirPlan{};
+  request.body.volume_dir.plugin = ToWire("csi");
+  request.body.volume_dir.volume.fill('0');
+  EXPECT_TRUE(Passes(request));
+  request.body.volume_dir.area = VolumeArea::kPublish;
+  EXPECT_FALSE(Passes(request));
+  request.body.volume_dir.allocation = ToWire("web");
+  EXPECT_TRUE(Passes(request));
+  request.body.volume_dir.area = static_cast<VolumeArea>(3);
+  EXPECT_FALSE(Passes(request));
+}
+
+TEST(Invariants, RefusesAddressesThatNoAllocationMayHave) {
+  for (const char* address :
+       {"10.88.0.0", "10.88.0.1", "10.88.0.255", "10.88.1.2", "0.0.0.0",
+        "127.0.0.1", "169.254.1.1"}) {
+    Request request = NetworkRequest();
+    request.body.network.ipv4 = netns::ParseIpv4(address).value();
+    EXPECT_FALSE(Passes(request)) << address;
+  }
+  for (const char* address : {"fd88::", "fd88::1", "fd88::1:2", "::1"}) {
+    Request request = NetworkRequest();
+    request.body.network.ipv6 = netns::ParseIpv6(address).value();
+    EXPECT_FALSE(Passes(request)) << address;
+  }
+  Request request = NetworkRequest();
+  request.body.network.ipv6 = {};
+  EXPECT_TRUE(Passes(request));
+  request.body.network.network = ToWire("other");
+  EXPECT_FALSE(Passes(request));
+}
+
+TEST(Invariants, ANetworkOfAnEarlierConfigCanBeTakenDown) {
+  Request request = NetworkRequest();
+  request.body.network.network = ToWire("other");
+  request.kind = PlanKind::kDeleteNetwork;
+  EXPECT_TRUE(Passes(request));
+  request.body.network.ipv4 = {};
+  EXPECT_FALSE(Passes(request));
+}
+
+TEST(Invariants, RefusesPortsThatAreZeroUnknownOrNamedTwice) {
+  const auto with = [](const PortMap& port) {
+    Request request = NetworkRequest();
+    request.body.network.port_count = 2;
+    request.body.network.ports[1] = port;
+    return request;
+  };
+  EXPECT_TRUE(Passes(with({8081, 80, kTcp | kUdp, 0})));
+  EXPECT_TRUE(Passes(with({8080, 80, kUdp, 0})));
+  EXPECT_FALSE(Passes(with({8080, 81, kTcp, 0})));
+  EXPECT_FALSE(Passes(with({8080, 81, kTcp | kUdp, 0})));
+  EXPECT_FALSE(Passes(with({0, 80, kTcp, 0})));
+  EXPECT_FALSE(Passes(with({8081, 0, kTcp, 0})));
+  EXPECT_FALSE(Passes(with({8081, 80, 0, 0})));
+  EXPECT_FALSE(Passes(with({8081, 80, 4, 0})));
+  EXPECT_FALSE(Passes(with({8081, 80, kTcp, 1})));
+  Request request = NetworkRequest();
+  request.body.network.port_count = kMaxPorts + 1;
+  EXPECT_FALSE(Passes(request));
+  request.body.network.port_count = 0xFFFFFFFFU;
+  EXPECT_FALSE(Passes(request));
+}
+
+TEST(Invariants, RandomBytesNeverCrashAndHardlyEverPass) {
+  std::mt19937 random(20261121);
+  std::vector<std::byte> bytes(sizeof(Request));
+  const Config config = TestConfig();
+  int passed = 0;
+  constexpr std::array<std::uint32_t, 17> kKinds = {
+      10, 11, 12, 13, 14, 15, 16, 20, 21, 22, 23, 24, 25, 30, 31, 32, 33};
+  for (int round = 0; round < 20000; ++round) {
+    for (std::byte& byte : bytes) {
+      byte = static_cast<std::byte>(random());
+    }
+    std::memcpy(bytes.data(), &kProtocolVersion, sizeof(kProtocolVersion));
+    const std::uint32_t kind = kKinds.at(random() % kKinds.size());
+    std::memcpy(&bytes[4], &kind, sizeof(kind));
+    const Result<Request> request = DecodeRequest(bytes);
+    ASSERT_TRUE(request.has_value());
+    passed +=
+        kind != 10 && kind != 30 && CheckRequest(*request, config) ? 1 : 0;
+  }
+  EXPECT_LT(passed, 200);  // one-byte names of random letters
+}
+
+}  // namespace
+}  // namespace mountd::exec
