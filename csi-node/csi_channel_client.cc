@@ -40,8 +40,7 @@ CsiChannelClient::~CsiChannelClient() = default;
 Result<UniqueFd> CsiChannelClient::ConnectToCsiSocket() {
   // Non-blocking: a stopped mountd-csi with a full backlog is EAGAIN, not a
   // caller that hangs.
-  UniqueFd fd(
-      ::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  UniqueFd fd(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   if (!fd.valid()) {
     return ErrnoError(errno, "socket", "mountd-csi");
   }
@@ -49,8 +48,8 @@ Result<UniqueFd> CsiChannelClient::ConnectToCsiSocket() {
   address.sun_family = AF_UNIX;
   static_assert(sizeof(paths::kCsiSocket) <= sizeof(address.sun_path));
   std::memcpy(address.sun_path, paths::kCsiSocket, sizeof(paths::kCsiSocket));
-  const auto* generic = static_cast<const sockaddr*>(
-      static_cast<const void*>(&address));
+  const auto* generic =
+      static_cast<const sockaddr*>(static_cast<const void*>(&address));
   if (::connect(fd.get(), generic, sizeof(address)) != 0) {
     Error error = ErrnoError(errno, "connect", "mountd-csi");
     error.code = Code::kUnavailable;
@@ -82,8 +81,8 @@ RpcResult<std::shared_ptr<CsiSession>> CsiChannelClient::CurrentOrConnect() {
   return session_;
 }
 
-// Only what is surely finished: waiting here for an on_disconnect that waits for
-// our caller would be a deadlock.
+// Only what is surely finished: waiting here for an on_disconnect that waits
+// for our caller would be a deadlock.
 void CsiChannelClient::ReapRetired() {
   std::erase_if(retired_, [](const std::shared_ptr<CsiSession>& session) {
     return session->finished();

@@ -19,10 +19,10 @@ struct Reply;
 
 // CsiClient by way of the mountd-csi process. Thread-safe.
 //
-// Connects at the first Open. When mountd-csi dies, all calls in flight end with
-// kUnavailable at once, and so does everything but Open from then on; the next
-// Open connects again. The channels of a lost connection are gone with it: calls
-// on them answer kUnavailable until a new generation is opened.
+// Connects at the first Open. When mountd-csi dies, all calls in flight end
+// with kUnavailable at once, and so does everything but Open from then on; the
+// next Open connects again. The channels of a lost connection are gone with it:
+// calls on them answer kUnavailable until a new generation is opened.
 class CsiChannelClient final : public CsiClient {
  public:
   // A connected SOCK_STREAM socket to mountd-csi; must not block for long.
@@ -83,7 +83,7 @@ class CsiChannelClient final : public CsiClient {
   const Connect connect_;
   const std::function<void()> on_disconnect_;
   std::mutex mutex_;
-  std::shared_ptr<CsiSession> session_;                // mutex_
+  std::shared_ptr<CsiSession> session_;  // mutex_
   // Dead ones whose thread may still be in on_disconnect.
   std::vector<std::shared_ptr<CsiSession>> retired_;  // mutex_
 };

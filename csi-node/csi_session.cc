@@ -52,9 +52,9 @@ void CsiSession::Wake() const {
 
 RpcResult<ipc::Reply> CsiSession::Call(ipc::Request request, UniqueFd fd,
                                        Clock::time_point deadline) {
-  request.deadline_ms = std::chrono::duration_cast<milliseconds>(
-                            deadline.time_since_epoch())
-                            .count();
+  request.deadline_ms =
+      std::chrono::duration_cast<milliseconds>(deadline.time_since_epoch())
+          .count();
   Waiter waiter;
   std::unique_lock lock(mutex_);
   if (dead_) {

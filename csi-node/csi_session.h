@@ -62,10 +62,10 @@ class CsiSession {
   void Wake() const;
 
   std::mutex mutex_;
-  std::uint64_t next_id_ = 0;                  // mutex_
-  std::map<std::uint64_t, Waiter*> waiters_;   // mutex_
-  std::deque<ipc::Frame> queue_;               // mutex_
-  std::size_t queued_bytes_ = 0;               // mutex_
+  std::uint64_t next_id_ = 0;                 // mutex_
+  std::map<std::uint64_t, Waiter*> waiters_;  // mutex_
+  std::deque<ipc::Frame> queue_;              // mutex_
+  std::size_t queued_bytes_ = 0;              // mutex_
 
   UniqueFd wake_;
   std::unique_ptr<ipc::FrameSocket> socket_;  // the thread's

@@ -43,8 +43,9 @@ class Secrets {
   std::vector<Entry> entries_;
 };
 
-// A sealed memfd of `entries`. InvalidArgument: an empty or repeated key, a NUL,
-// text that is not UTF-8, or more than the bounds above. Errors name no entry.
+// A sealed memfd of `entries`. InvalidArgument: an empty or repeated key, a
+// NUL, text that is not UTF-8, or more than the bounds above. Errors name no
+// entry.
 Result<UniqueFd> EncodeSecrets(
     const std::vector<std::pair<std::string, std::string>>& entries);
 

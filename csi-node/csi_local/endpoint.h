@@ -8,9 +8,9 @@
 
 namespace mountd::csi_local {
 
-// The socket path of a CSI_ENDPOINT: "unix:///run/csi.sock", "unix:/run/csi.sock"
-// or the path itself. InvalidArgument for anything else, or a path too long for
-// a socket address.
+// The socket path of a CSI_ENDPOINT: "unix:///run/csi.sock",
+// "unix:/run/csi.sock" or the path itself. InvalidArgument for anything else,
+// or a path too long for a socket address.
 Result<std::string> EndpointPath(std::string_view endpoint);
 
 // Removes a socket at `path` that nobody listens on. AlreadyExists if somebody

@@ -85,8 +85,7 @@ Result<UniqueFd> MakeDirectoryAt(int parent, const std::string& name,
   }
   Result<UniqueFd> directory = OpenDirectoryAt(parent, name);
   // The umask had its say in mkdirat; O_PATH knows no fchmod.
-  if (directory && *made &&
-      ::fchmodat(parent, name.c_str(), mode, 0) != 0) {
+  if (directory && *made && ::fchmodat(parent, name.c_str(), mode, 0) != 0) {
     return ErrnoError(errno, "fchmodat", name);
   }
   return directory;
@@ -104,8 +103,7 @@ Result<DirectoryState> Inspect(const UniqueFd& directory) {
   DirectoryState state;
   state.device = makedev(status.stx_dev_major, status.stx_dev_minor);
   state.inode = status.stx_ino;
-  state.is_mount_root =
-      (status.stx_attributes & STATX_ATTR_MOUNT_ROOT) != 0;
+  state.is_mount_root = (status.stx_attributes & STATX_ATTR_MOUNT_ROOT) != 0;
   if ((mount.f_flag & ST_RDONLY) != 0) {
     state.attributes |= MOUNT_ATTR_RDONLY;
   }

@@ -10,8 +10,8 @@
 #include "mountd/base/result.h"
 #include "mountd/base/unique_fd.h"
 
-// The kernel's side of csi-local: directories, and mounts on them, always by fd.
-// Needs Linux 5.12 (mount_setattr(2)). All functions are stateless.
+// The kernel's side of csi-local: directories, and mounts on them, always by
+// fd. Needs Linux 5.12 (mount_setattr(2)). All functions are stateless.
 namespace mountd::csi_local {
 
 // A path that was resolved once: its parent, and the last part's name in it.
@@ -34,12 +34,12 @@ struct DirectoryState {
 };
 
 // Opens the parent of the absolute `path`, following no symbolic link anywhere.
-// InvalidArgument: not absolute, has "." or "..", or a link; NotFound: the parent
-// does not exist.
+// InvalidArgument: not absolute, has "." or "..", or a link; NotFound: the
+// parent does not exist.
 Result<Target> OpenTarget(std::string_view path);
 
-// O_PATH fd to the directory; what is mounted there, if something is. It keeps a
-// mount busy as long as it lives. NotFound; InvalidArgument if no directory.
+// O_PATH fd to the directory; what is mounted there, if something is. It keeps
+// a mount busy as long as it lives. NotFound; InvalidArgument if no directory.
 Result<UniqueFd> OpenDirectory(const Target& target);
 Result<UniqueFd> OpenDirectoryAt(int parent, const std::string& name);
 

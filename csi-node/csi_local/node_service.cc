@@ -117,8 +117,7 @@ grpc::Status CheckCapability(const pb::VolumeCapability& capability,
 }  // namespace
 
 grpc::Status NodeService::NodeStageVolume(
-    grpc::ServerContext* /*context*/,
-    const pb::NodeStageVolumeRequest* request,
+    grpc::ServerContext* /*context*/, const pb::NodeStageVolumeRequest* request,
     pb::NodeStageVolumeResponse* /*response*/) {
   if (request->volume_id().empty()) {
     return Missing("volume_id");
@@ -150,8 +149,8 @@ grpc::Status NodeService::NodeUnstageVolume(
   if (request->staging_target_path().empty()) {
     return Missing("staging_target_path");
   }
-  return ToStatus(volumes_->Unstage(request->volume_id(),
-                                    request->staging_target_path()));
+  return ToStatus(
+      volumes_->Unstage(request->volume_id(), request->staging_target_path()));
 }
 
 grpc::Status NodeService::NodePublishVolume(
@@ -180,10 +179,10 @@ grpc::Status NodeService::NodePublishVolume(
   if (request->readonly()) {
     options.attributes |= MOUNT_ATTR_RDONLY;
   }
-  return ToStatus(volumes_->Publish(request->volume_id(),
-                                    request->staging_target_path(),
-                                    request->target_path(), options),
-                  request->volume_id());
+  return ToStatus(
+      volumes_->Publish(request->volume_id(), request->staging_target_path(),
+                        request->target_path(), options),
+      request->volume_id());
 }
 
 grpc::Status NodeService::NodeUnpublishVolume(
@@ -212,10 +211,9 @@ grpc::Status NodeService::NodeGetCapabilities(
   return grpc::Status::OK;
 }
 
-grpc::Status NodeService::NodeGetInfo(
-    grpc::ServerContext* /*context*/,
-    const pb::NodeGetInfoRequest* /*request*/,
-    pb::NodeGetInfoResponse* response) {
+grpc::Status NodeService::NodeGetInfo(grpc::ServerContext* /*context*/,
+                                      const pb::NodeGetInfoRequest* /*request*/,
+                                      pb::NodeGetInfoResponse* response) {
   response->set_node_id(node_id_);
   return grpc::Status::OK;
 }

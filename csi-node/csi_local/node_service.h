@@ -10,8 +10,8 @@
 
 namespace mountd::csi_local {
 
-// The Node service: checks requests, and leaves the work to Volumes. Secrets and
-// contexts are not looked at. Called from gRPC's threads, several at once.
+// The Node service: checks requests, and leaves the work to Volumes. Secrets
+// and contexts are not looked at. Called from gRPC's threads, several at once.
 class NodeService final : public ::csi::v1::Node::Service {
  public:
   // `volumes` outlives the service.

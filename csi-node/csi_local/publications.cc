@@ -66,14 +66,13 @@ Result<void> Publications::Put(const std::string& volume,
       errno != EEXIST) {
     return ErrnoError(errno, "mkdirat", volume);
   }
-  MOUNTD_ASSIGN(const UniqueFd directory,
-                OpenVolume(directory_.get(), volume));
+  MOUNTD_ASSIGN(const UniqueFd directory, OpenVolume(directory_.get(), volume));
   const std::string text = std::to_string(publication.access_mode) +
                            (publication.read_only ? " 1 " : " 0 ") +
                            publication.target_path;
-  const UniqueFd file(::openat(
-      directory.get(), kTemporary,
-      O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0600));
+  const UniqueFd file(
+      ::openat(directory.get(), kTemporary,
+               O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0600));
   if (!file.valid() || ::write(file.get(), text.data(), text.size()) !=
                            static_cast<ssize_t>(text.size())) {
     return ErrnoError(errno, "write", volume);
@@ -104,8 +103,7 @@ Result<std::vector<Publication>> Publications::List(const std::string& volume) {
   if (!directory) {
     return directory.error();
   }
-  const std::unique_ptr<DIR, CloseDir> stream(
-      ::fdopendir(directory->get()));
+  const std::unique_ptr<DIR, CloseDir> stream(::fdopendir(directory->get()));
   if (stream == nullptr) {
     return ErrnoError(errno, "fdopendir", volume);
   }

@@ -27,7 +27,8 @@ struct Publication {
 class Publications {
  public:
   // `directory`: an fd of the directory of publications.
-  explicit Publications(UniqueFd directory) : directory_(std::move(directory)) {}
+  explicit Publications(UniqueFd directory)
+      : directory_(std::move(directory)) {}
 
   // Replaces what was recorded for this target.
   Result<void> Put(const std::string& volume, const Publication& publication);

@@ -97,8 +97,8 @@ Result<std::unique_ptr<Volumes>> Volumes::Open(const std::string& data_dir) {
   if (::mkdir(data_dir.c_str(), 0700) != 0 && errno != EEXIST) {
     return ErrnoError(errno, "mkdir", data_dir);
   }
-  const UniqueFd data(::open(
-      data_dir.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  const UniqueFd data(
+      ::open(data_dir.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   if (!data.valid()) {
     return ErrnoError(errno, "open", data_dir);
   }
@@ -131,9 +131,8 @@ Result<void> Volumes::Stage(const std::string& volume,
   MOUNTD_ASSIGN(const Target target, OpenTarget(staging_path));
   MOUNTD_ASSIGN(const UniqueFd staging, OpenDirectory(target));
   bool made = false;
-  MOUNTD_ASSIGN(
-      const UniqueFd source,
-      MakeDirectoryAt(volumes_.get(), volume, kVolumeMode, &made));
+  MOUNTD_ASSIGN(const UniqueFd source,
+                MakeDirectoryAt(volumes_.get(), volume, kVolumeMode, &made));
   MOUNTD_ASSIGN(const DirectoryState wanted, Inspect(source));
   MOUNTD_ASSIGN(const DirectoryState there, Inspect(staging));
   if (!there.is_mount_root) {
@@ -218,9 +217,9 @@ Result<void> Volumes::CheckElsewhere(const DirectoryState& volume,
 Result<void> Volumes::AttachTarget(const Target& target, const UniqueFd& source,
                                    std::uint64_t attributes) {
   bool made = false;
-  MOUNTD_ASSIGN(const UniqueFd directory,
-                MakeDirectoryAt(target.parent.get(), target.name, kTargetMode,
-                                &made));
+  MOUNTD_ASSIGN(
+      const UniqueFd directory,
+      MakeDirectoryAt(target.parent.get(), target.name, kTargetMode, &made));
   const Result<void> bound = BindOnto(source, directory, attributes);
   if (!bound && made) {
     IgnoreBecauseBestEffort(RemoveDirectory(target));
@@ -248,9 +247,9 @@ Result<void> Volumes::Publish(const std::string& volume,
                      "not staged at the staging path");
   }
 
-  const Publication publication{
-      options.access_mode, (options.attributes & MOUNT_ATTR_RDONLY) != 0,
-      target_path};
+  const Publication publication{options.access_mode,
+                                (options.attributes & MOUNT_ATTR_RDONLY) != 0,
+                                target_path};
   MOUNTD_ASSIGN(const Target target, OpenTarget(target_path));
   const Result<UniqueFd> existing = OpenDirectory(target);
   if (!existing && existing.error().code != Code::kNotFound) {

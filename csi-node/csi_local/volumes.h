@@ -15,7 +15,7 @@ namespace mountd::csi_local {
 
 // How a volume is to be mounted, from a checked volume capability.
 struct MountOptions {
-  int access_mode = 0;  // VolumeCapability.AccessMode.Mode
+  int access_mode = 0;           // VolumeCapability.AccessMode.Mode
   std::uint64_t attributes = 0;  // MOUNT_ATTR_{RDONLY,NOEXEC,NOATIME}
 };
 
@@ -54,8 +54,7 @@ class Volumes {
   class Lock;
 
   Volumes(UniqueFd volumes, UniqueFd publications)
-      : volumes_(std::move(volumes)),
-        publications_(std::move(publications)) {}
+      : volumes_(std::move(volumes)), publications_(std::move(publications)) {}
 
   Result<UniqueFd> OpenVolume(const std::string& volume) const;
   Result<void> CheckPublished(const DirectoryState& there,

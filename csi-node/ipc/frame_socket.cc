@@ -74,7 +74,8 @@ Result<bool> FrameSocket::ReceiveSome() {
     got = ::recvmsg(socket_.get(), &message, MSG_CMSG_CLOEXEC);
   } while (got < 0 && errno == EINTR);
   const int err = errno;
-  incoming_.resize(old_size + static_cast<std::size_t>(std::max<ssize_t>(got, 0)));
+  incoming_.resize(old_size +
+                   static_cast<std::size_t>(std::max<ssize_t>(got, 0)));
   if (got < 0 && err == EAGAIN) {
     return false;
   }
@@ -130,8 +131,8 @@ Result<void> FrameSocket::TakeFrames(std::vector<Frame>* frames) {
       frame.fd = std::move(incoming_fds_.front());
       incoming_fds_.pop_front();
     }
-    const auto begin = incoming_.begin() +
-                       static_cast<std::ptrdiff_t>(at + kHeaderBytes);
+    const auto begin =
+        incoming_.begin() + static_cast<std::ptrdiff_t>(at + kHeaderBytes);
     frame.payload.assign(begin, begin + static_cast<std::ptrdiff_t>(length));
     frames->push_back(std::move(frame));
     at += kHeaderBytes + length;

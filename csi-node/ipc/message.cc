@@ -90,13 +90,13 @@ bool FitsMap(const std::map<std::string, std::string>& map) {
 }
 
 std::vector<std::uint8_t> Encode(const Request& request) {
-  return Json::to_cbor({{"id", request.id},
-                        {"method", static_cast<std::uint32_t>(request.method)},
-                        {"plugin", request.channel.plugin},
-                        {"generation", request.channel.generation},
-                        {"deadline_ms", request.deadline_ms},
-                        {"arguments", std::visit(ArgumentsToJson{},
-                                                 request.arguments)}});
+  return Json::to_cbor(
+      {{"id", request.id},
+       {"method", static_cast<std::uint32_t>(request.method)},
+       {"plugin", request.channel.plugin},
+       {"generation", request.channel.generation},
+       {"deadline_ms", request.deadline_ms},
+       {"arguments", std::visit(ArgumentsToJson{}, request.arguments)}});
 }
 
 std::vector<std::uint8_t> Encode(const Reply& reply) {

@@ -10,7 +10,8 @@
 
 // What mountd and mountd-csi say to each other, and its only codec: CBOR, one
 // message a frame (ipc/frame_socket.h). Decoders take nothing on trust: every
-// field's presence, type and size is checked, nesting is bounded, nothing throws.
+// field's presence, type and size is checked, nesting is bounded, nothing
+// throws.
 namespace mountd::csi::ipc {
 
 enum class Method : std::uint32_t {
@@ -65,12 +66,12 @@ struct Reply {
 };
 
 // Bounds of what may cross (the CSI specification's where it has one).
-inline constexpr std::size_t kMaxText = 128;          // a field without its own
+inline constexpr std::size_t kMaxText = 128;  // a field without its own
 inline constexpr std::size_t kMaxNodeId = 256;
 inline constexpr std::size_t kMaxPluginName = 63;
-inline constexpr std::size_t kMaxMapBytes = 4096;     // keys and values together
+inline constexpr std::size_t kMaxMapBytes = 4096;  // keys and values together
 inline constexpr std::size_t kMaxMountFlagsBytes = 4096;
-inline constexpr std::size_t kMaxCapabilities = 64;   // of one kind
+inline constexpr std::size_t kMaxCapabilities = 64;  // of one kind
 inline constexpr std::size_t kMaxMessage = 1024;
 inline constexpr std::size_t kMaxPath = 4095;
 

@@ -25,9 +25,7 @@ class BoundsCheck final : public nlohmann::json_sax<Json> {
   bool null() override { return Count(); }
   bool boolean(bool /*value*/) override { return Count(); }
   bool number_integer(number_integer_t /*value*/) override { return Count(); }
-  bool number_unsigned(number_unsigned_t /*value*/) override {
-    return Count();
-  }
+  bool number_unsigned(number_unsigned_t /*value*/) override { return Count(); }
   bool number_float(number_float_t /*value*/,
                     const string_t& /*text*/) override {
     return false;
@@ -348,8 +346,8 @@ Result<Request> DecodeRequest(const std::vector<std::uint8_t>& bytes) {
       fields.Number("method", 1, static_cast<std::int64_t>(kLastMethod)));
   request.channel.plugin = fields.Text("plugin", kMaxText);
   request.channel.generation = fields.Id("generation");
-  request.deadline_ms = fields.Number("deadline_ms", 0,
-                                      std::numeric_limits<std::int64_t>::max());
+  request.deadline_ms =
+      fields.Number("deadline_ms", 0, std::numeric_limits<std::int64_t>::max());
   Fields arguments(fields.Object("arguments"));
   request.arguments = ReadArguments(request.method, &arguments);
   fields.Check(arguments.Finish());

@@ -80,9 +80,9 @@ void Call::Unary(Async* async, Method method, Message message,
   }
   auto rpc = std::make_shared<Rpc<Message, Response>>();
   rpc->message = std::move(message);
-  rpc->context.set_deadline(gpr_time_add(
-      gpr_now(GPR_CLOCK_MONOTONIC),
-      gpr_time_from_millis(remaining, GPR_TIMESPAN)));
+  rpc->context.set_deadline(
+      gpr_time_add(gpr_now(GPR_CLOCK_MONOTONIC),
+                   gpr_time_from_millis(remaining, GPR_TIMESPAN)));
   context_ = std::shared_ptr<grpc::ClientContext>(rpc, &rpc->context);
   auto self = shared_from_this();
   (async->*method)(
@@ -110,9 +110,9 @@ void Call::UnaryForNothing(Async* async, Method method, Message message) {
       [this](const Response& /*empty*/) { Finish({}); });
 }
 
-#define MOUNTD_CSI_METHOD(service, rpc)                                    \
-  static_cast<void (pb::service::Stub::async::*)(                         \
-      grpc::ClientContext*, const pb::rpc##Request*, pb::rpc##Response*,  \
+#define MOUNTD_CSI_METHOD(service, rpc)                                  \
+  static_cast<void (pb::service::Stub::async::*)(                        \
+      grpc::ClientContext*, const pb::rpc##Request*, pb::rpc##Response*, \
       std::function<void(grpc::Status)>)>(&pb::service::Stub::async::rpc)
 
 void Call::Begin() {
@@ -257,8 +257,8 @@ void Call::Fail(const RpcError& error) {
   ipc::Reply reply;
   reply.id = request_.id;
   reply.code = error.code;
-  reply.message =
-      Scrub(error.message, HiddenTexts(secrets_, MountFlags(request_.arguments)));
+  reply.message = Scrub(error.message,
+                        HiddenTexts(secrets_, MountFlags(request_.arguments)));
   done_(std::move(reply));
 }
 

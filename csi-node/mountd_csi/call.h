@@ -41,7 +41,8 @@ class Call : public std::enable_shared_from_this<Call> {
 
   // Makes one RPC; `then` gets the answer if there is one. With
   // `unimplemented_is_empty` a plugin without the service answers nothing.
-  template <typename Async, typename Method, typename Message, typename Response>
+  template <typename Async, typename Method, typename Message,
+            typename Response>
   void Unary(Async* async, Method method, Message message,
              std::function<void(const Response&)> then,
              bool unimplemented_is_empty = false);

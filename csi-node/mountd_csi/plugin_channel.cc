@@ -22,8 +22,7 @@ bool IsConnectedUnixStream(int fd) {
   socklen_t size = sizeof(peer);
   auto* address = static_cast<sockaddr*>(static_cast<void*>(&peer));
   return Option(fd, SO_DOMAIN) == AF_UNIX &&
-         Option(fd, SO_TYPE) == SOCK_STREAM &&
-         Option(fd, SO_ACCEPTCONN) == 0 &&
+         Option(fd, SO_TYPE) == SOCK_STREAM && Option(fd, SO_ACCEPTCONN) == 0 &&
          ::getpeername(fd, address, &size) == 0;
 }
 
@@ -35,8 +34,7 @@ RpcResult<std::shared_ptr<PluginChannel>> MakePluginChannel(UniqueFd socket) {
                     "the plugin's socket is not a connected unix socket"};
   }
   const int flags = ::fcntl(socket.get(), F_GETFL);
-  if (flags < 0 ||
-      ::fcntl(socket.get(), F_SETFL, flags | O_NONBLOCK) != 0) {
+  if (flags < 0 || ::fcntl(socket.get(), F_SETFL, flags | O_NONBLOCK) != 0) {
     return RpcError{RpcCode::kInternal, "the plugin's socket cannot be set up"};
   }
   grpc::ChannelArguments arguments;

@@ -15,8 +15,8 @@ constexpr std::string_view kRedacted = "[REDACTED]";
 // Words that say nothing a request's other fields do not say; taking "ro" out
 // of every message would leave none readable.
 constexpr std::array<std::string_view, 16> kPlainFlags = {
-    "ro",      "rw",        "exec",       "noexec",      "suid", "nosuid",
-    "dev",     "nodev",     "atime",      "noatime",     "sync", "async",
+    "ro",      "rw",         "exec",     "noexec",    "suid", "nosuid",
+    "dev",     "nodev",      "atime",    "noatime",   "sync", "async",
     "dirsync", "nodiratime", "relatime", "norelatime"};
 
 bool IsPlain(std::string_view flag) {
@@ -60,8 +60,8 @@ std::string Clean(std::string_view text) {
   while (!text.empty()) {
     const std::size_t size = CharacterSize(text);
     const bool control =
-        size == 1 && (text[0] == '\x7f' ||
-                      static_cast<unsigned char>(text[0]) < 0x20U);
+        size == 1 &&
+        (text[0] == '\x7f' || static_cast<unsigned char>(text[0]) < 0x20U);
     const std::string_view character =
         size == 0 ? "?" : (control ? " " : text.substr(0, size));
     if (clean.size() + character.size() > ipc::kMaxMessage) {

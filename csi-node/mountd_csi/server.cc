@@ -103,8 +103,8 @@ bool Server::Turn(int stop_fd, int timeout_ms, bool* stopped) {
 }
 
 void Server::Accept() {
-  UniqueFd socket(
-      ::accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
+  UniqueFd socket(::accept4(listener_.get(), nullptr, nullptr,
+                            SOCK_CLOEXEC | SOCK_NONBLOCK));
   if (!socket.valid()) {
     return;
   }

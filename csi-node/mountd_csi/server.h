@@ -44,8 +44,8 @@ class Server {
         : frames(std::move(socket), ipc::FrameSocket::AcceptFds::kYes) {}
 
     ipc::FrameSocket frames;
-    std::map<std::string, Channel> channels;                // by plugin
-    std::map<std::uint64_t, std::shared_ptr<Call>> calls;   // by request id
+    std::map<std::string, Channel> channels;               // by plugin
+    std::map<std::uint64_t, std::shared_ptr<Call>> calls;  // by request id
     bool broken = false;
   };
 

@@ -1,0 +1,431 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+//
+// The whole way: CsiChannelClient, the process mountd-csi, a plugin's process.
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <filesystem>
+#include <fstream>
+#include <memory>
+#include <mutex>
+#include <thread>
+
+#include "csi-node/csi_channel_client.h"
+#include "csi-node/secrets.h"
+#include "tests/csi/process.h"
+#include "tests/csi/sandbox.h"
+
+namespace mountd::csi {
+namespace {
+
+namespace fs = std::filesystem;
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+using testing::ConnectNow;
+using testing::ConnectWithin;
+using testing::Process;
+
+Clock::time_point In(milliseconds time) { return Clock::now() + time; }
+Clock::time_point Soon() { return In(seconds(20)); }
+
+template <typename T>
+RpcCode CodeOf(const RpcResult<T>& result) {
+  return result ? RpcCode::kOk : result.error().code;
+}
+
+class CsiChannel : public testing::Sandbox {
+ protected:
+  void SetUp() override {
+    Sandbox::SetUp();
+    if (IsSkipped()) {
+      return;
+    }
+    fs::create_directories(root() + "/staging/v");
+    fs::create_directory(root() + "/publish");
+    csi_socket_ = root() + "/mountd-csi.sock";
+    listener_ = testing::Listen(csi_socket_);
+    StartMountdCsi();
+    StartPlugin({CSI_LOCAL, "--endpoint", Socket(), "--data-dir",
+                 root() + "/data", "--node-id", "node-1"});
+    client_ = MakeClient();
+    ASSERT_EQ(RpcCode::kOk, CodeOf(client_->Open(ref_, ToPlugin())));
+  }
+
+  void TearDown() override {
+    client_.reset();
+    plugin_ = Process();
+    mountd_csi_ = Process();
+    Sandbox::TearDown();
+  }
+
+  std::string Socket() const { return root() + "/csi.sock"; }
+
+  void StartMountdCsi() {
+    mountd_csi_ = Process({MOUNTD_CSI, "--peer-user",
+                           std::to_string(::getuid()), "--listen-fd", "3"},
+                          listener_);
+  }
+  void StartPlugin(const std::vector<std::string>& argv) {
+    plugin_ = Process(argv);
+    ASSERT_TRUE(ToPlugin().valid());
+  }
+  UniqueFd ToPlugin() const { return ConnectWithin(Socket(), 20); }
+
+  std::unique_ptr<CsiChannelClient> MakeClient() {
+    return std::make_unique<CsiChannelClient>(
+        [this]() -> Result<UniqueFd> {
+          UniqueFd fd = ConnectNow(csi_socket_);
+          if (!fd.valid()) {
+            return MakeError(Code::kUnavailable, "connect", "mountd-csi");
+          }
+          return fd;
+        },
+        [this] {
+          const std::lock_guard lock(mutex_);
+          ++disconnects_;
+          changed_.notify_all();
+        });
+  }
+  bool WaitForDisconnects(int count) {
+    std::unique_lock lock(mutex_);
+    return changed_.wait_for(lock, seconds(20),
+                             [&] { return disconnects_ >= count; });
+  }
+
+  // The fake plugin in place of csi-local, as the channel `fake_`.
+  void UseFakePlugin() {
+    fake_socket_ = root() + "/fake.sock";
+    fake_plugin_ = Process({FAKE_PLUGIN, fake_socket_});
+    ASSERT_EQ(RpcCode::kOk,
+              CodeOf(client_->Open(fake_, ConnectWithin(fake_socket_, 20))));
+  }
+
+  StageRequest Stage(const std::string& volume = "v") const {
+    StageRequest request;
+    request.volume_id = volume;
+    request.staging_target_path = root() + "/staging/v";
+    return request;
+  }
+  PublishRequest Publish() const {
+    PublishRequest request;
+    request.volume_id = "v";
+    request.staging_target_path = root() + "/staging/v";
+    request.target_path = root() + "/publish/a";
+    return request;
+  }
+  void UndoAll(const ChannelRef& ref) {
+    EXPECT_EQ(RpcCode::kOk, CodeOf(client_->NodeUnpublishVolume(
+                                ref, "v", root() + "/publish/a", Soon())));
+    EXPECT_EQ(RpcCode::kOk, CodeOf(client_->NodeUnstageVolume(
+                                ref, "v", root() + "/staging/v", Soon())));
+  }
+
+  const ChannelRef ref_{"local", 1};
+  const ChannelRef next_{"local", 2};
+  const ChannelRef fake_{"fake", 1};
+  std::string csi_socket_;
+  std::string fake_socket_;
+  UniqueFd listener_;
+  Process mountd_csi_;
+  Process plugin_;
+  Process fake_plugin_;
+  std::unique_ptr<CsiChannelClient> client_;
+
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  int disconnects_ = 0;  // mutex_
+};
+
+TEST_F(CsiChannel, AsksThePluginWhatItIs) {
+  const auto ready = client_->Probe(ref_, Soon());
+  ASSERT_TRUE(ready);
+  EXPECT_TRUE(*ready);
+  const auto info = client_->GetPluginInfo(ref_, Soon());
+  ASSERT_TRUE(info);
+  EXPECT_EQ("csi-local.mountd.org", info->name);
+  const auto node = client_->NodeGetInfo(ref_, Soon());
+  ASSERT_TRUE(node);
+  EXPECT_EQ("node-1", node->node_id);
+  EXPECT_EQ(0, node->max_volumes);
+  const auto capabilities = client_->GetCapabilities(ref_, Soon());
+  ASSERT_TRUE(capabilities);
+  EXPECT_TRUE(capabilities->services.empty());
+  EXPECT_TRUE(capabilities->controller_rpcs.empty());
+  EXPECT_EQ((std::vector<int>{1, 5}), capabilities->node_rpcs);
+}
+
+TEST_F(CsiChannel, StagesPublishesAndUndoesAllOfIt) {
+  ASSERT_EQ(RpcCode::kOk, CodeOf(client_->NodeStageVolume(ref_, Stage(),
+                                                          UniqueFd(), Soon())));
+  ASSERT_EQ(RpcCode::kOk, CodeOf(client_->NodePublishVolume(
+                              ref_, Publish(), UniqueFd(), Soon())));
+  std::ofstream(root() + "/publish/a/file") << "x";
+  EXPECT_TRUE(fs::exists(root() + "/data/volumes/v/file"));
+  UndoAll(ref_);
+}
+
+TEST_F(CsiChannel, APluginsErrorKeepsItsCodeAndText) {
+  const auto published =
+      client_->NodePublishVolume(ref_, Publish(), UniqueFd(), Soon());
+  ASSERT_FALSE(published);
+  EXPECT_EQ(RpcCode::kNotFound, published.error().code);
+  EXPECT_NE(std::string::npos,
+            published.error().message.find("no such volume"));
+}
+
+TEST_F(CsiChannel, SecretsReachThePluginAndNoError) {
+  UseFakePlugin();
+  const Result<UniqueFd> secrets =
+      EncodeSecrets({{"user", "anna"}, {"password", "hunter2"}});
+  ASSERT_TRUE(secrets);
+  StageRequest request = Stage("tell");
+  request.capability.mount_flags = {"vers=4.2", "ro"};
+  const auto staged =
+      client_->NodeStageVolume(fake_, request, *secrets, Soon());
+  ASSERT_FALSE(staged);
+  EXPECT_EQ(RpcCode::kInternal, staged.error().code);
+  const std::string& text = staged.error().message;
+  for (const char* hidden : {"anna", "hunter2", "vers=4.2"}) {
+    EXPECT_EQ(std::string::npos, text.find(hidden)) << text;
+  }
+  for (const char* shown : {"login failed:", "user=[REDACTED]",
+                            "password=[REDACTED]", "-o [REDACTED] -o ro"}) {
+    EXPECT_NE(std::string::npos, text.find(shown)) << text;
+  }
+}
+
+TEST_F(CsiChannel, AnUnsealedMemfdIsRefusedUnsent) {
+  UseFakePlugin();
+  const UniqueFd file(::open("/dev/null", O_RDONLY | O_CLOEXEC));
+  EXPECT_EQ(RpcCode::kInvalidArgument,
+            CodeOf(client_->NodeStageVolume(fake_, Stage("x"), file, Soon())));
+}
+
+TEST_F(CsiChannel, AnswersBeyondTheirBoundsAreErrors) {
+  UseFakePlugin();
+  EXPECT_EQ(RpcCode::kInternal, CodeOf(client_->GetPluginInfo(fake_, Soon())));
+  EXPECT_EQ(RpcCode::kInternal,
+            CodeOf(client_->GetCapabilities(fake_, Soon())));
+  EXPECT_EQ(RpcCode::kInternal, CodeOf(client_->NodeGetInfo(fake_, Soon())));
+  const auto ready = client_->Probe(fake_, Soon());  // `ready` is absent
+  ASSERT_TRUE(ready);
+  EXPECT_TRUE(*ready);
+}
+
+TEST_F(CsiChannel, AStoppedPluginMeansDeadlineExceeded) {
+  plugin_.Signal(SIGSTOP);
+  EXPECT_EQ(RpcCode::kDeadlineExceeded,
+            CodeOf(client_->Probe(ref_, In(milliseconds(100)))));
+  plugin_.Signal(SIGCONT);
+  EXPECT_EQ(RpcCode::kOk, CodeOf(client_->Probe(ref_, Soon())));
+}
+
+TEST_F(CsiChannel, AHangingCallHoldsUpNoOther) {
+  UseFakePlugin();
+  std::thread hanging([this] {
+    EXPECT_EQ(RpcCode::kCancelled,
+              CodeOf(client_->NodeStageVolume(fake_, Stage("hang"), UniqueFd(),
+                                              Soon())));
+  });
+  for (int i = 0; i < 100; ++i) {
+    EXPECT_EQ(RpcCode::kOk, CodeOf(client_->Probe(ref_, Soon())));
+  }
+  // Closing a channel ends what is in flight on it, and nothing else.
+  EXPECT_EQ(RpcCode::kDeadlineExceeded,
+            CodeOf(client_->NodeStageVolume(fake_, Stage("hang"), UniqueFd(),
+                                            In(milliseconds(50)))));
+  client_->Close(fake_);
+  hanging.join();
+  EXPECT_EQ(RpcCode::kUnavailable, CodeOf(client_->Probe(fake_, Soon())));
+  EXPECT_EQ(RpcCode::kOk, CodeOf(client_->Probe(ref_, Soon())));
+}
+
+TEST_F(CsiChannel, AKilledPluginIsUnavailableUntilTheNextGeneration) {
+  ASSERT_EQ(RpcCode::kOk, CodeOf(client_->NodeStageVolume(ref_, Stage(),
+                                                          UniqueFd(), Soon())));
+  plugin_.KillAndWait();
+  EXPECT_EQ(RpcCode::kUnavailable, CodeOf(client_->Probe(ref_, Soon())));
+  StartPlugin({CSI_LOCAL, "--endpoint", Socket(), "--data-dir",
+               root() + "/data", "--node-id", "node-1"});
+  EXPECT_EQ(RpcCode::kUnavailable, CodeOf(client_->Probe(ref_, Soon())));
+  ASSERT_EQ(RpcCode::kOk, CodeOf(client_->Open(next_, ToPlugin())));
+  EXPECT_EQ(RpcCode::kOk, CodeOf(client_->NodeStageVolume(next_, Stage(),
+                                                          UniqueFd(), Soon())));
+  EXPECT_EQ(1, testing::MountsAt(root() + "/staging/v"));
+  // The old generation stays gone.
+  EXPECT_EQ(RpcCode::kUnavailable, CodeOf(client_->Probe(ref_, Soon())));
+  EXPECT_EQ(RpcCode::kAlreadyExists, CodeOf(client_->Open(ref_, ToPlugin())));
+  UndoAll(next_);
+}
+
+TEST_F(CsiChannel, APluginKilledInACallIsUnavailableAtOnce) {
+  UseFakePlugin();
+  std::thread killer([this] {
+    // Long enough for the call to be under way; right either way.
+    std::this_thread::sleep_for(milliseconds(100));
+    fake_plugin_.Signal(SIGKILL);
+  });
+  EXPECT_EQ(RpcCode::kUnavailable,
+            CodeOf(client_->NodeStageVolume(fake_, Stage("hang"), UniqueFd(),
+                                            Soon())));
+  killer.join();
+}
+
+TEST_F(CsiChannel, AKilledMountdCsiEndsEveryCallInFlight) {
+  UseFakePlugin();
+  std::vector<std::thread> callers;
+  std::atomic<int> unavailable = 0;
+  callers.reserve(8);
+  for (int i = 0; i < 8; ++i) {
+    callers.emplace_back([&] {
+      const auto staged =
+          client_->NodeStageVolume(fake_, Stage("hang"), UniqueFd(), Soon());
+      unavailable += CodeOf(staged) == RpcCode::kUnavailable ? 1 : 0;
+    });
+  }
+  EXPECT_EQ(RpcCode::kOk, CodeOf(client_->Probe(ref_, Soon())));
+  mountd_csi_.KillAndWait();
+  for (std::thread& caller : callers) {
+    caller.join();
+  }
+  EXPECT_EQ(8, unavailable);
+  EXPECT_TRUE(WaitForDisconnects(1));
+  EXPECT_EQ(RpcCode::kUnavailable, CodeOf(client_->Probe(ref_, Soon())));
+}
+
+TEST_F(CsiChannel, OpenReconnectsToANewMountdCsi) {
+  mountd_csi_.KillAndWait();
+  ASSERT_TRUE(WaitForDisconnects(1));
+  StartMountdCsi();
+  ASSERT_EQ(RpcCode::kOk, CodeOf(client_->Open(next_, ToPlugin())));
+  EXPECT_EQ(RpcCode::kOk, CodeOf(client_->Probe(next_, Soon())));
+  // Known to the old connection only.
+  const auto old = client_->Probe(ref_, Soon());
+  ASSERT_FALSE(old);
+  EXPECT_EQ(RpcCode::kUnavailable, old.error().code);
+  EXPECT_NE(std::string::npos, old.error().message.find("channel is gone"));
+}
+
+TEST_F(CsiChannel, WithoutMountdCsiOpenIsUnavailable) {
+  mountd_csi_.KillAndWait();
+  ASSERT_TRUE(WaitForDisconnects(1));
+  listener_.reset();
+  EXPECT_EQ(RpcCode::kUnavailable, CodeOf(client_->Open(next_, ToPlugin())));
+}
+
+TEST_F(CsiChannel, AStoppedMountdCsiMeansDeadlineExceededAndNothingDoneLate) {
+  mountd_csi_.Signal(SIGSTOP);
+  EXPECT_EQ(RpcCode::kDeadlineExceeded,
+            CodeOf(client_->NodeStageVolume(ref_, Stage(), UniqueFd(),
+                                            In(milliseconds(100)))));
+  mountd_csi_.Signal(SIGCONT);
+  EXPECT_EQ(RpcCode::kOk, CodeOf(client_->Probe(ref_, Soon())));
+  EXPECT_EQ(0, testing::MountsAt(root() + "/staging/v"));
+}
+
+TEST_F(CsiChannel, OnlyTheNamedUserIsServed) {
+  const UniqueFd other = testing::Listen(root() + "/other.sock");
+  const Process strict({MOUNTD_CSI, "--peer-user",
+                        std::to_string(::getuid() + 4242), "--listen-fd", "3"},
+                       other);
+  CsiChannelClient client([this]() -> Result<UniqueFd> {
+    return ConnectNow(root() + "/other.sock");
+  });
+  EXPECT_EQ(RpcCode::kUnavailable, CodeOf(client.Open(ref_, ToPlugin())));
+}
+
+TEST_F(CsiChannel, WhatIsNoConnectedUnixSocketIsNoChannel) {
+  EXPECT_EQ(
+      RpcCode::kInvalidArgument,
+      CodeOf(client_->Open(next_, UniqueFd(::open("/dev/null", O_RDWR)))));
+  EXPECT_EQ(RpcCode::kInvalidArgument,
+            CodeOf(client_->Open(next_, testing::Listen(root() + "/l.sock"))));
+  EXPECT_EQ(RpcCode::kInvalidArgument,
+            CodeOf(client_->Open(next_, UniqueFd())));
+}
+
+TEST_F(CsiChannel, MountdCsiHoldsNoCapability) {
+  ASSERT_EQ(RpcCode::kOk, CodeOf(client_->Probe(ref_, Soon())));
+  std::ifstream status("/proc/" + std::to_string(mountd_csi_.pid()) +
+                       "/status");
+  int seen = 0;
+  for (std::string line; std::getline(status, line);) {
+    if (line.rfind("Cap", 0) == 0) {
+      EXPECT_NE(std::string::npos, line.find("0000000000000000")) << line;
+      ++seen;
+    }
+    if (line.rfind("NoNewPrivs:", 0) == 0) {
+      EXPECT_EQ("NoNewPrivs:\t1", line);
+      ++seen;
+    }
+  }
+  EXPECT_EQ(6, seen);
+}
+
+TEST_F(CsiChannel, ChannelsAndConnectionsLeakNoFds) {
+  const auto cycle = [this](std::uint64_t generation) {
+    const ChannelRef ref{"cycle", generation};
+    ASSERT_EQ(RpcCode::kOk, CodeOf(client_->Open(ref, ToPlugin())));
+    const UniqueFd secrets = *EncodeSecrets({{"k", "v"}});
+    ASSERT_EQ(RpcCode::kOk, CodeOf(client_->Probe(ref, Soon())));
+    ASSERT_EQ(RpcCode::kOk,
+              CodeOf(client_->NodeStageVolume(ref, Stage(), secrets, Soon())));
+    ASSERT_EQ(RpcCode::kOk, CodeOf(client_->NodeUnstageVolume(
+                                ref, "v", root() + "/staging/v", Soon())));
+    client_->Close(ref);
+  };
+  cycle(1);
+  const auto ours = testing::OpenFds(::getpid());
+  // gRPC closes a channel's fd a moment after its last user went.
+  const auto count = [this] {
+    return testing::OpenFds(mountd_csi_.pid()).size();
+  };
+  const auto settled = [&](std::size_t limit) {
+    const auto end = Clock::now() + seconds(10);
+    while (count() > limit && Clock::now() < end) {
+      std::this_thread::sleep_for(milliseconds(5));
+    }
+    return count();
+  };
+  // One channel may still be on its way out on either side of the count.
+  const std::size_t before = count() + 1;
+  for (std::uint64_t generation = 2; generation < 50; ++generation) {
+    cycle(generation);
+  }
+  EXPECT_LE(settled(before), before);
+  EXPECT_EQ(ours, testing::OpenFds(::getpid()));
+}
+
+TEST_F(CsiChannel, ManyCallersAtOnceEachGetTheirOwnAnswer) {
+  UseFakePlugin();
+  std::vector<std::thread> callers;
+  std::atomic<int> right = 0;
+  for (int i = 0; i < 16; ++i) {
+    callers.emplace_back([&, i] {
+      for (int k = 0; k < 20; ++k) {
+        if (i % 2 == 0) {
+          const auto node = client_->NodeGetInfo(ref_, Soon());
+          right += node && node->node_id == "node-1" ? 1 : 0;
+        } else {
+          right +=
+              CodeOf(client_->NodeStageVolume(fake_, Stage("tell"), UniqueFd(),
+                                              Soon())) == RpcCode::kInternal
+                  ? 1
+                  : 0;
+        }
+      }
+    });
+  }
+  for (std::thread& caller : callers) {
+    caller.join();
+  }
+  EXPECT_EQ(16 * 20, right);
+}
+
+}  // namespace
+}  // namespace mountd::csi

@@ -1,0 +1,176 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#include "csi-node/ipc/message.h"
+
+#include <gtest/gtest.h>
+
+#include <random>
+
+namespace mountd::csi::ipc {
+namespace {
+
+using Bytes = std::vector<std::uint8_t>;
+
+Request PublishCall() {
+  PublishRequest publish;
+  publish.volume_id = "vol";
+  publish.publish_context = {{"lun", "1"}};
+  publish.staging_target_path = "/staging";
+  publish.target_path = "/target";
+  publish.capability.access_mode = AccessMode::kSingleNodeMultiWriter;
+  publish.capability.fs_type = "ext4";
+  publish.capability.mount_flags = {"ro", "x=y"};
+  publish.capability.volume_mount_group = "7";
+  publish.read_only = true;
+  publish.volume_context = {{"a", ""}, {"b", "\xc3\xa4"}};
+  Request request;
+  request.id = 0xffffffffffffffffULL;
+  request.method = Method::kNodePublishVolume;
+  request.channel = {"web[1]", 3};
+  request.deadline_ms = 123456789;
+  request.arguments = publish;
+  return request;
+}
+
+Reply NodeInfoReply() {
+  Reply reply;
+  reply.id = 7;
+  reply.answer = NodeInfo{"node", 9, {{"zone", "a"}}};
+  return reply;
+}
+
+TEST(Message, ARequestComesBackAsItWasSent) {
+  const Request sent = PublishCall();
+  const Result<Request> got = DecodeRequest(Encode(sent));
+  ASSERT_TRUE(got);
+  EXPECT_EQ(sent.id, got->id);
+  EXPECT_EQ(sent.method, got->method);
+  EXPECT_EQ("web[1]", got->channel.plugin);
+  EXPECT_EQ(3U, got->channel.generation);
+  EXPECT_EQ(sent.deadline_ms, got->deadline_ms);
+  const auto& publish = std::get<PublishRequest>(got->arguments);
+  const auto& original = std::get<PublishRequest>(sent.arguments);
+  EXPECT_EQ(original.publish_context, publish.publish_context);
+  EXPECT_EQ(original.target_path, publish.target_path);
+  EXPECT_EQ(original.capability.mount_flags, publish.capability.mount_flags);
+  EXPECT_EQ(original.capability.access_mode, publish.capability.access_mode);
+  EXPECT_TRUE(publish.read_only);
+  EXPECT_EQ(original.volume_context, publish.volume_context);
+}
+
+TEST(Message, EveryKindOfRequestComesBack) {
+  const std::vector<std::pair<Method, Arguments>> calls{
+      {Method::kOpen, {}},
+      {Method::kProbe, {}},
+      {Method::kNodeStageVolume, StageRequest{"v", {}, "/s", {}, {}}},
+      {Method::kNodeUnstageVolume, UnstageRequest{"v", "/s"}},
+      {Method::kNodeUnpublishVolume, UnpublishRequest{"v", "/t"}}};
+  for (const auto& [method, arguments] : calls) {
+    Request request;
+    request.id = 1;
+    request.method = method;
+    request.arguments = arguments;
+    const Result<Request> got = DecodeRequest(Encode(request));
+    ASSERT_TRUE(got) << static_cast<int>(method);
+    EXPECT_EQ(arguments.index(), got->arguments.index());
+  }
+}
+
+TEST(Message, EveryKindOfAnswerComesBack) {
+  const std::vector<Answer> answers{
+      std::monostate{}, ProbeResult{true}, PluginInfo{"a.b", "1"},
+      PluginCapabilities{{1, 2}, {}, {1, 99}}, NodeInfo{"n", 0, {}}};
+  for (const Answer& answer : answers) {
+    Reply reply;
+    reply.id = 1;
+    reply.answer = answer;
+    const Result<Reply> got = DecodeReply(Encode(reply));
+    ASSERT_TRUE(got) << answer.index();
+    EXPECT_EQ(answer.index(), got->answer.index());
+  }
+}
+
+TEST(Message, ArgumentsOfAnotherMethodAreRefused) {
+  Request request = PublishCall();
+  request.method = Method::kNodeStageVolume;
+  EXPECT_FALSE(DecodeRequest(Encode(request)));
+  request.method = Method::kProbe;
+  EXPECT_FALSE(DecodeRequest(Encode(request)));
+  request.method = static_cast<Method>(99);
+  EXPECT_FALSE(DecodeRequest(Encode(request)));
+}
+
+TEST(Message, FieldsBeyondTheirBoundsAreRefused) {
+  Reply reply = NodeInfoReply();
+  reply.message = std::string(kMaxMessage + 1, 'x');
+  EXPECT_FALSE(DecodeReply(Encode(reply)));
+  reply = NodeInfoReply();
+  reply.message = "\xff";
+  EXPECT_FALSE(DecodeReply(Encode(reply)));
+  reply = NodeInfoReply();
+  reply.code = static_cast<RpcCode>(17);
+  EXPECT_FALSE(DecodeReply(Encode(reply)));
+  reply = NodeInfoReply();
+  reply.answer = NodeInfo{std::string(kMaxNodeId + 1, 'n'), 0, {}};
+  EXPECT_FALSE(DecodeReply(Encode(reply)));
+  reply.answer = NodeInfo{"n", -1, {}};
+  EXPECT_FALSE(DecodeReply(Encode(reply)));
+  reply.answer = NodeInfo{"n", 0, {{"k", std::string(kMaxMapBytes, 'v')}}};
+  EXPECT_FALSE(DecodeReply(Encode(reply)));
+  reply.answer =
+      PluginCapabilities{std::vector<int>(kMaxCapabilities + 1, 1), {}, {}};
+  EXPECT_FALSE(DecodeReply(Encode(reply)));
+}
+
+TEST(Message, EveryTruncationIsRefused) {
+  const Bytes request = Encode(PublishCall());
+  const Bytes reply = Encode(NodeInfoReply());
+  for (std::size_t size = 0; size < request.size(); ++size) {
+    const auto end = request.begin() + static_cast<std::ptrdiff_t>(size);
+    EXPECT_FALSE(DecodeRequest(Bytes(request.begin(), end))) << size;
+  }
+  for (std::size_t size = 0; size < reply.size(); ++size) {
+    const auto end = reply.begin() + static_cast<std::ptrdiff_t>(size);
+    EXPECT_FALSE(DecodeReply(Bytes(reply.begin(), end))) << size;
+  }
+}
+
+TEST(Message, DeepNestingAndManyValuesAreRefusedCheaply) {
+  EXPECT_FALSE(DecodeRequest(Bytes(4U << 20U, 0x81)));  // arrays of one, nested
+  EXPECT_FALSE(DecodeRequest(Bytes(4U << 20U, 0xa1)));  // maps of one
+  Bytes many{0x9f};                                     // an array without end
+  many.resize(4U << 20U, 0xf6);                         // of nulls
+  EXPECT_FALSE(DecodeRequest(many));
+  EXPECT_FALSE(DecodeReply(Bytes{0x9b, 0x7f, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff,
+                                 0xff}));  // an array that says it is huge
+}
+
+TEST(Message, NoChangedByteGetsAFieldPastItsBounds) {
+  const Bytes bytes = Encode(NodeInfoReply());
+  for (std::size_t i = 0; i < bytes.size(); ++i) {
+    for (unsigned value = 0; value < 256; ++value) {
+      Bytes changed = bytes;
+      changed[i] = static_cast<std::uint8_t>(value);
+      const Result<Reply> reply = DecodeReply(changed);
+      if (reply) {
+        EXPECT_LE(reply->message.size(), kMaxMessage);
+        EXPECT_LE(static_cast<int>(reply->code), 16);
+      }
+    }
+  }
+}
+
+TEST(Message, SurvivesGarbageOfAnySeed) {
+  const Bytes request = Encode(PublishCall());
+  for (unsigned seed = 0; seed < 3000; ++seed) {
+    std::mt19937 random(seed);
+    Bytes bytes = request;
+    for (unsigned changes = 1 + random() % 8; changes > 0; --changes) {
+      bytes[random() % bytes.size()] = static_cast<std::uint8_t>(random());
+    }
+    static_cast<void>(DecodeRequest(bytes));
+    static_cast<void>(DecodeReply(bytes));
+  }
+}
+
+}  // namespace
+}  // namespace mountd::csi::ipc
