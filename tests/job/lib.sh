@@ -58,7 +58,10 @@ matches() {
 }
 
 # json EXPRESSION <TEXT: the Python expression over the document d.
-json() { python3 -c "import json,sys; d=json.load(sys.stdin); print($1)"; }
+json() {
+  /usr/bin/python3 -I -c "import json,sys; d=json.load(sys.stdin); print($1)" \
+    2>/dev/null
+}
 
 # snapshot FILE: what mountd could leave behind in these namespaces. Mounts
 # without their ids, which are new for every mount; links by name and state.

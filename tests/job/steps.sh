@@ -173,7 +173,7 @@ start_web_task() {
   local -a mounts
   mapfile -t mounts < <(web '"\n".join(p for m in d["mounts"] for p in (m["host_path"], m["task_path"]))')
   start_task web "$(web 'd["network"]["netns_path"]')" "${mounts[@]}" -- \
-    python3 "$JOB/http_server.py" 80 /mnt/task-web/data
+    /usr/bin/python3 -I "$JOB/http_server.py" 80 /mnt/task-web/data
   local result=$?
   WEB_TASK=$TASK
   return $result
