@@ -68,4 +68,74 @@ if(CMAKE_BUILD_TYPE MATCHES "^Rel" AND NOT MOUNTD_SANITIZE)
     add_compile_options(-fcf-protection)
   endif()
   add_link_options(-Wl,-z,relro -Wl,-z,now -Wl,-z,noexecstack -Wl,--as-needed)
+endif()License-Identifier: LGPL-2.1-or-later
+# How everything is compiled: language, warnings, hardening, sanitizers.
+
+set(CMAKE_CXX_STANDARD 20)
+set(CMAKE_CXX_STANDARD_REQUIRED ON)
+set(CMAKE_CXX_EXTENSIONS OFF)
+set(CMAKE_CXX_SCAN_FOR_MODULES OFF)
+set(CMAKE_POSITION_INDEPENDENT_CODE ON)
+set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
+if(NOT CMAKE_BUILD_TYPE)
+  set(CMAKE_BUILD_TYPE Release CACHE STRING "" FORCE)
+endif()
+
+set(CMAKE_CXX_FLAGS_RELEASE "-O2 -DNDEBUG")
+
+include(CheckPIESupported)
+check_pie_supported()
+
+include(GNUInstallDirs)
+
+# One folder with all programs, as they are installed in one.
+set(CMAKE_RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/bin)
+
+option(MOUNTD_WERROR "Treat warnings as errors" ON)
+option(MOUNTD_TESTS "Build the tests" ON)
+set(MOUNTD_SANITIZE "" CACHE STRING "address (with UBSan), thread, or nothing")
+set_property(CACHE MOUNTD_SANITIZE PROPERTY STRINGS "" address thread)
+
+add_compile_options(
+  -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wsign-conversion
+  -Wnon-virtual-dtor -Wold-style-cast -Wimplicit-fallthrough
+  $<$<CXX_COMPILER_ID:GNU>:-Wuseless-cast>
+  # GCC 12 sees uninitialised members in the empty side of any std::variant that
+  # it inlines (GCC bug 105562); clang and the sanitizers look for the real ones.
+  $<$<CXX_COMPILER_ID:GNU>:-Wno-maybe-uninitialized>
+  $<$<BOOL:${MOUNTD_WERROR}>:-Werror>)
+if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION
+                                           VERSION_LESS 13)
+  # GCC 12 sees overlapping copies in "text" + string (GCC bug 105651), and uses
+  # of what std::variant and std::optional have not constructed (105562).
+  add_compile_options(-Wno-restrict -Wno-maybe-uninitialized)
+endif()
+
+# Every quoted include is rooted here ("mountd/base/result.h").
+include_directories(${PROJECT_SOURCE_DIR})
+
+find_program(MOUNTD_CCACHE ccache)
+if(MOUNTD_CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
+  set(CMAKE_CXX_COMPILER_LAUNCHER ${MOUNTD_CCACHE})
+endif()
+
+if(MOUNTD_SANITIZE STREQUAL "address")
+  add_compile_options(-fsanitize=address,undefined -fno-sanitize-recover=all
+                      -fno-omit-frame-pointer)
+  add_link_options(-fsanitize=address,undefined)
+elseif(MOUNTD_SANITIZE STREQUAL "thread")
+  add_compile_options(-fsanitize=thread -fno-omit-frame-pointer)
+  add_link_options(-fsanitize=thread)
+elseif(MOUNTD_SANITIZE)
+  message(FATAL_ERROR "MOUNTD_SANITIZE is address, thread or empty")
+endif()
+
+if(CMAKE_BUILD_TYPE MATCHES "^Rel" AND NOT MOUNTD_SANITIZE)
+  add_compile_options(
+    -U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=2 -D_GLIBCXX_ASSERTIONS
+    -fstack-protector-strong -fstack-clash-protection)
+  if(CMAKE_SYSTEM_PROCESSOR STREQUAL "x86_64")
+    add_compile_options(-fcf-protection)
+  endif()
+  add_link_options(-Wl,-z,relro -Wl,-z,now -Wl,-z,noexecstack -Wl,--as-needed)
 endif()

@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#pragma once
+
+#include <sdbus-c++/Message.h>
+
+#include <string>
+
+#include "mountd/base/result.h"
+#include "mountd/caller.h"
+
+namespace mountd::dbus {
+
+// Who sent the message that is being handled, and who of a connection listens
+// to signals: on the socket the one peer, on the bus many.
+class CallerSource {
+ public:
+  virtual ~CallerSource() = default;
+  virtual Result<Caller> CallerOf(const sdbus::Message& message) = 0;
+  virtual Result<void> Subscribe(const sdbus::Message& message) = 0;
+  virtual void Unsubscribe(const sdbus::Message& message) = 0;
+};
+
+}  // namespace mountd::dbus

@@ -1,0 +1,329 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#include "dbus/convert.h"
+
+#include <sys/utsname.h>
+#include <systemd/sd-bus.h>
+
+#include <array>
+#include <cstdlib>
+#include <utility>
+
+namespace mountd::dbus {
+namespace {
+
+constexpr std::array<std::pair<std::string_view, csi::AccessMode>, 5>
+    kAccessModes = {{
+        {"single-node-writer", csi::AccessMode::kSingleNodeWriter},
+        {"single-node-reader-only", csi::AccessMode::kSingleNodeReaderOnly},
+        {"multi-node-reader-only", csi::AccessMode::kMultiNodeReaderOnly},
+        {"multi-node-single-writer", csi::AccessMode::kMultiNodeSingleWriter},
+        {"multi-node-multi-writer", csi::AccessMode::kMultiNodeMultiWriter},
+    }};
+
+constexpr std::size_t kMaxContextBytes = 4096;  // CSI spec, "Size Limits"
+
+std::string ProtocolsName(std::uint8_t protocols) {
+  if (protocols == (exec::kTcp | exec::kUdp)) {
+    return "tcp+udp";
+  }
+  return protocols == exec::kUdp ? "udp" : "tcp";
+}
+
+std::string MountStateName(MountRecordState state) {
+  switch (state) {
+    case MountRecordState::kAttaching:
+      return "attaching";
+    case MountRecordState::kAttached:
+      return "attached";
+    case MountRecordState::kDetaching:
+      return "detaching";
+    case MountRecordState::kLost:
+      break;
+  }
+  return "lost";
+}
+
+std::string AddressText(const netns::Ipv4& address) {
+  return netns::IsNone(address) ? std::string() : netns::ToString(address);
+}
+
+std::string AddressText(const netns::Ipv6& address) {
+  return netns::IsNone(address) ? std::string() : netns::ToString(address);
+}
+
+template <typename T>
+sdbus::Variant V(T value) {
+  return sdbus::Variant(std::move(value));
+}
+
+}  // namespace
+
+Result<std::vector<PortMapping>> PortsFrom(
+    const std::vector<PortStruct>& ports) {
+  std::vector<PortMapping> mappings;
+  for (const PortStruct& port : ports) {
+    PortMapping mapping{port.get<0>(), port.get<1>(), port.get<2>(), 0};
+    if (!mapping.label.empty() && !IsValidName(mapping.label)) {
+      return MakeError(Code::kInvalidArgument, "check", "port label",
+                       "must be a name");
+    }
+    const std::string& protocols = port.get<3>();
+    if (protocols == "tcp") {
+      mapping.protocols = exec::kTcp;
+    } else if (protocols == "udp") {
+      mapping.protocols = exec::kUdp;
+    } else if (protocols == "tcp+udp") {
+      mapping.protocols = exec::kTcp | exec::kUdp;
+    } else {
+      return MakeError(Code::kInvalidArgument, "check",
+                       "host port " + std::to_string(mapping.host_port),
+                       "protocols must be tcp, udp or tcp+udp");
+    }
+    mappings.push_back(std::move(mapping));
+  }
+  return mappings;
+}
+
+Result<void> ReadUsage(const Dict& usage, csi::PublishSpec& spec) {
+  OptionReader reader("usage", usage);
+  spec.read_only = reader.Get("read_only", false);
+  const auto mode =
+      reader.Get<std::string>("access_mode", "single-node-writer");
+  const auto attachment =
+      reader.Get<std::string>("attachment_mode", "file-system");
+  spec.capability.fs_type = reader.Get<std::string>("fs_type", "");
+  spec.capability.mount_flags =
+      reader.Get<std::vector<std::string>>("mount_flags", {});
+  bool mode_known = false;
+  for (const auto& [name, value] : kAccessModes) {
+    if (mode == name) {
+      spec.capability.access_mode = value;
+      mode_known = true;
+    }
+  }
+  if (!mode_known) {
+    reader.Refuse("access_mode", "is not a CSI access mode");
+  }
+  if (spec.capability.fs_type.size() > kMaxNameBytes) {
+    reader.Refuse("fs_type", "is longer than 128 bytes");
+  }
+  std::size_t flag_bytes = 0;
+  for (const std::string& flag : spec.capability.mount_flags) {
+    flag_bytes += flag.size();
+  }
+  if (flag_bytes > kMaxContextBytes) {
+    reader.Refuse("mount_flags", "are larger than 4 KiB");
+  }
+  MOUNTD_TRY(reader.Finish());
+  if (attachment != "file-system") {
+    const bool block = attachment == "block-device";
+    return MakeError(block ? Code::kNotSupported : Code::kInvalidArgument,
+                     "check", "usage[\"attachment_mode\"]",
+                     block ? "block devices are not supported"
+                           : "must be file-system or block-device");
+  }
+  return Ok();
+}
+
+Result<void> CheckContext(const std::string& what, const StringMap& map) {
+  std::size_t bytes = 0;
+  for (const auto& [key, value] : map) {
+    bytes += key.size() + value.size();
+    if (key.size() > kMaxNameBytes) {
+      return MakeError(Code::kInvalidArgument, "check", what,
+                       "has a key longer than 128 bytes");
+    }
+  }
+  if (bytes > kMaxContextBytes) {
+    return MakeError(Code::kInvalidArgument, "check", what,
+                     "is larger than 4 KiB");
+  }
+  return Ok();
+}
+
+Dict ToDict(const NetworkStatus& status) {
+  std::vector<PortStruct> ports;
+  for (const PortMapping& port : status.ports) {
+    ports.emplace_back(port.label, port.host_port, port.container_port,
+                       ProtocolsName(port.protocols));
+  }
+  const bool has_ipv6 = !netns::IsNone(status.ipv6);
+  return {
+      {"netns_path", V(ToBytes(status.netns_path))},
+      {"netns_inode", V(status.netns_inode)},
+      {"interface", V(status.interface)},
+      {"host_interface", V(status.host_interface)},
+      {"address", V(AddressText(status.ipv4))},
+      {"address6", V(AddressText(status.ipv6))},
+      {"gateway", V(netns::ToString(netns::kGateway4))},
+      {"gateway6",
+       V(has_ipv6 ? netns::ToString(netns::kGateway6) : std::string())},
+      {"ports", V(ports)},
+  };
+}
+
+Dict ToDict(const csi::PublishedVolume& volume) {
+  return {{"host_path", V(ToBytes(volume.host_path))},
+          {"read_only", V(volume.read_only)},
+          {"is_device", V(false)}};
+}
+
+Dict ToDict(const MountConfig& config) {
+  const MountRecord& record = config.record;
+  return {
+      {"host_path", V(ToBytes(config.host_path))},
+      {"task_path", V(record.task_path)},
+      {"read_only", V((record.attributes & exec::kReadOnly) != 0)},
+      {"propagation", V(std::string(PropagationName(record.propagation)))},
+      {"required_rootfs_propagation",
+       V(std::string(RequiredRootfsPropagation(record.propagation)))},
+      {"mount_id", V(record.mount_id)},
+      {"peer_group", V(record.peer_group)},
+      {"master", V(record.master)},
+  };
+}
+
+Dict ToDict(const ReceiptRecord& receipt) {
+  std::vector<sdbus::Struct<std::string, std::string, bool>> volumes;
+  for (const ReceiptRecord::Volume& volume : receipt.volumes) {
+    volumes.emplace_back(volume.plugin, volume.volume_id, volume.unstaged);
+  }
+  // A receipt exists only once everything of the allocation is undone.
+  return {{"allocation", V(receipt.allocation)},
+          {"released_at", V(receipt.released_at_us)},
+          {"node_detached", V(true)},
+          {"volumes", V(volumes)},
+          {"serial", V(receipt.serial)}};
+}
+
+Dict ToDict(const AllocationStatus& status) {
+  std::vector<Dict> volumes;
+  for (const AllocationStatus::Volume& volume : status.volumes) {
+    volumes.push_back(
+        {{"alias", V(volume.record.alias)},
+         {"plugin", V(volume.plugin)},
+         {"volume", V(volume.volume_id)},
+         {"state",
+          V(std::string(csi::PublicationStateName(volume.record.state)))},
+         {"read_only", V(volume.record.read_only)},
+         {"host_path", V(ToBytes(volume.host_path))}});
+  }
+  std::vector<Dict> mounts;
+  for (const MountConfig& config : status.mounts) {
+    Dict mount = ToDict(config);
+    const bool host =
+        config.record.source_kind == exec::SourceKind::kHostVolume;
+    mount.emplace("task", V(config.record.task));
+    mount.emplace("name", V(config.record.name));
+    mount.emplace("source_type", V(std::string(host ? "host" : "volume")));
+    mount.emplace("source", V(config.record.source));
+    mount.emplace("state", V(MountStateName(config.record.state)));
+    mounts.push_back(std::move(mount));
+  }
+  return {
+      {"id", V(status.record.id)},
+      {"uid", V(status.record.uid)},
+      {"scope", V(status.record.scope)},
+      {"state", V(AllocationStateName(status.record.state))},
+      {"host_path", V(ToBytes(status.host_path))},
+      {"network", V(status.network ? ToDict(*status.network) : Dict())},
+      {"volumes", V(volumes)},
+      {"mounts", V(mounts)},
+  };
+}
+
+Dict ToDict(const VolumeStatus& status) {
+  std::vector<sdbus::Struct<std::string, std::string>> users;
+  for (const PublicationRecord& user : status.users) {
+    users.emplace_back(user.allocation, user.alias);
+  }
+  return {{"plugin", V(status.record.plugin)},
+          {"volume", V(status.record.volume_id)},
+          {"state", V(std::string(csi::VolumeStateName(status.record.state)))},
+          {"users", V(users)}};
+}
+
+Dict ToDict(const csi::PluginRegistration& registration) {
+  using Mount = sdbus::Struct<std::vector<std::uint8_t>,
+                              std::vector<std::uint8_t>, bool, std::string>;
+  const std::vector<Mount> mounts = {
+      Mount(ToBytes(registration.host_path), ToBytes(registration.mount_dir),
+            false, "bidirectional"),
+      Mount(ToBytes("/dev"), ToBytes("/dev"), false, "private")};
+  return {{"host_path", V(ToBytes(registration.host_path))},
+          {"endpoint", V(registration.endpoint)},
+          {"mounts", V(mounts)}};
+}
+
+Dict ToDict(const csi::PluginStatus& status) {
+  const auto numbers = [](const std::vector<int>& values) {
+    return std::vector<std::int32_t>(values.begin(), values.end());
+  };
+  return {
+      {"id", V(status.record.id)},
+      {"type", V(status.record.type)},
+      {"uid", V(status.record.uid)},
+      {"allocation", V(status.record.allocation)},
+      {"state", V(std::string(csi::PluginStateName(status.state)))},
+      {"reason", V(status.reason)},
+      {"provider", V(status.info.name)},
+      {"vendor_version", V(status.info.vendor_version)},
+      {"node_id", V(status.node.node_id)},
+      {"max_volumes", V(status.node.max_volumes)},
+      {"topology", V(status.node.topology)},
+      {"node_capabilities", V(numbers(status.capabilities.node_rpcs))},
+      {"controller_capabilities",
+       V(numbers(status.capabilities.controller_rpcs))},
+      {"plugin_capabilities", V(numbers(status.capabilities.services))},
+      {"generation", V(status.generation)},
+      {"object", V(sdbus::ObjectPath(PluginObjectPath(status.record.id)))},
+  };
+}
+
+Dict ToDict(const Capabilities& capabilities) {
+  utsname kernel{};
+  uname(&kernel);
+  const bool bridge = capabilities.features.contains("bridge") &&
+                      capabilities.features.at("bridge");
+  const std::vector<std::string> modes =
+      bridge ? std::vector<std::string>{"bridge"} : std::vector<std::string>{};
+  std::map<std::string,
+           sdbus::Struct<std::uint32_t, std::uint32_t>>
+      addresses;
+  for (const auto& [name, usage] : capabilities.networks) {
+    addresses.emplace(name, sdbus::Struct(usage.capacity, usage.free));
+  }
+  return {
+      {"version", V(std::string(MOUNTD_VERSION))},
+      {"kernel", V(std::string(kernel.release))},
+      {"network_modes", V(modes)},
+      {"propagation", V(std::vector<std::string>{"private", "host-to-task",
+                                                 "bidirectional"})},
+      {"source_types", V(std::vector<std::string>{"volume", "host"})},
+      {"features", V(capabilities.features)},
+      {"missing", V(capabilities.missing)},
+      {"addresses", V(addresses)},
+      {"executor_capabilities", V(capabilities.executor_capabilities)},
+  };
+}
+
+std::string AllocationStateName(AllocationState state) {
+  return state == AllocationState::kPrepared ? "prepared" : "releasing";
+}
+
+std::string OwedKindName(OwedKind kind) {
+  return kind == OwedKind::kRelease ? "release" : "unpublish";
+}
+
+std::string PluginObjectPath(const std::string& plugin) {
+  char* encoded = nullptr;
+  if (sd_bus_path_encode("/org/mountd1/plugin", plugin.c_str(), &encoded) <
+      0) {
+    return "/";  // out of memory
+  }
+  std::string path(encoded);
+  std::free(encoded);
+  return path;
+}
+
+}  // namespace mountd::dbus

@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#pragma once
+
+#include <sdbus-c++/Types.h>
+
+#include <string>
+#include <vector>
+
+#include "dbus/options.h"
+#include "mountd/operations.h"
+#include "mountd/service.h"
+
+// The API's values to and from D-Bus, as org.mountd1.Manager.xml describes them.
+namespace mountd::dbus {
+
+using PortStruct =
+    sdbus::Struct<std::string, std::uint16_t, std::uint16_t, std::string>;
+using AllocationStruct =
+    sdbus::Struct<std::string, std::uint32_t, std::string, std::string>;
+using OwedStruct = sdbus::Struct<std::uint64_t, std::string, std::string,
+                                 std::string, std::uint32_t, std::uint64_t>;
+using StatisticsStruct =
+    sdbus::Struct<std::string, std::uint64_t, std::uint64_t, std::uint64_t,
+                  std::uint64_t>;
+
+Result<std::vector<PortMapping>> PortsFrom(
+    const std::vector<PortStruct>& ports);
+// `usage` of PublishVolume.
+Result<void> ReadUsage(const Dict& usage, csi::PublishSpec& spec);
+// Bounds of the CSI spec: 4 KiB a map, 128 bytes a key.
+Result<void> CheckContext(const std::string& what, const StringMap& map);
+
+Dict ToDict(const NetworkStatus& status);
+Dict ToDict(const csi::PublishedVolume& volume);
+Dict ToDict(const MountConfig& config);
+Dict ToDict(const ReceiptRecord& receipt);
+Dict ToDict(const AllocationStatus& status);
+Dict ToDict(const VolumeStatus& status);
+Dict ToDict(const csi::PluginRegistration& registration);
+Dict ToDict(const csi::PluginStatus& status);
+Dict ToDict(const Capabilities& capabilities);
+
+std::string AllocationStateName(AllocationState state);
+std::string PluginObjectPath(const std::string& plugin);
+std::string OwedKindName(OwedKind kind);
+
+}  // namespace mountd::dbus

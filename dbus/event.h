@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#pragma once
+
+#include <systemd/sd-bus.h>
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "mountd/caller.h"
+
+namespace mountd::dbus {
+
+// One signal of org.mountd1.Manager on its way to whoever subscribed and may
+// see it.
+struct Event {
+  std::string member;
+  std::vector<std::variant<std::string, std::uint32_t>> arguments;
+  std::function<bool(const Caller&)> may_see;
+};
+
+// Sends it on one connection; `destination` null: to the one peer there is. A
+// peer that has gone gets nothing. On the loop's thread.
+void Emit(sd_bus* bus, const char* destination, const Event& event);
+
+}  // namespace mountd::dbus

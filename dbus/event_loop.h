@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#pragma once
+
+#include <systemd/sd-event.h>
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+#include "mountd/base/loop.h"
+#include "mountd/base/result.h"
+#include "mountd/base/unique_fd.h"
+
+namespace mountd::dbus {
+
+// The daemon's one event loop, over sd-event(3). Every callback goes through one
+// noexcept trampoline: anything thrown into libsystemd would leave the loop dead
+// for good.
+class EventLoop final : public Loop {
+ public:
+  static Result<std::unique_ptr<EventLoop>> Create();
+  ~EventLoop() override;
+  EventLoop(const EventLoop&) = delete;
+  EventLoop& operator=(const EventLoop&) = delete;
+
+  void Post(std::function<void()> closure) override;
+  void After(std::chrono::milliseconds delay,
+             std::function<void()> closure) override;
+
+  // Watches an fd while the returned handle lives. `closure` gets the events.
+  class Source {
+   public:
+    virtual ~Source() = default;
+    virtual void SetEvents(std::uint32_t events) = 0;
+  };
+  std::unique_ptr<Source> WatchFd(int fd, std::uint32_t events,
+                                  std::function<void(std::uint32_t)> closure);
+
+  // Runs until Quit, SIGTERM or SIGINT. An error means the loop itself broke.
+  Result<void> Run();
+  void Quit();
+
+  bool InLoopThread() const { return std::this_thread::get_id() == thread_; }
+  sd_event* raw() { return event_; }
+
+ private:
+  explicit EventLoop(sd_event* event) : event_(event) {}
+
+  Result<void> Start();
+  void RunPosted();
+
+  sd_event* event_;
+  std::thread::id thread_ = std::this_thread::get_id();
+  UniqueFd wake_;
+  std::unique_ptr<Source> wake_source_;
+  std::mutex mutex_;
+  std::vector<std::function<void()>> posted_;
+};
+
+}  // namespace mountd::dbus

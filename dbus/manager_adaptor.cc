@@ -1,0 +1,157 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#include "dbus/manager_adaptor.h"
+
+#include <algorithm>
+#include <future>
+
+#include "dbus/manager_serve.h"
+
+// The node: subscriptions, what is owed, operations, what there is.
+namespace mountd::dbus {
+
+ManagerAdaptor::ManagerAdaptor(
+    const std::shared_ptr<sdbus::IConnection>& connection,
+    const ApiParts& parts, CallerSource& callers)
+    : AdaptorInterfaces(*connection, sdbus::ObjectPath(kManagerPath)),
+      connection_(connection),
+      parts_(parts),
+      callers_(callers) {
+  registerAdaptor();
+}
+
+ManagerAdaptor::~ManagerAdaptor() { unregisterAdaptor(); }
+
+std::chrono::milliseconds ManagerAdaptor::Patience(
+    OptionReader& reader) const {
+  const std::chrono::milliseconds asked(
+      reader.Get<std::uint32_t>("patience_ms", 0));
+  return asked.count() == 0 ? parts_.timeouts.patience
+                            : std::min(asked, parts_.timeouts.patience);
+}
+
+Result<std::chrono::milliseconds> ManagerAdaptor::OnlyPatience(
+    const Dict& options) const {
+  OptionReader reader("options", options);
+  const std::chrono::milliseconds patience = Patience(reader);
+  MOUNTD_TRY(reader.Finish());
+  return patience;
+}
+
+void ManagerAdaptor::Subscribe(const Dict& options) {
+  if (const auto patience = OnlyPatience(options); !patience) {
+    throw ToDbus(patience.error());
+  }
+  const auto subscribed =
+      callers_.Subscribe(getObject().getCurrentlyProcessedMessage());
+  if (!subscribed) {
+    throw ToDbus(subscribed.error());
+  }
+}
+
+void ManagerAdaptor::Unsubscribe(const Dict& options) {
+  if (const auto patience = OnlyPatience(options); !patience) {
+    throw ToDbus(patience.error());
+  }
+  callers_.Unsubscribe(getObject().getCurrentlyProcessedMessage());
+}
+
+void ManagerAdaptor::ListOwed(sdbus::Result<std::vector<OwedStruct>>&& answer,
+                              Dict options) {
+  using T = std::vector<OwedRecord>;
+  Serve<T>(
+      std::move(answer), "ListOwed",
+      [&]() -> Result<Decoded<T>> {
+        Decoded<T> call;
+        MOUNTD_ASSIGN(call.patience, OnlyPatience(options));
+        call.work = [this](const CallContext& context) {
+          return parts_.service.ListOwed(context);
+        };
+        return call;
+      },
+      [](const T& owed) {
+        std::vector<OwedStruct> all;
+        for (const OwedRecord& one : owed) {
+          all.emplace_back(one.id, OwedKindName(one.kind), one.object,
+                           one.reason, one.attempts, one.since_us);
+        }
+        return all;
+      });
+}
+
+void ManagerAdaptor::RetryOwed(sdbus::Result<std::uint32_t>&& answer,
+                               Dict options) {
+  Serve<std::uint32_t>(
+      std::move(answer), "RetryOwed",
+      [&]() -> Result<Decoded<std::uint32_t>> {
+        Decoded<std::uint32_t> call;
+        MOUNTD_ASSIGN(call.patience, OnlyPatience(options));
+        call.work = [this](const CallContext& context)
+            -> Result<std::uint32_t> {
+          MOUNTD_ASSIGN(const std::vector<OwedRecord> owed,
+                        parts_.service.ListOwed(context));
+          for (const OwedRecord& one : owed) {
+            // On the allocation's own strand, like any call for it.
+            std::promise<void> done;
+            parts_.strands.Submit(
+                "allocation " + one.object.substr(0, one.object.find('/')),
+                [&] {
+                  IgnoreBecauseBestEffort(parts_.service.RetryOwed(one));
+                  done.set_value();
+                });
+            done.get_future().wait();
+          }
+          MOUNTD_ASSIGN(const std::vector<OwedRecord> left,
+                        parts_.service.ListOwed(context));
+          return static_cast<std::uint32_t>(left.size());
+        };
+        return call;
+      },
+      [](std::uint32_t left) { return left; });
+}
+
+void ManagerAdaptor::Cancel(sdbus::Result<>&& answer, std::string operation,
+                            Dict options) {
+  ServeNow(std::move(answer), options,
+           [&](const Caller& caller, PendingAnswer<>& pending) {
+             const auto cancelled =
+                 parts_.operations.Cancel(caller, operation);
+             if (cancelled) {
+               pending.Succeed();
+             } else {
+               pending.Fail(cancelled.error());
+             }
+           });
+}
+
+void ManagerAdaptor::GetCapabilities(sdbus::Result<Dict>&& answer,
+                                     Dict options) {
+  Serve<Capabilities>(
+      std::move(answer), "GetCapabilities",
+      [&]() -> Result<Decoded<Capabilities>> {
+        Decoded<Capabilities> call;
+        MOUNTD_ASSIGN(call.patience, OnlyPatience(options));
+        call.work = [this](const CallContext& /*context*/) {
+          return parts_.service.GetCapabilities();
+        };
+        return call;
+      },
+      [](const Capabilities& capabilities) { return ToDict(capabilities); });
+}
+
+void ManagerAdaptor::GetStatistics(
+    sdbus::Result<std::vector<StatisticsStruct>>&& answer, Dict options) {
+  ServeNow(std::move(answer), options,
+           [&](const Caller& /*caller*/, auto& pending) {
+             std::vector<StatisticsStruct> all;
+             for (const MethodStatistics& one :
+                  parts_.operations.GetStatistics()) {
+               all.emplace_back(one.method, one.calls, one.errors,
+                                one.median_us, one.p99_us);
+             }
+             pending.Succeed(all);
+           });
+}
+
+std::string ManagerAdaptor::Version() { return MOUNTD_VERSION; }
+
+}  // namespace mountd::dbus

@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#pragma once
+
+#include <sdbus-c++/AdaptorInterfaces.h>
+
+#include <chrono>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "dbus/caller_source.h"
+#include "dbus/convert.h"
+#include "dbus/generated/manager_adaptor.h"
+#include "mountd/base/worker_pool.h"
+#include "mountd/operations.h"
+#include "mountd/service.h"
+
+namespace mountd::dbus {
+
+// What every adaptor needs of the daemon; outlives all connections.
+struct ApiParts {
+  const TimeoutsConfig& timeouts;
+  Service& service;
+  Operations& operations;
+  Strands& strands;
+};
+
+// org.mountd1.Manager on one connection. Takes calls apart, hands them to the
+// service as operations, and puts answers together; decides nothing itself.
+//
+// Lives on the loop's thread. A pending answer keeps the connection: it may
+// outlive the peer, whose end is then only noticed by the send that fails.
+class ManagerAdaptor final
+    : public sdbus::AdaptorInterfaces<org::mountd1::Manager_adaptor> {
+ public:
+  ManagerAdaptor(const std::shared_ptr<sdbus::IConnection>& connection,
+                 const ApiParts& parts, CallerSource& callers);
+  ~ManagerAdaptor();
+  ManagerAdaptor(const ManagerAdaptor&) = delete;
+  ManagerAdaptor& operator=(const ManagerAdaptor&) = delete;
+
+ private:
+  // A decoded call: what to run, where, and for how long its caller waits.
+  template <typename T>
+  struct Decoded {
+    std::string strand;
+    std::string arguments;
+    std::chrono::milliseconds patience{0};
+    std::function<Result<T>(const CallContext&)> work;
+  };
+
+  // Decodes, runs as an operation, converts the result, answers. `decode` gives
+  // a Result<Decoded<T>>.
+  template <typename T, typename Decode, typename Convert, typename... Out>
+  void Serve(sdbus::Result<Out...>&& answer, const std::string& method,
+             Decode decode, Convert convert);
+  // For calls that are answered from the loop.
+  template <typename Body, typename... Out>
+  void ServeNow(sdbus::Result<Out...>&& answer, const Dict& options,
+                Body body);
+
+  std::chrono::milliseconds Patience(OptionReader& reader) const;
+  Result<std::chrono::milliseconds> OnlyPatience(const Dict& options) const;
+
+  // ---- org.mountd1.Manager, in the order of the XML ----
+  void Subscribe(const Dict& options) override;
+  void Unsubscribe(const Dict& options) override;
+  void PrepareAllocation(sdbus::Result<Dict>&& answer, std::string allocation,
+                         Dict options) override;
+  void SetupNetwork(sdbus::Result<Dict>&& answer, std::string allocation,
+                    std::string mode, std::vector<PortStruct> ports,
+                    Dict options) override;
+  void TeardownNetwork(sdbus::Result<>&& answer, std::string allocation,
+                       Dict options) override;
+  void PublishVolume(sdbus::Result<Dict>&& answer, std::string allocation,
+                     std::string alias, std::string volume,
+                     std::string plugin, Dict usage,
+                     StringMap publish_context, StringMap volume_context,
+                     Dict options) override;
+  void UnpublishVolume(sdbus::Result<>&& answer, std::string allocation,
+                       std::string alias, Dict options) override;
+  void BindMount(sdbus::Result<Dict>&& answer, std::string allocation,
+                 std::string task, std::string name, std::string source_type,
+                 std::string source, bool read_only, std::string propagation,
+                 Dict options) override;
+  void Unmount(sdbus::Result<>&& answer, std::string allocation,
+               std::string task, std::string name, Dict options) override;
+  void ReleaseAllocation(sdbus::Result<Dict>&& answer, std::string allocation,
+                         Dict options) override;
+  void GetReceipt(sdbus::Result<Dict>&& answer, std::string allocation,
+                  Dict options) override;
+  void GetAllocation(sdbus::Result<Dict>&& answer, std::string allocation,
+                     Dict options) override;
+  void ListAllocations(sdbus::Result<std::vector<AllocationStruct>>&& answer,
+                       Dict options) override;
+  void ListVolumes(sdbus::Result<std::vector<Dict>>&& answer,
+                   Dict options) override;
+  void RegisterPlugin(sdbus::Result<Dict>&& answer, std::string plugin,
+                      std::string type, std::string allocation,
+                      Dict options) override;
+  void UnregisterPlugin(sdbus::Result<>&& answer, std::string plugin,
+                        Dict options) override;
+  void GetPlugin(sdbus::Result<Dict>&& answer, std::string plugin,
+                 Dict options) override;
+  void ListPlugins(sdbus::Result<std::vector<Dict>>&& answer,
+                   Dict options) override;
+  void ListOwed(sdbus::Result<std::vector<OwedStruct>>&& answer,
+                Dict options) override;
+  void RetryOwed(sdbus::Result<std::uint32_t>&& answer, Dict options) override;
+  void Cancel(sdbus::Result<>&& answer, std::string operation,
+              Dict options) override;
+  void GetCapabilities(sdbus::Result<Dict>&& answer, Dict options) override;
+  void GetStatistics(sdbus::Result<std::vector<StatisticsStruct>>&& answer,
+                     Dict options) override;
+  std::string Version() override;
+
+  // Weak: the connection owns (through its peer) this adaptor.
+  const std::weak_ptr<sdbus::IConnection> connection_;
+  const ApiParts parts_;
+  CallerSource& callers_;
+};
+
+inline constexpr char kManagerPath[] = "/org/mountd1";
+
+}  // namespace mountd::dbus

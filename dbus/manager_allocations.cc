@@ -1,0 +1,164 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#include "dbus/manager_serve.h"
+
+// ManagerAdaptor's methods on allocations and their networks.
+namespace mountd::dbus {
+
+void ManagerAdaptor::PrepareAllocation(sdbus::Result<Dict>&& answer,
+                                       std::string allocation, Dict options) {
+  Serve<std::string>(
+      std::move(answer), "PrepareAllocation",
+      [&]() -> Result<Decoded<std::string>> {
+        Decoded<std::string> call;
+        OptionReader reader("options", options);
+        call.patience = Patience(reader);
+        const auto scope = reader.Get<std::string>("scope", "");
+        if (!scope.empty() && !IsValidName(scope)) {
+          reader.Refuse("scope", "must be a name");
+        }
+        MOUNTD_TRY(reader.Finish());
+        MOUNTD_ASSIGN(const Name id, Name::Parse("allocation", allocation));
+        call.strand = AllocationStrand(id);
+        call.arguments = Arguments::Of(allocation, scope);
+        call.work = [this, id, scope](const CallContext& context) {
+          return parts_.service.PrepareAllocation(context, id, scope);
+        };
+        return call;
+      },
+      [](const std::string& path) {
+        return Dict{{"host_path", sdbus::Variant(ToBytes(path))}};
+      });
+}
+
+void ManagerAdaptor::SetupNetwork(sdbus::Result<Dict>&& answer,
+                                  std::string allocation, std::string mode,
+                                  std::vector<PortStruct> ports,
+                                  Dict options) {
+  Serve<NetworkStatus>(
+      std::move(answer), "SetupNetwork",
+      [&]() -> Result<Decoded<NetworkStatus>> {
+        Decoded<NetworkStatus> call;
+        OptionReader reader("options", options);
+        call.patience = Patience(reader);
+        NetworkSpec spec;
+        spec.network = reader.Get<std::string>("network", spec.network);
+        MOUNTD_TRY(reader.Finish());
+        MOUNTD_ASSIGN(const Name id, Name::Parse("allocation", allocation));
+        MOUNTD_TRY(Name::Parse("network", spec.network));
+        if (mode != "bridge") {
+          return MakeError(Code::kNotSupported, "set up", "network mode",
+                           "this node offers bridge alone");
+        }
+        MOUNTD_ASSIGN(spec.ports, PortsFrom(ports));
+        call.strand = AllocationStrand(id);
+        Arguments arguments;
+        arguments.Add(allocation).Add(spec.network);
+        for (const PortStruct& port : ports) {
+          arguments.Add(port.get<0>())
+              .Add(std::to_string(port.get<1>()))
+              .Add(std::to_string(port.get<2>()))
+              .Add(port.get<3>());
+        }
+        call.arguments = arguments.text();
+        call.work = [this, id, spec](const CallContext& context) {
+          return parts_.service.SetupNetwork(context, id, spec);
+        };
+        return call;
+      },
+      [](const NetworkStatus& status) { return ToDict(status); });
+}
+
+void ManagerAdaptor::TeardownNetwork(sdbus::Result<>&& answer,
+                                     std::string allocation, Dict options) {
+  Serve<void>(
+      std::move(answer), "TeardownNetwork",
+      [&]() -> Result<Decoded<void>> {
+        Decoded<void> call;
+        MOUNTD_ASSIGN(call.patience, OnlyPatience(options));
+        MOUNTD_ASSIGN(const Name id, Name::Parse("allocation", allocation));
+        call.strand = AllocationStrand(id);
+        call.arguments = Arguments::Of(allocation);
+        call.work = [this, id](const CallContext& context) {
+          return parts_.service.TeardownNetwork(context, id);
+        };
+        return call;
+      },
+      NoConversion());
+}
+
+void ManagerAdaptor::ReleaseAllocation(sdbus::Result<Dict>&& answer,
+                                       std::string allocation, Dict options) {
+  Serve<ReceiptRecord>(
+      std::move(answer), "ReleaseAllocation",
+      [&]() -> Result<Decoded<ReceiptRecord>> {
+        Decoded<ReceiptRecord> call;
+        MOUNTD_ASSIGN(call.patience, OnlyPatience(options));
+        MOUNTD_ASSIGN(const Name id, Name::Parse("allocation", allocation));
+        call.strand = AllocationStrand(id);
+        call.arguments = Arguments::Of(allocation);
+        call.work = [this, id](const CallContext& context) {
+          return parts_.service.ReleaseAllocation(context, id);
+        };
+        return call;
+      },
+      [](const ReceiptRecord& receipt) { return ToDict(receipt); });
+}
+
+void ManagerAdaptor::GetReceipt(sdbus::Result<Dict>&& answer,
+                                std::string allocation, Dict options) {
+  Serve<ReceiptRecord>(
+      std::move(answer), "GetReceipt",
+      [&]() -> Result<Decoded<ReceiptRecord>> {
+        Decoded<ReceiptRecord> call;
+        MOUNTD_ASSIGN(call.patience, OnlyPatience(options));
+        MOUNTD_ASSIGN(const Name id, Name::Parse("allocation", allocation));
+        call.arguments = Arguments::Of(allocation);
+        call.work = [this, id](const CallContext& context) {
+          return parts_.service.GetReceipt(context, id);
+        };
+        return call;
+      },
+      [](const ReceiptRecord& receipt) { return ToDict(receipt); });
+}
+
+void ManagerAdaptor::GetAllocation(sdbus::Result<Dict>&& answer,
+                                   std::string allocation, Dict options) {
+  Serve<AllocationStatus>(
+      std::move(answer), "GetAllocation",
+      [&]() -> Result<Decoded<AllocationStatus>> {
+        Decoded<AllocationStatus> call;
+        MOUNTD_ASSIGN(call.patience, OnlyPatience(options));
+        MOUNTD_ASSIGN(const Name id, Name::Parse("allocation", allocation));
+        call.arguments = Arguments::Of(allocation);
+        call.work = [this, id](const CallContext& context) {
+          return parts_.service.GetAllocation(context, id);
+        };
+        return call;
+      },
+      [](const AllocationStatus& status) { return ToDict(status); });
+}
+
+void ManagerAdaptor::ListAllocations(
+    sdbus::Result<std::vector<AllocationStruct>>&& answer, Dict options) {
+  using T = std::vector<AllocationRecord>;
+  Serve<T>(
+      std::move(answer), "ListAllocations",
+      [&]() -> Result<Decoded<T>> {
+        Decoded<T> call;
+        MOUNTD_ASSIGN(call.patience, OnlyPatience(options));
+        call.work = [this](const CallContext& context) {
+          return parts_.service.ListAllocations(context);
+        };
+        return call;
+      },
+      [](const T& records) {
+        std::vector<AllocationStruct> all;
+        for (const AllocationRecord& record : records) {
+          all.emplace_back(record.id, record.uid, record.scope,
+                           AllocationStateName(record.state));
+        }
+        return all;
+      });
+}
+
+}  // namespace mountd::dbus

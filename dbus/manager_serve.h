@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#pragma once
+
+#include <memory>
+#include <string>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "dbus/error_map.h"
+#include "dbus/manager_adaptor.h"
+
+// How ManagerAdaptor serves any call; included by its .cc files alone.
+namespace mountd::dbus {
+
+// An answer that is still owed. The connection is released after the message
+// that points into it: members die in reverse order.
+template <typename... Out>
+struct PendingAnswer {
+  std::shared_ptr<sdbus::IConnection> connection;
+  sdbus::Result<Out...> answer;
+
+  // A peer that has gone is no error of the operation.
+  void Fail(const Error& error) noexcept {
+    try {
+      answer.returnError(ToDbus(error));
+    } catch (const sdbus::Error&) {
+      return;
+    }
+  }
+  template <typename... Values>
+  void Succeed(const Values&... values) noexcept {
+    try {
+      answer.returnResults(values...);
+    } catch (const sdbus::Error&) {
+      return;
+    }
+  }
+};
+
+// Builds an operation's canonical arguments: each part with its length, so that
+// no two different lists give one text.
+class Arguments {
+ public:
+  Arguments& Add(const std::string& text) {
+    text_ += std::to_string(text.size()) + ":" + text;
+    return *this;
+  }
+  Arguments& Add(const StringMap& map) {
+    Add(std::to_string(map.size()));
+    for (const auto& [key, value] : map) {
+      Add(key).Add(value);
+    }
+    return *this;
+  }
+  template <typename... Parts>
+  static std::string Of(const Parts&... parts) {
+    Arguments all;
+    (all.Add(parts), ...);
+    return std::move(all.text_);
+  }
+  const std::string& text() const { return text_; }
+
+ private:
+  std::string text_;
+};
+
+inline std::string AllocationStrand(const Name& allocation) {
+  return "allocation " + allocation.str();
+}
+
+template <typename T, typename Decode, typename Convert, typename... Out>
+void ManagerAdaptor::Serve(sdbus::Result<Out...>&& answer,
+                           const std::string& method, Decode decode,
+                           Convert convert) {
+  auto pending = std::make_shared<PendingAnswer<Out...>>(
+      PendingAnswer<Out...>{connection_.lock(), std::move(answer)});
+  const Result<Caller> caller =
+      callers_.CallerOf(getObject().getCurrentlyProcessedMessage());
+  if (!caller) {
+    pending->Fail(caller.error());
+    return;
+  }
+  Result<Decoded<T>> decoded = decode();
+  if (!decoded) {
+    pending->Fail(decoded.error());
+    return;
+  }
+  parts_.operations.Run<T>(
+      {method, std::move(decoded->arguments), std::move(decoded->strand),
+       *caller, decoded->patience, std::move(decoded->work),
+       [pending, convert](Result<T> result) {
+         if (!result) {
+           pending->Fail(result.error());
+         } else if constexpr (std::is_void_v<T>) {
+           pending->Succeed();
+         } else {
+           pending->Succeed(convert(*result));
+         }
+       }});
+}
+
+template <typename Body, typename... Out>
+void ManagerAdaptor::ServeNow(sdbus::Result<Out...>&& answer,
+                              const Dict& options, Body body) {
+  PendingAnswer<Out...> pending{connection_.lock(), std::move(answer)};
+  const Result<Caller> caller =
+      callers_.CallerOf(getObject().getCurrentlyProcessedMessage());
+  if (!caller) {
+    pending.Fail(caller.error());
+    return;
+  }
+  if (const auto patience = OnlyPatience(options); !patience) {
+    pending.Fail(patience.error());
+    return;
+  }
+  body(*caller, pending);
+}
+
+// For results that need no conversion.
+struct NoConversion {};
+
+template <typename T>
+std::vector<Dict> ToDicts(const std::vector<T>& values) {
+  std::vector<Dict> dicts;
+  for (const T& value : values) {
+    dicts.push_back(ToDict(value));
+  }
+  return dicts;
+}
+
+}  // namespace mountd::dbus

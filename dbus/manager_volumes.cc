@@ -1,0 +1,289 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#include <fcntl.h>
+
+#include "dbus/manager_serve.h"
+
+// ManagerAdaptor's methods on volumes, bind mounts and plugins.
+namespace mountd::dbus {
+namespace {
+
+constexpr int kAllSeals =
+    F_SEAL_SEAL | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE;
+
+// Only a memfd that nobody can change any more, so that what the RPC host reads
+// is what the agent wrote. An absent key is no secrets.
+Result<std::shared_ptr<UniqueFd>> SecretsFrom(OptionReader& reader) {
+  const auto given = reader.Get<sdbus::UnixFd>("secrets", sdbus::UnixFd());
+  auto secrets = std::make_shared<UniqueFd>();
+  if (!given.isValid()) {
+    return secrets;
+  }
+  secrets->reset(fcntl(given.get(), F_DUPFD_CLOEXEC, 3));
+  const int seals =
+      secrets->valid() ? fcntl(secrets->get(), F_GET_SEALS) : -1;
+  if (seals < 0 || (seals & kAllSeals) != kAllSeals) {
+    return MakeError(Code::kInvalidArgument, "check", "options[\"secrets\"]",
+                     "must be a memfd sealed against sealing, writing, "
+                     "shrinking and growing");
+  }
+  return secrets;
+}
+
+Result<exec::SourceKind> SourceKindFrom(const std::string& source_type) {
+  if (source_type == "volume") {
+    return exec::SourceKind::kPublishedVolume;
+  }
+  if (source_type == "host") {
+    return exec::SourceKind::kHostVolume;
+  }
+  return MakeError(Code::kInvalidArgument, "check", "source_type",
+                   "must be volume or host");
+}
+
+// A path of the task's, only handed back: text for a driver, never opened here.
+Result<void> CheckTaskPath(const std::string& path) {
+  if (path.size() > 4095 || path.find('\0') != std::string::npos ||
+      !IsValidUtf8(path)) {
+    return MakeError(Code::kInvalidArgument, "check",
+                     "options[\"task_path\"]", "is not a path");
+  }
+  return Ok();
+}
+
+// The plugin's task's view of its directory.
+Result<void> CheckMountDir(const std::string& path) {
+  const bool absolute = path.empty() || path.front() == '/';
+  if (!absolute || path.find("/..") != std::string::npos ||
+      path.find('\0') != std::string::npos || !IsValidUtf8(path)) {
+    return MakeError(Code::kInvalidArgument, "check",
+                     "options[\"mount_dir\"]",
+                     "must be an absolute path without ..");
+  }
+  return Ok();
+}
+
+}  // namespace
+
+void ManagerAdaptor::PublishVolume(sdbus::Result<Dict>&& answer,
+                                   std::string allocation, std::string alias,
+                                   std::string volume, std::string plugin,
+                                   Dict usage, StringMap publish_context,
+                                   StringMap volume_context, Dict options) {
+  using T = csi::PublishedVolume;
+  Serve<T>(
+      std::move(answer), "PublishVolume",
+      [&]() -> Result<Decoded<T>> {
+        Decoded<T> call;
+        OptionReader reader("options", options);
+        call.patience = Patience(reader);
+        MOUNTD_ASSIGN(const std::shared_ptr<UniqueFd> secrets,
+                      SecretsFrom(reader));
+        MOUNTD_TRY(reader.Finish());
+        MOUNTD_ASSIGN(const Name id, Name::Parse("allocation", allocation));
+        MOUNTD_TRY(Name::Parse("alias", alias));
+        MOUNTD_TRY(Name::Parse("plugin", plugin));
+        MOUNTD_TRY(CheckVolumeId(volume));
+        MOUNTD_TRY(CheckContext("publish_context", publish_context));
+        MOUNTD_TRY(CheckContext("volume_context", volume_context));
+        csi::PublishSpec spec{allocation, alias,           plugin,
+                              volume,     false,           {},
+                              publish_context, volume_context};
+        MOUNTD_TRY(ReadUsage(usage, spec));
+        call.strand = AllocationStrand(id);
+        Arguments arguments;
+        arguments.Add(allocation).Add(alias).Add(plugin).Add(volume);
+        arguments.Add(std::to_string(static_cast<int>(spec.read_only)))
+            .Add(std::to_string(static_cast<int>(spec.capability.access_mode)))
+            .Add(spec.capability.fs_type);
+        for (const std::string& flag : spec.capability.mount_flags) {
+          arguments.Add(flag);
+        }
+        arguments.Add(publish_context).Add(volume_context);
+        call.arguments = arguments.text();
+        call.work = [this, spec, secrets](const CallContext& context) {
+          return parts_.service.PublishVolume(context, spec, *secrets);
+        };
+        return call;
+      },
+      [](const T& published) { return ToDict(published); });
+}
+
+void ManagerAdaptor::UnpublishVolume(sdbus::Result<>&& answer,
+                                     std::string allocation,
+                                     std::string alias, Dict options) {
+  Serve<void>(
+      std::move(answer), "UnpublishVolume",
+      [&]() -> Result<Decoded<void>> {
+        Decoded<void> call;
+        MOUNTD_ASSIGN(call.patience, OnlyPatience(options));
+        MOUNTD_ASSIGN(const Name id, Name::Parse("allocation", allocation));
+        MOUNTD_ASSIGN(const Name name, Name::Parse("alias", alias));
+        call.strand = AllocationStrand(id);
+        call.arguments = Arguments::Of(allocation, alias);
+        call.work = [this, id, name](const CallContext& context) {
+          return parts_.service.UnpublishVolume(context, id, name);
+        };
+        return call;
+      },
+      NoConversion());
+}
+
+void ManagerAdaptor::BindMount(sdbus::Result<Dict>&& answer,
+                               std::string allocation, std::string task,
+                               std::string name, std::string source_type,
+                               std::string source, bool read_only,
+                               std::string propagation, Dict options) {
+  Serve<MountConfig>(
+      std::move(answer), "BindMount",
+      [&]() -> Result<Decoded<MountConfig>> {
+        Decoded<MountConfig> call;
+        OptionReader reader("options", options);
+        call.patience = Patience(reader);
+        BindMountSpec spec;
+        spec.task_path = reader.Get<std::string>("task_path", "");
+        spec.attributes = reader.Get("noexec", false) ? exec::kNoExec : 0U;
+        MOUNTD_TRY(reader.Finish());
+        MOUNTD_TRY(CheckTaskPath(spec.task_path));
+        MOUNTD_ASSIGN(const Name id, Name::Parse("allocation", allocation));
+        MOUNTD_TRY(Name::Parse("task", task));
+        MOUNTD_TRY(Name::Parse("name", name));
+        MOUNTD_TRY(Name::Parse("source", source));
+        MOUNTD_ASSIGN(spec.source_kind, SourceKindFrom(source_type));
+        MOUNTD_ASSIGN(spec.propagation, ParsePropagationName(propagation));
+        spec.allocation = allocation;
+        spec.task = task;
+        spec.name = name;
+        spec.source = source;
+        spec.attributes |= read_only ? exec::kReadOnly : 0U;
+        call.strand = AllocationStrand(id);
+        call.arguments =
+            Arguments::Of(allocation, task, name, source_type, source,
+                          propagation, std::to_string(spec.attributes),
+                          spec.task_path);
+        call.work = [this, spec](const CallContext& context) {
+          return parts_.service.BindMount(context, spec);
+        };
+        return call;
+      },
+      [](const MountConfig& config) { return ToDict(config); });
+}
+
+void ManagerAdaptor::Unmount(sdbus::Result<>&& answer, std::string allocation,
+                             std::string task, std::string name,
+                             Dict options) {
+  Serve<void>(
+      std::move(answer), "Unmount",
+      [&]() -> Result<Decoded<void>> {
+        Decoded<void> call;
+        MOUNTD_ASSIGN(call.patience, OnlyPatience(options));
+        MOUNTD_ASSIGN(const Name id, Name::Parse("allocation", allocation));
+        MOUNTD_ASSIGN(const Name task_name, Name::Parse("task", task));
+        MOUNTD_ASSIGN(const Name mount_name, Name::Parse("name", name));
+        call.strand = AllocationStrand(id);
+        call.arguments = Arguments::Of(allocation, task, name);
+        call.work = [this, id, task_name,
+                     mount_name](const CallContext& context) {
+          return parts_.service.Unmount(context, id, task_name, mount_name);
+        };
+        return call;
+      },
+      NoConversion());
+}
+
+void ManagerAdaptor::ListVolumes(sdbus::Result<std::vector<Dict>>&& answer,
+                                 Dict options) {
+  using T = std::vector<VolumeStatus>;
+  Serve<T>(
+      std::move(answer), "ListVolumes",
+      [&]() -> Result<Decoded<T>> {
+        Decoded<T> call;
+        MOUNTD_ASSIGN(call.patience, OnlyPatience(options));
+        call.work = [this](const CallContext& context) {
+          return parts_.service.ListVolumes(context);
+        };
+        return call;
+      },
+      [](const T& volumes) { return ToDicts(volumes); });
+}
+
+void ManagerAdaptor::RegisterPlugin(sdbus::Result<Dict>&& answer,
+                                    std::string plugin, std::string type,
+                                    std::string allocation, Dict options) {
+  using T = csi::PluginRegistration;
+  Serve<T>(
+      std::move(answer), "RegisterPlugin",
+      [&]() -> Result<Decoded<T>> {
+        Decoded<T> call;
+        OptionReader reader("options", options);
+        call.patience = Patience(reader);
+        PluginRecord record{plugin, type, 0, allocation,
+                            reader.Get<std::string>("mount_dir", "")};
+        MOUNTD_TRY(reader.Finish());
+        MOUNTD_TRY(CheckMountDir(record.mount_dir));
+        MOUNTD_ASSIGN(const Name id, Name::Parse("plugin", plugin));
+        if (!allocation.empty()) {
+          MOUNTD_TRY(Name::Parse("allocation", allocation));
+        }
+        call.strand = "plugin " + id.str();
+        call.arguments =
+            Arguments::Of(plugin, type, allocation, record.mount_dir);
+        call.work = [this, record](const CallContext& context) {
+          return parts_.service.RegisterPlugin(context, record);
+        };
+        return call;
+      },
+      [](const T& registration) { return ToDict(registration); });
+}
+
+void ManagerAdaptor::UnregisterPlugin(sdbus::Result<>&& answer,
+                                      std::string plugin, Dict options) {
+  Serve<void>(
+      std::move(answer), "UnregisterPlugin",
+      [&]() -> Result<Decoded<void>> {
+        Decoded<void> call;
+        MOUNTD_ASSIGN(call.patience, OnlyPatience(options));
+        MOUNTD_ASSIGN(const Name id, Name::Parse("plugin", plugin));
+        call.strand = "plugin " + id.str();
+        call.arguments = Arguments::Of(plugin);
+        call.work = [this, id](const CallContext& context) {
+          return parts_.service.UnregisterPlugin(context, id);
+        };
+        return call;
+      },
+      NoConversion());
+}
+
+void ManagerAdaptor::GetPlugin(sdbus::Result<Dict>&& answer,
+                               std::string plugin, Dict options) {
+  Serve<csi::PluginStatus>(
+      std::move(answer), "GetPlugin",
+      [&]() -> Result<Decoded<csi::PluginStatus>> {
+        Decoded<csi::PluginStatus> call;
+        MOUNTD_ASSIGN(call.patience, OnlyPatience(options));
+        MOUNTD_ASSIGN(const Name id, Name::Parse("plugin", plugin));
+        call.arguments = Arguments::Of(plugin);
+        call.work = [this, id](const CallContext& context) {
+          return parts_.service.GetPlugin(context, id);
+        };
+        return call;
+      },
+      [](const csi::PluginStatus& status) { return ToDict(status); });
+}
+
+void ManagerAdaptor::ListPlugins(sdbus::Result<std::vector<Dict>>&& answer,
+                                 Dict options) {
+  using T = std::vector<csi::PluginStatus>;
+  Serve<T>(
+      std::move(answer), "ListPlugins",
+      [&]() -> Result<Decoded<T>> {
+        Decoded<T> call;
+        MOUNTD_ASSIGN(call.patience, OnlyPatience(options));
+        call.work = [this](const CallContext& context) {
+          return parts_.service.ListPlugins(context);
+        };
+        return call;
+      },
+      [](const T& plugins) { return ToDicts(plugins); });
+}
+
+}  // namespace mountd::dbus

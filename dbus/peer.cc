@@ -1,0 +1,210 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#include "dbus/peer.h"
+
+#include <sdbus-c++/IConnection.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+#include <systemd/sd-id128.h>
+
+#include <utility>
+
+namespace mountd::dbus {
+namespace {
+
+// About 64 MiB of the largest answers; a peer that reads at all has a handful.
+constexpr std::uint64_t kMaxQueuedAnswers = 1024;
+
+// Ordinary clients and busctl --address= greet a bus daemon: they get a name,
+// and their match rules are accepted (every signal sent here is for them).
+int AnswerHello(sd_bus_message* message, void* /*userdata*/,
+                sd_bus_error* /*error*/) {
+  return sd_bus_reply_method_return(message, "s", ":1.1");
+}
+
+int AnswerNothing(sd_bus_message* message, void* /*userdata*/,
+                  sd_bus_error* /*error*/) {
+  return sd_bus_reply_method_return(message, "");
+}
+
+// sd-bus' macros use C's designated initialisers and compound casts.
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wold-style-cast"
+#pragma GCC diagnostic ignored "-Wpedantic"
+const sd_bus_vtable kDriver[] = {
+    SD_BUS_VTABLE_START(0),
+    SD_BUS_METHOD("Hello", "", "s", &AnswerHello, SD_BUS_VTABLE_UNPRIVILEGED),
+    SD_BUS_METHOD("AddMatch", "s", "", &AnswerNothing,
+                  SD_BUS_VTABLE_UNPRIVILEGED),
+    SD_BUS_METHOD("RemoveMatch", "s", "", &AnswerNothing,
+                  SD_BUS_VTABLE_UNPRIVILEGED),
+    SD_BUS_VTABLE_END};
+#pragma GCC diagnostic pop
+
+}  // namespace
+
+Result<Caller> PeerCaller(int socket) {
+  ucred credentials{};
+  socklen_t size = sizeof(credentials);
+  if (getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &credentials, &size) != 0) {
+    return ErrnoError(errno, "SO_PEERCRED", "peer");
+  }
+  Caller caller{credentials.uid, credentials.gid, {}};
+  caller.groups.resize(64);
+  size = static_cast<socklen_t>(caller.groups.size() * sizeof(gid_t));
+  int status = getsockopt(socket, SOL_SOCKET, SO_PEERGROUPS,
+                          caller.groups.data(), &size);
+  if (status != 0 && errno == ERANGE) {
+    caller.groups.resize(size / sizeof(gid_t));
+    status = getsockopt(socket, SOL_SOCKET, SO_PEERGROUPS,
+                        caller.groups.data(), &size);
+  }
+  if (status != 0) {
+    return ErrnoError(errno, "SO_PEERGROUPS", "peer");
+  }
+  caller.groups.resize(size / sizeof(gid_t));
+  return caller;
+}
+
+Peer::Peer(EventLoop& loop, const ApiParts& parts, UniqueFd socket,
+           Caller caller, OnDrop on_drop)
+    : loop_(loop),
+      parts_(parts),
+      caller_(std::move(caller)),
+      on_drop_(std::move(on_drop)) {
+  Start(std::move(socket));
+}
+
+// Closing before destroying: a flush to a peer that does not read would block
+// for ever.
+Peer::~Peer() {
+  handshake_.reset();
+  sd_bus_slot_unref(driver_);
+  sd_bus_slot_unref(disconnected_);
+  if (connection_ != nullptr) {
+    sd_bus_detach_event(bus_);
+    sd_bus_close(bus_);
+    manager_.reset();
+    connection_.reset();
+  } else if (bus_ != nullptr) {
+    sd_bus_close(bus_);
+    sd_bus_unref(bus_);
+  }
+}
+
+void Peer::Start(UniqueFd socket) {
+  sd_id128_t id = SD_ID128_NULL;
+  const int fd = socket.get();
+  if (sd_id128_randomize(&id) < 0 || sd_bus_new(&bus_) < 0 ||
+      sd_bus_set_fd(bus_, fd, fd) < 0) {
+    Drop();
+    return;
+  }
+  socket.release();  // the bus has it
+  if (sd_bus_set_server(bus_, 1, id) < 0 || sd_bus_start(bus_) < 0) {
+    Drop();
+    return;
+  }
+  handshake_ = loop_.WatchFd(fd, EPOLLIN, [this](std::uint32_t) { Step(); });
+  if (handshake_ == nullptr) {
+    Drop();
+    return;
+  }
+  // sd_bus_start may have read all there is already: nothing more would come.
+  Step();
+}
+
+void Peer::Step() {
+  if (ready() || handshake_ == nullptr) {
+    return;
+  }
+  for (;;) {
+    const int processed = sd_bus_process(bus_, nullptr);
+    const int is_ready = sd_bus_is_ready(bus_);
+    if (processed < 0 || is_ready < 0 || sd_bus_is_open(bus_) <= 0) {
+      Drop();
+      return;
+    }
+    if (is_ready > 0) {
+      // At once: the next step would dispatch a pipelined call to nobody.
+      Promote();
+      return;
+    }
+    if (processed == 0) {
+      break;
+    }
+  }
+  const int events = sd_bus_get_events(bus_);
+  handshake_->SetEvents(events < 0 ? EPOLLIN
+                                   : static_cast<std::uint32_t>(events));
+}
+
+int Peer::AddDriverShim() {
+  const int added =
+      sd_bus_add_object_vtable(bus_, &driver_, "/org/freedesktop/DBus",
+                               "org.freedesktop.DBus", kDriver, this);
+  if (added < 0) {
+    return added;
+  }
+  return sd_bus_match_signal(
+      bus_, &disconnected_, nullptr, "/org/freedesktop/DBus/Local",
+      "org.freedesktop.DBus.Local", "Disconnected",
+      [](sd_bus_message*, void* userdata, sd_bus_error*) {
+        static_cast<Peer*>(userdata)->Drop();
+        return 0;
+      },
+      this);
+}
+
+void Peer::Promote() {
+  handshake_.reset();
+  if (AddDriverShim() < 0) {
+    Drop();
+    return;
+  }
+  try {
+    connection_ = sdbus::createBusConnection(bus_);
+    manager_ = std::make_unique<ManagerAdaptor>(connection_, parts_, *this);
+  } catch (const sdbus::Error&) {
+    Drop();
+    return;
+  }
+  // Under sdbus-c++: its own event integration throws through C frames when a
+  // peer hangs up. The exit source would flush, too, and hang at the end.
+  if (sd_bus_attach_event(bus_, loop_.raw(), SD_EVENT_PRIORITY_NORMAL) < 0) {
+    Drop();
+    return;
+  }
+  sd_bus_set_close_on_exit(bus_, 0);
+}
+
+void Peer::Drop() {
+  handshake_.reset();
+  on_drop_();
+}
+
+bool Peer::stalled() const {
+  std::uint64_t queued = 0;
+  return ready() && sd_bus_get_n_queued_write(bus_, &queued) >= 0 &&
+         queued > kMaxQueuedAnswers;
+}
+
+void Peer::Send(const Event& event) {
+  if (ready() && subscribed_ && event.may_see(caller_)) {
+    Emit(bus_, nullptr, event);
+  }
+}
+
+Result<Caller> Peer::CallerOf(const sdbus::Message& /*message*/) {
+  return caller_;
+}
+
+Result<void> Peer::Subscribe(const sdbus::Message& /*message*/) {
+  subscribed_ = true;
+  return Ok();
+}
+
+void Peer::Unsubscribe(const sdbus::Message& /*message*/) {
+  subscribed_ = false;
+}
+
+}  // namespace mountd::dbus

@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#pragma once
+
+#include <systemd/sd-bus.h>
+
+#include <functional>
+#include <memory>
+
+#include "dbus/event.h"
+#include "dbus/event_loop.h"
+#include "dbus/manager_adaptor.h"
+#include "mountd/base/unique_fd.h"
+#include "mountd/caller.h"
+
+namespace mountd::dbus {
+
+// Who is at the other end of a connected unix socket: SO_PEERCRED and
+// SO_PEERGROUPS, taken when it connected.
+Result<Caller> PeerCaller(int socket);
+
+// One client on the peer-to-peer socket.
+//
+//   accepted --handshake (own io source, under a deadline)--> ready
+//      |                                                        |
+//      +--- too slow, hung up, broken ---> dropped <--- hung up-+
+//
+// Lives on the loop's thread. It asks to be dropped through `on_drop`, which
+// must not destroy it at once (it is called from inside sd-bus).
+class Peer final : public CallerSource {
+ public:
+  using OnDrop = std::function<void()>;
+
+  // Starts the handshake. `on_drop` may be called before this returns.
+  Peer(EventLoop& loop, const ApiParts& parts, UniqueFd socket, Caller caller,
+       OnDrop on_drop);
+  ~Peer() override;
+  Peer(const Peer&) = delete;
+  Peer& operator=(const Peer&) = delete;
+
+  const Caller& caller() const { return caller_; }
+  bool ready() const { return connection_ != nullptr; }
+  // Does not read its answers, so that they pile up here.
+  bool stalled() const;
+  void Send(const Event& event);
+
+  Result<Caller> CallerOf(const sdbus::Message& message) override;
+  Result<void> Subscribe(const sdbus::Message& message) override;
+  void Unsubscribe(const sdbus::Message& message) override;
+
+ private:
+  void Start(UniqueFd socket);
+  void Step();
+  void Promote();
+  int AddDriverShim();
+  void Drop();
+
+  EventLoop& loop_;
+  const ApiParts& parts_;
+  const Caller caller_;
+  const OnDrop on_drop_;
+  sd_bus* bus_ = nullptr;  // owned until promoted, then by connection_
+  std::unique_ptr<EventLoop::Source> handshake_;
+  sd_bus_slot* driver_ = nullptr;
+  sd_bus_slot* disconnected_ = nullptr;
+  std::shared_ptr<sdbus::IConnection> connection_;
+  std::unique_ptr<ManagerAdaptor> manager_;
+  bool subscribed_ = false;
+};
+
+}  // namespace mountd::dbus

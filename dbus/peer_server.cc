@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#include "dbus/peer_server.h"
+
+#include <fcntl.h>
+#include <spdlog/spdlog.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <utility>
+
+namespace mountd::dbus {
+namespace {
+
+constexpr std::chrono::milliseconds kHandshakeTime{5000};
+constexpr std::chrono::milliseconds kStallCheck{1000};
+constexpr std::chrono::milliseconds kNoFdsPause{100};
+
+}  // namespace
+
+void PeerServer::Close() {
+  source_.reset();
+  listening_.reset();
+  peers_.clear();
+}
+
+Result<void> PeerServer::Listen(UniqueFd listening) {
+  // An activated socket may come as blocking: accept until EAGAIN would hang.
+  const int flags = fcntl(listening.get(), F_GETFL);
+  if (flags < 0 ||
+      fcntl(listening.get(), F_SETFL, flags | O_NONBLOCK) != 0) {
+    return ErrnoError(errno, "fcntl", "peer socket");
+  }
+  listening_ = std::move(listening);
+  source_ = loop_.WatchFd(listening_.get(), EPOLLIN,
+                          [this](std::uint32_t) { Accept(); });
+  if (source_ == nullptr) {
+    return MakeError(Code::kInternal, "watch", "peer socket");
+  }
+  loop_.After(kStallCheck, [this] { DropStalled(); });
+  return Ok();
+}
+
+void PeerServer::Accept() {
+  for (;;) {
+    UniqueFd socket(accept4(listening_.get(), nullptr, nullptr,
+                            SOCK_CLOEXEC | SOCK_NONBLOCK));
+    if (socket.valid()) {
+      AcceptOne(std::move(socket));
+      continue;
+    }
+    if (errno == EINTR || errno == ECONNABORTED) {
+      continue;
+    }
+    if (errno == EMFILE || errno == ENFILE || errno == ENOMEM) {
+      // Level-triggered: without a pause this would be a busy loop.
+      spdlog::warn("accept on the peer socket: {}", strerrorname_np(errno));
+      source_->SetEvents(0);
+      loop_.After(kNoFdsPause, [this] {
+        if (source_ != nullptr) {
+          source_->SetEvents(EPOLLIN);
+        }
+      });
+    }
+    return;
+  }
+}
+
+void PeerServer::AcceptOne(UniqueFd socket) {
+  Result<Caller> caller = PeerCaller(socket.get());
+  if (!caller) {
+    spdlog::warn("peer refused: {}", caller.error().Message());
+    return;
+  }
+  const auto same_uid = std::count_if(
+      peers_.begin(), peers_.end(), [&](const auto& entry) {
+        return entry.second->caller().uid == caller->uid;
+      });
+  if (same_uid >= limits_.peers_per_uid) {
+    spdlog::warn("peer refused: uid {} has {} connections "
+                 "(limits.peers_per_uid)",
+                 caller->uid, same_uid);
+    return;
+  }
+  const std::uint64_t serial = ++last_serial_;
+  const auto peer = std::make_shared<Peer>(loop_, parts_, std::move(socket),
+                                           std::move(*caller),
+                                           [this, serial] {
+                                             DropLater(serial);
+                                           });
+  peers_.emplace(serial, peer);
+  loop_.After(kHandshakeTime, [this, serial] {
+    const auto found = peers_.find(serial);
+    if (found != peers_.end() && !found->second->ready()) {
+      spdlog::info("peer of uid {} dropped: no handshake in 5 s",
+                   found->second->caller().uid);
+      peers_.erase(found);
+    }
+  });
+}
+
+// Posted: the peer may be in the middle of a callback of its own.
+void PeerServer::DropLater(std::uint64_t serial) {
+  loop_.Post([this, serial] { peers_.erase(serial); });
+}
+
+void PeerServer::DropStalled() {
+  for (const auto& [serial, held] : peers_) {
+    if (held->stalled()) {
+      spdlog::warn("peer of uid {} dropped: it does not read its answers",
+                   held->caller().uid);
+      DropLater(serial);
+    }
+  }
+  loop_.After(kStallCheck, [this] { DropStalled(); });
+}
+
+void PeerServer::Send(const Event& event) {
+  for (const auto& [serial, held] : peers_) {
+    held->Send(event);
+  }
+}
+
+}  // namespace mountd::dbus

@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#pragma once
+
+#include <systemd/sd-bus.h>
+
+#include <map>
+#include <memory>
+#include <string>
+
+#include "dbus/event.h"
+#include "dbus/event_loop.h"
+#include "dbus/log_control.h"
+#include "dbus/manager_adaptor.h"
+
+namespace mountd::dbus {
+
+// The system bus: the name org.mountd1, the same Manager, and LogControl1. The
+// daemon works without a bus; it is looked for again until there is one.
+//
+// Callers are who the bus daemon says owns the sending connection. Unique names
+// are never used twice, so what was once asked is kept while the sender lives.
+//
+// Lives on the loop's thread.
+class SystemBus final : public CallerSource {
+ public:
+  SystemBus(EventLoop& loop, const ApiParts& parts);
+  ~SystemBus() override;
+  SystemBus(const SystemBus&) = delete;
+  SystemBus& operator=(const SystemBus&) = delete;
+
+  void Start();
+  void Send(const Event& event);
+
+  Result<Caller> CallerOf(const sdbus::Message& message) override;
+  Result<void> Subscribe(const sdbus::Message& message) override;
+  void Unsubscribe(const sdbus::Message& message) override;
+
+ private:
+  Result<void> Connect();
+  void Disconnect();
+  void ConnectLater();
+  Result<Caller> AskBus(const std::string& sender);
+
+  EventLoop& loop_;
+  const ApiParts& parts_;
+  sd_bus* bus_ = nullptr;  // connection_ owns it
+  std::shared_ptr<sdbus::IConnection> connection_;
+  std::unique_ptr<ManagerAdaptor> manager_;
+  std::unique_ptr<LogControl> log_control_;
+  sd_bus_slot* disconnected_ = nullptr;
+  sd_bus_track* subscribers_ = nullptr;
+  std::map<std::string, Caller> callers_;
+};
+
+}  // namespace mountd::dbus

@@ -1,0 +1,189 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#include "mountd/daemon/daemon.h"
+
+#include <spdlog/spdlog.h>
+#include <systemd/sd-daemon.h>
+#include <systemd/sd-id128.h>
+
+#include <array>
+#include <utility>
+
+#include "dbus/error_map.h"
+#include "mountd/base/paths.h"
+
+namespace mountd {
+namespace {
+
+// Enough for every call that may wait in slow plugins; idle ones end.
+constexpr std::size_t kMaxWorkers = 256;
+constexpr std::chrono::milliseconds kCheckpointPause{2000};
+constexpr std::chrono::milliseconds kQuarantinePause{50};
+
+Result<std::string> BootId() {
+  sd_id128_t id = SD_ID128_NULL;
+  if (const int status = sd_id128_get_boot(&id); status < 0) {
+    return ErrnoError(-status, "read", "boot id");
+  }
+  std::array<char, SD_ID128_STRING_MAX> text{};
+  return std::string(sd_id128_to_string(id, text.data()));
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Daemon>> Daemon::Start(const DaemonOptions& options,
+                                              UniqueFd listening) {
+  MOUNTD_ASSIGN(Config config, LoadConfig(options.config_path,
+                                          /*require_root_owned=*/true));
+  MOUNTD_ASSIGN(const std::string boot_id, BootId());
+  MOUNTD_ASSIGN(auto loop, dbus::EventLoop::Create());
+  MOUNTD_ASSIGN(auto state,
+                store::StateStore::Open(paths::kStateStore, boot_id));
+  MOUNTD_ASSIGN(auto boot, store::BootStore::Open(paths::kBootStore));
+  std::unique_ptr<Daemon> daemon(new Daemon(
+      std::move(config), std::move(loop), std::move(state), std::move(boot)));
+  MOUNTD_TRY(daemon->Recover());
+  MOUNTD_TRY(daemon->peers_.Listen(std::move(listening)));
+  if (options.system_bus) {
+    daemon->bus_ = std::make_unique<dbus::SystemBus>(*daemon->loop_,
+                                                     daemon->api_);
+    daemon->bus_->Start();
+  }
+  daemon->owed_.Check();
+  daemon->CheckpointLater();
+  return daemon;
+}
+
+Daemon::Daemon(Config config, std::unique_ptr<dbus::EventLoop> loop,
+               std::unique_ptr<store::StateStore> state,
+               std::unique_ptr<store::BootStore> boot)
+    : config_(std::move(config)),
+      loop_(std::move(loop)),
+      state_(std::move(state)),
+      boot_(std::move(boot)),
+      pool_(kMaxWorkers),
+      strands_(pool_),
+      executor_(exec::ExecutorPool::ConnectTo(paths::kExecSocket),
+                {config_.limits.mount_executors, config_.timeouts.plan}),
+      csi_(csi::CsiChannelClient::ConnectToCsiSocket,
+           [this] { loop_->Post([this] { plugins_.ReconnectAll(); }); }),
+      plugins_(config_.timeouts, executor_, csi_, *state_,
+               [this](const csi::PluginStatus& status) {
+                 loop_->Post([this, status] { PluginChanged(status); });
+               }),
+      volumes_(config_.timeouts, executor_, csi_, plugins_, *state_),
+      mounts_(config_, executor_, *boot_),
+      networks_(config_, executor_, *boot_,
+                [this] {
+                  loop_->Post([this] {
+                    loop_->After(kQuarantinePause, [this] {
+                      strands_.Submit("quarantine",
+                                      [this] { networks_.ReapQuarantine(); });
+                    });
+                  });
+                }),
+      service_({config_, executor_, *state_, *boot_, mounts_, networks_,
+                plugins_, volumes_}),
+      operations_(*loop_, strands_,
+                  [this](const OperationSummary& summary) {
+                    Finished(summary);
+                  }),
+      owed_(*loop_, strands_, service_,
+            [this](std::uint32_t count) { OwedChanged(count); }),
+      api_{config_.timeouts, service_, operations_, strands_},
+      peers_(*loop_, api_, config_.limits) {}
+
+// Directories before what is in them; volumes before the mounts of them.
+Result<void> Daemon::Recover() {
+  MOUNTD_TRY(executor_.PrepareBase());
+  MOUNTD_TRY(service_.Recover());
+  MOUNTD_TRY(plugins_.Recover());
+  MOUNTD_TRY(volumes_.Recover());
+  MOUNTD_TRY(mounts_.Recover(
+      [this](const std::string& allocation, const std::string& alias)
+          -> std::optional<std::pair<std::string, VolumeKey>> {
+        const auto publication = state_->GetPublication(allocation, alias);
+        if (!publication || !*publication) {
+          return std::nullopt;
+        }
+        const auto volume = state_->GetVolume((*publication)->key);
+        if (!volume || !*volume) {
+          return std::nullopt;
+        }
+        return std::pair((*volume)->plugin, (*volume)->key);
+      }));
+  return networks_.Recover();
+}
+
+Result<void> Daemon::Run() {
+  sd_notify(0, "READY=1");
+  spdlog::info("ready");
+  Result<void> ended = loop_->Run();
+  sd_notify(0, "STOPPING=1");
+  bus_.reset();
+  peers_.Close();
+  return ended;
+}
+
+void Daemon::Finished(const OperationSummary& summary) {
+  written_ = true;
+  if (summary.error == nullptr) {
+    spdlog::debug("{} {} uid={} id={} us={} ok", summary.method,
+                  summary.object, summary.uid, summary.id,
+                  summary.duration.count());
+  } else {
+    spdlog::warn("{} {} uid={} id={} us={} {}: {}", summary.method,
+                 summary.object, summary.uid, summary.id,
+                 summary.duration.count(), CodeName(summary.error->code),
+                 summary.error->Message());
+    owed_.Check();
+  }
+  if (summary.announced) {
+    const std::uint32_t uid = summary.uid;
+    Send({"OperationDone",
+          {summary.id,
+           summary.error == nullptr ? std::string()
+                                    : dbus::ErrorName(*summary.error),
+           summary.error == nullptr ? std::string()
+                                    : summary.error->Message()},
+          [uid](const Caller& caller) { return caller.uid == uid; }});
+  }
+}
+
+void Daemon::PluginChanged(const csi::PluginStatus& status) {
+  spdlog::info("plugin {} is {}{}{}", status.record.id,
+               csi::PluginStateName(status.state),
+               status.reason.empty() ? "" : ": ", status.reason);
+  Send({"PluginChanged",
+        {status.record.id, std::string(csi::PluginStateName(status.state)),
+         status.reason},
+        [this, status](const Caller& caller) {
+          return service_.SeesPlugin(caller, status.record);
+        }});
+  // What waited for the plugin may go on.
+  if (status.state == csi::PluginState::kHealthy) {
+    owed_.Check();
+  }
+}
+
+void Daemon::OwedChanged(std::uint32_t count) {
+  spdlog::info("tear-downs owed: {}", count);
+  Send({"OwedChanged", {count}, [](const Caller&) { return true; }});
+}
+
+void Daemon::Send(const dbus::Event& event) {
+  peers_.Send(event);
+  if (bus_ != nullptr) {
+    bus_->Send(event);
+  }
+}
+
+void Daemon::CheckpointLater() {
+  loop_->After(kCheckpointPause, [this] {
+    if (std::exchange(written_, false)) {
+      strands_.Submit("checkpoint", [this] { boot_->Checkpoint(); });
+    }
+    CheckpointLater();
+  });
+}
+
+}  // namespace mountd

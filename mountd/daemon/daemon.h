@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "csi-node/csi_channel_client.h"
+#include "csi-node/plugins.h"
+#include "csi-node/volumes.h"
+#include "dbus/event_loop.h"
+#include "dbus/peer_server.h"
+#include "dbus/system_bus.h"
+#include "mountd/base/worker_pool.h"
+#include "mountd/config.h"
+#include "mountd/exec/executor_pool.h"
+#include "mountd/mounts.h"
+#include "mountd/networks.h"
+#include "mountd/operations.h"
+#include "mountd/owed_retrier.h"
+#include "mountd/service.h"
+
+namespace mountd {
+
+struct DaemonOptions {
+  std::string config_path;
+  bool system_bus = true;
+};
+
+// The composition root: the one place that knows the concrete parts and their
+// order. Everything is made, recovered, and only then reachable by clients.
+//
+// There is no orderly end: every state on disk is right at every moment, so
+// main() leaves by _Exit once the loop has ended and the sockets are closed.
+class Daemon {
+ public:
+  // Opens the stores, reaches the executors, recovers, takes `listening` (the
+  // activated peer-to-peer socket).
+  static Result<std::unique_ptr<Daemon>> Start(const DaemonOptions& options,
+                                               UniqueFd listening);
+  Daemon(const Daemon&) = delete;
+  Daemon& operator=(const Daemon&) = delete;
+
+  // Until SIGTERM or SIGINT. Closes all connections before it returns.
+  Result<void> Run();
+
+ private:
+  Daemon(Config config, std::unique_ptr<dbus::EventLoop> loop,
+         std::unique_ptr<store::StateStore> state,
+         std::unique_ptr<store::BootStore> boot);
+
+  Result<void> Recover();
+  void Finished(const OperationSummary& summary);
+  void PluginChanged(const csi::PluginStatus& status);
+  void OwedChanged(std::uint32_t count);
+  void Send(const dbus::Event& event);
+  void CheckpointLater();
+
+  const Config config_;
+  const std::unique_ptr<dbus::EventLoop> loop_;
+  const std::unique_ptr<store::StateStore> state_;
+  const std::unique_ptr<store::BootStore> boot_;
+  WorkerPool pool_;
+  Strands strands_;
+  exec::ExecutorPool executor_;
+  csi::CsiChannelClient csi_;
+  csi::Plugins plugins_;
+  csi::Volumes volumes_;
+  Mounts mounts_;
+  Networks networks_;
+  Service service_;
+  Operations operations_;
+  OwedRetrier owed_;
+  const dbus::ApiParts api_;
+  dbus::PeerServer peers_;
+  std::unique_ptr<dbus::SystemBus> bus_;
+  bool written_ = false;  // since the last checkpoint
+};
+
+}  // namespace mountd

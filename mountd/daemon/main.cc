@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#include <spdlog/sinks/stdout_sinks.h>
+#include <spdlog/spdlog.h>
+#include <systemd/sd-daemon.h>
+
+#include <CLI/CLI.hpp>
+#include <cstdlib>
+#include <memory>
+#include <string>
+
+#include "mountd/base/paths.h"
+#include "mountd/daemon/daemon.h"
+
+namespace {
+
+using mountd::Code;
+using mountd::MakeError;
+using mountd::Result;
+using mountd::UniqueFd;
+
+// The peer-to-peer socket, as systemd or the launcher hands it over.
+Result<UniqueFd> ActivatedSocket() {
+  const int count = sd_listen_fds(/*unset_environment=*/0);
+  for (int fd = SD_LISTEN_FDS_START; fd < SD_LISTEN_FDS_START + count; ++fd) {
+    if (sd_is_socket_unix(fd, SOCK_STREAM, /*listening=*/1, nullptr, 0) > 0) {
+      return UniqueFd(fd);
+    }
+  }
+  return MakeError(Code::kFailedPrecondition, "start", "mountd",
+                   "no listening socket was passed (LISTEN_FDS): start it "
+                   "through mountd.socket or mountd-launcher");
+}
+
+Result<void> RunDaemon(const mountd::DaemonOptions& options) {
+  MOUNTD_ASSIGN(UniqueFd listening, ActivatedSocket());
+  MOUNTD_ASSIGN(const auto daemon,
+                mountd::Daemon::Start(options, std::move(listening)));
+  Result<void> ended = daemon->Run();
+  // Workers may be in a plan or an RPC; whatever they did not finish is an
+  // intent in the store, exactly as after a kill.
+  spdlog::shutdown();
+  std::_Exit(ended ? EXIT_SUCCESS : EXIT_FAILURE);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) try {
+  // To stderr, which systemd gives to the journal.
+  spdlog::set_default_logger(spdlog::stderr_logger_mt("mountd"));
+  spdlog::set_pattern("%l: %v");
+  CLI::App app{"mountd: mounts, CSI volumes and networks for an unprivileged "
+               "node agent"};
+  mountd::DaemonOptions options{mountd::paths::kConfig, true};
+  bool no_bus = false;
+  app.add_option("--config", options.config_path, "The configuration file")
+      ->capture_default_str();
+  app.add_flag("--no-bus", no_bus, "Serve the peer-to-peer socket alone");
+  app.set_version_flag("--version", std::string(MOUNTD_VERSION));
+  CLI11_PARSE(app, argc, argv);
+  options.system_bus = !no_bus;
+  const Result<void> ended = RunDaemon(options);
+  spdlog::critical("{}", ended ? "ended" : ended.error().Message());
+  return EXIT_FAILURE;
+} catch (const std::exception& error) {
+  spdlog::critical("{}", error.what());
+  return EXIT_FAILURE;
+}

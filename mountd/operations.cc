@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#include "mountd/operations.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+
+namespace mountd {
+namespace {
+
+constexpr std::size_t kRememberedTimings = 1024;
+
+std::uint64_t Quantile(const std::vector<std::uint32_t>& sorted,
+                       std::size_t percent) {
+  return sorted.empty() ? 0 : sorted[(sorted.size() - 1) * percent / 100];
+}
+
+}  // namespace
+
+void Operations::Begin(Operation& operation, const std::string& method,
+                       const std::string& object, std::uint32_t uid) {
+  // The pid tells ids of different lives of the daemon apart.
+  operation.id =
+      std::to_string(getpid()) + "." + std::to_string(++last_id_);
+  operation.method = method;
+  operation.object = object;
+  operation.uid = uid;
+  operation.begun = Clock::now();
+}
+
+void Operations::Finish(const Operation& operation, const Error* error) {
+  const auto duration = std::chrono::duration_cast<std::chrono::microseconds>(
+      Clock::now() - operation.begun);
+  Timings& timings = timings_[operation.method];
+  const auto capped = static_cast<std::uint32_t>(
+      std::min<std::int64_t>(duration.count(), UINT32_MAX));
+  if (timings.last_us.size() < kRememberedTimings) {
+    timings.last_us.push_back(capped);
+  } else {
+    timings.last_us[timings.calls % kRememberedTimings] = capped;
+  }
+  ++timings.calls;
+  timings.errors += error != nullptr ? 1 : 0;
+  on_finished_({operation.id, operation.method, operation.object,
+                operation.uid, duration, error, operation.announced});
+}
+
+Result<void> Operations::Cancel(const Caller& caller, const std::string& id) {
+  for (const auto& [key, operation] : running_) {
+    if (operation->id == id && operation->uid == caller.uid) {
+      *operation->cancelled = true;
+      operation->AnswerAll(
+          MakeError(Code::kAborted, operation->method, "", "was cancelled"));
+      return Ok();
+    }
+  }
+  return MakeError(Code::kNotFound, "cancel", "operation",
+                   "is not under way");
+}
+
+std::vector<MethodStatistics> Operations::GetStatistics() const {
+  std::vector<MethodStatistics> all;
+  for (const auto& [method, timings] : timings_) {
+    std::vector<std::uint32_t> sorted = timings.last_us;
+    std::sort(sorted.begin(), sorted.end());
+    all.push_back({method, timings.calls, timings.errors,
+                   Quantile(sorted, 50), Quantile(sorted, 99)});
+  }
+  return all;
+}
+
+}  // namespace mountd

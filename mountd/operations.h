@@ -1,0 +1,178 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "mountd/base/loop.h"
+#include "mountd/base/result.h"
+#include "mountd/base/worker_pool.h"
+#include "mountd/caller.h"
+
+namespace mountd {
+
+struct MethodStatistics {
+  std::string method;
+  std::uint64_t calls = 0;
+  std::uint64_t errors = 0;
+  std::uint64_t median_us = 0;
+  std::uint64_t p99_us = 0;
+};
+
+// What became of one operation, for the one log line it gets.
+struct OperationSummary {
+  std::string id;
+  std::string method;
+  std::string object;  // its strand: what it was about
+  std::uint32_t uid = 0;
+  std::chrono::microseconds duration{0};
+  const Error* error = nullptr;  // null: success
+  bool announced = false;        // somebody was answered InProgress
+};
+
+// Calls on their way. Each runs on its strand; callers wait for it as long as
+// their patience lasts, then are answered InProgress with the operation's id. A
+// call with the same method, caller and arguments joins the one under way.
+//
+//   call --> queued --> running --> finished: waiters answered, summary told
+//              |            |
+//              +-- patience over: that waiter is answered InProgress
+//              +-- Cancel: all waiters are answered Aborted, the work ends by
+//                  itself and is told as any other
+//
+// Lives on the loop's thread; only `work` runs elsewhere.
+class Operations {
+ public:
+  using OnFinished = std::function<void(const OperationSummary&)>;
+
+  Operations(Loop& loop, Strands& strands, OnFinished on_finished)
+      : loop_(loop), strands_(strands), on_finished_(std::move(on_finished)) {}
+
+  template <typename T>
+  struct Call {
+    std::string method;
+    std::string arguments;  // canonical; equal calls have equal texts
+    std::string strand;     // "": none
+    Caller caller;
+    std::chrono::milliseconds patience;
+    std::function<Result<T>(const CallContext&)> work;
+    std::function<void(Result<T>)> reply;  // called exactly once
+  };
+
+  template <typename T>
+  void Run(Call<T> call) {
+    const std::string key = std::to_string(call.caller.uid) + "\n" +
+                            call.method + "\n" + call.arguments;
+    std::shared_ptr<Typed<T>> operation;
+    if (const auto found = running_.find(key); found != running_.end()) {
+      // The method is part of the key, so the type is the same.
+      operation = std::static_pointer_cast<Typed<T>>(found->second);
+    } else {
+      operation = std::make_shared<Typed<T>>();
+      Begin(*operation, call.method, call.strand, call.caller.uid);
+      running_.emplace(key, operation);
+      Start<T>(operation, key, std::move(call.work), call.caller);
+    }
+    const std::uint64_t waiter = ++last_waiter_;
+    operation->waiters.emplace(waiter, std::move(call.reply));
+    WaitFor<T>(operation, waiter, call.patience);
+  }
+
+  // NotFound if the caller has no such operation under way.
+  Result<void> Cancel(const Caller& caller, const std::string& id);
+
+  std::vector<MethodStatistics> GetStatistics() const;
+  std::size_t running() const { return running_.size(); }
+
+ private:
+  using Clock = std::chrono::steady_clock;
+
+  struct Operation {
+    virtual ~Operation() = default;
+    virtual void AnswerAll(const Error& error) = 0;
+
+    std::string id;
+    std::string method;
+    std::string object;
+    std::uint32_t uid = 0;
+    Clock::time_point begun;
+    CancelToken cancelled = std::make_shared<std::atomic<bool>>(false);
+    bool announced = false;
+  };
+
+  template <typename T>
+  struct Typed final : Operation {
+    void AnswerAll(const Error& error) override {
+      for (auto& [waiter, reply] : std::exchange(waiters, {})) {
+        reply(Result<T>(error));
+      }
+    }
+    std::map<std::uint64_t, std::function<void(Result<T>)>> waiters;
+  };
+
+  struct Timings {
+    std::uint64_t calls = 0;
+    std::uint64_t errors = 0;
+    std::vector<std::uint32_t> last_us;  // a ring
+  };
+
+  template <typename T>
+  void Start(const std::shared_ptr<Typed<T>>& operation,
+             const std::string& key,
+             std::function<Result<T>(const CallContext&)> work,
+             const Caller& caller) {
+    const CallContext context{caller, operation->cancelled};
+    strands_.Submit(operation->object, [this, operation, key, context,
+                                        work = std::move(work)] {
+      // Boxed, since closures are copied and results are not.
+      auto result = std::make_shared<Result<T>>(work(context));
+      loop_.Post([this, operation, key, result] {
+        running_.erase(key);
+        const Error* error = *result ? nullptr : &result->error();
+        for (auto& [waiter, reply] : std::exchange(operation->waiters, {})) {
+          reply(*result);
+        }
+        Finish(*operation, error);
+      });
+    });
+  }
+
+  template <typename T>
+  void WaitFor(const std::shared_ptr<Typed<T>>& operation,
+               std::uint64_t waiter, std::chrono::milliseconds patience) {
+    loop_.After(patience, [weak = std::weak_ptr<Typed<T>>(operation), waiter] {
+      const std::shared_ptr<Typed<T>> held = weak.lock();
+      if (held == nullptr) {
+        return;
+      }
+      const auto found = held->waiters.find(waiter);
+      if (found == held->waiters.end()) {
+        return;
+      }
+      const auto reply = std::move(found->second);
+      held->waiters.erase(found);
+      held->announced = true;
+      reply(Result<T>(MakeError(Code::kInProgress, "", "", held->id)));
+    });
+  }
+
+  void Begin(Operation& operation, const std::string& method,
+             const std::string& object, std::uint32_t uid);
+  void Finish(const Operation& operation, const Error* error);
+
+  Loop& loop_;
+  Strands& strands_;
+  const OnFinished on_finished_;
+  std::map<std::string, std::shared_ptr<Operation>> running_;
+  std::map<std::string, Timings> timings_;
+  std::uint64_t last_id_ = 0;
+  std::uint64_t last_waiter_ = 0;
+};
+
+}  // namespace mountd

@@ -1,0 +1,482 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#include "mountd/service.h"
+
+#include <algorithm>
+#include <chrono>
+#include <utility>
+
+#include "mountd/base/paths.h"
+#include "mountd/exec/wire.h"
+
+namespace mountd {
+namespace {
+
+std::uint64_t NowMicroseconds() {
+  return static_cast<std::uint64_t>(
+      std::chrono::duration_cast<std::chrono::microseconds>(
+          std::chrono::system_clock::now().time_since_epoch())
+          .count());
+}
+
+exec::AllocationPlan PlanOf(const AllocationRecord& record) {
+  return {exec::ToWire(record.id), record.gid};
+}
+
+std::string HostPath(const std::string& allocation) {
+  return std::string(paths::kBase) + "/" + paths::kAllocations + "/" +
+         allocation;
+}
+
+OwedRecord Owed(OwedKind kind, std::string object, std::uint32_t uid,
+                const Error& why) {
+  return {0, kind, std::move(object), uid, why.Message(), 1,
+          NowMicroseconds()};
+}
+
+}  // namespace
+
+bool Service::Sees(const Caller& caller, std::uint32_t uid) const {
+  return caller.uid == uid || policy_.MayAdminister(caller);
+}
+
+// A plugin is seen by who registered it and by who may use it.
+bool Service::SeesPlugin(const Caller& caller,
+                         const PluginRecord& plugin) const {
+  return Sees(caller, plugin.uid) || policy_.MayUsePlugin(caller, plugin.id);
+}
+
+Result<AllocationRecord> Service::Find(const CallContext& call,
+                                       const std::string& allocation) {
+  MOUNTD_ASSIGN(std::optional<AllocationRecord> record,
+                parts_.state.GetAllocation(allocation));
+  if (!record) {
+    return MakeError(Code::kNotFound, "find", "allocation " + allocation,
+                     "is not prepared");
+  }
+  MOUNTD_TRY(policy_.MayUse(call.caller, record->uid,
+                            "allocation " + allocation));
+  return *std::move(record);
+}
+
+Result<AllocationRecord> Service::FindPrepared(const CallContext& call,
+                                               const std::string& allocation) {
+  MOUNTD_ASSIGN(AllocationRecord record, Find(call, allocation));
+  if (record.state != AllocationState::kPrepared) {
+    return MakeError(Code::kFailedPrecondition, "use",
+                     "allocation " + allocation, "is being released");
+  }
+  return record;
+}
+
+Result<void> Service::Recover() {
+  MOUNTD_ASSIGN(const std::vector<AllocationRecord> allocations,
+                parts_.state.ListAllocations());
+  for (const AllocationRecord& record : allocations) {
+    if (record.state == AllocationState::kReleasing) {
+      MOUNTD_TRY(parts_.state.AddOwed(
+          Owed(OwedKind::kRelease, record.id, record.uid,
+               MakeError(Code::kAborted, "release", record.id,
+                         "was cut off by a restart"))));
+    } else {
+      MOUNTD_TRY(parts_.executor.PrepareAllocation(PlanOf(record)));
+    }
+  }
+  MOUNTD_ASSIGN(const std::vector<PublicationRecord> publications,
+                parts_.state.ListPublications());
+  for (const PublicationRecord& publication : publications) {
+    if (publication.state != PublicationState::kUnpublishing) {
+      continue;
+    }
+    const std::string object =
+        publication.allocation + "/" + publication.alias;
+    MOUNTD_ASSIGN(const std::optional<AllocationRecord> owner,
+                  parts_.state.GetAllocation(publication.allocation));
+    MOUNTD_TRY(parts_.state.AddOwed(
+        Owed(OwedKind::kUnpublish, object, owner ? owner->uid : 0,
+             MakeError(Code::kAborted, "unpublish", object,
+                       "was cut off by a restart"))));
+  }
+  return Ok();
+}
+
+// ---- Allocations -------------------------------------------------------------
+
+Result<std::string> Service::PrepareAllocation(const CallContext& call,
+                                               const Name& allocation,
+                                               const std::string& scope) {
+  MOUNTD_TRY(policy_.MayPrepare(call.caller));
+  MOUNTD_ASSIGN(const std::optional<AllocationRecord> known,
+                parts_.state.GetAllocation(allocation.str()));
+  if (known) {
+    MOUNTD_ASSIGN(const AllocationRecord record,
+                  FindPrepared(call, allocation.str()));
+    MOUNTD_TRY(parts_.executor.PrepareAllocation(PlanOf(record)));
+    return HostPath(record.id);
+  }
+  MOUNTD_ASSIGN(const std::uint32_t count,
+                parts_.state.CountAllocations(call.caller.uid));
+  if (count >= parts_.config.limits.allocations_per_uid) {
+    return MakeError(Code::kResourceExhausted, "prepare",
+                     "allocation " + allocation.str(),
+                     "limits.allocations_per_uid is reached");
+  }
+  const AllocationRecord record{allocation.str(), call.caller.uid,
+                                call.caller.gid, scope,
+                                AllocationState::kPrepared};
+  MOUNTD_TRY(parts_.state.AddAllocation(record));
+  if (Result<void> made = parts_.executor.PrepareAllocation(PlanOf(record));
+      !made) {
+    Error error = std::move(made).error();
+    IgnoreBecauseBestEffort(Release(record));
+    return error;
+  }
+  return HostPath(record.id);
+}
+
+Result<ReceiptRecord> Service::ReleaseAllocation(const CallContext& call,
+                                                 const Name& allocation) {
+  MOUNTD_ASSIGN(const std::optional<AllocationRecord> record,
+                parts_.state.GetAllocation(allocation.str()));
+  if (!record) {
+    // Released before: the same answer again.
+    return GetReceipt(call, allocation);
+  }
+  MOUNTD_TRY(policy_.MayUse(call.caller, record->uid,
+                            "allocation " + allocation.str()));
+  return Release(*record);
+}
+
+// Tasks' mounts first, then what they were mounts of; the network last, so that
+// a volume whose server is reached through it can still be unmounted.
+Result<std::vector<ReceiptRecord::Volume>> Service::Undo(
+    const AllocationRecord& record) {
+  MOUNTD_TRY(parts_.mounts.UnmountAll(record.id));
+  MOUNTD_ASSIGN(const std::vector<PublicationRecord> publications,
+                parts_.volumes.Of(record.id));
+  std::vector<ReceiptRecord::Volume> volumes;
+  Result<void> outcome = Ok();
+  for (const PublicationRecord& publication : publications) {
+    Result<csi::Detached> detached =
+        parts_.volumes.Unpublish(record.id, publication.alias);
+    if (detached) {
+      volumes.push_back(
+          {detached->plugin, detached->volume_id, detached->unstaged});
+    } else if (outcome) {
+      outcome = detached.error();
+    }
+  }
+  if (Result<void> down = parts_.networks.Teardown(record.id);
+      !down && outcome) {
+    outcome = std::move(down);
+  }
+  MOUNTD_TRY(std::move(outcome));
+  MOUNTD_TRY(parts_.executor.RemoveAllocation(PlanOf(record)));
+  return volumes;
+}
+
+Result<ReceiptRecord> Service::Release(const AllocationRecord& record) {
+  MOUNTD_TRY(parts_.state.SetAllocationState(record.id,
+                                             AllocationState::kReleasing));
+  Result<std::vector<ReceiptRecord::Volume>> volumes = Undo(record);
+  if (!volumes) {
+    MOUNTD_TRY(parts_.state.AddOwed(Owed(OwedKind::kRelease, record.id,
+                                         record.uid, volumes.error())));
+    return std::move(volumes).error();
+  }
+  ReceiptRecord receipt;
+  receipt.allocation = record.id;
+  receipt.uid = record.uid;
+  receipt.released_at_us = NowMicroseconds();
+  receipt.volumes = std::move(*volumes);
+  return parts_.state.FinishAllocation(std::move(receipt));
+}
+
+Result<ReceiptRecord> Service::GetReceipt(const CallContext& call,
+                                          const Name& allocation) {
+  MOUNTD_ASSIGN(const std::optional<ReceiptRecord> receipt,
+                parts_.state.GetReceipt(allocation.str()));
+  if (!receipt) {
+    return MakeError(Code::kNotFound, "find",
+                     "receipt of " + allocation.str(),
+                     "no such allocation was released");
+  }
+  MOUNTD_TRY(policy_.MayUse(call.caller, receipt->uid,
+                            "receipt of " + allocation.str()));
+  return *receipt;
+}
+
+Result<AllocationStatus> Service::GetAllocation(const CallContext& call,
+                                                const Name& allocation) {
+  AllocationStatus status;
+  MOUNTD_ASSIGN(status.record, Find(call, allocation.str()));
+  status.host_path = HostPath(allocation.str());
+  MOUNTD_ASSIGN(status.network, parts_.networks.Get(allocation.str()));
+  MOUNTD_ASSIGN(status.mounts, parts_.mounts.Of(allocation.str()));
+  MOUNTD_ASSIGN(const std::vector<PublicationRecord> publications,
+                parts_.volumes.Of(allocation.str()));
+  for (const PublicationRecord& publication : publications) {
+    MOUNTD_ASSIGN(const std::optional<VolumeRecord> volume,
+                  parts_.state.GetVolume(publication.key));
+    MOUNTD_ASSIGN(const std::optional<csi::PublishedVolume> published,
+                  parts_.volumes.Get(allocation.str(), publication.alias));
+    if (volume && published) {
+      status.volumes.push_back({publication, volume->plugin,
+                                volume->volume_id, published->host_path});
+    }
+  }
+  return status;
+}
+
+Result<std::vector<AllocationRecord>> Service::ListAllocations(
+    const CallContext& call) {
+  MOUNTD_ASSIGN(std::vector<AllocationRecord> all,
+                parts_.state.ListAllocations());
+  std::erase_if(all, [&](const AllocationRecord& record) {
+    return !Sees(call.caller, record.uid);
+  });
+  return all;
+}
+
+// ---- Networks ----------------------------------------------------------------
+
+Result<NetworkStatus> Service::SetupNetwork(const CallContext& call,
+                                            const Name& allocation,
+                                            const NetworkSpec& spec) {
+  MOUNTD_TRY(policy_.MayUseNetwork(call.caller, spec.network, spec.ports));
+  MOUNTD_TRY(FindPrepared(call, allocation.str()));
+  return parts_.networks.Setup(allocation.str(), spec);
+}
+
+Result<void> Service::TeardownNetwork(const CallContext& call,
+                                      const Name& allocation) {
+  MOUNTD_TRY(Find(call, allocation.str()));
+  return parts_.networks.Teardown(allocation.str());
+}
+
+// ---- Volumes and bind mounts -------------------------------------------------
+
+Result<csi::PublishedVolume> Service::PublishVolume(
+    const CallContext& call, const csi::PublishSpec& spec,
+    const UniqueFd& secrets) {
+  MOUNTD_TRY(policy_.MayUsePlugin(call.caller, spec.plugin));
+  MOUNTD_TRY(FindPrepared(call, spec.allocation));
+  return parts_.volumes.Publish(spec, secrets, call.cancelled);
+}
+
+Result<void> Service::UnpublishVolume(const CallContext& call,
+                                      const Name& allocation,
+                                      const Name& alias) {
+  MOUNTD_ASSIGN(const AllocationRecord record, Find(call, allocation.str()));
+  return Unpublish(record, alias.str());
+}
+
+Result<void> Service::Unpublish(const AllocationRecord& record,
+                                const std::string& alias) {
+  MOUNTD_ASSIGN(const std::vector<MountConfig> mounts,
+                parts_.mounts.Of(record.id));
+  const auto user =
+      std::find_if(mounts.begin(), mounts.end(), [&](const MountConfig& m) {
+        return m.record.source_kind == exec::SourceKind::kPublishedVolume &&
+               m.record.source == alias;
+      });
+  const std::string object = record.id + "/" + alias;
+  if (user != mounts.end()) {
+    return MakeError(Code::kBusy, "unpublish", "volume " + object,
+                     "is bind-mounted as " + user->record.task + "/" +
+                         user->record.name);
+  }
+  Result<csi::Detached> detached = parts_.volumes.Unpublish(record.id, alias);
+  if (!detached) {
+    MOUNTD_TRY(parts_.state.AddOwed(Owed(OwedKind::kUnpublish, object,
+                                         record.uid, detached.error())));
+    return std::move(detached).error();
+  }
+  return Ok();
+}
+
+Result<std::vector<VolumeStatus>> Service::ListVolumes(
+    const CallContext& call) {
+  MOUNTD_ASSIGN(const std::vector<VolumeRecord> volumes,
+                parts_.state.ListVolumes());
+  std::vector<VolumeStatus> all;
+  for (const VolumeRecord& volume : volumes) {
+    VolumeStatus status{volume, {}};
+    MOUNTD_ASSIGN(const std::vector<PublicationRecord> users,
+                  parts_.state.UsersOf(volume.key));
+    for (const PublicationRecord& user : users) {
+      MOUNTD_ASSIGN(const std::optional<AllocationRecord> owner,
+                    parts_.state.GetAllocation(user.allocation));
+      if (owner && Sees(call.caller, owner->uid)) {
+        status.users.push_back(user);
+      }
+    }
+    if (!status.users.empty() || policy_.MayAdminister(call.caller)) {
+      all.push_back(std::move(status));
+    }
+  }
+  return all;
+}
+
+Result<void> Service::CheckVolumeSource(const CallContext& call,
+                                        BindMountSpec& spec) {
+  MOUNTD_ASSIGN(const std::optional<csi::PublishedVolume> volume,
+                parts_.volumes.Get(spec.allocation, spec.source));
+  const std::string object = "volume " + spec.allocation + "/" + spec.source;
+  if (!volume) {
+    return MakeError(Code::kNotFound, "bind-mount", object,
+                     "is not published for this allocation");
+  }
+  if (volume->record.state != PublicationState::kPublished) {
+    return MakeError(Code::kFailedPrecondition, "bind-mount", object,
+                     "is " + std::string(csi::PublicationStateName(
+                                 volume->record.state)));
+  }
+  const bool writable = (spec.attributes & exec::kReadOnly) == 0;
+  if (volume->read_only && writable) {
+    return MakeError(Code::kFailedPrecondition, "bind-mount", object,
+                     "is published read-only");
+  }
+  if (volume->read_only &&
+      spec.propagation == exec::Propagation::kBidirectional) {
+    return MakeError(Code::kFailedPrecondition, "bind-mount", object,
+                     "is published read-only: bidirectional needs write "
+                     "access");
+  }
+  MOUNTD_ASSIGN(const std::optional<VolumeRecord> record,
+                parts_.state.GetVolume(volume->record.key));
+  if (!record) {
+    return MakeError(Code::kInternal, "bind-mount", object, "has no record");
+  }
+  spec.plugin = record->plugin;
+  spec.volume = record->key;
+  return policy_.MayPropagate(call.caller, spec.propagation);
+}
+
+Result<MountConfig> Service::BindMount(const CallContext& call,
+                                       BindMountSpec spec) {
+  const bool read_only = (spec.attributes & exec::kReadOnly) != 0;
+  if (spec.propagation == exec::Propagation::kBidirectional && read_only) {
+    return MakeError(Code::kFailedPrecondition, "bind-mount",
+                     spec.allocation + "/" + spec.task + "/" + spec.name,
+                     "bidirectional needs write access");
+  }
+  MOUNTD_TRY(FindPrepared(call, spec.allocation));
+  if (spec.source_kind == exec::SourceKind::kHostVolume) {
+    MOUNTD_TRY(policy_.MayMountHostVolume(call.caller, spec.source, read_only,
+                                          spec.propagation));
+  } else {
+    MOUNTD_TRY(CheckVolumeSource(call, spec));
+  }
+  return parts_.mounts.Bind(spec);
+}
+
+Result<void> Service::Unmount(const CallContext& call, const Name& allocation,
+                              const Name& task, const Name& name) {
+  MOUNTD_TRY(Find(call, allocation.str()));
+  return parts_.mounts.Unmount(allocation.str(), task.str(), name.str());
+}
+
+// ---- Plugins -----------------------------------------------------------------
+
+Result<csi::PluginRegistration> Service::RegisterPlugin(
+    const CallContext& call, PluginRecord record) {
+  MOUNTD_TRY(policy_.MayRegisterPlugin(call.caller, record.id));
+  if (!record.allocation.empty()) {
+    MOUNTD_TRY(FindPrepared(call, record.allocation));
+  }
+  if (const auto known = parts_.plugins.Get(record.id)) {
+    MOUNTD_TRY(policy_.MayUse(call.caller, known->record.uid,
+                              "plugin " + record.id));
+    record.uid = known->record.uid;
+  } else {
+    record.uid = call.caller.uid;
+  }
+  return parts_.plugins.Register(record);
+}
+
+Result<void> Service::UnregisterPlugin(const CallContext& call,
+                                       const Name& plugin) {
+  const std::optional<csi::PluginStatus> known =
+      parts_.plugins.Get(plugin.str());
+  if (!known) {
+    return Ok();
+  }
+  MOUNTD_TRY(policy_.MayUse(call.caller, known->record.uid,
+                            "plugin " + plugin.str()));
+  return parts_.plugins.Unregister(plugin.str());
+}
+
+Result<csi::PluginStatus> Service::GetPlugin(const CallContext& call,
+                                             const Name& plugin) {
+  std::optional<csi::PluginStatus> status = parts_.plugins.Get(plugin.str());
+  if (!status) {
+    return MakeError(Code::kNotFound, "find", "plugin " + plugin.str(),
+                     "is not registered");
+  }
+  if (!SeesPlugin(call.caller, status->record)) {
+    return MakeError(Code::kPermissionDenied, "find",
+                     "plugin " + plugin.str(), "is not for this user");
+  }
+  return *std::move(status);
+}
+
+Result<std::vector<csi::PluginStatus>> Service::ListPlugins(
+    const CallContext& call) {
+  std::vector<csi::PluginStatus> all = parts_.plugins.List();
+  std::erase_if(all, [&](const csi::PluginStatus& status) {
+    return !SeesPlugin(call.caller, status.record);
+  });
+  return all;
+}
+
+// ---- The node ----------------------------------------------------------------
+
+Result<std::vector<OwedRecord>> Service::ListOwed(const CallContext& call) {
+  MOUNTD_ASSIGN(std::vector<OwedRecord> owed, parts_.state.ListOwed());
+  std::erase_if(owed,
+                [&](const OwedRecord& one) { return !Sees(call.caller, one.uid); });
+  return owed;
+}
+
+Result<std::uint32_t> Service::CountOwed() {
+  MOUNTD_ASSIGN(const std::vector<OwedRecord> owed, parts_.state.ListOwed());
+  return static_cast<std::uint32_t>(owed.size());
+}
+
+Result<void> Service::RetryOwed(const OwedRecord& owed) {
+  const std::string allocation = owed.object.substr(0, owed.object.find('/'));
+  MOUNTD_ASSIGN(const std::optional<AllocationRecord> record,
+                parts_.state.GetAllocation(allocation));
+  if (!record) {
+    return parts_.state.RemoveOwed(owed.kind, owed.object);
+  }
+  if (owed.kind == OwedKind::kRelease) {
+    MOUNTD_TRY(Release(*record));
+    return Ok();
+  }
+  MOUNTD_TRY(Unpublish(*record, owed.object.substr(allocation.size() + 1)));
+  return parts_.state.RemoveOwed(owed.kind, owed.object);
+}
+
+Result<Capabilities> Service::GetCapabilities() {
+  MOUNTD_ASSIGN(const exec::HelloReply hello, parts_.executor.Hello());
+  Capabilities capabilities;
+  capabilities.executor_capabilities = hello.effective_capabilities;
+  capabilities.networks = parts_.networks.GetUsage();
+  const auto feature = [&](const std::string& name, bool present,
+                           const std::string& why) {
+    capabilities.features[name] = present;
+    if (!present) {
+      capabilities.missing[name] = why;
+    }
+  };
+  feature("unique-mount-ids", hello.has_unique_mount_ids != 0,
+          "the kernel is older than 6.8: reusable mount ids are compared");
+  feature("mount-beneath", hello.has_mount_beneath != 0,
+          "the kernel is older than 6.5: a live mount cannot be replaced");
+  feature("bridge", !parts_.config.networks.empty(),
+          "the configuration declares no [network.<name>]");
+  return capabilities;
+}
+
+}  // namespace mountd
