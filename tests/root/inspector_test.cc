@@ -99,5 +99,53 @@ TEST_F(Inspectors, DescendantsComeBeforeWhatTheyAreMountedOn) {
   EXPECT_EQ(below->at(1).point, "/run/host/data/sub");
 }
 
+class OldKernel : public ExecutorFixture {
+ protected:
+  void SetUp() override {
+    ExecutorFixture::SetUp();
+    if (!IsSkipped()) {
+      kernel_.HideUniqueMountIds();
+      dispatcher_.emplace(kernel_, config_);
+      PrepareBase();
+    }
+  }
+};
+
+TEST_F(OldKernel, EveryModeIsAttachedVerifiedAndTakenBackWithoutStatmount) {
+  EXPECT_EQ(Call(exec::PlanKind::kHello).body.hello.has_unique_mount_ids, 0U);
+  MakeDirectories("/run/mountd/base/h/data");
+  ASSERT_EQ(::chmod("/run/mountd/base/h/data", 0700), 0);
+  const Inventory before = Inventory::Take();
+  for (const exec::Propagation mode :
+       {exec::Propagation::kPrivate, exec::Propagation::kHostToTask,
+        exec::Propagation::kBidirectional}) {
+    const exec::Reply reply = Attach("data", mode);
+    ASSERT_EQ(ErrorOf(reply), "");
+    EXPECT_EQ(reply.body.mount.mount_id, ReusableId(kTarget));
+    EXPECT_EQ(ErrorOf(Attach("data", mode)), "");
+    MountTmpfs("/run/host/data/sub");
+    EXPECT_EQ(Exists(std::string(kTarget) + "/sub/mark"),
+              mode != exec::Propagation::kPrivate);
+    EXPECT_EQ(ErrorOf(Detach(reply.body.mount.mount_id)), "");
+    Unmount("/run/host/data/sub");
+    EXPECT_EQ(ErrorOf(ReleaseHostVolume("data", reply.body.mount.anchor_id)),
+              "");
+    EXPECT_EQ(Difference(before, Inventory::Take()), "");
+  }
+}
+
+TEST_F(OldKernel, PluginsAreMadeAndRemovedWithoutStatmount) {
+  const Inventory before = Inventory::Take();
+  const auto plugin = [&](exec::PlanKind kind) {
+    return Call(kind, [](exec::PlanBody* body) {
+      body->plugin = {exec::ToWire("csi")};
+    });
+  };
+  EXPECT_EQ(ErrorOf(plugin(exec::PlanKind::kPreparePlugin)), "");
+  EXPECT_EQ(ErrorOf(plugin(exec::PlanKind::kPreparePlugin)), "");
+  EXPECT_EQ(ErrorOf(plugin(exec::PlanKind::kRemovePlugin)), "");
+  EXPECT_EQ(Difference(before, Inventory::Take()), "");
+}
+
 }  // namespace
 }  // namespace mountd::testing

@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 #pragma once
 
+#include <fcntl.h>
+#include <sys/stat.h>
+
+#include <cerrno>
 #include <cstddef>
 #include <string>
 #include <vector>
@@ -23,13 +27,28 @@ class InjectingKernel final : public Kernel {
   }
   const std::vector<std::string>& calls() const { return calls_; }
 
+  // From now on answers as a kernel before 6.8: mount ids that are used again,
+  // no statmount and no listmount.
+  void HideUniqueMountIds() { hide_unique_ids_ = true; }
+
   Sys<UniqueFd> Open(int dir, const std::string& path, int flags,
                      std::uint64_t resolve) override {
     return Pass<UniqueFd>(
         "Open", [&] { return kernel_.Open(dir, path, flags, resolve); });
   }
   Sys<FileFacts> Stat(int dir, const std::string& name) override {
-    return Pass<FileFacts>("Stat", [&] { return kernel_.Stat(dir, name); });
+    return Pass<FileFacts>("Stat", [&]() -> Sys<FileFacts> {
+      Sys<FileFacts> facts = kernel_.Stat(dir, name);
+      struct statx stx = {};
+      const int flags = AT_STATX_DONT_SYNC | AT_SYMLINK_NOFOLLOW |
+                        (name.empty() ? AT_EMPTY_PATH : 0);
+      if (facts && hide_unique_ids_ &&
+          ::statx(dir, name.c_str(), flags, STATX_MNT_ID, &stx) == 0) {
+        facts->mount_id = stx.stx_mnt_id;
+        facts->mount_id_is_unique = false;
+      }
+      return facts;
+    });
   }
   Sys<void> MakeDirectory(int dir, const std::string& name,
                           mode_t mode) override {
@@ -114,7 +133,9 @@ class InjectingKernel final : public Kernel {
   }
   bool CanMountBeneath() override { return kernel_.CanMountBeneath(); }
   Sys<MountFacts> MountById(std::uint64_t id) override {
-    return Pass<MountFacts>("MountById", [&] { return kernel_.MountById(id); });
+    return Pass<MountFacts>("MountById", [&] {
+      return hide_unique_ids_ ? Sys<MountFacts>(ENOSYS) : kernel_.MountById(id);
+    });
   }
   Sys<std::vector<std::uint64_t>> MountsBelow(std::uint64_t id) override {
     return Pass<std::vector<std::uint64_t>>(
@@ -161,6 +182,7 @@ class InjectingKernel final : public Kernel {
   Kernel& kernel_;
   std::size_t fail_at_ = 0;
   int error_ = 0;
+  bool hide_unique_ids_ = false;
   std::vector<std::string> calls_;
 };
 
