@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#include "tests/agent/fake_answers.h"
+
+namespace mountd::agent::test {
+
+sdbus::Variant Text(const char* text) { return V(std::string(text)); }
+
+sdbus::Variant Path(const std::string& text) {
+  return V(std::vector<std::uint8_t>(text.begin(), text.end()));
+}
+
+std::string Show(const Map& map) {
+  std::string text = "{";
+  for (const auto& [key, value] : map) {
+    text += key + "=";
+    if (value.containsValueOfType<std::string>()) {
+      text += value.get<std::string>();
+    } else if (value.containsValueOfType<bool>()) {
+      text += value.get<bool>() ? "true" : "false";
+    } else if (value.containsValueOfType<std::uint32_t>()) {
+      text += "u" + std::to_string(value.get<std::uint32_t>());
+    } else if (value.containsValueOfType<std::vector<std::string>>()) {
+      for (const auto& word : value.get<std::vector<std::string>>()) {
+        text += word + "+";
+      }
+    } else {
+      text += value.peekValueType();
+    }
+    text += ";";
+  }
+  return text + "}";
+}
+
+std::string Show(const std::map<std::string, std::string>& map) {
+  std::string text = "{";
+  for (const auto& [key, value] : map) {
+    text += key + "=" + value + ";";
+  }
+  return text + "}";
+}
+
+Map Network() {
+  return {{"netns_path", Path("/run/netns/web")},
+          {"netns_inode", V(std::uint64_t{4026531840})},
+          {"interface", Text("eth0")},
+          {"address", Text("10.88.0.2")},
+          {"address6", Text("fd00::2")},
+          {"gateway", Text("10.88.0.1")},
+          {"gateway6", Text("fd00::1")},
+          {"host_interface", Text("mdabc")},
+          {"ports",
+           V(Ports{{"http", std::uint16_t{8080}, std::uint16_t{80}, "tcp"}})}};
+}
+
+Map MountConfig(const std::string& propagation) {
+  return {{"host_path", Path("/run/mountd/base/a/web/server/data")},
+          {"task_path", Text("/data")},
+          {"read_only", V(true)},
+          {"propagation", V(propagation)},
+          {"required_rootfs_propagation", Text("slave")},
+          {"mount_id", V(std::uint64_t{11})},
+          {"peer_group", V(std::uint64_t{12})},
+          {"master", V(std::uint64_t{13})},
+          {"of_a_later_release", V(1.5)}};
+}
+
+Map Receipt(const std::string& allocation) {
+  return {
+      {"allocation", V(allocation)},
+      {"released_at", V(std::uint64_t{1'700'000'000'000'000})},
+      {"node_detached", V(true)},
+      {"volumes", V(std::vector<sdbus::Struct<std::string, std::string, bool>>{
+                      {"csi-local", "web-data", true}})},
+      {"serial", V(std::uint64_t{7})}};
+}
+
+Map Allocation(const std::string& id) {
+  Map volume{{"alias", Text("data")},      {"plugin", Text("csi-local")},
+             {"volume", Text("web-data")}, {"state", Text("published")},
+             {"read_only", V(false)},      {"host_path", Path("/p/data")}};
+  Map mount = MountConfig("private");
+  mount.emplace("task", Text("server"));
+  mount.emplace("name", Text("data"));
+  mount.emplace("source_type", Text("volume"));
+  mount.emplace("source", Text("data"));
+  mount.emplace("state", Text("mounted"));
+  return {{"id", V(id)},
+          {"uid", V(std::uint32_t{1000})},
+          {"scope", Text("example")},
+          {"state", Text("prepared")},
+          {"host_path", Path("/run/mountd/base/a/" + id)},
+          {"network", V(id == "bare" ? Map{} : Network())},
+          {"volumes", V(std::vector<Map>{volume})},
+          {"mounts", V(std::vector<Map>{mount})}};
+}
+
+Map Plugin(const std::string& id) {
+  return {{"id", V(id)},
+          {"type", Text("node")},
+          {"uid", V(std::uint32_t{0})},
+          {"allocation", Text("")},
+          {"state", Text(id == "sick" ? "unhealthy" : "healthy")},
+          {"reason", Text("\x1b[2J")},
+          {"provider", Text("local.csi")},
+          {"vendor_version", Text("0.1")},
+          {"node_id", Text("n1")},
+          {"max_volumes", V(std::int64_t{64})},
+          {"topology", V(std::map<std::string, std::string>{{"zone", "a"}})},
+          {"node_capabilities", V(std::vector<std::int32_t>{1, 2})},
+          {"controller_capabilities", V(std::vector<std::int32_t>{})},
+          {"plugin_capabilities", V(std::vector<std::int32_t>{3})},
+          {"generation", V(std::uint64_t{5})},
+          {"object", V(sdbus::ObjectPath("/org/mountd1/plugin/x"))}};
+}
+
+}  // namespace mountd::agent::test

@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#pragma once
+
+#include <sdbus-c++/sdbus-c++.h>
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+// The made-up values that the fake Manager answers, and how it writes down what
+// it was asked.
+namespace mountd::agent::test {
+
+using Map = std::map<std::string, sdbus::Variant>;
+using MapReply = sdbus::Result<Map>;
+using Ports = std::vector<
+    sdbus::Struct<std::string, std::uint16_t, std::uint16_t, std::string>>;
+using Entries = std::vector<
+    sdbus::Struct<std::string, std::uint32_t, std::string, std::string>>;
+using Owed =
+    std::vector<sdbus::Struct<std::uint64_t, std::string, std::string,
+                              std::string, std::uint32_t, std::uint64_t>>;
+using Statistics =
+    std::vector<sdbus::Struct<std::string, std::uint64_t, std::uint64_t,
+                              std::uint64_t, std::uint64_t>>;
+
+template <typename T>
+sdbus::Variant V(const T& value) {
+  return sdbus::Variant(value);
+}
+sdbus::Variant Text(const char* text);
+// An `ay`.
+sdbus::Variant Path(const std::string& text);
+
+// "{key=value;…}"; a value of no simple type is shown as its signature.
+std::string Show(const Map& map);
+std::string Show(const std::map<std::string, std::string>& map);
+
+Map Network();
+Map MountConfig(const std::string& propagation);
+Map Receipt(const std::string& allocation);
+// "bare" has no network.
+Map Allocation(const std::string& id);
+// "sick" is unhealthy; the reason would clear a terminal.
+Map Plugin(const std::string& id);
+
+}  // namespace mountd::agent::test
