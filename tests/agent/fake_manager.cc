@@ -32,6 +32,12 @@ class Manager final
 
   bool subscribed() const { return subscribed_; }
 
+  void EmitAll() {
+    emitOperationDone("op-1", "org.mountd1.Error.Busy", "in use");
+    emitPluginChanged("csi-local", "healthy", "");
+    emitOwedChanged(2);
+  }
+
  private:
   template <typename... T>
   void Answer(const std::string& method, const std::string& arguments,
@@ -288,9 +294,7 @@ class FakeServer::Peer {
     if (manager_ == nullptr || !manager_->subscribed()) {
       return false;
     }
-    manager_->emitOperationDone("op-1", "org.mountd1.Error.Busy", "in use");
-    manager_->emitPluginChanged("csi-local", "healthy", "");
-    manager_->emitOwedChanged(2);
+    manager_->EmitAll();
     return true;
   }
 
@@ -387,5 +391,23 @@ bool FakeServer::EmitSignals() {
   }
   return any;
 }
+
+class FakeBusService::Impl {
+ public:
+  explicit Impl(Script& script)
+      : bus_(sdbus::createSystemBusConnection()), manager_(*bus_, script, -1) {
+    bus_->requestName(sdbus::ServiceName("org.mountd1"));
+    bus_->enterEventLoopAsync();
+  }
+  void EmitSignals() { manager_.EmitAll(); }
+
+ private:
+  std::unique_ptr<sdbus::IConnection> bus_;
+  Manager manager_;
+};
+
+FakeBusService::FakeBusService() : impl_(std::make_unique<Impl>(script_)) {}
+FakeBusService::~FakeBusService() = default;
+void FakeBusService::EmitSignals() { impl_->EmitSignals(); }
 
 }  // namespace mountd::agent::test

@@ -86,4 +86,23 @@ class FakeServer {
   std::thread acceptor_;
 };
 
+// The same manager as org.mountd1 on the system bus, whichever that is for this
+// process ($DBUS_SYSTEM_BUS_ADDRESS).
+class FakeBusService {
+ public:
+  FakeBusService();
+  ~FakeBusService();
+  FakeBusService(const FakeBusService&) = delete;
+  FakeBusService& operator=(const FakeBusService&) = delete;
+
+  Script& script() { return script_; }
+  void EmitSignals();
+
+ private:
+  class Impl;
+
+  Script script_;
+  std::unique_ptr<Impl> impl_;
+};
+
 }  // namespace mountd::agent::test

@@ -3,64 +3,19 @@
 
 #include <gtest/gtest.h>
 
-#include <chrono>
-#include <condition_variable>
-#include <mutex>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "tests/agent/fake_manager.h"
+#include "tests/agent/signal_log.h"
 
 namespace mountd::agent::test {
 namespace {
 
-// Handlers that write down what they are told, and a way to wait for it.
-class Log {
- public:
-  SignalHandlers Handlers() {
-    SignalHandlers handlers;
-    handlers.operation_done = [this](const SignalHandlers::Outcome& outcome) {
-      Add("done " + outcome.operation + " " +
-          std::string(CodeName(outcome.error.code)) + " " +
-          outcome.error.detail);
-    };
-    handlers.plugin_changed = [this](const std::string& plugin,
-                                     const std::string& state,
-                                     const std::string& reason) {
-      Add("plugin " + plugin + " " + state + " [" + reason + "]");
-    };
-    handlers.owed_changed = [this](std::uint32_t count) {
-      Add("owed " + std::to_string(count));
-    };
-    handlers.lost = [this](const Error& error) {
-      Add("lost " + std::string(CodeName(error.code)));
-    };
-    return handlers;
-  }
-
-  // What came, once there are `count` of them; less after half a minute.
-  std::vector<std::string> Wait(std::size_t count) {
-    std::unique_lock lock(mutex_);
-    more_.wait_for(lock, std::chrono::seconds(30),
-                   [&] { return lines_.size() >= count; });
-    return lines_;
-  }
-
- private:
-  void Add(const std::string& line) {
-    const std::lock_guard lock(mutex_);
-    lines_.push_back(line);
-    more_.notify_all();
-  }
-
-  std::mutex mutex_;
-  std::condition_variable more_;
-  std::vector<std::string> lines_;
-};
-
 TEST(Subscriber, GetsEachSignalWithItsValuesInOrder) {
   FakeServer server;
-  Log log;
+  SignalLog log;
   const auto subscriber =
       Subscriber::Start({.address = server.address()}, log.Handlers());
   ASSERT_TRUE(subscriber) << subscriber.error().Message();
@@ -72,7 +27,7 @@ TEST(Subscriber, GetsEachSignalWithItsValuesInOrder) {
 
 TEST(Subscriber, MayLeaveHandlersOut) {
   FakeServer server;
-  Log log;
+  SignalLog log;
   SignalHandlers handlers;
   handlers.owed_changed = log.Handlers().owed_changed;
   const auto subscriber =
@@ -84,7 +39,7 @@ TEST(Subscriber, MayLeaveHandlersOut) {
 
 TEST(Subscriber, TellsOnceWhenTheDaemonIsGone) {
   FakeServer server;
-  Log log;
+  SignalLog log;
   const auto subscriber =
       Subscriber::Start({.address = server.address()}, log.Handlers());
   ASSERT_TRUE(subscriber);
@@ -94,7 +49,7 @@ TEST(Subscriber, TellsOnceWhenTheDaemonIsGone) {
 
 TEST(Subscriber, EndsWithoutAWordWhenItIsDestroyed) {
   FakeServer server;
-  Log log;
+  SignalLog log;
   {
     const auto subscriber =
         Subscriber::Start({.address = server.address()}, log.Handlers());
@@ -105,7 +60,7 @@ TEST(Subscriber, EndsWithoutAWordWhenItIsDestroyed) {
 }
 
 TEST(Subscriber, IsUnavailableWhereNothingListens) {
-  Log log;
+  SignalLog log;
   const auto subscriber =
       Subscriber::Start({.address = "/nowhere/bus"}, log.Handlers());
   ASSERT_FALSE(subscriber);

@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#pragma once
+
+#include <chrono>
+#include <condition_variable>
+#include <cstdint>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "agent/subscriber.h"
+
+namespace mountd::agent::test {
+
+// Handlers that write down what they are told, and a way to wait for it.
+class SignalLog {
+ public:
+  SignalHandlers Handlers() {
+    SignalHandlers handlers;
+    handlers.operation_done = [this](const SignalHandlers::Outcome& outcome) {
+      Add("done " + outcome.operation + " " +
+          std::string(CodeName(outcome.error.code)) + " " +
+          outcome.error.detail);
+    };
+    handlers.plugin_changed = [this](const std::string& plugin,
+                                     const std::string& state,
+                                     const std::string& reason) {
+      Add("plugin " + plugin + " " + state + " [" + reason + "]");
+    };
+    handlers.owed_changed = [this](std::uint32_t count) {
+      Add("owed " + std::to_string(count));
+    };
+    handlers.lost = [this](const Error& error) {
+      Add("lost " + std::string(CodeName(error.code)));
+    };
+    return handlers;
+  }
+
+  // What came, once there are `count` of them; less after half a minute.
+  std::vector<std::string> Wait(std::size_t count) {
+    std::unique_lock lock(mutex_);
+    more_.wait_for(lock, std::chrono::seconds(30),
+                   [&] { return lines_.size() >= count; });
+    return lines_;
+  }
+
+ private:
+  void Add(const std::string& line) {
+    const std::lock_guard lock(mutex_);
+    lines_.push_back(line);
+    more_.notify_all();
+  }
+
+  std::mutex mutex_;
+  std::condition_variable more_;
+  std::vector<std::string> lines_;
+};
+
+}  // namespace mountd::agent::test
