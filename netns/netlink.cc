@@ -94,7 +94,7 @@ Result<std::vector<Answer>> Channel::Exchange(
     bytes.resize(NLMSG_ALIGN(bytes.size()));
   }
   MOUNTD_TRY(
-      exec::Named(kernel_.Send(socket_.get(), bytes), "send", "netlink"));
+      exec::Named(kernel_->Send(socket_.get(), bytes), "send", "netlink"));
   std::vector<Answer> answers;
   for (;;) {
     MOUNTD_ASSIGN(const bool complete,
@@ -109,7 +109,7 @@ Result<bool> Channel::Collect(std::uint32_t first_sequence, std::size_t count,
                               std::size_t last, std::vector<Answer>* answers) {
   constexpr std::size_t kReceiveBytes = 64 * 1024;
   std::vector<std::byte> buffer(kReceiveBytes);
-  const exec::Sys<std::size_t> size = kernel_.Receive(socket_.get(), buffer);
+  const exec::Sys<std::size_t> size = kernel_->Receive(socket_.get(), buffer);
   if (exec::FailedWith(size, EAGAIN) && !answers->empty()) {
     return true;  // a batch that was refused as a whole
   }

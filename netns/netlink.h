@@ -61,7 +61,7 @@ struct Answer {
 class Channel {
  public:
   Channel(exec::Kernel& kernel, UniqueFd socket)
-      : kernel_(kernel), socket_(std::move(socket)) {}
+      : kernel_(&kernel), socket_(std::move(socket)) {}
   static Result<Channel> Open(exec::Kernel& kernel, int protocol);
 
   // Sends all messages in one call and collects the answers. Only the message
@@ -78,7 +78,7 @@ class Channel {
   Result<bool> Collect(std::uint32_t first_sequence, std::size_t count,
                        std::size_t last, std::vector<Answer>* answers);
 
-  exec::Kernel& kernel_;
+  exec::Kernel* kernel_;
   UniqueFd socket_;
   std::uint32_t sequence_ = 0;
 };

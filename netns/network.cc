@@ -22,16 +22,21 @@ using exec::NetworkState;
 // What every plan of one network works with.
 struct Access {
   UniqueFd directory;  // /run/netns
-  Channel route;
-  Channel netfilter;
+  Channel* route;
+  Channel* netfilter;
 };
 
 Result<Access> OpenAccess(const Context& context) {
   MOUNTD_ASSIGN(UniqueFd directory, OpenNetnsDirectory(context.kernel));
-  MOUNTD_ASSIGN(Channel route, Channel::Open(context.kernel, NETLINK_ROUTE));
-  MOUNTD_ASSIGN(Channel netfilter,
-                Channel::Open(context.kernel, NETLINK_NETFILTER));
-  return Access{std::move(directory), std::move(route), std::move(netfilter)};
+  Sockets& sockets = context.sockets;
+  if (!sockets.route) {
+    MOUNTD_ASSIGN(sockets.route, Channel::Open(context.kernel, NETLINK_ROUTE));
+  }
+  if (!sockets.netfilter) {
+    MOUNTD_ASSIGN(sockets.netfilter,
+                  Channel::Open(context.kernel, NETLINK_NETFILTER));
+  }
+  return Access{std::move(directory), &*sockets.route, &*sockets.netfilter};
 }
 
 Result<void> EnableForwarding(exec::Kernel& kernel) {
@@ -64,13 +69,13 @@ Result<NetworkState> Inspect(const Context& context, Access* access,
   MOUNTD_ASSIGN(const Pin pin,
                 FindPin(context.kernel, access->directory.get(), NameOf(plan)));
   state.netns_inode = pin.inode;
-  MOUNTD_ASSIGN(const LinkFacts link, FindLink(&access->route, link_name));
+  MOUNTD_ASSIGN(const LinkFacts link, FindLink(access->route, link_name));
   if (IsOfAnother(link, plan)) {
     return state;
   }
   state.host_ifindex = link.index;
   MOUNTD_ASSIGN(const std::vector<bool> found,
-                FindElements(&access->netfilter, ElementsOf(plan, link_name),
+                FindElements(access->netfilter, ElementsOf(plan, link_name),
                              NameOf(plan)));
   state.elements_present =
       std::find(found.begin(), found.end(), false) == found.end() ? 1 : 0;
@@ -90,8 +95,8 @@ Result<bool> IsMade(const Context& context, Access* access,
                                 RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS),
             "openat2", NameOf(plan)));
   MOUNTD_ASSIGN(const LinkFacts link,
-                FindLink(&access->route, HostLinkName(plan.ipv4)));
-  return LeadsTo(&access->route, link, netns.get());
+                FindLink(access->route, HostLinkName(plan.ipv4)));
+  return LeadsTo(access->route, link, netns.get());
 }
 
 Result<void> MakeNetwork(const Context& context, Access* access,
@@ -100,11 +105,11 @@ Result<void> MakeNetwork(const Context& context, Access* access,
   MOUNTD_ASSIGN(exec::NetNamespace made, Named(context.kernel.NewNetNamespace(),
                                                "unshare", veth.object));
   Channel inside(context.kernel, std::move(made.route));
-  MOUNTD_TRY(CreateVeth(&access->route, veth, made.fd.get()));
+  MOUNTD_TRY(CreateVeth(access->route, veth, made.fd.get()));
   undo->Add([access, &veth] {
-    IgnoreBecauseBestEffort(DeleteLink(&access->route, veth.host_name));
+    IgnoreBecauseBestEffort(DeleteLink(access->route, veth.host_name));
   });
-  MOUNTD_TRY(ConfigureHostEnd(&access->route, veth));
+  MOUNTD_TRY(ConfigureHostEnd(access->route, veth));
   MOUNTD_TRY(ConfigureAllocationEnd(&inside, veth));
   MOUNTD_TRY(MakePin(context.kernel, access->directory.get(), veth.object,
                      made.fd.get(), undo));
@@ -113,9 +118,9 @@ Result<void> MakeNetwork(const Context& context, Access* access,
   const std::vector<Element> elements = ElementsOf(plan, veth.host_name);
   undo->Add([access, elements, &veth] {
     IgnoreBecauseBestEffort(
-        DeleteElements(&access->netfilter, elements, veth.object));
+        DeleteElements(access->netfilter, elements, veth.object));
   });
-  MOUNTD_TRY(AddElements(&access->netfilter, elements, veth.object));
+  MOUNTD_TRY(AddElements(access->netfilter, elements, veth.object));
   return Ok();
 }
 
@@ -124,10 +129,10 @@ Result<void> MakeNetwork(const Context& context, Access* access,
 Result<void> PrepareNetworks(const Context& context) {
   MOUNTD_TRY(PrepareNetnsDirectory(context.kernel));
   MOUNTD_ASSIGN(Access access, OpenAccess(context));
-  MOUNTD_TRY(PrepareRuleset(context.kernel, &access.netfilter, context.config));
+  MOUNTD_TRY(PrepareRuleset(context.kernel, access.netfilter, context.config));
   MOUNTD_TRY(EnableForwarding(context.kernel));
   for (const auto& [name, network] : context.config.networks) {
-    MOUNTD_TRY(AddHostAddresses(&access.route, network, name));
+    MOUNTD_TRY(AddHostAddresses(access.route, network, name));
   }
   return Ok();
 }
@@ -151,7 +156,7 @@ Result<NetworkState> CreateNetwork(const Context& context,
     return MakeError(Code::kFailedPrecondition, "create network", veth.object,
                      "another network namespace has the name");
   }
-  MOUNTD_ASSIGN(const LinkFacts link, FindLink(&access.route, veth.host_name));
+  MOUNTD_ASSIGN(const LinkFacts link, FindLink(access.route, veth.host_name));
   if (link.index != 0) {
     return MakeError(Code::kBusy, "create network", veth.object,
                      "a link of the address is still there");
@@ -174,12 +179,12 @@ Result<void> DeleteNetwork(const Context& context, const NetworkPlan& plan) {
   MOUNTD_ASSIGN(Access access, OpenAccess(context));
   MOUNTD_ASSIGN(const Pin pin,
                 FindPin(context.kernel, access.directory.get(), name));
-  MOUNTD_ASSIGN(const LinkFacts link, FindLink(&access.route, link_name));
+  MOUNTD_ASSIGN(const LinkFacts link, FindLink(access.route, link_name));
   const bool address_is_ours = !IsOfAnother(link, plan);
   if (address_is_ours) {
     MOUNTD_TRY(
-        DeleteElements(&access.netfilter, ElementsOf(plan, link_name), name));
-    FlushConnections(&access.netfilter, plan.ipv4, plan.ipv6);
+        DeleteElements(access.netfilter, ElementsOf(plan, link_name), name));
+    FlushConnections(access.netfilter, plan.ipv4, plan.ipv6);
   }
   const bool foreign =
       pin.inode != 0 && plan.netns_inode != 0 && pin.inode != plan.netns_inode;
@@ -188,7 +193,7 @@ Result<void> DeleteNetwork(const Context& context, const NetworkPlan& plan) {
   }
   if (address_is_ours && link.index != 0 && (foreign || pin.inode == 0)) {
     // The namespace lost its name before, and something else holds it.
-    MOUNTD_TRY(DeleteLink(&access.route, link_name));
+    MOUNTD_TRY(DeleteLink(access.route, link_name));
   }
   if (foreign) {
     return MakeError(Code::kFailedPrecondition, "delete network", name,

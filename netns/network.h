@@ -1,18 +1,29 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 #pragma once
 
+#include <optional>
+
 #include "mountd/config.h"
 #include "mountd/exec/kernel.h"
 #include "mountd/exec/plan.h"
+#include "netns/netlink.h"
 
 // One allocation's network: namespace, veth, addresses, port maps. All
 // functions run in the executor's only thread, take plans whose fields were
-// checked (exec/invariants.h), and keep no state but what is in the kernel.
+// checked (exec/invariants.h), and keep no record of what is in the kernel.
 namespace mountd::netns {
+
+// The host's netlink sockets, opened by the first plan that needs them. Kept,
+// as closing one that deleted rules waits for an RCU grace period (10 ms).
+struct Sockets {
+  std::optional<Channel> route;
+  std::optional<Channel> netfilter;
+};
 
 struct Context {
   exec::Kernel& kernel;
   const Config& config;
+  Sockets& sockets;
 };
 
 // /run/netns, the ruleset, forwarding, the host's own addresses. Idempotent.

@@ -8,7 +8,6 @@
 
 #include "mountd/exec/invariants.h"
 #include "mountd/exec/privileges.h"
-#include "netns/network.h"
 #include "propagation/anchor.h"
 #include "propagation/attach.h"
 #include "propagation/base.h"
@@ -148,7 +147,7 @@ Result<void> Dispatcher::CarryPlugin(const Request& request, Answer* answer) {
 }
 
 Result<void> Dispatcher::CarryNetwork(const Request& request, Answer* answer) {
-  const netns::Context context{kernel_, config_};
+  const netns::Context context{kernel_, config_, sockets_};
   const NetworkPlan& plan = request.body.network;
   NetworkState* state = &answer->reply.body.network;
   *state = NetworkState{};

@@ -8,11 +8,12 @@
 #include "mountd/config.h"
 #include "mountd/exec/kernel.h"
 #include "mountd/exec/plan.h"
+#include "netns/network.h"
 #include "propagation/mount_inspector.h"
 
 namespace mountd::exec {
 
-// Answers one request at a time: decodes, checks, carries out. Holds no state
+// Answers one request at a time: decodes, checks, carries out. Keeps no record
 // of what it did. `kernel` and `config` must outlive it.
 class Dispatcher {
  public:
@@ -35,6 +36,7 @@ class Dispatcher {
   Kernel& kernel_;
   const Config& config_;
   std::unique_ptr<propagation::MountInspector> inspector_;
+  netns::Sockets sockets_;
 };
 
 }  // namespace mountd::exec
