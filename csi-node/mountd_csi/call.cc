@@ -42,21 +42,23 @@ struct Rpc {
 
   grpc::ClientContext context;
   Message message;
+  std::unique_ptr<grpc::ClientAsyncResponseReader<Response>> reader;
   Response response;
+  grpc::Status status;
 };
 
 }  // namespace
 
 std::shared_ptr<Call> Call::Start(std::shared_ptr<PluginChannel> channel,
                                   ipc::Request request, Secrets secrets,
-                                  std::shared_ptr<Poster> poster, Done done) {
+                                  RpcQueue* queue, Done done) {
   std::shared_ptr<Call> call(new Call);
   call->channel_ = std::move(channel);
   call->request_ = std::move(request);
   call->secrets_ = std::move(secrets);
-  call->poster_ = std::move(poster);
+  call->queue_ = queue;
   call->done_ = std::move(done);
-  call->poster_->Post([call] { call->Begin(); });
+  queue->poster()->Post([call] { call->Begin(); });
   return call;
 }
 
@@ -67,10 +69,9 @@ void Call::Cancel() {
   }
 }
 
-template <typename Async, typename Method, typename Message, typename Response>
-void Call::Unary(Async* async, Method method, Message message,
-                 std::function<void(const Response&)> then,
-                 bool unimplemented_is_empty) {
+template <typename Stub, typename Message, typename Response, typename Then>
+void Call::Unary(Stub* stub, AsyncMethod<Stub, Message, Response> method,
+                 Message message, Then then, bool unimplemented_is_empty) {
   const std::int64_t remaining = RemainingMs(request_.deadline_ms);
   if (cancelled_ || remaining <= 0) {
     // Nothing has been sent, but an earlier try of the caller's may have been.
@@ -84,94 +85,78 @@ void Call::Unary(Async* async, Method method, Message message,
       gpr_time_add(gpr_now(GPR_CLOCK_MONOTONIC),
                    gpr_time_from_millis(remaining, GPR_TIMESPAN)));
   context_ = std::shared_ptr<grpc::ClientContext>(rpc, &rpc->context);
-  auto self = shared_from_this();
-  (async->*method)(
-      &rpc->context, &rpc->message, &rpc->response,
-      [self, rpc, then = std::move(then),
-       unimplemented_is_empty](const grpc::Status& status) {
-        self->poster_->Post([self, rpc, then, unimplemented_is_empty, status] {
-          self->context_.reset();
-          if (status.ok()) {
-            then(rpc->response);
-          } else if (unimplemented_is_empty &&
-                     status.error_code() == grpc::StatusCode::UNIMPLEMENTED) {
-            then(Response());
-          } else {
-            self->FailWith(status);
-          }
-        });
-      });
+  rpc->reader = (stub->*method)(&rpc->context, rpc->message, queue_->queue());
+  auto done = [self = shared_from_this(), rpc, then = std::move(then),
+               unimplemented_is_empty] {
+    self->context_.reset();
+    if (rpc->status.ok()) {
+      then(rpc->response);
+    } else if (unimplemented_is_empty &&
+               rpc->status.error_code() == grpc::StatusCode::UNIMPLEMENTED) {
+      then(Response());
+    } else {
+      self->FailWith(rpc->status);
+    }
+  };
+  rpc->reader->Finish(&rpc->response, &rpc->status,
+                      RpcQueue::Tag(std::move(done)));
 }
 
-template <typename Response, typename Async, typename Method, typename Message>
-void Call::UnaryForNothing(Async* async, Method method, Message message) {
-  Unary<Async, Method, Message, Response>(
-      async, method, std::move(message),
-      [this](const Response& /*empty*/) { Finish({}); });
+template <typename Stub, typename Message, typename Response>
+void Call::UnaryForNothing(Stub* stub,
+                           AsyncMethod<Stub, Message, Response> method,
+                           Message message) {
+  Unary(stub, method, std::move(message),
+        [this](const Response& /*empty*/) { Finish({}); });
 }
 
-#define MOUNTD_CSI_METHOD(service, rpc)                                  \
-  static_cast<void (pb::service::Stub::async::*)(                        \
-      grpc::ClientContext*, const pb::rpc##Request*, pb::rpc##Response*, \
-      std::function<void(grpc::Status)>)>(&pb::service::Stub::async::rpc)
+template <typename Stub, typename Message, typename Response>
+void Call::UnaryForAnswer(Stub* stub,
+                          AsyncMethod<Stub, Message, Response> method) {
+  Unary(stub, method, Message(), [this](const Response& response) {
+    auto answer = FromProto(response);
+    if (answer) {
+      Finish(std::move(*answer));
+    } else {
+      Fail(answer.error());
+    }
+  });
+}
 
 void Call::Begin() {
-  auto* identity = channel_->identity->async();
-  auto* node = channel_->node->async();
+  using Identity = pb::Identity::Stub;
+  using Node = pb::Node::Stub;
+  Identity* identity = channel_->identity.get();
+  Node* node = channel_->node.get();
+  const ipc::Arguments& arguments = request_.arguments;
   switch (request_.method) {
-    case ipc::Method::kProbe: {
-      // An absent `ready` means ready.
-      std::function<void(const pb::ProbeResponse&)> then =
-          [this](const pb::ProbeResponse& response) {
-            Finish(ipc::ProbeResult{!response.has_ready() ||
-                                    response.ready().value()});
-          };
-      Unary(identity, MOUNTD_CSI_METHOD(Identity, Probe), pb::ProbeRequest(),
-            std::move(then));
+    case ipc::Method::kProbe:
+      UnaryForAnswer(identity, &Identity::AsyncProbe);
       return;
-    }
-    case ipc::Method::kGetPluginInfo: {
-      std::function<void(const pb::GetPluginInfoResponse&)> then =
-          [this](const pb::GetPluginInfoResponse& response) {
-            RpcResult<PluginInfo> info = FromProto(response);
-            info ? Finish(std::move(*info)) : Fail(info.error());
-          };
-      Unary(identity, MOUNTD_CSI_METHOD(Identity, GetPluginInfo),
-            pb::GetPluginInfoRequest(), std::move(then));
+    case ipc::Method::kGetPluginInfo:
+      UnaryForAnswer(identity, &Identity::AsyncGetPluginInfo);
       return;
-    }
     case ipc::Method::kGetCapabilities:
       StartCapabilities();
       return;
-    case ipc::Method::kNodeGetInfo: {
-      std::function<void(const pb::NodeGetInfoResponse&)> then =
-          [this](const pb::NodeGetInfoResponse& response) {
-            RpcResult<NodeInfo> info = FromProto(response);
-            info ? Finish(std::move(*info)) : Fail(info.error());
-          };
-      Unary(node, MOUNTD_CSI_METHOD(Node, NodeGetInfo),
-            pb::NodeGetInfoRequest(), std::move(then));
+    case ipc::Method::kNodeGetInfo:
+      UnaryForAnswer(node, &Node::AsyncNodeGetInfo);
       return;
-    }
     case ipc::Method::kNodeStageVolume:
-      UnaryForNothing<pb::NodeStageVolumeResponse>(
-          node, MOUNTD_CSI_METHOD(Node, NodeStageVolume),
-          ToProto(std::get<StageRequest>(request_.arguments), secrets_));
+      UnaryForNothing(node, &Node::AsyncNodeStageVolume,
+                      ToProto(std::get<StageRequest>(arguments), secrets_));
       return;
     case ipc::Method::kNodeUnstageVolume:
-      UnaryForNothing<pb::NodeUnstageVolumeResponse>(
-          node, MOUNTD_CSI_METHOD(Node, NodeUnstageVolume),
-          ToProto(std::get<ipc::UnstageRequest>(request_.arguments)));
+      UnaryForNothing(node, &Node::AsyncNodeUnstageVolume,
+                      ToProto(std::get<ipc::UnstageRequest>(arguments)));
       return;
     case ipc::Method::kNodePublishVolume:
-      UnaryForNothing<pb::NodePublishVolumeResponse>(
-          node, MOUNTD_CSI_METHOD(Node, NodePublishVolume),
-          ToProto(std::get<PublishRequest>(request_.arguments), secrets_));
+      UnaryForNothing(node, &Node::AsyncNodePublishVolume,
+                      ToProto(std::get<PublishRequest>(arguments), secrets_));
       return;
     case ipc::Method::kNodeUnpublishVolume:
-      UnaryForNothing<pb::NodeUnpublishVolumeResponse>(
-          node, MOUNTD_CSI_METHOD(Node, NodeUnpublishVolume),
-          ToProto(std::get<ipc::UnpublishRequest>(request_.arguments)));
+      UnaryForNothing(node, &Node::AsyncNodeUnpublishVolume,
+                      ToProto(std::get<ipc::UnpublishRequest>(arguments)));
       return;
     case ipc::Method::kOpen:
     case ipc::Method::kClose:
@@ -181,30 +166,29 @@ void Call::Begin() {
 }
 
 void Call::StartCapabilities() {
-  std::function<void(const pb::GetPluginCapabilitiesResponse&)> then =
-      [this](const pb::GetPluginCapabilitiesResponse& response) {
-        RpcResult<std::vector<int>> services = FromProto(response);
-        if (!services) {
-          Fail(services.error());
-          return;
-        }
-        capabilities_.services = std::move(*services);
-        const std::vector<int>& all = capabilities_.services;
-        if (std::find(all.begin(), all.end(),
-                      pb::PluginCapability::Service::CONTROLLER_SERVICE) !=
-            all.end()) {
-          StartControllerCapabilities();
-        } else {
-          StartNodeCapabilities();
-        }
-      };
-  Unary(channel_->identity->async(),
-        MOUNTD_CSI_METHOD(Identity, GetPluginCapabilities),
-        pb::GetPluginCapabilitiesRequest(), std::move(then));
+  const auto then = [this](const pb::GetPluginCapabilitiesResponse& response) {
+    RpcResult<std::vector<int>> services = FromProto(response);
+    if (!services) {
+      Fail(services.error());
+      return;
+    }
+    capabilities_.services = std::move(*services);
+    const std::vector<int>& all = capabilities_.services;
+    if (std::find(all.begin(), all.end(),
+                  pb::PluginCapability::Service::CONTROLLER_SERVICE) !=
+        all.end()) {
+      StartControllerCapabilities();
+    } else {
+      StartNodeCapabilities();
+    }
+  };
+  Unary(channel_->identity.get(),
+        &pb::Identity::Stub::AsyncGetPluginCapabilities,
+        pb::GetPluginCapabilitiesRequest(), then);
 }
 
 void Call::StartControllerCapabilities() {
-  std::function<void(const pb::ControllerGetCapabilitiesResponse&)> then =
+  const auto then =
       [this](const pb::ControllerGetCapabilitiesResponse& response) {
         RpcResult<std::vector<int>> rpcs = FromProto(response);
         if (!rpcs) {
@@ -214,29 +198,26 @@ void Call::StartControllerCapabilities() {
         capabilities_.controller_rpcs = std::move(*rpcs);
         StartNodeCapabilities();
       };
-  Unary(channel_->controller->async(),
-        MOUNTD_CSI_METHOD(Controller, ControllerGetCapabilities),
-        pb::ControllerGetCapabilitiesRequest(), std::move(then));
+  Unary(channel_->controller.get(),
+        &pb::Controller::Stub::AsyncControllerGetCapabilities,
+        pb::ControllerGetCapabilitiesRequest(), then);
 }
 
 // A controller-only plugin has no Node service and does not say so elsewhere.
 void Call::StartNodeCapabilities() {
-  std::function<void(const pb::NodeGetCapabilitiesResponse&)> then =
-      [this](const pb::NodeGetCapabilitiesResponse& response) {
-        RpcResult<std::vector<int>> rpcs = FromProto(response);
-        if (!rpcs) {
-          Fail(rpcs.error());
-          return;
-        }
-        capabilities_.node_rpcs = std::move(*rpcs);
-        Finish(std::move(capabilities_));
-      };
-  Unary(channel_->node->async(), MOUNTD_CSI_METHOD(Node, NodeGetCapabilities),
-        pb::NodeGetCapabilitiesRequest(), std::move(then),
+  const auto then = [this](const pb::NodeGetCapabilitiesResponse& response) {
+    RpcResult<std::vector<int>> rpcs = FromProto(response);
+    if (!rpcs) {
+      Fail(rpcs.error());
+      return;
+    }
+    capabilities_.node_rpcs = std::move(*rpcs);
+    Finish(std::move(capabilities_));
+  };
+  Unary(channel_->node.get(), &pb::Node::Stub::AsyncNodeGetCapabilities,
+        pb::NodeGetCapabilitiesRequest(), then,
         /*unimplemented_is_empty=*/true);
 }
-
-#undef MOUNTD_CSI_METHOD
 
 void Call::Finish(ipc::Answer answer) {
   ipc::Reply reply;

@@ -8,14 +8,13 @@
 
 #include "csi-node/ipc/message.h"
 #include "csi-node/mountd_csi/plugin_channel.h"
-#include "csi-node/mountd_csi/poster.h"
+#include "csi-node/mountd_csi/rpc_queue.h"
 #include "csi-node/secrets.h"
 
 namespace mountd::csi {
 
 // One request of mountd's on its way to a plugin and back. Used on the loop's
-// thread only; gRPC's threads do no more than post. Keeps itself alive until
-// it is done.
+// thread only. Keeps itself alive until it is done.
 class Call : public std::enable_shared_from_this<Call> {
  public:
   using Done = std::function<void(ipc::Reply)>;
@@ -24,7 +23,7 @@ class Call : public std::enable_shared_from_this<Call> {
   // Start or Cancel.
   static std::shared_ptr<Call> Start(std::shared_ptr<PluginChannel> channel,
                                      ipc::Request request, Secrets secrets,
-                                     std::shared_ptr<Poster> poster, Done done);
+                                     RpcQueue* queue, Done done);
 
   // The reply is then kCancelled, unless an answer was on its way already.
   void Cancel();
@@ -39,16 +38,23 @@ class Call : public std::enable_shared_from_this<Call> {
   void StartControllerCapabilities();
   void StartNodeCapabilities();
 
-  // Makes one RPC; `then` gets the answer if there is one. With
-  // `unimplemented_is_empty` a plugin without the service answers nothing.
-  template <typename Async, typename Method, typename Message,
-            typename Response>
-  void Unary(Async* async, Method method, Message message,
-             std::function<void(const Response&)> then,
-             bool unimplemented_is_empty = false);
-  template <typename Response, typename Async, typename Method,
-            typename Message>
-  void UnaryForNothing(Async* async, Method method, Message message);
+  // Makes one RPC by the stub's Async<method>; `then` gets the answer if there
+  // is one. With `unimplemented_is_empty` a plugin without the service answers
+  // nothing.
+  template <typename Stub, typename Message, typename Response>
+  using AsyncMethod =
+      std::unique_ptr<grpc::ClientAsyncResponseReader<Response>> (Stub::*)(
+          grpc::ClientContext*, const Message&, grpc::CompletionQueue*);
+  template <typename Stub, typename Message, typename Response, typename Then>
+  void Unary(Stub* stub, AsyncMethod<Stub, Message, Response> method,
+             Message message, Then then, bool unimplemented_is_empty = false);
+  // For a response that says nothing.
+  template <typename Stub, typename Message, typename Response>
+  void UnaryForNothing(Stub* stub, AsyncMethod<Stub, Message, Response> method,
+                       Message message);
+  // Finishes with what FromProto makes of the response.
+  template <typename Stub, typename Message, typename Response>
+  void UnaryForAnswer(Stub* stub, AsyncMethod<Stub, Message, Response> method);
 
   void Finish(ipc::Answer answer);
   void Fail(const RpcError& error);
@@ -57,7 +63,7 @@ class Call : public std::enable_shared_from_this<Call> {
   std::shared_ptr<PluginChannel> channel_;
   ipc::Request request_;
   Secrets secrets_;
-  std::shared_ptr<Poster> poster_;
+  RpcQueue* queue_ = nullptr;
   Done done_;
   PluginCapabilities capabilities_;
   std::shared_ptr<grpc::ClientContext> context_;  // of the RPC in flight

@@ -99,6 +99,10 @@ pb::NodeUnpublishVolumeRequest ToProto(const ipc::UnpublishRequest& request) {
   return proto;
 }
 
+RpcResult<ipc::ProbeResult> FromProto(const pb::ProbeResponse& response) {
+  return ipc::ProbeResult{!response.has_ready() || response.ready().value()};
+}
+
 RpcResult<PluginInfo> FromProto(const pb::GetPluginInfoResponse& response) {
   if (response.name().empty() ||
       !ipc::FitsText(response.name(), ipc::kMaxPluginName)) {

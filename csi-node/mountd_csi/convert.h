@@ -21,6 +21,8 @@ pb::NodePublishVolumeRequest ToProto(const PublishRequest& request,
 pb::NodeUnstageVolumeRequest ToProto(const ipc::UnstageRequest& request);
 pb::NodeUnpublishVolumeRequest ToProto(const ipc::UnpublishRequest& request);
 
+// An absent `ready` means ready.
+RpcResult<ipc::ProbeResult> FromProto(const pb::ProbeResponse& response);
 RpcResult<PluginInfo> FromProto(const pb::GetPluginInfoResponse& response);
 RpcResult<NodeInfo> FromProto(const pb::NodeGetInfoResponse& response);
 RpcResult<std::vector<int>> FromProto(

@@ -9,9 +9,8 @@
 
 namespace mountd::csi {
 
-// The way from gRPC's threads to the loop: they post, the loop runs. Everything
-// else of this process happens on the loop's thread. Shared with every call, so
-// that a late one still has somewhere to post to.
+// The way from gRPC's thread to the loop: it posts, the loop runs. Everything
+// else of this process happens on the loop's thread.
 class Poster {
  public:
   Poster();

@@ -30,9 +30,7 @@ ipc::Reply MakeReply(std::uint64_t id, RpcCode code, std::string message) {
 }  // namespace
 
 Server::Server(UniqueFd listener, uid_t peer)
-    : listener_(std::move(listener)),
-      peer_(peer),
-      poster_(std::make_shared<Poster>()) {
+    : listener_(std::move(listener)), peer_(peer), queue_(&poster_) {
   // A connection that is gone again must not block the accept that follows.
   const int flags = ::fcntl(listener_.get(), F_GETFL);
   if (flags >= 0) {
@@ -68,7 +66,7 @@ bool Server::Run(const UniqueFd& stop) {
 
 bool Server::Turn(int stop_fd, int timeout_ms, bool* stopped) {
   std::vector<pollfd> fds{{stop_fd, POLLIN, 0},
-                          {poster_->fd(), POLLIN, 0},
+                          {poster_.fd(), POLLIN, 0},
                           {listener_.get(), POLLIN, 0}};
   const std::size_t first = fds.size();
   std::vector<std::uint64_t> serials;
@@ -87,7 +85,7 @@ bool Server::Turn(int stop_fd, int timeout_ms, bool* stopped) {
     *stopped = true;
   }
   if (fds[1].revents != 0) {
-    poster_->RunPosted();
+    poster_.RunPosted();
   }
   for (std::size_t i = 0; i < serials.size(); ++i) {
     if (fds[first + i].revents != 0) {
@@ -231,7 +229,7 @@ void Server::StartCall(std::uint64_t serial, Connection* connection,
   }
   ++calls_in_flight_;
   connection->calls[id] = Call::Start(
-      found->second.channel, std::move(request), std::move(secrets), poster_,
+      found->second.channel, std::move(request), std::move(secrets), &queue_,
       [this, serial](const ipc::Reply& reply) { OnDone(serial, reply); });
 }
 

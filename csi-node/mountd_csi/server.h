@@ -14,6 +14,7 @@
 #include "csi-node/mountd_csi/call.h"
 #include "csi-node/mountd_csi/plugin_channel.h"
 #include "csi-node/mountd_csi/poster.h"
+#include "csi-node/mountd_csi/rpc_queue.h"
 #include "mountd/base/unique_fd.h"
 
 namespace mountd::csi {
@@ -65,11 +66,13 @@ class Server {
 
   UniqueFd listener_;
   const uid_t peer_;
-  std::shared_ptr<Poster> poster_;
+  Poster poster_;
   std::uint64_t next_serial_ = 0;
   // By serial: a late answer to a lost connection finds nobody.
   std::map<std::uint64_t, std::unique_ptr<Connection>> connections_;
   std::size_t calls_in_flight_ = 0;
+  // Goes first: then no RPC is in flight any more.
+  RpcQueue queue_;
 };
 
 }  // namespace mountd::csi
