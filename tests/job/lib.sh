@@ -3,6 +3,7 @@
 
 PASSED=0
 FAILED=0
+CHECK_OUTPUT=/dev/null  # whoever sources this names a file
 
 step() {
   if [[ -n $1 ]]; then
@@ -17,17 +18,18 @@ note() { printf '     %s\n' "$*"; }
 indent() { sed 's/^/     | /'; }
 
 # check TEXT COMMAND...: the command's exit status decides; its output is shown
-# if it fails. The job goes on either way.
+# if it fails. The job goes on either way. The command runs in this shell, so it
+# may be a function that sets something.
 check() {
-  local text=$1 output
+  local text=$1
   shift
-  if output=$("$@" 2>&1); then
+  if "$@" >"$CHECK_OUTPUT" 2>&1; then
     printf '  ok      %s\n' "$text"
     ((++PASSED))
     return 0
   fi
   printf '  FAILED  %s\n' "$text"
-  printf '%s\n' "$output" | head -n 40 | sed 's/^/          | /'
+  head -n 40 "$CHECK_OUTPUT" | sed 's/^/          | /'
   ((++FAILED))
   return 1
 }

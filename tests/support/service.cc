@@ -145,7 +145,8 @@ Result<UniqueFd> Listen(const Service& service) {
     return MakeError(Code::kInvalidArgument, "listen", path, "too long");
   }
   std::memcpy(address.sun_path, path.data(), path.size());
-  UniqueFd fd(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  UniqueFd fd(
+      socket(AF_UNIX, service.socket_type | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   if (!fd.valid()) {
     return ErrnoError(errno, "socket", path);
   }

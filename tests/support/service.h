@@ -2,6 +2,7 @@
 #pragma once
 
 #include <sys/capability.h>
+#include <sys/socket.h>
 #include <sys/types.h>
 
 #include <string>
@@ -23,6 +24,7 @@ struct Service {
   std::string name;     // "mountd"; also the program's file name
   std::string fd_name;  // FileDescriptorName=
   std::string socket_path;
+  int socket_type = SOCK_STREAM;  // ListenStream=, ListenSequentialPacket=
   mode_t socket_mode = 0600;
   Account socket_owner;
   Account account;                        // User=
