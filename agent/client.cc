@@ -170,6 +170,7 @@ Result<std::vector<AllocationEntry>> Client::ListAllocations() {
                               return proxy.ListAllocations(opts);
                             }));
   std::vector<AllocationEntry> list;
+  list.reserve(answer.size());
   for (const auto& entry : answer) {
     list.push_back(
         {entry.get<0>(), entry.get<1>(), entry.get<2>(), entry.get<3>()});
@@ -338,6 +339,7 @@ Result<std::vector<OwedTeardown>> Client::ListOwed() {
                               return proxy.ListOwed(opts);
                             }));
   std::vector<OwedTeardown> list;
+  list.reserve(answer.size());
   for (const auto& owed : answer) {
     list.push_back({owed.get<0>(), owed.get<1>(), owed.get<2>(), owed.get<3>(),
                     owed.get<4>(), ToTimestamp(owed.get<5>())});
@@ -375,6 +377,7 @@ Result<std::vector<MethodStatistics>> Client::GetStatistics() {
                               return proxy.GetStatistics(opts);
                             }));
   std::vector<MethodStatistics> list;
+  list.reserve(answer.size());
   for (const auto& entry : answer) {
     list.push_back({entry.get<0>(), entry.get<1>(), entry.get<2>(),
                     entry.get<3>(), entry.get<4>()});

@@ -28,7 +28,7 @@ class ManagerProxy final
  public:
   ManagerProxy(sdbus::IConnection& bus, const std::string& service,
                const SignalHandlers* handlers);
-  ~ManagerProxy();
+  virtual ~ManagerProxy();
 
   ManagerProxy(const ManagerProxy&) = delete;
   ManagerProxy& operator=(const ManagerProxy&) = delete;

@@ -17,7 +17,7 @@ using std::chrono::milliseconds;
 // mountd-csi answers at the deadline itself; this is for its answer's way back.
 constexpr milliseconds kGrace{250};
 constexpr std::size_t kMaxInFlight = 1024;
-constexpr std::size_t kMaxQueuedBytes = 16U * 1024U * 1024U;
+constexpr std::size_t kMaxQueuedBytes = std::size_t{16} << 20U;
 
 RpcError Gone() {
   return RpcError{RpcCode::kUnavailable, "mountd-csi has gone"};

@@ -32,8 +32,7 @@ std::string Reason(const RpcError& error) {
 
 PluginSupervisor::PluginSupervisor(PluginRecord record,
                                    const TimeoutsConfig& timeouts,
-                                   exec::Executor& executor,
-                                   CsiClient& client,
+                                   exec::Executor& executor, CsiClient& client,
                                    Plugins::OnChange on_change)
     : timeouts_(timeouts),
       executor_(executor),
@@ -97,12 +96,12 @@ Clock::time_point PluginSupervisor::ProbeDeadline() const {
   return Clock::now() + timeouts_.probe_timeout;
 }
 
-PluginSupervisor::Wake PluginSupervisor::Wait(
-    std::chrono::milliseconds timeout, int hang_up_fd) {
+PluginSupervisor::Wake PluginSupervisor::Wait(std::chrono::milliseconds timeout,
+                                              int hang_up_fd) {
   const auto deadline = Clock::now() + timeout;
   for (;;) {
-    const auto left = std::chrono::ceil<std::chrono::milliseconds>(
-        deadline - Clock::now());
+    const auto left =
+        std::chrono::ceil<std::chrono::milliseconds>(deadline - Clock::now());
     std::array<pollfd, 2> entries{
         {{wake_.get(), POLLIN, 0}, {hang_up_fd, POLLRDHUP, 0}}};
     const int ready =
@@ -163,8 +162,7 @@ bool PluginSupervisor::ConnectAndFingerprint() {
   if (!connected) {
     return failed(connected.error().Message());
   }
-  connection_.reset(
-      fcntl(connected->socket.get(), F_DUPFD_CLOEXEC, 3));
+  connection_.reset(fcntl(connected->socket.get(), F_DUPFD_CLOEXEC, 3));
   {
     const std::lock_guard lock(mutex_);
     ref.generation = ++status_.generation;

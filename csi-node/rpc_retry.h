@@ -22,7 +22,8 @@ auto RetryUntilFinal(std::chrono::milliseconds budget,
   using std::chrono::milliseconds;
   thread_local std::minstd_rand random{std::random_device{}()};
   const Clock::time_point deadline = Clock::now() + budget;
-  for (milliseconds pause{100};; pause = std::min(pause * 2, milliseconds{5000})) {
+  for (milliseconds pause{100};;
+       pause = std::min(pause * 2, milliseconds{5000})) {
     auto outcome = call(deadline);
     // A dead channel stays dead: trying again is the supervisor's affair.
     if (outcome || outcome.error().IsFinal() ||

@@ -2,11 +2,11 @@
 #include "csi-node/secrets.h"
 
 #include <fcntl.h>
-#include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 
 #include <algorithm>
+#include <cstring>
 #include <set>
 
 #include "mountd/base/names.h"

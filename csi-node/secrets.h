@@ -15,7 +15,7 @@
 // used. Whoever is in between hands the fd on unread.
 namespace mountd::csi {
 
-inline constexpr std::size_t kMaxSecretsBytes = 64U * 1024U;
+inline constexpr std::size_t kMaxSecretsBytes = std::size_t{64} << 10U;
 inline constexpr std::size_t kMaxSecrets = 128;
 
 // Secrets in memory, sorted by key; the bytes are overwritten on destruction.

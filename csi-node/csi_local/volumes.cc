@@ -220,7 +220,7 @@ Result<void> Volumes::AttachTarget(const Target& target, const UniqueFd& source,
   MOUNTD_ASSIGN(
       const UniqueFd directory,
       MakeDirectoryAt(target.parent.get(), target.name, kTargetMode, &made));
-  const Result<void> bound = BindOnto(source, directory, attributes);
+  Result<void> bound = BindOnto(source, directory, attributes);
   if (!bound && made) {
     IgnoreBecauseBestEffort(RemoveDirectory(target));
   }
@@ -265,8 +265,7 @@ Result<void> Volumes::Publish(const std::string& volume,
   MOUNTD_TRY(CheckElsewhere(wanted, publication, volume));
   // Before the mount: a publication nobody knows of could be doubled.
   MOUNTD_TRY(publications_.Put(volume, publication));
-  const Result<void> attached =
-      AttachTarget(target, *staging, options.attributes);
+  Result<void> attached = AttachTarget(target, *staging, options.attributes);
   if (!attached) {
     IgnoreBecauseBestEffort(publications_.Remove(volume, target_path));
   }

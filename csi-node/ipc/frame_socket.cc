@@ -13,9 +13,9 @@ namespace mountd::csi::ipc {
 namespace {
 
 constexpr std::uint32_t kFlagFd = 1;
-constexpr std::size_t kReadChunk = 64U * 1024U;
+constexpr std::size_t kReadChunk = std::size_t{64} << 10U;
 // So that one busy peer does not keep a loop from its others.
-constexpr std::size_t kMaxReadPerCall = 1024U * 1024U;
+constexpr std::size_t kMaxReadPerCall = std::size_t{1} << 20U;
 
 Error Broken(std::string detail) {
   return MakeError(Code::kAborted, "frame", "", std::move(detail));

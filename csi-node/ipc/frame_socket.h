@@ -13,7 +13,7 @@ struct msghdr;
 
 namespace mountd::csi::ipc {
 
-inline constexpr std::size_t kMaxPayload = 4U * 1024U * 1024U;
+inline constexpr std::size_t kMaxPayload = std::size_t{4} << 20U;
 inline constexpr std::size_t kHeaderBytes = 8;
 
 // One message: its bytes (ipc/message.h) and at most one fd.

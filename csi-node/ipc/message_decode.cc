@@ -167,11 +167,11 @@ class Fields {
 
   // The object at `key`; an empty one if there is none.
   const Json& Object(const char* key) {
-    static const Json kNone = Json::object();
+    static const Json none = Json::object();
     const Json* field = Find(key);
     if (field == nullptr || !field->is_object()) {
       Fail(key);
-      return kNone;
+      return none;
     }
     return *field;
   }

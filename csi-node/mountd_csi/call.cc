@@ -18,14 +18,14 @@ std::int64_t RemainingMs(std::int64_t deadline_ms) {
 }
 
 const std::vector<std::string>& MountFlags(const ipc::Arguments& arguments) {
-  static const std::vector<std::string> kNone;
+  static const std::vector<std::string> none;
   if (const auto* stage = std::get_if<StageRequest>(&arguments)) {
     return stage->capability.mount_flags;
   }
   if (const auto* publish = std::get_if<PublishRequest>(&arguments)) {
     return publish->capability.mount_flags;
   }
-  return kNone;
+  return none;
 }
 
 template <typename Message>

@@ -16,7 +16,7 @@ namespace {
 constexpr std::size_t kMaxConnections = 16;
 constexpr std::size_t kMaxChannels = 256;  // per connection
 constexpr std::size_t kMaxCalls = 1024;    // per connection
-constexpr std::size_t kMaxUnsent = 16U * 1024U * 1024U;
+constexpr std::size_t kMaxUnsent = std::size_t{16} << 20U;
 constexpr std::chrono::seconds kDrain{1};
 
 ipc::Reply MakeReply(std::uint64_t id, RpcCode code, std::string message) {

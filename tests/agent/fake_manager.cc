@@ -2,12 +2,12 @@
 #include "tests/agent/fake_manager.h"
 
 #include <sdbus-c++/sdbus-c++.h>
-#include <stdlib.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <unistd.h>
 
 #include <atomic>
+#include <cstdlib>
 #include <cstring>
 #include <utility>
 
@@ -26,7 +26,7 @@ class Manager final
         socket_(socket) {
     registerAdaptor();
   }
-  ~Manager() { unregisterAdaptor(); }
+  virtual ~Manager() { unregisterAdaptor(); }
   Manager(const Manager&) = delete;
   Manager& operator=(const Manager&) = delete;
 
