@@ -10,8 +10,8 @@
 #include "mountd/base/result.h"
 #include "mountd/base/unique_fd.h"
 
-// CSI calls as the core sees them: plain values, no gRPC, no protobuf (those are
-// mountd-csi's alone). Names are those of the CSI specification 1.x.
+// CSI calls as the core sees them: plain values, no gRPC, no protobuf (those
+// are mountd-csi's alone). Names are those of the CSI specification 1.x.
 namespace mountd::csi {
 
 // gRPC status codes (the CSI error scheme), numbered as in the gRPC protocol.

@@ -11,7 +11,7 @@
 namespace mountd::csi {
 namespace {
 
-constexpr int kStageUnstageVolume = 1;  // NodeServiceCapability.RPC.Type
+constexpr int kStageUnstageVolume = 1;       // NodeServiceCapability.RPC.Type
 constexpr std::size_t kMaxSocketPath = 107;  // unix(7), without the NUL
 
 PluginRegistration RegistrationOf(const PluginRecord& record) {
@@ -45,8 +45,7 @@ std::string_view PluginStateName(PluginState state) {
 }
 
 bool PluginStatus::stages() const {
-  return std::find(capabilities.node_rpcs.begin(),
-                   capabilities.node_rpcs.end(),
+  return std::find(capabilities.node_rpcs.begin(), capabilities.node_rpcs.end(),
                    kStageUnstageVolume) != capabilities.node_rpcs.end();
 }
 
@@ -73,8 +72,7 @@ Plugins::Plugins(const TimeoutsConfig& timeouts, exec::Executor& executor,
 Plugins::~Plugins() = default;
 
 Result<void> Plugins::Recover() {
-  MOUNTD_ASSIGN(const std::vector<PluginRecord> records,
-                store_.ListPlugins());
+  MOUNTD_ASSIGN(const std::vector<PluginRecord> records, store_.ListPlugins());
   for (const PluginRecord& record : records) {
     MOUNTD_TRY(executor_.PreparePlugin({exec::ToWire(record.id)}));
     Supervise(record);
@@ -91,20 +89,18 @@ void Plugins::Supervise(const PluginRecord& record) {
 Result<PluginRegistration> Plugins::Register(const PluginRecord& record) {
   if (record.type != "node" && record.type != "controller" &&
       record.type != "monolith") {
-    return MakeError(Code::kInvalidArgument, "register",
-                     "plugin " + record.id,
+    return MakeError(Code::kInvalidArgument, "register", "plugin " + record.id,
                      "type must be node, controller or monolith");
   }
   PluginRegistration registration = RegistrationOf(record);
   if (registration.endpoint.size() > kMaxSocketPath + 7) {
-    return MakeError(Code::kInvalidArgument, "register",
-                     "plugin " + record.id,
+    return MakeError(Code::kInvalidArgument, "register", "plugin " + record.id,
                      "its socket's path would be longer than 107 bytes");
   }
   if (const std::optional<PluginStatus> known = Get(record.id)) {
     if (!SameRegistration(known->record, record)) {
-      return MakeError(Code::kAlreadyExists, "register",
-                       "plugin " + record.id, "is registered otherwise");
+      return MakeError(Code::kAlreadyExists, "register", "plugin " + record.id,
+                       "is registered otherwise");
     }
     return registration;
   }
@@ -112,8 +108,7 @@ Result<PluginRegistration> Plugins::Register(const PluginRecord& record) {
   if (Result<exec::MountState> prepared =
           executor_.PreparePlugin({exec::ToWire(record.id)});
       !prepared) {
-    IgnoreBecauseBestEffort(
-        executor_.RemovePlugin({exec::ToWire(record.id)}));
+    IgnoreBecauseBestEffort(executor_.RemovePlugin({exec::ToWire(record.id)}));
     MOUNTD_TRY(store_.RemovePlugin(record.id));
     return std::move(prepared).error();
   }
@@ -126,8 +121,7 @@ Result<void> Plugins::Unregister(const std::string& id) {
   if (!known) {
     return Ok();
   }
-  MOUNTD_ASSIGN(const std::vector<VolumeRecord> volumes,
-                store_.ListVolumes());
+  MOUNTD_ASSIGN(const std::vector<VolumeRecord> volumes, store_.ListVolumes());
   if (std::any_of(volumes.begin(), volumes.end(),
                   [&](const VolumeRecord& v) { return v.plugin == id; })) {
     return MakeError(Code::kBusy, "unregister", "plugin " + id,
@@ -138,8 +132,7 @@ Result<void> Plugins::Unregister(const std::string& id) {
   std::unique_ptr<PluginSupervisor> gone;
   {
     const std::lock_guard lock(mutex_);
-    if (const auto found = supervisors_.find(id);
-        found != supervisors_.end()) {
+    if (const auto found = supervisors_.find(id); found != supervisors_.end()) {
       gone = std::move(found->second);
       supervisors_.erase(found);
     }

@@ -35,8 +35,7 @@ std::string PublishPart(const VolumeKey& key, const std::string& allocation) {
   return std::string(paths::kPublish) + "/" + allocation + "/" + key.str();
 }
 
-std::string Described(const std::string& allocation,
-                      const std::string& alias) {
+std::string Described(const std::string& allocation, const std::string& alias) {
   return "volume " + allocation + "/" + alias;
 }
 
@@ -64,9 +63,9 @@ bool IsReaderMode(AccessMode mode) {
 
 PublishedVolume ResultOf(const PublicationRecord& record,
                          const std::string& plugin) {
-  return {PluginHostPath(plugin) + "/" +
-              PublishPart(record.key, record.allocation),
-          record.read_only, record};
+  return {
+      PluginHostPath(plugin) + "/" + PublishPart(record.key, record.allocation),
+      record.read_only, record};
 }
 
 }  // namespace
@@ -109,8 +108,7 @@ struct Volumes::Call {
 };
 
 Volumes::Volumes(const TimeoutsConfig& timeouts, exec::Executor& executor,
-                 CsiClient& client, Plugins& plugins,
-                 store::StateStore& store)
+                 CsiClient& client, Plugins& plugins, store::StateStore& store)
     : timeouts_(timeouts),
       executor_(executor),
       client_(client),
@@ -118,12 +116,10 @@ Volumes::Volumes(const TimeoutsConfig& timeouts, exec::Executor& executor,
       store_(store) {}
 
 Result<void> Volumes::Recover() {
-  MOUNTD_ASSIGN(const std::vector<VolumeRecord> volumes,
-                store_.ListVolumes());
+  MOUNTD_ASSIGN(const std::vector<VolumeRecord> volumes, store_.ListVolumes());
   for (const VolumeRecord& volume : volumes) {
     if (volume.state != VolumeState::kStaged) {
-      MOUNTD_TRY(
-          store_.SetVolumeState(volume.key, VolumeState::kUncertain));
+      MOUNTD_TRY(store_.SetVolumeState(volume.key, VolumeState::kUncertain));
     }
   }
   MOUNTD_ASSIGN(std::vector<PublicationRecord> publications,
@@ -173,21 +169,20 @@ Result<std::optional<PublishedVolume>> Volumes::Get(
   return std::optional<PublishedVolume>(ResultOf(*found, volume->plugin));
 }
 
-// ---- The way up --------------------------------------------------------------
+// ---- The way up
+// --------------------------------------------------------------
 
 Result<void> Volumes::CheckCompatible(const VolumeRecord& volume,
                                       const PublishSpec& spec) {
   MOUNTD_ASSIGN(const std::vector<PublicationRecord> users,
                 store_.UsersOf(volume.key));
-  const bool only_this =
-      std::all_of(users.begin(), users.end(), [&](const auto& user) {
-        return user.allocation == spec.allocation;
-      });
+  const bool only_this = std::all_of(
+      users.begin(), users.end(),
+      [&](const auto& user) { return user.allocation == spec.allocation; });
   const bool same_access =
       volume.access_mode == static_cast<int>(spec.capability.access_mode);
   const std::string object = Described(spec.allocation, spec.alias);
-  if (!same_access ||
-      volume.capability_digest != DigestOf(spec.capability)) {
+  if (!same_access || volume.capability_digest != DigestOf(spec.capability)) {
     return MakeError(Code::kFailedPrecondition, "publish", object,
                      "is staged with another access mode, file system or "
                      "mount flags");
@@ -245,8 +240,12 @@ Result<PublishedVolume> Volumes::Publish(const PublishSpec& spec,
                    spec.publish_context,
                    spec.volume_context};
   }
-  call.publication = {key, spec.allocation, spec.alias, spec.read_only,
-                      PublicationState::kPublishing, 0};
+  call.publication = {key,
+                      spec.allocation,
+                      spec.alias,
+                      spec.read_only,
+                      PublicationState::kPublishing,
+                      0};
   if (!known) {
     MOUNTD_TRY(store_.AddPublication(call.volume, call.publication));
   }
@@ -262,33 +261,30 @@ Result<void> Volumes::Stage(Call& call) {
   if (Result<exec::MountState> prepared =
           executor_.PrepareVolumeDir(StagingDir(call.volume));
       !prepared) {
-    IgnoreBecauseBestEffort(
-        AbandonPublication(call.publication, call.volume));
+    IgnoreBecauseBestEffort(AbandonPublication(call.publication, call.volume));
     return std::move(prepared).error();
   }
   if (stages) {
-    const StageRequest request{
-        call.spec.volume_id, call.spec.publish_context,
-        PluginViewPath(call.session.status.record,
-                       StagingPart(call.volume.key)),
-        call.spec.capability, call.spec.volume_context};
+    const StageRequest request{call.spec.volume_id, call.spec.publish_context,
+                               PluginViewPath(call.session.status.record,
+                                              StagingPart(call.volume.key)),
+                               call.spec.capability, call.spec.volume_context};
     RpcResult<void> outcome = RetryUntilFinal(
         timeouts_.rpc, call.cancelled, [&](Clock::time_point deadline) {
           return client_.NodeStageVolume(call.session.channel, request,
                                          call.secrets, deadline);
         });
     if (!outcome) {
-      Error error =
-          ToError(outcome.error(), "NodeStageVolume",
-                  Described(call.spec.allocation, call.spec.alias));
+      Error error = ToError(outcome.error(), "NodeStageVolume",
+                            Described(call.spec.allocation, call.spec.alias));
       if (outcome.error().IsFinal()) {
         call.volume.state = VolumeState::kStaging;
         IgnoreBecauseBestEffort(
             AbandonPublication(call.publication, call.volume));
       } else {
         call.publication.state = PublicationState::kUncertain;
-        MOUNTD_TRY(store_.SetVolumeState(call.volume.key,
-                                         VolumeState::kUncertain));
+        MOUNTD_TRY(
+            store_.SetVolumeState(call.volume.key, VolumeState::kUncertain));
         MOUNTD_TRY(store_.SetPublicationState(call.publication));
       }
       return error;
@@ -299,8 +295,7 @@ Result<void> Volumes::Stage(Call& call) {
 }
 
 Result<void> Volumes::PublishStaged(Call& call) {
-  const exec::VolumeDirPlan dir =
-      PublishDir(call.volume, call.spec.allocation);
+  const exec::VolumeDirPlan dir = PublishDir(call.volume, call.spec.allocation);
   const PluginRecord& plugin = call.session.status.record;
   const PublishRequest request{
       call.spec.volume_id,
@@ -316,8 +311,7 @@ Result<void> Volumes::PublishStaged(Call& call) {
   const std::string object = Described(call.spec.allocation, call.spec.alias);
   if (Result<exec::MountState> prepared = executor_.PrepareVolumeDir(dir);
       !prepared) {
-    IgnoreBecauseBestEffort(
-        AbandonPublication(call.publication, call.volume));
+    IgnoreBecauseBestEffort(AbandonPublication(call.publication, call.volume));
     return std::move(prepared).error();
   }
   RpcResult<void> outcome = RetryUntilFinal(
@@ -326,8 +320,7 @@ Result<void> Volumes::PublishStaged(Call& call) {
                                          call.secrets, deadline);
       });
   if (!outcome && outcome.error().IsFinal()) {
-    IgnoreBecauseBestEffort(
-        AbandonPublication(call.publication, call.volume));
+    IgnoreBecauseBestEffort(AbandonPublication(call.publication, call.volume));
     return ToError(outcome.error(), "NodePublishVolume", object);
   }
   if (!outcome) {
@@ -336,8 +329,7 @@ Result<void> Volumes::PublishStaged(Call& call) {
     return ToError(outcome.error(), "NodePublishVolume", object);
   }
   // The plugin's word is not enough: something has to be there.
-  MOUNTD_ASSIGN(const exec::MountState state,
-                executor_.InspectVolumeDir(dir));
+  MOUNTD_ASSIGN(const exec::MountState state, executor_.InspectVolumeDir(dir));
   if (state.exists == 0) {
     call.publication.state = PublicationState::kUncertain;
     MOUNTD_TRY(store_.SetPublicationState(call.publication));
@@ -350,13 +342,14 @@ Result<void> Volumes::PublishStaged(Call& call) {
 }
 
 // After a final failure: the plugin did nothing, so what is to be undone is
-// ours: the directories, the staging if nobody else has it, the user's row. What
-// cannot be undone now is uncertain: the next publish or the release goes on.
+// ours: the directories, the staging if nobody else has it, the user's row.
+// What cannot be undone now is uncertain: the next publish or the release goes
+// on.
 Result<void> Volumes::AbandonPublication(PublicationRecord publication,
                                          const VolumeRecord& volume) {
   const auto undo = [&]() -> Result<void> {
-    MOUNTD_TRY(executor_.RemoveVolumeDir(
-        PublishDir(volume, publication.allocation)));
+    MOUNTD_TRY(
+        executor_.RemoveVolumeDir(PublishDir(volume, publication.allocation)));
     return DropUser(publication, volume);
   };
   Result<void> undone = undo();
@@ -367,7 +360,8 @@ Result<void> Volumes::AbandonPublication(PublicationRecord publication,
   return undone;
 }
 
-// ---- The way down ------------------------------------------------------------
+// ---- The way down
+// ------------------------------------------------------------
 
 Result<Detached> Volumes::Unpublish(const std::string& allocation,
                                     const std::string& alias) {
@@ -380,8 +374,8 @@ Result<Detached> Volumes::Unpublish(const std::string& allocation,
   MOUNTD_ASSIGN(const std::optional<VolumeRecord> volume,
                 store_.GetVolume(found->key));
   if (!volume) {
-    return MakeError(Code::kInternal, "unpublish",
-                     Described(allocation, alias), "has no volume record");
+    return MakeError(Code::kInternal, "unpublish", Described(allocation, alias),
+                     "has no volume record");
   }
   MOUNTD_TRY(UnpublishOne(*found, *volume));
   MOUNTD_TRY(DropUser(*found, *volume));
@@ -396,10 +390,9 @@ Result<void> Volumes::UnpublishOne(PublicationRecord publication,
   MOUNTD_TRY(store_.SetPublicationState(publication));
   MOUNTD_ASSIGN(const Plugins::Session session, plugins_.Use(volume.plugin));
   const std::string target = PluginViewPath(
-      session.status.record,
-      PublishPart(volume.key, publication.allocation));
-  const RpcResult<void> outcome = RetryUntilFinal(
-      timeouts_.rpc, nullptr, [&](Clock::time_point deadline) {
+      session.status.record, PublishPart(volume.key, publication.allocation));
+  const RpcResult<void> outcome =
+      RetryUntilFinal(timeouts_.rpc, nullptr, [&](Clock::time_point deadline) {
         return client_.NodeUnpublishVolume(session.channel, volume.volume_id,
                                            target, deadline);
       });
@@ -408,8 +401,7 @@ Result<void> Volumes::UnpublishOne(PublicationRecord publication,
                    Described(publication.allocation, publication.alias));
   }
   // Refused as Busy if the plugin left its mount in place.
-  return executor_.RemoveVolumeDir(
-      PublishDir(volume, publication.allocation));
+  return executor_.RemoveVolumeDir(PublishDir(volume, publication.allocation));
 }
 
 // Takes the user's row away, and with the last one the staging. The row goes
@@ -433,8 +425,8 @@ Result<void> Volumes::Unstage(const VolumeRecord& volume) {
   // A stage that failed for good needs no unstage; everything else does.
   if (session.status.stages() && volume.state != VolumeState::kStaging) {
     MOUNTD_TRY(store_.SetVolumeState(volume.key, VolumeState::kUnstaging));
-    const std::string path = PluginViewPath(session.status.record,
-                                            StagingPart(volume.key));
+    const std::string path =
+        PluginViewPath(session.status.record, StagingPart(volume.key));
     const RpcResult<void> outcome = RetryUntilFinal(
         timeouts_.rpc, nullptr, [&](Clock::time_point deadline) {
           return client_.NodeUnstageVolume(session.channel, volume.volume_id,

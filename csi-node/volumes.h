@@ -51,9 +51,9 @@ std::string_view PublicationStateName(PublicationState state);
 //   publication:  (none) -> publishing -> published -> unpublishing -> (none)
 //
 // Every arrow into a state in "-ing" is written before its RPC. An answer that
-// is not final leads to "uncertain" from either: the next publish makes the same
-// calls again, the release undoes both. Only a final failure, or success, leaves
-// that state. NOT_FOUND on the way down means done.
+// is not final leads to "uncertain" from either: the next publish makes the
+// same calls again, the release undoes both. Only a final failure, or success,
+// leaves that state. NOT_FOUND on the way down means done.
 //
 // Methods block. Calls for one allocation come one at a time (its strand);
 // those of one volume are ordered here.

@@ -244,12 +244,12 @@ Dict ToDict(const VolumeStatus& status) {
 }
 
 Dict ToDict(const csi::PluginRegistration& registration) {
-  using Mount = sdbus::Struct<std::vector<std::uint8_t>,
-                              std::vector<std::uint8_t>, bool, std::string>;
+  using Mount =
+      sdbus::Struct<std::vector<std::uint8_t>, std::string, bool, std::string>;
   const std::vector<Mount> mounts = {
-      Mount(ToBytes(registration.host_path), ToBytes(registration.mount_dir),
-            false, "bidirectional"),
-      Mount(ToBytes("/dev"), ToBytes("/dev"), false, "private")};
+      Mount(ToBytes(registration.host_path), registration.mount_dir, false,
+            "bidirectional"),
+      Mount(ToBytes("/dev"), "/dev", false, "private")};
   return {{"host_path", V(ToBytes(registration.host_path))},
           {"endpoint", V(registration.endpoint)},
           {"mounts", V(mounts)}};
@@ -287,9 +287,7 @@ Dict ToDict(const Capabilities& capabilities) {
                       capabilities.features.at("bridge");
   const std::vector<std::string> modes =
       bridge ? std::vector<std::string>{"bridge"} : std::vector<std::string>{};
-  std::map<std::string,
-           sdbus::Struct<std::uint32_t, std::uint32_t>>
-      addresses;
+  std::map<std::string, sdbus::Struct<std::uint32_t, std::uint32_t>> addresses;
   for (const auto& [name, usage] : capabilities.networks) {
     addresses.emplace(name, sdbus::Struct(usage.capacity, usage.free));
   }
@@ -297,8 +295,8 @@ Dict ToDict(const Capabilities& capabilities) {
       {"version", V(std::string(MOUNTD_VERSION))},
       {"kernel", V(std::string(kernel.release))},
       {"network_modes", V(modes)},
-      {"propagation", V(std::vector<std::string>{"private", "host-to-task",
-                                                 "bidirectional"})},
+      {"propagation",
+       V(std::vector<std::string>{"private", "host-to-task", "bidirectional"})},
       {"source_types", V(std::vector<std::string>{"volume", "host"})},
       {"features", V(capabilities.features)},
       {"missing", V(capabilities.missing)},
@@ -317,8 +315,7 @@ std::string OwedKindName(OwedKind kind) {
 
 std::string PluginObjectPath(const std::string& plugin) {
   char* encoded = nullptr;
-  if (sd_bus_path_encode("/org/mountd1/plugin", plugin.c_str(), &encoded) <
-      0) {
+  if (sd_bus_path_encode("/org/mountd1/plugin", plugin.c_str(), &encoded) < 0) {
     return "/";  // out of memory
   }
   std::string path(encoded);

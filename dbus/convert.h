@@ -10,7 +10,8 @@
 #include "mountd/operations.h"
 #include "mountd/service.h"
 
-// The API's values to and from D-Bus, as org.mountd1.Manager.xml describes them.
+// The API's values to and from D-Bus, as org.mountd1.Manager.xml describes
+// them.
 namespace mountd::dbus {
 
 using PortStruct =

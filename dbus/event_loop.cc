@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 #include "dbus/event_loop.h"
 
-#include <csignal>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 
+#include <csignal>
 #include <utility>
 
 namespace mountd::dbus {
@@ -146,8 +146,8 @@ void EventLoop::After(std::chrono::milliseconds delay,
   const auto microseconds =
       std::chrono::duration_cast<std::chrono::microseconds>(delay).count();
   if (sd_event_add_time_relative(event_, &source, CLOCK_MONOTONIC,
-                                 static_cast<std::uint64_t>(microseconds),
-                                 1000, &DispatchTimer, boxed.get()) < 0) {
+                                 static_cast<std::uint64_t>(microseconds), 1000,
+                                 &DispatchTimer, boxed.get()) < 0) {
     // Without memory for a timer: late is worse than early.
     Post(std::move(*boxed));
     return;

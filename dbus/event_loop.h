@@ -16,9 +16,9 @@
 
 namespace mountd::dbus {
 
-// The daemon's one event loop, over sd-event(3). Every callback goes through one
-// noexcept trampoline: anything thrown into libsystemd would leave the loop dead
-// for good.
+// The daemon's one event loop, over sd-event(3). Every callback goes through
+// one noexcept trampoline: anything thrown into libsystemd would leave the loop
+// dead for good.
 class EventLoop final : public Loop {
  public:
   static Result<std::unique_ptr<EventLoop>> Create();

@@ -34,17 +34,17 @@ LogControl::LogControl(sdbus::IConnection& connection)
     : object_(sdbus::createObject(
           connection, sdbus::ObjectPath("/org/freedesktop/LogControl1"))) {
   object_
-      ->addVTable(
-          sdbus::registerProperty("LogLevel")
-              .withGetter([] { return LevelName(); })
-              .withSetter(
-                  [this](const std::string& level) { SetLevel(level); }),
-          sdbus::registerProperty("LogTarget").withGetter([] {
-            return std::string("console");
-          }),
-          sdbus::registerProperty("SyslogIdentifier").withGetter([] {
-            return std::string("mountd");
-          }))
+      ->addVTable(sdbus::registerProperty("LogLevel")
+                      .withGetter([] { return LevelName(); })
+                      .withSetter([this](const std::string& level) {
+                        SetLevel(level);
+                      }),
+                  sdbus::registerProperty("LogTarget").withGetter([] {
+                    return std::string("console");
+                  }),
+                  sdbus::registerProperty("SyslogIdentifier").withGetter([] {
+                    return std::string("mountd");
+                  }))
       .forInterface("org.freedesktop.LogControl1");
 }
 

@@ -21,8 +21,7 @@ ManagerAdaptor::ManagerAdaptor(
 
 ManagerAdaptor::~ManagerAdaptor() { unregisterAdaptor(); }
 
-std::chrono::milliseconds ManagerAdaptor::Patience(
-    OptionReader& reader) const {
+std::chrono::milliseconds ManagerAdaptor::Patience(OptionReader& reader) const {
   const std::chrono::milliseconds asked(
       reader.Get<std::uint32_t>("patience_ms", 0));
   return asked.count() == 0 ? parts_.timeouts.patience
@@ -85,8 +84,8 @@ void ManagerAdaptor::RetryOwed(sdbus::Result<std::uint32_t>&& answer,
       [&]() -> Result<Decoded<std::uint32_t>> {
         Decoded<std::uint32_t> call;
         MOUNTD_ASSIGN(call.patience, OnlyPatience(options));
-        call.work = [this](const CallContext& context)
-            -> Result<std::uint32_t> {
+        call.work =
+            [this](const CallContext& context) -> Result<std::uint32_t> {
           MOUNTD_ASSIGN(const std::vector<OwedRecord> owed,
                         parts_.service.ListOwed(context));
           for (const OwedRecord& one : owed) {
@@ -113,8 +112,7 @@ void ManagerAdaptor::Cancel(sdbus::Result<>&& answer, std::string operation,
                             Dict options) {
   ServeNow(std::move(answer), options,
            [&](const Caller& caller, PendingAnswer<>& pending) {
-             const auto cancelled =
-                 parts_.operations.Cancel(caller, operation);
+             const auto cancelled = parts_.operations.Cancel(caller, operation);
              if (cancelled) {
                pending.Succeed();
              } else {
@@ -140,16 +138,15 @@ void ManagerAdaptor::GetCapabilities(sdbus::Result<Dict>&& answer,
 
 void ManagerAdaptor::GetStatistics(
     sdbus::Result<std::vector<StatisticsStruct>>&& answer, Dict options) {
-  ServeNow(std::move(answer), options,
-           [&](const Caller& /*caller*/, auto& pending) {
-             std::vector<StatisticsStruct> all;
-             for (const MethodStatistics& one :
-                  parts_.operations.GetStatistics()) {
-               all.emplace_back(one.method, one.calls, one.errors,
-                                one.median_us, one.p99_us);
-             }
-             pending.Succeed(all);
-           });
+  ServeNow(
+      std::move(answer), options, [&](const Caller& /*caller*/, auto& pending) {
+        std::vector<StatisticsStruct> all;
+        for (const MethodStatistics& one : parts_.operations.GetStatistics()) {
+          all.emplace_back(one.method, one.calls, one.errors, one.median_us,
+                           one.p99_us);
+        }
+        pending.Succeed(all);
+      });
 }
 
 std::string ManagerAdaptor::Version() { return MOUNTD_VERSION; }

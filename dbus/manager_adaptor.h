@@ -57,8 +57,7 @@ class ManagerAdaptor final
              Decode decode, Convert convert);
   // For calls that are answered from the loop.
   template <typename Body, typename... Out>
-  void ServeNow(sdbus::Result<Out...>&& answer, const Dict& options,
-                Body body);
+  void ServeNow(sdbus::Result<Out...>&& answer, const Dict& options, Body body);
 
   std::chrono::milliseconds Patience(OptionReader& reader) const;
   Result<std::chrono::milliseconds> OnlyPatience(const Dict& options) const;
@@ -74,10 +73,9 @@ class ManagerAdaptor final
   void TeardownNetwork(sdbus::Result<>&& answer, std::string allocation,
                        Dict options) override;
   void PublishVolume(sdbus::Result<Dict>&& answer, std::string allocation,
-                     std::string alias, std::string volume,
-                     std::string plugin, Dict usage,
-                     StringMap publish_context, StringMap volume_context,
-                     Dict options) override;
+                     std::string alias, std::string volume, std::string plugin,
+                     Dict usage, StringMap publish_context,
+                     StringMap volume_context, Dict options) override;
   void UnpublishVolume(sdbus::Result<>&& answer, std::string allocation,
                        std::string alias, Dict options) override;
   void BindMount(sdbus::Result<Dict>&& answer, std::string allocation,

@@ -32,8 +32,7 @@ void ManagerAdaptor::PrepareAllocation(sdbus::Result<Dict>&& answer,
 
 void ManagerAdaptor::SetupNetwork(sdbus::Result<Dict>&& answer,
                                   std::string allocation, std::string mode,
-                                  std::vector<PortStruct> ports,
-                                  Dict options) {
+                                  std::vector<PortStruct> ports, Dict options) {
   Serve<NetworkStatus>(
       std::move(answer), "SetupNetwork",
       [&]() -> Result<Decoded<NetworkStatus>> {

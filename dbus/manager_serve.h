@@ -86,18 +86,18 @@ void ManagerAdaptor::Serve(sdbus::Result<Out...>&& answer,
     pending->Fail(decoded.error());
     return;
   }
-  parts_.operations.Run<T>(
-      {method, std::move(decoded->arguments), std::move(decoded->strand),
-       *caller, decoded->patience, std::move(decoded->work),
-       [pending, convert](Result<T> result) {
-         if (!result) {
-           pending->Fail(result.error());
-         } else if constexpr (std::is_void_v<T>) {
-           pending->Succeed();
-         } else {
-           pending->Succeed(convert(*result));
-         }
-       }});
+  parts_.operations.Run<T>({method, std::move(decoded->arguments),
+                            std::move(decoded->strand), *caller,
+                            decoded->patience, std::move(decoded->work),
+                            [pending, convert](Result<T> result) {
+                              if (!result) {
+                                pending->Fail(result.error());
+                              } else if constexpr (std::is_void_v<T>) {
+                                pending->Succeed();
+                              } else {
+                                pending->Succeed(convert(*result));
+                              }
+                            }});
 }
 
 template <typename Body, typename... Out>

@@ -19,8 +19,7 @@ Result<std::shared_ptr<UniqueFd>> SecretsFrom(OptionReader& reader) {
     return secrets;
   }
   secrets->reset(fcntl(given.get(), F_DUPFD_CLOEXEC, 3));
-  const int seals =
-      secrets->valid() ? fcntl(secrets->get(), F_GET_SEALS) : -1;
+  const int seals = secrets->valid() ? fcntl(secrets->get(), F_GET_SEALS) : -1;
   if (seals < 0 || (seals & kAllSeals) != kAllSeals) {
     return MakeError(Code::kInvalidArgument, "check", "options[\"secrets\"]",
                      "must be a memfd sealed against sealing, writing, "
@@ -44,8 +43,8 @@ Result<exec::SourceKind> SourceKindFrom(const std::string& source_type) {
 Result<void> CheckTaskPath(const std::string& path) {
   if (path.size() > 4095 || path.find('\0') != std::string::npos ||
       !IsValidUtf8(path)) {
-    return MakeError(Code::kInvalidArgument, "check",
-                     "options[\"task_path\"]", "is not a path");
+    return MakeError(Code::kInvalidArgument, "check", "options[\"task_path\"]",
+                     "is not a path");
   }
   return Ok();
 }
@@ -55,8 +54,7 @@ Result<void> CheckMountDir(const std::string& path) {
   const bool absolute = path.empty() || path.front() == '/';
   if (!absolute || path.find("/..") != std::string::npos ||
       path.find('\0') != std::string::npos || !IsValidUtf8(path)) {
-    return MakeError(Code::kInvalidArgument, "check",
-                     "options[\"mount_dir\"]",
+    return MakeError(Code::kInvalidArgument, "check", "options[\"mount_dir\"]",
                      "must be an absolute path without ..");
   }
   return Ok();
@@ -85,8 +83,8 @@ void ManagerAdaptor::PublishVolume(sdbus::Result<Dict>&& answer,
         MOUNTD_TRY(CheckVolumeId(volume));
         MOUNTD_TRY(CheckContext("publish_context", publish_context));
         MOUNTD_TRY(CheckContext("volume_context", volume_context));
-        csi::PublishSpec spec{allocation, alias,           plugin,
-                              volume,     false,           {},
+        csi::PublishSpec spec{allocation,      alias,         plugin,
+                              volume,          false,         {},
                               publish_context, volume_context};
         MOUNTD_TRY(ReadUsage(usage, spec));
         call.strand = AllocationStrand(id);
@@ -109,8 +107,8 @@ void ManagerAdaptor::PublishVolume(sdbus::Result<Dict>&& answer,
 }
 
 void ManagerAdaptor::UnpublishVolume(sdbus::Result<>&& answer,
-                                     std::string allocation,
-                                     std::string alias, Dict options) {
+                                     std::string allocation, std::string alias,
+                                     Dict options) {
   Serve<void>(
       std::move(answer), "UnpublishVolume",
       [&]() -> Result<Decoded<void>> {
@@ -156,10 +154,9 @@ void ManagerAdaptor::BindMount(sdbus::Result<Dict>&& answer,
         spec.source = source;
         spec.attributes |= read_only ? exec::kReadOnly : 0U;
         call.strand = AllocationStrand(id);
-        call.arguments =
-            Arguments::Of(allocation, task, name, source_type, source,
-                          propagation, std::to_string(spec.attributes),
-                          spec.task_path);
+        call.arguments = Arguments::Of(
+            allocation, task, name, source_type, source, propagation,
+            std::to_string(spec.attributes), spec.task_path);
         call.work = [this, spec](const CallContext& context) {
           return parts_.service.BindMount(context, spec);
         };
@@ -169,8 +166,7 @@ void ManagerAdaptor::BindMount(sdbus::Result<Dict>&& answer,
 }
 
 void ManagerAdaptor::Unmount(sdbus::Result<>&& answer, std::string allocation,
-                             std::string task, std::string name,
-                             Dict options) {
+                             std::string task, std::string name, Dict options) {
   Serve<void>(
       std::move(answer), "Unmount",
       [&]() -> Result<Decoded<void>> {
@@ -253,8 +249,8 @@ void ManagerAdaptor::UnregisterPlugin(sdbus::Result<>&& answer,
       NoConversion());
 }
 
-void ManagerAdaptor::GetPlugin(sdbus::Result<Dict>&& answer,
-                               std::string plugin, Dict options) {
+void ManagerAdaptor::GetPlugin(sdbus::Result<Dict>&& answer, std::string plugin,
+                               Dict options) {
   Serve<csi::PluginStatus>(
       std::move(answer), "GetPlugin",
       [&]() -> Result<Decoded<csi::PluginStatus>> {

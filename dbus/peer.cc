@@ -55,8 +55,8 @@ Result<Caller> PeerCaller(int socket) {
                           caller.groups.data(), &size);
   if (status != 0 && errno == ERANGE) {
     caller.groups.resize(size / sizeof(gid_t));
-    status = getsockopt(socket, SOL_SOCKET, SO_PEERGROUPS,
-                        caller.groups.data(), &size);
+    status = getsockopt(socket, SOL_SOCKET, SO_PEERGROUPS, caller.groups.data(),
+                        &size);
   }
   if (status != 0) {
     return ErrnoError(errno, "SO_PEERGROUPS", "peer");

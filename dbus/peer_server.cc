@@ -27,8 +27,7 @@ void PeerServer::Close() {
 Result<void> PeerServer::Listen(UniqueFd listening) {
   // An activated socket may come as blocking: accept until EAGAIN would hang.
   const int flags = fcntl(listening.get(), F_GETFL);
-  if (flags < 0 ||
-      fcntl(listening.get(), F_SETFL, flags | O_NONBLOCK) != 0) {
+  if (flags < 0 || fcntl(listening.get(), F_SETFL, flags | O_NONBLOCK) != 0) {
     return ErrnoError(errno, "fcntl", "peer socket");
   }
   listening_ = std::move(listening);
@@ -72,22 +71,21 @@ void PeerServer::AcceptOne(UniqueFd socket) {
     spdlog::warn("peer refused: {}", caller.error().Message());
     return;
   }
-  const auto same_uid = std::count_if(
-      peers_.begin(), peers_.end(), [&](const auto& entry) {
+  const auto same_uid =
+      std::count_if(peers_.begin(), peers_.end(), [&](const auto& entry) {
         return entry.second->caller().uid == caller->uid;
       });
   if (same_uid >= limits_.peers_per_uid) {
-    spdlog::warn("peer refused: uid {} has {} connections "
-                 "(limits.peers_per_uid)",
-                 caller->uid, same_uid);
+    spdlog::warn(
+        "peer refused: uid {} has {} connections "
+        "(limits.peers_per_uid)",
+        caller->uid, same_uid);
     return;
   }
   const std::uint64_t serial = ++last_serial_;
-  const auto peer = std::make_shared<Peer>(loop_, parts_, std::move(socket),
-                                           std::move(*caller),
-                                           [this, serial] {
-                                             DropLater(serial);
-                                           });
+  const auto peer = std::make_shared<Peer>(
+      loop_, parts_, std::move(socket), std::move(*caller),
+      [this, serial] { DropLater(serial); });
   peers_.emplace(serial, peer);
   loop_.After(kHandshakeTime, [this, serial] {
     const auto found = peers_.find(serial);

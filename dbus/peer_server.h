@@ -11,8 +11,8 @@
 namespace mountd::dbus {
 
 // The peer-to-peer D-Bus socket: accepts, counts peers per uid, and drops those
-// that do not finish the handshake in 5 s, or do not read their answers. None of
-// them can hold up another: nothing here waits for a peer.
+// that do not finish the handshake in 5 s, or do not read their answers. None
+// of them can hold up another: nothing here waits for a peer.
 //
 // Lives on the loop's thread.
 class PeerServer {

@@ -87,8 +87,7 @@ Result<void> SystemBus::Connect() {
       status = sd_bus_track_new(bus_, &subscribers_, nullptr, nullptr);
     }
     if (status >= 0) {
-      status = sd_bus_attach_event(bus_, loop_.raw(),
-                                   SD_EVENT_PRIORITY_NORMAL);
+      status = sd_bus_attach_event(bus_, loop_.raw(), SD_EVENT_PRIORITY_NORMAL);
     }
     if (status < 0) {
       return BusError(status, "attach");

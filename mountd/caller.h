@@ -8,8 +8,8 @@
 
 namespace mountd {
 
-// Who calls: as the kernel (SO_PEERCRED at accept) or the bus daemon says, never
-// as a message says.
+// Who calls: as the kernel (SO_PEERCRED at accept) or the bus daemon says,
+// never as a message says.
 struct Caller {
   std::uint32_t uid = 0;
   std::uint32_t gid = 0;

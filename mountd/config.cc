@@ -5,11 +5,11 @@
 #include <grp.h>
 #include <pwd.h>
 #include <sys/stat.h>
+#include <toml++/toml.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <initializer_list>
-#include <toml++/toml.h>
 
 #include "mountd/base/names.h"
 #include "mountd/base/unique_fd.h"
@@ -110,16 +110,16 @@ class Reader {
   Result<void> Names(const toml::table& table, std::string_view name,
                      const std::string& where,
                      std::vector<std::string>& out) const {
-    return Strings(table, name, where,
-                   [&](const std::string& text,
-                       const toml::node& node) -> Result<void> {
-                     if (text != "*" && !IsValidName(text)) {
-                       return At(node, where + std::string(name),
-                                 "\"" + text + "\" is not a name");
-                     }
-                     out.push_back(text);
-                     return Ok();
-                   });
+    return Strings(
+        table, name, where,
+        [&](const std::string& text, const toml::node& node) -> Result<void> {
+          if (text != "*" && !IsValidName(text)) {
+            return At(node, where + std::string(name),
+                      "\"" + text + "\" is not a name");
+          }
+          out.push_back(text);
+          return Ok();
+        });
   }
 
  private:
@@ -233,10 +233,9 @@ Result<std::uint32_t> GroupId(const std::string& name) {
 Result<PortRange> ParsePortRange(const std::string& text) {
   const std::size_t dash = text.find('-');
   const auto number = [](const std::string& digits) -> int {
-    const bool valid =
-        !digits.empty() && digits.size() <= 5 &&
-        std::all_of(digits.begin(), digits.end(),
-                    [](char c) { return c >= '0' && c <= '9'; });
+    const bool valid = !digits.empty() && digits.size() <= 5 &&
+                       std::all_of(digits.begin(), digits.end(),
+                                   [](char c) { return c >= '0' && c <= '9'; });
     return valid ? std::stoi(digits) : 0;
   };
   const int first = number(text.substr(0, dash));
@@ -254,18 +253,17 @@ Result<void> ReadSubjects(const Reader& reader, const toml::table& table,
                           const std::string& where, RuleConfig& rule) {
   const auto add = [&](std::string_view key, auto lookup,
                        std::vector<std::uint32_t>& out) {
-    return reader.Strings(table, key, where,
-                          [&](const std::string& name,
-                              const toml::node& node) -> Result<void> {
-                            Result<std::uint32_t> id = lookup(name);
-                            if (!id) {
-                              return reader.At(node, where + std::string(key),
-                                               "\"" + name + "\": " +
-                                                   id.error().detail);
-                            }
-                            out.push_back(*id);
-                            return Ok();
-                          });
+    return reader.Strings(
+        table, key, where,
+        [&](const std::string& name, const toml::node& node) -> Result<void> {
+          Result<std::uint32_t> id = lookup(name);
+          if (!id) {
+            return reader.At(node, where + std::string(key),
+                             "\"" + name + "\": " + id.error().detail);
+          }
+          out.push_back(*id);
+          return Ok();
+        });
   };
   MOUNTD_TRY(add("users", UserId, rule.uids));
   MOUNTD_TRY(add("groups", GroupId, rule.gids));
@@ -311,8 +309,7 @@ Result<RuleConfig> ReadRule(const Reader& reader, const toml::table& table,
         rule.host_ports.push_back(*range);
         return Ok();
       }));
-  MOUNTD_TRY(
-      reader.Scalar(table, "bidirectional", where, rule.bidirectional));
+  MOUNTD_TRY(reader.Scalar(table, "bidirectional", where, rule.bidirectional));
   MOUNTD_TRY(reader.Scalar(table, "administer", where, rule.administer));
   return rule;
 }
@@ -344,10 +341,10 @@ Result<void> ReadTimeouts(const Reader& reader, const toml::table& table,
                 {"probe_starting_ms", &timeouts.probe_starting},
                 {"probe_ready_ms", &timeouts.probe_ready},
                 {"probe_timeout_ms", &timeouts.probe_timeout}};
-  MOUNTD_TRY(reader.OnlyKeys(table, where,
-                             {"plan_ms", "rpc_ms", "patience_ms",
-                              "probe_starting_ms", "probe_ready_ms",
-                              "probe_timeout_ms"}));
+  MOUNTD_TRY(
+      reader.OnlyKeys(table, where,
+                      {"plan_ms", "rpc_ms", "patience_ms", "probe_starting_ms",
+                       "probe_ready_ms", "probe_timeout_ms"}));
   for (const auto& [name, out] : fields) {
     MOUNTD_TRY(reader.Number(table, name, where, 1, 3'600'000, *out));
   }
@@ -442,10 +439,10 @@ Result<Config> ParseConfig(std::string_view text, std::string_view origin) {
     const toml::table root = toml::parse(text, origin);
     return ReadRoot(Reader(origin), root);
   } catch (const toml::parse_error& error) {
-    return MakeError(Code::kInvalidArgument, "config",
-                     std::string(origin) + ":" +
-                         std::to_string(error.source().begin.line),
-                     std::string(error.description()));
+    return MakeError(
+        Code::kInvalidArgument, "config",
+        std::string(origin) + ":" + std::to_string(error.source().begin.line),
+        std::string(error.description()));
   }
 }
 

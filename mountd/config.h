@@ -39,9 +39,9 @@ struct PortRange {
 struct RuleConfig {
   std::vector<std::uint32_t> uids;
   std::vector<std::uint32_t> gids;
-  std::vector<std::string> host_volumes;        // "name" or "name:ro"
-  std::vector<std::string> plugins;             // may publish volumes of
-  std::vector<std::string> register_plugins;    // may register
+  std::vector<std::string> host_volumes;      // "name" or "name:ro"
+  std::vector<std::string> plugins;           // may publish volumes of
+  std::vector<std::string> register_plugins;  // may register
   std::vector<std::string> networks;
   std::vector<PortRange> host_ports;
   bool bidirectional = false;
@@ -56,10 +56,10 @@ struct LimitsConfig {
 };
 
 struct TimeoutsConfig {
-  std::chrono::milliseconds plan{10'000};        // one executor plan
-  std::chrono::milliseconds rpc{60'000};         // one CSI RPC
-  std::chrono::milliseconds patience{20'000};    // then a call is InProgress
-  std::chrono::milliseconds probe_starting{200}; // until a plugin is ready
+  std::chrono::milliseconds plan{10'000};         // one executor plan
+  std::chrono::milliseconds rpc{60'000};          // one CSI RPC
+  std::chrono::milliseconds patience{20'000};     // then a call is InProgress
+  std::chrono::milliseconds probe_starting{200};  // until a plugin is ready
   std::chrono::milliseconds probe_ready{30'000};
   std::chrono::milliseconds probe_timeout{5'000};
 };

@@ -111,8 +111,7 @@ Result<MountConfig> Mounts::Bind(const BindMountSpec& spec) {
     // Left by an attempt that could not be undone, or lost: clear it first.
     MOUNTD_TRY(Detach(*found));
   }
-  MOUNTD_ASSIGN(const std::uint32_t count,
-                store_.CountMounts(spec.allocation));
+  MOUNTD_ASSIGN(const std::uint32_t count, store_.CountMounts(spec.allocation));
   if (count >= config_.limits.mounts_per_allocation) {
     return MakeError(Code::kResourceExhausted, "bind-mount", Described(wanted),
                      "limits.mounts_per_allocation is reached");
@@ -154,8 +153,7 @@ Result<void> Mounts::UndoAttach(const MountRecord& record) {
 }
 
 Result<void> Mounts::Unmount(const std::string& allocation,
-                             const std::string& task,
-                             const std::string& name) {
+                             const std::string& task, const std::string& name) {
   MOUNTD_ASSIGN(const std::optional<MountRecord> found,
                 store_.GetMount(allocation, task, name));
   if (!found) {
@@ -266,10 +264,16 @@ Result<void> Mounts::RecoverOne(const MountRecord& record,
   }
   // Cut off between the intent and the outcome. Doing it over finishes it, and
   // tells the anchor too, which nothing recorded.
-  BindMountSpec spec{record.allocation, record.task,        record.name,
-                     record.source_kind, record.source,     {},
-                     {},                 record.propagation,
-                     record.attributes,  record.task_path};
+  BindMountSpec spec{record.allocation,
+                     record.task,
+                     record.name,
+                     record.source_kind,
+                     record.source,
+                     {},
+                     {},
+                     record.propagation,
+                     record.attributes,
+                     record.task_path};
   if (record.source_kind == exec::SourceKind::kPublishedVolume) {
     const auto volume = volume_of(record.allocation, record.source);
     if (!volume) {

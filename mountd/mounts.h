@@ -58,9 +58,9 @@ class Mounts {
 
   // Compares the records with the kernel: finishes what was under way, marks
   // what is not ours any more as lost. `volume_of` finds an alias's volume.
-  using VolumeLookup = std::function<std::optional<std::pair<
-      std::string, VolumeKey>>(const std::string& allocation,
-                               const std::string& alias)>;
+  using VolumeLookup =
+      std::function<std::optional<std::pair<std::string, VolumeKey>>(
+          const std::string& allocation, const std::string& alias)>;
   Result<void> Recover(const VolumeLookup& volume_of);
 
   // Idempotent; the same name with another spec is AlreadyExists.

@@ -26,17 +26,16 @@ exec::NetworkPlan PlanOf(const NetworkRecord& record) {
       std::min(record.ports.size(), plan.ports.size()));
   for (std::size_t i = 0; i < plan.port_count; ++i) {
     const PortMapping& port = record.ports.at(i);
-    plan.ports.at(i) = {port.host_port, port.container_port, port.protocols,
-                        0};
+    plan.ports.at(i) = {port.host_port, port.container_port, port.protocols, 0};
   }
   return plan;
 }
 
 Result<std::vector<PortMapping>> Normalise(std::vector<PortMapping> ports) {
   if (ports.size() > exec::kMaxPorts) {
-    return MakeError(Code::kResourceExhausted, "map", "ports",
-                     "at most " + std::to_string(exec::kMaxPorts) +
-                         " per allocation");
+    return MakeError(
+        Code::kResourceExhausted, "map", "ports",
+        "at most " + std::to_string(exec::kMaxPorts) + " per allocation");
   }
   for (PortMapping& port : ports) {
     if (port.host_port == 0 || port.protocols == 0) {
@@ -88,8 +87,7 @@ Result<void> CheckNotListening(const PortMapping& port) {
 NetworkStatus StatusOf(const NetworkRecord& record) {
   NetworkStatus status;
   status.network = record.network;
-  status.netns_path =
-      std::string(paths::kNetnsDir) + "/" + record.allocation;
+  status.netns_path = std::string(paths::kNetnsDir) + "/" + record.allocation;
   status.netns_inode = record.netns_inode;
   status.interface = "eth0";
   status.host_interface = netns::HostLinkName(record.ipv4);
@@ -199,8 +197,7 @@ Result<NetworkStatus> Networks::Create(NetworkRecord record) {
     FreeAddress(record.network, record.ipv4);
     return std::move(added).error();
   }
-  Result<exec::NetworkState> created =
-      executor_.CreateNetwork(PlanOf(record));
+  Result<exec::NetworkState> created = executor_.CreateNetwork(PlanOf(record));
   if (!created) {
     Error error = std::move(created).error();
     // The plan undid itself, unless its executor died with it: either way the
@@ -217,9 +214,8 @@ Result<NetworkStatus> Networks::Create(NetworkRecord record) {
 }
 
 Result<void> Networks::Delete(const NetworkRecord& record) {
-  MOUNTD_TRY(store_.SetNetworkState(record.allocation,
-                                    NetworkRecordState::kDeleting,
-                                    record.netns_inode));
+  MOUNTD_TRY(store_.SetNetworkState(
+      record.allocation, NetworkRecordState::kDeleting, record.netns_inode));
   MOUNTD_TRY(executor_.DeleteNetwork(PlanOf(record)));
   MOUNTD_TRY(store_.QuarantineNetwork(record));
   check_again_();

@@ -43,8 +43,9 @@ struct NetworkSpec {
 //     |                        v                          v
 //     +--quarantine over-- quarantined <--DeleteNetwork-- deleting
 //
-// An intent is written before each plan. Methods block; calls for one allocation
-// come one at a time (its strand), of different allocations side by side.
+// An intent is written before each plan. Methods block; calls for one
+// allocation come one at a time (its strand), of different allocations side by
+// side.
 class Networks {
  public:
   // `check_again` asks for ReapQuarantine to be called a little later.

@@ -20,8 +20,7 @@ std::uint64_t Quantile(const std::vector<std::uint32_t>& sorted,
 void Operations::Begin(Operation& operation, const std::string& method,
                        const std::string& object, std::uint32_t uid) {
   // The pid tells ids of different lives of the daemon apart.
-  operation.id =
-      std::to_string(getpid()) + "." + std::to_string(++last_id_);
+  operation.id = std::to_string(getpid()) + "." + std::to_string(++last_id_);
   operation.method = method;
   operation.object = object;
   operation.uid = uid;
@@ -41,8 +40,8 @@ void Operations::Finish(const Operation& operation, const Error* error) {
   }
   ++timings.calls;
   timings.errors += error != nullptr ? 1 : 0;
-  on_finished_({operation.id, operation.method, operation.object,
-                operation.uid, duration, error, operation.announced});
+  on_finished_({operation.id, operation.method, operation.object, operation.uid,
+                duration, error, operation.announced});
 }
 
 Result<void> Operations::Cancel(const Caller& caller, const std::string& id) {
@@ -54,8 +53,7 @@ Result<void> Operations::Cancel(const Caller& caller, const std::string& id) {
       return Ok();
     }
   }
-  return MakeError(Code::kNotFound, "cancel", "operation",
-                   "is not under way");
+  return MakeError(Code::kNotFound, "cancel", "operation", "is not under way");
 }
 
 std::vector<MethodStatistics> Operations::GetStatistics() const {
@@ -63,8 +61,8 @@ std::vector<MethodStatistics> Operations::GetStatistics() const {
   for (const auto& [method, timings] : timings_) {
     std::vector<std::uint32_t> sorted = timings.last_us;
     std::sort(sorted.begin(), sorted.end());
-    all.push_back({method, timings.calls, timings.errors,
-                   Quantile(sorted, 50), Quantile(sorted, 99)});
+    all.push_back({method, timings.calls, timings.errors, Quantile(sorted, 50),
+                   Quantile(sorted, 99)});
   }
   return all;
 }

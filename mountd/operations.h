@@ -123,8 +123,7 @@ class Operations {
   };
 
   template <typename T>
-  void Start(const std::shared_ptr<Typed<T>>& operation,
-             const std::string& key,
+  void Start(const std::shared_ptr<Typed<T>>& operation, const std::string& key,
              std::function<Result<T>(const CallContext&)> work,
              const Caller& caller) {
     const CallContext context{caller, operation->cancelled};
@@ -144,8 +143,8 @@ class Operations {
   }
 
   template <typename T>
-  void WaitFor(const std::shared_ptr<Typed<T>>& operation,
-               std::uint64_t waiter, std::chrono::milliseconds patience) {
+  void WaitFor(const std::shared_ptr<Typed<T>>& operation, std::uint64_t waiter,
+               std::chrono::milliseconds patience) {
     loop_.After(patience, [weak = std::weak_ptr<Typed<T>>(operation), waiter] {
       const std::shared_ptr<Typed<T>> held = weak.lock();
       if (held == nullptr) {

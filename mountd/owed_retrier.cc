@@ -14,9 +14,7 @@ constexpr std::chrono::milliseconds kLongestPause{60'000};
 void OwedRetrier::Check() {
   strands_.Submit("", [this] {
     const Result<std::uint32_t> count = service_.CountOwed();
-    loop_.Post([this, owed = count ? *count : last_count_] {
-      Schedule(owed);
-    });
+    loop_.Post([this, owed = count ? *count : last_count_] { Schedule(owed); });
   });
 }
 

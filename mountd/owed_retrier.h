@@ -11,9 +11,9 @@
 
 namespace mountd {
 
-// Tries owed tear-downs again, for as long as there are any: after 1 s, doubling
-// to 60 s, from 1 s again once something new is owed. Restarts do not forget:
-// what is owed is in the store.
+// Tries owed tear-downs again, for as long as there are any: after 1 s,
+// doubling to 60 s, from 1 s again once something new is owed. Restarts do not
+// forget: what is owed is in the store.
 //
 // Lives on the loop's thread; the work runs on the allocations' strands.
 class OwedRetrier {

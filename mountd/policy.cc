@@ -12,10 +12,9 @@ bool Contains(const std::vector<std::uint32_t>& ids, std::uint32_t id) {
 
 bool Matches(const RuleConfig& rule, const Caller& caller) {
   return Contains(rule.uids, caller.uid) || Contains(rule.gids, caller.gid) ||
-         std::any_of(caller.groups.begin(), caller.groups.end(),
-                     [&](std::uint32_t gid) {
-                       return Contains(rule.gids, gid);
-                     });
+         std::any_of(
+             caller.groups.begin(), caller.groups.end(),
+             [&](std::uint32_t gid) { return Contains(rule.gids, gid); });
 }
 
 bool Lists(const std::vector<std::string>& names, const std::string& name) {
@@ -27,8 +26,8 @@ bool Lists(const std::vector<std::string>& names, const std::string& name) {
 // "name" allows both, "name:ro" reading only.
 bool ListsHostVolume(const std::vector<std::string>& entries,
                      const std::string& name, bool read_only) {
-  return Lists(entries, name) ||
-         (read_only && (Lists(entries, name + ":ro") || Lists(entries, "*:ro")));
+  return Lists(entries, name) || (read_only && (Lists(entries, name + ":ro") ||
+                                                Lists(entries, "*:ro")));
 }
 
 Error Denied(const std::string& op, const std::string& object,

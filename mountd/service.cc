@@ -29,8 +29,7 @@ std::string HostPath(const std::string& allocation) {
 
 OwedRecord Owed(OwedKind kind, std::string object, std::uint32_t uid,
                 const Error& why) {
-  return {0, kind, std::move(object), uid, why.Message(), 1,
-          NowMicroseconds()};
+  return {0, kind, std::move(object), uid, why.Message(), 1, NowMicroseconds()};
 }
 
 }  // namespace
@@ -53,8 +52,8 @@ Result<AllocationRecord> Service::Find(const CallContext& call,
     return MakeError(Code::kNotFound, "find", "allocation " + allocation,
                      "is not prepared");
   }
-  MOUNTD_TRY(policy_.MayUse(call.caller, record->uid,
-                            "allocation " + allocation));
+  MOUNTD_TRY(
+      policy_.MayUse(call.caller, record->uid, "allocation " + allocation));
   return *std::move(record);
 }
 
@@ -87,8 +86,7 @@ Result<void> Service::Recover() {
     if (publication.state != PublicationState::kUnpublishing) {
       continue;
     }
-    const std::string object =
-        publication.allocation + "/" + publication.alias;
+    const std::string object = publication.allocation + "/" + publication.alias;
     MOUNTD_ASSIGN(const std::optional<AllocationRecord> owner,
                   parts_.state.GetAllocation(publication.allocation));
     MOUNTD_TRY(parts_.state.AddOwed(
@@ -99,7 +97,8 @@ Result<void> Service::Recover() {
   return Ok();
 }
 
-// ---- Allocations -------------------------------------------------------------
+// ---- Allocations
+// -------------------------------------------------------------
 
 Result<std::string> Service::PrepareAllocation(const CallContext& call,
                                                const Name& allocation,
@@ -175,12 +174,12 @@ Result<std::vector<ReceiptRecord::Volume>> Service::Undo(
 }
 
 Result<ReceiptRecord> Service::Release(const AllocationRecord& record) {
-  MOUNTD_TRY(parts_.state.SetAllocationState(record.id,
-                                             AllocationState::kReleasing));
+  MOUNTD_TRY(
+      parts_.state.SetAllocationState(record.id, AllocationState::kReleasing));
   Result<std::vector<ReceiptRecord::Volume>> volumes = Undo(record);
   if (!volumes) {
-    MOUNTD_TRY(parts_.state.AddOwed(Owed(OwedKind::kRelease, record.id,
-                                         record.uid, volumes.error())));
+    MOUNTD_TRY(parts_.state.AddOwed(
+        Owed(OwedKind::kRelease, record.id, record.uid, volumes.error())));
     return std::move(volumes).error();
   }
   ReceiptRecord receipt;
@@ -196,8 +195,7 @@ Result<ReceiptRecord> Service::GetReceipt(const CallContext& call,
   MOUNTD_ASSIGN(const std::optional<ReceiptRecord> receipt,
                 parts_.state.GetReceipt(allocation.str()));
   if (!receipt) {
-    return MakeError(Code::kNotFound, "find",
-                     "receipt of " + allocation.str(),
+    return MakeError(Code::kNotFound, "find", "receipt of " + allocation.str(),
                      "no such allocation was released");
   }
   MOUNTD_TRY(policy_.MayUse(call.caller, receipt->uid,
@@ -220,8 +218,8 @@ Result<AllocationStatus> Service::GetAllocation(const CallContext& call,
     MOUNTD_ASSIGN(const std::optional<csi::PublishedVolume> published,
                   parts_.volumes.Get(allocation.str(), publication.alias));
     if (volume && published) {
-      status.volumes.push_back({publication, volume->plugin,
-                                volume->volume_id, published->host_path});
+      status.volumes.push_back({publication, volume->plugin, volume->volume_id,
+                                published->host_path});
     }
   }
   return status;
@@ -237,7 +235,8 @@ Result<std::vector<AllocationRecord>> Service::ListAllocations(
   return all;
 }
 
-// ---- Networks ----------------------------------------------------------------
+// ---- Networks
+// ----------------------------------------------------------------
 
 Result<NetworkStatus> Service::SetupNetwork(const CallContext& call,
                                             const Name& allocation,
@@ -253,7 +252,8 @@ Result<void> Service::TeardownNetwork(const CallContext& call,
   return parts_.networks.Teardown(allocation.str());
 }
 
-// ---- Volumes and bind mounts -------------------------------------------------
+// ---- Volumes and bind mounts
+// -------------------------------------------------
 
 Result<csi::PublishedVolume> Service::PublishVolume(
     const CallContext& call, const csi::PublishSpec& spec,
@@ -281,14 +281,14 @@ Result<void> Service::Unpublish(const AllocationRecord& record,
       });
   const std::string object = record.id + "/" + alias;
   if (user != mounts.end()) {
-    return MakeError(Code::kBusy, "unpublish", "volume " + object,
-                     "is bind-mounted as " + user->record.task + "/" +
-                         user->record.name);
+    return MakeError(
+        Code::kBusy, "unpublish", "volume " + object,
+        "is bind-mounted as " + user->record.task + "/" + user->record.name);
   }
   Result<csi::Detached> detached = parts_.volumes.Unpublish(record.id, alias);
   if (!detached) {
-    MOUNTD_TRY(parts_.state.AddOwed(Owed(OwedKind::kUnpublish, object,
-                                         record.uid, detached.error())));
+    MOUNTD_TRY(parts_.state.AddOwed(
+        Owed(OwedKind::kUnpublish, object, record.uid, detached.error())));
     return std::move(detached).error();
   }
   return Ok();
@@ -327,9 +327,9 @@ Result<void> Service::CheckVolumeSource(const CallContext& call,
                      "is not published for this allocation");
   }
   if (volume->record.state != PublicationState::kPublished) {
-    return MakeError(Code::kFailedPrecondition, "bind-mount", object,
-                     "is " + std::string(csi::PublicationStateName(
-                                 volume->record.state)));
+    return MakeError(
+        Code::kFailedPrecondition, "bind-mount", object,
+        "is " + std::string(csi::PublicationStateName(volume->record.state)));
   }
   const bool writable = (spec.attributes & exec::kReadOnly) == 0;
   if (volume->read_only && writable) {
@@ -376,17 +376,18 @@ Result<void> Service::Unmount(const CallContext& call, const Name& allocation,
   return parts_.mounts.Unmount(allocation.str(), task.str(), name.str());
 }
 
-// ---- Plugins -----------------------------------------------------------------
+// ---- Plugins
+// -----------------------------------------------------------------
 
-Result<csi::PluginRegistration> Service::RegisterPlugin(
-    const CallContext& call, PluginRecord record) {
+Result<csi::PluginRegistration> Service::RegisterPlugin(const CallContext& call,
+                                                        PluginRecord record) {
   MOUNTD_TRY(policy_.MayRegisterPlugin(call.caller, record.id));
   if (!record.allocation.empty()) {
     MOUNTD_TRY(FindPrepared(call, record.allocation));
   }
   if (const auto known = parts_.plugins.Get(record.id)) {
-    MOUNTD_TRY(policy_.MayUse(call.caller, known->record.uid,
-                              "plugin " + record.id));
+    MOUNTD_TRY(
+        policy_.MayUse(call.caller, known->record.uid, "plugin " + record.id));
     record.uid = known->record.uid;
   } else {
     record.uid = call.caller.uid;
@@ -401,8 +402,8 @@ Result<void> Service::UnregisterPlugin(const CallContext& call,
   if (!known) {
     return Ok();
   }
-  MOUNTD_TRY(policy_.MayUse(call.caller, known->record.uid,
-                            "plugin " + plugin.str()));
+  MOUNTD_TRY(
+      policy_.MayUse(call.caller, known->record.uid, "plugin " + plugin.str()));
   return parts_.plugins.Unregister(plugin.str());
 }
 
@@ -414,8 +415,8 @@ Result<csi::PluginStatus> Service::GetPlugin(const CallContext& call,
                      "is not registered");
   }
   if (!SeesPlugin(call.caller, status->record)) {
-    return MakeError(Code::kPermissionDenied, "find",
-                     "plugin " + plugin.str(), "is not for this user");
+    return MakeError(Code::kPermissionDenied, "find", "plugin " + plugin.str(),
+                     "is not for this user");
   }
   return *std::move(status);
 }
@@ -429,12 +430,13 @@ Result<std::vector<csi::PluginStatus>> Service::ListPlugins(
   return all;
 }
 
-// ---- The node ----------------------------------------------------------------
+// ---- The node
+// ----------------------------------------------------------------
 
 Result<std::vector<OwedRecord>> Service::ListOwed(const CallContext& call) {
   MOUNTD_ASSIGN(std::vector<OwedRecord> owed, parts_.state.ListOwed());
-  std::erase_if(owed,
-                [&](const OwedRecord& one) { return !Sees(call.caller, one.uid); });
+  std::erase_if(
+      owed, [&](const OwedRecord& one) { return !Sees(call.caller, one.uid); });
   return owed;
 }
 

@@ -88,15 +88,14 @@ class Service {
   Result<NetworkStatus> SetupNetwork(const CallContext& call,
                                      const Name& allocation,
                                      const NetworkSpec& spec);
-  Result<void> TeardownNetwork(const CallContext& call,
-                               const Name& allocation);
+  Result<void> TeardownNetwork(const CallContext& call, const Name& allocation);
 
   // ---- Volumes and bind mounts ----
   Result<csi::PublishedVolume> PublishVolume(const CallContext& call,
                                              const csi::PublishSpec& spec,
                                              const UniqueFd& secrets);
-  Result<void> UnpublishVolume(const CallContext& call,
-                               const Name& allocation, const Name& alias);
+  Result<void> UnpublishVolume(const CallContext& call, const Name& allocation,
+                               const Name& alias);
   Result<std::vector<VolumeStatus>> ListVolumes(const CallContext& call);
   Result<MountConfig> BindMount(const CallContext& call, BindMountSpec spec);
   Result<void> Unmount(const CallContext& call, const Name& allocation,
@@ -131,8 +130,7 @@ class Service {
       const AllocationRecord& record);
   Result<void> Unpublish(const AllocationRecord& record,
                          const std::string& alias);
-  Result<void> CheckVolumeSource(const CallContext& call,
-                                 BindMountSpec& spec);
+  Result<void> CheckVolumeSource(const CallContext& call, BindMountSpec& spec);
   bool Sees(const Caller& caller, std::uint32_t uid) const;
 
   const ServiceParts parts_;

@@ -41,8 +41,8 @@ bool IsNone(const Ipv4& address);
 bool IsNone(const Ipv6& address);
 
 // What is derived from an allocation's IPv4 address, so that callers choose no
-// host-side name and an address that is used again needs no flush of neighbours:
-// the host end "md" + 8 hex digits, the MAC 02:4d + address.
+// host-side name and an address that is used again needs no flush of
+// neighbours: the host end "md" + 8 hex digits, the MAC 02:4d + address.
 std::string HostLinkName(const Ipv4& address);
 Mac LinkMac(const Ipv4& address);
 

@@ -38,9 +38,9 @@ Result<AddressPair> Ipam::Allocate() {
       return PairOf(host);
     }
   }
-  return MakeError(Code::kResourceExhausted, "allocate", "address",
-                   "all " + std::to_string(capacity()) +
-                       " addresses are in use");
+  return MakeError(
+      Code::kResourceExhausted, "allocate", "address",
+      "all " + std::to_string(capacity()) + " addresses are in use");
 }
 
 bool Ipam::Reserve(const Ipv4& address) {

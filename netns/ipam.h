@@ -14,11 +14,11 @@ struct AddressPair {
   Ipv6 ipv6{};  // none if the network has no IPv6 range
 };
 
-// Which addresses of one network are taken. The host part is the lease: the IPv6
-// address is the range's base plus the same host part. Addresses are given out
-// going round, so that one that was just freed is the last to come again. The
-// network's own address, the one after it, which is the host's (netns/veth.h),
-// and the last are never given out.
+// Which addresses of one network are taken. The host part is the lease: the
+// IPv6 address is the range's base plus the same host part. Addresses are given
+// out going round, so that one that was just freed is the last to come again.
+// The network's own address, the one after it, which is the host's
+// (netns/veth.h), and the last are never given out.
 //
 // In memory; rebuilt from the store's records at start. Not thread-safe: the
 // owner (Networks) has a mutex.

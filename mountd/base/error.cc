@@ -8,10 +8,18 @@ namespace mountd {
 namespace {
 
 constexpr std::array<std::string_view, 13> kCodeNames = {
-    "NotFound",          "AlreadyExists",      "InvalidArgument",
-    "PermissionDenied",  "Busy",               "Unavailable",
-    "DeadlineExceeded",  "ResourceExhausted",  "FailedPrecondition",
-    "Aborted",           "NotSupported",       "InProgress",
+    "NotFound",
+    "AlreadyExists",
+    "InvalidArgument",
+    "PermissionDenied",
+    "Busy",
+    "Unavailable",
+    "DeadlineExceeded",
+    "ResourceExhausted",
+    "FailedPrecondition",
+    "Aborted",
+    "NotSupported",
+    "InProgress",
     "Internal",
 };
 

@@ -40,7 +40,8 @@ Code CodeFromName(std::string_view name);
 // the caller knows it (an id, never a host path the caller did not name);
 // `sys_errno` is 0 where no system call failed.
 //
-// Never holds secrets, mount flags, or text from a plugin that was not scrubbed.
+// Never holds secrets, mount flags, or text from a plugin that was not
+// scrubbed.
 struct Error {
   Code code = Code::kInternal;
   std::string op;

@@ -13,7 +13,8 @@ class Loop {
   virtual ~Loop() = default;
   // From any thread.
   virtual void Post(std::function<void()> closure) = 0;
-  // From the loop's thread only. Not cancellable: what it finds gone, it leaves.
+  // From the loop's thread only. Not cancellable: what it finds gone, it
+  // leaves.
   virtual void After(std::chrono::milliseconds delay,
                      std::function<void()> closure) = 0;
 };

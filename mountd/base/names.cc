@@ -19,8 +19,7 @@ bool IsNameByte(char c) {
 // does; rejects overlong forms, surrogates and values over U+10FFFF (RFC 3629).
 std::size_t SequenceLength(std::string_view text, std::size_t at) {
   const auto byte = [&](std::size_t i) {
-    return at + i < text.size() ? static_cast<unsigned char>(text[at + i])
-                                : 0U;
+    return at + i < text.size() ? static_cast<unsigned char>(text[at + i]) : 0U;
   };
   const auto continuation = [&](std::size_t i) {
     return (byte(i) & 0xC0U) == 0x80U;
@@ -41,8 +40,8 @@ std::size_t SequenceLength(std::string_view text, std::size_t at) {
   if (lead >= 0xF0U && lead <= 0xF4U) {
     const bool overlong = lead == 0xF0U && byte(1) < 0x90U;
     const bool too_big = lead == 0xF4U && byte(1) > 0x8FU;
-    return continuation(1) && continuation(2) && continuation(3) &&
-                   !overlong && !too_big
+    return continuation(1) && continuation(2) && continuation(3) && !overlong &&
+                   !too_big
                ? 4
                : 0;
   }
@@ -115,10 +114,10 @@ VolumeKey VolumeKey::Derive(std::string_view plugin,
 }
 
 Result<VolumeKey> VolumeKey::Parse(std::string_view hex) {
-  const bool valid =
-      hex.size() == kHexDigits && std::all_of(hex.begin(), hex.end(), [](char c) {
-        return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f');
-      });
+  const bool valid = hex.size() == kHexDigits &&
+                     std::all_of(hex.begin(), hex.end(), [](char c) {
+                       return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f');
+                     });
   if (!valid) {
     return MakeError(Code::kInvalidArgument, "check", "volume key",
                      "must be 32 lower-case hex digits");

@@ -33,8 +33,8 @@ class Name {
   std::string text_;
 };
 
-// Valid UTF-8 of 1 to 1024 bytes, without NUL: a plugin's own volume id. Opaque,
-// never part of a path.
+// Valid UTF-8 of 1 to 1024 bytes, without NUL: a plugin's own volume id.
+// Opaque, never part of a path.
 Result<void> CheckVolumeId(std::string_view volume_id);
 
 bool IsValidUtf8(std::string_view text);

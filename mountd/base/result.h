@@ -38,8 +38,7 @@ class [[nodiscard]] Result {
   // returns either what it made or why it could not.
   Result(T value) : state_(std::in_place_index<0>, std::move(value)) {}
   Result(E error) : state_(std::in_place_index<1>, std::move(error)) {}
-  Result(Unexpected<E> error)
-      : state_(std::in_place_index<1>, error.take()) {}
+  Result(Unexpected<E> error) : state_(std::in_place_index<1>, error.take()) {}
 
   bool has_value() const { return state_.index() == 0; }
   explicit operator bool() const { return has_value(); }
@@ -78,8 +77,7 @@ class [[nodiscard]] Result<void, E> {
 
   Result() = default;
   Result(E error) : state_(std::in_place_index<1>, std::move(error)) {}
-  Result(Unexpected<E> error)
-      : state_(std::in_place_index<1>, error.take()) {}
+  Result(Unexpected<E> error) : state_(std::in_place_index<1>, error.take()) {}
 
   bool has_value() const { return state_.index() == 0; }
   explicit operator bool() const { return has_value(); }
@@ -119,11 +117,11 @@ void IgnoreBecauseBestEffort(const Result<T, E>& /*result*/) {}
 // counter keeps names apart where `expr` holds a lambda that uses these too.
 #define MOUNTD_TRY(expr) \
   MOUNTD_TRY_IMPL(MOUNTD_CONCAT(mountd_try_, __COUNTER__), expr)
-#define MOUNTD_TRY_IMPL(tmp, expr)       \
-  do {                                   \
-    if (auto tmp = (expr); !tmp) {       \
-      return std::move(tmp).error();     \
-    }                                    \
+#define MOUNTD_TRY_IMPL(tmp, expr)   \
+  do {                               \
+    if (auto tmp = (expr); !tmp) {   \
+      return std::move(tmp).error(); \
+    }                                \
   } while (false)
 
 // `decl = value of expr`, or returns the error from the enclosing function.

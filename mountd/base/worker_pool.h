@@ -2,8 +2,8 @@
 #pragma once
 
 #include <condition_variable>
-#include <deque>
 #include <cstdint>
+#include <deque>
 #include <functional>
 #include <list>
 #include <map>
@@ -63,7 +63,8 @@ class Strands {
 
   WorkerPool& pool_;
   std::mutex mutex_;
-  // A key is here while one of its jobs runs; the queue is what waits behind it.
+  // A key is here while one of its jobs runs; the queue is what waits behind
+  // it.
   std::map<std::string, std::deque<std::function<void()>>> queues_;
 };
 

@@ -39,13 +39,13 @@ Result<std::unique_ptr<Daemon>> Daemon::Start(const DaemonOptions& options,
   MOUNTD_ASSIGN(auto state,
                 store::StateStore::Open(paths::kStateStore, boot_id));
   MOUNTD_ASSIGN(auto boot, store::BootStore::Open(paths::kBootStore));
-  std::unique_ptr<Daemon> daemon(new Daemon(
-      std::move(config), std::move(loop), std::move(state), std::move(boot)));
+  std::unique_ptr<Daemon> daemon(new Daemon(std::move(config), std::move(loop),
+                                            std::move(state), std::move(boot)));
   MOUNTD_TRY(daemon->Recover());
   MOUNTD_TRY(daemon->peers_.Listen(std::move(listening)));
   if (options.system_bus) {
-    daemon->bus_ = std::make_unique<dbus::SystemBus>(*daemon->loop_,
-                                                     daemon->api_);
+    daemon->bus_ =
+        std::make_unique<dbus::SystemBus>(*daemon->loop_, daemon->api_);
     daemon->bus_->Start();
   }
   daemon->owed_.Check();
@@ -83,10 +83,9 @@ Daemon::Daemon(Config config, std::unique_ptr<dbus::EventLoop> loop,
                 }),
       service_({config_, executor_, *state_, *boot_, mounts_, networks_,
                 plugins_, volumes_}),
-      operations_(*loop_, strands_,
-                  [this](const OperationSummary& summary) {
-                    Finished(summary);
-                  }),
+      operations_(
+          *loop_, strands_,
+          [this](const OperationSummary& summary) { Finished(summary); }),
       owed_(*loop_, strands_, service_,
             [this](std::uint32_t count) { OwedChanged(count); }),
       api_{config_.timeouts, service_, operations_, strands_},
@@ -127,9 +126,8 @@ Result<void> Daemon::Run() {
 void Daemon::Finished(const OperationSummary& summary) {
   written_ = true;
   if (summary.error == nullptr) {
-    spdlog::debug("{} {} uid={} id={} us={} ok", summary.method,
-                  summary.object, summary.uid, summary.id,
-                  summary.duration.count());
+    spdlog::debug("{} {} uid={} id={} us={} ok", summary.method, summary.object,
+                  summary.uid, summary.id, summary.duration.count());
   } else {
     spdlog::warn("{} {} uid={} id={} us={} {}: {}", summary.method,
                  summary.object, summary.uid, summary.id,
@@ -143,8 +141,7 @@ void Daemon::Finished(const OperationSummary& summary) {
           {summary.id,
            summary.error == nullptr ? std::string()
                                     : dbus::ErrorName(*summary.error),
-           summary.error == nullptr ? std::string()
-                                    : summary.error->Message()},
+           summary.error == nullptr ? std::string() : summary.error->Message()},
           [uid](const Caller& caller) { return caller.uid == uid; }});
   }
 }

@@ -48,8 +48,9 @@ int main(int argc, char** argv) try {
   // To stderr, which systemd gives to the journal.
   spdlog::set_default_logger(spdlog::stderr_logger_mt("mountd"));
   spdlog::set_pattern("%l: %v");
-  CLI::App app{"mountd: mounts, CSI volumes and networks for an unprivileged "
-               "node agent"};
+  CLI::App app{
+      "mountd: mounts, CSI volumes and networks for an unprivileged "
+      "node agent"};
   mountd::DaemonOptions options{mountd::paths::kConfig, true};
   bool no_bus = false;
   app.add_option("--config", options.config_path, "The configuration file")

@@ -22,12 +22,11 @@ Request MakeRequest(PlanKind kind) {
 // Whether `fd` can be read before the deadline.
 Result<void> AwaitReadable(int fd, Clock::time_point deadline) {
   for (;;) {
-    const auto left = std::chrono::ceil<std::chrono::milliseconds>(
-        deadline - Clock::now());
+    const auto left =
+        std::chrono::ceil<std::chrono::milliseconds>(deadline - Clock::now());
     pollfd entry{fd, POLLIN, 0};
-    const int ready =
-        poll(&entry, 1, static_cast<int>(std::max<std::int64_t>(
-                            left.count(), 0)));
+    const int ready = poll(
+        &entry, 1, static_cast<int>(std::max<std::int64_t>(left.count(), 0)));
     if (ready > 0) {
       return Ok();
     }

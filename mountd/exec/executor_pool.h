@@ -18,8 +18,9 @@ namespace mountd::exec {
 
 // The executors behind their sockets. Each connection is one mountd-exec
 // process that does one plan at a time. Mount plans share up to `mount_lanes`
-// connections, opened as they are needed; network plans have a lane of their own
-// and run in the order they came (rtnetlink is one queue in the kernel anyway).
+// connections, opened as they are needed; network plans have a lane of their
+// own and run in the order they came (rtnetlink is one queue in the kernel
+// anyway).
 //
 // An instance that does not answer by the deadline is abandoned: its connection
 // is closed, it is counted in stuck(), and the next plan gets a new one.

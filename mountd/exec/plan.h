@@ -8,11 +8,11 @@
 
 #include "mountd/base/names.h"
 
-// The plans: everything mountd can ask of an executor, as fixed plain structs of
-// ids, numbers and flags. One plan is one SOCK_SEQPACKET message (Request), its
-// answer another (Reply), with at most one fd beside it. Nothing here is text to
-// parse, a path, or an option string; a name is one path component of a known
-// alphabet. Both ends are of one build: another `version` is refused.
+// The plans: everything mountd can ask of an executor, as fixed plain structs
+// of ids, numbers and flags. One plan is one SOCK_SEQPACKET message (Request),
+// its answer another (Reply), with at most one fd beside it. Nothing here is
+// text to parse, a path, or an option string; a name is one path component of a
+// known alphabet. Both ends are of one build: another `version` is refused.
 //
 // The executor checks every field again (exec/invariants.h): what it may do is
 // decided there and in its root-owned config, not by who asks.
@@ -150,10 +150,11 @@ struct PortMap {
   std::uint8_t reserved = 0;
 };
 
-// One routed veth in the allocation's own namespace /run/netns/<allocation>. The
-// host end's name, the MAC and the gateway are derived (netns/addressing.h).
-// Addresses are in network byte order; all zero means none of that family. They
-// must lie in the range the root-owned config declares for `network`.
+// One routed veth in the allocation's own namespace /run/netns/<allocation>.
+// The host end's name, the MAC and the gateway are derived
+// (netns/addressing.h). Addresses are in network byte order; all zero means
+// none of that family. They must lie in the range the root-owned config
+// declares for `network`.
 struct NetworkPlan {
   WireName allocation;
   WireName network;  // the config's [network.<name>]
@@ -202,9 +203,9 @@ struct MountState {
   std::uint64_t peer_group = 0;  // 0: not shared
   std::uint64_t master = 0;      // 0: not a slave
   std::uint64_t source_peer_group = 0;  // Attach only: the source's group
-  std::uint64_t anchor_id = 0;   // Attach of a host volume only: the mount put
-                                 // on its directory, 0 if it was one already
-  std::uint32_t exists = 0;      // a directory or file is there, mounted or not
+  std::uint64_t anchor_id = 0;  // Attach of a host volume only: the mount put
+                                // on its directory, 0 if it was one already
+  std::uint32_t exists = 0;     // a directory or file is there, mounted or not
   std::uint32_t is_directory = 0;
 };
 
@@ -215,8 +216,8 @@ struct PluginReply {
 };
 
 struct NetworkState {
-  std::uint64_t netns_inode = 0;  // 0: no namespace pinned at the name
-  std::uint32_t host_ifindex = 0; // 0: no host end of that name
+  std::uint64_t netns_inode = 0;       // 0: no namespace pinned at the name
+  std::uint32_t host_ifindex = 0;      // 0: no host end of that name
   std::uint32_t elements_present = 0;  // all of its nf_tables elements are
 };
 

@@ -84,9 +84,9 @@ Result<void> BootStore::PutMount(const MountRecord& record) {
       "VALUES(?1,?2,?3,?4,?5,?6,?7,?8,?9,?10,?11,?12)",
       record.allocation, record.task, record.name,
       static_cast<int>(record.source_kind), record.source,
-      static_cast<int>(record.propagation), record.attributes,
-      record.task_path, static_cast<int>(record.state), record.mount_id,
-      record.peer_group, record.master));
+      static_cast<int>(record.propagation), record.attributes, record.task_path,
+      static_cast<int>(record.state), record.mount_id, record.peer_group,
+      record.master));
   return Ok();
 }
 
@@ -165,8 +165,8 @@ Result<std::map<std::string, std::uint64_t>> BootStore::ListAnchors() {
 }
 
 Result<void> BootStore::RemoveAnchor(const std::string& host_volume) {
-  MOUNTD_TRY(database_->Run("DELETE FROM anchors WHERE host_volume=?1",
-                            host_volume));
+  MOUNTD_TRY(
+      database_->Run("DELETE FROM anchors WHERE host_volume=?1", host_volume));
   return Ok();
 }
 
@@ -264,10 +264,10 @@ Result<void> BootStore::QuarantineNetwork(const NetworkRecord& record) {
 
 Result<std::vector<QuarantineRecord>> BootStore::ListQuarantine() {
   std::vector<QuarantineRecord> all;
-  MOUNTD_TRY(database_->Query(
-      "SELECT network,ipv4 FROM quarantine", [&](const Row& row) {
-        all.push_back({row.Text(0), ReadIpv4(row, 1)});
-      }));
+  MOUNTD_TRY(database_->Query("SELECT network,ipv4 FROM quarantine",
+                              [&](const Row& row) {
+                                all.push_back({row.Text(0), ReadIpv4(row, 1)});
+                              }));
   return all;
 }
 

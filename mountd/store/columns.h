@@ -8,8 +8,8 @@
 #include "mountd/store/records.h"
 
 // Values that are no SQL type of their own, as JSON text in one column. Reading
-// back never fails: what is not as it was written (a damaged store) reads empty,
-// and the state machines then find the kernel different and repair.
+// back never fails: what is not as it was written (a damaged store) reads
+// empty, and the state machines then find the kernel different and repair.
 namespace mountd::store {
 
 std::string ToColumn(const StringMap& map);

@@ -51,8 +51,8 @@ Result<void> Database::Configure(Durability durability) {
           : "PRAGMA journal_mode=WAL; PRAGMA synchronous=NORMAL;"
             "PRAGMA foreign_keys=ON; PRAGMA trusted_schema=OFF;"
             "PRAGMA wal_autocheckpoint=0;";
-  const int status = sqlite3_exec(database_.get(), settings, nullptr, nullptr,
-                                  nullptr);
+  const int status =
+      sqlite3_exec(database_.get(), settings, nullptr, nullptr, nullptr);
   if (status != SQLITE_OK) {
     return Failure(status, "PRAGMA");
   }
@@ -76,8 +76,8 @@ Result<void> Database::CreateSchema(int version, std::string_view schema) {
   const std::string script = "BEGIN IMMEDIATE;" + std::string(schema) +
                              ";PRAGMA user_version=" + std::to_string(version) +
                              ";COMMIT;";
-  const int status = sqlite3_exec(database_.get(), script.c_str(), nullptr,
-                                  nullptr, nullptr);
+  const int status =
+      sqlite3_exec(database_.get(), script.c_str(), nullptr, nullptr, nullptr);
   if (status != SQLITE_OK) {
     return Failure(status, "schema");
   }
@@ -86,8 +86,8 @@ Result<void> Database::CreateSchema(int version, std::string_view schema) {
 
 void Database::Checkpoint() {
   const std::lock_guard lock(mutex_);
-  sqlite3_wal_checkpoint_v2(database_.get(), nullptr,
-                            SQLITE_CHECKPOINT_PASSIVE, nullptr, nullptr);
+  sqlite3_wal_checkpoint_v2(database_.get(), nullptr, SQLITE_CHECKPOINT_PASSIVE,
+                            nullptr, nullptr);
 }
 
 Result<sqlite3_stmt*> Database::Prepare(std::string_view sql) {

@@ -34,9 +34,10 @@ class Row {
 // An open SQLite database in WAL mode with a versioned schema, and the only
 // place that calls SQLite. Statements are prepared once and kept.
 //
-// Thread-safe: one connection behind one mutex, since with the synchronous modes
-// used here a writer's thread hop costs more than the commit. Transactions take
-// the mutex for their whole length: they hold no kernel or RPC call.
+// Thread-safe: one connection behind one mutex, since with the synchronous
+// modes used here a writer's thread hop costs more than the commit.
+// Transactions take the mutex for their whole length: they hold no kernel or
+// RPC call.
 class Database {
  public:
   enum class Durability {
@@ -59,7 +60,8 @@ class Database {
   template <typename... Args>
   Result<int> Run(std::string_view sql, const Args&... args) {
     const std::lock_guard lock(mutex_);
-    return Step(sql, [](const Row&) {}, args...);
+    return Step(
+        sql, [](const Row&) {}, args...);
   }
 
   // Calls `each(row)` for every row.

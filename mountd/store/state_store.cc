@@ -79,9 +79,8 @@ Result<std::unique_ptr<StateStore>> StateStore::Open(
                 Database::Open(path, Database::Durability::kPower,
                                kSchemaVersion, kSchema));
   std::string last_boot;
-  MOUNTD_TRY(database->Query(
-      "SELECT value FROM meta WHERE name='boot_id'",
-      [&](const Row& row) { last_boot = row.Text(0); }));
+  MOUNTD_TRY(database->Query("SELECT value FROM meta WHERE name='boot_id'",
+                             [&](const Row& row) { last_boot = row.Text(0); }));
   if (last_boot != boot_id) {
     MOUNTD_TRY(database->Transaction([&]() -> Result<void> {
       MOUNTD_TRY(database->Run("UPDATE publications SET state=?1, mount_id=0",
@@ -100,13 +99,13 @@ Result<std::unique_ptr<StateStore>> StateStore::Open(
 Result<void> StateStore::AddAllocation(const AllocationRecord& record) {
   return database_->Transaction([&]() -> Result<void> {
     // A name that is used again starts anew: the old receipt is history.
-    MOUNTD_TRY(database_->Run("DELETE FROM receipts WHERE allocation=?1",
-                              record.id));
-    MOUNTD_TRY(database_->Run(
-        "INSERT INTO allocations(id,uid,gid,scope,state) "
-        "VALUES(?1,?2,?3,?4,?5)",
-        record.id, record.uid, record.gid, record.scope,
-        static_cast<int>(record.state)));
+    MOUNTD_TRY(
+        database_->Run("DELETE FROM receipts WHERE allocation=?1", record.id));
+    MOUNTD_TRY(
+        database_->Run("INSERT INTO allocations(id,uid,gid,scope,state) "
+                       "VALUES(?1,?2,?3,?4,?5)",
+                       record.id, record.uid, record.gid, record.scope,
+                       static_cast<int>(record.state)));
     return Ok();
   });
 }
@@ -169,10 +168,9 @@ Result<std::optional<ReceiptRecord>> StateStore::GetReceipt(
       "SELECT allocation,uid,serial,released_at_us,volumes FROM receipts "
       "WHERE allocation=?1",
       [&](const Row& row) {
-        found = ReceiptRecord{row.Text(0),
-                              static_cast<std::uint32_t>(row.Int(1)),
-                              row.Bits(2), row.Bits(3),
-                              ReceiptVolumesFromColumn(row.Text(4))};
+        found = ReceiptRecord{
+            row.Text(0), static_cast<std::uint32_t>(row.Int(1)), row.Bits(2),
+            row.Bits(3), ReceiptVolumesFromColumn(row.Text(4))};
       },
       allocation));
   return found;
@@ -182,8 +180,7 @@ Result<void> StateStore::PutPlugin(const PluginRecord& record) {
   MOUNTD_TRY(database_->Run(
       "INSERT OR REPLACE INTO plugins(id,type,uid,allocation,mount_dir) "
       "VALUES(?1,?2,?3,?4,?5)",
-      record.id, record.type, record.uid, record.allocation,
-      record.mount_dir));
+      record.id, record.type, record.uid, record.allocation, record.mount_dir));
   return Ok();
 }
 
@@ -305,8 +302,8 @@ Result<void> StateStore::SetPublicationState(
   return Ok();
 }
 
-Result<void> StateStore::RemovePublication(
-    const PublicationRecord& publication, bool volume_too) {
+Result<void> StateStore::RemovePublication(const PublicationRecord& publication,
+                                           bool volume_too) {
   return database_->Transaction([&]() -> Result<void> {
     MOUNTD_TRY(RemoveOwed(OwedKind::kUnpublish,
                           publication.allocation + "/" + publication.alias));

@@ -12,9 +12,9 @@
 
 namespace mountd::store {
 
-// /var/lib/mountd/state.db: what outlives the boot (allocations, plugins, staged
-// volumes and their users, owed tear-downs, receipts). Every write is on disk
-// when the call returns (synchronous=FULL).
+// /var/lib/mountd/state.db: what outlives the boot (allocations, plugins,
+// staged volumes and their users, owed tear-downs, receipts). Every write is on
+// disk when the call returns (synchronous=FULL).
 //
 // Thread-safe. Absence is a value (nullopt), not an error.
 class StateStore {
@@ -29,8 +29,7 @@ class StateStore {
   Result<std::optional<AllocationRecord>> GetAllocation(const std::string& id);
   Result<std::vector<AllocationRecord>> ListAllocations();
   Result<std::uint32_t> CountAllocations(std::uint32_t uid);
-  Result<void> SetAllocationState(const std::string& id,
-                                  AllocationState state);
+  Result<void> SetAllocationState(const std::string& id, AllocationState state);
   // Removes the allocation and what is owed for it, and keeps `receipt` (its
   // serial is assigned here), in one transaction.
   Result<ReceiptRecord> FinishAllocation(ReceiptRecord receipt);
