@@ -169,8 +169,7 @@ Result<std::optional<PublishedVolume>> Volumes::Get(
   return std::optional<PublishedVolume>(ResultOf(*found, volume->plugin));
 }
 
-// ---- The way up
-// --------------------------------------------------------------
+// ---- The way up ----
 
 Result<void> Volumes::CheckCompatible(const VolumeRecord& volume,
                                       const PublishSpec& spec) {
@@ -360,8 +359,7 @@ Result<void> Volumes::AbandonPublication(PublicationRecord publication,
   return undone;
 }
 
-// ---- The way down
-// ------------------------------------------------------------
+// ---- The way down ----
 
 Result<Detached> Volumes::Unpublish(const std::string& allocation,
                                     const std::string& alias) {

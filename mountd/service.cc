@@ -97,8 +97,7 @@ Result<void> Service::Recover() {
   return Ok();
 }
 
-// ---- Allocations
-// -------------------------------------------------------------
+// ---- Allocations ----
 
 Result<std::string> Service::PrepareAllocation(const CallContext& call,
                                                const Name& allocation,
@@ -235,8 +234,7 @@ Result<std::vector<AllocationRecord>> Service::ListAllocations(
   return all;
 }
 
-// ---- Networks
-// ----------------------------------------------------------------
+// ---- Networks ----
 
 Result<NetworkStatus> Service::SetupNetwork(const CallContext& call,
                                             const Name& allocation,
@@ -252,8 +250,7 @@ Result<void> Service::TeardownNetwork(const CallContext& call,
   return parts_.networks.Teardown(allocation.str());
 }
 
-// ---- Volumes and bind mounts
-// -------------------------------------------------
+// ---- Volumes and bind mounts ----
 
 Result<csi::PublishedVolume> Service::PublishVolume(
     const CallContext& call, const csi::PublishSpec& spec,
@@ -376,8 +373,7 @@ Result<void> Service::Unmount(const CallContext& call, const Name& allocation,
   return parts_.mounts.Unmount(allocation.str(), task.str(), name.str());
 }
 
-// ---- Plugins
-// -----------------------------------------------------------------
+// ---- Plugins ----
 
 Result<csi::PluginRegistration> Service::RegisterPlugin(const CallContext& call,
                                                         PluginRecord record) {
@@ -430,8 +426,7 @@ Result<std::vector<csi::PluginStatus>> Service::ListPlugins(
   return all;
 }
 
-// ---- The node
-// ----------------------------------------------------------------
+// ---- The node ----
 
 Result<std::vector<OwedRecord>> Service::ListOwed(const CallContext& call) {
   MOUNTD_ASSIGN(std::vector<OwedRecord> owed, parts_.state.ListOwed());

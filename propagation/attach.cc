@@ -145,6 +145,28 @@ Result<MountState> ReadBack(const Context& context, const Base& base,
   return state;
 }
 
+// A mount attached below the base joins a peer group with its copies in other
+// mount namespaces, and MS_SLAVE then makes it a slave of one of these. Here it
+// becomes a slave of the source itself, as it was asked for.
+Result<void> FollowSource(const Context& context, const Source& source,
+                          const UniqueFd& tree, const std::string& object) {
+  exec::Kernel& kernel = context.kernel;
+  MOUNTD_ASSIGN(const FileFacts file,
+                Named(kernel.Stat(tree.get(), ""), "statx", object));
+  MOUNTD_ASSIGN(const MountFacts mount, context.inspector.Facts(file.mount_id));
+  if (PropagationMismatch(mount, source.mount, Propagation::kHostToTask)
+          .empty()) {
+    return Ok();
+  }
+  MOUNTD_TRY(
+      Named(kernel.SetMount(tree.get(), false, {.propagation = MS_PRIVATE}),
+            "mount_setattr", object));
+  MOUNTD_TRY(Named(kernel.JoinGroup(source.fd.get(), tree.get()), "move_mount",
+                   object));
+  return Named(kernel.SetMount(tree.get(), false, {.propagation = MS_SLAVE}),
+               "mount_setattr", object);
+}
+
 Result<MountState> AttachClone(const Context& context, const Base& base,
                                const AttachPlan& plan, const Source& source,
                                const Target& target, Undo* undo) {
@@ -166,6 +188,9 @@ Result<MountState> AttachClone(const Context& context, const Base& base,
   MOUNTD_TRY(Named(
       kernel.SetMount(tree.get(), true, {.propagation = change.propagation}),
       "mount_setattr", object));
+  if (plan.propagation == Propagation::kHostToTask) {
+    MOUNTD_TRY(FollowSource(context, source, tree, object));
+  }
   return ReadBack(context, base, plan, source, tree);
 }
 

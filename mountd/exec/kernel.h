@@ -99,6 +99,9 @@ class Kernel {
   virtual Sys<void> SetMount(int tree, bool recursive,
                              const MountChange& change) = 0;
   virtual Sys<void> AttachTree(int tree, int target) = 0;  // move_mount
+  // MOVE_MOUNT_SET_GROUP (Linux 5.15): the private mount of `fd` gets the peer
+  // group and master of the mount of `from`, of which it shows a part.
+  virtual Sys<void> JoinGroup(int from, int fd) = 0;
   // umount2(2) of the top mount at (parent, name), never through a link.
   virtual Sys<void> Unmount(int parent, const std::string& name, int flags) = 0;
   virtual bool CanMountBeneath() = 0;                       // Linux 6.5

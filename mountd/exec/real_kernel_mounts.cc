@@ -72,6 +72,12 @@ Sys<void> RealKernel::AttachTree(int tree, int target) {
                            MOVE_MOUNT_F_EMPTY_PATH | MOVE_MOUNT_T_EMPTY_PATH));
 }
 
+Sys<void> RealKernel::JoinGroup(int from, int fd) {
+  return Done(::move_mount(from, "", fd, "",
+                           MOVE_MOUNT_SET_GROUP | MOVE_MOUNT_F_EMPTY_PATH |
+                               MOVE_MOUNT_T_EMPTY_PATH));
+}
+
 Sys<void> RealKernel::Unmount(int parent, const std::string& name, int flags) {
   // umount2(2) takes no directory fd, and an fd of the mount itself would make
   // it busy: hence the parent's fd and the name.

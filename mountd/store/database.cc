@@ -124,8 +124,10 @@ Error Database::Failure(int status, std::string_view sql) const {
 }
 
 int Database::Bind(sqlite3_stmt* statement, int index, std::string_view text) {
-  return sqlite3_bind_text64(statement, index, text.data(), text.size(),
-                             SQLITE_TRANSIENT, SQLITE_UTF8);
+  // A null pointer would bind NULL, not the empty text.
+  return sqlite3_bind_text64(statement, index,
+                             text.data() == nullptr ? "" : text.data(),
+                             text.size(), SQLITE_TRANSIENT, SQLITE_UTF8);
 }
 
 int Database::Bind(sqlite3_stmt* statement, int index, std::int64_t number) {

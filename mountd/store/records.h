@@ -104,8 +104,7 @@ struct OwedRecord {
   std::uint64_t since_us = 0;
 };
 
-// ---- boot.db: of this boot
-// ---------------------------------------------------
+// ---- boot.db: of this boot ----
 
 enum class MountRecordState : int {
   kAttaching = 1,

@@ -71,6 +71,27 @@ Result<std::optional<T>> First(Result<std::vector<T>> rows) {
   return rows->empty() ? std::optional<T>() : std::optional<T>((*rows)[0]);
 }
 
+// `condition` is on p, the publications.
+template <typename... Args>
+Result<std::vector<PublicationRecord>> SelectPublications(
+    Database& database, std::string_view condition, const Args&... arguments) {
+  const std::string sql =
+      "SELECT p.allocation,p.alias,p.read_only,p.state,p.mount_id,"
+      "v.plugin,v.volume_id FROM publications p JOIN volumes v "
+      "ON v.key=p.key WHERE " +
+      std::string(condition) + " ORDER BY p.allocation,p.alias";
+  std::vector<PublicationRecord> all;
+  MOUNTD_TRY(database.Query(
+      sql,
+      [&](const Row& row) {
+        all.push_back({VolumeKey::Derive(row.Text(5), row.Text(6)), row.Text(0),
+                       row.Text(1), row.Int(2) != 0,
+                       static_cast<PublicationState>(row.Int(3)), row.Bits(4)});
+      },
+      arguments...));
+  return all;
+}
+
 }  // namespace
 
 Result<std::unique_ptr<StateStore>> StateStore::Open(
@@ -224,19 +245,19 @@ Result<void> StateStore::AddPublication(const VolumeRecord& volume,
 
 Result<std::optional<VolumeRecord>> StateStore::GetVolume(
     const VolumeKey& key) {
-  static const std::string kSql = std::string(kSelectVolume) + " WHERE key=?1";
+  static const std::string sql = std::string(kSelectVolume) + " WHERE key=?1";
   std::optional<VolumeRecord> found;
   MOUNTD_TRY(database_->Query(
-      kSql, [&](const Row& row) { found = ReadVolume(row); }, key.str()));
+      sql, [&](const Row& row) { found = ReadVolume(row); }, key.str()));
   return found;
 }
 
 Result<std::vector<VolumeRecord>> StateStore::ListVolumes() {
-  static const std::string kSql =
+  static const std::string sql =
       std::string(kSelectVolume) + " ORDER BY plugin,volume_id";
   std::vector<VolumeRecord> all;
   MOUNTD_TRY(database_->Query(
-      kSql, [&](const Row& row) { all.push_back(ReadVolume(row)); }));
+      sql, [&](const Row& row) { all.push_back(ReadVolume(row)); }));
   return all;
 }
 
@@ -247,49 +268,24 @@ Result<void> StateStore::SetVolumeState(const VolumeKey& key,
   return Ok();
 }
 
-Result<std::vector<PublicationRecord>> StateStore::SelectPublications(
-    std::string_view where, std::string_view argument,
-    std::string_view second) {
-  const std::string sql =
-      "SELECT p.key,p.allocation,p.alias,p.read_only,p.state,p.mount_id,"
-      "v.plugin,v.volume_id FROM publications p JOIN volumes v "
-      "ON v.key=p.key " +
-      std::string(where) + " ORDER BY p.allocation,p.alias";
-  std::vector<PublicationRecord> all;
-  MOUNTD_TRY(database_->Query(
-      sql,
-      [&](const Row& row) {
-        PublicationRecord record;
-        record.key = VolumeKey::Derive(row.Text(6), row.Text(7));
-        record.allocation = row.Text(1);
-        record.alias = row.Text(2);
-        record.read_only = row.Int(3) != 0;
-        record.state = static_cast<PublicationState>(row.Int(4));
-        record.mount_id = row.Bits(5);
-        all.push_back(std::move(record));
-      },
-      argument, second));
-  return all;
-}
-
 Result<std::optional<PublicationRecord>> StateStore::GetPublication(
     const std::string& allocation, const std::string& alias) {
-  return First(SelectPublications("WHERE p.allocation=?1 AND p.alias=?2",
+  return First(SelectPublications(*database_, "p.allocation=?1 AND p.alias=?2",
                                   allocation, alias));
 }
 
 Result<std::vector<PublicationRecord>> StateStore::ListPublications() {
-  return SelectPublications("WHERE ?1=?2", "", "");
+  return SelectPublications(*database_, "true");
 }
 
 Result<std::vector<PublicationRecord>> StateStore::PublicationsOf(
     const std::string& allocation) {
-  return SelectPublications("WHERE p.allocation=?1 AND ?2=''", allocation);
+  return SelectPublications(*database_, "p.allocation=?1", allocation);
 }
 
 Result<std::vector<PublicationRecord>> StateStore::UsersOf(
     const VolumeKey& key) {
-  return SelectPublications("WHERE p.key=?1 AND ?2=''", key.str());
+  return SelectPublications(*database_, "p.key=?1", key.str());
 }
 
 Result<void> StateStore::SetPublicationState(

@@ -68,10 +68,6 @@ class StateStore {
   explicit StateStore(std::unique_ptr<Database> database)
       : database_(std::move(database)) {}
 
-  Result<std::vector<PublicationRecord>> SelectPublications(
-      std::string_view where, std::string_view argument,
-      std::string_view second = {});
-
   std::unique_ptr<Database> database_;
 };
 

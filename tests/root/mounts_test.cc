@@ -211,6 +211,28 @@ TEST_F(Mounts, InspectSaysWhatIsThere) {
   EXPECT_EQ(inspect().exists, 0U);
 }
 
+TEST_F(Mounts, AHostToTaskMountFollowsTheSourceThoughCopiesOfItExist) {
+  UniqueFd home(::open("/proc/self/ns/mnt", O_RDONLY | O_CLOEXEC));
+  ASSERT_EQ(::unshare(CLONE_NEWNS), 0);
+  UniqueFd copy(::open("/proc/self/ns/mnt", O_RDONLY | O_CLOEXEC));
+  ASSERT_EQ(::setns(home.get(), CLONE_NEWNS), 0);
+  const Reply reply = Attach("data", Propagation::kHostToTask);
+  ASSERT_EQ(ErrorOf(reply), "");
+  EXPECT_EQ(reply.body.mount.peer_group, 0U);
+  EXPECT_EQ(reply.body.mount.master, reply.body.mount.source_peer_group);
+  MountTmpfs("/run/host/data/sub");
+  EXPECT_TRUE(Exists(std::string(kTarget) + "/sub/mark"));
+  Unmount("/run/host/data/sub");
+  ASSERT_EQ(::setns(copy.get(), CLONE_NEWNS), 0);
+  MountTmpfs(std::string(kTarget) + "/sub");
+  ASSERT_EQ(::setns(home.get(), CLONE_NEWNS), 0);
+  EXPECT_FALSE(Exists(std::string(kTarget) + "/sub/mark"));
+  ASSERT_EQ(::setns(copy.get(), CLONE_NEWNS), 0);
+  Unmount(std::string(kTarget) + "/sub");
+  ASSERT_EQ(::setns(home.get(), CLONE_NEWNS), 0);
+  EXPECT_EQ(UndoAll(reply), "");
+}
+
 TEST_F(Mounts, AnotherMountNamespacesCopyGoesWithTheHosts) {
   const Reply reply = Attach("data", Propagation::kPrivate);
   UniqueFd home(::open("/proc/self/ns/mnt", O_RDONLY | O_CLOEXEC));

@@ -127,6 +127,9 @@ class InjectingKernel final : public Kernel {
     return Pass<void>("AttachTree",
                       [&] { return kernel_.AttachTree(tree, target); });
   }
+  Sys<void> JoinGroup(int from, int fd) override {
+    return Pass<void>("JoinGroup", [&] { return kernel_.JoinGroup(from, fd); });
+  }
   Sys<void> Unmount(int parent, const std::string& name, int flags) override {
     return Pass<void>("Unmount",
                       [&] { return kernel_.Unmount(parent, name, flags); });
