@@ -63,11 +63,14 @@ std::shared_ptr<CsiSession> CsiChannelClient::Current() {
   return session_ != nullptr && !session_->dead() ? session_ : nullptr;
 }
 
-RpcResult<std::shared_ptr<CsiSession>> CsiChannelClient::CurrentOrConnect() {
+RpcResult<std::shared_ptr<CsiSession>> CsiChannelClient::CurrentOrConnect(
+    const ChannelRef& ref) {
   const std::lock_guard lock(mutex_);
   if (session_ != nullptr && !session_->dead()) {
+    channels_.emplace(ref.plugin, ref.generation);
     return session_;
   }
+  channels_.clear();
   if (session_ != nullptr) {
     retired_.push_back(std::move(session_));
     session_ = nullptr;
@@ -78,7 +81,22 @@ RpcResult<std::shared_ptr<CsiSession>> CsiChannelClient::CurrentOrConnect() {
     return RpcError{RpcCode::kUnavailable, "mountd-csi cannot be reached"};
   }
   session_ = std::make_shared<CsiSession>(std::move(*socket), on_disconnect_);
+  channels_.emplace(ref.plugin, ref.generation);
   return session_;
+}
+
+void CsiChannelClient::Forget(const ChannelRef& ref) {
+  std::shared_ptr<CsiSession> unused;
+  {
+    const std::lock_guard lock(mutex_);
+    channels_.erase({ref.plugin, ref.generation});
+    if (channels_.empty()) {
+      unused = std::exchange(session_, nullptr);
+    }
+  }
+  if (unused != nullptr) {
+    unused->Stop();
+  }
 }
 
 // Only what is surely finished: waiting here for an on_disconnect that waits
@@ -133,7 +151,7 @@ RpcResult<T> CsiChannelClient::CallFor(ipc::Request request,
 }
 
 RpcResult<void> CsiChannelClient::Open(const ChannelRef& ref, UniqueFd socket) {
-  RpcResult<std::shared_ptr<CsiSession>> session = CurrentOrConnect();
+  RpcResult<std::shared_ptr<CsiSession>> session = CurrentOrConnect(ref);
   if (!session) {
     return session.error();
   }
@@ -141,8 +159,14 @@ RpcResult<void> CsiChannelClient::Open(const ChannelRef& ref, UniqueFd socket) {
       (*session)->Call(MakeRequest(ipc::Method::kOpen, ref), std::move(socket),
                        Clock::now() + kOpenTimeout);
   if (!reply) {
+    Forget(ref);
     return reply.error();
   }
+  const std::lock_guard lock(mutex_);
+  // mountd-csi has closed the plugin's older ones.
+  std::erase_if(channels_, [&](const auto& channel) {
+    return channel.first == ref.plugin && channel.second < ref.generation;
+  });
   return {};
 }
 
@@ -150,6 +174,7 @@ void CsiChannelClient::Close(const ChannelRef& ref) {
   // A channel that cannot be closed is gone already.
   IgnoreBecauseBestEffort(Call(MakeRequest(ipc::Method::kClose, ref),
                                UniqueFd(), Clock::now() + kCloseTimeout));
+  Forget(ref);
 }
 
 RpcResult<bool> CsiChannelClient::Probe(const ChannelRef& ref,

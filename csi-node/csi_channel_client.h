@@ -1,9 +1,13 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <set>
+#include <string>
+#include <utility>
 #include <vector>
 
 #include "csi-node/csi_client.h"
@@ -22,7 +26,8 @@ struct Reply;
 // Connects at the first Open. When mountd-csi dies, all calls in flight end
 // with kUnavailable at once, and so does everything but Open from then on; the
 // next Open connects again. The channels of a lost connection are gone with it:
-// calls on them answer kUnavailable until a new generation is opened.
+// calls on them answer kUnavailable until a new generation is opened. Hangs up
+// when the last channel is closed.
 class CsiChannelClient final : public CsiClient {
  public:
   // A connected SOCK_STREAM socket to mountd-csi; must not block for long.
@@ -71,8 +76,11 @@ class CsiChannelClient final : public CsiClient {
  private:
   // The living session, or none.
   std::shared_ptr<CsiSession> Current();
-  RpcResult<std::shared_ptr<CsiSession>> CurrentOrConnect();
+  RpcResult<std::shared_ptr<CsiSession>> CurrentOrConnect(
+      const ChannelRef& ref);
   void ReapRetired();
+  // Of a channel that is closed or was never opened; of the last: hangs up.
+  void Forget(const ChannelRef& ref);
   RpcResult<ipc::Reply> Call(ipc::Request request, UniqueFd fd,
                              Clock::time_point deadline);
   RpcResult<void> CallForNothing(ipc::Request request, const UniqueFd& secrets,
@@ -84,6 +92,8 @@ class CsiChannelClient final : public CsiClient {
   const std::function<void()> on_disconnect_;
   std::mutex mutex_;
   std::shared_ptr<CsiSession> session_;  // mutex_
+  // Those of session_, open or being opened: plugin, generation.
+  std::set<std::pair<std::string, std::uint64_t>> channels_;  // mutex_
   // Dead ones whose thread may still be in on_disconnect.
   std::vector<std::shared_ptr<CsiSession>> retired_;  // mutex_
 };

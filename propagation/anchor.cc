@@ -15,28 +15,55 @@ using exec::Named;
 constexpr char kMarkers[] = "h";
 constexpr char kMarker[] = "anchor";
 
-// base/h/<volume>, locked; one that is missing is made.
-Result<UniqueFd> LockMarker(const Context& context, const Base& base,
+// base/h, where each anchored volume has a directory with its marker.
+Result<UniqueFd> OpenMarkers(const Context& context, const Base& base,
+                             const std::string& volume) {
+  return OpenBeneath(context, base.fd.get(), kMarkers, volume);
+}
+
+// base/h/<volume>, made if missing, and locked. It is removed under its lock:
+// whoever waited for that one takes the next.
+Result<UniqueFd> LockMarker(const Context& context, const UniqueFd& markers,
                             const std::string& volume) {
-  MOUNTD_ASSIGN(const UniqueFd all,
-                OpenBeneath(context, base.fd.get(), kMarkers, volume));
-  exec::Undo kept;  // one directory for a declared volume
-  MOUNTD_ASSIGN(const UniqueFd made, EnsureDirectory(context, all.get(), volume,
-                                                     0700, 0, volume, &kept));
-  kept.Commit();
-  MOUNTD_ASSIGN(UniqueFd fd, Named(context.kernel.Open(
-                                       made.get(), ".", O_RDONLY | O_DIRECTORY,
-                                       RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS),
-                                   "openat2", volume));
-  MOUNTD_TRY(Named(context.kernel.Lock(fd.get()), "flock", volume));
-  return fd;
+  constexpr int kTries = 8;
+  for (int i = 0; i < kTries; ++i) {
+    exec::Undo kept;  // ReleaseHostVolume removes it
+    MOUNTD_ASSIGN(const UniqueFd made,
+                  EnsureDirectory(context, markers.get(), volume, 0700, 0,
+                                  volume, &kept));
+    kept.Commit();
+    MOUNTD_ASSIGN(
+        UniqueFd fd,
+        Named(context.kernel.Open(made.get(), ".", O_RDONLY | O_DIRECTORY,
+                                  RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS),
+              "openat2", volume));
+    MOUNTD_TRY(Named(context.kernel.Lock(fd.get()), "flock", volume));
+    MOUNTD_ASSIGN(const FileFacts locked,
+                  Named(context.kernel.Stat(fd.get(), ""), "statx", volume));
+    const exec::Sys<FileFacts> now = context.kernel.Stat(markers.get(), volume);
+    if (now && now->inode == locked.inode) {
+      return fd;
+    }
+    if (!now && now.error() != ENOENT) {
+      return ErrnoError(now.error(), "statx", volume);
+    }
+  }
+  return MakeError(Code::kAborted, "lock", volume,
+                   "is being released again and again");
+}
+
+// Called with the lock; one with a marker stays.
+void RemoveIfEmpty(const Context& context, const UniqueFd& markers,
+                   const std::string& volume) {
+  IgnoreBecauseBestEffort(
+      context.kernel.RemoveDirectory(markers.get(), volume));
 }
 
 // True if `mount_id` is the anchor that was written down.
-Result<bool> IsMarked(const Context& context, const UniqueFd& marker,
-                      std::uint64_t mount_id, const std::string& volume) {
+Result<bool> IsMarked(const Context& context, const UniqueFd& markers,
+                      const std::string& volume, std::uint64_t mount_id) {
   const exec::Sys<std::string> text =
-      context.kernel.ReadLink(marker.get(), kMarker);
+      context.kernel.ReadLink(markers.get(), volume + "/" + kMarker);
   if (!text && text.error() != ENOENT) {
     return ErrnoError(text.error(), "readlinkat", volume);
   }
@@ -63,6 +90,17 @@ Result<bool> HasMountsBelow(const Context& context, const Source& source,
     }
   }
   return false;
+}
+
+// No anchor on a mount of somebody else's, nor over mounts that it would hide.
+Result<bool> NeedsAnchor(const Context& context, const UniqueFd& markers,
+                         const std::string& volume, const std::string& path,
+                         const Source& source) {
+  if (source.file.mount_root) {
+    return IsMarked(context, markers, volume, source.file.mount_id);
+  }
+  MOUNTD_ASSIGN(const bool mounts_below, HasMountsBelow(context, source, path));
+  return !mounts_below;
 }
 
 Result<void> MakeAnchor(const Context& context, const std::string& volume,
@@ -108,7 +146,16 @@ Result<void> AnchorHostVolume(const Context& context, const Base& base,
   if (!S_ISDIR(source->file.mode)) {
     return Ok();
   }
-  MOUNTD_ASSIGN(source->lock, LockMarker(context, base, volume));
+  MOUNTD_ASSIGN(source->markers, OpenMarkers(context, base, volume));
+  MOUNTD_ASSIGN(const bool needed,
+                NeedsAnchor(context, source->markers, volume, path, *source));
+  if (!needed) {
+    return Ok();
+  }
+  MOUNTD_ASSIGN(source->lock, LockMarker(context, source->markers, volume));
+  undo->Add([&context, source, volume] {
+    RemoveIfEmpty(context, source->markers, volume);
+  });
   const auto open_again = [&]() -> Result<void> {
     MOUNTD_ASSIGN(source->fd,
                   OpenBeneath(context, source->parent.get(), name, volume));
@@ -121,8 +168,8 @@ Result<void> AnchorHostVolume(const Context& context, const Base& base,
   // Another executor may have anchored it before the lock was ours.
   MOUNTD_TRY(open_again());
   if (source->file.mount_root) {
-    MOUNTD_ASSIGN(const bool ours, IsMarked(context, source->lock,
-                                            source->file.mount_id, volume));
+    MOUNTD_ASSIGN(const bool ours, IsMarked(context, source->markers, volume,
+                                            source->file.mount_id));
     source->anchor_id = ours ? source->file.mount_id : 0;
     if (ours && source->mount.peer_group == 0) {
       // An executor died between attaching and sharing it.
@@ -131,11 +178,6 @@ Result<void> AnchorHostVolume(const Context& context, const Base& base,
                        "mount_setattr", volume));
       MOUNTD_TRY(open_again());
     }
-    return Ok();
-  }
-  MOUNTD_ASSIGN(const bool mounts_below,
-                HasMountsBelow(context, *source, path));
-  if (mounts_below) {
     return Ok();
   }
   const MountFacts holder = source->mount;
@@ -158,10 +200,12 @@ Result<void> ReleaseHostVolume(const Context& context,
     return MakeError(Code::kNotFound, "umount2", volume, "no such host volume");
   }
   MOUNTD_ASSIGN(const Base base, OpenBase(context));
-  MOUNTD_ASSIGN(const UniqueFd marker, LockMarker(context, base, volume));
+  MOUNTD_ASSIGN(const UniqueFd markers, OpenMarkers(context, base, volume));
+  MOUNTD_ASSIGN(const UniqueFd marker, LockMarker(context, markers, volume));
   MOUNTD_ASSIGN(const bool ours,
-                IsMarked(context, marker, plan.anchor_id, volume));
+                IsMarked(context, markers, volume, plan.anchor_id));
   if (!ours) {
+    RemoveIfEmpty(context, markers, volume);
     return Ok();
   }
   MOUNTD_ASSIGN(const HostPath path,
@@ -179,7 +223,9 @@ Result<void> ReleaseHostVolume(const Context& context,
     MOUNTD_TRY(Named(context.kernel.Unmount(path.parent.get(), path.name, 0),
                      "umount2", volume));
   }
-  return RemoveMarker(context, marker, volume);
+  MOUNTD_TRY(RemoveMarker(context, marker, volume));
+  return Named(context.kernel.RemoveDirectory(markers.get(), volume),
+               "unlinkat", volume);
 }
 
 }  // namespace mountd::propagation

@@ -7,9 +7,10 @@ namespace mountd::propagation {
 
 // What is to be attached: a directory or file, and the mount it lies in.
 struct Source {
-  UniqueFd parent;  // of a host volume
-  UniqueFd lock;    // of a host volume's anchor, held until the plan ends
-  UniqueFd fd;      // O_PATH
+  UniqueFd parent;   // of a host volume
+  UniqueFd markers;  // of all anchors
+  UniqueFd lock;     // of a host volume's anchor, held until the plan ends
+  UniqueFd fd;       // O_PATH
   exec::FileFacts file;
   MountFacts mount;
   std::uint64_t anchor_id = 0;

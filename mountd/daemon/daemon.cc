@@ -16,7 +16,7 @@ namespace {
 
 // Enough for every call that may wait in slow plugins; idle ones end.
 constexpr std::size_t kMaxWorkers = 256;
-constexpr std::chrono::milliseconds kCheckpointPause{2000};
+constexpr std::chrono::milliseconds kTidyUpPause{2000};
 constexpr std::chrono::milliseconds kQuarantinePause{50};
 
 Result<std::string> BootId() {
@@ -49,7 +49,7 @@ Result<std::unique_ptr<Daemon>> Daemon::Start(const DaemonOptions& options,
     daemon->bus_->Start();
   }
   daemon->owed_.Check();
-  daemon->CheckpointLater();
+  daemon->TidyUpLater();
   return daemon;
 }
 
@@ -174,12 +174,13 @@ void Daemon::Send(const dbus::Event& event) {
   }
 }
 
-void Daemon::CheckpointLater() {
-  loop_->After(kCheckpointPause, [this] {
+void Daemon::TidyUpLater() {
+  loop_->After(kTidyUpPause, [this] {
     if (std::exchange(written_, false)) {
       strands_.Submit("checkpoint", [this] { boot_->Checkpoint(); });
     }
-    CheckpointLater();
+    executor_.CloseIdle();
+    TidyUpLater();
   });
 }
 

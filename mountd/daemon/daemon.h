@@ -53,7 +53,7 @@ class Daemon {
   void PluginChanged(const csi::PluginStatus& status);
   void OwedChanged(std::uint32_t count);
   void Send(const dbus::Event& event);
-  void CheckpointLater();
+  void TidyUpLater();
 
   const Config config_;
   const std::unique_ptr<dbus::EventLoop> loop_;

@@ -5,6 +5,7 @@
 #include <sys/socket.h>
 #include <sys/un.h>
 
+#include <algorithm>
 #include <cstring>
 #include <utility>
 
@@ -112,6 +113,7 @@ class ExecutorPool::Lane {
       connection = std::move(idle_.back());
       idle_.pop_back();
     }
+    fewest_idle_ = std::min(fewest_idle_, idle_.size());
     turn_.notify_all();
     return connection;
   }
@@ -126,13 +128,23 @@ class ExecutorPool::Lane {
     turn_.notify_all();
   }
 
+  // Closes as many as were never needed since the last call, except one.
+  void CloseIdle() {
+    const std::lock_guard lock(mutex_);
+    const std::size_t unused =
+        std::min(fewest_idle_, idle_.empty() ? 0 : idle_.size() - 1);
+    idle_.erase(idle_.begin(), idle_.begin() + static_cast<long>(unused));
+    fewest_idle_ = idle_.size();
+  }
+
  private:
   std::mutex mutex_;
   std::condition_variable turn_;
   std::uint64_t next_ticket_ = 0;
   std::uint64_t serving_ = 0;
   std::uint32_t free_;
-  std::vector<UniqueFd> idle_;
+  std::vector<UniqueFd> idle_;   // the most recently used last
+  std::size_t fewest_idle_ = 0;  // since the last CloseIdle
 };
 
 ExecutorPool::ExecutorPool(Connector connect, Options options)
@@ -166,6 +178,11 @@ ExecutorPool::Connector ExecutorPool::ConnectTo(std::string path) {
 std::uint32_t ExecutorPool::stuck() const {
   const std::lock_guard lock(mutex_);
   return stuck_;
+}
+
+void ExecutorPool::CloseIdle() {
+  mounts_->CloseIdle();
+  networks_->CloseIdle();
 }
 
 Result<ExecutorPool::Answer> ExecutorPool::Run(Lane& lane,

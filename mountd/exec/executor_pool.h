@@ -40,6 +40,9 @@ class ExecutorPool final : public Executor {
   static Connector ConnectTo(std::string path);
 
   std::uint32_t stuck() const;
+  // Closes connections that a peak has left: all that were idle since the last
+  // call, but one of each lane. Their processes end. Called now and then.
+  void CloseIdle();
 
   Result<HelloReply> Hello() override;
   Result<MountState> PrepareBase() override;

@@ -60,6 +60,13 @@ make_network() {
     ip link set lo up
     ip address add $OUTSIDE_ADDRESS/24 dev eth0
     ip link set eth0 up"
+  # Until then the kernel itself still adds routes.
+  eventually 5 no_tentative_address
+}
+
+no_tentative_address() {
+  ip -6 -o address show dev uplink0 scope link | grep -q fe80 &&
+    [[ -z $(ip -6 -o address show tentative) ]]
 }
 
 differs_in_netns() {

@@ -113,8 +113,6 @@ class OldKernel : public ExecutorFixture {
 
 TEST_F(OldKernel, EveryModeIsAttachedVerifiedAndTakenBackWithoutStatmount) {
   EXPECT_EQ(Call(exec::PlanKind::kHello).body.hello.has_unique_mount_ids, 0U);
-  MakeDirectories("/run/mountd/base/h/data");
-  ASSERT_EQ(::chmod("/run/mountd/base/h/data", 0700), 0);
   const Inventory before = Inventory::Take();
   for (const exec::Propagation mode :
        {exec::Propagation::kPrivate, exec::Propagation::kHostToTask,
