@@ -27,11 +27,10 @@ Result<UniqueFd> LockMarker(const Context& context, const UniqueFd& markers,
                             const std::string& volume) {
   constexpr int kTries = 8;
   for (int i = 0; i < kTries; ++i) {
-    exec::Undo kept;  // ReleaseHostVolume removes it
+    exec::Undo undo;
     MOUNTD_ASSIGN(const UniqueFd made,
                   EnsureDirectory(context, markers.get(), volume, 0700, 0,
-                                  volume, &kept));
-    kept.Commit();
+                                  volume, &undo));
     MOUNTD_ASSIGN(
         UniqueFd fd,
         Named(context.kernel.Open(made.get(), ".", O_RDONLY | O_DIRECTORY,
@@ -42,6 +41,7 @@ Result<UniqueFd> LockMarker(const Context& context, const UniqueFd& markers,
                   Named(context.kernel.Stat(fd.get(), ""), "statx", volume));
     const exec::Sys<FileFacts> now = context.kernel.Stat(markers.get(), volume);
     if (now && now->inode == locked.inode) {
+      undo.Commit();  // ReleaseHostVolume removes it
       return fd;
     }
     if (!now && now.error() != ENOENT) {

@@ -226,6 +226,8 @@ TEST_F(Mounts, AHostToTaskMountFollowsTheSourceThoughCopiesOfItExist) {
   ASSERT_EQ(::setns(copy.get(), CLONE_NEWNS), 0);
   Unmount(std::string(kTarget) + "/sub");
   ASSERT_EQ(::setns(home.get(), CLONE_NEWNS), 0);
+  copy.reset();
+  home.reset();
   EXPECT_EQ(UndoAll(reply), "");
 }
 
