@@ -270,7 +270,6 @@ Result<PluginRegistration> ToRegistration(const VariantMap& map) {
 
 Result<PluginStatus> ToPlugin(const VariantMap& map) {
   PluginStatus plugin;
-  sdbus::ObjectPath object;
   MOUNTD_TRY(
       Fields(map)
           .Read("id", plugin.id)
@@ -288,9 +287,7 @@ Result<PluginStatus> ToPlugin(const VariantMap& map) {
           .Read("controller_capabilities", plugin.controller_capabilities)
           .Read("plugin_capabilities", plugin.plugin_capabilities)
           .Read("generation", plugin.generation)
-          .Read("object", object)
           .status());
-  plugin.object = std::move(object);
   return plugin;
 }
 

@@ -196,7 +196,6 @@ struct PluginStatus {
   std::vector<std::int32_t> controller_capabilities;
   std::vector<std::int32_t> plugin_capabilities;
   std::uint64_t generation = 0;
-  std::string object;
 };
 
 struct OwedTeardown {

@@ -361,12 +361,12 @@ Result<void> Volumes::AbandonPublication(PublicationRecord publication,
 
 // ---- The way down ----
 
-Result<Detached> Volumes::Unpublish(const std::string& allocation,
-                                    const std::string& alias) {
+Result<void> Volumes::Unpublish(const std::string& allocation,
+                                const std::string& alias) {
   MOUNTD_ASSIGN(const std::optional<PublicationRecord> found,
                 store_.GetPublication(allocation, alias));
   if (!found) {
-    return Detached{{}, {}, true};
+    return Ok();
   }
   const KeyedLocks::Guard guard = volumes_.Lock(found->key.str());
   MOUNTD_ASSIGN(const std::optional<VolumeRecord> volume,
@@ -376,10 +376,7 @@ Result<Detached> Volumes::Unpublish(const std::string& allocation,
                      "has no volume record");
   }
   MOUNTD_TRY(UnpublishOne(*found, *volume));
-  MOUNTD_TRY(DropUser(*found, *volume));
-  MOUNTD_ASSIGN(const std::optional<VolumeRecord> left,
-                store_.GetVolume(found->key));
-  return Detached{volume->plugin, volume->volume_id, !left};
+  return DropUser(*found, *volume);
 }
 
 Result<void> Volumes::UnpublishOne(PublicationRecord publication,

@@ -33,13 +33,6 @@ struct PublishedVolume {
   PublicationRecord record;
 };
 
-// What a release has to say of one volume.
-struct Detached {
-  std::string plugin;
-  std::string volume_id;
-  bool unstaged = false;  // false: another allocation still uses it
-};
-
 std::string_view VolumeStateName(VolumeState state);
 std::string_view PublicationStateName(PublicationState state);
 
@@ -73,8 +66,8 @@ class Volumes {
                                   const CancelToken& cancelled);
   // Success if there is no such publication. On failure the publication stays,
   // "unpublishing", to be tried again: also when only the unstage failed.
-  Result<Detached> Unpublish(const std::string& allocation,
-                             const std::string& alias);
+  Result<void> Unpublish(const std::string& allocation,
+                         const std::string& alias);
 
   Result<std::optional<PublishedVolume>> Get(const std::string& allocation,
                                              const std::string& alias);

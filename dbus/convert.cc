@@ -2,10 +2,8 @@
 #include "dbus/convert.h"
 
 #include <sys/utsname.h>
-#include <systemd/sd-bus.h>
 
 #include <array>
-#include <cstdlib>
 #include <utility>
 
 namespace mountd::dbus {
@@ -276,7 +274,6 @@ Dict ToDict(const csi::PluginStatus& status) {
        V(numbers(status.capabilities.controller_rpcs))},
       {"plugin_capabilities", V(numbers(status.capabilities.services))},
       {"generation", V(status.generation)},
-      {"object", V(sdbus::ObjectPath(PluginObjectPath(status.record.id)))},
   };
 }
 
@@ -311,16 +308,6 @@ std::string AllocationStateName(AllocationState state) {
 
 std::string OwedKindName(OwedKind kind) {
   return kind == OwedKind::kRelease ? "release" : "unpublish";
-}
-
-std::string PluginObjectPath(const std::string& plugin) {
-  char* encoded = nullptr;
-  if (sd_bus_path_encode("/org/mountd1/plugin", plugin.c_str(), &encoded) < 0) {
-    return "/";  // out of memory
-  }
-  std::string path(encoded);
-  std::free(encoded);
-  return path;
 }
 
 }  // namespace mountd::dbus

@@ -42,7 +42,6 @@ Dict ToDict(const csi::PluginStatus& status);
 Dict ToDict(const Capabilities& capabilities);
 
 std::string AllocationStateName(AllocationState state);
-std::string PluginObjectPath(const std::string& plugin);
 std::string OwedKindName(OwedKind kind);
 
 }  // namespace mountd::dbus

@@ -25,11 +25,76 @@ void Operations::Begin(Operation& operation, const std::string& method,
   operation.object = object;
   operation.uid = uid;
   operation.begun = Clock::now();
+  ++running_of_uid_[uid];
+}
+
+Result<void> Operations::Admit(const Operation* joined,
+                               std::uint32_t uid) const {
+  if (joined != nullptr) {
+    return joined->deadlines.size() < kMaxWaiters
+               ? Ok()
+               : Result<void>(MakeError(Code::kResourceExhausted,
+                                        joined->method, joined->object,
+                                        "too many callers wait for it"));
+  }
+  const auto running = running_of_uid_.find(uid);
+  if (running != running_of_uid_.end() && running->second >= max_per_uid_) {
+    return MakeError(Code::kResourceExhausted, "start", "operation",
+                     "limits.operations_per_uid is reached");
+  }
+  return Ok();
+}
+
+void Operations::Await(const std::shared_ptr<Operation>& operation,
+                       std::uint64_t waiter,
+                       std::chrono::milliseconds patience) {
+  operation->deadlines[waiter] =
+      deadlines_.emplace(Clock::now() + patience, Waiter{operation, waiter});
+  ArmTimer();
+}
+
+void Operations::StopWaiting(Operation& operation) {
+  for (const auto& [waiter, deadline] :
+       std::exchange(operation.deadlines, {})) {
+    deadlines_.erase(deadline);
+  }
+}
+
+void Operations::ArmTimer() {
+  if (deadlines_.empty() || deadlines_.begin()->first >= timer_) {
+    return;
+  }
+  timer_ = deadlines_.begin()->first;
+  loop_.After(std::chrono::ceil<std::chrono::milliseconds>(
+                  std::max(timer_ - Clock::now(), Clock::duration::zero())),
+              [this, due = timer_] {
+                if (due == timer_) {
+                  OnTimer();
+                }
+              });
+}
+
+void Operations::OnTimer() {
+  timer_ = Clock::time_point::max();
+  while (!deadlines_.empty() && deadlines_.begin()->first <= Clock::now()) {
+    const Waiter waiter = deadlines_.begin()->second;
+    deadlines_.erase(deadlines_.begin());
+    Operation& operation = *waiter.operation;
+    operation.deadlines.erase(waiter.number);
+    operation.announced = true;
+    operation.Answer(waiter.number,
+                     MakeError(Code::kInProgress, "", "", operation.id));
+  }
+  ArmTimer();
 }
 
 void Operations::Finish(const Operation& operation, const Error* error) {
   const auto duration = std::chrono::duration_cast<std::chrono::microseconds>(
       Clock::now() - operation.begun);
+  if (const auto running = running_of_uid_.find(operation.uid);
+      --running->second == 0) {
+    running_of_uid_.erase(running);
+  }
   Timings& timings = timings_[operation.method];
   const auto capped = static_cast<std::uint32_t>(
       std::min<std::int64_t>(duration.count(), UINT32_MAX));
@@ -48,6 +113,7 @@ Result<void> Operations::Cancel(const Caller& caller, const std::string& id) {
   for (const auto& [key, operation] : running_) {
     if (operation->id == id && operation->uid == caller.uid) {
       *operation->cancelled = true;
+      StopWaiting(*operation);
       operation->AnswerAll(
           MakeError(Code::kAborted, operation->method, "", "was cancelled"));
       return Ok();

@@ -14,6 +14,7 @@
 #include "mountd/base/result.h"
 #include "mountd/base/worker_pool.h"
 #include "mountd/caller.h"
+#include "mountd/config.h"
 
 namespace mountd {
 
@@ -46,13 +47,22 @@ struct OperationSummary {
 //              +-- Cancel: all waiters are answered Aborted, the work ends by
 //                  itself and is told as any other
 //
+// A user's operations under way, and the callers that wait for one of them, are
+// bounded: one more is answered ResourceExhausted, so that nobody can take all
+// threads, or all memory.
+//
 // Lives on the loop's thread; only `work` runs elsewhere.
 class Operations {
  public:
   using OnFinished = std::function<void(const OperationSummary&)>;
+  static constexpr std::uint32_t kMaxWaiters = 64;  // for one operation
 
-  Operations(Loop& loop, Strands& strands, OnFinished on_finished)
-      : loop_(loop), strands_(strands), on_finished_(std::move(on_finished)) {}
+  Operations(Loop& loop, Strands& strands, OnFinished on_finished,
+             std::uint32_t max_per_uid = LimitsConfig().operations_per_uid)
+      : loop_(loop),
+        strands_(strands),
+        on_finished_(std::move(on_finished)),
+        max_per_uid_(max_per_uid) {}
 
   template <typename T>
   struct Call {
@@ -73,15 +83,21 @@ class Operations {
     if (const auto found = running_.find(key); found != running_.end()) {
       // The method is part of the key, so the type is the same.
       operation = std::static_pointer_cast<Typed<T>>(found->second);
-    } else {
+    }
+    if (const Result<void> admitted = Admit(operation.get(), call.caller.uid);
+        !admitted) {
+      call.reply(admitted.error());
+      return;
+    }
+    if (operation == nullptr) {
       operation = std::make_shared<Typed<T>>();
       Begin(*operation, call.method, call.strand, call.caller.uid);
       running_.emplace(key, operation);
       Start<T>(operation, key, std::move(call.work), call.caller);
     }
     const std::uint64_t waiter = ++last_waiter_;
-    operation->waiters.emplace(waiter, std::move(call.reply));
-    WaitFor<T>(operation, waiter, call.patience);
+    operation->replies.emplace(waiter, std::move(call.reply));
+    Await(operation, waiter, call.patience);
   }
 
   // NotFound if the caller has no such operation under way.
@@ -92,10 +108,19 @@ class Operations {
 
  private:
   using Clock = std::chrono::steady_clock;
+  struct Operation;
+
+  // A caller whose patience ends at that time.
+  struct Waiter {
+    std::shared_ptr<Operation> operation;
+    std::uint64_t number;
+  };
+  using Deadlines = std::multimap<Clock::time_point, Waiter>;
 
   struct Operation {
     virtual ~Operation() = default;
     virtual void AnswerAll(const Error& error) = 0;
+    virtual void Answer(std::uint64_t waiter, const Error& error) = 0;
 
     std::string id;
     std::string method;
@@ -104,16 +129,23 @@ class Operations {
     Clock::time_point begun;
     CancelToken cancelled = std::make_shared<std::atomic<bool>>(false);
     bool announced = false;
+    std::map<std::uint64_t, Deadlines::iterator> deadlines;  // of its waiters
   };
 
   template <typename T>
   struct Typed final : Operation {
     void AnswerAll(const Error& error) override {
-      for (auto& [waiter, reply] : std::exchange(waiters, {})) {
+      for (auto& [waiter, reply] : std::exchange(replies, {})) {
         reply(Result<T>(error));
       }
     }
-    std::map<std::uint64_t, std::function<void(Result<T>)>> waiters;
+    void Answer(std::uint64_t waiter, const Error& error) override {
+      auto reply = replies.extract(waiter);
+      if (!reply.empty()) {
+        reply.mapped()(Result<T>(error));
+      }
+    }
+    std::map<std::uint64_t, std::function<void(Result<T>)>> replies;
   };
 
   struct Timings {
@@ -133,8 +165,9 @@ class Operations {
       auto result = std::make_shared<Result<T>>(work(context));
       loop_.Post([this, operation, key, result] {
         running_.erase(key);
+        StopWaiting(*operation);
         const Error* error = *result ? nullptr : &result->error();
-        for (auto& [waiter, reply] : std::exchange(operation->waiters, {})) {
+        for (auto& [waiter, reply] : std::exchange(operation->replies, {})) {
           reply(*result);
         }
         Finish(*operation, error);
@@ -142,25 +175,14 @@ class Operations {
     });
   }
 
-  template <typename T>
-  void WaitFor(const std::shared_ptr<Typed<T>>& operation, std::uint64_t waiter,
-               std::chrono::milliseconds patience) {
-    loop_.After(patience, [weak = std::weak_ptr<Typed<T>>(operation), waiter] {
-      const std::shared_ptr<Typed<T>> held = weak.lock();
-      if (held == nullptr) {
-        return;
-      }
-      const auto found = held->waiters.find(waiter);
-      if (found == held->waiters.end()) {
-        return;
-      }
-      const auto reply = std::move(found->second);
-      held->waiters.erase(found);
-      held->announced = true;
-      reply(Result<T>(MakeError(Code::kInProgress, "", "", held->id)));
-    });
-  }
-
+  // ResourceExhausted if the user, or the operation joined, has too many.
+  Result<void> Admit(const Operation* joined, std::uint32_t uid) const;
+  void Await(const std::shared_ptr<Operation>& operation, std::uint64_t waiter,
+             std::chrono::milliseconds patience);
+  void StopWaiting(Operation& operation);
+  // One timer for all waiters, since a loop's timer cannot be taken back.
+  void ArmTimer();
+  void OnTimer();
   void Begin(Operation& operation, const std::string& method,
              const std::string& object, std::uint32_t uid);
   void Finish(const Operation& operation, const Error* error);
@@ -168,7 +190,11 @@ class Operations {
   Loop& loop_;
   Strands& strands_;
   const OnFinished on_finished_;
+  const std::uint32_t max_per_uid_;
   std::map<std::string, std::shared_ptr<Operation>> running_;
+  std::map<std::uint32_t, std::uint32_t> running_of_uid_;
+  Deadlines deadlines_;
+  Clock::time_point timer_ = Clock::time_point::max();  // when it will fire
   std::map<std::string, Timings> timings_;
   std::uint64_t last_id_ = 0;
   std::uint64_t last_waiter_ = 0;

@@ -146,21 +146,16 @@ Result<ReceiptRecord> Service::ReleaseAllocation(const CallContext& call,
 
 // Tasks' mounts first, then what they were mounts of; the network last, so that
 // a volume whose server is reached through it can still be unmounted.
-Result<std::vector<ReceiptRecord::Volume>> Service::Undo(
-    const AllocationRecord& record) {
+Result<void> Service::Undo(const AllocationRecord& record) {
   MOUNTD_TRY(parts_.mounts.UnmountAll(record.id));
   MOUNTD_ASSIGN(const std::vector<PublicationRecord> publications,
                 parts_.volumes.Of(record.id));
-  std::vector<ReceiptRecord::Volume> volumes;
   Result<void> outcome = Ok();
   for (const PublicationRecord& publication : publications) {
-    Result<csi::Detached> detached =
-        parts_.volumes.Unpublish(record.id, publication.alias);
-    if (detached) {
-      volumes.push_back(
-          {detached->plugin, detached->volume_id, detached->unstaged});
-    } else if (outcome) {
-      outcome = detached.error();
+    if (Result<void> detached =
+            parts_.volumes.Unpublish(record.id, publication.alias);
+        !detached && outcome) {
+      outcome = std::move(detached);
     }
   }
   if (Result<void> down = parts_.networks.Teardown(record.id);
@@ -168,24 +163,21 @@ Result<std::vector<ReceiptRecord::Volume>> Service::Undo(
     outcome = std::move(down);
   }
   MOUNTD_TRY(std::move(outcome));
-  MOUNTD_TRY(parts_.executor.RemoveAllocation(PlanOf(record)));
-  return volumes;
+  return parts_.executor.RemoveAllocation(PlanOf(record));
 }
 
 Result<ReceiptRecord> Service::Release(const AllocationRecord& record) {
   MOUNTD_TRY(
       parts_.state.SetAllocationState(record.id, AllocationState::kReleasing));
-  Result<std::vector<ReceiptRecord::Volume>> volumes = Undo(record);
-  if (!volumes) {
+  if (Result<void> undone = Undo(record); !undone) {
     MOUNTD_TRY(parts_.state.AddOwed(
-        Owed(OwedKind::kRelease, record.id, record.uid, volumes.error())));
-    return std::move(volumes).error();
+        Owed(OwedKind::kRelease, record.id, record.uid, undone.error())));
+    return std::move(undone).error();
   }
   ReceiptRecord receipt;
   receipt.allocation = record.id;
   receipt.uid = record.uid;
   receipt.released_at_us = NowMicroseconds();
-  receipt.volumes = std::move(*volumes);
   return parts_.state.FinishAllocation(std::move(receipt));
 }
 
@@ -282,13 +274,12 @@ Result<void> Service::Unpublish(const AllocationRecord& record,
         Code::kBusy, "unpublish", "volume " + object,
         "is bind-mounted as " + user->record.task + "/" + user->record.name);
   }
-  Result<csi::Detached> detached = parts_.volumes.Unpublish(record.id, alias);
+  Result<void> detached = parts_.volumes.Unpublish(record.id, alias);
   if (!detached) {
     MOUNTD_TRY(parts_.state.AddOwed(
         Owed(OwedKind::kUnpublish, object, record.uid, detached.error())));
-    return std::move(detached).error();
   }
-  return Ok();
+  return detached;
 }
 
 Result<std::vector<VolumeStatus>> Service::ListVolumes(

@@ -126,8 +126,7 @@ class Service {
   Result<AllocationRecord> FindPrepared(const CallContext& call,
                                         const std::string& allocation);
   Result<ReceiptRecord> Release(const AllocationRecord& record);
-  Result<std::vector<ReceiptRecord::Volume>> Undo(
-      const AllocationRecord& record);
+  Result<void> Undo(const AllocationRecord& record);
   Result<void> Unpublish(const AllocationRecord& record,
                          const std::string& alias);
   Result<void> CheckVolumeSource(const CallContext& call, BindMountSpec& spec);

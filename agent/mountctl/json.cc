@@ -127,8 +127,7 @@ Json ToJson(const PluginStatus& plugin) {
           {"node_capabilities", plugin.node_capabilities},
           {"controller_capabilities", plugin.controller_capabilities},
           {"plugin_capabilities", plugin.plugin_capabilities},
-          {"generation", plugin.generation},
-          {"object", plugin.object}};
+          {"generation", plugin.generation}};
 }
 
 Json ToJson(const OwedTeardown& owed) {

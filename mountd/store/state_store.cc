@@ -27,6 +27,10 @@ CREATE TABLE publications(
   read_only INTEGER NOT NULL, state INTEGER NOT NULL,
   mount_id INTEGER NOT NULL,
   PRIMARY KEY(allocation, alias), UNIQUE(key, allocation));
+CREATE TABLE detached(
+  allocation TEXT NOT NULL REFERENCES allocations(id), plugin TEXT NOT NULL,
+  volume_id TEXT NOT NULL, unstaged INTEGER NOT NULL,
+  PRIMARY KEY(allocation, plugin, volume_id));
 CREATE TABLE receipts(
   serial INTEGER PRIMARY KEY AUTOINCREMENT, allocation TEXT UNIQUE NOT NULL,
   uid INTEGER NOT NULL, released_at_us INTEGER NOT NULL,
@@ -166,6 +170,16 @@ Result<void> StateStore::SetAllocationState(const std::string& id,
 
 Result<ReceiptRecord> StateStore::FinishAllocation(ReceiptRecord receipt) {
   MOUNTD_TRY(database_->Transaction([&]() -> Result<void> {
+    MOUNTD_TRY(database_->Query(
+        "SELECT plugin,volume_id,unstaged FROM detached WHERE allocation=?1 "
+        "ORDER BY plugin,volume_id",
+        [&](const Row& row) {
+          receipt.volumes.push_back(
+              {row.Text(0), row.Text(1), row.Int(2) != 0});
+        },
+        receipt.allocation));
+    MOUNTD_TRY(database_->Run("DELETE FROM detached WHERE allocation=?1",
+                              receipt.allocation));
     MOUNTD_TRY(database_->Run("DELETE FROM allocations WHERE id=?1",
                               receipt.allocation));
     MOUNTD_TRY(RemoveOwed(OwedKind::kRelease, receipt.allocation));
@@ -233,6 +247,10 @@ Result<void> StateStore::AddPublication(const VolumeRecord& volume,
         static_cast<int>(volume.state), volume.access_mode, volume.fs_type,
         volume.capability_digest, ToColumn(volume.publish_context),
         ToColumn(volume.volume_context)));
+    MOUNTD_TRY(database_->Run(
+        "DELETE FROM detached WHERE allocation=?1 AND plugin=?2 AND "
+        "volume_id=?3",
+        publication.allocation, volume.plugin, volume.volume_id));
     MOUNTD_TRY(database_->Run(
         "INSERT INTO publications(key,allocation,alias,read_only,state,"
         "mount_id) VALUES(?1,?2,?3,?4,?5,?6)",
@@ -306,6 +324,14 @@ Result<void> StateStore::RemovePublication(const PublicationRecord& publication,
     MOUNTD_TRY(database_->Run(
         "DELETE FROM publications WHERE allocation=?1 AND alias=?2",
         publication.allocation, publication.alias));
+    // One that never was there is not told as detached.
+    if (publication.state != PublicationState::kPublishing) {
+      MOUNTD_TRY(database_->Run(
+          "INSERT OR REPLACE INTO detached(allocation,plugin,volume_id,"
+          "unstaged) SELECT ?1,plugin,volume_id,?2 FROM volumes WHERE key=?3",
+          publication.allocation, static_cast<int>(volume_too),
+          publication.key.str()));
+    }
     if (volume_too) {
       MOUNTD_TRY(database_->Run("DELETE FROM volumes WHERE key=?1",
                                 publication.key.str()));

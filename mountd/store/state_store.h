@@ -30,8 +30,9 @@ class StateStore {
   Result<std::vector<AllocationRecord>> ListAllocations();
   Result<std::uint32_t> CountAllocations(std::uint32_t uid);
   Result<void> SetAllocationState(const std::string& id, AllocationState state);
-  // Removes the allocation and what is owed for it, and keeps `receipt` (its
-  // serial is assigned here), in one transaction.
+  // Removes the allocation and what is owed for it, and keeps `receipt`, in one
+  // transaction. Its serial is assigned here, and its volumes are all that were
+  // ever detached from this allocation.
   Result<ReceiptRecord> FinishAllocation(ReceiptRecord receipt);
   Result<std::optional<ReceiptRecord>> GetReceipt(
       const std::string& allocation);
@@ -55,7 +56,7 @@ class StateStore {
   Result<std::vector<PublicationRecord>> UsersOf(const VolumeKey& key);
   Result<void> SetPublicationState(const PublicationRecord& publication);
   // The user's row, what is owed for it, and with the last user the volume's,
-  // in one transaction.
+  // in one transaction; what was published is noted for the receipt.
   Result<void> RemovePublication(const PublicationRecord& publication,
                                  bool volume_too);
 

@@ -231,7 +231,6 @@ TEST_F(ClientTest, PluginsAreRegisteredAndRead) {
   EXPECT_EQ(plugin.max_volumes, 64);
   EXPECT_EQ(plugin.topology.at("zone"), "a");
   EXPECT_EQ(plugin.node_capabilities, (std::vector<std::int32_t>{1, 2}));
-  EXPECT_EQ(plugin.object, "/org/mountd1/plugin/x");
   EXPECT_EQ(client_->ListPlugins().value().size(), 2U);
 }
 

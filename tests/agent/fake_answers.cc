@@ -95,22 +95,23 @@ Map Allocation(const std::string& id) {
 }
 
 Map Plugin(const std::string& id) {
-  return {{"id", V(id)},
-          {"type", Text("node")},
-          {"uid", V(std::uint32_t{0})},
-          {"allocation", Text("")},
-          {"state", Text(id == "sick" ? "unhealthy" : "healthy")},
-          {"reason", Text("\x1b[2J")},
-          {"provider", Text("local.csi")},
-          {"vendor_version", Text("0.1")},
-          {"node_id", Text("n1")},
-          {"max_volumes", V(std::int64_t{64})},
-          {"topology", V(std::map<std::string, std::string>{{"zone", "a"}})},
-          {"node_capabilities", V(std::vector<std::int32_t>{1, 2})},
-          {"controller_capabilities", V(std::vector<std::int32_t>{})},
-          {"plugin_capabilities", V(std::vector<std::int32_t>{3})},
-          {"generation", V(std::uint64_t{5})},
-          {"object", V(sdbus::ObjectPath("/org/mountd1/plugin/x"))}};
+  return {
+      {"id", V(id)},
+      {"type", Text("node")},
+      {"uid", V(std::uint32_t{0})},
+      {"allocation", Text("")},
+      {"state", Text(id == "sick" ? "unhealthy" : "healthy")},
+      {"reason", Text("\x1b[2J")},
+      {"provider", Text("local.csi")},
+      {"vendor_version", Text("0.1")},
+      {"node_id", Text("n1")},
+      {"max_volumes", V(std::int64_t{64})},
+      {"topology", V(std::map<std::string, std::string>{{"zone", "a"}})},
+      {"node_capabilities", V(std::vector<std::int32_t>{1, 2})},
+      {"controller_capabilities", V(std::vector<std::int32_t>{})},
+      {"plugin_capabilities", V(std::vector<std::int32_t>{3})},
+      {"generation", V(std::uint64_t{5})},
+      {"of_a_later_release", V(sdbus::ObjectPath("/org/mountd1/plugin/x"))}};
 }
 
 }  // namespace mountd::agent::test

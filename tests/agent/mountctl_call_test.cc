@@ -66,8 +66,9 @@ TEST_F(CallTest, AnswersOfEveryShapeBecomeJson) {
   EXPECT_EQ(allocation["mounts"][0]["of_a_later_release"], 1.5);
   EXPECT_EQ(json::parse(Call("RetryOwed", "[]").out), 1);
   EXPECT_EQ(json::parse(Call("ListOwed", "[]").out)[0][2], "web/server/data");
-  EXPECT_EQ(json::parse(Call("GetPlugin", R"(["x"])").out)["object"],
-            "/org/mountd1/plugin/x");
+  EXPECT_EQ(
+      json::parse(Call("GetPlugin", R"(["x"])").out)["of_a_later_release"],
+      "/org/mountd1/plugin/x");
   EXPECT_EQ(Call("Cancel", R"(["op"])").out, "");
 }
 
