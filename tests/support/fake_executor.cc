@@ -1,0 +1,334 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#include "tests/support/fake_executor.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+
+#include "mountd/base/paths.h"
+#include "netns/address.h"
+
+namespace mountd::exec {
+namespace {
+
+std::string Text(const WireName& name) { return std::string(name.view()); }
+
+std::string TextOf(const TargetPlan& plan) {
+  return Text(plan.allocation) + "/" + Text(plan.task) + "/" + Text(plan.name);
+}
+
+// What the source is, as one text: a host volume's name, or the directory of a
+// published volume.
+std::string TextOf(const SourcePlan& plan, const std::string& allocation) {
+  if (plan.kind == SourceKind::kHostVolume) {
+    return Text(plan.host_volume);
+  }
+  return Text(plan.plugin) + "/" + paths::kPublish + "/" + allocation + "/" +
+         std::string(plan.volume.data(), plan.volume.size());
+}
+
+bool SharePort(const NetworkPlan& a, const NetworkPlan& b) {
+  const auto ports = [](const NetworkPlan& plan) {
+    return std::vector<PortMap>(plan.ports.begin(),
+                                plan.ports.begin() + plan.port_count);
+  };
+  const std::vector<PortMap> others = ports(b);
+  const std::vector<PortMap> own = ports(a);
+  return std::any_of(own.begin(), own.end(), [&](const PortMap& one) {
+    return std::any_of(others.begin(), others.end(), [&](const PortMap& other) {
+      return one.host_port == other.host_port &&
+             (one.protocols & other.protocols) != 0;
+    });
+  });
+}
+
+PlanBody NoBody() { return {}; }
+
+}  // namespace
+
+void FakeExecutor::FailNext(const std::string& method, Code code, FailWhen when,
+                            std::size_t times) {
+  script_.FailNext(method, MakeError(code, method, "fake", "as the test wants"),
+                   when, times);
+}
+
+void FakeExecutor::FailNth(std::size_t n, Code code, FailWhen when) {
+  script_.FailNth(n, MakeError(code, "plan", "fake", "as the test wants"),
+                  when);
+}
+
+MountState FakeExecutor::NewMountLocked() {
+  MountState state;
+  state.mount_id = ++last_id_;
+  state.exists = 1;
+  state.is_directory = 1;
+  return state;
+}
+
+Result<HelloReply> FakeExecutor::Hello() {
+  return Run<Result<HelloReply>>(PlanKind::kHello, "Hello", "", NoBody(), [] {
+    HelloReply hello;
+    hello.pid = static_cast<std::uint32_t>(getpid());
+    hello.effective_capabilities = 0x200000;
+    hello.mount_namespace = 4026531840;
+    hello.has_unique_mount_ids = 1;
+    hello.has_mount_beneath = 1;
+    return hello;
+  });
+}
+
+Result<MountState> FakeExecutor::PrepareBase() {
+  return Run<Result<MountState>>(PlanKind::kPrepareBase, "PrepareBase", "",
+                                 NoBody(), [] {
+                                   MountState base;
+                                   base.mount_id = 1;
+                                   base.peer_group = 1;
+                                   base.exists = 1;
+                                   base.is_directory = 1;
+                                   return base;
+                                 });
+}
+
+Result<void> FakeExecutor::PrepareAllocation(const AllocationPlan& plan) {
+  PlanBody body;
+  body.allocation = plan;
+  const std::string id = Text(plan.allocation);
+  return Run<Result<void>>(
+      PlanKind::kPrepareAllocation, "PrepareAllocation", id, body,
+      [&]() -> Result<void> {
+        const auto [found, made] = allocations_.emplace(id, plan.gid);
+        if (!made && found->second != plan.gid) {
+          return MakeError(Code::kFailedPrecondition, "mkdirat", id,
+                           "is there with another group");
+        }
+        return Ok();
+      });
+}
+
+Result<void> FakeExecutor::RemoveAllocation(const AllocationPlan& plan) {
+  PlanBody body;
+  body.allocation = plan;
+  const std::string id = Text(plan.allocation);
+  return Run<Result<void>>(
+      PlanKind::kRemoveAllocation, "RemoveAllocation", id, body,
+      [&]() -> Result<void> {
+        const bool used =
+            std::any_of(mounts_.begin(), mounts_.end(), [&](const auto& entry) {
+              return entry.first.starts_with(id + "/");
+            });
+        if (used || busy_.contains(id)) {
+          return MakeError(Code::kBusy, "rmdir", id, "a mount is beneath it");
+        }
+        allocations_.erase(id);
+        return Ok();
+      });
+}
+
+// The clone as it would be mounted, the source anchored.
+Result<FakeExecutor::Mount> FakeExecutor::CloneLocked(const AttachPlan& plan) {
+  Mount mount;
+  mount.plan = plan;
+  mount.source = TextOf(plan.source, Text(plan.target.allocation));
+  MountState source;
+  if (plan.source.kind == SourceKind::kPublishedVolume) {
+    const auto published = directories_.find(mount.source);
+    if (published == directories_.end()) {
+      return MakeError(Code::kNotFound, "openat2", mount.source,
+                       "is not published");
+    }
+    source = published->second;
+    source.peer_group = source.mount_id;
+  } else if (const auto own = own_mounts_.find(mount.source);
+             own != own_mounts_.end()) {
+    source = own->second;
+  } else {
+    auto anchor = anchors_.find(mount.source);
+    if (anchor == anchors_.end()) {
+      anchor = anchors_.emplace(mount.source, NewMountLocked()).first;
+      anchor->second.peer_group = ++last_id_;
+    }
+    source = anchor->second;
+    mount.state.anchor_id = source.mount_id;
+  }
+  const std::uint64_t anchor_id = mount.state.anchor_id;
+  mount.state = NewMountLocked();
+  mount.state.anchor_id = anchor_id;
+  mount.state.source_peer_group = source.peer_group;
+  if (plan.propagation == Propagation::kHostToTask) {
+    mount.state.master = source.peer_group;
+  } else if (plan.propagation == Propagation::kBidirectional) {
+    mount.state.peer_group = source.peer_group;
+  }
+  return mount;
+}
+
+Result<MountState> FakeExecutor::Attach(const AttachPlan& plan) {
+  PlanBody body;
+  body.attach = plan;
+  const std::string target = TextOf(plan.target);
+  return Run<Result<MountState>>(
+      PlanKind::kAttach, "Attach", target, body, [&]() -> Result<MountState> {
+        if (!allocations_.contains(Text(plan.target.allocation))) {
+          return ErrnoError(ENOENT, "openat2", Text(plan.target.allocation));
+        }
+        if (const auto found = mounts_.find(target); found != mounts_.end()) {
+          const Mount& there = found->second;
+          const bool same =
+              there.source ==
+                  TextOf(plan.source, Text(plan.target.allocation)) &&
+              there.plan.propagation == plan.propagation &&
+              there.plan.attributes == plan.attributes;
+          if (same) {
+            return there.state;
+          }
+          return MakeError(Code::kAlreadyExists, "mount", target,
+                           "read back: another source is mounted there");
+        }
+        MOUNTD_ASSIGN(Mount mount, CloneLocked(plan));
+        return mounts_.emplace(target, std::move(mount)).first->second.state;
+      });
+}
+
+Result<void> FakeExecutor::Detach(const DetachPlan& plan) {
+  PlanBody body;
+  body.detach = plan;
+  const std::string target = TextOf(plan.target);
+  return Run<Result<void>>(
+      PlanKind::kDetach, "Detach", target, body, [&]() -> Result<void> {
+        const auto found = mounts_.find(target);
+        if (found == mounts_.end()) {
+          return Ok();
+        }
+        if (found->second.state.mount_id != plan.mount_id) {
+          return MakeError(Code::kFailedPrecondition, "umount2", target,
+                           "another mount is there");
+        }
+        if (busy_.contains(target)) {
+          return ErrnoError(EBUSY, "umount2", target, "the mount is in use");
+        }
+        mounts_.erase(found);
+        return Ok();
+      });
+}
+
+Result<MountState> FakeExecutor::InspectTarget(const TargetPlan& plan) {
+  PlanBody body;
+  body.target = plan;
+  const std::string target = TextOf(plan);
+  return Run<Result<MountState>>(
+      PlanKind::kInspectTarget, "InspectTarget", target, body, [&] {
+        const auto found = mounts_.find(target);
+        return found == mounts_.end() ? MountState{} : found->second.state;
+      });
+}
+
+Result<void> FakeExecutor::ReleaseHostVolume(const HostVolumePlan& plan) {
+  PlanBody body;
+  body.host_volume = plan;
+  const std::string volume = Text(plan.host_volume);
+  return Run<Result<void>>(PlanKind::kReleaseHostVolume, "ReleaseHostVolume",
+                           volume, body, [&]() -> Result<void> {
+                             const auto found = anchors_.find(volume);
+                             if (found == anchors_.end()) {
+                               return Ok();
+                             }
+                             if (found->second.mount_id != plan.anchor_id) {
+                               return MakeError(Code::kFailedPrecondition,
+                                                "umount2", volume,
+                                                "another mount is there");
+                             }
+                             if (busy_.contains(volume)) {
+                               return ErrnoError(EBUSY, "umount2", volume);
+                             }
+                             anchors_.erase(found);
+                             return Ok();
+                           });
+}
+
+Result<void> FakeExecutor::PrepareNetworks() {
+  return Run<Result<void>>(PlanKind::kPrepareNetworks, "PrepareNetworks", "",
+                           NoBody(), [] { return Ok(); });
+}
+
+Result<void> FakeExecutor::CheckNetworkLocked(const NetworkPlan& plan) const {
+  const std::string id = Text(plan.allocation);
+  if (networks_.contains(id)) {
+    return MakeError(Code::kFailedPrecondition, "create network", id,
+                     "another network namespace has the name");
+  }
+  if (links_.contains(netns::ToString(plan.ipv4))) {
+    return MakeError(Code::kBusy, "create network", id,
+                     "a link of the address is still there");
+  }
+  for (const auto& [other, network] : networks_) {
+    if (SharePort(plan, network.plan)) {
+      return MakeError(Code::kAlreadyExists, "map", id,
+                       "a host port is mapped already");
+    }
+  }
+  return Ok();
+}
+
+Result<NetworkState> FakeExecutor::CreateNetwork(const NetworkPlan& plan) {
+  PlanBody body;
+  body.network = plan;
+  const std::string id = Text(plan.allocation);
+  return Run<Result<NetworkState>>(
+      PlanKind::kCreateNetwork, "CreateNetwork", id, body,
+      [&]() -> Result<NetworkState> {
+        if (const auto found = networks_.find(id);
+            found != networks_.end() && found->second.plan.ipv4 == plan.ipv4) {
+          return found->second.state;
+        }
+        MOUNTD_TRY(CheckNetworkLocked(plan));
+        Network network{{++last_id_, 0, 1}, plan};
+        network.state.host_ifindex = static_cast<std::uint32_t>(++last_id_);
+        links_[netns::ToString(plan.ipv4)] = network.state.host_ifindex;
+        return networks_.emplace(id, network).first->second.state;
+      });
+}
+
+Result<void> FakeExecutor::DeleteNetwork(const NetworkPlan& plan) {
+  PlanBody body;
+  body.network = plan;
+  const std::string id = Text(plan.allocation);
+  return Run<Result<void>>(
+      PlanKind::kDeleteNetwork, "DeleteNetwork", id, body,
+      [&]() -> Result<void> {
+        const auto found = networks_.find(id);
+        if (found == networks_.end()) {
+          return Ok();
+        }
+        if (plan.netns_inode != 0 &&
+            found->second.state.netns_inode != plan.netns_inode) {
+          return MakeError(Code::kFailedPrecondition, "delete network", id,
+                           "another network namespace has the name");
+        }
+        if (busy_.contains(id)) {
+          return ErrnoError(EBUSY, "umount2", id);
+        }
+        if (!keep_links_) {
+          links_.erase(netns::ToString(found->second.plan.ipv4));
+        }
+        networks_.erase(found);
+        return Ok();
+      });
+}
+
+Result<NetworkState> FakeExecutor::InspectNetwork(const NetworkPlan& plan) {
+  PlanBody body;
+  body.network = plan;
+  const std::string id = Text(plan.allocation);
+  return Run<Result<NetworkState>>(
+      PlanKind::kInspectNetwork, "InspectNetwork", id, body, [&] {
+        NetworkState state;
+        if (const auto found = networks_.find(id); found != networks_.end()) {
+          state = found->second.state;
+        }
+        const auto link = links_.find(netns::ToString(plan.ipv4));
+        state.host_ifindex = link == links_.end() ? 0 : link->second;
+        return state;
+      });
+}
+
+}  // namespace mountd::exec

@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <mutex>
+#include <optional>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "mountd/exec/executor.h"
+#include "tests/support/call_script.h"
+
+namespace mountd::exec {
+
+// An executor with a model of a machine instead of one, which answers as the
+// real one does. What can be done to its calls is CallScript's; a method's name
+// there is the C++ one ("Attach"), its objects are
+//   web                      an allocation, its network
+//   web/task/name            a target
+//   data                     a host volume
+//   plugin                   a plugin
+//   plugin/staging/<key>     a volume's directories
+//   plugin/publish/web/<key>
+// Thread-safe.
+class FakeExecutor final : public Executor {
+ public:
+  FakeExecutor() = default;
+
+  CallScript<Error>& script() { return script_; }
+  void FailNext(const std::string& method, Code code,
+                FailWhen when = FailWhen::kBefore, std::size_t times = 1);
+  void FailNth(std::size_t n, Code code, FailWhen when);
+
+  // The plans that came, in order, also those that failed.
+  std::vector<Request> plans() const;
+
+  // All that exists: "allocation web", "mount web/task/name", "anchor data",
+  // "plugin p", "directory p/staging/<key>", "network web", "link 10.0.0.2",
+  // sorted. The base and what PrepareNetworks makes are not told.
+  std::vector<std::string> Existing() const;
+
+  // ---- What others do to the machine ----
+  // Removing or unmounting `object` is Busy, or not any more.
+  void SetBusy(const std::string& object, bool busy = true);
+  // Unmounts the target behind mountd's back; Replace mounts something else.
+  void LoseMount(const std::string& target);
+  void ReplaceMount(const std::string& target);
+  // Mounted there already: Attach adds no anchor.
+  void SetOwnMount(const std::string& host_volume);
+  std::uint64_t MountIdOf(const std::string& target) const;
+  std::uint64_t AnchorOf(const std::string& host_volume) const;
+  // What a plugin mounts below its own directory, `part` as in the objects
+  // above without the plugin.
+  void PutVolume(const std::string& plugin, const std::string& part,
+                 bool mounted = true);
+  void TakeVolume(const std::string& plugin, const std::string& part);
+  // Whether somebody listens on the plugin's csi.sock; from the start, yes.
+  void SetListening(const std::string& plugin, bool listening);
+  // The plugin closes all its connections.
+  void HangUp(const std::string& plugin);
+  // Links outlive DeleteNetwork until EndLinks.
+  void KeepLinks();
+  void EndLinks();
+
+  Result<HelloReply> Hello() override;
+  Result<MountState> PrepareBase() override;
+  Result<void> PrepareAllocation(const AllocationPlan& plan) override;
+  Result<void> RemoveAllocation(const AllocationPlan& plan) override;
+  Result<MountState> Attach(const AttachPlan& plan) override;
+  Result<void> Detach(const DetachPlan& plan) override;
+  Result<MountState> InspectTarget(const TargetPlan& plan) override;
+  Result<void> ReleaseHostVolume(const HostVolumePlan& plan) override;
+  Result<MountState> PreparePlugin(const PluginPlan& plan) override;
+  Result<void> RemovePlugin(const PluginPlan& plan) override;
+  Result<PluginConnection> ConnectPlugin(const PluginPlan& plan) override;
+  Result<MountState> PrepareVolumeDir(const VolumeDirPlan& plan) override;
+  Result<MountState> InspectVolumeDir(const VolumeDirPlan& plan) override;
+  Result<void> RemoveVolumeDir(const VolumeDirPlan& plan) override;
+  Result<void> PrepareNetworks() override;
+  Result<NetworkState> CreateNetwork(const NetworkPlan& plan) override;
+  Result<void> DeleteNetwork(const NetworkPlan& plan) override;
+  Result<NetworkState> InspectNetwork(const NetworkPlan& plan) override;
+
+ private:
+  struct Mount {
+    MountState state;
+    std::string source;
+    AttachPlan plan;
+  };
+  struct Network {
+    NetworkState state;
+    NetworkPlan plan;
+  };
+
+  template <typename R, typename F>
+  R Run(PlanKind kind, const std::string& method, const std::string& object,
+        const PlanBody& body, const F& effect);
+  MountState NewMountLocked();
+  Result<Mount> CloneLocked(const AttachPlan& plan);
+  Result<void> CheckNetworkLocked(const NetworkPlan& plan) const;
+  bool AnyBelowLocked(const std::string& directory) const;
+
+  CallScript<Error> script_;
+  mutable std::mutex mutex_;
+  std::vector<Request> plans_;
+  std::uint64_t last_id_ = 1000;
+  std::set<std::string> busy_;
+  std::map<std::string, std::uint32_t> allocations_;
+  std::map<std::string, Mount> mounts_;
+  std::map<std::string, MountState> anchors_;
+  std::map<std::string, MountState> own_mounts_;
+  std::map<std::string, MountState> plugins_;
+  std::map<std::string, MountState> directories_;
+  std::set<std::string> deaf_;
+  std::map<std::string, std::vector<UniqueFd>> connections_;
+  std::map<std::string, Network> networks_;
+  std::map<std::string, std::uint32_t> links_;  // by address
+  bool keep_links_ = false;
+};
+
+template <typename R, typename F>
+R FakeExecutor::Run(PlanKind kind, const std::string& method,
+                    const std::string& object, const PlanBody& body,
+                    const F& effect) {
+  {
+    const std::lock_guard lock(mutex_);
+    Request& request = plans_.emplace_back();
+    request.kind = kind;
+    request.body = body;
+  }
+  return script_.Run<R>(method, object, [&]() -> R {
+    const std::lock_guard lock(mutex_);
+    return effect();
+  });
+}
+
+}  // namespace mountd::exec

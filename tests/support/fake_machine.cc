@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+//
+// FakeExecutor's machine as tests see and change it; the plans are in
+// fake_executor.cc.
+#include <algorithm>
+
+#include "tests/support/fake_executor.h"
+
+namespace mountd::exec {
+
+std::vector<Request> FakeExecutor::plans() const {
+  const std::lock_guard lock(mutex_);
+  return plans_;
+}
+
+std::vector<std::string> FakeExecutor::Existing() const {
+  const std::lock_guard lock(mutex_);
+  std::vector<std::string> all;
+  const auto add = [&](const std::string& kind, const auto& things) {
+    for (const auto& [name, thing] : things) {
+      all.push_back(kind + " " + name);
+    }
+  };
+  add("allocation", allocations_);
+  add("mount", mounts_);
+  add("anchor", anchors_);
+  add("plugin", plugins_);
+  add("directory", directories_);
+  add("network", networks_);
+  add("link", links_);
+  std::sort(all.begin(), all.end());
+  return all;
+}
+
+void FakeExecutor::SetBusy(const std::string& object, bool busy) {
+  const std::lock_guard lock(mutex_);
+  if (busy) {
+    busy_.insert(object);
+  } else {
+    busy_.erase(object);
+  }
+}
+
+void FakeExecutor::LoseMount(const std::string& target) {
+  const std::lock_guard lock(mutex_);
+  mounts_.erase(target);
+}
+
+void FakeExecutor::ReplaceMount(const std::string& target) {
+  const std::lock_guard lock(mutex_);
+  mounts_[target] = {NewMountLocked(), "something else", {}};
+}
+
+void FakeExecutor::SetOwnMount(const std::string& host_volume) {
+  const std::lock_guard lock(mutex_);
+  MountState state = NewMountLocked();
+  state.peer_group = ++last_id_;
+  own_mounts_[host_volume] = state;
+}
+
+std::uint64_t FakeExecutor::MountIdOf(const std::string& target) const {
+  const std::lock_guard lock(mutex_);
+  const auto found = mounts_.find(target);
+  return found == mounts_.end() ? 0 : found->second.state.mount_id;
+}
+
+std::uint64_t FakeExecutor::AnchorOf(const std::string& host_volume) const {
+  const std::lock_guard lock(mutex_);
+  const auto found = anchors_.find(host_volume);
+  return found == anchors_.end() ? 0 : found->second.mount_id;
+}
+
+void FakeExecutor::PutVolume(const std::string& plugin, const std::string& part,
+                             bool mounted) {
+  const std::lock_guard lock(mutex_);
+  MountState state;
+  if (mounted) {
+    state = NewMountLocked();
+  }
+  state.exists = 1;
+  state.is_directory = 1;
+  directories_[plugin + "/" + part] = state;
+}
+
+void FakeExecutor::TakeVolume(const std::string& plugin,
+                              const std::string& part) {
+  const std::lock_guard lock(mutex_);
+  const auto found = directories_.find(plugin + "/" + part);
+  if (found == directories_.end()) {
+    return;
+  }
+  // A staging directory is the executor's, a target the plugin's to remove.
+  if (part.starts_with("staging/")) {
+    found->second.mount_id = 0;
+  } else {
+    directories_.erase(found);
+  }
+}
+
+void FakeExecutor::SetListening(const std::string& plugin, bool listening) {
+  const std::lock_guard lock(mutex_);
+  if (listening) {
+    deaf_.erase(plugin);
+  } else {
+    deaf_.insert(plugin);
+  }
+}
+
+void FakeExecutor::HangUp(const std::string& plugin) {
+  const std::lock_guard lock(mutex_);
+  connections_.erase(plugin);
+}
+
+void FakeExecutor::KeepLinks() {
+  const std::lock_guard lock(mutex_);
+  keep_links_ = true;
+}
+
+void FakeExecutor::EndLinks() {
+  const std::lock_guard lock(mutex_);
+  keep_links_ = false;
+  for (auto link = links_.begin(); link != links_.end();) {
+    const bool used =
+        std::any_of(networks_.begin(), networks_.end(), [&](const auto& entry) {
+          return entry.second.state.host_ifindex == link->second;
+        });
+    link = used ? std::next(link) : links_.erase(link);
+  }
+}
+
+}  // namespace mountd::exec

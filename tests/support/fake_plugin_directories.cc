@@ -1,0 +1,153 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+//
+// FakeExecutor's plans about plugins' directories.
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+
+#include "mountd/base/paths.h"
+#include "tests/support/fake_executor.h"
+
+namespace mountd::exec {
+namespace {
+
+std::string Text(const WireName& name) { return std::string(name.view()); }
+
+std::string TextOf(const VolumeDirPlan& plan) {
+  const std::string key(plan.volume.data(), plan.volume.size());
+  return plan.area == VolumeArea::kStaging
+             ? Text(plan.plugin) + "/" + paths::kStaging + "/" + key
+             : Text(plan.plugin) + "/" + paths::kPublish + "/" +
+                   Text(plan.allocation) + "/" + key;
+}
+
+}  // namespace
+
+bool FakeExecutor::AnyBelowLocked(const std::string& directory) const {
+  const auto below = [&](const auto& entry) {
+    return entry.first.starts_with(directory + "/") &&
+           entry.second.mount_id != 0;
+  };
+  return std::any_of(directories_.begin(), directories_.end(), below);
+}
+
+Result<MountState> FakeExecutor::PreparePlugin(const PluginPlan& plan) {
+  PlanBody body;
+  body.plugin = plan;
+  const std::string id = Text(plan.plugin);
+  return Run<Result<MountState>>(
+      PlanKind::kPreparePlugin, "PreparePlugin", id, body, [&] {
+        auto found = plugins_.find(id);
+        if (found == plugins_.end()) {
+          found = plugins_.emplace(id, NewMountLocked()).first;
+          found->second.peer_group = ++last_id_;
+        }
+        return found->second;
+      });
+}
+
+Result<void> FakeExecutor::RemovePlugin(const PluginPlan& plan) {
+  PlanBody body;
+  body.plugin = plan;
+  const std::string id = Text(plan.plugin);
+  return Run<Result<void>>(
+      PlanKind::kRemovePlugin, "RemovePlugin", id, body, [&]() -> Result<void> {
+        if (busy_.contains(id) || AnyBelowLocked(id)) {
+          return MakeError(Code::kBusy, "umount2", id,
+                           "a mount is below the plugin's directory");
+        }
+        std::erase_if(directories_, [&](const auto& entry) {
+          return entry.first.starts_with(id + "/");
+        });
+        connections_.erase(id);
+        plugins_.erase(id);
+        return Ok();
+      });
+}
+
+Result<Executor::PluginConnection> FakeExecutor::ConnectPlugin(
+    const PluginPlan& plan) {
+  PlanBody body;
+  body.plugin = plan;
+  const std::string id = Text(plan.plugin);
+  return Run<Result<PluginConnection>>(
+      PlanKind::kConnectPlugin, "ConnectPlugin", id, body,
+      [&]() -> Result<PluginConnection> {
+        if (!plugins_.contains(id)) {
+          return MakeError(Code::kFailedPrecondition, "check", id,
+                           "the plugin's directory was not prepared");
+        }
+        std::array<int, 2> pair{-1, -1};
+        if (deaf_.contains(id) ||
+            socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair.data()) !=
+                0) {
+          return MakeError(Code::kUnavailable, "connect", id,
+                           "nobody listens on csi.sock");
+        }
+        connections_[id].emplace_back(pair[1]);
+        PluginConnection connection;
+        connection.socket = UniqueFd(pair[0]);
+        connection.peer.socket_inode = ++last_id_;
+        connection.peer.peer_pid = static_cast<std::uint32_t>(getpid());
+        connection.peer.peer_uid = getuid();
+        return connection;
+      });
+}
+
+Result<MountState> FakeExecutor::PrepareVolumeDir(const VolumeDirPlan& plan) {
+  PlanBody body;
+  body.volume_dir = plan;
+  const std::string directory = TextOf(plan);
+  return Run<Result<MountState>>(
+      PlanKind::kPrepareVolumeDir, "PrepareVolumeDir", directory, body,
+      [&]() -> Result<MountState> {
+        if (!plugins_.contains(Text(plan.plugin))) {
+          return MakeError(Code::kFailedPrecondition, "check",
+                           Text(plan.plugin),
+                           "the plugin's directory was not prepared");
+        }
+        MountState bare;
+        bare.exists = 1;
+        bare.is_directory = 1;
+        // The last part of a publish directory is the plugin's to make.
+        if (plan.area == VolumeArea::kStaging) {
+          directories_.emplace(directory, bare);
+        }
+        const auto found = directories_.find(directory);
+        return found == directories_.end() ? MountState{} : found->second;
+      });
+}
+
+Result<MountState> FakeExecutor::InspectVolumeDir(const VolumeDirPlan& plan) {
+  PlanBody body;
+  body.volume_dir = plan;
+  const std::string directory = TextOf(plan);
+  return Run<Result<MountState>>(
+      PlanKind::kInspectVolumeDir, "InspectVolumeDir", directory, body, [&] {
+        const auto found = directories_.find(directory);
+        return found == directories_.end() ? MountState{} : found->second;
+      });
+}
+
+Result<void> FakeExecutor::RemoveVolumeDir(const VolumeDirPlan& plan) {
+  PlanBody body;
+  body.volume_dir = plan;
+  const std::string directory = TextOf(plan);
+  return Run<Result<void>>(
+      PlanKind::kRemoveVolumeDir, "RemoveVolumeDir", directory, body,
+      [&]() -> Result<void> {
+        const auto found = directories_.find(directory);
+        if (found == directories_.end()) {
+          return Ok();
+        }
+        if (found->second.mount_id != 0 || busy_.contains(directory)) {
+          return ErrnoError(EBUSY, "unlinkat", directory);
+        }
+        directories_.erase(found);
+        return Ok();
+      });
+}
+
+}  // namespace mountd::exec
