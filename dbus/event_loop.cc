@@ -5,6 +5,7 @@
 #include <sys/eventfd.h>
 
 #include <csignal>
+#include <iterator>
 #include <utility>
 
 namespace mountd::dbus {
@@ -47,21 +48,24 @@ class IoSource final : public EventLoop::Source {
   std::function<void(std::uint32_t)> closure_;
 };
 
-int DispatchTimer(sd_event_source* source, std::uint64_t /*now*/,
-                  void* userdata) {
-  return Guarded([&] {
-    const std::unique_ptr<std::function<void()>> closure(
-        static_cast<std::function<void()>*>(userdata));
-    sd_event_source_disable_unref(source);
-    (*closure)();
-  });
-}
-
 Error LoopError(int negative_errno, const char* op) {
   return ErrnoError(-negative_errno, op, "event loop");
 }
 
 }  // namespace
+
+struct EventLoop::Timer {
+  EventLoop& loop;
+  std::function<void()> closure;
+  std::list<Timer>::iterator self{};
+  sd_event_source* source = nullptr;
+
+  Timer(EventLoop& owner, std::function<void()> run)
+      : loop(owner), closure(std::move(run)) {}
+  ~Timer() { sd_event_source_disable_unref(source); }
+  Timer(const Timer&) = delete;
+  Timer& operator=(const Timer&) = delete;
+};
 
 Result<std::unique_ptr<EventLoop>> EventLoop::Create() {
   sd_event* event = nullptr;
@@ -73,7 +77,10 @@ Result<std::unique_ptr<EventLoop>> EventLoop::Create() {
   return loop;
 }
 
+EventLoop::EventLoop(sd_event* event) : event_(event) {}
+
 EventLoop::~EventLoop() {
+  timers_.clear();
   wake_source_.reset();
   sd_event_unref(event_);
 }
@@ -139,20 +146,29 @@ void EventLoop::RunPosted() {
   }
 }
 
+int EventLoop::DispatchTimer(sd_event_source* /*source*/, std::uint64_t /*now*/,
+                             void* userdata) {
+  return Guarded([&] {
+    auto* const timer = static_cast<Timer*>(userdata);
+    const auto closure = std::move(timer->closure);
+    timer->loop.timers_.erase(timer->self);
+    closure();
+  });
+}
+
 void EventLoop::After(std::chrono::milliseconds delay,
                       std::function<void()> closure) {
-  auto boxed = std::make_unique<std::function<void()>>(std::move(closure));
-  sd_event_source* source = nullptr;
+  Timer& timer = timers_.emplace_back(*this, std::move(closure));
+  timer.self = std::prev(timers_.end());
   const auto microseconds =
       std::chrono::duration_cast<std::chrono::microseconds>(delay).count();
-  if (sd_event_add_time_relative(event_, &source, CLOCK_MONOTONIC,
+  if (sd_event_add_time_relative(event_, &timer.source, CLOCK_MONOTONIC,
                                  static_cast<std::uint64_t>(microseconds), 1000,
-                                 &DispatchTimer, boxed.get()) < 0) {
+                                 &DispatchTimer, &timer) < 0) {
     // Without memory for a timer: late is worse than early.
-    Post(std::move(*boxed));
-    return;
+    Post(std::move(timer.closure));
+    timers_.pop_back();
   }
-  boxed.release();
 }
 
 Result<void> EventLoop::Run() {

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <list>
 #include <memory>
 #include <mutex>
 #include <thread>
@@ -47,15 +48,20 @@ class EventLoop final : public Loop {
   sd_event* raw() { return event_; }
 
  private:
-  explicit EventLoop(sd_event* event) : event_(event) {}
+  explicit EventLoop(sd_event* event);
+
+  struct Timer;
 
   Result<void> Start();
   void RunPosted();
+  static int DispatchTimer(sd_event_source* source, std::uint64_t now,
+                           void* userdata);
 
   sd_event* event_;
   std::thread::id thread_ = std::this_thread::get_id();
   UniqueFd wake_;
   std::unique_ptr<Source> wake_source_;
+  std::list<Timer> timers_;  // what After was asked for; the loop's thread
   std::mutex mutex_;
   std::vector<std::function<void()>> posted_;
 };

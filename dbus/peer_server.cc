@@ -12,8 +12,6 @@
 namespace mountd::dbus {
 namespace {
 
-constexpr std::chrono::milliseconds kHandshakeTime{5000};
-constexpr std::chrono::milliseconds kStallCheck{1000};
 constexpr std::chrono::milliseconds kNoFdsPause{100};
 
 }  // namespace
@@ -36,7 +34,7 @@ Result<void> PeerServer::Listen(UniqueFd listening) {
   if (source_ == nullptr) {
     return MakeError(Code::kInternal, "watch", "peer socket");
   }
-  loop_.After(kStallCheck, [this] { DropStalled(); });
+  loop_.After(options_.stall_check, [this] { DropStalled(); });
   return Ok();
 }
 
@@ -65,21 +63,33 @@ void PeerServer::Accept() {
   }
 }
 
+bool PeerServer::Admits(const Caller& caller) const {
+  if (peers_.size() >= options_.max_peers) {
+    spdlog::warn("peer of uid {} refused: {} connections", caller.uid,
+                 peers_.size());
+    return false;
+  }
+  const auto same_uid =
+      std::count_if(peers_.begin(), peers_.end(), [&](const auto& entry) {
+        return entry.second->caller().uid == caller.uid;
+      });
+  if (same_uid >= limits_.peers_per_uid) {
+    spdlog::warn(
+        "peer refused: uid {} has {} connections "
+        "(limits.peers_per_uid)",
+        caller.uid, same_uid);
+    return false;
+  }
+  return true;
+}
+
 void PeerServer::AcceptOne(UniqueFd socket) {
   Result<Caller> caller = PeerCaller(socket.get());
   if (!caller) {
     spdlog::warn("peer refused: {}", caller.error().Message());
     return;
   }
-  const auto same_uid =
-      std::count_if(peers_.begin(), peers_.end(), [&](const auto& entry) {
-        return entry.second->caller().uid == caller->uid;
-      });
-  if (same_uid >= limits_.peers_per_uid) {
-    spdlog::warn(
-        "peer refused: uid {} has {} connections "
-        "(limits.peers_per_uid)",
-        caller->uid, same_uid);
+  if (!Admits(*caller)) {
     return;
   }
   const std::uint64_t serial = ++last_serial_;
@@ -87,10 +97,10 @@ void PeerServer::AcceptOne(UniqueFd socket) {
       loop_, parts_, std::move(socket), std::move(*caller),
       [this, serial] { DropLater(serial); });
   peers_.emplace(serial, peer);
-  loop_.After(kHandshakeTime, [this, serial] {
+  loop_.After(options_.handshake, [this, serial] {
     const auto found = peers_.find(serial);
     if (found != peers_.end() && !found->second->ready()) {
-      spdlog::info("peer of uid {} dropped: no handshake in 5 s",
+      spdlog::info("peer of uid {} dropped: no handshake in time",
                    found->second->caller().uid);
       peers_.erase(found);
     }
@@ -110,7 +120,7 @@ void PeerServer::DropStalled() {
       DropLater(serial);
     }
   }
-  loop_.After(kStallCheck, [this] { DropStalled(); });
+  loop_.After(options_.stall_check, [this] { DropStalled(); });
 }
 
 void PeerServer::Send(const Event& event) {

@@ -10,15 +10,22 @@
 
 namespace mountd::dbus {
 
-// The peer-to-peer D-Bus socket: accepts, counts peers per uid, and drops those
-// that do not finish the handshake in 5 s, or do not read their answers. None
-// of them can hold up another: nothing here waits for a peer.
+struct PeerServerOptions {
+  std::chrono::milliseconds handshake{5000};    // from accept to ready
+  std::chrono::milliseconds stall_check{1000};  // between two looks
+  std::size_t max_peers = 1024;                 // of all users together
+};
+
+// The peer-to-peer D-Bus socket: accepts, counts peers per uid and in all, and
+// drops those that do not finish the handshake in time, or do not read their
+// answers. None of them can hold up another: nothing here waits for a peer.
 //
 // Lives on the loop's thread.
 class PeerServer {
  public:
-  PeerServer(EventLoop& loop, const ApiParts& parts, const LimitsConfig& limits)
-      : loop_(loop), parts_(parts), limits_(limits) {}
+  PeerServer(EventLoop& loop, const ApiParts& parts, const LimitsConfig& limits,
+             const PeerServerOptions& options = {})
+      : loop_(loop), parts_(parts), limits_(limits), options_(options) {}
   PeerServer(const PeerServer&) = delete;
   PeerServer& operator=(const PeerServer&) = delete;
 
@@ -34,12 +41,14 @@ class PeerServer {
  private:
   void Accept();
   void AcceptOne(UniqueFd socket);
+  bool Admits(const Caller& caller) const;
   void DropLater(std::uint64_t serial);
   void DropStalled();
 
   EventLoop& loop_;
   const ApiParts& parts_;
   const LimitsConfig& limits_;
+  const PeerServerOptions options_;
   UniqueFd listening_;
   std::unique_ptr<EventLoop::Source> source_;
   std::uint64_t last_serial_ = 0;

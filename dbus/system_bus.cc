@@ -14,7 +14,6 @@ namespace mountd::dbus {
 namespace {
 
 constexpr char kBusName[] = "org.mountd1";
-constexpr std::chrono::milliseconds kReconnectPause{5000};
 constexpr std::size_t kMaxRememberedCallers = 1024;
 constexpr int kMaxSubscribers = 256;
 
@@ -47,8 +46,9 @@ void AddGroups(Caller& caller) {
 
 }  // namespace
 
-SystemBus::SystemBus(EventLoop& loop, const ApiParts& parts)
-    : loop_(loop), parts_(parts) {}
+SystemBus::SystemBus(EventLoop& loop, const ApiParts& parts,
+                     std::chrono::milliseconds reconnect)
+    : loop_(loop), parts_(parts), reconnect_(reconnect) {}
 
 SystemBus::~SystemBus() { Disconnect(); }
 
@@ -116,7 +116,7 @@ void SystemBus::Disconnect() {
 }
 
 void SystemBus::ConnectLater() {
-  loop_.After(kReconnectPause, [this] { Start(); });
+  loop_.After(reconnect_, [this] { Start(); });
 }
 
 Result<Caller> SystemBus::CallerOf(const sdbus::Message& message) {

@@ -3,6 +3,7 @@
 
 #include <systemd/sd-bus.h>
 
+#include <chrono>
 #include <map>
 #include <memory>
 #include <string>
@@ -23,7 +24,9 @@ namespace mountd::dbus {
 // Lives on the loop's thread.
 class SystemBus final : public CallerSource {
  public:
-  SystemBus(EventLoop& loop, const ApiParts& parts);
+  // `reconnect`: the pause before a bus that is not there is tried again.
+  SystemBus(EventLoop& loop, const ApiParts& parts,
+            std::chrono::milliseconds reconnect = std::chrono::seconds(5));
   ~SystemBus() override;
   SystemBus(const SystemBus&) = delete;
   SystemBus& operator=(const SystemBus&) = delete;
@@ -43,6 +46,7 @@ class SystemBus final : public CallerSource {
 
   EventLoop& loop_;
   const ApiParts& parts_;
+  const std::chrono::milliseconds reconnect_;
   sd_bus* bus_ = nullptr;  // connection_ owns it
   std::shared_ptr<sdbus::IConnection> connection_;
   std::unique_ptr<ManagerAdaptor> manager_;
