@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#include "tests/support/core.h"
+
+#include <algorithm>
+
+namespace mountd {
+
+void PluginEvents::Add(const csi::PluginStatus& status) {
+  const std::lock_guard lock(mutex_);
+  events_.push_back(status.record.id + " " +
+                    std::string(csi::PluginStateName(status.state)) + " " +
+                    std::to_string(status.generation));
+  came_.notify_all();
+}
+
+std::vector<std::string> PluginEvents::All() const {
+  const std::lock_guard lock(mutex_);
+  return events_;
+}
+
+bool PluginEvents::Await(const std::string& event) {
+  std::unique_lock lock(mutex_);
+  return came_.wait_for(lock, kTestPatience, [&] {
+    return std::find(events_.begin(), events_.end(), event) != events_.end();
+  });
+}
+
+Config Core::DefaultConfig() {
+  constexpr std::string_view kText = R"(
+[host_volume.data]
+path = "/srv/data"
+propagation = ["private", "host-to-task", "bidirectional"]
+[host_volume.logs]
+path = "/srv/logs"
+read_only = true
+[network.default]
+ipv4 = "10.0.0.0/29"
+ipv6 = "fd00::/64"
+[timeouts]
+rpc_ms = 400
+probe_starting_ms = 5
+probe_ready_ms = 20
+)";
+  Config config = ParseConfig(kText, "test").value();
+  RuleConfig all;
+  all.uids = {kAgent, kOther};
+  all.host_volumes = all.plugins = all.register_plugins = all.networks = {"*"};
+  all.host_ports = {{20000, 21000}};
+  all.bidirectional = true;
+  RuleConfig admin;
+  admin.uids = {kAdmin};
+  admin.administer = true;
+  config.rules = {all, admin};
+  return config;
+}
+
+Core::Core(Config with)
+    : config(std::move(with)),
+      executor(std::make_unique<exec::FakeExecutor>()),
+      client(std::make_unique<csi::FakeCsiClient>(*executor)) {
+  Start();
+}
+
+void Core::Start() {
+  state = store::StateStore::Open(directory.File("state.db"),
+                                  "boot " + std::to_string(boots_))
+              .value();
+  boot =
+      store::BootStore::Open(directory.File("boot." + std::to_string(boots_)))
+          .value();
+  mounts = std::make_unique<Mounts>(config, *executor, *boot);
+  networks = std::make_unique<Networks>(config, *executor, *boot,
+                                        [this] { ++checks; });
+  plugins = std::make_unique<csi::Plugins>(
+      config.timeouts, *executor, *client, *state,
+      [this](const csi::PluginStatus& status) { events.Add(status); });
+  volumes = std::make_unique<csi::Volumes>(config.timeouts, *executor, *client,
+                                           *plugins, *state);
+  service = std::make_unique<Service>(ServiceParts{config, *executor, *state,
+                                                   *boot, *mounts, *networks,
+                                                   *plugins, *volumes});
+}
+
+void Core::Restart(bool same_boot) {
+  service.reset();
+  volumes.reset();
+  plugins.reset();
+  networks.reset();
+  mounts.reset();
+  boot.reset();
+  state.reset();
+  if (!same_boot) {
+    ++boots_;
+    client.reset();
+    executor = std::make_unique<exec::FakeExecutor>();
+    client = std::make_unique<csi::FakeCsiClient>(*executor);
+  }
+  Start();
+}
+
+// In the daemon's order.
+Result<void> Core::Recover() {
+  MOUNTD_TRY(executor->PrepareBase());
+  MOUNTD_TRY(service->Recover());
+  MOUNTD_TRY(plugins->Recover());
+  MOUNTD_TRY(volumes->Recover());
+  MOUNTD_TRY(mounts->Recover(
+      [this](const std::string& allocation, const std::string& alias)
+          -> std::optional<std::pair<std::string, VolumeKey>> {
+        const auto volume = volumes->Get(allocation, alias);
+        if (!volume || !*volume) {
+          return std::nullopt;
+        }
+        const auto record = state->GetVolume((*volume)->record.key);
+        return std::pair((*record)->plugin, (*record)->key);
+      }));
+  return networks->Recover();
+}
+
+bool Core::AddPlugin(const std::string& id) {
+  return plugins->Register({id, "node", kAgent, "", ""}).has_value() &&
+         events.Await(id + " healthy 1");
+}
+
+CallContext Core::By(std::uint32_t uid) {
+  CallContext call;
+  call.caller.uid = uid;
+  call.caller.gid = uid;
+  return call;
+}
+
+Name NameOf(const std::string& text) {
+  return Name::Parse("name", text).value();
+}
+
+}  // namespace mountd

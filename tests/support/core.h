@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#pragma once
+
+#include <atomic>
+#include <condition_variable>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "mountd/service.h"
+#include "mountd/store/boot_store.h"
+#include "tests/support/fake_csi_client.h"
+#include "tests/support/fake_executor.h"
+#include "tests/support/temp_directory.h"
+
+namespace mountd {
+
+// What plugins became, in order. Thread-safe.
+class PluginEvents {
+ public:
+  void Add(const csi::PluginStatus& status);
+  // "<plugin> <state> <generation>"
+  std::vector<std::string> All() const;
+  // False: `event` never came.
+  bool Await(const std::string& event);
+
+ private:
+  mutable std::mutex mutex_;
+  std::condition_variable came_;
+  std::vector<std::string> events_;
+};
+
+// The whole core on fakes, as the daemon puts it together: the stores in a
+// directory, and everything above them, which Restart makes anew.
+class Core {
+ public:
+  static constexpr std::uint32_t kAgent = 1000;    // may do everything
+  static constexpr std::uint32_t kOther = 1001;    // so may this one
+  static constexpr std::uint32_t kAdmin = 1002;    // may only administer
+  static constexpr std::uint32_t kNobody = 65534;  // no rule names it
+
+  // Host volumes "data" and "logs" (read-only), the network "default" with
+  // three addresses, and short CSI timeouts.
+  static Config DefaultConfig();
+
+  explicit Core(Config with = DefaultConfig());
+
+  // mountd ends and starts again: `same_boot` or with nothing left mounted.
+  void Restart(bool same_boot = true);
+  Result<void> Recover();
+  // Registers and waits until it is healthy.
+  bool AddPlugin(const std::string& id);
+
+  static CallContext By(std::uint32_t uid);
+
+  const Config config;
+  TempDirectory directory;
+  PluginEvents events;
+  std::atomic<int> checks = 0;  // times the networks asked to be checked again
+  std::unique_ptr<exec::FakeExecutor> executor;
+  std::unique_ptr<csi::FakeCsiClient> client;
+  std::unique_ptr<store::StateStore> state;
+  std::unique_ptr<store::BootStore> boot;
+  std::unique_ptr<Mounts> mounts;
+  std::unique_ptr<Networks> networks;
+  std::unique_ptr<csi::Plugins> plugins;
+  std::unique_ptr<csi::Volumes> volumes;
+  std::unique_ptr<Service> service;
+
+ private:
+  void Start();
+
+  int boots_ = 1;
+};
+
+// A Name from text that is one.
+Name NameOf(const std::string& text);
+
+}  // namespace mountd

@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#pragma once
+
+#include <stdlib.h>
+
+#include <filesystem>
+#include <string>
+
+namespace mountd {
+
+// An empty directory, gone with all that is in it.
+class TempDirectory {
+ public:
+  TempDirectory() {
+    std::string name =
+        (std::filesystem::temp_directory_path() / "mountd-test-XXXXXX")
+            .string();
+    if (::mkdtemp(name.data()) != nullptr) {
+      path_ = name;
+    }
+  }
+  ~TempDirectory() {
+    std::error_code ignored;
+    if (!path_.empty()) {
+      std::filesystem::remove_all(path_, ignored);
+    }
+  }
+  TempDirectory(const TempDirectory&) = delete;
+  TempDirectory& operator=(const TempDirectory&) = delete;
+
+  std::string File(const std::string& name) const { return path_ + "/" + name; }
+
+ private:
+  std::string path_;
+};
+
+}  // namespace mountd

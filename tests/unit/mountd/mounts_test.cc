@@ -1,0 +1,380 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#include "mountd/mounts.h"
+
+#include <gtest/gtest.h>
+
+#include <thread>
+
+#include "mountd/exec/wire.h"
+#include "tests/support/core.h"
+#include "tests/support/outcome.h"
+
+namespace mountd {
+namespace {
+
+using exec::Propagation;
+using exec::SourceKind;
+
+BindMountSpec Spec(const std::string& name, const std::string& volume) {
+  BindMountSpec spec;
+  spec.allocation = "web";
+  spec.task = "task";
+  spec.name = name;
+  spec.source = volume;
+  spec.task_path = "/" + name;
+  return spec;
+}
+
+class MountsTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    ASSERT_EQ(Outcome(executor().PrepareAllocation({exec::ToWire("web"), 1})),
+              "Ok");
+  }
+
+  exec::FakeExecutor& executor() { return *core_.executor; }
+  Mounts& mounts() { return *core_.mounts; }
+  Result<MountConfig> Bind(const BindMountSpec& spec) {
+    return mounts().Bind(spec);
+  }
+  Result<MountConfig> Bind() { return Bind(Spec("d", "data")); }
+  Result<void> Unmount(const std::string& name = "d") {
+    return mounts().Unmount("web", "task", name);
+  }
+  std::optional<MountRecord> RecordOf(const std::string& name = "d") {
+    return core_.boot->GetMount("web", "task", name).value();
+  }
+  MountRecordState StateOf(const std::string& name = "d") {
+    return RecordOf(name).value().state;
+  }
+  // A record as a mountd that was cut off leaves it.
+  void Leave(MountRecordState state, std::uint64_t mount_id,
+             const BindMountSpec& spec = Spec("d", "data")) {
+    MountRecord record;
+    record.allocation = spec.allocation;
+    record.task = spec.task;
+    record.name = spec.name;
+    record.source_kind = spec.source_kind;
+    record.source = spec.source;
+    record.task_path = spec.task_path;
+    record.state = state;
+    record.mount_id = mount_id;
+    ASSERT_EQ(Outcome(core_.boot->PutMount(record)), "Ok");
+  }
+  Result<void> Recover() {
+    return mounts().Recover([](const std::string&, const std::string&) {
+      return std::optional<std::pair<std::string, VolumeKey>>();
+    });
+  }
+  std::vector<std::string> Existing() { return executor().Existing(); }
+
+  const std::vector<std::string> nothing_ = {"allocation web"};
+  const std::vector<std::string> mounted_ = {"allocation web", "anchor data",
+                                             "mount web/task/d"};
+  Core core_;
+};
+
+TEST_F(MountsTest, ABindMountIsThereAndRecorded) {
+  BindMountSpec spec = Spec("d", "data");
+  spec.propagation = Propagation::kHostToTask;
+  spec.attributes = exec::kNoExec;
+  const auto config = Bind(spec);
+  ASSERT_EQ(MessageOf(config), "Ok");
+  EXPECT_EQ(config->host_path, "/run/mountd/base/a/web/task/d");
+  const MountRecord record = RecordOf().value();
+  EXPECT_EQ(record.state, MountRecordState::kAttached);
+  EXPECT_EQ(record.mount_id, executor().MountIdOf("web/task/d"));
+  EXPECT_NE(record.master, 0U);
+  EXPECT_EQ(record.master, config->record.master);
+  EXPECT_EQ(record.peer_group, 0U);
+  EXPECT_EQ(record.task_path, "/d");
+  EXPECT_EQ(core_.boot->ListAnchors()->at("data"), executor().AnchorOf("data"));
+  EXPECT_EQ(Existing(), mounted_);
+
+  const exec::AttachPlan plan = executor().plans().back().body.attach;
+  EXPECT_EQ(plan.source.host_volume.view(), "data");
+  EXPECT_EQ(plan.propagation, Propagation::kHostToTask);
+  EXPECT_EQ(plan.attributes, static_cast<std::uint32_t>(exec::kNoExec));
+}
+
+TEST_F(MountsTest, TheIntentIsRecordedBeforeThePlan) {
+  executor().script().Block("Attach");
+  std::thread binding([this] { EXPECT_EQ(MessageOf(Bind()), "Ok"); });
+  ASSERT_TRUE(executor().script().AwaitBlocked("Attach"));
+  EXPECT_EQ(StateOf(), MountRecordState::kAttaching);
+  executor().script().Unblock("Attach");
+  binding.join();
+  EXPECT_EQ(StateOf(), MountRecordState::kAttached);
+}
+
+TEST_F(MountsTest, TheSameSpecAgainMountsNothing) {
+  const auto first = Bind();
+  const auto second = Bind();
+  ASSERT_EQ(MessageOf(second), "Ok");
+  EXPECT_EQ(second->host_path, first->host_path);
+  EXPECT_EQ(second->record.mount_id, first->record.mount_id);
+  EXPECT_EQ(executor().script().Count("Attach"), 1U);
+}
+
+TEST_F(MountsTest, AnyOtherSpecOfTheNameIsAlreadyExists) {
+  ASSERT_EQ(MessageOf(Bind()), "Ok");
+  const auto changed = [](auto change) {
+    BindMountSpec spec = Spec("d", "data");
+    change(spec);
+    return spec;
+  };
+  const BindMountSpec others[] = {
+      Spec("d", "logs"),
+      changed([](auto& s) { s.propagation = Propagation::kBidirectional; }),
+      changed([](auto& s) { s.attributes = exec::kReadOnly; }),
+      changed([](auto& s) { s.task_path = "/elsewhere"; }),
+      changed([](auto& s) { s.source_kind = SourceKind::kPublishedVolume; }),
+  };
+  for (const BindMountSpec& other : others) {
+    EXPECT_EQ(Outcome(Bind(other)), "AlreadyExists");
+  }
+  EXPECT_EQ(Existing(), mounted_);
+}
+
+TEST_F(MountsTest, AFailureBeforeTheEffectLeavesNothing) {
+  executor().FailNext("Attach", Code::kPermissionDenied);
+  EXPECT_EQ(Outcome(Bind()), "PermissionDenied");
+  EXPECT_EQ(Existing(), nothing_);
+  EXPECT_FALSE(RecordOf().has_value());
+  EXPECT_EQ(MessageOf(Bind()), "Ok");
+}
+
+TEST_F(MountsTest, AnUnknownOutcomeIsUndone) {
+  for (const Code code : {Code::kUnavailable, Code::kDeadlineExceeded}) {
+    executor().FailNext("Attach", code, FailWhen::kAfter);
+    EXPECT_EQ(Outcome(Bind()), CodeName(code));
+    EXPECT_EQ(executor().MountIdOf("web/task/d"), 0U);
+    EXPECT_FALSE(RecordOf().has_value());
+  }
+}
+
+TEST_F(MountsTest, WhatCannotBeUndoneIsClearedByTheNextTry) {
+  executor().FailNext("Attach", Code::kUnavailable, FailWhen::kAfter);
+  executor().FailNext("InspectTarget", Code::kUnavailable);
+  EXPECT_EQ(Outcome(Bind()), "Unavailable");
+  EXPECT_EQ(StateOf(), MountRecordState::kAttaching);
+  const std::uint64_t left = executor().MountIdOf("web/task/d");
+  EXPECT_NE(left, 0U);
+
+  EXPECT_EQ(MessageOf(Bind()), "Ok");
+  EXPECT_NE(executor().MountIdOf("web/task/d"), left);
+  EXPECT_EQ(Existing(), mounted_);
+}
+
+TEST_F(MountsTest, WhatCannotBeUndoneIsClearedByTheUnmount) {
+  executor().FailNext("Attach", Code::kUnavailable, FailWhen::kAfter);
+  executor().FailNext("Detach", Code::kUnavailable);
+  EXPECT_EQ(Outcome(Bind()), "Unavailable");
+  EXPECT_EQ(StateOf(), MountRecordState::kAttaching);
+  EXPECT_EQ(MessageOf(Unmount()), "Ok");
+  EXPECT_EQ(executor().MountIdOf("web/task/d"), 0U);
+  EXPECT_FALSE(RecordOf().has_value());
+}
+
+TEST_F(MountsTest, AnothersMountAtTheTargetStays) {
+  executor().ReplaceMount("web/task/d");
+  const std::uint64_t there = executor().MountIdOf("web/task/d");
+  EXPECT_EQ(Outcome(Bind()), "AlreadyExists");
+  EXPECT_EQ(executor().MountIdOf("web/task/d"), there);
+  EXPECT_FALSE(RecordOf().has_value());
+}
+
+TEST_F(MountsTest, UnmountingTakesTheMountAndTheAnchor) {
+  ASSERT_EQ(MessageOf(Bind()), "Ok");
+  EXPECT_EQ(MessageOf(Unmount()), "Ok");
+  EXPECT_EQ(Existing(), nothing_);
+  EXPECT_FALSE(RecordOf().has_value());
+  EXPECT_TRUE(core_.boot->ListAnchors()->empty());
+  EXPECT_EQ(MessageOf(Unmount()), "Ok");
+}
+
+TEST_F(MountsTest, BusyStaysAttached) {
+  ASSERT_EQ(MessageOf(Bind()), "Ok");
+  executor().SetBusy("web/task/d");
+  EXPECT_EQ(Outcome(Unmount()), "Busy");
+  EXPECT_EQ(StateOf(), MountRecordState::kAttached);
+  EXPECT_EQ(Existing(), mounted_);
+  executor().SetBusy("web/task/d", false);
+  EXPECT_EQ(MessageOf(Unmount()), "Ok");
+  EXPECT_EQ(Existing(), nothing_);
+}
+
+TEST_F(MountsTest, ADetachOfUnknownOutcomeIsFinishedByTheNext) {
+  ASSERT_EQ(MessageOf(Bind()), "Ok");
+  executor().FailNext("Detach", Code::kDeadlineExceeded, FailWhen::kAfter);
+  EXPECT_EQ(Outcome(Unmount()), "DeadlineExceeded");
+  EXPECT_EQ(StateOf(), MountRecordState::kDetaching);
+  EXPECT_EQ(MessageOf(Unmount()), "Ok");
+  EXPECT_EQ(Existing(), nothing_);
+}
+
+TEST_F(MountsTest, TheAnchorGoesWithTheLastUser) {
+  ASSERT_EQ(MessageOf(Bind(Spec("d", "data"))), "Ok");
+  ASSERT_EQ(MessageOf(Bind(Spec("e", "data"))), "Ok");
+  ASSERT_EQ(MessageOf(Unmount("d")), "Ok");
+  EXPECT_NE(executor().AnchorOf("data"), 0U);
+  ASSERT_EQ(MessageOf(Unmount("e")), "Ok");
+  EXPECT_EQ(executor().AnchorOf("data"), 0U);
+}
+
+TEST_F(MountsTest, AnAnchorInUseIsKeptForTheNextUser) {
+  ASSERT_EQ(MessageOf(Bind()), "Ok");
+  executor().SetBusy("data");
+  EXPECT_EQ(MessageOf(Unmount()), "Ok");
+  EXPECT_EQ(core_.boot->ListAnchors()->at("data"), executor().AnchorOf("data"));
+  executor().SetBusy("data", false);
+  ASSERT_EQ(MessageOf(Bind()), "Ok");
+  EXPECT_EQ(MessageOf(Unmount()), "Ok");
+  EXPECT_EQ(Existing(), nothing_);
+}
+
+TEST_F(MountsTest, AHostVolumeThatIsAMountGetsNoAnchor) {
+  executor().SetOwnMount("data");
+  ASSERT_EQ(MessageOf(Bind()), "Ok");
+  EXPECT_TRUE(core_.boot->ListAnchors()->empty());
+  EXPECT_EQ(MessageOf(Unmount()), "Ok");
+  EXPECT_EQ(executor().script().Count("ReleaseHostVolume"), 0U);
+}
+
+TEST_F(MountsTest, OneThatCannotGoDoesNotKeepTheOthers) {
+  for (const char* name : {"a", "b", "c"}) {
+    ASSERT_EQ(MessageOf(Bind(Spec(name, "data"))), "Ok");
+  }
+  executor().SetBusy("web/task/b");
+  EXPECT_EQ(Outcome(mounts().UnmountAll("web")), "Busy");
+  const auto left = mounts().Of("web").value();
+  ASSERT_EQ(left.size(), 1U);
+  EXPECT_EQ(left[0].record.name, "b");
+  executor().SetBusy("web/task/b", false);
+  EXPECT_EQ(MessageOf(mounts().UnmountAll("web")), "Ok");
+  EXPECT_EQ(Existing(), nothing_);
+}
+
+TEST(MountsLimitTest, OneMoreThanTheLimitIsResourceExhausted) {
+  Config config = Core::DefaultConfig();
+  config.limits.mounts_per_allocation = 2;
+  Core core(config);
+  ASSERT_EQ(Outcome(core.executor->PrepareAllocation({exec::ToWire("web"), 1})),
+            "Ok");
+  ASSERT_EQ(MessageOf(core.mounts->Bind(Spec("a", "data"))), "Ok");
+  ASSERT_EQ(MessageOf(core.mounts->Bind(Spec("b", "data"))), "Ok");
+  EXPECT_EQ(Outcome(core.mounts->Bind(Spec("c", "data"))), "ResourceExhausted");
+  EXPECT_EQ(MessageOf(core.mounts->Bind(Spec("b", "data"))), "Ok");
+  ASSERT_EQ(MessageOf(core.mounts->Unmount("web", "task", "a")), "Ok");
+  EXPECT_EQ(MessageOf(core.mounts->Bind(Spec("c", "data"))), "Ok");
+}
+
+// ---- After a restart ----
+
+TEST_F(MountsTest, AnIntentWithoutAMountIsFinished) {
+  Leave(MountRecordState::kAttaching, 0);
+  EXPECT_EQ(MessageOf(Recover()), "Ok");
+  EXPECT_EQ(StateOf(), MountRecordState::kAttached);
+  EXPECT_EQ(RecordOf()->mount_id, executor().MountIdOf("web/task/d"));
+  EXPECT_EQ(Existing(), mounted_);
+}
+
+TEST_F(MountsTest, AnIntentWithItsMountIsFinishedWithItsAnchor) {
+  Leave(MountRecordState::kAttaching, 0);
+  exec::AttachPlan plan;
+  plan.target = exec::Target("web", "task", "d");
+  plan.source.host_volume = exec::ToWire("data");
+  ASSERT_EQ(Outcome(executor().Attach(plan)), "Ok");
+  EXPECT_EQ(MessageOf(Recover()), "Ok");
+  EXPECT_EQ(StateOf(), MountRecordState::kAttached);
+  EXPECT_EQ(core_.boot->ListAnchors()->at("data"), executor().AnchorOf("data"));
+  EXPECT_EQ(MessageOf(Unmount()), "Ok");
+  EXPECT_EQ(Existing(), nothing_);
+}
+
+TEST_F(MountsTest, AnIntentThatCannotBeUndoneDoesNotKeepFromStarting) {
+  Leave(MountRecordState::kAttaching, 0);
+  executor().ReplaceMount("web/task/d");
+  executor().SetBusy("web/task/d");
+  EXPECT_EQ(MessageOf(Recover()), "Ok");
+  EXPECT_EQ(StateOf(), MountRecordState::kAttaching);
+  executor().SetBusy("web/task/d", false);
+  EXPECT_EQ(MessageOf(Unmount()), "Ok");
+  EXPECT_EQ(Existing(), nothing_);
+}
+
+TEST_F(MountsTest, AnIntentOnAVolumeThatIsGoneIsUndone) {
+  BindMountSpec spec = Spec("d", "alias");
+  spec.source_kind = SourceKind::kPublishedVolume;
+  Leave(MountRecordState::kAttaching, 0, spec);
+  executor().ReplaceMount("web/task/d");
+  EXPECT_EQ(MessageOf(Recover()), "Ok");
+  EXPECT_FALSE(RecordOf().has_value());
+  EXPECT_EQ(Existing(), nothing_);
+}
+
+TEST_F(MountsTest, AMountThatIsStillThereIsTakenOver) {
+  const auto before = Bind();
+  ASSERT_EQ(MessageOf(before), "Ok");
+  core_.Restart();
+  EXPECT_EQ(MessageOf(Recover()), "Ok");
+  EXPECT_EQ(StateOf(), MountRecordState::kAttached);
+  EXPECT_EQ(Bind()->record.mount_id, before->record.mount_id);
+  EXPECT_EQ(executor().script().Count("Attach"), 1U);
+}
+
+TEST_F(MountsTest, AMountThatIsGoneIsLostAndCanBeMadeAgain) {
+  ASSERT_EQ(MessageOf(Bind()), "Ok");
+  executor().LoseMount("web/task/d");
+  core_.Restart();
+  EXPECT_EQ(MessageOf(Recover()), "Ok");
+  EXPECT_EQ(StateOf(), MountRecordState::kLost);
+  EXPECT_EQ(MessageOf(Bind()), "Ok");
+  EXPECT_EQ(StateOf(), MountRecordState::kAttached);
+  EXPECT_EQ(Existing(), mounted_);
+}
+
+TEST_F(MountsTest, AnotherMountInItsPlaceIsNotOurs) {
+  ASSERT_EQ(MessageOf(Bind()), "Ok");
+  executor().ReplaceMount("web/task/d");
+  const std::uint64_t there = executor().MountIdOf("web/task/d");
+  core_.Restart();
+  EXPECT_EQ(MessageOf(Recover()), "Ok");
+  EXPECT_EQ(StateOf(), MountRecordState::kLost);
+  EXPECT_EQ(Outcome(Unmount()), "FailedPrecondition");
+  EXPECT_EQ(executor().MountIdOf("web/task/d"), there);
+}
+
+TEST_F(MountsTest, ADetachThatWasCutOffIsFinished) {
+  ASSERT_EQ(MessageOf(Bind()), "Ok");
+  Leave(MountRecordState::kDetaching, executor().MountIdOf("web/task/d"));
+  core_.Restart();
+  EXPECT_EQ(MessageOf(Recover()), "Ok");
+  EXPECT_FALSE(RecordOf().has_value());
+  EXPECT_EQ(Existing(), nothing_);
+}
+
+TEST_F(MountsTest, AnAnchorWithoutUsersIsReleasedAtStart) {
+  ASSERT_EQ(MessageOf(Bind()), "Ok");
+  executor().FailNext("ReleaseHostVolume", Code::kUnavailable);
+  ASSERT_EQ(MessageOf(Unmount()), "Ok");
+  EXPECT_NE(executor().AnchorOf("data"), 0U);
+  core_.Restart();
+  EXPECT_EQ(MessageOf(Recover()), "Ok");
+  EXPECT_EQ(Existing(), nothing_);
+  EXPECT_TRUE(core_.boot->ListAnchors()->empty());
+}
+
+TEST(PropagationNameTest, NamesAreReadAsTheyAreWritten) {
+  for (const auto mode : {Propagation::kPrivate, Propagation::kHostToTask,
+                          Propagation::kBidirectional}) {
+    EXPECT_EQ(*ParsePropagationName(PropagationName(mode)), mode);
+  }
+  EXPECT_EQ(Outcome(ParsePropagationName("shared")), "InvalidArgument");
+  EXPECT_EQ(RequiredRootfsPropagation(Propagation::kPrivate), "private");
+  EXPECT_EQ(RequiredRootfsPropagation(Propagation::kHostToTask), "slave");
+  EXPECT_EQ(RequiredRootfsPropagation(Propagation::kBidirectional), "shared");
+}
+
+}  // namespace
+}  // namespace mountd
