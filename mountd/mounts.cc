@@ -129,7 +129,10 @@ Result<MountConfig> Mounts::Attach(MountRecord record,
   const Result<exec::MountState> attached = executor_.Attach(PlanOf(spec));
   if (!attached) {
     Error error = attached.error();
-    IgnoreBecauseBestEffort(UndoAttach(record));
+    // What is at the target then is not ours to take away.
+    IgnoreBecauseBestEffort(error.code == Code::kAlreadyExists
+                                ? store_.RemoveMount(record)
+                                : UndoAttach(record));
     return error;
   }
   record.mount_id = attached->mount_id;
@@ -277,12 +280,16 @@ Result<void> Mounts::RecoverOne(const MountRecord& record,
   if (record.source_kind == exec::SourceKind::kPublishedVolume) {
     const auto volume = volume_of(record.allocation, record.source);
     if (!volume) {
-      return UndoAttach(record);
+      IgnoreBecauseBestEffort(UndoAttach(record));
+      return Ok();
     }
     std::tie(spec.plugin, spec.volume) = *volume;
   }
-  MOUNTD_TRY(UndoAttach(record));
-  IgnoreBecauseBestEffort(Attach(RecordOf(spec), spec));
+  // One that cannot be undone (Busy) stays as it is, for the next bind or the
+  // release: it must not keep mountd from starting.
+  if (UndoAttach(record)) {
+    IgnoreBecauseBestEffort(Attach(RecordOf(spec), spec));
+  }
   return Ok();
 }
 
