@@ -3,6 +3,8 @@
 
 #include <memory>
 
+#include "dbus/error_map.h"
+
 namespace mountd::dbus {
 namespace {
 
@@ -22,6 +24,28 @@ int Append(sd_bus_message* message,
 }
 
 }  // namespace
+
+Event OperationDone(const OperationSummary& summary) {
+  const Error* const error = summary.error;
+  return {
+      "OperationDone",
+      {summary.id, error == nullptr ? std::string() : ErrorName(*error),
+       error == nullptr ? std::string() : error->Message()},
+      [uid = summary.uid](const Caller& caller) { return caller.uid == uid; }};
+}
+
+Event PluginChanged(const Service& service, const csi::PluginStatus& status) {
+  return {"PluginChanged",
+          {status.record.id, std::string(csi::PluginStateName(status.state)),
+           status.reason},
+          [&service, record = status.record](const Caller& caller) {
+            return service.SeesPlugin(caller, record);
+          }};
+}
+
+Event OwedChanged(std::uint32_t count) {
+  return {"OwedChanged", {count}, [](const Caller&) { return true; }};
+}
 
 void Emit(sd_bus* bus, const char* destination, const Event& event) {
   sd_bus_message* raw = nullptr;

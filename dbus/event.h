@@ -10,6 +10,8 @@
 #include <vector>
 
 #include "mountd/caller.h"
+#include "mountd/operations.h"
+#include "mountd/service.h"
 
 namespace mountd::dbus {
 
@@ -20,6 +22,11 @@ struct Event {
   std::vector<std::variant<std::string, std::uint32_t>> arguments;
   std::function<bool(const Caller&)> may_see;
 };
+
+// The signals there are, and who may see each. `service` outlives the event.
+Event OperationDone(const OperationSummary& summary);
+Event PluginChanged(const Service& service, const csi::PluginStatus& status);
+Event OwedChanged(std::uint32_t count);
 
 // Sends it on one connection; `destination` null: to the one peer there is. A
 // peer that has gone gets nothing. On the loop's thread.

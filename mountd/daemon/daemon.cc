@@ -8,7 +8,7 @@
 #include <array>
 #include <utility>
 
-#include "dbus/error_map.h"
+#include "dbus/event.h"
 #include "mountd/base/paths.h"
 
 namespace mountd {
@@ -137,13 +137,7 @@ void Daemon::Finished(const OperationSummary& summary) {
     owed_.Check();
   }
   if (summary.announced) {
-    const std::uint32_t uid = summary.uid;
-    Send({"OperationDone",
-          {summary.id,
-           summary.error == nullptr ? std::string()
-                                    : dbus::ErrorName(*summary.error),
-           summary.error == nullptr ? std::string() : summary.error->Message()},
-          [uid](const Caller& caller) { return caller.uid == uid; }});
+    Send(dbus::OperationDone(summary));
   }
 }
 
@@ -151,12 +145,7 @@ void Daemon::PluginChanged(const csi::PluginStatus& status) {
   spdlog::info("plugin {} is {}{}{}", status.record.id,
                csi::PluginStateName(status.state),
                status.reason.empty() ? "" : ": ", status.reason);
-  Send({"PluginChanged",
-        {status.record.id, std::string(csi::PluginStateName(status.state)),
-         status.reason},
-        [this, status](const Caller& caller) {
-          return service_.SeesPlugin(caller, status.record);
-        }});
+  Send(dbus::PluginChanged(service_, status));
   // What waited for the plugin may go on.
   if (status.state == csi::PluginState::kHealthy) {
     owed_.Check();
@@ -165,7 +154,7 @@ void Daemon::PluginChanged(const csi::PluginStatus& status) {
 
 void Daemon::OwedChanged(std::uint32_t count) {
   spdlog::info("tear-downs owed: {}", count);
-  Send({"OwedChanged", {count}, [](const Caller&) { return true; }});
+  Send(dbus::OwedChanged(count));
 }
 
 void Daemon::Send(const dbus::Event& event) {
