@@ -58,6 +58,11 @@ class CallScript {
     waiting_.erase(method);
     changed_.notify_all();
   }
+  void UnblockAll() {
+    const std::lock_guard lock(mutex_);
+    waiting_.clear();
+    changed_.notify_all();
+  }
   // False: no `count` calls of `method` came to wait.
   bool AwaitBlocked(const std::string& method, std::size_t count = 1) {
     return Await([&] {

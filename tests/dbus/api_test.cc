@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#include "tests/dbus/api_test.h"
+
+#include <sys/stat.h>
+
+#include <thread>
+#include <utility>
+
+namespace mountd::test {
+
+Config ApiTest::DefaultConfig() {
+  constexpr std::string_view kText = R"(
+[host_volume.data]
+path = "/srv/data"
+propagation = ["private", "host-to-task", "bidirectional"]
+[network.default]
+ipv4 = "10.0.0.0/24"
+ipv6 = "fd00::/64"
+[timeouts]
+rpc_ms = 5000
+probe_starting_ms = 5
+probe_ready_ms = 20
+)";
+  Config config = ParseConfig(kText, "test").value();
+  RuleConfig all;
+  all.uids = {::geteuid(), kAlice, kBob};
+  all.host_volumes = all.plugins = all.register_plugins = all.networks = {"*"};
+  all.host_ports = {{20000, 21000}};
+  all.bidirectional = true;
+  config.rules = {all};
+  return config;
+}
+
+void ApiTest::Start(ApiServerOptions options) {
+  // Other users connect, too.
+  ASSERT_EQ(::chmod(directory_.File("").c_str(), 0755), 0);
+  if (options.system_bus) {
+    bus_ = std::make_unique<PrivateBus>(directory_.File(""));
+  }
+  server_ =
+      std::make_unique<ApiServer>(directory_.File(""), std::move(options));
+}
+
+void ApiTest::Start(bool with_bus) {
+  ApiServerOptions options;
+  options.config = DefaultConfig();
+  options.system_bus = with_bus;
+  Start(std::move(options));
+}
+
+std::unique_ptr<BusClient> ApiTest::ConnectPeer(uid_t uid) {
+  return BusClient::Connect({server_->address(), false, uid});
+}
+
+std::unique_ptr<BusClient> ApiTest::ConnectBus(uid_t uid) {
+  return BusClient::Connect({bus_->address(), true, uid});
+}
+
+bool ApiTest::Eventually(const std::function<bool()>& condition) {
+  const auto deadline = std::chrono::steady_clock::now() + kPatience;
+  while (!condition()) {
+    if (std::chrono::steady_clock::now() > deadline) {
+      return false;
+    }
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  }
+  return true;
+}
+
+void BothTransports::SetUp() { Start(GetParam() == Transport::kBus); }
+
+std::unique_ptr<BusClient> BothTransports::Connect(uid_t uid) {
+  return GetParam() == Transport::kBus ? ConnectBus(uid) : ConnectPeer(uid);
+}
+
+std::string BothTransports::State() {
+  return server().Records() + std::to_string(executor().plans().size()) +
+         " plans";
+}
+
+void BothTransports::RegisterPlugin(BusClient& client) {
+  const Answer registered =
+      client.Call("RegisterPlugin", "sssa{sv}", "csi", "node", "", 0);
+  ASSERT_TRUE(registered.ok()) << registered.message;
+  ASSERT_TRUE(Eventually([&] {
+    return client.Call("GetPlugin", "sa{sv}", "csi", 0).values["state"] ==
+           "\"healthy\"";
+  }));
+}
+
+void BothTransports::Publish(BusClient& client) {
+  RegisterPlugin(client);
+  ASSERT_TRUE(client.Call("PrepareAllocation", "sa{sv}", "web", 0).ok());
+  const Answer published =
+      client.Call("PublishVolume", "ssssa{sv}a{ss}a{ss}a{sv}", "web", "data",
+                  "vol", "csi", 0, 0, 0, 0);
+  ASSERT_TRUE(published.ok()) << published.message;
+}
+
+std::string NameOfTransport(const testing::TestParamInfo<Transport>& info) {
+  return info.param == Transport::kBus ? "Bus" : "Peer";
+}
+
+}  // namespace mountd::test

@@ -1,0 +1,172 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#include "tests/support/api_server.h"
+
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+
+#include <cstdlib>
+#include <cstring>
+#include <future>
+#include <optional>
+#include <sstream>
+#include <utility>
+
+#include "dbus/event.h"
+
+namespace mountd::test {
+namespace {
+
+constexpr std::size_t kWorkers = 64;
+
+// A test that cannot begin says nothing about the code.
+template <typename T>
+T Must(Result<T> result) {
+  return std::move(result).value();
+}
+
+}  // namespace
+
+ApiServer::ApiServer(const std::string& directory, ApiServerOptions options)
+    : options_(std::move(options)),
+      socket_(directory + "/bus"),
+      loop_(Must(dbus::EventLoop::Create())),
+      state_(Must(store::StateStore::Open(directory + "/state.db", "boot"))),
+      boot_(Must(store::BootStore::Open(directory + "/boot.db"))),
+      pool_(std::make_unique<WorkerPool>(kWorkers)),
+      strands_(*pool_),
+      plugins_(std::make_unique<csi::Plugins>(
+          options_.config.timeouts, executor_, csi_, *state_,
+          [this](const csi::PluginStatus& status) {
+            loop_->Post([this, status] {
+              Send(dbus::PluginChanged(service_, status));
+            });
+          })),
+      volumes_(options_.config.timeouts, executor_, csi_, *plugins_, *state_),
+      mounts_(options_.config, executor_, *boot_),
+      networks_(options_.config, executor_, *boot_, [] {}),
+      service_({options_.config, executor_, *state_, *boot_, mounts_, networks_,
+                *plugins_, volumes_}),
+      operations_(
+          *loop_, strands_,
+          [this](const OperationSummary& summary) { Finished(summary); },
+          options_.config.limits.operations_per_uid),
+      owed_(*loop_, strands_, service_,
+            [this](std::uint32_t count) { Send(dbus::OwedChanged(count)); }),
+      api_{options_.config.timeouts, service_, operations_, strands_},
+      peers_(std::make_unique<dbus::PeerServer>(
+          *loop_, api_, options_.config.limits, options_.peers)) {
+  Recover();
+  Must(peers_->Listen(Listen()));
+  if (options_.system_bus) {
+    bus_ = std::make_unique<dbus::SystemBus>(*loop_, api_, options_.reconnect);
+    bus_->Start();
+  }
+  thread_ = std::thread([this] {
+    Must(loop_->Run());
+    bus_.reset();
+    peers_->Close();
+  });
+}
+
+ApiServer::~ApiServer() {
+  loop_->Post([this] { loop_->Quit(); });
+  thread_.join();
+  executor_.script().UnblockAll();
+  csi_.script().UnblockAll();
+  plugins_.reset();
+  pool_.reset();
+}
+
+UniqueFd ApiServer::Listen() const {
+  UniqueFd listening(
+      ::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  std::strncpy(address.sun_path, socket_.c_str(), sizeof(address.sun_path) - 1);
+  if (::bind(listening.get(), reinterpret_cast<const sockaddr*>(&address),
+             sizeof(address)) != 0 ||
+      ::chmod(socket_.c_str(), 0666) != 0 ||
+      ::listen(listening.get(), SOMAXCONN) != 0) {
+    std::abort();
+  }
+  return listening;
+}
+
+void ApiServer::Recover() {
+  Must(executor_.PrepareBase());
+  Must(service_.Recover());
+  Must(plugins_->Recover());
+  Must(volumes_.Recover());
+  Must(networks_.Recover());
+}
+
+void ApiServer::Send(const dbus::Event& event) {
+  peers_->Send(event);
+  if (bus_ != nullptr) {
+    bus_->Send(event);
+  }
+}
+
+void ApiServer::Finished(const OperationSummary& summary) {
+  if (summary.error != nullptr) {
+    owed_.Check();
+  }
+  if (summary.announced) {
+    Send(dbus::OperationDone(summary));
+  }
+}
+
+void ApiServer::OnLoop(const std::function<void()>& closure) {
+  std::promise<void> done;
+  loop_->Post([&] {
+    closure();
+    done.set_value();
+  });
+  done.get_future().wait();
+}
+
+std::size_t ApiServer::peer_count() {
+  std::size_t count = 0;
+  OnLoop([&] { count = peers_->peer_count(); });
+  return count;
+}
+
+std::size_t ApiServer::running() {
+  std::size_t count = 0;
+  OnLoop([&] { count = operations_.running(); });
+  return count;
+}
+
+std::string ApiServer::Records() {
+  std::ostringstream text;
+  for (const auto& one : Must(state_->ListAllocations())) {
+    text << "allocation " << one.id << ' ' << one.uid << ' ' << one.scope << ' '
+         << static_cast<int>(one.state) << '\n';
+  }
+  for (const auto& one : Must(state_->ListPlugins())) {
+    text << "plugin " << one.id << ' ' << one.type << ' ' << one.uid << '\n';
+  }
+  for (const auto& one : Must(state_->ListPublications())) {
+    text << "publication " << one.allocation << '/' << one.alias << ' '
+         << static_cast<int>(one.state) << '\n';
+  }
+  for (const auto& one : Must(state_->ListVolumes())) {
+    text << "volume " << one.plugin << ' ' << one.volume_id << ' '
+         << static_cast<int>(one.state) << '\n';
+  }
+  for (const auto& one : Must(state_->ListOwed())) {
+    text << "owed " << one.object << ' ' << one.attempts << '\n';
+  }
+  for (const auto& one : Must(boot_->ListMounts())) {
+    text << "mount " << one.allocation << '/' << one.task << '/' << one.name
+         << ' ' << static_cast<int>(one.state) << '\n';
+  }
+  for (const auto& one : Must(boot_->ListNetworks())) {
+    text << "network " << one.allocation << ' ' << static_cast<int>(one.state)
+         << '\n';
+  }
+  return text.str();
+}
+
+}  // namespace mountd::test
