@@ -2,8 +2,6 @@
 #include "mountd/config.h"
 
 #include <fcntl.h>
-#include <grp.h>
-#include <pwd.h>
 #include <sys/stat.h>
 #include <toml++/toml.h>
 #include <unistd.h>
@@ -11,6 +9,7 @@
 #include <algorithm>
 #include <initializer_list>
 
+#include "mountd/base/accounts.h"
 #include "mountd/base/names.h"
 #include "mountd/base/unique_fd.h"
 
@@ -213,23 +212,6 @@ Result<NetworkConfig> ReadNetwork(const Reader& reader,
   return network;
 }
 
-Result<std::uint32_t> UserId(const std::string& name) {
-  // getpwnam(3) is not reentrant; the configuration is read on one thread.
-  const passwd* entry = getpwnam(name.c_str());
-  if (entry == nullptr) {
-    return MakeError(Code::kInvalidArgument, "config", name, "no such user");
-  }
-  return entry->pw_uid;
-}
-
-Result<std::uint32_t> GroupId(const std::string& name) {
-  const group* entry = getgrnam(name.c_str());
-  if (entry == nullptr) {
-    return MakeError(Code::kInvalidArgument, "config", name, "no such group");
-  }
-  return entry->gr_gid;
-}
-
 Result<PortRange> ParsePortRange(const std::string& text) {
   const std::size_t dash = text.find('-');
   const auto number = [](const std::string& digits) -> int {
@@ -265,8 +247,8 @@ Result<void> ReadSubjects(const Reader& reader, const toml::table& table,
           return Ok();
         });
   };
-  MOUNTD_TRY(add("users", UserId, rule.uids));
-  MOUNTD_TRY(add("groups", GroupId, rule.gids));
+  MOUNTD_TRY(add("users", FindUser, rule.uids));
+  MOUNTD_TRY(add("groups", FindGroup, rule.gids));
   if (rule.uids.empty() && rule.gids.empty()) {
     return reader.At(table, where + "users",
                      "a rule must name at least one user or group");

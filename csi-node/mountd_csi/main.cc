@@ -1,11 +1,9 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 #include <getopt.h>
-#include <pwd.h>
 #include <sys/signalfd.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include <charconv>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
@@ -16,6 +14,8 @@
 
 #include "csi-node/mountd_csi/harden.h"
 #include "csi-node/mountd_csi/server.h"
+#include "mountd/base/accounts.h"
+#include "mountd/base/number.h"
 
 namespace {
 
@@ -41,14 +41,9 @@ struct Options {
   bool help = false;
 };
 
-std::optional<int> ParseNumber(std::string_view text) {
-  int number = 0;
-  const auto [end, error] =
-      std::from_chars(text.data(), text.data() + text.size(), number);
-  if (error != std::errc() || end != text.data() + text.size() || number < 0) {
-    return std::nullopt;
-  }
-  return number;
+std::optional<int> ParseFd(std::string_view text) {
+  const std::optional<int> fd = mountd::ParseNumber<int>(text);
+  return fd && *fd >= 0 ? fd : std::nullopt;
 }
 
 std::optional<Options> ParseOptions(int argc, char** argv) {
@@ -66,7 +61,7 @@ std::optional<Options> ParseOptions(int argc, char** argv) {
     } else if (found == 'h') {
       options.help = true;
     } else if (found == 'l' || found == 's') {
-      const std::optional<int> fd = ParseNumber(value);
+      const std::optional<int> fd = ParseFd(value);
       if (!fd) {
         return std::nullopt;
       }
@@ -82,19 +77,11 @@ std::optional<Options> ParseOptions(int argc, char** argv) {
 int ActivatedSocket() {
   const char* pid = std::getenv("LISTEN_PID");
   const char* count = std::getenv("LISTEN_FDS");
-  if (pid == nullptr || count == nullptr || ParseNumber(pid) != ::getpid() ||
-      ParseNumber(count).value_or(0) < 1) {
+  if (pid == nullptr || count == nullptr || ParseFd(pid) != ::getpid() ||
+      ParseFd(count).value_or(0) < 1) {
     return -1;
   }
   return 3;
-}
-
-std::optional<uid_t> LookUpUser(const std::string& user) {
-  if (const std::optional<int> number = ParseNumber(user)) {
-    return static_cast<uid_t>(*number);
-  }
-  const passwd* entry = ::getpwnam(user.c_str());
-  return entry == nullptr ? std::nullopt : std::optional(entry->pw_uid);
 }
 
 // Blocked here, before any thread starts, so that all of them inherit it.
@@ -126,7 +113,7 @@ int main(int argc, char** argv) {
     std::fputs(kUsage, stdout);
     return EXIT_SUCCESS;
   }
-  const std::optional<uid_t> peer = LookUpUser(options->peer_user);
+  const mountd::Result<uid_t> peer = mountd::FindUser(options->peer_user);
   if (!peer) {
     return Fail("--peer-user: no such user");
   }

@@ -20,6 +20,14 @@ Request MakeRequest(PlanKind kind) {
   return request;
 }
 
+// `field` is where `kind` has its plan.
+template <typename Plan>
+Request MakeRequest(PlanKind kind, Plan PlanBody::*field, const Plan& plan) {
+  Request request = MakeRequest(kind);
+  request.body.*field = plan;
+  return request;
+}
+
 // Whether `fd` can be read before the deadline.
 Result<void> AwaitReadable(int fd, Clock::time_point deadline) {
   for (;;) {
@@ -247,58 +255,49 @@ Result<MountState> ExecutorPool::PrepareBase() {
 }
 
 Result<void> ExecutorPool::PrepareAllocation(const AllocationPlan& plan) {
-  Request request = MakeRequest(PlanKind::kPrepareAllocation);
-  request.body.allocation = plan;
-  return RunForNothing(*mounts_, request);
+  return RunForNothing(*mounts_, MakeRequest(PlanKind::kPrepareAllocation,
+                                             &PlanBody::allocation, plan));
 }
 
 Result<void> ExecutorPool::RemoveAllocation(const AllocationPlan& plan) {
-  Request request = MakeRequest(PlanKind::kRemoveAllocation);
-  request.body.allocation = plan;
-  return RunForNothing(*mounts_, request);
+  return RunForNothing(*mounts_, MakeRequest(PlanKind::kRemoveAllocation,
+                                             &PlanBody::allocation, plan));
 }
 
 Result<MountState> ExecutorPool::Attach(const AttachPlan& plan) {
-  Request request = MakeRequest(PlanKind::kAttach);
-  request.body.attach = plan;
-  return RunForMount(request);
+  return RunForMount(MakeRequest(PlanKind::kAttach, &PlanBody::attach, plan));
 }
 
 Result<void> ExecutorPool::Detach(const DetachPlan& plan) {
-  Request request = MakeRequest(PlanKind::kDetach);
-  request.body.detach = plan;
-  return RunForNothing(*mounts_, request);
+  return RunForNothing(*mounts_,
+                       MakeRequest(PlanKind::kDetach, &PlanBody::detach, plan));
 }
 
 Result<MountState> ExecutorPool::InspectTarget(const TargetPlan& plan) {
-  Request request = MakeRequest(PlanKind::kInspectTarget);
-  request.body.target = plan;
-  return RunForMount(request);
+  return RunForMount(
+      MakeRequest(PlanKind::kInspectTarget, &PlanBody::target, plan));
 }
 
 Result<void> ExecutorPool::ReleaseHostVolume(const HostVolumePlan& plan) {
-  Request request = MakeRequest(PlanKind::kReleaseHostVolume);
-  request.body.host_volume = plan;
-  return RunForNothing(*mounts_, request);
+  return RunForNothing(*mounts_, MakeRequest(PlanKind::kReleaseHostVolume,
+                                             &PlanBody::host_volume, plan));
 }
 
 Result<MountState> ExecutorPool::PreparePlugin(const PluginPlan& plan) {
-  Request request = MakeRequest(PlanKind::kPreparePlugin);
-  request.body.plugin = plan;
-  return RunForMount(request);
+  return RunForMount(
+      MakeRequest(PlanKind::kPreparePlugin, &PlanBody::plugin, plan));
 }
 
 Result<void> ExecutorPool::RemovePlugin(const PluginPlan& plan) {
-  Request request = MakeRequest(PlanKind::kRemovePlugin);
-  request.body.plugin = plan;
-  return RunForNothing(*mounts_, request);
+  return RunForNothing(
+      *mounts_, MakeRequest(PlanKind::kRemovePlugin, &PlanBody::plugin, plan));
 }
 
 Result<Executor::PluginConnection> ExecutorPool::ConnectPlugin(
     const PluginPlan& plan) {
-  Request request = MakeRequest(PlanKind::kConnectPlugin);
-  request.body.plugin = plan;
-  MOUNTD_ASSIGN(Answer answer, Run(*mounts_, request));
+  MOUNTD_ASSIGN(Answer answer,
+                Run(*mounts_, MakeRequest(PlanKind::kConnectPlugin,
+                                          &PlanBody::plugin, plan)));
   if (!answer.fd.valid()) {
     return MakeError(Code::kInternal, "connect", "plugin",
                      "the executor sent no socket");
@@ -307,21 +306,18 @@ Result<Executor::PluginConnection> ExecutorPool::ConnectPlugin(
 }
 
 Result<MountState> ExecutorPool::PrepareVolumeDir(const VolumeDirPlan& plan) {
-  Request request = MakeRequest(PlanKind::kPrepareVolumeDir);
-  request.body.volume_dir = plan;
-  return RunForMount(request);
+  return RunForMount(
+      MakeRequest(PlanKind::kPrepareVolumeDir, &PlanBody::volume_dir, plan));
 }
 
 Result<MountState> ExecutorPool::InspectVolumeDir(const VolumeDirPlan& plan) {
-  Request request = MakeRequest(PlanKind::kInspectVolumeDir);
-  request.body.volume_dir = plan;
-  return RunForMount(request);
+  return RunForMount(
+      MakeRequest(PlanKind::kInspectVolumeDir, &PlanBody::volume_dir, plan));
 }
 
 Result<void> ExecutorPool::RemoveVolumeDir(const VolumeDirPlan& plan) {
-  Request request = MakeRequest(PlanKind::kRemoveVolumeDir);
-  request.body.volume_dir = plan;
-  return RunForNothing(*mounts_, request);
+  return RunForNothing(*mounts_, MakeRequest(PlanKind::kRemoveVolumeDir,
+                                             &PlanBody::volume_dir, plan));
 }
 
 Result<void> ExecutorPool::PrepareNetworks() {
@@ -329,22 +325,21 @@ Result<void> ExecutorPool::PrepareNetworks() {
 }
 
 Result<NetworkState> ExecutorPool::CreateNetwork(const NetworkPlan& plan) {
-  Request request = MakeRequest(PlanKind::kCreateNetwork);
-  request.body.network = plan;
-  MOUNTD_ASSIGN(const Answer answer, Run(*networks_, request));
+  MOUNTD_ASSIGN(const Answer answer,
+                Run(*networks_, MakeRequest(PlanKind::kCreateNetwork,
+                                            &PlanBody::network, plan)));
   return answer.reply.body.network;
 }
 
 Result<void> ExecutorPool::DeleteNetwork(const NetworkPlan& plan) {
-  Request request = MakeRequest(PlanKind::kDeleteNetwork);
-  request.body.network = plan;
-  return RunForNothing(*networks_, request);
+  return RunForNothing(*networks_, MakeRequest(PlanKind::kDeleteNetwork,
+                                               &PlanBody::network, plan));
 }
 
 Result<NetworkState> ExecutorPool::InspectNetwork(const NetworkPlan& plan) {
-  Request request = MakeRequest(PlanKind::kInspectNetwork);
-  request.body.network = plan;
-  MOUNTD_ASSIGN(const Answer answer, Run(*networks_, request));
+  MOUNTD_ASSIGN(const Answer answer,
+                Run(*networks_, MakeRequest(PlanKind::kInspectNetwork,
+                                            &PlanBody::network, plan)));
   return answer.reply.body.network;
 }
 

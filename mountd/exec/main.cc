@@ -2,14 +2,12 @@
 // mountd-exec: carries out plans for mountd, on one connected socket, and ends
 // when that is closed. Runs in the host's mount and network namespaces.
 #include <getopt.h>
-#include <pwd.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <systemd/sd-daemon.h>
 
 #include <array>
-#include <charconv>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
@@ -17,6 +15,8 @@
 #include <string>
 #include <string_view>
 
+#include "mountd/base/accounts.h"
+#include "mountd/base/number.h"
 #include "mountd/base/paths.h"
 #include "mountd/exec/dispatcher.h"
 #include "mountd/exec/privileges.h"
@@ -40,17 +40,6 @@ struct Options {
   std::string peer_user = "mountd";
   int socket_fd = -1;
 };
-
-template <typename Number>
-std::optional<Number> ParseNumber(std::string_view text) {
-  Number number = 0;
-  const auto [end, status] =
-      std::from_chars(text.data(), text.data() + text.size(), number);
-  if (status != std::errc() || end != text.data() + text.size()) {
-    return std::nullopt;
-  }
-  return number;
-}
 
 std::optional<Options> ParseOptions(int argc, char** argv) {
   constexpr std::array<option, 5> kOptions = {{
@@ -78,17 +67,6 @@ std::optional<Options> ParseOptions(int argc, char** argv) {
     }
   }
   return optind == argc ? std::optional(options) : std::nullopt;
-}
-
-Result<uid_t> FindUser(const std::string& user) {
-  if (const std::optional<uid_t> uid = ParseNumber<uid_t>(user)) {
-    return *uid;
-  }
-  const passwd* entry = ::getpwnam(user.c_str());
-  if (entry == nullptr) {
-    return MakeError(Code::kNotFound, "find user", user);
-  }
-  return entry->pw_uid;
 }
 
 Result<UniqueFd> TakeSocket(const Options& options) {
