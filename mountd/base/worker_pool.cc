@@ -68,6 +68,11 @@ void WorkerPool::ReapLocked() {
   finished_.clear();
 }
 
+Strands::~Strands() {
+  std::unique_lock lock(mutex_);
+  ended_.wait(lock, [this] { return queues_.empty(); });
+}
+
 void Strands::Submit(const std::string& key, std::function<void()> job) {
   if (key.empty()) {
     pool_.Submit(std::move(job));
@@ -94,6 +99,7 @@ void Strands::RunNext(const std::string& key) {
   const auto queue = queues_.find(key);
   if (queue->second.empty()) {
     queues_.erase(queue);
+    ended_.notify_all();
   } else {
     pool_.Submit([this, key] { RunNext(key); });
   }

@@ -53,6 +53,8 @@ class WorkerPool {
 class Strands {
  public:
   explicit Strands(WorkerPool& pool) : pool_(pool) {}
+  // Waits for all jobs that have a key: what runs them is the strands'.
+  ~Strands();
   Strands(const Strands&) = delete;
   Strands& operator=(const Strands&) = delete;
 
@@ -66,6 +68,7 @@ class Strands {
   // A key is here while one of its jobs runs; the queue is what waits behind
   // it.
   std::map<std::string, std::deque<std::function<void()>>> queues_;
+  std::condition_variable ended_;
 };
 
 // A mutex per key, first come, first served; for resources that several strands

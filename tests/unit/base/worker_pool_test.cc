@@ -1,0 +1,183 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#include "mountd/base/worker_pool.h"
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <chrono>
+#include <future>
+#include <optional>
+#include <vector>
+
+namespace mountd {
+namespace {
+
+constexpr std::chrono::seconds kPatience{30};
+
+bool Came(std::promise<void>& promise) {
+  return promise.get_future().wait_for(kPatience) == std::future_status::ready;
+}
+
+TEST(WorkerPoolTest, TheEndWaitsForAllJobs) {
+  std::atomic<int> done = 0;
+  {
+    WorkerPool pool(2);
+    for (int i = 0; i < 100; ++i) {
+      pool.Submit([&] { ++done; });
+    }
+  }
+  EXPECT_EQ(done, 100);
+}
+
+TEST(WorkerPoolTest, StuckJobsDoNotHoldUpOthers) {
+  std::promise<void> release;
+  const std::shared_future<void> released = release.get_future().share();
+  std::promise<void> ran;
+  WorkerPool pool(4);
+  for (int i = 0; i < 3; ++i) {
+    pool.Submit([released] { released.wait(); });
+  }
+  pool.Submit([&] { ran.set_value(); });
+  EXPECT_TRUE(Came(ran));
+  EXPECT_LE(pool.thread_count(), 4U);
+  release.set_value();
+}
+
+TEST(WorkerPoolTest, ThereAreNeverMoreThreadsThanTheBound) {
+  std::promise<void> release;
+  const std::shared_future<void> released = release.get_future().share();
+  std::atomic<int> at_once = 0;
+  std::atomic<int> most = 0;
+  {
+    WorkerPool pool(3);
+    for (int i = 0; i < 30; ++i) {
+      pool.Submit([&, released] {
+        most = std::max<int>(most, ++at_once);
+        released.wait();
+        --at_once;
+      });
+    }
+    EXPECT_EQ(pool.thread_count(), 3U);
+    release.set_value();
+  }
+  EXPECT_LE(most, 3);
+}
+
+TEST(StrandsTest, JobsOfOneKeyRunOneByOneInOrder) {
+  std::vector<int> order;  // unguarded: the strand is the guard
+  std::atomic<int> at_once = 0;
+  bool alone = true;
+  {
+    WorkerPool pool(4);
+    Strands strands(pool);
+    for (int i = 0; i < 200; ++i) {
+      strands.Submit("key", [&, i] {
+        alone = alone && ++at_once == 1;
+        order.push_back(i);
+        --at_once;
+      });
+    }
+  }
+  ASSERT_EQ(order.size(), 200U);
+  for (int i = 0; i < 200; ++i) {
+    EXPECT_EQ(order[static_cast<std::size_t>(i)], i);
+  }
+  EXPECT_TRUE(alone);
+}
+
+TEST(StrandsTest, OneKeyDoesNotHoldUpAnother) {
+  std::promise<void> release;
+  const std::shared_future<void> released = release.get_future().share();
+  std::promise<void> other;
+  std::promise<void> keyless;
+  std::atomic<bool> second_ran = false;
+  {
+    WorkerPool pool(4);
+    Strands strands(pool);
+    strands.Submit("stuck", [released] { released.wait(); });
+    strands.Submit("stuck", [&] { second_ran = true; });
+    strands.Submit("other", [&] { other.set_value(); });
+    strands.Submit("", [&] { keyless.set_value(); });
+    EXPECT_TRUE(Came(other));
+    EXPECT_TRUE(Came(keyless));
+    EXPECT_FALSE(second_ran);
+    release.set_value();
+  }
+  EXPECT_TRUE(second_ran);
+}
+
+// A strand gives its thread back between two of its jobs.
+TEST(StrandsTest, ABusyKeyDoesNotStarveOthersOfTheOnlyThread) {
+  std::vector<std::string> order;
+  std::promise<void> release;
+  const std::shared_future<void> released = release.get_future().share();
+  {
+    WorkerPool pool(1);
+    Strands strands(pool);
+    strands.Submit("busy", [released] { released.wait(); });
+    for (int i = 0; i < 10; ++i) {
+      strands.Submit("busy", [&] { order.emplace_back("busy"); });
+    }
+    strands.Submit("other", [&] { order.emplace_back("other"); });
+    release.set_value();
+  }
+  ASSERT_EQ(order.size(), 11U);
+  EXPECT_EQ(order.front(), "other");
+}
+
+TEST(StrandsTest, AJobMaySubmitToItsOwnKey) {
+  std::vector<int> order;
+  {
+    WorkerPool pool(2);
+    Strands strands(pool);
+    std::promise<void> inner;
+    strands.Submit("key", [&] {
+      strands.Submit("key", [&] {
+        order.push_back(2);
+        inner.set_value();
+      });
+      order.push_back(1);
+    });
+    EXPECT_TRUE(Came(inner));
+  }
+  EXPECT_EQ(order, (std::vector<int>{1, 2}));
+}
+
+TEST(KeyedLocksTest, OneHolderOfAKeyAndAnyOfOthers) {
+  KeyedLocks locks;
+  std::atomic<int> inside = 0;
+  std::atomic<bool> alone = true;
+  std::atomic<int> entered = 0;
+  {
+    WorkerPool pool(4);
+    std::optional<KeyedLocks::Guard> other(locks.Lock("other"));
+    for (int i = 0; i < 100; ++i) {
+      pool.Submit([&] {
+        const KeyedLocks::Guard guard = locks.Lock("key");
+        alone = alone && ++inside == 1;
+        ++entered;
+        --inside;
+      });
+    }
+  }
+  EXPECT_EQ(entered, 100);
+  EXPECT_TRUE(alone);
+}
+
+TEST(KeyedLocksTest, AMovedGuardUnlocksOnce) {
+  KeyedLocks locks;
+  {
+    KeyedLocks::Guard first = locks.Lock("key");
+    const KeyedLocks::Guard second = std::move(first);
+  }
+  std::promise<void> locked;
+  WorkerPool pool(1);
+  pool.Submit([&] {
+    const KeyedLocks::Guard guard = locks.Lock("key");
+    locked.set_value();
+  });
+  EXPECT_TRUE(Came(locked));
+}
+
+}  // namespace
+}  // namespace mountd
