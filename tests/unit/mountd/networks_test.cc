@@ -1,0 +1,308 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#include "mountd/networks.h"
+
+#include <gtest/gtest.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+
+#include "tests/support/core.h"
+#include "tests/support/outcome.h"
+
+namespace mountd {
+namespace {
+
+NetworkSpec Spec(std::uint16_t host_port = 0) {
+  NetworkSpec spec;
+  if (host_port != 0) {
+    spec.ports.push_back({"http", host_port, 80, exec::kTcp});
+  }
+  return spec;
+}
+
+// A listening socket on a port that the kernel chose.
+class Listener {
+ public:
+  Listener() : socket_(socket(AF_INET6, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
+    sockaddr_in6 address{};
+    address.sin6_family = AF_INET6;
+    socklen_t size = sizeof(address);
+    auto* any = reinterpret_cast<sockaddr*>(&address);
+    listening_ = bind(socket_.get(), any, size) == 0 &&
+                 listen(socket_.get(), 1) == 0 &&
+                 getsockname(socket_.get(), any, &size) == 0;
+    port_ = ntohs(address.sin6_port);
+  }
+  bool listening() const { return listening_; }
+  std::uint16_t port() const { return port_; }
+
+ private:
+  UniqueFd socket_;
+  bool listening_ = false;
+  std::uint16_t port_ = 0;
+};
+
+class NetworksTest : public ::testing::Test {
+ protected:
+  exec::FakeExecutor& executor() { return *core_.executor; }
+  Networks& networks() { return *core_.networks; }
+  std::uint32_t Free() { return networks().GetUsage().at("default").free; }
+  std::optional<NetworkRecord> RecordOf(const std::string& allocation) {
+    return core_.boot->GetNetwork(allocation).value();
+  }
+  std::vector<std::string> Existing() { return executor().Existing(); }
+
+  const std::vector<std::string> web_ = {"link 10.0.0.2", "network web"};
+  Core core_;
+};
+
+TEST_F(NetworksTest, ANetworkIsThereAndRecorded) {
+  const auto status = networks().Setup("web", Spec(20080));
+  ASSERT_EQ(MessageOf(status), "Ok");
+  EXPECT_EQ(status->network, "default");
+  EXPECT_EQ(status->netns_path, "/run/netns/web");
+  EXPECT_EQ(status->interface, "eth0");
+  EXPECT_EQ(status->host_interface, "md0a000002");
+  EXPECT_EQ(netns::ToString(status->ipv4), "10.0.0.2");
+  EXPECT_EQ(netns::ToString(status->ipv6), "fd00::2");
+  ASSERT_EQ(status->ports.size(), 1U);
+  EXPECT_EQ(status->ports[0], (PortMapping{"http", 20080, 80, exec::kTcp}));
+  const NetworkRecord record = RecordOf("web").value();
+  EXPECT_EQ(record.state, NetworkRecordState::kCreated);
+  EXPECT_NE(record.netns_inode, 0U);
+  EXPECT_EQ(record.netns_inode, status->netns_inode);
+  EXPECT_EQ(Existing(), web_);
+
+  const exec::NetworkPlan plan = executor().plans().back().body.network;
+  EXPECT_EQ(plan.network.view(), "default");
+  ASSERT_EQ(plan.port_count, 1U);
+  EXPECT_EQ(plan.ports[0].host_port, 20080);
+  EXPECT_EQ(plan.ports[0].container_port, 80);
+  EXPECT_EQ(plan.ports[0].protocols, exec::kTcp);
+}
+
+TEST_F(NetworksTest, TheSameAgainAnswersTheSame) {
+  const auto first = networks().Setup("web", Spec(20080));
+  core_.Restart();
+  ASSERT_EQ(MessageOf(networks().Recover()), "Ok");
+  const auto second = networks().Setup("web", Spec(20080));
+  ASSERT_EQ(MessageOf(second), "Ok");
+  EXPECT_EQ(second->netns_inode, first->netns_inode);
+  EXPECT_EQ(second->ipv4, first->ipv4);
+  EXPECT_EQ(second->ipv6, first->ipv6);
+  EXPECT_EQ(second->host_interface, first->host_interface);
+  EXPECT_EQ(second->ports, first->ports);
+  EXPECT_EQ(executor().script().Count("CreateNetwork"), 1U);
+}
+
+TEST_F(NetworksTest, AnotherSpecOfTheSameAllocationIsFailedPrecondition) {
+  ASSERT_EQ(MessageOf(networks().Setup("web", Spec(20080))), "Ok");
+  EXPECT_EQ(Outcome(networks().Setup("web", Spec(20081))),
+            "FailedPrecondition");
+  EXPECT_EQ(Outcome(networks().Setup("web", Spec())), "FailedPrecondition");
+  EXPECT_EQ(Existing(), web_);
+}
+
+TEST_F(NetworksTest, AContainerPortIsTheHostPortUnlessGiven) {
+  NetworkSpec spec;
+  spec.ports.push_back({"dns", 20053, 0, exec::kTcp | exec::kUdp});
+  ASSERT_EQ(MessageOf(networks().Setup("web", spec)), "Ok");
+  EXPECT_EQ(networks().Get("web")->value().ports[0].container_port, 20053);
+  EXPECT_EQ(MessageOf(networks().Setup("web", spec)), "Ok");
+}
+
+TEST_F(NetworksTest, BadPortsAreInvalidAndTooManyAreExhausted) {
+  NetworkSpec no_host_port;
+  no_host_port.ports.push_back({"x", 0, 80, exec::kTcp});
+  EXPECT_EQ(Outcome(networks().Setup("web", no_host_port)), "InvalidArgument");
+  NetworkSpec no_protocol;
+  no_protocol.ports.push_back({"x", 20080, 80, 0});
+  EXPECT_EQ(Outcome(networks().Setup("web", no_protocol)), "InvalidArgument");
+  NetworkSpec many;
+  for (std::size_t i = 0; i <= exec::kMaxPorts; ++i) {
+    many.ports.push_back(
+        {"x", static_cast<std::uint16_t>(20000 + i), 0, exec::kTcp});
+  }
+  EXPECT_EQ(Outcome(networks().Setup("web", many)), "ResourceExhausted");
+  EXPECT_TRUE(executor().plans().empty());
+}
+
+TEST_F(NetworksTest, APortOfAnotherIsAlreadyExistsAndNothingIsMade) {
+  ASSERT_EQ(MessageOf(networks().Setup("web", Spec(20080))), "Ok");
+  const std::uint32_t before = Free();
+  const auto refused = networks().Setup("db", Spec(20080));
+  EXPECT_EQ(Outcome(refused), "AlreadyExists");
+  EXPECT_NE(MessageOf(refused).find("host port 20080/tcp"), std::string::npos);
+  EXPECT_EQ(Free(), before);
+  EXPECT_FALSE(RecordOf("db").has_value());
+  EXPECT_EQ(Existing(), web_);
+  // The same port of the other protocol is another port.
+  NetworkSpec udp;
+  udp.ports.push_back({"http", 20080, 80, exec::kUdp});
+  EXPECT_EQ(MessageOf(networks().Setup("db", udp)), "Ok");
+}
+
+TEST_F(NetworksTest, APortThatASocketOfTheHostHasIsAlreadyExists) {
+  const Listener listener;
+  ASSERT_TRUE(listener.listening());
+  const std::uint32_t before = Free();
+  EXPECT_EQ(Outcome(networks().Setup("web", Spec(listener.port()))),
+            CodeName(CodeFromErrno(EADDRINUSE)));
+  EXPECT_EQ(Free(), before);
+  EXPECT_FALSE(RecordOf("web").has_value());
+  EXPECT_TRUE(executor().plans().empty());
+}
+
+TEST_F(NetworksTest, AnUndeclaredNetworkIsNotFound) {
+  NetworkSpec spec;
+  spec.network = "other";
+  EXPECT_EQ(Outcome(networks().Setup("web", spec)), "NotFound");
+}
+
+TEST_F(NetworksTest, TearingDownFreesPortsAtOnceAndTheAddressLater) {
+  executor().KeepLinks();
+  ASSERT_EQ(MessageOf(networks().Setup("web", Spec(20080))), "Ok");
+  const std::uint32_t with_web = Free();
+  ASSERT_EQ(MessageOf(networks().Teardown("web")), "Ok");
+  EXPECT_EQ(core_.checks, 1);
+  EXPECT_FALSE(RecordOf("web").has_value());
+  EXPECT_FALSE(networks().Get("web")->has_value());
+  EXPECT_EQ(Free(), with_web);
+  ASSERT_EQ(core_.boot->ListQuarantine()->size(), 1U);
+
+  const auto next = networks().Setup("db", Spec(20080));
+  ASSERT_EQ(MessageOf(next), "Ok");
+  EXPECT_EQ(netns::ToString(next->ipv4), "10.0.0.3");
+
+  networks().ReapQuarantine();
+  EXPECT_EQ(core_.checks, 2);  // the link is still there: once more
+  EXPECT_EQ(core_.boot->ListQuarantine()->size(), 1U);
+  executor().EndLinks();
+  networks().ReapQuarantine();
+  EXPECT_EQ(core_.checks, 2);
+  EXPECT_TRUE(core_.boot->ListQuarantine()->empty());
+  EXPECT_EQ(Free(), with_web);  // web's is free, db's is taken
+}
+
+TEST_F(NetworksTest, AnUnansweredQuestionKeepsTheQuarantine) {
+  ASSERT_EQ(MessageOf(networks().Setup("web", Spec())), "Ok");
+  ASSERT_EQ(MessageOf(networks().Teardown("web")), "Ok");
+  executor().FailNext("InspectNetwork", Code::kUnavailable);
+  networks().ReapQuarantine();
+  EXPECT_EQ(core_.boot->ListQuarantine()->size(), 1U);
+  EXPECT_EQ(core_.checks, 2);
+}
+
+TEST_F(NetworksTest, TearingDownIsIdempotent) {
+  EXPECT_EQ(MessageOf(networks().Teardown("web")), "Ok");
+  ASSERT_EQ(MessageOf(networks().Setup("web", Spec())), "Ok");
+  EXPECT_EQ(MessageOf(networks().Teardown("web")), "Ok");
+  EXPECT_EQ(MessageOf(networks().Teardown("web")), "Ok");
+  EXPECT_EQ(executor().script().Count("DeleteNetwork"), 1U);
+  EXPECT_TRUE(Existing().empty());
+}
+
+TEST_F(NetworksTest, AllAddressesTakenIsResourceExhausted) {
+  const std::uint32_t capacity = networks().GetUsage().at("default").capacity;
+  EXPECT_EQ(capacity, 5U);  // of a /29: 2 to 6
+  for (std::uint32_t i = 0; i < capacity; ++i) {
+    ASSERT_EQ(MessageOf(networks().Setup("a" + std::to_string(i), Spec())),
+              "Ok");
+  }
+  EXPECT_EQ(Free(), 0U);
+  EXPECT_EQ(Outcome(networks().Setup("one-more", Spec())), "ResourceExhausted");
+  EXPECT_FALSE(RecordOf("one-more").has_value());
+}
+
+TEST_F(NetworksTest, AFailureBeforeTheEffectLeavesNothing) {
+  executor().FailNext("CreateNetwork", Code::kInternal);
+  EXPECT_EQ(Outcome(networks().Setup("web", Spec(20080))), "Internal");
+  EXPECT_FALSE(RecordOf("web").has_value());
+  EXPECT_TRUE(Existing().empty());
+  EXPECT_EQ(MessageOf(networks().Setup("db", Spec(20080))), "Ok");
+}
+
+TEST_F(NetworksTest, AnUnknownOutcomeIsUndone) {
+  executor().FailNext("CreateNetwork", Code::kDeadlineExceeded,
+                      FailWhen::kAfter);
+  EXPECT_EQ(Outcome(networks().Setup("web", Spec(20080))), "DeadlineExceeded");
+  EXPECT_FALSE(RecordOf("web").has_value());
+  EXPECT_TRUE(Existing().empty());
+}
+
+TEST_F(NetworksTest, WhatCannotBeUndoneIsUndoneByTheNextSetup) {
+  executor().FailNext("CreateNetwork", Code::kUnavailable, FailWhen::kAfter);
+  executor().FailNext("DeleteNetwork", Code::kUnavailable);
+  EXPECT_EQ(Outcome(networks().Setup("web", Spec(20080))), "Unavailable");
+  EXPECT_EQ(RecordOf("web")->state, NetworkRecordState::kDeleting);
+  EXPECT_FALSE(networks().Get("web")->has_value());
+  // Its port is not free before it is gone.
+  EXPECT_EQ(Outcome(networks().Setup("db", Spec(20080))), "AlreadyExists");
+  const auto again = networks().Setup("web", Spec(20080));
+  ASSERT_EQ(MessageOf(again), "Ok");
+  EXPECT_EQ(RecordOf("web")->state, NetworkRecordState::kCreated);
+  EXPECT_EQ(executor().script().Count("DeleteNetwork"), 2U);
+}
+
+TEST_F(NetworksTest, ADeleteThatFailsIsTriedAgain) {
+  ASSERT_EQ(MessageOf(networks().Setup("web", Spec())), "Ok");
+  executor().SetBusy("web");
+  EXPECT_EQ(Outcome(networks().Teardown("web")), "Busy");
+  EXPECT_EQ(RecordOf("web")->state, NetworkRecordState::kDeleting);
+  executor().SetBusy("web", false);
+  EXPECT_EQ(MessageOf(networks().Teardown("web")), "Ok");
+  EXPECT_TRUE(Existing().empty());
+}
+
+// ---- After a restart ----
+
+TEST_F(NetworksTest, AddressesOfRecordsAndOfTheQuarantineAreTaken) {
+  executor().KeepLinks();
+  ASSERT_EQ(MessageOf(networks().Setup("gone", Spec())), "Ok");
+  ASSERT_EQ(MessageOf(networks().Setup("web", Spec())), "Ok");
+  ASSERT_EQ(MessageOf(networks().Teardown("gone")), "Ok");
+  core_.Restart();
+  core_.checks = 0;
+  ASSERT_EQ(MessageOf(networks().Recover()), "Ok");
+  EXPECT_EQ(core_.checks, 1);
+  EXPECT_EQ(Free(), 3U);
+  EXPECT_EQ(netns::ToString(networks().Setup("db", Spec())->ipv4), "10.0.0.4");
+}
+
+TEST_F(NetworksTest, WhatWasUnderWayIsRolledBack) {
+  for (const auto state :
+       {NetworkRecordState::kCreating, NetworkRecordState::kDeleting}) {
+    const auto made = networks().Setup("web", Spec(20080));
+    ASSERT_EQ(MessageOf(made), "Ok");
+    ASSERT_EQ(
+        Outcome(core_.boot->SetNetworkState(
+            "web", state,
+            state == NetworkRecordState::kCreating ? 0 : made->netns_inode)),
+        "Ok");
+    core_.Restart();
+    EXPECT_EQ(MessageOf(networks().Recover()), "Ok");
+    EXPECT_FALSE(RecordOf("web").has_value());
+    EXPECT_TRUE(Existing().empty());
+  }
+}
+
+TEST_F(NetworksTest, ARollBackThatFailsDoesNotKeepFromStarting) {
+  ASSERT_EQ(MessageOf(networks().Setup("web", Spec())), "Ok");
+  executor().SetBusy("web");
+  ASSERT_EQ(Outcome(networks().Teardown("web")), "Busy");
+  core_.Restart();
+  EXPECT_EQ(MessageOf(networks().Recover()), "Ok");
+  EXPECT_EQ(RecordOf("web")->state, NetworkRecordState::kDeleting);
+  EXPECT_EQ(Free(), 4U);
+}
+
+TEST(NoNetworksTest, WithoutNetworksNothingIsPrepared) {
+  Config config = Core::DefaultConfig();
+  config.networks.clear();
+  Core core(config);
+  EXPECT_EQ(MessageOf(core.networks->Recover()), "Ok");
+  EXPECT_EQ(core.executor->script().Count("PrepareNetworks"), 0U);
+  EXPECT_TRUE(core.networks->GetUsage().empty());
+}
+
+}  // namespace
+}  // namespace mountd

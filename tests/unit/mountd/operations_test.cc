@@ -1,0 +1,257 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#include "mountd/operations.h"
+
+#include <gtest/gtest.h>
+
+#include <future>
+#include <memory>
+#include <thread>
+
+#include "tests/support/manual_loop.h"
+#include "tests/support/outcome.h"
+
+namespace mountd {
+namespace {
+
+using std::chrono::milliseconds;
+
+constexpr milliseconds kLong{3'600'000};
+
+class OperationsTest : public ::testing::Test {
+ protected:
+  ~OperationsTest() override { Release(); }
+
+  struct Told {
+    std::string id;
+    std::string method;
+    std::string object;
+    std::uint32_t uid;
+    std::string outcome;
+    bool announced;
+  };
+
+  // A call whose work waits for Release; answers go to answers_.
+  Operations::Call<int> Call(const std::string& arguments,
+                             std::uint32_t uid = 1) {
+    Operations::Call<int> call;
+    call.method = "Method";
+    call.arguments = arguments;
+    call.strand = "allocation web";
+    call.caller.uid = uid;
+    call.patience = kLong;
+    call.work = [this, arguments](const CallContext& context) -> Result<int> {
+      const std::uint32_t caller = context.caller.uid;
+      runs_.push_back(arguments + " of " + std::to_string(caller));
+      cancelled_ = context.cancelled;
+      released_.wait();
+      if (fail_) {
+        return MakeError(Code::kBusy, "work", arguments);
+      }
+      return 42;
+    };
+    call.reply = [this](Result<int> result) {
+      answers_.push_back(result ? std::to_string(*result)
+                                : MessageOf(result) + " " + Outcome(result));
+    };
+    return call;
+  }
+  void Run(Operations::Call<int> call) { operations_.Run(std::move(call)); }
+  void Release() {
+    if (!std::exchange(is_released_, true)) {
+      release_.set_value();
+    }
+  }
+  bool AwaitAnswers(std::size_t count) {
+    return loop_.RunUntil([&] { return answers_.size() >= count; });
+  }
+  bool AwaitTold(std::size_t count) {
+    return loop_.RunUntil([&] { return told_.size() >= count; });
+  }
+
+  std::promise<void> release_;
+  std::shared_future<void> released_ = release_.get_future().share();
+  bool is_released_ = false;
+  std::atomic<bool> fail_ = false;
+  std::vector<std::string> runs_;  // one strand: one at a time
+  CancelToken cancelled_;
+  std::vector<std::string> answers_;
+  std::vector<Told> told_;
+  ManualLoop loop_;
+  WorkerPool pool_{4};
+  Strands strands_{pool_};
+  Operations operations_{
+      loop_, strands_,
+      [this](const OperationSummary& summary) {
+        told_.push_back({summary.id, summary.method, summary.object,
+                         summary.uid,
+                         summary.error == nullptr
+                             ? "Ok"
+                             : std::string(CodeName(summary.error->code)),
+                         summary.announced});
+      },
+      3};
+};
+
+TEST_F(OperationsTest, AnAnswerIsGivenAndTold) {
+  Release();
+  Run(Call("a"));
+  ASSERT_TRUE(AwaitTold(1));
+  EXPECT_EQ(answers_, std::vector<std::string>{"42"});
+  EXPECT_EQ(told_[0].method, "Method");
+  EXPECT_EQ(told_[0].object, "allocation web");
+  EXPECT_EQ(told_[0].uid, 1U);
+  EXPECT_EQ(told_[0].outcome, "Ok");
+  EXPECT_FALSE(told_[0].announced);
+  EXPECT_EQ(operations_.running(), 0U);
+}
+
+TEST_F(OperationsTest, AFailureIsGivenAndTold) {
+  fail_ = true;
+  Release();
+  Run(Call("a"));
+  ASSERT_TRUE(AwaitTold(1));
+  EXPECT_EQ(answers_, std::vector<std::string>{"work a Busy"});
+  EXPECT_EQ(told_[0].outcome, "Busy");
+}
+
+TEST_F(OperationsTest, TheSameCallJoinsTheOneUnderWay) {
+  Run(Call("a"));
+  Run(Call("a"));
+  EXPECT_EQ(operations_.running(), 1U);
+  Release();
+  ASSERT_TRUE(AwaitAnswers(2));
+  EXPECT_EQ(answers_, (std::vector<std::string>{"42", "42"}));
+  EXPECT_EQ(runs_, std::vector<std::string>{"a of 1"});
+  EXPECT_EQ(told_.size(), 1U);
+}
+
+TEST_F(OperationsTest, OtherArgumentsAndOtherUsersRunOnTheirOwn) {
+  Run(Call("a"));
+  Run(Call("b"));
+  Run(Call("a", 2));
+  EXPECT_EQ(operations_.running(), 3U);
+  Release();
+  ASSERT_TRUE(AwaitTold(3));
+  EXPECT_EQ(runs_, (std::vector<std::string>{"a of 1", "b of 1", "a of 2"}));
+}
+
+TEST_F(OperationsTest, TheSameCallAfterTheEndRunsAgain) {
+  Release();
+  Run(Call("a"));
+  ASSERT_TRUE(AwaitTold(1));
+  Run(Call("a"));
+  ASSERT_TRUE(AwaitTold(2));
+  EXPECT_EQ(runs_.size(), 2U);
+  EXPECT_NE(told_[0].id, told_[1].id);
+}
+
+TEST_F(OperationsTest, PatienceOverIsInProgressAndTheEndIsAnnounced) {
+  Operations::Call<int> impatient = Call("a");
+  impatient.patience = milliseconds(0);
+  Run(std::move(impatient));
+  loop_.FireTimers();
+  ASSERT_EQ(answers_.size(), 1U);
+  EXPECT_TRUE(answers_[0].ends_with("InProgress")) << answers_[0];
+  EXPECT_EQ(operations_.running(), 1U);
+  Release();
+  ASSERT_TRUE(AwaitTold(1));
+  EXPECT_TRUE(told_[0].announced);
+  // The answer's detail is the id that the end is told with.
+  EXPECT_NE(answers_[0].find(told_[0].id), std::string::npos) << answers_[0];
+  EXPECT_EQ(answers_.size(), 1U);
+}
+
+TEST_F(OperationsTest, OnlyTheImpatientAreAnsweredInProgress) {
+  Run(Call("a"));
+  Operations::Call<int> impatient = Call("a");
+  impatient.patience = milliseconds(0);
+  Run(std::move(impatient));
+  loop_.FireTimers();
+  EXPECT_EQ(answers_.size(), 1U);
+  Release();
+  ASSERT_TRUE(AwaitAnswers(2));
+  EXPECT_EQ(answers_[1], "42");
+}
+
+TEST_F(OperationsTest, ATimerThatFiresAfterTheEndAnswersNobody) {
+  Release();
+  Operations::Call<int> call = Call("a");
+  call.patience = milliseconds(0);
+  Run(std::move(call));
+  ASSERT_TRUE(AwaitTold(1));
+  loop_.FireTimers();
+  EXPECT_EQ(answers_, std::vector<std::string>{"42"});
+}
+
+TEST_F(OperationsTest, CancelAnswersAllAtOnceAndTellsTheWork) {
+  Operations::Call<int> impatient = Call("a");
+  impatient.patience = milliseconds(0);
+  Run(std::move(impatient));
+  loop_.FireTimers();
+  const std::string in_progress = answers_.at(0);
+  const std::string id = in_progress.substr(0, in_progress.find(' '));
+  Run(Call("a"));
+  Caller other;
+  other.uid = 2;
+  EXPECT_EQ(Outcome(operations_.Cancel(other, id)), "NotFound");
+  Caller owner;
+  owner.uid = 1;
+  EXPECT_EQ(Outcome(operations_.Cancel(owner, "1.999999")), "NotFound");
+  ASSERT_EQ(Outcome(operations_.Cancel(owner, id)), "Ok") << in_progress;
+  ASSERT_EQ(answers_.size(), 2U);
+  EXPECT_TRUE(answers_[1].ends_with("Aborted")) << answers_[1];
+  EXPECT_EQ(operations_.running(), 1U);
+  Release();
+  ASSERT_TRUE(AwaitTold(1));
+  EXPECT_TRUE(*cancelled_);
+  EXPECT_EQ(answers_.size(), 2U);
+  EXPECT_EQ(Outcome(operations_.Cancel(owner, id)), "NotFound");
+}
+
+TEST_F(OperationsTest, AUsersOperationsAreBounded) {
+  for (const char* arguments : {"a", "b", "c"}) {
+    Run(Call(arguments));
+  }
+  EXPECT_TRUE(answers_.empty());
+  Run(Call("d"));
+  ASSERT_EQ(answers_.size(), 1U);
+  EXPECT_TRUE(answers_[0].ends_with("ResourceExhausted")) << answers_[0];
+  Run(Call("a"));     // joins
+  Run(Call("d", 2));  // another user's
+  EXPECT_EQ(operations_.running(), 4U);
+  Release();
+  ASSERT_TRUE(AwaitTold(4));
+  Run(Call("d"));
+  ASSERT_TRUE(AwaitTold(5));
+  EXPECT_EQ(answers_.back(), "42");
+}
+
+TEST_F(OperationsTest, WhoWaitsForOneOperationIsBounded) {
+  for (std::uint32_t i = 0; i < Operations::kMaxWaiters; ++i) {
+    Run(Call("a"));
+  }
+  EXPECT_TRUE(answers_.empty());
+  Run(Call("a"));
+  ASSERT_EQ(answers_.size(), 1U);
+  EXPECT_TRUE(answers_[0].ends_with("ResourceExhausted")) << answers_[0];
+  Release();
+  EXPECT_TRUE(AwaitAnswers(1 + Operations::kMaxWaiters));
+}
+
+TEST_F(OperationsTest, StatisticsCountCallsAndErrors) {
+  Release();
+  Run(Call("a"));
+  ASSERT_TRUE(AwaitTold(1));
+  fail_ = true;
+  Run(Call("a"));
+  ASSERT_TRUE(AwaitTold(2));
+  const auto statistics = operations_.GetStatistics();
+  ASSERT_EQ(statistics.size(), 1U);
+  EXPECT_EQ(statistics[0].method, "Method");
+  EXPECT_EQ(statistics[0].calls, 2U);
+  EXPECT_EQ(statistics[0].errors, 1U);
+  EXPECT_LE(statistics[0].median_us, statistics[0].p99_us);
+}
+
+}  // namespace
+}  // namespace mountd

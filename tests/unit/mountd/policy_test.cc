@@ -1,0 +1,203 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#include "mountd/policy.h"
+
+#include <gtest/gtest.h>
+
+#include <functional>
+
+#include "tests/support/outcome.h"
+
+namespace mountd {
+namespace {
+
+using exec::Propagation;
+
+constexpr std::uint32_t kUser = 1000;
+constexpr std::uint32_t kGroup = 2000;
+
+Caller By(std::uint32_t uid, std::uint32_t gid = 9999,
+          std::vector<std::uint32_t> groups = {}) {
+  return {uid, gid, std::move(groups)};
+}
+
+// One rule for kUser, as `change` makes it, over some volumes and a network.
+class PolicyTest : public ::testing::Test {
+ protected:
+  PolicyTest() {
+    config_.host_volumes["data"] = {
+        "/data",
+        false,
+        {Propagation::kPrivate, Propagation::kHostToTask,
+         Propagation::kBidirectional}};
+    config_.host_volumes["plain"] = {"/plain", false, {Propagation::kPrivate}};
+    config_.host_volumes["frozen"] = {"/frozen", true, {Propagation::kPrivate}};
+    config_.networks["default"] = {};
+    config_.networks["other"] = {};
+  }
+
+  RuleConfig& Rule() {
+    RuleConfig& rule = config_.rules.emplace_back();
+    rule.uids = {kUser};
+    return rule;
+  }
+  std::string Mount(const std::string& volume, bool read_only,
+                    Propagation propagation = Propagation::kPrivate) const {
+    return Outcome(
+        policy_.MayMountHostVolume(By(kUser), volume, read_only, propagation));
+  }
+  std::string Network(const std::string& network,
+                      const std::vector<std::uint16_t>& ports = {}) const {
+    std::vector<PortMapping> mappings;
+    for (const std::uint16_t port : ports) {
+      mappings.push_back({"", port, 80, exec::kTcp});
+    }
+    return Outcome(policy_.MayUseNetwork(By(kUser), network, mappings));
+  }
+
+  Config config_;
+  const Policy policy_{config_};
+};
+
+constexpr char kOk[] = "Ok";
+constexpr char kDenied[] = "PermissionDenied";
+
+TEST_F(PolicyTest, NothingIsAllowedWithoutARule) {
+  for (const std::uint32_t uid : {kUser, 0U}) {
+    const Caller caller = By(uid, 0);
+    EXPECT_EQ(Outcome(policy_.MayPrepare(caller)), kDenied);
+    EXPECT_EQ(Outcome(policy_.MayMountHostVolume(caller, "data", true,
+                                                 Propagation::kPrivate)),
+              kDenied);
+    EXPECT_EQ(Outcome(policy_.MayUsePlugin(caller, "nfs")), kDenied);
+    EXPECT_EQ(Outcome(policy_.MayRegisterPlugin(caller, "nfs")), kDenied);
+    EXPECT_EQ(Outcome(policy_.MayUseNetwork(caller, "default", {})), kDenied);
+    EXPECT_EQ(
+        Outcome(policy_.MayPropagate(caller, Propagation::kBidirectional)),
+        kDenied);
+  }
+}
+
+TEST_F(PolicyTest, ARuleIsForItsUsersAndGroups) {
+  RuleConfig& rule = Rule();
+  rule.gids = {kGroup};
+  EXPECT_EQ(Outcome(policy_.MayPrepare(By(kUser))), kOk);
+  EXPECT_EQ(Outcome(policy_.MayPrepare(By(1, kGroup))), kOk);
+  EXPECT_EQ(Outcome(policy_.MayPrepare(By(1, 1, {5, kGroup}))), kOk);
+  EXPECT_EQ(Outcome(policy_.MayPrepare(By(1, 1, {5}))), kDenied);
+  // A uid is no gid.
+  EXPECT_EQ(Outcome(policy_.MayPrepare(By(kGroup, kUser))), kDenied);
+}
+
+TEST_F(PolicyTest, RulesAddUp) {
+  Rule().plugins = {"nfs"};
+  Rule().plugins = {"ebs"};
+  config_.rules.emplace_back().uids = {1};
+  config_.rules.back().plugins = {"secret"};
+  EXPECT_EQ(Outcome(policy_.MayUsePlugin(By(kUser), "nfs")), kOk);
+  EXPECT_EQ(Outcome(policy_.MayUsePlugin(By(kUser), "ebs")), kOk);
+  EXPECT_EQ(Outcome(policy_.MayUsePlugin(By(kUser), "secret")), kDenied);
+}
+
+TEST_F(PolicyTest, AHostVolumeByName) {
+  Rule().host_volumes = {"data"};
+  EXPECT_EQ(Mount("data", false), kOk);
+  EXPECT_EQ(Mount("data", true), kOk);
+  EXPECT_EQ(Mount("plain", true), kDenied);
+  EXPECT_EQ(Mount("nowhere", true), "NotFound");
+}
+
+TEST_F(PolicyTest, AHostVolumeForReadingOnly) {
+  Rule().host_volumes = {"data:ro"};
+  EXPECT_EQ(Mount("data", true), kOk);
+  EXPECT_EQ(Mount("data", false), kDenied);
+}
+
+TEST_F(PolicyTest, AllHostVolumes) {
+  Rule().host_volumes = {"*:ro", "plain"};
+  EXPECT_EQ(Mount("data", true), kOk);
+  EXPECT_EQ(Mount("data", false), kDenied);
+  EXPECT_EQ(Mount("plain", false), kOk);
+  config_.rules[0].host_volumes = {"*"};
+  EXPECT_EQ(Mount("data", false), kOk);
+}
+
+TEST_F(PolicyTest, AVolumeDeclaredReadOnlyIsNeverWritable) {
+  Rule().host_volumes = {"*"};
+  EXPECT_EQ(Mount("frozen", true), kOk);
+  EXPECT_EQ(Mount("frozen", false), kDenied);
+}
+
+TEST_F(PolicyTest, PropagationMustBeDeclared) {
+  Rule().host_volumes = {"*"};
+  config_.rules[0].bidirectional = true;
+  EXPECT_EQ(Mount("data", false, Propagation::kHostToTask), kOk);
+  EXPECT_EQ(Mount("data", false, Propagation::kBidirectional), kOk);
+  EXPECT_EQ(Mount("plain", false, Propagation::kHostToTask), kDenied);
+  EXPECT_EQ(Mount("plain", false, Propagation::kBidirectional), kDenied);
+}
+
+TEST_F(PolicyTest, BidirectionalNeedsARuleToo) {
+  Rule().host_volumes = {"*"};
+  EXPECT_EQ(Mount("data", false, Propagation::kHostToTask), kOk);
+  EXPECT_EQ(Mount("data", false, Propagation::kBidirectional), kDenied);
+  EXPECT_EQ(
+      Outcome(policy_.MayPropagate(By(kUser), Propagation::kBidirectional)),
+      kDenied);
+  EXPECT_EQ(Outcome(policy_.MayPropagate(By(kUser), Propagation::kHostToTask)),
+            kOk);
+  Rule().bidirectional = true;
+  EXPECT_EQ(Mount("data", false, Propagation::kBidirectional), kOk);
+}
+
+TEST_F(PolicyTest, UsingAPluginIsNotRegisteringIt) {
+  Rule().plugins = {"nfs"};
+  EXPECT_EQ(Outcome(policy_.MayUsePlugin(By(kUser), "nfs")), kOk);
+  EXPECT_EQ(Outcome(policy_.MayUsePlugin(By(kUser), "nfs2")), kDenied);
+  EXPECT_EQ(Outcome(policy_.MayRegisterPlugin(By(kUser), "nfs")), kDenied);
+  config_.rules[0] = {};
+  Rule().register_plugins = {"*"};
+  EXPECT_EQ(Outcome(policy_.MayRegisterPlugin(By(kUser), "nfs")), kOk);
+  EXPECT_EQ(Outcome(policy_.MayUsePlugin(By(kUser), "nfs")), kDenied);
+}
+
+TEST_F(PolicyTest, NetworksByName) {
+  Rule().networks = {"default"};
+  EXPECT_EQ(Network("default"), kOk);
+  EXPECT_EQ(Network("other"), kDenied);
+  EXPECT_EQ(Network("nowhere"), "NotFound");
+}
+
+TEST_F(PolicyTest, EveryPortMustLieInARange) {
+  Rule().networks = {"*"};
+  EXPECT_EQ(Network("default", {20000}), kDenied);
+  config_.rules[0].host_ports = {{20000, 20010}, {80, 80}};
+  EXPECT_EQ(Network("default", {80, 20000, 20010}), kOk);
+  EXPECT_EQ(Network("default", {81}), kDenied);
+  EXPECT_EQ(Network("default", {19999}), kDenied);
+  EXPECT_EQ(Network("default", {80, 20011}), kDenied);
+}
+
+TEST_F(PolicyTest, OwnersAndAdministratorsUseAThing) {
+  Rule();
+  EXPECT_EQ(Outcome(policy_.MayUse(By(kUser), kUser, "it")), kOk);
+  EXPECT_EQ(Outcome(policy_.MayUse(By(kUser), 1, "it")), kDenied);
+  EXPECT_FALSE(policy_.MayAdminister(By(kUser)));
+  EXPECT_EQ(Outcome(policy_.MayUse(By(0), kUser, "it")), kOk);
+  EXPECT_TRUE(policy_.MayAdminister(By(0)));
+  Rule().administer = true;
+  EXPECT_TRUE(policy_.MayAdminister(By(kUser)));
+  EXPECT_EQ(Outcome(policy_.MayUse(By(kUser), 1, "it")), kOk);
+  // An administrator is still held to the rules.
+  EXPECT_EQ(Outcome(policy_.MayUsePlugin(By(kUser), "nfs")), kDenied);
+}
+
+TEST_F(PolicyTest, ARefusalSaysWhatIsMissing) {
+  Rule().networks = {"default"};
+  const auto refused = policy_.MayUseNetwork(
+      By(kUser), "default", std::vector<PortMapping>{{"", 81, 80, 1}});
+  EXPECT_EQ(MessageOf(refused),
+            "map host port 81: no rule allows it to this user (host_ports)");
+}
+
+}  // namespace
+}  // namespace mountd
