@@ -62,8 +62,8 @@ void ManagerAdaptor::ListOwed(sdbus::Result<std::vector<OwedStruct>>&& answer,
       [&]() -> Result<Decoded<T>> {
         Decoded<T> call;
         MOUNTD_ASSIGN(call.patience, OnlyPatience(options));
-        call.work = [this](const CallContext& context) {
-          return parts_.service.ListOwed(context);
+        call.work = [](Service& service, const CallContext& context) {
+          return service.ListOwed(context);
         };
         return call;
       },
@@ -84,23 +84,24 @@ void ManagerAdaptor::RetryOwed(sdbus::Result<std::uint32_t>&& answer,
       [&]() -> Result<Decoded<std::uint32_t>> {
         Decoded<std::uint32_t> call;
         MOUNTD_ASSIGN(call.patience, OnlyPatience(options));
-        call.work =
-            [this](const CallContext& context) -> Result<std::uint32_t> {
+        call.work = [&strands = parts_.strands](
+                        Service& service,
+                        const CallContext& context) -> Result<std::uint32_t> {
           MOUNTD_ASSIGN(const std::vector<OwedRecord> owed,
-                        parts_.service.ListOwed(context));
+                        service.ListOwed(context));
           for (const OwedRecord& one : owed) {
             // On the allocation's own strand, like any call for it.
             std::promise<void> done;
-            parts_.strands.Submit(
+            strands.Submit(
                 "allocation " + one.object.substr(0, one.object.find('/')),
                 [&] {
-                  IgnoreBecauseBestEffort(parts_.service.RetryOwed(one));
+                  IgnoreBecauseBestEffort(service.RetryOwed(one));
                   done.set_value();
                 });
             done.get_future().wait();
           }
           MOUNTD_ASSIGN(const std::vector<OwedRecord> left,
-                        parts_.service.ListOwed(context));
+                        service.ListOwed(context));
           return static_cast<std::uint32_t>(left.size());
         };
         return call;
@@ -128,8 +129,8 @@ void ManagerAdaptor::GetCapabilities(sdbus::Result<Dict>&& answer,
       [&]() -> Result<Decoded<Capabilities>> {
         Decoded<Capabilities> call;
         MOUNTD_ASSIGN(call.patience, OnlyPatience(options));
-        call.work = [this](const CallContext& /*context*/) {
-          return parts_.service.GetCapabilities();
+        call.work = [](Service& service, const CallContext& /*context*/) {
+          return service.GetCapabilities();
         };
         return call;
       },

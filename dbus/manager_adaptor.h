@@ -47,7 +47,8 @@ class ManagerAdaptor final
     std::string strand;
     std::string arguments;
     std::chrono::milliseconds patience{0};
-    std::function<Result<T>(const CallContext&)> work;
+    // Runs on a worker, perhaps after the peer and its adaptor have gone.
+    std::function<Result<T>(Service&, const CallContext&)> work;
   };
 
   // Decodes, runs as an operation, converts the result, answers. `decode` gives

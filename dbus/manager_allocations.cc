@@ -20,8 +20,8 @@ void ManagerAdaptor::PrepareAllocation(sdbus::Result<Dict>&& answer,
         MOUNTD_ASSIGN(const Name id, Name::Parse("allocation", allocation));
         call.strand = AllocationStrand(id);
         call.arguments = Arguments::Of(allocation, scope);
-        call.work = [this, id, scope](const CallContext& context) {
-          return parts_.service.PrepareAllocation(context, id, scope);
+        call.work = [id, scope](Service& service, const CallContext& context) {
+          return service.PrepareAllocation(context, id, scope);
         };
         return call;
       },
@@ -59,8 +59,8 @@ void ManagerAdaptor::SetupNetwork(sdbus::Result<Dict>&& answer,
               .Add(port.get<3>());
         }
         call.arguments = arguments.text();
-        call.work = [this, id, spec](const CallContext& context) {
-          return parts_.service.SetupNetwork(context, id, spec);
+        call.work = [id, spec](Service& service, const CallContext& context) {
+          return service.SetupNetwork(context, id, spec);
         };
         return call;
       },
@@ -77,8 +77,8 @@ void ManagerAdaptor::TeardownNetwork(sdbus::Result<>&& answer,
         MOUNTD_ASSIGN(const Name id, Name::Parse("allocation", allocation));
         call.strand = AllocationStrand(id);
         call.arguments = Arguments::Of(allocation);
-        call.work = [this, id](const CallContext& context) {
-          return parts_.service.TeardownNetwork(context, id);
+        call.work = [id](Service& service, const CallContext& context) {
+          return service.TeardownNetwork(context, id);
         };
         return call;
       },
@@ -95,8 +95,8 @@ void ManagerAdaptor::ReleaseAllocation(sdbus::Result<Dict>&& answer,
         MOUNTD_ASSIGN(const Name id, Name::Parse("allocation", allocation));
         call.strand = AllocationStrand(id);
         call.arguments = Arguments::Of(allocation);
-        call.work = [this, id](const CallContext& context) {
-          return parts_.service.ReleaseAllocation(context, id);
+        call.work = [id](Service& service, const CallContext& context) {
+          return service.ReleaseAllocation(context, id);
         };
         return call;
       },
@@ -112,8 +112,8 @@ void ManagerAdaptor::GetReceipt(sdbus::Result<Dict>&& answer,
         MOUNTD_ASSIGN(call.patience, OnlyPatience(options));
         MOUNTD_ASSIGN(const Name id, Name::Parse("allocation", allocation));
         call.arguments = Arguments::Of(allocation);
-        call.work = [this, id](const CallContext& context) {
-          return parts_.service.GetReceipt(context, id);
+        call.work = [id](Service& service, const CallContext& context) {
+          return service.GetReceipt(context, id);
         };
         return call;
       },
@@ -129,8 +129,8 @@ void ManagerAdaptor::GetAllocation(sdbus::Result<Dict>&& answer,
         MOUNTD_ASSIGN(call.patience, OnlyPatience(options));
         MOUNTD_ASSIGN(const Name id, Name::Parse("allocation", allocation));
         call.arguments = Arguments::Of(allocation);
-        call.work = [this, id](const CallContext& context) {
-          return parts_.service.GetAllocation(context, id);
+        call.work = [id](Service& service, const CallContext& context) {
+          return service.GetAllocation(context, id);
         };
         return call;
       },
@@ -145,8 +145,8 @@ void ManagerAdaptor::ListAllocations(
       [&]() -> Result<Decoded<T>> {
         Decoded<T> call;
         MOUNTD_ASSIGN(call.patience, OnlyPatience(options));
-        call.work = [this](const CallContext& context) {
-          return parts_.service.ListAllocations(context);
+        call.work = [](Service& service, const CallContext& context) {
+          return service.ListAllocations(context);
         };
         return call;
       },

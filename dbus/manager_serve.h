@@ -46,6 +46,13 @@ class Arguments {
     text_ += std::to_string(text.size()) + ":" + text;
     return *this;
   }
+  Arguments& Add(const std::vector<std::string>& list) {
+    Add(std::to_string(list.size()));
+    for (const std::string& text : list) {
+      Add(text);
+    }
+    return *this;
+  }
   Arguments& Add(const StringMap& map) {
     Add(std::to_string(map.size()));
     for (const auto& [key, value] : map) {
@@ -86,9 +93,13 @@ void ManagerAdaptor::Serve(sdbus::Result<Out...>&& answer,
     pending->Fail(decoded.error());
     return;
   }
+  auto work = [&service = parts_.service,
+               work = std::move(decoded->work)](const CallContext& context) {
+    return work(service, context);
+  };
   parts_.operations.Run<T>({method, std::move(decoded->arguments),
                             std::move(decoded->strand), *caller,
-                            decoded->patience, std::move(decoded->work),
+                            decoded->patience, std::move(work),
                             [pending, convert](Result<T> result) {
                               if (!result) {
                                 pending->Fail(result.error());

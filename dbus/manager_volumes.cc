@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 #include <fcntl.h>
+#include <sys/stat.h>
 
 #include "dbus/manager_serve.h"
 
@@ -26,6 +27,15 @@ Result<std::shared_ptr<UniqueFd>> SecretsFrom(OptionReader& reader) {
                      "shrinking and growing");
   }
   return secrets;
+}
+
+// Tells memfds apart, so that a call with other secrets does not join one that
+// is under way.
+std::string IdentityOf(const UniqueFd& secrets) {
+  struct stat file {};
+  return secrets.valid() && fstat(secrets.get(), &file) == 0
+             ? std::to_string(file.st_dev) + ":" + std::to_string(file.st_ino)
+             : std::string();
 }
 
 Result<exec::SourceKind> SourceKindFrom(const std::string& source_type) {
@@ -92,14 +102,14 @@ void ManagerAdaptor::PublishVolume(sdbus::Result<Dict>&& answer,
         arguments.Add(allocation).Add(alias).Add(plugin).Add(volume);
         arguments.Add(std::to_string(static_cast<int>(spec.read_only)))
             .Add(std::to_string(static_cast<int>(spec.capability.access_mode)))
-            .Add(spec.capability.fs_type);
-        for (const std::string& flag : spec.capability.mount_flags) {
-          arguments.Add(flag);
-        }
+            .Add(spec.capability.fs_type)
+            .Add(spec.capability.mount_flags);
         arguments.Add(publish_context).Add(volume_context);
+        arguments.Add(IdentityOf(*secrets));
         call.arguments = arguments.text();
-        call.work = [this, spec, secrets](const CallContext& context) {
-          return parts_.service.PublishVolume(context, spec, *secrets);
+        call.work = [spec, secrets](Service& service,
+                                    const CallContext& context) {
+          return service.PublishVolume(context, spec, *secrets);
         };
         return call;
       },
@@ -118,8 +128,8 @@ void ManagerAdaptor::UnpublishVolume(sdbus::Result<>&& answer,
         MOUNTD_ASSIGN(const Name name, Name::Parse("alias", alias));
         call.strand = AllocationStrand(id);
         call.arguments = Arguments::Of(allocation, alias);
-        call.work = [this, id, name](const CallContext& context) {
-          return parts_.service.UnpublishVolume(context, id, name);
+        call.work = [id, name](Service& service, const CallContext& context) {
+          return service.UnpublishVolume(context, id, name);
         };
         return call;
       },
@@ -157,8 +167,8 @@ void ManagerAdaptor::BindMount(sdbus::Result<Dict>&& answer,
         call.arguments = Arguments::Of(
             allocation, task, name, source_type, source, propagation,
             std::to_string(spec.attributes), spec.task_path);
-        call.work = [this, spec](const CallContext& context) {
-          return parts_.service.BindMount(context, spec);
+        call.work = [spec](Service& service, const CallContext& context) {
+          return service.BindMount(context, spec);
         };
         return call;
       },
@@ -177,9 +187,9 @@ void ManagerAdaptor::Unmount(sdbus::Result<>&& answer, std::string allocation,
         MOUNTD_ASSIGN(const Name mount_name, Name::Parse("name", name));
         call.strand = AllocationStrand(id);
         call.arguments = Arguments::Of(allocation, task, name);
-        call.work = [this, id, task_name,
-                     mount_name](const CallContext& context) {
-          return parts_.service.Unmount(context, id, task_name, mount_name);
+        call.work = [id, task_name, mount_name](Service& service,
+                                                const CallContext& context) {
+          return service.Unmount(context, id, task_name, mount_name);
         };
         return call;
       },
@@ -194,8 +204,8 @@ void ManagerAdaptor::ListVolumes(sdbus::Result<std::vector<Dict>>&& answer,
       [&]() -> Result<Decoded<T>> {
         Decoded<T> call;
         MOUNTD_ASSIGN(call.patience, OnlyPatience(options));
-        call.work = [this](const CallContext& context) {
-          return parts_.service.ListVolumes(context);
+        call.work = [](Service& service, const CallContext& context) {
+          return service.ListVolumes(context);
         };
         return call;
       },
@@ -223,8 +233,8 @@ void ManagerAdaptor::RegisterPlugin(sdbus::Result<Dict>&& answer,
         call.strand = "plugin " + id.str();
         call.arguments =
             Arguments::Of(plugin, type, allocation, record.mount_dir);
-        call.work = [this, record](const CallContext& context) {
-          return parts_.service.RegisterPlugin(context, record);
+        call.work = [record](Service& service, const CallContext& context) {
+          return service.RegisterPlugin(context, record);
         };
         return call;
       },
@@ -241,8 +251,8 @@ void ManagerAdaptor::UnregisterPlugin(sdbus::Result<>&& answer,
         MOUNTD_ASSIGN(const Name id, Name::Parse("plugin", plugin));
         call.strand = "plugin " + id.str();
         call.arguments = Arguments::Of(plugin);
-        call.work = [this, id](const CallContext& context) {
-          return parts_.service.UnregisterPlugin(context, id);
+        call.work = [id](Service& service, const CallContext& context) {
+          return service.UnregisterPlugin(context, id);
         };
         return call;
       },
@@ -258,8 +268,8 @@ void ManagerAdaptor::GetPlugin(sdbus::Result<Dict>&& answer, std::string plugin,
         MOUNTD_ASSIGN(call.patience, OnlyPatience(options));
         MOUNTD_ASSIGN(const Name id, Name::Parse("plugin", plugin));
         call.arguments = Arguments::Of(plugin);
-        call.work = [this, id](const CallContext& context) {
-          return parts_.service.GetPlugin(context, id);
+        call.work = [id](Service& service, const CallContext& context) {
+          return service.GetPlugin(context, id);
         };
         return call;
       },
@@ -274,8 +284,8 @@ void ManagerAdaptor::ListPlugins(sdbus::Result<std::vector<Dict>>&& answer,
       [&]() -> Result<Decoded<T>> {
         Decoded<T> call;
         MOUNTD_ASSIGN(call.patience, OnlyPatience(options));
-        call.work = [this](const CallContext& context) {
-          return parts_.service.ListPlugins(context);
+        call.work = [](Service& service, const CallContext& context) {
+          return service.ListPlugins(context);
         };
         return call;
       },

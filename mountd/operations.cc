@@ -28,6 +28,15 @@ void Operations::Begin(Operation& operation, const std::string& method,
   ++running_of_uid_[uid];
 }
 
+std::string Operations::IdentityOf(const Caller& caller) {
+  std::string text =
+      std::to_string(caller.uid) + " " + std::to_string(caller.gid);
+  for (const std::uint32_t group : caller.groups) {
+    text += " " + std::to_string(group);
+  }
+  return text + "\n";
+}
+
 Result<void> Operations::Admit(const Operation* joined,
                                std::uint32_t uid) const {
   if (joined != nullptr) {

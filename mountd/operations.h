@@ -77,8 +77,8 @@ class Operations {
 
   template <typename T>
   void Run(Call<T> call) {
-    const std::string key = std::to_string(call.caller.uid) + "\n" +
-                            call.method + "\n" + call.arguments;
+    const std::string key =
+        IdentityOf(call.caller) + call.method + "\n" + call.arguments;
     std::shared_ptr<Typed<T>> operation;
     if (const auto found = running_.find(key); found != running_.end()) {
       // The method is part of the key, so the type is the same.
@@ -175,6 +175,8 @@ class Operations {
     });
   }
 
+  // All that the policy looks at: whoever joins would have got the same answer.
+  static std::string IdentityOf(const Caller& caller);
   // ResourceExhausted if the user, or the operation joined, has too many.
   Result<void> Admit(const Operation* joined, std::uint32_t uid) const;
   void Await(const std::shared_ptr<Operation>& operation, std::uint64_t waiter,
