@@ -18,9 +18,10 @@ namespace mountd::test {
 // socket, and with `with_bus` a dbus-daemon of the test's own.
 class ApiTest : public testing::Test {
  protected:
-  static constexpr uid_t kAlice = 4001;     // may do everything
-  static constexpr uid_t kBob = 4002;       // so may this one
-  static constexpr uid_t kStranger = 4003;  // no rule names it
+  // Users that every Debian has: dbus-daemon serves nobody it cannot look up.
+  static constexpr uid_t kAlice = 1;         // daemon; may do everything
+  static constexpr uid_t kBob = 2;           // bin; so may this one
+  static constexpr uid_t kStranger = 65534;  // nobody; no rule names it
   static constexpr uid_t kSelf = static_cast<uid_t>(-1);
 
   // Who this test runs as, and the users above but the last, may do everything

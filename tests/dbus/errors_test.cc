@@ -1,0 +1,160 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+// Errors as clients branch on them, and as people read them.
+#include "tests/dbus/api_test.h"
+
+namespace mountd::test {
+namespace {
+
+class Errors : public BothTransports {
+ protected:
+  void SetUp() override {
+    BothTransports::SetUp();
+    client_ = Connect();
+    ASSERT_NE(client_, nullptr);
+    ASSERT_TRUE(client_->Call("PrepareAllocation", "sa{sv}", "web", 0).ok());
+  }
+  Answer Bind() {
+    return client_->Call("BindMount", "sssssbsa{sv}", "web", "t", "m", "host",
+                         "data", 0, "private", 0);
+  }
+
+  std::unique_ptr<BusClient> client_;
+};
+
+TEST_P(Errors, EveryCodeIsANameOfItsOwn) {
+  for (auto code = static_cast<std::uint32_t>(Code::kNotFound);
+       code <= static_cast<std::uint32_t>(kLastCode); ++code) {
+    const std::string name(CodeName(static_cast<Code>(code)));
+    SCOPED_TRACE(name);
+    executor().script().FailNext(
+        "Attach",
+        MakeError(static_cast<Code>(code), "move_mount", "web/t/m", "why"));
+    const Answer answer = Bind();
+    EXPECT_EQ(answer.error, "org.mountd1.Error." + name);
+    EXPECT_EQ(answer.message, "move_mount web/t/m: why");
+  }
+  EXPECT_TRUE(Bind().ok());
+}
+
+TEST_P(Errors, OperationObjectAndErrnoAreTold) {
+  executor().script().FailNext(
+      "Attach", ErrnoError(EBUSY, "move_mount", "web/t/m", "in use"));
+  const Answer answer = Bind();
+  EXPECT_EQ(answer.error, "org.mountd1.Error.Busy");
+  EXPECT_EQ(answer.message, "move_mount web/t/m: in use (EBUSY)");
+  EXPECT_EQ(server().Records().find("mount web"), std::string::npos);
+}
+
+TEST_P(Errors, WhatIsNotThereIsNamed) {
+  const Answer unprepared =
+      client_->Call("SetupNetwork", "ssa(sqqs)a{sv}", "nope", "bridge", 0, 0);
+  EXPECT_EQ(unprepared.error, "org.mountd1.Error.NotFound");
+  EXPECT_EQ(unprepared.message, "find allocation nope: is not prepared");
+  const Answer plugin = client_->Call("GetPlugin", "sa{sv}", "nope", 0);
+  EXPECT_EQ(plugin.error, "org.mountd1.Error.NotFound");
+  EXPECT_NE(plugin.message.find("plugin nope"), std::string::npos);
+  EXPECT_EQ(client_->Call("GetReceipt", "sa{sv}", "web", 0).error,
+            "org.mountd1.Error.NotFound");
+  EXPECT_EQ(client_->Call("Cancel", "sa{sv}", "1.1", 0).error,
+            "org.mountd1.Error.NotFound");
+}
+
+TEST_P(Errors, APluginsErrorTellsTheRpcAndTheVolume) {
+  Publish(*client_);
+  csi().FailNext("NodeStageVolume", csi::RpcCode::kInvalidArgument);
+  const Answer answer =
+      client_->Call("PublishVolume", "ssssa{sv}a{ss}a{ss}a{sv}", "web", "two",
+                    "vol2", "csi", 0, 0, 0, 0);
+  EXPECT_EQ(answer.error, "org.mountd1.Error.InvalidArgument");
+  EXPECT_NE(answer.message.find("NodeStageVolume volume web/two"),
+            std::string::npos)
+      << answer.message;
+}
+
+// ---- Whose is what ----
+
+class Callers : public BothTransports {
+ protected:
+  void SetUp() override {
+    if (!IsRoot()) {
+      GTEST_SKIP() << "only root can connect as other users";
+    }
+    BothTransports::SetUp();
+    alice_ = Connect(kAlice);
+    bob_ = Connect(kBob);
+    ASSERT_NE(alice_, nullptr);
+    ASSERT_NE(bob_, nullptr);
+    ASSERT_TRUE(alice_->Call("PrepareAllocation", "sa{sv}", "web", 0).ok());
+  }
+
+  std::unique_ptr<BusClient> alice_;
+  std::unique_ptr<BusClient> bob_;
+};
+
+TEST_P(Callers, AnAllocationBelongsToWhoPreparedIt) {
+  EXPECT_EQ(alice_->Call("GetAllocation", "sa{sv}", "web", 0).values.at("uid"),
+            std::to_string(kAlice));
+  const std::string before = State();
+  const Answer denied[] = {
+      bob_->Call("GetAllocation", "sa{sv}", "web", 0),
+      bob_->Call("PrepareAllocation", "sa{sv}", "web", 0),
+      bob_->Call("ReleaseAllocation", "sa{sv}", "web", 0),
+      bob_->Call("TeardownNetwork", "sa{sv}", "web", 0),
+      bob_->Call("SetupNetwork", "ssa(sqqs)a{sv}", "web", "bridge", 0, 0),
+      bob_->Call("Unmount", "sssa{sv}", "web", "t", "m", 0),
+      bob_->Call("UnpublishVolume", "ssa{sv}", "web", "data", 0)};
+  for (const Answer& answer : denied) {
+    EXPECT_EQ(answer.error, "org.mountd1.Error.PermissionDenied");
+    EXPECT_NE(answer.message.find("allocation web"), std::string::npos);
+  }
+  EXPECT_EQ(State(), before);
+}
+
+TEST_P(Callers, ListsAreTheCallersOwn) {
+  EXPECT_EQ(bob_->Call("ListAllocations", "a{sv}", 0).text, "[]");
+  EXPECT_EQ(alice_->Call("ListAllocations", "a{sv}", 0).text,
+            R"([("web", 1, "", "prepared")])");
+  // Root administers.
+  EXPECT_EQ(Connect()->Call("ListAllocations", "a{sv}", 0).text,
+            R"([("web", 1, "", "prepared")])");
+}
+
+TEST_P(Callers, WhomNoRuleNamesMayNothing) {
+  const auto stranger = Connect(kStranger);
+  ASSERT_NE(stranger, nullptr);
+  const Answer answer = stranger->Call("PrepareAllocation", "sa{sv}", "x", 0);
+  EXPECT_EQ(answer.error, "org.mountd1.Error.PermissionDenied");
+  EXPECT_EQ(answer.message, "prepare allocation: no rule names this user");
+}
+
+TEST_P(Callers, AnotherUsersOperationIsNotToBeCancelled) {
+  executor().script().Block("PrepareAllocation");
+  const Answer waiting = alice_->Call("PrepareAllocation", "sa{sv}", "two", 1,
+                                      "patience_ms", "u", 1);
+  ASSERT_EQ(waiting.error, "org.mountd1.Error.InProgress");
+  const char* const id = waiting.message.c_str();
+  EXPECT_EQ(bob_->Call("Cancel", "sa{sv}", id, 0).error,
+            "org.mountd1.Error.NotFound");
+  EXPECT_TRUE(alice_->Call("Cancel", "sa{sv}", id, 0).ok());
+}
+
+TEST_P(Callers, TheSameCallOfAnotherUserIsNotJoined) {
+  executor().script().Block("PrepareAllocation");
+  const auto own = alice_->Send("PrepareAllocation", "sa{sv}", "shared", 0);
+  const auto other = bob_->Send("PrepareAllocation", "sa{sv}", "shared", 0);
+  ASSERT_TRUE(Eventually([&] {
+    alice_->Fence();
+    bob_->Fence();
+    return server().running() == 2;
+  }));
+  executor().script().UnblockAll();
+  const bool alice_has_it = alice_->Await(own).ok();
+  const Answer answer = bob_->Await(other);
+  EXPECT_NE(alice_has_it, answer.ok());
+}
+
+MOUNTD_ON_BOTH_TRANSPORTS(Errors);
+MOUNTD_ON_BOTH_TRANSPORTS(Callers);
+
+}  // namespace
+}  // namespace mountd::test

@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+// The standard interfaces: what introspection says, properties, ping.
+#include <fstream>
+#include <regex>
+#include <set>
+#include <sstream>
+
+#include "tests/dbus/api_test.h"
+
+namespace mountd::test {
+namespace {
+
+constexpr char kPath[] = "/org/mountd1";
+constexpr char kProperties[] = "org.freedesktop.DBus.Properties";
+
+std::string Attribute(const std::string& tag, const std::string& name) {
+  std::smatch found;
+  const std::regex pattern(" " + name + "=\"([^\"]*)\"");
+  return std::regex_search(tag, found, pattern) ? found[1].str() : "";
+}
+
+// Methods, signals and properties of org.mountd1.Manager, each with its
+// arguments, one a line, sorted. Comments hold no tags here.
+std::string Described(const std::string& xml) {
+  std::set<std::string> members;
+  std::string member;
+  bool inside = false;
+  const std::regex tags(
+      "<(/?(?:interface|method|signal|property|arg))\\b([^>]*)>");
+  for (std::sregex_iterator tag(xml.begin(), xml.end(), tags), end; tag != end;
+       ++tag) {
+    const std::string kind = (*tag)[1];
+    const std::string rest = (*tag)[2];
+    if (kind == "interface") {
+      inside = Attribute(rest, "name") == "org.mountd1.Manager";
+    } else if (!inside || kind == "/interface") {
+      inside = false;
+    } else if (kind == "arg") {
+      const std::string direction = Attribute(rest, "direction");
+      member += " (" + direction + " " + Attribute(rest, "type") + " " +
+                Attribute(rest, "name") + ")";
+    } else if (kind == "property") {
+      members.insert("property " + Attribute(rest, "name") + " " +
+                     Attribute(rest, "type") + " " + Attribute(rest, "access"));
+    } else if (kind.front() != '/') {
+      member = kind + " " + Attribute(rest, "name");
+      if (rest.back() == '/') {
+        members.insert(member);
+      }
+    } else {
+      members.insert(member);
+    }
+  }
+  std::string text;
+  for (const std::string& one : members) {
+    text += one + "\n";
+  }
+  return text;
+}
+
+std::string Contract() {
+  std::ifstream file(MOUNTD_MANAGER_XML);
+  std::ostringstream text;
+  text << file.rdbuf();
+  return text.str();
+}
+
+class Interfaces : public BothTransports {
+ protected:
+  void SetUp() override {
+    BothTransports::SetUp();
+    client_ = Connect();
+    ASSERT_NE(client_, nullptr);
+  }
+
+  std::unique_ptr<BusClient> client_;
+};
+
+TEST_P(Interfaces, IntrospectionIsTheContract) {
+  const std::string contract = Described(Contract());
+  ASSERT_NE(contract.find("method ReleaseAllocation (in s allocation) "
+                          "(in a{sv} options) (out a{sv} receipt)\n"),
+            std::string::npos)
+      << contract;
+  const Answer answer = client_->CallOn(
+      kPath, "org.freedesktop.DBus.Introspectable", "Introspect", "");
+  ASSERT_TRUE(answer.ok()) << answer.message;
+  EXPECT_EQ(Described(answer.text), contract);
+}
+
+TEST_P(Interfaces, VersionIsReadAndNotWritten) {
+  const Answer version = client_->CallOn(kPath, kProperties, "Get", "ss",
+                                         "org.mountd1.Manager", "Version");
+  EXPECT_EQ(version.signature, "v");
+  EXPECT_EQ(version.text, "\"" MOUNTD_VERSION "\"");
+  const Answer all =
+      client_->CallOn(kPath, kProperties, "GetAll", "s", "org.mountd1.Manager");
+  EXPECT_EQ(all.types, (std::map<std::string, std::string>{{"Version", "s"}}));
+  EXPECT_EQ(client_
+                ->CallOn(kPath, kProperties, "Set", "ssv",
+                         "org.mountd1.Manager", "Version", "s", "2")
+                .error,
+            "org.freedesktop.DBus.Error.PropertyReadOnly");
+  EXPECT_EQ(client_
+                ->CallOn(kPath, kProperties, "Get", "ss", "org.mountd1.Manager",
+                         "Secret")
+                .error,
+            "org.freedesktop.DBus.Error.UnknownProperty");
+}
+
+TEST_P(Interfaces, PeerIsAnswered) {
+  const Answer pong =
+      client_->CallOn(kPath, "org.freedesktop.DBus.Peer", "Ping", "");
+  EXPECT_TRUE(pong.ok()) << pong.message;
+  EXPECT_EQ(
+      client_->CallOn(kPath, "org.freedesktop.DBus.Peer", "GetMachineId", "")
+          .signature,
+      "s");
+}
+
+MOUNTD_ON_BOTH_TRANSPORTS(Interfaces);
+
+}  // namespace
+}  // namespace mountd::test

@@ -1,0 +1,421 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+// What is no right call: refused by name, before anything is written or made.
+#include <fcntl.h>
+#include <sys/mman.h>
+
+#include <functional>
+
+#include "tests/dbus/api_test.h"
+
+namespace mountd::test {
+namespace {
+
+constexpr char kInvalid[] = "org.mountd1.Error.InvalidArgument";
+constexpr char kNotSupported[] = "org.mountd1.Error.NotSupported";
+
+// A call with one text of the test's choice in it.
+struct Probe {
+  const char* what;
+  std::function<Answer(BusClient&, const char*)> call;
+  bool may_be_empty = false;
+};
+
+// Every method, with one option: the key is the test's, its value a text.
+const std::vector<Probe>& WithOption() {
+  static const std::vector<Probe> all = {
+      {"Subscribe",
+       [](auto& c, auto* k) {
+         return c.Call("Subscribe", "a{sv}", 1, k, "s", "x");
+       }},
+      {"Unsubscribe",
+       [](auto& c, auto* k) {
+         return c.Call("Unsubscribe", "a{sv}", 1, k, "s", "x");
+       }},
+      {"PrepareAllocation",
+       [](auto& c, auto* k) {
+         return c.Call("PrepareAllocation", "sa{sv}", "new", 1, k, "s", "x");
+       }},
+      {"SetupNetwork",
+       [](auto& c, auto* k) {
+         return c.Call("SetupNetwork", "ssa(sqqs)a{sv}", "web", "bridge", 0, 1,
+                       k, "s", "x");
+       }},
+      {"TeardownNetwork",
+       [](auto& c, auto* k) {
+         return c.Call("TeardownNetwork", "sa{sv}", "web", 1, k, "s", "x");
+       }},
+      {"PublishVolume",
+       [](auto& c, auto* k) {
+         return c.Call("PublishVolume", "ssssa{sv}a{ss}a{ss}a{sv}", "web", "v2",
+                       "vol2", "csi", 0, 0, 0, 1, k, "s", "x");
+       }},
+      {"UnpublishVolume",
+       [](auto& c, auto* k) {
+         return c.Call("UnpublishVolume", "ssa{sv}", "web", "data", 1, k, "s",
+                       "x");
+       }},
+      {"BindMount",
+       [](auto& c, auto* k) {
+         return c.Call("BindMount", "sssssbsa{sv}", "web", "t", "n", "host",
+                       "data", 0, "private", 1, k, "s", "x");
+       }},
+      {"Unmount",
+       [](auto& c, auto* k) {
+         return c.Call("Unmount", "sssa{sv}", "web", "t", "n", 1, k, "s", "x");
+       }},
+      {"ReleaseAllocation",
+       [](auto& c, auto* k) {
+         return c.Call("ReleaseAllocation", "sa{sv}", "web", 1, k, "s", "x");
+       }},
+      {"GetReceipt",
+       [](auto& c, auto* k) {
+         return c.Call("GetReceipt", "sa{sv}", "web", 1, k, "s", "x");
+       }},
+      {"GetAllocation",
+       [](auto& c, auto* k) {
+         return c.Call("GetAllocation", "sa{sv}", "web", 1, k, "s", "x");
+       }},
+      {"RegisterPlugin",
+       [](auto& c, auto* k) {
+         return c.Call("RegisterPlugin", "sssa{sv}", "new", "node", "", 1, k,
+                       "s", "x");
+       }},
+      {"UnregisterPlugin",
+       [](auto& c, auto* k) {
+         return c.Call("UnregisterPlugin", "sa{sv}", "csi", 1, k, "s", "x");
+       }},
+      {"GetPlugin",
+       [](auto& c, auto* k) {
+         return c.Call("GetPlugin", "sa{sv}", "csi", 1, k, "s", "x");
+       }},
+      {"Cancel",
+       [](auto& c, auto* k) {
+         return c.Call("Cancel", "sa{sv}", "1.1", 1, k, "s", "x");
+       }},
+  };
+  return all;
+}
+
+// Those without other arguments.
+constexpr const char* kLists[] = {
+    "ListAllocations", "ListVolumes",   "ListPlugins",    "ListOwed",
+    "RetryOwed",       "GetStatistics", "GetCapabilities"};
+
+// Every place where a caller chooses a name.
+const std::vector<Probe>& WithName() {
+  static const std::vector<Probe> all = {
+      {"PrepareAllocation allocation",
+       [](auto& c, auto* n) {
+         return c.Call("PrepareAllocation", "sa{sv}", n, 0);
+       }},
+      {"PrepareAllocation scope",
+       [](auto& c, auto* n) {
+         return c.Call("PrepareAllocation", "sa{sv}", "new", 1, "scope", "s",
+                       n);
+       },
+       true},
+      {"SetupNetwork allocation",
+       [](auto& c, auto* n) {
+         return c.Call("SetupNetwork", "ssa(sqqs)a{sv}", n, "bridge", 0, 0);
+       }},
+      {"SetupNetwork network",
+       [](auto& c, auto* n) {
+         return c.Call("SetupNetwork", "ssa(sqqs)a{sv}", "web", "bridge", 0, 1,
+                       "network", "s", n);
+       }},
+      {"SetupNetwork label",
+       [](auto& c, auto* n) {
+         return c.Call("SetupNetwork", "ssa(sqqs)a{sv}", "web", "bridge", 1, n,
+                       20080, 0, "tcp", 0);
+       },
+       true},
+      {"TeardownNetwork allocation",
+       [](auto& c, auto* n) {
+         return c.Call("TeardownNetwork", "sa{sv}", n, 0);
+       }},
+      {"PublishVolume allocation",
+       [](auto& c, auto* n) {
+         return c.Call("PublishVolume", "ssssa{sv}a{ss}a{ss}a{sv}", n, "v2",
+                       "vol2", "csi", 0, 0, 0, 0);
+       }},
+      {"PublishVolume alias",
+       [](auto& c, auto* n) {
+         return c.Call("PublishVolume", "ssssa{sv}a{ss}a{ss}a{sv}", "web", n,
+                       "vol2", "csi", 0, 0, 0, 0);
+       }},
+      {"PublishVolume plugin",
+       [](auto& c, auto* n) {
+         return c.Call("PublishVolume", "ssssa{sv}a{ss}a{ss}a{sv}", "web", "v2",
+                       "vol2", n, 0, 0, 0, 0);
+       }},
+      {"UnpublishVolume allocation",
+       [](auto& c, auto* n) {
+         return c.Call("UnpublishVolume", "ssa{sv}", n, "data", 0);
+       }},
+      {"UnpublishVolume alias",
+       [](auto& c, auto* n) {
+         return c.Call("UnpublishVolume", "ssa{sv}", "web", n, 0);
+       }},
+      {"BindMount allocation",
+       [](auto& c, auto* n) {
+         return c.Call("BindMount", "sssssbsa{sv}", n, "t", "n", "host", "data",
+                       0, "private", 0);
+       }},
+      {"BindMount task",
+       [](auto& c, auto* n) {
+         return c.Call("BindMount", "sssssbsa{sv}", "web", n, "n", "host",
+                       "data", 0, "private", 0);
+       }},
+      {"BindMount name",
+       [](auto& c, auto* n) {
+         return c.Call("BindMount", "sssssbsa{sv}", "web", "t", n, "host",
+                       "data", 0, "private", 0);
+       }},
+      {"BindMount source",
+       [](auto& c, auto* n) {
+         return c.Call("BindMount", "sssssbsa{sv}", "web", "t", "n", "host", n,
+                       0, "private", 0);
+       }},
+      {"Unmount allocation",
+       [](auto& c, auto* n) {
+         return c.Call("Unmount", "sssa{sv}", n, "t", "n", 0);
+       }},
+      {"Unmount task",
+       [](auto& c, auto* n) {
+         return c.Call("Unmount", "sssa{sv}", "web", n, "n", 0);
+       }},
+      {"Unmount name",
+       [](auto& c, auto* n) {
+         return c.Call("Unmount", "sssa{sv}", "web", "t", n, 0);
+       }},
+      {"ReleaseAllocation",
+       [](auto& c, auto* n) {
+         return c.Call("ReleaseAllocation", "sa{sv}", n, 0);
+       }},
+      {"GetReceipt",
+       [](auto& c, auto* n) { return c.Call("GetReceipt", "sa{sv}", n, 0); }},
+      {"GetAllocation",
+       [](auto& c, auto* n) {
+         return c.Call("GetAllocation", "sa{sv}", n, 0);
+       }},
+      {"RegisterPlugin plugin",
+       [](auto& c, auto* n) {
+         return c.Call("RegisterPlugin", "sssa{sv}", n, "node", "", 0);
+       }},
+      {"RegisterPlugin type",
+       [](auto& c, auto* n) {
+         return c.Call("RegisterPlugin", "sssa{sv}", "new", n, "", 0);
+       }},
+      {"RegisterPlugin allocation",
+       [](auto& c, auto* n) {
+         return c.Call("RegisterPlugin", "sssa{sv}", "new", "node", n, 0);
+       },
+       true},
+      {"UnregisterPlugin",
+       [](auto& c, auto* n) {
+         return c.Call("UnregisterPlugin", "sa{sv}", n, 0);
+       }},
+      {"GetPlugin",
+       [](auto& c, auto* n) { return c.Call("GetPlugin", "sa{sv}", n, 0); }},
+  };
+  return all;
+}
+
+// Something of every kind is there, to be left alone. What it takes is asked
+// once; each call that is refused must leave all of it as it was.
+class Refusals : public BothTransports {
+ protected:
+  void SetUp() override {
+    BothTransports::SetUp();
+    client_ = Connect();
+    ASSERT_NE(client_, nullptr);
+    Publish(*client_);
+    before_ = State();
+  }
+  void TearDown() override { EXPECT_EQ(State(), before_); }
+
+  void Expect(const Answer& answer, const std::string& error,
+              const std::string& part) {
+    EXPECT_EQ(answer.error, error) << answer.message;
+    EXPECT_NE(answer.message.find(part), std::string::npos) << answer.message;
+  }
+
+  std::unique_ptr<BusClient> client_;
+  std::string before_;
+};
+
+TEST_P(Refusals, AnUnknownOptionIsNamed) {
+  for (const Probe& probe : WithOption()) {
+    SCOPED_TRACE(probe.what);
+    Expect(probe.call(*client_, "no_such"), kInvalid,
+           "options[\"no_such\"]: is not known");
+  }
+  for (const char* method : kLists) {
+    SCOPED_TRACE(method);
+    Expect(client_->Call(method, "a{sv}", 1, "no_such", "b", 1), kInvalid,
+           "options[\"no_such\"]: is not known");
+  }
+}
+
+TEST_P(Refusals, AnOptionOfTheWrongTypeIsNamed) {
+  for (const Probe& probe : WithOption()) {
+    SCOPED_TRACE(probe.what);
+    Expect(probe.call(*client_, "patience_ms"), kInvalid,
+           "options[\"patience_ms\"]: has the wrong type");
+  }
+  for (const char* method : kLists) {
+    SCOPED_TRACE(method);
+    Expect(client_->Call(method, "a{sv}", 1, "patience_ms", "i", 1), kInvalid,
+           "options[\"patience_ms\"]: has the wrong type");
+  }
+}
+
+TEST_P(Refusals, AKeyIsPrintedPlainAndShort) {
+  const std::string key = "a\n\x1b[31m\"" + std::string(5000, 'k');
+  const Answer answer =
+      client_->Call("ListOwed", "a{sv}", 1, key.c_str(), "s", "x");
+  Expect(answer, kInvalid, "is not known");
+  EXPECT_LT(answer.message.size(), 200U);
+  EXPECT_EQ(answer.message.find('\n'), std::string::npos);
+  EXPECT_EQ(answer.message.find('\x1b'), std::string::npos);
+}
+
+TEST_P(Refusals, NamesThatAreNone) {
+  const std::string too_long(129, 'a');
+  const char* const names[] = {
+      "../x", "..",   ".",        "a/b", "/",
+      " ",    "a\nb", "\xc3\xa4", "a:b", too_long.c_str()};
+  for (const Probe& probe : WithName()) {
+    for (const char* name : names) {
+      SCOPED_TRACE(std::string(probe.what) + " = " + name);
+      Expect(probe.call(*client_, name), kInvalid, "");
+    }
+    if (!probe.may_be_empty) {
+      SCOPED_TRACE(std::string(probe.what) + " empty");
+      Expect(probe.call(*client_, ""), kInvalid, "");
+    }
+  }
+}
+
+TEST_P(Refusals, WordsOutsideTheContract) {
+  const auto bind = [&](const char* source_type, const char* propagation) {
+    return client_->Call("BindMount", "sssssbsa{sv}", "web", "t", "n",
+                         source_type, "data", 0, propagation, 0);
+  };
+  Expect(bind("path", "private"), kInvalid, "source_type");
+  Expect(bind("host", "shared"), kInvalid, "propagation");
+  const auto network = [&](const char* mode, const char* protocol, int port) {
+    return client_->Call("SetupNetwork", "ssa(sqqs)a{sv}", "web", mode, 1, "",
+                         port, 0, protocol, 0);
+  };
+  Expect(network("host", "tcp", 20080), kNotSupported, "mode");
+  Expect(network("bridge", "sctp", 20080), kInvalid, "host port 20080");
+  Expect(network("bridge", "", 20080), kInvalid, "host port 20080");
+}
+
+TEST_P(Refusals, UsageOutsideTheContract) {
+  const auto publish = [&](const char* key, const char* type,
+                           const char* value) {
+    return client_->Call("PublishVolume", "ssssa{sv}a{ss}a{ss}a{sv}", "web",
+                         "v2", "vol2", "csi", 1, key, type, value, 0, 0, 0);
+  };
+  const std::string too_long(129, 'f');
+  Expect(publish("no_such", "s", "x"), kInvalid, "usage[\"no_such\"]");
+  Expect(publish("read_only", "s", "true"), kInvalid, "usage[\"read_only\"]");
+  Expect(publish("mount_flags", "s", "ro"), kInvalid, "usage[\"mount_flags\"]");
+  Expect(publish("access_mode", "s", "any"), kInvalid,
+         "usage[\"access_mode\"]");
+  Expect(publish("fs_type", "s", too_long.c_str()), kInvalid,
+         "usage[\"fs_type\"]");
+  Expect(publish("attachment_mode", "s", "weird"), kInvalid,
+         "usage[\"attachment_mode\"]");
+  Expect(publish("attachment_mode", "s", "block-device"), kNotSupported,
+         "block devices");
+}
+
+TEST_P(Refusals, MountFlagsThatAreTooLargeAreNotRepeated) {
+  const std::string flag = "password=hunter2" + std::string(4096, 'x');
+  const Answer answer = client_->Call(
+      "PublishVolume", "ssssa{sv}a{ss}a{ss}a{sv}", "web", "v2", "vol2", "csi",
+      1, "mount_flags", "as", 1, flag.c_str(), 0, 0, 0);
+  Expect(answer, kInvalid, "usage[\"mount_flags\"]");
+  EXPECT_EQ(answer.message.find("hunter2"), std::string::npos);
+}
+
+TEST_P(Refusals, VolumeIdsAndContextsBeyondTheirBounds) {
+  const std::string large(4097, 'v');
+  const std::string key(129, 'k');
+  const std::string id(1025, 'i');
+  const auto publish = [&](const char* volume, const char* context_key,
+                           const char* value) {
+    return client_->Call("PublishVolume", "ssssa{sv}a{ss}a{ss}a{sv}", "web",
+                         "v2", volume, "csi", 0, 1, context_key, value, 0, 0);
+  };
+  Expect(publish("", "k", "v"), kInvalid, "volume");
+  Expect(publish(id.c_str(), "k", "v"), kInvalid, "volume");
+  Expect(publish("vol2", key.c_str(), "v"), kInvalid, "publish_context");
+  Expect(publish("vol2", "k", large.c_str()), kInvalid, "publish_context");
+  Expect(client_->Call("PublishVolume", "ssssa{sv}a{ss}a{ss}a{sv}", "web", "v2",
+                       "vol2", "csi", 0, 0, 1, "k", large.c_str(), 0),
+         kInvalid, "volume_context");
+}
+
+TEST_P(Refusals, PathsThatAreNone) {
+  const std::string large(4096, 'p');
+  const auto mount_dir = [&](const char* path) {
+    return client_->Call("RegisterPlugin", "sssa{sv}", "new", "node", "", 1,
+                         "mount_dir", "s", path);
+  };
+  Expect(mount_dir("csi"), kInvalid, "mount_dir");
+  Expect(mount_dir("/csi/../etc"), kInvalid, "mount_dir");
+  Expect(
+      client_->Call("BindMount", "sssssbsa{sv}", "web", "t", "n", "host",
+                    "data", 0, "private", 1, "task_path", "s", large.c_str()),
+      kInvalid, "task_path");
+}
+
+TEST_P(Refusals, SecretsThatAreNoSealedMemfd) {
+  const UniqueFd unsealed(::memfd_create("test", MFD_CLOEXEC));
+  const UniqueFd null(::open("/dev/null", O_RDONLY | O_CLOEXEC));
+  for (const int fd : {unsealed.get(), null.get()}) {
+    Expect(client_->Call("PublishVolume", "ssssa{sv}a{ss}a{ss}a{sv}", "web",
+                         "v2", "vol2", "csi", 0, 0, 0, 1, "secrets", "h", fd),
+           kInvalid, "options[\"secrets\"]");
+  }
+}
+
+TEST_P(Refusals, AnotherSignature) {
+  for (const char* types : {"s", "", "ss"}) {
+    SCOPED_TRACE(types);
+    const Answer answer =
+        client_->Call("PrepareAllocation", types, "new", "more");
+    EXPECT_EQ(answer.error, "org.freedesktop.DBus.Error.InvalidArgs");
+  }
+  EXPECT_EQ(client_->Call("PrepareAllocation", "ua{sv}", 1, 0).error,
+            "org.freedesktop.DBus.Error.InvalidArgs");
+  EXPECT_EQ(client_->Call("ReleaseAllocation", "sa{ss}", "web", 0).error,
+            "org.freedesktop.DBus.Error.InvalidArgs");
+}
+
+TEST_P(Refusals, WhatIsNotThere) {
+  EXPECT_EQ(client_->Call("Reboot", "").error,
+            "org.freedesktop.DBus.Error.UnknownMethod");
+  EXPECT_EQ(client_
+                ->CallOn("/org/mountd1", "org.mountd1.Nothing",
+                         "ReleaseAllocation", "sa{sv}", "web", 0)
+                .error,
+            "org.freedesktop.DBus.Error.UnknownMethod");
+  for (const char* path : {"/", "/org", "/org/mountd1/web", "/org/mountd2"}) {
+    SCOPED_TRACE(path);
+    EXPECT_EQ(client_
+                  ->CallOn(path, "org.mountd1.Manager", "ReleaseAllocation",
+                           "sa{sv}", "web", 0)
+                  .error,
+              "org.freedesktop.DBus.Error.UnknownObject");
+  }
+}
+
+MOUNTD_ON_BOTH_TRANSPORTS(Refusals);
+
+}  // namespace
+}  // namespace mountd::test

@@ -1,0 +1,152 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+// Signals go to who subscribed and may see them, and to nobody else.
+#include <algorithm>
+
+#include "tests/dbus/api_test.h"
+
+namespace mountd::test {
+namespace {
+
+class Signals : public BothTransports {
+ protected:
+  void SetUp() override {
+    BothTransports::SetUp();
+    client_ = Connect();
+    ASSERT_NE(client_, nullptr);
+  }
+  static void Subscribe(BusClient& client) {
+    const Answer answer = client.Call("Subscribe", "a{sv}", 0);
+    ASSERT_TRUE(answer.ok()) << answer.message;
+  }
+  static bool Has(const BusClient& client, const std::string& member) {
+    return std::any_of(client.signals().begin(), client.signals().end(),
+                       [&](const Signal& s) { return s.member == member; });
+  }
+
+  std::unique_ptr<BusClient> client_;
+};
+
+TEST_P(Signals, APluginsStatesReachASubscriber) {
+  Subscribe(*client_);
+  RegisterPlugin(*client_);
+  EXPECT_EQ(client_->AwaitSignal("PluginChanged").text,
+            R"("csi", "healthy", "")");
+  csi().SetReady("csi", false);
+  EXPECT_EQ(client_->AwaitSignal("PluginChanged").text,
+            R"("csi", "unhealthy", "says that it is not ready")");
+  ASSERT_TRUE(client_->Call("UnregisterPlugin", "sa{sv}", "csi", 0).ok());
+  EXPECT_EQ(client_->AwaitSignal("PluginChanged").text,
+            R"("csi", "gone", "unregistered")");
+}
+
+TEST_P(Signals, WhatIsOwedIsCountedToSubscribers) {
+  Publish(*client_);
+  Subscribe(*client_);
+  csi().FailNext("NodeUnpublishVolume", csi::RpcCode::kInternal,
+                 FailWhen::kBefore, CallScript<csi::RpcError>::kAlways);
+  ASSERT_FALSE(
+      client_->Call("UnpublishVolume", "ssa{sv}", "web", "data", 0).ok());
+  EXPECT_EQ(client_->AwaitSignal("OwedChanged").text, "1");
+}
+
+TEST_P(Signals, NobodyElseGetsThem) {
+  const auto silent = Connect();
+  const auto gone = Connect();
+  Subscribe(*client_);
+  Subscribe(*gone);
+  ASSERT_TRUE(gone->Call("Unsubscribe", "a{sv}", 0).ok());
+  // On the bus a match rule does not make what is sent to others one's own.
+  if (GetParam() == Transport::kBus) {
+    ASSERT_GE(
+        sd_bus_match_signal(silent->raw(), nullptr, nullptr, nullptr,
+                            "org.mountd1.Manager", nullptr, nullptr, nullptr),
+        0);
+  }
+  RegisterPlugin(*client_);
+  const Signal signal = client_->AwaitSignal("PluginChanged");
+  EXPECT_EQ(signal.text, R"("csi", "healthy", "")");
+  silent->Fence();
+  gone->Fence();
+  EXPECT_TRUE(silent->signals().empty());
+  EXPECT_TRUE(gone->signals().empty());
+  if (GetParam() == Transport::kBus) {
+    const char* name = nullptr;
+    ASSERT_GE(sd_bus_get_unique_name(client_->raw(), &name), 0);
+    EXPECT_EQ(signal.destination, name);
+  }
+}
+
+TEST_P(Signals, SubscribingTwiceIsSubscribingOnce) {
+  Subscribe(*client_);
+  Subscribe(*client_);
+  RegisterPlugin(*client_);
+  client_->AwaitSignal("PluginChanged");
+  client_->Fence();
+  EXPECT_FALSE(Has(*client_, "PluginChanged"));
+  ASSERT_TRUE(client_->Call("Unsubscribe", "a{sv}", 0).ok());
+  ASSERT_TRUE(client_->Call("UnregisterPlugin", "sa{sv}", "csi", 0).ok());
+  client_->Fence();
+  EXPECT_FALSE(Has(*client_, "PluginChanged"));
+}
+
+TEST_P(Signals, ASubscriberThatGoesIsForgotten) {
+  Subscribe(*client_);
+  const auto leaving = Connect();
+  Subscribe(*leaving);
+  sd_bus_close(leaving->raw());
+  RegisterPlugin(*client_);
+  EXPECT_EQ(client_->AwaitSignal("PluginChanged").member, "PluginChanged");
+}
+
+// ---- Of other users ----
+
+class SignalsOfOthers : public Signals {
+ protected:
+  void SetUp() override {
+    if (!IsRoot()) {
+      GTEST_SKIP() << "only root can connect as other users";
+    }
+    Signals::SetUp();
+    alice_ = Connect(kAlice);
+    bob_ = Connect(kBob);
+    stranger_ = Connect(kStranger);
+    for (BusClient* client : {alice_.get(), bob_.get(), stranger_.get()}) {
+      ASSERT_NE(client, nullptr);
+      Subscribe(*client);
+    }
+  }
+
+  std::unique_ptr<BusClient> alice_;
+  std::unique_ptr<BusClient> bob_;
+  std::unique_ptr<BusClient> stranger_;
+};
+
+TEST_P(SignalsOfOthers, AnOperationIsItsCallersAlone) {
+  Subscribe(*client_);
+  executor().script().Block("PrepareAllocation");
+  const Answer waiting = alice_->Call("PrepareAllocation", "sa{sv}", "web", 1,
+                                      "patience_ms", "u", 1);
+  ASSERT_EQ(waiting.error, "org.mountd1.Error.InProgress");
+  executor().script().UnblockAll();
+  EXPECT_EQ(alice_->AwaitSignal("OperationDone").text,
+            "\"" + waiting.message + R"(", "", "")");
+  for (BusClient* other : {bob_.get(), stranger_.get(), client_.get()}) {
+    other->Fence();
+    EXPECT_FALSE(Has(*other, "OperationDone"));
+  }
+}
+
+TEST_P(SignalsOfOthers, APluginIsSeenByWhoMayUseIt) {
+  RegisterPlugin(*alice_);
+  EXPECT_EQ(alice_->AwaitSignal("PluginChanged").text,
+            R"("csi", "healthy", "")");
+  EXPECT_EQ(bob_->AwaitSignal("PluginChanged").text, R"("csi", "healthy", "")");
+  stranger_->Fence();
+  EXPECT_FALSE(Has(*stranger_, "PluginChanged"));
+}
+
+MOUNTD_ON_BOTH_TRANSPORTS(Signals);
+MOUNTD_ON_BOTH_TRANSPORTS(SignalsOfOthers);
+
+}  // namespace
+}  // namespace mountd::test
