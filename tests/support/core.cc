@@ -25,6 +25,11 @@ bool PluginEvents::Await(const std::string& event) {
   });
 }
 
+void PluginEvents::Forget() {
+  const std::lock_guard lock(mutex_);
+  events_.clear();
+}
+
 Config Core::DefaultConfig() {
   constexpr std::string_view kText = R"(
 [host_volume.data]
@@ -89,6 +94,7 @@ void Core::Restart(bool same_boot) {
   mounts.reset();
   boot.reset();
   state.reset();
+  events.Forget();
   if (!same_boot) {
     ++boots_;
     client.reset();

@@ -25,6 +25,7 @@ class PluginEvents {
   std::vector<std::string> All() const;
   // False: `event` never came.
   bool Await(const std::string& event);
+  void Forget();
 
  private:
   mutable std::mutex mutex_;
@@ -48,6 +49,7 @@ class Core {
   explicit Core(Config with = DefaultConfig());
 
   // mountd ends and starts again: `same_boot` or with nothing left mounted.
+  // Earlier events are forgotten.
   void Restart(bool same_boot = true);
   Result<void> Recover();
   // Registers and waits until it is healthy.

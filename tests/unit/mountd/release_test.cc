@@ -1,0 +1,395 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+//
+// Releasing allocations: the order, the receipt, and what is owed.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <thread>
+
+#include "mountd/owed_retrier.h"
+#include "mountd/service.h"
+#include "tests/support/core.h"
+#include "tests/support/manual_loop.h"
+#include "tests/support/outcome.h"
+
+namespace mountd {
+namespace {
+
+using Texts = std::vector<std::string>;
+using std::chrono::milliseconds;
+
+class ReleaseTest : public ::testing::Test {
+ protected:
+  exec::FakeExecutor& executor() { return *core_.executor; }
+  csi::FakeCsiClient& client() { return *core_.client; }
+  Service& service() { return *core_.service; }
+
+  void Prepare(const std::string& allocation) {
+    ASSERT_EQ(
+        MessageOf(service().PrepareAllocation(agent_, NameOf(allocation), "")),
+        "Ok");
+  }
+  void Publish(const std::string& allocation, const std::string& volume_id) {
+    csi::PublishSpec spec;
+    spec.allocation = allocation;
+    spec.alias = "alias-" + volume_id;
+    spec.plugin = "nfs";
+    spec.volume_id = volume_id;
+    ASSERT_EQ(MessageOf(service().PublishVolume(agent_, spec, UniqueFd())),
+              "Ok");
+  }
+  // One of everything.
+  void Fill() {
+    ASSERT_TRUE(core_.AddPlugin("nfs"));
+    Prepare("web");
+    ASSERT_EQ(MessageOf(service().SetupNetwork(agent_, NameOf("web"), {})),
+              "Ok");
+    Publish("web", "v1");
+    BindMountSpec volume;
+    volume.allocation = "web";
+    volume.task = "task";
+    volume.name = "v";
+    volume.source_kind = exec::SourceKind::kPublishedVolume;
+    volume.source = "alias-v1";
+    ASSERT_EQ(MessageOf(service().BindMount(agent_, volume)), "Ok");
+    BindMountSpec data = volume;
+    data.name = "d";
+    data.source_kind = exec::SourceKind::kHostVolume;
+    data.source = "data";
+    ASSERT_EQ(MessageOf(service().BindMount(agent_, data)), "Ok");
+    executor().script().Forget();
+    client().script().Forget();
+  }
+  Result<ReceiptRecord> Release(const std::string& allocation = "web") {
+    return service().ReleaseAllocation(agent_, NameOf(allocation));
+  }
+  std::optional<OwedRecord> TheOwed() {
+    const auto owed = service().ListOwed(agent_).value();
+    return owed.size() == 1 ? std::optional<OwedRecord>(owed[0]) : std::nullopt;
+  }
+  static Texts VolumesOf(const ReceiptRecord& receipt) {
+    Texts all;
+    for (const ReceiptRecord::Volume& volume : receipt.volumes) {
+      all.push_back(volume.plugin + " " + volume.volume_id +
+                    (volume.unstaged ? " unstaged" : ""));
+    }
+    return all;
+  }
+
+  const CallContext agent_ = Core::By(Core::kAgent);
+  const Texts only_the_plugin_ = {"plugin nfs"};
+  Core core_;
+};
+
+TEST_F(ReleaseTest, TakesAllAwayAndGivesAReceipt) {
+  Fill();
+  const auto receipt = Release();
+  ASSERT_EQ(MessageOf(receipt), "Ok");
+  EXPECT_EQ(receipt->allocation, "web");
+  EXPECT_EQ(receipt->uid, Core::kAgent);
+  EXPECT_NE(receipt->serial, 0U);
+  EXPECT_NE(receipt->released_at_us, 0U);
+  EXPECT_EQ(VolumesOf(*receipt), Texts{"nfs v1 unstaged"});
+  EXPECT_EQ(executor().Existing(), only_the_plugin_);
+  EXPECT_TRUE(client().Staged().empty());
+  EXPECT_EQ(Outcome(service().GetAllocation(agent_, NameOf("web"))),
+            "NotFound");
+  EXPECT_EQ(*service().CountOwed(), 0U);
+}
+
+TEST_F(ReleaseTest, TheOrderIsFromTheTaskDown) {
+  Fill();
+  // Both fakes' calls in one list would need one clock: each is held instead,
+  // and the other looked at.
+  client().script().Block("NodeUnpublishVolume");
+  std::thread releasing([this] { EXPECT_EQ(MessageOf(Release()), "Ok"); });
+  ASSERT_TRUE(client().script().AwaitBlocked("NodeUnpublishVolume"));
+  EXPECT_EQ(executor().script().Count("Detach"), 2U);
+  EXPECT_EQ(executor().script().Count("RemoveVolumeDir"), 0U);
+  EXPECT_EQ(executor().script().Count("DeleteNetwork"), 0U);
+  client().script().Block("NodeUnstageVolume");
+  client().script().Unblock("NodeUnpublishVolume");
+  ASSERT_TRUE(client().script().AwaitBlocked("NodeUnstageVolume"));
+  EXPECT_EQ(executor().script().Count("RemoveVolumeDir nfs/publish/web/"), 1U);
+  EXPECT_EQ(executor().script().Count("DeleteNetwork"), 0U);
+  client().script().Unblock("NodeUnstageVolume");
+  releasing.join();
+  const Texts calls = executor().script().calls();
+  const auto at = [&](const std::string& text) {
+    return std::find_if(calls.begin(), calls.end(), [&](const auto& call) {
+      return call.starts_with(text);
+    });
+  };
+  EXPECT_LT(at("RemoveVolumeDir nfs/staging/"), at("DeleteNetwork web"));
+  EXPECT_LT(at("DeleteNetwork web"), at("RemoveAllocation web"));
+  EXPECT_EQ(calls.back(), "RemoveAllocation web");
+}
+
+TEST_F(ReleaseTest, ReleasedAgainAnswersTheSameReceipt) {
+  Fill();
+  const auto first = Release();
+  ASSERT_EQ(MessageOf(first), "Ok");
+  core_.Restart();
+  const auto second = Release();
+  ASSERT_EQ(MessageOf(second), "Ok");
+  EXPECT_EQ(second->serial, first->serial);
+  EXPECT_EQ(second->released_at_us, first->released_at_us);
+  EXPECT_EQ(VolumesOf(*second), VolumesOf(*first));
+  EXPECT_EQ(service().GetReceipt(agent_, NameOf("web"))->serial, first->serial);
+  EXPECT_EQ(
+      Outcome(service().GetReceipt(Core::By(Core::kOther), NameOf("web"))),
+      "PermissionDenied");
+}
+
+TEST_F(ReleaseTest, ANameUsedAgainHasANewReceipt) {
+  Prepare("web");
+  const auto first = Release();
+  Prepare("web");
+  EXPECT_EQ(Outcome(service().GetReceipt(agent_, NameOf("web"))), "NotFound");
+  const auto second = Release();
+  ASSERT_EQ(MessageOf(second), "Ok");
+  EXPECT_GT(second->serial, first->serial);
+}
+
+TEST_F(ReleaseTest, AnUnknownAllocationIsNotFound) {
+  EXPECT_EQ(Outcome(Release()), "NotFound");
+  EXPECT_TRUE(executor().plans().empty());
+}
+
+TEST_F(ReleaseTest, AVolumeThatAnotherUsesStaysStaged) {
+  Fill();
+  Prepare("db");
+  Publish("db", "v1");
+  EXPECT_EQ(VolumesOf(*Release("web")), Texts{"nfs v1"});
+  EXPECT_EQ(client().Staged().size(), 1U);
+  EXPECT_EQ(VolumesOf(*Release("db")), Texts{"nfs v1 unstaged"});
+  EXPECT_TRUE(client().Staged().empty());
+}
+
+TEST_F(ReleaseTest, TheReceiptTellsVolumesUnpublishedBefore) {
+  ASSERT_TRUE(core_.AddPlugin("nfs"));
+  Prepare("web");
+  Publish("web", "v1");
+  Publish("web", "v2");
+  ASSERT_EQ(MessageOf(service().UnpublishVolume(agent_, NameOf("web"),
+                                                NameOf("alias-v1"))),
+            "Ok");
+  EXPECT_EQ(VolumesOf(*Release()),
+            (Texts{"nfs v1 unstaged", "nfs v2 unstaged"}));
+}
+
+// Each step of the release fails once; the allocation is then owed and not
+// usable, and the next try finishes.
+struct Step {
+  const char* name;
+  const char* plan;    // of the executor, or
+  const char* rpc;     // of the plugin
+  const char* leaves;  // in the machine, among others
+};
+
+class FailingReleaseTest : public ReleaseTest,
+                           public ::testing::WithParamInterface<Step> {};
+
+TEST_P(FailingReleaseTest, IsOwedAndFinishedLater) {
+  Fill();
+  for (const FailWhen when : {FailWhen::kBefore, FailWhen::kAfter}) {
+    if (GetParam().plan != nullptr) {
+      executor().FailNext(GetParam().plan, Code::kUnavailable, when);
+    } else {
+      client().FailNext(GetParam().rpc, csi::RpcCode::kUnavailable, when);
+    }
+    EXPECT_EQ(Outcome(Release()), "Unavailable");
+    EXPECT_EQ(Outcome(service().GetReceipt(agent_, NameOf("web"))), "NotFound");
+    if (when == FailWhen::kBefore) {
+      const Texts left = executor().Existing();
+      EXPECT_NE(std::find(left.begin(), left.end(), GetParam().leaves),
+                left.end())
+          << ::testing::PrintToString(left);
+    }
+  }
+  const OwedRecord owed = TheOwed().value();
+  EXPECT_EQ(owed.kind, OwedKind::kRelease);
+  EXPECT_EQ(owed.object, "web");
+  EXPECT_EQ(owed.uid, Core::kAgent);
+  EXPECT_EQ(owed.attempts, 2U);
+  EXPECT_FALSE(owed.reason.empty());
+  EXPECT_EQ(Outcome(service().PrepareAllocation(agent_, NameOf("web"), "")),
+            "FailedPrecondition");
+  EXPECT_TRUE(service().ListOwed(Core::By(Core::kOther))->empty());
+
+  EXPECT_EQ(MessageOf(service().RetryOwed(owed)), "Ok");
+  EXPECT_EQ(*service().CountOwed(), 0U);
+  EXPECT_EQ(executor().Existing(), only_the_plugin_);
+  const auto receipt = Release();
+  ASSERT_EQ(MessageOf(receipt), "Ok");
+  EXPECT_EQ(VolumesOf(*receipt), Texts{"nfs v1 unstaged"});
+}
+
+constexpr Step kSteps[] = {
+    {"Detach", "Detach", nullptr, "network web"},
+    {"Unpublish", nullptr, "NodeUnpublishVolume", "plugin nfs"},
+    {"Unstage", nullptr, "NodeUnstageVolume", "allocation web"},
+    {"RemoveVolumeDir", "RemoveVolumeDir", nullptr, "allocation web"},
+    {"DeleteNetwork", "DeleteNetwork", nullptr, "network web"},
+    {"RemoveAllocation", "RemoveAllocation", nullptr, "allocation web"},
+};
+
+INSTANTIATE_TEST_SUITE_P(Steps, FailingReleaseTest, ::testing::ValuesIn(kSteps),
+                         [](const auto& test) {
+                           return std::string(test.param.name);
+                         });
+
+TEST_F(ReleaseTest, AMountThatIsBusyKeepsItsVolume) {
+  Fill();
+  executor().SetBusy("web/task/v");
+  EXPECT_EQ(Outcome(Release()), "Busy");
+  EXPECT_EQ(client().Published().size(), 1U);
+  EXPECT_EQ(client().script().Count("NodeUnpublishVolume"), 0U);
+  executor().SetBusy("web/task/v", false);
+  EXPECT_EQ(MessageOf(Release()), "Ok");
+  EXPECT_EQ(*service().CountOwed(), 0U);
+}
+
+TEST_F(ReleaseTest, AnUnpublishThatFailsIsOwedByItself) {
+  ASSERT_TRUE(core_.AddPlugin("nfs"));
+  Prepare("web");
+  Publish("web", "v1");
+  client().FailNext("NodeUnpublishVolume", csi::RpcCode::kUnavailable);
+  const auto unpublish = [&] {
+    return service().UnpublishVolume(agent_, NameOf("web"), NameOf("alias-v1"));
+  };
+  EXPECT_EQ(Outcome(unpublish()), "Unavailable");
+  const OwedRecord owed = TheOwed().value();
+  EXPECT_EQ(owed.kind, OwedKind::kUnpublish);
+  EXPECT_EQ(owed.object, "web/alias-v1");
+  EXPECT_EQ(MessageOf(service().RetryOwed(owed)), "Ok");
+  EXPECT_EQ(*service().CountOwed(), 0U);
+  EXPECT_TRUE(client().Staged().empty());
+  EXPECT_EQ(MessageOf(unpublish()), "Ok");
+}
+
+// What was owed when the retrier looked may be done, and its name in use
+// again, when its turn comes.
+TEST_F(ReleaseTest, WhatIsNoLongerOwedIsNotTriedAgain) {
+  Prepare("web");
+  executor().FailNext("RemoveAllocation", Code::kUnavailable);
+  EXPECT_EQ(Outcome(Release()), "Unavailable");
+  const OwedRecord stale = TheOwed().value();
+  ASSERT_EQ(MessageOf(Release()), "Ok");
+  Prepare("web");
+  EXPECT_EQ(MessageOf(service().RetryOwed(stale)), "Ok");
+  EXPECT_EQ(executor().Existing(), Texts{"allocation web"});
+  EXPECT_EQ(MessageOf(service().GetAllocation(agent_, NameOf("web"))), "Ok");
+}
+
+TEST_F(ReleaseTest, AVolumePublishedAnewIsNotUnpublished) {
+  ASSERT_TRUE(core_.AddPlugin("nfs"));
+  Prepare("web");
+  Publish("web", "v1");
+  client().FailNext("NodeUnpublishVolume", csi::RpcCode::kUnavailable);
+  const auto unpublish = [&] {
+    return service().UnpublishVolume(agent_, NameOf("web"), NameOf("alias-v1"));
+  };
+  EXPECT_EQ(Outcome(unpublish()), "Unavailable");
+  const OwedRecord stale = TheOwed().value();
+  ASSERT_EQ(MessageOf(unpublish()), "Ok");
+  Publish("web", "v1");
+  EXPECT_EQ(MessageOf(service().RetryOwed(stale)), "Ok");
+  EXPECT_EQ(client().Published().size(), 1U);
+}
+
+// ---- After a restart ----
+
+TEST_F(ReleaseTest, AReleaseThatWasCutOffIsOwed) {
+  Fill();
+  executor().FailNext("DeleteNetwork", Code::kUnavailable);
+  EXPECT_EQ(Outcome(Release()), "Unavailable");
+  ASSERT_EQ(Outcome(core_.state->RemoveOwed(OwedKind::kRelease, "web")), "Ok");
+  core_.Restart();
+  ASSERT_EQ(MessageOf(core_.Recover()), "Ok");
+  ASSERT_TRUE(core_.events.Await("nfs healthy 1"));
+  const OwedRecord owed = TheOwed().value();
+  EXPECT_EQ(owed.object, "web");
+  EXPECT_EQ(MessageOf(service().RetryOwed(owed)), "Ok");
+  EXPECT_EQ(executor().Existing(), only_the_plugin_);
+}
+
+TEST_F(ReleaseTest, ARebootKeepsAllocationsAndVolumesInDoubt) {
+  Fill();
+  core_.Restart(/*same_boot=*/false);
+  ASSERT_EQ(MessageOf(core_.Recover()), "Ok");
+  EXPECT_EQ(executor().Existing(), (Texts{"allocation web", "plugin nfs"}));
+  const auto status = service().GetAllocation(agent_, NameOf("web"));
+  ASSERT_EQ(MessageOf(status), "Ok");
+  EXPECT_TRUE(status->mounts.empty());
+  EXPECT_FALSE(status->network.has_value());
+  ASSERT_EQ(status->volumes.size(), 1U);
+  EXPECT_EQ(status->volumes[0].record.state, PublicationState::kUncertain);
+  // Doing the same again brings it back, and releasing still undoes it.
+  ASSERT_TRUE(core_.events.Await("nfs healthy 1"));
+  Publish("web", "v1");
+  EXPECT_EQ(client().Staged().size(), 1U);
+  EXPECT_EQ(VolumesOf(*Release()), Texts{"nfs v1 unstaged"});
+  EXPECT_EQ(executor().Existing(), only_the_plugin_);
+}
+
+TEST_F(ReleaseTest, AnUnpublishUnderWayIsStillOwedAfterAReboot) {
+  ASSERT_TRUE(core_.AddPlugin("nfs"));
+  Prepare("web");
+  Publish("web", "v1");
+  client().FailNext("NodeUnpublishVolume", csi::RpcCode::kUnavailable);
+  EXPECT_EQ(Outcome(service().UnpublishVolume(agent_, NameOf("web"),
+                                              NameOf("alias-v1"))),
+            "Unavailable");
+  core_.Restart(/*same_boot=*/false);
+  ASSERT_EQ(MessageOf(core_.Recover()), "Ok");
+  EXPECT_EQ(TheOwed().value().object, "web/alias-v1");
+  EXPECT_EQ(core_.state->GetPublication("web", "alias-v1")->value().state,
+            PublicationState::kUnpublishing);
+}
+
+// ---- The retrier ----
+
+TEST_F(ReleaseTest, TheRetrierTriesUntilNothingIsOwed) {
+  Prepare("web");
+  ManualLoop loop;
+  std::vector<std::uint32_t> counts;
+  WorkerPool pool(2);
+  Strands strands(pool);
+  OwedRetrier retrier(loop, strands, service(),
+                      [&](std::uint32_t count) { counts.push_back(count); });
+  executor().FailNext("RemoveAllocation", Code::kUnavailable, FailWhen::kBefore,
+                      4);
+  EXPECT_EQ(Outcome(Release()), "Unavailable");
+  retrier.Check();
+  std::vector<milliseconds> pauses;
+  while (counts.empty() || counts.back() != 0) {
+    ASSERT_TRUE(loop.RunUntil([&] {
+      return loop.timer_count() > 0 || (!counts.empty() && counts.back() == 0);
+    }));
+    for (const milliseconds pause : loop.FireTimers()) {
+      pauses.push_back(pause);
+    }
+  }
+  EXPECT_EQ(counts, (std::vector<std::uint32_t>{1, 0}));
+  EXPECT_EQ(pauses, (std::vector{milliseconds(1000), milliseconds(2000),
+                                 milliseconds(4000), milliseconds(8000)}));
+  EXPECT_TRUE(executor().Existing().empty());
+}
+
+TEST_F(ReleaseTest, TheRetrierRestsWhenNothingIsOwed) {
+  ManualLoop loop;
+  WorkerPool pool(1);  // so that jobs keep their order
+  Strands strands(pool);
+  OwedRetrier retrier(loop, strands, service(), [](std::uint32_t count) {
+    ADD_FAILURE() << count << " owed";
+  });
+  retrier.Check();
+  bool over = false;
+  strands.Submit("", [&] { loop.Post([&] { over = true; }); });
+  ASSERT_TRUE(loop.RunUntil([&] { return over; }));
+  EXPECT_EQ(loop.timer_count(), 0U);
+}
+
+}  // namespace
+}  // namespace mountd
