@@ -378,8 +378,23 @@ Result<csi::PluginRegistration> Service::RegisterPlugin(const CallContext& call,
     record.uid = known->record.uid;
   } else {
     record.uid = call.caller.uid;
+    MOUNTD_TRY(CheckPluginLimit(record.uid));
   }
   return parts_.plugins.Register(record);
+}
+
+// Each costs a thread and probes.
+Result<void> Service::CheckPluginLimit(std::uint32_t uid) {
+  const std::vector<csi::PluginStatus> all = parts_.plugins.List();
+  const auto count = std::count_if(
+      all.begin(), all.end(),
+      [&](const csi::PluginStatus& one) { return one.record.uid == uid; });
+  if (static_cast<std::uint32_t>(count) >=
+      parts_.config.limits.plugins_per_uid) {
+    return MakeError(Code::kResourceExhausted, "register", "plugin",
+                     "limits.plugins_per_uid is reached");
+  }
+  return Ok();
 }
 
 Result<void> Service::UnregisterPlugin(const CallContext& call,
@@ -432,6 +447,12 @@ Result<std::uint32_t> Service::CountOwed() {
 }
 
 Result<void> Service::RetryOwed(const OwedRecord& owed) {
+  // What was done since it was listed may be there again, under the same name.
+  MOUNTD_ASSIGN(const std::vector<OwedRecord> all, parts_.state.ListOwed());
+  if (std::none_of(all.begin(), all.end(),
+                   [&](const OwedRecord& one) { return one.id == owed.id; })) {
+    return Ok();
+  }
   const std::string allocation = owed.object.substr(0, owed.object.find('/'));
   MOUNTD_ASSIGN(const std::optional<AllocationRecord> record,
                 parts_.state.GetAllocation(allocation));

@@ -113,7 +113,7 @@ class Service {
 
   // ---- The node ----
   Result<std::vector<OwedRecord>> ListOwed(const CallContext& call);
-  // Tries one owed tear-down again, as its owner would.
+  // Tries one owed tear-down again, as its owner would, if it still is owed.
   Result<void> RetryOwed(const OwedRecord& owed);
   Result<std::uint32_t> CountOwed();
   Result<Capabilities> GetCapabilities();
@@ -130,6 +130,7 @@ class Service {
   Result<void> Unpublish(const AllocationRecord& record,
                          const std::string& alias);
   Result<void> CheckVolumeSource(const CallContext& call, BindMountSpec& spec);
+  Result<void> CheckPluginLimit(std::uint32_t uid);
   bool Sees(const Caller& caller, std::uint32_t uid) const;
 
   const ServiceParts parts_;

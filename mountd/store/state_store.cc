@@ -7,6 +7,7 @@ namespace mountd::store {
 namespace {
 
 constexpr int kSchemaVersion = 1;
+constexpr int kReceiptsPerUid = 10'000;
 constexpr std::string_view kSchema = R"sql(
 CREATE TABLE meta(name TEXT PRIMARY KEY, value TEXT NOT NULL);
 CREATE TABLE allocations(
@@ -14,9 +15,11 @@ CREATE TABLE allocations(
   scope TEXT NOT NULL, state INTEGER NOT NULL);
 CREATE TABLE plugins(
   id TEXT PRIMARY KEY, type TEXT NOT NULL, uid INTEGER NOT NULL,
-  allocation TEXT NOT NULL, mount_dir TEXT NOT NULL);
+  allocation TEXT NOT NULL, mount_dir TEXT NOT NULL,
+  removing INTEGER NOT NULL DEFAULT 0);
 CREATE TABLE volumes(
-  key TEXT PRIMARY KEY, plugin TEXT NOT NULL, volume_id TEXT NOT NULL,
+  key TEXT PRIMARY KEY, plugin TEXT NOT NULL REFERENCES plugins(id),
+  volume_id TEXT NOT NULL, uid INTEGER NOT NULL,
   state INTEGER NOT NULL, access_mode INTEGER NOT NULL,
   fs_type TEXT NOT NULL, capability_digest TEXT NOT NULL,
   publish_context TEXT NOT NULL, volume_context TEXT NOT NULL,
@@ -35,6 +38,7 @@ CREATE TABLE receipts(
   serial INTEGER PRIMARY KEY AUTOINCREMENT, allocation TEXT UNIQUE NOT NULL,
   uid INTEGER NOT NULL, released_at_us INTEGER NOT NULL,
   volumes TEXT NOT NULL);
+CREATE INDEX receipts_by_uid ON receipts(uid, serial);
 CREATE TABLE owed(
   id INTEGER PRIMARY KEY AUTOINCREMENT, kind INTEGER NOT NULL,
   object TEXT NOT NULL, uid INTEGER NOT NULL, reason TEXT NOT NULL,
@@ -50,7 +54,7 @@ AllocationRecord ReadAllocation(const Row& row) {
 
 constexpr std::string_view kSelectVolume =
     "SELECT key,plugin,volume_id,state,access_mode,fs_type,"
-    "capability_digest,publish_context,volume_context FROM volumes";
+    "capability_digest,publish_context,volume_context,uid FROM volumes";
 
 VolumeRecord ReadVolume(const Row& row) {
   VolumeRecord record;
@@ -63,6 +67,7 @@ VolumeRecord ReadVolume(const Row& row) {
   record.capability_digest = row.Text(6);
   record.publish_context = MapFromColumn(row.Text(7));
   record.volume_context = MapFromColumn(row.Text(8));
+  record.uid = static_cast<std::uint32_t>(row.Int(9));
   return record;
 }
 
@@ -103,13 +108,19 @@ Result<std::unique_ptr<StateStore>> StateStore::Open(
   MOUNTD_ASSIGN(std::unique_ptr<Database> database,
                 Database::Open(path, Database::Durability::kPower,
                                kSchemaVersion, kSchema));
+  // A removal that was cut off has not happened.
+  MOUNTD_TRY(database->Run("UPDATE plugins SET removing=0"));
   std::string last_boot;
   MOUNTD_TRY(database->Query("SELECT value FROM meta WHERE name='boot_id'",
                              [&](const Row& row) { last_boot = row.Text(0); }));
   if (last_boot != boot_id) {
     MOUNTD_TRY(database->Transaction([&]() -> Result<void> {
-      MOUNTD_TRY(database->Run("UPDATE publications SET state=?1, mount_id=0",
-                               static_cast<int>(PublicationState::kUncertain)));
+      // One that is to go still is: else it could be published again, and the
+      // owed tear-down would then find it.
+      MOUNTD_TRY(database->Run(
+          "UPDATE publications SET state=iif(state=?2,?2,?1), mount_id=0",
+          static_cast<int>(PublicationState::kUncertain),
+          static_cast<int>(PublicationState::kUnpublishing)));
       MOUNTD_TRY(database->Run("UPDATE volumes SET state=?1",
                                static_cast<int>(VolumeState::kUncertain)));
       MOUNTD_TRY(database->Run(
@@ -123,9 +134,18 @@ Result<std::unique_ptr<StateStore>> StateStore::Open(
 
 Result<void> StateStore::AddAllocation(const AllocationRecord& record) {
   return database_->Transaction([&]() -> Result<void> {
-    // A name that is used again starts anew: the old receipt is history.
+    // A name that is used again starts anew: the old receipt is history. That
+    // of another user is their proof, and stays.
     MOUNTD_TRY(
-        database_->Run("DELETE FROM receipts WHERE allocation=?1", record.id));
+        database_->Run("DELETE FROM receipts WHERE allocation=?1 AND uid=?2",
+                       record.id, record.uid));
+    MOUNTD_ASSIGN(const std::optional<ReceiptRecord> other,
+                  GetReceipt(record.id));
+    if (other) {
+      return MakeError(Code::kAlreadyExists, "prepare",
+                       "allocation " + record.id,
+                       "another user's receipt has this name");
+    }
     MOUNTD_TRY(
         database_->Run("INSERT INTO allocations(id,uid,gid,scope,state) "
                        "VALUES(?1,?2,?3,?4,?5)",
@@ -182,12 +202,19 @@ Result<ReceiptRecord> StateStore::FinishAllocation(ReceiptRecord receipt) {
                               receipt.allocation));
     MOUNTD_TRY(database_->Run("DELETE FROM allocations WHERE id=?1",
                               receipt.allocation));
-    MOUNTD_TRY(RemoveOwed(OwedKind::kRelease, receipt.allocation));
+    MOUNTD_TRY(
+        database_->Run("DELETE FROM owed WHERE object=?1 OR "
+                       "substr(object,1,length(?1)+1)=?1||'/'",
+                       receipt.allocation));
     MOUNTD_TRY(database_->Run(
         "INSERT OR REPLACE INTO receipts(allocation,uid,released_at_us,"
         "volumes) VALUES(?1,?2,?3,?4)",
         receipt.allocation, receipt.uid, receipt.released_at_us,
         ToColumn(receipt.volumes)));
+    MOUNTD_TRY(database_->Run(
+        "DELETE FROM receipts WHERE uid=?1 AND serial<=(SELECT serial FROM "
+        "receipts WHERE uid=?1 ORDER BY serial DESC LIMIT 1 OFFSET ?2)",
+        receipt.uid, kReceiptsPerUid));
     return database_->Query(
         "SELECT serial FROM receipts WHERE allocation=?1",
         [&](const Row& row) { receipt.serial = row.Bits(0); },
@@ -213,9 +240,29 @@ Result<std::optional<ReceiptRecord>> StateStore::GetReceipt(
 
 Result<void> StateStore::PutPlugin(const PluginRecord& record) {
   MOUNTD_TRY(database_->Run(
-      "INSERT OR REPLACE INTO plugins(id,type,uid,allocation,mount_dir) "
-      "VALUES(?1,?2,?3,?4,?5)",
+      "INSERT INTO plugins(id,type,uid,allocation,mount_dir) "
+      "VALUES(?1,?2,?3,?4,?5) ON CONFLICT(id) DO UPDATE SET "
+      "type=excluded.type, uid=excluded.uid, allocation=excluded.allocation, "
+      "mount_dir=excluded.mount_dir",
       record.id, record.type, record.uid, record.allocation, record.mount_dir));
+  return Ok();
+}
+
+Result<void> StateStore::BeginPluginRemoval(const std::string& id) {
+  MOUNTD_ASSIGN(
+      const int changed,
+      database_->Run("UPDATE plugins SET removing=1 WHERE id=?1 AND "
+                     "NOT EXISTS(SELECT 1 FROM volumes WHERE plugin=?1)",
+                     id));
+  if (changed == 0) {
+    return MakeError(Code::kBusy, "unregister", "plugin " + id,
+                     "volumes of it are in use");
+  }
+  return Ok();
+}
+
+Result<void> StateStore::CancelPluginRemoval(const std::string& id) {
+  MOUNTD_TRY(database_->Run("UPDATE plugins SET removing=0 WHERE id=?1", id));
   return Ok();
 }
 
@@ -239,14 +286,22 @@ Result<std::vector<PluginRecord>> StateStore::ListPlugins() {
 Result<void> StateStore::AddPublication(const VolumeRecord& volume,
                                         const PublicationRecord& publication) {
   return database_->Transaction([&]() -> Result<void> {
+    bool registered = false;
+    MOUNTD_TRY(database_->Query(
+        "SELECT 1 FROM plugins WHERE id=?1 AND removing=0",
+        [&](const Row& /*row*/) { registered = true; }, volume.plugin));
+    if (!registered) {
+      return MakeError(Code::kNotFound, "use", "plugin " + volume.plugin,
+                       "is not registered, or is being unregistered");
+    }
     MOUNTD_TRY(database_->Run(
         "INSERT OR IGNORE INTO volumes(key,plugin,volume_id,state,"
         "access_mode,fs_type,capability_digest,publish_context,"
-        "volume_context) VALUES(?1,?2,?3,?4,?5,?6,?7,?8,?9)",
+        "volume_context,uid) VALUES(?1,?2,?3,?4,?5,?6,?7,?8,?9,?10)",
         volume.key.str(), volume.plugin, volume.volume_id,
         static_cast<int>(volume.state), volume.access_mode, volume.fs_type,
         volume.capability_digest, ToColumn(volume.publish_context),
-        ToColumn(volume.volume_context)));
+        ToColumn(volume.volume_context), volume.uid));
     MOUNTD_TRY(database_->Run(
         "DELETE FROM detached WHERE allocation=?1 AND plugin=?2 AND "
         "volume_id=?3",

@@ -20,11 +20,12 @@ namespace mountd::store {
 class StateStore {
  public:
   // `boot_id`: if the store was last written in another boot, all published and
-  // staged volumes become uncertain, since their mounts are gone.
+  // staged volumes become uncertain, since their mounts are gone; those being
+  // unpublished stay so.
   static Result<std::unique_ptr<StateStore>> Open(const std::string& path,
                                                   const std::string& boot_id);
 
-  // AlreadyExists if there is one.
+  // AlreadyExists if there is one, or another user's receipt of that name.
   Result<void> AddAllocation(const AllocationRecord& record);
   Result<std::optional<AllocationRecord>> GetAllocation(const std::string& id);
   Result<std::vector<AllocationRecord>> ListAllocations();
@@ -32,17 +33,21 @@ class StateStore {
   Result<void> SetAllocationState(const std::string& id, AllocationState state);
   // Removes the allocation and what is owed for it, and keeps `receipt`, in one
   // transaction. Its serial is assigned here, and its volumes are all that were
-  // ever detached from this allocation.
+  // ever detached from this allocation. The user's oldest receipts go.
   Result<ReceiptRecord> FinishAllocation(ReceiptRecord receipt);
   Result<std::optional<ReceiptRecord>> GetReceipt(
       const std::string& allocation);
 
   Result<void> PutPlugin(const PluginRecord& record);
+  // From here on no volume of the plugin can be added, until the removal is
+  // finished or cancelled; another start cancels it, too. Busy if it has any.
+  Result<void> BeginPluginRemoval(const std::string& id);
+  Result<void> CancelPluginRemoval(const std::string& id);
   Result<void> RemovePlugin(const std::string& id);
   Result<std::vector<PluginRecord>> ListPlugins();
 
   // The intents of a publish, in one transaction: the volume's record, if it is
-  // new, and its user's.
+  // new, and its user's. NotFound if the plugin is not registered.
   Result<void> AddPublication(const VolumeRecord& volume,
                               const PublicationRecord& publication);
   Result<std::optional<VolumeRecord>> GetVolume(const VolumeKey& key);
