@@ -22,11 +22,12 @@ using exec::NetworkState;
 // What every plan of one network works with.
 struct Access {
   UniqueFd directory;  // /run/netns
+  PinPlace place;
   Channel* route;
   Channel* netfilter;
 };
 
-Result<Access> OpenAccess(const Context& context) {
+Result<Access> OpenAccess(const Context& context, const std::string& name) {
   MOUNTD_ASSIGN(UniqueFd directory, OpenNetnsDirectory(context.kernel));
   Sockets& sockets = context.sockets;
   if (!sockets.route) {
@@ -36,7 +37,9 @@ Result<Access> OpenAccess(const Context& context) {
     MOUNTD_ASSIGN(sockets.netfilter,
                   Channel::Open(context.kernel, NETLINK_NETFILTER));
   }
-  return Access{std::move(directory), &*sockets.route, &*sockets.netfilter};
+  PinPlace place{directory.get(), context.markers, name};
+  return Access{std::move(directory), std::move(place), &*sockets.route,
+                &*sockets.netfilter};
 }
 
 Result<void> EnableForwarding(exec::Kernel& kernel) {
@@ -66,8 +69,7 @@ Result<NetworkState> Inspect(const Context& context, Access* access,
                              const NetworkPlan& plan) {
   const std::string link_name = HostLinkName(plan.ipv4);
   NetworkState state;
-  MOUNTD_ASSIGN(const Pin pin,
-                FindPin(context.kernel, access->directory.get(), NameOf(plan)));
+  MOUNTD_ASSIGN(const Pin pin, FindPin(context.kernel, access->place));
   state.netns_inode = pin.inode;
   MOUNTD_ASSIGN(const LinkFacts link, FindLink(access->route, link_name));
   if (IsOfAnother(link, plan)) {
@@ -99,6 +101,18 @@ Result<bool> IsMade(const Context& context, Access* access,
   return LeadsTo(access->route, link, netns.get());
 }
 
+Result<void> CheckNameIsFree(const Context& context, const Access& access) {
+  MOUNTD_ASSIGN(const Pin pin, FindPin(context.kernel, access.place));
+  if (!pin.exists && !pin.marked) {
+    return Ok();
+  }
+  return MakeError(Code::kFailedPrecondition, "create network",
+                   access.place.name,
+                   pin.ours         ? "an interrupted plan's is there"
+                   : pin.inode != 0 ? "another network namespace has the name"
+                                    : "a file has the name");
+}
+
 Result<void> MakeNetwork(const Context& context, Access* access,
                          const NetworkPlan& plan, const Veth& veth,
                          exec::Undo* undo) {
@@ -111,8 +125,7 @@ Result<void> MakeNetwork(const Context& context, Access* access,
   });
   MOUNTD_TRY(ConfigureHostEnd(access->route, veth));
   MOUNTD_TRY(ConfigureAllocationEnd(&inside, veth));
-  MOUNTD_TRY(MakePin(context.kernel, access->directory.get(), veth.object,
-                     made.fd.get(), undo));
+  MOUNTD_TRY(MakePin(context.kernel, access->place, made.fd.get(), undo));
   // Last, so that a mapped port leads to a network that is up. If the answer is
   // lost they may be there all the same.
   const std::vector<Element> elements = ElementsOf(plan, veth.host_name);
@@ -128,7 +141,7 @@ Result<void> MakeNetwork(const Context& context, Access* access,
 
 Result<void> PrepareNetworks(const Context& context) {
   MOUNTD_TRY(PrepareNetnsDirectory(context.kernel));
-  MOUNTD_ASSIGN(Access access, OpenAccess(context));
+  MOUNTD_ASSIGN(Access access, OpenAccess(context, ""));
   MOUNTD_TRY(PrepareRuleset(context.kernel, access.netfilter, context.config));
   MOUNTD_TRY(EnableForwarding(context.kernel));
   for (const auto& [name, network] : context.config.networks) {
@@ -146,16 +159,13 @@ Result<NetworkState> CreateNetwork(const Context& context,
                      "no such network");
   }
   const Veth veth = VethFor(plan, declared->second);
-  MOUNTD_ASSIGN(Access access, OpenAccess(context));
+  MOUNTD_ASSIGN(Access access, OpenAccess(context, veth.object));
   MOUNTD_ASSIGN(const NetworkState now, Inspect(context, &access, plan));
   MOUNTD_ASSIGN(const bool made, IsMade(context, &access, plan, now));
   if (made) {
     return now;
   }
-  if (now.netns_inode != 0) {
-    return MakeError(Code::kFailedPrecondition, "create network", veth.object,
-                     "another network namespace has the name");
-  }
+  MOUNTD_TRY(CheckNameIsFree(context, access));
   MOUNTD_ASSIGN(const LinkFacts link, FindLink(access.route, veth.host_name));
   if (link.index != 0) {
     return MakeError(Code::kBusy, "create network", veth.object,
@@ -176,22 +186,25 @@ Result<NetworkState> CreateNetwork(const Context& context,
 Result<void> DeleteNetwork(const Context& context, const NetworkPlan& plan) {
   const std::string name = NameOf(plan);
   const std::string link_name = HostLinkName(plan.ipv4);
-  MOUNTD_ASSIGN(Access access, OpenAccess(context));
-  MOUNTD_ASSIGN(const Pin pin,
-                FindPin(context.kernel, access.directory.get(), name));
+  MOUNTD_ASSIGN(Access access, OpenAccess(context, name));
+  MOUNTD_ASSIGN(const Pin pin, FindPin(context.kernel, access.place));
   MOUNTD_ASSIGN(const LinkFacts link, FindLink(access.route, link_name));
   const bool address_is_ours = !IsOfAnother(link, plan);
   if (address_is_ours) {
     MOUNTD_TRY(
         DeleteElements(access.netfilter, ElementsOf(plan, link_name), name));
+  }
+  if (address_is_ours && (pin.marked || link.alias == name)) {
+    // Only with a proof: the plan's address might be anybody's.
     FlushConnections(access.netfilter, plan.ipv4, plan.ipv6);
   }
-  const bool foreign =
-      pin.inode != 0 && plan.netns_inode != 0 && pin.inode != plan.netns_inode;
-  if (!foreign) {
-    MOUNTD_TRY(RemovePin(context.kernel, access.directory.get(), name, pin));
+  const bool foreign = pin.inode != 0 && plan.netns_inode != 0 &&
+                       (!pin.ours || pin.inode != plan.netns_inode);
+  if (!foreign || !pin.ours) {
+    MOUNTD_TRY(RemovePin(context.kernel, access.place, pin));
   }
-  if (address_is_ours && link.index != 0 && (foreign || pin.inode == 0)) {
+  const bool unpinned = pin.ours && pin.inode != 0 && !foreign;
+  if (address_is_ours && link.index != 0 && !unpinned) {
     // The namespace lost its name before, and something else holds it.
     MOUNTD_TRY(DeleteLink(access.route, link_name));
   }
@@ -204,7 +217,7 @@ Result<void> DeleteNetwork(const Context& context, const NetworkPlan& plan) {
 
 Result<NetworkState> InspectNetwork(const Context& context,
                                     const NetworkPlan& plan) {
-  MOUNTD_ASSIGN(Access access, OpenAccess(context));
+  MOUNTD_ASSIGN(Access access, OpenAccess(context, NameOf(plan)));
   return Inspect(context, &access, plan);
 }
 

@@ -24,6 +24,7 @@ struct Context {
   exec::Kernel& kernel;
   const Config& config;
   Sockets& sockets;
+  int markers;  // base/n, which names what is ours (netns/pin.h)
 };
 
 // /run/netns, the ruleset, forwarding, the host's own addresses. Idempotent.
@@ -31,14 +32,16 @@ Result<void> PrepareNetworks(const Context& context);
 
 // All or nothing. The same plan again answers what is there. AlreadyExists
 // names a host port that is mapped already; FailedPrecondition: another
-// namespace has the name; Busy: the link of the address's last user is not gone
+// namespace or file has the name, or an interrupted plan left something, which
+// DeleteNetwork takes; Busy: the link of the address's last user is not gone
 // yet.
 Result<exec::NetworkState> CreateNetwork(const Context& context,
                                          const exec::NetworkPlan& plan);
 
 // From any partial state. The link dies with its namespace soon after; if that
-// is still held by someone, a second call deletes the link itself.
-// FailedPrecondition, with all else done, if the name is another namespace's.
+// is still held by someone, a second call deletes the link itself. A namespace
+// or file at the name that is not ours stays; FailedPrecondition, with all else
+// done, if the plan names a namespace and another is there.
 Result<void> DeleteNetwork(const Context& context,
                            const exec::NetworkPlan& plan);
 

@@ -66,33 +66,46 @@ Result<UniqueFd> OpenNetnsDirectory(Kernel& kernel) {
   return dir;
 }
 
-Result<Pin> FindPin(Kernel& kernel, int directory, const std::string& name) {
-  const exec::Sys<FileFacts> file = kernel.Stat(directory, name);
-  if (exec::FailedWith(file, ENOENT)) {
-    return Pin{};
+Result<Pin> FindPin(Kernel& kernel, const PinPlace& place) {
+  Pin pin;
+  const exec::Sys<std::string> marker =
+      kernel.ReadLink(place.markers, place.name);
+  if (!marker && marker.error() != ENOENT) {
+    return ErrnoError(marker.error(), "readlinkat", place.name);
   }
-  if (!file) {
-    return ErrnoError(file.error(), "statx", name);
+  pin.marked = marker.has_value();
+  const exec::Sys<FileFacts> file = kernel.Stat(place.directory, place.name);
+  if (!file && file.error() != ENOENT) {
+    return ErrnoError(file.error(), "statx", place.name);
   }
-  if (!file->mount_root) {
-    return Pin{.exists = true, .inode = 0};
+  pin.exists = file.has_value();
+  if (!file || !file->mount_root) {
+    pin.ours = pin.marked;
+    return pin;
   }
   MOUNTD_ASSIGN(const std::uint64_t nsfs, NsfsDevice(kernel));
   if (file->device != nsfs) {
-    return MakeError(Code::kFailedPrecondition, "check", name,
+    return MakeError(Code::kFailedPrecondition, "check", place.name,
                      "something else is mounted at the namespace's name");
   }
-  return Pin{.exists = true, .inode = file->inode};
+  pin.inode = file->inode;
+  pin.ours = marker && *marker == std::to_string(pin.inode);
+  return pin;
 }
 
-Result<void> MakePin(Kernel& kernel, int directory, const std::string& name,
-                     int netns, exec::Undo* undo) {
-  const exec::Sys<void> made = kernel.MakeFile(directory, name, 0444);
-  if (!made && made.error() != EEXIST) {
-    return ErrnoError(made.error(), "openat", name);
-  }
-  undo->Add([&kernel, directory, name] {
-    IgnoreBecauseBestEffort(kernel.RemoveFile(directory, name));
+Result<void> MakePin(Kernel& kernel, const PinPlace& place, int netns,
+                     exec::Undo* undo) {
+  const auto& [directory, markers, name] = place;
+  MOUNTD_ASSIGN(const FileFacts facts,
+                Named(kernel.Stat(netns, ""), "statx", name));
+  MOUNTD_TRY(Named(kernel.MakeLink(std::to_string(facts.inode), markers, name),
+                   "symlinkat", name));
+  undo->Add([&kernel, &place] {
+    IgnoreBecauseBestEffort(kernel.RemoveFile(place.markers, place.name));
+  });
+  MOUNTD_TRY(Named(kernel.MakeFile(directory, name, 0444), "openat", name));
+  undo->Add([&kernel, &place] {
+    IgnoreBecauseBestEffort(kernel.RemoveFile(place.directory, place.name));
   });
   MOUNTD_ASSIGN(const UniqueFd point,
                 Named(kernel.Open(directory, name, O_PATH | O_NOFOLLOW,
@@ -102,27 +115,31 @@ Result<void> MakePin(Kernel& kernel, int directory, const std::string& name,
                 Named(kernel.CloneTree(netns, false), "open_tree", name));
   MOUNTD_TRY(
       Named(kernel.AttachTree(tree.get(), point.get()), "move_mount", name));
-  undo->Add([&kernel, directory, name] {
-    IgnoreBecauseBestEffort(kernel.Unmount(directory, name, MNT_DETACH));
+  undo->Add([&kernel, &place] {
+    IgnoreBecauseBestEffort(
+        kernel.Unmount(place.directory, place.name, MNT_DETACH));
   });
   return Ok();
 }
 
-Result<void> RemovePin(Kernel& kernel, int directory, const std::string& name,
-                       const Pin& pin) {
-  if (pin.inode != 0) {
+Result<void> RemovePin(Kernel& kernel, const PinPlace& place, const Pin& pin) {
+  const auto remove = [&](int directory) -> Result<void> {
+    const exec::Sys<void> removed = kernel.RemoveFile(directory, place.name);
+    return removed || removed.error() == ENOENT
+               ? Ok()
+               : Result<void>(
+                     ErrnoError(removed.error(), "unlinkat", place.name));
+  };
+  if (pin.ours && pin.inode != 0) {
     // Lazily, as whoever has the namespace's file open holds the namespace
     // anyway, and its name must go.
-    MOUNTD_TRY(
-        Named(kernel.Unmount(directory, name, MNT_DETACH), "umount2", name));
+    MOUNTD_TRY(Named(kernel.Unmount(place.directory, place.name, MNT_DETACH),
+                     "umount2", place.name));
   }
-  if (pin.exists) {
-    const exec::Sys<void> removed = kernel.RemoveFile(directory, name);
-    if (!removed && removed.error() != ENOENT) {
-      return ErrnoError(removed.error(), "unlinkat", name);
-    }
+  if (pin.ours && pin.exists) {
+    MOUNTD_TRY(remove(place.directory));
   }
-  return Ok();
+  return pin.marked ? remove(place.markers) : Ok();
 }
 
 }  // namespace mountd::netns

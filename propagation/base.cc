@@ -19,6 +19,7 @@ using exec::Undo;
 
 constexpr char kObject[] = "base";
 constexpr char kName[] = "base";
+constexpr char kNetworkMarkers[] = "n";
 constexpr unsigned kMode = 0711;
 constexpr unsigned kAttributes =
     MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV | MOUNT_ATTR_NOEXEC;
@@ -89,7 +90,8 @@ Result<MountState> FinishBase(const Context& context, int parent, Undo* undo) {
     return MakeError(Code::kFailedPrecondition, "check", kObject,
                      "mountd does not run in the host's mount namespace");
   }
-  for (const char* name : {paths::kAllocations, paths::kPlugins, "h"}) {
+  for (const char* name :
+       {paths::kAllocations, paths::kPlugins, "h", kNetworkMarkers}) {
     Undo nothing;  // kept: the base is checked as a whole
     MOUNTD_TRY(EnsureDirectory(context, base.get(), name, kMode, 0, kObject,
                                &nothing));
@@ -127,6 +129,11 @@ Result<Base> OpenBase(const Context& context) {
                      "the base is not mounted");
   }
   return base;
+}
+
+Result<UniqueFd> OpenNetworkMarkers(const Context& context) {
+  MOUNTD_ASSIGN(const Base base, OpenBase(context));
+  return OpenBeneath(context, base.fd.get(), kNetworkMarkers, kObject);
 }
 
 Result<UniqueFd> OpenAllocation(const Context& context, const Base& base,

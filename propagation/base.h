@@ -21,6 +21,9 @@ Result<exec::MountState> PrepareBase(const Context& context);
 // FailedPrecondition if the base is not there, or not as PrepareBase made it.
 Result<Base> OpenBase(const Context& context);
 
+// base/n, where each pinned network has its marker (netns/pin.h).
+Result<UniqueFd> OpenNetworkMarkers(const Context& context);
+
 // base/a/<allocation>. NotFound if it was not prepared.
 Result<UniqueFd> OpenAllocation(const Context& context, const Base& base,
                                 const exec::WireName& allocation);

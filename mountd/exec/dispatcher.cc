@@ -147,7 +147,9 @@ Result<void> Dispatcher::CarryPlugin(const Request& request, Answer* answer) {
 }
 
 Result<void> Dispatcher::CarryNetwork(const Request& request, Answer* answer) {
-  const netns::Context context{kernel_, config_, sockets_};
+  MOUNTD_ASSIGN(const UniqueFd markers, propagation::OpenNetworkMarkers(
+                                            {kernel_, *inspector_, config_}));
+  const netns::Context context{kernel_, config_, sockets_, markers.get()};
   const NetworkPlan& plan = request.body.network;
   NetworkState* state = &answer->reply.body.network;
   *state = NetworkState{};

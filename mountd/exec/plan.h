@@ -163,7 +163,8 @@ struct NetworkPlan {
   std::uint32_t port_count = 0;
   std::array<PortMap, kMaxPorts> ports{};
   // Delete only: the namespace must still be this one to be unpinned; 0 if it
-  // was never recorded (a create that was cut off), then any at the name is.
+  // was never recorded (a create that was cut off). Either way it must be one
+  // that an executor pinned (netns/pin.h); with 0 another's is left.
   std::uint64_t netns_inode = 0;
 };
 

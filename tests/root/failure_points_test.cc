@@ -18,6 +18,36 @@ using exec::ToWire;
 
 class FailurePoints : public ExecutorFixture {
  protected:
+  Reply Network(PlanKind kind) {
+    return Call(kind, [](PlanBody* body) {
+      body->network = exec::NetworkPlan{};
+      body->network.allocation = ToWire("web");
+      body->network.network = ToWire("default");
+      body->network.ipv4 = {10, 88, 0, 2};
+      body->network.ipv6 = netns::ParseIpv6("fd88::2").value();
+      body->network.port_count = 1;
+      body->network.ports[0] = {18080, 80, exec::kTcp, 0};
+    });
+  }
+
+  // Kills the executor at each kernel call of `try_plan`; `undo` must then
+  // leave nothing, wherever that was.
+  template <typename Try, typename Undo>
+  void KillAtEach(const Try& try_plan, const Undo& undo) {
+    const Inventory before = Inventory::Take();
+    bool reached = true;
+    for (std::size_t k = 1; reached; ++k) {
+      kernel_.DieAt(k);
+      try_plan();
+      reached = kernel_.calls().size() >= k;
+      const std::string call = reached ? kernel_.calls()[k - 1] : "";
+      kernel_.FailAt(0, 0);
+      undo();
+      ASSERT_EQ(DifferenceWithin(before, 20), "")
+          << "killed at call " << k << ": " << call;
+    }
+  }
+
   // `undo` takes the finished plan back. A try whose failed call was a best
   // effort may just succeed.
   template <typename Try, typename Undo>
@@ -104,24 +134,36 @@ TEST_F(FailurePoints, OfPreparingAnAllocation) {
 }
 
 TEST_F(FailurePoints, OfCreatingANetwork) {
+  PrepareBase();
   ASSERT_EQ(ErrorOf(Call(PlanKind::kPrepareNetworks)), "");
-  const auto network = [&](PlanKind kind) {
-    return Call(kind, [](PlanBody* body) {
-      body->network = exec::NetworkPlan{};
-      body->network.allocation = ToWire("web");
-      body->network.network = ToWire("default");
-      body->network.ipv4 = {10, 88, 0, 2};
-      body->network.ipv6 = netns::ParseIpv6("fd88::2").value();
-      body->network.port_count = 1;
-      body->network.ports[0] = {18080, 80, exec::kTcp, 0};
-    });
-  };
   const auto remove = [&](const Reply& /*reply*/) {
-    ASSERT_EQ(ErrorOf(network(PlanKind::kDeleteNetwork)), "");
+    ASSERT_EQ(ErrorOf(Network(PlanKind::kDeleteNetwork)), "");
     // A second one takes the link now instead of with its namespace.
-    ASSERT_EQ(ErrorOf(network(PlanKind::kDeleteNetwork)), "");
+    ASSERT_EQ(ErrorOf(Network(PlanKind::kDeleteNetwork)), "");
   };
-  FailEach([&] { return network(PlanKind::kCreateNetwork); }, remove);
+  FailEach([&] { return Network(PlanKind::kCreateNetwork); }, remove);
+}
+
+TEST_F(FailurePoints, AKillWithinANetworksPlansIsCleanedByTheNextDelete) {
+  PrepareBase();
+  ASSERT_EQ(ErrorOf(Call(PlanKind::kPrepareNetworks)), "");
+  const auto remove = [&] {
+    ASSERT_EQ(ErrorOf(Network(PlanKind::kDeleteNetwork)), "");
+    // A second one takes the link now instead of with its namespace.
+    ASSERT_EQ(ErrorOf(Network(PlanKind::kDeleteNetwork)), "");
+  };
+  KillAtEach([&] { Network(PlanKind::kCreateNetwork); }, remove);
+  const Inventory before = Inventory::Take();
+  bool reached = true;
+  for (std::size_t k = 1; reached; ++k) {
+    ASSERT_EQ(ErrorOf(Network(PlanKind::kCreateNetwork)), "");
+    kernel_.DieAt(k);
+    Network(PlanKind::kDeleteNetwork);
+    reached = kernel_.calls().size() >= k;
+    kernel_.FailAt(0, 0);
+    remove();
+    ASSERT_EQ(DifferenceWithin(before, 20), "") << k;
+  }
 }
 
 // A tear-down that failed half way goes on when it is asked again.
@@ -148,29 +190,20 @@ TEST_F(FailurePoints, OfDetachAreFinishedByTheNextTry) {
 }
 
 TEST_F(FailurePoints, OfDeletingANetworkAreFinishedByTheNextTry) {
+  PrepareBase();
   ASSERT_EQ(ErrorOf(Call(PlanKind::kPrepareNetworks)), "");
-  const auto network = [&](PlanKind kind) {
-    return Call(kind, [](PlanBody* body) {
-      body->network = exec::NetworkPlan{};
-      body->network.allocation = ToWire("web");
-      body->network.network = ToWire("default");
-      body->network.ipv4 = {10, 88, 0, 2};
-      body->network.port_count = 1;
-      body->network.ports[0] = {18080, 80, exec::kTcp, 0};
-    });
-  };
   const Inventory before = Inventory::Take();
   bool reached = true;
   for (std::size_t k = 1; reached; ++k) {
-    ASSERT_EQ(ErrorOf(network(PlanKind::kCreateNetwork)), "");
+    ASSERT_EQ(ErrorOf(Network(PlanKind::kCreateNetwork)), "");
     kernel_.FailAt(k, EIO);
-    const Reply reply = network(PlanKind::kDeleteNetwork);
+    const Reply reply = Network(PlanKind::kDeleteNetwork);
     reached = kernel_.calls().size() >= k;
     kernel_.FailAt(0, 0);
     if (reply.code != 0) {
-      ASSERT_EQ(ErrorOf(network(PlanKind::kDeleteNetwork)), "");
+      ASSERT_EQ(ErrorOf(Network(PlanKind::kDeleteNetwork)), "");
     }
-    ASSERT_EQ(ErrorOf(network(PlanKind::kDeleteNetwork)), "");
+    ASSERT_EQ(ErrorOf(Network(PlanKind::kDeleteNetwork)), "");
     ASSERT_EQ(DifferenceWithin(before, 20), "") << k;
   }
 }

@@ -9,6 +9,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <csignal>
 #include <cstring>
 #include <fstream>
@@ -140,6 +141,7 @@ class Networks : public ExecutorFixture {
   void SetUp() override {
     ExecutorFixture::SetUp();
     if (!IsSkipped()) {
+      PrepareBase();
       ASSERT_EQ(ErrorOf(Call(PlanKind::kPrepareNetworks)), "");
       before_ = Inventory::Take();
     }
@@ -159,6 +161,15 @@ class Networks : public ExecutorFixture {
   }
   Reply Do(PlanKind kind, const NetworkPlan& plan) {
     return Call(kind, [&](PlanBody* body) { body->network = plan; });
+  }
+  // Another's network namespace at /run/netns/<name>.
+  void PinForeign(const std::string& name) {
+    const std::string pin = "/run/netns/" + name;
+    WriteFile(pin, "");
+    auto other = real_.NewNetNamespace();
+    ASSERT_TRUE(other.has_value());
+    const std::string path = "/proc/self/fd/" + std::to_string(other->fd.get());
+    ASSERT_EQ(::mount(path.c_str(), pin.c_str(), nullptr, MS_BIND, nullptr), 0);
   }
   NetworkState StateOf(const NetworkPlan& plan) {
     const Reply reply = Do(PlanKind::kInspectNetwork, plan);
@@ -303,19 +314,57 @@ TEST_F(Networks, APortThatIsTakenIsNamedAndNothingIsMade) {
 }
 
 TEST_F(Networks, AForeignNamespaceAtTheNameIsLeftAlone) {
-  WriteFile("/run/netns/web", "");
-  auto other = real_.NewNetNamespace();
-  ASSERT_TRUE(other.has_value());
-  const std::string path = "/proc/self/fd/" + std::to_string(other->fd.get());
-  ASSERT_EQ(::mount(path.c_str(), "/run/netns/web", nullptr, MS_BIND, nullptr),
-            0);
+  PinForeign("web");
   const Inventory before = Inventory::Take();
   NetworkPlan plan = Plan("web", 2, 18080);
   EXPECT_EQ(CodeOf(Do(PlanKind::kCreateNetwork, plan)), "FailedPrecondition");
   EXPECT_EQ(DifferenceWithin(before, 20), "");
   plan.netns_inode = 1;
   EXPECT_EQ(CodeOf(Do(PlanKind::kDeleteNetwork, plan)), "FailedPrecondition");
+  // Nor does it become ours by its number.
+  plan.netns_inode = StateOf(plan).netns_inode;
+  EXPECT_EQ(CodeOf(Do(PlanKind::kDeleteNetwork, plan)), "FailedPrecondition");
+  // A create that was refused is rolled back without any number.
+  plan.netns_inode = 0;
+  EXPECT_EQ(CodeOf(Do(PlanKind::kDeleteNetwork, plan)), "");
   EXPECT_EQ(Difference(before, Inventory::Take()), "");
+}
+
+TEST_F(Networks, AForeignNamespaceAtTheNameOfALostOneIsLeftAlone) {
+  const NetworkPlan plan = Plan("web", 2, 18080);
+  ASSERT_EQ(ErrorOf(Do(PlanKind::kCreateNetwork, plan)), "");
+  Unmount("/run/netns/web");
+  ASSERT_EQ(::unlink("/run/netns/web"), 0);
+  PinForeign("web");
+  EXPECT_EQ(ErrorOf(Do(PlanKind::kDeleteNetwork, plan)), "");
+  EXPECT_NE(StateOf(plan).netns_inode, 0U);
+  EXPECT_EQ(StateOf(plan).elements_present, 0U);
+  Unmount("/run/netns/web");
+  ASSERT_EQ(::unlink("/run/netns/web"), 0);
+  EXPECT_EQ(DifferenceWithin(before_, 20), "");
+}
+
+TEST_F(Networks, AFileAtTheNameIsLeftAlone) {
+  WriteFile("/run/netns/web", "");
+  const Inventory before = Inventory::Take();
+  const NetworkPlan plan = Plan("web", 2, 18080);
+  EXPECT_EQ(CodeOf(Do(PlanKind::kCreateNetwork, plan)), "FailedPrecondition");
+  EXPECT_EQ(DifferenceWithin(before, 20), "");
+  EXPECT_EQ(ErrorOf(Do(PlanKind::kDeleteNetwork, plan)), "");
+  EXPECT_EQ(Difference(before, Inventory::Take()), "");
+}
+
+TEST_F(Networks, ConnectionsAreForgottenOnlyOfAnAddressThatIsProvenOurs) {
+  const auto sends = [&](const NetworkPlan& plan) {
+    kernel_.FailAt(0, 0);
+    EXPECT_EQ(ErrorOf(Do(PlanKind::kDeleteNetwork, plan)), "");
+    return std::count(kernel_.calls().begin(), kernel_.calls().end(), "Send");
+  };
+  const NetworkPlan plan = Plan("web", 2, 18080);
+  ASSERT_EQ(ErrorOf(Do(PlanKind::kCreateNetwork, plan)), "");
+  sends(plan);
+  sends(plan);
+  EXPECT_EQ(sends(plan), 2);  // for the link and the elements
 }
 
 TEST_F(Networks, SomethingElseMountedAtTheNameIsLeftAlone) {
@@ -330,7 +379,8 @@ TEST_F(Networks, SomethingElseMountedAtTheNameIsLeftAlone) {
 TEST_F(Networks, DeleteWorksFromAnyPartialState) {
   const NetworkPlan plan = Plan("web", 2, 18080);
   // A name without a namespace.
-  WriteFile("/run/netns/web", "");
+  ASSERT_EQ(ErrorOf(Do(PlanKind::kCreateNetwork, plan)), "");
+  Unmount("/run/netns/web");
   EXPECT_EQ(ErrorOf(Do(PlanKind::kDeleteNetwork, plan)), "");
   EXPECT_EQ(DifferenceWithin(before_, 20), "");
   // Some elements missing.

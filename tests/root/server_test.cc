@@ -138,6 +138,7 @@ TEST_F(Program, MakesNetworksWithJustThese) {
             "[network.default]\nipv4 = \"10.88.0.0/16\"\n"
             "ipv6 = \"fd88::/64\"\n");
   Start();
+  ASSERT_EQ(ErrorOf(Ask(PlanKind::kPrepareBase)), "");
   ASSERT_EQ(ErrorOf(Ask(PlanKind::kPrepareNetworks)), "");
   Request request;
   request.kind = PlanKind::kCreateNetwork;

@@ -14,7 +14,7 @@
 namespace mountd::exec {
 
 // Passes every call on to another kernel, records its name, and fails the k-th
-// with an errno without making it.
+// with an errno, or all from the k-th on, without making it.
 class InjectingKernel final : public Kernel {
  public:
   explicit InjectingKernel(Kernel& kernel) : kernel_(kernel) {}
@@ -23,7 +23,13 @@ class InjectingKernel final : public Kernel {
   void FailAt(std::size_t k, int err) {
     fail_at_ = k;
     error_ = err;
+    dead_ = false;
     calls_.clear();
+  }
+  // As if the process was killed at the k-th call: nothing is undone either.
+  void DieAt(std::size_t k) {
+    FailAt(k, EIO);
+    dead_ = true;
   }
   const std::vector<std::string>& calls() const { return calls_; }
 
@@ -176,7 +182,7 @@ class InjectingKernel final : public Kernel {
   template <typename T, typename Call>
   Sys<T> Pass(const char* name, const Call& call) {
     calls_.emplace_back(name);
-    if (calls_.size() == fail_at_) {
+    if (calls_.size() == fail_at_ || (dead_ && calls_.size() > fail_at_)) {
       return Sys<T>(error_);
     }
     return call();
@@ -185,6 +191,7 @@ class InjectingKernel final : public Kernel {
   Kernel& kernel_;
   std::size_t fail_at_ = 0;
   int error_ = 0;
+  bool dead_ = false;
   bool hide_unique_ids_ = false;
   std::vector<std::string> calls_;
 };
