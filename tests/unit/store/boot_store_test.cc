@@ -1,0 +1,181 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#include "mountd/store/boot_store.h"
+
+#include <gtest/gtest.h>
+
+#include "tests/support/outcome.h"
+#include "tests/support/temp_directory.h"
+
+namespace mountd::store {
+namespace {
+
+MountRecord Mount(const std::string& allocation, const std::string& name) {
+  MountRecord record;
+  record.allocation = allocation;
+  record.task = "task";
+  record.name = name;
+  record.source_kind = exec::SourceKind::kHostVolume;
+  record.source = "data";
+  record.propagation = exec::Propagation::kHostToTask;
+  record.attributes = exec::kReadOnly | exec::kNoAtime;
+  record.task_path = "/data";
+  record.state = MountRecordState::kAttached;
+  record.mount_id = UINT64_MAX;
+  record.peer_group = 11;
+  record.master = 12;
+  return record;
+}
+
+NetworkRecord Network(const std::string& allocation, std::uint8_t last_byte,
+                      std::uint16_t port, std::uint8_t protocols) {
+  NetworkRecord record;
+  record.allocation = allocation;
+  record.network = "default";
+  record.ipv4 = {10, 0, 0, last_byte};
+  record.ipv6 = {0xfd};
+  record.ipv6[15] = last_byte;
+  record.ports = {{"http", port, 80, protocols}};
+  return record;
+}
+
+class BootStoreTest : public ::testing::Test {
+ protected:
+  void SetUp() override { Open(); }
+  void Open() {
+    store_.reset();
+    auto opened = BootStore::Open(directory_.File("boot.db"));
+    ASSERT_EQ(MessageOf(opened), "Ok");
+    store_ = std::move(*opened);
+  }
+  void Put(const MountRecord& record) {
+    ASSERT_EQ(MessageOf(store_->PutMount(record)), "Ok");
+  }
+
+  TempDirectory directory_;
+  std::unique_ptr<BootStore> store_;
+};
+
+TEST_F(BootStoreTest, MountsAreKept) {
+  Put(Mount("web", "d"));
+  Open();
+  const MountRecord record = store_->GetMount("web", "task", "d")->value();
+  EXPECT_EQ(record.allocation, "web");
+  EXPECT_EQ(record.task, "task");
+  EXPECT_EQ(record.name, "d");
+  EXPECT_EQ(record.source_kind, exec::SourceKind::kHostVolume);
+  EXPECT_EQ(record.source, "data");
+  EXPECT_EQ(record.propagation, exec::Propagation::kHostToTask);
+  EXPECT_EQ(record.attributes, exec::kReadOnly | exec::kNoAtime);
+  EXPECT_EQ(record.task_path, "/data");
+  EXPECT_EQ(record.state, MountRecordState::kAttached);
+  EXPECT_EQ(record.mount_id, UINT64_MAX);
+  EXPECT_EQ(record.peer_group, 11U);
+  EXPECT_EQ(record.master, 12U);
+  EXPECT_FALSE(store_->GetMount("web", "task", "e")->has_value());
+}
+
+TEST_F(BootStoreTest, APutReplaces) {
+  Put(Mount("web", "d"));
+  MountRecord lost = Mount("web", "d");
+  lost.state = MountRecordState::kLost;
+  Put(lost);
+  EXPECT_EQ(store_->ListMounts()->size(), 1U);
+  EXPECT_EQ(store_->GetMount("web", "task", "d")->value().state,
+            MountRecordState::kLost);
+}
+
+TEST_F(BootStoreTest, MountsAreCountedAndListedByWhatTheyAreOf) {
+  Put(Mount("web", "b"));
+  Put(Mount("web", "a"));
+  Put(Mount("db", "a"));
+  MountRecord volume = Mount("db", "v");
+  volume.source_kind = exec::SourceKind::kPublishedVolume;
+  Put(volume);
+  EXPECT_EQ(store_->ListMounts()->size(), 4U);
+  const auto web = store_->MountsOf("web");
+  ASSERT_EQ(web->size(), 2U);
+  EXPECT_EQ(web->at(0).name, "a");
+  EXPECT_EQ(*store_->CountMounts("web"), 2U);
+  EXPECT_EQ(*store_->CountMounts("none"), 0U);
+  // An alias of the same name is no host volume.
+  EXPECT_EQ(*store_->CountMountsOfHostVolume("data"), 3U);
+  ASSERT_EQ(Outcome(store_->RemoveMount(Mount("web", "a"))), "Ok");
+  ASSERT_EQ(Outcome(store_->RemoveMount(Mount("web", "a"))), "Ok");
+  EXPECT_EQ(*store_->CountMounts("web"), 1U);
+  EXPECT_EQ(*store_->CountMounts("db"), 2U);
+}
+
+TEST_F(BootStoreTest, AnchorsAreKept) {
+  ASSERT_EQ(Outcome(store_->PutAnchor("data", 0)), "Ok");
+  ASSERT_EQ(Outcome(store_->PutAnchor("data", UINT64_MAX)), "Ok");
+  ASSERT_EQ(Outcome(store_->PutAnchor("logs", 2)), "Ok");
+  Open();
+  EXPECT_EQ(*store_->ListAnchors(), (std::map<std::string, std::uint64_t>{
+                                        {"data", UINT64_MAX}, {"logs", 2}}));
+  ASSERT_EQ(Outcome(store_->RemoveAnchor("data")), "Ok");
+  EXPECT_EQ(store_->ListAnchors()->size(), 1U);
+}
+
+TEST_F(BootStoreTest, NetworksAreKept) {
+  const NetworkRecord added = Network("web", 2, 20080, exec::kTcp | exec::kUdp);
+  ASSERT_EQ(MessageOf(store_->AddNetwork(added)), "Ok");
+  ASSERT_EQ(Outcome(store_->SetNetworkState("web", NetworkRecordState::kCreated,
+                                            UINT64_MAX)),
+            "Ok");
+  Open();
+  const NetworkRecord record = store_->GetNetwork("web")->value();
+  EXPECT_EQ(record.allocation, "web");
+  EXPECT_EQ(record.network, "default");
+  EXPECT_EQ(record.ipv4, added.ipv4);
+  EXPECT_EQ(record.ipv6, added.ipv6);
+  EXPECT_EQ(record.ports, added.ports);
+  EXPECT_EQ(record.state, NetworkRecordState::kCreated);
+  EXPECT_EQ(record.netns_inode, UINT64_MAX);
+  EXPECT_EQ(store_->ListNetworks()->size(), 1U);
+  EXPECT_FALSE(store_->GetNetwork("db")->has_value());
+}
+
+TEST_F(BootStoreTest, APortIsOneAllocationsAndARefusalWritesNothing) {
+  ASSERT_EQ(MessageOf(store_->AddNetwork(Network("web", 2, 80, exec::kTcp))),
+            "Ok");
+  NetworkRecord db = Network("db", 3, 79, exec::kTcp);
+  db.ports.push_back({"x", 80, 80, exec::kUdp | exec::kTcp});
+  const auto refused = store_->AddNetwork(db);
+  EXPECT_EQ(Outcome(refused), "AlreadyExists");
+  EXPECT_EQ(MessageOf(refused), "map host port 80/tcp: is mapped already");
+  EXPECT_FALSE(store_->GetNetwork("db")->has_value());
+  // Neither are the ports before it taken, nor the same one's other protocol.
+  EXPECT_EQ(MessageOf(store_->AddNetwork(Network("c", 4, 79, exec::kTcp))),
+            "Ok");
+  EXPECT_EQ(MessageOf(store_->AddNetwork(Network("d", 5, 80, exec::kUdp))),
+            "Ok");
+  EXPECT_EQ(Outcome(store_->AddNetwork(Network("web", 6, 81, exec::kTcp))),
+            "AlreadyExists");
+}
+
+TEST_F(BootStoreTest, AQuarantinedNetworkKeepsItsAddressOnly) {
+  const NetworkRecord web = Network("web", 2, 80, exec::kTcp);
+  ASSERT_EQ(MessageOf(store_->AddNetwork(web)), "Ok");
+  ASSERT_EQ(MessageOf(store_->QuarantineNetwork(web)), "Ok");
+  Open();
+  EXPECT_FALSE(store_->GetNetwork("web")->has_value());
+  const auto quarantine = store_->ListQuarantine();
+  ASSERT_EQ(quarantine->size(), 1U);
+  EXPECT_EQ(quarantine->at(0).network, "default");
+  EXPECT_EQ(quarantine->at(0).ipv4, web.ipv4);
+  EXPECT_EQ(MessageOf(store_->AddNetwork(Network("db", 3, 80, exec::kTcp))),
+            "Ok");
+  ASSERT_EQ(Outcome(store_->EndQuarantine(web.ipv4)), "Ok");
+  EXPECT_TRUE(store_->ListQuarantine()->empty());
+}
+
+TEST_F(BootStoreTest, ACheckpointLosesNothing) {
+  Put(Mount("web", "d"));
+  store_->Checkpoint();
+  Put(Mount("web", "e"));
+  Open();
+  EXPECT_EQ(*store_->CountMounts("web"), 2U);
+}
+
+}  // namespace
+}  // namespace mountd::store

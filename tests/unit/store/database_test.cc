@@ -1,0 +1,160 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+//
+// Files that are no store, or not this release's.
+#include "mountd/store/database.h"
+
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+
+#include <fstream>
+
+#include "mountd/store/boot_store.h"
+#include "mountd/store/columns.h"
+#include "mountd/store/state_store.h"
+#include "tests/support/outcome.h"
+#include "tests/support/temp_directory.h"
+
+namespace mountd::store {
+namespace {
+
+class DatabaseTest : public ::testing::Test {
+ protected:
+  std::string OpenBoth() {
+    const auto state = StateStore::Open(path_, "boot 1");
+    const auto boot = BootStore::Open(path_);
+    return Outcome(state) + " " + Outcome(boot);
+  }
+  Result<std::unique_ptr<Database>> OpenVersion(int version) {
+    return Database::Open(path_, Database::Durability::kProcess, version,
+                          "CREATE TABLE t(n INTEGER PRIMARY KEY)");
+  }
+  std::vector<std::int64_t> Numbers(Database& database) {
+    std::vector<std::int64_t> all;
+    EXPECT_EQ(Outcome(database.Query(
+                  "SELECT n FROM t ORDER BY n",
+                  [&](const Row& row) { all.push_back(row.Int(0)); })),
+              "Ok");
+    return all;
+  }
+
+  TempDirectory directory_;
+  const std::string path_ = directory_.File("store.db");
+};
+
+TEST_F(DatabaseTest, AnotherSchemaIsRefusedAndLeftAlone) {
+  {
+    auto newer = OpenVersion(1000);
+    ASSERT_EQ(MessageOf(newer), "Ok");
+    ASSERT_EQ(Outcome((*newer)->Run("INSERT INTO t(n) VALUES(?1)", 5)), "Ok");
+  }
+  EXPECT_EQ(OpenBoth(), "FailedPrecondition FailedPrecondition");
+  EXPECT_NE(MessageOf(BootStore::Open(path_)).find("has schema 1000"),
+            std::string::npos);
+  auto again = OpenVersion(1000);
+  ASSERT_EQ(MessageOf(again), "Ok");
+  EXPECT_EQ(Numbers(**again), std::vector<std::int64_t>{5});
+}
+
+TEST_F(DatabaseTest, AFileThatIsNoStoreIsAnError) {
+  const std::string text(8192, 'x');
+  std::ofstream(path_) << text;
+  EXPECT_EQ(OpenBoth(), "Internal Internal");
+  std::string left;
+  std::getline(std::ifstream(path_), left);
+  EXPECT_EQ(left, text);
+}
+
+TEST_F(DatabaseTest, APlaceThatCannotBeOpenedIsUnavailable) {
+  EXPECT_EQ(
+      Outcome(BootStore::Open(directory_.File("no-such-directory/boot.db"))),
+      "Unavailable");
+}
+
+TEST_F(DatabaseTest, ADamagedStoreIsAnErrorAndNoCrash) {
+  {
+    auto store = BootStore::Open(path_);
+    ASSERT_EQ(MessageOf(store), "Ok");
+    for (int i = 0; i < 200; ++i) {
+      ASSERT_EQ(Outcome((*store)->PutAnchor("volume" + std::to_string(i), 1)),
+                "Ok");
+    }
+  }
+  // Every page but the first, which says that it is a store.
+  std::fstream file(path_, std::ios::in | std::ios::out | std::ios::binary);
+  file.seekp(0, std::ios::end);
+  const auto size = static_cast<std::size_t>(file.tellp());
+  ASSERT_GT(size, 8192U);
+  file.seekp(4096);
+  file << std::string(size - 4096, '\x5a');
+  file.close();
+  const auto store = BootStore::Open(path_);
+  ASSERT_EQ(MessageOf(store), "Ok");
+  EXPECT_EQ(Outcome((*store)->ListAnchors()), "Internal");
+}
+
+TEST_F(DatabaseTest, OnlyItsOwnerReadsIt) {
+  ASSERT_EQ(MessageOf(BootStore::Open(path_)), "Ok");
+  struct stat status {};
+  ASSERT_EQ(stat(path_.c_str(), &status), 0);
+  EXPECT_EQ(status.st_mode & 0777U, 0600U);
+}
+
+TEST_F(DatabaseTest, ATransactionThatFailsWritesNothing) {
+  auto opened = OpenVersion(1);
+  ASSERT_EQ(MessageOf(opened), "Ok");
+  Database& database = **opened;
+  const auto insert = [&](int number) {
+    return database.Run("INSERT INTO t(n) VALUES(?1)", number);
+  };
+  const auto failed = database.Transaction([&]() -> Result<void> {
+    MOUNTD_TRY(insert(1));
+    return MakeError(Code::kBusy, "test", "");
+  });
+  EXPECT_EQ(Outcome(failed), "Busy");
+  EXPECT_TRUE(Numbers(database).empty());
+  EXPECT_EQ(Outcome(database.Transaction([&]() -> Result<void> {
+              MOUNTD_TRY(insert(1));
+              MOUNTD_TRY(insert(1));
+              return Ok();
+            })),
+            "AlreadyExists");
+  EXPECT_TRUE(Numbers(database).empty());
+  EXPECT_EQ(Outcome(database.Transaction([&]() -> Result<void> {
+              MOUNTD_TRY(insert(1));
+              return Ok();
+            })),
+            "Ok");
+  EXPECT_EQ(Numbers(database), std::vector<std::int64_t>{1});
+}
+
+TEST_F(DatabaseTest, ChangedRowsAreCountedAndBadStatementsAreErrors) {
+  auto opened = OpenVersion(1);
+  ASSERT_EQ(MessageOf(opened), "Ok");
+  Database& database = **opened;
+  EXPECT_EQ(*database.Run("INSERT INTO t(n) VALUES(1),(2)"), 2);
+  EXPECT_EQ(*database.Run("DELETE FROM t WHERE n=?1", 1), 1);
+  EXPECT_EQ(*database.Run("DELETE FROM t WHERE n=?1", 1), 0);
+  const auto bad = database.Run("SELECT secret FROM nowhere");
+  EXPECT_EQ(Outcome(bad), "Internal");
+  EXPECT_TRUE(MessageOf(bad).starts_with("store SELECT: ")) << MessageOf(bad);
+}
+
+TEST(ColumnsTest, DamagedTextReadsEmpty) {
+  for (const char* text : {"", "{", "3", "[1", "null", "\"a\""}) {
+    EXPECT_TRUE(MapFromColumn(text).empty()) << text;
+    EXPECT_TRUE(PortsFromColumn(text).empty()) << text;
+    EXPECT_TRUE(ReceiptVolumesFromColumn(text).empty()) << text;
+  }
+  EXPECT_EQ(MapFromColumn(R"({"a":1,"b":"2"})"), (StringMap{{"b", "2"}}));
+  EXPECT_EQ(PortsFromColumn("[[1,\"x\"]]"),
+            std::vector<PortMapping>{PortMapping{}});
+}
+
+TEST(ColumnsTest, BytesThatAreNoTextDoNotThrow) {
+  const StringMap read = MapFromColumn(ToColumn(StringMap{{"a", "x\xff"}}));
+  ASSERT_EQ(read.size(), 1U);
+  EXPECT_TRUE(read.at("a").starts_with("x"));
+}
+
+}  // namespace
+}  // namespace mountd::store

@@ -1,0 +1,341 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#include "mountd/store/state_store.h"
+
+#include <gtest/gtest.h>
+
+#include "tests/support/outcome.h"
+#include "tests/support/temp_directory.h"
+
+namespace mountd::store {
+namespace {
+
+const VolumeKey kKey = VolumeKey::Derive("nfs", "v1");
+
+AllocationRecord Allocation(const std::string& id, std::uint32_t uid = 7) {
+  return {id, uid, 8, "scope", AllocationState::kPrepared};
+}
+
+VolumeRecord Volume() {
+  return {
+      kKey,        "nfs",  "v1",     VolumeState::kStaging,
+      5,           "ext4", "digest", {{"a", "1"}, {"b", "\"quoted\" \xc3\xa9"}},
+      {{"c", ""}}, 7};
+}
+
+PublicationRecord Publication(const std::string& allocation,
+                              const std::string& alias = "alias") {
+  return {kKey, allocation, alias, true, PublicationState::kPublishing, 0};
+}
+
+class StateStoreTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    Open();
+    ASSERT_EQ(Outcome(store_->PutPlugin({"nfs", "node", 7, "", ""})), "Ok");
+  }
+  void Open(const std::string& boot = "boot 1") {
+    store_.reset();
+    auto opened = StateStore::Open(directory_.File("state.db"), boot);
+    ASSERT_EQ(MessageOf(opened), "Ok");
+    store_ = std::move(*opened);
+  }
+  void Add(const std::string& allocation, std::uint32_t uid = 7) {
+    ASSERT_EQ(MessageOf(store_->AddAllocation(Allocation(allocation, uid))),
+              "Ok");
+  }
+  void AddPublished(const std::string& allocation) {
+    Add(allocation);
+    ASSERT_EQ(
+        MessageOf(store_->AddPublication(Volume(), Publication(allocation))),
+        "Ok");
+    PublicationRecord published = Publication(allocation);
+    published.state = PublicationState::kPublished;
+    published.mount_id = UINT64_MAX - 1;
+    ASSERT_EQ(MessageOf(store_->SetPublicationState(published)), "Ok");
+    ASSERT_EQ(MessageOf(store_->SetVolumeState(kKey, VolumeState::kStaged)),
+              "Ok");
+  }
+  PublicationRecord Of(const std::string& allocation) {
+    return store_->GetPublication(allocation, "alias")->value();
+  }
+
+  TempDirectory directory_;
+  std::unique_ptr<StateStore> store_;
+};
+
+TEST_F(StateStoreTest, AllocationsAreKept) {
+  Add("web");
+  Add("db", 9);
+  Open();
+  const AllocationRecord web = store_->GetAllocation("web")->value();
+  EXPECT_EQ(web.id, "web");
+  EXPECT_EQ(web.uid, 7U);
+  EXPECT_EQ(web.gid, 8U);
+  EXPECT_EQ(web.scope, "scope");
+  EXPECT_EQ(web.state, AllocationState::kPrepared);
+  EXPECT_FALSE(store_->GetAllocation("none")->has_value());
+  const auto all = store_->ListAllocations();
+  ASSERT_EQ(all->size(), 2U);
+  EXPECT_EQ(all->at(0).id, "db");
+  EXPECT_EQ(*store_->CountAllocations(7), 1U);
+  EXPECT_EQ(*store_->CountAllocations(1), 0U);
+}
+
+TEST_F(StateStoreTest, AnAllocationIsAddedOnce) {
+  Add("web");
+  EXPECT_EQ(Outcome(store_->AddAllocation(Allocation("web", 9))),
+            "AlreadyExists");
+  EXPECT_EQ(store_->GetAllocation("web")->value().uid, 7U);
+}
+
+TEST_F(StateStoreTest, AnAllocationsStateChanges) {
+  Add("web");
+  Add("db");
+  ASSERT_EQ(
+      Outcome(store_->SetAllocationState("web", AllocationState::kReleasing)),
+      "Ok");
+  EXPECT_EQ(store_->GetAllocation("web")->value().state,
+            AllocationState::kReleasing);
+  EXPECT_EQ(store_->GetAllocation("db")->value().state,
+            AllocationState::kPrepared);
+}
+
+TEST_F(StateStoreTest, FinishingLeavesAReceiptAndNothingOwed) {
+  Add("web");
+  ASSERT_EQ(Outcome(store_->AddOwed(
+                {0, OwedKind::kRelease, "web", 7, "reason", 1, 3})),
+            "Ok");
+  const auto receipt = store_->FinishAllocation({"web", 7, 0, 123, {}});
+  ASSERT_EQ(MessageOf(receipt), "Ok");
+  EXPECT_NE(receipt->serial, 0U);
+  Open();
+  EXPECT_FALSE(store_->GetAllocation("web")->has_value());
+  EXPECT_TRUE(store_->ListOwed()->empty());
+  const ReceiptRecord kept = store_->GetReceipt("web")->value();
+  EXPECT_EQ(kept.serial, receipt->serial);
+  EXPECT_EQ(kept.uid, 7U);
+  EXPECT_EQ(kept.released_at_us, 123U);
+  EXPECT_TRUE(kept.volumes.empty());
+  EXPECT_FALSE(store_->GetReceipt("db")->has_value());
+}
+
+TEST_F(StateStoreTest, SerialsOnlyGrow) {
+  Add("web");
+  const std::uint64_t first =
+      store_->FinishAllocation({"web", 7, 0, 1, {}})->serial;
+  Add("web");
+  EXPECT_FALSE(store_->GetReceipt("web")->has_value());
+  EXPECT_GT(store_->FinishAllocation({"web", 7, 0, 1, {}})->serial, first);
+}
+
+TEST_F(StateStoreTest, AnothersReceiptKeepsItsName) {
+  Add("web", 7);
+  ASSERT_EQ(MessageOf(store_->FinishAllocation({"web", 7, 0, 1, {}})), "Ok");
+  EXPECT_EQ(Outcome(store_->AddAllocation(Allocation("web", 9))),
+            "AlreadyExists");
+  EXPECT_EQ(store_->GetReceipt("web")->value().uid, 7U);
+  EXPECT_EQ(MessageOf(store_->AddAllocation(Allocation("web", 7))), "Ok");
+}
+
+TEST_F(StateStoreTest, ARemovalThatWasCutOffHasNotHappened) {
+  Add("web");
+  ASSERT_EQ(Outcome(store_->BeginPluginRemoval("nfs")), "Ok");
+  Open();
+  EXPECT_EQ(MessageOf(store_->AddPublication(Volume(), Publication("web"))),
+            "Ok");
+}
+
+TEST_F(StateStoreTest, AnAllocationWithPublicationsIsNotFinished) {
+  AddPublished("web");
+  EXPECT_NE(Outcome(store_->FinishAllocation({"web", 7, 0, 1, {}})), "Ok");
+  EXPECT_TRUE(store_->GetAllocation("web")->has_value());
+  EXPECT_FALSE(store_->GetReceipt("web")->has_value());
+}
+
+TEST_F(StateStoreTest, PluginsAreKept) {
+  ASSERT_EQ(Outcome(store_->PutPlugin({"nfs", "node", 7, "web", "/csi"})),
+            "Ok");
+  ASSERT_EQ(Outcome(store_->PutPlugin({"ebs", "monolith", 8, "", ""})), "Ok");
+  Open();
+  const auto all = store_->ListPlugins();
+  ASSERT_EQ(all->size(), 2U);
+  EXPECT_EQ(all->at(0).id, "ebs");
+  EXPECT_EQ(all->at(1).id, "nfs");
+  EXPECT_EQ(all->at(1).type, "node");
+  EXPECT_EQ(all->at(1).uid, 7U);
+  EXPECT_EQ(all->at(1).allocation, "web");
+  EXPECT_EQ(all->at(1).mount_dir, "/csi");
+  ASSERT_EQ(Outcome(store_->RemovePlugin("ebs")), "Ok");
+  ASSERT_EQ(Outcome(store_->RemovePlugin("ebs")), "Ok");
+  EXPECT_EQ(store_->ListPlugins()->size(), 1U);
+}
+
+TEST_F(StateStoreTest, APluginThatIsGoneOrGoingGetsNoVolume) {
+  Add("web");
+  const auto add = [&] {
+    return Outcome(store_->AddPublication(Volume(), Publication("web")));
+  };
+  ASSERT_EQ(MessageOf(store_->BeginPluginRemoval("nfs")), "Ok");
+  EXPECT_EQ(add(), "NotFound");
+  ASSERT_EQ(Outcome(store_->CancelPluginRemoval("nfs")), "Ok");
+  EXPECT_EQ(add(), "Ok");
+  EXPECT_EQ(Outcome(store_->BeginPluginRemoval("nfs")), "Busy");
+  ASSERT_EQ(Outcome(store_->RemovePublication(Of("web"), true)), "Ok");
+  ASSERT_EQ(Outcome(store_->RemovePlugin("nfs")), "Ok");
+  EXPECT_EQ(add(), "NotFound");
+  EXPECT_TRUE(store_->ListVolumes()->empty());
+}
+
+TEST_F(StateStoreTest, APublicationBringsItsVolume) {
+  Add("web");
+  ASSERT_EQ(MessageOf(store_->AddPublication(Volume(), Publication("web"))),
+            "Ok");
+  Open();
+  const VolumeRecord volume = store_->GetVolume(kKey)->value();
+  EXPECT_EQ(volume.key, kKey);
+  EXPECT_EQ(volume.plugin, "nfs");
+  EXPECT_EQ(volume.volume_id, "v1");
+  EXPECT_EQ(volume.state, VolumeState::kStaging);
+  EXPECT_EQ(volume.access_mode, 5);
+  EXPECT_EQ(volume.fs_type, "ext4");
+  EXPECT_EQ(volume.capability_digest, "digest");
+  EXPECT_EQ(volume.uid, 7U);
+  EXPECT_EQ(volume.publish_context, Volume().publish_context);
+  EXPECT_EQ(volume.volume_context, Volume().volume_context);
+  const PublicationRecord publication = Of("web");
+  EXPECT_EQ(publication.key, kKey);
+  EXPECT_EQ(publication.allocation, "web");
+  EXPECT_EQ(publication.alias, "alias");
+  EXPECT_TRUE(publication.read_only);
+  EXPECT_EQ(publication.state, PublicationState::kPublishing);
+  EXPECT_FALSE(store_->GetPublication("web", "other")->has_value());
+  EXPECT_FALSE(store_->GetVolume(VolumeKey::Derive("nfs", "v2"))->has_value());
+}
+
+TEST_F(StateStoreTest, ASecondUserLeavesTheVolumeAsItIs) {
+  AddPublished("web");
+  Add("db");
+  VolumeRecord other = Volume();
+  other.state = VolumeState::kStaging;
+  other.access_mode = 1;
+  ASSERT_EQ(MessageOf(store_->AddPublication(other, Publication("db"))), "Ok");
+  EXPECT_EQ(store_->GetVolume(kKey)->value().state, VolumeState::kStaged);
+  EXPECT_EQ(store_->GetVolume(kKey)->value().access_mode, 5);
+  EXPECT_EQ(store_->ListVolumes()->size(), 1U);
+  EXPECT_EQ(store_->UsersOf(kKey)->size(), 2U);
+  EXPECT_EQ(store_->PublicationsOf("db")->size(), 1U);
+  EXPECT_EQ(store_->ListPublications()->size(), 2U);
+}
+
+TEST_F(StateStoreTest, APublicationIsAddedOnceAndAllOrNothing) {
+  AddPublished("web");
+  EXPECT_EQ(Outcome(store_->AddPublication(Volume(), Publication("web"))),
+            "AlreadyExists");
+  EXPECT_EQ(
+      Outcome(store_->AddPublication(Volume(), Publication("web", "second"))),
+      "AlreadyExists");
+  // Of an allocation that is not there: its volume is not added either.
+  VolumeRecord volume = Volume();
+  volume.volume_id = "v2";
+  volume.key = VolumeKey::Derive("nfs", "v2");
+  PublicationRecord publication = Publication("nowhere");
+  publication.key = volume.key;
+  EXPECT_NE(Outcome(store_->AddPublication(volume, publication)), "Ok");
+  EXPECT_FALSE(store_->GetVolume(volume.key)->has_value());
+}
+
+TEST_F(StateStoreTest, StatesAndMountIdsAreKeptBitByBit) {
+  AddPublished("web");
+  Open();
+  EXPECT_EQ(Of("web").state, PublicationState::kPublished);
+  EXPECT_EQ(Of("web").mount_id, UINT64_MAX - 1);
+  EXPECT_EQ(store_->GetVolume(kKey)->value().state, VolumeState::kStaged);
+}
+
+TEST_F(StateStoreTest, AnotherBootMakesVolumesUncertain) {
+  AddPublished("web");
+  Open("boot 2");
+  EXPECT_EQ(Of("web").state, PublicationState::kUncertain);
+  EXPECT_EQ(Of("web").mount_id, 0U);
+  EXPECT_EQ(store_->GetVolume(kKey)->value().state, VolumeState::kUncertain);
+  EXPECT_TRUE(store_->GetAllocation("web")->has_value());
+  // Only the first time.
+  ASSERT_EQ(Outcome(store_->SetVolumeState(kKey, VolumeState::kStaged)), "Ok");
+  Open("boot 2");
+  EXPECT_EQ(store_->GetVolume(kKey)->value().state, VolumeState::kStaged);
+}
+
+TEST_F(StateStoreTest, WhatWasBeingUnpublishedStillIsInAnotherBoot) {
+  AddPublished("web");
+  PublicationRecord unpublishing = Publication("web");
+  unpublishing.state = PublicationState::kUnpublishing;
+  ASSERT_EQ(Outcome(store_->SetPublicationState(unpublishing)), "Ok");
+  Open("boot 2");
+  EXPECT_EQ(Of("web").state, PublicationState::kUnpublishing);
+}
+
+TEST_F(StateStoreTest, RemovingAPublicationMayTakeTheVolume) {
+  AddPublished("web");
+  AddPublished("db");
+  ASSERT_EQ(Outcome(store_->AddOwed(
+                {0, OwedKind::kUnpublish, "web/alias", 7, "reason", 1, 3})),
+            "Ok");
+  ASSERT_EQ(MessageOf(store_->RemovePublication(Of("web"), false)), "Ok");
+  EXPECT_FALSE(store_->GetPublication("web", "alias")->has_value());
+  EXPECT_TRUE(store_->ListOwed()->empty());
+  EXPECT_TRUE(store_->GetVolume(kKey)->has_value());
+  ASSERT_EQ(MessageOf(store_->RemovePublication(Of("db"), true)), "Ok");
+  EXPECT_FALSE(store_->GetVolume(kKey)->has_value());
+}
+
+TEST_F(StateStoreTest, TheReceiptTellsAllThatWasDetached) {
+  AddPublished("web");
+  AddPublished("db");
+  ASSERT_EQ(MessageOf(store_->RemovePublication(Of("web"), false)), "Ok");
+  ASSERT_EQ(MessageOf(store_->RemovePublication(Of("db"), true)), "Ok");
+  const auto web = store_->FinishAllocation({"web", 7, 0, 1, {}});
+  ASSERT_EQ(web->volumes.size(), 1U);
+  EXPECT_EQ(web->volumes[0].plugin, "nfs");
+  EXPECT_EQ(web->volumes[0].volume_id, "v1");
+  EXPECT_FALSE(web->volumes[0].unstaged);
+  ASSERT_EQ(MessageOf(store_->FinishAllocation({"db", 7, 0, 1, {}})), "Ok");
+  Open();
+  const ReceiptRecord db = store_->GetReceipt("db")->value();
+  ASSERT_EQ(db.volumes.size(), 1U);
+  EXPECT_TRUE(db.volumes[0].unstaged);
+}
+
+TEST_F(StateStoreTest, WhatNeverWasPublishedIsNotDetached) {
+  Add("web");
+  ASSERT_EQ(MessageOf(store_->AddPublication(Volume(), Publication("web"))),
+            "Ok");
+  ASSERT_EQ(MessageOf(store_->RemovePublication(Of("web"), true)), "Ok");
+  EXPECT_TRUE(store_->FinishAllocation({"web", 7, 0, 1, {}})->volumes.empty());
+}
+
+TEST_F(StateStoreTest, OwedTearDownsCountTheirAttempts) {
+  const OwedRecord owed{0, OwedKind::kRelease, "web", 7, "first", 1, 11};
+  ASSERT_EQ(Outcome(store_->AddOwed(owed)), "Ok");
+  OwedRecord again = owed;
+  again.reason = "second";
+  again.since_us = 22;
+  ASSERT_EQ(Outcome(store_->AddOwed(again)), "Ok");
+  OwedRecord other = owed;
+  other.kind = OwedKind::kUnpublish;
+  ASSERT_EQ(Outcome(store_->AddOwed(other)), "Ok");
+  Open();
+  const auto all = store_->ListOwed();
+  ASSERT_EQ(all->size(), 2U);
+  EXPECT_EQ(all->at(0).kind, OwedKind::kRelease);
+  EXPECT_EQ(all->at(0).object, "web");
+  EXPECT_EQ(all->at(0).uid, 7U);
+  EXPECT_EQ(all->at(0).reason, "second");
+  EXPECT_EQ(all->at(0).attempts, 2U);
+  EXPECT_EQ(all->at(0).since_us, 11U);
+  EXPECT_EQ(all->at(1).attempts, 1U);
+  ASSERT_EQ(Outcome(store_->RemoveOwed(OwedKind::kRelease, "web")), "Ok");
+  EXPECT_EQ(store_->ListOwed()->at(0).kind, OwedKind::kUnpublish);
+}
+
+}  // namespace
+}  // namespace mountd::store
