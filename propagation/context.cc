@@ -35,16 +35,47 @@ Result<UniqueFd> EnsureDirectory(const Context& context, int dir,
     });
   }
   MOUNTD_ASSIGN(UniqueFd fd, OpenBeneath(context, dir, name, object));
-  if (made && gid != 0) {
-    MOUNTD_TRY(Named(kernel.SetGroup(fd.get(), gid), "fchownat", object));
-  }
-  MOUNTD_ASSIGN(const FileFacts facts,
+  MOUNTD_ASSIGN(FileFacts facts,
                 Named(kernel.Stat(fd.get(), ""), "statx", object));
+  if (facts.mode == (S_IFDIR | mode) && facts.uid == 0 && facts.gid == 0 &&
+      gid != 0 && !facts.mount_root) {
+    // Made just now, or by an executor that was killed before this step.
+    MOUNTD_TRY(Named(kernel.SetOwner(fd.get(), 0, gid), "fchownat", object));
+    facts.gid = gid;
+  }
   if (facts.mode != (S_IFDIR | mode) || facts.uid != 0 || facts.gid != gid) {
     return MakeError(Code::kFailedPrecondition, "mkdirat", object,
                      "a file of another type, owner or mode is there");
   }
   return fd;
+}
+
+Result<void> TakeBack(const Context& context, int fd,
+                      const std::string& object) {
+  exec::Kernel& kernel = context.kernel;
+  constexpr unsigned kMode = S_IFDIR | 0700;
+  MOUNTD_ASSIGN(const FileFacts facts,
+                Named(kernel.Stat(fd, ""), "statx", object));
+  if (facts.uid != 0 || facts.gid != 0) {
+    MOUNTD_TRY(Named(kernel.SetOwner(fd, 0, 0), "fchownat", object));
+  }
+  // After the owner: only that may change the mode, without CAP_FOWNER.
+  return facts.mode == kMode
+             ? Ok()
+             : Named(kernel.SetMode(fd, kMode & 07777U), "chmod", object);
+}
+
+Result<void> TakeBack(const Context& context, int dir, const std::string& name,
+                      std::uint64_t mount_id, const std::string& object) {
+  const Result<UniqueFd> fd = OpenBeneath(context, dir, name, object);
+  if (!fd) {
+    return fd.error().sys_errno == ENOENT ? Ok() : Result<void>(fd.error());
+  }
+  MOUNTD_ASSIGN(const FileFacts facts,
+                Named(context.kernel.Stat(fd->get(), ""), "statx", object));
+  return S_ISDIR(facts.mode) && facts.mount_id == mount_id
+             ? TakeBack(context, fd->get(), object)
+             : Ok();
 }
 
 MountState StateOf(const FileFacts& file, const MountFacts& mount) {

@@ -35,11 +35,22 @@ Result<UniqueFd> OpenBeneath(const Context& context, int dir,
 
 // Makes the directory `name` in `dir` if it is missing, removed again by
 // `undo`, and opens it. One that is there must be a directory of root's with
-// just this mode and group. `dir` must outlive `undo`.
+// just this mode and group, or group 0: then an interrupted plan made it, and
+// its group is set now. `dir` must outlive `undo`.
 Result<UniqueFd> EnsureDirectory(const Context& context, int dir,
                                  const std::string& name, unsigned mode,
                                  std::uint32_t gid, const std::string& object,
                                  exec::Undo* undo);
+
+// Makes the directory `fd` is of root's alone.
+Result<void> TakeBack(const Context& context, int fd,
+                      const std::string& object);
+
+// The same for the directory `name` in the mount `mount_id`, where a plugin may
+// have changed it; none is success. One of another mount stays: what it shows
+// is not ours.
+Result<void> TakeBack(const Context& context, int dir, const std::string& name,
+                      std::uint64_t mount_id, const std::string& object);
 
 // The state of (dir, name): a mount, a directory or file, or nothing.
 Result<exec::MountState> StateOf(const Context& context, int dir,

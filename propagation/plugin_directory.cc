@@ -72,8 +72,11 @@ Result<MountState> FinishPlugin(const Context& context, const Base& base,
       mount.master != 0) {
     return Foreign(name);
   }
+  // The plugin, which is root in its task, may have given them away.
+  MOUNTD_TRY(TakeBack(context, own.get(), name));
   for (const char* part : {paths::kStaging, paths::kPublish}) {
     Undo made;
+    MOUNTD_TRY(TakeBack(context, own.get(), part, file.mount_id, name));
     MOUNTD_TRY(
         EnsureDirectory(context, own.get(), part, kMode, 0, name, &made));
     made.Commit();
@@ -94,6 +97,7 @@ Result<MountState> PreparePlugin(const Context& context,
   Undo undo;
   MOUNTD_ASSIGN(const MountState now, StateOf(context, all.get(), name, name));
   if (now.mount_id == 0) {
+    MOUNTD_TRY(TakeBack(context, all.get(), name, base.facts.mount_id, name));
     MOUNTD_ASSIGN(
         const UniqueFd directory,
         EnsureDirectory(context, all.get(), name, kMode, 0, name, &undo));

@@ -9,6 +9,8 @@ namespace mountd::propagation {
 // so that what a plugin mounts in its task's copy arrives here and nowhere
 // else. Holds csi.sock (the plugin makes it), staging/ and publish/ (0700).
 
+// Also gives back to root what the plugin did with the modes and owners of the
+// directories made here.
 Result<exec::MountState> PreparePlugin(const Context& context,
                                        const exec::PluginPlan& plan);
 

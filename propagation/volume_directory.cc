@@ -5,6 +5,7 @@
 namespace mountd::propagation {
 namespace {
 
+using exec::FileFacts;
 using exec::MountState;
 using exec::Named;
 using exec::Undo;
@@ -37,11 +38,12 @@ Result<MountState> PrepareVolumeDir(const Context& context,
   MOUNTD_ASSIGN(const UniqueFd area, OpenArea(context, plan));
   Undo undo;
   if (plan.area == VolumeArea::kStaging) {
-    // A volume staged here is the root of the plugin's mount, with an owner and
-    // mode of its own.
+    // A volume staged here is the root of the plugin's mount, or this very
+    // directory, with an owner and mode of the plugin's choice. staging/ is
+    // closed to others.
     MOUNTD_ASSIGN(const MountState now,
                   StateOf(context, area.get(), Text(plan.volume), object));
-    if (now.mount_id != 0) {
+    if (now.mount_id != 0 || now.is_directory != 0) {
       return now;
     }
     MOUNTD_TRY(EnsureDirectory(context, area.get(), Text(plan.volume), kMode, 0,
@@ -51,6 +53,10 @@ Result<MountState> PrepareVolumeDir(const Context& context,
     undo.Commit();
     return state;
   }
+  MOUNTD_ASSIGN(const FileFacts above,
+                Named(context.kernel.Stat(area.get(), ""), "statx", object));
+  MOUNTD_TRY(TakeBack(context, area.get(), Text(plan.allocation),
+                      above.mount_id, object));
   MOUNTD_ASSIGN(const UniqueFd parent,
                 EnsureDirectory(context, area.get(), Text(plan.allocation),
                                 kMode, 0, object, &undo));

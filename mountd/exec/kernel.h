@@ -81,7 +81,9 @@ class Kernel {
   virtual Sys<std::string> ReadLink(int dir, const std::string& name) = 0;
   virtual Sys<void> RemoveFile(int dir, const std::string& name) = 0;
   virtual Sys<void> RemoveDirectory(int dir, const std::string& name) = 0;
-  virtual Sys<void> SetGroup(int fd, gid_t gid) = 0;
+  // Of the file `fd` is any fd of, O_PATH too.
+  virtual Sys<void> SetOwner(int fd, uid_t uid, gid_t gid) = 0;
+  virtual Sys<void> SetMode(int fd, mode_t mode) = 0;
   // Names other than "." and "..", at most `limit`. `dir` may be O_PATH.
   virtual Sys<std::vector<std::string>> List(int dir, std::size_t limit) = 0;
   // flock(2) LOCK_EX; held until `fd` is closed.

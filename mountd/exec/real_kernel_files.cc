@@ -97,9 +97,14 @@ Sys<void> RealKernel::RemoveDirectory(int dir, const std::string& name) {
   return Done(::unlinkat(dir, name.c_str(), AT_REMOVEDIR));
 }
 
-Sys<void> RealKernel::SetGroup(int fd, gid_t gid) {
-  constexpr auto kSameOwner = static_cast<uid_t>(-1);
-  return Done(::fchownat(fd, "", kSameOwner, gid, AT_EMPTY_PATH));
+Sys<void> RealKernel::SetOwner(int fd, uid_t uid, gid_t gid) {
+  return Done(::fchownat(fd, "", uid, gid, AT_EMPTY_PATH));
+}
+
+Sys<void> RealKernel::SetMode(int fd, mode_t mode) {
+  // fchmod takes no O_PATH fd, and fchmodat2 is of Linux 6.6.
+  const std::string path = "/proc/self/fd/" + std::to_string(fd);
+  return Done(::chmod(path.c_str(), mode));
 }
 
 Sys<std::vector<std::string>> RealKernel::List(int dir, std::size_t limit) {

@@ -144,6 +144,28 @@ TEST_F(FailurePoints, OfCreatingANetwork) {
   FailEach([&] { return Network(PlanKind::kCreateNetwork); }, remove);
 }
 
+TEST_F(FailurePoints, AKillWithinAPreparationIsFinishedByTheNextTry) {
+  PrepareBase();
+  const auto allocation = [&](PlanKind kind) {
+    return Call(kind, [](PlanBody* body) {
+      body->allocation = {ToWire("db"), 77};
+    });
+  };
+  KillAtEach([&] { allocation(PlanKind::kPrepareAllocation); },
+             [&] {
+               ASSERT_EQ(ErrorOf(allocation(PlanKind::kPrepareAllocation)), "");
+               ASSERT_EQ(ErrorOf(allocation(PlanKind::kRemoveAllocation)), "");
+             });
+  const auto plugin = [&](PlanKind kind) {
+    return Call(kind, [](PlanBody* body) { body->plugin = {ToWire("csi")}; });
+  };
+  KillAtEach([&] { plugin(PlanKind::kPreparePlugin); },
+             [&] {
+               ASSERT_EQ(ErrorOf(plugin(PlanKind::kPreparePlugin)), "");
+               ASSERT_EQ(ErrorOf(plugin(PlanKind::kRemovePlugin)), "");
+             });
+}
+
 TEST_F(FailurePoints, AKillWithinANetworksPlansIsCleanedByTheNextDelete) {
   PrepareBase();
   ASSERT_EQ(ErrorOf(Call(PlanKind::kPrepareNetworks)), "");

@@ -88,6 +88,67 @@ TEST_F(Plugins, ADirectoryIsAMountInAPeerGroupOfItsOwn) {
   EXPECT_EQ(Difference(before_, Inventory::Take()), "");
 }
 
+TEST_F(Plugins, ADirectoryThatThePluginGaveAwayIsTakenBack) {
+  ASSERT_EQ(ErrorOf(Plugin(PlanKind::kPreparePlugin)), "");
+  ASSERT_EQ(
+      ErrorOf(VolumeDir(PlanKind::kPrepareVolumeDir, VolumeArea::kPublish)),
+      "");
+  const std::string plugin(kPlugin);
+  const std::vector<std::string> ours = {plugin, plugin + "/staging",
+                                         plugin + "/publish",
+                                         plugin + "/publish/web"};
+  for (const std::string& path : ours) {
+    ASSERT_EQ(::chown(path.c_str(), 1234, 1234), 0);
+    ASSERT_EQ(::chmod(path.c_str(), 0755), 0);
+  }
+  EXPECT_EQ(ErrorOf(Plugin(PlanKind::kPreparePlugin)), "");
+  EXPECT_EQ(
+      ErrorOf(VolumeDir(PlanKind::kPrepareVolumeDir, VolumeArea::kPublish)),
+      "");
+  for (const std::string& path : ours) {
+    struct stat st = {};
+    ASSERT_EQ(::stat(path.c_str(), &st), 0);
+    EXPECT_EQ(st.st_mode, static_cast<mode_t>(S_IFDIR | 0700)) << path;
+    EXPECT_EQ(st.st_uid + st.st_gid, 0U) << path;
+  }
+}
+
+TEST_F(Plugins, AStagedDirectoryKeepsTheModeThatThePluginChose) {
+  ASSERT_EQ(ErrorOf(Plugin(PlanKind::kPreparePlugin)), "");
+  const std::string staged = std::string(kPlugin) + "/staging/" + kKey;
+  ASSERT_EQ(
+      ErrorOf(VolumeDir(PlanKind::kPrepareVolumeDir, VolumeArea::kStaging)),
+      "");
+  ASSERT_EQ(::chmod(staged.c_str(), 0755), 0);
+  EXPECT_EQ(
+      ErrorOf(VolumeDir(PlanKind::kPrepareVolumeDir, VolumeArea::kStaging)),
+      "");
+  struct stat st = {};
+  ASSERT_EQ(::stat(staged.c_str(), &st), 0);
+  EXPECT_EQ(st.st_mode, static_cast<mode_t>(S_IFDIR | 0755));
+}
+
+TEST_F(Plugins, WhatIsNotThePluginsDirectoryIsNotTakenBack) {
+  ASSERT_EQ(ErrorOf(Plugin(PlanKind::kPreparePlugin)), "");
+  const std::string staging = std::string(kPlugin) + "/staging";
+  ASSERT_EQ(::rmdir(staging.c_str()), 0);
+  for (const char* target : {"/run/host/data", "publish"}) {
+    ASSERT_EQ(::symlink(target, staging.c_str()), 0);
+    EXPECT_NE(CodeOf(Plugin(PlanKind::kPreparePlugin)), "");
+    ASSERT_EQ(::unlink(staging.c_str()), 0);
+  }
+  WriteFile(staging, "");
+  EXPECT_NE(CodeOf(Plugin(PlanKind::kPreparePlugin)), "");
+  ASSERT_EQ(::unlink(staging.c_str()), 0);
+  MakeDirectories(staging);
+  ASSERT_EQ(
+      ::mount("/run/host/data", staging.c_str(), nullptr, MS_BIND, nullptr), 0);
+  EXPECT_EQ(CodeOf(Plugin(PlanKind::kPreparePlugin)), "FailedPrecondition");
+  struct stat st = {};
+  ASSERT_EQ(::stat("/run/host/data", &st), 0);
+  EXPECT_EQ(st.st_mode, static_cast<mode_t>(S_IFDIR | 0755));
+}
+
 TEST_F(Plugins, WhatAPluginLeftIsRemovedButNothingBehindALink) {
   ASSERT_EQ(ErrorOf(Plugin(PlanKind::kPreparePlugin)), "");
   MakeDirectories(std::string(kPlugin) + "/deep/er");

@@ -124,6 +124,10 @@ TEST_F(Program, DoesEverythingWithJustThese) {
   request.kind = PlanKind::kPreparePlugin;
   request.body.plugin = {exec::ToWire("csi")};
   EXPECT_EQ(ErrorOf(Ask(request)), "");
+  const std::string staging = "/run/mountd/base/p/csi/staging";
+  ASSERT_EQ(::chmod(staging.c_str(), 0), 0);
+  ASSERT_EQ(::chown(staging.c_str(), 1234, 1234), 0);
+  EXPECT_EQ(ErrorOf(Ask(request)), "");
   request.kind = PlanKind::kRemovePlugin;
   EXPECT_EQ(ErrorOf(Ask(request)), "");
   request.kind = PlanKind::kDetach;

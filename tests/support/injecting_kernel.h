@@ -82,8 +82,12 @@ class InjectingKernel final : public Kernel {
     return Pass<void>("RemoveDirectory",
                       [&] { return kernel_.RemoveDirectory(dir, name); });
   }
-  Sys<void> SetGroup(int fd, gid_t gid) override {
-    return Pass<void>("SetGroup", [&] { return kernel_.SetGroup(fd, gid); });
+  Sys<void> SetOwner(int fd, uid_t uid, gid_t gid) override {
+    return Pass<void>("SetOwner",
+                      [&] { return kernel_.SetOwner(fd, uid, gid); });
+  }
+  Sys<void> SetMode(int fd, mode_t mode) override {
+    return Pass<void>("SetMode", [&] { return kernel_.SetMode(fd, mode); });
   }
   Sys<std::vector<std::string>> List(int dir, std::size_t limit) override {
     return Pass<std::vector<std::string>>(
