@@ -15,6 +15,10 @@
 namespace mountd::csi {
 namespace {
 
+// Between attempts, doubling from timeouts.probe_starting. A connection that
+// lasted longer than the longest pause was a good one: from the start again.
+constexpr std::chrono::milliseconds kLongestPause{5'000};
+
 // The plugin's text is shown to operators: one line of it, printable.
 std::string OneLine(std::string text) {
   std::replace_if(
@@ -44,7 +48,12 @@ PluginSupervisor::PluginSupervisor(PluginRecord record,
   thread_ = std::jthread([this] { Run(); });
 }
 
-PluginSupervisor::~PluginSupervisor() {
+PluginSupervisor::~PluginSupervisor() { Stop(); }
+
+void PluginSupervisor::Stop() {
+  if (!thread_.joinable()) {
+    return;
+  }
   {
     const std::lock_guard lock(mutex_);
     stopping_ = true;
@@ -75,6 +84,22 @@ void PluginSupervisor::Reconnect() {
     reconnect_ = true;
   }
   eventfd_write(wake_.get(), 1);
+}
+
+void PluginSupervisor::SetRemoving(bool removing) {
+  const std::lock_guard lock(directory_mutex_);
+  removing_ = removing;
+}
+
+Result<void> PluginSupervisor::PrepareDirectory() {
+  const std::lock_guard lock(directory_mutex_);
+  const std::string plugin = channel().plugin;
+  if (removing_) {
+    return MakeError(Code::kUnavailable, "prepare", "plugin " + plugin,
+                     "is being unregistered");
+  }
+  MOUNTD_TRY(executor_.PreparePlugin({exec::ToWire(plugin)}));
+  return Ok();
 }
 
 void PluginSupervisor::SetState(PluginState state, const std::string& reason) {
@@ -128,14 +153,20 @@ PluginSupervisor::Wake PluginSupervisor::Wait(std::chrono::milliseconds timeout,
 }
 
 void PluginSupervisor::Run() {
+  std::chrono::milliseconds pause = timeouts_.probe_starting;
   for (;;) {
-    if (ConnectAndFingerprint()) {
-      if (!Watch()) {
-        return;
-      }
-    } else if (Wait(timeouts_.probe_starting, -1) == Wake::kStop) {
+    const Clock::time_point begun = Clock::now();
+    if (ConnectAndFingerprint() && !Watch()) {
       return;
     }
+    if (Clock::now() - begun > kLongestPause) {
+      pause = timeouts_.probe_starting;
+    }
+    if (Wait(pause, -1) == Wake::kStop) {
+      return;
+    }
+    pause =
+        std::max(std::min(pause * 2, kLongestPause), timeouts_.probe_starting);
   }
 }
 
@@ -157,6 +188,11 @@ bool PluginSupervisor::ConnectAndFingerprint() {
              reason);
     return false;
   };
+  // Also after a restart, when nobody else does; and its directory may have
+  // been made unusable since, by the plugin itself.
+  if (const Result<void> prepared = PrepareDirectory(); !prepared) {
+    return failed(prepared.error().Message());
+  }
   Result<exec::Executor::PluginConnection> connected =
       executor_.ConnectPlugin({exec::ToWire(ref.plugin)});
   if (!connected) {

@@ -21,9 +21,7 @@ class PluginSupervisor {
   PluginSupervisor(PluginRecord record, const TimeoutsConfig& timeouts,
                    exec::Executor& executor, CsiClient& client,
                    Plugins::OnChange on_change);
-  // Ends the thread: at once, or when the RPC it is in ends (bounded by
-  // timeouts.probe_timeout).
-  ~PluginSupervisor();
+  ~PluginSupervisor();  // stops
   PluginSupervisor(const PluginSupervisor&) = delete;
   PluginSupervisor& operator=(const PluginSupervisor&) = delete;
 
@@ -32,12 +30,19 @@ class PluginSupervisor {
 
   // Drops the channel and connects anew.
   void Reconnect();
+  // Ends the thread: at once, or when the RPC it is in ends (bounded by
+  // timeouts.probe_timeout). Called by one thread.
+  void Stop();
+  // While set, the plugin's directory is not made again; waits for a making
+  // under way.
+  void SetRemoving(bool removing);
 
  private:
   enum class Wake { kTimeout, kHangUp, kReconnect, kStop };
 
   void Run();
   bool ConnectAndFingerprint();
+  Result<void> PrepareDirectory();
   RpcResult<void> Fingerprint(const ChannelRef& ref);
   // Probes until the connection is lost; answers whether to go on at all.
   bool Watch();
@@ -54,7 +59,9 @@ class PluginSupervisor {
   PluginStatus status_;
   bool stopping_ = false;
   bool reconnect_ = false;
-  UniqueFd wake_;        // eventfd: stop or reconnect
+  std::mutex directory_mutex_;  // held while the directory is made
+  bool removing_ = false;       // directory_mutex_
+  UniqueFd wake_;               // eventfd: stop or reconnect
   UniqueFd connection_;  // dup of the plugin's socket; this thread's only
   std::jthread thread_;
 };

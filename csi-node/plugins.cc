@@ -74,7 +74,6 @@ Plugins::~Plugins() = default;
 Result<void> Plugins::Recover() {
   MOUNTD_ASSIGN(const std::vector<PluginRecord> records, store_.ListPlugins());
   for (const PluginRecord& record : records) {
-    MOUNTD_TRY(executor_.PreparePlugin({exec::ToWire(record.id)}));
     Supervise(record);
   }
   return Ok();
@@ -82,7 +81,7 @@ Result<void> Plugins::Recover() {
 
 void Plugins::Supervise(const PluginRecord& record) {
   const std::lock_guard lock(mutex_);
-  supervisors_[record.id] = std::make_unique<PluginSupervisor>(
+  supervisors_[record.id] = std::make_shared<PluginSupervisor>(
       record, timeouts_, executor_, client_, on_change_);
 }
 
@@ -102,14 +101,18 @@ Result<PluginRegistration> Plugins::Register(const PluginRecord& record) {
       return MakeError(Code::kAlreadyExists, "register", "plugin " + record.id,
                        "is registered otherwise");
     }
+    MOUNTD_TRY(executor_.PreparePlugin({exec::ToWire(record.id)}));
     return registration;
   }
   MOUNTD_TRY(store_.PutPlugin(record));
   if (Result<exec::MountState> prepared =
           executor_.PreparePlugin({exec::ToWire(record.id)});
       !prepared) {
-    IgnoreBecauseBestEffort(executor_.RemovePlugin({exec::ToWire(record.id)}));
-    MOUNTD_TRY(store_.RemovePlugin(record.id));
+    // What cannot be taken back stays registered, in sight of its owner.
+    if (!executor_.RemovePlugin({exec::ToWire(record.id)}) ||
+        !store_.RemovePlugin(record.id)) {
+      Supervise(record);
+    }
     return std::move(prepared).error();
   }
   Supervise(record);
@@ -117,40 +120,42 @@ Result<PluginRegistration> Plugins::Register(const PluginRecord& record) {
 }
 
 Result<void> Plugins::Unregister(const std::string& id) {
-  const std::optional<PluginStatus> known = Get(id);
-  if (!known) {
+  const std::shared_ptr<PluginSupervisor> supervisor = Find(id);
+  if (supervisor == nullptr) {
     return Ok();
   }
-  MOUNTD_ASSIGN(const std::vector<VolumeRecord> volumes, store_.ListVolumes());
-  if (std::any_of(volumes.begin(), volumes.end(),
-                  [&](const VolumeRecord& v) { return v.plugin == id; })) {
-    return MakeError(Code::kBusy, "unregister", "plugin " + id,
-                     "volumes of it are in use");
+  MOUNTD_TRY(store_.BeginPluginRemoval(id));
+  supervisor->SetRemoving(true);
+  if (Result<void> removed = executor_.RemovePlugin({exec::ToWire(id)});
+      !removed) {
+    supervisor->SetRemoving(false);
+    MOUNTD_TRY(store_.CancelPluginRemoval(id));
+    return removed;
   }
-  MOUNTD_TRY(executor_.RemovePlugin({exec::ToWire(id)}));
   MOUNTD_TRY(store_.RemovePlugin(id));
-  std::unique_ptr<PluginSupervisor> gone;
   {
     const std::lock_guard lock(mutex_);
-    if (const auto found = supervisors_.find(id); found != supervisors_.end()) {
-      gone = std::move(found->second);
-      supervisors_.erase(found);
-    }
+    supervisors_.erase(id);
   }
-  gone.reset();
-  PluginStatus last = *known;
+  supervisor->Stop();
+  PluginStatus last = supervisor->status();
   last.state = PluginState::kGone;
   last.reason = "unregistered";
   on_change_(last);
   return Ok();
 }
 
-std::optional<PluginStatus> Plugins::Get(const std::string& id) const {
+std::shared_ptr<PluginSupervisor> Plugins::Find(const std::string& id) const {
   const std::lock_guard lock(mutex_);
   const auto found = supervisors_.find(id);
-  return found == supervisors_.end()
+  return found == supervisors_.end() ? nullptr : found->second;
+}
+
+std::optional<PluginStatus> Plugins::Get(const std::string& id) const {
+  const std::shared_ptr<PluginSupervisor> supervisor = Find(id);
+  return supervisor == nullptr
              ? std::optional<PluginStatus>()
-             : std::optional<PluginStatus>(found->second->status());
+             : std::optional<PluginStatus>(supervisor->status());
 }
 
 std::vector<PluginStatus> Plugins::List() const {

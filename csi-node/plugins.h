@@ -87,6 +87,7 @@ class Plugins {
 
  private:
   void Supervise(const PluginRecord& record);
+  std::shared_ptr<PluginSupervisor> Find(const std::string& id) const;
 
   const TimeoutsConfig& timeouts_;
   exec::Executor& executor_;
@@ -94,7 +95,7 @@ class Plugins {
   store::StateStore& store_;
   const OnChange on_change_;
   mutable std::mutex mutex_;
-  std::map<std::string, std::unique_ptr<PluginSupervisor>> supervisors_;
+  std::map<std::string, std::shared_ptr<PluginSupervisor>> supervisors_;
 };
 
 }  // namespace mountd::csi

@@ -105,6 +105,7 @@ struct Volumes::Call {
   VolumeRecord volume;
   PublicationRecord publication;
   Plugins::Session session;
+  bool known = false;  // an earlier attempt may have published it
 };
 
 Volumes::Volumes(const TimeoutsConfig& timeouts, exec::Executor& executor,
@@ -136,15 +137,17 @@ Result<void> Volumes::RecoverPublication(PublicationRecord& publication) {
     MOUNTD_ASSIGN(const std::optional<VolumeRecord> volume,
                   store_.GetVolume(publication.key));
     if (volume) {
-      MOUNTD_ASSIGN(const exec::MountState state,
-                    executor_.InspectVolumeDir(
-                        PublishDir(*volume, publication.allocation)));
-      certain = state.exists != 0 && state.mount_id == publication.mount_id;
+      // A file system that does not answer must not keep mountd from starting.
+      const Result<exec::MountState> state = executor_.InspectVolumeDir(
+          PublishDir(*volume, publication.allocation));
+      certain = state && state->exists != 0 &&
+                state->mount_id == publication.mount_id;
     }
   }
-  if (certain) {
-    return Ok();
-  }
+  return certain ? Ok() : MarkUncertain(publication);
+}
+
+Result<void> Volumes::MarkUncertain(PublicationRecord publication) {
   publication.state = PublicationState::kUncertain;
   return store_.SetPublicationState(publication);
 }
@@ -181,6 +184,10 @@ Result<void> Volumes::CheckCompatible(const VolumeRecord& volume,
   const bool same_access =
       volume.access_mode == static_cast<int>(spec.capability.access_mode);
   const std::string object = Described(spec.allocation, spec.alias);
+  if (volume.uid != spec.uid) {
+    return MakeError(Code::kPermissionDenied, "publish", object,
+                     "is staged for another user");
+  }
   if (!same_access || volume.capability_digest != DigestOf(spec.capability)) {
     return MakeError(Code::kFailedPrecondition, "publish", object,
                      "is staged with another access mode, file system or "
@@ -225,7 +232,8 @@ Result<PublishedVolume> Volumes::Publish(const PublishSpec& spec,
   }
   MOUNTD_ASSIGN(Plugins::Session session, plugins_.Use(spec.plugin));
 
-  Call call{spec, secrets, cancelled, {}, {}, std::move(session)};
+  Call call{
+      spec, secrets, cancelled, {}, {}, std::move(session), known.has_value()};
   if (staged) {
     call.volume = *staged;
   } else {
@@ -237,7 +245,8 @@ Result<PublishedVolume> Volumes::Publish(const PublishSpec& spec,
                    spec.capability.fs_type,
                    DigestOf(spec.capability),
                    spec.publish_context,
-                   spec.volume_context};
+                   spec.volume_context,
+                   spec.uid};
   }
   call.publication = {key,
                       spec.allocation,
@@ -260,7 +269,7 @@ Result<void> Volumes::Stage(Call& call) {
   if (Result<exec::MountState> prepared =
           executor_.PrepareVolumeDir(StagingDir(call.volume));
       !prepared) {
-    IgnoreBecauseBestEffort(AbandonPublication(call.publication, call.volume));
+    IgnoreBecauseBestEffort(AbandonPublication(call));
     return std::move(prepared).error();
   }
   if (stages) {
@@ -277,14 +286,11 @@ Result<void> Volumes::Stage(Call& call) {
       Error error = ToError(outcome.error(), "NodeStageVolume",
                             Described(call.spec.allocation, call.spec.alias));
       if (outcome.error().IsFinal()) {
-        call.volume.state = VolumeState::kStaging;
-        IgnoreBecauseBestEffort(
-            AbandonPublication(call.publication, call.volume));
+        IgnoreBecauseBestEffort(AbandonPublication(call));
       } else {
-        call.publication.state = PublicationState::kUncertain;
         MOUNTD_TRY(
             store_.SetVolumeState(call.volume.key, VolumeState::kUncertain));
-        MOUNTD_TRY(store_.SetPublicationState(call.publication));
+        MOUNTD_TRY(MarkUncertain(call.publication));
       }
       return error;
     }
@@ -310,7 +316,7 @@ Result<void> Volumes::PublishStaged(Call& call) {
   const std::string object = Described(call.spec.allocation, call.spec.alias);
   if (Result<exec::MountState> prepared = executor_.PrepareVolumeDir(dir);
       !prepared) {
-    IgnoreBecauseBestEffort(AbandonPublication(call.publication, call.volume));
+    IgnoreBecauseBestEffort(AbandonPublication(call));
     return std::move(prepared).error();
   }
   RpcResult<void> outcome = RetryUntilFinal(
@@ -319,19 +325,17 @@ Result<void> Volumes::PublishStaged(Call& call) {
                                          call.secrets, deadline);
       });
   if (!outcome && outcome.error().IsFinal()) {
-    IgnoreBecauseBestEffort(AbandonPublication(call.publication, call.volume));
+    IgnoreBecauseBestEffort(AbandonPublication(call));
     return ToError(outcome.error(), "NodePublishVolume", object);
   }
   if (!outcome) {
-    call.publication.state = PublicationState::kUncertain;
-    MOUNTD_TRY(store_.SetPublicationState(call.publication));
+    MOUNTD_TRY(MarkUncertain(call.publication));
     return ToError(outcome.error(), "NodePublishVolume", object);
   }
   // The plugin's word is not enough: something has to be there.
   MOUNTD_ASSIGN(const exec::MountState state, executor_.InspectVolumeDir(dir));
   if (state.exists == 0) {
-    call.publication.state = PublicationState::kUncertain;
-    MOUNTD_TRY(store_.SetPublicationState(call.publication));
+    MOUNTD_TRY(MarkUncertain(call.publication));
     return MakeError(Code::kInternal, "NodePublishVolume", object,
                      "the plugin answered OK and made nothing");
   }
@@ -340,21 +344,22 @@ Result<void> Volumes::PublishStaged(Call& call) {
   return store_.SetPublicationState(call.publication);
 }
 
-// After a final failure: the plugin did nothing, so what is to be undone is
-// ours: the directories, the staging if nobody else has it, the user's row.
-// What cannot be undone now is uncertain: the next publish or the release goes
-// on.
-Result<void> Volumes::AbandonPublication(PublicationRecord publication,
-                                         const VolumeRecord& volume) {
+// After a final failure: what is to be undone is ours, the directories and the
+// user's row, and the staging if nobody else has it. What cannot be undone now
+// is uncertain: the next publish or the release goes on. So is one that an
+// earlier attempt may have published: tasks may still have mounts of it.
+Result<void> Volumes::AbandonPublication(Call& call) {
+  if (call.known) {
+    return MarkUncertain(call.publication);
+  }
   const auto undo = [&]() -> Result<void> {
-    MOUNTD_TRY(
-        executor_.RemoveVolumeDir(PublishDir(volume, publication.allocation)));
-    return DropUser(publication, volume);
+    MOUNTD_TRY(executor_.RemoveVolumeDir(
+        PublishDir(call.volume, call.publication.allocation)));
+    return DropUser(call.publication, call.volume);
   };
   Result<void> undone = undo();
   if (!undone) {
-    publication.state = PublicationState::kUncertain;
-    MOUNTD_TRY(store_.SetPublicationState(publication));
+    MOUNTD_TRY(MarkUncertain(call.publication));
   }
   return undone;
 }
@@ -417,8 +422,9 @@ Result<void> Volumes::DropUser(const PublicationRecord& publication,
 
 Result<void> Volumes::Unstage(const VolumeRecord& volume) {
   MOUNTD_ASSIGN(const Plugins::Session session, plugins_.Use(volume.plugin));
-  // A stage that failed for good needs no unstage; everything else does.
-  if (session.status.stages() && volume.state != VolumeState::kStaging) {
+  // Also after a stage that failed for good: the plugin may have attached
+  // something before it did, and an unstage of nothing is OK (CSI spec).
+  if (session.status.stages()) {
     MOUNTD_TRY(store_.SetVolumeState(volume.key, VolumeState::kUnstaging));
     const std::string path =
         PluginViewPath(session.status.record, StagingPart(volume.key));

@@ -25,6 +25,7 @@ struct PublishSpec {
   VolumeCapability capability;
   StringMap publish_context;
   StringMap volume_context;
+  std::uint32_t uid = 0;  // the allocation's owner
 };
 
 struct PublishedVolume {
@@ -60,7 +61,8 @@ class Volumes {
   Result<void> Recover();
 
   // Idempotent. FailedPrecondition if the volume is in use with other mount
-  // options or access; AlreadyExists if the alias is another volume's.
+  // options or access; PermissionDenied if it is staged for another user (whose
+  // secrets opened it); AlreadyExists if the alias is another volume's.
   Result<PublishedVolume> Publish(const PublishSpec& spec,
                                   const UniqueFd& secrets,
                                   const CancelToken& cancelled);
@@ -82,8 +84,8 @@ class Volumes {
   Result<void> PublishStaged(Call& call);
   Result<void> CheckCompatible(const VolumeRecord& volume,
                                const PublishSpec& spec);
-  Result<void> AbandonPublication(PublicationRecord publication,
-                                  const VolumeRecord& volume);
+  Result<void> AbandonPublication(Call& call);
+  Result<void> MarkUncertain(PublicationRecord publication);
   Result<void> UnpublishOne(PublicationRecord publication,
                             const VolumeRecord& volume);
   Result<void> DropUser(const PublicationRecord& publication,

@@ -299,15 +299,12 @@ Dict ToDict(const Capabilities& capabilities) {
       {"missing", V(capabilities.missing)},
       {"addresses", V(addresses)},
       {"executor_capabilities", V(capabilities.executor_capabilities)},
+      {"stuck_executors", V(capabilities.stuck_executors)},
   };
 }
 
 std::string AllocationStateName(AllocationState state) {
   return state == AllocationState::kPrepared ? "prepared" : "releasing";
-}
-
-std::string OwedKindName(OwedKind kind) {
-  return kind == OwedKind::kRelease ? "release" : "unpublish";
 }
 
 }  // namespace mountd::dbus

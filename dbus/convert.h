@@ -42,6 +42,5 @@ Dict ToDict(const csi::PluginStatus& status);
 Dict ToDict(const Capabilities& capabilities);
 
 std::string AllocationStateName(AllocationState state);
-std::string OwedKindName(OwedKind kind);
 
 }  // namespace mountd::dbus

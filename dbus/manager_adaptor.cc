@@ -70,8 +70,8 @@ void ManagerAdaptor::ListOwed(sdbus::Result<std::vector<OwedStruct>>&& answer,
       [](const T& owed) {
         std::vector<OwedStruct> all;
         for (const OwedRecord& one : owed) {
-          all.emplace_back(one.id, OwedKindName(one.kind), one.object,
-                           one.reason, one.attempts, one.since_us);
+          all.emplace_back(one.id, std::string(OwedKindName(one.kind)),
+                           one.object, one.reason, one.attempts, one.since_us);
         }
         return all;
       });
@@ -84,6 +84,7 @@ void ManagerAdaptor::RetryOwed(sdbus::Result<std::uint32_t>&& answer,
       [&]() -> Result<Decoded<std::uint32_t>> {
         Decoded<std::uint32_t> call;
         MOUNTD_ASSIGN(call.patience, OnlyPatience(options));
+        call.strand = "retry owed";
         call.work = [&strands = parts_.strands](
                         Service& service,
                         const CallContext& context) -> Result<std::uint32_t> {

@@ -302,13 +302,15 @@ Result<void> ReadLimits(const Reader& reader, const toml::table& table,
   MOUNTD_TRY(reader.OnlyKeys(
       table, where,
       {"peers_per_uid", "allocations_per_uid", "operations_per_uid",
-       "mounts_per_allocation", "mount_executors"}));
+       "plugins_per_uid", "mounts_per_allocation", "mount_executors"}));
   MOUNTD_TRY(reader.Number(table, "peers_per_uid", where, 1, 4096,
                            limits.peers_per_uid));
   MOUNTD_TRY(reader.Number(table, "allocations_per_uid", where, 1, 1'000'000,
                            limits.allocations_per_uid));
   MOUNTD_TRY(reader.Number(table, "operations_per_uid", where, 1, 4096,
                            limits.operations_per_uid));
+  MOUNTD_TRY(reader.Number(table, "plugins_per_uid", where, 1, 4096,
+                           limits.plugins_per_uid));
   MOUNTD_TRY(reader.Number(table, "mounts_per_allocation", where, 1, 100'000,
                            limits.mounts_per_allocation));
   return reader.Number(table, "mount_executors", where, 1, 64,

@@ -52,6 +52,7 @@ struct LimitsConfig {
   std::uint32_t peers_per_uid = 32;
   std::uint32_t allocations_per_uid = 1000;
   std::uint32_t operations_per_uid = 64;  // under way at once
+  std::uint32_t plugins_per_uid = 64;
   std::uint32_t mounts_per_allocation = 256;
   std::uint32_t mount_executors = 4;
 };

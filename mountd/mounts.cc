@@ -126,6 +126,9 @@ Result<MountConfig> Mounts::Attach(MountRecord record,
     guard.emplace(host_volumes_.Lock(spec.source));
   }
   MOUNTD_TRY(store_.PutMount(record));
+  if (guard) {
+    MOUNTD_TRY(store_.IntendAnchor(spec.source));
+  }
   const Result<exec::MountState> attached = executor_.Attach(PlanOf(spec));
   if (!attached) {
     Error error = attached.error();
@@ -133,14 +136,19 @@ Result<MountConfig> Mounts::Attach(MountRecord record,
     IgnoreBecauseBestEffort(error.code == Code::kAlreadyExists
                                 ? store_.RemoveMount(record)
                                 : UndoAttach(record));
+    if (guard) {
+      ReleaseAnchorIfUnused(spec.source);
+    }
     return error;
   }
   record.mount_id = attached->mount_id;
   record.peer_group = attached->peer_group;
   record.master = attached->master;
   record.state = MountRecordState::kAttached;
-  if (attached->anchor_id != 0) {
-    MOUNTD_TRY(store_.PutAnchor(spec.source, attached->anchor_id));
+  if (guard) {
+    MOUNTD_TRY(attached->anchor_id != 0
+                   ? store_.PutAnchor(spec.source, attached->anchor_id)
+                   : store_.RemoveAnchor(spec.source));
   }
   MOUNTD_TRY(store_.PutMount(record));
   return ConfigOf(record);
@@ -181,9 +189,9 @@ Result<void> Mounts::Detach(const MountRecord& record) {
         !detached) {
       // Still mounted (Busy) is still attached: the record says what is.
       if (detached.error().code == Code::kBusy) {
-        MOUNTD_TRY(store_.PutMount(record));
+        MOUNTD_TRY(store_.PutMount(AsItIsNow(record)));
       }
-      return std::move(detached).error();
+      return detached;
     }
     MOUNTD_TRY(store_.RemoveMount(record));
   }
@@ -191,6 +199,17 @@ Result<void> Mounts::Detach(const MountRecord& record) {
     ReleaseAnchorIfUnused(record.source);
   }
   return Ok();
+}
+
+// The groups of a mount that was on its way out may have changed.
+MountRecord Mounts::AsItIsNow(MountRecord record) {
+  const Result<exec::MountState> state =
+      executor_.InspectTarget(TargetOf(record));
+  if (state && state->mount_id == record.mount_id) {
+    record.peer_group = state->peer_group;
+    record.master = state->master;
+  }
+  return record;
 }
 
 // Called with the host volume's lock. An anchor that is in use (by something
@@ -235,10 +254,10 @@ Result<std::vector<MountConfig>> Mounts::Of(const std::string& allocation) {
   return configs;
 }
 
-Result<void> Mounts::Recover(const VolumeLookup& volume_of) {
+Result<void> Mounts::Recover() {
   MOUNTD_ASSIGN(const std::vector<MountRecord> records, store_.ListMounts());
   for (const MountRecord& record : records) {
-    MOUNTD_TRY(RecoverOne(record, volume_of));
+    MOUNTD_TRY(RecoverOne(record));
   }
   MOUNTD_ASSIGN(const auto anchors, store_.ListAnchors());
   for (const auto& [host_volume, anchor_id] : anchors) {
@@ -248,49 +267,23 @@ Result<void> Mounts::Recover(const VolumeLookup& volume_of) {
   return Ok();
 }
 
-Result<void> Mounts::RecoverOne(const MountRecord& record,
-                                const VolumeLookup& volume_of) {
-  if (record.state == MountRecordState::kDetaching) {
+// Nobody was told of a mount whose making was cut off, and one whose undoing
+// was is to go. What cannot go now (Busy, no answer) stays recorded, for the
+// next call or the release: it must not keep mountd from starting.
+Result<void> Mounts::RecoverOne(const MountRecord& record) {
+  if (record.state == MountRecordState::kAttaching ||
+      record.state == MountRecordState::kDetaching) {
     IgnoreBecauseBestEffort(Detach(record));
     return Ok();
   }
-  MOUNTD_ASSIGN(const exec::MountState state,
-                executor_.InspectTarget(TargetOf(record)));
-  if (record.state == MountRecordState::kAttached &&
-      state.mount_id != record.mount_id) {
-    MountRecord lost = record;
-    lost.state = MountRecordState::kLost;
-    return store_.PutMount(lost);
-  }
-  if (record.state != MountRecordState::kAttaching) {
+  const Result<exec::MountState> state =
+      executor_.InspectTarget(TargetOf(record));
+  if (!state || state->mount_id == record.mount_id) {
     return Ok();
   }
-  // Cut off between the intent and the outcome. Doing it over finishes it, and
-  // tells the anchor too, which nothing recorded.
-  BindMountSpec spec{record.allocation,
-                     record.task,
-                     record.name,
-                     record.source_kind,
-                     record.source,
-                     {},
-                     {},
-                     record.propagation,
-                     record.attributes,
-                     record.task_path};
-  if (record.source_kind == exec::SourceKind::kPublishedVolume) {
-    const auto volume = volume_of(record.allocation, record.source);
-    if (!volume) {
-      IgnoreBecauseBestEffort(UndoAttach(record));
-      return Ok();
-    }
-    std::tie(spec.plugin, spec.volume) = *volume;
-  }
-  // One that cannot be undone (Busy) stays as it is, for the next bind or the
-  // release: it must not keep mountd from starting.
-  if (UndoAttach(record)) {
-    IgnoreBecauseBestEffort(Attach(RecordOf(spec), spec));
-  }
-  return Ok();
+  MountRecord lost = record;
+  lost.state = MountRecordState::kLost;
+  return store_.PutMount(lost);
 }
 
 }  // namespace mountd

@@ -56,12 +56,9 @@ class Mounts {
          store::BootStore& store)
       : config_(config), executor_(executor), store_(store) {}
 
-  // Compares the records with the kernel: finishes what was under way, marks
-  // what is not ours any more as lost. `volume_of` finds an alias's volume.
-  using VolumeLookup =
-      std::function<std::optional<std::pair<std::string, VolumeKey>>(
-          const std::string& allocation, const std::string& alias)>;
-  Result<void> Recover(const VolumeLookup& volume_of);
+  // Compares the records with the kernel: takes away what was under way, marks
+  // what is not ours any more as lost.
+  Result<void> Recover();
 
   // Idempotent; the same name with another spec is AlreadyExists.
   Result<MountConfig> Bind(const BindMountSpec& spec);
@@ -75,8 +72,8 @@ class Mounts {
   Result<MountConfig> Attach(MountRecord record, const BindMountSpec& spec);
   Result<void> Detach(const MountRecord& record);
   Result<void> UndoAttach(const MountRecord& record);
-  Result<void> RecoverOne(const MountRecord& record,
-                          const VolumeLookup& volume_of);
+  Result<void> RecoverOne(const MountRecord& record);
+  MountRecord AsItIsNow(MountRecord record);
   void ReleaseAnchorIfUnused(const std::string& host_volume);
 
   const Config& config_;

@@ -249,14 +249,17 @@ void Networks::ReapQuarantine() {
   }
   bool some_left = false;
   for (const QuarantineRecord& record : *quarantine) {
-    exec::NetworkPlan plan;
-    plan.network = exec::ToWire(record.network);
-    // The link's name is all that is asked for; no namespace has this name.
-    plan.allocation = exec::ToWire("quarantine");
-    plan.ipv4 = record.ipv4;
+    NetworkRecord former;
+    former.allocation = record.allocation;
+    former.network = record.network;
+    former.ipv4 = record.ipv4;
+    former.netns_inode = record.netns_inode;
+    const exec::NetworkPlan plan = PlanOf(former);
     const Result<exec::NetworkState> state = executor_.InspectNetwork(plan);
     if (!state || state->host_ifindex != 0 ||
         !store_.EndQuarantine(record.ipv4)) {
+      // A process may hold the namespace: then the link itself is deleted.
+      IgnoreBecauseBestEffort(executor_.DeleteNetwork(plan));
       some_left = true;
       continue;
     }

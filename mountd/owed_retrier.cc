@@ -2,12 +2,16 @@
 #include "mountd/owed_retrier.h"
 
 #include <algorithm>
+#include <memory>
+#include <utility>
+#include <vector>
 
 namespace mountd {
 namespace {
 
 constexpr std::chrono::milliseconds kFirstPause{1000};
 constexpr std::chrono::milliseconds kLongestPause{60'000};
+constexpr std::size_t kAtOnce = 8;
 
 }  // namespace
 
@@ -26,33 +30,50 @@ void OwedRetrier::Schedule(std::uint32_t count) {
     last_count_ = count;
     on_count_(count);
   }
-  if (count == 0 || scheduled_) {
+  const bool in_round = under_way_ != 0 || !round_.empty();
+  if (count == 0 || scheduled_ || in_round) {
     return;
   }
   scheduled_ = true;
   loop_.After(pause_, [this] {
     scheduled_ = false;
     pause_ = std::min(pause_ * 2, kLongestPause);
-    RetryAll();
+    BeginRound();
   });
 }
 
-void OwedRetrier::RetryAll() {
+void OwedRetrier::BeginRound() {
+  ++under_way_;
   strands_.Submit("", [this] {
-    const Result<std::vector<OwedRecord>> owed =
-        service_.ListOwed(CallContext{});  // uid 0: everybody's
-    if (!owed) {
-      loop_.Post([this] { Check(); });
-      return;
-    }
-    for (const OwedRecord& one : *owed) {
-      const std::string allocation = one.object.substr(0, one.object.find('/'));
-      strands_.Submit("allocation " + allocation, [this, one] {
-        IgnoreBecauseBestEffort(service_.RetryOwed(one));
-        loop_.Post([this] { Check(); });
-      });
-    }
+    auto owed = std::make_shared<Result<std::vector<OwedRecord>>>(
+        service_.ListOwed(CallContext{}));  // uid 0: everybody's
+    loop_.Post([this, owed] {
+      --under_way_;
+      if (*owed) {
+        round_.assign((*owed)->begin(), (*owed)->end());
+      }
+      Pump();
+    });
   });
+}
+
+void OwedRetrier::Pump() {
+  while (under_way_ < kAtOnce && !round_.empty()) {
+    const OwedRecord one = std::move(round_.front());
+    round_.pop_front();
+    ++under_way_;
+    const std::string allocation = one.object.substr(0, one.object.find('/'));
+    strands_.Submit("allocation " + allocation, [this, one] {
+      IgnoreBecauseBestEffort(service_.RetryOwed(one));
+      loop_.Post([this] {
+        --under_way_;
+        Pump();
+      });
+    });
+  }
+  if (under_way_ == 0) {
+    Check();
+  }
 }
 
 }  // namespace mountd

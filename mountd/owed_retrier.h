@@ -3,6 +3,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <deque>
 #include <functional>
 
 #include "mountd/base/loop.h"
@@ -12,8 +13,9 @@
 namespace mountd {
 
 // Tries owed tear-downs again, for as long as there are any: after 1 s,
-// doubling to 60 s, from 1 s again once something new is owed. Restarts do not
-// forget: what is owed is in the store.
+// doubling to 60 s, from 1 s again once something new is owed. A few at a time,
+// each once in a round: a plugin that hangs must not take all threads. Restarts
+// do not forget: what is owed is in the store.
 //
 // Lives on the loop's thread; the work runs on the allocations' strands.
 class OwedRetrier {
@@ -31,7 +33,8 @@ class OwedRetrier {
 
  private:
   void Schedule(std::uint32_t count);
-  void RetryAll();
+  void BeginRound();
+  void Pump();
 
   Loop& loop_;
   Strands& strands_;
@@ -39,6 +42,8 @@ class OwedRetrier {
   const std::function<void(std::uint32_t)> on_count_;
   std::uint32_t last_count_ = 0;
   bool scheduled_ = false;
+  std::deque<OwedRecord> round_;  // still to be tried
+  std::size_t under_way_ = 0;
   std::chrono::milliseconds pause_{1000};
 };
 

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 #include "mountd/service.h"
 
+#include <spdlog/spdlog.h>
+
 #include <algorithm>
 #include <chrono>
 #include <utility>
@@ -33,6 +35,20 @@ OwedRecord Owed(OwedKind kind, std::string object, std::uint32_t uid,
 }
 
 }  // namespace
+
+std::string_view OwedKindName(OwedKind kind) {
+  switch (kind) {
+    case OwedKind::kRelease:
+      return "release";
+    case OwedKind::kUnpublish:
+      return "unpublish";
+    case OwedKind::kTeardownNetwork:
+      return "teardown-network";
+    case OwedKind::kUnmount:
+      break;
+  }
+  return "unmount";
+}
 
 bool Service::Sees(const Caller& caller, std::uint32_t uid) const {
   return caller.uid == uid || policy_.MayAdminister(caller);
@@ -76,8 +92,12 @@ Result<void> Service::Recover() {
           Owed(OwedKind::kRelease, record.id, record.uid,
                MakeError(Code::kAborted, "release", record.id,
                          "was cut off by a restart"))));
-    } else {
-      MOUNTD_TRY(parts_.executor.PrepareAllocation(PlanOf(record)));
+    } else if (const auto made =
+                   parts_.executor.PrepareAllocation(PlanOf(record));
+               !made) {
+      // One that is broken must not keep mountd from starting; the next
+      // PrepareAllocation says the same.
+      spdlog::warn("recovery: {}", made.error().Message());
     }
   }
   MOUNTD_ASSIGN(const std::vector<PublicationRecord> publications,
@@ -145,23 +165,23 @@ Result<ReceiptRecord> Service::ReleaseAllocation(const CallContext& call,
 }
 
 // Tasks' mounts first, then what they were mounts of; the network last, so that
-// a volume whose server is reached through it can still be unmounted.
+// a volume whose server is reached through it can still be unmounted. One thing
+// that cannot go keeps only what depends on it; the first error is told.
 Result<void> Service::Undo(const AllocationRecord& record) {
-  MOUNTD_TRY(parts_.mounts.UnmountAll(record.id));
+  Result<void> outcome = parts_.mounts.UnmountAll(record.id);
   MOUNTD_ASSIGN(const std::vector<PublicationRecord> publications,
                 parts_.volumes.Of(record.id));
-  Result<void> outcome = Ok();
-  for (const PublicationRecord& publication : publications) {
-    if (Result<void> detached =
-            parts_.volumes.Unpublish(record.id, publication.alias);
-        !detached && outcome) {
-      outcome = std::move(detached);
+  const auto keep_first = [&outcome](Result<void> next) {
+    if (!next && outcome) {
+      outcome = std::move(next);
     }
+  };
+  for (const PublicationRecord& publication : publications) {
+    Result<void> unused = CheckUnused(record.id, publication.alias);
+    keep_first(unused ? parts_.volumes.Unpublish(record.id, publication.alias)
+                      : std::move(unused));
   }
-  if (Result<void> down = parts_.networks.Teardown(record.id);
-      !down && outcome) {
-    outcome = std::move(down);
-  }
+  keep_first(parts_.networks.Teardown(record.id));
   MOUNTD_TRY(std::move(outcome));
   return parts_.executor.RemoveAllocation(PlanOf(record));
 }
@@ -238,17 +258,19 @@ Result<NetworkStatus> Service::SetupNetwork(const CallContext& call,
 
 Result<void> Service::TeardownNetwork(const CallContext& call,
                                       const Name& allocation) {
-  MOUNTD_TRY(Find(call, allocation.str()));
-  return parts_.networks.Teardown(allocation.str());
+  MOUNTD_ASSIGN(const AllocationRecord record, Find(call, allocation.str()));
+  return TeardownNetwork(record);
 }
 
 // ---- Volumes and bind mounts ----
 
-Result<csi::PublishedVolume> Service::PublishVolume(
-    const CallContext& call, const csi::PublishSpec& spec,
-    const UniqueFd& secrets) {
+Result<csi::PublishedVolume> Service::PublishVolume(const CallContext& call,
+                                                    csi::PublishSpec spec,
+                                                    const UniqueFd& secrets) {
   MOUNTD_TRY(policy_.MayUsePlugin(call.caller, spec.plugin));
-  MOUNTD_TRY(FindPrepared(call, spec.allocation));
+  MOUNTD_ASSIGN(const AllocationRecord owner,
+                FindPrepared(call, spec.allocation));
+  spec.uid = owner.uid;
   return parts_.volumes.Publish(spec, secrets, call.cancelled);
 }
 
@@ -259,27 +281,55 @@ Result<void> Service::UnpublishVolume(const CallContext& call,
   return Unpublish(record, alias.str());
 }
 
-Result<void> Service::Unpublish(const AllocationRecord& record,
-                                const std::string& alias) {
+// Busy while a bind mount of it is left.
+Result<void> Service::CheckUnused(const std::string& allocation,
+                                  const std::string& alias) {
   MOUNTD_ASSIGN(const std::vector<MountConfig> mounts,
-                parts_.mounts.Of(record.id));
+                parts_.mounts.Of(allocation));
   const auto user =
       std::find_if(mounts.begin(), mounts.end(), [&](const MountConfig& m) {
         return m.record.source_kind == exec::SourceKind::kPublishedVolume &&
                m.record.source == alias;
       });
-  const std::string object = record.id + "/" + alias;
   if (user != mounts.end()) {
     return MakeError(
-        Code::kBusy, "unpublish", "volume " + object,
+        Code::kBusy, "unpublish", "volume " + allocation + "/" + alias,
         "is bind-mounted as " + user->record.task + "/" + user->record.name);
   }
-  Result<void> detached = parts_.volumes.Unpublish(record.id, alias);
-  if (!detached) {
-    MOUNTD_TRY(parts_.state.AddOwed(
-        Owed(OwedKind::kUnpublish, object, record.uid, detached.error())));
+  return Ok();
+}
+
+Result<void> Service::Unpublish(const AllocationRecord& record,
+                                const std::string& alias) {
+  MOUNTD_TRY(CheckUnused(record.id, alias));
+  return OweUnlessDone(OwedKind::kUnpublish, record.id + "/" + alias,
+                       record.uid, parts_.volumes.Unpublish(record.id, alias));
+}
+
+Result<void> Service::Unmount(const AllocationRecord& record,
+                              const std::string& task,
+                              const std::string& name) {
+  Result<void> unmounted = parts_.mounts.Unmount(record.id, task, name);
+  if (!unmounted && unmounted.error().code == Code::kBusy) {
+    return unmounted;  // it is as it was: no debt
   }
-  return detached;
+  return OweUnlessDone(OwedKind::kUnmount, record.id + "/" + task + "/" + name,
+                       record.uid, std::move(unmounted));
+}
+
+Result<void> Service::TeardownNetwork(const AllocationRecord& record) {
+  return OweUnlessDone(OwedKind::kTeardownNetwork, record.id, record.uid,
+                       parts_.networks.Teardown(record.id));
+}
+
+Result<void> Service::OweUnlessDone(OwedKind kind, const std::string& object,
+                                    std::uint32_t uid, Result<void> outcome) {
+  if (outcome) {
+    MOUNTD_TRY(parts_.state.RemoveOwed(kind, object));
+  } else {
+    MOUNTD_TRY(parts_.state.AddOwed(Owed(kind, object, uid, outcome.error())));
+  }
+  return outcome;
 }
 
 Result<std::vector<VolumeStatus>> Service::ListVolumes(
@@ -360,8 +410,8 @@ Result<MountConfig> Service::BindMount(const CallContext& call,
 
 Result<void> Service::Unmount(const CallContext& call, const Name& allocation,
                               const Name& task, const Name& name) {
-  MOUNTD_TRY(Find(call, allocation.str()));
-  return parts_.mounts.Unmount(allocation.str(), task.str(), name.str());
+  MOUNTD_ASSIGN(const AllocationRecord record, Find(call, allocation.str()));
+  return Unmount(record, task.str(), name.str());
 }
 
 // ---- Plugins ----
@@ -459,17 +509,67 @@ Result<void> Service::RetryOwed(const OwedRecord& owed) {
   if (!record) {
     return parts_.state.RemoveOwed(owed.kind, owed.object);
   }
-  if (owed.kind == OwedKind::kRelease) {
-    MOUNTD_TRY(Release(*record));
-    return Ok();
+  const std::string rest =
+      owed.object.substr(std::min(allocation.size() + 1, owed.object.size()));
+  const std::size_t slash = rest.find('/');
+  switch (owed.kind) {
+    case OwedKind::kRelease:
+      MOUNTD_TRY(Release(*record));
+      return Ok();
+    case OwedKind::kUnpublish:
+      return Unpublish(*record, rest);
+    case OwedKind::kTeardownNetwork:
+      return TeardownNetwork(*record);
+    case OwedKind::kUnmount:
+      return Unmount(*record, rest.substr(0, slash), rest.substr(slash + 1));
   }
-  MOUNTD_TRY(Unpublish(*record, owed.object.substr(allocation.size() + 1)));
-  return parts_.state.RemoveOwed(owed.kind, owed.object);
+  return Ok();
+}
+
+Result<void> Service::OweLeftovers() {
+  const auto owe = [&](OwedKind kind, const std::string& allocation,
+                       const std::string& object) -> Result<void> {
+    MOUNTD_ASSIGN(const std::optional<AllocationRecord> owner,
+                  parts_.state.GetAllocation(allocation));
+    return parts_.state.AddOwed(
+        Owed(kind, object, owner ? owner->uid : 0,
+             MakeError(Code::kAborted, std::string(OwedKindName(kind)), object,
+                       "was cut off by a restart")));
+  };
+  MOUNTD_ASSIGN(const std::vector<MountRecord> mounts,
+                parts_.boot.ListMounts());
+  for (const MountRecord& mount : mounts) {
+    if (mount.state == MountRecordState::kAttaching ||
+        mount.state == MountRecordState::kDetaching) {
+      MOUNTD_TRY(owe(OwedKind::kUnmount, mount.allocation,
+                     mount.allocation + "/" + mount.task + "/" + mount.name));
+    }
+  }
+  MOUNTD_ASSIGN(const std::vector<NetworkRecord> networks,
+                parts_.boot.ListNetworks());
+  for (const NetworkRecord& network : networks) {
+    if (network.state != NetworkRecordState::kCreated) {
+      MOUNTD_TRY(owe(OwedKind::kTeardownNetwork, network.allocation,
+                     network.allocation));
+    }
+  }
+  return Ok();
+}
+
+// What the kernel can do does not change while it runs; and a question to which
+// all executors are too busy must not wait for them.
+Result<exec::HelloReply> Service::Hello() {
+  const std::lock_guard lock(hello_mutex_);
+  if (!hello_) {
+    MOUNTD_ASSIGN(hello_, parts_.executor.Hello());
+  }
+  return *hello_;
 }
 
 Result<Capabilities> Service::GetCapabilities() {
-  MOUNTD_ASSIGN(const exec::HelloReply hello, parts_.executor.Hello());
+  MOUNTD_ASSIGN(const exec::HelloReply hello, Hello());
   Capabilities capabilities;
+  capabilities.stuck_executors = parts_.executor.stuck();
   capabilities.executor_capabilities = hello.effective_capabilities;
   capabilities.networks = parts_.networks.GetUsage();
   const auto feature = [&](const std::string& name, bool present,

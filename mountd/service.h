@@ -3,6 +3,7 @@
 
 #include <functional>
 #include <map>
+#include <mutex>
 #include <optional>
 #include <string>
 #include <vector>
@@ -55,7 +56,11 @@ struct Capabilities {
   std::map<std::string, std::string> missing;  // feature, why
   std::map<std::string, Networks::Usage> networks;
   std::uint64_t executor_capabilities = 0;
+  std::uint32_t stuck_executors = 0;
 };
+
+// "release", "unpublish", "teardown-network", "unmount".
+std::string_view OwedKindName(OwedKind kind);
 
 // The API's verbs, without D-Bus: who may (policy), then the domain. Every verb
 // is idempotent, and either done or undone; what could not be undone is owed.
@@ -67,9 +72,11 @@ class Service {
   explicit Service(const ServiceParts& parts)
       : parts_(parts), policy_(parts.config) {}
 
-  // After the recovery of the parts: puts allocations' directories back, and
-  // owes what was being released. Called once.
+  // Puts allocations' directories back, and owes what was being released or
+  // unpublished. Called once, before the parts recover.
   Result<void> Recover();
+  // Owes what the parts could not finish. Called once, after they recovered.
+  Result<void> OweLeftovers();
 
   // ---- Allocations ----
   Result<std::string> PrepareAllocation(const CallContext& call,
@@ -92,7 +99,7 @@ class Service {
 
   // ---- Volumes and bind mounts ----
   Result<csi::PublishedVolume> PublishVolume(const CallContext& call,
-                                             const csi::PublishSpec& spec,
+                                             csi::PublishSpec spec,
                                              const UniqueFd& secrets);
   Result<void> UnpublishVolume(const CallContext& call, const Name& allocation,
                                const Name& alias);
@@ -127,14 +134,26 @@ class Service {
                                         const std::string& allocation);
   Result<ReceiptRecord> Release(const AllocationRecord& record);
   Result<void> Undo(const AllocationRecord& record);
+  Result<void> CheckUnused(const std::string& allocation,
+                           const std::string& alias);
+  // Each is owed if it fails, and no more once it succeeds.
+  Result<void> OweUnlessDone(OwedKind kind, const std::string& object,
+                             std::uint32_t uid, Result<void> outcome);
+  Result<void> TeardownNetwork(const AllocationRecord& record);
+  Result<void> Unmount(const AllocationRecord& record, const std::string& task,
+                       const std::string& name);
   Result<void> Unpublish(const AllocationRecord& record,
                          const std::string& alias);
   Result<void> CheckVolumeSource(const CallContext& call, BindMountSpec& spec);
   Result<void> CheckPluginLimit(std::uint32_t uid);
   bool Sees(const Caller& caller, std::uint32_t uid) const;
 
+  Result<exec::HelloReply> Hello();
+
   const ServiceParts parts_;
   const Policy policy_;
+  std::mutex hello_mutex_;
+  std::optional<exec::HelloReply> hello_;  // hello_mutex_
 };
 
 }  // namespace mountd

@@ -75,7 +75,7 @@ Strands::~Strands() {
 
 void Strands::Submit(const std::string& key, std::function<void()> job) {
   if (key.empty()) {
-    pool_.Submit(std::move(job));
+    quick_.Submit(std::move(job));
     return;
   }
   const std::lock_guard lock(mutex_);

@@ -47,12 +47,15 @@ class WorkerPool {
 };
 
 // Jobs of one key run one after the other, in the order they came; jobs of
-// different keys run side by side on the pool. An empty key orders nothing.
+// different keys run side by side on the pool. An empty key orders nothing:
+// such jobs are short, and run on `quick` if there is one, so that they are
+// served even when all threads of the pool are held up.
 //
-// Thread-safe. The pool outlives the strands.
+// Thread-safe. The pools outlive the strands.
 class Strands {
  public:
-  explicit Strands(WorkerPool& pool) : pool_(pool) {}
+  explicit Strands(WorkerPool& pool, WorkerPool* quick = nullptr)
+      : pool_(pool), quick_(quick != nullptr ? *quick : pool) {}
   // Waits for all jobs that have a key: what runs them is the strands'.
   ~Strands();
   Strands(const Strands&) = delete;
@@ -64,6 +67,7 @@ class Strands {
   void RunNext(const std::string& key);
 
   WorkerPool& pool_;
+  WorkerPool& quick_;
   std::mutex mutex_;
   // A key is here while one of its jobs runs; the queue is what waits behind
   // it.

@@ -16,6 +16,7 @@ namespace {
 
 // Enough for every call that may wait in slow plugins; idle ones end.
 constexpr std::size_t kMaxWorkers = 256;
+constexpr std::size_t kQuickWorkers = 8;  // for reads of the stores
 constexpr std::chrono::milliseconds kTidyUpPause{2000};
 constexpr std::chrono::milliseconds kQuarantinePause{50};
 
@@ -61,7 +62,8 @@ Daemon::Daemon(Config config, std::unique_ptr<dbus::EventLoop> loop,
       state_(std::move(state)),
       boot_(std::move(boot)),
       pool_(kMaxWorkers),
-      strands_(pool_),
+      quick_pool_(kQuickWorkers),
+      strands_(pool_, &quick_pool_),
       executor_(exec::ExecutorPool::ConnectTo(paths::kExecSocket),
                 {config_.limits.mount_executors, config_.timeouts.plan}),
       csi_(csi::CsiChannelClient::ConnectToCsiSocket,
@@ -98,20 +100,9 @@ Result<void> Daemon::Recover() {
   MOUNTD_TRY(service_.Recover());
   MOUNTD_TRY(plugins_.Recover());
   MOUNTD_TRY(volumes_.Recover());
-  MOUNTD_TRY(mounts_.Recover(
-      [this](const std::string& allocation, const std::string& alias)
-          -> std::optional<std::pair<std::string, VolumeKey>> {
-        const auto publication = state_->GetPublication(allocation, alias);
-        if (!publication || !*publication) {
-          return std::nullopt;
-        }
-        const auto volume = state_->GetVolume((*publication)->key);
-        if (!volume || !*volume) {
-          return std::nullopt;
-        }
-        return std::pair((*volume)->plugin, (*volume)->key);
-      }));
-  return networks_.Recover();
+  MOUNTD_TRY(mounts_.Recover());
+  MOUNTD_TRY(networks_.Recover());
+  return service_.OweLeftovers();
 }
 
 Result<void> Daemon::Run() {

@@ -60,6 +60,7 @@ class Daemon {
   const std::unique_ptr<store::StateStore> state_;
   const std::unique_ptr<store::BootStore> boot_;
   WorkerPool pool_;
+  WorkerPool quick_pool_;
   Strands strands_;
   exec::ExecutorPool executor_;
   csi::CsiChannelClient csi_;

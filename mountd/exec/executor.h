@@ -21,6 +21,8 @@ class Executor {
   virtual ~Executor() = default;
 
   virtual Result<HelloReply> Hello() = 0;
+  // How many executors hang in the kernel, abandoned.
+  virtual std::uint32_t stuck() const { return 0; }
 
   // The base: made if missing, checked if there. Answers its mount.
   virtual Result<MountState> PrepareBase() = 0;

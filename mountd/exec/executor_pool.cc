@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <set>
 #include <utility>
 
 namespace mountd::exec {
@@ -110,11 +111,19 @@ class ExecutorPool::Lane {
   explicit Lane(std::uint32_t width) : free_(width) {}
 
   // An idle connection, or an invalid fd: the right to open one.
-  UniqueFd Take() {
+  Result<UniqueFd> Take(Clock::time_point deadline) {
     std::unique_lock lock(mutex_);
     const std::uint64_t ticket = next_ticket_++;
-    turn_.wait(lock, [&] { return ticket == serving_ && free_ > 0; });
-    ++serving_;
+    waiting_.insert(ticket);
+    const bool served = turn_.wait_until(lock, deadline, [&] {
+      return ticket == *waiting_.begin() && free_ > 0;
+    });
+    waiting_.erase(ticket);
+    turn_.notify_all();
+    if (!served) {
+      return MakeError(Code::kDeadlineExceeded, "plan", "executor",
+                       "all executors were busy for too long");
+    }
     --free_;
     UniqueFd connection;
     if (!idle_.empty()) {
@@ -122,7 +131,6 @@ class ExecutorPool::Lane {
       idle_.pop_back();
     }
     fewest_idle_ = std::min(fewest_idle_, idle_.size());
-    turn_.notify_all();
     return connection;
   }
 
@@ -149,7 +157,7 @@ class ExecutorPool::Lane {
   std::mutex mutex_;
   std::condition_variable turn_;
   std::uint64_t next_ticket_ = 0;
-  std::uint64_t serving_ = 0;
+  std::set<std::uint64_t> waiting_;  // tickets; the lowest is next
   std::uint32_t free_;
   std::vector<UniqueFd> idle_;   // the most recently used last
   std::size_t fewest_idle_ = 0;  // since the last CloseIdle
@@ -165,7 +173,9 @@ ExecutorPool::~ExecutorPool() = default;
 
 ExecutorPool::Connector ExecutorPool::ConnectTo(std::string path) {
   return [path = std::move(path)]() -> Result<UniqueFd> {
-    UniqueFd connection(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
+    // A full backlog is EAGAIN, not a caller that hangs.
+    UniqueFd connection(
+        socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
     if (!connection.valid()) {
       return ErrnoError(errno, "socket", path);
     }
@@ -185,7 +195,27 @@ ExecutorPool::Connector ExecutorPool::ConnectTo(std::string path) {
 
 std::uint32_t ExecutorPool::stuck() const {
   const std::lock_guard lock(mutex_);
-  return stuck_;
+  std::erase_if(abandoned_, [](const UniqueFd& connection) {
+    pollfd entry{connection.get(), 0, 0};  // POLLHUP alone: its process ended
+    return poll(&entry, 1, 0) != 0;
+  });
+  return static_cast<std::uint32_t>(abandoned_.size());
+}
+
+Result<void> ExecutorPool::CheckStuck() const {
+  const std::uint32_t count = stuck();
+  if (count < options_.max_stuck) {
+    return Ok();
+  }
+  return MakeError(
+      Code::kUnavailable, "plan", "executor",
+      std::to_string(count) + " executors are stuck in the kernel");
+}
+
+void ExecutorPool::Abandon(UniqueFd connection) {
+  shutdown(connection.get(), SHUT_WR);
+  const std::lock_guard lock(mutex_);
+  abandoned_.push_back(std::move(connection));
 }
 
 void ExecutorPool::CloseIdle() {
@@ -195,7 +225,9 @@ void ExecutorPool::CloseIdle() {
 
 Result<ExecutorPool::Answer> ExecutorPool::Run(Lane& lane,
                                                const Request& request) {
-  UniqueFd connection = lane.Take();
+  MOUNTD_TRY(CheckStuck());
+  MOUNTD_ASSIGN(UniqueFd connection,
+                lane.Take(Clock::now() + options_.deadline));
   const auto deadline = Clock::now() + options_.deadline;
   const auto attempt = [&]() -> Result<Answer> {
     // An idle executor that was killed meanwhile is replaced before anything
@@ -221,9 +253,8 @@ Result<ExecutorPool::Answer> ExecutorPool::Run(Lane& lane,
   };
   Result<Answer> answer = attempt();
   if (!answer) {
-    if (answer.error().code == Code::kDeadlineExceeded) {
-      const std::lock_guard lock(mutex_);
-      ++stuck_;
+    if (answer.error().code == Code::kDeadlineExceeded && connection.valid()) {
+      Abandon(std::move(connection));
     }
     connection.reset();
   }

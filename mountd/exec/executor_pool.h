@@ -22,15 +22,19 @@ namespace mountd::exec {
 // own and run in the order they came (rtnetlink is one queue in the kernel
 // anyway).
 //
-// An instance that does not answer by the deadline is abandoned: its connection
-// is closed, it is counted in stuck(), and the next plan gets a new one.
+// An instance that does not answer by the deadline is abandoned: it sees the
+// end of its input and undoes what it was doing once it can, and the next plan
+// gets a new one. While `max_stuck` of them are stuck, plans are refused as
+// Unavailable: each is a process, and whatever holds them may hold every other.
 class ExecutorPool final : public Executor {
  public:
   using Connector = std::function<Result<UniqueFd>()>;
 
   struct Options {
     std::uint32_t mount_lanes = 4;
+    // For its turn, and again for the plan.
     std::chrono::milliseconds deadline{10'000};
+    std::uint32_t max_stuck = 16;
   };
 
   ExecutorPool(Connector connect, Options options);
@@ -39,12 +43,12 @@ class ExecutorPool final : public Executor {
   // Connects to an executor's SOCK_SEQPACKET socket by path.
   static Connector ConnectTo(std::string path);
 
-  std::uint32_t stuck() const;
   // Closes connections that a peak has left: all that were idle since the last
   // call, but one of each lane. Their processes end. Called now and then.
   void CloseIdle();
 
   Result<HelloReply> Hello() override;
+  std::uint32_t stuck() const override;
   Result<MountState> PrepareBase() override;
   Result<void> PrepareAllocation(const AllocationPlan& plan) override;
   Result<void> RemoveAllocation(const AllocationPlan& plan) override;
@@ -73,6 +77,8 @@ class ExecutorPool final : public Executor {
   };
 
   Result<Answer> Run(Lane& lane, const Request& request);
+  Result<void> CheckStuck() const;
+  void Abandon(UniqueFd connection);
   Result<MountState> RunForMount(const Request& request);
   Result<void> RunForNothing(Lane& lane, const Request& request);
 
@@ -81,7 +87,8 @@ class ExecutorPool final : public Executor {
   std::unique_ptr<Lane> mounts_;
   std::unique_ptr<Lane> networks_;
   mutable std::mutex mutex_;
-  std::uint32_t stuck_ = 0;
+  mutable std::vector<UniqueFd>
+      abandoned_;  // mutex_; those that have not ended
 };
 
 }  // namespace mountd::exec

@@ -28,7 +28,8 @@ CREATE TABLE ports(
   allocation TEXT NOT NULL, PRIMARY KEY(host_port, protocol)) WITHOUT ROWID;
 CREATE INDEX ports_by_allocation ON ports(allocation);
 CREATE TABLE quarantine(
-  ipv4 TEXT PRIMARY KEY, network TEXT NOT NULL) WITHOUT ROWID;
+  ipv4 TEXT PRIMARY KEY, network TEXT NOT NULL, allocation TEXT NOT NULL,
+  netns_inode INTEGER NOT NULL) WITHOUT ROWID;
 )sql";
 
 constexpr std::string_view kSelectMount =
@@ -148,6 +149,13 @@ Result<void> BootStore::RemoveMount(const MountRecord& record) {
   return Ok();
 }
 
+Result<void> BootStore::IntendAnchor(const std::string& host_volume) {
+  MOUNTD_TRY(database_->Run(
+      "INSERT OR IGNORE INTO anchors(host_volume,anchor_id) VALUES(?1,0)",
+      host_volume));
+  return Ok();
+}
+
 Result<void> BootStore::PutAnchor(const std::string& host_volume,
                                   std::uint64_t anchor_id) {
   MOUNTD_TRY(database_->Run(
@@ -256,18 +264,22 @@ Result<void> BootStore::QuarantineNetwork(const NetworkRecord& record) {
     MOUNTD_TRY(database_->Run("DELETE FROM networks WHERE allocation=?1",
                               record.allocation));
     MOUNTD_TRY(database_->Run(
-        "INSERT OR REPLACE INTO quarantine(ipv4,network) VALUES(?1,?2)",
-        netns::ToString(record.ipv4), record.network));
+        "INSERT OR REPLACE INTO quarantine(ipv4,network,allocation,"
+        "netns_inode) VALUES(?1,?2,?3,?4)",
+        netns::ToString(record.ipv4), record.network, record.allocation,
+        record.netns_inode));
     return Ok();
   });
 }
 
 Result<std::vector<QuarantineRecord>> BootStore::ListQuarantine() {
   std::vector<QuarantineRecord> all;
-  MOUNTD_TRY(database_->Query("SELECT network,ipv4 FROM quarantine",
-                              [&](const Row& row) {
-                                all.push_back({row.Text(0), ReadIpv4(row, 1)});
-                              }));
+  MOUNTD_TRY(database_->Query(
+      "SELECT network,ipv4,allocation,netns_inode FROM quarantine",
+      [&](const Row& row) {
+        all.push_back(
+            {row.Text(0), ReadIpv4(row, 1), row.Text(2), row.Bits(3)});
+      }));
   return all;
 }
 

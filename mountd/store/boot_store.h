@@ -33,7 +33,9 @@ class BootStore {
   Result<std::uint32_t> CountMountsOfHostVolume(const std::string& host_volume);
   Result<void> RemoveMount(const MountRecord& record);
 
-  // The anchor put on a host volume's directory; id 0 is the intent.
+  // The anchor put on a host volume's directory. The intent of one has the id
+  // 0 and leaves a known id as it is.
+  Result<void> IntendAnchor(const std::string& host_volume);
   Result<void> PutAnchor(const std::string& host_volume,
                          std::uint64_t anchor_id);
   Result<std::map<std::string, std::uint64_t>> ListAnchors();

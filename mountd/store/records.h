@@ -59,6 +59,7 @@ struct VolumeRecord {
   std::string capability_digest;
   StringMap publish_context;
   StringMap volume_context;
+  std::uint32_t uid = 0;  // whose secrets staged it: nobody else may join
 };
 
 enum class PublicationState : int {
@@ -91,9 +92,15 @@ struct ReceiptRecord {
   std::vector<Volume> volumes;
 };
 
-enum class OwedKind : int { kRelease = 1, kUnpublish = 2 };
+enum class OwedKind : int {
+  kRelease = 1,
+  kUnpublish = 2,
+  kTeardownNetwork = 3,
+  kUnmount = 4,
+};
 
-// A tear-down that failed. The object is the allocation or "allocation/alias".
+// A tear-down that failed. The object is the allocation, "allocation/alias" or
+// "allocation/task/name".
 struct OwedRecord {
   std::uint64_t id = 0;
   OwedKind kind = OwedKind::kRelease;
@@ -156,6 +163,8 @@ struct NetworkRecord {
 struct QuarantineRecord {
   std::string network;
   netns::Ipv4 ipv4{};
+  std::string allocation;  // that had it
+  std::uint64_t netns_inode = 0;
 };
 
 }  // namespace mountd
