@@ -150,8 +150,8 @@ Result<void> PrepareNetworks(const Context& context) {
   return Ok();
 }
 
-Result<NetworkState> CreateNetwork(const Context& context,
-                                   const NetworkPlan& plan) {
+Result<void> CreateNetwork(const Context& context, const NetworkPlan& plan,
+                           const exec::Tell<NetworkState>& tell) {
   const auto declared =
       context.config.networks.find(std::string(plan.network.view()));
   if (declared == context.config.networks.end()) {
@@ -159,11 +159,12 @@ Result<NetworkState> CreateNetwork(const Context& context,
                      "no such network");
   }
   const Veth veth = VethFor(plan, declared->second);
+  MOUNTD_TRY(exec::Locked(context.kernel, context.markers, veth.object));
   MOUNTD_ASSIGN(Access access, OpenAccess(context, veth.object));
   MOUNTD_ASSIGN(const NetworkState now, Inspect(context, &access, plan));
   MOUNTD_ASSIGN(const bool made, IsMade(context, &access, plan, now));
   if (made) {
-    return now;
+    return tell(now);
   }
   MOUNTD_TRY(CheckNameIsFree(context, access));
   MOUNTD_ASSIGN(const LinkFacts link, FindLink(access.route, veth.host_name));
@@ -179,13 +180,15 @@ Result<NetworkState> CreateNetwork(const Context& context,
     return MakeError(Code::kAborted, "create network", veth.object,
                      "a part of it was taken away meanwhile");
   }
+  MOUNTD_TRY(tell(state));
   undo.Commit();
-  return state;
+  return Ok();
 }
 
 Result<void> DeleteNetwork(const Context& context, const NetworkPlan& plan) {
   const std::string name = NameOf(plan);
   const std::string link_name = HostLinkName(plan.ipv4);
+  MOUNTD_TRY(exec::Locked(context.kernel, context.markers, name));
   MOUNTD_ASSIGN(Access access, OpenAccess(context, name));
   MOUNTD_ASSIGN(const Pin pin, FindPin(context.kernel, access.place));
   MOUNTD_ASSIGN(const LinkFacts link, FindLink(access.route, link_name));

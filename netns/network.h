@@ -24,7 +24,10 @@ struct Context {
   exec::Kernel& kernel;
   const Config& config;
   Sockets& sockets;
-  int markers;  // base/n, which names what is ours (netns/pin.h)
+  // base/n, which names what is ours (netns/pin.h). Its lock is held while a
+  // network is made or deleted: links and elements go by name, and a plan that
+  // mountd gave up must not undo those of its next try.
+  int markers;
 };
 
 // /run/netns, the ruleset, forwarding, the host's own addresses. Idempotent.
@@ -35,8 +38,9 @@ Result<void> PrepareNetworks(const Context& context);
 // namespace or file has the name, or an interrupted plan left something, which
 // DeleteNetwork takes; Busy: the link of the address's last user is not gone
 // yet.
-Result<exec::NetworkState> CreateNetwork(const Context& context,
-                                         const exec::NetworkPlan& plan);
+Result<void> CreateNetwork(const Context& context,
+                           const exec::NetworkPlan& plan,
+                           const exec::Tell<exec::NetworkState>& tell);
 
 // From any partial state. The link dies with its namespace soon after; if that
 // is still held by someone, a second call deletes the link itself. A namespace

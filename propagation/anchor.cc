@@ -36,7 +36,7 @@ Result<UniqueFd> LockMarker(const Context& context, const UniqueFd& markers,
         Named(context.kernel.Open(made.get(), ".", O_RDONLY | O_DIRECTORY,
                                   RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS),
               "openat2", volume));
-    MOUNTD_TRY(Named(context.kernel.Lock(fd.get()), "flock", volume));
+    MOUNTD_TRY(exec::Locked(context.kernel, fd.get(), volume));
     MOUNTD_ASSIGN(const FileFacts locked,
                   Named(context.kernel.Stat(fd.get(), ""), "statx", volume));
     const exec::Sys<FileFacts> now = context.kernel.Stat(markers.get(), volume);

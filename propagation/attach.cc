@@ -178,11 +178,19 @@ Result<MountState> AttachClone(const Context& context, const Base& base,
   const MountChange change = ChangeFor(plan, source.read_only);
   MOUNTD_TRY(Named(kernel.SetMount(tree.get(), true, change), "mount_setattr",
                    object));
+  MOUNTD_ASSIGN(const FileFacts clone,
+                Named(kernel.Stat(tree.get(), ""), "statx", object));
   MOUNTD_TRY(Named(kernel.AttachTree(tree.get(), target.point.get()),
                    "move_mount", object));
-  undo->Add([&kernel, &target] {
-    IgnoreBecauseBestEffort(
-        kernel.Unmount(target.task.get(), target.name, MNT_DETACH));
+  undo->Add([&kernel, &target, id = clone.mount_id] {
+    // If mountd gave this plan up it may have detached the mount already, and
+    // attached another.
+    const exec::Sys<FileFacts> top =
+        kernel.Stat(target.task.get(), target.name);
+    if (top && top->mount_id == id) {
+      IgnoreBecauseBestEffort(
+          kernel.Unmount(target.task.get(), target.name, MNT_DETACH));
+    }
   });
   // Attaching below a shared parent has made the whole tree shared again.
   MOUNTD_TRY(Named(
@@ -196,7 +204,8 @@ Result<MountState> AttachClone(const Context& context, const Base& base,
 
 }  // namespace
 
-Result<MountState> Attach(const Context& context, const AttachPlan& plan) {
+Result<void> Attach(const Context& context, const AttachPlan& plan,
+                    const exec::Tell<MountState>& tell) {
   const std::string object = ObjectOf(plan.target);
   MOUNTD_ASSIGN(const Base base, OpenBase(context));
   MOUNTD_ASSIGN(const UniqueFd allocation,
@@ -215,10 +224,12 @@ Result<MountState> Attach(const Context& context, const AttachPlan& plan) {
     return MakeError(Code::kAlreadyExists, "mount", object,
                      state.error().detail);
   }
-  if (state) {
-    undo.Commit();
+  if (!state) {
+    return std::move(state).error();
   }
-  return state;
+  MOUNTD_TRY(tell(*state));
+  undo.Commit();
+  return Ok();
 }
 
 Result<MountState> InspectTarget(const Context& context,

@@ -11,8 +11,8 @@ namespace mountd::propagation {
 // What is answered was read back from the kernel, and is what was asked or the
 // mount is undone: FailedPrecondition says why. The same plan again answers the
 // mount that is there; AlreadyExists if that is another.
-Result<exec::MountState> Attach(const Context& context,
-                                const exec::AttachPlan& plan);
+Result<void> Attach(const Context& context, const exec::AttachPlan& plan,
+                    const exec::Tell<exec::MountState>& tell);
 
 // Unmounts the target with the mounts below it, if it is still
 // `plan.mount_id`, and removes its mountpoint and an empty task directory.

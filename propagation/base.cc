@@ -105,7 +105,7 @@ Result<MountState> FinishBase(const Context& context, int parent, Undo* undo) {
 
 Result<MountState> PrepareBase(const Context& context) {
   MOUNTD_ASSIGN(const UniqueFd parent, OpenRunDir(context));
-  MOUNTD_TRY(Named(context.kernel.Lock(parent.get()), "flock", kObject));
+  MOUNTD_TRY(exec::Locked(context.kernel, parent.get(), kObject));
   Undo undo;
   MOUNTD_ASSIGN(const MountState now,
                 StateOf(context, parent.get(), kName, kObject));
@@ -131,9 +131,27 @@ Result<Base> OpenBase(const Context& context) {
   return base;
 }
 
+namespace {
+
+Result<UniqueFd> OpenPart(const Context& context, const Base& base,
+                          const char* part, const std::string& object) {
+  return Named(context.kernel.Open(base.fd.get(), part, O_RDONLY | O_DIRECTORY,
+                                   RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS),
+               "openat2", object);
+}
+
+}  // namespace
+
 Result<UniqueFd> OpenNetworkMarkers(const Context& context) {
   MOUNTD_ASSIGN(const Base base, OpenBase(context));
-  return OpenBeneath(context, base.fd.get(), kNetworkMarkers, kObject);
+  return OpenPart(context, base, kNetworkMarkers, kObject);
+}
+
+Result<UniqueFd> LockPart(const Context& context, const Base& base,
+                          const char* part, const std::string& object) {
+  MOUNTD_ASSIGN(UniqueFd fd, OpenPart(context, base, part, object));
+  MOUNTD_TRY(exec::Locked(context.kernel, fd.get(), object));
+  return fd;
 }
 
 Result<UniqueFd> OpenAllocation(const Context& context, const Base& base,
@@ -144,15 +162,17 @@ Result<UniqueFd> OpenAllocation(const Context& context, const Base& base,
 }
 
 Result<void> PrepareAllocation(const Context& context,
-                               const AllocationPlan& plan) {
+                               const AllocationPlan& plan,
+                               const exec::Tell<MountState>& tell) {
   constexpr unsigned kAllocationMode = 0710;
   const std::string name = Text(plan.allocation);
   MOUNTD_ASSIGN(const Base base, OpenBase(context));
   MOUNTD_ASSIGN(const UniqueFd all,
-                OpenBeneath(context, base.fd.get(), paths::kAllocations, name));
+                LockPart(context, base, paths::kAllocations, name));
   Undo undo;
   MOUNTD_TRY(EnsureDirectory(context, all.get(), name, kAllocationMode,
                              plan.gid, name, &undo));
+  MOUNTD_TRY(tell(MountState{}));
   undo.Commit();
   return Ok();
 }

@@ -21,17 +21,23 @@ Result<exec::MountState> PrepareBase(const Context& context);
 // FailedPrecondition if the base is not there, or not as PrepareBase made it.
 Result<Base> OpenBase(const Context& context);
 
-// base/n, where each pinned network has its marker (netns/pin.h).
+// base/n, where each pinned network has its marker (netns/pin.h); to be locked.
 Result<UniqueFd> OpenNetworkMarkers(const Context& context);
+
+// Opens one of the base's directories and locks it. A plan that mountd gave up
+// is then finished or undone before the next one finds what it made.
+Result<UniqueFd> LockPart(const Context& context, const Base& base,
+                          const char* part, const std::string& object);
 
 // base/a/<allocation>. NotFound if it was not prepared.
 Result<UniqueFd> OpenAllocation(const Context& context, const Base& base,
                                 const exec::WireName& allocation);
 
 // 0710 root:<gid>. Idempotent; another group at the same name is
-// FailedPrecondition.
+// FailedPrecondition. Tells nothing but that it is done.
 Result<void> PrepareAllocation(const Context& context,
-                               const exec::AllocationPlan& plan);
+                               const exec::AllocationPlan& plan,
+                               const exec::Tell<exec::MountState>& tell);
 
 // Removes the directory with empty task directories and mountpoints that an
 // interrupted plan left. Busy while a mount is beneath it.

@@ -86,12 +86,12 @@ Result<MountState> FinishPlugin(const Context& context, const Base& base,
 
 }  // namespace
 
-Result<MountState> PreparePlugin(const Context& context,
-                                 const PluginPlan& plan) {
+Result<void> PreparePlugin(const Context& context, const PluginPlan& plan,
+                           const exec::Tell<MountState>& tell) {
   const std::string name = Text(plan.plugin);
   MOUNTD_ASSIGN(const Base base, OpenBase(context));
   MOUNTD_ASSIGN(const UniqueFd all,
-                OpenBeneath(context, base.fd.get(), paths::kPlugins, name));
+                LockPart(context, base, paths::kPlugins, name));
   // What is made inside the directory goes with a tree removal, not step by
   // step.
   Undo undo;
@@ -109,18 +109,18 @@ Result<MountState> PreparePlugin(const Context& context,
     }
     MOUNTD_TRY(MountSelf(context, all.get(), directory.get(), name, &undo));
   }
-  Result<MountState> state = FinishPlugin(context, base, all.get(), name);
-  if (state) {
-    undo.Commit();
-  }
-  return state;
+  MOUNTD_ASSIGN(const MountState state,
+                FinishPlugin(context, base, all.get(), name));
+  MOUNTD_TRY(tell(state));
+  undo.Commit();
+  return Ok();
 }
 
 Result<void> RemovePlugin(const Context& context, const PluginPlan& plan) {
   const std::string name = Text(plan.plugin);
   MOUNTD_ASSIGN(const Base base, OpenBase(context));
   MOUNTD_ASSIGN(const UniqueFd all,
-                OpenBeneath(context, base.fd.get(), paths::kPlugins, name));
+                LockPart(context, base, paths::kPlugins, name));
   MOUNTD_ASSIGN(const MountState now, StateOf(context, all.get(), name, name));
   if (now.exists == 0) {
     return Ok();

@@ -11,8 +11,8 @@ namespace mountd::propagation {
 
 // Also gives back to root what the plugin did with the modes and owners of the
 // directories made here.
-Result<exec::MountState> PreparePlugin(const Context& context,
-                                       const exec::PluginPlan& plan);
+Result<void> PreparePlugin(const Context& context, const exec::PluginPlan& plan,
+                           const exec::Tell<exec::MountState>& tell);
 
 // Unmounts the directory and removes what the plugin left in it, never across a
 // mount. Busy while a mount is below it or the plugin holds it;
@@ -30,8 +30,9 @@ Result<UniqueFd> ConnectPlugin(const Context& context,
                                exec::PluginReply* reply);
 
 // The directories of one volume (exec::VolumeDirPlan).
-Result<exec::MountState> PrepareVolumeDir(const Context& context,
-                                          const exec::VolumeDirPlan& plan);
+Result<void> PrepareVolumeDir(const Context& context,
+                              const exec::VolumeDirPlan& plan,
+                              const exec::Tell<exec::MountState>& tell);
 Result<exec::MountState> InspectVolumeDir(const Context& context,
                                           const exec::VolumeDirPlan& plan);
 Result<void> RemoveVolumeDir(const Context& context,

@@ -28,42 +28,53 @@ Result<UniqueFd> OpenArea(const Context& context, const VolumeDirPlan& plan) {
       ObjectOf(plan));
 }
 
+// A volume staged here is the root of the plugin's mount, or this very
+// directory, with an owner and mode of the plugin's choice. staging/ is closed
+// to others.
+Result<void> EnsureStaging(const Context& context, int area,
+                           const VolumeDirPlan& plan, Undo* undo) {
+  const std::string object = ObjectOf(plan);
+  MOUNTD_ASSIGN(const MountState now,
+                StateOf(context, area, Text(plan.volume), object));
+  if (now.mount_id == 0 && now.is_directory == 0) {
+    MOUNTD_TRY(EnsureDirectory(context, area, Text(plan.volume), kMode, 0,
+                               object, undo));
+  }
+  return Ok();
+}
+
+Result<UniqueFd> EnsurePublish(const Context& context, int area,
+                               const VolumeDirPlan& plan, Undo* undo) {
+  const std::string object = ObjectOf(plan);
+  const std::string name = Text(plan.allocation);
+  MOUNTD_ASSIGN(const FileFacts above,
+                Named(context.kernel.Stat(area, ""), "statx", object));
+  MOUNTD_TRY(TakeBack(context, area, name, above.mount_id, object));
+  return EnsureDirectory(context, area, name, kMode, 0, object, undo);
+}
+
 bool IsMissing(const Error& error) { return error.sys_errno == ENOENT; }
 
 }  // namespace
 
-Result<MountState> PrepareVolumeDir(const Context& context,
-                                    const VolumeDirPlan& plan) {
+Result<void> PrepareVolumeDir(const Context& context, const VolumeDirPlan& plan,
+                              const exec::Tell<MountState>& tell) {
   const std::string object = ObjectOf(plan);
   MOUNTD_ASSIGN(const UniqueFd area, OpenArea(context, plan));
+  const bool staging = plan.area == VolumeArea::kStaging;
   Undo undo;
-  if (plan.area == VolumeArea::kStaging) {
-    // A volume staged here is the root of the plugin's mount, or this very
-    // directory, with an owner and mode of the plugin's choice. staging/ is
-    // closed to others.
-    MOUNTD_ASSIGN(const MountState now,
-                  StateOf(context, area.get(), Text(plan.volume), object));
-    if (now.mount_id != 0 || now.is_directory != 0) {
-      return now;
-    }
-    MOUNTD_TRY(EnsureDirectory(context, area.get(), Text(plan.volume), kMode, 0,
-                               object, &undo));
-    MOUNTD_ASSIGN(const MountState state,
-                  StateOf(context, area.get(), Text(plan.volume), object));
-    undo.Commit();
-    return state;
+  UniqueFd parent;  // of publish/<allocation>/<volume>
+  if (staging) {
+    MOUNTD_TRY(EnsureStaging(context, area.get(), plan, &undo));
+  } else {
+    MOUNTD_ASSIGN(parent, EnsurePublish(context, area.get(), plan, &undo));
   }
-  MOUNTD_ASSIGN(const FileFacts above,
-                Named(context.kernel.Stat(area.get(), ""), "statx", object));
-  MOUNTD_TRY(TakeBack(context, area.get(), Text(plan.allocation),
-                      above.mount_id, object));
-  MOUNTD_ASSIGN(const UniqueFd parent,
-                EnsureDirectory(context, area.get(), Text(plan.allocation),
-                                kMode, 0, object, &undo));
   MOUNTD_ASSIGN(const MountState state,
-                StateOf(context, parent.get(), Text(plan.volume), object));
+                StateOf(context, staging ? area.get() : parent.get(),
+                        Text(plan.volume), object));
+  MOUNTD_TRY(tell(state));
   undo.Commit();
-  return state;
+  return Ok();
 }
 
 Result<MountState> InspectVolumeDir(const Context& context,

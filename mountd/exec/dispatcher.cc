@@ -38,22 +38,32 @@ Dispatcher::Dispatcher(Kernel& kernel, const Config& config)
       config_(config),
       inspector_(propagation::MakeMountInspector(kernel)) {}
 
-Dispatcher::Answer Dispatcher::Handle(std::span<const std::byte> message) {
+Result<void> Dispatcher::Handle(std::span<const std::byte> message,
+                                const Sender& send) {
   Answer answer;
+  bool sent = false;
+  const SendNow send_now = [&] {
+    sent = true;
+    return send(answer);
+  };
   const auto handle = [&]() -> Result<void> {
     MOUNTD_ASSIGN(const Request request, DecodeRequest(message));
     MOUNTD_TRY(CheckRequest(request, config_));
-    return Carry(request, &answer);
+    return Carry(request, &answer, send_now);
   };
-  const Result<void> outcome = handle();
+  Result<void> outcome = handle();
+  if (sent) {
+    return outcome;
+  }
   if (!outcome) {
     SetError(outcome.error(), &answer.reply);
     answer.fd.reset();
   }
-  return answer;
+  return send(answer);
 }
 
-Result<void> Dispatcher::Carry(const Request& request, Answer* answer) {
+Result<void> Dispatcher::Carry(const Request& request, Answer* answer,
+                               const SendNow& send) {
   switch (request.kind) {
     case PlanKind::kHello: {
       MOUNTD_ASSIGN(answer->reply.body.hello, Hello());
@@ -66,41 +76,44 @@ Result<void> Dispatcher::Carry(const Request& request, Answer* answer) {
     case PlanKind::kDetach:
     case PlanKind::kInspectTarget:
     case PlanKind::kReleaseHostVolume:
-      return CarryMount(request, answer);
+      return CarryMount(request, answer, send);
     case PlanKind::kPreparePlugin:
     case PlanKind::kRemovePlugin:
     case PlanKind::kConnectPlugin:
     case PlanKind::kPrepareVolumeDir:
     case PlanKind::kInspectVolumeDir:
     case PlanKind::kRemoveVolumeDir:
-      return CarryPlugin(request, answer);
+      return CarryPlugin(request, answer, send);
     case PlanKind::kPrepareNetworks:
     case PlanKind::kCreateNetwork:
     case PlanKind::kDeleteNetwork:
     case PlanKind::kInspectNetwork:
-      return CarryNetwork(request, answer);
+      return CarryNetwork(request, answer, send);
   }
   return MakeError(Code::kInvalidArgument, "check plan", "kind");
 }
 
-Result<void> Dispatcher::CarryMount(const Request& request, Answer* answer) {
+Result<void> Dispatcher::CarryMount(const Request& request, Answer* answer,
+                                    const SendNow& send) {
   const propagation::Context context{kernel_, *inspector_, config_};
   const PlanBody& body = request.body;
   MountState* state = &answer->reply.body.mount;
   *state = MountState{};
+  const Tell<MountState> tell = [&](const MountState& now) {
+    *state = now;
+    return send();
+  };
   switch (request.kind) {
     case PlanKind::kPrepareBase: {
       MOUNTD_ASSIGN(*state, propagation::PrepareBase(context));
       return Ok();
     }
     case PlanKind::kPrepareAllocation:
-      return propagation::PrepareAllocation(context, body.allocation);
+      return propagation::PrepareAllocation(context, body.allocation, tell);
     case PlanKind::kRemoveAllocation:
       return propagation::RemoveAllocation(context, body.allocation);
-    case PlanKind::kAttach: {
-      MOUNTD_ASSIGN(*state, propagation::Attach(context, body.attach));
-      return Ok();
-    }
+    case PlanKind::kAttach:
+      return propagation::Attach(context, body.attach, tell);
     case PlanKind::kDetach:
       return propagation::Detach(context, body.detach);
     case PlanKind::kInspectTarget: {
@@ -112,16 +125,19 @@ Result<void> Dispatcher::CarryMount(const Request& request, Answer* answer) {
   }
 }
 
-Result<void> Dispatcher::CarryPlugin(const Request& request, Answer* answer) {
+Result<void> Dispatcher::CarryPlugin(const Request& request, Answer* answer,
+                                     const SendNow& send) {
   const propagation::Context context{kernel_, *inspector_, config_};
   const PlanBody& body = request.body;
   MountState* state = &answer->reply.body.mount;
   *state = MountState{};
+  const Tell<MountState> tell = [&](const MountState& now) {
+    *state = now;
+    return send();
+  };
   switch (request.kind) {
-    case PlanKind::kPreparePlugin: {
-      MOUNTD_ASSIGN(*state, propagation::PreparePlugin(context, body.plugin));
-      return Ok();
-    }
+    case PlanKind::kPreparePlugin:
+      return propagation::PreparePlugin(context, body.plugin, tell);
     case PlanKind::kRemovePlugin:
       return propagation::RemovePlugin(context, body.plugin);
     case PlanKind::kConnectPlugin: {
@@ -131,11 +147,8 @@ Result<void> Dispatcher::CarryPlugin(const Request& request, Answer* answer) {
                     propagation::ConnectPlugin(context, body.plugin, peer));
       return Ok();
     }
-    case PlanKind::kPrepareVolumeDir: {
-      MOUNTD_ASSIGN(*state,
-                    propagation::PrepareVolumeDir(context, body.volume_dir));
-      return Ok();
-    }
+    case PlanKind::kPrepareVolumeDir:
+      return propagation::PrepareVolumeDir(context, body.volume_dir, tell);
     case PlanKind::kInspectVolumeDir: {
       MOUNTD_ASSIGN(*state,
                     propagation::InspectVolumeDir(context, body.volume_dir));
@@ -146,20 +159,23 @@ Result<void> Dispatcher::CarryPlugin(const Request& request, Answer* answer) {
   }
 }
 
-Result<void> Dispatcher::CarryNetwork(const Request& request, Answer* answer) {
+Result<void> Dispatcher::CarryNetwork(const Request& request, Answer* answer,
+                                      const SendNow& send) {
   MOUNTD_ASSIGN(const UniqueFd markers, propagation::OpenNetworkMarkers(
                                             {kernel_, *inspector_, config_}));
   const netns::Context context{kernel_, config_, sockets_, markers.get()};
   const NetworkPlan& plan = request.body.network;
   NetworkState* state = &answer->reply.body.network;
   *state = NetworkState{};
+  const Tell<NetworkState> tell = [&](const NetworkState& now) {
+    *state = now;
+    return send();
+  };
   switch (request.kind) {
     case PlanKind::kPrepareNetworks:
       return netns::PrepareNetworks(context);
-    case PlanKind::kCreateNetwork: {
-      MOUNTD_ASSIGN(*state, netns::CreateNetwork(context, plan));
-      return Ok();
-    }
+    case PlanKind::kCreateNetwork:
+      return netns::CreateNetwork(context, plan, tell);
     case PlanKind::kDeleteNetwork:
       return netns::DeleteNetwork(context, plan);
     default: {

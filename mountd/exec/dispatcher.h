@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <functional>
 #include <memory>
 #include <span>
 
@@ -14,7 +15,8 @@
 namespace mountd::exec {
 
 // Answers one request at a time: decodes, checks, carries out. Keeps no record
-// of what it did. `kernel` and `config` must outlive it.
+// of what it did, so what it could not tell anybody it undoes. `kernel` and
+// `config` must outlive it.
 class Dispatcher {
  public:
   Dispatcher(Kernel& kernel, const Config& config);
@@ -23,14 +25,23 @@ class Dispatcher {
     Reply reply;
     UniqueFd fd;  // to be sent beside it, if valid
   };
-  // Never fails: what is wrong is in the reply.
-  Answer Handle(std::span<const std::byte> message);
+  using Sender = std::function<Result<void>(const Answer&)>;
+  // Calls `send` once. Fails only as that does: what is wrong with the request
+  // is in the reply. What was made for it is undone then.
+  Result<void> Handle(std::span<const std::byte> message, const Sender& send);
 
  private:
-  Result<void> Carry(const Request& request, Answer* answer);
-  Result<void> CarryMount(const Request& request, Answer* answer);
-  Result<void> CarryPlugin(const Request& request, Answer* answer);
-  Result<void> CarryNetwork(const Request& request, Answer* answer);
+  // Sends the answer as it is, from within the plan.
+  using SendNow = std::function<Result<void>()>;
+
+  Result<void> Carry(const Request& request, Answer* answer,
+                     const SendNow& send);
+  Result<void> CarryMount(const Request& request, Answer* answer,
+                          const SendNow& send);
+  Result<void> CarryPlugin(const Request& request, Answer* answer,
+                           const SendNow& send);
+  Result<void> CarryNetwork(const Request& request, Answer* answer,
+                            const SendNow& send);
   Result<HelloReply> Hello();
 
   Kernel& kernel_;

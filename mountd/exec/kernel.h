@@ -4,6 +4,7 @@
 #include <sys/socket.h>
 #include <sys/types.h>
 
+#include <cerrno>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -86,7 +87,8 @@ class Kernel {
   virtual Sys<void> SetMode(int fd, mode_t mode) = 0;
   // Names other than "." and "..", at most `limit`. `dir` may be O_PATH.
   virtual Sys<std::vector<std::string>> List(int dir, std::size_t limit) = 0;
-  // flock(2) LOCK_EX; held until `fd` is closed.
+  // flock(2) LOCK_EX; held until `fd` is closed. EWOULDBLOCK if somebody else
+  // has it for longer than a plan can wait.
   virtual Sys<void> Lock(int fd) = 0;
   virtual Sys<std::string> ReadSetting(const char* path) = 0;
   virtual Sys<void> WriteSetting(const char* path, std::string_view text) = 0;
@@ -139,11 +141,27 @@ Result<T> Named(Sys<T> outcome, std::string_view op, std::string_view object) {
   }
 }
 
+// Kernel::Lock; Busy says why.
+inline Result<void> Locked(Kernel& kernel, int fd, const std::string& object) {
+  const Sys<void> locked = kernel.Lock(fd);
+  if (!locked && locked.error() == EWOULDBLOCK) {
+    return MakeError(Code::kBusy, "flock", object,
+                     "an earlier plan is still at work there");
+  }
+  return Named(locked, "flock", object);
+}
+
 // True if `outcome` failed with just this errno.
 template <typename T>
 bool FailedWith(const Sys<T>& outcome, int err) {
   return !outcome && outcome.error() == err;
 }
+
+// Tells mountd the outcome of a plan, at the plan's end. A plan that makes
+// something commits it only when that went well: of what mountd gave up waiting
+// for it has no record, and would never take it away.
+template <typename State>
+using Tell = std::function<Result<void>(const State&)>;
 
 // What to undo if a plan fails half way: runs its steps, last first, unless
 // Commit was called. Declare it after everything its steps refer to. A step

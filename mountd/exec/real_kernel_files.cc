@@ -7,7 +7,9 @@
 
 #include <array>
 #include <cerrno>
+#include <chrono>
 #include <climits>
+#include <thread>
 
 #include "mountd/exec/kernel_abi.h"
 #include "mountd/exec/real_kernel.h"
@@ -140,7 +142,24 @@ Sys<std::vector<std::string>> RealKernel::List(int dir, std::size_t limit) {
   return names;
 }
 
-Sys<void> RealKernel::Lock(int fd) { return Done(::flock(fd, LOCK_EX)); }
+Sys<void> RealKernel::Lock(int fd) {
+  // A holder that is stuck must not make others stuck. Less than mountd waits
+  // for a plan, so that it is told why.
+  constexpr std::chrono::seconds kWait(3);
+  constexpr std::chrono::milliseconds kPause(2);
+  const auto deadline = std::chrono::steady_clock::now() + kWait;
+  for (;;) {
+    if (::flock(fd, LOCK_EX | LOCK_NB) == 0) {
+      return {};
+    }
+    const int err = errno;
+    if (err != EINTR &&
+        (err != EWOULDBLOCK || std::chrono::steady_clock::now() >= deadline)) {
+      return err;
+    }
+    std::this_thread::sleep_for(kPause);
+  }
+}
 
 Sys<std::string> RealKernel::ReadSetting(const char* path) {
   const UniqueFd fd(::open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW));

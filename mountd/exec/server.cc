@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 #include "mountd/exec/server.h"
 
+#include <poll.h>
 #include <sys/socket.h>
 #include <sys/uio.h>
 
@@ -36,6 +37,11 @@ Result<void> SendAnswer(int socket, const Dispatcher::Answer& answer) {
   return Ok();
 }
 
+bool HasHungUp(int socket) {
+  pollfd peer = {socket, POLLRDHUP, 0};
+  return ::poll(&peer, 1, 0) > 0;
+}
+
 }  // namespace
 
 Result<void> CheckPeer(int socket, uid_t allowed) {
@@ -57,7 +63,7 @@ Result<void> Serve(int socket, Dispatcher* dispatcher) {
   std::array<std::byte, sizeof(Request) + 1> buffer;
   for (;;) {
     const ssize_t size = ::recv(socket, buffer.data(), buffer.size(), 0);
-    if (size == 0) {
+    if (size == 0 || (size > 0 && HasHungUp(socket))) {
       return Ok();
     }
     if (size < 0) {
@@ -66,8 +72,11 @@ Result<void> Serve(int socket, Dispatcher* dispatcher) {
       }
       return ErrnoError(errno, "recv", "request");
     }
-    MOUNTD_TRY(SendAnswer(socket, dispatcher->Handle(std::span(buffer).first(
-                                      static_cast<std::size_t>(size)))));
+    MOUNTD_TRY(dispatcher->Handle(
+        std::span(buffer).first(static_cast<std::size_t>(size)),
+        [socket](const Dispatcher::Answer& answer) {
+          return SendAnswer(socket, answer);
+        }));
   }
 }
 

@@ -11,7 +11,9 @@ namespace mountd::exec {
 Result<void> CheckPeer(int socket, uid_t allowed);
 
 // Answers requests on a connected SOCK_SEQPACKET socket, one after the other,
-// until the peer closes it. Fails if the socket does.
+// until the peer closes it. Fails if the socket does. A request whose sender
+// has hung up is not begun, and what could not be answered is undone: mountd
+// gave it up, and has no record of it.
 Result<void> Serve(int socket, Dispatcher* dispatcher);
 
 }  // namespace mountd::exec

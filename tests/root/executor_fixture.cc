@@ -61,10 +61,14 @@ Reply ExecutorFixture::Call(PlanKind kind) {
 }
 
 Reply ExecutorFixture::Send(const Request& request) {
-  exec::Dispatcher::Answer answer =
-      dispatcher_->Handle(std::as_bytes(std::span(&request, 1)));
-  last_fd_ = std::move(answer.fd);
-  return answer.reply;
+  Reply reply;
+  const auto take = [&](const exec::Dispatcher::Answer& answer) {
+    reply = answer.reply;
+    last_fd_.reset(answer.fd.valid() ? ::dup(answer.fd.get()) : -1);
+    return Ok();
+  };
+  EXPECT_TRUE(dispatcher_->Handle(std::as_bytes(std::span(&request, 1)), take));
+  return reply;
 }
 
 void ExecutorFixture::PrepareBase() {

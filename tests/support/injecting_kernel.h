@@ -6,6 +6,7 @@
 
 #include <cerrno>
 #include <cstddef>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -30,6 +31,10 @@ class InjectingKernel final : public Kernel {
   void DieAt(std::size_t k) {
     FailAt(k, EIO);
     dead_ = true;
+  }
+  // Calls `hook` before each call, with its name.
+  void Before(std::function<void(const std::string&)> hook) {
+    hook_ = std::move(hook);
   }
   const std::vector<std::string>& calls() const { return calls_; }
 
@@ -186,6 +191,9 @@ class InjectingKernel final : public Kernel {
   template <typename T, typename Call>
   Sys<T> Pass(const char* name, const Call& call) {
     calls_.emplace_back(name);
+    if (hook_) {
+      hook_(name);
+    }
     if (calls_.size() == fail_at_ || (dead_ && calls_.size() > fail_at_)) {
       return Sys<T>(error_);
     }
@@ -196,6 +204,7 @@ class InjectingKernel final : public Kernel {
   std::size_t fail_at_ = 0;
   int error_ = 0;
   bool dead_ = false;
+  std::function<void(const std::string&)> hook_;
   bool hide_unique_ids_ = false;
   std::vector<std::string> calls_;
 };

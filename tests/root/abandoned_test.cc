@@ -1,0 +1,184 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#include <fcntl.h>
+#include <sys/file.h>
+#include <sys/socket.h>
+
+#include <chrono>
+#include <thread>
+
+#include "mountd/exec/server.h"
+#include "tests/root/executor_fixture.h"
+
+// Plans that mountd gave up waiting for, and has no record of.
+namespace mountd::testing {
+namespace {
+
+using exec::PlanBody;
+using exec::PlanKind;
+using exec::Propagation;
+using exec::Request;
+using exec::ToWire;
+
+class Abandoned : public ExecutorFixture {
+ protected:
+  void SetUp() override {
+    ExecutorFixture::SetUp();
+    if (!IsSkipped()) {
+      PrepareBase();
+      before_ = Inventory::Take();
+    }
+  }
+
+  template <typename Fill>
+  static Request Make(PlanKind kind, const Fill& fill) {
+    Request request;
+    request.kind = kind;
+    fill(&request.body);
+    return request;
+  }
+  static Request Plugin(PlanKind kind) {
+    return Make(kind, [](PlanBody* body) { body->plugin = {ToWire("csi")}; });
+  }
+  static Request VolumeDir(exec::VolumeArea area) {
+    return Make(PlanKind::kPrepareVolumeDir, [&](PlanBody* body) {
+      body->volume_dir = exec::VolumeDirPlan{};
+      body->volume_dir.plugin = ToWire("csi");
+      body->volume_dir.area = area;
+      body->volume_dir.allocation = ToWire("web");
+      body->volume_dir.volume.fill('a');
+    });
+  }
+  static Request Network(PlanKind kind) {
+    return Make(kind, [](PlanBody* body) {
+      body->network = exec::NetworkPlan{};
+      body->network.allocation = ToWire("web");
+      body->network.network = ToWire("default");
+      body->network.ipv4 = {10, 88, 0, 2};
+      body->network.port_count = 1;
+      body->network.ports[0] = {18080, 80, exec::kTcp, 0};
+    });
+  }
+
+  // What carrying out `request` leaves if its answer cannot be sent.
+  std::string LeftBy(const Request& request) {
+    const Inventory before = Inventory::Take();
+    int sends = 0;
+    const Result<void> outcome = dispatcher_->Handle(
+        std::as_bytes(std::span(&request, 1)),
+        [&](const exec::Dispatcher::Answer& answer) -> Result<void> {
+          ++sends;
+          EXPECT_EQ(ErrorOf(answer.reply), "");
+          return ErrnoError(EPIPE, "sendmsg", "reply");
+        });
+    EXPECT_FALSE(outcome.has_value());
+    EXPECT_EQ(sends, 1);
+    return DifferenceWithin(before, 20);
+  }
+
+  Inventory before_;
+};
+
+TEST_F(Abandoned, WhatCouldNotBeToldIsUndone) {
+  EXPECT_EQ(LeftBy(Make(PlanKind::kPrepareAllocation,
+                        [](PlanBody* body) {
+                          body->allocation = {ToWire("db"), 77};
+                        })),
+            "");
+  for (const Propagation mode :
+       {Propagation::kPrivate, Propagation::kHostToTask,
+        Propagation::kBidirectional}) {
+    EXPECT_EQ(LeftBy(AttachRequest("data", mode)), "");
+  }
+  EXPECT_EQ(LeftBy(Plugin(PlanKind::kPreparePlugin)), "");
+  ASSERT_EQ(ErrorOf(Send(Plugin(PlanKind::kPreparePlugin))), "");
+  EXPECT_EQ(LeftBy(VolumeDir(exec::VolumeArea::kStaging)), "");
+  EXPECT_EQ(LeftBy(VolumeDir(exec::VolumeArea::kPublish)), "");
+  ASSERT_EQ(ErrorOf(Call(PlanKind::kPrepareNetworks)), "");
+  EXPECT_EQ(LeftBy(Network(PlanKind::kCreateNetwork)), "");
+}
+
+TEST_F(Abandoned, WhatWasThereBeforeIsNotUndone) {
+  ASSERT_EQ(ErrorOf(Attach("data", Propagation::kPrivate)), "");
+  ASSERT_EQ(ErrorOf(Send(Plugin(PlanKind::kPreparePlugin))), "");
+  ASSERT_EQ(ErrorOf(Call(PlanKind::kPrepareNetworks)), "");
+  ASSERT_EQ(ErrorOf(Send(Network(PlanKind::kCreateNetwork))), "");
+  EXPECT_EQ(LeftBy(AttachRequest("data", Propagation::kPrivate)), "");
+  EXPECT_EQ(LeftBy(Plugin(PlanKind::kPreparePlugin)), "");
+  EXPECT_EQ(LeftBy(Network(PlanKind::kCreateNetwork)), "");
+}
+
+// mountd detached what the plan had attached, and attached anew.
+TEST_F(Abandoned, TheNextMountAtTheTargetIsNotUndone) {
+  const Request request = AttachRequest("data", Propagation::kPrivate);
+  const Result<void> outcome =
+      dispatcher_->Handle(std::as_bytes(std::span(&request, 1)),
+                          [&](const exec::Dispatcher::Answer&) -> Result<void> {
+                            Unmount(kTarget);
+                            MountTmpfs(kTarget);
+                            return ErrnoError(EPIPE, "sendmsg", "reply");
+                          });
+  EXPECT_FALSE(outcome.has_value());
+  EXPECT_TRUE(Exists(std::string(kTarget) + "/mark"));
+}
+
+TEST_F(Abandoned, APlanWhoseSenderHangsUpMeanwhileIsUndone) {
+  std::array<int, 2> ends{};
+  ASSERT_EQ(
+      ::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends.data()), 0);
+  UniqueFd ours(ends[0]);
+  UniqueFd theirs(ends[1]);
+  const Request request = AttachRequest("data", Propagation::kPrivate);
+  ASSERT_EQ(::send(theirs.get(), &request, sizeof(request), 0),
+            static_cast<ssize_t>(sizeof(request)));
+  bool attached = false;
+  kernel_.Before([&](const std::string& call) {
+    attached = attached || call == "AttachTree";
+    if (attached) {
+      theirs.reset();
+    }
+  });
+  EXPECT_FALSE(exec::Serve(ours.get(), &*dispatcher_).has_value());
+  EXPECT_TRUE(attached);
+  kernel_.Before(nullptr);
+  ours.reset();
+  EXPECT_EQ(Difference(before_, Inventory::Take()), "");
+}
+
+TEST_F(Abandoned, APlanWhoseSenderHasHungUpIsNotBegun) {
+  std::array<int, 2> ends{};
+  ASSERT_EQ(
+      ::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends.data()), 0);
+  const UniqueFd ours(ends[0]);
+  UniqueFd theirs(ends[1]);
+  const Request request = Plugin(PlanKind::kPreparePlugin);
+  ASSERT_EQ(::send(theirs.get(), &request, sizeof(request), 0),
+            static_cast<ssize_t>(sizeof(request)));
+  theirs.reset();
+  kernel_.FailAt(0, 0);
+  EXPECT_TRUE(exec::Serve(ours.get(), &*dispatcher_).has_value());
+  EXPECT_TRUE(kernel_.calls().empty());
+}
+
+TEST_F(Abandoned, OneThatIsStuckMakesOthersBusyNotStuck) {
+  const UniqueFd held(
+      ::open("/run/mountd/base/p", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  ASSERT_EQ(::flock(held.get(), LOCK_EX), 0);
+  const auto start = std::chrono::steady_clock::now();
+  EXPECT_EQ(CodeOf(Send(Plugin(PlanKind::kPreparePlugin))), "Busy");
+  EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(8));
+}
+
+TEST_F(Abandoned, OneThatEndsInTimeIsWaitedFor) {
+  UniqueFd held(
+      ::open("/run/mountd/base/p", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  ASSERT_EQ(::flock(held.get(), LOCK_EX), 0);
+  std::thread holder([&] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(100));
+    held.reset();
+  });
+  EXPECT_EQ(ErrorOf(Send(Plugin(PlanKind::kPreparePlugin))), "");
+  holder.join();
+}
+
+}  // namespace
+}  // namespace mountd::testing
