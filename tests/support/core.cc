@@ -110,17 +110,9 @@ Result<void> Core::Recover() {
   MOUNTD_TRY(service->Recover());
   MOUNTD_TRY(plugins->Recover());
   MOUNTD_TRY(volumes->Recover());
-  MOUNTD_TRY(mounts->Recover(
-      [this](const std::string& allocation, const std::string& alias)
-          -> std::optional<std::pair<std::string, VolumeKey>> {
-        const auto volume = volumes->Get(allocation, alias);
-        if (!volume || !*volume) {
-          return std::nullopt;
-        }
-        const auto record = state->GetVolume((*volume)->record.key);
-        return std::pair((*record)->plugin, (*record)->key);
-      }));
-  return networks->Recover();
+  MOUNTD_TRY(mounts->Recover());
+  MOUNTD_TRY(networks->Recover());
+  return service->OweLeftovers();
 }
 
 bool Core::AddPlugin(const std::string& id) {

@@ -226,23 +226,24 @@ Result<void> FakeExecutor::ReleaseHostVolume(const HostVolumePlan& plan) {
   PlanBody body;
   body.host_volume = plan;
   const std::string volume = Text(plan.host_volume);
-  return Run<Result<void>>(PlanKind::kReleaseHostVolume, "ReleaseHostVolume",
-                           volume, body, [&]() -> Result<void> {
-                             const auto found = anchors_.find(volume);
-                             if (found == anchors_.end()) {
-                               return Ok();
-                             }
-                             if (found->second.mount_id != plan.anchor_id) {
-                               return MakeError(Code::kFailedPrecondition,
-                                                "umount2", volume,
-                                                "another mount is there");
-                             }
-                             if (busy_.contains(volume)) {
-                               return ErrnoError(EBUSY, "umount2", volume);
-                             }
-                             anchors_.erase(found);
-                             return Ok();
-                           });
+  return Run<Result<void>>(
+      PlanKind::kReleaseHostVolume, "ReleaseHostVolume", volume, body,
+      [&]() -> Result<void> {
+        const auto found = anchors_.find(volume);
+        if (found == anchors_.end()) {
+          return Ok();
+        }
+        // 0: whichever mountd put there.
+        if (plan.anchor_id != 0 && found->second.mount_id != plan.anchor_id) {
+          return MakeError(Code::kFailedPrecondition, "umount2", volume,
+                           "another mount is there");
+        }
+        if (busy_.contains(volume)) {
+          return ErrnoError(EBUSY, "umount2", volume);
+        }
+        anchors_.erase(found);
+        return Ok();
+      });
 }
 
 Result<void> FakeExecutor::PrepareNetworks() {

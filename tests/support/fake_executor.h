@@ -61,10 +61,12 @@ class FakeExecutor final : public Executor {
   void SetListening(const std::string& plugin, bool listening);
   // The plugin closes all its connections.
   void HangUp(const std::string& plugin);
+  void SetStuck(std::uint32_t stuck);
   // Links outlive DeleteNetwork until EndLinks.
   void KeepLinks();
   void EndLinks();
 
+  std::uint32_t stuck() const override;
   Result<HelloReply> Hello() override;
   Result<MountState> PrepareBase() override;
   Result<void> PrepareAllocation(const AllocationPlan& plan) override;
@@ -119,6 +121,7 @@ class FakeExecutor final : public Executor {
   std::map<std::string, Network> networks_;
   std::map<std::string, std::uint32_t> links_;  // by address
   bool keep_links_ = false;
+  std::uint32_t stuck_ = 0;
 };
 
 template <typename R, typename F>

@@ -111,6 +111,16 @@ void FakeExecutor::HangUp(const std::string& plugin) {
   connections_.erase(plugin);
 }
 
+void FakeExecutor::SetStuck(std::uint32_t stuck) {
+  const std::lock_guard lock(mutex_);
+  stuck_ = stuck;
+}
+
+std::uint32_t FakeExecutor::stuck() const {
+  const std::lock_guard lock(mutex_);
+  return stuck_;
+}
+
 void FakeExecutor::KeepLinks() {
   const std::lock_guard lock(mutex_);
   keep_links_ = true;

@@ -55,6 +55,7 @@ users = ["root"]
 peers_per_uid = 1
 allocations_per_uid = 2
 operations_per_uid = 3
+plugins_per_uid = 6
 mounts_per_allocation = 4
 mount_executors = 5
 
@@ -130,6 +131,7 @@ TEST(ConfigTest, LimitsAndTimeouts) {
   EXPECT_EQ(config->limits.peers_per_uid, 1U);
   EXPECT_EQ(config->limits.allocations_per_uid, 2U);
   EXPECT_EQ(config->limits.operations_per_uid, 3U);
+  EXPECT_EQ(config->limits.plugins_per_uid, 6U);
   EXPECT_EQ(config->limits.mounts_per_allocation, 4U);
   EXPECT_EQ(config->limits.mount_executors, 5U);
   EXPECT_EQ(config->timeouts.plan, milliseconds(11));
@@ -225,6 +227,7 @@ const Bad kBad[] = {
   {"LimitFraction", "[limits]\nmounts_per_allocation = 1.5", "mountd.toml:2: limits.mounts_per_allocation"},
   {"LimitNegative", "[limits]\nallocations_per_uid = -1", "mountd.toml:2: limits.allocations_per_uid"},
   {"OperationsTooMany", "[limits]\noperations_per_uid = 4097", "mountd.toml:2: limits.operations_per_uid"},
+  {"PluginsTooMany", "[limits]\nplugins_per_uid = 4097", "mountd.toml:2: limits.plugins_per_uid"},
   {"TimeoutZero", "[timeouts]\nrpc_ms = 0", "mountd.toml:2: timeouts.rpc_ms"},
   {"TimeoutTooLarge", "[timeouts]\npatience_ms = 3600001", "mountd.toml:2: timeouts.patience_ms"},
 };

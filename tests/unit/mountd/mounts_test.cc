@@ -61,11 +61,7 @@ class MountsTest : public ::testing::Test {
     record.mount_id = mount_id;
     ASSERT_EQ(Outcome(core_.boot->PutMount(record)), "Ok");
   }
-  Result<void> Recover() {
-    return mounts().Recover([](const std::string&, const std::string&) {
-      return std::optional<std::pair<std::string, VolumeKey>>();
-    });
-  }
+  Result<void> Recover() { return mounts().Recover(); }
   std::vector<std::string> Existing() { return executor().Existing(); }
 
   const std::vector<std::string> nothing_ = {"allocation web"};
@@ -148,8 +144,9 @@ TEST_F(MountsTest, AnUnknownOutcomeIsUndone) {
   for (const Code code : {Code::kUnavailable, Code::kDeadlineExceeded}) {
     executor().FailNext("Attach", code, FailWhen::kAfter);
     EXPECT_EQ(Outcome(Bind()), CodeName(code));
-    EXPECT_EQ(executor().MountIdOf("web/task/d"), 0U);
+    EXPECT_EQ(Existing(), nothing_);
     EXPECT_FALSE(RecordOf().has_value());
+    EXPECT_TRUE(core_.boot->ListAnchors()->empty());
   }
 }
 
@@ -271,25 +268,25 @@ TEST(MountsLimitTest, OneMoreThanTheLimitIsResourceExhausted) {
 
 // ---- After a restart ----
 
-TEST_F(MountsTest, AnIntentWithoutAMountIsFinished) {
+TEST_F(MountsTest, AnIntentWithoutAMountIsForgotten) {
   Leave(MountRecordState::kAttaching, 0);
   EXPECT_EQ(MessageOf(Recover()), "Ok");
-  EXPECT_EQ(StateOf(), MountRecordState::kAttached);
-  EXPECT_EQ(RecordOf()->mount_id, executor().MountIdOf("web/task/d"));
-  EXPECT_EQ(Existing(), mounted_);
+  EXPECT_FALSE(RecordOf().has_value());
+  EXPECT_EQ(Existing(), nothing_);
 }
 
-TEST_F(MountsTest, AnIntentWithItsMountIsFinishedWithItsAnchor) {
+TEST_F(MountsTest, AnIntentsMountAndAnchorAreTakenAway) {
   Leave(MountRecordState::kAttaching, 0);
+  ASSERT_EQ(Outcome(core_.boot->IntendAnchor("data")), "Ok");
   exec::AttachPlan plan;
   plan.target = exec::Target("web", "task", "d");
   plan.source.host_volume = exec::ToWire("data");
   ASSERT_EQ(Outcome(executor().Attach(plan)), "Ok");
+  ASSERT_EQ(Existing(), mounted_);
   EXPECT_EQ(MessageOf(Recover()), "Ok");
-  EXPECT_EQ(StateOf(), MountRecordState::kAttached);
-  EXPECT_EQ(core_.boot->ListAnchors()->at("data"), executor().AnchorOf("data"));
-  EXPECT_EQ(MessageOf(Unmount()), "Ok");
+  EXPECT_FALSE(RecordOf().has_value());
   EXPECT_EQ(Existing(), nothing_);
+  EXPECT_TRUE(core_.boot->ListAnchors()->empty());
 }
 
 TEST_F(MountsTest, AnIntentThatCannotBeUndoneDoesNotKeepFromStarting) {

@@ -187,6 +187,8 @@ struct Step {
   const char* leaves;  // in the machine, among others
 };
 
+void PrintTo(const Step& step, std::ostream* out) { *out << step.name; }
+
 class FailingReleaseTest : public ReleaseTest,
                            public ::testing::WithParamInterface<Step> {};
 
@@ -226,7 +228,7 @@ TEST_P(FailingReleaseTest, IsOwedAndFinishedLater) {
 }
 
 constexpr Step kSteps[] = {
-    {"Detach", "Detach", nullptr, "network web"},
+    {"Detach", "Detach", nullptr, "mount web/task/v"},
     {"Unpublish", nullptr, "NodeUnpublishVolume", "plugin nfs"},
     {"Unstage", nullptr, "NodeUnstageVolume", "allocation web"},
     {"RemoveVolumeDir", "RemoveVolumeDir", nullptr, "allocation web"},
@@ -239,12 +241,14 @@ INSTANTIATE_TEST_SUITE_P(Steps, FailingReleaseTest, ::testing::ValuesIn(kSteps),
                            return std::string(test.param.name);
                          });
 
-TEST_F(ReleaseTest, AMountThatIsBusyKeepsItsVolume) {
+TEST_F(ReleaseTest, AMountThatIsBusyKeepsItsVolumeAndNothingElse) {
   Fill();
   executor().SetBusy("web/task/v");
   EXPECT_EQ(Outcome(Release()), "Busy");
   EXPECT_EQ(client().Published().size(), 1U);
   EXPECT_EQ(client().script().Count("NodeUnpublishVolume"), 0U);
+  EXPECT_EQ(executor().script().Count("DeleteNetwork"), 1U);
+  EXPECT_EQ(executor().AnchorOf("data"), 0U);
   executor().SetBusy("web/task/v", false);
   EXPECT_EQ(MessageOf(Release()), "Ok");
   EXPECT_EQ(*service().CountOwed(), 0U);
@@ -266,6 +270,58 @@ TEST_F(ReleaseTest, AnUnpublishThatFailsIsOwedByItself) {
   EXPECT_EQ(*service().CountOwed(), 0U);
   EXPECT_TRUE(client().Staged().empty());
   EXPECT_EQ(MessageOf(unpublish()), "Ok");
+}
+
+TEST_F(ReleaseTest, AnUnmountOrATeardownThatFailsIsOwedByItself) {
+  Fill();
+  executor().FailNext("Detach", Code::kUnavailable, FailWhen::kAfter);
+  EXPECT_EQ(Outcome(service().Unmount(agent_, NameOf("web"), NameOf("task"),
+                                      NameOf("v"))),
+            "Unavailable");
+  executor().FailNext("DeleteNetwork", Code::kUnavailable);
+  EXPECT_EQ(Outcome(service().TeardownNetwork(agent_, NameOf("web"))),
+            "Unavailable");
+  const auto owed = service().ListOwed(agent_).value();
+  ASSERT_EQ(owed.size(), 2U);
+  EXPECT_EQ(OwedKindName(owed[0].kind), "unmount");
+  EXPECT_EQ(owed[0].object, "web/task/v");
+  EXPECT_EQ(OwedKindName(owed[1].kind), "teardown-network");
+  EXPECT_EQ(owed[1].object, "web");
+  for (const OwedRecord& one : owed) {
+    EXPECT_EQ(MessageOf(service().RetryOwed(one)), "Ok");
+  }
+  EXPECT_EQ(*service().CountOwed(), 0U);
+  EXPECT_EQ(service().GetAllocation(agent_, NameOf("web"))->mounts.size(), 1U);
+  EXPECT_FALSE(
+      service().GetAllocation(agent_, NameOf("web"))->network.has_value());
+}
+
+TEST_F(ReleaseTest, ABusyMountIsNotOwed) {
+  Fill();
+  executor().SetBusy("web/task/d");
+  EXPECT_EQ(Outcome(service().Unmount(agent_, NameOf("web"), NameOf("task"),
+                                      NameOf("d"))),
+            "Busy");
+  EXPECT_EQ(*service().CountOwed(), 0U);
+}
+
+TEST_F(ReleaseTest, WhatARestartCouldNotFinishIsOwed) {
+  Fill();
+  executor().FailNext("Detach", Code::kUnavailable, FailWhen::kBefore, 2);
+  executor().FailNext("DeleteNetwork", Code::kUnavailable, FailWhen::kBefore,
+                      2);
+  EXPECT_EQ(Outcome(core_.mounts->Unmount("web", "task", "d")), "Unavailable");
+  EXPECT_EQ(Outcome(core_.networks->Teardown("web")), "Unavailable");
+  core_.Restart();
+  ASSERT_EQ(MessageOf(core_.Recover()), "Ok");
+  const auto owed = service().ListOwed(agent_).value();
+  ASSERT_EQ(owed.size(), 2U);
+  for (const OwedRecord& one : owed) {
+    EXPECT_EQ(one.uid, Core::kAgent);
+    EXPECT_EQ(MessageOf(service().RetryOwed(one)), "Ok");
+  }
+  EXPECT_EQ(*service().CountOwed(), 0U);
+  EXPECT_EQ(executor().MountIdOf("web/task/d"), 0U);
 }
 
 // What was owed when the retrier looked may be done, and its name in use
@@ -318,6 +374,7 @@ TEST_F(ReleaseTest, ARebootKeepsAllocationsAndVolumesInDoubt) {
   Fill();
   core_.Restart(/*same_boot=*/false);
   ASSERT_EQ(MessageOf(core_.Recover()), "Ok");
+  ASSERT_TRUE(core_.events.Await("nfs healthy 1"));
   EXPECT_EQ(executor().Existing(), (Texts{"allocation web", "plugin nfs"}));
   const auto status = service().GetAllocation(agent_, NameOf("web"));
   ASSERT_EQ(MessageOf(status), "Ok");
@@ -326,7 +383,6 @@ TEST_F(ReleaseTest, ARebootKeepsAllocationsAndVolumesInDoubt) {
   ASSERT_EQ(status->volumes.size(), 1U);
   EXPECT_EQ(status->volumes[0].record.state, PublicationState::kUncertain);
   // Doing the same again brings it back, and releasing still undoes it.
-  ASSERT_TRUE(core_.events.Await("nfs healthy 1"));
   Publish("web", "v1");
   EXPECT_EQ(client().Staged().size(), 1U);
   EXPECT_EQ(VolumesOf(*Release()), Texts{"nfs v1 unstaged"});

@@ -278,15 +278,32 @@ TEST_F(ServiceTest, APluginsAllocationMustBePrepared) {
   EXPECT_EQ(MessageOf(service().RegisterPlugin(agent, record)), "Ok");
 }
 
+TEST_F(ServiceTest, PluginsOfAUserAreBounded) {
+  Config config = Core::DefaultConfig();
+  config.limits.plugins_per_uid = 1;
+  Core core(config);
+  const auto add = [&](const char* id, std::uint32_t uid) {
+    return Outcome(
+        core.service->RegisterPlugin(Core::By(uid), {id, "node", 0, "", ""}));
+  };
+  EXPECT_EQ(add("a", Core::kAgent), "Ok");
+  EXPECT_EQ(add("b", Core::kAgent), "ResourceExhausted");
+  EXPECT_EQ(add("a", Core::kAgent), "Ok");
+  EXPECT_EQ(add("b", Core::kOther), "Ok");
+}
+
 TEST_F(ServiceTest, CapabilitiesAreTheExecutors) {
+  executor().FailNext("Hello", Code::kUnavailable);
+  EXPECT_EQ(Outcome(service().GetCapabilities()), "Unavailable");
+  executor().SetStuck(3);
   const auto capabilities = service().GetCapabilities();
   ASSERT_EQ(MessageOf(capabilities), "Ok");
   EXPECT_TRUE(capabilities->features.at("unique-mount-ids"));
   EXPECT_TRUE(capabilities->features.at("bridge"));
   EXPECT_TRUE(capabilities->missing.empty());
   EXPECT_EQ(capabilities->networks.at("default").capacity, 5U);
-  executor().FailNext("Hello", Code::kUnavailable);
-  EXPECT_EQ(Outcome(service().GetCapabilities()), "Unavailable");
+  EXPECT_EQ(capabilities->executor_capabilities, 0x200000U);
+  EXPECT_EQ(capabilities->stuck_executors, 3U);
 }
 
 }  // namespace

@@ -1,0 +1,288 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#include "csi-node/plugins.h"
+
+#include <gtest/gtest.h>
+
+#include <thread>
+
+#include "tests/support/core.h"
+#include "tests/support/outcome.h"
+
+namespace mountd::csi {
+namespace {
+
+using Texts = std::vector<std::string>;
+
+class PluginsTest : public ::testing::Test {
+ protected:
+  exec::FakeExecutor& executor() { return *core_.executor; }
+  FakeCsiClient& client() { return *core_.client; }
+  Plugins& plugins() { return *core_.plugins; }
+
+  static PluginRecord Record(const std::string& id = "nfs",
+                             const std::string& type = "node") {
+    return {id, type, Core::kAgent, "", ""};
+  }
+  Result<PluginRegistration> Register(const PluginRecord& record = Record()) {
+    return plugins().Register(record);
+  }
+  bool Await(const std::string& event) { return core_.events.Await(event); }
+  PluginStatus Status() { return plugins().Get("nfs").value(); }
+  // Waits for something to be said of the plugin without an edge.
+  bool AwaitReason(const std::string& text) {
+    const auto deadline = Clock::now() + kTestPatience;
+    while (Status().reason.find(text) == std::string::npos) {
+      if (Clock::now() > deadline) {
+        return false;
+      }
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+    return true;
+  }
+  // As a volume of it that is in use.
+  void AddVolume() {
+    ASSERT_EQ(Outcome(core_.state->AddAllocation(
+                  {"web", 1, 1, "", AllocationState::kPrepared})),
+              "Ok");
+    VolumeRecord volume;
+    volume.key = VolumeKey::Derive("nfs", "v1");
+    volume.plugin = "nfs";
+    volume.volume_id = "v1";
+    publication_.key = volume.key;
+    publication_.allocation = "web";
+    publication_.alias = "alias";
+    ASSERT_EQ(MessageOf(core_.state->AddPublication(volume, publication_)),
+              "Ok");
+  }
+
+  PublicationRecord publication_;
+  Core core_;
+};
+
+TEST_F(PluginsTest, ARegisteredPluginBecomesHealthyAndIsKnown) {
+  const auto registration = Register();
+  ASSERT_EQ(MessageOf(registration), "Ok");
+  EXPECT_EQ(registration->host_path, "/run/mountd/base/p/nfs");
+  EXPECT_EQ(registration->mount_dir, "/run/mountd/base/p/nfs");
+  EXPECT_EQ(registration->endpoint, "unix:///run/mountd/base/p/nfs/csi.sock");
+  ASSERT_TRUE(Await("nfs healthy 1"));
+  const PluginStatus status = Status();
+  EXPECT_EQ(status.state, PluginState::kHealthy);
+  EXPECT_EQ(status.reason, "");
+  EXPECT_EQ(status.info.name, "fake.example");
+  EXPECT_EQ(status.info.vendor_version, "1.0");
+  EXPECT_TRUE(status.stages());
+  EXPECT_EQ(status.node.node_id, "node-nfs");
+  EXPECT_EQ(status.node.topology.at("zone"), "z1");
+  const auto session = plugins().Use("nfs");
+  ASSERT_EQ(MessageOf(session), "Ok");
+  EXPECT_EQ(session->channel.generation, 1U);
+  EXPECT_EQ(client().OpenChannels(), Texts{"nfs/1"});
+}
+
+TEST_F(PluginsTest, ItsPathsAreAsItsTaskSeesThem) {
+  PluginRecord record = Record();
+  record.mount_dir = "/csi";
+  const auto registration = Register(record);
+  ASSERT_EQ(MessageOf(registration), "Ok");
+  EXPECT_EQ(registration->host_path, "/run/mountd/base/p/nfs");
+  EXPECT_EQ(registration->mount_dir, "/csi");
+  EXPECT_EQ(registration->endpoint, "unix:///csi/csi.sock");
+}
+
+TEST_F(PluginsTest, RegisteringAgainIsIdempotent) {
+  const auto first = Register();
+  const auto second = Register();
+  ASSERT_EQ(MessageOf(second), "Ok");
+  EXPECT_EQ(second->endpoint, first->endpoint);
+  EXPECT_EQ(plugins().List().size(), 1U);
+  ASSERT_TRUE(Await("nfs healthy 1"));
+  EXPECT_EQ(core_.events.All(), Texts{"nfs healthy 1"});
+}
+
+TEST_F(PluginsTest, RegisteringOtherwiseIsAlreadyExists) {
+  ASSERT_EQ(MessageOf(Register()), "Ok");
+  PluginRecord type = Record("nfs", "controller");
+  EXPECT_EQ(Outcome(Register(type)), "AlreadyExists");
+  PluginRecord uid = Record();
+  uid.uid = 1;
+  EXPECT_EQ(Outcome(Register(uid)), "AlreadyExists");
+  PluginRecord allocation = Record();
+  allocation.allocation = "web";
+  EXPECT_EQ(Outcome(Register(allocation)), "AlreadyExists");
+  PluginRecord directory = Record();
+  directory.mount_dir = "/csi";
+  EXPECT_EQ(Outcome(Register(directory)), "AlreadyExists");
+  EXPECT_EQ(Status().record.type, "node");
+}
+
+TEST_F(PluginsTest, BadRegistrationsAreInvalid) {
+  EXPECT_EQ(Outcome(Register(Record("nfs", "other"))), "InvalidArgument");
+  // A socket's path must fit into 107 bytes.
+  EXPECT_EQ(Outcome(Register(Record(std::string(80, 'x')))), "InvalidArgument");
+  EXPECT_EQ(Outcome(Register(Record(std::string(79, 'x')))), "Ok");
+}
+
+TEST_F(PluginsTest, ADirectoryThatCannotBeMadeRegistersNothing) {
+  executor().FailNext("PreparePlugin", Code::kDeadlineExceeded,
+                      FailWhen::kAfter);
+  EXPECT_EQ(Outcome(Register()), "DeadlineExceeded");
+  EXPECT_TRUE(executor().Existing().empty());
+  EXPECT_TRUE(core_.state->ListPlugins()->empty());
+  EXPECT_FALSE(plugins().Get("nfs").has_value());
+  EXPECT_EQ(Outcome(plugins().Use("nfs")), "NotFound");
+}
+
+TEST_F(PluginsTest, OneThatDoesNotListenYetIsStartingAndNotUnhealthy) {
+  executor().SetListening("nfs", false);
+  ASSERT_EQ(MessageOf(Register()), "Ok");
+  ASSERT_TRUE(executor().script().AwaitCalls("ConnectPlugin", 3));
+  EXPECT_EQ(Status().state, PluginState::kStarting);
+  EXPECT_EQ(Status().generation, 0U);
+  EXPECT_EQ(Outcome(plugins().Use("nfs")), "Unavailable");
+  EXPECT_TRUE(core_.events.All().empty());
+  executor().SetListening("nfs", true);
+  EXPECT_TRUE(Await("nfs healthy 1"));
+}
+
+TEST_F(PluginsTest, OneThatIsNotReadyIsStarting) {
+  client().SetReady("nfs", false);
+  ASSERT_EQ(MessageOf(Register()), "Ok");
+  ASSERT_TRUE(AwaitReason("not ready"));
+  EXPECT_EQ(Status().state, PluginState::kStarting);
+  EXPECT_TRUE(core_.events.All().empty());
+  client().SetReady("nfs", true);
+  ASSERT_TRUE(client().script().AwaitCalls("NodeGetInfo", 1));
+  // It was connected to anew until it was ready; the old channels are closed.
+  while (Status().state != PluginState::kHealthy) {
+    std::this_thread::yield();
+  }
+  EXPECT_EQ(client().OpenChannels(),
+            Texts{"nfs/" + std::to_string(Status().generation)});
+}
+
+TEST_F(PluginsTest, WithoutANodeIdItIsNotHealthy) {
+  FakeCsiClient::Plugin plugin = FakeCsiClient::DefaultPlugin("nfs");
+  plugin.node.node_id = "";
+  client().SetPlugin("nfs", plugin);
+  ASSERT_EQ(MessageOf(Register()), "Ok");
+  EXPECT_TRUE(AwaitReason("node id"));
+  EXPECT_EQ(Status().state, PluginState::kStarting);
+}
+
+TEST_F(PluginsTest, AControllerIsNotAskedForItsNode) {
+  ASSERT_EQ(MessageOf(Register(Record("nfs", "controller"))), "Ok");
+  ASSERT_TRUE(Await("nfs healthy 1"));
+  EXPECT_EQ(client().script().Count("NodeGetInfo"), 0U);
+  EXPECT_EQ(Status().node.node_id, "");
+}
+
+TEST_F(PluginsTest, AProbeThatFailsMakesItUnhealthyUntilOneSucceeds) {
+  ASSERT_TRUE(core_.AddPlugin("nfs"));
+  client().SetReady("nfs", false);
+  ASSERT_TRUE(Await("nfs unhealthy 1"));
+  EXPECT_EQ(Outcome(plugins().Use("nfs")), "Unavailable");
+  // Each edge is told once, however many probes there are.
+  ASSERT_TRUE(client().script().AwaitCalls(
+      "Probe", client().script().Count("Probe") + 3));
+  EXPECT_EQ(core_.events.All(), (Texts{"nfs healthy 1", "nfs unhealthy 1"}));
+  core_.events.Forget();
+  client().SetReady("nfs", true);
+  ASSERT_TRUE(Await("nfs healthy 1"));
+  ASSERT_TRUE(client().script().AwaitCalls(
+      "Probe", client().script().Count("Probe") + 3));
+  EXPECT_EQ(core_.events.All(), Texts{"nfs healthy 1"});
+  EXPECT_EQ(executor().script().Count("ConnectPlugin"), 1U);
+}
+
+TEST_F(PluginsTest, AHangUpIsUnhealthyAndAReconnectANewGeneration) {
+  ASSERT_TRUE(core_.AddPlugin("nfs"));
+  executor().SetListening("nfs", false);
+  executor().HangUp("nfs");
+  ASSERT_TRUE(Await("nfs unhealthy 1"));
+  EXPECT_EQ(Outcome(plugins().Use("nfs")), "Unavailable");
+  executor().SetListening("nfs", true);
+  ASSERT_TRUE(Await("nfs healthy 2"));
+  EXPECT_EQ(core_.events.All(),
+            (Texts{"nfs healthy 1", "nfs unhealthy 1", "nfs healthy 2"}));
+  EXPECT_EQ(plugins().Use("nfs")->channel.generation, 2U);
+  EXPECT_EQ(client().OpenChannels(), Texts{"nfs/2"});
+}
+
+TEST_F(PluginsTest, ALostChannelIsANewGeneration) {
+  ASSERT_TRUE(core_.AddPlugin("nfs"));
+  client().LoseChannels();
+  EXPECT_TRUE(Await("nfs unhealthy 1"));
+  EXPECT_TRUE(Await("nfs healthy 2"));
+}
+
+TEST_F(PluginsTest, AllAreConnectedToAnew) {
+  ASSERT_TRUE(core_.AddPlugin("nfs"));
+  ASSERT_TRUE(core_.AddPlugin("ebs"));
+  plugins().ReconnectAll();
+  ASSERT_TRUE(client().script().AwaitCalls("Open nfs", 2));
+  ASSERT_TRUE(client().script().AwaitCalls("Open ebs", 2));
+  EXPECT_EQ(Status().generation, 2U);
+}
+
+TEST_F(PluginsTest, UnregisteringTakesAllAway) {
+  ASSERT_TRUE(core_.AddPlugin("nfs"));
+  EXPECT_EQ(MessageOf(plugins().Unregister("nfs")), "Ok");
+  EXPECT_TRUE(Await("nfs gone 1"));
+  EXPECT_TRUE(executor().Existing().empty());
+  EXPECT_TRUE(core_.state->ListPlugins()->empty());
+  EXPECT_TRUE(client().OpenChannels().empty());
+  EXPECT_EQ(Outcome(plugins().Use("nfs")), "NotFound");
+  EXPECT_EQ(MessageOf(plugins().Unregister("nfs")), "Ok");
+}
+
+TEST_F(PluginsTest, OneWithVolumesIsBusy) {
+  ASSERT_TRUE(core_.AddPlugin("nfs"));
+  AddVolume();
+  EXPECT_EQ(Outcome(plugins().Unregister("nfs")), "Busy");
+  EXPECT_EQ(executor().script().Count("RemovePlugin"), 0U);
+  EXPECT_EQ(Status().state, PluginState::kHealthy);
+  ASSERT_EQ(Outcome(core_.state->RemovePublication(publication_, true)), "Ok");
+  EXPECT_EQ(MessageOf(plugins().Unregister("nfs")), "Ok");
+}
+
+TEST_F(PluginsTest, OneWhoseDirectoryIsInUseStaysRegistered) {
+  ASSERT_TRUE(core_.AddPlugin("nfs"));
+  executor().SetBusy("nfs");
+  EXPECT_EQ(Outcome(plugins().Unregister("nfs")), "Busy");
+  EXPECT_EQ(MessageOf(plugins().Use("nfs")), "Ok");
+  EXPECT_EQ(core_.state->ListPlugins()->size(), 1U);
+  // Volumes can be added again, and it can go later.
+  AddVolume();
+  ASSERT_EQ(Outcome(core_.state->RemovePublication(publication_, true)), "Ok");
+  executor().SetBusy("nfs", false);
+  EXPECT_EQ(MessageOf(plugins().Unregister("nfs")), "Ok");
+  EXPECT_TRUE(executor().Existing().empty());
+}
+
+TEST_F(PluginsTest, ARestartTakesUpTheRegisteredOnes) {
+  ASSERT_TRUE(core_.AddPlugin("nfs"));
+  core_.Restart();
+  EXPECT_TRUE(plugins().List().empty());
+  ASSERT_EQ(MessageOf(plugins().Recover()), "Ok");
+  EXPECT_TRUE(Await("nfs healthy 1"));
+  EXPECT_EQ(MessageOf(Register()), "Ok");
+}
+
+TEST_F(PluginsTest, ARebootMakesTheDirectoryAgain) {
+  ASSERT_TRUE(core_.AddPlugin("nfs"));
+  core_.Restart(/*same_boot=*/false);
+  ASSERT_EQ(MessageOf(plugins().Recover()), "Ok");
+  EXPECT_TRUE(Await("nfs healthy 1"));
+  EXPECT_EQ(executor().Existing(), Texts{"plugin nfs"});
+}
+
+TEST(PluginStateNameTest, EveryStateHasItsName) {
+  EXPECT_EQ(PluginStateName(PluginState::kStarting), "starting");
+  EXPECT_EQ(PluginStateName(PluginState::kHealthy), "healthy");
+  EXPECT_EQ(PluginStateName(PluginState::kUnhealthy), "unhealthy");
+  EXPECT_EQ(PluginStateName(PluginState::kGone), "gone");
+}
+
+}  // namespace
+}  // namespace mountd::csi
