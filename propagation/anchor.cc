@@ -6,6 +6,10 @@
 #include <sys/mount.h>
 #include <sys/stat.h>
 
+#include <optional>
+
+#include "mountd/base/number.h"
+
 namespace mountd::propagation {
 namespace {
 
@@ -59,15 +63,36 @@ void RemoveIfEmpty(const Context& context, const UniqueFd& markers,
       context.kernel.RemoveDirectory(markers.get(), volume));
 }
 
+struct Marker {
+  std::uint64_t id = 0;  // 0: there is none
+  std::string path;
+};
+
+Result<Marker> ReadMarker(const Context& context, const UniqueFd& markers,
+                          const std::string& volume) {
+  const exec::Sys<std::string> text =
+      context.kernel.ReadLink(markers.get(), volume + "/" + kMarker);
+  if (exec::FailedWith(text, ENOENT)) {
+    return Marker{};
+  }
+  if (!text) {
+    return ErrnoError(text.error(), "readlinkat", volume);
+  }
+  const std::size_t space = text->find(' ');
+  const std::optional<std::uint64_t> id =
+      ParseNumber<std::uint64_t>(text->substr(0, space));
+  if (space == std::string::npos || !id) {
+    return MakeError(Code::kInternal, "readlinkat", volume,
+                     "the anchor's marker cannot be read");
+  }
+  return Marker{*id, text->substr(space + 1)};
+}
+
 // True if `mount_id` is the anchor that was written down.
 Result<bool> IsMarked(const Context& context, const UniqueFd& markers,
                       const std::string& volume, std::uint64_t mount_id) {
-  const exec::Sys<std::string> text =
-      context.kernel.ReadLink(markers.get(), volume + "/" + kMarker);
-  if (!text && text.error() != ENOENT) {
-    return ErrnoError(text.error(), "readlinkat", volume);
-  }
-  return text && *text == std::to_string(mount_id);
+  MOUNTD_ASSIGN(const Marker marker, ReadMarker(context, markers, volume));
+  return marker.id == mount_id;
 }
 
 Result<void> RemoveMarker(const Context& context, const UniqueFd& marker,
@@ -103,9 +128,23 @@ Result<bool> NeedsAnchor(const Context& context, const UniqueFd& markers,
   return !mounts_below;
 }
 
+// A volume whose path was changed in the configuration keeps its first anchor,
+// which tasks still follow, until that is released.
+Result<void> CheckNotElsewhere(const Context& context, const UniqueFd& markers,
+                               const std::string& volume,
+                               const std::string& path) {
+  MOUNTD_ASSIGN(const Marker marker, ReadMarker(context, markers, volume));
+  if (marker.id == 0 || marker.path == path ||
+      !context.inspector.Facts(marker.id)) {
+    return Ok();
+  }
+  return MakeError(Code::kFailedPrecondition, "anchor", volume,
+                   "is still in use at the path it had before");
+}
+
 Result<void> MakeAnchor(const Context& context, const std::string& volume,
-                        const std::string& name, Source* source,
-                        exec::Undo* undo) {
+                        const std::string& path, const std::string& name,
+                        Source* source, exec::Undo* undo) {
   exec::Kernel& kernel = context.kernel;
   MOUNTD_ASSIGN(
       const UniqueFd tree,
@@ -118,7 +157,7 @@ Result<void> MakeAnchor(const Context& context, const std::string& volume,
   MOUNTD_ASSIGN(const FileFacts clone,
                 Named(kernel.Stat(tree.get(), ""), "statx", volume));
   MOUNTD_TRY(RemoveMarker(context, source->lock, volume));
-  MOUNTD_TRY(Named(kernel.MakeLink(std::to_string(clone.mount_id),
+  MOUNTD_TRY(Named(kernel.MakeLink(std::to_string(clone.mount_id) + " " + path,
                                    source->lock.get(), kMarker),
                    "symlinkat", volume));
   undo->Add([&context, source, volume] {
@@ -135,6 +174,28 @@ Result<void> MakeAnchor(const Context& context, const std::string& volume,
             "mount_setattr", volume));
   source->anchor_id = clone.mount_id;
   return Ok();
+}
+
+Result<void> UnmountAnchor(const Context& context, const std::string& volume,
+                           const Marker& marker) {
+  const Result<HostPath> path = OpenHostPath(context, marker.path, volume);
+  if (!path) {
+    return path.error().sys_errno == ENOENT ? Ok() : Result<void>(path.error());
+  }
+  const exec::Sys<FileFacts> top =
+      context.kernel.Stat(path->parent.get(), path->name);
+  if (!top && top.error() != ENOENT) {
+    return ErrnoError(top.error(), "statx", volume);
+  }
+  if (!top || !top->mount_root) {
+    return Ok();
+  }
+  if (top->mount_id != marker.id) {
+    return MakeError(Code::kFailedPrecondition, "umount2", volume,
+                     "another mount is there");
+  }
+  return Named(context.kernel.Unmount(path->parent.get(), path->name, 0),
+               "umount2", volume);
 }
 
 }  // namespace
@@ -181,7 +242,8 @@ Result<void> AnchorHostVolume(const Context& context, const Base& base,
     return Ok();
   }
   const MountFacts holder = source->mount;
-  MOUNTD_TRY(MakeAnchor(context, volume, name, source, undo));
+  MOUNTD_TRY(CheckNotElsewhere(context, source->markers, volume, path));
+  MOUNTD_TRY(MakeAnchor(context, volume, path, name, source, undo));
   MOUNTD_TRY(open_again());
   if (source->file.mount_id != source->anchor_id ||
       source->mount.parent_id != holder.id || source->mount.peer_group == 0 ||
@@ -195,35 +257,16 @@ Result<void> AnchorHostVolume(const Context& context, const Base& base,
 Result<void> ReleaseHostVolume(const Context& context,
                                const exec::HostVolumePlan& plan) {
   const std::string volume = Text(plan.host_volume);
-  const auto declared = context.config.host_volumes.find(volume);
-  if (declared == context.config.host_volumes.end()) {
-    return MakeError(Code::kNotFound, "umount2", volume, "no such host volume");
-  }
   MOUNTD_ASSIGN(const Base base, OpenBase(context));
   MOUNTD_ASSIGN(const UniqueFd markers, OpenMarkers(context, base, volume));
-  MOUNTD_ASSIGN(const UniqueFd marker, LockMarker(context, markers, volume));
-  MOUNTD_ASSIGN(const bool ours,
-                IsMarked(context, markers, volume, plan.anchor_id));
-  if (!ours) {
+  MOUNTD_ASSIGN(const UniqueFd lock, LockMarker(context, markers, volume));
+  MOUNTD_ASSIGN(const Marker marker, ReadMarker(context, markers, volume));
+  if (marker.id == 0 || (plan.anchor_id != 0 && plan.anchor_id != marker.id)) {
     RemoveIfEmpty(context, markers, volume);
     return Ok();
   }
-  MOUNTD_ASSIGN(const HostPath path,
-                OpenHostPath(context, declared->second.path, volume));
-  const exec::Sys<FileFacts> top =
-      context.kernel.Stat(path.parent.get(), path.name);
-  if (!top && top.error() != ENOENT) {
-    return ErrnoError(top.error(), "statx", volume);
-  }
-  if (top && top->mount_root) {
-    if (top->mount_id != plan.anchor_id) {
-      return MakeError(Code::kFailedPrecondition, "umount2", volume,
-                       "another mount is there");
-    }
-    MOUNTD_TRY(Named(context.kernel.Unmount(path.parent.get(), path.name, 0),
-                     "umount2", volume));
-  }
-  MOUNTD_TRY(RemoveMarker(context, marker, volume));
+  MOUNTD_TRY(UnmountAnchor(context, volume, marker));
+  MOUNTD_TRY(RemoveMarker(context, lock, volume));
   return Named(context.kernel.RemoveDirectory(markers.get(), volume),
                "unlinkat", volume);
 }

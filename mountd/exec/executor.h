@@ -33,6 +33,8 @@ class Executor {
   virtual Result<MountState> Attach(const AttachPlan& plan) = 0;
   virtual Result<void> Detach(const DetachPlan& plan) = 0;
   virtual Result<MountState> InspectTarget(const TargetPlan& plan) = 0;
+  // Busy while the anchor is used; gone already is success. Also of a host
+  // volume that is declared no longer.
   virtual Result<void> ReleaseHostVolume(const HostVolumePlan& plan) = 0;
 
   // The plugin's directory: a mount of its own, a shared peer group of its own.

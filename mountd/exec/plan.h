@@ -112,7 +112,8 @@ struct DetachPlan {
 };
 
 // Takes away the anchor that Attach put on a host volume's directory, if it is
-// still `anchor_id`; Busy while anything uses it.
+// still `anchor_id`; 0: whichever it is, as its id may have been lost with an
+// answer. Busy while anything uses it.
 struct HostVolumePlan {
   WireName host_volume;
   std::uint64_t anchor_id = 0;

@@ -105,6 +105,45 @@ TEST_F(HostVolumes, AnAnchorInUseOrCoveredIsNotReleased) {
   EXPECT_EQ(CodeOf(ReleaseHostVolume("data", anchor)), "");
 }
 
+TEST_F(HostVolumes, AnAnchorWhoseIdWasLostIsReleased) {
+  const Inventory before = Inventory::Take();
+  EXPECT_EQ(ErrorOf(ReleaseHostVolume("data", 0)), "");
+  const Reply reply = Attach("data", Propagation::kPrivate);
+  EXPECT_EQ(ErrorOf(Detach(reply.body.mount.mount_id)), "");
+  EXPECT_EQ(ErrorOf(ReleaseHostVolume("data", reply.body.mount.anchor_id + 1)),
+            "");
+  EXPECT_NE(Difference(before, Inventory::Take()), "");
+  EXPECT_EQ(ErrorOf(ReleaseHostVolume("data", 0)), "");
+  EXPECT_EQ(Difference(before, Inventory::Take()), "");
+}
+
+TEST_F(HostVolumes, AnAnchorIsReleasedThoughTheVolumeIsDeclaredNoLonger) {
+  const Inventory before = Inventory::Take();
+  const Reply reply = Attach("data", Propagation::kPrivate);
+  EXPECT_EQ(ErrorOf(Detach(reply.body.mount.mount_id)), "");
+  config_.host_volumes.erase("data");
+  EXPECT_EQ(ErrorOf(ReleaseHostVolume("data", reply.body.mount.anchor_id)), "");
+  EXPECT_EQ(Difference(before, Inventory::Take()), "");
+  EXPECT_EQ(ErrorOf(ReleaseHostVolume("never-declared", 0)), "");
+  EXPECT_EQ(Difference(before, Inventory::Take()), "");
+}
+
+TEST_F(HostVolumes, AnAnchorIsNotForgottenWhenTheVolumesPathChanges) {
+  const Inventory before = Inventory::Take();
+  const Reply first = Attach("data", Propagation::kPrivate);
+  config_.host_volumes["data"].path = "/run/host/real";
+  EXPECT_EQ(CodeOf(Attach("data", Propagation::kPrivate, "other")),
+            "FailedPrecondition");
+  EXPECT_EQ(ErrorOf(Detach(first.body.mount.mount_id)), "");
+  EXPECT_EQ(ErrorOf(ReleaseHostVolume("data", 0)), "");
+  EXPECT_EQ(Difference(before, Inventory::Take()), "");
+  const Reply second = Attach("data", Propagation::kPrivate);
+  EXPECT_EQ(ErrorOf(second), "");
+  EXPECT_EQ(ErrorOf(Detach(second.body.mount.mount_id)), "");
+  EXPECT_EQ(ErrorOf(ReleaseHostVolume("data", 0)), "");
+  EXPECT_EQ(Difference(before, Inventory::Take()), "");
+}
+
 TEST_F(HostVolumes, AnAdministratorsSelfBindIsUsedButIsNoAnchor) {
   ASSERT_EQ(
       ::mount("/run/host/data", "/run/host/data", nullptr, MS_BIND, nullptr),
