@@ -1,0 +1,291 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#include <thread>
+
+#include "tests/unit/csi-node/volumes_fixture.h"
+
+namespace mountd::csi {
+namespace {
+
+TEST_F(VolumesTest, PublishingStagesAndPublishes) {
+  PublishSpec spec = Spec();
+  spec.publish_context = {{"p", "1"}};
+  spec.volume_context = {{"v", "2"}};
+  const auto published = Publish(spec);
+  ASSERT_EQ(MessageOf(published), "Ok");
+  EXPECT_EQ(published->host_path,
+            "/run/mountd/base/p/nfs/publish/web/" + kKey.str());
+  EXPECT_FALSE(published->read_only);
+  EXPECT_EQ(Publication()->state, PublicationState::kPublished);
+  EXPECT_NE(Publication()->mount_id, 0U);
+  EXPECT_EQ(Volume()->state, VolumeState::kStaged);
+
+  const StageRequest stage = client().last_stage();
+  EXPECT_EQ(stage.volume_id, "v1");
+  EXPECT_EQ(stage.staging_target_path,
+            "/run/mountd/base/p/nfs/staging/" + kKey.str());
+  EXPECT_EQ(stage.publish_context, spec.publish_context);
+  EXPECT_EQ(stage.volume_context, spec.volume_context);
+  EXPECT_EQ(stage.capability.mount_flags, Texts{"noatime"});
+  const PublishRequest publish = client().last_publish();
+  EXPECT_EQ(publish.staging_target_path, stage.staging_target_path);
+  EXPECT_EQ(publish.target_path, published->host_path);
+  EXPECT_EQ(publish.publish_context, spec.publish_context);
+  EXPECT_EQ(publish.volume_context, spec.volume_context);
+  EXPECT_EQ(publish.capability.fs_type, "ext4");
+  EXPECT_FALSE(publish.read_only);
+  EXPECT_FALSE(client().last_had_secrets());
+}
+
+TEST_F(VolumesTest, APluginThatStagesNothingIsNotAskedTo) {
+  FakeCsiClient::Plugin plugin = FakeCsiClient::DefaultPlugin("ebs");
+  plugin.capabilities.node_rpcs.clear();
+  client().SetPlugin("ebs", plugin);
+  ASSERT_TRUE(core_.AddPlugin("ebs"));
+  PublishSpec spec = Spec();
+  spec.plugin = "ebs";
+  ASSERT_EQ(MessageOf(Publish(spec)), "Ok");
+  EXPECT_EQ(Calls("NodeStageVolume"), 0U);
+  EXPECT_EQ(client().last_publish().staging_target_path, "");
+  EXPECT_EQ(MessageOf(Unpublish()), "Ok");
+  EXPECT_EQ(Calls("NodeUnstageVolume"), 0U);
+  EXPECT_EQ(executor().Existing(), (Texts{"plugin ebs", "plugin nfs"}));
+}
+
+TEST_F(VolumesTest, PathsAreAsThePluginSeesThem) {
+  ASSERT_EQ(Outcome(core_.plugins->Register(
+                {"ebs", "node", Core::kAgent, "", "/csi"})),
+            "Ok");
+  ASSERT_TRUE(core_.events.Await("ebs healthy 1"));
+  PublishSpec spec = Spec();
+  spec.plugin = "ebs";
+  const std::string key = VolumeKey::Derive("ebs", "v1").str();
+  ASSERT_EQ(MessageOf(Publish(spec)), "Ok");
+  EXPECT_EQ(client().last_stage().staging_target_path, "/csi/staging/" + key);
+  EXPECT_EQ(client().last_publish().target_path, "/csi/publish/web/" + key);
+}
+
+TEST_F(VolumesTest, PublishingAgainCallsNobody) {
+  const auto first = Publish();
+  client().script().Forget();
+  const auto second = Publish();
+  ASSERT_EQ(MessageOf(second), "Ok");
+  EXPECT_EQ(second->host_path, first->host_path);
+  EXPECT_EQ(Calls("Node"), 0U);
+}
+
+TEST_F(VolumesTest, ASecondAllocationIsPublishedFromTheSameStaging) {
+  ASSERT_EQ(MessageOf(Publish(Spec("web"))), "Ok");
+  ASSERT_EQ(MessageOf(Publish(Spec("db"))), "Ok");
+  EXPECT_EQ(Calls("NodeStageVolume"), 1U);
+  EXPECT_EQ(client().Published().size(), 2U);
+  ASSERT_EQ(MessageOf(Unpublish("web")), "Ok");
+  EXPECT_EQ(Calls("NodeUnstageVolume"), 0U);
+  EXPECT_EQ(client().Staged().size(), 1U);
+  EXPECT_EQ(Publication("db")->state, PublicationState::kPublished);
+  ASSERT_EQ(MessageOf(Unpublish("db")), "Ok");
+  EXPECT_EQ(Calls("NodeUnstageVolume"), 1U);
+  ExpectNothing();
+}
+
+TEST_F(VolumesTest, TwoAllocationsAtOnceStageOnce) {
+  client().script().Block("NodeStageVolume");
+  std::jthread web([&] { EXPECT_EQ(MessageOf(Publish(Spec("web"))), "Ok"); });
+  ASSERT_TRUE(client().script().AwaitBlocked("NodeStageVolume"));
+  EXPECT_EQ(Volume()->state, VolumeState::kStaging);
+  EXPECT_EQ(Publication()->state, PublicationState::kPublishing);
+  std::jthread db([&] { EXPECT_EQ(MessageOf(Publish(Spec("db"))), "Ok"); });
+  client().script().Unblock("NodeStageVolume");
+  web.join();
+  db.join();
+  EXPECT_EQ(Calls("NodeStageVolume"), 1U);
+  EXPECT_EQ(client().Published().size(), 2U);
+}
+
+TEST_F(VolumesTest, OneVolumeDoesNotHoldUpAnother) {
+  client().script().Block("NodeStageVolume");
+  std::jthread web([&] { EXPECT_EQ(MessageOf(Publish(Spec("web"))), "Ok"); });
+  ASSERT_TRUE(client().script().AwaitBlocked("NodeStageVolume", 1));
+  PublishSpec other = Spec("db");
+  other.volume_id = "v2";
+  std::jthread db([&] { EXPECT_EQ(MessageOf(Publish(other)), "Ok"); });
+  EXPECT_TRUE(client().script().AwaitBlocked("NodeStageVolume", 2));
+  client().script().Unblock("NodeStageVolume");
+}
+
+TEST_F(VolumesTest, AnotherUserCannotJoin) {
+  ASSERT_EQ(MessageOf(Publish()), "Ok");
+  PublishSpec other = Spec("db");
+  other.uid = Core::kOther;
+  EXPECT_EQ(Outcome(Publish(other)), "PermissionDenied");
+  EXPECT_FALSE(Publication("db").has_value());
+}
+
+TEST_F(VolumesTest, AnAliasIsOneVolumeInOneMode) {
+  ASSERT_EQ(MessageOf(Publish()), "Ok");
+  PublishSpec other_volume = Spec();
+  other_volume.volume_id = "v2";
+  EXPECT_EQ(Outcome(Publish(other_volume)), "AlreadyExists");
+  PublishSpec read_only = Spec();
+  read_only.read_only = true;
+  EXPECT_EQ(Outcome(Publish(read_only)), "AlreadyExists");
+  PublishSpec second_alias = Spec();
+  second_alias.alias = "again";
+  EXPECT_EQ(Outcome(Publish(second_alias)), "AlreadyExists");
+  EXPECT_EQ(client().Published().size(), 1U);
+}
+
+TEST_F(VolumesTest, AStagedVolumeKeepsItsCapability) {
+  ASSERT_EQ(MessageOf(Publish()), "Ok");
+  const auto changed = [](auto change) {
+    PublishSpec spec = Spec("db");
+    change(spec.capability);
+    return spec;
+  };
+  EXPECT_EQ(Outcome(Publish(changed([](auto& capability) {
+              capability.access_mode = AccessMode::kMultiNodeMultiWriter;
+            }))),
+            "FailedPrecondition");
+  EXPECT_EQ(Outcome(Publish(
+                changed([](auto& capability) { capability.fs_type = "xfs"; }))),
+            "FailedPrecondition");
+  EXPECT_EQ(Outcome(Publish(changed([](auto& capability) {
+              capability.mount_flags = {"noa", "time"};
+            }))),
+            "FailedPrecondition");
+  EXPECT_EQ(Outcome(Publish(changed([](auto& capability) {
+              capability.volume_mount_group = "5";
+            }))),
+            "FailedPrecondition");
+  EXPECT_FALSE(Publication("db").has_value());
+  EXPECT_EQ(client().Published().size(), 1U);
+}
+
+TEST_F(VolumesTest, AReaderModeNeedsReadOnly) {
+  PublishSpec spec = Spec();
+  spec.capability.access_mode = AccessMode::kMultiNodeReaderOnly;
+  EXPECT_EQ(Outcome(Publish(spec)), "InvalidArgument");
+  spec.read_only = true;
+  EXPECT_EQ(MessageOf(Publish(spec)), "Ok");
+  EXPECT_TRUE(client().last_publish().read_only);
+  ASSERT_EQ(MessageOf(Unpublish()), "Ok");
+  ExpectNothing();
+}
+
+TEST_F(VolumesTest, ASingleWriterIsTheOnlyOne) {
+  PublishSpec writer = Spec("web");
+  writer.capability.access_mode = AccessMode::kSingleNodeSingleWriter;
+  PublishSpec other = writer;
+  other.allocation = "db";
+  ASSERT_EQ(MessageOf(Publish(writer)), "Ok");
+  EXPECT_EQ(Outcome(Publish(other)), "FailedPrecondition");
+  other.read_only = true;
+  EXPECT_EQ(MessageOf(Publish(other)), "Ok");
+  // The writer's own call again is the same call.
+  EXPECT_EQ(MessageOf(Publish(writer)), "Ok");
+}
+
+TEST_F(VolumesTest, AnUnknownOrUnhealthyPluginMakesNothing) {
+  PublishSpec unknown = Spec();
+  unknown.plugin = "none";
+  EXPECT_EQ(Outcome(Publish(unknown)), "NotFound");
+  executor().SetListening("nfs", false);
+  executor().HangUp("nfs");
+  ASSERT_TRUE(core_.events.Await("nfs unhealthy 1"));
+  EXPECT_EQ(Outcome(Publish()), "Unavailable");
+  ExpectNothing();
+}
+
+TEST_F(VolumesTest, APluginThatMadeNothingIsNotBelieved) {
+  FakeCsiClient::Plugin liar = FakeCsiClient::DefaultPlugin("nfs");
+  liar.makes_nothing = true;
+  client().SetPlugin("nfs", liar);
+  EXPECT_EQ(Outcome(Publish()), "Internal");
+  EXPECT_EQ(Publication()->state, PublicationState::kUncertain);
+  client().SetPlugin("nfs", FakeCsiClient::DefaultPlugin("nfs"));
+  EXPECT_EQ(MessageOf(Publish()), "Ok");
+}
+
+TEST_F(VolumesTest, ABareDirectoryIsAPublishedVolumeToo) {
+  FakeCsiClient::Plugin plugin = FakeCsiClient::DefaultPlugin("nfs");
+  plugin.bare_directory = true;
+  client().SetPlugin("nfs", plugin);
+  ASSERT_EQ(MessageOf(Publish()), "Ok");
+  EXPECT_EQ(Publication()->mount_id, 0U);
+  core_.Restart();
+  ASSERT_EQ(MessageOf(core_.volumes->Recover()), "Ok");
+  EXPECT_EQ(Publication()->state, PublicationState::kPublished);
+}
+
+// ---- Failures ----
+
+TEST_F(VolumesTest, AFinalFailureLeavesNothing) {
+  for (const char* method : {"NodeStageVolume", "NodePublishVolume"}) {
+    client().FailNext(method, RpcCode::kInvalidArgument);
+    const auto failed = Publish();
+    EXPECT_EQ(Outcome(failed), "InvalidArgument");
+    EXPECT_NE(MessageOf(failed).find("as the test wants"), std::string::npos);
+    ExpectNothing();
+  }
+}
+
+TEST_F(VolumesTest, AnUncertainFailureKeepsTheIntentUntilThereIsAnAnswer) {
+  for (const char* method : {"NodeStageVolume", "NodePublishVolume"}) {
+    for (const FailWhen when : {FailWhen::kBefore, FailWhen::kAfter}) {
+      client().FailNext(method, RpcCode::kUnavailable, when);
+      EXPECT_EQ(Outcome(Publish()), "Unavailable");
+      EXPECT_EQ(Publication()->state, PublicationState::kUncertain);
+      EXPECT_EQ(Volume()->state, method == std::string("NodeStageVolume")
+                                     ? VolumeState::kUncertain
+                                     : VolumeState::kStaged);
+      EXPECT_EQ(MessageOf(Publish()), "Ok");
+      EXPECT_EQ(Publication()->state, PublicationState::kPublished);
+      EXPECT_EQ(Volume()->state, VolumeState::kStaged);
+      ASSERT_EQ(MessageOf(Unpublish()), "Ok");
+      ExpectNothing();
+    }
+  }
+}
+
+TEST_F(VolumesTest, WhatIsUncertainIsUndoneByTheUnpublish) {
+  for (const char* method : {"NodeStageVolume", "NodePublishVolume"}) {
+    client().FailNext(method, RpcCode::kUnavailable, FailWhen::kAfter);
+    EXPECT_EQ(Outcome(Publish()), "Unavailable");
+    ASSERT_EQ(MessageOf(Unpublish()), "Ok");
+    ExpectNothing();
+  }
+}
+
+TEST_F(VolumesTest, AnUncertainAnswerIsAskedAgainWithinTheBudget) {
+  client().FailNext("NodeStageVolume", RpcCode::kAborted, FailWhen::kAfter);
+  EXPECT_EQ(MessageOf(Publish()), "Ok");
+  EXPECT_EQ(Calls("NodeStageVolume"), 2U);
+}
+
+TEST_F(VolumesTest, ACancelledCallStopsAsking) {
+  const CancelToken cancelled = std::make_shared<std::atomic<bool>>(true);
+  client().FailNext("NodeStageVolume", RpcCode::kAborted, FailWhen::kBefore,
+                    CallScript<RpcError>::kAlways);
+  EXPECT_EQ(Outcome(core_.volumes->Publish(Spec(), UniqueFd(), cancelled)),
+            "Aborted");
+  EXPECT_EQ(Calls("NodeStageVolume"), 1U);
+}
+
+TEST_F(VolumesTest, AnExecutorThatFailsLeavesNothing) {
+  executor().FailNext("PrepareVolumeDir", Code::kUnavailable, FailWhen::kAfter);
+  EXPECT_EQ(Outcome(Publish()), "Unavailable");
+  ExpectNothing();
+}
+
+TEST_F(VolumesTest, AFinalFailureOfALaterCallKeepsWhatMayBeThere) {
+  client().FailNext("NodePublishVolume", RpcCode::kUnavailable,
+                    FailWhen::kAfter);
+  EXPECT_EQ(Outcome(Publish()), "Unavailable");
+  client().FailNext("NodePublishVolume", RpcCode::kInternal);
+  EXPECT_EQ(Outcome(Publish()), "Internal");
+  EXPECT_EQ(Publication()->state, PublicationState::kUncertain);
+  ASSERT_EQ(MessageOf(Unpublish()), "Ok");
+  ExpectNothing();
+}
+
+}  // namespace
+}  // namespace mountd::csi
