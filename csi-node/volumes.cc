@@ -178,9 +178,13 @@ Result<void> Volumes::CheckCompatible(const VolumeRecord& volume,
                                       const PublishSpec& spec) {
   MOUNTD_ASSIGN(const std::vector<PublicationRecord> users,
                 store_.UsersOf(volume.key));
-  const bool only_this = std::all_of(
-      users.begin(), users.end(),
-      [&](const auto& user) { return user.allocation == spec.allocation; });
+  // Whoever is a user was compatible when it became one, and still is after
+  // readers have joined it.
+  const bool joins =
+      !users.empty() &&
+      std::none_of(users.begin(), users.end(), [&](const auto& user) {
+        return user.allocation == spec.allocation;
+      });
   const bool same_access =
       volume.access_mode == static_cast<int>(spec.capability.access_mode);
   const std::string object = Described(spec.allocation, spec.alias);
@@ -193,7 +197,7 @@ Result<void> Volumes::CheckCompatible(const VolumeRecord& volume,
                      "is staged with another access mode, file system or "
                      "mount flags");
   }
-  if (!only_this && !spec.read_only &&
+  if (joins && !spec.read_only &&
       !WritersMayShare(spec.capability.access_mode)) {
     return MakeError(Code::kFailedPrecondition, "publish", object,
                      "is in use, and its access mode allows one writer");
