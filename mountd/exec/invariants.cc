@@ -114,8 +114,28 @@ Result<void> CheckPorts(const NetworkPlan& plan) {
   return Ok();
 }
 
-// `creating`: only then must the address lie in a range that is declared now; a
-// network that was made under an earlier config can still be taken down.
+// Whose rule it is, only mountd knows; but a port that no rule grants, as the
+// host's sshd's, is nobody's to take.
+Result<void> CheckPortsGranted(const NetworkPlan& plan, const Config& config) {
+  for (const PortMap& port : std::span(plan.ports).first(plan.port_count)) {
+    const bool granted = std::any_of(
+        config.rules.begin(), config.rules.end(), [&](const RuleConfig& rule) {
+          return std::any_of(rule.host_ports.begin(), rule.host_ports.end(),
+                             [&](const PortRange& range) {
+                               return port.host_port >= range.first &&
+                                      port.host_port <= range.last;
+                             });
+        });
+    if (!granted) {
+      return Invalid("port", std::to_string(port.host_port) +
+                                 " is in no rule's host_ports");
+    }
+  }
+  return Ok();
+}
+
+// `creating`: only then must address and ports be those that are declared now;
+// a network that was made under an earlier config can still be taken down.
 Result<void> CheckNetwork(const NetworkPlan& plan, const Config& config,
                           bool creating) {
   MOUNTD_TRY(CheckName(plan.allocation, "allocation"));
@@ -127,6 +147,7 @@ Result<void> CheckNetwork(const NetworkPlan& plan, const Config& config,
   if (!creating) {
     return Ok();
   }
+  MOUNTD_TRY(CheckPortsGranted(plan, config));
   const auto network = config.networks.find(std::string(plan.network.view()));
   if (network == config.networks.end()) {
     return Invalid("network", "not declared");

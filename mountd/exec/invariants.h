@@ -15,8 +15,9 @@ Result<Request> DecodeRequest(std::span<const std::byte> message);
 // Checks every field of the request's plan against what this executor may ever
 // do, whoever asks: kinds and enumerations in range, no unknown flag bits,
 // names and keys of their alphabets, addresses in the ranges of root's config
-// and nobody else's, ports real and named once. Pure; InvalidArgument names the
-// field. A request that passed may be used without further checks of its form.
+// and nobody else's, ports real, named once and granted by some rule. Pure;
+// InvalidArgument names the field. A request that passed may be used without
+// further checks of its form.
 Result<void> CheckRequest(const Request& request, const Config& config);
 
 }  // namespace mountd::exec

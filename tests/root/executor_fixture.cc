@@ -48,6 +48,9 @@ void ExecutorFixture::SetUp() {
   network.ipv4 = netns::ParseIpv4Range("10.88.0.0/16").value();
   network.ipv6 = netns::ParseIpv6Range("fd88::/64").value();
   config_.networks["default"] = network;
+  RuleConfig rule;
+  rule.host_ports = {{18080, 18090}, {20000, 20200}};
+  config_.rules = {rule};
   dispatcher_.emplace(kernel_, config_);
 }
 

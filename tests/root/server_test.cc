@@ -140,7 +140,8 @@ TEST_F(Program, DoesEverythingWithJustThese) {
 TEST_F(Program, MakesNetworksWithJustThese) {
   WriteFile(kConfigPath,
             "[network.default]\nipv4 = \"10.88.0.0/16\"\n"
-            "ipv6 = \"fd88::/64\"\n");
+            "ipv6 = \"fd88::/64\"\n[[rule]]\nusers = [\"root\"]\n"
+            "networks = [\"default\"]\nhost_ports = [\"18080\"]\n");
   Start();
   ASSERT_EQ(ErrorOf(Ask(PlanKind::kPrepareBase)), "");
   ASSERT_EQ(ErrorOf(Ask(PlanKind::kPrepareNetworks)), "");

@@ -17,6 +17,9 @@ Config TestConfig() {
   network.ipv4 = netns::ParseIpv4Range("10.88.0.0/24").value();
   network.ipv6 = netns::ParseIpv6Range("fd88::/120").value();
   config.networks["default"] = network;
+  RuleConfig rule;
+  rule.host_ports = {{8080, 8090}, {443, 443}};
+  config.rules = {RuleConfig{}, rule};
   return config;
 }
 
@@ -42,6 +45,8 @@ Request AttachRequest() {
   request.body.attach.source.host_volume = ToWire("data");
   return request;
 }
+
+PortMap At(std::uint16_t host_port) { return {host_port, 80, kTcp, 0}; }
 
 bool Passes(const Request& request) {
   const Result<void> checked = CheckRequest(request, TestConfig());
@@ -188,6 +193,22 @@ TEST(Invariants, ANetworkOfAnEarlierConfigCanBeTakenDown) {
   EXPECT_TRUE(Passes(request));
   request.body.network.ipv4 = {};
   EXPECT_FALSE(Passes(request));
+}
+
+TEST(Invariants, RefusesHostPortsThatNoRuleGrants) {
+  for (const PortMap& port : {At(22), At(442), At(444), At(8079), At(8091)}) {
+    Request request = NetworkRequest();
+    request.body.network.ports[0] = port;
+    EXPECT_FALSE(Passes(request)) << port.host_port;
+    // One that was mapped under an earlier config can still be taken down.
+    request.kind = PlanKind::kDeleteNetwork;
+    EXPECT_TRUE(Passes(request)) << port.host_port;
+  }
+  for (const PortMap& port : {At(443), At(8080), At(8090)}) {
+    Request request = NetworkRequest();
+    request.body.network.ports[0] = port;
+    EXPECT_TRUE(Passes(request)) << port.host_port;
+  }
 }
 
 TEST(Invariants, RefusesPortsThatAreZeroUnknownOrNamedTwice) {
