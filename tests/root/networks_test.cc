@@ -9,20 +9,18 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <csignal>
 #include <cstring>
 #include <fstream>
 
 #include "netns/address.h"
 #include "netns/nft_command.h"
-#include "tests/root/executor_fixture.h"
+#include "tests/root/network_fixture.h"
 
 namespace mountd::testing {
 namespace {
 
 using exec::NetworkPlan;
-using exec::NetworkState;
 using exec::PlanBody;
 using exec::PlanKind;
 using exec::Reply;
@@ -134,50 +132,6 @@ class Server {
     }
   }
   pid_t pid_ = -1;
-};
-
-class Networks : public ExecutorFixture {
- protected:
-  void SetUp() override {
-    ExecutorFixture::SetUp();
-    if (!IsSkipped()) {
-      PrepareBase();
-      ASSERT_EQ(ErrorOf(Call(PlanKind::kPrepareNetworks)), "");
-      before_ = Inventory::Take();
-    }
-  }
-
-  static NetworkPlan Plan(const std::string& allocation, std::uint8_t host,
-                          std::uint16_t port) {
-    NetworkPlan plan;
-    plan.allocation = ToWire(allocation);
-    plan.network = ToWire("default");
-    plan.ipv4 = {10, 88, 0, host};
-    plan.ipv6 = netns::ParseIpv6("fd88::").value();
-    plan.ipv6.back() = host;
-    plan.port_count = 1;
-    plan.ports[0] = {port, 80, exec::kTcp | exec::kUdp, 0};
-    return plan;
-  }
-  Reply Do(PlanKind kind, const NetworkPlan& plan) {
-    return Call(kind, [&](PlanBody* body) { body->network = plan; });
-  }
-  // Another's network namespace at /run/netns/<name>.
-  void PinForeign(const std::string& name) {
-    const std::string pin = "/run/netns/" + name;
-    WriteFile(pin, "");
-    auto other = real_.NewNetNamespace();
-    ASSERT_TRUE(other.has_value());
-    const std::string path = "/proc/self/fd/" + std::to_string(other->fd.get());
-    ASSERT_EQ(::mount(path.c_str(), pin.c_str(), nullptr, MS_BIND, nullptr), 0);
-  }
-  NetworkState StateOf(const NetworkPlan& plan) {
-    const Reply reply = Do(PlanKind::kInspectNetwork, plan);
-    EXPECT_EQ(ErrorOf(reply), "");
-    return reply.body.network;
-  }
-
-  Inventory before_;
 };
 
 TEST_F(Networks, PreparingAgainKeepsElementsAndOperatorsRules) {
@@ -311,69 +265,6 @@ TEST_F(Networks, APortThatIsTakenIsNamedAndNothingIsMade) {
   EXPECT_EQ(StateOf(web).elements_present, 1U);
   other.ports[1].host_port = 18082;
   EXPECT_EQ(ErrorOf(Do(PlanKind::kCreateNetwork, other)), "");
-}
-
-TEST_F(Networks, AForeignNamespaceAtTheNameIsLeftAlone) {
-  PinForeign("web");
-  const Inventory before = Inventory::Take();
-  NetworkPlan plan = Plan("web", 2, 18080);
-  EXPECT_EQ(CodeOf(Do(PlanKind::kCreateNetwork, plan)), "FailedPrecondition");
-  EXPECT_EQ(DifferenceWithin(before, 20), "");
-  plan.netns_inode = 1;
-  EXPECT_EQ(CodeOf(Do(PlanKind::kDeleteNetwork, plan)), "FailedPrecondition");
-  // Nor does it become ours by its number.
-  plan.netns_inode = StateOf(plan).netns_inode;
-  EXPECT_EQ(CodeOf(Do(PlanKind::kDeleteNetwork, plan)), "FailedPrecondition");
-  // A create that was refused is rolled back without any number.
-  plan.netns_inode = 0;
-  EXPECT_EQ(CodeOf(Do(PlanKind::kDeleteNetwork, plan)), "");
-  EXPECT_EQ(Difference(before, Inventory::Take()), "");
-}
-
-TEST_F(Networks, AForeignNamespaceAtTheNameOfALostOneIsLeftAlone) {
-  const NetworkPlan plan = Plan("web", 2, 18080);
-  ASSERT_EQ(ErrorOf(Do(PlanKind::kCreateNetwork, plan)), "");
-  Unmount("/run/netns/web");
-  ASSERT_EQ(::unlink("/run/netns/web"), 0);
-  PinForeign("web");
-  EXPECT_EQ(ErrorOf(Do(PlanKind::kDeleteNetwork, plan)), "");
-  EXPECT_NE(StateOf(plan).netns_inode, 0U);
-  EXPECT_EQ(StateOf(plan).elements_present, 0U);
-  Unmount("/run/netns/web");
-  ASSERT_EQ(::unlink("/run/netns/web"), 0);
-  EXPECT_EQ(DifferenceWithin(before_, 20), "");
-}
-
-TEST_F(Networks, AFileAtTheNameIsLeftAlone) {
-  WriteFile("/run/netns/web", "");
-  const Inventory before = Inventory::Take();
-  const NetworkPlan plan = Plan("web", 2, 18080);
-  EXPECT_EQ(CodeOf(Do(PlanKind::kCreateNetwork, plan)), "FailedPrecondition");
-  EXPECT_EQ(DifferenceWithin(before, 20), "");
-  EXPECT_EQ(ErrorOf(Do(PlanKind::kDeleteNetwork, plan)), "");
-  EXPECT_EQ(Difference(before, Inventory::Take()), "");
-}
-
-TEST_F(Networks, ConnectionsAreForgottenOnlyOfAnAddressThatIsProvenOurs) {
-  const auto sends = [&](const NetworkPlan& plan) {
-    kernel_.FailAt(0, 0);
-    EXPECT_EQ(ErrorOf(Do(PlanKind::kDeleteNetwork, plan)), "");
-    return std::count(kernel_.calls().begin(), kernel_.calls().end(), "Send");
-  };
-  const NetworkPlan plan = Plan("web", 2, 18080);
-  ASSERT_EQ(ErrorOf(Do(PlanKind::kCreateNetwork, plan)), "");
-  sends(plan);
-  sends(plan);
-  EXPECT_EQ(sends(plan), 2);  // for the link and the elements
-}
-
-TEST_F(Networks, SomethingElseMountedAtTheNameIsLeftAlone) {
-  MountTmpfs("/run/netns/web");
-  const Inventory before = Inventory::Take();
-  const NetworkPlan plan = Plan("web", 2, 18080);
-  EXPECT_EQ(CodeOf(Do(PlanKind::kCreateNetwork, plan)), "FailedPrecondition");
-  EXPECT_EQ(CodeOf(Do(PlanKind::kDeleteNetwork, plan)), "FailedPrecondition");
-  EXPECT_EQ(Difference(before, Inventory::Take()), "");
 }
 
 TEST_F(Networks, DeleteWorksFromAnyPartialState) {

@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#pragma once
+
+#include <string>
+
+#include "netns/address.h"
+#include "tests/root/executor_fixture.h"
+
+namespace mountd::testing {
+
+// With the base, the allocation "web" and the ruleset, and no network yet.
+class Networks : public ExecutorFixture {
+ protected:
+  void SetUp() override {
+    ExecutorFixture::SetUp();
+    if (!IsSkipped()) {
+      PrepareBase();
+      ASSERT_EQ(ErrorOf(Call(exec::PlanKind::kPrepareNetworks)), "");
+      before_ = Inventory::Take();
+    }
+  }
+
+  static exec::NetworkPlan Plan(const std::string& allocation,
+                                std::uint8_t host, std::uint16_t port) {
+    exec::NetworkPlan plan;
+    plan.allocation = exec::ToWire(allocation);
+    plan.network = exec::ToWire("default");
+    plan.ipv4 = {10, 88, 0, host};
+    plan.ipv6 = netns::ParseIpv6("fd88::").value();
+    plan.ipv6.back() = host;
+    plan.port_count = 1;
+    plan.ports[0] = {port, 80, exec::kTcp | exec::kUdp, 0};
+    return plan;
+  }
+  exec::Reply Do(exec::PlanKind kind, const exec::NetworkPlan& plan) {
+    return Call(kind, [&](exec::PlanBody* body) { body->network = plan; });
+  }
+  exec::NetworkState StateOf(const exec::NetworkPlan& plan) {
+    const exec::Reply reply = Do(exec::PlanKind::kInspectNetwork, plan);
+    EXPECT_EQ(ErrorOf(reply), "");
+    return reply.body.network;
+  }
+
+  Inventory before_;
+};
+
+}  // namespace mountd::testing

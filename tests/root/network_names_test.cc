@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#include <sys/mount.h>
+#include <unistd.h>
+
+#include <algorithm>
+
+#include "tests/root/network_fixture.h"
+
+// What others have at an allocation's name in /run/netns.
+namespace mountd::testing {
+namespace {
+
+using exec::NetworkPlan;
+using exec::PlanKind;
+
+class NetworkNames : public Networks {
+ protected:
+  // Another's network namespace at /run/netns/<name>.
+  void PinForeign(const std::string& name) {
+    const std::string pin = "/run/netns/" + name;
+    WriteFile(pin, "");
+    auto other = real_.NewNetNamespace();
+    ASSERT_TRUE(other.has_value());
+    const std::string path = "/proc/self/fd/" + std::to_string(other->fd.get());
+    ASSERT_EQ(::mount(path.c_str(), pin.c_str(), nullptr, MS_BIND, nullptr), 0);
+  }
+};
+
+TEST_F(NetworkNames, AForeignNamespaceAtTheNameIsLeftAlone) {
+  PinForeign("web");
+  const Inventory before = Inventory::Take();
+  NetworkPlan plan = Plan("web", 2, 18080);
+  EXPECT_EQ(CodeOf(Do(PlanKind::kCreateNetwork, plan)), "FailedPrecondition");
+  EXPECT_EQ(DifferenceWithin(before, 20), "");
+  plan.netns_inode = 1;
+  EXPECT_EQ(CodeOf(Do(PlanKind::kDeleteNetwork, plan)), "FailedPrecondition");
+  // Nor does it become ours by its number.
+  plan.netns_inode = StateOf(plan).netns_inode;
+  EXPECT_EQ(CodeOf(Do(PlanKind::kDeleteNetwork, plan)), "FailedPrecondition");
+  // A create that was refused is rolled back without any number.
+  plan.netns_inode = 0;
+  EXPECT_EQ(CodeOf(Do(PlanKind::kDeleteNetwork, plan)), "");
+  EXPECT_EQ(Difference(before, Inventory::Take()), "");
+}
+
+TEST_F(NetworkNames, AForeignNamespaceAtTheNameOfALostOneIsLeftAlone) {
+  const NetworkPlan plan = Plan("web", 2, 18080);
+  ASSERT_EQ(ErrorOf(Do(PlanKind::kCreateNetwork, plan)), "");
+  Unmount("/run/netns/web");
+  ASSERT_EQ(::unlink("/run/netns/web"), 0);
+  PinForeign("web");
+  EXPECT_EQ(ErrorOf(Do(PlanKind::kDeleteNetwork, plan)), "");
+  EXPECT_NE(StateOf(plan).netns_inode, 0U);
+  EXPECT_EQ(StateOf(plan).elements_present, 0U);
+  Unmount("/run/netns/web");
+  ASSERT_EQ(::unlink("/run/netns/web"), 0);
+  EXPECT_EQ(DifferenceWithin(before_, 20), "");
+}
+
+TEST_F(NetworkNames, AFileAtTheNameIsLeftAlone) {
+  WriteFile("/run/netns/web", "");
+  const Inventory before = Inventory::Take();
+  const NetworkPlan plan = Plan("web", 2, 18080);
+  EXPECT_EQ(CodeOf(Do(PlanKind::kCreateNetwork, plan)), "FailedPrecondition");
+  EXPECT_EQ(DifferenceWithin(before, 20), "");
+  EXPECT_EQ(ErrorOf(Do(PlanKind::kDeleteNetwork, plan)), "");
+  EXPECT_EQ(Difference(before, Inventory::Take()), "");
+}
+
+TEST_F(NetworkNames, ConnectionsAreForgottenOnlyOfAnAddressThatIsProvenOurs) {
+  const auto sends = [&](const NetworkPlan& plan) {
+    kernel_.FailAt(0, 0);
+    EXPECT_EQ(ErrorOf(Do(PlanKind::kDeleteNetwork, plan)), "");
+    return std::count(kernel_.calls().begin(), kernel_.calls().end(), "Send");
+  };
+  const NetworkPlan plan = Plan("web", 2, 18080);
+  ASSERT_EQ(ErrorOf(Do(PlanKind::kCreateNetwork, plan)), "");
+  sends(plan);
+  sends(plan);
+  EXPECT_EQ(sends(plan), 2);  // for the link and the elements
+}
+
+TEST_F(NetworkNames, SomethingElseMountedAtTheNameIsLeftAlone) {
+  MountTmpfs("/run/netns/web");
+  const Inventory before = Inventory::Take();
+  const NetworkPlan plan = Plan("web", 2, 18080);
+  EXPECT_EQ(CodeOf(Do(PlanKind::kCreateNetwork, plan)), "FailedPrecondition");
+  EXPECT_EQ(CodeOf(Do(PlanKind::kDeleteNetwork, plan)), "FailedPrecondition");
+  EXPECT_EQ(Difference(before, Inventory::Take()), "");
+}
+
+}  // namespace
+}  // namespace mountd::testing
