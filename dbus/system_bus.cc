@@ -6,6 +6,7 @@
 #include <sdbus-c++/IConnection.h>
 #include <spdlog/spdlog.h>
 
+#include <algorithm>
 #include <array>
 #include <utility>
 #include <vector>
@@ -15,7 +16,7 @@ namespace {
 
 constexpr char kBusName[] = "org.mountd1";
 constexpr std::size_t kMaxRememberedCallers = 1024;
-constexpr int kMaxSubscribers = 256;
+constexpr std::size_t kMaxSubscriptionsOfUser = 64;
 
 Error BusError(int negative_errno, const char* op) {
   return ErrnoError(-negative_errno, op, "system bus");
@@ -103,6 +104,7 @@ Result<void> SystemBus::Connect() {
 
 void SystemBus::Disconnect() {
   callers_.clear();
+  subscribed_.clear();
   subscribers_ = sd_bus_track_unref(subscribers_);
   disconnected_ = sd_bus_slot_unref(disconnected_);
   if (connection_ != nullptr) {
@@ -157,22 +159,30 @@ Result<Caller> SystemBus::AskBus(const std::string& sender) {
 }
 
 Result<void> SystemBus::Subscribe(const sdbus::Message& message) {
-  MOUNTD_TRY(CallerOf(message));
-  if (sd_bus_track_count(subscribers_) >= kMaxSubscribers) {
+  MOUNTD_ASSIGN(const Caller caller, CallerOf(message));
+  std::erase_if(subscribed_, [this](const auto& one) {
+    return sd_bus_track_contains(subscribers_, one.first.c_str()) == nullptr;
+  });
+  const auto count = std::count_if(
+      subscribed_.begin(), subscribed_.end(),
+      [&](const auto& one) { return one.second.uid == caller.uid; });
+  if (static_cast<std::size_t>(count) >= kMaxSubscriptionsOfUser) {
     return MakeError(Code::kResourceExhausted, "subscribe", "system bus",
-                     "too many subscribers");
+                     "this user has too many subscriptions");
   }
   if (const int status =
           sd_bus_track_add_name(subscribers_, message.getSender());
       status < 0) {
     return BusError(status, "subscribe");
   }
+  subscribed_.insert_or_assign(message.getSender(), caller);
   return Ok();
 }
 
 void SystemBus::Unsubscribe(const sdbus::Message& message) {
   if (const char* const sender = message.getSender(); sender != nullptr) {
     sd_bus_track_remove_name(subscribers_, sender);
+    subscribed_.erase(sender);
   }
 }
 
@@ -182,8 +192,8 @@ void SystemBus::Send(const Event& event) {
   }
   for (const char* name = sd_bus_track_first(subscribers_); name != nullptr;
        name = sd_bus_track_next(subscribers_)) {
-    const auto caller = callers_.find(name);
-    if (caller != callers_.end() && event.may_see(caller->second)) {
+    const auto caller = subscribed_.find(name);
+    if (caller != subscribed_.end() && event.may_see(caller->second)) {
       Emit(bus_, name, event);
     }
   }

@@ -54,6 +54,7 @@ class SystemBus final : public CallerSource {
   sd_bus_slot* disconnected_ = nullptr;
   sd_bus_track* subscribers_ = nullptr;
   std::map<std::string, Caller> callers_;
+  std::map<std::string, Caller> subscribed_;  // those subscribers_ has
 };
 
 }  // namespace mountd::dbus
