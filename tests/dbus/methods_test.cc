@@ -307,7 +307,8 @@ TEST_P(Methods, GetCapabilities) {
                                  {"features", "a{sb}"},
                                  {"missing", "a{ss}"},
                                  {"addresses", "a{s(uu)}"},
-                                 {"executor_capabilities", "t"}}));
+                                 {"executor_capabilities", "t"},
+                                 {"stuck_executors", "u"}}));
   EXPECT_EQ(answer.values.at("version"), "\"" MOUNTD_VERSION "\"");
   EXPECT_EQ(answer.values.at("network_modes"), R"(["bridge"])");
 }
