@@ -125,6 +125,33 @@ TEST(StrandsTest, ABusyKeyDoesNotStarveOthersOfTheOnlyThread) {
   EXPECT_EQ(order.front(), "other");
 }
 
+TEST(StrandsTest, QuickJobsRunWhenThePoolIsHeldUp) {
+  std::promise<void> release;
+  const std::shared_future<void> released = release.get_future().share();
+  std::promise<void> quick_ran;
+  WorkerPool pool(1);
+  WorkerPool quick(1);
+  {
+    Strands strands(pool, &quick);
+    strands.Submit("stuck", [released] { released.wait(); });
+    strands.Submit("", [&] { quick_ran.set_value(); });
+    EXPECT_TRUE(Came(quick_ran));
+    release.set_value();
+  }
+}
+
+TEST(StrandsTest, TheEndWaitsForJobsThatStillWait) {
+  std::vector<int> order;
+  WorkerPool pool(1);
+  {
+    Strands strands(pool);
+    for (int i = 0; i < 50; ++i) {
+      strands.Submit("key", [&order, i] { order.push_back(i); });
+    }
+  }
+  EXPECT_EQ(order.size(), 50U);
+}
+
 TEST(StrandsTest, AJobMaySubmitToItsOwnKey) {
   std::vector<int> order;
   {

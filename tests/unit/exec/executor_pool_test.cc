@@ -130,6 +130,15 @@ class ExecutorPoolTest : public ::testing::Test {
                     milliseconds deadline = milliseconds(60'000)) {
     return {executors_.connector(), {lanes, deadline}};
   }
+  // Threads that wait for one plan each.
+  static std::vector<std::jthread> PrepareBases(ExecutorPool& pool, int count) {
+    std::vector<std::jthread> planning;
+    for (int i = 0; i < count; ++i) {
+      planning.emplace_back(
+          [&pool] { EXPECT_EQ(MessageOf(pool.PrepareBase()), "Ok"); });
+    }
+    return planning;
+  }
   static AllocationPlan Allocation(const std::string& name) {
     return {ToWire(name), 1};
   }
@@ -265,10 +274,8 @@ TEST_F(ExecutorPoolTest, MountPlansShareTheirLanesAndNetworksHaveOne) {
   ExecutorPool pool = Make(2);
   executors_.script().Block(kPrepareBase);
   executors_.script().Block(kCreateNetwork);
-  std::vector<std::jthread> planning;
+  std::vector<std::jthread> planning = PrepareBases(pool, 4);
   for (int i = 0; i < 4; ++i) {
-    planning.emplace_back(
-        [&] { EXPECT_EQ(MessageOf(pool.PrepareBase()), "Ok"); });
     planning.emplace_back(
         [&] { EXPECT_EQ(MessageOf(pool.CreateNetwork({})), "Ok"); });
   }
@@ -311,11 +318,7 @@ TEST_F(ExecutorPoolTest, CloseIdleLeavesOneOfEachLane) {
   ExecutorPool pool = Make(4);
   executors_.script().Block(kPrepareBase);
   {
-    std::vector<std::jthread> planning;
-    for (int i = 0; i < 4; ++i) {
-      planning.emplace_back(
-          [&] { EXPECT_EQ(MessageOf(pool.PrepareBase()), "Ok"); });
-    }
+    std::vector<std::jthread> planning = PrepareBases(pool, 4);
     planning.emplace_back(
         [&] { EXPECT_EQ(MessageOf(pool.CreateNetwork({})), "Ok"); });
     ASSERT_TRUE(executors_.script().AwaitBlocked(kPrepareBase, 4));

@@ -183,6 +183,20 @@ TEST_F(NetworksTest, TearingDownFreesPortsAtOnceAndTheAddressLater) {
   EXPECT_EQ(Free(), with_web);  // web's is free, db's is taken
 }
 
+TEST_F(NetworksTest, ALinkThatStaysIsDeletedWithTheNetworkItWasOf) {
+  executor().KeepLinks();
+  const auto made = networks().Setup("web", Spec());
+  ASSERT_EQ(MessageOf(networks().Teardown("web")), "Ok");
+  executor().script().Forget();
+  networks().ReapQuarantine();
+  EXPECT_EQ(
+      executor().script().calls(),
+      (std::vector<std::string>{"InspectNetwork web", "DeleteNetwork web"}));
+  const exec::NetworkPlan plan = executor().plans().back().body.network;
+  EXPECT_EQ(plan.netns_inode, made->netns_inode);
+  EXPECT_EQ(plan.ipv4, made->ipv4);
+}
+
 TEST_F(NetworksTest, AnUnansweredQuestionKeepsTheQuarantine) {
   ASSERT_EQ(MessageOf(networks().Setup("web", Spec())), "Ok");
   ASSERT_EQ(MessageOf(networks().Teardown("web")), "Ok");

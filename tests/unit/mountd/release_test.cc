@@ -63,6 +63,9 @@ class ReleaseTest : public ::testing::Test {
   Result<ReceiptRecord> Release(const std::string& allocation = "web") {
     return service().ReleaseAllocation(agent_, NameOf(allocation));
   }
+  Result<void> Unpublish() {
+    return service().UnpublishVolume(agent_, NameOf("web"), NameOf("alias-v1"));
+  }
   std::optional<OwedRecord> TheOwed() {
     const auto owed = service().ListOwed(agent_).value();
     return owed.size() == 1 ? std::optional<OwedRecord>(owed[0]) : std::nullopt;
@@ -171,9 +174,7 @@ TEST_F(ReleaseTest, TheReceiptTellsVolumesUnpublishedBefore) {
   Prepare("web");
   Publish("web", "v1");
   Publish("web", "v2");
-  ASSERT_EQ(MessageOf(service().UnpublishVolume(agent_, NameOf("web"),
-                                                NameOf("alias-v1"))),
-            "Ok");
+  ASSERT_EQ(MessageOf(Unpublish()), "Ok");
   EXPECT_EQ(VolumesOf(*Release()),
             (Texts{"nfs v1 unstaged", "nfs v2 unstaged"}));
 }
@@ -259,17 +260,14 @@ TEST_F(ReleaseTest, AnUnpublishThatFailsIsOwedByItself) {
   Prepare("web");
   Publish("web", "v1");
   client().FailNext("NodeUnpublishVolume", csi::RpcCode::kUnavailable);
-  const auto unpublish = [&] {
-    return service().UnpublishVolume(agent_, NameOf("web"), NameOf("alias-v1"));
-  };
-  EXPECT_EQ(Outcome(unpublish()), "Unavailable");
+  EXPECT_EQ(Outcome(Unpublish()), "Unavailable");
   const OwedRecord owed = TheOwed().value();
   EXPECT_EQ(owed.kind, OwedKind::kUnpublish);
   EXPECT_EQ(owed.object, "web/alias-v1");
   EXPECT_EQ(MessageOf(service().RetryOwed(owed)), "Ok");
   EXPECT_EQ(*service().CountOwed(), 0U);
   EXPECT_TRUE(client().Staged().empty());
-  EXPECT_EQ(MessageOf(unpublish()), "Ok");
+  EXPECT_EQ(MessageOf(Unpublish()), "Ok");
 }
 
 TEST_F(ReleaseTest, AnUnmountOrATeardownThatFailsIsOwedByItself) {
@@ -343,12 +341,9 @@ TEST_F(ReleaseTest, AVolumePublishedAnewIsNotUnpublished) {
   Prepare("web");
   Publish("web", "v1");
   client().FailNext("NodeUnpublishVolume", csi::RpcCode::kUnavailable);
-  const auto unpublish = [&] {
-    return service().UnpublishVolume(agent_, NameOf("web"), NameOf("alias-v1"));
-  };
-  EXPECT_EQ(Outcome(unpublish()), "Unavailable");
+  EXPECT_EQ(Outcome(Unpublish()), "Unavailable");
   const OwedRecord stale = TheOwed().value();
-  ASSERT_EQ(MessageOf(unpublish()), "Ok");
+  ASSERT_EQ(MessageOf(Unpublish()), "Ok");
   Publish("web", "v1");
   EXPECT_EQ(MessageOf(service().RetryOwed(stale)), "Ok");
   EXPECT_EQ(client().Published().size(), 1U);
@@ -394,9 +389,7 @@ TEST_F(ReleaseTest, AnUnpublishUnderWayIsStillOwedAfterAReboot) {
   Prepare("web");
   Publish("web", "v1");
   client().FailNext("NodeUnpublishVolume", csi::RpcCode::kUnavailable);
-  EXPECT_EQ(Outcome(service().UnpublishVolume(agent_, NameOf("web"),
-                                              NameOf("alias-v1"))),
-            "Unavailable");
+  EXPECT_EQ(Outcome(Unpublish()), "Unavailable");
   core_.Restart(/*same_boot=*/false);
   ASSERT_EQ(MessageOf(core_.Recover()), "Ok");
   EXPECT_EQ(TheOwed().value().object, "web/alias-v1");
