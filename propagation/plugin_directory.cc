@@ -31,6 +31,21 @@ Error Foreign(const std::string& plugin) {
                    "another mount is on the plugin's directory");
 }
 
+// A mount that the plugin's own one covers would stop the removal half way.
+Result<void> CheckNothingCovered(const Context& context, const Base& base,
+                                 const MountFacts& own,
+                                 const std::string& plugin) {
+  MOUNTD_ASSIGN(const std::vector<MountFacts> mounts,
+                context.inspector.Children(base.facts.mount_id));
+  for (const MountFacts& mount : mounts) {
+    if (mount.point.starts_with(own.point + "/")) {
+      return MakeError(Code::kBusy, "remove", plugin,
+                       "a mount is beneath the plugin's directory");
+    }
+  }
+  return Ok();
+}
+
 Result<void> MountSelf(const Context& context, int all, int directory,
                        const std::string& name, Undo* undo) {
   exec::Kernel& kernel = context.kernel;
@@ -131,6 +146,7 @@ Result<void> RemovePlugin(const Context& context, const PluginPlan& plan) {
     if (!IsOwnMount(base, mount, name)) {
       return Foreign(name);
     }
+    MOUNTD_TRY(CheckNothingCovered(context, base, mount, name));
     MOUNTD_TRY(
         Named(context.kernel.Unmount(all.get(), name, 0), "umount2", name));
   }

@@ -15,7 +15,7 @@ Result<void> PreparePlugin(const Context& context, const exec::PluginPlan& plan,
                            const exec::Tell<exec::MountState>& tell);
 
 // Unmounts the directory and removes what the plugin left in it, never across a
-// mount. Busy while a mount is below it or the plugin holds it;
+// mount. Busy, and as it was, while a mount is below it or the plugin holds it;
 // ResourceExhausted if it left too much, which a next call goes on with.
 Result<void> RemovePlugin(const Context& context, const exec::PluginPlan& plan);
 

@@ -82,6 +82,9 @@ class Kernel {
   virtual Sys<std::string> ReadLink(int dir, const std::string& name) = 0;
   virtual Sys<void> RemoveFile(int dir, const std::string& name) = 0;
   virtual Sys<void> RemoveDirectory(int dir, const std::string& name) = 0;
+  // EEXIST if `new_name` is there.
+  virtual Sys<void> Rename(int dir, const std::string& name, int new_dir,
+                           const std::string& new_name) = 0;
   // Of the file `fd` is any fd of, O_PATH too.
   virtual Sys<void> SetOwner(int fd, uid_t uid, gid_t gid) = 0;
   virtual Sys<void> SetMode(int fd, mode_t mode) = 0;

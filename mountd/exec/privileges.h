@@ -10,9 +10,10 @@ namespace mountd::exec {
 // Reduces this process to what the executor needs, for good: the capabilities
 // CAP_SYS_ADMIN (mounts, namespaces), CAP_NET_ADMIN (links, rules),
 // CAP_DAC_READ_SEARCH (a source below a directory that is closed to root) and
-// CAP_CHOWN (an allocation's directory for its owner's group), in no other set
-// than permitted and effective, an empty bounding set apart from them, and
-// no_new_privs. PermissionDenied if it does not hold one of them.
+// CAP_CHOWN (an allocation's directory for its owner's group, a plugin's back
+// to root), in no other set than permitted and effective, an empty bounding set
+// apart from them, and no_new_privs. PermissionDenied if it does not hold one
+// of them.
 Result<void> DropPrivileges();
 
 // capabilities(7) bits.

@@ -20,6 +20,8 @@ class RealKernel final : public Kernel {
   Sys<std::string> ReadLink(int dir, const std::string& name) override;
   Sys<void> RemoveFile(int dir, const std::string& name) override;
   Sys<void> RemoveDirectory(int dir, const std::string& name) override;
+  Sys<void> Rename(int dir, const std::string& name, int new_dir,
+                   const std::string& new_name) override;
   Sys<void> SetOwner(int fd, uid_t uid, gid_t gid) override;
   Sys<void> SetMode(int fd, mode_t mode) override;
   Sys<std::vector<std::string>> List(int dir, std::size_t limit) override;

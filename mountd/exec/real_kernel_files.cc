@@ -9,6 +9,7 @@
 #include <cerrno>
 #include <chrono>
 #include <climits>
+#include <cstdio>
 #include <thread>
 
 #include "mountd/exec/kernel_abi.h"
@@ -97,6 +98,12 @@ Sys<void> RealKernel::RemoveFile(int dir, const std::string& name) {
 
 Sys<void> RealKernel::RemoveDirectory(int dir, const std::string& name) {
   return Done(::unlinkat(dir, name.c_str(), AT_REMOVEDIR));
+}
+
+Sys<void> RealKernel::Rename(int dir, const std::string& name, int new_dir,
+                             const std::string& new_name) {
+  return Done(::renameat2(dir, name.c_str(), new_dir, new_name.c_str(),
+                          RENAME_NOREPLACE));
 }
 
 Sys<void> RealKernel::SetOwner(int fd, uid_t uid, gid_t gid) {

@@ -161,6 +161,32 @@ TEST_F(Plugins, WhatAPluginLeftIsRemovedButNothingBehindALink) {
   EXPECT_TRUE(Exists("/run/host/data/file"));
 }
 
+TEST_F(Plugins, WhatLiesDeepIsRemovedToo) {
+  ASSERT_EQ(ErrorOf(Plugin(PlanKind::kPreparePlugin)), "");
+  std::string path = kPlugin;
+  for (int i = 0; i < 100; ++i) {
+    path += "/d";
+    MakeDirectories(path);
+    WriteFile(path + "/file", "");
+  }
+  EXPECT_EQ(ErrorOf(Plugin(PlanKind::kRemovePlugin)), "");
+  EXPECT_EQ(Difference(before_, Inventory::Take()), "");
+}
+
+TEST_F(Plugins, AMountThatThePluginsCoversKeepsItsDirectoryAsItWas) {
+  ASSERT_EQ(ErrorOf(Plugin(PlanKind::kPreparePlugin)), "");
+  Unmount(kPlugin);
+  MountTmpfs(std::string(kPlugin) + "/staging");
+  ASSERT_EQ(ErrorOf(Plugin(PlanKind::kPreparePlugin)), "");
+  const Inventory covered = Inventory::Take();
+  EXPECT_EQ(CodeOf(Plugin(PlanKind::kRemovePlugin)), "Busy");
+  EXPECT_EQ(Difference(covered, Inventory::Take()), "");
+  Unmount(kPlugin);
+  Unmount(std::string(kPlugin) + "/staging");
+  EXPECT_EQ(ErrorOf(Plugin(PlanKind::kRemovePlugin)), "");
+  EXPECT_EQ(Difference(before_, Inventory::Take()), "");
+}
+
 TEST_F(Plugins, ADirectoryWithAMountBelowIsBusy) {
   ASSERT_EQ(ErrorOf(Plugin(PlanKind::kPreparePlugin)), "");
   const std::string staged = std::string(kPlugin) + "/staging/x";

@@ -128,6 +128,12 @@ TEST_F(Program, DoesEverythingWithJustThese) {
   ASSERT_EQ(::chmod(staging.c_str(), 0), 0);
   ASSERT_EQ(::chown(staging.c_str(), 1234, 1234), 0);
   EXPECT_EQ(ErrorOf(Ask(request)), "");
+  // Also what the plugin left there of other users', closed to root.
+  MakeDirectories(staging + "/x/y");
+  for (const char* path : {"/x/y", "/x"}) {
+    ASSERT_EQ(::chmod((staging + path).c_str(), 01000), 0);
+    ASSERT_EQ(::chown((staging + path).c_str(), 1234, 1234), 0);
+  }
   request.kind = PlanKind::kRemovePlugin;
   EXPECT_EQ(ErrorOf(Ask(request)), "");
   request.kind = PlanKind::kDetach;

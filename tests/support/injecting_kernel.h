@@ -87,6 +87,11 @@ class InjectingKernel final : public Kernel {
     return Pass<void>("RemoveDirectory",
                       [&] { return kernel_.RemoveDirectory(dir, name); });
   }
+  Sys<void> Rename(int dir, const std::string& name, int new_dir,
+                   const std::string& new_name) override {
+    return Pass<void>(
+        "Rename", [&] { return kernel_.Rename(dir, name, new_dir, new_name); });
+  }
   Sys<void> SetOwner(int fd, uid_t uid, gid_t gid) override {
     return Pass<void>("SetOwner",
                       [&] { return kernel_.SetOwner(fd, uid, gid); });
