@@ -45,9 +45,13 @@ Result<void> MountBase(const Context& context, int parent, Undo* undo) {
   exec::Kernel& kernel = context.kernel;
   MOUNTD_ASSIGN(const UniqueFd fs,
                 Named(kernel.OpenFilesystem("tmpfs"), "fsopen", kObject));
+  // Directories and links take no blocks, so this is room enough for mountd's
+  // own. Without a bound a plugin that publishes a bare directory, and with it
+  // the task that gets it, could fill the host's memory from here.
   for (const auto& [key, value] :
        {std::pair("source", "mountd"), std::pair("mode", "0711"),
-        std::pair("uid", "0"), std::pair("gid", "0")}) {
+        std::pair("uid", "0"), std::pair("gid", "0"), std::pair("size", "64m"),
+        std::pair("nr_inodes", "1000000")}) {
     MOUNTD_TRY(Named(kernel.ConfigureFilesystem(fs.get(), key, value),
                      "fsconfig", kObject));
   }

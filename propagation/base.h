@@ -12,10 +12,10 @@ struct Base {
   exec::FileFacts facts;
 };
 
-// Mounts the base if it is missing: nosuid, nodev, noexec, 0711, in a shared
-// peer group of its own. Shared, because mount namespaces that others copy from
-// the host's would else keep every volume alive after its unmount. Idempotent;
-// FailedPrecondition if something else is at the place.
+// Mounts the base if it is missing: nosuid, nodev, noexec, 0711, bounded in
+// size, in a shared peer group of its own. Shared, because mount namespaces
+// that others copy from the host's would else keep every volume alive after its
+// unmount. Idempotent; FailedPrecondition if something else is at the place.
 Result<exec::MountState> PrepareBase(const Context& context);
 
 // FailedPrecondition if the base is not there, or not as PrepareBase made it.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 #include <sys/mount.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
 
 #include "tests/root/executor_fixture.h"
@@ -31,6 +32,14 @@ TEST_F(Base, IsASharedTmpfsOfRootsThatNobodyMayList) {
   struct stat st = {};
   ASSERT_EQ(::stat("/run/mountd/base", &st), 0);
   EXPECT_EQ(st.st_mode, static_cast<mode_t>(S_IFDIR | 0711));
+}
+
+TEST_F(Base, IsBoundedInBytesAndFiles) {
+  ASSERT_EQ(ErrorOf(Call(PlanKind::kPrepareBase)), "");
+  struct statvfs st = {};
+  ASSERT_EQ(::statvfs("/run/mountd/base", &st), 0);
+  EXPECT_EQ(st.f_blocks * st.f_frsize, 64U << 20U);
+  EXPECT_EQ(st.f_files, 1000000U);
 }
 
 TEST_F(Base, PreparingItAgainAnswersTheSameMount) {
