@@ -21,6 +21,12 @@ Result<void> Attach(const Context& context, const exec::AttachPlan& plan,
 // that mounts below it stay in the source.
 Result<void> Detach(const Context& context, const exec::DetachPlan& plan);
 
+// The part of it that is done at (task, name) once it is known to be `file`:
+// the mount, if it is one, and its mountpoint.
+Result<void> DetachFile(const Context& context, int task,
+                        const std::string& name, const exec::FileFacts& file,
+                        const std::string& object);
+
 Result<exec::MountState> InspectTarget(const Context& context,
                                        const exec::TargetPlan& plan);
 

@@ -11,7 +11,6 @@
 namespace mountd::propagation {
 namespace {
 
-using exec::AllocationPlan;
 using exec::FileFacts;
 using exec::MountState;
 using exec::Named;
@@ -163,77 +162,6 @@ Result<UniqueFd> OpenAllocation(const Context& context, const Base& base,
   return OpenBeneath(context, base.fd.get(),
                      std::string(paths::kAllocations) + "/" + Text(allocation),
                      Text(allocation));
-}
-
-Result<void> PrepareAllocation(const Context& context,
-                               const AllocationPlan& plan,
-                               const exec::Tell<MountState>& tell) {
-  constexpr unsigned kAllocationMode = 0710;
-  const std::string name = Text(plan.allocation);
-  MOUNTD_ASSIGN(const Base base, OpenBase(context));
-  MOUNTD_ASSIGN(const UniqueFd all,
-                LockPart(context, base, paths::kAllocations, name));
-  Undo undo;
-  MOUNTD_TRY(EnsureDirectory(context, all.get(), name, kAllocationMode,
-                             plan.gid, name, &undo));
-  MOUNTD_TRY(tell(MountState{}));
-  undo.Commit();
-  return Ok();
-}
-
-namespace {
-
-constexpr std::size_t kMaxEntries = 4096;
-
-// Removes the mountpoints in one task's directory, which hold nothing.
-Result<void> SweepTask(const Context& context, int allocation,
-                       const std::string& task, const std::string& object) {
-  MOUNTD_ASSIGN(const UniqueFd dir,
-                OpenBeneath(context, allocation, task, object));
-  MOUNTD_ASSIGN(
-      const std::vector<std::string> names,
-      Named(context.kernel.List(dir.get(), kMaxEntries), "getdents64", object));
-  for (const std::string& name : names) {
-    MOUNTD_ASSIGN(const MountState state,
-                  StateOf(context, dir.get(), name, object));
-    if (state.mount_id != 0) {
-      return MakeError(Code::kBusy, "rmdir", object, "a mount is beneath it");
-    }
-    MOUNTD_TRY(Named(state.is_directory != 0
-                         ? context.kernel.RemoveDirectory(dir.get(), name)
-                         : context.kernel.RemoveFile(dir.get(), name),
-                     "unlinkat", object));
-  }
-  return Ok();
-}
-
-}  // namespace
-
-Result<void> RemoveAllocation(const Context& context,
-                              const AllocationPlan& plan) {
-  const std::string name = Text(plan.allocation);
-  MOUNTD_ASSIGN(const Base base, OpenBase(context));
-  MOUNTD_ASSIGN(const UniqueFd all,
-                OpenBeneath(context, base.fd.get(), paths::kAllocations, name));
-  const exec::Sys<void> removed =
-      context.kernel.RemoveDirectory(all.get(), name);
-  if (removed || removed.error() == ENOENT) {
-    return Ok();
-  }
-  if (removed.error() != ENOTEMPTY) {
-    return ErrnoError(removed.error(), "rmdir", name);
-  }
-  MOUNTD_ASSIGN(const UniqueFd dir,
-                OpenBeneath(context, all.get(), name, name));
-  MOUNTD_ASSIGN(
-      const std::vector<std::string> tasks,
-      Named(context.kernel.List(dir.get(), kMaxEntries), "getdents64", name));
-  for (const std::string& task : tasks) {
-    MOUNTD_TRY(SweepTask(context, dir.get(), task, name));
-    MOUNTD_TRY(
-        Named(context.kernel.RemoveDirectory(dir.get(), task), "rmdir", name));
-  }
-  return Named(context.kernel.RemoveDirectory(all.get(), name), "rmdir", name);
 }
 
 }  // namespace mountd::propagation

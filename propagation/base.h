@@ -33,15 +33,4 @@ Result<UniqueFd> LockPart(const Context& context, const Base& base,
 Result<UniqueFd> OpenAllocation(const Context& context, const Base& base,
                                 const exec::WireName& allocation);
 
-// 0710 root:<gid>. Idempotent; another group at the same name is
-// FailedPrecondition. Tells nothing but that it is done.
-Result<void> PrepareAllocation(const Context& context,
-                               const exec::AllocationPlan& plan,
-                               const exec::Tell<exec::MountState>& tell);
-
-// Removes the directory with empty task directories and mountpoints that an
-// interrupted plan left. Busy while a mount is beneath it.
-Result<void> RemoveAllocation(const Context& context,
-                              const exec::AllocationPlan& plan);
-
 }  // namespace mountd::propagation

@@ -80,6 +80,20 @@ Result<void> RemovePoint(const Context& context, int task,
 
 }  // namespace
 
+Result<void> DetachFile(const Context& context, int task,
+                        const std::string& name, const FileFacts& file,
+                        const std::string& object) {
+  if (file.mount_root) {
+    const exec::Sys<void> unmounted = context.kernel.Unmount(task, name, 0);
+    if (exec::FailedWith(unmounted, EBUSY)) {
+      MOUNTD_TRY(UnmountTree(context, task, name, file.mount_id, object));
+    } else if (!unmounted) {
+      return ErrnoError(unmounted.error(), "umount2", object);
+    }
+  }
+  return RemovePoint(context, task, name, file, object);
+}
+
 Result<void> Detach(const Context& context, const exec::DetachPlan& plan) {
   exec::Kernel& kernel = context.kernel;
   const std::string name = Text(plan.target.name);
@@ -103,21 +117,12 @@ Result<void> Detach(const Context& context, const exec::DetachPlan& plan) {
   if (!file && file.error() != ENOENT) {
     return ErrnoError(file.error(), "statx", object);
   }
-  if (file && file->mount_root) {
-    if (file->mount_id != plan.mount_id) {
-      return MakeError(Code::kFailedPrecondition, "umount2", object,
-                       "another mount is there");
-    }
-    const exec::Sys<void> unmounted = kernel.Unmount(task->get(), name, 0);
-    if (exec::FailedWith(unmounted, EBUSY)) {
-      MOUNTD_TRY(
-          UnmountTree(context, task->get(), name, file->mount_id, object));
-    } else if (!unmounted) {
-      return ErrnoError(unmounted.error(), "umount2", object);
-    }
+  if (file && file->mount_root && file->mount_id != plan.mount_id) {
+    return MakeError(Code::kFailedPrecondition, "umount2", object,
+                     "another mount is there");
   }
   if (file) {
-    MOUNTD_TRY(RemovePoint(context, task->get(), name, *file, object));
+    MOUNTD_TRY(DetachFile(context, task->get(), name, *file, object));
   }
   const exec::Sys<void> emptied =
       kernel.RemoveDirectory(allocation->get(), task_name);

@@ -8,6 +8,7 @@
 
 #include "mountd/exec/invariants.h"
 #include "mountd/exec/privileges.h"
+#include "propagation/allocation.h"
 #include "propagation/anchor.h"
 #include "propagation/attach.h"
 #include "propagation/base.h"

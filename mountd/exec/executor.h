@@ -27,7 +27,8 @@ class Executor {
   // The base: made if missing, checked if there. Answers its mount.
   virtual Result<MountState> PrepareBase() = 0;
   virtual Result<void> PrepareAllocation(const AllocationPlan& plan) = 0;
-  // Busy while a mount is left beneath it; gone already is success.
+  // Detaches first what is mounted beneath it, which by then nobody has a
+  // record of; Busy while such a mount is used. Gone already is success.
   virtual Result<void> RemoveAllocation(const AllocationPlan& plan) = 0;
   // AlreadyExists if another mount is at the target.
   virtual Result<MountState> Attach(const AttachPlan& plan) = 0;

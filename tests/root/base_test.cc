@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
+#include <fcntl.h>
 #include <sys/mount.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
@@ -106,13 +107,51 @@ TEST_F(Base, RemovingAnAllocationTakesEmptyMountpointsWithIt) {
   EXPECT_EQ(ErrorOf(Allocation(PlanKind::kRemoveAllocation, "web")), "");
 }
 
-TEST_F(Base, AnAllocationWithAMountIsNotRemoved) {
+TEST_F(Base, MountsThatNobodyHasARecordOfGoWithTheirAllocation) {
+  ASSERT_EQ(ErrorOf(Call(PlanKind::kPrepareBase)), "");
+  const Inventory before = Inventory::Take();
+  PrepareBase();
+  for (const exec::Propagation mode :
+       {exec::Propagation::kPrivate, exec::Propagation::kHostToTask,
+        exec::Propagation::kBidirectional}) {
+    PrepareBase();
+    ASSERT_EQ(ErrorOf(Attach("data", mode)), "");
+    ASSERT_EQ(ErrorOf(Attach("file", exec::Propagation::kPrivate, "one")), "");
+    MountTmpfs("/run/host/data/sub");
+    ASSERT_EQ(ErrorOf(Allocation(PlanKind::kRemoveAllocation, "web")), "");
+    EXPECT_TRUE(Exists("/run/host/data/file"));
+    EXPECT_TRUE(Exists("/run/host/data/sub/mark"));
+    Unmount("/run/host/data/sub");
+  }
+  EXPECT_EQ(ErrorOf(ReleaseHostVolume("data", 0)), "");
+  EXPECT_EQ(Difference(before, Inventory::Take()), "");
+}
+
+TEST_F(Base, AnAllocationWithAMountInUseIsNotRemoved) {
   PrepareBase();
   ASSERT_EQ(ErrorOf(Attach("data", exec::Propagation::kPrivate)), "");
   const Inventory before = Inventory::Take();
+  UniqueFd held(
+      ::open((std::string(kTarget) + "/file").c_str(), O_RDONLY | O_CLOEXEC));
   EXPECT_EQ(CodeOf(Allocation(PlanKind::kRemoveAllocation, "web")), "Busy");
+  held.reset();
   EXPECT_EQ(Difference(before, Inventory::Take()), "");
-  EXPECT_TRUE(Exists("/run/host/data/file"));
+  EXPECT_EQ(ErrorOf(Allocation(PlanKind::kRemoveAllocation, "web")), "");
+}
+
+TEST_F(Base, NoOtherMountIsDetachedWithAnAllocation) {
+  PrepareBase();
+  ASSERT_EQ(ErrorOf(Attach("data", exec::Propagation::kPrivate)), "");
+  for (const char* path :
+       {kTarget, "/run/mountd/base/a/web/app", "/run/mountd/base/a/web"}) {
+    MountTmpfs(path);
+    MakeDirectories(std::string(path) + "/deep/er");
+    const Inventory before = Inventory::Take();
+    EXPECT_EQ(CodeOf(Allocation(PlanKind::kRemoveAllocation, "web")), "Busy");
+    EXPECT_EQ(Difference(before, Inventory::Take()), "") << path;
+    Unmount(path);
+  }
+  EXPECT_EQ(ErrorOf(Allocation(PlanKind::kRemoveAllocation, "web")), "");
 }
 
 }  // namespace

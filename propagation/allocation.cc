@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#include "propagation/allocation.h"
+
+#include <sys/stat.h>
+
+#include "mountd/base/paths.h"
+#include "propagation/attach.h"
+
+namespace mountd::propagation {
+namespace {
+
+using exec::AllocationPlan;
+using exec::FileFacts;
+using exec::MountState;
+using exec::Named;
+using exec::Undo;
+
+constexpr std::size_t kMaxEntries = 4096;
+
+Error Foreign(const std::string& object) {
+  return MakeError(Code::kBusy, "rmdir", object,
+                   "a mount that is not mountd's is in the directory");
+}
+
+// Opens a directory, all of whose way lies in the base itself.
+Result<UniqueFd> OpenInBase(const Context& context, const Base& base, int dir,
+                            const std::string& name,
+                            const std::string& object) {
+  MOUNTD_ASSIGN(UniqueFd fd, OpenBeneath(context, dir, name, object));
+  MOUNTD_ASSIGN(const FileFacts facts,
+                Named(context.kernel.Stat(fd.get(), ""), "statx", object));
+  if (facts.mount_id != base.facts.mount_id) {
+    return Foreign(object);
+  }
+  return fd;
+}
+
+// Nothing but an executor mounts right on the base. What it did there and
+// mountd has no record of was left by one that was killed, or abandoned.
+Result<void> SweepTarget(const Context& context, const Base& base, int task,
+                         const std::string& name, const std::string& object) {
+  MOUNTD_ASSIGN(const FileFacts file,
+                Named(context.kernel.Stat(task, name), "statx", object));
+  if (file.mount_root) {
+    MOUNTD_ASSIGN(const MountFacts mount,
+                  context.inspector.Facts(file.mount_id));
+    if (mount.parent_id != base.facts.mount_id) {
+      return Foreign(object);
+    }
+  }
+  return DetachFile(context, task, name, file, object);
+}
+
+Result<void> SweepTask(const Context& context, const Base& base, int allocation,
+                       const std::string& task, const std::string& object) {
+  MOUNTD_ASSIGN(const UniqueFd dir,
+                OpenInBase(context, base, allocation, task, object));
+  MOUNTD_ASSIGN(
+      const std::vector<std::string> names,
+      Named(context.kernel.List(dir.get(), kMaxEntries), "getdents64", object));
+  for (const std::string& name : names) {
+    MOUNTD_TRY(SweepTarget(context, base, dir.get(), name, object));
+  }
+  return Named(context.kernel.RemoveDirectory(allocation, task), "rmdir",
+               object);
+}
+
+}  // namespace
+
+Result<void> PrepareAllocation(const Context& context,
+                               const AllocationPlan& plan,
+                               const exec::Tell<MountState>& tell) {
+  constexpr unsigned kAllocationMode = 0710;
+  const std::string name = Text(plan.allocation);
+  MOUNTD_ASSIGN(const Base base, OpenBase(context));
+  MOUNTD_ASSIGN(const UniqueFd all,
+                LockPart(context, base, paths::kAllocations, name));
+  Undo undo;
+  MOUNTD_TRY(EnsureDirectory(context, all.get(), name, kAllocationMode,
+                             plan.gid, name, &undo));
+  MOUNTD_TRY(tell(MountState{}));
+  undo.Commit();
+  return Ok();
+}
+
+Result<void> RemoveAllocation(const Context& context,
+                              const AllocationPlan& plan) {
+  const std::string name = Text(plan.allocation);
+  MOUNTD_ASSIGN(const Base base, OpenBase(context));
+  MOUNTD_ASSIGN(const UniqueFd all,
+                OpenBeneath(context, base.fd.get(), paths::kAllocations, name));
+  const exec::Sys<void> removed =
+      context.kernel.RemoveDirectory(all.get(), name);
+  if (removed || removed.error() == ENOENT) {
+    return Ok();
+  }
+  if (removed.error() != ENOTEMPTY) {
+    return ErrnoError(removed.error(), "rmdir", name);
+  }
+  MOUNTD_ASSIGN(const UniqueFd dir,
+                OpenInBase(context, base, all.get(), name, name));
+  MOUNTD_ASSIGN(
+      const std::vector<std::string> tasks,
+      Named(context.kernel.List(dir.get(), kMaxEntries), "getdents64", name));
+  for (const std::string& task : tasks) {
+    MOUNTD_TRY(SweepTask(context, base, dir.get(), task, name));
+  }
+  return Named(context.kernel.RemoveDirectory(all.get(), name), "rmdir", name);
+}
+
+}  // namespace mountd::propagation
