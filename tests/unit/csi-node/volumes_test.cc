@@ -277,12 +277,17 @@ TEST_F(VolumesTest, AnExecutorThatFailsLeavesNothing) {
 }
 
 TEST_F(VolumesTest, AFinalFailureOfALaterCallKeepsWhatMayBeThere) {
+  // Nothing but the record then keeps it from being taken away.
+  FakeCsiClient::Plugin plugin = FakeCsiClient::DefaultPlugin("nfs");
+  plugin.bare_directory = true;
+  client().SetPlugin("nfs", plugin);
   client().FailNext("NodePublishVolume", RpcCode::kUnavailable,
                     FailWhen::kAfter);
   EXPECT_EQ(Outcome(Publish()), "Unavailable");
   client().FailNext("NodePublishVolume", RpcCode::kInternal);
   EXPECT_EQ(Outcome(Publish()), "Internal");
   EXPECT_EQ(Publication()->state, PublicationState::kUncertain);
+  EXPECT_EQ(client().Published().size(), 1U);
   ASSERT_EQ(MessageOf(Unpublish()), "Ok");
   ExpectNothing();
 }

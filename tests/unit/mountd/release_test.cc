@@ -331,8 +331,13 @@ TEST_F(ReleaseTest, WhatIsNoLongerOwedIsNotTriedAgain) {
   const OwedRecord stale = TheOwed().value();
   ASSERT_EQ(MessageOf(Release()), "Ok");
   Prepare("web");
+  // Something else is owed, and stays so.
+  Prepare("db");
+  executor().FailNext("RemoveAllocation", Code::kUnavailable);
+  EXPECT_EQ(Outcome(Release("db")), "Unavailable");
   EXPECT_EQ(MessageOf(service().RetryOwed(stale)), "Ok");
-  EXPECT_EQ(executor().Existing(), Texts{"allocation web"});
+  EXPECT_EQ(executor().Existing(), (Texts{"allocation db", "allocation web"}));
+  EXPECT_EQ(TheOwed().value().object, "db");
   EXPECT_EQ(MessageOf(service().GetAllocation(agent_, NameOf("web"))), "Ok");
 }
 
