@@ -13,7 +13,7 @@
 // What mountd remembers, as plain values. Every record whose making or undoing
 // takes more than a store write carries its intent as a state, written before
 // the plan or RPC; what is found in such a state at start is finished, adopted
-// or rolled back (recovery.h).
+// or rolled back.
 namespace mountd {
 
 using StringMap = std::map<std::string, std::string>;
