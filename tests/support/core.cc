@@ -42,7 +42,7 @@ read_only = true
 ipv4 = "10.0.0.0/29"
 ipv6 = "fd00::/64"
 [timeouts]
-rpc_ms = 400
+rpc_ms = 5000
 probe_starting_ms = 5
 probe_ready_ms = 20
 )";

@@ -43,7 +43,7 @@ class Core {
   static constexpr std::uint32_t kNobody = 65534;  // no rule names it
 
   // Host volumes "data" and "logs" (read-only), the network "default" with
-  // three addresses, and short CSI timeouts.
+  // five addresses, and short pauses between probes.
   static Config DefaultConfig();
 
   explicit Core(Config with = DefaultConfig());

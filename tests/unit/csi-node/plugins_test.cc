@@ -28,16 +28,22 @@ class PluginsTest : public ::testing::Test {
   }
   bool Await(const std::string& event) { return core_.events.Await(event); }
   PluginStatus Status() { return plugins().Get("nfs").value(); }
-  // Waits for something to be said of the plugin without an edge.
-  bool AwaitReason(const std::string& text) {
+  // Waits for what is no edge, and so is not told.
+  template <typename F>
+  bool AwaitStatus(const F& condition) {
     const auto deadline = Clock::now() + kTestPatience;
-    while (Status().reason.find(text) == std::string::npos) {
+    while (!condition(Status())) {
       if (Clock::now() > deadline) {
         return false;
       }
       std::this_thread::sleep_for(std::chrono::milliseconds(1));
     }
     return true;
+  }
+  bool AwaitReason(const std::string& text) {
+    return AwaitStatus([&](const PluginStatus& status) {
+      return status.reason.find(text) != std::string::npos;
+    });
   }
   // As a volume of it that is in use.
   void AddVolume() {
@@ -154,9 +160,9 @@ TEST_F(PluginsTest, OneThatIsNotReadyIsStarting) {
   client().SetReady("nfs", true);
   ASSERT_TRUE(client().script().AwaitCalls("NodeGetInfo", 1));
   // It was connected to anew until it was ready; the old channels are closed.
-  while (Status().state != PluginState::kHealthy) {
-    std::this_thread::yield();
-  }
+  ASSERT_TRUE(AwaitStatus([](const PluginStatus& status) {
+    return status.state == PluginState::kHealthy;
+  }));
   EXPECT_EQ(client().OpenChannels(),
             Texts{"nfs/" + std::to_string(Status().generation)});
 }

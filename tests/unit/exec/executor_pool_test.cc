@@ -203,7 +203,7 @@ TEST_F(ExecutorPoolTest, ACodeOfALaterReleaseIsInternal) {
 }
 
 TEST_F(ExecutorPoolTest, AStuckExecutorIsAbandonedAndCountedUntilItEnds) {
-  ExecutorPool pool = Make(1, milliseconds(50));
+  ExecutorPool pool = Make(1, milliseconds(1000));
   executors_.script().Block(kPrepareBase);
   EXPECT_EQ(Outcome(pool.PrepareBase()), "DeadlineExceeded");
   EXPECT_EQ(pool.stuck(), 1U);
@@ -218,7 +218,7 @@ TEST_F(ExecutorPoolTest, AStuckExecutorIsAbandonedAndCountedUntilItEnds) {
 }
 
 TEST_F(ExecutorPoolTest, WhileTooManyAreStuckPlansAreRefused) {
-  ExecutorPool pool(executors_.connector(), {4, milliseconds(50), 2});
+  ExecutorPool pool(executors_.connector(), {4, milliseconds(1000), 2});
   executors_.script().Block(kPrepareBase);
   EXPECT_EQ(Outcome(pool.PrepareBase()), "DeadlineExceeded");
   EXPECT_EQ(Outcome(pool.PrepareBase()), "DeadlineExceeded");
