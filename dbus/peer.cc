@@ -14,6 +14,9 @@ namespace {
 // About 64 MiB of the largest answers; a peer that reads at all has a handful.
 constexpr std::uint64_t kMaxQueuedAnswers = 1024;
 
+// More than fit into what the handshake reads ahead.
+constexpr int kMaxBufferedCalls = 1024;
+
 // Ordinary clients and busctl --address= greet a bus daemon: they get a name,
 // and their match rules are accepted (every signal sent here is for them).
 int AnswerHello(sd_bus_message* message, void* /*userdata*/,
@@ -175,6 +178,19 @@ void Peer::Promote() {
     return;
   }
   sd_bus_set_close_on_exit(bus_, 0);
+  ServeBuffered();
+}
+
+// What came in one read with the end of the handshake is in the bus' buffer
+// already: no event of the socket would ever tell of it.
+void Peer::ServeBuffered() {
+  int processed = 1;
+  for (int i = 0; i < kMaxBufferedCalls && processed > 0; ++i) {
+    processed = sd_bus_process(bus_, nullptr);
+  }
+  if (processed < 0) {
+    Drop();
+  }
 }
 
 void Peer::Drop() {

@@ -51,6 +51,7 @@ class Peer final : public CallerSource {
   void Start(UniqueFd socket);
   void Step();
   void Promote();
+  void ServeBuffered();
   int AddDriverShim();
   void Drop();
 
