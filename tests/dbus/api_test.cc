@@ -31,11 +31,17 @@ probe_ready_ms = 20
   return config;
 }
 
+void ApiTest::StartBus() {
+  bus_ = std::make_unique<PrivateBus>(directory_.File(""));
+}
+
+void ApiTest::Stop() { server_.reset(); }
+
 void ApiTest::Start(ApiServerOptions options) {
   // Other users connect, too.
   ASSERT_EQ(::chmod(directory_.File("").c_str(), 0755), 0);
-  if (options.system_bus) {
-    bus_ = std::make_unique<PrivateBus>(directory_.File(""));
+  if (options.system_bus && bus_ == nullptr) {
+    StartBus();
   }
   server_ =
       std::make_unique<ApiServer>(directory_.File(""), std::move(options));

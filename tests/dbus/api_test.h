@@ -28,8 +28,12 @@ class ApiTest : public testing::Test {
   // with the host volume "data", the network "default" and all plugins.
   static Config DefaultConfig();
 
+  // The bus alone, where it is to be there, or gone, before the server starts.
+  void StartBus();
   void Start(ApiServerOptions options);
   void Start(bool with_bus = false);
+
+  void Stop();
 
   std::unique_ptr<BusClient> ConnectPeer(uid_t uid = kSelf);
   std::unique_ptr<BusClient> ConnectBus(uid_t uid = kSelf);

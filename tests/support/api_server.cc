@@ -5,6 +5,7 @@
 #include <sys/stat.h>
 #include <sys/un.h>
 
+#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <future>
@@ -17,7 +18,7 @@
 namespace mountd::test {
 namespace {
 
-constexpr std::size_t kWorkers = 64;
+constexpr std::size_t kWorkers = 256;  // as the daemon
 
 // A test that cannot begin says nothing about the code.
 template <typename T>
@@ -123,7 +124,10 @@ void ApiServer::OnLoop(const std::function<void()>& closure) {
     closure();
     done.set_value();
   });
-  done.get_future().wait();
+  if (done.get_future().wait_for(kTestPatience) != std::future_status::ready) {
+    std::fputs("the loop does not turn\n", stderr);
+    std::abort();
+  }
 }
 
 std::size_t ApiServer::peer_count() {

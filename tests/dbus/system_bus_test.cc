@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+// What only the system bus has: a name, a daemon that may go, LogControl1.
+#include "tests/dbus/api_test.h"
+
+namespace mountd::test {
+namespace {
+
+constexpr char kLogPath[] = "/org/freedesktop/LogControl1";
+constexpr char kLogInterface[] = "org.freedesktop.LogControl1";
+constexpr char kProperties[] = "org.freedesktop.DBus.Properties";
+
+class SystemBus : public ApiTest {
+ protected:
+  // A fresh client is answered on the bus.
+  bool Served() {
+    const auto client = ConnectBus();
+    return client != nullptr && client->Call("ListOwed", "a{sv}", 0).ok();
+  }
+  bool ServedOnTheSocket() {
+    const auto client = ConnectPeer();
+    return client != nullptr && client->Call("ListOwed", "a{sv}", 0).ok();
+  }
+};
+
+TEST_F(SystemBus, TheNameIsOwned) {
+  Start(/*with_bus=*/true);
+  const auto client = ConnectBus();
+  ASSERT_NE(client, nullptr);
+  sd_bus_creds* owner = nullptr;
+  ASSERT_GE(sd_bus_get_name_creds(client->raw(), "org.mountd1",
+                                  SD_BUS_CREDS_PID, &owner),
+            0);
+  pid_t pid = 0;
+  EXPECT_GE(sd_bus_creds_get_pid(owner, &pid), 0);
+  sd_bus_creds_unref(owner);
+  EXPECT_EQ(pid, ::getpid());
+}
+
+TEST_F(SystemBus, ABusThatGoesIsFoundAgain) {
+  Start(/*with_bus=*/true);
+  ASSERT_TRUE(Served());
+  for (int round = 0; round < 3; ++round) {
+    SCOPED_TRACE(round);
+    const auto client = ConnectBus();
+    bus().Stop();
+    EXPECT_TRUE(client->AwaitDisconnect());
+    EXPECT_TRUE(ServedOnTheSocket());
+    bus().Start();
+    EXPECT_TRUE(Eventually([this] { return Served(); }));
+  }
+}
+
+TEST_F(SystemBus, ABusThatComesLaterIsFound) {
+  StartBus();
+  bus().Stop();
+  Start(/*with_bus=*/true);
+  EXPECT_TRUE(ServedOnTheSocket());
+  bus().Start();
+  EXPECT_TRUE(Eventually([this] { return Served(); }));
+}
+
+TEST_F(SystemBus, ACallUnderWayOutlivesTheBus) {
+  Start(/*with_bus=*/true);
+  const auto client = ConnectBus();
+  const auto peer = ConnectPeer();
+  ASSERT_NE(client, nullptr);
+  ASSERT_NE(peer, nullptr);
+  ASSERT_TRUE(client->Call("Subscribe", "a{sv}", 0).ok());
+  executor().script().Block("PrepareAllocation");
+  client->Send("PrepareAllocation", "sa{sv}", "web", 0);
+  client->Fence();
+  ASSERT_TRUE(executor().script().AwaitBlocked("PrepareAllocation"));
+  bus().Stop();
+  EXPECT_TRUE(ServedOnTheSocket());
+  executor().script().UnblockAll();
+  EXPECT_TRUE(Eventually([this] { return server().running() == 0; }));
+  EXPECT_TRUE(peer->Call("GetAllocation", "sa{sv}", "web", 0).ok());
+  // Its subscriber is gone with the bus: nobody is signalled, nothing breaks.
+  ASSERT_TRUE(
+      peer->Call("RegisterPlugin", "sssa{sv}", "csi", "node", "", 0).ok());
+  bus().Start();
+  EXPECT_TRUE(Eventually([this] { return Served(); }));
+}
+
+// More callers than are remembered.
+TEST_F(SystemBus, ASubscriberIsNotForgottenForOthers) {
+  Start(/*with_bus=*/true);
+  const auto subscriber = ConnectBus();
+  ASSERT_NE(subscriber, nullptr);
+  ASSERT_TRUE(subscriber->Call("Subscribe", "a{sv}", 0).ok());
+  for (int i = 0; i < 1100; ++i) {
+    ASSERT_TRUE(Served()) << i;
+  }
+  const auto peer = ConnectPeer();
+  ASSERT_TRUE(
+      peer->Call("RegisterPlugin", "sssa{sv}", "csi", "node", "", 0).ok());
+  EXPECT_EQ(subscriber->AwaitSignal("PluginChanged").text,
+            R"("csi", "healthy", "")");
+}
+
+TEST_F(SystemBus, TheLogLevelIsReadAndSetByRoot) {
+  Start(/*with_bus=*/true);
+  const auto client = ConnectBus();
+  ASSERT_NE(client, nullptr);
+  const auto level = [&] {
+    return client
+        ->CallOn(kLogPath, kProperties, "Get", "ss", kLogInterface, "LogLevel")
+        .text;
+  };
+  const auto set = [](BusClient& who, const char* value) {
+    return who
+        .CallOn(kLogPath, kProperties, "Set", "ssv", kLogInterface, "LogLevel",
+                "s", value)
+        .error;
+  };
+  EXPECT_EQ(
+      client->CallOn(kLogPath, kProperties, "GetAll", "s", kLogInterface).types,
+      (std::map<std::string, std::string>{
+          {"LogLevel", "s"}, {"LogTarget", "s"}, {"SyslogIdentifier", "s"}}));
+  EXPECT_EQ(level(), R"("info")");
+  EXPECT_EQ(set(*client, "loud"),
+            IsRoot() ? "org.freedesktop.DBus.Error.InvalidArgs"
+                     : "org.freedesktop.DBus.Error.AccessDenied");
+  if (!IsRoot()) {
+    return;
+  }
+  EXPECT_EQ(set(*client, "err"), "");
+  EXPECT_EQ(level(), R"("err")");
+  const auto alice = ConnectBus(kAlice);
+  ASSERT_NE(alice, nullptr);
+  EXPECT_EQ(set(*alice, "debug"), "org.freedesktop.DBus.Error.AccessDenied");
+  EXPECT_EQ(level(), R"("err")");
+  EXPECT_EQ(set(*client, "info"), "");
+}
+
+}  // namespace
+}  // namespace mountd::test
