@@ -82,6 +82,7 @@ Peer::Peer(EventLoop& loop, const ApiParts& parts, UniqueFd socket,
 Peer::~Peer() {
   handshake_.reset();
   sd_bus_slot_unref(driver_);
+  sd_bus_slot_unref(filter_);
   sd_bus_slot_unref(disconnected_);
   if (connection_ != nullptr) {
     sd_bus_detach_event(bus_);
@@ -141,12 +142,27 @@ void Peer::Step() {
                                    : static_cast<std::uint32_t>(events));
 }
 
+// At every message: answers pile up far faster than a timer looks.
+int Peer::DropIfStalled(sd_bus_message* /*message*/, void* userdata,
+                        sd_bus_error* /*error*/) {
+  auto* const self = static_cast<Peer*>(userdata);
+  if (!self->stalled()) {
+    return 0;
+  }
+  self->Drop();
+  return 1;
+}
+
 int Peer::AddDriverShim() {
   const int added =
       sd_bus_add_object_vtable(bus_, &driver_, "/org/freedesktop/DBus",
                                "org.freedesktop.DBus", kDriver, this);
   if (added < 0) {
     return added;
+  }
+  const int filtered = sd_bus_add_filter(bus_, &filter_, &DropIfStalled, this);
+  if (filtered < 0) {
+    return filtered;
   }
   return sd_bus_match_signal(
       bus_, &disconnected_, nullptr, "/org/freedesktop/DBus/Local",

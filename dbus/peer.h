@@ -53,6 +53,8 @@ class Peer final : public CallerSource {
   void Promote();
   void ServeBuffered();
   int AddDriverShim();
+  static int DropIfStalled(sd_bus_message* message, void* userdata,
+                           sd_bus_error* error);
   void Drop();
 
   EventLoop& loop_;
@@ -62,6 +64,7 @@ class Peer final : public CallerSource {
   sd_bus* bus_ = nullptr;  // owned until promoted, then by connection_
   std::unique_ptr<EventLoop::Source> handshake_;
   sd_bus_slot* driver_ = nullptr;
+  sd_bus_slot* filter_ = nullptr;
   sd_bus_slot* disconnected_ = nullptr;
   std::shared_ptr<sdbus::IConnection> connection_;
   std::unique_ptr<ManagerAdaptor> manager_;
