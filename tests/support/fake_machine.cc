@@ -18,7 +18,8 @@ std::vector<std::string> FakeExecutor::Existing() const {
   std::vector<std::string> all;
   const auto add = [&](const std::string& kind, const auto& things) {
     for (const auto& [name, thing] : things) {
-      all.push_back(kind + " " + name);
+      all.push_back(kind);
+      all.back().append(" ").append(name);
     }
   };
   add("allocation", allocations_);
