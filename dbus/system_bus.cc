@@ -5,9 +5,11 @@
 #include <pwd.h>
 #include <sdbus-c++/IConnection.h>
 #include <spdlog/spdlog.h>
+#include <sys/epoll.h>
 
 #include <algorithm>
 #include <array>
+#include <cerrno>
 #include <utility>
 #include <vector>
 
@@ -15,6 +17,9 @@ namespace mountd::dbus {
 namespace {
 
 constexpr char kBusName[] = "org.mountd1";
+constexpr std::chrono::milliseconds kHandshakeTime{5000};
+constexpr std::uint64_t kBusTimeUs = 2'000'000;
+constexpr std::uint32_t kPrimaryOwner = 1;  // RequestName's answer
 constexpr std::size_t kMaxRememberedCallers = 1024;
 constexpr std::size_t kMaxSubscriptionsOfUser = 64;
 
@@ -54,71 +59,130 @@ SystemBus::SystemBus(EventLoop& loop, const ApiParts& parts,
 SystemBus::~SystemBus() { Disconnect(); }
 
 void SystemBus::Start() {
-  if (const Result<void> connected = Connect(); !connected) {
-    spdlog::warn("no system bus yet: {}", connected.error().Message());
-    Disconnect();
-    ConnectLater();
-    return;
-  }
-  spdlog::info("owns {} on the system bus", kBusName);
-}
-
-Result<void> SystemBus::Connect() {
   if (const int status = sd_bus_open_system(&bus_); status < 0) {
     bus_ = nullptr;
-    return BusError(status, "open");
+    Lost(BusError(status, "open"));
+    return;
   }
+  handshake_ = loop_.WatchFd(sd_bus_get_fd(bus_), EPOLLIN,
+                             [this](std::uint32_t) { Step(); });
+  if (handshake_ == nullptr) {
+    Lost(MakeError(Code::kInternal, "watch", "system bus"));
+    return;
+  }
+  loop_.After(kHandshakeTime, [this, attempt = ++attempt_] {
+    if (attempt == attempt_ && handshake_ != nullptr) {
+      Lost(MakeError(Code::kDeadlineExceeded, "connect", "system bus"));
+    }
+  });
+  Step();
+}
+
+// Until the bus has said Hello; it is not waited for.
+void SystemBus::Step() {
+  for (;;) {
+    const int processed = sd_bus_process(bus_, nullptr);
+    if (processed < 0 || sd_bus_is_open(bus_) <= 0) {
+      Lost(BusError(processed < 0 ? processed : -ECONNRESET, "connect"));
+      return;
+    }
+    if (sd_bus_is_ready(bus_) > 0) {
+      handshake_.reset();
+      if (const Result<void> served = Serve(); !served) {
+        Lost(served.error());
+      }
+      return;
+    }
+    if (processed == 0) {
+      break;
+    }
+  }
+  const int events = sd_bus_get_events(bus_);
+  handshake_->SetEvents(events < 0 ? EPOLLIN
+                                   : static_cast<std::uint32_t>(events));
+}
+
+Result<void> SystemBus::Serve() {
   try {
     connection_ = sdbus::createBusConnection(bus_);
     manager_ = std::make_unique<ManagerAdaptor>(connection_, parts_, *this);
     log_control_ = std::make_unique<LogControl>(*connection_);
-    int status = sd_bus_match_signal(
-        bus_, &disconnected_, nullptr, "/org/freedesktop/DBus/Local",
-        "org.freedesktop.DBus.Local", "Disconnected",
-        [](sd_bus_message*, void* userdata, sd_bus_error*) {
-          auto* self = static_cast<SystemBus*>(userdata);
-          self->loop_.Post([self] {
-            self->Disconnect();
-            self->ConnectLater();
-          });
-          return 0;
-        },
-        this);
-    if (status >= 0) {
-      status = sd_bus_track_new(bus_, &subscribers_, nullptr, nullptr);
-    }
-    if (status >= 0) {
-      status = sd_bus_attach_event(bus_, loop_.raw(), SD_EVENT_PRIORITY_NORMAL);
-    }
-    if (status < 0) {
-      return BusError(status, "attach");
-    }
-    sd_bus_set_close_on_exit(bus_, 0);
-    connection_->requestName(sdbus::ServiceName(kBusName));
   } catch (const sdbus::Error& error) {
     return MakeError(Code::kUnavailable, "connect", "system bus",
                      error.getMessage());
   }
-  return Ok();
+  int status = sd_bus_match_signal(
+      bus_, &disconnected_, nullptr, "/org/freedesktop/DBus/Local",
+      "org.freedesktop.DBus.Local", "Disconnected",
+      [](sd_bus_message*, void* userdata, sd_bus_error*) {
+        static_cast<SystemBus*>(userdata)->LoseLater("hung up");
+        return 0;
+      },
+      this);
+  if (status >= 0) {
+    status = sd_bus_track_new(bus_, &subscribers_, nullptr, nullptr);
+  }
+  if (status >= 0) {
+    // What is asked of the bus while a call is decoded.
+    status = sd_bus_set_method_call_timeout(bus_, kBusTimeUs);
+  }
+  if (status >= 0) {
+    status = sd_bus_attach_event(bus_, loop_.raw(), SD_EVENT_PRIORITY_NORMAL);
+  }
+  if (status >= 0) {
+    sd_bus_set_close_on_exit(bus_, 0);
+    status = sd_bus_request_name_async(bus_, &named_, kBusName, 0,
+                                       &SystemBus::OnName, this);
+  }
+  return status < 0 ? BusError(status, "attach") : Ok();
+}
+
+int SystemBus::OnName(sd_bus_message* message, void* userdata,
+                      sd_bus_error* /*error*/) {
+  std::uint32_t answer = 0;
+  if (sd_bus_message_is_method_error(message, nullptr) != 0 ||
+      sd_bus_message_read(message, "u", &answer) < 0 ||
+      answer != kPrimaryOwner) {
+    static_cast<SystemBus*>(userdata)->LoseLater("does not give the name");
+  } else {
+    spdlog::info("owns {} on the system bus", kBusName);
+  }
+  return 1;
+}
+
+// Posted: the bus is in the middle of a callback.
+void SystemBus::LoseLater(const char* why) {
+  loop_.Post([this, why, attempt = attempt_] {
+    if (attempt == attempt_ && bus_ != nullptr) {
+      Lost(MakeError(Code::kUnavailable, "use", "system bus", why));
+    }
+  });
+}
+
+void SystemBus::Lost(const Error& error) {
+  spdlog::warn("no system bus: {}", error.Message());
+  Disconnect();
+  loop_.After(reconnect_, [this] { Start(); });
 }
 
 void SystemBus::Disconnect() {
+  handshake_.reset();
   callers_.clear();
   subscribed_.clear();
   subscribers_ = sd_bus_track_unref(subscribers_);
   disconnected_ = sd_bus_slot_unref(disconnected_);
+  named_ = sd_bus_slot_unref(named_);
   if (connection_ != nullptr) {
     sd_bus_detach_event(bus_);
     sd_bus_close(bus_);
     log_control_.reset();
     manager_.reset();
     connection_.reset();
+  } else if (bus_ != nullptr) {
+    sd_bus_close(bus_);
+    sd_bus_unref(bus_);
   }
   bus_ = nullptr;
-}
-
-void SystemBus::ConnectLater() {
-  loop_.After(reconnect_, [this] { Start(); });
 }
 
 Result<Caller> SystemBus::CallerOf(const sdbus::Message& message) {

@@ -16,7 +16,12 @@
 namespace mountd::dbus {
 
 // The system bus: the name org.mountd1, the same Manager, and LogControl1. The
-// daemon works without a bus; it is looked for again until there is one.
+// daemon works without a bus; it is looked for again until there is one, and
+// never waited for.
+//
+//   (none) --opened--> handshake --Hello answered--> served, name asked for
+//     ^                    |                                    |
+//     +--after a pause-----+ failed, or too slow   hung up -----+
 //
 // Callers are who the bus daemon says owns the sending connection. Unique names
 // are never used twice, so what was once asked is kept while the sender lives.
@@ -39,19 +44,26 @@ class SystemBus final : public CallerSource {
   void Unsubscribe(const sdbus::Message& message) override;
 
  private:
-  Result<void> Connect();
+  void Step();
+  Result<void> Serve();
+  static int OnName(sd_bus_message* message, void* userdata,
+                    sd_bus_error* error);
+  void LoseLater(const char* why);
+  void Lost(const Error& error);
   void Disconnect();
-  void ConnectLater();
   Result<Caller> AskBus(const std::string& sender);
 
   EventLoop& loop_;
   const ApiParts& parts_;
   const std::chrono::milliseconds reconnect_;
-  sd_bus* bus_ = nullptr;  // connection_ owns it
+  std::uint64_t attempt_ = 0;  // to connect
+  std::unique_ptr<EventLoop::Source> handshake_;
+  sd_bus* bus_ = nullptr;  // connection_ owns it, once there is one
   std::shared_ptr<sdbus::IConnection> connection_;
   std::unique_ptr<ManagerAdaptor> manager_;
   std::unique_ptr<LogControl> log_control_;
   sd_bus_slot* disconnected_ = nullptr;
+  sd_bus_slot* named_ = nullptr;
   sd_bus_track* subscribers_ = nullptr;
   std::map<std::string, Caller> callers_;
   std::map<std::string, Caller> subscribed_;  // those subscribers_ has
