@@ -35,6 +35,16 @@ void ApiTest::StartBus() {
   bus_ = std::make_unique<PrivateBus>(directory_.File(""));
 }
 
+void ApiTest::StartWithBus() {
+  Start(/*with_bus=*/true);
+  ASSERT_TRUE(Eventually([this] { return ServedOnTheBus(); }));
+}
+
+bool ApiTest::ServedOnTheBus() {
+  const auto client = ConnectBus();
+  return client != nullptr && client->Call("ListOwed", "a{sv}", 0).ok();
+}
+
 void ApiTest::Stop() { server_.reset(); }
 
 void ApiTest::Start(ApiServerOptions options) {
@@ -73,7 +83,13 @@ bool ApiTest::Eventually(const std::function<bool()>& condition) {
   return true;
 }
 
-void BothTransports::SetUp() { Start(GetParam() == Transport::kBus); }
+void BothTransports::SetUp() {
+  if (GetParam() == Transport::kBus) {
+    StartWithBus();
+  } else {
+    Start();
+  }
+}
 
 std::unique_ptr<BusClient> BothTransports::Connect(uid_t uid) {
   return GetParam() == Transport::kBus ? ConnectBus(uid) : ConnectPeer(uid);

@@ -32,6 +32,8 @@ class ApiTest : public testing::Test {
   void StartBus();
   void Start(ApiServerOptions options);
   void Start(bool with_bus = false);
+  // And waits until it is there.
+  void StartWithBus();
 
   void Stop();
 
@@ -42,6 +44,9 @@ class ApiTest : public testing::Test {
   PrivateBus& bus() { return *bus_; }
   exec::FakeExecutor& executor() { return server_->executor(); }
   csi::FakeCsiClient& csi() { return server_->csi(); }
+
+  // A fresh client is answered on the bus.
+  bool ServedOnTheBus();
 
   // False if it never comes true.
   static bool Eventually(const std::function<bool()>& condition);

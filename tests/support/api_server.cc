@@ -4,6 +4,7 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
+#include <unistd.h>
 
 #include <cstdio>
 #include <cstdlib>
@@ -27,6 +28,22 @@ T Must(Result<T> result) {
 }
 
 }  // namespace
+
+UniqueFd ListenAt(const std::string& path) {
+  UniqueFd listening(
+      ::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  std::strncpy(address.sun_path, path.c_str(), sizeof(address.sun_path) - 1);
+  ::unlink(path.c_str());
+  if (::bind(listening.get(), reinterpret_cast<const sockaddr*>(&address),
+             sizeof(address)) != 0 ||
+      ::chmod(path.c_str(), 0666) != 0 ||
+      ::listen(listening.get(), SOMAXCONN) != 0) {
+    std::abort();
+  }
+  return listening;
+}
 
 ApiServer::ApiServer(const std::string& directory, ApiServerOptions options)
     : options_(std::move(options)),
@@ -58,10 +75,10 @@ ApiServer::ApiServer(const std::string& directory, ApiServerOptions options)
       peers_(std::make_unique<dbus::PeerServer>(
           *loop_, api_, options_.config.limits, options_.peers)) {
   Recover();
-  Must(peers_->Listen(Listen()));
+  Must(peers_->Listen(ListenAt(socket_)));
   if (options_.system_bus) {
     bus_ = std::make_unique<dbus::SystemBus>(*loop_, api_, options_.reconnect);
-    bus_->Start();
+    loop_->Post([this] { bus_->Start(); });
   }
   thread_ = std::thread([this] {
     Must(loop_->Run());
@@ -77,21 +94,6 @@ ApiServer::~ApiServer() {
   csi_.script().UnblockAll();
   plugins_.reset();
   pool_.reset();
-}
-
-UniqueFd ApiServer::Listen() const {
-  UniqueFd listening(
-      ::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
-  sockaddr_un address{};
-  address.sun_family = AF_UNIX;
-  std::strncpy(address.sun_path, socket_.c_str(), sizeof(address.sun_path) - 1);
-  if (::bind(listening.get(), reinterpret_cast<const sockaddr*>(&address),
-             sizeof(address)) != 0 ||
-      ::chmod(socket_.c_str(), 0666) != 0 ||
-      ::listen(listening.get(), SOMAXCONN) != 0) {
-    std::abort();
-  }
-  return listening;
 }
 
 void ApiServer::Recover() {

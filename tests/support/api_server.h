@@ -15,6 +15,10 @@
 
 namespace mountd::test {
 
+// A stream socket that listens at `path`, open to everybody; what was there is
+// replaced.
+UniqueFd ListenAt(const std::string& path);
+
 struct ApiServerOptions {
   Config config;
   dbus::PeerServerOptions peers;
@@ -41,6 +45,9 @@ class ApiServer {
   // Runs it on the loop's thread, and waits for it.
   void OnLoop(const std::function<void()>& closure);
 
+  // To whom it may concern, on both transports. On the loop's thread.
+  void Send(const dbus::Event& event);
+
   exec::FakeExecutor& executor() { return executor_; }
   csi::FakeCsiClient& csi() { return csi_; }
   std::size_t peer_count();
@@ -51,9 +58,7 @@ class ApiServer {
 
  private:
   void Recover();
-  void Send(const dbus::Event& event);
   void Finished(const OperationSummary& summary);
-  UniqueFd Listen() const;
 
   const ApiServerOptions options_;
   const std::string socket_;

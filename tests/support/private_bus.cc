@@ -1,10 +1,16 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 #include "tests/support/private_bus.h"
 
+#include <poll.h>
+
+#include <chrono>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <vector>
+
+#include "tests/support/api_server.h"
+#include "tests/support/call_script.h"
 
 namespace mountd::test {
 namespace {
@@ -30,7 +36,21 @@ PrivateBus::PrivateBus(const std::string& directory)
 
 PrivateBus::~PrivateBus() { ::unsetenv("DBUS_SYSTEM_BUS_ADDRESS"); }
 
-void PrivateBus::Stop() { daemon_.reset(); }
+void PrivateBus::Stop() {
+  daemon_.reset();
+  mute_.reset();
+}
+
+void PrivateBus::StartMute() {
+  mute_ = ListenAt(directory_ + "/system_bus_socket");
+}
+
+bool PrivateBus::AwaitConnection() {
+  pollfd entry{mute_.get(), POLLIN, 0};
+  const auto patience =
+      std::chrono::duration_cast<std::chrono::milliseconds>(kTestPatience);
+  return ::poll(&entry, 1, static_cast<int>(patience.count())) > 0;
+}
 
 void PrivateBus::Start() {
   std::filesystem::remove(directory_ + "/system_bus_socket");

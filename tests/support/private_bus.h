@@ -4,6 +4,7 @@
 #include <memory>
 #include <string>
 
+#include "mountd/base/unique_fd.h"
 #include "tests/agent/process.h"
 
 namespace mountd::test {
@@ -24,11 +25,16 @@ class PrivateBus {
   // Killed, and started at the same address.
   void Stop();
   void Start();
+  // In its place, something that listens and never answers, until Stop.
+  void StartMute();
+  // Whether somebody connects to that.
+  bool AwaitConnection();
 
  private:
   const std::string directory_;
   const std::string address_;
   std::unique_ptr<agent::test::RunningProgram> daemon_;
+  UniqueFd mute_;
 };
 
 }  // namespace mountd::test

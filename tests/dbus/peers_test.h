@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "dbus/event.h"
+#include "tests/dbus/api_test.h"
+#include "tests/support/raw_socket.h"
+
+namespace mountd::test {
+
+// Of this process: the server's and the clients' alike.
+std::size_t OpenFds();
+std::size_t ResidentMiB();
+
+// The peer-to-peer socket, with one client that behaves: it has to be served
+// whatever the others do.
+class Peers : public ApiTest {
+ protected:
+  void SetUp() override {
+    options_.config = DefaultConfig();
+    options_.peers.stall_check = std::chrono::milliseconds(20);
+  }
+  // Those that say too little are dropped soon.
+  void HandshakeSoonOver() {
+    options_.peers.handshake = std::chrono::milliseconds(100);
+  }
+  // Begins, with one client that behaves and has to be served throughout.
+  void Begin() {
+    Start(options_);
+    witness_ = ConnectPeer();
+    ASSERT_NE(witness_, nullptr);
+    // Answered: the server, too, has all that a connection takes.
+    ASSERT_TRUE(witness_->Call("ListAllocations", "a{sv}", 0).ok());
+  }
+  void ExpectServed() {
+    const Answer answer = witness_->Call("ListAllocations", "a{sv}", 0);
+    EXPECT_TRUE(answer.ok()) << answer.error << answer.message;
+    const auto newcomer = ConnectPeer();
+    ASSERT_NE(newcomer, nullptr);
+    EXPECT_TRUE(newcomer->Call("ListAllocations", "a{sv}", 0).ok());
+  }
+  // Subscribed, and reads nothing from then on.
+  RawSocket DeafSubscriber() {
+    RawSocket deaf = ShakenHands();
+    EXPECT_TRUE(
+        deaf.Write(MarshalCall(1, "Subscribe", "a{sv}", std::string(8, '\0'))));
+    EXPECT_TRUE(deaf.ReadMessage());
+    return deaf;
+  }
+  void EmitSignals(int times) {
+    server().OnLoop([&] {
+      for (int i = 0; i < times; ++i) {
+        server().Send(dbus::OwedChanged(1));
+      }
+    });
+  }
+  // Nobody but the witness is left.
+  bool OnlyTheWitnessIsLeft() {
+    return Eventually([this] { return server().peer_count() == 1; });
+  }
+  // A raw client that has said what it has to.
+  RawSocket ShakenHands() {
+    RawSocket socket(server().socket());
+    EXPECT_TRUE(socket.Write(kHandshake));
+    EXPECT_EQ(socket.ReadLine(), "DATA");
+    EXPECT_EQ(socket.ReadLine().value_or("").substr(0, 3), "OK ");
+    EXPECT_EQ(socket.ReadLine(), "AGREE_UNIX_FD");
+    return socket;
+  }
+
+  ApiServerOptions options_;
+  std::unique_ptr<BusClient> witness_;
+};
+
+}  // namespace mountd::test
