@@ -337,13 +337,14 @@ Result<void> Volumes::PublishStaged(Call& call) {
     return ToError(outcome.error(), "NodePublishVolume", object);
   }
   // The plugin's word is not enough: something has to be there.
-  MOUNTD_ASSIGN(const exec::MountState state, executor_.InspectVolumeDir(dir));
-  if (state.exists == 0) {
+  const Result<exec::MountState> state = executor_.InspectVolumeDir(dir);
+  if (!state || state->exists == 0) {
     MOUNTD_TRY(MarkUncertain(call.publication));
-    return MakeError(Code::kInternal, "NodePublishVolume", object,
-                     "the plugin answered OK and made nothing");
+    return !state ? state.error()
+                  : MakeError(Code::kInternal, "NodePublishVolume", object,
+                              "the plugin answered OK and made nothing");
   }
-  call.publication.mount_id = state.mount_id;
+  call.publication.mount_id = state->mount_id;
   call.publication.state = PublicationState::kPublished;
   return store_.SetPublicationState(call.publication);
 }
