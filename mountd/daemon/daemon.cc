@@ -6,9 +6,11 @@
 #include <systemd/sd-id128.h>
 
 #include <array>
+#include <cstdlib>
 #include <utility>
 
 #include "dbus/event.h"
+#include "mountd/base/fd_limit.h"
 #include "mountd/base/paths.h"
 
 namespace mountd {
@@ -161,6 +163,13 @@ void Daemon::TidyUpLater() {
       strands_.Submit("checkpoint", [this] { boot_->Checkpoint(); });
     }
     executor_.CloseIdle();
+    // sd-bus (252) keeps the descriptors of a message that it finds malformed:
+    // any peer can make them pile up. Starting again loses nothing.
+    if (IsShortOfFds()) {
+      spdlog::critical("almost out of file descriptors: starting again");
+      spdlog::shutdown();
+      std::_Exit(EXIT_FAILURE);
+    }
     TidyUpLater();
   });
 }

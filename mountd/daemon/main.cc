@@ -8,6 +8,7 @@
 #include <memory>
 #include <string>
 
+#include "mountd/base/fd_limit.h"
 #include "mountd/base/paths.h"
 #include "mountd/daemon/daemon.h"
 
@@ -32,6 +33,7 @@ Result<UniqueFd> ActivatedSocket() {
 }
 
 Result<void> RunDaemon(const mountd::DaemonOptions& options) {
+  mountd::RaiseFdLimit();
   MOUNTD_ASSIGN(UniqueFd listening, ActivatedSocket());
   MOUNTD_ASSIGN(const auto daemon,
                 mountd::Daemon::Start(options, std::move(listening)));
