@@ -12,7 +12,11 @@ namespace {
 
 // AddressSanitizer keeps 256 MiB of what was freed.
 #ifdef __SANITIZE_ADDRESS__
-constexpr std::size_t kMostMiB = 384;
+#ifdef __SANITIZE_THREAD__
+constexpr std::size_t kMostMiB = 4 * 64;  // its shadow memory
+#else
+constexpr std::size_t kMostMiB = 64;
+#endif
 #else
 constexpr std::size_t kMostMiB = 64;
 #endif
