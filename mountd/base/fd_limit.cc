@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 #include "mountd/base/fd_limit.h"
 
-#include <fcntl.h>
 #include <sys/resource.h>
 
-#include "mountd/base/unique_fd.h"
+#include <filesystem>
+#include <iterator>
+#include <system_error>
 
 namespace mountd {
 
@@ -18,14 +19,16 @@ void RaiseFdLimit() {
 
 bool IsShortOfFds() {
   rlimit limit{};
-  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0 ||
-      limit.rlim_cur == RLIM_INFINITY) {
+  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) {
     return false;
   }
-  // The lowest free one, which is what open(2) would give.
-  const UniqueFd lowest(::fcntl(0, F_DUPFD_CLOEXEC, 0));
-  return !lowest.valid() ||
-         static_cast<rlim_t>(lowest.get()) >= limit.rlim_cur / 4 * 3;
+  std::error_code failed;
+  const std::filesystem::directory_iterator fds("/proc/self/fd", failed);
+  if (failed) {
+    return failed == std::errc::too_many_files_open;
+  }
+  const auto count = std::distance(begin(fds), end(fds));
+  return static_cast<rlim_t>(count) >= limit.rlim_cur / 4 * 3;
 }
 
 }  // namespace mountd

@@ -7,9 +7,8 @@ namespace mountd {
 // As high as the process may have it.
 void RaiseFdLimit();
 
-// True when fewer than a quarter of the descriptors are free. Of a process that
-// has closed none below its highest, as one that leaks, this is exact; of
-// others it says so later.
+// True when at most a quarter of the descriptors are free. Counts them in
+// /proc/self/fd: for now and then.
 bool IsShortOfFds();
 
 }  // namespace mountd

@@ -27,10 +27,12 @@ class FdLimit : public testing::Test {
 TEST_F(FdLimit, IsShortOnceThreeQuartersAreOpen) {
   EXPECT_FALSE(IsShortOfFds());
   std::vector<UniqueFd> open;
-  for (int i = 0; i < 48; ++i) {
+  for (int i = 0; i < 52; ++i) {
     open.emplace_back(::open("/dev/null", O_RDONLY | O_CLOEXEC));
   }
   EXPECT_TRUE(IsShortOfFds());
+  open.erase(open.begin());
+  EXPECT_TRUE(IsShortOfFds()) << "although a low one is free";
   while (open.emplace_back(::open("/dev/null", O_RDONLY | O_CLOEXEC)).valid()) {
   }
   EXPECT_TRUE(IsShortOfFds()) << "with none left at all";
