@@ -350,12 +350,14 @@ Result<void> ReadNamed(const Reader& reader, const toml::table& root,
   MOUNTD_ASSIGN(const toml::table* tables, reader.Table(*node, section));
   for (const auto& [key, value] : *tables) {
     const std::string name(key.str());
-    const std::string where = section + "." + name;
+    std::string where = section;
+    where.append(".").append(name);
     if (!IsValidName(name)) {
       return reader.At(value, section, "\"" + name + "\" is not a name");
     }
     MOUNTD_ASSIGN(const toml::table* table, reader.Table(value, where));
-    MOUNTD_ASSIGN(T read_value, read(reader, *table, where + "."));
+    const std::string keys = where + ".";
+    MOUNTD_ASSIGN(T read_value, read(reader, *table, keys));
     out.emplace(name, std::move(read_value));
   }
   return Ok();

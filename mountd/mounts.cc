@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 #include "mountd/mounts.h"
 
-#include <ranges>
 #include <utility>
 
 #include "mountd/base/paths.h"
@@ -236,8 +235,8 @@ Result<void> Mounts::UnmountAll(const std::string& allocation) {
                 store_.MountsOf(allocation));
   // One that cannot go does not keep the others: the first error is told.
   Result<void> outcome = Ok();
-  for (const MountRecord& record : records | std::views::reverse) {
-    if (Result<void> detached = Detach(record); !detached && outcome) {
+  for (auto record = records.rbegin(); record != records.rend(); ++record) {
+    if (Result<void> detached = Detach(*record); !detached && outcome) {
       outcome = std::move(detached);
     }
   }
@@ -248,6 +247,7 @@ Result<std::vector<MountConfig>> Mounts::Of(const std::string& allocation) {
   MOUNTD_ASSIGN(const std::vector<MountRecord> records,
                 store_.MountsOf(allocation));
   std::vector<MountConfig> configs;
+  configs.reserve(records.size());
   for (const MountRecord& record : records) {
     configs.push_back(ConfigOf(record));
   }

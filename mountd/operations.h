@@ -70,7 +70,7 @@ class Operations {
     std::string arguments;  // canonical; equal calls have equal texts
     std::string strand;     // "": none
     Caller caller;
-    std::chrono::milliseconds patience;
+    std::chrono::milliseconds patience{0};
     std::function<Result<T>(const CallContext&)> work;
     std::function<void(Result<T>)> reply;  // called exactly once
   };

@@ -4,7 +4,6 @@
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
-#include <chrono>
 #include <utility>
 
 #include "mountd/base/paths.h"
@@ -13,42 +12,12 @@
 namespace mountd {
 namespace {
 
-std::uint64_t NowMicroseconds() {
-  return static_cast<std::uint64_t>(
-      std::chrono::duration_cast<std::chrono::microseconds>(
-          std::chrono::system_clock::now().time_since_epoch())
-          .count());
-}
-
-exec::AllocationPlan PlanOf(const AllocationRecord& record) {
-  return {exec::ToWire(record.id), record.gid};
-}
-
 std::string HostPath(const std::string& allocation) {
   return std::string(paths::kBase) + "/" + paths::kAllocations + "/" +
          allocation;
 }
 
-OwedRecord Owed(OwedKind kind, std::string object, std::uint32_t uid,
-                const Error& why) {
-  return {0, kind, std::move(object), uid, why.Message(), 1, NowMicroseconds()};
-}
-
 }  // namespace
-
-std::string_view OwedKindName(OwedKind kind) {
-  switch (kind) {
-    case OwedKind::kRelease:
-      return "release";
-    case OwedKind::kUnpublish:
-      return "unpublish";
-    case OwedKind::kTeardownNetwork:
-      return "teardown-network";
-    case OwedKind::kUnmount:
-      break;
-  }
-  return "unmount";
-}
 
 bool Service::Sees(const Caller& caller, std::uint32_t uid) const {
   return caller.uid == uid || policy_.MayAdminister(caller);
@@ -87,32 +56,15 @@ Result<void> Service::Recover() {
   MOUNTD_ASSIGN(const std::vector<AllocationRecord> allocations,
                 parts_.state.ListAllocations());
   for (const AllocationRecord& record : allocations) {
-    if (record.state == AllocationState::kReleasing) {
-      MOUNTD_TRY(parts_.state.AddOwed(
-          Owed(OwedKind::kRelease, record.id, record.uid,
-               MakeError(Code::kAborted, "release", record.id,
-                         "was cut off by a restart"))));
-    } else if (const auto made =
-                   parts_.executor.PrepareAllocation(PlanOf(record));
-               !made) {
+    if (record.state != AllocationState::kPrepared) {
+      continue;
+    }
+    if (const auto made = parts_.executor.PrepareAllocation(PlanOf(record));
+        !made) {
       // One that is broken must not keep mountd from starting; the next
       // PrepareAllocation says the same.
       spdlog::warn("recovery: {}", made.error().Message());
     }
-  }
-  MOUNTD_ASSIGN(const std::vector<PublicationRecord> publications,
-                parts_.state.ListPublications());
-  for (const PublicationRecord& publication : publications) {
-    if (publication.state != PublicationState::kUnpublishing) {
-      continue;
-    }
-    const std::string object = publication.allocation + "/" + publication.alias;
-    MOUNTD_ASSIGN(const std::optional<AllocationRecord> owner,
-                  parts_.state.GetAllocation(publication.allocation));
-    MOUNTD_TRY(parts_.state.AddOwed(
-        Owed(OwedKind::kUnpublish, object, owner ? owner->uid : 0,
-             MakeError(Code::kAborted, "unpublish", object,
-                       "was cut off by a restart"))));
   }
   return Ok();
 }
@@ -145,7 +97,7 @@ Result<std::string> Service::PrepareAllocation(const CallContext& call,
   if (Result<void> made = parts_.executor.PrepareAllocation(PlanOf(record));
       !made) {
     Error error = std::move(made).error();
-    IgnoreBecauseBestEffort(Release(record));
+    IgnoreBecauseBestEffort(teardowns_.Release(record));
     return error;
   }
   return HostPath(record.id);
@@ -161,44 +113,7 @@ Result<ReceiptRecord> Service::ReleaseAllocation(const CallContext& call,
   }
   MOUNTD_TRY(policy_.MayUse(call.caller, record->uid,
                             "allocation " + allocation.str()));
-  return Release(*record);
-}
-
-// Tasks' mounts first, then what they were mounts of; the network last, so that
-// a volume whose server is reached through it can still be unmounted. One thing
-// that cannot go keeps only what depends on it; the first error is told.
-Result<void> Service::Undo(const AllocationRecord& record) {
-  Result<void> outcome = parts_.mounts.UnmountAll(record.id);
-  MOUNTD_ASSIGN(const std::vector<PublicationRecord> publications,
-                parts_.volumes.Of(record.id));
-  const auto keep_first = [&outcome](Result<void> next) {
-    if (!next && outcome) {
-      outcome = std::move(next);
-    }
-  };
-  for (const PublicationRecord& publication : publications) {
-    Result<void> unused = CheckUnused(record.id, publication.alias);
-    keep_first(unused ? parts_.volumes.Unpublish(record.id, publication.alias)
-                      : std::move(unused));
-  }
-  keep_first(parts_.networks.Teardown(record.id));
-  MOUNTD_TRY(std::move(outcome));
-  return parts_.executor.RemoveAllocation(PlanOf(record));
-}
-
-Result<ReceiptRecord> Service::Release(const AllocationRecord& record) {
-  MOUNTD_TRY(
-      parts_.state.SetAllocationState(record.id, AllocationState::kReleasing));
-  if (Result<void> undone = Undo(record); !undone) {
-    MOUNTD_TRY(parts_.state.AddOwed(
-        Owed(OwedKind::kRelease, record.id, record.uid, undone.error())));
-    return std::move(undone).error();
-  }
-  ReceiptRecord receipt;
-  receipt.allocation = record.id;
-  receipt.uid = record.uid;
-  receipt.released_at_us = NowMicroseconds();
-  return parts_.state.FinishAllocation(std::move(receipt));
+  return teardowns_.Release(*record);
 }
 
 Result<ReceiptRecord> Service::GetReceipt(const CallContext& call,
@@ -253,13 +168,16 @@ Result<NetworkStatus> Service::SetupNetwork(const CallContext& call,
                                             const NetworkSpec& spec) {
   MOUNTD_TRY(policy_.MayUseNetwork(call.caller, spec.network, spec.ports));
   MOUNTD_TRY(FindPrepared(call, allocation.str()));
-  return parts_.networks.Setup(allocation.str(), spec);
+  MOUNTD_ASSIGN(NetworkStatus status,
+                parts_.networks.Setup(allocation.str(), spec));
+  MOUNTD_TRY(teardowns_.Forgive(OwedKind::kTeardownNetwork, allocation.str()));
+  return status;
 }
 
 Result<void> Service::TeardownNetwork(const CallContext& call,
                                       const Name& allocation) {
   MOUNTD_ASSIGN(const AllocationRecord record, Find(call, allocation.str()));
-  return TeardownNetwork(record);
+  return teardowns_.TeardownNetwork(record);
 }
 
 // ---- Volumes and bind mounts ----
@@ -278,58 +196,7 @@ Result<void> Service::UnpublishVolume(const CallContext& call,
                                       const Name& allocation,
                                       const Name& alias) {
   MOUNTD_ASSIGN(const AllocationRecord record, Find(call, allocation.str()));
-  return Unpublish(record, alias.str());
-}
-
-// Busy while a bind mount of it is left.
-Result<void> Service::CheckUnused(const std::string& allocation,
-                                  const std::string& alias) {
-  MOUNTD_ASSIGN(const std::vector<MountConfig> mounts,
-                parts_.mounts.Of(allocation));
-  const auto user =
-      std::find_if(mounts.begin(), mounts.end(), [&](const MountConfig& m) {
-        return m.record.source_kind == exec::SourceKind::kPublishedVolume &&
-               m.record.source == alias;
-      });
-  if (user != mounts.end()) {
-    return MakeError(
-        Code::kBusy, "unpublish", "volume " + allocation + "/" + alias,
-        "is bind-mounted as " + user->record.task + "/" + user->record.name);
-  }
-  return Ok();
-}
-
-Result<void> Service::Unpublish(const AllocationRecord& record,
-                                const std::string& alias) {
-  MOUNTD_TRY(CheckUnused(record.id, alias));
-  return OweUnlessDone(OwedKind::kUnpublish, record.id + "/" + alias,
-                       record.uid, parts_.volumes.Unpublish(record.id, alias));
-}
-
-Result<void> Service::Unmount(const AllocationRecord& record,
-                              const std::string& task,
-                              const std::string& name) {
-  Result<void> unmounted = parts_.mounts.Unmount(record.id, task, name);
-  if (!unmounted && unmounted.error().code == Code::kBusy) {
-    return unmounted;  // it is as it was: no debt
-  }
-  return OweUnlessDone(OwedKind::kUnmount, record.id + "/" + task + "/" + name,
-                       record.uid, std::move(unmounted));
-}
-
-Result<void> Service::TeardownNetwork(const AllocationRecord& record) {
-  return OweUnlessDone(OwedKind::kTeardownNetwork, record.id, record.uid,
-                       parts_.networks.Teardown(record.id));
-}
-
-Result<void> Service::OweUnlessDone(OwedKind kind, const std::string& object,
-                                    std::uint32_t uid, Result<void> outcome) {
-  if (outcome) {
-    MOUNTD_TRY(parts_.state.RemoveOwed(kind, object));
-  } else {
-    MOUNTD_TRY(parts_.state.AddOwed(Owed(kind, object, uid, outcome.error())));
-  }
-  return outcome;
+  return teardowns_.Unpublish(record, alias.str());
 }
 
 Result<std::vector<VolumeStatus>> Service::ListVolumes(
@@ -405,13 +272,16 @@ Result<MountConfig> Service::BindMount(const CallContext& call,
   } else {
     MOUNTD_TRY(CheckVolumeSource(call, spec));
   }
-  return parts_.mounts.Bind(spec);
+  MOUNTD_ASSIGN(MountConfig config, parts_.mounts.Bind(spec));
+  MOUNTD_TRY(teardowns_.Forgive(
+      OwedKind::kUnmount, spec.allocation + "/" + spec.task + "/" + spec.name));
+  return config;
 }
 
 Result<void> Service::Unmount(const CallContext& call, const Name& allocation,
                               const Name& task, const Name& name) {
   MOUNTD_ASSIGN(const AllocationRecord record, Find(call, allocation.str()));
-  return Unmount(record, task.str(), name.str());
+  return teardowns_.Unmount(record, task.str(), name.str());
 }
 
 // ---- Plugins ----
@@ -494,66 +364,6 @@ Result<std::vector<OwedRecord>> Service::ListOwed(const CallContext& call) {
 Result<std::uint32_t> Service::CountOwed() {
   MOUNTD_ASSIGN(const std::vector<OwedRecord> owed, parts_.state.ListOwed());
   return static_cast<std::uint32_t>(owed.size());
-}
-
-Result<void> Service::RetryOwed(const OwedRecord& owed) {
-  // What was done since it was listed may be there again, under the same name.
-  MOUNTD_ASSIGN(const std::vector<OwedRecord> all, parts_.state.ListOwed());
-  if (std::none_of(all.begin(), all.end(),
-                   [&](const OwedRecord& one) { return one.id == owed.id; })) {
-    return Ok();
-  }
-  const std::string allocation = owed.object.substr(0, owed.object.find('/'));
-  MOUNTD_ASSIGN(const std::optional<AllocationRecord> record,
-                parts_.state.GetAllocation(allocation));
-  if (!record) {
-    return parts_.state.RemoveOwed(owed.kind, owed.object);
-  }
-  const std::string rest =
-      owed.object.substr(std::min(allocation.size() + 1, owed.object.size()));
-  const std::size_t slash = rest.find('/');
-  switch (owed.kind) {
-    case OwedKind::kRelease:
-      MOUNTD_TRY(Release(*record));
-      return Ok();
-    case OwedKind::kUnpublish:
-      return Unpublish(*record, rest);
-    case OwedKind::kTeardownNetwork:
-      return TeardownNetwork(*record);
-    case OwedKind::kUnmount:
-      return Unmount(*record, rest.substr(0, slash), rest.substr(slash + 1));
-  }
-  return Ok();
-}
-
-Result<void> Service::OweLeftovers() {
-  const auto owe = [&](OwedKind kind, const std::string& allocation,
-                       const std::string& object) -> Result<void> {
-    MOUNTD_ASSIGN(const std::optional<AllocationRecord> owner,
-                  parts_.state.GetAllocation(allocation));
-    return parts_.state.AddOwed(
-        Owed(kind, object, owner ? owner->uid : 0,
-             MakeError(Code::kAborted, std::string(OwedKindName(kind)), object,
-                       "was cut off by a restart")));
-  };
-  MOUNTD_ASSIGN(const std::vector<MountRecord> mounts,
-                parts_.boot.ListMounts());
-  for (const MountRecord& mount : mounts) {
-    if (mount.state == MountRecordState::kAttaching ||
-        mount.state == MountRecordState::kDetaching) {
-      MOUNTD_TRY(owe(OwedKind::kUnmount, mount.allocation,
-                     mount.allocation + "/" + mount.task + "/" + mount.name));
-    }
-  }
-  MOUNTD_ASSIGN(const std::vector<NetworkRecord> networks,
-                parts_.boot.ListNetworks());
-  for (const NetworkRecord& network : networks) {
-    if (network.state != NetworkRecordState::kCreated) {
-      MOUNTD_TRY(owe(OwedKind::kTeardownNetwork, network.allocation,
-                     network.allocation));
-    }
-  }
-  return Ok();
 }
 
 // What the kernel can do does not change while it runs; and a question to which

@@ -8,28 +8,12 @@
 #include <string>
 #include <vector>
 
-#include "csi-node/plugins.h"
-#include "csi-node/volumes.h"
 #include "mountd/caller.h"
-#include "mountd/config.h"
-#include "mountd/mounts.h"
-#include "mountd/networks.h"
 #include "mountd/policy.h"
-#include "mountd/store/state_store.h"
+#include "mountd/service_parts.h"
+#include "mountd/teardowns.h"
 
 namespace mountd {
-
-// The parts the service is made of; owned by the daemon, outlive the service.
-struct ServiceParts {
-  const Config& config;
-  exec::Executor& executor;
-  store::StateStore& state;
-  store::BootStore& boot;
-  Mounts& mounts;
-  Networks& networks;
-  csi::Plugins& plugins;
-  csi::Volumes& volumes;
-};
 
 struct AllocationStatus {
   AllocationRecord record;
@@ -59,9 +43,6 @@ struct Capabilities {
   std::uint32_t stuck_executors = 0;
 };
 
-// "release", "unpublish", "teardown-network", "unmount".
-std::string_view OwedKindName(OwedKind kind);
-
 // The API's verbs, without D-Bus: who may (policy), then the domain. Every verb
 // is idempotent, and either done or undone; what could not be undone is owed.
 //
@@ -70,13 +51,12 @@ std::string_view OwedKindName(OwedKind kind);
 class Service {
  public:
   explicit Service(const ServiceParts& parts)
-      : parts_(parts), policy_(parts.config) {}
+      : parts_(parts), policy_(parts.config), teardowns_(parts) {}
 
-  // Puts allocations' directories back, and owes what was being released or
-  // unpublished. Called once, before the parts recover.
+  // Puts allocations' directories back. Called once, before the parts recover.
   Result<void> Recover();
-  // Owes what the parts could not finish. Called once, after they recovered.
-  Result<void> OweLeftovers();
+  // Owes what was cut off and is not finished. Called once, after they have.
+  Result<void> OweCutOff() { return teardowns_.OweCutOff(); }
 
   // ---- Allocations ----
   Result<std::string> PrepareAllocation(const CallContext& call,
@@ -121,7 +101,9 @@ class Service {
   // ---- The node ----
   Result<std::vector<OwedRecord>> ListOwed(const CallContext& call);
   // Tries one owed tear-down again, as its owner would, if it still is owed.
-  Result<void> RetryOwed(const OwedRecord& owed);
+  Result<void> RetryOwed(const OwedRecord& owed) {
+    return teardowns_.Retry(owed);
+  }
   Result<std::uint32_t> CountOwed();
   Result<Capabilities> GetCapabilities();
 
@@ -132,18 +114,6 @@ class Service {
   // As Find, and FailedPrecondition while it is being released.
   Result<AllocationRecord> FindPrepared(const CallContext& call,
                                         const std::string& allocation);
-  Result<ReceiptRecord> Release(const AllocationRecord& record);
-  Result<void> Undo(const AllocationRecord& record);
-  Result<void> CheckUnused(const std::string& allocation,
-                           const std::string& alias);
-  // Each is owed if it fails, and no more once it succeeds.
-  Result<void> OweUnlessDone(OwedKind kind, const std::string& object,
-                             std::uint32_t uid, Result<void> outcome);
-  Result<void> TeardownNetwork(const AllocationRecord& record);
-  Result<void> Unmount(const AllocationRecord& record, const std::string& task,
-                       const std::string& name);
-  Result<void> Unpublish(const AllocationRecord& record,
-                         const std::string& alias);
   Result<void> CheckVolumeSource(const CallContext& call, BindMountSpec& spec);
   Result<void> CheckPluginLimit(std::uint32_t uid);
   bool Sees(const Caller& caller, std::uint32_t uid) const;
@@ -152,6 +122,7 @@ class Service {
 
   const ServiceParts parts_;
   const Policy policy_;
+  Teardowns teardowns_;
   std::mutex hello_mutex_;
   std::optional<exec::HelloReply> hello_;  // hello_mutex_
 };

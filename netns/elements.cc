@@ -167,6 +167,7 @@ Result<std::vector<bool>> FindElements(Channel* nft,
                                        const std::vector<Element>& elements,
                                        const std::string& object) {
   std::vector<Message> messages;
+  messages.reserve(elements.size());
   for (const Element& element : elements) {
     messages.push_back(ElementMessage(NFT_MSG_GETSETELEM, 0, element, false));
   }

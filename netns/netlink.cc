@@ -107,7 +107,7 @@ Result<std::vector<Answer>> Channel::Exchange(
 
 Result<bool> Channel::Collect(std::uint32_t first_sequence, std::size_t count,
                               std::size_t last, std::vector<Answer>* answers) {
-  constexpr std::size_t kReceiveBytes = 64 * 1024;
+  constexpr std::size_t kReceiveBytes = std::size_t{64} << 10U;
   std::vector<std::byte> buffer(kReceiveBytes);
   const exec::Sys<std::size_t> size = kernel_->Receive(socket_.get(), buffer);
   if (exec::FailedWith(size, EAGAIN) && !answers->empty()) {
@@ -130,7 +130,7 @@ Result<bool> Channel::Collect(std::uint32_t first_sequence, std::size_t count,
     const auto* data = static_cast<const std::byte*>(nlmsg_data(header));
     const auto length = static_cast<std::size_t>(nlmsg_datalen(header));
     if (header->nlmsg_type == NLMSG_ERROR && length >= sizeof(nlmsgerr)) {
-      nlmsgerr error;
+      nlmsgerr error{};
       std::memcpy(&error, data, sizeof(error));
       answer.err = -error.error;
       complete = complete || index == last;

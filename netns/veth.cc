@@ -190,7 +190,7 @@ Result<LinkFacts> FindLink(Channel* channel, const std::string& name) {
     if (answer.err != 0) {
       return ErrnoError(answer.err, "RTM_GETLINK", name);
     }
-    ifinfomsg header;
+    ifinfomsg header{};
     if (answer.type != RTM_NEWLINK || answer.payload.size() < sizeof(header)) {
       continue;
     }

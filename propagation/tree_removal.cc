@@ -16,7 +16,7 @@ constexpr std::size_t kMaxEntries = 4096;
 
 struct Removal {
   const Context& context;
-  std::uint64_t mount_id;
+  std::uint64_t mount_id = 0;
   const std::string& object;
   int top = -1;         // the directory that is emptied
   bool lifted = false;  // something was moved into it

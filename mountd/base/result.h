@@ -113,6 +113,7 @@ void IgnoreBecauseBestEffort(const Result<T, E>& /*result*/) {}
 #define MOUNTD_CONCAT_INNER(a, b) a##b
 #define MOUNTD_CONCAT(a, b) MOUNTD_CONCAT_INNER(a, b)
 
+// NOLINTBEGIN(bugprone-macro-parentheses): names and a declaration stand bare
 // Returns the error of `expr` from the enclosing function, if it has one. The
 // counter keeps names apart where `expr` holds a lambda that uses these too.
 #define MOUNTD_TRY(expr) \
@@ -133,3 +134,4 @@ void IgnoreBecauseBestEffort(const Result<T, E>& /*result*/) {}
     return std::move(tmp).error();          \
   }                                         \
   decl = std::move(tmp).value()
+// NOLINTEND(bugprone-macro-parentheses)

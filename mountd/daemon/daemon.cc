@@ -104,7 +104,7 @@ Result<void> Daemon::Recover() {
   MOUNTD_TRY(volumes_.Recover());
   MOUNTD_TRY(mounts_.Recover());
   MOUNTD_TRY(networks_.Recover());
-  return service_.OweLeftovers();
+  return service_.OweCutOff();
 }
 
 Result<void> Daemon::Run() {

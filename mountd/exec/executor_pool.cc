@@ -253,10 +253,10 @@ Result<ExecutorPool::Answer> ExecutorPool::Run(Lane& lane,
   };
   Result<Answer> answer = attempt();
   if (!answer) {
-    if (answer.error().code == Code::kDeadlineExceeded && connection.valid()) {
-      Abandon(std::move(connection));
+    UniqueFd lost = std::exchange(connection, UniqueFd());
+    if (answer.error().code == Code::kDeadlineExceeded && lost.valid()) {
+      Abandon(std::move(lost));
     }
-    connection.reset();
   }
   lane.Give(std::move(connection));
   if (answer && answer->reply.code != 0) {

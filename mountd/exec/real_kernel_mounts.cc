@@ -99,13 +99,13 @@ Sys<MountFacts> RealKernel::MountById(std::uint64_t id) {
       abi::kSuperblock | abi::kMount | abi::kRoot | abi::kPoint | abi::kType;
   // Two paths and a type; a mount with longer ones answers EOVERFLOW.
   alignas(abi::Statmount)
-      std::array<char, sizeof(abi::Statmount) + 2 * PATH_MAX + 256>
+      std::array<char, sizeof(abi::Statmount) + std::size_t{2} * PATH_MAX + 256>
           buffer{};
   if (::syscall(abi::kSysStatmount, &request, buffer.data(), buffer.size(), 0) <
       0) {
     return errno;
   }
-  abi::Statmount out;
+  abi::Statmount out{};
   std::memcpy(&out, buffer.data(), sizeof(out));
   const auto text = [&](std::uint32_t offset) {
     const std::size_t at = sizeof(abi::Statmount) + offset;

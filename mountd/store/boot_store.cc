@@ -94,32 +94,31 @@ Result<void> BootStore::PutMount(const MountRecord& record) {
 Result<std::optional<MountRecord>> BootStore::GetMount(
     const std::string& allocation, const std::string& task,
     const std::string& name) {
-  static const std::string kSql =
+  static const std::string sql =
       std::string(kSelectMount) + "WHERE allocation=?1 AND task=?2 AND name=?3";
   std::optional<MountRecord> found;
   MOUNTD_TRY(database_->Query(
-      kSql, [&](const Row& row) { found = ReadMount(row); }, allocation, task,
+      sql, [&](const Row& row) { found = ReadMount(row); }, allocation, task,
       name));
   return found;
 }
 
 Result<std::vector<MountRecord>> BootStore::ListMounts() {
-  static const std::string kSql =
+  static const std::string sql =
       std::string(kSelectMount) + "ORDER BY allocation,task,name";
   std::vector<MountRecord> all;
   MOUNTD_TRY(database_->Query(
-      kSql, [&](const Row& row) { all.push_back(ReadMount(row)); }));
+      sql, [&](const Row& row) { all.push_back(ReadMount(row)); }));
   return all;
 }
 
 Result<std::vector<MountRecord>> BootStore::MountsOf(
     const std::string& allocation) {
-  static const std::string kSql =
+  static const std::string sql =
       std::string(kSelectMount) + "WHERE allocation=?1 ORDER BY task,name";
   std::vector<MountRecord> all;
   MOUNTD_TRY(database_->Query(
-      kSql, [&](const Row& row) { all.push_back(ReadMount(row)); },
-      allocation));
+      sql, [&](const Row& row) { all.push_back(ReadMount(row)); }, allocation));
   return all;
 }
 

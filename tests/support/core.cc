@@ -112,7 +112,7 @@ Result<void> Core::Recover() {
   MOUNTD_TRY(volumes->Recover());
   MOUNTD_TRY(mounts->Recover());
   MOUNTD_TRY(networks->Recover());
-  return service->OweLeftovers();
+  return service->OweCutOff();
 }
 
 bool Core::AddPlugin(const std::string& id) {

@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#pragma once
+
+#include "csi-node/plugins.h"
+#include "csi-node/volumes.h"
+#include "mountd/config.h"
+#include "mountd/exec/executor.h"
+#include "mountd/mounts.h"
+#include "mountd/networks.h"
+#include "mountd/store/boot_store.h"
+#include "mountd/store/state_store.h"
+
+namespace mountd {
+
+// The parts the service is made of; owned by the daemon, outlive the service.
+struct ServiceParts {
+  const Config& config;
+  exec::Executor& executor;
+  store::StateStore& state;
+  store::BootStore& boot;
+  Mounts& mounts;
+  Networks& networks;
+  csi::Plugins& plugins;
+  csi::Volumes& volumes;
+};
+
+}  // namespace mountd

@@ -1,0 +1,219 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#include "mountd/teardowns.h"
+
+#include <algorithm>
+#include <chrono>
+#include <utility>
+
+#include "mountd/exec/wire.h"
+
+namespace mountd {
+namespace {
+
+std::uint64_t NowMicroseconds() {
+  return static_cast<std::uint64_t>(
+      std::chrono::duration_cast<std::chrono::microseconds>(
+          std::chrono::system_clock::now().time_since_epoch())
+          .count());
+}
+
+OwedRecord Owed(OwedKind kind, std::string object, std::uint32_t uid,
+                const Error& why) {
+  return {0, kind, std::move(object), uid, why.Message(), 1, NowMicroseconds()};
+}
+
+}  // namespace
+
+std::string_view OwedKindName(OwedKind kind) {
+  switch (kind) {
+    case OwedKind::kRelease:
+      return "release";
+    case OwedKind::kUnpublish:
+      return "unpublish";
+    case OwedKind::kTeardownNetwork:
+      return "teardown-network";
+    case OwedKind::kUnmount:
+      break;
+  }
+  return "unmount";
+}
+
+exec::AllocationPlan PlanOf(const AllocationRecord& record) {
+  return {exec::ToWire(record.id), record.gid};
+}
+
+// Tasks' mounts first, then what they were mounts of; the network last, so that
+// a volume whose server is reached through it can still be unmounted. One thing
+// that cannot go keeps only what depends on it; the first error is told.
+Result<void> Teardowns::Undo(const AllocationRecord& record) {
+  Result<void> outcome = parts_.mounts.UnmountAll(record.id);
+  MOUNTD_ASSIGN(const std::vector<PublicationRecord> publications,
+                parts_.volumes.Of(record.id));
+  const auto keep_first = [&outcome](Result<void> next) {
+    if (!next && outcome) {
+      outcome = std::move(next);
+    }
+  };
+  for (const PublicationRecord& publication : publications) {
+    Result<void> detached = CheckUnused(record.id, publication.alias);
+    if (detached) {
+      detached = parts_.volumes.Unpublish(record.id, publication.alias);
+    }
+    keep_first(std::move(detached));
+  }
+  keep_first(parts_.networks.Teardown(record.id));
+  MOUNTD_TRY(std::move(outcome));
+  return parts_.executor.RemoveAllocation(PlanOf(record));
+}
+
+Result<ReceiptRecord> Teardowns::Release(const AllocationRecord& record) {
+  MOUNTD_TRY(
+      parts_.state.SetAllocationState(record.id, AllocationState::kReleasing));
+  if (Result<void> undone = Undo(record); !undone) {
+    MOUNTD_TRY(parts_.state.AddOwed(
+        Owed(OwedKind::kRelease, record.id, record.uid, undone.error())));
+    return std::move(undone).error();
+  }
+  ReceiptRecord receipt;
+  receipt.allocation = record.id;
+  receipt.uid = record.uid;
+  receipt.released_at_us = NowMicroseconds();
+  return parts_.state.FinishAllocation(std::move(receipt));
+}
+
+// Busy while a bind mount of it is left.
+Result<void> Teardowns::CheckUnused(const std::string& allocation,
+                                    const std::string& alias) {
+  MOUNTD_ASSIGN(const std::vector<MountConfig> mounts,
+                parts_.mounts.Of(allocation));
+  const auto user =
+      std::find_if(mounts.begin(), mounts.end(), [&](const MountConfig& m) {
+        return m.record.source_kind == exec::SourceKind::kPublishedVolume &&
+               m.record.source == alias;
+      });
+  if (user != mounts.end()) {
+    return MakeError(
+        Code::kBusy, "unpublish", "volume " + allocation + "/" + alias,
+        "is bind-mounted as " + user->record.task + "/" + user->record.name);
+  }
+  return Ok();
+}
+
+Result<void> Teardowns::Unpublish(const AllocationRecord& record,
+                                  const std::string& alias) {
+  MOUNTD_TRY(CheckUnused(record.id, alias));
+  return OweUnlessDone(OwedKind::kUnpublish, record.id + "/" + alias,
+                       record.uid, parts_.volumes.Unpublish(record.id, alias));
+}
+
+Result<void> Teardowns::Unmount(const AllocationRecord& record,
+                                const std::string& task,
+                                const std::string& name) {
+  Result<void> unmounted = parts_.mounts.Unmount(record.id, task, name);
+  if (!unmounted && unmounted.error().code == Code::kBusy) {
+    return unmounted;  // it is as it was: no debt
+  }
+  return OweUnlessDone(OwedKind::kUnmount, record.id + "/" + task + "/" + name,
+                       record.uid, std::move(unmounted));
+}
+
+Result<void> Teardowns::TeardownNetwork(const AllocationRecord& record) {
+  return OweUnlessDone(OwedKind::kTeardownNetwork, record.id, record.uid,
+                       parts_.networks.Teardown(record.id));
+}
+
+Result<void> Teardowns::OweUnlessDone(OwedKind kind, const std::string& object,
+                                      std::uint32_t uid, Result<void> outcome) {
+  if (outcome) {
+    MOUNTD_TRY(parts_.state.RemoveOwed(kind, object));
+  } else {
+    MOUNTD_TRY(parts_.state.AddOwed(Owed(kind, object, uid, outcome.error())));
+  }
+  return outcome;
+}
+
+Result<void> Teardowns::Retry(const OwedRecord& owed) {
+  // What was done since it was listed may be there again, under the same name.
+  MOUNTD_ASSIGN(const std::vector<OwedRecord> all, parts_.state.ListOwed());
+  if (std::none_of(all.begin(), all.end(),
+                   [&](const OwedRecord& one) { return one.id == owed.id; })) {
+    return Ok();
+  }
+  const std::string allocation = owed.object.substr(0, owed.object.find('/'));
+  MOUNTD_ASSIGN(const std::optional<AllocationRecord> record,
+                parts_.state.GetAllocation(allocation));
+  if (!record) {
+    return parts_.state.RemoveOwed(owed.kind, owed.object);
+  }
+  const std::string rest =
+      owed.object.substr(std::min(allocation.size() + 1, owed.object.size()));
+  const std::size_t slash = rest.find('/');
+  switch (owed.kind) {
+    case OwedKind::kRelease:
+      MOUNTD_TRY(Release(*record));
+      return Ok();
+    case OwedKind::kUnpublish:
+      return Unpublish(*record, rest);
+    case OwedKind::kTeardownNetwork:
+      return TeardownNetwork(*record);
+    case OwedKind::kUnmount:
+      return Unmount(*record, rest.substr(0, slash), rest.substr(slash + 1));
+  }
+  return Ok();
+}
+
+Result<void> Teardowns::OweCutOff() {
+  MOUNTD_ASSIGN(const std::vector<AllocationRecord> allocations,
+                parts_.state.ListAllocations());
+  for (const AllocationRecord& record : allocations) {
+    if (record.state == AllocationState::kReleasing) {
+      MOUNTD_TRY(Owe(OwedKind::kRelease, record.id, record.id));
+    }
+  }
+  MOUNTD_ASSIGN(const std::vector<PublicationRecord> publications,
+                parts_.state.ListPublications());
+  for (const PublicationRecord& publication : publications) {
+    if (publication.state == PublicationState::kUnpublishing) {
+      MOUNTD_TRY(Owe(OwedKind::kUnpublish, publication.allocation,
+                     publication.allocation + "/" + publication.alias));
+    }
+  }
+  MOUNTD_ASSIGN(const std::vector<MountRecord> mounts,
+                parts_.boot.ListMounts());
+  for (const MountRecord& mount : mounts) {
+    if (mount.state == MountRecordState::kAttaching ||
+        mount.state == MountRecordState::kDetaching) {
+      MOUNTD_TRY(Owe(OwedKind::kUnmount, mount.allocation,
+                     mount.allocation + "/" + mount.task + "/" + mount.name));
+    }
+  }
+  MOUNTD_ASSIGN(const std::vector<NetworkRecord> networks,
+                parts_.boot.ListNetworks());
+  for (const NetworkRecord& network : networks) {
+    if (network.state != NetworkRecordState::kCreated) {
+      MOUNTD_TRY(Owe(OwedKind::kTeardownNetwork, network.allocation,
+                     network.allocation));
+    }
+  }
+  return Ok();
+}
+
+Result<void> Teardowns::Owe(OwedKind kind, const std::string& allocation,
+                            const std::string& object) {
+  MOUNTD_ASSIGN(const std::optional<AllocationRecord> owner,
+                parts_.state.GetAllocation(allocation));
+  return parts_.state.AddOwed(
+      Owed(kind, object, owner ? owner->uid : 0,
+           MakeError(Code::kAborted, std::string(OwedKindName(kind)), object,
+                     "was cut off by a restart")));
+}
+
+Result<void> Teardowns::Forgive(OwedKind kind, const std::string& object) {
+  return parts_.state.RemoveOwed(kind, object);
+}
+
+Result<std::vector<OwedRecord>> Teardowns::List() {
+  return parts_.state.ListOwed();
+}
+
+}  // namespace mountd

@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "mountd/service_parts.h"
+
+namespace mountd {
+
+// "release", "unpublish", "teardown-network", "unmount".
+std::string_view OwedKindName(OwedKind kind);
+std::string_view OwedKindName(OwedKind kind);
+
+exec::AllocationPlan PlanOf(const AllocationRecord& record);
+
+// Undoing what was made for an allocation, one thing or all of it, in the right
+// order. What fails is owed: recorded with its reason, to be retried until it
+// succeeds, is asked for anew, or the allocation is gone.
+//
+// Methods block; those of one allocation come one at a time (its strand).
+class Teardowns {
+ public:
+  explicit Teardowns(const ServiceParts& parts) : parts_(parts) {}
+
+  Result<ReceiptRecord> Release(const AllocationRecord& record);
+  // Busy, and not owed, while a bind mount of it is left.
+  Result<void> Unpublish(const AllocationRecord& record,
+                         const std::string& alias);
+  // Busy, and not owed, while something uses the mount.
+  Result<void> Unmount(const AllocationRecord& record, const std::string& task,
+                       const std::string& name);
+  Result<void> TeardownNetwork(const AllocationRecord& record);
+
+  // What is there anew is not to go any more.
+  Result<void> Forgive(OwedKind kind, const std::string& object);
+  // Everybody's.
+  Result<std::vector<OwedRecord>> List();
+  // Tries one again, if it still is owed.
+  Result<void> Retry(const OwedRecord& owed);
+  // After the recovery of the parts: owes what was under way and still is.
+  Result<void> OweCutOff();
+
+ private:
+  Result<void> Undo(const AllocationRecord& record);
+  Result<void> CheckUnused(const std::string& allocation,
+                           const std::string& alias);
+  Result<void> OweUnlessDone(OwedKind kind, const std::string& object,
+                             std::uint32_t uid, Result<void> outcome);
+  Result<void> Owe(OwedKind kind, const std::string& allocation,
+                   const std::string& object);
+
+  const ServiceParts parts_;
+};
+
+}  // namespace mountd
