@@ -60,6 +60,7 @@ std::optional<Options> ParseOptions(int argc, char** argv) {
   options.endpoint = endpoint == nullptr ? "" : endpoint;
   options.node_id = HostName();
   for (int found = 0;
+       // NOLINTNEXTLINE(concurrency-mt-unsafe): before any thread
        (found = ::getopt_long(argc, argv, "", kOptions, nullptr)) != -1;) {
     switch (found) {
       case 'e':

@@ -54,6 +54,7 @@ std::optional<Options> ParseOptions(int argc, char** argv) {
                              {nullptr, 0, nullptr, 0}};
   Options options;
   for (int found = 0;
+       // NOLINTNEXTLINE(concurrency-mt-unsafe): before any thread
        (found = ::getopt_long(argc, argv, "", kOptions, nullptr)) != -1;) {
     const std::string_view value = optarg == nullptr ? "" : optarg;
     if (found == 'u') {

@@ -3,6 +3,7 @@
 
 #include <sys/resource.h>
 
+#include <cerrno>
 #include <filesystem>
 #include <iterator>
 #include <system_error>
@@ -25,7 +26,7 @@ bool IsShortOfFds() {
   std::error_code failed;
   const std::filesystem::directory_iterator fds("/proc/self/fd", failed);
   if (failed) {
-    return failed == std::errc::too_many_files_open;
+    return failed.value() == EMFILE;
   }
   const auto count = std::distance(begin(fds), end(fds));
   return static_cast<rlim_t>(count) >= limit.rlim_cur / 4 * 3;

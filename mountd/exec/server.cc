@@ -60,7 +60,7 @@ Result<void> CheckPeer(int socket, uid_t allowed) {
 Result<void> Serve(int socket, Dispatcher* dispatcher) {
   // One byte more than a request, so that a longer one is seen to be one. No
   // control buffer: fds sent along are closed by the kernel.
-  std::array<std::byte, sizeof(Request) + 1> buffer;
+  std::array<std::byte, sizeof(Request) + 1> buffer{};
   for (;;) {
     const ssize_t size = ::recv(socket, buffer.data(), buffer.size(), 0);
     if (size == 0 || (size > 0 && HasHungUp(socket))) {
