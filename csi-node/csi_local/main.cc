@@ -50,17 +50,16 @@ std::string HostName() {
 }
 
 std::optional<Options> ParseOptions(int argc, char** argv) {
-  const option kOptions[] = {{"endpoint", required_argument, nullptr, 'e'},
-                             {"data-dir", required_argument, nullptr, 'd'},
-                             {"node-id", required_argument, nullptr, 'n'},
-                             {"help", no_argument, nullptr, 'h'},
-                             {nullptr, 0, nullptr, 0}};
+  constexpr option kOptions[] = {{"endpoint", required_argument, nullptr, 'e'},
+                                 {"data-dir", required_argument, nullptr, 'd'},
+                                 {"node-id", required_argument, nullptr, 'n'},
+                                 {"help", no_argument, nullptr, 'h'},
+                                 {nullptr, 0, nullptr, 0}};
   Options options;
   const char* endpoint = std::getenv("CSI_ENDPOINT");
   options.endpoint = endpoint == nullptr ? "" : endpoint;
   options.node_id = HostName();
   for (int found = 0;
-       // NOLINTNEXTLINE(concurrency-mt-unsafe): before any thread
        (found = ::getopt_long(argc, argv, "", kOptions, nullptr)) != -1;) {
     switch (found) {
       case 'e':

@@ -31,9 +31,7 @@ Result<void> DropCapabilities() {
 }  // namespace
 
 Result<void> GiveUpPrivileges() {
-  // NOLINTNEXTLINE(concurrency-mt-unsafe): before any thread
   ::unsetenv("GRPC_TRACE");
-  // NOLINTNEXTLINE(concurrency-mt-unsafe): before any thread
   if (::setenv("GRPC_VERBOSITY", "NONE", 1) != 0) {
     return ErrnoError(errno, "setenv", "mountd-csi");
   }

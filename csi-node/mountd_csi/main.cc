@@ -47,14 +47,13 @@ std::optional<int> ParseFd(std::string_view text) {
 }
 
 std::optional<Options> ParseOptions(int argc, char** argv) {
-  const option kOptions[] = {{"peer-user", required_argument, nullptr, 'u'},
-                             {"listen-fd", required_argument, nullptr, 'l'},
-                             {"socket-fd", required_argument, nullptr, 's'},
-                             {"help", no_argument, nullptr, 'h'},
-                             {nullptr, 0, nullptr, 0}};
+  constexpr option kOptions[] = {{"peer-user", required_argument, nullptr, 'u'},
+                                 {"listen-fd", required_argument, nullptr, 'l'},
+                                 {"socket-fd", required_argument, nullptr, 's'},
+                                 {"help", no_argument, nullptr, 'h'},
+                                 {nullptr, 0, nullptr, 0}};
   Options options;
   for (int found = 0;
-       // NOLINTNEXTLINE(concurrency-mt-unsafe): before any thread
        (found = ::getopt_long(argc, argv, "", kOptions, nullptr)) != -1;) {
     const std::string_view value = optarg == nullptr ? "" : optarg;
     if (found == 'u') {

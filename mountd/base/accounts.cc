@@ -14,7 +14,6 @@ Result<uid_t> FindUser(const std::string& user) {
   if (const std::optional<uid_t> uid = ParseNumber<uid_t>(user)) {
     return *uid;
   }
-  // NOLINTNEXTLINE(concurrency-mt-unsafe): the contract says so
   const passwd* entry = ::getpwnam(user.c_str());
   if (entry == nullptr) {
     return MakeError(Code::kNotFound, "find", user, "no such user");
@@ -26,7 +25,6 @@ Result<gid_t> FindGroup(const std::string& group) {
   if (const std::optional<gid_t> gid = ParseNumber<gid_t>(group)) {
     return *gid;
   }
-  // NOLINTNEXTLINE(concurrency-mt-unsafe): the contract says so
   const ::group* entry = ::getgrnam(group.c_str());
   if (entry == nullptr) {
     return MakeError(Code::kNotFound, "find", group, "no such group");

@@ -51,7 +51,6 @@ std::optional<Options> ParseOptions(int argc, char** argv) {
   }};
   Options options;
   for (;;) {
-    // NOLINTNEXTLINE(concurrency-mt-unsafe): before any thread
     const int found = ::getopt_long(argc, argv, "", kOptions.data(), nullptr);
     if (found == -1) {
       break;

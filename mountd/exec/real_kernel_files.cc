@@ -131,7 +131,6 @@ Sys<std::vector<std::string>> RealKernel::List(int dir, std::size_t limit) {
   int err = 0;
   while (names.size() < limit) {
     errno = 0;
-    // NOLINTNEXTLINE(concurrency-mt-unsafe): a stream of this call's own
     const dirent* entry = ::readdir(stream);
     if (entry == nullptr) {
       err = errno;

@@ -129,7 +129,6 @@ std::vector<std::string> Environment(const Service& service) {
 }  // namespace
 
 Result<Account> FindAccount(const std::string& name) {
-  // NOLINTNEXTLINE(concurrency-mt-unsafe): there is one thread
   const passwd* entry = getpwnam(name.c_str());
   if (entry == nullptr) {
     return MakeError(Code::kNotFound, "find user", name);
