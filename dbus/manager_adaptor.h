@@ -36,7 +36,7 @@ class ManagerAdaptor final
  public:
   ManagerAdaptor(const std::shared_ptr<sdbus::IConnection>& connection,
                  const ApiParts& parts, CallerSource& callers);
-  ~ManagerAdaptor();
+  virtual ~ManagerAdaptor();
   ManagerAdaptor(const ManagerAdaptor&) = delete;
   ManagerAdaptor& operator=(const ManagerAdaptor&) = delete;
 

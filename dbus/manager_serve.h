@@ -134,6 +134,7 @@ struct NoConversion {};
 template <typename T>
 std::vector<Dict> ToDicts(const std::vector<T>& values) {
   std::vector<Dict> dicts;
+  dicts.reserve(values.size());
   for (const T& value : values) {
     dicts.push_back(ToDict(value));
   }
