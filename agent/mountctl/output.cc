@@ -79,6 +79,7 @@ std::string Time(Timestamp time) {
 
 std::string PortList(const std::vector<Port>& ports) {
   std::vector<std::string> words;
+  words.reserve(ports.size());
   for (const Port& port : ports) {
     words.push_back(port.label + " " + std::to_string(port.host) + "->" +
                     std::to_string(port.container) + "/" + port.protocols);
@@ -180,7 +181,7 @@ void PrintPlugin(std::ostream& out, const PluginStatus& plugin) {
                                      : std::to_string(plugin.max_volumes));
   std::vector<std::string> topology;
   for (const auto& [key, value] : plugin.topology) {
-    topology.push_back(key + "=" + value);
+    topology.push_back(std::string(key).append("=").append(value));
   }
   PrintField(out, "topology", Join(topology));
   PrintField(out, "owner", "uid " + std::to_string(plugin.uid));
