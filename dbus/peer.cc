@@ -8,6 +8,8 @@
 
 #include <utility>
 
+#include "dbus/handshake.h"
+
 namespace mountd::dbus {
 namespace {
 
@@ -121,25 +123,15 @@ void Peer::Step() {
   if (ready() || handshake_ == nullptr) {
     return;
   }
-  for (;;) {
-    const int processed = sd_bus_process(bus_, nullptr);
-    const int is_ready = sd_bus_is_ready(bus_);
-    if (processed < 0 || is_ready < 0 || sd_bus_is_open(bus_) <= 0) {
+  switch (StepHandshake(bus_, *handshake_)) {
+    case Handshake::kUnderWay:
+      return;
+    case Handshake::kFailed:
       Drop();
       return;
-    }
-    if (is_ready > 0) {
-      // At once: the next step would dispatch a pipelined call to nobody.
+    case Handshake::kReady:
       Promote();
-      return;
-    }
-    if (processed == 0) {
-      break;
-    }
   }
-  const int events = sd_bus_get_events(bus_);
-  handshake_->SetEvents(events < 0 ? EPOLLIN
-                                   : static_cast<std::uint32_t>(events));
 }
 
 // At every message: answers pile up far faster than a timer looks.

@@ -9,9 +9,10 @@
 
 #include <algorithm>
 #include <array>
-#include <cerrno>
 #include <utility>
 #include <vector>
+
+#include "dbus/handshake.h"
 
 namespace mountd::dbus {
 namespace {
@@ -80,26 +81,20 @@ void SystemBus::Start() {
 
 // Until the bus has said Hello; it is not waited for.
 void SystemBus::Step() {
-  for (;;) {
-    const int processed = sd_bus_process(bus_, nullptr);
-    if (processed < 0 || sd_bus_is_open(bus_) <= 0) {
-      Lost(BusError(processed < 0 ? processed : -ECONNRESET, "connect"));
+  int error = 0;
+  switch (StepHandshake(bus_, *handshake_, &error)) {
+    case Handshake::kUnderWay:
       return;
-    }
-    if (sd_bus_is_ready(bus_) > 0) {
-      handshake_.reset();
-      if (const Result<void> served = Serve(); !served) {
-        Lost(served.error());
-      }
+    case Handshake::kFailed:
+      Lost(BusError(error, "connect"));
       return;
-    }
-    if (processed == 0) {
+    case Handshake::kReady:
       break;
-    }
   }
-  const int events = sd_bus_get_events(bus_);
-  handshake_->SetEvents(events < 0 ? EPOLLIN
-                                   : static_cast<std::uint32_t>(events));
+  handshake_.reset();
+  if (const Result<void> served = Serve(); !served) {
+    Lost(served.error());
+  }
 }
 
 Result<void> SystemBus::Serve() {
