@@ -32,6 +32,15 @@ void SetError(const Error& error, Reply* reply) {
   CopyText(error.detail, &reply->detail);
 }
 
+// What a plan tells goes to its place in the answer, and the answer out.
+template <typename State>
+Tell<State> TellBy(const std::function<Result<void>()>& send, State* place) {
+  return [&send, place](const State& now) {
+    *place = now;
+    return send();
+  };
+}
+
 }  // namespace
 
 Dispatcher::Dispatcher(Kernel& kernel, const Config& config)
@@ -100,10 +109,7 @@ Result<void> Dispatcher::CarryMount(const Request& request, Answer* answer,
   const PlanBody& body = request.body;
   MountState* state = &answer->reply.body.mount;
   *state = MountState{};
-  const Tell<MountState> tell = [&](const MountState& now) {
-    *state = now;
-    return send();
-  };
+  const Tell<MountState> tell = TellBy(send, state);
   switch (request.kind) {
     case PlanKind::kPrepareBase: {
       MOUNTD_ASSIGN(*state, propagation::PrepareBase(context));
@@ -132,10 +138,7 @@ Result<void> Dispatcher::CarryPlugin(const Request& request, Answer* answer,
   const PlanBody& body = request.body;
   MountState* state = &answer->reply.body.mount;
   *state = MountState{};
-  const Tell<MountState> tell = [&](const MountState& now) {
-    *state = now;
-    return send();
-  };
+  const Tell<MountState> tell = TellBy(send, state);
   switch (request.kind) {
     case PlanKind::kPreparePlugin:
       return propagation::PreparePlugin(context, body.plugin, tell);
@@ -168,10 +171,7 @@ Result<void> Dispatcher::CarryNetwork(const Request& request, Answer* answer,
   const NetworkPlan& plan = request.body.network;
   NetworkState* state = &answer->reply.body.network;
   *state = NetworkState{};
-  const Tell<NetworkState> tell = [&](const NetworkState& now) {
-    *state = now;
-    return send();
-  };
+  const Tell<NetworkState> tell = TellBy(send, state);
   switch (request.kind) {
     case PlanKind::kPrepareNetworks:
       return netns::PrepareNetworks(context);

@@ -1,9 +1,19 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 #pragma once
 
+#include <cerrno>
+
 #include "mountd/exec/kernel.h"
 
 namespace mountd::exec {
+
+// What a system call that only succeeds or fails has answered.
+inline Sys<void> Done(int rc) {
+  if (rc < 0) {
+    return errno;
+  }
+  return {};
+}
 
 // The calling thread's kernel. Stateless; single-threaded use only, as
 // NewNetNamespace leaves and re-enters the thread's network namespace.

@@ -16,17 +16,6 @@
 #include "mountd/exec/real_kernel.h"
 
 namespace mountd::exec {
-namespace {
-
-Sys<void> Done(int rc) {
-  if (rc < 0) {
-    return errno;
-  }
-  return {};
-}
-
-}  // namespace
-
 Sys<UniqueFd> RealKernel::Open(int dir, const std::string& path, int flags,
                                std::uint64_t resolve) {
   open_how how = {};

@@ -15,13 +15,6 @@
 namespace mountd::exec {
 namespace {
 
-Sys<void> Done(int rc) {
-  if (rc < 0) {
-    return errno;
-  }
-  return {};
-}
-
 Sys<UniqueFd> Opened(int fd) {
   if (fd < 0) {
     return errno;
