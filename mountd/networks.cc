@@ -89,7 +89,7 @@ NetworkStatus StatusOf(const NetworkRecord& record) {
   status.network = record.network;
   status.netns_path = std::string(paths::kNetnsDir) + "/" + record.allocation;
   status.netns_inode = record.netns_inode;
-  status.interface = "eth0";
+  status.interface = netns::kAllocationLink;
   status.host_interface = netns::HostLinkName(record.ipv4);
   status.ipv4 = record.ipv4;
   status.ipv6 = record.ipv6;

@@ -46,6 +46,9 @@ bool IsNone(const Ipv6& address);
 std::string HostLinkName(const Ipv4& address);
 Mac LinkMac(const Ipv4& address);
 
+// The allocation's end, in its namespace.
+inline constexpr char kAllocationLink[] = "eth0";
+
 // The routed veth's gateways, on-link and the same for every allocation.
 inline constexpr Ipv4 kGateway4 = {169, 254, 1, 1};
 inline constexpr Ipv6 kGateway6 = {0xfe, 0x80, 0, 0, 0, 0, 0, 0,

@@ -11,8 +11,6 @@
 // nothing is ever resolved, flooded or stale.
 namespace mountd::netns {
 
-inline constexpr char kAllocationLink[] = "eth0";
-
 struct Veth {
   std::string object;  // the allocation, for errors
   std::string host_name;

@@ -9,6 +9,7 @@
 #include <optional>
 
 #include "mountd/base/number.h"
+#include "mountd/base/paths.h"
 
 namespace mountd::propagation {
 namespace {
@@ -16,13 +17,12 @@ namespace {
 using exec::FileFacts;
 using exec::Named;
 
-constexpr char kMarkers[] = "h";
 constexpr char kMarker[] = "anchor";
 
 // base/h, where each anchored volume has a directory with its marker.
 Result<UniqueFd> OpenMarkers(const Context& context, const Base& base,
                              const std::string& volume) {
-  return OpenBeneath(context, base.fd.get(), kMarkers, volume);
+  return OpenBeneath(context, base.fd.get(), paths::kAnchors, volume);
 }
 
 // base/h/<volume>, made if missing, and locked. It is removed under its lock:

@@ -18,7 +18,6 @@ using exec::Undo;
 
 constexpr char kObject[] = "base";
 constexpr char kName[] = "base";
-constexpr char kNetworkMarkers[] = "n";
 constexpr unsigned kMode = 0711;
 constexpr unsigned kAttributes =
     MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV | MOUNT_ATTR_NOEXEC;
@@ -93,8 +92,8 @@ Result<MountState> FinishBase(const Context& context, int parent, Undo* undo) {
     return MakeError(Code::kFailedPrecondition, "check", kObject,
                      "mountd does not run in the host's mount namespace");
   }
-  for (const char* name :
-       {paths::kAllocations, paths::kPlugins, "h", kNetworkMarkers}) {
+  for (const char* name : {paths::kAllocations, paths::kPlugins,
+                           paths::kAnchors, paths::kNetworks}) {
     Undo nothing;  // kept: the base is checked as a whole
     MOUNTD_TRY(EnsureDirectory(context, base.get(), name, kMode, 0, kObject,
                                &nothing));
@@ -147,7 +146,7 @@ Result<UniqueFd> OpenPart(const Context& context, const Base& base,
 
 Result<UniqueFd> OpenNetworkMarkers(const Context& context) {
   MOUNTD_ASSIGN(const Base base, OpenBase(context));
-  return OpenPart(context, base, kNetworkMarkers, kObject);
+  return OpenPart(context, base, paths::kNetworks, kObject);
 }
 
 Result<UniqueFd> LockPart(const Context& context, const Base& base,

@@ -10,6 +10,8 @@
 //     state/boot.db             0700 mountd: the records of this boot
 //     base/                     the base: tmpfs, a shared peer group of its own
 //       a/<allocation>/<task>/<name>              the bind mounts
+//       h/<host volume>/anchor    which mount is its anchor
+//       n/<allocation>            which network namespace is its own
 //       p/<plugin>/{csi.sock,staging/<key>,publish/<allocation>/<key>}
 //   /var/lib/mountd/state.db    0700 mountd: the records that outlive the boot
 //   /run/netns/<allocation>     the network namespaces
@@ -24,6 +26,8 @@ inline constexpr char kStateStore[] = "/var/lib/mountd/state.db";
 inline constexpr char kBase[] = "/run/mountd/base";
 inline constexpr char kAllocations[] = "a";
 inline constexpr char kPlugins[] = "p";
+inline constexpr char kAnchors[] = "h";
+inline constexpr char kNetworks[] = "n";
 inline constexpr char kStaging[] = "staging";
 inline constexpr char kPublish[] = "publish";
 inline constexpr char kCsiEndpoint[] = "csi.sock";
