@@ -93,12 +93,10 @@ void ManagerAdaptor::RetryOwed(sdbus::Result<std::uint32_t>&& answer,
           for (const OwedRecord& one : owed) {
             // On the allocation's own strand, like any call for it.
             std::promise<void> done;
-            strands.Submit(
-                "allocation " + one.object.substr(0, one.object.find('/')),
-                [&] {
-                  IgnoreBecauseBestEffort(service.RetryOwed(one));
-                  done.set_value();
-                });
+            strands.Submit(AllocationStrand(AllocationOf(one)), [&] {
+              IgnoreBecauseBestEffort(service.RetryOwed(one));
+              done.set_value();
+            });
             done.get_future().wait();
           }
           MOUNTD_ASSIGN(const std::vector<OwedRecord> left,

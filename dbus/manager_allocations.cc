@@ -18,7 +18,7 @@ void ManagerAdaptor::PrepareAllocation(sdbus::Result<Dict>&& answer,
         }
         MOUNTD_TRY(reader.Finish());
         MOUNTD_ASSIGN(const Name id, Name::Parse("allocation", allocation));
-        call.strand = AllocationStrand(id);
+        call.strand = AllocationStrand(id.str());
         call.arguments = Arguments::Of(allocation, scope);
         call.work = [id, scope](Service& service, const CallContext& context) {
           return service.PrepareAllocation(context, id, scope);
@@ -49,7 +49,7 @@ void ManagerAdaptor::SetupNetwork(sdbus::Result<Dict>&& answer,
                            "this node offers bridge alone");
         }
         MOUNTD_ASSIGN(spec.ports, PortsFrom(ports));
-        call.strand = AllocationStrand(id);
+        call.strand = AllocationStrand(id.str());
         Arguments arguments;
         arguments.Add(allocation).Add(spec.network);
         for (const PortStruct& port : ports) {
@@ -75,7 +75,7 @@ void ManagerAdaptor::TeardownNetwork(sdbus::Result<>&& answer,
         Decoded<void> call;
         MOUNTD_ASSIGN(call.patience, OnlyPatience(options));
         MOUNTD_ASSIGN(const Name id, Name::Parse("allocation", allocation));
-        call.strand = AllocationStrand(id);
+        call.strand = AllocationStrand(id.str());
         call.arguments = Arguments::Of(allocation);
         call.work = [id](Service& service, const CallContext& context) {
           return service.TeardownNetwork(context, id);
@@ -93,7 +93,7 @@ void ManagerAdaptor::ReleaseAllocation(sdbus::Result<Dict>&& answer,
         Decoded<ReceiptRecord> call;
         MOUNTD_ASSIGN(call.patience, OnlyPatience(options));
         MOUNTD_ASSIGN(const Name id, Name::Parse("allocation", allocation));
-        call.strand = AllocationStrand(id);
+        call.strand = AllocationStrand(id.str());
         call.arguments = Arguments::Of(allocation);
         call.work = [id](Service& service, const CallContext& context) {
           return service.ReleaseAllocation(context, id);

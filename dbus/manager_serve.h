@@ -72,10 +72,6 @@ class Arguments {
   std::string text_;
 };
 
-inline std::string AllocationStrand(const Name& allocation) {
-  return "allocation " + allocation.str();
-}
-
 template <typename T, typename Decode, typename Convert, typename... Out>
 void ManagerAdaptor::Serve(sdbus::Result<Out...>&& answer,
                            const std::string& method, Decode decode,

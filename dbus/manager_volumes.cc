@@ -97,7 +97,7 @@ void ManagerAdaptor::PublishVolume(sdbus::Result<Dict>&& answer,
                               volume,          false,         {},
                               publish_context, volume_context};
         MOUNTD_TRY(ReadUsage(usage, spec));
-        call.strand = AllocationStrand(id);
+        call.strand = AllocationStrand(id.str());
         Arguments arguments;
         arguments.Add(allocation).Add(alias).Add(plugin).Add(volume);
         arguments.Add(std::to_string(static_cast<int>(spec.read_only)))
@@ -126,7 +126,7 @@ void ManagerAdaptor::UnpublishVolume(sdbus::Result<>&& answer,
         MOUNTD_ASSIGN(call.patience, OnlyPatience(options));
         MOUNTD_ASSIGN(const Name id, Name::Parse("allocation", allocation));
         MOUNTD_ASSIGN(const Name name, Name::Parse("alias", alias));
-        call.strand = AllocationStrand(id);
+        call.strand = AllocationStrand(id.str());
         call.arguments = Arguments::Of(allocation, alias);
         call.work = [id, name](Service& service, const CallContext& context) {
           return service.UnpublishVolume(context, id, name);
@@ -163,7 +163,7 @@ void ManagerAdaptor::BindMount(sdbus::Result<Dict>&& answer,
         spec.name = name;
         spec.source = source;
         spec.attributes |= read_only ? exec::kReadOnly : 0U;
-        call.strand = AllocationStrand(id);
+        call.strand = AllocationStrand(id.str());
         call.arguments = Arguments::Of(
             allocation, task, name, source_type, source, propagation,
             std::to_string(spec.attributes), spec.task_path);
@@ -185,7 +185,7 @@ void ManagerAdaptor::Unmount(sdbus::Result<>&& answer, std::string allocation,
         MOUNTD_ASSIGN(const Name id, Name::Parse("allocation", allocation));
         MOUNTD_ASSIGN(const Name task_name, Name::Parse("task", task));
         MOUNTD_ASSIGN(const Name mount_name, Name::Parse("name", name));
-        call.strand = AllocationStrand(id);
+        call.strand = AllocationStrand(id.str());
         call.arguments = Arguments::Of(allocation, task, name);
         call.work = [id, task_name, mount_name](Service& service,
                                                 const CallContext& context) {

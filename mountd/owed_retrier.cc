@@ -62,8 +62,7 @@ void OwedRetrier::Pump() {
     const OwedRecord one = std::move(round_.front());
     round_.pop_front();
     ++under_way_;
-    const std::string allocation = one.object.substr(0, one.object.find('/'));
-    strands_.Submit("allocation " + allocation, [this, one] {
+    strands_.Submit(AllocationStrand(AllocationOf(one)), [this, one] {
       IgnoreBecauseBestEffort(service_.RetryOwed(one));
       loop_.Post([this] {
         --under_way_;

@@ -35,7 +35,6 @@ struct VolumeStatus {
 };
 
 struct Capabilities {
-  std::string kernel;
   std::map<std::string, bool> features;
   std::map<std::string, std::string> missing;  // feature, why
   std::map<std::string, Networks::Usage> networks;

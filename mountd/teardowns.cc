@@ -38,6 +38,14 @@ std::string_view OwedKindName(OwedKind kind) {
   return "unmount";
 }
 
+std::string AllocationOf(const OwedRecord& owed) {
+  return owed.object.substr(0, owed.object.find('/'));
+}
+
+std::string AllocationStrand(const std::string& allocation) {
+  return "allocation " + allocation;
+}
+
 exec::AllocationPlan PlanOf(const AllocationRecord& record) {
   return {exec::ToWire(record.id), record.gid};
 }
@@ -134,12 +142,11 @@ Result<void> Teardowns::OweUnlessDone(OwedKind kind, const std::string& object,
 
 Result<void> Teardowns::Retry(const OwedRecord& owed) {
   // What was done since it was listed may be there again, under the same name.
-  MOUNTD_ASSIGN(const std::vector<OwedRecord> all, parts_.state.ListOwed());
-  if (std::none_of(all.begin(), all.end(),
-                   [&](const OwedRecord& one) { return one.id == owed.id; })) {
+  MOUNTD_ASSIGN(const bool still_owed, parts_.state.IsOwed(owed.id));
+  if (!still_owed) {
     return Ok();
   }
-  const std::string allocation = owed.object.substr(0, owed.object.find('/'));
+  const std::string allocation = AllocationOf(owed);
   MOUNTD_ASSIGN(const std::optional<AllocationRecord> record,
                 parts_.state.GetAllocation(allocation));
   if (!record) {
@@ -210,10 +217,6 @@ Result<void> Teardowns::Owe(OwedKind kind, const std::string& allocation,
 
 Result<void> Teardowns::Forgive(OwedKind kind, const std::string& object) {
   return parts_.state.RemoveOwed(kind, object);
-}
-
-Result<std::vector<OwedRecord>> Teardowns::List() {
-  return parts_.state.ListOwed();
 }
 
 }  // namespace mountd

@@ -4,7 +4,6 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
-#include <vector>
 
 #include "mountd/service_parts.h"
 
@@ -13,6 +12,10 @@ namespace mountd {
 // "release", "unpublish", "teardown-network", "unmount".
 std::string_view OwedKindName(OwedKind kind);
 std::string_view OwedKindName(OwedKind kind);
+
+// The allocation a tear-down is of, and the strand its work runs on.
+std::string AllocationOf(const OwedRecord& owed);
+std::string AllocationStrand(const std::string& allocation);
 
 exec::AllocationPlan PlanOf(const AllocationRecord& record);
 
@@ -36,8 +39,6 @@ class Teardowns {
 
   // What is there anew is not to go any more.
   Result<void> Forgive(OwedKind kind, const std::string& object);
-  // Everybody's.
-  Result<std::vector<OwedRecord>> List();
   // Tries one again, if it still is owed.
   Result<void> Retry(const OwedRecord& owed);
   // After the recovery of the parts: owes what was under way and still is.

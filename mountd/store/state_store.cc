@@ -411,6 +411,14 @@ Result<void> StateStore::RemoveOwed(OwedKind kind, const std::string& object) {
   return Ok();
 }
 
+Result<bool> StateStore::IsOwed(std::uint64_t id) {
+  bool found = false;
+  MOUNTD_TRY(database_->Query(
+      "SELECT 1 FROM owed WHERE id=?1",
+      [&](const Row& /*row*/) { found = true; }, id));
+  return found;
+}
+
 Result<std::vector<OwedRecord>> StateStore::ListOwed() {
   std::vector<OwedRecord> all;
   MOUNTD_TRY(database_->Query(

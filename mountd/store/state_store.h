@@ -68,6 +68,7 @@ class StateStore {
   // Adds it, or counts one more attempt for the same (kind, object).
   Result<void> AddOwed(const OwedRecord& record);
   Result<void> RemoveOwed(OwedKind kind, const std::string& object);
+  Result<bool> IsOwed(std::uint64_t id);
   Result<std::vector<OwedRecord>> ListOwed();
 
  private:
