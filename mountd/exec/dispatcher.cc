@@ -49,6 +49,7 @@ Dispatcher::Dispatcher(Kernel& kernel, const Config& config)
       inspector_(propagation::MakeMountInspector(kernel)) {}
 
 Result<void> Dispatcher::Handle(std::span<const std::byte> message,
+                                const std::vector<UniqueFd>& fds,
                                 const Sender& send) {
   Answer answer;
   bool sent = false;
@@ -59,6 +60,7 @@ Result<void> Dispatcher::Handle(std::span<const std::byte> message,
   const auto handle = [&]() -> Result<void> {
     MOUNTD_ASSIGN(const Request request, DecodeRequest(message));
     MOUNTD_TRY(CheckRequest(request, config_));
+    MOUNTD_TRY(CheckFds(request, fds.size()));
     return Carry(request, &answer, send_now);
   };
   Result<void> outcome = handle();

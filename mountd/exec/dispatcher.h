@@ -5,6 +5,7 @@
 #include <functional>
 #include <memory>
 #include <span>
+#include <vector>
 
 #include "mountd/config.h"
 #include "mountd/exec/kernel.h"
@@ -26,9 +27,11 @@ class Dispatcher {
     UniqueFd fd;  // to be sent beside it, if valid
   };
   using Sender = std::function<Result<void>(const Answer&)>;
-  // Calls `send` once. Fails only as that does: what is wrong with the request
-  // is in the reply. What was made for it is undone then.
-  Result<void> Handle(std::span<const std::byte> message, const Sender& send);
+  // `fds` came beside the message and are closed at the end. Calls `send` once.
+  // Fails only as that does: what is wrong with the request is in the reply.
+  // What was made for it is undone then.
+  Result<void> Handle(std::span<const std::byte> message,
+                      const std::vector<UniqueFd>& fds, const Sender& send);
 
  private:
   // Sends the answer as it is, from within the plan.

@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <cstring>
 #include <set>
+#include <span>
 #include <utility>
 
 namespace mountd::exec {
@@ -50,10 +51,26 @@ Result<void> AwaitReadable(int fd, Clock::time_point deadline) {
   }
 }
 
-Result<void> SendRequest(int socket, const Request& request) {
+Result<void> SendRequest(int socket, const Request& request,
+                         std::span<const int> fds) {
+  Request copy = request;
+  iovec part{&copy, sizeof(copy)};
+  alignas(cmsghdr) std::array<char, CMSG_SPACE(sizeof(int) * kMaxPlanFds)>
+      control{};
+  msghdr message{};
+  message.msg_iov = &part;
+  message.msg_iovlen = 1;
+  if (!fds.empty()) {
+    message.msg_control = control.data();
+    message.msg_controllen = CMSG_SPACE(fds.size_bytes());
+    cmsghdr* header = CMSG_FIRSTHDR(&message);
+    header->cmsg_level = SOL_SOCKET;
+    header->cmsg_type = SCM_RIGHTS;
+    header->cmsg_len = CMSG_LEN(fds.size_bytes());
+    std::memcpy(CMSG_DATA(header), fds.data(), fds.size_bytes());
+  }
   for (;;) {
-    const ssize_t sent =
-        send(socket, &request, sizeof(request), MSG_NOSIGNAL | MSG_DONTWAIT);
+    const ssize_t sent = sendmsg(socket, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
     if (sent == static_cast<ssize_t>(sizeof(request))) {
       return Ok();
     }
@@ -224,7 +241,8 @@ void ExecutorPool::CloseIdle() {
 }
 
 Result<ExecutorPool::Answer> ExecutorPool::Run(Lane& lane,
-                                               const Request& request) {
+                                               const Request& request,
+                                               std::span<const int> fds) {
   MOUNTD_TRY(CheckStuck());
   MOUNTD_ASSIGN(UniqueFd connection,
                 lane.Take(Clock::now() + options_.deadline));
@@ -239,7 +257,7 @@ Result<ExecutorPool::Answer> ExecutorPool::Run(Lane& lane,
     if (!connection.valid()) {
       MOUNTD_ASSIGN(connection, connect_());
     }
-    MOUNTD_TRY(SendRequest(connection.get(), request));
+    MOUNTD_TRY(SendRequest(connection.get(), request, fds));
     MOUNTD_TRY(AwaitReadable(connection.get(), deadline));
     Answer answer;
     MOUNTD_ASSIGN(const ssize_t size,

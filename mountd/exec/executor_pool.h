@@ -8,6 +8,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -76,7 +77,9 @@ class ExecutorPool final : public Executor {
     UniqueFd fd;
   };
 
-  Result<Answer> Run(Lane& lane, const Request& request);
+  // `fds` are the caller's, sent beside the request.
+  Result<Answer> Run(Lane& lane, const Request& request,
+                     std::span<const int> fds = {});
   Result<void> CheckStuck() const;
   void Abandon(UniqueFd connection);
   Result<MountState> RunForMount(const Request& request);

@@ -177,6 +177,14 @@ Result<Request> DecodeRequest(std::span<const std::byte> message) {
   return request;
 }
 
+Result<void> CheckFds(const Request& request, std::size_t count) {
+  const std::size_t taken = FdsOf(request);
+  return count == taken
+             ? Ok()
+             : Result<void>(
+                   Invalid("fds", "the plan takes " + std::to_string(taken)));
+}
+
 Result<void> CheckRequest(const Request& request, const Config& config) {
   const PlanBody& body = request.body;
   switch (request.kind) {

@@ -20,4 +20,7 @@ Result<Request> DecodeRequest(std::span<const std::byte> message);
 // further checks of its form.
 Result<void> CheckRequest(const Request& request, const Config& config);
 
+// InvalidArgument unless just as many fds came as the plan takes.
+Result<void> CheckFds(const Request& request, std::size_t count);
+
 }  // namespace mountd::exec

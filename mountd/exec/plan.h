@@ -10,9 +10,10 @@
 
 // The plans: everything mountd can ask of an executor, as fixed plain structs
 // of ids, numbers and flags. One plan is one SOCK_SEQPACKET message (Request),
-// its answer another (Reply), with at most one fd beside it. Nothing here is
-// text to parse, a path, or an option string; a name is one path component of a
-// known alphabet. Both ends are of one build: another `version` is refused.
+// with just the fds beside it that its kind takes (FdsOf); its answer another
+// (Reply), with at most one. Nothing here is text to parse, a path, or an
+// option string; a name is one path component of a known alphabet. Both ends
+// are of one build: another `version` is refused.
 //
 // The executor checks every field again (exec/invariants.h): what it may do is
 // decided there and in its root-owned config, not by who asks.
@@ -171,6 +172,9 @@ struct NetworkPlan {
 
 // ---- Messages ---------------------------------------------------------------
 
+// How many fds a plan may have beside it.
+inline constexpr std::size_t kMaxPlanFds = 2;
+
 union PlanBody {
   AllocationPlan allocation;
   TargetPlan target;
@@ -188,6 +192,9 @@ struct Request {
   PlanKind kind = PlanKind::kHello;
   PlanBody body;
 };
+
+// How many fds the request takes beside it, by its kind.
+constexpr std::size_t FdsOf(const Request& /*request*/) { return 0; }
 
 struct HelloReply {
   std::uint32_t pid = 0;

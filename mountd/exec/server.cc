@@ -8,6 +8,8 @@
 #include <array>
 #include <cerrno>
 #include <cstring>
+#include <span>
+#include <vector>
 
 namespace mountd::exec {
 namespace {
@@ -37,6 +39,40 @@ Result<void> SendAnswer(int socket, const Dispatcher::Answer& answer) {
   return Ok();
 }
 
+// One message with what came beside it; 0 bytes at the end of the input. Fds
+// that are more than any plan takes are closed by the kernel.
+Result<std::size_t> Receive(int socket, std::span<std::byte> buffer,
+                            std::vector<UniqueFd>* fds) {
+  iovec part = {buffer.data(), buffer.size()};
+  alignas(cmsghdr) std::array<char, CMSG_SPACE(sizeof(int) * kMaxPlanFds)>
+      control{};
+  msghdr message = {};
+  message.msg_iov = &part;
+  message.msg_iovlen = 1;
+  message.msg_control = control.data();
+  message.msg_controllen = control.size();
+  ssize_t size = 0;
+  do {
+    size = ::recvmsg(socket, &message, MSG_CMSG_CLOEXEC);
+  } while (size < 0 && errno == EINTR);
+  if (size < 0) {
+    return ErrnoError(errno, "recvmsg", "request");
+  }
+  for (cmsghdr* header = CMSG_FIRSTHDR(&message); header != nullptr;
+       header = CMSG_NXTHDR(&message, header)) {
+    if (header->cmsg_level != SOL_SOCKET || header->cmsg_type != SCM_RIGHTS) {
+      continue;
+    }
+    const std::size_t count = (header->cmsg_len - CMSG_LEN(0)) / sizeof(int);
+    for (std::size_t i = 0; i < count; ++i) {
+      int fd = -1;
+      std::memcpy(&fd, CMSG_DATA(header) + i * sizeof(fd), sizeof(fd));
+      fds->emplace_back(fd);
+    }
+  }
+  return static_cast<std::size_t>(size);
+}
+
 bool HasHungUp(int socket) {
   pollfd peer = {socket, POLLRDHUP, 0};
   return ::poll(&peer, 1, 0) > 0;
@@ -58,25 +94,18 @@ Result<void> CheckPeer(int socket, uid_t allowed) {
 }
 
 Result<void> Serve(int socket, Dispatcher* dispatcher) {
-  // One byte more than a request, so that a longer one is seen to be one. No
-  // control buffer: fds sent along are closed by the kernel.
+  // One byte more than a request, so that a longer one is seen to be one.
   std::array<std::byte, sizeof(Request) + 1> buffer{};
   for (;;) {
-    const ssize_t size = ::recv(socket, buffer.data(), buffer.size(), 0);
-    if (size == 0 || (size > 0 && HasHungUp(socket))) {
+    std::vector<UniqueFd> fds;
+    MOUNTD_ASSIGN(const std::size_t size, Receive(socket, buffer, &fds));
+    if (size == 0 || HasHungUp(socket)) {
       return Ok();
     }
-    if (size < 0) {
-      if (errno == EINTR) {
-        continue;
-      }
-      return ErrnoError(errno, "recv", "request");
-    }
-    MOUNTD_TRY(dispatcher->Handle(
-        std::span(buffer).first(static_cast<std::size_t>(size)),
-        [socket](const Dispatcher::Answer& answer) {
-          return SendAnswer(socket, answer);
-        }));
+    MOUNTD_TRY(dispatcher->Handle(std::span(buffer).first(size), fds,
+                                  [socket](const Dispatcher::Answer& answer) {
+                                    return SendAnswer(socket, answer);
+                                  }));
   }
 }
 

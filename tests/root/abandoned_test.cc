@@ -64,7 +64,7 @@ class Abandoned : public ExecutorFixture {
     const Inventory before = Inventory::Take();
     int sends = 0;
     const Result<void> outcome = dispatcher_->Handle(
-        std::as_bytes(std::span(&request, 1)),
+        std::as_bytes(std::span(&request, 1)), fds_,
         [&](const exec::Dispatcher::Answer& answer) -> Result<void> {
           ++sends;
           EXPECT_EQ(ErrorOf(answer.reply), "");
@@ -111,7 +111,7 @@ TEST_F(Abandoned, WhatWasThereBeforeIsNotUndone) {
 TEST_F(Abandoned, TheNextMountAtTheTargetIsNotUndone) {
   const Request request = AttachRequest("data", Propagation::kPrivate);
   const Result<void> outcome =
-      dispatcher_->Handle(std::as_bytes(std::span(&request, 1)),
+      dispatcher_->Handle(std::as_bytes(std::span(&request, 1)), fds_,
                           [&](const exec::Dispatcher::Answer&) -> Result<void> {
                             Unmount(kTarget);
                             MountTmpfs(kTarget);

@@ -70,7 +70,8 @@ Reply ExecutorFixture::Send(const Request& request) {
     last_fd_.reset(answer.fd.valid() ? ::dup(answer.fd.get()) : -1);
     return Ok();
   };
-  EXPECT_TRUE(dispatcher_->Handle(std::as_bytes(std::span(&request, 1)), take));
+  EXPECT_TRUE(
+      dispatcher_->Handle(std::as_bytes(std::span(&request, 1)), fds_, take));
   return reply;
 }
 

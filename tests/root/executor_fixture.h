@@ -3,6 +3,7 @@
 
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "mountd/exec/dispatcher.h"
 #include "mountd/exec/real_kernel.h"
@@ -44,6 +45,7 @@ class ExecutorFixture : public PrivateNamespaces {
   exec::RealKernel real_;
   exec::InjectingKernel kernel_{real_};
   std::optional<exec::Dispatcher> dispatcher_;
+  std::vector<UniqueFd> fds_;  // sent beside each request
   UniqueFd last_fd_;
 };
 

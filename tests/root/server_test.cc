@@ -5,9 +5,12 @@
 #include <linux/capability.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/uio.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <array>
+#include <cstring>
 #include <fstream>
 
 #include "tests/root/executor_fixture.h"
@@ -105,6 +108,31 @@ TEST_F(Program, HoldsFourCapabilitiesAndNoMore) {
   struct stat own = {};
   ASSERT_EQ(::stat("/proc/self/ns/mnt", &own), 0);
   EXPECT_EQ(hello.body.hello.mount_namespace, own.st_ino);
+  EXPECT_EQ(Stop(), 0);
+}
+
+TEST_F(Program, TakesNoFdThatThePlanDoesNot) {
+  Start();
+  Request request;
+  iovec part = {&request, sizeof(request)};
+  alignas(cmsghdr) std::array<char, CMSG_SPACE(sizeof(int))> control{};
+  msghdr message = {};
+  message.msg_iov = &part;
+  message.msg_iovlen = 1;
+  message.msg_control = control.data();
+  message.msg_controllen = control.size();
+  cmsghdr* header = CMSG_FIRSTHDR(&message);
+  header->cmsg_level = SOL_SOCKET;
+  header->cmsg_type = SCM_RIGHTS;
+  header->cmsg_len = CMSG_LEN(sizeof(int));
+  const int fd = socket_.get();
+  std::memcpy(CMSG_DATA(header), &fd, sizeof(fd));
+  ASSERT_GT(::sendmsg(socket_.get(), &message, MSG_NOSIGNAL), 0);
+  Reply reply;
+  ASSERT_GT(::recv(socket_.get(), &reply, sizeof(reply), 0), 0);
+  EXPECT_EQ(CodeOf(reply), "InvalidArgument");
+  // It is closed there, too: the end of this end is the program's end.
+  EXPECT_EQ(ErrorOf(Ask(PlanKind::kHello)), "");
   EXPECT_EQ(Stop(), 0);
 }
 
