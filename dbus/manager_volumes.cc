@@ -4,7 +4,7 @@
 
 #include "dbus/manager_serve.h"
 
-// ManagerAdaptor's methods on volumes, bind mounts and plugins.
+// ManagerAdaptor's methods on volumes and plugins.
 namespace mountd::dbus {
 namespace {
 
@@ -36,27 +36,6 @@ std::string IdentityOf(const UniqueFd& secrets) {
   return secrets.valid() && fstat(secrets.get(), &file) == 0
              ? std::to_string(file.st_dev) + ":" + std::to_string(file.st_ino)
              : std::string();
-}
-
-Result<exec::SourceKind> SourceKindFrom(const std::string& source_type) {
-  if (source_type == "volume") {
-    return exec::SourceKind::kPublishedVolume;
-  }
-  if (source_type == "host") {
-    return exec::SourceKind::kHostVolume;
-  }
-  return MakeError(Code::kInvalidArgument, "check", "source_type",
-                   "must be volume or host");
-}
-
-// A path of the task's, only handed back: text for a driver, never opened here.
-Result<void> CheckTaskPath(const std::string& path) {
-  if (path.size() > 4095 || path.find('\0') != std::string::npos ||
-      !IsValidUtf8(path)) {
-    return MakeError(Code::kInvalidArgument, "check", "options[\"task_path\"]",
-                     "is not a path");
-  }
-  return Ok();
 }
 
 // The plugin's task's view of its directory.
@@ -130,66 +109,6 @@ void ManagerAdaptor::UnpublishVolume(sdbus::Result<>&& answer,
         call.arguments = Arguments::Of(allocation, alias);
         call.work = [id, name](Service& service, const CallContext& context) {
           return service.UnpublishVolume(context, id, name);
-        };
-        return call;
-      },
-      NoConversion());
-}
-
-void ManagerAdaptor::BindMount(sdbus::Result<Dict>&& answer,
-                               std::string allocation, std::string task,
-                               std::string name, std::string source_type,
-                               std::string source, bool read_only,
-                               std::string propagation, Dict options) {
-  Serve<MountConfig>(
-      std::move(answer), "BindMount",
-      [&]() -> Result<Decoded<MountConfig>> {
-        Decoded<MountConfig> call;
-        OptionReader reader("options", options);
-        call.patience = Patience(reader);
-        BindMountSpec spec;
-        spec.task_path = reader.Get<std::string>("task_path", "");
-        spec.attributes = reader.Get("noexec", false) ? exec::kNoExec : 0U;
-        MOUNTD_TRY(reader.Finish());
-        MOUNTD_TRY(CheckTaskPath(spec.task_path));
-        MOUNTD_ASSIGN(const Name id, Name::Parse("allocation", allocation));
-        MOUNTD_TRY(Name::Parse("task", task));
-        MOUNTD_TRY(Name::Parse("name", name));
-        MOUNTD_TRY(Name::Parse("source", source));
-        MOUNTD_ASSIGN(spec.source_kind, SourceKindFrom(source_type));
-        MOUNTD_ASSIGN(spec.propagation, ParsePropagationName(propagation));
-        spec.allocation = allocation;
-        spec.task = task;
-        spec.name = name;
-        spec.source = source;
-        spec.attributes |= read_only ? exec::kReadOnly : 0U;
-        call.strand = AllocationStrand(id.str());
-        call.arguments = Arguments::Of(
-            allocation, task, name, source_type, source, propagation,
-            std::to_string(spec.attributes), spec.task_path);
-        call.work = [spec](Service& service, const CallContext& context) {
-          return service.BindMount(context, spec);
-        };
-        return call;
-      },
-      [](const MountConfig& config) { return ToDict(config); });
-}
-
-void ManagerAdaptor::Unmount(sdbus::Result<>&& answer, std::string allocation,
-                             std::string task, std::string name, Dict options) {
-  Serve<void>(
-      std::move(answer), "Unmount",
-      [&]() -> Result<Decoded<void>> {
-        Decoded<void> call;
-        MOUNTD_ASSIGN(call.patience, OnlyPatience(options));
-        MOUNTD_ASSIGN(const Name id, Name::Parse("allocation", allocation));
-        MOUNTD_ASSIGN(const Name task_name, Name::Parse("task", task));
-        MOUNTD_ASSIGN(const Name mount_name, Name::Parse("name", name));
-        call.strand = AllocationStrand(id.str());
-        call.arguments = Arguments::Of(allocation, task, name);
-        call.work = [id, task_name, mount_name](Service& service,
-                                                const CallContext& context) {
-          return service.Unmount(context, id, task_name, mount_name);
         };
         return call;
       },

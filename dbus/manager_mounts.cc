@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#include "dbus/manager_serve.h"
+
+// ManagerAdaptor's methods on bind mounts.
+namespace mountd::dbus {
+namespace {
+
+Result<exec::SourceKind> SourceKindFrom(const std::string& source_type) {
+  if (source_type == "volume") {
+    return exec::SourceKind::kPublishedVolume;
+  }
+  if (source_type == "host") {
+    return exec::SourceKind::kHostVolume;
+  }
+  return MakeError(Code::kInvalidArgument, "check", "source_type",
+                   "must be volume or host");
+}
+
+// A path of the task's, only handed back: text for a driver, never opened here.
+Result<void> CheckTaskPath(const std::string& path) {
+  if (path.size() > 4095 || path.find('\0') != std::string::npos ||
+      !IsValidUtf8(path)) {
+    return MakeError(Code::kInvalidArgument, "check", "options[\"task_path\"]",
+                     "is not a path");
+  }
+  return Ok();
+}
+
+// What BindMount's arguments name; the same in each method that takes them.
+struct MountArguments {
+  std::string allocation;
+  std::string task;
+  std::string name;
+  std::string source_type;
+  std::string source;
+  bool read_only = false;
+  std::string propagation;
+};
+
+// `reader` has the options, still to be finished.
+Result<BindMountSpec> SpecFrom(const MountArguments& arguments,
+                               OptionReader& reader) {
+  BindMountSpec spec;
+  spec.task_path = reader.Get<std::string>("task_path", "");
+  spec.attributes = reader.Get("noexec", false) ? exec::kNoExec : 0U;
+  spec.attributes |= arguments.read_only ? exec::kReadOnly : 0U;
+  MOUNTD_TRY(CheckTaskPath(spec.task_path));
+  MOUNTD_TRY(Name::Parse("allocation", arguments.allocation));
+  MOUNTD_TRY(Name::Parse("task", arguments.task));
+  MOUNTD_TRY(Name::Parse("name", arguments.name));
+  MOUNTD_TRY(Name::Parse("source", arguments.source));
+  MOUNTD_ASSIGN(spec.source_kind, SourceKindFrom(arguments.source_type));
+  MOUNTD_ASSIGN(spec.propagation, ParsePropagationName(arguments.propagation));
+  spec.allocation = arguments.allocation;
+  spec.task = arguments.task;
+  spec.name = arguments.name;
+  spec.source = arguments.source;
+  return spec;
+}
+
+// All that makes two specs different, for Operations::Call::arguments.
+std::string IdentityOf(const BindMountSpec& spec) {
+  return Arguments::Of(spec.allocation, spec.task, spec.name,
+                       std::to_string(static_cast<int>(spec.source_kind)),
+                       spec.source,
+                       std::string(PropagationName(spec.propagation)),
+                       std::to_string(spec.attributes), spec.task_path);
+}
+
+}  // namespace
+
+void ManagerAdaptor::BindMount(sdbus::Result<Dict>&& answer,
+                               std::string allocation, std::string task,
+                               std::string name, std::string source_type,
+                               std::string source, bool read_only,
+                               std::string propagation, Dict options) {
+  Serve<MountConfig>(
+      std::move(answer), "BindMount",
+      [&]() -> Result<Decoded<MountConfig>> {
+        Decoded<MountConfig> call;
+        OptionReader reader("options", options);
+        call.patience = Patience(reader);
+        MOUNTD_ASSIGN(const BindMountSpec spec,
+                      SpecFrom({allocation, task, name, source_type, source,
+                                read_only, propagation},
+                               reader));
+        MOUNTD_TRY(reader.Finish());
+        call.strand = AllocationStrand(allocation);
+        call.arguments = IdentityOf(spec);
+        call.work = [spec](Service& service, const CallContext& context) {
+          return service.BindMount(context, spec);
+        };
+        return call;
+      },
+      [](const MountConfig& config) { return ToDict(config); });
+}
+
+void ManagerAdaptor::Unmount(sdbus::Result<>&& answer, std::string allocation,
+                             std::string task, std::string name, Dict options) {
+  Serve<void>(
+      std::move(answer), "Unmount",
+      [&]() -> Result<Decoded<void>> {
+        Decoded<void> call;
+        MOUNTD_ASSIGN(call.patience, OnlyPatience(options));
+        MOUNTD_ASSIGN(const Name id, Name::Parse("allocation", allocation));
+        MOUNTD_ASSIGN(const Name task_name, Name::Parse("task", task));
+        MOUNTD_ASSIGN(const Name mount_name, Name::Parse("name", name));
+        call.strand = AllocationStrand(id.str());
+        call.arguments = Arguments::Of(allocation, task, name);
+        call.work = [id, task_name, mount_name](Service& service,
+                                                const CallContext& context) {
+          return service.Unmount(context, id, task_name, mount_name);
+        };
+        return call;
+      },
+      NoConversion());
+}
+
+}  // namespace mountd::dbus
