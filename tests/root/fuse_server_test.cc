@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#include "tests/support/fuse_server.h"
+
+#include <sys/mount.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <chrono>
+#include <csignal>
+#include <fstream>
+#include <thread>
+
+#include "tests/support/private_namespaces.h"
+
+namespace mountd::testing {
+namespace {
+
+constexpr char kPath[] = "/run/fuse";
+
+class Fuse : public PrivateNamespaces {
+ protected:
+  void SetUp() override {
+    PrivateNamespaces::SetUp();
+    if (!IsSkipped()) {
+      ASSERT_EQ(::mkdir(kPath, 0755), 0);
+    }
+  }
+};
+
+// 0 or an errno, of a stat(2) of something below `kPath`.
+int StatErrno(const char* name) {
+  struct stat st = {};
+  return ::stat((std::string(kPath) + name).c_str(), &st) == 0 ? 0 : errno;
+}
+
+// A child that makes one stat(2) and exits with its errno.
+pid_t StatInChild(const char* name) {
+  const pid_t child = ::fork();
+  if (child == 0) {
+    ::_exit(StatErrno(name));
+  }
+  return child;
+}
+
+// Until the child waits in the kernel for the server.
+bool AwaitWaiting(pid_t child) {
+  for (int i = 0; i < 5000; ++i) {
+    std::ifstream file("/proc/" + std::to_string(child) + "/wchan");
+    std::string where;
+    file >> where;
+    if (where.find("request_wait_answer") != std::string::npos) {
+      return true;
+    }
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  return false;
+}
+
+int ExitOf(pid_t child) {
+  int status = 0;
+  ::waitpid(child, &status, 0);
+  return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+}
+
+TEST_F(Fuse, ShowsAFileAndDirectories) {
+  const FuseServer server(kPath);
+  ASSERT_TRUE(server.valid()) << errno;
+  std::string text;
+  std::ifstream(std::string(kPath) + "/file") >> text;
+  EXPECT_EQ(text, "content");
+  EXPECT_EQ(StatErrno("/dir/inner"), 0);
+  EXPECT_EQ(StatErrno("/none"), ENOENT);
+}
+
+TEST_F(Fuse, AnswersNothingWhileItHangsAndAllLater) {
+  FuseServer server(kPath);
+  ASSERT_TRUE(server.valid()) << errno;
+  ASSERT_EQ(StatErrno("/file"), 0);
+  server.Hang();
+  const pid_t child = StatInChild("/file");
+  ASSERT_TRUE(AwaitWaiting(child));
+  EXPECT_EQ(::waitpid(child, nullptr, WNOHANG), 0);
+  server.GoOn();
+  EXPECT_EQ(ExitOf(child), 0);
+}
+
+TEST_F(Fuse, WhoWaitsWhenItDiesGetsAnError) {
+  FuseServer server(kPath);
+  ASSERT_TRUE(server.valid()) << errno;
+  ASSERT_EQ(StatErrno("/file"), 0);
+  server.Hang();
+  const pid_t child = StatInChild("/file");
+  ASSERT_TRUE(AwaitWaiting(child));
+  server.Die();
+  EXPECT_EQ(ExitOf(child), ECONNABORTED);
+  EXPECT_EQ(StatErrno("/file"), ENOTCONN);
+  EXPECT_EQ(::umount2(kPath, 0), 0);
+}
+
+TEST_F(Fuse, ItsRootCanBeBoundWhileItHangs) {
+  FuseServer server(kPath);
+  ASSERT_TRUE(server.valid()) << errno;
+  ASSERT_EQ(StatErrno("/file"), 0);
+  server.Hang();
+  ASSERT_EQ(::mkdir("/run/copy", 0755), 0);
+  EXPECT_EQ(::mount(kPath, "/run/copy", nullptr, MS_BIND, nullptr), 0);
+  EXPECT_EQ(::umount2("/run/copy", UMOUNT_NOFOLLOW), 0);
+}
+
+}  // namespace
+}  // namespace mountd::testing

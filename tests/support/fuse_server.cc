@@ -1,0 +1,218 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#include "tests/support/fuse_server.h"
+
+#include <fcntl.h>
+#include <linux/fuse.h>
+#include <sys/mount.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <sys/uio.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <csignal>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <string_view>
+#include <utility>
+
+#include "mountd/base/unique_fd.h"
+
+namespace mountd::testing {
+namespace {
+
+constexpr std::string_view kContent = "content";
+
+struct Node {
+  std::uint64_t id;
+  std::uint64_t parent;
+  std::string_view name;
+  std::uint32_t mode;
+};
+
+constexpr std::array<Node, 4> kNodes = {{
+    {FUSE_ROOT_ID, FUSE_ROOT_ID, "", S_IFDIR | 0755},
+    {2, FUSE_ROOT_ID, "file", S_IFREG | 0644},
+    {3, FUSE_ROOT_ID, "dir", S_IFDIR | 0755},
+    {4, 3, "inner", S_IFDIR | 0755},
+}};
+
+fuse_attr AttributesOf(const Node& node) {
+  fuse_attr attributes = {};
+  attributes.ino = node.id;
+  attributes.mode = node.mode;
+  attributes.nlink = 1;
+  attributes.size = S_ISREG(node.mode) ? kContent.size() : 0;
+  attributes.blksize = 4096;
+  return attributes;
+}
+
+// One request after the other, in the child, until the file system is gone.
+class Session {
+ public:
+  explicit Session(int fd) : fd_(fd) {}
+
+  void Run() {
+    for (;;) {
+      const ssize_t size = ::read(fd_, buffer_.data(), buffer_.size());
+      if (size < 0 && (errno == EINTR || errno == EAGAIN || errno == ENOENT)) {
+        continue;  // ENOENT: it was interrupted before it could be read
+      }
+      if (size < static_cast<ssize_t>(sizeof(fuse_in_header))) {
+        return;
+      }
+      std::memcpy(&in_, buffer_.data(), sizeof(in_));
+      Serve();
+    }
+  }
+
+ private:
+  void Serve() {
+    switch (in_.opcode) {
+      case FUSE_INIT:
+        return Init();
+      case FUSE_LOOKUP:
+        return Lookup();
+      case FUSE_GETATTR: {
+        fuse_attr_out out = {};
+        const Node* node = Find(in_.nodeid);
+        out.attr = AttributesOf(node != nullptr ? *node : kNodes.front());
+        return node != nullptr ? Answer(out) : Fail(ENOENT);
+      }
+      case FUSE_OPEN:
+      case FUSE_OPENDIR:
+        return Answer(fuse_open_out{});
+      case FUSE_READ: {
+        const auto from = std::min<std::size_t>(
+            Arguments<fuse_read_in>().offset, kContent.size());
+        return Answer(kContent.data() + from, kContent.size() - from);
+      }
+      case FUSE_STATFS:
+        return Answer(fuse_statfs_out{});
+      case FUSE_READDIR:  // the names are the tests' to know
+      case FUSE_RELEASE:
+      case FUSE_RELEASEDIR:
+      case FUSE_FLUSH:
+        return Answer(nullptr, 0);
+      case FUSE_FORGET:
+      case FUSE_BATCH_FORGET:
+      case FUSE_INTERRUPT:
+        return;  // have no answer
+      default:
+        return Fail(ENOSYS);
+    }
+  }
+
+  void Init() {
+    fuse_init_out out = {};
+    out.major = FUSE_KERNEL_VERSION;
+    out.minor = FUSE_KERNEL_MINOR_VERSION;
+    out.max_write = 4096;
+    out.time_gran = 1;
+    Answer(out);
+  }
+
+  void Lookup() {
+    const std::string_view name(buffer_.data() + sizeof(in_));
+    for (const Node& node : kNodes) {
+      if (node.parent == in_.nodeid && node.name == name && !name.empty()) {
+        fuse_entry_out out = {};  // valid for no time: asked for each time
+        out.nodeid = node.id;
+        out.attr = AttributesOf(node);
+        return Answer(out);
+      }
+    }
+    Fail(ENOENT);
+  }
+
+  static const Node* Find(std::uint64_t id) {
+    const auto* found =
+        std::find_if(kNodes.begin(), kNodes.end(),
+                     [id](const Node& node) { return node.id == id; });
+    return found != kNodes.end() ? found : nullptr;
+  }
+
+  template <typename T>
+  T Arguments() const {
+    T arguments = {};
+    std::memcpy(&arguments, buffer_.data() + sizeof(in_), sizeof(arguments));
+    return arguments;
+  }
+
+  template <typename T>
+  void Answer(const T& out) {
+    Answer(&out, sizeof(out));
+  }
+  void Answer(const void* out, std::size_t size) { Write(0, out, size); }
+  void Fail(int error) { Write(-error, nullptr, 0); }
+
+  // An error here is the kernel's word that nobody waits any more.
+  void Write(int error, const void* out, std::size_t size) const {
+    fuse_out_header header = {};
+    header.len = static_cast<std::uint32_t>(sizeof(header) + size);
+    header.error = error;
+    header.unique = in_.unique;
+    const std::array<iovec, 2> parts = {
+        {{&header, sizeof(header)}, {const_cast<void*>(out), size}}};
+    (void)!::writev(fd_, parts.data(), size == 0 ? 1 : 2);
+  }
+
+  const int fd_;
+  fuse_in_header in_ = {};
+  std::array<char, FUSE_MIN_READ_BUFFER> buffer_{};
+};
+
+[[noreturn]] void RunServer(int fd, pid_t parent) {
+  constexpr int kOnly = 0;
+  ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+  if (::getppid() != parent || ::dup2(fd, kOnly) < 0 ||
+      ::close_range(kOnly + 1, ~0U, 0) != 0) {
+    ::_exit(1);
+  }
+  Session(kOnly).Run();
+  ::_exit(0);
+}
+
+}  // namespace
+
+FuseServer::FuseServer(const std::string& path) {
+  const UniqueFd fd(::open("/dev/fuse", O_RDWR | O_CLOEXEC));
+  if (!fd.valid()) {
+    return;
+  }
+  const std::string options =
+      "fd=" + std::to_string(fd.get()) +
+      ",rootmode=40000,user_id=0,group_id=0,allow_other,default_permissions";
+  if (::mount("mountd-test", path.c_str(), "fuse", MS_NOSUID | MS_NODEV,
+              options.c_str()) != 0) {
+    return;
+  }
+  const pid_t parent = ::getpid();
+  pid_ = ::fork();
+  if (pid_ == 0) {
+    RunServer(fd.get(), parent);
+  }
+}
+
+FuseServer::~FuseServer() { Die(); }
+
+void FuseServer::Hang() {
+  int status = 0;
+  ::kill(pid_, SIGSTOP);
+  ::waitpid(pid_, &status, WUNTRACED);
+}
+
+void FuseServer::GoOn() { ::kill(pid_, SIGCONT); }
+
+void FuseServer::Die() {
+  if (pid_ > 0) {
+    ::kill(pid_, SIGKILL);
+    ::waitpid(std::exchange(pid_, -1), nullptr, 0);
+  }
+}
+
+}  // namespace mountd::testing

@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#pragma once
+
+#include <sys/types.h>
+
+#include <string>
+
+namespace mountd::testing {
+
+// A FUSE file system (fuse(4), linux/fuse.h) whose server can stop answering:
+// what a dead NFS server or a stuck storage daemon does to whoever asks.
+//
+//   <path>/file       "content"
+//   <path>/dir/inner  two directories
+//
+// Nothing is cached in the kernel: each lookup of a name asks the server, a
+// child process of its own. Only that child has the connection's fd: whoever
+// else held it would keep a dead server's file system hung.
+class FuseServer {
+ public:
+  // Mounts it at `path`, in this mount namespace, with the propagation that a
+  // new mount gets there. On failure valid() is false and errno says why.
+  explicit FuseServer(const std::string& path);
+  ~FuseServer();  // as Die; unmounting is the test's
+  FuseServer(const FuseServer&) = delete;
+  FuseServer& operator=(const FuseServer&) = delete;
+
+  bool valid() const { return pid_ > 0; }
+  // From now on no request is answered; those of before are.
+  void Hang();
+  // Answers again, first what it was asked meanwhile.
+  void GoOn();
+  // Who waits for it gets ECONNABORTED, who asks from now on ENOTCONN. The
+  // mount stays.
+  void Die();
+
+ private:
+  pid_t pid_ = -1;
+};
+
+}  // namespace mountd::testing
