@@ -4,7 +4,7 @@
 #include <sys/stat.h>
 
 #include "mountd/base/paths.h"
-#include "propagation/attach.h"
+#include "propagation/detach.h"
 
 namespace mountd::propagation {
 namespace {

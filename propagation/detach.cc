@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
+#include "propagation/detach.h"
+
 #include <sys/mount.h>
 #include <sys/stat.h>
-
-#include "propagation/attach.h"
 
 namespace mountd::propagation {
 namespace {

@@ -12,7 +12,9 @@
 #include "propagation/anchor.h"
 #include "propagation/attach.h"
 #include "propagation/base.h"
+#include "propagation/detach.h"
 #include "propagation/plugin_directory.h"
+#include "propagation/target.h"
 
 namespace mountd::exec {
 namespace {

@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#include "propagation/clone.h"
+
+#include <sys/mount.h>
+
+namespace mountd::propagation {
+namespace {
+
+using exec::FileFacts;
+using exec::MountChange;
+using exec::MountState;
+using exec::Named;
+using exec::Propagation;
+
+std::uint64_t PropagationFlag(Propagation asked) {
+  switch (asked) {
+    case Propagation::kHostToTask:
+      return MS_SLAVE;
+    case Propagation::kBidirectional:
+      return MS_SHARED;
+    case Propagation::kPrivate:
+      break;
+  }
+  return MS_PRIVATE;
+}
+
+MountChange ChangeFor(const CloneSpec& spec, bool read_only) {
+  MountChange change;
+  change.set = MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV;
+  if (read_only || (spec.attributes & exec::kReadOnly) != 0) {
+    change.set |= MOUNT_ATTR_RDONLY;
+  }
+  if ((spec.attributes & exec::kNoExec) != 0) {
+    change.set |= MOUNT_ATTR_NOEXEC;
+  }
+  if ((spec.attributes & exec::kNoAtime) != 0) {
+    change.set |= MOUNT_ATTR_NOATIME;
+    change.clear |= MOUNT_ATTR__ATIME;
+  }
+  change.propagation = PropagationFlag(spec.propagation);
+  return change;
+}
+
+// Empty if the mount really behaves as asked (mount_namespaces(7)).
+std::string PropagationMismatch(const MountFacts& mount,
+                                const MountFacts& source, Propagation asked) {
+  switch (asked) {
+    case Propagation::kPrivate:
+      return mount.peer_group == 0 && mount.master == 0 ? "" : "not private";
+    case Propagation::kHostToTask:
+      return mount.peer_group == 0 && mount.master != 0 &&
+                     (mount.master == source.peer_group ||
+                      mount.master == source.master)
+                 ? ""
+                 : "not a slave of the source's peer group";
+    case Propagation::kBidirectional:
+      return mount.peer_group != 0 && mount.peer_group == source.peer_group
+                 ? ""
+                 : "not in the source's peer group";
+  }
+  return "unknown propagation";
+}
+
+// A mount attached below the base joins a peer group with its copies in other
+// mount namespaces, and MS_SLAVE then makes it a slave of one of these. Here it
+// becomes a slave of the source itself, as it was asked for.
+Result<void> FollowSource(const Context& context, const Source& source,
+                          const UniqueFd& tree, const std::string& object) {
+  exec::Kernel& kernel = context.kernel;
+  MOUNTD_ASSIGN(const FileFacts file,
+                Named(kernel.Stat(tree.get(), ""), "statx", object));
+  MOUNTD_ASSIGN(const MountFacts mount, context.inspector.Facts(file.mount_id));
+  if (PropagationMismatch(mount, source.mount, Propagation::kHostToTask)
+          .empty()) {
+    return Ok();
+  }
+  MOUNTD_TRY(
+      Named(kernel.SetMount(tree.get(), false, {.propagation = MS_PRIVATE}),
+            "mount_setattr", object));
+  MOUNTD_TRY(Named(kernel.JoinGroup(source.fd.get(), tree.get()), "move_mount",
+                   object));
+  return Named(kernel.SetMount(tree.get(), false, {.propagation = MS_SLAVE}),
+               "mount_setattr", object);
+}
+
+}  // namespace
+
+Result<UniqueFd> MakeClone(const Context& context, const Source& source,
+                           const CloneSpec& spec) {
+  exec::Kernel& kernel = context.kernel;
+  MOUNTD_ASSIGN(UniqueFd tree, Named(kernel.CloneTree(source.fd.get(), true),
+                                     "open_tree", spec.object));
+  MOUNTD_TRY(Named(
+      kernel.SetMount(tree.get(), true, ChangeFor(spec, source.read_only)),
+      "mount_setattr", spec.object));
+  return tree;
+}
+
+Result<void> SettlePropagation(const Context& context, const Source& source,
+                               const UniqueFd& clone, const CloneSpec& spec) {
+  MOUNTD_TRY(Named(context.kernel.SetMount(
+                       clone.get(), true,
+                       {.propagation = PropagationFlag(spec.propagation)}),
+                   "mount_setattr", spec.object));
+  return spec.propagation == Propagation::kHostToTask
+             ? FollowSource(context, source, clone, spec.object)
+             : Ok();
+}
+
+Result<MountState> ReadBack(const Context& context, const Source& source,
+                            const UniqueFd& mount_fd, std::uint64_t parent_id,
+                            const CloneSpec& spec) {
+  const std::string& object = spec.object;
+  MOUNTD_ASSIGN(
+      const FileFacts file,
+      Named(context.kernel.Stat(mount_fd.get(), ""), "statx", object));
+  MOUNTD_ASSIGN(const MountFacts mount, context.inspector.Facts(file.mount_id));
+  const MountChange wanted = ChangeFor(spec, source.read_only);
+  std::string why = PropagationMismatch(mount, source.mount, spec.propagation);
+  if (file.device != source.file.device || file.inode != source.file.inode) {
+    why = "another source is mounted there";
+  } else if (mount.parent_id != parent_id) {
+    why = "it is stacked on another mount";
+  } else if ((mount.attributes & wanted.set) != wanted.set) {
+    why = "its attributes are weaker than asked";
+  }
+  if (!why.empty()) {
+    return MakeError(Code::kFailedPrecondition, "mount", object,
+                     "read back: " + why);
+  }
+  MountState state = StateOf(file, mount);
+  state.source_peer_group = source.mount.peer_group;
+  state.anchor_id = source.anchor_id;
+  return state;
+}
+
+}  // namespace mountd::propagation

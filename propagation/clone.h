@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#pragma once
+
+#include "propagation/source.h"
+
+namespace mountd::propagation {
+
+// What the clone of a source is to be.
+struct CloneSpec {
+  exec::Propagation propagation = exec::Propagation::kPrivate;
+  std::uint32_t attributes = 0;  // exec::Attribute
+  std::string object;            // for errors
+};
+
+// A detached copy of `source` and of all mounts below it: nosuid and nodev
+// always, read-only if `spec` or the source's declaration says so. Never is
+// anything of it visible with weaker flags.
+Result<UniqueFd> MakeClone(const Context& context, const Source& source,
+                           const CloneSpec& spec);
+
+// The propagation of a clone once it is attached: attaching below a shared
+// parent has made the whole tree shared again, and its place in peer groups is
+// another. To be called when nothing covers it any more.
+Result<void> SettlePropagation(const Context& context, const Source& source,
+                               const UniqueFd& clone, const CloneSpec& spec);
+
+// What the kernel now says of the mount that `mount` lies in, if it is just
+// what was asked for, attached right on the mount `parent_id`;
+// FailedPrecondition says what it is instead.
+Result<exec::MountState> ReadBack(const Context& context, const Source& source,
+                                  const UniqueFd& mount,
+                                  std::uint64_t parent_id,
+                                  const CloneSpec& spec);
+
+}  // namespace mountd::propagation

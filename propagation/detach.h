@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#pragma once
+
+#include "propagation/base.h"
+
+namespace mountd::propagation {
+
+// Unmounts the target with the mounts below it, if it is still
+// `plan.mount_id`, and removes its mountpoint and an empty task directory.
+// Never lazily: Busy while it is used, then perhaps without some of the mounts
+// that were below it. A bidirectional target first leaves its peer group, so
+// that mounts below it stay in the source.
+Result<void> Detach(const Context& context, const exec::DetachPlan& plan);
+
+// The part of it that is done at (task, name) once it is known to be `file`:
+// the mount, if it is one, and its mountpoint.
+Result<void> DetachFile(const Context& context, int task,
+                        const std::string& name, const exec::FileFacts& file,
+                        const std::string& object);
+
+}  // namespace mountd::propagation

@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#include "propagation/target.h"
+
+#include <sys/stat.h>
+
+namespace mountd::propagation {
+
+using exec::FileFacts;
+using exec::MountState;
+using exec::Named;
+using exec::Undo;
+
+namespace {
+constexpr unsigned kTaskMode = 0710;
+}  // namespace
+
+std::string ObjectOf(const exec::TargetPlan& plan) {
+  return Text(plan.allocation) + "/" + Text(plan.task) + "/" + Text(plan.name);
+}
+
+Result<void> MakeTarget(const Context& context, const UniqueFd& allocation,
+                        const exec::TargetPlan& plan, const Source& source,
+                        Target* target, Undo* undo) {
+  exec::Kernel& kernel = context.kernel;
+  const std::string object = ObjectOf(plan);
+  MOUNTD_ASSIGN(const FileFacts above,
+                Named(kernel.Stat(allocation.get(), ""), "statx", object));
+  MOUNTD_ASSIGN(target->task,
+                EnsureDirectory(context, allocation.get(), Text(plan.task),
+                                kTaskMode, above.gid, object, undo));
+  target->name = Text(plan.name);
+  const bool directory = S_ISDIR(source.file.mode);
+  const exec::Sys<void> made =
+      directory ? kernel.MakeDirectory(target->task.get(), target->name, 0700)
+                : kernel.MakeFile(target->task.get(), target->name, 0600);
+  if (!made && made.error() != EEXIST) {
+    return ErrnoError(made.error(), directory ? "mkdirat" : "openat", object);
+  }
+  if (made) {
+    undo->Add([&kernel, target, directory] {
+      IgnoreBecauseBestEffort(
+          directory ? kernel.RemoveDirectory(target->task.get(), target->name)
+                    : kernel.RemoveFile(target->task.get(), target->name));
+    });
+  }
+  MOUNTD_ASSIGN(target->point,
+                OpenBeneath(context, target->task.get(), target->name, object));
+  MOUNTD_ASSIGN(const FileFacts there,
+                Named(kernel.Stat(target->point.get(), ""), "statx", object));
+  target->mounted = there.mount_root;
+  if (S_ISDIR(there.mode) != directory) {
+    return MakeError(Code::kAlreadyExists, "mount", object,
+                     "what is there is of another type");
+  }
+  return Ok();
+}
+
+Result<MountState> InspectTarget(const Context& context,
+                                 const exec::TargetPlan& plan) {
+  MOUNTD_ASSIGN(const Base base, OpenBase(context));
+  const Result<UniqueFd> allocation =
+      OpenAllocation(context, base, plan.allocation);
+  if (!allocation && allocation.error().sys_errno != ENOENT) {
+    return allocation.error();
+  }
+  if (!allocation) {
+    return MountState{};
+  }
+  const Result<UniqueFd> task =
+      OpenBeneath(context, allocation->get(), Text(plan.task), ObjectOf(plan));
+  if (!task) {
+    return task.error().sys_errno == ENOENT ? Result<MountState>(MountState{})
+                                            : task.error();
+  }
+  return StateOf(context, task->get(), Text(plan.name), ObjectOf(plan));
+}
+
+}  // namespace mountd::propagation
