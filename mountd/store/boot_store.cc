@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 #include "mountd/store/boot_store.h"
 
+#include <array>
+
 #include "mountd/store/columns.h"
 
 namespace mountd::store {
 namespace {
 
-constexpr int kSchemaVersion = 1;
-constexpr std::string_view kSchema = R"sql(
+constexpr std::string_view kFirstSchema = R"sql(
 CREATE TABLE mounts(
   allocation TEXT NOT NULL, task TEXT NOT NULL, name TEXT NOT NULL,
   source_kind INTEGER NOT NULL, source TEXT NOT NULL,
@@ -31,6 +32,7 @@ CREATE TABLE quarantine(
   ipv4 TEXT PRIMARY KEY, network TEXT NOT NULL, allocation TEXT NOT NULL,
   netns_inode INTEGER NOT NULL) WITHOUT ROWID;
 )sql";
+constexpr std::array<std::string_view, 1> kSchema = {kFirstSchema};
 
 constexpr std::string_view kSelectMount =
     "SELECT allocation,task,name,source_kind,source,propagation,attributes,"
@@ -73,8 +75,7 @@ std::string PortText(std::uint16_t port, exec::Protocol protocol) {
 
 Result<std::unique_ptr<BootStore>> BootStore::Open(const std::string& path) {
   MOUNTD_ASSIGN(std::unique_ptr<Database> database,
-                Database::Open(path, Database::Durability::kProcess,
-                               kSchemaVersion, kSchema));
+                Database::Open(path, Database::Durability::kProcess, kSchema));
   return std::unique_ptr<BootStore>(new BootStore(std::move(database)));
 }
 

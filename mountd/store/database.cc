@@ -21,8 +21,7 @@ std::int64_t Row::Int(int column) const {
 
 Result<std::unique_ptr<Database>> Database::Open(const std::string& path,
                                                  Durability durability,
-                                                 int version,
-                                                 std::string_view schema) {
+                                                 Schema schema) {
   const mode_t old_umask = umask(0077);
   sqlite3* raw = nullptr;
   const int status = sqlite3_open_v2(
@@ -36,7 +35,7 @@ Result<std::unique_ptr<Database>> Database::Open(const std::string& path,
                      raw != nullptr ? sqlite3_errmsg(raw) : "out of memory");
   }
   MOUNTD_TRY(database->Configure(durability));
-  MOUNTD_TRY(database->CreateSchema(version, schema));
+  MOUNTD_TRY(database->Upgrade(schema));
   return database;
 }
 
@@ -59,27 +58,32 @@ Result<void> Database::Configure(Durability durability) {
   return Ok();
 }
 
-Result<void> Database::CreateSchema(int version, std::string_view schema) {
-  int found = 0;
+Result<void> Database::Upgrade(Schema schema) {
+  std::size_t found = 0;
   MOUNTD_TRY(Query("PRAGMA user_version", [&](const Row& row) {
-    found = static_cast<int>(row.Int(0));
+    found = static_cast<std::size_t>(row.Int(0));
   }));
-  if (found == version) {
+  if (found == schema.size()) {
     return Ok();
   }
-  if (found != 0) {
+  if (found > schema.size()) {
     return MakeError(Code::kFailedPrecondition, "open store",
                      sqlite3_db_filename(database_.get(), "main"),
                      "has schema " + std::to_string(found) +
-                         ", this mountd knows " + std::to_string(version));
+                         ", this mountd knows " +
+                         std::to_string(schema.size()));
   }
-  const std::string script = "BEGIN IMMEDIATE;" + std::string(schema) +
-                             ";PRAGMA user_version=" + std::to_string(version) +
-                             ";COMMIT;";
+  std::string script = "BEGIN IMMEDIATE;";
+  for (const std::string_view step : schema.subspan(found)) {
+    script.append(step).append(";");
+  }
+  script += "PRAGMA user_version=" + std::to_string(schema.size()) + ";COMMIT;";
   const int status =
       sqlite3_exec(database_.get(), script.c_str(), nullptr, nullptr, nullptr);
   if (status != SQLITE_OK) {
-    return Failure(status, "schema");
+    Error error = Failure(status, "schema");
+    sqlite3_exec(database_.get(), "ROLLBACK", nullptr, nullptr, nullptr);
+    return error;
   }
   return Ok();
 }

@@ -8,6 +8,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -45,12 +46,16 @@ class Database {
     kPower,    // synchronous=FULL: survives a power cut too
   };
 
-  // Creates the file (0600) and `schema` if missing. A store of a newer
-  // `version` is FailedPrecondition: an older mountd must not guess at it.
+  // What each version of a schema does to the one before: the first to an empty
+  // file. Steps are only ever added.
+  using Schema = std::span<const std::string_view>;
+
+  // Creates the file (0600) if missing, and brings an older store to the
+  // newest version, wholly or not at all. One of a newer version is
+  // FailedPrecondition: an older mountd must not guess at it.
   static Result<std::unique_ptr<Database>> Open(const std::string& path,
                                                 Durability durability,
-                                                int version,
-                                                std::string_view schema);
+                                                Schema schema);
 
   Database(const Database&) = delete;
   Database& operator=(const Database&) = delete;
@@ -110,7 +115,7 @@ class Database {
   Result<sqlite3_stmt*> Prepare(std::string_view sql);
   Error Failure(int status, std::string_view sql) const;
   Result<void> Configure(Durability durability);
-  Result<void> CreateSchema(int version, std::string_view schema);
+  Result<void> Upgrade(Schema schema);
 
   static int Bind(sqlite3_stmt* statement, int index, std::string_view text);
   static int Bind(sqlite3_stmt* statement, int index, std::int64_t number);

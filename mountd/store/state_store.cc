@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 #include "mountd/store/state_store.h"
 
+#include <array>
+
 #include "mountd/store/columns.h"
 
 namespace mountd::store {
 namespace {
 
-constexpr int kSchemaVersion = 1;
 constexpr int kReceiptsPerUid = 10'000;
-constexpr std::string_view kSchema = R"sql(
+constexpr std::string_view kFirstSchema = R"sql(
 CREATE TABLE meta(name TEXT PRIMARY KEY, value TEXT NOT NULL);
 CREATE TABLE allocations(
   id TEXT PRIMARY KEY, uid INTEGER NOT NULL, gid INTEGER NOT NULL,
@@ -45,6 +46,7 @@ CREATE TABLE owed(
   attempts INTEGER NOT NULL, since_us INTEGER NOT NULL,
   UNIQUE(kind, object));
 )sql";
+constexpr std::array<std::string_view, 1> kSchema = {kFirstSchema};
 
 AllocationRecord ReadAllocation(const Row& row) {
   return {row.Text(0), static_cast<std::uint32_t>(row.Int(1)),
@@ -106,8 +108,7 @@ Result<std::vector<PublicationRecord>> SelectPublications(
 Result<std::unique_ptr<StateStore>> StateStore::Open(
     const std::string& path, const std::string& boot_id) {
   MOUNTD_ASSIGN(std::unique_ptr<Database> database,
-                Database::Open(path, Database::Durability::kPower,
-                               kSchemaVersion, kSchema));
+                Database::Open(path, Database::Durability::kPower, kSchema));
   // A removal that was cut off has not happened.
   MOUNTD_TRY(database->Run("UPDATE plugins SET removing=0"));
   std::string last_boot;

@@ -24,9 +24,15 @@ class DatabaseTest : public ::testing::Test {
     const auto boot = BootStore::Open(path_);
     return Outcome(state) + " " + Outcome(boot);
   }
-  Result<std::unique_ptr<Database>> OpenVersion(int version) {
-    return Database::Open(path_, Database::Durability::kProcess, version,
-                          "CREATE TABLE t(n INTEGER PRIMARY KEY)");
+  // A schema of so many steps, of which the first alone does anything.
+  Result<std::unique_ptr<Database>> OpenVersion(std::size_t version) {
+    std::vector<std::string_view> steps(version);
+    steps[0] = "CREATE TABLE t(n INTEGER PRIMARY KEY)";
+    return Open(steps);
+  }
+  Result<std::unique_ptr<Database>> Open(
+      const std::vector<std::string_view>& steps) {
+    return Database::Open(path_, Database::Durability::kProcess, steps);
   }
   std::vector<std::int64_t> Numbers(Database& database) {
     std::vector<std::int64_t> all;
@@ -53,6 +59,31 @@ TEST_F(DatabaseTest, AnotherSchemaIsRefusedAndLeftAlone) {
   auto again = OpenVersion(1000);
   ASSERT_EQ(MessageOf(again), "Ok");
   EXPECT_EQ(Numbers(**again), std::vector<std::int64_t>{5});
+}
+
+TEST_F(DatabaseTest, AnOlderSchemaIsBroughtToTheNewest) {
+  {
+    auto older = OpenVersion(1);
+    ASSERT_EQ(MessageOf(older), "Ok");
+    ASSERT_EQ(Outcome((*older)->Run("INSERT INTO t(n) VALUES(?1)", 5)), "Ok");
+  }
+  const std::vector<std::string_view> steps = {
+      "no statement: this one was done before",
+      "ALTER TABLE t ADD COLUMN a INTEGER NOT NULL DEFAULT 7",
+      "UPDATE t SET n=n+a"};
+  ASSERT_EQ(MessageOf(Open(steps)), "Ok");
+  auto again = Open(steps);
+  ASSERT_EQ(MessageOf(again), "Ok");
+  EXPECT_EQ(Numbers(**again), std::vector<std::int64_t>{12});
+}
+
+TEST_F(DatabaseTest, AnUpgradeThatFailsChangesNothing) {
+  ASSERT_EQ(MessageOf(OpenVersion(1)), "Ok");
+  EXPECT_EQ(Outcome(Open({"", "INSERT INTO t(n) VALUES(1)", "nonsense"})),
+            "Internal");
+  auto store = OpenVersion(1);
+  ASSERT_EQ(MessageOf(store), "Ok");
+  EXPECT_TRUE(Numbers(**store).empty());
 }
 
 TEST_F(DatabaseTest, AFileThatIsNoStoreIsAnError) {
