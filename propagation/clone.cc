@@ -63,7 +63,8 @@ std::string PropagationMismatch(const MountFacts& mount,
 
 // A mount attached below the base joins a peer group with its copies in other
 // mount namespaces, and MS_SLAVE then makes it a slave of one of these. Here it
-// becomes a slave of the source itself, as it was asked for.
+// becomes a slave of the source itself, as it was asked for. The mounts below
+// it stay slaves of their copies, through which they follow the source's.
 Result<void> FollowSource(const Context& context, const Source& source,
                           const UniqueFd& tree, const std::string& object) {
   exec::Kernel& kernel = context.kernel;
@@ -77,8 +78,16 @@ Result<void> FollowSource(const Context& context, const Source& source,
   MOUNTD_TRY(
       Named(kernel.SetMount(tree.get(), false, {.propagation = MS_PRIVATE}),
             "mount_setattr", object));
-  MOUNTD_TRY(Named(kernel.JoinGroup(source.fd.get(), tree.get()), "move_mount",
-                   object));
+  // A group is taken over from a mount's root only: a directory's is that of a
+  // clone of it.
+  UniqueFd clone;
+  if (!source.file.mount_root) {
+    MOUNTD_ASSIGN(clone, Named(kernel.CloneTree(source.fd.get(), false),
+                               "open_tree", object));
+  }
+  const UniqueFd& peer = clone.valid() ? clone : source.fd;
+  MOUNTD_TRY(
+      Named(kernel.JoinGroup(peer.get(), tree.get()), "move_mount", object));
   return Named(kernel.SetMount(tree.get(), false, {.propagation = MS_SLAVE}),
                "mount_setattr", object);
 }
