@@ -157,6 +157,9 @@ bool IsNormalisedPath(const std::string& path) {
   return true;
 }
 
+constexpr char kNormalised[] =
+    "must be an absolute path without ., .. or a trailing /";
+
 Result<HostVolumeConfig> ReadHostVolume(const Reader& reader,
                                         const toml::table& table,
                                         const std::string& where) {
@@ -167,7 +170,7 @@ Result<HostVolumeConfig> ReadHostVolume(const Reader& reader,
   if (!IsNormalisedPath(volume.path)) {
     const toml::node* node = table.get("path");
     return reader.At(node != nullptr ? *node : table, where + "path",
-                     "must be an absolute path without ., .. or a trailing /");
+                     kNormalised);
   }
   MOUNTD_TRY(reader.Scalar(table, "read_only", where, volume.read_only));
   if (table.contains("propagation")) {
@@ -258,10 +261,10 @@ Result<void> ReadSubjects(const Reader& reader, const toml::table& table,
 
 Result<RuleConfig> ReadRule(const Reader& reader, const toml::table& table,
                             const std::string& where) {
-  MOUNTD_TRY(reader.OnlyKeys(
-      table, where,
-      {"users", "groups", "host_volumes", "plugins", "register_plugins",
-       "networks", "host_ports", "bidirectional", "administer"}));
+  MOUNTD_TRY(reader.OnlyKeys(table, where,
+                             {"users", "groups", "host_volumes", "plugins",
+                              "register_plugins", "networks", "host_ports",
+                              "alloc_roots", "bidirectional", "administer"}));
   RuleConfig rule;
   MOUNTD_TRY(ReadSubjects(reader, table, where, rule));
   MOUNTD_TRY(reader.Strings(
@@ -289,6 +292,15 @@ Result<RuleConfig> ReadRule(const Reader& reader, const toml::table& table,
                            "\"" + text + "\" " + range.error().detail);
         }
         rule.host_ports.push_back(*range);
+        return Ok();
+      }));
+  MOUNTD_TRY(reader.Strings(
+      table, "alloc_roots", where,
+      [&](const std::string& text, const toml::node& node) -> Result<void> {
+        if (!IsNormalisedPath(text)) {
+          return reader.At(node, where + "alloc_roots", kNormalised);
+        }
+        rule.alloc_roots.push_back(text);
         return Ok();
       }));
   MOUNTD_TRY(reader.Scalar(table, "bidirectional", where, rule.bidirectional));
@@ -422,6 +434,16 @@ Result<std::string> ReadWhole(const std::string& path, int fd) {
 }
 
 }  // namespace
+
+bool Applies(const RuleConfig& rule, std::uint32_t uid,
+             std::span<const std::uint32_t> gids) {
+  const auto has = [](const std::vector<std::uint32_t>& ids, std::uint32_t id) {
+    return std::find(ids.begin(), ids.end(), id) != ids.end();
+  };
+  return has(rule.uids, uid) ||
+         std::any_of(gids.begin(), gids.end(),
+                     [&](std::uint32_t gid) { return has(rule.gids, gid); });
+}
 
 Result<Config> ParseConfig(std::string_view text, std::string_view origin) {
   try {

@@ -4,6 +4,7 @@
 #include <chrono>
 #include <cstdint>
 #include <map>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -44,9 +45,16 @@ struct RuleConfig {
   std::vector<std::string> register_plugins;  // may register
   std::vector<std::string> networks;
   std::vector<PortRange> host_ports;
+  // Directories of the host beneath which this user's allocation directories
+  // lie: absolute, normalised.
+  std::vector<std::string> alloc_roots;
   bool bidirectional = false;
   bool administer = false;  // sees and may undo every user's resources
 };
+
+// Whether the rule names this user or one of these groups.
+bool Applies(const RuleConfig& rule, std::uint32_t uid,
+             std::span<const std::uint32_t> gids);
 
 struct LimitsConfig {
   std::uint32_t peers_per_uid = 32;

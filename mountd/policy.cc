@@ -6,15 +6,9 @@
 namespace mountd {
 namespace {
 
-bool Contains(const std::vector<std::uint32_t>& ids, std::uint32_t id) {
-  return std::find(ids.begin(), ids.end(), id) != ids.end();
-}
-
 bool Matches(const RuleConfig& rule, const Caller& caller) {
-  return Contains(rule.uids, caller.uid) || Contains(rule.gids, caller.gid) ||
-         std::any_of(
-             caller.groups.begin(), caller.groups.end(),
-             [&](std::uint32_t gid) { return Contains(rule.gids, gid); });
+  return Applies(rule, caller.uid, std::span(&caller.gid, 1)) ||
+         Applies(rule, caller.uid, caller.groups);
 }
 
 bool Lists(const std::vector<std::string>& names, const std::string& name) {
@@ -104,6 +98,31 @@ Result<void> Policy::MayMountHostVolume(const Caller& caller,
                   "is not declared with this propagation mode");
   }
   return MayPropagate(caller, propagation);
+}
+
+Result<exec::CallerPlan> Policy::MayPassDirectory(const Caller& caller) const {
+  if (!AnyRule(caller,
+               [](const RuleConfig& r) { return !r.alloc_roots.empty(); })) {
+    return Denied("use", "directory",
+                  "no rule has allocation directories for this user "
+                  "(alloc_roots)");
+  }
+  exec::CallerPlan plan;
+  plan.uid = caller.uid;
+  plan.gids[plan.gid_count++] = caller.gid;
+  for (const std::uint32_t gid : caller.groups) {
+    if (plan.gid_count == plan.gids.size()) {
+      break;
+    }
+    if (std::any_of(config_.rules.begin(), config_.rules.end(),
+                    [&](const RuleConfig& rule) {
+                      return std::find(rule.gids.begin(), rule.gids.end(),
+                                       gid) != rule.gids.end();
+                    })) {
+      plan.gids[plan.gid_count++] = gid;
+    }
+  }
+  return plan;
 }
 
 Result<void> Policy::MayUsePlugin(const Caller& caller,

@@ -37,6 +37,9 @@ class Policy {
                                   exec::Propagation propagation) const;
   Result<void> MayPropagate(const Caller& caller,
                             exec::Propagation propagation) const;
+  // Whether some rule has alloc_roots for the caller; and the caller as the
+  // executor, which looks at the directory, is told of it.
+  Result<exec::CallerPlan> MayPassDirectory(const Caller& caller) const;
   Result<void> MayUsePlugin(const Caller& caller,
                             const std::string& plugin) const;
   Result<void> MayRegisterPlugin(const Caller& caller,

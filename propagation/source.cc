@@ -20,11 +20,6 @@ using exec::AttachPlan;
 using exec::Named;
 using exec::Propagation;
 
-bool IsAtOrBelow(std::string_view path, std::string_view top) {
-  return path == top || (path.size() > top.size() && path.starts_with(top) &&
-                         path[top.size()] == '/');
-}
-
 Error Refused(const std::string& object, std::string why) {
   return MakeError(Code::kFailedPrecondition, "open source", object,
                    std::move(why));
@@ -122,13 +117,22 @@ Result<void> CheckSourcePropagation(const Source& source, Propagation asked,
                              : "the mount that holds the source is private");
 }
 
+bool IsAtOrBelow(std::string_view path, std::string_view top) {
+  return path == top || (path.size() > top.size() && path.starts_with(top) &&
+                         path[top.size()] == '/');
+}
+
+bool IsHostPathAllowed(std::string_view path) {
+  return !IsAtOrBelow(path, paths::kBase) && !IsAtOrBelow(paths::kBase, path) &&
+         !IsAtOrBelow(path, "/proc") && !IsAtOrBelow(path, "/sys") &&
+         !IsAtOrBelow(path, "/dev");
+}
+
 Result<HostPath> OpenHostPath(const Context& context, const std::string& path,
                               const std::string& object) {
   const std::size_t slash = path.rfind('/');
   if (slash == std::string::npos || path.front() != '/' ||
-      slash + 1 == path.size() || IsAtOrBelow(path, paths::kBase) ||
-      IsAtOrBelow(paths::kBase, path) || IsAtOrBelow(path, "/proc") ||
-      IsAtOrBelow(path, "/sys") || IsAtOrBelow(path, "/dev")) {
+      slash + 1 == path.size() || !IsHostPathAllowed(path)) {
     return Refused(object, "its path cannot be a host volume");
   }
   constexpr int kFromRoot = -1;

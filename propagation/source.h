@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 #pragma once
 
+#include <string_view>
+
 #include "propagation/base.h"
 
 namespace mountd::propagation {
@@ -32,9 +34,14 @@ Result<void> CheckSourcePropagation(const Source& source,
                                     exec::Propagation asked,
                                     const std::string& object);
 
+bool IsAtOrBelow(std::string_view path, std::string_view top);
+
+// False for the base and what holds it, /proc, /sys and /dev: nothing of the
+// host that root's configuration may name.
+bool IsHostPathAllowed(std::string_view path);
+
 // Opens the parent directory of a host volume's `path`, and its last component
-// for the caller. Refuses "/", the base and what holds it, /proc, /sys and
-// /dev.
+// for the caller. Refuses "/" and what IsHostPathAllowed does.
 struct HostPath {
   UniqueFd parent;
   std::string name;

@@ -120,6 +120,15 @@ struct HostVolumePlan {
   std::uint64_t anchor_id = 0;
 };
 
+// Who passed a directory, as the kernel told mountd: with it the executor looks
+// up in its own config where that directory may lie. Of the groups, the primary
+// and those that a rule names, as many as there is room for.
+struct CallerPlan {
+  std::uint32_t uid = 0;
+  std::uint32_t gid_count = 0;
+  std::array<std::uint32_t, 16> gids{};
+};
+
 // ---- Plugins ----------------------------------------------------------------
 
 struct PluginPlan {

@@ -45,6 +45,7 @@ plugins = ["nfs"]
 register_plugins = ["*"]
 networks = ["default"]
 host_ports = ["80", "20000-32000"]
+alloc_roots = ["/var/lib/nomad/alloc", "/srv/alloc"]
 bidirectional = true
 administer = true
 
@@ -115,13 +116,14 @@ TEST(ConfigTest, Rules) {
   EXPECT_EQ(rule.host_ports[0].last, 80);
   EXPECT_EQ(rule.host_ports[1].first, 20000);
   EXPECT_EQ(rule.host_ports[1].last, 32000);
+  EXPECT_EQ(rule.alloc_roots, (Texts{"/var/lib/nomad/alloc", "/srv/alloc"}));
   EXPECT_TRUE(rule.bidirectional);
   EXPECT_TRUE(rule.administer);
   // What a rule does not say, it does not allow.
   const RuleConfig& bare = config->rules[1];
   EXPECT_TRUE(bare.host_volumes.empty() && bare.plugins.empty() &&
               bare.register_plugins.empty() && bare.networks.empty() &&
-              bare.host_ports.empty());
+              bare.host_ports.empty() && bare.alloc_roots.empty());
   EXPECT_FALSE(bare.bidirectional || bare.administer);
 }
 
@@ -221,6 +223,9 @@ const Bad kBad[] = {
   {"PortsReversed", WithRule("host_ports = [\"30-20\"]"), "mountd.toml:3: rule.host_ports"},
   {"PortOpen", WithRule("host_ports = [\"20-\"]"), "mountd.toml:3: rule.host_ports"},
   {"PortText", WithRule("host_ports = [\"http\"]"), "mountd.toml:3: rule.host_ports"},
+  {"AllocRootRelative", WithRule("alloc_roots = [\"alloc\"]"), "mountd.toml:3: rule.alloc_roots: must be an absolute path"},
+  {"AllocRootIsRoot", WithRule("alloc_roots = [\"/\"]"), "mountd.toml:3: rule.alloc_roots: must be an absolute path"},
+  {"AllocRootUp", WithRule("alloc_roots = [\"/srv/..\"]"), "mountd.toml:3: rule.alloc_roots: must be an absolute path"},
   {"AdministerNumber", WithRule("administer = 1"), "mountd.toml:3: rule.administer: has the wrong type"},
   {"LimitZero", "[limits]\npeers_per_uid = 0", "mountd.toml:2: limits.peers_per_uid: must be a whole number from 1 to 4096"},
   {"LimitTooLarge", "[limits]\nmount_executors = 65", "mountd.toml:2: limits.mount_executors"},

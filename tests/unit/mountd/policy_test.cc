@@ -177,6 +177,30 @@ TEST_F(PolicyTest, EveryPortMustLieInARange) {
   EXPECT_EQ(Network("default", {80, 20011}), kDenied);
 }
 
+TEST_F(PolicyTest, DirectoriesOnlyWithAllocRoots) {
+  RuleConfig& rule = Rule();
+  EXPECT_EQ(Outcome(policy_.MayPassDirectory(By(kUser))), kDenied);
+  rule.alloc_roots = {"/alloc"};
+  EXPECT_EQ(Outcome(policy_.MayPassDirectory(By(kUser))), kOk);
+  EXPECT_EQ(Outcome(policy_.MayPassDirectory(By(1))), kDenied);
+}
+
+TEST_F(PolicyTest, TheExecutorIsToldTheGroupsThatRulesName) {
+  Rule().alloc_roots = {"/alloc"};
+  config_.rules.emplace_back().gids = {kGroup};
+  std::vector<std::uint32_t> groups(100, 7);
+  groups.push_back(kGroup);
+  const auto plan = policy_.MayPassDirectory(By(kUser, 5, groups));
+  ASSERT_EQ(Outcome(plan), kOk);
+  EXPECT_EQ(plan->uid, kUser);
+  ASSERT_EQ(plan->gid_count, 2U);
+  EXPECT_EQ(plan->gids[0], 5U);
+  EXPECT_EQ(plan->gids[1], kGroup);
+  const auto full = policy_.MayPassDirectory(
+      By(kUser, 5, std::vector<std::uint32_t>(100, kGroup)));
+  EXPECT_EQ(full->gid_count, full->gids.size());
+}
+
 TEST_F(PolicyTest, OwnersAndAdministratorsUseAThing) {
   Rule();
   EXPECT_EQ(Outcome(policy_.MayUse(By(kUser), kUser, "it")), kOk);

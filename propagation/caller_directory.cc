@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#include "propagation/caller_directory.h"
+
+#include <fcntl.h>
+#include <linux/openat2.h>
+#include <sys/stat.h>
+
+#include <span>
+#include <string_view>
+
+#include "propagation/source.h"
+
+namespace mountd::propagation {
+namespace {
+
+using exec::FileFacts;
+using exec::Named;
+
+constexpr int kFromRoot = -1;
+
+Error Denied(const std::string& object, std::string why) {
+  return MakeError(Code::kPermissionDenied, "open", object, std::move(why));
+}
+
+bool IsSame(const FileFacts& a, const FileFacts& b) {
+  return a.mount_id == b.mount_id && a.device == b.device && a.inode == b.inode;
+}
+
+// What the caller's fd is of, whatever leads there.
+Result<FileFacts> CheckPassed(const Context& context, int fd,
+                              const exec::CallerPlan& caller,
+                              const std::string& object) {
+  MOUNTD_ASSIGN(const FileFacts file,
+                Named(context.kernel.Stat(fd, ""), "statx", object));
+  if (!S_ISDIR(file.mode)) {
+    return MakeError(Code::kInvalidArgument, "open", object,
+                     "is not a directory");
+  }
+  if (file.uid != caller.uid) {
+    return Denied(object, "does not belong to the caller");
+  }
+  const Result<MountFacts> mount = context.inspector.Facts(file.mount_id);
+  if (!mount && mount.error().code != Code::kNotFound) {
+    return mount.error();
+  }
+  if (!mount) {
+    return MakeError(Code::kFailedPrecondition, "open", object,
+                     "is not in the host's mount namespace");
+  }
+  return file;
+}
+
+// Walks from `root` to `rest`, a path below it.
+Result<CallerDirectory> Walk(const Context& context, const std::string& root,
+                             const std::string& rest,
+                             const std::string& object) {
+  constexpr std::uint64_t kNoLinks =
+      RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS;
+  constexpr std::uint64_t kBelow = RESOLVE_BENEATH | RESOLVE_NO_XDEV | kNoLinks;
+  exec::Kernel& kernel = context.kernel;
+  CallerDirectory found;
+  MOUNTD_ASSIGN(found.parent, Named(kernel.Open(kFromRoot, root,
+                                                O_PATH | O_DIRECTORY, kNoLinks),
+                                    "openat2", object));
+  const std::size_t slash = rest.rfind('/');
+  found.name = rest.substr(slash == std::string::npos ? 0 : slash + 1);
+  if (slash != std::string::npos) {
+    MOUNTD_ASSIGN(found.parent,
+                  Named(kernel.Open(found.parent.get(), rest.substr(0, slash),
+                                    O_PATH | O_DIRECTORY, kBelow),
+                        "openat2", object));
+  }
+  MOUNTD_ASSIGN(found.fd, Named(kernel.Open(found.parent.get(), found.name,
+                                            O_PATH | O_DIRECTORY, kBelow),
+                                "openat2", object));
+  MOUNTD_ASSIGN(found.file,
+                Named(kernel.Stat(found.fd.get(), ""), "statx", object));
+  return found;
+}
+
+}  // namespace
+
+Result<CallerDirectory> OpenCallerDirectory(const Context& context, int fd,
+                                            const exec::CallerPlan& caller,
+                                            const std::string& object) {
+  MOUNTD_ASSIGN(const FileFacts passed,
+                CheckPassed(context, fd, caller, object));
+  MOUNTD_ASSIGN(const std::string hint,
+                Named(context.kernel.ReadLink(
+                          kFromRoot, "/proc/self/fd/" + std::to_string(fd)),
+                      "readlink", object));
+  for (const RuleConfig& rule : context.config.rules) {
+    if (!Applies(rule, caller.uid,
+                 std::span(caller.gids).first(caller.gid_count))) {
+      continue;
+    }
+    for (const std::string& root : rule.alloc_roots) {
+      if (!IsHostPathAllowed(root) || hint == root ||
+          !IsAtOrBelow(hint, root)) {
+        continue;
+      }
+      Result<CallerDirectory> found =
+          Walk(context, root, hint.substr(root.size() + 1), object);
+      if (found && IsSame(found->file, passed)) {
+        return found;
+      }
+    }
+  }
+  return Denied(object, "lies beneath none of the caller's alloc_roots");
+}
+
+}  // namespace mountd::propagation

@@ -1,0 +1,240 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#include "propagation/caller_directory.h"
+
+#include <fcntl.h>
+#include <sched.h>
+#include <sys/mount.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <csignal>
+#include <thread>
+
+#include "tests/root/executor_fixture.h"
+
+namespace mountd::testing {
+namespace {
+
+constexpr uid_t kAgent = 1234;
+constexpr gid_t kGroup = 4321;
+constexpr char kRoot[] = "/run/host/alloc";
+constexpr char kWeb[] = "/run/host/alloc/web";
+
+class CallerDirectories : public ExecutorFixture {
+ protected:
+  void SetUp() override {
+    ExecutorFixture::SetUp();
+    if (IsSkipped()) {
+      return;
+    }
+    RuleConfig rule;
+    rule.gids = {kGroup};
+    rule.alloc_roots = {"/run/host/elsewhere", kRoot, "/run/mountd/base/a",
+                        "/run"};
+    config_.rules = {RuleConfig{}, rule};
+    caller_.uid = kAgent;
+    caller_.gid_count = 1;
+    caller_.gids[0] = kGroup;
+    inspector_ = propagation::MakeMountInspector(kernel_);
+    MakeAgents("/run/host/alloc/web/task");
+    MakeAgents(kWeb);
+  }
+
+  static void MakeAgents(const std::string& path) {
+    MakeDirectories(path);
+    ASSERT_EQ(::chown(path.c_str(), kAgent, kAgent), 0);
+  }
+
+  static UniqueFd Pass(const std::string& path) {
+    UniqueFd fd(::open(path.c_str(), O_PATH | O_CLOEXEC));
+    EXPECT_TRUE(fd.valid()) << path;
+    return fd;
+  }
+
+  Result<propagation::CallerDirectory> Open(const UniqueFd& fd) {
+    return propagation::OpenCallerDirectory({kernel_, *inspector_, config_},
+                                            fd.get(), caller_, "directory");
+  }
+  std::string OutcomeOf(const UniqueFd& fd) {
+    const auto opened = Open(fd);
+    return opened ? "" : std::string(CodeName(opened.error().code));
+  }
+  std::string OutcomeOf(const std::string& path) {
+    return OutcomeOf(Pass(path));
+  }
+
+  exec::CallerPlan caller_;
+  std::unique_ptr<propagation::MountInspector> inspector_;
+};
+
+ino_t InodeOf(int fd) {
+  struct stat file = {};
+  EXPECT_EQ(::fstat(fd, &file), 0);
+  return file.st_ino;
+}
+
+TEST_F(CallerDirectories, BeneathARootAreFoundAgain) {
+  for (const char* path : {kWeb, "/run/host/alloc/web/task"}) {
+    const UniqueFd passed = Pass(path);
+    const auto found = Open(passed);
+    ASSERT_TRUE(found.has_value()) << found.error().Message();
+    EXPECT_EQ(InodeOf(found->fd.get()), InodeOf(passed.get()));
+    EXPECT_EQ(found->name,
+              std::string(path).substr(std::string(path).rfind('/') + 1));
+    EXPECT_TRUE(real_.Stat(found->parent.get(), found->name).has_value());
+  }
+}
+
+TEST_F(CallerDirectories, OnlyWithARuleForTheCaller) {
+  caller_.gids[0] = kGroup + 1;
+  EXPECT_EQ(OutcomeOf(kWeb), "PermissionDenied");
+  caller_.gids[0] = kGroup;
+  caller_.gid_count = 0;
+  EXPECT_EQ(OutcomeOf(kWeb), "PermissionDenied");
+  config_.rules[1].uids = {kAgent};
+  EXPECT_EQ(OutcomeOf(kWeb), "");
+}
+
+TEST_F(CallerDirectories, OnlyBelowARoot) {
+  MakeAgents("/run/host/other");
+  MakeAgents("/run/host/allocated");
+  MakeAgents(kRoot);
+  EXPECT_EQ(OutcomeOf("/run/host/other"), "PermissionDenied");
+  EXPECT_EQ(OutcomeOf("/run/host/allocated"), "PermissionDenied");
+  EXPECT_EQ(OutcomeOf(kRoot), "PermissionDenied");
+  EXPECT_EQ(OutcomeOf("/run/host/alloc/web/.."), "PermissionDenied");
+}
+
+// Whatever root's configuration says.
+TEST_F(CallerDirectories, NeverInTheBase) {
+  PrepareBase();
+  ASSERT_EQ(ErrorOf(Attach("data", exec::Propagation::kPrivate)), "");
+  ASSERT_EQ(::chown("/run/host/data/sub", kAgent, kAgent), 0);
+  EXPECT_EQ(OutcomeOf(std::string(kTarget) + "/sub"), "PermissionDenied");
+}
+
+TEST_F(CallerDirectories, OnlyTheCallersOwn) {
+  MakeDirectories("/run/host/alloc/web/roots");
+  EXPECT_EQ(OutcomeOf("/run/host/alloc/web/roots"), "PermissionDenied");
+}
+
+TEST_F(CallerDirectories, OnlyDirectories) {
+  WriteFile("/run/host/alloc/web/file", "");
+  ASSERT_EQ(::chown("/run/host/alloc/web/file", kAgent, kAgent), 0);
+  EXPECT_EQ(OutcomeOf("/run/host/alloc/web/file"), "InvalidArgument");
+}
+
+TEST_F(CallerDirectories, WhatWasRemovedIsRefused) {
+  const UniqueFd passed = Pass("/run/host/alloc/web/task");
+  ASSERT_EQ(::rmdir("/run/host/alloc/web/task"), 0);
+  EXPECT_EQ(OutcomeOf(passed), "PermissionDenied");
+  // Even if the hint then names another one.
+  MakeAgents("/run/host/alloc/web/task (deleted)");
+  EXPECT_EQ(OutcomeOf(passed), "PermissionDenied");
+}
+
+// A volume's content has its own rules, wherever it is mounted.
+TEST_F(CallerDirectories, WhatIsMountedBelowARootIsRefused) {
+  const std::string inner = "/run/host/alloc/web/task/inner";
+  ASSERT_EQ(::mount("tmpfs", "/run/host/alloc/web/task", "tmpfs", 0, nullptr),
+            0);
+  MakeAgents(inner);
+  EXPECT_EQ(OutcomeOf(inner), "PermissionDenied");
+  EXPECT_EQ(OutcomeOf(Pass("/run/host/alloc/web/task")), "PermissionDenied");
+}
+
+TEST_F(CallerDirectories, ARootThatIsAMountIsOne) {
+  ASSERT_EQ(::mount("tmpfs", kRoot, "tmpfs", 0, nullptr), 0);
+  MakeAgents(kWeb);
+  EXPECT_EQ(OutcomeOf(kWeb), "");
+}
+
+// Where the text for the fd is that of an allowed directory, and the directory
+// is another: a naive check of the text lets it in.
+TEST_F(CallerDirectories, OneOfAnotherMountNamespaceIsRefused) {
+  std::array<int, 2> ready{};
+  ASSERT_EQ(::pipe2(ready.data(), O_CLOEXEC), 0);
+  UniqueFd in(ready[0]);
+  UniqueFd out(ready[1]);
+  const pid_t child = ::fork();
+  ASSERT_GE(child, 0);
+  if (child == 0) {
+    const bool made = ::unshare(CLONE_NEWNS) == 0 &&
+                      ::mount("tmpfs", kRoot, "tmpfs", 0, nullptr) == 0 &&
+                      ::mkdir(kWeb, 0755) == 0 &&
+                      ::chown(kWeb, kAgent, kAgent) == 0;
+    const char told = made ? 1 : 0;
+    if (::write(out.get(), &told, 1) == 1) {
+      ::pause();
+    }
+    ::_exit(0);
+  }
+  char made = 0;
+  ASSERT_EQ(::read(in.get(), &made, 1), 1);
+  ASSERT_EQ(made, 1);
+  const UniqueFd foreign =
+      Pass("/proc/" + std::to_string(child) + "/root" + kWeb);
+  const auto text =
+      real_.ReadLink(-1, "/proc/self/fd/" + std::to_string(foreign.get()));
+  EXPECT_EQ(*text, kWeb);
+  EXPECT_EQ(OutcomeOf(foreign), "FailedPrecondition");
+  ::kill(child, SIGKILL);
+  ::waitpid(child, nullptr, 0);
+}
+
+// The agent exchanges its directory with a link while the executor looks. What
+// opens the hint's path then is led elsewhere; the walk never.
+TEST_F(CallerDirectories, ExchangedWithALinkNeverLeadsElsewhere) {
+  constexpr char kLink[] = "/run/host/alloc/link";
+  MakeAgents("/run/host/secret");
+  ASSERT_EQ(::symlink("/run/host/secret", kLink), 0);
+  const UniqueFd passed = Pass(kWeb);
+  const UniqueFd secret = Pass("/run/host/secret");
+  std::atomic<bool> stop = false;
+  std::thread attacker([&] {
+    while (!stop) {
+      ::renameat2(AT_FDCWD, kWeb, AT_FDCWD, kLink, RENAME_EXCHANGE);
+    }
+  });
+  const auto open_by_hint = [&] {
+    const auto hint =
+        real_.ReadLink(-1, "/proc/self/fd/" + std::to_string(passed.get()));
+    return UniqueFd(::open(hint->c_str(), O_PATH | O_CLOEXEC));
+  };
+  bool naive_was_led = false;
+  int found = 0;
+  const auto until =
+      std::chrono::steady_clock::now() + std::chrono::seconds(20);
+  while ((!naive_was_led || found < 100) &&
+         std::chrono::steady_clock::now() < until) {
+    const UniqueFd naive = open_by_hint();
+    naive_was_led =
+        naive_was_led ||
+        (naive.valid() && InodeOf(naive.get()) == InodeOf(secret.get()));
+    if (const auto opened = Open(passed)) {
+      ++found;
+      ASSERT_EQ(InodeOf(opened->fd.get()), InodeOf(passed.get()));
+    }
+  }
+  stop = true;
+  attacker.join();
+  EXPECT_TRUE(naive_was_led);
+  EXPECT_GE(found, 100);
+}
+
+TEST_F(CallerDirectories, EveryKernelCallMayFail) {
+  const UniqueFd passed = Pass("/run/host/alloc/web/task");
+  kernel_.FailAt(0, 0);
+  ASSERT_EQ(OutcomeOf(passed), "");
+  const std::size_t calls = kernel_.calls().size();
+  for (std::size_t k = 1; k <= calls; ++k) {
+    kernel_.FailAt(k, EIO);
+    EXPECT_NE(OutcomeOf(passed), "") << k;
+  }
+  kernel_.FailAt(0, 0);
+}
+
+}  // namespace
+}  // namespace mountd::testing
