@@ -7,7 +7,6 @@
 
 #include <algorithm>
 #include <cstring>
-#include <set>
 #include <span>
 #include <utility>
 
@@ -28,6 +27,51 @@ Request MakeRequest(PlanKind kind, Plan PlanBody::*field, const Plan& plan) {
   Request request = MakeRequest(kind);
   request.body.*field = plan;
   return request;
+}
+
+std::string TextOf(const WireName& name) { return std::string(name.view()); }
+
+std::string VolumeOf(const WireName& plugin,
+                     const std::array<char, VolumeKey::kHexDigits>& volume) {
+  return "volume " + TextOf(plugin) + "/" +
+         std::string(volume.data(), volume.size());
+}
+
+std::string TargetOf(const TargetPlan& target) {
+  return "target " + TextOf(target.allocation) + "/" + TextOf(target.task) +
+         "/" + TextOf(target.name);
+}
+
+// What a plan may hang on: where one does, the next one would. "" if that is
+// nothing of which there are many.
+std::string HolderOf(const Request& request) {
+  const PlanBody& body = request.body;
+  switch (request.kind) {
+    case PlanKind::kAttach: {
+      const SourcePlan& source = body.attach.source;
+      return source.kind == SourceKind::kHostVolume
+                 ? "host volume " + TextOf(source.host_volume)
+                 : VolumeOf(source.plugin, source.volume);
+    }
+    case PlanKind::kReleaseHostVolume:
+      return "host volume " + TextOf(body.host_volume.host_volume);
+    case PlanKind::kDetach:
+      return TargetOf(body.detach.target);
+    case PlanKind::kInspectTarget:
+      return TargetOf(body.target);
+    case PlanKind::kRemoveAllocation:
+      return "allocation " + TextOf(body.allocation.allocation);
+    case PlanKind::kPreparePlugin:
+    case PlanKind::kRemovePlugin:
+    case PlanKind::kConnectPlugin:
+      return "plugin " + TextOf(body.plugin.plugin);
+    case PlanKind::kPrepareVolumeDir:
+    case PlanKind::kInspectVolumeDir:
+    case PlanKind::kRemoveVolumeDir:
+      return VolumeOf(body.volume_dir.plugin, body.volume_dir.volume);
+    default:
+      return "";
+  }
 }
 
 // Whether `fd` can be read before the deadline.
@@ -123,68 +167,11 @@ Error ToError(const Reply& reply) {
 
 }  // namespace
 
-class ExecutorPool::Lane {
- public:
-  explicit Lane(std::uint32_t width) : free_(width) {}
-
-  // An idle connection, or an invalid fd: the right to open one.
-  Result<UniqueFd> Take(Clock::time_point deadline) {
-    std::unique_lock lock(mutex_);
-    const std::uint64_t ticket = next_ticket_++;
-    waiting_.insert(ticket);
-    const bool served = turn_.wait_until(lock, deadline, [&] {
-      return ticket == *waiting_.begin() && free_ > 0;
-    });
-    waiting_.erase(ticket);
-    turn_.notify_all();
-    if (!served) {
-      return MakeError(Code::kDeadlineExceeded, "plan", "executor",
-                       "all executors were busy for too long");
-    }
-    --free_;
-    UniqueFd connection;
-    if (!idle_.empty()) {
-      connection = std::move(idle_.back());
-      idle_.pop_back();
-    }
-    fewest_idle_ = std::min(fewest_idle_, idle_.size());
-    return connection;
-  }
-
-  // Gives a connection back; an invalid one was lost.
-  void Give(UniqueFd connection) {
-    const std::lock_guard lock(mutex_);
-    ++free_;
-    if (connection.valid()) {
-      idle_.push_back(std::move(connection));
-    }
-    turn_.notify_all();
-  }
-
-  // Closes as many as were never needed since the last call, except one.
-  void CloseIdle() {
-    const std::lock_guard lock(mutex_);
-    const std::size_t unused =
-        std::min(fewest_idle_, idle_.empty() ? 0 : idle_.size() - 1);
-    idle_.erase(idle_.begin(), idle_.begin() + static_cast<long>(unused));
-    fewest_idle_ = idle_.size();
-  }
-
- private:
-  std::mutex mutex_;
-  std::condition_variable turn_;
-  std::uint64_t next_ticket_ = 0;
-  std::set<std::uint64_t> waiting_;  // tickets; the lowest is next
-  std::uint32_t free_;
-  std::vector<UniqueFd> idle_;   // the most recently used last
-  std::size_t fewest_idle_ = 0;  // since the last CloseIdle
-};
-
 ExecutorPool::ExecutorPool(Connector connect, Options options)
     : connect_(std::move(connect)),
       options_(options),
-      mounts_(std::make_unique<Lane>(options.mount_lanes)),
-      networks_(std::make_unique<Lane>(1)) {}
+      mounts_({options.mount_lanes, options.slow, options.max_stuck}),
+      networks_({.width = 1}) {}
 
 ExecutorPool::~ExecutorPool() = default;
 
@@ -212,40 +199,50 @@ ExecutorPool::Connector ExecutorPool::ConnectTo(std::string path) {
 
 std::uint32_t ExecutorPool::stuck() const {
   const std::lock_guard lock(mutex_);
-  std::erase_if(abandoned_, [](const UniqueFd& connection) {
-    pollfd entry{connection.get(), 0, 0};  // POLLHUP alone: its process ended
+  std::erase_if(abandoned_, [](const Abandoned& one) {
+    // POLLHUP alone: its process ended
+    pollfd entry{one.connection.get(), 0, 0};
     return poll(&entry, 1, 0) != 0;
   });
   return static_cast<std::uint32_t>(abandoned_.size());
 }
 
-Result<void> ExecutorPool::CheckStuck() const {
+Result<void> ExecutorPool::CheckStuck(const std::string& holder) const {
   const std::uint32_t count = stuck();
-  if (count < options_.max_stuck) {
-    return Ok();
+  if (count >= options_.max_stuck) {
+    return MakeError(
+        Code::kUnavailable, "plan", "executor",
+        std::to_string(count) + " executors are stuck in the kernel");
   }
-  return MakeError(
-      Code::kUnavailable, "plan", "executor",
-      std::to_string(count) + " executors are stuck in the kernel");
+  const std::lock_guard lock(mutex_);
+  const bool held =
+      !holder.empty() &&
+      std::any_of(abandoned_.begin(), abandoned_.end(),
+                  [&](const Abandoned& one) { return one.holder == holder; });
+  return held ? MakeError(Code::kUnavailable, "plan", holder,
+                          "an earlier plan is stuck there in the kernel")
+              : Ok();
 }
 
-void ExecutorPool::Abandon(UniqueFd connection) {
+void ExecutorPool::Abandon(UniqueFd connection, std::string holder) {
   shutdown(connection.get(), SHUT_WR);
   const std::lock_guard lock(mutex_);
-  abandoned_.push_back(std::move(connection));
+  abandoned_.push_back({std::move(connection), std::move(holder)});
 }
 
 void ExecutorPool::CloseIdle() {
-  mounts_->CloseIdle();
-  networks_->CloseIdle();
+  mounts_.CloseIdle();
+  networks_.CloseIdle();
 }
 
-Result<ExecutorPool::Answer> ExecutorPool::Run(Lane& lane,
+Result<ExecutorPool::Answer> ExecutorPool::Run(ExecutorLane& lane,
                                                const Request& request,
                                                std::span<const int> fds) {
-  MOUNTD_TRY(CheckStuck());
-  MOUNTD_ASSIGN(UniqueFd connection,
+  const std::string holder = HolderOf(request);
+  MOUNTD_TRY(CheckStuck(holder));
+  MOUNTD_ASSIGN(ExecutorLane::Turn turn,
                 lane.Take(Clock::now() + options_.deadline));
+  UniqueFd& connection = turn.connection;
   const auto deadline = Clock::now() + options_.deadline;
   const auto attempt = [&]() -> Result<Answer> {
     // An idle executor that was killed meanwhile is replaced before anything
@@ -273,10 +270,10 @@ Result<ExecutorPool::Answer> ExecutorPool::Run(Lane& lane,
   if (!answer) {
     UniqueFd lost = std::exchange(connection, UniqueFd());
     if (answer.error().code == Code::kDeadlineExceeded && lost.valid()) {
-      Abandon(std::move(lost));
+      Abandon(std::move(lost), holder);
     }
   }
-  lane.Give(std::move(connection));
+  lane.Give(std::move(turn));
   if (answer && answer->reply.code != 0) {
     return ToError(answer->reply);
   }
@@ -284,18 +281,19 @@ Result<ExecutorPool::Answer> ExecutorPool::Run(Lane& lane,
 }
 
 Result<MountState> ExecutorPool::RunForMount(const Request& request) {
-  MOUNTD_ASSIGN(const Answer answer, Run(*mounts_, request));
+  MOUNTD_ASSIGN(const Answer answer, Run(mounts_, request));
   return answer.reply.body.mount;
 }
 
-Result<void> ExecutorPool::RunForNothing(Lane& lane, const Request& request) {
+Result<void> ExecutorPool::RunForNothing(ExecutorLane& lane,
+                                         const Request& request) {
   MOUNTD_TRY(Run(lane, request));
   return Ok();
 }
 
 Result<HelloReply> ExecutorPool::Hello() {
   MOUNTD_ASSIGN(const Answer answer,
-                Run(*mounts_, MakeRequest(PlanKind::kHello)));
+                Run(mounts_, MakeRequest(PlanKind::kHello)));
   return answer.reply.body.hello;
 }
 
@@ -304,13 +302,13 @@ Result<MountState> ExecutorPool::PrepareBase() {
 }
 
 Result<void> ExecutorPool::PrepareAllocation(const AllocationPlan& plan) {
-  return RunForNothing(*mounts_, MakeRequest(PlanKind::kPrepareAllocation,
-                                             &PlanBody::allocation, plan));
+  return RunForNothing(mounts_, MakeRequest(PlanKind::kPrepareAllocation,
+                                            &PlanBody::allocation, plan));
 }
 
 Result<void> ExecutorPool::RemoveAllocation(const AllocationPlan& plan) {
-  return RunForNothing(*mounts_, MakeRequest(PlanKind::kRemoveAllocation,
-                                             &PlanBody::allocation, plan));
+  return RunForNothing(mounts_, MakeRequest(PlanKind::kRemoveAllocation,
+                                            &PlanBody::allocation, plan));
 }
 
 Result<MountState> ExecutorPool::Attach(const AttachPlan& plan) {
@@ -318,7 +316,7 @@ Result<MountState> ExecutorPool::Attach(const AttachPlan& plan) {
 }
 
 Result<void> ExecutorPool::Detach(const DetachPlan& plan) {
-  return RunForNothing(*mounts_,
+  return RunForNothing(mounts_,
                        MakeRequest(PlanKind::kDetach, &PlanBody::detach, plan));
 }
 
@@ -328,8 +326,8 @@ Result<MountState> ExecutorPool::InspectTarget(const TargetPlan& plan) {
 }
 
 Result<void> ExecutorPool::ReleaseHostVolume(const HostVolumePlan& plan) {
-  return RunForNothing(*mounts_, MakeRequest(PlanKind::kReleaseHostVolume,
-                                             &PlanBody::host_volume, plan));
+  return RunForNothing(mounts_, MakeRequest(PlanKind::kReleaseHostVolume,
+                                            &PlanBody::host_volume, plan));
 }
 
 Result<MountState> ExecutorPool::PreparePlugin(const PluginPlan& plan) {
@@ -339,14 +337,14 @@ Result<MountState> ExecutorPool::PreparePlugin(const PluginPlan& plan) {
 
 Result<void> ExecutorPool::RemovePlugin(const PluginPlan& plan) {
   return RunForNothing(
-      *mounts_, MakeRequest(PlanKind::kRemovePlugin, &PlanBody::plugin, plan));
+      mounts_, MakeRequest(PlanKind::kRemovePlugin, &PlanBody::plugin, plan));
 }
 
 Result<Executor::PluginConnection> ExecutorPool::ConnectPlugin(
     const PluginPlan& plan) {
   MOUNTD_ASSIGN(Answer answer,
-                Run(*mounts_, MakeRequest(PlanKind::kConnectPlugin,
-                                          &PlanBody::plugin, plan)));
+                Run(mounts_, MakeRequest(PlanKind::kConnectPlugin,
+                                         &PlanBody::plugin, plan)));
   if (!answer.fd.valid()) {
     return MakeError(Code::kInternal, "connect", "plugin",
                      "the executor sent no socket");
@@ -365,30 +363,30 @@ Result<MountState> ExecutorPool::InspectVolumeDir(const VolumeDirPlan& plan) {
 }
 
 Result<void> ExecutorPool::RemoveVolumeDir(const VolumeDirPlan& plan) {
-  return RunForNothing(*mounts_, MakeRequest(PlanKind::kRemoveVolumeDir,
-                                             &PlanBody::volume_dir, plan));
+  return RunForNothing(mounts_, MakeRequest(PlanKind::kRemoveVolumeDir,
+                                            &PlanBody::volume_dir, plan));
 }
 
 Result<void> ExecutorPool::PrepareNetworks() {
-  return RunForNothing(*networks_, MakeRequest(PlanKind::kPrepareNetworks));
+  return RunForNothing(networks_, MakeRequest(PlanKind::kPrepareNetworks));
 }
 
 Result<NetworkState> ExecutorPool::CreateNetwork(const NetworkPlan& plan) {
   MOUNTD_ASSIGN(const Answer answer,
-                Run(*networks_, MakeRequest(PlanKind::kCreateNetwork,
-                                            &PlanBody::network, plan)));
+                Run(networks_, MakeRequest(PlanKind::kCreateNetwork,
+                                           &PlanBody::network, plan)));
   return answer.reply.body.network;
 }
 
 Result<void> ExecutorPool::DeleteNetwork(const NetworkPlan& plan) {
-  return RunForNothing(*networks_, MakeRequest(PlanKind::kDeleteNetwork,
-                                               &PlanBody::network, plan));
+  return RunForNothing(networks_, MakeRequest(PlanKind::kDeleteNetwork,
+                                              &PlanBody::network, plan));
 }
 
 Result<NetworkState> ExecutorPool::InspectNetwork(const NetworkPlan& plan) {
   MOUNTD_ASSIGN(const Answer answer,
-                Run(*networks_, MakeRequest(PlanKind::kInspectNetwork,
-                                            &PlanBody::network, plan)));
+                Run(networks_, MakeRequest(PlanKind::kInspectNetwork,
+                                           &PlanBody::network, plan)));
   return answer.reply.body.network;
 }
 

@@ -2,18 +2,17 @@
 #pragma once
 
 #include <chrono>
-#include <condition_variable>
 #include <cstdint>
 #include <functional>
 #include <memory>
 #include <mutex>
-#include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "mountd/base/unique_fd.h"
 #include "mountd/exec/executor.h"
+#include "mountd/exec/executor_pool_lane.h"
 
 namespace mountd::exec {
 
@@ -25,8 +24,10 @@ namespace mountd::exec {
 //
 // An instance that does not answer by the deadline is abandoned: it sees the
 // end of its input and undoes what it was doing once it can, and the next plan
-// gets a new one. While `max_stuck` of them are stuck, plans are refused as
-// Unavailable: each is a process, and whatever holds them may hold every other.
+// gets a new one. Long before, at `slow`, it keeps no other plan waiting any
+// more. Until its process has ended, plans on the same thing (a volume, a
+// target) are refused as Unavailable, and all of them while `max_stuck` are
+// stuck: each is a process, and whatever holds them may hold every other.
 class ExecutorPool final : public Executor {
  public:
   using Connector = std::function<Result<UniqueFd>()>;
@@ -36,6 +37,7 @@ class ExecutorPool final : public Executor {
     // For its turn, and again for the plan.
     std::chrono::milliseconds deadline{10'000};
     std::uint32_t max_stuck = 16;
+    std::chrono::milliseconds slow{250};
   };
 
   ExecutorPool(Connector connect, Options options);
@@ -69,8 +71,11 @@ class ExecutorPool final : public Executor {
   Result<NetworkState> InspectNetwork(const NetworkPlan& plan) override;
 
  private:
-  // Some connections, handed out one plan at a time, first come, first served.
-  class Lane;
+  // An executor that did not answer, and what its plan was on.
+  struct Abandoned {
+    UniqueFd connection;
+    std::string holder;
+  };
 
   struct Answer {
     Reply reply;
@@ -78,19 +83,19 @@ class ExecutorPool final : public Executor {
   };
 
   // `fds` are the caller's, sent beside the request.
-  Result<Answer> Run(Lane& lane, const Request& request,
+  Result<Answer> Run(ExecutorLane& lane, const Request& request,
                      std::span<const int> fds = {});
-  Result<void> CheckStuck() const;
-  void Abandon(UniqueFd connection);
+  Result<void> CheckStuck(const std::string& holder) const;
+  void Abandon(UniqueFd connection, std::string holder);
   Result<MountState> RunForMount(const Request& request);
-  Result<void> RunForNothing(Lane& lane, const Request& request);
+  Result<void> RunForNothing(ExecutorLane& lane, const Request& request);
 
   const Connector connect_;
   const Options options_;
-  std::unique_ptr<Lane> mounts_;
-  std::unique_ptr<Lane> networks_;
+  ExecutorLane mounts_;
+  ExecutorLane networks_;
   mutable std::mutex mutex_;
-  mutable std::vector<UniqueFd>
+  mutable std::vector<Abandoned>
       abandoned_;  // mutex_; those that have not ended
 };
 

@@ -22,6 +22,7 @@ using std::chrono::milliseconds;
 // The plans' names in the script are their numbers.
 constexpr char kPrepareBase[] = "10";
 constexpr char kPrepareAllocation[] = "11";
+constexpr char kAttach[] = "13";
 constexpr char kCreateNetwork[] = "31";
 
 // Executors as threads behind SOCK_SEQPACKET pairs. Each does one plan after
@@ -66,7 +67,7 @@ class FakeExecutors {
       }
       threads = std::move(threads_);
     }
-    for (const char* plan : {kPrepareBase, kCreateNetwork}) {
+    for (const char* plan : {kPrepareBase, kAttach, kCreateNetwork}) {
       script_.Unblock(plan);
     }
     threads.clear();
@@ -128,7 +129,8 @@ class ExecutorPoolTest : public ::testing::Test {
  protected:
   ExecutorPool Make(std::uint32_t lanes,
                     milliseconds deadline = milliseconds(60'000)) {
-    return {executors_.connector(), {lanes, deadline}};
+    // None of its plans counts as slow.
+    return {executors_.connector(), {lanes, deadline, 16, deadline}};
   }
   // Threads that wait for one plan each.
   static std::vector<std::jthread> PrepareBases(ExecutorPool& pool, int count) {
@@ -228,6 +230,57 @@ TEST_F(ExecutorPoolTest, WhileTooManyAreStuckPlansAreRefused) {
   executors_.script().Unblock(kPrepareBase);
   EXPECT_TRUE(Await([&] { return pool.stuck() == 0; }));
   EXPECT_EQ(MessageOf(pool.PrepareAllocation(Allocation("web"))), "Ok");
+}
+
+TEST_F(ExecutorPoolTest, PlansThatAreSlowKeepNoOtherWaiting) {
+  ExecutorPool pool(executors_.connector(),
+                    {2, milliseconds(60'000), 16, milliseconds(10)});
+  executors_.script().Block(kPrepareBase);
+  std::vector<std::jthread> planning = PrepareBases(pool, 5);
+  ASSERT_TRUE(executors_.script().AwaitBlocked(kPrepareBase, 5));
+  EXPECT_EQ(MessageOf(pool.PrepareAllocation(Allocation("web"))), "Ok");
+  EXPECT_EQ(executors_.connections(), 6);
+  executors_.script().Unblock(kPrepareBase);
+}
+
+TEST_F(ExecutorPoolTest, NoMoreAreSlowThanMayBeStuck) {
+  constexpr milliseconds kSlow(10);
+  ExecutorPool pool(executors_.connector(),
+                    {1, milliseconds(60'000), 2, kSlow});
+  executors_.script().Block(kPrepareBase);
+  std::vector<std::jthread> planning = PrepareBases(pool, 3);
+  ASSERT_TRUE(executors_.script().AwaitBlocked(kPrepareBase, 3));
+  std::atomic<pid_t> thread = 0;
+  planning.emplace_back([&] {
+    thread = gettid();
+    EXPECT_EQ(MessageOf(pool.PrepareAllocation(Allocation("web"))), "Ok");
+  });
+  ASSERT_TRUE(Await([&] { return IsAsleep(thread); }));
+  std::this_thread::sleep_for(10 * kSlow);
+  EXPECT_EQ(executors_.connections(), 3);
+  EXPECT_EQ(executors_.script().Count(kPrepareAllocation), 0U);
+  executors_.script().Unblock(kPrepareBase);
+}
+
+TEST_F(ExecutorPoolTest, WhereOneIsStuckNoOtherFollowsUntilItEnds) {
+  ExecutorPool pool = Make(4, milliseconds(500));
+  const auto attach = [&](const char* volume) {
+    AttachPlan plan;
+    plan.target = Target("web", "app", volume);
+    plan.source.host_volume = ToWire(volume);
+    return Outcome(pool.Attach(plan));
+  };
+  executors_.script().Block(kAttach);
+  EXPECT_EQ(attach("nfs"), "DeadlineExceeded");
+  EXPECT_EQ(attach("nfs"), "Unavailable");
+  EXPECT_EQ(Outcome(pool.ReleaseHostVolume({ToWire("nfs"), 0})), "Unavailable");
+  // What was begun can be undone, and others are not concerned.
+  EXPECT_EQ(Outcome(pool.Detach({Target("web", "app", "nfs"), 1})), "Ok");
+  EXPECT_EQ(Outcome(pool.ReleaseHostVolume({ToWire("local"), 0})), "Ok");
+  EXPECT_EQ(executors_.script().Count(kAttach), 1U);
+  executors_.script().Unblock(kAttach);
+  EXPECT_TRUE(Await([&] { return pool.stuck() == 0; }));
+  EXPECT_EQ(attach("nfs"), "Ok");
 }
 
 TEST_F(ExecutorPoolTest, ADeadIdleOneIsReplacedWithoutFailingThePlan) {

@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#include "mountd/exec/executor_pool_lane.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace mountd::exec {
+
+bool ExecutorLane::HasRoom(Clock::time_point now) const {
+  if (running_.size() >= std::size_t{options_.width} + options_.spare) {
+    return false;
+  }
+  const auto quick =
+      std::count_if(running_.begin(), running_.end(), [&](const auto& running) {
+        return running.second + options_.slow > now;
+      });
+  return static_cast<std::size_t>(quick) < options_.width;
+}
+
+// When the next of those that run becomes slow.
+ExecutorLane::Clock::time_point ExecutorLane::NextSlow(
+    Clock::time_point now) const {
+  Clock::time_point next = Clock::time_point::max();
+  for (const auto& [ticket, since] : running_) {
+    if (since + options_.slow > now) {
+      next = std::min(next, since + options_.slow);
+    }
+  }
+  return next;
+}
+
+Result<ExecutorLane::Turn> ExecutorLane::Take(Clock::time_point deadline) {
+  std::unique_lock lock(mutex_);
+  Turn turn;
+  turn.ticket = next_ticket_++;
+  waiting_.insert(turn.ticket);
+  Clock::time_point now = Clock::now();
+  const auto served = [&] {
+    return turn.ticket == *waiting_.begin() && HasRoom(now);
+  };
+  while (!served() && now < deadline) {
+    turn_.wait_until(lock, std::min(deadline, NextSlow(now)));
+    now = Clock::now();
+  }
+  const bool in_time = served();
+  waiting_.erase(turn.ticket);
+  turn_.notify_all();
+  if (!in_time) {
+    return MakeError(Code::kDeadlineExceeded, "plan", "executor",
+                     "all executors were busy for too long");
+  }
+  running_.emplace(turn.ticket, now);
+  if (!idle_.empty()) {
+    turn.connection = std::move(idle_.back());
+    idle_.pop_back();
+  }
+  fewest_idle_ = std::min(fewest_idle_, idle_.size());
+  return turn;
+}
+
+void ExecutorLane::Give(Turn turn) {
+  const std::lock_guard lock(mutex_);
+  running_.erase(turn.ticket);
+  if (turn.connection.valid()) {
+    idle_.push_back(std::move(turn.connection));
+  }
+  turn_.notify_all();
+}
+
+void ExecutorLane::CloseIdle() {
+  const std::lock_guard lock(mutex_);
+  const std::size_t unused =
+      std::min(fewest_idle_, idle_.empty() ? 0 : idle_.size() - 1);
+  idle_.erase(idle_.begin(), idle_.begin() + static_cast<long>(unused));
+  fewest_idle_ = idle_.size();
+}
+
+}  // namespace mountd::exec
