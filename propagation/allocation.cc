@@ -35,6 +35,21 @@ Result<UniqueFd> OpenInBase(const Context& context, const Base& base, int dir,
   return fd;
 }
 
+// Right on the base, or on a mount that is, as a swap that was cut off leaves
+// it: then the one beneath is younger, as only a swap's is (unique mount ids
+// grow).
+Result<bool> IsExecutors(const Context& context, const Base& base,
+                         std::uint64_t mount_id) {
+  MOUNTD_ASSIGN(const MountFacts mount, context.inspector.Facts(mount_id));
+  if (mount.parent_id == base.facts.mount_id) {
+    return true;
+  }
+  MOUNTD_ASSIGN(const MountFacts beneath,
+                context.inspector.Facts(mount.parent_id));
+  return beneath.parent_id == base.facts.mount_id &&
+         beneath.point == mount.point && beneath.id > mount.id;
+}
+
 // Nothing but an executor mounts right on the base. What it did there and
 // mountd has no record of was left by one that was killed, or abandoned.
 Result<void> SweepTarget(const Context& context, const Base& base, int task,
@@ -42,9 +57,8 @@ Result<void> SweepTarget(const Context& context, const Base& base, int task,
   MOUNTD_ASSIGN(const FileFacts file,
                 Named(context.kernel.Stat(task, name), "statx", object));
   if (file.mount_root) {
-    MOUNTD_ASSIGN(const MountFacts mount,
-                  context.inspector.Facts(file.mount_id));
-    if (mount.parent_id != base.facts.mount_id) {
+    MOUNTD_ASSIGN(const bool own, IsExecutors(context, base, file.mount_id));
+    if (!own) {
       return Foreign(object);
     }
   }

@@ -4,6 +4,7 @@
 #include <sys/mount.h>
 
 #include "propagation/clone.h"
+#include "propagation/swap.h"
 #include "propagation/target.h"
 
 namespace mountd::propagation {
@@ -62,6 +63,20 @@ Result<MountState> AttachClone(const Context& context, const Way& way,
   return ReadBackAt(context, way, tree);
 }
 
+Result<MountState> Place(const Context& context, std::uint64_t replaces,
+                         Way* way, Undo* undo) {
+  if (replaces == 0) {
+    return way->target.mounted ? Adopt(context, *way)
+                               : AttachClone(context, *way, undo);
+  }
+  if (!way->target.mounted) {
+    return MakeError(Code::kNotFound, "mount", way->spec.object,
+                     "the mount to be replaced is not there");
+  }
+  return Swap(context, way->base, way->source, &way->target, way->spec,
+              replaces);
+}
+
 }  // namespace
 
 Result<void> Attach(const Context& context, const AttachPlan& plan,
@@ -77,9 +92,8 @@ Result<void> Attach(const Context& context, const AttachPlan& plan,
       CheckSourcePropagation(way.source, plan.propagation, way.spec.object));
   MOUNTD_TRY(MakeTarget(context, way.allocation, plan.target, way.source,
                         &way.target, &undo));
-  MOUNTD_ASSIGN(const MountState state, way.target.mounted
-                                            ? Adopt(context, way)
-                                            : AttachClone(context, way, &undo));
+  MOUNTD_ASSIGN(const MountState state,
+                Place(context, plan.replaces, &way, &undo));
   MOUNTD_TRY(tell(state));
   undo.Commit();
   return Ok();

@@ -11,6 +11,8 @@ namespace mountd::propagation {
 // What is answered was read back from the kernel, and is what was asked or the
 // mount is undone: FailedPrecondition says why. The same plan again answers the
 // mount that is there; AlreadyExists if that is another.
+// With `replaces`, the clone takes that mount's place (propagation/swap.h);
+// NotFound if nothing is mounted there.
 Result<void> Attach(const Context& context, const exec::AttachPlan& plan,
                     const exec::Tell<exec::MountState>& tell);
 

@@ -4,6 +4,8 @@
 #include <sys/mount.h>
 #include <sys/stat.h>
 
+#include "propagation/inbox.h"
+
 namespace mountd::propagation {
 namespace {
 
@@ -61,6 +63,34 @@ Result<void> UnmountTree(const Context& context, int dir,
   return Named(context.kernel.Unmount(dir, name, 0), "umount2", object);
 }
 
+Result<void> UnmountTop(const Context& context, int task,
+                        const std::string& name, std::uint64_t mount_id,
+                        const std::string& object) {
+  const exec::Sys<void> unmounted = context.kernel.Unmount(task, name, 0);
+  if (exec::FailedWith(unmounted, EBUSY)) {
+    return UnmountTree(context, task, name, mount_id, object);
+  }
+  return Named(unmounted, "umount2", object);
+}
+
+// What a swap that was cut off had mounted beneath: right on the base, where
+// nobody but an executor mounts.
+Result<void> UnmountBeneath(const Context& context, int task,
+                            const std::string& name,
+                            const std::string& object) {
+  MOUNTD_ASSIGN(const FileFacts file,
+                Named(context.kernel.Stat(task, name), "statx", object));
+  if (!file.mount_root) {
+    return Ok();
+  }
+  MOUNTD_ASSIGN(const FileFacts above,
+                Named(context.kernel.Stat(task, ""), "statx", object));
+  MOUNTD_ASSIGN(const MountFacts mount, context.inspector.Facts(file.mount_id));
+  return mount.parent_id == above.mount_id
+             ? UnmountTop(context, task, name, file.mount_id, object)
+             : Ok();
+}
+
 Result<void> RemovePoint(const Context& context, int task,
                          const std::string& name, const FileFacts& mounted,
                          const std::string& object) {
@@ -84,12 +114,8 @@ Result<void> DetachFile(const Context& context, int task,
                         const std::string& name, const FileFacts& file,
                         const std::string& object) {
   if (file.mount_root) {
-    const exec::Sys<void> unmounted = context.kernel.Unmount(task, name, 0);
-    if (exec::FailedWith(unmounted, EBUSY)) {
-      MOUNTD_TRY(UnmountTree(context, task, name, file.mount_id, object));
-    } else if (!unmounted) {
-      return ErrnoError(unmounted.error(), "umount2", object);
-    }
+    MOUNTD_TRY(UnmountTop(context, task, name, file.mount_id, object));
+    MOUNTD_TRY(UnmountBeneath(context, task, name, object));
   }
   return RemovePoint(context, task, name, file, object);
 }
@@ -124,12 +150,7 @@ Result<void> Detach(const Context& context, const exec::DetachPlan& plan) {
   if (file) {
     MOUNTD_TRY(DetachFile(context, task->get(), name, *file, object));
   }
-  const exec::Sys<void> emptied =
-      kernel.RemoveDirectory(allocation->get(), task_name);
-  if (!emptied && emptied.error() != ENOTEMPTY && emptied.error() != ENOENT) {
-    return ErrnoError(emptied.error(), "rmdir", object);
-  }
-  return Ok();
+  return RemoveTaskIfUnused(context, *allocation, task_name, object);
 }
 
 }  // namespace mountd::propagation

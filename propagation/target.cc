@@ -3,16 +3,14 @@
 
 #include <sys/stat.h>
 
+#include "propagation/inbox.h"
+
 namespace mountd::propagation {
 
 using exec::FileFacts;
 using exec::MountState;
 using exec::Named;
 using exec::Undo;
-
-namespace {
-constexpr unsigned kTaskMode = 0710;
-}  // namespace
 
 std::string ObjectOf(const exec::TargetPlan& plan) {
   return Text(plan.allocation) + "/" + Text(plan.task) + "/" + Text(plan.name);
@@ -23,11 +21,8 @@ Result<void> MakeTarget(const Context& context, const UniqueFd& allocation,
                         Target* target, Undo* undo) {
   exec::Kernel& kernel = context.kernel;
   const std::string object = ObjectOf(plan);
-  MOUNTD_ASSIGN(const FileFacts above,
-                Named(kernel.Stat(allocation.get(), ""), "statx", object));
   MOUNTD_ASSIGN(target->task,
-                EnsureDirectory(context, allocation.get(), Text(plan.task),
-                                kTaskMode, above.gid, object, undo));
+                EnsureTask(context, allocation, Text(plan.task), object, undo));
   target->name = Text(plan.name);
   const bool directory = S_ISDIR(source.file.mode);
   const exec::Sys<void> made =

@@ -13,6 +13,7 @@
 #include "propagation/attach.h"
 #include "propagation/base.h"
 #include "propagation/detach.h"
+#include "propagation/inbox.h"
 #include "propagation/plugin_directory.h"
 #include "propagation/target.h"
 
@@ -90,6 +91,8 @@ Result<void> Dispatcher::Carry(const Request& request, Answer* answer,
     case PlanKind::kDetach:
     case PlanKind::kInspectTarget:
     case PlanKind::kReleaseHostVolume:
+    case PlanKind::kPrepareInbox:
+    case PlanKind::kRemoveInbox:
       return CarryMount(request, answer, send);
     case PlanKind::kPreparePlugin:
     case PlanKind::kRemovePlugin:
@@ -127,6 +130,10 @@ Result<void> Dispatcher::CarryMount(const Request& request, Answer* answer,
       return propagation::Attach(context, body.attach, tell);
     case PlanKind::kDetach:
       return propagation::Detach(context, body.detach);
+    case PlanKind::kPrepareInbox:
+      return propagation::PrepareInbox(context, body.task, tell);
+    case PlanKind::kRemoveInbox:
+      return propagation::RemoveInbox(context, body.task);
     case PlanKind::kInspectTarget: {
       MOUNTD_ASSIGN(*state, propagation::InspectTarget(context, body.target));
       return Ok();

@@ -34,6 +34,9 @@ class Executor {
   virtual Result<MountState> Attach(const AttachPlan& plan) = 0;
   virtual Result<void> Detach(const DetachPlan& plan) = 0;
   virtual Result<MountState> InspectTarget(const TargetPlan& plan) = 0;
+  // Busy while a mount is in the inbox; none is success.
+  virtual Result<void> PrepareInbox(const TaskPlan& plan) = 0;
+  virtual Result<void> RemoveInbox(const TaskPlan& plan) = 0;
   // Busy while the anchor is used; gone already is success. Also of a host
   // volume that is declared no longer.
   virtual Result<void> ReleaseHostVolume(const HostVolumePlan& plan) = 0;

@@ -330,6 +330,16 @@ Result<void> ExecutorPool::ReleaseHostVolume(const HostVolumePlan& plan) {
                                             &PlanBody::host_volume, plan));
 }
 
+Result<void> ExecutorPool::PrepareInbox(const TaskPlan& plan) {
+  return RunForNothing(
+      *mounts_, MakeRequest(PlanKind::kPrepareInbox, &PlanBody::task, plan));
+}
+
+Result<void> ExecutorPool::RemoveInbox(const TaskPlan& plan) {
+  return RunForNothing(
+      *mounts_, MakeRequest(PlanKind::kRemoveInbox, &PlanBody::task, plan));
+}
+
 Result<MountState> ExecutorPool::PreparePlugin(const PluginPlan& plan) {
   return RunForMount(
       MakeRequest(PlanKind::kPreparePlugin, &PlanBody::plugin, plan));

@@ -59,6 +59,8 @@ class ExecutorPool final : public Executor {
   Result<void> Detach(const DetachPlan& plan) override;
   Result<MountState> InspectTarget(const TargetPlan& plan) override;
   Result<void> ReleaseHostVolume(const HostVolumePlan& plan) override;
+  Result<void> PrepareInbox(const TaskPlan& plan) override;
+  Result<void> RemoveInbox(const TaskPlan& plan) override;
   Result<MountState> PreparePlugin(const PluginPlan& plan) override;
   Result<void> RemovePlugin(const PluginPlan& plan) override;
   Result<PluginConnection> ConnectPlugin(const PluginPlan& plan) override;

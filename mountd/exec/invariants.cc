@@ -203,6 +203,10 @@ Result<void> CheckRequest(const Request& request, const Config& config) {
       return CheckTarget(body.target);
     case PlanKind::kReleaseHostVolume:
       return CheckName(body.host_volume.host_volume, "host volume");
+    case PlanKind::kPrepareInbox:
+    case PlanKind::kRemoveInbox:
+      MOUNTD_TRY(CheckName(body.task.allocation, "allocation"));
+      return CheckName(body.task.task, "task");
     case PlanKind::kPreparePlugin:
     case PlanKind::kRemovePlugin:
     case PlanKind::kConnectPlugin:

@@ -106,6 +106,8 @@ class Kernel {
   virtual Sys<void> SetMount(int tree, bool recursive,
                              const MountChange& change) = 0;
   virtual Sys<void> AttachTree(int tree, int target) = 0;  // move_mount
+  // The same beneath the mount that `target` is the root of (Linux 6.5).
+  virtual Sys<void> AttachBeneath(int tree, int target) = 0;
   // MOVE_MOUNT_SET_GROUP (Linux 5.15): the private mount of `fd` gets the peer
   // group and master of the mount of `from`, of which it shows a part.
   virtual Sys<void> JoinGroup(int from, int fd) = 0;

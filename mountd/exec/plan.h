@@ -41,6 +41,8 @@ enum class PlanKind : std::uint32_t {
   kDetach = 14,
   kInspectTarget = 15,
   kReleaseHostVolume = 16,
+  kPrepareInbox = 17,
+  kRemoveInbox = 18,
   // CSI plugins' directories.
   kPreparePlugin = 20,
   kRemovePlugin = 21,
@@ -86,6 +88,12 @@ struct TargetPlan {
   WireName name;
 };
 
+// base/a/<allocation>/<task>, the task's inbox.
+struct TaskPlan {
+  WireName allocation;
+  WireName task;
+};
+
 enum class SourceKind : std::uint32_t {
   kHostVolume = 1,       // `host_volume`, as declared in the root-owned config
   kPublishedVolume = 2,  // what plugin published for (allocation, volume)
@@ -103,6 +111,9 @@ struct AttachPlan {
   SourcePlan source;
   Propagation propagation = Propagation::kPrivate;
   std::uint32_t attributes = 0;
+  // The mount at the target that the new one takes the place of; 0: there is
+  // none. In the same plan again, after it was done, it is still the old one.
+  std::uint64_t replaces = 0;
 };
 
 // Detaches the mount at `target` only if it is still `mount_id`. Done already
@@ -187,6 +198,7 @@ inline constexpr std::size_t kMaxPlanFds = 2;
 union PlanBody {
   AllocationPlan allocation;
   TargetPlan target;
+  TaskPlan task;
   AttachPlan attach;
   DetachPlan detach;
   HostVolumePlan host_volume;

@@ -48,6 +48,7 @@ class RealKernel final : public Kernel {
   Sys<void> SetMount(int tree, bool recursive,
                      const MountChange& change) override;
   Sys<void> AttachTree(int tree, int target) override;
+  Sys<void> AttachBeneath(int tree, int target) override;
   Sys<void> JoinGroup(int from, int fd) override;
   Sys<void> Unmount(int parent, const std::string& name, int flags) override;
   bool CanMountBeneath() override;

@@ -65,6 +65,12 @@ Sys<void> RealKernel::AttachTree(int tree, int target) {
                            MOVE_MOUNT_F_EMPTY_PATH | MOVE_MOUNT_T_EMPTY_PATH));
 }
 
+Sys<void> RealKernel::AttachBeneath(int tree, int target) {
+  return Done(::move_mount(tree, "", target, "",
+                           MOVE_MOUNT_F_EMPTY_PATH | MOVE_MOUNT_T_EMPTY_PATH |
+                               abi::kMoveMountBeneath));
+}
+
 Sys<void> RealKernel::JoinGroup(int from, int fd) {
   return Done(::move_mount(from, "", fd, "",
                            MOVE_MOUNT_SET_GROUP | MOVE_MOUNT_F_EMPTY_PATH |

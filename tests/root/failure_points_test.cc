@@ -211,6 +211,89 @@ TEST_F(FailurePoints, OfDetachAreFinishedByTheNextTry) {
   }
 }
 
+// A swap that was cut off anywhere is finished by the same plan, or taken away
+// by what undoes a mount.
+TEST_F(FailurePoints, OfASwapAreFinishedOrUndoneByTheNextPlan) {
+  PrepareBase();
+  const Reply kept = Attach("data", Propagation::kPrivate, "kept");
+  ASSERT_EQ(ErrorOf(kept), "");
+  const Inventory before = Inventory::Take();
+  const auto cut_off = [&](std::size_t k, bool killed, const Request& swap) {
+    killed ? kernel_.DieAt(k) : kernel_.FailAt(k, EIO);
+    Send(swap);
+    const bool reached = kernel_.calls().size() >= k;
+    kernel_.FailAt(0, 0);
+    return reached;
+  };
+  const auto mount_at_target = [&] {
+    return Call(PlanKind::kInspectTarget,
+                [](PlanBody* body) {
+                  body->target = exec::Target("web", "app", "data");
+                })
+        .body.mount.mount_id;
+  };
+  for (const bool killed : {false, true}) {
+    for (const bool finish : {false, true}) {
+      bool reached = true;
+      for (std::size_t k = 1; reached; ++k) {
+        SCOPED_TRACE(k);
+        const Reply old = Attach("data", Propagation::kHostToTask);
+        Request swap = AttachRequest("data", Propagation::kHostToTask);
+        swap.body.attach.replaces = old.body.mount.mount_id;
+        swap.body.attach.attributes = exec::kReadOnly;
+        reached = cut_off(k, killed, swap);
+        if (finish) {
+          ASSERT_EQ(ErrorOf(Send(swap)), "");
+        }
+        ASSERT_EQ(ErrorOf(Detach(mount_at_target())), "");
+        ASSERT_EQ(Difference(before, Inventory::Take()), "");
+      }
+    }
+  }
+}
+
+TEST_F(FailurePoints, AKillWithinASwapIsSweptWithTheAllocation) {
+  PrepareBase();
+  const Inventory before = Inventory::Take();
+  bool reached = true;
+  for (std::size_t k = 1; reached; ++k) {
+    SCOPED_TRACE(k);
+    const Reply old = Attach("data", Propagation::kHostToTask);
+    ASSERT_EQ(ErrorOf(old), "");
+    Request swap = AttachRequest("data", Propagation::kPrivate);
+    swap.body.attach.replaces = old.body.mount.mount_id;
+    kernel_.DieAt(k);
+    Send(swap);
+    reached = kernel_.calls().size() >= k;
+    kernel_.FailAt(0, 0);
+    for (const PlanKind kind :
+         {PlanKind::kRemoveAllocation, PlanKind::kPrepareAllocation}) {
+      ASSERT_EQ(ErrorOf(Call(kind,
+                             [](PlanBody* body) {
+                               body->allocation = {ToWire("web"), 1234};
+                             })),
+                "");
+    }
+    ASSERT_EQ(ErrorOf(ReleaseHostVolume("data", 0)), "");
+    ASSERT_EQ(Difference(before, Inventory::Take()), "");
+  }
+}
+
+TEST_F(FailurePoints, OfPreparingAnInbox) {
+  PrepareBase();
+  const auto inbox = [&](PlanKind kind) {
+    return Call(kind, [](PlanBody* body) {
+      body->task = {ToWire("web"), ToWire("app")};
+    });
+  };
+  const auto remove = [&] {
+    ASSERT_EQ(ErrorOf(inbox(PlanKind::kRemoveInbox)), "");
+  };
+  FailEach([&] { return inbox(PlanKind::kPrepareInbox); },
+           [&](const Reply& /*reply*/) { remove(); });
+  KillAtEach([&] { inbox(PlanKind::kPrepareInbox); }, remove);
+}
+
 TEST_F(FailurePoints, OfDeletingANetworkAreFinishedByTheNextTry) {
   PrepareBase();
   ASSERT_EQ(ErrorOf(Call(PlanKind::kPrepareNetworks)), "");

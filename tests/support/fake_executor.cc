@@ -120,6 +120,9 @@ Result<void> FakeExecutor::RemoveAllocation(const AllocationPlan& plan) {
           return MakeError(Code::kBusy, "rmdir", id, "a mount is beneath it");
         }
         allocations_.erase(id);
+        std::erase_if(inboxes_, [&](const std::string& inbox) {
+          return inbox.starts_with(id + "/");
+        });
         return Ok();
       });
 }
@@ -162,31 +165,36 @@ Result<FakeExecutor::Mount> FakeExecutor::CloneLocked(const AttachPlan& plan) {
   return mount;
 }
 
+Result<MountState> FakeExecutor::AttachLocked(const AttachPlan& plan) {
+  const std::string target = TextOf(plan.target);
+  const std::string source = TextOf(plan.source, Text(plan.target.allocation));
+  if (!allocations_.contains(Text(plan.target.allocation))) {
+    return ErrnoError(ENOENT, "openat2", Text(plan.target.allocation));
+  }
+  const auto found = mounts_.find(target);
+  if (found == mounts_.end() && plan.replaces != 0) {
+    return MakeError(Code::kNotFound, "mount", target,
+                     "the mount to be replaced is not there");
+  }
+  if (found != mounts_.end() && found->second.state.mount_id != plan.replaces) {
+    const Mount& there = found->second;
+    const bool same = there.source == source &&
+                      there.plan.propagation == plan.propagation &&
+                      there.plan.attributes == plan.attributes;
+    return same ? Result<MountState>(there.state)
+                : MakeError(Code::kAlreadyExists, "mount", target,
+                            "read back: another source is mounted there");
+  }
+  MOUNTD_ASSIGN(Mount mount, CloneLocked(plan));
+  return mounts_.insert_or_assign(target, std::move(mount)).first->second.state;
+}
+
 Result<MountState> FakeExecutor::Attach(const AttachPlan& plan) {
   PlanBody body;
   body.attach = plan;
-  const std::string target = TextOf(plan.target);
-  return Run<Result<MountState>>(
-      PlanKind::kAttach, "Attach", target, body, [&]() -> Result<MountState> {
-        if (!allocations_.contains(Text(plan.target.allocation))) {
-          return ErrnoError(ENOENT, "openat2", Text(plan.target.allocation));
-        }
-        if (const auto found = mounts_.find(target); found != mounts_.end()) {
-          const Mount& there = found->second;
-          const bool same =
-              there.source ==
-                  TextOf(plan.source, Text(plan.target.allocation)) &&
-              there.plan.propagation == plan.propagation &&
-              there.plan.attributes == plan.attributes;
-          if (same) {
-            return there.state;
-          }
-          return MakeError(Code::kAlreadyExists, "mount", target,
-                           "read back: another source is mounted there");
-        }
-        MOUNTD_ASSIGN(Mount mount, CloneLocked(plan));
-        return mounts_.emplace(target, std::move(mount)).first->second.state;
-      });
+  return Run<Result<MountState>>(PlanKind::kAttach, "Attach",
+                                 TextOf(plan.target), body,
+                                 [&] { return AttachLocked(plan); });
 }
 
 Result<void> FakeExecutor::Detach(const DetachPlan& plan) {
@@ -242,6 +250,38 @@ Result<void> FakeExecutor::ReleaseHostVolume(const HostVolumePlan& plan) {
           return ErrnoError(EBUSY, "umount2", volume);
         }
         anchors_.erase(found);
+        return Ok();
+      });
+}
+
+Result<void> FakeExecutor::PrepareInbox(const TaskPlan& plan) {
+  PlanBody body;
+  body.task = plan;
+  const std::string inbox = Text(plan.allocation) + "/" + Text(plan.task);
+  return Run<Result<void>>(
+      PlanKind::kPrepareInbox, "PrepareInbox", inbox, body,
+      [&]() -> Result<void> {
+        if (!allocations_.contains(Text(plan.allocation))) {
+          return ErrnoError(ENOENT, "openat2", Text(plan.allocation));
+        }
+        inboxes_.insert(inbox);
+        return Ok();
+      });
+}
+
+Result<void> FakeExecutor::RemoveInbox(const TaskPlan& plan) {
+  PlanBody body;
+  body.task = plan;
+  const std::string inbox = Text(plan.allocation) + "/" + Text(plan.task);
+  return Run<Result<void>>(
+      PlanKind::kRemoveInbox, "RemoveInbox", inbox, body,
+      [&]() -> Result<void> {
+        const auto below = mounts_.lower_bound(inbox + "/");
+        if (below != mounts_.end() && below->first.starts_with(inbox + "/")) {
+          return MakeError(Code::kBusy, "rmdir", inbox,
+                           "a mount is left in it");
+        }
+        inboxes_.erase(inbox);
         return Ok();
       });
 }

@@ -20,6 +20,7 @@ namespace mountd::exec {
 // there is the C++ one ("Attach"), its objects are
 //   web                      an allocation, its network
 //   web/task/name            a target
+//   web/task                 an inbox
 //   data                     a host volume
 //   plugin                   a plugin
 //   plugin/staging/<key>     a volume's directories
@@ -37,7 +38,7 @@ class FakeExecutor final : public Executor {
   // The plans that came, in order, also those that failed.
   std::vector<Request> plans() const;
 
-  // All that exists: "allocation web", "mount web/task/name", "anchor data",
+  // All that exists: "allocation web", "inbox web/task", "mount web/task/name", "anchor data",
   // "plugin p", "directory p/staging/<key>", "network web", "link 10.0.0.2",
   // sorted. The base and what PrepareNetworks makes are not told.
   std::vector<std::string> Existing() const;
@@ -75,6 +76,8 @@ class FakeExecutor final : public Executor {
   Result<void> Detach(const DetachPlan& plan) override;
   Result<MountState> InspectTarget(const TargetPlan& plan) override;
   Result<void> ReleaseHostVolume(const HostVolumePlan& plan) override;
+  Result<void> PrepareInbox(const TaskPlan& plan) override;
+  Result<void> RemoveInbox(const TaskPlan& plan) override;
   Result<MountState> PreparePlugin(const PluginPlan& plan) override;
   Result<void> RemovePlugin(const PluginPlan& plan) override;
   Result<PluginConnection> ConnectPlugin(const PluginPlan& plan) override;
@@ -102,6 +105,7 @@ class FakeExecutor final : public Executor {
         const PlanBody& body, const F& effect);
   MountState NewMountLocked();
   Result<Mount> CloneLocked(const AttachPlan& plan);
+  Result<MountState> AttachLocked(const AttachPlan& plan);
   Result<void> CheckNetworkLocked(const NetworkPlan& plan) const;
   bool AnyBelowLocked(const std::string& directory) const;
 
@@ -112,6 +116,7 @@ class FakeExecutor final : public Executor {
   std::set<std::string> busy_;
   std::map<std::string, std::uint32_t> allocations_;
   std::map<std::string, Mount> mounts_;
+  std::set<std::string> inboxes_;
   std::map<std::string, MountState> anchors_;
   std::map<std::string, MountState> own_mounts_;
   std::map<std::string, MountState> plugins_;

@@ -23,6 +23,9 @@ std::vector<std::string> FakeExecutor::Existing() const {
     }
   };
   add("allocation", allocations_);
+  for (const std::string& inbox : inboxes_) {
+    all.push_back("inbox " + inbox);
+  }
   add("mount", mounts_);
   add("anchor", anchors_);
   add("plugin", plugins_);

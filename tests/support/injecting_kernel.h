@@ -147,6 +147,10 @@ class InjectingKernel final : public Kernel {
     return Pass<void>("AttachTree",
                       [&] { return kernel_.AttachTree(tree, target); });
   }
+  Sys<void> AttachBeneath(int tree, int target) override {
+    return Pass<void>("AttachBeneath",
+                      [&] { return kernel_.AttachBeneath(tree, target); });
+  }
   Sys<void> JoinGroup(int from, int fd) override {
     return Pass<void>("JoinGroup", [&] { return kernel_.JoinGroup(from, fd); });
   }

@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#include "propagation/swap.h"
+
+#include <sys/mount.h>
+
+namespace mountd::propagation {
+namespace {
+
+using exec::FileFacts;
+using exec::MountState;
+using exec::Named;
+
+struct Top {
+  FileFacts file;
+  MountFacts mount;
+};
+
+Result<Top> TopOf(const Context& context, const Target& target,
+                  const std::string& object) {
+  Top top;
+  MOUNTD_ASSIGN(top.file,
+                Named(context.kernel.Stat(target.task.get(), target.name),
+                      "statx", object));
+  MOUNTD_ASSIGN(top.mount, context.inspector.Facts(top.file.mount_id));
+  return top;
+}
+
+// Takes the covering mount away, whoever uses it. One that shares a peer group
+// leaves it first: what is mounted below it is also the source's.
+Result<void> Uncover(const Context& context, Target* target, const Top& top,
+                     const std::string& object) {
+  exec::Kernel& kernel = context.kernel;
+  if (top.mount.peer_group != 0) {
+    MOUNTD_TRY(Named(
+        kernel.SetMount(target->point.get(), true, {.propagation = MS_PRIVATE}),
+        "mount_setattr", object));
+  }
+  target->point.reset();
+  MOUNTD_TRY(Named(kernel.Unmount(target->task.get(), target->name, MNT_DETACH),
+                   "umount2", object));
+  MOUNTD_ASSIGN(target->point,
+                OpenBeneath(context, target->task.get(), target->name, object));
+  return Ok();
+}
+
+Result<MountState> SettleAndReadBack(const Context& context, const Base& base,
+                                     const Source& source, const Target& target,
+                                     const CloneSpec& spec) {
+  MOUNTD_TRY(SettlePropagation(context, source, target.point, spec));
+  return ReadBack(context, source, target.point, base.facts.mount_id, spec);
+}
+
+// What an earlier attempt mounted beneath, and what it did not come to.
+Result<MountState> Finish(const Context& context, const Base& base,
+                          const Source& source, Target* target, const Top& top,
+                          const CloneSpec& spec) {
+  MOUNTD_TRY(Uncover(context, target, top, spec.object));
+  return SettleAndReadBack(context, base, source, *target, spec);
+}
+
+// The plan was carried out, and its answer lost; perhaps all but step 3.
+Result<MountState> Adopt(const Context& context, const Base& base,
+                         const Source& source, const Target& target,
+                         const Top& top, const CloneSpec& spec) {
+  const bool of_source = top.file.device == source.file.device &&
+                         top.file.inode == source.file.inode &&
+                         top.mount.parent_id == base.facts.mount_id;
+  if (!of_source) {
+    return MakeError(Code::kAlreadyExists, "mount", spec.object,
+                     "another mount is there");
+  }
+  return SettleAndReadBack(context, base, source, target, spec);
+}
+
+}  // namespace
+
+Result<MountState> Swap(const Context& context, const Base& base,
+                        const Source& source, Target* target,
+                        const CloneSpec& spec, std::uint64_t old_id) {
+  exec::Kernel& kernel = context.kernel;
+  if (!kernel.CanMountBeneath()) {
+    return MakeError(Code::kNotSupported, "move_mount", spec.object,
+                     "the kernel is older than 6.5");
+  }
+  MOUNTD_ASSIGN(const Top top, TopOf(context, *target, spec.object));
+  if (top.mount.id != old_id) {
+    return Adopt(context, base, source, *target, top, spec);
+  }
+  if (top.mount.parent_id != base.facts.mount_id) {
+    return Finish(context, base, source, target, top, spec);
+  }
+  MOUNTD_ASSIGN(const UniqueFd clone, MakeClone(context, source, spec));
+  MOUNTD_TRY(Named(kernel.AttachBeneath(clone.get(), target->point.get()),
+                   "move_mount", spec.object));
+  return Finish(context, base, source, target, top, spec);
+}
+
+}  // namespace mountd::propagation

@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#include <fcntl.h>
+#include <sched.h>
+#include <sys/mount.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "tests/root/executor_fixture.h"
+
+// Replacing a mount under those who use it (propagation/swap.h).
+namespace mountd::testing {
+namespace {
+
+using exec::PlanKind;
+using exec::Propagation;
+using exec::Reply;
+using exec::Request;
+
+class Swap : public ExecutorFixture {
+ protected:
+  void SetUp() override {
+    ExecutorFixture::SetUp();
+    if (IsSkipped()) {
+      return;
+    }
+    MakeDirectories("/run/host/other/sub");
+    WriteFile("/run/host/other/new", "");
+    config_.host_volumes["other"] = config_.host_volumes["data"];
+    config_.host_volumes["other"].path = "/run/host/other";
+    PrepareBase();
+    before_ = Inventory::Take();
+  }
+
+  Reply Replace(const std::string& volume, Propagation propagation,
+                std::uint64_t replaces, std::uint32_t attributes = 0) {
+    Request request = AttachRequest(volume, propagation);
+    request.body.attach.replaces = replaces;
+    request.body.attach.attributes = attributes;
+    return Send(request);
+  }
+
+  std::string UndoAll(const Reply& last) {
+    std::string errors = ErrorOf(Detach(last.body.mount.mount_id));
+    errors += ErrorOf(ReleaseHostVolume("data", 0));
+    errors += ErrorOf(ReleaseHostVolume("other", 0));
+    return errors + Difference(before_, Inventory::Take());
+  }
+
+  Inventory before_;
+};
+
+TEST_F(Swap, PathsLeadToTheNewMountAndWhatWasOpenStaysOnTheOldOne) {
+  const Reply old = Attach("data", Propagation::kPrivate);
+  ASSERT_EQ(ErrorOf(old), "");
+  UniqueFd open(
+      ::open((std::string(kTarget) + "/file").c_str(), O_RDWR | O_CLOEXEC));
+  ASSERT_TRUE(open.valid());
+  const Reply reply =
+      Replace("other", Propagation::kPrivate, old.body.mount.mount_id);
+  ASSERT_EQ(ErrorOf(reply), "");
+  EXPECT_NE(reply.body.mount.mount_id, old.body.mount.mount_id);
+  EXPECT_TRUE(Exists(std::string(kTarget) + "/new"));
+  EXPECT_FALSE(Exists(std::string(kTarget) + "/file"));
+  EXPECT_EQ(::write(open.get(), "x", 1), 1);
+  open.reset();
+  EXPECT_EQ(UndoAll(reply), "");
+}
+
+TEST_F(Swap, TheSamePlanAgainAnswersTheSameMount) {
+  const Reply old = Attach("data", Propagation::kHostToTask);
+  const Reply first =
+      Replace("other", Propagation::kHostToTask, old.body.mount.mount_id);
+  ASSERT_EQ(ErrorOf(first), "");
+  const Inventory once = Inventory::Take();
+  const Reply again =
+      Replace("other", Propagation::kHostToTask, old.body.mount.mount_id);
+  ASSERT_EQ(ErrorOf(again), "");
+  EXPECT_EQ(again.body.mount.mount_id, first.body.mount.mount_id);
+  EXPECT_EQ(Difference(once, Inventory::Take()), "");
+  EXPECT_EQ(UndoAll(again), "");
+}
+
+TEST_F(Swap, ALiveChangeOfAttributesIsASwapToo) {
+  const Reply old = Attach("data", Propagation::kPrivate);
+  const Reply reply = Replace("data", Propagation::kPrivate,
+                              old.body.mount.mount_id, exec::kReadOnly);
+  ASSERT_EQ(ErrorOf(reply), "");
+  EXPECT_EQ(
+      ::open((std::string(kTarget) + "/file").c_str(), O_RDWR | O_CLOEXEC), -1);
+  EXPECT_EQ(errno, EROFS);
+  EXPECT_EQ(UndoAll(reply), "");
+}
+
+TEST_F(Swap, EveryPropagationCanFollowEveryOther) {
+  for (const Propagation from :
+       {Propagation::kPrivate, Propagation::kHostToTask,
+        Propagation::kBidirectional}) {
+    for (const Propagation to :
+         {Propagation::kPrivate, Propagation::kHostToTask,
+          Propagation::kBidirectional}) {
+      SCOPED_TRACE(::testing::Message()
+                   << static_cast<int>(from) << " to " << static_cast<int>(to));
+      const Reply old = Attach("data", from);
+      ASSERT_EQ(ErrorOf(old), "");
+      MountTmpfs("/run/host/data/sub");
+      const Reply reply = Replace("other", to, old.body.mount.mount_id);
+      ASSERT_EQ(ErrorOf(reply), "");
+      // What is mounted in the old source is its own, and stays.
+      EXPECT_TRUE(Exists("/run/host/data/sub/mark"));
+      Unmount("/run/host/data/sub");
+      MountTmpfs("/run/host/other/sub");
+      EXPECT_EQ(Exists(std::string(kTarget) + "/sub/mark"),
+                to != Propagation::kPrivate);
+      Unmount("/run/host/other/sub");
+      MountTmpfs(std::string(kTarget) + "/sub");
+      EXPECT_EQ(Exists("/run/host/other/sub/mark"),
+                to == Propagation::kBidirectional);
+      Unmount(std::string(kTarget) + "/sub");
+      EXPECT_EQ(UndoAll(reply), "");
+    }
+  }
+}
+
+TEST_F(Swap, NothingIsReplacedButTheMountThatWasNamed) {
+  EXPECT_EQ(CodeOf(Replace("data", Propagation::kPrivate, 12345)), "NotFound");
+  EXPECT_EQ(Difference(before_, Inventory::Take()), "");
+  const Reply old = Attach("data", Propagation::kPrivate);
+  const Inventory with = Inventory::Take();
+  EXPECT_EQ(CodeOf(Replace("other", Propagation::kPrivate,
+                           old.body.mount.mount_id + 1)),
+            "AlreadyExists");
+  EXPECT_EQ(
+      CodeOf(Replace("file", Propagation::kPrivate, old.body.mount.mount_id)),
+      "AlreadyExists");
+  EXPECT_EQ(Difference(with, Inventory::Take()), "");
+  EXPECT_EQ(UndoAll(old), "");
+}
+
+}  // namespace
+}  // namespace mountd::testing

@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#pragma once
+
+#include <sys/types.h>
+
+#include <functional>
+#include <string>
+
+namespace mountd::testing {
+
+// A task as a runtime starts it: a process in a mount namespace of its own,
+// which follows the host's, and with `inbox` bound at kInbox as rslave.
+class RunningTask {
+ public:
+  static constexpr char kInbox[] = "/run/task-inbox";  // a directory by then
+
+  // With `user_namespace`, also in one of its own, where root is root.
+  RunningTask(const std::string& inbox, bool user_namespace);
+  ~RunningTask();
+  RunningTask(const RunningTask&) = delete;
+  RunningTask& operator=(const RunningTask&) = delete;
+
+  // Runs `body` in a process that is in the task's namespaces, as its root; its
+  // answer, 0 to 127, or 255 if it could not be run.
+  int Do(const std::function<int()>& body) const;
+  bool Sees(const std::string& path) const;  // below kInbox
+  pid_t pid() const { return pid_; }
+
+ private:
+  pid_t pid_ = -1;
+};
+
+}  // namespace mountd::testing
