@@ -332,12 +332,12 @@ Result<void> ExecutorPool::ReleaseHostVolume(const HostVolumePlan& plan) {
 
 Result<void> ExecutorPool::PrepareInbox(const TaskPlan& plan) {
   return RunForNothing(
-      *mounts_, MakeRequest(PlanKind::kPrepareInbox, &PlanBody::task, plan));
+      mounts_, MakeRequest(PlanKind::kPrepareInbox, &PlanBody::task, plan));
 }
 
 Result<void> ExecutorPool::RemoveInbox(const TaskPlan& plan) {
   return RunForNothing(
-      *mounts_, MakeRequest(PlanKind::kRemoveInbox, &PlanBody::task, plan));
+      mounts_, MakeRequest(PlanKind::kRemoveInbox, &PlanBody::task, plan));
 }
 
 Result<MountState> ExecutorPool::PreparePlugin(const PluginPlan& plan) {
