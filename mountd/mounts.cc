@@ -128,7 +128,7 @@ Result<MountConfig> Mounts::Attach(MountRecord record,
   if (guard) {
     MOUNTD_TRY(store_.IntendAnchor(spec.source));
   }
-  const Result<exec::MountState> attached = executor_.Attach(PlanOf(spec));
+  const Result<exec::MountState> attached = executor_.Attach(PlanOf(spec), -1);
   if (!attached) {
     Error error = attached.error();
     // What is at the target then is not ours to take away.

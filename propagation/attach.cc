@@ -4,6 +4,7 @@
 #include <sys/mount.h>
 
 #include "propagation/clone.h"
+#include "propagation/directory_target.h"
 #include "propagation/swap.h"
 #include "propagation/target.h"
 
@@ -63,9 +64,11 @@ Result<MountState> AttachClone(const Context& context, const Way& way,
   return ReadBackAt(context, way, tree);
 }
 
-Result<MountState> Place(const Context& context, std::uint64_t replaces,
-                         Way* way, Undo* undo) {
-  if (replaces == 0) {
+Result<MountState> AttachToInbox(const Context& context, const AttachPlan& plan,
+                                 Way* way, Undo* undo) {
+  MOUNTD_TRY(MakeTarget(context, way->allocation, plan.target, way->source,
+                        &way->target, undo));
+  if (plan.replaces == 0) {
     return way->target.mounted ? Adopt(context, *way)
                                : AttachClone(context, *way, undo);
   }
@@ -74,12 +77,12 @@ Result<MountState> Place(const Context& context, std::uint64_t replaces,
                      "the mount to be replaced is not there");
   }
   return Swap(context, way->base, way->source, &way->target, way->spec,
-              replaces);
+              plan.replaces);
 }
 
 }  // namespace
 
-Result<void> Attach(const Context& context, const AttachPlan& plan,
+Result<void> Attach(const Context& context, const AttachPlan& plan, int fd,
                     const exec::Tell<MountState>& tell) {
   Way way;
   Undo undo;
@@ -90,10 +93,11 @@ Result<void> Attach(const Context& context, const AttachPlan& plan,
   MOUNTD_TRY(OpenSource(context, way.base, plan, &way.source, &undo));
   MOUNTD_TRY(
       CheckSourcePropagation(way.source, plan.propagation, way.spec.object));
-  MOUNTD_TRY(MakeTarget(context, way.allocation, plan.target, way.source,
-                        &way.target, &undo));
   MOUNTD_ASSIGN(const MountState state,
-                Place(context, plan.replaces, &way, &undo));
+                plan.target_kind == exec::TargetKind::kDirectory
+                    ? AttachToDirectory(context, way.allocation, way.source,
+                                        plan, fd, way.spec, &undo)
+                    : AttachToInbox(context, plan, &way, &undo));
   MOUNTD_TRY(tell(state));
   undo.Commit();
   return Ok();

@@ -11,9 +11,10 @@ namespace mountd::propagation {
 // What is answered was read back from the kernel, and is what was asked or the
 // mount is undone: FailedPrecondition says why. The same plan again answers the
 // mount that is there; AlreadyExists if that is another.
+// On a caller's directory, `fd`, it is as propagation/directory_target.h says.
 // With `replaces`, the clone takes that mount's place (propagation/swap.h);
 // NotFound if nothing is mounted there.
 Result<void> Attach(const Context& context, const exec::AttachPlan& plan,
-                    const exec::Tell<exec::MountState>& tell);
+                    int fd, const exec::Tell<exec::MountState>& tell);
 
 }  // namespace mountd::propagation

@@ -95,12 +95,14 @@ Result<void> FollowSource(const Context& context, const Source& source,
 }  // namespace
 
 Result<UniqueFd> MakeClone(const Context& context, const Source& source,
-                           const CloneSpec& spec) {
+                           const CloneSpec& spec, Depth depth) {
   exec::Kernel& kernel = context.kernel;
-  MOUNTD_ASSIGN(UniqueFd tree, Named(kernel.CloneTree(source.fd.get(), true),
-                                     "open_tree", spec.object));
+  const bool recursive = depth == Depth::kWholeTree;
+  MOUNTD_ASSIGN(UniqueFd tree,
+                Named(kernel.CloneTree(source.fd.get(), recursive), "open_tree",
+                      spec.object));
   MOUNTD_TRY(Named(
-      kernel.SetMount(tree.get(), true, ChangeFor(spec, source.read_only)),
+      kernel.SetMount(tree.get(), recursive, ChangeFor(spec, source.read_only)),
       "mount_setattr", spec.object));
   return tree;
 }

@@ -12,11 +12,14 @@ struct CloneSpec {
   std::string object;            // for errors
 };
 
-// A detached copy of `source` and of all mounts below it: nosuid and nodev
-// always, read-only if `spec` or the source's declaration says so. Never is
-// anything of it visible with weaker flags.
+enum class Depth { kWholeTree, kTopOnly };
+
+// A detached copy of `source`, with all mounts below it or without: nosuid and
+// nodev always, read-only if `spec` or the source's declaration says so. Never
+// is anything of it visible with weaker flags.
 Result<UniqueFd> MakeClone(const Context& context, const Source& source,
-                           const CloneSpec& spec);
+                           const CloneSpec& spec,
+                           Depth depth = Depth::kWholeTree);
 
 // The propagation of a clone once it is attached: attaching below a shared
 // parent has made the whole tree shared again, and its place in peer groups is

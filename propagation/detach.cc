@@ -4,12 +4,15 @@
 #include <sys/mount.h>
 #include <sys/stat.h>
 
+#include "propagation/directory_target.h"
 #include "propagation/inbox.h"
+#include "propagation/target.h"
 
 namespace mountd::propagation {
 namespace {
 
 using exec::FileFacts;
+using exec::MountState;
 using exec::Named;
 
 // Unmounts `mount`, which lies below the mount at (dir, name), if it is still
@@ -63,16 +66,6 @@ Result<void> UnmountTree(const Context& context, int dir,
   return Named(context.kernel.Unmount(dir, name, 0), "umount2", object);
 }
 
-Result<void> UnmountTop(const Context& context, int task,
-                        const std::string& name, std::uint64_t mount_id,
-                        const std::string& object) {
-  const exec::Sys<void> unmounted = context.kernel.Unmount(task, name, 0);
-  if (exec::FailedWith(unmounted, EBUSY)) {
-    return UnmountTree(context, task, name, mount_id, object);
-  }
-  return Named(unmounted, "umount2", object);
-}
-
 // What a swap that was cut off had mounted beneath: right on the base, where
 // nobody but an executor mounts.
 Result<void> UnmountBeneath(const Context& context, int task,
@@ -110,9 +103,22 @@ Result<void> RemovePoint(const Context& context, int task,
 
 }  // namespace
 
+Result<void> UnmountTop(const Context& context, int dir,
+                        const std::string& name, std::uint64_t mount_id,
+                        const std::string& object) {
+  const exec::Sys<void> unmounted = context.kernel.Unmount(dir, name, 0);
+  if (exec::FailedWith(unmounted, EBUSY)) {
+    return UnmountTree(context, dir, name, mount_id, object);
+  }
+  return Named(unmounted, "umount2", object);
+}
+
 Result<void> DetachFile(const Context& context, int task,
                         const std::string& name, const FileFacts& file,
                         const std::string& object) {
+  if (S_ISLNK(file.mode)) {
+    return DetachMarked(context, task, name, object);
+  }
   if (file.mount_root) {
     MOUNTD_TRY(UnmountTop(context, task, name, file.mount_id, object));
     MOUNTD_TRY(UnmountBeneath(context, task, name, object));
@@ -143,9 +149,13 @@ Result<void> Detach(const Context& context, const exec::DetachPlan& plan) {
   if (!file && file.error() != ENOENT) {
     return ErrnoError(file.error(), "statx", object);
   }
-  if (file && file->mount_root && file->mount_id != plan.mount_id) {
-    return MakeError(Code::kFailedPrecondition, "umount2", object,
-                     "another mount is there");
+  if (file) {
+    MOUNTD_ASSIGN(const MountState now,
+                  StateAt(context, task->get(), name, *file, object));
+    if (now.mount_id != 0 && now.mount_id != plan.mount_id) {
+      return MakeError(Code::kFailedPrecondition, "umount2", object,
+                       "another mount is there");
+    }
   }
   if (file) {
     MOUNTD_TRY(DetachFile(context, task->get(), name, *file, object));

@@ -12,6 +12,11 @@ namespace mountd::propagation {
 // that mounts below it stay in the source.
 Result<void> Detach(const Context& context, const exec::DetachPlan& plan);
 
+// Unmounts the top mount at (dir, name), which is `mount_id`, with those below.
+Result<void> UnmountTop(const Context& context, int dir,
+                        const std::string& name, std::uint64_t mount_id,
+                        const std::string& object);
+
 // The part of it that is done at (task, name) once it is known to be `file`:
 // the mount, if it is one, and its mountpoint.
 Result<void> DetachFile(const Context& context, int task,

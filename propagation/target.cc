@@ -3,6 +3,7 @@
 
 #include <sys/stat.h>
 
+#include "propagation/directory_target.h"
 #include "propagation/inbox.h"
 
 namespace mountd::propagation {
@@ -38,8 +39,13 @@ Result<void> MakeTarget(const Context& context, const UniqueFd& allocation,
                     : kernel.RemoveFile(target->task.get(), target->name));
     });
   }
-  MOUNTD_ASSIGN(target->point,
-                OpenBeneath(context, target->task.get(), target->name, object));
+  Result<UniqueFd> point =
+      OpenBeneath(context, target->task.get(), target->name, object);
+  if (!point && point.error().sys_errno == ELOOP) {
+    return MakeError(Code::kAlreadyExists, "mount", object,
+                     "a mount on a caller's directory has the name");
+  }
+  MOUNTD_ASSIGN(target->point, std::move(point));
   MOUNTD_ASSIGN(const FileFacts there,
                 Named(kernel.Stat(target->point.get(), ""), "statx", object));
   target->mounted = there.mount_root;
@@ -48,6 +54,13 @@ Result<void> MakeTarget(const Context& context, const UniqueFd& allocation,
                      "what is there is of another type");
   }
   return Ok();
+}
+
+Result<MountState> StateAt(const Context& context, int task,
+                           const std::string& name, const FileFacts& file,
+                           const std::string& object) {
+  return S_ISLNK(file.mode) ? InspectMarked(context, task, name, object)
+                            : StateOf(context, task, name, object);
 }
 
 Result<MountState> InspectTarget(const Context& context,
@@ -67,7 +80,15 @@ Result<MountState> InspectTarget(const Context& context,
     return task.error().sys_errno == ENOENT ? Result<MountState>(MountState{})
                                             : task.error();
   }
-  return StateOf(context, task->get(), Text(plan.name), ObjectOf(plan));
+  const exec::Sys<FileFacts> file =
+      context.kernel.Stat(task->get(), Text(plan.name));
+  if (exec::FailedWith(file, ENOENT)) {
+    return MountState{};
+  }
+  if (!file) {
+    return ErrnoError(file.error(), "statx", ObjectOf(plan));
+  }
+  return StateAt(context, task->get(), Text(plan.name), *file, ObjectOf(plan));
 }
 
 }  // namespace mountd::propagation

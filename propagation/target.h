@@ -25,6 +25,13 @@ Result<void> MakeTarget(const Context& context, const UniqueFd& allocation,
                         const exec::TargetPlan& plan, const Source& source,
                         Target* target, exec::Undo* undo);
 
+// What is at (task, name), which is `file`: a mount, or the marker of one that
+// is on a caller's directory.
+Result<exec::MountState> StateAt(const Context& context, int task,
+                                 const std::string& name,
+                                 const exec::FileFacts& file,
+                                 const std::string& object);
+
 // The mount at the target, if there is one.
 Result<exec::MountState> InspectTarget(const Context& context,
                                        const exec::TargetPlan& plan);

@@ -13,6 +13,7 @@
 #include "propagation/attach.h"
 #include "propagation/base.h"
 #include "propagation/detach.h"
+#include "propagation/detached.h"
 #include "propagation/inbox.h"
 #include "propagation/plugin_directory.h"
 #include "propagation/target.h"
@@ -52,8 +53,7 @@ Dispatcher::Dispatcher(Kernel& kernel, const Config& config)
       inspector_(propagation::MakeMountInspector(kernel)) {}
 
 Result<void> Dispatcher::Handle(std::span<const std::byte> message,
-                                const std::vector<UniqueFd>& fds,
-                                const Sender& send) {
+                                const Fds& fds, const Sender& send) {
   Answer answer;
   bool sent = false;
   const SendNow send_now = [&] {
@@ -64,7 +64,7 @@ Result<void> Dispatcher::Handle(std::span<const std::byte> message,
     MOUNTD_ASSIGN(const Request request, DecodeRequest(message));
     MOUNTD_TRY(CheckRequest(request, config_));
     MOUNTD_TRY(CheckFds(request, fds.size()));
-    return Carry(request, &answer, send_now);
+    return Carry(request, fds, &answer, send_now);
   };
   Result<void> outcome = handle();
   if (sent) {
@@ -77,8 +77,8 @@ Result<void> Dispatcher::Handle(std::span<const std::byte> message,
   return send(answer);
 }
 
-Result<void> Dispatcher::Carry(const Request& request, Answer* answer,
-                               const SendNow& send) {
+Result<void> Dispatcher::Carry(const Request& request, const Fds& fds,
+                               Answer* answer, const SendNow& send) {
   switch (request.kind) {
     case PlanKind::kHello: {
       MOUNTD_ASSIGN(answer->reply.body.hello, Hello());
@@ -93,7 +93,8 @@ Result<void> Dispatcher::Carry(const Request& request, Answer* answer,
     case PlanKind::kReleaseHostVolume:
     case PlanKind::kPrepareInbox:
     case PlanKind::kRemoveInbox:
-      return CarryMount(request, answer, send);
+    case PlanKind::kOpenTree:
+      return CarryMount(request, fds, answer, send);
     case PlanKind::kPreparePlugin:
     case PlanKind::kRemovePlugin:
     case PlanKind::kConnectPlugin:
@@ -110,8 +111,8 @@ Result<void> Dispatcher::Carry(const Request& request, Answer* answer,
   return MakeError(Code::kInvalidArgument, "check plan", "kind");
 }
 
-Result<void> Dispatcher::CarryMount(const Request& request, Answer* answer,
-                                    const SendNow& send) {
+Result<void> Dispatcher::CarryMount(const Request& request, const Fds& fds,
+                                    Answer* answer, const SendNow& send) {
   const propagation::Context context{kernel_, *inspector_, config_};
   const PlanBody& body = request.body;
   MountState* state = &answer->reply.body.mount;
@@ -127,7 +128,12 @@ Result<void> Dispatcher::CarryMount(const Request& request, Answer* answer,
     case PlanKind::kRemoveAllocation:
       return propagation::RemoveAllocation(context, body.allocation);
     case PlanKind::kAttach:
-      return propagation::Attach(context, body.attach, tell);
+      return propagation::Attach(context, body.attach,
+                                 fds.empty() ? -1 : fds.front().get(), tell);
+    case PlanKind::kOpenTree: {
+      MOUNTD_ASSIGN(answer->fd, propagation::OpenTree(context, body.open_tree));
+      return Ok();
+    }
     case PlanKind::kDetach:
       return propagation::Detach(context, body.detach);
     case PlanKind::kPrepareInbox:

@@ -27,20 +27,21 @@ class Dispatcher {
     UniqueFd fd;  // to be sent beside it, if valid
   };
   using Sender = std::function<Result<void>(const Answer&)>;
+  using Fds = std::vector<UniqueFd>;
   // `fds` came beside the message and are closed at the end. Calls `send` once.
   // Fails only as that does: what is wrong with the request is in the reply.
   // What was made for it is undone then.
-  Result<void> Handle(std::span<const std::byte> message,
-                      const std::vector<UniqueFd>& fds, const Sender& send);
+  Result<void> Handle(std::span<const std::byte> message, const Fds& fds,
+                      const Sender& send);
 
  private:
   // Sends the answer as it is, from within the plan.
   using SendNow = std::function<Result<void>()>;
 
-  Result<void> Carry(const Request& request, Answer* answer,
+  Result<void> Carry(const Request& request, const Fds& fds, Answer* answer,
                      const SendNow& send);
-  Result<void> CarryMount(const Request& request, Answer* answer,
-                          const SendNow& send);
+  Result<void> CarryMount(const Request& request, const Fds& fds,
+                          Answer* answer, const SendNow& send);
   Result<void> CarryPlugin(const Request& request, Answer* answer,
                            const SendNow& send);
   Result<void> CarryNetwork(const Request& request, Answer* answer,

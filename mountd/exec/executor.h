@@ -30,8 +30,10 @@ class Executor {
   // Detaches first what is mounted beneath it, which by then nobody has a
   // record of; Busy while such a mount is used. Gone already is success.
   virtual Result<void> RemoveAllocation(const AllocationPlan& plan) = 0;
-  // AlreadyExists if another mount is at the target.
-  virtual Result<MountState> Attach(const AttachPlan& plan) = 0;
+  // AlreadyExists if another mount is at the target. `fd` is the directory the
+  // caller passed, if the plan's target_kind takes one, else -1.
+  virtual Result<MountState> Attach(const AttachPlan& plan, int fd) = 0;
+  virtual Result<UniqueFd> OpenTree(const OpenTreePlan& plan) = 0;
   virtual Result<void> Detach(const DetachPlan& plan) = 0;
   virtual Result<MountState> InspectTarget(const TargetPlan& plan) = 0;
   // Busy while a mount is in the inbox; none is success.

@@ -311,8 +311,24 @@ Result<void> ExecutorPool::RemoveAllocation(const AllocationPlan& plan) {
                                             &PlanBody::allocation, plan));
 }
 
-Result<MountState> ExecutorPool::Attach(const AttachPlan& plan) {
-  return RunForMount(MakeRequest(PlanKind::kAttach, &PlanBody::attach, plan));
+Result<MountState> ExecutorPool::Attach(const AttachPlan& plan, int fd) {
+  const std::array<int, 1> fds = {fd};
+  MOUNTD_ASSIGN(
+      const Answer answer,
+      Run(mounts_, MakeRequest(PlanKind::kAttach, &PlanBody::attach, plan),
+          std::span(fds).first(fd < 0 ? 0 : 1)));
+  return answer.reply.body.mount;
+}
+
+Result<UniqueFd> ExecutorPool::OpenTree(const OpenTreePlan& plan) {
+  MOUNTD_ASSIGN(Answer answer,
+                Run(mounts_, MakeRequest(PlanKind::kOpenTree,
+                                         &PlanBody::open_tree, plan)));
+  if (!answer.fd.valid()) {
+    return MakeError(Code::kInternal, "open_tree", "source",
+                     "the executor sent no fd");
+  }
+  return std::move(answer.fd);
 }
 
 Result<void> ExecutorPool::Detach(const DetachPlan& plan) {

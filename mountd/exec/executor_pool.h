@@ -55,7 +55,8 @@ class ExecutorPool final : public Executor {
   Result<MountState> PrepareBase() override;
   Result<void> PrepareAllocation(const AllocationPlan& plan) override;
   Result<void> RemoveAllocation(const AllocationPlan& plan) override;
-  Result<MountState> Attach(const AttachPlan& plan) override;
+  Result<MountState> Attach(const AttachPlan& plan, int fd) override;
+  Result<UniqueFd> OpenTree(const OpenTreePlan& plan) override;
   Result<void> Detach(const DetachPlan& plan) override;
   Result<MountState> InspectTarget(const TargetPlan& plan) override;
   Result<void> ReleaseHostVolume(const HostVolumePlan& plan) override;

@@ -35,22 +35,47 @@ Result<void> CheckTarget(const TargetPlan& plan) {
   return CheckName(plan.name, "name");
 }
 
+Result<void> CheckSource(const SourcePlan& plan) {
+  switch (plan.kind) {
+    case SourceKind::kHostVolume:
+      return CheckName(plan.host_volume, "host volume");
+    case SourceKind::kPublishedVolume:
+      MOUNTD_TRY(CheckName(plan.plugin, "plugin"));
+      return CheckKey(plan.volume, "volume");
+  }
+  return Invalid("source kind");
+}
+
+Result<void> CheckAttributes(std::uint32_t attributes) {
+  return (attributes & ~kAllAttributes) == 0
+             ? Ok()
+             : Result<void>(Invalid("attributes", "unknown bits"));
+}
+
+Result<void> CheckCaller(const CallerPlan& plan) {
+  return plan.gid_count <= plan.gids.size()
+             ? Ok()
+             : Result<void>(Invalid("gid count"));
+}
+
+Result<void> CheckTargetKind(const AttachPlan& plan) {
+  switch (plan.target_kind) {
+    case TargetKind::kInbox:
+      return Ok();
+    case TargetKind::kDirectory:
+      MOUNTD_TRY(CheckCaller(plan.caller));
+      return plan.replaces == 0
+                 ? Ok()
+                 : Result<void>(Invalid("replaces", "only in an inbox"));
+  }
+  return Invalid("target kind");
+}
+
 Result<void> CheckAttach(const AttachPlan& plan) {
   MOUNTD_TRY(CheckTarget(plan.target));
-  switch (plan.source.kind) {
-    case SourceKind::kHostVolume:
-      MOUNTD_TRY(CheckName(plan.source.host_volume, "host volume"));
-      break;
-    case SourceKind::kPublishedVolume:
-      MOUNTD_TRY(CheckName(plan.source.plugin, "plugin"));
-      MOUNTD_TRY(CheckKey(plan.source.volume, "volume"));
-      break;
-    default:
-      return Invalid("source kind");
-  }
-  if ((plan.attributes & ~kAllAttributes) != 0) {
-    return Invalid("attributes", "unknown bits");
-  }
+  MOUNTD_TRY(CheckTargetKind(plan));
+  MOUNTD_TRY(CheckSource(plan.source));
+  MOUNTD_TRY(CheckAttributes(plan.attributes));
   switch (plan.propagation) {
     case Propagation::kPrivate:
     case Propagation::kHostToTask:
@@ -62,6 +87,18 @@ Result<void> CheckAttach(const AttachPlan& plan) {
                        Invalid("propagation", "bidirectional is writable"));
   }
   return Invalid("propagation");
+}
+
+Result<void> CheckOpenTree(const OpenTreePlan& plan) {
+  MOUNTD_TRY(CheckName(plan.allocation, "allocation"));
+  MOUNTD_TRY(CheckSource(plan.source));
+  MOUNTD_TRY(CheckAttributes(plan.attributes));
+  if ((plan.attributes & kReadOnly) != 0) {
+    return Invalid("attributes", "an fd is not read-only");
+  }
+  const bool allowed = plan.propagation == Propagation::kPrivate ||
+                       plan.propagation == Propagation::kHostToTask;
+  return allowed ? Ok() : Result<void>(Invalid("propagation"));
 }
 
 Result<void> CheckVolumeDir(const VolumeDirPlan& plan) {
@@ -203,6 +240,8 @@ Result<void> CheckRequest(const Request& request, const Config& config) {
       return CheckTarget(body.target);
     case PlanKind::kReleaseHostVolume:
       return CheckName(body.host_volume.host_volume, "host volume");
+    case PlanKind::kOpenTree:
+      return CheckOpenTree(body.open_tree);
     case PlanKind::kPrepareInbox:
     case PlanKind::kRemoveInbox:
       MOUNTD_TRY(CheckName(body.task.allocation, "allocation"));

@@ -43,6 +43,7 @@ enum class PlanKind : std::uint32_t {
   kReleaseHostVolume = 16,
   kPrepareInbox = 17,
   kRemoveInbox = 18,
+  kOpenTree = 19,
   // CSI plugins' directories.
   kPreparePlugin = 20,
   kRemovePlugin = 21,
@@ -106,14 +107,42 @@ struct SourcePlan {
   std::array<char, VolumeKey::kHexDigits> volume{};
 };
 
+// Who passed a directory, as the kernel told mountd: with it the executor looks
+// up in its own config where that directory may lie. Of the groups, the primary
+// and those that a rule names, as many as there is room for.
+struct CallerPlan {
+  std::uint32_t uid = 0;
+  std::uint32_t gid_count = 0;
+  std::array<std::uint32_t, 16> gids{};
+};
+
+// Where a mount is attached. Whichever it is, `target` names it.
+enum class TargetKind : std::uint32_t {
+  kInbox = 1,      // right at the target
+  kDirectory = 2,  // on a directory that the caller passed: the plan's fd
+};
+
 struct AttachPlan {
   TargetPlan target;
+  TargetKind target_kind = TargetKind::kInbox;
+  CallerPlan caller;  // kDirectory only: who passed it
   SourcePlan source;
   Propagation propagation = Propagation::kPrivate;
   std::uint32_t attributes = 0;
   // The mount at the target that the new one takes the place of; 0: there is
   // none. In the same plan again, after it was done, it is still the old one.
   std::uint64_t replaces = 0;
+};
+
+// A clone of the source that is attached nowhere, as the answer's fd. Whoever
+// has it can attach it in namespaces of his own and there take any flag off it,
+// read-only too. So it is of a writable source alone, and never bidirectional:
+// through its peer group one could mount on the host.
+struct OpenTreePlan {
+  WireName allocation;
+  SourcePlan source;
+  Propagation propagation = Propagation::kPrivate;
+  std::uint32_t attributes = 0;
 };
 
 // Detaches the mount at `target` only if it is still `mount_id`. Done already
@@ -131,14 +160,7 @@ struct HostVolumePlan {
   std::uint64_t anchor_id = 0;
 };
 
-// Who passed a directory, as the kernel told mountd: with it the executor looks
-// up in its own config where that directory may lie. Of the groups, the primary
-// and those that a rule names, as many as there is room for.
-struct CallerPlan {
-  std::uint32_t uid = 0;
-  std::uint32_t gid_count = 0;
-  std::array<std::uint32_t, 16> gids{};
-};
+;
 
 // ---- Plugins ----------------------------------------------------------------
 
@@ -200,6 +222,7 @@ union PlanBody {
   TargetPlan target;
   TaskPlan task;
   AttachPlan attach;
+  OpenTreePlan open_tree;
   DetachPlan detach;
   HostVolumePlan host_volume;
   PluginPlan plugin;
@@ -214,8 +237,13 @@ struct Request {
   PlanBody body;
 };
 
-// How many fds the request takes beside it, by its kind.
-constexpr std::size_t FdsOf(const Request& /*request*/) { return 0; }
+// How many fds the request takes beside it.
+inline std::size_t FdsOf(const Request& request) {
+  return request.kind == PlanKind::kAttach &&
+                 request.body.attach.target_kind != TargetKind::kInbox
+             ? 1
+             : 0;
+}
 
 struct HelloReply {
   std::uint32_t pid = 0;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 #include "tests/support/fake_executor.h"
 
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -189,12 +190,23 @@ Result<MountState> FakeExecutor::AttachLocked(const AttachPlan& plan) {
   return mounts_.insert_or_assign(target, std::move(mount)).first->second.state;
 }
 
-Result<MountState> FakeExecutor::Attach(const AttachPlan& plan) {
+Result<MountState> FakeExecutor::Attach(const AttachPlan& plan, int /*fd*/) {
   PlanBody body;
   body.attach = plan;
   return Run<Result<MountState>>(PlanKind::kAttach, "Attach",
                                  TextOf(plan.target), body,
                                  [&] { return AttachLocked(plan); });
+}
+
+// Any fd does: its kind is the kernel's.
+Result<UniqueFd> FakeExecutor::OpenTree(const OpenTreePlan& plan) {
+  PlanBody body;
+  body.open_tree = plan;
+  return Run<Result<UniqueFd>>(
+      PlanKind::kOpenTree, "OpenTree", Text(plan.allocation), body,
+      [&]() -> Result<UniqueFd> {
+        return UniqueFd(memfd_create("tree", MFD_CLOEXEC));
+      });
 }
 
 Result<void> FakeExecutor::Detach(const DetachPlan& plan) {

@@ -268,7 +268,7 @@ TEST_F(ExecutorPoolTest, WhereOneIsStuckNoOtherFollowsUntilItEnds) {
     AttachPlan plan;
     plan.target = Target("web", "app", volume);
     plan.source.host_volume = ToWire(volume);
-    return Outcome(pool.Attach(plan));
+    return Outcome(pool.Attach(plan, -1));
   };
   executors_.script().Block(kAttach);
   EXPECT_EQ(attach("nfs"), "DeadlineExceeded");

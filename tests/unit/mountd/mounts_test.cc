@@ -281,7 +281,7 @@ TEST_F(MountsTest, AnIntentsMountAndAnchorAreTakenAway) {
   exec::AttachPlan plan;
   plan.target = exec::Target("web", "task", "d");
   plan.source.host_volume = exec::ToWire("data");
-  ASSERT_EQ(Outcome(executor().Attach(plan)), "Ok");
+  ASSERT_EQ(Outcome(executor().Attach(plan, -1)), "Ok");
   ASSERT_EQ(Existing(), mounted_);
   EXPECT_EQ(MessageOf(Recover()), "Ok");
   EXPECT_FALSE(RecordOf().has_value());

@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#include "propagation/detached.h"
+
+#include <sys/mount.h>
+
+namespace mountd::propagation {
+
+Result<UniqueFd> OpenTree(const Context& context,
+                          const exec::OpenTreePlan& plan) {
+  exec::AttachPlan attach;
+  attach.target.allocation = plan.allocation;
+  attach.source = plan.source;
+  attach.propagation = plan.propagation;
+  const CloneSpec spec{plan.propagation, plan.attributes,
+                       Text(plan.allocation)};
+  Source source;
+  exec::Undo undo;  // never committed: no anchor is kept
+  MOUNTD_ASSIGN(const Base base, OpenBase(context));
+  MOUNTD_TRY(OpenSource(context, base, attach, &source, &undo));
+  MOUNTD_TRY(CheckSourcePropagation(source, plan.propagation, spec.object));
+  if (source.read_only || (source.mount.attributes & MOUNT_ATTR_RDONLY) != 0) {
+    return MakeError(Code::kFailedPrecondition, "open_tree", spec.object,
+                     "the source is read-only, which an fd would not be");
+  }
+  if (source.anchor_id != 0 &&
+      plan.propagation == exec::Propagation::kHostToTask) {
+    return MakeError(Code::kFailedPrecondition, "open_tree", spec.object,
+                     "the source is a plain directory: private only");
+  }
+  return MakeClone(context, source, spec, Depth::kTopOnly);
+}
+
+}  // namespace mountd::propagation
