@@ -261,10 +261,11 @@ Result<void> ReadSubjects(const Reader& reader, const toml::table& table,
 
 Result<RuleConfig> ReadRule(const Reader& reader, const toml::table& table,
                             const std::string& where) {
-  MOUNTD_TRY(reader.OnlyKeys(table, where,
-                             {"users", "groups", "host_volumes", "plugins",
-                              "register_plugins", "networks", "host_ports",
-                              "alloc_roots", "bidirectional", "administer"}));
+  MOUNTD_TRY(reader.OnlyKeys(
+      table, where,
+      {"users", "groups", "host_volumes", "plugins", "register_plugins",
+       "networks", "host_ports", "alloc_roots", "cgroups", "bidirectional",
+       "administer"}));
   RuleConfig rule;
   MOUNTD_TRY(ReadSubjects(reader, table, where, rule));
   MOUNTD_TRY(reader.Strings(
@@ -301,6 +302,16 @@ Result<RuleConfig> ReadRule(const Reader& reader, const toml::table& table,
           return reader.At(node, where + "alloc_roots", kNormalised);
         }
         rule.alloc_roots.push_back(text);
+        return Ok();
+      }));
+  MOUNTD_TRY(reader.Strings(
+      table, "cgroups", where,
+      [&](const std::string& text, const toml::node& node) -> Result<void> {
+        if (!IsNormalisedPath(text)) {
+          return reader.At(node, where + "cgroups",
+                           "\"" + text + "\" is not /PATH of a cgroup");
+        }
+        rule.cgroups.push_back(text);
         return Ok();
       }));
   MOUNTD_TRY(reader.Scalar(table, "bidirectional", where, rule.bidirectional));

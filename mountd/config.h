@@ -48,6 +48,9 @@ struct RuleConfig {
   // Directories of the host beneath which this user's allocation directories
   // lie: absolute, normalised.
   std::vector<std::string> alloc_roots;
+  // Paths in the hierarchy of version 2, "/nomad.slice": whose tasks' mounts
+  // may be looked at.
+  std::vector<std::string> cgroups;
   bool bidirectional = false;
   bool administer = false;  // sees and may undo every user's resources
 };

@@ -8,6 +8,7 @@
 #include <span>
 #include <string_view>
 
+#include "mountd/base/paths.h"
 #include "propagation/source.h"
 
 namespace mountd::propagation {
@@ -96,7 +97,7 @@ Result<CallerDirectory> OpenCallerDirectory(const Context& context, int fd,
     }
     for (const std::string& root : rule.alloc_roots) {
       if (!IsHostPathAllowed(root) || hint == root ||
-          !IsAtOrBelow(hint, root)) {
+          !paths::IsAtOrBelow(hint, root)) {
         continue;
       }
       Result<CallerDirectory> found =

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "mountd/exec/kernel.h"
@@ -42,6 +43,10 @@ class MountinfoInspector final : public MountInspector {
 
 // The better of the two that this kernel has.
 std::unique_ptr<MountInspector> MakeMountInspector(exec::Kernel& kernel);
+
+// The mounts that a /proc/<pid>/mountinfo tells of, by ids that may be used
+// again.
+Result<std::vector<MountFacts>> ParseMountinfo(std::string text);
 
 // All mounts below the mount `id`, each before the one it is attached to.
 Result<std::vector<MountFacts>> Descendants(const MountInspector& inspector,

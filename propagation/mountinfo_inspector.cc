@@ -70,10 +70,10 @@ MountFacts FactsOf(libmnt_fs* fs) {
   return facts;
 }
 
+using Table = std::unique_ptr<libmnt_table, TableDeleter>;
+
 template <typename Keep>
-Result<std::vector<MountFacts>> Select(const Keep& keep) {
-  const std::unique_ptr<libmnt_table, TableDeleter> table(
-      mnt_new_table_from_file(kMountinfo));
+Result<std::vector<MountFacts>> Select(const Table& table, const Keep& keep) {
   const std::unique_ptr<libmnt_iter, IteratorDeleter> iterator(
       mnt_new_iter(MNT_ITER_FORWARD));
   if (table == nullptr || iterator == nullptr) {
@@ -88,6 +88,11 @@ Result<std::vector<MountFacts>> Select(const Keep& keep) {
     }
   }
   return selected;
+}
+
+template <typename Keep>
+Result<std::vector<MountFacts>> Select(const Keep& keep) {
+  return Select(Table(mnt_new_table_from_file(kMountinfo)), keep);
 }
 
 }  // namespace
@@ -106,6 +111,20 @@ Result<std::vector<MountFacts>> MountinfoInspector::Children(
   return Select([&](const auto& facts) {
     return facts.parent_id == id && facts.id != id;
   });
+}
+
+Result<std::vector<MountFacts>> ParseMountinfo(std::string text) {
+  struct Close {
+    void operator()(std::FILE* file) const { std::fclose(file); }
+  };
+  const std::unique_ptr<std::FILE, Close> file(
+      text.empty() ? nullptr : ::fmemopen(text.data(), text.size(), "r"));
+  Table table(mnt_new_table());
+  if (file == nullptr || table == nullptr ||
+      mnt_table_parse_stream(table.get(), file.get(), kMountinfo) != 0) {
+    return MakeError(Code::kInternal, "read mountinfo", "");
+  }
+  return Select(table, [](const MountFacts& /*facts*/) { return true; });
 }
 
 }  // namespace mountd::propagation

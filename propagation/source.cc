@@ -117,15 +117,10 @@ Result<void> CheckSourcePropagation(const Source& source, Propagation asked,
                              : "the mount that holds the source is private");
 }
 
-bool IsAtOrBelow(std::string_view path, std::string_view top) {
-  return path == top || (path.size() > top.size() && path.starts_with(top) &&
-                         path[top.size()] == '/');
-}
-
 bool IsHostPathAllowed(std::string_view path) {
-  return !IsAtOrBelow(path, paths::kBase) && !IsAtOrBelow(paths::kBase, path) &&
-         !IsAtOrBelow(path, "/proc") && !IsAtOrBelow(path, "/sys") &&
-         !IsAtOrBelow(path, "/dev");
+  return !paths::IsAtOrBelow(path, paths::kBase) && !paths::IsAtOrBelow(paths::kBase, path) &&
+         !paths::IsAtOrBelow(path, "/proc") && !paths::IsAtOrBelow(path, "/sys") &&
+         !paths::IsAtOrBelow(path, "/dev");
 }
 
 Result<HostPath> OpenHostPath(const Context& context, const std::string& path,

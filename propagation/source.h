@@ -34,8 +34,6 @@ Result<void> CheckSourcePropagation(const Source& source,
                                     exec::Propagation asked,
                                     const std::string& object);
 
-bool IsAtOrBelow(std::string_view path, std::string_view top);
-
 // False for the base and what holds it, /proc, /sys and /dev: nothing of the
 // host that root's configuration may name.
 bool IsHostPathAllowed(std::string_view path);

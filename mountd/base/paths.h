@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 #pragma once
 
+#include <string_view>
+
 // Where things are. Fixed, not configurable: the executor's invariants are
 // about these places, and tests get them in a mount namespace of their own.
 //
@@ -33,5 +35,11 @@ inline constexpr char kPublish[] = "publish";
 inline constexpr char kCsiEndpoint[] = "csi.sock";
 inline constexpr char kNetnsDir[] = "/run/netns";
 inline constexpr char kConfig[] = "/etc/mountd/mountd.toml";
+
+// By components: "/a/b" is below "/a", "/ab" is not. Both are normalised.
+constexpr bool IsAtOrBelow(std::string_view path, std::string_view top) {
+  return path == top || (path.size() > top.size() && path.starts_with(top) &&
+                         path[top.size()] == '/');
+}
 
 }  // namespace mountd::paths

@@ -12,11 +12,14 @@
 #include "propagation/anchor.h"
 #include "propagation/attach.h"
 #include "propagation/base.h"
+#include "propagation/cgroup.h"
 #include "propagation/detach.h"
 #include "propagation/detached.h"
+#include "propagation/holders.h"
 #include "propagation/inbox.h"
 #include "propagation/plugin_directory.h"
 #include "propagation/target.h"
+#include "propagation/task.h"
 
 namespace mountd::exec {
 namespace {
@@ -107,6 +110,11 @@ Result<void> Dispatcher::Carry(const Request& request, const Fds& fds,
     case PlanKind::kDeleteNetwork:
     case PlanKind::kInspectNetwork:
       return CarryNetwork(request, answer, send);
+    case PlanKind::kInspectCgroup:
+    case PlanKind::kFindHolders:
+    case PlanKind::kInspectTask:
+    case PlanKind::kVerifyTask:
+      return CarryTask(request, fds, answer);
   }
   return MakeError(Code::kInvalidArgument, "check plan", "kind");
 }
@@ -198,6 +206,35 @@ Result<void> Dispatcher::CarryNetwork(const Request& request, Answer* answer,
       return netns::DeleteNetwork(context, plan);
     default: {
       MOUNTD_ASSIGN(*state, netns::InspectNetwork(context, plan));
+      return Ok();
+    }
+  }
+}
+
+Result<void> Dispatcher::CarryTask(const Request& request, const Fds& fds,
+                                   Answer* answer) {
+  const propagation::Context context{kernel_, *inspector_, config_};
+  const PlanBody& body = request.body;
+  ReplyBody* reply = &answer->reply.body;
+  switch (request.kind) {
+    case PlanKind::kInspectCgroup: {
+      MOUNTD_ASSIGN(reply->cgroup,
+                    propagation::InspectCgroup(context, body.cgroup));
+      return Ok();
+    }
+    case PlanKind::kFindHolders: {
+      MOUNTD_ASSIGN(reply->holders,
+                    propagation::FindHolders(context, body.holders));
+      return Ok();
+    }
+    case PlanKind::kInspectTask: {
+      MOUNTD_ASSIGN(reply->cgroup,
+                    propagation::InspectTask(context, fds[0].get()));
+      return Ok();
+    }
+    default: {
+      MOUNTD_ASSIGN(reply->task, propagation::VerifyTask(
+                                     context, body.verify_task, fds[0].get()));
       return Ok();
     }
   }

@@ -46,6 +46,8 @@ class Dispatcher {
                            const SendNow& send);
   Result<void> CarryNetwork(const Request& request, Answer* answer,
                             const SendNow& send);
+  Result<void> CarryTask(const Request& request, const Fds& fds,
+                         Answer* answer);
   Result<HelloReply> Hello();
 
   Kernel& kernel_;

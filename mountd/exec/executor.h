@@ -67,6 +67,16 @@ class Executor {
   // still be dying (InspectNetwork says when it is gone).
   virtual Result<void> DeleteNetwork(const NetworkPlan& plan) = 0;
   virtual Result<NetworkState> InspectNetwork(const NetworkPlan& plan) = 0;
+
+  // NotFound if there is no such cgroup; PermissionDenied if no rule grants it.
+  virtual Result<CgroupState> InspectCgroup(const CgroupPlan& plan) = 0;
+  virtual Result<HoldersState> FindHolders(const HoldersPlan& plan) = 0;
+  // The cgroup of the process that `pidfd` is of. FailedPrecondition if it has
+  // ended; PermissionDenied if no rule grants its cgroup.
+  virtual Result<CgroupState> InspectTask(int pidfd) = 0;
+  // FailedPrecondition if the process has ended, or is in another cgroup.
+  virtual Result<TaskState> VerifyTask(const VerifyTaskPlan& plan,
+                                       int pidfd) = 0;
 };
 
 }  // namespace mountd::exec

@@ -69,6 +69,9 @@ std::string HolderOf(const Request& request) {
     case PlanKind::kInspectVolumeDir:
     case PlanKind::kRemoveVolumeDir:
       return VolumeOf(body.volume_dir.plugin, body.volume_dir.volume);
+    case PlanKind::kFindHolders:
+      // Whatever one hangs on, the next one comes by it as well.
+      return "the search for holders";
     default:
       return "";
   }
@@ -171,7 +174,8 @@ ExecutorPool::ExecutorPool(Connector connect, Options options)
     : connect_(std::move(connect)),
       options_(options),
       mounts_({options.mount_lanes, options.slow, options.max_stuck}),
-      networks_({.width = 1}) {}
+      networks_({.width = 1}),
+      searches_({.width = 1}) {}
 
 ExecutorPool::~ExecutorPool() = default;
 
@@ -233,6 +237,7 @@ void ExecutorPool::Abandon(UniqueFd connection, std::string holder) {
 void ExecutorPool::CloseIdle() {
   mounts_.CloseIdle();
   networks_.CloseIdle();
+  searches_.CloseIdle();
 }
 
 Result<ExecutorPool::Answer> ExecutorPool::Run(ExecutorLane& lane,
@@ -414,6 +419,37 @@ Result<NetworkState> ExecutorPool::InspectNetwork(const NetworkPlan& plan) {
                 Run(networks_, MakeRequest(PlanKind::kInspectNetwork,
                                            &PlanBody::network, plan)));
   return answer.reply.body.network;
+}
+
+Result<CgroupState> ExecutorPool::InspectCgroup(const CgroupPlan& plan) {
+  MOUNTD_ASSIGN(const Answer answer,
+                Run(mounts_, MakeRequest(PlanKind::kInspectCgroup,
+                                         &PlanBody::cgroup, plan)));
+  return answer.reply.body.cgroup;
+}
+
+Result<HoldersState> ExecutorPool::FindHolders(const HoldersPlan& plan) {
+  MOUNTD_ASSIGN(const Answer answer,
+                Run(searches_, MakeRequest(PlanKind::kFindHolders,
+                                           &PlanBody::holders, plan)));
+  return answer.reply.body.holders;
+}
+
+Result<CgroupState> ExecutorPool::InspectTask(int pidfd) {
+  MOUNTD_ASSIGN(
+      const Answer answer,
+      Run(mounts_, MakeRequest(PlanKind::kInspectTask), std::span(&pidfd, 1)));
+  return answer.reply.body.cgroup;
+}
+
+Result<TaskState> ExecutorPool::VerifyTask(const VerifyTaskPlan& plan,
+                                           int pidfd) {
+  MOUNTD_ASSIGN(
+      const Answer answer,
+      Run(mounts_,
+          MakeRequest(PlanKind::kVerifyTask, &PlanBody::verify_task, plan),
+          std::span(&pidfd, 1)));
+  return answer.reply.body.task;
 }
 
 }  // namespace mountd::exec

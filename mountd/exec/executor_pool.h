@@ -20,7 +20,7 @@ namespace mountd::exec {
 // process that does one plan at a time. Mount plans share up to `mount_lanes`
 // connections, opened as they are needed; network plans have a lane of their
 // own and run in the order they came (rtnetlink is one queue in the kernel
-// anyway).
+// anyway); so have searches for holders, which may take long.
 //
 // An instance that does not answer by the deadline is abandoned: it sees the
 // end of its input and undoes what it was doing once it can, and the next plan
@@ -72,6 +72,10 @@ class ExecutorPool final : public Executor {
   Result<NetworkState> CreateNetwork(const NetworkPlan& plan) override;
   Result<void> DeleteNetwork(const NetworkPlan& plan) override;
   Result<NetworkState> InspectNetwork(const NetworkPlan& plan) override;
+  Result<CgroupState> InspectCgroup(const CgroupPlan& plan) override;
+  Result<HoldersState> FindHolders(const HoldersPlan& plan) override;
+  Result<CgroupState> InspectTask(int pidfd) override;
+  Result<TaskState> VerifyTask(const VerifyTaskPlan& plan, int pidfd) override;
 
  private:
   // An executor that did not answer, and what its plan was on.
@@ -97,6 +101,7 @@ class ExecutorPool final : public Executor {
   const Options options_;
   ExecutorLane mounts_;
   ExecutorLane networks_;
+  ExecutorLane searches_;
   mutable std::mutex mutex_;
   mutable std::vector<Abandoned>
       abandoned_;  // mutex_; those that have not ended

@@ -200,6 +200,30 @@ Result<void> CheckNetwork(const NetworkPlan& plan, const Config& config,
   return Ok();
 }
 
+Result<void> CheckHolders(const HoldersPlan& plan) {
+  if (plan.mount_id == 0) {
+    return Invalid("mount id");
+  }
+  if (plan.budget_ms == 0 || plan.budget_ms > kMaxHolderBudgetMs) {
+    return Invalid("budget");
+  }
+  switch (plan.scope) {
+    case HolderScope::kCgroup:
+      return plan.cgroup != 0 ? Ok() : Result<void>(Invalid("cgroup"));
+    case HolderScope::kNode:
+      return Ok();
+  }
+  return Invalid("scope");
+}
+
+Result<void> CheckVerifyTask(const VerifyTaskPlan& plan) {
+  if (plan.cgroup == 0) {
+    return Invalid("cgroup");
+  }
+  return plan.count <= plan.mount_ids.size() ? Ok()
+                                             : Result<void>(Invalid("count"));
+}
+
 }  // namespace
 
 Result<Request> DecodeRequest(std::span<const std::byte> message) {
@@ -259,6 +283,14 @@ Result<void> CheckRequest(const Request& request, const Config& config) {
     case PlanKind::kDeleteNetwork:
     case PlanKind::kInspectNetwork:
       return CheckNetwork(body.network, config, false);
+    case PlanKind::kInspectCgroup:
+      return body.cgroup.id != 0 ? Ok() : Result<void>(Invalid("cgroup"));
+    case PlanKind::kFindHolders:
+      return CheckHolders(body.holders);
+    case PlanKind::kInspectTask:
+      return Ok();
+    case PlanKind::kVerifyTask:
+      return CheckVerifyTask(body.verify_task);
   }
   return Invalid("kind");
 }

@@ -74,6 +74,11 @@ class Kernel {
   virtual Sys<UniqueFd> Open(int dir, const std::string& path, int flags,
                              std::uint64_t resolve) = 0;
   virtual Sys<FileFacts> Stat(int dir, const std::string& name) = 0;
+  // Of what the magic link `name` of /proc leads to, which is not opened.
+  virtual Sys<FileFacts> StatLinked(int dir, const std::string& name) = 0;
+  // The reusable id of its mount, as mountinfo tells it.
+  virtual Sys<std::uint64_t> LinkedMountId(int dir,
+                                           const std::string& name) = 0;
   virtual Sys<void> MakeDirectory(int dir, const std::string& name,
                                   mode_t mode) = 0;
   virtual Sys<void> MakeFile(int dir, const std::string& name, mode_t mode) = 0;
@@ -93,8 +98,18 @@ class Kernel {
   // flock(2) LOCK_EX; held until `fd` is closed. EWOULDBLOCK if somebody else
   // has it for longer than a plan can wait.
   virtual Sys<void> Lock(int fd) = 0;
+  // All of a file of the kernel's; EFBIG if it holds more than `limit` bytes.
+  virtual Sys<std::string> ReadFile(int dir, const std::string& name,
+                                    std::size_t limit) = 0;
   virtual Sys<std::string> ReadSetting(const char* path) = 0;
   virtual Sys<void> WriteSetting(const char* path, std::string_view text) = 0;
+
+  // open_by_handle_at(2), as O_PATH, of the file of a kernfs (cgroupfs, say)
+  // that has this inode number; `fs` is an fd on it, not O_PATH. ESTALE if
+  // there is none.
+  virtual Sys<UniqueFd> OpenKernfs(int fs, std::uint64_t id) = 0;
+  // EBADF if it is no pidfd.
+  virtual Sys<bool> HasEnded(int pidfd) = 0;
 
   // Mounts.
   virtual Sys<UniqueFd> OpenFilesystem(const char* type) = 0;  // fsopen

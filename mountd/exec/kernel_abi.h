@@ -22,6 +22,9 @@ inline constexpr long kSysListmount = 458;  // 6.8
 inline constexpr std::uint32_t kStatxMountId = 0x1000;
 inline constexpr std::uint32_t kStatxMountIdUnique = 0x4000;
 
+// include/linux/exportfs.h, FILEID_KERNFS (5.5): a handle of kernfs is its id.
+inline constexpr int kFileidKernfs = 0xfe;
+
 inline constexpr unsigned kMoveMountBeneath = 0x200;  // 6.5
 
 struct MountIdRequest {  // struct mnt_id_req, MNT_ID_REQ_SIZE_VER0

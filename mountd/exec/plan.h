@@ -56,6 +56,11 @@ enum class PlanKind : std::uint32_t {
   kCreateNetwork = 31,
   kDeleteNetwork = 32,
   kInspectNetwork = 33,
+  // Tasks, and who uses a mount.
+  kInspectCgroup = 40,
+  kFindHolders = 41,
+  kInspectTask = 42,
+  kVerifyTask = 43,
 };
 
 // ---- Mounts -----------------------------------------------------------------
@@ -212,6 +217,38 @@ struct NetworkPlan {
   std::uint64_t netns_inode = 0;
 };
 
+// ---- Tasks ------------------------------------------------------------------
+
+// A cgroup (version 2) goes by its id, the inode number of its directory: of
+// this boot, and not used again. It must lie at or beneath a path that some
+// rule of the root-owned config grants.
+struct CgroupPlan {
+  std::uint64_t id = 0;
+};
+
+enum class HolderScope : std::uint32_t {
+  kCgroup = 1,  // the processes of `cgroup` and of those beneath it
+  kNode = 2,    // all processes
+};
+
+// Who keeps the mount busy, or would, looked for during `budget_ms` at most.
+struct HoldersPlan {
+  std::uint64_t mount_id = 0;
+  HolderScope scope = HolderScope::kCgroup;
+  std::uint32_t budget_ms = 0;
+  std::uint64_t cgroup = 0;  // 0: none, with kNode alone
+};
+inline constexpr std::uint32_t kMaxHolderBudgetMs = 60'000;
+
+// The mounts of `mount_ids` as the task sees them that the pidfd beside the
+// plan is of. Its cgroup must be `cgroup` or one beneath.
+inline constexpr std::size_t kMaxTaskMounts = 64;
+struct VerifyTaskPlan {
+  std::uint64_t cgroup = 0;
+  std::uint32_t count = 0;
+  std::array<std::uint64_t, kMaxTaskMounts> mount_ids{};
+};
+
 // ---- Messages ---------------------------------------------------------------
 
 // How many fds a plan may have beside it.
@@ -228,6 +265,9 @@ union PlanBody {
   PluginPlan plugin;
   VolumeDirPlan volume_dir;
   NetworkPlan network;
+  CgroupPlan cgroup;
+  HoldersPlan holders;
+  VerifyTaskPlan verify_task;
   PlanBody() : allocation{} {}
 };
 
@@ -239,10 +279,15 @@ struct Request {
 
 // How many fds the request takes beside it.
 inline std::size_t FdsOf(const Request& request) {
-  return request.kind == PlanKind::kAttach &&
-                 request.body.attach.target_kind != TargetKind::kInbox
-             ? 1
-             : 0;
+  switch (request.kind) {
+    case PlanKind::kAttach:  // the directory, or the task's namespace
+      return request.body.attach.target_kind != TargetKind::kInbox ? 1 : 0;
+    case PlanKind::kInspectTask:
+    case PlanKind::kVerifyTask:
+      return 1;  // a pidfd
+    default:
+      return 0;
+  }
 }
 
 struct HelloReply {
@@ -279,11 +324,66 @@ struct NetworkState {
   std::uint32_t elements_present = 0;  // all of its nf_tables elements are
 };
 
+inline constexpr std::size_t kMaxCgroupPath = 1024;
+
+struct CgroupState {
+  std::uint64_t id = 0;
+  std::array<char, kMaxCgroupPath> path{};  // "/nomad.slice/web", with a NUL
+};
+
+enum class HolderKind : std::uint8_t {
+  kCwd = 1,
+  kRoot = 2,
+  kExe = 3,
+  kFd = 4,
+  kMap = 5,  // a file mapped into memory
+};
+
+// One process, and the first that was found of what it holds.
+struct Holder {
+  std::uint32_t pid = 0;
+  std::uint32_t uid = 0;  // real
+  HolderKind kind = HolderKind::kCwd;
+  std::uint8_t is_copy = 0;     // holds a copy in its own mount namespace
+  std::uint8_t in_cgroup = 0;   // of the plan
+  std::int32_t fd = -1;         // kFd only
+  std::array<char, 16> comm{};  // with a NUL; any bytes
+};
+
+inline constexpr std::size_t kMaxHolders = 32;
+
+struct HoldersState {
+  std::uint32_t count = 0;
+  std::uint32_t more = 0;        // there are some that found no place here
+  std::uint32_t incomplete = 0;  // time ran out, or a process was not looked at
+  std::array<Holder, kMaxHolders> holders{};
+};
+
+// One of our mounts, and the mount of the task that shows it, if there is one.
+struct TaskMount {
+  std::uint32_t exists_on_host = 0;  // still is attached here
+  std::uint32_t found = 0;
+  std::uint32_t covered = 0;     // the task has another mount on top of it
+  std::uint64_t attributes = 0;  // MOUNT_ATTR_*
+  std::uint64_t peer_group = 0;
+  std::uint64_t master = 0;
+};
+
+struct TaskState {
+  std::uint64_t mount_namespace = 0;         // inode
+  std::uint32_t has_own_user_namespace = 0;  // which owns the mount namespace
+  std::uint32_t count = 0;
+  std::array<TaskMount, kMaxTaskMounts> mounts{};
+};
+
 union ReplyBody {
   HelloReply hello;
   MountState mount;
   PluginReply plugin;
   NetworkState network;
+  CgroupState cgroup;
+  HoldersState holders;
+  TaskState task;
   ReplyBody() : hello{} {}
 };
 

@@ -12,8 +12,9 @@
 namespace mountd::exec {
 namespace {
 
-constexpr std::array<cap_value_t, 4> kKept = {CAP_SYS_ADMIN, CAP_NET_ADMIN,
-                                              CAP_DAC_READ_SEARCH, CAP_CHOWN};
+constexpr std::array<cap_value_t, 5> kKept = {CAP_SYS_ADMIN, CAP_NET_ADMIN,
+                                              CAP_DAC_READ_SEARCH, CAP_CHOWN,
+                                              CAP_SYS_PTRACE};
 
 struct CapFree {
   void operator()(cap_t caps) const { cap_free(caps); }

@@ -22,6 +22,8 @@ class RealKernel final : public Kernel {
   Sys<UniqueFd> Open(int dir, const std::string& path, int flags,
                      std::uint64_t resolve) override;
   Sys<FileFacts> Stat(int dir, const std::string& name) override;
+  Sys<FileFacts> StatLinked(int dir, const std::string& name) override;
+  Sys<std::uint64_t> LinkedMountId(int dir, const std::string& name) override;
   Sys<void> MakeDirectory(int dir, const std::string& name,
                           mode_t mode) override;
   Sys<void> MakeFile(int dir, const std::string& name, mode_t mode) override;
@@ -36,8 +38,13 @@ class RealKernel final : public Kernel {
   Sys<void> SetMode(int fd, mode_t mode) override;
   Sys<std::vector<std::string>> List(int dir, std::size_t limit) override;
   Sys<void> Lock(int fd) override;
+  Sys<std::string> ReadFile(int dir, const std::string& name,
+                            std::size_t limit) override;
   Sys<std::string> ReadSetting(const char* path) override;
   Sys<void> WriteSetting(const char* path, std::string_view text) override;
+
+  Sys<UniqueFd> OpenKernfs(int fs, std::uint64_t id) override;
+  Sys<bool> HasEnded(int pidfd) override;
 
   Sys<UniqueFd> OpenFilesystem(const char* type) override;
   Sys<void> ConfigureFilesystem(int fs, const char* key,

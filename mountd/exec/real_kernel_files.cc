@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 #include <dirent.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <sys/file.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
@@ -10,6 +11,7 @@
 #include <chrono>
 #include <climits>
 #include <cstdio>
+#include <cstring>
 #include <thread>
 
 #include "mountd/exec/kernel_abi.h"
@@ -34,11 +36,11 @@ Sys<UniqueFd> RealKernel::Open(int dir, const std::string& path, int flags,
   }
 }
 
-Sys<FileFacts> RealKernel::Stat(int dir, const std::string& name) {
+namespace {
+
+Sys<FileFacts> StatBy(int dir, const std::string& name, int flags) {
   struct statx stx = {};
-  const int flags = AT_STATX_DONT_SYNC | AT_NO_AUTOMOUNT | AT_SYMLINK_NOFOLLOW |
-                    (name.empty() ? AT_EMPTY_PATH : 0);
-  if (::statx(dir, name.c_str(), flags,
+  if (::statx(dir, name.c_str(), flags | AT_STATX_DONT_SYNC | AT_NO_AUTOMOUNT,
               STATX_BASIC_STATS | abi::kStatxMountId | abi::kStatxMountIdUnique,
               &stx) < 0) {
     return errno;
@@ -53,6 +55,26 @@ Sys<FileFacts> RealKernel::Stat(int dir, const std::string& name) {
   facts.mount_id_is_unique = (stx.stx_mask & abi::kStatxMountIdUnique) != 0;
   facts.mount_root = (stx.stx_attributes & STATX_ATTR_MOUNT_ROOT) != 0;
   return facts;
+}
+
+}  // namespace
+
+Sys<FileFacts> RealKernel::Stat(int dir, const std::string& name) {
+  return StatBy(dir, name,
+                AT_SYMLINK_NOFOLLOW | (name.empty() ? AT_EMPTY_PATH : 0));
+}
+
+Sys<FileFacts> RealKernel::StatLinked(int dir, const std::string& name) {
+  return StatBy(dir, name, 0);
+}
+
+Sys<std::uint64_t> RealKernel::LinkedMountId(int dir, const std::string& name) {
+  struct statx stx = {};
+  if (::statx(dir, name.c_str(), AT_STATX_DONT_SYNC | AT_NO_AUTOMOUNT,
+              abi::kStatxMountId, &stx) < 0) {
+    return errno;
+  }
+  return std::uint64_t{stx.stx_mnt_id};
 }
 
 Sys<void> RealKernel::MakeDirectory(int dir, const std::string& name,
@@ -157,6 +179,30 @@ Sys<void> RealKernel::Lock(int fd) {
   }
 }
 
+Sys<std::string> RealKernel::ReadFile(int dir, const std::string& name,
+                                      std::size_t limit) {
+  const UniqueFd fd(
+      ::openat(dir, name.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW));
+  if (!fd.valid()) {
+    return errno;
+  }
+  std::string text;
+  std::array<char, 16384> some{};
+  for (;;) {
+    const ssize_t size = ::read(fd.get(), some.data(), some.size());
+    if (size < 0) {
+      return errno;
+    }
+    if (size == 0) {
+      return text;
+    }
+    text.append(some.data(), static_cast<std::size_t>(size));
+    if (text.size() > limit) {
+      return EFBIG;
+    }
+  }
+}
+
 Sys<std::string> RealKernel::ReadSetting(const char* path) {
   const UniqueFd fd(::open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW));
   std::array<char, 64> text{};
@@ -178,6 +224,38 @@ Sys<void> RealKernel::WriteSetting(const char* path, std::string_view text) {
     return errno;
   }
   return {};
+}
+
+Sys<UniqueFd> RealKernel::OpenKernfs(int fs, std::uint64_t id) {
+  // The handle's bytes follow the struct.
+  alignas(file_handle) std::array<char, sizeof(file_handle) + sizeof(id)>
+      buffer{};
+  file_handle handle = {};
+  handle.handle_bytes = sizeof(id);
+  handle.handle_type = abi::kFileidKernfs;
+  std::memcpy(buffer.data(), &handle, sizeof(handle));
+  std::memcpy(&buffer.at(sizeof(handle)), &id, sizeof(id));
+  const int fd = ::open_by_handle_at(
+      fs, reinterpret_cast<file_handle*>(buffer.data()), O_PATH | O_CLOEXEC);
+  if (fd < 0) {
+    return errno;
+  }
+  return UniqueFd(fd);
+}
+
+Sys<bool> RealKernel::HasEnded(int pidfd) {
+  // Signal 0 is only a check: of the fd first, then of the process, then of the
+  // right to send one.
+  if (::syscall(SYS_pidfd_send_signal, pidfd, 0, nullptr, 0) < 0 &&
+      errno != EPERM) {
+    return errno == ESRCH ? Sys<bool>(true) : Sys<bool>(errno);
+  }
+  pollfd process = {pidfd, POLLIN, 0};  // readable: it is a zombie
+  const int count = ::poll(&process, 1, 0);
+  if (count < 0) {
+    return errno;
+  }
+  return count > 0;
 }
 
 }  // namespace mountd::exec

@@ -92,14 +92,15 @@ class Program : public ExecutorFixture {
   pid_t pid_ = -1;
 };
 
-TEST_F(Program, HoldsFourCapabilitiesAndNoMore) {
+TEST_F(Program, HoldsItsCapabilitiesAndNoMore) {
   Start();
   const Reply hello = Ask(PlanKind::kHello);
   ASSERT_EQ(ErrorOf(hello), "");
-  constexpr std::uint64_t kFour =
+  constexpr std::uint64_t kAll =
       (1ULL << CAP_SYS_ADMIN) | (1ULL << CAP_NET_ADMIN) |
-      (1ULL << CAP_DAC_READ_SEARCH) | (1ULL << CAP_CHOWN);
-  EXPECT_EQ(hello.body.hello.effective_capabilities, kFour);
+      (1ULL << CAP_DAC_READ_SEARCH) | (1ULL << CAP_CHOWN) |
+      (1ULL << CAP_SYS_PTRACE);
+  EXPECT_EQ(hello.body.hello.effective_capabilities, kAll);
   EXPECT_EQ(hello.body.hello.pid, static_cast<unsigned>(pid_));
   std::ifstream status("/proc/" + std::to_string(pid_) + "/status");
   std::string text((std::istreambuf_iterator<char>(status)), {});

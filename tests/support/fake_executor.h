@@ -38,9 +38,10 @@ class FakeExecutor final : public Executor {
   // The plans that came, in order, also those that failed.
   std::vector<Request> plans() const;
 
-  // All that exists: "allocation web", "inbox web/task", "mount web/task/name", "anchor data",
-  // "plugin p", "directory p/staging/<key>", "network web", "link 10.0.0.2",
-  // sorted. The base and what PrepareNetworks makes are not told.
+  // All that exists: "allocation web", "inbox web/task", "mount web/task/name",
+  // "anchor data", "plugin p", "directory p/staging/<key>", "network web",
+  // "link 10.0.0.2", sorted. The base and what PrepareNetworks makes are not
+  // told.
   std::vector<std::string> Existing() const;
 
   // ---- What others do to the machine ----
@@ -63,6 +64,14 @@ class FakeExecutor final : public Executor {
   // The plugin closes all its connections.
   void HangUp(const std::string& plugin);
   void SetStuck(std::uint32_t stuck);
+  // A cgroup of this id at `path`.
+  void PutCgroup(std::uint64_t id, const std::string& path);
+  // A process that uses the mount, in the cgroup or in none (0).
+  void AddHolder(std::uint64_t mount_id, const Holder& holder,
+                 std::uint64_t cgroup = 0);
+  // The process that any pidfd is of, and what it sees: mounts by our ids.
+  void SetTask(std::uint64_t cgroup, bool own_user_namespace = false);
+  void SetTaskMount(std::uint64_t mount_id, const TaskMount& seen);
   // Links outlive DeleteNetwork until EndLinks.
   void KeepLinks();
   void EndLinks();
@@ -89,6 +98,10 @@ class FakeExecutor final : public Executor {
   Result<NetworkState> CreateNetwork(const NetworkPlan& plan) override;
   Result<void> DeleteNetwork(const NetworkPlan& plan) override;
   Result<NetworkState> InspectNetwork(const NetworkPlan& plan) override;
+  Result<CgroupState> InspectCgroup(const CgroupPlan& plan) override;
+  Result<HoldersState> FindHolders(const HoldersPlan& plan) override;
+  Result<CgroupState> InspectTask(int pidfd) override;
+  Result<TaskState> VerifyTask(const VerifyTaskPlan& plan, int pidfd) override;
 
  private:
   struct Mount {
@@ -109,6 +122,7 @@ class FakeExecutor final : public Executor {
   Result<MountState> AttachLocked(const AttachPlan& plan);
   Result<void> CheckNetworkLocked(const NetworkPlan& plan) const;
   bool AnyBelowLocked(const std::string& directory) const;
+  Result<CgroupState> CgroupLocked(std::uint64_t id) const;
 
   CallScript<Error> script_;
   mutable std::mutex mutex_;
@@ -127,6 +141,16 @@ class FakeExecutor final : public Executor {
   std::map<std::string, Network> networks_;
   std::map<std::string, std::uint32_t> links_;  // by address
   bool keep_links_ = false;
+  std::map<std::uint64_t, std::string> cgroups_;
+  struct Use {
+    std::uint64_t mount_id;
+    std::uint64_t cgroup;
+    Holder holder;
+  };
+  std::vector<Use> uses_;
+  std::uint64_t task_cgroup_ = 0;  // 0: it has ended
+  bool task_has_user_namespace_ = false;
+  std::map<std::uint64_t, TaskMount> task_mounts_;
   std::uint32_t stuck_ = 0;
 };
 

@@ -61,6 +61,14 @@ class InjectingKernel final : public Kernel {
       return facts;
     });
   }
+  Sys<FileFacts> StatLinked(int dir, const std::string& name) override {
+    return Pass<FileFacts>("StatLinked",
+                           [&] { return kernel_.StatLinked(dir, name); });
+  }
+  Sys<std::uint64_t> LinkedMountId(int dir, const std::string& name) override {
+    return Pass<std::uint64_t>(
+        "LinkedMountId", [&] { return kernel_.LinkedMountId(dir, name); });
+  }
   Sys<void> MakeDirectory(int dir, const std::string& name,
                           mode_t mode) override {
     return Pass<void>("MakeDirectory",
@@ -106,6 +114,11 @@ class InjectingKernel final : public Kernel {
   Sys<void> Lock(int fd) override {
     return Pass<void>("Lock", [&] { return kernel_.Lock(fd); });
   }
+  Sys<std::string> ReadFile(int dir, const std::string& name,
+                            std::size_t limit) override {
+    return Pass<std::string>(
+        "ReadFile", [&] { return kernel_.ReadFile(dir, name, limit); });
+  }
   Sys<std::string> ReadSetting(const char* path) override {
     return Pass<std::string>("ReadSetting",
                              [&] { return kernel_.ReadSetting(path); });
@@ -113,6 +126,14 @@ class InjectingKernel final : public Kernel {
   Sys<void> WriteSetting(const char* path, std::string_view text) override {
     return Pass<void>("WriteSetting",
                       [&] { return kernel_.WriteSetting(path, text); });
+  }
+
+  Sys<UniqueFd> OpenKernfs(int fs, std::uint64_t id) override {
+    return Pass<UniqueFd>("OpenKernfs",
+                          [&] { return kernel_.OpenKernfs(fs, id); });
+  }
+  Sys<bool> HasEnded(int pidfd) override {
+    return Pass<bool>("HasEnded", [&] { return kernel_.HasEnded(pidfd); });
   }
 
   Sys<UniqueFd> OpenFilesystem(const char* type) override {

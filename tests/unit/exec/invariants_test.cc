@@ -234,6 +234,51 @@ TEST(Invariants, RefusesPortsThatAreZeroUnknownOrNamedTwice) {
   EXPECT_FALSE(Passes(request));
 }
 
+TEST(Invariants, HoldersAreLookedForWithinBounds) {
+  Request request;
+  request.kind = PlanKind::kFindHolders;
+  request.body.holders = {5, HolderScope::kCgroup, 100, 7};
+  const HoldersPlan right = request.body.holders;
+  EXPECT_TRUE(Passes(request));
+  request.body.holders.budget_ms = kMaxHolderBudgetMs + 1;
+  EXPECT_FALSE(Passes(request));
+  request.body.holders.budget_ms = 0;
+  EXPECT_FALSE(Passes(request));
+  request.body.holders = right;
+  request.body.holders.mount_id = 0;
+  EXPECT_FALSE(Passes(request));
+  request.body.holders = right;
+  request.body.holders.cgroup = 0;
+  EXPECT_FALSE(Passes(request));
+  request.body.holders.scope = HolderScope::kNode;
+  EXPECT_TRUE(Passes(request));
+  request.body.holders.scope = static_cast<HolderScope>(3);
+  EXPECT_FALSE(Passes(request));
+}
+
+TEST(Invariants, TasksAreNamedByCgroupAndPidfd) {
+  Request request;
+  request.kind = PlanKind::kInspectCgroup;
+  request.body.cgroup = {0};
+  EXPECT_FALSE(Passes(request));
+  request.body.cgroup = {7};
+  EXPECT_TRUE(Passes(request));
+  EXPECT_TRUE(CheckFds(request, 0).has_value());
+  request.kind = PlanKind::kInspectTask;
+  EXPECT_TRUE(CheckFds(request, 1).has_value());
+  EXPECT_FALSE(CheckFds(request, 0).has_value());
+  request.kind = PlanKind::kVerifyTask;
+  request.body.verify_task = VerifyTaskPlan{};
+  EXPECT_FALSE(Passes(request));
+  request.body.verify_task.cgroup = 7;
+  request.body.verify_task.count = kMaxTaskMounts;
+  EXPECT_TRUE(Passes(request));
+  EXPECT_TRUE(CheckFds(request, 1).has_value());
+  EXPECT_FALSE(CheckFds(request, 2).has_value());
+  request.body.verify_task.count = kMaxTaskMounts + 1;
+  EXPECT_FALSE(Passes(request));
+}
+
 TEST(Invariants, RandomBytesNeverCrashAndHardlyEverPass) {
   std::mt19937 random(20261121);
   std::vector<std::byte> bytes(sizeof(Request));

@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#include "propagation/process.h"
+
+#include <fcntl.h>
+#include <linux/openat2.h>
+
+#include "mountd/base/number.h"
+
+namespace mountd::propagation {
+namespace {
+
+using exec::Named;
+using exec::Sys;
+
+constexpr int kNoDirectory = -1;
+constexpr std::size_t kMaxFdinfoBytes = 4096;
+// Of a namespace as full as fs.mount-max (100,000) lets it be.
+constexpr std::size_t kMaxMountinfoBytes = 64U << 20U;
+
+Error Ended() {
+  return MakeError(Code::kFailedPrecondition, "open process", "pidfd",
+                   "the process has ended");
+}
+
+}  // namespace
+
+std::string_view LineAfter(std::string_view text, std::string_view label) {
+  while (!text.empty()) {
+    const std::size_t end = std::min(text.find('\n'), text.size());
+    const std::string_view line = text.substr(0, end);
+    if (line.starts_with(label)) {
+      return line.substr(label.size());
+    }
+    text.remove_prefix(std::min(end + 1, text.size()));
+  }
+  return {};
+}
+
+Result<Process> OpenProcess(const Context& context, std::uint32_t pid) {
+  const std::string path = "/proc/" + std::to_string(pid);
+  MOUNTD_ASSIGN(
+      UniqueFd dir,
+      Named(context.kernel.Open(kNoDirectory, path, O_PATH | O_DIRECTORY,
+                                RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS),
+            "openat2", path));
+  return Process{pid, std::move(dir)};
+}
+
+Result<void> CheckAlive(const Context& context, int pidfd) {
+  const Sys<bool> ended = context.kernel.HasEnded(pidfd);
+  if (!ended) {
+    return ErrnoError(ended.error(), "pidfd_send_signal", "pidfd");
+  }
+  return *ended ? Result<void>(Ended()) : Ok();
+}
+
+Result<Process> OpenProcess(const Context& context, int pidfd) {
+  const Sys<bool> ended = context.kernel.HasEnded(pidfd);
+  if (exec::FailedWith(ended, EBADF) || exec::FailedWith(ended, EINVAL)) {
+    return MakeError(Code::kInvalidArgument, "open process", "pidfd",
+                     "is no pidfd");
+  }
+  if (!ended) {
+    return ErrnoError(ended.error(), "pidfd_send_signal", "pidfd");
+  }
+  MOUNTD_ASSIGN(
+      const std::string info,
+      Named(context.kernel.ReadFile(
+                kNoDirectory, "/proc/self/fdinfo/" + std::to_string(pidfd),
+                kMaxFdinfoBytes),
+            "read fdinfo", "pidfd"));
+  const auto pid =
+      ParseNumber<std::uint32_t>(std::string(LineAfter(info, "Pid:\t")));
+  if (!pid || *pid == 0) {
+    return Ended();
+  }
+  Result<Process> process = OpenProcess(context, *pid);
+  if (!process && process.error().sys_errno == ENOENT) {
+    return Ended();
+  }
+  // Only if it still lives is what has its number it.
+  MOUNTD_TRY(CheckAlive(context, pidfd));
+  return process;
+}
+
+Result<std::vector<MountFacts>> MountsOf(const Context& context,
+                                         const Process& process) {
+  MOUNTD_ASSIGN(std::string text,
+                Named(context.kernel.ReadFile(process.dir.get(), "mountinfo",
+                                              kMaxMountinfoBytes),
+                      "read mountinfo", std::to_string(process.pid)));
+  return ParseMountinfo(std::move(text));
+}
+
+}  // namespace mountd::propagation

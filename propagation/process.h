@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "propagation/context.h"
+
+// Processes of others, as /proc shows them. Nothing of theirs is opened but
+// files of /proc itself.
+namespace mountd::propagation {
+
+struct Process {
+  std::uint32_t pid = 0;  // as seen here
+  UniqueFd dir;           // O_PATH of /proc/<pid>: ESRCH once it has ended
+};
+
+// NotFound if there is none (any more).
+Result<Process> OpenProcess(const Context& context, std::uint32_t pid);
+
+// The process `pidfd` is of. InvalidArgument if it is none; FailedPrecondition
+// if the process has ended, or is in no pid namespace seen from here.
+Result<Process> OpenProcess(const Context& context, int pidfd);
+
+// FailedPrecondition if the process has ended.
+Result<void> CheckAlive(const Context& context, int pidfd);
+
+// The mounts in its mount namespace that lie below its root directory.
+Result<std::vector<MountFacts>> MountsOf(const Context& context,
+                                         const Process& process);
+
+// What stands behind `label` at the beginning of a line: "Uid:\t" in a
+// /proc/<pid>/status. Empty if no line begins so.
+std::string_view LineAfter(std::string_view text, std::string_view label);
+
+}  // namespace mountd::propagation

@@ -1,0 +1,225 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#include <fcntl.h>
+#include <sched.h>
+#include <sys/mman.h>
+#include <sys/mount.h>
+#include <unistd.h>
+
+#include <filesystem>
+
+#include "tests/root/cgroup_fixture.h"
+
+namespace mountd::testing {
+namespace {
+
+using exec::Holder;
+using exec::HolderKind;
+using exec::HolderScope;
+using exec::PlanBody;
+using exec::PlanKind;
+using exec::Propagation;
+using exec::Reply;
+
+class Holders : public CgroupFixture {
+ protected:
+  void SetUp() override {
+    CgroupFixture::SetUp();
+    if (IsSkipped() || HasFatalFailure()) {
+      return;
+    }
+    cgroup_ = MakeCgroup("web");
+    PrepareBase();
+    const Reply attached = Attach("data", Propagation::kPrivate);
+    ASSERT_EQ(ErrorOf(attached), "");
+    mount_id_ = attached.body.mount.mount_id;
+  }
+
+  Reply Find(HolderScope scope = HolderScope::kCgroup,
+             std::uint32_t budget_ms = 10'000) {
+    return Call(PlanKind::kFindHolders, [&](PlanBody* body) {
+      body->holders = {mount_id_, scope, budget_ms, cgroup_};
+    });
+  }
+  // The one holder there is.
+  Holder Only(HolderScope scope = HolderScope::kCgroup) {
+    const Reply reply = Find(scope);
+    EXPECT_EQ(ErrorOf(reply), "");
+    EXPECT_EQ(reply.body.holders.count, 1U);
+    // There may be processes on the node that nobody here may look at.
+    if (scope == HolderScope::kCgroup) {
+      EXPECT_EQ(reply.body.holders.incomplete, 0U);
+    }
+    return reply.body.holders.holders[0];
+  }
+  std::uint32_t Count(HolderScope scope = HolderScope::kCgroup) {
+    const Reply reply = Find(scope);
+    EXPECT_EQ(ErrorOf(reply), "");
+    return reply.body.holders.count;
+  }
+
+  std::uint64_t cgroup_ = 0;
+  std::uint64_t mount_id_ = 0;
+};
+
+TEST_F(Holders, AreNoneWhereNobodyUsesTheMount) {
+  Spawn("web", [] { return ::chdir("/run/host/data") == 0; });
+  EXPECT_EQ(Count(), 0U);
+  EXPECT_EQ(Count(HolderScope::kNode), 0U);
+}
+
+TEST_F(Holders, ByTheirWorkingDirectory) {
+  const Child& task = Spawn("web", [] {
+    return ::chdir("/run/mountd/base/a/web/app/data/sub") == 0 &&
+           ::setresuid(1234, 1234, 1234) == 0;
+  });
+  const Holder holder = Only();
+  EXPECT_EQ(holder.pid, static_cast<std::uint32_t>(task.pid));
+  EXPECT_EQ(holder.uid, 1234U);
+  EXPECT_EQ(holder.kind, HolderKind::kCwd);
+  EXPECT_EQ(holder.in_cgroup, 1);
+  EXPECT_EQ(holder.is_copy, 0);
+  EXPECT_STREQ(holder.comm.data(), "exec_root_test");
+}
+
+TEST_F(Holders, ByTheirRoot) {
+  Spawn("web", [] { return ::chroot(kTarget) == 0 && ::chdir("/") == 0; });
+  // The working directory is found first.
+  EXPECT_EQ(Only().kind, HolderKind::kCwd);
+  Spawn("web", [] { return ::chroot(kTarget) == 0; });
+  const Reply reply = Find();
+  ASSERT_EQ(reply.body.holders.count, 2U);
+  EXPECT_EQ(reply.body.holders.holders[1].kind, HolderKind::kRoot);
+}
+
+TEST_F(Holders, ByAnOpenFile) {
+  Spawn("web", [] {
+    const int fd = ::open((std::string(kTarget) + "/file").c_str(), O_PATH);
+    return fd >= 0 && ::dup2(fd, 77) == 77 && ::close(fd) == 0;
+  });
+  const Holder holder = Only();
+  EXPECT_EQ(holder.kind, HolderKind::kFd);
+  EXPECT_EQ(holder.fd, 77);
+}
+
+TEST_F(Holders, ByAMappedFile) {
+  Spawn("web", [] {
+    const UniqueFd fd(
+        ::open((std::string(kTarget) + "/file").c_str(), O_RDONLY));
+    return ::mmap(nullptr, 1, PROT_READ, MAP_SHARED, fd.get(), 0) != MAP_FAILED;
+  });
+  EXPECT_EQ(Only().kind, HolderKind::kMap);
+}
+
+TEST_F(Holders, ByTheProgramTheyRun) {
+  std::filesystem::copy_file("/bin/sleep", "/run/host/data/program");
+  Spawn("web", [] {
+    const pid_t child = ::fork();
+    if (child == 0) {
+      ::execl((std::string(kTarget) + "/program").c_str(), "sleep", "10",
+              nullptr);
+      ::_exit(127);
+    }
+    // It runs once its program is no longer ours.
+    const std::string exe = "/proc/" + std::to_string(child) + "/exe";
+    for (int i = 0; i < 10000; ++i) {
+      std::error_code ignored;
+      if (std::filesystem::read_symlink(exe, ignored).filename() == "program") {
+        return true;
+      }
+      ::usleep(1000);
+    }
+    return false;
+  });
+  const Holder holder = Only();
+  EXPECT_EQ(holder.kind, HolderKind::kExe);
+  EXPECT_STREQ(holder.comm.data(), "program");
+  ::kill(static_cast<pid_t>(holder.pid), SIGKILL);
+}
+
+TEST_F(Holders, OfAMountThatIsDetachedAreStillFound) {
+  const Child& task = Spawn("web", [] { return ::chdir(kTarget) == 0; });
+  ASSERT_EQ(CodeOf(Detach(mount_id_)), "Busy");
+  ASSERT_EQ(::umount2(kTarget, MNT_DETACH), 0);
+  EXPECT_EQ(Only().pid, static_cast<std::uint32_t>(task.pid));
+  EXPECT_EQ(Only(HolderScope::kNode).pid, static_cast<std::uint32_t>(task.pid));
+}
+
+// Busy in a slave of ours is busy here: umount(2) asks all copies.
+TEST_F(Holders, OfACopyInAnotherMountNamespace) {
+  Spawn("web", [] {
+    return ::unshare(CLONE_NEWNS) == 0 &&
+           ::mount(nullptr, "/", nullptr, MS_REC | MS_SLAVE, nullptr) == 0 &&
+           ::chdir(kTarget) == 0;
+  });
+  EXPECT_EQ(CodeOf(Detach(mount_id_)), "Busy");
+  const Holder holder = Only();
+  EXPECT_EQ(holder.kind, HolderKind::kCwd);
+  EXPECT_EQ(holder.is_copy, 1);
+}
+
+TEST_F(Holders, OutsideTheCgroupAreFoundOnTheNodeAlone) {
+  MakeCgroup("web/task");
+  Spawn("web/task", [] { return ::chdir(kTarget) == 0; });
+  const Child& other = SpawnOutside([] { return ::chdir(kTarget) == 0; });
+  EXPECT_NE(Only().pid, static_cast<std::uint32_t>(other.pid));
+  const Reply reply = Find(HolderScope::kNode);
+  ASSERT_EQ(reply.body.holders.count, 2U);
+  for (const Holder& holder : std::span(reply.body.holders.holders).first(2)) {
+    EXPECT_EQ(holder.in_cgroup == 0,
+              holder.pid == static_cast<std::uint32_t>(other.pid));
+  }
+}
+
+TEST_F(Holders, ThatAreMoreThanFitAreSaidToBe) {
+  for (std::size_t i = 0; i < exec::kMaxHolders; ++i) {
+    Spawn("web", [] { return ::chdir(kTarget) == 0; });
+  }
+  Reply reply = Find();
+  EXPECT_EQ(reply.body.holders.count, exec::kMaxHolders);
+  EXPECT_EQ(reply.body.holders.more, 0U);
+  Spawn("web", [] { return ::chdir(kTarget) == 0; });
+  reply = Find();
+  EXPECT_EQ(reply.body.holders.count, exec::kMaxHolders);
+  EXPECT_EQ(reply.body.holders.more, 1U);
+}
+
+TEST_F(Holders, AreLookedForNoLongerThanAsked) {
+  Spawn("web", [] { return ::chdir(kTarget) == 0; });
+  kernel_.Before([](const std::string& call) {
+    if (call == "OpenKernfs") {
+      ::usleep(20'000);
+    }
+  });
+  const Reply reply = Find(HolderScope::kCgroup, 10);
+  ASSERT_EQ(ErrorOf(reply), "");
+  EXPECT_EQ(reply.body.holders.count, 0U);
+  EXPECT_EQ(reply.body.holders.incomplete, 1U);
+}
+
+TEST_F(Holders, OfCgroupsThatAreNotGrantedAreNotTold) {
+  Spawn("web", [] { return ::chdir(kTarget) == 0; });
+  config_.rules.back().cgroups = {top() + "/other"};
+  EXPECT_EQ(CodeOf(Find()), "PermissionDenied");
+  EXPECT_EQ(CodeOf(Find(HolderScope::kNode)), "PermissionDenied");
+}
+
+// What cannot be read is left out, and said to be.
+TEST_F(Holders, EachCallThatFailsIsAnErrorOrAnIncompleteAnswer) {
+  Spawn("web", [] { return ::chdir(kTarget) == 0; });
+  kernel_.FailAt(0, 0);
+  ASSERT_EQ(Count(), 1U);
+  const std::vector<std::string> calls = kernel_.calls();
+  const Inventory before = Inventory::Take();
+  for (std::size_t k = 1; k <= calls.size(); ++k) {
+    SCOPED_TRACE("call " + std::to_string(k) + ": " + calls[k - 1]);
+    kernel_.FailAt(k, EIO);
+    const Reply reply = Find();
+    kernel_.FailAt(0, 0);
+    const exec::HoldersState& found = reply.body.holders;
+    EXPECT_TRUE(reply.code != 0 || found.incomplete == 1 || found.count == 1);
+    EXPECT_EQ(Difference(before, Inventory::Take()), "");
+  }
+}
+
+}  // namespace
+}  // namespace mountd::testing

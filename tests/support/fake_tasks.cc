@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+// FakeExecutor's tasks: cgroups, who uses a mount, what a task sees.
+#include <algorithm>
+
+#include "mountd/base/paths.h"
+#include "tests/support/fake_executor.h"
+
+namespace mountd::exec {
+
+void FakeExecutor::PutCgroup(std::uint64_t id, const std::string& path) {
+  const std::lock_guard lock(mutex_);
+  cgroups_[id] = path;
+}
+
+void FakeExecutor::AddHolder(std::uint64_t mount_id, const Holder& holder,
+                             std::uint64_t cgroup) {
+  const std::lock_guard lock(mutex_);
+  uses_.push_back({mount_id, cgroup, holder});
+}
+
+void FakeExecutor::SetTask(std::uint64_t cgroup, bool own_user_namespace) {
+  const std::lock_guard lock(mutex_);
+  task_cgroup_ = cgroup;
+  task_has_user_namespace_ = own_user_namespace;
+}
+
+void FakeExecutor::SetTaskMount(std::uint64_t mount_id, const TaskMount& seen) {
+  const std::lock_guard lock(mutex_);
+  task_mounts_[mount_id] = seen;
+}
+
+Result<CgroupState> FakeExecutor::CgroupLocked(std::uint64_t id) const {
+  const auto found = cgroups_.find(id);
+  if (found == cgroups_.end()) {
+    return MakeError(Code::kNotFound, "open_by_handle_at",
+                     "cgroup " + std::to_string(id), "is gone");
+  }
+  CgroupState state;
+  state.id = id;
+  std::copy(found->second.begin(), found->second.end(), state.path.begin());
+  return state;
+}
+
+Result<CgroupState> FakeExecutor::InspectCgroup(const CgroupPlan& plan) {
+  PlanBody body;
+  body.cgroup = plan;
+  return Run<Result<CgroupState>>(PlanKind::kInspectCgroup, "InspectCgroup",
+                                  std::to_string(plan.id), body,
+                                  [&] { return CgroupLocked(plan.id); });
+}
+
+Result<HoldersState> FakeExecutor::FindHolders(const HoldersPlan& plan) {
+  PlanBody body;
+  body.holders = plan;
+  return Run<Result<HoldersState>>(
+      PlanKind::kFindHolders, "FindHolders", std::to_string(plan.mount_id),
+      body, [&]() -> Result<HoldersState> {
+        if (plan.cgroup != 0) {
+          MOUNTD_TRY(CgroupLocked(plan.cgroup));
+        }
+        HoldersState state;
+        for (const Use& use : uses_) {
+          const bool in_cgroup = plan.cgroup != 0 && use.cgroup == plan.cgroup;
+          if (use.mount_id != plan.mount_id ||
+              (plan.scope == HolderScope::kCgroup && !in_cgroup)) {
+            continue;
+          }
+          if (state.count == kMaxHolders) {
+            state.more = 1;
+            break;
+          }
+          Holder& holder = state.holders.at(state.count++);
+          holder = use.holder;
+          holder.in_cgroup = in_cgroup ? 1 : 0;
+        }
+        return state;
+      });
+}
+
+Result<CgroupState> FakeExecutor::InspectTask(int /*pidfd*/) {
+  return Run<Result<CgroupState>>(
+      PlanKind::kInspectTask, "InspectTask", "", PlanBody(),
+      [&]() -> Result<CgroupState> {
+        if (task_cgroup_ == 0) {
+          return MakeError(Code::kFailedPrecondition, "open process", "pidfd",
+                           "the process has ended");
+        }
+        return CgroupLocked(task_cgroup_);
+      });
+}
+
+Result<TaskState> FakeExecutor::VerifyTask(const VerifyTaskPlan& plan,
+                                           int /*pidfd*/) {
+  PlanBody body;
+  body.verify_task = plan;
+  return Run<Result<TaskState>>(
+      PlanKind::kVerifyTask, "VerifyTask", std::to_string(plan.cgroup), body,
+      [&]() -> Result<TaskState> {
+        MOUNTD_ASSIGN(const CgroupState allowed, CgroupLocked(plan.cgroup));
+        if (task_cgroup_ == 0 || !cgroups_.contains(task_cgroup_) ||
+            !paths::IsAtOrBelow(cgroups_.at(task_cgroup_),
+                                allowed.path.data())) {
+          return MakeError(Code::kFailedPrecondition, "open process", "pidfd",
+                           "the process is in another cgroup");
+        }
+        TaskState state;
+        state.mount_namespace = 4026532000;
+        state.has_own_user_namespace = task_has_user_namespace_ ? 1 : 0;
+        for (; state.count < plan.count; ++state.count) {
+          const std::uint64_t id = plan.mount_ids.at(state.count);
+          TaskMount& seen = state.mounts.at(state.count);
+          if (const auto found = task_mounts_.find(id);
+              found != task_mounts_.end()) {
+            seen = found->second;
+          }
+          seen.exists_on_host =
+              std::any_of(mounts_.begin(), mounts_.end(),
+                          [&](const auto& entry) {
+                            return entry.second.state.mount_id == id;
+                          })
+                  ? 1
+                  : 0;
+        }
+        return state;
+      });
+}
+
+}  // namespace mountd::exec
