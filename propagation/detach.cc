@@ -4,6 +4,8 @@
 #include <sys/mount.h>
 #include <sys/stat.h>
 
+#include <cerrno>
+
 #include "propagation/directory_target.h"
 #include "propagation/inbox.h"
 #include "propagation/target.h"
@@ -42,6 +44,12 @@ Result<void> UnmountBelow(const Context& context, int dir,
   return Named(kernel.Unmount(parent.get(), last, 0), "umount2", object);
 }
 
+// Nothing in a file system whose server is gone (FUSE, NFS) can be looked up.
+bool IsServerGone(const Result<void>& outcome) {
+  return !outcome && (outcome.error().sys_errno == ENOTCONN ||
+                      outcome.error().sys_errno == ESTALE);
+}
+
 // The clone of a source with mounts below it has them too, and later ones come
 // by propagation; they are the source's own, so here they only go from the
 // target.
@@ -60,10 +68,17 @@ Result<void> UnmountTree(const Context& context, int dir,
         context.kernel.SetMount(fd.get(), true, {.propagation = MS_PRIVATE}),
         "mount_setattr", object));
   }
+  int flags = 0;
   for (const MountFacts& mount : below) {
-    MOUNTD_TRY(UnmountBelow(context, dir, name, top, mount, object));
+    const Result<void> unmounted =
+        UnmountBelow(context, dir, name, top, mount, object);
+    if (IsServerGone(unmounted)) {
+      flags = MNT_DETACH;  // they go with it
+      break;
+    }
+    MOUNTD_TRY(unmounted);
   }
-  return Named(context.kernel.Unmount(dir, name, 0), "umount2", object);
+  return Named(context.kernel.Unmount(dir, name, flags), "umount2", object);
 }
 
 // What a swap that was cut off had mounted beneath: right on the base, where

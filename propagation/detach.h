@@ -8,8 +8,9 @@ namespace mountd::propagation {
 // Unmounts the target with the mounts below it, if it is still
 // `plan.mount_id`, and removes its mountpoint and an empty task directory.
 // Never lazily: Busy while it is used, then perhaps without some of the mounts
-// that were below it. A bidirectional target first leaves its peer group, so
-// that mounts below it stay in the source.
+// that were below it; but with them, used or not, if the server of their file
+// system is dead, as no path leads to them any more. A bidirectional target
+// first leaves its peer group, so that mounts below it stay in the source.
 Result<void> Detach(const Context& context, const exec::DetachPlan& plan);
 
 // Unmounts the top mount at (dir, name), which is `mount_id`, with those below.

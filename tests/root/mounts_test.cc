@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "tests/root/executor_fixture.h"
+#include "tests/support/fuse_server.h"
 
 namespace mountd::testing {
 namespace {
@@ -184,6 +185,25 @@ TEST_F(Mounts, DetachLeavesTheSourcesMountsInEveryMode) {
     Unmount("/run/host/data/sub/deep");
     Unmount("/run/host/data/sub");
     EXPECT_EQ(UndoAll(reply), "");
+  }
+}
+
+TEST_F(Mounts, WhatIsMountedInADeadFileSystemGoesWithIt) {
+  for (const Propagation mode :
+       {Propagation::kPrivate, Propagation::kHostToTask,
+        Propagation::kBidirectional}) {
+    FuseServer server("/run/host/data");
+    ASSERT_TRUE(server.valid()) << errno;
+    ASSERT_EQ(::mount(nullptr, "/run/host/data", nullptr, MS_SHARED, nullptr),
+              0);
+    ASSERT_EQ(::mount("tmpfs", "/run/host/data/dir", "tmpfs", 0, nullptr), 0);
+    const Reply reply = Attach("data", mode);
+    ASSERT_EQ(ErrorOf(reply), "");
+    server.Die();
+    EXPECT_EQ(ErrorOf(Detach(reply.body.mount.mount_id)), "");
+    EXPECT_FALSE(Exists(kTarget));
+    ASSERT_EQ(::umount2("/run/host/data", MNT_DETACH), 0);
+    EXPECT_EQ(Difference(before_, Inventory::Take()), "");
   }
 }
 
