@@ -211,8 +211,7 @@ MountRecord Mounts::AsItIsNow(MountRecord record) {
   return record;
 }
 
-// Called with the host volume's lock. An anchor that is in use (by something
-// else of the host) stays, recorded, for the next user.
+// Called with the host volume's lock. One that cannot go stays, recorded.
 void Mounts::ReleaseAnchorIfUnused(const std::string& host_volume) {
   const Result<std::uint32_t> users =
       store_.CountMountsOfHostVolume(host_volume);
@@ -224,9 +223,24 @@ void Mounts::ReleaseAnchorIfUnused(const std::string& host_volume) {
   if (anchor == anchors->end()) {
     return;
   }
-  if (executor_.ReleaseHostVolume(
-          {exec::ToWire(host_volume), anchor->second})) {
-    IgnoreBecauseBestEffort(store_.RemoveAnchor(host_volume));
+  if (recovering_ || !executor_.ReleaseHostVolume(
+                         {exec::ToWire(host_volume), anchor->second})) {
+    has_left_anchors_ = true;
+    return;
+  }
+  IgnoreBecauseBestEffort(store_.RemoveAnchor(host_volume));
+}
+
+void Mounts::ReleaseLeftAnchors() {
+  has_left_anchors_ = false;
+  const auto anchors = store_.ListAnchors();
+  if (!anchors) {
+    has_left_anchors_ = true;
+    return;
+  }
+  for (const auto& [host_volume, anchor_id] : *anchors) {
+    const KeyedLocks::Guard guard = host_volumes_.Lock(host_volume);
+    ReleaseAnchorIfUnused(host_volume);
   }
 }
 
@@ -256,15 +270,15 @@ Result<std::vector<MountConfig>> Mounts::Of(const std::string& allocation) {
 
 Result<void> Mounts::Recover() {
   MOUNTD_ASSIGN(const std::vector<MountRecord> records, store_.ListMounts());
-  for (const MountRecord& record : records) {
-    MOUNTD_TRY(RecoverOne(record));
+  recovering_ = true;
+  Result<void> outcome = Ok();
+  for (auto record = records.begin(); record != records.end() && outcome;
+       ++record) {
+    outcome = RecoverOne(*record);
   }
-  MOUNTD_ASSIGN(const auto anchors, store_.ListAnchors());
-  for (const auto& [host_volume, anchor_id] : anchors) {
-    const KeyedLocks::Guard guard = host_volumes_.Lock(host_volume);
-    ReleaseAnchorIfUnused(host_volume);
-  }
-  return Ok();
+  recovering_ = false;
+  has_left_anchors_ = true;
+  return outcome;
 }
 
 // Nobody was told of a mount whose making was cut off, and one whose undoing

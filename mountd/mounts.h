@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 #pragma once
 
+#include <atomic>
 #include <functional>
 #include <optional>
 #include <string>
@@ -57,7 +58,9 @@ class Mounts {
       : config_(config), executor_(executor), store_(store) {}
 
   // Compares the records with the kernel: takes away what was under way, marks
-  // what is not ours any more as lost.
+  // what is not ours any more as lost. Leaves the anchors to
+  // ReleaseLeftAnchors: a host volume that hangs must not keep mountd from
+  // starting.
   Result<void> Recover();
 
   // Idempotent; the same name with another spec is AlreadyExists.
@@ -67,6 +70,13 @@ class Mounts {
   // All of an allocation's, the last one first.
   Result<void> UnmountAll(const std::string& allocation);
   Result<std::vector<MountConfig>> Of(const std::string& allocation);
+
+  // Anchors whose last user has gone, but that could not go with it: something
+  // else of the host was in them, or their file system gave no answer.
+  bool HasLeftAnchors() const { return has_left_anchors_; }
+  // Tries again. Not on an allocation's strand: a volume that hangs takes until
+  // the plan's deadline.
+  void ReleaseLeftAnchors();
 
  private:
   Result<MountConfig> Attach(MountRecord record, const BindMountSpec& spec);
@@ -80,6 +90,8 @@ class Mounts {
   exec::Executor& executor_;
   store::BootStore& store_;
   KeyedLocks host_volumes_;
+  std::atomic<bool> has_left_anchors_ = false;
+  bool recovering_ = false;
 };
 
 }  // namespace mountd

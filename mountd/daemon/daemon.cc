@@ -5,6 +5,7 @@
 #include <systemd/sd-daemon.h>
 #include <systemd/sd-id128.h>
 
+#include <algorithm>
 #include <array>
 #include <cstdlib>
 #include <utility>
@@ -52,6 +53,7 @@ Result<std::unique_ptr<Daemon>> Daemon::Start(const DaemonOptions& options,
     daemon->bus_->Start();
   }
   daemon->owed_.Check();
+  daemon->ReleaseLeftAnchors();
   daemon->TidyUpLater();
   return daemon;
 }
@@ -157,12 +159,26 @@ void Daemon::Send(const dbus::Event& event) {
   }
 }
 
+// Less and less often, up to once in a minute.
+void Daemon::ReleaseLeftAnchors() {
+  constexpr int kLongest = 32;
+  if (!mounts_.HasLeftAnchors()) {
+    anchors_in_ = 0;
+    next_anchors_in_ = 1;
+  } else if (anchors_in_-- <= 0) {
+    anchors_in_ = next_anchors_in_;
+    next_anchors_in_ = std::min(2 * next_anchors_in_, kLongest);
+    strands_.Submit("anchors", [this] { mounts_.ReleaseLeftAnchors(); });
+  }
+}
+
 void Daemon::TidyUpLater() {
   loop_->After(kTidyUpPause, [this] {
     if (std::exchange(written_, false)) {
       strands_.Submit("checkpoint", [this] { boot_->Checkpoint(); });
     }
     executor_.CloseIdle();
+    ReleaseLeftAnchors();
     // sd-bus (252) keeps the descriptors of a message that it finds malformed:
     // any peer can make them pile up. Starting again loses nothing.
     if (IsShortOfFds()) {

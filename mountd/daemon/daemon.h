@@ -54,6 +54,7 @@ class Daemon {
   void OwedChanged(std::uint32_t count);
   void Send(const dbus::Event& event);
   void TidyUpLater();
+  void ReleaseLeftAnchors();
 
   const Config config_;
   const std::unique_ptr<dbus::EventLoop> loop_;
@@ -75,6 +76,9 @@ class Daemon {
   dbus::PeerServer peers_;
   std::unique_ptr<dbus::SystemBus> bus_;
   bool written_ = false;  // since the last checkpoint
+  // Tidy-ups until anchors that were left are tried again, and then.
+  int anchors_in_ = 0;
+  int next_anchors_in_ = 1;
 };
 
 }  // namespace mountd

@@ -61,7 +61,11 @@ class MountsTest : public ::testing::Test {
     record.mount_id = mount_id;
     ASSERT_EQ(Outcome(core_.boot->PutMount(record)), "Ok");
   }
-  Result<void> Recover() { return mounts().Recover(); }
+  Result<void> Recover() {  // as the daemon's start does it
+    Result<void> recovered = mounts().Recover();
+    mounts().ReleaseLeftAnchors();
+    return recovered;
+  }
   std::vector<std::string> Existing() { return executor().Existing(); }
 
   const std::vector<std::string> nothing_ = {"allocation web"};
@@ -351,13 +355,32 @@ TEST_F(MountsTest, ADetachThatWasCutOffIsFinished) {
   EXPECT_EQ(Existing(), nothing_);
 }
 
-TEST_F(MountsTest, AnAnchorWithoutUsersIsReleasedAtStart) {
+TEST_F(MountsTest, AnAnchorThatCouldNotGoIsReleasedLater) {
+  ASSERT_EQ(MessageOf(Bind()), "Ok");
+  EXPECT_FALSE(mounts().HasLeftAnchors());
+  executor().FailNext("ReleaseHostVolume", Code::kUnavailable,
+                      FailWhen::kBefore, 2);
+  ASSERT_EQ(MessageOf(Unmount()), "Ok");
+  EXPECT_TRUE(mounts().HasLeftAnchors());
+  mounts().ReleaseLeftAnchors();
+  EXPECT_TRUE(mounts().HasLeftAnchors());
+  EXPECT_NE(executor().AnchorOf("data"), 0U);
+  mounts().ReleaseLeftAnchors();
+  EXPECT_FALSE(mounts().HasLeftAnchors());
+  EXPECT_EQ(Existing(), nothing_);
+  EXPECT_TRUE(core_.boot->ListAnchors()->empty());
+}
+
+TEST_F(MountsTest, AnAnchorWithoutUsersIsReleasedAfterAStart) {
   ASSERT_EQ(MessageOf(Bind()), "Ok");
   executor().FailNext("ReleaseHostVolume", Code::kUnavailable);
   ASSERT_EQ(MessageOf(Unmount()), "Ok");
   EXPECT_NE(executor().AnchorOf("data"), 0U);
   core_.Restart();
-  EXPECT_EQ(MessageOf(Recover()), "Ok");
+  EXPECT_EQ(MessageOf(mounts().Recover()), "Ok");
+  EXPECT_NE(executor().AnchorOf("data"), 0U) << "the start waits for no volume";
+  ASSERT_TRUE(mounts().HasLeftAnchors());
+  mounts().ReleaseLeftAnchors();
   EXPECT_EQ(Existing(), nothing_);
   EXPECT_TRUE(core_.boot->ListAnchors()->empty());
 }
