@@ -8,6 +8,7 @@
 #include <systemd/sd-daemon.h>
 
 #include <array>
+#include <chrono>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
@@ -93,7 +94,10 @@ Result<void> Run(const Options& options) {
   ::prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
   RealKernel kernel;
   Dispatcher dispatcher(kernel, config);
-  return Serve(socket.get(), &dispatcher);
+  // By then mountd has waited for its answer, and undone what it was told of.
+  const auto longest =
+      std::chrono::ceil<std::chrono::seconds>(2 * config.timeouts.plan);
+  return Serve(socket.get(), &dispatcher, longest);
 }
 
 }  // namespace

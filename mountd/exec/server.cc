@@ -4,6 +4,7 @@
 #include <poll.h>
 #include <sys/socket.h>
 #include <sys/uio.h>
+#include <unistd.h>
 
 #include <array>
 #include <cerrno>
@@ -73,6 +74,16 @@ Result<std::size_t> Receive(int socket, std::span<std::byte> buffer,
   return static_cast<std::size_t>(size);
 }
 
+class Alarm {
+ public:
+  explicit Alarm(std::chrono::seconds after) {
+    ::alarm(static_cast<unsigned>(after.count()));
+  }
+  ~Alarm() { ::alarm(0); }
+  Alarm(const Alarm&) = delete;
+  Alarm& operator=(const Alarm&) = delete;
+};
+
 bool HasHungUp(int socket) {
   pollfd peer = {socket, POLLRDHUP, 0};
   return ::poll(&peer, 1, 0) > 0;
@@ -93,7 +104,8 @@ Result<void> CheckPeer(int socket, uid_t allowed) {
   return Ok();
 }
 
-Result<void> Serve(int socket, Dispatcher* dispatcher) {
+Result<void> Serve(int socket, Dispatcher* dispatcher,
+                   std::chrono::seconds longest) {
   // One byte more than a request, so that a longer one is seen to be one.
   std::array<std::byte, sizeof(Request) + 1> buffer{};
   for (;;) {
@@ -102,6 +114,7 @@ Result<void> Serve(int socket, Dispatcher* dispatcher) {
     if (size == 0 || HasHungUp(socket)) {
       return Ok();
     }
+    const Alarm alarm(longest);
     MOUNTD_TRY(dispatcher->Handle(std::span(buffer).first(size), fds,
                                   [socket](const Dispatcher::Answer& answer) {
                                     return SendAnswer(socket, answer);

@@ -3,6 +3,8 @@
 
 #include <sys/types.h>
 
+#include <chrono>
+
 #include "mountd/exec/dispatcher.h"
 
 namespace mountd::exec {
@@ -14,6 +16,11 @@ Result<void> CheckPeer(int socket, uid_t allowed);
 // until the peer closes it. Fails if the socket does. A request whose sender
 // has hung up is not begun, and what could not be answered is undone: mountd
 // gave it up, and has no record of it.
-Result<void> Serve(int socket, Dispatcher* dispatcher);
+//
+// A request that takes longer than `longest` ends the process by SIGALRM: where
+// only a fatal signal ends the wait for a file system's server, what is stuck
+// goes while the server still hangs. 0: never.
+Result<void> Serve(int socket, Dispatcher* dispatcher,
+                   std::chrono::seconds longest = std::chrono::seconds(0));
 
 }  // namespace mountd::exec
