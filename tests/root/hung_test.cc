@@ -1,0 +1,267 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+//
+// Volumes on file systems whose servers do not answer, through the whole of
+// mountd: who waits, for how long, and what is left.
+#include <sys/mount.h>
+#include <sys/stat.h>
+
+#include <array>
+#include <chrono>
+#include <filesystem>
+#include <fstream>
+#include <functional>
+#include <future>
+#include <iostream>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "tests/support/fuse_server.h"
+#include "tests/support/node.h"
+#include "tests/support/private_namespaces.h"
+
+namespace mountd::testing {
+namespace {
+
+namespace fs = std::filesystem;
+using agent::Propagation;
+using std::chrono::milliseconds;
+
+// More file systems than executors (limits.mount_executors).
+constexpr int kServers = 6;
+
+constexpr char kConfig[] = R"(
+[host_volume.good]
+path = "/run/host/good"
+propagation = ["private", "host-to-task", "bidirectional"]
+[host_volume.root0]
+path = "/run/host/fuse0"
+propagation = ["private", "host-to-task", "bidirectional"]
+[[rule]]
+users = ["agent"]
+host_volumes = ["good", "root0", "dir0", "dir1", "dir2", "dir3", "dir4", "dir5"]
+bidirectional = true
+[timeouts]
+plan_ms = 1000
+)";
+
+std::string At(int server) { return "/run/host/fuse" + std::to_string(server); }
+std::string DirectoryIn(int server) { return "dir" + std::to_string(server); }
+
+// A directory in each of the file systems is a volume.
+std::string Config() {
+  std::string text = kConfig;
+  for (int i = 0; i < kServers; ++i) {
+    text +=
+        "[host_volume." + DirectoryIn(i) + "]\npath = \"" + At(i) + "/dir\"\n";
+  }
+  return text;
+}
+
+void MountShared(const std::string& path, const std::function<bool()>& mount) {
+  fs::create_directories(path);
+  ASSERT_TRUE(mount()) << path << " " << errno;
+  ASSERT_EQ(::mount(nullptr, path.c_str(), nullptr, MS_SHARED, nullptr), 0);
+}
+
+bool MountTmpfs(const std::string& path) {
+  return ::mount("tmpfs", path.c_str(), "tmpfs", 0, nullptr) == 0;
+}
+
+bool Eventually(const std::function<bool()>& condition) {
+  const auto deadline =
+      std::chrono::steady_clock::now() + std::chrono::seconds(60);
+  while (!condition()) {
+    if (std::chrono::steady_clock::now() > deadline) {
+      return false;
+    }
+    std::this_thread::sleep_for(milliseconds(10));
+  }
+  return true;
+}
+
+std::string FirstLine(const fs::path& path) {
+  std::string line;
+  std::getline(std::ifstream(path) >> std::ws, line);
+  return line;
+}
+
+// Executors of this mount namespace that wait for a server of FUSE.
+int StuckExecutors() {
+  std::error_code ignored;
+  const fs::path own = fs::read_symlink("/proc/self/ns/mnt");
+  int stuck = 0;
+  for (const auto& process : fs::directory_iterator("/proc", ignored)) {
+    const fs::path& path = process.path();
+    if (FirstLine(path / "comm") == "mountd-exec" &&
+        fs::read_symlink(path / "ns/mnt", ignored) == own &&
+        FirstLine(path / "wchan").find("request_wait_answer") !=
+            std::string::npos) {
+      ++stuck;
+    }
+  }
+  return stuck;
+}
+
+// Mounts of this namespace at or below `path`.
+int MountsAt(const std::string& path) {
+  std::ifstream file("/proc/self/mountinfo");
+  int count = 0;
+  for (std::string line; std::getline(file, line);) {
+    count += line.find(" " + path) != std::string::npos ? 1 : 0;
+  }
+  return count;
+}
+
+template <typename T>
+std::string Outcome(const Result<T>& result) {
+  return result ? "Ok" : std::string(CodeName(result.error().code));
+}
+
+class Hung : public PrivateNamespaces {
+ protected:
+  void SetUp() override {
+    PrivateNamespaces::SetUp();
+    if (IsSkipped()) {
+      return;
+    }
+    MountShared("/run/host/good", [] { return MountTmpfs("/run/host/good"); });
+    for (int i = 0; i < kServers; ++i) {
+      MountShared(At(i), [&] {
+        servers_.push_back(std::make_unique<FuseServer>(At(i)));
+        return servers_.back()->valid();
+      });
+    }
+    auto node = Node::Start(Config());
+    ASSERT_TRUE(node) << node.error().Message();
+    node_ = *std::move(node);
+    for (int i = 0; i <= kServers; ++i) {
+      clients_.push_back(Client());
+      ASSERT_EQ(Outcome(clients_.back().PrepareAllocation(Allocation(i))),
+                "Ok");
+    }
+  }
+  void TearDown() override {
+    servers_.clear();
+    if (node_ && HasFailure()) {
+      std::cerr << node_->Log();
+    }
+    node_.reset();
+    PrivateNamespaces::TearDown();
+  }
+
+  agent::Client Client() {
+    auto client = node_->Connect();
+    EXPECT_TRUE(client) << client.error().Message();
+    return *std::move(client);
+  }
+  void HangAll() {
+    for (const auto& server : servers_) {
+      server->Hang();
+    }
+  }
+  static std::string Allocation(int i) { return "web" + std::to_string(i); }
+
+  // By a client of its own, for an allocation of its own.
+  std::string Bind(int i, const std::string& volume,
+                   Propagation propagation = Propagation::kPrivate) {
+    return Outcome(
+        clients_.at(static_cast<std::size_t>(i))
+            .BindMount(Allocation(i),
+                       {.task = "app",
+                        .name = volume,
+                        .source_type = agent::SourceType::kHostVolume,
+                        .source = volume,
+                        .propagation = propagation}));
+  }
+  std::string Unmount(int i, const std::string& volume) {
+    return Outcome(clients_.at(static_cast<std::size_t>(i))
+                       .Unmount(Allocation(i), "app", volume));
+  }
+
+  std::vector<std::unique_ptr<FuseServer>> servers_;
+  std::unique_ptr<Node> node_;
+  std::vector<agent::Client> clients_;
+};
+
+TEST_F(Hung, TheRootOfAFileSystemIsMountedWithoutItsServer) {
+  servers_[0]->Hang();
+  for (const Propagation propagation :
+       {Propagation::kPrivate, Propagation::kHostToTask,
+        Propagation::kBidirectional}) {
+    EXPECT_EQ(Bind(0, "root0", propagation), "Ok");
+    EXPECT_EQ(Unmount(0, "root0"), "Ok");
+  }
+  EXPECT_EQ(StuckExecutors(), 0);
+}
+
+TEST_F(Hung, OthersGoOnWhileMoreHangThanThereAreExecutors) {
+  HangAll();
+  std::vector<std::future<std::string>> hung;
+  for (int i = 0; i < kServers; ++i) {
+    hung.push_back(std::async(std::launch::async,
+                              [this, i] { return Bind(i, DirectoryIn(i)); }));
+  }
+  ASSERT_TRUE(Eventually([] { return StuckExecutors() == kServers; }));
+  int done = 0;
+  while (hung.front().wait_for(milliseconds(0)) != std::future_status::ready) {
+    ASSERT_EQ(Bind(kServers, "good", Propagation::kHostToTask), "Ok");
+    ASSERT_EQ(Unmount(kServers, "good"), "Ok");
+    ++done;
+  }
+  EXPECT_GT(done, 10);
+  for (auto& one : hung) {
+    EXPECT_EQ(one.get(), "DeadlineExceeded");
+  }
+  // As long as its executor is stuck a volume gets no other.
+  EXPECT_EQ(Bind(0, DirectoryIn(0)), "Unavailable");
+  EXPECT_EQ(Bind(kServers, "good"), "Ok");
+  EXPECT_EQ(Unmount(kServers, "good"), "Ok");
+  // They end though no server ever answers.
+  EXPECT_TRUE(Eventually([] { return StuckExecutors() == 0; }));
+  for (int i = 0; i < kServers; ++i) {
+    servers_[static_cast<std::size_t>(i)]->GoOn();
+    EXPECT_TRUE(Eventually([&] { return Bind(i, DirectoryIn(i)) == "Ok"; }));
+    EXPECT_EQ(Unmount(i, DirectoryIn(i)), "Ok");
+    EXPECT_TRUE(Eventually([&] { return MountsAt(At(i) + "/dir") == 0; }));
+  }
+  EXPECT_EQ(MountsAt("/run/mountd/base/a"), 0);
+}
+
+TEST_F(Hung, ATearDownIsOwedAndDoneWhenTheServerHasDied) {
+  ASSERT_EQ(Bind(0, "root0", Propagation::kHostToTask), "Ok");
+  // What is mounted in it can only be reached by asking the server.
+  ASSERT_TRUE(MountTmpfs(At(0) + "/dir"));
+  ASSERT_EQ(MountsAt("/run/mountd/base/a"), 2);
+  servers_[0]->Hang();
+  EXPECT_EQ(Outcome(clients_[0].ReleaseAllocation(Allocation(0))),
+            "DeadlineExceeded");
+  const auto owed = clients_[0].ListOwed();
+  ASSERT_TRUE(owed && owed->size() == 1U);
+  EXPECT_EQ(owed->front().object, Allocation(0));
+  EXPECT_EQ(Outcome(clients_[1].ReleaseAllocation(Allocation(1))), "Ok");
+  servers_[0]->Die();
+  EXPECT_TRUE(Eventually([&] {
+    const auto left = clients_[0].RetryOwed();
+    return left && *left == 0;
+  }));
+  EXPECT_EQ(MountsAt("/run/mountd/base/a"), 0);
+  EXPECT_EQ(MountsAt(At(0) + "/dir"), 1) << "the host's own stays";
+}
+
+TEST_F(Hung, AnAnchorThatCannotGoGoesWhenTheServerAnswersAgain) {
+  ASSERT_EQ(Bind(0, DirectoryIn(0)), "Ok");
+  ASSERT_EQ(MountsAt(At(0) + "/dir"), 1);
+  servers_[0]->Hang();
+  EXPECT_EQ(Unmount(0, DirectoryIn(0)), "Ok");
+  EXPECT_EQ(MountsAt("/run/mountd/base/a"), 0);
+  EXPECT_EQ(MountsAt(At(0) + "/dir"), 1);
+  // Nobody is in the kernel any more who would take it away once he could.
+  EXPECT_TRUE(Eventually([] { return StuckExecutors() == 0; }));
+  servers_[0]->GoOn();
+  EXPECT_TRUE(Eventually([] { return MountsAt(At(0) + "/dir") == 0; }));
+}
+
+}  // namespace
+}  // namespace mountd::testing

@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#include "tests/support/node.h"
+
+#include <fcntl.h>
+#include <sys/mount.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <csignal>
+#include <filesystem>
+#include <fstream>
+#include <optional>
+#include <sstream>
+#include <thread>
+#include <utility>
+
+#include "mountd/base/paths.h"
+#include "mountd/base/unique_fd.h"
+
+namespace mountd::testing {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr char kWorld[] = "/run/node";
+constexpr char kLog[] = "/run/node/daemons.log";
+constexpr char kLauncherLog[] = "/run/node/launcher.log";
+
+Result<void> MountTmpfsAt(const char* path) {
+  if (::mount("tmpfs", path, "tmpfs", 0, "mode=0755") != 0) {
+    return ErrnoError(errno, "mount", path);
+  }
+  return Ok();
+}
+
+// Accounts that the machine has not: in a copy of its /etc.
+Result<void> MakeEtc(const std::string& config) {
+  const std::string etc = std::string(kWorld) + "/etc";
+  std::error_code error;
+  fs::create_directories(etc, error);
+  fs::copy("/etc", etc,
+           fs::copy_options::recursive | fs::copy_options::copy_symlinks |
+               fs::copy_options::skip_existing,
+           error);
+  uid_t uid = kAgentUid - 2;
+  for (const char* user : {"mountd", "mountd-csi", "agent"}) {
+    const std::string ids =
+        std::to_string(uid) + ":" + std::to_string(uid) + "::/:/bin/false\n";
+    std::ofstream(etc + "/passwd", std::ios::app) << user << ":x:" << ids;
+    std::ofstream(etc + "/group", std::ios::app)
+        << user << ":x:" << uid << ":\n";
+    ++uid;
+  }
+  fs::create_directories(etc + "/mountd", error);
+  const std::string path = etc + "/mountd/mountd.toml";
+  std::ofstream(path) << config;
+  fs::permissions(etc + "/mountd", fs::perms(0755), error);
+  fs::permissions(path, fs::perms(0644), error);
+  if (error) {
+    return ErrnoError(error.value(), "copy", "/etc");
+  }
+  if (::mount(etc.c_str(), "/etc", nullptr, MS_BIND, nullptr) != 0) {
+    return ErrnoError(errno, "mount", "/etc");
+  }
+  return Ok();
+}
+
+[[noreturn]] void RunLauncher(pid_t parent) {
+  ::prctl(PR_SET_PDEATHSIG, SIGTERM);
+  const int log =
+      ::open(kLauncherLog, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
+  if (::getppid() == parent && ::dup2(log, STDOUT_FILENO) >= 0 &&
+      ::dup2(log, STDERR_FILENO) >= 0) {
+    ::execl(MOUNTD_LAUNCHER, MOUNTD_LAUNCHER, "--bin-dir", MOUNTD_BIN_DIR,
+            "--log", kLog, nullptr);
+  }
+  ::_exit(127);
+}
+
+bool IsSocket(const char* path) {
+  struct stat st = {};
+  return ::stat(path, &st) == 0 && S_ISSOCK(st.st_mode);
+}
+
+std::string TextOf(const char* path) {
+  std::stringstream text;
+  text << std::ifstream(path).rdbuf();
+  return text.str();
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Node>> Node::Start(const std::string& config) {
+  fs::create_directories(kWorld);
+  fs::permissions(kWorld, fs::perms(0755));
+  MOUNTD_TRY(MountTmpfsAt("/var/lib"));
+  MOUNTD_TRY(MakeEtc(config));
+  std::unique_ptr<Node> node(new Node);
+  const pid_t parent = ::getpid();
+  node->launcher_ = ::fork();
+  if (node->launcher_ == 0) {
+    RunLauncher(parent);
+  }
+  // The last one it makes.
+  for (int i = 0; i < 5000 && !IsSocket(paths::kCsiSocket); ++i) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(2));
+  }
+  if (!IsSocket(paths::kCsiSocket)) {
+    return MakeError(Code::kUnavailable, "start", "mountd-launcher",
+                     TextOf(kLauncherLog));
+  }
+  return node;
+}
+
+Node::~Node() {
+  if (launcher_ > 0) {
+    ::kill(launcher_, SIGTERM);
+    ::waitpid(launcher_, nullptr, 0);
+  }
+}
+
+Result<agent::Client> Node::Connect(agent::ClientOptions options) const {
+  std::optional<Result<agent::Client>> client;
+  // The call itself, unlike glibc's function, changes one thread alone.
+  std::thread([&] {
+    ::syscall(SYS_setgroups, 0, nullptr);
+    ::syscall(SYS_setresgid, kAgentUid, kAgentUid, kAgentUid);
+    ::syscall(SYS_setresuid, kAgentUid, kAgentUid, kAgentUid);
+    client = agent::Client::Connect(std::move(options));
+  }).join();
+  return *std::move(client);
+}
+
+std::string Node::Log() const { return TextOf(kLog) + TextOf(kLauncherLog); }
+
+}  // namespace mountd::testing

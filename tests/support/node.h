@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#pragma once
+
+#include <sys/types.h>
+
+#include <memory>
+#include <string>
+
+#include "agent/client.h"
+#include "mountd/base/result.h"
+
+namespace mountd::testing {
+
+// A whole mountd, all its processes behind their real sockets, as
+// mountd-launcher starts them: in this process's mount and network namespaces,
+// which must be its own, with / shared or private as the caller wants it. It
+// gets an /etc with the accounts "mountd", "mountd-csi" and "agent", an empty
+// /var/lib, and what is on /run.
+class Node {
+ public:
+  // `config` is mountd.toml's text. Returns when the sockets are there; the
+  // first call starts mountd.
+  static Result<std::unique_ptr<Node>> Start(const std::string& config);
+  // Ends all processes. Mounts stay: they go with the namespace.
+  ~Node();
+  Node(const Node&) = delete;
+  Node& operator=(const Node&) = delete;
+
+  // As the user "agent", without any privilege, whoever calls.
+  Result<agent::Client> Connect(agent::ClientOptions options = {}) const;
+
+  // What the daemons said until now.
+  std::string Log() const;
+
+ private:
+  Node() = default;
+  pid_t launcher_ = -1;
+};
+
+inline constexpr uid_t kAgentUid = 60002;
+
+}  // namespace mountd::testing
