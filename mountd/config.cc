@@ -8,9 +8,11 @@
 
 #include <algorithm>
 #include <initializer_list>
+#include <optional>
 
 #include "mountd/base/accounts.h"
 #include "mountd/base/names.h"
+#include "mountd/base/number.h"
 #include "mountd/base/unique_fd.h"
 
 namespace mountd {
@@ -215,23 +217,27 @@ Result<NetworkConfig> ReadNetwork(const Reader& reader,
   return network;
 }
 
-Result<PortRange> ParsePortRange(const std::string& text) {
+// "FIRST-LAST", or one number for both; from 1 on.
+std::optional<IdRange> ParseRange(const std::string& text, std::uint32_t most) {
   const std::size_t dash = text.find('-');
-  const auto number = [](const std::string& digits) -> int {
-    const bool valid = !digits.empty() && digits.size() <= 5 &&
-                       std::all_of(digits.begin(), digits.end(),
-                                   [](char c) { return c >= '0' && c <= '9'; });
-    return valid ? std::stoi(digits) : 0;
-  };
-  const int first = number(text.substr(0, dash));
-  const int last =
-      dash == std::string::npos ? first : number(text.substr(dash + 1));
-  if (first < 1 || last < first || last > 65535) {
+  const auto first = ParseNumber<std::uint32_t>(text.substr(0, dash));
+  const auto last = dash == std::string::npos
+                        ? first
+                        : ParseNumber<std::uint32_t>(text.substr(dash + 1));
+  if (!first || !last || *first < 1 || *last < *first || *last > most) {
+    return std::nullopt;
+  }
+  return IdRange{*first, *last};
+}
+
+Result<PortRange> ParsePortRange(const std::string& text) {
+  const std::optional<IdRange> range = ParseRange(text, 65535);
+  if (!range) {
     return MakeError(Code::kInvalidArgument, "config", text,
                      "is not a port or a range FIRST-LAST");
   }
-  return PortRange{static_cast<std::uint16_t>(first),
-                   static_cast<std::uint16_t>(last)};
+  return PortRange{static_cast<std::uint16_t>(range->first),
+                   static_cast<std::uint16_t>(range->last)};
 }
 
 Result<void> ReadSubjects(const Reader& reader, const toml::table& table,
@@ -264,8 +270,8 @@ Result<RuleConfig> ReadRule(const Reader& reader, const toml::table& table,
   MOUNTD_TRY(reader.OnlyKeys(
       table, where,
       {"users", "groups", "host_volumes", "plugins", "register_plugins",
-       "networks", "host_ports", "alloc_roots", "cgroups", "bidirectional",
-       "administer"}));
+       "networks", "host_ports", "alloc_roots", "cgroups", "ids",
+       "bidirectional", "administer"}));
   RuleConfig rule;
   MOUNTD_TRY(ReadSubjects(reader, table, where, rule));
   MOUNTD_TRY(reader.Strings(
@@ -312,6 +318,19 @@ Result<RuleConfig> ReadRule(const Reader& reader, const toml::table& table,
                            "\"" + text + "\" is not /PATH of a cgroup");
         }
         rule.cgroups.push_back(text);
+        return Ok();
+      }));
+  MOUNTD_TRY(reader.Strings(
+      table, "ids", where,
+      [&](const std::string& text, const toml::node& node) -> Result<void> {
+        // The last one is chown(2)'s "leave it".
+        const auto range = ParseRange(text, UINT32_MAX - 1);
+        if (!range) {
+          return reader.At(
+              node, where + "ids",
+              "\"" + text + "\" is not an id above 0 or a range FIRST-LAST");
+        }
+        rule.ids.push_back(*range);
         return Ok();
       }));
   MOUNTD_TRY(reader.Scalar(table, "bidirectional", where, rule.bidirectional));
@@ -445,6 +464,12 @@ Result<std::string> ReadWhole(const std::string& path, int fd) {
 }
 
 }  // namespace
+
+bool Contains(const std::vector<IdRange>& ranges, std::uint32_t id) {
+  return std::any_of(ranges.begin(), ranges.end(), [&](const IdRange& range) {
+    return id >= range.first && id <= range.last;
+  });
+}
 
 bool Applies(const RuleConfig& rule, std::uint32_t uid,
              std::span<const std::uint32_t> gids) {

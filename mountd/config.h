@@ -35,6 +35,13 @@ struct PortRange {
   std::uint16_t last = 0;
 };
 
+// Both ends included.
+struct IdRange {
+  std::uint32_t first = 0;
+  std::uint32_t last = 0;
+};
+bool Contains(const std::vector<IdRange>& ranges, std::uint32_t id);
+
 // [[rule]]: what one user or one group may do. A caller has the union of all
 // rules that match; nothing is allowed without one.
 struct RuleConfig {
@@ -51,6 +58,9 @@ struct RuleConfig {
   // Paths in the hierarchy of version 2, "/nomad.slice": whose tasks' mounts
   // may be looked at.
   std::vector<std::string> cgroups;
+  // Owners of files, uids and gids as they are on disk, that this user may
+  // have files of and give them to, besides its own. Never 0.
+  std::vector<IdRange> ids;
   bool bidirectional = false;
   bool administer = false;  // sees and may undo every user's resources
 };

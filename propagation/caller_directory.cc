@@ -30,14 +30,15 @@ bool IsSame(const FileFacts& a, const FileFacts& b) {
 // What the caller's fd is of, whatever leads there.
 Result<FileFacts> CheckPassed(const Context& context, int fd,
                               const exec::CallerPlan& caller,
-                              const std::string& object) {
+                              Ownership ownership, const std::string& object) {
   MOUNTD_ASSIGN(const FileFacts file,
                 Named(context.kernel.Stat(fd, ""), "statx", object));
   if (!S_ISDIR(file.mode)) {
     return MakeError(Code::kInvalidArgument, "open", object,
                      "is not a directory");
   }
-  if (file.uid != caller.uid) {
+  if (file.uid != caller.uid &&
+      (ownership == Ownership::kCallers || file.uid != 0)) {
     return Denied(object, "does not belong to the caller");
   }
   const Result<MountFacts> mount = context.inspector.Facts(file.mount_id);
@@ -49,6 +50,21 @@ Result<FileFacts> CheckPassed(const Context& context, int fd,
                      "is not in the host's mount namespace");
   }
   return file;
+}
+
+// A directory that is not the caller's must at least be in the caller's hands.
+Result<void> CheckParent(const Context& context, const CallerDirectory& found,
+                         const exec::CallerPlan& caller,
+                         const std::string& object) {
+  if (found.file.uid == caller.uid) {
+    return Ok();
+  }
+  MOUNTD_ASSIGN(
+      const FileFacts parent,
+      Named(context.kernel.Stat(found.parent.get(), ""), "statx", object));
+  return parent.uid == caller.uid
+             ? Ok()
+             : Result<void>(Denied(object, "does not belong to the caller"));
 }
 
 // Walks from `root` to `rest`, a path below it.
@@ -83,9 +99,10 @@ Result<CallerDirectory> Walk(const Context& context, const std::string& root,
 
 Result<CallerDirectory> OpenCallerDirectory(const Context& context, int fd,
                                             const exec::CallerPlan& caller,
-                                            const std::string& object) {
+                                            const std::string& object,
+                                            Ownership ownership) {
   MOUNTD_ASSIGN(const FileFacts passed,
-                CheckPassed(context, fd, caller, object));
+                CheckPassed(context, fd, caller, ownership, object));
   MOUNTD_ASSIGN(const std::string hint,
                 Named(context.kernel.ReadLink(
                           kFromRoot, "/proc/self/fd/" + std::to_string(fd)),
@@ -103,6 +120,7 @@ Result<CallerDirectory> OpenCallerDirectory(const Context& context, int fd,
       Result<CallerDirectory> found =
           Walk(context, root, hint.substr(root.size() + 1), object);
       if (found && IsSame(found->file, passed)) {
+        MOUNTD_TRY(CheckParent(context, *found, caller, object));
         return found;
       }
     }

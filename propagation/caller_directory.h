@@ -13,6 +13,14 @@ struct CallerDirectory {
   exec::FileFacts file;
 };
 
+enum class Ownership {
+  kCallers,
+  // Also a directory of root's right in one of the caller's: an executor took
+  // it, and was killed (tree_removal.h). What may be done to it, its caller
+  // could have done through that parent.
+  kCallersOrTaken,
+};
+
 // Opens the directory that `fd` is of, if it belongs to the caller's uid and
 // lies beneath one of the alloc_roots that the executor's own configuration has
 // for the caller, in the very mount that this root is in: what is mounted below
@@ -23,8 +31,8 @@ struct CallerDirectory {
 // mount. PermissionDenied if it does not, FailedPrecondition if the directory
 // is not in the executor's mount namespace, or has been removed;
 // InvalidArgument if it is none.
-Result<CallerDirectory> OpenCallerDirectory(const Context& context, int fd,
-                                            const exec::CallerPlan& caller,
-                                            const std::string& object);
+Result<CallerDirectory> OpenCallerDirectory(
+    const Context& context, int fd, const exec::CallerPlan& caller,
+    const std::string& object, Ownership ownership = Ownership::kCallers);
 
 }  // namespace mountd::propagation

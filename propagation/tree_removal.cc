@@ -5,100 +5,202 @@
 #include <linux/openat2.h>
 #include <sys/stat.h>
 
+#include <random>
+
+#include "propagation/caller_directory.h"
+
 namespace mountd::propagation {
 namespace {
 
+using exec::FailedWith;
 using exec::FileFacts;
 using exec::Named;
+using exec::Sys;
 
+constexpr char kOp[] = "remove";
 constexpr std::size_t kMaxDepth = 16;
-constexpr std::size_t kMaxEntries = 4096;
+constexpr std::size_t kListed = 1024;
+constexpr TreeBound kOneDirectory{4096, std::chrono::seconds(60)};
 
 struct Removal {
   const Context& context;
   std::uint64_t mount_id = 0;
-  const std::string& object;
+  TreeTrail trail;
+  TreeBudget budget;
+  std::uint64_t done = 0;
   int top = -1;         // the directory that is emptied
   bool lifted = false;  // something was moved into it
-  std::size_t left = kMaxEntries;
 };
-
-Error TooMuch(const std::string& object) {
-  return MakeError(Code::kResourceExhausted, "remove", object,
-                   "too many files were left in the directory");
-}
 
 // Opens a directory to be emptied, and makes it root's: without
 // CAP_DAC_OVERRIDE nothing is removed from, nor moved with, another user's.
-Result<UniqueFd> OpenOwn(const Removal& removal, int parent,
-                         const std::string& name) {
-  MOUNTD_ASSIGN(UniqueFd dir,
-                Named(removal.context.kernel.Open(
-                          parent, name, O_PATH | O_DIRECTORY | O_NOFOLLOW,
-                          RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS |
-                              RESOLVE_NO_MAGICLINKS | RESOLVE_NO_XDEV),
-                      "openat2", removal.object));
-  MOUNTD_TRY(TakeBack(removal.context, dir.get(), removal.object));
+Result<UniqueFd> OpenOwn(const Context& context, int parent,
+                         const std::string& name, const std::string& object) {
+  MOUNTD_ASSIGN(
+      UniqueFd dir,
+      Named(context.kernel.Open(parent, name, O_PATH | O_DIRECTORY | O_NOFOLLOW,
+                                RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS |
+                                    RESOLVE_NO_MAGICLINKS | RESOLVE_NO_XDEV),
+            "openat2", object));
+  MOUNTD_TRY(TakeBack(context, dir.get(), object));
   return dir;
 }
 
-Result<void> Empty(Removal* removal, int dir, std::size_t depth);
+// Moves the directory `name` to the top, under a name that whoever filled the
+// tree could not have taken.
+Result<void> Lift(Removal* removal, int parent, const std::string& name) {
+  std::random_device random;
+  removal->lifted = true;
+  const Sys<void> moved = removal->context.kernel.Rename(
+      parent, name, removal->top,
+      "lifted-" + std::to_string(random()) + "-" + std::to_string(random()));
+  return moved ? Ok()
+               : Result<void>(
+                     removal->trail.Failed(moved.error(), "renameat2", name));
+}
 
-// The directory `name`, with all in it.
-Result<void> RemoveTree(Removal* removal, int parent, const FileFacts& file,
-                        const std::string& name, std::size_t depth) {
+Result<bool> Empty(Removal* removal, int dir, std::size_t depth);
+
+// The directory `name`, with all in it; false: not all of it.
+Result<bool> RemoveDirectory(Removal* removal, int parent,
+                             const std::string& name, std::size_t depth) {
   exec::Kernel& kernel = removal->context.kernel;
-  MOUNTD_ASSIGN(const UniqueFd dir, OpenOwn(*removal, parent, name));
+  MOUNTD_ASSIGN(const UniqueFd dir,
+                OpenOwn(removal->context, parent, name, name));
   if (depth == kMaxDepth) {
-    removal->lifted = true;
-    return Named(kernel.Rename(parent, name, removal->top,
-                               "lifted-" + std::to_string(file.inode)),
-                 "renameat2", removal->object);
+    MOUNTD_TRY(Lift(removal, parent, name));
+    return true;
   }
-  MOUNTD_TRY(Empty(removal, dir.get(), depth));
-  return Named(kernel.RemoveDirectory(parent, name), "unlinkat",
-               removal->object);
+  removal->trail.Enter(name);
+  const Result<bool> emptied = Empty(removal, dir.get(), depth);
+  removal->trail.Leave();
+  if (!emptied || !*emptied) {
+    return emptied;
+  }
+  const Sys<void> removed = kernel.RemoveDirectory(parent, name);
+  if (!removed && removed.error() != ENOENT) {
+    return removal->trail.Failed(removed.error(), "rmdir", name);
+  }
+  return true;
+}
+
+// False: the budget is used up.
+Result<bool> RemoveEntry(Removal* removal, int dir, const std::string& name,
+                         std::size_t depth) {
+  exec::Kernel& kernel = removal->context.kernel;
+  if (!removal->budget.Take()) {
+    return false;
+  }
+  const Sys<FileFacts> file = kernel.Stat(dir, name);
+  if (FailedWith(file, ENOENT)) {
+    return true;
+  }
+  if (!file) {
+    return removal->trail.Failed(file.error(), "statx", name);
+  }
+  if (file->mount_root || file->mount_id != removal->mount_id) {
+    return removal->trail.AtMount(kOp, name);
+  }
+  if (S_ISDIR(file->mode)) {
+    MOUNTD_ASSIGN(const bool whole,
+                  RemoveDirectory(removal, dir, name, depth + 1));
+    removal->done += whole ? 1 : 0;
+    return whole;
+  }
+  const Sys<void> removed = kernel.RemoveFile(dir, name);
+  if (!removed && removed.error() != ENOENT) {
+    return removal->trail.Failed(removed.error(), "unlinkat", name);
+  }
+  ++removal->done;
+  return true;
 }
 
 // What lies deeper than kMaxDepth, which bounds the recursion, is moved to the
 // top.
-Result<void> Empty(Removal* removal, int dir, std::size_t depth) {
-  exec::Kernel& kernel = removal->context.kernel;
-  MOUNTD_ASSIGN(
-      const std::vector<std::string> names,
-      Named(kernel.List(dir, kMaxEntries), "getdents64", removal->object));
-  for (const std::string& entry : names) {
-    if (removal->left == 0) {
-      return TooMuch(removal->object);
+Result<bool> Empty(Removal* removal, int dir, std::size_t depth) {
+  for (;;) {
+    const Sys<std::vector<std::string>> names =
+        removal->context.kernel.List(dir, kListed);
+    if (!names) {
+      return removal->trail.Failed(names.error(), "getdents64");
     }
-    --removal->left;
-    MOUNTD_ASSIGN(const FileFacts file,
-                  Named(kernel.Stat(dir, entry), "statx", removal->object));
-    if (file.mount_root || file.mount_id != removal->mount_id) {
-      return MakeError(Code::kBusy, "remove", removal->object,
-                       "a mount is in the directory");
+    for (const std::string& name : *names) {
+      MOUNTD_ASSIGN(const bool gone, RemoveEntry(removal, dir, name, depth));
+      if (!gone) {
+        return false;
+      }
     }
-    MOUNTD_TRY(S_ISDIR(file.mode)
-                   ? RemoveTree(removal, dir, file, entry, depth + 1)
-                   : Named(kernel.RemoveFile(dir, entry), "unlinkat",
-                           removal->object));
+    if (names->size() < kListed) {
+      return true;
+    }
   }
-  return names.size() < kMaxEntries ? Ok()
-                                    : Result<void>(TooMuch(removal->object));
+}
+
+Result<bool> EmptyTop(Removal* removal) {
+  bool emptied = false;
+  do {
+    removal->lifted = false;
+    MOUNTD_ASSIGN(emptied, Empty(removal, removal->top, 0));
+  } while (emptied && removal->lifted);
+  return emptied;
+}
+
+// As it was, or as the caller would have made it.
+Result<void> GiveBack(const Context& context, const CallerDirectory& directory,
+                      const exec::CallerPlan& caller,
+                      const std::string& object) {
+  const FileFacts& was = directory.file;
+  const bool callers = was.uid == caller.uid;
+  const int fd = directory.fd.get();
+  // The mode first: afterwards it is another's.
+  if (callers && was.mode != (S_IFDIR | 0700)) {
+    MOUNTD_TRY(
+        Named(context.kernel.SetMode(fd, was.mode & 07777U), "chmod", object));
+  }
+  return Named(context.kernel.SetOwner(fd, caller.uid,
+                                       callers ? was.gid : caller.gids[0]),
+               "fchownat", object);
 }
 
 }  // namespace
 
 Result<void> EmptyDirectory(const Context& context, int parent,
                             const std::string& name, std::uint64_t mount_id) {
-  Removal removal{context, mount_id, name};
-  MOUNTD_ASSIGN(const UniqueFd dir, OpenOwn(removal, parent, name));
+  Removal removal{context, mount_id, TreeTrail(name),
+                  TreeBudget(kOneDirectory)};
+  MOUNTD_ASSIGN(const UniqueFd dir, OpenOwn(context, parent, name, name));
   removal.top = dir.get();
-  do {
-    removal.lifted = false;
-    MOUNTD_TRY(Empty(&removal, dir.get(), 0));
-  } while (removal.lifted);
-  return Ok();
+  MOUNTD_ASSIGN(const bool emptied, EmptyTop(&removal));
+  return emptied ? Ok()
+                 : Result<void>(
+                       MakeError(Code::kResourceExhausted, kOp, name,
+                                 "too many files were left in the directory"));
+}
+
+Result<exec::TreeReply> RemoveSome(const Context& context, int fd,
+                                   const exec::TreePlan& plan,
+                                   const TreeBound& bound) {
+  const std::string object = "directory";
+  MOUNTD_ASSIGN(const CallerDirectory directory,
+                OpenCallerDirectory(context, fd, plan.caller, object,
+                                    Ownership::kCallersOrTaken));
+  Removal removal{context, directory.file.mount_id, TreeTrail(object),
+                  TreeBudget(bound)};
+  removal.top = directory.fd.get();
+  const auto remove = [&]() -> Result<bool> {
+    MOUNTD_TRY(TakeBack(context, removal.top, object));
+    return EmptyTop(&removal);
+  };
+  const Result<bool> emptied = remove();
+  const Result<void> given = GiveBack(context, directory, plan.caller, object);
+  if (!emptied) {
+    return emptied.error();
+  }
+  MOUNTD_TRY(given);
+  exec::TreeReply reply;
+  reply.done = removal.done;
+  reply.finished = *emptied ? 1 : 0;
+  return reply;
 }
 
 }  // namespace mountd::propagation

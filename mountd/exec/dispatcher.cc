@@ -20,6 +20,8 @@
 #include "propagation/plugin_directory.h"
 #include "propagation/target.h"
 #include "propagation/task.h"
+#include "propagation/tree_owner.h"
+#include "propagation/tree_removal.h"
 
 namespace mountd::exec {
 namespace {
@@ -115,6 +117,9 @@ Result<void> Dispatcher::Carry(const Request& request, const Fds& fds,
     case PlanKind::kInspectTask:
     case PlanKind::kVerifyTask:
       return CarryTask(request, fds, answer);
+    case PlanKind::kRemoveTree:
+    case PlanKind::kChownTree:
+      return CarryTree(request, fds, answer);
   }
   return MakeError(Code::kInvalidArgument, "check plan", "kind");
 }
@@ -238,6 +243,22 @@ Result<void> Dispatcher::CarryTask(const Request& request, const Fds& fds,
       return Ok();
     }
   }
+}
+
+Result<void> Dispatcher::CarryTree(const Request& request, const Fds& fds,
+                                   Answer* answer) {
+  // Some ten milliseconds, unless the file system is slow.
+  constexpr propagation::TreeBound kBound{2048, std::chrono::milliseconds(250)};
+  const propagation::Context context{kernel_, *inspector_, config_};
+  const TreePlan& plan = request.body.tree;
+  TreeReply* reply = &answer->reply.body.tree;
+  *reply = TreeReply{};
+  MOUNTD_ASSIGN(
+      *reply,
+      request.kind == PlanKind::kRemoveTree
+          ? propagation::RemoveSome(context, fds[0].get(), plan, kBound)
+          : propagation::ChownSome(context, fds[0].get(), plan, kBound));
+  return Ok();
 }
 
 Result<HelloReply> Dispatcher::Hello() {

@@ -48,6 +48,8 @@ class Dispatcher {
                             const SendNow& send);
   Result<void> CarryTask(const Request& request, const Fds& fds,
                          Answer* answer);
+  Result<void> CarryTree(const Request& request, const Fds& fds,
+                         Answer* answer);
   Result<HelloReply> Hello();
 
   Kernel& kernel_;

@@ -77,6 +77,12 @@ class Executor {
   // FailedPrecondition if the process has ended, or is in another cgroup.
   virtual Result<TaskState> VerifyTask(const VerifyTaskPlan& plan,
                                        int pidfd) = 0;
+
+  // A part of the work on the tree below `directory`, any fd of it that a
+  // caller passed; the same plan again goes on with the rest (ChownTree: with
+  // what the answer said). Busy if a mount lies in it.
+  virtual Result<TreeReply> RemoveTree(const TreePlan& plan, int directory) = 0;
+  virtual Result<TreeReply> ChownTree(const TreePlan& plan, int directory) = 0;
 };
 
 }  // namespace mountd::exec

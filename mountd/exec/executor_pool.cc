@@ -175,7 +175,8 @@ ExecutorPool::ExecutorPool(Connector connect, Options options)
       options_(options),
       mounts_({options.mount_lanes, options.slow, options.max_stuck}),
       networks_({.width = 1}),
-      searches_({.width = 1}) {}
+      searches_({.width = 1}),
+      trees_({.width = 2}) {}
 
 ExecutorPool::~ExecutorPool() = default;
 
@@ -238,6 +239,7 @@ void ExecutorPool::CloseIdle() {
   mounts_.CloseIdle();
   networks_.CloseIdle();
   searches_.CloseIdle();
+  trees_.CloseIdle();
 }
 
 Result<ExecutorPool::Answer> ExecutorPool::Run(ExecutorLane& lane,
@@ -450,6 +452,23 @@ Result<TaskState> ExecutorPool::VerifyTask(const VerifyTaskPlan& plan,
           MakeRequest(PlanKind::kVerifyTask, &PlanBody::verify_task, plan),
           std::span(&pidfd, 1)));
   return answer.reply.body.task;
+}
+
+Result<TreeReply> ExecutorPool::RunOnTree(PlanKind kind, const TreePlan& plan,
+                                          int directory) {
+  MOUNTD_ASSIGN(const Answer answer,
+                Run(trees_, MakeRequest(kind, &PlanBody::tree, plan),
+                    std::span(&directory, 1)));
+  return answer.reply.body.tree;
+}
+
+Result<TreeReply> ExecutorPool::RemoveTree(const TreePlan& plan,
+                                           int directory) {
+  return RunOnTree(PlanKind::kRemoveTree, plan, directory);
+}
+
+Result<TreeReply> ExecutorPool::ChownTree(const TreePlan& plan, int directory) {
+  return RunOnTree(PlanKind::kChownTree, plan, directory);
 }
 
 }  // namespace mountd::exec

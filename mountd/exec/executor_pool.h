@@ -20,7 +20,8 @@ namespace mountd::exec {
 // process that does one plan at a time. Mount plans share up to `mount_lanes`
 // connections, opened as they are needed; network plans have a lane of their
 // own and run in the order they came (rtnetlink is one queue in the kernel
-// anyway); so have searches for holders, which may take long.
+// anyway); so have searches for holders, which may take long. Plans on trees of
+// files, which may keep a disk busy, have two.
 //
 // An instance that does not answer by the deadline is abandoned: it sees the
 // end of its input and undoes what it was doing once it can, and the next plan
@@ -76,6 +77,8 @@ class ExecutorPool final : public Executor {
   Result<HoldersState> FindHolders(const HoldersPlan& plan) override;
   Result<CgroupState> InspectTask(int pidfd) override;
   Result<TaskState> VerifyTask(const VerifyTaskPlan& plan, int pidfd) override;
+  Result<TreeReply> RemoveTree(const TreePlan& plan, int directory) override;
+  Result<TreeReply> ChownTree(const TreePlan& plan, int directory) override;
 
  private:
   // An executor that did not answer, and what its plan was on.
@@ -95,6 +98,8 @@ class ExecutorPool final : public Executor {
   Result<void> CheckStuck(const std::string& holder) const;
   void Abandon(UniqueFd connection, std::string holder);
   Result<MountState> RunForMount(const Request& request);
+  Result<TreeReply> RunOnTree(PlanKind kind, const TreePlan& plan,
+                              int directory);
   Result<void> RunForNothing(ExecutorLane& lane, const Request& request);
 
   const Connector connect_;
@@ -102,6 +107,7 @@ class ExecutorPool final : public Executor {
   ExecutorLane mounts_;
   ExecutorLane networks_;
   ExecutorLane searches_;
+  ExecutorLane trees_;
   mutable std::mutex mutex_;
   mutable std::vector<Abandoned>
       abandoned_;  // mutex_; those that have not ended

@@ -224,6 +224,22 @@ Result<void> CheckVerifyTask(const VerifyTaskPlan& plan) {
                                              : Result<void>(Invalid("count"));
 }
 
+Result<void> CheckTree(const TreePlan& plan, bool changes_owner) {
+  MOUNTD_TRY(CheckCaller(plan.caller));
+  // The primary one is what is given back to.
+  if (plan.caller.gid_count == 0) {
+    return Invalid("gid count");
+  }
+  if (plan.depth > plan.after.size()) {
+    return Invalid("depth");
+  }
+  // chown(2) takes it for "leave it".
+  constexpr std::uint32_t kNone = UINT32_MAX;
+  return !changes_owner || (plan.uid != kNone && plan.gid != kNone)
+             ? Ok()
+             : Result<void>(Invalid("owner"));
+}
+
 }  // namespace
 
 Result<Request> DecodeRequest(std::span<const std::byte> message) {
@@ -291,6 +307,9 @@ Result<void> CheckRequest(const Request& request, const Config& config) {
       return Ok();
     case PlanKind::kVerifyTask:
       return CheckVerifyTask(body.verify_task);
+    case PlanKind::kRemoveTree:
+    case PlanKind::kChownTree:
+      return CheckTree(body.tree, request.kind == PlanKind::kChownTree);
   }
   return Invalid("kind");
 }

@@ -59,6 +59,15 @@ struct MountChange {
   std::uint64_t propagation = 0;  // MS_PRIVATE, MS_SLAVE, MS_SHARED
 };
 
+// A place for each name among those of one directory, whatever else is made or
+// removed there, as a number: never 0. Two names may share one, if rarely.
+std::uint64_t NameOrder(std::string_view name);
+
+struct OrderedName {
+  std::uint64_t order = 0;
+  std::string name;
+};
+
 // A namespace and a route socket that lives in it.
 struct NetNamespace {
   UniqueFd fd;
@@ -95,6 +104,9 @@ class Kernel {
   virtual Sys<void> SetMode(int fd, mode_t mode) = 0;
   // Names other than "." and "..", at most `limit`. `dir` may be O_PATH.
   virtual Sys<std::vector<std::string>> List(int dir, std::size_t limit) = 0;
+  // The first `limit` of them after `after`, in the order of NameOrder.
+  virtual Sys<std::vector<OrderedName>> ListAfter(int dir, std::uint64_t after,
+                                                  std::size_t limit) = 0;
   // flock(2) LOCK_EX; held until `fd` is closed. EWOULDBLOCK if somebody else
   // has it for longer than a plan can wait.
   virtual Sys<void> Lock(int fd) = 0;

@@ -61,6 +61,9 @@ enum class PlanKind : std::uint32_t {
   kFindHolders = 41,
   kInspectTask = 42,
   kVerifyTask = 43,
+  // Trees of files in allocations' directories.
+  kRemoveTree = 50,
+  kChownTree = 51,
 };
 
 // ---- Mounts -----------------------------------------------------------------
@@ -249,6 +252,21 @@ struct VerifyTaskPlan {
   std::array<std::uint64_t, kMaxTaskMounts> mount_ids{};
 };
 
+// ---- Trees ------------------------------------------------------------------
+
+inline constexpr std::size_t kMaxTreeDepth = 64;
+
+// Both take the directory as an fd beside the plan, and do a part of the work.
+struct TreePlan {
+  CallerPlan caller;
+  // ChownTree only: the owner to be, and where to go on, as the last answer
+  // said; `depth` 0: from the start.
+  std::uint32_t uid = 0;
+  std::uint32_t gid = 0;
+  std::uint32_t depth = 0;
+  std::array<std::uint64_t, kMaxTreeDepth> after{};
+};
+
 // ---- Messages ---------------------------------------------------------------
 
 // How many fds a plan may have beside it.
@@ -268,6 +286,7 @@ union PlanBody {
   CgroupPlan cgroup;
   HoldersPlan holders;
   VerifyTaskPlan verify_task;
+  TreePlan tree;
   PlanBody() : allocation{} {}
 };
 
@@ -285,6 +304,9 @@ inline std::size_t FdsOf(const Request& request) {
     case PlanKind::kInspectTask:
     case PlanKind::kVerifyTask:
       return 1;  // a pidfd
+    case PlanKind::kRemoveTree:
+    case PlanKind::kChownTree:
+      return 1;
     default:
       return 0;
   }
@@ -376,6 +398,14 @@ struct TaskState {
   std::array<TaskMount, kMaxTaskMounts> mounts{};
 };
 
+struct TreeReply {
+  std::uint64_t done = 0;  // files and directories, by this plan
+  std::uint64_t left = 0;  // ChownTree: those of other owners, left as they are
+  std::uint32_t finished = 0;
+  std::uint32_t depth = 0;  // ChownTree: where to go on, if not finished
+  std::array<std::uint64_t, kMaxTreeDepth> after{};
+};
+
 union ReplyBody {
   HelloReply hello;
   MountState mount;
@@ -384,6 +414,7 @@ union ReplyBody {
   CgroupState cgroup;
   HoldersState holders;
   TaskState task;
+  TreeReply tree;
   ReplyBody() : hello{} {}
 };
 

@@ -37,6 +37,8 @@ class RealKernel final : public Kernel {
   Sys<void> SetOwner(int fd, uid_t uid, gid_t gid) override;
   Sys<void> SetMode(int fd, mode_t mode) override;
   Sys<std::vector<std::string>> List(int dir, std::size_t limit) override;
+  Sys<std::vector<OrderedName>> ListAfter(int dir, std::uint64_t after,
+                                          std::size_t limit) override;
   Sys<void> Lock(int fd) override;
   Sys<std::string> ReadFile(int dir, const std::string& name,
                             std::size_t limit) override;

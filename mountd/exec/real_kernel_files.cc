@@ -6,6 +6,7 @@
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <chrono>
@@ -18,6 +19,51 @@
 #include "mountd/exec/real_kernel.h"
 
 namespace mountd::exec {
+namespace {
+
+// Calls `each` with the names of a directory, until it answers false.
+template <typename Each>
+Sys<void> EachName(int dir, const Each& each) {
+  const int fd = ::openat(dir, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (fd < 0) {
+    return errno;
+  }
+  DIR* stream = ::fdopendir(fd);
+  if (stream == nullptr) {
+    const int err = errno;
+    ::close(fd);
+    return err;
+  }
+  int err = 0;
+  for (bool more = true; more;) {
+    errno = 0;
+    const dirent* entry = ::readdir(stream);
+    if (entry == nullptr) {
+      err = errno;
+      break;
+    }
+    const std::string_view name(&entry->d_name[0]);
+    more = name == "." || name == ".." || each(name);
+  }
+  ::closedir(stream);
+  if (err != 0) {
+    return err;
+  }
+  return {};
+}
+
+}  // namespace
+
+// FNV-1a, 64 bits. Not a defence: who makes two of his own names collide keeps
+// one of them from being found again.
+std::uint64_t NameOrder(std::string_view name) {
+  std::uint64_t hash = 0xcbf29ce484222325U;
+  for (const char c : name) {
+    hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3U;
+  }
+  return hash == 0 ? 1 : hash;
+}
+
 Sys<UniqueFd> RealKernel::Open(int dir, const std::string& path, int flags,
                                std::uint64_t resolve) {
   open_how how = {};
@@ -128,35 +174,44 @@ Sys<void> RealKernel::SetMode(int fd, mode_t mode) {
 }
 
 Sys<std::vector<std::string>> RealKernel::List(int dir, std::size_t limit) {
-  const int fd = ::openat(dir, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  if (fd < 0) {
-    return errno;
-  }
-  DIR* stream = ::fdopendir(fd);
-  if (stream == nullptr) {
-    const int err = errno;
-    ::close(fd);
-    return err;
-  }
   std::vector<std::string> names;
-  int err = 0;
-  while (names.size() < limit) {
-    errno = 0;
-    const dirent* entry = ::readdir(stream);
-    if (entry == nullptr) {
-      err = errno;
-      break;
-    }
-    const std::string_view name(&entry->d_name[0]);
-    if (name == "." || name == "..") {
-      continue;
-    }
+  const Sys<void> read = EachName(dir, [&](std::string_view name) {
     names.emplace_back(name);
+    return names.size() < limit;
+  });
+  if (!read) {
+    return read.error();
   }
-  ::closedir(stream);
-  if (err != 0) {
-    return err;
+  return names;
+}
+
+Sys<std::vector<OrderedName>> RealKernel::ListAfter(int dir,
+                                                    std::uint64_t after,
+                                                    std::size_t limit) {
+  const auto earlier = [](const OrderedName& a, const OrderedName& b) {
+    return a.order < b.order;
+  };
+  // A heap with the last of those kept at its front: however many names there
+  // are, no more are held.
+  std::vector<OrderedName> names;
+  const Sys<void> read = EachName(dir, [&](std::string_view name) {
+    const std::uint64_t order = NameOrder(name);
+    if (order <= after ||
+        (names.size() == limit && order >= names.front().order)) {
+      return true;
+    }
+    if (names.size() == limit) {
+      std::pop_heap(names.begin(), names.end(), earlier);
+      names.pop_back();
+    }
+    names.push_back({order, std::string(name)});
+    std::push_heap(names.begin(), names.end(), earlier);
+    return true;
+  });
+  if (!read) {
+    return read.error();
   }
+  std::sort_heap(names.begin(), names.end(), earlier);
   return names;
 }
 

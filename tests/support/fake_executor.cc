@@ -384,4 +384,34 @@ Result<NetworkState> FakeExecutor::InspectNetwork(const NetworkPlan& plan) {
       });
 }
 
+Result<TreeReply> FakeExecutor::RemoveTree(const TreePlan& plan,
+                                           int /*directory*/) {
+  PlanBody body;
+  body.tree = plan;
+  return Run<Result<TreeReply>>(PlanKind::kRemoveTree, "RemoveTree", "tree",
+                                body, [&] {
+                                  TreeReply reply;
+                                  reply.done = tree_ > 0 ? 1 : 0;
+                                  tree_ -= reply.done;
+                                  reply.finished = tree_ == 0 ? 1 : 0;
+                                  return reply;
+                                });
+}
+
+Result<TreeReply> FakeExecutor::ChownTree(const TreePlan& plan,
+                                          int /*directory*/) {
+  PlanBody body;
+  body.tree = plan;
+  return Run<Result<TreeReply>>(
+      PlanKind::kChownTree, "ChownTree", "tree", body, [&] {
+        TreeReply reply;
+        const std::uint64_t at = plan.depth == 0 ? 0 : plan.after[0];
+        reply.done = at < tree_ ? 1 : 0;
+        reply.depth = 1;
+        reply.after[0] = at + reply.done;
+        reply.finished = reply.after[0] == tree_ ? 1 : 0;
+        return reply;
+      });
+}
+
 }  // namespace mountd::exec

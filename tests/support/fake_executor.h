@@ -25,6 +25,7 @@ namespace mountd::exec {
 //   plugin                   a plugin
 //   plugin/staging/<key>     a volume's directories
 //   plugin/publish/web/<key>
+//   tree                     any tree of files
 // Thread-safe.
 class FakeExecutor final : public Executor {
  public:
@@ -75,6 +76,8 @@ class FakeExecutor final : public Executor {
   // Links outlive DeleteNetwork until EndLinks.
   void KeepLinks();
   void EndLinks();
+  // The next trees have so many entries, of which each plan does one.
+  void SetTree(std::uint64_t entries);
 
   std::uint32_t stuck() const override;
   Result<HelloReply> Hello() override;
@@ -102,6 +105,8 @@ class FakeExecutor final : public Executor {
   Result<HoldersState> FindHolders(const HoldersPlan& plan) override;
   Result<CgroupState> InspectTask(int pidfd) override;
   Result<TaskState> VerifyTask(const VerifyTaskPlan& plan, int pidfd) override;
+  Result<TreeReply> RemoveTree(const TreePlan& plan, int directory) override;
+  Result<TreeReply> ChownTree(const TreePlan& plan, int directory) override;
 
  private:
   struct Mount {
@@ -151,6 +156,7 @@ class FakeExecutor final : public Executor {
   std::uint64_t task_cgroup_ = 0;  // 0: it has ended
   bool task_has_user_namespace_ = false;
   std::map<std::uint64_t, TaskMount> task_mounts_;
+  std::uint64_t tree_ = 0;  // entries that are left
   std::uint32_t stuck_ = 0;
 };
 

@@ -55,6 +55,11 @@ void FakeExecutor::ReplaceMount(const std::string& target) {
   mounts_[target] = {NewMountLocked(), "something else", {}};
 }
 
+void FakeExecutor::SetTree(std::uint64_t entries) {
+  const std::lock_guard lock(mutex_);
+  tree_ = entries;
+}
+
 void FakeExecutor::SetOwnMount(const std::string& host_volume) {
   const std::lock_guard lock(mutex_);
   MountState state = NewMountLocked();

@@ -111,6 +111,11 @@ class InjectingKernel final : public Kernel {
     return Pass<std::vector<std::string>>(
         "List", [&] { return kernel_.List(dir, limit); });
   }
+  Sys<std::vector<OrderedName>> ListAfter(int dir, std::uint64_t after,
+                                          std::size_t limit) override {
+    return Pass<std::vector<OrderedName>>(
+        "ListAfter", [&] { return kernel_.ListAfter(dir, after, limit); });
+  }
   Sys<void> Lock(int fd) override {
     return Pass<void>("Lock", [&] { return kernel_.Lock(fd); });
   }

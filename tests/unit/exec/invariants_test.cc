@@ -73,6 +73,38 @@ TEST(Invariants, RefusesAMessageOfAnotherSizeOrVersion) {
   EXPECT_FALSE(DecodeRequest(bytes).has_value());
 }
 
+TEST(Invariants, ChecksPlansOnTrees) {
+  Request request;
+  request.kind = PlanKind::kChownTree;
+  request.body.tree = TreePlan{};
+  TreePlan& plan = request.body.tree;
+  constexpr auto kMost = static_cast<std::uint32_t>(CallerPlan().gids.size());
+  EXPECT_FALSE(Passes(request));
+  plan.caller.gid_count = kMost;
+  EXPECT_TRUE(Passes(request));
+  plan.depth = kMaxTreeDepth;
+  EXPECT_TRUE(Passes(request));
+  plan.depth = kMaxTreeDepth + 1;
+  EXPECT_FALSE(Passes(request));
+  plan.depth = 0;
+  plan.gid = UINT32_MAX;
+  EXPECT_FALSE(Passes(request));
+  request.kind = PlanKind::kRemoveTree;
+  EXPECT_TRUE(Passes(request));
+  plan.caller.gid_count = kMost + 1;
+  EXPECT_FALSE(Passes(request));
+}
+
+TEST(Invariants, TakesJustTheFdsOfThePlan) {
+  Request request;
+  EXPECT_TRUE(CheckFds(request, 0).has_value());
+  EXPECT_FALSE(CheckFds(request, 1).has_value());
+  request.kind = PlanKind::kRemoveTree;
+  EXPECT_TRUE(CheckFds(request, 1).has_value());
+  EXPECT_FALSE(CheckFds(request, 0).has_value());
+  EXPECT_FALSE(CheckFds(request, 2).has_value());
+}
+
 TEST(Invariants, RefusesAnUnknownKind) {
   Request request;
   for (const std::uint32_t kind : {0U, 2U, 17U, 99U, 0xFFFFFFFFU}) {

@@ -46,6 +46,7 @@ register_plugins = ["*"]
 networks = ["default"]
 host_ports = ["80", "20000-32000"]
 alloc_roots = ["/var/lib/nomad/alloc", "/srv/alloc"]
+ids = ["1000", "100000-165535"]
 bidirectional = true
 administer = true
 
@@ -117,6 +118,11 @@ TEST(ConfigTest, Rules) {
   EXPECT_EQ(rule.host_ports[1].first, 20000);
   EXPECT_EQ(rule.host_ports[1].last, 32000);
   EXPECT_EQ(rule.alloc_roots, (Texts{"/var/lib/nomad/alloc", "/srv/alloc"}));
+  ASSERT_EQ(rule.ids.size(), 2U);
+  EXPECT_TRUE(Contains(rule.ids, 1000) && Contains(rule.ids, 100000) &&
+              Contains(rule.ids, 165535));
+  EXPECT_FALSE(Contains(rule.ids, 1001) || Contains(rule.ids, 99999) ||
+               Contains(rule.ids, 165536));
   EXPECT_TRUE(rule.bidirectional);
   EXPECT_TRUE(rule.administer);
   // What a rule does not say, it does not allow.
@@ -226,6 +232,9 @@ const Bad kBad[] = {
   {"AllocRootRelative", WithRule("alloc_roots = [\"alloc\"]"), "mountd.toml:3: rule.alloc_roots: must be an absolute path"},
   {"AllocRootIsRoot", WithRule("alloc_roots = [\"/\"]"), "mountd.toml:3: rule.alloc_roots: must be an absolute path"},
   {"AllocRootUp", WithRule("alloc_roots = [\"/srv/..\"]"), "mountd.toml:3: rule.alloc_roots: must be an absolute path"},
+  {"IdZero", WithRule("ids = [\"0-5\"]"), "mountd.toml:3: rule.ids: \"0-5\""},
+  {"IdNone", WithRule("ids = [\"4294967295\"]"), "mountd.toml:3: rule.ids: \"4294967295\""},
+  {"IdsReversed", WithRule("ids = [\"9-8\"]"), "mountd.toml:3: rule.ids: \"9-8\""},
   {"AdministerNumber", WithRule("administer = 1"), "mountd.toml:3: rule.administer: has the wrong type"},
   {"LimitZero", "[limits]\npeers_per_uid = 0", "mountd.toml:2: limits.peers_per_uid: must be a whole number from 1 to 4096"},
   {"LimitTooLarge", "[limits]\nmount_executors = 65", "mountd.toml:2: limits.mount_executors"},

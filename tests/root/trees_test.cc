@@ -1,0 +1,441 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#include <fcntl.h>
+#include <sys/capability.h>
+#include <sys/mount.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <filesystem>
+
+#include "propagation/tree_owner.h"
+#include "propagation/tree_removal.h"
+#include "tests/root/executor_fixture.h"
+
+namespace mountd::testing {
+namespace {
+
+using exec::PlanKind;
+using exec::Reply;
+using exec::TreeReply;
+using propagation::TreeBound;
+
+constexpr uid_t kAgent = 1234;
+constexpr uid_t kTask = 100007;   // in the rule's ids
+constexpr uid_t kOther = 200000;  // nobody's
+constexpr char kWeb[] = "/run/host/alloc/web";
+
+// While it lives, the thread may do no more than an executor.
+class ExecutorsRights {
+ public:
+  ExecutorsRights() : before_(::cap_get_proc()) {
+    constexpr std::array<cap_value_t, 4> kKept = {
+        CAP_SYS_ADMIN, CAP_NET_ADMIN, CAP_DAC_READ_SEARCH, CAP_CHOWN};
+    const cap_t fewer = ::cap_dup(before_);
+    ::cap_clear_flag(fewer, CAP_EFFECTIVE);
+    ::cap_set_flag(fewer, CAP_EFFECTIVE, kKept.size(), kKept.data(), CAP_SET);
+    EXPECT_EQ(::cap_set_proc(fewer), 0);
+    ::cap_free(fewer);
+  }
+  ExecutorsRights(const ExecutorsRights&) = delete;
+  ExecutorsRights& operator=(const ExecutorsRights&) = delete;
+  ~ExecutorsRights() {
+    ::cap_set_proc(before_);
+    ::cap_free(before_);
+  }
+
+ private:
+  const cap_t before_;
+};
+
+class Trees : public ExecutorFixture {
+ protected:
+  void SetUp() override {
+    ExecutorFixture::SetUp();
+    if (IsSkipped()) {
+      return;
+    }
+    RuleConfig rule;
+    rule.uids = {kAgent};
+    rule.alloc_roots = {"/run/host/alloc"};
+    rule.ids = {{kAgent, kAgent}, {100000, 165535}};
+    config_.rules = {rule};
+    Make("", kAgent);
+    ASSERT_EQ(::chown("/run/host/alloc", kAgent, kAgent), 0);
+    plan_.caller.uid = kAgent;
+    plan_.caller.gid_count = 1;
+    plan_.caller.gids[0] = kAgent;
+    plan_.uid = kAgent;
+    plan_.gid = kAgent;
+  }
+
+  static std::string At(const std::string& path) {
+    return std::string(kWeb) + "/" + path;
+  }
+  // A directory below kWeb.
+  static void Make(const std::string& path, uid_t owner, mode_t mode = 0755) {
+    MakeDirectories(At(path));
+    ASSERT_EQ(::chown(At(path).c_str(), owner, owner), 0);
+    ASSERT_EQ(::chmod(At(path).c_str(), mode), 0);
+  }
+  static void File(const std::string& path, uid_t owner) {
+    WriteFile(At(path), path);
+    ASSERT_EQ(::lchown(At(path).c_str(), owner, owner), 0);
+  }
+  static uid_t OwnerOf(const std::string& path) {
+    struct stat file = {};
+    EXPECT_EQ(::lstat(path.c_str(), &file), 0) << path;
+    return file.st_uid;
+  }
+  static std::size_t CountIn(const std::string& path) {
+    std::size_t count = 0;
+    for ([[maybe_unused]] const auto& entry :
+         std::filesystem::recursive_directory_iterator(path)) {
+      ++count;
+    }
+    return count;
+  }
+
+  // Below kWeb: directories and files of several users, some closed to all but
+  // their owner, links out of it, a pipe.
+  static void Fill() {
+    Make("mine", kAgent);
+    Make("mine/deep", kAgent);
+    Make("theirs", kTask);
+    Make("theirs/closed", kTask, 0);
+    Make("roots", 0);
+    Make("roots/x", 0, 0700);
+    File("mine/file", kAgent);
+    File("mine/deep/theirs", kTask);
+    File("theirs/closed/file", kTask);
+    File("roots/x/file", 0);
+    MakeDirectories("/run/host/outside");
+    WriteFile("/run/host/outside/file", "");
+    ASSERT_EQ(::symlink("/run/host/outside", At("mine/link").c_str()), 0);
+    ASSERT_EQ(::lchown(At("mine/link").c_str(), kAgent, kAgent), 0);
+    ASSERT_EQ(::mkfifo(At("theirs/pipe").c_str(), 0600), 0);
+    ASSERT_EQ(::chown(At("theirs/pipe").c_str(), kTask, kTask), 0);
+  }
+  static constexpr std::size_t kFilled = 12;
+
+  Reply Run(PlanKind kind, const std::string& path = kWeb) {
+    fds_.clear();
+    fds_.emplace_back(::open(path.c_str(), O_PATH | O_CLOEXEC));
+    const ExecutorsRights rights;
+    Reply reply = Call(kind, [&](exec::PlanBody* body) { body->tree = plan_; });
+    fds_.clear();
+    return reply;
+  }
+  Reply Remove(const std::string& path = kWeb) {
+    return Run(PlanKind::kRemoveTree, path);
+  }
+  Reply Chown(const std::string& path = kWeb) {
+    return Run(PlanKind::kChownTree, path);
+  }
+
+  // In parts of `entries` until it is finished; the sum.
+  template <typename Some>
+  TreeReply InParts(const Some& some, std::size_t entries, int* parts) {
+    const auto inspector = propagation::MakeMountInspector(kernel_);
+    const UniqueFd fd(::open(kWeb, O_PATH | O_CLOEXEC));
+    exec::TreePlan plan = plan_;
+    TreeReply sum;
+    const ExecutorsRights rights;
+    for (*parts = 1; *parts < 10'000; ++*parts) {
+      const Result<TreeReply> part =
+          some({kernel_, *inspector, config_}, fd.get(), plan,
+               TreeBound{entries, std::chrono::hours(1)});
+      if (!part) {
+        ADD_FAILURE() << part.error().Message();
+        return sum;
+      }
+      sum.done += part->done;
+      sum.left += part->left;
+      plan.depth = part->depth;
+      plan.after = part->after;
+      if (part->finished != 0) {
+        sum.finished = 1;
+        break;
+      }
+    }
+    return sum;
+  }
+
+  exec::TreePlan plan_;
+};
+
+TEST_F(Trees, RemovalTakesWhatIsInItWhoeverOwnsIt) {
+  Fill();
+  const Reply reply = Remove();
+  ASSERT_EQ(ErrorOf(reply), "");
+  EXPECT_EQ(reply.body.tree.finished, 1U);
+  EXPECT_EQ(reply.body.tree.done, kFilled);
+  EXPECT_EQ(CountIn(kWeb), 0U);
+  EXPECT_TRUE(Exists("/run/host/outside/file"));
+  EXPECT_EQ(ErrorOf(Remove()), "");
+}
+
+TEST_F(Trees, RemovalGivesTheDirectoryBackAsItWas) {
+  ASSERT_EQ(::chown(kWeb, kAgent, kTask), 0);
+  ASSERT_EQ(::chmod(kWeb, 02751), 0);
+  File("file", kTask);
+  ASSERT_EQ(ErrorOf(Remove()), "");
+  struct stat file = {};
+  ASSERT_EQ(::stat(kWeb, &file), 0);
+  EXPECT_EQ(file.st_uid, kAgent);
+  EXPECT_EQ(file.st_gid, kTask);
+  EXPECT_EQ(file.st_mode & 07777U, 02751U);
+}
+
+TEST_F(Trees, RemovalInPartsGoesOnWithTheRest) {
+  Fill();
+  int parts = 0;
+  const TreeReply sum = InParts(propagation::RemoveSome, 3, &parts);
+  EXPECT_EQ(sum.finished, 1U);
+  EXPECT_EQ(sum.done, kFilled);
+  EXPECT_GT(parts, 3);
+  EXPECT_EQ(CountIn(kWeb), 0U);
+  EXPECT_EQ(OwnerOf(kWeb), kAgent);
+}
+
+TEST_F(Trees, RemovalOfADeepTree) {
+  UniqueFd dir(::open(kWeb, O_PATH | O_CLOEXEC));
+  for (int i = 0; i < 200; ++i) {
+    ASSERT_EQ(::mkdirat(dir.get(), "d", 0755), 0);
+    ASSERT_EQ(::mkdirat(dir.get(), "lifted-1", 0755), 0);
+    dir.reset(::openat(dir.get(), "d", O_PATH | O_CLOEXEC));
+  }
+  Reply reply = Remove();
+  for (int i = 0; i < 100 && reply.body.tree.finished == 0; ++i) {
+    ASSERT_EQ(ErrorOf(reply), "");
+    reply = Remove();
+  }
+  EXPECT_EQ(ErrorOf(reply), "");
+  EXPECT_EQ(CountIn(kWeb), 0U);
+}
+
+TEST_F(Trees, RemovalStopsAtAMountAndNamesIt) {
+  Make("mine/volume", kAgent);
+  MountTmpfs(At("mine/volume"));
+  const Reply reply = Remove();
+  EXPECT_EQ(CodeOf(reply), "Busy");
+  EXPECT_NE(ErrorOf(reply).find("mine/volume"), std::string::npos)
+      << ErrorOf(reply);
+  EXPECT_TRUE(Exists(At("mine/volume/mark")));
+  EXPECT_EQ(OwnerOf(kWeb), kAgent);
+  Unmount(At("mine/volume"));
+  EXPECT_EQ(ErrorOf(Remove()), "");
+}
+
+// rm -rf run as root, on a file that another is mounted on, goes on to it.
+TEST_F(Trees, AFileThatIsAMountStopsBoth) {
+  File("file", kAgent);
+  WriteFile("/run/host/outside", "");
+  ASSERT_EQ(::mount("/run/host/outside", At("file").c_str(), nullptr, MS_BIND,
+                    nullptr),
+            0);
+  EXPECT_EQ(CodeOf(Chown()), "Busy");
+  EXPECT_EQ(CodeOf(Remove()), "Busy");
+  EXPECT_EQ(OwnerOf("/run/host/outside"), 0U);
+}
+
+// As an executor leaves it that is killed between taking and giving back.
+TEST_F(Trees, OneThatAnExecutorTookIsAccepted) {
+  Make("task/full", kTask);
+  ASSERT_EQ(::chown(At("task").c_str(), 0, 0), 0);
+  ASSERT_EQ(::chmod(At("task").c_str(), 0700), 0);
+  EXPECT_EQ(ErrorOf(Remove(At("task"))), "");
+  EXPECT_EQ(OwnerOf(At("task")), kAgent);
+  EXPECT_EQ(CountIn(At("task")), 0U);
+}
+
+TEST_F(Trees, RootsOwnElsewhereIsNot) {
+  Make("theirs/roots", 0);
+  ASSERT_EQ(::chown(At("theirs").c_str(), kTask, kTask), 0);
+  EXPECT_EQ(CodeOf(Remove(At("theirs/roots"))), "PermissionDenied");
+  EXPECT_EQ(CodeOf(Remove(At("theirs"))), "PermissionDenied");
+  EXPECT_EQ(CodeOf(Chown(At("theirs"))), "PermissionDenied");
+  EXPECT_EQ(CodeOf(Remove("/run/host/data")), "PermissionDenied");
+}
+
+TEST_F(Trees, ChownGivesWhatIsTheCallersOrInTheRange) {
+  Fill();
+  plan_.uid = kTask;
+  plan_.gid = kTask + 1;
+  const Reply reply = Chown();
+  ASSERT_EQ(ErrorOf(reply), "");
+  EXPECT_EQ(reply.body.tree.finished, 1U);
+  EXPECT_EQ(reply.body.tree.left, 3U);
+  EXPECT_EQ(reply.body.tree.done, kFilled - 3);
+  for (const char* path : {"mine", "mine/deep/theirs", "mine/file", "mine/link",
+                           "theirs/closed/file", "theirs/pipe"}) {
+    EXPECT_EQ(OwnerOf(At(path)), kTask) << path;
+  }
+  EXPECT_EQ(OwnerOf(At("roots/x/file")), 0U);
+  EXPECT_EQ(OwnerOf("/run/host/outside"), 0U);
+  EXPECT_EQ(OwnerOf("/run/host/outside/file"), 0U);
+  EXPECT_EQ(OwnerOf(kWeb), kAgent);
+}
+
+// A task links to the host's files; chown -R gives them away.
+TEST_F(Trees, ChownOfLinkedFilesOfOthersIsTheAttack) {
+  WriteFile("/run/host/shadow", "secret");
+  WriteFile("/run/host/victims", "secret");
+  ASSERT_EQ(::chown("/run/host/victims", kOther, kOther), 0);
+  ASSERT_EQ(::link("/run/host/shadow", At("shadow").c_str()), 0);
+  ASSERT_EQ(::link("/run/host/victims", At("victims").c_str()), 0);
+  const Reply reply = Chown();
+  EXPECT_EQ(ErrorOf(reply), "");
+  EXPECT_EQ(reply.body.tree.left, 2U);
+  EXPECT_EQ(OwnerOf("/run/host/shadow"), 0U);
+  EXPECT_EQ(OwnerOf("/run/host/victims"), kOther);
+  // What a naive one does.
+  for (const auto& entry : std::filesystem::directory_iterator(kWeb)) {
+    ASSERT_EQ(::lchown(entry.path().c_str(), kAgent, kAgent), 0);
+  }
+  EXPECT_EQ(OwnerOf("/run/host/shadow"), kAgent);
+}
+
+TEST_F(Trees, ChownToOthersIsDenied) {
+  Fill();
+  for (const auto& [uid, gid] :
+       {std::pair(kOther, kAgent), std::pair(kAgent, kOther),
+        std::pair(uid_t{0}, kAgent), std::pair(kAgent, uid_t{0})}) {
+    plan_.uid = uid;
+    plan_.gid = gid;
+    EXPECT_EQ(CodeOf(Chown()), "PermissionDenied") << uid << ":" << gid;
+  }
+  plan_.uid = UINT32_MAX;
+  EXPECT_EQ(CodeOf(Chown()), "InvalidArgument");
+}
+
+TEST_F(Trees, ChownInPartsMissesNothing) {
+  Fill();
+  for (int i = 0; i < 60; ++i) {
+    Make("many/" + std::to_string(i % 7) + "/" + std::to_string(i), kTask);
+  }
+  constexpr std::size_t kMany = 60 + 7 + 1;
+  ASSERT_EQ(::chown(At("many").c_str(), kAgent, kAgent), 0);
+  for (int i = 0; i < 7; ++i) {
+    const std::string path = At("many/" + std::to_string(i));
+    ASSERT_EQ(::chown(path.c_str(), kAgent, kAgent), 0);
+  }
+  plan_.uid = kTask + 5;
+  for (const std::size_t entries : {1U, 3U, 1000U}) {
+    SCOPED_TRACE(entries);
+    ++plan_.uid;
+    int parts = 0;
+    const TreeReply sum = InParts(propagation::ChownSome, entries, &parts);
+    EXPECT_EQ(sum.finished, 1U);
+    EXPECT_EQ(sum.left, 3U);
+    EXPECT_EQ(sum.done, kFilled - 3 + kMany);
+    EXPECT_GE(static_cast<std::size_t>(parts), (kFilled + kMany) / entries);
+    for (const auto& entry :
+         std::filesystem::recursive_directory_iterator(At("many"))) {
+      EXPECT_EQ(OwnerOf(entry.path()), plan_.uid) << entry.path();
+    }
+  }
+}
+
+// Wherever the last part ended has been removed meanwhile.
+TEST_F(Trees, ChownGoesOnInATreeThatChanged) {
+  for (int i = 0; i < 20; ++i) {
+    Make(std::to_string(i), kAgent);
+    Make(std::to_string(i) + "/x", kAgent);
+  }
+  plan_.uid = kTask;
+  const auto inspector = propagation::MakeMountInspector(kernel_);
+  const UniqueFd fd(::open(kWeb, O_PATH | O_CLOEXEC));
+  std::uint32_t finished = 0;
+  int parts = 0;
+  while (finished == 0 && ++parts < 1000) {
+    const auto part =
+        propagation::ChownSome({kernel_, *inspector, config_}, fd.get(), plan_,
+                               TreeBound{1, std::chrono::hours(1)});
+    ASSERT_TRUE(part.has_value());
+    finished = part->finished;
+    plan_.depth = part->depth;
+    plan_.after = part->after;
+    for (const auto& entry : std::filesystem::directory_iterator(kWeb)) {
+      if (OwnerOf(entry.path()) == kTask && CountIn(kWeb) > 2) {
+        std::filesystem::remove_all(entry.path());
+      }
+    }
+  }
+  EXPECT_EQ(finished, 1U);
+  for (const auto& entry : std::filesystem::directory_iterator(kWeb)) {
+    EXPECT_EQ(OwnerOf(entry.path()), kTask);
+  }
+}
+
+TEST_F(Trees, ChownStopsAtAMountAndNamesIt) {
+  Make("mine/volume", kAgent);
+  MountTmpfs(At("mine/volume"));
+  const Reply reply = Chown();
+  EXPECT_EQ(CodeOf(reply), "Busy");
+  EXPECT_NE(ErrorOf(reply).find("mine/volume"), std::string::npos)
+      << ErrorOf(reply);
+}
+
+TEST_F(Trees, ChownOfATreeThatIsTooDeepSaysSo) {
+  std::string path;
+  for (std::size_t i = 0; i <= exec::kMaxTreeDepth; ++i) {
+    path += "d/";
+  }
+  Make(path, kAgent);
+  EXPECT_EQ(CodeOf(Chown()), "ResourceExhausted");
+}
+
+TEST_F(Trees, NamesInErrorsArePlain) {
+  Make("a\nb\xff", kAgent);
+  MountTmpfs(At("a\nb\xff"));
+  EXPECT_NE(ErrorOf(Remove()).find("a?b?"), std::string::npos);
+}
+
+TEST_F(Trees, TheFdMustBeADirectoryAndBeThere) {
+  File("file", kAgent);
+  EXPECT_EQ(CodeOf(Remove(At("file"))), "InvalidArgument");
+  fds_.clear();
+  EXPECT_EQ(CodeOf(Call(PlanKind::kRemoveTree,
+                        [&](exec::PlanBody* body) { body->tree = plan_; })),
+            "InvalidArgument");
+}
+
+// Each kernel call failing in turn: the directory is its owner's again, or can
+// be removed by the next try; nothing outside was touched.
+TEST_F(Trees, EveryKernelCallMayFail) {
+  for (const PlanKind kind : {PlanKind::kRemoveTree, PlanKind::kChownTree}) {
+    bool reached = true;
+    for (std::size_t k = 1; reached; ++k) {
+      Fill();
+      kernel_.FailAt(k, EIO);
+      const Reply reply = Run(kind);
+      reached = kernel_.calls().size() >= k;
+      kernel_.FailAt(0, 0);
+      if (reply.code != 0) {
+        ASSERT_EQ(ErrorOf(Run(kind)), "") << k;
+      }
+      ASSERT_EQ(OwnerOf(kWeb), kAgent) << k;
+      ASSERT_EQ(ErrorOf(Remove()), "") << k;
+      ASSERT_TRUE(Exists("/run/host/outside/file"));
+      ASSERT_EQ(::unlink("/run/host/outside/file"), 0);
+    }
+  }
+}
+
+TEST_F(Trees, AKillAnywhereIsFinishedByTheNextTry) {
+  bool reached = true;
+  for (std::size_t k = 1; reached; ++k) {
+    Make("task", kAgent, 0751);
+    Make("task/full", kTask);
+    kernel_.DieAt(k);
+    Remove(At("task"));
+    reached = kernel_.calls().size() >= k;
+    kernel_.FailAt(0, 0);
+    ASSERT_EQ(ErrorOf(Remove(At("task"))), "") << k;
+    ASSERT_EQ(OwnerOf(At("task")), kAgent) << k;
+    ASSERT_EQ(CountIn(At("task")), 0U) << k;
+  }
+}
+
+}  // namespace
+}  // namespace mountd::testing
