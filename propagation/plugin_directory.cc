@@ -188,9 +188,16 @@ Result<UniqueFd> ConnectPlugin(const Context& context, const PluginPlan& plan,
   }
   MOUNTD_ASSIGN(const FileFacts facts,
                 Named(context.kernel.Stat(file->get(), ""), "statx", name));
+  MOUNTD_ASSIGN(const FileFacts own,
+                Named(context.kernel.Stat(directory.get(), ""), "statx", name));
   if (!S_ISSOCK(facts.mode)) {
     return MakeError(Code::kFailedPrecondition, "connect", name,
                      "csi.sock is not a socket");
+  }
+  // Another daemon's socket would take root's word for the plugin's.
+  if (facts.mount_id != own.mount_id) {
+    return MakeError(Code::kFailedPrecondition, "connect", name,
+                     "something is mounted on csi.sock");
   }
   exec::Sys<UniqueFd> connected = context.kernel.ConnectUnix(file->get());
   if (!connected) {

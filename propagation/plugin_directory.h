@@ -23,8 +23,8 @@ Result<void> RemovePlugin(const Context& context, const exec::PluginPlan& plan);
 Result<UniqueFd> OpenPlugin(const Context& context, const Base& base,
                             const exec::WireName& plugin);
 
-// A connection to its csi.sock, opened without following links. Unavailable
-// while nobody listens.
+// A connection to its csi.sock, opened without following links or mounts.
+// Unavailable while nobody listens.
 Result<UniqueFd> ConnectPlugin(const Context& context,
                                const exec::PluginPlan& plan,
                                exec::PluginReply* reply);
