@@ -142,9 +142,44 @@ Result<void> CheckNotElsewhere(const Context& context, const UniqueFd& markers,
                    "is still in use at the path it had before");
 }
 
+// Unmounts the anchor where the kernel says it is, which is elsewhere than the
+// path it was made for once a directory above has been renamed. Gone already is
+// success.
+Result<void> UnmountAnchor(const Context& context, const std::string& volume,
+                           std::uint64_t id, int flags) {
+  const Result<MountFacts> anchor = context.inspector.Facts(id);
+  if (!anchor) {
+    return anchor.error().code == Code::kNotFound
+               ? Ok()
+               : Result<void>(anchor.error());
+  }
+  MOUNTD_ASSIGN(const HostPath path,
+                OpenHostPath(context, anchor->point, volume));
+  MOUNTD_ASSIGN(const FileFacts top,
+                Named(context.kernel.Stat(path.parent.get(), path.name),
+                      "statx", volume));
+  if (top.mount_id != id || !top.mount_root) {
+    return MakeError(Code::kFailedPrecondition, "umount2", volume,
+                     "another mount is there");
+  }
+  return Named(context.kernel.Unmount(path.parent.get(), path.name, flags),
+               "umount2", volume);
+}
+
+// When it must not stay: whoever renames what is above can do so just once.
+void UndoAnchor(const Context& context, const std::string& volume,
+                std::uint64_t id) {
+  constexpr int kTries = 100;
+  for (int i = 0; i < kTries; ++i) {
+    if (UnmountAnchor(context, volume, id, MNT_DETACH)) {
+      return;
+    }
+  }
+}
+
 Result<void> MakeAnchor(const Context& context, const std::string& volume,
-                        const std::string& path, const std::string& name,
-                        Source* source, exec::Undo* undo) {
+                        const std::string& path, Source* source,
+                        exec::Undo* undo) {
   exec::Kernel& kernel = context.kernel;
   MOUNTD_ASSIGN(
       const UniqueFd tree,
@@ -165,37 +200,14 @@ Result<void> MakeAnchor(const Context& context, const std::string& volume,
   });
   MOUNTD_TRY(Named(kernel.AttachTree(tree.get(), source->fd.get()),
                    "move_mount", volume));
-  undo->Add([&kernel, source, name] {
-    IgnoreBecauseBestEffort(
-        kernel.Unmount(source->parent.get(), name, MNT_DETACH));
+  undo->Add([&context, volume, id = clone.mount_id] {
+    UndoAnchor(context, volume, id);
   });
   MOUNTD_TRY(
       Named(kernel.SetMount(tree.get(), false, {.propagation = MS_SHARED}),
             "mount_setattr", volume));
   source->anchor_id = clone.mount_id;
   return Ok();
-}
-
-Result<void> UnmountAnchor(const Context& context, const std::string& volume,
-                           const Marker& marker) {
-  const Result<HostPath> path = OpenHostPath(context, marker.path, volume);
-  if (!path) {
-    return path.error().sys_errno == ENOENT ? Ok() : Result<void>(path.error());
-  }
-  const exec::Sys<FileFacts> top =
-      context.kernel.Stat(path->parent.get(), path->name);
-  if (!top && top.error() != ENOENT) {
-    return ErrnoError(top.error(), "statx", volume);
-  }
-  if (!top || !top->mount_root) {
-    return Ok();
-  }
-  if (top->mount_id != marker.id) {
-    return MakeError(Code::kFailedPrecondition, "umount2", volume,
-                     "another mount is there");
-  }
-  return Named(context.kernel.Unmount(path->parent.get(), path->name, 0),
-               "umount2", volume);
 }
 
 }  // namespace
@@ -243,7 +255,7 @@ Result<void> AnchorHostVolume(const Context& context, const Base& base,
   }
   const MountFacts holder = source->mount;
   MOUNTD_TRY(CheckNotElsewhere(context, source->markers, volume, path));
-  MOUNTD_TRY(MakeAnchor(context, volume, path, name, source, undo));
+  MOUNTD_TRY(MakeAnchor(context, volume, path, source, undo));
   MOUNTD_TRY(open_again());
   if (source->file.mount_id != source->anchor_id ||
       source->mount.parent_id != holder.id || source->mount.peer_group == 0 ||
@@ -265,7 +277,7 @@ Result<void> ReleaseHostVolume(const Context& context,
     RemoveIfEmpty(context, markers, volume);
     return Ok();
   }
-  MOUNTD_TRY(UnmountAnchor(context, volume, marker));
+  MOUNTD_TRY(UnmountAnchor(context, volume, marker.id, 0));
   MOUNTD_TRY(RemoveMarker(context, lock, volume));
   return Named(context.kernel.RemoveDirectory(markers.get(), volume),
                "unlinkat", volume);

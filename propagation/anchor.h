@@ -29,7 +29,7 @@ Result<void> AnchorHostVolume(const Context& context, const Base& base,
 // Takes the anchor away if it is still `plan.anchor_id`, whatever is marked if
 // that is 0, also of a volume that is declared no longer; gone already is
 // success. Busy while anything holds it or is mounted in it: never lazily.
-// FailedPrecondition if the mount on top is not it.
+// FailedPrecondition if another mount is on top of it.
 Result<void> ReleaseHostVolume(const Context& context,
                                const exec::HostVolumePlan& plan);
 

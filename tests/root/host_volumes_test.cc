@@ -184,14 +184,28 @@ TEST_F(HostVolumes, ADirectoryWithMountsBelowIsUsedWithoutAnAnchor) {
   EXPECT_EQ(RefusalOf("data", Propagation::kHostToTask), "FailedPrecondition");
 }
 
-TEST_F(HostVolumes, AnAnchorWhoseMarkerNamesAnotherMountIsNotOurs) {
+TEST_F(HostVolumes, AnotherMountInTheAnchorsPlaceIsNotTakenForIt) {
   const Reply reply = Attach("data", Propagation::kPrivate);
   const std::uint64_t anchor = reply.body.mount.anchor_id;
   Unmount("/run/host/data");
   ASSERT_EQ(
       ::mount("/run/host/data", "/run/host/data", nullptr, MS_BIND, nullptr),
       0);
-  EXPECT_EQ(CodeOf(ReleaseHostVolume("data", anchor)), "FailedPrecondition");
+  EXPECT_EQ(ErrorOf(ReleaseHostVolume("data", anchor)), "");
+  Unmount("/run/host/data");
+}
+
+// Renamed, it takes its anchor with it.
+TEST_F(HostVolumes, AnAnchorIsReleasedWhereverItIsNow) {
+  MakeDirectories("/run/host/above/volume");
+  config_.host_volumes["data"].path = "/run/host/above/volume";
+  const Inventory before = Inventory::Take();
+  const Reply reply = Attach("data", Propagation::kPrivate);
+  ASSERT_EQ(::rename("/run/host/above", "/run/host/elsewhere"), 0);
+  EXPECT_EQ(ErrorOf(Detach(reply.body.mount.mount_id)), "");
+  EXPECT_EQ(ErrorOf(ReleaseHostVolume("data", reply.body.mount.anchor_id)), "");
+  ASSERT_EQ(::rename("/run/host/elsewhere", "/run/host/above"), 0);
+  EXPECT_EQ(Difference(before, Inventory::Take()), "");
 }
 
 }  // namespace
