@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#pragma once
+
+#include <sys/types.h>
+
+#include <functional>
+#include <string>
+
+namespace mountd::testing {
+
+inline constexpr uid_t kAttacker = 1234;  // and gid
+
+// A second process, of another user without privilege, that does the same over
+// and over as fast as it can until this is destroyed.
+class Attacker {
+ public:
+  explicit Attacker(const std::function<void()>& step);
+  ~Attacker();
+  Attacker(const Attacker&) = delete;
+  Attacker& operator=(const Attacker&) = delete;
+
+ private:
+  pid_t pid_ = -1;
+};
+
+// renameat2(2) RENAME_EXCHANGE: there is no moment when either is missing.
+void Exchange(const std::string& one, const std::string& other);
+
+void Give(const std::string& path);  // to the attacker
+
+// Tries until it is true, or half a minute is over: an attack needs luck.
+bool Within(const std::function<bool()>& attack);
+
+// In a child of its own user and mount namespaces, with every capability there:
+// what anybody can be. Its exit status.
+int AsRootOfOwnNamespaces(const std::function<int()>& body);
+
+}  // namespace mountd::testing
