@@ -296,6 +296,27 @@ Result<std::vector<StagedVolume>> Client::ListVolumes() {
   return ToList(answer, &ToStagedVolume);
 }
 
+Result<TreeResult> Client::RemoveTree(int directory) {
+  MOUNTD_ASSIGN(const VariantMap answer,
+                impl_->Call("RemoveTree", "directory", {},
+                            [&](ManagerProxy& proxy, VariantMap& opts) {
+                              return proxy.RemoveTree(sdbus::UnixFd(directory),
+                                                      opts);
+                            }));
+  return ToTreeResult(answer);
+}
+
+Result<TreeResult> Client::ChownTree(int directory, std::uint32_t uid,
+                                     std::uint32_t gid) {
+  MOUNTD_ASSIGN(const VariantMap answer,
+                impl_->Call("ChownTree", "directory", {},
+                            [&](ManagerProxy& proxy, VariantMap& opts) {
+                              return proxy.ChownTree(sdbus::UnixFd(directory),
+                                                     uid, gid, opts);
+                            }));
+  return ToTreeResult(answer);
+}
+
 Result<PluginRegistration> Client::RegisterPlugin(const PluginSpec& spec) {
   VariantMap sent;
   AddText(sent, "mount_dir", spec.mount_dir);

@@ -96,6 +96,14 @@ class Client {
                        std::string_view name);
   Result<std::vector<StagedVolume>> ListVolumes();
 
+  // ---- Trees of files -------------------------------------------------------
+
+  // Of a directory of the caller's own beneath its alloc_roots; `directory` is
+  // any fd of it, which stays the caller's.
+  Result<TreeResult> RemoveTree(int directory);
+  Result<TreeResult> ChownTree(int directory, std::uint32_t uid,
+                               std::uint32_t gid);
+
   // ---- Plugins --------------------------------------------------------------
 
   Result<PluginRegistration> RegisterPlugin(const PluginSpec& spec);

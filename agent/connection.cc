@@ -191,6 +191,14 @@ void ManagerProxy::onOperationDone(const std::string& operation,
   }
 }
 
+void ManagerProxy::onOperationProgress(const std::string& operation,
+                                       const std::string& method,
+                                       const std::uint64_t& done) {
+  if (handlers_->operation_progress) {
+    handlers_->operation_progress(operation, method, done);
+  }
+}
+
 void ManagerProxy::onPluginChanged(const std::string& plugin,
                                    const std::string& state,
                                    const std::string& reason) {

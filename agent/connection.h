@@ -36,6 +36,9 @@ class ManagerProxy final
  private:
   void onOperationDone(const std::string& operation, const std::string& error,
                        const std::string& message) override;
+  void onOperationProgress(const std::string& operation,
+                           const std::string& method,
+                           const std::uint64_t& done) override;
   void onPluginChanged(const std::string& plugin, const std::string& state,
                        const std::string& reason) override;
   void onOwedChanged(const std::uint32_t& count) override;

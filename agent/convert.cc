@@ -291,6 +291,13 @@ Result<PluginStatus> ToPlugin(const VariantMap& map) {
   return plugin;
 }
 
+Result<TreeResult> ToTreeResult(const VariantMap& map) {
+  TreeResult result;
+  MOUNTD_TRY(
+      Fields(map).Read("done", result.done).Read("left", result.left).status());
+  return result;
+}
+
 Result<Capabilities> ToCapabilities(const VariantMap& map) {
   Capabilities capabilities;
   MOUNTD_TRY(Fields(map)

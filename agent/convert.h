@@ -36,6 +36,7 @@ Result<AllocationStatus> ToAllocation(const VariantMap& map);
 Result<StagedVolume> ToStagedVolume(const VariantMap& map);
 Result<PluginRegistration> ToRegistration(const VariantMap& map);
 Result<PluginStatus> ToPlugin(const VariantMap& map);
+Result<TreeResult> ToTreeResult(const VariantMap& map);
 Result<Capabilities> ToCapabilities(const VariantMap& map);
 
 // Each element of an answer's array by one of the functions above.

@@ -22,6 +22,10 @@ struct SignalHandlers {
     Error error;
   };
   std::function<void(const Outcome&)> operation_done;
+  // A few times a second, of RemoveTree and ChownTree: how many files so far.
+  std::function<void(const std::string& operation, const std::string& method,
+                     std::uint64_t done)>
+      operation_progress;
   std::function<void(const std::string& plugin, const std::string& state,
                      const std::string& reason)>
       plugin_changed;

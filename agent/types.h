@@ -198,6 +198,12 @@ struct PluginStatus {
   std::uint64_t generation = 0;
 };
 
+// Of RemoveTree and ChownTree.
+struct TreeResult {
+  std::uint64_t done = 0;  // files and directories
+  std::uint64_t left = 0;  // ChownTree: of other owners, left as they are
+};
+
 struct OwedTeardown {
   std::uint64_t id = 0;
   std::string kind;

@@ -14,10 +14,12 @@ struct UnrefMessage {
   }
 };
 
-int Append(sd_bus_message* message,
-           const std::variant<std::string, std::uint32_t>& argument) {
+int Append(sd_bus_message* message, const EventArgument& argument) {
   if (const auto* text = std::get_if<std::string>(&argument)) {
     return sd_bus_message_append_basic(message, 's', text->c_str());
+  }
+  if (const auto* number = std::get_if<std::uint64_t>(&argument)) {
+    return sd_bus_message_append_basic(message, 't', number);
   }
   return sd_bus_message_append_basic(message, 'u',
                                      std::get_if<std::uint32_t>(&argument));
@@ -32,6 +34,13 @@ Event OperationDone(const OperationSummary& summary) {
       {summary.id, error == nullptr ? std::string() : ErrorName(*error),
        error == nullptr ? std::string() : error->Message()},
       [uid = summary.uid](const Caller& caller) { return caller.uid == uid; }};
+}
+
+Event OperationProgressed(const OperationProgress& progress) {
+  return {
+      "OperationProgress",
+      {progress.id, progress.method, progress.done},
+      [uid = progress.uid](const Caller& caller) { return caller.uid == uid; }};
 }
 
 Event PluginChanged(const Service& service, const csi::PluginStatus& status) {

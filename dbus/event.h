@@ -15,16 +15,19 @@
 
 namespace mountd::dbus {
 
+using EventArgument = std::variant<std::string, std::uint32_t, std::uint64_t>;
+
 // One signal of org.mountd1.Manager on its way to whoever subscribed and may
 // see it.
 struct Event {
   std::string member;
-  std::vector<std::variant<std::string, std::uint32_t>> arguments;
+  std::vector<EventArgument> arguments;
   std::function<bool(const Caller&)> may_see;
 };
 
 // The signals there are, and who may see each. `service` outlives the event.
 Event OperationDone(const OperationSummary& summary);
+Event OperationProgressed(const OperationProgress& progress);
 Event PluginChanged(const Service& service, const csi::PluginStatus& status);
 Event OwedChanged(std::uint32_t count);
 

@@ -85,6 +85,10 @@ class ManagerAdaptor final
                  Dict options) override;
   void Unmount(sdbus::Result<>&& answer, std::string allocation,
                std::string task, std::string name, Dict options) override;
+  void RemoveTree(sdbus::Result<Dict>&& answer, sdbus::UnixFd directory,
+                  Dict options) override;
+  void ChownTree(sdbus::Result<Dict>&& answer, sdbus::UnixFd directory,
+                 std::uint32_t uid, std::uint32_t gid, Dict options) override;
   void ReleaseAllocation(sdbus::Result<Dict>&& answer, std::string allocation,
                          Dict options) override;
   void GetReceipt(sdbus::Result<Dict>&& answer, std::string allocation,

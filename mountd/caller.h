@@ -3,6 +3,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <vector>
 
@@ -22,6 +23,8 @@ using CancelToken = std::shared_ptr<std::atomic<bool>>;
 struct CallContext {
   Caller caller;
   CancelToken cancelled = std::make_shared<std::atomic<bool>>(false);
+  // Tells the caller how far long work is, in things done. From any thread.
+  std::function<void(std::uint64_t)> progress = [](std::uint64_t) {};
 };
 
 }  // namespace mountd

@@ -37,6 +37,14 @@ struct OperationSummary {
   bool announced = false;        // somebody was answered InProgress
 };
 
+// How far an operation is that tells it (CallContext::progress).
+struct OperationProgress {
+  std::string id;
+  std::string method;
+  std::uint32_t uid = 0;
+  std::uint64_t done = 0;
+};
+
 // Calls on their way. Each runs on its strand; callers wait for it as long as
 // their patience lasts, then are answered InProgress with the operation's id. A
 // call with the same method, caller and arguments joins the one under way.
@@ -55,14 +63,18 @@ struct OperationSummary {
 class Operations {
  public:
   using OnFinished = std::function<void(const OperationSummary&)>;
+  using OnProgress = std::function<void(const OperationProgress&)>;
   static constexpr std::uint32_t kMaxWaiters = 64;  // for one operation
 
-  Operations(Loop& loop, Strands& strands, OnFinished on_finished,
-             std::uint32_t max_per_uid = LimitsConfig().operations_per_uid)
+  Operations(
+      Loop& loop, Strands& strands, OnFinished on_finished,
+      std::uint32_t max_per_uid = LimitsConfig().operations_per_uid,
+      OnProgress on_progress = [](const OperationProgress&) {})
       : loop_(loop),
         strands_(strands),
         on_finished_(std::move(on_finished)),
-        max_per_uid_(max_per_uid) {}
+        max_per_uid_(max_per_uid),
+        on_progress_(std::move(on_progress)) {}
 
   template <typename T>
   struct Call {
@@ -158,7 +170,13 @@ class Operations {
   void Start(const std::shared_ptr<Typed<T>>& operation, const std::string& key,
              std::function<Result<T>(const CallContext&)> work,
              const Caller& caller) {
-    const CallContext context{caller, operation->cancelled};
+    const CallContext context{
+        caller, operation->cancelled, [this, operation](std::uint64_t done) {
+          loop_.Post([this, operation, done] {
+            on_progress_(
+                {operation->id, operation->method, operation->uid, done});
+          });
+        }};
     strands_.Submit(operation->object, [this, operation, key, context,
                                         work = std::move(work)] {
       // Boxed, since closures are copied and results are not.
@@ -193,6 +211,7 @@ class Operations {
   Strands& strands_;
   const OnFinished on_finished_;
   const std::uint32_t max_per_uid_;
+  const OnProgress on_progress_;
   std::map<std::string, std::shared_ptr<Operation>> running_;
   std::map<std::uint32_t, std::uint32_t> running_of_uid_;
   Deadlines deadlines_;

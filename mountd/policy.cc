@@ -125,6 +125,34 @@ Result<exec::CallerPlan> Policy::MayPassDirectory(const Caller& caller) const {
   return plan;
 }
 
+Result<exec::CallerPlan> Policy::MayGiveFilesTo(const Caller& caller,
+                                                std::uint32_t uid,
+                                                std::uint32_t gid) const {
+  MOUNTD_ASSIGN(exec::CallerPlan plan, MayPassDirectory(caller));
+  const auto in_ids = [&](std::uint32_t id) {
+    return AnyRule(
+        caller, [&](const RuleConfig& rule) { return Contains(rule.ids, id); });
+  };
+  if (uid != caller.uid && !in_ids(uid)) {
+    return Denied("give files", "uid " + std::to_string(uid),
+                  "no rule allows it to this user (ids)");
+  }
+  const bool own_group =
+      gid == caller.gid || std::find(caller.groups.begin(), caller.groups.end(),
+                                     gid) != caller.groups.end();
+  if (!own_group && !in_ids(gid)) {
+    return Denied("give files", "gid " + std::to_string(gid),
+                  "no rule allows it to this user (ids)");
+  }
+  const auto told = std::span(plan.gids).first(plan.gid_count);
+  if (own_group && std::find(told.begin(), told.end(), gid) == told.end()) {
+    plan.gid_count = std::min<std::uint32_t>(
+        plan.gid_count + 1, static_cast<std::uint32_t>(plan.gids.size()));
+    plan.gids.at(plan.gid_count - 1) = gid;
+  }
+  return plan;
+}
+
 Result<void> Policy::MayUsePlugin(const Caller& caller,
                                   const std::string& plugin) const {
   if (AnyRule(caller, [&](const RuleConfig& rule) {

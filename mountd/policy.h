@@ -40,6 +40,11 @@ class Policy {
   // Whether some rule has alloc_roots for the caller; and the caller as the
   // executor, which looks at the directory, is told of it.
   Result<exec::CallerPlan> MayPassDirectory(const Caller& caller) const;
+  // The same, and whether the caller may give files to this owner: each id is
+  // its own, or in some rule's ids.
+  Result<exec::CallerPlan> MayGiveFilesTo(const Caller& caller,
+                                          std::uint32_t uid,
+                                          std::uint32_t gid) const;
   Result<void> MayUsePlugin(const Caller& caller,
                             const std::string& plugin) const;
   Result<void> MayRegisterPlugin(const Caller& caller,

@@ -284,6 +284,25 @@ Result<void> Service::Unmount(const CallContext& call, const Name& allocation,
   return teardowns_.Unmount(record, task.str(), name.str());
 }
 
+// ---- Trees of files ----
+
+Result<TreeResult> Service::RemoveTree(const CallContext& call,
+                                       const UniqueFd& directory) {
+  exec::TreePlan plan;
+  MOUNTD_ASSIGN(plan.caller, policy_.MayPassDirectory(call.caller));
+  return mountd::RemoveTree(parts_.executor, call, plan, directory);
+}
+
+Result<TreeResult> Service::ChownTree(const CallContext& call,
+                                      const UniqueFd& directory,
+                                      std::uint32_t uid, std::uint32_t gid) {
+  exec::TreePlan plan;
+  MOUNTD_ASSIGN(plan.caller, policy_.MayGiveFilesTo(call.caller, uid, gid));
+  plan.uid = uid;
+  plan.gid = gid;
+  return mountd::ChownTree(parts_.executor, call, plan, directory);
+}
+
 // ---- Plugins ----
 
 Result<csi::PluginRegistration> Service::RegisterPlugin(const CallContext& call,

@@ -12,6 +12,7 @@
 #include "mountd/policy.h"
 #include "mountd/service_parts.h"
 #include "mountd/teardowns.h"
+#include "mountd/trees.h"
 
 namespace mountd {
 
@@ -86,6 +87,13 @@ class Service {
   Result<MountConfig> BindMount(const CallContext& call, BindMountSpec spec);
   Result<void> Unmount(const CallContext& call, const Name& allocation,
                        const Name& task, const Name& name);
+
+  // ---- Trees of files ----
+  Result<TreeResult> RemoveTree(const CallContext& call,
+                                const UniqueFd& directory);
+  Result<TreeResult> ChownTree(const CallContext& call,
+                               const UniqueFd& directory, std::uint32_t uid,
+                               std::uint32_t gid);
 
   // ---- Plugins ----
   Result<csi::PluginRegistration> RegisterPlugin(const CallContext& call,

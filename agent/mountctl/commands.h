@@ -27,6 +27,7 @@ void AddJobCommands(CLI::App& app, Context& context);
 void AddAllocationCommands(CLI::App& app, Context& context);
 void AddPluginCommands(CLI::App& app, Context& context);
 void AddNodeCommands(CLI::App& app, Context& context);
+void AddTreeCommands(CLI::App& app, Context& context);
 void AddToolCommands(CLI::App& app, Context& context);
 
 // Connects and runs `body`; an error of either goes to stderr.

@@ -46,6 +46,14 @@ SignalHandlers PrintingHandlers(bool json, std::optional<Error>& lost) {
                       {"error", error},
                       {"message", outcome.error.detail}});
   };
+  handlers.operation_progress = [json](const std::string& operation,
+                                       const std::string& method,
+                                       std::uint64_t done) {
+    PrintEvent(json, {{"signal", "OperationProgress"},
+                      {"operation", operation},
+                      {"method", method},
+                      {"done", done}});
+  };
   handlers.plugin_changed = [json](const std::string& plugin,
                                    const std::string& state,
                                    const std::string& reason) {

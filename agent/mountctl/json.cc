@@ -139,6 +139,10 @@ Json ToJson(const OwedTeardown& owed) {
           {"since", owed.since.time_since_epoch().count()}};
 }
 
+Json ToJson(const TreeResult& result) {
+  return {{"done", result.done}, {"left", result.left}};
+}
+
 Json ToJson(const Capabilities& capabilities) {
   return {{"version", capabilities.version},
           {"kernel", capabilities.kernel},

@@ -26,6 +26,7 @@ Json ToJson(const StagedVolume& volume);
 Json ToJson(const PluginRegistration& registration);
 Json ToJson(const PluginStatus& plugin);
 Json ToJson(const OwedTeardown& owed);
+Json ToJson(const TreeResult& result);
 Json ToJson(const Capabilities& capabilities);
 Json ToJson(const MethodStatistics& statistics);
 

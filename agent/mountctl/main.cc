@@ -60,6 +60,7 @@ int Main(int argc, char** argv) {
   AddGlobalFlags(app, context, patience_ms, timeout_s);
   AddJobCommands(app, context);
   AddAllocationCommands(app, context);
+  AddTreeCommands(app, context);
   AddPluginCommands(app, context);
   AddNodeCommands(app, context);
   AddToolCommands(app, context);

@@ -92,7 +92,10 @@ Daemon::Daemon(Config config, std::unique_ptr<dbus::EventLoop> loop,
       operations_(
           *loop_, strands_,
           [this](const OperationSummary& summary) { Finished(summary); },
-          config_.limits.operations_per_uid),
+          config_.limits.operations_per_uid,
+          [this](const OperationProgress& progress) {
+            Send(dbus::OperationProgressed(progress));
+          }),
       owed_(*loop_, strands_, service_,
             [this](std::uint32_t count) { OwedChanged(count); }),
       api_{config_.timeouts, service_, operations_, strands_},

@@ -3,6 +3,7 @@
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <memory>
@@ -137,6 +138,22 @@ TEST_F(ClientTest, CallsWithoutAnAnswerNameWhatTheyUndo) {
   EXPECT_EQ(script().last_call(), "UnregisterPlugin csi {}");
   ASSERT_TRUE(client_->Cancel("op-1"));
   EXPECT_EQ(script().last_call(), "Cancel op-1 {}");
+}
+
+TEST_F(ClientTest, TreesGoByTheirDirectory) {
+  const UniqueFd directory(open("/", O_PATH | O_CLOEXEC));
+  struct stat file {};
+  ASSERT_EQ(fstat(directory.get(), &file), 0);
+  const std::string inode = std::to_string(file.st_ino);
+  const auto removed = client_->RemoveTree(directory.get());
+  ASSERT_TRUE(removed) << removed.error().Message();
+  EXPECT_EQ(removed->done, 3U);
+  EXPECT_EQ(removed->left, 0U);
+  EXPECT_EQ(script().last_call(), "RemoveTree " + inode + " {}");
+  const auto changed = client_->ChownTree(directory.get(), 1000, 100);
+  ASSERT_TRUE(changed) << changed.error().Message();
+  EXPECT_EQ(changed->left, 1U);
+  EXPECT_EQ(script().last_call(), "ChownTree " + inode + " 1000:100 {}");
 }
 
 TEST_F(ClientTest, ReceiptsAreTheSameFromReleaseAndGetReceipt) {

@@ -3,6 +3,7 @@
 
 #include <sdbus-c++/sdbus-c++.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/un.h>
 #include <unistd.h>
 
@@ -34,6 +35,7 @@ class Manager final
 
   void EmitAll() {
     emitOperationDone("op-1", "org.mountd1.Error.Busy", "in use");
+    emitOperationProgress("op-1", "RemoveTree", 7);
     emitPluginChanged("csi-local", "healthy", "");
     emitOwedChanged(2);
   }
@@ -59,6 +61,11 @@ class Manager final
       map["host_path"] = Text("not an ay");
     }
     return map;
+  }
+
+  static std::string Inode(const sdbus::UnixFd& fd) {
+    struct stat file {};
+    return ::fstat(fd.get(), &file) == 0 ? std::to_string(file.st_ino) : "?";
   }
 
   void Subscribe(const Map& options) override {
@@ -126,6 +133,19 @@ class Manager final
                std::string name, Map options) override {
     Answer("Unmount", id + " " + task + " " + name + " " + Show(options),
            std::move(reply));
+  }
+  void RemoveTree(MapReply&& reply, sdbus::UnixFd directory,
+                  Map options) override {
+    Answer("RemoveTree", Inode(directory) + " " + Show(options),
+           std::move(reply), {{"done", V(std::uint64_t{3})}});
+  }
+  void ChownTree(MapReply&& reply, sdbus::UnixFd directory, std::uint32_t uid,
+                 std::uint32_t gid, Map options) override {
+    Answer("ChownTree",
+           Inode(directory) + " " + std::to_string(uid) + ":" +
+               std::to_string(gid) + " " + Show(options),
+           std::move(reply),
+           {{"done", V(std::uint64_t{3})}, {"left", V(std::uint64_t{1})}});
   }
   void ReleaseAllocation(MapReply&& reply, std::string id,
                          Map options) override {

@@ -67,7 +67,7 @@ class FakeServer {
   const std::string& path() const { return path_; }
   Script& script() { return script_; }
 
-  // The three signals with fixed values, to every connection that subscribed.
+  // The signals with fixed values, to every connection that subscribed.
   // False if there is none.
   bool EmitSignals();
 

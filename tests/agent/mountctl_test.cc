@@ -174,6 +174,20 @@ TEST_F(MountctlTest, MountAndUnmountAskForExactlyThat) {
   EXPECT_EQ(script().last_call(), "Unmount web t n {}");
 }
 
+TEST_F(MountctlTest, TreesAreOpenedHereAndPassed) {
+  const Outcome removed = Run({"remove-tree", "/"});
+  EXPECT_EQ(removed.status, 0);
+  EXPECT_EQ(removed.out, "3 removed\n");
+  EXPECT_TRUE(script().last_call().starts_with("RemoveTree "));
+  const Outcome given = Run({"chown-tree", "/", "1000", "100"});
+  EXPECT_EQ(given.status, 0);
+  EXPECT_EQ(given.out, "3 given, 1 of other owners left\n");
+  EXPECT_TRUE(script().last_call().find(" 1000:100 ") != std::string::npos);
+  EXPECT_EQ(RunJson({"remove-tree", "/"})["done"], 3);
+  EXPECT_EQ(Run({"remove-tree", "/nowhere"}).status, 1);
+  EXPECT_EQ(Run({"chown-tree", "/", "1000"}).status, 2);
+}
+
 TEST_F(MountctlTest, PluginRegisterPrintsWhatTheTaskNeeds) {
   const Outcome outcome =
       Run({"plugin", "register", "csi", "--type", "monolith", "--alloc", "a",
@@ -305,6 +319,7 @@ TEST_F(MountctlTest, EventsArePrintedAsTheyComeUntilItIsInterrupted) {
     std::this_thread::yield();
   }
   EXPECT_EQ(json::parse(events.ReadLine())["operation"], "op-1");
+  EXPECT_EQ(json::parse(events.ReadLine())["done"], 7);
   EXPECT_EQ(json::parse(events.ReadLine())["state"], "healthy");
   EXPECT_EQ(json::parse(events.ReadLine())["count"], 2);
   events.Signal(SIGINT);

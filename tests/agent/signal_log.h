@@ -22,6 +22,11 @@ class SignalLog {
           std::string(CodeName(outcome.error.code)) + " " +
           outcome.error.detail);
     };
+    handlers.operation_progress = [this](const std::string& operation,
+                                         const std::string& method,
+                                         std::uint64_t done) {
+      Add("progress " + operation + " " + method + " " + std::to_string(done));
+    };
     handlers.plugin_changed = [this](const std::string& plugin,
                                      const std::string& state,
                                      const std::string& reason) {

@@ -20,9 +20,10 @@ TEST(Subscriber, GetsEachSignalWithItsValuesInOrder) {
       Subscriber::Start({.address = server.address()}, log.Handlers());
   ASSERT_TRUE(subscriber) << subscriber.error().Message();
   ASSERT_TRUE(server.EmitSignals());
-  EXPECT_EQ(log.Wait(3), (std::vector<std::string>{
-                             "done op-1 Busy in use",
-                             "plugin csi-local healthy []", "owed 2"}));
+  EXPECT_EQ(log.Wait(4),
+            (std::vector<std::string>{
+                "done op-1 Busy in use", "progress op-1 RemoveTree 7",
+                "plugin csi-local healthy []", "owed 2"}));
 }
 
 TEST(Subscriber, MayLeaveHandlersOut) {

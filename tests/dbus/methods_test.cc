@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 // Every method once, asked right: what it answers, with which types.
+#include <fcntl.h>
+
 #include "csi-node/secrets.h"
 #include "tests/dbus/api_test.h"
 
@@ -169,6 +171,26 @@ TEST_P(Methods, Unmount) {
   ASSERT_TRUE(answer.ok()) << answer.message;
   EXPECT_EQ(answer.signature, "");
   EXPECT_EQ(executor().Existing(), std::vector<std::string>{"allocation web"});
+}
+
+TEST_P(Methods, RemoveTree) {
+  const UniqueFd directory(open("/", O_PATH | O_CLOEXEC));
+  executor().SetTree(3);
+  const Answer answer =
+      client_->Call("RemoveTree", "ha{sv}", directory.get(), 0);
+  ASSERT_TRUE(answer.ok()) << answer.message;
+  EXPECT_EQ(answer.types, (Types{{"done", "t"}}));
+  EXPECT_EQ(answer.values.at("done"), "3");
+}
+
+TEST_P(Methods, ChownTree) {
+  const UniqueFd directory(open("/", O_PATH | O_CLOEXEC));
+  executor().SetTree(3);
+  const Answer answer = client_->Call("ChownTree", "huua{sv}", directory.get(),
+                                      100000, 100000, 0);
+  ASSERT_TRUE(answer.ok()) << answer.message;
+  EXPECT_EQ(answer.types, (Types{{"done", "t"}, {"left", "t"}}));
+  EXPECT_EQ(answer.values.at("done"), "3");
 }
 
 TEST_P(Methods, ReleaseAllocationAndItsReceipt) {

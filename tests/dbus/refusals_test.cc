@@ -13,6 +13,11 @@ namespace {
 constexpr char kInvalid[] = "org.mountd1.Error.InvalidArgument";
 constexpr char kNotSupported[] = "org.mountd1.Error.NotSupported";
 
+int AnyDirectory() {
+  static const UniqueFd directory(open("/", O_PATH | O_CLOEXEC));
+  return directory.get();
+}
+
 // A call with one text of the test's choice in it.
 struct Probe {
   const char* what;
@@ -62,6 +67,15 @@ const std::vector<Probe>& WithOption() {
       {"Unmount",
        [](auto& c, auto* k) {
          return c.Call("Unmount", "sssa{sv}", "web", "t", "n", 1, k, "s", "x");
+       }},
+      {"RemoveTree",
+       [](auto& c, auto* k) {
+         return c.Call("RemoveTree", "ha{sv}", AnyDirectory(), 1, k, "s", "x");
+       }},
+      {"ChownTree",
+       [](auto& c, auto* k) {
+         return c.Call("ChownTree", "huua{sv}", AnyDirectory(), 0, 0, 1, k, "s",
+                       "x");
        }},
       {"ReleaseAllocation",
        [](auto& c, auto* k) {
@@ -381,6 +395,17 @@ TEST_P(Refusals, SecretsThatAreNoSealedMemfd) {
     Expect(client_->Call("PublishVolume", "ssssa{sv}a{ss}a{ss}a{sv}", "web",
                          "v2", "vol2", "csi", 0, 0, 0, 1, "secrets", "h", fd),
            kInvalid, "options[\"secrets\"]");
+  }
+}
+
+TEST_P(Refusals, TreesThatAreNoDirectories) {
+  const UniqueFd file(open("/proc/self/status", O_RDONLY | O_CLOEXEC));
+  const UniqueFd memory(memfd_create("x", MFD_CLOEXEC));
+  for (const int fd : {file.get(), memory.get()}) {
+    Expect(client_->Call("RemoveTree", "ha{sv}", fd, 0), kInvalid,
+           "must be a directory");
+    Expect(client_->Call("ChownTree", "huua{sv}", fd, 0, 0, 0), kInvalid,
+           "must be a directory");
   }
 }
 

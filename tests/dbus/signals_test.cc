@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 // Signals go to who subscribed and may see them, and to nobody else.
+#include <fcntl.h>
+
 #include <algorithm>
 
 #include "tests/dbus/api_test.h"
@@ -47,6 +49,33 @@ TEST_P(Signals, WhatIsOwedIsCountedToSubscribers) {
   ASSERT_FALSE(
       client_->Call("UnpublishVolume", "ssa{sv}", "web", "data", 0).ok());
   EXPECT_EQ(client_->AwaitSignal("OwedChanged").text, "1");
+}
+
+// A tree that does not end by itself: its signals come until it is cancelled,
+// and the same call on the same directory has joined it.
+TEST_P(Signals, HowFarAnOperationIsReachesItsCaller) {
+  const UniqueFd directory(open("/", O_PATH | O_CLOEXEC));
+  const UniqueFd again(open("/", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  const auto other = Connect();
+  Subscribe(*client_);
+  executor().SetTree(UINT64_MAX);
+  const Answer begun = client_->Call("RemoveTree", "ha{sv}", directory.get(), 1,
+                                     "patience_ms", "u", 1);
+  ASSERT_EQ(begun.error, "org.mountd1.Error.InProgress");
+  const Answer joined = other->Call("RemoveTree", "ha{sv}", again.get(), 1,
+                                    "patience_ms", "u", 1);
+  EXPECT_EQ(joined.error, "org.mountd1.Error.InProgress");
+  EXPECT_EQ(joined.message, begun.message);
+  for (int i = 0; i < 2; ++i) {
+    const Signal signal = client_->AwaitSignal("OperationProgress");
+    EXPECT_TRUE(
+        signal.text.starts_with("\"" + begun.message + "\", \"RemoveTree\", "))
+        << signal.text;
+  }
+  ASSERT_TRUE(client_->Call("Cancel", "sa{sv}", begun.message.c_str(), 0).ok());
+  EXPECT_TRUE(client_->AwaitSignal("OperationDone")
+                  .text.starts_with("\"" + begun.message +
+                                    "\", \"org.mountd1.Error.Aborted\""));
 }
 
 TEST_P(Signals, NobodyElseGetsThem) {

@@ -68,7 +68,10 @@ ApiServer::ApiServer(const std::string& directory, ApiServerOptions options)
       operations_(
           *loop_, strands_,
           [this](const OperationSummary& summary) { Finished(summary); },
-          options_.config.limits.operations_per_uid),
+          options_.config.limits.operations_per_uid,
+          [this](const OperationProgress& progress) {
+            Send(dbus::OperationProgressed(progress));
+          }),
       owed_(*loop_, strands_, service_,
             [this](std::uint32_t count) { Send(dbus::OwedChanged(count)); }),
       api_{options_.config.timeouts, service_, operations_, strands_},

@@ -51,6 +51,8 @@ probe_ready_ms = 20
   all.uids = {kAgent, kOther};
   all.host_volumes = all.plugins = all.register_plugins = all.networks = {"*"};
   all.host_ports = {{20000, 21000}};
+  all.alloc_roots = {"/srv/alloc"};
+  all.ids = {{100000, 165535}};
   all.bidirectional = true;
   RuleConfig admin;
   admin.uids = {kAdmin};

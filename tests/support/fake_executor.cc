@@ -5,6 +5,8 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <chrono>
+#include <thread>
 
 #include "mountd/base/paths.h"
 #include "netns/address.h"
@@ -388,6 +390,8 @@ Result<TreeReply> FakeExecutor::RemoveTree(const TreePlan& plan,
                                            int /*directory*/) {
   PlanBody body;
   body.tree = plan;
+  // So that one without an end leaves no end of plans.
+  std::this_thread::sleep_for(std::chrono::milliseconds(1));
   return Run<Result<TreeReply>>(PlanKind::kRemoveTree, "RemoveTree", "tree",
                                 body, [&] {
                                   TreeReply reply;

@@ -201,6 +201,25 @@ TEST_F(PolicyTest, TheExecutorIsToldTheGroupsThatRulesName) {
   EXPECT_EQ(full->gid_count, full->gids.size());
 }
 
+TEST_F(PolicyTest, FilesAreGivenToOnesOwnIdsAndThoseOfRules) {
+  RuleConfig& rule = Rule();
+  const Caller caller = By(kUser, 5, {6, 7});
+  EXPECT_EQ(Outcome(policy_.MayGiveFilesTo(caller, kUser, 5)), kDenied);
+  rule.alloc_roots = {"/alloc"};
+  EXPECT_EQ(Outcome(policy_.MayGiveFilesTo(caller, kUser, 5)), kOk);
+  EXPECT_EQ(Outcome(policy_.MayGiveFilesTo(caller, kUser, 8)), kDenied);
+  EXPECT_EQ(Outcome(policy_.MayGiveFilesTo(caller, 70000, 5)), kDenied);
+  EXPECT_EQ(Outcome(policy_.MayGiveFilesTo(caller, 0, 0)), kDenied);
+  rule.ids = {{70000, 70001}};
+  EXPECT_EQ(Outcome(policy_.MayGiveFilesTo(caller, 70000, 70001)), kOk);
+  EXPECT_EQ(Outcome(policy_.MayGiveFilesTo(caller, 70002, 70001)), kDenied);
+  // The executor is told of the group, which no rule names.
+  const auto plan = policy_.MayGiveFilesTo(caller, kUser, 7);
+  ASSERT_EQ(Outcome(plan), kOk);
+  ASSERT_EQ(plan->gid_count, 2U);
+  EXPECT_EQ(plan->gids[1], 7U);
+}
+
 TEST_F(PolicyTest, OwnersAndAdministratorsUseAThing) {
   Rule();
   EXPECT_EQ(Outcome(policy_.MayUse(By(kUser), kUser, "it")), kOk);

@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
+
+#include "dbus/manager_serve.h"
+
+// ManagerAdaptor's methods on trees of files.
+namespace mountd::dbus {
+namespace {
+
+// A directory that came with a call, and its identity, which tells calls on the
+// same one.
+struct PassedDirectory {
+  std::shared_ptr<UniqueFd> fd;
+  std::string identity;  // "<device>:<inode>"
+};
+
+// Asks no file system's server: it may hang, and this is the loop.
+Result<PassedDirectory> DirectoryFrom(const sdbus::UnixFd& given) {
+  PassedDirectory directory;
+  directory.fd =
+      std::make_shared<UniqueFd>(fcntl(given.get(), F_DUPFD_CLOEXEC, 3));
+  struct statx file {};
+  if (!directory.fd->valid() ||
+      statx(directory.fd->get(), "",
+            AT_EMPTY_PATH | AT_STATX_DONT_SYNC | AT_NO_AUTOMOUNT,
+            STATX_TYPE | STATX_INO, &file) != 0) {
+    return ErrnoError(errno, "statx", "directory");
+  }
+  if (!S_ISDIR(file.stx_mode)) {
+    return MakeError(Code::kInvalidArgument, "check", "directory",
+                     "must be a directory");
+  }
+  directory.identity =
+      std::to_string(makedev(file.stx_dev_major, file.stx_dev_minor)) + ":" +
+      std::to_string(file.stx_ino);
+  return directory;
+}
+
+}  // namespace
+
+void ManagerAdaptor::RemoveTree(sdbus::Result<Dict>&& answer,
+                                sdbus::UnixFd directory, Dict options) {
+  Serve<TreeResult>(
+      std::move(answer), "RemoveTree",
+      [&]() -> Result<Decoded<TreeResult>> {
+        Decoded<TreeResult> call;
+        MOUNTD_ASSIGN(call.patience, OnlyPatience(options));
+        MOUNTD_ASSIGN(const PassedDirectory passed, DirectoryFrom(directory));
+        call.strand = "tree " + passed.identity;
+        call.arguments = Arguments::Of(passed.identity);
+        call.work = [fd = passed.fd](Service& service,
+                                     const CallContext& context) {
+          return service.RemoveTree(context, *fd);
+        };
+        return call;
+      },
+      [](const TreeResult& result) {
+        return Dict{{"done", sdbus::Variant(result.done)}};
+      });
+}
+
+void ManagerAdaptor::ChownTree(sdbus::Result<Dict>&& answer,
+                               sdbus::UnixFd directory, std::uint32_t uid,
+                               std::uint32_t gid, Dict options) {
+  Serve<TreeResult>(
+      std::move(answer), "ChownTree",
+      [&]() -> Result<Decoded<TreeResult>> {
+        Decoded<TreeResult> call;
+        MOUNTD_ASSIGN(call.patience, OnlyPatience(options));
+        MOUNTD_ASSIGN(const PassedDirectory passed, DirectoryFrom(directory));
+        call.strand = "tree " + passed.identity;
+        call.arguments = Arguments::Of(passed.identity, std::to_string(uid),
+                                       std::to_string(gid));
+        call.work = [fd = passed.fd, uid, gid](Service& service,
+                                               const CallContext& context) {
+          return service.ChownTree(context, *fd, uid, gid);
+        };
+        return call;
+      },
+      [](const TreeResult& result) {
+        return Dict{{"done", sdbus::Variant(result.done)},
+                    {"left", sdbus::Variant(result.left)}};
+      });
+}
+
+}  // namespace mountd::dbus

@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#include "mountd/trees.h"
+
+#include <chrono>
+
+namespace mountd {
+namespace {
+
+constexpr std::chrono::milliseconds kBetweenReports{200};
+
+// `step` makes one plan.
+template <typename Step>
+Result<TreeResult> Repeat(const CallContext& call, const char* op,
+                          exec::TreePlan plan, const Step& step) {
+  using Clock = std::chrono::steady_clock;
+  TreeResult result;
+  auto told = Clock::now();
+  for (;;) {
+    if (*call.cancelled) {
+      return MakeError(Code::kAborted, op, "directory", "was cancelled");
+    }
+    MOUNTD_ASSIGN(const exec::TreeReply part, step(plan));
+    result.done += part.done;
+    result.left += part.left;
+    if (part.finished != 0) {
+      return result;
+    }
+    plan.depth = part.depth;
+    plan.after = part.after;
+    if (Clock::now() - told >= kBetweenReports) {
+      told = Clock::now();
+      call.progress(result.done);
+    }
+  }
+}
+
+}  // namespace
+
+Result<TreeResult> RemoveTree(exec::Executor& executor, const CallContext& call,
+                              const exec::TreePlan& plan,
+                              const UniqueFd& directory) {
+  return Repeat(call, "remove", plan, [&](const exec::TreePlan& part) {
+    return executor.RemoveTree(part, directory.get());
+  });
+}
+
+Result<TreeResult> ChownTree(exec::Executor& executor, const CallContext& call,
+                             const exec::TreePlan& plan,
+                             const UniqueFd& directory) {
+  return Repeat(call, "chown", plan, [&](const exec::TreePlan& part) {
+    return executor.ChownTree(part, directory.get());
+  });
+}
+
+}  // namespace mountd
