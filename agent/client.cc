@@ -256,12 +256,35 @@ Result<void> Client::UnpublishVolume(std::string_view allocation,
                      });
 }
 
+namespace {
+
+void AddTmpfs(VariantMap& sent, const TmpfsOptions& tmpfs) {
+  const auto add = [&](const char* key, const auto& value) {
+    if (value) {
+      sent.emplace(key, sdbus::Variant(*value));
+    }
+  };
+  sent.emplace("size", sdbus::Variant(tmpfs.size));
+  add("inodes", tmpfs.inodes);
+  add("mode", tmpfs.mode);
+  add("uid", tmpfs.uid);
+  add("gid", tmpfs.gid);
+  if (tmpfs.noswap) {
+    sent.emplace("noswap", sdbus::Variant(true));
+  }
+}
+
+}  // namespace
+
 Result<MountConfig> Client::BindMount(std::string_view allocation,
                                       const BindMountSpec& spec) {
   VariantMap sent;
   AddText(sent, "task_path", spec.task_path);
   if (spec.noexec) {
     sent.emplace("noexec", sdbus::Variant(true));
+  }
+  if (spec.tmpfs) {
+    AddTmpfs(sent, *spec.tmpfs);
   }
   const std::string id(allocation);
   MOUNTD_ASSIGN(

@@ -112,7 +112,7 @@ VariantMap ToWire(const VolumeUsage& usage) {
 }
 
 std::string ToWire(SourceType type) {
-  return type == SourceType::kHostVolume ? "host" : "volume";
+  return std::string(SourceTypeName(type));
 }
 
 std::string ToWire(Propagation propagation) {

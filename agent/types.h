@@ -6,6 +6,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 // What an agent says to mountd and hears from it, as plain structs. The meaning
@@ -68,18 +69,43 @@ struct PublishedVolume {
   bool is_device = false;
 };
 
-enum class SourceType { kHostVolume, kVolume };
+enum class SourceType { kHostVolume, kVolume, kTmpfs };
 enum class Propagation { kPrivate, kHostToTask, kBidirectional };
+
+constexpr std::string_view SourceTypeName(SourceType type) {
+  switch (type) {
+    case SourceType::kHostVolume:
+      return "host";
+    case SourceType::kTmpfs:
+      return "tmpfs";
+    case SourceType::kVolume:
+      break;
+  }
+  return "volume";
+}
+
+// Of a tmpfs. What is absent is as the contract says: as many files as the size
+// has KiB, mode 0700, the allocation's owner.
+struct TmpfsOptions {
+  std::uint64_t size = 0;  // bytes; needed
+  std::optional<std::uint64_t> inodes{};
+  std::optional<std::uint32_t> mode{};
+  std::optional<std::uint32_t> uid{};
+  std::optional<std::uint32_t> gid{};
+  bool noswap = false;
+};
 
 struct BindMountSpec {
   std::string task{};
   std::string name{};
   SourceType source_type = SourceType::kVolume;
-  std::string source{};  // a published volume's alias, or a host volume's name
+  std::string source{};  // a published volume's alias, a host volume's name, or
+                         // "" for a tmpfs
   bool read_only = false;
   Propagation propagation = Propagation::kPrivate;
   std::string task_path{};  // handed back in MountConfig as it came
   bool noexec = false;
+  std::optional<TmpfsOptions> tmpfs{};  // kTmpfs only
 };
 
 // What a task driver inserts to give the task this mount.

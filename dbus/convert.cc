@@ -209,11 +209,10 @@ Dict ToDict(const AllocationStatus& status) {
   std::vector<Dict> mounts;
   for (const MountConfig& config : status.mounts) {
     Dict mount = ToDict(config);
-    const bool host =
-        config.record.source_kind == exec::SourceKind::kHostVolume;
     mount.emplace("task", V(config.record.task));
     mount.emplace("name", V(config.record.name));
-    mount.emplace("source_type", V(std::string(host ? "host" : "volume")));
+    mount.emplace("source_type",
+                  V(std::string(SourceKindName(config.record.source_kind))));
     mount.emplace("source", V(config.record.source));
     mount.emplace("state", V(MountStateName(config.record.state)));
     mounts.push_back(std::move(mount));
@@ -294,7 +293,7 @@ Dict ToDict(const Capabilities& capabilities) {
       {"network_modes", V(modes)},
       {"propagation",
        V(std::vector<std::string>{"private", "host-to-task", "bidirectional"})},
-      {"source_types", V(std::vector<std::string>{"volume", "host"})},
+      {"source_types", V(std::vector<std::string>{"volume", "host", "tmpfs"})},
       {"features", V(capabilities.features)},
       {"missing", V(capabilities.missing)},
       {"addresses", V(addresses)},

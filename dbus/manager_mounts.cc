@@ -5,17 +5,6 @@
 namespace mountd::dbus {
 namespace {
 
-Result<exec::SourceKind> SourceKindFrom(const std::string& source_type) {
-  if (source_type == "volume") {
-    return exec::SourceKind::kPublishedVolume;
-  }
-  if (source_type == "host") {
-    return exec::SourceKind::kHostVolume;
-  }
-  return MakeError(Code::kInvalidArgument, "check", "source_type",
-                   "must be volume or host");
-}
-
 // A path of the task's, only handed back: text for a driver, never opened here.
 Result<void> CheckTaskPath(const std::string& path) {
   if (path.size() > 4095 || path.find('\0') != std::string::npos ||
@@ -24,6 +13,19 @@ Result<void> CheckTaskPath(const std::string& path) {
                      "is not a path");
   }
   return Ok();
+}
+
+// The keys of a tmpfs, which no other source has.
+exec::TmpfsPlan TmpfsFrom(OptionReader& reader) {
+  constexpr std::uint32_t kDefaultMode = 0700;
+  exec::TmpfsPlan tmpfs;
+  tmpfs.bytes = reader.Get<std::uint64_t>("size", 0);
+  tmpfs.inodes = reader.Get<std::uint64_t>("inodes", 0);
+  tmpfs.mode = reader.Get<std::uint32_t>("mode", kDefaultMode);
+  tmpfs.uid = reader.Get<std::uint32_t>("uid", exec::kNoId);
+  tmpfs.gid = reader.Get<std::uint32_t>("gid", exec::kNoId);
+  tmpfs.no_swap = reader.Get("noswap", false) ? 1 : 0;
+  return tmpfs;
 }
 
 // What BindMount's arguments name; the same in each method that takes them.
@@ -48,8 +50,12 @@ Result<BindMountSpec> SpecFrom(const MountArguments& arguments,
   MOUNTD_TRY(Name::Parse("allocation", arguments.allocation));
   MOUNTD_TRY(Name::Parse("task", arguments.task));
   MOUNTD_TRY(Name::Parse("name", arguments.name));
-  MOUNTD_TRY(Name::Parse("source", arguments.source));
-  MOUNTD_ASSIGN(spec.source_kind, SourceKindFrom(arguments.source_type));
+  MOUNTD_ASSIGN(spec.source_kind, ParseSourceKindName(arguments.source_type));
+  if (spec.source_kind == exec::SourceKind::kTmpfs) {
+    spec.tmpfs = TmpfsFrom(reader);
+  } else {
+    MOUNTD_TRY(Name::Parse("source", arguments.source));
+  }
   MOUNTD_ASSIGN(spec.propagation, ParsePropagationName(arguments.propagation));
   spec.allocation = arguments.allocation;
   spec.task = arguments.task;
@@ -60,11 +66,18 @@ Result<BindMountSpec> SpecFrom(const MountArguments& arguments,
 
 // All that makes two specs different, for Operations::Call::arguments.
 std::string IdentityOf(const BindMountSpec& spec) {
-  return Arguments::Of(spec.allocation, spec.task, spec.name,
-                       std::to_string(static_cast<int>(spec.source_kind)),
-                       spec.source,
-                       std::string(PropagationName(spec.propagation)),
-                       std::to_string(spec.attributes), spec.task_path);
+  const exec::TmpfsPlan& tmpfs = spec.tmpfs;
+  Arguments arguments;
+  arguments.Add(spec.allocation).Add(spec.task).Add(spec.name);
+  arguments.Add(std::string(SourceKindName(spec.source_kind))).Add(spec.source);
+  for (const std::uint64_t number :
+       {tmpfs.bytes, tmpfs.inodes, std::uint64_t{tmpfs.mode},
+        std::uint64_t{tmpfs.uid}, std::uint64_t{tmpfs.gid},
+        std::uint64_t{tmpfs.no_swap}, std::uint64_t{spec.attributes}}) {
+    arguments.Add(std::to_string(number));
+  }
+  arguments.Add(std::string(PropagationName(spec.propagation)));
+  return arguments.Add(spec.task_path).text();
 }
 
 }  // namespace

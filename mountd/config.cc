@@ -344,7 +344,8 @@ Result<void> ReadLimits(const Reader& reader, const toml::table& table,
   MOUNTD_TRY(reader.OnlyKeys(
       table, where,
       {"peers_per_uid", "allocations_per_uid", "operations_per_uid",
-       "plugins_per_uid", "mounts_per_allocation", "mount_executors"}));
+       "plugins_per_uid", "mounts_per_allocation", "tmpfs_bytes",
+       "tmpfs_bytes_per_allocation", "mount_executors"}));
   MOUNTD_TRY(reader.Number(table, "peers_per_uid", where, 1, 4096,
                            limits.peers_per_uid));
   MOUNTD_TRY(reader.Number(table, "allocations_per_uid", where, 1, 1'000'000,
@@ -355,6 +356,11 @@ Result<void> ReadLimits(const Reader& reader, const toml::table& table,
                            limits.plugins_per_uid));
   MOUNTD_TRY(reader.Number(table, "mounts_per_allocation", where, 1, 100'000,
                            limits.mounts_per_allocation));
+  constexpr std::int64_t kMostBytes = std::int64_t{1} << 50U;
+  MOUNTD_TRY(reader.Number(table, "tmpfs_bytes", where, 0, kMostBytes,
+                           limits.tmpfs_bytes));
+  MOUNTD_TRY(reader.Number(table, "tmpfs_bytes_per_allocation", where, 0,
+                           kMostBytes, limits.tmpfs_bytes_per_allocation));
   return reader.Number(table, "mount_executors", where, 1, 64,
                        limits.mount_executors);
 }

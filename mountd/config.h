@@ -75,6 +75,8 @@ struct LimitsConfig {
   std::uint32_t operations_per_uid = 64;  // under way at once
   std::uint32_t plugins_per_uid = 64;
   std::uint32_t mounts_per_allocation = 256;
+  std::uint64_t tmpfs_bytes = 16U << 20U;  // of one mount; 0: none at all
+  std::uint64_t tmpfs_bytes_per_allocation = 64U << 20U;
   std::uint32_t mount_executors = 4;
 };
 

@@ -21,11 +21,17 @@ exec::AttachPlan PlanOf(const BindMountSpec& spec) {
   exec::AttachPlan plan;
   plan.target = exec::Target(spec.allocation, spec.task, spec.name);
   plan.source.kind = spec.source_kind;
-  if (spec.source_kind == exec::SourceKind::kHostVolume) {
-    plan.source.host_volume = exec::ToWire(spec.source);
-  } else {
-    plan.source.plugin = exec::ToWire(spec.plugin);
-    plan.source.volume = spec.volume.hex();
+  switch (spec.source_kind) {
+    case exec::SourceKind::kHostVolume:
+      plan.source.host_volume = exec::ToWire(spec.source);
+      break;
+    case exec::SourceKind::kPublishedVolume:
+      plan.source.plugin = exec::ToWire(spec.plugin);
+      plan.source.volume = spec.volume.hex();
+      break;
+    case exec::SourceKind::kTmpfs:
+      plan.source.tmpfs = spec.tmpfs;
+      break;
   }
   plan.propagation = spec.propagation;
   plan.attributes = spec.attributes;
@@ -39,6 +45,7 @@ MountRecord RecordOf(const BindMountSpec& spec) {
   record.name = spec.name;
   record.source_kind = spec.source_kind;
   record.source = spec.source;
+  record.tmpfs = spec.tmpfs;
   record.propagation = spec.propagation;
   record.attributes = spec.attributes;
   record.task_path = spec.task_path;
@@ -47,8 +54,8 @@ MountRecord RecordOf(const BindMountSpec& spec) {
 
 bool SameSpec(const MountRecord& a, const MountRecord& b) {
   return a.source_kind == b.source_kind && a.source == b.source &&
-         a.propagation == b.propagation && a.attributes == b.attributes &&
-         a.task_path == b.task_path;
+         a.tmpfs == b.tmpfs && a.propagation == b.propagation &&
+         a.attributes == b.attributes && a.task_path == b.task_path;
 }
 
 }  // namespace
@@ -75,6 +82,30 @@ Result<exec::Propagation> ParsePropagationName(std::string_view name) {
   }
   return MakeError(Code::kInvalidArgument, "check", "propagation",
                    "must be private, host-to-task or bidirectional");
+}
+
+std::string_view SourceKindName(exec::SourceKind kind) {
+  switch (kind) {
+    case exec::SourceKind::kHostVolume:
+      return "host";
+    case exec::SourceKind::kTmpfs:
+      return "tmpfs";
+    case exec::SourceKind::kPublishedVolume:
+      break;
+  }
+  return "volume";
+}
+
+Result<exec::SourceKind> ParseSourceKindName(std::string_view name) {
+  for (const auto kind :
+       {exec::SourceKind::kPublishedVolume, exec::SourceKind::kHostVolume,
+        exec::SourceKind::kTmpfs}) {
+    if (name == SourceKindName(kind)) {
+      return kind;
+    }
+  }
+  return MakeError(Code::kInvalidArgument, "check", "source_type",
+                   "must be volume, host or tmpfs");
 }
 
 std::string_view RequiredRootfsPropagation(exec::Propagation propagation) {
@@ -110,12 +141,34 @@ Result<MountConfig> Mounts::Bind(const BindMountSpec& spec) {
     // Left by an attempt that could not be undone, or lost: clear it first.
     MOUNTD_TRY(Detach(*found));
   }
-  MOUNTD_ASSIGN(const std::uint32_t count, store_.CountMounts(spec.allocation));
-  if (count >= config_.limits.mounts_per_allocation) {
-    return MakeError(Code::kResourceExhausted, "bind-mount", Described(wanted),
-                     "limits.mounts_per_allocation is reached");
-  }
+  MOUNTD_TRY(CheckLimits(wanted));
   return Attach(std::move(wanted), spec);
+}
+
+Result<void> Mounts::CheckLimits(const MountRecord& wanted) {
+  const LimitsConfig& limits = config_.limits;
+  const auto exhausted = [&](const char* why) {
+    return MakeError(Code::kResourceExhausted, "bind-mount", Described(wanted),
+                     why);
+  };
+  MOUNTD_ASSIGN(const std::uint32_t count,
+                store_.CountMounts(wanted.allocation));
+  if (count >= limits.mounts_per_allocation) {
+    return exhausted("limits.mounts_per_allocation is reached");
+  }
+  if (wanted.source_kind != exec::SourceKind::kTmpfs) {
+    return Ok();
+  }
+  if (wanted.tmpfs.bytes > limits.tmpfs_bytes) {
+    return exhausted("limits.tmpfs_bytes is less than its size");
+  }
+  MOUNTD_ASSIGN(const std::uint64_t used,
+                store_.TmpfsBytesOf(wanted.allocation));
+  if (wanted.tmpfs.bytes > limits.tmpfs_bytes_per_allocation ||
+      used > limits.tmpfs_bytes_per_allocation - wanted.tmpfs.bytes) {
+    return exhausted("limits.tmpfs_bytes_per_allocation would be exceeded");
+  }
+  return Ok();
 }
 
 Result<MountConfig> Mounts::Attach(MountRecord record,

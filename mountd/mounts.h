@@ -18,12 +18,19 @@ namespace mountd {
 std::string_view PropagationName(exec::Propagation propagation);
 Result<exec::Propagation> ParsePropagationName(std::string_view name);
 
+// As in the API's "source_type".
+std::string_view SourceKindName(exec::SourceKind kind);
+Result<exec::SourceKind> ParseSourceKindName(std::string_view name);
+
 struct BindMountSpec {
   std::string allocation;
   std::string task;
   std::string name;
   exec::SourceKind source_kind = exec::SourceKind::kHostVolume;
   std::string source;
+  // kTmpfs; inodes 0: as many as its size allows; uid and gid kNoId: those of
+  // the allocation's owner.
+  exec::TmpfsPlan tmpfs;
   // kPublishedVolume: where the plugin published it.
   std::string plugin;
   VolumeKey volume;
@@ -79,6 +86,7 @@ class Mounts {
   void ReleaseLeftAnchors();
 
  private:
+  Result<void> CheckLimits(const MountRecord& wanted);
   Result<MountConfig> Attach(MountRecord record, const BindMountSpec& spec);
   Result<void> Detach(const MountRecord& record);
   Result<void> UndoAttach(const MountRecord& record);

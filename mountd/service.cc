@@ -257,6 +257,39 @@ Result<void> Service::CheckVolumeSource(const CallContext& call,
   return policy_.MayPropagate(call.caller, spec.propagation);
 }
 
+// What the caller left out is as its owner needs it.
+Result<void> Service::CompleteTmpfs(const AllocationRecord& owner,
+                                    BindMountSpec& spec) {
+  const auto invalid = [](const char* what, const char* why) {
+    return MakeError(Code::kInvalidArgument, "bind-mount", what, why);
+  };
+  exec::TmpfsPlan& tmpfs = spec.tmpfs;
+  if (!spec.source.empty()) {
+    return invalid("source", "a tmpfs has none");
+  }
+  if (spec.propagation != exec::Propagation::kPrivate) {
+    return invalid("propagation", "a tmpfs is private");
+  }
+  if ((spec.attributes & exec::kReadOnly) != 0) {
+    return invalid("read_only", "a tmpfs begins empty");
+  }
+  if (tmpfs.bytes < exec::kMinTmpfsBytes) {
+    return invalid("options[\"size\"]", "must be 4096 bytes at least");
+  }
+  const std::uint64_t most = tmpfs.bytes / exec::kTmpfsBytesPerInode;
+  if (tmpfs.inodes > most) {
+    return invalid("options[\"inodes\"]",
+                   "must be one for each KiB of the size at most");
+  }
+  if ((tmpfs.mode & ~exec::kTmpfsModes) != 0) {
+    return invalid("options[\"mode\"]", "must be within 01777");
+  }
+  tmpfs.inodes = tmpfs.inodes == 0 ? most : tmpfs.inodes;
+  tmpfs.uid = tmpfs.uid == exec::kNoId ? owner.uid : tmpfs.uid;
+  tmpfs.gid = tmpfs.gid == exec::kNoId ? owner.gid : tmpfs.gid;
+  return Ok();
+}
+
 Result<MountConfig> Service::BindMount(const CallContext& call,
                                        BindMountSpec spec) {
   const bool read_only = (spec.attributes & exec::kReadOnly) != 0;
@@ -265,12 +298,19 @@ Result<MountConfig> Service::BindMount(const CallContext& call,
                      spec.allocation + "/" + spec.task + "/" + spec.name,
                      "bidirectional needs write access");
   }
-  MOUNTD_TRY(FindPrepared(call, spec.allocation));
-  if (spec.source_kind == exec::SourceKind::kHostVolume) {
-    MOUNTD_TRY(policy_.MayMountHostVolume(call.caller, spec.source, read_only,
-                                          spec.propagation));
-  } else {
-    MOUNTD_TRY(CheckVolumeSource(call, spec));
+  MOUNTD_ASSIGN(const AllocationRecord owner,
+                FindPrepared(call, spec.allocation));
+  switch (spec.source_kind) {
+    case exec::SourceKind::kHostVolume:
+      MOUNTD_TRY(policy_.MayMountHostVolume(call.caller, spec.source, read_only,
+                                            spec.propagation));
+      break;
+    case exec::SourceKind::kPublishedVolume:
+      MOUNTD_TRY(CheckVolumeSource(call, spec));
+      break;
+    case exec::SourceKind::kTmpfs:
+      MOUNTD_TRY(CompleteTmpfs(owner, spec));
+      break;
   }
   MOUNTD_ASSIGN(MountConfig config, parts_.mounts.Bind(spec));
   MOUNTD_TRY(teardowns_.Forgive(

@@ -122,6 +122,8 @@ class Service {
   Result<AllocationRecord> FindPrepared(const CallContext& call,
                                         const std::string& allocation);
   Result<void> CheckVolumeSource(const CallContext& call, BindMountSpec& spec);
+  static Result<void> CompleteTmpfs(const AllocationRecord& owner,
+                                    BindMountSpec& spec);
   Result<void> CheckPluginLimit(std::uint32_t uid);
   bool Sees(const Caller& caller, std::uint32_t uid) const;
 

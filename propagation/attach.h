@@ -5,7 +5,8 @@
 
 namespace mountd::propagation {
 
-// Clones the plan's source, with all mounts below it, to
+// Clones the plan's source, with all mounts below it, or makes it, if it is a
+// new file system, at
 // base/a/<allocation>/<task>/<name>: nosuid and nodev always, read-only if the
 // plan or the source's declaration says so, never visible with weaker flags.
 // What is answered was read back from the kernel, and is what was asked or the

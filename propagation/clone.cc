@@ -92,15 +92,22 @@ Result<void> FollowSource(const Context& context, const Source& source,
                "mount_setattr", object);
 }
 
+// A clone, or what was made for this plan: that is cloned by nobody else.
+Result<UniqueFd> TreeOf(const Context& context, const Source& source,
+                        bool recursive, const std::string& object) {
+  return source.made.valid()
+             ? OpenBeneath(context, source.made.get(), ".", object)
+             : Named(context.kernel.CloneTree(source.fd.get(), recursive),
+                     "open_tree", object);
+}
+
 }  // namespace
 
 Result<UniqueFd> MakeClone(const Context& context, const Source& source,
                            const CloneSpec& spec, Depth depth) {
   exec::Kernel& kernel = context.kernel;
   const bool recursive = depth == Depth::kWholeTree;
-  MOUNTD_ASSIGN(UniqueFd tree,
-                Named(kernel.CloneTree(source.fd.get(), recursive), "open_tree",
-                      spec.object));
+  MOUNTD_ASSIGN(UniqueFd tree, TreeOf(context, source, recursive, spec.object));
   MOUNTD_TRY(Named(
       kernel.SetMount(tree.get(), recursive, ChangeFor(spec, source.read_only)),
       "mount_setattr", spec.object));

@@ -14,7 +14,8 @@ struct CloneSpec {
 
 enum class Depth { kWholeTree, kTopOnly };
 
-// A detached copy of `source`, with all mounts below it or without: nosuid and
+// A detached copy of `source`, with all mounts below it or without, or what was
+// made for this plan itself: nosuid and
 // nodev always, read-only if `spec` or the source's declaration says so. Never
 // is anything of it visible with weaker flags.
 Result<UniqueFd> MakeClone(const Context& context, const Source& source,

@@ -12,6 +12,7 @@
 #include "mountd/base/paths.h"
 #include "propagation/anchor.h"
 #include "propagation/plugin_directory.h"
+#include "propagation/tmpfs.h"
 
 namespace mountd::propagation {
 namespace {
@@ -93,13 +94,27 @@ Result<void> OpenPublishedVolume(const Context& context, const Base& base,
   return CheckSource(context, object, source);
 }
 
+Result<void> MakeTmpfsSource(const Context& context, const AttachPlan& plan,
+                             Source* source) {
+  const std::string object = "tmpfs";
+  MOUNTD_ASSIGN(source->made, MakeTmpfs(context, plan.source.tmpfs, object));
+  MOUNTD_ASSIGN(source->file, Named(context.kernel.Stat(source->made.get(), ""),
+                                    "statx", object));
+  return Ok();
+}
+
 }  // namespace
 
 Result<void> OpenSource(const Context& context, const Base& base,
                         const AttachPlan& plan, Source* source,
                         exec::Undo* undo) {
-  if (plan.source.kind == exec::SourceKind::kHostVolume) {
-    return OpenHostVolume(context, base, plan, source, undo);
+  switch (plan.source.kind) {
+    case exec::SourceKind::kHostVolume:
+      return OpenHostVolume(context, base, plan, source, undo);
+    case exec::SourceKind::kTmpfs:
+      return MakeTmpfsSource(context, plan, source);
+    case exec::SourceKind::kPublishedVolume:
+      break;
   }
   return OpenPublishedVolume(context, base, plan, source);
 }

@@ -13,6 +13,7 @@ struct Source {
   UniqueFd markers;  // of all anchors
   UniqueFd lock;     // of a host volume's anchor, held until the plan ends
   UniqueFd fd;       // O_PATH
+  UniqueFd made;     // instead of it: the root of what was made for this plan
   exec::FileFacts file;
   MountFacts mount;
   std::uint64_t anchor_id = 0;

@@ -6,6 +6,7 @@
 #include "agent/mountctl/job.h"
 #include "agent/mountctl/json.h"
 #include "agent/mountctl/output.h"
+#include "mountd/base/number.h"
 
 namespace mountd::agent {
 namespace {
@@ -63,7 +64,29 @@ struct MountArguments {
   std::string source;
   std::string propagation = "private";
   BindMountSpec spec;
+  TmpfsOptions tmpfs;
 };
+
+void AddTmpfs(CLI::App& command, MountArguments& arguments) {
+  TmpfsOptions& tmpfs = arguments.tmpfs;
+  command
+      .add_option("--size", tmpfs.size, "Bytes of a tmpfs, as 1048576 or 1M")
+      ->transform(CLI::AsSizeValue(false));
+  command.add_option("--inodes", tmpfs.inodes, "Its most files");
+  command
+      .add_option_function<std::string>(
+          "--mode",
+          [&tmpfs](const std::string& text) {
+            tmpfs.mode = ParseNumber<std::uint32_t>(text, 8);
+          },
+          "Its root's mode, octal (0700)")
+      ->check([](const std::string& text) -> std::string {
+        return ParseNumber<std::uint32_t>(text, 8) ? "" : "must be octal";
+      });
+  command.add_option("--uid", tmpfs.uid, "Its root's owner (yours)");
+  command.add_option("--gid", tmpfs.gid, "Its root's group (yours)");
+  command.add_flag("--noswap", tmpfs.noswap, "Never swap it out");
+}
 
 void AddMountNames(CLI::App& command, MountArguments& arguments) {
   command.add_option("ALLOC", arguments.allocation, "The allocation")
@@ -81,8 +104,8 @@ int Mount(const Context& context, const MountArguments& arguments) {
       std::cout << Dump(ToJson(config)) << std::endl;
     } else {
       const BindMountSpec& spec = arguments.spec;
-      const bool host = spec.source_type == SourceType::kHostVolume;
-      PrintMounts(std::cout, {{spec.task, spec.name, host ? "host" : "volume",
+      PrintMounts(std::cout, {{spec.task, spec.name,
+                               std::string(SourceTypeName(spec.source_type)),
                                spec.source, "mounted", config}});
     }
     return Ok();
@@ -96,12 +119,13 @@ void AddMount(CLI::App& app, Context& context) {
   auto arguments = std::make_shared<MountArguments>();
   AddMountNames(*command, *arguments);
   command
-      ->add_option("--source", arguments->source, "host:NAME or volume:ALIAS")
+      ->add_option("--source", arguments->source,
+                   "host:NAME, volume:ALIAS or tmpfs")
       ->required()
       ->check([arguments](const std::string& text) -> std::string {
         return ParseSource(text, arguments->spec)
                    ? ""
-                   : "must be host:NAME or volume:ALIAS";
+                   : "must be host:NAME, volume:ALIAS or tmpfs";
       });
   command
       ->add_option("--propagation", arguments->propagation,
@@ -112,8 +136,12 @@ void AddMount(CLI::App& app, Context& context) {
   command->add_flag("--noexec", arguments->spec.noexec, "Mount it noexec");
   command->add_option("--task-path", arguments->spec.task_path,
                       "Where the task will see it");
+  AddTmpfs(*command, *arguments);
   command->callback([&context, arguments] {
     context.chosen = [&context, arguments] {
+      if (arguments->spec.source_type == SourceType::kTmpfs) {
+        arguments->spec.tmpfs = arguments->tmpfs;
+      }
       arguments->spec.propagation =
           ParsePropagation(arguments->propagation).value();
       return Mount(context, *arguments);

@@ -11,6 +11,8 @@
 #include <map>
 #include <utility>
 
+#include "mountd/base/number.h"
+
 namespace mountd::agent {
 namespace {
 
@@ -65,6 +67,15 @@ class Section {
                                   out = static_cast<std::uint16_t>(value);
                                   return value >= least && value <= 65'535;
                                 });
+  }
+
+  template <typename Number>
+  Section& WholeNumber(std::string_view key, std::optional<Number>& out) {
+    return Scalar<std::int64_t>(
+        key, "must be a whole number", [&](std::int64_t value) {
+          out = static_cast<Number>(value);
+          return value >= 0 && std::in_range<Number>(value);
+        });
   }
 
   // A string that `accept` takes; if not, `reason`.
@@ -222,16 +233,29 @@ void ReadVolume(Section& section, VolumeSpec& volume) {
       .TextMap("volume_context", volume.volume_context);
 }
 
+void ReadTmpfs(Section& section, TmpfsOptions& tmpfs) {
+  std::optional<std::uint64_t> size;
+  section.Require("size")
+      .WholeNumber("size", size)
+      .WholeNumber("inodes", tmpfs.inodes)
+      .WholeNumber("uid", tmpfs.uid)
+      .WholeNumber("gid", tmpfs.gid)
+      .Choice("mode", "must be octal, as \"0700\"",
+              [&](const std::string& text) {
+                tmpfs.mode = ParseNumber<std::uint32_t>(text, 8);
+                return tmpfs.mode.has_value();
+              })
+      .Flag("noswap", tmpfs.noswap);
+  tmpfs.size = size.value_or(0);
+}
+
 void ReadMount(Section& section, BindMountSpec& mount) {
-  section
-      .Only({"task", "name", "source", "propagation", "path", "read_only",
-             "noexec"})
-      .Require("task")
+  section.Require("task")
       .Require("name")
       .Require("source")
       .Text("task", mount.task)
       .Text("name", mount.name)
-      .Choice("source", "must be host:NAME or volume:ALIAS",
+      .Choice("source", "must be host:NAME, volume:ALIAS or tmpfs",
               [&](const std::string& text) { return ParseSource(text, mount); })
       .Choice("propagation", "must be private, host-to-task or bidirectional",
               [&](const std::string& text) {
@@ -242,6 +266,14 @@ void ReadMount(Section& section, BindMountSpec& mount) {
       .Text("path", mount.task_path)
       .Flag("read_only", mount.read_only)
       .Flag("noexec", mount.noexec);
+  if (mount.source_type == SourceType::kTmpfs) {
+    section.Only({"task", "name", "source", "propagation", "path", "read_only",
+                  "noexec", "size", "inodes", "uid", "gid", "mode", "noswap"});
+    ReadTmpfs(section, mount.tmpfs.emplace());
+  } else {
+    section.Only({"task", "name", "source", "propagation", "path", "read_only",
+                  "noexec"});
+  }
 }
 
 Result<Job> FromTable(const toml::table& table, std::string_view origin) {
@@ -286,6 +318,9 @@ bool ParseSource(std::string_view text, BindMountSpec& mount) {
   } else if (text.starts_with(kVolume)) {
     mount.source_type = SourceType::kVolume;
     mount.source = text.substr(kVolume.size());
+  } else if (text == "tmpfs") {
+    mount.source_type = SourceType::kTmpfs;
+    return true;
   } else {
     return false;
   }

@@ -29,8 +29,8 @@ Result<Job> ParseJob(std::string_view text, std::string_view origin);
 // The same of a file; NotFound and so on if it cannot be read.
 Result<Job> ReadJob(const std::string& path);
 
-// "host:NAME" or "volume:ALIAS" into the two fields of a bind mount; false if
-// it is neither.
+// "host:NAME", "volume:ALIAS" or "tmpfs" into the two fields of a bind mount;
+// false if it is none of these.
 bool ParseSource(std::string_view text, BindMountSpec& mount);
 
 // "private", "host-to-task" or "bidirectional".

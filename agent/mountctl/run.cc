@@ -92,10 +92,9 @@ class Runner {
                     Timed("mount", spec.task + "/" + spec.name, [&] {
                       return client_.BindMount(job_.allocation, spec);
                     }));
-      mounts_.push_back(
-          {spec.task, spec.name,
-           spec.source_type == SourceType::kVolume ? "volume" : "host",
-           spec.source, "mounted", std::move(config)});
+      mounts_.push_back({spec.task, spec.name,
+                         std::string(SourceTypeName(spec.source_type)),
+                         spec.source, "mounted", std::move(config)});
     }
     return Ok();
   }

@@ -8,12 +8,12 @@
 
 namespace mountd {
 
-// The whole of `text` as a decimal number that fits.
+// The whole of `text` as a number of that base that fits.
 template <typename Number>
-std::optional<Number> ParseNumber(std::string_view text) {
+std::optional<Number> ParseNumber(std::string_view text, int base = 10) {
   Number number{};
   const auto [end, error] =
-      std::from_chars(text.data(), text.data() + text.size(), number);
+      std::from_chars(text.data(), text.data() + text.size(), number, base);
   if (error != std::errc() || end != text.data() + text.size()) {
     return std::nullopt;
   }

@@ -35,13 +35,31 @@ Result<void> CheckTarget(const TargetPlan& plan) {
   return CheckName(plan.name, "name");
 }
 
-Result<void> CheckSource(const SourcePlan& plan) {
+Result<void> CheckTmpfs(const TmpfsPlan& tmpfs, const Config& config) {
+  if (tmpfs.bytes < kMinTmpfsBytes || tmpfs.bytes > config.limits.tmpfs_bytes) {
+    return Invalid("tmpfs bytes");
+  }
+  if (tmpfs.inodes == 0 || tmpfs.inodes > tmpfs.bytes / kTmpfsBytesPerInode) {
+    return Invalid("tmpfs inodes");
+  }
+  if ((tmpfs.mode & ~kTmpfsModes) != 0) {
+    return Invalid("tmpfs mode");
+  }
+  if (tmpfs.uid == kNoId || tmpfs.gid == kNoId) {
+    return Invalid("tmpfs owner");
+  }
+  return tmpfs.no_swap <= 1 ? Ok() : Result<void>(Invalid("tmpfs no_swap"));
+}
+
+Result<void> CheckSource(const SourcePlan& plan, const Config& config) {
   switch (plan.kind) {
     case SourceKind::kHostVolume:
       return CheckName(plan.host_volume, "host volume");
     case SourceKind::kPublishedVolume:
       MOUNTD_TRY(CheckName(plan.plugin, "plugin"));
       return CheckKey(plan.volume, "volume");
+    case SourceKind::kTmpfs:
+      return CheckTmpfs(plan.tmpfs, config);
   }
   return Invalid("source kind");
 }
@@ -71,10 +89,24 @@ Result<void> CheckTargetKind(const AttachPlan& plan) {
   return Invalid("target kind");
 }
 
-Result<void> CheckAttach(const AttachPlan& plan) {
+// A file system that is made for this mount: nothing follows it, and a swap
+// that was cut off could not tell it from another.
+Result<void> CheckNew(const AttachPlan& plan) {
+  if (plan.replaces != 0) {
+    return Invalid("replaces", "a tmpfs replaces nothing");
+  }
+  return plan.propagation == Propagation::kPrivate
+             ? Ok()
+             : Result<void>(Invalid("propagation", "a tmpfs is private"));
+}
+
+Result<void> CheckAttach(const AttachPlan& plan, const Config& config) {
   MOUNTD_TRY(CheckTarget(plan.target));
   MOUNTD_TRY(CheckTargetKind(plan));
-  MOUNTD_TRY(CheckSource(plan.source));
+  MOUNTD_TRY(CheckSource(plan.source, config));
+  if (plan.source.kind == SourceKind::kTmpfs) {
+    MOUNTD_TRY(CheckNew(plan));
+  }
   MOUNTD_TRY(CheckAttributes(plan.attributes));
   switch (plan.propagation) {
     case Propagation::kPrivate:
@@ -89,10 +121,14 @@ Result<void> CheckAttach(const AttachPlan& plan) {
   return Invalid("propagation");
 }
 
-Result<void> CheckOpenTree(const OpenTreePlan& plan) {
+Result<void> CheckOpenTree(const OpenTreePlan& plan, const Config& config) {
   MOUNTD_TRY(CheckName(plan.allocation, "allocation"));
-  MOUNTD_TRY(CheckSource(plan.source));
+  MOUNTD_TRY(CheckSource(plan.source, config));
   MOUNTD_TRY(CheckAttributes(plan.attributes));
+  if (plan.source.kind == SourceKind::kTmpfs) {
+    // Nothing would be left that bounds it.
+    return Invalid("source kind", "a tmpfs is mounted");
+  }
   if ((plan.attributes & kReadOnly) != 0) {
     return Invalid("attributes", "an fd is not read-only");
   }
@@ -273,7 +309,7 @@ Result<void> CheckRequest(const Request& request, const Config& config) {
     case PlanKind::kRemoveAllocation:
       return CheckName(body.allocation.allocation, "allocation");
     case PlanKind::kAttach:
-      return CheckAttach(body.attach);
+      return CheckAttach(body.attach, config);
     case PlanKind::kDetach:
       return CheckTarget(body.detach.target);
     case PlanKind::kInspectTarget:
@@ -281,7 +317,7 @@ Result<void> CheckRequest(const Request& request, const Config& config) {
     case PlanKind::kReleaseHostVolume:
       return CheckName(body.host_volume.host_volume, "host volume");
     case PlanKind::kOpenTree:
-      return CheckOpenTree(body.open_tree);
+      return CheckOpenTree(body.open_tree, config);
     case PlanKind::kPrepareInbox:
     case PlanKind::kRemoveInbox:
       MOUNTD_TRY(CheckName(body.task.allocation, "allocation"));

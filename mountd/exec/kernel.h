@@ -125,6 +125,7 @@ class Kernel {
 
   // Mounts.
   virtual Sys<UniqueFd> OpenFilesystem(const char* type) = 0;  // fsopen
+  // A `value` of nullptr sets a flag, as "noswap".
   virtual Sys<void> ConfigureFilesystem(int fs, const char* key,
                                         const char* value) = 0;
   virtual Sys<void> CreateFilesystem(int fs) = 0;

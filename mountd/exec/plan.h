@@ -106,13 +106,34 @@ struct TaskPlan {
 enum class SourceKind : std::uint32_t {
   kHostVolume = 1,       // `host_volume`, as declared in the root-owned config
   kPublishedVolume = 2,  // what plugin published for (allocation, volume)
+  kTmpfs = 3,            // a new, empty one, as `tmpfs` says
 };
+
+// A tmpfs(5) of one mount's own. What it can hold is bounded in both ways: data
+// by `bytes`, what the kernel needs for each file by `inodes`.
+struct TmpfsPlan {
+  std::uint64_t bytes = 0;
+  std::uint64_t inodes = 0;
+  std::uint32_t mode = 0;  // of its root: permission bits and the sticky one
+  std::uint32_t uid = 0;
+  std::uint32_t gid = 0;
+  std::uint32_t no_swap = 0;  // Linux 6.4
+  friend bool operator==(const TmpfsPlan&, const TmpfsPlan&) = default;
+};
+
+inline constexpr std::uint32_t kTmpfsModes = 01777;
+// A page; and what the kernel itself reckons for a file, at least.
+inline constexpr std::uint64_t kMinTmpfsBytes = 4096;
+inline constexpr std::uint64_t kTmpfsBytesPerInode = 1024;
+// chown(2)'s "leave it": no user's id.
+inline constexpr std::uint32_t kNoId = 0xFFFFFFFF;
 
 struct SourcePlan {
   SourceKind kind = SourceKind::kHostVolume;
   WireName host_volume;
   WireName plugin;
   std::array<char, VolumeKey::kHexDigits> volume{};
+  TmpfsPlan tmpfs;
 };
 
 // Who passed a directory, as the kernel told mountd: with it the executor looks

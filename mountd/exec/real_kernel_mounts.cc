@@ -30,7 +30,9 @@ Sys<UniqueFd> RealKernel::OpenFilesystem(const char* type) {
 
 Sys<void> RealKernel::ConfigureFilesystem(int fs, const char* key,
                                           const char* value) {
-  return Done(::fsconfig(fs, FSCONFIG_SET_STRING, key, value, 0));
+  return Done(
+      ::fsconfig(fs, value == nullptr ? FSCONFIG_SET_FLAG : FSCONFIG_SET_STRING,
+                 key, value, 0));
 }
 
 Sys<void> RealKernel::CreateFilesystem(int fs) {

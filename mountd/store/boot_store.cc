@@ -32,11 +32,16 @@ CREATE TABLE quarantine(
   ipv4 TEXT PRIMARY KEY, network TEXT NOT NULL, allocation TEXT NOT NULL,
   netns_inode INTEGER NOT NULL) WITHOUT ROWID;
 )sql";
-constexpr std::array<std::string_view, 1> kSchema = {kFirstSchema};
+constexpr std::string_view kTmpfsMounts = R"sql(
+ALTER TABLE mounts ADD COLUMN tmpfs TEXT NOT NULL DEFAULT '';
+ALTER TABLE mounts ADD COLUMN tmpfs_bytes INTEGER NOT NULL DEFAULT 0;
+)sql";
+constexpr std::array<std::string_view, 2> kSchema = {kFirstSchema,
+                                                     kTmpfsMounts};
 
 constexpr std::string_view kSelectMount =
     "SELECT allocation,task,name,source_kind,source,propagation,attributes,"
-    "task_path,state,mount_id,peer_group,master FROM mounts ";
+    "task_path,tmpfs,state,mount_id,peer_group,master FROM mounts ";
 
 MountRecord ReadMount(const Row& row) {
   MountRecord record;
@@ -48,10 +53,11 @@ MountRecord ReadMount(const Row& row) {
   record.propagation = static_cast<exec::Propagation>(row.Int(5));
   record.attributes = static_cast<std::uint32_t>(row.Int(6));
   record.task_path = row.Text(7);
-  record.state = static_cast<MountRecordState>(row.Int(8));
-  record.mount_id = row.Bits(9);
-  record.peer_group = row.Bits(10);
-  record.master = row.Bits(11);
+  record.tmpfs = TmpfsFromColumn(row.Text(8));
+  record.state = static_cast<MountRecordState>(row.Int(9));
+  record.mount_id = row.Bits(10);
+  record.peer_group = row.Bits(11);
+  record.master = row.Bits(12);
   return record;
 }
 
@@ -82,11 +88,13 @@ Result<std::unique_ptr<BootStore>> BootStore::Open(const std::string& path) {
 Result<void> BootStore::PutMount(const MountRecord& record) {
   MOUNTD_TRY(database_->Run(
       "INSERT OR REPLACE INTO mounts(allocation,task,name,source_kind,source,"
-      "propagation,attributes,task_path,state,mount_id,peer_group,master) "
-      "VALUES(?1,?2,?3,?4,?5,?6,?7,?8,?9,?10,?11,?12)",
+      "propagation,attributes,task_path,tmpfs,tmpfs_bytes,state,mount_id,"
+      "peer_group,master) "
+      "VALUES(?1,?2,?3,?4,?5,?6,?7,?8,?9,?10,?11,?12,?13,?14)",
       record.allocation, record.task, record.name,
       static_cast<int>(record.source_kind), record.source,
       static_cast<int>(record.propagation), record.attributes, record.task_path,
+      ToColumn(record.tmpfs), record.tmpfs.bytes,
       static_cast<int>(record.state), record.mount_id, record.peer_group,
       record.master));
   return Ok();
@@ -130,6 +138,14 @@ Result<std::uint32_t> BootStore::CountMounts(const std::string& allocation) {
       [&](const Row& row) { count = static_cast<std::uint32_t>(row.Int(0)); },
       allocation));
   return count;
+}
+
+Result<std::uint64_t> BootStore::TmpfsBytesOf(const std::string& allocation) {
+  std::uint64_t bytes = 0;
+  MOUNTD_TRY(database_->Query(
+      "SELECT coalesce(sum(tmpfs_bytes),0) FROM mounts WHERE allocation=?1",
+      [&](const Row& row) { bytes = row.Bits(0); }, allocation));
+  return bytes;
 }
 
 Result<std::uint32_t> BootStore::CountMountsOfHostVolume(

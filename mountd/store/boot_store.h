@@ -30,6 +30,8 @@ class BootStore {
   Result<std::vector<MountRecord>> ListMounts();
   Result<std::vector<MountRecord>> MountsOf(const std::string& allocation);
   Result<std::uint32_t> CountMounts(const std::string& allocation);
+  // Of all its tmpfs mounts together.
+  Result<std::uint64_t> TmpfsBytesOf(const std::string& allocation);
   Result<std::uint32_t> CountMountsOfHostVolume(const std::string& host_volume);
   Result<void> RemoveMount(const MountRecord& record);
 

@@ -69,6 +69,18 @@ std::vector<PortMapping> PortsFromColumn(std::string_view text) {
   return ports;
 }
 
+std::string ToColumn(const exec::TmpfsPlan& tmpfs) {
+  return Dump(json::array({tmpfs.bytes, tmpfs.inodes, tmpfs.mode, tmpfs.uid,
+                           tmpfs.gid, tmpfs.no_swap}));
+}
+
+exec::TmpfsPlan TmpfsFromColumn(std::string_view text) {
+  const json value = Parse(text);
+  return {Number<std::uint64_t>(value, 0), Number<std::uint64_t>(value, 1),
+          Number<std::uint32_t>(value, 2), Number<std::uint32_t>(value, 3),
+          Number<std::uint32_t>(value, 4), Number<std::uint32_t>(value, 5)};
+}
+
 std::string ToColumn(const std::vector<ReceiptRecord::Volume>& volumes) {
   json value = json::array();
   for (const ReceiptRecord::Volume& volume : volumes) {

@@ -125,7 +125,8 @@ struct MountRecord {
   std::string task;
   std::string name;
   exec::SourceKind source_kind = exec::SourceKind::kHostVolume;
-  std::string source;  // the host volume's name, or the alias
+  std::string source;     // the host volume's name, or the alias; "" of a tmpfs
+  exec::TmpfsPlan tmpfs;  // kTmpfs only
   exec::Propagation propagation = exec::Propagation::kPrivate;
   std::uint32_t attributes = 0;
   std::string task_path;

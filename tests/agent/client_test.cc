@@ -127,6 +127,25 @@ TEST_F(ClientTest, EachPropagationAndSourceHasItsWord) {
             "BindMount web t n host:shared rw bidirectional {}");
 }
 
+TEST_F(ClientTest, ATmpfsSendsWhatWasSaidOfIt) {
+  BindMountSpec spec{.task = "t", .name = "n"};
+  spec.source_type = SourceType::kTmpfs;
+  spec.tmpfs = TmpfsOptions{.size = 4096};
+  ASSERT_TRUE(client_->BindMount("web", spec));
+  EXPECT_EQ(script().last_call(),
+            "BindMount web t n tmpfs: rw private {size=t4096;}");
+  spec.tmpfs = TmpfsOptions{.size = 4096,
+                            .inodes = 4,
+                            .mode = 0700,
+                            .uid = 1,
+                            .gid = 2,
+                            .noswap = true};
+  ASSERT_TRUE(client_->BindMount("web", spec));
+  EXPECT_EQ(script().last_call(),
+            "BindMount web t n tmpfs: rw private "
+            "{gid=u2;inodes=t4;mode=u448;noswap=true;size=t4096;uid=u1;}");
+}
+
 TEST_F(ClientTest, CallsWithoutAnAnswerNameWhatTheyUndo) {
   ASSERT_TRUE(client_->TeardownNetwork("web"));
   EXPECT_EQ(script().last_call(), "TeardownNetwork web {}");

@@ -19,6 +19,8 @@ std::string Show(const Map& map) {
       text += value.get<bool>() ? "true" : "false";
     } else if (value.containsValueOfType<std::uint32_t>()) {
       text += "u" + std::to_string(value.get<std::uint32_t>());
+    } else if (value.containsValueOfType<std::uint64_t>()) {
+      text += "t" + std::to_string(value.get<std::uint64_t>());
     } else if (value.containsValueOfType<std::vector<std::string>>()) {
       for (const auto& word : value.get<std::vector<std::string>>()) {
         text += word + "+";

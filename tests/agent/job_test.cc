@@ -106,10 +106,27 @@ INSTANTIATE_TEST_SUITE_P(
                "[volume.volume_context]\nk = 1\n",
                "job.toml:8: volume.volume_context.k: must be a string"},
         Broken{"Source", "[[mount]]\ntask = 't'\nname = 'n'\nsource = '/etc'\n",
-               "job.toml:6: mount.source: must be host:NAME or volume:ALIAS"},
+               "job.toml:6: mount.source: must be host:NAME, volume:ALIAS or "
+               "tmpfs"},
         Broken{"EmptySource",
                "[[mount]]\ntask = 't'\nname = 'n'\nsource = 'host:'\n",
-               "job.toml:6: mount.source: must be host:NAME or volume:ALIAS"},
+               "job.toml:6: mount.source: must be host:NAME, volume:ALIAS or "
+               "tmpfs"},
+        Broken{"TmpfsWithoutSize",
+               "[[mount]]\ntask = 't'\nname = 'n'\nsource = 'tmpfs'\n",
+               "job.toml:3: mount.size: is required"},
+        Broken{"SizeNegative",
+               "[[mount]]\ntask = 't'\nname = 'n'\nsource = 'tmpfs'\n"
+               "size = -1\n",
+               "job.toml:7: mount.size: must be a whole number"},
+        Broken{"Mode",
+               "[[mount]]\ntask = 't'\nname = 'n'\nsource = 'tmpfs'\n"
+               "size = 4096\nmode = '9'\n",
+               "job.toml:8: mount.mode: must be octal, as \"0700\""},
+        Broken{"SizeOfAnother",
+               "[[mount]]\ntask = 't'\nname = 'n'\nsource = 'host:x'\n"
+               "size = 4096\n",
+               "job.toml:7: mount.size: unknown key"},
         Broken{"Propagation",
                "[[mount]]\ntask = 't'\nname = 'n'\nsource = 'host:x'\n"
                "propagation = 'shared'\n",

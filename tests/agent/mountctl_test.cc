@@ -170,6 +170,13 @@ TEST_F(MountctlTest, MountAndUnmountAskForExactlyThat) {
       0);
   EXPECT_EQ(script().last_call(),
             "BindMount web t n volume:data ro private {}");
+  EXPECT_EQ(Run({"mount", "web", "t", "n", "--source", "tmpfs", "--size", "1M",
+                 "--mode", "0750", "--noswap"})
+                .status,
+            0);
+  EXPECT_EQ(script().last_call(),
+            "BindMount web t n tmpfs: rw private "
+            "{mode=u488;noswap=true;size=t1048576;}");
   EXPECT_EQ(Run({"unmount", "web", "t", "n"}).status, 0);
   EXPECT_EQ(script().last_call(), "Unmount web t n {}");
 }

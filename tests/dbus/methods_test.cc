@@ -149,6 +149,21 @@ TEST_P(Methods, BindMountOfAHostVolume) {
   EXPECT_EQ(answer.values.at("required_rootfs_propagation"), R"("shared")");
 }
 
+TEST_P(Methods, BindMountOfATmpfs) {
+  MustPrepare();
+  const Answer answer = client_->Call(
+      "BindMount", "sssssbsa{sv}", "web", "task", "secrets", "tmpfs", "", 0,
+      "private", 6, "size", "t", std::uint64_t{65536}, "inodes", "t",
+      std::uint64_t{8}, "mode", "u", 0750U, "uid", "u", 5U, "gid", "u", 6U,
+      "noswap", "b", 1);
+  ASSERT_TRUE(answer.ok()) << answer.message;
+  EXPECT_EQ(answer.types, kMountTypes);
+  EXPECT_EQ(executor().plans().back().body.attach.source.tmpfs,
+            (exec::TmpfsPlan{65536, 8, 0750, 5, 6, 1}));
+  const Answer status = client_->Call("GetAllocation", "sa{sv}", "web", 0);
+  EXPECT_NE(status.values.at("mounts").find(R"("tmpfs")"), std::string::npos);
+}
+
 TEST_P(Methods, BindMountOfAVolume) {
   Publish(*client_);
   const Answer answer =

@@ -89,6 +89,7 @@ TEST_F(Abandoned, WhatCouldNotBeToldIsUndone) {
         Propagation::kBidirectional}) {
     EXPECT_EQ(LeftBy(AttachRequest("data", mode)), "");
   }
+  EXPECT_EQ(LeftBy(TmpfsRequest()), "");
   EXPECT_EQ(LeftBy(Plugin(PlanKind::kPreparePlugin)), "");
   ASSERT_EQ(ErrorOf(Send(Plugin(PlanKind::kPreparePlugin))), "");
   EXPECT_EQ(LeftBy(VolumeDir(exec::VolumeArea::kStaging)), "");

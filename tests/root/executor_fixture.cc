@@ -96,6 +96,16 @@ Request ExecutorFixture::AttachRequest(const std::string& volume,
   return request;
 }
 
+Request ExecutorFixture::TmpfsRequest() {
+  Request request;
+  request.kind = PlanKind::kAttach;
+  request.body.attach = exec::AttachPlan{};
+  request.body.attach.target = exec::Target("web", "app", "data");
+  request.body.attach.source.kind = exec::SourceKind::kTmpfs;
+  request.body.attach.source.tmpfs = {65536, 8, 01750, 1234, 5678, 0};
+  return request;
+}
+
 Reply ExecutorFixture::Attach(const std::string& volume,
                               Propagation propagation,
                               const std::string& name) {

@@ -35,6 +35,8 @@ class ExecutorFixture : public PrivateNamespaces {
   exec::Request AttachRequest(const std::string& volume,
                               exec::Propagation propagation,
                               const std::string& name = "data") const;
+  // A tmpfs of 64 KiB for 8 files, 01750 1234:5678, at the same target.
+  static exec::Request TmpfsRequest();
   exec::Reply Attach(const std::string& volume, exec::Propagation propagation,
                      const std::string& name = "data");
   exec::Reply Detach(std::uint64_t mount_id, const std::string& name = "data");

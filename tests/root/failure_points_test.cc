@@ -101,6 +101,16 @@ TEST_F(FailurePoints, OfAttachOfAFile) {
            });
 }
 
+TEST_F(FailurePoints, OfAttachOfATmpfs) {
+  PrepareBase();
+  Request request = TmpfsRequest();
+  request.body.attach.source.tmpfs.no_swap = 1;
+  FailEach([&] { return Send(request); },
+           [&](const Reply& reply) {
+             ASSERT_EQ(ErrorOf(Detach(reply.body.mount.mount_id)), "");
+           });
+}
+
 TEST_F(FailurePoints, OfPreparingTheBase) {
   const auto prepare = [&] { return Call(PlanKind::kPrepareBase); };
   FailEach(prepare, [&](const Reply& /*reply*/) {

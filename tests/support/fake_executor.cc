@@ -26,6 +26,9 @@ std::string TextOf(const SourcePlan& plan, const std::string& allocation) {
   if (plan.kind == SourceKind::kHostVolume) {
     return Text(plan.host_volume);
   }
+  if (plan.kind == SourceKind::kTmpfs) {
+    return "tmpfs";
+  }
   return Text(plan.plugin) + "/" + paths::kPublish + "/" + allocation + "/" +
          std::string(plan.volume.data(), plan.volume.size());
 }
@@ -136,6 +139,10 @@ Result<FakeExecutor::Mount> FakeExecutor::CloneLocked(const AttachPlan& plan) {
   mount.plan = plan;
   mount.source = TextOf(plan.source, Text(plan.target.allocation));
   MountState source;
+  if (plan.source.kind == SourceKind::kTmpfs) {
+    mount.state = NewMountLocked();
+    return mount;
+  }
   if (plan.source.kind == SourceKind::kPublishedVolume) {
     const auto published = directories_.find(mount.source);
     if (published == directories_.end()) {
@@ -181,7 +188,8 @@ Result<MountState> FakeExecutor::AttachLocked(const AttachPlan& plan) {
   }
   if (found != mounts_.end() && found->second.state.mount_id != plan.replaces) {
     const Mount& there = found->second;
-    const bool same = there.source == source &&
+    const bool same = plan.source.kind != SourceKind::kTmpfs &&
+                      there.source == source &&
                       there.plan.propagation == plan.propagation &&
                       there.plan.attributes == plan.attributes;
     return same ? Result<MountState>(there.state)

@@ -46,6 +46,13 @@ Request AttachRequest() {
   return request;
 }
 
+Request TmpfsRequest() {
+  Request request = AttachRequest();
+  request.body.attach.source.kind = SourceKind::kTmpfs;
+  request.body.attach.source.tmpfs = {1U << 20U, 1024, 0700, 1000, 1000, 1};
+  return request;
+}
+
 PortMap At(std::uint16_t host_port) { return {host_port, 80, kTcp, 0}; }
 
 bool Passes(const Request& request) {
@@ -57,6 +64,7 @@ bool Passes(const Request& request) {
 TEST(Invariants, AcceptsWhatMountdSends) {
   EXPECT_TRUE(Passes(NetworkRequest()));
   EXPECT_TRUE(Passes(AttachRequest()));
+  EXPECT_TRUE(Passes(TmpfsRequest()));
   EXPECT_TRUE(Passes(Request{}));
 }
 
@@ -156,9 +164,37 @@ TEST(Invariants, RefusesUnknownFlagsAndEnumerators) {
     EXPECT_FALSE(Passes(request)) << value;
   }
   request = AttachRequest();
-  for (const std::uint32_t value : {0U, 3U, 0xFFFFFFFFU}) {
+  for (const std::uint32_t value : {0U, 99U, 0xFFFFFFFFU}) {
     request.body.attach.source.kind = static_cast<SourceKind>(value);
     EXPECT_FALSE(Passes(request)) << value;
+  }
+}
+
+TEST(Invariants, RefusesATmpfsThatIsUnboundedOrShared) {
+  const auto with = [](auto change) {
+    Request request = TmpfsRequest();
+    change(request.body.attach.source.tmpfs);
+    return request;
+  };
+  EXPECT_FALSE(Passes(with([](TmpfsPlan& t) { t.bytes = 0; })));
+  EXPECT_FALSE(Passes(with([](TmpfsPlan& t) { t.bytes = (16U << 20U) + 1; })));
+  EXPECT_TRUE(Passes(with([](TmpfsPlan& t) { t.bytes = 16U << 20U; })));
+  EXPECT_FALSE(Passes(with([](TmpfsPlan& t) { t.inodes = 0; })));
+  EXPECT_FALSE(Passes(with([](TmpfsPlan& t) { t.inodes = 1025; })));
+  EXPECT_TRUE(Passes(with([](TmpfsPlan& t) { t.mode = 01777; })));
+  EXPECT_FALSE(Passes(with([](TmpfsPlan& t) { t.mode = 04700; })));
+  EXPECT_FALSE(Passes(with([](TmpfsPlan& t) { t.mode = 02700; })));
+  EXPECT_FALSE(Passes(with([](TmpfsPlan& t) { t.uid = kNoId; })));
+  EXPECT_FALSE(Passes(with([](TmpfsPlan& t) { t.gid = kNoId; })));
+  EXPECT_FALSE(Passes(with([](TmpfsPlan& t) { t.no_swap = 2; })));
+  Request replacing = TmpfsRequest();
+  replacing.body.attach.replaces = 7;
+  EXPECT_FALSE(Passes(replacing));
+  for (const Propagation mode :
+       {Propagation::kHostToTask, Propagation::kBidirectional}) {
+    Request request = TmpfsRequest();
+    request.body.attach.propagation = mode;
+    EXPECT_FALSE(Passes(request));
   }
 }
 

@@ -59,6 +59,8 @@ allocations_per_uid = 2
 operations_per_uid = 3
 plugins_per_uid = 6
 mounts_per_allocation = 4
+tmpfs_bytes = 0
+tmpfs_bytes_per_allocation = 8589934592
 mount_executors = 5
 
 [timeouts]
@@ -141,6 +143,8 @@ TEST(ConfigTest, LimitsAndTimeouts) {
   EXPECT_EQ(config->limits.operations_per_uid, 3U);
   EXPECT_EQ(config->limits.plugins_per_uid, 6U);
   EXPECT_EQ(config->limits.mounts_per_allocation, 4U);
+  EXPECT_EQ(config->limits.tmpfs_bytes, 0U);
+  EXPECT_EQ(config->limits.tmpfs_bytes_per_allocation, std::uint64_t{8} << 30U);
   EXPECT_EQ(config->limits.mount_executors, 5U);
   EXPECT_EQ(config->timeouts.plan, milliseconds(11));
   EXPECT_EQ(config->timeouts.rpc, milliseconds(12));
@@ -241,6 +245,7 @@ const Bad kBad[] = {
   {"LimitFraction", "[limits]\nmounts_per_allocation = 1.5", "mountd.toml:2: limits.mounts_per_allocation"},
   {"LimitNegative", "[limits]\nallocations_per_uid = -1", "mountd.toml:2: limits.allocations_per_uid"},
   {"OperationsTooMany", "[limits]\noperations_per_uid = 4097", "mountd.toml:2: limits.operations_per_uid"},
+  {"TmpfsNegative", "[limits]\ntmpfs_bytes = -1", "mountd.toml:2: limits.tmpfs_bytes"},
   {"PluginsTooMany", "[limits]\nplugins_per_uid = 4097", "mountd.toml:2: limits.plugins_per_uid"},
   {"TimeoutZero", "[timeouts]\nrpc_ms = 0", "mountd.toml:2: timeouts.rpc_ms"},
   {"TimeoutTooLarge", "[timeouts]\npatience_ms = 3600001", "mountd.toml:2: timeouts.patience_ms"},

@@ -25,6 +25,13 @@ BindMountSpec Spec(const std::string& name, const std::string& volume) {
   return spec;
 }
 
+BindMountSpec Tmpfs(const std::string& name, std::uint64_t bytes) {
+  BindMountSpec spec = Spec(name, "");
+  spec.source_kind = SourceKind::kTmpfs;
+  spec.tmpfs = {bytes, 4, 0700, 1000, 1000, 0};
+  return spec;
+}
+
 class MountsTest : public ::testing::Test {
  protected:
   void SetUp() override {
@@ -268,6 +275,50 @@ TEST(MountsLimitTest, OneMoreThanTheLimitIsResourceExhausted) {
   EXPECT_EQ(MessageOf(core.mounts->Bind(Spec("b", "data"))), "Ok");
   ASSERT_EQ(MessageOf(core.mounts->Unmount("web", "task", "a")), "Ok");
   EXPECT_EQ(MessageOf(core.mounts->Bind(Spec("c", "data"))), "Ok");
+}
+
+TEST_F(MountsTest, ATmpfsIsKeptAsItWasAskedFor) {
+  const BindMountSpec spec = Tmpfs("t", 8192);
+  const auto first = Bind(spec);
+  ASSERT_EQ(MessageOf(first), "Ok");
+  EXPECT_EQ(executor().plans().back().body.attach.source.tmpfs, spec.tmpfs);
+  EXPECT_EQ(RecordOf("t").value().tmpfs, spec.tmpfs);
+  EXPECT_EQ(Bind(spec)->record.mount_id, first->record.mount_id);
+  EXPECT_EQ(executor().script().Count("Attach"), 1U);
+  BindMountSpec other = spec;
+  other.tmpfs.mode = 0750;
+  EXPECT_EQ(Outcome(Bind(other)), "AlreadyExists");
+  EXPECT_EQ(MessageOf(Unmount("t")), "Ok");
+  EXPECT_EQ(Existing(), nothing_);
+}
+
+TEST(MountsLimitTest, OfTmpfsAreOfOneMountAndOfTheAllocation) {
+  Config config = Core::DefaultConfig();
+  config.limits.tmpfs_bytes = 8192;
+  config.limits.tmpfs_bytes_per_allocation = 16384;
+  Core core(config);
+  for (const char* allocation : {"web", "db"}) {
+    ASSERT_EQ(Outcome(core.executor->PrepareAllocation(
+                  {exec::ToWire(allocation), 1})),
+              "Ok");
+  }
+  const auto bind = [&](const BindMountSpec& spec) {
+    return MessageOf(core.mounts->Bind(spec));
+  };
+  EXPECT_NE(bind(Tmpfs("a", 8193)).find("limits.tmpfs_bytes "),
+            std::string::npos);
+  EXPECT_EQ(Outcome(core.mounts->Bind(Tmpfs("a", 8193))), "ResourceExhausted");
+  EXPECT_EQ(bind(Tmpfs("a", 8192)), "Ok");
+  EXPECT_EQ(bind(Tmpfs("b", 8191)), "Ok");
+  EXPECT_NE(
+      bind(Tmpfs("c", 4096)).find("limits.tmpfs_bytes_per_allocation would"),
+      std::string::npos);
+  EXPECT_EQ(bind(Spec("d", "data")), "Ok");
+  BindMountSpec elsewhere = Tmpfs("a", 8192);
+  elsewhere.allocation = "db";
+  EXPECT_EQ(bind(elsewhere), "Ok");
+  ASSERT_EQ(MessageOf(core.mounts->Unmount("web", "task", "b")), "Ok");
+  EXPECT_EQ(bind(Tmpfs("c", 8192)), "Ok");
 }
 
 // ---- After a restart ----

@@ -34,6 +34,12 @@ class ServiceTest : public ::testing::Test {
     spec.source_kind = exec::SourceKind::kPublishedVolume;
     return spec;
   }
+  static BindMountSpec Tmpfs() {
+    BindMountSpec spec = HostVolume("");
+    spec.source_kind = exec::SourceKind::kTmpfs;
+    spec.tmpfs = {65536, 0, 0700, exec::kNoId, exec::kNoId, 0};
+    return spec;
+  }
   Result<csi::PublishedVolume> Publish(bool read_only = false,
                                        std::uint32_t uid = Core::kAgent) {
     csi::PublishSpec spec;
@@ -51,6 +57,38 @@ class ServiceTest : public ::testing::Test {
 
   Core core_;
 };
+
+TEST_F(ServiceTest, ATmpfsIsItsAllocationsOwners) {
+  ASSERT_EQ(MessageOf(Prepare("web")), "Ok");
+  ASSERT_EQ(MessageOf(Bind(Tmpfs(), Core::kAdmin)), "Ok");
+  exec::TmpfsPlan plan = executor().plans().back().body.attach.source.tmpfs;
+  EXPECT_EQ(plan,
+            (exec::TmpfsPlan{65536, 64, 0700, Core::kAgent, Core::kAgent, 0}));
+  BindMountSpec spec = Tmpfs();
+  spec.name = "other";
+  spec.tmpfs = {65536, 9, 01777, 5, 6, 1};
+  ASSERT_EQ(MessageOf(Bind(spec)), "Ok");
+  EXPECT_EQ(executor().plans().back().body.attach.source.tmpfs, spec.tmpfs);
+}
+
+TEST_F(ServiceTest, ATmpfsThatMakesNoSenseIsInvalid) {
+  ASSERT_EQ(MessageOf(Prepare("web")), "Ok");
+  const auto with = [&](auto change) {
+    BindMountSpec spec = Tmpfs();
+    change(spec);
+    return Outcome(Bind(spec));
+  };
+  constexpr char kInvalid[] = "InvalidArgument";
+  EXPECT_EQ(with([](auto& s) { s.source = "data"; }), kInvalid);
+  EXPECT_EQ(with([](auto& s) { s.attributes = exec::kReadOnly; }), kInvalid);
+  EXPECT_EQ(
+      with([](auto& s) { s.propagation = exec::Propagation::kHostToTask; }),
+      kInvalid);
+  EXPECT_EQ(with([](auto& s) { s.tmpfs.bytes = 4095; }), kInvalid);
+  EXPECT_EQ(with([](auto& s) { s.tmpfs.inodes = 65; }), kInvalid);
+  EXPECT_EQ(with([](auto& s) { s.tmpfs.mode = 04755; }), kInvalid);
+  EXPECT_EQ(executor().Existing(), std::vector<std::string>{"allocation web"});
+}
 
 TEST_F(ServiceTest, PreparingMakesTheDirectoryForItsOwnersGroup) {
   EXPECT_EQ(Prepare("web").value(), "/run/mountd/base/a/web");

@@ -19,6 +19,7 @@ MountRecord Mount(const std::string& allocation, const std::string& name) {
   record.propagation = exec::Propagation::kHostToTask;
   record.attributes = exec::kReadOnly | exec::kNoAtime;
   record.task_path = "/data";
+  record.tmpfs = {4096, 4, 0700, 1000, exec::kNoId - 1, 1};
   record.state = MountRecordState::kAttached;
   record.mount_id = UINT64_MAX;
   record.peer_group = 11;
@@ -67,11 +68,22 @@ TEST_F(BootStoreTest, MountsAreKept) {
   EXPECT_EQ(record.propagation, exec::Propagation::kHostToTask);
   EXPECT_EQ(record.attributes, exec::kReadOnly | exec::kNoAtime);
   EXPECT_EQ(record.task_path, "/data");
+  EXPECT_EQ(record.tmpfs, Mount("web", "d").tmpfs);
   EXPECT_EQ(record.state, MountRecordState::kAttached);
   EXPECT_EQ(record.mount_id, UINT64_MAX);
   EXPECT_EQ(record.peer_group, 11U);
   EXPECT_EQ(record.master, 12U);
   EXPECT_FALSE(store_->GetMount("web", "task", "e")->has_value());
+}
+
+TEST_F(BootStoreTest, ATmpfsCountsByItsAllocation) {
+  EXPECT_EQ(store_->TmpfsBytesOf("web").value(), 0U);
+  Put(Mount("web", "d"));
+  Put(Mount("web", "e"));
+  Put(Mount("db", "d"));
+  EXPECT_EQ(store_->TmpfsBytesOf("web").value(), 8192U);
+  EXPECT_EQ(MessageOf(store_->RemoveMount(Mount("web", "d"))), "Ok");
+  EXPECT_EQ(store_->TmpfsBytesOf("web").value(), 4096U);
 }
 
 TEST_F(BootStoreTest, APutReplaces) {
