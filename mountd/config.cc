@@ -162,11 +162,40 @@ bool IsNormalisedPath(const std::string& path) {
 constexpr char kNormalised[] =
     "must be an absolute path without ., .. or a trailing /";
 
+// Names or numbers of users (or groups, by `lookup`).
+template <typename Lookup>
+Result<void> ReadAccounts(const Reader& reader, const toml::table& table,
+                          std::string_view key, const std::string& where,
+                          Lookup lookup, std::vector<std::uint32_t>& out) {
+  return reader.Strings(
+      table, key, where,
+      [&](const std::string& name, const toml::node& node) -> Result<void> {
+        Result<std::uint32_t> id = lookup(name);
+        if (!id) {
+          return reader.At(node, where + std::string(key),
+                           "\"" + name + "\": " + id.error().detail);
+        }
+        out.push_back(*id);
+        return Ok();
+      });
+}
+
+// Absent: everybody whom a rule allows.
+Result<void> ReadOwners(const Reader& reader, const toml::table& table,
+                        const std::string& where,
+                        std::vector<std::uint32_t>& uids) {
+  MOUNTD_TRY(ReadAccounts(reader, table, "users", where, FindUser, uids));
+  return table.contains("users") && uids.empty()
+             ? Result<void>(reader.At(*table.get("users"), where + "users",
+                                      "must name at least one user"))
+             : Ok();
+}
+
 Result<HostVolumeConfig> ReadHostVolume(const Reader& reader,
                                         const toml::table& table,
                                         const std::string& where) {
-  MOUNTD_TRY(
-      reader.OnlyKeys(table, where, {"path", "read_only", "propagation"}));
+  MOUNTD_TRY(reader.OnlyKeys(table, where,
+                             {"path", "read_only", "propagation", "users"}));
   HostVolumeConfig volume;
   MOUNTD_TRY(reader.Scalar(table, "path", where, volume.path));
   if (!IsNormalisedPath(volume.path)) {
@@ -175,6 +204,7 @@ Result<HostVolumeConfig> ReadHostVolume(const Reader& reader,
                      kNormalised);
   }
   MOUNTD_TRY(reader.Scalar(table, "read_only", where, volume.read_only));
+  MOUNTD_TRY(ReadOwners(reader, table, where, volume.uids));
   if (table.contains("propagation")) {
     volume.propagation.clear();
     MOUNTD_TRY(reader.Strings(
@@ -242,22 +272,9 @@ Result<PortRange> ParsePortRange(const std::string& text) {
 
 Result<void> ReadSubjects(const Reader& reader, const toml::table& table,
                           const std::string& where, RuleConfig& rule) {
-  const auto add = [&](std::string_view key, auto lookup,
-                       std::vector<std::uint32_t>& out) {
-    return reader.Strings(
-        table, key, where,
-        [&](const std::string& name, const toml::node& node) -> Result<void> {
-          Result<std::uint32_t> id = lookup(name);
-          if (!id) {
-            return reader.At(node, where + std::string(key),
-                             "\"" + name + "\": " + id.error().detail);
-          }
-          out.push_back(*id);
-          return Ok();
-        });
-  };
-  MOUNTD_TRY(add("users", FindUser, rule.uids));
-  MOUNTD_TRY(add("groups", FindGroup, rule.gids));
+  MOUNTD_TRY(ReadAccounts(reader, table, "users", where, FindUser, rule.uids));
+  MOUNTD_TRY(
+      ReadAccounts(reader, table, "groups", where, FindGroup, rule.gids));
   if (rule.uids.empty() && rule.gids.empty()) {
     return reader.At(table, where + "users",
                      "a rule must name at least one user or group");

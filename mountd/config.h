@@ -21,6 +21,8 @@ struct HostVolumeConfig {
   bool read_only = false;
   // Which modes may be asked for; private alone unless listed.
   std::vector<exec::Propagation> propagation = {exec::Propagation::kPrivate};
+  // Whose it is: if any are named, nobody else may use it, whatever rules say.
+  std::vector<std::uint32_t> uids{};
 };
 
 // [network.<name>]: where addresses come from.

@@ -89,6 +89,10 @@ Result<void> Policy::MayMountHostVolume(const Caller& caller,
                             : "no rule allows it writable to this user");
   }
   const HostVolumeConfig& volume = declared->second;
+  if (!volume.uids.empty() && std::find(volume.uids.begin(), volume.uids.end(),
+                                        caller.uid) == volume.uids.end()) {
+    return Denied("bind-mount", object, "is declared for other users");
+  }
   if (volume.read_only && !read_only) {
     return Denied("bind-mount", object, "is declared read-only");
   }

@@ -24,6 +24,7 @@ constexpr char kEverything[] = R"(
 [host_volume.data]
 path = "/srv/data"
 read_only = true
+users = ["root", "65534"]
 propagation = ["private", "host-to-task", "bidirectional"]
 
 [host_volume.plain]
@@ -79,6 +80,7 @@ TEST(ConfigTest, HostVolumes) {
   const HostVolumeConfig& data = config->host_volumes.at("data");
   EXPECT_EQ(data.path, "/srv/data");
   EXPECT_TRUE(data.read_only);
+  EXPECT_EQ(data.uids, (std::vector<std::uint32_t>{0, 65534}));
   EXPECT_EQ(data.propagation,
             (std::vector{Propagation::kPrivate, Propagation::kHostToTask,
                          Propagation::kBidirectional}));
@@ -196,6 +198,8 @@ constexpr char kPath[] = "mountd.toml:2: host_volume.data.path";
 const Bad kBad[] = {
   {"Syntax", "\n[limits\n", "mountd.toml:2"},
   {"UnknownSection", "\n[nonsense]\n", "mountd.toml:2: nonsense: unknown key"},
+  {"NobodysVolume", WithPath("/x") + "\nusers = []", "mountd.toml:3: host_volume.data.users: must name"},
+  {"UnknownOwner", WithPath("/x") + "\nusers = [\"no such\"]", "mountd.toml:3: host_volume.data.users: \"no such\""},
   {"UnknownKeyOfAVolume", WithPath("/x") + "\nro = true", "mountd.toml:3: host_volume.data.ro: unknown key"},
   {"UnknownKeyOfANetwork", "[network.n]\nipv4 = \"10.0.0.0/8\"\nv6 = \"\"", "mountd.toml:3: network.n.v6: unknown key"},
   {"UnknownKeyOfARule", WithRule("admin = true"), "mountd.toml:3: rule.admin: unknown key"},

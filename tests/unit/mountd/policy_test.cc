@@ -127,6 +127,19 @@ TEST_F(PolicyTest, AVolumeDeclaredReadOnlyIsNeverWritable) {
   EXPECT_EQ(Mount("frozen", false), kDenied);
 }
 
+TEST_F(PolicyTest, AVolumeOfOtherUsersIsNobodyElses) {
+  Rule().host_volumes = {"*"};
+  config_.rules[0].administer = true;
+  config_.host_volumes["data"].uids = {kUser + 1};
+  EXPECT_EQ(Mount("data", true), kDenied);
+  EXPECT_EQ(Mount("plain", true), kOk);
+  config_.host_volumes["data"].uids.push_back(kUser);
+  EXPECT_EQ(Mount("data", false), kOk);
+  // Being its owner is not yet a rule.
+  config_.rules[0].host_volumes.clear();
+  EXPECT_EQ(Mount("data", true), kDenied);
+}
+
 TEST_F(PolicyTest, PropagationMustBeDeclared) {
   Rule().host_volumes = {"*"};
   config_.rules[0].bidirectional = true;
