@@ -46,7 +46,7 @@ Result<void> MakeEtc(const std::string& config) {
            fs::copy_options::recursive | fs::copy_options::copy_symlinks |
                fs::copy_options::skip_existing,
            error);
-  uid_t uid = kAgentUid - 2;
+  uid_t uid = kMountdUid;
   for (const char* user : {"mountd", "mountd-csi", "agent"}) {
     const std::string ids =
         std::to_string(uid) + ":" + std::to_string(uid) + "::/:/bin/false\n";

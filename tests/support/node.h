@@ -37,6 +37,7 @@ class Node {
   pid_t launcher_ = -1;
 };
 
+inline constexpr uid_t kMountdUid = 60000;
 inline constexpr uid_t kAgentUid = 60002;
 
 }  // namespace mountd::testing

@@ -1,0 +1,242 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+//
+// mountd-bench-mounts [--quick] [--json FILE]: BindMount and Unmount beside
+// what they replace. As root in a mount, network and pid namespace of its own
+// (bench/run).
+#include <chrono>
+#include <cstdio>
+#include <cstring>
+#include <map>
+#include <string>
+
+#include "bench/mount_ways.h"
+#include "bench/report.h"
+#include "bench/world.h"
+
+namespace mountd::bench {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+struct Times {
+  Samples mount;
+  Samples unmount;
+};
+
+template <typename F>
+Result<void> Time(Samples& into, const F& call) {
+  const auto from = Clock::now();
+  MOUNTD_TRY(call());
+  into.Add(
+      std::chrono::duration<double, std::micro>(Clock::now() - from).count());
+  return Ok();
+}
+
+class Mounts {
+ public:
+  Mounts(World& world, agent::Client& client, Report& report, int rounds)
+      : world_(world), client_(client), report_(report), rounds_(rounds) {}
+
+  Result<void> Run() {
+    MOUNTD_TRY(client_.PrepareAllocation("bench"));
+    for (const int present : {0, 1000, 10'000}) {
+      MOUNTD_TRY(world_.HaveMounts(present));
+      MOUNTD_TRY(
+          AllWays(std::to_string(present) + " other mounts", present > 1000));
+    }
+    MOUNTD_TRY(PlainDirectory("plain directory, 10000"));
+    MOUNTD_TRY(world_.HaveMounts(0));
+    MOUNTD_TRY(PlainDirectory("plain directory"));
+    MOUNTD_TRY(world_.HaveNamespaces(30));
+    MOUNTD_TRY(AllWays("30 slave namespaces", false));
+    MOUNTD_TRY(world_.HaveNamespaces(0));
+    MOUNTD_TRY(ManyUsers());
+    MOUNTD_TRY(EmptyCalls());
+    Ratios();
+    return Ok();
+  }
+
+ private:
+  // In turn, so that whatever the machine does meanwhile is done to all. Where
+  // programs take long there are fewer of them.
+  Result<void> AllWays(const std::string& point, bool slow) {
+    const auto mountd = ThroughMountd(client_, "volume");
+    const auto calls = BySystemCalls();
+    const auto libmount = ByLibmount();
+    const auto programs = ByPrograms();
+    const int every = slow ? 20 : 4;
+    for (int i = -1; i < rounds_; ++i) {
+      for (MountWay* way :
+           {mountd.get(), calls.get(), libmount.get(), programs.get()}) {
+        const bool quick = way == mountd.get() || way == calls.get();
+        if (quick || i % every == 0) {
+          MOUNTD_TRY(Once(point, *way, i < 0));
+        }
+      }
+    }
+    for (const MountWay* way :
+         {programs.get(), libmount.get(), mountd.get(), calls.get()}) {
+      Show(point, way->name());
+    }
+    return Ok();
+  }
+
+  Result<void> Once(const std::string& point, MountWay& way, bool warm_up) {
+    Times unused;
+    Times& times = warm_up ? unused : times_[point + way.name()];
+    MOUNTD_TRY(Time(times.mount, [&] { return way.Mount(); }));
+    return Time(times.unmount, [&] { return way.Unmount(); });
+  }
+
+  void Show(const std::string& point, const std::string& who) {
+    const Times& times = times_[point + who];
+    report_.Row(point, who, times.mount, times.unmount);
+  }
+
+  Result<void> Mountd(const std::string& point, const std::string& volume) {
+    const auto way = ThroughMountd(client_, volume);
+    for (int i = -1; i < rounds_; ++i) {
+      MOUNTD_TRY(Once(point, *way, i < 0));
+    }
+    Show(point, way->name());
+    return Ok();
+  }
+
+  Result<void> BindUser(const std::string& volume, int number) {
+    MOUNTD_TRY(client_.BindMount(
+        "bench", {.task = "users",
+                  .name = "user" + std::to_string(number),
+                  .source_type = agent::SourceType::kHostVolume,
+                  .source = volume,
+                  .propagation = agent::Propagation::kHostToTask}));
+    return Ok();
+  }
+  Result<void> UnmountUser(int number) {
+    return client_.Unmount("bench", "users", "user" + std::to_string(number));
+  }
+
+  // By its first and last user, with whom its anchor comes and goes; and by one
+  // more.
+  Result<void> PlainDirectory(const std::string& point) {
+    MOUNTD_TRY(Mountd(point + ", alone", "plain"));
+    MOUNTD_TRY(BindUser("plain", 0));
+    MOUNTD_TRY(Mountd(point, "plain"));
+    return UnmountUser(0);
+  }
+
+  Result<void> ManyUsers() {
+    constexpr int kUsers = 1000;
+    for (int i = 0; i < kUsers; ++i) {
+      MOUNTD_TRY(BindUser("volume", i));
+    }
+    MOUNTD_TRY(AllWays("1000 users", false));
+    for (int i = 0; i < kUsers; ++i) {
+      MOUNTD_TRY(UnmountUser(i));
+    }
+    return Ok();
+  }
+
+  // The least that any call costs: over the socket, and to an executor.
+  Result<void> EmptyCalls() {
+    MOUNTD_TRY(world_.EmptyPlan());
+    for (int i = 0; i < rounds_; ++i) {
+      MOUNTD_TRY(Time(empty_.mount, [&]() -> Result<void> {
+        MOUNTD_TRY(client_.Version());
+        return Ok();
+      }));
+      MOUNTD_TRY(Time(empty_.unmount, [&] { return world_.EmptyPlan(); }));
+    }
+    report_.Row("empty call, empty plan", "mountd", empty_.mount,
+                empty_.unmount);
+    return Ok();
+  }
+
+  double Mount(const std::string& point, const std::string& who = "mountd") {
+    return times_[point + who].mount.Median();
+  }
+  double Unmount(const std::string& point, const std::string& who = "mountd") {
+    return times_[point + who].unmount.Median();
+  }
+
+  void Ratios() {
+    const std::string none = "0 other mounts";
+    const std::string all = "10000 other mounts";
+    const double empty = empty_.mount.Median() + empty_.unmount.Median();
+    std::printf("\n");
+    report_.Ratio("bindmount.speedup_vs_mount8",
+                  Mount(none, "mount(8)") / Mount(none), 10, true);
+    report_.Ratio("bindmount.speedup_vs_mount8_10k",
+                  Mount(all, "mount(8)") / Mount(all), 10, true);
+    report_.Ratio("bindmount.growth_10k", Mount(all) / Mount(none), 1.5, false);
+    report_.Ratio("unmount.growth_10k", Unmount(all) / Unmount(none), 1.5,
+                  false);
+    report_.Ratio("unmount.speedup_vs_umount8",
+                  Unmount(none, "mount(8)") / Unmount(none), 0, true);
+    report_.Ratio("bindmount.vs_floor",
+                  Mount(none) / (Mount(none, "system calls") + empty), 2.5,
+                  false);
+    report_.Ratio("bindmount.speedup_vs_libmount_10k",
+                  Mount(all, "libmount") / Mount(all), 0, true);
+    report_.Ratio("bindmount.slaves_30",
+                  Mount("30 slave namespaces") / Mount(none), 0, false);
+    report_.Ratio("bindmount.users_1000", Mount("1000 users") / Mount(none), 0,
+                  false);
+    report_.Ratio("bindmount.plain_directory_growth_10k",
+                  Mount("plain directory, 10000") / Mount("plain directory"),
+                  1.5, false);
+    report_.Ratio("bindmount.first_of_plain_growth_10k",
+                  Mount("plain directory, 10000, alone") /
+                      Mount("plain directory, alone"),
+                  0, false);
+  }
+
+  World& world_;
+  agent::Client& client_;
+  Report& report_;
+  const int rounds_;
+  std::map<std::string, Times> times_;  // by point and name
+  Times empty_;                         // a call, and a plan
+};
+
+Result<void> Main(bool quick, const std::string& json) {
+  MOUNTD_ASSIGN(const auto world, World::Make());
+  Report report;
+  const auto measure = [&]() -> Result<void> {
+    MOUNTD_ASSIGN(agent::Client client, world->Connect());
+    return Mounts(*world, client, report, quick ? 100 : 500).Run();
+  };
+  if (Result<void> measured = measure(); !measured) {
+    std::fputs(world->Log().c_str(), stderr);
+    return measured;
+  }
+  if (!json.empty() && !report.WriteJson(json)) {
+    return MakeError(Code::kInternal, "write", json);
+  }
+  return Ok();
+}
+
+}  // namespace
+}  // namespace mountd::bench
+
+int main(int argc, char** argv) {
+  bool quick = false;
+  std::string json;
+  for (int i = 1; i < argc; ++i) {
+    if (std::strcmp(argv[i], "--quick") == 0) {
+      quick = true;
+    } else if (std::strcmp(argv[i], "--json") == 0 && i + 1 < argc) {
+      json = argv[++i];
+    } else {
+      std::fputs("usage: mountd-bench-mounts [--quick] [--json FILE]\n",
+                 stderr);
+      return 2;
+    }
+  }
+  const mountd::Result<void> ran = mountd::bench::Main(quick, json);
+  if (!ran) {
+    std::fprintf(stderr, "mountd-bench-mounts: %s\n",
+                 ran.error().Message().c_str());
+    return 1;
+  }
+  return 0;
+}

@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#include "bench/world.h"
+
+#include <sched.h>
+#include <sys/mount.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <array>
+#include <csignal>
+#include <filesystem>
+#include <thread>
+
+#include "mountd/base/paths.h"
+
+namespace mountd::bench {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr char kOthers[] = "/run/bench/others";
+
+constexpr char kConfig[] = R"(
+[host_volume.volume]
+path = "/run/bench/volume"
+propagation = ["private", "host-to-task", "bidirectional"]
+[host_volume.plain]
+path = "/run/bench/plain"
+propagation = ["private", "host-to-task", "bidirectional"]
+[[rule]]
+users = ["agent"]
+host_volumes = ["volume", "plain"]
+bidirectional = true
+[limits]
+mounts_per_allocation = 10000
+)";
+
+Result<void> Mount(const char* type, const std::string& from,
+                   const std::string& at, unsigned long flags) {
+  if (::mount(from.c_str(), at.c_str(), type, flags, nullptr) != 0) {
+    return ErrnoError(errno, "mount", at);
+  }
+  return Ok();
+}
+
+std::string Other(int i) {
+  return std::string(kOthers) + "/" + std::to_string(i);
+}
+
+// What mountd's user may connect to.
+Result<UniqueFd> ConnectAsMountd() {
+  Result<UniqueFd> connection = MakeError(Code::kInternal, "connect", "");
+  std::thread([&] {
+    const auto user = static_cast<uid_t>(testing::kMountdUid);
+    ::syscall(SYS_setresuid, user, user, user);
+    connection = exec::ExecutorPool::ConnectTo(paths::kExecSocket)();
+  }).join();
+  return connection;
+}
+
+}  // namespace
+
+Result<std::unique_ptr<World>> World::Make() {
+  if (::unshare(CLONE_NEWNS) != 0) {
+    return ErrnoError(errno, "unshare", "");
+  }
+  MOUNTD_TRY(Mount(nullptr, "", "/", MS_REC | MS_PRIVATE));
+  MOUNTD_TRY(Mount("tmpfs", "run", "/run", 0));
+  MOUNTD_TRY(Mount(nullptr, "", "/", MS_REC | MS_SHARED));
+  for (const char* path : {kVolume, kPlain, kPoints, kOthers}) {
+    fs::create_directories(path);
+  }
+  fs::permissions("/run", fs::perms(0755));
+  MOUNTD_TRY(Mount("tmpfs", "volume", kVolume, 0));
+  std::unique_ptr<World> world(new World);
+  MOUNTD_ASSIGN(world->node_, testing::Node::Start(kConfig));
+  world->executors_ = std::make_unique<exec::ExecutorPool>(
+      ConnectAsMountd, exec::ExecutorPool::Options{});
+  return world;
+}
+
+Result<void> World::EmptyPlan() {
+  MOUNTD_TRY(executors_->Hello());
+  return Ok();
+}
+
+Result<void> World::HaveMounts(int count) {
+  for (; mounts_ < count; ++mounts_) {
+    fs::create_directory(Other(mounts_));
+    MOUNTD_TRY(Mount(nullptr, kVolume, Other(mounts_), MS_BIND));
+    MOUNTD_TRY(Mount(nullptr, "", Other(mounts_), MS_PRIVATE));
+  }
+  for (; mounts_ > count; --mounts_) {
+    ::umount2(Other(mounts_ - 1).c_str(), MNT_DETACH);
+  }
+  return Ok();
+}
+
+Result<void> World::HaveNamespaces(int count) {
+  for (const pid_t child : namespaces_) {
+    ::kill(child, SIGKILL);
+    ::waitpid(child, nullptr, 0);
+  }
+  namespaces_.clear();
+  for (int i = 0; i < count; ++i) {
+    std::array<int, 2> ready{};
+    if (::pipe(ready.data()) != 0) {
+      return ErrnoError(errno, "pipe", "");
+    }
+    const pid_t child = ::fork();
+    if (child == 0) {
+      ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+      const bool done =
+          ::unshare(CLONE_NEWNS) == 0 &&
+          ::mount(nullptr, "/", nullptr, MS_REC | MS_SLAVE, nullptr) == 0;
+      (void)!::write(ready[1], done ? "1" : "0", 1);
+      ::pause();
+      ::_exit(0);
+    }
+    namespaces_.push_back(child);
+    char answer = '0';
+    (void)!::read(ready[0], &answer, 1);
+    ::close(ready[0]);
+    ::close(ready[1]);
+    if (answer != '1') {
+      return MakeError(Code::kInternal, "unshare", "namespace");
+    }
+  }
+  return Ok();
+}
+
+}  // namespace mountd::bench

@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#pragma once
+
+#include <sys/types.h>
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "agent/client.h"
+#include "mountd/base/result.h"
+#include "mountd/exec/executor_pool.h"
+#include "tests/support/node.h"
+
+namespace mountd::bench {
+
+inline constexpr char kVolume[] = "/run/bench/volume";  // a mount of its own
+inline constexpr char kPlain[] = "/run/bench/plain";    // a plain directory
+inline constexpr char kPoints[] = "/run/bench/points";  // contenders' targets
+
+// A host in namespaces of this process's own, with everything shared as systemd
+// leaves it, and mountd on it.
+class World {
+ public:
+  static Result<std::unique_ptr<World>> Make();
+
+  Result<agent::Client> Connect() const { return node_->Connect(); }
+  // One empty plan, there and back. It has executors of its own.
+  Result<void> EmptyPlan();
+  std::string Log() const { return node_->Log(); }
+
+  // As many other mounts, in the peer group that / and most of a host are in.
+  Result<void> HaveMounts(int count);
+  // As many other mount namespaces that follow the host's, as systemd makes
+  // them for services.
+  Result<void> HaveNamespaces(int count);
+
+ private:
+  World() = default;
+  std::unique_ptr<testing::Node> node_;
+  std::unique_ptr<exec::ExecutorPool> executors_;
+  int mounts_ = 0;
+  std::vector<pid_t> namespaces_;
+};
+
+}  // namespace mountd::bench
