@@ -177,10 +177,10 @@ Result<MountConfig> Mounts::Attach(MountRecord record,
   if (spec.source_kind == exec::SourceKind::kHostVolume) {
     guard.emplace(host_volumes_.Lock(spec.source));
   }
-  MOUNTD_TRY(store_.PutMount(record));
-  if (guard) {
-    MOUNTD_TRY(store_.IntendAnchor(spec.source));
-  }
+  MOUNTD_TRY(store_.Together([&]() -> Result<void> {
+    MOUNTD_TRY(store_.PutMount(record));
+    return guard ? store_.IntendAnchor(spec.source) : Ok();
+  }));
   const Result<exec::MountState> attached = executor_.Attach(PlanOf(spec), -1);
   if (!attached) {
     Error error = attached.error();
@@ -197,12 +197,14 @@ Result<MountConfig> Mounts::Attach(MountRecord record,
   record.peer_group = attached->peer_group;
   record.master = attached->master;
   record.state = MountRecordState::kAttached;
-  if (guard) {
-    MOUNTD_TRY(attached->anchor_id != 0
-                   ? store_.PutAnchor(spec.source, attached->anchor_id)
-                   : store_.RemoveAnchor(spec.source));
-  }
-  MOUNTD_TRY(store_.PutMount(record));
+  MOUNTD_TRY(store_.Together([&]() -> Result<void> {
+    if (guard) {
+      MOUNTD_TRY(attached->anchor_id != 0
+                     ? store_.PutAnchor(spec.source, attached->anchor_id)
+                     : store_.RemoveAnchor(spec.source));
+    }
+    return store_.PutMount(record);
+  }));
   return ConfigOf(record);
 }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 #pragma once
 
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -21,6 +22,12 @@ namespace mountd::store {
 class BootStore {
  public:
   static Result<std::unique_ptr<BootStore>> Open(const std::string& path);
+
+  // What `body` writes here is there as a whole or not at all, and costs one
+  // commit.
+  Result<void> Together(const std::function<Result<void>()>& body) {
+    return database_->Transaction(body);
+  }
 
   // Adds or replaces.
   Result<void> PutMount(const MountRecord& record);
