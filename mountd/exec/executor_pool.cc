@@ -42,17 +42,27 @@ std::string TargetOf(const TargetPlan& target) {
          "/" + TextOf(target.name);
 }
 
+std::string SourceOf(const SourcePlan& source) {
+  switch (source.kind) {
+    case SourceKind::kHostVolume:
+      return "host volume " + TextOf(source.host_volume);
+    case SourceKind::kPublishedVolume:
+      return VolumeOf(source.plugin, source.volume);
+    case SourceKind::kTmpfs:
+      break;
+  }
+  return "";
+}
+
 // What a plan may hang on: where one does, the next one would. "" if that is
 // nothing of which there are many.
 std::string HolderOf(const Request& request) {
   const PlanBody& body = request.body;
   switch (request.kind) {
-    case PlanKind::kAttach: {
-      const SourcePlan& source = body.attach.source;
-      return source.kind == SourceKind::kHostVolume
-                 ? "host volume " + TextOf(source.host_volume)
-                 : VolumeOf(source.plugin, source.volume);
-    }
+    case PlanKind::kAttach:
+      return SourceOf(body.attach.source);
+    case PlanKind::kOpenTree:
+      return SourceOf(body.open_tree.source);
     case PlanKind::kReleaseHostVolume:
       return "host volume " + TextOf(body.host_volume.host_volume);
     case PlanKind::kDetach:

@@ -274,6 +274,9 @@ TEST_F(ExecutorPoolTest, WhereOneIsStuckNoOtherFollowsUntilItEnds) {
   EXPECT_EQ(attach("nfs"), "DeadlineExceeded");
   EXPECT_EQ(attach("nfs"), "Unavailable");
   EXPECT_EQ(Outcome(pool.ReleaseHostVolume({ToWire("nfs"), 0})), "Unavailable");
+  OpenTreePlan tree;
+  tree.source.host_volume = ToWire("nfs");
+  EXPECT_EQ(Outcome(pool.OpenTree(tree)), "Unavailable");
   // What was begun can be undone, and others are not concerned.
   EXPECT_EQ(Outcome(pool.Detach({Target("web", "app", "nfs"), 1})), "Ok");
   EXPECT_EQ(Outcome(pool.ReleaseHostVolume({ToWire("local"), 0})), "Ok");
@@ -281,6 +284,16 @@ TEST_F(ExecutorPoolTest, WhereOneIsStuckNoOtherFollowsUntilItEnds) {
   executors_.script().Unblock(kAttach);
   EXPECT_TRUE(Await([&] { return pool.stuck() == 0; }));
   EXPECT_EQ(attach("nfs"), "Ok");
+}
+
+TEST_F(ExecutorPoolTest, OneTmpfsIsNotHeldByAnother) {
+  ExecutorPool pool = Make(4, milliseconds(200));
+  AttachPlan plan;
+  plan.source.kind = SourceKind::kTmpfs;
+  executors_.script().Block(kAttach);
+  EXPECT_EQ(Outcome(pool.Attach(plan, -1)), "DeadlineExceeded");
+  EXPECT_EQ(Outcome(pool.Attach(plan, -1)), "DeadlineExceeded");
+  executors_.script().Unblock(kAttach);
 }
 
 TEST_F(ExecutorPoolTest, ADeadIdleOneIsReplacedWithoutFailingThePlan) {
