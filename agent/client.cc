@@ -148,6 +148,9 @@ Result<std::string> Client::PrepareAllocation(
     std::string_view allocation, const AllocationOptions& options) {
   VariantMap sent;
   AddText(sent, "scope", options.scope);
+  if (options.cgroup >= 0) {
+    sent.emplace("cgroup", sdbus::Variant(sdbus::UnixFd(options.cgroup)));
+  }
   const std::string id(allocation);
   MOUNTD_ASSIGN(const VariantMap answer,
                 impl_->Call("PrepareAllocation", id, std::move(sent),
@@ -338,6 +341,37 @@ Result<TreeResult> Client::ChownTree(int directory, std::uint32_t uid,
                                                      uid, gid, opts);
                             }));
   return ToTreeResult(answer);
+}
+
+Result<Holders> Client::ListHolders(std::string_view allocation,
+                                    std::string_view task,
+                                    std::string_view name, bool node) {
+  VariantMap sent;
+  AddText(sent, "scope", node ? "node" : "");
+  const std::string id(allocation);
+  const std::string task_name(task);
+  const std::string mount(name);
+  MOUNTD_ASSIGN(
+      const VariantMap answer,
+      impl_->Call("ListHolders", id + "/" + task_name + "/" + mount,
+                  std::move(sent), [&](ManagerProxy& proxy, VariantMap& opts) {
+                    return proxy.ListHolders(id, task_name, mount, opts);
+                  }));
+  return ToHolders(answer);
+}
+
+Result<TaskReport> Client::VerifyTask(std::string_view allocation,
+                                      std::string_view task, int pidfd) {
+  const std::string id(allocation);
+  const std::string task_name(task);
+  const sdbus::UnixFd process(pidfd);
+  MOUNTD_ASSIGN(const VariantMap answer,
+                impl_->Call("VerifyTask", id + "/" + task_name, {},
+                            [&](ManagerProxy& proxy, VariantMap& opts) {
+                              return proxy.VerifyTask(id, task_name, process,
+                                                      opts);
+                            }));
+  return ToTaskReport(answer);
 }
 
 Result<PluginRegistration> Client::RegisterPlugin(const PluginSpec& spec) {

@@ -104,6 +104,16 @@ class Client {
   Result<TreeResult> ChownTree(int directory, std::uint32_t uid,
                                std::uint32_t gid);
 
+  // ---- Running tasks --------------------------------------------------------
+
+  // Who uses the mount, of the allocation's cgroup or of the whole node.
+  Result<Holders> ListHolders(std::string_view allocation,
+                              std::string_view task, std::string_view name,
+                              bool node = false);
+  // Whether the task that `pidfd` is of has its mounts as they were made.
+  Result<TaskReport> VerifyTask(std::string_view allocation,
+                                std::string_view task, int pidfd);
+
   // ---- Plugins --------------------------------------------------------------
 
   Result<PluginRegistration> RegisterPlugin(const PluginSpec& spec);

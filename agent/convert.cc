@@ -80,6 +80,35 @@ Result<MountStatus> ToMountStatus(const VariantMap& map) {
   return mount;
 }
 
+Result<Holder> ToHolder(const VariantMap& map) {
+  Holder holder;
+  MOUNTD_TRY(Fields(map)
+                 .Read("pid", holder.pid)
+                 .Read("uid", holder.uid)
+                 .Read("command", holder.command)
+                 .Read("how", holder.how)
+                 .Read("in_cgroup", holder.in_cgroup)
+                 .Read("copy", holder.copy)
+                 .status());
+  return holder;
+}
+
+Result<TaskMount> ToTaskMount(const VariantMap& map) {
+  TaskMount mount;
+  MOUNTD_TRY(Fields(map)
+                 .Read("name", mount.name)
+                 .Read("verdict", mount.verdict)
+                 .Read("reason", mount.reason)
+                 .Read("read_only", mount.read_only)
+                 .Read("nosuid", mount.nosuid)
+                 .Read("nodev", mount.nodev)
+                 .Read("noexec", mount.noexec)
+                 .Read("peer_group", mount.peer_group)
+                 .Read("master", mount.master)
+                 .status());
+  return mount;
+}
+
 }  // namespace
 
 std::vector<WirePort> ToWire(const std::vector<Port>& ports) {
@@ -236,6 +265,31 @@ Result<AllocationStatus> ToAllocation(const VariantMap& map) {
   MOUNTD_ASSIGN(status.volumes, ToList(volumes, &ToVolumeStatus));
   MOUNTD_ASSIGN(status.mounts, ToList(mounts, &ToMountStatus));
   return status;
+}
+
+Result<Holders> ToHolders(const VariantMap& map) {
+  Holders found;
+  std::vector<VariantMap> holders;
+  MOUNTD_TRY(Fields(map)
+                 .Read("holders", holders)
+                 .Read("more", found.more)
+                 .Read("complete", found.complete)
+                 .status());
+  MOUNTD_ASSIGN(found.holders, ToList(holders, &ToHolder));
+  return found;
+}
+
+Result<TaskReport> ToTaskReport(const VariantMap& map) {
+  TaskReport report;
+  std::vector<VariantMap> mounts;
+  MOUNTD_TRY(Fields(map)
+                 .Read("ok", report.ok)
+                 .Read("mounts", mounts)
+                 .Read("mount_namespace", report.mount_namespace)
+                 .Read("own_user_namespace", report.own_user_namespace)
+                 .status());
+  MOUNTD_ASSIGN(report.mounts, ToList(mounts, &ToTaskMount));
+  return report;
 }
 
 Result<StagedVolume> ToStagedVolume(const VariantMap& map) {

@@ -33,6 +33,8 @@ Result<PublishedVolume> ToPublished(const VariantMap& map);
 Result<MountConfig> ToMountConfig(const VariantMap& map);
 Result<Receipt> ToReceipt(const VariantMap& map);
 Result<AllocationStatus> ToAllocation(const VariantMap& map);
+Result<Holders> ToHolders(const VariantMap& map);
+Result<TaskReport> ToTaskReport(const VariantMap& map);
 Result<StagedVolume> ToStagedVolume(const VariantMap& map);
 Result<PluginRegistration> ToRegistration(const VariantMap& map);
 Result<PluginStatus> ToPlugin(const VariantMap& map);

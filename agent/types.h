@@ -17,6 +17,9 @@ namespace mountd::agent {
 
 struct AllocationOptions {
   std::string scope{};  // a label of the agent's own
+  // An fd of the directory of its tasks' cgroup (version 2), which stays the
+  // caller's; -1: none.
+  int cgroup = -1;
 };
 
 struct Port {
@@ -118,6 +121,42 @@ struct MountConfig {
   std::uint64_t mount_id = 0;
   std::uint64_t peer_group = 0;
   std::uint64_t master = 0;
+};
+
+struct Holder {
+  std::uint32_t pid = 0;
+  // Empty, or 0, where the caller may not know.
+  std::uint32_t uid = 0;
+  std::string command;
+  std::string how;  // "cwd", "root", "exe", "fd 5", "mmap"
+  bool in_cgroup = false;
+  bool copy = false;  // it uses a copy in its own mount namespace
+};
+
+struct Holders {
+  std::vector<Holder> holders;
+  bool more = false;      // there are some that are not listed
+  bool complete = false;  // all processes were looked at
+};
+
+// One of a task's mounts, as the task has it.
+struct TaskMount {
+  std::string name;
+  std::string verdict;  // "ok", or what is wrong with it
+  std::string reason;
+  bool read_only = false;
+  bool nosuid = false;
+  bool nodev = false;
+  bool noexec = false;
+  std::uint64_t peer_group = 0;
+  std::uint64_t master = 0;
+};
+
+struct TaskReport {
+  bool ok = false;
+  std::vector<TaskMount> mounts;
+  std::uint64_t mount_namespace = 0;
+  bool own_user_namespace = false;
 };
 
 using Timestamp = std::chrono::sys_time<std::chrono::microseconds>;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 #include "dbus/convert.h"
 
+#include <sys/mount.h>
 #include <sys/utsname.h>
 
 #include <array>
@@ -274,6 +275,46 @@ Dict ToDict(const csi::PluginStatus& status) {
       {"plugin_capabilities", V(numbers(status.capabilities.services))},
       {"generation", V(status.generation)},
   };
+}
+
+Dict ToDict(const HolderReport& report) {
+  std::vector<Dict> holders;
+  for (const HolderInfo& holder : report.holders) {
+    Dict dict = {{"pid", V(holder.pid)}};
+    if (holder.details) {
+      dict.emplace("uid", V(holder.details->uid));
+      dict.emplace("command", V(holder.details->command));
+      dict.emplace("how", V(holder.details->how));
+      dict.emplace("in_cgroup", V(holder.details->in_cgroup));
+      dict.emplace("copy", V(holder.details->copy));
+    }
+    holders.push_back(std::move(dict));
+  }
+  return {{"holders", V(holders)},
+          {"more", V(report.more)},
+          {"complete", V(report.complete)}};
+}
+
+Dict ToDict(const TaskReport& report) {
+  std::vector<Dict> mounts;
+  for (const TaskMountVerdict& mount : report.mounts) {
+    const auto has = [&](unsigned bit) {
+      return (mount.attributes & bit) != 0;
+    };
+    mounts.push_back({{"name", V(mount.name)},
+                      {"verdict", V(mount.verdict)},
+                      {"reason", V(mount.reason)},
+                      {"read_only", V(has(MOUNT_ATTR_RDONLY))},
+                      {"nosuid", V(has(MOUNT_ATTR_NOSUID))},
+                      {"nodev", V(has(MOUNT_ATTR_NODEV))},
+                      {"noexec", V(has(MOUNT_ATTR_NOEXEC))},
+                      {"peer_group", V(mount.peer_group)},
+                      {"master", V(mount.master)}});
+  }
+  return {{"ok", V(report.ok())},
+          {"mounts", V(mounts)},
+          {"mount_namespace", V(report.mount_namespace)},
+          {"own_user_namespace", V(report.has_own_user_namespace)}};
 }
 
 Dict ToDict(const Capabilities& capabilities) {

@@ -39,6 +39,8 @@ Dict ToDict(const AllocationStatus& status);
 Dict ToDict(const VolumeStatus& status);
 Dict ToDict(const csi::PluginRegistration& registration);
 Dict ToDict(const csi::PluginStatus& status);
+Dict ToDict(const HolderReport& report);
+Dict ToDict(const TaskReport& report);
 Dict ToDict(const Capabilities& capabilities);
 
 std::string AllocationStateName(AllocationState state);

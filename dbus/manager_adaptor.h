@@ -89,6 +89,10 @@ class ManagerAdaptor final
                   Dict options) override;
   void ChownTree(sdbus::Result<Dict>&& answer, sdbus::UnixFd directory,
                  std::uint32_t uid, std::uint32_t gid, Dict options) override;
+  void ListHolders(sdbus::Result<Dict>&& answer, std::string allocation,
+                   std::string task, std::string name, Dict options) override;
+  void VerifyTask(sdbus::Result<Dict>&& answer, std::string allocation,
+                  std::string task, sdbus::UnixFd pidfd, Dict options) override;
   void ReleaseAllocation(sdbus::Result<Dict>&& answer, std::string allocation,
                          Dict options) override;
   void GetReceipt(sdbus::Result<Dict>&& answer, std::string allocation,

@@ -1,8 +1,33 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
+#include <linux/magic.h>
+#include <sys/stat.h>
+#include <sys/statfs.h>
+
 #include "dbus/manager_serve.h"
 
 // ManagerAdaptor's methods on allocations and their networks.
 namespace mountd::dbus {
+namespace {
+
+// The id of the cgroup whose directory "cgroup" is an fd of: its inode number.
+// 0: none given. What path it has is nothing that a caller's fd could tell.
+Result<std::uint64_t> CgroupFrom(OptionReader& reader) {
+  const auto given = reader.Get<sdbus::UnixFd>("cgroup", sdbus::UnixFd());
+  if (!given.isValid()) {
+    return std::uint64_t{0};
+  }
+  struct statfs filesystem {};
+  struct stat directory {};
+  if (fstatfs(given.get(), &filesystem) != 0 ||
+      filesystem.f_type != CGROUP2_SUPER_MAGIC ||
+      fstat(given.get(), &directory) != 0 || !S_ISDIR(directory.st_mode)) {
+    return MakeError(Code::kInvalidArgument, "check", "options[\"cgroup\"]",
+                     "must be a directory of the cgroup hierarchy (version 2)");
+  }
+  return std::uint64_t{directory.st_ino};
+}
+
+}  // namespace
 
 void ManagerAdaptor::PrepareAllocation(sdbus::Result<Dict>&& answer,
                                        std::string allocation, Dict options) {
@@ -16,12 +41,15 @@ void ManagerAdaptor::PrepareAllocation(sdbus::Result<Dict>&& answer,
         if (!scope.empty() && !IsValidName(scope)) {
           reader.Refuse("scope", "must be a name");
         }
+        MOUNTD_ASSIGN(const std::uint64_t cgroup, CgroupFrom(reader));
         MOUNTD_TRY(reader.Finish());
         MOUNTD_ASSIGN(const Name id, Name::Parse("allocation", allocation));
         call.strand = AllocationStrand(id.str());
-        call.arguments = Arguments::Of(allocation, scope);
-        call.work = [id, scope](Service& service, const CallContext& context) {
-          return service.PrepareAllocation(context, id, scope);
+        call.arguments =
+            Arguments::Of(allocation, scope, std::to_string(cgroup));
+        call.work = [id, scope, cgroup](Service& service,
+                                        const CallContext& context) {
+          return service.PrepareAllocation(context, id, scope, cgroup);
         };
         return call;
       },

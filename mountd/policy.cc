@@ -3,6 +3,8 @@
 
 #include <algorithm>
 
+#include "mountd/base/paths.h"
+
 namespace mountd {
 namespace {
 
@@ -206,6 +208,20 @@ Result<void> Policy::MayUseNetwork(const Caller& caller,
     }
   }
   return Ok();
+}
+
+Result<void> Policy::MayUseCgroup(const Caller& caller,
+                                  const std::string& path) const {
+  if (AnyRule(caller, [&](const RuleConfig& rule) {
+        return std::any_of(rule.cgroups.begin(), rule.cgroups.end(),
+                           [&](const std::string& top) {
+                             return paths::IsAtOrBelow(path, top);
+                           });
+      })) {
+    return Ok();
+  }
+  return Denied("use", "cgroup " + path,
+                "no rule allows it to this user (cgroups)");
 }
 
 }  // namespace mountd

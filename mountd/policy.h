@@ -51,6 +51,9 @@ class Policy {
                                  const std::string& plugin) const;
   Result<void> MayUseNetwork(const Caller& caller, const std::string& network,
                              std::span<const PortMapping> ports) const;
+  // `path` as the host's own hierarchy has it.
+  Result<void> MayUseCgroup(const Caller& caller,
+                            const std::string& path) const;
 
  private:
   template <typename F>

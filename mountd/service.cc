@@ -73,14 +73,19 @@ Result<void> Service::Recover() {
 
 Result<std::string> Service::PrepareAllocation(const CallContext& call,
                                                const Name& allocation,
-                                               const std::string& scope) {
+                                               const std::string& scope,
+                                               std::uint64_t cgroup) {
   MOUNTD_TRY(policy_.MayPrepare(call.caller));
   MOUNTD_ASSIGN(const std::optional<AllocationRecord> known,
                 parts_.state.GetAllocation(allocation.str()));
   if (known) {
     MOUNTD_ASSIGN(const AllocationRecord record,
                   FindPrepared(call, allocation.str()));
+    MOUNTD_TRY(CheckCgroup(call, cgroup));
     MOUNTD_TRY(parts_.executor.PrepareAllocation(PlanOf(record)));
+    if (cgroup != 0 && cgroup != record.cgroup) {
+      MOUNTD_TRY(parts_.state.SetAllocationCgroup(record.id, cgroup));
+    }
     return HostPath(record.id);
   }
   MOUNTD_ASSIGN(const std::uint32_t count,
@@ -90,9 +95,10 @@ Result<std::string> Service::PrepareAllocation(const CallContext& call,
                      "allocation " + allocation.str(),
                      "limits.allocations_per_uid is reached");
   }
-  const AllocationRecord record{allocation.str(), call.caller.uid,
-                                call.caller.gid, scope,
-                                AllocationState::kPrepared};
+  MOUNTD_TRY(CheckCgroup(call, cgroup));
+  const AllocationRecord record{
+      allocation.str(),           call.caller.uid, call.caller.gid, scope,
+      AllocationState::kPrepared, cgroup};
   MOUNTD_TRY(parts_.state.AddAllocation(record));
   if (Result<void> made = parts_.executor.PrepareAllocation(PlanOf(record));
       !made) {
@@ -101,6 +107,17 @@ Result<std::string> Service::PrepareAllocation(const CallContext& call,
     return error;
   }
   return HostPath(record.id);
+}
+
+// Any process may hold an fd of any cgroup: the id is a name like another.
+Result<void> Service::CheckCgroup(const CallContext& call,
+                                  std::uint64_t cgroup) {
+  if (cgroup == 0) {
+    return Ok();
+  }
+  MOUNTD_ASSIGN(const exec::CgroupState state,
+                parts_.executor.InspectCgroup({cgroup}));
+  return policy_.MayUseCgroup(call.caller, state.path.data());
 }
 
 Result<ReceiptRecord> Service::ReleaseAllocation(const CallContext& call,

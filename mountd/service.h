@@ -9,8 +9,10 @@
 #include <vector>
 
 #include "mountd/caller.h"
+#include "mountd/holders.h"
 #include "mountd/policy.h"
 #include "mountd/service_parts.h"
+#include "mountd/task_mounts.h"
 #include "mountd/teardowns.h"
 #include "mountd/trees.h"
 
@@ -61,7 +63,8 @@ class Service {
   // ---- Allocations ----
   Result<std::string> PrepareAllocation(const CallContext& call,
                                         const Name& allocation,
-                                        const std::string& scope);
+                                        const std::string& scope,
+                                        std::uint64_t cgroup = 0);
   Result<ReceiptRecord> ReleaseAllocation(const CallContext& call,
                                           const Name& allocation);
   Result<ReceiptRecord> GetReceipt(const CallContext& call,
@@ -95,6 +98,16 @@ class Service {
                                const UniqueFd& directory, std::uint32_t uid,
                                std::uint32_t gid);
 
+  // ---- Tasks ----
+  // FailedPrecondition for kCgroup if the allocation has none. Of processes of
+  // other users outside its cgroup only administrators are told more than that
+  // they exist.
+  Result<HolderReport> ListHolders(const CallContext& call,
+                                   const Name& allocation, const Name& task,
+                                   const Name& name, exec::HolderScope scope);
+  Result<TaskReport> VerifyTask(const CallContext& call, const Name& allocation,
+                                const Name& task, const UniqueFd& pidfd);
+
   // ---- Plugins ----
   Result<csi::PluginRegistration> RegisterPlugin(const CallContext& call,
                                                  PluginRecord record);
@@ -124,6 +137,7 @@ class Service {
   Result<void> CheckVolumeSource(const CallContext& call, BindMountSpec& spec);
   static Result<void> CompleteTmpfs(const AllocationRecord& owner,
                                     BindMountSpec& spec);
+  Result<void> CheckCgroup(const CallContext& call, std::uint64_t cgroup);
   Result<void> CheckPluginLimit(std::uint32_t uid);
   bool Sees(const Caller& caller, std::uint32_t uid) const;
 

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "mountd/exec/wire.h"
+#include "mountd/holders.h"
 
 namespace mountd {
 namespace {
@@ -55,6 +56,9 @@ exec::AllocationPlan PlanOf(const AllocationRecord& record) {
 // that cannot go keeps only what depends on it; the first error is told.
 Result<void> Teardowns::Undo(const AllocationRecord& record) {
   Result<void> outcome = parts_.mounts.UnmountAll(record.id);
+  if (!outcome && outcome.error().code == Code::kBusy) {
+    outcome = WithHolders(record, std::move(outcome).error());
+  }
   MOUNTD_ASSIGN(const std::vector<PublicationRecord> publications,
                 parts_.volumes.Of(record.id));
   const auto keep_first = [&outcome](Result<void> next) {
@@ -119,10 +123,36 @@ Result<void> Teardowns::Unmount(const AllocationRecord& record,
                                 const std::string& name) {
   Result<void> unmounted = parts_.mounts.Unmount(record.id, task, name);
   if (!unmounted && unmounted.error().code == Code::kBusy) {
-    return unmounted;  // it is as it was: no debt
+    // It is as it was: no debt.
+    return WithHolders(record, std::move(unmounted).error());
   }
   return OweUnlessDone(OwedKind::kUnmount, record.id + "/" + task + "/" + name,
                        record.uid, std::move(unmounted));
+}
+
+// Who uses the mount is what its owner has to know next. Where that cannot be
+// told, the error stays as it is. The executor's object of it is the target.
+Error Teardowns::WithHolders(const AllocationRecord& record, Error busy) {
+  const std::size_t task = busy.object.find('/');
+  const std::size_t name = busy.object.rfind('/');
+  if (record.cgroup == 0 || task == std::string::npos || task == name) {
+    return busy;
+  }
+  const auto mount = parts_.boot.GetMount(
+      record.id, busy.object.substr(task + 1, name - task - 1),
+      busy.object.substr(name + 1));
+  if (!mount || !*mount) {
+    return busy;
+  }
+  constexpr std::uint32_t kBudgetMs = 500;
+  const auto state = parts_.executor.FindHolders({(*mount)->mount_id,
+                                                  exec::HolderScope::kCgroup,
+                                                  kBudgetMs, record.cgroup});
+  if (state && state->count > 0) {
+    busy.detail += (busy.detail.empty() ? "used by " : "; used by ") +
+                   Summary(ReportOf(*state));
+  }
+  return busy;
 }
 
 Result<void> Teardowns::TeardownNetwork(const AllocationRecord& record) {

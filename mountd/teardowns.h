@@ -48,6 +48,7 @@ class Teardowns {
   Result<void> Undo(const AllocationRecord& record);
   Result<void> CheckUnused(const std::string& allocation,
                            const std::string& alias);
+  Error WithHolders(const AllocationRecord& record, Error busy);
   Result<void> OweUnlessDone(OwedKind kind, const std::string& object,
                              std::uint32_t uid, Result<void> outcome);
   Result<void> Owe(OwedKind kind, const std::string& allocation,

@@ -25,6 +25,7 @@ struct Context {
 // Each adds its commands to the application; `context` outlives it.
 void AddJobCommands(CLI::App& app, Context& context);
 void AddAllocationCommands(CLI::App& app, Context& context);
+void AddTaskCommands(CLI::App& app, Context& context);
 void AddPluginCommands(CLI::App& app, Context& context);
 void AddNodeCommands(CLI::App& app, Context& context);
 void AddTreeCommands(CLI::App& app, Context& context);

@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
+#include <fcntl.h>
+
+#include <cerrno>
 #include <iostream>
 #include <memory>
 
@@ -7,6 +10,7 @@
 #include "agent/mountctl/json.h"
 #include "agent/mountctl/output.h"
 #include "agent/mountctl/run.h"
+#include "mountd/base/unique_fd.h"
 
 namespace mountd::agent {
 namespace {
@@ -63,9 +67,12 @@ void AddRun(CLI::App& app, Context& context) {
       ->required();
   command->add_flag("--keep", *keep,
                     "Keep what was made when a later step fails");
-  command->callback([&context, file, keep] {
-    context.chosen = [&context, file, keep] {
-      const Result<Job> job = ReadJob(*file);
+  auto cgroup = std::make_shared<std::string>();
+  command->add_option("--cgroup", *cgroup,
+                      "The directory of its tasks' cgroup (version 2)");
+  command->callback([&context, file, keep, cgroup] {
+    context.chosen = [&context, file, keep, cgroup] {
+      Result<Job> job = ReadJob(*file);
       if (!job) {
         const Error& error = job.error();
         std::cerr << "mountctl: "
@@ -73,6 +80,14 @@ void AddRun(CLI::App& app, Context& context) {
                   << std::endl;
         return kExitUsage;
       }
+      const UniqueFd directory(
+          cgroup->empty()
+              ? -1
+              : ::open(cgroup->c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
+      if (!cgroup->empty() && !directory.valid()) {
+        return Fail(ErrnoError(errno, "open", *cgroup));
+      }
+      job->options.cgroup = directory.get();
       return WithClient(context, [&](Client& client) {
         return RunJob(client, *job, {context.json, *keep}, std::cout);
       });

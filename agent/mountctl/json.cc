@@ -88,6 +88,40 @@ Json ToJson(const AllocationEntry& allocation) {
           {"state", allocation.state}};
 }
 
+Json ToJson(const Holders& holders) {
+  Json list = Json::array();
+  for (const Holder& holder : holders.holders) {
+    list.push_back({{"pid", holder.pid},
+                    {"uid", holder.uid},
+                    {"command", holder.command},
+                    {"how", holder.how},
+                    {"in_cgroup", holder.in_cgroup},
+                    {"copy", holder.copy}});
+  }
+  return {{"holders", std::move(list)},
+          {"more", holders.more},
+          {"complete", holders.complete}};
+}
+
+Json ToJson(const TaskReport& report) {
+  Json mounts = Json::array();
+  for (const TaskMount& mount : report.mounts) {
+    mounts.push_back({{"name", mount.name},
+                      {"verdict", mount.verdict},
+                      {"reason", mount.reason},
+                      {"read_only", mount.read_only},
+                      {"nosuid", mount.nosuid},
+                      {"nodev", mount.nodev},
+                      {"noexec", mount.noexec},
+                      {"peer_group", mount.peer_group},
+                      {"master", mount.master}});
+  }
+  return {{"ok", report.ok},
+          {"mounts", std::move(mounts)},
+          {"mount_namespace", report.mount_namespace},
+          {"own_user_namespace", report.own_user_namespace}};
+}
+
 Json ToJson(const StagedVolume& volume) {
   Json users = Json::array();
   for (const VolumeUser& user : volume.users) {

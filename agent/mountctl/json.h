@@ -17,6 +17,8 @@ Json ToJson(const Port& port);
 Json ToJson(const NetworkStatus& network);
 Json ToJson(const PublishedVolume& volume);
 Json ToJson(const MountConfig& config);
+Json ToJson(const Holders& holders);
+Json ToJson(const TaskReport& report);
 Json ToJson(const Receipt& receipt);
 Json ToJson(const VolumeStatus& volume);
 Json ToJson(const MountStatus& mount);

@@ -61,6 +61,7 @@ int Main(int argc, char** argv) {
   AddJobCommands(app, context);
   AddAllocationCommands(app, context);
   AddTreeCommands(app, context);
+  AddTaskCommands(app, context);
   AddPluginCommands(app, context);
   AddNodeCommands(app, context);
   AddToolCommands(app, context);

@@ -166,6 +166,32 @@ void PrintAllocation(std::ostream& out, const AllocationStatus& allocation) {
   }
 }
 
+void PrintHolders(std::ostream& out, const Holders& holders) {
+  Table table({"PID", "UID", "COMMAND", "HOW", "COPY"});
+  for (const Holder& holder : holders.holders) {
+    const bool known = !holder.how.empty();
+    table.Add({std::to_string(holder.pid),
+               known ? std::to_string(holder.uid) : "-", OrDash(holder.command),
+               OrDash(holder.how), known ? YesNo(holder.copy) : "-"});
+  }
+  table.Print(out);
+  if (holders.more) {
+    out << "and more\n";
+  }
+  if (!holders.complete) {
+    out << "not all processes could be looked at\n";
+  }
+}
+
+void PrintTaskReport(std::ostream& out, const TaskReport& report) {
+  Table table({"MOUNT", "VERDICT", "READ-ONLY", "GROUP", "MASTER", "REASON"});
+  for (const TaskMount& mount : report.mounts) {
+    table.Add({mount.name, mount.verdict, YesNo(mount.read_only),
+               Number(mount.peer_group), Number(mount.master), mount.reason});
+  }
+  table.Print(out);
+}
+
 void PrintPlugin(std::ostream& out, const PluginStatus& plugin) {
   out << "plugin " << Printable(plugin.id) << '\n';
   PrintField(out, "state", plugin.state);

@@ -45,6 +45,8 @@ void PrintError(const Error& error);
 void PrintNetwork(std::ostream& out, const NetworkStatus& network);
 void PrintMounts(std::ostream& out, const std::vector<MountStatus>& mounts);
 void PrintAllocation(std::ostream& out, const AllocationStatus& allocation);
+void PrintHolders(std::ostream& out, const Holders& holders);
+void PrintTaskReport(std::ostream& out, const TaskReport& report);
 void PrintPlugin(std::ostream& out, const PluginStatus& plugin);
 void PrintReceipt(std::ostream& out, const Receipt& receipt);
 void PrintAllocations(std::ostream& out,

@@ -22,7 +22,7 @@ constexpr char kInterface[] = "org.mountd1.Manager";
 constexpr char kObject[] = "/org/mountd1";
 
 using MethodEntry = std::pair<std::string_view, std::string_view>;
-constexpr std::array<MethodEntry, 26> kMethods{{
+constexpr std::array<MethodEntry, 28> kMethods{{
     {"Subscribe", "a{sv}"},
     {"Unsubscribe", "a{sv}"},
     {"PrepareAllocation", "sa{sv}"},
@@ -34,6 +34,8 @@ constexpr std::array<MethodEntry, 26> kMethods{{
     {"Unmount", "sssa{sv}"},
     {"RemoveTree", "ha{sv}"},
     {"ChownTree", "huua{sv}"},
+    {"ListHolders", "sssa{sv}"},
+    {"VerifyTask", "ssha{sv}"},
     {"ReleaseAllocation", "sa{sv}"},
     {"GetReceipt", "sa{sv}"},
     {"GetAllocation", "sa{sv}"},

@@ -28,6 +28,7 @@ struct AllocationRecord {
   std::uint32_t gid = 0;  // the owner's primary group
   std::string scope;
   AllocationState state = AllocationState::kPrepared;
+  std::uint64_t cgroup = 0;  // id of its tasks' cgroup; 0: none, or not known
 };
 
 struct PluginRecord {

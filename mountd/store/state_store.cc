@@ -46,12 +46,17 @@ CREATE TABLE owed(
   attempts INTEGER NOT NULL, since_us INTEGER NOT NULL,
   UNIQUE(kind, object));
 )sql";
-constexpr std::array<std::string_view, 1> kSchema = {kFirstSchema};
+constexpr std::array<std::string_view, 2> kSchema = {
+    kFirstSchema,
+    "ALTER TABLE allocations ADD COLUMN cgroup INTEGER NOT NULL DEFAULT 0"};
 
 AllocationRecord ReadAllocation(const Row& row) {
-  return {row.Text(0), static_cast<std::uint32_t>(row.Int(1)),
-          static_cast<std::uint32_t>(row.Int(2)), row.Text(3),
-          static_cast<AllocationState>(row.Int(4))};
+  return {row.Text(0),
+          static_cast<std::uint32_t>(row.Int(1)),
+          static_cast<std::uint32_t>(row.Int(2)),
+          row.Text(3),
+          static_cast<AllocationState>(row.Int(4)),
+          row.Bits(5)};
 }
 
 constexpr std::string_view kSelectVolume =
@@ -124,6 +129,7 @@ Result<std::unique_ptr<StateStore>> StateStore::Open(
           static_cast<int>(PublicationState::kUnpublishing)));
       MOUNTD_TRY(database->Run("UPDATE volumes SET state=?1",
                                static_cast<int>(VolumeState::kUncertain)));
+      MOUNTD_TRY(database->Run("UPDATE allocations SET cgroup=0"));
       MOUNTD_TRY(database->Run(
           "INSERT OR REPLACE INTO meta(name,value) VALUES('boot_id',?1)",
           boot_id));
@@ -148,10 +154,10 @@ Result<void> StateStore::AddAllocation(const AllocationRecord& record) {
                        "another user's receipt has this name");
     }
     MOUNTD_TRY(
-        database_->Run("INSERT INTO allocations(id,uid,gid,scope,state) "
-                       "VALUES(?1,?2,?3,?4,?5)",
+        database_->Run("INSERT INTO allocations(id,uid,gid,scope,state,"
+                       "cgroup) VALUES(?1,?2,?3,?4,?5,?6)",
                        record.id, record.uid, record.gid, record.scope,
-                       static_cast<int>(record.state)));
+                       static_cast<int>(record.state), record.cgroup));
     return Ok();
   });
 }
@@ -160,7 +166,7 @@ Result<std::optional<AllocationRecord>> StateStore::GetAllocation(
     const std::string& id) {
   std::optional<AllocationRecord> found;
   MOUNTD_TRY(database_->Query(
-      "SELECT id,uid,gid,scope,state FROM allocations WHERE id=?1",
+      "SELECT id,uid,gid,scope,state,cgroup FROM allocations WHERE id=?1",
       [&](const Row& row) { found = ReadAllocation(row); }, id));
   return found;
 }
@@ -168,7 +174,7 @@ Result<std::optional<AllocationRecord>> StateStore::GetAllocation(
 Result<std::vector<AllocationRecord>> StateStore::ListAllocations() {
   std::vector<AllocationRecord> all;
   MOUNTD_TRY(database_->Query(
-      "SELECT id,uid,gid,scope,state FROM allocations ORDER BY id",
+      "SELECT id,uid,gid,scope,state,cgroup FROM allocations ORDER BY id",
       [&](const Row& row) { all.push_back(ReadAllocation(row)); }));
   return all;
 }
@@ -186,6 +192,13 @@ Result<void> StateStore::SetAllocationState(const std::string& id,
                                             AllocationState state) {
   MOUNTD_TRY(database_->Run("UPDATE allocations SET state=?2 WHERE id=?1", id,
                             static_cast<int>(state)));
+  return Ok();
+}
+
+Result<void> StateStore::SetAllocationCgroup(const std::string& id,
+                                             std::uint64_t cgroup) {
+  MOUNTD_TRY(database_->Run("UPDATE allocations SET cgroup=?2 WHERE id=?1", id,
+                            cgroup));
   return Ok();
 }
 

@@ -21,7 +21,7 @@ class StateStore {
  public:
   // `boot_id`: if the store was last written in another boot, all published and
   // staged volumes become uncertain, since their mounts are gone; those being
-  // unpublished stay so.
+  // unpublished stay so. Cgroups are forgotten, as their ids begin anew.
   static Result<std::unique_ptr<StateStore>> Open(const std::string& path,
                                                   const std::string& boot_id);
 
@@ -31,6 +31,7 @@ class StateStore {
   Result<std::vector<AllocationRecord>> ListAllocations();
   Result<std::uint32_t> CountAllocations(std::uint32_t uid);
   Result<void> SetAllocationState(const std::string& id, AllocationState state);
+  Result<void> SetAllocationCgroup(const std::string& id, std::uint64_t cgroup);
   // Removes the allocation and what is owed for it, and keeps `receipt`, in one
   // transaction. Its serial is assigned here, and its volumes are all that were
   // ever detached from this allocation. The user's oldest receipts go.

@@ -38,6 +38,49 @@ TEST_F(ClientTest, PrepareAllocationSendsTheScopeAndAnswersThePath) {
   EXPECT_EQ(script().last_call(), "PrepareAllocation web {scope=x;}");
 }
 
+TEST_F(ClientTest, ACgroupIsSentAsItsFd) {
+  const UniqueFd directory(::open("/", O_PATH | O_CLOEXEC));
+  ASSERT_TRUE(client_->PrepareAllocation("web", {.cgroup = directory.get()}));
+  EXPECT_EQ(script().last_call(), "PrepareAllocation web {cgroup=h;}");
+  EXPECT_GE(::fcntl(directory.get(), F_GETFD), 0) << "it stays the caller's";
+}
+
+TEST_F(ClientTest, ListHoldersAnswersWhatIsKnownOfEach) {
+  const Holders found = client_->ListHolders("web", "server", "data").value();
+  EXPECT_EQ(script().last_call(), "ListHolders web server data {}");
+  EXPECT_TRUE(found.more);
+  EXPECT_FALSE(found.complete);
+  ASSERT_EQ(found.holders.size(), 2U);
+  EXPECT_EQ(found.holders[0].pid, 12U);
+  EXPECT_EQ(found.holders[0].uid, 1000U);
+  EXPECT_EQ(found.holders[0].command, "sh");
+  EXPECT_EQ(found.holders[0].how, "fd 5");
+  EXPECT_TRUE(found.holders[0].in_cgroup);
+  EXPECT_TRUE(found.holders[0].copy);
+  EXPECT_EQ(found.holders[1].pid, 13U);
+  EXPECT_EQ(found.holders[1].how, "");
+  ASSERT_TRUE(client_->ListHolders("web", "server", "data", true));
+  EXPECT_EQ(script().last_call(), "ListHolders web server data {scope=node;}");
+}
+
+TEST_F(ClientTest, VerifyTaskSendsThePidfdAndAnswersEachMount) {
+  const UniqueFd pidfd(::open("/dev/null", O_RDONLY | O_CLOEXEC));
+  const TaskReport report =
+      client_->VerifyTask("web", "server", pidfd.get()).value();
+  EXPECT_EQ(script().last_call(), "VerifyTask web server fd {}");
+  EXPECT_FALSE(report.ok);
+  EXPECT_TRUE(report.own_user_namespace);
+  EXPECT_EQ(report.mount_namespace, 4026531841U);
+  ASSERT_EQ(report.mounts.size(), 1U);
+  const TaskMount& mount = report.mounts[0];
+  EXPECT_EQ(mount.name, "data");
+  EXPECT_EQ(mount.verdict, "lost-propagation");
+  EXPECT_EQ(mount.reason, "the runtime's rootfsPropagation");
+  EXPECT_TRUE(mount.read_only && mount.nosuid && mount.nodev && !mount.noexec);
+  EXPECT_EQ(mount.peer_group, 12U);
+  EXPECT_EQ(mount.master, 13U);
+}
+
 TEST_F(ClientTest, OptionsNotGivenAreNotSent) {
   ASSERT_TRUE(client_->PrepareAllocation("web"));
   EXPECT_EQ(script().last_call(), "PrepareAllocation web {}");

@@ -147,6 +147,40 @@ class Manager final
            std::move(reply),
            {{"done", V(std::uint64_t{3})}, {"left", V(std::uint64_t{1})}});
   }
+  void ListHolders(MapReply&& reply, std::string id, std::string task,
+                   std::string name, Map options) override {
+    const Map known{{"pid", V(12U)},
+                    {"uid", V(1000U)},
+                    {"command", Text("sh")},
+                    {"how", Text("fd 5")},
+                    {"in_cgroup", V(true)},
+                    {"copy", V(true)},
+                    {"of_a_later_release", V(1.5)}};
+    Answer("ListHolders", id + " " + task + " " + name + " " + Show(options),
+           std::move(reply),
+           {{"holders", V(std::vector<Map>{known, {{"pid", V(13U)}}})},
+            {"more", V(true)},
+            {"complete", V(false)}});
+  }
+  void VerifyTask(MapReply&& reply, std::string id, std::string task,
+                  sdbus::UnixFd pidfd, Map options) override {
+    const Map mount{{"name", Text("data")},
+                    {"verdict", Text("lost-propagation")},
+                    {"reason", Text("the runtime's rootfsPropagation")},
+                    {"read_only", V(true)},
+                    {"nosuid", V(true)},
+                    {"nodev", V(true)},
+                    {"noexec", V(false)},
+                    {"peer_group", V(std::uint64_t{12})},
+                    {"master", V(std::uint64_t{13})}};
+    Answer("VerifyTask",
+           id + " " + task + (pidfd.isValid() ? " fd " : " ") + Show(options),
+           std::move(reply),
+           {{"ok", V(task == "fine")},
+            {"mounts", V(std::vector<Map>{mount})},
+            {"mount_namespace", V(std::uint64_t{4026531841})},
+            {"own_user_namespace", V(true)}});
+  }
   void ReleaseAllocation(MapReply&& reply, std::string id,
                          Map options) override {
     Answer("ReleaseAllocation", id + " " + Show(options), std::move(reply),

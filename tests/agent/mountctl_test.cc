@@ -103,6 +103,34 @@ TEST_F(MountctlTest, TimeoutZeroAnswersInProgressAtOnce) {
   EXPECT_EQ(outcome.err, "mountctl: org.mountd1.Error.InProgress: op-9\n");
 }
 
+TEST_F(MountctlTest, HoldersTellsWhatIsKnownOfEach) {
+  const Outcome outcome = Run({"holders", "web", "server", "data"});
+  EXPECT_EQ(outcome.status, 0) << outcome.err;
+  EXPECT_THAT(outcome.out, HasSubstr("12   1000  sh       fd 5  yes"));
+  EXPECT_THAT(outcome.out, HasSubstr("13   -     -        -     -"));
+  EXPECT_THAT(outcome.out, HasSubstr("and more"));
+  EXPECT_THAT(outcome.out, HasSubstr("not all processes"));
+  const json holders = RunJson({"holders", "web", "server", "data", "--node"});
+  EXPECT_EQ(script().last_call(), "ListHolders web server data {scope=node;}");
+  EXPECT_EQ(holders["holders"][0]["how"], "fd 5");
+  EXPECT_EQ(holders["complete"], false);
+}
+
+TEST_F(MountctlTest, VerifySaysSoByItsStatus) {
+  const std::string pid = std::to_string(::getpid());
+  const Outcome lost = Run({"verify", "web", "server", pid});
+  EXPECT_EQ(lost.status, 1);
+  EXPECT_THAT(lost.out, HasSubstr("lost-propagation"));
+  EXPECT_EQ(lost.err, "");
+  EXPECT_EQ(script().last_call(), "VerifyTask web server fd {}");
+  const json report = RunJson({"verify", "web", "fine", pid});
+  EXPECT_EQ(report["ok"], true);
+  EXPECT_EQ(report["mounts"][0]["master"], 13);
+  EXPECT_EQ(Run({"verify", "web", "server", "x"}).status, 2);
+  EXPECT_THAT(Run({"verify", "web", "server", "-1"}).err,
+              HasSubstr("pidfd_open"));
+}
+
 TEST_F(MountctlTest, EveryListingAndStatusHasJson) {
   const json overview = RunJson({"status"});
   EXPECT_EQ(overview["version"], "0.1.0");

@@ -29,6 +29,7 @@ probe_ready_ms = 20
   all.alloc_roots = {"/srv/alloc"};
   all.ids = {{100000, 165535}};
   all.bidirectional = true;
+  all.cgroups = {"/mountd-test"};
   config.rules = {all};
   return config;
 }

@@ -208,6 +208,69 @@ TEST_P(Methods, ChownTree) {
   EXPECT_EQ(answer.values.at("done"), "3");
 }
 
+// What a cgroup's id is, only a real one tells: see refusals_test.cc and the
+// main job.
+TEST_P(Methods, ListHolders) {
+  MustPrepare();
+  ASSERT_TRUE(client_
+                  ->Call("BindMount", "sssssbsa{sv}", "web", "task", "m",
+                         "host", "data", 0, "private", 0)
+                  .ok());
+  exec::Holder holder;
+  holder.pid = 12;
+  holder.uid = ::geteuid();
+  holder.kind = exec::HolderKind::kFd;
+  holder.fd = 5;
+  holder.comm = {'s', 'h'};
+  executor().AddHolder(executor().MountIdOf("web/task/m"), holder);
+  const Answer answer = client_->Call("ListHolders", "sssa{sv}", "web", "task",
+                                      "m", 1, "scope", "s", "node");
+  ASSERT_TRUE(answer.ok()) << answer.message;
+  EXPECT_EQ(answer.types, (Types{{"holders", "aa{sv}"},
+                                 {"holders.0.pid", "u"},
+                                 {"holders.0.uid", "u"},
+                                 {"holders.0.command", "s"},
+                                 {"holders.0.how", "s"},
+                                 {"holders.0.in_cgroup", "b"},
+                                 {"holders.0.copy", "b"},
+                                 {"more", "b"},
+                                 {"complete", "b"}}));
+  EXPECT_EQ(answer.values.at("holders.0.pid"), "12");
+  EXPECT_EQ(answer.values.at("holders.0.how"), R"("fd 5")");
+  EXPECT_EQ(answer.values.at("complete"), "true");
+  EXPECT_EQ(
+      client_->Call("ListHolders", "sssa{sv}", "web", "task", "m", 0).error,
+      "org.mountd1.Error.FailedPrecondition");
+}
+
+TEST_P(Methods, VerifyTask) {
+  MustPrepare();
+  ASSERT_TRUE(client_
+                  ->Call("BindMount", "sssssbsa{sv}", "web", "task", "m",
+                         "host", "data", 0, "private", 0)
+                  .ok());
+  executor().PutCgroup(7, "/mountd-test");
+  executor().SetTask(7);
+  const Answer answer =
+      client_->Call("VerifyTask", "ssha{sv}", "web", "task", 0, 0);
+  ASSERT_TRUE(answer.ok()) << answer.message;
+  EXPECT_EQ(answer.types, (Types{{"ok", "b"},
+                                 {"mounts", "aa{sv}"},
+                                 {"mounts.0.name", "s"},
+                                 {"mounts.0.verdict", "s"},
+                                 {"mounts.0.reason", "s"},
+                                 {"mounts.0.read_only", "b"},
+                                 {"mounts.0.nosuid", "b"},
+                                 {"mounts.0.nodev", "b"},
+                                 {"mounts.0.noexec", "b"},
+                                 {"mounts.0.peer_group", "t"},
+                                 {"mounts.0.master", "t"},
+                                 {"mount_namespace", "t"},
+                                 {"own_user_namespace", "b"}}));
+  EXPECT_EQ(answer.values.at("ok"), "false");
+  EXPECT_EQ(answer.values.at("mounts.0.verdict"), R"("missing")");
+}
+
 TEST_P(Methods, ReleaseAllocationAndItsReceipt) {
   Publish(*client_);
   const Answer receipt = client_->Call("ReleaseAllocation", "sa{sv}", "web", 0);

@@ -77,6 +77,15 @@ const std::vector<Probe>& WithOption() {
          return c.Call("ChownTree", "huua{sv}", AnyDirectory(), 0, 0, 1, k, "s",
                        "x");
        }},
+      {"ListHolders",
+       [](auto& c, auto* k) {
+         return c.Call("ListHolders", "sssa{sv}", "web", "t", "n", 1, k, "s",
+                       "x");
+       }},
+      {"VerifyTask",
+       [](auto& c, auto* k) {
+         return c.Call("VerifyTask", "ssha{sv}", "web", "t", 0, 1, k, "s", "x");
+       }},
       {"ReleaseAllocation",
        [](auto& c, auto* k) {
          return c.Call("ReleaseAllocation", "sa{sv}", "web", 1, k, "s", "x");
@@ -128,6 +137,26 @@ const std::vector<Probe>& WithName() {
                        n);
        },
        true},
+      {"ListHolders allocation",
+       [](auto& c, auto* n) {
+         return c.Call("ListHolders", "sssa{sv}", n, "t", "n", 0);
+       }},
+      {"ListHolders task",
+       [](auto& c, auto* n) {
+         return c.Call("ListHolders", "sssa{sv}", "web", n, "n", 0);
+       }},
+      {"ListHolders name",
+       [](auto& c, auto* n) {
+         return c.Call("ListHolders", "sssa{sv}", "web", "t", n, 0);
+       }},
+      {"VerifyTask allocation",
+       [](auto& c, auto* n) {
+         return c.Call("VerifyTask", "ssha{sv}", n, "t", 0, 0);
+       }},
+      {"VerifyTask task",
+       [](auto& c, auto* n) {
+         return c.Call("VerifyTask", "ssha{sv}", "web", n, 0, 0);
+       }},
       {"SetupNetwork allocation",
        [](auto& c, auto* n) {
          return c.Call("SetupNetwork", "ssa(sqqs)a{sv}", n, "bridge", 0, 0);
@@ -407,6 +436,22 @@ TEST_P(Refusals, TreesThatAreNoDirectories) {
     Expect(client_->Call("ChownTree", "huua{sv}", fd, 0, 0, 0), kInvalid,
            "must be a directory");
   }
+}
+
+TEST_P(Refusals, ACgroupThatIsNone) {
+  const UniqueFd null(::open("/dev/null", O_RDONLY | O_CLOEXEC));
+  const UniqueFd root(::open("/", O_PATH | O_CLOEXEC));
+  for (const int fd : {null.get(), root.get()}) {
+    Expect(client_->Call("PrepareAllocation", "sa{sv}", "new", 1, "cgroup", "h",
+                         fd),
+           kInvalid, "options[\"cgroup\"]");
+  }
+}
+
+TEST_P(Refusals, HoldersOfAnotherScope) {
+  Expect(client_->Call("ListHolders", "sssa{sv}", "web", "t", "n", 1, "scope",
+                       "s", "world"),
+         kInvalid, "options[\"scope\"]");
 }
 
 TEST_P(Refusals, AnotherSignature) {

@@ -46,6 +46,7 @@ plugins = ["nfs"]
 register_plugins = ["*"]
 networks = ["default"]
 host_ports = ["80", "20000-32000"]
+cgroups = ["/nomad.slice"]
 alloc_roots = ["/var/lib/nomad/alloc", "/srv/alloc"]
 ids = ["1000", "100000-165535"]
 bidirectional = true
@@ -121,6 +122,7 @@ TEST(ConfigTest, Rules) {
   EXPECT_EQ(rule.host_ports[0].last, 80);
   EXPECT_EQ(rule.host_ports[1].first, 20000);
   EXPECT_EQ(rule.host_ports[1].last, 32000);
+  EXPECT_EQ(rule.cgroups, std::vector<std::string>{"/nomad.slice"});
   EXPECT_EQ(rule.alloc_roots, (Texts{"/var/lib/nomad/alloc", "/srv/alloc"}));
   ASSERT_EQ(rule.ids.size(), 2U);
   EXPECT_TRUE(Contains(rule.ids, 1000) && Contains(rule.ids, 100000) &&
@@ -232,6 +234,8 @@ const Bad kBad[] = {
   {"UserNumber", "[[rule]]\nusers = [0]", "mountd.toml:2: rule.users: must be an array of strings"},
   {"PluginName", WithRule("plugins = [\"a b\"]"), "mountd.toml:3: rule.plugins: \"a b\" is not a name"},
   {"VolumeMode", WithRule("host_volumes = [\"a:rw\"]"), "mountd.toml:3: rule.host_volumes: \"a:rw\""},
+  {"CgroupIsRelative", WithRule("cgroups = [\"nomad.slice\"]"), "mountd.toml:3: rule.cgroups"},
+  {"CgroupIsTheRoot", WithRule("cgroups = [\"/\"]"), "mountd.toml:3: rule.cgroups"},
   {"PortZero", WithRule("host_ports = [\"0\"]"), "mountd.toml:3: rule.host_ports: \"0\""},
   {"PortTooLarge", WithRule("host_ports = [\"1-65536\"]"), "mountd.toml:3: rule.host_ports"},
   {"PortsReversed", WithRule("host_ports = [\"30-20\"]"), "mountd.toml:3: rule.host_ports"},

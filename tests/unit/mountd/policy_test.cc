@@ -61,6 +61,16 @@ class PolicyTest : public ::testing::Test {
 constexpr char kOk[] = "Ok";
 constexpr char kDenied[] = "PermissionDenied";
 
+TEST_F(PolicyTest, CgroupsAreGrantedByComponents) {
+  EXPECT_EQ(Outcome(policy_.MayUseCgroup(By(kUser), "/a")), kDenied);
+  Rule().cgroups = {"/x", "/a/b"};
+  EXPECT_EQ(Outcome(policy_.MayUseCgroup(By(kUser), "/a/b")), kOk);
+  EXPECT_EQ(Outcome(policy_.MayUseCgroup(By(kUser), "/a/b/c")), kOk);
+  EXPECT_EQ(Outcome(policy_.MayUseCgroup(By(kUser), "/a/bc")), kDenied);
+  EXPECT_EQ(Outcome(policy_.MayUseCgroup(By(kUser), "/a")), kDenied);
+  EXPECT_EQ(Outcome(policy_.MayUseCgroup(By(0), "/a/b")), kDenied);
+}
+
 TEST_F(PolicyTest, NothingIsAllowedWithoutARule) {
   for (const std::uint32_t uid : {kUser, 0U}) {
     const Caller caller = By(uid, 0);

@@ -100,6 +100,17 @@ TEST_F(StateStoreTest, AnAllocationsStateChanges) {
             AllocationState::kPrepared);
 }
 
+TEST_F(StateStoreTest, CgroupsAreOfOneBoot) {
+  Add("web");
+  EXPECT_EQ(store_->GetAllocation("web")->value().cgroup, 0U);
+  ASSERT_EQ(Outcome(store_->SetAllocationCgroup("web", UINT64_MAX - 1)), "Ok");
+  Open();
+  EXPECT_EQ(store_->GetAllocation("web")->value().cgroup, UINT64_MAX - 1);
+  EXPECT_EQ(store_->ListAllocations()->at(0).cgroup, UINT64_MAX - 1);
+  Open("boot 2");
+  EXPECT_EQ(store_->GetAllocation("web")->value().cgroup, 0U);
+}
+
 TEST_F(StateStoreTest, FinishingLeavesAReceiptAndNothingOwed) {
   Add("web");
   ASSERT_EQ(Outcome(store_->AddOwed(

@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <iostream>
+#include <memory>
+
+#include "agent/mountctl/commands.h"
+#include "agent/mountctl/json.h"
+#include "agent/mountctl/output.h"
+#include "mountd/base/unique_fd.h"
+
+namespace mountd::agent {
+namespace {
+
+constexpr char kGroup[] = "Running tasks";
+
+void AddHolders(CLI::App& app, Context& context) {
+  struct Options {
+    std::string allocation;
+    std::string task;
+    std::string name;
+    bool node = false;
+  };
+  auto* command = app.add_subcommand("holders", "Which processes use a mount");
+  command->group(kGroup);
+  auto options = std::make_shared<Options>();
+  command->add_option("ALLOC", options->allocation, "The allocation")
+      ->required();
+  command->add_option("TASK", options->task, "Its task")->required();
+  command->add_option("NAME", options->name, "The mount's name")->required();
+  command->add_flag("--node", options->node,
+                    "Ask all processes, not only the allocation's cgroup");
+  command->callback([&context, options] {
+    context.chosen = [&context, options] {
+      return WithClient(context, [&](Client& client) -> Result<void> {
+        MOUNTD_ASSIGN(const Holders holders,
+                      client.ListHolders(options->allocation, options->task,
+                                         options->name, options->node));
+        if (context.json) {
+          std::cout << Dump(ToJson(holders)) << std::endl;
+        } else {
+          PrintHolders(std::cout, holders);
+        }
+        return Ok();
+      });
+    };
+  });
+}
+
+Result<UniqueFd> OpenPidfd(pid_t pid) {
+  UniqueFd fd(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0U)));
+  if (!fd.valid()) {
+    return ErrnoError(errno, "pidfd_open", std::to_string(pid));
+  }
+  return fd;
+}
+
+void AddVerify(CLI::App& app, Context& context) {
+  struct Options {
+    std::string allocation;
+    std::string task;
+    pid_t pid = 0;
+  };
+  auto* command = app.add_subcommand(
+      "verify", "Whether a running task has its mounts as they were made");
+  command->group(kGroup);
+  auto options = std::make_shared<Options>();
+  command->add_option("ALLOC", options->allocation, "The allocation")
+      ->required();
+  command->add_option("TASK", options->task, "Its task")->required();
+  command->add_option("PID", options->pid, "Any process of it")->required();
+  command->callback([&context, options] {
+    context.chosen = [&context, options] {
+      bool ok = false;
+      const int status =
+          WithClient(context, [&](Client& client) -> Result<void> {
+            MOUNTD_ASSIGN(const UniqueFd pidfd, OpenPidfd(options->pid));
+            MOUNTD_ASSIGN(const TaskReport report,
+                          client.VerifyTask(options->allocation, options->task,
+                                            pidfd.get()));
+            if (context.json) {
+              std::cout << Dump(ToJson(report)) << std::endl;
+            } else {
+              PrintTaskReport(std::cout, report);
+            }
+            ok = report.ok;
+            return Ok();
+          });
+      return status == kExitOk && !ok ? kExitError : status;
+    };
+  });
+}
+
+}  // namespace
+
+void AddTaskCommands(CLI::App& app, Context& context) {
+  AddHolders(app, context);
+  AddVerify(app, context);
+}
+
+}  // namespace mountd::agent

@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <sys/statfs.h>
+
+#include "dbus/manager_serve.h"
+
+// ManagerAdaptor's methods on running tasks.
+namespace mountd::dbus {
+namespace {
+
+// They only look, and may take long: neither the allocation's own calls nor
+// other allocations' wait for them.
+std::string TasksStrand(const std::string& allocation) {
+  return "tasks of " + allocation;
+}
+
+Result<exec::HolderScope> HolderScopeFrom(const std::string& scope) {
+  if (scope == "allocation") {
+    return exec::HolderScope::kCgroup;
+  }
+  if (scope == "node") {
+    return exec::HolderScope::kNode;
+  }
+  return MakeError(Code::kInvalidArgument, "check", "options[\"scope\"]",
+                   "must be allocation or node");
+}
+
+// Calls with fds of different processes are different calls. Before pidfs
+// (Linux 6.9) all pidfds are one file: then no two are the same.
+std::string IdentityOf(const UniqueFd& pidfd) {
+  static std::uint64_t calls = 0;
+  constexpr long kPidfs = 0x50494446;
+  struct stat file {};
+  struct statfs filesystem {};
+  const bool told = fstat(pidfd.get(), &file) == 0 &&
+                    fstatfs(pidfd.get(), &filesystem) == 0 &&
+                    filesystem.f_type == kPidfs;
+  return told ? std::to_string(file.st_ino) : "call " + std::to_string(++calls);
+}
+
+}  // namespace
+
+void ManagerAdaptor::ListHolders(sdbus::Result<Dict>&& answer,
+                                 std::string allocation, std::string task,
+                                 std::string name, Dict options) {
+  Serve<HolderReport>(
+      std::move(answer), "ListHolders",
+      [&]() -> Result<Decoded<HolderReport>> {
+        Decoded<HolderReport> call;
+        OptionReader reader("options", options);
+        call.patience = Patience(reader);
+        const auto scope_name = reader.Get<std::string>("scope", "allocation");
+        MOUNTD_TRY(reader.Finish());
+        MOUNTD_ASSIGN(const exec::HolderScope scope,
+                      HolderScopeFrom(scope_name));
+        MOUNTD_ASSIGN(const Name id, Name::Parse("allocation", allocation));
+        MOUNTD_ASSIGN(const Name task_name, Name::Parse("task", task));
+        MOUNTD_ASSIGN(const Name mount_name, Name::Parse("name", name));
+        call.strand = TasksStrand(allocation);
+        call.arguments = Arguments::Of(allocation, task, name, scope_name);
+        call.work = [id, task_name, mount_name, scope](
+                        Service& service, const CallContext& context) {
+          return service.ListHolders(context, id, task_name, mount_name, scope);
+        };
+        return call;
+      },
+      [](const HolderReport& report) { return ToDict(report); });
+}
+
+void ManagerAdaptor::VerifyTask(sdbus::Result<Dict>&& answer,
+                                std::string allocation, std::string task,
+                                sdbus::UnixFd pidfd, Dict options) {
+  Serve<TaskReport>(
+      std::move(answer), "VerifyTask",
+      [&]() -> Result<Decoded<TaskReport>> {
+        Decoded<TaskReport> call;
+        MOUNTD_ASSIGN(call.patience, OnlyPatience(options));
+        MOUNTD_ASSIGN(const Name id, Name::Parse("allocation", allocation));
+        MOUNTD_ASSIGN(const Name task_name, Name::Parse("task", task));
+        const auto process =
+            std::make_shared<UniqueFd>(fcntl(pidfd.get(), F_DUPFD_CLOEXEC, 3));
+        if (!process->valid()) {
+          return MakeError(Code::kInvalidArgument, "check", "pidfd",
+                           "is no fd");
+        }
+        call.strand = TasksStrand(allocation);
+        call.arguments = Arguments::Of(allocation, task, IdentityOf(*process));
+        call.work = [id, task_name, process](Service& service,
+                                             const CallContext& context) {
+          return service.VerifyTask(context, id, task_name, *process);
+        };
+        return call;
+      },
+      [](const TaskReport& report) { return ToDict(report); });
+}
+
+}  // namespace mountd::dbus

@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#include "mountd/holders.h"
+
+#include <algorithm>
+#include <span>
+
+namespace mountd {
+namespace {
+
+std::string HowOf(const exec::Holder& holder) {
+  switch (holder.kind) {
+    case exec::HolderKind::kCwd:
+      return "cwd";
+    case exec::HolderKind::kRoot:
+      return "root";
+    case exec::HolderKind::kExe:
+      return "exe";
+    case exec::HolderKind::kFd:
+      return "fd " + std::to_string(holder.fd);
+    case exec::HolderKind::kMap:
+      break;
+  }
+  return "mmap";
+}
+
+std::string CommandOf(const exec::Holder& holder) {
+  const auto end = std::find(holder.comm.begin(), holder.comm.end(), '\0');
+  std::string command(holder.comm.begin(), end);
+  std::replace_if(
+      command.begin(), command.end(),
+      [](char c) { return c < 0x20 || c > 0x7e; }, '?');
+  return command;
+}
+
+}  // namespace
+
+HolderReport ReportOf(const exec::HoldersState& state) {
+  HolderReport report;
+  report.more = state.more != 0;
+  report.complete = state.incomplete == 0;
+  for (const exec::Holder& holder :
+       std::span(state.holders).first(state.count)) {
+    report.holders.push_back(
+        {holder.pid,
+         HolderInfo::Details{holder.uid, CommandOf(holder), HowOf(holder),
+                             holder.in_cgroup != 0, holder.is_copy != 0}});
+  }
+  return report;
+}
+
+std::string Summary(const HolderReport& report) {
+  constexpr std::size_t kNamed = 3;
+  std::string text;
+  for (std::size_t i = 0; i < std::min(report.holders.size(), kNamed); ++i) {
+    const HolderInfo& holder = report.holders[i];
+    text += i == 0 ? "" : ", ";
+    text += holder.details ? holder.details->command + " " : "";
+    text += "(pid " + std::to_string(holder.pid);
+    text += holder.details ? ", " + holder.details->how + ")" : ")";
+  }
+  return report.holders.size() > kNamed || report.more ? text + " and more"
+                                                       : text;
+}
+
+}  // namespace mountd

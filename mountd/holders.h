@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "mountd/exec/executor.h"
+
+// Who uses a mount, in words.
+namespace mountd {
+
+struct HolderInfo {
+  std::uint32_t pid = 0;
+  // What only some may know of it.
+  struct Details {
+    std::uint32_t uid = 0;
+    std::string command;
+    std::string how;  // "cwd", "root", "exe", "fd 5", "mmap"
+    bool in_cgroup = false;
+    bool copy = false;
+  };
+  std::optional<Details> details;
+};
+
+struct HolderReport {
+  std::vector<HolderInfo> holders;
+  bool more = false;
+  bool complete = true;
+};
+
+// All details. A command's bytes that are no printable ASCII are "?".
+HolderReport ReportOf(const exec::HoldersState& state);
+
+// "nginx (pid 12, fd 5), sh (pid 13, cwd) and more"; "" if there are none.
+std::string Summary(const HolderReport& report);
+
+}  // namespace mountd

@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#include <algorithm>
+#include <span>
+
+#include "mountd/service.h"
+
+// The service's verbs on running tasks.
+namespace mountd {
+
+Result<HolderReport> Service::ListHolders(const CallContext& call,
+                                          const Name& allocation,
+                                          const Name& task, const Name& name,
+                                          exec::HolderScope scope) {
+  MOUNTD_ASSIGN(const AllocationRecord record, Find(call, allocation.str()));
+  const std::string object =
+      allocation.str() + "/" + task.str() + "/" + name.str();
+  MOUNTD_ASSIGN(const std::optional<MountRecord> mount,
+                parts_.boot.GetMount(allocation.str(), task.str(), name.str()));
+  if (!mount || mount->mount_id == 0) {
+    return MakeError(Code::kNotFound, "list holders", object, "is not mounted");
+  }
+  if (scope == exec::HolderScope::kCgroup && record.cgroup == 0) {
+    return MakeError(Code::kFailedPrecondition, "list holders", object,
+                     "the allocation was prepared without a cgroup");
+  }
+  // Time for the answer is left.
+  const auto budget = std::clamp<std::int64_t>(
+      parts_.config.timeouts.plan.count() / 2, 1, exec::kMaxHolderBudgetMs);
+  MOUNTD_ASSIGN(const exec::HoldersState state,
+                parts_.executor.FindHolders({mount->mount_id, scope,
+                                             static_cast<std::uint32_t>(budget),
+                                             record.cgroup}));
+  HolderReport report = ReportOf(state);
+  if (policy_.MayAdminister(call.caller)) {
+    return report;
+  }
+  for (HolderInfo& holder : report.holders) {
+    if (!holder.details->in_cgroup && holder.details->uid != call.caller.uid) {
+      holder.details.reset();
+    }
+  }
+  return report;
+}
+
+Result<TaskReport> Service::VerifyTask(const CallContext& call,
+                                       const Name& allocation, const Name& task,
+                                       const UniqueFd& pidfd) {
+  MOUNTD_ASSIGN(const AllocationRecord record, Find(call, allocation.str()));
+  std::uint64_t cgroup = record.cgroup;
+  if (cgroup == 0) {
+    MOUNTD_ASSIGN(const exec::CgroupState state,
+                  parts_.executor.InspectTask(pidfd.get()));
+    MOUNTD_TRY(policy_.MayUseCgroup(call.caller, state.path.data()));
+    cgroup = state.id;
+  }
+  MOUNTD_ASSIGN(std::vector<MountRecord> mounts,
+                parts_.boot.MountsOf(allocation.str()));
+  std::erase_if(mounts, [&](const MountRecord& mount) {
+    return mount.task != task.str();
+  });
+  TaskReport report;
+  // Once also without any, to say whether the process may be looked at.
+  std::span<const MountRecord> left = mounts;
+  do {
+    const auto some = left.first(std::min(left.size(), exec::kMaxTaskMounts));
+    left = left.subspan(some.size());
+    exec::VerifyTaskPlan plan;
+    plan.cgroup = cgroup;
+    for (const MountRecord& mount : some) {
+      plan.mount_ids.at(plan.count++) = mount.mount_id;
+    }
+    MOUNTD_ASSIGN(const exec::TaskState state,
+                  parts_.executor.VerifyTask(plan, pidfd.get()));
+    report.mount_namespace = state.mount_namespace;
+    report.has_own_user_namespace = state.has_own_user_namespace != 0;
+    for (std::size_t i = 0; i < some.size(); ++i) {
+      report.mounts.push_back(
+          Judge(some[i], state.mounts.at(i), report.has_own_user_namespace));
+    }
+  } while (!left.empty());
+  return report;
+}
+
+}  // namespace mountd

@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#include "mountd/task_mounts.h"
+
+#include <sys/mount.h>
+
+#include <algorithm>
+#include <utility>
+
+namespace mountd {
+namespace {
+
+// "" if the task's mount behaves as the record's was asked to.
+std::string LostPropagation(const MountRecord& record,
+                            const exec::TaskMount& seen,
+                            bool has_own_user_namespace) {
+  switch (record.propagation) {
+    case exec::Propagation::kPrivate:
+      return "";
+    case exec::Propagation::kHostToTask:
+      return seen.master != 0 && seen.master == record.master
+                 ? ""
+                 : "the runtime's rootfsPropagation is private: host-to-task "
+                   "was lost";
+    case exec::Propagation::kBidirectional:
+      break;
+  }
+  if (seen.peer_group != 0 && seen.peer_group == record.peer_group) {
+    return "";
+  }
+  if (seen.master == 0 || seen.master != record.peer_group) {
+    return "the runtime's rootfsPropagation is private: bidirectional was lost";
+  }
+  return has_own_user_namespace
+             ? "the task has a user namespace of its own: what it mounts can "
+               "not reach the host"
+             : "the runtime's rootfsPropagation is slave: what the task mounts "
+               "does not reach the host";
+}
+
+// "" if it has all attributes that were asked for.
+std::string MissingAttributes(const MountRecord& record,
+                              const exec::TaskMount& seen) {
+  std::string missing;
+  for (const auto& [bit, name, asked] :
+       {std::tuple(MOUNT_ATTR_RDONLY, "ro",
+                   (record.attributes & exec::kReadOnly) != 0),
+        std::tuple(MOUNT_ATTR_NOSUID, "nosuid", true),
+        std::tuple(MOUNT_ATTR_NODEV, "nodev", true),
+        std::tuple(MOUNT_ATTR_NOEXEC, "noexec",
+                   (record.attributes & exec::kNoExec) != 0)}) {
+    if (asked && (seen.attributes & static_cast<std::uint64_t>(bit)) == 0) {
+      missing += missing.empty() ? name : std::string(", ") + name;
+    }
+  }
+  return missing.empty() ? missing : "the runtime has taken away: " + missing;
+}
+
+std::pair<std::string, std::string> VerdictOn(const MountRecord& record,
+                                              const exec::TaskMount& seen,
+                                              bool has_own_user_namespace) {
+  if (seen.exists_on_host == 0) {
+    return {"gone", "it is not mounted on the host any more"};
+  }
+  if (seen.found == 0) {
+    return {"missing", "nothing of it is mounted in the task"};
+  }
+  if (seen.covered != 0) {
+    return {"covered", "another mount is on top of it in the task"};
+  }
+  if (std::string missing = MissingAttributes(record, seen); !missing.empty()) {
+    return {"weaker", std::move(missing)};
+  }
+  if (std::string lost = LostPropagation(record, seen, has_own_user_namespace);
+      !lost.empty()) {
+    return {"lost-propagation", std::move(lost)};
+  }
+  return {"ok", ""};
+}
+
+}  // namespace
+
+bool TaskReport::ok() const {
+  return std::all_of(
+      mounts.begin(), mounts.end(),
+      [](const TaskMountVerdict& mount) { return mount.verdict == "ok"; });
+}
+
+TaskMountVerdict Judge(const MountRecord& record, const exec::TaskMount& seen,
+                       bool has_own_user_namespace) {
+  auto [verdict, reason] = VerdictOn(record, seen, has_own_user_namespace);
+  return {record.name,     std::move(verdict), std::move(reason),
+          seen.attributes, seen.peer_group,    seen.master};
+}
+
+}  // namespace mountd

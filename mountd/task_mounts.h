@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "mountd/exec/plan.h"
+#include "mountd/store/records.h"
+
+// Whether a running task has its mounts as they were made for it: container
+// runtimes lose propagation without saying so.
+namespace mountd {
+
+struct TaskMountVerdict {
+  std::string name;
+  std::string verdict;           // "ok", "missing", "covered", "weaker",
+                                 // "lost-propagation", "gone"
+  std::string reason;            // "" if it is ok
+  std::uint64_t attributes = 0;  // MOUNT_ATTR_*, as found; so are the next two
+  std::uint64_t peer_group = 0;
+  std::uint64_t master = 0;
+};
+
+struct TaskReport {
+  std::vector<TaskMountVerdict> mounts;
+  std::uint64_t mount_namespace = 0;  // inode
+  bool has_own_user_namespace = false;
+
+  bool ok() const;
+};
+
+TaskMountVerdict Judge(const MountRecord& record, const exec::TaskMount& seen,
+                       bool has_own_user_namespace);
+
+}  // namespace mountd
