@@ -1,10 +1,14 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
+#include <langinfo.h>
+
+#include <clocale>
 #include <iostream>
 #include <memory>
 
 #include "agent/mountctl/commands.h"
 #include "agent/mountctl/job.h"
 #include "agent/mountctl/json.h"
+#include "agent/mountctl/mount_tree.h"
 #include "agent/mountctl/output.h"
 #include "mountd/base/number.h"
 
@@ -52,6 +56,58 @@ void AddVolumes(CLI::App& app, Context& context) {
           std::cout << Dump(ToJson(volumes)) << std::endl;
         } else {
           PrintVolumes(std::cout, volumes);
+        }
+        return Ok();
+      });
+    };
+  });
+}
+
+// Of all allocations the caller sees, or of the one named.
+Result<std::vector<AllocationStatus>> Statuses(Client& client,
+                                               const std::string& allocation) {
+  std::vector<std::string> ids = {allocation};
+  if (allocation.empty()) {
+    MOUNTD_ASSIGN(const auto entries, client.ListAllocations());
+    ids.clear();
+    for (const AllocationEntry& entry : entries) {
+      ids.push_back(entry.id);
+    }
+  }
+  std::vector<AllocationStatus> all;
+  for (const std::string& id : ids) {
+    Result<AllocationStatus> status = client.GetAllocation(id);
+    if (status) {
+      all.push_back(*std::move(status));
+    } else if (status.error().code != Code::kNotFound || !allocation.empty()) {
+      return std::move(status).error();
+    }
+  }
+  return all;
+}
+
+void AddTree(CLI::App& app, Context& context) {
+  struct Options {
+    std::string allocation;
+    bool ascii = false;
+  };
+  auto* command = app.add_subcommand(
+      "tree", "Draw mounts, and which of them receive from which");
+  command->group(kGroup);
+  auto options = std::make_shared<Options>();
+  command->add_option("ALLOC", options->allocation, "Only this allocation");
+  command->add_flag("--ascii", options->ascii, "Draw with ASCII characters");
+  command->callback([&context, options] {
+    context.chosen = [&context, options] {
+      return WithClient(context, [&](Client& client) -> Result<void> {
+        MOUNTD_ASSIGN(const auto all, Statuses(client, options->allocation));
+        const bool utf8 = !options->ascii &&
+                          std::setlocale(LC_CTYPE, "") != nullptr &&
+                          std::string_view(::nl_langinfo(CODESET)) == "UTF-8";
+        if (context.json) {
+          std::cout << Dump(TreeToJson(all)) << std::endl;
+        } else {
+          PrintTree(std::cout, all, utf8 ? Lines::kUtf8 : Lines::kAscii);
         }
         return Ok();
       });
@@ -171,6 +227,7 @@ void AddAllocationCommands(CLI::App& app, Context& context) {
   AddVolumes(app, context);
   AddMount(app, context);
   AddUnmount(app, context);
+  AddTree(app, context);
 }
 
 }  // namespace mountd::agent

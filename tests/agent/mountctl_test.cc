@@ -131,6 +131,23 @@ TEST_F(MountctlTest, VerifySaysSoByItsStatus) {
               HasSubstr("pidfd_open"));
 }
 
+TEST_F(MountctlTest, TreeDrawsWhatTheCallerSeesOrOne) {
+  const Outcome all = Run({"tree", "--ascii"});
+  EXPECT_EQ(all.status, 0) << all.err;
+  EXPECT_THAT(all.out, HasSubstr("web\n`-server\n  `-data"));
+  EXPECT_THAT(all.out, HasSubstr("`-web/server/data"));
+  EXPECT_EQ(script().count("ListAllocations"), 1U);
+  const json one = RunJson({"tree", "bare"});
+  EXPECT_EQ(one["allocations"][0]["id"], "bare");
+  EXPECT_EQ(one["groups"].size(), 2U);
+  EXPECT_EQ(script().count("ListAllocations"), 1U);
+  script().Fail("GetAllocation", {"org.mountd1.Error.NotFound", "gone"});
+  EXPECT_EQ(Run({"tree", "web"}).status, 1);
+  // One that is released meanwhile is left out.
+  script().Fail("GetAllocation", {"org.mountd1.Error.NotFound", "gone"});
+  EXPECT_EQ(Run({"tree"}).out, "");
+}
+
 TEST_F(MountctlTest, EveryListingAndStatusHasJson) {
   const json overview = RunJson({"status"});
   EXPECT_EQ(overview["version"], "0.1.0");
