@@ -48,7 +48,7 @@ TEST_F(CallTest, ArgumentsBecomeTheMethodsTypes) {
 TEST_F(CallTest, AnOptionsTypeCanBeNamed) {
   EXPECT_EQ(
       Call("PrepareAllocation", R"(["web", {"scope": {"@t": 5}}])").status, 0);
-  EXPECT_EQ(script().last_call(), "PrepareAllocation web {scope=t;}");
+  EXPECT_EQ(script().last_call(), "PrepareAllocation web {scope=t5;}");
   EXPECT_EQ(Call("PublishVolume",
                  R"(["web", "d", "v", "p", {}, {}, {},
                      {"secrets": {"@h": "/dev/null"}}])")
