@@ -142,6 +142,21 @@ class SystemCalls final : public MountWay {
   const std::string point_ = std::string(kPoints) + "/calls";
 };
 
+class Empty final : public MountWay {
+ public:
+  Empty(agent::Client& client, World& world) : client_(client), world_(world) {}
+  const char* name() const override { return "empty"; }
+  Result<void> Mount() override {
+    MOUNTD_TRY(client_.Version());
+    return Ok();
+  }
+  Result<void> Unmount() override { return world_.EmptyPlan(); }
+
+ private:
+  agent::Client& client_;
+  World& world_;
+};
+
 }  // namespace
 
 std::unique_ptr<MountWay> ThroughMountd(agent::Client& client,
@@ -152,6 +167,10 @@ std::unique_ptr<MountWay> ByPrograms() { return std::make_unique<Programs>(); }
 std::unique_ptr<MountWay> ByLibmount() { return std::make_unique<Libmount>(); }
 std::unique_ptr<MountWay> BySystemCalls() {
   return std::make_unique<SystemCalls>();
+}
+
+std::unique_ptr<MountWay> EmptyCalls(agent::Client& client, World& world) {
+  return std::make_unique<Empty>(client, world);
 }
 
 }  // namespace mountd::bench

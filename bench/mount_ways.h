@@ -29,5 +29,8 @@ std::unique_ptr<MountWay> ByPrograms();
 std::unique_ptr<MountWay> ByLibmount();
 // The bare system calls, as few as there can be.
 std::unique_ptr<MountWay> BySystemCalls();
+// The least that any call costs: Mount is an empty one over the socket, Unmount
+// an empty plan to an executor.
+std::unique_ptr<MountWay> EmptyCalls(agent::Client& client, World& world);
 
 }  // namespace mountd::bench

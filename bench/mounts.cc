@@ -51,7 +51,6 @@ class Mounts {
     MOUNTD_TRY(AllWays("30 slave namespaces", false));
     MOUNTD_TRY(world_.HaveNamespaces(0));
     MOUNTD_TRY(ManyUsers());
-    MOUNTD_TRY(EmptyCalls());
     Ratios();
     return Ok();
   }
@@ -64,18 +63,19 @@ class Mounts {
     const auto calls = BySystemCalls();
     const auto libmount = ByLibmount();
     const auto programs = ByPrograms();
+    const auto empty = EmptyCalls(client_, world_);
     const int every = slow ? 20 : 4;
     for (int i = -1; i < rounds_; ++i) {
-      for (MountWay* way :
-           {mountd.get(), calls.get(), libmount.get(), programs.get()}) {
-        const bool quick = way == mountd.get() || way == calls.get();
-        if (quick || i % every == 0) {
+      for (MountWay* way : {mountd.get(), calls.get(), empty.get(),
+                            libmount.get(), programs.get()}) {
+        const bool other = way == libmount.get() || way == programs.get();
+        if (!other || i % every == 0) {
           MOUNTD_TRY(Once(point, *way, i < 0));
         }
       }
     }
-    for (const MountWay* way :
-         {programs.get(), libmount.get(), mountd.get(), calls.get()}) {
+    for (const MountWay* way : {programs.get(), libmount.get(), mountd.get(),
+                                calls.get(), empty.get()}) {
       Show(point, way->name());
     }
     return Ok();
@@ -136,21 +136,6 @@ class Mounts {
     return Ok();
   }
 
-  // The least that any call costs: over the socket, and to an executor.
-  Result<void> EmptyCalls() {
-    MOUNTD_TRY(world_.EmptyPlan());
-    for (int i = 0; i < rounds_; ++i) {
-      MOUNTD_TRY(Time(empty_.mount, [&]() -> Result<void> {
-        MOUNTD_TRY(client_.Version());
-        return Ok();
-      }));
-      MOUNTD_TRY(Time(empty_.unmount, [&] { return world_.EmptyPlan(); }));
-    }
-    report_.Row("empty call, empty plan", "mountd", empty_.mount,
-                empty_.unmount);
-    return Ok();
-  }
-
   double Mount(const std::string& point, const std::string& who = "mountd") {
     return times_[point + who].mount.Median();
   }
@@ -161,7 +146,7 @@ class Mounts {
   void Ratios() {
     const std::string none = "0 other mounts";
     const std::string all = "10000 other mounts";
-    const double empty = empty_.mount.Median() + empty_.unmount.Median();
+    const double empty = Mount(none, "empty") + Unmount(none, "empty");
     std::printf("\n");
     report_.Ratio("bindmount.speedup_vs_mount8",
                   Mount(none, "mount(8)") / Mount(none), 10, true);
@@ -195,7 +180,6 @@ class Mounts {
   Report& report_;
   const int rounds_;
   std::map<std::string, Times> times_;  // by point and name
-  Times empty_;                         // a call, and a plan
 };
 
 Result<void> Main(bool quick, const std::string& json) {

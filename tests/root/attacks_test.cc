@@ -4,7 +4,6 @@
 // it fails, and in the same test against a daemon as one would write it at
 // first, where it succeeds: so the test could fail.
 #include <fcntl.h>
-#include <linux/openat2.h>
 #include <sched.h>
 #include <sys/mount.h>
 #include <sys/socket.h>
@@ -13,7 +12,6 @@
 #include <unistd.h>
 
 #include <cstring>
-#include <fstream>
 #include <string>
 
 #include "tests/root/attacker.h"

@@ -3,9 +3,7 @@
 // Volumes on file systems whose servers do not answer, through the whole of
 // mountd: who waits, for how long, and what is left.
 #include <sys/mount.h>
-#include <sys/stat.h>
 
-#include <array>
 #include <chrono>
 #include <filesystem>
 #include <fstream>
