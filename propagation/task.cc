@@ -47,6 +47,8 @@ bool IsCovered(const std::vector<MountFacts>& all, const MountFacts& mount) {
 // taken for its copy.
 auto Likeness(const Context& context, const std::vector<MountFacts>& all,
               const MountFacts& ours, const MountFacts& theirs) {
+  const bool same =
+      theirs.peer_group == ours.peer_group && theirs.master == ours.master;
   const bool peers =
       ours.peer_group != 0 && ours.peer_group == theirs.peer_group;
   const bool follows = theirs.master != 0 && (theirs.master == ours.master ||
@@ -54,7 +56,7 @@ auto Likeness(const Context& context, const std::vector<MountFacts>& all,
   const bool attributes =
       (theirs.attributes & ours.attributes) == ours.attributes;
   return std::tuple(!IsHosts(context, theirs), !IsCovered(all, theirs),
-                    attributes, peers, follows);
+                    attributes, same, peers, follows);
 }
 
 exec::TaskMount Compare(const Context& context,

@@ -153,7 +153,7 @@ ctl_to() {
 
 step_run() {
   step 3 "an ordinary user runs agent/examples/web.toml"
-  show alice run /mnt/project/agent/examples/web.toml
+  show alice run --cgroup "$CGROUP" /mnt/project/agent/examples/web.toml
   check "the same again is right at any time" \
     ctl run /mnt/project/agent/examples/web.toml
   check "status --json is JSON" ctl_to web.json status web --json
@@ -177,7 +177,48 @@ start_web_task() {
     /usr/bin/python3 -I "$JOB/http_server.py" 80 /mnt/task-web/data
   local result=$?
   WEB_TASK=$TASK
+  echo "$WEB_TASK" >"$CGROUP/cgroup.procs"
   return $result
+}
+
+has_it_all_as_made() {
+  ctl verify web server "$WEB_TASK" --json >"$WORLD/verify.json" &&
+    equals "$(json '[d["ok"], len(d["mounts"])]' <"$WORLD/verify.json")" "[True, 4]"
+}
+
+# A process of the task that sits in the volume, until it is ended.
+sit_in_volume() {
+  nsenter --mount="/proc/$WEB_TASK/ns/mnt" \
+    sh -c "cd /mnt/task-web/data && exec sleep 60" &
+  SITTER=$!
+  echo "$SITTER" >"$CGROUP/cgroup.procs"
+  eventually 5 holds_the_volume "$SITTER"
+}
+
+holds_the_volume() {
+  ctl holders web server data --json >"$WORLD/holders.json" || return 1
+  matches "$(json '[(h["pid"], h["how"]) for h in d["holders"]]' <"$WORLD/holders.json")" \
+    "\\($1, 'cwd'\\)"
+}
+
+proof_of_the_task() {
+  note "the running task is looked at:"
+  check "its mounts are as they were made" has_it_all_as_made
+  show alice verify web server "$WEB_TASK"
+  check "who uses the volume is told" sit_in_volume
+  show alice holders web server data
+  end_task "$SITTER"
+  # A copy that a runtime made keeps nothing busy here; the mount itself does.
+  bash -c "cd '$(mount_path data)' && exec sleep 60" &
+  SITTER=$!
+  echo "$SITTER" >"$CGROUP/cgroup.procs"
+  eventually 5 holds_the_volume "$SITTER"
+  check "Unmount is Busy, and names it" matches \
+    "$(ctl unmount web server data 2>&1)" "Busy: .*sleep \\(pid $SITTER, cwd\\)"
+  check "another user is told nothing" matches \
+    "$(as bob "$BIN/mountctl" holders web server data 2>&1)" "PermissionDenied: "
+  end_task "$SITTER"
+  show alice tree
 }
 
 says_hello() { equals "$("$@")" "hello from the volume"; }
@@ -253,6 +294,7 @@ step_proof() {
 
   note "a process in the allocation's network namespace answers:"
   check_web_answers
+  proof_of_the_task
 }
 
 # refused USER ERROR TEXT ARGUMENTS...: mountctl as USER must fail with one of

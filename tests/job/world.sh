@@ -31,6 +31,22 @@ make_file_systems() {
   mount -t tmpfs -o mode=0755 csi-data "$CSI_DATA"
 }
 
+# The hierarchy of version 2 is the machine's own, wherever it is mounted.
+make_cgroup() {
+  umount -R /sys/fs/cgroup 2>/dev/null
+  mount -t cgroup2 cgroup2 /sys/fs/cgroup || return 1
+  mkdir -p /sys/fs/cgroup/mountd-job
+  CGROUP=$(mktemp -d /sys/fs/cgroup/mountd-job/XXXXXX)
+  chmod 0755 "$CGROUP"
+}
+
+# Once nothing is in it. Another job may use the one above.
+remove_cgroup() {
+  eventually 5 rmdir "$CGROUP"
+  rmdir /sys/fs/cgroup/mountd-job 2>/dev/null
+  true
+}
+
 make_accounts() {
   local uid=60000 user
   for user in mountd mountd-csi alice bob; do
@@ -82,7 +98,7 @@ make_bus() {
 }
 
 make_world() {
-  make_file_systems && make_accounts && make_network && make_bus
+  make_file_systems && make_cgroup && make_accounts && make_network && make_bus
 }
 
 # as USER COMMAND...: without any privilege or environment of ours. Not by way

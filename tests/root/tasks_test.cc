@@ -166,6 +166,21 @@ TEST_F(Tasks, AreJudgedByTheMountThatHasMostInCommon) {
   EXPECT_EQ(VerifyOne(task, ours.mount_id).master, ours.master);
 }
 
+TEST_F(Tasks, WithSeveralOfOneVolumeAreJudgedByEach) {
+  const exec::MountState both = Mounted(Propagation::kBidirectional);
+  const Reply reply = Attach("data", Propagation::kPrivate, "own");
+  ASSERT_EQ(ErrorOf(reply), "");
+  const Child& task = Spawn("web", [] {
+    return BecomeTask(MS_SHARED, MS_SHARED) && ::mkdir("/own", 0755) == 0 &&
+           ::mount("/data", "/own", nullptr, MS_BIND, nullptr) == 0 &&
+           ::mount(nullptr, "/own", nullptr, MS_PRIVATE, nullptr) == 0;
+  });
+  const Reply seen = Verify(task, {both.mount_id, reply.body.mount.mount_id});
+  ASSERT_EQ(ErrorOf(seen), "");
+  EXPECT_EQ(seen.body.task.mounts[0].peer_group, both.peer_group);
+  EXPECT_EQ(seen.body.task.mounts[1].peer_group, 0U);
+}
+
 // The host's own mounts, which it still sees, are not its runtime's work.
 TEST_F(Tasks, OnTheHostsRootAreJudgedByWhatWasMountedForThem) {
   const exec::MountState ours = Mounted(Propagation::kHostToTask);
