@@ -8,6 +8,7 @@
 #include <filesystem>
 
 #include "tests/root/cgroup_fixture.h"
+#include "tests/support/fuse_server.h"
 
 namespace mountd::testing {
 namespace {
@@ -168,6 +169,33 @@ TEST_F(Holders, OutsideTheCgroupAreFoundOnTheNodeAlone) {
     EXPECT_EQ(holder.in_cgroup == 0,
               holder.pid == static_cast<std::uint32_t>(other.pid));
   }
+}
+
+// Neither what is held nor what the process holds besides is opened: a server
+// that hangs hangs nobody who only looks.
+TEST_F(Holders, OfAFileSystemThatHangsAreFoundAllTheSame) {
+  MakeDirectories("/run/host/fuse");
+  FuseServer server("/run/host/fuse");
+  ASSERT_TRUE(server.valid());
+  config_.host_volumes["fuse"] = {
+      "/run/host/fuse", false, {Propagation::kPrivate}};
+  const Reply attached = Attach("fuse", Propagation::kPrivate, "fuse");
+  ASSERT_EQ(ErrorOf(attached), "");
+  const std::string path = "/run/mountd/base/a/web/app/fuse";
+  const Child& task = Spawn("web", [&] {
+    const int fd = ::open((path + "/file").c_str(), O_RDONLY);
+    return fd >= 0 && ::chdir(kTarget) == 0;
+  });
+  server.Hang();
+  mount_id_ = attached.body.mount.mount_id;
+  const Reply reply = Find();
+  EXPECT_EQ(reply.body.holders.incomplete, 0U);
+  ASSERT_EQ(reply.body.holders.count, 1U) << ErrorOf(reply);
+  EXPECT_EQ(reply.body.holders.holders[0].pid,
+            static_cast<std::uint32_t>(task.pid));
+  EXPECT_EQ(reply.body.holders.holders[0].kind, HolderKind::kFd);
+  server.Die();
+  EXPECT_EQ(Only().kind, HolderKind::kFd);
 }
 
 TEST_F(Holders, ThatAreMoreThanFitAreSaidToBe) {
