@@ -24,6 +24,7 @@ constexpr char kPrepareBase[] = "10";
 constexpr char kPrepareAllocation[] = "11";
 constexpr char kAttach[] = "13";
 constexpr char kCreateNetwork[] = "31";
+constexpr char kFindHolders[] = "41";
 
 // Executors as threads behind SOCK_SEQPACKET pairs. Each does one plan after
 // the other, until its connection is closed or it is killed.
@@ -67,7 +68,8 @@ class FakeExecutors {
       }
       threads = std::move(threads_);
     }
-    for (const char* plan : {kPrepareBase, kAttach, kCreateNetwork}) {
+    for (const char* plan :
+         {kPrepareBase, kAttach, kCreateNetwork, kFindHolders}) {
       script_.Unblock(plan);
     }
     threads.clear();
@@ -356,6 +358,22 @@ TEST_F(ExecutorPoolTest, MountPlansShareTheirLanesAndNetworksHaveOne) {
   EXPECT_EQ(executors_.script().Count(kPrepareBase), 4U);
   EXPECT_EQ(executors_.script().Count(kCreateNetwork), 4U);
   EXPECT_EQ(executors_.connections(), 3);
+}
+
+TEST_F(ExecutorPoolTest, ASearchForHoldersTakesNoLaneOfAMountPlan) {
+  ExecutorPool pool = Make(1);
+  executors_.script().Block(kFindHolders);
+  std::vector<std::jthread> searching;
+  for (int i = 0; i < 3; ++i) {
+    searching.emplace_back(
+        [&] { EXPECT_EQ(MessageOf(pool.FindHolders({})), "Ok"); });
+  }
+  ASSERT_TRUE(executors_.script().AwaitBlocked(kFindHolders));
+  EXPECT_EQ(MessageOf(pool.PrepareBase()), "Ok");
+  EXPECT_EQ(executors_.script().Count(kFindHolders), 1U);
+  executors_.script().Unblock(kFindHolders);
+  searching.clear();
+  EXPECT_EQ(executors_.script().Count(kFindHolders), 3U);
 }
 
 TEST_F(ExecutorPoolTest, WaitingPlansRunInTheOrderTheyCame) {
