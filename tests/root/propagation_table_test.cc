@@ -39,12 +39,12 @@ enum class Lies {
 };
 
 struct Row {
-  Is is;
-  Lies lies;
-  Propagation asked;
+  Is is = Is::kPrivate;
+  Lies lies = Lies::kOwnMount;
+  Propagation asked = Propagation::kPrivate;
   // Where a mount made later shows, "by>at": S the source, T the target, F the
   // far mount.
-  const char* travels;
+  const char* travels = "";
   const char* refused = "";
   // The same for mounts in the one that is below the source.
   const char* below = "";
