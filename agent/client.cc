@@ -286,6 +286,16 @@ Result<MountConfig> Client::BindMount(std::string_view allocation,
   if (spec.noexec) {
     sent.emplace("noexec", sdbus::Variant(true));
   }
+  if (spec.noatime) {
+    sent.emplace("noatime", sdbus::Variant(true));
+  }
+  if (!spec.id_map.empty()) {
+    std::vector<sdbus::Struct<std::uint32_t, std::uint32_t, std::uint32_t>> map;
+    for (const IdExtent& extent : spec.id_map) {
+      map.emplace_back(extent.on_disk, extent.shown, extent.count);
+    }
+    sent.emplace("idmap", sdbus::Variant(map));
+  }
   if (spec.tmpfs) {
     AddTmpfs(sent, *spec.tmpfs);
   }

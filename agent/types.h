@@ -98,6 +98,14 @@ struct TmpfsOptions {
   bool noswap = false;
 };
 
+// What belongs to the `count` ids from `on_disk` on shows as belonging to those
+// from `shown` on, for users and groups alike.
+struct IdExtent {
+  std::uint32_t on_disk = 0;
+  std::uint32_t shown = 0;
+  std::uint32_t count = 1;
+};
+
 struct BindMountSpec {
   std::string task{};
   std::string name{};
@@ -108,6 +116,8 @@ struct BindMountSpec {
   Propagation propagation = Propagation::kPrivate;
   std::string task_path{};  // handed back in MountConfig as it came
   bool noexec = false;
+  bool noatime = false;
+  std::vector<IdExtent> id_map{};       // four at most
   std::optional<TmpfsOptions> tmpfs{};  // kTmpfs only
 };
 

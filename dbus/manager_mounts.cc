@@ -1,5 +1,9 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
+#include <algorithm>
+#include <tuple>
+
 #include "dbus/manager_serve.h"
+#include "mountd/exec/plan_ids.h"
 
 // ManagerAdaptor's methods on bind mounts.
 namespace mountd::dbus {
@@ -28,6 +32,20 @@ exec::TmpfsPlan TmpfsFrom(OptionReader& reader) {
   return tmpfs;
 }
 
+// One that has too many extents keeps the count, and is refused by it.
+exec::IdMapPlan IdsFrom(OptionReader& reader) {
+  using Extent = sdbus::Struct<std::uint32_t, std::uint32_t, std::uint32_t>;
+  exec::IdMapPlan ids;
+  const auto given = reader.Get<std::vector<Extent>>("idmap", {});
+  for (std::size_t i = 0; i < given.size() && i < ids.extents.size(); ++i) {
+    ids.extents.at(i) = {std::get<0>(given[i]), std::get<1>(given[i]),
+                         std::get<2>(given[i])};
+  }
+  ids.count = static_cast<std::uint32_t>(
+      std::min(given.size(), ids.extents.size() + 1));
+  return ids;
+}
+
 // What BindMount's arguments name; the same in each method that takes them.
 struct MountArguments {
   std::string allocation;
@@ -45,7 +63,9 @@ Result<BindMountSpec> SpecFrom(const MountArguments& arguments,
   BindMountSpec spec;
   spec.task_path = reader.Get<std::string>("task_path", "");
   spec.attributes = reader.Get("noexec", false) ? exec::kNoExec : 0U;
+  spec.attributes |= reader.Get("noatime", false) ? exec::kNoAtime : 0U;
   spec.attributes |= arguments.read_only ? exec::kReadOnly : 0U;
+  spec.ids = IdsFrom(reader);
   MOUNTD_TRY(CheckTaskPath(spec.task_path));
   MOUNTD_TRY(Name::Parse("allocation", arguments.allocation));
   MOUNTD_TRY(Name::Parse("task", arguments.task));
@@ -76,6 +96,12 @@ std::string IdentityOf(const BindMountSpec& spec) {
         std::uint64_t{tmpfs.no_swap}, std::uint64_t{spec.attributes}}) {
     arguments.Add(std::to_string(number));
   }
+  for (const exec::IdExtent& extent : exec::ExtentsOf(spec.ids)) {
+    arguments.Add(std::to_string(extent.on_disk))
+        .Add(std::to_string(extent.shown))
+        .Add(std::to_string(extent.count));
+  }
+  arguments.Add(std::to_string(spec.ids.count));
   arguments.Add(std::string(PropagationName(spec.propagation)));
   return arguments.Add(spec.task_path).text();
 }

@@ -504,6 +504,15 @@ bool Applies(const RuleConfig& rule, std::uint32_t uid,
                      [&](std::uint32_t gid) { return has(rule.gids, gid); });
 }
 
+bool AllowsIds(const RuleConfig& rule, const exec::IdExtent& extent) {
+  return std::any_of(rule.ids.begin(), rule.ids.end(),
+                     [&](const IdRange& range) {
+                       return extent.on_disk >= range.first &&
+                              std::uint64_t{extent.on_disk} + extent.count <=
+                                  std::uint64_t{range.last} + 1;
+                     });
+}
+
 Result<Config> ParseConfig(std::string_view text, std::string_view origin) {
   try {
     const toml::table root = toml::parse(text, origin);

@@ -61,7 +61,8 @@ struct RuleConfig {
   // may be looked at.
   std::vector<std::string> cgroups;
   // Owners of files, uids and gids as they are on disk, that this user may
-  // have files of and give them to, besides its own. Never 0.
+  // have files of and give them to, besides its own, and whose files its mounts
+  // may show as others'. Never 0.
   std::vector<IdRange> ids;
   bool bidirectional = false;
   bool administer = false;  // sees and may undo every user's resources
@@ -70,6 +71,9 @@ struct RuleConfig {
 // Whether the rule names this user or one of these groups.
 bool Applies(const RuleConfig& rule, std::uint32_t uid,
              std::span<const std::uint32_t> gids);
+
+// Whether the rule lets all of the extent's ids on disk be shown.
+bool AllowsIds(const RuleConfig& rule, const exec::IdExtent& extent);
 
 struct LimitsConfig {
   std::uint32_t peers_per_uid = 32;

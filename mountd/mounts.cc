@@ -35,6 +35,7 @@ exec::AttachPlan PlanOf(const BindMountSpec& spec) {
   }
   plan.propagation = spec.propagation;
   plan.attributes = spec.attributes;
+  plan.ids = spec.ids;
   return plan;
 }
 
@@ -48,6 +49,7 @@ MountRecord RecordOf(const BindMountSpec& spec) {
   record.tmpfs = spec.tmpfs;
   record.propagation = spec.propagation;
   record.attributes = spec.attributes;
+  record.ids = spec.ids;
   record.task_path = spec.task_path;
   return record;
 }
@@ -55,7 +57,8 @@ MountRecord RecordOf(const BindMountSpec& spec) {
 bool SameSpec(const MountRecord& a, const MountRecord& b) {
   return a.source_kind == b.source_kind && a.source == b.source &&
          a.tmpfs == b.tmpfs && a.propagation == b.propagation &&
-         a.attributes == b.attributes && a.task_path == b.task_path;
+         a.attributes == b.attributes && a.ids == b.ids &&
+         a.task_path == b.task_path;
 }
 
 }  // namespace

@@ -36,6 +36,7 @@ struct BindMountSpec {
   VolumeKey volume;
   exec::Propagation propagation = exec::Propagation::kPrivate;
   std::uint32_t attributes = 0;
+  exec::IdMapPlan ids;
   std::string task_path;
 };
 

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "mountd/base/paths.h"
+#include "mountd/exec/plan_ids.h"
 
 namespace mountd {
 namespace {
@@ -157,6 +158,19 @@ Result<exec::CallerPlan> Policy::MayGiveFilesTo(const Caller& caller,
     plan.gids.at(plan.gid_count - 1) = gid;
   }
   return plan;
+}
+
+Result<void> Policy::MayMapIds(const Caller& caller,
+                               const exec::IdMapPlan& ids) const {
+  for (const exec::IdExtent& extent : exec::ExtentsOf(ids)) {
+    if (!AnyRule(caller, [&](const RuleConfig& rule) {
+          return AllowsIds(rule, extent);
+        })) {
+      return Denied("bind-mount", "ids from " + std::to_string(extent.on_disk),
+                    "no rule allows it to this user (ids)");
+    }
+  }
+  return Ok();
 }
 
 Result<void> Policy::MayUsePlugin(const Caller& caller,

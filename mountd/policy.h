@@ -45,6 +45,8 @@ class Policy {
   Result<exec::CallerPlan> MayGiveFilesTo(const Caller& caller,
                                           std::uint32_t uid,
                                           std::uint32_t gid) const;
+  Result<void> MayMapIds(const Caller& caller,
+                         const exec::IdMapPlan& ids) const;
   Result<void> MayUsePlugin(const Caller& caller,
                             const std::string& plugin) const;
   Result<void> MayRegisterPlugin(const Caller& caller,

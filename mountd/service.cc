@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "mountd/base/paths.h"
+#include "mountd/exec/plan_ids.h"
 #include "mountd/exec/wire.h"
 
 namespace mountd {
@@ -307,6 +308,20 @@ Result<void> Service::CompleteTmpfs(const AllocationRecord& owner,
   return Ok();
 }
 
+Result<void> Service::CheckIds(const CallContext& call,
+                               const BindMountSpec& spec) const {
+  std::string_view fault = exec::FaultOf(spec.ids);
+  if (fault.empty() && spec.ids.count != 0 &&
+      spec.source_kind == exec::SourceKind::kTmpfs) {
+    fault = "is of no use: a tmpfs is made with its owner";
+  }
+  if (!fault.empty()) {
+    return MakeError(Code::kInvalidArgument, "bind-mount", "options[\"idmap\"]",
+                     std::string(fault));
+  }
+  return policy_.MayMapIds(call.caller, spec.ids);
+}
+
 Result<MountConfig> Service::BindMount(const CallContext& call,
                                        BindMountSpec spec) {
   const bool read_only = (spec.attributes & exec::kReadOnly) != 0;
@@ -329,6 +344,7 @@ Result<MountConfig> Service::BindMount(const CallContext& call,
       MOUNTD_TRY(CompleteTmpfs(owner, spec));
       break;
   }
+  MOUNTD_TRY(CheckIds(call, spec));
   MOUNTD_ASSIGN(MountConfig config, parts_.mounts.Bind(spec));
   MOUNTD_TRY(teardowns_.Forgive(
       OwedKind::kUnmount, spec.allocation + "/" + spec.task + "/" + spec.name));

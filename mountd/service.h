@@ -135,6 +135,8 @@ class Service {
   Result<AllocationRecord> FindPrepared(const CallContext& call,
                                         const std::string& allocation);
   Result<void> CheckVolumeSource(const CallContext& call, BindMountSpec& spec);
+  Result<void> CheckIds(const CallContext& call,
+                        const BindMountSpec& spec) const;
   static Result<void> CompleteTmpfs(const AllocationRecord& owner,
                                     BindMountSpec& spec);
   Result<void> CheckCgroup(const CallContext& call, std::uint64_t cgroup);

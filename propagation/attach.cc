@@ -33,7 +33,12 @@ Result<MountState> ReadBackAt(const Context& context, const Way& way,
 }
 
 // The same plan was carried out already, or something else is in its place.
+// With which map of ids, the mount does not say.
 Result<MountState> Adopt(const Context& context, const Way& way) {
+  if (way.spec.ids.count != 0) {
+    return MakeError(Code::kAlreadyExists, "mount", way.spec.object,
+                     "a mount is there");
+  }
   Result<MountState> state = ReadBackAt(context, way, way.target.point);
   if (!state && state.error().code == Code::kFailedPrecondition) {
     return MakeError(Code::kAlreadyExists, "mount", way.spec.object,
@@ -86,7 +91,8 @@ Result<void> Attach(const Context& context, const AttachPlan& plan, int fd,
                     const exec::Tell<MountState>& tell) {
   Way way;
   Undo undo;
-  way.spec = {plan.propagation, plan.attributes, ObjectOf(plan.target)};
+  way.spec = {plan.propagation, plan.attributes, ObjectOf(plan.target),
+              plan.ids};
   MOUNTD_ASSIGN(way.base, OpenBase(context));
   MOUNTD_ASSIGN(way.allocation,
                 OpenAllocation(context, way.base, plan.target.allocation));

@@ -3,6 +3,8 @@
 
 #include <sys/mount.h>
 
+#include "propagation/idmap.h"
+
 namespace mountd::propagation {
 namespace {
 
@@ -61,6 +63,14 @@ std::string PropagationMismatch(const MountFacts& mount,
   return "unknown propagation";
 }
 
+// Without a map of its own a clone has the source's.
+bool AreIdsMapped(const MountFacts& mount, const MountFacts& source,
+                  const exec::IdMapPlan& ids) {
+  const bool wanted =
+      ids.count != 0 || (source.attributes & MOUNT_ATTR_IDMAP) != 0;
+  return ((mount.attributes & MOUNT_ATTR_IDMAP) != 0) == wanted;
+}
+
 // A mount attached below the base joins a peer group with its copies in other
 // mount namespaces, and MS_SLAVE then makes it a slave of one of these. Here it
 // becomes a slave of the source itself, as it was asked for. The mounts below
@@ -111,6 +121,7 @@ Result<UniqueFd> MakeClone(const Context& context, const Source& source,
   MOUNTD_TRY(Named(
       kernel.SetMount(tree.get(), recursive, ChangeFor(spec, source.read_only)),
       "mount_setattr", spec.object));
+  MOUNTD_TRY(MapIds(context, source, tree, spec.ids, spec.object));
   return tree;
 }
 
@@ -141,6 +152,8 @@ Result<MountState> ReadBack(const Context& context, const Source& source,
     why = "it is stacked on another mount";
   } else if ((mount.attributes & wanted.set) != wanted.set) {
     why = "its attributes are weaker than asked";
+  } else if (!AreIdsMapped(mount, source.mount, spec.ids)) {
+    why = "its ids are mapped otherwise";
   }
   if (!why.empty()) {
     return MakeError(Code::kFailedPrecondition, "mount", object,

@@ -10,14 +10,15 @@ struct CloneSpec {
   exec::Propagation propagation = exec::Propagation::kPrivate;
   std::uint32_t attributes = 0;  // exec::Attribute
   std::string object;            // for errors
+  exec::IdMapPlan ids{};
 };
 
 enum class Depth { kWholeTree, kTopOnly };
 
 // A detached copy of `source`, with all mounts below it or without, or what was
-// made for this plan itself: nosuid and
-// nodev always, read-only if `spec` or the source's declaration says so. Never
-// is anything of it visible with weaker flags.
+// made for this plan itself: nosuid and nodev always, read-only if `spec` or
+// the source's declaration says so. Never is anything of it visible with weaker
+// flags, nor with ids that are not mapped.
 Result<UniqueFd> MakeClone(const Context& context, const Source& source,
                            const CloneSpec& spec,
                            Depth depth = Depth::kWholeTree);

@@ -14,10 +14,13 @@
 // and either do the whole plan or undo what they did of it.
 namespace mountd::propagation {
 
+class IdMaps;  // propagation/idmap.h
+
 struct Context {
   exec::Kernel& kernel;
   const MountInspector& inspector;
   const Config& config;
+  IdMaps& id_maps;  // kept from plan to plan
 };
 
 inline std::string Text(const exec::WireName& name) {

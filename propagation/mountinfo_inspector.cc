@@ -44,7 +44,8 @@ std::uint64_t Attributes(const char* vfs_options) {
        {Option{"ro", MOUNT_ATTR_RDONLY}, Option{"nosuid", MOUNT_ATTR_NOSUID},
         Option{"nodev", MOUNT_ATTR_NODEV}, Option{"noexec", MOUNT_ATTR_NOEXEC},
         Option{"noatime", MOUNT_ATTR_NOATIME},
-        Option{"nodiratime", MOUNT_ATTR_NODIRATIME}}) {
+        Option{"nodiratime", MOUNT_ATTR_NODIRATIME},
+        Option{"idmapped", MOUNT_ATTR_IDMAP}}) {
     char* value = nullptr;
     std::size_t size = 0;
     if (vfs_options != nullptr &&

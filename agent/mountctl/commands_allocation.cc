@@ -190,6 +190,19 @@ void AddMount(CLI::App& app, Context& context) {
   command->add_flag("--read-only", arguments->spec.read_only,
                     "Mount it read-only");
   command->add_flag("--noexec", arguments->spec.noexec, "Mount it noexec");
+  command->add_flag("--noatime", arguments->spec.noatime, "Mount it noatime");
+  command
+      ->add_option_function<std::vector<std::string>>(
+          "--idmap",
+          [arguments](const std::vector<std::string>& texts) {
+            for (const std::string& text : texts) {
+              arguments->spec.id_map.push_back(*ParseExtent(text));
+            }
+          },
+          "ON_DISK:SHOWN:COUNT, ids that show as others")
+      ->check([](const std::string& text) -> std::string {
+        return ParseExtent(text) ? "" : "must be ON_DISK:SHOWN:COUNT";
+      });
   command->add_option("--task-path", arguments->spec.task_path,
                       "Where the task will see it");
   AddTmpfs(*command, *arguments);

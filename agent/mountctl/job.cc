@@ -85,20 +85,29 @@ class Section {
   }
 
   Section& Texts(std::string_view key, std::vector<std::string>& out) {
+    return Each(key, "must be an array of strings",
+                [&](const std::string& text) {
+                  out.push_back(text);
+                  return true;
+                });
+  }
+
+  // An array of strings that `accept` takes; if not, `reason`.
+  template <typename F>
+  Section& Each(std::string_view key, const char* reason, const F& accept) {
     const toml::node* node = table_.get(key);
     if (node == nullptr) {
       return *this;
     }
     const toml::array* array = node->as_array();
     if (array == nullptr) {
-      return Fail(node->source(), key, "must be an array of strings");
+      return Fail(node->source(), key, reason);
     }
     for (const toml::node& element : *array) {
       const auto text = element.value_exact<std::string>();
-      if (!text) {
-        return Fail(element.source(), key, "must be an array of strings");
+      if (!text || !accept(*text)) {
+        return Fail(element.source(), key, reason);
       }
-      out.push_back(*text);
     }
     return *this;
   }
@@ -249,6 +258,15 @@ void ReadTmpfs(Section& section, TmpfsOptions& tmpfs) {
   tmpfs.size = size.value_or(0);
 }
 
+void ReadIdMap(Section& section, BindMountSpec& mount) {
+  section.Each("idmap", "must be an array of ON_DISK:SHOWN:COUNT",
+               [&](const std::string& text) {
+                 const std::optional<IdExtent> extent = ParseExtent(text);
+                 mount.id_map.push_back(extent.value_or(IdExtent{}));
+                 return extent.has_value();
+               });
+}
+
 void ReadMount(Section& section, BindMountSpec& mount) {
   section.Require("task")
       .Require("name")
@@ -265,14 +283,17 @@ void ReadMount(Section& section, BindMountSpec& mount) {
               })
       .Text("path", mount.task_path)
       .Flag("read_only", mount.read_only)
-      .Flag("noexec", mount.noexec);
+      .Flag("noexec", mount.noexec)
+      .Flag("noatime", mount.noatime);
   if (mount.source_type == SourceType::kTmpfs) {
     section.Only({"task", "name", "source", "propagation", "path", "read_only",
-                  "noexec", "size", "inodes", "uid", "gid", "mode", "noswap"});
+                  "noexec", "noatime", "size", "inodes", "uid", "gid", "mode",
+                  "noswap"});
     ReadTmpfs(section, mount.tmpfs.emplace());
   } else {
     section.Only({"task", "name", "source", "propagation", "path", "read_only",
-                  "noexec"});
+                  "noexec", "noatime", "idmap"});
+    ReadIdMap(section, mount);
   }
 }
 
@@ -325,6 +346,22 @@ bool ParseSource(std::string_view text, BindMountSpec& mount) {
     return false;
   }
   return !mount.source.empty();
+}
+
+std::optional<IdExtent> ParseExtent(std::string_view text) {
+  const std::size_t first = text.find(':');
+  const std::size_t second =
+      first == std::string_view::npos ? first : text.find(':', first + 1);
+  if (second == std::string_view::npos) {
+    return std::nullopt;
+  }
+  const auto on_disk = ParseNumber<std::uint32_t>(text.substr(0, first));
+  const auto shown =
+      ParseNumber<std::uint32_t>(text.substr(first + 1, second - first - 1));
+  const auto count = ParseNumber<std::uint32_t>(text.substr(second + 1));
+  return on_disk && shown && count
+             ? std::optional(IdExtent{*on_disk, *shown, *count})
+             : std::nullopt;
 }
 
 std::optional<Propagation> ParsePropagation(std::string_view text) {

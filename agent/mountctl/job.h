@@ -33,6 +33,9 @@ Result<Job> ReadJob(const std::string& path);
 // false if it is none of these.
 bool ParseSource(std::string_view text, BindMountSpec& mount);
 
+// "1000:100000:1": the ids on disk, those shown, and how many.
+std::optional<IdExtent> ParseExtent(std::string_view text);
+
 // "private", "host-to-task" or "bidirectional".
 std::optional<Propagation> ParsePropagation(std::string_view text);
 

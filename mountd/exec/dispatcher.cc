@@ -126,7 +126,7 @@ Result<void> Dispatcher::Carry(const Request& request, const Fds& fds,
 
 Result<void> Dispatcher::CarryMount(const Request& request, const Fds& fds,
                                     Answer* answer, const SendNow& send) {
-  const propagation::Context context{kernel_, *inspector_, config_};
+  const propagation::Context context{kernel_, *inspector_, config_, id_maps_};
   const PlanBody& body = request.body;
   MountState* state = &answer->reply.body.mount;
   *state = MountState{};
@@ -164,7 +164,7 @@ Result<void> Dispatcher::CarryMount(const Request& request, const Fds& fds,
 
 Result<void> Dispatcher::CarryPlugin(const Request& request, Answer* answer,
                                      const SendNow& send) {
-  const propagation::Context context{kernel_, *inspector_, config_};
+  const propagation::Context context{kernel_, *inspector_, config_, id_maps_};
   const PlanBody& body = request.body;
   MountState* state = &answer->reply.body.mount;
   *state = MountState{};
@@ -195,8 +195,9 @@ Result<void> Dispatcher::CarryPlugin(const Request& request, Answer* answer,
 
 Result<void> Dispatcher::CarryNetwork(const Request& request, Answer* answer,
                                       const SendNow& send) {
-  MOUNTD_ASSIGN(const UniqueFd markers, propagation::OpenNetworkMarkers(
-                                            {kernel_, *inspector_, config_}));
+  MOUNTD_ASSIGN(const UniqueFd markers,
+                propagation::OpenNetworkMarkers(
+                    {kernel_, *inspector_, config_, id_maps_}));
   const netns::Context context{kernel_, config_, sockets_, markers.get()};
   const NetworkPlan& plan = request.body.network;
   NetworkState* state = &answer->reply.body.network;
@@ -218,7 +219,7 @@ Result<void> Dispatcher::CarryNetwork(const Request& request, Answer* answer,
 
 Result<void> Dispatcher::CarryTask(const Request& request, const Fds& fds,
                                    Answer* answer) {
-  const propagation::Context context{kernel_, *inspector_, config_};
+  const propagation::Context context{kernel_, *inspector_, config_, id_maps_};
   const PlanBody& body = request.body;
   ReplyBody* reply = &answer->reply.body;
   switch (request.kind) {
@@ -249,7 +250,7 @@ Result<void> Dispatcher::CarryTree(const Request& request, const Fds& fds,
                                    Answer* answer) {
   // Some ten milliseconds, unless the file system is slow.
   constexpr propagation::TreeBound kBound{2048, std::chrono::milliseconds(250)};
-  const propagation::Context context{kernel_, *inspector_, config_};
+  const propagation::Context context{kernel_, *inspector_, config_, id_maps_};
   const TreePlan& plan = request.body.tree;
   TreeReply* reply = &answer->reply.body.tree;
   *reply = TreeReply{};

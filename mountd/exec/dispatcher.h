@@ -11,6 +11,7 @@
 #include "mountd/exec/kernel.h"
 #include "mountd/exec/plan.h"
 #include "netns/network.h"
+#include "propagation/idmap.h"
 #include "propagation/mount_inspector.h"
 
 namespace mountd::exec {
@@ -56,6 +57,7 @@ class Dispatcher {
   const Config& config_;
   std::unique_ptr<propagation::MountInspector> inspector_;
   netns::Sockets sockets_;
+  propagation::IdMaps id_maps_;
 };
 
 }  // namespace mountd::exec

@@ -7,6 +7,8 @@
 #include <span>
 #include <string>
 
+#include "mountd/exec/plan_ids.h"
+
 namespace mountd::exec {
 namespace {
 
@@ -100,6 +102,25 @@ Result<void> CheckNew(const AttachPlan& plan) {
              : Result<void>(Invalid("propagation", "a tmpfs is private"));
 }
 
+// Whose rule it is, only mountd knows; but what belongs to an id that no rule
+// names, as root's files do, is nobody's to show.
+Result<void> CheckIds(const AttachPlan& plan, const Config& config) {
+  if (const std::string_view fault = FaultOf(plan.ids); !fault.empty()) {
+    return Invalid("ids", std::string(fault));
+  }
+  if (plan.ids.count != 0 && plan.source.kind == SourceKind::kTmpfs) {
+    return Invalid("ids", "a tmpfs has its own");
+  }
+  for (const IdExtent& extent : ExtentsOf(plan.ids)) {
+    if (std::none_of(
+            config.rules.begin(), config.rules.end(),
+            [&](const RuleConfig& rule) { return AllowsIds(rule, extent); })) {
+      return Invalid("ids", "are in no rule's ids");
+    }
+  }
+  return Ok();
+}
+
 Result<void> CheckAttach(const AttachPlan& plan, const Config& config) {
   MOUNTD_TRY(CheckTarget(plan.target));
   MOUNTD_TRY(CheckTargetKind(plan));
@@ -107,6 +128,7 @@ Result<void> CheckAttach(const AttachPlan& plan, const Config& config) {
   if (plan.source.kind == SourceKind::kTmpfs) {
     MOUNTD_TRY(CheckNew(plan));
   }
+  MOUNTD_TRY(CheckIds(plan, config));
   MOUNTD_TRY(CheckAttributes(plan.attributes));
   switch (plan.propagation) {
     case Propagation::kPrivate:

@@ -57,6 +57,7 @@ struct MountChange {
   std::uint64_t set = 0;
   std::uint64_t clear = 0;
   std::uint64_t propagation = 0;  // MS_PRIVATE, MS_SLAVE, MS_SHARED
+  int user_namespace = -1;        // MOUNT_ATTR_IDMAP: whose map the mounts get
 };
 
 // A place for each name among those of one directory, whatever else is made or
@@ -133,6 +134,9 @@ class Kernel {
   virtual Sys<UniqueFd> CloneTree(int fd, bool recursive) = 0;  // open_tree
   virtual Sys<void> SetMount(int tree, bool recursive,
                              const MountChange& change) = 0;
+  // A user namespace with this uid_map and gid_map, user_namespaces(7), and
+  // nobody in it.
+  virtual Sys<UniqueFd> NewUserNamespace(const std::string& map) = 0;
   virtual Sys<void> AttachTree(int tree, int target) = 0;  // move_mount
   // The same beneath the mount that `target` is the root of (Linux 6.5).
   virtual Sys<void> AttachBeneath(int tree, int target) = 0;

@@ -109,6 +109,25 @@ enum class SourceKind : std::uint32_t {
   kTmpfs = 3,            // a new, empty one, as `tmpfs` says
 };
 
+// A range of an idmapped mount (mount_setattr(2), Linux 5.12): what belongs to
+// the `count` ids from `on_disk` on shows as belonging to those from `shown`
+// on, for users and groups alike.
+struct IdExtent {
+  std::uint32_t on_disk = 0;
+  std::uint32_t shown = 0;
+  std::uint32_t count = 0;
+  friend bool operator==(const IdExtent&, const IdExtent&) = default;
+};
+
+inline constexpr std::size_t kMaxIdExtents = 4;
+
+// None: ids show as they are.
+struct IdMapPlan {
+  std::uint32_t count = 0;
+  std::array<IdExtent, kMaxIdExtents> extents{};
+  friend bool operator==(const IdMapPlan&, const IdMapPlan&) = default;
+};
+
 // A tmpfs(5) of one mount's own. What it can hold is bounded in both ways: data
 // by `bytes`, what the kernel needs for each file by `inodes`.
 struct TmpfsPlan {
@@ -158,6 +177,7 @@ struct AttachPlan {
   SourcePlan source;
   Propagation propagation = Propagation::kPrivate;
   std::uint32_t attributes = 0;
+  IdMapPlan ids;
   // The mount at the target that the new one takes the place of; 0: there is
   // none. In the same plan again, after it was done, it is still the old one.
   std::uint64_t replaces = 0;

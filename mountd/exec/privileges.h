@@ -11,10 +11,11 @@ namespace mountd::exec {
 // CAP_SYS_ADMIN (mounts, namespaces), CAP_NET_ADMIN (links, rules),
 // CAP_DAC_READ_SEARCH (a source below a directory that is closed to root, a
 // cgroup by its id), CAP_CHOWN (an allocation's directory for its owner's
-// group, a plugin's back to root) and CAP_SYS_PTRACE (which files of a mount
-// processes of other users have open), in no other set than permitted and
-// effective, an empty bounding set apart from them, and no_new_privs.
-// PermissionDenied if it does not hold one of them.
+// group, a plugin's back to root), CAP_SETUID and CAP_SETGID (the maps of
+// idmapped mounts) and CAP_SYS_PTRACE (which files of a mount processes of
+// other users have open), in no other set than permitted and effective, an
+// empty bounding set apart from them, and no_new_privs. PermissionDenied if it
+// does not hold one of them.
 Result<void> DropPrivileges();
 
 // capabilities(7) bits.

@@ -56,6 +56,9 @@ Sys<void> RealKernel::SetMount(int tree, bool recursive,
   attributes.attr_set = change.set;
   attributes.attr_clr = change.clear;
   attributes.propagation = change.propagation;
+  if (change.user_namespace >= 0) {
+    attributes.userns_fd = static_cast<unsigned>(change.user_namespace);
+  }
   const unsigned flags = static_cast<unsigned>(AT_EMPTY_PATH) |
                          (recursive ? static_cast<unsigned>(AT_RECURSIVE) : 0U);
   return Done(

@@ -36,12 +36,15 @@ constexpr std::string_view kTmpfsMounts = R"sql(
 ALTER TABLE mounts ADD COLUMN tmpfs TEXT NOT NULL DEFAULT '';
 ALTER TABLE mounts ADD COLUMN tmpfs_bytes INTEGER NOT NULL DEFAULT 0;
 )sql";
-constexpr std::array<std::string_view, 2> kSchema = {kFirstSchema,
-                                                     kTmpfsMounts};
+constexpr std::string_view kMappedIds = R"sql(
+ALTER TABLE mounts ADD COLUMN id_map TEXT NOT NULL DEFAULT '[]';
+)sql";
+constexpr std::array<std::string_view, 3> kSchema = {kFirstSchema, kTmpfsMounts,
+                                                     kMappedIds};
 
 constexpr std::string_view kSelectMount =
     "SELECT allocation,task,name,source_kind,source,propagation,attributes,"
-    "task_path,tmpfs,state,mount_id,peer_group,master FROM mounts ";
+    "task_path,tmpfs,id_map,state,mount_id,peer_group,master FROM mounts ";
 
 MountRecord ReadMount(const Row& row) {
   MountRecord record;
@@ -54,10 +57,11 @@ MountRecord ReadMount(const Row& row) {
   record.attributes = static_cast<std::uint32_t>(row.Int(6));
   record.task_path = row.Text(7);
   record.tmpfs = TmpfsFromColumn(row.Text(8));
-  record.state = static_cast<MountRecordState>(row.Int(9));
-  record.mount_id = row.Bits(10);
-  record.peer_group = row.Bits(11);
-  record.master = row.Bits(12);
+  record.ids = IdsFromColumn(row.Text(9));
+  record.state = static_cast<MountRecordState>(row.Int(10));
+  record.mount_id = row.Bits(11);
+  record.peer_group = row.Bits(12);
+  record.master = row.Bits(13);
   return record;
 }
 
@@ -88,13 +92,13 @@ Result<std::unique_ptr<BootStore>> BootStore::Open(const std::string& path) {
 Result<void> BootStore::PutMount(const MountRecord& record) {
   MOUNTD_TRY(database_->Run(
       "INSERT OR REPLACE INTO mounts(allocation,task,name,source_kind,source,"
-      "propagation,attributes,task_path,tmpfs,tmpfs_bytes,state,mount_id,"
-      "peer_group,master) "
-      "VALUES(?1,?2,?3,?4,?5,?6,?7,?8,?9,?10,?11,?12,?13,?14)",
+      "propagation,attributes,task_path,tmpfs,tmpfs_bytes,id_map,state,"
+      "mount_id,peer_group,master) "
+      "VALUES(?1,?2,?3,?4,?5,?6,?7,?8,?9,?10,?11,?12,?13,?14,?15)",
       record.allocation, record.task, record.name,
       static_cast<int>(record.source_kind), record.source,
       static_cast<int>(record.propagation), record.attributes, record.task_path,
-      ToColumn(record.tmpfs), record.tmpfs.bytes,
+      ToColumn(record.tmpfs), record.tmpfs.bytes, ToColumn(record.ids),
       static_cast<int>(record.state), record.mount_id, record.peer_group,
       record.master));
   return Ok();

@@ -3,6 +3,8 @@
 
 #include <nlohmann/json.hpp>
 
+#include "mountd/exec/plan_ids.h"
+
 namespace mountd::store {
 namespace {
 
@@ -67,6 +69,27 @@ std::vector<PortMapping> PortsFromColumn(std::string_view text) {
     }
   }
   return ports;
+}
+
+std::string ToColumn(const exec::IdMapPlan& ids) {
+  json value = json::array();
+  for (const exec::IdExtent& extent : exec::ExtentsOf(ids)) {
+    value.push_back({extent.on_disk, extent.shown, extent.count});
+  }
+  return Dump(value);
+}
+
+exec::IdMapPlan IdsFromColumn(std::string_view text) {
+  exec::IdMapPlan ids;
+  const json value = Parse(text);
+  if (value.is_array() && value.size() <= ids.extents.size()) {
+    for (const json& item : value) {
+      ids.extents.at(ids.count++) = {Number<std::uint32_t>(item, 0),
+                                     Number<std::uint32_t>(item, 1),
+                                     Number<std::uint32_t>(item, 2)};
+    }
+  }
+  return ids;
 }
 
 std::string ToColumn(const exec::TmpfsPlan& tmpfs) {

@@ -18,6 +18,9 @@ StringMap MapFromColumn(std::string_view text);
 std::string ToColumn(const std::vector<PortMapping>& ports);
 std::vector<PortMapping> PortsFromColumn(std::string_view text);
 
+std::string ToColumn(const exec::IdMapPlan& ids);
+exec::IdMapPlan IdsFromColumn(std::string_view text);
+
 std::string ToColumn(const exec::TmpfsPlan& tmpfs);
 exec::TmpfsPlan TmpfsFromColumn(std::string_view text);
 

@@ -130,6 +130,7 @@ struct MountRecord {
   exec::TmpfsPlan tmpfs;  // kTmpfs only
   exec::Propagation propagation = exec::Propagation::kPrivate;
   std::uint32_t attributes = 0;
+  exec::IdMapPlan ids;
   std::string task_path;
   MountRecordState state = MountRecordState::kAttaching;
   std::uint64_t mount_id = 0;

@@ -143,10 +143,13 @@ TEST_F(ClientTest, BindMountSendsTheContractsWordsAndAnswersTheMountConfig) {
   spec.propagation = Propagation::kHostToTask;
   spec.task_path = "/data";
   spec.noexec = true;
+  spec.noatime = true;
+  spec.id_map = {{1000, 200000, 1}, {3000, 300000, 10}};
   const MountConfig config = client_->BindMount("web", spec).value();
   EXPECT_EQ(script().last_call(),
             "BindMount web server data volume:data ro host-to-task "
-            "{noexec=true;task_path=/data;}");
+            "{idmap=1000:200000:1+3000:300000:10+;noatime=true;noexec=true;"
+            "task_path=/data;}");
   EXPECT_EQ(config.host_path, "/run/mountd/base/a/web/server/data");
   EXPECT_EQ(config.task_path, "/data");
   EXPECT_TRUE(config.read_only);

@@ -9,6 +9,8 @@ sdbus::Variant Path(const std::string& text) {
   return V(std::vector<std::uint8_t>(text.begin(), text.end()));
 }
 
+using Extent = sdbus::Struct<std::uint32_t, std::uint32_t, std::uint32_t>;
+
 std::string Show(const Map& map) {
   std::string text = "{";
   for (const auto& [key, value] : map) {
@@ -24,6 +26,12 @@ std::string Show(const Map& map) {
     } else if (value.containsValueOfType<std::vector<std::string>>()) {
       for (const auto& word : value.get<std::vector<std::string>>()) {
         text += word + "+";
+      }
+    } else if (value.containsValueOfType<std::vector<Extent>>()) {
+      for (const auto& extent : value.get<std::vector<Extent>>()) {
+        text += std::to_string(std::get<0>(extent)) + ":" +
+                std::to_string(std::get<1>(extent)) + ":" +
+                std::to_string(std::get<2>(extent)) + "+";
       }
     } else {
       text += value.peekValueType();

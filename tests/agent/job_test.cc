@@ -112,6 +112,11 @@ INSTANTIATE_TEST_SUITE_P(
                "[[mount]]\ntask = 't'\nname = 'n'\nsource = 'host:'\n",
                "job.toml:6: mount.source: must be host:NAME, volume:ALIAS or "
                "tmpfs"},
+        Broken{"IdMap",
+               "[[mount]]\ntask = 't'\nname = 'n'\nsource = 'host:x'\n"
+               "idmap = ['1:2']\n",
+               "job.toml:7: mount.idmap: must be an array of "
+               "ON_DISK:SHOWN:COUNT"},
         Broken{"TmpfsWithoutSize",
                "[[mount]]\ntask = 't'\nname = 'n'\nsource = 'tmpfs'\n",
                "job.toml:3: mount.size: is required"},

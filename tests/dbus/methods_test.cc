@@ -149,6 +149,29 @@ TEST_P(Methods, BindMountOfAHostVolume) {
   EXPECT_EQ(answer.values.at("required_rootfs_propagation"), R"("shared")");
 }
 
+TEST_P(Methods, BindMountWithAMapOfIds) {
+  MustPrepare();
+  const auto bind = [&](std::uint32_t on_disk) {
+    return client_->Call("BindMount", "sssssbsa{sv}", "web", "task", "m",
+                         "host", "data", 0, "private", 2, "noatime", "b", 1,
+                         "idmap", "a(uuu)", 2, on_disk, 200000U, 1U, 100001U,
+                         300000U, 2U);
+  };
+  EXPECT_EQ(bind(0).error, "org.mountd1.Error.PermissionDenied");
+  const Answer answer = bind(100000);
+  ASSERT_TRUE(answer.ok()) << answer.message;
+  const exec::AttachPlan plan = executor().plans().back().body.attach;
+  EXPECT_EQ(plan.attributes, static_cast<std::uint32_t>(exec::kNoAtime));
+  ASSERT_EQ(plan.ids.count, 2U);
+  EXPECT_EQ(plan.ids.extents[0], (exec::IdExtent{100000, 200000, 1}));
+  EXPECT_EQ(plan.ids.extents[1], (exec::IdExtent{100001, 300000, 2}));
+  const Answer five =
+      client_->Call("BindMount", "sssssbsa{sv}", "web", "task", "n", "host",
+                    "data", 0, "private", 1, "idmap", "a(uuu)", 5, 1U, 1U, 1U,
+                    2U, 2U, 1U, 3U, 3U, 1U, 4U, 4U, 1U, 5U, 5U, 1U);
+  EXPECT_EQ(five.error, "org.mountd1.Error.InvalidArgument");
+}
+
 TEST_P(Methods, BindMountOfATmpfs) {
   MustPrepare();
   const Answer answer = client_->Call(

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
 # The steps of the main job. Each prints what it does; none stops the job.
 
-# CAP_CHOWN 0, CAP_DAC_READ_SEARCH 2, CAP_NET_ADMIN 12, CAP_SYS_PTRACE 19,
-# CAP_SYS_ADMIN 21
-readonly EXEC_CAPS=0000000000281005
+# CAP_CHOWN 0, CAP_DAC_READ_SEARCH 2, CAP_SETGID 6, CAP_SETUID 7,
+# CAP_NET_ADMIN 12, CAP_SYS_PTRACE 19, CAP_SYS_ADMIN 21
+readonly EXEC_CAPS=00000000002810c5
 readonly NO_CAPS=0000000000000000
 
 show_process() {

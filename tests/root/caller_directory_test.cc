@@ -54,8 +54,9 @@ class CallerDirectories : public ExecutorFixture {
   }
 
   Result<propagation::CallerDirectory> Open(const UniqueFd& fd) {
-    return propagation::OpenCallerDirectory({kernel_, *inspector_, config_},
-                                            fd.get(), caller_, "directory");
+    return propagation::OpenCallerDirectory(
+        {kernel_, *inspector_, config_, id_maps_}, fd.get(), caller_,
+        "directory");
   }
   std::string OutcomeOf(const UniqueFd& fd) {
     const auto opened = Open(fd);

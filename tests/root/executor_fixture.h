@@ -46,6 +46,7 @@ class ExecutorFixture : public PrivateNamespaces {
   Config config_;
   exec::RealKernel real_;
   exec::InjectingKernel kernel_{real_};
+  propagation::IdMaps id_maps_;  // of those who call propagation/ themselves
   std::optional<exec::Dispatcher> dispatcher_;
   std::vector<UniqueFd> fds_;  // sent beside each request
   UniqueFd last_fd_;

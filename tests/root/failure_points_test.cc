@@ -111,6 +111,18 @@ TEST_F(FailurePoints, OfAttachOfATmpfs) {
            });
 }
 
+TEST_F(FailurePoints, OfAttachWithAMapOfIds) {
+  PrepareBase();
+  config_.rules[0].ids = {{1000, 1000}};
+  Request request = AttachRequest("file", Propagation::kPrivate);
+  request.body.attach.ids.count = 1;
+  request.body.attach.ids.extents[0] = {1000, 2000, 1};
+  FailEach([&] { return Send(request); },
+           [&](const Reply& reply) {
+             ASSERT_EQ(ErrorOf(Detach(reply.body.mount.mount_id)), "");
+           });
+}
+
 TEST_F(FailurePoints, OfPreparingTheBase) {
   const auto prepare = [&] { return Call(PlanKind::kPrepareBase); };
   FailEach(prepare, [&](const Reply& /*reply*/) {

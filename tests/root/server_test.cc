@@ -32,7 +32,8 @@ class Program : public ExecutorFixture {
     if (!IsSkipped()) {
       WriteFile(kConfigPath,
                 "[host_volume.data]\npath = \"/run/host/data\"\n"
-                "propagation = [\"private\", \"host-to-task\"]\n");
+                "propagation = [\"private\", \"host-to-task\"]\n"
+                "[[rule]]\nusers = [\"root\"]\nids = [\"1000\"]\n");
       ::chmod(kConfigPath, 0644);
     }
   }
@@ -99,7 +100,7 @@ TEST_F(Program, HoldsItsCapabilitiesAndNoMore) {
   constexpr std::uint64_t kAll =
       (1ULL << CAP_SYS_ADMIN) | (1ULL << CAP_NET_ADMIN) |
       (1ULL << CAP_DAC_READ_SEARCH) | (1ULL << CAP_CHOWN) |
-      (1ULL << CAP_SYS_PTRACE);
+      (1ULL << CAP_SETUID) | (1ULL << CAP_SETGID) | (1ULL << CAP_SYS_PTRACE);
   EXPECT_EQ(hello.body.hello.effective_capabilities, kAll);
   EXPECT_EQ(hello.body.hello.pid, static_cast<unsigned>(pid_));
   std::ifstream status("/proc/" + std::to_string(pid_) + "/status");
@@ -150,6 +151,10 @@ TEST_F(Program, DoesEverythingWithJustThese) {
       Ask(AttachRequest("data", exec::Propagation::kHostToTask));
   ASSERT_EQ(ErrorOf(attached), "");
   EXPECT_TRUE(Exists(std::string(kTarget) + "/file"));
+  request = AttachRequest("data", exec::Propagation::kPrivate, "mapped");
+  request.body.attach.ids.count = 1;
+  request.body.attach.ids.extents[0] = {1000, 2000, 1};
+  EXPECT_EQ(ErrorOf(Ask(request)), "");
   request.kind = PlanKind::kPreparePlugin;
   request.body.plugin = {exec::ToWire("csi")};
   EXPECT_EQ(ErrorOf(Ask(request)), "");

@@ -142,7 +142,7 @@ class Trees : public ExecutorFixture {
     const ExecutorsRights rights;
     for (*parts = 1; *parts < 10'000; ++*parts) {
       const Result<TreeReply> part =
-          some({kernel_, *inspector, config_}, fd.get(), plan,
+          some({kernel_, *inspector, config_, id_maps_}, fd.get(), plan,
                TreeBound{entries, std::chrono::hours(1)});
       if (!part) {
         ADD_FAILURE() << part.error().Message();
@@ -348,9 +348,9 @@ TEST_F(Trees, ChownGoesOnInATreeThatChanged) {
   std::uint32_t finished = 0;
   int parts = 0;
   while (finished == 0 && ++parts < 1000) {
-    const auto part =
-        propagation::ChownSome({kernel_, *inspector, config_}, fd.get(), plan_,
-                               TreeBound{1, std::chrono::hours(1)});
+    const auto part = propagation::ChownSome(
+        {kernel_, *inspector, config_, id_maps_}, fd.get(), plan_,
+        TreeBound{1, std::chrono::hours(1)});
     ASSERT_TRUE(part.has_value());
     finished = part->finished;
     plan_.depth = part->depth;

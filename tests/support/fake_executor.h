@@ -39,10 +39,9 @@ class FakeExecutor final : public Executor {
   // The plans that came, in order, also those that failed.
   std::vector<Request> plans() const;
 
-  // All that exists: "allocation web", "inbox web/task", "mount web/task/name",
-  // "anchor data", "plugin p", "directory p/staging/<key>", "network web",
-  // "link 10.0.0.2", sorted. The base and what PrepareNetworks makes are not
-  // told.
+  // All that exists: "allocation web", "inbox web/task", "mount web/task/name", "anchor data",
+  // "plugin p", "directory p/staging/<key>", "network web", "link 10.0.0.2",
+  // sorted. The base and what PrepareNetworks makes are not told.
   std::vector<std::string> Existing() const;
 
   // ---- What others do to the machine ----

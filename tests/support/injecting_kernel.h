@@ -169,6 +169,10 @@ class InjectingKernel final : public Kernel {
     return Pass<void>(
         "SetMount", [&] { return kernel_.SetMount(tree, recursive, change); });
   }
+  Sys<UniqueFd> NewUserNamespace(const std::string& map) override {
+    return Pass<UniqueFd>("NewUserNamespace",
+                          [&] { return kernel_.NewUserNamespace(map); });
+  }
   Sys<void> AttachTree(int tree, int target) override {
     return Pass<void>("AttachTree",
                       [&] { return kernel_.AttachTree(tree, target); });

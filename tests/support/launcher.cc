@@ -49,10 +49,11 @@ constexpr std::size_t kMaxInstances = 64;
 //   NET_ADMIN        links, addresses, routes, nf_tables
 //   DAC_READ_SEARCH  plugins' sockets below directories of other users
 //   CHOWN            directories handed to their users
+//   SETUID, SETGID   the maps of idmapped mounts
 //   SYS_PTRACE       which files of a mount processes hold
 const std::vector<cap_value_t> kExecutorCapabilities = {
     CAP_SYS_ADMIN, CAP_NET_ADMIN, CAP_DAC_READ_SEARCH, CAP_CHOWN,
-    CAP_SYS_PTRACE};
+    CAP_SETUID,    CAP_SETGID,    CAP_SYS_PTRACE};
 
 struct Options {
   std::string bin_dir;

@@ -19,6 +19,7 @@ Config TestConfig() {
   config.networks["default"] = network;
   RuleConfig rule;
   rule.host_ports = {{8080, 8090}, {443, 443}};
+  rule.ids = {{1000, 1099}, {7, 7}};
   config.rules = {RuleConfig{}, rule};
   return config;
 }
@@ -196,6 +197,36 @@ TEST(Invariants, RefusesATmpfsThatIsUnboundedOrShared) {
     request.body.attach.propagation = mode;
     EXPECT_FALSE(Passes(request));
   }
+}
+
+TEST(Invariants, RefusesMapsOfIdsThatAreUnsoundOrThatNoRuleGrants) {
+  const auto with = [](std::vector<IdExtent> extents) {
+    Request request = AttachRequest();
+    request.body.attach.ids.count = static_cast<std::uint32_t>(extents.size());
+    std::copy(extents.begin(), extents.end(),
+              request.body.attach.ids.extents.begin());
+    return request;
+  };
+  EXPECT_TRUE(Passes(with({{1000, 1, 1}})));
+  EXPECT_TRUE(Passes(with({{1000, 5, 50}, {1050, 55, 50}, {7, 1, 1}})));
+  EXPECT_FALSE(Passes(with({{1000, 5, 0}}))) << "no id";
+  EXPECT_FALSE(Passes(with({{1000, 0, 1}}))) << "shown as root's";
+  EXPECT_FALSE(Passes(with({{1000, 0xFFFFFFFE, 2}}))) << "past the last id";
+  EXPECT_FALSE(Passes(with({{1000, 5, 51}, {1050, 100, 1}})))
+      << "twice on disk";
+  EXPECT_FALSE(Passes(with({{1000, 5, 50}, {1050, 54, 1}}))) << "shown twice";
+  for (const IdExtent& extent :
+       {IdExtent{0, 5, 1}, IdExtent{999, 5, 1}, IdExtent{999, 5, 2},
+        IdExtent{1000, 5, 101}, IdExtent{6, 5, 2}}) {
+    EXPECT_FALSE(Passes(with({extent}))) << extent.on_disk;
+  }
+  Request request = with({{1000, 1, 1}});
+  request.body.attach.ids.count = kMaxIdExtents + 1;
+  EXPECT_FALSE(Passes(request));
+  request = TmpfsRequest();
+  request.body.attach.ids.count = 1;
+  request.body.attach.ids.extents[0] = {1000, 1, 1};
+  EXPECT_FALSE(Passes(request));
 }
 
 TEST(Invariants, RefusesBidirectionalReadOnly) {

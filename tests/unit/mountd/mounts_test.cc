@@ -135,6 +135,7 @@ TEST_F(MountsTest, AnyOtherSpecOfTheNameIsAlreadyExists) {
       changed([](auto& s) { s.propagation = Propagation::kBidirectional; }),
       changed([](auto& s) { s.attributes = exec::kReadOnly; }),
       changed([](auto& s) { s.task_path = "/elsewhere"; }),
+      changed([](auto& s) { s.ids.count = 1; }),
       changed([](auto& s) { s.source_kind = SourceKind::kPublishedVolume; }),
   };
   for (const BindMountSpec& other : others) {

@@ -183,6 +183,25 @@ TEST_F(PolicyTest, UsingAPluginIsNotRegisteringIt) {
   EXPECT_EQ(Outcome(policy_.MayUsePlugin(By(kUser), "nfs")), kDenied);
 }
 
+TEST_F(PolicyTest, IdsMustLieInOneRange) {
+  const auto map = [&](std::uint32_t on_disk, std::uint32_t count) {
+    exec::IdMapPlan ids;
+    ids.count = 1;
+    ids.extents[0] = {on_disk, 1, count};
+    return Outcome(policy_.MayMapIds(By(kUser), ids));
+  };
+  Rule();
+  EXPECT_EQ(Outcome(policy_.MayMapIds(By(kUser), {})), kOk);
+  EXPECT_EQ(map(1000, 1), kDenied);
+  config_.rules[0].ids = {{1000, 1009}, {1010, 1019}};
+  EXPECT_EQ(map(1000, 10), kOk);
+  EXPECT_EQ(map(1000, 11), kDenied);
+  EXPECT_EQ(map(1019, 1), kOk);
+  EXPECT_EQ(map(999, 1), kDenied);
+  EXPECT_EQ(map(0, 1), kDenied);
+  EXPECT_EQ(map(1000, 0xFFFFFFFF), kDenied);
+}
+
 TEST_F(PolicyTest, NetworksByName) {
   Rule().networks = {"default"};
   EXPECT_EQ(Network("default"), kOk);

@@ -19,6 +19,8 @@ MountRecord Mount(const std::string& allocation, const std::string& name) {
   record.propagation = exec::Propagation::kHostToTask;
   record.attributes = exec::kReadOnly | exec::kNoAtime;
   record.task_path = "/data";
+  record.ids.count = 2;
+  record.ids.extents = {{{1000, 200000, 1}, {0, 1, exec::kNoId}}};
   record.tmpfs = {4096, 4, 0700, 1000, exec::kNoId - 1, 1};
   record.state = MountRecordState::kAttached;
   record.mount_id = UINT64_MAX;
@@ -68,6 +70,7 @@ TEST_F(BootStoreTest, MountsAreKept) {
   EXPECT_EQ(record.propagation, exec::Propagation::kHostToTask);
   EXPECT_EQ(record.attributes, exec::kReadOnly | exec::kNoAtime);
   EXPECT_EQ(record.task_path, "/data");
+  EXPECT_EQ(record.ids, Mount("web", "d").ids);
   EXPECT_EQ(record.tmpfs, Mount("web", "d").tmpfs);
   EXPECT_EQ(record.state, MountRecordState::kAttached);
   EXPECT_EQ(record.mount_id, UINT64_MAX);

@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#include "propagation/idmap.h"
+
+#include <sys/mount.h>
+
+#include <utility>
+
+#include "mountd/exec/plan_ids.h"
+
+namespace mountd::propagation {
+namespace {
+
+using exec::Named;
+
+// More maps than a node's tasks have at once; a forgotten one is made anew.
+constexpr std::size_t kMaxKept = 256;
+
+// As in /proc/<pid>/uid_map, user_namespaces(7).
+std::string TextOf(const exec::IdMapPlan& ids) {
+  std::string text;
+  for (const exec::IdExtent& extent : exec::ExtentsOf(ids)) {
+    text += std::to_string(extent.on_disk) + " " +
+            std::to_string(extent.shown) + " " + std::to_string(extent.count) +
+            "\n";
+  }
+  return text;
+}
+
+// Which one it was the kernel does not say: the source's own, or one below it.
+Error Unmappable(const Context& context, const Source& source,
+                 const exec::MountChange& change, const std::string& object) {
+  exec::Kernel& kernel = context.kernel;
+  const exec::Sys<UniqueFd> top = kernel.CloneTree(source.fd.get(), false);
+  const bool below = top && kernel.SetMount(top->get(), false, change);
+  return MakeError(
+      Code::kNotSupported, "mount_setattr", object,
+      below ? "a file system that is mounted below the source cannot map ids"
+            : "its file system, " + source.mount.type + ", cannot map ids");
+}
+
+}  // namespace
+
+Result<int> IdMaps::NamespaceOf(exec::Kernel& kernel,
+                                const exec::IdMapPlan& ids,
+                                const std::string& object) {
+  const std::string map = TextOf(ids);
+  auto found = namespaces_.find(map);
+  if (found == namespaces_.end()) {
+    MOUNTD_ASSIGN(UniqueFd made, Named(kernel.NewUserNamespace(map),
+                                       "new user namespace", object));
+    if (namespaces_.size() == kMaxKept) {
+      namespaces_.clear();
+    }
+    found = namespaces_.emplace(map, std::move(made)).first;
+  }
+  return found->second.get();
+}
+
+Result<void> MapIds(const Context& context, const Source& source,
+                    const UniqueFd& tree, const exec::IdMapPlan& ids,
+                    const std::string& object) {
+  if (ids.count == 0) {
+    return Ok();
+  }
+  exec::MountChange change;
+  change.set = MOUNT_ATTR_IDMAP;
+  MOUNTD_ASSIGN(change.user_namespace,
+                context.id_maps.NamespaceOf(context.kernel, ids, object));
+  const exec::Sys<void> mapped =
+      context.kernel.SetMount(tree.get(), true, change);
+  if (exec::FailedWith(mapped, EINVAL)) {
+    return Unmappable(context, source, change, object);
+  }
+  if (exec::FailedWith(mapped, EPERM)) {
+    return MakeError(Code::kFailedPrecondition, "mount_setattr", object,
+                     "the ids of the source are mapped already");
+  }
+  return Named(mapped, "mount_setattr", object);
+}
+
+}  // namespace mountd::propagation

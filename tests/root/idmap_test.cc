@@ -1,0 +1,218 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#include <fcntl.h>
+#include <sys/fsuid.h>
+#include <sys/mount.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+
+#include "tests/root/executor_fixture.h"
+
+namespace mountd::testing {
+namespace {
+
+using exec::Propagation;
+using exec::Reply;
+using exec::Request;
+
+constexpr char kFile[] = "/run/mountd/base/a/web/app/data/file";
+
+std::string OwnerOf(const std::string& path) {
+  struct stat st = {};
+  return ::lstat(path.c_str(), &st) == 0
+             ? std::to_string(st.st_uid) + ":" + std::to_string(st.st_gid)
+             : "none";
+}
+
+class IdMap : public ExecutorFixture {
+ protected:
+  void SetUp() override {
+    ExecutorFixture::SetUp();
+    if (IsSkipped()) {
+      return;
+    }
+    PrepareBase();
+    config_.rules[0].ids = {{1000, 1000}, {3000, 3999}};
+    // Nothing is made in a directory whose owner is not mapped.
+    ASSERT_EQ(::chmod("/run/host/data", 0777), 0);
+    ASSERT_EQ(::chown("/run/host/data", 3000, 3000), 0);
+    ASSERT_EQ(::chown("/run/host/data/file", 1000, 1000), 0);
+  }
+  Request MappedRequest(const std::string& volume = "data",
+                        Propagation mode = Propagation::kPrivate) const {
+    Request request = AttachRequest(volume, mode);
+    request.body.attach.ids.count = 2;
+    request.body.attach.ids.extents = {{{1000, 200000, 1}, {3000, 300000, 10}}};
+    return request;
+  }
+  // The errno of creating a file in the mount with these ids, 0 if it was made.
+  static int CreateAs(std::uint32_t id, const std::string& name) {
+    // The way there is for its owner's group alone.
+    const UniqueFd dir(::open(kTarget, O_PATH | O_CLOEXEC));
+    ::setfsgid(id);
+    ::setfsuid(id);
+    const UniqueFd fd(::openat(dir.get(), name.c_str(),
+                               O_CREAT | O_EXCL | O_WRONLY | O_CLOEXEC, 0600));
+    const int err = fd.valid() ? 0 : errno;
+    ::setfsuid(0);
+    ::setfsgid(0);
+    return err;
+  }
+};
+
+TEST_F(IdMap, OwnersShowAsOthersBothWays) {
+  for (const Propagation mode :
+       {Propagation::kPrivate, Propagation::kHostToTask,
+        Propagation::kBidirectional}) {
+    const Reply reply = Send(MappedRequest("data", mode));
+    ASSERT_EQ(ErrorOf(reply), "");
+    EXPECT_EQ(OwnerOf(kFile), "200000:200000");
+    EXPECT_EQ(CreateAs(300009, "new"), 0);
+    EXPECT_EQ(OwnerOf("/run/host/data/new"), "3009:3009");
+    ASSERT_EQ(::unlink("/run/host/data/new"), 0);
+    EXPECT_EQ(ErrorOf(Detach(reply.body.mount.mount_id)), "");
+  }
+}
+
+TEST_F(IdMap, WhatIsNotMappedIsNobodysAndCannotBeMade) {
+  WriteFile("/run/host/data/roots", "");
+  ASSERT_EQ(ErrorOf(Send(MappedRequest())), "");
+  EXPECT_EQ(OwnerOf(std::string(kTarget) + "/roots"), "65534:65534");
+  for (const std::uint32_t id : {1000U, 300010U, 0U}) {
+    EXPECT_EQ(CreateAs(id, "new"), EOVERFLOW) << id;
+  }
+}
+
+TEST_F(IdMap, OneMapIsMadeOnceAndNotForOthers) {
+  const Reply reply = Send(MappedRequest());
+  ASSERT_EQ(ErrorOf(reply), "");
+  ASSERT_EQ(ErrorOf(Detach(reply.body.mount.mount_id)), "");
+  kernel_.FailAt(0, 0);
+  ASSERT_EQ(ErrorOf(Send(MappedRequest())), "");
+  const auto made = [&] {
+    return std::count(kernel_.calls().begin(), kernel_.calls().end(),
+                      "NewUserNamespace");
+  };
+  EXPECT_EQ(made(), 0);
+  Request other = MappedRequest();
+  other.body.attach.target = exec::Target("web", "app", "other");
+  other.body.attach.ids.count = 1;
+  ASSERT_EQ(ErrorOf(Send(other)), "");
+  EXPECT_EQ(made(), 1);
+  EXPECT_EQ(OwnerOf("/run/mountd/base/a/web/app/other/file"), "200000:200000");
+}
+
+TEST_F(IdMap, OneThatIsThereIsNotTakenForTheSame) {
+  ASSERT_EQ(ErrorOf(Send(MappedRequest())), "");
+  EXPECT_EQ(CodeOf(Send(MappedRequest())), "AlreadyExists");
+  EXPECT_EQ(CodeOf(Attach("data", Propagation::kPrivate)), "AlreadyExists");
+}
+
+TEST_F(IdMap, AFileSystemThatCannotIsNamed) {
+  for (const char* name : {"lower", "upper", "work"}) {
+    MakeDirectories(std::string("/run/host/") + name);
+  }
+  ASSERT_EQ(::mount("overlay", "/run/host/data", "overlay", 0,
+                    "lowerdir=/run/host/lower,upperdir=/run/host/upper,"
+                    "workdir=/run/host/work"),
+            0);
+  EXPECT_EQ(CodeOf(Send(MappedRequest())), "NotSupported");
+  // From now on the map is kept.
+  const Inventory before = Inventory::Take();
+  const Reply reply = Send(MappedRequest());
+  EXPECT_EQ(CodeOf(reply), "NotSupported");
+  EXPECT_NE(ErrorOf(reply).find("overlay"), std::string::npos)
+      << ErrorOf(reply);
+  EXPECT_EQ(Difference(before, Inventory::Take()), "");
+  EXPECT_EQ(ErrorOf(Attach("data", Propagation::kPrivate)), "");
+}
+
+TEST_F(IdMap, ATreeOfWhichAPartCannotIsRefusedWhole) {
+  MakeDirectories("/run/host/data/sub");
+  ASSERT_EQ(::mount("proc", "/run/host/data/sub", "proc", 0, nullptr), 0);
+  const Reply reply = Send(MappedRequest());
+  EXPECT_EQ(CodeOf(reply), "NotSupported");
+  EXPECT_NE(ErrorOf(reply).find("below"), std::string::npos) << ErrorOf(reply);
+  EXPECT_FALSE(Exists(kTarget));
+}
+
+TEST_F(IdMap, ASourceThatIsMappedKeepsItsMap) {
+  const UniqueFd point(::open("/run/host/data", O_PATH | O_CLOEXEC));
+  const UniqueFd tree = real_.CloneTree(point.get(), false).value();
+  const UniqueFd map = real_.NewUserNamespace("1000 5000 1\n").value();
+  exec::MountChange change;
+  change.set = MOUNT_ATTR_IDMAP;
+  change.user_namespace = map.get();
+  ASSERT_TRUE(real_.SetMount(tree.get(), false, change));
+  ASSERT_TRUE(real_.AttachTree(tree.get(), point.get()));
+  EXPECT_EQ(CodeOf(Send(MappedRequest())), "FailedPrecondition");
+  ASSERT_EQ(ErrorOf(Attach("data", Propagation::kPrivate)), "");
+  EXPECT_EQ(OwnerOf(kFile), "5000:5000");
+  EXPECT_EQ(ErrorOf(Attach("data", Propagation::kPrivate)), "") << "adopted";
+}
+
+TEST_F(IdMap, IdsThatNoRuleNamesAreRefused) {
+  config_.rules[0].ids = {{1000, 1000}, {3000, 3008}};
+  const Inventory before = Inventory::Take();
+  EXPECT_EQ(CodeOf(Send(MappedRequest())), "InvalidArgument");
+  EXPECT_EQ(Difference(before, Inventory::Take()), "");
+}
+
+// With such a map, which the configuration cannot grant, whoever has the shown
+// id makes files of root's.
+TEST_F(IdMap, RootsFilesAreNeverShown) {
+  ASSERT_EQ(::chown("/run/host/data", 0, 0), 0);
+  const UniqueFd point(::open("/run/host/data", O_PATH | O_CLOEXEC));
+  const UniqueFd tree = real_.CloneTree(point.get(), false).value();
+  const UniqueFd map = real_.NewUserNamespace("0 4000 1\n").value();
+  exec::MountChange change;
+  change.set = MOUNT_ATTR_IDMAP;
+  change.user_namespace = map.get();
+  ASSERT_TRUE(real_.SetMount(tree.get(), false, change));
+  MakeDirectories("/run/naive");
+  const UniqueFd naive(::open("/run/naive", O_PATH | O_CLOEXEC));
+  ASSERT_TRUE(real_.AttachTree(tree.get(), naive.get()));
+  ::setfsgid(4000);
+  ::setfsuid(4000);
+  const UniqueFd made(
+      ::open("/run/naive/shell", O_CREAT | O_WRONLY | O_CLOEXEC, 04755));
+  ::setfsuid(0);
+  ::setfsgid(0);
+  EXPECT_EQ(OwnerOf("/run/host/data/shell"), "0:0") << "the attack works";
+
+  Request request = AttachRequest("data", Propagation::kPrivate);
+  request.body.attach.ids.count = 1;
+  request.body.attach.ids.extents[0] = {0, 4000, 1};
+  EXPECT_EQ(CodeOf(Send(request)), "InvalidArgument");
+}
+
+TEST_F(IdMap, ANamespaceThatCannotBeMadeLeavesNothing) {
+  Request other = MappedRequest();
+  other.body.attach.ids.count = 1;
+  kernel_.FailAt(0, 0);
+  const Reply reply = Send(other);
+  ASSERT_EQ(ErrorOf(reply), "");
+  const auto& calls = kernel_.calls();
+  const auto made = std::find(calls.begin(), calls.end(), "NewUserNamespace");
+  ASSERT_NE(made, calls.end());
+  const auto at = static_cast<std::size_t>(made - calls.begin()) + 1;
+  ASSERT_EQ(ErrorOf(Detach(reply.body.mount.mount_id)), "");
+  ASSERT_EQ(ErrorOf(ReleaseHostVolume("data", 0)), "");
+  const Inventory before = Inventory::Take();
+  kernel_.FailAt(at, ENOSPC);
+  EXPECT_NE(ErrorOf(Send(MappedRequest())), "");
+  EXPECT_EQ(kernel_.calls().at(at - 1), "NewUserNamespace");
+  kernel_.FailAt(0, 0);
+  EXPECT_EQ(Difference(before, Inventory::Take()), "");
+  EXPECT_EQ(ErrorOf(Send(MappedRequest())), "");
+}
+
+TEST_F(IdMap, AMapTheKernelRefusesIsAnError) {
+  EXPECT_FALSE(real_.NewUserNamespace("1000 2000 0\n"));
+  EXPECT_FALSE(real_.NewUserNamespace("nonsense"));
+  EXPECT_TRUE(real_.NewUserNamespace("1000 2000 1\n"));
+}
+
+}  // namespace
+}  // namespace mountd::testing
