@@ -72,7 +72,7 @@ struct PublishedVolume {
   bool is_device = false;
 };
 
-enum class SourceType { kHostVolume, kVolume, kTmpfs };
+enum class SourceType { kHostVolume, kVolume, kTmpfs, kFilesystem };
 enum class Propagation { kPrivate, kHostToTask, kBidirectional };
 
 constexpr std::string_view SourceTypeName(SourceType type) {
@@ -81,6 +81,8 @@ constexpr std::string_view SourceTypeName(SourceType type) {
       return "host";
     case SourceType::kTmpfs:
       return "tmpfs";
+    case SourceType::kFilesystem:
+      return "filesystem";
     case SourceType::kVolume:
       break;
   }
@@ -110,8 +112,9 @@ struct BindMountSpec {
   std::string task{};
   std::string name{};
   SourceType source_type = SourceType::kVolume;
-  std::string source{};  // a published volume's alias, a host volume's name, or
-                         // "" for a tmpfs
+  // A published volume's alias, the name of a host volume or of a file system
+  // of the configuration, or "" for a tmpfs.
+  std::string source{};
   bool read_only = false;
   Propagation propagation = Propagation::kPrivate;
   std::string task_path{};  // handed back in MountConfig as it came

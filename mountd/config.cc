@@ -14,6 +14,7 @@
 #include "mountd/base/names.h"
 #include "mountd/base/number.h"
 #include "mountd/base/unique_fd.h"
+#include "mountd/config_filesystem.h"
 
 namespace mountd {
 namespace {
@@ -191,6 +192,34 @@ Result<void> ReadOwners(const Reader& reader, const toml::table& table,
              : Ok();
 }
 
+// What host volumes and file systems have alike.
+template <typename T>
+Result<void> ReadShared(const Reader& reader, const toml::table& table,
+                        const std::string& where, T& shared) {
+  MOUNTD_TRY(reader.Scalar(table, "read_only", where, shared.read_only));
+  MOUNTD_TRY(ReadOwners(reader, table, where, shared.uids));
+  if (table.contains("propagation")) {
+    shared.propagation.clear();
+  }
+  return reader.Strings(
+      table, "propagation", where,
+      [&](const std::string& text, const toml::node& node) -> Result<void> {
+        Result<exec::Propagation> mode = ParsePropagation(text);
+        if (!mode) {
+          return reader.At(node, where + "propagation",
+                           "\"" + text + "\" " + mode.error().detail);
+        }
+        shared.propagation.push_back(*mode);
+        return Ok();
+      });
+}
+
+// The key's node, or the table's if it is absent.
+const toml::node& NodeOf(const toml::table& table, std::string_view key) {
+  const toml::node* node = table.get(key);
+  return node != nullptr ? *node : table;
+}
+
 Result<HostVolumeConfig> ReadHostVolume(const Reader& reader,
                                         const toml::table& table,
                                         const std::string& where) {
@@ -199,27 +228,48 @@ Result<HostVolumeConfig> ReadHostVolume(const Reader& reader,
   HostVolumeConfig volume;
   MOUNTD_TRY(reader.Scalar(table, "path", where, volume.path));
   if (!IsNormalisedPath(volume.path)) {
-    const toml::node* node = table.get("path");
-    return reader.At(node != nullptr ? *node : table, where + "path",
-                     kNormalised);
+    return reader.At(NodeOf(table, "path"), where + "path", kNormalised);
   }
-  MOUNTD_TRY(reader.Scalar(table, "read_only", where, volume.read_only));
-  MOUNTD_TRY(ReadOwners(reader, table, where, volume.uids));
-  if (table.contains("propagation")) {
-    volume.propagation.clear();
-    MOUNTD_TRY(reader.Strings(
-        table, "propagation", where,
-        [&](const std::string& text, const toml::node& node) -> Result<void> {
-          Result<exec::Propagation> mode = ParsePropagation(text);
-          if (!mode) {
-            return reader.At(node, where + "propagation",
-                             "\"" + text + "\" " + mode.error().detail);
-          }
-          volume.propagation.push_back(*mode);
-          return Ok();
-        }));
-  }
+  MOUNTD_TRY(ReadShared(reader, table, where, volume));
   return volume;
+}
+
+// The marker of a mounted one has them all (propagation/filesystem.h).
+constexpr std::size_t kMaxOptionBytes = 2048;
+
+Result<FilesystemConfig> ReadFilesystem(const Reader& reader,
+                                        const toml::table& table,
+                                        const std::string& where) {
+  MOUNTD_TRY(reader.OnlyKeys(
+      table, where,
+      {"type", "source", "options", "read_only", "propagation", "users"}));
+  FilesystemConfig filesystem;
+  MOUNTD_TRY(reader.Scalar(table, "type", where, filesystem.type));
+  MOUNTD_TRY(reader.Scalar(table, "source", where, filesystem.source));
+  if (const std::string why = FaultOfType(filesystem.type); !why.empty()) {
+    return reader.At(NodeOf(table, "type"), where + "type", why);
+  }
+  if (const std::string why = FaultOfSource(filesystem.type, filesystem.source);
+      !why.empty()) {
+    return reader.At(NodeOf(table, "source"), where + "source", why);
+  }
+  std::size_t bytes = 0;
+  MOUNTD_TRY(reader.Strings(
+      table, "options", where,
+      [&](const std::string& text, const toml::node& node) -> Result<void> {
+        std::string why = FaultOfOption(filesystem.type, text);
+        bytes += text.size() + 1;
+        if (why.empty() && bytes > kMaxOptionBytes) {
+          why = "is too much";
+        }
+        if (!why.empty()) {
+          return reader.At(node, where + "options", "\"" + text + "\" " + why);
+        }
+        filesystem.options.push_back(text);
+        return Ok();
+      }));
+  MOUNTD_TRY(ReadShared(reader, table, where, filesystem));
+  return filesystem;
 }
 
 Result<NetworkConfig> ReadNetwork(const Reader& reader,
@@ -282,27 +332,36 @@ Result<void> ReadSubjects(const Reader& reader, const toml::table& table,
   return Ok();
 }
 
-Result<RuleConfig> ReadRule(const Reader& reader, const toml::table& table,
-                            const std::string& where) {
-  MOUNTD_TRY(reader.OnlyKeys(
-      table, where,
-      {"users", "groups", "host_volumes", "plugins", "register_plugins",
-       "networks", "host_ports", "alloc_roots", "cgroups", "ids",
-       "bidirectional", "administer"}));
-  RuleConfig rule;
-  MOUNTD_TRY(ReadSubjects(reader, table, where, rule));
-  MOUNTD_TRY(reader.Strings(
-      table, "host_volumes", where,
+// "name", "name:ro", "*" or "*:ro".
+Result<void> ReadAccess(const Reader& reader, const toml::table& table,
+                        std::string_view key, const std::string& where,
+                        std::vector<std::string>& out) {
+  return reader.Strings(
+      table, key, where,
       [&](const std::string& text, const toml::node& node) -> Result<void> {
         const std::string name =
             text.ends_with(":ro") ? text.substr(0, text.size() - 3) : text;
         if (name != "*" && !IsValidName(name)) {
-          return reader.At(node, where + "host_volumes",
+          return reader.At(node, where + std::string(key),
                            "\"" + text + "\" is not NAME or NAME:ro");
         }
-        rule.host_volumes.push_back(text);
+        out.push_back(text);
         return Ok();
-      }));
+      });
+}
+
+Result<RuleConfig> ReadRule(const Reader& reader, const toml::table& table,
+                            const std::string& where) {
+  MOUNTD_TRY(reader.OnlyKeys(
+      table, where,
+      {"users", "groups", "host_volumes", "filesystems", "plugins",
+       "register_plugins", "networks", "host_ports", "ids", "alloc_roots",
+       "cgroups", "bidirectional", "administer"}));
+  RuleConfig rule;
+  MOUNTD_TRY(ReadSubjects(reader, table, where, rule));
+  MOUNTD_TRY(
+      ReadAccess(reader, table, "host_volumes", where, rule.host_volumes));
+  MOUNTD_TRY(ReadAccess(reader, table, "filesystems", where, rule.filesystems));
   MOUNTD_TRY(reader.Names(table, "plugins", where, rule.plugins));
   MOUNTD_TRY(
       reader.Names(table, "register_plugins", where, rule.register_plugins));
@@ -447,10 +506,13 @@ Result<void> ReadRules(const Reader& reader, const toml::table& root,
 
 Result<Config> ReadRoot(const Reader& reader, const toml::table& root) {
   MOUNTD_TRY(reader.OnlyKeys(
-      root, "", {"host_volume", "network", "rule", "limits", "timeouts"}));
+      root, "",
+      {"host_volume", "filesystem", "network", "rule", "limits", "timeouts"}));
   Config config;
   MOUNTD_TRY(ReadNamed(reader, root, "host_volume", config.host_volumes,
                        ReadHostVolume));
+  MOUNTD_TRY(ReadNamed(reader, root, "filesystem", config.filesystems,
+                       ReadFilesystem));
   MOUNTD_TRY(ReadNamed(reader, root, "network", config.networks, ReadNetwork));
   MOUNTD_TRY(ReadRules(reader, root, config.rules));
   if (const toml::node* node = root.get("limits")) {

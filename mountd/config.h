@@ -25,6 +25,18 @@ struct HostVolumeConfig {
   std::vector<std::uint32_t> uids{};
 };
 
+// [filesystem.<name>]: mounted by mountd when it is first used, at
+// base/f/<name>, and unmounted after its last user. Checked by
+// mountd/config_filesystem.h.
+struct FilesystemConfig {
+  std::string type;
+  std::string source;
+  std::vector<std::string> options{};  // besides nosuid, nodev and ro
+  bool read_only = false;
+  std::vector<exec::Propagation> propagation = {exec::Propagation::kPrivate};
+  std::vector<std::uint32_t> uids{};  // as a host volume's
+};
+
 // [network.<name>]: where addresses come from.
 struct NetworkConfig {
   netns::Ipv4Range ipv4;  // prefix length 0: none
@@ -50,6 +62,7 @@ struct RuleConfig {
   std::vector<std::uint32_t> uids;
   std::vector<std::uint32_t> gids;
   std::vector<std::string> host_volumes;      // "name" or "name:ro"
+  std::vector<std::string> filesystems{};     // the same
   std::vector<std::string> plugins;           // may publish volumes of
   std::vector<std::string> register_plugins;  // may register
   std::vector<std::string> networks;
@@ -99,6 +112,7 @@ struct TimeoutsConfig {
 // executors read it, the executors only if it and its directory are root's.
 struct Config {
   std::map<std::string, HostVolumeConfig> host_volumes;
+  std::map<std::string, FilesystemConfig> filesystems;
   std::map<std::string, NetworkConfig> networks;
   std::vector<RuleConfig> rules;
   LimitsConfig limits;

@@ -32,6 +32,9 @@ exec::AttachPlan PlanOf(const BindMountSpec& spec) {
     case exec::SourceKind::kTmpfs:
       plan.source.tmpfs = spec.tmpfs;
       break;
+    case exec::SourceKind::kFilesystem:
+      plan.source.filesystem = exec::ToWire(spec.source);
+      break;
   }
   plan.propagation = spec.propagation;
   plan.attributes = spec.attributes;
@@ -59,6 +62,18 @@ bool SameSpec(const MountRecord& a, const MountRecord& b) {
          a.tmpfs == b.tmpfs && a.propagation == b.propagation &&
          a.attributes == b.attributes && a.ids == b.ids &&
          a.task_path == b.task_path;
+}
+
+// What is anchored, or mounted, for its users.
+std::optional<AnchorKey> AnchorOf(const MountRecord& record) {
+  const bool anchored = record.source_kind == exec::SourceKind::kHostVolume ||
+                        record.source_kind == exec::SourceKind::kFilesystem;
+  return anchored ? std::optional(AnchorKey{record.source_kind, record.source})
+                  : std::nullopt;
+}
+
+std::string LockOf(const AnchorKey& key) {
+  return std::string(SourceKindName(key.kind)) + " " + key.source;
 }
 
 }  // namespace
@@ -93,6 +108,8 @@ std::string_view SourceKindName(exec::SourceKind kind) {
       return "host";
     case exec::SourceKind::kTmpfs:
       return "tmpfs";
+    case exec::SourceKind::kFilesystem:
+      return "filesystem";
     case exec::SourceKind::kPublishedVolume:
       break;
   }
@@ -102,13 +119,13 @@ std::string_view SourceKindName(exec::SourceKind kind) {
 Result<exec::SourceKind> ParseSourceKindName(std::string_view name) {
   for (const auto kind :
        {exec::SourceKind::kPublishedVolume, exec::SourceKind::kHostVolume,
-        exec::SourceKind::kTmpfs}) {
+        exec::SourceKind::kTmpfs, exec::SourceKind::kFilesystem}) {
     if (name == SourceKindName(kind)) {
       return kind;
     }
   }
   return MakeError(Code::kInvalidArgument, "check", "source_type",
-                   "must be volume, host or tmpfs");
+                   "must be volume, host, tmpfs or filesystem");
 }
 
 std::string_view RequiredRootfsPropagation(exec::Propagation propagation) {
@@ -176,13 +193,14 @@ Result<void> Mounts::CheckLimits(const MountRecord& wanted) {
 
 Result<MountConfig> Mounts::Attach(MountRecord record,
                                    const BindMountSpec& spec) {
+  const std::optional<AnchorKey> anchor = AnchorOf(record);
   std::optional<KeyedLocks::Guard> guard;
-  if (spec.source_kind == exec::SourceKind::kHostVolume) {
-    guard.emplace(host_volumes_.Lock(spec.source));
+  if (anchor) {
+    guard.emplace(sources_.Lock(LockOf(*anchor)));
   }
   MOUNTD_TRY(store_.Together([&]() -> Result<void> {
     MOUNTD_TRY(store_.PutMount(record));
-    return guard ? store_.IntendAnchor(spec.source) : Ok();
+    return anchor ? store_.IntendAnchor(*anchor) : Ok();
   }));
   const Result<exec::MountState> attached = executor_.Attach(PlanOf(spec), -1);
   if (!attached) {
@@ -191,8 +209,8 @@ Result<MountConfig> Mounts::Attach(MountRecord record,
     IgnoreBecauseBestEffort(error.code == Code::kAlreadyExists
                                 ? store_.RemoveMount(record)
                                 : UndoAttach(record));
-    if (guard) {
-      ReleaseAnchorIfUnused(spec.source);
+    if (anchor) {
+      ReleaseAnchorIfUnused(*anchor);
     }
     return error;
   }
@@ -201,10 +219,10 @@ Result<MountConfig> Mounts::Attach(MountRecord record,
   record.master = attached->master;
   record.state = MountRecordState::kAttached;
   MOUNTD_TRY(store_.Together([&]() -> Result<void> {
-    if (guard) {
+    if (anchor) {
       MOUNTD_TRY(attached->anchor_id != 0
-                     ? store_.PutAnchor(spec.source, attached->anchor_id)
-                     : store_.RemoveAnchor(spec.source));
+                     ? store_.PutAnchor(*anchor, attached->anchor_id)
+                     : store_.RemoveAnchor(*anchor));
     }
     return store_.PutMount(record);
   }));
@@ -231,9 +249,10 @@ Result<void> Mounts::Unmount(const std::string& allocation,
 }
 
 Result<void> Mounts::Detach(const MountRecord& record) {
+  const std::optional<AnchorKey> anchor = AnchorOf(record);
   std::optional<KeyedLocks::Guard> guard;
-  if (record.source_kind == exec::SourceKind::kHostVolume) {
-    guard.emplace(host_volumes_.Lock(record.source));
+  if (anchor) {
+    guard.emplace(sources_.Lock(LockOf(*anchor)));
   }
   if (record.state == MountRecordState::kAttaching) {
     MOUNTD_TRY(UndoAttach(record));
@@ -252,8 +271,8 @@ Result<void> Mounts::Detach(const MountRecord& record) {
     }
     MOUNTD_TRY(store_.RemoveMount(record));
   }
-  if (record.source_kind == exec::SourceKind::kHostVolume) {
-    ReleaseAnchorIfUnused(record.source);
+  if (anchor) {
+    ReleaseAnchorIfUnused(*anchor);
   }
   return Ok();
 }
@@ -269,24 +288,24 @@ MountRecord Mounts::AsItIsNow(MountRecord record) {
   return record;
 }
 
-// Called with the host volume's lock. One that cannot go stays, recorded.
-void Mounts::ReleaseAnchorIfUnused(const std::string& host_volume) {
-  const Result<std::uint32_t> users =
-      store_.CountMountsOfHostVolume(host_volume);
+// Called with the source's lock. One that cannot go stays, recorded.
+void Mounts::ReleaseAnchorIfUnused(const AnchorKey& key) {
+  const Result<std::uint32_t> users = store_.CountMountsOf(key);
   const auto anchors = store_.ListAnchors();
   if (!users || *users != 0 || !anchors) {
     return;
   }
-  const auto anchor = anchors->find(host_volume);
+  const auto anchor = anchors->find(key);
   if (anchor == anchors->end()) {
     return;
   }
-  if (recovering_ || !executor_.ReleaseHostVolume(
-                         {exec::ToWire(host_volume), anchor->second})) {
+  if (recovering_ ||
+      !executor_.ReleaseAnchor(
+          {key.kind, exec::ToWire(key.source), anchor->second})) {
     has_left_anchors_ = true;
     return;
   }
-  IgnoreBecauseBestEffort(store_.RemoveAnchor(host_volume));
+  IgnoreBecauseBestEffort(store_.RemoveAnchor(key));
 }
 
 void Mounts::ReleaseLeftAnchors() {
@@ -296,9 +315,9 @@ void Mounts::ReleaseLeftAnchors() {
     has_left_anchors_ = true;
     return;
   }
-  for (const auto& [host_volume, anchor_id] : *anchors) {
-    const KeyedLocks::Guard guard = host_volumes_.Lock(host_volume);
-    ReleaseAnchorIfUnused(host_volume);
+  for (const auto& [key, anchor_id] : *anchors) {
+    const KeyedLocks::Guard guard = sources_.Lock(LockOf(key));
+    ReleaseAnchorIfUnused(key);
   }
 }
 

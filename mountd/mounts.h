@@ -93,12 +93,12 @@ class Mounts {
   Result<void> UndoAttach(const MountRecord& record);
   Result<void> RecoverOne(const MountRecord& record);
   MountRecord AsItIsNow(MountRecord record);
-  void ReleaseAnchorIfUnused(const std::string& host_volume);
+  void ReleaseAnchorIfUnused(const AnchorKey& key);
 
   const Config& config_;
   exec::Executor& executor_;
   store::BootStore& store_;
-  KeyedLocks host_volumes_;
+  KeyedLocks sources_;  // host volumes and file systems
   std::atomic<bool> has_left_anchors_ = false;
   bool recovering_ = false;
 };

@@ -21,7 +21,7 @@ bool Lists(const std::vector<std::string>& names, const std::string& name) {
 }
 
 // "name" allows both, "name:ro" reading only.
-bool ListsHostVolume(const std::vector<std::string>& entries,
+bool ListsWithAccess(const std::vector<std::string>& entries,
                      const std::string& name, bool read_only) {
   return Lists(entries, name) || (read_only && (Lists(entries, name + ":ro") ||
                                                 Lists(entries, "*:ro")));
@@ -73,38 +73,60 @@ Result<void> Policy::MayPropagate(const Caller& caller,
                 "no rule allows it to this user (bidirectional = true)");
 }
 
-Result<void> Policy::MayMountHostVolume(const Caller& caller,
-                                        const std::string& host_volume,
-                                        bool read_only,
-                                        exec::Propagation propagation) const {
-  const auto declared = config_.host_volumes.find(host_volume);
-  if (declared == config_.host_volumes.end()) {
-    return MakeError(Code::kNotFound, "bind-mount",
-                     "host volume " + host_volume,
+template <typename T>
+Result<void> Policy::MayMount(const Caller& caller, const Declared<T>& source,
+                              bool read_only,
+                              exec::Propagation propagation) const {
+  const std::string object = source.what + (" " + source.name);
+  const auto found = source.all.find(source.name);
+  if (found == source.all.end()) {
+    return MakeError(Code::kNotFound, "bind-mount", object,
                      "is not declared in the configuration");
   }
-  const std::string object = "host volume " + host_volume;
   if (!AnyRule(caller, [&](const RuleConfig& rule) {
-        return ListsHostVolume(rule.host_volumes, host_volume, read_only);
+        return ListsWithAccess(rule.*source.granted, source.name, read_only);
       })) {
     return Denied("bind-mount", object,
                   read_only ? "no rule allows it to this user"
                             : "no rule allows it writable to this user");
   }
-  const HostVolumeConfig& volume = declared->second;
-  if (!volume.uids.empty() && std::find(volume.uids.begin(), volume.uids.end(),
-                                        caller.uid) == volume.uids.end()) {
+  const T& declared = found->second;
+  if (!declared.uids.empty() &&
+      std::find(declared.uids.begin(), declared.uids.end(), caller.uid) ==
+          declared.uids.end()) {
     return Denied("bind-mount", object, "is declared for other users");
   }
-  if (volume.read_only && !read_only) {
+  if (declared.read_only && !read_only) {
     return Denied("bind-mount", object, "is declared read-only");
   }
-  if (std::find(volume.propagation.begin(), volume.propagation.end(),
-                propagation) == volume.propagation.end()) {
+  if (std::find(declared.propagation.begin(), declared.propagation.end(),
+                propagation) == declared.propagation.end()) {
     return Denied("bind-mount", object,
                   "is not declared with this propagation mode");
   }
   return MayPropagate(caller, propagation);
+}
+
+Result<void> Policy::MayMountHostVolume(const Caller& caller,
+                                        const std::string& host_volume,
+                                        bool read_only,
+                                        exec::Propagation propagation) const {
+  return MayMount(caller,
+                  Declared<HostVolumeConfig>{"host volume", host_volume,
+                                             config_.host_volumes,
+                                             &RuleConfig::host_volumes},
+                  read_only, propagation);
+}
+
+Result<void> Policy::MayMountFilesystem(const Caller& caller,
+                                        const std::string& filesystem,
+                                        bool read_only,
+                                        exec::Propagation propagation) const {
+  return MayMount(
+      caller,
+      Declared<FilesystemConfig>{"file system", filesystem, config_.filesystems,
+                                 &RuleConfig::filesystems},
+      read_only, propagation);
 }
 
 Result<exec::CallerPlan> Policy::MayPassDirectory(const Caller& caller) const {

@@ -35,6 +35,9 @@ class Policy {
                                   const std::string& host_volume,
                                   bool read_only,
                                   exec::Propagation propagation) const;
+  Result<void> MayMountFilesystem(const Caller& caller,
+                                  const std::string& filesystem, bool read_only,
+                                  exec::Propagation propagation) const;
   Result<void> MayPropagate(const Caller& caller,
                             exec::Propagation propagation) const;
   // Whether some rule has alloc_roots for the caller; and the caller as the
@@ -58,6 +61,17 @@ class Policy {
                             const std::string& path) const;
 
  private:
+  // A source that the configuration declares by name.
+  template <typename T>
+  struct Declared {
+    const char* what;
+    const std::string& name;
+    const std::map<std::string, T>& all;
+    std::vector<std::string> RuleConfig::*granted;
+  };
+  template <typename T>
+  Result<void> MayMount(const Caller& caller, const Declared<T>& source,
+                        bool read_only, exec::Propagation propagation) const;
   template <typename F>
   bool AnyRule(const Caller& caller, F allows) const;
 

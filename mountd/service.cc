@@ -340,6 +340,10 @@ Result<MountConfig> Service::BindMount(const CallContext& call,
     case exec::SourceKind::kPublishedVolume:
       MOUNTD_TRY(CheckVolumeSource(call, spec));
       break;
+    case exec::SourceKind::kFilesystem:
+      MOUNTD_TRY(policy_.MayMountFilesystem(call.caller, spec.source, read_only,
+                                            spec.propagation));
+      break;
     case exec::SourceKind::kTmpfs:
       MOUNTD_TRY(CompleteTmpfs(owner, spec));
       break;

@@ -6,10 +6,8 @@
 #include <sys/mount.h>
 #include <sys/stat.h>
 
-#include <optional>
-
-#include "mountd/base/number.h"
 #include "mountd/base/paths.h"
+#include "propagation/marker.h"
 
 namespace mountd::propagation {
 namespace {
@@ -17,92 +15,18 @@ namespace {
 using exec::FileFacts;
 using exec::Named;
 
-constexpr char kMarker[] = "anchor";
-
 // base/h, where each anchored volume has a directory with its marker.
 Result<UniqueFd> OpenMarkers(const Context& context, const Base& base,
                              const std::string& volume) {
   return OpenBeneath(context, base.fd.get(), paths::kAnchors, volume);
 }
 
-// base/h/<volume>, made if missing, and locked. It is removed under its lock:
-// whoever waited for that one takes the next.
-Result<UniqueFd> LockMarker(const Context& context, const UniqueFd& markers,
-                            const std::string& volume) {
-  constexpr int kTries = 8;
-  for (int i = 0; i < kTries; ++i) {
-    exec::Undo undo;
-    MOUNTD_ASSIGN(const UniqueFd made,
-                  EnsureDirectory(context, markers.get(), volume, 0700, 0,
-                                  volume, &undo));
-    MOUNTD_ASSIGN(
-        UniqueFd fd,
-        Named(context.kernel.Open(made.get(), ".", O_RDONLY | O_DIRECTORY,
-                                  RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS),
-              "openat2", volume));
-    MOUNTD_TRY(exec::Locked(context.kernel, fd.get(), volume));
-    MOUNTD_ASSIGN(const FileFacts locked,
-                  Named(context.kernel.Stat(fd.get(), ""), "statx", volume));
-    const exec::Sys<FileFacts> now = context.kernel.Stat(markers.get(), volume);
-    if (now && now->inode == locked.inode) {
-      undo.Commit();  // ReleaseHostVolume removes it
-      return fd;
-    }
-    if (!now && now.error() != ENOENT) {
-      return ErrnoError(now.error(), "statx", volume);
-    }
-  }
-  return MakeError(Code::kAborted, "lock", volume,
-                   "is being released again and again");
-}
-
-// Called with the lock; one with a marker stays.
-void RemoveIfEmpty(const Context& context, const UniqueFd& markers,
-                   const std::string& volume) {
-  IgnoreBecauseBestEffort(
-      context.kernel.RemoveDirectory(markers.get(), volume));
-}
-
-struct Marker {
-  std::uint64_t id = 0;  // 0: there is none
-  std::string path;
-};
-
-Result<Marker> ReadMarker(const Context& context, const UniqueFd& markers,
-                          const std::string& volume) {
-  const exec::Sys<std::string> text =
-      context.kernel.ReadLink(markers.get(), volume + "/" + kMarker);
-  if (exec::FailedWith(text, ENOENT)) {
-    return Marker{};
-  }
-  if (!text) {
-    return ErrnoError(text.error(), "readlinkat", volume);
-  }
-  const std::size_t space = text->find(' ');
-  const std::optional<std::uint64_t> id =
-      ParseNumber<std::uint64_t>(text->substr(0, space));
-  if (space == std::string::npos || !id) {
-    return MakeError(Code::kInternal, "readlinkat", volume,
-                     "the anchor's marker cannot be read");
-  }
-  return Marker{*id, text->substr(space + 1)};
-}
-
 // True if `mount_id` is the anchor that was written down.
 Result<bool> IsMarked(const Context& context, const UniqueFd& markers,
                       const std::string& volume, std::uint64_t mount_id) {
-  MOUNTD_ASSIGN(const Marker marker, ReadMarker(context, markers, volume));
+  MOUNTD_ASSIGN(const Marker marker,
+                ReadMarker(context, markers.get(), volume));
   return marker.id == mount_id;
-}
-
-Result<void> RemoveMarker(const Context& context, const UniqueFd& marker,
-                          const std::string& volume) {
-  const exec::Sys<void> removed =
-      context.kernel.RemoveFile(marker.get(), kMarker);
-  if (!removed && removed.error() != ENOENT) {
-    return ErrnoError(removed.error(), "unlinkat", volume);
-  }
-  return Ok();
 }
 
 Result<bool> HasMountsBelow(const Context& context, const Source& source,
@@ -133,8 +57,9 @@ Result<bool> NeedsAnchor(const Context& context, const UniqueFd& markers,
 Result<void> CheckNotElsewhere(const Context& context, const UniqueFd& markers,
                                const std::string& volume,
                                const std::string& path) {
-  MOUNTD_ASSIGN(const Marker marker, ReadMarker(context, markers, volume));
-  if (marker.id == 0 || marker.path == path ||
+  MOUNTD_ASSIGN(const Marker marker,
+                ReadMarker(context, markers.get(), volume));
+  if (marker.id == 0 || marker.what == path ||
       !context.inspector.Facts(marker.id)) {
     return Ok();
   }
@@ -191,12 +116,10 @@ Result<void> MakeAnchor(const Context& context, const std::string& volume,
             "mount_setattr", volume));
   MOUNTD_ASSIGN(const FileFacts clone,
                 Named(kernel.Stat(tree.get(), ""), "statx", volume));
-  MOUNTD_TRY(RemoveMarker(context, source->lock, volume));
-  MOUNTD_TRY(Named(kernel.MakeLink(std::to_string(clone.mount_id) + " " + path,
-                                   source->lock.get(), kMarker),
-                   "symlinkat", volume));
+  MOUNTD_TRY(
+      WriteMarker(context, source->lock.get(), {clone.mount_id, path}, volume));
   undo->Add([&context, source, volume] {
-    IgnoreBecauseBestEffort(RemoveMarker(context, source->lock, volume));
+    IgnoreBecauseBestEffort(RemoveMarker(context, source->lock.get(), volume));
   });
   MOUNTD_TRY(Named(kernel.AttachTree(tree.get(), source->fd.get()),
                    "move_mount", volume));
@@ -225,9 +148,10 @@ Result<void> AnchorHostVolume(const Context& context, const Base& base,
   if (!needed) {
     return Ok();
   }
-  MOUNTD_ASSIGN(source->lock, LockMarker(context, source->markers, volume));
+  MOUNTD_ASSIGN(source->lock,
+                LockMarker(context, source->markers.get(), volume));
   undo->Add([&context, source, volume] {
-    RemoveIfEmpty(context, source->markers, volume);
+    RemoveIfEmpty(context, source->markers.get(), volume);
   });
   const auto open_again = [&]() -> Result<void> {
     MOUNTD_ASSIGN(source->fd,
@@ -267,18 +191,20 @@ Result<void> AnchorHostVolume(const Context& context, const Base& base,
 }
 
 Result<void> ReleaseHostVolume(const Context& context,
-                               const exec::HostVolumePlan& plan) {
-  const std::string volume = Text(plan.host_volume);
+                               const exec::AnchorPlan& plan) {
+  const std::string volume = Text(plan.source);
   MOUNTD_ASSIGN(const Base base, OpenBase(context));
   MOUNTD_ASSIGN(const UniqueFd markers, OpenMarkers(context, base, volume));
-  MOUNTD_ASSIGN(const UniqueFd lock, LockMarker(context, markers, volume));
-  MOUNTD_ASSIGN(const Marker marker, ReadMarker(context, markers, volume));
+  MOUNTD_ASSIGN(const UniqueFd lock,
+                LockMarker(context, markers.get(), volume));
+  MOUNTD_ASSIGN(const Marker marker,
+                ReadMarker(context, markers.get(), volume));
   if (marker.id == 0 || (plan.anchor_id != 0 && plan.anchor_id != marker.id)) {
-    RemoveIfEmpty(context, markers, volume);
+    RemoveIfEmpty(context, markers.get(), volume);
     return Ok();
   }
   MOUNTD_TRY(UnmountAnchor(context, volume, marker.id, 0));
-  MOUNTD_TRY(RemoveMarker(context, lock, volume));
+  MOUNTD_TRY(RemoveMarker(context, lock.get(), volume));
   return Named(context.kernel.RemoveDirectory(markers.get(), volume),
                "unlinkat", volume);
 }

@@ -11,11 +11,8 @@ namespace mountd::propagation {
 // clone of it costs the same however many mounts the host has.
 //
 // An administrator's own self-bind looks just the same, so what is ours is
-// written down before it is attached: base/h/<host volume>/anchor is a link
-// whose text is "<mount id> <path>" of the anchor, in a directory of root's
-// that goes with the boot; the path, as the configuration may name another by
-// the time it goes. That directory's lock is held while anchors are made or
-// taken away.
+// marked before it is attached (propagation/marker.h, in base/h), with the path,
+// as the configuration may name another by the time it goes.
 
 // Anchors `source` if it is a plain directory without mounts below, or adopts
 // the anchor that is there. Else the source stays as it is, its mount what
@@ -31,6 +28,6 @@ Result<void> AnchorHostVolume(const Context& context, const Base& base,
 // success. Busy while anything holds it or is mounted in it: never lazily.
 // FailedPrecondition if another mount is on top of it.
 Result<void> ReleaseHostVolume(const Context& context,
-                               const exec::HostVolumePlan& plan);
+                               const exec::AnchorPlan& plan);
 
 }  // namespace mountd::propagation

@@ -92,8 +92,9 @@ Result<MountState> FinishBase(const Context& context, int parent, Undo* undo) {
     return MakeError(Code::kFailedPrecondition, "check", kObject,
                      "mountd does not run in the host's mount namespace");
   }
-  for (const char* name : {paths::kAllocations, paths::kPlugins,
-                           paths::kAnchors, paths::kNetworks}) {
+  for (const char* name :
+       {paths::kAllocations, paths::kPlugins, paths::kAnchors,
+        paths::kFilesystems, paths::kNetworks}) {
     Undo nothing;  // kept: the base is checked as a whole
     MOUNTD_TRY(EnsureDirectory(context, base.get(), name, kMode, 0, kObject,
                                &nothing));

@@ -11,6 +11,7 @@
 
 #include "mountd/base/paths.h"
 #include "propagation/anchor.h"
+#include "propagation/filesystem.h"
 #include "propagation/plugin_directory.h"
 #include "propagation/tmpfs.h"
 
@@ -113,6 +114,9 @@ Result<void> OpenSource(const Context& context, const Base& base,
       return OpenHostVolume(context, base, plan, source, undo);
     case exec::SourceKind::kTmpfs:
       return MakeTmpfsSource(context, plan, source);
+    case exec::SourceKind::kFilesystem:
+      MOUNTD_TRY(OpenFilesystem(context, base, plan, source, undo));
+      return CheckSource(context, Text(plan.source.filesystem), source);
     case exec::SourceKind::kPublishedVolume:
       break;
   }
@@ -133,9 +137,10 @@ Result<void> CheckSourcePropagation(const Source& source, Propagation asked,
 }
 
 bool IsHostPathAllowed(std::string_view path) {
-  return !paths::IsAtOrBelow(path, paths::kBase) && !paths::IsAtOrBelow(paths::kBase, path) &&
-         !paths::IsAtOrBelow(path, "/proc") && !paths::IsAtOrBelow(path, "/sys") &&
-         !paths::IsAtOrBelow(path, "/dev");
+  return !paths::IsAtOrBelow(path, paths::kBase) &&
+         !paths::IsAtOrBelow(paths::kBase, path) &&
+         !paths::IsAtOrBelow(path, "/proc") &&
+         !paths::IsAtOrBelow(path, "/sys") && !paths::IsAtOrBelow(path, "/dev");
 }
 
 Result<HostPath> OpenHostPath(const Context& context, const std::string& path,

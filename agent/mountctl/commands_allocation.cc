@@ -176,12 +176,13 @@ void AddMount(CLI::App& app, Context& context) {
   AddMountNames(*command, *arguments);
   command
       ->add_option("--source", arguments->source,
-                   "host:NAME, volume:ALIAS or tmpfs")
+                   "host:NAME, volume:ALIAS, filesystem:NAME or tmpfs")
       ->required()
       ->check([arguments](const std::string& text) -> std::string {
         return ParseSource(text, arguments->spec)
                    ? ""
-                   : "must be host:NAME, volume:ALIAS or tmpfs";
+                   : "must be host:NAME, volume:ALIAS, filesystem:NAME or "
+                     "tmpfs";
       });
   command
       ->add_option("--propagation", arguments->propagation,

@@ -273,7 +273,8 @@ void ReadMount(Section& section, BindMountSpec& mount) {
       .Require("source")
       .Text("task", mount.task)
       .Text("name", mount.name)
-      .Choice("source", "must be host:NAME, volume:ALIAS or tmpfs",
+      .Choice("source",
+              "must be host:NAME, volume:ALIAS, filesystem:NAME or tmpfs",
               [&](const std::string& text) { return ParseSource(text, mount); })
       .Choice("propagation", "must be private, host-to-task or bidirectional",
               [&](const std::string& text) {
@@ -333,12 +334,16 @@ Result<Job> FromTable(const toml::table& table, std::string_view origin) {
 bool ParseSource(std::string_view text, BindMountSpec& mount) {
   constexpr std::string_view kHost = "host:";
   constexpr std::string_view kVolume = "volume:";
+  constexpr std::string_view kFilesystem = "filesystem:";
   if (text.starts_with(kHost)) {
     mount.source_type = SourceType::kHostVolume;
     mount.source = text.substr(kHost.size());
   } else if (text.starts_with(kVolume)) {
     mount.source_type = SourceType::kVolume;
     mount.source = text.substr(kVolume.size());
+  } else if (text.starts_with(kFilesystem)) {
+    mount.source_type = SourceType::kFilesystem;
+    mount.source = text.substr(kFilesystem.size());
   } else if (text == "tmpfs") {
     mount.source_type = SourceType::kTmpfs;
     return true;

@@ -29,8 +29,8 @@ Result<Job> ParseJob(std::string_view text, std::string_view origin);
 // The same of a file; NotFound and so on if it cannot be read.
 Result<Job> ReadJob(const std::string& path);
 
-// "host:NAME", "volume:ALIAS" or "tmpfs" into the two fields of a bind mount;
-// false if it is none of these.
+// "host:NAME", "volume:ALIAS", "filesystem:NAME" or "tmpfs" into the two fields
+// of a bind mount; false if it is none of these.
 bool ParseSource(std::string_view text, BindMountSpec& mount);
 
 // "1000:100000:1": the ids on disk, those shown, and how many.

@@ -13,6 +13,7 @@
 //     base/                     the base: tmpfs, a shared peer group of its own
 //       a/<allocation>/<task>/<name>              the bind mounts
 //       h/<host volume>/anchor    which mount is its anchor
+//       f/<file system>/{fs,anchor}   its mount, and which mount that is
 //       n/<allocation>            which network namespace is its own
 //       p/<plugin>/{csi.sock,staging/<key>,publish/<allocation>/<key>}
 //   /var/lib/mountd/state.db    0700 mountd: the records that outlive the boot
@@ -29,6 +30,7 @@ inline constexpr char kBase[] = "/run/mountd/base";
 inline constexpr char kAllocations[] = "a";
 inline constexpr char kPlugins[] = "p";
 inline constexpr char kAnchors[] = "h";
+inline constexpr char kFilesystems[] = "f";
 inline constexpr char kNetworks[] = "n";
 inline constexpr char kStaging[] = "staging";
 inline constexpr char kPublish[] = "publish";

@@ -15,6 +15,7 @@
 #include "propagation/cgroup.h"
 #include "propagation/detach.h"
 #include "propagation/detached.h"
+#include "propagation/filesystem.h"
 #include "propagation/holders.h"
 #include "propagation/inbox.h"
 #include "propagation/plugin_directory.h"
@@ -95,7 +96,7 @@ Result<void> Dispatcher::Carry(const Request& request, const Fds& fds,
     case PlanKind::kAttach:
     case PlanKind::kDetach:
     case PlanKind::kInspectTarget:
-    case PlanKind::kReleaseHostVolume:
+    case PlanKind::kReleaseAnchor:
     case PlanKind::kPrepareInbox:
     case PlanKind::kRemoveInbox:
     case PlanKind::kOpenTree:
@@ -158,7 +159,9 @@ Result<void> Dispatcher::CarryMount(const Request& request, const Fds& fds,
       return Ok();
     }
     default:
-      return propagation::ReleaseHostVolume(context, body.host_volume);
+      return body.anchor.kind == SourceKind::kFilesystem
+                 ? propagation::ReleaseFilesystem(context, body.anchor)
+                 : propagation::ReleaseHostVolume(context, body.anchor);
   }
 }
 

@@ -39,9 +39,9 @@ class Executor {
   // Busy while a mount is in the inbox; none is success.
   virtual Result<void> PrepareInbox(const TaskPlan& plan) = 0;
   virtual Result<void> RemoveInbox(const TaskPlan& plan) = 0;
-  // Busy while the anchor is used; gone already is success. Also of a host
-  // volume that is declared no longer.
-  virtual Result<void> ReleaseHostVolume(const HostVolumePlan& plan) = 0;
+  // Busy while the anchor is used; gone already is success. Also of a source
+  // that is declared no longer.
+  virtual Result<void> ReleaseAnchor(const AnchorPlan& plan) = 0;
 
   // The plugin's directory: a mount of its own, a shared peer group of its own.
   virtual Result<MountState> PreparePlugin(const PluginPlan& plan) = 0;

@@ -48,6 +48,8 @@ std::string SourceOf(const SourcePlan& source) {
       return "host volume " + TextOf(source.host_volume);
     case SourceKind::kPublishedVolume:
       return VolumeOf(source.plugin, source.volume);
+    case SourceKind::kFilesystem:
+      return "file system " + TextOf(source.filesystem);
     case SourceKind::kTmpfs:
       break;
   }
@@ -63,8 +65,10 @@ std::string HolderOf(const Request& request) {
       return SourceOf(body.attach.source);
     case PlanKind::kOpenTree:
       return SourceOf(body.open_tree.source);
-    case PlanKind::kReleaseHostVolume:
-      return "host volume " + TextOf(body.host_volume.host_volume);
+    case PlanKind::kReleaseAnchor:
+      return (body.anchor.kind == SourceKind::kFilesystem ? "file system "
+                                                          : "host volume ") +
+             TextOf(body.anchor.source);
     case PlanKind::kDetach:
       return TargetOf(body.detach.target);
     case PlanKind::kInspectTarget:
@@ -358,9 +362,9 @@ Result<MountState> ExecutorPool::InspectTarget(const TargetPlan& plan) {
       MakeRequest(PlanKind::kInspectTarget, &PlanBody::target, plan));
 }
 
-Result<void> ExecutorPool::ReleaseHostVolume(const HostVolumePlan& plan) {
-  return RunForNothing(mounts_, MakeRequest(PlanKind::kReleaseHostVolume,
-                                            &PlanBody::host_volume, plan));
+Result<void> ExecutorPool::ReleaseAnchor(const AnchorPlan& plan) {
+  return RunForNothing(
+      mounts_, MakeRequest(PlanKind::kReleaseAnchor, &PlanBody::anchor, plan));
 }
 
 Result<void> ExecutorPool::PrepareInbox(const TaskPlan& plan) {

@@ -60,7 +60,7 @@ class ExecutorPool final : public Executor {
   Result<UniqueFd> OpenTree(const OpenTreePlan& plan) override;
   Result<void> Detach(const DetachPlan& plan) override;
   Result<MountState> InspectTarget(const TargetPlan& plan) override;
-  Result<void> ReleaseHostVolume(const HostVolumePlan& plan) override;
+  Result<void> ReleaseAnchor(const AnchorPlan& plan) override;
   Result<void> PrepareInbox(const TaskPlan& plan) override;
   Result<void> RemoveInbox(const TaskPlan& plan) override;
   Result<MountState> PreparePlugin(const PluginPlan& plan) override;

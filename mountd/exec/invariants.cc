@@ -60,6 +60,8 @@ Result<void> CheckSource(const SourcePlan& plan, const Config& config) {
     case SourceKind::kPublishedVolume:
       MOUNTD_TRY(CheckName(plan.plugin, "plugin"));
       return CheckKey(plan.volume, "volume");
+    case SourceKind::kFilesystem:
+      return CheckName(plan.filesystem, "file system");
     case SourceKind::kTmpfs:
       return CheckTmpfs(plan.tmpfs, config);
   }
@@ -157,6 +159,14 @@ Result<void> CheckOpenTree(const OpenTreePlan& plan, const Config& config) {
   const bool allowed = plan.propagation == Propagation::kPrivate ||
                        plan.propagation == Propagation::kHostToTask;
   return allowed ? Ok() : Result<void>(Invalid("propagation"));
+}
+
+Result<void> CheckAnchor(const AnchorPlan& plan) {
+  if (plan.kind != SourceKind::kHostVolume &&
+      plan.kind != SourceKind::kFilesystem) {
+    return Invalid("source kind", "has no anchor");
+  }
+  return CheckName(plan.source, "source");
 }
 
 Result<void> CheckVolumeDir(const VolumeDirPlan& plan) {
@@ -336,8 +346,8 @@ Result<void> CheckRequest(const Request& request, const Config& config) {
       return CheckTarget(body.detach.target);
     case PlanKind::kInspectTarget:
       return CheckTarget(body.target);
-    case PlanKind::kReleaseHostVolume:
-      return CheckName(body.host_volume.host_volume, "host volume");
+    case PlanKind::kReleaseAnchor:
+      return CheckAnchor(body.anchor);
     case PlanKind::kOpenTree:
       return CheckOpenTree(body.open_tree, config);
     case PlanKind::kPrepareInbox:

@@ -5,6 +5,7 @@
 #include <sys/types.h>
 
 #include <cerrno>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -149,6 +150,14 @@ class Kernel {
   virtual Sys<MountFacts> MountById(std::uint64_t id) = 0;  // statmount
   // listmount(2): the mounts attached anywhere below that of `id`.
   virtual Sys<std::vector<std::uint64_t>> MountsBelow(std::uint64_t id) = 0;
+
+  // Processes. Runs `body` in a child in a session of its own, with this
+  // process's capabilities, an empty environment but for PATH, and no fd but
+  // `kept`, which programs it starts do not get. Its exit status; ETIMEDOUT if
+  // it was killed after `limit`, with all of its session's group: what it was
+  // doing in the kernel may come to an end later. ECHILD: others killed it.
+  virtual Sys<std::uint8_t> RunChild(const std::function<int()>& body, int kept,
+                                     std::chrono::milliseconds limit) = 0;
 
   // Sockets. A stream socket connected, without blocking, to the socket file
   // that `file` is an O_PATH fd of.

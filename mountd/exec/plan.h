@@ -40,7 +40,7 @@ enum class PlanKind : std::uint32_t {
   kAttach = 13,
   kDetach = 14,
   kInspectTarget = 15,
-  kReleaseHostVolume = 16,
+  kReleaseAnchor = 16,
   kPrepareInbox = 17,
   kRemoveInbox = 18,
   kOpenTree = 19,
@@ -107,6 +107,7 @@ enum class SourceKind : std::uint32_t {
   kHostVolume = 1,       // `host_volume`, as declared in the root-owned config
   kPublishedVolume = 2,  // what plugin published for (allocation, volume)
   kTmpfs = 3,            // a new, empty one, as `tmpfs` says
+  kFilesystem = 4,       // `filesystem`, as declared there
 };
 
 // A range of an idmapped mount (mount_setattr(2), Linux 5.12): what belongs to
@@ -150,6 +151,7 @@ inline constexpr std::uint32_t kNoId = 0xFFFFFFFF;
 struct SourcePlan {
   SourceKind kind = SourceKind::kHostVolume;
   WireName host_volume;
+  WireName filesystem;
   WireName plugin;
   std::array<char, VolumeKey::kHexDigits> volume{};
   TmpfsPlan tmpfs;
@@ -201,11 +203,13 @@ struct DetachPlan {
   std::uint64_t mount_id = 0;
 };
 
-// Takes away the anchor that Attach put on a host volume's directory, if it is
-// still `anchor_id`; 0: whichever it is, as its id may have been lost with an
-// answer. Busy while anything uses it.
-struct HostVolumePlan {
-  WireName host_volume;
+// Takes away what Attach mounted for a source's users, if it is still
+// `anchor_id`: the anchor on a host volume's directory, or a file system; 0:
+// whichever it is, as its id may have been lost with an answer. Busy while
+// anything uses it.
+struct AnchorPlan {
+  SourceKind kind = SourceKind::kHostVolume;  // or kFilesystem
+  WireName source;
   std::uint64_t anchor_id = 0;
 };
 
@@ -320,7 +324,7 @@ union PlanBody {
   AttachPlan attach;
   OpenTreePlan open_tree;
   DetachPlan detach;
-  HostVolumePlan host_volume;
+  AnchorPlan anchor;
   PluginPlan plugin;
   VolumeDirPlan volume_dir;
   NetworkPlan network;
@@ -369,8 +373,9 @@ struct MountState {
   std::uint64_t peer_group = 0;  // 0: not shared
   std::uint64_t master = 0;      // 0: not a slave
   std::uint64_t source_peer_group = 0;  // Attach only: the source's group
-  std::uint64_t anchor_id = 0;  // Attach of a host volume only: the mount put
-                                // on its directory, 0 if it was one already
+  std::uint64_t anchor_id = 0;  // Attach only: the mount put on a host volume's
+                                // directory, 0 if it was one already; of a file
+                                // system, the one its users' are clones of
   std::uint32_t exists = 0;     // a directory or file is there, mounted or not
   std::uint32_t is_directory = 0;
 };

@@ -65,6 +65,9 @@ class RealKernel final : public Kernel {
   Sys<MountFacts> MountById(std::uint64_t id) override;
   Sys<std::vector<std::uint64_t>> MountsBelow(std::uint64_t id) override;
 
+  Sys<std::uint8_t> RunChild(const std::function<int()>& body, int kept,
+                             std::chrono::milliseconds limit) override;
+
   Sys<UniqueFd> ConnectUnix(int file) override;
   Sys<ucred> PeerOf(int socket) override;
 

@@ -39,8 +39,16 @@ ALTER TABLE mounts ADD COLUMN tmpfs_bytes INTEGER NOT NULL DEFAULT 0;
 constexpr std::string_view kMappedIds = R"sql(
 ALTER TABLE mounts ADD COLUMN id_map TEXT NOT NULL DEFAULT '[]';
 )sql";
-constexpr std::array<std::string_view, 3> kSchema = {kFirstSchema, kTmpfsMounts,
-                                                     kMappedIds};
+constexpr std::string_view kAnchorsOfKinds = R"sql(
+ALTER TABLE anchors RENAME TO host_anchors;
+CREATE TABLE anchors(
+  source_kind INTEGER NOT NULL, source TEXT NOT NULL,
+  anchor_id INTEGER NOT NULL, PRIMARY KEY(source_kind, source)) WITHOUT ROWID;
+INSERT INTO anchors SELECT 1, host_volume, anchor_id FROM host_anchors;
+DROP TABLE host_anchors;
+)sql";
+constexpr std::array<std::string_view, 4> kSchema = {
+    kFirstSchema, kTmpfsMounts, kMappedIds, kAnchorsOfKinds};
 
 constexpr std::string_view kSelectMount =
     "SELECT allocation,task,name,source_kind,source,propagation,attributes,"
@@ -152,13 +160,12 @@ Result<std::uint64_t> BootStore::TmpfsBytesOf(const std::string& allocation) {
   return bytes;
 }
 
-Result<std::uint32_t> BootStore::CountMountsOfHostVolume(
-    const std::string& host_volume) {
+Result<std::uint32_t> BootStore::CountMountsOf(const AnchorKey& key) {
   std::uint32_t count = 0;
   MOUNTD_TRY(database_->Query(
       "SELECT count(*) FROM mounts WHERE source_kind=?1 AND source=?2",
       [&](const Row& row) { count = static_cast<std::uint32_t>(row.Int(0)); },
-      static_cast<int>(exec::SourceKind::kHostVolume), host_volume));
+      static_cast<int>(key.kind), key.source));
   return count;
 }
 
@@ -169,32 +176,38 @@ Result<void> BootStore::RemoveMount(const MountRecord& record) {
   return Ok();
 }
 
-Result<void> BootStore::IntendAnchor(const std::string& host_volume) {
+Result<void> BootStore::IntendAnchor(const AnchorKey& key) {
   MOUNTD_TRY(database_->Run(
-      "INSERT OR IGNORE INTO anchors(host_volume,anchor_id) VALUES(?1,0)",
-      host_volume));
+      "INSERT OR IGNORE INTO anchors(source_kind,source,anchor_id) "
+      "VALUES(?1,?2,0)",
+      static_cast<int>(key.kind), key.source));
   return Ok();
 }
 
-Result<void> BootStore::PutAnchor(const std::string& host_volume,
+Result<void> BootStore::PutAnchor(const AnchorKey& key,
                                   std::uint64_t anchor_id) {
   MOUNTD_TRY(database_->Run(
-      "INSERT OR REPLACE INTO anchors(host_volume,anchor_id) VALUES(?1,?2)",
-      host_volume, anchor_id));
+      "INSERT OR REPLACE INTO anchors(source_kind,source,anchor_id) "
+      "VALUES(?1,?2,?3)",
+      static_cast<int>(key.kind), key.source, anchor_id));
   return Ok();
 }
 
-Result<std::map<std::string, std::uint64_t>> BootStore::ListAnchors() {
-  std::map<std::string, std::uint64_t> all;
+Result<std::map<AnchorKey, std::uint64_t>> BootStore::ListAnchors() {
+  std::map<AnchorKey, std::uint64_t> all;
   MOUNTD_TRY(database_->Query(
-      "SELECT host_volume,anchor_id FROM anchors",
-      [&](const Row& row) { all.emplace(row.Text(0), row.Bits(1)); }));
+      "SELECT source_kind,source,anchor_id FROM anchors", [&](const Row& row) {
+        all.emplace(
+            AnchorKey{static_cast<exec::SourceKind>(row.Int(0)), row.Text(1)},
+            row.Bits(2));
+      }));
   return all;
 }
 
-Result<void> BootStore::RemoveAnchor(const std::string& host_volume) {
+Result<void> BootStore::RemoveAnchor(const AnchorKey& key) {
   MOUNTD_TRY(
-      database_->Run("DELETE FROM anchors WHERE host_volume=?1", host_volume));
+      database_->Run("DELETE FROM anchors WHERE source_kind=?1 AND source=?2",
+                     static_cast<int>(key.kind), key.source));
   return Ok();
 }
 

@@ -39,16 +39,14 @@ class BootStore {
   Result<std::uint32_t> CountMounts(const std::string& allocation);
   // Of all its tmpfs mounts together.
   Result<std::uint64_t> TmpfsBytesOf(const std::string& allocation);
-  Result<std::uint32_t> CountMountsOfHostVolume(const std::string& host_volume);
+  Result<std::uint32_t> CountMountsOf(const AnchorKey& key);
   Result<void> RemoveMount(const MountRecord& record);
 
-  // The anchor put on a host volume's directory. The intent of one has the id
-  // 0 and leaves a known id as it is.
-  Result<void> IntendAnchor(const std::string& host_volume);
-  Result<void> PutAnchor(const std::string& host_volume,
-                         std::uint64_t anchor_id);
-  Result<std::map<std::string, std::uint64_t>> ListAnchors();
-  Result<void> RemoveAnchor(const std::string& host_volume);
+  // An anchor. The intent of one has the id 0 and leaves a known id as it is.
+  Result<void> IntendAnchor(const AnchorKey& key);
+  Result<void> PutAnchor(const AnchorKey& key, std::uint64_t anchor_id);
+  Result<std::map<AnchorKey, std::uint64_t>> ListAnchors();
+  Result<void> RemoveAnchor(const AnchorKey& key);
 
   // The intent of a network with its host ports: AlreadyExists, naming the
   // port, if another allocation has one of them; then nothing is written.

@@ -138,6 +138,14 @@ struct MountRecord {
   std::uint64_t master = 0;
 };
 
+// What mountd mounted for its users, once for all of them: a host volume's
+// anchor, or a file system.
+struct AnchorKey {
+  exec::SourceKind kind = exec::SourceKind::kHostVolume;
+  std::string source;
+  friend auto operator<=>(const AnchorKey&, const AnchorKey&) = default;
+};
+
 struct PortMapping {
   std::string label;
   std::uint16_t host_port = 0;

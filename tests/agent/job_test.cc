@@ -106,12 +106,12 @@ INSTANTIATE_TEST_SUITE_P(
                "[volume.volume_context]\nk = 1\n",
                "job.toml:8: volume.volume_context.k: must be a string"},
         Broken{"Source", "[[mount]]\ntask = 't'\nname = 'n'\nsource = '/etc'\n",
-               "job.toml:6: mount.source: must be host:NAME, volume:ALIAS or "
-               "tmpfs"},
+               "job.toml:6: mount.source: must be host:NAME, volume:ALIAS, "
+               "filesystem:NAME or tmpfs"},
         Broken{"EmptySource",
                "[[mount]]\ntask = 't'\nname = 'n'\nsource = 'host:'\n",
-               "job.toml:6: mount.source: must be host:NAME, volume:ALIAS or "
-               "tmpfs"},
+               "job.toml:6: mount.source: must be host:NAME, volume:ALIAS, "
+               "filesystem:NAME or tmpfs"},
         Broken{"IdMap",
                "[[mount]]\ntask = 't'\nname = 'n'\nsource = 'host:x'\n"
                "idmap = ['1:2']\n",

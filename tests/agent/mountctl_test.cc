@@ -229,6 +229,11 @@ TEST_F(MountctlTest, MountAndUnmountAskForExactlyThat) {
   EXPECT_EQ(script().last_call(),
             "BindMount web t n host:x rw private "
             "{idmap=1000:2000:1+3:4:5+;noatime=true;}");
+  EXPECT_EQ(
+      Run({"mount", "web", "t", "n", "--source", "filesystem:homes"}).status,
+      0);
+  EXPECT_EQ(script().last_call(),
+            "BindMount web t n filesystem:homes rw private {}");
   EXPECT_EQ(Run({"unmount", "web", "t", "n"}).status, 0);
   EXPECT_EQ(script().last_call(), "Unmount web t n {}");
 }

@@ -10,6 +10,10 @@ namespace mountd::test {
 
 Config ApiTest::DefaultConfig() {
   constexpr std::string_view kText = R"(
+[filesystem.homes]
+type = "nfs4"
+source = "server:/homes"
+propagation = ["private", "host-to-task"]
 [host_volume.data]
 path = "/srv/data"
 propagation = ["private", "host-to-task", "bidirectional"]
@@ -24,7 +28,8 @@ probe_ready_ms = 20
   Config config = ParseConfig(kText, "test").value();
   RuleConfig all;
   all.uids = {::geteuid(), kAlice, kBob};
-  all.host_volumes = all.plugins = all.register_plugins = all.networks = {"*"};
+  all.host_volumes = all.filesystems = all.plugins = all.register_plugins =
+      all.networks = {"*"};
   all.host_ports = {{20000, 21000}};
   all.alloc_roots = {"/srv/alloc"};
   all.ids = {{100000, 165535}};

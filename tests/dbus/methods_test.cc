@@ -172,6 +172,18 @@ TEST_P(Methods, BindMountWithAMapOfIds) {
   EXPECT_EQ(five.error, "org.mountd1.Error.InvalidArgument");
 }
 
+TEST_P(Methods, BindMountOfAFilesystem) {
+  MustPrepare();
+  const Answer answer =
+      client_->Call("BindMount", "sssssbsa{sv}", "web", "task", "m",
+                    "filesystem", "homes", 1, "host-to-task", 0);
+  ASSERT_TRUE(answer.ok()) << answer.message;
+  EXPECT_EQ(answer.types, kMountTypes);
+  const exec::SourcePlan source = executor().plans().back().body.attach.source;
+  EXPECT_EQ(source.kind, exec::SourceKind::kFilesystem);
+  EXPECT_EQ(source.filesystem.view(), "homes");
+}
+
 TEST_P(Methods, BindMountOfATmpfs) {
   MustPrepare();
   const Answer answer = client_->Call(

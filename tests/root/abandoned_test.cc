@@ -90,6 +90,9 @@ TEST_F(Abandoned, WhatCouldNotBeToldIsUndone) {
     EXPECT_EQ(LeftBy(AttachRequest("data", mode)), "");
   }
   EXPECT_EQ(LeftBy(TmpfsRequest()), "");
+  MakeImage("/run/host/image");
+  config_.filesystems["image"] = {"ext4", "/run/host/image"};
+  EXPECT_EQ(LeftBy(FilesystemRequest("image")), "");
   EXPECT_EQ(LeftBy(Plugin(PlanKind::kPreparePlugin)), "");
   ASSERT_EQ(ErrorOf(Send(Plugin(PlanKind::kPreparePlugin))), "");
   EXPECT_EQ(LeftBy(VolumeDir(exec::VolumeArea::kStaging)), "");

@@ -5,6 +5,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 
@@ -106,6 +107,16 @@ Request ExecutorFixture::TmpfsRequest() {
   return request;
 }
 
+Request ExecutorFixture::FilesystemRequest(const std::string& name,
+                                           Propagation propagation) {
+  Request request = TmpfsRequest();
+  request.body.attach.source = exec::SourcePlan{};
+  request.body.attach.source.kind = exec::SourceKind::kFilesystem;
+  request.body.attach.source.filesystem = ToWire(name);
+  request.body.attach.propagation = propagation;
+  return request;
+}
+
 Reply ExecutorFixture::Attach(const std::string& volume,
                               Propagation propagation,
                               const std::string& name) {
@@ -120,8 +131,15 @@ Reply ExecutorFixture::Detach(std::uint64_t mount_id, const std::string& name) {
 
 Reply ExecutorFixture::ReleaseHostVolume(const std::string& volume,
                                          std::uint64_t anchor_id) {
-  return Call(PlanKind::kReleaseHostVolume, [&](PlanBody* body) {
-    body->host_volume = {ToWire(volume), anchor_id};
+  return Call(PlanKind::kReleaseAnchor, [&](PlanBody* body) {
+    body->anchor = {exec::SourceKind::kHostVolume, ToWire(volume), anchor_id};
+  });
+}
+
+Reply ExecutorFixture::ReleaseFilesystem(const std::string& name,
+                                         std::uint64_t anchor_id) {
+  return Call(PlanKind::kReleaseAnchor, [&](PlanBody* body) {
+    body->anchor = {exec::SourceKind::kFilesystem, ToWire(name), anchor_id};
   });
 }
 
@@ -152,6 +170,15 @@ void WriteFile(const std::string& path, const std::string& text) {
 bool Exists(const std::string& path) {
   struct stat st = {};
   return ::lstat(path.c_str(), &st) == 0;
+}
+
+void MakeImage(const std::string& path) {
+  MakeDirectories(path + ".content");
+  WriteFile(path + ".content/mark", "");
+  ASSERT_EQ(::chown((path + ".content/mark").c_str(), 1000, 1000), 0);
+  const std::string command =
+      "mkfs.ext4 -q -d " + path + ".content " + path + " 4M >/dev/null 2>&1";
+  ASSERT_EQ(std::system(command.c_str()), 0) << command;
 }
 
 void MountTmpfs(const std::string& path) {

@@ -40,6 +40,11 @@ class ExecutorFixture : public PrivateNamespaces {
   exec::Reply Attach(const std::string& volume, exec::Propagation propagation,
                      const std::string& name = "data");
   exec::Reply Detach(std::uint64_t mount_id, const std::string& name = "data");
+  static exec::Request FilesystemRequest(
+      const std::string& name,
+      exec::Propagation propagation = exec::Propagation::kPrivate);
+  exec::Reply ReleaseFilesystem(const std::string& name,
+                                std::uint64_t anchor_id);
   exec::Reply ReleaseHostVolume(const std::string& volume,
                                 std::uint64_t anchor_id);
 
@@ -62,6 +67,8 @@ std::string CodeOf(const exec::Reply& reply);
 void MakeDirectories(const std::string& path);
 void WriteFile(const std::string& path, const std::string& text);
 bool Exists(const std::string& path);
+// An ext4 file system of 4 MiB, with a file `mark` of 1000:1000.
+void MakeImage(const std::string& path);
 // Mounts a tmpfs at `path` (made if missing) holding a file `mark`.
 void MountTmpfs(const std::string& path);
 void Unmount(const std::string& path);

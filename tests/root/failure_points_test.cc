@@ -123,6 +123,31 @@ TEST_F(FailurePoints, OfAttachWithAMapOfIds) {
            });
 }
 
+TEST_F(FailurePoints, OfAttachOfAFilesystem) {
+  PrepareBase();
+  MakeImage("/run/host/image");
+  config_.filesystems["image"] = {"ext4", "/run/host/image"};
+  const auto release = [&] {
+    ASSERT_EQ(ErrorOf(ReleaseFilesystem("image", 0)), "");
+  };
+  const auto attach = [&] { return Send(FilesystemRequest("image")); };
+  FailEach(attach, [&](const Reply& reply) {
+    ASSERT_EQ(ErrorOf(Detach(reply.body.mount.mount_id)), "");
+    release();
+  });
+  // And killed: what it left is found, and taken away as mountd does it.
+  KillAtEach(attach, [&] {
+    const Reply left = Call(PlanKind::kInspectTarget, [](PlanBody* body) {
+      body->target = exec::Target("web", "app", "data");
+    });
+    ASSERT_EQ(ErrorOf(Detach(left.body.mount.mount_id)), "");
+    const Reply reply = attach();
+    ASSERT_EQ(ErrorOf(reply), "");
+    ASSERT_EQ(ErrorOf(Detach(reply.body.mount.mount_id)), "");
+    release();
+  });
+}
+
 TEST_F(FailurePoints, OfPreparingTheBase) {
   const auto prepare = [&] { return Call(PlanKind::kPrepareBase); };
   FailEach(prepare, [&](const Reply& /*reply*/) {

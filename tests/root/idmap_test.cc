@@ -2,6 +2,7 @@
 #include <fcntl.h>
 #include <sys/fsuid.h>
 #include <sys/mount.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -46,6 +47,12 @@ class IdMap : public ExecutorFixture {
     request.body.attach.ids.extents = {{{1000, 200000, 1}, {3000, 300000, 10}}};
     return request;
   }
+  // The kernel takes setfsuid(2) for a change of privileges.
+  static void BeRootAgain() {
+    ::setfsuid(0);
+    ::setfsgid(0);
+    ::prctl(PR_SET_DUMPABLE, 1, 0, 0, 0);
+  }
   // The errno of creating a file in the mount with these ids, 0 if it was made.
   static int CreateAs(std::uint32_t id, const std::string& name) {
     // The way there is for its owner's group alone.
@@ -55,8 +62,7 @@ class IdMap : public ExecutorFixture {
     const UniqueFd fd(::openat(dir.get(), name.c_str(),
                                O_CREAT | O_EXCL | O_WRONLY | O_CLOEXEC, 0600));
     const int err = fd.valid() ? 0 : errno;
-    ::setfsuid(0);
-    ::setfsgid(0);
+    BeRootAgain();
     return err;
   }
 };
@@ -177,8 +183,7 @@ TEST_F(IdMap, RootsFilesAreNeverShown) {
   ::setfsuid(4000);
   const UniqueFd made(
       ::open("/run/naive/shell", O_CREAT | O_WRONLY | O_CLOEXEC, 04755));
-  ::setfsuid(0);
-  ::setfsgid(0);
+  BeRootAgain();
   EXPECT_EQ(OwnerOf("/run/host/data/shell"), "0:0") << "the attack works";
 
   Request request = AttachRequest("data", Propagation::kPrivate);

@@ -177,6 +177,34 @@ TEST_F(Program, DoesEverythingWithJustThese) {
   EXPECT_EQ(Stop(), 0);
 }
 
+TEST_F(Program, MountsFilesystemsWithJustThese) {
+  MakeImage("/run/host/image");
+  WriteFile(kConfigPath,
+            "[filesystem.image]\ntype = \"ext4\"\n"
+            "source = \"/run/host/image\"\n[filesystem.fuse]\n"
+            "type = \"fuse.bindfs\"\nsource = \"/run/host/data\"\n"
+            "options = [\"allow_other\"]\n");
+  Start();
+  ASSERT_EQ(ErrorOf(Ask(PlanKind::kPrepareBase)), "");
+  Request request;
+  request.kind = PlanKind::kPrepareAllocation;
+  request.body.allocation = {exec::ToWire("web"), 1234};
+  ASSERT_EQ(ErrorOf(Ask(request)), "");
+  for (const char* name : {"image", "fuse"}) {
+    const Reply attached = Ask(FilesystemRequest(name));
+    ASSERT_EQ(ErrorOf(attached), "") << name;
+    request.kind = PlanKind::kDetach;
+    request.body.detach = {exec::Target("web", "app", "data"),
+                           attached.body.mount.mount_id};
+    EXPECT_EQ(ErrorOf(Ask(request)), "") << name;
+    request.kind = PlanKind::kReleaseAnchor;
+    request.body.anchor = {exec::SourceKind::kFilesystem, exec::ToWire(name),
+                           attached.body.mount.anchor_id};
+    EXPECT_EQ(ErrorOf(Ask(request)), "") << name;
+  }
+  EXPECT_EQ(Stop(), 0);
+}
+
 TEST_F(Program, MakesNetworksWithJustThese) {
   WriteFile(kConfigPath,
             "[network.default]\nipv4 = \"10.88.0.0/16\"\n"

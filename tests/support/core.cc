@@ -38,6 +38,10 @@ propagation = ["private", "host-to-task", "bidirectional"]
 [host_volume.logs]
 path = "/srv/logs"
 read_only = true
+[filesystem.homes]
+type = "nfs4"
+source = "server:/homes"
+propagation = ["private", "host-to-task"]
 [network.default]
 ipv4 = "10.0.0.0/29"
 ipv6 = "fd00::/64"
@@ -49,7 +53,8 @@ probe_ready_ms = 20
   Config config = ParseConfig(kText, "test").value();
   RuleConfig all;
   all.uids = {kAgent, kOther};
-  all.host_volumes = all.plugins = all.register_plugins = all.networks = {"*"};
+  all.host_volumes = all.filesystems = all.plugins = all.register_plugins =
+      all.networks = {"*"};
   all.host_ports = {{20000, 21000}};
   all.alloc_roots = {"/srv/alloc"};
   all.ids = {{100000, 165535}};

@@ -26,6 +26,9 @@ std::string TextOf(const SourcePlan& plan, const std::string& allocation) {
   if (plan.kind == SourceKind::kHostVolume) {
     return Text(plan.host_volume);
   }
+  if (plan.kind == SourceKind::kFilesystem) {
+    return "file system " + Text(plan.filesystem);
+  }
   if (plan.kind == SourceKind::kTmpfs) {
     return "tmpfs";
   }
@@ -252,12 +255,14 @@ Result<MountState> FakeExecutor::InspectTarget(const TargetPlan& plan) {
       });
 }
 
-Result<void> FakeExecutor::ReleaseHostVolume(const HostVolumePlan& plan) {
+Result<void> FakeExecutor::ReleaseAnchor(const AnchorPlan& plan) {
   PlanBody body;
-  body.host_volume = plan;
-  const std::string volume = Text(plan.host_volume);
+  body.anchor = plan;
+  const std::string volume =
+      (plan.kind == SourceKind::kFilesystem ? "file system " : "") +
+      Text(plan.source);
   return Run<Result<void>>(
-      PlanKind::kReleaseHostVolume, "ReleaseHostVolume", volume, body,
+      PlanKind::kReleaseAnchor, "ReleaseAnchor", volume, body,
       [&]() -> Result<void> {
         const auto found = anchors_.find(volume);
         if (found == anchors_.end()) {

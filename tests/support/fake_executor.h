@@ -39,9 +39,10 @@ class FakeExecutor final : public Executor {
   // The plans that came, in order, also those that failed.
   std::vector<Request> plans() const;
 
-  // All that exists: "allocation web", "inbox web/task", "mount web/task/name", "anchor data",
-  // "plugin p", "directory p/staging/<key>", "network web", "link 10.0.0.2",
-  // sorted. The base and what PrepareNetworks makes are not told.
+  // All that exists: "allocation web", "inbox web/task", "mount web/task/name",
+  // "anchor data", "plugin p", "directory p/staging/<key>", "network web",
+  // "link 10.0.0.2", sorted. The base and what PrepareNetworks makes are not
+  // told.
   std::vector<std::string> Existing() const;
 
   // ---- What others do to the machine ----
@@ -87,7 +88,7 @@ class FakeExecutor final : public Executor {
   Result<UniqueFd> OpenTree(const OpenTreePlan& plan) override;
   Result<void> Detach(const DetachPlan& plan) override;
   Result<MountState> InspectTarget(const TargetPlan& plan) override;
-  Result<void> ReleaseHostVolume(const HostVolumePlan& plan) override;
+  Result<void> ReleaseAnchor(const AnchorPlan& plan) override;
   Result<void> PrepareInbox(const TaskPlan& plan) override;
   Result<void> RemoveInbox(const TaskPlan& plan) override;
   Result<MountState> PreparePlugin(const PluginPlan& plan) override;

@@ -199,6 +199,12 @@ class InjectingKernel final : public Kernel {
         "MountsBelow", [&] { return kernel_.MountsBelow(id); });
   }
 
+  Sys<std::uint8_t> RunChild(const std::function<int()>& body, int kept,
+                             std::chrono::milliseconds limit) override {
+    return Pass<std::uint8_t>(
+        "RunChild", [&] { return kernel_.RunChild(body, kept, limit); });
+  }
+
   Sys<UniqueFd> ConnectUnix(int file) override {
     return Pass<UniqueFd>("ConnectUnix",
                           [&] { return kernel_.ConnectUnix(file); });

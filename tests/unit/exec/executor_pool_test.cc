@@ -275,13 +275,17 @@ TEST_F(ExecutorPoolTest, WhereOneIsStuckNoOtherFollowsUntilItEnds) {
   executors_.script().Block(kAttach);
   EXPECT_EQ(attach("nfs"), "DeadlineExceeded");
   EXPECT_EQ(attach("nfs"), "Unavailable");
-  EXPECT_EQ(Outcome(pool.ReleaseHostVolume({ToWire("nfs"), 0})), "Unavailable");
+  EXPECT_EQ(
+      Outcome(pool.ReleaseAnchor({SourceKind::kHostVolume, ToWire("nfs"), 0})),
+      "Unavailable");
   OpenTreePlan tree;
   tree.source.host_volume = ToWire("nfs");
   EXPECT_EQ(Outcome(pool.OpenTree(tree)), "Unavailable");
   // What was begun can be undone, and others are not concerned.
   EXPECT_EQ(Outcome(pool.Detach({Target("web", "app", "nfs"), 1})), "Ok");
-  EXPECT_EQ(Outcome(pool.ReleaseHostVolume({ToWire("local"), 0})), "Ok");
+  EXPECT_EQ(Outcome(pool.ReleaseAnchor(
+                {SourceKind::kHostVolume, ToWire("local"), 0})),
+            "Ok");
   EXPECT_EQ(executors_.script().Count(kAttach), 1U);
   executors_.script().Unblock(kAttach);
   EXPECT_TRUE(Await([&] { return pool.stuck() == 0; }));

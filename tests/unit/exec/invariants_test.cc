@@ -229,6 +229,29 @@ TEST(Invariants, RefusesMapsOfIdsThatAreUnsoundOrThatNoRuleGrants) {
   EXPECT_FALSE(Passes(request));
 }
 
+TEST(Invariants, OnlyWhatHasAnAnchorIsReleased) {
+  Request request;
+  request.kind = PlanKind::kReleaseAnchor;
+  for (const SourceKind kind :
+       {SourceKind::kHostVolume, SourceKind::kFilesystem}) {
+    request.body.anchor = {kind, ToWire("data"), 0};
+    EXPECT_TRUE(Passes(request));
+    request.body.anchor.source = ToWire("../data");
+    EXPECT_FALSE(Passes(request));
+  }
+  for (const SourceKind kind :
+       {SourceKind::kTmpfs, SourceKind::kPublishedVolume,
+        static_cast<SourceKind>(0)}) {
+    request.body.anchor = {kind, ToWire("data"), 0};
+    EXPECT_FALSE(Passes(request));
+  }
+  request = AttachRequest();
+  request.body.attach.source.kind = SourceKind::kFilesystem;
+  EXPECT_FALSE(Passes(request)) << "without a name";
+  request.body.attach.source.filesystem = ToWire("homes");
+  EXPECT_TRUE(Passes(request));
+}
+
 TEST(Invariants, RefusesBidirectionalReadOnly) {
   Request request = AttachRequest();
   request.body.attach.propagation = Propagation::kBidirectional;

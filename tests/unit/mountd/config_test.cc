@@ -30,6 +30,18 @@ propagation = ["private", "host-to-task", "bidirectional"]
 [host_volume.plain]
 path = "/srv/plain"
 
+[filesystem.homes]
+type = "nfs4"
+source = "server:/homes"
+options = ["soft", "timeo=50", "sec=krb5p", "noexec"]
+read_only = true
+propagation = ["host-to-task"]
+users = ["root"]
+
+[filesystem.image]
+type = "ext4"
+source = "/srv/image"
+
 [network.default]
 ipv4 = "10.88.0.0/16"
 ipv6 = "fd88::/64"
@@ -42,6 +54,7 @@ ipv4 = "10.89.0.0/24"
 users = ["root", "nobody"]
 groups = ["root"]
 host_volumes = ["data", "plain:ro", "*:ro"]
+filesystems = ["homes:ro"]
 plugins = ["nfs"]
 register_plugins = ["*"]
 networks = ["default"]
@@ -90,6 +103,24 @@ TEST(ConfigTest, HostVolumes) {
   EXPECT_EQ(plain.propagation, std::vector{Propagation::kPrivate});
 }
 
+TEST(ConfigTest, Filesystems) {
+  const auto config = Parse(kEverything);
+  ASSERT_EQ(MessageOf(config), "Ok");
+  ASSERT_EQ(config->filesystems.size(), 2U);
+  const FilesystemConfig& homes = config->filesystems.at("homes");
+  EXPECT_EQ(homes.type, "nfs4");
+  EXPECT_EQ(homes.source, "server:/homes");
+  EXPECT_EQ(homes.options, (std::vector<std::string>{"soft", "timeo=50",
+                                                     "sec=krb5p", "noexec"}));
+  EXPECT_TRUE(homes.read_only);
+  EXPECT_EQ(homes.propagation, std::vector{Propagation::kHostToTask});
+  EXPECT_EQ(homes.uids, std::vector<std::uint32_t>{0});
+  const FilesystemConfig& image = config->filesystems.at("image");
+  EXPECT_TRUE(image.options.empty() && image.uids.empty());
+  EXPECT_FALSE(image.read_only);
+  EXPECT_EQ(image.propagation, std::vector{Propagation::kPrivate});
+}
+
 TEST(ConfigTest, Networks) {
   const auto config = Parse(kEverything);
   ASSERT_EQ(MessageOf(config), "Ok");
@@ -114,6 +145,7 @@ TEST(ConfigTest, Rules) {
   EXPECT_EQ(rule.uids, (std::vector<std::uint32_t>{0, 65534}));
   EXPECT_EQ(rule.gids, std::vector<std::uint32_t>{0});
   EXPECT_EQ(rule.host_volumes, (Texts{"data", "plain:ro", "*:ro"}));
+  EXPECT_EQ(rule.filesystems, Texts{"homes:ro"});
   EXPECT_EQ(rule.plugins, Texts{"nfs"});
   EXPECT_EQ(rule.register_plugins, Texts{"*"});
   EXPECT_EQ(rule.networks, Texts{"default"});
@@ -194,6 +226,12 @@ std::string WithPath(const std::string& path) {
   return WithVolume("path = \"" + path + "\"");
 }
 
+std::string WithFilesystem(const std::string& type, const std::string& source,
+                           const std::string& lines = "") {
+  return "[filesystem.f]\ntype = \"" + type + "\"\nsource = \"" + source +
+         "\"\n" + lines;
+}
+
 constexpr char kPath[] = "mountd.toml:2: host_volume.data.path";
 
 // clang-format off
@@ -253,6 +291,12 @@ const Bad kBad[] = {
   {"LimitFraction", "[limits]\nmounts_per_allocation = 1.5", "mountd.toml:2: limits.mounts_per_allocation"},
   {"LimitNegative", "[limits]\nallocations_per_uid = -1", "mountd.toml:2: limits.allocations_per_uid"},
   {"OperationsTooMany", "[limits]\noperations_per_uid = 4097", "mountd.toml:2: limits.operations_per_uid"},
+  {"FilesystemType", WithFilesystem("proc", "proc"), "mountd.toml:2: filesystem.f.type"},
+  {"FilesystemTypeAbsent", "[filesystem.f]\nsource = \"x\"", "mountd.toml:1: filesystem.f.type"},
+  {"FilesystemSource", WithFilesystem("nfs", "-o suid"), "mountd.toml:3: filesystem.f.source"},
+  {"FilesystemOption", WithFilesystem("nfs", "s:/x", "options = [\"soft\", \"suid\"]"), "mountd.toml:4: filesystem.f.options: \"suid\" is not allowed for nfs"},
+  {"FilesystemKey", WithFilesystem("nfs", "s:/x", "mode = 1"), "mountd.toml:4: filesystem.f.mode: unknown key"},
+  {"FilesystemOfARule", WithRule("filesystems = [\"a/b\"]"), "mountd.toml:3: rule.filesystems"},
   {"TmpfsNegative", "[limits]\ntmpfs_bytes = -1", "mountd.toml:2: limits.tmpfs_bytes"},
   {"PluginsTooMany", "[limits]\nplugins_per_uid = 4097", "mountd.toml:2: limits.plugins_per_uid"},
   {"TimeoutZero", "[timeouts]\nrpc_ms = 0", "mountd.toml:2: timeouts.rpc_ms"},

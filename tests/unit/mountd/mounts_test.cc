@@ -32,6 +32,8 @@ BindMountSpec Tmpfs(const std::string& name, std::uint64_t bytes) {
   return spec;
 }
 
+const AnchorKey kData{SourceKind::kHostVolume, "data"};
+
 class MountsTest : public ::testing::Test {
  protected:
   void SetUp() override {
@@ -95,7 +97,7 @@ TEST_F(MountsTest, ABindMountIsThereAndRecorded) {
   EXPECT_EQ(record.master, config->record.master);
   EXPECT_EQ(record.peer_group, 0U);
   EXPECT_EQ(record.task_path, "/d");
-  EXPECT_EQ(core_.boot->ListAnchors()->at("data"), executor().AnchorOf("data"));
+  EXPECT_EQ(core_.boot->ListAnchors()->at(kData), executor().AnchorOf("data"));
   EXPECT_EQ(Existing(), mounted_);
 
   const exec::AttachPlan plan = executor().plans().back().body.attach;
@@ -235,7 +237,7 @@ TEST_F(MountsTest, AnAnchorInUseIsKeptForTheNextUser) {
   ASSERT_EQ(MessageOf(Bind()), "Ok");
   executor().SetBusy("data");
   EXPECT_EQ(MessageOf(Unmount()), "Ok");
-  EXPECT_EQ(core_.boot->ListAnchors()->at("data"), executor().AnchorOf("data"));
+  EXPECT_EQ(core_.boot->ListAnchors()->at(kData), executor().AnchorOf("data"));
   executor().SetBusy("data", false);
   ASSERT_EQ(MessageOf(Bind()), "Ok");
   EXPECT_EQ(MessageOf(Unmount()), "Ok");
@@ -247,7 +249,7 @@ TEST_F(MountsTest, AHostVolumeThatIsAMountGetsNoAnchor) {
   ASSERT_EQ(MessageOf(Bind()), "Ok");
   EXPECT_TRUE(core_.boot->ListAnchors()->empty());
   EXPECT_EQ(MessageOf(Unmount()), "Ok");
-  EXPECT_EQ(executor().script().Count("ReleaseHostVolume"), 0U);
+  EXPECT_EQ(executor().script().Count("ReleaseAnchor"), 0U);
 }
 
 TEST_F(MountsTest, OneThatCannotGoDoesNotKeepTheOthers) {
@@ -276,6 +278,26 @@ TEST(MountsLimitTest, OneMoreThanTheLimitIsResourceExhausted) {
   EXPECT_EQ(MessageOf(core.mounts->Bind(Spec("b", "data"))), "Ok");
   ASSERT_EQ(MessageOf(core.mounts->Unmount("web", "task", "a")), "Ok");
   EXPECT_EQ(MessageOf(core.mounts->Bind(Spec("c", "data"))), "Ok");
+}
+
+TEST_F(MountsTest, AFilesystemGoesWithItsLastUser) {
+  BindMountSpec spec = Spec("one", "data");
+  spec.source_kind = SourceKind::kFilesystem;
+  ASSERT_EQ(MessageOf(Bind(spec)), "Ok");
+  EXPECT_EQ(executor().plans().back().body.attach.source.filesystem.view(),
+            "data");
+  // A host volume of the same name is another thing.
+  ASSERT_EQ(MessageOf(Bind()), "Ok");
+  spec.name = "two";
+  ASSERT_EQ(MessageOf(Bind(spec)), "Ok");
+  const AnchorKey key{SourceKind::kFilesystem, "data"};
+  EXPECT_EQ(core_.boot->ListAnchors()->at(key),
+            executor().AnchorOf("file system data"));
+  ASSERT_EQ(MessageOf(Unmount("one")), "Ok");
+  EXPECT_TRUE(core_.boot->ListAnchors()->contains(key));
+  ASSERT_EQ(MessageOf(Unmount("two")), "Ok");
+  EXPECT_FALSE(core_.boot->ListAnchors()->contains(key));
+  EXPECT_EQ(Existing(), mounted_);
 }
 
 TEST_F(MountsTest, ATmpfsIsKeptAsItWasAskedFor) {
@@ -333,7 +355,7 @@ TEST_F(MountsTest, AnIntentWithoutAMountIsForgotten) {
 
 TEST_F(MountsTest, AnIntentsMountAndAnchorAreTakenAway) {
   Leave(MountRecordState::kAttaching, 0);
-  ASSERT_EQ(Outcome(core_.boot->IntendAnchor("data")), "Ok");
+  ASSERT_EQ(Outcome(core_.boot->IntendAnchor(kData)), "Ok");
   exec::AttachPlan plan;
   plan.target = exec::Target("web", "task", "d");
   plan.source.host_volume = exec::ToWire("data");
@@ -410,8 +432,8 @@ TEST_F(MountsTest, ADetachThatWasCutOffIsFinished) {
 TEST_F(MountsTest, AnAnchorThatCouldNotGoIsReleasedLater) {
   ASSERT_EQ(MessageOf(Bind()), "Ok");
   EXPECT_FALSE(mounts().HasLeftAnchors());
-  executor().FailNext("ReleaseHostVolume", Code::kUnavailable,
-                      FailWhen::kBefore, 2);
+  executor().FailNext("ReleaseAnchor", Code::kUnavailable, FailWhen::kBefore,
+                      2);
   ASSERT_EQ(MessageOf(Unmount()), "Ok");
   EXPECT_TRUE(mounts().HasLeftAnchors());
   mounts().ReleaseLeftAnchors();
@@ -425,7 +447,7 @@ TEST_F(MountsTest, AnAnchorThatCouldNotGoIsReleasedLater) {
 
 TEST_F(MountsTest, AnAnchorWithoutUsersIsReleasedAfterAStart) {
   ASSERT_EQ(MessageOf(Bind()), "Ok");
-  executor().FailNext("ReleaseHostVolume", Code::kUnavailable);
+  executor().FailNext("ReleaseAnchor", Code::kUnavailable);
   ASSERT_EQ(MessageOf(Unmount()), "Ok");
   EXPECT_NE(executor().AnchorOf("data"), 0U);
   core_.Restart();

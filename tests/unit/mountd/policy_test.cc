@@ -150,6 +150,26 @@ TEST_F(PolicyTest, AVolumeOfOtherUsersIsNobodyElses) {
   EXPECT_EQ(Mount("data", true), kDenied);
 }
 
+TEST_F(PolicyTest, AFilesystemIsHeldToTheSameAsAHostVolume) {
+  const auto mount = [&](const std::string& name, bool read_only) {
+    return Outcome(policy_.MayMountFilesystem(By(kUser), name, read_only,
+                                              Propagation::kPrivate));
+  };
+  config_.filesystems["homes"] = {"nfs", "server:/homes"};
+  Rule().host_volumes = {"*"};
+  EXPECT_EQ(mount("homes", true), kDenied);
+  EXPECT_EQ(mount("data", true), "NotFound") << "that is a host volume";
+  config_.rules[0].filesystems = {"homes:ro"};
+  EXPECT_EQ(mount("homes", true), kOk);
+  EXPECT_EQ(mount("homes", false), kDenied);
+  config_.rules[0].filesystems = {"*"};
+  EXPECT_EQ(mount("homes", false), kOk);
+  config_.filesystems["homes"].read_only = true;
+  EXPECT_EQ(mount("homes", false), kDenied);
+  config_.filesystems["homes"].uids = {kUser + 1};
+  EXPECT_EQ(mount("homes", true), kDenied);
+}
+
 TEST_F(PolicyTest, PropagationMustBeDeclared) {
   Rule().host_volumes = {"*"};
   config_.rules[0].bidirectional = true;

@@ -29,6 +29,10 @@ MountRecord Mount(const std::string& allocation, const std::string& name) {
   return record;
 }
 
+AnchorKey Volume(const std::string& name) {
+  return {exec::SourceKind::kHostVolume, name};
+}
+
 NetworkRecord Network(const std::string& allocation, std::uint8_t last_byte,
                       std::uint16_t port, std::uint8_t protocols) {
   NetworkRecord record;
@@ -113,7 +117,7 @@ TEST_F(BootStoreTest, MountsAreCountedAndListedByWhatTheyAreOf) {
   EXPECT_EQ(*store_->CountMounts("web"), 2U);
   EXPECT_EQ(*store_->CountMounts("none"), 0U);
   // An alias of the same name is no host volume.
-  EXPECT_EQ(*store_->CountMountsOfHostVolume("data"), 3U);
+  EXPECT_EQ(*store_->CountMountsOf(Volume("data")), 3U);
   ASSERT_EQ(Outcome(store_->RemoveMount(Mount("web", "a"))), "Ok");
   ASSERT_EQ(Outcome(store_->RemoveMount(Mount("web", "a"))), "Ok");
   EXPECT_EQ(*store_->CountMounts("web"), 1U);
@@ -121,14 +125,20 @@ TEST_F(BootStoreTest, MountsAreCountedAndListedByWhatTheyAreOf) {
 }
 
 TEST_F(BootStoreTest, AnchorsAreKept) {
-  ASSERT_EQ(Outcome(store_->PutAnchor("data", 0)), "Ok");
-  ASSERT_EQ(Outcome(store_->PutAnchor("data", UINT64_MAX)), "Ok");
-  ASSERT_EQ(Outcome(store_->PutAnchor("logs", 2)), "Ok");
+  const AnchorKey filesystem{exec::SourceKind::kFilesystem, "data"};
+  ASSERT_EQ(Outcome(store_->PutAnchor(Volume("data"), 0)), "Ok");
+  ASSERT_EQ(Outcome(store_->PutAnchor(Volume("data"), UINT64_MAX)), "Ok");
+  ASSERT_EQ(Outcome(store_->PutAnchor(Volume("logs"), 2)), "Ok");
+  ASSERT_EQ(Outcome(store_->IntendAnchor(filesystem)), "Ok");
+  ASSERT_EQ(Outcome(store_->IntendAnchor(Volume("logs"))), "Ok");
   Open();
-  EXPECT_EQ(*store_->ListAnchors(), (std::map<std::string, std::uint64_t>{
-                                        {"data", UINT64_MAX}, {"logs", 2}}));
-  ASSERT_EQ(Outcome(store_->RemoveAnchor("data")), "Ok");
-  EXPECT_EQ(store_->ListAnchors()->size(), 1U);
+  EXPECT_EQ(
+      *store_->ListAnchors(),
+      (std::map<AnchorKey, std::uint64_t>{
+          {Volume("data"), UINT64_MAX}, {Volume("logs"), 2}, {filesystem, 0}}));
+  ASSERT_EQ(Outcome(store_->RemoveAnchor(Volume("data"))), "Ok");
+  EXPECT_EQ(store_->ListAnchors()->size(), 2U);
+  EXPECT_TRUE(store_->ListAnchors()->contains(filesystem));
 }
 
 TEST_F(BootStoreTest, NetworksAreKept) {

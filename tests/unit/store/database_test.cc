@@ -106,7 +106,9 @@ TEST_F(DatabaseTest, ADamagedStoreIsAnErrorAndNoCrash) {
     auto store = BootStore::Open(path_);
     ASSERT_EQ(MessageOf(store), "Ok");
     for (int i = 0; i < 200; ++i) {
-      ASSERT_EQ(Outcome((*store)->PutAnchor("volume" + std::to_string(i), 1)),
+      ASSERT_EQ(Outcome((*store)->PutAnchor({exec::SourceKind::kHostVolume,
+                                             "volume" + std::to_string(i)},
+                                            1)),
                 "Ok");
     }
   }

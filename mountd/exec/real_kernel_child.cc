@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <csignal>
+#include <cstdlib>
+
+#include "mountd/exec/real_kernel.h"
+
+namespace mountd::exec {
+namespace {
+
+void CloseAllBut(int kept) {
+  constexpr unsigned kFirst = 3;
+  const auto keep = static_cast<unsigned>(kept);
+  if (keep > kFirst) {
+    ::close_range(kFirst, keep - 1, 0);
+  }
+  ::close_range(std::max(kFirst, keep + 1), ~0U, 0);
+}
+
+void SetDefaultSignals() {
+  for (int number = 1; number < NSIG; ++number) {
+    ::signal(number, SIG_DFL);
+  }
+  sigset_t none;
+  ::sigemptyset(&none);
+  ::sigprocmask(SIG_SETMASK, &none, nullptr);
+}
+
+// What a program that the executor starts has of it: its capabilities.
+[[noreturn]] void RunIn(const std::function<int()>& body, int kept) {
+  ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+  ::setsid();
+  SetDefaultSignals();
+  const int null = ::open("/dev/null", O_RDWR | O_CLOEXEC);
+  for (const int standard : {0, 1, 2}) {
+    if (null < 0 || ::dup2(null, standard) < 0) {
+      ::_exit(EXIT_FAILURE);
+    }
+  }
+  CloseAllBut(kept);
+  if (::clearenv() != 0 ||
+      ::setenv("PATH", "/usr/sbin:/usr/bin:/sbin:/bin", 1) != 0 ||
+      ::chdir("/") != 0) {
+    ::_exit(EXIT_FAILURE);
+  }
+  ::umask(022);
+  ::_exit(body());
+}
+
+// True if the process has ended by then.
+bool EndsWithin(const UniqueFd& process, std::chrono::milliseconds limit) {
+  const auto deadline = std::chrono::steady_clock::now() + limit;
+  for (;;) {
+    const auto left = std::chrono::ceil<std::chrono::milliseconds>(
+        deadline - std::chrono::steady_clock::now());
+    pollfd entry = {process.get(), POLLIN, 0};
+    const int ready = ::poll(
+        &entry, 1, static_cast<int>(std::max<std::int64_t>(left.count(), 0)));
+    if (ready >= 0 || errno != EINTR) {
+      return ready > 0;
+    }
+  }
+}
+
+}  // namespace
+
+Sys<std::uint8_t> RealKernel::RunChild(const std::function<int()>& body,
+                                       int kept,
+                                       std::chrono::milliseconds limit) {
+  constexpr std::chrono::milliseconds kGrace(500);
+  const pid_t child = ::fork();
+  if (child < 0) {
+    return errno;
+  }
+  if (child == 0) {
+    RunIn(body, kept);
+  }
+  // Not the function of glibc 2.36, whose header lacks extern "C".
+  const UniqueFd process(static_cast<int>(::syscall(SYS_pidfd_open, child, 0)));
+  const bool in_time = process.valid() && EndsWithin(process, limit);
+  if (!in_time) {
+    // With what it started, unless that has a session of its own.
+    ::kill(-child, SIGKILL);
+    ::kill(child, SIGKILL);
+    if (process.valid() && !EndsWithin(process, kGrace)) {
+      // Stuck in the kernel: it is reaped with this process.
+      return ETIMEDOUT;
+    }
+  }
+  int status = 0;
+  while (::waitpid(child, &status, 0) < 0 && errno == EINTR) {
+  }
+  if (!in_time) {
+    return ETIMEDOUT;
+  }
+  if (!WIFEXITED(status)) {
+    return ECHILD;
+  }
+  return static_cast<std::uint8_t>(WEXITSTATUS(status));
+}
+
+}  // namespace mountd::exec

@@ -1,0 +1,229 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#include "propagation/filesystem.h"
+
+#include <sys/mount.h>
+
+#include <algorithm>
+
+#include "mountd/base/paths.h"
+#include "propagation/marker.h"
+#include "propagation/mount_helper.h"
+
+namespace mountd::propagation {
+namespace {
+
+using exec::FileFacts;
+using exec::Named;
+
+constexpr char kPoint[] = "fs";
+constexpr unsigned kPointMode = 0700;
+
+// More than one only if a child that was given up mounted late.
+constexpr int kMostStacked = 8;
+
+std::string PathOf(const std::string& name) {
+  return std::string(paths::kBase) + "/" + paths::kFilesystems + "/" + name +
+         "/" + kPoint;
+}
+
+// No part of it has a space.
+std::string TextOf(const FilesystemConfig& declared) {
+  std::string text = declared.type + " " + declared.source;
+  text += declared.read_only ? " ro" : " rw";
+  for (const std::string& option : declared.options) {
+    text += " " + option;
+  }
+  return text;
+}
+
+// The kernel calls nfs by its version, and fuse without its server.
+bool IsOfType(const std::string& mounted, const std::string& declared) {
+  return mounted == declared ||
+         (mounted.starts_with("nfs") && declared.starts_with("nfs")) ||
+         (mounted == "fuse" && declared.starts_with("fuse."));
+}
+
+Result<bool> IsMounted(const Context& context, const UniqueFd& dir,
+                       const std::string& name) {
+  const exec::Sys<FileFacts> point = context.kernel.Stat(dir.get(), kPoint);
+  if (!point && point.error() != ENOENT) {
+    return ErrnoError(point.error(), "statx", name);
+  }
+  return point && point->mount_root;
+}
+
+Result<void> UnmountAll(const Context& context, const UniqueFd& dir,
+                        const std::string& name, int flags) {
+  for (int i = 0; i < kMostStacked; ++i) {
+    MOUNTD_ASSIGN(const bool mounted, IsMounted(context, dir, name));
+    if (!mounted) {
+      return Ok();
+    }
+    MOUNTD_TRY(Named(context.kernel.Unmount(dir.get(), kPoint, flags),
+                     "umount2", name));
+  }
+  return MakeError(Code::kAborted, "umount2", name,
+                   "is mounted again and again");
+}
+
+Result<void> RunMount(const Context& context, const FilesystemConfig& declared,
+                      const std::string& name, int lock) {
+  // Time enough is left of the plan's to undo what there is to undo.
+  const std::chrono::milliseconds limit = context.config.timeouts.plan * 3 / 4;
+  const exec::Sys<std::uint8_t> status = context.kernel.RunChild(
+      [&declared, path = PathOf(name)] {
+        return MountByLibmount(declared, path);
+      },
+      lock, limit);
+  if (exec::FailedWith(status, ETIMEDOUT)) {
+    return MakeError(Code::kDeadlineExceeded, "mount", name,
+                     "took too long and was killed");
+  }
+  if (!status) {
+    return ErrnoError(status.error(), "mount", name);
+  }
+  return MountOutcome(*status, declared, name);
+}
+
+Result<void> CheckMounted(const Base& base, const FilesystemConfig& declared,
+                          const Source& source, const std::string& name) {
+  std::string why;
+  if (!source.file.mount_root ||
+      source.mount.parent_id != base.facts.mount_id) {
+    why = "another mount is there";
+  } else if (!IsOfType(source.mount.type, declared.type)) {
+    why = "a file system of another type is mounted: " + source.mount.type;
+  } else if (source.file.device == base.facts.device) {
+    why = "it is the base's";
+  } else {
+    return Ok();
+  }
+  return MakeError(Code::kFailedPrecondition, "mount", name, why);
+}
+
+Result<void> OpenPoint(const Context& context, const std::string& name,
+                       Source* source) {
+  MOUNTD_ASSIGN(source->fd,
+                OpenBeneath(context, source->lock.get(), kPoint, name));
+  MOUNTD_ASSIGN(source->file, Named(context.kernel.Stat(source->fd.get(), ""),
+                                    "statx", name));
+  MOUNTD_ASSIGN(source->mount, context.inspector.Facts(source->file.mount_id));
+  return Ok();
+}
+
+// Out of the peer group it got by being mounted below the base, and with what
+// a helper may not have passed on.
+Result<void> Settle(const Context& context, const FilesystemConfig& declared,
+                    const std::string& name, const Source& source) {
+  exec::MountChange change;
+  change.set = MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV;
+  change.set |= declared.read_only ? MOUNT_ATTR_RDONLY : 0;
+  change.propagation = MS_PRIVATE;
+  MOUNTD_TRY(Named(context.kernel.SetMount(source.fd.get(), false, change),
+                   "mount_setattr", name));
+  return Named(context.kernel.SetMount(source.fd.get(), false,
+                                       {.propagation = MS_SHARED}),
+               "mount_setattr", name);
+}
+
+Result<void> Mount(const Context& context, const Base& base,
+                   const FilesystemConfig& declared, const std::string& name,
+                   Source* source, exec::Undo* undo) {
+  MOUNTD_TRY(EnsureDirectory(context, source->lock.get(), kPoint, kPointMode, 0,
+                             name, undo));
+  undo->Add([&context, source, name] {
+    source->fd.reset();
+    IgnoreBecauseBestEffort(
+        UnmountAll(context, source->lock, name, MNT_DETACH));
+    IgnoreBecauseBestEffort(
+        RemoveMarker(context, source->lock.get(), name));
+  });
+  MOUNTD_TRY(RunMount(context, declared, name, source->lock.get()));
+  MOUNTD_TRY(OpenPoint(context, name, source));
+  MOUNTD_TRY(CheckMounted(base, declared, *source, name));
+  MOUNTD_TRY(Settle(context, declared, name, *source));
+  return WriteMarker(context, source->lock.get(),
+                     {source->file.mount_id, TextOf(declared)}, name);
+}
+
+// True if it is mounted already, just as it is declared. What a plan that was
+// cut off has left is taken away.
+Result<bool> IsThere(const Context& context, const FilesystemConfig& declared,
+                     const std::string& name, Source* source) {
+  MOUNTD_ASSIGN(const bool mounted, IsMounted(context, source->lock, name));
+  if (!mounted) {
+    return false;
+  }
+  MOUNTD_TRY(OpenPoint(context, name, source));
+  MOUNTD_ASSIGN(const Marker marker,
+                ReadMarker(context, source->markers.get(), name));
+  if (marker.id != source->file.mount_id) {
+    source->fd.reset();
+    MOUNTD_TRY(UnmountAll(context, source->lock, name, MNT_DETACH));
+    return false;
+  }
+  if (marker.what != TextOf(declared)) {
+    return MakeError(Code::kFailedPrecondition, "mount", name,
+                     "is still mounted as it was declared before");
+  }
+  return true;
+}
+
+}  // namespace
+
+Result<void> OpenFilesystem(const Context& context, const Base& base,
+                            const exec::AttachPlan& plan, Source* source,
+                            exec::Undo* undo) {
+  const std::string name = Text(plan.source.filesystem);
+  const auto found = context.config.filesystems.find(name);
+  if (found == context.config.filesystems.end()) {
+    return MakeError(Code::kNotFound, "open source", name,
+                     "no such file system");
+  }
+  const FilesystemConfig& declared = found->second;
+  if (std::find(declared.propagation.begin(), declared.propagation.end(),
+                plan.propagation) == declared.propagation.end()) {
+    return MakeError(Code::kPermissionDenied, "open source", name,
+                     "the file system does not allow this propagation");
+  }
+  source->read_only = declared.read_only;
+  MOUNTD_ASSIGN(source->markers, OpenBeneath(context, base.fd.get(),
+                                             paths::kFilesystems, name));
+  MOUNTD_ASSIGN(source->lock,
+                LockMarker(context, source->markers.get(), name));
+  undo->Add([&context, source, name] {
+    RemoveIfEmpty(context, source->markers.get(), name);
+  });
+  MOUNTD_ASSIGN(const bool there, IsThere(context, declared, name, source));
+  if (!there) {
+    MOUNTD_TRY(Mount(context, base, declared, name, source, undo));
+  }
+  MOUNTD_TRY(OpenPoint(context, name, source));
+  MOUNTD_TRY(CheckMounted(base, declared, *source, name));
+  source->anchor_id = source->file.mount_id;
+  return Ok();
+}
+
+Result<void> ReleaseFilesystem(const Context& context,
+                               const exec::AnchorPlan& plan) {
+  const std::string name = Text(plan.source);
+  MOUNTD_ASSIGN(const Base base, OpenBase(context));
+  MOUNTD_ASSIGN(const UniqueFd all, OpenBeneath(context, base.fd.get(),
+                                                paths::kFilesystems, name));
+  MOUNTD_ASSIGN(const UniqueFd dir, LockMarker(context, all.get(), name));
+  MOUNTD_ASSIGN(const Marker marker, ReadMarker(context, all.get(), name));
+  if (plan.anchor_id != 0 && marker.id != 0 && plan.anchor_id != marker.id) {
+    return Ok();
+  }
+  MOUNTD_TRY(UnmountAll(context, dir, name, 0));
+  MOUNTD_TRY(RemoveMarker(context, dir.get(), name));
+  const exec::Sys<void> removed =
+      context.kernel.RemoveDirectory(dir.get(), kPoint);
+  if (!removed && removed.error() != ENOENT) {
+    return ErrnoError(removed.error(), "unlinkat", name);
+  }
+  return Named(context.kernel.RemoveDirectory(all.get(), name), "unlinkat",
+               name);
+}
+
+}  // namespace mountd::propagation

@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#include "propagation/mount_helper.h"
+
+#include <libmount.h>
+
+#include <memory>
+
+namespace mountd::propagation {
+namespace {
+
+// An exit status: 0, an errno, or one of these.
+constexpr int kHelperFailed = 200;
+constexpr int kLibmountFailed = 201;
+
+struct ContextDeleter {
+  void operator()(libmnt_context* context) const {
+    mnt_free_context(context);
+  }
+};
+
+std::string OptionsOf(const FilesystemConfig& filesystem) {
+  std::string text = "nosuid,nodev";
+  text += filesystem.read_only ? ",ro" : "";
+  for (const std::string& option : filesystem.options) {
+    text += "," + option;
+  }
+  return text;
+}
+
+// Nothing is taken from fstab, and nothing written for other tools.
+bool Prepare(libmnt_context* context, const FilesystemConfig& filesystem,
+             const std::string& path) {
+  return mnt_context_disable_mtab(context, 1) == 0 &&
+         mnt_context_set_optsmode(context, MNT_OMODE_NOTAB) == 0 &&
+         mnt_context_set_fstype(context, filesystem.type.c_str()) == 0 &&
+         mnt_context_set_source(context, filesystem.source.c_str()) == 0 &&
+         mnt_context_set_target(context, path.c_str()) == 0 &&
+         mnt_context_set_options(context, OptionsOf(filesystem).c_str()) == 0;
+}
+
+}  // namespace
+
+int MountByLibmount(const FilesystemConfig& filesystem,
+                    const std::string& path) {
+  const std::unique_ptr<libmnt_context, ContextDeleter> context(
+      mnt_new_context());
+  if (context == nullptr || !Prepare(context.get(), filesystem, path)) {
+    return kLibmountFailed;
+  }
+  const int rc = mnt_context_mount(context.get());
+  if (mnt_context_helper_executed(context.get()) == 1) {
+    return mnt_context_get_helper_status(context.get()) == 0 ? 0
+                                                             : kHelperFailed;
+  }
+  if (mnt_context_syscall_called(context.get()) == 1) {
+    return mnt_context_get_syscall_errno(context.get());
+  }
+  // Before mount(2): a negative errno, as of an image that is not there.
+  return rc < 0 && rc > -kHelperFailed ? -rc : kLibmountFailed;
+}
+
+Result<void> MountOutcome(int status, const FilesystemConfig& filesystem,
+                          const std::string& object) {
+  if (status == 0) {
+    return Ok();
+  }
+  if (status < kHelperFailed) {
+    return ErrnoError(status, "mount", object);
+  }
+  return MakeError(Code::kUnavailable, "mount", object,
+                   status == kHelperFailed
+                       ? "mount." + filesystem.type + " failed"
+                       : "libmount failed");
+}
+
+}  // namespace mountd::propagation

@@ -1,0 +1,310 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#include <fcntl.h>
+#include <sys/mount.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <csignal>
+#include <filesystem>
+#include <fstream>
+#include <functional>
+#include <iterator>
+#include <thread>
+
+#include "mountd/base/number.h"
+#include "tests/root/executor_fixture.h"
+
+namespace mountd::testing {
+namespace {
+
+namespace fs = std::filesystem;
+using exec::Propagation;
+using exec::Reply;
+
+constexpr char kPoint[] = "/run/mountd/base/f/fuse/fs";
+
+// Processes of this mount namespace that were told to mount there.
+std::vector<pid_t> ServersOf(const std::string& point) {
+  struct stat own = {};
+  ::stat("/proc/self/ns/mnt", &own);
+  std::vector<pid_t> found;
+  std::error_code ignored;
+  for (const auto& entry : fs::directory_iterator("/proc", ignored)) {
+    const auto pid = ParseNumber<pid_t>(entry.path().filename().string());
+    if (!pid) {
+      continue;
+    }
+    std::ifstream file(entry.path() / "cmdline");
+    const std::string line((std::istreambuf_iterator<char>(file)), {});
+    struct stat of = {};
+    if (line.find(point) != std::string::npos &&
+        ::stat((entry.path() / "ns/mnt").c_str(), &of) == 0 &&
+        of.st_ino == own.st_ino) {
+      found.push_back(*pid);
+    }
+  }
+  return found;
+}
+
+bool Becomes(const std::function<bool()>& condition) {
+  for (int i = 0; i < 2000; ++i) {
+    if (condition()) {
+      return true;
+    }
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  }
+  return false;
+}
+
+class Filesystems : public ExecutorFixture {
+ protected:
+  void SetUp() override {
+    ExecutorFixture::SetUp();
+    if (IsSkipped()) {
+      return;
+    }
+    PrepareBase();
+    MakeImage("/run/host/image");
+    const std::vector<Propagation> all = {Propagation::kPrivate,
+                                          Propagation::kHostToTask,
+                                          Propagation::kBidirectional};
+    config_.filesystems["image"] = {"ext4", "/run/host/image", {}, false, all};
+    config_.filesystems["fuse"] = {
+        "fuse.bindfs", "/run/host/data", {"allow_other"}, false, all};
+    before_ = Inventory::Take();
+  }
+  void TearDown() override {
+    for (const pid_t pid :
+         IsSkipped() ? std::vector<pid_t>() : ServersOf(kPoint)) {
+      ::kill(pid, SIGKILL);
+    }
+    ExecutorFixture::TearDown();
+  }
+  Reply AttachFilesystem(const std::string& name,
+                         Propagation mode = Propagation::kPrivate) {
+    return Send(FilesystemRequest(name, mode));
+  }
+  // Detaches, releases; what is left then.
+  std::string Undo(const std::string& name, const Reply& reply) {
+    const std::string detached = ErrorOf(Detach(reply.body.mount.mount_id));
+    const std::string released =
+        ErrorOf(ReleaseFilesystem(name, reply.body.mount.anchor_id));
+    return detached + released + DifferenceWithin(before_, 10);
+  }
+  static void MountLate() {
+    const std::string dir = "/run/mountd/base/f/image";
+    MakeDirectories(dir + "/fs");
+    ASSERT_EQ(::chmod(dir.c_str(), 0700), 0);
+    ASSERT_EQ(::chmod((dir + "/fs").c_str(), 0700), 0);
+    MountTmpfs(dir + "/fs");
+  }
+  // Whatever is called bindfs does this instead, here.
+  void ReplaceBindfs(const std::string& script) {
+    WriteFile("/run/bindfs", "#!/bin/sh\n" + script + "\n");
+    ASSERT_EQ(::chmod("/run/bindfs", 0755), 0);
+    ASSERT_EQ(
+        ::mount("/run/bindfs", "/usr/bin/bindfs", nullptr, MS_BIND, nullptr),
+        0);
+    before_ = Inventory::Take();
+  }
+
+  Inventory before_;
+};
+
+TEST_F(Filesystems, AnImageIsMountedForItsUsersAndGoesWithTheLast) {
+  for (const Propagation mode :
+       {Propagation::kPrivate, Propagation::kHostToTask,
+        Propagation::kBidirectional}) {
+    const Reply reply = AttachFilesystem("image", mode);
+    ASSERT_EQ(ErrorOf(reply), "");
+    EXPECT_NE(reply.body.mount.anchor_id, 0U);
+    EXPECT_NE(reply.body.mount.source_peer_group, 0U);
+    EXPECT_TRUE(Exists(std::string(kTarget) + "/mark"));
+    struct statvfs st = {};
+    ASSERT_EQ(::statvfs("/run/mountd/base/f/image/fs", &st), 0);
+    EXPECT_NE(st.f_flag & ST_NOSUID, 0U);
+    EXPECT_NE(st.f_flag & ST_NODEV, 0U);
+    EXPECT_EQ(Undo("image", reply), "");
+  }
+}
+
+TEST_F(Filesystems, SquashfsAndReadOnly) {
+  ASSERT_EQ(std::system("mksquashfs /run/host/data /run/host/squash "
+                        "-quiet -no-progress >/dev/null 2>&1"),
+            0);
+  config_.filesystems["squash"] = {"squashfs", "/run/host/squash"};
+  before_ = Inventory::Take();
+  Reply reply = AttachFilesystem("squash");
+  ASSERT_EQ(ErrorOf(reply), "");
+  EXPECT_TRUE(Exists(std::string(kTarget) + "/file"));
+  EXPECT_EQ(Undo("squash", reply), "");
+  config_.filesystems["image"].read_only = true;
+  reply = AttachFilesystem("image");
+  ASSERT_EQ(ErrorOf(reply), "");
+  for (const char* path : {kTarget, "/run/mountd/base/f/image/fs"}) {
+    struct statvfs st = {};
+    ASSERT_EQ(::statvfs(path, &st), 0);
+    EXPECT_NE(st.f_flag & ST_RDONLY, 0U) << path;
+  }
+  EXPECT_EQ(Undo("image", reply), "");
+}
+
+TEST_F(Filesystems, AllUsersHaveClonesOfOneMount) {
+  const Reply one = AttachFilesystem("image");
+  ASSERT_EQ(ErrorOf(one), "");
+  exec::Request request = FilesystemRequest("image", Propagation::kHostToTask);
+  request.body.attach.target = exec::Target("web", "app", "other");
+  const Reply two = Send(request);
+  ASSERT_EQ(ErrorOf(two), "");
+  EXPECT_EQ(one.body.mount.anchor_id, two.body.mount.anchor_id);
+  EXPECT_EQ(ErrorOf(Detach(two.body.mount.mount_id, "other")), "");
+  EXPECT_EQ(Undo("image", one), "");
+}
+
+TEST_F(Filesystems, OneThatIsHeldIsBusy) {
+  const Reply reply = AttachFilesystem("image");
+  ASSERT_EQ(ErrorOf(reply), "");
+  UniqueFd held(
+      ::open("/run/mountd/base/f/image/fs/mark", O_RDONLY | O_CLOEXEC));
+  EXPECT_EQ(ErrorOf(Detach(reply.body.mount.mount_id)), "");
+  EXPECT_EQ(CodeOf(ReleaseFilesystem("image", 0)), "Busy");
+  held.reset();
+  EXPECT_EQ(ErrorOf(ReleaseFilesystem("image", reply.body.mount.anchor_id)),
+            "");
+  EXPECT_EQ(ErrorOf(ReleaseFilesystem("image", reply.body.mount.anchor_id)),
+            "");
+  EXPECT_EQ(DifferenceWithin(before_, 10), "");
+}
+
+TEST_F(Filesystems, IsReleasedThoughItIsDeclaredNoLonger) {
+  const Reply reply = AttachFilesystem("image");
+  ASSERT_EQ(ErrorOf(reply), "");
+  config_.filesystems.clear();
+  EXPECT_EQ(Undo("image", reply), "");
+}
+
+TEST_F(Filesystems, DeclaredOtherwiseItIsNotMixed) {
+  const Reply reply = AttachFilesystem("image");
+  ASSERT_EQ(ErrorOf(reply), "");
+  config_.filesystems["image"].options = {"noatime"};
+  exec::Request request = FilesystemRequest("image");
+  request.body.attach.target = exec::Target("web", "app", "other");
+  EXPECT_EQ(CodeOf(Send(request)), "FailedPrecondition");
+  EXPECT_EQ(Undo("image", reply), "");
+  const Reply again = AttachFilesystem("image");
+  EXPECT_EQ(ErrorOf(again), "");
+  EXPECT_EQ(Undo("image", again), "");
+}
+
+TEST_F(Filesystems, WhatCannotBeMountedLeavesNothing) {
+  config_.filesystems["missing"] = {"ext4", "/run/host/nothing"};
+  config_.filesystems["garbage"] = {"ext4", "/run/host/data/file"};
+  config_.filesystems["other"] = {"xfs", "/run/host/image"};
+  config_.filesystems["server"] = {"fuse.no-such-server", "x"};
+  for (const char* name : {"missing", "garbage", "other", "server"}) {
+    EXPECT_NE(CodeOf(AttachFilesystem(name)), "") << name;
+    EXPECT_EQ(DifferenceWithin(before_, 10), "") << name;
+  }
+  EXPECT_EQ(CodeOf(AttachFilesystem("nowhere")), "NotFound");
+  config_.filesystems["image"].propagation = {Propagation::kPrivate};
+  EXPECT_EQ(CodeOf(AttachFilesystem("image", Propagation::kHostToTask)),
+            "PermissionDenied");
+  EXPECT_EQ(DifferenceWithin(before_, 10), "");
+}
+
+TEST_F(Filesystems, AFuseServerRunsOnAndEndsWithItsMount) {
+  ::setenv("TOLD_TO_THE_EXECUTOR", "1", 1);
+  const Reply reply = AttachFilesystem("fuse");
+  ASSERT_EQ(ErrorOf(reply), "");
+  const std::vector<pid_t> servers = ServersOf(kPoint);
+  ASSERT_EQ(servers.size(), 1U);
+  // Of its own session, without the executor's fds.
+  EXPECT_NE(::getsid(servers[0]), ::getsid(0));
+  for (const auto& entry :
+       fs::directory_iterator("/proc/" + std::to_string(servers[0]) + "/fd")) {
+    const std::string target = fs::read_symlink(entry.path()).string();
+    EXPECT_EQ(target.find("/run/mountd"), std::string::npos) << target;
+    EXPECT_EQ(target.find("socket"), std::string::npos) << target;
+  }
+  std::ifstream environment("/proc/" + std::to_string(servers[0]) + "/environ");
+  const std::string text((std::istreambuf_iterator<char>(environment)), {});
+  EXPECT_EQ(text.find("TOLD_TO_THE_EXECUTOR"), std::string::npos);
+  EXPECT_NE(text.find("PATH="), std::string::npos);
+  std::ifstream content(std::string(kTarget) + "/file");
+  EXPECT_EQ(std::string((std::istreambuf_iterator<char>(content)), {}),
+            "content");
+  content.close();
+  EXPECT_EQ(Undo("fuse", reply), "");
+  EXPECT_TRUE(Becomes([] { return ServersOf(kPoint).empty(); }));
+}
+
+TEST_F(Filesystems, OneWhoseServerHangsCanBeUsedAndReleased) {
+  const Reply reply = AttachFilesystem("fuse");
+  ASSERT_EQ(ErrorOf(reply), "");
+  const std::vector<pid_t> servers = ServersOf(kPoint);
+  ASSERT_EQ(servers.size(), 1U);
+  ASSERT_EQ(::kill(servers[0], SIGSTOP), 0);
+  exec::Request request = FilesystemRequest("fuse", Propagation::kHostToTask);
+  request.body.attach.target = exec::Target("web", "app", "other");
+  const Reply other = Send(request);
+  EXPECT_EQ(ErrorOf(other), "");
+  EXPECT_EQ(ErrorOf(Detach(other.body.mount.mount_id, "other")), "");
+  EXPECT_EQ(Undo("fuse", reply), "");
+  ::kill(servers[0], SIGKILL);
+}
+
+TEST_F(Filesystems, OneWhoseServerDiedCanBeReleased) {
+  const Reply reply = AttachFilesystem("fuse");
+  ASSERT_EQ(ErrorOf(reply), "");
+  const std::vector<pid_t> servers = ServersOf(kPoint);
+  ASSERT_EQ(servers.size(), 1U);
+  ASSERT_EQ(::kill(servers[0], SIGKILL), 0);
+  ASSERT_TRUE(Becomes([] { return ServersOf(kPoint).empty(); }));
+  EXPECT_EQ(Undo("fuse", reply), "");
+}
+
+TEST_F(Filesystems, AHelperThatNeverEndsIsKilledInTime) {
+  config_.timeouts.plan = std::chrono::milliseconds(400);
+  ReplaceBindfs("sleep 1000 # $2");
+  EXPECT_EQ(CodeOf(AttachFilesystem("fuse")), "DeadlineExceeded");
+  EXPECT_EQ(DifferenceWithin(before_, 10), "");
+  EXPECT_TRUE(Becomes([] { return ServersOf(kPoint).empty(); }));
+}
+
+TEST_F(Filesystems, WhatAKilledHelperHasMountedIsUndone) {
+  config_.timeouts.plan = std::chrono::milliseconds(2000);
+  ReplaceBindfs("mount -n -t tmpfs naughty \"$2\"; sleep 1000");
+  EXPECT_EQ(CodeOf(AttachFilesystem("fuse")), "DeadlineExceeded");
+  EXPECT_EQ(DifferenceWithin(before_, 10), "");
+}
+
+TEST_F(Filesystems, WhatAHelperMountsInsteadIsUndone) {
+  ReplaceBindfs("exec mount -n -t tmpfs naughty \"$2\"");
+  EXPECT_EQ(CodeOf(AttachFilesystem("fuse")), "FailedPrecondition");
+  EXPECT_EQ(DifferenceWithin(before_, 10), "");
+  EXPECT_EQ(::umount2("/usr/bin/bindfs", MNT_DETACH), 0);
+  ReplaceBindfs("exit 1");
+  EXPECT_EQ(CodeOf(AttachFilesystem("fuse")), "Unavailable");
+  EXPECT_EQ(DifferenceWithin(before_, 10), "");
+}
+
+// As if a helper of a plan that was given up had come round.
+TEST_F(Filesystems, WhatWasMountedLateIsTakenAway) {
+  const Reply reply = AttachFilesystem("image");
+  ASSERT_EQ(ErrorOf(reply), "");
+  EXPECT_EQ(Undo("image", reply), "");
+  MountLate();
+  const Reply again = AttachFilesystem("image");
+  ASSERT_EQ(ErrorOf(again), "");
+  EXPECT_TRUE(Exists(std::string(kTarget) + "/lost+found"));
+  EXPECT_EQ(Undo("image", again), "");
+  MountLate();
+  EXPECT_EQ(ErrorOf(ReleaseFilesystem("image", 0)), "");
+  EXPECT_EQ(DifferenceWithin(before_, 10), "");
+}
+
+}  // namespace
+}  // namespace mountd::testing
