@@ -11,7 +11,6 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-#include <cstring>
 #include <string>
 
 #include "tests/root/attacker.h"
@@ -270,7 +269,7 @@ UniqueFd ListenAt(const std::string& path) {
   UniqueFd fd(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
   sockaddr_un address = {};
   address.sun_family = AF_UNIX;
-  std::strcpy(&address.sun_path[0], path.c_str());
+  path.copy(&address.sun_path[0], sizeof(address.sun_path) - 1);
   EXPECT_EQ(
       ::bind(fd.get(), reinterpret_cast<sockaddr*>(&address), sizeof(address)),
       0);
@@ -282,7 +281,7 @@ bool NaiveConnect(const std::string& path) {
   const UniqueFd fd(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
   sockaddr_un address = {};
   address.sun_family = AF_UNIX;
-  std::strcpy(&address.sun_path[0], path.c_str());
+  path.copy(&address.sun_path[0], sizeof(address.sun_path) - 1);
   return ::connect(fd.get(), reinterpret_cast<sockaddr*>(&address),
                    sizeof(address)) == 0;
 }

@@ -13,7 +13,6 @@
 namespace mountd::testing {
 namespace {
 
-using exec::PlanKind;
 using exec::Propagation;
 using exec::Reply;
 
