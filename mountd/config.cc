@@ -421,7 +421,8 @@ Result<void> ReadLimits(const Reader& reader, const toml::table& table,
       table, where,
       {"peers_per_uid", "allocations_per_uid", "operations_per_uid",
        "plugins_per_uid", "mounts_per_allocation", "tmpfs_bytes",
-       "tmpfs_bytes_per_allocation", "mount_executors"}));
+       "tmpfs_bytes_per_allocation", "mount_executors",
+       "mount_reserve"}));
   MOUNTD_TRY(reader.Number(table, "peers_per_uid", where, 1, 4096,
                            limits.peers_per_uid));
   MOUNTD_TRY(reader.Number(table, "allocations_per_uid", where, 1, 1'000'000,
@@ -437,8 +438,10 @@ Result<void> ReadLimits(const Reader& reader, const toml::table& table,
                            limits.tmpfs_bytes));
   MOUNTD_TRY(reader.Number(table, "tmpfs_bytes_per_allocation", where, 0,
                            kMostBytes, limits.tmpfs_bytes_per_allocation));
-  return reader.Number(table, "mount_executors", where, 1, 64,
-                       limits.mount_executors);
+  MOUNTD_TRY(reader.Number(table, "mount_executors", where, 1, 64,
+                           limits.mount_executors));
+  return reader.Number(table, "mount_reserve", where, 0, 1'000'000,
+                       limits.mount_reserve);
 }
 
 Result<void> ReadTimeouts(const Reader& reader, const toml::table& table,
@@ -451,11 +454,14 @@ Result<void> ReadTimeouts(const Reader& reader, const toml::table& table,
                 {"patience_ms", &timeouts.patience},
                 {"probe_starting_ms", &timeouts.probe_starting},
                 {"probe_ready_ms", &timeouts.probe_ready},
-                {"probe_timeout_ms", &timeouts.probe_timeout}};
+                {"probe_timeout_ms", &timeouts.probe_timeout},
+                {"probe_mounts_ms", &timeouts.probe_mounts},
+                {"probe_answer_ms", &timeouts.probe_answer}};
   MOUNTD_TRY(
       reader.OnlyKeys(table, where,
                       {"plan_ms", "rpc_ms", "patience_ms", "probe_starting_ms",
-                       "probe_ready_ms", "probe_timeout_ms"}));
+                       "probe_ready_ms", "probe_timeout_ms", "probe_mounts_ms",
+                       "probe_answer_ms"}));
   for (const auto& [name, out] : fields) {
     MOUNTD_TRY(reader.Number(table, name, where, 1, 3'600'000, *out));
   }

@@ -97,6 +97,7 @@ struct LimitsConfig {
   std::uint64_t tmpfs_bytes = 16U << 20U;  // of one mount; 0: none at all
   std::uint64_t tmpfs_bytes_per_allocation = 64U << 20U;
   std::uint32_t mount_executors = 4;
+  std::uint32_t mount_reserve = 1000;  // below fs.mount-max, kept for others
 };
 
 struct TimeoutsConfig {
@@ -106,6 +107,8 @@ struct TimeoutsConfig {
   std::chrono::milliseconds probe_starting{200};  // until a plugin is ready
   std::chrono::milliseconds probe_ready{30'000};
   std::chrono::milliseconds probe_timeout{5'000};
+  std::chrono::milliseconds probe_mounts{30'000};  // between probes of mounts
+  std::chrono::milliseconds probe_answer{2'000};   // then it hangs
 };
 
 // mountd.toml, parsed and checked as a whole; immutable. Both mountd and the

@@ -86,6 +86,7 @@ MountState StateOf(const FileFacts& file, const MountFacts& mount) {
     state.mount_id = mount.id;
     state.peer_group = mount.peer_group;
     state.master = mount.master;
+    state.device = mount.device;
   }
   return state;
 }

@@ -143,6 +143,7 @@ Result<MountState> InspectMarked(const Context& context, int task,
     state.mount_id = mount->id;
     state.peer_group = mount->peer_group;
     state.master = mount->master;
+    state.device = mount->device;
   }
   return state;
 }

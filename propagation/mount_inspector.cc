@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 #include "propagation/mount_inspector.h"
 
+#include "mountd/exec/kernel_abi.h"
+
 namespace mountd::propagation {
 
 Result<MountFacts> StatmountInspector::Facts(std::uint64_t id) const {
@@ -25,6 +27,11 @@ Result<std::vector<MountFacts>> StatmountInspector::Children(
     }
   }
   return children;
+}
+
+Result<std::vector<std::uint64_t>> StatmountInspector::All() const {
+  return exec::Named(kernel_.MountsBelow(exec::abi::kAllMounts), "listmount",
+                     "");
 }
 
 std::unique_ptr<MountInspector> MakeMountInspector(exec::Kernel& kernel) {

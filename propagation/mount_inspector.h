@@ -20,6 +20,8 @@ class MountInspector {
   virtual Result<MountFacts> Facts(std::uint64_t id) const = 0;
   // The mounts attached right on the mount `id`, oldest first.
   virtual Result<std::vector<MountFacts>> Children(std::uint64_t id) const = 0;
+  // The ids of all mounts of this namespace.
+  virtual Result<std::vector<std::uint64_t>> All() const = 0;
 };
 
 // statmount(2) and listmount(2): Linux 6.8; one call a mount, whatever else is
@@ -29,6 +31,7 @@ class StatmountInspector final : public MountInspector {
   explicit StatmountInspector(exec::Kernel& kernel) : kernel_(kernel) {}
   Result<MountFacts> Facts(std::uint64_t id) const override;
   Result<std::vector<MountFacts>> Children(std::uint64_t id) const override;
+  Result<std::vector<std::uint64_t>> All() const override;
 
  private:
   exec::Kernel& kernel_;
@@ -39,6 +42,7 @@ class MountinfoInspector final : public MountInspector {
  public:
   Result<MountFacts> Facts(std::uint64_t id) const override;
   Result<std::vector<MountFacts>> Children(std::uint64_t id) const override;
+  Result<std::vector<std::uint64_t>> All() const override;
 };
 
 // The better of the two that this kernel has.

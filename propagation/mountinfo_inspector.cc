@@ -128,4 +128,15 @@ Result<std::vector<MountFacts>> ParseMountinfo(std::string text) {
   return Select(table, [](const MountFacts& /*facts*/) { return true; });
 }
 
+Result<std::vector<std::uint64_t>> MountinfoInspector::All() const {
+  MOUNTD_ASSIGN(const std::vector<MountFacts> mounts,
+                Select([](const auto&) { return true; }));
+  std::vector<std::uint64_t> ids;
+  ids.reserve(mounts.size());
+  for (const MountFacts& mount : mounts) {
+    ids.push_back(mount.id);
+  }
+  return ids;
+}
+
 }  // namespace mountd::propagation

@@ -19,10 +19,12 @@
 #include "propagation/holders.h"
 #include "propagation/inbox.h"
 #include "propagation/plugin_directory.h"
+#include "propagation/probe.h"
 #include "propagation/target.h"
 #include "propagation/task.h"
 #include "propagation/tree_owner.h"
 #include "propagation/tree_removal.h"
+#include "propagation/watch.h"
 
 namespace mountd::exec {
 namespace {
@@ -121,6 +123,10 @@ Result<void> Dispatcher::Carry(const Request& request, const Fds& fds,
     case PlanKind::kRemoveTree:
     case PlanKind::kChownTree:
       return CarryTree(request, fds, answer);
+    case PlanKind::kWatchMounts:
+    case PlanKind::kListMounts:
+    case PlanKind::kProbeMount:
+      return CarryHealth(request, answer);
   }
   return MakeError(Code::kInvalidArgument, "check plan", "kind");
 }
@@ -263,6 +269,32 @@ Result<void> Dispatcher::CarryTree(const Request& request, const Fds& fds,
           ? propagation::RemoveSome(context, fds[0].get(), plan, kBound)
           : propagation::ChownSome(context, fds[0].get(), plan, kBound));
   return Ok();
+}
+
+Result<void> Dispatcher::CarryHealth(const Request& request, Answer* answer) {
+  const propagation::Context context{kernel_, *inspector_, config_, id_maps_};
+  ReplyBody* reply = &answer->reply.body;
+  switch (request.kind) {
+    case PlanKind::kWatchMounts: {
+      MOUNTD_ASSIGN(propagation::MountWatch watch,
+                    propagation::WatchMounts(context));
+      answer->fd = std::move(watch.fd);
+      reply->watch = {watch.tells_ids ? 1U : 0U};
+      return Ok();
+    }
+    case PlanKind::kListMounts: {
+      MOUNTD_ASSIGN(propagation::MountList list,
+                    propagation::ListMounts(context));
+      answer->fd = std::move(list.ids);
+      reply->mount_list = {list.count, list.most};
+      return Ok();
+    }
+    default: {
+      MOUNTD_ASSIGN(reply->probe,
+                    propagation::ProbeMount(context, request.body.probe));
+      return Ok();
+    }
+  }
 }
 
 Result<HelloReply> Dispatcher::Hello() {

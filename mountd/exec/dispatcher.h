@@ -51,6 +51,7 @@ class Dispatcher {
                          Answer* answer);
   Result<void> CarryTree(const Request& request, const Fds& fds,
                          Answer* answer);
+  Result<void> CarryHealth(const Request& request, Answer* answer);
   Result<HelloReply> Hello();
 
   Kernel& kernel_;

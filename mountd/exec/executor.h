@@ -83,6 +83,20 @@ class Executor {
   // what the answer said). Busy if a mount lies in it.
   virtual Result<TreeReply> RemoveTree(const TreePlan& plan, int directory) = 0;
   virtual Result<TreeReply> ChownTree(const TreePlan& plan, int directory) = 0;
+
+  // Both of the host's mount namespace.
+  struct MountWatch {
+    UniqueFd fd;
+    WatchReply reply;
+  };
+  virtual Result<MountWatch> WatchMounts() = 0;
+  struct MountList {
+    UniqueFd ids;
+    MountListReply reply;
+  };
+  virtual Result<MountList> ListMounts() = 0;
+  // NotFound if the mount has gone.
+  virtual Result<ProbeReply> ProbeMount(const ProbePlan& plan) = 0;
 };
 
 }  // namespace mountd::exec

@@ -190,7 +190,8 @@ ExecutorPool::ExecutorPool(Connector connect, Options options)
       mounts_({options.mount_lanes, options.slow, options.max_stuck}),
       networks_({.width = 1}),
       searches_({.width = 1}),
-      trees_({.width = 2}) {}
+      trees_({.width = 2}),
+      probes_({.width = 1}) {}
 
 ExecutorPool::~ExecutorPool() = default;
 
@@ -254,6 +255,7 @@ void ExecutorPool::CloseIdle() {
   networks_.CloseIdle();
   searches_.CloseIdle();
   trees_.CloseIdle();
+  probes_.CloseIdle();
 }
 
 Result<ExecutorPool::Answer> ExecutorPool::Run(ExecutorLane& lane,
@@ -483,6 +485,25 @@ Result<TreeReply> ExecutorPool::RemoveTree(const TreePlan& plan,
 
 Result<TreeReply> ExecutorPool::ChownTree(const TreePlan& plan, int directory) {
   return RunOnTree(PlanKind::kChownTree, plan, directory);
+}
+
+Result<Executor::MountWatch> ExecutorPool::WatchMounts() {
+  MOUNTD_ASSIGN(Answer answer,
+                Run(mounts_, MakeRequest(PlanKind::kWatchMounts)));
+  return MountWatch{std::move(answer.fd), answer.reply.body.watch};
+}
+
+Result<Executor::MountList> ExecutorPool::ListMounts() {
+  MOUNTD_ASSIGN(Answer answer,
+                Run(mounts_, MakeRequest(PlanKind::kListMounts)));
+  return MountList{std::move(answer.fd), answer.reply.body.mount_list};
+}
+
+Result<ProbeReply> ExecutorPool::ProbeMount(const ProbePlan& plan) {
+  MOUNTD_ASSIGN(
+      const Answer answer,
+      Run(probes_, MakeRequest(PlanKind::kProbeMount, &PlanBody::probe, plan)));
+  return answer.reply.body.probe;
 }
 
 }  // namespace mountd::exec

@@ -21,7 +21,7 @@ namespace mountd::exec {
 // connections, opened as they are needed; network plans have a lane of their
 // own and run in the order they came (rtnetlink is one queue in the kernel
 // anyway); so have searches for holders, which may take long. Plans on trees of
-// files, which may keep a disk busy, have two.
+// files, which may keep a disk busy, have two, probes of file systems one.
 //
 // An instance that does not answer by the deadline is abandoned: it sees the
 // end of its input and undoes what it was doing once it can, and the next plan
@@ -79,6 +79,9 @@ class ExecutorPool final : public Executor {
   Result<TaskState> VerifyTask(const VerifyTaskPlan& plan, int pidfd) override;
   Result<TreeReply> RemoveTree(const TreePlan& plan, int directory) override;
   Result<TreeReply> ChownTree(const TreePlan& plan, int directory) override;
+  Result<MountWatch> WatchMounts() override;
+  Result<MountList> ListMounts() override;
+  Result<ProbeReply> ProbeMount(const ProbePlan& plan) override;
 
  private:
   // An executor that did not answer, and what its plan was on.
@@ -108,6 +111,7 @@ class ExecutorPool final : public Executor {
   ExecutorLane networks_;
   ExecutorLane searches_;
   ExecutorLane trees_;
+  ExecutorLane probes_;
   mutable std::mutex mutex_;
   mutable std::vector<Abandoned>
       abandoned_;  // mutex_; those that have not ended

@@ -375,6 +375,11 @@ Result<void> CheckRequest(const Request& request, const Config& config) {
       return Ok();
     case PlanKind::kVerifyTask:
       return CheckVerifyTask(body.verify_task);
+    case PlanKind::kWatchMounts:
+    case PlanKind::kListMounts:
+      return Ok();
+    case PlanKind::kProbeMount:
+      return CheckTarget(body.probe.target);
     case PlanKind::kRemoveTree:
     case PlanKind::kChownTree:
       return CheckTree(body.tree, request.kind == PlanKind::kChownTree);

@@ -70,6 +70,12 @@ struct OrderedName {
   std::string name;
 };
 
+struct ProbeOutcome {
+  int error = 0;  // statfs's errno
+  bool timed_out = false;
+  std::uint32_t lost_children = 0;  // that cannot be killed, until now
+};
+
 // A namespace and a route socket that lives in it.
 struct NetNamespace {
   UniqueFd fd;
@@ -158,6 +164,17 @@ class Kernel {
   // doing in the kernel may come to an end later. ECHILD: others killed it.
   virtual Sys<std::uint8_t> RunChild(const std::function<int()>& body, int kept,
                                      std::chrono::milliseconds limit) = 0;
+
+  // Whether mounts are there, and answer. A fanotify group that tells what is
+  // mounted and unmounted in the namespace (Linux 6.15; EINVAL before); it can
+  // be read without any right.
+  virtual Sys<UniqueFd> WatchMounts(int mount_namespace) = 0;
+  // A memfd that holds `content`.
+  virtual Sys<UniqueFd> MakeMemory(std::span<const std::byte> content) = 0;
+  // statfs(2) of the file system that `fd` lies in, by a child that is killed
+  // at the deadline.
+  virtual Sys<ProbeOutcome> ProbeFilesystem(
+      int fd, std::chrono::milliseconds deadline) = 0;
 
   // Sockets. A stream socket connected, without blocking, to the socket file
   // that `file` is an O_PATH fd of.

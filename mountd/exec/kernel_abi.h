@@ -27,6 +27,15 @@ inline constexpr int kFileidKernfs = 0xfe;
 
 inline constexpr unsigned kMoveMountBeneath = 0x200;  // 6.5
 
+// fanotify(7): mounts as objects (6.15; linux/fanotify.h).
+inline constexpr unsigned kFanReportMount = 0x4000;        // FAN_REPORT_MNT
+inline constexpr unsigned kFanMarkMountNamespace = 0x110;  // FAN_MARK_MNTNS
+inline constexpr std::uint64_t kFanMountAttach = 0x01000000;
+inline constexpr std::uint64_t kFanMountDetach = 0x02000000;
+
+// listmount(2): all of the caller's namespace (LSMT_ROOT).
+inline constexpr std::uint64_t kAllMounts = ~std::uint64_t{0};
+
 struct MountIdRequest {  // struct mnt_id_req, MNT_ID_REQ_SIZE_VER0
   std::uint32_t size = 24;
   std::uint32_t spare = 0;

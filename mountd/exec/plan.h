@@ -64,6 +64,10 @@ enum class PlanKind : std::uint32_t {
   // Trees of files in allocations' directories.
   kRemoveTree = 50,
   kChownTree = 51,
+  // Whether mounts are there, and answer.
+  kWatchMounts = 60,
+  kListMounts = 61,
+  kProbeMount = 62,
 };
 
 // ---- Mounts -----------------------------------------------------------------
@@ -312,6 +316,14 @@ struct TreePlan {
   std::array<std::uint64_t, kMaxTreeDepth> after{};
 };
 
+// ---- Health -----------------------------------------------------------------
+
+// NotFound unless the mount at `target` is `mount_id`.
+struct ProbePlan {
+  TargetPlan target;
+  std::uint64_t mount_id = 0;
+};
+
 // ---- Messages ---------------------------------------------------------------
 
 // How many fds a plan may have beside it.
@@ -332,6 +344,7 @@ union PlanBody {
   HoldersPlan holders;
   VerifyTaskPlan verify_task;
   TreePlan tree;
+  ProbePlan probe;
   PlanBody() : allocation{} {}
 };
 
@@ -376,6 +389,7 @@ struct MountState {
   std::uint64_t anchor_id = 0;  // Attach only: the mount put on a host volume's
                                 // directory, 0 if it was one already; of a file
                                 // system, the one its users' are clones of
+  std::uint64_t device = 0;     // of the mount's file system, as st_dev
   std::uint32_t exists = 0;     // a directory or file is there, mounted or not
   std::uint32_t is_directory = 0;
 };
@@ -452,6 +466,32 @@ struct TreeReply {
   std::array<std::uint64_t, kMaxTreeDepth> after{};
 };
 
+// The answer's fd tells what is mounted and unmounted in the executor's mount
+// namespace, to whoever has it, for as long as it is open.
+struct WatchReply {
+  std::uint32_t tells_ids = 0;  // it is a fanotify group (Linux 6.15); else
+                                // mountinfo, POLLPRI when it has changed
+};
+
+// The answer's fd holds the ids of all mounts of that namespace, 8 bytes each.
+struct MountListReply {
+  std::uint64_t count = 0;
+  std::uint64_t most = 0;  // fs.mount-max
+};
+
+enum class MountHealth : std::uint32_t {
+  kUnknown = 0,
+  kHealthy = 1,
+  kDead = 2,  // its file system answers with an error
+  kHung = 3,  // or not at all, in timeouts.probe_answer
+};
+
+struct ProbeReply {
+  MountHealth health = MountHealth::kUnknown;
+  std::int32_t sys_errno = 0;       // kDead
+  std::uint32_t lost_children = 0;  // of this executor, that cannot be killed
+};
+
 union ReplyBody {
   HelloReply hello;
   MountState mount;
@@ -461,6 +501,9 @@ union ReplyBody {
   HoldersState holders;
   TaskState task;
   TreeReply tree;
+  WatchReply watch;
+  MountListReply mount_list;
+  ProbeReply probe;
   ReplyBody() : hello{} {}
 };
 

@@ -15,7 +15,8 @@ inline Sys<void> Done(int rc) {
   return {};
 }
 
-// The calling thread's kernel. Stateless; single-threaded use only, as
+// The calling thread's kernel. Keeps nothing but children
+// that cannot be killed; single-threaded use only, as
 // NewNetNamespace leaves and re-enters the thread's network namespace.
 class RealKernel final : public Kernel {
  public:
@@ -68,6 +69,11 @@ class RealKernel final : public Kernel {
   Sys<std::uint8_t> RunChild(const std::function<int()>& body, int kept,
                              std::chrono::milliseconds limit) override;
 
+  Sys<UniqueFd> WatchMounts(int mount_namespace) override;
+  Sys<UniqueFd> MakeMemory(std::span<const std::byte> content) override;
+  Sys<ProbeOutcome> ProbeFilesystem(
+      int fd, std::chrono::milliseconds deadline) override;
+
   Sys<UniqueFd> ConnectUnix(int file) override;
   Sys<ucred> PeerOf(int socket) override;
 
@@ -76,6 +82,9 @@ class RealKernel final : public Kernel {
   Sys<void> Send(int socket, std::span<const std::byte> bytes) override;
   Sys<std::size_t> Receive(int socket, std::span<std::byte> into) override;
   Sys<void> RunNft(const std::string& commands) override;
+
+ private:
+  std::vector<pid_t> lost_children_;  // killed, and not dead yet
 };
 
 }  // namespace mountd::exec

@@ -71,6 +71,7 @@ MountState FakeExecutor::NewMountLocked() {
   state.mount_id = ++last_id_;
   state.exists = 1;
   state.is_directory = 1;
+  TellLocked(state.mount_id, true);
   return state;
 }
 
@@ -168,6 +169,7 @@ Result<FakeExecutor::Mount> FakeExecutor::CloneLocked(const AttachPlan& plan) {
   }
   const std::uint64_t anchor_id = mount.state.anchor_id;
   mount.state = NewMountLocked();
+  mount.state.device = std::hash<std::string>()(mount.source);
   mount.state.anchor_id = anchor_id;
   mount.state.source_peer_group = source.peer_group;
   if (plan.propagation == Propagation::kHostToTask) {
@@ -239,6 +241,7 @@ Result<void> FakeExecutor::Detach(const DetachPlan& plan) {
         if (busy_.contains(target)) {
           return ErrnoError(EBUSY, "umount2", target, "the mount is in use");
         }
+        TellLocked(found->second.state.mount_id, false);
         mounts_.erase(found);
         return Ok();
       });

@@ -78,6 +78,15 @@ class FakeExecutor final : public Executor {
   void EndLinks();
   // The next trees have so many entries, of which each plan does one.
   void SetTree(std::uint64_t entries);
+  // fs.mount-max.
+  void SetMostMounts(std::uint64_t most);
+  // Of the file system that the source's mounts show; each source is one.
+  void SetHealth(const std::string& source, MountHealth health);
+  // Who watches the mounts is told nothing while it does, and that it was not
+  // at the end.
+  void OverflowWatch(bool overflows);
+  // What who watches them is told last: nothing any more.
+  void BreakWatch();
 
   std::uint32_t stuck() const override;
   Result<HelloReply> Hello() override;
@@ -107,6 +116,9 @@ class FakeExecutor final : public Executor {
   Result<TaskState> VerifyTask(const VerifyTaskPlan& plan, int pidfd) override;
   Result<TreeReply> RemoveTree(const TreePlan& plan, int directory) override;
   Result<TreeReply> ChownTree(const TreePlan& plan, int directory) override;
+  Result<MountWatch> WatchMounts() override;
+  Result<MountList> ListMounts() override;
+  Result<ProbeReply> ProbeMount(const ProbePlan& plan) override;
 
  private:
   struct Mount {
@@ -157,6 +169,12 @@ class FakeExecutor final : public Executor {
   bool task_has_user_namespace_ = false;
   std::map<std::uint64_t, TaskMount> task_mounts_;
   std::uint64_t tree_ = 0;  // entries that are left
+  // Tells who watches the mounts.
+  void TellLocked(std::uint64_t mount_id, bool attached);
+  bool watch_overflows_ = false;
+  UniqueFd watch_;  // the end that events are written to
+  std::uint64_t most_mounts_ = 100'000;
+  std::map<std::string, MountHealth> health_;
   std::uint32_t stuck_ = 0;
 };
 

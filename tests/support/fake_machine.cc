@@ -47,11 +47,17 @@ void FakeExecutor::SetBusy(const std::string& object, bool busy) {
 
 void FakeExecutor::LoseMount(const std::string& target) {
   const std::lock_guard lock(mutex_);
-  mounts_.erase(target);
+  if (const auto found = mounts_.find(target); found != mounts_.end()) {
+    TellLocked(found->second.state.mount_id, false);
+    mounts_.erase(found);
+  }
 }
 
 void FakeExecutor::ReplaceMount(const std::string& target) {
   const std::lock_guard lock(mutex_);
+  if (const auto found = mounts_.find(target); found != mounts_.end()) {
+    TellLocked(found->second.state.mount_id, false);
+  }
   mounts_[target] = {NewMountLocked(), "something else", {}};
 }
 

@@ -41,6 +41,8 @@ class InjectingKernel final : public Kernel {
   // From now on answers as a kernel before 6.8: mount ids that are used again,
   // no statmount and no listmount.
   void HideUniqueMountIds() { hide_unique_ids_ = true; }
+  // As a kernel before 6.15: no events of mounts.
+  void HideMountEvents() { hide_mount_events_ = true; }
 
   Sys<UniqueFd> Open(int dir, const std::string& path, int flags,
                      std::uint64_t resolve) override {
@@ -205,6 +207,25 @@ class InjectingKernel final : public Kernel {
         "RunChild", [&] { return kernel_.RunChild(body, kept, limit); });
   }
 
+  Sys<UniqueFd> WatchMounts(int mount_namespace) override {
+    return Pass<UniqueFd>("WatchMounts", [&]() -> Sys<UniqueFd> {
+      if (hide_mount_events_) {
+        return EINVAL;
+      }
+      return kernel_.WatchMounts(mount_namespace);
+    });
+  }
+  Sys<UniqueFd> MakeMemory(std::span<const std::byte> content) override {
+    return Pass<UniqueFd>("MakeMemory",
+                          [&] { return kernel_.MakeMemory(content); });
+  }
+  Sys<ProbeOutcome> ProbeFilesystem(
+      int fd, std::chrono::milliseconds deadline) override {
+    return Pass<ProbeOutcome>("ProbeFilesystem", [&] {
+      return kernel_.ProbeFilesystem(fd, deadline);
+    });
+  }
+
   Sys<UniqueFd> ConnectUnix(int file) override {
     return Pass<UniqueFd>("ConnectUnix",
                           [&] { return kernel_.ConnectUnix(file); });
@@ -251,6 +272,7 @@ class InjectingKernel final : public Kernel {
   bool dead_ = false;
   std::function<void(const std::string&)> hook_;
   bool hide_unique_ids_ = false;
+  bool hide_mount_events_ = false;
   std::vector<std::string> calls_;
 };
 

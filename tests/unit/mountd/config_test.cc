@@ -77,6 +77,7 @@ mounts_per_allocation = 4
 tmpfs_bytes = 0
 tmpfs_bytes_per_allocation = 8589934592
 mount_executors = 5
+mount_reserve = 7
 
 [timeouts]
 plan_ms = 11
@@ -85,6 +86,8 @@ patience_ms = 13
 probe_starting_ms = 14
 probe_ready_ms = 15
 probe_timeout_ms = 16
+probe_mounts_ms = 17
+probe_answer_ms = 18
 )";
 
 TEST(ConfigTest, HostVolumes) {
@@ -188,6 +191,9 @@ TEST(ConfigTest, LimitsAndTimeouts) {
   EXPECT_EQ(config->timeouts.probe_starting, milliseconds(14));
   EXPECT_EQ(config->timeouts.probe_ready, milliseconds(15));
   EXPECT_EQ(config->timeouts.probe_timeout, milliseconds(16));
+  EXPECT_EQ(config->limits.mount_reserve, 7U);
+  EXPECT_EQ(config->timeouts.probe_mounts, milliseconds(17));
+  EXPECT_EQ(config->timeouts.probe_answer, milliseconds(18));
 }
 
 TEST(ConfigTest, NothingIsAllowedByAnEmptyFile) {

@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#include "propagation/probe.h"
+
+#include <fcntl.h>
+#include <linux/openat2.h>
+
+#include "propagation/target.h"
+
+namespace mountd::propagation {
+namespace {
+
+using exec::FileFacts;
+using exec::MountHealth;
+using exec::Named;
+
+Error Gone(const std::string& object) {
+  return MakeError(Code::kNotFound, "probe", object,
+                   "another mount is there, or none");
+}
+
+// The root of the mount, wherever it is attached. This asks no server.
+Result<UniqueFd> OpenMount(const Context& context, std::uint64_t id,
+                           const std::string& object) {
+  constexpr int kFromRoot = -1;
+  MOUNTD_ASSIGN(const MountFacts mount, context.inspector.Facts(id));
+  MOUNTD_ASSIGN(
+      UniqueFd fd,
+      Named(context.kernel.Open(kFromRoot, mount.point, O_PATH,
+                                RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS),
+            "openat2", object));
+  MOUNTD_ASSIGN(const FileFacts file,
+                Named(context.kernel.Stat(fd.get(), ""), "statx", object));
+  if (file.mount_id != id) {
+    return Gone(object);
+  }
+  return fd;
+}
+
+}  // namespace
+
+Result<exec::ProbeReply> ProbeMount(const Context& context,
+                                    const exec::ProbePlan& plan) {
+  const std::string object = ObjectOf(plan.target);
+  MOUNTD_ASSIGN(const exec::MountState state,
+                InspectTarget(context, plan.target));
+  if (state.mount_id == 0 || state.mount_id != plan.mount_id) {
+    return Gone(object);
+  }
+  MOUNTD_ASSIGN(const UniqueFd mount,
+                OpenMount(context, plan.mount_id, object));
+  MOUNTD_ASSIGN(const exec::ProbeOutcome outcome,
+                Named(context.kernel.ProbeFilesystem(
+                          mount.get(), context.config.timeouts.probe_answer),
+                      "fork", object));
+  exec::ProbeReply reply;
+  reply.sys_errno = outcome.error;
+  reply.lost_children = outcome.lost_children;
+  reply.health = outcome.timed_out    ? MountHealth::kHung
+                 : outcome.error != 0 ? MountHealth::kDead
+                                      : MountHealth::kHealthy;
+  return reply;
+}
+
+}  // namespace mountd::propagation

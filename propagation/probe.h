@@ -1,0 +1,15 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#pragma once
+
+#include "propagation/context.h"
+
+namespace mountd::propagation {
+
+// Asks the file system of the mount at the plan's target whether it still
+// answers, in a child that is killed at the deadline (timeouts.probe_answer):
+// the server of a FUSE or network file system may hang, and the asker with it.
+// NotFound if the mount is not there.
+Result<exec::ProbeReply> ProbeMount(const Context& context,
+                                    const exec::ProbePlan& plan);
+
+}  // namespace mountd::propagation

@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#include "propagation/watch.h"
+
+#include <fcntl.h>
+
+#include <span>
+
+#include "mountd/base/number.h"
+
+namespace mountd::propagation {
+namespace {
+
+using exec::Named;
+using exec::Sys;
+
+constexpr int kFromRoot = -1;
+constexpr char kNamespace[] = "/proc/self/ns/mnt";
+constexpr char kMountinfo[] = "/proc/self/mountinfo";
+constexpr char kMountMax[] = "/proc/sys/fs/mount-max";
+
+}  // namespace
+
+Result<MountWatch> WatchMounts(const Context& context) {
+  exec::Kernel& kernel = context.kernel;
+  MOUNTD_ASSIGN(const UniqueFd mounts,
+                Named(kernel.Open(kFromRoot, kNamespace, O_RDONLY, 0),
+                      "openat2", kNamespace));
+  Sys<UniqueFd> group = kernel.WatchMounts(mounts.get());
+  if (group) {
+    return MountWatch{std::move(group).value(), true};
+  }
+  // An older kernel, or one without fanotify.
+  if (group.error() != EINVAL && group.error() != ENOSYS) {
+    return ErrnoError(group.error(), "fanotify_mark", kNamespace);
+  }
+  MountWatch watch;
+  MOUNTD_ASSIGN(watch.fd, Named(kernel.Open(kFromRoot, kMountinfo, O_RDONLY, 0),
+                                "openat2", kMountinfo));
+  return watch;
+}
+
+Result<MountList> ListMounts(const Context& context) {
+  MountList list;
+  MOUNTD_ASSIGN(
+      const std::string most,
+      Named(context.kernel.ReadSetting(kMountMax), "read", kMountMax));
+  list.most = ParseNumber<std::uint64_t>(most).value_or(0);
+  MOUNTD_ASSIGN(const std::vector<std::uint64_t> ids, context.inspector.All());
+  list.count = ids.size();
+  MOUNTD_ASSIGN(list.ids,
+                Named(context.kernel.MakeMemory(std::as_bytes(std::span(ids))),
+                      "memfd_create", "mount ids"));
+  return list;
+}
+
+}  // namespace mountd::propagation

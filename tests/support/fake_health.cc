@@ -1,0 +1,139 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+//
+// FakeExecutor's plans on whether mounts are there, and answer.
+#include <fcntl.h>
+#include <sys/fanotify.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <cstring>
+
+#include "tests/support/fake_executor.h"
+
+namespace mountd::exec {
+namespace {
+
+constexpr std::uint64_t kAttach = 0x01000000;  // FAN_MNT_ATTACH
+constexpr std::uint64_t kDetach = 0x02000000;  // FAN_MNT_DETACH
+constexpr std::uint8_t kInfoMount = 7;         // FAN_EVENT_INFO_TYPE_MNT
+
+// As the kernel writes it.
+struct Event {
+  fanotify_event_metadata metadata{};
+  fanotify_event_info_header header{};
+  std::uint32_t padding = 0;
+  std::uint64_t mount_id = 0;
+};
+static_assert(sizeof(Event) == 40);
+
+}  // namespace
+
+void FakeExecutor::TellLocked(std::uint64_t mount_id, bool attached) {
+  Event event;
+  event.metadata.event_len = sizeof(event);
+  event.metadata.vers = FANOTIFY_METADATA_VERSION;
+  event.metadata.metadata_len = sizeof(event.metadata);
+  event.metadata.mask = attached ? kAttach : kDetach;
+  event.metadata.fd = FAN_NOFD;
+  event.header.info_type = kInfoMount;
+  event.header.len = sizeof(event) - sizeof(event.metadata);
+  event.mount_id = mount_id;
+  if (watch_.valid() && !watch_overflows_ &&
+      write(watch_.get(), &event, sizeof(event)) != sizeof(event)) {
+    watch_.reset();
+  }
+}
+
+void FakeExecutor::OverflowWatch(bool overflows) {
+  const std::lock_guard lock(mutex_);
+  watch_overflows_ = overflows;
+  fanotify_event_metadata event{};
+  event.event_len = event.metadata_len = sizeof(event);
+  event.vers = FANOTIFY_METADATA_VERSION;
+  event.mask = FAN_Q_OVERFLOW;
+  event.fd = FAN_NOFD;
+  if (!overflows && write(watch_.get(), &event, sizeof(event)) < 0) {
+    watch_.reset();
+  }
+}
+
+void FakeExecutor::BreakWatch() {
+  const std::lock_guard lock(mutex_);
+  watch_.reset();
+}
+
+void FakeExecutor::SetMostMounts(std::uint64_t most) {
+  const std::lock_guard lock(mutex_);
+  most_mounts_ = most;
+}
+
+void FakeExecutor::SetHealth(const std::string& source, MountHealth health) {
+  const std::lock_guard lock(mutex_);
+  health_[source] = health;
+}
+
+Result<Executor::MountWatch> FakeExecutor::WatchMounts() {
+  return Run<Result<MountWatch>>(
+      PlanKind::kWatchMounts, "WatchMounts", "", PlanBody(),
+      [&]() -> Result<MountWatch> {
+        std::array<int, 2> ends{};
+        if (pipe2(ends.data(), O_CLOEXEC | O_NONBLOCK) != 0) {
+          return ErrnoError(errno, "pipe2", "fake");
+        }
+        watch_.reset(ends[1]);
+        return MountWatch{UniqueFd(ends[0]), {1}};
+      });
+}
+
+Result<Executor::MountList> FakeExecutor::ListMounts() {
+  return Run<Result<MountList>>(
+      PlanKind::kListMounts, "ListMounts", "", PlanBody(),
+      [&]() -> Result<MountList> {
+        MountList list;
+        list.ids.reset(memfd_create("fake", MFD_CLOEXEC));
+        list.reply.most = most_mounts_;
+        const auto add = [&](const MountState& state) {
+          if (state.mount_id != 0 && write(list.ids.get(), &state.mount_id,
+                                           sizeof(state.mount_id)) > 0) {
+            ++list.reply.count;
+          }
+        };
+        for (const auto& [target, mount] : mounts_) {
+          add(mount.state);
+        }
+        for (const auto* states :
+             {&anchors_, &own_mounts_, &plugins_, &directories_}) {
+          for (const auto& [name, state] : *states) {
+            add(state);
+          }
+        }
+        return list;
+      });
+}
+
+Result<ProbeReply> FakeExecutor::ProbeMount(const ProbePlan& plan) {
+  PlanBody body;
+  body.probe = plan;
+  const std::string target = std::string(plan.target.allocation.view()) + "/" +
+                             std::string(plan.target.task.view()) + "/" +
+                             std::string(plan.target.name.view());
+  return Run<Result<ProbeReply>>(
+      PlanKind::kProbeMount, "ProbeMount", target, body,
+      [&]() -> Result<ProbeReply> {
+        const auto found = mounts_.find(target);
+        if (found == mounts_.end() ||
+            found->second.state.mount_id != plan.mount_id) {
+          return MakeError(Code::kNotFound, "probe", target);
+        }
+        ProbeReply reply;
+        const auto health = health_.find(found->second.source);
+        reply.health =
+            health == health_.end() ? MountHealth::kHealthy : health->second;
+        reply.sys_errno = reply.health == MountHealth::kDead ? ENOTCONN : 0;
+        return reply;
+      });
+}
+
+}  // namespace mountd::exec
