@@ -199,6 +199,24 @@ void ManagerProxy::onOperationProgress(const std::string& operation,
   }
 }
 
+void ManagerProxy::onMountLost(const std::string& allocation,
+                               const std::string& task, const std::string& name,
+                               const std::string& reason) {
+  if (handlers_->mount_lost) {
+    handlers_->mount_lost({allocation, task, name}, reason);
+  }
+}
+
+void ManagerProxy::onMountHealth(const std::string& allocation,
+                                 const std::string& task,
+                                 const std::string& name,
+                                 const std::string& state,
+                                 const std::string& reason) {
+  if (handlers_->mount_health) {
+    handlers_->mount_health({allocation, task, name}, state, reason);
+  }
+}
+
 void ManagerProxy::onPluginChanged(const std::string& plugin,
                                    const std::string& state,
                                    const std::string& reason) {

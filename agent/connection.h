@@ -39,6 +39,11 @@ class ManagerProxy final
   void onOperationProgress(const std::string& operation,
                            const std::string& method,
                            const std::uint64_t& done) override;
+  void onMountLost(const std::string& allocation, const std::string& task,
+                   const std::string& name, const std::string& reason) override;
+  void onMountHealth(const std::string& allocation, const std::string& task,
+                     const std::string& name, const std::string& state,
+                     const std::string& reason) override;
   void onPluginChanged(const std::string& plugin, const std::string& state,
                        const std::string& reason) override;
   void onOwedChanged(const std::uint32_t& count) override;

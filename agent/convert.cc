@@ -75,6 +75,7 @@ Result<MountStatus> ToMountStatus(const VariantMap& map) {
                  .Read("source_type", mount.source_type)
                  .Read("source", mount.source)
                  .Read("state", mount.state)
+                 .Read("health", mount.health)
                  .status());
   MOUNTD_ASSIGN(mount.config, ToMountConfig(map));
   return mount;

@@ -30,6 +30,16 @@ struct SignalHandlers {
                      const std::string& reason)>
       plugin_changed;
   std::function<void(std::uint32_t count)> owed_changed;
+  struct Mount {
+    std::string allocation;
+    std::string task;
+    std::string name;
+  };
+  std::function<void(const Mount& mount, const std::string& reason)> mount_lost;
+  // `state`: "healthy", "dead", "hung".
+  std::function<void(const Mount& mount, const std::string& state,
+                     const std::string& reason)>
+      mount_health;
 
   // The connection is gone and no other handler will be called again. What
   // happened meanwhile is not told: start another Subscriber, then look (Get…,

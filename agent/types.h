@@ -204,6 +204,7 @@ struct MountStatus {
   std::string source;
   std::string state;
   MountConfig config;
+  std::string health{};  // "healthy", "dead", "hung", "unknown"
 };
 
 struct AllocationStatus {

@@ -216,6 +216,7 @@ Dict ToDict(const AllocationStatus& status) {
                   V(std::string(SourceKindName(config.record.source_kind))));
     mount.emplace("source", V(config.record.source));
     mount.emplace("state", V(MountStateName(config.record.state)));
+    mount.emplace("health", V(std::string(MountHealthName(config.health))));
     mounts.push_back(std::move(mount));
   }
   return {

@@ -43,6 +43,26 @@ Event OperationProgressed(const OperationProgress& progress) {
       [uid = progress.uid](const Caller& caller) { return caller.uid == uid; }};
 }
 
+Event MountLost(const Service& service, std::uint32_t uid,
+                const MountRecord& record, const std::string& reason) {
+  return {"MountLost",
+          {record.allocation, record.task, record.name, reason},
+          [&service, uid](const Caller& caller) {
+            return service.Sees(caller, uid);
+          }};
+}
+
+Event MountHealthChanged(const Service& service, std::uint32_t uid,
+                         const MountRecord& record, exec::MountHealth health,
+                         const std::string& reason) {
+  return {"MountHealth",
+          {record.allocation, record.task, record.name,
+           std::string(MountHealthName(health)), reason},
+          [&service, uid](const Caller& caller) {
+            return service.Sees(caller, uid);
+          }};
+}
+
 Event PluginChanged(const Service& service, const csi::PluginStatus& status) {
   return {"PluginChanged",
           {status.record.id, std::string(csi::PluginStateName(status.state)),

@@ -28,6 +28,12 @@ struct Event {
 // The signals there are, and who may see each. `service` outlives the event.
 Event OperationDone(const OperationSummary& summary);
 Event OperationProgressed(const OperationProgress& progress);
+// Of the allocation's owner `uid`.
+Event MountLost(const Service& service, std::uint32_t uid,
+                const MountRecord& record, const std::string& reason);
+Event MountHealthChanged(const Service& service, std::uint32_t uid,
+                         const MountRecord& record, exec::MountHealth health,
+                         const std::string& reason);
 Event PluginChanged(const Service& service, const csi::PluginStatus& status);
 Event OwedChanged(std::uint32_t count);
 

@@ -112,7 +112,7 @@ Result<void> EventLoop::Start() {
   return Ok();
 }
 
-std::unique_ptr<EventLoop::Source> EventLoop::WatchFd(
+std::unique_ptr<Loop::Source> EventLoop::WatchFd(
     int fd, std::uint32_t events, std::function<void(std::uint32_t)> closure) {
   auto source = std::make_unique<IoSource>(std::move(closure));
   if (source->Add(event_, fd, events) < 0) {

@@ -31,14 +31,9 @@ class EventLoop final : public Loop {
   void After(std::chrono::milliseconds delay,
              std::function<void()> closure) override;
 
-  // Watches an fd while the returned handle lives. `closure` gets the events.
-  class Source {
-   public:
-    virtual ~Source() = default;
-    virtual void SetEvents(std::uint32_t events) = 0;
-  };
-  std::unique_ptr<Source> WatchFd(int fd, std::uint32_t events,
-                                  std::function<void(std::uint32_t)> closure);
+  std::unique_ptr<Source> WatchFd(
+      int fd, std::uint32_t events,
+      std::function<void(std::uint32_t)> closure) override;
 
   // Runs until Quit, SIGTERM or SIGINT. An error means the loop itself broke.
   Result<void> Run();

@@ -141,9 +141,11 @@ std::string_view RequiredRootfsPropagation(exec::Propagation propagation) {
 }
 
 MountConfig ConfigOf(const MountRecord& record) {
-  return {std::string(paths::kBase) + "/" + paths::kAllocations + "/" +
-              Described(record),
-          record};
+  MountConfig config;
+  config.host_path = std::string(paths::kBase) + "/" + paths::kAllocations +
+                     "/" + Described(record);
+  config.record = record;
+  return config;
 }
 
 Result<MountConfig> Mounts::Bind(const BindMountSpec& spec) {
@@ -356,6 +358,25 @@ Result<void> Mounts::Recover() {
   recovering_ = false;
   has_left_anchors_ = true;
   return outcome;
+}
+
+Result<std::string> Mounts::LookLost(const MountRecord& seen) {
+  MOUNTD_ASSIGN(const std::optional<MountRecord> record,
+                store_.GetMount(seen.allocation, seen.task, seen.name));
+  if (!record || record->state != MountRecordState::kAttached ||
+      record->mount_id != seen.mount_id) {
+    return std::string();
+  }
+  MOUNTD_ASSIGN(const exec::MountState state,
+                executor_.InspectTarget(TargetOf(*record)));
+  if (state.mount_id == record->mount_id) {
+    return std::string();
+  }
+  MountRecord lost = *record;
+  lost.state = MountRecordState::kLost;
+  MOUNTD_TRY(store_.PutMount(lost));
+  return std::string(state.mount_id == 0 ? "no mount is there"
+                                         : "another mount is there");
 }
 
 // Nobody was told of a mount whose making was cut off, and one whose undoing

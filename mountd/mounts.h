@@ -44,6 +44,8 @@ struct BindMountSpec {
 struct MountConfig {
   std::string host_path;
   MountRecord record;
+  // GetAllocation only: whether its file system answers.
+  exec::MountHealth health = exec::MountHealth::kUnknown;
 };
 
 MountConfig ConfigOf(const MountRecord& record);
@@ -78,6 +80,11 @@ class Mounts {
   // All of an allocation's, the last one first.
   Result<void> UnmountAll(const std::string& allocation);
   Result<std::vector<MountConfig>> Of(const std::string& allocation);
+
+  // Looks whether the mount is still there that `seen` was the record of; if it
+  // is not, and the record is still that, marks it lost and answers why. "": it
+  // is there, or no business of anybody's any more. On the allocation's strand.
+  Result<std::string> LookLost(const MountRecord& seen);
 
   // Anchors whose last user has gone, but that could not go with it: something
   // else of the host was in them, or their file system gave no answer.

@@ -154,6 +154,9 @@ Result<AllocationStatus> Service::GetAllocation(const CallContext& call,
   status.host_path = HostPath(allocation.str());
   MOUNTD_ASSIGN(status.network, parts_.networks.Get(allocation.str()));
   MOUNTD_ASSIGN(status.mounts, parts_.mounts.Of(allocation.str()));
+  for (MountConfig& mount : status.mounts) {
+    mount.health = parts_.healths.Of(mount.record.mount_id);
+  }
   MOUNTD_ASSIGN(const std::vector<PublicationRecord> publications,
                 parts_.volumes.Of(allocation.str()));
   for (const PublicationRecord& publication : publications) {
@@ -206,6 +209,15 @@ Result<csi::PublishedVolume> Service::PublishVolume(const CallContext& call,
   MOUNTD_TRY(policy_.MayUsePlugin(call.caller, spec.plugin));
   MOUNTD_ASSIGN(const AllocationRecord owner,
                 FindPrepared(call, spec.allocation));
+  const Result<void> room = parts_.room.Check(
+      "publish", "volume " + spec.allocation + "/" + spec.alias);
+  if (!room) {
+    MOUNTD_ASSIGN(const std::optional<csi::PublishedVolume> known,
+                  parts_.volumes.Get(spec.allocation, spec.alias));
+    if (!known) {
+      return room.error();
+    }
+  }
   spec.uid = owner.uid;
   return parts_.volumes.Publish(spec, secrets, call.cancelled);
 }
@@ -322,6 +334,19 @@ Result<void> Service::CheckIds(const CallContext& call,
   return policy_.MayMapIds(call.caller, spec.ids);
 }
 
+// For one more mount; what is mounted already is only told again.
+Result<void> Service::CheckRoom(const BindMountSpec& spec) {
+  const std::string object =
+      spec.allocation + "/" + spec.task + "/" + spec.name;
+  const Result<void> room = parts_.room.Check("bind-mount", object);
+  if (room) {
+    return Ok();
+  }
+  MOUNTD_ASSIGN(const std::optional<MountRecord> record,
+                parts_.boot.GetMount(spec.allocation, spec.task, spec.name));
+  return record && record->state == MountRecordState::kAttached ? Ok() : room;
+}
+
 Result<MountConfig> Service::BindMount(const CallContext& call,
                                        BindMountSpec spec) {
   const bool read_only = (spec.attributes & exec::kReadOnly) != 0;
@@ -332,6 +357,7 @@ Result<MountConfig> Service::BindMount(const CallContext& call,
   }
   MOUNTD_ASSIGN(const AllocationRecord owner,
                 FindPrepared(call, spec.allocation));
+  MOUNTD_TRY(CheckRoom(spec));
   switch (spec.source_kind) {
     case exec::SourceKind::kHostVolume:
       MOUNTD_TRY(policy_.MayMountHostVolume(call.caller, spec.source, read_only,

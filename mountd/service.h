@@ -116,6 +116,8 @@ class Service {
                                       const Name& plugin);
   Result<std::vector<csi::PluginStatus>> ListPlugins(const CallContext& call);
 
+  // What `uid` made.
+  bool Sees(const Caller& caller, std::uint32_t uid) const;
   bool SeesPlugin(const Caller& caller, const PluginRecord& plugin) const;
 
   // ---- The node ----
@@ -134,6 +136,7 @@ class Service {
   // As Find, and FailedPrecondition while it is being released.
   Result<AllocationRecord> FindPrepared(const CallContext& call,
                                         const std::string& allocation);
+  Result<void> CheckRoom(const BindMountSpec& spec);
   Result<void> CheckVolumeSource(const CallContext& call, BindMountSpec& spec);
   Result<void> CheckIds(const CallContext& call,
                         const BindMountSpec& spec) const;
@@ -141,7 +144,6 @@ class Service {
                                     BindMountSpec& spec);
   Result<void> CheckCgroup(const CallContext& call, std::uint64_t cgroup);
   Result<void> CheckPluginLimit(std::uint32_t uid);
-  bool Sees(const Caller& caller, std::uint32_t uid) const;
 
   Result<exec::HelloReply> Hello();
 

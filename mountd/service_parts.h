@@ -5,6 +5,8 @@
 #include "csi-node/volumes.h"
 #include "mountd/config.h"
 #include "mountd/exec/executor.h"
+#include "mountd/mount_healths.h"
+#include "mountd/mount_room.h"
 #include "mountd/mounts.h"
 #include "mountd/networks.h"
 #include "mountd/store/boot_store.h"
@@ -22,6 +24,8 @@ struct ServiceParts {
   Networks& networks;
   csi::Plugins& plugins;
   csi::Volumes& volumes;
+  const MountRoom& room;
+  const MountHealths& healths;
 };
 
 }  // namespace mountd

@@ -65,6 +65,24 @@ SignalHandlers PrintingHandlers(bool json, std::optional<Error>& lost) {
   handlers.owed_changed = [json](std::uint32_t count) {
     PrintEvent(json, {{"signal", "OwedChanged"}, {"count", count}});
   };
+  handlers.mount_lost = [json](const SignalHandlers::Mount& mount,
+                               const std::string& reason) {
+    PrintEvent(json, {{"signal", "MountLost"},
+                      {"allocation", mount.allocation},
+                      {"task", mount.task},
+                      {"name", mount.name},
+                      {"reason", reason}});
+  };
+  handlers.mount_health = [json](const SignalHandlers::Mount& mount,
+                                 const std::string& state,
+                                 const std::string& reason) {
+    PrintEvent(json, {{"signal", "MountHealth"},
+                      {"allocation", mount.allocation},
+                      {"task", mount.task},
+                      {"name", mount.name},
+                      {"state", state},
+                      {"reason", reason}});
+  };
   handlers.lost = [&lost](const Error& error) {
     lost = error;
     ::kill(::getpid(), SIGUSR1);

@@ -64,7 +64,8 @@ Json ToJson(const MountStatus& mount) {
                {"name", mount.name},
                {"source_type", mount.source_type},
                {"source", mount.source},
-               {"state", mount.state}};
+               {"state", mount.state},
+               {"health", mount.health}};
   json.update(ToJson(mount.config));
   return json;
 }

@@ -54,6 +54,8 @@ Result<std::unique_ptr<Daemon>> Daemon::Start(const DaemonOptions& options,
   }
   daemon->owed_.Check();
   daemon->ReleaseLeftAnchors();
+  daemon->watch_.Start();
+  daemon->prober_.Start();
   daemon->TidyUpLater();
   return daemon;
 }
@@ -87,8 +89,19 @@ Daemon::Daemon(Config config, std::unique_ptr<dbus::EventLoop> loop,
                     });
                   });
                 }),
+      room_(config_.limits.mount_reserve),
+      watch_({*loop_, strands_, executor_, *boot_, mounts_, room_},
+             [this](const MountRecord& record, const std::string& reason) {
+               MountLost(record, reason);
+             }),
+      prober_({*loop_, strands_, executor_, *boot_, healths_},
+              config_.timeouts.probe_mounts,
+              [this](const MountRecord& record, exec::MountHealth health,
+                     const std::string& reason) {
+                MountHealthChanged(record, health, reason);
+              }),
       service_({config_, executor_, *state_, *boot_, mounts_, networks_,
-                plugins_, volumes_}),
+                plugins_, volumes_, room_, healths_}),
       operations_(
           *loop_, strands_,
           [this](const OperationSummary& summary) { Finished(summary); },
@@ -153,6 +166,31 @@ void Daemon::PluginChanged(const csi::PluginStatus& status) {
 void Daemon::OwedChanged(std::uint32_t count) {
   spdlog::info("tear-downs owed: {}", count);
   Send(dbus::OwedChanged(count));
+}
+
+void Daemon::MountLost(const MountRecord& record, const std::string& reason) {
+  spdlog::warn("mount {}/{}/{} is lost: {}", record.allocation, record.task,
+               record.name, reason);
+  const auto owner = state_->GetAllocation(record.allocation);
+  if (owner && *owner) {
+    loop_->Post([this, record, reason, uid = (*owner)->uid] {
+      Send(dbus::MountLost(service_, uid, record, reason));
+    });
+  }
+}
+
+void Daemon::MountHealthChanged(const MountRecord& record,
+                                exec::MountHealth health,
+                                const std::string& reason) {
+  spdlog::warn("mount {}/{}/{} is {}{}{}", record.allocation, record.task,
+               record.name, MountHealthName(health), reason.empty() ? "" : ": ",
+               reason);
+  const auto owner = state_->GetAllocation(record.allocation);
+  if (owner && *owner) {
+    loop_->Post([this, record, health, reason, uid = (*owner)->uid] {
+      Send(dbus::MountHealthChanged(service_, uid, record, health, reason));
+    });
+  }
 }
 
 void Daemon::Send(const dbus::Event& event) {

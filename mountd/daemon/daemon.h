@@ -13,6 +13,9 @@
 #include "mountd/base/worker_pool.h"
 #include "mountd/config.h"
 #include "mountd/exec/executor_pool.h"
+#include "mountd/mount_prober.h"
+#include "mountd/mount_room.h"
+#include "mountd/mount_watch.h"
 #include "mountd/mounts.h"
 #include "mountd/networks.h"
 #include "mountd/operations.h"
@@ -52,6 +55,10 @@ class Daemon {
   void Finished(const OperationSummary& summary);
   void PluginChanged(const csi::PluginStatus& status);
   void OwedChanged(std::uint32_t count);
+  // From workers.
+  void MountLost(const MountRecord& record, const std::string& reason);
+  void MountHealthChanged(const MountRecord& record, exec::MountHealth health,
+                          const std::string& reason);
   void Send(const dbus::Event& event);
   void TidyUpLater();
   void ReleaseLeftAnchors();
@@ -69,6 +76,10 @@ class Daemon {
   csi::Volumes volumes_;
   Mounts mounts_;
   Networks networks_;
+  MountRoom room_;
+  MountHealths healths_;
+  MountWatch watch_;
+  MountProber prober_;
   Service service_;
   Operations operations_;
   OwedRetrier owed_;

@@ -47,8 +47,10 @@ CREATE TABLE anchors(
 INSERT INTO anchors SELECT 1, host_volume, anchor_id FROM host_anchors;
 DROP TABLE host_anchors;
 )sql";
-constexpr std::array<std::string_view, 4> kSchema = {
-    kFirstSchema, kTmpfsMounts, kMappedIds, kAnchorsOfKinds};
+constexpr std::string_view kMountsById =
+    "CREATE INDEX mounts_by_id ON mounts(mount_id);";
+constexpr std::array<std::string_view, 5> kSchema = {
+    kFirstSchema, kTmpfsMounts, kMappedIds, kAnchorsOfKinds, kMountsById};
 
 constexpr std::string_view kSelectMount =
     "SELECT allocation,task,name,source_kind,source,propagation,attributes,"
@@ -121,6 +123,16 @@ Result<std::optional<MountRecord>> BootStore::GetMount(
   MOUNTD_TRY(database_->Query(
       sql, [&](const Row& row) { found = ReadMount(row); }, allocation, task,
       name));
+  return found;
+}
+
+Result<std::optional<MountRecord>> BootStore::FindMount(
+    std::uint64_t mount_id) {
+  static const std::string sql =
+      std::string(kSelectMount) + "WHERE mount_id=?1";
+  std::optional<MountRecord> found;
+  MOUNTD_TRY(database_->Query(
+      sql, [&](const Row& row) { found = ReadMount(row); }, mount_id));
   return found;
 }
 

@@ -34,6 +34,7 @@ class BootStore {
   Result<std::optional<MountRecord>> GetMount(const std::string& allocation,
                                               const std::string& task,
                                               const std::string& name);
+  Result<std::optional<MountRecord>> FindMount(std::uint64_t mount_id);
   Result<std::vector<MountRecord>> ListMounts();
   Result<std::vector<MountRecord>> MountsOf(const std::string& allocation);
   Result<std::uint32_t> CountMounts(const std::string& allocation);

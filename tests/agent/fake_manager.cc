@@ -38,6 +38,8 @@ class Manager final
     emitOperationProgress("op-1", "RemoveTree", 7);
     emitPluginChanged("csi-local", "healthy", "");
     emitOwedChanged(2);
+    emitMountLost("web", "app", "data", "why");
+    emitMountHealth("web", "app", "data", "hung", "why");
   }
 
  private:

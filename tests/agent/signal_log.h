@@ -35,6 +35,17 @@ class SignalLog {
     handlers.owed_changed = [this](std::uint32_t count) {
       Add("owed " + std::to_string(count));
     };
+    handlers.mount_lost = [this](const SignalHandlers::Mount& mount,
+                                 const std::string& reason) {
+      Add("lost " + mount.allocation + "/" + mount.task + "/" + mount.name +
+          " " + reason);
+    };
+    handlers.mount_health = [this](const SignalHandlers::Mount& mount,
+                                   const std::string& state,
+                                   const std::string& reason) {
+      Add("health " + mount.allocation + "/" + mount.task + "/" + mount.name +
+          " " + state + " " + reason);
+    };
     handlers.lost = [this](const Error& error) {
       Add("lost " + std::string(CodeName(error.code)));
     };

@@ -337,7 +337,8 @@ TEST_P(Methods, GetAllocation) {
                     {"volumes", "aa{sv}"}, {"mounts", "aa{sv}"}};
   expected.merge(Prefixed("network.", kNetworkTypes));
   expected.merge(Prefixed("mounts.0.", kMountTypes));
-  expected.merge(Prefixed("mounts.0.", {{"task", "s"},
+  expected.merge(Prefixed("mounts.0.", {{"health", "s"},
+                                        {"task", "s"},
                                         {"name", "s"},
                                         {"source_type", "s"},
                                         {"source", "s"},

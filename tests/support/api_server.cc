@@ -63,8 +63,19 @@ ApiServer::ApiServer(const std::string& directory, ApiServerOptions options)
       volumes_(options_.config.timeouts, executor_, csi_, *plugins_, *state_),
       mounts_(options_.config, executor_, *boot_),
       networks_(options_.config, executor_, *boot_, [] {}),
+      room_(options_.config.limits.mount_reserve),
+      watch_({*loop_, strands_, executor_, *boot_, mounts_, room_},
+             [this](const MountRecord& record, const std::string& reason) {
+               MountLost(record, reason);
+             }),
+      prober_({*loop_, strands_, executor_, *boot_, healths_},
+              options_.config.timeouts.probe_mounts,
+              [this](const MountRecord& record, exec::MountHealth health,
+                     const std::string& reason) {
+                MountHealthChanged(record, health, reason);
+              }),
       service_({options_.config, executor_, *state_, *boot_, mounts_, networks_,
-                *plugins_, volumes_}),
+                *plugins_, volumes_, room_, healths_}),
       operations_(
           *loop_, strands_,
           [this](const OperationSummary& summary) { Finished(summary); },
@@ -120,6 +131,27 @@ void ApiServer::Finished(const OperationSummary& summary) {
   }
   if (summary.announced) {
     Send(dbus::OperationDone(summary));
+  }
+}
+
+void ApiServer::MountLost(const MountRecord& record,
+                          const std::string& reason) {
+  const auto owner = state_->GetAllocation(record.allocation);
+  if (owner && *owner) {
+    loop_->Post([this, record, reason, uid = (*owner)->uid] {
+      Send(dbus::MountLost(service_, uid, record, reason));
+    });
+  }
+}
+
+void ApiServer::MountHealthChanged(const MountRecord& record,
+                                   exec::MountHealth health,
+                                   const std::string& reason) {
+  const auto owner = state_->GetAllocation(record.allocation);
+  if (owner && *owner) {
+    loop_->Post([this, record, health, reason, uid = (*owner)->uid] {
+      Send(dbus::MountHealthChanged(service_, uid, record, health, reason));
+    });
   }
 }
 

@@ -9,6 +9,8 @@
 #include "dbus/event_loop.h"
 #include "dbus/peer_server.h"
 #include "dbus/system_bus.h"
+#include "mountd/mount_prober.h"
+#include "mountd/mount_watch.h"
 #include "mountd/owed_retrier.h"
 #include "tests/support/fake_csi_client.h"
 #include "tests/support/fake_executor.h"
@@ -59,6 +61,9 @@ class ApiServer {
  private:
   void Recover();
   void Finished(const OperationSummary& summary);
+  void MountLost(const MountRecord& record, const std::string& reason);
+  void MountHealthChanged(const MountRecord& record, exec::MountHealth health,
+                          const std::string& reason);
 
   const ApiServerOptions options_;
   const std::string socket_;
@@ -74,6 +79,10 @@ class ApiServer {
   csi::Volumes volumes_;
   Mounts mounts_;
   Networks networks_;
+  MountRoom room_;
+  MountHealths healths_;
+  MountWatch watch_;
+  MountProber prober_;
   Service service_;
   Operations operations_;
   OwedRetrier owed_;

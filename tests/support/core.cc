@@ -88,9 +88,9 @@ void Core::Start() {
       [this](const csi::PluginStatus& status) { events.Add(status); });
   volumes = std::make_unique<csi::Volumes>(config.timeouts, *executor, *client,
                                            *plugins, *state);
-  service = std::make_unique<Service>(ServiceParts{config, *executor, *state,
-                                                   *boot, *mounts, *networks,
-                                                   *plugins, *volumes});
+  service = std::make_unique<Service>(
+      ServiceParts{config, *executor, *state, *boot, *mounts, *networks,
+                   *plugins, *volumes, room, healths});
 }
 
 void Core::Restart(bool same_boot) {

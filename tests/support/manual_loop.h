@@ -1,11 +1,16 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 #pragma once
 
+#include <poll.h>
+
+#include <algorithm>
 #include <chrono>
 #include <condition_variable>
 #include <deque>
 #include <functional>
+#include <memory>
 #include <mutex>
+#include <set>
 #include <utility>
 #include <vector>
 
@@ -28,17 +33,32 @@ class ManualLoop final : public Loop {
     timers_.emplace_back(delay, std::move(closure));
   }
 
-  // Runs what is posted until `condition` holds; false: it never did.
+  std::unique_ptr<Source> WatchFd(
+      int fd, std::uint32_t events,
+      std::function<void(std::uint32_t)> closure) override {
+    return std::make_unique<FdSource>(*this, fd, events, std::move(closure));
+  }
+
+  // Runs what is posted, and what is watched, until `condition` holds; false:
+  // it never did.
   template <typename F>
   bool RunUntil(const F& condition) {
+    constexpr std::chrono::milliseconds kBetweenPolls{2};
     const auto deadline = std::chrono::steady_clock::now() + kTestPatience;
     while (!condition()) {
+      PollSources();
       std::function<void()> closure;
       {
         std::unique_lock lock(mutex_);
-        if (!came_.wait_until(lock, deadline,
-                              [this] { return !posted_.empty(); })) {
-          return false;
+        if (!came_.wait_until(
+                lock,
+                std::min(deadline,
+                         std::chrono::steady_clock::now() + kBetweenPolls),
+                [this] { return !posted_.empty(); })) {
+          if (std::chrono::steady_clock::now() >= deadline) {
+            return false;
+          }
+          continue;
         }
         closure = std::move(posted_.front());
         posted_.pop_front();
@@ -61,6 +81,44 @@ class ManualLoop final : public Loop {
   std::size_t timer_count() const { return timers_.size(); }
 
  private:
+  class FdSource final : public Source {
+   public:
+    FdSource(ManualLoop& loop, int fd, std::uint32_t events,
+             std::function<void(std::uint32_t)> closure)
+        : loop_(loop), fd_(fd), events_(events), closure_(std::move(closure)) {
+      loop_.sources_.insert(this);
+    }
+    ~FdSource() override { loop_.sources_.erase(this); }
+    FdSource(const FdSource&) = delete;
+    FdSource& operator=(const FdSource&) = delete;
+    void SetEvents(std::uint32_t events) override { events_ = events; }
+
+    // EPOLL* and POLL* are the same numbers.
+    void Poll() {
+      pollfd entry{fd_, static_cast<short>(events_), 0};
+      if (poll(&entry, 1, 0) > 0) {
+        const auto closure = closure_;
+        closure(static_cast<std::uint32_t>(entry.revents));
+      }
+    }
+
+   private:
+    ManualLoop& loop_;
+    const int fd_;
+    std::uint32_t events_;
+    const std::function<void(std::uint32_t)> closure_;
+  };
+
+  void PollSources() {
+    const std::set<FdSource*> all = sources_;
+    for (FdSource* source : all) {
+      if (sources_.contains(source)) {
+        source->Poll();
+      }
+    }
+  }
+
+  std::set<FdSource*> sources_;  // the loop's thread only
   std::mutex mutex_;
   std::condition_variable came_;
   std::deque<std::function<void()>> posted_;

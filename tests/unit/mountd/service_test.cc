@@ -330,6 +330,24 @@ TEST_F(ServiceTest, PluginsOfAUserAreBounded) {
   EXPECT_EQ(add("b", Core::kOther), "Ok");
 }
 
+TEST_F(ServiceTest, TheHostsLastMountsAreKept) {
+  ASSERT_EQ(Outcome(Prepare("web")), "Ok");
+  ASSERT_TRUE(core_.AddPlugin("nfs"));
+  ASSERT_EQ(Outcome(Bind(HostVolume("data"))), "Ok");
+  core_.room.Set(95, 100);
+  BindMountSpec more = HostVolume("data");
+  more.name = "more";
+  EXPECT_EQ(Outcome(Bind(more)), "ResourceExhausted");
+  EXPECT_EQ(Outcome(Publish()), "ResourceExhausted");
+  // What is there is told again.
+  EXPECT_EQ(Outcome(Bind(HostVolume("data"))), "Ok");
+  core_.room.SetCount(80);
+  EXPECT_EQ(Outcome(Bind(more)), "Ok");
+  ASSERT_EQ(Outcome(Publish()), "Ok");
+  core_.room.SetCount(95);
+  EXPECT_EQ(Outcome(Publish()), "Ok");
+}
+
 TEST_F(ServiceTest, CapabilitiesAreTheExecutors) {
   executor().FailNext("Hello", Code::kUnavailable);
   EXPECT_EQ(Outcome(service().GetCapabilities()), "Unavailable");

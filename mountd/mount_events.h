@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "mountd/base/result.h"
+
+namespace mountd {
+
+// What happened to one mount of the watched namespace.
+struct MountEvent {
+  std::uint64_t mount_id = 0;
+  bool attached = false;
+  bool detached = false;  // both: it was moved
+};
+
+struct MountEvents {
+  std::vector<MountEvent> events;  // in their order
+  bool overflowed = false;         // some are missing
+};
+
+// All that is queued in a fanotify group of FAN_REPORT_MNT (Linux 6.15), which
+// does not block. Needs no right but the fd.
+Result<MountEvents> ReadMountEvents(int group);
+
+}  // namespace mountd

@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "mountd/base/loop.h"
+#include "mountd/base/worker_pool.h"
+#include "mountd/exec/executor.h"
+#include "mountd/mount_healths.h"
+#include "mountd/store/boot_store.h"
+
+namespace mountd {
+
+// Asks the file systems of attached mounts now and then whether they answer:
+// one probe for each file system, not for each mount.
+//
+//   unknown --> healthy <--> dead (it says so: ENOTCONN, ESTALE, EIO, ...)
+//      |           ^ |         |
+//      +-----------+-+---> hung (no answer in timeouts.probe_answer_ms)
+//
+// Started on the loop's thread. Outlives neither the strands nor the loop.
+class MountProber {
+ public:
+  // A mount whose file system changed, but not one found healthy at first. From
+  // a worker.
+  using OnChanged =
+      std::function<void(const MountRecord& record, exec::MountHealth now,
+                         const std::string& reason)>;
+
+  struct Parts {
+    Loop& loop;
+    Strands& strands;
+    exec::Executor& executor;
+    store::BootStore& store;
+    MountHealths& healths;
+  };
+
+  MountProber(const Parts& parts, std::chrono::milliseconds pause,
+              OnChanged on_changed)
+      : parts_(parts), pause_(pause), on_changed_(std::move(on_changed)) {}
+
+  void Start();
+
+ private:
+  // From a worker, one at a time.
+  void Round();
+  std::map<std::uint64_t, std::vector<MountRecord>> ByDevice(
+      const std::vector<MountRecord>& records);
+  void Probe(const std::vector<MountRecord>& same);
+
+  const Parts parts_;
+  const std::chrono::milliseconds pause_;
+  const OnChanged on_changed_;
+  std::map<std::uint64_t, std::uint64_t> devices_;  // by mount id
+};
+
+}  // namespace mountd

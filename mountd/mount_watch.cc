@@ -1,0 +1,193 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#include "mountd/mount_watch.h"
+
+#include <spdlog/spdlog.h>
+#include <sys/epoll.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "mountd/teardowns.h"
+
+namespace mountd {
+namespace {
+
+constexpr char kStrand[] = "mount watch";
+constexpr std::chrono::milliseconds kBetweenTries{5000};
+constexpr std::chrono::milliseconds kBetweenCompares{200};
+
+// The ids that the executor wrote into a memfd.
+Result<std::vector<std::uint64_t>> ReadIds(
+    const exec::Executor::MountList& list) {
+  std::vector<std::uint64_t> ids(list.reply.count);
+  const std::size_t size = ids.size() * sizeof(std::uint64_t);
+  std::size_t done = 0;
+  while (done < size) {
+    const ssize_t part =
+        pread(list.ids.get(), reinterpret_cast<char*>(ids.data()) + done,
+              size - done, static_cast<off_t>(done));
+    if (part < 0 && errno == EINTR) {
+      continue;
+    }
+    if (part <= 0) {
+      return ErrnoError(part < 0 ? errno : EIO, "read", "mount ids");
+    }
+    done += static_cast<std::size_t>(part);
+  }
+  std::sort(ids.begin(), ids.end());
+  return ids;
+}
+
+}  // namespace
+
+void MountWatch::Arm() {
+  parts_.strands.Submit(kStrand, [this] {
+    Result<exec::Executor::MountWatch> watch = parts_.executor.WatchMounts();
+    if (!watch) {
+      spdlog::warn("mounts are not watched: {}", watch.error().Message());
+      parts_.loop.Post(
+          [this] { parts_.loop.After(kBetweenTries, [this] { Arm(); }); });
+      return;
+    }
+    auto shared =
+        std::make_shared<exec::Executor::MountWatch>(std::move(*watch));
+    parts_.loop.Post([this, shared] { Armed(*shared); });
+  });
+}
+
+void MountWatch::Armed(exec::Executor::MountWatch& watch) {
+  source_.reset();
+  fd_ = std::move(watch.fd);
+  tells_ids_ = watch.reply.tells_ids != 0;
+  // mountinfo can always be read; that it changed is EPOLLPRI.
+  source_ = parts_.loop.WatchFd(fd_.get(), tells_ids_ ? EPOLLIN : EPOLLPRI,
+                                [this](std::uint32_t) { OnReadable(); });
+  if (source_ == nullptr) {
+    parts_.loop.After(kBetweenTries, [this] { Arm(); });
+    return;
+  }
+  // What went before the watch was there.
+  Compare();
+}
+
+void MountWatch::OnReadable() {
+  if (!tells_ids_) {
+    Compare();
+    return;
+  }
+  const Result<MountEvents> events = ReadMountEvents(fd_.get());
+  if (!events) {
+    spdlog::warn("{}: watching anew", events.error().Message());
+    source_.reset();
+    parts_.loop.After(kBetweenTries, [this] { Arm(); });
+    return;
+  }
+  Take(*events);
+}
+
+void MountWatch::Take(const MountEvents& events) {
+  std::vector<std::uint64_t> gone;
+  for (const MountEvent& event : events.events) {
+    Apply(event);
+    // Also one that was moved is not where it was.
+    if (event.detached) {
+      gone.push_back(event.mount_id);
+    }
+  }
+  if (comparing_) {
+    meanwhile_.insert(meanwhile_.end(), events.events.begin(),
+                      events.events.end());
+  }
+  parts_.room.SetCount(ids_.size());
+  if (events.overflowed) {
+    Compare();
+  }
+  if (!gone.empty()) {
+    parts_.strands.Submit(kStrand, [this, gone] { LookFor(gone); });
+  }
+}
+
+// One that was moved is there still.
+void MountWatch::Apply(const MountEvent& event) {
+  if (event.attached) {
+    ids_.insert(event.mount_id);
+  } else {
+    ids_.erase(event.mount_id);
+  }
+}
+
+void MountWatch::Compare() {
+  again_ = std::exchange(comparing_, true);
+  if (!again_) {
+    meanwhile_.clear();
+    parts_.strands.Submit(kStrand, [this] { CompareNow(); });
+  }
+}
+
+void MountWatch::CompareNow() {
+  const auto list_all = [&]() -> Result<void> {
+    MOUNTD_ASSIGN(const exec::Executor::MountList list,
+                  parts_.executor.ListMounts());
+    MOUNTD_ASSIGN(const std::vector<std::uint64_t> ids, ReadIds(list));
+    MOUNTD_ASSIGN(const std::vector<MountRecord> records,
+                  parts_.store.ListMounts());
+    for (const MountRecord& record : records) {
+      if (record.state == MountRecordState::kAttached &&
+          !std::binary_search(ids.begin(), ids.end(), record.mount_id)) {
+        Confirm(record);
+      }
+    }
+    parts_.loop.Post(
+        [this, ids, most = list.reply.most] { Compared(ids, most); });
+    return Ok();
+  };
+  if (const Result<void> listed = list_all(); !listed) {
+    spdlog::warn("mounts are not compared: {}", listed.error().Message());
+    parts_.loop.Post([this] {
+      parts_.loop.After(kBetweenTries, [this] {
+        comparing_ = false;
+        Compare();
+      });
+    });
+  }
+}
+
+// Which of the events since were before the list, is not known; taking one in
+// twice is taking it in once.
+void MountWatch::Compared(const std::vector<std::uint64_t>& ids,
+                          std::uint64_t most) {
+  ids_ = std::unordered_set<std::uint64_t>(ids.begin(), ids.end());
+  for (const MountEvent& event : meanwhile_) {
+    Apply(event);
+  }
+  meanwhile_.clear();
+  parts_.room.Set(ids_.size(), most);
+  parts_.loop.After(kBetweenCompares, [this] {
+    comparing_ = false;
+    if (std::exchange(again_, false)) {
+      Compare();
+    }
+  });
+}
+
+void MountWatch::LookFor(const std::vector<std::uint64_t>& ids) {
+  for (const std::uint64_t id : ids) {
+    const Result<std::optional<MountRecord>> record =
+        parts_.store.FindMount(id);
+    if (record && *record && (*record)->state == MountRecordState::kAttached) {
+      Confirm(**record);
+    }
+  }
+}
+
+void MountWatch::Confirm(const MountRecord& record) {
+  parts_.strands.Submit(AllocationStrand(record.allocation), [this, record] {
+    const Result<std::string> reason = parts_.mounts.LookLost(record);
+    if (reason && !reason->empty()) {
+      on_lost_(record, *reason);
+    }
+  });
+}
+
+}  // namespace mountd

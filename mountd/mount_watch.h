@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <unordered_set>
+#include <vector>
+
+#include "mountd/base/loop.h"
+#include "mountd/base/worker_pool.h"
+#include "mountd/exec/executor.h"
+#include "mountd/mount_events.h"
+#include "mountd/mount_room.h"
+#include "mountd/mounts.h"
+#include "mountd/store/boot_store.h"
+
+namespace mountd {
+
+// Notices when a mount of an allocation goes without mountd's doing: somebody
+// unmounted it, or removed what it was mounted on in another namespace. Counts
+// the host's mounts meanwhile.
+//
+//   Start --> arm (plan) --> compare (plan) --> read events --> ...
+//                 ^             ^                 |     |
+//                 |             +--- overflow ----+     |
+//                 +---------- the fd has broken --------+
+//
+// From Linux 6.15 events say which mount it was; before, only that something
+// changed, and all is compared, at most a few times a second. What seems lost
+// is looked at on its allocation's strand, so that what mountd itself is taking
+// away is not.
+//
+// Of the loop's thread; plans and the store are for workers. Outlives neither
+// the strands nor the loop.
+class MountWatch {
+ public:
+  // The record, lost now, and why. From a worker.
+  using OnLost =
+      std::function<void(const MountRecord& record, const std::string& reason)>;
+
+  struct Parts {
+    Loop& loop;
+    Strands& strands;
+    exec::Executor& executor;
+    store::BootStore& store;
+    Mounts& mounts;
+    MountRoom& room;
+  };
+
+  MountWatch(const Parts& parts, OnLost on_lost)
+      : parts_(parts), on_lost_(std::move(on_lost)) {}
+
+  void Start() { Arm(); }
+
+ private:
+  void Arm();
+  void Armed(exec::Executor::MountWatch& watch);
+  void OnReadable();
+  void Take(const MountEvents& events);
+  void Apply(const MountEvent& event);
+  // Asks for all mounts; what is recorded and not among them may be lost.
+  void Compare();
+  void Compared(const std::vector<std::uint64_t>& ids, std::uint64_t most);
+  // From a worker.
+  void CompareNow();
+  void LookFor(const std::vector<std::uint64_t>& ids);
+  void Confirm(const MountRecord& record);
+
+  const Parts parts_;
+  const OnLost on_lost_;
+  UniqueFd fd_;
+  bool tells_ids_ = false;
+  std::unique_ptr<Loop::Source> source_;
+  bool comparing_ = false;
+  bool again_ = false;  // when that has ended
+  std::unordered_set<std::uint64_t> ids_;
+  std::vector<MountEvent> meanwhile_;  // while they are listed
+};
+
+}  // namespace mountd

@@ -1,0 +1,174 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#include "mountd/mount_watch.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "tests/support/core.h"
+#include "tests/support/manual_loop.h"
+#include "tests/support/outcome.h"
+
+namespace mountd {
+namespace {
+
+class MountWatchTest : public ::testing::Test {
+ protected:
+  MountWatchTest() {
+    call_ = Core::By(Core::kAgent);
+    EXPECT_EQ(
+        Outcome(core_.service->PrepareAllocation(call_, NameOf("web"), "")),
+        "Ok");
+  }
+  ~MountWatchTest() override {
+    // The jobs look at the watch.
+    strands_.reset();
+  }
+
+  void Bind(const std::string& name) {
+    BindMountSpec spec;
+    spec.allocation = "web";
+    spec.task = "app";
+    spec.name = name;
+    spec.source = "data";
+    ASSERT_EQ(Outcome(core_.service->BindMount(call_, spec)), "Ok");
+  }
+  MountRecordState StateOf(const std::string& name) {
+    return core_.boot->GetMount("web", "app", name).value()->state;
+  }
+  std::vector<std::string> Lost() const {
+    const std::lock_guard lock(mutex_);
+    return lost_;
+  }
+  bool Until(const std::function<bool()>& condition) {
+    return loop_.RunUntil(condition);
+  }
+  // Started, and what there is counted.
+  void Start() {
+    watch_.Start();
+    ASSERT_TRUE(Until([&] { return room_.count() > 0; }));
+  }
+  // Fires timers until it holds.
+  bool UntilWithTimers(const std::function<bool()>& condition) {
+    return Until([&] {
+      loop_.FireTimers();
+      return condition();
+    });
+  }
+
+  Core core_;
+  CallContext call_;
+  ManualLoop loop_;
+  WorkerPool pool_{4};
+  std::unique_ptr<Strands> strands_ = std::make_unique<Strands>(pool_);
+  MountRoom room_{10};
+  mutable std::mutex mutex_;
+  std::vector<std::string> lost_;
+  MountWatch watch_{
+      {loop_, *strands_, *core_.executor, *core_.boot, *core_.mounts, room_},
+      [this](const MountRecord& record, const std::string& why) {
+        const std::lock_guard lock(mutex_);
+        lost_.push_back(record.name + ": " + why);
+      }};
+};
+
+TEST_F(MountWatchTest, OneThatIsUnmountedByOthersIsLost) {
+  Bind("data");
+  Bind("more");
+  Start();
+  core_.executor->LoseMount("web/app/data");
+  ASSERT_TRUE(Until([&] { return !Lost().empty(); }));
+  EXPECT_EQ(Lost(), std::vector<std::string>{"data: no mount is there"});
+  EXPECT_EQ(StateOf("data"), MountRecordState::kLost);
+  EXPECT_EQ(StateOf("more"), MountRecordState::kAttached);
+}
+
+TEST_F(MountWatchTest, OneThatIsReplacedByOthersIsLost) {
+  Bind("data");
+  Start();
+  core_.executor->ReplaceMount("web/app/data");
+  ASSERT_TRUE(Until([&] { return !Lost().empty(); }));
+  EXPECT_EQ(Lost(), std::vector<std::string>{"data: another mount is there"});
+}
+
+TEST_F(MountWatchTest, WhatMountdUnmountsIsNotLost) {
+  Bind("data");
+  Bind("more");
+  Start();
+  ASSERT_EQ(Outcome(core_.service->Unmount(call_, NameOf("web"), NameOf("app"),
+                                           NameOf("data"))),
+            "Ok");
+  core_.executor->LoseMount("web/app/more");
+  ASSERT_TRUE(Until([&] { return !Lost().empty(); }));
+  EXPECT_EQ(Lost().size(), 1U);
+}
+
+TEST_F(MountWatchTest, WhatWentBeforeTheWatchWasThereIsLost) {
+  Bind("data");
+  core_.executor->LoseMount("web/app/data");
+  watch_.Start();
+  EXPECT_TRUE(Until([&] { return Lost().size() == 1; }));
+}
+
+TEST_F(MountWatchTest, AfterAnOverflowAllIsCompared) {
+  Bind("data");
+  Bind("more");
+  Start();
+  core_.executor->OverflowWatch(true);
+  core_.executor->LoseMount("web/app/data");
+  Bind("later");
+  core_.executor->OverflowWatch(false);
+  ASSERT_TRUE(UntilWithTimers([&] { return !Lost().empty(); }));
+  EXPECT_EQ(Lost(), std::vector<std::string>{"data: no mount is there"});
+  ASSERT_TRUE(UntilWithTimers(
+      [&] { return StateOf("later") == MountRecordState::kAttached; }));
+}
+
+TEST_F(MountWatchTest, ABrokenWatchIsMadeAnew) {
+  Bind("data");
+  Start();
+  core_.executor->BreakWatch();
+  ASSERT_TRUE(UntilWithTimers([&] {
+    const auto plans = core_.executor->plans();
+    return std::count_if(plans.begin(), plans.end(), [](const auto& plan) {
+             return plan.kind == exec::PlanKind::kListMounts;
+           }) > 1;
+  }));
+  core_.executor->LoseMount("web/app/data");
+  EXPECT_TRUE(UntilWithTimers([&] { return Lost().size() == 1; }));
+}
+
+TEST_F(MountWatchTest, OneThatCannotBeMadeIsTriedAgain) {
+  Bind("data");
+  core_.executor->FailNext("WatchMounts", Code::kUnavailable);
+  core_.executor->FailNext("ListMounts", Code::kUnavailable);
+  watch_.Start();
+  ASSERT_TRUE(UntilWithTimers([&] { return room_.count() > 0; }));
+  core_.executor->LoseMount("web/app/data");
+  EXPECT_TRUE(Until([&] { return Lost().size() == 1; }));
+}
+
+TEST_F(MountWatchTest, MountsAreCountedAndTheLastAreKept) {
+  Bind("data");
+  core_.executor->SetMostMounts(20);
+  Start();
+  const std::uint64_t before = room_.count();
+  EXPECT_TRUE(room_.Check("mount", "x").has_value());
+  Bind("more");
+  ASSERT_TRUE(Until([&] { return room_.count() == before + 1; }));
+  for (int i = 0; room_.Check("mount", "x") && i < 20; ++i) {
+    const std::uint64_t now = room_.count();
+    Bind("n" + std::to_string(i));
+    ASSERT_TRUE(Until([&] { return room_.count() == now + 1; }));
+  }
+  EXPECT_EQ(room_.count(), 10U);
+  EXPECT_EQ(Outcome(room_.Check("mount", "x")), "ResourceExhausted");
+  EXPECT_NE(MessageOf(room_.Check("mount", "x")).find("fs.mount-max"),
+            std::string::npos);
+  core_.executor->LoseMount("web/app/more");
+  ASSERT_TRUE(Until([&] { return room_.count() == 9; }));
+  EXPECT_TRUE(room_.Check("mount", "x").has_value());
+}
+
+}  // namespace
+}  // namespace mountd
