@@ -65,8 +65,8 @@ Result<bool> Empty(Removal* removal, int dir, std::size_t depth);
 Result<bool> RemoveDirectory(Removal* removal, int parent,
                              const std::string& name, std::size_t depth) {
   exec::Kernel& kernel = removal->context.kernel;
-  MOUNTD_ASSIGN(const UniqueFd dir,
-                OpenOwn(removal->context, parent, name, name));
+  MOUNTD_ASSIGN(const UniqueFd dir, OpenOwn(removal->context, parent, name,
+                                            removal->trail.Described(name)));
   if (depth == kMaxDepth) {
     MOUNTD_TRY(Lift(removal, parent, name));
     return true;

@@ -22,6 +22,10 @@ std::string TreeTrail::Text(const std::string& name) const {
   return text;
 }
 
+std::string TreeTrail::Described(const std::string& name) const {
+  return object_ + "/" + Text(name);
+}
+
 Error TreeTrail::Failed(int err, const char* op,
                         const std::string& name) const {
   return ErrnoError(err, op, object_, "at " + Text(name));

@@ -46,6 +46,9 @@ class TreeTrail {
   void Enter(const std::string& name) { names_.push_back(name); }
   void Leave() { names_.pop_back(); }
 
+  // "directory/mine/deep": plain text, whatever tasks call their files.
+  std::string Described(const std::string& name) const;
+
   Error Failed(int err, const char* op, const std::string& name = {}) const;
   // Busy: a mount is there.
   Error AtMount(const char* op, const std::string& name) const;

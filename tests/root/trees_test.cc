@@ -5,6 +5,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <filesystem>
 
 #include "propagation/tree_owner.h"
@@ -389,6 +390,20 @@ TEST_F(Trees, NamesInErrorsArePlain) {
   Make("a\nb\xff", kAgent);
   MountTmpfs(At("a\nb\xff"));
   EXPECT_NE(ErrorOf(Remove()).find("a?b?"), std::string::npos);
+  Unmount(At("a\nb\xff"));
+  File("a\nb\xff/c\td", kAgent);
+  for (const PlanKind kind : {PlanKind::kChownTree, PlanKind::kRemoveTree}) {
+    bool reached = true;
+    for (std::size_t k = 1; reached; ++k) {
+      kernel_.FailAt(k, EIO);
+      const std::string error = ErrorOf(Run(kind));
+      reached = kernel_.calls().size() >= k;
+      EXPECT_TRUE(std::all_of(error.begin(), error.end(), [](char c) {
+        return c >= 0x20 && c <= 0x7e;
+      })) << error;
+    }
+  }
+  kernel_.FailAt(0, 0);
 }
 
 TEST_F(Trees, TheFdMustBeADirectoryAndBeThere) {
