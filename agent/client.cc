@@ -277,14 +277,14 @@ void AddTmpfs(VariantMap& sent, const TmpfsOptions& tmpfs) {
   }
 }
 
-}  // namespace
-
-Result<MountConfig> Client::BindMount(std::string_view allocation,
-                                      const BindMountSpec& spec) {
+VariantMap OptionsOf(const BindMountSpec& spec) {
   VariantMap sent;
   AddText(sent, "task_path", spec.task_path);
-  if (spec.noexec) {
-    sent.emplace("noexec", sdbus::Variant(true));
+  for (const auto& [key, value] :
+       {std::pair("noexec", spec.noexec), std::pair("noatime", spec.noatime)}) {
+    if (value) {
+      sent.emplace(key, sdbus::Variant(true));
+    }
   }
   if (spec.noatime) {
     sent.emplace("noatime", sdbus::Variant(true));
@@ -299,25 +299,122 @@ Result<MountConfig> Client::BindMount(std::string_view allocation,
   if (spec.tmpfs) {
     AddTmpfs(sent, *spec.tmpfs);
   }
+  if (spec.directory >= 0) {
+    sent.emplace("directory", sdbus::Variant(sdbus::UnixFd(spec.directory)));
+  }
+  return sent;
+}
+
+// One element of BindMounts' array.
+VariantMap ToWire(const BindMountSpec& spec) {
+  VariantMap sent = OptionsOf(spec);
+  sent.emplace("task", sdbus::Variant(spec.task));
+  sent.emplace("name", sdbus::Variant(spec.name));
+  sent.emplace("source_type", sdbus::Variant(ToWire(spec.source_type)));
+  sent.emplace("source", sdbus::Variant(spec.source));
+  sent.emplace("read_only", sdbus::Variant(spec.read_only));
+  sent.emplace("propagation", sdbus::Variant(ToWire(spec.propagation)));
+  return sent;
+}
+
+std::string ObjectOf(const std::string& allocation, const BindMountSpec& spec) {
+  return allocation + "/" + spec.task + "/" + spec.name;
+}
+
+}  // namespace
+
+Result<MountConfig> Client::BindMount(std::string_view allocation,
+                                      const BindMountSpec& spec) {
   const std::string id(allocation);
-  MOUNTD_ASSIGN(
-      const VariantMap answer,
-      impl_->Call("BindMount", id + "/" + spec.task + "/" + spec.name,
-                  std::move(sent), [&](ManagerProxy& proxy, VariantMap& opts) {
-                    return proxy.BindMount(id, spec.task, spec.name,
-                                           ToWire(spec.source_type),
-                                           spec.source, spec.read_only,
-                                           ToWire(spec.propagation), opts);
-                  }));
+  MOUNTD_ASSIGN(const VariantMap answer,
+                impl_->Call("BindMount", ObjectOf(id, spec), OptionsOf(spec),
+                            [&](ManagerProxy& proxy, VariantMap& opts) {
+                              return proxy.BindMount(
+                                  id, spec.task, spec.name,
+                                  ToWire(spec.source_type), spec.source,
+                                  spec.read_only, ToWire(spec.propagation),
+                                  opts);
+                            }));
   return ToMountConfig(answer);
 }
 
+Result<std::vector<MountConfig>> Client::BindMounts(
+    std::string_view allocation, const std::vector<BindMountSpec>& specs) {
+  const std::string id(allocation);
+  std::vector<VariantMap> mounts;
+  mounts.reserve(specs.size());
+  for (const BindMountSpec& spec : specs) {
+    mounts.push_back(ToWire(spec));
+  }
+  MOUNTD_ASSIGN(const std::vector<VariantMap> answer,
+                impl_->Call("BindMounts", id, {},
+                            [&](ManagerProxy& proxy, VariantMap& opts) {
+                              return proxy.BindMounts(id, mounts, opts);
+                            }));
+  return ToList(answer, &ToMountConfig);
+}
+
+Result<ReplacedMount> Client::ReplaceMount(std::string_view allocation,
+                                           const BindMountSpec& spec) {
+  const std::string id(allocation);
+  MOUNTD_ASSIGN(const VariantMap answer,
+                impl_->Call("ReplaceMount", ObjectOf(id, spec), OptionsOf(spec),
+                            [&](ManagerProxy& proxy, VariantMap& opts) {
+                              return proxy.ReplaceMount(
+                                  id, spec.task, spec.name,
+                                  ToWire(spec.source_type), spec.source,
+                                  spec.read_only, ToWire(spec.propagation),
+                                  opts);
+                            }));
+  return ToReplacedMount(answer);
+}
+
+Result<UniqueFd> Client::OpenTree(std::string_view allocation,
+                                  const BindMountSpec& spec) {
+  const std::string id(allocation);
+  MOUNTD_ASSIGN(sdbus::UnixFd answer,
+                impl_->Call("OpenTree", id + "/" + spec.source, {},
+                            [&](ManagerProxy& proxy, VariantMap& opts) {
+                              return proxy.OpenTree(
+                                  id, ToWire(spec.source_type), spec.source,
+                                  ToWire(spec.propagation), opts);
+                            }));
+  return UniqueFd(answer.release());
+}
+
+Result<InboxConfig> Client::PrepareInbox(std::string_view allocation,
+                                         std::string_view task) {
+  const std::string id(allocation);
+  const std::string name(task);
+  MOUNTD_ASSIGN(const VariantMap answer,
+                impl_->Call("PrepareInbox", id + "/" + name, {},
+                            [&](ManagerProxy& proxy, VariantMap& opts) {
+                              return proxy.PrepareInbox(id, name, opts);
+                            }));
+  return ToInboxConfig(answer);
+}
+
+Result<void> Client::RemoveInbox(std::string_view allocation,
+                                 std::string_view task) {
+  const std::string id(allocation);
+  const std::string name(task);
+  return impl_->Call("RemoveInbox", id + "/" + name, {},
+                     [&](ManagerProxy& proxy, VariantMap& opts) {
+                       proxy.RemoveInbox(id, name, opts);
+                     });
+}
+
 Result<void> Client::Unmount(std::string_view allocation, std::string_view task,
-                             std::string_view name) {
+                             std::string_view name, UnmountMode mode) {
   const std::string id(allocation);
   const std::string task_name(task);
   const std::string mount(name);
-  return impl_->Call("Unmount", id + "/" + task_name + "/" + mount, {},
+  VariantMap sent;
+  if (mode != UnmountMode::kPlain) {
+    sent.emplace("mode", sdbus::Variant(ToWire(mode)));
+  }
+  return impl_->Call("Unmount", id + "/" + task_name + "/" + mount,
+                     std::move(sent),
                      [&](ManagerProxy& proxy, VariantMap& opts) {
                        proxy.Unmount(id, task_name, mount, opts);
                      });

@@ -10,6 +10,7 @@
 
 #include "agent/types.h"
 #include "mountd/base/result.h"
+#include "mountd/base/unique_fd.h"
 
 // The client library of mountd: what an agent links instead of running as root.
 // One typed method for each one of org.mountd1.Manager.
@@ -92,8 +93,20 @@ class Client {
                                std::string_view alias);
   Result<MountConfig> BindMount(std::string_view allocation,
                                 const BindMountSpec& spec);
+  // All of them or none.
+  Result<std::vector<MountConfig>> BindMounts(
+      std::string_view allocation, const std::vector<BindMountSpec>& specs);
+  Result<ReplacedMount> ReplaceMount(std::string_view allocation,
+                                     const BindMountSpec& spec);
+  // Of the spec its source and propagation; a detached mount.
+  Result<UniqueFd> OpenTree(std::string_view allocation,
+                            const BindMountSpec& spec);
   Result<void> Unmount(std::string_view allocation, std::string_view task,
-                       std::string_view name);
+                       std::string_view name,
+                       UnmountMode mode = UnmountMode::kPlain);
+  Result<InboxConfig> PrepareInbox(std::string_view allocation,
+                                   std::string_view task);
+  Result<void> RemoveInbox(std::string_view allocation, std::string_view task);
   Result<std::vector<StagedVolume>> ListVolumes();
 
   // ---- Trees of files -------------------------------------------------------

@@ -157,6 +157,20 @@ std::string ToWire(Propagation propagation) {
   return {};
 }
 
+std::string ToWire(UnmountMode mode) {
+  switch (mode) {
+    case UnmountMode::kDetach:
+      return "detach";
+    case UnmountMode::kForce:
+      return "force";
+    case UnmountMode::kAbort:
+      return "abort";
+    case UnmountMode::kPlain:
+      break;
+  }
+  return "plain";
+}
+
 std::string ToWire(PluginType type) {
   switch (type) {
     case PluginType::kNode:
@@ -226,6 +240,26 @@ Result<MountConfig> ToMountConfig(const VariantMap& map) {
   return config;
 }
 
+Result<ReplacedMount> ToReplacedMount(const VariantMap& map) {
+  ReplacedMount replaced;
+  MOUNTD_ASSIGN(replaced.config, ToMountConfig(map));
+  MOUNTD_TRY(Fields(map)
+                 .Read("replaced_mount_id", replaced.replaced_mount_id)
+                 .status());
+  return replaced;
+}
+
+Result<InboxConfig> ToInboxConfig(const VariantMap& map) {
+  InboxConfig inbox;
+  MOUNTD_TRY(Fields(map)
+                 .ReadPath("host_path", inbox.host_path)
+                 .Read("propagation", inbox.propagation)
+                 .Read("required_rootfs_propagation",
+                       inbox.required_rootfs_propagation)
+                 .status());
+  return inbox;
+}
+
 Result<Receipt> ToReceipt(const VariantMap& map) {
   Receipt receipt;
   std::uint64_t released_at = 0;
@@ -259,6 +293,7 @@ Result<AllocationStatus> ToAllocation(const VariantMap& map) {
                  .Read("network", network)
                  .Read("volumes", volumes)
                  .Read("mounts", mounts)
+                 .Read("inboxes", status.inboxes)
                  .status());
   if (!network.empty()) {
     MOUNTD_ASSIGN(status.network, ToNetwork(network));

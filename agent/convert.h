@@ -25,11 +25,14 @@ VariantMap ToWire(const VolumeUsage& usage);
 std::string ToWire(SourceType type);
 std::string ToWire(Propagation propagation);
 std::string ToWire(PluginType type);
+std::string ToWire(UnmountMode mode);
 
 // The value of "host_path" alone.
 Result<std::string> ToHostPath(const VariantMap& map);
 Result<NetworkStatus> ToNetwork(const VariantMap& map);
 Result<PublishedVolume> ToPublished(const VariantMap& map);
+Result<InboxConfig> ToInboxConfig(const VariantMap& map);
+Result<ReplacedMount> ToReplacedMount(const VariantMap& map);
 Result<MountConfig> ToMountConfig(const VariantMap& map);
 Result<Receipt> ToReceipt(const VariantMap& map);
 Result<AllocationStatus> ToAllocation(const VariantMap& map);

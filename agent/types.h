@@ -122,7 +122,19 @@ struct BindMountSpec {
   bool noatime = false;
   std::vector<IdExtent> id_map{};       // four at most
   std::optional<TmpfsOptions> tmpfs{};  // kTmpfs only
+  // An fd of the directory to mount it on instead of the inbox, the caller's;
+  // -1: the inbox.
+  int directory = -1;
 };
+
+// A task's inbox: what a task driver inserts once.
+struct InboxConfig {
+  std::string host_path;
+  std::string propagation;
+  std::string required_rootfs_propagation;
+};
+
+enum class UnmountMode { kPlain, kDetach, kForce, kAbort };
 
 // What a task driver inserts to give the task this mount.
 struct MountConfig {
@@ -134,6 +146,11 @@ struct MountConfig {
   std::uint64_t mount_id = 0;
   std::uint64_t peer_group = 0;
   std::uint64_t master = 0;
+};
+
+struct ReplacedMount {
+  MountConfig config;
+  std::uint64_t replaced_mount_id = 0;  // 0: it was as asked already
 };
 
 struct Holder {
@@ -216,6 +233,7 @@ struct AllocationStatus {
   std::optional<NetworkStatus> network;
   std::vector<VolumeStatus> volumes;
   std::vector<MountStatus> mounts;
+  std::vector<std::string> inboxes;  // the tasks that have one
 };
 
 struct AllocationEntry {

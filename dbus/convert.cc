@@ -36,6 +36,8 @@ std::string MountStateName(MountRecordState state) {
       return "attached";
     case MountRecordState::kDetaching:
       return "detaching";
+    case MountRecordState::kReplacing:
+      return "replacing";
     case MountRecordState::kLost:
       break;
   }
@@ -228,6 +230,7 @@ Dict ToDict(const AllocationStatus& status) {
       {"network", V(status.network ? ToDict(*status.network) : Dict())},
       {"volumes", V(volumes)},
       {"mounts", V(mounts)},
+      {"inboxes", V(status.inboxes)},
   };
 }
 

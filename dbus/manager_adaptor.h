@@ -83,6 +83,20 @@ class ManagerAdaptor final
                  std::string task, std::string name, std::string source_type,
                  std::string source, bool read_only, std::string propagation,
                  Dict options) override;
+  void BindMounts(sdbus::Result<std::vector<Dict>>&& answer,
+                  std::string allocation, std::vector<Dict> mounts,
+                  Dict options) override;
+  void ReplaceMount(sdbus::Result<Dict>&& answer, std::string allocation,
+                    std::string task, std::string name, std::string source_type,
+                    std::string source, bool read_only, std::string propagation,
+                    Dict options) override;
+  void OpenTree(sdbus::Result<sdbus::UnixFd>&& answer, std::string allocation,
+                std::string source_type, std::string source,
+                std::string propagation, Dict options) override;
+  void PrepareInbox(sdbus::Result<Dict>&& answer, std::string allocation,
+                    std::string task, Dict options) override;
+  void RemoveInbox(sdbus::Result<>&& answer, std::string allocation,
+                   std::string task, Dict options) override;
   void Unmount(sdbus::Result<>&& answer, std::string allocation,
                std::string task, std::string name, Dict options) override;
   void RemoveTree(sdbus::Result<Dict>&& answer, sdbus::UnixFd directory,

@@ -356,7 +356,7 @@ Result<RuleConfig> ReadRule(const Reader& reader, const toml::table& table,
       table, where,
       {"users", "groups", "host_volumes", "filesystems", "plugins",
        "register_plugins", "networks", "host_ports", "ids", "alloc_roots",
-       "cgroups", "bidirectional", "administer"}));
+       "cgroups", "bidirectional", "detached", "administer"}));
   RuleConfig rule;
   MOUNTD_TRY(ReadSubjects(reader, table, where, rule));
   MOUNTD_TRY(
@@ -410,6 +410,7 @@ Result<RuleConfig> ReadRule(const Reader& reader, const toml::table& table,
         return Ok();
       }));
   MOUNTD_TRY(reader.Scalar(table, "bidirectional", where, rule.bidirectional));
+  MOUNTD_TRY(reader.Scalar(table, "detached", where, rule.detached));
   MOUNTD_TRY(reader.Scalar(table, "administer", where, rule.administer));
   return rule;
 }
@@ -420,9 +421,9 @@ Result<void> ReadLimits(const Reader& reader, const toml::table& table,
   MOUNTD_TRY(reader.OnlyKeys(
       table, where,
       {"peers_per_uid", "allocations_per_uid", "operations_per_uid",
-       "plugins_per_uid", "mounts_per_allocation", "tmpfs_bytes",
-       "tmpfs_bytes_per_allocation", "mount_executors",
-       "mount_reserve"}));
+       "plugins_per_uid", "mounts_per_uid", "mounts_per_allocation",
+       "inboxes_per_allocation", "tmpfs_bytes", "tmpfs_bytes_per_allocation",
+       "mount_executors", "mount_reserve"}));
   MOUNTD_TRY(reader.Number(table, "peers_per_uid", where, 1, 4096,
                            limits.peers_per_uid));
   MOUNTD_TRY(reader.Number(table, "allocations_per_uid", where, 1, 1'000'000,
@@ -431,6 +432,10 @@ Result<void> ReadLimits(const Reader& reader, const toml::table& table,
                            limits.operations_per_uid));
   MOUNTD_TRY(reader.Number(table, "plugins_per_uid", where, 1, 4096,
                            limits.plugins_per_uid));
+  MOUNTD_TRY(reader.Number(table, "mounts_per_uid", where, 1, 1'000'000,
+                           limits.mounts_per_uid));
+  MOUNTD_TRY(reader.Number(table, "inboxes_per_allocation", where, 1, 1'000,
+                           limits.inboxes_per_allocation));
   MOUNTD_TRY(reader.Number(table, "mounts_per_allocation", where, 1, 100'000,
                            limits.mounts_per_allocation));
   constexpr std::int64_t kMostBytes = std::int64_t{1} << 50U;

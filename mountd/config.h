@@ -78,6 +78,7 @@ struct RuleConfig {
   // may show as others'. Never 0.
   std::vector<IdRange> ids;
   bool bidirectional = false;
+  bool detached = false;    // may have mounts as fds
   bool administer = false;  // sees and may undo every user's resources
 };
 
@@ -93,7 +94,9 @@ struct LimitsConfig {
   std::uint32_t allocations_per_uid = 1000;
   std::uint32_t operations_per_uid = 64;  // under way at once
   std::uint32_t plugins_per_uid = 64;
+  std::uint32_t mounts_per_uid = 10'000;
   std::uint32_t mounts_per_allocation = 256;
+  std::uint32_t inboxes_per_allocation = 64;
   std::uint64_t tmpfs_bytes = 16U << 20U;  // of one mount; 0: none at all
   std::uint64_t tmpfs_bytes_per_allocation = 64U << 20U;
   std::uint32_t mount_executors = 4;

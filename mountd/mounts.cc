@@ -1,67 +1,21 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 #include "mountd/mounts.h"
 
+#include <algorithm>
+#include <set>
 #include <utility>
 
-#include "mountd/base/paths.h"
 #include "mountd/exec/wire.h"
 
 namespace mountd {
 namespace {
 
-exec::TargetPlan TargetOf(const MountRecord& record) {
-  return exec::Target(record.allocation, record.task, record.name);
-}
-
-std::string Described(const MountRecord& record) {
-  return record.allocation + "/" + record.task + "/" + record.name;
-}
-
-exec::AttachPlan PlanOf(const BindMountSpec& spec) {
-  exec::AttachPlan plan;
-  plan.target = exec::Target(spec.allocation, spec.task, spec.name);
-  plan.source.kind = spec.source_kind;
-  switch (spec.source_kind) {
-    case exec::SourceKind::kHostVolume:
-      plan.source.host_volume = exec::ToWire(spec.source);
-      break;
-    case exec::SourceKind::kPublishedVolume:
-      plan.source.plugin = exec::ToWire(spec.plugin);
-      plan.source.volume = spec.volume.hex();
-      break;
-    case exec::SourceKind::kTmpfs:
-      plan.source.tmpfs = spec.tmpfs;
-      break;
-    case exec::SourceKind::kFilesystem:
-      plan.source.filesystem = exec::ToWire(spec.source);
-      break;
-  }
-  plan.propagation = spec.propagation;
-  plan.attributes = spec.attributes;
-  plan.ids = spec.ids;
-  return plan;
-}
-
-MountRecord RecordOf(const BindMountSpec& spec) {
-  MountRecord record;
-  record.allocation = spec.allocation;
-  record.task = spec.task;
-  record.name = spec.name;
-  record.source_kind = spec.source_kind;
-  record.source = spec.source;
-  record.tmpfs = spec.tmpfs;
-  record.propagation = spec.propagation;
-  record.attributes = spec.attributes;
-  record.ids = spec.ids;
-  record.task_path = spec.task_path;
+MountRecord AsAttached(MountRecord record, const exec::MountState& state) {
+  record.mount_id = state.mount_id;
+  record.peer_group = state.peer_group;
+  record.master = state.master;
+  record.source_group = state.source_peer_group;
   return record;
-}
-
-bool SameSpec(const MountRecord& a, const MountRecord& b) {
-  return a.source_kind == b.source_kind && a.source == b.source &&
-         a.tmpfs == b.tmpfs && a.propagation == b.propagation &&
-         a.attributes == b.attributes && a.ids == b.ids &&
-         a.task_path == b.task_path;
 }
 
 // What is anchored, or mounted, for its users.
@@ -76,79 +30,52 @@ std::string LockOf(const AnchorKey& key) {
   return std::string(SourceKindName(key.kind)) + " " + key.source;
 }
 
+Result<void> CheckNamedOnce(const std::vector<BindMountSpec>& specs) {
+  std::set<std::string> names;
+  for (const BindMountSpec& spec : specs) {
+    const std::string name = Described(RecordOf(spec));
+    if (!names.insert(name).second) {
+      return MakeError(Code::kInvalidArgument, "bind-mount", name,
+                       "is named twice");
+    }
+  }
+  return Ok();
+}
+
 }  // namespace
 
-std::string_view PropagationName(exec::Propagation propagation) {
-  switch (propagation) {
-    case exec::Propagation::kHostToTask:
-      return "host-to-task";
-    case exec::Propagation::kBidirectional:
-      return "bidirectional";
-    case exec::Propagation::kPrivate:
-      break;
-  }
-  return "private";
-}
-
-Result<exec::Propagation> ParsePropagationName(std::string_view name) {
-  for (const auto mode :
-       {exec::Propagation::kPrivate, exec::Propagation::kHostToTask,
-        exec::Propagation::kBidirectional}) {
-    if (name == PropagationName(mode)) {
-      return mode;
+Result<std::vector<MountConfig>> Mounts::Bind(
+    const std::vector<BindMountSpec>& specs) {
+  MOUNTD_TRY(CheckNamedOnce(specs));
+  std::vector<Bound> bound;
+  for (const BindMountSpec& spec : specs) {
+    Result<Bound> one = BindOne(spec);
+    if (!one) {
+      for (auto done = bound.rbegin(); done != bound.rend(); ++done) {
+        if (done->made) {
+          IgnoreBecauseBestEffort(Detach(done->record));
+        }
+      }
+      return std::move(one).error();
     }
+    bound.push_back(*std::move(one));
   }
-  return MakeError(Code::kInvalidArgument, "check", "propagation",
-                   "must be private, host-to-task or bidirectional");
-}
-
-std::string_view SourceKindName(exec::SourceKind kind) {
-  switch (kind) {
-    case exec::SourceKind::kHostVolume:
-      return "host";
-    case exec::SourceKind::kTmpfs:
-      return "tmpfs";
-    case exec::SourceKind::kFilesystem:
-      return "filesystem";
-    case exec::SourceKind::kPublishedVolume:
-      break;
+  std::vector<MountConfig> configs;
+  for (Bound& one : bound) {
+    one.record.state = MountRecordState::kAttached;
+    configs.push_back(ConfigOf(one.record));
   }
-  return "volume";
-}
-
-Result<exec::SourceKind> ParseSourceKindName(std::string_view name) {
-  for (const auto kind :
-       {exec::SourceKind::kPublishedVolume, exec::SourceKind::kHostVolume,
-        exec::SourceKind::kTmpfs, exec::SourceKind::kFilesystem}) {
-    if (name == SourceKindName(kind)) {
-      return kind;
-    }
-  }
-  return MakeError(Code::kInvalidArgument, "check", "source_type",
-                   "must be volume, host, tmpfs or filesystem");
-}
-
-std::string_view RequiredRootfsPropagation(exec::Propagation propagation) {
-  switch (propagation) {
-    case exec::Propagation::kHostToTask:
-      return "slave";
-    case exec::Propagation::kBidirectional:
-      return "shared";
-    case exec::Propagation::kPrivate:
-      break;
-  }
-  return "private";
-}
-
-MountConfig ConfigOf(const MountRecord& record) {
-  MountConfig config;
-  config.host_path = std::string(paths::kBase) + "/" + paths::kAllocations +
-                     "/" + Described(record);
-  config.record = record;
-  return config;
+  // Until then they are intents: a restart takes them away.
+  MOUNTD_TRY(PutAttached(bound));
+  return configs;
 }
 
 Result<MountConfig> Mounts::Bind(const BindMountSpec& spec) {
+  MOUNTD_ASSIGN(std::vector<MountConfig> configs, Bind(std::vector{spec}));
+  return std::move(configs.front());
+}
+
+Result<Mounts::Bound> Mounts::BindOne(const BindMountSpec& spec) {
   MountRecord wanted = RecordOf(spec);
   MOUNTD_ASSIGN(const std::optional<MountRecord> found,
                 store_.GetMount(spec.allocation, spec.task, spec.name));
@@ -157,7 +84,7 @@ Result<MountConfig> Mounts::Bind(const BindMountSpec& spec) {
       return MakeError(Code::kAlreadyExists, "bind-mount", Described(*found),
                        "is mounted already, otherwise");
     }
-    return ConfigOf(*found);
+    return Bound{*found, false, 0};
   }
   if (found) {
     // Left by an attempt that could not be undone, or lost: clear it first.
@@ -173,6 +100,10 @@ Result<void> Mounts::CheckLimits(const MountRecord& wanted) {
     return MakeError(Code::kResourceExhausted, "bind-mount", Described(wanted),
                      why);
   };
+  MOUNTD_ASSIGN(const std::uint32_t all, store_.CountMountsOfUser(wanted.uid));
+  if (all >= limits.mounts_per_uid) {
+    return exhausted("limits.mounts_per_uid is reached");
+  }
   MOUNTD_ASSIGN(const std::uint32_t count,
                 store_.CountMounts(wanted.allocation));
   if (count >= limits.mounts_per_allocation) {
@@ -193,18 +124,45 @@ Result<void> Mounts::CheckLimits(const MountRecord& wanted) {
   return Ok();
 }
 
-Result<MountConfig> Mounts::Attach(MountRecord record,
-                                   const BindMountSpec& spec) {
+// Writes the intent, and runs the plan; called with the source's lock.
+Result<exec::MountState> Mounts::RunAttach(const MountRecord& intent,
+                                           const BindMountSpec& spec,
+                                           std::uint64_t replaces) {
+  const std::optional<AnchorKey> anchor = AnchorOf(RecordOf(spec));
+  MOUNTD_TRY(store_.Together([&]() -> Result<void> {
+    MOUNTD_TRY(store_.PutMount(intent));
+    return anchor ? store_.IntendAnchor(*anchor) : Ok();
+  }));
+  exec::AttachPlan plan = PlanOf(spec);
+  plan.replaces = replaces;
+  return executor_.Attach(plan, spec.directory ? spec.directory->get() : -1);
+}
+
+// Records what was attached, with the anchor that its source has now.
+Result<void> Mounts::PutAttached(const std::vector<Bound>& all) {
+  return store_.Together([&]() -> Result<void> {
+    for (const Bound& one : all) {
+      if (!one.made) {
+        continue;
+      }
+      if (const std::optional<AnchorKey> anchor = AnchorOf(one.record)) {
+        MOUNTD_TRY(one.anchor_id != 0 ? store_.PutAnchor(*anchor, one.anchor_id)
+                                      : store_.RemoveAnchor(*anchor));
+      }
+      MOUNTD_TRY(store_.PutMount(one.record));
+    }
+    return Ok();
+  });
+}
+
+Result<Mounts::Bound> Mounts::Attach(MountRecord record,
+                                     const BindMountSpec& spec) {
   const std::optional<AnchorKey> anchor = AnchorOf(record);
   std::optional<KeyedLocks::Guard> guard;
   if (anchor) {
     guard.emplace(sources_.Lock(LockOf(*anchor)));
   }
-  MOUNTD_TRY(store_.Together([&]() -> Result<void> {
-    MOUNTD_TRY(store_.PutMount(record));
-    return anchor ? store_.IntendAnchor(*anchor) : Ok();
-  }));
-  const Result<exec::MountState> attached = executor_.Attach(PlanOf(spec), -1);
+  const Result<exec::MountState> attached = RunAttach(record, spec, 0);
   if (!attached) {
     Error error = attached.error();
     // What is at the target then is not ours to take away.
@@ -216,54 +174,99 @@ Result<MountConfig> Mounts::Attach(MountRecord record,
     }
     return error;
   }
-  record.mount_id = attached->mount_id;
-  record.peer_group = attached->peer_group;
-  record.master = attached->master;
-  record.state = MountRecordState::kAttached;
-  MOUNTD_TRY(store_.Together([&]() -> Result<void> {
-    if (anchor) {
-      MOUNTD_TRY(attached->anchor_id != 0
-                     ? store_.PutAnchor(*anchor, attached->anchor_id)
-                     : store_.RemoveAnchor(*anchor));
-    }
-    return store_.PutMount(record);
-  }));
-  return ConfigOf(record);
+  return Bound{AsAttached(std::move(record), *attached), true,
+               attached->anchor_id};
 }
 
-// After an Attach whose outcome may be unknown: takes away what is there, then
-// the record. On failure the record stays and says so.
-Result<void> Mounts::UndoAttach(const MountRecord& record) {
+Result<Mounts::Replaced> Mounts::Replace(const BindMountSpec& spec) {
+  MOUNTD_ASSIGN(const std::optional<MountRecord> found,
+                store_.GetMount(spec.allocation, spec.task, spec.name));
+  const MountRecord wanted = RecordOf(spec);
+  if (!found || (found->state != MountRecordState::kAttached &&
+                 found->state != MountRecordState::kReplacing)) {
+    return MakeError(Code::kNotFound, "replace", Described(wanted),
+                     found ? "is not mounted any more" : "is not mounted");
+  }
+  if (found->target_kind != exec::TargetKind::kInbox) {
+    return MakeError(Code::kNotSupported, "replace", Described(wanted),
+                     "only what is in an inbox can be replaced");
+  }
+  if (found->state == MountRecordState::kAttached && SameSpec(*found, wanted)) {
+    return Replaced{ConfigOf(*found), 0};
+  }
+  MOUNTD_ASSIGN(const MountRecord now, Swap(*found, spec));
+  if (const std::optional<AnchorKey> anchor = AnchorOf(*found)) {
+    const KeyedLocks::Guard guard = sources_.Lock(LockOf(*anchor));
+    ReleaseAnchorIfUnused(*anchor);
+  }
+  return Replaced{ConfigOf(now), found->mount_id};
+}
+
+// The record stays the old mount's until the new one is known: whichever of the
+// two is there after a restart, it is found and taken away as the target.
+Result<MountRecord> Mounts::Swap(const MountRecord& old,
+                                 const BindMountSpec& spec) {
+  const std::optional<AnchorKey> anchor = AnchorOf(RecordOf(spec));
+  std::optional<KeyedLocks::Guard> guard;
+  if (anchor) {
+    guard.emplace(sources_.Lock(LockOf(*anchor)));
+  }
+  MountRecord replacing = old;
+  replacing.state = MountRecordState::kReplacing;
+  const Result<exec::MountState> swapped =
+      RunAttach(replacing, spec, old.mount_id);
+  if (!swapped) {
+    const Result<exec::MountState> now = executor_.InspectTarget(TargetOf(old));
+    if (now && now->mount_id == old.mount_id && now->is_stacked == 0) {
+      MOUNTD_TRY(store_.PutMount(AsItIsNow(old)));
+    }
+    if (anchor) {
+      ReleaseAnchorIfUnused(*anchor);
+    }
+    return swapped.error();
+  }
+  Bound now{AsAttached(RecordOf(spec), *swapped), true, swapped->anchor_id};
+  now.record.state = MountRecordState::kAttached;
+  MOUNTD_TRY(PutAttached({now}));
+  return now.record;
+}
+
+// After an Attach or a swap whose outcome may be unknown: takes away what is
+// there, then the record. On failure the record stays and says so.
+Result<void> Mounts::UndoAttach(const MountRecord& record,
+                                exec::UnmountMode mode) {
   MOUNTD_ASSIGN(const exec::MountState state,
                 executor_.InspectTarget(TargetOf(record)));
-  MOUNTD_TRY(executor_.Detach({TargetOf(record), state.mount_id}));
+  MOUNTD_TRY(executor_.Detach({TargetOf(record), state.mount_id, mode}));
   return store_.RemoveMount(record);
 }
 
 Result<void> Mounts::Unmount(const std::string& allocation,
-                             const std::string& task, const std::string& name) {
+                             const std::string& task, const std::string& name,
+                             exec::UnmountMode mode) {
   MOUNTD_ASSIGN(const std::optional<MountRecord> found,
                 store_.GetMount(allocation, task, name));
   if (!found) {
     return Ok();
   }
-  return Detach(*found);
+  return Detach(*found, mode);
 }
 
-Result<void> Mounts::Detach(const MountRecord& record) {
+Result<void> Mounts::Detach(const MountRecord& record, exec::UnmountMode mode) {
   const std::optional<AnchorKey> anchor = AnchorOf(record);
   std::optional<KeyedLocks::Guard> guard;
   if (anchor) {
     guard.emplace(sources_.Lock(LockOf(*anchor)));
   }
-  if (record.state == MountRecordState::kAttaching) {
-    MOUNTD_TRY(UndoAttach(record));
+  if (record.state == MountRecordState::kAttaching ||
+      record.state == MountRecordState::kReplacing) {
+    MOUNTD_TRY(UndoAttach(record, mode));
   } else {
     MountRecord detaching = record;
     detaching.state = MountRecordState::kDetaching;
     MOUNTD_TRY(store_.PutMount(detaching));
     if (Result<void> detached =
-            executor_.Detach({TargetOf(record), record.mount_id});
+            executor_.Detach({TargetOf(record), record.mount_id, mode});
         !detached) {
       // Still mounted (Busy) is still attached: the record says what is.
       if (detached.error().code == Code::kBusy) {
@@ -275,6 +278,9 @@ Result<void> Mounts::Detach(const MountRecord& record) {
   }
   if (anchor) {
     ReleaseAnchorIfUnused(*anchor);
+  }
+  if (record.state == MountRecordState::kReplacing) {
+    has_left_anchors_ = true;  // which it was to be replaced by is not known
   }
   return Ok();
 }
@@ -379,6 +385,38 @@ Result<std::string> Mounts::LookLost(const MountRecord& seen) {
                                          : "another mount is there");
 }
 
+Result<std::string> Mounts::PrepareInbox(const InboxRecord& inbox) {
+  MOUNTD_ASSIGN(const std::vector<std::string> tasks,
+                store_.InboxesOf(inbox.allocation));
+  const bool known =
+      std::find(tasks.begin(), tasks.end(), inbox.task) != tasks.end();
+  if (!known && tasks.size() >= config_.limits.inboxes_per_allocation) {
+    return MakeError(Code::kResourceExhausted, "prepare-inbox",
+                     inbox.allocation + "/" + inbox.task,
+                     "limits.inboxes_per_allocation is reached");
+  }
+  MOUNTD_TRY(store_.PutInbox(inbox));
+  MOUNTD_TRY(executor_.PrepareInbox(
+      {exec::ToWire(inbox.allocation), exec::ToWire(inbox.task)}));
+  return InboxPath(inbox);
+}
+
+Result<void> Mounts::RecoverInboxes(const std::string& allocation) {
+  MOUNTD_ASSIGN(const std::vector<std::string> tasks,
+                store_.InboxesOf(allocation));
+  for (const std::string& task : tasks) {
+    MOUNTD_TRY(
+        executor_.PrepareInbox({exec::ToWire(allocation), exec::ToWire(task)}));
+  }
+  return Ok();
+}
+
+Result<void> Mounts::RemoveInbox(const InboxRecord& inbox) {
+  MOUNTD_TRY(executor_.RemoveInbox(
+      {exec::ToWire(inbox.allocation), exec::ToWire(inbox.task)}));
+  return store_.RemoveInbox(inbox);
+}
+
 // Nobody was told of a mount whose making was cut off, and one whose undoing
 // was is to go. What cannot go now (Busy, no answer) stays recorded, for the
 // next call or the release: it must not keep mountd from starting.
@@ -387,6 +425,9 @@ Result<void> Mounts::RecoverOne(const MountRecord& record) {
       record.state == MountRecordState::kDetaching) {
     IgnoreBecauseBestEffort(Detach(record));
     return Ok();
+  }
+  if (record.state == MountRecordState::kReplacing) {
+    return Ok();  // for the same call again, or Unmount
   }
   const Result<exec::MountState> state =
       executor_.InspectTarget(TargetOf(record));

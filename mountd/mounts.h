@@ -11,47 +11,10 @@
 #include "mountd/base/worker_pool.h"
 #include "mountd/config.h"
 #include "mountd/exec/executor.h"
+#include "mountd/mount_spec.h"
 #include "mountd/store/boot_store.h"
 
 namespace mountd {
-
-std::string_view PropagationName(exec::Propagation propagation);
-Result<exec::Propagation> ParsePropagationName(std::string_view name);
-
-// As in the API's "source_type".
-std::string_view SourceKindName(exec::SourceKind kind);
-Result<exec::SourceKind> ParseSourceKindName(std::string_view name);
-
-struct BindMountSpec {
-  std::string allocation;
-  std::string task;
-  std::string name;
-  exec::SourceKind source_kind = exec::SourceKind::kHostVolume;
-  std::string source;
-  // kTmpfs; inodes 0: as many as its size allows; uid and gid kNoId: those of
-  // the allocation's owner.
-  exec::TmpfsPlan tmpfs;
-  // kPublishedVolume: where the plugin published it.
-  std::string plugin;
-  VolumeKey volume;
-  exec::Propagation propagation = exec::Propagation::kPrivate;
-  std::uint32_t attributes = 0;
-  exec::IdMapPlan ids;
-  std::string task_path;
-};
-
-// The mount configuration a task driver inserts.
-struct MountConfig {
-  std::string host_path;
-  MountRecord record;
-  // GetAllocation only: whether its file system answers.
-  exec::MountHealth health = exec::MountHealth::kUnknown;
-};
-
-MountConfig ConfigOf(const MountRecord& record);
-
-// What the runtime's rootfsPropagation has to be for the mount to behave.
-std::string_view RequiredRootfsPropagation(exec::Propagation propagation);
 
 // Allocations' bind mounts.
 //
@@ -59,6 +22,10 @@ std::string_view RequiredRootfsPropagation(exec::Propagation propagation);
 //     ^                    |                     |                    |
 //     +----- undone -------+        (another mount there: lost)       |
 //     +-------------------------------- Detach -----------------------+
+//
+// A replacement is `replacing` while the swap is under way, with the record of
+// the old mount, and then attached with that of the new one. One that was cut
+// off is finished by the same call, or taken away by Unmount, as it is.
 //
 // Methods block; calls for one allocation come one at a time (its strand).
 class Mounts {
@@ -73,10 +40,22 @@ class Mounts {
   // starting.
   Result<void> Recover();
 
-  // Idempotent; the same name with another spec is AlreadyExists.
+  // All of them or none: what this call mounted is undone if one fails, also
+  // after a restart in the middle. Idempotent; the same name with another spec
+  // is AlreadyExists.
+  Result<std::vector<MountConfig>> Bind(
+      const std::vector<BindMountSpec>& specs);
   Result<MountConfig> Bind(const BindMountSpec& spec);
+  // Puts another mount in the place of one, without a moment in between at
+  // which there is none. NotFound if it is not mounted.
+  struct Replaced {
+    MountConfig config;
+    std::uint64_t old_mount_id = 0;  // 0: it was as asked already
+  };
+  Result<Replaced> Replace(const BindMountSpec& spec);
   Result<void> Unmount(const std::string& allocation, const std::string& task,
-                       const std::string& name);
+                       const std::string& name,
+                       exec::UnmountMode mode = exec::UnmountMode::kPlain);
   // All of an allocation's, the last one first.
   Result<void> UnmountAll(const std::string& allocation);
   Result<std::vector<MountConfig>> Of(const std::string& allocation);
@@ -92,12 +71,32 @@ class Mounts {
   // Tries again. Not on an allocation's strand: a volume that hangs takes until
   // the plan's deadline.
   void ReleaseLeftAnchors();
+  // A task's inbox (propagation/inbox.h); its path on the host.
+  Result<std::string> PrepareInbox(const InboxRecord& inbox);
+  // Puts the inboxes of an allocation back.
+  Result<void> RecoverInboxes(const std::string& allocation);
+  // Busy while a mount is in it; none is success.
+  Result<void> RemoveInbox(const InboxRecord& inbox);
 
  private:
   Result<void> CheckLimits(const MountRecord& wanted);
-  Result<MountConfig> Attach(MountRecord record, const BindMountSpec& spec);
-  Result<void> Detach(const MountRecord& record);
-  Result<void> UndoAttach(const MountRecord& record);
+  struct Bound {
+    MountRecord record;
+    bool made = false;            // by this call
+    std::uint64_t anchor_id = 0;  // of its source, if that is a host volume
+  };
+  // Attaches; the record stays as an intent.
+  Result<Bound> BindOne(const BindMountSpec& spec);
+  Result<Bound> Attach(MountRecord record, const BindMountSpec& spec);
+  Result<void> PutAttached(const std::vector<Bound>& all);
+  Result<MountRecord> Swap(const MountRecord& old, const BindMountSpec& spec);
+  Result<exec::MountState> RunAttach(const MountRecord& intent,
+                                     const BindMountSpec& spec,
+                                     std::uint64_t replaces);
+  Result<void> Detach(const MountRecord& record,
+                      exec::UnmountMode mode = exec::UnmountMode::kPlain);
+  Result<void> UndoAttach(const MountRecord& record,
+                          exec::UnmountMode mode = exec::UnmountMode::kPlain);
   Result<void> RecoverOne(const MountRecord& record);
   MountRecord AsItIsNow(MountRecord record);
   void ReleaseAnchorIfUnused(const AnchorKey& key);

@@ -73,6 +73,14 @@ Result<void> Policy::MayPropagate(const Caller& caller,
                 "no rule allows it to this user (bidirectional = true)");
 }
 
+Result<void> Policy::MayOpenTree(const Caller& caller) const {
+  if (AnyRule(caller, [](const RuleConfig& r) { return r.detached; })) {
+    return Ok();
+  }
+  return Denied("open-tree", "detached",
+                "no rule allows it to this user (detached = true)");
+}
+
 template <typename T>
 Result<void> Policy::MayMount(const Caller& caller, const Declared<T>& source,
                               bool read_only,

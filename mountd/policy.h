@@ -50,6 +50,8 @@ class Policy {
                                           std::uint32_t gid) const;
   Result<void> MayMapIds(const Caller& caller,
                          const exec::IdMapPlan& ids) const;
+  // Detached mounts, whose flags their holder can change (detached = true).
+  Result<void> MayOpenTree(const Caller& caller) const;
   Result<void> MayUsePlugin(const Caller& caller,
                             const std::string& plugin) const;
   Result<void> MayRegisterPlugin(const Caller& caller,

@@ -7,7 +7,6 @@
 #include <utility>
 
 #include "mountd/base/paths.h"
-#include "mountd/exec/plan_ids.h"
 #include "mountd/exec/wire.h"
 
 namespace mountd {
@@ -64,6 +63,9 @@ Result<void> Service::Recover() {
         !made) {
       // One that is broken must not keep mountd from starting; the next
       // PrepareAllocation says the same.
+      spdlog::warn("recovery: {}", made.error().Message());
+    }
+    if (const auto made = parts_.mounts.RecoverInboxes(record.id); !made) {
       spdlog::warn("recovery: {}", made.error().Message());
     }
   }
@@ -157,6 +159,7 @@ Result<AllocationStatus> Service::GetAllocation(const CallContext& call,
   for (MountConfig& mount : status.mounts) {
     mount.health = parts_.healths.Of(mount.record.mount_id);
   }
+  MOUNTD_ASSIGN(status.inboxes, parts_.boot.InboxesOf(allocation.str()));
   MOUNTD_ASSIGN(const std::vector<PublicationRecord> publications,
                 parts_.volumes.Of(allocation.str()));
   for (const PublicationRecord& publication : publications) {
@@ -250,141 +253,6 @@ Result<std::vector<VolumeStatus>> Service::ListVolumes(
     }
   }
   return all;
-}
-
-Result<void> Service::CheckVolumeSource(const CallContext& call,
-                                        BindMountSpec& spec) {
-  MOUNTD_ASSIGN(const std::optional<csi::PublishedVolume> volume,
-                parts_.volumes.Get(spec.allocation, spec.source));
-  const std::string object = "volume " + spec.allocation + "/" + spec.source;
-  if (!volume) {
-    return MakeError(Code::kNotFound, "bind-mount", object,
-                     "is not published for this allocation");
-  }
-  if (volume->record.state != PublicationState::kPublished) {
-    return MakeError(
-        Code::kFailedPrecondition, "bind-mount", object,
-        "is " + std::string(csi::PublicationStateName(volume->record.state)));
-  }
-  const bool writable = (spec.attributes & exec::kReadOnly) == 0;
-  if (volume->read_only && writable) {
-    return MakeError(Code::kFailedPrecondition, "bind-mount", object,
-                     "is published read-only");
-  }
-  if (volume->read_only &&
-      spec.propagation == exec::Propagation::kBidirectional) {
-    return MakeError(Code::kFailedPrecondition, "bind-mount", object,
-                     "is published read-only: bidirectional needs write "
-                     "access");
-  }
-  MOUNTD_ASSIGN(const std::optional<VolumeRecord> record,
-                parts_.state.GetVolume(volume->record.key));
-  if (!record) {
-    return MakeError(Code::kInternal, "bind-mount", object, "has no record");
-  }
-  spec.plugin = record->plugin;
-  spec.volume = record->key;
-  return policy_.MayPropagate(call.caller, spec.propagation);
-}
-
-// What the caller left out is as its owner needs it.
-Result<void> Service::CompleteTmpfs(const AllocationRecord& owner,
-                                    BindMountSpec& spec) {
-  const auto invalid = [](const char* what, const char* why) {
-    return MakeError(Code::kInvalidArgument, "bind-mount", what, why);
-  };
-  exec::TmpfsPlan& tmpfs = spec.tmpfs;
-  if (!spec.source.empty()) {
-    return invalid("source", "a tmpfs has none");
-  }
-  if (spec.propagation != exec::Propagation::kPrivate) {
-    return invalid("propagation", "a tmpfs is private");
-  }
-  if ((spec.attributes & exec::kReadOnly) != 0) {
-    return invalid("read_only", "a tmpfs begins empty");
-  }
-  if (tmpfs.bytes < exec::kMinTmpfsBytes) {
-    return invalid("options[\"size\"]", "must be 4096 bytes at least");
-  }
-  const std::uint64_t most = tmpfs.bytes / exec::kTmpfsBytesPerInode;
-  if (tmpfs.inodes > most) {
-    return invalid("options[\"inodes\"]",
-                   "must be one for each KiB of the size at most");
-  }
-  if ((tmpfs.mode & ~exec::kTmpfsModes) != 0) {
-    return invalid("options[\"mode\"]", "must be within 01777");
-  }
-  tmpfs.inodes = tmpfs.inodes == 0 ? most : tmpfs.inodes;
-  tmpfs.uid = tmpfs.uid == exec::kNoId ? owner.uid : tmpfs.uid;
-  tmpfs.gid = tmpfs.gid == exec::kNoId ? owner.gid : tmpfs.gid;
-  return Ok();
-}
-
-Result<void> Service::CheckIds(const CallContext& call,
-                               const BindMountSpec& spec) const {
-  std::string_view fault = exec::FaultOf(spec.ids);
-  if (fault.empty() && spec.ids.count != 0 &&
-      spec.source_kind == exec::SourceKind::kTmpfs) {
-    fault = "is of no use: a tmpfs is made with its owner";
-  }
-  if (!fault.empty()) {
-    return MakeError(Code::kInvalidArgument, "bind-mount", "options[\"idmap\"]",
-                     std::string(fault));
-  }
-  return policy_.MayMapIds(call.caller, spec.ids);
-}
-
-// For one more mount; what is mounted already is only told again.
-Result<void> Service::CheckRoom(const BindMountSpec& spec) {
-  const std::string object =
-      spec.allocation + "/" + spec.task + "/" + spec.name;
-  const Result<void> room = parts_.room.Check("bind-mount", object);
-  if (room) {
-    return Ok();
-  }
-  MOUNTD_ASSIGN(const std::optional<MountRecord> record,
-                parts_.boot.GetMount(spec.allocation, spec.task, spec.name));
-  return record && record->state == MountRecordState::kAttached ? Ok() : room;
-}
-
-Result<MountConfig> Service::BindMount(const CallContext& call,
-                                       BindMountSpec spec) {
-  const bool read_only = (spec.attributes & exec::kReadOnly) != 0;
-  if (spec.propagation == exec::Propagation::kBidirectional && read_only) {
-    return MakeError(Code::kFailedPrecondition, "bind-mount",
-                     spec.allocation + "/" + spec.task + "/" + spec.name,
-                     "bidirectional needs write access");
-  }
-  MOUNTD_ASSIGN(const AllocationRecord owner,
-                FindPrepared(call, spec.allocation));
-  MOUNTD_TRY(CheckRoom(spec));
-  switch (spec.source_kind) {
-    case exec::SourceKind::kHostVolume:
-      MOUNTD_TRY(policy_.MayMountHostVolume(call.caller, spec.source, read_only,
-                                            spec.propagation));
-      break;
-    case exec::SourceKind::kPublishedVolume:
-      MOUNTD_TRY(CheckVolumeSource(call, spec));
-      break;
-    case exec::SourceKind::kFilesystem:
-      MOUNTD_TRY(policy_.MayMountFilesystem(call.caller, spec.source, read_only,
-                                            spec.propagation));
-      break;
-    case exec::SourceKind::kTmpfs:
-      MOUNTD_TRY(CompleteTmpfs(owner, spec));
-      break;
-  }
-  MOUNTD_TRY(CheckIds(call, spec));
-  MOUNTD_ASSIGN(MountConfig config, parts_.mounts.Bind(spec));
-  MOUNTD_TRY(teardowns_.Forgive(
-      OwedKind::kUnmount, spec.allocation + "/" + spec.task + "/" + spec.name));
-  return config;
-}
-
-Result<void> Service::Unmount(const CallContext& call, const Name& allocation,
-                              const Name& task, const Name& name) {
-  MOUNTD_ASSIGN(const AllocationRecord record, Find(call, allocation.str()));
-  return teardowns_.Unmount(record, task.str(), name.str());
 }
 
 // ---- Trees of files ----

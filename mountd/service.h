@@ -30,6 +30,7 @@ struct AllocationStatus {
   };
   std::vector<Volume> volumes;
   std::vector<MountConfig> mounts;
+  std::vector<std::string> inboxes;  // the tasks that have one
 };
 
 struct VolumeStatus {
@@ -88,8 +89,19 @@ class Service {
                                const Name& alias);
   Result<std::vector<VolumeStatus>> ListVolumes(const CallContext& call);
   Result<MountConfig> BindMount(const CallContext& call, BindMountSpec spec);
+  // All of one allocation's, or none.
+  Result<std::vector<MountConfig>> BindMounts(const CallContext& call,
+                                              std::vector<BindMountSpec> specs);
+  Result<Mounts::Replaced> ReplaceMount(const CallContext& call,
+                                        BindMountSpec spec);
+  // A detached mount of the spec's source; its target does not matter.
+  Result<UniqueFd> OpenTree(const CallContext& call, BindMountSpec spec);
   Result<void> Unmount(const CallContext& call, const Name& allocation,
-                       const Name& task, const Name& name);
+                       const Name& task, const Name& name,
+                       exec::UnmountMode mode = exec::UnmountMode::kPlain);
+  Result<std::string> PrepareInbox(const CallContext& call,
+                                   const InboxRecord& inbox);
+  Result<void> RemoveInbox(const CallContext& call, const InboxRecord& inbox);
 
   // ---- Trees of files ----
   Result<TreeResult> RemoveTree(const CallContext& call,
@@ -137,6 +149,12 @@ class Service {
   Result<AllocationRecord> FindPrepared(const CallContext& call,
                                         const std::string& allocation);
   Result<void> CheckRoom(const BindMountSpec& spec);
+  Result<void> Authorise(const CallContext& call, const AllocationRecord& owner,
+                         BindMountSpec& spec);
+  Result<void> Forgive(const BindMountSpec& spec);
+  Result<void> CheckUnmountMode(const CallContext& call,
+                                const MountRecord& mount,
+                                exec::UnmountMode mode);
   Result<void> CheckVolumeSource(const CallContext& call, BindMountSpec& spec);
   Result<void> CheckIds(const CallContext& call,
                         const BindMountSpec& spec) const;

@@ -75,7 +75,8 @@ Result<void> Teardowns::Undo(const AllocationRecord& record) {
   }
   keep_first(parts_.networks.Teardown(record.id));
   MOUNTD_TRY(std::move(outcome));
-  return parts_.executor.RemoveAllocation(PlanOf(record));
+  MOUNTD_TRY(parts_.executor.RemoveAllocation(PlanOf(record)));
+  return parts_.boot.RemoveInboxes(record.id);
 }
 
 Result<ReceiptRecord> Teardowns::Release(const AllocationRecord& record) {
@@ -120,8 +121,9 @@ Result<void> Teardowns::Unpublish(const AllocationRecord& record,
 
 Result<void> Teardowns::Unmount(const AllocationRecord& record,
                                 const std::string& task,
-                                const std::string& name) {
-  Result<void> unmounted = parts_.mounts.Unmount(record.id, task, name);
+                                const std::string& name,
+                                exec::UnmountMode mode) {
+  Result<void> unmounted = parts_.mounts.Unmount(record.id, task, name, mode);
   if (!unmounted && unmounted.error().code == Code::kBusy) {
     // It is as it was: no debt.
     return WithHolders(record, std::move(unmounted).error());
@@ -153,6 +155,14 @@ Error Teardowns::WithHolders(const AllocationRecord& record, Error busy) {
                    Summary(ReportOf(*state));
   }
   return busy;
+}
+
+Result<void> Teardowns::OweUnlessUndone(const BindMountSpec& spec) {
+  MOUNTD_ASSIGN(const std::optional<MountRecord> left,
+                parts_.boot.GetMount(spec.allocation, spec.task, spec.name));
+  return left && left->state == MountRecordState::kAttaching
+             ? Owe(OwedKind::kUnmount, spec.allocation, Described(*left))
+             : Ok();
 }
 
 Result<void> Teardowns::TeardownNetwork(const AllocationRecord& record) {
@@ -242,7 +252,7 @@ Result<void> Teardowns::Owe(OwedKind kind, const std::string& allocation,
   return parts_.state.AddOwed(
       Owed(kind, object, owner ? owner->uid : 0,
            MakeError(Code::kAborted, std::string(OwedKindName(kind)), object,
-                     "was cut off by a restart")));
+                     "was cut off")));
 }
 
 Result<void> Teardowns::Forgive(OwedKind kind, const std::string& object) {

@@ -34,7 +34,10 @@ class Teardowns {
                          const std::string& alias);
   // Busy, and not owed, while something uses the mount.
   Result<void> Unmount(const AllocationRecord& record, const std::string& task,
-                       const std::string& name);
+                       const std::string& name,
+                       exec::UnmountMode mode = exec::UnmountMode::kPlain);
+  // After a Bind that failed: owes what of it could not be undone.
+  Result<void> OweUnlessUndone(const BindMountSpec& spec);
   Result<void> TeardownNetwork(const AllocationRecord& record);
 
   // What is there anew is not to go any more.

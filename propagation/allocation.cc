@@ -62,7 +62,8 @@ Result<void> SweepTarget(const Context& context, const Base& base, int task,
       return Foreign(object);
     }
   }
-  return DetachFile(context, task, name, file, object);
+  return DetachFile(context, task, name, file, exec::UnmountMode::kPlain,
+                    object);
 }
 
 Result<void> SweepTask(const Context& context, const Base& base, int allocation,

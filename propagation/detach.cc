@@ -7,6 +7,7 @@
 #include <cerrno>
 
 #include "propagation/directory_target.h"
+#include "propagation/fuse.h"
 #include "propagation/inbox.h"
 #include "propagation/target.h"
 
@@ -81,10 +82,26 @@ Result<void> UnmountTree(const Context& context, int dir,
   return Named(context.kernel.Unmount(dir, name, flags), "umount2", object);
 }
 
+// A bidirectional one leaves its peer group first, so that what is mounted
+// below it stays in the source.
+Result<void> UnmountLazily(const Context& context, int dir,
+                           const std::string& name, std::uint64_t mount_id,
+                           const std::string& object) {
+  MOUNTD_ASSIGN(const MountFacts top, context.inspector.Facts(mount_id));
+  if (top.peer_group != 0) {
+    MOUNTD_ASSIGN(const UniqueFd fd, OpenBeneath(context, dir, name, object));
+    MOUNTD_TRY(Named(
+        context.kernel.SetMount(fd.get(), true, {.propagation = MS_PRIVATE}),
+        "mount_setattr", object));
+  }
+  return Named(context.kernel.Unmount(dir, name, MNT_DETACH), "umount2",
+               object);
+}
+
 // What a swap that was cut off had mounted beneath: right on the base, where
 // nobody but an executor mounts.
 Result<void> UnmountBeneath(const Context& context, int task,
-                            const std::string& name,
+                            const std::string& name, exec::UnmountMode mode,
                             const std::string& object) {
   MOUNTD_ASSIGN(const FileFacts file,
                 Named(context.kernel.Stat(task, name), "statx", object));
@@ -95,7 +112,7 @@ Result<void> UnmountBeneath(const Context& context, int task,
                 Named(context.kernel.Stat(task, ""), "statx", object));
   MOUNTD_ASSIGN(const MountFacts mount, context.inspector.Facts(file.mount_id));
   return mount.parent_id == above.mount_id
-             ? UnmountTop(context, task, name, file.mount_id, object)
+             ? UnmountTop(context, task, name, file.mount_id, mode, object)
              : Ok();
 }
 
@@ -120,7 +137,21 @@ Result<void> RemovePoint(const Context& context, int task,
 
 Result<void> UnmountTop(const Context& context, int dir,
                         const std::string& name, std::uint64_t mount_id,
-                        const std::string& object) {
+                        exec::UnmountMode mode, const std::string& object) {
+  switch (mode) {
+    case exec::UnmountMode::kDetach:
+      return UnmountLazily(context, dir, name, mount_id, object);
+    case exec::UnmountMode::kForce:
+      if (context.kernel.Unmount(dir, name, MNT_FORCE)) {
+        return Ok();
+      }
+      break;  // Busy while there was a request to give up; now there is none
+    case exec::UnmountMode::kAbort:
+      MOUNTD_TRY(AbortConnection(context, dir, name, mount_id, object));
+      break;
+    case exec::UnmountMode::kPlain:
+      break;
+  }
   const exec::Sys<void> unmounted = context.kernel.Unmount(dir, name, 0);
   if (exec::FailedWith(unmounted, EBUSY)) {
     return UnmountTree(context, dir, name, mount_id, object);
@@ -130,13 +161,13 @@ Result<void> UnmountTop(const Context& context, int dir,
 
 Result<void> DetachFile(const Context& context, int task,
                         const std::string& name, const FileFacts& file,
-                        const std::string& object) {
+                        exec::UnmountMode mode, const std::string& object) {
   if (S_ISLNK(file.mode)) {
-    return DetachMarked(context, task, name, object);
+    return DetachMarked(context, task, name, mode, object);
   }
   if (file.mount_root) {
-    MOUNTD_TRY(UnmountTop(context, task, name, file.mount_id, object));
-    MOUNTD_TRY(UnmountBeneath(context, task, name, object));
+    MOUNTD_TRY(UnmountTop(context, task, name, file.mount_id, mode, object));
+    MOUNTD_TRY(UnmountBeneath(context, task, name, mode, object));
   }
   return RemovePoint(context, task, name, file, object);
 }
@@ -173,7 +204,8 @@ Result<void> Detach(const Context& context, const exec::DetachPlan& plan) {
     }
   }
   if (file) {
-    MOUNTD_TRY(DetachFile(context, task->get(), name, *file, object));
+    MOUNTD_TRY(
+        DetachFile(context, task->get(), name, *file, plan.mode, object));
   }
   return RemoveTaskIfUnused(context, *allocation, task_name, object);
 }

@@ -149,7 +149,8 @@ Result<MountState> InspectMarked(const Context& context, int task,
 }
 
 Result<void> DetachMarked(const Context& context, int task,
-                          const std::string& name, const std::string& object) {
+                          const std::string& name, exec::UnmountMode mode,
+                          const std::string& object) {
   constexpr int kFromRoot = -1;
   MOUNTD_ASSIGN(const std::optional<MountFacts> mount,
                 ReadMarker(context, task, name, object));
@@ -176,7 +177,7 @@ Result<void> DetachMarked(const Context& context, int task,
     return MakeError(Code::kBusy, "umount2", object,
                      "it is covered by another mount");
   }
-  MOUNTD_TRY(UnmountTop(context, parent.get(), last, mount->id, object));
+  MOUNTD_TRY(UnmountTop(context, parent.get(), last, mount->id, mode, object));
   return RemoveMarker(context, task, name, object);
 }
 

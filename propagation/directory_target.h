@@ -28,6 +28,7 @@ Result<exec::MountState> InspectMarked(const Context& context, int task,
 // Unmounts it and removes the link. Gone already is success; Busy while it is
 // used, or covered by another.
 Result<void> DetachMarked(const Context& context, int task,
-                          const std::string& name, const std::string& object);
+                          const std::string& name, exec::UnmountMode mode,
+                          const std::string& object);
 
 }  // namespace mountd::propagation

@@ -59,8 +59,20 @@ Result<void> MakeTarget(const Context& context, const UniqueFd& allocation,
 Result<MountState> StateAt(const Context& context, int task,
                            const std::string& name, const FileFacts& file,
                            const std::string& object) {
-  return S_ISLNK(file.mode) ? InspectMarked(context, task, name, object)
-                            : StateOf(context, task, name, object);
+  if (S_ISLNK(file.mode)) {
+    return InspectMarked(context, task, name, object);
+  }
+  MountFacts mount;
+  if (file.mount_root) {
+    MOUNTD_ASSIGN(mount, context.inspector.Facts(file.mount_id));
+  }
+  MountState state = StateOf(file, mount);
+  if (file.mount_root) {
+    MOUNTD_ASSIGN(const FileFacts above,
+                  Named(context.kernel.Stat(task, ""), "statx", object));
+    state.is_stacked = mount.parent_id == above.mount_id ? 0 : 1;
+  }
+  return state;
 }
 
 Result<MountState> InspectTarget(const Context& context,

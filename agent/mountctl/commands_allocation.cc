@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
+#include <fcntl.h>
 #include <langinfo.h>
 
+#include <cerrno>
 #include <clocale>
 #include <iostream>
+#include <map>
 #include <memory>
 
 #include "agent/mountctl/commands.h"
@@ -119,6 +122,8 @@ struct MountArguments {
   std::string allocation;
   std::string source;
   std::string propagation = "private";
+  std::string directory;
+  bool replace = false;
   BindMountSpec spec;
   TmpfsOptions tmpfs;
 };
@@ -152,10 +157,28 @@ void AddMountNames(CLI::App& command, MountArguments& arguments) {
       ->required();
 }
 
-int Mount(const Context& context, const MountArguments& arguments) {
+Result<MountConfig> BindOrReplace(Client& client,
+                                  const MountArguments& arguments) {
+  if (!arguments.replace) {
+    return client.BindMount(arguments.allocation, arguments.spec);
+  }
+  MOUNTD_ASSIGN(ReplacedMount replaced,
+                client.ReplaceMount(arguments.allocation, arguments.spec));
+  return std::move(replaced.config);
+}
+
+int Mount(const Context& context, MountArguments arguments) {
+  UniqueFd directory;
+  if (!arguments.directory.empty()) {
+    directory.reset(
+        ::open(arguments.directory.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
+    if (!directory.valid()) {
+      return Fail(ErrnoError(errno, "open", arguments.directory));
+    }
+    arguments.spec.directory = directory.get();
+  }
   return WithClient(context, [&](Client& client) -> Result<void> {
-    MOUNTD_ASSIGN(const MountConfig config,
-                  client.BindMount(arguments.allocation, arguments.spec));
+    MOUNTD_ASSIGN(const MountConfig config, BindOrReplace(client, arguments));
     if (context.json) {
       std::cout << Dump(ToJson(config)) << std::endl;
     } else {
@@ -204,6 +227,10 @@ void AddMount(CLI::App& app, Context& context) {
       ->check([](const std::string& text) -> std::string {
         return ParseExtent(text) ? "" : "must be ON_DISK:SHOWN:COUNT";
       });
+  command->add_flag("--replace", arguments->replace,
+                    "Put it in the place of the mount of that name");
+  command->add_option("--directory", arguments->directory,
+                      "Mount it on this directory of yours, not in the inbox");
   command->add_option("--task-path", arguments->spec.task_path,
                       "Where the task will see it");
   AddTmpfs(*command, *arguments);
@@ -223,12 +250,59 @@ void AddUnmount(CLI::App& app, Context& context) {
   auto* command = app.add_subcommand("unmount", "Undo a mount");
   command->group(kGroup);
   auto arguments = std::make_shared<MountArguments>();
+  auto mode = std::make_shared<UnmountMode>(UnmountMode::kPlain);
   AddMountNames(*command, *arguments);
-  command->callback([&context, arguments] {
-    context.chosen = [&context, arguments] {
+  const std::map<std::string, UnmountMode> modes = {
+      {"plain", UnmountMode::kPlain},
+      {"detach", UnmountMode::kDetach},
+      {"force", UnmountMode::kForce},
+      {"abort", UnmountMode::kAbort}};
+  command
+      ->add_option("--mode", *mode,
+                   "If it is used: plain (Busy), detach, force or abort")
+      ->transform(CLI::CheckedTransformer(modes))
+      ->option_text("MODE");
+  command->callback([&context, arguments, mode] {
+    context.chosen = [&context, arguments, mode] {
       return WithClient(context, [&](Client& client) {
         return client.Unmount(arguments->allocation, arguments->spec.task,
-                              arguments->spec.name);
+                              arguments->spec.name, *mode);
+      });
+    };
+  });
+}
+
+int PrepareInbox(const Context& context, const MountArguments& arguments) {
+  return WithClient(context, [&](Client& client) -> Result<void> {
+    MOUNTD_ASSIGN(
+        const InboxConfig inbox,
+        client.PrepareInbox(arguments.allocation, arguments.spec.task));
+    if (context.json) {
+      std::cout << Dump(ToJson(inbox)) << std::endl;
+    } else {
+      std::cout << inbox.host_path << std::endl;
+    }
+    return Ok();
+  });
+}
+
+void AddInbox(CLI::App& app, Context& context) {
+  auto* command = app.add_subcommand(
+      "inbox", "Make a task's inbox, the directory it sees its mounts in");
+  command->group(kGroup);
+  auto arguments = std::make_shared<MountArguments>();
+  auto remove = std::make_shared<bool>(false);
+  command->add_option("ALLOC", arguments->allocation, "The allocation")
+      ->required();
+  command->add_option("TASK", arguments->spec.task, "Its task")->required();
+  command->add_flag("--remove", *remove, "Remove it");
+  command->callback([&context, arguments, remove] {
+    context.chosen = [&context, arguments, remove] {
+      if (!*remove) {
+        return PrepareInbox(context, *arguments);
+      }
+      return WithClient(context, [&](Client& client) {
+        return client.RemoveInbox(arguments->allocation, arguments->spec.task);
       });
     };
   });
@@ -242,6 +316,7 @@ void AddAllocationCommands(CLI::App& app, Context& context) {
   AddMount(app, context);
   AddUnmount(app, context);
   AddTree(app, context);
+  AddInbox(app, context);
 }
 
 }  // namespace mountd::agent

@@ -39,6 +39,12 @@ Json ToJson(const MountConfig& config) {
           {"master", config.master}};
 }
 
+Json ToJson(const InboxConfig& inbox) {
+  return {{"host_path", inbox.host_path},
+          {"propagation", inbox.propagation},
+          {"required_rootfs_propagation", inbox.required_rootfs_propagation}};
+}
+
 Json ToJson(const Receipt& receipt) {
   Json volumes = Json::array();
   for (const ReleasedVolume& volume : receipt.volumes) {
@@ -79,7 +85,8 @@ Json ToJson(const AllocationStatus& allocation) {
       {"host_path", allocation.host_path},
       {"network", allocation.network ? ToJson(*allocation.network) : Json()},
       {"volumes", ToJson(allocation.volumes)},
-      {"mounts", ToJson(allocation.mounts)}};
+      {"mounts", ToJson(allocation.mounts)},
+      {"inboxes", allocation.inboxes}};
 }
 
 Json ToJson(const AllocationEntry& allocation) {

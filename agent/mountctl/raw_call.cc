@@ -22,7 +22,7 @@ constexpr char kInterface[] = "org.mountd1.Manager";
 constexpr char kObject[] = "/org/mountd1";
 
 using MethodEntry = std::pair<std::string_view, std::string_view>;
-constexpr std::array<MethodEntry, 28> kMethods{{
+constexpr std::array<MethodEntry, 33> kMethods{{
     {"Subscribe", "a{sv}"},
     {"Unsubscribe", "a{sv}"},
     {"PrepareAllocation", "sa{sv}"},
@@ -31,6 +31,11 @@ constexpr std::array<MethodEntry, 28> kMethods{{
     {"PublishVolume", "ssssa{sv}a{ss}a{ss}a{sv}"},
     {"UnpublishVolume", "ssa{sv}"},
     {"BindMount", "sssssbsa{sv}"},
+    {"BindMounts", "saa{sv}a{sv}"},
+    {"ReplaceMount", "sssssbsa{sv}"},
+    {"OpenTree", "ssssa{sv}"},
+    {"PrepareInbox", "ssa{sv}"},
+    {"RemoveInbox", "ssa{sv}"},
     {"Unmount", "sssa{sv}"},
     {"RemoveTree", "ha{sv}"},
     {"ChownTree", "huua{sv}"},

@@ -343,7 +343,10 @@ Result<void> CheckRequest(const Request& request, const Config& config) {
     case PlanKind::kAttach:
       return CheckAttach(body.attach, config);
     case PlanKind::kDetach:
-      return CheckTarget(body.detach.target);
+      MOUNTD_TRY(CheckTarget(body.detach.target));
+      return body.detach.mode <= UnmountMode::kAbort
+                 ? Ok()
+                 : Result<void>(Invalid("mode"));
     case PlanKind::kInspectTarget:
       return CheckTarget(body.target);
     case PlanKind::kReleaseAnchor:

@@ -200,11 +200,20 @@ struct OpenTreePlan {
   std::uint32_t attributes = 0;
 };
 
+// How far an unmount goes for a mount that is used (umount2(2)).
+enum class UnmountMode : std::uint32_t {
+  kPlain = 0,   // Busy
+  kDetach = 1,  // gone from the tree; its users keep it
+  kForce = 2,   // requests that its file system waits for are given up first
+  kAbort = 3,   // the FUSE connection is cut first, for all of its mounts
+};
+
 // Detaches the mount at `target` only if it is still `mount_id`. Done already
 // (no mount there) is success; another mount there is FailedPrecondition.
 struct DetachPlan {
   TargetPlan target;
   std::uint64_t mount_id = 0;
+  UnmountMode mode = UnmountMode::kPlain;
 };
 
 // Takes away what Attach mounted for a source's users, if it is still
@@ -392,6 +401,8 @@ struct MountState {
   std::uint64_t device = 0;     // of the mount's file system, as st_dev
   std::uint32_t exists = 0;     // a directory or file is there, mounted or not
   std::uint32_t is_directory = 0;
+  std::uint32_t is_stacked = 0;  // InspectTarget only: it lies on another mount
+                                 // at its place, as in a swap that was cut off
 };
 
 struct PluginReply {

@@ -43,6 +43,7 @@ class RealKernel final : public Kernel {
   Sys<void> Lock(int fd) override;
   Sys<std::string> ReadFile(int dir, const std::string& name,
                             std::size_t limit) override;
+  Sys<void> Write(int fd, std::string_view text) override;
   Sys<std::string> ReadSetting(const char* path) override;
   Sys<void> WriteSetting(const char* path, std::string_view text) override;
 

@@ -273,6 +273,11 @@ Sys<std::string> RealKernel::ReadSetting(const char* path) {
   return value;
 }
 
+Sys<void> RealKernel::Write(int fd, std::string_view text) {
+  return ::write(fd, text.data(), text.size()) < 0 ? Sys<void>(errno)
+                                                   : Sys<void>();
+}
+
 Sys<void> RealKernel::WriteSetting(const char* path, std::string_view text) {
   const UniqueFd fd(::open(path, O_WRONLY | O_CLOEXEC | O_NOFOLLOW));
   if (!fd.valid() || ::write(fd.get(), text.data(), text.size()) < 0) {

@@ -49,12 +49,24 @@ DROP TABLE host_anchors;
 )sql";
 constexpr std::string_view kMountsById =
     "CREATE INDEX mounts_by_id ON mounts(mount_id);";
-constexpr std::array<std::string_view, 5> kSchema = {
-    kFirstSchema, kTmpfsMounts, kMappedIds, kAnchorsOfKinds, kMountsById};
+constexpr std::string_view kTargetsAndInboxes = R"sql(
+ALTER TABLE mounts ADD COLUMN source_group INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE mounts ADD COLUMN uid INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE mounts ADD COLUMN target_kind INTEGER NOT NULL DEFAULT 1;
+ALTER TABLE mounts ADD COLUMN directory TEXT NOT NULL DEFAULT '';
+CREATE INDEX mounts_by_uid ON mounts(uid);
+CREATE TABLE inboxes(
+  allocation TEXT NOT NULL, task TEXT NOT NULL,
+  PRIMARY KEY(allocation, task)) WITHOUT ROWID;
+)sql";
+constexpr std::array<std::string_view, 6> kSchema = {
+    kFirstSchema,    kTmpfsMounts, kMappedIds,
+    kAnchorsOfKinds, kMountsById,  kTargetsAndInboxes};
 
 constexpr std::string_view kSelectMount =
     "SELECT allocation,task,name,source_kind,source,propagation,attributes,"
-    "task_path,tmpfs,id_map,state,mount_id,peer_group,master FROM mounts ";
+    "task_path,tmpfs,id_map,state,mount_id,peer_group,master,"
+    "source_group,uid,target_kind,directory FROM mounts ";
 
 MountRecord ReadMount(const Row& row) {
   MountRecord record;
@@ -72,6 +84,10 @@ MountRecord ReadMount(const Row& row) {
   record.mount_id = row.Bits(11);
   record.peer_group = row.Bits(12);
   record.master = row.Bits(13);
+  record.source_group = row.Bits(14);
+  record.uid = static_cast<std::uint32_t>(row.Int(15));
+  record.target_kind = static_cast<exec::TargetKind>(row.Int(16));
+  record.directory = row.Text(17);
   return record;
 }
 
@@ -103,14 +119,16 @@ Result<void> BootStore::PutMount(const MountRecord& record) {
   MOUNTD_TRY(database_->Run(
       "INSERT OR REPLACE INTO mounts(allocation,task,name,source_kind,source,"
       "propagation,attributes,task_path,tmpfs,tmpfs_bytes,id_map,state,"
-      "mount_id,peer_group,master) "
-      "VALUES(?1,?2,?3,?4,?5,?6,?7,?8,?9,?10,?11,?12,?13,?14,?15)",
+      "mount_id,peer_group,master,source_group,uid,target_kind,directory) "
+      "VALUES(?1,?2,?3,?4,?5,?6,?7,?8,?9,?10,?11,?12,?13,?14,?15,?16,?17,?18,"
+      "?19)",
       record.allocation, record.task, record.name,
       static_cast<int>(record.source_kind), record.source,
       static_cast<int>(record.propagation), record.attributes, record.task_path,
       ToColumn(record.tmpfs), record.tmpfs.bytes, ToColumn(record.ids),
       static_cast<int>(record.state), record.mount_id, record.peer_group,
-      record.master));
+      record.master, record.source_group, record.uid,
+      static_cast<int>(record.target_kind), record.directory));
   return Ok();
 }
 
@@ -162,6 +180,44 @@ Result<std::uint32_t> BootStore::CountMounts(const std::string& allocation) {
       [&](const Row& row) { count = static_cast<std::uint32_t>(row.Int(0)); },
       allocation));
   return count;
+}
+
+Result<std::uint32_t> BootStore::CountMountsOfUser(std::uint32_t uid) {
+  std::uint32_t count = 0;
+  MOUNTD_TRY(database_->Query(
+      "SELECT count(*) FROM mounts WHERE uid=?1",
+      [&](const Row& row) { count = static_cast<std::uint32_t>(row.Int(0)); },
+      uid));
+  return count;
+}
+
+Result<void> BootStore::PutInbox(const InboxRecord& record) {
+  MOUNTD_TRY(database_->Run(
+      "INSERT OR IGNORE INTO inboxes(allocation,task) VALUES(?1,?2)",
+      record.allocation, record.task));
+  return Ok();
+}
+
+Result<std::vector<std::string>> BootStore::InboxesOf(
+    const std::string& allocation) {
+  std::vector<std::string> tasks;
+  MOUNTD_TRY(database_->Query(
+      "SELECT task FROM inboxes WHERE allocation=?1 ORDER BY task",
+      [&](const Row& row) { tasks.push_back(row.Text(0)); }, allocation));
+  return tasks;
+}
+
+Result<void> BootStore::RemoveInbox(const InboxRecord& record) {
+  MOUNTD_TRY(
+      database_->Run("DELETE FROM inboxes WHERE allocation=?1 AND task=?2",
+                     record.allocation, record.task));
+  return Ok();
+}
+
+Result<void> BootStore::RemoveInboxes(const std::string& allocation) {
+  MOUNTD_TRY(
+      database_->Run("DELETE FROM inboxes WHERE allocation=?1", allocation));
+  return Ok();
 }
 
 Result<std::uint64_t> BootStore::TmpfsBytesOf(const std::string& allocation) {

@@ -40,8 +40,14 @@ class BootStore {
   Result<std::uint32_t> CountMounts(const std::string& allocation);
   // Of all its tmpfs mounts together.
   Result<std::uint64_t> TmpfsBytesOf(const std::string& allocation);
+  Result<std::uint32_t> CountMountsOfUser(std::uint32_t uid);
   Result<std::uint32_t> CountMountsOf(const AnchorKey& key);
   Result<void> RemoveMount(const MountRecord& record);
+
+  Result<void> PutInbox(const InboxRecord& record);
+  Result<std::vector<std::string>> InboxesOf(const std::string& allocation);
+  Result<void> RemoveInbox(const InboxRecord& record);
+  Result<void> RemoveInboxes(const std::string& allocation);
 
   // An anchor. The intent of one has the id 0 and leaves a known id as it is.
   Result<void> IntendAnchor(const AnchorKey& key);

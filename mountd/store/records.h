@@ -119,6 +119,7 @@ enum class MountRecordState : int {
   kAttached = 2,
   kDetaching = 3,
   kLost = 4,  // was ours, and another mount or none is there now
+  kReplacing = 5,  // being swapped for another, or was when that was cut off
 };
 
 struct MountRecord {
@@ -136,6 +137,16 @@ struct MountRecord {
   std::uint64_t mount_id = 0;
   std::uint64_t peer_group = 0;
   std::uint64_t master = 0;
+  std::uint64_t source_group = 0;  // the source's peer group when it was made
+  std::uint32_t uid = 0;           // the allocation's owner
+  exec::TargetKind target_kind = exec::TargetKind::kInbox;
+  std::string directory;  // kDirectory: where it was when it was passed
+};
+
+// A task's inbox that stays when it is empty.
+struct InboxRecord {
+  std::string allocation;
+  std::string task;
 };
 
 // What mountd mounted for its users, once for all of them: a host volume's

@@ -137,6 +137,63 @@ TEST_F(ClientTest, PublishVolumeSendsUsageAndContexts) {
   EXPECT_FALSE(volume.is_device);
 }
 
+TEST_F(ClientTest, BindMountsSendsEachMountWhole) {
+  const std::vector<BindMountSpec> specs = {
+      {.task = "server", .name = "data", .source = "data", .noatime = true},
+      {.task = "server",
+       .name = "logs",
+       .source_type = SourceType::kHostVolume,
+       .source = "logs",
+       .read_only = true,
+       .propagation = Propagation::kHostToTask}};
+  const std::vector<MountConfig> configs =
+      client_->BindMounts("web", specs).value();
+  ASSERT_EQ(configs.size(), 2U);
+  EXPECT_EQ(configs[0].propagation, "private");
+  EXPECT_EQ(configs[1].propagation, "host-to-task");
+  EXPECT_EQ(script().last_call(),
+            "BindMounts web "
+            "{name=data;noatime=true;propagation=private;read_only=false;"
+            "source=data;source_type=volume;task=server;} "
+            "{name=logs;propagation=host-to-task;read_only=true;source=logs;"
+            "source_type=host;task=server;} {}");
+}
+
+TEST_F(ClientTest, ReplaceMountAnswersWhatItReplaced) {
+  const BindMountSpec spec{.task = "server", .name = "data", .source = "data"};
+  const ReplacedMount replaced = client_->ReplaceMount("web", spec).value();
+  EXPECT_EQ(script().last_call(),
+            "ReplaceMount web server data volume:data rw private {}");
+  EXPECT_EQ(replaced.replaced_mount_id, 10U);
+  EXPECT_EQ(replaced.config.mount_id, 11U);
+}
+
+TEST_F(ClientTest, OpenTreeAnswersAnFd) {
+  const BindMountSpec spec{.source_type = SourceType::kHostVolume,
+                           .source = "shared"};
+  const Result<UniqueFd> tree = client_->OpenTree("web", spec);
+  ASSERT_TRUE(tree) << tree.error().Message();
+  EXPECT_TRUE(tree->valid());
+  EXPECT_EQ(script().last_call(), "OpenTree web host:shared private {}");
+}
+
+TEST_F(ClientTest, InboxesArePreparedAndRemoved) {
+  const InboxConfig inbox = client_->PrepareInbox("web", "server").value();
+  EXPECT_EQ(inbox.host_path, "/run/mountd/base/a/web/server");
+  EXPECT_EQ(inbox.propagation, "host-to-task");
+  EXPECT_EQ(inbox.required_rootfs_propagation, "slave");
+  ASSERT_TRUE(client_->RemoveInbox("web", "server"));
+  EXPECT_EQ(script().last_call(), "RemoveInbox web server {}");
+}
+
+TEST_F(ClientTest, BindMountCanBeOnADirectory) {
+  const BindMountSpec spec{
+      .task = "t", .name = "n", .source = "data", .directory = STDERR_FILENO};
+  ASSERT_TRUE(client_->BindMount("web", spec));
+  EXPECT_EQ(script().last_call(),
+            "BindMount web t n volume:data rw private {directory=h;}");
+}
+
 TEST_F(ClientTest, BindMountSendsTheContractsWordsAndAnswersTheMountConfig) {
   BindMountSpec spec{.task = "server", .name = "data", .source = "data"};
   spec.read_only = true;
@@ -199,6 +256,8 @@ TEST_F(ClientTest, CallsWithoutAnAnswerNameWhatTheyUndo) {
   EXPECT_EQ(script().last_call(), "UnpublishVolume web data {}");
   ASSERT_TRUE(client_->Unmount("web", "server", "data"));
   EXPECT_EQ(script().last_call(), "Unmount web server data {}");
+  ASSERT_TRUE(client_->Unmount("web", "server", "data", UnmountMode::kDetach));
+  EXPECT_EQ(script().last_call(), "Unmount web server data {mode=detach;}");
   ASSERT_TRUE(client_->UnregisterPlugin("csi"));
   EXPECT_EQ(script().last_call(), "UnregisterPlugin csi {}");
   ASSERT_TRUE(client_->Cancel("op-1"));

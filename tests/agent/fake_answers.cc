@@ -62,6 +62,12 @@ Map Network() {
            V(Ports{{"http", std::uint16_t{8080}, std::uint16_t{80}, "tcp"}})}};
 }
 
+Map Inbox() {
+  return {{"host_path", Path("/run/mountd/base/a/web/server")},
+          {"propagation", Text("host-to-task")},
+          {"required_rootfs_propagation", Text("slave")}};
+}
+
 Map MountConfig(const std::string& propagation) {
   return {{"host_path", Path("/run/mountd/base/a/web/server/data")},
           {"task_path", Text("/data")},

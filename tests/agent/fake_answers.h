@@ -38,6 +38,7 @@ std::string Show(const Map& map);
 std::string Show(const std::map<std::string, std::string>& map);
 
 Map Network();
+Map Inbox();
 Map MountConfig(const std::string& propagation);
 Map Receipt(const std::string& allocation);
 // "bare" has no network.

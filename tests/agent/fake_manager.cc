@@ -131,6 +131,47 @@ class Manager final
                Show(options),
            std::move(reply), MountConfig(propagation));
   }
+  void BindMounts(sdbus::Result<std::vector<Map>>&& reply, std::string id,
+                  std::vector<Map> mounts, Map options) override {
+    std::string text = id;
+    std::vector<Map> answers;
+    for (const Map& mount : mounts) {
+      text += " " + Show(mount);
+      answers.push_back(
+          MountConfig(mount.at("propagation").get<std::string>()));
+    }
+    Answer("BindMounts", text + " " + Show(options), std::move(reply), answers);
+  }
+  void ReplaceMount(MapReply&& reply, std::string id, std::string task,
+                    std::string name, std::string source_type,
+                    std::string source, bool read_only, std::string propagation,
+                    Map options) override {
+    Map answer = MountConfig(propagation);
+    answer.emplace("replaced_mount_id", V(std::uint64_t{10}));
+    Answer("ReplaceMount",
+           id + " " + task + " " + name + " " + source_type + ":" + source +
+               (read_only ? " ro " : " rw ") + propagation + " " +
+               Show(options),
+           std::move(reply), answer);
+  }
+  void OpenTree(sdbus::Result<sdbus::UnixFd>&& reply, std::string id,
+                std::string source_type, std::string source,
+                std::string propagation, Map options) override {
+    Answer("OpenTree",
+           id + " " + source_type + ":" + source + " " + propagation + " " +
+               Show(options),
+           std::move(reply), sdbus::UnixFd(STDERR_FILENO));
+  }
+  void PrepareInbox(MapReply&& reply, std::string id, std::string task,
+                    Map options) override {
+    Answer("PrepareInbox", id + " " + task + " " + Show(options),
+           std::move(reply), Inbox());
+  }
+  void RemoveInbox(sdbus::Result<>&& reply, std::string id, std::string task,
+                   Map options) override {
+    Answer("RemoveInbox", id + " " + task + " " + Show(options),
+           std::move(reply));
+  }
   void Unmount(sdbus::Result<>&& reply, std::string id, std::string task,
                std::string name, Map options) override {
     Answer("Unmount", id + " " + task + " " + name + " " + Show(options),

@@ -35,6 +35,8 @@ probe_ready_ms = 20
   all.ids = {{100000, 165535}};
   all.bidirectional = true;
   all.cgroups = {"/mountd-test"};
+  all.detached = true;
+  all.alloc_roots = {"/tmp"};
   config.rules = {all};
   return config;
 }

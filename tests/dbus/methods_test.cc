@@ -199,6 +199,73 @@ TEST_P(Methods, BindMountOfATmpfs) {
   EXPECT_NE(status.values.at("mounts").find(R"("tmpfs")"), std::string::npos);
 }
 
+TEST_P(Methods, BindMountOnADirectory) {
+  MustPrepare();
+  const TempDirectory directory;
+  const UniqueFd fd(
+      open(directory.File(".").c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
+  const Answer answer = client_->Call(
+      "BindMount", "sssssbsa{sv}", "web", "task", "m", "host", "data", 0,
+      "private", 2, "directory", "h", fd.get(), "noatime", "b", 1);
+  ASSERT_TRUE(answer.ok()) << answer.message;
+  EXPECT_NE(answer.values.at("host_path").find("mountd-test-"),
+            std::string::npos);
+  const exec::AttachPlan plan = executor().plans().back().body.attach;
+  EXPECT_EQ(plan.target_kind, exec::TargetKind::kDirectory);
+  EXPECT_EQ(plan.attributes, exec::kNoAtime);
+}
+
+TEST_P(Methods, BindMountsMountsAll) {
+  MustPrepare();
+  const Answer answer =
+      client_->Call("BindMounts", "saa{sv}a{sv}", "web", 2,  //
+                    4, "task", "s", "task", "name", "s", "a", "source_type",
+                    "s", "host", "source", "s", "data",  //
+                    6, "task", "s", "task", "name", "s", "b", "source_type",
+                    "s", "host", "source", "s", "data", "read_only", "b", 1,
+                    "propagation", "s", "host-to-task", 0);
+  ASSERT_TRUE(answer.ok()) << answer.message;
+  EXPECT_EQ(answer.signature, "aa{sv}");
+  EXPECT_EQ(answer.values.at("0.propagation"), R"("private")");
+  EXPECT_EQ(answer.values.at("1.propagation"), R"("host-to-task")");
+  EXPECT_NE(executor().MountIdOf("web/task/a"), 0U);
+  EXPECT_NE(executor().MountIdOf("web/task/b"), 0U);
+}
+
+TEST_P(Methods, ReplaceMountSwapsTheMount) {
+  MustPrepare();
+  ASSERT_TRUE(client_
+                  ->Call("BindMount", "sssssbsa{sv}", "web", "task", "m",
+                         "host", "data", 0, "private", 0)
+                  .ok());
+  const std::uint64_t old = executor().MountIdOf("web/task/m");
+  const Answer answer =
+      client_->Call("ReplaceMount", "sssssbsa{sv}", "web", "task", "m", "host",
+                    "data", 1, "private", 0);
+  ASSERT_TRUE(answer.ok()) << answer.message;
+  EXPECT_EQ(answer.values.at("replaced_mount_id"), std::to_string(old));
+  EXPECT_EQ(answer.values.at("read_only"), "true");
+}
+
+TEST_P(Methods, OpenTreeAnswersAnFd) {
+  MustPrepare();
+  const Answer answer = client_->Call("OpenTree", "ssssa{sv}", "web", "host",
+                                      "data", "private", 0);
+  ASSERT_TRUE(answer.ok()) << answer.message;
+  EXPECT_EQ(answer.signature, "h");
+}
+
+TEST_P(Methods, PrepareInboxAndRemoveInbox) {
+  MustPrepare();
+  const Answer answer =
+      client_->Call("PrepareInbox", "ssa{sv}", "web", "task", 0);
+  ASSERT_TRUE(answer.ok()) << answer.message;
+  EXPECT_EQ(answer.values.at("host_path"), R"(b"/run/mountd/base/a/web/task")");
+  EXPECT_EQ(answer.values.at("required_rootfs_propagation"), R"("slave")");
+  ASSERT_TRUE(client_->Call("RemoveInbox", "ssa{sv}", "web", "task", 0).ok());
+  EXPECT_EQ(executor().Existing(), std::vector<std::string>{"allocation web"});
+}
+
 TEST_P(Methods, BindMountOfAVolume) {
   Publish(*client_);
   const Answer answer =
@@ -216,8 +283,8 @@ TEST_P(Methods, Unmount) {
                   ->Call("BindMount", "sssssbsa{sv}", "web", "task", "m",
                          "host", "data", 0, "private", 0)
                   .ok());
-  const Answer answer =
-      client_->Call("Unmount", "sssa{sv}", "web", "task", "m", 0);
+  const Answer answer = client_->Call("Unmount", "sssa{sv}", "web", "task", "m",
+                                      1, "mode", "s", "detach");
   ASSERT_TRUE(answer.ok()) << answer.message;
   EXPECT_EQ(answer.signature, "");
   EXPECT_EQ(executor().Existing(), std::vector<std::string>{"allocation web"});
@@ -331,10 +398,10 @@ TEST_P(Methods, GetAllocation) {
           .ok());
   const Answer answer = client_->Call("GetAllocation", "sa{sv}", "web", 0);
   ASSERT_TRUE(answer.ok()) << answer.message;
-  Types expected = {{"id", "s"},           {"uid", "u"},
-                    {"scope", "s"},        {"state", "s"},
-                    {"host_path", "ay"},   {"network", "a{sv}"},
-                    {"volumes", "aa{sv}"}, {"mounts", "aa{sv}"}};
+  Types expected = {
+      {"id", "s"},           {"uid", "u"},         {"scope", "s"},
+      {"state", "s"},        {"host_path", "ay"},  {"network", "a{sv}"},
+      {"volumes", "aa{sv}"}, {"mounts", "aa{sv}"}, {"inboxes", "as"}};
   expected.merge(Prefixed("network.", kNetworkTypes));
   expected.merge(Prefixed("mounts.0.", kMountTypes));
   expected.merge(Prefixed("mounts.0.", {{"health", "s"},

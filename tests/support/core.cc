@@ -59,6 +59,8 @@ probe_ready_ms = 20
   all.alloc_roots = {"/srv/alloc"};
   all.ids = {{100000, 165535}};
   all.bidirectional = true;
+  all.detached = true;
+  all.alloc_roots = {"/tmp"};
   RuleConfig admin;
   admin.uids = {kAdmin};
   admin.administer = true;

@@ -126,6 +126,9 @@ class InjectingKernel final : public Kernel {
     return Pass<std::string>(
         "ReadFile", [&] { return kernel_.ReadFile(dir, name, limit); });
   }
+  Sys<void> Write(int fd, std::string_view text) override {
+    return Pass<void>("Write", [&] { return kernel_.Write(fd, text); });
+  }
   Sys<std::string> ReadSetting(const char* path) override {
     return Pass<std::string>("ReadSetting",
                              [&] { return kernel_.ReadSetting(path); });

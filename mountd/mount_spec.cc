@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#include "mountd/mount_spec.h"
+
+#include "mountd/base/paths.h"
+#include "mountd/exec/wire.h"
+
+namespace mountd {
+
+exec::TargetPlan TargetOf(const MountRecord& record) {
+  return exec::Target(record.allocation, record.task, record.name);
+}
+
+std::string Described(const MountRecord& record) {
+  return record.allocation + "/" + record.task + "/" + record.name;
+}
+
+exec::AttachPlan PlanOf(const BindMountSpec& spec) {
+  exec::AttachPlan plan;
+  plan.target = exec::Target(spec.allocation, spec.task, spec.name);
+  plan.target_kind = spec.target_kind;
+  plan.caller = spec.caller;
+  plan.source.kind = spec.source_kind;
+  switch (spec.source_kind) {
+    case exec::SourceKind::kHostVolume:
+      plan.source.host_volume = exec::ToWire(spec.source);
+      break;
+    case exec::SourceKind::kPublishedVolume:
+      plan.source.plugin = exec::ToWire(spec.plugin);
+      plan.source.volume = spec.volume.hex();
+      break;
+    case exec::SourceKind::kTmpfs:
+      plan.source.tmpfs = spec.tmpfs;
+      break;
+    case exec::SourceKind::kFilesystem:
+      plan.source.filesystem = exec::ToWire(spec.source);
+      break;
+  }
+  plan.propagation = spec.propagation;
+  plan.attributes = spec.attributes;
+  plan.ids = spec.ids;
+  return plan;
+}
+
+MountRecord RecordOf(const BindMountSpec& spec) {
+  MountRecord record;
+  record.allocation = spec.allocation;
+  record.task = spec.task;
+  record.name = spec.name;
+  record.source_kind = spec.source_kind;
+  record.source = spec.source;
+  record.tmpfs = spec.tmpfs;
+  record.propagation = spec.propagation;
+  record.attributes = spec.attributes;
+  record.ids = spec.ids;
+  record.task_path = spec.task_path;
+  record.target_kind = spec.target_kind;
+  record.directory = spec.directory_path;
+  record.uid = spec.uid;
+  return record;
+}
+
+bool SameSpec(const MountRecord& a, const MountRecord& b) {
+  return a.source_kind == b.source_kind && a.source == b.source &&
+         a.tmpfs == b.tmpfs && a.propagation == b.propagation &&
+         a.attributes == b.attributes && a.ids == b.ids &&
+         a.task_path == b.task_path && a.target_kind == b.target_kind &&
+         a.directory == b.directory;
+}
+
+std::string_view PropagationName(exec::Propagation propagation) {
+  switch (propagation) {
+    case exec::Propagation::kHostToTask:
+      return "host-to-task";
+    case exec::Propagation::kBidirectional:
+      return "bidirectional";
+    case exec::Propagation::kPrivate:
+      break;
+  }
+  return "private";
+}
+
+Result<exec::Propagation> ParsePropagationName(std::string_view name) {
+  for (const auto mode :
+       {exec::Propagation::kPrivate, exec::Propagation::kHostToTask,
+        exec::Propagation::kBidirectional}) {
+    if (name == PropagationName(mode)) {
+      return mode;
+    }
+  }
+  return MakeError(Code::kInvalidArgument, "check", "propagation",
+                   "must be private, host-to-task or bidirectional");
+}
+
+std::string_view SourceKindName(exec::SourceKind kind) {
+  switch (kind) {
+    case exec::SourceKind::kHostVolume:
+      return "host";
+    case exec::SourceKind::kTmpfs:
+      return "tmpfs";
+    case exec::SourceKind::kFilesystem:
+      return "filesystem";
+    case exec::SourceKind::kPublishedVolume:
+      break;
+  }
+  return "volume";
+}
+
+Result<exec::SourceKind> ParseSourceKindName(std::string_view name) {
+  for (const auto kind :
+       {exec::SourceKind::kPublishedVolume, exec::SourceKind::kHostVolume,
+        exec::SourceKind::kTmpfs, exec::SourceKind::kFilesystem}) {
+    if (name == SourceKindName(kind)) {
+      return kind;
+    }
+  }
+  return MakeError(Code::kInvalidArgument, "check", "source_type",
+                   "must be volume, host, tmpfs or filesystem");
+}
+
+std::string_view RequiredRootfsPropagation(exec::Propagation propagation) {
+  switch (propagation) {
+    case exec::Propagation::kHostToTask:
+      return "slave";
+    case exec::Propagation::kBidirectional:
+      return "shared";
+    case exec::Propagation::kPrivate:
+      break;
+  }
+  return "private";
+}
+
+std::string InboxPath(const InboxRecord& inbox) {
+  return std::string(paths::kBase) + "/" + paths::kAllocations + "/" +
+         inbox.allocation + "/" + inbox.task;
+}
+
+MountConfig ConfigOf(const MountRecord& record) {
+  MountConfig config;
+  config.host_path =
+      record.target_kind == exec::TargetKind::kDirectory
+          ? record.directory
+          : InboxPath({record.allocation, record.task}) + "/" + record.name;
+  config.record = record;
+  return config;
+}
+
+}  // namespace mountd

@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#pragma once
+
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "mountd/base/result.h"
+#include "mountd/base/unique_fd.h"
+#include "mountd/exec/plan.h"
+#include "mountd/store/records.h"
+
+namespace mountd {
+
+std::string_view PropagationName(exec::Propagation propagation);
+Result<exec::Propagation> ParsePropagationName(std::string_view name);
+
+// As in the API's "source_type".
+std::string_view SourceKindName(exec::SourceKind kind);
+Result<exec::SourceKind> ParseSourceKindName(std::string_view name);
+
+struct BindMountSpec {
+  std::string allocation;
+  std::string task;
+  std::string name;
+  exec::SourceKind source_kind = exec::SourceKind::kHostVolume;
+  std::string source;
+  // kTmpfs; inodes 0: as many as its size allows; uid and gid kNoId: those of
+  // the allocation's owner.
+  exec::TmpfsPlan tmpfs;
+  // kPublishedVolume: where the plugin published it.
+  std::string plugin;
+  VolumeKey volume;
+  exec::Propagation propagation = exec::Propagation::kPrivate;
+  std::uint32_t attributes = 0;
+  exec::IdMapPlan ids;
+  std::string task_path;
+  std::uint32_t uid = 0;  // the allocation's owner, whose limit it counts for
+  exec::TargetKind target_kind = exec::TargetKind::kInbox;
+  // kDirectory: the caller's fd, where it leads (for people to read, never
+  // opened), and who the caller is.
+  std::shared_ptr<const UniqueFd> directory;
+  std::string directory_path;
+  exec::CallerPlan caller;
+};
+
+// The mount configuration a task driver inserts.
+struct MountConfig {
+  std::string host_path;
+  MountRecord record;
+  // GetAllocation only: whether its file system answers.
+  exec::MountHealth health = exec::MountHealth::kUnknown;
+};
+
+MountConfig ConfigOf(const MountRecord& record);
+
+// "web/server/data", for errors.
+std::string Described(const MountRecord& record);
+
+// base/a/<allocation>/<task>
+std::string InboxPath(const InboxRecord& inbox);
+
+exec::TargetPlan TargetOf(const MountRecord& record);
+exec::AttachPlan PlanOf(const BindMountSpec& spec);
+MountRecord RecordOf(const BindMountSpec& spec);
+// Whether a record of the one answers a call for the other.
+bool SameSpec(const MountRecord& a, const MountRecord& b);
+
+// What the runtime's rootfsPropagation has to be for the mount to behave.
+std::string_view RequiredRootfsPropagation(exec::Propagation propagation);
+
+}  // namespace mountd

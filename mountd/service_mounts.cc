@@ -1,0 +1,255 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+//
+// Service's verbs on bind mounts.
+#include <utility>
+
+#include "mountd/exec/plan_ids.h"
+#include "mountd/exec/wire.h"
+#include "mountd/service.h"
+
+namespace mountd {
+
+Result<void> Service::CheckVolumeSource(const CallContext& call,
+                                        BindMountSpec& spec) {
+  MOUNTD_ASSIGN(const std::optional<csi::PublishedVolume> volume,
+                parts_.volumes.Get(spec.allocation, spec.source));
+  const std::string object = "volume " + spec.allocation + "/" + spec.source;
+  if (!volume) {
+    return MakeError(Code::kNotFound, "bind-mount", object,
+                     "is not published for this allocation");
+  }
+  if (volume->record.state != PublicationState::kPublished) {
+    return MakeError(
+        Code::kFailedPrecondition, "bind-mount", object,
+        "is " + std::string(csi::PublicationStateName(volume->record.state)));
+  }
+  const bool writable = (spec.attributes & exec::kReadOnly) == 0;
+  if (volume->read_only && writable) {
+    return MakeError(Code::kFailedPrecondition, "bind-mount", object,
+                     "is published read-only");
+  }
+  if (volume->read_only &&
+      spec.propagation == exec::Propagation::kBidirectional) {
+    return MakeError(Code::kFailedPrecondition, "bind-mount", object,
+                     "is published read-only: bidirectional needs write "
+                     "access");
+  }
+  MOUNTD_ASSIGN(const std::optional<VolumeRecord> record,
+                parts_.state.GetVolume(volume->record.key));
+  if (!record) {
+    return MakeError(Code::kInternal, "bind-mount", object, "has no record");
+  }
+  spec.plugin = record->plugin;
+  spec.volume = record->key;
+  return policy_.MayPropagate(call.caller, spec.propagation);
+}
+
+// What the caller left out is as its owner needs it.
+Result<void> Service::CompleteTmpfs(const AllocationRecord& owner,
+                                    BindMountSpec& spec) {
+  const auto invalid = [](const char* what, const char* why) {
+    return MakeError(Code::kInvalidArgument, "bind-mount", what, why);
+  };
+  exec::TmpfsPlan& tmpfs = spec.tmpfs;
+  if (!spec.source.empty()) {
+    return invalid("source", "a tmpfs has none");
+  }
+  if (spec.propagation != exec::Propagation::kPrivate) {
+    return invalid("propagation", "a tmpfs is private");
+  }
+  if ((spec.attributes & exec::kReadOnly) != 0) {
+    return invalid("read_only", "a tmpfs begins empty");
+  }
+  if (tmpfs.bytes < exec::kMinTmpfsBytes) {
+    return invalid("options[\"size\"]", "must be 4096 bytes at least");
+  }
+  const std::uint64_t most = tmpfs.bytes / exec::kTmpfsBytesPerInode;
+  if (tmpfs.inodes > most) {
+    return invalid("options[\"inodes\"]",
+                   "must be one for each KiB of the size at most");
+  }
+  if ((tmpfs.mode & ~exec::kTmpfsModes) != 0) {
+    return invalid("options[\"mode\"]", "must be within 01777");
+  }
+  tmpfs.inodes = tmpfs.inodes == 0 ? most : tmpfs.inodes;
+  tmpfs.uid = tmpfs.uid == exec::kNoId ? owner.uid : tmpfs.uid;
+  tmpfs.gid = tmpfs.gid == exec::kNoId ? owner.gid : tmpfs.gid;
+  return Ok();
+}
+
+// For one more mount; what is mounted already is only told again.
+Result<void> Service::CheckRoom(const BindMountSpec& spec) {
+  const std::string object =
+      spec.allocation + "/" + spec.task + "/" + spec.name;
+  const Result<void> room = parts_.room.Check("bind-mount", object);
+  if (room) {
+    return Ok();
+  }
+  MOUNTD_ASSIGN(const std::optional<MountRecord> record,
+                parts_.boot.GetMount(spec.allocation, spec.task, spec.name));
+  return record && record->state == MountRecordState::kAttached ? Ok() : room;
+}
+
+Result<void> Service::CheckIds(const CallContext& call,
+                               const BindMountSpec& spec) const {
+  std::string_view fault = exec::FaultOf(spec.ids);
+  if (fault.empty() && spec.ids.count != 0 &&
+      spec.source_kind == exec::SourceKind::kTmpfs) {
+    fault = "is of no use: a tmpfs is made with its owner";
+  }
+  if (!fault.empty()) {
+    return MakeError(Code::kInvalidArgument, "bind-mount", "options[\"idmap\"]",
+                     std::string(fault));
+  }
+  return policy_.MayMapIds(call.caller, spec.ids);
+}
+
+// Whether the caller may have this mount; fills in what the plan needs.
+Result<void> Service::Authorise(const CallContext& call,
+                                const AllocationRecord& owner,
+                                BindMountSpec& spec) {
+  const bool read_only = (spec.attributes & exec::kReadOnly) != 0;
+  if (spec.propagation == exec::Propagation::kBidirectional && read_only) {
+    return MakeError(Code::kFailedPrecondition, "bind-mount",
+                     spec.allocation + "/" + spec.task + "/" + spec.name,
+                     "bidirectional needs write access");
+  }
+  spec.uid = owner.uid;
+  if (spec.target_kind == exec::TargetKind::kDirectory) {
+    MOUNTD_ASSIGN(spec.caller, policy_.MayPassDirectory(call.caller));
+  }
+  MOUNTD_TRY(CheckIds(call, spec));
+  switch (spec.source_kind) {
+    case exec::SourceKind::kHostVolume:
+      return policy_.MayMountHostVolume(call.caller, spec.source, read_only,
+                                        spec.propagation);
+    case exec::SourceKind::kFilesystem:
+      return policy_.MayMountFilesystem(call.caller, spec.source, read_only,
+                                        spec.propagation);
+    case exec::SourceKind::kPublishedVolume:
+      return CheckVolumeSource(call, spec);
+    case exec::SourceKind::kTmpfs:
+      return CompleteTmpfs(owner, spec);
+  }
+  return Ok();
+}
+
+// What is mounted anew is not to go any more.
+Result<void> Service::Forgive(const BindMountSpec& spec) {
+  return teardowns_.Forgive(OwedKind::kUnmount, Described(RecordOf(spec)));
+}
+
+Result<MountConfig> Service::BindMount(const CallContext& call,
+                                       BindMountSpec spec) {
+  std::vector<BindMountSpec> specs;
+  specs.push_back(std::move(spec));
+  MOUNTD_ASSIGN(std::vector<MountConfig> configs,
+                BindMounts(call, std::move(specs)));
+  return std::move(configs.front());
+}
+
+Result<std::vector<MountConfig>> Service::BindMounts(
+    const CallContext& call, std::vector<BindMountSpec> specs) {
+  for (BindMountSpec& spec : specs) {
+    MOUNTD_ASSIGN(const AllocationRecord owner,
+                  FindPrepared(call, spec.allocation));
+    MOUNTD_TRY(CheckRoom(spec));
+    MOUNTD_TRY(Authorise(call, owner, spec));
+  }
+  Result<std::vector<MountConfig>> configs = parts_.mounts.Bind(specs);
+  for (const BindMountSpec& spec : specs) {
+    MOUNTD_TRY(configs ? Forgive(spec) : teardowns_.OweUnlessUndone(spec));
+  }
+  return configs;
+}
+
+Result<Mounts::Replaced> Service::ReplaceMount(const CallContext& call,
+                                               BindMountSpec spec) {
+  MOUNTD_ASSIGN(const AllocationRecord owner,
+                FindPrepared(call, spec.allocation));
+  MOUNTD_TRY(Authorise(call, owner, spec));
+  MOUNTD_ASSIGN(Mounts::Replaced replaced, parts_.mounts.Replace(spec));
+  MOUNTD_TRY(Forgive(spec));
+  return replaced;
+}
+
+Result<UniqueFd> Service::OpenTree(const CallContext& call,
+                                   BindMountSpec spec) {
+  MOUNTD_ASSIGN(const AllocationRecord owner,
+                FindPrepared(call, spec.allocation));
+  MOUNTD_TRY(policy_.MayOpenTree(call.caller));
+  const auto refused = [&](Code code, const char* why) {
+    return MakeError(code, "open-tree", spec.allocation + "/" + spec.source,
+                     why);
+  };
+  if (spec.source_kind == exec::SourceKind::kTmpfs) {
+    return refused(Code::kInvalidArgument, "not of a tmpfs");
+  }
+  if (spec.propagation == exec::Propagation::kBidirectional) {
+    return refused(Code::kInvalidArgument, "never bidirectional");
+  }
+  MOUNTD_TRY(Authorise(call, owner, spec));
+  exec::OpenTreePlan plan;
+  plan.allocation = exec::ToWire(spec.allocation);
+  plan.source = PlanOf(spec).source;
+  plan.propagation = spec.propagation;
+  plan.attributes = spec.attributes;
+  return parts_.executor.OpenTree(plan);
+}
+
+Result<std::string> Service::PrepareInbox(const CallContext& call,
+                                          const InboxRecord& inbox) {
+  MOUNTD_TRY(FindPrepared(call, inbox.allocation));
+  return parts_.mounts.PrepareInbox(inbox);
+}
+
+Result<void> Service::RemoveInbox(const CallContext& call,
+                                  const InboxRecord& inbox) {
+  MOUNTD_TRY(Find(call, inbox.allocation));
+  return parts_.mounts.RemoveInbox(inbox);
+}
+
+// Force and abort are felt by every user of the file system.
+Result<void> Service::CheckUnmountMode(const CallContext& call,
+                                       const MountRecord& mount,
+                                       exec::UnmountMode mode) {
+  if (mode == exec::UnmountMode::kPlain || mode == exec::UnmountMode::kDetach ||
+      policy_.MayAdminister(call.caller)) {
+    return Ok();
+  }
+  const auto denied = [&](const char* why) {
+    return MakeError(Code::kPermissionDenied, "unmount", Described(mount), why);
+  };
+  if (mount.source_kind != exec::SourceKind::kPublishedVolume) {
+    return denied("its source is the host's: an administrator may");
+  }
+  MOUNTD_ASSIGN(const std::optional<csi::PublishedVolume> volume,
+                parts_.volumes.Get(mount.allocation, mount.source));
+  if (!volume) {
+    return Ok();
+  }
+  MOUNTD_ASSIGN(const std::vector<PublicationRecord> users,
+                parts_.state.UsersOf(volume->record.key));
+  for (const PublicationRecord& user : users) {
+    MOUNTD_ASSIGN(const std::optional<AllocationRecord> owner,
+                  parts_.state.GetAllocation(user.allocation));
+    if (owner && owner->uid != call.caller.uid) {
+      return denied("another user's allocation uses the volume");
+    }
+  }
+  return Ok();
+}
+
+Result<void> Service::Unmount(const CallContext& call, const Name& allocation,
+                              const Name& task, const Name& name,
+                              exec::UnmountMode mode) {
+  MOUNTD_ASSIGN(const AllocationRecord record, Find(call, allocation.str()));
+  MOUNTD_ASSIGN(const std::optional<MountRecord> mount,
+                parts_.boot.GetMount(allocation.str(), task.str(), name.str()));
+  if (mount) {
+    MOUNTD_TRY(CheckUnmountMode(call, *mount, mode));
+  }
+  return teardowns_.Unmount(record, task.str(), name.str(), mode);
+}
+
+}  // namespace mountd

@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#include "propagation/fuse.h"
+
+#include <fcntl.h>
+#include <linux/openat2.h>
+#include <sys/mount.h>
+#include <sys/sysmacros.h>
+
+namespace mountd::propagation {
+
+using exec::FileFacts;
+using exec::Named;
+
+namespace {
+
+// Its name is the file system's device as the kernel itself counts it: MKDEV of
+// include/linux/kdev_t.h.
+std::string ConnectionOf(std::uint64_t device) {
+  constexpr unsigned kMinorBits = 20;
+  return std::to_string((std::uint64_t{major(device)} << kMinorBits) |
+                        minor(device));
+}
+
+}  // namespace
+
+Result<void> AbortConnection(const Context& context, int dir,
+                             const std::string& name, std::uint64_t mount_id,
+                             const std::string& object) {
+  exec::Kernel& kernel = context.kernel;
+  MOUNTD_ASSIGN(const MountFacts mount, context.inspector.Facts(mount_id));
+  if (mount.type != "fuse" && mount.type != "fuseblk" &&
+      !mount.type.starts_with("fuse.")) {
+    return MakeError(Code::kNotSupported, "abort", object,
+                     "its file system is " + mount.type + ", not FUSE");
+  }
+  MOUNTD_ASSIGN(const FileFacts root,
+                Named(kernel.Stat(dir, name), "statx", object));
+  // A mount of the control file system of our own, attached nowhere: the host's
+  // may be missing.
+  MOUNTD_ASSIGN(const UniqueFd fs,
+                Named(kernel.OpenFilesystem("fusectl"), "fsopen", object));
+  MOUNTD_TRY(Named(kernel.CreateFilesystem(fs.get()), "fsconfig", object));
+  MOUNTD_ASSIGN(const UniqueFd control,
+                Named(kernel.MountFilesystem(fs.get(), MOUNT_ATTR_NOSUID |
+                                                           MOUNT_ATTR_NODEV |
+                                                           MOUNT_ATTR_NOEXEC),
+                      "fsmount", object));
+  MOUNTD_ASSIGN(
+      const UniqueFd abort,
+      Named(kernel.Open(control.get(), ConnectionOf(root.device) + "/abort",
+                        O_WRONLY, RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS),
+            "openat2", object));
+  return Named(kernel.Write(abort.get(), "1"), "write", object);
+}
+
+}  // namespace mountd::propagation

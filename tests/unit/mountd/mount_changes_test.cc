@@ -1,0 +1,191 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#include <gtest/gtest.h>
+
+#include "mountd/exec/wire.h"
+#include "mountd/mounts.h"
+#include "tests/support/core.h"
+#include "tests/support/outcome.h"
+
+// Sets, replacements and inboxes; single mounts are in mounts_test.cc.
+namespace mountd {
+namespace {
+
+BindMountSpec Spec(const std::string& name, const std::string& volume) {
+  BindMountSpec spec;
+  spec.allocation = "web";
+  spec.task = "task";
+  spec.name = name;
+  spec.source = volume;
+  return spec;
+}
+
+class MountChanges : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    ASSERT_EQ(Outcome(executor().PrepareAllocation({exec::ToWire("web"), 1})),
+              "Ok");
+  }
+
+  exec::FakeExecutor& executor() { return *core_.executor; }
+  Mounts& mounts() { return *core_.mounts; }
+  store::BootStore& boot() { return *core_.boot; }
+  Result<MountConfig> Bind(const BindMountSpec& spec) {
+    return mounts().Bind(spec);
+  }
+  Result<void> Unmount(const std::string& name) {
+    return mounts().Unmount("web", "task", name);
+  }
+  std::optional<MountRecord> RecordOf(const std::string& name) {
+    return boot().GetMount("web", "task", name).value();
+  }
+  // What there is once nothing is left to be tried again.
+  std::vector<std::string> Existing() {
+    mounts().ReleaseLeftAnchors();
+    return executor().Existing();
+  }
+
+  Core core_;
+};
+
+TEST_F(MountChanges, ASetIsMountedWholeOrNotAtAll) {
+  ASSERT_EQ(MessageOf(Bind(Spec("kept", "data"))), "Ok");
+  const std::vector<std::string> before = Existing();
+  const std::vector<BindMountSpec> set = {Spec("kept", "data"),
+                                          Spec("a", "data"), Spec("b", "other"),
+                                          Spec("c", "data")};
+  for (const auto when : {FailWhen::kBefore, FailWhen::kAfter}) {
+    executor().FailNext("Attach", Code::kInternal, when);
+    EXPECT_EQ(Outcome(mounts().Bind(set)), "Internal");
+    EXPECT_EQ(Existing(), before);
+    EXPECT_EQ(mounts().Of("web")->size(), 1U);
+  }
+  const auto bound = mounts().Bind(set);
+  ASSERT_EQ(MessageOf(bound), "Ok");
+  EXPECT_EQ(bound->size(), 4U);
+  EXPECT_EQ(bound->at(2).record.source, "other");
+  EXPECT_EQ(mounts().Of("web")->size(), 4U);
+}
+
+TEST_F(MountChanges, WhatOfASetWasMadeBeforeTheFailureIsUndone) {
+  ASSERT_EQ(MessageOf(Bind(Spec("kept", "data"))), "Ok");
+  const std::vector<std::string> before = Existing();
+  BindMountSpec other = Spec("kept", "data");
+  other.attributes = exec::kReadOnly;
+  EXPECT_EQ(
+      Outcome(mounts().Bind({Spec("a", "data"), Spec("b", "other"), other})),
+      "AlreadyExists");
+  EXPECT_EQ(Outcome(mounts().Bind({Spec("a", "data"), Spec("a", "other")})),
+            "InvalidArgument");
+  EXPECT_EQ(Existing(), before);
+  EXPECT_EQ(mounts().Of("web")->size(), 1U);
+}
+
+TEST_F(MountChanges, ASetThatWasCutOffIsTakenAwayAtTheStart) {
+  const std::vector<std::string> before = Existing();
+  for (const char* name : {"a", "b"}) {
+    ASSERT_EQ(MessageOf(Bind(Spec(name, "data"))), "Ok");
+    // As after SIGKILL between the last plan and the store's last write.
+    MountRecord intent = *RecordOf(name);
+    intent.state = MountRecordState::kAttaching;
+    ASSERT_TRUE(boot().PutMount(intent));
+  }
+  ASSERT_TRUE(mounts().Recover());
+  EXPECT_EQ(Existing(), before);
+  EXPECT_EQ(mounts().Of("web")->size(), 0U);
+}
+
+TEST_F(MountChanges, AReplacementHasItsOwnRecordAndFreesTheOldSource) {
+  ASSERT_EQ(MessageOf(Bind(Spec("d", "data"))), "Ok");
+  const std::uint64_t old = executor().MountIdOf("web/task/d");
+  const auto replaced = mounts().Replace(Spec("d", "other"));
+  ASSERT_EQ(MessageOf(replaced), "Ok");
+  EXPECT_EQ(replaced->old_mount_id, old);
+  EXPECT_NE(replaced->config.record.mount_id, old);
+  EXPECT_EQ(RecordOf("d")->source, "other");
+  EXPECT_EQ(RecordOf("d")->state, MountRecordState::kAttached);
+  EXPECT_EQ(executor().AnchorOf("data"), 0U);
+  // The same call again has nothing to do.
+  EXPECT_EQ(mounts().Replace(Spec("d", "other"))->old_mount_id, 0U);
+}
+
+TEST_F(MountChanges, AReplacementThatFailsLeavesTheOldMount) {
+  ASSERT_EQ(MessageOf(Bind(Spec("d", "data"))), "Ok");
+  const MountRecord before = *RecordOf("d");
+  const std::vector<std::string> existing = Existing();
+  executor().FailNext("Attach", Code::kFailedPrecondition, FailWhen::kBefore);
+  EXPECT_EQ(Outcome(mounts().Replace(Spec("d", "other"))),
+            "FailedPrecondition");
+  EXPECT_EQ(RecordOf("d")->state, MountRecordState::kAttached);
+  EXPECT_EQ(RecordOf("d")->mount_id, before.mount_id);
+  EXPECT_EQ(Existing(), existing);
+}
+
+TEST_F(MountChanges, AReplacementWithoutAnAnswerIsFinishedByTheSameCall) {
+  ASSERT_EQ(MessageOf(Bind(Spec("d", "data"))), "Ok");
+  executor().FailNext("Attach", Code::kUnavailable, FailWhen::kAfter);
+  EXPECT_EQ(Outcome(mounts().Replace(Spec("d", "other"))), "Unavailable");
+  EXPECT_EQ(RecordOf("d")->state, MountRecordState::kReplacing);
+  ASSERT_TRUE(mounts().Recover());
+  EXPECT_EQ(RecordOf("d")->state, MountRecordState::kReplacing);
+  ASSERT_EQ(MessageOf(mounts().Replace(Spec("d", "other"))), "Ok");
+  EXPECT_EQ(RecordOf("d")->mount_id, executor().MountIdOf("web/task/d"));
+  EXPECT_EQ(RecordOf("d")->state, MountRecordState::kAttached);
+}
+
+TEST_F(MountChanges, AReplacementWithoutAnAnswerIsUndoneByUnmount) {
+  const std::vector<std::string> before = Existing();
+  ASSERT_EQ(MessageOf(Bind(Spec("d", "data"))), "Ok");
+  executor().FailNext("Attach", Code::kUnavailable, FailWhen::kAfter);
+  EXPECT_EQ(Outcome(mounts().Replace(Spec("d", "other"))), "Unavailable");
+  ASSERT_EQ(MessageOf(Unmount("d")), "Ok");
+  EXPECT_EQ(Existing(), before);
+  EXPECT_FALSE(RecordOf("d"));
+}
+
+TEST_F(MountChanges, OnlyWhatIsMountedInAnInboxCanBeReplaced) {
+  EXPECT_EQ(Outcome(mounts().Replace(Spec("d", "data"))), "NotFound");
+  BindMountSpec spec = Spec("d", "data");
+  spec.target_kind = exec::TargetKind::kDirectory;
+  spec.directory_path = "/var/lib/agent/web";
+  ASSERT_EQ(MessageOf(Bind(spec)), "Ok");
+  EXPECT_EQ(Outcome(mounts().Replace(Spec("d", "other"))), "NotSupported");
+  EXPECT_EQ(ConfigOf(*RecordOf("d")).host_path, "/var/lib/agent/web");
+  // Another directory is another mount.
+  EXPECT_EQ(Outcome(Bind(Spec("d", "data"))), "AlreadyExists");
+}
+
+TEST_F(MountChanges, AnInboxStaysUntilItIsRemoved) {
+  const InboxRecord inbox{"web", "task"};
+  EXPECT_EQ(*mounts().PrepareInbox(inbox), "/run/mountd/base/a/web/task");
+  EXPECT_EQ(*mounts().PrepareInbox(inbox), "/run/mountd/base/a/web/task");
+  EXPECT_EQ(*boot().InboxesOf("web"), std::vector<std::string>{"task"});
+  ASSERT_EQ(MessageOf(Bind(Spec("d", "data"))), "Ok");
+  EXPECT_EQ(Outcome(mounts().RemoveInbox(inbox)), "Busy");
+  ASSERT_EQ(MessageOf(Unmount("d")), "Ok");
+  ASSERT_EQ(MessageOf(mounts().RemoveInbox(inbox)), "Ok");
+  EXPECT_TRUE(boot().InboxesOf("web")->empty());
+}
+
+TEST(MountLimits, AreOfTheUserAndOfInboxes) {
+  Config config;
+  config.limits.mounts_per_uid = 2;
+  config.limits.inboxes_per_allocation = 1;
+  Core core(config);
+  ASSERT_TRUE(core.executor->PrepareAllocation({exec::ToWire("web"), 1}));
+  ASSERT_EQ(MessageOf(core.mounts->Bind(Spec("a", "data"))), "Ok");
+  ASSERT_EQ(MessageOf(core.mounts->Bind(Spec("b", "data"))), "Ok");
+  EXPECT_NE(MessageOf(core.mounts->Bind(Spec("c", "data")))
+                .find("limits.mounts_per_uid"),
+            std::string::npos);
+  BindMountSpec others = Spec("d", "data");
+  others.uid = 7;
+  EXPECT_EQ(MessageOf(core.mounts->Bind(others)), "Ok");
+  ASSERT_EQ(MessageOf(core.mounts->PrepareInbox({"web", "a"})), "Ok");
+  EXPECT_EQ(MessageOf(core.mounts->PrepareInbox({"web", "a"})), "Ok");
+  EXPECT_NE(MessageOf(core.mounts->PrepareInbox({"web", "b"}))
+                .find("limits.inboxes_per_allocation"),
+            std::string::npos);
+}
+
+}  // namespace
+}  // namespace mountd
