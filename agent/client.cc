@@ -369,6 +369,21 @@ Result<ReplacedMount> Client::ReplaceMount(std::string_view allocation,
   return ToReplacedMount(answer);
 }
 
+Result<RepairedMount> Client::RepairMount(std::string_view allocation,
+                                          std::string_view task,
+                                          std::string_view name) {
+  const std::string id(allocation);
+  const std::string task_name(task);
+  const std::string mount(name);
+  MOUNTD_ASSIGN(const VariantMap answer,
+                impl_->Call("RepairMount", id + "/" + task_name + "/" + mount,
+                            {}, [&](ManagerProxy& proxy, VariantMap& opts) {
+                              return proxy.RepairMount(id, task_name, mount,
+                                                       opts);
+                            }));
+  return ToRepairedMount(answer);
+}
+
 Result<UniqueFd> Client::OpenTree(std::string_view allocation,
                                   const BindMountSpec& spec) {
   const std::string id(allocation);

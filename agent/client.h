@@ -98,6 +98,9 @@ class Client {
       std::string_view allocation, const std::vector<BindMountSpec>& specs);
   Result<ReplacedMount> ReplaceMount(std::string_view allocation,
                                      const BindMountSpec& spec);
+  Result<RepairedMount> RepairMount(std::string_view allocation,
+                                    std::string_view task,
+                                    std::string_view name);
   // Of the spec its source and propagation; a detached mount.
   Result<UniqueFd> OpenTree(std::string_view allocation,
                             const BindMountSpec& spec);

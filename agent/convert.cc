@@ -249,6 +249,17 @@ Result<ReplacedMount> ToReplacedMount(const VariantMap& map) {
   return replaced;
 }
 
+Result<RepairedMount> ToRepairedMount(const VariantMap& map) {
+  RepairedMount repaired;
+  MOUNTD_ASSIGN(repaired.config, ToMountConfig(map));
+  MOUNTD_TRY(Fields(map)
+                 .Read("replaced_mount_id", repaired.replaced_mount_id)
+                 .Read("reaches_task", repaired.reaches_task)
+                 .Read("reason", repaired.reason)
+                 .status());
+  return repaired;
+}
+
 Result<InboxConfig> ToInboxConfig(const VariantMap& map) {
   InboxConfig inbox;
   MOUNTD_TRY(Fields(map)

@@ -33,6 +33,7 @@ Result<NetworkStatus> ToNetwork(const VariantMap& map);
 Result<PublishedVolume> ToPublished(const VariantMap& map);
 Result<InboxConfig> ToInboxConfig(const VariantMap& map);
 Result<ReplacedMount> ToReplacedMount(const VariantMap& map);
+Result<RepairedMount> ToRepairedMount(const VariantMap& map);
 Result<MountConfig> ToMountConfig(const VariantMap& map);
 Result<Receipt> ToReceipt(const VariantMap& map);
 Result<AllocationStatus> ToAllocation(const VariantMap& map);

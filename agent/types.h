@@ -148,6 +148,13 @@ struct MountConfig {
   std::uint64_t master = 0;
 };
 
+struct RepairedMount {
+  MountConfig config;
+  std::uint64_t replaced_mount_id = 0;
+  bool reaches_task = false;
+  std::string reason;  // why it does not
+};
+
 struct ReplacedMount {
   MountConfig config;
   std::uint64_t replaced_mount_id = 0;  // 0: it was as asked already

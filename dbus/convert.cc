@@ -184,6 +184,12 @@ Dict ToDict(const MountConfig& config) {
   };
 }
 
+Dict ToDict(const Mounts::Replaced& replaced) {
+  Dict result = ToDict(replaced.config);
+  result.emplace("replaced_mount_id", V(replaced.old_mount_id));
+  return result;
+}
+
 Dict ToDict(const ReceiptRecord& receipt) {
   std::vector<sdbus::Struct<std::string, std::string, bool>> volumes;
   for (const ReceiptRecord::Volume& volume : receipt.volumes) {

@@ -34,6 +34,7 @@ Result<void> CheckContext(const std::string& what, const StringMap& map);
 Dict ToDict(const NetworkStatus& status);
 Dict ToDict(const csi::PublishedVolume& volume);
 Dict ToDict(const MountConfig& config);
+Dict ToDict(const Mounts::Replaced& replaced);
 Dict ToDict(const ReceiptRecord& receipt);
 Dict ToDict(const AllocationStatus& status);
 Dict ToDict(const VolumeStatus& status);

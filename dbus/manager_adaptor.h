@@ -90,6 +90,8 @@ class ManagerAdaptor final
                     std::string task, std::string name, std::string source_type,
                     std::string source, bool read_only, std::string propagation,
                     Dict options) override;
+  void RepairMount(sdbus::Result<Dict>&& answer, std::string allocation,
+                   std::string task, std::string name, Dict options) override;
   void OpenTree(sdbus::Result<sdbus::UnixFd>&& answer, std::string allocation,
                 std::string source_type, std::string source,
                 std::string propagation, Dict options) override;

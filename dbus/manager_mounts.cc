@@ -259,10 +259,33 @@ void ManagerAdaptor::ReplaceMount(sdbus::Result<Dict>&& answer,
         };
         return call;
       },
-      [](const T& replaced) {
-        Dict result = ToDict(replaced.config);
-        result.emplace("replaced_mount_id",
-                       sdbus::Variant(replaced.old_mount_id));
+      [](const T& replaced) { return ToDict(replaced); });
+}
+
+void ManagerAdaptor::RepairMount(sdbus::Result<Dict>&& answer,
+                                 std::string allocation, std::string task,
+                                 std::string name, Dict options) {
+  using T = Service::Repaired;
+  Serve<T>(
+      std::move(answer), "RepairMount",
+      [&]() -> Result<Decoded<T>> {
+        Decoded<T> call;
+        MOUNTD_ASSIGN(call.patience, OnlyPatience(options));
+        MOUNTD_ASSIGN(const Name id, Name::Parse("allocation", allocation));
+        MOUNTD_ASSIGN(const Name task_name, Name::Parse("task", task));
+        MOUNTD_ASSIGN(const Name mount_name, Name::Parse("name", name));
+        call.strand = AllocationStrand(id.str());
+        call.arguments = Arguments::Of(allocation, task, name);
+        call.work = [id, task_name, mount_name](Service& service,
+                                                const CallContext& context) {
+          return service.RepairMount(context, id, task_name, mount_name);
+        };
+        return call;
+      },
+      [](const T& repaired) {
+        Dict result = ToDict(repaired.replaced);
+        result.emplace("reaches_task", sdbus::Variant(repaired.reaches_task));
+        result.emplace("reason", sdbus::Variant(repaired.reason));
         return result;
       });
 }

@@ -59,6 +59,24 @@ MountRecord RecordOf(const BindMountSpec& spec) {
   return record;
 }
 
+BindMountSpec SpecOf(const MountRecord& record) {
+  BindMountSpec spec;
+  spec.allocation = record.allocation;
+  spec.task = record.task;
+  spec.name = record.name;
+  spec.source_kind = record.source_kind;
+  spec.source = record.source;
+  spec.tmpfs = record.tmpfs;
+  spec.propagation = record.propagation;
+  spec.attributes = record.attributes;
+  spec.ids = record.ids;
+  spec.task_path = record.task_path;
+  spec.uid = record.uid;
+  spec.target_kind = record.target_kind;
+  spec.directory_path = record.directory;
+  return spec;
+}
+
 bool SameSpec(const MountRecord& a, const MountRecord& b) {
   return a.source_kind == b.source_kind && a.source == b.source &&
          a.tmpfs == b.tmpfs && a.propagation == b.propagation &&

@@ -63,6 +63,9 @@ std::string InboxPath(const InboxRecord& inbox);
 exec::TargetPlan TargetOf(const MountRecord& record);
 exec::AttachPlan PlanOf(const BindMountSpec& spec);
 MountRecord RecordOf(const BindMountSpec& spec);
+// What the record was made for; what is not in a record (where a volume is
+// published, a caller's fd) is missing.
+BindMountSpec SpecOf(const MountRecord& record);
 // Whether a record of the one answers a call for the other.
 bool SameSpec(const MountRecord& a, const MountRecord& b);
 

@@ -202,6 +202,26 @@ Result<Mounts::Replaced> Mounts::Replace(const BindMountSpec& spec) {
   return Replaced{ConfigOf(now), found->mount_id};
 }
 
+Result<Mounts::Replaced> Mounts::Repair(const BindMountSpec& spec) {
+  MOUNTD_ASSIGN(const std::optional<MountRecord> found,
+                store_.GetMount(spec.allocation, spec.task, spec.name));
+  if (!found) {
+    return MakeError(Code::kNotFound, "repair", Described(RecordOf(spec)),
+                     "is not mounted");
+  }
+  MOUNTD_ASSIGN(const exec::MountState there,
+                executor_.InspectTarget(TargetOf(*found)));
+  if (there.mount_id == 0 || found->state == MountRecordState::kLost) {
+    MountRecord lost = *found;
+    lost.state = MountRecordState::kLost;
+    MOUNTD_TRY(store_.PutMount(lost));
+    MOUNTD_ASSIGN(MountConfig config, Bind(spec));
+    return Replaced{std::move(config), found->mount_id};
+  }
+  MOUNTD_ASSIGN(const MountRecord now, Swap(*found, spec));
+  return Replaced{ConfigOf(now), found->mount_id};
+}
+
 // The record stays the old mount's until the new one is known: whichever of the
 // two is there after a restart, it is found and taken away as the target.
 Result<MountRecord> Mounts::Swap(const MountRecord& old,

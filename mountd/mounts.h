@@ -53,6 +53,10 @@ class Mounts {
     std::uint64_t old_mount_id = 0;  // 0: it was as asked already
   };
   Result<Replaced> Replace(const BindMountSpec& spec);
+  // Mounts what the record's source leads to now in the place of what is there,
+  // or anew if the mount was lost. `spec` is the record's own (SpecOf), with
+  // what its source needs.
+  Result<Replaced> Repair(const BindMountSpec& spec);
   Result<void> Unmount(const std::string& allocation, const std::string& task,
                        const std::string& name,
                        exec::UnmountMode mode = exec::UnmountMode::kPlain);

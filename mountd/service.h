@@ -94,6 +94,13 @@ class Service {
                                               std::vector<BindMountSpec> specs);
   Result<Mounts::Replaced> ReplaceMount(const CallContext& call,
                                         BindMountSpec spec);
+  struct Repaired {
+    Mounts::Replaced replaced;
+    bool reaches_task = false;
+    std::string reason;  // why it does not
+  };
+  Result<Repaired> RepairMount(const CallContext& call, const Name& allocation,
+                               const Name& task, const Name& name);
   // A detached mount of the spec's source; its target does not matter.
   Result<UniqueFd> OpenTree(const CallContext& call, BindMountSpec spec);
   Result<void> Unmount(const CallContext& call, const Name& allocation,

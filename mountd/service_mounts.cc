@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 //
 // Service's verbs on bind mounts.
+#include <algorithm>
 #include <utility>
 
 #include "mountd/exec/plan_ids.h"
@@ -167,10 +168,73 @@ Result<Mounts::Replaced> Service::ReplaceMount(const CallContext& call,
                                                BindMountSpec spec) {
   MOUNTD_ASSIGN(const AllocationRecord owner,
                 FindPrepared(call, spec.allocation));
+  if (spec.source_kind == exec::SourceKind::kTmpfs) {
+    return MakeError(Code::kNotSupported, "replace", Described(RecordOf(spec)),
+                     "a tmpfs begins empty: unmount, and mount it anew");
+  }
   MOUNTD_TRY(Authorise(call, owner, spec));
   MOUNTD_ASSIGN(Mounts::Replaced replaced, parts_.mounts.Replace(spec));
   MOUNTD_TRY(Forgive(spec));
   return replaced;
+}
+
+namespace {
+
+Result<void> CheckRepairable(const MountRecord& mount) {
+  const auto refused = [&](Code code, const char* why) {
+    return MakeError(code, "repair", Described(mount), why);
+  };
+  if (mount.source_kind == exec::SourceKind::kTmpfs) {
+    return refused(Code::kFailedPrecondition,
+                   "what was in a tmpfs is gone with it");
+  }
+  if (mount.target_kind != exec::TargetKind::kInbox) {
+    return refused(
+        Code::kNotSupported,
+        "only in an inbox: unmount it, and pass the directory again");
+  }
+  return Ok();
+}
+
+// A task's copy of the inbox follows the host's; a bind of the one mount, made
+// by its runtime, is another mount, which nothing here reaches.
+std::string WhyNotReached(const MountRecord& mount, bool has_inbox) {
+  if (!has_inbox) {
+    return "the task has no inbox: its runtime's own bind stays as it is";
+  }
+  return mount.propagation == exec::Propagation::kBidirectional
+             ? "a bidirectional mount is the runtime's own bind"
+             : "";
+}
+
+}  // namespace
+
+Result<Service::Repaired> Service::RepairMount(const CallContext& call,
+                                               const Name& allocation,
+                                               const Name& task,
+                                               const Name& name) {
+  MOUNTD_ASSIGN(const AllocationRecord owner,
+                FindPrepared(call, allocation.str()));
+  MOUNTD_ASSIGN(const std::optional<MountRecord> mount,
+                parts_.boot.GetMount(allocation.str(), task.str(), name.str()));
+  if (!mount) {
+    return MakeError(Code::kNotFound, "repair",
+                     allocation.str() + "/" + task.str() + "/" + name.str(),
+                     "is not mounted");
+  }
+  MOUNTD_TRY(CheckRepairable(*mount));
+  BindMountSpec spec = SpecOf(*mount);
+  MOUNTD_TRY(Authorise(call, owner, spec));
+  Repaired repaired;
+  MOUNTD_ASSIGN(repaired.replaced, parts_.mounts.Repair(spec));
+  MOUNTD_TRY(Forgive(spec));
+  MOUNTD_ASSIGN(const std::vector<std::string> inboxes,
+                parts_.boot.InboxesOf(allocation.str()));
+  const bool has_inbox =
+      std::find(inboxes.begin(), inboxes.end(), task.str()) != inboxes.end();
+  repaired.reason = WhyNotReached(*mount, has_inbox);
+  repaired.reaches_task = repaired.reason.empty();
+  return repaired;
 }
 
 Result<UniqueFd> Service::OpenTree(const CallContext& call,

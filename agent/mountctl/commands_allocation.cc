@@ -272,6 +272,34 @@ void AddUnmount(CLI::App& app, Context& context) {
   });
 }
 
+void AddRepair(CLI::App& app, Context& context) {
+  auto* command = app.add_subcommand(
+      "repair", "Mount anew what a mount's source leads to now, in its place");
+  command->group(kGroup);
+  auto arguments = std::make_shared<MountArguments>();
+  AddMountNames(*command, *arguments);
+  command->callback([&context, arguments] {
+    context.chosen = [&context, arguments] {
+      return WithClient(context, [&](Client& client) -> Result<void> {
+        MOUNTD_ASSIGN(
+            const RepairedMount repaired,
+            client.RepairMount(arguments->allocation, arguments->spec.task,
+                               arguments->spec.name));
+        if (context.json) {
+          std::cout << Dump(ToJson(repaired)) << std::endl;
+        } else {
+          std::cout << (repaired.reaches_task
+                            ? std::string("repaired, in running tasks too")
+                            : "repaired; not in running tasks: " +
+                                  repaired.reason)
+                    << std::endl;
+        }
+        return Ok();
+      });
+    };
+  });
+}
+
 int PrepareInbox(const Context& context, const MountArguments& arguments) {
   return WithClient(context, [&](Client& client) -> Result<void> {
     MOUNTD_ASSIGN(
@@ -315,6 +343,7 @@ void AddAllocationCommands(CLI::App& app, Context& context) {
   AddVolumes(app, context);
   AddMount(app, context);
   AddUnmount(app, context);
+  AddRepair(app, context);
   AddTree(app, context);
   AddInbox(app, context);
 }

@@ -39,6 +39,14 @@ Json ToJson(const MountConfig& config) {
           {"master", config.master}};
 }
 
+Json ToJson(const RepairedMount& repaired) {
+  Json json = ToJson(repaired.config);
+  json.update({{"replaced_mount_id", repaired.replaced_mount_id},
+               {"reaches_task", repaired.reaches_task},
+               {"reason", repaired.reason}});
+  return json;
+}
+
 Json ToJson(const InboxConfig& inbox) {
   return {{"host_path", inbox.host_path},
           {"propagation", inbox.propagation},

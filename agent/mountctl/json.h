@@ -20,6 +20,7 @@ Json ToJson(const MountConfig& config);
 Json ToJson(const Holders& holders);
 Json ToJson(const TaskReport& report);
 Json ToJson(const InboxConfig& inbox);
+Json ToJson(const RepairedMount& repaired);
 Json ToJson(const Receipt& receipt);
 Json ToJson(const VolumeStatus& volume);
 Json ToJson(const MountStatus& mount);

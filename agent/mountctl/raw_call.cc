@@ -22,7 +22,7 @@ constexpr char kInterface[] = "org.mountd1.Manager";
 constexpr char kObject[] = "/org/mountd1";
 
 using MethodEntry = std::pair<std::string_view, std::string_view>;
-constexpr std::array<MethodEntry, 33> kMethods{{
+constexpr std::array<MethodEntry, 34> kMethods{{
     {"Subscribe", "a{sv}"},
     {"Unsubscribe", "a{sv}"},
     {"PrepareAllocation", "sa{sv}"},
@@ -33,6 +33,7 @@ constexpr std::array<MethodEntry, 33> kMethods{{
     {"BindMount", "sssssbsa{sv}"},
     {"BindMounts", "saa{sv}a{sv}"},
     {"ReplaceMount", "sssssbsa{sv}"},
+    {"RepairMount", "sssa{sv}"},
     {"OpenTree", "ssssa{sv}"},
     {"PrepareInbox", "ssa{sv}"},
     {"RemoveInbox", "ssa{sv}"},

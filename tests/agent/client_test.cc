@@ -168,6 +168,15 @@ TEST_F(ClientTest, ReplaceMountAnswersWhatItReplaced) {
   EXPECT_EQ(replaced.config.mount_id, 11U);
 }
 
+TEST_F(ClientTest, RepairMountSaysWhetherTheTaskSeesIt) {
+  const RepairedMount repaired =
+      client_->RepairMount("web", "server", "data").value();
+  EXPECT_EQ(script().last_call(), "RepairMount web server data {}");
+  EXPECT_EQ(repaired.replaced_mount_id, 10U);
+  EXPECT_FALSE(repaired.reaches_task);
+  EXPECT_EQ(repaired.reason, "no inbox");
+}
+
 TEST_F(ClientTest, OpenTreeAnswersAnFd) {
   const BindMountSpec spec{.source_type = SourceType::kHostVolume,
                            .source = "shared"};

@@ -154,6 +154,15 @@ class Manager final
                Show(options),
            std::move(reply), answer);
   }
+  void RepairMount(MapReply&& reply, std::string id, std::string task,
+                   std::string name, Map options) override {
+    Map answer = MountConfig("private");
+    answer.emplace("replaced_mount_id", V(std::uint64_t{10}));
+    answer.emplace("reaches_task", V(false));
+    answer.emplace("reason", Text("no inbox"));
+    Answer("RepairMount", id + " " + task + " " + name + " " + Show(options),
+           std::move(reply), answer);
+  }
   void OpenTree(sdbus::Result<sdbus::UnixFd>&& reply, std::string id,
                 std::string source_type, std::string source,
                 std::string propagation, Map options) override {

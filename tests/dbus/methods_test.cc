@@ -247,6 +247,29 @@ TEST_P(Methods, ReplaceMountSwapsTheMount) {
   EXPECT_EQ(answer.values.at("read_only"), "true");
 }
 
+TEST_P(Methods, RepairMountMountsAnew) {
+  MustPrepare();
+  ASSERT_TRUE(client_
+                  ->Call("BindMount", "sssssbsa{sv}", "web", "task", "m",
+                         "host", "data", 0, "private", 0)
+                  .ok());
+  const std::uint64_t old = executor().MountIdOf("web/task/m");
+  const Answer without =
+      client_->Call("RepairMount", "sssa{sv}", "web", "task", "m", 0);
+  ASSERT_TRUE(without.ok()) << without.message;
+  EXPECT_EQ(without.values.at("replaced_mount_id"), std::to_string(old));
+  EXPECT_EQ(without.values.at("reaches_task"), "false");
+  EXPECT_NE(without.values.at("reason").find("inbox"), std::string::npos);
+  ASSERT_TRUE(client_->Call("PrepareInbox", "ssa{sv}", "web", "task", 0).ok());
+  // One that was lost is mounted anew.
+  executor().LoseMount("web/task/m");
+  const Answer with =
+      client_->Call("RepairMount", "sssa{sv}", "web", "task", "m", 0);
+  ASSERT_TRUE(with.ok()) << with.message;
+  EXPECT_EQ(with.values.at("reaches_task"), "true");
+  EXPECT_NE(executor().MountIdOf("web/task/m"), 0U);
+}
+
 TEST_P(Methods, OpenTreeAnswersAnFd) {
   MustPrepare();
   const Answer answer = client_->Call("OpenTree", "ssssa{sv}", "web", "host",

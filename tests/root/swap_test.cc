@@ -5,7 +5,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <memory>
+
 #include "tests/root/executor_fixture.h"
+#include "tests/support/fuse_server.h"
 
 // Replacing a mount under those who use it (propagation/swap.h).
 namespace mountd::testing {
@@ -134,6 +137,39 @@ TEST_F(Swap, NothingIsReplacedButTheMountThatWasNamed) {
       "AlreadyExists");
   EXPECT_EQ(Difference(with, Inventory::Take()), "");
   EXPECT_EQ(UndoAll(old), "");
+}
+
+// What Repair does after a file system died and was mounted again.
+TEST_F(Swap, ADeadFileSystemIsReplacedUnderItsUsers) {
+  MakeDirectories("/run/host/fuse");
+  config_.host_volumes["fuse"] = config_.host_volumes["data"];
+  config_.host_volumes["fuse"].path = "/run/host/fuse";
+  auto server = std::make_unique<FuseServer>("/run/host/fuse");
+  ASSERT_TRUE(server->valid());
+  const Reply old = Attach("fuse", Propagation::kPrivate);
+  ASSERT_EQ(ErrorOf(old), "");
+  const std::string file = std::string(kTarget) + "/file";
+  EXPECT_EQ(::access(file.c_str(), F_OK), 0);
+  for (const bool hangs : {true, false}) {
+    SCOPED_TRACE(hangs);
+    hangs ? server->Hang() : server->Die();
+    ASSERT_EQ(::umount2("/run/host/fuse", MNT_DETACH), 0);
+    auto next = std::make_unique<FuseServer>("/run/host/fuse");
+    ASSERT_TRUE(next->valid());
+    const Reply there = Call(PlanKind::kInspectTarget, [](auto* body) {
+      body->target = exec::Target("web", "app", "data");
+    });
+    const Reply reply =
+        Replace("fuse", Propagation::kPrivate, there.body.mount.mount_id);
+    ASSERT_EQ(ErrorOf(reply), "");
+    EXPECT_EQ(::access(file.c_str(), F_OK), 0);
+    server = std::move(next);
+  }
+  const Reply last = Call(PlanKind::kInspectTarget, [](auto* body) {
+    body->target = exec::Target("web", "app", "data");
+  });
+  EXPECT_EQ(ErrorOf(Detach(last.body.mount.mount_id)), "");
+  ASSERT_EQ(::umount2("/run/host/fuse", MNT_DETACH), 0);
 }
 
 }  // namespace

@@ -142,6 +142,30 @@ TEST_F(MountChanges, AReplacementWithoutAnAnswerIsUndoneByUnmount) {
   EXPECT_FALSE(RecordOf("d"));
 }
 
+TEST_F(MountChanges, ARepairMountsTheSameAgain) {
+  ASSERT_EQ(MessageOf(Bind(Spec("d", "data"))), "Ok");
+  const std::uint64_t old = executor().MountIdOf("web/task/d");
+  const auto repaired = mounts().Repair(SpecOf(*RecordOf("d")));
+  ASSERT_EQ(MessageOf(repaired), "Ok");
+  EXPECT_EQ(repaired->old_mount_id, old);
+  EXPECT_NE(executor().MountIdOf("web/task/d"), old);
+  EXPECT_EQ(RecordOf("d")->mount_id, executor().MountIdOf("web/task/d"));
+  // One that others took away, told or not, is mounted anew.
+  executor().LoseMount("web/task/d");
+  ASSERT_EQ(MessageOf(mounts().Repair(SpecOf(*RecordOf("d")))), "Ok");
+  EXPECT_EQ(RecordOf("d")->mount_id, executor().MountIdOf("web/task/d"));
+  EXPECT_EQ(Outcome(mounts().Repair(Spec("none", "data"))), "NotFound");
+}
+
+TEST_F(MountChanges, ARepairThatFailsLeavesWhatIsThere) {
+  ASSERT_EQ(MessageOf(Bind(Spec("d", "data"))), "Ok");
+  const std::uint64_t old = executor().MountIdOf("web/task/d");
+  executor().FailNext("Attach", Code::kNotFound, FailWhen::kBefore);
+  EXPECT_EQ(Outcome(mounts().Repair(SpecOf(*RecordOf("d")))), "NotFound");
+  EXPECT_EQ(executor().MountIdOf("web/task/d"), old);
+  EXPECT_EQ(RecordOf("d")->state, MountRecordState::kAttached);
+}
+
 TEST_F(MountChanges, OnlyWhatIsMountedInAnInboxCanBeReplaced) {
   EXPECT_EQ(Outcome(mounts().Replace(Spec("d", "data"))), "NotFound");
   BindMountSpec spec = Spec("d", "data");
