@@ -240,9 +240,37 @@ Result<MountConfig> ToMountConfig(const VariantMap& map) {
   return config;
 }
 
+Result<Holders> ToHolders(const VariantMap& map) {
+  Holders found;
+  std::vector<VariantMap> holders;
+  MOUNTD_TRY(Fields(map)
+                 .Read("holders", holders)
+                 .Read("more", found.more)
+                 .Read("complete", found.complete)
+                 .status());
+  MOUNTD_ASSIGN(found.holders, ToList(holders, &ToHolder));
+  return found;
+}
+
+namespace {
+
+// "old_holders", if the answer has it.
+Result<std::optional<Holders>> ToOldHolders(const VariantMap& map) {
+  VariantMap found;
+  MOUNTD_TRY(Fields(map).Read("old_holders", found).status());
+  if (found.empty()) {
+    return std::optional<Holders>();
+  }
+  MOUNTD_ASSIGN(Holders holders, ToHolders(found));
+  return std::optional(std::move(holders));
+}
+
+}  // namespace
+
 Result<ReplacedMount> ToReplacedMount(const VariantMap& map) {
   ReplacedMount replaced;
   MOUNTD_ASSIGN(replaced.config, ToMountConfig(map));
+  MOUNTD_ASSIGN(replaced.old_holders, ToOldHolders(map));
   MOUNTD_TRY(Fields(map)
                  .Read("replaced_mount_id", replaced.replaced_mount_id)
                  .status());
@@ -252,6 +280,7 @@ Result<ReplacedMount> ToReplacedMount(const VariantMap& map) {
 Result<RepairedMount> ToRepairedMount(const VariantMap& map) {
   RepairedMount repaired;
   MOUNTD_ASSIGN(repaired.config, ToMountConfig(map));
+  MOUNTD_ASSIGN(repaired.old_holders, ToOldHolders(map));
   MOUNTD_TRY(Fields(map)
                  .Read("replaced_mount_id", repaired.replaced_mount_id)
                  .Read("reaches_task", repaired.reaches_task)
@@ -312,18 +341,6 @@ Result<AllocationStatus> ToAllocation(const VariantMap& map) {
   MOUNTD_ASSIGN(status.volumes, ToList(volumes, &ToVolumeStatus));
   MOUNTD_ASSIGN(status.mounts, ToList(mounts, &ToMountStatus));
   return status;
-}
-
-Result<Holders> ToHolders(const VariantMap& map) {
-  Holders found;
-  std::vector<VariantMap> holders;
-  MOUNTD_TRY(Fields(map)
-                 .Read("holders", holders)
-                 .Read("more", found.more)
-                 .Read("complete", found.complete)
-                 .status());
-  MOUNTD_ASSIGN(found.holders, ToList(holders, &ToHolder));
-  return found;
 }
 
 Result<TaskReport> ToTaskReport(const VariantMap& map) {

@@ -148,18 +148,6 @@ struct MountConfig {
   std::uint64_t master = 0;
 };
 
-struct RepairedMount {
-  MountConfig config;
-  std::uint64_t replaced_mount_id = 0;
-  bool reaches_task = false;
-  std::string reason;  // why it does not
-};
-
-struct ReplacedMount {
-  MountConfig config;
-  std::uint64_t replaced_mount_id = 0;  // 0: it was as asked already
-};
-
 struct Holder {
   std::uint32_t pid = 0;
   // Empty, or 0, where the caller may not know.
@@ -174,6 +162,20 @@ struct Holders {
   std::vector<Holder> holders;
   bool more = false;      // there are some that are not listed
   bool complete = false;  // all processes were looked at
+};
+
+struct RepairedMount {
+  MountConfig config;
+  std::uint64_t replaced_mount_id = 0;
+  std::optional<Holders> old_holders{};  // of an allocation with a cgroup
+  bool reaches_task = false;
+  std::string reason;  // why it does not
+};
+
+struct ReplacedMount {
+  MountConfig config;
+  std::uint64_t replaced_mount_id = 0;   // 0: it was as asked already
+  std::optional<Holders> old_holders{};  // of an allocation with a cgroup
 };
 
 // One of a task's mounts, as the task has it.

@@ -187,6 +187,9 @@ Dict ToDict(const MountConfig& config) {
 Dict ToDict(const Mounts::Replaced& replaced) {
   Dict result = ToDict(replaced.config);
   result.emplace("replaced_mount_id", V(replaced.old_mount_id));
+  if (replaced.old_holders) {
+    result.emplace("old_holders", V(ToDict(*replaced.old_holders)));
+  }
   return result;
 }
 

@@ -192,14 +192,14 @@ Result<Mounts::Replaced> Mounts::Replace(const BindMountSpec& spec) {
                      "only what is in an inbox can be replaced");
   }
   if (found->state == MountRecordState::kAttached && SameSpec(*found, wanted)) {
-    return Replaced{ConfigOf(*found), 0};
+    return Replaced{ConfigOf(*found), 0, {}};
   }
   MOUNTD_ASSIGN(const MountRecord now, Swap(*found, spec));
   if (const std::optional<AnchorKey> anchor = AnchorOf(*found)) {
     const KeyedLocks::Guard guard = sources_.Lock(LockOf(*anchor));
     ReleaseAnchorIfUnused(*anchor);
   }
-  return Replaced{ConfigOf(now), found->mount_id};
+  return Replaced{ConfigOf(now), found->mount_id, {}};
 }
 
 Result<Mounts::Replaced> Mounts::Repair(const BindMountSpec& spec) {
@@ -216,10 +216,10 @@ Result<Mounts::Replaced> Mounts::Repair(const BindMountSpec& spec) {
     lost.state = MountRecordState::kLost;
     MOUNTD_TRY(store_.PutMount(lost));
     MOUNTD_ASSIGN(MountConfig config, Bind(spec));
-    return Replaced{std::move(config), found->mount_id};
+    return Replaced{std::move(config), found->mount_id, {}};
   }
   MOUNTD_ASSIGN(const MountRecord now, Swap(*found, spec));
-  return Replaced{ConfigOf(now), found->mount_id};
+  return Replaced{ConfigOf(now), found->mount_id, {}};
 }
 
 // The record stays the old mount's until the new one is known: whichever of the

@@ -11,6 +11,7 @@
 #include "mountd/base/worker_pool.h"
 #include "mountd/config.h"
 #include "mountd/exec/executor.h"
+#include "mountd/holders.h"
 #include "mountd/mount_spec.h"
 #include "mountd/store/boot_store.h"
 
@@ -51,6 +52,9 @@ class Mounts {
   struct Replaced {
     MountConfig config;
     std::uint64_t old_mount_id = 0;  // 0: it was as asked already
+    // Who of the allocation's cgroup still has the old one; nothing without a
+    // cgroup. The service fills it in.
+    std::optional<HolderReport> old_holders;
   };
   Result<Replaced> Replace(const BindMountSpec& spec);
   // Mounts what the record's source leads to now in the place of what is there,

@@ -165,6 +165,8 @@ TEST_F(ClientTest, ReplaceMountAnswersWhatItReplaced) {
   EXPECT_EQ(script().last_call(),
             "ReplaceMount web server data volume:data rw private {}");
   EXPECT_EQ(replaced.replaced_mount_id, 10U);
+  ASSERT_TRUE(replaced.old_holders);
+  EXPECT_TRUE(replaced.old_holders->more);
   EXPECT_EQ(replaced.config.mount_id, 11U);
 }
 
@@ -173,6 +175,7 @@ TEST_F(ClientTest, RepairMountSaysWhetherTheTaskSeesIt) {
       client_->RepairMount("web", "server", "data").value();
   EXPECT_EQ(script().last_call(), "RepairMount web server data {}");
   EXPECT_EQ(repaired.replaced_mount_id, 10U);
+  EXPECT_FALSE(repaired.old_holders);
   EXPECT_FALSE(repaired.reaches_task);
   EXPECT_EQ(repaired.reason, "no inbox");
 }

@@ -148,6 +148,7 @@ class Manager final
                     Map options) override {
     Map answer = MountConfig(propagation);
     answer.emplace("replaced_mount_id", V(std::uint64_t{10}));
+    answer.emplace("old_holders", V(Map{{"more", V(true)}}));
     Answer("ReplaceMount",
            id + " " + task + " " + name + " " + source_type + ":" + source +
                (read_only ? " ro " : " rw ") + propagation + " " +

@@ -125,6 +125,61 @@ TEST_F(ServiceTasksTest, OfOthersProcessesOnlyAdministratorsAreToldMore) {
             "PermissionDenied");
 }
 
+TEST_F(ServiceTasksTest, AReplacementTellsWhoStillHasTheOldMount) {
+  ASSERT_EQ(MessageOf(Prepare(0)), "Ok");
+  const std::uint64_t first = Mount();
+  const auto replace = [&](bool read_only) {
+    BindMountSpec spec;
+    spec.allocation = "web";
+    spec.task = "task";
+    spec.name = "m";
+    spec.source = "data";
+    spec.propagation = exec::Propagation::kHostToTask;
+    spec.attributes = read_only ? exec::kReadOnly : 0U;
+    return service().ReplaceMount(Core::By(Core::kAgent), spec);
+  };
+  const auto without = replace(true);
+  ASSERT_EQ(MessageOf(without), "Ok");
+  EXPECT_EQ(without->old_mount_id, first);
+  EXPECT_FALSE(without->old_holders.has_value());
+  ASSERT_EQ(MessageOf(Prepare(kWeb)), "Ok");
+  executor().AddHolder(without->config.record.mount_id, Holder(10, 4321), kWeb);
+  const auto with = replace(false);
+  ASSERT_EQ(MessageOf(with), "Ok");
+  ASSERT_TRUE(with->old_holders.has_value());
+  ASSERT_EQ(with->old_holders->holders.size(), 1U);
+  EXPECT_EQ(with->old_holders->holders[0].pid, 10U);
+  // Whoever cannot be asked for keeps nothing from being replaced.
+  executor().FailNext("FindHolders", Code::kUnavailable);
+  const auto unknown = replace(true);
+  ASSERT_EQ(MessageOf(unknown), "Ok");
+  EXPECT_FALSE(unknown->old_holders.has_value());
+  // A tmpfs replaces nothing.
+  BindMountSpec tmpfs;
+  tmpfs.allocation = "web";
+  tmpfs.task = "task";
+  tmpfs.name = "m";
+  tmpfs.source_kind = exec::SourceKind::kTmpfs;
+  EXPECT_EQ(Outcome(service().ReplaceMount(Core::By(Core::kAgent), tmpfs)),
+            "NotSupported");
+}
+
+TEST_F(ServiceTasksTest, ForceAndAbortAreNotForTheHostsOwn) {
+  ASSERT_EQ(MessageOf(Prepare(0)), "Ok");
+  Mount();
+  const auto unmount = [&](exec::UnmountMode mode, std::uint32_t uid) {
+    return service().Unmount(Core::By(uid), NameOf("web"), NameOf("task"),
+                             NameOf("m"), mode);
+  };
+  EXPECT_EQ(Outcome(unmount(exec::UnmountMode::kForce, Core::kAgent)),
+            "PermissionDenied");
+  EXPECT_EQ(Outcome(unmount(exec::UnmountMode::kAbort, Core::kAgent)),
+            "PermissionDenied");
+  EXPECT_EQ(MessageOf(unmount(exec::UnmountMode::kForce, Core::kAdmin)), "Ok");
+  Mount();
+  EXPECT_EQ(MessageOf(unmount(exec::UnmountMode::kDetach, Core::kAgent)), "Ok");
+}
+
 TEST_F(ServiceTasksTest, WithoutAMountThereAreNoHolders) {
   EXPECT_EQ(Outcome(List(exec::HolderScope::kNode)), "NotFound");
   ASSERT_EQ(MessageOf(Prepare(kWeb)), "Ok");

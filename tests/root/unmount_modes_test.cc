@@ -1,0 +1,176 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#include <fcntl.h>
+#include <sys/mount.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <fstream>
+#include <thread>
+
+#include "tests/root/executor_fixture.h"
+#include "tests/support/fuse_server.h"
+
+// How far an unmount goes for a mount that is used (exec::UnmountMode).
+namespace mountd::testing {
+namespace {
+
+using exec::PlanBody;
+using exec::PlanKind;
+using exec::Propagation;
+using exec::Reply;
+using exec::UnmountMode;
+
+constexpr char kFuse[] = "/run/host/fuse";
+
+class UnmountModes : public ExecutorFixture {
+ protected:
+  void SetUp() override {
+    ExecutorFixture::SetUp();
+    if (IsSkipped()) {
+      return;
+    }
+    MakeDirectories(kFuse);
+    config_.host_volumes["fuse"] = config_.host_volumes["data"];
+    config_.host_volumes["fuse"].path = kFuse;
+    PrepareBase();
+    before_ = Inventory::Take();
+  }
+  Reply DetachBy(UnmountMode mode, std::uint64_t mount_id) {
+    return Call(PlanKind::kDetach, [&](PlanBody* body) {
+      body->detach = {exec::Target("web", "app", "data"), mount_id, mode};
+    });
+  }
+
+  Inventory before_;
+};
+
+// A process that waits for the server of what is mounted at the target; its
+// errno is its exit status.
+pid_t WaitForServer() {
+  const std::string file = std::string(kTarget) + "/file";
+  const pid_t child = ::fork();
+  if (child == 0) {
+    struct stat st = {};
+    ::_exit(::stat(file.c_str(), &st) == 0 ? 0 : errno);
+  }
+  for (int i = 0; i < 5000; ++i) {
+    std::ifstream wchan("/proc/" + std::to_string(child) + "/wchan");
+    std::string where;
+    wchan >> where;
+    if (where.find("request_wait_answer") != std::string::npos) {
+      break;
+    }
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  return child;
+}
+
+int ExitOf(pid_t child) {
+  int status = 0;
+  ::waitpid(child, &status, 0);
+  return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+}
+
+TEST_F(UnmountModes, DetachTakesAMountThatIsUsed) {
+  const Reply reply = Attach("data", Propagation::kBidirectional);
+  ASSERT_EQ(ErrorOf(reply), "");
+  MountTmpfs("/run/host/data/sub");
+  UniqueFd user(
+      ::open((std::string(kTarget) + "/file").c_str(), O_RDONLY | O_CLOEXEC));
+  ASSERT_TRUE(user.valid());
+  EXPECT_EQ(CodeOf(DetachBy(UnmountMode::kPlain, reply.body.mount.mount_id)),
+            "Busy");
+  EXPECT_EQ(ErrorOf(DetachBy(UnmountMode::kDetach, reply.body.mount.mount_id)),
+            "");
+  EXPECT_FALSE(Exists(kTarget));
+  // What is mounted in the source is the source's, and its user goes on.
+  EXPECT_TRUE(Exists("/run/host/data/sub/mark"));
+  char byte = 0;
+  EXPECT_EQ(::read(user.get(), &byte, 1), 1);
+  user.reset();
+  Unmount("/run/host/data/sub");
+  EXPECT_EQ(ErrorOf(ReleaseHostVolume("data", 0)), "");
+  EXPECT_EQ(DifferenceWithin(before_, 2000), "");
+}
+
+TEST_F(UnmountModes, AbortCutsAHungServersConnection) {
+  FuseServer server(kFuse);
+  ASSERT_TRUE(server.valid());
+  const Reply reply = Attach("fuse", Propagation::kPrivate);
+  ASSERT_EQ(ErrorOf(reply), "");
+  ASSERT_EQ(::access((std::string(kTarget) + "/file").c_str(), F_OK), 0);
+  server.Hang();
+  const pid_t waiting = WaitForServer();
+  EXPECT_EQ(CodeOf(DetachBy(UnmountMode::kPlain, reply.body.mount.mount_id)),
+            "Busy");
+  EXPECT_EQ(ErrorOf(DetachBy(UnmountMode::kAbort, reply.body.mount.mount_id)),
+            "");
+  EXPECT_EQ(ExitOf(waiting), ECONNABORTED);
+  EXPECT_FALSE(Exists(kTarget));
+  ASSERT_EQ(::umount2(kFuse, MNT_DETACH), 0);
+  server.Die();
+  EXPECT_EQ(DifferenceWithin(before_, 2000), "");
+}
+
+TEST_F(UnmountModes, ForceGivesUpWhatWaitsForAHungServer) {
+  FuseServer server(kFuse);
+  ASSERT_TRUE(server.valid());
+  const Reply reply = Attach("fuse", Propagation::kPrivate);
+  ASSERT_EQ(ErrorOf(reply), "");
+  ASSERT_EQ(::access((std::string(kTarget) + "/file").c_str(), F_OK), 0);
+  server.Hang();
+  const pid_t waiting = WaitForServer();
+  Reply forced;
+  // Who waited may need a moment to leave: then it is Busy once more.
+  for (int i = 0; i < 2000; ++i) {
+    forced = DetachBy(UnmountMode::kForce, reply.body.mount.mount_id);
+    if (CodeOf(forced) != "Busy") {
+      break;
+    }
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  EXPECT_EQ(ErrorOf(forced), "");
+  EXPECT_NE(ExitOf(waiting), 0);
+  EXPECT_FALSE(Exists(kTarget));
+  ASSERT_EQ(::umount2(kFuse, MNT_DETACH), 0);
+  server.Die();
+  EXPECT_EQ(DifferenceWithin(before_, 2000), "");
+}
+
+TEST_F(UnmountModes, AbortIsForFuseAlone) {
+  const Reply reply = Attach("data", Propagation::kPrivate);
+  ASSERT_EQ(ErrorOf(reply), "");
+  const Inventory with = Inventory::Take();
+  const Reply aborted =
+      DetachBy(UnmountMode::kAbort, reply.body.mount.mount_id);
+  EXPECT_EQ(CodeOf(aborted), "NotSupported");
+  EXPECT_NE(ErrorOf(aborted).find("not FUSE"), std::string::npos);
+  EXPECT_EQ(Difference(with, Inventory::Take()), "");
+  EXPECT_EQ(
+      CodeOf(DetachBy(static_cast<UnmountMode>(4), reply.body.mount.mount_id)),
+      "InvalidArgument");
+  EXPECT_EQ(ErrorOf(DetachBy(UnmountMode::kForce, reply.body.mount.mount_id)),
+            "");
+  EXPECT_EQ(ErrorOf(ReleaseHostVolume("data", 0)), "");
+  EXPECT_EQ(Difference(before_, Inventory::Take()), "");
+}
+
+TEST_F(UnmountModes, NoModeTakesAMountThatIsNotTheOneNamed) {
+  const Reply reply = Attach("data", Propagation::kPrivate);
+  ASSERT_EQ(ErrorOf(reply), "");
+  MountTmpfs(kTarget);
+  const Inventory with = Inventory::Take();
+  for (const UnmountMode mode : {UnmountMode::kPlain, UnmountMode::kDetach,
+                                 UnmountMode::kForce, UnmountMode::kAbort}) {
+    EXPECT_EQ(CodeOf(DetachBy(mode, reply.body.mount.mount_id)),
+              "FailedPrecondition");
+  }
+  EXPECT_EQ(Difference(with, Inventory::Take()), "");
+  Unmount(kTarget);
+  EXPECT_EQ(ErrorOf(Detach(reply.body.mount.mount_id)), "");
+}
+
+}  // namespace
+}  // namespace mountd::testing
