@@ -11,8 +11,8 @@ namespace mountd::propagation {
 // clone of it costs the same however many mounts the host has.
 //
 // An administrator's own self-bind looks just the same, so what is ours is
-// marked before it is attached (propagation/marker.h, in base/h), with the path,
-// as the configuration may name another by the time it goes.
+// marked before it is attached (propagation/marker.h, in base/h), with the
+// path, as the configuration may name another by the time it goes.
 
 // Anchors `source` if it is a plain directory without mounts below, or adopts
 // the anchor that is there. Else the source stays as it is, its mount what

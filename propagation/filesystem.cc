@@ -135,8 +135,7 @@ Result<void> Mount(const Context& context, const Base& base,
     source->fd.reset();
     IgnoreBecauseBestEffort(
         UnmountAll(context, source->lock, name, MNT_DETACH));
-    IgnoreBecauseBestEffort(
-        RemoveMarker(context, source->lock.get(), name));
+    IgnoreBecauseBestEffort(RemoveMarker(context, source->lock.get(), name));
   });
   MOUNTD_TRY(RunMount(context, declared, name, source->lock.get()));
   MOUNTD_TRY(OpenPoint(context, name, source));
@@ -187,10 +186,9 @@ Result<void> OpenFilesystem(const Context& context, const Base& base,
                      "the file system does not allow this propagation");
   }
   source->read_only = declared.read_only;
-  MOUNTD_ASSIGN(source->markers, OpenBeneath(context, base.fd.get(),
-                                             paths::kFilesystems, name));
-  MOUNTD_ASSIGN(source->lock,
-                LockMarker(context, source->markers.get(), name));
+  MOUNTD_ASSIGN(source->markers,
+                OpenBeneath(context, base.fd.get(), paths::kFilesystems, name));
+  MOUNTD_ASSIGN(source->lock, LockMarker(context, source->markers.get(), name));
   undo->Add([&context, source, name] {
     RemoveIfEmpty(context, source->markers.get(), name);
   });
@@ -208,8 +206,8 @@ Result<void> ReleaseFilesystem(const Context& context,
                                const exec::AnchorPlan& plan) {
   const std::string name = Text(plan.source);
   MOUNTD_ASSIGN(const Base base, OpenBase(context));
-  MOUNTD_ASSIGN(const UniqueFd all, OpenBeneath(context, base.fd.get(),
-                                                paths::kFilesystems, name));
+  MOUNTD_ASSIGN(const UniqueFd all,
+                OpenBeneath(context, base.fd.get(), paths::kFilesystems, name));
   MOUNTD_ASSIGN(const UniqueFd dir, LockMarker(context, all.get(), name));
   MOUNTD_ASSIGN(const Marker marker, ReadMarker(context, all.get(), name));
   if (plan.anchor_id != 0 && marker.id != 0 && plan.anchor_id != marker.id) {

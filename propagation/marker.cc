@@ -24,9 +24,8 @@ Result<UniqueFd> LockMarker(const Context& context, int part,
   constexpr int kTries = 8;
   for (int i = 0; i < kTries; ++i) {
     exec::Undo undo;
-    MOUNTD_ASSIGN(const UniqueFd made,
-                  EnsureDirectory(context, part, source, 0700, 0,
-                                  source, &undo));
+    MOUNTD_ASSIGN(const UniqueFd made, EnsureDirectory(context, part, source,
+                                                       0700, 0, source, &undo));
     MOUNTD_ASSIGN(
         UniqueFd fd,
         Named(context.kernel.Open(made.get(), ".", O_RDONLY | O_DIRECTORY,
@@ -76,15 +75,15 @@ Result<Marker> ReadMarker(const Context& context, int part,
 Result<void> WriteMarker(const Context& context, int lock, const Marker& marker,
                          const std::string& source) {
   MOUNTD_TRY(RemoveMarker(context, lock, source));
-  return Named(context.kernel.MakeLink(
-                   std::to_string(marker.id) + " " + marker.what, lock, kMarker),
-               "symlinkat", source);
+  return Named(
+      context.kernel.MakeLink(std::to_string(marker.id) + " " + marker.what,
+                              lock, kMarker),
+      "symlinkat", source);
 }
 
 Result<void> RemoveMarker(const Context& context, int lock,
                           const std::string& source) {
-  const exec::Sys<void> removed =
-      context.kernel.RemoveFile(lock, kMarker);
+  const exec::Sys<void> removed = context.kernel.RemoveFile(lock, kMarker);
   if (!removed && removed.error() != ENOENT) {
     return ErrnoError(removed.error(), "unlinkat", source);
   }

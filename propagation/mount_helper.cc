@@ -13,9 +13,7 @@ constexpr int kHelperFailed = 200;
 constexpr int kLibmountFailed = 201;
 
 struct ContextDeleter {
-  void operator()(libmnt_context* context) const {
-    mnt_free_context(context);
-  }
+  void operator()(libmnt_context* context) const { mnt_free_context(context); }
 };
 
 std::string OptionsOf(const FilesystemConfig& filesystem) {

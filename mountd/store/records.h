@@ -118,7 +118,7 @@ enum class MountRecordState : int {
   kAttaching = 1,
   kAttached = 2,
   kDetaching = 3,
-  kLost = 4,  // was ours, and another mount or none is there now
+  kLost = 4,       // was ours, and another mount or none is there now
   kReplacing = 5,  // being swapped for another, or was when that was cut off
 };
 
