@@ -337,14 +337,17 @@ std::string FaultOfType(const std::string& type) {
   return fuse ? "" : "is no type that is known, nor fuse.NAME";
 }
 
-std::string FaultOfSource(const std::string& type, const std::string& source) {
+bool IsOnDevice(const std::string& type) {
   const auto found = Types().find(type);
-  const bool on_device = found != Types().end() && found->second.on_device;
+  return found != Types().end() && found->second.on_device;
+}
+
+std::string FaultOfSource(const std::string& type, const std::string& source) {
   if (source.empty() || source.size() > kMaxSource || source.front() == '-' ||
       !IsOf(source, "._:@+=/~%[]-")) {
     return "must be a word of letters, digits and ._:@+=/~%[]-";
   }
-  if (on_device && (source.front() != '/' || HasDots(source))) {
+  if (IsOnDevice(type) && (source.front() != '/' || HasDots(source))) {
     return "must be the absolute path of a device or an image";
   }
   return "";

@@ -14,6 +14,9 @@ namespace mountd {
 // One of the types that are known, or "fuse.<subtype>".
 std::string FaultOfType(const std::string& type);
 
+// Of a known type: it has no server that could be gone.
+bool IsOnDevice(const std::string& type);
+
 // A path of the host for a type that lies on a device or in an image; for
 // others a word that no helper can take for an option.
 std::string FaultOfSource(const std::string& type, const std::string& source);

@@ -82,7 +82,7 @@ Result<MountState> AttachToInbox(const Context& context, const AttachPlan& plan,
                      "the mount to be replaced is not there");
   }
   return Swap(context, way->base, way->source, &way->target, way->spec,
-              plan.replaces);
+              plan.replaces, undo);
 }
 
 }  // namespace

@@ -4,8 +4,11 @@
 #include <sys/mount.h>
 
 #include <algorithm>
+#include <array>
+#include <cerrno>
 
 #include "mountd/base/paths.h"
+#include "mountd/config_filesystem.h"
 #include "propagation/marker.h"
 #include "propagation/mount_helper.h"
 
@@ -145,8 +148,37 @@ Result<void> Mount(const Context& context, const Base& base,
                      {source->file.mount_id, TextOf(declared)}, name);
 }
 
-// True if it is mounted already, just as it is declared. What a plan that was
-// cut off has left is taken away.
+// Whether its server has gone for good. One that does not answer may come
+// round, and others use what it keeps.
+Result<bool> IsDead(const Context& context, const FilesystemConfig& declared,
+                    const std::string& name, const Source& source) {
+  constexpr std::array kGone = {ENOTCONN, ECONNABORTED, ESTALE};
+  if (IsOnDevice(declared.type)) {
+    return false;
+  }
+  MOUNTD_ASSIGN(
+      const exec::ProbeOutcome outcome,
+      Named(context.kernel.ProbeFilesystem(
+                source.fd.get(), context.config.timeouts.probe_answer),
+            "fork", name));
+  return !outcome.timed_out &&
+         std::find(kGone.begin(), kGone.end(), outcome.error) != kGone.end();
+}
+
+// Its users' clones stay, with what is mounted in them: so it leaves their peer
+// group first.
+Result<void> TakeAway(const Context& context, const std::string& name,
+                      Source* source) {
+  MOUNTD_TRY(Named(context.kernel.SetMount(source->fd.get(), true,
+                                           {.propagation = MS_PRIVATE}),
+                   "mount_setattr", name));
+  source->fd.reset();
+  MOUNTD_TRY(UnmountAll(context, source->lock, name, MNT_DETACH));
+  return RemoveMarker(context, source->lock.get(), name);
+}
+
+// True if it is mounted already, just as it is declared, and alive. What a plan
+// that was cut off has left is taken away, and so is what is dead.
 Result<bool> IsThere(const Context& context, const FilesystemConfig& declared,
                      const std::string& name, Source* source) {
   MOUNTD_ASSIGN(const bool mounted, IsMounted(context, source->lock, name));
@@ -159,6 +191,11 @@ Result<bool> IsThere(const Context& context, const FilesystemConfig& declared,
   if (marker.id != source->file.mount_id) {
     source->fd.reset();
     MOUNTD_TRY(UnmountAll(context, source->lock, name, MNT_DETACH));
+    return false;
+  }
+  MOUNTD_ASSIGN(const bool dead, IsDead(context, declared, name, *source));
+  if (dead) {
+    MOUNTD_TRY(TakeAway(context, name, source));
     return false;
   }
   if (marker.what != TextOf(declared)) {

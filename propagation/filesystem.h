@@ -15,6 +15,10 @@ namespace mountd::propagation {
 // directory. So one that is there is ours, and one that its marker
 // (propagation/marker.h) does not name was left by a plan that was cut off: it
 // is unmounted and mounted anew.
+//
+// One whose server has died (ENOTCONN, ESTALE) is mounted anew for whoever asks
+// next. Its users keep their clones of the dead one, until each is replaced.
+// One that only does not answer stays: it costs timeouts.probe_answer to tell.
 
 // Opens it as a source; mounts it if it is not. NotFound if it is not declared,
 // PermissionDenied if not with this propagation, FailedPrecondition while it is

@@ -76,7 +76,8 @@ Result<MountState> Adopt(const Context& context, const Base& base,
 
 Result<MountState> Swap(const Context& context, const Base& base,
                         const Source& source, Target* target,
-                        const CloneSpec& spec, std::uint64_t old_id) {
+                        const CloneSpec& spec, std::uint64_t old_id,
+                        exec::Undo* undo) {
   exec::Kernel& kernel = context.kernel;
   if (!kernel.CanMountBeneath()) {
     return MakeError(Code::kNotSupported, "move_mount", spec.object,
@@ -87,11 +88,13 @@ Result<MountState> Swap(const Context& context, const Base& base,
     return Adopt(context, base, source, *target, top, spec);
   }
   if (top.mount.parent_id != base.facts.mount_id) {
+    undo->Commit();
     return Finish(context, base, source, target, top, spec);
   }
   MOUNTD_ASSIGN(const UniqueFd clone, MakeClone(context, source, spec));
   MOUNTD_TRY(Named(kernel.AttachBeneath(clone.get(), target->point.get()),
                    "move_mount", spec.object));
+  undo->Commit();
   return Finish(context, base, source, target, top, spec);
 }
 

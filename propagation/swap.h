@@ -17,10 +17,12 @@ namespace mountd::propagation {
 //
 // What had the old mount open goes on with the old one, mounts below it too.
 // Up to 1 a failure leaves all as it was. After it there is only the way on:
+// `undo` is committed, as the clone needs what was mounted for its source, and
 // the same plan again finishes what is left, from wherever it was cut off.
 // AlreadyExists if another mount than the old one or the clone is there.
 Result<exec::MountState> Swap(const Context& context, const Base& base,
                               const Source& source, Target* target,
-                              const CloneSpec& spec, std::uint64_t old_id);
+                              const CloneSpec& spec, std::uint64_t old_id,
+                              exec::Undo* undo);
 
 }  // namespace mountd::propagation

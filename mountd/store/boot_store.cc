@@ -246,7 +246,7 @@ Result<void> BootStore::RemoveMount(const MountRecord& record) {
 
 Result<void> BootStore::IntendAnchor(const AnchorKey& key) {
   MOUNTD_TRY(database_->Run(
-      "INSERT OR IGNORE INTO anchors(source_kind,source,anchor_id) "
+      "INSERT OR REPLACE INTO anchors(source_kind,source,anchor_id) "
       "VALUES(?1,?2,0)",
       static_cast<int>(key.kind), key.source));
   return Ok();

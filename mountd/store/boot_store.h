@@ -49,7 +49,8 @@ class BootStore {
   Result<void> RemoveInbox(const InboxRecord& record);
   Result<void> RemoveInboxes(const std::string& allocation);
 
-  // An anchor. The intent of one has the id 0 and leaves a known id as it is.
+  // An anchor. The intent of one has the id 0, and forgets a known one: the
+  // plan that it is for may mount it anew, and its answer may be lost.
   Result<void> IntendAnchor(const AnchorKey& key);
   Result<void> PutAnchor(const AnchorKey& key, std::uint64_t anchor_id);
   Result<std::map<AnchorKey, std::uint64_t>> ListAnchors();

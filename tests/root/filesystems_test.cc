@@ -6,12 +6,16 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
+#include <cerrno>
 #include <chrono>
 #include <csignal>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <functional>
 #include <iterator>
+#include <map>
 #include <thread>
 
 #include "mountd/base/number.h"
@@ -26,6 +30,16 @@ using exec::Reply;
 
 constexpr char kPoint[] = "/run/mountd/base/f/fuse/fs";
 
+// The start of a file, which may be of a process that ends; or why not.
+std::string TextOf(const std::string& path) {
+  const UniqueFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  std::array<char, 4096> text{};
+  const ssize_t size =
+      fd.valid() ? ::read(fd.get(), text.data(), text.size()) : -1;
+  return size < 0 ? ::strerror(errno)
+                  : std::string(text.data(), static_cast<std::size_t>(size));
+}
+
 // Processes of this mount namespace that were told to mount there.
 std::vector<pid_t> ServersOf(const std::string& point) {
   struct stat own = {};
@@ -37,8 +51,7 @@ std::vector<pid_t> ServersOf(const std::string& point) {
     if (!pid) {
       continue;
     }
-    std::ifstream file(entry.path() / "cmdline");
-    const std::string line((std::istreambuf_iterator<char>(file)), {});
+    const std::string line = TextOf(entry.path() / "cmdline");
     struct stat of = {};
     if (line.find(point) != std::string::npos &&
         ::stat((entry.path() / "ns/mnt").c_str(), &of) == 0 &&
@@ -86,6 +99,19 @@ class Filesystems : public ExecutorFixture {
   Reply AttachFilesystem(const std::string& name,
                          Propagation mode = Propagation::kPrivate) {
     return Send(FilesystemRequest(name, mode));
+  }
+  Reply AttachAs(const std::string& name, Propagation mode,
+                 std::uint64_t replaces = 0) {
+    exec::Request request = FilesystemRequest("fuse", mode);
+    request.body.attach.target = exec::Target("web", "app", name);
+    request.body.attach.replaces = replaces;
+    return Send(request);
+  }
+  static void KillServer() {
+    const std::vector<pid_t> servers = ServersOf(kPoint);
+    ASSERT_EQ(servers.size(), 1U);
+    ASSERT_EQ(::kill(servers[0], SIGKILL), 0);
+    ASSERT_TRUE(Becomes([] { return ServersOf(kPoint).empty(); }));
   }
   // Detaches, releases; what is left then.
   std::string Undo(const std::string& name, const Reply& reply) {
@@ -242,6 +268,7 @@ TEST_F(Filesystems, AFuseServerRunsOnAndEndsWithItsMount) {
 }
 
 TEST_F(Filesystems, OneWhoseServerHangsCanBeUsedAndReleased) {
+  config_.timeouts.probe_answer = std::chrono::milliseconds(100);
   const Reply reply = AttachFilesystem("fuse");
   ASSERT_EQ(ErrorOf(reply), "");
   const std::vector<pid_t> servers = ServersOf(kPoint);
@@ -259,11 +286,115 @@ TEST_F(Filesystems, OneWhoseServerHangsCanBeUsedAndReleased) {
 TEST_F(Filesystems, OneWhoseServerDiedCanBeReleased) {
   const Reply reply = AttachFilesystem("fuse");
   ASSERT_EQ(ErrorOf(reply), "");
-  const std::vector<pid_t> servers = ServersOf(kPoint);
-  ASSERT_EQ(servers.size(), 1U);
-  ASSERT_EQ(::kill(servers[0], SIGKILL), 0);
-  ASSERT_TRUE(Becomes([] { return ServersOf(kPoint).empty(); }));
+  KillServer();
   EXPECT_EQ(Undo("fuse", reply), "");
+}
+
+std::string ContentOf(const std::string& name) {
+  return TextOf("/run/mountd/base/a/web/app/" + name + "/file");
+}
+
+TEST_F(Filesystems, OneWhoseServerDiedIsMountedAnewUnderEachOfItsUsers) {
+  constexpr char kDead[] = "Transport endpoint is not connected";
+  const std::map<std::string, Propagation> users = {
+      {"private", Propagation::kPrivate},
+      {"slave", Propagation::kHostToTask},
+      {"shared", Propagation::kBidirectional}};
+  std::map<std::string, Reply> old;
+  for (const auto& [name, mode] : users) {
+    old[name] = AttachAs(name, mode);
+    ASSERT_EQ(ErrorOf(old[name]), "");
+  }
+  KillServer();
+  std::uint64_t anchor = 0;
+  for (auto user = users.begin(); user != users.end(); ++user) {
+    const auto& [name, mode] = *user;
+    SCOPED_TRACE(name);
+    EXPECT_EQ(ContentOf(name), kDead);
+    const Reply now = AttachAs(name, mode, old[name].body.mount.mount_id);
+    ASSERT_EQ(ErrorOf(now), "");
+    EXPECT_EQ(ContentOf(name), "content");
+    EXPECT_NE(now.body.mount.anchor_id, old[name].body.mount.anchor_id);
+    EXPECT_TRUE(anchor == 0 || anchor == now.body.mount.anchor_id);
+    anchor = now.body.mount.anchor_id;
+    for (auto later = std::next(user); later != users.end(); ++later) {
+      EXPECT_EQ(ContentOf(later->first), kDead);
+    }
+    old[name] = now;
+  }
+  EXPECT_EQ(ServersOf(kPoint).size(), 1U);
+  const Reply next = AttachAs("next", Propagation::kPrivate);
+  ASSERT_EQ(ErrorOf(next), "");
+  EXPECT_EQ(next.body.mount.anchor_id, anchor);
+  for (const auto& [name, reply] : old) {
+    EXPECT_EQ(ErrorOf(Detach(reply.body.mount.mount_id, name)), "");
+  }
+  EXPECT_EQ(ErrorOf(Detach(next.body.mount.mount_id, "next")), "");
+  EXPECT_EQ(ErrorOf(ReleaseFilesystem("fuse", anchor)), "");
+  EXPECT_EQ(DifferenceWithin(before_, 10), "");
+  EXPECT_TRUE(Becomes([] { return ServersOf(kPoint).empty(); }));
+}
+
+TEST_F(Filesystems, WhatUsersOfADeadOneMountedInItStaysTheirs) {
+  const Reply one = AttachAs("one", Propagation::kBidirectional);
+  const Reply two = AttachAs("two", Propagation::kPrivate);
+  ASSERT_EQ(ErrorOf(one) + ErrorOf(two), "");
+  const std::string below = "/run/mountd/base/a/web/app/one/sub";
+  fs::create_directory(below);
+  MountTmpfs(below);
+  const UniqueFd held(::open(below.c_str(), O_PATH | O_CLOEXEC));
+  KillServer();
+  const Reply now =
+      AttachAs("two", Propagation::kPrivate, two.body.mount.mount_id);
+  ASSERT_EQ(ErrorOf(now), "");
+  EXPECT_EQ(ContentOf("two"), "content");
+  struct statx facts = {};
+  ASSERT_EQ(::statx(held.get(), "", AT_EMPTY_PATH, STATX_MNT_ID, &facts), 0);
+  std::ifstream mountinfo("/proc/self/mountinfo");
+  const std::string all((std::istreambuf_iterator<char>(mountinfo)), {});
+  EXPECT_NE(all.find("\n" + std::to_string(facts.stx_mnt_id) + " "),
+            std::string::npos);
+}
+
+// A dead one goes first: what is left of it is nothing that anyone could use.
+TEST_F(Filesystems, OneThatCannotBeMountedAnewIsTriedAgain) {
+  const Reply old = AttachAs("data", Propagation::kHostToTask);
+  ASSERT_EQ(ErrorOf(old), "");
+  KillServer();
+  ReplaceBindfs("exit 1");
+  const std::uint64_t id = old.body.mount.mount_id;
+  EXPECT_EQ(CodeOf(AttachAs("data", Propagation::kHostToTask, id)),
+            "Unavailable");
+  ASSERT_EQ(::umount2("/usr/bin/bindfs", MNT_DETACH), 0);
+  const Reply now = AttachAs("data", Propagation::kHostToTask, id);
+  ASSERT_EQ(ErrorOf(now), "");
+  EXPECT_EQ(ContentOf("data"), "content");
+  EXPECT_EQ(ErrorOf(Detach(now.body.mount.mount_id)), "");
+  EXPECT_EQ(ErrorOf(ReleaseFilesystem("fuse", 0)), "");
+}
+
+TEST_F(Filesystems, EachCallOfARepairMayFailOrBeTheLast) {
+  for (const bool killed : {false, true}) {
+    bool reached = true;
+    for (std::size_t k = 1; reached; ++k) {
+      SCOPED_TRACE(k);
+      const Reply old = AttachAs("data", Propagation::kHostToTask);
+      ASSERT_EQ(ErrorOf(old), "");
+      KillServer();
+      const std::uint64_t id = old.body.mount.mount_id;
+      killed ? kernel_.DieAt(k) : kernel_.FailAt(k, EIO);
+      AttachAs("data", Propagation::kHostToTask, id);
+      reached = kernel_.calls().size() >= k;
+      kernel_.FailAt(0, 0);
+      const Reply now = AttachAs("data", Propagation::kHostToTask, id);
+      ASSERT_EQ(ErrorOf(now), "");
+      EXPECT_EQ(ContentOf("data"), "content");
+      EXPECT_EQ(ErrorOf(Detach(now.body.mount.mount_id)), "");
+      EXPECT_EQ(ErrorOf(ReleaseFilesystem("fuse", 0)), "");
+      ASSERT_EQ(DifferenceWithin(before_, 10), "");
+      ASSERT_TRUE(Becomes([] { return ServersOf(kPoint).empty(); }));
+    }
+  }
 }
 
 TEST_F(Filesystems, AHelperThatNeverEndsIsKilledInTime) {

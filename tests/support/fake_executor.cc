@@ -159,6 +159,12 @@ Result<FakeExecutor::Mount> FakeExecutor::CloneLocked(const AttachPlan& plan) {
              own != own_mounts_.end()) {
     source = own->second;
   } else {
+    if (const auto health = health_.find(mount.source);
+        plan.source.kind == SourceKind::kFilesystem &&
+        health != health_.end() && health->second == MountHealth::kDead) {
+      anchors_.erase(mount.source);
+      health_.erase(health);
+    }
     auto anchor = anchors_.find(mount.source);
     if (anchor == anchors_.end()) {
       anchor = anchors_.emplace(mount.source, NewMountLocked()).first;

@@ -80,7 +80,9 @@ class FakeExecutor final : public Executor {
   void SetTree(std::uint64_t entries);
   // fs.mount-max.
   void SetMostMounts(std::uint64_t most);
-  // Of the file system that the source's mounts show; each source is one.
+  // Of the file system that the source's mounts show; each source is one. A
+  // "file system <name>" that is dead is mounted anew, and healthy, for whoever
+  // has it attached next.
   void SetHealth(const std::string& source, MountHealth health);
   // Who watches the mounts is told nothing while it does, and that it was not
   // at the end.

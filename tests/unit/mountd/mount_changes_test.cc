@@ -166,6 +166,48 @@ TEST_F(MountChanges, ARepairThatFailsLeavesWhatIsThere) {
   EXPECT_EQ(RecordOf("d")->state, MountRecordState::kAttached);
 }
 
+BindMountSpec OfFilesystem(const std::string& name) {
+  BindMountSpec spec = Spec(name, "homes");
+  spec.source_kind = exec::SourceKind::kFilesystem;
+  return spec;
+}
+
+TEST_F(MountChanges, ARepairOfADeadFilesystemMountsItAnewForAll) {
+  const std::vector<std::string> before = Existing();
+  ASSERT_EQ(MessageOf(mounts().Bind({OfFilesystem("a"), OfFilesystem("b")})),
+            "Ok");
+  const AnchorKey key{exec::SourceKind::kFilesystem, "homes"};
+  const std::uint64_t dead = executor().AnchorOf("file system homes");
+  const std::uint64_t others = executor().MountIdOf("web/task/b");
+  executor().SetHealth("file system homes", exec::MountHealth::kDead);
+  ASSERT_EQ(MessageOf(mounts().Repair(OfFilesystem("a"))), "Ok");
+  const std::uint64_t alive = executor().AnchorOf("file system homes");
+  EXPECT_NE(alive, dead);
+  EXPECT_EQ(boot().ListAnchors()->at(key), alive);
+  EXPECT_EQ(executor().MountIdOf("web/task/b"), others);
+  ASSERT_EQ(MessageOf(Bind(OfFilesystem("c"))), "Ok");
+  ASSERT_EQ(MessageOf(mounts().Repair(OfFilesystem("b"))), "Ok");
+  EXPECT_NE(executor().MountIdOf("web/task/b"), others);
+  EXPECT_EQ(executor().AnchorOf("file system homes"), alive);
+  for (const char* name : {"a", "b", "c"}) {
+    EXPECT_EQ(executor().AnchorOf("file system homes"), alive);
+    ASSERT_EQ(MessageOf(Unmount(name)), "Ok");
+  }
+  EXPECT_EQ(Existing(), before);
+}
+
+// Which one is mounted by then nobody has been told.
+TEST_F(MountChanges, AFilesystemMountedAnewWithoutAnAnswerIsReleasedToo) {
+  const std::vector<std::string> before = Existing();
+  ASSERT_EQ(MessageOf(Bind(OfFilesystem("a"))), "Ok");
+  executor().SetHealth("file system homes", exec::MountHealth::kDead);
+  executor().FailNext("Attach", Code::kUnavailable, FailWhen::kAfter);
+  EXPECT_EQ(Outcome(mounts().Repair(OfFilesystem("a"))), "Unavailable");
+  ASSERT_TRUE(mounts().Recover());
+  ASSERT_EQ(MessageOf(Unmount("a")), "Ok");
+  EXPECT_EQ(Existing(), before);
+}
+
 TEST_F(MountChanges, OnlyWhatIsMountedInAnInboxCanBeReplaced) {
   EXPECT_EQ(Outcome(mounts().Replace(Spec("d", "data"))), "NotFound");
   BindMountSpec spec = Spec("d", "data");
