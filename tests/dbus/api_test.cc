@@ -24,6 +24,7 @@ ipv6 = "fd00::/64"
 rpc_ms = 5000
 probe_starting_ms = 5
 probe_ready_ms = 20
+probe_mounts_ms = 20
 )";
   Config config = ParseConfig(kText, "test").value();
   RuleConfig all;

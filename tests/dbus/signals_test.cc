@@ -174,8 +174,77 @@ TEST_P(SignalsOfOthers, APluginIsSeenByWhoMayUseIt) {
   EXPECT_FALSE(Has(*stranger_, "PluginChanged"));
 }
 
+// What becomes of a mount of alice's.
+class MountSignals : public SignalsOfOthers {
+ protected:
+  void SetUp() override {
+    SignalsOfOthers::SetUp();
+    if (IsSkipped()) {
+      return;
+    }
+    Subscribe(*client_);  // root, who may see all
+    ASSERT_TRUE(alice_->Call("PrepareAllocation", "sa{sv}", "web", 0).ok());
+    const Answer bound = alice_->Call("BindMount", "sssssbsa{sv}", "web", "app",
+                                      "logs", "host", "data", 0, "private", 0);
+    ASSERT_TRUE(bound.ok()) << bound.message;
+    for (BusClient* other : {bob_.get(), stranger_.get()}) {
+      Eavesdrop(*other);
+    }
+    server().WatchMounts();
+  }
+  static void Eavesdrop(BusClient& client) {
+    if (GetParam() == Transport::kBus) {
+      ASSERT_GE(
+          sd_bus_match_signal(client.raw(), nullptr, nullptr, nullptr,
+                              "org.mountd1.Manager", nullptr, nullptr, nullptr),
+          0);
+    }
+  }
+  // The owner's, and root's; bob, who may use the same volume, has no part in
+  // it.
+  void ExpectAliceAndRootAreTold(const std::string& member,
+                                 const std::string& text) {
+    EXPECT_EQ(alice_->AwaitSignal(member).text, text);
+    EXPECT_EQ(client_->AwaitSignal(member).text, text);
+    for (BusClient* other : {bob_.get(), stranger_.get()}) {
+      other->Fence();
+      EXPECT_FALSE(Has(*other, member));
+    }
+  }
+};
+
+TEST_P(MountSignals, ThatItIsLostIsToldToItsOwner) {
+  executor().LoseMount("web/app/logs");
+  ExpectAliceAndRootAreTold("MountLost",
+                            R"("web", "app", "logs", "no mount is there")");
+}
+
+TEST_P(MountSignals, HowItsFileSystemIsIsToldToItsOwner) {
+  executor().SetHealth("data", exec::MountHealth::kHung);
+  ExpectAliceAndRootAreTold(
+      "MountHealth",
+      R"("web", "app", "logs", "hung", "statfs was not answered in time")");
+  executor().SetHealth("data", exec::MountHealth::kHealthy);
+  ExpectAliceAndRootAreTold("MountHealth",
+                            R"("web", "app", "logs", "healthy", "")");
+}
+
+TEST_P(MountSignals, NobodyWhoHasNotSubscribedIsTold) {
+  const auto silent = Connect(kAlice);
+  ASSERT_NE(silent, nullptr);
+  ASSERT_TRUE(alice_->Call("Unsubscribe", "a{sv}", 0).ok());
+  Eavesdrop(*silent);
+  executor().LoseMount("web/app/logs");
+  client_->AwaitSignal("MountLost");
+  for (BusClient* other : {silent.get(), alice_.get()}) {
+    other->Fence();
+    EXPECT_FALSE(Has(*other, "MountLost"));
+  }
+}
+
 MOUNTD_ON_BOTH_TRANSPORTS(Signals);
 MOUNTD_ON_BOTH_TRANSPORTS(SignalsOfOthers);
+MOUNTD_ON_BOTH_TRANSPORTS(MountSignals);
 
 }  // namespace
 }  // namespace mountd::test

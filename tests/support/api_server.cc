@@ -118,6 +118,13 @@ void ApiServer::Recover() {
   Must(networks_.Recover());
 }
 
+void ApiServer::WatchMounts() {
+  OnLoop([this] {
+    watch_.Start();
+    prober_.Start();
+  });
+}
+
 void ApiServer::Send(const dbus::Event& event) {
   peers_->Send(event);
   if (bus_ != nullptr) {

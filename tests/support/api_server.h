@@ -47,6 +47,10 @@ class ApiServer {
   // Runs it on the loop's thread, and waits for it.
   void OnLoop(const std::function<void()>& closure);
 
+  // Notices from now on what becomes of mounts, and of their file systems. Not
+  // from the start: that makes plans of its own.
+  void WatchMounts();
+
   // To whom it may concern, on both transports. On the loop's thread.
   void Send(const dbus::Event& event);
 
