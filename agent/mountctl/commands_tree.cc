@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 #include <fcntl.h>
+#include <unistd.h>
 
 #include <iostream>
 #include <memory>
+#include <vector>
 
 #include "agent/mountctl/commands.h"
+#include "agent/mountctl/job.h"
 #include "agent/mountctl/json.h"
 #include "mountd/base/unique_fd.h"
 
@@ -50,9 +53,79 @@ void AddDirectory(CLI::App& command, TreeArguments& arguments) {
       ->required();
 }
 
+struct OpenArguments {
+  std::string allocation;
+  BindMountSpec spec;
+  std::string propagation = "private";
+  std::vector<std::string> command;
+};
+
+// Becomes the command, which has the tree as its fd 3.
+int RunWithTree(const Context& context, const OpenArguments& arguments) {
+  constexpr int kTree = 3;
+  UniqueFd tree;
+  const int status = WithClient(context, [&](Client& client) -> Result<void> {
+    MOUNTD_ASSIGN(tree, client.OpenTree(arguments.allocation, arguments.spec));
+    return Ok();
+  });
+  if (status != kExitOk) {
+    return status;
+  }
+  std::vector<char*> words;
+  for (const std::string& word : arguments.command) {
+    words.push_back(const_cast<char*>(word.c_str()));
+  }
+  words.push_back(nullptr);
+  // dup2 onto itself would leave close-on-exec as it is.
+  const bool passed = tree.get() == kTree ? ::fcntl(kTree, F_SETFD, 0) == 0
+                                          : ::dup2(tree.get(), kTree) == kTree;
+  if (passed) {
+    ::execvp(words.front(), words.data());
+  }
+  return Fail(ErrnoError(errno, "execvp", arguments.command.front()));
+}
+
+void AddOpenTree(CLI::App& app, Context& context) {
+  auto* command = app.add_subcommand(
+      "open-tree", "Run a command with a source as a detached mount, its fd 3");
+  command->group(kGroup);
+  auto arguments = std::make_shared<OpenArguments>();
+  command->add_option("ALLOC", arguments->allocation, "The allocation")
+      ->required();
+  command
+      ->add_option_function<std::string>(
+          "--source",
+          [arguments](const std::string& text) {
+            ParseSource(text, arguments->spec);
+          },
+          "host:NAME or volume:ALIAS")
+      ->required()
+      ->check([](const std::string& text) -> std::string {
+        BindMountSpec ignored;
+        return ParseSource(text, ignored) ? ""
+                                          : "must be host:NAME or volume:ALIAS";
+      });
+  command
+      ->add_option("--propagation", arguments->propagation,
+                   "Whether it receives later mounts (private)")
+      ->check(CLI::IsMember({"private", "host-to-task"}));
+  command
+      ->add_option("COMMAND", arguments->command,
+                   "After --: the command and its arguments")
+      ->required();
+  command->callback([&context, arguments] {
+    context.chosen = [&context, arguments] {
+      arguments->spec.propagation =
+          ParsePropagation(arguments->propagation).value();
+      return RunWithTree(context, *arguments);
+    };
+  });
+}
+
 }  // namespace
 
 void AddTreeCommands(CLI::App& app, Context& context) {
+  AddOpenTree(app, context);
   auto arguments = std::make_shared<TreeArguments>();
   auto* remove = app.add_subcommand(
       "remove-tree", "Remove all that is in a directory, whoever owns it");

@@ -203,6 +203,25 @@ TEST_F(MountctlTest, NetworkStatusOfAnAllocationWithoutOneIsNotFound) {
   EXPECT_THAT(outcome.err, HasSubstr("org.mountd1.Error.NotFound"));
 }
 
+TEST_F(MountctlTest, OpenTreeRunsACommandWithTheTreeAsItsFd) {
+  const Outcome outcome =
+      Run({"open-tree", "web", "--source", "host:shared", "--propagation",
+           "host-to-task", "--", "sh", "-c", "echo \"$0\" >&3; exit 7", "x y"});
+  EXPECT_EQ(outcome.status, 7);
+  // The tree that the fake answers is its own stderr.
+  EXPECT_EQ(outcome.err, "");
+  EXPECT_EQ(script().last_call(), "OpenTree web host:shared host-to-task {}");
+  script().Fail("OpenTree", {"org.mountd1.Error.PermissionDenied", "no rule"});
+  EXPECT_EQ(
+      Run({"open-tree", "web", "--source", "host:shared", "--", "true"}).status,
+      1);
+  EXPECT_EQ(Run({"open-tree", "web", "--source", "host:shared"}).status, 2);
+  const Outcome none =
+      Run({"open-tree", "web", "--source", "host:x", "--", "/no/such/command"});
+  EXPECT_EQ(none.status, 1);
+  EXPECT_THAT(none.err, HasSubstr("/no/such/command"));
+}
+
 TEST_F(MountctlTest, MountAndUnmountAskForExactlyThat) {
   EXPECT_EQ(RunJson({"mount", "web", "t", "n", "--source", "host:shared",
                      "--propagation", "bidirectional"})["mount_id"],
