@@ -157,14 +157,14 @@ void AddMountNames(CLI::App& command, MountArguments& arguments) {
       ->required();
 }
 
-Result<MountConfig> BindOrReplace(Client& client,
-                                  const MountArguments& arguments) {
-  if (!arguments.replace) {
-    return client.BindMount(arguments.allocation, arguments.spec);
+Result<ReplacedMount> BindOrReplace(Client& client,
+                                    const MountArguments& arguments) {
+  if (arguments.replace) {
+    return client.ReplaceMount(arguments.allocation, arguments.spec);
   }
-  MOUNTD_ASSIGN(ReplacedMount replaced,
-                client.ReplaceMount(arguments.allocation, arguments.spec));
-  return std::move(replaced.config);
+  MOUNTD_ASSIGN(MountConfig config,
+                client.BindMount(arguments.allocation, arguments.spec));
+  return ReplacedMount{.config = std::move(config)};
 }
 
 int Mount(const Context& context, MountArguments arguments) {
@@ -178,14 +178,22 @@ int Mount(const Context& context, MountArguments arguments) {
     arguments.spec.directory = directory.get();
   }
   return WithClient(context, [&](Client& client) -> Result<void> {
-    MOUNTD_ASSIGN(const MountConfig config, BindOrReplace(client, arguments));
+    MOUNTD_ASSIGN(const ReplacedMount mount, BindOrReplace(client, arguments));
     if (context.json) {
-      std::cout << Dump(ToJson(config)) << std::endl;
+      Json json = ToJson(mount.config);
+      if (mount.old_holders) {
+        json["old_holders"] = ToJson(*mount.old_holders);
+      }
+      std::cout << Dump(json) << std::endl;
     } else {
       const BindMountSpec& spec = arguments.spec;
       PrintMounts(std::cout, {{spec.task, spec.name,
                                std::string(SourceTypeName(spec.source_type)),
-                               spec.source, "mounted", config}});
+                               spec.source, "mounted", mount.config}});
+      if (mount.old_holders && !mount.old_holders->holders.empty()) {
+        std::cout << "still with the old one:\n";
+        PrintHolders(std::cout, *mount.old_holders);
+      }
     }
     return Ok();
   });

@@ -253,6 +253,10 @@ TEST_F(MountctlTest, MountAndUnmountAskForExactlyThat) {
       0);
   EXPECT_EQ(script().last_call(),
             "BindMount web t n filesystem:homes rw private {}");
+  EXPECT_TRUE(RunJson({"mount", "web", "t", "n", "--source", "host:shared",
+                       "--replace"})["old_holders"]["more"]);
+  EXPECT_EQ(script().last_call(),
+            "ReplaceMount web t n host:shared rw private {}");
   EXPECT_EQ(Run({"unmount", "web", "t", "n"}).status, 0);
   EXPECT_EQ(script().last_call(), "Unmount web t n {}");
 }
