@@ -314,7 +314,7 @@ everything_known() {
 }
 
 step_refusals() {
-  step 5 "what must be refused"
+  step 6 "what must be refused"
   snapshot "$WORLD/refusals.before"
   everything_known >"$WORLD/known.before" 2>&1
   refused alice "InvalidArgument|FailedPrecondition|PermissionDenied" \
@@ -368,7 +368,7 @@ kill_half_way() {
 plugin_runs() { kill -0 "$PLUGIN" 2>/dev/null; }
 
 step_kills() {
-  step 6 "each process is killed half way, and starts again"
+  step 7 "each process is killed half way, and starts again"
   local name pids
   allocation_known >"$WORLD/alloc.before"
   for name in mountd mountd-exec mountd-csi csi-local; do
@@ -432,7 +432,7 @@ same_base() {
 service_processes_gone() { ! pgrep -x 'mountd|mountd-exec|mountd-csi'; }
 
 step_nothing_left() {
-  step 7 "nothing is left, and what it cost"
+  step 8 "nothing is left, and what it cost"
   check "twenty short allocations, one after the other" \
     ctl_to soak.log soak --allocations 20 --mounts 3 --first-port 20000
   printf '     the agent'"'"'s side, the socket included:\n'
