@@ -112,6 +112,15 @@ Result<void> Policy::MayMount(const Caller& caller, const Declared<T>& source,
     return Denied("bind-mount", object,
                   "is not declared with this propagation mode");
   }
+  // What is mounted in the source later arrives as it was mounted, writable.
+  if (propagation != exec::Propagation::kPrivate && !declared.read_only &&
+      !AnyRule(caller, [&](const RuleConfig& rule) {
+        return ListsWithAccess(rule.*source.granted, source.name, false);
+      })) {
+    return Denied("bind-mount", object,
+                  "rules allow only reading to this user, and mounts that are "
+                  "made in it later could be written to: use private");
+  }
   return MayPropagate(caller, propagation);
 }
 

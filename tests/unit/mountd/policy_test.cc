@@ -170,6 +170,19 @@ TEST_F(PolicyTest, AFilesystemIsHeldToTheSameAsAHostVolume) {
   EXPECT_EQ(mount("homes", true), kDenied);
 }
 
+// Mounts that arrive later are not read-only: where root has not declared both
+// of the same volume, they are for those who may write to it anyway.
+TEST_F(PolicyTest, WhoMayOnlyReadGetsNoLaterMounts) {
+  Rule().host_volumes = {"data:ro"};
+  EXPECT_EQ(Mount("data", true, Propagation::kHostToTask), kDenied);
+  EXPECT_EQ(Mount("data", true), kOk);
+  Rule().host_volumes = {"data"};
+  EXPECT_EQ(Mount("data", true, Propagation::kHostToTask), kOk);
+  config_.rules.pop_back();
+  config_.host_volumes["data"].read_only = true;
+  EXPECT_EQ(Mount("data", true, Propagation::kHostToTask), kOk);
+}
+
 TEST_F(PolicyTest, PropagationMustBeDeclared) {
   Rule().host_volumes = {"*"};
   config_.rules[0].bidirectional = true;
