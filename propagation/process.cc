@@ -14,12 +14,32 @@ using exec::Sys;
 
 constexpr int kNoDirectory = -1;
 constexpr std::size_t kMaxFdinfoBytes = 4096;
+constexpr std::size_t kMaxStatusBytes = 16384;
 // Of a namespace as full as fs.mount-max (100,000) lets it be.
 constexpr std::size_t kMaxMountinfoBytes = 64U << 20U;
 
 Error Ended() {
   return MakeError(Code::kFailedPrecondition, "open process", "pidfd",
                    "the process has ended");
+}
+
+// A pidfd can be one of a thread (PIDFD_THREAD, Linux 6.9), whose namespaces
+// and cgroup need not be those of its process.
+Result<void> CheckNoThread(const Context& context, const Process& process) {
+  const Sys<std::string> status =
+      context.kernel.ReadFile(process.dir.get(), "status", kMaxStatusBytes);
+  if (exec::FailedWith(status, ESRCH)) {
+    return Ended();
+  }
+  if (!status) {
+    return ErrnoError(status.error(), "read status", "pidfd");
+  }
+  const auto leader =
+      ParseNumber<std::uint32_t>(std::string(LineAfter(*status, "Tgid:\t")));
+  return leader && *leader == process.pid
+             ? Ok()
+             : Result<void>(MakeError(Code::kInvalidArgument, "open process",
+                                      "pidfd", "is a thread's"));
 }
 
 }  // namespace
@@ -77,6 +97,9 @@ Result<Process> OpenProcess(const Context& context, int pidfd) {
   Result<Process> process = OpenProcess(context, *pid);
   if (!process && process.error().sys_errno == ENOENT) {
     return Ended();
+  }
+  if (process) {
+    MOUNTD_TRY(CheckNoThread(context, *process));
   }
   // Only if it still lives is what has its number it.
   MOUNTD_TRY(CheckAlive(context, pidfd));

@@ -18,8 +18,9 @@ struct Process {
 // NotFound if there is none (any more).
 Result<Process> OpenProcess(const Context& context, std::uint32_t pid);
 
-// The process `pidfd` is of. InvalidArgument if it is none; FailedPrecondition
-// if the process has ended, or is in no pid namespace seen from here.
+// The process `pidfd` is of. InvalidArgument if it is none, or a thread's;
+// FailedPrecondition if the process has ended, or is in no pid namespace seen
+// from here.
 Result<Process> OpenProcess(const Context& context, int pidfd);
 
 // FailedPrecondition if the process has ended.
