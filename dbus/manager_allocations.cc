@@ -1,30 +1,24 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
-#include <linux/magic.h>
-#include <sys/stat.h>
-#include <sys/statfs.h>
-
 #include "dbus/manager_serve.h"
+#include "dbus/passed_fd.h"
 
 // ManagerAdaptor's methods on allocations and their networks.
 namespace mountd::dbus {
 namespace {
 
-// The id of the cgroup whose directory "cgroup" is an fd of: its inode number.
-// 0: none given. What path it has is nothing that a caller's fd could tell.
+// The id of the cgroup whose directory "cgroup" is an fd of. 0: none given.
+// What path it has is nothing that a caller's fd could tell.
 Result<std::uint64_t> CgroupFrom(OptionReader& reader) {
   const auto given = reader.Get<sdbus::UnixFd>("cgroup", sdbus::UnixFd());
   if (!given.isValid()) {
     return std::uint64_t{0};
   }
-  struct statfs filesystem {};
-  struct stat directory {};
-  if (fstatfs(given.get(), &filesystem) != 0 ||
-      filesystem.f_type != CGROUP2_SUPER_MAGIC ||
-      fstat(given.get(), &directory) != 0 || !S_ISDIR(directory.st_mode)) {
+  const std::optional<std::uint64_t> id = CgroupIdOf(given.get());
+  if (!id) {
     return MakeError(Code::kInvalidArgument, "check", "options[\"cgroup\"]",
                      "must be a directory of the cgroup hierarchy (version 2)");
   }
-  return std::uint64_t{directory.st_ino};
+  return *id;
 }
 
 }  // namespace

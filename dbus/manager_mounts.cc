@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 #include <fcntl.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -9,6 +8,7 @@
 #include <tuple>
 
 #include "dbus/manager_serve.h"
+#include "dbus/passed_fd.h"
 #include "mountd/exec/plan_ids.h"
 
 // ManagerAdaptor's methods on bind mounts.
@@ -89,10 +89,7 @@ Result<void> ReadDirectory(OptionReader& reader, BindMountSpec* spec) {
 }
 
 std::string IdentityOf(const std::shared_ptr<const UniqueFd>& fd) {
-  struct stat file {};
-  return fd && fstat(fd->get(), &file) == 0
-             ? std::to_string(file.st_dev) + ":" + std::to_string(file.st_ino)
-             : std::string();
+  return fd ? dbus::IdentityOf(fd->get()) : std::string();
 }
 
 // `reader` has the options, still to be finished.

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 #include <fcntl.h>
 #include <sys/stat.h>
-#include <sys/statfs.h>
 
 #include "dbus/manager_serve.h"
+#include "dbus/passed_fd.h"
 
 // ManagerAdaptor's methods on running tasks.
 namespace mountd::dbus {
@@ -28,15 +28,10 @@ Result<exec::HolderScope> HolderScopeFrom(const std::string& scope) {
 
 // Calls with fds of different processes are different calls. Before pidfs
 // (Linux 6.9) all pidfds are one file: then no two are the same.
-std::string IdentityOf(const UniqueFd& pidfd) {
+std::string TaskOf(const UniqueFd& pidfd) {
   static std::uint64_t calls = 0;
-  constexpr long kPidfs = 0x50494446;
-  struct stat file {};
-  struct statfs filesystem {};
-  const bool told = fstat(pidfd.get(), &file) == 0 &&
-                    fstatfs(pidfd.get(), &filesystem) == 0 &&
-                    filesystem.f_type == kPidfs;
-  return told ? std::to_string(file.st_ino) : "call " + std::to_string(++calls);
+  return IsUniquePidfd(pidfd.get()) ? IdentityOf(pidfd.get())
+                                    : "call " + std::to_string(++calls);
 }
 
 }  // namespace
@@ -85,7 +80,7 @@ void ManagerAdaptor::VerifyTask(sdbus::Result<Dict>&& answer,
                            "is no fd");
         }
         call.strand = TasksStrand(allocation);
-        call.arguments = Arguments::Of(allocation, task, IdentityOf(*process));
+        call.arguments = Arguments::Of(allocation, task, TaskOf(*process));
         call.work = [id, task_name, process](Service& service,
                                              const CallContext& context) {
           return service.VerifyTask(context, id, task_name, *process);

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 #include <fcntl.h>
 #include <sys/stat.h>
-#include <sys/sysmacros.h>
 
 #include "dbus/manager_serve.h"
+#include "dbus/passed_fd.h"
 
 // ManagerAdaptor's methods on trees of files.
 namespace mountd::dbus {
@@ -16,25 +16,19 @@ struct PassedDirectory {
   std::string identity;  // "<device>:<inode>"
 };
 
-// Asks no file system's server: it may hang, and this is the loop.
 Result<PassedDirectory> DirectoryFrom(const sdbus::UnixFd& given) {
   PassedDirectory directory;
   directory.fd =
       std::make_shared<UniqueFd>(fcntl(given.get(), F_DUPFD_CLOEXEC, 3));
-  struct statx file {};
-  if (!directory.fd->valid() ||
-      statx(directory.fd->get(), "",
-            AT_EMPTY_PATH | AT_STATX_DONT_SYNC | AT_NO_AUTOMOUNT,
-            STATX_TYPE | STATX_INO, &file) != 0) {
+  const std::optional<PassedFile> file = LookAt(directory.fd->get());
+  if (!file) {
     return ErrnoError(errno, "statx", "directory");
   }
-  if (!S_ISDIR(file.stx_mode)) {
+  if (!S_ISDIR(file->mode)) {
     return MakeError(Code::kInvalidArgument, "check", "directory",
                      "must be a directory");
   }
-  directory.identity =
-      std::to_string(makedev(file.stx_dev_major, file.stx_dev_minor)) + ":" +
-      std::to_string(file.stx_ino);
+  directory.identity = IdentityOf(directory.fd->get());
   return directory;
 }
 

@@ -2,7 +2,9 @@
 //
 // Volumes on file systems whose servers do not answer, through the whole of
 // mountd: who waits, for how long, and what is left.
+#include <fcntl.h>
 #include <sys/mount.h>
+#include <unistd.h>
 
 #include <chrono>
 #include <filesystem>
@@ -246,6 +248,47 @@ TEST_F(Hung, ATearDownIsOwedAndDoneWhenTheServerHasDied) {
   }));
   EXPECT_EQ(MountsAt("/run/mountd/base/a"), 0);
   EXPECT_EQ(MountsAt(At(0) + "/dir"), 1) << "the host's own stays";
+}
+
+// A caller's fd may be of a file system whose server is the caller: whoever
+// asks it waits, and is not to be who serves everybody.
+TEST_F(Hung, AnFdOfAFileSystemThatDoesNotAnswerHoldsNobodyUp) {
+  const UniqueFd directory(
+      ::open((At(0) + "/dir").c_str(), O_PATH | O_CLOEXEC));
+  ASSERT_TRUE(directory.valid());
+  servers_[0]->Hang();
+  std::vector<std::future<std::string>> calls;
+  const auto call = [&](auto verb) {
+    calls.push_back(std::async(std::launch::async, [this, verb] {
+      agent::Client client = Client();
+      return verb(client);
+    }));
+  };
+  const int fd = directory.get();
+  call([fd](agent::Client& client) {
+    return Outcome(client.PrepareAllocation("new", {.cgroup = fd}));
+  });
+  call([fd](agent::Client& client) {
+    return Outcome(client.VerifyTask(Allocation(0), "app", fd));
+  });
+  call([fd](agent::Client& client) { return Outcome(client.RemoveTree(fd)); });
+  call([fd](agent::Client& client) {
+    return Outcome(client.BindMount(
+        Allocation(0), {.task = "app",
+                        .name = "good",
+                        .source_type = agent::SourceType::kHostVolume,
+                        .source = "good",
+                        .directory = fd}));
+  });
+  for (auto& one : calls) {
+    const std::string outcome = one.get();
+    EXPECT_TRUE(outcome == "InvalidArgument" || outcome == "PermissionDenied" ||
+                outcome == "FailedPrecondition")
+        << outcome;
+  }
+  EXPECT_EQ(Bind(kServers, "good"), "Ok");
+  EXPECT_EQ(Unmount(kServers, "good"), "Ok");
+  servers_[0]->GoOn();
 }
 
 TEST_F(Hung, AnAnchorThatCannotGoGoesWhenTheServerAnswersAgain) {

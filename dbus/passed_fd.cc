@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#include "dbus/passed_fd.h"
+
+#include <fcntl.h>
+#include <linux/magic.h>
+#include <sys/stat.h>
+#include <sys/statfs.h>
+#include <sys/syscall.h>
+#include <sys/sysmacros.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <cstring>
+
+namespace mountd::dbus {
+
+std::optional<PassedFile> LookAt(int fd) {
+  struct statx file {};
+  if (statx(fd, "", AT_EMPTY_PATH | AT_STATX_DONT_SYNC | AT_NO_AUTOMOUNT,
+            STATX_TYPE | STATX_INO, &file) != 0) {
+    return std::nullopt;
+  }
+  return PassedFile{makedev(file.stx_dev_major, file.stx_dev_minor),
+                    file.stx_ino, static_cast<mode_t>(file.stx_mode & S_IFMT)};
+}
+
+std::string IdentityOf(int fd) {
+  const std::optional<PassedFile> file = LookAt(fd);
+  return file ? std::to_string(file->device) + ":" + std::to_string(file->inode)
+              : std::string();
+}
+
+// Only cgroupfs has handles of this type, of either version: their content is
+// the id, and no server is asked.
+std::optional<std::uint64_t> CgroupIdOf(int fd) {
+  constexpr int kKernfsHandle = 0xfe;  // FILEID_KERNFS
+  alignas(file_handle) std::array<char, sizeof(file_handle) + MAX_HANDLE_SZ>
+      buffer{};
+  auto* const handle = reinterpret_cast<file_handle*>(buffer.data());
+  handle->handle_bytes = MAX_HANDLE_SZ;
+  int mount_id = 0;
+  std::uint64_t id = 0;
+  const std::optional<PassedFile> file = LookAt(fd);
+  if (!file || !S_ISDIR(file->mode) ||
+      name_to_handle_at(fd, "", handle, &mount_id, AT_EMPTY_PATH) != 0 ||
+      handle->handle_type != kKernfsHandle ||
+      handle->handle_bytes != sizeof(id)) {
+    return std::nullopt;
+  }
+  struct statfs filesystem {};
+  if (fstatfs(fd, &filesystem) != 0 ||
+      filesystem.f_type != CGROUP2_SUPER_MAGIC) {
+    return std::nullopt;
+  }
+  std::memcpy(&id, buffer.data() + sizeof(file_handle), sizeof(id));
+  return id;
+}
+
+// Before pidfs all pidfds were one file.
+bool IsUniquePidfd(int fd) {
+  constexpr long kPidfs = 0x50494446;
+  // A pidfd, or a directory of /proc: those answer at once.
+  const bool is_process =
+      syscall(SYS_pidfd_send_signal, fd, 0, nullptr, 0U) == 0 ||
+      errno == EPERM || errno == ESRCH;
+  struct statfs filesystem {};
+  return is_process && fstatfs(fd, &filesystem) == 0 &&
+         filesystem.f_type == kPidfs;
+}
+
+}  // namespace mountd::dbus

@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#pragma once
+
+#include <sys/types.h>
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+// What is behind the fds that callers pass. It is asked on the loop's thread,
+// and the file may lie on a FUSE file system of the caller's own: so nothing
+// here waits for a file system's server, as fstat(2) and fstatfs(2) would.
+namespace mountd::dbus {
+
+struct PassedFile {
+  std::uint64_t device = 0;
+  std::uint64_t inode = 0;
+  mode_t mode = 0;  // its type alone
+};
+
+// Nothing if it is no fd.
+std::optional<PassedFile> LookAt(int fd);
+
+// "<device>:<inode>", which tells calls on the same file; "" if it is no fd.
+std::string IdentityOf(int fd);
+
+// The id of the cgroup (version 2) whose directory it is of; nothing for any
+// other file.
+std::optional<std::uint64_t> CgroupIdOf(int fd);
+
+// Whether it is a pidfd whose inode number is its process's alone (Linux 6.9).
+bool IsUniquePidfd(int fd);
+
+}  // namespace mountd::dbus
