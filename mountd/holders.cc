@@ -48,6 +48,18 @@ HolderReport ReportOf(const exec::HoldersState& state) {
   return report;
 }
 
+std::optional<HolderReport> HoldersIn(exec::Executor& executor,
+                                      std::uint64_t cgroup,
+                                      std::uint64_t mount_id) {
+  constexpr std::uint32_t kBudgetMs = 500;
+  if (cgroup == 0 || mount_id == 0) {
+    return std::nullopt;
+  }
+  const Result<exec::HoldersState> state = executor.FindHolders(
+      {mount_id, exec::HolderScope::kCgroup, kBudgetMs, cgroup});
+  return state ? std::optional(ReportOf(*state)) : std::nullopt;
+}
+
 std::string Summary(const HolderReport& report) {
   constexpr std::size_t kNamed = 3;
   std::string text;

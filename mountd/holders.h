@@ -33,6 +33,12 @@ struct HolderReport {
 // All details. A command's bytes that are no printable ASCII are "?".
 HolderReport ReportOf(const exec::HoldersState& state);
 
+// Who of the processes in `cgroup` uses the mount, as far as half a second
+// tells. Nothing without a cgroup or a mount, or if it could not be told.
+std::optional<HolderReport> HoldersIn(exec::Executor& executor,
+                                      std::uint64_t cgroup,
+                                      std::uint64_t mount_id);
+
 // "nginx (pid 12, fd 5), sh (pid 13, cwd) and more"; "" if there are none.
 std::string Summary(const HolderReport& report);
 

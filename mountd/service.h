@@ -159,9 +159,6 @@ class Service {
   Result<void> Authorise(const CallContext& call, const AllocationRecord& owner,
                          BindMountSpec& spec);
   Result<void> Forgive(const BindMountSpec& spec);
-  // Who still has a mount that is in no tree any more.
-  std::optional<HolderReport> HoldersOf(const AllocationRecord& owner,
-                                        std::uint64_t mount_id);
   Result<void> CheckUnmountMode(const CallContext& call,
                                 const MountRecord& mount,
                                 exec::UnmountMode mode);

@@ -175,20 +175,9 @@ Result<Mounts::Replaced> Service::ReplaceMount(const CallContext& call,
   MOUNTD_TRY(Authorise(call, owner, spec));
   MOUNTD_ASSIGN(Mounts::Replaced replaced, parts_.mounts.Replace(spec));
   MOUNTD_TRY(Forgive(spec));
-  replaced.old_holders = HoldersOf(owner, replaced.old_mount_id);
+  replaced.old_holders =
+      HoldersIn(parts_.executor, owner.cgroup, replaced.old_mount_id);
   return replaced;
-}
-
-std::optional<HolderReport> Service::HoldersOf(const AllocationRecord& owner,
-                                               std::uint64_t mount_id) {
-  constexpr std::uint32_t kBudgetMs = 500;
-  if (owner.cgroup == 0 || mount_id == 0) {
-    return std::nullopt;
-  }
-  const Result<exec::HoldersState> state = parts_.executor.FindHolders(
-      {mount_id, exec::HolderScope::kCgroup, kBudgetMs, owner.cgroup});
-  // The mount is replaced, whether its users can be told or not.
-  return state ? std::optional(ReportOf(*state)) : std::nullopt;
 }
 
 namespace {
@@ -242,7 +231,7 @@ Result<Service::Repaired> Service::RepairMount(const CallContext& call,
   MOUNTD_ASSIGN(repaired.replaced, parts_.mounts.Repair(spec));
   MOUNTD_TRY(Forgive(spec));
   repaired.replaced.old_holders =
-      HoldersOf(owner, repaired.replaced.old_mount_id);
+      HoldersIn(parts_.executor, owner.cgroup, repaired.replaced.old_mount_id);
   MOUNTD_ASSIGN(const std::vector<std::string> inboxes,
                 parts_.boot.InboxesOf(allocation.str()));
   const bool has_inbox =

@@ -57,7 +57,14 @@ exec::AllocationPlan PlanOf(const AllocationRecord& record) {
 Result<void> Teardowns::Undo(const AllocationRecord& record) {
   Result<void> outcome = parts_.mounts.UnmountAll(record.id);
   if (!outcome && outcome.error().code == Code::kBusy) {
-    outcome = WithHolders(record, std::move(outcome).error());
+    MOUNTD_ASSIGN(const std::vector<MountRecord> mounts,
+                  parts_.boot.MountsOf(record.id));
+    const auto busy = std::find_if(
+        mounts.begin(), mounts.end(), [&](const MountRecord& mount) {
+          return Described(mount) == outcome.error().object;
+        });
+    outcome = WithHolders(record, busy == mounts.end() ? 0 : busy->mount_id,
+                          std::move(outcome).error());
   }
   MOUNTD_ASSIGN(const std::vector<PublicationRecord> publications,
                 parts_.volumes.Of(record.id));
@@ -126,33 +133,24 @@ Result<void> Teardowns::Unmount(const AllocationRecord& record,
   Result<void> unmounted = parts_.mounts.Unmount(record.id, task, name, mode);
   if (!unmounted && unmounted.error().code == Code::kBusy) {
     // It is as it was: no debt.
-    return WithHolders(record, std::move(unmounted).error());
+    MOUNTD_ASSIGN(const std::optional<MountRecord> mount,
+                  parts_.boot.GetMount(record.id, task, name));
+    return WithHolders(record, mount ? mount->mount_id : 0,
+                       std::move(unmounted).error());
   }
   return OweUnlessDone(OwedKind::kUnmount, record.id + "/" + task + "/" + name,
                        record.uid, std::move(unmounted));
 }
 
 // Who uses the mount is what its owner has to know next. Where that cannot be
-// told, the error stays as it is. The executor's object of it is the target.
-Error Teardowns::WithHolders(const AllocationRecord& record, Error busy) {
-  const std::size_t task = busy.object.find('/');
-  const std::size_t name = busy.object.rfind('/');
-  if (record.cgroup == 0 || task == std::string::npos || task == name) {
-    return busy;
-  }
-  const auto mount = parts_.boot.GetMount(
-      record.id, busy.object.substr(task + 1, name - task - 1),
-      busy.object.substr(name + 1));
-  if (!mount || !*mount) {
-    return busy;
-  }
-  constexpr std::uint32_t kBudgetMs = 500;
-  const auto state = parts_.executor.FindHolders({(*mount)->mount_id,
-                                                  exec::HolderScope::kCgroup,
-                                                  kBudgetMs, record.cgroup});
-  if (state && state->count > 0) {
-    busy.detail += (busy.detail.empty() ? "used by " : "; used by ") +
-                   Summary(ReportOf(*state));
+// told, the error stays as it is.
+Error Teardowns::WithHolders(const AllocationRecord& record,
+                             std::uint64_t mount_id, Error busy) {
+  const std::optional<HolderReport> report =
+      HoldersIn(parts_.executor, record.cgroup, mount_id);
+  if (report && !report->holders.empty()) {
+    busy.detail +=
+        (busy.detail.empty() ? "used by " : "; used by ") + Summary(*report);
   }
   return busy;
 }

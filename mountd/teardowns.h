@@ -11,7 +11,6 @@ namespace mountd {
 
 // "release", "unpublish", "teardown-network", "unmount".
 std::string_view OwedKindName(OwedKind kind);
-std::string_view OwedKindName(OwedKind kind);
 
 // The allocation a tear-down is of, and the strand its work runs on.
 std::string AllocationOf(const OwedRecord& owed);
@@ -51,7 +50,8 @@ class Teardowns {
   Result<void> Undo(const AllocationRecord& record);
   Result<void> CheckUnused(const std::string& allocation,
                            const std::string& alias);
-  Error WithHolders(const AllocationRecord& record, Error busy);
+  Error WithHolders(const AllocationRecord& record, std::uint64_t mount_id,
+                    Error busy);
   Result<void> OweUnlessDone(OwedKind kind, const std::string& object,
                              std::uint32_t uid, Result<void> outcome);
   Result<void> Owe(OwedKind kind, const std::string& allocation,
