@@ -4,13 +4,9 @@
 #include <sys/mount.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
 #include <cerrno>
-#include <chrono>
-#include <csignal>
 #include <fstream>
-#include <thread>
 
 #include "tests/support/private_namespaces.h"
 
@@ -35,35 +31,6 @@ int StatErrno(const char* name) {
   return ::stat((std::string(kPath) + name).c_str(), &st) == 0 ? 0 : errno;
 }
 
-// A child that makes one stat(2) and exits with its errno.
-pid_t StatInChild(const char* name) {
-  const pid_t child = ::fork();
-  if (child == 0) {
-    ::_exit(StatErrno(name));
-  }
-  return child;
-}
-
-// Until the child waits in the kernel for the server.
-bool AwaitWaiting(pid_t child) {
-  for (int i = 0; i < 5000; ++i) {
-    std::ifstream file("/proc/" + std::to_string(child) + "/wchan");
-    std::string where;
-    file >> where;
-    if (where.find("request_wait_answer") != std::string::npos) {
-      return true;
-    }
-    std::this_thread::sleep_for(std::chrono::milliseconds(1));
-  }
-  return false;
-}
-
-int ExitOf(pid_t child) {
-  int status = 0;
-  ::waitpid(child, &status, 0);
-  return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
-}
-
 TEST_F(Fuse, ShowsAFileAndDirectories) {
   const FuseServer server(kPath);
   ASSERT_TRUE(server.valid()) << errno;
@@ -79,7 +46,7 @@ TEST_F(Fuse, AnswersNothingWhileItHangsAndAllLater) {
   ASSERT_TRUE(server.valid()) << errno;
   ASSERT_EQ(StatErrno("/file"), 0);
   server.Hang();
-  const pid_t child = StatInChild("/file");
+  const pid_t child = StatInChild(std::string(kPath) + "/file");
   ASSERT_TRUE(AwaitWaiting(child));
   EXPECT_EQ(::waitpid(child, nullptr, WNOHANG), 0);
   server.GoOn();
@@ -91,7 +58,7 @@ TEST_F(Fuse, WhoWaitsWhenItDiesGetsAnError) {
   ASSERT_TRUE(server.valid()) << errno;
   ASSERT_EQ(StatErrno("/file"), 0);
   server.Hang();
-  const pid_t child = StatInChild("/file");
+  const pid_t child = StatInChild(std::string(kPath) + "/file");
   ASSERT_TRUE(AwaitWaiting(child));
   server.Die();
   EXPECT_EQ(ExitOf(child), ECONNABORTED);

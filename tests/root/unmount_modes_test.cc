@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 #include <fcntl.h>
 #include <sys/mount.h>
-#include <sys/stat.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <chrono>
-#include <fstream>
+#include <optional>
+#include <string>
 #include <thread>
 
 #include "tests/root/executor_fixture.h"
@@ -46,32 +45,37 @@ class UnmountModes : public ExecutorFixture {
   Inventory before_;
 };
 
-// A process that waits for the server of what is mounted at the target; its
-// errno is its exit status.
-pid_t WaitForServer() {
-  const std::string file = std::string(kTarget) + "/file";
-  const pid_t child = ::fork();
-  if (child == 0) {
-    struct stat st = {};
-    ::_exit(::stat(file.c_str(), &st) == 0 ? 0 : errno);
-  }
-  for (int i = 0; i < 5000; ++i) {
-    std::ifstream wchan("/proc/" + std::to_string(child) + "/wchan");
-    std::string where;
-    wchan >> where;
-    if (where.find("request_wait_answer") != std::string::npos) {
-      break;
+class HungServer : public UnmountModes {
+ protected:
+  // A mount whose server does not answer, and a process that waits for it.
+  void SetUp() override {
+    UnmountModes::SetUp();
+    if (IsSkipped()) {
+      return;
     }
-    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    server_.emplace(kFuse);
+    ASSERT_TRUE(server_->valid());
+    const Reply reply = Attach("fuse", Propagation::kPrivate);
+    ASSERT_EQ(ErrorOf(reply), "");
+    mount_id_ = reply.body.mount.mount_id;
+    const std::string file = std::string(kTarget) + "/file";
+    ASSERT_EQ(::access(file.c_str(), F_OK), 0);
+    server_->Hang();
+    waiting_ = StatInChild(file);
+    ASSERT_TRUE(AwaitWaiting(waiting_));
   }
-  return child;
-}
+  // Nothing is left but the file system itself.
+  void ExpectGone() {
+    EXPECT_FALSE(Exists(kTarget));
+    ASSERT_EQ(::umount2(kFuse, MNT_DETACH), 0);
+    server_->Die();
+    EXPECT_EQ(DifferenceWithin(before_, 2000), "");
+  }
 
-int ExitOf(pid_t child) {
-  int status = 0;
-  ::waitpid(child, &status, 0);
-  return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
-}
+  std::optional<FuseServer> server_;
+  std::uint64_t mount_id_ = 0;
+  pid_t waiting_ = -1;
+};
 
 TEST_F(UnmountModes, DetachTakesAMountThatIsUsed) {
   const Reply reply = Attach("data", Propagation::kBidirectional);
@@ -95,48 +99,26 @@ TEST_F(UnmountModes, DetachTakesAMountThatIsUsed) {
   EXPECT_EQ(DifferenceWithin(before_, 2000), "");
 }
 
-TEST_F(UnmountModes, AbortCutsAHungServersConnection) {
-  FuseServer server(kFuse);
-  ASSERT_TRUE(server.valid());
-  const Reply reply = Attach("fuse", Propagation::kPrivate);
-  ASSERT_EQ(ErrorOf(reply), "");
-  ASSERT_EQ(::access((std::string(kTarget) + "/file").c_str(), F_OK), 0);
-  server.Hang();
-  const pid_t waiting = WaitForServer();
-  EXPECT_EQ(CodeOf(DetachBy(UnmountMode::kPlain, reply.body.mount.mount_id)),
-            "Busy");
-  EXPECT_EQ(ErrorOf(DetachBy(UnmountMode::kAbort, reply.body.mount.mount_id)),
-            "");
-  EXPECT_EQ(ExitOf(waiting), ECONNABORTED);
-  EXPECT_FALSE(Exists(kTarget));
-  ASSERT_EQ(::umount2(kFuse, MNT_DETACH), 0);
-  server.Die();
-  EXPECT_EQ(DifferenceWithin(before_, 2000), "");
+TEST_F(HungServer, AbortCutsItsConnection) {
+  EXPECT_EQ(CodeOf(DetachBy(UnmountMode::kPlain, mount_id_)), "Busy");
+  EXPECT_EQ(ErrorOf(DetachBy(UnmountMode::kAbort, mount_id_)), "");
+  EXPECT_EQ(ExitOf(waiting_), ECONNABORTED);
+  ExpectGone();
 }
 
-TEST_F(UnmountModes, ForceGivesUpWhatWaitsForAHungServer) {
-  FuseServer server(kFuse);
-  ASSERT_TRUE(server.valid());
-  const Reply reply = Attach("fuse", Propagation::kPrivate);
-  ASSERT_EQ(ErrorOf(reply), "");
-  ASSERT_EQ(::access((std::string(kTarget) + "/file").c_str(), F_OK), 0);
-  server.Hang();
-  const pid_t waiting = WaitForServer();
+TEST_F(HungServer, ForceGivesUpWhatWaitsForIt) {
   Reply forced;
   // Who waited may need a moment to leave: then it is Busy once more.
   for (int i = 0; i < 2000; ++i) {
-    forced = DetachBy(UnmountMode::kForce, reply.body.mount.mount_id);
+    forced = DetachBy(UnmountMode::kForce, mount_id_);
     if (CodeOf(forced) != "Busy") {
       break;
     }
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
   }
   EXPECT_EQ(ErrorOf(forced), "");
-  EXPECT_NE(ExitOf(waiting), 0);
-  EXPECT_FALSE(Exists(kTarget));
-  ASSERT_EQ(::umount2(kFuse, MNT_DETACH), 0);
-  server.Die();
-  EXPECT_EQ(DifferenceWithin(before_, 2000), "");
+  EXPECT_NE(ExitOf(waiting_), 0);
+  ExpectGone();
 }
 
 TEST_F(UnmountModes, AbortIsForFuseAlone) {

@@ -13,11 +13,15 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <chrono>
 #include <csignal>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <fstream>
+#include <string>
 #include <string_view>
+#include <thread>
 #include <utility>
 
 #include "mountd/base/unique_fd.h"
@@ -213,6 +217,34 @@ void FuseServer::Die() {
     ::kill(pid_, SIGKILL);
     ::waitpid(std::exchange(pid_, -1), nullptr, 0);
   }
+}
+
+pid_t StatInChild(const std::string& path) {
+  const pid_t child = ::fork();
+  if (child == 0) {
+    struct stat st = {};
+    ::_exit(::stat(path.c_str(), &st) == 0 ? 0 : errno);
+  }
+  return child;
+}
+
+bool AwaitWaiting(pid_t child) {
+  for (int i = 0; i < 5000; ++i) {
+    std::ifstream file("/proc/" + std::to_string(child) + "/wchan");
+    std::string where;
+    file >> where;
+    if (where.find("request_wait_answer") != std::string::npos) {
+      return true;
+    }
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  return false;
+}
+
+int ExitOf(pid_t child) {
+  int status = 0;
+  ::waitpid(child, &status, 0);
+  return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
 }
 
 }  // namespace mountd::testing

@@ -38,4 +38,12 @@ class FuseServer {
   pid_t pid_ = -1;
 };
 
+// A child that makes one stat(2) and exits with its errno, 0 if it worked.
+pid_t StatInChild(const std::string& path);
+// Until the child waits in the kernel for a server of FUSE; false if it does
+// not in some seconds.
+bool AwaitWaiting(pid_t child);
+// Waits for it: its exit status, or 128 and the signal.
+int ExitOf(pid_t child);
+
 }  // namespace mountd::testing
