@@ -47,6 +47,30 @@ class DatabaseTest : public ::testing::Test {
   const std::string path_ = directory_.File("store.db");
 };
 
+// What has to outlive the machine's power is synced before it is answered; what
+// is of this boot is not, at a tenth of the time. A naive store leaves SQLite's
+// own default to both.
+TEST_F(DatabaseTest, OnlyWhatOutlivesPowerIsSynced) {
+  using Durability = Database::Durability;
+  const auto setting = [&](const std::string& name, Durability durability) {
+    std::string value;
+    auto store = Database::Open(directory_.File("durable.db"), durability, {});
+    EXPECT_EQ(MessageOf(store), "Ok");
+    EXPECT_EQ(
+        Outcome((*store)->Query("PRAGMA " + name,
+                                [&](const Row& row) { value = row.Text(0); })),
+        "Ok");
+    return value;
+  };
+  EXPECT_EQ(setting("journal_mode", Durability::kPower), "wal");
+  EXPECT_EQ(setting("journal_mode", Durability::kProcess), "wal");
+  EXPECT_EQ(setting("synchronous", Durability::kPower), "2");    // FULL
+  EXPECT_EQ(setting("synchronous", Durability::kProcess), "1");  // NORMAL
+  // Else a commit would sync now and then after all.
+  EXPECT_EQ(setting("wal_autocheckpoint", Durability::kProcess), "0");
+  EXPECT_NE(setting("wal_autocheckpoint", Durability::kPower), "0");
+}
+
 TEST_F(DatabaseTest, AnotherSchemaIsRefusedAndLeftAlone) {
   {
     auto newer = OpenVersion(1000);
