@@ -6,6 +6,7 @@
 #include <sched.h>
 #include <sys/mount.h>
 #include <sys/prctl.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -54,18 +55,39 @@ bool Within(const std::function<bool()>& attack) {
   return false;
 }
 
-int AsRootOfOwnNamespaces(const std::function<int()>& body) {
+bool IsDirectory(const std::string& path) {
+  struct stat st = {};
+  return ::lstat(path.c_str(), &st) == 0 && S_ISDIR(st.st_mode);
+}
+
+bool IsMountPoint(const std::string& path) {
+  struct statx stx = {};
+  return ::statx(AT_FDCWD, path.c_str(), AT_SYMLINK_NOFOLLOW, STATX_BASIC_STATS,
+                 &stx) == 0 &&
+         (stx.stx_attributes & STATX_ATTR_MOUNT_ROOT) != 0;
+}
+
+bool NaiveBind(const std::string& source, const std::string& target) {
+  return IsDirectory(source) && IsDirectory(target) &&
+         ::mount(source.c_str(), target.c_str(), nullptr, MS_BIND, nullptr) ==
+             0;
+}
+
+int AsAttacker(const std::function<int()>& body) {
   const pid_t child = ::fork();
   if (child == 0) {
-    if (::setgid(kAttacker) != 0 || ::setuid(kAttacker) != 0 ||
-        ::unshare(CLONE_NEWUSER | CLONE_NEWNS) != 0) {
-      ::_exit(126);
-    }
-    ::_exit(body());
+    ::_exit(::setgid(kAttacker) == 0 && ::setuid(kAttacker) == 0 ? body()
+                                                                 : 126);
   }
   int status = 0;
   ::waitpid(child, &status, 0);
   return WIFEXITED(status) ? WEXITSTATUS(status) : 128;
+}
+
+int AsRootOfOwnNamespaces(const std::function<int()>& body) {
+  return AsAttacker([&] {
+    return ::unshare(CLONE_NEWUSER | CLONE_NEWNS) == 0 ? body() : 126;
+  });
 }
 
 }  // namespace mountd::testing

@@ -31,8 +31,17 @@ void Give(const std::string& path);  // to the attacker
 // Tries until it is true, or half a minute is over: an attack needs luck.
 bool Within(const std::function<bool()>& attack);
 
+bool IsDirectory(const std::string& path);   // itself, not a link to one
+bool IsMountPoint(const std::string& path);  // the same
+
+// A naive daemon looks before it mounts: no link, so all is well.
+bool NaiveBind(const std::string& source, const std::string& target);
+
+// In a child of that user; its exit status.
+int AsAttacker(const std::function<int()>& body);
+
 // In a child of its own user and mount namespaces, with every capability there:
-// what anybody can be. Its exit status.
+// what anybody can be.
 int AsRootOfOwnNamespaces(const std::function<int()>& body);
 
 }  // namespace mountd::testing

@@ -156,6 +156,49 @@ TEST_F(FdAttacks, ADirectoryOfAnothersIsNoTarget) {
   EXPECT_TRUE(Exists("/run/host/secret/file"));
 }
 
+// Fact: a runtime without root can neither clone, attach nor enter what is the
+// host's, be it root of a user namespace of its own. It is mounted for it.
+TEST_F(FdAttacks, ARuntimeWithoutRootIsGivenWhatItCannotMount) {
+  static constexpr char kData[] = "/run/host/allocs/web/data";
+  const auto mount_itself = [] {
+    EXPECT_EQ(::open_tree(AT_FDCWD, "/run/host/data",
+                          OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC),
+              -1);
+    EXPECT_EQ(errno, EPERM);
+    EXPECT_EQ(::mount("/run/host/data", kData, nullptr, MS_BIND, nullptr), -1);
+    EXPECT_EQ(errno, EPERM);
+    const UniqueFd network(::open("/proc/thread-self/ns/net", O_RDONLY));
+    EXPECT_EQ(::setns(network.get(), CLONE_NEWNET), -1);
+    EXPECT_EQ(errno, EPERM);
+    return ::testing::Test::HasFailure() ? 1 : 0;
+  };
+  EXPECT_EQ(AsAttacker(mount_itself), 0);
+  EXPECT_EQ(AsAttacker([&] {
+              return ::unshare(CLONE_NEWUSER) == 0 ? mount_itself() : 126;
+            }),
+            0);
+  // What it can mount in namespaces of its own is nowhere else.
+  EXPECT_EQ(AsRootOfOwnNamespaces([] {
+              return ::mount("/run/host/data", kData, nullptr, MS_BIND,
+                             nullptr) == 0 &&
+                             Exists("/run/host/allocs/web/data/file")
+                         ? 0
+                         : errno;
+            }),
+            0);
+  EXPECT_FALSE(Exists("/run/host/allocs/web/data/file"));
+
+  const UniqueFd directory(::open(kData, O_PATH | O_CLOEXEC));
+  const Reply reply = AttachTo(UniqueFd(::dup(directory.get())));
+  ASSERT_EQ(ErrorOf(reply), "");
+  const auto sees = [] {
+    return Exists("/run/host/allocs/web/data/file") ? 0 : 1;
+  };
+  EXPECT_EQ(AsAttacker(sees), 0);
+  EXPECT_EQ(AsRootOfOwnNamespaces(sees), 0);
+  EXPECT_EQ(ErrorOf(Detach(reply.body.mount.mount_id)), "");
+}
+
 // The directory as another mount namespace shows it, where the caller is root.
 TEST_F(FdAttacks, ADirectoryOfAForeignNamespaceIsNoTarget) {
   const UniqueFd home(::open("/proc/self/ns/mnt", O_RDONLY | O_CLOEXEC));

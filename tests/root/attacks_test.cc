@@ -30,25 +30,6 @@ constexpr char kSecret[] = "/run/host/secret";
 constexpr char kNaiveTarget[] = "/run/naive";
 constexpr int kTimes = 50;
 
-bool IsDirectory(const std::string& path) {
-  struct stat st = {};
-  return ::lstat(path.c_str(), &st) == 0 && S_ISDIR(st.st_mode);
-}
-
-bool IsMountPoint(const std::string& path) {
-  struct statx stx = {};
-  return ::statx(AT_FDCWD, path.c_str(), AT_SYMLINK_NOFOLLOW, STATX_BASIC_STATS,
-                 &stx) == 0 &&
-         (stx.stx_attributes & STATX_ATTR_MOUNT_ROOT) != 0;
-}
-
-// A naive daemon looks before it mounts: no link, so all is well.
-bool NaiveBind(const std::string& source, const std::string& target) {
-  return IsDirectory(source) && IsDirectory(target) &&
-         ::mount(source.c_str(), target.c_str(), nullptr, MS_BIND, nullptr) ==
-             0;
-}
-
 bool NaiveBindReadOnly(const std::string& source, const std::string& target) {
   return NaiveBind(source, target) &&
          ::mount(nullptr, target.c_str(), nullptr,

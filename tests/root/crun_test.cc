@@ -133,23 +133,45 @@ class CrunTask : public CgroupFixture {
     EXPECT_EQ(reply.body.task.mounts[0].found, 1U);
     return reply.body.task;
   }
+  bool ContainerSees(const std::string& path) const {
+    const pid_t child = ::fork();
+    if (child == 0) {
+      ::_exit(::setns(pidfd_.get(), CLONE_NEWNS) == 0 && Exists(path) ? 0 : 1);
+    }
+    int status = 1;
+    ::waitpid(child, &status, 0);
+    return status == 0;
+  }
 
   std::uint64_t cgroup_ = 0;
   UniqueFd pidfd_;
 };
 
+// Fact: the runtime's rootfsPropagation decides, not the mount's option. A
+// naive daemon believes the runtime, which has answered that all is well.
 TEST_F(CrunTask, WithoutRootfsPropagationFollowsNothing) {
-  const exec::MountState ours = Mounted(Propagation::kHostToTask);
-  ASSERT_NO_FATAL_FAILURE(Create("", "rslave"));
-  const TaskMount seen = Verify(ours).mounts[0];
-  EXPECT_EQ(seen.master, 0U);
-  EXPECT_EQ(seen.peer_group, 0U);
+  for (const char* rootfs_propagation : {"", "rprivate"}) {
+    SCOPED_TRACE(rootfs_propagation);
+    const exec::MountState ours = Mounted(Propagation::kHostToTask);
+    ASSERT_NO_FATAL_FAILURE(Create(rootfs_propagation, "rslave"));
+    const TaskMount seen = Verify(ours).mounts[0];
+    EXPECT_EQ(seen.master, 0U);
+    EXPECT_EQ(seen.peer_group, 0U);
+    MountTmpfs("/run/host/data/sub");
+    EXPECT_FALSE(ContainerSees("/data/sub/mark"));
+    Unmount("/run/host/data/sub");
+    EXPECT_EQ(Crun({"delete", "--force", kContainer}), 0);
+    EXPECT_EQ(ErrorOf(Detach(ours.mount_id)), "");
+  }
 }
 
 TEST_F(CrunTask, WithASlaveRootFollowsTheHost) {
   const exec::MountState ours = Mounted(Propagation::kHostToTask);
   ASSERT_NO_FATAL_FAILURE(Create("rslave", "rslave"));
   EXPECT_EQ(Verify(ours).mounts[0].master, ours.master);
+  MountTmpfs("/run/host/data/sub");
+  EXPECT_TRUE(ContainerSees("/data/sub/mark"));
+  Unmount("/run/host/data/sub");
 }
 
 TEST_F(CrunTask, WithASlaveRootIsNoPeer) {

@@ -1,0 +1,188 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+//
+// Attacks by way of processes that are not the task; as in attacks_test.cc.
+#include <fcntl.h>
+#include <linux/sched.h>
+#include <sched.h>
+#include <sys/mount.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <array>
+#include <csignal>
+#include <fstream>
+#include <sstream>
+#include <string>
+#include <thread>
+
+#include "tests/root/attacker.h"
+#include "tests/root/cgroup_fixture.h"
+
+namespace mountd::testing {
+namespace {
+
+using exec::PlanBody;
+using exec::PlanKind;
+using exec::Reply;
+
+constexpr char kPlace[] = "/run/place";
+// linux/pidfd.h of 6.9, which Debian 12 does not have.
+constexpr unsigned kPidfdThread = O_EXCL;
+
+class PidfdAttacks : public CgroupFixture {
+ protected:
+  void SetUp() override {
+    CgroupFixture::SetUp();
+    if (IsSkipped() || HasFatalFailure()) {
+      return;
+    }
+    cgroup_ = MakeCgroup("web");
+    MakeDirectories(kPlace);
+    PrepareBase();
+  }
+  std::string Verify(const UniqueFd& pidfd) {
+    return With(pidfd, PlanKind::kVerifyTask);
+  }
+  std::string Inspect(const UniqueFd& pidfd) {
+    return With(pidfd, PlanKind::kInspectTask);
+  }
+
+ private:
+  std::string With(const UniqueFd& pidfd, PlanKind kind) {
+    fds_.clear();
+    fds_.emplace_back(::dup(pidfd.get()));
+    const Reply reply = Call(kind, [&](PlanBody* body) {
+      body->verify_task = exec::VerifyTaskPlan{};
+      body->verify_task.cgroup = kind == PlanKind::kVerifyTask ? cgroup_ : 0;
+    });
+    fds_.clear();
+    return CodeOf(reply);
+  }
+
+  std::uint64_t cgroup_ = 0;
+};
+
+// A naive daemon has no more of a task than its number.
+bool NaiveSees(pid_t task, const std::string& mount_point) {
+  std::ifstream mounts("/proc/" + std::to_string(task) + "/mountinfo");
+  std::stringstream text;
+  text << mounts.rdbuf();
+  return text.str().find(" " + mount_point + " ") != std::string::npos;
+}
+
+bool MountAtPlace() {
+  return ::unshare(CLONE_NEWNS) == 0 &&
+         ::mount(nullptr, "/", nullptr, MS_REC | MS_PRIVATE, nullptr) == 0 &&
+         ::mount("t", kPlace, "tmpfs", 0, nullptr) == 0;
+}
+
+TEST_F(PidfdAttacks, AnothersProcessIsNotLookedAt) {
+  MakeCgroup("others");
+  const Child& other = Spawn("others", MountAtPlace);
+  EXPECT_EQ(Verify(other.pidfd), "FailedPrecondition");
+  EXPECT_TRUE(NaiveSees(other.pid, kPlace));
+  const Child& outside = SpawnOutside(MountAtPlace);
+  EXPECT_EQ(Verify(outside.pidfd), "PermissionDenied");
+  EXPECT_EQ(Inspect(outside.pidfd), "PermissionDenied");
+  EXPECT_TRUE(NaiveSees(outside.pid, kPlace));
+  // Whose process it is, does not matter: the cgroup is the allocation's.
+  const Child& own = Spawn("web", [] {
+    return ::setgid(kAttacker) == 0 && ::setuid(kAttacker) == 0;
+  });
+  EXPECT_EQ(Verify(own.pidfd), "");
+}
+
+// Each leads to the task: a naive daemon could enter it by any of them.
+TEST_F(PidfdAttacks, WhatIsOfATaskButNoPidfdIsNotTaken) {
+  const Child& task = Spawn("web", MountAtPlace);
+  const std::string proc = "/proc/" + std::to_string(task.pid);
+  for (const char* of : {"/ns/mnt", "/ns/user", "/ns/pid", "/root", "/cwd"}) {
+    SCOPED_TRACE(of);
+    const UniqueFd fd(::open((proc + of).c_str(), O_RDONLY | O_CLOEXEC));
+    ASSERT_TRUE(fd.valid());
+    EXPECT_EQ(Verify(fd), "InvalidArgument");
+    EXPECT_EQ(Inspect(fd), "InvalidArgument");
+  }
+  const UniqueFd mounts(
+      ::open((proc + "/ns/mnt").c_str(), O_RDONLY | O_CLOEXEC));
+  const pid_t naive = ::fork();
+  if (naive == 0) {
+    ::_exit(::setns(mounts.get(), 0) == 0 && IsMountPoint(kPlace) ? 0 : 1);
+  }
+  int status = 1;
+  ::waitpid(naive, &status, 0);
+  EXPECT_EQ(status, 0);
+}
+
+// A child with this number, in a mount namespace of its own.
+pid_t SpawnAs(pid_t number) {
+  std::array<int, 2> ends{};
+  EXPECT_EQ(::pipe2(ends.data(), O_CLOEXEC), 0);
+  const UniqueFd ready(ends[0]);
+  UniqueFd done(ends[1]);
+  struct clone_args arguments = {};
+  arguments.exit_signal = SIGCHLD;
+  arguments.set_tid = reinterpret_cast<std::uint64_t>(&number);
+  arguments.set_tid_size = 1;
+  const long pid = ::syscall(SYS_clone3, &arguments, sizeof(arguments));
+  if (pid == 0) {
+    (void)!::write(done.get(), MountAtPlace() ? "y" : "n", 1);
+    for (;;) {
+      ::pause();
+    }
+  }
+  done.reset();
+  char outcome = 0;
+  EXPECT_EQ(::read(ready.get(), &outcome, 1), 1);
+  EXPECT_EQ(outcome, 'y');
+  return static_cast<pid_t>(pid);
+}
+
+TEST_F(PidfdAttacks, AProcessWithTheTasksOldNumberIsNotTheTask) {
+  Child& task = Spawn("web", [] { return true; });
+  const pid_t number = task.pid;
+  ASSERT_EQ(Verify(task.pidfd), "");
+  End(task);
+  EXPECT_EQ(Verify(task.pidfd), "FailedPrecondition");
+  const pid_t again = SpawnAs(number);
+  ASSERT_EQ(again, number);
+  EXPECT_EQ(Verify(task.pidfd), "FailedPrecondition");
+  EXPECT_EQ(Inspect(task.pidfd), "FailedPrecondition");
+  EXPECT_TRUE(NaiveSees(number, kPlace));
+  ::kill(again, SIGKILL);
+  ::waitpid(again, nullptr, 0);
+}
+
+// It can have a mount namespace, and a cgroup, that the task does not have.
+TEST_F(PidfdAttacks, AThreadIsNoTask) {
+  const Child& task = Spawn("web", [] {
+    std::thread([] {
+      const bool done = MountAtPlace();
+      std::ofstream("/run/thread") << (done ? ::gettid() : 0) << std::endl;
+      for (;;) {
+        ::pause();
+      }
+    }).detach();
+    return Within([] {
+      pid_t thread = 0;
+      return static_cast<bool>(std::ifstream("/run/thread") >> thread);
+    });
+  });
+  pid_t thread = 0;
+  std::ifstream("/run/thread") >> thread;
+  ASSERT_GT(thread, 0);
+  const UniqueFd pidfd(
+      static_cast<int>(::syscall(SYS_pidfd_open, thread, kPidfdThread)));
+  if (!pidfd.valid()) {
+    GTEST_SKIP() << "pidfds of threads need Linux 6.9";
+  }
+  EXPECT_EQ(Verify(task.pidfd), "");
+  EXPECT_EQ(Verify(pidfd), "InvalidArgument");
+  EXPECT_EQ(Inspect(pidfd), "InvalidArgument");
+  EXPECT_TRUE(NaiveSees(thread, kPlace));
+  EXPECT_FALSE(NaiveSees(task.pid, kPlace));
+}
+
+}  // namespace
+}  // namespace mountd::testing
