@@ -422,8 +422,8 @@ Result<void> ReadLimits(const Reader& reader, const toml::table& table,
       table, where,
       {"peers_per_uid", "allocations_per_uid", "operations_per_uid",
        "plugins_per_uid", "mounts_per_uid", "mounts_per_allocation",
-       "inboxes_per_allocation", "tmpfs_bytes", "tmpfs_bytes_per_allocation",
-       "mount_executors", "mount_reserve"}));
+       "mounts_per_plugin", "inboxes_per_allocation", "tmpfs_bytes",
+       "tmpfs_bytes_per_allocation", "mount_executors", "mount_reserve"}));
   MOUNTD_TRY(reader.Number(table, "peers_per_uid", where, 1, 4096,
                            limits.peers_per_uid));
   MOUNTD_TRY(reader.Number(table, "allocations_per_uid", where, 1, 1'000'000,
@@ -436,6 +436,8 @@ Result<void> ReadLimits(const Reader& reader, const toml::table& table,
                            limits.mounts_per_uid));
   MOUNTD_TRY(reader.Number(table, "inboxes_per_allocation", where, 1, 1'000,
                            limits.inboxes_per_allocation));
+  MOUNTD_TRY(reader.Number(table, "mounts_per_plugin", where, 1, 1'000'000,
+                           limits.mounts_per_plugin));
   MOUNTD_TRY(reader.Number(table, "mounts_per_allocation", where, 1, 100'000,
                            limits.mounts_per_allocation));
   constexpr std::int64_t kMostBytes = std::int64_t{1} << 50U;

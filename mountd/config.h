@@ -96,6 +96,7 @@ struct LimitsConfig {
   std::uint32_t plugins_per_uid = 64;
   std::uint32_t mounts_per_uid = 10'000;
   std::uint32_t mounts_per_allocation = 256;
+  std::uint32_t mounts_per_plugin = 10'000;  // below its directory
   std::uint32_t inboxes_per_allocation = 64;
   std::uint64_t tmpfs_bytes = 16U << 20U;  // of one mount; 0: none at all
   std::uint64_t tmpfs_bytes_per_allocation = 64U << 20U;

@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "mountd/exec/wire.h"
 #include "mountd/teardowns.h"
 
 namespace mountd {
@@ -16,6 +17,7 @@ namespace {
 constexpr char kStrand[] = "mount watch";
 constexpr std::chrono::milliseconds kBetweenTries{5000};
 constexpr std::chrono::milliseconds kBetweenCompares{200};
+constexpr std::chrono::milliseconds kBetweenCounts{1000};
 
 // The ids that the executor wrote into a memfd.
 Result<std::vector<std::uint64_t>> ReadIds(
@@ -100,6 +102,10 @@ void MountWatch::Take(const MountEvents& events) {
                       events.events.end());
   }
   parts_.room.SetCount(ids_.size());
+  changes_ += events.events.size();
+  if (changes_ > harmless_) {
+    CountPlugins();
+  }
   if (events.overflowed) {
     Compare();
   }
@@ -163,11 +169,48 @@ void MountWatch::Compared(const std::vector<std::uint64_t>& ids,
   }
   meanwhile_.clear();
   parts_.room.Set(ids_.size(), most);
+  CountPlugins();
   parts_.loop.After(kBetweenCompares, [this] {
     comparing_ = false;
     if (std::exchange(again_, false)) {
       Compare();
     }
+  });
+}
+
+void MountWatch::CountPlugins() {
+  if (!std::exchange(counting_, true)) {
+    changes_ = 0;
+    parts_.strands.Submit(kStrand, [this] { CountPluginsNow(); });
+  }
+}
+
+void MountWatch::CountPluginsNow() {
+  MountRoom::OfPlugins counts;
+  const Result<std::vector<PluginRecord>> plugins = parts_.state.ListPlugins();
+  for (const PluginRecord& plugin :
+       plugins ? *plugins : std::vector<PluginRecord>()) {
+    const Result<std::uint64_t> count =
+        parts_.executor.CountMounts({exec::ToWire(plugin.id)});
+    std::optional<std::uint64_t>& known = counts[plugin.id];
+    if (count) {
+      known = *count;
+    } else if (count.error().code == Code::kNotFound) {
+      known = 0;
+    } else {
+      spdlog::warn("the mounts of plugin {} are not counted: {}", plugin.id,
+                   count.error().Message());
+    }
+  }
+  const std::uint64_t left = parts_.room.SetPlugins(std::move(counts));
+  parts_.loop.Post([this, left] {
+    harmless_ = left;
+    parts_.loop.After(kBetweenCounts, [this] {
+      counting_ = false;
+      if (changes_ > harmless_) {
+        CountPlugins();
+      }
+    });
   });
 }
 

@@ -15,12 +15,14 @@
 #include "mountd/mount_room.h"
 #include "mountd/mounts.h"
 #include "mountd/store/boot_store.h"
+#include "mountd/store/state_store.h"
 
 namespace mountd {
 
 // Notices when a mount of an allocation goes without mountd's doing: somebody
 // unmounted it, or removed what it was mounted on in another namespace. Counts
-// the host's mounts meanwhile.
+// the host's mounts meanwhile; and those below plugins' directories whenever so
+// many have come that a plugin may have too many.
 //
 //   Start --> arm (plan) --> compare (plan) --> read events --> ...
 //                 ^             ^                 |     |
@@ -44,6 +46,7 @@ class MountWatch {
     Loop& loop;
     Strands& strands;
     exec::Executor& executor;
+    store::StateStore& state;
     store::BootStore& store;
     Mounts& mounts;
     MountRoom& room;
@@ -65,6 +68,9 @@ class MountWatch {
   void Compared(const std::vector<std::uint64_t>& ids, std::uint64_t most);
   // From a worker.
   void CompareNow();
+  // Once a second at most.
+  void CountPlugins();
+  void CountPluginsNow();
   void LookFor(const std::vector<std::uint64_t>& ids);
   void Confirm(const MountRecord& record);
 
@@ -77,6 +83,10 @@ class MountWatch {
   bool again_ = false;  // when that has ended
   std::unordered_set<std::uint64_t> ids_;
   std::vector<MountEvent> meanwhile_;  // while they are listed
+  bool counting_ = false;
+  std::uint64_t changes_ = 0;  // since plugins' mounts were counted
+  // Fewer changes cannot have brought any plugin to its limit.
+  std::uint64_t harmless_ = 0;
 };
 
 }  // namespace mountd

@@ -213,7 +213,7 @@ Result<csi::PublishedVolume> Service::PublishVolume(const CallContext& call,
   MOUNTD_ASSIGN(const AllocationRecord owner,
                 FindPrepared(call, spec.allocation));
   const Result<void> room = parts_.room.Check(
-      "publish", "volume " + spec.allocation + "/" + spec.alias);
+      "publish", "volume " + spec.allocation + "/" + spec.alias, spec.plugin);
   if (!room) {
     MOUNTD_ASSIGN(const std::optional<csi::PublishedVolume> known,
                   parts_.volumes.Get(spec.allocation, spec.alias));

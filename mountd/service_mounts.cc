@@ -82,7 +82,8 @@ Result<void> Service::CompleteTmpfs(const AllocationRecord& owner,
 Result<void> Service::CheckRoom(const BindMountSpec& spec) {
   const std::string object =
       spec.allocation + "/" + spec.task + "/" + spec.name;
-  const Result<void> room = parts_.room.Check("bind-mount", object);
+  const Result<void> room =
+      parts_.room.Check("bind-mount", object, spec.plugin);
   if (room) {
     return Ok();
   }
@@ -154,8 +155,8 @@ Result<std::vector<MountConfig>> Service::BindMounts(
   for (BindMountSpec& spec : specs) {
     MOUNTD_ASSIGN(const AllocationRecord owner,
                   FindPrepared(call, spec.allocation));
-    MOUNTD_TRY(CheckRoom(spec));
     MOUNTD_TRY(Authorise(call, owner, spec));
+    MOUNTD_TRY(CheckRoom(spec));
   }
   Result<std::vector<MountConfig>> configs = parts_.mounts.Bind(specs);
   for (const BindMountSpec& spec : specs) {

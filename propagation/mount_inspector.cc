@@ -29,6 +29,13 @@ Result<std::vector<MountFacts>> StatmountInspector::Children(
   return children;
 }
 
+// listmount(2) goes all the way down.
+Result<std::uint64_t> StatmountInspector::CountBelow(std::uint64_t id) const {
+  MOUNTD_ASSIGN(const std::vector<std::uint64_t> below,
+                exec::Named(kernel_.MountsBelow(id), "listmount", ""));
+  return below.size();
+}
+
 Result<std::vector<std::uint64_t>> StatmountInspector::All() const {
   return exec::Named(kernel_.MountsBelow(exec::abi::kAllMounts), "listmount",
                      "");

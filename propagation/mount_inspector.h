@@ -20,6 +20,8 @@ class MountInspector {
   virtual Result<MountFacts> Facts(std::uint64_t id) const = 0;
   // The mounts attached right on the mount `id`, oldest first.
   virtual Result<std::vector<MountFacts>> Children(std::uint64_t id) const = 0;
+  // How many mounts there are below the mount `id`, at whatever depth.
+  virtual Result<std::uint64_t> CountBelow(std::uint64_t id) const = 0;
   // The ids of all mounts of this namespace.
   virtual Result<std::vector<std::uint64_t>> All() const = 0;
 };
@@ -31,6 +33,7 @@ class StatmountInspector final : public MountInspector {
   explicit StatmountInspector(exec::Kernel& kernel) : kernel_(kernel) {}
   Result<MountFacts> Facts(std::uint64_t id) const override;
   Result<std::vector<MountFacts>> Children(std::uint64_t id) const override;
+  Result<std::uint64_t> CountBelow(std::uint64_t id) const override;
   Result<std::vector<std::uint64_t>> All() const override;
 
  private:
@@ -42,6 +45,7 @@ class MountinfoInspector final : public MountInspector {
  public:
   Result<MountFacts> Facts(std::uint64_t id) const override;
   Result<std::vector<MountFacts>> Children(std::uint64_t id) const override;
+  Result<std::uint64_t> CountBelow(std::uint64_t id) const override;
   Result<std::vector<std::uint64_t>> All() const override;
 };
 

@@ -4,6 +4,7 @@
 
 #include <charconv>
 #include <string_view>
+#include <unordered_map>
 
 #include "propagation/mount_inspector.h"
 
@@ -126,6 +127,28 @@ Result<std::vector<MountFacts>> ParseMountinfo(std::string text) {
     return MakeError(Code::kInternal, "read mountinfo", "");
   }
   return Select(table, [](const MountFacts& /*facts*/) { return true; });
+}
+
+Result<std::uint64_t> MountinfoInspector::CountBelow(std::uint64_t id) const {
+  MOUNTD_ASSIGN(const std::vector<MountFacts> mounts,
+                Select([](const auto&) { return true; }));
+  std::unordered_multimap<std::uint64_t, std::uint64_t> children;
+  for (const MountFacts& mount : mounts) {
+    if (mount.id != mount.parent_id) {
+      children.emplace(mount.parent_id, mount.id);
+    }
+  }
+  std::uint64_t count = 0;
+  std::vector<std::uint64_t> left = {id};
+  while (!left.empty()) {
+    const auto [first, last] = children.equal_range(left.back());
+    left.pop_back();
+    for (auto child = first; child != last; ++child) {
+      left.push_back(child->second);
+      ++count;
+    }
+  }
+  return count;
 }
 
 Result<std::vector<std::uint64_t>> MountinfoInspector::All() const {

@@ -6,6 +6,7 @@
 #include <span>
 
 #include "mountd/base/number.h"
+#include "propagation/plugin_directory.h"
 
 namespace mountd::propagation {
 namespace {
@@ -51,6 +52,17 @@ Result<MountList> ListMounts(const Context& context) {
                 Named(context.kernel.MakeMemory(std::as_bytes(std::span(ids))),
                       "memfd_create", "mount ids"));
   return list;
+}
+
+Result<std::uint64_t> CountMounts(const Context& context,
+                                  const exec::PluginPlan& plan) {
+  MOUNTD_ASSIGN(const Base base, OpenBase(context));
+  MOUNTD_ASSIGN(const UniqueFd directory,
+                OpenPlugin(context, base, plan.plugin));
+  const std::string name = Text(plan.plugin);
+  MOUNTD_ASSIGN(const exec::FileFacts file,
+                Named(context.kernel.Stat(directory.get(), ""), "statx", name));
+  return context.inspector.CountBelow(file.mount_id);
 }
 
 }  // namespace mountd::propagation

@@ -24,4 +24,9 @@ struct MountList {
 };
 Result<MountList> ListMounts(const Context& context);
 
+// How many mounts lie below the plugin's directory, at whatever depth. NotFound
+// if that was not prepared.
+Result<std::uint64_t> CountMounts(const Context& context,
+                                  const exec::PluginPlan& plan);
+
 }  // namespace mountd::propagation

@@ -89,8 +89,8 @@ Daemon::Daemon(Config config, std::unique_ptr<dbus::EventLoop> loop,
                     });
                   });
                 }),
-      room_(config_.limits.mount_reserve),
-      watch_({*loop_, strands_, executor_, *boot_, mounts_, room_},
+      room_(config_.limits.mount_reserve, config_.limits.mounts_per_plugin),
+      watch_({*loop_, strands_, executor_, *state_, *boot_, mounts_, room_},
              [this](const MountRecord& record, const std::string& reason) {
                MountLost(record, reason);
              }),

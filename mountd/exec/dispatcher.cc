@@ -126,6 +126,7 @@ Result<void> Dispatcher::Carry(const Request& request, const Fds& fds,
     case PlanKind::kWatchMounts:
     case PlanKind::kListMounts:
     case PlanKind::kProbeMount:
+    case PlanKind::kCountMounts:
       return CarryHealth(request, answer);
   }
   return MakeError(Code::kInvalidArgument, "check plan", "kind");
@@ -287,6 +288,11 @@ Result<void> Dispatcher::CarryHealth(const Request& request, Answer* answer) {
                     propagation::ListMounts(context));
       answer->fd = std::move(list.ids);
       reply->mount_list = {list.count, list.most};
+      return Ok();
+    }
+    case PlanKind::kCountMounts: {
+      MOUNTD_ASSIGN(reply->mount_list.count,
+                    propagation::CountMounts(context, request.body.plugin));
       return Ok();
     }
     default: {

@@ -95,6 +95,9 @@ class Executor {
     MountListReply reply;
   };
   virtual Result<MountList> ListMounts() = 0;
+  // How many mounts there are below the plugin's directory. NotFound if that
+  // was not prepared.
+  virtual Result<std::uint64_t> CountMounts(const PluginPlan& plan) = 0;
   // NotFound if the mount has gone.
   virtual Result<ProbeReply> ProbeMount(const ProbePlan& plan) = 0;
 };

@@ -499,6 +499,13 @@ Result<Executor::MountList> ExecutorPool::ListMounts() {
   return MountList{std::move(answer.fd), answer.reply.body.mount_list};
 }
 
+Result<std::uint64_t> ExecutorPool::CountMounts(const PluginPlan& plan) {
+  MOUNTD_ASSIGN(const Answer answer,
+                Run(mounts_, MakeRequest(PlanKind::kCountMounts,
+                                         &PlanBody::plugin, plan)));
+  return answer.reply.body.mount_list.count;
+}
+
 Result<ProbeReply> ExecutorPool::ProbeMount(const ProbePlan& plan) {
   MOUNTD_ASSIGN(
       const Answer answer,

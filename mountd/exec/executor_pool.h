@@ -81,6 +81,7 @@ class ExecutorPool final : public Executor {
   Result<TreeReply> ChownTree(const TreePlan& plan, int directory) override;
   Result<MountWatch> WatchMounts() override;
   Result<MountList> ListMounts() override;
+  Result<std::uint64_t> CountMounts(const PluginPlan& plan) override;
   Result<ProbeReply> ProbeMount(const ProbePlan& plan) override;
 
  private:

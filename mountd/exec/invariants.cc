@@ -360,6 +360,7 @@ Result<void> CheckRequest(const Request& request, const Config& config) {
     case PlanKind::kPreparePlugin:
     case PlanKind::kRemovePlugin:
     case PlanKind::kConnectPlugin:
+    case PlanKind::kCountMounts:
       return CheckName(body.plugin.plugin, "plugin");
     case PlanKind::kPrepareVolumeDir:
     case PlanKind::kInspectVolumeDir:

@@ -68,6 +68,7 @@ enum class PlanKind : std::uint32_t {
   kWatchMounts = 60,
   kListMounts = 61,
   kProbeMount = 62,
+  kCountMounts = 63,  // below a plugin's directory
 };
 
 // ---- Mounts -----------------------------------------------------------------
@@ -485,6 +486,7 @@ struct WatchReply {
 };
 
 // The answer's fd holds the ids of all mounts of that namespace, 8 bytes each.
+// CountMounts: `count` alone.
 struct MountListReply {
   std::uint64_t count = 0;
   std::uint64_t most = 0;  // fs.mount-max

@@ -51,6 +51,27 @@ void ExpectSame(const MountFacts& a, const MountFacts& b) {
   EXPECT_EQ(a.point, b.point);
 }
 
+TEST_F(Inspectors, BothCountWhatIsBelowAtAnyDepth) {
+  const StatmountInspector modern(real_);
+  const MountinfoInspector old;
+  MountTmpfs("/run/host/data/sub/deep");
+  MountTmpfs("/run/host/data/sub");
+  for (const auto& [path, count] :
+       {std::pair("/run/host/data", 3U), std::pair("/run/host/data/sub", 0U)}) {
+    const auto file = real_.Stat(-1, path);
+    ASSERT_TRUE(file.has_value());
+    const auto by_listmount = modern.CountBelow(file->mount_id);
+    ASSERT_TRUE(by_listmount) << by_listmount.error().Message();
+    EXPECT_EQ(*by_listmount, count) << path;
+    const auto by_mountinfo = old.CountBelow(ReusableId(path));
+    ASSERT_TRUE(by_mountinfo) << by_mountinfo.error().Message();
+    EXPECT_EQ(*by_mountinfo, count) << path;
+  }
+  const auto root = real_.Stat(-1, "/");
+  EXPECT_EQ(modern.CountBelow(root->mount_id).value(),
+            old.CountBelow(ReusableId("/")).value());
+}
+
 TEST_F(Inspectors, StatmountAndMountinfoSayTheSame) {
   const StatmountInspector modern(real_);
   const MountinfoInspector old;

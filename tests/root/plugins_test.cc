@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
+#include <fcntl.h>
+#include <sched.h>
 #include <sys/mount.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -195,6 +197,31 @@ TEST_F(Plugins, ADirectoryWithAMountBelowIsBusy) {
   EXPECT_TRUE(Exists(staged + "/mark"));
   Unmount(staged);
   EXPECT_EQ(ErrorOf(Plugin(PlanKind::kRemovePlugin)), "");
+}
+
+// Nothing keeps a plugin from it: it is root in its task, and its mounts arrive
+// here. So they are counted.
+TEST_F(Plugins, WhatAPluginMountsInItsTaskIsCounted) {
+  const auto count = [&] {
+    const Reply reply = Plugin(PlanKind::kCountMounts);
+    EXPECT_EQ(ErrorOf(reply), "");
+    return reply.body.mount_list.count;
+  };
+  EXPECT_EQ(CodeOf(Plugin(PlanKind::kCountMounts)), "NotFound");
+  ASSERT_EQ(ErrorOf(Plugin(PlanKind::kPreparePlugin)), "");
+  EXPECT_EQ(count(), 0U);
+  const UniqueFd home(::open("/proc/self/ns/mnt", O_RDONLY | O_CLOEXEC));
+  ASSERT_EQ(::unshare(CLONE_NEWNS), 0);
+  MountTmpfs(std::string(kPlugin) + "/staging/one");
+  for (int i = 0; i < 20; ++i) {
+    MountTmpfs(std::string(kPlugin) + "/staging/one/" + std::to_string(i));
+  }
+  ASSERT_EQ(::setns(home.get(), CLONE_NEWNS), 0);
+  EXPECT_EQ(count(), 21U);
+  ASSERT_EQ(
+      ::umount2((std::string(kPlugin) + "/staging/one").c_str(), MNT_DETACH),
+      0);
+  EXPECT_EQ(count(), 0U);
 }
 
 TEST_F(Plugins, ADirectoryThatSomethingElseIsMountedOnIsRefused) {

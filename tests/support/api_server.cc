@@ -63,8 +63,9 @@ ApiServer::ApiServer(const std::string& directory, ApiServerOptions options)
       volumes_(options_.config.timeouts, executor_, csi_, *plugins_, *state_),
       mounts_(options_.config, executor_, *boot_),
       networks_(options_.config, executor_, *boot_, [] {}),
-      room_(options_.config.limits.mount_reserve),
-      watch_({*loop_, strands_, executor_, *boot_, mounts_, room_},
+      room_(options_.config.limits.mount_reserve,
+            options_.config.limits.mounts_per_plugin),
+      watch_({*loop_, strands_, executor_, *state_, *boot_, mounts_, room_},
              [this](const MountRecord& record, const std::string& reason) {
                MountLost(record, reason);
              }),

@@ -65,7 +65,7 @@ class Core {
   std::unique_ptr<csi::FakeCsiClient> client;
   std::unique_ptr<store::StateStore> state;
   std::unique_ptr<store::BootStore> boot;
-  MountRoom room{10};
+  MountRoom room{10, 100};
   MountHealths healths;
   std::unique_ptr<Mounts> mounts;
   std::unique_ptr<Networks> networks;

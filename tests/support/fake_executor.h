@@ -80,6 +80,8 @@ class FakeExecutor final : public Executor {
   void SetTree(std::uint64_t entries);
   // fs.mount-max.
   void SetMostMounts(std::uint64_t most);
+  // Mounts that the plugin makes below its directory from now on.
+  void SetPluginMounts(const std::string& plugin, std::uint64_t count);
   // Of the file system that the source's mounts show; each source is one. A
   // "file system <name>" that is dead is mounted anew, and healthy, for whoever
   // has it attached next.
@@ -120,6 +122,7 @@ class FakeExecutor final : public Executor {
   Result<TreeReply> ChownTree(const TreePlan& plan, int directory) override;
   Result<MountWatch> WatchMounts() override;
   Result<MountList> ListMounts() override;
+  Result<std::uint64_t> CountMounts(const PluginPlan& plan) override;
   Result<ProbeReply> ProbeMount(const ProbePlan& plan) override;
 
  private:
@@ -177,6 +180,7 @@ class FakeExecutor final : public Executor {
   UniqueFd watch_;  // the end that events are written to
   std::uint64_t most_mounts_ = 100'000;
   std::map<std::string, MountHealth> health_;
+  std::map<std::string, std::uint64_t> plugin_mounts_;
   std::uint32_t stuck_ = 0;
 };
 

@@ -69,6 +69,13 @@ void FakeExecutor::SetMostMounts(std::uint64_t most) {
   most_mounts_ = most;
 }
 
+void FakeExecutor::SetPluginMounts(const std::string& plugin,
+                                   std::uint64_t count) {
+  const std::lock_guard lock(mutex_);
+  plugin_mounts_[plugin] = count;
+  (void)NewMountLocked();
+}
+
 void FakeExecutor::SetHealth(const std::string& source, MountHealth health) {
   const std::lock_guard lock(mutex_);
   health_[source] = health;
@@ -111,6 +118,15 @@ Result<Executor::MountList> FakeExecutor::ListMounts() {
         }
         return list;
       });
+}
+
+Result<std::uint64_t> FakeExecutor::CountMounts(const PluginPlan& plan) {
+  PlanBody body;
+  body.plugin = plan;
+  const std::string plugin(plan.plugin.view());
+  return Run<Result<std::uint64_t>>(
+      PlanKind::kCountMounts, "CountMounts", plugin, body,
+      [&]() -> Result<std::uint64_t> { return plugin_mounts_[plugin]; });
 }
 
 Result<ProbeReply> FakeExecutor::ProbeMount(const ProbePlan& plan) {

@@ -74,6 +74,7 @@ allocations_per_uid = 2
 operations_per_uid = 3
 plugins_per_uid = 6
 mounts_per_allocation = 4
+mounts_per_plugin = 9
 tmpfs_bytes = 0
 tmpfs_bytes_per_allocation = 8589934592
 mount_executors = 5
@@ -182,6 +183,7 @@ TEST(ConfigTest, LimitsAndTimeouts) {
   EXPECT_EQ(config->limits.operations_per_uid, 3U);
   EXPECT_EQ(config->limits.plugins_per_uid, 6U);
   EXPECT_EQ(config->limits.mounts_per_allocation, 4U);
+  EXPECT_EQ(config->limits.mounts_per_plugin, 9U);
   EXPECT_EQ(config->limits.tmpfs_bytes, 0U);
   EXPECT_EQ(config->limits.tmpfs_bytes_per_allocation, std::uint64_t{8} << 30U);
   EXPECT_EQ(config->limits.mount_executors, 5U);
@@ -202,6 +204,7 @@ TEST(ConfigTest, NothingIsAllowedByAnEmptyFile) {
   EXPECT_TRUE(config->rules.empty() && config->host_volumes.empty() &&
               config->networks.empty());
   EXPECT_EQ(config->limits.allocations_per_uid, 1000U);
+  EXPECT_EQ(config->limits.mounts_per_plugin, 10'000U);
   EXPECT_EQ(config->timeouts.patience, milliseconds(20'000));
 }
 

@@ -61,15 +61,15 @@ class MountWatchTest : public ::testing::Test {
   ManualLoop loop_;
   WorkerPool pool_{4};
   std::unique_ptr<Strands> strands_ = std::make_unique<Strands>(pool_);
-  MountRoom room_{10};
+  MountRoom room_{10, 5};
   mutable std::mutex mutex_;
   std::vector<std::string> lost_;
-  MountWatch watch_{
-      {loop_, *strands_, *core_.executor, *core_.boot, *core_.mounts, room_},
-      [this](const MountRecord& record, const std::string& why) {
-        const std::lock_guard lock(mutex_);
-        lost_.push_back(record.name + ": " + why);
-      }};
+  MountWatch watch_{{loop_, *strands_, *core_.executor, *core_.state,
+                     *core_.boot, *core_.mounts, room_},
+                    [this](const MountRecord& record, const std::string& why) {
+                      const std::lock_guard lock(mutex_);
+                      lost_.push_back(record.name + ": " + why);
+                    }};
 };
 
 TEST_F(MountWatchTest, OneThatIsUnmountedByOthersIsLost) {
@@ -168,6 +168,50 @@ TEST_F(MountWatchTest, MountsAreCountedAndTheLastAreKept) {
   core_.executor->LoseMount("web/app/more");
   ASSERT_TRUE(Until([&] { return room_.count() == 9; }));
   EXPECT_TRUE(room_.Check("mount", "x").has_value());
+}
+
+// Counting takes a plan: it is made only if so many mounts have come that a
+// plugin may have too many.
+TEST_F(MountWatchTest, APluginsMountsAreCountedWhenTheyMayBeTooMany) {
+  ASSERT_TRUE(core_.AddPlugin("nfs"));
+  const auto counts = [&] {
+    const auto plans = core_.executor->plans();
+    return std::count_if(plans.begin(), plans.end(), [](const auto& plan) {
+      return plan.kind == exec::PlanKind::kCountMounts;
+    });
+  };
+  const auto check = [&] { return room_.Check("mount", "x", "nfs"); };
+  Start();
+  ASSERT_TRUE(UntilWithTimers([&] { return counts() == 1; }));
+  for (const char* name : {"a", "b"}) {
+    const std::uint64_t before = room_.count();
+    Bind(name);
+    ASSERT_TRUE(UntilWithTimers([&] { return room_.count() > before; }));
+  }
+  EXPECT_EQ(counts(), 1);
+  core_.executor->SetPluginMounts("nfs", 5);
+  for (int i = 0; i < 5; ++i) {
+    Bind("n" + std::to_string(i));
+  }
+  ASSERT_TRUE(UntilWithTimers([&] { return !check(); }));
+  EXPECT_EQ(Outcome(check()), "ResourceExhausted");
+  EXPECT_NE(MessageOf(check()).find("limits.mounts_per_plugin"),
+            std::string::npos);
+  EXPECT_TRUE(room_.Check("mount", "x", "ebs").has_value());
+  EXPECT_TRUE(room_.Check("mount", "x").has_value());
+  core_.executor->SetPluginMounts("nfs", 4);
+  EXPECT_TRUE(UntilWithTimers([&] { return check().has_value(); }));
+}
+
+TEST_F(MountWatchTest, APluginWhoseMountsCannotBeCountedIsServed) {
+  ASSERT_TRUE(core_.AddPlugin("nfs"));
+  core_.executor->SetPluginMounts("nfs", 5);
+  core_.executor->FailNext("CountMounts", Code::kUnavailable);
+  Start();
+  EXPECT_TRUE(room_.Check("mount", "x", "nfs").has_value());
+  Bind("a");
+  EXPECT_TRUE(
+      UntilWithTimers([&] { return !room_.Check("mount", "x", "nfs"); }));
 }
 
 }  // namespace
