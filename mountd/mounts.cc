@@ -373,19 +373,6 @@ Result<std::vector<MountConfig>> Mounts::Of(const std::string& allocation) {
   return configs;
 }
 
-Result<void> Mounts::Recover() {
-  MOUNTD_ASSIGN(const std::vector<MountRecord> records, store_.ListMounts());
-  recovering_ = true;
-  Result<void> outcome = Ok();
-  for (auto record = records.begin(); record != records.end() && outcome;
-       ++record) {
-    outcome = RecoverOne(*record);
-  }
-  recovering_ = false;
-  has_left_anchors_ = true;
-  return outcome;
-}
-
 Result<std::string> Mounts::LookLost(const MountRecord& seen) {
   MOUNTD_ASSIGN(const std::optional<MountRecord> record,
                 store_.GetMount(seen.allocation, seen.task, seen.name));
@@ -435,28 +422,6 @@ Result<void> Mounts::RemoveInbox(const InboxRecord& inbox) {
   MOUNTD_TRY(executor_.RemoveInbox(
       {exec::ToWire(inbox.allocation), exec::ToWire(inbox.task)}));
   return store_.RemoveInbox(inbox);
-}
-
-// Nobody was told of a mount whose making was cut off, and one whose undoing
-// was is to go. What cannot go now (Busy, no answer) stays recorded, for the
-// next call or the release: it must not keep mountd from starting.
-Result<void> Mounts::RecoverOne(const MountRecord& record) {
-  if (record.state == MountRecordState::kAttaching ||
-      record.state == MountRecordState::kDetaching) {
-    IgnoreBecauseBestEffort(Detach(record));
-    return Ok();
-  }
-  if (record.state == MountRecordState::kReplacing) {
-    return Ok();  // for the same call again, or Unmount
-  }
-  const Result<exec::MountState> state =
-      executor_.InspectTarget(TargetOf(record));
-  if (!state || state->mount_id == record.mount_id) {
-    return Ok();
-  }
-  MountRecord lost = record;
-  lost.state = MountRecordState::kLost;
-  return store_.PutMount(lost);
 }
 
 }  // namespace mountd

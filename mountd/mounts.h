@@ -35,10 +35,10 @@ class Mounts {
          store::BootStore& store)
       : config_(config), executor_(executor), store_(store) {}
 
-  // Compares the records with the kernel: takes away what was under way, marks
-  // what is not ours any more as lost. Leaves the anchors to
-  // ReleaseLeftAnchors: a host volume that hangs must not keep mountd from
-  // starting.
+  // Compares the records with the kernel: takes away what was being made, marks
+  // what is not ours any more as lost. Leaves what was being undone as it is,
+  // to be owed, and the anchors to ReleaseLeftAnchors: a volume that hangs must
+  // not keep mountd from starting.
   Result<void> Recover();
 
   // All of them or none: what this call mounted is undone if one fails, also
@@ -115,6 +115,7 @@ class Mounts {
   KeyedLocks sources_;  // host volumes and file systems
   std::atomic<bool> has_left_anchors_ = false;
   bool recovering_ = false;
+  bool recovery_hangs_ = false;
 };
 
 }  // namespace mountd

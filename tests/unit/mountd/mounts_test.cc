@@ -420,12 +420,28 @@ TEST_F(MountsTest, AnotherMountInItsPlaceIsNotOurs) {
   EXPECT_EQ(executor().MountIdOf("web/task/d"), there);
 }
 
-TEST_F(MountsTest, ADetachThatWasCutOffIsFinished) {
+TEST_F(MountsTest, TheStartWaitsForOneMountThatHangsAndNotForMore) {
+  for (const char* name : {"a", "b", "c"}) {
+    ASSERT_EQ(MessageOf(Bind(Spec(name, "data"))), "Ok");
+    Leave(MountRecordState::kAttaching, 0, Spec(name, "data"));
+  }
+  executor().FailNext("Detach", Code::kDeadlineExceeded, FailWhen::kBefore, 3);
+  EXPECT_EQ(MessageOf(Recover()), "Ok");
+  EXPECT_EQ(executor().script().Count("Detach"), 1U);
+  for (const char* name : {"a", "b", "c"}) {
+    EXPECT_EQ(StateOf(name), MountRecordState::kAttaching);
+  }
+}
+
+// It may be what hangs: mountd owes it, and starts.
+TEST_F(MountsTest, ADetachThatWasCutOffIsLeftToBeDoneAgain) {
   ASSERT_EQ(MessageOf(Bind()), "Ok");
   Leave(MountRecordState::kDetaching, executor().MountIdOf("web/task/d"));
   core_.Restart();
   EXPECT_EQ(MessageOf(Recover()), "Ok");
-  EXPECT_FALSE(RecordOf().has_value());
+  EXPECT_EQ(executor().script().Count("Detach"), 0U);
+  EXPECT_EQ(StateOf(), MountRecordState::kDetaching);
+  EXPECT_EQ(MessageOf(Unmount()), "Ok");
   EXPECT_EQ(Existing(), nothing_);
 }
 
