@@ -6,6 +6,7 @@
 #include <sys/mount.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <filesystem>
 #include <fstream>
@@ -156,6 +157,13 @@ class Hung : public PrivateNamespaces {
     EXPECT_TRUE(client) << client.error().Message();
     return *std::move(client);
   }
+  // The clients connect again, as the agent.
+  void KillMountd() {
+    Node::Kill(Node::Processes("mountd"));
+    for (agent::Client& client : clients_) {
+      client = Client();
+    }
+  }
   void HangAll() {
     for (const auto& server : servers_) {
       server->Hang();
@@ -302,6 +310,76 @@ TEST_F(Hung, AnAnchorThatCannotGoGoesWhenTheServerAnswersAgain) {
   EXPECT_TRUE(Eventually([] { return StuckExecutors() == 0; }));
   servers_[0]->GoOn();
   EXPECT_TRUE(Eventually([] { return MountsAt(At(0) + "/dir") == 0; }));
+}
+
+// As Bind, but of two: the first has long been mounted when the second hangs.
+TEST_F(Hung, ASetWhoseLastHangsGoesWhenMountdIsKilledInIt) {
+  auto client = node_->Connect({.reconnect = false});
+  ASSERT_TRUE(client) << client.error().Message();
+  servers_[0]->Hang();
+  agent::BindMountSpec first;
+  first.task = "app";
+  first.name = "first";
+  first.source_type = agent::SourceType::kHostVolume;
+  first.source = "good";
+  agent::BindMountSpec second = first;
+  second.name = "second";
+  second.source = DirectoryIn(0);
+  auto told = std::async(std::launch::async, [&] {
+    return Outcome(client->BindMounts(Allocation(0), {first, second}));
+  });
+  ASSERT_TRUE(Eventually([] { return StuckExecutors() == 1; }));
+  ASSERT_EQ(MountsAt("/run/mountd/base/a"), 1);
+  KillMountd();
+  EXPECT_EQ(told.get(), "Unavailable");
+  // Started again it has taken the set away, and others need not wait for the
+  // server.
+  EXPECT_EQ(Bind(kServers, "good"), "Ok");
+  const auto status = clients_[0].GetAllocation(Allocation(0));
+  ASSERT_TRUE(status) << status.error().Message();
+  EXPECT_TRUE(status->mounts.empty());
+  EXPECT_EQ(MountsAt("/run/mountd/base/a"), 1);
+  EXPECT_EQ(Outcome(clients_[0].ReleaseAllocation(Allocation(0))), "Ok");
+  servers_[0]->GoOn();
+  EXPECT_EQ(Unmount(kServers, "good"), "Ok");
+  EXPECT_TRUE(Eventually([] { return MountsAt(At(0) + "/dir") == 0; }));
+}
+
+TEST_F(Hung, MountdStartsAndServesOthersWhileAServerHangs) {
+  ASSERT_EQ(Bind(0, "root0", Propagation::kHostToTask), "Ok");
+  ASSERT_TRUE(MountTmpfs(At(0) + "/dir"));
+  ASSERT_EQ(Bind(1, DirectoryIn(1)), "Ok");
+  HangAll();
+  KillMountd();
+  EXPECT_EQ(Bind(kServers, "good"), "Ok");
+  EXPECT_EQ(Unmount(kServers, "good"), "Ok");
+  // What hangs is known still, and was not waited for.
+  const auto status = clients_[0].GetAllocation(Allocation(0));
+  ASSERT_TRUE(status && status->mounts.size() == 1U);
+  EXPECT_EQ(status->mounts[0].state, "attached");
+  EXPECT_EQ(StuckExecutors(), 0);
+  EXPECT_EQ(Outcome(clients_[0].ReleaseAllocation(Allocation(0))),
+            "DeadlineExceeded");
+  EXPECT_EQ(Bind(kServers, "good"), "Ok");
+  // It stays owed over another start, and is not in the way of that either.
+  KillMountd();
+  EXPECT_EQ(Bind(2, "good"), "Ok");
+  const auto owed = clients_[0].ListOwed();
+  ASSERT_TRUE(owed);
+  const auto release =
+      std::find_if(owed->begin(), owed->end(),
+                   [](const auto& one) { return one.kind == "release"; });
+  ASSERT_NE(release, owed->end());
+  EXPECT_EQ(release->object, Allocation(0));
+  servers_[0]->Die();
+  EXPECT_TRUE(Eventually([&] {
+    const auto left = clients_[0].RetryOwed();
+    return left && *left == 0;
+  }));
+  EXPECT_EQ(Unmount(1, DirectoryIn(1)), "Ok");
+  EXPECT_EQ(Unmount(2, "good"), "Ok");
+  EXPECT_EQ(Unmount(kServers, "good"), "Ok");
+  EXPECT_EQ(MountsAt("/run/mountd/base/a"), 0);
 }
 
 }  // namespace

@@ -4,7 +4,7 @@
 // tests and for ./try, where there is no systemd.
 //
 //   mountd-launcher --bin-dir DIR [--mountd-user NAME] [--csi-user NAME]
-//                   [--log FILE] [--now]
+//                   [--log FILE] [--now] [--restart-soon]
 //
 // Runs until SIGTERM or SIGINT; then stops what it started and removes the
 // sockets. One thread, one poll loop.
@@ -61,6 +61,7 @@ struct Options {
   std::string csi_user = "mountd-csi";
   std::string log;
   bool now = false;
+  bool restart_soon = false;  // always: whoever kills on purpose
 };
 
 struct Instance {
@@ -226,8 +227,9 @@ class Launcher {
     const bool failed = info.si_code != CLD_EXITED || info.si_status != 0;
     if (unit.service.restart && failed && !stopping_) {
       const bool lived = Clock::now() - unit.started > kLongestRestartDelay;
-      unit.delay = lived ? kRestartDelay
-                         : std::min(unit.delay * 2, kLongestRestartDelay);
+      unit.delay = lived || options_.restart_soon
+                       ? kRestartDelay
+                       : std::min(unit.delay * 2, kLongestRestartDelay);
       unit.start_at = Clock::now() + unit.delay;
     }
   }
@@ -347,6 +349,8 @@ std::optional<Options> ParseOptions(int argc, char** argv) {
                                                    : nullptr;
     if (flag == "--now") {
       options.now = true;
+    } else if (flag == "--restart-soon") {
+      options.restart_soon = true;
     } else if (value != nullptr && i + 1 < argc) {
       *value = argv[++i];
     } else {
@@ -393,7 +397,7 @@ int main(int argc, char** argv) {
   if (!options) {
     std::fputs(
         "usage: mountd-launcher --bin-dir DIR [--mountd-user NAME] "
-        "[--csi-user NAME] [--log FILE] [--now]\n",
+        "[--csi-user NAME] [--log FILE] [--now] [--restart-soon]\n",
         stderr);
     return 2;
   }

@@ -2,6 +2,7 @@
 #include "tests/support/node.h"
 
 #include <fcntl.h>
+#include <poll.h>
 #include <sys/mount.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
@@ -18,6 +19,7 @@
 #include <thread>
 #include <utility>
 
+#include "mountd/base/number.h"
 #include "mountd/base/paths.h"
 #include "mountd/base/unique_fd.h"
 
@@ -76,7 +78,7 @@ Result<void> MakeEtc(const std::string& config) {
   if (::getppid() == parent && ::dup2(log, STDOUT_FILENO) >= 0 &&
       ::dup2(log, STDERR_FILENO) >= 0) {
     ::execl(MOUNTD_LAUNCHER, MOUNTD_LAUNCHER, "--bin-dir", MOUNTD_BIN_DIR,
-            "--log", kLog, nullptr);
+            "--log", kLog, "--restart-soon", nullptr);
   }
   ::_exit(127);
 }
@@ -133,6 +135,35 @@ Result<agent::Client> Node::Connect(agent::ClientOptions options) const {
     client = agent::Client::Connect(std::move(options));
   }).join();
   return *std::move(client);
+}
+
+std::vector<UniqueFd> Node::Processes(const std::string& name) {
+  std::error_code ignored;
+  const fs::path own = fs::read_symlink("/proc/self/ns/mnt");
+  std::vector<UniqueFd> found;
+  for (const auto& process : fs::directory_iterator("/proc", ignored)) {
+    const auto pid = ParseNumber<pid_t>(process.path().filename().string());
+    if (!pid) {
+      continue;
+    }
+    UniqueFd fd(static_cast<int>(::syscall(SYS_pidfd_open, *pid, 0)));
+    if (fd.valid() &&
+        TextOf((process.path() / "comm").c_str()) == name + "\n" &&
+        fs::read_symlink(process.path() / "ns/mnt", ignored) == own) {
+      found.push_back(std::move(fd));
+    }
+  }
+  return found;
+}
+
+void Node::Kill(const std::vector<UniqueFd>& processes) {
+  for (const UniqueFd& process : processes) {
+    ::syscall(SYS_pidfd_send_signal, process.get(), SIGKILL, nullptr, 0);
+  }
+  for (const UniqueFd& process : processes) {
+    pollfd entry = {process.get(), POLLIN, 0};
+    ::poll(&entry, 1, -1);
+  }
 }
 
 std::string Node::Log() const { return TextOf(kLog) + TextOf(kLauncherLog); }

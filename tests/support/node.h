@@ -5,9 +5,11 @@
 
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "agent/client.h"
 #include "mountd/base/result.h"
+#include "mountd/base/unique_fd.h"
 
 namespace mountd::testing {
 
@@ -28,6 +30,12 @@ class Node {
 
   // As the user "agent", without any privilege, whoever calls.
   Result<agent::Client> Connect(agent::ClientOptions options = {}) const;
+
+  // Processes of this mount namespace with that name, "mountd" say, as pidfds.
+  static std::vector<UniqueFd> Processes(const std::string& name);
+  // SIGKILL, at once; returns when they are gone. The launcher starts anew what
+  // is called again.
+  static void Kill(const std::vector<UniqueFd>& processes);
 
   // What the daemons said until now.
   std::string Log() const;

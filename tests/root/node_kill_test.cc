@@ -1,0 +1,312 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+//
+// SIGKILL of a real mountd, and of its executors, at moments spread over the
+// calls that change more than one thing: what the caller was told is true, what
+// was cut off is finished by the same call or goes with the release.
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <filesystem>
+#include <fstream>
+#include <functional>
+#include <future>
+#include <iostream>
+#include <memory>
+#include <optional>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "tests/support/node.h"
+#include "tests/support/private_namespaces.h"
+
+namespace mountd::testing {
+namespace {
+
+namespace fs = std::filesystem;
+using agent::BindMountSpec;
+using agent::SourceType;
+using Clock = std::chrono::steady_clock;
+
+constexpr int kMoments = 12;
+
+constexpr char kConfig[] = R"(
+[host_volume.a]
+path = "/run/host/a"
+[host_volume.b]
+path = "/run/host/b"
+[filesystem.box]
+type = "fuse.bindfs"
+source = "/run/host/a"
+[[rule]]
+users = ["agent"]
+host_volumes = ["*"]
+filesystems = ["*"]
+)";
+
+constexpr char kInbox[] = "/run/mountd/base/a/web/app";
+
+template <typename T>
+std::string Outcome(const Result<T>& result) {
+  return result ? "Ok" : std::string(CodeName(result.error().code));
+}
+
+bool Eventually(const std::function<bool()>& condition) {
+  const auto deadline = Clock::now() + std::chrono::seconds(60);
+  while (!condition()) {
+    if (Clock::now() > deadline) {
+      return false;
+    }
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  }
+  return true;
+}
+
+// Mount points of this namespace at or below `path`, each as often as there is
+// a mount on it.
+std::vector<std::string> MountsAt(const std::string& path) {
+  std::vector<std::string> found;
+  std::ifstream file("/proc/self/mountinfo");
+  for (std::string line; std::getline(file, line);) {
+    std::string id, parent, device, root, point;
+    std::istringstream(line) >> id >> parent >> device >> root >> point;
+    if (point == path || point.starts_with(path + "/")) {
+      found.push_back(point);
+    }
+  }
+  return found;
+}
+
+BindMountSpec Spec(const std::string& name, const std::string& source,
+                   SourceType type = SourceType::kHostVolume) {
+  BindMountSpec spec;
+  spec.task = "app";
+  spec.name = name;
+  spec.source_type = type;
+  spec.source = source;
+  return spec;
+}
+
+// What the mount "d" shows: its volume's name; "" if there is none.
+std::string Shown() {
+  std::string text;
+  std::ifstream(std::string(kInbox) + "/d/version") >> text;
+  return text;
+}
+
+// Looks at the mount "d" over and over, until it ends.
+class Watcher {
+ public:
+  Watcher()
+      : thread_([this] {
+          while (!stop_) {
+            gaps_ += Shown().empty() ? 1 : 0;
+          }
+        }) {}
+  int Gaps() {
+    stop_ = true;
+    thread_.join();
+    return gaps_;
+  }
+
+ private:
+  std::atomic<bool> stop_ = false;
+  std::atomic<int> gaps_ = 0;
+  std::thread thread_;
+};
+
+class NodeKill : public PrivateNamespaces {
+ protected:
+  void SetUp() override {
+    PrivateNamespaces::SetUp();
+    if (IsSkipped()) {
+      return;
+    }
+    for (const char* name : {"a", "b"}) {
+      const std::string path = std::string("/run/host/") + name;
+      fs::create_directories(path);
+      std::ofstream(path + "/version") << name;
+    }
+    auto node = Node::Start(kConfig);
+    ASSERT_TRUE(node) << node.error().Message();
+    node_ = *std::move(node);
+    Connect();
+    Prepare();
+  }
+  void TearDown() override {
+    client_.reset();
+    if (node_ && HasFailure()) {
+      std::cerr << node_->Log();
+    }
+    node_.reset();
+    Node::Kill(Node::Processes("bindfs"));
+    PrivateNamespaces::TearDown();
+  }
+
+  // Tells of a lost connection, and does not call again by itself.
+  void Connect() {
+    auto client = node_->Connect({.reconnect = false});
+    ASSERT_TRUE(client) << client.error().Message();
+    client_.emplace(*std::move(client));
+  }
+  void Prepare() {
+    ASSERT_EQ(Outcome(client_->PrepareAllocation("web")), "Ok");
+  }
+  // Nothing is left of it, wherever it was cut off.
+  void Release() {
+    ASSERT_EQ(Outcome(client_->ReleaseAllocation("web")), "Ok");
+    EXPECT_TRUE(
+        Eventually([] { return MountsAt("/run/mountd/base/a").empty(); }));
+    const auto owed = client_->ListOwed();
+    ASSERT_TRUE(owed) << owed.error().Message();
+    EXPECT_TRUE(owed->empty());
+  }
+  // Anchors and file systems go on mountd's own time.
+  static void ExpectNothingIsLeft() {
+    EXPECT_TRUE(Eventually([] {
+      return MountsAt("/run/host").empty() &&
+             MountsAt("/run/mountd/base").size() == 1 &&
+             Node::Processes("bindfs").empty();
+    }));
+  }
+  std::vector<agent::MountStatus> Known() {
+    auto status = client_->GetAllocation("web");
+    EXPECT_TRUE(status) << status.error().Message();
+    return status ? status->mounts : std::vector<agent::MountStatus>();
+  }
+
+  // Makes the call, and kills all processes of that name at the i-th of
+  // kMoments, of the time that it takes when nobody is killed. What the caller
+  // was told.
+  std::string CutOff(const char* process, int i, Clock::duration takes,
+                     const std::function<std::string()>& call) {
+    const std::vector<UniqueFd> victims = Node::Processes(process);
+    auto told = std::async(std::launch::async, call);
+    std::this_thread::sleep_for(takes * i / kMoments);
+    Node::Kill(victims);
+    const std::string outcome = told.get();
+    EXPECT_TRUE(outcome == "Ok" || outcome == "Unavailable") << outcome;
+    Connect();
+    return outcome;
+  }
+  static Clock::duration TimeOf(const std::function<std::string()>& call) {
+    const auto started = Clock::now();
+    EXPECT_EQ(call(), "Ok");
+    return Clock::now() - started;
+  }
+  void ReplacementsAreCutOff(const char* process);
+
+  std::unique_ptr<Node> node_;
+  std::optional<agent::Client> client_;
+};
+
+TEST_F(NodeKill, OfASetThereIsAllOrNothing) {
+  std::vector<BindMountSpec> set;
+  for (int i = 0; i < 6; ++i) {
+    set.push_back(Spec("m" + std::to_string(i), i % 2 == 0 ? "a" : "b"));
+  }
+  const auto bind = [&] { return Outcome(client_->BindMounts("web", set)); };
+  const Clock::duration takes = TimeOf(bind);
+  Release();
+  int cut_off = 0;
+  for (int i = 0; i < kMoments; ++i) {
+    SCOPED_TRACE(i);
+    Prepare();
+    const std::string told = CutOff("mountd", i, takes, bind);
+    cut_off += told == "Ok" ? 0 : 1;
+    const std::size_t known = Known().size();
+    EXPECT_TRUE(known == set.size() || (known == 0 && told != "Ok")) << known;
+    // An executor that was at it still undoes what nobody takes any more.
+    EXPECT_TRUE(Eventually([&] { return MountsAt(kInbox).size() == known; }));
+    if (i % 2 == 0) {
+      EXPECT_EQ(bind(), "Ok");
+      EXPECT_EQ(Known().size(), set.size());
+      EXPECT_EQ(MountsAt(kInbox).size(), set.size());
+    }
+    Release();
+  }
+  EXPECT_GT(cut_off, 0);
+  ExpectNothingIsLeft();
+}
+
+// Whoever looks finds the one or the other, at any moment.
+void NodeKill::ReplacementsAreCutOff(const char* process) {
+  const auto bind = [&] {
+    return Outcome(client_->BindMount("web", Spec("d", "a")));
+  };
+  const auto replace = [&] {
+    return Outcome(client_->ReplaceMount("web", Spec("d", "b")));
+  };
+  ASSERT_EQ(bind(), "Ok");
+  const Clock::duration takes = TimeOf(replace);
+  Release();
+  int cut_off = 0;
+  for (int i = 0; i < kMoments; ++i) {
+    SCOPED_TRACE(i);
+    Prepare();
+    ASSERT_EQ(bind(), "Ok");
+    Watcher watcher;
+    const std::string told = CutOff(process, i, takes, replace);
+    cut_off += told == "Ok" ? 0 : 1;
+    EXPECT_EQ(Known().size(), 1U);
+    EXPECT_TRUE(told != "Ok" || Shown() == "b");
+    if (i % 3 == 0) {
+      EXPECT_EQ(replace(), "Ok");
+      EXPECT_EQ(Shown(), "b");
+      EXPECT_EQ(MountsAt(kInbox).size(), 1U);
+    }
+    EXPECT_EQ(watcher.Gaps(), 0);
+    if (i % 3 == 1) {
+      EXPECT_EQ(Outcome(client_->Unmount("web", "app", "d")), "Ok");
+      EXPECT_TRUE(MountsAt(kInbox).empty());
+    }
+    Release();
+  }
+  EXPECT_GT(cut_off, 0);
+  ExpectNothingIsLeft();
+}
+
+TEST_F(NodeKill, AReplacementCutOffByMountdsEndIsFinishedOrGoes) {
+  ReplacementsAreCutOff("mountd");
+}
+
+TEST_F(NodeKill, AReplacementCutOffByItsExecutorsEndIsFinishedOrGoes) {
+  ReplacementsAreCutOff("mountd-exec");
+}
+
+TEST_F(NodeKill, ARepairThatMountsAnewIsFinishedOrGoes) {
+  const auto bind = [&] {
+    return Outcome(
+        client_->BindMount("web", Spec("d", "box", SourceType::kFilesystem)));
+  };
+  const auto repair = [&] {
+    return Outcome(client_->RepairMount("web", "app", "d"));
+  };
+  ASSERT_EQ(bind(), "Ok");
+  Node::Kill(Node::Processes("bindfs"));
+  ASSERT_EQ(Shown(), "");
+  const Clock::duration takes = TimeOf(repair);
+  ASSERT_EQ(Shown(), "a");
+  Release();
+  for (int i = 0; i < 2 * kMoments; ++i) {
+    SCOPED_TRACE(i);
+    Prepare();
+    // A killed executor's mount(8) may still be at it: a server that is late
+    // is in the way of the next one, once.
+    ASSERT_TRUE(Eventually([&] { return bind() == "Ok"; }));
+    Node::Kill(Node::Processes("bindfs"));
+    const std::string told = CutOff(i < kMoments ? "mountd" : "mountd-exec",
+                                    i % kMoments, takes, repair);
+    EXPECT_TRUE(told != "Ok" || Shown() == "a");
+    if (i % 2 == 0) {
+      EXPECT_TRUE(Eventually([&] { return repair() == "Ok"; }));
+      EXPECT_EQ(Shown(), "a");
+      EXPECT_EQ(MountsAt(kInbox).size(), 1U);
+    }
+    Release();
+  }
+  ExpectNothingIsLeft();
+}
+
+}  // namespace
+}  // namespace mountd::testing
