@@ -13,6 +13,7 @@
 #include <iostream>
 #include <memory>
 #include <optional>
+#include <sstream>
 #include <string>
 #include <thread>
 #include <vector>
@@ -184,7 +185,7 @@ class NodeKill : public PrivateNamespaces {
     auto told = std::async(std::launch::async, call);
     std::this_thread::sleep_for(takes * i / kMoments);
     Node::Kill(victims);
-    const std::string outcome = told.get();
+    std::string outcome = told.get();
     EXPECT_TRUE(outcome == "Ok" || outcome == "Unavailable") << outcome;
     Connect();
     return outcome;
