@@ -57,15 +57,16 @@ std::optional<std::uint64_t> CgroupIdOf(int fd) {
   return id;
 }
 
+bool IsProcess(int fd) {
+  return syscall(SYS_pidfd_send_signal, fd, 0, nullptr, 0U) == 0 ||
+         errno == EPERM || errno == ESRCH;
+}
+
 // Before pidfs all pidfds were one file.
 bool IsUniquePidfd(int fd) {
   constexpr long kPidfs = 0x50494446;
-  // A pidfd, or a directory of /proc: those answer at once.
-  const bool is_process =
-      syscall(SYS_pidfd_send_signal, fd, 0, nullptr, 0U) == 0 ||
-      errno == EPERM || errno == ESRCH;
   struct statfs filesystem {};
-  return is_process && fstatfs(fd, &filesystem) == 0 &&
+  return IsProcess(fd) && fstatfs(fd, &filesystem) == 0 &&
          filesystem.f_type == kPidfs;
 }
 

@@ -28,6 +28,9 @@ std::string IdentityOf(int fd);
 // other file.
 std::optional<std::uint64_t> CgroupIdOf(int fd);
 
+// Whether it is a pidfd, or a directory of a process in /proc.
+bool IsProcess(int fd);
+
 // Whether it is a pidfd whose inode number is its process's alone (Linux 6.9).
 bool IsUniquePidfd(int fd);
 

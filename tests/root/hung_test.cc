@@ -4,6 +4,7 @@
 // mountd: who waits, for how long, and what is left.
 #include <fcntl.h>
 #include <sys/mount.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -18,9 +19,11 @@
 #include <thread>
 #include <vector>
 
+#include "mountd/base/paths.h"
 #include "tests/support/fuse_server.h"
 #include "tests/support/node.h"
 #include "tests/support/private_namespaces.h"
+#include "tests/support/raw_socket.h"
 
 namespace mountd::testing {
 namespace {
@@ -258,6 +261,15 @@ TEST_F(Hung, ATearDownIsOwedAndDoneWhenTheServerHasDied) {
   EXPECT_EQ(MountsAt(At(0) + "/dir"), 1) << "the host's own stays";
 }
 
+// What a naive daemon does with an fd, in a child: its exit status.
+pid_t InChild(const std::function<int()>& body) {
+  const pid_t child = ::fork();
+  if (child == 0) {
+    ::_exit(body());
+  }
+  return child;
+}
+
 // A caller's fd may be of a file system whose server is the caller: whoever
 // asks it waits, and is not to be who serves everybody.
 TEST_F(Hung, AnFdOfAFileSystemThatDoesNotAnswerHoldsNobodyUp) {
@@ -265,6 +277,11 @@ TEST_F(Hung, AnFdOfAFileSystemThatDoesNotAnswerHoldsNobodyUp) {
       ::open((At(0) + "/dir").c_str(), O_PATH | O_CLOEXEC));
   ASSERT_TRUE(directory.valid());
   servers_[0]->Hang();
+  const pid_t naive = InChild([&] {
+    struct stat file = {};
+    return ::fstat(directory.get(), &file);
+  });
+  EXPECT_TRUE(AwaitWaiting(naive));
   std::vector<std::future<std::string>> calls;
   const auto call = [&](auto verb) {
     calls.push_back(std::async(std::launch::async, [this, verb] {
@@ -297,6 +314,34 @@ TEST_F(Hung, AnFdOfAFileSystemThatDoesNotAnswerHoldsNobodyUp) {
   EXPECT_EQ(Bind(kServers, "good"), "Ok");
   EXPECT_EQ(Unmount(kServers, "good"), "Ok");
   servers_[0]->GoOn();
+  EXPECT_EQ(ExitOf(naive), 0);
+}
+
+// Whoever closes an open file of FUSE waits for its server, and nobody can kill
+// him. It takes no method that has fds: any message can bring one.
+TEST_F(Hung, AnOpenFileThatItsServerDoesNotLetCloseHoldsNobodyUp) {
+  const UniqueFd file(::open((At(0) + "/file").c_str(), O_RDONLY | O_CLOEXEC));
+  ASSERT_TRUE(file.valid());
+  servers_[0]->Hang();
+  const pid_t naive = InChild([&] { return ::close(file.get()); });
+  EXPECT_TRUE(AwaitWaiting(naive));
+  // Root's are taken as they are.
+  ASSERT_EQ(::seteuid(kAgentUid), 0);
+  test::RawSocket raw{std::string(paths::kBusSocket)};
+  ASSERT_EQ(::seteuid(0), 0);
+  ASSERT_TRUE(raw.Write(test::kHandshake));
+  for (int i = 0; i < 3; ++i) {
+    ASSERT_TRUE(raw.ReadLine());
+  }
+  for (std::uint32_t serial = 1; serial <= 40; ++serial) {
+    ASSERT_TRUE(
+        raw.WriteWithFd(test::MarshalIntrospectWithFd(serial), file.get()));
+    ASSERT_TRUE(raw.ReadMessage());
+  }
+  EXPECT_EQ(Bind(kServers, "good"), "Ok");
+  EXPECT_EQ(Unmount(kServers, "good"), "Ok");
+  servers_[0]->GoOn();
+  EXPECT_EQ(ExitOf(naive), 0);
 }
 
 TEST_F(Hung, AnAnchorThatCannotGoGoesWhenTheServerAnswersAgain) {

@@ -65,13 +65,16 @@ std::uint32_t NumberAt(const std::string& bytes, std::size_t at) {
 // All but the body.
 std::string Marshal(std::uint32_t serial, const std::string& interface,
                     const std::string& member, const std::string& signature,
-                    std::uint32_t body_size) {
+                    std::uint32_t body_size, std::uint32_t fds = 0) {
   Writer fields;
   fields.Field(1, "o", "/org/mountd1")
       .Field(2, "s", interface)
       .Field(3, "s", member);
   if (!signature.empty()) {
     fields.Field(8, "g", signature);
+  }
+  if (fds != 0) {
+    fields.Align(8).Byte(9).Signature("u").Number(fds);
   }
   Writer header;
   header.Byte('l').Byte(kMethodCall).Byte(0).Byte(1);
@@ -99,6 +102,11 @@ std::string MarshalCall(std::uint32_t serial, const std::string& member,
 std::string MarshalIntrospect(std::uint32_t serial) {
   return Marshal(serial, "org.freedesktop.DBus.Introspectable", "Introspect",
                  "", 0);
+}
+
+std::string MarshalIntrospectWithFd(std::uint32_t serial) {
+  return Marshal(serial, "org.freedesktop.DBus.Introspectable", "Introspect",
+                 "", 0, 1);
 }
 
 RawSocket::RawSocket(const std::string& path)

@@ -27,6 +27,8 @@ inline std::string MarshalCall(std::uint32_t serial, const std::string& member,
 }
 // A call of Introspect: the shortest with a large answer.
 std::string MarshalIntrospect(std::uint32_t serial);
+// The same, that says it has an fd beside it.
+std::string MarshalIntrospectWithFd(std::uint32_t serial);
 // An `s`, as the first thing of a body.
 std::string MarshalText(const std::string& text);
 
