@@ -286,9 +286,6 @@ VariantMap OptionsOf(const BindMountSpec& spec) {
       sent.emplace(key, sdbus::Variant(true));
     }
   }
-  if (spec.noatime) {
-    sent.emplace("noatime", sdbus::Variant(true));
-  }
   if (!spec.id_map.empty()) {
     std::vector<sdbus::Struct<std::uint32_t, std::uint32_t, std::uint32_t>> map;
     for (const IdExtent& extent : spec.id_map) {
@@ -301,6 +298,9 @@ VariantMap OptionsOf(const BindMountSpec& spec) {
   }
   if (spec.directory >= 0) {
     sent.emplace("directory", sdbus::Variant(sdbus::UnixFd(spec.directory)));
+  }
+  if (spec.container >= 0) {
+    sent.emplace("container", sdbus::Variant(sdbus::UnixFd(spec.container)));
   }
   return sent;
 }

@@ -125,6 +125,9 @@ struct BindMountSpec {
   // An fd of the directory to mount it on instead of the inbox, the caller's;
   // -1: the inbox.
   int directory = -1;
+  // A pidfd of a container's process, in whose mount namespace it is mounted at
+  // `task_path`, instead; the caller's.
+  int container = -1;
 };
 
 // A task's inbox: what a task driver inserts once.

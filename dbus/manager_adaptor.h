@@ -26,6 +26,8 @@ struct ApiParts {
   Strands& strands;
 };
 
+struct MountArguments;  // dbus/bind_mount_spec.h
+
 // org.mountd1.Manager on one connection. Takes calls apart, hands them to the
 // service as operations, and puts answers together; decides nothing itself.
 //
@@ -62,6 +64,11 @@ class ManagerAdaptor final
 
   std::chrono::milliseconds Patience(OptionReader& reader) const;
   Result<std::chrono::milliseconds> OnlyPatience(const Dict& options) const;
+  // A call of one of the service's verbs that take a BindMountSpec.
+  template <typename T>
+  Result<Decoded<T>> DecodeSpec(
+      const MountArguments& arguments, const Dict& options,
+      Result<T> (Service::*verb)(const CallContext&, BindMountSpec)) const;
 
   // ---- org.mountd1.Manager, in the order of the XML ----
   void Subscribe(const Dict& options) override;

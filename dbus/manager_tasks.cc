@@ -26,14 +26,6 @@ Result<exec::HolderScope> HolderScopeFrom(const std::string& scope) {
                    "must be allocation or node");
 }
 
-// Calls with fds of different processes are different calls. Before pidfs
-// (Linux 6.9) all pidfds are one file: then no two are the same.
-std::string TaskOf(const UniqueFd& pidfd) {
-  static std::uint64_t calls = 0;
-  return IsUniquePidfd(pidfd.get()) ? IdentityOf(pidfd.get())
-                                    : "call " + std::to_string(++calls);
-}
-
 }  // namespace
 
 void ManagerAdaptor::ListHolders(sdbus::Result<Dict>&& answer,
@@ -80,7 +72,8 @@ void ManagerAdaptor::VerifyTask(sdbus::Result<Dict>&& answer,
                            "is no fd");
         }
         call.strand = TasksStrand(allocation);
-        call.arguments = Arguments::Of(allocation, task, TaskOf(*process));
+        call.arguments =
+            Arguments::Of(allocation, task, TaskOf(process->get()));
         call.work = [id, task_name, process](Service& service,
                                              const CallContext& context) {
           return service.VerifyTask(context, id, task_name, *process);

@@ -62,12 +62,21 @@ bool IsProcess(int fd) {
          errno == EPERM || errno == ESRCH;
 }
 
-// Before pidfs all pidfds were one file.
+namespace {
+
 bool IsUniquePidfd(int fd) {
   constexpr long kPidfs = 0x50494446;
   struct statfs filesystem {};
   return IsProcess(fd) && fstatfs(fd, &filesystem) == 0 &&
          filesystem.f_type == kPidfs;
+}
+
+}  // namespace
+
+std::string TaskOf(int pidfd) {
+  static std::uint64_t calls = 0;
+  return IsUniquePidfd(pidfd) ? IdentityOf(pidfd)
+                              : "call " + std::to_string(++calls);
 }
 
 }  // namespace mountd::dbus

@@ -31,7 +31,8 @@ std::optional<std::uint64_t> CgroupIdOf(int fd);
 // Whether it is a pidfd, or a directory of a process in /proc.
 bool IsProcess(int fd);
 
-// Whether it is a pidfd whose inode number is its process's alone (Linux 6.9).
-bool IsUniquePidfd(int fd);
+// The same of a pidfd's process. Before pidfs (Linux 6.9) all pidfds are one
+// file: then no two calls are on the same.
+std::string TaskOf(int pidfd);
 
 }  // namespace mountd::dbus

@@ -13,6 +13,7 @@
 #include "mountd/base/accounts.h"
 #include "mountd/base/names.h"
 #include "mountd/base/number.h"
+#include "mountd/base/paths.h"
 #include "mountd/base/unique_fd.h"
 #include "mountd/config_filesystem.h"
 
@@ -356,7 +357,7 @@ Result<RuleConfig> ReadRule(const Reader& reader, const toml::table& table,
       table, where,
       {"users", "groups", "host_volumes", "filesystems", "plugins",
        "register_plugins", "networks", "host_ports", "ids", "alloc_roots",
-       "cgroups", "bidirectional", "detached", "administer"}));
+       "cgroups", "bidirectional", "detached", "containers", "administer"}));
   RuleConfig rule;
   MOUNTD_TRY(ReadSubjects(reader, table, where, rule));
   MOUNTD_TRY(
@@ -411,6 +412,7 @@ Result<RuleConfig> ReadRule(const Reader& reader, const toml::table& table,
       }));
   MOUNTD_TRY(reader.Scalar(table, "bidirectional", where, rule.bidirectional));
   MOUNTD_TRY(reader.Scalar(table, "detached", where, rule.detached));
+  MOUNTD_TRY(reader.Scalar(table, "containers", where, rule.containers));
   MOUNTD_TRY(reader.Scalar(table, "administer", where, rule.administer));
   return rule;
 }
@@ -567,6 +569,12 @@ bool Contains(const std::vector<IdRange>& ranges, std::uint32_t id) {
   return std::any_of(ranges.begin(), ranges.end(), [&](const IdRange& range) {
     return id >= range.first && id <= range.last;
   });
+}
+
+bool AllowsCgroup(const RuleConfig& rule, std::string_view path) {
+  return std::any_of(
+      rule.cgroups.begin(), rule.cgroups.end(),
+      [&](const std::string& top) { return paths::IsAtOrBelow(path, top); });
 }
 
 bool Applies(const RuleConfig& rule, std::uint32_t uid,

@@ -79,8 +79,12 @@ struct RuleConfig {
   std::vector<IdRange> ids;
   bool bidirectional = false;
   bool detached = false;    // may have mounts as fds
+  bool containers = false;  // may have mounts made in containers in `cgroups`
   bool administer = false;  // sees and may undo every user's resources
 };
+
+// Whether the cgroup at this path is one that the rule grants, or beneath it.
+bool AllowsCgroup(const RuleConfig& rule, std::string_view path);
 
 // Whether the rule names this user or one of these groups.
 bool Applies(const RuleConfig& rule, std::uint32_t uid,

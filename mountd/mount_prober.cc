@@ -4,7 +4,7 @@
 #include <set>
 #include <system_error>
 
-#include "mountd/exec/wire.h"
+#include "mountd/mount_spec.h"
 
 namespace mountd {
 namespace {
@@ -20,10 +20,6 @@ std::string ReasonOf(const exec::ProbeReply& reply) {
     default:
       return "";
   }
-}
-
-exec::TargetPlan TargetOf(const MountRecord& record) {
-  return exec::Target(record.allocation, record.task, record.name);
 }
 
 }  // namespace
@@ -53,7 +49,7 @@ std::map<std::uint64_t, std::vector<MountRecord>> MountProber::ByDevice(
   std::map<std::uint64_t, std::vector<MountRecord>> all;
   std::set<std::uint64_t> there;
   for (const MountRecord& record : records) {
-    if (record.state != MountRecordState::kAttached) {
+    if (record.state != MountRecordState::kAttached || !IsOnHost(record)) {
       continue;
     }
     auto known = devices_.find(record.mount_id);

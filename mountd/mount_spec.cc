@@ -19,6 +19,9 @@ exec::AttachPlan PlanOf(const BindMountSpec& spec) {
   plan.target = exec::Target(spec.allocation, spec.task, spec.name);
   plan.target_kind = spec.target_kind;
   plan.caller = spec.caller;
+  if (spec.target_kind == exec::TargetKind::kContainer) {
+    plan.container = exec::Container(spec.cgroup, spec.task_path);
+  }
   plan.source.kind = spec.source_kind;
   switch (spec.source_kind) {
     case exec::SourceKind::kHostVolume:
@@ -54,7 +57,7 @@ MountRecord RecordOf(const BindMountSpec& spec) {
   record.ids = spec.ids;
   record.task_path = spec.task_path;
   record.target_kind = spec.target_kind;
-  record.directory = spec.directory_path;
+  record.place = spec.place;
   record.uid = spec.uid;
   return record;
 }
@@ -73,7 +76,7 @@ BindMountSpec SpecOf(const MountRecord& record) {
   spec.task_path = record.task_path;
   spec.uid = record.uid;
   spec.target_kind = record.target_kind;
-  spec.directory_path = record.directory;
+  spec.place = record.place;
   return spec;
 }
 
@@ -82,7 +85,7 @@ bool SameSpec(const MountRecord& a, const MountRecord& b) {
          a.tmpfs == b.tmpfs && a.propagation == b.propagation &&
          a.attributes == b.attributes && a.ids == b.ids &&
          a.task_path == b.task_path && a.target_kind == b.target_kind &&
-         a.directory == b.directory;
+         a.place == b.place;
 }
 
 std::string_view PropagationName(exec::Propagation propagation) {
@@ -152,12 +155,25 @@ std::string InboxPath(const InboxRecord& inbox) {
          inbox.allocation + "/" + inbox.task;
 }
 
+namespace {
+
+std::string HostPathOf(const MountRecord& record) {
+  switch (record.target_kind) {
+    case exec::TargetKind::kDirectory:
+      return record.place;
+    case exec::TargetKind::kContainer:
+      return "";
+    case exec::TargetKind::kInbox:
+      break;
+  }
+  return InboxPath({record.allocation, record.task}) + "/" + record.name;
+}
+
+}  // namespace
+
 MountConfig ConfigOf(const MountRecord& record) {
   MountConfig config;
-  config.host_path =
-      record.target_kind == exec::TargetKind::kDirectory
-          ? record.directory
-          : InboxPath({record.allocation, record.task}) + "/" + record.name;
+  config.host_path = HostPathOf(record);
   config.record = record;
   return config;
 }

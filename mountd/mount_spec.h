@@ -37,16 +37,17 @@ struct BindMountSpec {
   std::string task_path;
   std::uint32_t uid = 0;  // the allocation's owner, whose limit it counts for
   exec::TargetKind target_kind = exec::TargetKind::kInbox;
-  // kDirectory: the caller's fd, where it leads (for people to read, never
-  // opened), and who the caller is.
-  std::shared_ptr<const UniqueFd> directory;
-  std::string directory_path;
-  exec::CallerPlan caller;
+  // kDirectory: the caller's fd of it; kContainer: a pidfd. And which that is,
+  // as in MountRecord::place.
+  std::shared_ptr<const UniqueFd> fd;
+  std::string place;
+  exec::CallerPlan caller;   // kDirectory
+  std::uint64_t cgroup = 0;  // kContainer: that the container is in, or beneath
 };
 
 // The mount configuration a task driver inserts.
 struct MountConfig {
-  std::string host_path;
+  std::string host_path;  // "" of one in a container: there it is at task_path
   MountRecord record;
   // GetAllocation only: whether its file system answers.
   exec::MountHealth health = exec::MountHealth::kUnknown;
@@ -56,6 +57,12 @@ MountConfig ConfigOf(const MountRecord& record);
 
 // "web/server/data", for errors.
 std::string Described(const MountRecord& record);
+
+// In the host's mount namespace, where it is watched: one in a container is
+// the container's.
+inline bool IsOnHost(const MountRecord& record) {
+  return record.target_kind != exec::TargetKind::kContainer;
+}
 
 // base/a/<allocation>/<task>
 std::string InboxPath(const InboxRecord& inbox);

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "mountd/exec/wire.h"
+#include "mountd/mount_spec.h"
 #include "mountd/teardowns.h"
 
 namespace mountd {
@@ -139,7 +140,7 @@ void MountWatch::CompareNow() {
     MOUNTD_ASSIGN(const std::vector<MountRecord> records,
                   parts_.store.ListMounts());
     for (const MountRecord& record : records) {
-      if (record.state == MountRecordState::kAttached &&
+      if (record.state == MountRecordState::kAttached && IsOnHost(record) &&
           !std::binary_search(ids.begin(), ids.end(), record.mount_id)) {
         Confirm(record);
       }

@@ -79,7 +79,9 @@ Result<Mounts::Bound> Mounts::BindOne(const BindMountSpec& spec) {
   MountRecord wanted = RecordOf(spec);
   MOUNTD_ASSIGN(const std::optional<MountRecord> found,
                 store_.GetMount(spec.allocation, spec.task, spec.name));
-  if (found && found->state == MountRecordState::kAttached) {
+  MOUNTD_ASSIGN(const bool ended,
+                found ? HasEnded(*found) : Result<bool>(false));
+  if (found && found->state == MountRecordState::kAttached && !ended) {
     if (!SameSpec(*found, wanted)) {
       return MakeError(Code::kAlreadyExists, "bind-mount", Described(*found),
                        "is mounted already, otherwise");
@@ -92,6 +94,16 @@ Result<Mounts::Bound> Mounts::BindOne(const BindMountSpec& spec) {
   }
   MOUNTD_TRY(CheckLimits(wanted));
   return Attach(std::move(wanted), spec);
+}
+
+// What was mounted in a container goes with it, and nobody tells.
+Result<bool> Mounts::HasEnded(const MountRecord& record) {
+  if (record.target_kind != exec::TargetKind::kContainer) {
+    return false;
+  }
+  MOUNTD_ASSIGN(const exec::MountState there,
+                executor_.InspectTarget(TargetOf(record)));
+  return there.mount_id != record.mount_id;
 }
 
 Result<void> Mounts::CheckLimits(const MountRecord& wanted) {
@@ -135,7 +147,7 @@ Result<exec::MountState> Mounts::RunAttach(const MountRecord& intent,
   }));
   exec::AttachPlan plan = PlanOf(spec);
   plan.replaces = replaces;
-  return executor_.Attach(plan, spec.directory ? spec.directory->get() : -1);
+  return executor_.Attach(plan, spec.fd ? spec.fd->get() : -1);
 }
 
 // Records what was attached, with the anchor that its source has now.

@@ -88,6 +88,7 @@ class Mounts {
 
  private:
   Result<void> CheckLimits(const MountRecord& wanted);
+  Result<bool> HasEnded(const MountRecord& record);
   struct Bound {
     MountRecord record;
     bool made = false;            // by this call

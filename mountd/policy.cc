@@ -266,15 +266,23 @@ Result<void> Policy::MayUseNetwork(const Caller& caller,
 Result<void> Policy::MayUseCgroup(const Caller& caller,
                                   const std::string& path) const {
   if (AnyRule(caller, [&](const RuleConfig& rule) {
-        return std::any_of(rule.cgroups.begin(), rule.cgroups.end(),
-                           [&](const std::string& top) {
-                             return paths::IsAtOrBelow(path, top);
-                           });
+        return AllowsCgroup(rule, path);
       })) {
     return Ok();
   }
   return Denied("use", "cgroup " + path,
                 "no rule allows it to this user (cgroups)");
+}
+
+Result<void> Policy::MayMountIn(const Caller& caller,
+                                const std::string& path) const {
+  if (AnyRule(caller, [&](const RuleConfig& rule) {
+        return rule.containers && AllowsCgroup(rule, path);
+      })) {
+    return Ok();
+  }
+  return Denied("bind-mount", "container in cgroup " + path,
+                "no rule allows it to this user (cgroups, containers = true)");
 }
 
 }  // namespace mountd

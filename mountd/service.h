@@ -156,6 +156,9 @@ class Service {
   Result<AllocationRecord> FindPrepared(const CallContext& call,
                                         const std::string& allocation);
   Result<void> CheckRoom(const BindMountSpec& spec);
+  Result<void> AuthoriseTarget(const CallContext& call,
+                               const AllocationRecord& owner,
+                               BindMountSpec& spec);
   Result<void> Authorise(const CallContext& call, const AllocationRecord& owner,
                          BindMountSpec& spec);
   Result<void> Forgive(const BindMountSpec& spec);

@@ -106,6 +106,22 @@ Result<void> Service::CheckIds(const CallContext& call,
   return policy_.MayMapIds(call.caller, spec.ids);
 }
 
+Result<void> Service::AuthoriseTarget(const CallContext& call,
+                                      const AllocationRecord& owner,
+                                      BindMountSpec& spec) {
+  if (spec.target_kind == exec::TargetKind::kDirectory) {
+    MOUNTD_ASSIGN(spec.caller, policy_.MayPassDirectory(call.caller));
+  }
+  if (spec.target_kind == exec::TargetKind::kContainer) {
+    MOUNTD_ASSIGN(const exec::CgroupState task,
+                  parts_.executor.InspectTask(spec.fd->get()));
+    MOUNTD_TRY(policy_.MayMountIn(call.caller, task.path.data()));
+    spec.cgroup = owner.cgroup != 0 ? owner.cgroup : task.id;
+    spec.place = std::to_string(task.mount_namespace);
+  }
+  return Ok();
+}
+
 // Whether the caller may have this mount; fills in what the plan needs.
 Result<void> Service::Authorise(const CallContext& call,
                                 const AllocationRecord& owner,
@@ -117,9 +133,7 @@ Result<void> Service::Authorise(const CallContext& call,
                      "bidirectional needs write access");
   }
   spec.uid = owner.uid;
-  if (spec.target_kind == exec::TargetKind::kDirectory) {
-    MOUNTD_ASSIGN(spec.caller, policy_.MayPassDirectory(call.caller));
-  }
+  MOUNTD_TRY(AuthoriseTarget(call, owner, spec));
   MOUNTD_TRY(CheckIds(call, spec));
   switch (spec.source_kind) {
     case exec::SourceKind::kHostVolume:
@@ -173,6 +187,11 @@ Result<Mounts::Replaced> Service::ReplaceMount(const CallContext& call,
     return MakeError(Code::kNotSupported, "replace", Described(RecordOf(spec)),
                      "a tmpfs begins empty: unmount, and mount it anew");
   }
+  if (spec.target_kind != exec::TargetKind::kInbox) {
+    return MakeError(Code::kInvalidArgument, "replace",
+                     Described(RecordOf(spec)),
+                     "only what is in an inbox is replaced there");
+  }
   MOUNTD_TRY(Authorise(call, owner, spec));
   MOUNTD_ASSIGN(Mounts::Replaced replaced, parts_.mounts.Replace(spec));
   MOUNTD_TRY(Forgive(spec));
@@ -192,9 +211,8 @@ Result<void> CheckRepairable(const MountRecord& mount) {
                    "what was in a tmpfs is gone with it");
   }
   if (mount.target_kind != exec::TargetKind::kInbox) {
-    return refused(
-        Code::kNotSupported,
-        "only in an inbox: unmount it, and pass the directory again");
+    return refused(Code::kNotSupported,
+                   "only in an inbox: unmount it, and mount it anew");
   }
   return Ok();
 }

@@ -56,7 +56,7 @@ Result<TaskReport> Service::VerifyTask(const CallContext& call,
   MOUNTD_ASSIGN(std::vector<MountRecord> mounts,
                 parts_.boot.MountsOf(allocation.str()));
   std::erase_if(mounts, [&](const MountRecord& mount) {
-    return mount.task != task.str();
+    return mount.task != task.str() || !IsOnHost(mount);
   });
   TaskReport report;
   // Once also without any, to say whether the process may be looked at.

@@ -4,6 +4,7 @@
 #include <sys/mount.h>
 
 #include "propagation/clone.h"
+#include "propagation/container_target.h"
 #include "propagation/directory_target.h"
 #include "propagation/swap.h"
 #include "propagation/target.h"
@@ -85,6 +86,22 @@ Result<MountState> AttachToInbox(const Context& context, const AttachPlan& plan,
               plan.replaces, undo);
 }
 
+Result<MountState> AttachToTarget(const Context& context,
+                                  const AttachPlan& plan, int fd, Way* way,
+                                  Undo* undo) {
+  switch (plan.target_kind) {
+    case exec::TargetKind::kDirectory:
+      return AttachToDirectory(context, way->allocation, way->source, plan, fd,
+                               way->spec, undo);
+    case exec::TargetKind::kContainer:
+      return AttachInContainer(context, way->allocation, way->source, plan, fd,
+                               way->spec, undo);
+    case exec::TargetKind::kInbox:
+      break;
+  }
+  return AttachToInbox(context, plan, way, undo);
+}
+
 }  // namespace
 
 Result<void> Attach(const Context& context, const AttachPlan& plan, int fd,
@@ -100,10 +117,7 @@ Result<void> Attach(const Context& context, const AttachPlan& plan, int fd,
   MOUNTD_TRY(
       CheckSourcePropagation(way.source, plan.propagation, way.spec.object));
   MOUNTD_ASSIGN(const MountState state,
-                plan.target_kind == exec::TargetKind::kDirectory
-                    ? AttachToDirectory(context, way.allocation, way.source,
-                                        plan, fd, way.spec, &undo)
-                    : AttachToInbox(context, plan, &way, &undo));
+                AttachToTarget(context, plan, fd, &way, &undo));
   MOUNTD_TRY(tell(state));
   undo.Commit();
   return Ok();

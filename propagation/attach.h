@@ -12,7 +12,8 @@ namespace mountd::propagation {
 // What is answered was read back from the kernel, and is what was asked or the
 // mount is undone: FailedPrecondition says why. The same plan again answers the
 // mount that is there; AlreadyExists if that is another.
-// On a caller's directory, `fd`, it is as propagation/directory_target.h says.
+// On a caller's directory, `fd`, it is as propagation/directory_target.h says;
+// in a container, whose pidfd `fd` is, as propagation/container_target.h says.
 // With `replaces`, the clone takes that mount's place (propagation/swap.h);
 // NotFound if nothing is mounted there.
 Result<void> Attach(const Context& context, const exec::AttachPlan& plan,

@@ -57,12 +57,7 @@ std::string TextOf(std::uint64_t id) { return "cgroup " + std::to_string(id); }
 Result<void> CheckGranted(const Context& context, const Cgroup& cgroup) {
   const bool granted = std::any_of(
       context.config.rules.begin(), context.config.rules.end(),
-      [&](const RuleConfig& rule) {
-        return std::any_of(rule.cgroups.begin(), rule.cgroups.end(),
-                           [&](const std::string& top) {
-                             return paths::IsAtOrBelow(cgroup.path, top);
-                           });
-      });
+      [&](const RuleConfig& rule) { return AllowsCgroup(rule, cgroup.path); });
   return granted ? Ok()
                  : Result<void>(MakeError(
                        Code::kPermissionDenied, "open cgroup", cgroup.path,
@@ -128,6 +123,10 @@ Result<void> AddProcesses(const Context& context, int dir, Members* members) {
   return Ok();
 }
 
+std::string ObjectOf(const Process& process) {
+  return "process " + std::to_string(process.pid);
+}
+
 exec::CgroupState StateOf(const Cgroup& cgroup) {
   exec::CgroupState state;
   state.id = cgroup.id;
@@ -153,23 +152,39 @@ Result<Cgroup> OpenCgroup(const Context& context, std::uint64_t id) {
 }
 
 Result<Cgroup> CgroupOf(const Context& context, const Process& process) {
-  const std::string object = "process " + std::to_string(process.pid);
-  constexpr std::size_t kMaxBytes = 65536;
+  const std::string object = ObjectOf(process);
   MOUNTD_ASSIGN(const Hierarchy hierarchy, OpenHierarchy(context));
+  MOUNTD_ASSIGN(const std::string path, CgroupPathOf(context, process));
+  MOUNTD_ASSIGN(UniqueFd dir,
+                OpenBeneath(context, hierarchy.fd.get(),
+                            path == "/" ? "." : path.substr(1), object));
+  MOUNTD_ASSIGN(const FileFacts facts,
+                Named(context.kernel.Stat(dir.get(), ""), "statx", object));
+  Cgroup cgroup{std::move(dir), facts.inode, path};
+  MOUNTD_TRY(CheckGranted(context, cgroup));
+  return cgroup;
+}
+
+Result<std::string> CgroupPathOf(const Context& context,
+                                 const Process& process) {
+  constexpr std::size_t kMaxBytes = 65536;
   MOUNTD_ASSIGN(
       const std::string text,
       Named(context.kernel.ReadFile(process.dir.get(), "cgroup", kMaxBytes),
-            "read cgroup", object));
+            "read cgroup", ObjectOf(process)));
   // cgroups(7): the line of the hierarchy of version 2.
-  const std::string_view path = LineAfter(text, "0::/");
-  MOUNTD_ASSIGN(UniqueFd dir,
-                OpenBeneath(context, hierarchy.fd.get(),
-                            path.empty() ? "." : std::string(path), object));
-  MOUNTD_ASSIGN(const FileFacts facts,
-                Named(context.kernel.Stat(dir.get(), ""), "statx", object));
-  Cgroup cgroup{std::move(dir), facts.inode, "/" + std::string(path)};
-  MOUNTD_TRY(CheckGranted(context, cgroup));
-  return cgroup;
+  return "/" + std::string(LineAfter(text, "0::/"));
+}
+
+Result<Cgroup> CheckWithin(const Context& context, const Process& process,
+                           std::uint64_t id) {
+  MOUNTD_ASSIGN(Cgroup allowed, OpenCgroup(context, id));
+  MOUNTD_ASSIGN(const Cgroup own, CgroupOf(context, process));
+  if (!paths::IsAtOrBelow(own.path, allowed.path)) {
+    return MakeError(Code::kFailedPrecondition, "open process", "pidfd",
+                     "the process is in another cgroup");
+  }
+  return allowed;
 }
 
 Result<Members> MembersOf(const Context& context, const Cgroup& cgroup) {
@@ -216,8 +231,13 @@ Result<exec::CgroupState> InspectCgroup(const Context& context,
 Result<exec::CgroupState> InspectTask(const Context& context, int pidfd) {
   MOUNTD_ASSIGN(const Process process, OpenProcess(context, pidfd));
   MOUNTD_ASSIGN(const Cgroup cgroup, CgroupOf(context, process));
+  MOUNTD_ASSIGN(const FileFacts mounts,
+                Named(context.kernel.StatLinked(process.dir.get(), "ns/mnt"),
+                      "statx", ObjectOf(process)));
   MOUNTD_TRY(CheckAlive(context, pidfd));
-  return Told(cgroup);
+  MOUNTD_ASSIGN(exec::CgroupState state, Told(cgroup));
+  state.mount_namespace = mounts.inode;
+  return state;
 }
 
 }  // namespace mountd::propagation

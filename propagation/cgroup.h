@@ -25,6 +25,15 @@ Result<Cgroup> OpenCgroup(const Context& context, std::uint64_t id);
 // The cgroup that the process is in; the same errors.
 Result<Cgroup> CgroupOf(const Context& context, const Process& process);
 
+// Its path as the process's own directory in /proc says it. Opens no other.
+Result<std::string> CgroupPathOf(const Context& context,
+                                 const Process& process);
+
+// The cgroup with this id, if the process is in it or in one beneath;
+// FailedPrecondition if it is not.
+Result<Cgroup> CheckWithin(const Context& context, const Process& process,
+                           std::uint64_t id);
+
 // The processes in it and in all those beneath it. `all_seen` is false if there
 // were more than are looked at.
 struct Members {
@@ -36,7 +45,7 @@ Result<Members> MembersOf(const Context& context, const Cgroup& cgroup);
 Result<exec::CgroupState> InspectCgroup(const Context& context,
                                         const exec::CgroupPlan& plan);
 
-// The cgroup of the process that `pidfd` is of.
+// The cgroup of the process that `pidfd` is of, and its mount namespace.
 Result<exec::CgroupState> InspectTask(const Context& context, int pidfd);
 
 }  // namespace mountd::propagation

@@ -6,9 +6,9 @@
 
 #include <cerrno>
 
-#include "propagation/directory_target.h"
 #include "propagation/fuse.h"
 #include "propagation/inbox.h"
+#include "propagation/outside_inbox.h"
 #include "propagation/target.h"
 
 namespace mountd::propagation {
@@ -163,7 +163,7 @@ Result<void> DetachFile(const Context& context, int task,
                         const std::string& name, const FileFacts& file,
                         exec::UnmountMode mode, const std::string& object) {
   if (S_ISLNK(file.mode)) {
-    return DetachMarked(context, task, name, mode, object);
+    return DetachOutside(context, task, name, mode, object);
   }
   if (file.mount_root) {
     MOUNTD_TRY(UnmountTop(context, task, name, file.mount_id, mode, object));

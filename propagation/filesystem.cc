@@ -77,7 +77,7 @@ Result<void> RunMount(const Context& context, const FilesystemConfig& declared,
       [&declared, path = PathOf(name)] {
         return MountByLibmount(declared, path);
       },
-      lock, limit);
+      std::span(&lock, 1), limit);
   if (exec::FailedWith(status, ETIMEDOUT)) {
     return MakeError(Code::kDeadlineExceeded, "mount", name,
                      "took too long and was killed");

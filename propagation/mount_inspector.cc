@@ -41,13 +41,14 @@ Result<std::vector<std::uint64_t>> StatmountInspector::All() const {
                      "");
 }
 
-std::unique_ptr<MountInspector> MakeMountInspector(exec::Kernel& kernel) {
+std::unique_ptr<MountInspector> MakeMountInspector(exec::Kernel& kernel,
+                                                   int process) {
   constexpr int kNoDirectory = -1;
   const exec::Sys<exec::FileFacts> root = kernel.Stat(kNoDirectory, "/");
   if (root && root->mount_id_is_unique && kernel.MountById(root->mount_id)) {
     return std::make_unique<StatmountInspector>(kernel);
   }
-  return std::make_unique<MountinfoInspector>();
+  return std::make_unique<MountinfoInspector>(kernel, process);
 }
 
 Result<std::vector<MountFacts>> Descendants(const MountInspector& inspector,

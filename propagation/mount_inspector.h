@@ -40,17 +40,29 @@ class StatmountInspector final : public MountInspector {
   exec::Kernel& kernel_;
 };
 
-// /proc/self/mountinfo through libmount: older kernels; reads the whole table.
+// /proc/<pid>/mountinfo through libmount: older kernels; reads the whole table.
 class MountinfoInspector final : public MountInspector {
  public:
+  // `process` is the process's directory in /proc; -1: this process's.
+  explicit MountinfoInspector(exec::Kernel& kernel, int process = -1)
+      : kernel_(kernel), process_(process) {}
   Result<MountFacts> Facts(std::uint64_t id) const override;
   Result<std::vector<MountFacts>> Children(std::uint64_t id) const override;
   Result<std::uint64_t> CountBelow(std::uint64_t id) const override;
   Result<std::vector<std::uint64_t>> All() const override;
+
+ private:
+  template <typename Keep>
+  Result<std::vector<MountFacts>> Select(const Keep& keep) const;
+
+  exec::Kernel& kernel_;
+  const int process_;
 };
 
-// The better of the two that this kernel has.
-std::unique_ptr<MountInspector> MakeMountInspector(exec::Kernel& kernel);
+// The better of the two that this kernel has. `process` is this process's
+// directory in /proc, for when that is out of sight; -1: it never is.
+std::unique_ptr<MountInspector> MakeMountInspector(exec::Kernel& kernel,
+                                                   int process = -1);
 
 // The mounts that a /proc/<pid>/mountinfo tells of, by ids that may be used
 // again.

@@ -12,6 +12,7 @@ namespace mountd::propagation {
 namespace {
 
 constexpr char kMountinfo[] = "/proc/self/mountinfo";
+constexpr std::size_t kMaxBytes = std::size_t{256} << 20U;
 
 struct TableDeleter {
   void operator()(libmnt_table* table) const { mnt_unref_table(table); }
@@ -92,12 +93,34 @@ Result<std::vector<MountFacts>> Select(const Table& table, const Keep& keep) {
   return selected;
 }
 
-template <typename Keep>
-Result<std::vector<MountFacts>> Select(const Keep& keep) {
-  return Select(Table(mnt_new_table_from_file(kMountinfo)), keep);
+Result<Table> Parse(std::string text) {
+  struct Close {
+    void operator()(std::FILE* file) const { std::fclose(file); }
+  };
+  const std::unique_ptr<std::FILE, Close> file(
+      text.empty() ? nullptr : ::fmemopen(text.data(), text.size(), "r"));
+  Table table(mnt_new_table());
+  if (file == nullptr || table == nullptr ||
+      mnt_table_parse_stream(table.get(), file.get(), kMountinfo) != 0) {
+    return MakeError(Code::kInternal, "read mountinfo", "");
+  }
+  return table;
 }
 
 }  // namespace
+
+template <typename Keep>
+Result<std::vector<MountFacts>> MountinfoInspector::Select(
+    const Keep& keep) const {
+  MOUNTD_ASSIGN(
+      std::string text,
+      exec::Named(
+          kernel_.ReadFile(process_, process_ < 0 ? kMountinfo : "mountinfo",
+                           kMaxBytes),
+          "read mountinfo", ""));
+  MOUNTD_ASSIGN(const Table table, Parse(std::move(text)));
+  return propagation::Select(table, keep);
+}
 
 Result<MountFacts> MountinfoInspector::Facts(std::uint64_t id) const {
   MOUNTD_ASSIGN(std::vector<MountFacts> found,
@@ -116,16 +139,7 @@ Result<std::vector<MountFacts>> MountinfoInspector::Children(
 }
 
 Result<std::vector<MountFacts>> ParseMountinfo(std::string text) {
-  struct Close {
-    void operator()(std::FILE* file) const { std::fclose(file); }
-  };
-  const std::unique_ptr<std::FILE, Close> file(
-      text.empty() ? nullptr : ::fmemopen(text.data(), text.size(), "r"));
-  Table table(mnt_new_table());
-  if (file == nullptr || table == nullptr ||
-      mnt_table_parse_stream(table.get(), file.get(), kMountinfo) != 0) {
-    return MakeError(Code::kInternal, "read mountinfo", "");
-  }
+  MOUNTD_ASSIGN(const Table table, Parse(std::move(text)));
   return Select(table, [](const MountFacts& /*facts*/) { return true; });
 }
 

@@ -3,8 +3,8 @@
 
 #include <sys/stat.h>
 
-#include "propagation/directory_target.h"
 #include "propagation/inbox.h"
+#include "propagation/outside_inbox.h"
 
 namespace mountd::propagation {
 
@@ -43,7 +43,7 @@ Result<void> MakeTarget(const Context& context, const UniqueFd& allocation,
       OpenBeneath(context, target->task.get(), target->name, object);
   if (!point && point.error().sys_errno == ELOOP) {
     return MakeError(Code::kAlreadyExists, "mount", object,
-                     "a mount on a caller's directory has the name");
+                     "a mount outside the inbox has the name");
   }
   MOUNTD_ASSIGN(target->point, std::move(point));
   MOUNTD_ASSIGN(const FileFacts there,
@@ -60,7 +60,7 @@ Result<MountState> StateAt(const Context& context, int task,
                            const std::string& name, const FileFacts& file,
                            const std::string& object) {
   if (S_ISLNK(file.mode)) {
-    return InspectMarked(context, task, name, object);
+    return InspectOutside(context, task, name, object);
   }
   MountFacts mount;
   if (file.mount_root) {

@@ -15,17 +15,6 @@ using exec::Named;
 
 constexpr int kFromRoot = -1;
 
-Result<void> CheckCgroup(const Context& context, const Process& process,
-                         std::uint64_t id) {
-  MOUNTD_ASSIGN(const Cgroup allowed, OpenCgroup(context, id));
-  MOUNTD_ASSIGN(const Cgroup own, CgroupOf(context, process));
-  if (!paths::IsAtOrBelow(own.path, allowed.path)) {
-    return MakeError(Code::kFailedPrecondition, "open process", "pidfd",
-                     "the process is in another cgroup");
-  }
-  return Ok();
-}
-
 // A task whose root file system is the host's sees these as well: they are not
 // what its runtime has mounted for it.
 bool IsHosts(const Context& context, const MountFacts& mount) {
@@ -97,7 +86,7 @@ Result<exec::TaskState> VerifyTask(const Context& context,
                                    const exec::VerifyTaskPlan& plan,
                                    int pidfd) {
   MOUNTD_ASSIGN(const Process process, OpenProcess(context, pidfd));
-  MOUNTD_TRY(CheckCgroup(context, process, plan.cgroup));
+  MOUNTD_TRY(CheckWithin(context, process, plan.cgroup));
   exec::TaskState state;
   MOUNTD_ASSIGN(state.mount_namespace,
                 NamespaceOf(context, process.dir.get(), "ns/mnt"));

@@ -35,6 +35,8 @@ void AddToolCommands(CLI::App& app, Context& context);
 int WithClient(const Context& context,
                const std::function<Result<void>(Client&)>& body);
 
+Result<UniqueFd> OpenPidfd(pid_t pid);
+
 // An error on stderr and its exit status.
 int Fail(const Error& error);
 

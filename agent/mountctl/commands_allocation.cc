@@ -123,6 +123,7 @@ struct MountArguments {
   std::string source;
   std::string propagation = "private";
   std::string directory;
+  pid_t container = 0;
   bool replace = false;
   BindMountSpec spec;
   TmpfsOptions tmpfs;
@@ -176,6 +177,15 @@ int Mount(const Context& context, MountArguments arguments) {
       return Fail(ErrnoError(errno, "open", arguments.directory));
     }
     arguments.spec.directory = directory.get();
+  }
+  UniqueFd container;
+  if (arguments.container != 0) {
+    Result<UniqueFd> opened = OpenPidfd(arguments.container);
+    if (!opened) {
+      return Fail(opened.error());
+    }
+    container = *std::move(opened);
+    arguments.spec.container = container.get();
   }
   return WithClient(context, [&](Client& client) -> Result<void> {
     MOUNTD_ASSIGN(const ReplacedMount mount, BindOrReplace(client, arguments));
@@ -239,6 +249,8 @@ void AddMount(CLI::App& app, Context& context) {
                     "Put it in the place of the mount of that name");
   command->add_option("--directory", arguments->directory,
                       "Mount it on this directory of yours, not in the inbox");
+  command->add_option("--container", arguments->container,
+                      "Mount it at the task path in this process's container");
   command->add_option("--task-path", arguments->spec.task_path,
                       "Where the task will see it");
   AddTmpfs(*command, *arguments);

@@ -1,8 +1,4 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
-#include <sys/syscall.h>
-#include <unistd.h>
-
-#include <cerrno>
 #include <iostream>
 #include <memory>
 
@@ -47,14 +43,6 @@ void AddHolders(CLI::App& app, Context& context) {
       });
     };
   });
-}
-
-Result<UniqueFd> OpenPidfd(pid_t pid) {
-  UniqueFd fd(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0U)));
-  if (!fd.valid()) {
-    return ErrnoError(errno, "pidfd_open", std::to_string(pid));
-  }
-  return fd;
 }
 
 void AddVerify(CLI::App& app, Context& context) {

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
+#include <sys/syscall.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <csignal>
 #include <iostream>
 #include <memory>
@@ -185,6 +187,14 @@ void AddSoak(CLI::App& app, Context& context) {
 }
 
 }  // namespace
+
+Result<UniqueFd> OpenPidfd(pid_t pid) {
+  UniqueFd fd(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0U)));
+  if (!fd.valid()) {
+    return ErrnoError(errno, "pidfd_open", std::to_string(pid));
+  }
+  return fd;
+}
 
 int Fail(const Error& error) {
   std::cout.flush();

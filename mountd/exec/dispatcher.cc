@@ -7,6 +7,7 @@
 #include <algorithm>
 
 #include "mountd/exec/invariants.h"
+#include "mountd/exec/plan_error.h"
 #include "mountd/exec/privileges.h"
 #include "propagation/allocation.h"
 #include "propagation/anchor.h"
@@ -28,21 +29,6 @@
 
 namespace mountd::exec {
 namespace {
-
-template <std::size_t kSize>
-void CopyText(const std::string& text, std::array<char, kSize>* into) {
-  const std::size_t size = std::min(text.size(), kSize - 1);
-  std::copy_n(text.begin(), size, into->begin());
-  into->at(size) = '\0';
-}
-
-void SetError(const Error& error, Reply* reply) {
-  reply->code = static_cast<std::uint32_t>(error.code);
-  reply->sys_errno = error.sys_errno;
-  CopyText(error.op, &reply->op);
-  CopyText(error.object, &reply->object);
-  CopyText(error.detail, &reply->detail);
-}
 
 // What a plan tells goes to its place in the answer, and the answer out.
 template <typename State>

@@ -10,6 +10,8 @@
 #include <span>
 #include <utility>
 
+#include "mountd/exec/plan_error.h"
+
 namespace mountd::exec {
 namespace {
 
@@ -163,23 +165,6 @@ Result<ssize_t> ReceiveReply(int socket, Reply& reply, UniqueFd& fd) {
     fd.reset(received);
   }
   return size;
-}
-
-template <std::size_t N>
-std::string FixedText(const std::array<char, N>& text) {
-  return {text.data(), strnlen(text.data(), N)};
-}
-
-Error ToError(const Reply& reply) {
-  Error error;
-  error.code = reply.code <= static_cast<std::uint32_t>(kLastCode)
-                   ? static_cast<Code>(reply.code)
-                   : Code::kInternal;
-  error.op = FixedText(reply.op);
-  error.object = FixedText(reply.object);
-  error.detail = FixedText(reply.detail);
-  error.sys_errno = reply.sys_errno;
-  return error;
 }
 
 }  // namespace

@@ -7,6 +7,7 @@
 #include <span>
 #include <string>
 
+#include "mountd/exec/container_path.h"
 #include "mountd/exec/plan_ids.h"
 
 namespace mountd::exec {
@@ -80,12 +81,31 @@ Result<void> CheckCaller(const CallerPlan& plan) {
              : Result<void>(Invalid("gid count"));
 }
 
+// What may be mounted over with it is its own container's; but the kernel's
+// interfaces there say what confines it.
+Result<void> CheckContainer(const ContainerPlan& plan) {
+  if (plan.cgroup == 0) {
+    return Invalid("cgroup");
+  }
+  if (plan.path.back() != '\0') {
+    return Invalid("path", "is too long");
+  }
+  const std::string_view fault = FaultOfContainerPath(plan.path.data());
+  return fault.empty() ? Ok()
+                       : Result<void>(Invalid("path", std::string(fault)));
+}
+
 Result<void> CheckTargetKind(const AttachPlan& plan) {
   switch (plan.target_kind) {
     case TargetKind::kInbox:
       return Ok();
     case TargetKind::kDirectory:
       MOUNTD_TRY(CheckCaller(plan.caller));
+      return plan.replaces == 0
+                 ? Ok()
+                 : Result<void>(Invalid("replaces", "only in an inbox"));
+    case TargetKind::kContainer:
+      MOUNTD_TRY(CheckContainer(plan.container));
       return plan.replaces == 0
                  ? Ok()
                  : Result<void>(Invalid("replaces", "only in an inbox"));

@@ -159,12 +159,19 @@ class Kernel {
   virtual Sys<std::vector<std::uint64_t>> MountsBelow(std::uint64_t id) = 0;
 
   // Processes. Runs `body` in a child in a session of its own, with this
-  // process's capabilities, an empty environment but for PATH, and no fd but
+  // process's capabilities, an empty environment but for PATH, and no fds but
   // `kept`, which programs it starts do not get. Its exit status; ETIMEDOUT if
   // it was killed after `limit`, with all of its session's group: what it was
   // doing in the kernel may come to an end later. ECHILD: others killed it.
-  virtual Sys<std::uint8_t> RunChild(const std::function<int()>& body, int kept,
+  virtual Sys<std::uint8_t> RunChild(const std::function<int()>& body,
+                                     std::span<const int> kept,
                                      std::chrono::milliseconds limit) = 0;
+
+  // Namespaces of others. setns(2) into a mount namespace: root and working
+  // directory are its root then. For a child of RunChild only.
+  virtual Sys<void> EnterMountNamespace(int mount_namespace) = 0;
+  // The inode of the user namespace that owns a namespace (NS_GET_USERNS).
+  virtual Sys<std::uint64_t> OwnerOf(int name_space) = 0;
 
   // Whether mounts are there, and answer. A fanotify group that tells what is
   // mounted and unmounted in the namespace (Linux 6.15; EINVAL before); it can

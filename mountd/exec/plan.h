@@ -11,9 +11,10 @@
 // The plans: everything mountd can ask of an executor, as fixed plain structs
 // of ids, numbers and flags. One plan is one SOCK_SEQPACKET message (Request),
 // with just the fds beside it that its kind takes (FdsOf); its answer another
-// (Reply), with at most one. Nothing here is text to parse, a path, or an
-// option string; a name is one path component of a known alphabet. Both ends
-// are of one build: another `version` is refused.
+// (Reply), with at most one. Nothing here is text to parse, or an option
+// string; a name is one path component of a known alphabet, and the only path
+// is one that a container is asked for in its own root (ContainerPlan). Both
+// ends are of one build: another `version` is refused.
 //
 // The executor checks every field again (exec/invariants.h): what it may do is
 // decided there and in its root-owned config, not by who asks.
@@ -171,16 +172,28 @@ struct CallerPlan {
   std::array<std::uint32_t, 16> gids{};
 };
 
+inline constexpr std::size_t kMaxContainerPath = 1024;
+
 // Where a mount is attached. Whichever it is, `target` names it.
 enum class TargetKind : std::uint32_t {
   kInbox = 1,      // right at the target
   kDirectory = 2,  // on a directory that the caller passed: the plan's fd
+  kContainer = 3,  // in a container's mount namespace: the fd is a pidfd of it
+};
+
+// A container as its runtime has created it, and where to mount in it. It must
+// be in `cgroup` or in one beneath.
+struct ContainerPlan {
+  std::uint64_t cgroup = 0;
+  // From its root: absolute, without ".", ".." or "//", with a NUL.
+  std::array<char, kMaxContainerPath> path{};
 };
 
 struct AttachPlan {
   TargetPlan target;
   TargetKind target_kind = TargetKind::kInbox;
-  CallerPlan caller;  // kDirectory only: who passed it
+  CallerPlan caller;        // kDirectory only: who passed it
+  ContainerPlan container;  // kContainer only
   SourcePlan source;
   Propagation propagation = Propagation::kPrivate;
   std::uint32_t attributes = 0;
@@ -226,8 +239,6 @@ struct AnchorPlan {
   WireName source;
   std::uint64_t anchor_id = 0;
 };
-
-;
 
 // ---- Plugins ----------------------------------------------------------------
 
@@ -367,7 +378,7 @@ struct Request {
 // How many fds the request takes beside it.
 inline std::size_t FdsOf(const Request& request) {
   switch (request.kind) {
-    case PlanKind::kAttach:  // the directory, or the task's namespace
+    case PlanKind::kAttach:  // the directory, or the container's pidfd
       return request.body.attach.target_kind != TargetKind::kInbox ? 1 : 0;
     case PlanKind::kInspectTask:
     case PlanKind::kVerifyTask:
@@ -423,6 +434,7 @@ inline constexpr std::size_t kMaxCgroupPath = 1024;
 struct CgroupState {
   std::uint64_t id = 0;
   std::array<char, kMaxCgroupPath> path{};  // "/nomad.slice/web", with a NUL
+  std::uint64_t mount_namespace = 0;        // InspectTask only: its inode
 };
 
 enum class HolderKind : std::uint8_t {

@@ -12,9 +12,9 @@
 namespace mountd::exec {
 namespace {
 
-constexpr std::array<cap_value_t, 7> kKept = {
+constexpr std::array<cap_value_t, 8> kKept = {
     CAP_SYS_ADMIN, CAP_NET_ADMIN, CAP_DAC_READ_SEARCH, CAP_CHOWN,
-    CAP_SETUID,    CAP_SETGID,    CAP_SYS_PTRACE};
+    CAP_SETUID,    CAP_SETGID,    CAP_SYS_PTRACE,      CAP_SYS_CHROOT};
 
 struct CapFree {
   void operator()(cap_t caps) const { cap_free(caps); }

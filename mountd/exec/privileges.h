@@ -12,9 +12,10 @@ namespace mountd::exec {
 // CAP_DAC_READ_SEARCH (a source below a directory that is closed to root, a
 // cgroup by its id), CAP_CHOWN (an allocation's directory for its owner's
 // group, a plugin's back to root), CAP_SETUID and CAP_SETGID (the maps of
-// idmapped mounts) and CAP_SYS_PTRACE (which files of a mount processes of
-// other users have open), in no other set than permitted and effective, an
-// empty bounding set apart from them, and no_new_privs. PermissionDenied if it
+// idmapped mounts), CAP_SYS_PTRACE (which files of a mount processes of other
+// users have open) and CAP_SYS_CHROOT (entering a container's mount namespace),
+// in no other set than permitted and effective, an empty bounding set apart
+// from them, and no_new_privs. PermissionDenied if it
 // does not hold one of them.
 Result<void> DropPrivileges();
 

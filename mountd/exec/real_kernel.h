@@ -67,8 +67,11 @@ class RealKernel final : public Kernel {
   Sys<MountFacts> MountById(std::uint64_t id) override;
   Sys<std::vector<std::uint64_t>> MountsBelow(std::uint64_t id) override;
 
-  Sys<std::uint8_t> RunChild(const std::function<int()>& body, int kept,
+  Sys<std::uint8_t> RunChild(const std::function<int()>& body,
+                             std::span<const int> kept,
                              std::chrono::milliseconds limit) override;
+  Sys<void> EnterMountNamespace(int mount_namespace) override;
+  Sys<std::uint64_t> OwnerOf(int name_space) override;
 
   Sys<UniqueFd> WatchMounts(int mount_namespace) override;
   Sys<UniqueFd> MakeMemory(std::span<const std::byte> content) override;

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 #include <fcntl.h>
+#include <linux/nsfs.h>
 #include <poll.h>
+#include <sched.h>
+#include <sys/ioctl.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -12,19 +15,25 @@
 #include <cerrno>
 #include <csignal>
 #include <cstdlib>
+#include <vector>
 
 #include "mountd/exec/real_kernel.h"
 
 namespace mountd::exec {
 namespace {
 
-void CloseAllBut(int kept) {
-  constexpr unsigned kFirst = 3;
-  const auto keep = static_cast<unsigned>(kept);
-  if (keep > kFirst) {
-    ::close_range(kFirst, keep - 1, 0);
+void CloseAllBut(std::span<const int> kept) {
+  std::vector<int> keep(kept.begin(), kept.end());
+  std::sort(keep.begin(), keep.end());
+  unsigned first = 3;
+  for (const int fd : keep) {
+    const auto number = static_cast<unsigned>(fd);
+    if (number > first) {
+      ::close_range(first, number - 1, 0);
+    }
+    first = std::max(first, number + 1);
   }
-  ::close_range(std::max(kFirst, keep + 1), ~0U, 0);
+  ::close_range(first, ~0U, 0);
 }
 
 void SetDefaultSignals() {
@@ -37,7 +46,8 @@ void SetDefaultSignals() {
 }
 
 // What a program that the executor starts has of it: its capabilities.
-[[noreturn]] void RunIn(const std::function<int()>& body, int kept) {
+[[noreturn]] void RunIn(const std::function<int()>& body,
+                        std::span<const int> kept) {
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
   ::setsid();
   SetDefaultSignals();
@@ -75,7 +85,7 @@ bool EndsWithin(const UniqueFd& process, std::chrono::milliseconds limit) {
 }  // namespace
 
 Sys<std::uint8_t> RealKernel::RunChild(const std::function<int()>& body,
-                                       int kept,
+                                       std::span<const int> kept,
                                        std::chrono::milliseconds limit) {
   constexpr std::chrono::milliseconds kGrace(500);
   const pid_t child = ::fork();
@@ -107,6 +117,19 @@ Sys<std::uint8_t> RealKernel::RunChild(const std::function<int()>& body,
     return ECHILD;
   }
   return static_cast<std::uint8_t>(WEXITSTATUS(status));
+}
+
+Sys<void> RealKernel::EnterMountNamespace(int mount_namespace) {
+  return Done(::setns(mount_namespace, CLONE_NEWNS));
+}
+
+Sys<std::uint64_t> RealKernel::OwnerOf(int name_space) {
+  const UniqueFd owner(::ioctl(name_space, NS_GET_USERNS));
+  struct stat facts = {};
+  if (!owner.valid() || ::fstat(owner.get(), &facts) < 0) {
+    return errno;
+  }
+  return std::uint64_t{facts.st_ino};
 }
 
 }  // namespace mountd::exec

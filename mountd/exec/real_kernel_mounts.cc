@@ -83,11 +83,17 @@ Sys<void> RealKernel::JoinGroup(int from, int fd) {
 }
 
 Sys<void> RealKernel::Unmount(int parent, const std::string& name, int flags) {
-  // umount2(2) takes no directory fd, and an fd of the mount itself would make
-  // it busy: hence the parent's fd and the name.
-  const std::string path =
-      "/proc/self/fd/" + std::to_string(parent) + "/" + name;
-  return Done(::umount2(path.c_str(), flags | UMOUNT_NOFOLLOW));
+  // umount2(2) takes no directory fd, an fd of the mount itself would make it
+  // busy, and in a container /proc may be anything: hence the parent as working
+  // directory, and the name.
+  const UniqueFd before(::open(".", O_PATH | O_DIRECTORY | O_CLOEXEC));
+  if (!before.valid() || ::fchdir(parent) < 0) {
+    return errno;
+  }
+  const Sys<void> unmounted =
+      Done(::umount2(name.c_str(), flags | UMOUNT_NOFOLLOW));
+  return ::fchdir(before.get()) < 0 && ::chdir("/") < 0 ? Sys<void>(errno)
+                                                        : unmounted;
 }
 
 bool RealKernel::CanMountBeneath() {

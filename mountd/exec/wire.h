@@ -24,4 +24,12 @@ inline TargetPlan Target(std::string_view allocation, std::string_view task,
   return {ToWire(allocation), ToWire(task), ToWire(name)};
 }
 
+inline ContainerPlan Container(std::uint64_t cgroup, std::string_view path) {
+  ContainerPlan plan;
+  plan.cgroup = cgroup;
+  std::copy_n(path.begin(), std::min(path.size(), plan.path.size()),
+              plan.path.begin());
+  return plan;
+}
+
 }  // namespace mountd::exec

@@ -87,7 +87,7 @@ MountRecord ReadMount(const Row& row) {
   record.source_group = row.Bits(14);
   record.uid = static_cast<std::uint32_t>(row.Int(15));
   record.target_kind = static_cast<exec::TargetKind>(row.Int(16));
-  record.directory = row.Text(17);
+  record.place = row.Text(17);
   return record;
 }
 
@@ -128,7 +128,7 @@ Result<void> BootStore::PutMount(const MountRecord& record) {
       ToColumn(record.tmpfs), record.tmpfs.bytes, ToColumn(record.ids),
       static_cast<int>(record.state), record.mount_id, record.peer_group,
       record.master, record.source_group, record.uid,
-      static_cast<int>(record.target_kind), record.directory));
+      static_cast<int>(record.target_kind), record.place));
   return Ok();
 }
 

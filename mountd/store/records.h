@@ -140,7 +140,9 @@ struct MountRecord {
   std::uint64_t source_group = 0;  // the source's peer group when it was made
   std::uint32_t uid = 0;           // the allocation's owner
   exec::TargetKind target_kind = exec::TargetKind::kInbox;
-  std::string directory;  // kDirectory: where it was when it was passed
+  // kDirectory: where it was when it was passed; kContainer: the inode of its
+  // mount namespace. Never opened.
+  std::string place;
 };
 
 // A task's inbox that stays when it is empty.

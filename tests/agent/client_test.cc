@@ -206,6 +206,16 @@ TEST_F(ClientTest, BindMountCanBeOnADirectory) {
             "BindMount web t n volume:data rw private {directory=h;}");
 }
 
+TEST_F(ClientTest, BindMountCanBeInAContainer) {
+  BindMountSpec spec{.task = "t", .name = "n", .source = "data"};
+  spec.task_path = "/data";
+  spec.container = STDERR_FILENO;
+  ASSERT_TRUE(client_->BindMount("web", spec));
+  EXPECT_EQ(script().last_call(),
+            "BindMount web t n volume:data rw private "
+            "{container=h;task_path=/data;}");
+}
+
 TEST_F(ClientTest, BindMountSendsTheContractsWordsAndAnswersTheMountConfig) {
   BindMountSpec spec{.task = "server", .name = "data", .source = "data"};
   spec.read_only = true;

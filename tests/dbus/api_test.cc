@@ -37,6 +37,7 @@ probe_mounts_ms = 20
   all.bidirectional = true;
   all.cgroups = {"/mountd-test"};
   all.detached = true;
+  all.containers = true;
   all.alloc_roots = {"/tmp"};
   config.rules = {all};
   return config;

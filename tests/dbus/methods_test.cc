@@ -215,6 +215,30 @@ TEST_P(Methods, BindMountOnADirectory) {
   EXPECT_EQ(plan.attributes, exec::kNoAtime);
 }
 
+TEST_P(Methods, BindMountInAContainer) {
+  MustPrepare();
+  executor().PutCgroup(7, "/mountd-test/web");
+  executor().SetTask(7);
+  const auto bind = [&](const char* path) {
+    return client_->Call("BindMount", "sssssbsa{sv}", "web", "task", "m",
+                         "host", "data", 0, "private", 2, "container", "h",
+                         STDERR_FILENO, "task_path", "s", path);
+  };
+  EXPECT_EQ(bind("data").error, "org.mountd1.Error.InvalidArgument");
+  EXPECT_EQ(bind("/proc/self").error, "org.mountd1.Error.InvalidArgument");
+  const Answer answer = bind("/data");
+  ASSERT_TRUE(answer.ok()) << answer.message;
+  EXPECT_EQ(answer.types, kMountTypes);
+  const exec::AttachPlan plan = executor().plans().back().body.attach;
+  EXPECT_EQ(plan.target_kind, exec::TargetKind::kContainer);
+  EXPECT_EQ(plan.container.cgroup, 7U);
+  EXPECT_STREQ(plan.container.path.data(), "/data");
+  // Another user's container is none of the caller's.
+  executor().PutCgroup(8, "/system.slice/db");
+  executor().SetTask(8);
+  EXPECT_EQ(bind("/data").error, "org.mountd1.Error.PermissionDenied");
+}
+
 TEST_P(Methods, BindMountsMountsAll) {
   MustPrepare();
   const Answer answer =

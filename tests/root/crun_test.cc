@@ -61,7 +61,7 @@ class CrunTask : public CgroupFixture {
     }
     cgroup_ = MakeCgroup("web");
     const std::string root = std::string(kBundle) + "/rootfs";
-    for (const char* path : {"/usr", "/proc", "/dev", "/data"}) {
+    for (const char* path : {"/usr", "/proc", "/dev", "/data", "/more"}) {
       MakeDirectories(root + path);
     }
     for (const char* name : {"bin", "lib", "lib64"}) {
@@ -188,6 +188,37 @@ TEST_F(CrunTask, WithASharedRootIsAPeer) {
   const exec::TaskState state = Verify(ours);
   EXPECT_EQ(state.mounts[0].peer_group, ours.peer_group);
   EXPECT_EQ(state.has_own_user_namespace, 0U);
+}
+
+// Mounted in it once it is created, a mount is what was asked for, whatever the
+// runtime does with its own.
+TEST_F(CrunTask, IsGivenAMountBeforeItIsStarted) {
+  config_.rules.back().containers = true;
+  Mounted(Propagation::kPrivate);
+  ASSERT_NO_FATAL_FAILURE(Create("", "rprivate"));
+  for (const Propagation mode :
+       {Propagation::kHostToTask, Propagation::kBidirectional}) {
+    SCOPED_TRACE(static_cast<int>(mode));
+    exec::Request request = AttachRequest("data", mode, "more");
+    request.body.attach.target_kind = exec::TargetKind::kContainer;
+    request.body.attach.container = exec::Container(cgroup_, "/more");
+    fds_.clear();
+    fds_.emplace_back(::dup(pidfd_.get()));
+    const Reply reply = Send(request);
+    fds_.clear();
+    ASSERT_EQ(ErrorOf(reply), "");
+    if (mode == Propagation::kHostToTask) {
+      ASSERT_EQ(Crun({"start", kContainer}), 0);
+    }
+    MountTmpfs("/run/host/data/sub");
+    EXPECT_EQ(Crun({"exec", kContainer, "/bin/test", "-e", "/more/sub/mark"}),
+              0);
+    Unmount("/run/host/data/sub");
+    EXPECT_NE(Crun({"exec", kContainer, "/bin/test", "-e", "/more/sub/mark"}),
+              0);
+    ASSERT_EQ(ErrorOf(Detach(reply.body.mount.mount_id, "more")), "");
+    EXPECT_NE(Crun({"exec", kContainer, "/bin/test", "-e", "/more/file"}), 0);
+  }
 }
 
 // A runtime that clones the mount before it enters the user namespace, as this

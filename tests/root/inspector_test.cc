@@ -53,7 +53,7 @@ void ExpectSame(const MountFacts& a, const MountFacts& b) {
 
 TEST_F(Inspectors, BothCountWhatIsBelowAtAnyDepth) {
   const StatmountInspector modern(real_);
-  const MountinfoInspector old;
+  const MountinfoInspector old(kernel_);
   MountTmpfs("/run/host/data/sub/deep");
   MountTmpfs("/run/host/data/sub");
   for (const auto& [path, count] :
@@ -74,7 +74,7 @@ TEST_F(Inspectors, BothCountWhatIsBelowAtAnyDepth) {
 
 TEST_F(Inspectors, StatmountAndMountinfoSayTheSame) {
   const StatmountInspector modern(real_);
-  const MountinfoInspector old;
+  const MountinfoInspector old(kernel_);
   for (const char* path : {"/", "/run", "/run/mountd/base", "/run/host/data",
                            "/run/host/data/sub", kTarget, "/proc"}) {
     SCOPED_TRACE(path);
@@ -103,7 +103,7 @@ TEST_F(Inspectors, AMountThatIsGoneIsNotFound) {
   const std::uint64_t reusable = ReusableId("/run/host/data/sub");
   ASSERT_EQ(::umount2("/run/host/data/sub", 0), 0);
   const auto a = StatmountInspector(real_).Facts(file->mount_id);
-  const auto b = MountinfoInspector().Facts(reusable);
+  const auto b = MountinfoInspector(kernel_).Facts(reusable);
   ASSERT_FALSE(a.has_value() || b.has_value());
   EXPECT_EQ(a.error().code, Code::kNotFound);
   EXPECT_EQ(b.error().code, Code::kNotFound);

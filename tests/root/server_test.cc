@@ -100,7 +100,8 @@ TEST_F(Program, HoldsItsCapabilitiesAndNoMore) {
   constexpr std::uint64_t kAll =
       (1ULL << CAP_SYS_ADMIN) | (1ULL << CAP_NET_ADMIN) |
       (1ULL << CAP_DAC_READ_SEARCH) | (1ULL << CAP_CHOWN) |
-      (1ULL << CAP_SETUID) | (1ULL << CAP_SETGID) | (1ULL << CAP_SYS_PTRACE);
+      (1ULL << CAP_SETUID) | (1ULL << CAP_SETGID) | (1ULL << CAP_SYS_PTRACE) |
+      (1ULL << CAP_SYS_CHROOT);
   EXPECT_EQ(hello.body.hello.effective_capabilities, kAll);
   EXPECT_EQ(hello.body.hello.pid, static_cast<unsigned>(pid_));
   std::ifstream status("/proc/" + std::to_string(pid_) + "/status");

@@ -6,6 +6,11 @@
 #include "tests/support/fake_executor.h"
 
 namespace mountd::exec {
+namespace {
+
+constexpr std::uint64_t kTaskNamespace = 4026532000;
+
+}  // namespace
 
 void FakeExecutor::PutCgroup(std::uint64_t id, const std::string& path) {
   const std::lock_guard lock(mutex_);
@@ -85,7 +90,9 @@ Result<CgroupState> FakeExecutor::InspectTask(int /*pidfd*/) {
           return MakeError(Code::kFailedPrecondition, "open process", "pidfd",
                            "the process has ended");
         }
-        return CgroupLocked(task_cgroup_);
+        MOUNTD_ASSIGN(CgroupState state, CgroupLocked(task_cgroup_));
+        state.mount_namespace = kTaskNamespace;
+        return state;
       });
 }
 
@@ -104,7 +111,7 @@ Result<TaskState> FakeExecutor::VerifyTask(const VerifyTaskPlan& plan,
                            "the process is in another cgroup");
         }
         TaskState state;
-        state.mount_namespace = 4026532000;
+        state.mount_namespace = kTaskNamespace;
         state.has_own_user_namespace = task_has_user_namespace_ ? 1 : 0;
         for (; state.count < plan.count; ++state.count) {
           const std::uint64_t id = plan.mount_ids.at(state.count);

@@ -7,10 +7,12 @@
 #include <cerrno>
 #include <cstddef>
 #include <functional>
+#include <span>
 #include <string>
 #include <vector>
 
 #include "mountd/exec/kernel.h"
+#include "tests/support/calls_of_child.h"
 
 namespace mountd::exec {
 
@@ -204,10 +206,34 @@ class InjectingKernel final : public Kernel {
         "MountsBelow", [&] { return kernel_.MountsBelow(id); });
   }
 
-  Sys<std::uint8_t> RunChild(const std::function<int()>& body, int kept,
+  // The child's calls are recorded and failed as if they were this process's.
+  Sys<std::uint8_t> RunChild(const std::function<int()>& body,
+                             std::span<const int> kept,
                              std::chrono::milliseconds limit) override {
-    return Pass<std::uint8_t>(
-        "RunChild", [&] { return kernel_.RunChild(body, kept, limit); });
+    return Pass<std::uint8_t>("RunChild", [&] {
+      CallsOfChild made;
+      const std::size_t before = calls_.size();
+      const Sys<std::uint8_t> status = kernel_.RunChild(
+          [&] {
+            const int result = body();
+            made.Write(std::span(calls_).subspan(before));
+            return result;
+          },
+          kept, limit);
+      for (std::string& call : made.Read()) {
+        calls_.push_back(std::move(call));
+      }
+      return status;
+    });
+  }
+  Sys<void> EnterMountNamespace(int mount_namespace) override {
+    return Pass<void>("EnterMountNamespace", [&] {
+      return kernel_.EnterMountNamespace(mount_namespace);
+    });
+  }
+  Sys<std::uint64_t> OwnerOf(int name_space) override {
+    return Pass<std::uint64_t>("OwnerOf",
+                               [&] { return kernel_.OwnerOf(name_space); });
   }
 
   Sys<UniqueFd> WatchMounts(int mount_namespace) override {

@@ -51,9 +51,10 @@ constexpr std::size_t kMaxInstances = 64;
 //   CHOWN            directories handed to their users
 //   SETUID, SETGID   the maps of idmapped mounts
 //   SYS_PTRACE       which files of a mount processes hold
+//   SYS_CHROOT       entering containers' mount namespaces
 const std::vector<cap_value_t> kExecutorCapabilities = {
     CAP_SYS_ADMIN, CAP_NET_ADMIN, CAP_DAC_READ_SEARCH, CAP_CHOWN,
-    CAP_SETUID,    CAP_SETGID,    CAP_SYS_PTRACE};
+    CAP_SETUID,    CAP_SETGID,    CAP_SYS_PTRACE, CAP_SYS_CHROOT};
 
 struct Options {
   std::string bin_dir;

@@ -378,6 +378,32 @@ TEST(Invariants, HoldersAreLookedForWithinBounds) {
   EXPECT_FALSE(Passes(request));
 }
 
+TEST(Invariants, AContainerIsNamedByCgroupPidfdAndPath) {
+  Request request = AttachRequest();
+  request.body.attach.target_kind = TargetKind::kContainer;
+  request.body.attach.container = Container(7, "/data");
+  EXPECT_TRUE(Passes(request));
+  EXPECT_TRUE(CheckFds(request, 1).has_value());
+  EXPECT_FALSE(CheckFds(request, 0).has_value());
+  request.body.attach.replaces = 5;
+  EXPECT_FALSE(Passes(request));
+  request.body.attach.replaces = 0;
+  request.body.attach.container = Container(0, "/data");
+  EXPECT_FALSE(Passes(request));
+  for (const std::string path :
+       {"", "/", "data", "/data/", "//data", "/data/../x", "/.", "/proc",
+        "/proc/1", "/sys/fs/cgroup"}) {
+    request.body.attach.container = Container(7, path);
+    EXPECT_FALSE(Passes(request)) << path;
+  }
+  // Without a NUL it has no end.
+  const std::string longest = "/" + std::string(kMaxContainerPath - 2, 'a');
+  request.body.attach.container = Container(7, longest);
+  EXPECT_TRUE(Passes(request));
+  request.body.attach.container = Container(7, longest + "a");
+  EXPECT_FALSE(Passes(request));
+}
+
 TEST(Invariants, TasksAreNamedByCgroupAndPidfd) {
   Request request;
   request.kind = PlanKind::kInspectCgroup;

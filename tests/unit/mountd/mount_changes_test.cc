@@ -212,12 +212,35 @@ TEST_F(MountChanges, OnlyWhatIsMountedInAnInboxCanBeReplaced) {
   EXPECT_EQ(Outcome(mounts().Replace(Spec("d", "data"))), "NotFound");
   BindMountSpec spec = Spec("d", "data");
   spec.target_kind = exec::TargetKind::kDirectory;
-  spec.directory_path = "/var/lib/agent/web";
+  spec.place = "/var/lib/agent/web";
   ASSERT_EQ(MessageOf(Bind(spec)), "Ok");
   EXPECT_EQ(Outcome(mounts().Replace(Spec("d", "other"))), "NotSupported");
   EXPECT_EQ(ConfigOf(*RecordOf("d")).host_path, "/var/lib/agent/web");
   // Another directory is another mount.
   EXPECT_EQ(Outcome(Bind(Spec("d", "data"))), "AlreadyExists");
+}
+
+// Its mounts go with a container, and nobody tells.
+TEST_F(MountChanges, AContainersNextIsMountedAnew) {
+  BindMountSpec spec = Spec("d", "data");
+  spec.target_kind = exec::TargetKind::kContainer;
+  spec.place = "4026532000";
+  ASSERT_EQ(MessageOf(Bind(spec)), "Ok");
+  const std::uint64_t first = RecordOf("d")->mount_id;
+  ASSERT_EQ(MessageOf(Bind(spec)), "Ok");
+  EXPECT_EQ(RecordOf("d")->mount_id, first);
+  EXPECT_EQ(ConfigOf(*RecordOf("d")).host_path, "");
+  BindMountSpec next = spec;
+  next.place = "4026532001";
+  EXPECT_EQ(Outcome(Bind(next)), "AlreadyExists");
+  executor().LoseMount("web/task/d");
+  ASSERT_EQ(MessageOf(Bind(next)), "Ok");
+  EXPECT_NE(RecordOf("d")->mount_id, first);
+  // Its namespace's inode may be used again.
+  executor().LoseMount("web/task/d");
+  ASSERT_EQ(MessageOf(Bind(next)), "Ok");
+  EXPECT_EQ(RecordOf("d")->mount_id, executor().MountIdOf("web/task/d"));
+  EXPECT_EQ(Outcome(mounts().Replace(Spec("d", "other"))), "NotSupported");
 }
 
 TEST_F(MountChanges, AnInboxStaysUntilItIsRemoved) {

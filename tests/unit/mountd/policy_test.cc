@@ -71,6 +71,16 @@ TEST_F(PolicyTest, CgroupsAreGrantedByComponents) {
   EXPECT_EQ(Outcome(policy_.MayUseCgroup(By(0), "/a/b")), kDenied);
 }
 
+TEST_F(PolicyTest, ContainersAreGrantedWithTheirCgroups) {
+  RuleConfig& rule = Rule();
+  rule.cgroups = {"/a/b"};
+  EXPECT_EQ(Outcome(policy_.MayMountIn(By(kUser), "/a/b/c")), kDenied);
+  rule.containers = true;
+  EXPECT_EQ(Outcome(policy_.MayMountIn(By(kUser), "/a/b/c")), kOk);
+  EXPECT_EQ(Outcome(policy_.MayMountIn(By(kUser), "/a")), kDenied);
+  EXPECT_EQ(Outcome(policy_.MayMountIn(By(0), "/a/b")), kDenied);
+}
+
 TEST_F(PolicyTest, NothingIsAllowedWithoutARule) {
   for (const std::uint32_t uid : {kUser, 0U}) {
     const Caller caller = By(uid, 0);

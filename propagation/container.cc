@@ -1,0 +1,235 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#include "propagation/container.h"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <memory>
+#include <vector>
+
+#include "mountd/base/paths.h"
+#include "mountd/exec/plan_error.h"
+#include "propagation/cgroup.h"
+
+namespace mountd::propagation {
+namespace {
+
+using exec::FileFacts;
+using exec::MountState;
+using exec::Named;
+using exec::Reply;
+
+constexpr int kFromRoot = -1;
+
+Error Refused(std::string why) {
+  return MakeError(Code::kFailedPrecondition, "open container", "pidfd",
+                   std::move(why));
+}
+
+Result<std::uint64_t> NamespaceAt(const Context& context, int dir,
+                                  const std::string& link) {
+  MOUNTD_ASSIGN(const FileFacts facts,
+                Named(context.kernel.StatLinked(dir, link), "statx", link));
+  return facts.inode;
+}
+
+// Init's is the executor's own but in odd set-ups. A sandbox around all of them
+// may hide it.
+Result<void> CheckNotHosts(const Context& context, std::uint64_t theirs) {
+  for (const char* ours : {"/proc/self/ns/mnt", "/proc/1/ns/mnt"}) {
+    const Result<std::uint64_t> host = NamespaceAt(context, kFromRoot, ours);
+    if (!host && host.error().sys_errno == EACCES) {
+      continue;
+    }
+    if (!host) {
+      return host.error();
+    }
+    if (*host == theirs) {
+      return Refused("has the host's mount namespace");
+    }
+  }
+  return Ok();
+}
+
+// Opens the namespace, and says so if it is one that no container has.
+Result<Container> Open(const Context& context, Process process) {
+  Container container;
+  container.process = std::move(process);
+  const std::string link = "ns/mnt";
+  MOUNTD_ASSIGN(
+      container.mounts,
+      Named(context.kernel.Open(container.process.dir.get(), link, O_RDONLY, 0),
+            "openat2", link));
+  MOUNTD_ASSIGN(
+      const FileFacts facts,
+      Named(context.kernel.Stat(container.mounts.get(), ""), "statx", link));
+  container.mount_namespace = facts.inode;
+  MOUNTD_TRY(CheckNotHosts(context, container.mount_namespace));
+  return container;
+}
+
+Result<void> CheckOwner(const Context& context, const Container& container) {
+  MOUNTD_ASSIGN(
+      const std::uint64_t owner,
+      Named(context.kernel.OwnerOf(container.mounts.get()), "ioctl", "ns/mnt"));
+  MOUNTD_ASSIGN(const std::uint64_t own,
+                NamespaceAt(context, kFromRoot, "/proc/self/ns/user"));
+  return owner == own
+             ? Ok()
+             : Result<void>(Refused(
+                   "its mount namespace belongs to a user namespace of its "
+                   "own, where it could take nosuid and nodev off: give it an "
+                   "inbox"));
+}
+
+// Whose rule it is, only mountd knows.
+Result<void> CheckGranted(const Context& context, const std::string& cgroup) {
+  const std::vector<RuleConfig>& rules = context.config.rules;
+  return std::any_of(rules.begin(), rules.end(),
+                     [&](const RuleConfig& rule) {
+                       return rule.containers && AllowsCgroup(rule, cgroup);
+                     })
+             ? Ok()
+             : Result<void>(MakeError(
+                   Code::kPermissionDenied, "open container", cgroup,
+                   "no rule grants containers there (containers = true)"));
+}
+
+// Where the child leaves its answer.
+class SharedReply {
+ public:
+  SharedReply()
+      : page_(::mmap(nullptr, sizeof(Reply), PROT_READ | PROT_WRITE,
+                     MAP_SHARED | MAP_ANONYMOUS, -1, 0)) {}
+  ~SharedReply() {
+    if (valid()) {
+      ::munmap(page_, sizeof(Reply));
+    }
+  }
+  SharedReply(const SharedReply&) = delete;
+  SharedReply& operator=(const SharedReply&) = delete;
+  bool valid() const { return page_ != MAP_FAILED; }
+  Reply& operator*() const { return *static_cast<Reply*>(page_); }
+
+ private:
+  void* page_;
+};
+
+// In the child. The host's /proc is opened before it is out of sight.
+Result<MountState> EnterAndRun(
+    const Context& context, const Container& container,
+    const std::string& object,
+    const std::function<Result<MountState>(const Context&)>& body) {
+  constexpr std::uint64_t kFollow = 0;  // "self" is a link
+  MOUNTD_ASSIGN(const UniqueFd self,
+                Named(context.kernel.Open(kFromRoot, "/proc/self",
+                                          O_PATH | O_DIRECTORY, kFollow),
+                      "openat2", "/proc/self"));
+  const std::unique_ptr<MountInspector> inspector =
+      MakeMountInspector(context.kernel, self.get());
+  MOUNTD_TRY(Named(context.kernel.EnterMountNamespace(container.mounts.get()),
+                   "setns", object));
+  return body({context.kernel, *inspector, context.config, context.id_maps});
+}
+
+}  // namespace
+
+Result<Container> OpenContainer(const Context& context, int pidfd,
+                                std::uint64_t cgroup) {
+  MOUNTD_ASSIGN(Process process, OpenProcess(context, pidfd));
+  MOUNTD_ASSIGN(const Cgroup allowed, CheckWithin(context, process, cgroup));
+  MOUNTD_TRY(CheckGranted(context, allowed.path));
+  MOUNTD_ASSIGN(Container container, Open(context, std::move(process)));
+  container.cgroup = allowed.path;
+  MOUNTD_TRY(CheckOwner(context, container));
+  // Only if it still lives is what was opened the process's.
+  MOUNTD_TRY(CheckAlive(context, pidfd));
+  return container;
+}
+
+Result<std::optional<Container>> FindContainer(const Context& context,
+                                               std::uint64_t mount_namespace,
+                                               std::uint64_t cgroup) {
+  const Result<Cgroup> where = OpenCgroup(context, cgroup);
+  if (!where && where.error().code == Code::kNotFound) {
+    return std::optional<Container>();
+  }
+  if (!where) {
+    return where.error();
+  }
+  MOUNTD_ASSIGN(const Members members, MembersOf(context, *where));
+  for (const std::uint32_t pid : members.pids) {
+    Result<Process> process = OpenProcess(context, pid);
+    if (!process) {
+      continue;  // it has ended
+    }
+    const Result<std::uint64_t> its =
+        NamespaceAt(context, process->dir.get(), "ns/mnt");
+    if (!its || *its != mount_namespace) {
+      continue;
+    }
+    Result<Container> container = Open(context, *std::move(process));
+    if (container && container->mount_namespace == mount_namespace) {
+      container->cgroup = where->path;
+      return std::optional(*std::move(container));
+    }
+  }
+  if (!members.all_seen) {
+    return MakeError(Code::kResourceExhausted, "find container", where->path,
+                     "there are too many processes to look at");
+  }
+  return std::optional<Container>();
+}
+
+Result<void> CheckStill(const Context& context, const Container& container) {
+  MOUNTD_ASSIGN(const std::uint64_t now,
+                NamespaceAt(context, container.process.dir.get(), "ns/mnt"));
+  if (now != container.mount_namespace) {
+    return Refused("has gone to another mount namespace");
+  }
+  MOUNTD_ASSIGN(const std::string cgroup,
+                CgroupPathOf(context, container.process));
+  return paths::IsAtOrBelow(cgroup, container.cgroup)
+             ? Ok()
+             : Result<void>(Refused("has gone to another cgroup"));
+}
+
+Result<MountState> InContainer(
+    const Context& context, const Container& container,
+    std::span<const int> kept, const std::string& object,
+    const std::function<Result<MountState>(const Context&)>& body) {
+  const SharedReply answer;
+  if (!answer.valid()) {
+    return ErrnoError(errno, "mmap", object);
+  }
+  std::vector<int> fds = {container.mounts.get(), container.process.dir.get()};
+  std::copy_if(kept.begin(), kept.end(), std::back_inserter(fds),
+               [](int fd) { return fd >= 0; });
+  // Time enough is left of the plan's to undo what there is to undo.
+  const std::chrono::milliseconds limit = context.config.timeouts.plan / 2;
+  const exec::Sys<std::uint8_t> status = context.kernel.RunChild(
+      [&] {
+        const Result<MountState> outcome =
+            EnterAndRun(context, container, object, body);
+        if (outcome) {
+          (*answer).body.mount = *outcome;
+        } else {
+          exec::SetError(outcome.error(), &*answer);
+        }
+        return EXIT_SUCCESS;
+      },
+      fds, limit);
+  if (exec::FailedWith(status, ETIMEDOUT)) {
+    return MakeError(Code::kDeadlineExceeded, "enter container", object,
+                     "took too long and was killed");
+  }
+  if (!status) {
+    return ErrnoError(status.error(), "enter container", object);
+  }
+  return (*answer).code == 0 ? Result<MountState>((*answer).body.mount)
+                             : exec::ToError(*answer);
+}
+
+}  // namespace mountd::propagation

@@ -1,0 +1,229 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#include "propagation/outside_inbox.h"
+
+#include <fcntl.h>
+#include <linux/openat2.h>
+#include <sys/stat.h>
+
+#include <array>
+#include <functional>
+#include <optional>
+#include <string_view>
+
+#include "mountd/base/number.h"
+#include "propagation/container.h"
+#include "propagation/detach.h"
+#include "propagation/inbox.h"
+#include "propagation/target.h"
+
+namespace mountd::propagation {
+namespace {
+
+using exec::FileFacts;
+using exec::MountState;
+using exec::Named;
+
+using InNamespace = std::function<Result<MountState>(const Context&)>;
+
+std::string TextOf(const Placeholder& placeholder) {
+  std::string text = std::to_string(placeholder.mount_id);
+  if (placeholder.mount_namespace != 0) {
+    text += " " + std::to_string(placeholder.mount_namespace) + " " +
+            std::to_string(placeholder.cgroup);
+  }
+  return text;
+}
+
+std::optional<Placeholder> Parse(std::string_view text) {
+  std::array<std::uint64_t, 3> numbers{};
+  std::size_t count = 0;
+  for (;; ++count) {
+    const std::size_t space = std::min(text.find(' '), text.size());
+    const auto number = ParseNumber<std::uint64_t>(text.substr(0, space));
+    if (!number || count == numbers.size()) {
+      return std::nullopt;
+    }
+    numbers.at(count) = *number;
+    if (space == text.size()) {
+      break;
+    }
+    text.remove_prefix(space + 1);
+  }
+  if (count == 1) {
+    return std::nullopt;
+  }
+  return Placeholder{numbers[0], numbers[1], numbers[2]};
+}
+
+Result<Placeholder> ReadPlaceholder(const Context& context, int task,
+                                    const std::string& name,
+                                    const std::string& object) {
+  MOUNTD_ASSIGN(
+      const std::string text,
+      Named(context.kernel.ReadLink(task, name), "readlinkat", object));
+  const std::optional<Placeholder> placeholder = Parse(text);
+  return placeholder ? Result<Placeholder>(*placeholder)
+                     : MakeError(Code::kInternal, "readlinkat", object,
+                                 "what says which mount it is cannot be read");
+}
+
+Result<void> RemovePlaceholder(const Context& context, int task,
+                               const std::string& name,
+                               const std::string& object) {
+  const exec::Sys<void> removed = context.kernel.RemoveFile(task, name);
+  return exec::FailedWith(removed, ENOENT) ? Ok()
+                                           : Named(removed, "unlinkat", object);
+}
+
+// Where the mount is: there `body` runs. A container that has ended has taken
+// its mounts with it: then the answer is of none.
+Result<MountState> RunWhereItIs(const Context& context,
+                                const Placeholder& placeholder,
+                                const std::string& object,
+                                const InNamespace& body) {
+  if (placeholder.mount_namespace == 0) {
+    return body(context);
+  }
+  MOUNTD_ASSIGN(
+      const std::optional<Container> container,
+      FindContainer(context, placeholder.mount_namespace, placeholder.cgroup));
+  return container ? InContainer(context, *container, {}, object, body)
+                   : Result<MountState>(MountState{});
+}
+
+// The facts of the mount, if it is still attached.
+Result<std::optional<MountFacts>> FactsOf(const Context& context,
+                                          std::uint64_t id) {
+  Result<MountFacts> facts = context.inspector.Facts(id);
+  if (!facts && facts.error().code == Code::kNotFound) {
+    return std::optional<MountFacts>();
+  }
+  if (!facts) {
+    return facts.error();
+  }
+  return std::optional(*std::move(facts));
+}
+
+Result<MountState> Inspect(const Context& context, std::uint64_t id) {
+  MOUNTD_ASSIGN(const std::optional<MountFacts> mount, FactsOf(context, id));
+  MountState state;
+  if (mount) {
+    state.is_directory = 1;
+    state.mount_id = mount->id;
+    state.peer_group = mount->peer_group;
+    state.master = mount->master;
+    state.device = mount->device;
+  }
+  return state;
+}
+
+// Where it is now, by the kernel: others may have moved what is above.
+Result<void> UnmountById(const Context& context, std::uint64_t id,
+                         exec::UnmountMode mode, const std::string& object) {
+  constexpr int kFromRoot = -1;
+  MOUNTD_ASSIGN(const std::optional<MountFacts> mount, FactsOf(context, id));
+  if (!mount) {
+    return Ok();
+  }
+  const std::size_t slash = mount->point.rfind('/');
+  if (slash == std::string::npos || slash + 1 == mount->point.size()) {
+    return MakeError(Code::kBusy, "umount2", object, "it cannot be reached");
+  }
+  MOUNTD_ASSIGN(
+      const UniqueFd parent,
+      Named(context.kernel.Open(
+                kFromRoot, slash == 0 ? "/" : mount->point.substr(0, slash),
+                O_PATH | O_DIRECTORY,
+                RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS),
+            "openat2", object));
+  const std::string last = mount->point.substr(slash + 1);
+  MOUNTD_ASSIGN(
+      const FileFacts top,
+      Named(context.kernel.Stat(parent.get(), last), "statx", object));
+  if (top.mount_id != mount->id) {
+    return MakeError(Code::kBusy, "umount2", object,
+                     "it is covered by another mount");
+  }
+  return UnmountTop(context, parent.get(), last, mount->id, mode, object);
+}
+
+// The place must be free, but for the placeholder of a mount that has gone.
+Result<void> Clear(const Context& context, const Place& place) {
+  const int task = place.task.get();
+  const exec::Sys<FileFacts> file = context.kernel.Stat(task, place.name);
+  if (exec::FailedWith(file, ENOENT)) {
+    return Ok();
+  }
+  if (!file) {
+    return ErrnoError(file.error(), "statx", place.object);
+  }
+  if (S_ISLNK(file->mode)) {
+    MOUNTD_ASSIGN(const MountState mount,
+                  InspectOutside(context, task, place.name, place.object));
+    if (mount.mount_id == 0) {
+      return RemovePlaceholder(context, task, place.name, place.object);
+    }
+  }
+  return MakeError(Code::kAlreadyExists, "mount", place.object,
+                   "another mount has the name");
+}
+
+}  // namespace
+
+Result<std::shared_ptr<Place>> ClaimPlace(const Context& context,
+                                          const UniqueFd& allocation,
+                                          const exec::TargetPlan& target,
+                                          exec::Undo* undo) {
+  auto place = std::make_shared<Place>();
+  place->name = Text(target.name);
+  place->object = ObjectOf(target);
+  MOUNTD_ASSIGN(place->task, EnsureTask(context, allocation, Text(target.task),
+                                        place->object, undo));
+  MOUNTD_TRY(Clear(context, *place));
+  return place;
+}
+
+Result<void> WritePlaceholder(const Context& context,
+                              const std::shared_ptr<Place>& place,
+                              const Placeholder& placeholder,
+                              exec::Undo* undo) {
+  MOUNTD_TRY(Named(context.kernel.MakeLink(TextOf(placeholder),
+                                           place->task.get(), place->name),
+                   "symlinkat", place->object));
+  undo->Add([&context, place] {
+    IgnoreBecauseBestEffort(
+        DetachOutside(context, place->task.get(), place->name,
+                      exec::UnmountMode::kDetach, place->object));
+  });
+  return Ok();
+}
+
+Result<MountState> InspectOutside(const Context& context, int task,
+                                  const std::string& name,
+                                  const std::string& object) {
+  MOUNTD_ASSIGN(const Placeholder placeholder,
+                ReadPlaceholder(context, task, name, object));
+  MOUNTD_ASSIGN(
+      MountState state,
+      RunWhereItIs(context, placeholder, object, [&](const Context& there) {
+        return Inspect(there, placeholder.mount_id);
+      }));
+  state.exists = 1;
+  return state;
+}
+
+Result<void> DetachOutside(const Context& context, int task,
+                           const std::string& name, exec::UnmountMode mode,
+                           const std::string& object) {
+  MOUNTD_ASSIGN(const Placeholder placeholder,
+                ReadPlaceholder(context, task, name, object));
+  MOUNTD_TRY(RunWhereItIs(context, placeholder, object,
+                          [&](const Context& there) -> Result<MountState> {
+                            MOUNTD_TRY(UnmountById(there, placeholder.mount_id,
+                                                   mode, object));
+                            return MountState{};
+                          }));
+  return RemovePlaceholder(context, task, name, object);
+}
+
+}  // namespace mountd::propagation
