@@ -52,6 +52,16 @@ Result<bool> NeedsAnchor(const Context& context, const UniqueFd& markers,
   return !mounts_below;
 }
 
+// Before Linux 6.8 the id of an anchor that is gone may be any other mount's:
+// its directory tells it from most.
+std::string Described(const FileFacts& directory, const std::string& path) {
+  return std::to_string(directory.device) + ":" +
+         std::to_string(directory.inode) + " " + path;
+}
+std::string PathIn(const Marker& marker) {
+  return marker.what.substr(marker.what.find(' ') + 1);
+}
+
 // A volume whose path was changed in the configuration keeps its first anchor,
 // which tasks still follow, until that is released.
 Result<void> CheckNotElsewhere(const Context& context, const UniqueFd& markers,
@@ -59,7 +69,7 @@ Result<void> CheckNotElsewhere(const Context& context, const UniqueFd& markers,
                                const std::string& path) {
   MOUNTD_ASSIGN(const Marker marker,
                 ReadMarker(context, markers.get(), volume));
-  if (marker.id == 0 || marker.what == path ||
+  if (marker.id == 0 || PathIn(marker) == path ||
       !context.inspector.Facts(marker.id)) {
     return Ok();
   }
@@ -71,8 +81,8 @@ Result<void> CheckNotElsewhere(const Context& context, const UniqueFd& markers,
 // path it was made for once a directory above has been renamed. Gone already is
 // success.
 Result<void> UnmountAnchor(const Context& context, const std::string& volume,
-                           std::uint64_t id, int flags) {
-  const Result<MountFacts> anchor = context.inspector.Facts(id);
+                           const Marker& marker, int flags) {
+  const Result<MountFacts> anchor = context.inspector.Facts(marker.id);
   if (!anchor) {
     return anchor.error().code == Code::kNotFound
                ? Ok()
@@ -83,9 +93,12 @@ Result<void> UnmountAnchor(const Context& context, const std::string& volume,
   MOUNTD_ASSIGN(const FileFacts top,
                 Named(context.kernel.Stat(path.parent.get(), path.name),
                       "statx", volume));
-  if (top.mount_id != id || !top.mount_root) {
+  if (top.mount_id != marker.id || !top.mount_root) {
     return MakeError(Code::kFailedPrecondition, "umount2", volume,
                      "another mount is there");
+  }
+  if (Described(top, PathIn(marker)) != marker.what) {
+    return Ok();  // it is gone, and another mount has its id
   }
   return Named(context.kernel.Unmount(path.parent.get(), path.name, flags),
                "umount2", volume);
@@ -93,10 +106,10 @@ Result<void> UnmountAnchor(const Context& context, const std::string& volume,
 
 // When it must not stay: whoever renames what is above can do so just once.
 void UndoAnchor(const Context& context, const std::string& volume,
-                std::uint64_t id) {
+                const Marker& marker) {
   constexpr int kTries = 100;
   for (int i = 0; i < kTries; ++i) {
-    if (UnmountAnchor(context, volume, id, MNT_DETACH)) {
+    if (UnmountAnchor(context, volume, marker, MNT_DETACH)) {
       return;
     }
   }
@@ -116,16 +129,15 @@ Result<void> MakeAnchor(const Context& context, const std::string& volume,
             "mount_setattr", volume));
   MOUNTD_ASSIGN(const FileFacts clone,
                 Named(kernel.Stat(tree.get(), ""), "statx", volume));
-  MOUNTD_TRY(
-      WriteMarker(context, source->lock.get(), {clone.mount_id, path}, volume));
+  const Marker marker{clone.mount_id, Described(clone, path)};
+  MOUNTD_TRY(WriteMarker(context, source->lock.get(), marker, volume));
   undo->Add([&context, source, volume] {
     IgnoreBecauseBestEffort(RemoveMarker(context, source->lock.get(), volume));
   });
   MOUNTD_TRY(Named(kernel.AttachTree(tree.get(), source->fd.get()),
                    "move_mount", volume));
-  undo->Add([&context, volume, id = clone.mount_id] {
-    UndoAnchor(context, volume, id);
-  });
+  undo->Add(
+      [&context, volume, marker] { UndoAnchor(context, volume, marker); });
   MOUNTD_TRY(
       Named(kernel.SetMount(tree.get(), false, {.propagation = MS_SHARED}),
             "mount_setattr", volume));
@@ -203,7 +215,7 @@ Result<void> ReleaseHostVolume(const Context& context,
     RemoveIfEmpty(context, markers.get(), volume);
     return Ok();
   }
-  MOUNTD_TRY(UnmountAnchor(context, volume, marker.id, 0));
+  MOUNTD_TRY(UnmountAnchor(context, volume, marker, 0));
   MOUNTD_TRY(RemoveMarker(context, lock.get(), volume));
   return Named(context.kernel.RemoveDirectory(markers.get(), volume),
                "unlinkat", volume);

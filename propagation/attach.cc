@@ -56,12 +56,14 @@ Result<MountState> AttachClone(const Context& context, const Way& way,
                 Named(kernel.Stat(tree.get(), ""), "statx", way.spec.object));
   MOUNTD_TRY(Named(kernel.AttachTree(tree.get(), way.target.point.get()),
                    "move_mount", way.spec.object));
-  undo->Add([&kernel, &target = way.target, id = clone.mount_id] {
+  undo->Add([&kernel, &target = way.target, clone] {
     // If mountd gave this plan up it may have detached the mount already, and
-    // attached another.
+    // attached another; of another source, as long as this executor holds on
+    // to its own. Before Linux 6.8 it may well have the same id.
     const exec::Sys<FileFacts> top =
         kernel.Stat(target.task.get(), target.name);
-    if (top && top->mount_id == id) {
+    if (top && top->mount_id == clone.mount_id && top->device == clone.device &&
+        top->inode == clone.inode) {
       IgnoreBecauseBestEffort(
           kernel.Unmount(target.task.get(), target.name, MNT_DETACH));
     }

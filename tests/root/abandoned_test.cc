@@ -111,8 +111,11 @@ TEST_F(Abandoned, WhatWasThereBeforeIsNotUndone) {
   EXPECT_EQ(LeftBy(Network(PlanKind::kCreateNetwork)), "");
 }
 
-// mountd detached what the plan had attached, and attached anew.
+// mountd detached what the plan had attached, and attached anew. Also where the
+// next has the same id.
 TEST_F(Abandoned, TheNextMountAtTheTargetIsNotUndone) {
+  kernel_.HideUniqueMountIds();
+  dispatcher_.emplace(kernel_, config_);
   const Request request = AttachRequest("data", Propagation::kPrivate);
   const Result<void> outcome =
       dispatcher_->Handle(std::as_bytes(std::span(&request, 1)), fds_,

@@ -18,18 +18,27 @@ using exec::Reply;
 using exec::Request;
 using exec::ToWire;
 
-void ExecutorFixture::SetUp() {
-  PrivateNamespaces::SetUp();
-  if (IsSkipped() || HasFatalFailure()) {
-    return;
-  }
-  for (const char* path : {"/run/mountd", "/run/host/data/sub", "/run/host/ro",
-                           "/run/host/real/inner"}) {
+namespace {
+
+void MakeHost() {
+  for (const char* path :
+       {"/run/host/data/sub", "/run/host/ro", "/run/host/real/inner"}) {
     MakeDirectories(path);
   }
   WriteFile("/run/host/data/file", "content");
   WriteFile("/run/host/one", "content");
   ASSERT_EQ(::symlink("/run/host/real", "/run/host/link"), 0);
+}
+
+}  // namespace
+
+void ExecutorFixture::SetUp() {
+  PrivateNamespaces::SetUp();
+  if (IsSkipped() || HasFatalFailure()) {
+    return;
+  }
+  MakeDirectories("/run/mountd");
+  MakeHost();
   const std::vector<Propagation> all = {Propagation::kPrivate,
                                         Propagation::kHostToTask,
                                         Propagation::kBidirectional};
@@ -74,6 +83,17 @@ Reply ExecutorFixture::Send(const Request& request) {
   EXPECT_TRUE(
       dispatcher_->Handle(std::as_bytes(std::span(&request, 1)), fds_, take));
   return reply;
+}
+
+void ExecutorFixture::MoveHostToExt4() {
+  MakeImage("/run/host.image");
+  ASSERT_EQ(std::system("mount -o loop /run/host.image /run/host"), 0);
+  MakeHost();
+}
+
+bool ExecutorFixture::HasUniqueMountIds() {
+  const auto root = real_.Stat(-1, "/");
+  return root && root->mount_id_is_unique;
 }
 
 void ExecutorFixture::PrepareBase() {

@@ -31,6 +31,11 @@ class ExecutorFixture : public PrivateNamespaces {
   exec::Reply Call(exec::PlanKind kind);
   exec::Reply Send(const exec::Request& request);
 
+  // What the host volumes show, as SetUp made it on a tmpfs, which can map no
+  // ids before Linux 6.3.
+  static void MoveHostToExt4();
+  // Linux 6.8, and with it statmount and listmount.
+  bool HasUniqueMountIds();
   void PrepareBase();  // with the allocation "web"
   exec::Request AttachRequest(const std::string& volume,
                               exec::Propagation propagation,
