@@ -33,6 +33,7 @@ class IdMap : public ExecutorFixture {
     if (IsSkipped()) {
       return;
     }
+    MoveHostToExt4();
     PrepareBase();
     config_.rules[0].ids = {{1000, 1000}, {3000, 3999}};
     // Nothing is made in a directory whose owner is not mapped.

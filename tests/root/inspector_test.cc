@@ -28,8 +28,7 @@ class Inspectors : public ExecutorFixture {
     if (IsSkipped()) {
       return;
     }
-    const auto root = real_.Stat(-1, "/");
-    if (!root || !root->mount_id_is_unique) {
+    if (!HasUniqueMountIds()) {
       GTEST_SKIP() << "this kernel has no statmount (Linux 6.8)";
     }
     PrepareBase();

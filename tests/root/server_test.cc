@@ -22,7 +22,7 @@ using exec::PlanKind;
 using exec::Reply;
 using exec::Request;
 
-constexpr char kConfigPath[] = "/run/host/mountd.toml";
+constexpr char kConfigPath[] = "/run/mountd.toml";
 
 // The real program, on one end of a socket pair.
 class Program : public ExecutorFixture {
@@ -140,6 +140,7 @@ TEST_F(Program, TakesNoFdThatThePlanDoesNot) {
 }
 
 TEST_F(Program, DoesEverythingWithJustThese) {
+  MoveHostToExt4();
   Start();
   ASSERT_EQ(ErrorOf(Ask(PlanKind::kPrepareBase)), "");
   Request request;

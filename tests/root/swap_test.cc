@@ -26,6 +26,9 @@ class Swap : public ExecutorFixture {
     if (IsSkipped()) {
       return;
     }
+    if (!real_.CanMountBeneath()) {
+      GTEST_SKIP() << "this kernel cannot mount beneath (Linux 6.5)";
+    }
     MakeDirectories("/run/host/other/sub");
     WriteFile("/run/host/other/new", "");
     config_.host_volumes["other"] = config_.host_volumes["data"];
@@ -137,6 +140,21 @@ TEST_F(Swap, NothingIsReplacedButTheMountThatWasNamed) {
       "AlreadyExists");
   EXPECT_EQ(Difference(with, Inventory::Take()), "");
   EXPECT_EQ(UndoAll(old), "");
+}
+
+using NoSwap = ExecutorFixture;
+
+TEST_F(NoSwap, AKernelThatCannotMountBeneathLeavesTheOldMount) {
+  kernel_.HideMountBeneath();
+  PrepareBase();
+  const Reply old = Attach("data", Propagation::kPrivate);
+  ASSERT_EQ(ErrorOf(old), "");
+  const Inventory with = Inventory::Take();
+  Request request = AttachRequest("data", Propagation::kPrivate);
+  request.body.attach.replaces = old.body.mount.mount_id;
+  request.body.attach.attributes = exec::kReadOnly;
+  EXPECT_EQ(CodeOf(Send(request)), "NotSupported");
+  EXPECT_EQ(Difference(with, Inventory::Take()), "");
 }
 
 // What Repair does after a file system died and was mounted again.

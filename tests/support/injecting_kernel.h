@@ -43,6 +43,8 @@ class InjectingKernel final : public Kernel {
   // From now on answers as a kernel before 6.8: mount ids that are used again,
   // no statmount and no listmount.
   void HideUniqueMountIds() { hide_unique_ids_ = true; }
+  // As a kernel before 6.5.
+  void HideMountBeneath() { hide_mount_beneath_ = true; }
   // As a kernel before 6.15: no events of mounts.
   void HideMountEvents() { hide_mount_events_ = true; }
 
@@ -195,7 +197,9 @@ class InjectingKernel final : public Kernel {
     return Pass<void>("Unmount",
                       [&] { return kernel_.Unmount(parent, name, flags); });
   }
-  bool CanMountBeneath() override { return kernel_.CanMountBeneath(); }
+  bool CanMountBeneath() override {
+    return !hide_mount_beneath_ && kernel_.CanMountBeneath();
+  }
   Sys<MountFacts> MountById(std::uint64_t id) override {
     return Pass<MountFacts>("MountById", [&] {
       return hide_unique_ids_ ? Sys<MountFacts>(ENOSYS) : kernel_.MountById(id);
@@ -301,6 +305,7 @@ class InjectingKernel final : public Kernel {
   bool dead_ = false;
   std::function<void(const std::string&)> hook_;
   bool hide_unique_ids_ = false;
+  bool hide_mount_beneath_ = false;
   bool hide_mount_events_ = false;
   std::vector<std::string> calls_;
 };
