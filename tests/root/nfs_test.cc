@@ -1,0 +1,293 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+//
+// An NFS server that is gone, with a hard mount, through the whole of mountd.
+#include <fcntl.h>
+#include <sys/mount.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <csignal>
+#include <filesystem>
+#include <fstream>
+#include <functional>
+#include <future>
+#include <iostream>
+#include <memory>
+#include <optional>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "tests/support/nfs_server.h"
+#include "tests/support/node.h"
+#include "tests/support/private_namespaces.h"
+
+namespace mountd::testing {
+namespace {
+
+namespace fs = std::filesystem;
+using agent::Propagation;
+using agent::SourceType;
+using agent::UnmountMode;
+using std::chrono::milliseconds;
+
+constexpr char kTasks[] = "/run/mountd/base/a";
+constexpr char kFilesystem[] = "/run/mountd/base/f/nfs/fs";
+constexpr char kTarget[] = "/run/mountd/base/a/web/app/nfs";
+
+// Nothing is cached: every path is asked of the server.
+constexpr char kConfig[] = R"(
+[filesystem.nfs]
+type = "nfs4"
+source = "192.0.2.2:/"
+options = ["vers=4.2", "hard", "noac", "timeo=10"]
+propagation = ["private", "host-to-task", "bidirectional"]
+[host_volume.good]
+path = "/run/host/good"
+[host_volume.dir]
+path = "/run/host/nfs/dir"
+[[rule]]
+users = ["agent"]
+host_volumes = ["*"]
+filesystems = ["nfs"]
+bidirectional = true
+[timeouts]
+plan_ms = 5000
+probe_mounts_ms = 200
+probe_answer_ms = 2000
+)";
+
+bool Eventually(const std::function<bool()>& condition) {
+  const auto deadline =
+      std::chrono::steady_clock::now() + std::chrono::seconds(60);
+  while (!condition()) {
+    if (std::chrono::steady_clock::now() > deadline) {
+      return false;
+    }
+    std::this_thread::sleep_for(milliseconds(20));
+  }
+  return true;
+}
+
+// Mounts of this namespace at or below `path`.
+int MountsAt(const std::string& path) {
+  std::ifstream file("/proc/self/mountinfo");
+  int count = 0;
+  for (std::string line; std::getline(file, line);) {
+    count += line.find(" " + path) != std::string::npos ? 1 : 0;
+  }
+  return count;
+}
+
+template <typename T>
+std::string Outcome(const Result<T>& result) {
+  return result ? "Ok" : std::string(CodeName(result.error().code));
+}
+
+class Nfs : public PrivateNamespaces {
+ protected:
+  void SetUp() override {
+    PrivateNamespaces::SetUp();
+    if (IsSkipped()) {
+      return;
+    }
+    if (const std::string missing = NfsServer::Missing(); !missing.empty()) {
+      GTEST_SKIP() << missing;
+    }
+    server_.emplace();
+    ASSERT_TRUE(server_->valid());
+    fs::create_directories("/run/host/good");
+    auto node = Node::Start(kConfig);
+    ASSERT_TRUE(node) << node.error().Message();
+    node_ = *std::move(node);
+    for (const char* allocation : {"web", "other"}) {
+      clients_.push_back(Client());
+      ASSERT_EQ(Outcome(clients_.back().PrepareAllocation(allocation)), "Ok");
+    }
+  }
+  void TearDown() override {
+    if (server_) {
+      server_->Restore();
+    }
+    if (node_ && HasFailure()) {
+      std::cerr << node_->Log();
+    }
+    node_.reset();
+    // Before its server goes: in a namespace that ends nobody waits for it.
+    if (server_) {
+      for (const std::string& place :
+           {std::string(kTarget) + "/dir", std::string(kTarget),
+            std::string(kFilesystem) + "/dir", std::string(kFilesystem),
+            std::string("/run/host/nfs")}) {
+        ::umount2(place.c_str(), 0);
+      }
+    }
+    server_.reset();
+    PrivateNamespaces::TearDown();
+  }
+
+  agent::Client Client() {
+    auto client = node_->Connect();
+    EXPECT_TRUE(client) << client.error().Message();
+    return *std::move(client);
+  }
+  agent::Client& Web() { return clients_[0]; }
+  agent::Client& Other() { return clients_[1]; }
+
+  std::string BindNfs(Propagation propagation = Propagation::kPrivate) {
+    const auto bound =
+        Web().BindMount("web", {.task = "app",
+                                .name = "nfs",
+                                .source_type = SourceType::kFilesystem,
+                                .source = "nfs",
+                                .propagation = propagation});
+    return bound ? "Ok" : bound.error().Message();
+  }
+  std::string BindVolume(agent::Client& client, const std::string& allocation,
+                         const std::string& volume) {
+    return Outcome(
+        client.BindMount(allocation, {.task = "app",
+                                      .name = volume,
+                                      .source_type = SourceType::kHostVolume,
+                                      .source = volume}));
+  }
+  std::string UnmountNfs(UnmountMode mode = UnmountMode::kPlain) {
+    return Outcome(Web().Unmount("web", "app", "nfs", mode));
+  }
+  // What another caller does meanwhile.
+  std::string UseAnother() {
+    std::string outcome = BindVolume(Other(), "other", "good");
+    if (outcome == "Ok") {
+      // While it is asked whether it answers, a mount is in use.
+      Eventually([&] {
+        outcome = Outcome(Other().Unmount("other", "app", "good"));
+        return outcome != "Busy";
+      });
+    }
+    return outcome;
+  }
+  // Until `stuck` has ended; how often.
+  template <typename T>
+  int UseAnotherDuring(std::future<T>* stuck) {
+    int done = 0;
+    while (stuck->wait_for(milliseconds(0)) != std::future_status::ready) {
+      EXPECT_EQ(UseAnother(), "Ok");
+      ++done;
+    }
+    return done;
+  }
+  bool BecomesHealth(const std::string& health) {
+    return Eventually([&] {
+      const auto status = Web().GetAllocation("web");
+      return status && status->mounts.at(0).health == health;
+    });
+  }
+  bool NothingIsLeft() {
+    return Eventually([&] {
+      const auto owed = Web().RetryOwed();
+      return owed && *owed == 0 && MountsAt(kTasks) == 0 &&
+             MountsAt(kFilesystem) == 0;
+    });
+  }
+
+  std::optional<NfsServer> server_;
+  std::unique_ptr<Node> node_;
+  std::vector<agent::Client> clients_;
+};
+
+TEST_F(Nfs, IsMountedForItsUsersAndGoesWithTheLast) {
+  for (const Propagation propagation :
+       {Propagation::kPrivate, Propagation::kHostToTask,
+        Propagation::kBidirectional}) {
+    ASSERT_EQ(BindNfs(propagation), "Ok");
+    EXPECT_TRUE(fs::exists(std::string(kTarget) + "/mark"));
+    std::ofstream(std::string(kTarget) + "/written") << "content";
+    EXPECT_EQ(fs::file_size(std::string(kFilesystem) + "/written"), 7U);
+    EXPECT_TRUE(BecomesHealth("healthy"));
+    EXPECT_TRUE(Eventually([&] { return UnmountNfs() == "Ok"; }));
+    EXPECT_TRUE(NothingIsLeft());
+  }
+}
+
+TEST_F(Nfs, OthersGoOnWhileItsServerIsGone) {
+  fs::create_directories("/run/host/nfs");
+  ASSERT_EQ(::system("mount -t nfs4 -o vers=4.2,hard,noac,timeo=10 "
+                     "192.0.2.2:/ /run/host/nfs"),
+            0);
+  ASSERT_EQ(BindNfs(), "Ok");
+  ASSERT_TRUE(server_->Cut());
+  EXPECT_TRUE(BecomesHealth("hung"));
+  auto stuck = std::async(std::launch::async,
+                          [this] { return BindVolume(Web(), "web", "dir"); });
+  EXPECT_GT(UseAnotherDuring(&stuck), 3);
+  EXPECT_EQ(stuck.get(), "DeadlineExceeded");
+  EXPECT_EQ(UseAnother(), "Ok");
+  ASSERT_TRUE(server_->Restore());
+  EXPECT_TRUE(BecomesHealth("healthy"));
+  EXPECT_TRUE(
+      Eventually([&] { return BindVolume(Web(), "web", "dir") == "Ok"; }));
+  // While it is asked whether it answers, a mount is in use.
+  EXPECT_TRUE(Eventually(
+      [&] { return Outcome(Web().Unmount("web", "app", "dir")) == "Ok"; }));
+  EXPECT_TRUE(Eventually([&] { return UnmountNfs() == "Ok"; }));
+  EXPECT_TRUE(NothingIsLeft());
+}
+
+TEST_F(Nfs, AnUnmountThatHangsIsOwedUntilTheServerIsBack) {
+  ASSERT_EQ(BindNfs(Propagation::kHostToTask), "Ok");
+  // What is mounted in it can only be reached by asking the server.
+  const std::string inside = std::string(kFilesystem) + "/dir";
+  ASSERT_EQ(::mount("tmpfs", inside.c_str(), "tmpfs", 0, nullptr), 0);
+  ASSERT_EQ(MountsAt(kTasks), 2);
+  ASSERT_TRUE(server_->Cut());
+  auto stuck = std::async(std::launch::async, [this] { return UnmountNfs(); });
+  EXPECT_GT(UseAnotherDuring(&stuck), 3);
+  EXPECT_EQ(stuck.get(), "DeadlineExceeded");
+  const auto owed = Web().ListOwed();
+  ASSERT_TRUE(owed);
+  ASSERT_EQ(owed->size(), 1U);
+  EXPECT_EQ(owed->front().object, "web/app/nfs");
+  EXPECT_EQ(UseAnother(), "Ok");
+  ASSERT_TRUE(server_->Restore());
+  ASSERT_TRUE(Eventually([&] { return MountsAt(kTasks) == 0; }));
+  EXPECT_EQ(MountsAt(inside), 1) << "the host's own stays";
+  ASSERT_EQ(::umount2(inside.c_str(), 0), 0);
+  EXPECT_TRUE(NothingIsLeft());
+}
+
+TEST_F(Nfs, AMountThatIsWaitedInGoesByForceWithoutItsServer) {
+  ASSERT_EQ(BindNfs(), "Ok");
+  ASSERT_TRUE(server_->Cut());
+  const std::string file = std::string(kTarget) + "/mark";
+  const pid_t waiting = ::fork();
+  if (waiting == 0) {
+    struct stat st = {};
+    ::_exit(::stat(file.c_str(), &st) == 0 ? 0 : 1);
+  }
+  ASSERT_TRUE(Eventually([&] {
+    std::string where;
+    std::ifstream("/proc/" + std::to_string(waiting) + "/wchan") >> where;
+    return where.find("rpc") != std::string::npos;
+  }));
+  EXPECT_EQ(UnmountNfs(), "Busy");
+  // All who use the file system feel it.
+  EXPECT_EQ(UnmountNfs(UnmountMode::kForce), "PermissionDenied");
+  auto root = agent::Client::Connect();
+  ASSERT_TRUE(root) << root.error().Message();
+  // Who waited may ask once more before he has his error.
+  EXPECT_TRUE(Eventually([&] {
+    return root->Unmount("web", "app", "nfs", UnmountMode::kForce).has_value();
+  }));
+  int status = 0;
+  ::waitpid(waiting, &status, 0);
+  EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 1);
+  EXPECT_EQ(MountsAt(kTasks), 0);
+  EXPECT_EQ(UseAnother(), "Ok");
+  ASSERT_TRUE(server_->Restore());
+  EXPECT_TRUE(NothingIsLeft());
+}
+
+}  // namespace
+}  // namespace mountd::testing
