@@ -190,6 +190,10 @@ class NodeKill : public PrivateNamespaces {
     Connect();
     return outcome;
   }
+  bool CanReplace() {
+    const auto capabilities = client_->GetCapabilities();
+    return capabilities && capabilities->features.at("mount-beneath");
+  }
   static Clock::duration TimeOf(const std::function<std::string()>& call) {
     const auto started = Clock::now();
     EXPECT_EQ(call(), "Ok");
@@ -232,6 +236,9 @@ TEST_F(NodeKill, OfASetThereIsAllOrNothing) {
 
 // Whoever looks finds the one or the other, at any moment.
 void NodeKill::ReplacementsAreCutOff(const char* process) {
+  if (!CanReplace()) {
+    GTEST_SKIP() << "this kernel cannot mount beneath (Linux 6.5)";
+  }
   const auto bind = [&] {
     return Outcome(client_->BindMount("web", Spec("d", "a")));
   };
@@ -276,6 +283,9 @@ TEST_F(NodeKill, AReplacementCutOffByItsExecutorsEndIsFinishedOrGoes) {
 }
 
 TEST_F(NodeKill, ARepairThatMountsAnewIsFinishedOrGoes) {
+  if (!CanReplace()) {
+    GTEST_SKIP() << "this kernel cannot mount beneath (Linux 6.5)";
+  }
   const auto bind = [&] {
     return Outcome(
         client_->BindMount("web", Spec("d", "box", SourceType::kFilesystem)));
