@@ -112,6 +112,11 @@ Result<void> Attach(const Context& context, const AttachPlan& plan, int fd,
   Undo undo;
   way.spec = {plan.propagation, plan.attributes, ObjectOf(plan.target),
               plan.ids};
+  // Before the source: a dead file system is unmounted to be mounted anew.
+  if (plan.replaces != 0 && !context.kernel.CanMountBeneath()) {
+    return MakeError(Code::kNotSupported, "move_mount", way.spec.object,
+                     "the kernel is older than 6.5");
+  }
   MOUNTD_ASSIGN(way.base, OpenBase(context));
   MOUNTD_ASSIGN(way.allocation,
                 OpenAllocation(context, way.base, plan.target.allocation));

@@ -79,10 +79,6 @@ Result<MountState> Swap(const Context& context, const Base& base,
                         const CloneSpec& spec, std::uint64_t old_id,
                         exec::Undo* undo) {
   exec::Kernel& kernel = context.kernel;
-  if (!kernel.CanMountBeneath()) {
-    return MakeError(Code::kNotSupported, "move_mount", spec.object,
-                     "the kernel is older than 6.5");
-  }
   MOUNTD_ASSIGN(const Top top, TopOf(context, *target, spec.object));
   if (top.mount.id != old_id) {
     return Adopt(context, base, source, *target, top, spec);

@@ -8,7 +8,7 @@ namespace mountd::propagation {
 
 // Puts a clone of `source` in the place of the mount `old_id` at `target`, with
 // no moment in between at which there is none (MOVE_MOUNT_BENEATH, Linux 6.5;
-// NotSupported before):
+// before it the caller refuses, as nothing is begun then):
 //
 //   1. the clone is mounted beneath the old mount, which still covers it
 //   2. the old mount is detached: from here on, paths lead to the clone

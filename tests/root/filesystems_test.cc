@@ -295,6 +295,9 @@ std::string ContentOf(const std::string& name) {
 }
 
 TEST_F(Filesystems, OneWhoseServerDiedIsMountedAnewUnderEachOfItsUsers) {
+  if (!real_.CanMountBeneath()) {
+    GTEST_SKIP() << "this kernel cannot mount beneath (Linux 6.5)";
+  }
   constexpr char kDead[] = "Transport endpoint is not connected";
   const std::map<std::string, Propagation> users = {
       {"private", Propagation::kPrivate},
@@ -335,7 +338,23 @@ TEST_F(Filesystems, OneWhoseServerDiedIsMountedAnewUnderEachOfItsUsers) {
   EXPECT_TRUE(Becomes([] { return ServersOf(kPoint).empty(); }));
 }
 
+TEST_F(Filesystems, ADeadOneStaysWhereTheKernelCannotReplaceAMount) {
+  kernel_.HideMountBeneath();
+  const Reply old = AttachAs("data", Propagation::kPrivate);
+  ASSERT_EQ(ErrorOf(old), "");
+  KillServer();
+  const Inventory dead = Inventory::Take();
+  EXPECT_EQ(
+      CodeOf(AttachAs("data", Propagation::kPrivate, old.body.mount.mount_id)),
+      "NotSupported");
+  EXPECT_EQ(Difference(dead, Inventory::Take()), "");
+  EXPECT_EQ(Undo("fuse", old), "");
+}
+
 TEST_F(Filesystems, WhatUsersOfADeadOneMountedInItStaysTheirs) {
+  if (!real_.CanMountBeneath()) {
+    GTEST_SKIP() << "this kernel cannot mount beneath (Linux 6.5)";
+  }
   const Reply one = AttachAs("one", Propagation::kBidirectional);
   const Reply two = AttachAs("two", Propagation::kPrivate);
   ASSERT_EQ(ErrorOf(one) + ErrorOf(two), "");
@@ -358,6 +377,9 @@ TEST_F(Filesystems, WhatUsersOfADeadOneMountedInItStaysTheirs) {
 
 // A dead one goes first: what is left of it is nothing that anyone could use.
 TEST_F(Filesystems, OneThatCannotBeMountedAnewIsTriedAgain) {
+  if (!real_.CanMountBeneath()) {
+    GTEST_SKIP() << "this kernel cannot mount beneath (Linux 6.5)";
+  }
   const Reply old = AttachAs("data", Propagation::kHostToTask);
   ASSERT_EQ(ErrorOf(old), "");
   KillServer();
@@ -374,6 +396,9 @@ TEST_F(Filesystems, OneThatCannotBeMountedAnewIsTriedAgain) {
 }
 
 TEST_F(Filesystems, EachCallOfARepairMayFailOrBeTheLast) {
+  if (!real_.CanMountBeneath()) {
+    GTEST_SKIP() << "this kernel cannot mount beneath (Linux 6.5)";
+  }
   for (const bool killed : {false, true}) {
     bool reached = true;
     for (std::size_t k = 1; reached; ++k) {
