@@ -156,6 +156,8 @@ class Service {
   Result<AllocationRecord> FindPrepared(const CallContext& call,
                                         const std::string& allocation);
   Result<void> CheckRoom(const BindMountSpec& spec);
+  std::optional<HolderReport> HoldersBefore(
+      const AllocationRecord& owner, const std::optional<MountRecord>& old);
   Result<void> AuthoriseTarget(const CallContext& call,
                                const AllocationRecord& owner,
                                BindMountSpec& spec);

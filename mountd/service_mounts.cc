@@ -166,9 +166,9 @@ Result<MountConfig> Service::BindMount(const CallContext& call,
 
 Result<std::vector<MountConfig>> Service::BindMounts(
     const CallContext& call, std::vector<BindMountSpec> specs) {
+  MOUNTD_ASSIGN(const AllocationRecord owner,
+                FindPrepared(call, specs.front().allocation));
   for (BindMountSpec& spec : specs) {
-    MOUNTD_ASSIGN(const AllocationRecord owner,
-                  FindPrepared(call, spec.allocation));
     MOUNTD_TRY(Authorise(call, owner, spec));
     MOUNTD_TRY(CheckRoom(spec));
   }
@@ -177,6 +177,15 @@ Result<std::vector<MountConfig>> Service::BindMounts(
     MOUNTD_TRY(configs ? Forgive(spec) : teardowns_.OweUnlessUndone(spec));
   }
   return configs;
+}
+
+// Who uses a mount that is going to be replaced, and so still has it then.
+// Afterwards a task's copy of it is in no mount namespace any more, and nothing
+// tells whose it was.
+std::optional<HolderReport> Service::HoldersBefore(
+    const AllocationRecord& owner, const std::optional<MountRecord>& old) {
+  return old ? HoldersIn(parts_.executor, owner.cgroup, old->mount_id)
+             : std::nullopt;
 }
 
 Result<Mounts::Replaced> Service::ReplaceMount(const CallContext& call,
@@ -193,10 +202,12 @@ Result<Mounts::Replaced> Service::ReplaceMount(const CallContext& call,
                      "only what is in an inbox is replaced there");
   }
   MOUNTD_TRY(Authorise(call, owner, spec));
+  MOUNTD_ASSIGN(const std::optional<MountRecord> old,
+                parts_.boot.GetMount(spec.allocation, spec.task, spec.name));
+  const std::optional<HolderReport> holders = HoldersBefore(owner, old);
   MOUNTD_ASSIGN(Mounts::Replaced replaced, parts_.mounts.Replace(spec));
   MOUNTD_TRY(Forgive(spec));
-  replaced.old_holders =
-      HoldersIn(parts_.executor, owner.cgroup, replaced.old_mount_id);
+  replaced.old_holders = replaced.old_mount_id != 0 ? holders : std::nullopt;
   return replaced;
 }
 
@@ -246,11 +257,11 @@ Result<Service::Repaired> Service::RepairMount(const CallContext& call,
   MOUNTD_TRY(CheckRepairable(*mount));
   BindMountSpec spec = SpecOf(*mount);
   MOUNTD_TRY(Authorise(call, owner, spec));
+  const std::optional<HolderReport> holders = HoldersBefore(owner, mount);
   Repaired repaired;
   MOUNTD_ASSIGN(repaired.replaced, parts_.mounts.Repair(spec));
   MOUNTD_TRY(Forgive(spec));
-  repaired.replaced.old_holders =
-      HoldersIn(parts_.executor, owner.cgroup, repaired.replaced.old_mount_id);
+  repaired.replaced.old_holders = holders;
   MOUNTD_ASSIGN(const std::vector<std::string> inboxes,
                 parts_.boot.InboxesOf(allocation.str()));
   const bool has_inbox =

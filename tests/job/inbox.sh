@@ -22,11 +22,10 @@ start_live_task() {
 # one that opens it by its path, over and over, and notes each failure.
 start_readers() {
   rm -f "$WORLD"/live.{read,held,gaps,stop}
-  in_live bash -c 'exec 3<"$0/config/version"; : >"$1.held"
+  in_live bash -c 'echo $$ >"$2"; exec 3<"$0/config/version"; : >"$1.held"
     until [[ -e $1.stop ]]; do sleep 0.02; done; cat <&3 >"$1.read"' \
-    "$SEEN" "$WORLD/live" &
+    "$SEEN" "$WORLD/live" "$CGROUP/cgroup.procs" &
   HOLDER=$!
-  echo "$HOLDER" >"$CGROUP/cgroup.procs"
   in_live bash -c 'until [[ -e $1.stop ]]; do
     read -r ignored <"$0/config/version" || echo gap; done >"$1.gaps" 2>&1' \
     "$SEEN" "$WORLD/live" &
@@ -46,9 +45,20 @@ mounts_of_live() { ctl status live --json | json 'sorted(m["name"] for m in d["m
 # What the host has beneath the base for the task, by its names.
 mounted_for_live() { findmnt --noheadings --raw --output TARGET | grep '/a/live/server/' | sed 's|.*/||' | LC_ALL=C sort | xargs; }
 
+# Its child has it too, and who reads the path may have it open just then.
+old_holders() {
+  json '["%s has it by %s" % (h["command"], h["how"]) for h in
+    d["old_holders"]["holders"] if h["how"] == "fd 3" and
+    h["command"] == "bash"]' <"$WORLD/replaced.json"
+}
+
 proof_of_replacing() {
   check "a process of the task has a file of it open" start_readers
-  show alice mount live server config --source host:fixed --read-only --replace
+  check "it is replaced under it, and changed to read-only" \
+    ctl_to replaced.json mount live server config --source host:fixed \
+    --read-only --replace --json
+  check "the answer says who still has the old one" \
+    equals "$(old_holders)" "['bash has it by fd 3']"
   check "the task sees the other volume now, without a restart" \
     says "the second" in_live cat "$SEEN/config/version"
   check "at no moment was there none" end_readers
