@@ -11,6 +11,7 @@
 #include "mountd/config_filesystem.h"
 #include "propagation/marker.h"
 #include "propagation/mount_helper.h"
+#include "propagation/probe.h"
 
 namespace mountd::propagation {
 namespace {
@@ -156,11 +157,11 @@ Result<bool> IsDead(const Context& context, const FilesystemConfig& declared,
   if (IsOnDevice(declared.type)) {
     return false;
   }
-  MOUNTD_ASSIGN(
-      const exec::ProbeOutcome outcome,
-      Named(context.kernel.ProbeFilesystem(
-                source.fd.get(), context.config.timeouts.probe_answer),
-            "fork", name));
+  MOUNTD_ASSIGN(const UniqueFd clone, CloneToAsk(context, source.fd, name));
+  MOUNTD_ASSIGN(const exec::ProbeOutcome outcome,
+                Named(context.kernel.ProbeFilesystem(
+                          clone.get(), context.config.timeouts.probe_answer),
+                      "fork", name));
   return !outcome.timed_out &&
          std::find(kGone.begin(), kGone.end(), outcome.error) != kGone.end();
 }

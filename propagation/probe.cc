@@ -4,6 +4,8 @@
 #include <fcntl.h>
 #include <linux/openat2.h>
 
+#include <utility>
+
 #include "propagation/target.h"
 
 namespace mountd::propagation {
@@ -38,6 +40,14 @@ Result<UniqueFd> OpenMount(const Context& context, std::uint64_t id,
 
 }  // namespace
 
+Result<UniqueFd> CloneToAsk(const Context& context, const UniqueFd& mount,
+                            const std::string& object) {
+  exec::Sys<UniqueFd> clone = context.kernel.CloneTree(mount.get(), false);
+  return exec::FailedWith(clone, EINVAL)
+             ? Gone(object)
+             : Named(std::move(clone), "open_tree", object);
+}
+
 Result<exec::ProbeReply> ProbeMount(const Context& context,
                                     const exec::ProbePlan& plan) {
   const std::string object = ObjectOf(plan.target);
@@ -46,11 +56,12 @@ Result<exec::ProbeReply> ProbeMount(const Context& context,
   if (state.mount_id == 0 || state.mount_id != plan.mount_id) {
     return Gone(object);
   }
-  MOUNTD_ASSIGN(const UniqueFd mount,
-                OpenMount(context, plan.mount_id, object));
+  MOUNTD_ASSIGN(UniqueFd mount, OpenMount(context, plan.mount_id, object));
+  MOUNTD_ASSIGN(const UniqueFd clone, CloneToAsk(context, mount, object));
+  mount.reset();
   MOUNTD_ASSIGN(const exec::ProbeOutcome outcome,
                 Named(context.kernel.ProbeFilesystem(
-                          mount.get(), context.config.timeouts.probe_answer),
+                          clone.get(), context.config.timeouts.probe_answer),
                       "fork", object));
   exec::ProbeReply reply;
   reply.sys_errno = outcome.error;

@@ -5,6 +5,12 @@
 
 namespace mountd::propagation {
 
+// A clone of the mount whose root `mount` is, attached nowhere: who asks by it
+// whether the file system answers does not keep the mount itself in use,
+// however long that takes. NotFound if it was unmounted.
+Result<UniqueFd> CloneToAsk(const Context& context, const UniqueFd& mount,
+                            const std::string& object);
+
 // Asks the file system of the mount at the plan's target whether it still
 // answers, in a child that is killed at the deadline (timeouts.probe_answer):
 // the server of a FUSE or network file system may hang, and the asker with it.

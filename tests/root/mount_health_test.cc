@@ -143,6 +143,27 @@ TEST_F(MountHealthPlans, AProbeTellsHealthyHungAndDead) {
   Unmount("/run/host/fuse");
 }
 
+// Who waits for an answer does not keep the mount in use.
+TEST_F(MountHealthPlans, AMountGoesWhileItIsAsked) {
+  FuseServer server("/run/host/fuse");
+  ASSERT_TRUE(server.valid());
+  const Reply mount = Attach("fuse", Propagation::kPrivate);
+  ASSERT_EQ(ErrorOf(mount), "");
+  server.Hang();
+  int unmounted = -1;
+  kernel_.Before([&](const std::string& call) {
+    if (call == "ProbeFilesystem") {
+      unmounted = ::umount2(kTarget, 0);
+    }
+  });
+  EXPECT_EQ(Probe(mount.body.mount.mount_id).body.probe.health,
+            MountHealth::kHung);
+  kernel_.Before(nullptr);
+  EXPECT_EQ(unmounted, 0);
+  server.Die();
+  Unmount("/run/host/fuse");
+}
+
 TEST_F(MountHealthPlans, AProbeIsOfJustThatMount) {
   const Reply mount = Attach("data", Propagation::kPrivate);
   ASSERT_EQ(ErrorOf(mount), "");
