@@ -8,126 +8,19 @@
 
 #include <algorithm>
 #include <initializer_list>
-#include <optional>
 
 #include "mountd/base/accounts.h"
 #include "mountd/base/names.h"
-#include "mountd/base/number.h"
 #include "mountd/base/paths.h"
 #include "mountd/base/unique_fd.h"
 #include "mountd/config_filesystem.h"
+#include "mountd/config_reader.h"
+#include "mountd/config_rule.h"
 
 namespace mountd {
 namespace {
 
 constexpr std::size_t kMaxConfigBytes = 1U << 20U;
-
-// Walks the parsed table; the first problem wins and names its line.
-class Reader {
- public:
-  explicit Reader(std::string_view origin) : origin_(origin) {}
-
-  Error At(const toml::node& node, const std::string& key,
-           const std::string& why) const {
-    return MakeError(
-        Code::kInvalidArgument, "config",
-        std::string(origin_) + ":" + std::to_string(node.source().begin.line),
-        key + ": " + why);
-  }
-
-  // Unknown keys are errors: a misspelt restriction must not be silently none.
-  Result<void> OnlyKeys(const toml::table& table, const std::string& where,
-                        std::initializer_list<std::string_view> known) const {
-    for (const auto& [key, node] : table) {
-      if (std::find(known.begin(), known.end(), key.str()) == known.end()) {
-        return At(node, where + std::string(key.str()), "unknown key");
-      }
-    }
-    return Ok();
-  }
-
-  Result<const toml::table*> Table(const toml::node& node,
-                                   const std::string& key) const {
-    if (!node.is_table()) {
-      return At(node, key, "must be a table");
-    }
-    return node.as_table();
-  }
-
-  // Leaves `out` alone if the key is absent.
-  template <typename T>
-  Result<void> Scalar(const toml::table& table, std::string_view name,
-                      const std::string& where, T& out) const {
-    const toml::node* node = table.get(name);
-    if (node == nullptr) {
-      return Ok();
-    }
-    const auto value = node->value_exact<T>();
-    if (!value) {
-      return At(*node, where + std::string(name), "has the wrong type");
-    }
-    out = *value;
-    return Ok();
-  }
-
-  template <typename T>
-  Result<void> Number(const toml::table& table, std::string_view name,
-                      const std::string& where, std::int64_t min,
-                      std::int64_t max, T& out) const {
-    const toml::node* node = table.get(name);
-    if (node == nullptr) {
-      return Ok();
-    }
-    const auto value = node->value_exact<std::int64_t>();
-    if (!value || *value < min || *value > max) {
-      return At(*node, where + std::string(name),
-                "must be a whole number from " + std::to_string(min) + " to " +
-                    std::to_string(max));
-    }
-    out = T(*value);
-    return Ok();
-  }
-
-  // `each(text, node)` for every string of the array.
-  template <typename F>
-  Result<void> Strings(const toml::table& table, std::string_view name,
-                       const std::string& where, F each) const {
-    const toml::node* node = table.get(name);
-    if (node == nullptr) {
-      return Ok();
-    }
-    const std::string key = where + std::string(name);
-    if (!node->is_array()) {
-      return At(*node, key, "must be an array of strings");
-    }
-    for (const toml::node& element : *node->as_array()) {
-      const auto text = element.value_exact<std::string>();
-      if (!text) {
-        return At(element, key, "must be an array of strings");
-      }
-      MOUNTD_TRY(each(*text, element));
-    }
-    return Ok();
-  }
-
-  Result<void> Names(const toml::table& table, std::string_view name,
-                     const std::string& where,
-                     std::vector<std::string>& out) const {
-    return Strings(
-        table, name, where,
-        [&](const std::string& text, const toml::node& node) -> Result<void> {
-          if (text != "*" && !IsValidName(text)) {
-            return At(node, where + std::string(name),
-                      "\"" + text + "\" is not a name");
-          }
-          out.push_back(text);
-          return Ok();
-        });
-  }
-
- private:
-  std::string_view origin_;
-};
 
 Result<exec::Propagation> ParsePropagation(const std::string& text) {
   if (text == "private") {
@@ -143,47 +36,8 @@ Result<exec::Propagation> ParsePropagation(const std::string& text) {
                    "is none of private, host-to-task, bidirectional");
 }
 
-// Absolute, no empty, "." or ".." component, no trailing slash: what the
-// executor can open component by component.
-bool IsNormalisedPath(const std::string& path) {
-  if (path.size() < 2 || path.front() != '/' || path.size() >= 4096 ||
-      path.find('\0') != std::string::npos) {
-    return false;
-  }
-  for (std::size_t at = 1; at <= path.size();) {
-    const std::size_t end = std::min(path.find('/', at), path.size());
-    const std::string part = path.substr(at, end - at);
-    if (part.empty() || part == "." || part == "..") {
-      return false;
-    }
-    at = end + 1;
-  }
-  return true;
-}
-
-constexpr char kNormalised[] =
-    "must be an absolute path without ., .. or a trailing /";
-
-// Names or numbers of users (or groups, by `lookup`).
-template <typename Lookup>
-Result<void> ReadAccounts(const Reader& reader, const toml::table& table,
-                          std::string_view key, const std::string& where,
-                          Lookup lookup, std::vector<std::uint32_t>& out) {
-  return reader.Strings(
-      table, key, where,
-      [&](const std::string& name, const toml::node& node) -> Result<void> {
-        Result<std::uint32_t> id = lookup(name);
-        if (!id) {
-          return reader.At(node, where + std::string(key),
-                           "\"" + name + "\": " + id.error().detail);
-        }
-        out.push_back(*id);
-        return Ok();
-      });
-}
-
 // Absent: everybody whom a rule allows.
-Result<void> ReadOwners(const Reader& reader, const toml::table& table,
+Result<void> ReadOwners(const ConfigReader& reader, const toml::table& table,
                         const std::string& where,
                         std::vector<std::uint32_t>& uids) {
   MOUNTD_TRY(ReadAccounts(reader, table, "users", where, FindUser, uids));
@@ -195,7 +49,7 @@ Result<void> ReadOwners(const Reader& reader, const toml::table& table,
 
 // What host volumes and file systems have alike.
 template <typename T>
-Result<void> ReadShared(const Reader& reader, const toml::table& table,
+Result<void> ReadShared(const ConfigReader& reader, const toml::table& table,
                         const std::string& where, T& shared) {
   MOUNTD_TRY(reader.Scalar(table, "read_only", where, shared.read_only));
   MOUNTD_TRY(ReadOwners(reader, table, where, shared.uids));
@@ -221,7 +75,7 @@ const toml::node& NodeOf(const toml::table& table, std::string_view key) {
   return node != nullptr ? *node : table;
 }
 
-Result<HostVolumeConfig> ReadHostVolume(const Reader& reader,
+Result<HostVolumeConfig> ReadHostVolume(const ConfigReader& reader,
                                         const toml::table& table,
                                         const std::string& where) {
   MOUNTD_TRY(reader.OnlyKeys(table, where,
@@ -238,7 +92,7 @@ Result<HostVolumeConfig> ReadHostVolume(const Reader& reader,
 // The marker of a mounted one has them all (propagation/filesystem.h).
 constexpr std::size_t kMaxOptionBytes = 2048;
 
-Result<FilesystemConfig> ReadFilesystem(const Reader& reader,
+Result<FilesystemConfig> ReadFilesystem(const ConfigReader& reader,
                                         const toml::table& table,
                                         const std::string& where) {
   MOUNTD_TRY(reader.OnlyKeys(
@@ -273,7 +127,7 @@ Result<FilesystemConfig> ReadFilesystem(const Reader& reader,
   return filesystem;
 }
 
-Result<NetworkConfig> ReadNetwork(const Reader& reader,
+Result<NetworkConfig> ReadNetwork(const ConfigReader& reader,
                                   const toml::table& table,
                                   const std::string& where) {
   MOUNTD_TRY(reader.OnlyKeys(table, where, {"ipv4", "ipv6", "mtu"}));
@@ -298,126 +152,7 @@ Result<NetworkConfig> ReadNetwork(const Reader& reader,
   return network;
 }
 
-// "FIRST-LAST", or one number for both; from 1 on.
-std::optional<IdRange> ParseRange(const std::string& text, std::uint32_t most) {
-  const std::size_t dash = text.find('-');
-  const auto first = ParseNumber<std::uint32_t>(text.substr(0, dash));
-  const auto last = dash == std::string::npos
-                        ? first
-                        : ParseNumber<std::uint32_t>(text.substr(dash + 1));
-  if (!first || !last || *first < 1 || *last < *first || *last > most) {
-    return std::nullopt;
-  }
-  return IdRange{*first, *last};
-}
-
-Result<PortRange> ParsePortRange(const std::string& text) {
-  const std::optional<IdRange> range = ParseRange(text, 65535);
-  if (!range) {
-    return MakeError(Code::kInvalidArgument, "config", text,
-                     "is not a port or a range FIRST-LAST");
-  }
-  return PortRange{static_cast<std::uint16_t>(range->first),
-                   static_cast<std::uint16_t>(range->last)};
-}
-
-Result<void> ReadSubjects(const Reader& reader, const toml::table& table,
-                          const std::string& where, RuleConfig& rule) {
-  MOUNTD_TRY(ReadAccounts(reader, table, "users", where, FindUser, rule.uids));
-  MOUNTD_TRY(
-      ReadAccounts(reader, table, "groups", where, FindGroup, rule.gids));
-  if (rule.uids.empty() && rule.gids.empty()) {
-    return reader.At(table, where + "users",
-                     "a rule must name at least one user or group");
-  }
-  return Ok();
-}
-
-// "name", "name:ro", "*" or "*:ro".
-Result<void> ReadAccess(const Reader& reader, const toml::table& table,
-                        std::string_view key, const std::string& where,
-                        std::vector<std::string>& out) {
-  return reader.Strings(
-      table, key, where,
-      [&](const std::string& text, const toml::node& node) -> Result<void> {
-        const std::string name =
-            text.ends_with(":ro") ? text.substr(0, text.size() - 3) : text;
-        if (name != "*" && !IsValidName(name)) {
-          return reader.At(node, where + std::string(key),
-                           "\"" + text + "\" is not NAME or NAME:ro");
-        }
-        out.push_back(text);
-        return Ok();
-      });
-}
-
-Result<RuleConfig> ReadRule(const Reader& reader, const toml::table& table,
-                            const std::string& where) {
-  MOUNTD_TRY(reader.OnlyKeys(
-      table, where,
-      {"users", "groups", "host_volumes", "filesystems", "plugins",
-       "register_plugins", "networks", "host_ports", "ids", "alloc_roots",
-       "cgroups", "bidirectional", "detached", "containers", "administer"}));
-  RuleConfig rule;
-  MOUNTD_TRY(ReadSubjects(reader, table, where, rule));
-  MOUNTD_TRY(
-      ReadAccess(reader, table, "host_volumes", where, rule.host_volumes));
-  MOUNTD_TRY(ReadAccess(reader, table, "filesystems", where, rule.filesystems));
-  MOUNTD_TRY(reader.Names(table, "plugins", where, rule.plugins));
-  MOUNTD_TRY(
-      reader.Names(table, "register_plugins", where, rule.register_plugins));
-  MOUNTD_TRY(reader.Names(table, "networks", where, rule.networks));
-  MOUNTD_TRY(reader.Strings(
-      table, "host_ports", where,
-      [&](const std::string& text, const toml::node& node) -> Result<void> {
-        Result<PortRange> range = ParsePortRange(text);
-        if (!range) {
-          return reader.At(node, where + "host_ports",
-                           "\"" + text + "\" " + range.error().detail);
-        }
-        rule.host_ports.push_back(*range);
-        return Ok();
-      }));
-  MOUNTD_TRY(reader.Strings(
-      table, "alloc_roots", where,
-      [&](const std::string& text, const toml::node& node) -> Result<void> {
-        if (!IsNormalisedPath(text)) {
-          return reader.At(node, where + "alloc_roots", kNormalised);
-        }
-        rule.alloc_roots.push_back(text);
-        return Ok();
-      }));
-  MOUNTD_TRY(reader.Strings(
-      table, "cgroups", where,
-      [&](const std::string& text, const toml::node& node) -> Result<void> {
-        if (!IsNormalisedPath(text)) {
-          return reader.At(node, where + "cgroups",
-                           "\"" + text + "\" is not /PATH of a cgroup");
-        }
-        rule.cgroups.push_back(text);
-        return Ok();
-      }));
-  MOUNTD_TRY(reader.Strings(
-      table, "ids", where,
-      [&](const std::string& text, const toml::node& node) -> Result<void> {
-        // The last one is chown(2)'s "leave it".
-        const auto range = ParseRange(text, UINT32_MAX - 1);
-        if (!range) {
-          return reader.At(
-              node, where + "ids",
-              "\"" + text + "\" is not an id above 0 or a range FIRST-LAST");
-        }
-        rule.ids.push_back(*range);
-        return Ok();
-      }));
-  MOUNTD_TRY(reader.Scalar(table, "bidirectional", where, rule.bidirectional));
-  MOUNTD_TRY(reader.Scalar(table, "detached", where, rule.detached));
-  MOUNTD_TRY(reader.Scalar(table, "containers", where, rule.containers));
-  MOUNTD_TRY(reader.Scalar(table, "administer", where, rule.administer));
-  return rule;
-}
-
-Result<void> ReadLimits(const Reader& reader, const toml::table& table,
+Result<void> ReadLimits(const ConfigReader& reader, const toml::table& table,
                         LimitsConfig& limits) {
   const std::string where = "limits.";
   MOUNTD_TRY(reader.OnlyKeys(
@@ -453,7 +188,7 @@ Result<void> ReadLimits(const Reader& reader, const toml::table& table,
                        limits.mount_reserve);
 }
 
-Result<void> ReadTimeouts(const Reader& reader, const toml::table& table,
+Result<void> ReadTimeouts(const ConfigReader& reader, const toml::table& table,
                           TimeoutsConfig& timeouts) {
   const std::string where = "timeouts.";
   const std::initializer_list<
@@ -479,7 +214,7 @@ Result<void> ReadTimeouts(const Reader& reader, const toml::table& table,
 
 // [<section>.<name>] tables, each read by `read`.
 template <typename T, typename F>
-Result<void> ReadNamed(const Reader& reader, const toml::table& root,
+Result<void> ReadNamed(const ConfigReader& reader, const toml::table& root,
                        const std::string& section,
                        std::map<std::string, T>& out, F read) {
   const toml::node* node = root.get(section);
@@ -502,24 +237,7 @@ Result<void> ReadNamed(const Reader& reader, const toml::table& root,
   return Ok();
 }
 
-Result<void> ReadRules(const Reader& reader, const toml::table& root,
-                       std::vector<RuleConfig>& rules) {
-  const toml::node* node = root.get("rule");
-  if (node == nullptr) {
-    return Ok();
-  }
-  if (!node->is_array_of_tables()) {
-    return reader.At(*node, "rule", "must be [[rule]] tables");
-  }
-  for (const toml::node& element : *node->as_array()) {
-    MOUNTD_ASSIGN(RuleConfig rule,
-                  ReadRule(reader, *element.as_table(), "rule."));
-    rules.push_back(std::move(rule));
-  }
-  return Ok();
-}
-
-Result<Config> ReadRoot(const Reader& reader, const toml::table& root) {
+Result<Config> ReadRoot(const ConfigReader& reader, const toml::table& root) {
   MOUNTD_TRY(reader.OnlyKeys(
       root, "",
       {"host_volume", "filesystem", "network", "rule", "limits", "timeouts"}));
@@ -599,7 +317,7 @@ bool AllowsIds(const RuleConfig& rule, const exec::IdExtent& extent) {
 Result<Config> ParseConfig(std::string_view text, std::string_view origin) {
   try {
     const toml::table root = toml::parse(text, origin);
-    return ReadRoot(Reader(origin), root);
+    return ReadRoot(ConfigReader(origin), root);
   } catch (const toml::parse_error& error) {
     return MakeError(
         Code::kInvalidArgument, "config",

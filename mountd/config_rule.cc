@@ -1,0 +1,165 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#include "mountd/config_rule.h"
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "mountd/base/accounts.h"
+#include "mountd/base/names.h"
+#include "mountd/base/number.h"
+
+namespace mountd {
+namespace {
+
+// "FIRST-LAST", or one number for both; from 1 on.
+std::optional<IdRange> ParseRange(const std::string& text, std::uint32_t most) {
+  const std::size_t dash = text.find('-');
+  const auto first = ParseNumber<std::uint32_t>(text.substr(0, dash));
+  const auto last = dash == std::string::npos
+                        ? first
+                        : ParseNumber<std::uint32_t>(text.substr(dash + 1));
+  if (!first || !last || *first < 1 || *last < *first || *last > most) {
+    return std::nullopt;
+  }
+  return IdRange{*first, *last};
+}
+
+Result<PortRange> ParsePortRange(const std::string& text) {
+  const std::optional<IdRange> range = ParseRange(text, 65535);
+  if (!range) {
+    return MakeError(Code::kInvalidArgument, "config", text,
+                     "is not a port or a range FIRST-LAST");
+  }
+  return PortRange{static_cast<std::uint16_t>(range->first),
+                   static_cast<std::uint16_t>(range->last)};
+}
+
+Result<void> ReadSubjects(const ConfigReader& reader, const toml::table& table,
+                          const std::string& where, RuleConfig& rule) {
+  MOUNTD_TRY(ReadAccounts(reader, table, "users", where, FindUser, rule.uids));
+  MOUNTD_TRY(
+      ReadAccounts(reader, table, "groups", where, FindGroup, rule.gids));
+  if (rule.uids.empty() && rule.gids.empty()) {
+    return reader.At(table, where + "users",
+                     "a rule must name at least one user or group");
+  }
+  return Ok();
+}
+
+// "name", "name:ro", "*" or "*:ro".
+Result<void> ReadAccess(const ConfigReader& reader, const toml::table& table,
+                        std::string_view key, const std::string& where,
+                        std::vector<std::string>& out) {
+  return reader.Strings(
+      table, key, where,
+      [&](const std::string& text, const toml::node& node) -> Result<void> {
+        const std::string name =
+            text.ends_with(":ro") ? text.substr(0, text.size() - 3) : text;
+        if (name != "*" && !IsValidName(name)) {
+          return reader.At(node, where + std::string(key),
+                           "\"" + text + "\" is not NAME or NAME:ro");
+        }
+        out.push_back(text);
+        return Ok();
+      });
+}
+
+Result<void> ReadPaths(const ConfigReader& reader, const toml::table& table,
+                       const std::string& where, RuleConfig& rule) {
+  MOUNTD_TRY(reader.Strings(
+      table, "alloc_roots", where,
+      [&](const std::string& text, const toml::node& node) -> Result<void> {
+        if (!IsNormalisedPath(text)) {
+          return reader.At(node, where + "alloc_roots", kNormalised);
+        }
+        rule.alloc_roots.push_back(text);
+        return Ok();
+      }));
+  return reader.Strings(
+      table, "cgroups", where,
+      [&](const std::string& text, const toml::node& node) -> Result<void> {
+        if (!IsNormalisedPath(text)) {
+          return reader.At(node, where + "cgroups",
+                           "\"" + text + "\" is not /PATH of a cgroup");
+        }
+        rule.cgroups.push_back(text);
+        return Ok();
+      });
+}
+
+Result<void> ReadIds(const ConfigReader& reader, const toml::table& table,
+                     const std::string& where, RuleConfig& rule) {
+  return reader.Strings(
+      table, "ids", where,
+      [&](const std::string& text, const toml::node& node) -> Result<void> {
+        // The last one is chown(2)'s "leave it".
+        const auto range = ParseRange(text, UINT32_MAX - 1);
+        if (!range) {
+          return reader.At(
+              node, where + "ids",
+              "\"" + text + "\" is not an id above 0 or a range FIRST-LAST");
+        }
+        rule.ids.push_back(*range);
+        return Ok();
+      });
+}
+
+Result<RuleConfig> ReadRule(const ConfigReader& reader,
+                            const toml::table& table,
+                            const std::string& where) {
+  MOUNTD_TRY(reader.OnlyKeys(
+      table, where,
+      {"users", "groups", "host_volumes", "filesystems", "plugins",
+       "register_plugins", "networks", "host_ports", "ids", "alloc_roots",
+       "cgroups", "bidirectional", "detached", "containers", "administer"}));
+  RuleConfig rule;
+  MOUNTD_TRY(ReadSubjects(reader, table, where, rule));
+  MOUNTD_TRY(
+      ReadAccess(reader, table, "host_volumes", where, rule.host_volumes));
+  MOUNTD_TRY(ReadAccess(reader, table, "filesystems", where, rule.filesystems));
+  MOUNTD_TRY(reader.Names(table, "plugins", where, rule.plugins));
+  MOUNTD_TRY(
+      reader.Names(table, "register_plugins", where, rule.register_plugins));
+  MOUNTD_TRY(reader.Names(table, "networks", where, rule.networks));
+  MOUNTD_TRY(reader.Strings(
+      table, "host_ports", where,
+      [&](const std::string& text, const toml::node& node) -> Result<void> {
+        Result<PortRange> range = ParsePortRange(text);
+        if (!range) {
+          return reader.At(node, where + "host_ports",
+                           "\"" + text + "\" " + range.error().detail);
+        }
+        rule.host_ports.push_back(*range);
+        return Ok();
+      }));
+  MOUNTD_TRY(ReadPaths(reader, table, where, rule));
+  MOUNTD_TRY(ReadIds(reader, table, where, rule));
+  MOUNTD_TRY(reader.Scalar(table, "bidirectional", where, rule.bidirectional));
+  MOUNTD_TRY(reader.Scalar(table, "detached", where, rule.detached));
+  MOUNTD_TRY(reader.Scalar(table, "containers", where, rule.containers));
+  MOUNTD_TRY(reader.Scalar(table, "administer", where, rule.administer));
+  return rule;
+}
+
+}  // namespace
+
+Result<void> ReadRules(const ConfigReader& reader, const toml::table& root,
+                       std::vector<RuleConfig>& rules) {
+  const toml::node* node = root.get("rule");
+  if (node == nullptr) {
+    return Ok();
+  }
+  if (!node->is_array_of_tables()) {
+    return reader.At(*node, "rule", "must be [[rule]] tables");
+  }
+  for (const toml::node& element : *node->as_array()) {
+    MOUNTD_ASSIGN(RuleConfig rule,
+                  ReadRule(reader, *element.as_table(), "rule."));
+    rules.push_back(std::move(rule));
+  }
+  return Ok();
+}
+
+}  // namespace mountd

@@ -1,0 +1,237 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#include <array>
+#include <span>
+#include <utility>
+
+#include "mountd/exec/executor_pool.h"
+
+namespace mountd::exec {
+namespace {
+
+Request MakeRequest(PlanKind kind) {
+  Request request;
+  request.kind = kind;
+  return request;
+}
+
+// `field` is where `kind` has its plan.
+template <typename Plan>
+Request MakeRequest(PlanKind kind, Plan PlanBody::*field, const Plan& plan) {
+  Request request = MakeRequest(kind);
+  request.body.*field = plan;
+  return request;
+}
+
+}  // namespace
+
+Result<MountState> ExecutorPool::RunForMount(const Request& request) {
+  MOUNTD_ASSIGN(const Answer answer, Run(mounts_, request));
+  return answer.reply.body.mount;
+}
+
+Result<void> ExecutorPool::RunForNothing(ExecutorLane& lane,
+                                         const Request& request) {
+  MOUNTD_TRY(Run(lane, request));
+  return Ok();
+}
+
+Result<HelloReply> ExecutorPool::Hello() {
+  MOUNTD_ASSIGN(const Answer answer,
+                Run(mounts_, MakeRequest(PlanKind::kHello)));
+  return answer.reply.body.hello;
+}
+
+Result<MountState> ExecutorPool::PrepareBase() {
+  return RunForMount(MakeRequest(PlanKind::kPrepareBase));
+}
+
+Result<void> ExecutorPool::PrepareAllocation(const AllocationPlan& plan) {
+  return RunForNothing(mounts_, MakeRequest(PlanKind::kPrepareAllocation,
+                                            &PlanBody::allocation, plan));
+}
+
+Result<void> ExecutorPool::RemoveAllocation(const AllocationPlan& plan) {
+  return RunForNothing(mounts_, MakeRequest(PlanKind::kRemoveAllocation,
+                                            &PlanBody::allocation, plan));
+}
+
+Result<MountState> ExecutorPool::Attach(const AttachPlan& plan, int fd) {
+  const std::array<int, 1> fds = {fd};
+  MOUNTD_ASSIGN(
+      const Answer answer,
+      Run(mounts_, MakeRequest(PlanKind::kAttach, &PlanBody::attach, plan),
+          std::span(fds).first(fd < 0 ? 0 : 1)));
+  return answer.reply.body.mount;
+}
+
+Result<UniqueFd> ExecutorPool::OpenTree(const OpenTreePlan& plan) {
+  MOUNTD_ASSIGN(Answer answer,
+                Run(mounts_, MakeRequest(PlanKind::kOpenTree,
+                                         &PlanBody::open_tree, plan)));
+  if (!answer.fd.valid()) {
+    return MakeError(Code::kInternal, "open_tree", "source",
+                     "the executor sent no fd");
+  }
+  return std::move(answer.fd);
+}
+
+Result<void> ExecutorPool::Detach(const DetachPlan& plan) {
+  return RunForNothing(mounts_,
+                       MakeRequest(PlanKind::kDetach, &PlanBody::detach, plan));
+}
+
+Result<MountState> ExecutorPool::InspectTarget(const TargetPlan& plan) {
+  return RunForMount(
+      MakeRequest(PlanKind::kInspectTarget, &PlanBody::target, plan));
+}
+
+Result<void> ExecutorPool::ReleaseAnchor(const AnchorPlan& plan) {
+  return RunForNothing(
+      mounts_, MakeRequest(PlanKind::kReleaseAnchor, &PlanBody::anchor, plan));
+}
+
+Result<void> ExecutorPool::PrepareInbox(const TaskPlan& plan) {
+  return RunForNothing(
+      mounts_, MakeRequest(PlanKind::kPrepareInbox, &PlanBody::task, plan));
+}
+
+Result<void> ExecutorPool::RemoveInbox(const TaskPlan& plan) {
+  return RunForNothing(
+      mounts_, MakeRequest(PlanKind::kRemoveInbox, &PlanBody::task, plan));
+}
+
+Result<MountState> ExecutorPool::PreparePlugin(const PluginPlan& plan) {
+  return RunForMount(
+      MakeRequest(PlanKind::kPreparePlugin, &PlanBody::plugin, plan));
+}
+
+Result<void> ExecutorPool::RemovePlugin(const PluginPlan& plan) {
+  return RunForNothing(
+      mounts_, MakeRequest(PlanKind::kRemovePlugin, &PlanBody::plugin, plan));
+}
+
+Result<Executor::PluginConnection> ExecutorPool::ConnectPlugin(
+    const PluginPlan& plan) {
+  MOUNTD_ASSIGN(Answer answer,
+                Run(mounts_, MakeRequest(PlanKind::kConnectPlugin,
+                                         &PlanBody::plugin, plan)));
+  if (!answer.fd.valid()) {
+    return MakeError(Code::kInternal, "connect", "plugin",
+                     "the executor sent no socket");
+  }
+  return PluginConnection{std::move(answer.fd), answer.reply.body.plugin};
+}
+
+Result<MountState> ExecutorPool::PrepareVolumeDir(const VolumeDirPlan& plan) {
+  return RunForMount(
+      MakeRequest(PlanKind::kPrepareVolumeDir, &PlanBody::volume_dir, plan));
+}
+
+Result<MountState> ExecutorPool::InspectVolumeDir(const VolumeDirPlan& plan) {
+  return RunForMount(
+      MakeRequest(PlanKind::kInspectVolumeDir, &PlanBody::volume_dir, plan));
+}
+
+Result<void> ExecutorPool::RemoveVolumeDir(const VolumeDirPlan& plan) {
+  return RunForNothing(mounts_, MakeRequest(PlanKind::kRemoveVolumeDir,
+                                            &PlanBody::volume_dir, plan));
+}
+
+Result<void> ExecutorPool::PrepareNetworks() {
+  return RunForNothing(networks_, MakeRequest(PlanKind::kPrepareNetworks));
+}
+
+Result<NetworkState> ExecutorPool::CreateNetwork(const NetworkPlan& plan) {
+  MOUNTD_ASSIGN(const Answer answer,
+                Run(networks_, MakeRequest(PlanKind::kCreateNetwork,
+                                           &PlanBody::network, plan)));
+  return answer.reply.body.network;
+}
+
+Result<void> ExecutorPool::DeleteNetwork(const NetworkPlan& plan) {
+  return RunForNothing(networks_, MakeRequest(PlanKind::kDeleteNetwork,
+                                              &PlanBody::network, plan));
+}
+
+Result<NetworkState> ExecutorPool::InspectNetwork(const NetworkPlan& plan) {
+  MOUNTD_ASSIGN(const Answer answer,
+                Run(networks_, MakeRequest(PlanKind::kInspectNetwork,
+                                           &PlanBody::network, plan)));
+  return answer.reply.body.network;
+}
+
+Result<CgroupState> ExecutorPool::InspectCgroup(const CgroupPlan& plan) {
+  MOUNTD_ASSIGN(const Answer answer,
+                Run(mounts_, MakeRequest(PlanKind::kInspectCgroup,
+                                         &PlanBody::cgroup, plan)));
+  return answer.reply.body.cgroup;
+}
+
+Result<HoldersState> ExecutorPool::FindHolders(const HoldersPlan& plan) {
+  MOUNTD_ASSIGN(const Answer answer,
+                Run(searches_, MakeRequest(PlanKind::kFindHolders,
+                                           &PlanBody::holders, plan)));
+  return answer.reply.body.holders;
+}
+
+Result<CgroupState> ExecutorPool::InspectTask(int pidfd) {
+  MOUNTD_ASSIGN(
+      const Answer answer,
+      Run(mounts_, MakeRequest(PlanKind::kInspectTask), std::span(&pidfd, 1)));
+  return answer.reply.body.cgroup;
+}
+
+Result<TaskState> ExecutorPool::VerifyTask(const VerifyTaskPlan& plan,
+                                           int pidfd) {
+  MOUNTD_ASSIGN(
+      const Answer answer,
+      Run(mounts_,
+          MakeRequest(PlanKind::kVerifyTask, &PlanBody::verify_task, plan),
+          std::span(&pidfd, 1)));
+  return answer.reply.body.task;
+}
+
+Result<TreeReply> ExecutorPool::RunOnTree(PlanKind kind, const TreePlan& plan,
+                                          int directory) {
+  MOUNTD_ASSIGN(const Answer answer,
+                Run(trees_, MakeRequest(kind, &PlanBody::tree, plan),
+                    std::span(&directory, 1)));
+  return answer.reply.body.tree;
+}
+
+Result<TreeReply> ExecutorPool::RemoveTree(const TreePlan& plan,
+                                           int directory) {
+  return RunOnTree(PlanKind::kRemoveTree, plan, directory);
+}
+
+Result<TreeReply> ExecutorPool::ChownTree(const TreePlan& plan, int directory) {
+  return RunOnTree(PlanKind::kChownTree, plan, directory);
+}
+
+Result<Executor::MountWatch> ExecutorPool::WatchMounts() {
+  MOUNTD_ASSIGN(Answer answer,
+                Run(mounts_, MakeRequest(PlanKind::kWatchMounts)));
+  return MountWatch{std::move(answer.fd), answer.reply.body.watch};
+}
+
+Result<Executor::MountList> ExecutorPool::ListMounts() {
+  MOUNTD_ASSIGN(Answer answer,
+                Run(mounts_, MakeRequest(PlanKind::kListMounts)));
+  return MountList{std::move(answer.fd), answer.reply.body.mount_list};
+}
+
+Result<std::uint64_t> ExecutorPool::CountMounts(const PluginPlan& plan) {
+  MOUNTD_ASSIGN(const Answer answer,
+                Run(mounts_, MakeRequest(PlanKind::kCountMounts,
+                                         &PlanBody::plugin, plan)));
+  return answer.reply.body.mount_list.count;
+}
+
+Result<ProbeReply> ExecutorPool::ProbeMount(const ProbePlan& plan) {
+  MOUNTD_ASSIGN(
+      const Answer answer,
+      Run(probes_, MakeRequest(PlanKind::kProbeMount, &PlanBody::probe, plan)));
+  return answer.reply.body.probe;
+}
+
+}  // namespace mountd::exec
