@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#include "agent/client_impl.h"
+
+#include <algorithm>
+#include <thread>
+
+namespace mountd::agent {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::steady_clock;
+
+constexpr milliseconds kMostPatience{20'000};
+constexpr milliseconds kJoinPause{10};
+
+}  // namespace
+
+void AddText(VariantMap& options, const char* key, const std::string& text) {
+  if (!text.empty()) {
+    options.emplace(key, sdbus::Variant(text));
+  }
+}
+
+Result<void> Client::Impl::Connect() {
+  MOUNTD_ASSIGN(connection_, Connection::Open(options_, nullptr));
+  return Ok();
+}
+
+Result<void> Client::Impl::Run(const std::string& op, const std::string& object,
+                               VariantMap options, const Step& call) {
+  const auto deadline = steady_clock::now() + options_.deadline;
+  for (;;) {
+    const auto started = steady_clock::now();
+    SetPatience(options, deadline - started);
+    Result<void> done = Once(op, object, options, call);
+    if (done || done.error().code != Code::kInProgress || !options_.join ||
+        steady_clock::now() >= deadline) {
+      return done;
+    }
+    // A daemon of little patience must not make this a busy loop.
+    if (steady_clock::now() - started < kJoinPause) {
+      std::this_thread::sleep_for(kJoinPause);
+    }
+  }
+}
+
+void Client::Impl::SetPatience(VariantMap& options,
+                               steady_clock::duration left) const {
+  milliseconds patience = options_.patience;
+  const auto left_ms =
+      std::max(milliseconds(1), std::chrono::duration_cast<milliseconds>(left));
+  if (options_.join &&
+      left_ms < (patience.count() == 0 ? kMostPatience : patience)) {
+    patience = left_ms;
+  }
+  if (patience.count() > 0) {
+    options["patience_ms"] =
+        sdbus::Variant(static_cast<std::uint32_t>(patience.count()));
+  }
+}
+
+Result<void> Client::Impl::Once(const std::string& op,
+                                const std::string& object, VariantMap& options,
+                                const Step& call) {
+  // The analyzer does not follow the exception to where it is read.
+  // NOLINTBEGIN(clang-analyzer-deadcode.DeadStores)
+  bool may_reconnect = options_.reconnect;
+  for (;;) {
+    if (connection_ == nullptr) {
+      if (!options_.reconnect) {
+        return MakeError(Code::kUnavailable, op, object,
+                         "the connection to mountd was lost");
+      }
+      may_reconnect = false;
+      // NOLINTEND(clang-analyzer-deadcode.DeadStores)
+      MOUNTD_TRY(Connect());
+    }
+    CallFailure failure;
+    try {
+      call(connection_->proxy(), options);
+      return Ok();
+    } catch (const sdbus::Error& error) {
+      failure = FailureOf(error, op, object);
+    }
+    if (failure.connection_lost) {
+      connection_.reset();
+    }
+    if (!failure.connection_lost || !may_reconnect) {
+      return failure.error;
+    }
+  }
+}
+
+}  // namespace mountd::agent

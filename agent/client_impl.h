@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#pragma once
+
+#include <chrono>
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <type_traits>
+#include <utility>
+
+#include "agent/client.h"
+#include "agent/connection.h"
+#include "agent/convert.h"
+
+namespace mountd::agent {
+
+// The option `key`, unless it is empty.
+void AddText(VariantMap& options, const char* key, const std::string& text);
+
+class Client::Impl {
+ public:
+  explicit Impl(ClientOptions options) : options_(std::move(options)) {}
+
+  Result<void> Connect();
+
+  // One method call with its joins and its one reconnect. `call` is given the
+  // proxy and the options to send, and may run more than once.
+  template <typename F>
+  // NOLINTNEXTLINE(performance-unnecessary-value-param): moved, if F is void
+  auto Call(const char* op, std::string_view object, VariantMap options,
+            const F& call)
+      -> Result<std::invoke_result_t<const F&, ManagerProxy&, VariantMap&>> {
+    using Answer = std::invoke_result_t<const F&, ManagerProxy&, VariantMap&>;
+    if constexpr (std::is_void_v<Answer>) {
+      return Run(op, std::string(object), std::move(options), call);
+    } else {
+      Answer answer{};
+      MOUNTD_TRY(Run(op, std::string(object), std::move(options),
+                     [&](ManagerProxy& proxy, VariantMap& sent) {
+                       answer = call(proxy, sent);
+                     }));
+      return answer;
+    }
+  }
+
+ private:
+  using Step = std::function<void(ManagerProxy&, VariantMap&)>;
+
+  Result<void> Run(const std::string& op, const std::string& object,
+                   VariantMap options, const Step& call);
+  void SetPatience(VariantMap& options,
+                   std::chrono::steady_clock::duration left) const;
+  Result<void> Once(const std::string& op, const std::string& object,
+                    VariantMap& options, const Step& call);
+
+  const ClientOptions options_;
+  std::unique_ptr<Connection> connection_;
+};
+
+}  // namespace mountd::agent

@@ -1,0 +1,219 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "agent/client.h"
+#include "agent/client_impl.h"
+#include "agent/convert.h"
+
+namespace mountd::agent {
+namespace {
+
+void AddTmpfs(VariantMap& sent, const TmpfsOptions& tmpfs) {
+  const auto add = [&](const char* key, const auto& value) {
+    if (value) {
+      sent.emplace(key, sdbus::Variant(*value));
+    }
+  };
+  sent.emplace("size", sdbus::Variant(tmpfs.size));
+  add("inodes", tmpfs.inodes);
+  add("mode", tmpfs.mode);
+  add("uid", tmpfs.uid);
+  add("gid", tmpfs.gid);
+  if (tmpfs.noswap) {
+    sent.emplace("noswap", sdbus::Variant(true));
+  }
+}
+
+VariantMap OptionsOf(const BindMountSpec& spec) {
+  VariantMap sent;
+  AddText(sent, "task_path", spec.task_path);
+  for (const auto& [key, value] :
+       {std::pair("noexec", spec.noexec), std::pair("noatime", spec.noatime)}) {
+    if (value) {
+      sent.emplace(key, sdbus::Variant(true));
+    }
+  }
+  if (!spec.id_map.empty()) {
+    std::vector<sdbus::Struct<std::uint32_t, std::uint32_t, std::uint32_t>> map;
+    for (const IdExtent& extent : spec.id_map) {
+      map.emplace_back(extent.on_disk, extent.shown, extent.count);
+    }
+    sent.emplace("idmap", sdbus::Variant(map));
+  }
+  if (spec.tmpfs) {
+    AddTmpfs(sent, *spec.tmpfs);
+  }
+  if (spec.directory >= 0) {
+    sent.emplace("directory", sdbus::Variant(sdbus::UnixFd(spec.directory)));
+  }
+  if (spec.container >= 0) {
+    sent.emplace("container", sdbus::Variant(sdbus::UnixFd(spec.container)));
+  }
+  return sent;
+}
+
+// One element of BindMounts' array.
+VariantMap ToWire(const BindMountSpec& spec) {
+  VariantMap sent = OptionsOf(spec);
+  sent.emplace("task", sdbus::Variant(spec.task));
+  sent.emplace("name", sdbus::Variant(spec.name));
+  sent.emplace("source_type", sdbus::Variant(ToWire(spec.source_type)));
+  sent.emplace("source", sdbus::Variant(spec.source));
+  sent.emplace("read_only", sdbus::Variant(spec.read_only));
+  sent.emplace("propagation", sdbus::Variant(ToWire(spec.propagation)));
+  return sent;
+}
+
+std::string ObjectOf(const std::string& allocation, const BindMountSpec& spec) {
+  return allocation + "/" + spec.task + "/" + spec.name;
+}
+
+}  // namespace
+
+Result<MountConfig> Client::BindMount(std::string_view allocation,
+                                      const BindMountSpec& spec) {
+  const std::string id(allocation);
+  MOUNTD_ASSIGN(const VariantMap answer,
+                impl_->Call("BindMount", ObjectOf(id, spec), OptionsOf(spec),
+                            [&](ManagerProxy& proxy, VariantMap& opts) {
+                              return proxy.BindMount(
+                                  id, spec.task, spec.name,
+                                  ToWire(spec.source_type), spec.source,
+                                  spec.read_only, ToWire(spec.propagation),
+                                  opts);
+                            }));
+  return ToMountConfig(answer);
+}
+
+Result<std::vector<MountConfig>> Client::BindMounts(
+    std::string_view allocation, const std::vector<BindMountSpec>& specs) {
+  const std::string id(allocation);
+  std::vector<VariantMap> mounts;
+  mounts.reserve(specs.size());
+  for (const BindMountSpec& spec : specs) {
+    mounts.push_back(ToWire(spec));
+  }
+  MOUNTD_ASSIGN(const std::vector<VariantMap> answer,
+                impl_->Call("BindMounts", id, {},
+                            [&](ManagerProxy& proxy, VariantMap& opts) {
+                              return proxy.BindMounts(id, mounts, opts);
+                            }));
+  return ToList(answer, &ToMountConfig);
+}
+
+Result<ReplacedMount> Client::ReplaceMount(std::string_view allocation,
+                                           const BindMountSpec& spec) {
+  const std::string id(allocation);
+  MOUNTD_ASSIGN(const VariantMap answer,
+                impl_->Call("ReplaceMount", ObjectOf(id, spec), OptionsOf(spec),
+                            [&](ManagerProxy& proxy, VariantMap& opts) {
+                              return proxy.ReplaceMount(
+                                  id, spec.task, spec.name,
+                                  ToWire(spec.source_type), spec.source,
+                                  spec.read_only, ToWire(spec.propagation),
+                                  opts);
+                            }));
+  return ToReplacedMount(answer);
+}
+
+Result<RepairedMount> Client::RepairMount(std::string_view allocation,
+                                          std::string_view task,
+                                          std::string_view name) {
+  const std::string id(allocation);
+  const std::string task_name(task);
+  const std::string mount(name);
+  MOUNTD_ASSIGN(const VariantMap answer,
+                impl_->Call("RepairMount", id + "/" + task_name + "/" + mount,
+                            {}, [&](ManagerProxy& proxy, VariantMap& opts) {
+                              return proxy.RepairMount(id, task_name, mount,
+                                                       opts);
+                            }));
+  return ToRepairedMount(answer);
+}
+
+Result<UniqueFd> Client::OpenTree(std::string_view allocation,
+                                  const BindMountSpec& spec) {
+  const std::string id(allocation);
+  MOUNTD_ASSIGN(sdbus::UnixFd answer,
+                impl_->Call("OpenTree", id + "/" + spec.source, {},
+                            [&](ManagerProxy& proxy, VariantMap& opts) {
+                              return proxy.OpenTree(
+                                  id, ToWire(spec.source_type), spec.source,
+                                  ToWire(spec.propagation), opts);
+                            }));
+  return UniqueFd(answer.release());
+}
+
+Result<InboxConfig> Client::PrepareInbox(std::string_view allocation,
+                                         std::string_view task) {
+  const std::string id(allocation);
+  const std::string name(task);
+  MOUNTD_ASSIGN(const VariantMap answer,
+                impl_->Call("PrepareInbox", id + "/" + name, {},
+                            [&](ManagerProxy& proxy, VariantMap& opts) {
+                              return proxy.PrepareInbox(id, name, opts);
+                            }));
+  return ToInboxConfig(answer);
+}
+
+Result<void> Client::RemoveInbox(std::string_view allocation,
+                                 std::string_view task) {
+  const std::string id(allocation);
+  const std::string name(task);
+  return impl_->Call("RemoveInbox", id + "/" + name, {},
+                     [&](ManagerProxy& proxy, VariantMap& opts) {
+                       proxy.RemoveInbox(id, name, opts);
+                     });
+}
+
+Result<void> Client::Unmount(std::string_view allocation, std::string_view task,
+                             std::string_view name, UnmountMode mode) {
+  const std::string id(allocation);
+  const std::string task_name(task);
+  const std::string mount(name);
+  VariantMap sent;
+  if (mode != UnmountMode::kPlain) {
+    sent.emplace("mode", sdbus::Variant(ToWire(mode)));
+  }
+  return impl_->Call("Unmount", id + "/" + task_name + "/" + mount,
+                     std::move(sent),
+                     [&](ManagerProxy& proxy, VariantMap& opts) {
+                       proxy.Unmount(id, task_name, mount, opts);
+                     });
+}
+
+Result<Holders> Client::ListHolders(std::string_view allocation,
+                                    std::string_view task,
+                                    std::string_view name, bool node) {
+  VariantMap sent;
+  AddText(sent, "scope", node ? "node" : "");
+  const std::string id(allocation);
+  const std::string task_name(task);
+  const std::string mount(name);
+  MOUNTD_ASSIGN(
+      const VariantMap answer,
+      impl_->Call("ListHolders", id + "/" + task_name + "/" + mount,
+                  std::move(sent), [&](ManagerProxy& proxy, VariantMap& opts) {
+                    return proxy.ListHolders(id, task_name, mount, opts);
+                  }));
+  return ToHolders(answer);
+}
+
+Result<TaskReport> Client::VerifyTask(std::string_view allocation,
+                                      std::string_view task, int pidfd) {
+  const std::string id(allocation);
+  const std::string task_name(task);
+  const sdbus::UnixFd process(pidfd);
+  MOUNTD_ASSIGN(const VariantMap answer,
+                impl_->Call("VerifyTask", id + "/" + task_name, {},
+                            [&](ManagerProxy& proxy, VariantMap& opts) {
+                              return proxy.VerifyTask(id, task_name, process,
+                                                      opts);
+                            }));
+  return ToTaskReport(answer);
+}
+
+}  // namespace mountd::agent
