@@ -1,58 +1,21 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 // The client over a dbus-daemon, as `mountctl --bus` uses it.
 #include <gtest/gtest.h>
-#include <unistd.h>
-
-#include <cstdio>
-#include <cstdlib>
-#include <fstream>
-#include <memory>
-#include <string>
-#include <vector>
 
 #include "agent/client.h"
 #include "agent/subscriber.h"
 #include "tests/agent/fake_manager.h"
-#include "tests/agent/process.h"
 #include "tests/agent/signal_log.h"
+#include "tests/support/private_bus.h"
+#include "tests/support/temp_directory.h"
 
 namespace mountd::agent::test {
 namespace {
 
-constexpr char kConfig[] = R"(<busconfig>
-  <type>system</type><auth>EXTERNAL</auth>
-  <listen>unix:path=@/bus</listen>
-  <policy context="default">
-    <allow send_destination="*"/><allow receive_sender="*"/><allow own="*"/>
-  </policy>
-</busconfig>)";
-
-// A dbus-daemon of this test's own, which is the system bus for this process.
 class BusTest : public testing::Test {
  protected:
-  void SetUp() override {
-    dir_ = "/tmp/mountd-agent-XXXXXX";
-    ASSERT_NE(::mkdtemp(dir_.data()), nullptr);
-    std::string config = kConfig;
-    config.replace(config.find('@'), 1, dir_);
-    std::ofstream(dir_ + "/conf") << config;
-    daemon_ = std::make_unique<RunningProgram>(std::vector<std::string>{
-        "/usr/bin/dbus-daemon", "--config-file=" + dir_ + "/conf", "--nofork",
-        "--print-address=1"});
-    const std::string address = daemon_->ReadLine();
-    ASSERT_NE(address, "");
-    ::setenv("DBUS_SYSTEM_BUS_ADDRESS", address.c_str(), 1);
-  }
-  void TearDown() override {
-    daemon_.reset();
-    ::unsetenv("DBUS_SYSTEM_BUS_ADDRESS");
-    for (const char* name : {"/conf", "/bus", ""}) {
-      std::remove((dir_ + name).c_str());
-    }
-  }
-
-  std::string dir_;
-  std::unique_ptr<RunningProgram> daemon_;
+  TempDirectory directory_;
+  mountd::test::PrivateBus bus_{directory_.File("")};
 };
 
 TEST_F(BusTest, CallsAnswersAndErrorsAreTheSameAsOnTheSocket) {
@@ -88,7 +51,7 @@ TEST_F(BusTest, WithoutTheServiceIsUnavailable) {
 }
 
 TEST_F(BusTest, WithoutABusIsUnavailable) {
-  daemon_.reset();
+  bus_.Stop();
   const auto client = Client::Connect({.system_bus = true});
   ASSERT_FALSE(client);
   EXPECT_EQ(client.error().code, Code::kUnavailable);

@@ -130,4 +130,45 @@ Map Plugin(const std::string& id) {
       {"of_a_later_release", V(sdbus::ObjectPath("/org/mountd1/plugin/x"))}};
 }
 
+Map Holders() {
+  const Map known{{"pid", V(12U)},
+                  {"uid", V(1000U)},
+                  {"command", Text("sh")},
+                  {"how", Text("fd 5")},
+                  {"in_cgroup", V(true)},
+                  {"copy", V(true)},
+                  {"of_a_later_release", V(1.5)}};
+  return {{"holders", V(std::vector<Map>{known, {{"pid", V(13U)}}})},
+          {"more", V(true)},
+          {"complete", V(false)}};
+}
+
+Map TaskReport(const std::string& task) {
+  const Map mount{{"name", Text("data")},
+                  {"verdict", Text("lost-propagation")},
+                  {"reason", Text("the runtime's rootfsPropagation")},
+                  {"read_only", V(true)},
+                  {"nosuid", V(true)},
+                  {"nodev", V(true)},
+                  {"noexec", V(false)},
+                  {"peer_group", V(std::uint64_t{12})},
+                  {"master", V(std::uint64_t{13})}};
+  return {{"ok", V(task == "fine")},
+          {"mounts", V(std::vector<Map>{mount})},
+          {"mount_namespace", V(std::uint64_t{4026531841})},
+          {"own_user_namespace", V(true)}};
+}
+
+Map Capabilities() {
+  using Words = std::vector<std::string>;
+  return {{"version", Text("0.1.0")},
+          {"kernel", Text("6.18")},
+          {"network_modes", V(Words{"bridge"})},
+          {"propagation", V(Words{"private", "host-to-task"})},
+          {"source_types", V(Words{"host", "volume"})},
+          {"features", V(std::map<std::string, bool>{{"statmount", false}})},
+          {"missing", V(std::map<std::string, std::string>{
+                          {"statmount", "needs Linux 6.8"}})}};
+}
+
 }  // namespace mountd::agent::test

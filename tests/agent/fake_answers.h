@@ -45,5 +45,9 @@ Map Receipt(const std::string& allocation);
 Map Allocation(const std::string& id);
 // "sick" is unhealthy; the reason would clear a terminal.
 Map Plugin(const std::string& id);
+Map Holders();
+// "fine" is in order.
+Map TaskReport(const std::string& task);
+Map Capabilities();
 
 }  // namespace mountd::agent::test

@@ -202,37 +202,14 @@ class Manager final
   }
   void ListHolders(MapReply&& reply, std::string id, std::string task,
                    std::string name, Map options) override {
-    const Map known{{"pid", V(12U)},
-                    {"uid", V(1000U)},
-                    {"command", Text("sh")},
-                    {"how", Text("fd 5")},
-                    {"in_cgroup", V(true)},
-                    {"copy", V(true)},
-                    {"of_a_later_release", V(1.5)}};
     Answer("ListHolders", id + " " + task + " " + name + " " + Show(options),
-           std::move(reply),
-           {{"holders", V(std::vector<Map>{known, {{"pid", V(13U)}}})},
-            {"more", V(true)},
-            {"complete", V(false)}});
+           std::move(reply), Holders());
   }
   void VerifyTask(MapReply&& reply, std::string id, std::string task,
                   sdbus::UnixFd pidfd, Map options) override {
-    const Map mount{{"name", Text("data")},
-                    {"verdict", Text("lost-propagation")},
-                    {"reason", Text("the runtime's rootfsPropagation")},
-                    {"read_only", V(true)},
-                    {"nosuid", V(true)},
-                    {"nodev", V(true)},
-                    {"noexec", V(false)},
-                    {"peer_group", V(std::uint64_t{12})},
-                    {"master", V(std::uint64_t{13})}};
     Answer("VerifyTask",
            id + " " + task + (pidfd.isValid() ? " fd " : " ") + Show(options),
-           std::move(reply),
-           {{"ok", V(task == "fine")},
-            {"mounts", V(std::vector<Map>{mount})},
-            {"mount_namespace", V(std::uint64_t{4026531841})},
-            {"own_user_namespace", V(true)}});
+           std::move(reply), TaskReport(task));
   }
   void ReleaseAllocation(MapReply&& reply, std::string id,
                          Map options) override {
@@ -298,16 +275,7 @@ class Manager final
     Answer("Cancel", operation + " " + Show(options), std::move(reply));
   }
   void GetCapabilities(MapReply&& reply, Map options) override {
-    using Words = std::vector<std::string>;
-    Answer("GetCapabilities", Show(options), std::move(reply),
-           {{"version", Text("0.1.0")},
-            {"kernel", Text("6.18")},
-            {"network_modes", V(Words{"bridge"})},
-            {"propagation", V(Words{"private", "host-to-task"})},
-            {"source_types", V(Words{"host", "volume"})},
-            {"features", V(std::map<std::string, bool>{{"statmount", false}})},
-            {"missing", V(std::map<std::string, std::string>{
-                            {"statmount", "needs Linux 6.8"}})}});
+    Answer("GetCapabilities", Show(options), std::move(reply), Capabilities());
   }
   void GetStatistics(sdbus::Result<Statistics>&& reply, Map options) override {
     Answer("GetStatistics", Show(options), std::move(reply),
@@ -322,65 +290,6 @@ class Manager final
 };
 
 }  // namespace
-
-void Script::Fail(const std::string& method, Failure failure) {
-  const std::lock_guard lock(mutex_);
-  failures_[method].push_back(std::move(failure));
-}
-
-void Script::Garble(const std::string& method) {
-  const std::lock_guard lock(mutex_);
-  garbled_[method] = true;
-}
-
-std::vector<std::string> Script::calls() {
-  const std::lock_guard lock(mutex_);
-  return calls_;
-}
-
-std::string Script::last_call() {
-  const std::lock_guard lock(mutex_);
-  return calls_.empty() ? "" : calls_.back();
-}
-
-std::size_t Script::count(const std::string& method) {
-  std::size_t count = 0;
-  for (const std::string& call : calls()) {
-    count += call.starts_with(method + " ") ? 1U : 0U;
-  }
-  return count;
-}
-
-UniqueFd Script::TakeSecrets() {
-  const std::lock_guard lock(mutex_);
-  return std::move(secrets_);
-}
-
-void Script::Record(const std::string& line) {
-  const std::lock_guard lock(mutex_);
-  calls_.push_back(line);
-}
-
-bool Script::Next(const std::string& method, Failure& failure) {
-  const std::lock_guard lock(mutex_);
-  auto& queue = failures_[method];
-  if (queue.empty()) {
-    return false;
-  }
-  failure = std::move(queue.front());
-  queue.pop_front();
-  return true;
-}
-
-bool Script::garbled(const std::string& method) {
-  const std::lock_guard lock(mutex_);
-  return garbled_[method];
-}
-
-void Script::KeepSecrets(UniqueFd fd) {
-  const std::lock_guard lock(mutex_);
-  secrets_ = std::move(fd);
-}
 
 // One connection, served on a thread of its own.
 class FakeServer::Peer {
@@ -431,20 +340,9 @@ class FakeServer::Peer {
   std::thread thread_;
 };
 
-FakeServer::FakeServer() {
-  std::string dir = "/tmp/mountd-agent-XXXXXX";
-  if (::mkdtemp(dir.data()) == nullptr) {
-    std::abort();
-  }
-  dir_ = dir;
-  path_ = dir_ + "/bus";
-  Start();
-}
+FakeServer::FakeServer() { Start(); }
 
-FakeServer::~FakeServer() {
-  Stop();
-  ::rmdir(dir_.c_str());
-}
+FakeServer::~FakeServer() { Stop(); }
 
 void FakeServer::Start() {
   listener_.reset(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));

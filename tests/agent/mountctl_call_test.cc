@@ -7,17 +7,19 @@
 #include <string>
 
 #include "tests/agent/fake_manager.h"
-#include "tests/agent/process.h"
+#include "tests/support/program.h"
 
 namespace mountd::agent::test {
 namespace {
 
+using mountd::test::ProgramOutcome;
+using mountd::test::RunProgram;
 using nlohmann::json;
 using testing::HasSubstr;
 
 class CallTest : public testing::Test {
  protected:
-  Outcome Call(const std::string& method, const std::string& args) {
+  ProgramOutcome Call(const std::string& method, const std::string& args) {
     return RunProgram(
         {MOUNTCTL, "--address", server_.address(), "call", method, args});
   }
@@ -84,7 +86,7 @@ TEST_F(CallTest, BadInputForTheDaemonIsSentAsItIs) {
 TEST_F(CallTest, ADaemonsErrorIsStatusOne) {
   script().Fail("PrepareAllocation",
                 {"org.mountd1.Error.InvalidArgument", "allocation: bad name"});
-  const Outcome outcome = Call("PrepareAllocation", R"(["../x"])");
+  const ProgramOutcome outcome = Call("PrepareAllocation", R"(["../x"])");
   EXPECT_EQ(outcome.status, 1);
   EXPECT_EQ(outcome.err,
             "mountctl: org.mountd1.Error.InvalidArgument: allocation: bad "
@@ -109,7 +111,7 @@ TEST_F(CallTest, WhatDoesNotFitTheSignatureIsStatusTwoAndNotSent) {
       {"SetupNetwork", R"(["a", "bridge", [["http", 7, 7, "tcp", 1]]])"},
       {"BindMount", R"(["a", "t", "n", "host", "s", "yes", "private"])"}};
   for (const auto& [method, args] : wrong) {
-    const Outcome outcome = Call(method, args);
+    const ProgramOutcome outcome = Call(method, args);
     EXPECT_EQ(outcome.status, 2) << method << " " << args;
     EXPECT_THAT(outcome.err, HasSubstr("mountctl: ")) << method << " " << args;
   }

@@ -14,11 +14,14 @@
 #include <vector>
 
 #include "tests/agent/fake_manager.h"
-#include "tests/agent/process.h"
+#include "tests/support/program.h"
 
 namespace mountd::agent::test {
 namespace {
 
+using mountd::test::ProgramOutcome;
+using mountd::test::RunningProgram;
+using mountd::test::RunProgram;
 using nlohmann::json;
 using testing::HasSubstr;
 using testing::StartsWith;
@@ -30,13 +33,13 @@ class MountctlTest : public testing::Test {
                      {MOUNTCTL, "--address", server_.address()});
     return arguments;
   }
-  Outcome Run(std::vector<std::string> arguments) {
+  ProgramOutcome Run(std::vector<std::string> arguments) {
     return RunProgram(Command(std::move(arguments)));
   }
   // The command's JSON; a failed test if it is none or the status is not 0.
   json RunJson(std::vector<std::string> arguments) {
     arguments.emplace_back("--json");
-    const Outcome outcome = Run(std::move(arguments));
+    const ProgramOutcome outcome = Run(std::move(arguments));
     EXPECT_EQ(outcome.status, 0) << outcome.err;
     json parsed = json::parse(outcome.out, nullptr, false);
     EXPECT_FALSE(parsed.is_discarded()) << outcome.out;
@@ -48,7 +51,7 @@ class MountctlTest : public testing::Test {
 };
 
 TEST_F(MountctlTest, HelpIsOnStdoutAndSucceeds) {
-  const Outcome outcome = RunProgram({MOUNTCTL, "--help"});
+  const ProgramOutcome outcome = RunProgram({MOUNTCTL, "--help"});
   EXPECT_EQ(outcome.status, 0);
   EXPECT_THAT(outcome.out, HasSubstr("Exit status:"));
   EXPECT_EQ(outcome.err, "");
@@ -68,7 +71,7 @@ TEST_F(MountctlTest, AWrongCommandLineIsStatusTwoAndAsksNothing) {
       {"run", "/nowhere/job.toml"},
       {"--patience", "30000", "status"}};
   for (const auto& arguments : wrong) {
-    const Outcome outcome = Run(arguments);
+    const ProgramOutcome outcome = Run(arguments);
     EXPECT_EQ(outcome.status, 2) << testing::PrintToString(arguments);
     EXPECT_NE(outcome.err, "") << testing::PrintToString(arguments);
     EXPECT_EQ(outcome.out, "") << testing::PrintToString(arguments);
@@ -79,7 +82,7 @@ TEST_F(MountctlTest, AWrongCommandLineIsStatusTwoAndAsksNothing) {
 TEST_F(MountctlTest, AnErrorOfTheDaemonIsStatusOneAndItsNameAndMessage) {
   script().Fail("GetAllocation",
                 {"org.mountd1.Error.NotFound", "allocation web: not prepared"});
-  const Outcome outcome = Run({"status", "web"});
+  const ProgramOutcome outcome = Run({"status", "web"});
   EXPECT_EQ(outcome.status, 1);
   EXPECT_EQ(outcome.err,
             "mountctl: org.mountd1.Error.NotFound: allocation web: not "
@@ -89,7 +92,7 @@ TEST_F(MountctlTest, AnErrorOfTheDaemonIsStatusOneAndItsNameAndMessage) {
 
 TEST_F(MountctlTest, WithoutADaemonIsStatusOneAndUnavailable) {
   server_.Stop();
-  const Outcome outcome = Run({"status"});
+  const ProgramOutcome outcome = Run({"status"});
   EXPECT_EQ(outcome.status, 1);
   EXPECT_THAT(outcome.err,
               StartsWith("mountctl: org.mountd1.Error.Unavailable: "));
@@ -98,13 +101,13 @@ TEST_F(MountctlTest, WithoutADaemonIsStatusOneAndUnavailable) {
 
 TEST_F(MountctlTest, TimeoutZeroAnswersInProgressAtOnce) {
   script().Fail("ReleaseAllocation", {"org.mountd1.Error.InProgress", "op-9"});
-  const Outcome outcome = Run({"stop", "web", "--timeout", "0"});
+  const ProgramOutcome outcome = Run({"stop", "web", "--timeout", "0"});
   EXPECT_EQ(outcome.status, 1);
   EXPECT_EQ(outcome.err, "mountctl: org.mountd1.Error.InProgress: op-9\n");
 }
 
 TEST_F(MountctlTest, HoldersTellsWhatIsKnownOfEach) {
-  const Outcome outcome = Run({"holders", "web", "server", "data"});
+  const ProgramOutcome outcome = Run({"holders", "web", "server", "data"});
   EXPECT_EQ(outcome.status, 0) << outcome.err;
   EXPECT_THAT(outcome.out, HasSubstr("12   1000  sh       fd 5  yes"));
   EXPECT_THAT(outcome.out, HasSubstr("13   -     -        -     -"));
@@ -118,7 +121,7 @@ TEST_F(MountctlTest, HoldersTellsWhatIsKnownOfEach) {
 
 TEST_F(MountctlTest, VerifySaysSoByItsStatus) {
   const std::string pid = std::to_string(::getpid());
-  const Outcome lost = Run({"verify", "web", "server", pid});
+  const ProgramOutcome lost = Run({"verify", "web", "server", pid});
   EXPECT_EQ(lost.status, 1);
   EXPECT_THAT(lost.out, HasSubstr("lost-propagation"));
   EXPECT_EQ(lost.err, "");
@@ -132,7 +135,7 @@ TEST_F(MountctlTest, VerifySaysSoByItsStatus) {
 }
 
 TEST_F(MountctlTest, TreeDrawsWhatTheCallerSeesOrOne) {
-  const Outcome all = Run({"tree", "--ascii"});
+  const ProgramOutcome all = Run({"tree", "--ascii"});
   EXPECT_EQ(all.status, 0) << all.err;
   EXPECT_THAT(all.out, HasSubstr("web\n`-server\n  `-data"));
   EXPECT_THAT(all.out, HasSubstr("`-web/server/data"));
@@ -189,7 +192,7 @@ TEST_F(MountctlTest, EveryListingAndStatusHasAText) {
       {{"capabilities"}, "needs Linux 6.8"},
       {{"stats"}, "0.12 ms"}};
   for (const auto& [arguments, text] : texts) {
-    const Outcome outcome = Run(arguments);
+    const ProgramOutcome outcome = Run(arguments);
     EXPECT_EQ(outcome.status, 0) << outcome.err;
     EXPECT_THAT(outcome.out, HasSubstr(text));
     EXPECT_EQ(outcome.out.find('\x1b'), std::string::npos)
@@ -198,13 +201,13 @@ TEST_F(MountctlTest, EveryListingAndStatusHasAText) {
 }
 
 TEST_F(MountctlTest, NetworkStatusOfAnAllocationWithoutOneIsNotFound) {
-  const Outcome outcome = Run({"network", "status", "bare"});
+  const ProgramOutcome outcome = Run({"network", "status", "bare"});
   EXPECT_EQ(outcome.status, 1);
   EXPECT_THAT(outcome.err, HasSubstr("org.mountd1.Error.NotFound"));
 }
 
 TEST_F(MountctlTest, OpenTreeRunsACommandWithTheTreeAsItsFd) {
-  const Outcome outcome =
+  const ProgramOutcome outcome =
       Run({"open-tree", "web", "--source", "host:shared", "--propagation",
            "host-to-task", "--", "sh", "-c", "echo \"$0\" >&3; exit 7", "x y"});
   EXPECT_EQ(outcome.status, 7);
@@ -216,7 +219,7 @@ TEST_F(MountctlTest, OpenTreeRunsACommandWithTheTreeAsItsFd) {
       Run({"open-tree", "web", "--source", "host:shared", "--", "true"}).status,
       1);
   EXPECT_EQ(Run({"open-tree", "web", "--source", "host:shared"}).status, 2);
-  const Outcome none =
+  const ProgramOutcome none =
       Run({"open-tree", "web", "--source", "host:x", "--", "/no/such/command"});
   EXPECT_EQ(none.status, 1);
   EXPECT_THAT(none.err, HasSubstr("/no/such/command"));
@@ -262,11 +265,11 @@ TEST_F(MountctlTest, MountAndUnmountAskForExactlyThat) {
 }
 
 TEST_F(MountctlTest, TreesAreOpenedHereAndPassed) {
-  const Outcome removed = Run({"remove-tree", "/"});
+  const ProgramOutcome removed = Run({"remove-tree", "/"});
   EXPECT_EQ(removed.status, 0);
   EXPECT_EQ(removed.out, "3 removed\n");
   EXPECT_TRUE(script().last_call().starts_with("RemoveTree "));
-  const Outcome given = Run({"chown-tree", "/", "1000", "100"});
+  const ProgramOutcome given = Run({"chown-tree", "/", "1000", "100"});
   EXPECT_EQ(given.status, 0);
   EXPECT_EQ(given.out, "3 given, 1 of other owners left\n");
   EXPECT_TRUE(script().last_call().find(" 1000:100 ") != std::string::npos);
@@ -276,7 +279,7 @@ TEST_F(MountctlTest, TreesAreOpenedHereAndPassed) {
 }
 
 TEST_F(MountctlTest, PluginRegisterPrintsWhatTheTaskNeeds) {
-  const Outcome outcome =
+  const ProgramOutcome outcome =
       Run({"plugin", "register", "csi", "--type", "monolith", "--alloc", "a",
            "--mount-dir", "/csi"});
   EXPECT_EQ(outcome.status, 0);
@@ -293,14 +296,15 @@ TEST_F(MountctlTest, PluginRegisterPrintsWhatTheTaskNeeds) {
 TEST_F(MountctlTest, WaitingForAPluginThatStaysSickIsStatusOne) {
   EXPECT_EQ(Run({"plugin", "status", "csi", "--wait", "20"}).status, 0);
   EXPECT_EQ(Run({"plugin", "status", "sick"}).status, 0);
-  const Outcome outcome = Run({"plugin", "status", "sick", "--wait", "1"});
+  const ProgramOutcome outcome =
+      Run({"plugin", "status", "sick", "--wait", "1"});
   EXPECT_EQ(outcome.status, 1);
   EXPECT_THAT(outcome.err, HasSubstr("still unhealthy after 1 s"));
 }
 
 TEST_F(MountctlTest, RunDoesTheStepsInOrder) {
   script().Fail("GetAllocation", {"org.mountd1.Error.NotFound", "no"});
-  const Outcome outcome = Run({"run", MOUNTD_EXAMPLE_JOB});
+  const ProgramOutcome outcome = Run({"run", MOUNTD_EXAMPLE_JOB});
   EXPECT_EQ(outcome.status, 0) << outcome.err;
   EXPECT_THAT(
       script().calls(),
@@ -336,7 +340,7 @@ TEST_F(MountctlTest, RunReleasesANewAllocationWhenAStepFails) {
   script().Fail("GetAllocation", {"org.mountd1.Error.NotFound", "no"});
   script().Fail("PublishVolume",
                 {"org.mountd1.Error.Unavailable", "no plugin"});
-  const Outcome outcome = Run({"run", MOUNTD_EXAMPLE_JOB});
+  const ProgramOutcome outcome = Run({"run", MOUNTD_EXAMPLE_JOB});
   EXPECT_EQ(outcome.status, 1);
   EXPECT_EQ(outcome.err,
             "mountctl: org.mountd1.Error.Unavailable: no plugin\n");
@@ -353,7 +357,7 @@ TEST_F(MountctlTest, RunKeepsWhatItMadeIfTold) {
 
 TEST_F(MountctlTest, RunNeverReleasesAnAllocationThatWasThereBefore) {
   script().Fail("BindMount", {"org.mountd1.Error.Busy", "in use"});
-  const Outcome outcome = Run({"run", MOUNTD_EXAMPLE_JOB});
+  const ProgramOutcome outcome = Run({"run", MOUNTD_EXAMPLE_JOB});
   EXPECT_EQ(outcome.status, 1);
   EXPECT_EQ(script().count("ReleaseAllocation"), 0U);
   EXPECT_THAT(outcome.out, HasSubstr("was there before"));
@@ -370,7 +374,7 @@ TEST_F(MountctlTest, RunThatMayNotPrepareReleasesNothing) {
 TEST_F(MountctlTest, ABrokenJobIsStatusTwoWithLineAndReason) {
   const std::string path = server_.path() + ".toml";
   std::ofstream(path) << "[allocation]\nid = 1\n";
-  const Outcome outcome = Run({"run", path});
+  const ProgramOutcome outcome = Run({"run", path});
   EXPECT_EQ(outcome.status, 2);
   EXPECT_EQ(outcome.err,
             "mountctl: " + path + ":2: allocation.id: must be a string\n");

@@ -1,15 +1,13 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 // What the client does by itself: join work under way, connect again.
 #include <gtest/gtest.h>
-#include <sys/socket.h>
-#include <sys/un.h>
-#include <unistd.h>
 
-#include <cstring>
 #include <string>
 
 #include "agent/client.h"
 #include "tests/agent/fake_manager.h"
+#include "tests/support/temp_directory.h"
+#include "tests/support/unix_socket.h"
 
 namespace mountd::agent::test {
 namespace {
@@ -155,24 +153,13 @@ TEST(Connect, ToWhatIsNoAddressIsInvalidArgument) {
 // A daemon that is being started or is stuck: the socket is there, nobody
 // answers.
 TEST(Connect, ToASilentSocketEndsAtItsTimeout) {
-  std::string dir = "/tmp/mountd-agent-XXXXXX";
-  ASSERT_NE(::mkdtemp(dir.data()), nullptr);
-  const std::string path = dir + "/bus";
-  const UniqueFd listener(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
-  sockaddr_un address{};
-  address.sun_family = AF_UNIX;
-  std::memcpy(address.sun_path, path.data(), path.size());
-  const void* generic = &address;
-  ASSERT_EQ(::bind(listener.get(), static_cast<const sockaddr*>(generic),
-                   sizeof(address)),
-            0);
-  ASSERT_EQ(::listen(listener.get(), 1), 0);
+  const TempDirectory directory;
+  const std::string path = directory.File("bus");
+  const UniqueFd listener = mountd::test::ListenAt(path);
   const auto client =
       Client::Connect({.address = path, .connect_timeout = milliseconds(50)});
   ASSERT_FALSE(client);
   EXPECT_EQ(client.error().code, Code::kUnavailable);
-  ::unlink(path.c_str());
-  ::rmdir(dir.c_str());
 }
 
 TEST(Connect, AClientThatWasMovedGoesOn) {

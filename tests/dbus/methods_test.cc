@@ -1,27 +1,19 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
-// Every method once, asked right: what it answers, with which types.
+// Every method once, asked right: what it answers, with which types. Those on
+// mounts are in mount_methods_test.cc.
+#include "tests/dbus/methods.h"
+
 #include <fcntl.h>
 
 #include "csi-node/secrets.h"
-#include "tests/dbus/api_test.h"
 
 namespace mountd::test {
 namespace {
-
-using Types = std::map<std::string, std::string>;
 
 const Types kNetworkTypes = {
     {"netns_path", "ay"}, {"netns_inode", "t"},    {"interface", "s"},
     {"address", "s"},     {"address6", "s"},       {"gateway", "s"},
     {"gateway6", "s"},    {"host_interface", "s"}, {"ports", "a(sqqs)"}};
-const Types kMountTypes = {{"host_path", "ay"},
-                           {"task_path", "s"},
-                           {"read_only", "b"},
-                           {"propagation", "s"},
-                           {"required_rootfs_propagation", "s"},
-                           {"mount_id", "t"},
-                           {"peer_group", "t"},
-                           {"master", "t"}};
 const Types kPluginTypes = {{"id", "s"},
                             {"type", "s"},
                             {"uid", "u"},
@@ -50,22 +42,6 @@ Types Prefixed(const std::string& prefix, const Types& types) {
   }
   return all;
 }
-
-class Methods : public BothTransports {
- protected:
-  void SetUp() override {
-    BothTransports::SetUp();
-    client_ = Connect();
-    ASSERT_NE(client_, nullptr);
-  }
-  // Refuses a test whose preparation failed.
-  void MustPrepare() {
-    const Answer made = client_->Call("PrepareAllocation", "sa{sv}", "web", 0);
-    ASSERT_TRUE(made.ok()) << made.message;
-  }
-
-  std::unique_ptr<BusClient> client_;
-};
 
 TEST_P(Methods, PrepareAllocation) {
   const Answer answer = client_->Call("PrepareAllocation", "sa{sv}", "web", 1,
@@ -136,207 +112,6 @@ TEST_P(Methods, UnpublishVolume) {
   EXPECT_TRUE(csi().Staged().empty());
 }
 
-TEST_P(Methods, BindMountOfAHostVolume) {
-  MustPrepare();
-  const Answer answer = client_->Call(
-      "BindMount", "sssssbsa{sv}", "web", "task", "m", "host", "data", 0,
-      "bidirectional", 2, "task_path", "s", "/data", "noexec", "b", 1);
-  ASSERT_TRUE(answer.ok()) << answer.message;
-  EXPECT_EQ(answer.types, kMountTypes);
-  EXPECT_EQ(answer.values.at("host_path"),
-            R"(b"/run/mountd/base/a/web/task/m")");
-  EXPECT_EQ(answer.values.at("task_path"), R"("/data")");
-  EXPECT_EQ(answer.values.at("required_rootfs_propagation"), R"("shared")");
-}
-
-TEST_P(Methods, BindMountWithAMapOfIds) {
-  MustPrepare();
-  const auto bind = [&](std::uint32_t on_disk) {
-    return client_->Call("BindMount", "sssssbsa{sv}", "web", "task", "m",
-                         "host", "data", 0, "private", 2, "noatime", "b", 1,
-                         "idmap", "a(uuu)", 2, on_disk, 200000U, 1U, 100001U,
-                         300000U, 2U);
-  };
-  EXPECT_EQ(bind(0).error, "org.mountd1.Error.PermissionDenied");
-  const Answer answer = bind(100000);
-  ASSERT_TRUE(answer.ok()) << answer.message;
-  const exec::AttachPlan plan = executor().plans().back().body.attach;
-  EXPECT_EQ(plan.attributes, static_cast<std::uint32_t>(exec::kNoAtime));
-  ASSERT_EQ(plan.ids.count, 2U);
-  EXPECT_EQ(plan.ids.extents[0], (exec::IdExtent{100000, 200000, 1}));
-  EXPECT_EQ(plan.ids.extents[1], (exec::IdExtent{100001, 300000, 2}));
-  const Answer five =
-      client_->Call("BindMount", "sssssbsa{sv}", "web", "task", "n", "host",
-                    "data", 0, "private", 1, "idmap", "a(uuu)", 5, 1U, 1U, 1U,
-                    2U, 2U, 1U, 3U, 3U, 1U, 4U, 4U, 1U, 5U, 5U, 1U);
-  EXPECT_EQ(five.error, "org.mountd1.Error.InvalidArgument");
-}
-
-TEST_P(Methods, BindMountOfAFilesystem) {
-  MustPrepare();
-  const Answer answer =
-      client_->Call("BindMount", "sssssbsa{sv}", "web", "task", "m",
-                    "filesystem", "homes", 1, "host-to-task", 0);
-  ASSERT_TRUE(answer.ok()) << answer.message;
-  EXPECT_EQ(answer.types, kMountTypes);
-  const exec::SourcePlan source = executor().plans().back().body.attach.source;
-  EXPECT_EQ(source.kind, exec::SourceKind::kFilesystem);
-  EXPECT_EQ(source.filesystem.view(), "homes");
-}
-
-TEST_P(Methods, BindMountOfATmpfs) {
-  MustPrepare();
-  const Answer answer = client_->Call(
-      "BindMount", "sssssbsa{sv}", "web", "task", "secrets", "tmpfs", "", 0,
-      "private", 6, "size", "t", std::uint64_t{65536}, "inodes", "t",
-      std::uint64_t{8}, "mode", "u", 0750U, "uid", "u", 5U, "gid", "u", 6U,
-      "noswap", "b", 1);
-  ASSERT_TRUE(answer.ok()) << answer.message;
-  EXPECT_EQ(answer.types, kMountTypes);
-  EXPECT_EQ(executor().plans().back().body.attach.source.tmpfs,
-            (exec::TmpfsPlan{65536, 8, 0750, 5, 6, 1}));
-  const Answer status = client_->Call("GetAllocation", "sa{sv}", "web", 0);
-  EXPECT_NE(status.values.at("mounts").find(R"("tmpfs")"), std::string::npos);
-}
-
-TEST_P(Methods, BindMountOnADirectory) {
-  MustPrepare();
-  const TempDirectory directory;
-  const UniqueFd fd(
-      open(directory.File(".").c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
-  const Answer answer = client_->Call(
-      "BindMount", "sssssbsa{sv}", "web", "task", "m", "host", "data", 0,
-      "private", 2, "directory", "h", fd.get(), "noatime", "b", 1);
-  ASSERT_TRUE(answer.ok()) << answer.message;
-  EXPECT_NE(answer.values.at("host_path").find("mountd-test-"),
-            std::string::npos);
-  const exec::AttachPlan plan = executor().plans().back().body.attach;
-  EXPECT_EQ(plan.target_kind, exec::TargetKind::kDirectory);
-  EXPECT_EQ(plan.attributes, exec::kNoAtime);
-}
-
-TEST_P(Methods, BindMountInAContainer) {
-  MustPrepare();
-  executor().PutCgroup(7, "/mountd-test/web");
-  executor().SetTask(7);
-  const auto bind = [&](const char* path) {
-    return client_->Call("BindMount", "sssssbsa{sv}", "web", "task", "m",
-                         "host", "data", 0, "private", 2, "container", "h",
-                         STDERR_FILENO, "task_path", "s", path);
-  };
-  EXPECT_EQ(bind("data").error, "org.mountd1.Error.InvalidArgument");
-  EXPECT_EQ(bind("/proc/self").error, "org.mountd1.Error.InvalidArgument");
-  const Answer answer = bind("/data");
-  ASSERT_TRUE(answer.ok()) << answer.message;
-  EXPECT_EQ(answer.types, kMountTypes);
-  const exec::AttachPlan plan = executor().plans().back().body.attach;
-  EXPECT_EQ(plan.target_kind, exec::TargetKind::kContainer);
-  EXPECT_EQ(plan.container.cgroup, 7U);
-  EXPECT_STREQ(plan.container.path.data(), "/data");
-  // Another user's container is none of the caller's.
-  executor().PutCgroup(8, "/system.slice/db");
-  executor().SetTask(8);
-  EXPECT_EQ(bind("/data").error, "org.mountd1.Error.PermissionDenied");
-}
-
-TEST_P(Methods, BindMountsMountsAll) {
-  MustPrepare();
-  const Answer answer =
-      client_->Call("BindMounts", "saa{sv}a{sv}", "web", 2,  //
-                    4, "task", "s", "task", "name", "s", "a", "source_type",
-                    "s", "host", "source", "s", "data",  //
-                    6, "task", "s", "task", "name", "s", "b", "source_type",
-                    "s", "host", "source", "s", "data", "read_only", "b", 1,
-                    "propagation", "s", "host-to-task", 0);
-  ASSERT_TRUE(answer.ok()) << answer.message;
-  EXPECT_EQ(answer.signature, "aa{sv}");
-  EXPECT_EQ(answer.values.at("0.propagation"), R"("private")");
-  EXPECT_EQ(answer.values.at("1.propagation"), R"("host-to-task")");
-  EXPECT_NE(executor().MountIdOf("web/task/a"), 0U);
-  EXPECT_NE(executor().MountIdOf("web/task/b"), 0U);
-}
-
-TEST_P(Methods, ReplaceMountSwapsTheMount) {
-  MustPrepare();
-  ASSERT_TRUE(client_
-                  ->Call("BindMount", "sssssbsa{sv}", "web", "task", "m",
-                         "host", "data", 0, "private", 0)
-                  .ok());
-  const std::uint64_t old = executor().MountIdOf("web/task/m");
-  const Answer answer =
-      client_->Call("ReplaceMount", "sssssbsa{sv}", "web", "task", "m", "host",
-                    "data", 1, "private", 0);
-  ASSERT_TRUE(answer.ok()) << answer.message;
-  EXPECT_EQ(answer.values.at("replaced_mount_id"), std::to_string(old));
-  EXPECT_EQ(answer.values.at("read_only"), "true");
-}
-
-TEST_P(Methods, RepairMountMountsAnew) {
-  MustPrepare();
-  ASSERT_TRUE(client_
-                  ->Call("BindMount", "sssssbsa{sv}", "web", "task", "m",
-                         "host", "data", 0, "private", 0)
-                  .ok());
-  const std::uint64_t old = executor().MountIdOf("web/task/m");
-  const Answer without =
-      client_->Call("RepairMount", "sssa{sv}", "web", "task", "m", 0);
-  ASSERT_TRUE(without.ok()) << without.message;
-  EXPECT_EQ(without.values.at("replaced_mount_id"), std::to_string(old));
-  EXPECT_EQ(without.values.at("reaches_task"), "false");
-  EXPECT_NE(without.values.at("reason").find("inbox"), std::string::npos);
-  ASSERT_TRUE(client_->Call("PrepareInbox", "ssa{sv}", "web", "task", 0).ok());
-  // One that was lost is mounted anew.
-  executor().LoseMount("web/task/m");
-  const Answer with =
-      client_->Call("RepairMount", "sssa{sv}", "web", "task", "m", 0);
-  ASSERT_TRUE(with.ok()) << with.message;
-  EXPECT_EQ(with.values.at("reaches_task"), "true");
-  EXPECT_NE(executor().MountIdOf("web/task/m"), 0U);
-}
-
-TEST_P(Methods, OpenTreeAnswersAnFd) {
-  MustPrepare();
-  const Answer answer = client_->Call("OpenTree", "ssssa{sv}", "web", "host",
-                                      "data", "private", 0);
-  ASSERT_TRUE(answer.ok()) << answer.message;
-  EXPECT_EQ(answer.signature, "h");
-}
-
-TEST_P(Methods, PrepareInboxAndRemoveInbox) {
-  MustPrepare();
-  const Answer answer =
-      client_->Call("PrepareInbox", "ssa{sv}", "web", "task", 0);
-  ASSERT_TRUE(answer.ok()) << answer.message;
-  EXPECT_EQ(answer.values.at("host_path"), R"(b"/run/mountd/base/a/web/task")");
-  EXPECT_EQ(answer.values.at("required_rootfs_propagation"), R"("slave")");
-  ASSERT_TRUE(client_->Call("RemoveInbox", "ssa{sv}", "web", "task", 0).ok());
-  EXPECT_EQ(executor().Existing(), std::vector<std::string>{"allocation web"});
-}
-
-TEST_P(Methods, BindMountOfAVolume) {
-  Publish(*client_);
-  const Answer answer =
-      client_->Call("BindMount", "sssssbsa{sv}", "web", "task", "m", "volume",
-                    "data", 1, "host-to-task", 0);
-  ASSERT_TRUE(answer.ok()) << answer.message;
-  EXPECT_EQ(answer.types, kMountTypes);
-  EXPECT_EQ(answer.values.at("read_only"), "true");
-  EXPECT_EQ(answer.values.at("propagation"), R"("host-to-task")");
-}
-
-TEST_P(Methods, Unmount) {
-  MustPrepare();
-  ASSERT_TRUE(client_
-                  ->Call("BindMount", "sssssbsa{sv}", "web", "task", "m",
-                         "host", "data", 0, "private", 0)
-                  .ok());
-  const Answer answer = client_->Call("Unmount", "sssa{sv}", "web", "task", "m",
-                                      1, "mode", "s", "detach");
-  ASSERT_TRUE(answer.ok()) << answer.message;
-  EXPECT_EQ(answer.signature, "");
-  EXPECT_EQ(executor().Existing(), std::vector<std::string>{"allocation web"});
-}
-
 TEST_P(Methods, RemoveTree) {
   const UniqueFd directory(open("/", O_PATH | O_CLOEXEC));
   executor().SetTree(3);
@@ -355,69 +130,6 @@ TEST_P(Methods, ChownTree) {
   ASSERT_TRUE(answer.ok()) << answer.message;
   EXPECT_EQ(answer.types, (Types{{"done", "t"}, {"left", "t"}}));
   EXPECT_EQ(answer.values.at("done"), "3");
-}
-
-// What a cgroup's id is, only a real one tells: see refusals_test.cc and the
-// main job.
-TEST_P(Methods, ListHolders) {
-  MustPrepare();
-  ASSERT_TRUE(client_
-                  ->Call("BindMount", "sssssbsa{sv}", "web", "task", "m",
-                         "host", "data", 0, "private", 0)
-                  .ok());
-  exec::Holder holder;
-  holder.pid = 12;
-  holder.uid = ::geteuid();
-  holder.kind = exec::HolderKind::kFd;
-  holder.fd = 5;
-  holder.comm = {'s', 'h'};
-  executor().AddHolder(executor().MountIdOf("web/task/m"), holder);
-  const Answer answer = client_->Call("ListHolders", "sssa{sv}", "web", "task",
-                                      "m", 1, "scope", "s", "node");
-  ASSERT_TRUE(answer.ok()) << answer.message;
-  EXPECT_EQ(answer.types, (Types{{"holders", "aa{sv}"},
-                                 {"holders.0.pid", "u"},
-                                 {"holders.0.uid", "u"},
-                                 {"holders.0.command", "s"},
-                                 {"holders.0.how", "s"},
-                                 {"holders.0.in_cgroup", "b"},
-                                 {"holders.0.copy", "b"},
-                                 {"more", "b"},
-                                 {"complete", "b"}}));
-  EXPECT_EQ(answer.values.at("holders.0.pid"), "12");
-  EXPECT_EQ(answer.values.at("holders.0.how"), R"("fd 5")");
-  EXPECT_EQ(answer.values.at("complete"), "true");
-  EXPECT_EQ(
-      client_->Call("ListHolders", "sssa{sv}", "web", "task", "m", 0).error,
-      "org.mountd1.Error.FailedPrecondition");
-}
-
-TEST_P(Methods, VerifyTask) {
-  MustPrepare();
-  ASSERT_TRUE(client_
-                  ->Call("BindMount", "sssssbsa{sv}", "web", "task", "m",
-                         "host", "data", 0, "private", 0)
-                  .ok());
-  executor().PutCgroup(7, "/mountd-test");
-  executor().SetTask(7);
-  const Answer answer =
-      client_->Call("VerifyTask", "ssha{sv}", "web", "task", 0, 0);
-  ASSERT_TRUE(answer.ok()) << answer.message;
-  EXPECT_EQ(answer.types, (Types{{"ok", "b"},
-                                 {"mounts", "aa{sv}"},
-                                 {"mounts.0.name", "s"},
-                                 {"mounts.0.verdict", "s"},
-                                 {"mounts.0.reason", "s"},
-                                 {"mounts.0.read_only", "b"},
-                                 {"mounts.0.nosuid", "b"},
-                                 {"mounts.0.nodev", "b"},
-                                 {"mounts.0.noexec", "b"},
-                                 {"mounts.0.peer_group", "t"},
-                                 {"mounts.0.master", "t"},
-                                 {"mount_namespace", "t"},
-                                 {"own_user_namespace", "b"}}));
-  EXPECT_EQ(answer.values.at("ok"), "false");
-  EXPECT_EQ(answer.values.at("mounts.0.verdict"), R"("missing")");
 }
 
 TEST_P(Methods, ReleaseAllocationAndItsReceipt) {

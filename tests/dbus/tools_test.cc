@@ -2,14 +2,11 @@
 // Everybody's own tools work on the peer-to-peer socket.
 #include <filesystem>
 
-#include "tests/agent/process.h"
 #include "tests/dbus/api_test.h"
+#include "tests/support/program.h"
 
 namespace mountd::test {
 namespace {
-
-using agent::test::Outcome;
-using agent::test::RunProgram;
 
 class Tools : public ApiTest {
  protected:
@@ -19,7 +16,7 @@ class Tools : public ApiTest {
   static bool Installed(const std::string& tool) {
     return std::filesystem::exists("/usr/bin/" + tool);
   }
-  Outcome Busctl(const std::vector<std::string>& words) {
+  ProgramOutcome Busctl(const std::vector<std::string>& words) {
     std::vector<std::string> command = {
         "/usr/bin/busctl", "--address=" + server().address(), "--no-pager"};
     command.insert(command.end(), words.begin(), words.end());
@@ -31,7 +28,8 @@ TEST_F(Tools, BusctlIntrospects) {
   if (!Installed("busctl")) {
     GTEST_SKIP() << "busctl is not installed";
   }
-  const Outcome shown = Busctl({"introspect", "org.mountd1", "/org/mountd1"});
+  const ProgramOutcome shown =
+      Busctl({"introspect", "org.mountd1", "/org/mountd1"});
   EXPECT_EQ(shown.status, 0) << shown.err;
   EXPECT_NE(shown.out.find(".PrepareAllocation"), std::string::npos);
   EXPECT_NE(shown.out.find(".OperationDone"), std::string::npos);
@@ -42,13 +40,13 @@ TEST_F(Tools, BusctlCalls) {
   if (!Installed("busctl")) {
     GTEST_SKIP() << "busctl is not installed";
   }
-  const Outcome made =
+  const ProgramOutcome made =
       Busctl({"call", "org.mountd1", "/org/mountd1", "org.mountd1.Manager",
               "PrepareAllocation", "sa{sv}", "web", "1", "scope", "s", "x"});
   EXPECT_EQ(made.status, 0) << made.err;
   EXPECT_TRUE(made.out.starts_with("a{sv} 1 \"host_path\" ay ")) << made.out;
   EXPECT_EQ(executor().Existing(), std::vector<std::string>{"allocation web"});
-  const Outcome refused =
+  const ProgramOutcome refused =
       Busctl({"call", "org.mountd1", "/org/mountd1", "org.mountd1.Manager",
               "GetReceipt", "sa{sv}", "web", "0"});
   EXPECT_NE(refused.status, 0);
@@ -61,11 +59,12 @@ TEST_F(Tools, BusctlShowsTheTreeAndProperties) {
   if (!Installed("busctl")) {
     GTEST_SKIP() << "busctl is not installed";
   }
-  const Outcome tree = Busctl({"tree", "--list", "org.mountd1"});
+  const ProgramOutcome tree = Busctl({"tree", "--list", "org.mountd1"});
   EXPECT_EQ(tree.status, 0) << tree.err;
   EXPECT_NE(tree.out.find("/org/mountd1\n"), std::string::npos) << tree.out;
-  const Outcome version = Busctl({"get-property", "org.mountd1", "/org/mountd1",
-                                  "org.mountd1.Manager", "Version"});
+  const ProgramOutcome version =
+      Busctl({"get-property", "org.mountd1", "/org/mountd1",
+              "org.mountd1.Manager", "Version"});
   EXPECT_EQ(version.out, "s \"" MOUNTD_VERSION "\"\n") << version.err;
 }
 
@@ -73,7 +72,7 @@ TEST_F(Tools, GdbusCalls) {
   if (!Installed("gdbus")) {
     GTEST_SKIP() << "gdbus is not installed";
   }
-  const Outcome called = RunProgram(
+  const ProgramOutcome called = RunProgram(
       {"/usr/bin/gdbus", "call", "--address", server().address(), "--dest",
        "org.mountd1", "--object-path", "/org/mountd1", "--method",
        "org.mountd1.Manager.PrepareAllocation", "web", "{'scope': <'x'>}"});
@@ -85,7 +84,7 @@ TEST_F(Tools, DbusSendCalls) {
   if (!Installed("dbus-send")) {
     GTEST_SKIP() << "dbus-send is not installed";
   }
-  const Outcome called = RunProgram(
+  const ProgramOutcome called = RunProgram(
       {"/usr/bin/dbus-send", "--peer=" + server().address(), "--print-reply",
        "/org/mountd1", "org.freedesktop.DBus.Properties.Get",
        "string:org.mountd1.Manager", "string:Version"});

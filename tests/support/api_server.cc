@@ -1,20 +1,15 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 #include "tests/support/api_server.h"
 
-#include <sys/socket.h>
-#include <sys/stat.h>
-#include <sys/un.h>
-#include <unistd.h>
-
 #include <cstdio>
 #include <cstdlib>
-#include <cstring>
 #include <future>
 #include <optional>
 #include <sstream>
 #include <utility>
 
 #include "dbus/event.h"
+#include "tests/support/unix_socket.h"
 
 namespace mountd::test {
 namespace {
@@ -28,22 +23,6 @@ T Must(Result<T> result) {
 }
 
 }  // namespace
-
-UniqueFd ListenAt(const std::string& path) {
-  UniqueFd listening(
-      ::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
-  sockaddr_un address{};
-  address.sun_family = AF_UNIX;
-  std::strncpy(address.sun_path, path.c_str(), sizeof(address.sun_path) - 1);
-  ::unlink(path.c_str());
-  if (::bind(listening.get(), reinterpret_cast<const sockaddr*>(&address),
-             sizeof(address)) != 0 ||
-      ::chmod(path.c_str(), 0666) != 0 ||
-      ::listen(listening.get(), SOMAXCONN) != 0) {
-    std::abort();
-  }
-  return listening;
-}
 
 ApiServer::ApiServer(const std::string& directory, ApiServerOptions options)
     : options_(std::move(options)),

@@ -17,10 +17,6 @@
 
 namespace mountd::test {
 
-// A stream socket that listens at `path`, open to everybody; what was there is
-// replaced.
-UniqueFd ListenAt(const std::string& path);
-
 struct ApiServerOptions {
   Config config;
   dbus::PeerServerOptions peers;

@@ -9,8 +9,8 @@
 #include <fstream>
 #include <vector>
 
-#include "tests/support/api_server.h"
 #include "tests/support/call_script.h"
+#include "tests/support/unix_socket.h"
 
 namespace mountd::test {
 namespace {
@@ -54,10 +54,9 @@ bool PrivateBus::AwaitConnection() {
 
 void PrivateBus::Start() {
   std::filesystem::remove(directory_ + "/system_bus_socket");
-  daemon_ =
-      std::make_unique<agent::test::RunningProgram>(std::vector<std::string>{
-          "/usr/bin/dbus-daemon", "--config-file=" + directory_ + "/bus.conf",
-          "--nofork", "--print-address=1"});
+  daemon_ = std::make_unique<RunningProgram>(std::vector<std::string>{
+      "/usr/bin/dbus-daemon", "--config-file=" + directory_ + "/bus.conf",
+      "--nofork", "--print-address=1"});
   if (daemon_->ReadLine().empty()) {
     std::abort();
   }

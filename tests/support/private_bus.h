@@ -5,7 +5,7 @@
 #include <string>
 
 #include "mountd/base/unique_fd.h"
-#include "tests/agent/process.h"
+#include "tests/support/program.h"
 
 namespace mountd::test {
 
@@ -33,7 +33,7 @@ class PrivateBus {
  private:
   const std::string directory_;
   const std::string address_;
-  std::unique_ptr<agent::test::RunningProgram> daemon_;
+  std::unique_ptr<RunningProgram> daemon_;
   UniqueFd mute_;
 };
 

@@ -4,17 +4,17 @@
 #include <string>
 #include <vector>
 
-namespace mountd::agent::test {
+namespace mountd::test {
 
 // What a program did: its exit status (or -signal), and all it printed.
-struct Outcome {
+struct ProgramOutcome {
   int status = 0;
   std::string out;
   std::string err;
 };
 
 // Runs a program to its end, with an empty stdin.
-Outcome RunProgram(const std::vector<std::string>& command);
+ProgramOutcome RunProgram(const std::vector<std::string>& command);
 
 // A program that goes on beside the test; killed when this is destroyed.
 class RunningProgram {
@@ -35,4 +35,4 @@ class RunningProgram {
   int out_ = -1;
 };
 
-}  // namespace mountd::agent::test
+}  // namespace mountd::test

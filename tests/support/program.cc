@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
-#include "tests/agent/process.h"
+#include "tests/support/program.h"
 
 #include <fcntl.h>
 #include <poll.h>
@@ -13,7 +13,7 @@
 
 #include "mountd/base/unique_fd.h"
 
-namespace mountd::agent::test {
+namespace mountd::test {
 namespace {
 
 int Spawn(const std::vector<std::string>& command, int out, int err) {
@@ -66,13 +66,13 @@ bool ReadSome(int fd, std::string& text) {
 
 }  // namespace
 
-Outcome RunProgram(const std::vector<std::string>& command) {
+ProgramOutcome RunProgram(const std::vector<std::string>& command) {
   auto [out, out_write] = MakePipe();
   auto [err, err_write] = MakePipe();
   const int pid = Spawn(command, out_write.get(), err_write.get());
   out_write.reset();
   err_write.reset();
-  Outcome outcome;
+  ProgramOutcome outcome;
   std::array<pollfd, 2> fds{{{out.get(), POLLIN, 0}, {err.get(), POLLIN, 0}}};
   while (fds[0].fd >= 0 || fds[1].fd >= 0) {
     ::poll(fds.data(), fds.size(), -1);
@@ -118,4 +118,4 @@ int RunningProgram::Wait() {
   return status;
 }
 
-}  // namespace mountd::agent::test
+}  // namespace mountd::test

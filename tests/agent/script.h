@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#pragma once
+
+#include <cstddef>
+#include <deque>
+#include <map>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "mountd/base/unique_fd.h"
+
+namespace mountd::agent::test {
+
+// What the next call of a method meets instead of its answer.
+struct Failure {
+  std::string error;  // an error's full name; "" with `hang_up`
+  std::string message{};
+  bool hang_up = false;  // the connection is closed without an answer
+};
+
+// Shared by every connection and by the test's thread.
+class Script {
+ public:
+  void Fail(const std::string& method, Failure failure);
+  // Answers the method wrong: a result key of another type than the contract's.
+  void Garble(const std::string& method);
+
+  // The calls so far, one line each: method, arguments, options.
+  std::vector<std::string> calls();
+  std::string last_call();
+  // How many calls there were of one method.
+  std::size_t count(const std::string& method);
+  // What the last PublishVolume got as "secrets"; invalid if nothing.
+  UniqueFd TakeSecrets();
+
+  // For the fake.
+  void Record(const std::string& line);
+  bool Next(const std::string& method, Failure& failure);
+  bool garbled(const std::string& method);
+  void KeepSecrets(UniqueFd fd);
+
+ private:
+  std::mutex mutex_;
+  std::vector<std::string> calls_;
+  std::map<std::string, std::deque<Failure>> failures_;
+  std::map<std::string, bool> garbled_;
+  UniqueFd secrets_;
+};
+
+}  // namespace mountd::agent::test
