@@ -5,9 +5,7 @@
 
 #include <thread>
 
-#include "mountd/exec/wire.h"
-#include "tests/support/core.h"
-#include "tests/support/outcome.h"
+#include "tests/unit/mountd/mounts_test.h"
 
 namespace mountd {
 namespace {
@@ -15,73 +13,12 @@ namespace {
 using exec::Propagation;
 using exec::SourceKind;
 
-BindMountSpec Spec(const std::string& name, const std::string& volume) {
-  BindMountSpec spec;
-  spec.allocation = "web";
-  spec.task = "task";
-  spec.name = name;
-  spec.source = volume;
-  spec.task_path = "/" + name;
-  return spec;
-}
-
 BindMountSpec Tmpfs(const std::string& name, std::uint64_t bytes) {
   BindMountSpec spec = Spec(name, "");
   spec.source_kind = SourceKind::kTmpfs;
   spec.tmpfs = {bytes, 4, 0700, 1000, 1000, 0};
   return spec;
 }
-
-const AnchorKey kData{SourceKind::kHostVolume, "data"};
-
-class MountsTest : public ::testing::Test {
- protected:
-  void SetUp() override {
-    ASSERT_EQ(Outcome(executor().PrepareAllocation({exec::ToWire("web"), 1})),
-              "Ok");
-  }
-
-  exec::FakeExecutor& executor() { return *core_.executor; }
-  Mounts& mounts() { return *core_.mounts; }
-  Result<MountConfig> Bind(const BindMountSpec& spec) {
-    return mounts().Bind(spec);
-  }
-  Result<MountConfig> Bind() { return Bind(Spec("d", "data")); }
-  Result<void> Unmount(const std::string& name = "d") {
-    return mounts().Unmount("web", "task", name);
-  }
-  std::optional<MountRecord> RecordOf(const std::string& name = "d") {
-    return core_.boot->GetMount("web", "task", name).value();
-  }
-  MountRecordState StateOf(const std::string& name = "d") {
-    return RecordOf(name).value().state;
-  }
-  // A record as a mountd that was cut off leaves it.
-  void Leave(MountRecordState state, std::uint64_t mount_id,
-             const BindMountSpec& spec = Spec("d", "data")) {
-    MountRecord record;
-    record.allocation = spec.allocation;
-    record.task = spec.task;
-    record.name = spec.name;
-    record.source_kind = spec.source_kind;
-    record.source = spec.source;
-    record.task_path = spec.task_path;
-    record.state = state;
-    record.mount_id = mount_id;
-    ASSERT_EQ(Outcome(core_.boot->PutMount(record)), "Ok");
-  }
-  Result<void> Recover() {  // as the daemon's start does it
-    Result<void> recovered = mounts().Recover();
-    mounts().ReleaseLeftAnchors();
-    return recovered;
-  }
-  std::vector<std::string> Existing() { return executor().Existing(); }
-
-  const std::vector<std::string> nothing_ = {"allocation web"};
-  const std::vector<std::string> mounted_ = {"allocation web", "anchor data",
-                                             "mount web/task/d"};
-  Core core_;
-};
 
 TEST_F(MountsTest, ABindMountIsThereAndRecorded) {
   BindMountSpec spec = Spec("d", "data");
@@ -342,137 +279,6 @@ TEST(MountsLimitTest, OfTmpfsAreOfOneMountAndOfTheAllocation) {
   EXPECT_EQ(bind(elsewhere), "Ok");
   ASSERT_EQ(MessageOf(core.mounts->Unmount("web", "task", "b")), "Ok");
   EXPECT_EQ(bind(Tmpfs("c", 8192)), "Ok");
-}
-
-// ---- After a restart ----
-
-TEST_F(MountsTest, AnIntentWithoutAMountIsForgotten) {
-  Leave(MountRecordState::kAttaching, 0);
-  EXPECT_EQ(MessageOf(Recover()), "Ok");
-  EXPECT_FALSE(RecordOf().has_value());
-  EXPECT_EQ(Existing(), nothing_);
-}
-
-TEST_F(MountsTest, AnIntentsMountAndAnchorAreTakenAway) {
-  Leave(MountRecordState::kAttaching, 0);
-  ASSERT_EQ(Outcome(core_.boot->IntendAnchor(kData)), "Ok");
-  exec::AttachPlan plan;
-  plan.target = exec::Target("web", "task", "d");
-  plan.source.host_volume = exec::ToWire("data");
-  ASSERT_EQ(Outcome(executor().Attach(plan, -1)), "Ok");
-  ASSERT_EQ(Existing(), mounted_);
-  EXPECT_EQ(MessageOf(Recover()), "Ok");
-  EXPECT_FALSE(RecordOf().has_value());
-  EXPECT_EQ(Existing(), nothing_);
-  EXPECT_TRUE(core_.boot->ListAnchors()->empty());
-}
-
-TEST_F(MountsTest, AnIntentThatCannotBeUndoneDoesNotKeepFromStarting) {
-  Leave(MountRecordState::kAttaching, 0);
-  executor().ReplaceMount("web/task/d");
-  executor().SetBusy("web/task/d");
-  EXPECT_EQ(MessageOf(Recover()), "Ok");
-  EXPECT_EQ(StateOf(), MountRecordState::kAttaching);
-  executor().SetBusy("web/task/d", false);
-  EXPECT_EQ(MessageOf(Unmount()), "Ok");
-  EXPECT_EQ(Existing(), nothing_);
-}
-
-TEST_F(MountsTest, AnIntentOnAVolumeThatIsGoneIsUndone) {
-  BindMountSpec spec = Spec("d", "alias");
-  spec.source_kind = SourceKind::kPublishedVolume;
-  Leave(MountRecordState::kAttaching, 0, spec);
-  executor().ReplaceMount("web/task/d");
-  EXPECT_EQ(MessageOf(Recover()), "Ok");
-  EXPECT_FALSE(RecordOf().has_value());
-  EXPECT_EQ(Existing(), nothing_);
-}
-
-TEST_F(MountsTest, AMountThatIsStillThereIsTakenOver) {
-  const auto before = Bind();
-  ASSERT_EQ(MessageOf(before), "Ok");
-  core_.Restart();
-  EXPECT_EQ(MessageOf(Recover()), "Ok");
-  EXPECT_EQ(StateOf(), MountRecordState::kAttached);
-  EXPECT_EQ(Bind()->record.mount_id, before->record.mount_id);
-  EXPECT_EQ(executor().script().Count("Attach"), 1U);
-}
-
-TEST_F(MountsTest, AMountThatIsGoneIsLostAndCanBeMadeAgain) {
-  ASSERT_EQ(MessageOf(Bind()), "Ok");
-  executor().LoseMount("web/task/d");
-  core_.Restart();
-  EXPECT_EQ(MessageOf(Recover()), "Ok");
-  EXPECT_EQ(StateOf(), MountRecordState::kLost);
-  EXPECT_EQ(MessageOf(Bind()), "Ok");
-  EXPECT_EQ(StateOf(), MountRecordState::kAttached);
-  EXPECT_EQ(Existing(), mounted_);
-}
-
-TEST_F(MountsTest, AnotherMountInItsPlaceIsNotOurs) {
-  ASSERT_EQ(MessageOf(Bind()), "Ok");
-  executor().ReplaceMount("web/task/d");
-  const std::uint64_t there = executor().MountIdOf("web/task/d");
-  core_.Restart();
-  EXPECT_EQ(MessageOf(Recover()), "Ok");
-  EXPECT_EQ(StateOf(), MountRecordState::kLost);
-  EXPECT_EQ(Outcome(Unmount()), "FailedPrecondition");
-  EXPECT_EQ(executor().MountIdOf("web/task/d"), there);
-}
-
-TEST_F(MountsTest, TheStartWaitsForOneMountThatHangsAndNotForMore) {
-  for (const char* name : {"a", "b", "c"}) {
-    ASSERT_EQ(MessageOf(Bind(Spec(name, "data"))), "Ok");
-    Leave(MountRecordState::kAttaching, 0, Spec(name, "data"));
-  }
-  executor().FailNext("Detach", Code::kDeadlineExceeded, FailWhen::kBefore, 3);
-  EXPECT_EQ(MessageOf(Recover()), "Ok");
-  EXPECT_EQ(executor().script().Count("Detach"), 1U);
-  for (const char* name : {"a", "b", "c"}) {
-    EXPECT_EQ(StateOf(name), MountRecordState::kAttaching);
-  }
-}
-
-// It may be what hangs: mountd owes it, and starts.
-TEST_F(MountsTest, ADetachThatWasCutOffIsLeftToBeDoneAgain) {
-  ASSERT_EQ(MessageOf(Bind()), "Ok");
-  Leave(MountRecordState::kDetaching, executor().MountIdOf("web/task/d"));
-  core_.Restart();
-  EXPECT_EQ(MessageOf(Recover()), "Ok");
-  EXPECT_EQ(executor().script().Count("Detach"), 0U);
-  EXPECT_EQ(StateOf(), MountRecordState::kDetaching);
-  EXPECT_EQ(MessageOf(Unmount()), "Ok");
-  EXPECT_EQ(Existing(), nothing_);
-}
-
-TEST_F(MountsTest, AnAnchorThatCouldNotGoIsReleasedLater) {
-  ASSERT_EQ(MessageOf(Bind()), "Ok");
-  EXPECT_FALSE(mounts().HasLeftAnchors());
-  executor().FailNext("ReleaseAnchor", Code::kUnavailable, FailWhen::kBefore,
-                      2);
-  ASSERT_EQ(MessageOf(Unmount()), "Ok");
-  EXPECT_TRUE(mounts().HasLeftAnchors());
-  mounts().ReleaseLeftAnchors();
-  EXPECT_TRUE(mounts().HasLeftAnchors());
-  EXPECT_NE(executor().AnchorOf("data"), 0U);
-  mounts().ReleaseLeftAnchors();
-  EXPECT_FALSE(mounts().HasLeftAnchors());
-  EXPECT_EQ(Existing(), nothing_);
-  EXPECT_TRUE(core_.boot->ListAnchors()->empty());
-}
-
-TEST_F(MountsTest, AnAnchorWithoutUsersIsReleasedAfterAStart) {
-  ASSERT_EQ(MessageOf(Bind()), "Ok");
-  executor().FailNext("ReleaseAnchor", Code::kUnavailable);
-  ASSERT_EQ(MessageOf(Unmount()), "Ok");
-  EXPECT_NE(executor().AnchorOf("data"), 0U);
-  core_.Restart();
-  EXPECT_EQ(MessageOf(mounts().Recover()), "Ok");
-  EXPECT_NE(executor().AnchorOf("data"), 0U) << "the start waits for no volume";
-  ASSERT_TRUE(mounts().HasLeftAnchors());
-  mounts().ReleaseLeftAnchors();
-  EXPECT_EQ(Existing(), nothing_);
-  EXPECT_TRUE(core_.boot->ListAnchors()->empty());
 }
 
 TEST(PropagationNameTest, NamesAreReadAsTheyAreWritten) {
