@@ -2,12 +2,14 @@
 #include "csi-node/ipc/frame_socket.h"
 
 #include <fcntl.h>
-#include <sys/socket.h>
 
 #include <algorithm>
-#include <array>
-#include <cstring>
+#include <cerrno>
+#include <iterator>
+#include <span>
 #include <utility>
+
+#include "mountd/base/fd_message.h"
 
 namespace mountd::csi::ipc {
 namespace {
@@ -60,55 +62,29 @@ Result<void> FrameSocket::Receive(std::vector<Frame>* frames) {
 Result<bool> FrameSocket::ReceiveSome() {
   const std::size_t old_size = incoming_.size();
   incoming_.resize(old_size + kReadChunk);
-  iovec part{incoming_.data() + old_size, kReadChunk};
-  alignas(cmsghdr) std::array<char, CMSG_SPACE(sizeof(int))> control{};
-  msghdr message{};
-  message.msg_iov = &part;
-  message.msg_iovlen = 1;
-  if (accept_fds_ == AcceptFds::kYes) {
-    message.msg_control = control.data();
-    message.msg_controllen = control.size();
-  }
-  ssize_t got = 0;
-  do {
-    got = ::recvmsg(socket_.get(), &message, MSG_CMSG_CLOEXEC);
-  } while (got < 0 && errno == EINTR);
-  const int err = errno;
-  incoming_.resize(old_size +
-                   static_cast<std::size_t>(std::max<ssize_t>(got, 0)));
-  if (got < 0 && err == EAGAIN) {
+  Result<Received, int> received =
+      ReceiveWithFds(socket_.get(),
+                     std::as_writable_bytes(
+                         std::span(incoming_.data() + old_size, kReadChunk)),
+                     accept_fds_ == AcceptFds::kYes ? 1 : 0);
+  incoming_.resize(old_size + (received ? received->size : 0));
+  if (!received && received.error() == EAGAIN) {
     return false;
   }
-  if (got < 0) {
-    Error error = ErrnoError(err, "recvmsg", "");
+  if (!received) {
+    Error error = ErrnoError(received.error(), "recvmsg", "");
     error.code = Code::kUnavailable;
     return error;
   }
-  if (got == 0) {
+  if (received->size == 0) {
     return MakeError(Code::kUnavailable, "recvmsg", "", "the peer hung up");
   }
-  MOUNTD_TRY(TakeFds(&message));
-  return true;
-}
-
-// Every fd is owned before anything is judged, so that none can leak.
-Result<void> FrameSocket::TakeFds(msghdr* message) {
-  for (cmsghdr* part = CMSG_FIRSTHDR(message); part != nullptr;
-       part = CMSG_NXTHDR(message, part)) {
-    if (part->cmsg_level != SOL_SOCKET || part->cmsg_type != SCM_RIGHTS) {
-      continue;
-    }
-    const std::size_t count = (part->cmsg_len - CMSG_LEN(0)) / sizeof(int);
-    for (std::size_t i = 0; i < count; ++i) {
-      int fd = -1;
-      std::memcpy(&fd, CMSG_DATA(part) + i * sizeof(int), sizeof(int));
-      incoming_fds_.emplace_back(fd);
-    }
-  }
-  if ((message->msg_flags & MSG_CTRUNC) != 0) {
+  if (received->more_fds) {
     return Broken("more fds than allowed");
   }
-  return Ok();
+  std::move(received->fds.begin(), received->fds.end(),
+            std::back_inserter(incoming_fds_));
+  return true;
 }
 
 Result<void> FrameSocket::TakeFrames(std::vector<Frame>* frames) {
@@ -165,35 +141,20 @@ Result<void> FrameSocket::Queue(Frame frame) {
 Result<void> FrameSocket::Flush() {
   while (!outgoing_.empty()) {
     Outgoing& out = outgoing_.front();
-    iovec part{out.bytes.data() + out.sent, out.bytes.size() - out.sent};
-    alignas(cmsghdr) std::array<char, CMSG_SPACE(sizeof(int))> control{};
-    msghdr message{};
-    message.msg_iov = &part;
-    message.msg_iovlen = 1;
-    if (out.fd.valid()) {
-      message.msg_control = control.data();
-      message.msg_controllen = control.size();
-      cmsghdr* rights = CMSG_FIRSTHDR(&message);
-      rights->cmsg_level = SOL_SOCKET;
-      rights->cmsg_type = SCM_RIGHTS;
-      rights->cmsg_len = CMSG_LEN(sizeof(int));
-      const int fd = out.fd.get();
-      std::memcpy(CMSG_DATA(rights), &fd, sizeof(int));
-    }
-    const ssize_t sent = ::sendmsg(socket_.get(), &message, MSG_NOSIGNAL);
-    if (sent < 0 && errno == EINTR) {
-      continue;
-    }
-    if (sent < 0 && errno == EAGAIN) {
+    const int fd = out.fd.get();
+    const auto sent = SendWithFds(
+        socket_.get(), std::as_bytes(std::span(out.bytes).subspan(out.sent)),
+        std::span(&fd, out.fd.valid() ? 1U : 0U));
+    if (!sent && sent.error() == EAGAIN) {
       return Ok();
     }
-    if (sent < 0) {
-      Error error = ErrnoError(errno, "sendmsg", "");
+    if (!sent) {
+      Error error = ErrnoError(sent.error(), "sendmsg", "");
       error.code = Code::kUnavailable;
       return error;
     }
     out.fd.reset();
-    out.sent += static_cast<std::size_t>(sent);
+    out.sent += *sent;
     if (out.sent == out.bytes.size()) {
       queued_bytes_ -= out.bytes.size();
       outgoing_.pop_front();

@@ -9,8 +9,6 @@
 #include "mountd/base/result.h"
 #include "mountd/base/unique_fd.h"
 
-struct msghdr;
-
 namespace mountd::csi::ipc {
 
 inline constexpr std::size_t kMaxPayload = std::size_t{4} << 20U;
@@ -57,7 +55,6 @@ class FrameSocket {
   };
 
   Result<bool> ReceiveSome();
-  Result<void> TakeFds(msghdr* message);
   Result<void> TakeFrames(std::vector<Frame>* frames);
 
   UniqueFd socket_;

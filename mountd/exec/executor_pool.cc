@@ -10,6 +10,7 @@
 #include <span>
 #include <utility>
 
+#include "mountd/base/fd_message.h"
 #include "mountd/exec/plan_error.h"
 
 namespace mountd::exec {
@@ -102,55 +103,12 @@ Result<void> AwaitReadable(int fd, Clock::time_point deadline) {
 
 Result<void> SendRequest(int socket, const Request& request,
                          std::span<const int> fds) {
-  Request copy = request;
-  iovec part{&copy, sizeof(copy)};
-  alignas(cmsghdr) std::array<char, CMSG_SPACE(sizeof(int) * kMaxPlanFds)>
-      control{};
-  msghdr message{};
-  message.msg_iov = &part;
-  message.msg_iovlen = 1;
-  if (!fds.empty()) {
-    message.msg_control = control.data();
-    message.msg_controllen = CMSG_SPACE(fds.size_bytes());
-    cmsghdr* header = CMSG_FIRSTHDR(&message);
-    header->cmsg_level = SOL_SOCKET;
-    header->cmsg_type = SCM_RIGHTS;
-    header->cmsg_len = CMSG_LEN(fds.size_bytes());
-    std::memcpy(CMSG_DATA(header), fds.data(), fds.size_bytes());
-  }
-  for (;;) {
-    const ssize_t sent = sendmsg(socket, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
-    if (sent == static_cast<ssize_t>(sizeof(request))) {
-      return Ok();
-    }
-    if (sent < 0 && errno == EINTR) {
-      continue;
-    }
-    return MakeError(Code::kUnavailable, "plan", "executor",
-                     "the connection is broken");
-  }
-}
-
-Result<ssize_t> ReceiveReply(int socket, Reply& reply, UniqueFd& fd) {
-  iovec part{&reply, sizeof(reply)};
-  alignas(cmsghdr) std::array<char, CMSG_SPACE(sizeof(int))> control{};
-  msghdr message{};
-  message.msg_iov = &part;
-  message.msg_iovlen = 1;
-  message.msg_control = control.data();
-  message.msg_controllen = control.size();
-  ssize_t size = 0;
-  do {
-    size = recvmsg(socket, &message, MSG_CMSG_CLOEXEC);
-  } while (size < 0 && errno == EINTR);
-  const cmsghdr* header = CMSG_FIRSTHDR(&message);
-  if (size > 0 && header != nullptr && header->cmsg_level == SOL_SOCKET &&
-      header->cmsg_type == SCM_RIGHTS) {
-    int received = -1;
-    std::memcpy(&received, CMSG_DATA(header), sizeof(received));
-    fd.reset(received);
-  }
-  return size;
+  const auto sent = SendWithFds(socket, std::as_bytes(std::span(&request, 1)),
+                                fds, MSG_DONTWAIT);
+  return sent && *sent == sizeof(request)
+             ? Ok()
+             : Result<void>(MakeError(Code::kUnavailable, "plan", "executor",
+                                      "the connection is broken"));
 }
 
 }  // namespace
@@ -251,12 +209,16 @@ Result<ExecutorPool::Answer> ExecutorPool::Run(ExecutorLane& lane,
     MOUNTD_TRY(SendRequest(connection.get(), request, fds));
     MOUNTD_TRY(AwaitReadable(connection.get(), deadline));
     Answer answer;
-    MOUNTD_ASSIGN(const ssize_t size,
-                  ReceiveReply(connection.get(), answer.reply, answer.fd));
-    if (size != static_cast<ssize_t>(sizeof(Reply)) ||
+    Result<Received, int> received =
+        ReceiveWithFds(connection.get(),
+                       std::as_writable_bytes(std::span(&answer.reply, 1)), 1);
+    if (!received || received->size != sizeof(Reply) ||
         answer.reply.version != kProtocolVersion) {
       return MakeError(Code::kUnavailable, "plan", "executor",
                        "died, or is of another version");
+    }
+    if (!received->fds.empty()) {
+      answer.fd = std::move(received->fds.front());
     }
     return answer;
   };

@@ -8,9 +8,10 @@
 #include <array>
 #include <cerrno>
 #include <csignal>
-#include <cstring>
+#include <span>
 #include <utility>
 
+#include "mountd/base/fd_message.h"
 #include "mountd/exec/real_kernel.h"
 
 namespace mountd::exec {
@@ -22,22 +23,9 @@ namespace {
   const int fd = ::unshare(CLONE_NEWUSER) == 0
                      ? ::open("/proc/self/ns/user", O_RDONLY | O_CLOEXEC)
                      : -1;
-  int err = fd < 0 ? errno : 0;
-  iovec part = {&err, sizeof(err)};
-  msghdr message = {};
-  message.msg_iov = &part;
-  message.msg_iovlen = 1;
-  alignas(cmsghdr) std::array<char, CMSG_SPACE(sizeof(fd))> control{};
-  if (fd >= 0) {
-    message.msg_control = control.data();
-    message.msg_controllen = control.size();
-    cmsghdr* header = CMSG_FIRSTHDR(&message);
-    header->cmsg_level = SOL_SOCKET;
-    header->cmsg_type = SCM_RIGHTS;
-    header->cmsg_len = CMSG_LEN(sizeof(fd));
-    std::memcpy(CMSG_DATA(header), &fd, sizeof(fd));
-  }
-  if (::sendmsg(socket, &message, MSG_NOSIGNAL) < 0) {
+  const int err = fd < 0 ? errno : 0;
+  if (!SendWithFds(socket, std::as_bytes(std::span(&err, 1)),
+                   std::span(&fd, fd < 0 ? 0U : 1U))) {
     ::_exit(1);
   }
   for (;;) {
@@ -47,27 +35,15 @@ namespace {
 
 Sys<UniqueFd> ReceiveNamespace(int socket) {
   int err = 0;
-  iovec part = {&err, sizeof(err)};
-  alignas(cmsghdr) std::array<char, CMSG_SPACE(sizeof(int))> control{};
-  msghdr message = {};
-  message.msg_iov = &part;
-  message.msg_iovlen = 1;
-  message.msg_control = control.data();
-  message.msg_controllen = control.size();
-  ssize_t size = 0;
-  do {
-    size = ::recvmsg(socket, &message, MSG_CMSG_CLOEXEC);
-  } while (size < 0 && errno == EINTR);
-  if (size < 0) {
-    return errno;
+  Sys<Received> received =
+      ReceiveWithFds(socket, std::as_writable_bytes(std::span(&err, 1)), 1);
+  if (!received) {
+    return received.error();
   }
-  const cmsghdr* header = CMSG_FIRSTHDR(&message);
-  if (header == nullptr) {
-    return size == sizeof(err) ? err : ECHILD;
+  if (received->fds.empty()) {
+    return received->size == sizeof(err) ? err : ECHILD;
   }
-  int fd = -1;
-  std::memcpy(&fd, CMSG_DATA(header), sizeof(fd));
-  return UniqueFd(fd);
+  return std::move(received->fds.front());
 }
 
 // In one write(2), as the kernel wants it.

@@ -3,75 +3,26 @@
 
 #include <poll.h>
 #include <sys/socket.h>
-#include <sys/uio.h>
 #include <unistd.h>
 
 #include <array>
 #include <cerrno>
-#include <cstring>
 #include <span>
-#include <vector>
+
+#include "mountd/base/fd_message.h"
 
 namespace mountd::exec {
 namespace {
 
-Result<void> SendAnswer(int socket, const Dispatcher::Answer& answer) {
-  Reply reply = answer.reply;
-  iovec part = {&reply, sizeof(reply)};
-  msghdr message = {};
-  message.msg_iov = &part;
-  message.msg_iovlen = 1;
-  alignas(cmsghdr) std::array<char, CMSG_SPACE(sizeof(int))> control{};
-  if (answer.fd.valid()) {
-    message.msg_control = control.data();
-    message.msg_controllen = control.size();
-    cmsghdr* header = CMSG_FIRSTHDR(&message);
-    header->cmsg_level = SOL_SOCKET;
-    header->cmsg_type = SCM_RIGHTS;
-    header->cmsg_len = CMSG_LEN(sizeof(int));
-    const int fd = answer.fd.get();
-    std::memcpy(CMSG_DATA(header), &fd, sizeof(fd));
-  }
-  while (::sendmsg(socket, &message, MSG_NOSIGNAL) < 0) {
-    if (errno != EINTR) {
-      return ErrnoError(errno, "sendmsg", "reply");
-    }
-  }
-  return Ok();
-}
+static_assert(kMaxPlanFds <= kMaxMessageFds);
 
-// One message with what came beside it; 0 bytes at the end of the input. Fds
-// that are more than any plan takes are closed by the kernel.
-Result<std::size_t> Receive(int socket, std::span<std::byte> buffer,
-                            std::vector<UniqueFd>* fds) {
-  iovec part = {buffer.data(), buffer.size()};
-  alignas(cmsghdr) std::array<char, CMSG_SPACE(sizeof(int) * kMaxPlanFds)>
-      control{};
-  msghdr message = {};
-  message.msg_iov = &part;
-  message.msg_iovlen = 1;
-  message.msg_control = control.data();
-  message.msg_controllen = control.size();
-  ssize_t size = 0;
-  do {
-    size = ::recvmsg(socket, &message, MSG_CMSG_CLOEXEC);
-  } while (size < 0 && errno == EINTR);
-  if (size < 0) {
-    return ErrnoError(errno, "recvmsg", "request");
-  }
-  for (cmsghdr* header = CMSG_FIRSTHDR(&message); header != nullptr;
-       header = CMSG_NXTHDR(&message, header)) {
-    if (header->cmsg_level != SOL_SOCKET || header->cmsg_type != SCM_RIGHTS) {
-      continue;
-    }
-    const std::size_t count = (header->cmsg_len - CMSG_LEN(0)) / sizeof(int);
-    for (std::size_t i = 0; i < count; ++i) {
-      int fd = -1;
-      std::memcpy(&fd, CMSG_DATA(header) + i * sizeof(fd), sizeof(fd));
-      fds->emplace_back(fd);
-    }
-  }
-  return static_cast<std::size_t>(size);
+Result<void> SendAnswer(int socket, const Dispatcher::Answer& answer) {
+  const int fd = answer.fd.get();
+  const auto sent =
+      SendWithFds(socket, std::as_bytes(std::span(&answer.reply, 1)),
+                  std::span(&fd, answer.fd.valid() ? 1U : 0U));
+  return sent ? Ok()
+              : Result<void>(ErrnoError(sent.error(), "sendmsg", "reply"));
 }
 
 class Alarm {
@@ -109,13 +60,17 @@ Result<void> Serve(int socket, Dispatcher* dispatcher,
   // One byte more than a request, so that a longer one is seen to be one.
   std::array<std::byte, sizeof(Request) + 1> buffer{};
   for (;;) {
-    std::vector<UniqueFd> fds;
-    MOUNTD_ASSIGN(const std::size_t size, Receive(socket, buffer, &fds));
-    if (size == 0 || HasHungUp(socket)) {
+    const Result<Received, int> received =
+        ReceiveWithFds(socket, buffer, kMaxPlanFds);
+    if (!received) {
+      return ErrnoError(received.error(), "recvmsg", "request");
+    }
+    if (received->size == 0 || HasHungUp(socket)) {
       return Ok();
     }
     const Alarm alarm(longest);
-    MOUNTD_TRY(dispatcher->Handle(std::span(buffer).first(size), fds,
+    MOUNTD_TRY(dispatcher->Handle(std::span(buffer).first(received->size),
+                                  received->fds,
                                   [socket](const Dispatcher::Answer& answer) {
                                     return SendAnswer(socket, answer);
                                   }));
