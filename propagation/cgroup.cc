@@ -215,7 +215,7 @@ Result<Members> MembersOf(const Context& context, const Cgroup& cgroup) {
     for (const std::string& name : names) {
       const Sys<FileFacts> file = kernel.Stat(dir->get(), name);
       if (file && S_ISDIR(file->mode)) {
-        left.push_back(path + "/" + name);
+        left.push_back(std::string(path).append("/").append(name));
       }
     }
   }
