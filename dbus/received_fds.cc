@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 #include "dbus/received_fds.h"
 
+#include <dlfcn.h>
 #include <fcntl.h>
 #include <sys/eventfd.h>
 #include <sys/stat.h>
@@ -94,6 +95,13 @@ void ReplaceSlowFds(int socket, msghdr* message) {
       ReplaceSlowFds(header);
     }
   }
+}
+
+Result<void> CheckReceives() {
+  return dlsym(RTLD_DEFAULT, "recvmsg") == reinterpret_cast<void*>(&recvmsg)
+             ? Ok()
+             : Result<void>(MakeError(Code::kInternal, "link", "recvmsg",
+                                      "libraries find another one"));
 }
 
 }  // namespace mountd::dbus

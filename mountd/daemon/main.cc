@@ -8,6 +8,7 @@
 #include <memory>
 #include <string>
 
+#include "dbus/received_fds.h"
 #include "mountd/base/fd_limit.h"
 #include "mountd/base/paths.h"
 #include "mountd/daemon/daemon.h"
@@ -33,6 +34,7 @@ Result<UniqueFd> ActivatedSocket() {
 }
 
 Result<void> RunDaemon(const mountd::DaemonOptions& options) {
+  MOUNTD_TRY(mountd::dbus::CheckReceives());
   mountd::RaiseFdLimit();
   MOUNTD_ASSIGN(UniqueFd listening, ActivatedSocket());
   MOUNTD_ASSIGN(const auto daemon,
