@@ -28,13 +28,6 @@ Error Refused(std::string why) {
                    std::move(why));
 }
 
-Result<std::uint64_t> NamespaceAt(const Context& context, int dir,
-                                  const std::string& link) {
-  MOUNTD_ASSIGN(const FileFacts facts,
-                Named(context.kernel.StatLinked(dir, link), "statx", link));
-  return facts.inode;
-}
-
 // Init's is the executor's own but in odd set-ups. A sandbox around all of them
 // may hide it.
 Result<void> CheckNotHosts(const Context& context, std::uint64_t theirs) {

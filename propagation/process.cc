@@ -115,4 +115,11 @@ Result<std::vector<MountFacts>> MountsOf(const Context& context,
   return ParseMountinfo(std::move(text));
 }
 
+Result<std::uint64_t> NamespaceAt(const Context& context, int dir,
+                                  const std::string& link) {
+  MOUNTD_ASSIGN(const exec::FileFacts facts,
+                Named(context.kernel.StatLinked(dir, link), "statx", link));
+  return facts.inode;
+}
+
 }  // namespace mountd::propagation

@@ -30,6 +30,11 @@ Result<void> CheckAlive(const Context& context, int pidfd);
 Result<std::vector<MountFacts>> MountsOf(const Context& context,
                                          const Process& process);
 
+// The inode of the namespace that a link of /proc leads to, as "ns/mnt" in a
+// process's directory.
+Result<std::uint64_t> NamespaceAt(const Context& context, int dir,
+                                  const std::string& link);
+
 // What stands behind `label` at the beginning of a line: "Uid:\t" in a
 // /proc/<pid>/status. Empty if no line begins so.
 std::string_view LineAfter(std::string_view text, std::string_view label);

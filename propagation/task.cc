@@ -73,13 +73,6 @@ exec::TaskMount Compare(const Context& context,
   return seen;
 }
 
-Result<std::uint64_t> NamespaceOf(const Context& context, int dir,
-                                  const std::string& link) {
-  MOUNTD_ASSIGN(const FileFacts facts,
-                Named(context.kernel.StatLinked(dir, link), "statx", link));
-  return facts.inode;
-}
-
 }  // namespace
 
 Result<exec::TaskState> VerifyTask(const Context& context,
@@ -89,11 +82,11 @@ Result<exec::TaskState> VerifyTask(const Context& context,
   MOUNTD_TRY(CheckWithin(context, process, plan.cgroup));
   exec::TaskState state;
   MOUNTD_ASSIGN(state.mount_namespace,
-                NamespaceOf(context, process.dir.get(), "ns/mnt"));
+                NamespaceAt(context, process.dir.get(), "ns/mnt"));
   MOUNTD_ASSIGN(const std::uint64_t users,
-                NamespaceOf(context, process.dir.get(), "ns/user"));
+                NamespaceAt(context, process.dir.get(), "ns/user"));
   MOUNTD_ASSIGN(const std::uint64_t own_users,
-                NamespaceOf(context, kFromRoot, "/proc/self/ns/user"));
+                NamespaceAt(context, kFromRoot, "/proc/self/ns/user"));
   state.has_own_user_namespace = users != own_users ? 1 : 0;
   MOUNTD_ASSIGN(const std::vector<MountFacts> all, MountsOf(context, process));
   for (; state.count < plan.count; ++state.count) {
