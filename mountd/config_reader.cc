@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "mountd/base/names.h"
+#include "mountd/base/paths.h"
 
 namespace mountd {
 
@@ -51,19 +52,8 @@ Result<void> ConfigReader::Names(const toml::table& table,
 }
 
 bool IsNormalisedPath(const std::string& path) {
-  if (path.size() < 2 || path.front() != '/' || path.size() >= 4096 ||
-      path.find('\0') != std::string::npos) {
-    return false;
-  }
-  for (std::size_t at = 1; at <= path.size();) {
-    const std::size_t end = std::min(path.find('/', at), path.size());
-    const std::string part = path.substr(at, end - at);
-    if (part.empty() || part == "." || part == "..") {
-      return false;
-    }
-    at = end + 1;
-  }
-  return true;
+  return path.size() < 4096 && path.find('\0') == std::string::npos &&
+         paths::IsNormalised(path);
 }
 
 }  // namespace mountd

@@ -44,4 +44,21 @@ constexpr bool IsAtOrBelow(std::string_view path, std::string_view top) {
                          path[top.size()] == '/');
 }
 
+// Absolute, not the root, without empty, "." and ".." parts: what can be opened
+// part by part.
+constexpr bool IsNormalised(std::string_view path) {
+  if (path.size() < 2 || path.front() != '/') {
+    return false;
+  }
+  while (!path.empty()) {
+    path.remove_prefix(1);
+    const std::string_view part = path.substr(0, path.find('/'));
+    if (part.empty() || part == "." || part == "..") {
+      return false;
+    }
+    path.remove_prefix(part.size());
+  }
+  return true;
+}
+
 }  // namespace mountd::paths

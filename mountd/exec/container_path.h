@@ -18,13 +18,8 @@ inline std::string_view FaultOfContainerPath(std::string_view path) {
   if (path.size() >= kMaxContainerPath) {
     return "is too long";
   }
-  for (std::string_view left = path; !left.empty();) {
-    left.remove_prefix(1);
-    const std::string_view part = left.substr(0, left.find('/'));
-    if (part.empty() || part == "." || part == "..") {
-      return "must be without empty parts, . and ..";
-    }
-    left.remove_prefix(part.size());
+  if (!paths::IsNormalised(path)) {
+    return "must be without empty parts, . and ..";
   }
   if (path.find('\0') != std::string_view::npos) {
     return "holds a NUL";
