@@ -71,20 +71,27 @@ std::string ObjectOf(const std::string& allocation, const BindMountSpec& spec) {
   return allocation + "/" + spec.task + "/" + spec.name;
 }
 
+// One of the methods that take a BindMountSpec's fields and options.
+template <typename Impl, typename Method>
+Result<VariantMap> CallWith(Impl& impl, const char* name, Method method,
+                            const std::string& allocation,
+                            const BindMountSpec& spec) {
+  return impl.Call(name, ObjectOf(allocation, spec), OptionsOf(spec),
+                   [&](ManagerProxy& proxy, VariantMap& opts) {
+                     return (proxy.*method)(allocation, spec.task, spec.name,
+                                            ToWire(spec.source_type),
+                                            spec.source, spec.read_only,
+                                            ToWire(spec.propagation), opts);
+                   });
+}
+
 }  // namespace
 
 Result<MountConfig> Client::BindMount(std::string_view allocation,
                                       const BindMountSpec& spec) {
-  const std::string id(allocation);
   MOUNTD_ASSIGN(const VariantMap answer,
-                impl_->Call("BindMount", ObjectOf(id, spec), OptionsOf(spec),
-                            [&](ManagerProxy& proxy, VariantMap& opts) {
-                              return proxy.BindMount(
-                                  id, spec.task, spec.name,
-                                  ToWire(spec.source_type), spec.source,
-                                  spec.read_only, ToWire(spec.propagation),
-                                  opts);
-                            }));
+                CallWith(*impl_, "BindMount", &ManagerProxy::BindMount,
+                         std::string(allocation), spec));
   return ToMountConfig(answer);
 }
 
@@ -106,16 +113,9 @@ Result<std::vector<MountConfig>> Client::BindMounts(
 
 Result<ReplacedMount> Client::ReplaceMount(std::string_view allocation,
                                            const BindMountSpec& spec) {
-  const std::string id(allocation);
   MOUNTD_ASSIGN(const VariantMap answer,
-                impl_->Call("ReplaceMount", ObjectOf(id, spec), OptionsOf(spec),
-                            [&](ManagerProxy& proxy, VariantMap& opts) {
-                              return proxy.ReplaceMount(
-                                  id, spec.task, spec.name,
-                                  ToWire(spec.source_type), spec.source,
-                                  spec.read_only, ToWire(spec.propagation),
-                                  opts);
-                            }));
+                CallWith(*impl_, "ReplaceMount", &ManagerProxy::ReplaceMount,
+                         std::string(allocation), spec));
   return ToReplacedMount(answer);
 }
 
