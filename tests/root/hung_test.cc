@@ -21,8 +21,10 @@
 #include <vector>
 
 #include "mountd/base/paths.h"
+#include "tests/support/eventually.h"
 #include "tests/support/fuse_server.h"
 #include "tests/support/node.h"
+#include "tests/support/outcome.h"
 #include "tests/support/private_namespaces.h"
 #include "tests/support/raw_socket.h"
 
@@ -77,18 +79,6 @@ bool MountTmpfs(const std::string& path) {
   return ::mount("tmpfs", path.c_str(), "tmpfs", 0, nullptr) == 0;
 }
 
-bool Eventually(const std::function<bool()>& condition) {
-  const auto deadline =
-      std::chrono::steady_clock::now() + std::chrono::seconds(60);
-  while (!condition()) {
-    if (std::chrono::steady_clock::now() > deadline) {
-      return false;
-    }
-    std::this_thread::sleep_for(milliseconds(10));
-  }
-  return true;
-}
-
 std::string FirstLine(const fs::path& path) {
   std::string line;
   std::getline(std::ifstream(path) >> std::ws, line);
@@ -110,21 +100,6 @@ int StuckExecutors() {
     }
   }
   return stuck;
-}
-
-// Mounts of this namespace at or below `path`.
-int MountsAt(const std::string& path) {
-  std::ifstream file("/proc/self/mountinfo");
-  int count = 0;
-  for (std::string line; std::getline(file, line);) {
-    count += line.find(" " + path) != std::string::npos ? 1 : 0;
-  }
-  return count;
-}
-
-template <typename T>
-std::string Outcome(const Result<T>& result) {
-  return result ? "Ok" : std::string(CodeName(result.error().code));
 }
 
 class Hung : public PrivateNamespaces {
@@ -239,16 +214,16 @@ TEST_F(Hung, OthersGoOnWhileMoreHangThanThereAreExecutors) {
     servers_[static_cast<std::size_t>(i)]->GoOn();
     EXPECT_TRUE(Eventually([&] { return Bind(i, DirectoryIn(i)) == "Ok"; }));
     EXPECT_EQ(Unmount(i, DirectoryIn(i)), "Ok");
-    EXPECT_TRUE(Eventually([&] { return MountsAt(At(i) + "/dir") == 0; }));
+    EXPECT_TRUE(Eventually([&] { return CountMountsAt(At(i) + "/dir") == 0; }));
   }
-  EXPECT_EQ(MountsAt("/run/mountd/base/a"), 0);
+  EXPECT_EQ(CountMountsAt("/run/mountd/base/a"), 0);
 }
 
 TEST_F(Hung, ATearDownIsOwedAndDoneWhenTheServerHasDied) {
   ASSERT_EQ(Bind(0, "root0", Propagation::kHostToTask), "Ok");
   // What is mounted in it can only be reached by asking the server.
   ASSERT_TRUE(MountTmpfs(At(0) + "/dir"));
-  ASSERT_EQ(MountsAt("/run/mountd/base/a"), 2);
+  ASSERT_EQ(CountMountsAt("/run/mountd/base/a"), 2);
   servers_[0]->Hang();
   EXPECT_EQ(Outcome(clients_[0].ReleaseAllocation(Allocation(0))),
             "DeadlineExceeded");
@@ -261,8 +236,8 @@ TEST_F(Hung, ATearDownIsOwedAndDoneWhenTheServerHasDied) {
     const auto left = clients_[0].RetryOwed();
     return left && *left == 0;
   }));
-  EXPECT_EQ(MountsAt("/run/mountd/base/a"), 0);
-  EXPECT_EQ(MountsAt(At(0) + "/dir"), 1) << "the host's own stays";
+  EXPECT_EQ(CountMountsAt("/run/mountd/base/a"), 0);
+  EXPECT_EQ(CountMountsAt(At(0) + "/dir"), 1) << "the host's own stays";
 }
 
 // What a naive daemon does with an fd, in a child: its exit status.
@@ -350,15 +325,15 @@ TEST_F(Hung, AnOpenFileThatItsServerDoesNotLetCloseHoldsNobodyUp) {
 
 TEST_F(Hung, AnAnchorThatCannotGoGoesWhenTheServerAnswersAgain) {
   ASSERT_EQ(Bind(0, DirectoryIn(0)), "Ok");
-  ASSERT_EQ(MountsAt(At(0) + "/dir"), 1);
+  ASSERT_EQ(CountMountsAt(At(0) + "/dir"), 1);
   servers_[0]->Hang();
   EXPECT_EQ(Unmount(0, DirectoryIn(0)), "Ok");
-  EXPECT_EQ(MountsAt("/run/mountd/base/a"), 0);
-  EXPECT_EQ(MountsAt(At(0) + "/dir"), 1);
+  EXPECT_EQ(CountMountsAt("/run/mountd/base/a"), 0);
+  EXPECT_EQ(CountMountsAt(At(0) + "/dir"), 1);
   // Nobody is in the kernel any more who would take it away once he could.
   EXPECT_TRUE(Eventually([] { return StuckExecutors() == 0; }));
   servers_[0]->GoOn();
-  EXPECT_TRUE(Eventually([] { return MountsAt(At(0) + "/dir") == 0; }));
+  EXPECT_TRUE(Eventually([] { return CountMountsAt(At(0) + "/dir") == 0; }));
 }
 
 // As Bind, but of two: the first has long been mounted when the second hangs.
@@ -378,7 +353,7 @@ TEST_F(Hung, ASetWhoseLastHangsGoesWhenMountdIsKilledInIt) {
     return Outcome(client->BindMounts(Allocation(0), {first, second}));
   });
   ASSERT_TRUE(Eventually([] { return StuckExecutors() == 1; }));
-  ASSERT_EQ(MountsAt("/run/mountd/base/a"), 1);
+  ASSERT_EQ(CountMountsAt("/run/mountd/base/a"), 1);
   KillMountd();
   EXPECT_EQ(told.get(), "Unavailable");
   // Started again it has taken the set away, and others need not wait for the
@@ -387,11 +362,11 @@ TEST_F(Hung, ASetWhoseLastHangsGoesWhenMountdIsKilledInIt) {
   const auto status = clients_[0].GetAllocation(Allocation(0));
   ASSERT_TRUE(status) << status.error().Message();
   EXPECT_TRUE(status->mounts.empty());
-  EXPECT_EQ(MountsAt("/run/mountd/base/a"), 1);
+  EXPECT_EQ(CountMountsAt("/run/mountd/base/a"), 1);
   EXPECT_EQ(Outcome(clients_[0].ReleaseAllocation(Allocation(0))), "Ok");
   servers_[0]->GoOn();
   EXPECT_EQ(Unmount(kServers, "good"), "Ok");
-  EXPECT_TRUE(Eventually([] { return MountsAt(At(0) + "/dir") == 0; }));
+  EXPECT_TRUE(Eventually([] { return CountMountsAt(At(0) + "/dir") == 0; }));
 }
 
 TEST_F(Hung, MountdStartsAndServesOthersWhileAServerHangs) {
@@ -428,7 +403,7 @@ TEST_F(Hung, MountdStartsAndServesOthersWhileAServerHangs) {
   EXPECT_EQ(Unmount(1, DirectoryIn(1)), "Ok");
   EXPECT_EQ(Unmount(2, "good"), "Ok");
   EXPECT_EQ(Unmount(kServers, "good"), "Ok");
-  EXPECT_EQ(MountsAt("/run/mountd/base/a"), 0);
+  EXPECT_EQ(CountMountsAt("/run/mountd/base/a"), 0);
 }
 
 }  // namespace

@@ -20,8 +20,10 @@
 #include <thread>
 #include <vector>
 
+#include "tests/support/eventually.h"
 #include "tests/support/nfs_server.h"
 #include "tests/support/node.h"
+#include "tests/support/outcome.h"
 #include "tests/support/private_namespaces.h"
 
 namespace mountd::testing {
@@ -58,33 +60,6 @@ plan_ms = 5000
 probe_mounts_ms = 200
 probe_answer_ms = 2000
 )";
-
-bool Eventually(const std::function<bool()>& condition) {
-  const auto deadline =
-      std::chrono::steady_clock::now() + std::chrono::seconds(60);
-  while (!condition()) {
-    if (std::chrono::steady_clock::now() > deadline) {
-      return false;
-    }
-    std::this_thread::sleep_for(milliseconds(20));
-  }
-  return true;
-}
-
-// Mounts of this namespace at or below `path`.
-int MountsAt(const std::string& path) {
-  std::ifstream file("/proc/self/mountinfo");
-  int count = 0;
-  for (std::string line; std::getline(file, line);) {
-    count += line.find(" " + path) != std::string::npos ? 1 : 0;
-  }
-  return count;
-}
-
-template <typename T>
-std::string Outcome(const Result<T>& result) {
-  return result ? "Ok" : std::string(CodeName(result.error().code));
-}
 
 class Nfs : public PrivateNamespaces {
  protected:
@@ -181,8 +156,8 @@ class Nfs : public PrivateNamespaces {
   bool NothingIsLeft() {
     return Eventually([&] {
       const auto owed = Web().RetryOwed();
-      return owed && *owed == 0 && MountsAt(kTasks) == 0 &&
-             MountsAt(kFilesystem) == 0;
+      return owed && *owed == 0 && CountMountsAt(kTasks) == 0 &&
+             CountMountsAt(kFilesystem) == 0;
     });
   }
 
@@ -232,7 +207,7 @@ TEST_F(Nfs, AnUnmountThatHangsIsOwedUntilTheServerIsBack) {
   // What is mounted in it can only be reached by asking the server.
   const std::string inside = std::string(kFilesystem) + "/dir";
   ASSERT_EQ(::mount("tmpfs", inside.c_str(), "tmpfs", 0, nullptr), 0);
-  ASSERT_EQ(MountsAt(kTasks), 2);
+  ASSERT_EQ(CountMountsAt(kTasks), 2);
   ASSERT_TRUE(server_->Cut());
   auto stuck = std::async(std::launch::async, [this] { return UnmountNfs(); });
   EXPECT_GT(UseAnotherDuring(&stuck), 3);
@@ -243,8 +218,8 @@ TEST_F(Nfs, AnUnmountThatHangsIsOwedUntilTheServerIsBack) {
   EXPECT_EQ(owed->front().object, "web/app/nfs");
   EXPECT_EQ(UseAnother(), "Ok");
   ASSERT_TRUE(server_->Restore());
-  ASSERT_TRUE(Eventually([&] { return MountsAt(kTasks) == 0; }));
-  EXPECT_EQ(MountsAt(inside), 1) << "the host's own stays";
+  ASSERT_TRUE(Eventually([&] { return CountMountsAt(kTasks) == 0; }));
+  EXPECT_EQ(CountMountsAt(inside), 1) << "the host's own stays";
   ASSERT_EQ(::umount2(inside.c_str(), 0), 0);
   EXPECT_TRUE(NothingIsLeft());
 }
@@ -275,7 +250,7 @@ TEST_F(Nfs, AMountThatIsWaitedInGoesByForceWithoutItsServer) {
   int status = 0;
   ::waitpid(waiting, &status, 0);
   EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 1);
-  EXPECT_EQ(MountsAt(kTasks), 0);
+  EXPECT_EQ(CountMountsAt(kTasks), 0);
   EXPECT_EQ(UseAnother(), "Ok");
   ASSERT_TRUE(server_->Restore());
   EXPECT_TRUE(NothingIsLeft());

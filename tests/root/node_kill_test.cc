@@ -18,7 +18,9 @@
 #include <thread>
 #include <vector>
 
+#include "tests/support/eventually.h"
 #include "tests/support/node.h"
+#include "tests/support/outcome.h"
 #include "tests/support/private_namespaces.h"
 
 namespace mountd::testing {
@@ -46,22 +48,6 @@ filesystems = ["*"]
 )";
 
 constexpr char kInbox[] = "/run/mountd/base/a/web/app";
-
-template <typename T>
-std::string Outcome(const Result<T>& result) {
-  return result ? "Ok" : std::string(CodeName(result.error().code));
-}
-
-bool Eventually(const std::function<bool()>& condition) {
-  const auto deadline = Clock::now() + std::chrono::seconds(60);
-  while (!condition()) {
-    if (Clock::now() > deadline) {
-      return false;
-    }
-    std::this_thread::sleep_for(std::chrono::milliseconds(5));
-  }
-  return true;
-}
 
 // Mount points of this namespace at or below `path`, each as often as there is
 // a mount on it.

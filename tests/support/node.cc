@@ -168,4 +168,13 @@ void Node::Kill(const std::vector<UniqueFd>& processes) {
 
 std::string Node::Log() const { return TextOf(kLog) + TextOf(kLauncherLog); }
 
+int CountMountsAt(const std::string& path) {
+  std::ifstream file("/proc/self/mountinfo");
+  int count = 0;
+  for (std::string line; std::getline(file, line);) {
+    count += line.find(" " + path) != std::string::npos ? 1 : 0;
+  }
+  return count;
+}
+
 }  // namespace mountd::testing

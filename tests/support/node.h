@@ -48,4 +48,7 @@ class Node {
 inline constexpr uid_t kMountdUid = 60000;
 inline constexpr uid_t kAgentUid = 60002;
 
+// Mounts of this namespace at or below `path`.
+int CountMountsAt(const std::string& path);
+
 }  // namespace mountd::testing
