@@ -16,20 +16,31 @@ WorkerPool::WorkerPool(std::size_t max_threads) : max_threads_(max_threads) {}
 WorkerPool::~WorkerPool() {
   std::unique_lock lock(mutex_);
   stopping_ = true;
-  wake_.notify_all();
+  for (const std::shared_ptr<Worker>& worker : idle_) {
+    worker->wake.notify_one();
+  }
   ended_.wait(lock, [this] { return threads_.empty(); });
   ReapLocked();
 }
 
 void WorkerPool::Submit(std::function<void()> job) {
-  const std::lock_guard lock(mutex_);
-  ReapLocked();
-  jobs_.push_back(std::move(job));
-  if (jobs_.size() > idle_ && threads_.size() < max_threads_) {
-    const auto self = threads_.emplace(threads_.end());
-    *self = std::thread([this, self] { Work(self); });
-  } else {
-    wake_.notify_one();
+  std::shared_ptr<Worker> woken;
+  {
+    const std::lock_guard lock(mutex_);
+    ReapLocked();
+    jobs_.push_back(std::move(job));
+    if (!idle_.empty()) {
+      woken = std::move(idle_.back());
+      idle_.pop_back();
+      woken->woken = true;
+    } else if (threads_.size() < max_threads_) {
+      const auto self = threads_.emplace(threads_.end());
+      *self = std::thread([this, self] { Work(self); });
+    }
+  }
+  // Who is woken does not find the mutex taken.
+  if (woken != nullptr) {
+    woken->wake.notify_one();
   }
 }
 
@@ -39,26 +50,39 @@ std::size_t WorkerPool::thread_count() const {
 }
 
 void WorkerPool::Work(std::list<std::thread>::iterator self) {
+  const auto worker = std::make_shared<Worker>();
   std::unique_lock lock(mutex_);
-  for (;;) {
+  while (!jobs_.empty() || WaitLocked(worker, lock)) {
     if (jobs_.empty()) {
-      ++idle_;
-      const bool woken = wake_.wait_for(
-          lock, kIdleTime, [this] { return !jobs_.empty() || stopping_; });
-      --idle_;
-      if (jobs_.empty() && (!woken || stopping_)) {
-        break;
-      }
+      continue;  // another was faster
     }
-    const std::function<void()> job = std::move(jobs_.front());
-    jobs_.pop_front();
-    lock.unlock();
-    job();
+    // It may hold on to things: they go without the mutex.
+    {
+      const std::function<void()> job = std::move(jobs_.front());
+      jobs_.pop_front();
+      lock.unlock();
+      job();
+    }
     lock.lock();
   }
   // A thread cannot join itself: whoever comes next does.
   finished_.splice(finished_.end(), threads_, self);
   ended_.notify_all();
+}
+
+bool WorkerPool::WaitLocked(const std::shared_ptr<Worker>& worker,
+                            std::unique_lock<std::mutex>& lock) {
+  if (stopping_) {
+    return false;
+  }
+  idle_.push_back(worker);
+  worker->wake.wait_for(lock, kIdleTime,
+                        [&] { return worker->woken || stopping_; });
+  if (!std::exchange(worker->woken, false)) {
+    std::erase(idle_, worker);
+    return false;
+  }
+  return true;
 }
 
 void WorkerPool::ReapLocked() {
@@ -78,31 +102,39 @@ void Strands::Submit(const std::string& key, std::function<void()> job) {
     quick_.Submit(std::move(job));
     return;
   }
-  const std::lock_guard lock(mutex_);
-  const auto [queue, is_first] = queues_.try_emplace(key);
-  queue->second.push_back(std::move(job));
-  if (is_first) {
-    pool_.Submit([this, key] { RunNext(key); });
-  }
-}
-
-void Strands::RunNext(const std::string& key) {
-  std::function<void()> job;
   {
     const std::lock_guard lock(mutex_);
-    const auto queue = queues_.find(key);
-    job = std::move(queue->second.front());
-    queue->second.pop_front();
+    const auto [queue, is_first] = queues_.try_emplace(key);
+    if (!is_first) {
+      queue->second.push_back(std::move(job));
+      return;
+    }
   }
-  job();
+  SubmitNow(key, std::move(job));
+}
+
+// Without the mutex: the thread that is woken needs it before long.
+void Strands::SubmitNow(const std::string& key, std::function<void()> job) {
+  pool_.Submit([this, key, job = std::move(job)] {
+    job();
+    if (std::function<void()> next = TakeNext(key)) {
+      SubmitNow(key, std::move(next));
+    }
+  });
+}
+
+// None: the key is free again, and this may be gone.
+std::function<void()> Strands::TakeNext(const std::string& key) {
   const std::lock_guard lock(mutex_);
   const auto queue = queues_.find(key);
   if (queue->second.empty()) {
     queues_.erase(queue);
     ended_.notify_all();
-  } else {
-    pool_.Submit([this, key] { RunNext(key); });
+    return nullptr;
   }
+  std::function<void()> next = std::move(queue->second.front());
+  queue->second.pop_front();
+  return next;
 }
 
 KeyedLocks::Guard KeyedLocks::Lock(const std::string& key) {

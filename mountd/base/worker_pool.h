@@ -7,16 +7,19 @@
 #include <functional>
 #include <list>
 #include <map>
+#include <memory>
 #include <mutex>
 #include <string>
 #include <thread>
 #include <utility>
+#include <vector>
 
 namespace mountd {
 
 // Threads for work that blocks (plans, RPCs, the stores). Grows with what is
 // waiting, up to `max_threads`, and shrinks when idle, so that a hundred calls
-// stuck in a slow plugin do not hold up the hundred and first.
+// stuck in a slow plugin do not hold up the hundred and first. The thread that
+// was busy last is the first to be busy again: its memory is warm.
 //
 // Thread-safe. Jobs must not throw.
 class WorkerPool {
@@ -32,17 +35,24 @@ class WorkerPool {
   std::size_t thread_count() const;
 
  private:
+  struct Worker {
+    std::condition_variable wake;
+    bool woken = false;
+  };
+
   void Work(std::list<std::thread>::iterator self);
+  // For a job, or the end. False: there was nothing for too long.
+  bool WaitLocked(const std::shared_ptr<Worker>& worker,
+                  std::unique_lock<std::mutex>& lock);
   void ReapLocked();
 
   const std::size_t max_threads_;
   mutable std::mutex mutex_;
-  std::condition_variable wake_;
   std::condition_variable ended_;
   std::deque<std::function<void()>> jobs_;
   std::list<std::thread> threads_;
-  std::list<std::thread> finished_;  // to be joined
-  std::size_t idle_ = 0;
+  std::list<std::thread> finished_;            // to be joined
+  std::vector<std::shared_ptr<Worker>> idle_;  // the last one is woken first
   bool stopping_ = false;
 };
 
@@ -64,7 +74,8 @@ class Strands {
   void Submit(const std::string& key, std::function<void()> job);
 
  private:
-  void RunNext(const std::string& key);
+  void SubmitNow(const std::string& key, std::function<void()> job);
+  std::function<void()> TakeNext(const std::string& key);
 
   WorkerPool& pool_;
   WorkerPool& quick_;

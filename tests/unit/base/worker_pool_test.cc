@@ -7,6 +7,7 @@
 #include <chrono>
 #include <future>
 #include <optional>
+#include <thread>
 #include <vector>
 
 namespace mountd {
@@ -41,6 +42,40 @@ TEST(WorkerPoolTest, StuckJobsDoNotHoldUpOthers) {
   EXPECT_TRUE(Came(ran));
   EXPECT_LE(pool.thread_count(), 4U);
   release.set_value();
+}
+
+TEST(WorkerPoolTest, TheThreadThatWasBusyLastIsBusyFirst) {
+  WorkerPool pool(3);
+  const auto thread_of_next = [&] {
+    std::promise<std::thread::id> ran;
+    pool.Submit([&] { ran.set_value(std::this_thread::get_id()); });
+    return ran.get_future().get();
+  };
+  std::vector<std::promise<void>> release(3);
+  std::vector<std::thread::id> threads(3);
+  std::vector<std::promise<void>> began(3);
+  for (std::size_t i = 0; i < 3; ++i) {
+    pool.Submit([&, i, released = release[i].get_future().share()] {
+      threads[i] = std::this_thread::get_id();
+      began[i].set_value();
+      released.wait();
+    });
+    ASSERT_TRUE(Came(began[i]));
+  }
+  for (std::promise<void>& one : release) {
+    one.set_value();
+  }
+  // In turn, they would never be the same; a thread that is not idle yet can
+  // come in between.
+  std::thread::id last;
+  const auto deadline = std::chrono::steady_clock::now() + kPatience;
+  for (int same = 0; same < 20;) {
+    ASSERT_LT(std::chrono::steady_clock::now(), deadline);
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    const std::thread::id now = thread_of_next();
+    same = now == last ? same + 1 : 0;
+    last = now;
+  }
 }
 
 TEST(WorkerPoolTest, ThereAreNeverMoreThreadsThanTheBound) {
