@@ -27,12 +27,6 @@ struct Way {
   CloneSpec spec;
 };
 
-Result<MountState> ReadBackAt(const Context& context, const Way& way,
-                              const UniqueFd& mount) {
-  return ReadBack(context, way.source, mount, way.base.facts.mount_id,
-                  way.spec);
-}
-
 // The same plan was carried out already, or something else is in its place.
 // With which map of ids, the mount does not say.
 Result<MountState> Adopt(const Context& context, const Way& way) {
@@ -40,7 +34,8 @@ Result<MountState> Adopt(const Context& context, const Way& way) {
     return MakeError(Code::kAlreadyExists, "mount", way.spec.object,
                      "a mount is there");
   }
-  Result<MountState> state = ReadBackAt(context, way, way.target.point);
+  Result<MountState> state = ReadBack(context, way.source, way.target.point,
+                                      way.base.facts.mount_id, way.spec);
   if (!state && state.error().code == Code::kFailedPrecondition) {
     return MakeError(Code::kAlreadyExists, "mount", way.spec.object,
                      state.error().detail);
@@ -68,8 +63,7 @@ Result<MountState> AttachClone(const Context& context, const Way& way,
           kernel.Unmount(target.task.get(), target.name, MNT_DETACH));
     }
   });
-  MOUNTD_TRY(SettlePropagation(context, way.source, tree, way.spec));
-  return ReadBackAt(context, way, tree);
+  return Settle(context, way.source, tree, way.base.facts.mount_id, way.spec);
 }
 
 Result<MountState> AttachToInbox(const Context& context, const AttachPlan& plan,

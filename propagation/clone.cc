@@ -71,6 +71,20 @@ bool AreIdsMapped(const MountFacts& mount, const MountFacts& source,
   return ((mount.attributes & MOUNT_ATTR_IDMAP) != 0) == wanted;
 }
 
+struct Reading {
+  FileFacts file;
+  MountFacts mount;
+};
+
+Result<Reading> Read(const Context& context, const UniqueFd& fd,
+                     const std::string& object) {
+  Reading reading;
+  MOUNTD_ASSIGN(reading.file,
+                Named(context.kernel.Stat(fd.get(), ""), "statx", object));
+  MOUNTD_ASSIGN(reading.mount, context.inspector.Facts(reading.file.mount_id));
+  return reading;
+}
+
 // A mount attached below the base joins a peer group with its copies in other
 // mount namespaces, and MS_SLAVE then makes it a slave of one of these. Here it
 // becomes a slave of the source itself, as it was asked for. The mounts below
@@ -78,13 +92,6 @@ bool AreIdsMapped(const MountFacts& mount, const MountFacts& source,
 Result<void> FollowSource(const Context& context, const Source& source,
                           const UniqueFd& tree, const std::string& object) {
   exec::Kernel& kernel = context.kernel;
-  MOUNTD_ASSIGN(const FileFacts file,
-                Named(kernel.Stat(tree.get(), ""), "statx", object));
-  MOUNTD_ASSIGN(const MountFacts mount, context.inspector.Facts(file.mount_id));
-  if (PropagationMismatch(mount, source.mount, Propagation::kHostToTask)
-          .empty()) {
-    return Ok();
-  }
   MOUNTD_TRY(
       Named(kernel.SetMount(tree.get(), false, {.propagation = MS_PRIVATE}),
             "mount_setattr", object));
@@ -100,6 +107,32 @@ Result<void> FollowSource(const Context& context, const Source& source,
       Named(kernel.JoinGroup(peer.get(), tree.get()), "move_mount", object));
   return Named(kernel.SetMount(tree.get(), false, {.propagation = MS_SLAVE}),
                "mount_setattr", object);
+}
+
+// Whether it is just what was asked for; FailedPrecondition says what it is
+// instead.
+Result<MountState> Judge(const Source& source, const Reading& reading,
+                         std::uint64_t parent_id, const CloneSpec& spec) {
+  const auto& [file, mount] = reading;
+  const MountChange wanted = ChangeFor(spec, source.read_only);
+  std::string why = PropagationMismatch(mount, source.mount, spec.propagation);
+  if (file.device != source.file.device || file.inode != source.file.inode) {
+    why = "another source is mounted there";
+  } else if (mount.parent_id != parent_id) {
+    why = "it is stacked on another mount";
+  } else if ((mount.attributes & wanted.set) != wanted.set) {
+    why = "its attributes are weaker than asked";
+  } else if (!AreIdsMapped(mount, source.mount, spec.ids)) {
+    why = "its ids are mapped otherwise";
+  }
+  if (!why.empty()) {
+    return MakeError(Code::kFailedPrecondition, "mount", spec.object,
+                     "read back: " + why);
+  }
+  MountState state = StateOf(file, mount);
+  state.source_peer_group = source.mount.peer_group;
+  state.anchor_id = source.anchor_id;
+  return state;
 }
 
 // A clone, or what was made for this plan: that is cloned by nobody else.
@@ -125,44 +158,28 @@ Result<UniqueFd> MakeClone(const Context& context, const Source& source,
   return tree;
 }
 
-Result<void> SettlePropagation(const Context& context, const Source& source,
-                               const UniqueFd& clone, const CloneSpec& spec) {
+Result<MountState> Settle(const Context& context, const Source& source,
+                          const UniqueFd& mount, std::uint64_t parent_id,
+                          const CloneSpec& spec) {
   MOUNTD_TRY(Named(context.kernel.SetMount(
-                       clone.get(), true,
+                       mount.get(), true,
                        {.propagation = PropagationFlag(spec.propagation)}),
                    "mount_setattr", spec.object));
-  return spec.propagation == Propagation::kHostToTask
-             ? FollowSource(context, source, clone, spec.object)
-             : Ok();
+  MOUNTD_ASSIGN(Reading reading, Read(context, mount, spec.object));
+  if (spec.propagation == Propagation::kHostToTask &&
+      !PropagationMismatch(reading.mount, source.mount, spec.propagation)
+           .empty()) {
+    MOUNTD_TRY(FollowSource(context, source, mount, spec.object));
+    MOUNTD_ASSIGN(reading, Read(context, mount, spec.object));
+  }
+  return Judge(source, reading, parent_id, spec);
 }
 
 Result<MountState> ReadBack(const Context& context, const Source& source,
-                            const UniqueFd& mount_fd, std::uint64_t parent_id,
+                            const UniqueFd& mount, std::uint64_t parent_id,
                             const CloneSpec& spec) {
-  const std::string& object = spec.object;
-  MOUNTD_ASSIGN(
-      const FileFacts file,
-      Named(context.kernel.Stat(mount_fd.get(), ""), "statx", object));
-  MOUNTD_ASSIGN(const MountFacts mount, context.inspector.Facts(file.mount_id));
-  const MountChange wanted = ChangeFor(spec, source.read_only);
-  std::string why = PropagationMismatch(mount, source.mount, spec.propagation);
-  if (file.device != source.file.device || file.inode != source.file.inode) {
-    why = "another source is mounted there";
-  } else if (mount.parent_id != parent_id) {
-    why = "it is stacked on another mount";
-  } else if ((mount.attributes & wanted.set) != wanted.set) {
-    why = "its attributes are weaker than asked";
-  } else if (!AreIdsMapped(mount, source.mount, spec.ids)) {
-    why = "its ids are mapped otherwise";
-  }
-  if (!why.empty()) {
-    return MakeError(Code::kFailedPrecondition, "mount", object,
-                     "read back: " + why);
-  }
-  MountState state = StateOf(file, mount);
-  state.source_peer_group = source.mount.peer_group;
-  state.anchor_id = source.anchor_id;
-  return state;
+  MOUNTD_ASSIGN(const Reading reading, Read(context, mount, spec.object));
+  return Judge(source, reading, parent_id, spec);
 }
 
 }  // namespace mountd::propagation

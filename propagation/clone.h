@@ -23,11 +23,13 @@ Result<UniqueFd> MakeClone(const Context& context, const Source& source,
                            const CloneSpec& spec,
                            Depth depth = Depth::kWholeTree);
 
-// The propagation of a clone once it is attached: attaching below a shared
-// parent has made the whole tree shared again, and its place in peer groups is
-// another. To be called when nothing covers it any more.
-Result<void> SettlePropagation(const Context& context, const Source& source,
-                               const UniqueFd& clone, const CloneSpec& spec);
+// Sets the propagation of a clone once it is attached, and reads it back:
+// attaching below a shared parent has made the whole tree shared again, and its
+// place in peer groups is another. To be called when nothing covers it any
+// more.
+Result<exec::MountState> Settle(const Context& context, const Source& source,
+                                const UniqueFd& mount, std::uint64_t parent_id,
+                                const CloneSpec& spec);
 
 // What the kernel now says of the mount that `mount` lies in, if it is just
 // what was asked for, attached right on the mount `parent_id`;

@@ -37,8 +37,7 @@ Result<MountState> AttachHere(const Context& context, const Source& source,
   }
   MOUNTD_TRY(Named(context.kernel.AttachTree(clone.get(), target.get()),
                    "move_mount", path));
-  MOUNTD_TRY(SettlePropagation(context, source, clone, spec));
-  return ReadBack(context, source, clone, there.mount_id, spec);
+  return Settle(context, source, clone, there.mount_id, spec);
 }
 
 }  // namespace

@@ -35,8 +35,7 @@ Result<MountState> AttachToDirectory(const Context& context,
   MOUNTD_TRY(WritePlaceholder(context, place, {file.mount_id, 0, 0}, undo));
   MOUNTD_TRY(Named(context.kernel.AttachTree(clone.get(), directory.fd.get()),
                    "move_mount", spec.object));
-  MOUNTD_TRY(SettlePropagation(context, source, clone, spec));
-  return ReadBack(context, source, clone, directory.file.mount_id, spec);
+  return Settle(context, source, clone, directory.file.mount_id, spec);
 }
 
 }  // namespace mountd::propagation

@@ -43,19 +43,12 @@ Result<void> Uncover(const Context& context, Target* target, const Top& top,
   return Ok();
 }
 
-Result<MountState> SettleAndReadBack(const Context& context, const Base& base,
-                                     const Source& source, const Target& target,
-                                     const CloneSpec& spec) {
-  MOUNTD_TRY(SettlePropagation(context, source, target.point, spec));
-  return ReadBack(context, source, target.point, base.facts.mount_id, spec);
-}
-
 // What an earlier attempt mounted beneath, and what it did not come to.
 Result<MountState> Finish(const Context& context, const Base& base,
                           const Source& source, Target* target, const Top& top,
                           const CloneSpec& spec) {
   MOUNTD_TRY(Uncover(context, target, top, spec.object));
-  return SettleAndReadBack(context, base, source, *target, spec);
+  return Settle(context, source, target->point, base.facts.mount_id, spec);
 }
 
 // The plan was carried out, and its answer lost; perhaps all but step 3.
@@ -69,7 +62,7 @@ Result<MountState> Adopt(const Context& context, const Base& base,
     return MakeError(Code::kAlreadyExists, "mount", spec.object,
                      "another mount is there");
   }
-  return SettleAndReadBack(context, base, source, target, spec);
+  return Settle(context, source, target.point, base.facts.mount_id, spec);
 }
 
 }  // namespace
