@@ -17,6 +17,7 @@ namespace {
 
 constexpr char kStrand[] = "mount watch";
 constexpr std::chrono::milliseconds kBetweenTries{5000};
+constexpr std::chrono::milliseconds kBetweenReads{50};
 constexpr std::chrono::milliseconds kBetweenCompares{200};
 constexpr std::chrono::milliseconds kBetweenCounts{1000};
 
@@ -63,30 +64,45 @@ void MountWatch::Armed(exec::Executor::MountWatch& watch) {
   source_.reset();
   fd_ = std::move(watch.fd);
   tells_ids_ = watch.reply.tells_ids != 0;
+  // What went before the watch was there.
+  Compare();
+  Watch();
+}
+
+void MountWatch::Watch() {
   // mountinfo can always be read; that it changed is EPOLLPRI.
   source_ = parts_.loop.WatchFd(fd_.get(), tells_ids_ ? EPOLLIN : EPOLLPRI,
                                 [this](std::uint32_t) { OnReadable(); });
   if (source_ == nullptr) {
     parts_.loop.After(kBetweenTries, [this] { Arm(); });
-    return;
   }
-  // What went before the watch was there.
-  Compare();
 }
 
+// Most changes are mountd's own, and it is in the middle of making more: looked
+// at once, each would keep that waiting.
 void MountWatch::OnReadable() {
+  source_.reset();
+  parts_.loop.After(kBetweenReads, [this] {
+    if (Read()) {
+      Watch();
+    } else {
+      parts_.loop.After(kBetweenTries, [this] { Arm(); });
+    }
+  });
+}
+
+bool MountWatch::Read() {
   if (!tells_ids_) {
     Compare();
-    return;
+    return true;
   }
   const Result<MountEvents> events = ReadMountEvents(fd_.get());
   if (!events) {
     spdlog::warn("{}: watching anew", events.error().Message());
-    source_.reset();
-    parts_.loop.After(kBetweenTries, [this] { Arm(); });
-    return;
+    return false;
   }
   Take(*events);
+  return true;
 }
 
 void MountWatch::Take(const MountEvents& events) {

@@ -30,7 +30,8 @@ namespace mountd {
 //                 +---------- the fd has broken --------+
 //
 // From Linux 6.15 events say which mount it was; before, only that something
-// changed, and all is compared, at most a few times a second. What seems lost
+// changed, and all is compared, at most a few times a second. What has changed
+// is looked at 50 ms later, with all that came meanwhile. What seems lost
 // is looked at on its allocation's strand, so that what mountd itself is taking
 // away is not.
 //
@@ -60,7 +61,9 @@ class MountWatch {
  private:
   void Arm();
   void Armed(exec::Executor::MountWatch& watch);
+  void Watch();
   void OnReadable();
+  bool Read();  // whether the fd still serves
   void Take(const MountEvents& events);
   void Apply(const MountEvent& event);
   // Asks for all mounts; what is recorded and not among them may be lost.

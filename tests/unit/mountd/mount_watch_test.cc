@@ -77,7 +77,7 @@ TEST_F(MountWatchTest, OneThatIsUnmountedByOthersIsLost) {
   Bind("more");
   Start();
   core_.executor->LoseMount("web/app/data");
-  ASSERT_TRUE(Until([&] { return !Lost().empty(); }));
+  ASSERT_TRUE(UntilWithTimers([&] { return !Lost().empty(); }));
   EXPECT_EQ(Lost(), std::vector<std::string>{"data: no mount is there"});
   EXPECT_EQ(StateOf("data"), MountRecordState::kLost);
   EXPECT_EQ(StateOf("more"), MountRecordState::kAttached);
@@ -87,7 +87,7 @@ TEST_F(MountWatchTest, OneThatIsReplacedByOthersIsLost) {
   Bind("data");
   Start();
   core_.executor->ReplaceMount("web/app/data");
-  ASSERT_TRUE(Until([&] { return !Lost().empty(); }));
+  ASSERT_TRUE(UntilWithTimers([&] { return !Lost().empty(); }));
   EXPECT_EQ(Lost(), std::vector<std::string>{"data: another mount is there"});
 }
 
@@ -99,7 +99,7 @@ TEST_F(MountWatchTest, WhatMountdUnmountsIsNotLost) {
                                            NameOf("data"))),
             "Ok");
   core_.executor->LoseMount("web/app/more");
-  ASSERT_TRUE(Until([&] { return !Lost().empty(); }));
+  ASSERT_TRUE(UntilWithTimers([&] { return !Lost().empty(); }));
   EXPECT_EQ(Lost().size(), 1U);
 }
 
@@ -107,7 +107,7 @@ TEST_F(MountWatchTest, WhatWentBeforeTheWatchWasThereIsLost) {
   Bind("data");
   core_.executor->LoseMount("web/app/data");
   watch_.Start();
-  EXPECT_TRUE(Until([&] { return Lost().size() == 1; }));
+  EXPECT_TRUE(UntilWithTimers([&] { return Lost().size() == 1; }));
 }
 
 TEST_F(MountWatchTest, AfterAnOverflowAllIsCompared) {
@@ -145,7 +145,7 @@ TEST_F(MountWatchTest, OneThatCannotBeMadeIsTriedAgain) {
   watch_.Start();
   ASSERT_TRUE(UntilWithTimers([&] { return room_.count() > 0; }));
   core_.executor->LoseMount("web/app/data");
-  EXPECT_TRUE(Until([&] { return Lost().size() == 1; }));
+  EXPECT_TRUE(UntilWithTimers([&] { return Lost().size() == 1; }));
 }
 
 TEST_F(MountWatchTest, MountsAreCountedAndTheLastAreKept) {
@@ -155,18 +155,18 @@ TEST_F(MountWatchTest, MountsAreCountedAndTheLastAreKept) {
   const std::uint64_t before = room_.count();
   EXPECT_TRUE(room_.Check("mount", "x").has_value());
   Bind("more");
-  ASSERT_TRUE(Until([&] { return room_.count() == before + 1; }));
+  ASSERT_TRUE(UntilWithTimers([&] { return room_.count() == before + 1; }));
   for (int i = 0; room_.Check("mount", "x") && i < 20; ++i) {
     const std::uint64_t now = room_.count();
     Bind("n" + std::to_string(i));
-    ASSERT_TRUE(Until([&] { return room_.count() == now + 1; }));
+    ASSERT_TRUE(UntilWithTimers([&] { return room_.count() == now + 1; }));
   }
   EXPECT_EQ(room_.count(), 10U);
   EXPECT_EQ(Outcome(room_.Check("mount", "x")), "ResourceExhausted");
   EXPECT_NE(MessageOf(room_.Check("mount", "x")).find("fs.mount-max"),
             std::string::npos);
   core_.executor->LoseMount("web/app/more");
-  ASSERT_TRUE(Until([&] { return room_.count() == 9; }));
+  ASSERT_TRUE(UntilWithTimers([&] { return room_.count() == 9; }));
   EXPECT_TRUE(room_.Check("mount", "x").has_value());
 }
 
