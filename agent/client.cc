@@ -31,7 +31,7 @@ Result<std::string> Client::PrepareAllocation(
   VariantMap sent;
   AddText(sent, "scope", options.scope);
   if (options.cgroup >= 0) {
-    sent.emplace("cgroup", sdbus::Variant(sdbus::UnixFd(options.cgroup)));
+    sent.emplace("cgroup", dbus::Value(sdbus::UnixFd(options.cgroup)));
   }
   const std::string id(allocation);
   MOUNTD_ASSIGN(const VariantMap answer,
@@ -116,7 +116,7 @@ Result<PublishedVolume> Client::PublishVolume(std::string_view allocation,
   if (!spec.secrets.empty()) {
     MOUNTD_ASSIGN(UniqueFd fd, SealSecrets(spec.secrets));
     sent.emplace("secrets",
-                 sdbus::Variant(sdbus::UnixFd(fd.release(), sdbus::adopt_fd)));
+                 dbus::Value(sdbus::UnixFd(fd.release(), sdbus::adopt_fd)));
   }
   const std::string id(allocation);
   const VariantMap usage = ToWire(spec.usage);

@@ -17,7 +17,7 @@ constexpr milliseconds kJoinPause{10};
 
 void AddText(VariantMap& options, const char* key, const std::string& text) {
   if (!text.empty()) {
-    options.emplace(key, sdbus::Variant(text));
+    options.emplace(key, dbus::Value(text));
   }
 }
 
@@ -55,7 +55,7 @@ void Client::Impl::SetPatience(VariantMap& options,
   }
   if (patience.count() > 0) {
     options["patience_ms"] =
-        sdbus::Variant(static_cast<std::uint32_t>(patience.count()));
+        dbus::Value(static_cast<std::uint32_t>(patience.count()));
   }
 }
 

@@ -14,16 +14,16 @@ namespace {
 void AddTmpfs(VariantMap& sent, const TmpfsOptions& tmpfs) {
   const auto add = [&](const char* key, const auto& value) {
     if (value) {
-      sent.emplace(key, sdbus::Variant(*value));
+      sent.emplace(key, dbus::Value(*value));
     }
   };
-  sent.emplace("size", sdbus::Variant(tmpfs.size));
+  sent.emplace("size", dbus::Value(tmpfs.size));
   add("inodes", tmpfs.inodes);
   add("mode", tmpfs.mode);
   add("uid", tmpfs.uid);
   add("gid", tmpfs.gid);
   if (tmpfs.noswap) {
-    sent.emplace("noswap", sdbus::Variant(true));
+    sent.emplace("noswap", dbus::Value(true));
   }
 }
 
@@ -33,7 +33,7 @@ VariantMap OptionsOf(const BindMountSpec& spec) {
   for (const auto& [key, value] :
        {std::pair("noexec", spec.noexec), std::pair("noatime", spec.noatime)}) {
     if (value) {
-      sent.emplace(key, sdbus::Variant(true));
+      sent.emplace(key, dbus::Value(true));
     }
   }
   if (!spec.id_map.empty()) {
@@ -41,16 +41,16 @@ VariantMap OptionsOf(const BindMountSpec& spec) {
     for (const IdExtent& extent : spec.id_map) {
       map.emplace_back(extent.on_disk, extent.shown, extent.count);
     }
-    sent.emplace("idmap", sdbus::Variant(map));
+    sent.emplace("idmap", dbus::Value(map));
   }
   if (spec.tmpfs) {
     AddTmpfs(sent, *spec.tmpfs);
   }
   if (spec.directory >= 0) {
-    sent.emplace("directory", sdbus::Variant(sdbus::UnixFd(spec.directory)));
+    sent.emplace("directory", dbus::Value(sdbus::UnixFd(spec.directory)));
   }
   if (spec.container >= 0) {
-    sent.emplace("container", sdbus::Variant(sdbus::UnixFd(spec.container)));
+    sent.emplace("container", dbus::Value(sdbus::UnixFd(spec.container)));
   }
   return sent;
 }
@@ -58,12 +58,12 @@ VariantMap OptionsOf(const BindMountSpec& spec) {
 // One element of BindMounts' array.
 VariantMap ToWire(const BindMountSpec& spec) {
   VariantMap sent = OptionsOf(spec);
-  sent.emplace("task", sdbus::Variant(spec.task));
-  sent.emplace("name", sdbus::Variant(spec.name));
-  sent.emplace("source_type", sdbus::Variant(ToWire(spec.source_type)));
-  sent.emplace("source", sdbus::Variant(spec.source));
-  sent.emplace("read_only", sdbus::Variant(spec.read_only));
-  sent.emplace("propagation", sdbus::Variant(ToWire(spec.propagation)));
+  sent.emplace("task", dbus::Value(spec.task));
+  sent.emplace("name", dbus::Value(spec.name));
+  sent.emplace("source_type", dbus::Value(ToWire(spec.source_type)));
+  sent.emplace("source", dbus::Value(spec.source));
+  sent.emplace("read_only", dbus::Value(spec.read_only));
+  sent.emplace("propagation", dbus::Value(ToWire(spec.propagation)));
   return sent;
 }
 
@@ -176,7 +176,7 @@ Result<void> Client::Unmount(std::string_view allocation, std::string_view task,
   const std::string mount(name);
   VariantMap sent;
   if (mode != UnmountMode::kPlain) {
-    sent.emplace("mode", sdbus::Variant(ToWire(mode)));
+    sent.emplace("mode", dbus::Value(ToWire(mode)));
   }
   return impl_->Call("Unmount", id + "/" + task_name + "/" + mount,
                      std::move(sent),

@@ -11,6 +11,7 @@
 #include "agent/client.h"
 #include "agent/subscriber.h"
 #include "dbus/generated/manager_proxy.h"
+#include "dbus/value.h"
 #include "mountd/base/result.h"
 
 // Internal to agent/: the one place that opens a bus and knows sdbus-c++'s
@@ -19,7 +20,7 @@ struct sd_bus;
 
 namespace mountd::agent {
 
-using VariantMap = std::map<std::string, sdbus::Variant>;
+using VariantMap = std::map<std::string, dbus::Value>;
 
 // The generated proxy of /org/mountd1. With handlers it also listens to the
 // signals; they must outlive it.

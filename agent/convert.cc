@@ -124,19 +124,19 @@ std::vector<WirePort> ToWire(const std::vector<Port>& ports) {
 VariantMap ToWire(const VolumeUsage& usage) {
   VariantMap map;
   if (usage.read_only) {
-    map.emplace("read_only", sdbus::Variant(true));
+    map.emplace("read_only", dbus::Value(true));
   }
   if (!usage.access_mode.empty()) {
-    map.emplace("access_mode", sdbus::Variant(usage.access_mode));
+    map.emplace("access_mode", dbus::Value(usage.access_mode));
   }
   if (!usage.attachment_mode.empty()) {
-    map.emplace("attachment_mode", sdbus::Variant(usage.attachment_mode));
+    map.emplace("attachment_mode", dbus::Value(usage.attachment_mode));
   }
   if (!usage.fs_type.empty()) {
-    map.emplace("fs_type", sdbus::Variant(usage.fs_type));
+    map.emplace("fs_type", dbus::Value(usage.fs_type));
   }
   if (!usage.mount_flags.empty()) {
-    map.emplace("mount_flags", sdbus::Variant(usage.mount_flags));
+    map.emplace("mount_flags", dbus::Value(usage.mount_flags));
   }
   return map;
 }

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "agent/types.h"
+#include "dbus/value.h"
 #include "mountd/base/result.h"
 
 // Internal to agent/: between the contract's D-Bus types and types.h. A key
@@ -16,7 +17,7 @@
 // not know is passed over; one of another type than the contract's is Internal.
 namespace mountd::agent {
 
-using VariantMap = std::map<std::string, sdbus::Variant>;
+using VariantMap = std::map<std::string, dbus::Value>;
 using WirePort =
     sdbus::Struct<std::string, std::uint16_t, std::uint16_t, std::string>;
 

@@ -57,7 +57,7 @@ find_program(SDBUS_XML2CPP sdbus-c++-xml2cpp REQUIRED
 # An interface library whose users find the C++ side of D-Bus XML files as
 # "dbus/generated/<interface>_adaptor.h" and "…_proxy.h", where <interface> is
 # the last part of the file's name in lower case: org.mountd1.Manager.xml gives
-# manager_adaptor.h.
+# manager_adaptor.h. A variant is a dbus::Value there (dbus/value.h).
 function(mountd_generate_dbus target)
   cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "ADAPTOR;PROXY")
   set(include_dir ${PROJECT_BINARY_DIR}/generated/${target})
@@ -74,6 +74,9 @@ function(mountd_generate_dbus target)
         OUTPUT ${header}
         COMMAND ${CMAKE_COMMAND} -E make_directory ${include_dir}/dbus/generated
         COMMAND ${SDBUS_XML2CPP} ${xml} --${suffix}=${header}
+        COMMAND sed -i -e s/sdbus::Variant/mountd::dbus::Value/g
+                -e "0,/#include/s||#include \"dbus/value.h\"\\n#include|"
+                ${header}
         DEPENDS ${xml}
         VERBATIM)
       list(APPEND outputs ${header})

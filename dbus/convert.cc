@@ -53,8 +53,8 @@ std::string AddressText(const netns::Ipv6& address) {
 }
 
 template <typename T>
-sdbus::Variant V(T value) {
-  return sdbus::Variant(std::move(value));
+Value V(T value) {
+  return Value(std::move(value));
 }
 
 }  // namespace

@@ -48,7 +48,7 @@ void ManagerAdaptor::PrepareAllocation(sdbus::Result<Dict>&& answer,
         return call;
       },
       [](const std::string& path) {
-        return Dict{{"host_path", sdbus::Variant(ToBytes(path))}};
+        return Dict{{"host_path", Value(ToBytes(path))}};
       });
 }
 

@@ -125,8 +125,8 @@ void ManagerAdaptor::RepairMount(sdbus::Result<Dict>&& answer,
       },
       [](const T& repaired) {
         Dict result = ToDict(repaired.replaced);
-        result.emplace("reaches_task", sdbus::Variant(repaired.reaches_task));
-        result.emplace("reason", sdbus::Variant(repaired.reason));
+        result.emplace("reaches_task", Value(repaired.reaches_task));
+        result.emplace("reason", Value(repaired.reason));
         return result;
       });
 }
@@ -184,11 +184,10 @@ void ManagerAdaptor::PrepareInbox(sdbus::Result<Dict>&& answer,
       [](const std::string& path) {
         constexpr auto kSlave = exec::Propagation::kHostToTask;
         return Dict{
-            {"host_path", sdbus::Variant(ToBytes(path))},
-            {"propagation",
-             sdbus::Variant(std::string(PropagationName(kSlave)))},
+            {"host_path", Value(ToBytes(path))},
+            {"propagation", Value(std::string(PropagationName(kSlave)))},
             {"required_rootfs_propagation",
-             sdbus::Variant(std::string(RequiredRootfsPropagation(kSlave)))}};
+             Value(std::string(RequiredRootfsPropagation(kSlave)))}};
       });
 }
 

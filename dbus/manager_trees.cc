@@ -51,7 +51,7 @@ void ManagerAdaptor::RemoveTree(sdbus::Result<Dict>&& answer,
         return call;
       },
       [](const TreeResult& result) {
-        return Dict{{"done", sdbus::Variant(result.done)}};
+        return Dict{{"done", Value(result.done)}};
       });
 }
 
@@ -74,8 +74,7 @@ void ManagerAdaptor::ChownTree(sdbus::Result<Dict>&& answer,
         return call;
       },
       [](const TreeResult& result) {
-        return Dict{{"done", sdbus::Variant(result.done)},
-                    {"left", sdbus::Variant(result.left)}};
+        return Dict{{"done", Value(result.done)}, {"left", Value(result.left)}};
       });
 }
 

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 #pragma once
 
-#include <sdbus-c++/Types.h>
-
 #include <chrono>
 #include <cstdint>
 #include <map>
@@ -10,11 +8,12 @@
 #include <string>
 #include <vector>
 
+#include "dbus/value.h"
 #include "mountd/base/result.h"
 
 namespace mountd::dbus {
 
-using Dict = std::map<std::string, sdbus::Variant>;
+using Dict = std::map<std::string, Value>;
 
 // Takes an a{sv} apart, strictly: every key has to be asked for, with its type,
 // or the call is refused. The first problem is kept, so that a method can read

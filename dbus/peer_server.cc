@@ -2,6 +2,7 @@
 #include "dbus/peer_server.h"
 
 #include <fcntl.h>
+#include <sdbus-c++/Types.h>
 #include <spdlog/spdlog.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
@@ -23,6 +24,9 @@ void PeerServer::Close() {
 }
 
 Result<void> PeerServer::Listen(UniqueFd listening) {
+  // sdbus-c++ keeps a connection that its variants are made with: from now on,
+  // so that what is open later is a peer's.
+  const sdbus::Variant unused;
   // An activated socket may come as blocking: accept until EAGAIN would hang.
   const int flags = fcntl(listening.get(), F_GETFL);
   if (flags < 0 || fcntl(listening.get(), F_SETFL, flags | O_NONBLOCK) != 0) {

@@ -3,9 +3,9 @@
 
 namespace mountd::agent::test {
 
-sdbus::Variant Text(const char* text) { return V(std::string(text)); }
+dbus::Value Text(const char* text) { return V(std::string(text)); }
 
-sdbus::Variant Path(const std::string& text) {
+dbus::Value Path(const std::string& text) {
   return V(std::vector<std::uint8_t>(text.begin(), text.end()));
 }
 

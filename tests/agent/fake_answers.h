@@ -8,11 +8,13 @@
 #include <string>
 #include <vector>
 
+#include "dbus/value.h"
+
 // The made-up values that the fake Manager answers, and how it writes down what
 // it was asked.
 namespace mountd::agent::test {
 
-using Map = std::map<std::string, sdbus::Variant>;
+using Map = std::map<std::string, dbus::Value>;
 using MapReply = sdbus::Result<Map>;
 using Ports = std::vector<
     sdbus::Struct<std::string, std::uint16_t, std::uint16_t, std::string>>;
@@ -26,12 +28,12 @@ using Statistics =
                               std::uint64_t, std::uint64_t>>;
 
 template <typename T>
-sdbus::Variant V(const T& value) {
-  return sdbus::Variant(value);
+dbus::Value V(const T& value) {
+  return dbus::Value(value);
 }
-sdbus::Variant Text(const char* text);
+dbus::Value Text(const char* text);
 // An `ay`.
-sdbus::Variant Path(const std::string& text);
+dbus::Value Path(const std::string& text);
 
 // "{key=value;…}"; a value of no simple type is shown as its signature.
 std::string Show(const Map& map);

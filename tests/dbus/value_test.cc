@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#include "dbus/value.h"
+
+#include <gtest/gtest.h>
+#include <sdbus-c++/sdbus-c++.h>
+
+#include <map>
+
+namespace mountd::dbus {
+namespace {
+
+using Values = std::map<std::string, Value>;
+using Variants = std::map<std::string, sdbus::Variant>;
+using Pair = sdbus::Struct<std::uint32_t, std::string>;
+
+const Value::Bytes kBytes = {0, 1, 0xff};
+
+Values AllKinds() {
+  return {{"bool", Value(true)},
+          {"number", Value(std::uint32_t{7})},
+          {"id", Value(UINT64_MAX)},
+          {"text", Value(std::string("a\xC3\xA4"))},
+          {"bytes", Value(kBytes)},
+          {"signed", Value(std::int64_t{-1})},
+          {"struct", Value(Pair(1, "x"))},
+          {"dict", Value(Values{{"inner", Value(std::string("y"))}})}};
+}
+
+// What `from` is once it was sent as `From`, and read as `To`.
+template <typename To, typename From>
+To Sent(const From& from) {
+  auto message = sdbus::createPlainMessage();
+  message << from;
+  message.seal();
+  To to;
+  message >> to;
+  return to;
+}
+
+TEST(ValueTest, ItIsReadAsItWasWritten) {
+  const auto read = Sent<Values>(AllKinds());
+  ASSERT_EQ(read.size(), AllKinds().size());
+  EXPECT_TRUE(read.at("bool").get<bool>());
+  EXPECT_EQ(read.at("number").get<std::uint32_t>(), 7U);
+  EXPECT_EQ(read.at("id").get<std::uint64_t>(), UINT64_MAX);
+  EXPECT_EQ(read.at("text").get<std::string>(), "a\xC3\xA4");
+  EXPECT_EQ(read.at("bytes").get<Value::Bytes>(), kBytes);
+  EXPECT_EQ(read.at("signed").get<std::int64_t>(), -1);
+  EXPECT_EQ(read.at("struct").get<Pair>(), Pair(1, "x"));
+  EXPECT_EQ(
+      read.at("dict").get<Values>().at("inner").get<std::string>(), "y");
+}
+
+TEST(ValueTest, ItIsOnTheWireWhatAVariantIs) {
+  const auto variants = Sent<Variants>(AllKinds());
+  for (const auto& [key, value] : AllKinds()) {
+    EXPECT_EQ(variants.at(key).peekValueType(), value.peekValueType()) << key;
+  }
+  EXPECT_EQ(variants.at("text").get<std::string>(), "a\xC3\xA4");
+  const auto values = Sent<Values>(variants);
+  EXPECT_EQ(values.at("bytes").get<Value::Bytes>(), kBytes);
+  EXPECT_EQ(values.at("struct").get<Pair>(), Pair(1, "x"));
+}
+
+TEST(ValueTest, ItIsOfOneType) {
+  const Values all = AllKinds();
+  EXPECT_TRUE(all.at("number").containsValueOfType<std::uint32_t>());
+  EXPECT_FALSE(all.at("number").containsValueOfType<std::uint64_t>());
+  EXPECT_FALSE(all.at("number").containsValueOfType<std::int64_t>());
+  EXPECT_FALSE(all.at("signed").containsValueOfType<std::uint64_t>());
+  EXPECT_THROW(all.at("number").get<bool>(), sdbus::Error);
+  EXPECT_THROW(all.at("number").get<Pair>(), sdbus::Error);
+  EXPECT_THROW(all.at("struct").get<std::string>(), sdbus::Error);
+}
+
+TEST(ValueTest, ItSaysItsType) {
+  const Values all = AllKinds();
+  EXPECT_EQ(all.at("bytes").peekValueType(), "ay");
+  EXPECT_EQ(all.at("struct").peekValueType(), "(us)");
+  EXPECT_EQ(all.at("dict").peekValueType(), "a{sv}");
+}
+
+// As a caller may send them.
+TEST(ValueTest, OneOfAnotherTypeIsPassedOver) {
+  auto message = sdbus::createPlainMessage();
+  message << Variants{{"a", sdbus::Variant(1.5)},
+                      {"b", sdbus::Variant(Value(true))},
+                      {"c", sdbus::Variant(std::vector<std::string>{})},
+                      {"d", sdbus::Variant(std::string("end"))}};
+  message.seal();
+  Values read;
+  message >> read;
+  EXPECT_EQ(read.at("a").get<double>(), 1.5);
+  EXPECT_EQ(read.at("b").peekValueType(), "v");
+  EXPECT_TRUE(
+      read.at("c").containsValueOfType<std::vector<std::string>>());
+  EXPECT_EQ(read.at("d").get<std::string>(), "end");
+}
+
+}  // namespace
+}  // namespace mountd::dbus
