@@ -112,13 +112,18 @@ Result<void> Mounts::CheckLimits(const MountRecord& wanted) {
     return MakeError(Code::kResourceExhausted, "bind-mount", Described(wanted),
                      why);
   };
-  MOUNTD_ASSIGN(const std::uint32_t all, store_.CountMountsOfUser(wanted.uid));
-  if (all >= limits.mounts_per_uid) {
+  MOUNTD_ASSIGN(const bool user_has_room,
+                of_users_.IsBelow(wanted.uid, limits.mounts_per_uid, [&] {
+                  return store_.CountMountsOfUser(wanted.uid);
+                }));
+  if (!user_has_room) {
     return exhausted("limits.mounts_per_uid is reached");
   }
-  MOUNTD_ASSIGN(const std::uint32_t count,
-                store_.CountMounts(wanted.allocation));
-  if (count >= limits.mounts_per_allocation) {
+  MOUNTD_ASSIGN(const bool has_room,
+                of_allocations_.IsBelow(
+                    wanted.allocation, limits.mounts_per_allocation,
+                    [&] { return store_.CountMounts(wanted.allocation); }));
+  if (!has_room) {
     return exhausted("limits.mounts_per_allocation is reached");
   }
   if (wanted.source_kind != exec::SourceKind::kTmpfs) {
@@ -136,32 +141,50 @@ Result<void> Mounts::CheckLimits(const MountRecord& wanted) {
   return Ok();
 }
 
-// Writes the intent, and runs the plan; called with the source's lock.
+// Writes the intent, and runs the plan; called with the source's lock. The
+// intent of a mount is one of its source's anchor, too; that of a replacement
+// does not name the source.
 Result<exec::MountState> Mounts::RunAttach(const MountRecord& intent,
                                            const BindMountSpec& spec,
                                            std::uint64_t replaces) {
-  const std::optional<AnchorKey> anchor = AnchorOf(RecordOf(spec));
-  MOUNTD_TRY(store_.Together([&]() -> Result<void> {
+  if (replaces == 0) {
     MOUNTD_TRY(store_.PutMount(intent));
-    return anchor ? store_.IntendAnchor(*anchor) : Ok();
-  }));
+    of_users_.Added(intent.uid);
+    of_allocations_.Added(intent.allocation);
+  } else {
+    const std::optional<AnchorKey> anchor = AnchorOf(RecordOf(spec));
+    MOUNTD_TRY(store_.Together([&]() -> Result<void> {
+      MOUNTD_TRY(store_.PutMount(intent));
+      return anchor ? store_.DoubtAnchor(*anchor) : Ok();
+    }));
+  }
   exec::AttachPlan plan = PlanOf(spec);
   plan.replaces = replaces;
   return executor_.Attach(plan, spec.fd ? spec.fd->get() : -1);
 }
 
-// Records what was attached, with the anchor that its source has now.
+// Records what was attached, with the anchor that its source has now. One that
+// it had, and has no more, is found to be gone with its last user.
+Result<void> Mounts::PutAttached(const Bound& one) {
+  const std::optional<AnchorKey> anchor = AnchorOf(one.record);
+  if (anchor && one.anchor_id != 0) {
+    MOUNTD_TRY(store_.PutAnchor(*anchor, one.anchor_id));
+  }
+  // What an intent says already is not written again.
+  return one.replaces ? store_.PutMount(one.record)
+                      : store_.UpdateMount(one.record);
+}
+
 Result<void> Mounts::PutAttached(const std::vector<Bound>& all) {
+  if (all.size() == 1 && all.front().anchor_id == 0) {
+    // A transaction of one statement is that statement.
+    return all.front().made ? PutAttached(all.front()) : Ok();
+  }
   return store_.Together([&]() -> Result<void> {
     for (const Bound& one : all) {
-      if (!one.made) {
-        continue;
+      if (one.made) {
+        MOUNTD_TRY(PutAttached(one));
       }
-      if (const std::optional<AnchorKey> anchor = AnchorOf(one.record)) {
-        MOUNTD_TRY(one.anchor_id != 0 ? store_.PutAnchor(*anchor, one.anchor_id)
-                                      : store_.RemoveAnchor(*anchor));
-      }
-      MOUNTD_TRY(store_.PutMount(one.record));
     }
     return Ok();
   });
@@ -177,9 +200,12 @@ Result<Mounts::Bound> Mounts::Attach(MountRecord record,
   const Result<exec::MountState> attached = RunAttach(record, spec, 0);
   if (!attached) {
     Error error = attached.error();
+    if (anchor) {
+      IgnoreBecauseBestEffort(store_.DoubtAnchor(*anchor));
+    }
     // What is at the target then is not ours to take away.
     IgnoreBecauseBestEffort(error.code == Code::kAlreadyExists
-                                ? store_.RemoveMount(record)
+                                ? Forget(record)
                                 : UndoAttach(record));
     if (anchor) {
       ReleaseAnchorIfUnused(*anchor);
@@ -224,9 +250,7 @@ Result<Mounts::Replaced> Mounts::Repair(const BindMountSpec& spec) {
   MOUNTD_ASSIGN(const exec::MountState there,
                 executor_.InspectTarget(TargetOf(*found)));
   if (there.mount_id == 0 || found->state == MountRecordState::kLost) {
-    MountRecord lost = *found;
-    lost.state = MountRecordState::kLost;
-    MOUNTD_TRY(store_.PutMount(lost));
+    MOUNTD_TRY(store_.SetMountState(*found, MountRecordState::kLost));
     MOUNTD_ASSIGN(MountConfig config, Bind(spec));
     return Replaced{std::move(config), found->mount_id, {}};
   }
@@ -250,16 +274,17 @@ Result<MountRecord> Mounts::Swap(const MountRecord& old,
   if (!swapped) {
     const Result<exec::MountState> now = executor_.InspectTarget(TargetOf(old));
     if (now && now->mount_id == old.mount_id && now->is_stacked == 0) {
-      MOUNTD_TRY(store_.PutMount(AsItIsNow(old)));
+      MOUNTD_TRY(store_.UpdateMount(AsItIsNow(old)));
     }
     if (anchor) {
       ReleaseAnchorIfUnused(*anchor);
     }
     return swapped.error();
   }
-  Bound now{AsAttached(RecordOf(spec), *swapped), true, swapped->anchor_id};
+  Bound now{AsAttached(RecordOf(spec), *swapped), true, swapped->anchor_id,
+            true};
   now.record.state = MountRecordState::kAttached;
-  MOUNTD_TRY(PutAttached({now}));
+  MOUNTD_TRY(PutAttached(std::vector{now}));
   return now.record;
 }
 
@@ -270,7 +295,14 @@ Result<void> Mounts::UndoAttach(const MountRecord& record,
   MOUNTD_ASSIGN(const exec::MountState state,
                 executor_.InspectTarget(TargetOf(record)));
   MOUNTD_TRY(executor_.Detach({TargetOf(record), state.mount_id, mode}));
-  return store_.RemoveMount(record);
+  return Forget(record);
+}
+
+Result<void> Mounts::Forget(const MountRecord& record) {
+  MOUNTD_TRY(store_.RemoveMount(record));
+  of_users_.Removed(record.uid);
+  of_allocations_.Removed(record.allocation);
+  return Ok();
 }
 
 Result<void> Mounts::Unmount(const std::string& allocation,
@@ -292,21 +324,22 @@ Result<void> Mounts::Detach(const MountRecord& record, exec::UnmountMode mode) {
   }
   if (record.state == MountRecordState::kAttaching ||
       record.state == MountRecordState::kReplacing) {
+    if (anchor) {
+      MOUNTD_TRY(store_.DoubtAnchor(*anchor));
+    }
     MOUNTD_TRY(UndoAttach(record, mode));
   } else {
-    MountRecord detaching = record;
-    detaching.state = MountRecordState::kDetaching;
-    MOUNTD_TRY(store_.PutMount(detaching));
+    MOUNTD_TRY(store_.SetMountState(record, MountRecordState::kDetaching));
     if (Result<void> detached =
             executor_.Detach({TargetOf(record), record.mount_id, mode});
         !detached) {
       // Still mounted (Busy) is still attached: the record says what is.
       if (detached.error().code == Code::kBusy) {
-        MOUNTD_TRY(store_.PutMount(AsItIsNow(record)));
+        MOUNTD_TRY(store_.UpdateMount(AsItIsNow(record)));
       }
       return detached;
     }
-    MOUNTD_TRY(store_.RemoveMount(record));
+    MOUNTD_TRY(Forget(record));
   }
   if (anchor) {
     ReleaseAnchorIfUnused(*anchor);
@@ -330,18 +363,16 @@ MountRecord Mounts::AsItIsNow(MountRecord record) {
 
 // Called with the source's lock. One that cannot go stays, recorded.
 void Mounts::ReleaseAnchorIfUnused(const AnchorKey& key) {
-  const Result<std::uint32_t> users = store_.CountMountsOf(key);
-  const auto anchors = store_.ListAnchors();
-  if (!users || *users != 0 || !anchors) {
+  const auto anchor_id = store_.GetAnchor(key);
+  if (!anchor_id || !*anchor_id) {
     return;
   }
-  const auto anchor = anchors->find(key);
-  if (anchor == anchors->end()) {
+  const Result<bool> is_used = store_.HasMountsOf(key);
+  if (!is_used || *is_used) {
     return;
   }
-  if (recovering_ ||
-      !executor_.ReleaseAnchor(
-          {key.kind, exec::ToWire(key.source), anchor->second})) {
+  if (recovering_ || !executor_.ReleaseAnchor(
+                         {key.kind, exec::ToWire(key.source), **anchor_id})) {
     has_left_anchors_ = true;
     return;
   }
@@ -371,6 +402,7 @@ Result<void> Mounts::UnmountAll(const std::string& allocation) {
       outcome = std::move(detached);
     }
   }
+  of_allocations_.Forget(allocation);
   return outcome;
 }
 
@@ -397,9 +429,7 @@ Result<std::string> Mounts::LookLost(const MountRecord& seen) {
   if (state.mount_id == record->mount_id) {
     return std::string();
   }
-  MountRecord lost = *record;
-  lost.state = MountRecordState::kLost;
-  MOUNTD_TRY(store_.PutMount(lost));
+  MOUNTD_TRY(store_.SetMountState(*record, MountRecordState::kLost));
   return std::string(state.mount_id == 0 ? "no mount is there"
                                          : "another mount is there");
 }

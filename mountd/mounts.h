@@ -10,6 +10,7 @@
 #include "mountd/base/result.h"
 #include "mountd/base/worker_pool.h"
 #include "mountd/config.h"
+#include "mountd/counted.h"
 #include "mountd/exec/executor.h"
 #include "mountd/holders.h"
 #include "mountd/mount_spec.h"
@@ -93,10 +94,12 @@ class Mounts {
     MountRecord record;
     bool made = false;            // by this call
     std::uint64_t anchor_id = 0;  // of its source, if that is a host volume
+    bool replaces = false;        // what its record was of until then
   };
   // Attaches; the record stays as an intent.
   Result<Bound> BindOne(const BindMountSpec& spec);
   Result<Bound> Attach(MountRecord record, const BindMountSpec& spec);
+  Result<void> PutAttached(const Bound& one);
   Result<void> PutAttached(const std::vector<Bound>& all);
   Result<MountRecord> Swap(const MountRecord& old, const BindMountSpec& spec);
   Result<exec::MountState> RunAttach(const MountRecord& intent,
@@ -106,6 +109,7 @@ class Mounts {
                       exec::UnmountMode mode = exec::UnmountMode::kPlain);
   Result<void> UndoAttach(const MountRecord& record,
                           exec::UnmountMode mode = exec::UnmountMode::kPlain);
+  Result<void> Forget(const MountRecord& record);
   Result<void> RecoverOne(const MountRecord& record);
   MountRecord AsItIsNow(MountRecord record);
   void ReleaseAnchorIfUnused(const AnchorKey& key);
@@ -114,6 +118,8 @@ class Mounts {
   exec::Executor& executor_;
   store::BootStore& store_;
   KeyedLocks sources_;  // host volumes and file systems
+  Counted<std::uint32_t> of_users_;
+  Counted<std::string> of_allocations_;
   std::atomic<bool> has_left_anchors_ = false;
   bool recovering_ = false;
   bool recovery_hangs_ = false;

@@ -46,9 +46,7 @@ Result<void> Mounts::RecoverOne(const MountRecord& record) {
   if (!state || state->mount_id == record.mount_id) {
     return Ok();
   }
-  MountRecord lost = record;
-  lost.state = MountRecordState::kLost;
-  return store_.PutMount(lost);
+  return store_.SetMountState(record, MountRecordState::kLost);
 }
 
 }  // namespace mountd

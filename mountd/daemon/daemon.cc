@@ -136,7 +136,6 @@ Result<void> Daemon::Run() {
 }
 
 void Daemon::Finished(const OperationSummary& summary) {
-  written_ = true;
   if (summary.error == nullptr) {
     spdlog::debug("{} {} uid={} id={} us={} ok", summary.method, summary.object,
                   summary.uid, summary.id, summary.duration.count());
@@ -215,9 +214,6 @@ void Daemon::ReleaseLeftAnchors() {
 
 void Daemon::TidyUpLater() {
   loop_->After(kTidyUpPause, [this] {
-    if (std::exchange(written_, false)) {
-      strands_.Submit("checkpoint", [this] { boot_->Checkpoint(); });
-    }
     executor_.CloseIdle();
     ReleaseLeftAnchors();
     // sd-bus (252) keeps the descriptors of a message that it finds malformed:

@@ -86,7 +86,6 @@ class Daemon {
   const dbus::ApiParts api_;
   dbus::PeerServer peers_;
   std::unique_ptr<dbus::SystemBus> bus_;
-  bool written_ = false;  // since the last checkpoint
   // Tidy-ups until anchors that were left are tried again, and then.
   int anchors_in_ = 0;
   int next_anchors_in_ = 1;

@@ -59,9 +59,15 @@ CREATE TABLE inboxes(
   allocation TEXT NOT NULL, task TEXT NOT NULL,
   PRIMARY KEY(allocation, task)) WITHOUT ROWID;
 )sql";
-constexpr std::array<std::string_view, 6> kSchema = {
-    kFirstSchema,    kTmpfsMounts, kMappedIds,
-    kAnchorsOfKinds, kMountsById,  kTargetsAndInboxes};
+// Each index is one more page to write with each mount.
+constexpr std::string_view kFewerIndexes = R"sql(
+DROP INDEX mounts_by_uid;
+DROP INDEX mounts_by_id;
+CREATE INDEX mounts_by_id ON mounts(mount_id) WHERE mount_id<>0;
+)sql";
+constexpr std::array<std::string_view, 7> kSchema = {
+    kFirstSchema, kTmpfsMounts,       kMappedIds,   kAnchorsOfKinds,
+    kMountsById,  kTargetsAndInboxes, kFewerIndexes};
 
 constexpr std::string_view kSelectMount =
     "SELECT allocation,task,name,source_kind,source,propagation,attributes,"
@@ -132,6 +138,24 @@ Result<void> BootStore::PutMount(const MountRecord& record) {
   return Ok();
 }
 
+Result<void> BootStore::UpdateMount(const MountRecord& record) {
+  MOUNTD_TRY(database_->Run(
+      "UPDATE mounts SET state=?4,mount_id=?5,peer_group=?6,master=?7,"
+      "source_group=?8 WHERE allocation=?1 AND task=?2 AND name=?3",
+      record.allocation, record.task, record.name,
+      static_cast<int>(record.state), record.mount_id, record.peer_group,
+      record.master, record.source_group));
+  return Ok();
+}
+
+Result<void> BootStore::SetMountState(const MountRecord& record,
+                                      MountRecordState state) {
+  MOUNTD_TRY(database_->Run(
+      "UPDATE mounts SET state=?4 WHERE allocation=?1 AND task=?2 AND name=?3",
+      record.allocation, record.task, record.name, static_cast<int>(state)));
+  return Ok();
+}
+
 Result<std::optional<MountRecord>> BootStore::GetMount(
     const std::string& allocation, const std::string& task,
     const std::string& name) {
@@ -147,7 +171,7 @@ Result<std::optional<MountRecord>> BootStore::GetMount(
 Result<std::optional<MountRecord>> BootStore::FindMount(
     std::uint64_t mount_id) {
   static const std::string sql =
-      std::string(kSelectMount) + "WHERE mount_id=?1";
+      std::string(kSelectMount) + "WHERE mount_id=?1 AND mount_id<>0";
   std::optional<MountRecord> found;
   MOUNTD_TRY(database_->Query(
       sql, [&](const Row& row) { found = ReadMount(row); }, mount_id));
@@ -228,13 +252,12 @@ Result<std::uint64_t> BootStore::TmpfsBytesOf(const std::string& allocation) {
   return bytes;
 }
 
-Result<std::uint32_t> BootStore::CountMountsOf(const AnchorKey& key) {
-  std::uint32_t count = 0;
+Result<bool> BootStore::HasMountsOf(const AnchorKey& key) {
+  bool has = false;
   MOUNTD_TRY(database_->Query(
-      "SELECT count(*) FROM mounts WHERE source_kind=?1 AND source=?2",
-      [&](const Row& row) { count = static_cast<std::uint32_t>(row.Int(0)); },
-      static_cast<int>(key.kind), key.source));
-  return count;
+      "SELECT 1 FROM mounts WHERE source_kind=?1 AND source=?2 LIMIT 1",
+      [&](const Row&) { has = true; }, static_cast<int>(key.kind), key.source));
+  return has;
 }
 
 Result<void> BootStore::RemoveMount(const MountRecord& record) {
@@ -244,7 +267,7 @@ Result<void> BootStore::RemoveMount(const MountRecord& record) {
   return Ok();
 }
 
-Result<void> BootStore::IntendAnchor(const AnchorKey& key) {
+Result<void> BootStore::DoubtAnchor(const AnchorKey& key) {
   MOUNTD_TRY(database_->Run(
       "INSERT OR REPLACE INTO anchors(source_kind,source,anchor_id) "
       "VALUES(?1,?2,0)",
@@ -255,10 +278,20 @@ Result<void> BootStore::IntendAnchor(const AnchorKey& key) {
 Result<void> BootStore::PutAnchor(const AnchorKey& key,
                                   std::uint64_t anchor_id) {
   MOUNTD_TRY(database_->Run(
-      "INSERT OR REPLACE INTO anchors(source_kind,source,anchor_id) "
-      "VALUES(?1,?2,?3)",
+      "INSERT INTO anchors(source_kind,source,anchor_id) VALUES(?1,?2,?3) "
+      "ON CONFLICT DO UPDATE SET anchor_id=?3 WHERE anchor_id<>?3",
       static_cast<int>(key.kind), key.source, anchor_id));
   return Ok();
+}
+
+Result<std::optional<std::uint64_t>> BootStore::GetAnchor(
+    const AnchorKey& key) {
+  std::optional<std::uint64_t> found;
+  MOUNTD_TRY(database_->Query(
+      "SELECT anchor_id FROM anchors WHERE source_kind=?1 AND source=?2",
+      [&](const Row& row) { found = row.Bits(0); }, static_cast<int>(key.kind),
+      key.source));
+  return found;
 }
 
 Result<std::map<AnchorKey, std::uint64_t>> BootStore::ListAnchors() {

@@ -15,7 +15,7 @@
 namespace mountd::store {
 
 // /run/mountd/state/boot.db: mounts, networks, host ports, quarantined
-// addresses. On a tmpfs, gone with the boot that made them; synchronous=NORMAL,
+// addresses. On a tmpfs, gone with the boot that made them; synchronous=OFF,
 // which survives a kill of mountd.
 //
 // Thread-safe. Absence is a value (nullopt), not an error.
@@ -31,17 +31,22 @@ class BootStore {
 
   // Adds or replaces.
   Result<void> PutMount(const MountRecord& record);
+  // Of one that is recorded: its state, and what the kernel says of it (ids and
+  // groups). Fewer pages than PutMount; SetMountState is one.
+  Result<void> UpdateMount(const MountRecord& record);
+  Result<void> SetMountState(const MountRecord& record, MountRecordState state);
   Result<std::optional<MountRecord>> GetMount(const std::string& allocation,
                                               const std::string& task,
                                               const std::string& name);
   Result<std::optional<MountRecord>> FindMount(std::uint64_t mount_id);
   Result<std::vector<MountRecord>> ListMounts();
   Result<std::vector<MountRecord>> MountsOf(const std::string& allocation);
+  // Counts look at each one.
   Result<std::uint32_t> CountMounts(const std::string& allocation);
   // Of all its tmpfs mounts together.
   Result<std::uint64_t> TmpfsBytesOf(const std::string& allocation);
   Result<std::uint32_t> CountMountsOfUser(std::uint32_t uid);
-  Result<std::uint32_t> CountMountsOf(const AnchorKey& key);
+  Result<bool> HasMountsOf(const AnchorKey& key);
   Result<void> RemoveMount(const MountRecord& record);
 
   Result<void> PutInbox(const InboxRecord& record);
@@ -49,10 +54,11 @@ class BootStore {
   Result<void> RemoveInbox(const InboxRecord& record);
   Result<void> RemoveInboxes(const std::string& allocation);
 
-  // An anchor. The intent of one has the id 0, and forgets a known one: the
-  // plan that it is for may mount it anew, and its answer may be lost.
-  Result<void> IntendAnchor(const AnchorKey& key);
+  // An anchor. One with the id 0 may be there or not, and its id is not known
+  // any more: a plan may have mounted it anew, and its answer was lost.
+  Result<void> DoubtAnchor(const AnchorKey& key);
   Result<void> PutAnchor(const AnchorKey& key, std::uint64_t anchor_id);
+  Result<std::optional<std::uint64_t>> GetAnchor(const AnchorKey& key);
   Result<std::map<AnchorKey, std::uint64_t>> ListAnchors();
   Result<void> RemoveAnchor(const AnchorKey& key);
 
@@ -69,8 +75,6 @@ class BootStore {
   Result<void> QuarantineNetwork(const NetworkRecord& record);
   Result<std::vector<QuarantineRecord>> ListQuarantine();
   Result<void> EndQuarantine(const netns::Ipv4& address);
-
-  void Checkpoint() { database_->Checkpoint(); }
 
  private:
   explicit BootStore(std::unique_ptr<Database> database)

@@ -71,7 +71,11 @@ std::vector<PortMapping> PortsFromColumn(std::string_view text) {
   return ports;
 }
 
+// Most mounts have none, nor a tmpfs: "".
 std::string ToColumn(const exec::IdMapPlan& ids) {
+  if (ids.count == 0) {
+    return "";
+  }
   json value = json::array();
   for (const exec::IdExtent& extent : exec::ExtentsOf(ids)) {
     value.push_back({extent.on_disk, extent.shown, extent.count});
@@ -81,6 +85,9 @@ std::string ToColumn(const exec::IdMapPlan& ids) {
 
 exec::IdMapPlan IdsFromColumn(std::string_view text) {
   exec::IdMapPlan ids;
+  if (text.empty()) {
+    return ids;
+  }
   const json value = Parse(text);
   if (value.is_array() && value.size() <= ids.extents.size()) {
     for (const json& item : value) {
@@ -93,11 +100,17 @@ exec::IdMapPlan IdsFromColumn(std::string_view text) {
 }
 
 std::string ToColumn(const exec::TmpfsPlan& tmpfs) {
+  if (tmpfs.bytes == 0) {
+    return "";
+  }
   return Dump(json::array({tmpfs.bytes, tmpfs.inodes, tmpfs.mode, tmpfs.uid,
                            tmpfs.gid, tmpfs.no_swap}));
 }
 
 exec::TmpfsPlan TmpfsFromColumn(std::string_view text) {
+  if (text.empty()) {
+    return {};
+  }
   const json value = Parse(text);
   return {Number<std::uint64_t>(value, 0), Number<std::uint64_t>(value, 1),
           Number<std::uint32_t>(value, 2), Number<std::uint32_t>(value, 3),

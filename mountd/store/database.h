@@ -33,7 +33,9 @@ class Row {
 };
 
 // An open SQLite database in WAL mode with a versioned schema, and the only
-// place that calls SQLite. Statements are prepared once and kept.
+// place that calls SQLite. Statements are prepared once and kept. The file is
+// its process's alone for as long as it is open: who opens it meanwhile is
+// Unavailable.
 //
 // Thread-safe: one connection behind one mutex, since with the synchronous
 // modes used here a writer's thread hop costs more than the commit.
@@ -42,7 +44,7 @@ class Row {
 class Database {
  public:
   enum class Durability {
-    kProcess,  // synchronous=NORMAL: survives a kill of the process
+    kProcess,  // synchronous=OFF: survives a kill of the process
     kPower,    // synchronous=FULL: survives a power cut too
   };
 
@@ -94,10 +96,6 @@ class Database {
     IgnoreBecauseBestEffort(Step("ROLLBACK", [](const Row&) {}));
     return done;
   }
-
-  // Copies the write-ahead log back; called when idle, so that no caller waits
-  // for it.
-  void Checkpoint();
 
  private:
   struct CloseDatabase {

@@ -416,10 +416,14 @@ Result<void> StateStore::AddOwed(const OwedRecord& record) {
       "reason=excluded.reason, attempts=attempts+1",
       static_cast<int>(record.kind), record.object, record.uid, record.reason,
       record.since_us));
+  ++owed_added_;
   return Ok();
 }
 
 Result<void> StateStore::RemoveOwed(OwedKind kind, const std::string& object) {
+  if (nothing_owed_at_ == owed_added_) {
+    return Ok();
+  }
   MOUNTD_TRY(database_->Run("DELETE FROM owed WHERE kind=?1 AND object=?2",
                             static_cast<int>(kind), object));
   return Ok();
@@ -435,6 +439,7 @@ Result<bool> StateStore::IsOwed(std::uint64_t id) {
 
 Result<std::vector<OwedRecord>> StateStore::ListOwed() {
   std::vector<OwedRecord> all;
+  const std::uint64_t added = owed_added_;
   MOUNTD_TRY(database_->Query(
       "SELECT id,kind,object,uid,reason,attempts,since_us FROM owed "
       "ORDER BY id",
@@ -444,6 +449,9 @@ Result<std::vector<OwedRecord>> StateStore::ListOwed() {
                        row.Text(4), static_cast<std::uint32_t>(row.Int(5)),
                        row.Bits(6)});
       }));
+  if (all.empty()) {
+    nothing_owed_at_ = added;
+  }
   return all;
 }
 

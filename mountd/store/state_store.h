@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 #pragma once
 
+#include <atomic>
 #include <memory>
 #include <optional>
 #include <string>
@@ -77,6 +78,10 @@ class StateStore {
       : database_(std::move(database)) {}
 
   std::unique_ptr<Database> database_;
+  // Each mount that succeeds forgives what may be owed for it, and nearly never
+  // is anything: while none was added since none was found, none is looked for.
+  std::atomic<std::uint64_t> owed_added_ = 0;
+  std::atomic<std::uint64_t> nothing_owed_at_ = UINT64_MAX;
 };
 
 }  // namespace mountd::store

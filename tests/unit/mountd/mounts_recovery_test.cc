@@ -16,18 +16,25 @@ TEST_F(MountsRecoveryTest, AnIntentWithoutAMountIsForgotten) {
   EXPECT_EQ(Existing(), nothing_);
 }
 
+// Its plan was carried out, and nobody heard of it: also not of the anchor, of
+// which nothing is recorded, or what an earlier one was.
 TEST_F(MountsRecoveryTest, AnIntentsMountAndAnchorAreTakenAway) {
-  Leave(MountRecordState::kAttaching, 0);
-  ASSERT_EQ(Outcome(core_.boot->IntendAnchor(kData)), "Ok");
-  exec::AttachPlan plan;
-  plan.target = exec::Target("web", "task", "d");
-  plan.source.host_volume = exec::ToWire("data");
-  ASSERT_EQ(Outcome(executor().Attach(plan, -1)), "Ok");
-  ASSERT_EQ(Existing(), mounted_);
-  EXPECT_EQ(MessageOf(Recover()), "Ok");
-  EXPECT_FALSE(RecordOf().has_value());
-  EXPECT_EQ(Existing(), nothing_);
-  EXPECT_TRUE(core_.boot->ListAnchors()->empty());
+  for (const std::uint64_t recorded : {0U, 999U}) {
+    SCOPED_TRACE(recorded);
+    Leave(MountRecordState::kAttaching, 0);
+    if (recorded != 0) {
+      ASSERT_EQ(Outcome(core_.boot->PutAnchor(kData, recorded)), "Ok");
+    }
+    exec::AttachPlan plan;
+    plan.target = exec::Target("web", "task", "d");
+    plan.source.host_volume = exec::ToWire("data");
+    ASSERT_EQ(Outcome(executor().Attach(plan, -1)), "Ok");
+    ASSERT_EQ(Existing(), mounted_);
+    EXPECT_EQ(MessageOf(Recover()), "Ok");
+    EXPECT_FALSE(RecordOf().has_value());
+    EXPECT_EQ(Existing(), nothing_);
+    EXPECT_TRUE(core_.boot->ListAnchors()->empty());
+  }
 }
 
 TEST_F(MountsRecoveryTest, AnIntentThatCannotBeUndoneDoesNotKeepFromStarting) {

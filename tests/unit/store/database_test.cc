@@ -65,10 +65,20 @@ TEST_F(DatabaseTest, OnlyWhatOutlivesPowerIsSynced) {
   EXPECT_EQ(setting("journal_mode", Durability::kPower), "wal");
   EXPECT_EQ(setting("journal_mode", Durability::kProcess), "wal");
   EXPECT_EQ(setting("synchronous", Durability::kPower), "2");    // FULL
-  EXPECT_EQ(setting("synchronous", Durability::kProcess), "1");  // NORMAL
-  // Else a commit would sync now and then after all.
-  EXPECT_EQ(setting("wal_autocheckpoint", Durability::kProcess), "0");
-  EXPECT_NE(setting("wal_autocheckpoint", Durability::kPower), "0");
+  EXPECT_EQ(setting("synchronous", Durability::kProcess), "0");  // OFF
+}
+
+TEST_F(DatabaseTest, AnOpenOneIsItsProcessesAlone) {
+  auto first = OpenVersion(1);
+  ASSERT_EQ(MessageOf(first), "Ok");
+  sqlite3* other = nullptr;
+  ASSERT_EQ(sqlite3_open(path_.c_str(), &other), SQLITE_OK);
+  EXPECT_EQ(sqlite3_exec(other, "SELECT * FROM t", nullptr, nullptr, nullptr),
+            SQLITE_BUSY);
+  *first = nullptr;
+  EXPECT_EQ(sqlite3_exec(other, "SELECT * FROM t", nullptr, nullptr, nullptr),
+            SQLITE_OK);
+  sqlite3_close(other);
 }
 
 TEST_F(DatabaseTest, AnotherSchemaIsRefusedAndLeftAlone) {
