@@ -19,6 +19,8 @@
 #include <sstream>
 #include <thread>
 
+#include "tests/support/eventually.h"
+
 namespace mountd::testing {
 namespace {
 
@@ -107,7 +109,11 @@ void PrivateNamespaces::SetUp() {
 void PrivateNamespaces::TearDown() {
   if (mounts_.valid()) {
     ASSERT_EQ(::setns(network_.get(), CLONE_NEWNET), 0);
-    ASSERT_EQ(::setns(mounts_.get(), CLONE_NEWNS), 0);
+    // Refused while a thread shares the working directory (setns(2)): one that
+    // was joined may still be at its end.
+    ASSERT_TRUE(Eventually([this] {
+      return ::setns(mounts_.get(), CLONE_NEWNS) == 0;
+    })) << std::strerror(errno);
   }
 }
 
