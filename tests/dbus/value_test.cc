@@ -47,8 +47,7 @@ TEST(ValueTest, ItIsReadAsItWasWritten) {
   EXPECT_EQ(read.at("bytes").get<Value::Bytes>(), kBytes);
   EXPECT_EQ(read.at("signed").get<std::int64_t>(), -1);
   EXPECT_EQ(read.at("struct").get<Pair>(), Pair(1, "x"));
-  EXPECT_EQ(
-      read.at("dict").get<Values>().at("inner").get<std::string>(), "y");
+  EXPECT_EQ(read.at("dict").get<Values>().at("inner").get<std::string>(), "y");
 }
 
 TEST(ValueTest, ItIsOnTheWireWhatAVariantIs) {
@@ -92,8 +91,7 @@ TEST(ValueTest, OneOfAnotherTypeIsPassedOver) {
   message >> read;
   EXPECT_EQ(read.at("a").get<double>(), 1.5);
   EXPECT_EQ(read.at("b").peekValueType(), "v");
-  EXPECT_TRUE(
-      read.at("c").containsValueOfType<std::vector<std::string>>());
+  EXPECT_TRUE(read.at("c").containsValueOfType<std::vector<std::string>>());
   EXPECT_EQ(read.at("d").get<std::string>(), "end");
 }
 
