@@ -63,7 +63,7 @@ void PluginSupervisor::Stop() {
   client_.Close(channel());
 }
 
-PluginStatus PluginSupervisor::status() const {
+PluginInstance PluginSupervisor::status() const {
   const std::lock_guard lock(mutex_);
   return status_;
 }
@@ -103,7 +103,7 @@ Result<void> PluginSupervisor::PrepareDirectory() {
 }
 
 void PluginSupervisor::SetState(PluginState state, const std::string& reason) {
-  PluginStatus changed;
+  PluginInstance changed;
   {
     const std::lock_guard lock(mutex_);
     const bool edge = status_.state != state;

@@ -25,7 +25,7 @@ class PluginSupervisor {
   PluginSupervisor(const PluginSupervisor&) = delete;
   PluginSupervisor& operator=(const PluginSupervisor&) = delete;
 
-  PluginStatus status() const;
+  PluginInstance status() const;
   ChannelRef channel() const;
 
   // Drops the channel and connects anew.
@@ -56,7 +56,7 @@ class PluginSupervisor {
   CsiClient& client_;
   const Plugins::OnChange on_change_;
   mutable std::mutex mutex_;
-  PluginStatus status_;
+  PluginInstance status_;
   bool stopping_ = false;
   bool reconnect_ = false;
   std::mutex directory_mutex_;  // held while the directory is made

@@ -25,7 +25,9 @@ PluginRegistration RegistrationOf(const PluginRecord& record) {
 
 bool SameRegistration(const PluginRecord& a, const PluginRecord& b) {
   return a.type == b.type && a.uid == b.uid && a.allocation == b.allocation &&
-         a.mount_dir == b.mount_dir;
+         a.mount_dir == b.mount_dir &&
+         a.stage_publish_base_dir == b.stage_publish_base_dir &&
+         a.bare_directories == b.bare_directories;
 }
 
 }  // namespace
@@ -44,7 +46,7 @@ std::string_view PluginStateName(PluginState state) {
   return "gone";
 }
 
-bool PluginStatus::stages() const {
+bool PluginInstance::stages() const {
   return std::find(capabilities.node_rpcs.begin(), capabilities.node_rpcs.end(),
                    kStageUnstageVolume) != capabilities.node_rpcs.end();
 }
@@ -138,7 +140,7 @@ Result<void> Plugins::Unregister(const std::string& id) {
     supervisors_.erase(id);
   }
   supervisor->Stop();
-  PluginStatus last = supervisor->status();
+  PluginInstance last = supervisor->status();
   last.state = PluginState::kGone;
   last.reason = "unregistered";
   on_change_(last);
@@ -153,16 +155,19 @@ std::shared_ptr<PluginSupervisor> Plugins::Find(const std::string& id) const {
 
 std::optional<PluginStatus> Plugins::Get(const std::string& id) const {
   const std::shared_ptr<PluginSupervisor> supervisor = Find(id);
-  return supervisor == nullptr
-             ? std::optional<PluginStatus>()
-             : std::optional<PluginStatus>(supervisor->status());
+  if (supervisor == nullptr) {
+    return std::nullopt;
+  }
+  PluginInstance one = supervisor->status();
+  return PluginStatus{one, {one}};
 }
 
 std::vector<PluginStatus> Plugins::List() const {
   const std::lock_guard lock(mutex_);
   std::vector<PluginStatus> all;
   for (const auto& [id, supervisor] : supervisors_) {
-    all.push_back(supervisor->status());
+    PluginInstance one = supervisor->status();
+    all.push_back({one, {one}});
   }
   return all;
 }

@@ -24,9 +24,9 @@ enum class PluginState { kStarting, kHealthy, kUnhealthy, kGone };
 
 std::string_view PluginStateName(PluginState state);
 
-// Everything known of one registered plugin. The fingerprint (info to topology)
+// Everything known of one instance of a plugin. The fingerprint (info to node)
 // is the plugin's word, checked for size and UTF-8 only.
-struct PluginStatus {
+struct PluginInstance {
   PluginRecord record;
   PluginState state = PluginState::kStarting;
   std::string reason;
@@ -36,6 +36,11 @@ struct PluginStatus {
   NodeInfo node;
 
   bool stages() const;  // NodeServiceCapability STAGE_UNSTAGE_VOLUME
+};
+
+// A plugin: itself the instance that node calls go to, and all there are.
+struct PluginStatus : PluginInstance {
+  std::vector<PluginInstance> instances;  // the newest first
 };
 
 struct PluginRegistration {
@@ -57,7 +62,7 @@ class PluginSupervisor;
 // Thread-safe. `on_change` is called from supervisors, on edges only.
 class Plugins {
  public:
-  using OnChange = std::function<void(const PluginStatus&)>;
+  using OnChange = std::function<void(const PluginInstance&)>;
 
   Plugins(const TimeoutsConfig& timeouts, exec::Executor& executor,
           CsiClient& client, store::StateStore& store, OnChange on_change);
@@ -78,7 +83,7 @@ class Plugins {
   // otherwise, NotFound if it is not registered.
   struct Session {
     ChannelRef channel;
-    PluginStatus status;
+    PluginInstance status;
   };
   Result<Session> Use(const std::string& id) const;
 

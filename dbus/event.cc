@@ -63,7 +63,7 @@ Event MountHealthChanged(const Service& service, std::uint32_t uid,
           }};
 }
 
-Event PluginChanged(const Service& service, const csi::PluginStatus& status) {
+Event PluginChanged(const Service& service, const csi::PluginInstance& status) {
   return {"PluginChanged",
           {status.record.id, std::string(csi::PluginStateName(status.state)),
            status.reason},

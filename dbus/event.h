@@ -34,7 +34,7 @@ Event MountLost(const Service& service, std::uint32_t uid,
 Event MountHealthChanged(const Service& service, std::uint32_t uid,
                          const MountRecord& record, exec::MountHealth health,
                          const std::string& reason);
-Event PluginChanged(const Service& service, const csi::PluginStatus& status);
+Event PluginChanged(const Service& service, const csi::PluginInstance& status);
 Event OwedChanged(std::uint32_t count);
 
 // Sends it on one connection; `destination` null: to the one peer there is. A

@@ -4,7 +4,7 @@
 
 #include "dbus/manager_serve.h"
 
-// ManagerAdaptor's methods on volumes and plugins.
+// ManagerAdaptor's methods on volumes.
 namespace mountd::dbus {
 namespace {
 
@@ -36,17 +36,6 @@ std::string IdentityOf(const UniqueFd& secrets) {
   return secrets.valid() && fstat(secrets.get(), &file) == 0
              ? std::to_string(file.st_dev) + ":" + std::to_string(file.st_ino)
              : std::string();
-}
-
-// The plugin's task's view of its directory.
-Result<void> CheckMountDir(const std::string& path) {
-  const bool absolute = path.empty() || path.front() == '/';
-  if (!absolute || path.find("/..") != std::string::npos ||
-      path.find('\0') != std::string::npos || !IsValidUtf8(path)) {
-    return MakeError(Code::kInvalidArgument, "check", "options[\"mount_dir\"]",
-                     "must be an absolute path without ..");
-  }
-  return Ok();
 }
 
 }  // namespace
@@ -129,86 +118,6 @@ void ManagerAdaptor::ListVolumes(sdbus::Result<std::vector<Dict>>&& answer,
         return call;
       },
       [](const T& volumes) { return ToDicts(volumes); });
-}
-
-void ManagerAdaptor::RegisterPlugin(sdbus::Result<Dict>&& answer,
-                                    std::string plugin, std::string type,
-                                    std::string allocation, Dict options) {
-  using T = csi::PluginRegistration;
-  Serve<T>(
-      std::move(answer), "RegisterPlugin",
-      [&]() -> Result<Decoded<T>> {
-        Decoded<T> call;
-        OptionReader reader("options", options);
-        call.patience = Patience(reader);
-        PluginRecord record{plugin, type, 0, allocation,
-                            reader.Get<std::string>("mount_dir", "")};
-        MOUNTD_TRY(reader.Finish());
-        MOUNTD_TRY(CheckMountDir(record.mount_dir));
-        MOUNTD_ASSIGN(const Name id, Name::Parse("plugin", plugin));
-        if (!allocation.empty()) {
-          MOUNTD_TRY(Name::Parse("allocation", allocation));
-        }
-        call.strand = "plugin " + id.str();
-        call.arguments =
-            Arguments::Of(plugin, type, allocation, record.mount_dir);
-        call.work = [record](Service& service, const CallContext& context) {
-          return service.RegisterPlugin(context, record);
-        };
-        return call;
-      },
-      [](const T& registration) { return ToDict(registration); });
-}
-
-void ManagerAdaptor::UnregisterPlugin(sdbus::Result<>&& answer,
-                                      std::string plugin, Dict options) {
-  Serve<void>(
-      std::move(answer), "UnregisterPlugin",
-      [&]() -> Result<Decoded<void>> {
-        Decoded<void> call;
-        MOUNTD_ASSIGN(call.patience, OnlyPatience(options));
-        MOUNTD_ASSIGN(const Name id, Name::Parse("plugin", plugin));
-        call.strand = "plugin " + id.str();
-        call.arguments = Arguments::Of(plugin);
-        call.work = [id](Service& service, const CallContext& context) {
-          return service.UnregisterPlugin(context, id);
-        };
-        return call;
-      },
-      NoConversion());
-}
-
-void ManagerAdaptor::GetPlugin(sdbus::Result<Dict>&& answer, std::string plugin,
-                               Dict options) {
-  Serve<csi::PluginStatus>(
-      std::move(answer), "GetPlugin",
-      [&]() -> Result<Decoded<csi::PluginStatus>> {
-        Decoded<csi::PluginStatus> call;
-        MOUNTD_ASSIGN(call.patience, OnlyPatience(options));
-        MOUNTD_ASSIGN(const Name id, Name::Parse("plugin", plugin));
-        call.arguments = Arguments::Of(plugin);
-        call.work = [id](Service& service, const CallContext& context) {
-          return service.GetPlugin(context, id);
-        };
-        return call;
-      },
-      [](const csi::PluginStatus& status) { return ToDict(status); });
-}
-
-void ManagerAdaptor::ListPlugins(sdbus::Result<std::vector<Dict>>&& answer,
-                                 Dict options) {
-  using T = std::vector<csi::PluginStatus>;
-  Serve<T>(
-      std::move(answer), "ListPlugins",
-      [&]() -> Result<Decoded<T>> {
-        Decoded<T> call;
-        MOUNTD_ASSIGN(call.patience, OnlyPatience(options));
-        call.work = [](Service& service, const CallContext& context) {
-          return service.ListPlugins(context);
-        };
-        return call;
-      },
-      [](const T& plugins) { return ToDicts(plugins); });
 }
 
 }  // namespace mountd::dbus

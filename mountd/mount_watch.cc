@@ -207,6 +207,9 @@ void MountWatch::CountPluginsNow() {
   const Result<std::vector<PluginRecord>> plugins = parts_.state.ListPlugins();
   for (const PluginRecord& plugin :
        plugins ? *plugins : std::vector<PluginRecord>()) {
+    if (counts.contains(plugin.id)) {
+      continue;
+    }
     const Result<std::uint64_t> count =
         parts_.executor.CountMounts({exec::ToWire(plugin.id)});
     std::optional<std::uint64_t>& known = counts[plugin.id];

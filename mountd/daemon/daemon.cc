@@ -75,7 +75,7 @@ Daemon::Daemon(Config config, std::unique_ptr<dbus::EventLoop> loop,
       csi_(csi::CsiChannelClient::ConnectToCsiSocket,
            [this] { loop_->Post([this] { plugins_.ReconnectAll(); }); }),
       plugins_(config_.timeouts, executor_, csi_, *state_,
-               [this](const csi::PluginStatus& status) {
+               [this](const csi::PluginInstance& status) {
                  loop_->Post([this, status] { PluginChanged(status); });
                }),
       volumes_(config_.timeouts, executor_, csi_, plugins_, *state_),
@@ -151,7 +151,7 @@ void Daemon::Finished(const OperationSummary& summary) {
   }
 }
 
-void Daemon::PluginChanged(const csi::PluginStatus& status) {
+void Daemon::PluginChanged(const csi::PluginInstance& status) {
   spdlog::info("plugin {} is {}{}{}", status.record.id,
                csi::PluginStateName(status.state),
                status.reason.empty() ? "" : ": ", status.reason);

@@ -53,7 +53,7 @@ class Daemon {
 
   Result<void> Recover();
   void Finished(const OperationSummary& summary);
-  void PluginChanged(const csi::PluginStatus& status);
+  void PluginChanged(const csi::PluginInstance& status);
   void OwedChanged(std::uint32_t count);
   // From workers.
   void MountLost(const MountRecord& record, const std::string& reason);

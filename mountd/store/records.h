@@ -31,12 +31,22 @@ struct AllocationRecord {
   std::uint64_t cgroup = 0;  // id of its tasks' cgroup; 0: none, or not known
 };
 
+// One instance of a plugin: what is one for (id, type, allocation). All
+// instances of a plugin have one owner, one directory and one way to publish.
 struct PluginRecord {
   std::string id;
   std::string type;  // "node", "controller", "monolith"
   std::uint32_t uid = 0;
   std::string allocation;
   std::string mount_dir;  // where its task sees its directory; "": as the host
+  // Where its task sees staging/ and publish/, if not in its directory.
+  std::string stage_publish_base_dir{};
+  // Publishes plain directories, not mounts.
+  bool bare_directories = false;
+  std::uint64_t health_timeout_ms = 0;  // 0: the configuration's
+  // Grows with every instance that is added. 0: none, the plugin itself, which
+  // has lost its last instance and is kept for its volumes.
+  std::uint64_t serial = 0;
 };
 
 // kUncertain: an RPC ended without a final answer; the same call has to be made

@@ -46,9 +46,26 @@ CREATE TABLE owed(
   attempts INTEGER NOT NULL, since_us INTEGER NOT NULL,
   UNIQUE(kind, object));
 )sql";
-constexpr std::array<std::string_view, 2> kSchema = {
+constexpr std::string_view kPluginInstances = R"sql(
+CREATE TABLE plugin_instances(
+  serial INTEGER PRIMARY KEY AUTOINCREMENT,
+  plugin TEXT NOT NULL REFERENCES plugins(id), type TEXT NOT NULL,
+  allocation TEXT NOT NULL, mount_dir TEXT NOT NULL,
+  stage_publish_base_dir TEXT NOT NULL DEFAULT '',
+  health_timeout_ms INTEGER NOT NULL DEFAULT 0,
+  fingerprint TEXT NOT NULL DEFAULT '',
+  UNIQUE(plugin, type, allocation));
+INSERT INTO plugin_instances(plugin,type,allocation,mount_dir)
+  SELECT id,type,allocation,mount_dir FROM plugins;
+ALTER TABLE plugins DROP COLUMN type;
+ALTER TABLE plugins DROP COLUMN allocation;
+ALTER TABLE plugins DROP COLUMN mount_dir;
+ALTER TABLE plugins ADD COLUMN bare_directories INTEGER NOT NULL DEFAULT 0;
+)sql";
+constexpr std::array<std::string_view, 3> kSchema = {
     kFirstSchema,
-    "ALTER TABLE allocations ADD COLUMN cgroup INTEGER NOT NULL DEFAULT 0"};
+    "ALTER TABLE allocations ADD COLUMN cgroup INTEGER NOT NULL DEFAULT 0",
+    kPluginInstances};
 
 AllocationRecord ReadAllocation(const Row& row) {
   return {row.Text(0),
@@ -252,14 +269,30 @@ Result<std::optional<ReceiptRecord>> StateStore::GetReceipt(
   return found;
 }
 
-Result<void> StateStore::PutPlugin(const PluginRecord& record) {
-  MOUNTD_TRY(database_->Run(
-      "INSERT INTO plugins(id,type,uid,allocation,mount_dir) "
-      "VALUES(?1,?2,?3,?4,?5) ON CONFLICT(id) DO UPDATE SET "
-      "type=excluded.type, uid=excluded.uid, allocation=excluded.allocation, "
-      "mount_dir=excluded.mount_dir",
-      record.id, record.type, record.uid, record.allocation, record.mount_dir));
-  return Ok();
+Result<std::uint64_t> StateStore::PutPlugin(const PluginRecord& record) {
+  std::uint64_t serial = 0;
+  MOUNTD_TRY(database_->Transaction([&]() -> Result<void> {
+    MOUNTD_TRY(database_->Run(
+        "INSERT INTO plugins(id,uid,bare_directories) VALUES(?1,?2,?3) "
+        "ON CONFLICT(id) DO UPDATE SET uid=excluded.uid, "
+        "bare_directories=excluded.bare_directories",
+        record.id, record.uid, static_cast<int>(record.bare_directories)));
+    MOUNTD_TRY(database_->Run(
+        "INSERT INTO plugin_instances(plugin,type,allocation,mount_dir,"
+        "stage_publish_base_dir,health_timeout_ms) VALUES(?1,?2,?3,?4,?5,?6) "
+        "ON CONFLICT(plugin,type,allocation) DO UPDATE SET "
+        "mount_dir=excluded.mount_dir, "
+        "stage_publish_base_dir=excluded.stage_publish_base_dir, "
+        "health_timeout_ms=excluded.health_timeout_ms",
+        record.id, record.type, record.allocation, record.mount_dir,
+        record.stage_publish_base_dir, record.health_timeout_ms));
+    return database_->Query(
+        "SELECT serial FROM plugin_instances WHERE plugin=?1 AND type=?2 AND "
+        "allocation=?3",
+        [&](const Row& row) { serial = row.Bits(0); }, record.id, record.type,
+        record.allocation);
+  }));
+  return serial;
 }
 
 Result<void> StateStore::BeginPluginRemoval(const std::string& id) {
@@ -281,18 +314,32 @@ Result<void> StateStore::CancelPluginRemoval(const std::string& id) {
 }
 
 Result<void> StateStore::RemovePlugin(const std::string& id) {
-  MOUNTD_TRY(database_->Run("DELETE FROM plugins WHERE id=?1", id));
+  return database_->Transaction([&]() -> Result<void> {
+    MOUNTD_TRY(
+        database_->Run("DELETE FROM plugin_instances WHERE plugin=?1", id));
+    MOUNTD_TRY(database_->Run("DELETE FROM plugins WHERE id=?1", id));
+    return Ok();
+  });
+}
+
+Result<void> StateStore::RemovePluginInstance(std::uint64_t serial) {
+  MOUNTD_TRY(
+      database_->Run("DELETE FROM plugin_instances WHERE serial=?1", serial));
   return Ok();
 }
 
 Result<std::vector<PluginRecord>> StateStore::ListPlugins() {
   std::vector<PluginRecord> all;
   MOUNTD_TRY(database_->Query(
-      "SELECT id,type,uid,allocation,mount_dir FROM plugins ORDER BY id",
+      "SELECT p.id,i.type,p.uid,i.allocation,i.mount_dir,"
+      "i.stage_publish_base_dir,p.bare_directories,i.health_timeout_ms,"
+      "i.serial FROM plugins p LEFT JOIN plugin_instances i ON i.plugin=p.id "
+      "ORDER BY p.id,i.serial",
       [&](const Row& row) {
         all.push_back({row.Text(0), row.Text(1),
                        static_cast<std::uint32_t>(row.Int(2)), row.Text(3),
-                       row.Text(4)});
+                       row.Text(4), row.Text(5), row.Int(6) != 0, row.Bits(7),
+                       row.Bits(8)});
       }));
   return all;
 }

@@ -40,12 +40,18 @@ class StateStore {
   Result<std::optional<ReceiptRecord>> GetReceipt(
       const std::string& allocation);
 
-  Result<void> PutPlugin(const PluginRecord& record);
+  // Adds the instance, and its plugin if it is the first; answers its serial.
+  Result<std::uint64_t> PutPlugin(const PluginRecord& record);
   // From here on no volume of the plugin can be added, until the removal is
   // finished or cancelled; another start cancels it, too. Busy if it has any.
   Result<void> BeginPluginRemoval(const std::string& id);
   Result<void> CancelPluginRemoval(const std::string& id);
+  // The plugin with all its instances.
   Result<void> RemovePlugin(const std::string& id);
+  // Its plugin stays, also without any.
+  Result<void> RemovePluginInstance(std::uint64_t serial);
+  // All instances, the oldest of each plugin first; of a plugin without any one
+  // record with serial 0.
   Result<std::vector<PluginRecord>> ListPlugins();
 
   // The intents of a publish, in one transaction: the volume's record, if it is

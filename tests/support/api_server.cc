@@ -34,7 +34,7 @@ ApiServer::ApiServer(const std::string& directory, ApiServerOptions options)
       strands_(*pool_),
       plugins_(std::make_unique<csi::Plugins>(
           options_.config.timeouts, executor_, csi_, *state_,
-          [this](const csi::PluginStatus& status) {
+          [this](const csi::PluginInstance& status) {
             loop_->Post([this, status] {
               Send(dbus::PluginChanged(service_, status));
             });

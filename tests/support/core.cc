@@ -5,7 +5,7 @@
 
 namespace mountd {
 
-void PluginEvents::Add(const csi::PluginStatus& status) {
+void PluginEvents::Add(const csi::PluginInstance& status) {
   const std::lock_guard lock(mutex_);
   events_.push_back(status.record.id + " " +
                     std::string(csi::PluginStateName(status.state)) + " " +
@@ -87,7 +87,7 @@ void Core::Start() {
                                         [this] { ++checks; });
   plugins = std::make_unique<csi::Plugins>(
       config.timeouts, *executor, *client, *state,
-      [this](const csi::PluginStatus& status) { events.Add(status); });
+      [this](const csi::PluginInstance& status) { events.Add(status); });
   volumes = std::make_unique<csi::Volumes>(config.timeouts, *executor, *client,
                                            *plugins, *state);
   service = std::make_unique<Service>(

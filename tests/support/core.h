@@ -20,7 +20,7 @@ namespace mountd {
 // What plugins became, in order. Thread-safe.
 class PluginEvents {
  public:
-  void Add(const csi::PluginStatus& status);
+  void Add(const csi::PluginInstance& status);
   // "<plugin> <state> <generation>"
   std::vector<std::string> All() const;
   // False: `event` never came.

@@ -164,21 +164,57 @@ TEST_F(StateStoreTest, AnAllocationWithPublicationsIsNotFinished) {
 }
 
 TEST_F(StateStoreTest, PluginsAreKept) {
-  ASSERT_EQ(Outcome(store_->PutPlugin({"nfs", "node", 7, "web", "/csi"})),
+  ASSERT_EQ(Outcome(store_->PutPlugin({"smb", "node", 7, "web", "/csi"})),
             "Ok");
   ASSERT_EQ(Outcome(store_->PutPlugin({"ebs", "monolith", 8, "", ""})), "Ok");
   Open();
   const auto all = store_->ListPlugins();
-  ASSERT_EQ(all->size(), 2U);
+  ASSERT_EQ(all->size(), 3U);
   EXPECT_EQ(all->at(0).id, "ebs");
   EXPECT_EQ(all->at(1).id, "nfs");
-  EXPECT_EQ(all->at(1).type, "node");
-  EXPECT_EQ(all->at(1).uid, 7U);
-  EXPECT_EQ(all->at(1).allocation, "web");
-  EXPECT_EQ(all->at(1).mount_dir, "/csi");
+  EXPECT_EQ(all->at(2).id, "smb");
+  EXPECT_EQ(all->at(2).type, "node");
+  EXPECT_EQ(all->at(2).uid, 7U);
+  EXPECT_EQ(all->at(2).allocation, "web");
+  EXPECT_EQ(all->at(2).mount_dir, "/csi");
   ASSERT_EQ(Outcome(store_->RemovePlugin("ebs")), "Ok");
   ASSERT_EQ(Outcome(store_->RemovePlugin("ebs")), "Ok");
-  EXPECT_EQ(store_->ListPlugins()->size(), 1U);
+  EXPECT_EQ(store_->ListPlugins()->size(), 2U);
+}
+
+TEST_F(StateStoreTest, InstancesOfAPluginAreKeptInTheirOrder) {
+  ASSERT_EQ(Outcome(store_->RemovePlugin("nfs")), "Ok");
+  PluginRecord first{"nfs", "node", 7, "web", "/csi"};
+  first.stage_publish_base_dir = "/base";
+  first.bare_directories = true;
+  first.health_timeout_ms = 5;
+  PluginRecord second = first;
+  second.allocation = "api";
+  const auto serial = store_->PutPlugin(first);
+  ASSERT_EQ(MessageOf(serial), "Ok");
+  ASSERT_EQ(MessageOf(store_->PutPlugin(second)), "Ok");
+  EXPECT_EQ(*store_->PutPlugin(first), *serial);
+  Open();
+  auto all = store_->ListPlugins();
+  ASSERT_EQ(all->size(), 2U);
+  EXPECT_EQ(all->at(0).allocation, "web");
+  EXPECT_EQ(all->at(0).serial, *serial);
+  EXPECT_EQ(all->at(0).stage_publish_base_dir, "/base");
+  EXPECT_TRUE(all->at(0).bare_directories);
+  EXPECT_EQ(all->at(0).health_timeout_ms, 5U);
+  EXPECT_EQ(all->at(1).allocation, "api");
+  EXPECT_GT(all->at(1).serial, *serial);
+  // Without any it is still a plugin, until it is removed.
+  ASSERT_EQ(Outcome(store_->RemovePluginInstance(*serial)), "Ok");
+  ASSERT_EQ(Outcome(store_->RemovePluginInstance(all->at(1).serial)), "Ok");
+  all = store_->ListPlugins();
+  ASSERT_EQ(all->size(), 1U);
+  EXPECT_EQ(all->at(0).id, "nfs");
+  EXPECT_EQ(all->at(0).uid, 7U);
+  EXPECT_EQ(all->at(0).serial, 0U);
+  EXPECT_TRUE(all->at(0).bare_directories);
+  ASSERT_EQ(Outcome(store_->RemovePlugin("nfs")), "Ok");
+  EXPECT_TRUE(store_->ListPlugins()->empty());
 }
 
 TEST_F(StateStoreTest, APluginThatIsGoneOrGoingGetsNoVolume) {
