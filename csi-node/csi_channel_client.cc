@@ -107,19 +107,14 @@ void CsiChannelClient::ReapRetired() {
   });
 }
 
-RpcResult<ipc::Reply> CsiChannelClient::Call(ipc::Request request, UniqueFd fd,
+RpcResult<ipc::Reply> CsiChannelClient::Call(ipc::Request request,
+                                             const UniqueFd& secrets,
                                              Clock::time_point deadline) {
   const std::shared_ptr<CsiSession> session = Current();
   if (session == nullptr) {
     return RpcError{RpcCode::kUnavailable,
                     "the channel is gone: not connected to mountd-csi"};
   }
-  return session->Call(std::move(request), std::move(fd), deadline);
-}
-
-RpcResult<void> CsiChannelClient::CallForNothing(ipc::Request request,
-                                                 const UniqueFd& secrets,
-                                                 Clock::time_point deadline) {
   UniqueFd fd;
   if (secrets.valid()) {
     fd.reset(::fcntl(secrets.get(), F_DUPFD_CLOEXEC, 0));
@@ -128,8 +123,13 @@ RpcResult<void> CsiChannelClient::CallForNothing(ipc::Request request,
       return RpcError{RpcCode::kResourceExhausted, "no file descriptor left"};
     }
   }
-  RpcResult<ipc::Reply> reply =
-      Call(std::move(request), std::move(fd), deadline);
+  return session->Call(std::move(request), std::move(fd), deadline);
+}
+
+RpcResult<void> CsiChannelClient::CallForNothing(ipc::Request request,
+                                                 const UniqueFd& secrets,
+                                                 Clock::time_point deadline) {
+  RpcResult<ipc::Reply> reply = Call(std::move(request), secrets, deadline);
   if (!reply) {
     return reply.error();
   }
@@ -138,8 +138,9 @@ RpcResult<void> CsiChannelClient::CallForNothing(ipc::Request request,
 
 template <typename T>
 RpcResult<T> CsiChannelClient::CallFor(ipc::Request request,
+                                       const UniqueFd& secrets,
                                        Clock::time_point deadline) {
-  RpcResult<ipc::Reply> reply = Call(std::move(request), UniqueFd(), deadline);
+  RpcResult<ipc::Reply> reply = Call(std::move(request), secrets, deadline);
   if (!reply) {
     return reply.error();
   }
@@ -180,7 +181,7 @@ void CsiChannelClient::Close(const ChannelRef& ref) {
 RpcResult<bool> CsiChannelClient::Probe(const ChannelRef& ref,
                                         Clock::time_point deadline) {
   const RpcResult<ipc::ProbeResult> result = CallFor<ipc::ProbeResult>(
-      MakeRequest(ipc::Method::kProbe, ref), deadline);
+      MakeRequest(ipc::Method::kProbe, ref), UniqueFd(), deadline);
   if (!result) {
     return result.error();
   }
@@ -190,19 +191,19 @@ RpcResult<bool> CsiChannelClient::Probe(const ChannelRef& ref,
 RpcResult<PluginInfo> CsiChannelClient::GetPluginInfo(
     const ChannelRef& ref, Clock::time_point deadline) {
   return CallFor<PluginInfo>(MakeRequest(ipc::Method::kGetPluginInfo, ref),
-                             deadline);
+                             UniqueFd(), deadline);
 }
 
 RpcResult<PluginCapabilities> CsiChannelClient::GetCapabilities(
     const ChannelRef& ref, Clock::time_point deadline) {
   return CallFor<PluginCapabilities>(
-      MakeRequest(ipc::Method::kGetCapabilities, ref), deadline);
+      MakeRequest(ipc::Method::kGetCapabilities, ref), UniqueFd(), deadline);
 }
 
 RpcResult<NodeInfo> CsiChannelClient::NodeGetInfo(const ChannelRef& ref,
                                                   Clock::time_point deadline) {
   return CallFor<NodeInfo>(MakeRequest(ipc::Method::kNodeGetInfo, ref),
-                           deadline);
+                           UniqueFd(), deadline);
 }
 
 RpcResult<void> CsiChannelClient::NodeStageVolume(const ChannelRef& ref,
@@ -237,6 +238,29 @@ RpcResult<void> CsiChannelClient::NodeUnpublishVolume(
   return CallForNothing(
       MakeRequest(ipc::Method::kNodeUnpublishVolume, ref,
                   ipc::UnpublishRequest{volume_id, target_path}),
+      UniqueFd(), deadline);
+}
+
+RpcResult<std::int64_t> CsiChannelClient::NodeExpandVolume(
+    const ChannelRef& ref, const ExpandRequest& request,
+    const UniqueFd& secrets, Clock::time_point deadline) {
+  const RpcResult<ipc::ExpandResult> result = CallFor<ipc::ExpandResult>(
+      MakeRequest(ipc::Method::kNodeExpandVolume, ref, request), secrets,
+      deadline);
+  if (!result) {
+    return result.error();
+  }
+  return result->capacity_bytes;
+}
+
+RpcResult<VolumeStats> CsiChannelClient::NodeGetVolumeStats(
+    const ChannelRef& ref, const std::string& volume_id,
+    const std::string& volume_path, const std::string& staging_target_path,
+    Clock::time_point deadline) {
+  return CallFor<VolumeStats>(
+      MakeRequest(
+          ipc::Method::kNodeGetVolumeStats, ref,
+          ipc::StatsRequest{volume_id, volume_path, staging_target_path}),
       UniqueFd(), deadline);
 }
 

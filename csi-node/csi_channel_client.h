@@ -72,6 +72,14 @@ class CsiChannelClient final : public CsiClient {
                                       const std::string& volume_id,
                                       const std::string& target_path,
                                       Clock::time_point deadline) override;
+  RpcResult<std::int64_t> NodeExpandVolume(const ChannelRef& ref,
+                                           const ExpandRequest& request,
+                                           const UniqueFd& secrets,
+                                           Clock::time_point deadline) override;
+  RpcResult<VolumeStats> NodeGetVolumeStats(
+      const ChannelRef& ref, const std::string& volume_id,
+      const std::string& volume_path, const std::string& staging_target_path,
+      Clock::time_point deadline) override;
 
  private:
   // The living session, or none.
@@ -81,12 +89,13 @@ class CsiChannelClient final : public CsiClient {
   void ReapRetired();
   // Of a channel that is closed or was never opened; of the last: hangs up.
   void Forget(const ChannelRef& ref);
-  RpcResult<ipc::Reply> Call(ipc::Request request, UniqueFd fd,
+  RpcResult<ipc::Reply> Call(ipc::Request request, const UniqueFd& secrets,
                              Clock::time_point deadline);
   RpcResult<void> CallForNothing(ipc::Request request, const UniqueFd& secrets,
                                  Clock::time_point deadline);
   template <typename T>
-  RpcResult<T> CallFor(ipc::Request request, Clock::time_point deadline);
+  RpcResult<T> CallFor(ipc::Request request, const UniqueFd& secrets,
+                       Clock::time_point deadline);
 
   const Connect connect_;
   const std::function<void()> on_disconnect_;

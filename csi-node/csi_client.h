@@ -4,6 +4,7 @@
 #include <chrono>
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -108,6 +109,32 @@ struct PublishRequest {
   std::map<std::string, std::string> volume_context;
 };
 
+struct ExpandRequest {
+  std::string volume_id;
+  std::string volume_path;
+  std::string staging_target_path;
+  std::int64_t required_bytes = 0;  // 0: not said
+  std::int64_t limit_bytes = 0;     // 0: not said
+  VolumeCapability capability;
+};
+
+// The plugin's word, checked for size and UTF-8 only.
+struct VolumeCondition {
+  bool abnormal = false;
+  std::string message;  // up to 1 KiB, without control characters
+};
+
+struct VolumeStats {
+  struct Usage {
+    std::int64_t available = 0;
+    std::int64_t total = 0;
+    std::int64_t used = 0;
+    bool inodes = false;  // else bytes
+  };
+  std::vector<Usage> usage;
+  std::optional<VolumeCondition> condition;  // none: not told
+};
+
 using Clock = std::chrono::steady_clock;
 
 // Which connection of which plugin a call goes to. A channel is disposable: a
@@ -157,6 +184,14 @@ class CsiClient {
                                               const std::string& volume_id,
                                               const std::string& target_path,
                                               Clock::time_point deadline) = 0;
+  // The new capacity in bytes, 0 if the plugin does not tell it.
+  virtual RpcResult<std::int64_t> NodeExpandVolume(
+      const ChannelRef& ref, const ExpandRequest& request,
+      const UniqueFd& secrets, Clock::time_point deadline) = 0;
+  virtual RpcResult<VolumeStats> NodeGetVolumeStats(
+      const ChannelRef& ref, const std::string& volume_id,
+      const std::string& volume_path, const std::string& staging_target_path,
+      Clock::time_point deadline) = 0;
 };
 
 }  // namespace mountd::csi

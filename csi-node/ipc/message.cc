@@ -18,6 +18,23 @@ Json ToJson(const VolumeCapability& capability) {
           {"volume_mount_group", capability.volume_mount_group}};
 }
 
+Json ToJson(const VolumeStats& stats) {
+  Json usages = Json::array();
+  for (const VolumeStats::Usage& usage : stats.usage) {
+    usages.push_back({{"available", usage.available},
+                      {"total", usage.total},
+                      {"used", usage.used},
+                      {"inodes", usage.inodes}});
+  }
+  // None or one.
+  Json conditions = Json::array();
+  if (stats.condition) {
+    conditions.push_back({{"abnormal", stats.condition->abnormal},
+                          {"message", stats.condition->message}});
+  }
+  return {{"usage", usages}, {"condition", conditions}};
+}
+
 struct ArgumentsToJson {
   Json operator()(std::monostate /*none*/) const { return Json::object(); }
   Json operator()(const StageRequest& request) const {
@@ -44,6 +61,19 @@ struct ArgumentsToJson {
     return {{"volume_id", request.volume_id},
             {"target_path", request.target_path}};
   }
+  Json operator()(const ExpandRequest& request) const {
+    return {{"volume_id", request.volume_id},
+            {"volume_path", request.volume_path},
+            {"staging_target_path", request.staging_target_path},
+            {"required_bytes", request.required_bytes},
+            {"limit_bytes", request.limit_bytes},
+            {"capability", ToJson(request.capability)}};
+  }
+  Json operator()(const StatsRequest& request) const {
+    return {{"volume_id", request.volume_id},
+            {"volume_path", request.volume_path},
+            {"staging_target_path", request.staging_target_path}};
+  }
 };
 
 // The one key of the object says which answer it is.
@@ -67,6 +97,12 @@ struct AnswerToJson {
              {{"node_id", node.node_id},
               {"max_volumes", node.max_volumes},
               {"topology", node.topology}}}};
+  }
+  Json operator()(const ExpandResult& expanded) const {
+    return {{"capacity_bytes", expanded.capacity_bytes}};
+  }
+  Json operator()(const VolumeStats& stats) const {
+    return {{"stats", ToJson(stats)}};
   }
 };
 

@@ -25,8 +25,10 @@ enum class Method : std::uint32_t {
   kNodeUnstageVolume = 8,
   kNodePublishVolume = 9,  // as kNodeStageVolume
   kNodeUnpublishVolume = 10,
+  kNodeExpandVolume = 11,  // as kNodeStageVolume
+  kNodeGetVolumeStats = 12,
 };
-inline constexpr Method kLastMethod = Method::kNodeUnpublishVolume;
+inline constexpr Method kLastMethod = Method::kNodeGetVolumeStats;
 
 struct UnstageRequest {
   std::string volume_id;
@@ -38,8 +40,15 @@ struct UnpublishRequest {
   std::string target_path;
 };
 
-using Arguments = std::variant<std::monostate, StageRequest, UnstageRequest,
-                               PublishRequest, UnpublishRequest>;
+struct StatsRequest {
+  std::string volume_id;
+  std::string volume_path;
+  std::string staging_target_path;
+};
+
+using Arguments =
+    std::variant<std::monostate, StageRequest, UnstageRequest, PublishRequest,
+                 UnpublishRequest, ExpandRequest, StatsRequest>;
 
 struct Request {
   std::uint64_t id = 0;  // unique among a connection's calls in flight
@@ -55,8 +64,13 @@ struct ProbeResult {
   bool ready = false;
 };
 
-using Answer = std::variant<std::monostate, ProbeResult, PluginInfo,
-                            PluginCapabilities, NodeInfo>;
+struct ExpandResult {
+  std::int64_t capacity_bytes = 0;
+};
+
+using Answer =
+    std::variant<std::monostate, ProbeResult, PluginInfo, PluginCapabilities,
+                 NodeInfo, ExpandResult, VolumeStats>;
 
 struct Reply {
   std::uint64_t id = 0;
@@ -72,6 +86,7 @@ inline constexpr std::size_t kMaxPluginName = 63;
 inline constexpr std::size_t kMaxMapBytes = 4096;  // keys and values together
 inline constexpr std::size_t kMaxMountFlagsBytes = 4096;
 inline constexpr std::size_t kMaxCapabilities = 64;  // of one kind
+inline constexpr std::size_t kMaxUsages = 8;         // of a volume
 inline constexpr std::size_t kMaxMessage = 1024;
 inline constexpr std::size_t kMaxPath = 4095;
 

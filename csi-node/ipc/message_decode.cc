@@ -102,6 +102,10 @@ class Fields {
     return field == nullptr ? 0 : ToNumber(*field, key, min, max);
   }
 
+  std::int64_t Size(const char* key) {
+    return Number(key, 0, std::numeric_limits<std::int64_t>::max());
+  }
+
   std::uint64_t Id(const char* key) {
     const Json* field = Find(key);
     const auto* number =
@@ -174,6 +178,13 @@ class Fields {
       return none;
     }
     return *field;
+  }
+
+  // The items of the array at `key`; none if there is no such array.
+  const Json& Items(const char* key, std::size_t max_items) {
+    static const Json none = Json::array();
+    const Json* field = Array(key, max_items);
+    return field == nullptr ? none : *field;
   }
 
   void Check(const Result<void>& nested) {
@@ -284,6 +295,17 @@ PublishRequest ReadPublish(Fields* fields) {
   return request;
 }
 
+ExpandRequest ReadExpand(Fields* fields) {
+  ExpandRequest request;
+  request.volume_id = fields->Text("volume_id", kMaxVolumeIdBytes);
+  request.volume_path = fields->Text("volume_path", kMaxPath);
+  request.staging_target_path = fields->Text("staging_target_path", kMaxPath);
+  request.required_bytes = fields->Size("required_bytes");
+  request.limit_bytes = fields->Size("limit_bytes");
+  request.capability = ReadCapability(fields);
+  return request;
+}
+
 Arguments ReadArguments(Method method, Fields* fields) {
   switch (method) {
     case Method::kNodeStageVolume:
@@ -296,6 +318,12 @@ Arguments ReadArguments(Method method, Fields* fields) {
     case Method::kNodeUnpublishVolume:
       return UnpublishRequest{fields->Text("volume_id", kMaxVolumeIdBytes),
                               fields->Text("target_path", kMaxPath)};
+    case Method::kNodeExpandVolume:
+      return ReadExpand(fields);
+    case Method::kNodeGetVolumeStats:
+      return StatsRequest{fields->Text("volume_id", kMaxVolumeIdBytes),
+                          fields->Text("volume_path", kMaxPath),
+                          fields->Text("staging_target_path", kMaxPath)};
     case Method::kOpen:
     case Method::kClose:
     case Method::kProbe:
@@ -305,6 +333,25 @@ Arguments ReadArguments(Method method, Fields* fields) {
       break;
   }
   return std::monostate{};
+}
+
+VolumeStats ReadStats(Fields* outer) {
+  Fields fields(outer->Object("stats"));
+  VolumeStats stats;
+  for (const Json& item : fields.Items("usage", kMaxUsages)) {
+    Fields usage(item);
+    stats.usage.push_back({usage.Size("available"), usage.Size("total"),
+                           usage.Size("used"), usage.Flag("inodes")});
+    fields.Check(usage.Finish());
+  }
+  for (const Json& item : fields.Items("condition", 1)) {
+    Fields condition(item);
+    stats.condition = VolumeCondition{condition.Flag("abnormal"),
+                                      condition.Text("message", kMaxMessage)};
+    fields.Check(condition.Finish());
+  }
+  outer->Check(fields.Finish());
+  return stats;
 }
 
 Answer ReadAnswer(const Json& object, Fields* outer) {
@@ -325,11 +372,13 @@ Answer ReadAnswer(const Json& object, Fields* outer) {
     fields.Check(all.Finish());
   } else if (object.contains("node")) {
     Fields node(fields.Object("node"));
-    answer = NodeInfo{
-        node.Text("node_id", kMaxNodeId),
-        node.Number("max_volumes", 0, std::numeric_limits<std::int64_t>::max()),
-        node.Map("topology")};
+    answer = NodeInfo{node.Text("node_id", kMaxNodeId),
+                      node.Size("max_volumes"), node.Map("topology")};
     fields.Check(node.Finish());
+  } else if (object.contains("capacity_bytes")) {
+    answer = ExpandResult{fields.Size("capacity_bytes")};
+  } else if (object.contains("stats")) {
+    answer = ReadStats(&fields);
   }
   outer->Check(fields.Finish());
   return answer;
@@ -346,8 +395,7 @@ Result<Request> DecodeRequest(const std::vector<std::uint8_t>& bytes) {
       fields.Number("method", 1, static_cast<std::int64_t>(kLastMethod)));
   request.channel.plugin = fields.Text("plugin", kMaxText);
   request.channel.generation = fields.Id("generation");
-  request.deadline_ms =
-      fields.Number("deadline_ms", 0, std::numeric_limits<std::int64_t>::max());
+  request.deadline_ms = fields.Size("deadline_ms");
   Fields arguments(fields.Object("arguments"));
   request.arguments = ReadArguments(request.method, &arguments);
   fields.Check(arguments.Finish());

@@ -25,6 +25,9 @@ const std::vector<std::string>& MountFlags(const ipc::Arguments& arguments) {
   if (const auto* publish = std::get_if<PublishRequest>(&arguments)) {
     return publish->capability.mount_flags;
   }
+  if (const auto* expand = std::get_if<ExpandRequest>(&arguments)) {
+    return expand->capability.mount_flags;
+  }
   return none;
 }
 
@@ -112,8 +115,9 @@ void Call::UnaryForNothing(Stub* stub,
 
 template <typename Stub, typename Message, typename Response>
 void Call::UnaryForAnswer(Stub* stub,
-                          AsyncMethod<Stub, Message, Response> method) {
-  Unary(stub, method, Message(), [this](const Response& response) {
+                          AsyncMethod<Stub, Message, Response> method,
+                          Message message) {
+  Unary(stub, method, std::move(message), [this](const Response& response) {
     auto answer = FromProto(response);
     if (answer) {
       Finish(std::move(*answer));
@@ -157,6 +161,14 @@ void Call::Begin() {
     case ipc::Method::kNodeUnpublishVolume:
       UnaryForNothing(node, &Node::AsyncNodeUnpublishVolume,
                       ToProto(std::get<ipc::UnpublishRequest>(arguments)));
+      return;
+    case ipc::Method::kNodeExpandVolume:
+      UnaryForAnswer(node, &Node::AsyncNodeExpandVolume,
+                     ToProto(std::get<ExpandRequest>(arguments), secrets_));
+      return;
+    case ipc::Method::kNodeGetVolumeStats:
+      UnaryForAnswer(node, &Node::AsyncNodeGetVolumeStats,
+                     ToProto(std::get<ipc::StatsRequest>(arguments)));
       return;
     case ipc::Method::kOpen:
     case ipc::Method::kClose:

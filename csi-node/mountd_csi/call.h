@@ -54,7 +54,8 @@ class Call : public std::enable_shared_from_this<Call> {
                        Message message);
   // Finishes with what FromProto makes of the response.
   template <typename Stub, typename Message, typename Response>
-  void UnaryForAnswer(Stub* stub, AsyncMethod<Stub, Message, Response> method);
+  void UnaryForAnswer(Stub* stub, AsyncMethod<Stub, Message, Response> method,
+                      Message message = Message());
 
   void Finish(ipc::Answer answer);
   void Fail(const RpcError& error);

@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 #include "csi-node/mountd_csi/convert.h"
 
+#include <algorithm>
 #include <map>
 #include <string>
 #include <utility>
+
+#include "csi-node/mountd_csi/scrub.h"
 
 namespace mountd::csi {
 namespace {
@@ -99,6 +102,29 @@ pb::NodeUnpublishVolumeRequest ToProto(const ipc::UnpublishRequest& request) {
   return proto;
 }
 
+pb::NodeExpandVolumeRequest ToProto(const ExpandRequest& request,
+                                    const Secrets& secrets) {
+  pb::NodeExpandVolumeRequest proto;
+  proto.set_volume_id(request.volume_id);
+  proto.set_volume_path(request.volume_path);
+  proto.set_staging_target_path(request.staging_target_path);
+  if (request.required_bytes != 0 || request.limit_bytes != 0) {
+    proto.mutable_capacity_range()->set_required_bytes(request.required_bytes);
+    proto.mutable_capacity_range()->set_limit_bytes(request.limit_bytes);
+  }
+  Fill(request.capability, proto.mutable_volume_capability());
+  Fill(secrets, proto.mutable_secrets());
+  return proto;
+}
+
+pb::NodeGetVolumeStatsRequest ToProto(const ipc::StatsRequest& request) {
+  pb::NodeGetVolumeStatsRequest proto;
+  proto.set_volume_id(request.volume_id);
+  proto.set_volume_path(request.volume_path);
+  proto.set_staging_target_path(request.staging_target_path);
+  return proto;
+}
+
 RpcResult<ipc::ProbeResult> FromProto(const pb::ProbeResponse& response) {
   return ipc::ProbeResult{!response.has_ready() || response.ready().value()};
 }
@@ -156,6 +182,38 @@ RpcResult<std::vector<int>> FromProto(
 RpcResult<std::vector<int>> FromProto(
     const pb::NodeGetCapabilitiesResponse& response) {
   return RpcNumbers(response.capabilities());
+}
+
+RpcResult<ipc::ExpandResult> FromProto(
+    const pb::NodeExpandVolumeResponse& response) {
+  if (response.capacity_bytes() < 0) {
+    return BadAnswer("capacity_bytes");
+  }
+  return ipc::ExpandResult{response.capacity_bytes()};
+}
+
+RpcResult<VolumeStats> FromProto(
+    const pb::NodeGetVolumeStatsResponse& response) {
+  if (static_cast<std::size_t>(response.usage_size()) > ipc::kMaxUsages) {
+    return BadAnswer("number of usages");
+  }
+  VolumeStats stats;
+  for (const pb::VolumeUsage& usage : response.usage()) {
+    if (std::min({usage.available(), usage.total(), usage.used()}) < 0) {
+      return BadAnswer("usage");
+    }
+    if (usage.unit() == pb::VolumeUsage::BYTES ||
+        usage.unit() == pb::VolumeUsage::INODES) {
+      stats.usage.push_back({usage.available(), usage.total(), usage.used(),
+                             usage.unit() == pb::VolumeUsage::INODES});
+    }
+  }
+  if (response.has_volume_condition()) {
+    const pb::VolumeCondition& condition = response.volume_condition();
+    stats.condition =
+        VolumeCondition{condition.abnormal(), Scrub(condition.message(), {})};
+  }
+  return stats;
 }
 
 void WipeSecrets(ProtoMap* secrets) {

@@ -20,6 +20,9 @@ pb::NodePublishVolumeRequest ToProto(const PublishRequest& request,
                                      const Secrets& secrets);
 pb::NodeUnstageVolumeRequest ToProto(const ipc::UnstageRequest& request);
 pb::NodeUnpublishVolumeRequest ToProto(const ipc::UnpublishRequest& request);
+pb::NodeExpandVolumeRequest ToProto(const ExpandRequest& request,
+                                    const Secrets& secrets);
+pb::NodeGetVolumeStatsRequest ToProto(const ipc::StatsRequest& request);
 
 // An absent `ready` means ready.
 RpcResult<ipc::ProbeResult> FromProto(const pb::ProbeResponse& response);
@@ -31,6 +34,12 @@ RpcResult<std::vector<int>> FromProto(
     const pb::ControllerGetCapabilitiesResponse& response);
 RpcResult<std::vector<int>> FromProto(
     const pb::NodeGetCapabilitiesResponse& response);
+RpcResult<ipc::ExpandResult> FromProto(
+    const pb::NodeExpandVolumeResponse& response);
+// Usage of a unit that is not known is left out; the condition's message is
+// cut and cleaned as an error's.
+RpcResult<VolumeStats> FromProto(
+    const pb::NodeGetVolumeStatsResponse& response);
 
 // Overwrites the secrets' values in a request that has been sent.
 void WipeSecrets(google::protobuf::Map<std::string, std::string>* secrets);

@@ -217,6 +217,37 @@ TEST_F(CsiChannel, AnswersBeyondTheirBoundsAreErrors) {
   EXPECT_TRUE(*ready);
 }
 
+TEST_F(CsiChannel, AVolumesUsageAndConditionAreTold) {
+  UseFakePlugin();
+  const auto stats =
+      client_->NodeGetVolumeStats(fake_, "worn", "/p", "/s", Soon());
+  ASSERT_TRUE(stats);
+  ASSERT_EQ(1U, stats->usage.size());
+  EXPECT_EQ(1, stats->usage[0].available);
+  EXPECT_EQ(3, stats->usage[0].total);
+  EXPECT_EQ(2, stats->usage[0].used);
+  EXPECT_TRUE(stats->usage[0].inodes);
+  ASSERT_TRUE(stats->condition);
+  EXPECT_TRUE(stats->condition->abnormal);
+  EXPECT_EQ("worn x", stats->condition->message.substr(0, 6));
+  EXPECT_EQ(1024U, stats->condition->message.size());
+  EXPECT_EQ(RpcCode::kInternal, CodeOf(client_->NodeGetVolumeStats(
+                                    fake_, "x", "/p", "/s", Soon())));
+}
+
+TEST_F(CsiChannel, AVolumeIsExpandedOnTheNode) {
+  UseFakePlugin();
+  const UniqueFd secrets = *EncodeSecrets({{"password", "hunter2"}});
+  ExpandRequest request{"grow", "/p", "/s", 4096, 0, {}};
+  const auto expanded =
+      client_->NodeExpandVolume(fake_, request, secrets, Soon());
+  ASSERT_TRUE(expanded);
+  EXPECT_EQ(4096, *expanded);
+  request.volume_id = "x";  // answers a size below 0
+  EXPECT_EQ(RpcCode::kInternal,
+            CodeOf(client_->NodeExpandVolume(fake_, request, secrets, Soon())));
+}
+
 TEST_F(CsiChannel, AStoppedPluginMeansDeadlineExceeded) {
   plugin_.Signal(SIGSTOP);
   EXPECT_EQ(RpcCode::kDeadlineExceeded,

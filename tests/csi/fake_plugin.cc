@@ -4,6 +4,8 @@
 //   csi-fake-plugin SOCKET
 // NodeStageVolume, by volume id: "tell" answers INTERNAL with every secret and
 // mount flag of the request in its text, "hang" never answers; others are OK.
+// NodeGetVolumeStats of "worn" is right, its text long and with a line's end;
+// NodeExpandVolume of "grow" answers what was required.
 // All other answers are beyond their bounds, Probe's `ready` is absent.
 #include <csi.grpc.pb.h>
 #include <grpcpp/grpcpp.h>
@@ -60,6 +62,35 @@ class Node final : public pb::Node::Service {
     while (request->volume_id() == "hang" && !context->IsCancelled()) {
       std::this_thread::sleep_for(std::chrono::milliseconds(10));
     }
+    return Status::OK;
+  }
+  Status NodeGetVolumeStats(grpc::ServerContext* /*context*/,
+                            const pb::NodeGetVolumeStatsRequest* request,
+                            pb::NodeGetVolumeStatsResponse* response) override {
+    const int usages = request->volume_id() == "worn" ? 1 : 100;
+    for (int i = 0; i < usages; ++i) {
+      pb::VolumeUsage* usage = response->add_usage();
+      usage->set_available(1);
+      usage->set_total(3);
+      usage->set_used(2);
+      usage->set_unit(pb::VolumeUsage::INODES);
+    }
+    response->add_usage();  // of no unit
+    response->mutable_volume_condition()->set_abnormal(true);
+    response->mutable_volume_condition()->set_message("worn\n" +
+                                                      std::string(5000, 'x'));
+    return Status::OK;
+  }
+  Status NodeExpandVolume(grpc::ServerContext* /*context*/,
+                          const pb::NodeExpandVolumeRequest* request,
+                          pb::NodeExpandVolumeResponse* response) override {
+    const auto& secrets = request->secrets();
+    const bool right = request->volume_id() == "grow" &&
+                       request->volume_path() == "/p" &&
+                       request->staging_target_path() == "/s" &&
+                       secrets.find("password") != secrets.end();
+    response->set_capacity_bytes(
+        right ? request->capacity_range().required_bytes() : -1);
     return Status::OK;
   }
   Status NodeGetInfo(grpc::ServerContext* /*context*/,

@@ -63,7 +63,9 @@ TEST(Message, EveryKindOfRequestComesBack) {
       {Method::kProbe, {}},
       {Method::kNodeStageVolume, StageRequest{"v", {}, "/s", {}, {}}},
       {Method::kNodeUnstageVolume, UnstageRequest{"v", "/s"}},
-      {Method::kNodeUnpublishVolume, UnpublishRequest{"v", "/t"}}};
+      {Method::kNodeUnpublishVolume, UnpublishRequest{"v", "/t"}},
+      {Method::kNodeExpandVolume, ExpandRequest{"v", "/p", "/s", 1, 2, {}}},
+      {Method::kNodeGetVolumeStats, StatsRequest{"v", "/p", "/s"}}};
   for (const auto& [method, arguments] : calls) {
     Request request;
     request.id = 1;
@@ -77,8 +79,10 @@ TEST(Message, EveryKindOfRequestComesBack) {
 
 TEST(Message, EveryKindOfAnswerComesBack) {
   const std::vector<Answer> answers{
-      std::monostate{}, ProbeResult{true}, PluginInfo{"a.b", "1"},
-      PluginCapabilities{{1, 2}, {}, {1, 99}}, NodeInfo{"n", 0, {}}};
+      std::monostate{},       ProbeResult{true},
+      PluginInfo{"a.b", "1"}, PluginCapabilities{{1, 2}, {}, {1, 99}},
+      NodeInfo{"n", 0, {}},   ExpandResult{7},
+      VolumeStats{}};
   for (const Answer& answer : answers) {
     Reply reply;
     reply.id = 1;
@@ -87,6 +91,43 @@ TEST(Message, EveryKindOfAnswerComesBack) {
     ASSERT_TRUE(got) << answer.index();
     EXPECT_EQ(answer.index(), got->answer.index());
   }
+}
+
+TEST(Message, StatsComeBackWithTheirConditionOrWithout) {
+  Reply reply;
+  reply.id = 1;
+  reply.answer = VolumeStats{{{1, 3, 2, false}, {4, 9, 5, true}},
+                             VolumeCondition{true, "worn"}};
+  const Result<Reply> got = DecodeReply(Encode(reply));
+  ASSERT_TRUE(got);
+  const auto& stats = std::get<VolumeStats>(got->answer);
+  ASSERT_EQ(2U, stats.usage.size());
+  EXPECT_EQ(1, stats.usage[0].available);
+  EXPECT_EQ(3, stats.usage[0].total);
+  EXPECT_EQ(2, stats.usage[0].used);
+  EXPECT_FALSE(stats.usage[0].inodes);
+  EXPECT_TRUE(stats.usage[1].inodes);
+  ASSERT_TRUE(stats.condition);
+  EXPECT_TRUE(stats.condition->abnormal);
+  EXPECT_EQ("worn", stats.condition->message);
+}
+
+TEST(Message, StatsBeyondTheirBoundsAreRefused) {
+  const std::vector<VolumeStats> all{
+      {std::vector<VolumeStats::Usage>(kMaxUsages + 1), {}},
+      {{{-1, 0, 0, false}}, {}},
+      {{}, VolumeCondition{false, std::string(kMaxMessage + 1, 'x')}},
+      {{}, VolumeCondition{false, "\xff"}}};
+  for (const VolumeStats& stats : all) {
+    Reply reply;
+    reply.id = 1;
+    reply.answer = stats;
+    EXPECT_FALSE(DecodeReply(Encode(reply)));
+  }
+  Reply reply;
+  reply.id = 1;
+  reply.answer = ExpandResult{-1};
+  EXPECT_FALSE(DecodeReply(Encode(reply)));
 }
 
 TEST(Message, ArgumentsOfAnotherMethodAreRefused) {

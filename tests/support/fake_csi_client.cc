@@ -89,6 +89,11 @@ PublishRequest FakeCsiClient::last_publish() const {
   return last_publish_;
 }
 
+ExpandRequest FakeCsiClient::last_expand() const {
+  const std::lock_guard lock(mutex_);
+  return last_expand_;
+}
+
 bool FakeCsiClient::last_had_secrets() const {
   const std::lock_guard lock(mutex_);
   return last_had_secrets_;
@@ -211,6 +216,26 @@ RpcResult<void> FakeCsiClient::NodeUnpublishVolume(
                      executor_.TakeVolume(ref.plugin, part);
                      return {};
                    });
+}
+
+RpcResult<std::int64_t> FakeCsiClient::NodeExpandVolume(
+    const ChannelRef& ref, const ExpandRequest& request,
+    const UniqueFd& secrets, Clock::time_point /*deadline*/) {
+  return Run<std::int64_t>("NodeExpandVolume", ref, request.volume_id,
+                           [&](const Plugin& /*plugin*/) {
+                             last_expand_ = request;
+                             last_had_secrets_ = secrets.valid();
+                             return request.required_bytes;
+                           });
+}
+
+RpcResult<VolumeStats> FakeCsiClient::NodeGetVolumeStats(
+    const ChannelRef& ref, const std::string& volume_id,
+    const std::string& /*volume_path*/,
+    const std::string& /*staging_target_path*/,
+    Clock::time_point /*deadline*/) {
+  return Run<VolumeStats>("NodeGetVolumeStats", ref, volume_id,
+                          [](const Plugin& plugin) { return plugin.stats; });
 }
 
 }  // namespace mountd::csi

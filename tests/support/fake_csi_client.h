@@ -32,6 +32,7 @@ class FakeCsiClient final : public CsiClient {
     PluginInfo info;
     PluginCapabilities capabilities;
     NodeInfo node;
+    VolumeStats stats;  // of any volume
     bool ready = true;
     bool leaves_mounts = false;   // NodeUnpublish answers OK and does nothing
     bool makes_nothing = false;   // NodePublish does
@@ -52,7 +53,8 @@ class FakeCsiClient final : public CsiClient {
   // The last request of a kind, for what the text of a call leaves out.
   StageRequest last_stage() const;
   PublishRequest last_publish() const;
-  // Whether the last stage or publish came with secrets.
+  ExpandRequest last_expand() const;
+  // Whether the last stage, publish or expansion came with secrets.
   bool last_had_secrets() const;
 
   RpcResult<void> Open(const ChannelRef& ref, UniqueFd socket) override;
@@ -81,6 +83,14 @@ class FakeCsiClient final : public CsiClient {
                                       const std::string& volume_id,
                                       const std::string& target_path,
                                       Clock::time_point deadline) override;
+  RpcResult<std::int64_t> NodeExpandVolume(const ChannelRef& ref,
+                                           const ExpandRequest& request,
+                                           const UniqueFd& secrets,
+                                           Clock::time_point deadline) override;
+  RpcResult<VolumeStats> NodeGetVolumeStats(
+      const ChannelRef& ref, const std::string& volume_id,
+      const std::string& volume_path, const std::string& staging_target_path,
+      Clock::time_point deadline) override;
 
  private:
   using Place = std::pair<std::string, std::string>;  // plugin, part
@@ -102,6 +112,7 @@ class FakeCsiClient final : public CsiClient {
   Volumes published_;
   StageRequest last_stage_;
   PublishRequest last_publish_;
+  ExpandRequest last_expand_;
   bool last_had_secrets_ = false;
 };
 
