@@ -1,0 +1,42 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+#
+# Sourced by tests that need Go: finds it, and keeps all that it fetches and
+# builds in build/go. Modules come from wherever this machine's Go is told to
+# look (GOPROXY) and are taken only with the sums that are written down here.
+
+# skip WHY: ctest's way to say that nothing was tested.
+skip() { echo "SKIPPED: $*"; exit 77; }
+fail() { echo "FAILED: $*" >&2; exit 1; }
+
+# need_go MAJOR.MINOR: puts a Go on PATH that is, or fetches, at least that.
+need_go() {
+  local dir have
+  command -v go >/dev/null || for dir in /usr/local/go/bin /usr/lib/go/bin; do
+    [[ ! -x $dir/go ]] || { PATH=$PATH:$dir; break; }
+  done
+  command -v go >/dev/null || skip "there is no go: cmake/install-deps gets one"
+  export GOPATH=$ROOT/build/go GOCACHE=$ROOT/build/go/cache
+  export GOMODCACHE=$ROOT/build/go/mod GOFLAGS=-modcacherw
+  mkdir -p "$GOCACHE" "$GOMODCACHE"
+  have=$(GOTOOLCHAIN=local go env GOVERSION)
+  have=${have#go}
+  at_least "$have" "$1" && return
+  # Since 1.21 go itself fetches a newer one, as a module.
+  at_least "$have" 1.21 || skip "Go $1 is needed, and this is Go $have"
+  export GOTOOLCHAIN=auto
+}
+
+# at_least HAVE WANTED
+at_least() { [[ $(printf '%s\n' "$1" "$2" | sort -V | head -n1) == "$2" ]]; }
+
+# fetched COMMAND...: runs it; a machine without a network is told apart from a
+# failure in CI, where there has to be one.
+fetched() {
+  local try
+  for try in 1 2 3; do
+    "$@" && return
+    sleep $((try * 2))
+  done
+  [[ ${CI:-} == true ]] && fail "cannot fetch: $*"
+  skip "cannot fetch: $*"
+}
