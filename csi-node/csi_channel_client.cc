@@ -264,4 +264,15 @@ RpcResult<VolumeStats> CsiChannelClient::NodeGetVolumeStats(
       UniqueFd(), deadline);
 }
 
+RpcResult<std::string> CsiChannelClient::CallController(
+    const ChannelRef& ref, const ControllerCall& call, const UniqueFd& secrets,
+    Clock::time_point deadline) {
+  RpcResult<ipc::ControllerAnswer> result = CallFor<ipc::ControllerAnswer>(
+      MakeRequest(ipc::Method::kCallController, ref, call), secrets, deadline);
+  if (!result) {
+    return result.error();
+  }
+  return std::move(result->response);
+}
+
 }  // namespace mountd::csi

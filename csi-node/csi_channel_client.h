@@ -80,6 +80,10 @@ class CsiChannelClient final : public CsiClient {
       const ChannelRef& ref, const std::string& volume_id,
       const std::string& volume_path, const std::string& staging_target_path,
       Clock::time_point deadline) override;
+  RpcResult<std::string> CallController(const ChannelRef& ref,
+                                        const ControllerCall& call,
+                                        const UniqueFd& secrets,
+                                        Clock::time_point deadline) override;
 
  private:
   // The living session, or none.

@@ -135,6 +135,20 @@ struct VolumeStats {
   std::optional<VolumeCondition> condition;  // none: not told
 };
 
+// One call of a controller service, whichever it is: the message
+// csi.v1.<rpc>Request and the answer csi.v1.<rpc>Response, as protobuf writes
+// them. Secrets are never in it.
+struct ControllerCall {
+  enum class Form : int {
+    kJson =
+        0,  // protobuf's JSON; enumerations as numbers, names as in the file
+    kBytes = 1,  // the serialized message
+  };
+  std::string rpc;
+  Form form = Form::kJson;
+  std::string request;
+};
+
 using Clock = std::chrono::steady_clock;
 
 // Which connection of which plugin a call goes to. A channel is disposable: a
@@ -192,6 +206,15 @@ class CsiClient {
       const ChannelRef& ref, const std::string& volume_id,
       const std::string& volume_path, const std::string& staging_target_path,
       Clock::time_point deadline) = 0;
+
+  // The answer in the request's form. kInvalidArgument, and nothing sent, for a
+  // request with a field that the message has not, or with secrets in it;
+  // kUnimplemented for an RPC that is none of the controller services';
+  // kDataLoss for an answer beyond its bounds: the plugin has done it.
+  virtual RpcResult<std::string> CallController(const ChannelRef& ref,
+                                                const ControllerCall& call,
+                                                const UniqueFd& secrets,
+                                                Clock::time_point deadline) = 0;
 };
 
 }  // namespace mountd::csi

@@ -10,6 +10,10 @@ namespace {
 
 using Json = nlohmann::json;
 
+Json ToJson(const std::string& bytes) {
+  return Json::binary({bytes.begin(), bytes.end()});
+}
+
 Json ToJson(const VolumeCapability& capability) {
   return {{"block", capability.block},
           {"access_mode", static_cast<int>(capability.access_mode)},
@@ -74,6 +78,11 @@ struct ArgumentsToJson {
             {"volume_path", request.volume_path},
             {"staging_target_path", request.staging_target_path}};
   }
+  Json operator()(const ControllerCall& call) const {
+    return {{"rpc", call.rpc},
+            {"form", static_cast<int>(call.form)},
+            {"request", ToJson(call.request)}};
+  }
 };
 
 // The one key of the object says which answer it is.
@@ -103,6 +112,9 @@ struct AnswerToJson {
   }
   Json operator()(const VolumeStats& stats) const {
     return {{"stats", ToJson(stats)}};
+  }
+  Json operator()(const ControllerAnswer& answer) const {
+    return {{"response", ToJson(answer.response)}};
   }
 };
 

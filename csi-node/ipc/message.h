@@ -27,8 +27,9 @@ enum class Method : std::uint32_t {
   kNodeUnpublishVolume = 10,
   kNodeExpandVolume = 11,  // as kNodeStageVolume
   kNodeGetVolumeStats = 12,
+  kCallController = 13,  // as kNodeStageVolume
 };
-inline constexpr Method kLastMethod = Method::kNodeGetVolumeStats;
+inline constexpr Method kLastMethod = Method::kCallController;
 
 struct UnstageRequest {
   std::string volume_id;
@@ -48,7 +49,7 @@ struct StatsRequest {
 
 using Arguments =
     std::variant<std::monostate, StageRequest, UnstageRequest, PublishRequest,
-                 UnpublishRequest, ExpandRequest, StatsRequest>;
+                 UnpublishRequest, ExpandRequest, StatsRequest, ControllerCall>;
 
 struct Request {
   std::uint64_t id = 0;  // unique among a connection's calls in flight
@@ -68,9 +69,13 @@ struct ExpandResult {
   std::int64_t capacity_bytes = 0;
 };
 
+struct ControllerAnswer {
+  std::string response;
+};
+
 using Answer =
     std::variant<std::monostate, ProbeResult, PluginInfo, PluginCapabilities,
-                 NodeInfo, ExpandResult, VolumeStats>;
+                 NodeInfo, ExpandResult, VolumeStats, ControllerAnswer>;
 
 struct Reply {
   std::uint64_t id = 0;
@@ -89,6 +94,9 @@ inline constexpr std::size_t kMaxCapabilities = 64;  // of one kind
 inline constexpr std::size_t kMaxUsages = 8;         // of a volume
 inline constexpr std::size_t kMaxMessage = 1024;
 inline constexpr std::size_t kMaxPath = 4095;
+inline constexpr std::size_t kMaxControllerRequest = std::size_t{256} << 10U;
+// A plugin's own answer is bounded more narrowly; its JSON is longer.
+inline constexpr std::size_t kMaxControllerAnswer = std::size_t{3} << 20U;
 
 bool FitsText(const std::string& text, std::size_t max_bytes);
 bool FitsMap(const std::map<std::string, std::string>& map);

@@ -3,6 +3,7 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "csi-node/ipc/json_bounds.h"
 #include "csi-node/ipc/message.h"
 #include "mountd/base/names.h"
 
@@ -11,52 +12,14 @@ namespace {
 
 using Json = nlohmann::json;
 
-constexpr std::size_t kMaxDepth = 6;
-constexpr std::size_t kMaxValues = 16384;
+constexpr JsonBounds kBounds{6, 16384};
 
 Error Malformed(std::string detail) {
   return MakeError(Code::kInvalidArgument, "decode", "", std::move(detail));
 }
 
-// Builds nothing: goes over the bytes first, because the parser recurses once
-// per nesting level and would build values far larger than their bytes.
-class BoundsCheck final : public nlohmann::json_sax<Json> {
- public:
-  bool null() override { return Count(); }
-  bool boolean(bool /*value*/) override { return Count(); }
-  bool number_integer(number_integer_t /*value*/) override { return Count(); }
-  bool number_unsigned(number_unsigned_t /*value*/) override { return Count(); }
-  bool number_float(number_float_t /*value*/,
-                    const string_t& /*text*/) override {
-    return false;
-  }
-  bool string(string_t& /*value*/) override { return Count(); }
-  bool binary(binary_t& /*value*/) override { return false; }
-  bool key(string_t& /*value*/) override { return Count(); }
-  bool start_object(std::size_t /*size*/) override { return Enter(); }
-  bool end_object() override { return Leave(); }
-  bool start_array(std::size_t /*size*/) override { return Enter(); }
-  bool end_array() override { return Leave(); }
-  bool parse_error(std::size_t /*position*/, const std::string& /*token*/,
-                   const nlohmann::detail::exception& /*error*/) override {
-    return false;
-  }
-
- private:
-  bool Count() { return ++values_ <= kMaxValues; }
-  bool Enter() { return ++depth_ <= kMaxDepth && Count(); }
-  bool Leave() {
-    --depth_;
-    return true;
-  }
-
-  std::size_t depth_ = 0;
-  std::size_t values_ = 0;
-};
-
 Result<Json> Parse(const std::vector<std::uint8_t>& bytes) {
-  BoundsCheck bounds;
-  if (!Json::sax_parse(bytes, &bounds, Json::input_format_t::cbor)) {
+  if (!IsWithin(bytes, Json::input_format_t::cbor, kBounds)) {
     return Malformed("not CBOR within bounds");
   }
   Json value = Json::from_cbor(bytes, true, false);
@@ -85,6 +48,17 @@ class Fields {
       return {};
     }
     return *text;
+  }
+
+  std::string Bytes(const char* key, std::size_t max_bytes) {
+    const Json* field = Find(key);
+    const auto* bytes =
+        field == nullptr ? nullptr : field->get_ptr<const Json::binary_t*>();
+    if (bytes == nullptr || bytes->size() > max_bytes || bytes->has_subtype()) {
+      Fail(key);
+      return {};
+    }
+    return {bytes->begin(), bytes->end()};
   }
 
   bool Flag(const char* key) {
@@ -306,6 +280,14 @@ ExpandRequest ReadExpand(Fields* fields) {
   return request;
 }
 
+ControllerCall ReadControllerCall(Fields* fields) {
+  ControllerCall call;
+  call.rpc = fields->Text("rpc", kMaxText);
+  call.form = static_cast<ControllerCall::Form>(fields->Number("form", 0, 1));
+  call.request = fields->Bytes("request", kMaxControllerRequest);
+  return call;
+}
+
 Arguments ReadArguments(Method method, Fields* fields) {
   switch (method) {
     case Method::kNodeStageVolume:
@@ -324,6 +306,8 @@ Arguments ReadArguments(Method method, Fields* fields) {
       return StatsRequest{fields->Text("volume_id", kMaxVolumeIdBytes),
                           fields->Text("volume_path", kMaxPath),
                           fields->Text("staging_target_path", kMaxPath)};
+    case Method::kCallController:
+      return ReadControllerCall(fields);
     case Method::kOpen:
     case Method::kClose:
     case Method::kProbe:
@@ -379,6 +363,8 @@ Answer ReadAnswer(const Json& object, Fields* outer) {
     answer = ExpandResult{fields.Size("capacity_bytes")};
   } else if (object.contains("stats")) {
     answer = ReadStats(&fields);
+  } else if (object.contains("response")) {
+    answer = ControllerAnswer{fields.Bytes("response", kMaxControllerAnswer)};
   }
   outer->Check(fields.Finish());
   return answer;

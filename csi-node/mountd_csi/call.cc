@@ -5,6 +5,7 @@
 #include <chrono>
 #include <utility>
 
+#include "csi-node/mountd_csi/controller_rpc.h"
 #include "csi-node/mountd_csi/convert.h"
 #include "csi-node/mountd_csi/scrub.h"
 
@@ -17,8 +18,7 @@ std::int64_t RemainingMs(std::int64_t deadline_ms) {
   return deadline_ms - now.count();
 }
 
-const std::vector<std::string>& MountFlags(const ipc::Arguments& arguments) {
-  static const std::vector<std::string> none;
+std::vector<std::string> MountFlags(const ipc::Arguments& arguments) {
   if (const auto* stage = std::get_if<StageRequest>(&arguments)) {
     return stage->capability.mount_flags;
   }
@@ -28,7 +28,12 @@ const std::vector<std::string>& MountFlags(const ipc::Arguments& arguments) {
   if (const auto* expand = std::get_if<ExpandRequest>(&arguments)) {
     return expand->capability.mount_flags;
   }
-  return none;
+  return {};
+}
+
+// The plugin has answered, so it may have done what was asked.
+RpcError Unreadable() {
+  return {RpcCode::kDataLoss, "the plugin's answer cannot be read"};
 }
 
 template <typename Message>
@@ -58,6 +63,7 @@ std::shared_ptr<Call> Call::Start(std::shared_ptr<PluginChannel> channel,
   std::shared_ptr<Call> call(new Call);
   call->channel_ = std::move(channel);
   call->request_ = std::move(request);
+  call->mount_flags_ = MountFlags(call->request_.arguments);
   call->secrets_ = std::move(secrets);
   call->queue_ = queue;
   call->done_ = std::move(done);
@@ -72,27 +78,36 @@ void Call::Cancel() {
   }
 }
 
-template <typename Stub, typename Message, typename Response, typename Then>
-void Call::Unary(Stub* stub, AsyncMethod<Stub, Message, Response> method,
-                 Message message, Then then, bool unimplemented_is_empty) {
+bool Call::Prepare(const std::shared_ptr<grpc::ClientContext>& context) {
   const std::int64_t remaining = RemainingMs(request_.deadline_ms);
   if (cancelled_ || remaining <= 0) {
     // Nothing has been sent, but an earlier try of the caller's may have been.
     Fail({cancelled_ ? RpcCode::kCancelled : RpcCode::kDeadlineExceeded,
           cancelled_ ? "cancelled" : "the deadline had passed"});
-    return;
+    return false;
   }
-  auto rpc = std::make_shared<Rpc<Message, Response>>();
-  rpc->message = std::move(message);
-  rpc->context.set_deadline(
+  context->set_deadline(
       gpr_time_add(gpr_now(GPR_CLOCK_MONOTONIC),
                    gpr_time_from_millis(remaining, GPR_TIMESPAN)));
-  context_ = std::shared_ptr<grpc::ClientContext>(rpc, &rpc->context);
+  context_ = context;
+  return true;
+}
+
+template <typename Stub, typename Message, typename Response, typename Then>
+void Call::Unary(Stub* stub, AsyncMethod<Stub, Message, Response> method,
+                 Message message, Then then, bool unimplemented_is_empty) {
+  auto rpc = std::make_shared<Rpc<Message, Response>>();
+  rpc->message = std::move(message);
+  if (!Prepare(std::shared_ptr<grpc::ClientContext>(rpc, &rpc->context))) {
+    return;
+  }
   rpc->reader = (stub->*method)(&rpc->context, rpc->message, queue_->queue());
   auto done = [self = shared_from_this(), rpc, then = std::move(then),
-               unimplemented_is_empty] {
+               unimplemented_is_empty](bool read) {
     self->context_.reset();
-    if (rpc->status.ok()) {
+    if (rpc->status.ok() && !read) {
+      self->Fail(Unreadable());
+    } else if (rpc->status.ok()) {
       then(rpc->response);
     } else if (unimplemented_is_empty &&
                rpc->status.error_code() == grpc::StatusCode::UNIMPLEMENTED) {
@@ -170,6 +185,9 @@ void Call::Begin() {
       UnaryForAnswer(node, &Node::AsyncNodeGetVolumeStats,
                      ToProto(std::get<ipc::StatsRequest>(arguments)));
       return;
+    case ipc::Method::kCallController:
+      StartController();
+      return;
     case ipc::Method::kOpen:
     case ipc::Method::kClose:
       break;
@@ -231,6 +249,63 @@ void Call::StartNodeCapabilities() {
         /*unimplemented_is_empty=*/true);
 }
 
+namespace {
+
+// As Rpc, of a message whose type only the table of RPCs knows.
+struct AnyRpc {
+  explicit AnyRpc(ControllerMessage made) : request(std::move(made)) {}
+
+  grpc::ClientContext context;
+  ControllerMessage request;
+  std::unique_ptr<google::protobuf::Message> response;
+  std::unique_ptr<
+      grpc::ClientAsyncResponseReader<google::protobuf::MessageLite>>
+      reader;
+  grpc::Status status;
+};
+
+}  // namespace
+
+void Call::StartController() {
+  const auto& call = std::get<ControllerCall>(request_.arguments);
+  RpcResult<ControllerMessage> request = BuildController(call, secrets_);
+  if (!request) {
+    Fail(request.error());
+    return;
+  }
+  mount_flags_ = request->MountFlags();
+  auto rpc = std::make_shared<AnyRpc>(std::move(*request));
+  rpc->response = rpc->request.NewResponse();
+  if (!Prepare(std::shared_ptr<grpc::ClientContext>(rpc, &rpc->context))) {
+    return;
+  }
+  rpc->reader =
+      channel_->any->PrepareUnaryCall(&rpc->context, rpc->request.path(),
+                                      rpc->request.message(), queue_->queue());
+  rpc->reader->StartCall();
+  auto done = [self = shared_from_this(), rpc](bool read) {
+    self->context_.reset();
+    if (!rpc->status.ok()) {
+      self->FailWith(rpc->status);
+      return;
+    }
+    if (!read) {
+      self->Fail(Unreadable());
+      return;
+    }
+    const auto& made = std::get<ControllerCall>(self->request_.arguments);
+    RpcResult<std::string> response =
+        ReadController(made.form, self->Hidden(), rpc->response.get());
+    if (response) {
+      self->Finish(ipc::ControllerAnswer{std::move(*response)});
+    } else {
+      self->Fail(response.error());
+    }
+  };
+  rpc->reader->Finish(rpc->response.get(), &rpc->status,
+                      RpcQueue::Tag(std::move(done)));
+}
+
 void Call::Finish(ipc::Answer answer) {
   ipc::Reply reply;
   reply.id = request_.id;
@@ -238,7 +313,18 @@ void Call::Finish(ipc::Answer answer) {
   done_(std::move(reply));
 }
 
+// gRPC's own words for an answer that it has not taken: the code alone would
+// say that the plugin had run out of something, and did nothing.
+bool IsTooLarge(const grpc::Status& status) {
+  return status.error_code() == grpc::StatusCode::RESOURCE_EXHAUSTED &&
+         status.error_message().rfind("Received message larger", 0) == 0;
+}
+
 void Call::FailWith(const grpc::Status& status) {
+  if (IsTooLarge(status)) {
+    Fail(Unreadable());
+    return;
+  }
   const int number = static_cast<int>(status.error_code());
   const bool known = number > static_cast<int>(RpcCode::kOk) &&
                      number <= static_cast<int>(RpcCode::kUnauthenticated);
@@ -246,12 +332,15 @@ void Call::FailWith(const grpc::Status& status) {
         status.error_message()});
 }
 
+std::vector<std::string_view> Call::Hidden() const {
+  return HiddenTexts(secrets_, mount_flags_);
+}
+
 void Call::Fail(const RpcError& error) {
   ipc::Reply reply;
   reply.id = request_.id;
   reply.code = error.code;
-  reply.message = Scrub(error.message,
-                        HiddenTexts(secrets_, MountFlags(request_.arguments)));
+  reply.message = Scrub(error.message, Hidden());
   done_(std::move(reply));
 }
 

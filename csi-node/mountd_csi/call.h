@@ -5,6 +5,9 @@
 
 #include <functional>
 #include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
 
 #include "csi-node/ipc/message.h"
 #include "csi-node/mountd_csi/plugin_channel.h"
@@ -57,7 +60,15 @@ class Call : public std::enable_shared_from_this<Call> {
   void UnaryForAnswer(Stub* stub, AsyncMethod<Stub, Message, Response> method,
                       Message message = Message());
 
+  // Sets the RPC's deadline and makes it the one to cancel; false, and the call
+  // has failed, if it is too late.
+  bool Prepare(const std::shared_ptr<grpc::ClientContext>& context);
+
+  void StartController();
+
   void Finish(ipc::Answer answer);
+  // What no text that leaves may show.
+  std::vector<std::string_view> Hidden() const;
   void Fail(const RpcError& error);
   void FailWith(const grpc::Status& status);
 
@@ -67,6 +78,7 @@ class Call : public std::enable_shared_from_this<Call> {
   RpcQueue* queue_ = nullptr;
   Done done_;
   PluginCapabilities capabilities_;
+  std::vector<std::string> mount_flags_;  // of the request: no text shows them
   std::shared_ptr<grpc::ClientContext> context_;  // of the RPC in flight
   bool cancelled_ = false;
 };

@@ -48,6 +48,7 @@ RpcResult<std::shared_ptr<PluginChannel>> MakePluginChannel(UniqueFd socket) {
   plugin->identity = ::csi::v1::Identity::NewStub(channel);
   plugin->controller = ::csi::v1::Controller::NewStub(channel);
   plugin->node = ::csi::v1::Node::NewStub(channel);
+  plugin->any = std::make_unique<PluginChannel::AnyStub>(channel);
   return plugin;
 }
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <csi.grpc.pb.h>
+#include <grpcpp/generic/generic_stub.h>
 
 #include <memory>
 
@@ -14,9 +15,13 @@ namespace mountd::csi {
 // is never reconnected. gRPC's connectivity API must not be used on it: on a
 // channel made from an fd it aborts the process (gRPC 1.51).
 struct PluginChannel {
+  using AnyStub = grpc::TemplatedGenericStub<google::protobuf::MessageLite,
+                                             google::protobuf::MessageLite>;
+
   std::unique_ptr<::csi::v1::Identity::Stub> identity;
   std::unique_ptr<::csi::v1::Controller::Stub> controller;
   std::unique_ptr<::csi::v1::Node::Stub> node;
+  std::unique_ptr<AnyStub> any;  // for RPCs by their names
 };
 
 // kInvalidArgument unless `socket` is a connected unix stream socket.

@@ -15,17 +15,13 @@ RpcQueue::~RpcQueue() {
   thread_.join();
 }
 
-void* RpcQueue::Tag(std::function<void()> work) {
-  return new std::function<void()>(std::move(work));
-}
+void* RpcQueue::Tag(Work work) { return new Work(std::move(work)); }
 
 void RpcQueue::Run() {
   void* tag = nullptr;
-  // How it went is in the RPC's status; Finish always succeeds.
   for (bool ok = false; queue_.Next(&tag, &ok);) {
-    const std::unique_ptr<std::function<void()>> work(
-        static_cast<std::function<void()>*>(tag));
-    poster_->Post(std::move(*work));
+    const std::unique_ptr<Work> work(static_cast<Work*>(tag));
+    poster_->Post([work = std::move(*work), ok] { work(ok); });
   }
 }
 

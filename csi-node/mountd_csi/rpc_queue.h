@@ -28,8 +28,10 @@ class RpcQueue {
   Poster* poster() { return poster_; }
 
   // For exactly one operation on the queue; `work` runs on the loop's thread
-  // when it is complete.
-  static void* Tag(std::function<void()> work);
+  // when it is complete. False: an answer came that is no such message, though
+  // the status says OK.
+  using Work = std::function<void(bool read)>;
+  static void* Tag(Work work);
 
  private:
   void Run();

@@ -6,7 +6,12 @@
 // mount flag of the request in its text, "hang" never answers; others are OK.
 // NodeGetVolumeStats of "worn" is right, its text long and with a line's end;
 // NodeExpandVolume of "grow" answers what was required.
-// All other answers are beyond their bounds, Probe's `ready` is absent.
+// ControllerPublishVolume, by volume id: "tell" as above; "huge" 8 MiB, "many"
+// 100,000 entries, "long" 2 MiB, "wide" 5 KiB, and "bytes" no UTF-8 for a
+// context; others
+// tell of the request in it. ValidateVolumeCapabilities answers the flags it
+// was asked for in its text. CreateVolume makes the volume "made". All other
+// answers are beyond their bounds, Probe's `ready` is absent.
 #include <csi.grpc.pb.h>
 #include <grpcpp/grpcpp.h>
 
@@ -43,21 +48,82 @@ class Identity final : public pb::Identity::Service {
   }
 };
 
+template <typename Request>
+Status Tell(const Request& request) {
+  std::string text = "login failed:";
+  for (const auto& [key, value] : request.secrets()) {
+    text += " " + key + "=" + value;
+  }
+  for (const std::string& flag :
+       request.volume_capability().mount().mount_flags()) {
+    text += " -o " + flag;
+  }
+  return {grpc::StatusCode::INTERNAL, text};
+}
+
+class Controller final : public pb::Controller::Service {
+ public:
+  Status ControllerPublishVolume(
+      grpc::ServerContext* /*context*/,
+      const pb::ControllerPublishVolumeRequest* request,
+      pb::ControllerPublishVolumeResponse* response) override {
+    auto& map = *response->mutable_publish_context();
+    const std::string& id = request->volume_id();
+    if (id == "tell") {
+      return Tell(*request);
+    }
+    if (id == "huge" || id == "long") {
+      map["k"] = std::string(std::size_t{id == "huge" ? 8U : 2U} << 20U, 'v');
+    } else if (id == "many") {
+      for (int i = 0; i < 100'000; ++i) {
+        map[std::to_string(i)] = "v";
+      }
+    } else if (id == "wide") {
+      map["k"] = std::string(5000, 'v');
+    } else if (id == "bytes") {
+      map["k"] = "\xff";
+    } else {
+      map["node"] = request->node_id();
+      map["mode"] =
+          std::to_string(request->volume_capability().access_mode().mode());
+      map["secrets"] = std::to_string(request->secrets_size());
+      map["readonly"] = request->readonly() ? "yes" : "no";
+      map["context"] = std::to_string(request->volume_context_size());
+    }
+    return Status::OK;
+  }
+  Status ValidateVolumeCapabilities(
+      grpc::ServerContext* /*context*/,
+      const pb::ValidateVolumeCapabilitiesRequest* request,
+      pb::ValidateVolumeCapabilitiesResponse* response) override {
+    std::string text = "not:";
+    for (const auto& capability : request->volume_capabilities()) {
+      for (const std::string& flag : capability.mount().mount_flags()) {
+        text += " " + flag;
+      }
+    }
+    response->set_message(text + std::string(5000, '.'));
+    return Status::OK;
+  }
+  Status CreateVolume(grpc::ServerContext* /*context*/,
+                      const pb::CreateVolumeRequest* request,
+                      pb::CreateVolumeResponse* response) override {
+    response->mutable_volume()->set_volume_id("made");
+    response->mutable_volume()->set_capacity_bytes(
+        request->capacity_range().required_bytes());
+    auto* segments = response->mutable_volume()->add_accessible_topology();
+    (*segments->mutable_segments())["zone"] = "z1";
+    return Status::OK;
+  }
+};
+
 class Node final : public pb::Node::Service {
  public:
   Status NodeStageVolume(grpc::ServerContext* context,
                          const pb::NodeStageVolumeRequest* request,
                          pb::NodeStageVolumeResponse* /*response*/) override {
     if (request->volume_id() == "tell") {
-      std::string text = "login failed:";
-      for (const auto& [key, value] : request->secrets()) {
-        text += " " + key + "=" + value;
-      }
-      for (const std::string& flag :
-           request->volume_capability().mount().mount_flags()) {
-        text += " -o " + flag;
-      }
-      return {grpc::StatusCode::INTERNAL, text};
+      return Tell(*request);
     }
     while (request->volume_id() == "hang" && !context->IsCancelled()) {
       std::this_thread::sleep_for(std::chrono::milliseconds(10));
@@ -113,11 +179,13 @@ int main(int argc, char** argv) {
     return 2;
   }
   Identity identity;
+  Controller controller;
   Node node;
   grpc::ServerBuilder builder;
   builder.AddListeningPort(std::string("unix:") + argv[1],
                            grpc::InsecureServerCredentials());
   builder.RegisterService(&identity);
+  builder.RegisterService(&controller);
   builder.RegisterService(&node);
   const auto server = builder.BuildAndStart();
   if (server == nullptr) {

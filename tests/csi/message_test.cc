@@ -65,7 +65,10 @@ TEST(Message, EveryKindOfRequestComesBack) {
       {Method::kNodeUnstageVolume, UnstageRequest{"v", "/s"}},
       {Method::kNodeUnpublishVolume, UnpublishRequest{"v", "/t"}},
       {Method::kNodeExpandVolume, ExpandRequest{"v", "/p", "/s", 1, 2, {}}},
-      {Method::kNodeGetVolumeStats, StatsRequest{"v", "/p", "/s"}}};
+      {Method::kNodeGetVolumeStats, StatsRequest{"v", "/p", "/s"}},
+      {Method::kCallController,
+       ControllerCall{"DeleteVolume", ControllerCall::Form::kBytes,
+                      std::string("\0\xff", 2)}}};
   for (const auto& [method, arguments] : calls) {
     Request request;
     request.id = 1;
@@ -82,7 +85,7 @@ TEST(Message, EveryKindOfAnswerComesBack) {
       std::monostate{},       ProbeResult{true},
       PluginInfo{"a.b", "1"}, PluginCapabilities{{1, 2}, {}, {1, 99}},
       NodeInfo{"n", 0, {}},   ExpandResult{7},
-      VolumeStats{}};
+      VolumeStats{},          ControllerAnswer{"{}"}};
   for (const Answer& answer : answers) {
     Reply reply;
     reply.id = 1;
@@ -127,6 +130,32 @@ TEST(Message, StatsBeyondTheirBoundsAreRefused) {
   Reply reply;
   reply.id = 1;
   reply.answer = ExpandResult{-1};
+  EXPECT_FALSE(DecodeReply(Encode(reply)));
+}
+
+TEST(Message, ControllerCallsCarryAnyBytesWithinTheirBounds) {
+  Request request;
+  request.id = 1;
+  request.method = Method::kCallController;
+  ControllerCall call{"DeleteVolume", ControllerCall::Form::kBytes,
+                      std::string("\0\xff", 2)};
+  request.arguments = call;
+  const Result<Request> got = DecodeRequest(Encode(request));
+  ASSERT_TRUE(got);
+  const auto& back = std::get<ControllerCall>(got->arguments);
+  EXPECT_EQ(call.rpc, back.rpc);
+  EXPECT_EQ(call.form, back.form);
+  EXPECT_EQ(call.request, back.request);
+  call.request = std::string(kMaxControllerRequest + 1, 'x');
+  request.arguments = call;
+  EXPECT_FALSE(DecodeRequest(Encode(request)));
+  call.request.clear();
+  call.form = static_cast<ControllerCall::Form>(2);
+  request.arguments = call;
+  EXPECT_FALSE(DecodeRequest(Encode(request)));
+  Reply reply;
+  reply.id = 1;
+  reply.answer = ControllerAnswer{std::string(kMaxControllerAnswer + 1, 'x')};
   EXPECT_FALSE(DecodeReply(Encode(reply)));
 }
 

@@ -238,4 +238,29 @@ RpcResult<VolumeStats> FakeCsiClient::NodeGetVolumeStats(
                           [](const Plugin& plugin) { return plugin.stats; });
 }
 
+void FakeCsiClient::SetController(Controller controller) {
+  const std::lock_guard lock(mutex_);
+  controller_ = std::move(controller);
+}
+
+ControllerCall FakeCsiClient::last_controller_call() const {
+  const std::lock_guard lock(mutex_);
+  return last_controller_call_;
+}
+
+RpcResult<std::string> FakeCsiClient::CallController(
+    const ChannelRef& ref, const ControllerCall& call, const UniqueFd& secrets,
+    Clock::time_point /*deadline*/) {
+  return Run<std::string>(
+      call.rpc, ref, "",
+      [&](const Plugin& /*plugin*/) -> RpcResult<std::string> {
+        last_controller_call_ = call;
+        last_had_secrets_ = secrets.valid();
+        if (!controller_) {
+          return RpcError{RpcCode::kUnimplemented, "no controller"};
+        }
+        return controller_(call);
+      });
+}
+
 }  // namespace mountd::csi

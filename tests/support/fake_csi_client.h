@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 #pragma once
 
+#include <functional>
 #include <map>
 #include <mutex>
 #include <set>
@@ -54,7 +55,14 @@ class FakeCsiClient final : public CsiClient {
   StageRequest last_stage() const;
   PublishRequest last_publish() const;
   ExpandRequest last_expand() const;
-  // Whether the last stage, publish or expansion came with secrets.
+  // What every plugin's controller answers, kUnimplemented until it is told;
+  // and the last call it got.
+  using Controller =
+      std::function<RpcResult<std::string>(const ControllerCall&)>;
+  void SetController(Controller controller);
+  ControllerCall last_controller_call() const;
+  // Whether the last stage, publish or expansion, or controller call, came with
+  // secrets.
   bool last_had_secrets() const;
 
   RpcResult<void> Open(const ChannelRef& ref, UniqueFd socket) override;
@@ -91,6 +99,10 @@ class FakeCsiClient final : public CsiClient {
       const ChannelRef& ref, const std::string& volume_id,
       const std::string& volume_path, const std::string& staging_target_path,
       Clock::time_point deadline) override;
+  RpcResult<std::string> CallController(const ChannelRef& ref,
+                                        const ControllerCall& call,
+                                        const UniqueFd& secrets,
+                                        Clock::time_point deadline) override;
 
  private:
   using Place = std::pair<std::string, std::string>;  // plugin, part
@@ -113,6 +125,8 @@ class FakeCsiClient final : public CsiClient {
   StageRequest last_stage_;
   PublishRequest last_publish_;
   ExpandRequest last_expand_;
+  ControllerCall last_controller_call_;
+  Controller controller_;
   bool last_had_secrets_ = false;
 };
 
