@@ -8,7 +8,6 @@
 namespace mountd::propagation {
 namespace {
 
-using exec::FileFacts;
 using exec::MountChange;
 using exec::MountState;
 using exec::Named;
@@ -71,20 +70,6 @@ bool AreIdsMapped(const MountFacts& mount, const MountFacts& source,
   return ((mount.attributes & MOUNT_ATTR_IDMAP) != 0) == wanted;
 }
 
-struct Reading {
-  FileFacts file;
-  MountFacts mount;
-};
-
-Result<Reading> Read(const Context& context, const UniqueFd& fd,
-                     const std::string& object) {
-  Reading reading;
-  MOUNTD_ASSIGN(reading.file,
-                Named(context.kernel.Stat(fd.get(), ""), "statx", object));
-  MOUNTD_ASSIGN(reading.mount, context.inspector.Facts(reading.file.mount_id));
-  return reading;
-}
-
 // A mount attached below the base joins a peer group with its copies in other
 // mount namespaces, and MS_SLAVE then makes it a slave of one of these. Here it
 // becomes a slave of the source itself, as it was asked for. The mounts below
@@ -111,9 +96,9 @@ Result<void> FollowSource(const Context& context, const Source& source,
 
 // Whether it is just what was asked for; FailedPrecondition says what it is
 // instead.
-Result<MountState> Judge(const Source& source, const Reading& reading,
+Result<MountState> Judge(const Source& source, const FileOnMount& there,
                          std::uint64_t parent_id, const CloneSpec& spec) {
-  const auto& [file, mount] = reading;
+  const auto& [file, mount] = there;
   const MountChange wanted = ChangeFor(spec, source.read_only);
   std::string why = PropagationMismatch(mount, source.mount, spec.propagation);
   if (file.device != source.file.device || file.inode != source.file.inode) {
@@ -165,21 +150,23 @@ Result<MountState> Settle(const Context& context, const Source& source,
                        mount.get(), true,
                        {.propagation = PropagationFlag(spec.propagation)}),
                    "mount_setattr", spec.object));
-  MOUNTD_ASSIGN(Reading reading, Read(context, mount, spec.object));
+  MOUNTD_ASSIGN(FileOnMount there,
+                LookAt(context, mount.get(), "", spec.object));
   if (spec.propagation == Propagation::kHostToTask &&
-      !PropagationMismatch(reading.mount, source.mount, spec.propagation)
+      !PropagationMismatch(there.mount, source.mount, spec.propagation)
            .empty()) {
     MOUNTD_TRY(FollowSource(context, source, mount, spec.object));
-    MOUNTD_ASSIGN(reading, Read(context, mount, spec.object));
+    MOUNTD_ASSIGN(there, LookAt(context, mount.get(), "", spec.object));
   }
-  return Judge(source, reading, parent_id, spec);
+  return Judge(source, there, parent_id, spec);
 }
 
 Result<MountState> ReadBack(const Context& context, const Source& source,
                             const UniqueFd& mount, std::uint64_t parent_id,
                             const CloneSpec& spec) {
-  MOUNTD_ASSIGN(const Reading reading, Read(context, mount, spec.object));
-  return Judge(source, reading, parent_id, spec);
+  MOUNTD_ASSIGN(const FileOnMount there,
+                LookAt(context, mount.get(), "", spec.object));
+  return Judge(source, there, parent_id, spec);
 }
 
 }  // namespace mountd::propagation

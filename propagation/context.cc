@@ -91,6 +91,15 @@ MountState StateOf(const FileFacts& file, const MountFacts& mount) {
   return state;
 }
 
+Result<FileOnMount> LookAt(const Context& context, int dir,
+                           const std::string& name, const std::string& object) {
+  FileOnMount there;
+  MOUNTD_ASSIGN(there.file,
+                Named(context.kernel.Stat(dir, name), "statx", object));
+  MOUNTD_ASSIGN(there.mount, context.inspector.Facts(there.file.mount_id));
+  return there;
+}
+
 Result<MountState> StateOf(const Context& context, int dir,
                            const std::string& name, const std::string& object) {
   const exec::Sys<FileFacts> file = context.kernel.Stat(dir, name);

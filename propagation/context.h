@@ -55,6 +55,14 @@ Result<void> TakeBack(const Context& context, int fd,
 Result<void> TakeBack(const Context& context, int dir, const std::string& name,
                       std::uint64_t mount_id, const std::string& object);
 
+// What the kernel says of (dir, name), and of the mount it is in.
+struct FileOnMount {
+  exec::FileFacts file;
+  MountFacts mount;
+};
+Result<FileOnMount> LookAt(const Context& context, int dir,
+                           const std::string& name, const std::string& object);
+
 // The state of (dir, name): a mount, a directory or file, or nothing.
 Result<exec::MountState> StateOf(const Context& context, int dir,
                                  const std::string& name,

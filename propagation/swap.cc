@@ -6,29 +6,13 @@
 namespace mountd::propagation {
 namespace {
 
-using exec::FileFacts;
 using exec::MountState;
 using exec::Named;
 
-struct Top {
-  FileFacts file;
-  MountFacts mount;
-};
-
-Result<Top> TopOf(const Context& context, const Target& target,
-                  const std::string& object) {
-  Top top;
-  MOUNTD_ASSIGN(top.file,
-                Named(context.kernel.Stat(target.task.get(), target.name),
-                      "statx", object));
-  MOUNTD_ASSIGN(top.mount, context.inspector.Facts(top.file.mount_id));
-  return top;
-}
-
 // Takes the covering mount away, whoever uses it. One that shares a peer group
 // leaves it first: what is mounted below it is also the source's.
-Result<void> Uncover(const Context& context, Target* target, const Top& top,
-                     const std::string& object) {
+Result<void> Uncover(const Context& context, Target* target,
+                     const FileOnMount& top, const std::string& object) {
   exec::Kernel& kernel = context.kernel;
   if (top.mount.peer_group != 0) {
     MOUNTD_TRY(Named(
@@ -45,8 +29,8 @@ Result<void> Uncover(const Context& context, Target* target, const Top& top,
 
 // What an earlier attempt mounted beneath, and what it did not come to.
 Result<MountState> Finish(const Context& context, const Base& base,
-                          const Source& source, Target* target, const Top& top,
-                          const CloneSpec& spec) {
+                          const Source& source, Target* target,
+                          const FileOnMount& top, const CloneSpec& spec) {
   MOUNTD_TRY(Uncover(context, target, top, spec.object));
   return Settle(context, source, target->point, base.facts.mount_id, spec);
 }
@@ -54,7 +38,7 @@ Result<MountState> Finish(const Context& context, const Base& base,
 // The plan was carried out, and its answer lost; perhaps all but step 3.
 Result<MountState> Adopt(const Context& context, const Base& base,
                          const Source& source, const Target& target,
-                         const Top& top, const CloneSpec& spec) {
+                         const FileOnMount& top, const CloneSpec& spec) {
   const bool of_source = top.file.device == source.file.device &&
                          top.file.inode == source.file.inode &&
                          top.mount.parent_id == base.facts.mount_id;
@@ -72,7 +56,8 @@ Result<MountState> Swap(const Context& context, const Base& base,
                         const CloneSpec& spec, std::uint64_t old_id,
                         exec::Undo* undo) {
   exec::Kernel& kernel = context.kernel;
-  MOUNTD_ASSIGN(const Top top, TopOf(context, *target, spec.object));
+  MOUNTD_ASSIGN(const FileOnMount top,
+                LookAt(context, target->task.get(), target->name, spec.object));
   if (top.mount.id != old_id) {
     return Adopt(context, base, source, *target, top, spec);
   }
