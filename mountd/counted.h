@@ -38,13 +38,17 @@ class Counted {
     ++most_[key];
   }
 
-  // Called after one was removed.
-  void Removed(const Key& key) {
+  // Has `remove` take one away, which tells whether there was one. Nobody
+  // counts meanwhile: from a count without it, it would be taken off again.
+  template <typename Remove>
+  Result<bool> Removing(const Key& key, const Remove& remove) {
     const std::lock_guard lock(mutex_);
+    MOUNTD_ASSIGN(const bool removed, remove());
     const auto known = most_.find(key);
-    if (known != most_.end() && known->second > 0) {
+    if (removed && known != most_.end() && known->second > 0) {
       --known->second;
     }
+    return removed;
   }
 
   // Of a key that will not come again, or counted anew if it does.

@@ -299,9 +299,10 @@ Result<void> Mounts::UndoAttach(const MountRecord& record,
 }
 
 Result<void> Mounts::Forget(const MountRecord& record) {
-  MOUNTD_TRY(store_.RemoveMount(record));
-  of_users_.Removed(record.uid);
-  of_allocations_.Removed(record.allocation);
+  MOUNTD_TRY(of_users_.Removing(record.uid, [&] {
+    return of_allocations_.Removing(record.allocation,
+                                    [&] { return store_.RemoveMount(record); });
+  }));
   return Ok();
 }
 

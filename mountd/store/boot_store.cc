@@ -260,11 +260,13 @@ Result<bool> BootStore::HasMountsOf(const AnchorKey& key) {
   return has;
 }
 
-Result<void> BootStore::RemoveMount(const MountRecord& record) {
-  MOUNTD_TRY(database_->Run(
-      "DELETE FROM mounts WHERE allocation=?1 AND task=?2 AND name=?3",
-      record.allocation, record.task, record.name));
-  return Ok();
+Result<bool> BootStore::RemoveMount(const MountRecord& record) {
+  MOUNTD_ASSIGN(
+      const int removed,
+      database_->Run(
+          "DELETE FROM mounts WHERE allocation=?1 AND task=?2 AND name=?3",
+          record.allocation, record.task, record.name));
+  return removed > 0;
 }
 
 Result<void> BootStore::DoubtAnchor(const AnchorKey& key) {

@@ -47,7 +47,8 @@ class BootStore {
   Result<std::uint64_t> TmpfsBytesOf(const std::string& allocation);
   Result<std::uint32_t> CountMountsOfUser(std::uint32_t uid);
   Result<bool> HasMountsOf(const AnchorKey& key);
-  Result<void> RemoveMount(const MountRecord& record);
+  // Whether there was one.
+  Result<bool> RemoveMount(const MountRecord& record);
 
   Result<void> PutInbox(const InboxRecord& record);
   Result<std::vector<std::string>> InboxesOf(const std::string& allocation);

@@ -2,13 +2,27 @@
 #include "mountd/counted.h"
 
 #include <gtest/gtest.h>
+#include <unistd.h>
 
+#include <atomic>
+#include <fstream>
+#include <iterator>
 #include <string>
+#include <thread>
 
+#include "tests/support/eventually.h"
 #include "tests/support/outcome.h"
 
 namespace mountd {
 namespace {
+
+// Whether the thread of this process waits for something (proc_pid_stat(5)).
+bool IsAsleep(pid_t thread) {
+  std::ifstream file("/proc/self/task/" + std::to_string(thread) + "/stat");
+  const std::string stat((std::istreambuf_iterator<char>(file)), {});
+  const std::size_t name_end = stat.rfind(") ");
+  return name_end != std::string::npos && stat.substr(name_end + 2, 1) == "S";
+}
 
 class CountedTest : public ::testing::Test {
  protected:
@@ -23,8 +37,12 @@ class CountedTest : public ::testing::Test {
     counted_.Added("a");
   }
   void Remove() {
-    --there_;
-    counted_.Removed("a");
+    EXPECT_EQ(Outcome(counted_.Removing("a",
+                                        [&]() -> Result<bool> {
+                                          --there_;
+                                          return true;
+                                        })),
+              "Ok");
   }
 
   Counted<std::string> counted_;
@@ -71,8 +89,48 @@ TEST_F(CountedTest, OneThatCannotBeCountedIsNotBelow) {
     return MakeError(Code::kUnavailable, "count", "x");
   };
   EXPECT_EQ(Outcome(counted_.IsBelow("a", 9, fail)), "Unavailable");
-  counted_.Removed("a");
+  EXPECT_TRUE(*counted_.Removing("a", [] { return Result<bool>(true); }));
   EXPECT_EQ(Outcome(counted_.IsBelow("a", 9, fail)), "Unavailable");
+}
+
+TEST_F(CountedTest, WhatWasNotRemovedStillCounts) {
+  there_ = 2;
+  EXPECT_FALSE(IsBelow(2));
+  EXPECT_FALSE(*counted_.Removing("a", [] { return Result<bool>(false); }));
+  EXPECT_EQ(Outcome(counted_.Removing("a",
+                                      []() -> Result<bool> {
+                                        return MakeError(Code::kUnavailable,
+                                                         "remove", "x");
+                                      })),
+            "Unavailable");
+  EXPECT_FALSE(IsBelow(2));
+}
+
+// Else it would count one less, and that one would be taken off again.
+TEST_F(CountedTest, NobodyCountsWhileOneIsRemoved) {
+  there_ = 2;
+  ASSERT_FALSE(IsBelow(2));
+  std::atomic<pid_t> other_id = 0;
+  std::atomic<bool> has_counted = false;
+  std::thread other;
+  const Result<bool> removed = counted_.Removing("a", [&]() -> Result<bool> {
+    other = std::thread([&] {
+      other_id = gettid();
+      EXPECT_TRUE(*counted_.IsBelow("a", 2, [&]() -> Result<std::uint32_t> {
+        has_counted = true;
+        return there_;
+      }));
+    });
+    EXPECT_TRUE(testing::Eventually(
+        [&] { return has_counted || (other_id != 0 && IsAsleep(other_id)); }));
+    EXPECT_FALSE(has_counted);
+    --there_;
+    return true;
+  });
+  other.join();
+  EXPECT_TRUE(*removed);
+  Add();
+  EXPECT_FALSE(IsBelow(2));
 }
 
 }  // namespace

@@ -5,6 +5,7 @@
 
 #include <thread>
 
+#include "tests/support/full_disk.h"
 #include "tests/unit/mountd/mounts_test.h"
 
 namespace mountd {
@@ -215,6 +216,22 @@ TEST(MountsLimitTest, OneMoreThanTheLimitIsResourceExhausted) {
   EXPECT_EQ(MessageOf(core.mounts->Bind(Spec("b", "data"))), "Ok");
   ASSERT_EQ(MessageOf(core.mounts->Unmount("web", "task", "a")), "Ok");
   EXPECT_EQ(MessageOf(core.mounts->Bind(Spec("c", "data"))), "Ok");
+}
+
+TEST(MountsLimitTest, OneThatCouldNotBeRecordedIsNotCounted) {
+  Config config = Core::DefaultConfig();
+  config.limits.mounts_per_allocation = 3;
+  Core core(config);
+  ASSERT_EQ(Outcome(core.executor->PrepareAllocation({exec::ToWire("web"), 1})),
+            "Ok");
+  ASSERT_EQ(MessageOf(core.mounts->Bind(Spec("a", "data"))), "Ok");
+  ASSERT_EQ(MessageOf(core.mounts->Bind(Spec("b", "data"))), "Ok");
+  for (int i = 0; i < 2; ++i) {
+    const FullDisk full;
+    EXPECT_NE(Outcome(core.mounts->Bind(Spec("c", "data"))), "Ok");
+  }
+  EXPECT_EQ(MessageOf(core.mounts->Bind(Spec("c", "data"))), "Ok");
+  EXPECT_EQ(Outcome(core.mounts->Bind(Spec("d", "data"))), "ResourceExhausted");
 }
 
 TEST_F(MountsTest, AFilesystemGoesWithItsLastUser) {
