@@ -141,38 +141,26 @@ Result<void> Mounts::CheckLimits(const MountRecord& wanted) {
   return Ok();
 }
 
-// Writes the intent, and runs the plan; called with the source's lock. The
-// intent of a mount is one of its source's anchor, too; that of a replacement
-// does not name the source.
-Result<exec::MountState> Mounts::RunAttach(const MountRecord& intent,
-                                           const BindMountSpec& spec,
+// Called with the source's lock, once the intent is written.
+Result<exec::MountState> Mounts::RunAttach(const BindMountSpec& spec,
                                            std::uint64_t replaces) {
-  if (replaces == 0) {
-    MOUNTD_TRY(store_.PutMount(intent));
-    of_users_.Added(intent.uid);
-    of_allocations_.Added(intent.allocation);
-  } else {
-    const std::optional<AnchorKey> anchor = AnchorOf(RecordOf(spec));
-    MOUNTD_TRY(store_.Together([&]() -> Result<void> {
-      MOUNTD_TRY(store_.PutMount(intent));
-      return anchor ? store_.DoubtAnchor(*anchor) : Ok();
-    }));
-  }
   exec::AttachPlan plan = PlanOf(spec);
   plan.replaces = replaces;
   return executor_.Attach(plan, spec.fd ? spec.fd->get() : -1);
 }
 
-// Records what was attached, with the anchor that its source has now. One that
-// it had, and has no more, is found to be gone with its last user.
+// The anchor that the record's source has now. One that it had, and shows no
+// more, is still there or not: that is found out with its last user.
+Result<void> Mounts::PutAnchorOf(const MountRecord& record,
+                                 std::uint64_t anchor_id) {
+  const std::optional<AnchorKey> anchor = AnchorOf(record);
+  return anchor && anchor_id != 0 ? store_.PutAnchor(*anchor, anchor_id) : Ok();
+}
+
+// What the intent says already is not written again.
 Result<void> Mounts::PutAttached(const Bound& one) {
-  const std::optional<AnchorKey> anchor = AnchorOf(one.record);
-  if (anchor && one.anchor_id != 0) {
-    MOUNTD_TRY(store_.PutAnchor(*anchor, one.anchor_id));
-  }
-  // What an intent says already is not written again.
-  return one.replaces ? store_.PutMount(one.record)
-                      : store_.UpdateMount(one.record);
+  MOUNTD_TRY(PutAnchorOf(one.record, one.anchor_id));
+  return store_.UpdateMount(one.record);
 }
 
 Result<void> Mounts::PutAttached(const std::vector<Bound>& all) {
@@ -197,7 +185,11 @@ Result<Mounts::Bound> Mounts::Attach(MountRecord record,
   if (anchor) {
     guard.emplace(sources_.Lock(LockOf(*anchor)));
   }
-  const Result<exec::MountState> attached = RunAttach(record, spec, 0);
+  // An intent of its source's anchor, too.
+  MOUNTD_TRY(store_.PutMount(record));
+  of_users_.Added(record.uid);
+  of_allocations_.Added(record.allocation);
+  const Result<exec::MountState> attached = RunAttach(spec, 0);
   if (!attached) {
     Error error = attached.error();
     if (anchor) {
@@ -259,7 +251,8 @@ Result<Mounts::Replaced> Mounts::Repair(const BindMountSpec& spec) {
 }
 
 // The record stays the old mount's until the new one is known: whichever of the
-// two is there after a restart, it is found and taken away as the target.
+// two is there after a restart, it is found and taken away as the target. It
+// does not name the new source, whose anchor is in doubt until then.
 Result<MountRecord> Mounts::Swap(const MountRecord& old,
                                  const BindMountSpec& spec) {
   const std::optional<AnchorKey> anchor = AnchorOf(RecordOf(spec));
@@ -267,10 +260,11 @@ Result<MountRecord> Mounts::Swap(const MountRecord& old,
   if (anchor) {
     guard.emplace(sources_.Lock(LockOf(*anchor)));
   }
-  MountRecord replacing = old;
-  replacing.state = MountRecordState::kReplacing;
-  const Result<exec::MountState> swapped =
-      RunAttach(replacing, spec, old.mount_id);
+  MOUNTD_TRY(store_.Together([&]() -> Result<void> {
+    MOUNTD_TRY(store_.SetMountState(old, MountRecordState::kReplacing));
+    return anchor ? store_.DoubtAnchor(*anchor) : Ok();
+  }));
+  const Result<exec::MountState> swapped = RunAttach(spec, old.mount_id);
   if (!swapped) {
     const Result<exec::MountState> now = executor_.InspectTarget(TargetOf(old));
     if (now && now->mount_id == old.mount_id && now->is_stacked == 0) {
@@ -281,11 +275,13 @@ Result<MountRecord> Mounts::Swap(const MountRecord& old,
     }
     return swapped.error();
   }
-  Bound now{AsAttached(RecordOf(spec), *swapped), true, swapped->anchor_id,
-            true};
-  now.record.state = MountRecordState::kAttached;
-  MOUNTD_TRY(PutAttached(std::vector{now}));
-  return now.record;
+  MountRecord now = AsAttached(RecordOf(spec), *swapped);
+  now.state = MountRecordState::kAttached;
+  MOUNTD_TRY(store_.Together([&]() -> Result<void> {
+    MOUNTD_TRY(PutAnchorOf(now, swapped->anchor_id));
+    return store_.PutMount(now);
+  }));
+  return now;
 }
 
 // After an Attach or a swap whose outcome may be unknown: takes away what is

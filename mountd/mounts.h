@@ -94,16 +94,15 @@ class Mounts {
     MountRecord record;
     bool made = false;            // by this call
     std::uint64_t anchor_id = 0;  // of its source, if that is a host volume
-    bool replaces = false;        // what its record was of until then
   };
   // Attaches; the record stays as an intent.
   Result<Bound> BindOne(const BindMountSpec& spec);
   Result<Bound> Attach(MountRecord record, const BindMountSpec& spec);
+  Result<void> PutAnchorOf(const MountRecord& record, std::uint64_t anchor_id);
   Result<void> PutAttached(const Bound& one);
   Result<void> PutAttached(const std::vector<Bound>& all);
   Result<MountRecord> Swap(const MountRecord& old, const BindMountSpec& spec);
-  Result<exec::MountState> RunAttach(const MountRecord& intent,
-                                     const BindMountSpec& spec,
+  Result<exec::MountState> RunAttach(const BindMountSpec& spec,
                                      std::uint64_t replaces);
   Result<void> Detach(const MountRecord& record,
                       exec::UnmountMode mode = exec::UnmountMode::kPlain);

@@ -4,6 +4,7 @@
 #include "mountd/exec/wire.h"
 #include "mountd/mounts.h"
 #include "tests/support/core.h"
+#include "tests/support/full_disk.h"
 #include "tests/support/outcome.h"
 
 // Sets, replacements and inboxes; single mounts are in mounts_test.cc.
@@ -118,6 +119,32 @@ TEST_F(MountChanges, AReplacementThatFailsLeavesTheOldMount) {
   EXPECT_EQ(RecordOf("d")->state, MountRecordState::kAttached);
   EXPECT_EQ(RecordOf("d")->mount_id, before.mount_id);
   EXPECT_EQ(Existing(), existing);
+}
+
+TEST_F(MountChanges, AReplacementWithoutAnIntentHasNoPlan) {
+  ASSERT_EQ(MessageOf(Bind(Spec("d", "data"))), "Ok");
+  const std::size_t plans = executor().plans().size();
+  {
+    const FullDisk full;
+    EXPECT_NE(Outcome(mounts().Replace(Spec("d", "other"))), "Ok");
+  }
+  EXPECT_EQ(executor().plans().size(), plans);
+  EXPECT_EQ(RecordOf("d")->state, MountRecordState::kAttached);
+  EXPECT_EQ(RecordOf("d")->source, "data");
+  EXPECT_EQ(boot().ListAnchors()->size(), 1U);
+}
+
+// Its anchor is beneath what somebody else mounted there, and has a user.
+TEST_F(MountChanges, AReplacementThatFindsNoAnchorForgetsNone) {
+  const std::vector<std::string> before = Existing();
+  ASSERT_EQ(MessageOf(Bind(Spec("a", "data"))), "Ok");
+  ASSERT_EQ(MessageOf(Bind(Spec("d", "other"))), "Ok");
+  executor().SetOwnMount("data");
+  ASSERT_EQ(MessageOf(mounts().Replace(Spec("d", "data"))), "Ok");
+  for (const char* name : {"a", "d"}) {
+    ASSERT_EQ(MessageOf(Unmount(name)), "Ok");
+  }
+  EXPECT_EQ(Existing(), before);
 }
 
 TEST_F(MountChanges, AReplacementWithoutAnAnswerIsFinishedByTheSameCall) {

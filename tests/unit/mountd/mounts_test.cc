@@ -54,6 +54,16 @@ TEST_F(MountsTest, TheIntentIsRecordedBeforeThePlan) {
   EXPECT_EQ(StateOf(), MountRecordState::kAttached);
 }
 
+TEST_F(MountsTest, WithoutAnIntentThereIsNoPlan) {
+  {
+    const FullDisk full;
+    EXPECT_NE(Outcome(Bind()), "Ok");
+  }
+  EXPECT_EQ(executor().plans().size(), 1U);  // the allocation's
+  EXPECT_FALSE(RecordOf().has_value());
+  EXPECT_EQ(MessageOf(Bind()), "Ok");
+}
+
 TEST_F(MountsTest, TheSameSpecAgainMountsNothing) {
   const auto first = Bind();
   const auto second = Bind();
