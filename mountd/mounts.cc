@@ -321,7 +321,8 @@ Result<void> Mounts::Detach(const MountRecord& record, exec::UnmountMode mode) {
   }
   if (record.state == MountRecordState::kAttaching ||
       record.state == MountRecordState::kReplacing) {
-    if (anchor) {
+    // What a replacement may have anchored is not what its record is of.
+    if (anchor && record.state == MountRecordState::kAttaching) {
       MOUNTD_TRY(store_.DoubtAnchor(*anchor));
     }
     MOUNTD_TRY(UndoAttach(record, mode));

@@ -169,6 +169,16 @@ TEST_F(MountChanges, AReplacementWithoutAnAnswerIsUndoneByUnmount) {
   EXPECT_FALSE(RecordOf("d"));
 }
 
+TEST_F(MountChanges, AReplacementWithoutAnAnswerDoesNotDoubtTheOldSource) {
+  ASSERT_EQ(MessageOf(Bind(Spec("kept", "data"))), "Ok");
+  ASSERT_EQ(MessageOf(Bind(Spec("d", "data"))), "Ok");
+  executor().FailNext("Attach", Code::kUnavailable, FailWhen::kAfter);
+  EXPECT_EQ(Outcome(mounts().Replace(Spec("d", "other"))), "Unavailable");
+  ASSERT_EQ(MessageOf(Unmount("d")), "Ok");
+  EXPECT_EQ(boot().ListAnchors()->at({exec::SourceKind::kHostVolume, "data"}),
+            executor().AnchorOf("data"));
+}
+
 TEST_F(MountChanges, ARepairMountsTheSameAgain) {
   ASSERT_EQ(MessageOf(Bind(Spec("d", "data"))), "Ok");
   const std::uint64_t old = executor().MountIdOf("web/task/d");
