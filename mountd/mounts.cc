@@ -192,13 +192,14 @@ Result<Mounts::Bound> Mounts::Attach(MountRecord record,
   const Result<exec::MountState> attached = RunAttach(spec, 0);
   if (!attached) {
     Error error = attached.error();
-    if (anchor) {
-      IgnoreBecauseBestEffort(store_.DoubtAnchor(*anchor));
+    const Result<void> doubted = anchor ? store_.DoubtAnchor(*anchor) : Ok();
+    if (error.code == Code::kAlreadyExists) {
+      // What is at the target then is not ours to take away.
+      IgnoreBecauseBestEffort(Forget(record));
+    } else if (doubted) {
+      // Until then the intent alone tells that there may be an anchor.
+      IgnoreBecauseBestEffort(UndoAttach(record));
     }
-    // What is at the target then is not ours to take away.
-    IgnoreBecauseBestEffort(error.code == Code::kAlreadyExists
-                                ? Forget(record)
-                                : UndoAttach(record));
     if (anchor) {
       ReleaseAnchorIfUnused(*anchor);
     }

@@ -125,6 +125,23 @@ TEST_F(MountsTest, WhatCannotBeUndoneIsClearedByTheNextTry) {
   EXPECT_EQ(Existing(), mounted_);
 }
 
+// Its anchor would be known to nobody.
+TEST_F(MountsTest, AnIntentStaysUntilItsAnchorIsInDoubt) {
+  executor().FailNext("Attach", Code::kUnavailable, FailWhen::kAfter);
+  executor().script().Block("Attach");
+  std::thread binding([this] { EXPECT_EQ(Outcome(Bind()), "Unavailable"); });
+  ASSERT_TRUE(executor().script().AwaitBlocked("Attach"));
+  {
+    const FullDisk full;
+    executor().script().Unblock("Attach");
+    binding.join();
+  }
+  EXPECT_EQ(StateOf(), MountRecordState::kAttaching);
+  EXPECT_EQ(Existing(), mounted_);
+  EXPECT_EQ(MessageOf(Unmount()), "Ok");
+  EXPECT_EQ(Existing(), nothing_);
+}
+
 TEST_F(MountsTest, WhatCannotBeUndoneIsClearedByTheUnmount) {
   executor().FailNext("Attach", Code::kUnavailable, FailWhen::kAfter);
   executor().FailNext("Detach", Code::kUnavailable);
