@@ -46,6 +46,13 @@ class Value {
   template <typename T>
   explicit Value(T value) : held_(Hold(std::move(value))) {}
 
+  // Whether a variant of this signature is read as a Plain.
+  static constexpr bool IsPlainSignature(std::string_view signature) {
+    return [signature]<typename... Types>(const std::variant<Types...>*) {
+      return ((signature == SignatureOf<Types>()) || ...);
+    }(static_cast<const Plain*>(nullptr));
+  }
+
   template <typename T>
   bool containsValueOfType() const {
     if constexpr (IsPlain<T>()) {
@@ -78,8 +85,7 @@ class Value {
     }
     return std::visit(
         []<typename T>(const T& /*value*/) {
-          constexpr auto signature = sdbus::signature_of_v<T>;
-          return std::string(signature.begin(), signature.end());
+          return std::string(SignatureOf<T>());
         },
         std::get<Plain>(held_));
   }
@@ -92,6 +98,12 @@ class Value {
 
  private:
   using Held = std::variant<Plain, sdbus::Variant>;
+
+  template <typename T>
+  static constexpr std::string_view SignatureOf() {
+    constexpr const auto& signature = sdbus::signature_of_v<T>;
+    return {signature.data(), signature.size()};
+  }
 
   template <typename T>
   static constexpr bool IsPlain() {
@@ -118,9 +130,7 @@ inline sdbus::Message& operator<<(sdbus::Message& message, const Value& value) {
 }
 
 inline sdbus::Message& operator>>(sdbus::Message& message, Value& value) {
-  const std::string_view inner = message.peekType().second;
-  if (inner == "b" || inner == "u" || inner == "t" || inner == "s" ||
-      inner == "ay") {
+  if (Value::IsPlainSignature(message.peekType().second)) {
     Value::Plain plain;
     message >> plain;
     value = Value(std::move(plain));

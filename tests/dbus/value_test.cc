@@ -77,6 +77,12 @@ TEST(ValueTest, ItSaysItsType) {
   EXPECT_EQ(all.at("bytes").peekValueType(), "ay");
   EXPECT_EQ(all.at("struct").peekValueType(), "(us)");
   EXPECT_EQ(all.at("dict").peekValueType(), "a{sv}");
+  for (const char* plain : {"b", "u", "t", "s", "ay"}) {
+    EXPECT_TRUE(Value::IsPlainSignature(plain)) << plain;
+  }
+  for (const char* other : {"", "a", "as", "x", "v", "bb", "(us)"}) {
+    EXPECT_FALSE(Value::IsPlainSignature(other)) << other;
+  }
 }
 
 // As a caller may send them.
