@@ -21,22 +21,22 @@ Result<Client> Client::Connect(ClientOptions options) {
 }
 
 Result<std::string> Client::Version() {
-  return impl_->Call("Version", "", {}, [](ManagerProxy& proxy, VariantMap&) {
+  return impl_->Call("Version", "", {}, [](ManagerProxy& proxy, dbus::Dict&) {
     return proxy.Version();
   });
 }
 
 Result<std::string> Client::PrepareAllocation(
     std::string_view allocation, const AllocationOptions& options) {
-  VariantMap sent;
+  dbus::Dict sent;
   AddText(sent, "scope", options.scope);
   if (options.cgroup >= 0) {
     sent.emplace("cgroup", dbus::Value(sdbus::UnixFd(options.cgroup)));
   }
   const std::string id(allocation);
-  MOUNTD_ASSIGN(const VariantMap answer,
+  MOUNTD_ASSIGN(const dbus::Dict answer,
                 impl_->Call("PrepareAllocation", id, std::move(sent),
-                            [&](ManagerProxy& proxy, VariantMap& opts) {
+                            [&](ManagerProxy& proxy, dbus::Dict& opts) {
                               return proxy.PrepareAllocation(id, opts);
                             }));
   return ToHostPath(answer);
@@ -44,9 +44,9 @@ Result<std::string> Client::PrepareAllocation(
 
 Result<AllocationStatus> Client::GetAllocation(std::string_view allocation) {
   const std::string id(allocation);
-  MOUNTD_ASSIGN(const VariantMap answer,
+  MOUNTD_ASSIGN(const dbus::Dict answer,
                 impl_->Call("GetAllocation", id, {},
-                            [&](ManagerProxy& proxy, VariantMap& opts) {
+                            [&](ManagerProxy& proxy, dbus::Dict& opts) {
                               return proxy.GetAllocation(id, opts);
                             }));
   return ToAllocation(answer);
@@ -55,7 +55,7 @@ Result<AllocationStatus> Client::GetAllocation(std::string_view allocation) {
 Result<std::vector<AllocationEntry>> Client::ListAllocations() {
   MOUNTD_ASSIGN(const auto answer,
                 impl_->Call("ListAllocations", "", {},
-                            [](ManagerProxy& proxy, VariantMap& opts) {
+                            [](ManagerProxy& proxy, dbus::Dict& opts) {
                               return proxy.ListAllocations(opts);
                             }));
   std::vector<AllocationEntry> list;
@@ -69,9 +69,9 @@ Result<std::vector<AllocationEntry>> Client::ListAllocations() {
 
 Result<Receipt> Client::ReleaseAllocation(std::string_view allocation) {
   const std::string id(allocation);
-  MOUNTD_ASSIGN(const VariantMap answer,
+  MOUNTD_ASSIGN(const dbus::Dict answer,
                 impl_->Call("ReleaseAllocation", id, {},
-                            [&](ManagerProxy& proxy, VariantMap& opts) {
+                            [&](ManagerProxy& proxy, dbus::Dict& opts) {
                               return proxy.ReleaseAllocation(id, opts);
                             }));
   return ToReceipt(answer);
@@ -79,9 +79,9 @@ Result<Receipt> Client::ReleaseAllocation(std::string_view allocation) {
 
 Result<Receipt> Client::GetReceipt(std::string_view allocation) {
   const std::string id(allocation);
-  MOUNTD_ASSIGN(const VariantMap answer,
+  MOUNTD_ASSIGN(const dbus::Dict answer,
                 impl_->Call("GetReceipt", id, {},
-                            [&](ManagerProxy& proxy, VariantMap& opts) {
+                            [&](ManagerProxy& proxy, dbus::Dict& opts) {
                               return proxy.GetReceipt(id, opts);
                             }));
   return ToReceipt(answer);
@@ -89,13 +89,13 @@ Result<Receipt> Client::GetReceipt(std::string_view allocation) {
 
 Result<NetworkStatus> Client::SetupNetwork(std::string_view allocation,
                                            const NetworkSpec& spec) {
-  VariantMap sent;
+  dbus::Dict sent;
   AddText(sent, "network", spec.network);
   const std::string id(allocation);
   const auto ports = ToWire(spec.ports);
-  MOUNTD_ASSIGN(const VariantMap answer,
+  MOUNTD_ASSIGN(const dbus::Dict answer,
                 impl_->Call("SetupNetwork", id, std::move(sent),
-                            [&](ManagerProxy& proxy, VariantMap& opts) {
+                            [&](ManagerProxy& proxy, dbus::Dict& opts) {
                               return proxy.SetupNetwork(id, spec.mode, ports,
                                                         opts);
                             }));
@@ -105,25 +105,25 @@ Result<NetworkStatus> Client::SetupNetwork(std::string_view allocation,
 Result<void> Client::TeardownNetwork(std::string_view allocation) {
   const std::string id(allocation);
   return impl_->Call("TeardownNetwork", id, {},
-                     [&](ManagerProxy& proxy, VariantMap& opts) {
+                     [&](ManagerProxy& proxy, dbus::Dict& opts) {
                        proxy.TeardownNetwork(id, opts);
                      });
 }
 
 Result<PublishedVolume> Client::PublishVolume(std::string_view allocation,
                                               const VolumeSpec& spec) {
-  VariantMap sent;
+  dbus::Dict sent;
   if (!spec.secrets.empty()) {
     MOUNTD_ASSIGN(UniqueFd fd, SealSecrets(spec.secrets));
     sent.emplace("secrets",
                  dbus::Value(sdbus::UnixFd(fd.release(), sdbus::adopt_fd)));
   }
   const std::string id(allocation);
-  const VariantMap usage = ToWire(spec.usage);
+  const dbus::Dict usage = ToWire(spec.usage);
   MOUNTD_ASSIGN(
-      const VariantMap answer,
+      const dbus::Dict answer,
       impl_->Call("PublishVolume", id + "/" + spec.alias, std::move(sent),
-                  [&](ManagerProxy& proxy, VariantMap& opts) {
+                  [&](ManagerProxy& proxy, dbus::Dict& opts) {
                     return proxy.PublishVolume(
                         id, spec.alias, spec.volume, spec.plugin, usage,
                         spec.publish_context, spec.volume_context, opts);
@@ -136,7 +136,7 @@ Result<void> Client::UnpublishVolume(std::string_view allocation,
   const std::string id(allocation);
   const std::string name(alias);
   return impl_->Call("UnpublishVolume", id + "/" + name, {},
-                     [&](ManagerProxy& proxy, VariantMap& opts) {
+                     [&](ManagerProxy& proxy, dbus::Dict& opts) {
                        proxy.UnpublishVolume(id, name, opts);
                      });
 }
@@ -144,16 +144,16 @@ Result<void> Client::UnpublishVolume(std::string_view allocation,
 Result<std::vector<StagedVolume>> Client::ListVolumes() {
   MOUNTD_ASSIGN(const auto answer,
                 impl_->Call("ListVolumes", "", {},
-                            [](ManagerProxy& proxy, VariantMap& opts) {
+                            [](ManagerProxy& proxy, dbus::Dict& opts) {
                               return proxy.ListVolumes(opts);
                             }));
   return ToList(answer, &ToStagedVolume);
 }
 
 Result<TreeResult> Client::RemoveTree(int directory) {
-  MOUNTD_ASSIGN(const VariantMap answer,
+  MOUNTD_ASSIGN(const dbus::Dict answer,
                 impl_->Call("RemoveTree", "directory", {},
-                            [&](ManagerProxy& proxy, VariantMap& opts) {
+                            [&](ManagerProxy& proxy, dbus::Dict& opts) {
                               return proxy.RemoveTree(sdbus::UnixFd(directory),
                                                       opts);
                             }));
@@ -162,9 +162,9 @@ Result<TreeResult> Client::RemoveTree(int directory) {
 
 Result<TreeResult> Client::ChownTree(int directory, std::uint32_t uid,
                                      std::uint32_t gid) {
-  MOUNTD_ASSIGN(const VariantMap answer,
+  MOUNTD_ASSIGN(const dbus::Dict answer,
                 impl_->Call("ChownTree", "directory", {},
-                            [&](ManagerProxy& proxy, VariantMap& opts) {
+                            [&](ManagerProxy& proxy, dbus::Dict& opts) {
                               return proxy.ChownTree(sdbus::UnixFd(directory),
                                                      uid, gid, opts);
                             }));
@@ -172,11 +172,11 @@ Result<TreeResult> Client::ChownTree(int directory, std::uint32_t uid,
 }
 
 Result<PluginRegistration> Client::RegisterPlugin(const PluginSpec& spec) {
-  VariantMap sent;
+  dbus::Dict sent;
   AddText(sent, "mount_dir", spec.mount_dir);
-  MOUNTD_ASSIGN(const VariantMap answer,
+  MOUNTD_ASSIGN(const dbus::Dict answer,
                 impl_->Call("RegisterPlugin", spec.plugin, std::move(sent),
-                            [&](ManagerProxy& proxy, VariantMap& opts) {
+                            [&](ManagerProxy& proxy, dbus::Dict& opts) {
                               return proxy.RegisterPlugin(
                                   spec.plugin, ToWire(spec.type),
                                   spec.allocation, opts);
@@ -187,16 +187,16 @@ Result<PluginRegistration> Client::RegisterPlugin(const PluginSpec& spec) {
 Result<void> Client::UnregisterPlugin(std::string_view plugin) {
   const std::string id(plugin);
   return impl_->Call("UnregisterPlugin", id, {},
-                     [&](ManagerProxy& proxy, VariantMap& opts) {
+                     [&](ManagerProxy& proxy, dbus::Dict& opts) {
                        proxy.UnregisterPlugin(id, opts);
                      });
 }
 
 Result<PluginStatus> Client::GetPlugin(std::string_view plugin) {
   const std::string id(plugin);
-  MOUNTD_ASSIGN(const VariantMap answer,
+  MOUNTD_ASSIGN(const dbus::Dict answer,
                 impl_->Call("GetPlugin", id, {},
-                            [&](ManagerProxy& proxy, VariantMap& opts) {
+                            [&](ManagerProxy& proxy, dbus::Dict& opts) {
                               return proxy.GetPlugin(id, opts);
                             }));
   return ToPlugin(answer);
@@ -205,7 +205,7 @@ Result<PluginStatus> Client::GetPlugin(std::string_view plugin) {
 Result<std::vector<PluginStatus>> Client::ListPlugins() {
   MOUNTD_ASSIGN(const auto answer,
                 impl_->Call("ListPlugins", "", {},
-                            [](ManagerProxy& proxy, VariantMap& opts) {
+                            [](ManagerProxy& proxy, dbus::Dict& opts) {
                               return proxy.ListPlugins(opts);
                             }));
   return ToList(answer, &ToPlugin);
@@ -214,7 +214,7 @@ Result<std::vector<PluginStatus>> Client::ListPlugins() {
 Result<std::vector<OwedTeardown>> Client::ListOwed() {
   MOUNTD_ASSIGN(const auto answer,
                 impl_->Call("ListOwed", "", {},
-                            [](ManagerProxy& proxy, VariantMap& opts) {
+                            [](ManagerProxy& proxy, dbus::Dict& opts) {
                               return proxy.ListOwed(opts);
                             }));
   std::vector<OwedTeardown> list;
@@ -228,7 +228,7 @@ Result<std::vector<OwedTeardown>> Client::ListOwed() {
 
 Result<std::uint32_t> Client::RetryOwed() {
   return impl_->Call("RetryOwed", "", {},
-                     [](ManagerProxy& proxy, VariantMap& opts) {
+                     [](ManagerProxy& proxy, dbus::Dict& opts) {
                        return proxy.RetryOwed(opts);
                      });
 }
@@ -237,13 +237,13 @@ Result<void> Client::Cancel(std::string_view operation) {
   const std::string id(operation);
   return impl_->Call(
       "Cancel", id, {},
-      [&](ManagerProxy& proxy, VariantMap& opts) { proxy.Cancel(id, opts); });
+      [&](ManagerProxy& proxy, dbus::Dict& opts) { proxy.Cancel(id, opts); });
 }
 
 Result<Capabilities> Client::GetCapabilities() {
-  MOUNTD_ASSIGN(const VariantMap answer,
+  MOUNTD_ASSIGN(const dbus::Dict answer,
                 impl_->Call("GetCapabilities", "", {},
-                            [](ManagerProxy& proxy, VariantMap& opts) {
+                            [](ManagerProxy& proxy, dbus::Dict& opts) {
                               return proxy.GetCapabilities(opts);
                             }));
   return ToCapabilities(answer);
@@ -252,7 +252,7 @@ Result<Capabilities> Client::GetCapabilities() {
 Result<std::vector<MethodStatistics>> Client::GetStatistics() {
   MOUNTD_ASSIGN(const auto answer,
                 impl_->Call("GetStatistics", "", {},
-                            [](ManagerProxy& proxy, VariantMap& opts) {
+                            [](ManagerProxy& proxy, dbus::Dict& opts) {
                               return proxy.GetStatistics(opts);
                             }));
   std::vector<MethodStatistics> list;

@@ -15,7 +15,7 @@ constexpr milliseconds kJoinPause{10};
 
 }  // namespace
 
-void AddText(VariantMap& options, const char* key, const std::string& text) {
+void AddText(dbus::Dict& options, const char* key, const std::string& text) {
   if (!text.empty()) {
     options.emplace(key, dbus::Value(text));
   }
@@ -27,7 +27,7 @@ Result<void> Client::Impl::Connect() {
 }
 
 Result<void> Client::Impl::Run(const std::string& op, const std::string& object,
-                               VariantMap options, const Step& call) {
+                               dbus::Dict options, const Step& call) {
   const auto deadline = steady_clock::now() + options_.deadline;
   for (;;) {
     const auto started = steady_clock::now();
@@ -44,7 +44,7 @@ Result<void> Client::Impl::Run(const std::string& op, const std::string& object,
   }
 }
 
-void Client::Impl::SetPatience(VariantMap& options,
+void Client::Impl::SetPatience(dbus::Dict& options,
                                steady_clock::duration left) const {
   milliseconds patience = options_.patience;
   const auto left_ms =
@@ -60,7 +60,7 @@ void Client::Impl::SetPatience(VariantMap& options,
 }
 
 Result<void> Client::Impl::Once(const std::string& op,
-                                const std::string& object, VariantMap& options,
+                                const std::string& object, dbus::Dict& options,
                                 const Step& call) {
   // The analyzer does not follow the exception to where it is read.
   // NOLINTBEGIN(clang-analyzer-deadcode.DeadStores)

@@ -16,7 +16,7 @@
 namespace mountd::agent {
 
 // The option `key`, unless it is empty.
-void AddText(VariantMap& options, const char* key, const std::string& text);
+void AddText(dbus::Dict& options, const char* key, const std::string& text);
 
 class Client::Impl {
  public:
@@ -28,16 +28,16 @@ class Client::Impl {
   // proxy and the options to send, and may run more than once.
   template <typename F>
   // NOLINTNEXTLINE(performance-unnecessary-value-param): moved, if F is void
-  auto Call(const char* op, std::string_view object, VariantMap options,
+  auto Call(const char* op, std::string_view object, dbus::Dict options,
             const F& call)
-      -> Result<std::invoke_result_t<const F&, ManagerProxy&, VariantMap&>> {
-    using Answer = std::invoke_result_t<const F&, ManagerProxy&, VariantMap&>;
+      -> Result<std::invoke_result_t<const F&, ManagerProxy&, dbus::Dict&>> {
+    using Answer = std::invoke_result_t<const F&, ManagerProxy&, dbus::Dict&>;
     if constexpr (std::is_void_v<Answer>) {
       return Run(op, std::string(object), std::move(options), call);
     } else {
       Answer answer{};
       MOUNTD_TRY(Run(op, std::string(object), std::move(options),
-                     [&](ManagerProxy& proxy, VariantMap& sent) {
+                     [&](ManagerProxy& proxy, dbus::Dict& sent) {
                        answer = call(proxy, sent);
                      }));
       return answer;
@@ -45,14 +45,14 @@ class Client::Impl {
   }
 
  private:
-  using Step = std::function<void(ManagerProxy&, VariantMap&)>;
+  using Step = std::function<void(ManagerProxy&, dbus::Dict&)>;
 
   Result<void> Run(const std::string& op, const std::string& object,
-                   VariantMap options, const Step& call);
-  void SetPatience(VariantMap& options,
+                   dbus::Dict options, const Step& call);
+  void SetPatience(dbus::Dict& options,
                    std::chrono::steady_clock::duration left) const;
   Result<void> Once(const std::string& op, const std::string& object,
-                    VariantMap& options, const Step& call);
+                    dbus::Dict& options, const Step& call);
 
   const ClientOptions options_;
   std::unique_ptr<Connection> connection_;

@@ -11,7 +11,7 @@
 namespace mountd::agent {
 namespace {
 
-void AddTmpfs(VariantMap& sent, const TmpfsOptions& tmpfs) {
+void AddTmpfs(dbus::Dict& sent, const TmpfsOptions& tmpfs) {
   const auto add = [&](const char* key, const auto& value) {
     if (value) {
       sent.emplace(key, dbus::Value(*value));
@@ -27,8 +27,8 @@ void AddTmpfs(VariantMap& sent, const TmpfsOptions& tmpfs) {
   }
 }
 
-VariantMap OptionsOf(const BindMountSpec& spec) {
-  VariantMap sent;
+dbus::Dict OptionsOf(const BindMountSpec& spec) {
+  dbus::Dict sent;
   AddText(sent, "task_path", spec.task_path);
   for (const auto& [key, value] :
        {std::pair("noexec", spec.noexec), std::pair("noatime", spec.noatime)}) {
@@ -56,8 +56,8 @@ VariantMap OptionsOf(const BindMountSpec& spec) {
 }
 
 // One element of BindMounts' array.
-VariantMap ToWire(const BindMountSpec& spec) {
-  VariantMap sent = OptionsOf(spec);
+dbus::Dict ToWire(const BindMountSpec& spec) {
+  dbus::Dict sent = OptionsOf(spec);
   sent.emplace("task", dbus::Value(spec.task));
   sent.emplace("name", dbus::Value(spec.name));
   sent.emplace("source_type", dbus::Value(ToWire(spec.source_type)));
@@ -73,11 +73,11 @@ std::string ObjectOf(const std::string& allocation, const BindMountSpec& spec) {
 
 // One of the methods that take a BindMountSpec's fields and options.
 template <typename Impl, typename Method>
-Result<VariantMap> CallWith(Impl& impl, const char* name, Method method,
+Result<dbus::Dict> CallWith(Impl& impl, const char* name, Method method,
                             const std::string& allocation,
                             const BindMountSpec& spec) {
   return impl.Call(name, ObjectOf(allocation, spec), OptionsOf(spec),
-                   [&](ManagerProxy& proxy, VariantMap& opts) {
+                   [&](ManagerProxy& proxy, dbus::Dict& opts) {
                      return (proxy.*method)(allocation, spec.task, spec.name,
                                             ToWire(spec.source_type),
                                             spec.source, spec.read_only,
@@ -89,7 +89,7 @@ Result<VariantMap> CallWith(Impl& impl, const char* name, Method method,
 
 Result<MountConfig> Client::BindMount(std::string_view allocation,
                                       const BindMountSpec& spec) {
-  MOUNTD_ASSIGN(const VariantMap answer,
+  MOUNTD_ASSIGN(const dbus::Dict answer,
                 CallWith(*impl_, "BindMount", &ManagerProxy::BindMount,
                          std::string(allocation), spec));
   return ToMountConfig(answer);
@@ -98,14 +98,14 @@ Result<MountConfig> Client::BindMount(std::string_view allocation,
 Result<std::vector<MountConfig>> Client::BindMounts(
     std::string_view allocation, const std::vector<BindMountSpec>& specs) {
   const std::string id(allocation);
-  std::vector<VariantMap> mounts;
+  std::vector<dbus::Dict> mounts;
   mounts.reserve(specs.size());
   for (const BindMountSpec& spec : specs) {
     mounts.push_back(ToWire(spec));
   }
-  MOUNTD_ASSIGN(const std::vector<VariantMap> answer,
+  MOUNTD_ASSIGN(const std::vector<dbus::Dict> answer,
                 impl_->Call("BindMounts", id, {},
-                            [&](ManagerProxy& proxy, VariantMap& opts) {
+                            [&](ManagerProxy& proxy, dbus::Dict& opts) {
                               return proxy.BindMounts(id, mounts, opts);
                             }));
   return ToList(answer, &ToMountConfig);
@@ -113,7 +113,7 @@ Result<std::vector<MountConfig>> Client::BindMounts(
 
 Result<ReplacedMount> Client::ReplaceMount(std::string_view allocation,
                                            const BindMountSpec& spec) {
-  MOUNTD_ASSIGN(const VariantMap answer,
+  MOUNTD_ASSIGN(const dbus::Dict answer,
                 CallWith(*impl_, "ReplaceMount", &ManagerProxy::ReplaceMount,
                          std::string(allocation), spec));
   return ToReplacedMount(answer);
@@ -125,9 +125,9 @@ Result<RepairedMount> Client::RepairMount(std::string_view allocation,
   const std::string id(allocation);
   const std::string task_name(task);
   const std::string mount(name);
-  MOUNTD_ASSIGN(const VariantMap answer,
+  MOUNTD_ASSIGN(const dbus::Dict answer,
                 impl_->Call("RepairMount", id + "/" + task_name + "/" + mount,
-                            {}, [&](ManagerProxy& proxy, VariantMap& opts) {
+                            {}, [&](ManagerProxy& proxy, dbus::Dict& opts) {
                               return proxy.RepairMount(id, task_name, mount,
                                                        opts);
                             }));
@@ -139,7 +139,7 @@ Result<UniqueFd> Client::OpenTree(std::string_view allocation,
   const std::string id(allocation);
   MOUNTD_ASSIGN(sdbus::UnixFd answer,
                 impl_->Call("OpenTree", id + "/" + spec.source, {},
-                            [&](ManagerProxy& proxy, VariantMap& opts) {
+                            [&](ManagerProxy& proxy, dbus::Dict& opts) {
                               return proxy.OpenTree(
                                   id, ToWire(spec.source_type), spec.source,
                                   ToWire(spec.propagation), opts);
@@ -151,9 +151,9 @@ Result<InboxConfig> Client::PrepareInbox(std::string_view allocation,
                                          std::string_view task) {
   const std::string id(allocation);
   const std::string name(task);
-  MOUNTD_ASSIGN(const VariantMap answer,
+  MOUNTD_ASSIGN(const dbus::Dict answer,
                 impl_->Call("PrepareInbox", id + "/" + name, {},
-                            [&](ManagerProxy& proxy, VariantMap& opts) {
+                            [&](ManagerProxy& proxy, dbus::Dict& opts) {
                               return proxy.PrepareInbox(id, name, opts);
                             }));
   return ToInboxConfig(answer);
@@ -164,7 +164,7 @@ Result<void> Client::RemoveInbox(std::string_view allocation,
   const std::string id(allocation);
   const std::string name(task);
   return impl_->Call("RemoveInbox", id + "/" + name, {},
-                     [&](ManagerProxy& proxy, VariantMap& opts) {
+                     [&](ManagerProxy& proxy, dbus::Dict& opts) {
                        proxy.RemoveInbox(id, name, opts);
                      });
 }
@@ -174,13 +174,13 @@ Result<void> Client::Unmount(std::string_view allocation, std::string_view task,
   const std::string id(allocation);
   const std::string task_name(task);
   const std::string mount(name);
-  VariantMap sent;
+  dbus::Dict sent;
   if (mode != UnmountMode::kPlain) {
     sent.emplace("mode", dbus::Value(ToWire(mode)));
   }
   return impl_->Call("Unmount", id + "/" + task_name + "/" + mount,
                      std::move(sent),
-                     [&](ManagerProxy& proxy, VariantMap& opts) {
+                     [&](ManagerProxy& proxy, dbus::Dict& opts) {
                        proxy.Unmount(id, task_name, mount, opts);
                      });
 }
@@ -188,15 +188,15 @@ Result<void> Client::Unmount(std::string_view allocation, std::string_view task,
 Result<Holders> Client::ListHolders(std::string_view allocation,
                                     std::string_view task,
                                     std::string_view name, bool node) {
-  VariantMap sent;
+  dbus::Dict sent;
   AddText(sent, "scope", node ? "node" : "");
   const std::string id(allocation);
   const std::string task_name(task);
   const std::string mount(name);
   MOUNTD_ASSIGN(
-      const VariantMap answer,
+      const dbus::Dict answer,
       impl_->Call("ListHolders", id + "/" + task_name + "/" + mount,
-                  std::move(sent), [&](ManagerProxy& proxy, VariantMap& opts) {
+                  std::move(sent), [&](ManagerProxy& proxy, dbus::Dict& opts) {
                     return proxy.ListHolders(id, task_name, mount, opts);
                   }));
   return ToHolders(answer);
@@ -207,9 +207,9 @@ Result<TaskReport> Client::VerifyTask(std::string_view allocation,
   const std::string id(allocation);
   const std::string task_name(task);
   const sdbus::UnixFd process(pidfd);
-  MOUNTD_ASSIGN(const VariantMap answer,
+  MOUNTD_ASSIGN(const dbus::Dict answer,
                 impl_->Call("VerifyTask", id + "/" + task_name, {},
-                            [&](ManagerProxy& proxy, VariantMap& opts) {
+                            [&](ManagerProxy& proxy, dbus::Dict& opts) {
                               return proxy.VerifyTask(id, task_name, process,
                                                       opts);
                             }));

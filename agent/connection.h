@@ -4,14 +4,12 @@
 #include <sdbus-c++/sdbus-c++.h>
 
 #include <chrono>
-#include <map>
 #include <memory>
 #include <string>
 
 #include "agent/client.h"
 #include "agent/subscriber.h"
 #include "dbus/generated/manager_proxy.h"
-#include "dbus/value.h"
 #include "mountd/base/result.h"
 
 // Internal to agent/: the one place that opens a bus and knows sdbus-c++'s
@@ -19,8 +17,6 @@
 struct sd_bus;
 
 namespace mountd::agent {
-
-using VariantMap = std::map<std::string, dbus::Value>;
 
 // The generated proxy of /org/mountd1. With handlers it also listens to the
 // signals; they must outlive it.

@@ -13,7 +13,7 @@ std::string ToText(const Bytes& bytes) { return {bytes.begin(), bytes.end()}; }
 // Reads the keys of one answer; the first of a wrong type is remembered.
 class Fields {
  public:
-  explicit Fields(const VariantMap& map) : map_(map) {}
+  explicit Fields(const dbus::Dict& map) : map_(map) {}
 
   template <typename T>
   Fields& Read(const char* key, T& out) {
@@ -46,7 +46,7 @@ class Fields {
   }
 
  private:
-  const VariantMap& map_;
+  const dbus::Dict& map_;
   std::string wrong_;
 };
 
@@ -54,7 +54,7 @@ Port ToPort(const WirePort& wire) {
   return {wire.get<0>(), wire.get<1>(), wire.get<2>(), wire.get<3>()};
 }
 
-Result<VolumeStatus> ToVolumeStatus(const VariantMap& map) {
+Result<VolumeStatus> ToVolumeStatus(const dbus::Dict& map) {
   VolumeStatus volume;
   MOUNTD_TRY(Fields(map)
                  .Read("alias", volume.alias)
@@ -67,7 +67,7 @@ Result<VolumeStatus> ToVolumeStatus(const VariantMap& map) {
   return volume;
 }
 
-Result<MountStatus> ToMountStatus(const VariantMap& map) {
+Result<MountStatus> ToMountStatus(const dbus::Dict& map) {
   MountStatus mount;
   MOUNTD_TRY(Fields(map)
                  .Read("task", mount.task)
@@ -81,7 +81,7 @@ Result<MountStatus> ToMountStatus(const VariantMap& map) {
   return mount;
 }
 
-Result<Holder> ToHolder(const VariantMap& map) {
+Result<Holder> ToHolder(const dbus::Dict& map) {
   Holder holder;
   MOUNTD_TRY(Fields(map)
                  .Read("pid", holder.pid)
@@ -94,7 +94,7 @@ Result<Holder> ToHolder(const VariantMap& map) {
   return holder;
 }
 
-Result<TaskMount> ToTaskMount(const VariantMap& map) {
+Result<TaskMount> ToTaskMount(const dbus::Dict& map) {
   TaskMount mount;
   MOUNTD_TRY(Fields(map)
                  .Read("name", mount.name)
@@ -121,8 +121,8 @@ std::vector<WirePort> ToWire(const std::vector<Port>& ports) {
   return wire;
 }
 
-VariantMap ToWire(const VolumeUsage& usage) {
-  VariantMap map;
+dbus::Dict ToWire(const VolumeUsage& usage) {
+  dbus::Dict map;
   if (usage.read_only) {
     map.emplace("read_only", dbus::Value(true));
   }
@@ -188,13 +188,13 @@ Timestamp ToTimestamp(std::uint64_t microseconds) {
       std::chrono::microseconds(static_cast<std::int64_t>(microseconds)));
 }
 
-Result<std::string> ToHostPath(const VariantMap& map) {
+Result<std::string> ToHostPath(const dbus::Dict& map) {
   std::string path;
   MOUNTD_TRY(Fields(map).ReadPath("host_path", path).status());
   return path;
 }
 
-Result<NetworkStatus> ToNetwork(const VariantMap& map) {
+Result<NetworkStatus> ToNetwork(const dbus::Dict& map) {
   NetworkStatus network;
   std::vector<WirePort> ports;
   MOUNTD_TRY(Fields(map)
@@ -214,7 +214,7 @@ Result<NetworkStatus> ToNetwork(const VariantMap& map) {
   return network;
 }
 
-Result<PublishedVolume> ToPublished(const VariantMap& map) {
+Result<PublishedVolume> ToPublished(const dbus::Dict& map) {
   PublishedVolume volume;
   MOUNTD_TRY(Fields(map)
                  .ReadPath("host_path", volume.host_path)
@@ -224,7 +224,7 @@ Result<PublishedVolume> ToPublished(const VariantMap& map) {
   return volume;
 }
 
-Result<MountConfig> ToMountConfig(const VariantMap& map) {
+Result<MountConfig> ToMountConfig(const dbus::Dict& map) {
   MountConfig config;
   MOUNTD_TRY(Fields(map)
                  .ReadPath("host_path", config.host_path)
@@ -240,9 +240,9 @@ Result<MountConfig> ToMountConfig(const VariantMap& map) {
   return config;
 }
 
-Result<Holders> ToHolders(const VariantMap& map) {
+Result<Holders> ToHolders(const dbus::Dict& map) {
   Holders found;
-  std::vector<VariantMap> holders;
+  std::vector<dbus::Dict> holders;
   MOUNTD_TRY(Fields(map)
                  .Read("holders", holders)
                  .Read("more", found.more)
@@ -255,8 +255,8 @@ Result<Holders> ToHolders(const VariantMap& map) {
 namespace {
 
 // "old_holders", if the answer has it.
-Result<std::optional<Holders>> ToOldHolders(const VariantMap& map) {
-  VariantMap found;
+Result<std::optional<Holders>> ToOldHolders(const dbus::Dict& map) {
+  dbus::Dict found;
   MOUNTD_TRY(Fields(map).Read("old_holders", found).status());
   if (found.empty()) {
     return std::optional<Holders>();
@@ -267,7 +267,7 @@ Result<std::optional<Holders>> ToOldHolders(const VariantMap& map) {
 
 }  // namespace
 
-Result<ReplacedMount> ToReplacedMount(const VariantMap& map) {
+Result<ReplacedMount> ToReplacedMount(const dbus::Dict& map) {
   ReplacedMount replaced;
   MOUNTD_ASSIGN(replaced.config, ToMountConfig(map));
   MOUNTD_ASSIGN(replaced.old_holders, ToOldHolders(map));
@@ -277,7 +277,7 @@ Result<ReplacedMount> ToReplacedMount(const VariantMap& map) {
   return replaced;
 }
 
-Result<RepairedMount> ToRepairedMount(const VariantMap& map) {
+Result<RepairedMount> ToRepairedMount(const dbus::Dict& map) {
   RepairedMount repaired;
   MOUNTD_ASSIGN(repaired.config, ToMountConfig(map));
   MOUNTD_ASSIGN(repaired.old_holders, ToOldHolders(map));
@@ -289,7 +289,7 @@ Result<RepairedMount> ToRepairedMount(const VariantMap& map) {
   return repaired;
 }
 
-Result<InboxConfig> ToInboxConfig(const VariantMap& map) {
+Result<InboxConfig> ToInboxConfig(const dbus::Dict& map) {
   InboxConfig inbox;
   MOUNTD_TRY(Fields(map)
                  .ReadPath("host_path", inbox.host_path)
@@ -300,7 +300,7 @@ Result<InboxConfig> ToInboxConfig(const VariantMap& map) {
   return inbox;
 }
 
-Result<Receipt> ToReceipt(const VariantMap& map) {
+Result<Receipt> ToReceipt(const dbus::Dict& map) {
   Receipt receipt;
   std::uint64_t released_at = 0;
   std::vector<sdbus::Struct<std::string, std::string, bool>> volumes;
@@ -319,11 +319,11 @@ Result<Receipt> ToReceipt(const VariantMap& map) {
   return receipt;
 }
 
-Result<AllocationStatus> ToAllocation(const VariantMap& map) {
+Result<AllocationStatus> ToAllocation(const dbus::Dict& map) {
   AllocationStatus status;
-  VariantMap network;
-  std::vector<VariantMap> volumes;
-  std::vector<VariantMap> mounts;
+  dbus::Dict network;
+  std::vector<dbus::Dict> volumes;
+  std::vector<dbus::Dict> mounts;
   MOUNTD_TRY(Fields(map)
                  .Read("id", status.id)
                  .Read("uid", status.uid)
@@ -343,9 +343,9 @@ Result<AllocationStatus> ToAllocation(const VariantMap& map) {
   return status;
 }
 
-Result<TaskReport> ToTaskReport(const VariantMap& map) {
+Result<TaskReport> ToTaskReport(const dbus::Dict& map) {
   TaskReport report;
-  std::vector<VariantMap> mounts;
+  std::vector<dbus::Dict> mounts;
   MOUNTD_TRY(Fields(map)
                  .Read("ok", report.ok)
                  .Read("mounts", mounts)
@@ -356,7 +356,7 @@ Result<TaskReport> ToTaskReport(const VariantMap& map) {
   return report;
 }
 
-Result<StagedVolume> ToStagedVolume(const VariantMap& map) {
+Result<StagedVolume> ToStagedVolume(const dbus::Dict& map) {
   StagedVolume volume;
   std::vector<sdbus::Struct<std::string, std::string>> users;
   MOUNTD_TRY(Fields(map)
@@ -371,7 +371,7 @@ Result<StagedVolume> ToStagedVolume(const VariantMap& map) {
   return volume;
 }
 
-Result<PluginRegistration> ToRegistration(const VariantMap& map) {
+Result<PluginRegistration> ToRegistration(const dbus::Dict& map) {
   PluginRegistration registration;
   std::vector<sdbus::Struct<Bytes, std::string, bool, std::string>> mounts;
   MOUNTD_TRY(Fields(map)
@@ -386,7 +386,7 @@ Result<PluginRegistration> ToRegistration(const VariantMap& map) {
   return registration;
 }
 
-Result<PluginStatus> ToPlugin(const VariantMap& map) {
+Result<PluginStatus> ToPlugin(const dbus::Dict& map) {
   PluginStatus plugin;
   MOUNTD_TRY(
       Fields(map)
@@ -409,14 +409,14 @@ Result<PluginStatus> ToPlugin(const VariantMap& map) {
   return plugin;
 }
 
-Result<TreeResult> ToTreeResult(const VariantMap& map) {
+Result<TreeResult> ToTreeResult(const dbus::Dict& map) {
   TreeResult result;
   MOUNTD_TRY(
       Fields(map).Read("done", result.done).Read("left", result.left).status());
   return result;
 }
 
-Result<Capabilities> ToCapabilities(const VariantMap& map) {
+Result<Capabilities> ToCapabilities(const dbus::Dict& map) {
   Capabilities capabilities;
   MOUNTD_TRY(Fields(map)
                  .Read("version", capabilities.version)

@@ -4,7 +4,6 @@
 #include <sdbus-c++/sdbus-c++.h>
 
 #include <cstdint>
-#include <map>
 #include <string>
 #include <vector>
 
@@ -17,42 +16,41 @@
 // not know is passed over; one of another type than the contract's is Internal.
 namespace mountd::agent {
 
-using VariantMap = std::map<std::string, dbus::Value>;
 using WirePort =
     sdbus::Struct<std::string, std::uint16_t, std::uint16_t, std::string>;
 
 std::vector<WirePort> ToWire(const std::vector<Port>& ports);
-VariantMap ToWire(const VolumeUsage& usage);
+dbus::Dict ToWire(const VolumeUsage& usage);
 std::string ToWire(SourceType type);
 std::string ToWire(Propagation propagation);
 std::string ToWire(PluginType type);
 std::string ToWire(UnmountMode mode);
 
 // The value of "host_path" alone.
-Result<std::string> ToHostPath(const VariantMap& map);
-Result<NetworkStatus> ToNetwork(const VariantMap& map);
-Result<PublishedVolume> ToPublished(const VariantMap& map);
-Result<InboxConfig> ToInboxConfig(const VariantMap& map);
-Result<ReplacedMount> ToReplacedMount(const VariantMap& map);
-Result<RepairedMount> ToRepairedMount(const VariantMap& map);
-Result<MountConfig> ToMountConfig(const VariantMap& map);
-Result<Receipt> ToReceipt(const VariantMap& map);
-Result<AllocationStatus> ToAllocation(const VariantMap& map);
-Result<Holders> ToHolders(const VariantMap& map);
-Result<TaskReport> ToTaskReport(const VariantMap& map);
-Result<StagedVolume> ToStagedVolume(const VariantMap& map);
-Result<PluginRegistration> ToRegistration(const VariantMap& map);
-Result<PluginStatus> ToPlugin(const VariantMap& map);
-Result<TreeResult> ToTreeResult(const VariantMap& map);
-Result<Capabilities> ToCapabilities(const VariantMap& map);
+Result<std::string> ToHostPath(const dbus::Dict& map);
+Result<NetworkStatus> ToNetwork(const dbus::Dict& map);
+Result<PublishedVolume> ToPublished(const dbus::Dict& map);
+Result<InboxConfig> ToInboxConfig(const dbus::Dict& map);
+Result<ReplacedMount> ToReplacedMount(const dbus::Dict& map);
+Result<RepairedMount> ToRepairedMount(const dbus::Dict& map);
+Result<MountConfig> ToMountConfig(const dbus::Dict& map);
+Result<Receipt> ToReceipt(const dbus::Dict& map);
+Result<AllocationStatus> ToAllocation(const dbus::Dict& map);
+Result<Holders> ToHolders(const dbus::Dict& map);
+Result<TaskReport> ToTaskReport(const dbus::Dict& map);
+Result<StagedVolume> ToStagedVolume(const dbus::Dict& map);
+Result<PluginRegistration> ToRegistration(const dbus::Dict& map);
+Result<PluginStatus> ToPlugin(const dbus::Dict& map);
+Result<TreeResult> ToTreeResult(const dbus::Dict& map);
+Result<Capabilities> ToCapabilities(const dbus::Dict& map);
 
 // Each element of an answer's array by one of the functions above.
 template <typename T>
-Result<std::vector<T>> ToList(const std::vector<VariantMap>& maps,
-                              Result<T> (*convert)(const VariantMap&)) {
+Result<std::vector<T>> ToList(const std::vector<dbus::Dict>& maps,
+                              Result<T> (*convert)(const dbus::Dict&)) {
   std::vector<T> list;
   list.reserve(maps.size());
-  for (const VariantMap& map : maps) {
+  for (const dbus::Dict& map : maps) {
     MOUNTD_ASSIGN(T element, convert(map));
     list.push_back(std::move(element));
   }

@@ -3,7 +3,6 @@
 
 #include <chrono>
 #include <cstdint>
-#include <map>
 #include <set>
 #include <string>
 #include <vector>
@@ -12,8 +11,6 @@
 #include "mountd/base/result.h"
 
 namespace mountd::dbus {
-
-using Dict = std::map<std::string, Value>;
 
 // Takes an a{sv} apart, strictly: every key has to be asked for, with its type,
 // or the call is refused. The first problem is kept, so that a method can read

@@ -9,6 +9,7 @@
 #include <cerrno>
 #include <concepts>
 #include <cstdint>
+#include <map>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -123,6 +124,9 @@ class Value {
 
   Held held_;
 };
+
+// An a{sv}.
+using Dict = std::map<std::string, Value>;
 
 inline sdbus::Message& operator<<(sdbus::Message& message, const Value& value) {
   value.Visit([&](const auto& held) { message << held; });

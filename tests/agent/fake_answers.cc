@@ -11,7 +11,7 @@ dbus::Value Path(const std::string& text) {
 
 using Extent = sdbus::Struct<std::uint32_t, std::uint32_t, std::uint32_t>;
 
-std::string Show(const Map& map) {
+std::string Show(const dbus::Dict& map) {
   std::string text = "{";
   for (const auto& [key, value] : map) {
     text += key + "=";
@@ -49,7 +49,7 @@ std::string Show(const std::map<std::string, std::string>& map) {
   return text + "}";
 }
 
-Map Network() {
+dbus::Dict Network() {
   return {{"netns_path", Path("/run/netns/web")},
           {"netns_inode", V(std::uint64_t{4026531840})},
           {"interface", Text("eth0")},
@@ -62,13 +62,13 @@ Map Network() {
            V(Ports{{"http", std::uint16_t{8080}, std::uint16_t{80}, "tcp"}})}};
 }
 
-Map Inbox() {
+dbus::Dict Inbox() {
   return {{"host_path", Path("/run/mountd/base/a/web/server")},
           {"propagation", Text("host-to-task")},
           {"required_rootfs_propagation", Text("slave")}};
 }
 
-Map MountConfig(const std::string& propagation) {
+dbus::Dict MountConfig(const std::string& propagation) {
   return {{"host_path", Path("/run/mountd/base/a/web/server/data")},
           {"task_path", Text("/data")},
           {"read_only", V(true)},
@@ -80,7 +80,7 @@ Map MountConfig(const std::string& propagation) {
           {"of_a_later_release", V(1.5)}};
 }
 
-Map Receipt(const std::string& allocation) {
+dbus::Dict Receipt(const std::string& allocation) {
   return {
       {"allocation", V(allocation)},
       {"released_at", V(std::uint64_t{1'700'000'000'000'000})},
@@ -90,11 +90,12 @@ Map Receipt(const std::string& allocation) {
       {"serial", V(std::uint64_t{7})}};
 }
 
-Map Allocation(const std::string& id) {
-  Map volume{{"alias", Text("data")},      {"plugin", Text("csi-local")},
-             {"volume", Text("web-data")}, {"state", Text("published")},
-             {"read_only", V(false)},      {"host_path", Path("/p/data")}};
-  Map mount = MountConfig("private");
+dbus::Dict Allocation(const std::string& id) {
+  dbus::Dict volume{
+      {"alias", Text("data")},      {"plugin", Text("csi-local")},
+      {"volume", Text("web-data")}, {"state", Text("published")},
+      {"read_only", V(false)},      {"host_path", Path("/p/data")}};
+  dbus::Dict mount = MountConfig("private");
   mount.emplace("task", Text("server"));
   mount.emplace("name", Text("data"));
   mount.emplace("source_type", Text("volume"));
@@ -105,12 +106,12 @@ Map Allocation(const std::string& id) {
           {"scope", Text("example")},
           {"state", Text("prepared")},
           {"host_path", Path("/run/mountd/base/a/" + id)},
-          {"network", V(id == "bare" ? Map{} : Network())},
-          {"volumes", V(std::vector<Map>{volume})},
-          {"mounts", V(std::vector<Map>{mount})}};
+          {"network", V(id == "bare" ? dbus::Dict{} : Network())},
+          {"volumes", V(std::vector<dbus::Dict>{volume})},
+          {"mounts", V(std::vector<dbus::Dict>{mount})}};
 }
 
-Map Plugin(const std::string& id) {
+dbus::Dict Plugin(const std::string& id) {
   return {
       {"id", V(id)},
       {"type", Text("node")},
@@ -130,36 +131,36 @@ Map Plugin(const std::string& id) {
       {"of_a_later_release", V(sdbus::ObjectPath("/org/mountd1/plugin/x"))}};
 }
 
-Map Holders() {
-  const Map known{{"pid", V(12U)},
-                  {"uid", V(1000U)},
-                  {"command", Text("sh")},
-                  {"how", Text("fd 5")},
-                  {"in_cgroup", V(true)},
-                  {"copy", V(true)},
-                  {"of_a_later_release", V(1.5)}};
-  return {{"holders", V(std::vector<Map>{known, {{"pid", V(13U)}}})},
+dbus::Dict Holders() {
+  const dbus::Dict known{{"pid", V(12U)},
+                         {"uid", V(1000U)},
+                         {"command", Text("sh")},
+                         {"how", Text("fd 5")},
+                         {"in_cgroup", V(true)},
+                         {"copy", V(true)},
+                         {"of_a_later_release", V(1.5)}};
+  return {{"holders", V(std::vector<dbus::Dict>{known, {{"pid", V(13U)}}})},
           {"more", V(true)},
           {"complete", V(false)}};
 }
 
-Map TaskReport(const std::string& task) {
-  const Map mount{{"name", Text("data")},
-                  {"verdict", Text("lost-propagation")},
-                  {"reason", Text("the runtime's rootfsPropagation")},
-                  {"read_only", V(true)},
-                  {"nosuid", V(true)},
-                  {"nodev", V(true)},
-                  {"noexec", V(false)},
-                  {"peer_group", V(std::uint64_t{12})},
-                  {"master", V(std::uint64_t{13})}};
+dbus::Dict TaskReport(const std::string& task) {
+  const dbus::Dict mount{{"name", Text("data")},
+                         {"verdict", Text("lost-propagation")},
+                         {"reason", Text("the runtime's rootfsPropagation")},
+                         {"read_only", V(true)},
+                         {"nosuid", V(true)},
+                         {"nodev", V(true)},
+                         {"noexec", V(false)},
+                         {"peer_group", V(std::uint64_t{12})},
+                         {"master", V(std::uint64_t{13})}};
   return {{"ok", V(task == "fine")},
-          {"mounts", V(std::vector<Map>{mount})},
+          {"mounts", V(std::vector<dbus::Dict>{mount})},
           {"mount_namespace", V(std::uint64_t{4026531841})},
           {"own_user_namespace", V(true)}};
 }
 
-Map Capabilities() {
+dbus::Dict Capabilities() {
   using Words = std::vector<std::string>;
   return {{"version", Text("0.1.0")},
           {"kernel", Text("6.18")},

@@ -14,8 +14,7 @@
 // it was asked.
 namespace mountd::agent::test {
 
-using Map = std::map<std::string, dbus::Value>;
-using MapReply = sdbus::Result<Map>;
+using MapReply = sdbus::Result<dbus::Dict>;
 using Ports = std::vector<
     sdbus::Struct<std::string, std::uint16_t, std::uint16_t, std::string>>;
 using Entries = std::vector<
@@ -36,20 +35,20 @@ dbus::Value Text(const char* text);
 dbus::Value Path(const std::string& text);
 
 // "{key=value;…}"; a value of no simple type is shown as its signature.
-std::string Show(const Map& map);
+std::string Show(const dbus::Dict& map);
 std::string Show(const std::map<std::string, std::string>& map);
 
-Map Network();
-Map Inbox();
-Map MountConfig(const std::string& propagation);
-Map Receipt(const std::string& allocation);
+dbus::Dict Network();
+dbus::Dict Inbox();
+dbus::Dict MountConfig(const std::string& propagation);
+dbus::Dict Receipt(const std::string& allocation);
 // "bare" has no network.
-Map Allocation(const std::string& id);
+dbus::Dict Allocation(const std::string& id);
 // "sick" is unhealthy; the reason would clear a terminal.
-Map Plugin(const std::string& id);
-Map Holders();
+dbus::Dict Plugin(const std::string& id);
+dbus::Dict Holders();
 // "fine" is in order.
-Map TaskReport(const std::string& task);
-Map Capabilities();
+dbus::Dict TaskReport(const std::string& task);
+dbus::Dict Capabilities();
 
 }  // namespace mountd::agent::test

@@ -58,7 +58,7 @@ class Manager final
     }
   }
 
-  Map Garbled(const std::string& method, Map map) const {
+  dbus::Dict Garbled(const std::string& method, dbus::Dict map) const {
     if (script_.garbled(method)) {
       map["host_path"] = Text("not an ay");
     }
@@ -70,22 +70,22 @@ class Manager final
     return ::fstat(fd.get(), &file) == 0 ? std::to_string(file.st_ino) : "?";
   }
 
-  void Subscribe(const Map& options) override {
+  void Subscribe(const dbus::Dict& options) override {
     script_.Record("Subscribe " + Show(options));
     subscribed_ = true;
   }
-  void Unsubscribe(const Map& options) override {
+  void Unsubscribe(const dbus::Dict& options) override {
     script_.Record("Unsubscribe " + Show(options));
     subscribed_ = false;
   }
   void PrepareAllocation(MapReply&& reply, std::string id,
-                         Map options) override {
+                         dbus::Dict options) override {
     Answer("PrepareAllocation", id + " " + Show(options), std::move(reply),
            Garbled("PrepareAllocation",
                    {{"host_path", Path("/run/mountd/base/a/" + id)}}));
   }
   void SetupNetwork(MapReply&& reply, std::string id, std::string mode,
-                    Ports ports, Map options) override {
+                    Ports ports, dbus::Dict options) override {
     std::string text = id + " " + mode + " ";
     for (const auto& port : ports) {
       text += port.get<0>() + "," + std::to_string(port.get<1>()) + "," +
@@ -94,14 +94,14 @@ class Manager final
     Answer("SetupNetwork", text + Show(options), std::move(reply), Network());
   }
   void TeardownNetwork(sdbus::Result<>&& reply, std::string id,
-                       Map options) override {
+                       dbus::Dict options) override {
     Answer("TeardownNetwork", id + " " + Show(options), std::move(reply));
   }
   void PublishVolume(MapReply&& reply, std::string id, std::string alias,
-                     std::string volume, std::string plugin, Map usage,
+                     std::string volume, std::string plugin, dbus::Dict usage,
                      std::map<std::string, std::string> publish_context,
                      std::map<std::string, std::string> volume_context,
-                     Map options) override {
+                     dbus::Dict options) override {
     if (const auto secrets = options.find("secrets");
         secrets != options.end()) {
       script_.KeepSecrets(
@@ -117,25 +117,26 @@ class Manager final
             {"is_device", V(false)}});
   }
   void UnpublishVolume(sdbus::Result<>&& reply, std::string id,
-                       std::string alias, Map options) override {
+                       std::string alias, dbus::Dict options) override {
     Answer("UnpublishVolume", id + " " + alias + " " + Show(options),
            std::move(reply));
   }
   void BindMount(MapReply&& reply, std::string id, std::string task,
                  std::string name, std::string source_type, std::string source,
                  bool read_only, std::string propagation,
-                 Map options) override {
+                 dbus::Dict options) override {
     Answer("BindMount",
            id + " " + task + " " + name + " " + source_type + ":" + source +
                (read_only ? " ro " : " rw ") + propagation + " " +
                Show(options),
            std::move(reply), MountConfig(propagation));
   }
-  void BindMounts(sdbus::Result<std::vector<Map>>&& reply, std::string id,
-                  std::vector<Map> mounts, Map options) override {
+  void BindMounts(sdbus::Result<std::vector<dbus::Dict>>&& reply,
+                  std::string id, std::vector<dbus::Dict> mounts,
+                  dbus::Dict options) override {
     std::string text = id;
-    std::vector<Map> answers;
-    for (const Map& mount : mounts) {
+    std::vector<dbus::Dict> answers;
+    for (const dbus::Dict& mount : mounts) {
       text += " " + Show(mount);
       answers.push_back(
           MountConfig(mount.at("propagation").get<std::string>()));
@@ -145,10 +146,10 @@ class Manager final
   void ReplaceMount(MapReply&& reply, std::string id, std::string task,
                     std::string name, std::string source_type,
                     std::string source, bool read_only, std::string propagation,
-                    Map options) override {
-    Map answer = MountConfig(propagation);
+                    dbus::Dict options) override {
+    dbus::Dict answer = MountConfig(propagation);
     answer.emplace("replaced_mount_id", V(std::uint64_t{10}));
-    answer.emplace("old_holders", V(Map{{"more", V(true)}}));
+    answer.emplace("old_holders", V(dbus::Dict{{"more", V(true)}}));
     Answer("ReplaceMount",
            id + " " + task + " " + name + " " + source_type + ":" + source +
                (read_only ? " ro " : " rw ") + propagation + " " +
@@ -156,8 +157,8 @@ class Manager final
            std::move(reply), answer);
   }
   void RepairMount(MapReply&& reply, std::string id, std::string task,
-                   std::string name, Map options) override {
-    Map answer = MountConfig("private");
+                   std::string name, dbus::Dict options) override {
+    dbus::Dict answer = MountConfig("private");
     answer.emplace("replaced_mount_id", V(std::uint64_t{10}));
     answer.emplace("reaches_task", V(false));
     answer.emplace("reason", Text("no inbox"));
@@ -166,34 +167,34 @@ class Manager final
   }
   void OpenTree(sdbus::Result<sdbus::UnixFd>&& reply, std::string id,
                 std::string source_type, std::string source,
-                std::string propagation, Map options) override {
+                std::string propagation, dbus::Dict options) override {
     Answer("OpenTree",
            id + " " + source_type + ":" + source + " " + propagation + " " +
                Show(options),
            std::move(reply), sdbus::UnixFd(STDERR_FILENO));
   }
   void PrepareInbox(MapReply&& reply, std::string id, std::string task,
-                    Map options) override {
+                    dbus::Dict options) override {
     Answer("PrepareInbox", id + " " + task + " " + Show(options),
            std::move(reply), Inbox());
   }
   void RemoveInbox(sdbus::Result<>&& reply, std::string id, std::string task,
-                   Map options) override {
+                   dbus::Dict options) override {
     Answer("RemoveInbox", id + " " + task + " " + Show(options),
            std::move(reply));
   }
   void Unmount(sdbus::Result<>&& reply, std::string id, std::string task,
-               std::string name, Map options) override {
+               std::string name, dbus::Dict options) override {
     Answer("Unmount", id + " " + task + " " + name + " " + Show(options),
            std::move(reply));
   }
   void RemoveTree(MapReply&& reply, sdbus::UnixFd directory,
-                  Map options) override {
+                  dbus::Dict options) override {
     Answer("RemoveTree", Inode(directory) + " " + Show(options),
            std::move(reply), {{"done", V(std::uint64_t{3})}});
   }
   void ChownTree(MapReply&& reply, sdbus::UnixFd directory, std::uint32_t uid,
-                 std::uint32_t gid, Map options) override {
+                 std::uint32_t gid, dbus::Dict options) override {
     Answer("ChownTree",
            Inode(directory) + " " + std::to_string(uid) + ":" +
                std::to_string(gid) + " " + Show(options),
@@ -201,35 +202,38 @@ class Manager final
            {{"done", V(std::uint64_t{3})}, {"left", V(std::uint64_t{1})}});
   }
   void ListHolders(MapReply&& reply, std::string id, std::string task,
-                   std::string name, Map options) override {
+                   std::string name, dbus::Dict options) override {
     Answer("ListHolders", id + " " + task + " " + name + " " + Show(options),
            std::move(reply), Holders());
   }
   void VerifyTask(MapReply&& reply, std::string id, std::string task,
-                  sdbus::UnixFd pidfd, Map options) override {
+                  sdbus::UnixFd pidfd, dbus::Dict options) override {
     Answer("VerifyTask",
            id + " " + task + (pidfd.isValid() ? " fd " : " ") + Show(options),
            std::move(reply), TaskReport(task));
   }
   void ReleaseAllocation(MapReply&& reply, std::string id,
-                         Map options) override {
+                         dbus::Dict options) override {
     Answer("ReleaseAllocation", id + " " + Show(options), std::move(reply),
            Receipt(id));
   }
-  void GetReceipt(MapReply&& reply, std::string id, Map options) override {
+  void GetReceipt(MapReply&& reply, std::string id,
+                  dbus::Dict options) override {
     Answer("GetReceipt", id + " " + Show(options), std::move(reply),
            Receipt(id));
   }
-  void GetAllocation(MapReply&& reply, std::string id, Map options) override {
+  void GetAllocation(MapReply&& reply, std::string id,
+                     dbus::Dict options) override {
     Answer("GetAllocation", id + " " + Show(options), std::move(reply),
            Allocation(id));
   }
-  void ListAllocations(sdbus::Result<Entries>&& reply, Map options) override {
+  void ListAllocations(sdbus::Result<Entries>&& reply,
+                       dbus::Dict options) override {
     Answer("ListAllocations", Show(options), std::move(reply),
            Entries{{"web", 1000U, "example", "prepared"}});
   }
-  void ListVolumes(sdbus::Result<std::vector<Map>>&& reply,
-                   Map options) override {
+  void ListVolumes(sdbus::Result<std::vector<dbus::Dict>>&& reply,
+                   dbus::Dict options) override {
     Answer("ListVolumes", Show(options), std::move(reply),
            {{{"plugin", Text("csi-local")},
              {"volume", Text("web-data")},
@@ -238,7 +242,7 @@ class Manager final
                            {"web", "data"}})}}});
   }
   void RegisterPlugin(MapReply&& reply, std::string plugin, std::string type,
-                      std::string allocation, Map options) override {
+                      std::string allocation, dbus::Dict options) override {
     using Mounts = std::vector<sdbus::Struct<std::vector<std::uint8_t>,
                                              std::string, bool, std::string>>;
     Answer(
@@ -250,34 +254,37 @@ class Manager final
          {"mounts", V(Mounts{{{'/', 'p'}, "/csi", false, "bidirectional"}})}});
   }
   void UnregisterPlugin(sdbus::Result<>&& reply, std::string plugin,
-                        Map options) override {
+                        dbus::Dict options) override {
     Answer("UnregisterPlugin", plugin + " " + Show(options), std::move(reply));
   }
-  void GetPlugin(MapReply&& reply, std::string plugin, Map options) override {
+  void GetPlugin(MapReply&& reply, std::string plugin,
+                 dbus::Dict options) override {
     Answer("GetPlugin", plugin + " " + Show(options), std::move(reply),
            Plugin(plugin));
   }
-  void ListPlugins(sdbus::Result<std::vector<Map>>&& reply,
-                   Map options) override {
+  void ListPlugins(sdbus::Result<std::vector<dbus::Dict>>&& reply,
+                   dbus::Dict options) override {
     Answer("ListPlugins", Show(options), std::move(reply),
            {Plugin("csi-local"), Plugin("sick")});
   }
-  void ListOwed(sdbus::Result<Owed>&& reply, Map options) override {
+  void ListOwed(sdbus::Result<Owed>&& reply, dbus::Dict options) override {
     Answer("ListOwed", Show(options), std::move(reply),
            Owed{{std::uint64_t{3}, "mount", "web/server/data", "EBUSY", 4U,
                  std::uint64_t{1'700'000'000'000'000}}});
   }
-  void RetryOwed(sdbus::Result<std::uint32_t>&& reply, Map options) override {
+  void RetryOwed(sdbus::Result<std::uint32_t>&& reply,
+                 dbus::Dict options) override {
     Answer("RetryOwed", Show(options), std::move(reply), 1U);
   }
   void Cancel(sdbus::Result<>&& reply, std::string operation,
-              Map options) override {
+              dbus::Dict options) override {
     Answer("Cancel", operation + " " + Show(options), std::move(reply));
   }
-  void GetCapabilities(MapReply&& reply, Map options) override {
+  void GetCapabilities(MapReply&& reply, dbus::Dict options) override {
     Answer("GetCapabilities", Show(options), std::move(reply), Capabilities());
   }
-  void GetStatistics(sdbus::Result<Statistics>&& reply, Map options) override {
+  void GetStatistics(sdbus::Result<Statistics>&& reply,
+                     dbus::Dict options) override {
     Answer("GetStatistics", Show(options), std::move(reply),
            Statistics{{"BindMount", std::uint64_t{9}, std::uint64_t{1},
                        std::uint64_t{120}, std::uint64_t{900}}});

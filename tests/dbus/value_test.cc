@@ -9,13 +9,12 @@
 namespace mountd::dbus {
 namespace {
 
-using Values = std::map<std::string, Value>;
 using Variants = std::map<std::string, sdbus::Variant>;
 using Pair = sdbus::Struct<std::uint32_t, std::string>;
 
 const Value::Bytes kBytes = {0, 1, 0xff};
 
-Values AllKinds() {
+Dict AllKinds() {
   return {{"bool", Value(true)},
           {"number", Value(std::uint32_t{7})},
           {"id", Value(UINT64_MAX)},
@@ -23,7 +22,7 @@ Values AllKinds() {
           {"bytes", Value(kBytes)},
           {"signed", Value(std::int64_t{-1})},
           {"struct", Value(Pair(1, "x"))},
-          {"dict", Value(Values{{"inner", Value(std::string("y"))}})}};
+          {"dict", Value(Dict{{"inner", Value(std::string("y"))}})}};
 }
 
 // What `from` is once it was sent as `From`, and read as `To`.
@@ -38,7 +37,7 @@ To Sent(const From& from) {
 }
 
 TEST(ValueTest, ItIsReadAsItWasWritten) {
-  const auto read = Sent<Values>(AllKinds());
+  const auto read = Sent<Dict>(AllKinds());
   ASSERT_EQ(read.size(), AllKinds().size());
   EXPECT_TRUE(read.at("bool").get<bool>());
   EXPECT_EQ(read.at("number").get<std::uint32_t>(), 7U);
@@ -47,7 +46,7 @@ TEST(ValueTest, ItIsReadAsItWasWritten) {
   EXPECT_EQ(read.at("bytes").get<Value::Bytes>(), kBytes);
   EXPECT_EQ(read.at("signed").get<std::int64_t>(), -1);
   EXPECT_EQ(read.at("struct").get<Pair>(), Pair(1, "x"));
-  EXPECT_EQ(read.at("dict").get<Values>().at("inner").get<std::string>(), "y");
+  EXPECT_EQ(read.at("dict").get<Dict>().at("inner").get<std::string>(), "y");
 }
 
 TEST(ValueTest, ItIsOnTheWireWhatAVariantIs) {
@@ -56,13 +55,13 @@ TEST(ValueTest, ItIsOnTheWireWhatAVariantIs) {
     EXPECT_EQ(variants.at(key).peekValueType(), value.peekValueType()) << key;
   }
   EXPECT_EQ(variants.at("text").get<std::string>(), "a\xC3\xA4");
-  const auto values = Sent<Values>(variants);
+  const auto values = Sent<Dict>(variants);
   EXPECT_EQ(values.at("bytes").get<Value::Bytes>(), kBytes);
   EXPECT_EQ(values.at("struct").get<Pair>(), Pair(1, "x"));
 }
 
 TEST(ValueTest, ItIsOfOneType) {
-  const Values all = AllKinds();
+  const Dict all = AllKinds();
   EXPECT_TRUE(all.at("number").containsValueOfType<std::uint32_t>());
   EXPECT_FALSE(all.at("number").containsValueOfType<std::uint64_t>());
   EXPECT_FALSE(all.at("number").containsValueOfType<std::int64_t>());
@@ -73,7 +72,7 @@ TEST(ValueTest, ItIsOfOneType) {
 }
 
 TEST(ValueTest, ItSaysItsType) {
-  const Values all = AllKinds();
+  const Dict all = AllKinds();
   EXPECT_EQ(all.at("bytes").peekValueType(), "ay");
   EXPECT_EQ(all.at("struct").peekValueType(), "(us)");
   EXPECT_EQ(all.at("dict").peekValueType(), "a{sv}");
@@ -93,7 +92,7 @@ TEST(ValueTest, OneOfAnotherTypeIsPassedOver) {
                       {"c", sdbus::Variant(std::vector<std::string>{})},
                       {"d", sdbus::Variant(std::string("end"))}};
   message.seal();
-  Values read;
+  Dict read;
   message >> read;
   EXPECT_EQ(read.at("a").get<double>(), 1.5);
   EXPECT_EQ(read.at("b").peekValueType(), "v");
