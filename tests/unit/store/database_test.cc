@@ -66,6 +66,9 @@ TEST_F(DatabaseTest, OnlyWhatOutlivesPowerIsSynced) {
   EXPECT_EQ(setting("journal_mode", Durability::kProcess), "wal");
   EXPECT_EQ(setting("synchronous", Durability::kPower), "2");    // FULL
   EXPECT_EQ(setting("synchronous", Durability::kProcess), "0");  // OFF
+  // A log that is never copied back grows as long as mountd runs.
+  EXPECT_NE(setting("wal_autocheckpoint", Durability::kPower), "0");
+  EXPECT_EQ(setting("wal_autocheckpoint", Durability::kProcess), "256");
 }
 
 TEST_F(DatabaseTest, AnOpenOneIsItsProcessesAlone) {
