@@ -52,11 +52,9 @@ TEST(WorkerPoolTest, TheThreadThatWasBusyLastIsBusyFirst) {
     return ran.get_future().get();
   };
   std::vector<std::promise<void>> release(3);
-  std::vector<std::thread::id> threads(3);
   std::vector<std::promise<void>> began(3);
   for (std::size_t i = 0; i < 3; ++i) {
     pool.Submit([&, i, released = release[i].get_future().share()] {
-      threads[i] = std::this_thread::get_id();
       began[i].set_value();
       released.wait();
     });

@@ -128,7 +128,7 @@ TEST_F(BootStoreTest, MountsAreCountedAndListedByWhatTheyAreOf) {
   EXPECT_EQ(*store_->CountMounts("db"), 2U);
 }
 
-TEST_F(BootStoreTest, AnchorsAreKeptAndAnIntentForgetsTheId) {
+TEST_F(BootStoreTest, AnchorsAreKeptAndADoubtForgetsTheId) {
   const AnchorKey filesystem{exec::SourceKind::kFilesystem, "data"};
   ASSERT_EQ(Outcome(store_->PutAnchor(Volume("data"), 0)), "Ok");
   ASSERT_EQ(Outcome(store_->PutAnchor(Volume("data"), UINT64_MAX)), "Ok");
