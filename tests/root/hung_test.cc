@@ -214,16 +214,17 @@ TEST_F(Hung, OthersGoOnWhileMoreHangThanThereAreExecutors) {
     servers_[static_cast<std::size_t>(i)]->GoOn();
     EXPECT_TRUE(Eventually([&] { return Bind(i, DirectoryIn(i)) == "Ok"; }));
     EXPECT_EQ(Unmount(i, DirectoryIn(i)), "Ok");
-    EXPECT_TRUE(Eventually([&] { return CountMountsAt(At(i) + "/dir") == 0; }));
+    EXPECT_TRUE(
+        Eventually([&] { return MountPointsUnder(At(i) + "/dir").empty(); }));
   }
-  EXPECT_EQ(CountMountsAt("/run/mountd/base/a"), 0);
+  EXPECT_EQ(MountPointsUnder("/run/mountd/base/a").size(), 0U);
 }
 
 TEST_F(Hung, ATearDownIsOwedAndDoneWhenTheServerHasDied) {
   ASSERT_EQ(Bind(0, "root0", Propagation::kHostToTask), "Ok");
   // What is mounted in it can only be reached by asking the server.
   ASSERT_TRUE(MountTmpfs(At(0) + "/dir"));
-  ASSERT_EQ(CountMountsAt("/run/mountd/base/a"), 2);
+  ASSERT_EQ(MountPointsUnder("/run/mountd/base/a").size(), 2U);
   servers_[0]->Hang();
   EXPECT_EQ(Outcome(clients_[0].ReleaseAllocation(Allocation(0))),
             "DeadlineExceeded");
@@ -236,8 +237,9 @@ TEST_F(Hung, ATearDownIsOwedAndDoneWhenTheServerHasDied) {
     const auto left = clients_[0].RetryOwed();
     return left && *left == 0;
   }));
-  EXPECT_EQ(CountMountsAt("/run/mountd/base/a"), 0);
-  EXPECT_EQ(CountMountsAt(At(0) + "/dir"), 1) << "the host's own stays";
+  EXPECT_EQ(MountPointsUnder("/run/mountd/base/a").size(), 0U);
+  EXPECT_EQ(MountPointsUnder(At(0) + "/dir").size(), 1U)
+      << "the host's own stays";
 }
 
 // What a naive daemon does with an fd, in a child: its exit status.
@@ -325,15 +327,16 @@ TEST_F(Hung, AnOpenFileThatItsServerDoesNotLetCloseHoldsNobodyUp) {
 
 TEST_F(Hung, AnAnchorThatCannotGoGoesWhenTheServerAnswersAgain) {
   ASSERT_EQ(Bind(0, DirectoryIn(0)), "Ok");
-  ASSERT_EQ(CountMountsAt(At(0) + "/dir"), 1);
+  ASSERT_EQ(MountPointsUnder(At(0) + "/dir").size(), 1U);
   servers_[0]->Hang();
   EXPECT_EQ(Unmount(0, DirectoryIn(0)), "Ok");
-  EXPECT_EQ(CountMountsAt("/run/mountd/base/a"), 0);
-  EXPECT_EQ(CountMountsAt(At(0) + "/dir"), 1);
+  EXPECT_EQ(MountPointsUnder("/run/mountd/base/a").size(), 0U);
+  EXPECT_EQ(MountPointsUnder(At(0) + "/dir").size(), 1U);
   // Nobody is in the kernel any more who would take it away once he could.
   EXPECT_TRUE(Eventually([] { return StuckExecutors() == 0; }));
   servers_[0]->GoOn();
-  EXPECT_TRUE(Eventually([] { return CountMountsAt(At(0) + "/dir") == 0; }));
+  EXPECT_TRUE(
+      Eventually([] { return MountPointsUnder(At(0) + "/dir").empty(); }));
 }
 
 // As Bind, but of two: the first has long been mounted when the second hangs.
@@ -353,7 +356,7 @@ TEST_F(Hung, ASetWhoseLastHangsGoesWhenMountdIsKilledInIt) {
     return Outcome(client->BindMounts(Allocation(0), {first, second}));
   });
   ASSERT_TRUE(Eventually([] { return StuckExecutors() == 1; }));
-  ASSERT_EQ(CountMountsAt("/run/mountd/base/a"), 1);
+  ASSERT_EQ(MountPointsUnder("/run/mountd/base/a").size(), 1U);
   KillMountd();
   EXPECT_EQ(told.get(), "Unavailable");
   // Started again it has taken the set away, and others need not wait for the
@@ -362,11 +365,12 @@ TEST_F(Hung, ASetWhoseLastHangsGoesWhenMountdIsKilledInIt) {
   const auto status = clients_[0].GetAllocation(Allocation(0));
   ASSERT_TRUE(status) << status.error().Message();
   EXPECT_TRUE(status->mounts.empty());
-  EXPECT_EQ(CountMountsAt("/run/mountd/base/a"), 1);
+  EXPECT_EQ(MountPointsUnder("/run/mountd/base/a").size(), 1U);
   EXPECT_EQ(Outcome(clients_[0].ReleaseAllocation(Allocation(0))), "Ok");
   servers_[0]->GoOn();
   EXPECT_EQ(Unmount(kServers, "good"), "Ok");
-  EXPECT_TRUE(Eventually([] { return CountMountsAt(At(0) + "/dir") == 0; }));
+  EXPECT_TRUE(
+      Eventually([] { return MountPointsUnder(At(0) + "/dir").empty(); }));
 }
 
 TEST_F(Hung, MountdStartsAndServesOthersWhileAServerHangs) {
@@ -403,7 +407,7 @@ TEST_F(Hung, MountdStartsAndServesOthersWhileAServerHangs) {
   EXPECT_EQ(Unmount(1, DirectoryIn(1)), "Ok");
   EXPECT_EQ(Unmount(2, "good"), "Ok");
   EXPECT_EQ(Unmount(kServers, "good"), "Ok");
-  EXPECT_EQ(CountMountsAt("/run/mountd/base/a"), 0);
+  EXPECT_EQ(MountPointsUnder("/run/mountd/base/a").size(), 0U);
 }
 
 }  // namespace

@@ -156,8 +156,8 @@ class Nfs : public PrivateNamespaces {
   bool NothingIsLeft() {
     return Eventually([&] {
       const auto owed = Web().RetryOwed();
-      return owed && *owed == 0 && CountMountsAt(kTasks) == 0 &&
-             CountMountsAt(kFilesystem) == 0;
+      return owed && *owed == 0 && MountPointsUnder(kTasks).empty() &&
+             MountPointsUnder(kFilesystem).empty();
     });
   }
 
@@ -207,7 +207,7 @@ TEST_F(Nfs, AnUnmountThatHangsIsOwedUntilTheServerIsBack) {
   // What is mounted in it can only be reached by asking the server.
   const std::string inside = std::string(kFilesystem) + "/dir";
   ASSERT_EQ(::mount("tmpfs", inside.c_str(), "tmpfs", 0, nullptr), 0);
-  ASSERT_EQ(CountMountsAt(kTasks), 2);
+  ASSERT_EQ(MountPointsUnder(kTasks).size(), 2U);
   ASSERT_TRUE(server_->Cut());
   auto stuck = std::async(std::launch::async, [this] { return UnmountNfs(); });
   EXPECT_GT(UseAnotherDuring(&stuck), 3);
@@ -218,8 +218,8 @@ TEST_F(Nfs, AnUnmountThatHangsIsOwedUntilTheServerIsBack) {
   EXPECT_EQ(owed->front().object, "web/app/nfs");
   EXPECT_EQ(UseAnother(), "Ok");
   ASSERT_TRUE(server_->Restore());
-  ASSERT_TRUE(Eventually([&] { return CountMountsAt(kTasks) == 0; }));
-  EXPECT_EQ(CountMountsAt(inside), 1) << "the host's own stays";
+  ASSERT_TRUE(Eventually([&] { return MountPointsUnder(kTasks).empty(); }));
+  EXPECT_EQ(MountPointsUnder(inside).size(), 1U) << "the host's own stays";
   ASSERT_EQ(::umount2(inside.c_str(), 0), 0);
   EXPECT_TRUE(NothingIsLeft());
 }
@@ -250,7 +250,7 @@ TEST_F(Nfs, AMountThatIsWaitedInGoesByForceWithoutItsServer) {
   int status = 0;
   ::waitpid(waiting, &status, 0);
   EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 1);
-  EXPECT_EQ(CountMountsAt(kTasks), 0);
+  EXPECT_EQ(MountPointsUnder(kTasks).size(), 0U);
   EXPECT_EQ(UseAnother(), "Ok");
   ASSERT_TRUE(server_->Restore());
   EXPECT_TRUE(NothingIsLeft());

@@ -13,7 +13,6 @@
 #include <iostream>
 #include <memory>
 #include <optional>
-#include <sstream>
 #include <string>
 #include <thread>
 #include <vector>
@@ -48,21 +47,6 @@ filesystems = ["*"]
 )";
 
 constexpr char kInbox[] = "/run/mountd/base/a/web/app";
-
-// Mount points of this namespace at or below `path`, each as often as there is
-// a mount on it.
-std::vector<std::string> MountsAt(const std::string& path) {
-  std::vector<std::string> found;
-  std::ifstream file("/proc/self/mountinfo");
-  for (std::string line; std::getline(file, line);) {
-    std::string id, parent, device, root, point;
-    std::istringstream(line) >> id >> parent >> device >> root >> point;
-    if (point == path || point.starts_with(path + "/")) {
-      found.push_back(point);
-    }
-  }
-  return found;
-}
 
 BindMountSpec Spec(const std::string& name, const std::string& source,
                    SourceType type = SourceType::kHostVolume) {
@@ -142,8 +126,8 @@ class NodeKill : public PrivateNamespaces {
   // Nothing is left of it, wherever it was cut off.
   void Release() {
     ASSERT_EQ(Outcome(client_->ReleaseAllocation("web")), "Ok");
-    EXPECT_TRUE(
-        Eventually([] { return MountsAt("/run/mountd/base/a").empty(); }));
+    EXPECT_TRUE(Eventually(
+        [] { return MountPointsUnder("/run/mountd/base/a").empty(); }));
     const auto owed = client_->ListOwed();
     ASSERT_TRUE(owed) << owed.error().Message();
     EXPECT_TRUE(owed->empty());
@@ -151,8 +135,8 @@ class NodeKill : public PrivateNamespaces {
   // Anchors and file systems go on mountd's own time.
   static void ExpectNothingIsLeft() {
     EXPECT_TRUE(Eventually([] {
-      return MountsAt("/run/host").empty() &&
-             MountsAt("/run/mountd/base").size() == 1 &&
+      return MountPointsUnder("/run/host").empty() &&
+             MountPointsUnder("/run/mountd/base").size() == 1 &&
              Node::Processes("bindfs").empty();
     }));
   }
@@ -208,11 +192,12 @@ TEST_F(NodeKill, OfASetThereIsAllOrNothing) {
     const std::size_t known = Known().size();
     EXPECT_TRUE(known == set.size() || (known == 0 && told != "Ok")) << known;
     // An executor that was at it still undoes what nobody takes any more.
-    EXPECT_TRUE(Eventually([&] { return MountsAt(kInbox).size() == known; }));
+    EXPECT_TRUE(
+        Eventually([&] { return MountPointsUnder(kInbox).size() == known; }));
     if (i % 2 == 0) {
       EXPECT_EQ(bind(), "Ok");
       EXPECT_EQ(Known().size(), set.size());
-      EXPECT_EQ(MountsAt(kInbox).size(), set.size());
+      EXPECT_EQ(MountPointsUnder(kInbox).size(), set.size());
     }
     Release();
   }
@@ -247,12 +232,12 @@ void NodeKill::ReplacementsAreCutOff(const char* process) {
     if (i % 3 == 0) {
       EXPECT_EQ(replace(), "Ok");
       EXPECT_EQ(Shown(), "b");
-      EXPECT_EQ(MountsAt(kInbox).size(), 1U);
+      EXPECT_EQ(MountPointsUnder(kInbox).size(), 1U);
     }
     EXPECT_EQ(watcher.Gaps(), 0);
     if (i % 3 == 1) {
       EXPECT_EQ(Outcome(client_->Unmount("web", "app", "d")), "Ok");
-      EXPECT_TRUE(MountsAt(kInbox).empty());
+      EXPECT_TRUE(MountPointsUnder(kInbox).empty());
     }
     Release();
   }
@@ -298,7 +283,7 @@ TEST_F(NodeKill, ARepairThatMountsAnewIsFinishedOrGoes) {
     if (i % 2 == 0) {
       EXPECT_TRUE(Eventually([&] { return repair() == "Ok"; }));
       EXPECT_EQ(Shown(), "a");
-      EXPECT_EQ(MountsAt(kInbox).size(), 1U);
+      EXPECT_EQ(MountPointsUnder(kInbox).size(), 1U);
     }
     Release();
   }

@@ -168,13 +168,17 @@ void Node::Kill(const std::vector<UniqueFd>& processes) {
 
 std::string Node::Log() const { return TextOf(kLog) + TextOf(kLauncherLog); }
 
-int CountMountsAt(const std::string& path) {
+std::vector<std::string> MountPointsUnder(const std::string& path) {
+  std::vector<std::string> found;
   std::ifstream file("/proc/self/mountinfo");
-  int count = 0;
   for (std::string line; std::getline(file, line);) {
-    count += line.find(" " + path) != std::string::npos ? 1 : 0;
+    std::string id, parent, device, root, point;
+    std::istringstream(line) >> id >> parent >> device >> root >> point;
+    if (point == path || point.starts_with(path + "/")) {
+      found.push_back(point);
+    }
   }
-  return count;
+  return found;
 }
 
 }  // namespace mountd::testing

@@ -48,7 +48,8 @@ class Node {
 inline constexpr uid_t kMountdUid = 60000;
 inline constexpr uid_t kAgentUid = 60002;
 
-// Mounts of this namespace at or below `path`.
-int CountMountsAt(const std::string& path);
+// Mount points of this namespace at or below `path`, each as often as there is
+// a mount on it.
+std::vector<std::string> MountPointsUnder(const std::string& path);
 
 }  // namespace mountd::testing
