@@ -15,7 +15,16 @@ grpc::Status IdentityService::GetPluginInfo(
 grpc::Status IdentityService::GetPluginCapabilities(
     grpc::ServerContext* /*context*/,
     const ::csi::v1::GetPluginCapabilitiesRequest* /*request*/,
-    ::csi::v1::GetPluginCapabilitiesResponse* /*response*/) {
+    ::csi::v1::GetPluginCapabilitiesResponse* response) {
+  using Capability = ::csi::v1::PluginCapability;
+  for (const auto type :
+       {Capability::Service::CONTROLLER_SERVICE,
+        Capability::Service::VOLUME_ACCESSIBILITY_CONSTRAINTS,
+        Capability::Service::SNAPSHOT_ACCESSIBILITY_CONSTRAINTS}) {
+    response->add_capabilities()->mutable_service()->set_type(type);
+  }
+  response->add_capabilities()->mutable_volume_expansion()->set_type(
+      Capability::VolumeExpansion::ONLINE);
   return grpc::Status::OK;
 }
 

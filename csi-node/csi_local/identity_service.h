@@ -11,7 +11,6 @@ class IdentityService final : public ::csi::v1::Identity::Service {
       grpc::ServerContext* context,
       const ::csi::v1::GetPluginInfoRequest* request,
       ::csi::v1::GetPluginInfoResponse* response) override;
-  // None: volumes are made by NodeStageVolume, so there is no controller.
   grpc::Status GetPluginCapabilities(
       grpc::ServerContext* context,
       const ::csi::v1::GetPluginCapabilitiesRequest* request,

@@ -1,47 +1,38 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
-#include <getopt.h>
 #include <grpcpp/grpcpp.h>
 #include <grpcpp/resource_quota.h>
 #include <pthread.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <CLI/CLI.hpp>
 #include <array>
 #include <chrono>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <memory>
-#include <optional>
 #include <string>
 
+#include "csi-node/csi_local/controller_service.h"
 #include "csi-node/csi_local/endpoint.h"
 #include "csi-node/csi_local/identity_service.h"
 #include "csi-node/csi_local/node_service.h"
+#include "csi-node/csi_local/store.h"
 #include "csi-node/csi_local/volumes.h"
+#include "mountd/base/fd_limit.h"
 
 namespace {
 
 namespace csi_local = mountd::csi_local;
 using mountd::Result;
 
-constexpr char kUsage[] =
-    R"(csi-local: a CSI node plugin whose volumes are directories of this node.
-
-  --endpoint ENDPOINT   unix:///path/to/csi.sock (default: $CSI_ENDPOINT)
-  --data-dir DIR        where the volumes are; made if missing
-                        (default: /var/lib/csi-local)
-  --node-id ID          what this node is called (default: the host's name)
-  --help
-
-A volume is made when it is first staged, under its id, and never deleted.
-)";
-
 struct Options {
   std::string endpoint;
   std::string data_dir = "/var/lib/csi-local";
   std::string node_id;
-  bool help = false;
+  csi_local::Volumes::Options volumes;
+  csi_local::StoreOptions store;
 };
 
 std::string HostName() {
@@ -49,36 +40,26 @@ std::string HostName() {
   return ::gethostname(name.data(), name.size() - 1) == 0 ? name.data() : "";
 }
 
-std::optional<Options> ParseOptions(int argc, char** argv) {
-  constexpr option kOptions[] = {{"endpoint", required_argument, nullptr, 'e'},
-                                 {"data-dir", required_argument, nullptr, 'd'},
-                                 {"node-id", required_argument, nullptr, 'n'},
-                                 {"help", no_argument, nullptr, 'h'},
-                                 {nullptr, 0, nullptr, 0}};
-  Options options;
-  const char* endpoint = std::getenv("CSI_ENDPOINT");
-  options.endpoint = endpoint == nullptr ? "" : endpoint;
-  options.node_id = HostName();
-  for (int found = 0;
-       (found = ::getopt_long(argc, argv, "", kOptions, nullptr)) != -1;) {
-    switch (found) {
-      case 'e':
-        options.endpoint = optarg;
-        break;
-      case 'd':
-        options.data_dir = optarg;
-        break;
-      case 'n':
-        options.node_id = optarg;
-        break;
-      case 'h':
-        options.help = true;
-        break;
-      default:
-        return std::nullopt;
-    }
-  }
-  return optind == argc ? std::optional(options) : std::nullopt;
+void AddOptions(CLI::App* app, Options* options) {
+  app->add_option("--endpoint", options->endpoint, "unix:///path/to/csi.sock")
+      ->envname("CSI_ENDPOINT");
+  app->add_option("--data-dir", options->data_dir,
+                  "Where the volumes are; made if missing")
+      ->capture_default_str();
+  app->add_option("--node-id", options->node_id, "What this node is called")
+      ->default_str("the host's name");
+  app->add_flag("--create-on-stage", options->volumes.create_on_stage,
+                "A volume that nobody has created is made, as a directory, "
+                "when it is first staged");
+  app->add_option("--capacity", options->store.capacity_bytes,
+                  "Bytes that all volumes and snapshots may have (10G, 500M); "
+                  "0: the data directory's file system")
+      ->transform(CLI::AsSizeValue(/*kb_is_1000=*/false))
+      ->check(CLI::NonNegativeNumber);
+  app->add_option("--max-volumes", options->store.max_volumes,
+                  "How many volumes are published to this node at most; 0: "
+                  "any number")
+      ->check(CLI::NonNegativeNumber);
 }
 
 int Fail(const std::string& why) {
@@ -95,12 +76,14 @@ void WaitForStop(const sigset_t& signals) {
 
 int Serve(const Options& options, const std::string& path,
           const sigset_t& signals) {
-  auto volumes = csi_local::Volumes::Open(options.data_dir);
-  if (!volumes) {
-    return Fail(volumes.error().Message());
+  const auto store = csi_local::Store::Open(options.data_dir, options.store);
+  if (!store) {
+    return Fail(store.error().Message());
   }
+  csi_local::Volumes volumes(store->get(), options.volumes);
   csi_local::IdentityService identity;
-  csi_local::NodeService node(volumes->get(), options.node_id);
+  csi_local::ControllerService controller(store->get(), options.node_id);
+  csi_local::NodeService node(store->get(), &volumes, options.node_id);
   grpc::ServerBuilder builder;
   builder.AddListeningPort("unix:" + path, grpc::InsecureServerCredentials());
   builder.SetSyncServerOption(grpc::ServerBuilder::NUM_CQS, 1);
@@ -108,6 +91,7 @@ int Serve(const Options& options, const std::string& path,
   builder.SetSyncServerOption(grpc::ServerBuilder::MAX_POLLERS, 2);
   builder.SetResourceQuota(grpc::ResourceQuota("csi-local").SetMaxThreads(32));
   builder.RegisterService(&identity);
+  builder.RegisterService(&controller);
   builder.RegisterService(&node);
   // Only root connects; the mode is set before the socket exists.
   const mode_t old_mask = ::umask(0177);
@@ -124,21 +108,24 @@ int Serve(const Options& options, const std::string& path,
 
 }  // namespace
 
-int main(int argc, char** argv) {
-  const std::optional<Options> options = ParseOptions(argc, argv);
-  if (!options) {
-    std::fputs(kUsage, stderr);
-    return 2;
+int main(int argc, char** argv) try {
+  CLI::App app{
+      "csi-local: a CSI plugin whose volumes are this node's own: directories, "
+      "memory, and images with a file system or as a device"};
+  Options options;
+  options.node_id = HostName();
+  AddOptions(&app, &options);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    return app.exit(error) == 0 ? EXIT_SUCCESS : 2;
   }
-  if (options->help) {
-    std::fputs(kUsage, stdout);
-    return EXIT_SUCCESS;
-  }
-  const Result<std::string> path = csi_local::EndpointPath(options->endpoint);
+  mountd::RaiseFdLimit();
+  const Result<std::string> path = csi_local::EndpointPath(options.endpoint);
   if (!path) {
     return Fail(path.error().Message());
   }
-  if (options->node_id.empty() || options->node_id.size() > 256) {
+  if (options.node_id.empty() || options.node_id.size() > 256) {
     return Fail("--node-id: 1 to 256 bytes");
   }
   const Result<void> removed = csi_local::RemoveStaleSocket(*path);
@@ -150,5 +137,7 @@ int main(int argc, char** argv) {
   sigaddset(&signals, SIGTERM);
   sigaddset(&signals, SIGINT);
   ::pthread_sigmask(SIG_BLOCK, &signals, nullptr);
-  return Serve(*options, *path, signals);
+  return Serve(options, *path, signals);
+} catch (const std::exception& error) {
+  return Fail(error.what());
 }

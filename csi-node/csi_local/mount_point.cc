@@ -18,9 +18,10 @@ namespace {
 constexpr std::uint64_t kSafe = RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS;
 
 Result<UniqueFd> Open(int parent, const std::string& path,
-                      std::uint64_t resolve) {
+                      std::uint64_t resolve,
+                      std::uint64_t flags = O_DIRECTORY) {
   open_how how{};
-  how.flags = O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC;
+  how.flags = flags | O_PATH | O_NOFOLLOW | O_CLOEXEC;
   how.resolve = resolve;
   const long fd =
       ::syscall(SYS_openat2, parent, path.c_str(), &how, sizeof(how));
@@ -73,6 +74,32 @@ Result<UniqueFd> OpenDirectory(const Target& target) {
   return Open(target.parent.get(), target.name, kSafe | RESOLVE_BENEATH);
 }
 
+// O_PATH alone would open a link itself.
+Result<UniqueFd> OpenNode(const Target& target) {
+  MOUNTD_ASSIGN(UniqueFd node, Open(target.parent.get(), target.name,
+                                    kSafe | RESOLVE_BENEATH, 0));
+  struct stat status {};
+  if (::fstat(node.get(), &status) != 0) {
+    return ErrnoError(errno, "fstat", target.name);
+  }
+  if (S_ISLNK(status.st_mode)) {
+    return MakeError(Code::kInvalidArgument, "open", target.name,
+                     "is a symbolic link");
+  }
+  return node;
+}
+
+Result<UniqueFd> MakeFileAt(const Target& target, bool* made) {
+  const UniqueFd file(
+      ::openat(target.parent.get(), target.name.c_str(),
+               O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600));
+  *made = file.valid();
+  if (!*made && errno != EEXIST) {
+    return ErrnoError(errno, "openat", target.name);
+  }
+  return OpenNode(target);
+}
+
 Result<UniqueFd> OpenDirectoryAt(int parent, const std::string& name) {
   return Open(parent, name, kSafe | RESOLVE_BENEATH);
 }
@@ -116,24 +143,34 @@ Result<DirectoryState> Inspect(const UniqueFd& directory) {
   return state;
 }
 
-Result<void> BindOnto(const UniqueFd& source, const UniqueFd& directory,
-                      std::uint64_t attributes) {
-  const UniqueFd tree(::open_tree(
+Result<UniqueFd> CloneTree(const UniqueFd& source) {
+  UniqueFd tree(::open_tree(
       source.get(), "", AT_EMPTY_PATH | OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC));
   if (!tree.valid()) {
     return ErrnoError(errno, "open_tree", "");
   }
+  return tree;
+}
+
+Result<void> AttachTree(const UniqueFd& tree, const UniqueFd& point,
+                        Contents contents, std::uint64_t attributes) {
   mount_attr attr{};
-  attr.attr_set = attributes | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV;
+  attr.attr_set = attributes | MOUNT_ATTR_NOSUID;
+  if (contents == Contents::kDevice) {
+    attr.attr_set |= MOUNT_ATTR_NOEXEC;
+    attr.attr_clr |= MOUNT_ATTR_NODEV;
+  } else {
+    attr.attr_set |= MOUNT_ATTR_NODEV;
+  }
   if ((attributes & MOUNT_ATTR_NOATIME) != 0) {
-    attr.attr_clr = MOUNT_ATTR__ATIME;
+    attr.attr_clr |= MOUNT_ATTR__ATIME;
   }
   attr.propagation = MS_PRIVATE;
   if (::mount_setattr(tree.get(), "", AT_EMPTY_PATH | AT_RECURSIVE, &attr,
                       sizeof(attr)) != 0) {
     return ErrnoError(errno, "mount_setattr", "");
   }
-  if (::move_mount(tree.get(), "", directory.get(), "",
+  if (::move_mount(tree.get(), "", point.get(), "",
                    MOVE_MOUNT_F_EMPTY_PATH | MOVE_MOUNT_T_EMPTY_PATH) != 0) {
     return ErrnoError(errno, "move_mount", "");
   }
@@ -156,12 +193,25 @@ Result<void> Unmount(const Target& target) {
   return error;
 }
 
-Result<void> RemoveDirectory(const Target& target) {
-  if (::unlinkat(target.parent.get(), target.name.c_str(), AT_REMOVEDIR) == 0 ||
-      errno == ENOENT) {
+Result<void> RemoveTarget(const Target& target) {
+  const int parent = target.parent.get();
+  const char* name = target.name.c_str();
+  if (::unlinkat(parent, name, AT_REMOVEDIR) == 0 || errno == ENOENT) {
     return Ok();
   }
-  return ErrnoError(errno, "rmdir", target.name);
+  if (errno != ENOTDIR) {
+    return ErrnoError(errno, "rmdir", target.name);
+  }
+  struct stat status {};
+  if (::fstatat(parent, name, &status, AT_SYMLINK_NOFOLLOW) != 0 ||
+      !S_ISREG(status.st_mode) || status.st_size != 0) {
+    return MakeError(Code::kFailedPrecondition, "unlink", target.name,
+                     "what is there was not made for a device");
+  }
+  if (::unlinkat(parent, name, 0) == 0 || errno == ENOENT) {
+    return Ok();
+  }
+  return ErrnoError(errno, "unlink", target.name);
 }
 
 }  // namespace mountd::csi_local

@@ -43,23 +43,36 @@ Result<Target> OpenTarget(std::string_view path);
 Result<UniqueFd> OpenDirectory(const Target& target);
 Result<UniqueFd> OpenDirectoryAt(int parent, const std::string& name);
 
-// The same, made first if missing; `made` says which.
+// O_PATH fd to whatever is there, a directory or not, but no link.
+Result<UniqueFd> OpenNode(const Target& target);
+
+// The same, made first if missing; `made` says which. A file is empty, and what
+// is no directory can be there already.
+Result<UniqueFd> MakeFileAt(const Target& target, bool* made);
 Result<UniqueFd> MakeDirectoryAt(int parent, const std::string& name,
                                  mode_t mode, bool* made);
 
 Result<DirectoryState> Inspect(const UniqueFd& directory);
 
-// Mounts a copy of `source` (a directory, with what is mounted there) onto
-// `directory`: private, nosuid, nodev, and with `attributes` set before anybody
-// can see it. It is in no peer group of the source's.
-Result<void> BindOnto(const UniqueFd& source, const UniqueFd& directory,
-                      std::uint64_t attributes);
+// A copy of what is at `source` (a directory or a device's node, with what is
+// mounted there), which nobody sees yet.
+Result<UniqueFd> CloneTree(const UniqueFd& source);
+
+enum class Contents {
+  kFiles,   // nosuid, nodev
+  kDevice,  // the node of a device, which is to be used: nosuid, noexec
+};
+
+// Attaches a tree that nobody sees yet to `point`: private, in no peer group of
+// anybody's, and with `attributes` set before anybody can see it.
+Result<void> AttachTree(const UniqueFd& tree, const UniqueFd& point,
+                        Contents contents, std::uint64_t attributes);
 
 // Takes the top mount off. Busy while it is in use: never lazily, or the volume
 // would live on unseen.
 Result<void> Unmount(const Target& target);
 
-// Gone already is success.
-Result<void> RemoveDirectory(const Target& target);
+// The directory, or the file, that was mounted on. Gone already is success.
+Result<void> RemoveTarget(const Target& target);
 
 }  // namespace mountd::csi_local

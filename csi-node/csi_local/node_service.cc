@@ -3,116 +3,15 @@
 
 #include <sys/mount.h>
 
-#include <optional>
+#include "csi-node/csi_local/capability.h"
+#include "csi-node/csi_local/health.h"
+#include "csi-node/csi_local/status.h"
+#include "csi-node/csi_local/usage.h"
 
 namespace mountd::csi_local {
 namespace {
 
 namespace pb = ::csi::v1;
-using Mode = pb::VolumeCapability::AccessMode;
-
-grpc::Status Missing(const char* field) {
-  return {grpc::StatusCode::INVALID_ARGUMENT,
-          std::string(field) + " is missing"};
-}
-
-grpc::StatusCode ToGrpc(Code code) {
-  switch (code) {
-    case Code::kNotFound:
-      return grpc::StatusCode::NOT_FOUND;
-    case Code::kAlreadyExists:
-      return grpc::StatusCode::ALREADY_EXISTS;
-    case Code::kInvalidArgument:
-      return grpc::StatusCode::INVALID_ARGUMENT;
-    case Code::kFailedPrecondition:
-      return grpc::StatusCode::FAILED_PRECONDITION;
-    case Code::kAborted:
-      return grpc::StatusCode::ABORTED;
-    default:
-      return grpc::StatusCode::INTERNAL;
-  }
-}
-
-grpc::Status ToStatus(const Result<void>& result) {
-  if (result) {
-    return grpc::Status::OK;
-  }
-  return {ToGrpc(result.error().code), result.error().Message()};
-}
-
-// NOT_FOUND is about the volume (CSI, "Volume does not exist"); a path that is
-// not there is the caller's mistake.
-grpc::Status ToStatus(const Result<void>& result, const std::string& volume) {
-  if (!result && result.error().code == Code::kNotFound &&
-      result.error().object != volume) {
-    return {grpc::StatusCode::INVALID_ARGUMENT, result.error().Message()};
-  }
-  return ToStatus(result);
-}
-
-std::optional<std::uint64_t> AttributeOf(const std::string& flag) {
-  if (flag == "ro") {
-    return MOUNT_ATTR_RDONLY;
-  }
-  if (flag == "noexec") {
-    return MOUNT_ATTR_NOEXEC;
-  }
-  if (flag == "noatime") {
-    return MOUNT_ATTR_NOATIME;
-  }
-  // What holds anyway.
-  if (flag == "rw" || flag == "nosuid" || flag == "nodev") {
-    return 0;
-  }
-  return std::nullopt;
-}
-
-// Directories of this node: mounted, by this node only.
-grpc::Status CheckCapability(const pb::VolumeCapability& capability,
-                             MountOptions* options) {
-  if (capability.has_block()) {
-    return {grpc::StatusCode::INVALID_ARGUMENT,
-            "volumes are directories: no block access"};
-  }
-  if (!capability.has_mount()) {
-    return Missing("volume_capability.access_type");
-  }
-  const auto& mount = capability.mount();
-  if (!mount.fs_type().empty()) {
-    return {grpc::StatusCode::INVALID_ARGUMENT,
-            "volumes are directories: fs_type must be empty"};
-  }
-  if (!mount.volume_mount_group().empty()) {
-    return {grpc::StatusCode::INVALID_ARGUMENT,
-            "volume_mount_group is not supported"};
-  }
-  for (const std::string& flag : mount.mount_flags()) {
-    const std::optional<std::uint64_t> attribute = AttributeOf(flag);
-    if (!attribute) {
-      return {grpc::StatusCode::INVALID_ARGUMENT,
-              "a mount flag is not one of ro, rw, noexec, noatime, nosuid, "
-              "nodev"};
-    }
-    options->attributes |= *attribute;
-  }
-  options->access_mode = capability.access_mode().mode();
-  switch (capability.access_mode().mode()) {
-    case Mode::SINGLE_NODE_READER_ONLY:
-      options->attributes |= MOUNT_ATTR_RDONLY;
-      return grpc::Status::OK;
-    case Mode::SINGLE_NODE_WRITER:
-    case Mode::SINGLE_NODE_SINGLE_WRITER:
-    case Mode::SINGLE_NODE_MULTI_WRITER:
-      return grpc::Status::OK;
-    case Mode::MULTI_NODE_READER_ONLY:
-    case Mode::MULTI_NODE_SINGLE_WRITER:
-    case Mode::MULTI_NODE_MULTI_WRITER:
-      return {grpc::StatusCode::FAILED_PRECONDITION,
-              "volumes are this node's own: no MULTI_NODE access mode"};
-    default:
-      return Missing("volume_capability.access_mode");
-  }
-}
 
 }  // namespace
 
@@ -199,13 +98,103 @@ grpc::Status NodeService::NodeUnpublishVolume(
       volumes_->Unpublish(request->volume_id(), request->target_path()));
 }
 
+grpc::Status NodeService::NodeGetVolumeStats(
+    grpc::ServerContext* /*context*/,
+    const pb::NodeGetVolumeStatsRequest* request,
+    pb::NodeGetVolumeStatsResponse* response) {
+  if (request->volume_id().empty()) {
+    return Missing("volume_id");
+  }
+  if (request->volume_path().empty()) {
+    return Missing("volume_path");
+  }
+  const auto found =
+      volumes_->FindAt(request->volume_id(), request->volume_path());
+  if (!found) {
+    return ToStatus(found);
+  }
+  const auto usage = UsageOf(found->record, found->node);
+  if (!usage) {
+    return ToStatus(usage);
+  }
+  for (const pb::VolumeUsage& one : *usage) {
+    *response->add_usage() = one;
+  }
+  *response->mutable_volume_condition() =
+      ToCondition(HealthOf(store_->data(), found->record));
+  return grpc::Status::OK;
+}
+
+grpc::Status NodeService::NodeExpandVolume(
+    grpc::ServerContext* /*context*/,
+    const pb::NodeExpandVolumeRequest* request,
+    pb::NodeExpandVolumeResponse* response) {
+  if (request->volume_id().empty()) {
+    return Missing("volume_id");
+  }
+  if (request->volume_path().empty()) {
+    return Missing("volume_path");
+  }
+  const CapacityRange range{request->capacity_range().required_bytes(),
+                            request->capacity_range().limit_bytes()};
+  const auto bytes =
+      volumes_->Expand(request->volume_id(), request->volume_path(), range);
+  if (bytes) {
+    response->set_capacity_bytes(*bytes);
+  }
+  return ToStatus(bytes);
+}
+
+grpc::Status NodeService::NodeGetVolumeHealth(
+    grpc::ServerContext* /*context*/,
+    const pb::NodeGetVolumeHealthRequest* request,
+    pb::NodeGetVolumeHealthResponse* response) {
+  if (request->volume_id().empty()) {
+    return Missing("volume_id");
+  }
+  const auto record = store_->GetVolume(request->volume_id());
+  if (!record) {
+    return ToStatus(record);
+  }
+  pb::VolumeHealth* health = response->mutable_volume_health();
+  health->set_volume_id(record->id());
+  for (const HealthEntry& entry : HealthOf(store_->data(), *record)) {
+    *health->add_health_statuses() = entry;
+  }
+  const std::string& path = request->volume_publish_path();
+  if (!path.empty() && !volumes_->FindAt(record->id(), path)) {
+    *health->add_health_statuses() =
+        MakeHealth(pb::INACCESSIBLE, "NotPublished", "it is not at that path");
+  }
+  return grpc::Status::OK;
+}
+
+grpc::Status NodeService::NodeGetStorageHealth(
+    grpc::ServerContext* /*context*/,
+    const pb::NodeGetStorageHealthRequest* /*request*/,
+    pb::NodeGetStorageHealthResponse* response) {
+  const auto space = store_->data().SpaceNow();
+  if (space && space->available >= space->total / 100) {
+    return grpc::Status::OK;
+  }
+  auto* entry = response->add_backend_health();
+  entry->set_status(space ? pb::STORAGE_DEGRADED : pb::STORAGE_UNREACHABLE);
+  entry->set_reason(space ? "AlmostFull" : "Unreachable");
+  entry->set_message(space ? "the data directory has less than 1 % left"
+                           : "the data directory does not answer");
+  return grpc::Status::OK;
+}
+
 grpc::Status NodeService::NodeGetCapabilities(
     grpc::ServerContext* /*context*/,
     const pb::NodeGetCapabilitiesRequest* /*request*/,
     pb::NodeGetCapabilitiesResponse* response) {
   using Rpc = pb::NodeServiceCapability::RPC;
   for (const Rpc::Type type :
-       {Rpc::STAGE_UNSTAGE_VOLUME, Rpc::SINGLE_NODE_MULTI_WRITER}) {
+       {Rpc::STAGE_UNSTAGE_VOLUME, Rpc::GET_VOLUME_STATS, Rpc::EXPAND_VOLUME,
+        Rpc::VOLUME_CONDITION, Rpc::SINGLE_NODE_MULTI_WRITER,
+        Rpc::VOLUME_MOUNT_GROUP, Rpc::GET_VOLUME_HEALTH,
+        Rpc::GET_STORAGE_HEALTH}) {
     response->add_capabilities()->mutable_rpc()->set_type(type);
   }
   return grpc::Status::OK;
@@ -215,6 +204,8 @@ grpc::Status NodeService::NodeGetInfo(grpc::ServerContext* /*context*/,
                                       const pb::NodeGetInfoRequest* /*request*/,
                                       pb::NodeGetInfoResponse* response) {
   response->set_node_id(node_id_);
+  response->set_max_volumes_per_node(store_->options().max_volumes);
+  *response->mutable_accessible_topology() = TopologyOf(node_id_);
   return grpc::Status::OK;
 }
 

@@ -6,6 +6,8 @@
 #include <string>
 #include <utility>
 
+#include "csi-node/csi_local/store.h"
+#include "csi-node/csi_local/topology.h"
 #include "csi-node/csi_local/volumes.h"
 
 namespace mountd::csi_local {
@@ -14,9 +16,9 @@ namespace mountd::csi_local {
 // and contexts are not looked at. Called from gRPC's threads, several at once.
 class NodeService final : public ::csi::v1::Node::Service {
  public:
-  // `volumes` outlives the service.
-  NodeService(Volumes* volumes, std::string node_id)
-      : volumes_(volumes), node_id_(std::move(node_id)) {}
+  // `store` and `volumes` outlive the service.
+  NodeService(Store* store, Volumes* volumes, std::string node_id)
+      : store_(store), volumes_(volumes), node_id_(std::move(node_id)) {}
 
   grpc::Status NodeStageVolume(
       grpc::ServerContext* context,
@@ -34,6 +36,22 @@ class NodeService final : public ::csi::v1::Node::Service {
       grpc::ServerContext* context,
       const ::csi::v1::NodeUnpublishVolumeRequest* request,
       ::csi::v1::NodeUnpublishVolumeResponse* response) override;
+  grpc::Status NodeGetVolumeStats(
+      grpc::ServerContext* context,
+      const ::csi::v1::NodeGetVolumeStatsRequest* request,
+      ::csi::v1::NodeGetVolumeStatsResponse* response) override;
+  grpc::Status NodeExpandVolume(
+      grpc::ServerContext* context,
+      const ::csi::v1::NodeExpandVolumeRequest* request,
+      ::csi::v1::NodeExpandVolumeResponse* response) override;
+  grpc::Status NodeGetVolumeHealth(
+      grpc::ServerContext* context,
+      const ::csi::v1::NodeGetVolumeHealthRequest* request,
+      ::csi::v1::NodeGetVolumeHealthResponse* response) override;
+  grpc::Status NodeGetStorageHealth(
+      grpc::ServerContext* context,
+      const ::csi::v1::NodeGetStorageHealthRequest* request,
+      ::csi::v1::NodeGetStorageHealthResponse* response) override;
   grpc::Status NodeGetCapabilities(
       grpc::ServerContext* context,
       const ::csi::v1::NodeGetCapabilitiesRequest* request,
@@ -43,6 +61,7 @@ class NodeService final : public ::csi::v1::Node::Service {
                            ::csi::v1::NodeGetInfoResponse* response) override;
 
  private:
+  Store* store_;
   Volumes* volumes_;
   const std::string node_id_;
 };

@@ -11,6 +11,7 @@
 #include <string_view>
 #include <utility>
 
+#include "csi-node/csi_local/files.h"
 #include "mountd/base/names.h"
 
 namespace mountd::csi_local {
@@ -118,6 +119,24 @@ Result<std::vector<Publication>> Publications::List(const std::string& volume) {
     }
   }
   return publications;
+}
+
+Result<void> Publications::Forget(const std::string& volume) {
+  Result<UniqueFd> directory = OpenVolume(directory_.get(), volume);
+  if (!directory) {
+    return directory.error().sys_errno == ENOENT
+               ? Ok()
+               : Result<void>(directory.error());
+  }
+  MOUNTD_ASSIGN(const auto names, ListNames(directory->get()));
+  for (const std::string& name : names) {
+    if (::unlinkat(directory->get(), name.c_str(), 0) != 0) {
+      return ErrnoError(errno, "unlinkat", volume);
+    }
+  }
+  return ::unlinkat(directory_.get(), volume.c_str(), AT_REMOVEDIR) == 0
+             ? Ok()
+             : Result<void>(ErrnoError(errno, "rmdir", volume));
 }
 
 }  // namespace mountd::csi_local

@@ -35,6 +35,8 @@ class Publications {
   Result<void> Remove(const std::string& volume,
                       const std::string& target_path);
   Result<std::vector<Publication>> List(const std::string& volume);
+  // All of a volume that is no more.
+  Result<void> Forget(const std::string& volume);
 
  private:
   UniqueFd directory_;

@@ -9,7 +9,8 @@
 #include <utility>
 #include <vector>
 
-#include "mountd/base/names.h"
+#include "csi-node/csi_local/loop_device.h"
+#include "csi-node/csi_local/volume_tree.h"
 
 namespace mountd::csi_local {
 namespace {
@@ -17,196 +18,228 @@ namespace {
 // VolumeCapability.AccessMode.SINGLE_NODE_MULTI_WRITER: the only mode offered
 // that allows one volume at two targets.
 constexpr int kSingleNodeMultiWriter = 7;
-// Tasks of any user write to their volume; the data directory's own mode keeps
-// everybody else out.
-constexpr mode_t kVolumeMode = 0777;
 constexpr mode_t kTargetMode = 0755;
 // Only a race of two of us could have stacked any.
 constexpr int kMaxStacked = 8;
 
-Result<void> CheckName(const std::string& volume) {
-  if (!IsValidName(volume)) {
-    return MakeError(Code::kInvalidArgument, "volume_id", volume,
-                     "not a name of 1 to 128 letters, digits, '.', '_', '-'");
+Result<void> CheckAccess(const Content& content, const std::string& volume,
+                         const MountOptions& options) {
+  if (!FitsAccess(content, options.block, options.fs_type)) {
+    return MakeError(Code::kFailedPrecondition, "volume_capability", volume,
+                     "the volume is of a kind that has no such access");
   }
   return Ok();
 }
 
-// Takes the mounts of `volume` at `target` off, if there are any.
-// FailedPrecondition if another's is there.
-Result<void> TakeOff(const Target& target, const DirectoryState& volume) {
-  for (int i = 0; i < kMaxStacked; ++i) {
-    Result<UniqueFd> directory = OpenDirectory(target);
-    if (!directory) {
-      return directory.error().code == Code::kNotFound
-                 ? Ok()
-                 : Result<void>(directory.error());
-    }
-    MOUNTD_ASSIGN(const DirectoryState there, Inspect(*directory));
-    if (!there.is_mount_root) {
-      return Ok();
-    }
-    if (!there.SameDirectory(volume)) {
-      return MakeError(Code::kFailedPrecondition, "unmount", target.name,
-                       "another mount is there");
-    }
-    directory->reset();  // it would keep the mount busy
-    MOUNTD_TRY(Unmount(target));
+bool IsReadOnly(const MountOptions& options) {
+  return (options.attributes & MOUNT_ATTR_RDONLY) != 0;
+}
+
+// What a mount of the volume has without being asked.
+Result<std::uint64_t> OwnAttributes(const DataDirectory& data,
+                                    const VolumeRecord& record) {
+  if (record.content().kind() != DIRECTORY) {
+    return std::uint64_t{0};
   }
-  return MakeError(Code::kInternal, "unmount", target.name, "mounted again");
+  MOUNTD_ASSIGN(const UniqueFd directory,
+                OpenDirectoryAt(data.volumes().get(), record.id()));
+  MOUNTD_ASSIGN(const DirectoryState state, Inspect(directory));
+  return state.attributes;
+}
+
+// Made, and attached to; unmade again if that fails.
+Result<void> AttachTarget(const Target& target, const UniqueFd& source,
+                          const MountOptions& options) {
+  bool made = false;
+  MOUNTD_ASSIGN(const UniqueFd point,
+                options.block
+                    ? MakeFileAt(target, &made)
+                    : MakeDirectoryAt(target.parent.get(), target.name,
+                                      kTargetMode, &made));
+  MOUNTD_ASSIGN(const UniqueFd tree, CloneTree(source));
+  Result<void> attached = AttachTree(
+      tree, point, options.block ? Contents::kDevice : Contents::kFiles,
+      options.attributes);
+  if (!attached && made) {
+    IgnoreBecauseBestEffort(RemoveTarget(target));
+  }
+  return attached;
+}
+
+bool IsUnboundDevice(const UniqueFd& node) {
+  struct stat status {};
+  return ::fstat(node.get(), &status) == 0 && S_ISBLK(status.st_mode) &&
+         !LoopLabelOf(status.st_rdev);
 }
 
 }  // namespace
 
-// Keys at work; all or none, without waiting: a caller that meets another is
-// told Aborted, as the specification has it.
-class Volumes::Lock {
- public:
-  static Result<std::unique_ptr<Lock>> Take(Volumes* volumes,
-                                            std::vector<std::string> keys) {
-    const std::lock_guard guard(volumes->mutex_);
-    for (const std::string& key : keys) {
-      if (volumes->busy_.count(key) != 0) {
-        return MakeError(Code::kAborted, "lock", key,
-                         "an operation is pending");
-      }
-    }
-    volumes->busy_.insert(keys.begin(), keys.end());
-    return std::unique_ptr<Lock>(new Lock(volumes, std::move(keys)));
+Result<VolumeRecord> Volumes::RecordForStage(const std::string& volume,
+                                             const MountOptions& options) {
+  Result<VolumeRecord> record = store_->GetVolume(volume);
+  if (record) {
+    MOUNTD_TRY(CheckAccess(record->content(), volume, options));
+    return record;
   }
-
-  ~Lock() {
-    const std::lock_guard guard(volumes_->mutex_);
-    for (const std::string& key : keys_) {
-      volumes_->busy_.erase(key);
-    }
+  if (!options_.create_on_stage || record.error().code != Code::kNotFound) {
+    return record;
   }
-
-  Lock(const Lock&) = delete;
-  Lock& operator=(const Lock&) = delete;
-
- private:
-  Lock(Volumes* volumes, std::vector<std::string> keys)
-      : volumes_(volumes), keys_(std::move(keys)) {}
-
-  Volumes* volumes_;
-  std::vector<std::string> keys_;
-};
-
-Result<std::unique_ptr<Volumes>> Volumes::Open(const std::string& data_dir) {
-  if (::mkdir(data_dir.c_str(), 0700) != 0 && errno != EEXIST) {
-    return ErrnoError(errno, "mkdir", data_dir);
-  }
-  const UniqueFd data(
-      ::open(data_dir.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-  if (!data.valid()) {
-    return ErrnoError(errno, "open", data_dir);
-  }
-  bool made = false;
-  MOUNTD_ASSIGN(UniqueFd volumes,
-                MakeDirectoryAt(data.get(), "volumes", 0700, &made));
-  MOUNTD_ASSIGN(UniqueFd publications,
-                MakeDirectoryAt(data.get(), "publications", 0700, &made));
-  return std::unique_ptr<Volumes>(
-      new Volumes(std::move(volumes), std::move(publications)));
+  MOUNTD_TRY(CheckAccess(Content(), volume, options));
+  return store_->MakeOnStage(volume);
 }
 
-// A name no volume can have is a volume that does not exist.
-Result<UniqueFd> Volumes::OpenVolume(const std::string& volume) const {
-  Result<UniqueFd> directory =
-      IsValidName(volume)
-          ? OpenDirectoryAt(volumes_.get(), volume)
-          : MakeError(Code::kNotFound, "open", volume, "no such volume");
-  if (!directory && directory.error().code == Code::kNotFound) {
-    return MakeError(Code::kNotFound, "volume_id", volume, "no such volume");
-  }
-  return directory;
-}
-
-Result<void> Volumes::Stage(const std::string& volume,
-                            const std::string& staging_path,
-                            const MountOptions& options) {
-  MOUNTD_TRY(CheckName(volume));
-  MOUNTD_ASSIGN(const auto lock, Lock::Take(this, {volume, staging_path}));
-  MOUNTD_ASSIGN(const Target target, OpenTarget(staging_path));
-  MOUNTD_ASSIGN(const UniqueFd staging, OpenDirectory(target));
-  bool made = false;
-  MOUNTD_ASSIGN(const UniqueFd source,
-                MakeDirectoryAt(volumes_.get(), volume, kVolumeMode, &made));
-  MOUNTD_ASSIGN(const DirectoryState wanted, Inspect(source));
+Result<void> Volumes::StageMount(const VolumeRecord& record,
+                                 const UniqueFd& staging,
+                                 const MountOptions& options) {
   MOUNTD_ASSIGN(const DirectoryState there, Inspect(staging));
   if (!there.is_mount_root) {
-    return BindOnto(source, staging, options.attributes);
+    MOUNTD_ASSIGN(const UniqueFd tree, MakeTree(store_, record));
+    MOUNTD_TRY(PrepareRoot(store_, record, tree, options.group));
+    return AttachTree(tree, staging, Contents::kFiles, options.attributes);
   }
-  if (!there.SameDirectory(wanted)) {
-    return MakeError(Code::kAlreadyExists, "stage", volume,
+  MOUNTD_ASSIGN(const bool ours,
+                VolumeMounts(store_->data(), record).IsAt(staging));
+  if (!ours) {
+    return MakeError(Code::kAlreadyExists, "stage", record.id(),
                      "another mount is at the staging path");
   }
-  if (there.attributes != (wanted.attributes | options.attributes)) {
-    return MakeError(Code::kAlreadyExists, "stage", volume,
+  MOUNTD_ASSIGN(const std::uint64_t own, OwnAttributes(store_->data(), record));
+  if (there.attributes != (own | options.attributes)) {
+    return MakeError(Code::kAlreadyExists, "stage", record.id(),
                      "staged already with another capability");
   }
   return Ok();
 }
 
-Result<void> Volumes::Unstage(const std::string& volume,
-                              const std::string& staging_path) {
-  MOUNTD_ASSIGN(const auto lock, Lock::Take(this, {volume, staging_path}));
-  MOUNTD_ASSIGN(const UniqueFd source, OpenVolume(volume));
-  MOUNTD_ASSIGN(const DirectoryState wanted, Inspect(source));
-  const Result<Target> target = OpenTarget(staging_path);
-  if (!target) {
-    return target.error().code == Code::kNotFound
-               ? Ok()
-               : Result<void>(target.error());
+Result<void> Volumes::Stage(const std::string& volume,
+                            const std::string& staging_path,
+                            const MountOptions& options) {
+  MOUNTD_ASSIGN(const auto held, store_->locks().Take({volume, staging_path}));
+  MOUNTD_ASSIGN(const Target target, OpenTarget(staging_path));
+  MOUNTD_ASSIGN(const UniqueFd staging, OpenDirectory(target));
+  MOUNTD_ASSIGN(const VolumeRecord record, RecordForStage(volume, options));
+  if (!options.block) {
+    return StageMount(record, staging, options);
   }
-  return TakeOff(*target, wanted);
+  const Result<LoopDevice> device =
+      MakeDevice(store_, record, IsReadOnly(options));
+  return device ? Ok() : Result<void>(device.error());
 }
 
-Result<void> Volumes::CheckPublished(const DirectoryState& there,
-                                     const DirectoryState& volume,
+Result<bool> Volumes::IsPublishedAt(const VolumeRecord& record,
+                                    const std::string& path) {
+  const Result<Target> target = OpenTarget(path);
+  const Result<UniqueFd> node =
+      target ? OpenNode(*target) : Result<UniqueFd>(target.error());
+  const Result<DirectoryState> there =
+      node ? Inspect(*node) : Result<DirectoryState>(node.error());
+  if (!there || !there->is_mount_root) {
+    return false;
+  }
+  return VolumeMounts(store_->data(), record).IsAt(*node);
+}
+
+// A device's node that is still mounted somewhere would soon lead to another
+// volume's bytes.
+Result<void> Volumes::ReleaseDevice(const VolumeRecord& record) {
+  const VolumeMounts mounts(store_->data(), record);
+  MOUNTD_ASSIGN(const auto loop, mounts.Loop());
+  if (!loop || loop->autoclear) {
+    return Ok();
+  }
+  MOUNTD_ASSIGN(const auto publications,
+                store_->data().publications().List(record.id()));
+  for (const Publication& publication : publications) {
+    MOUNTD_ASSIGN(const bool published,
+                  IsPublishedAt(record, publication.target_path));
+    if (published) {
+      return MakeError(Code::kFailedPrecondition, "unstage", record.id(),
+                       "it is published");
+    }
+  }
+  return DetachLoop(*loop);
+}
+
+Result<void> Volumes::Unstage(const std::string& volume,
+                              const std::string& staging_path) {
+  MOUNTD_ASSIGN(const auto held, store_->locks().Take({volume, staging_path}));
+  MOUNTD_ASSIGN(const VolumeRecord record, store_->GetVolume(volume));
+  const Result<Target> target = OpenTarget(staging_path);
+  if (!target && target.error().code != Code::kNotFound) {
+    return target.error();
+  }
+  if (target) {
+    MOUNTD_TRY(TakeOff(*target, record));
+  }
+  return ReleaseDevice(record);
+}
+
+Result<void> Volumes::TakeOff(const Target& target,
+                              const VolumeRecord& record) {
+  for (int i = 0; i < kMaxStacked; ++i) {
+    Result<UniqueFd> node = OpenNode(target);
+    if (!node) {
+      return node.error().code == Code::kNotFound ? Ok()
+                                                  : Result<void>(node.error());
+    }
+    MOUNTD_ASSIGN(const DirectoryState there, Inspect(*node));
+    if (!there.is_mount_root) {
+      return Ok();
+    }
+    MOUNTD_ASSIGN(const bool ours,
+                  VolumeMounts(store_->data(), record).IsAt(*node));
+    if (!ours && !IsUnboundDevice(*node)) {
+      return MakeError(Code::kFailedPrecondition, "unmount", target.name,
+                       "another mount is there");
+    }
+    node->reset();  // it would keep the mount busy
+    MOUNTD_TRY(Unmount(target));
+  }
+  return MakeError(Code::kInternal, "unmount", target.name, "mounted again");
+}
+
+Result<void> Volumes::CheckPublished(const UniqueFd& there,
+                                     const VolumeRecord& record,
                                      const Publication& wanted,
-                                     const std::string& name,
                                      std::uint64_t attributes) {
-  if (!there.SameDirectory(volume)) {
-    return MakeError(Code::kAlreadyExists, "publish", name,
+  MOUNTD_ASSIGN(const bool ours,
+                VolumeMounts(store_->data(), record).IsAt(there));
+  if (!ours) {
+    return MakeError(Code::kAlreadyExists, "publish", record.id(),
                      "another mount is at the target path");
   }
-  MOUNTD_ASSIGN(const auto publications, publications_.List(name));
+  MOUNTD_ASSIGN(const auto publications,
+                store_->data().publications().List(record.id()));
   for (const Publication& found : publications) {
     if (found.target_path == wanted.target_path && found != wanted) {
-      return MakeError(Code::kAlreadyExists, "publish", name,
+      return MakeError(Code::kAlreadyExists, "publish", record.id(),
                        "published there already in another mode");
     }
   }
-  if (there.attributes != attributes) {
-    return MakeError(Code::kAlreadyExists, "publish", name,
+  MOUNTD_ASSIGN(const DirectoryState state, Inspect(there));
+  if (state.attributes != attributes) {
+    return MakeError(Code::kAlreadyExists, "publish", record.id(),
                      "published there already with other attributes");
   }
   return Ok();
 }
 
-Result<void> Volumes::CheckElsewhere(const DirectoryState& volume,
-                                     const Publication& wanted,
-                                     const std::string& name) {
-  MOUNTD_ASSIGN(const auto publications, publications_.List(name));
-  for (const Publication& found : publications) {
+Result<void> Volumes::CheckElsewhere(const VolumeRecord& record,
+                                     const Publication& wanted) {
+  Publications& publications = store_->data().publications();
+  MOUNTD_ASSIGN(const auto list, publications.List(record.id()));
+  for (const Publication& found : list) {
     if (found.target_path == wanted.target_path) {
       continue;
     }
-    const Result<Target> target = OpenTarget(found.target_path);
-    const Result<UniqueFd> directory =
-        target ? OpenDirectory(*target) : Result<UniqueFd>(target.error());
-    const Result<DirectoryState> there =
-        directory ? Inspect(*directory)
-                  : Result<DirectoryState>(directory.error());
-    if (!there || !there->is_mount_root || !there->SameDirectory(volume)) {
-      MOUNTD_TRY(publications_.Remove(name, found.target_path));
+    MOUNTD_ASSIGN(const bool holds, IsPublishedAt(record, found.target_path));
+    if (!holds) {
+      MOUNTD_TRY(publications.Remove(record.id(), found.target_path));
       continue;
     }
     if (found.access_mode != wanted.access_mode ||
         wanted.access_mode != kSingleNodeMultiWriter) {
-      return MakeError(Code::kFailedPrecondition, "publish", name,
+      return MakeError(Code::kFailedPrecondition, "publish", record.id(),
                        "published elsewhere, and the access mode allows one "
                        "target");
     }
@@ -214,78 +247,113 @@ Result<void> Volumes::CheckElsewhere(const DirectoryState& volume,
   return Ok();
 }
 
-Result<void> Volumes::AttachTarget(const Target& target, const UniqueFd& source,
-                                   std::uint64_t attributes) {
-  bool made = false;
-  MOUNTD_ASSIGN(
-      const UniqueFd directory,
-      MakeDirectoryAt(target.parent.get(), target.name, kTargetMode, &made));
-  Result<void> bound = BindOnto(source, directory, attributes);
-  if (!bound && made) {
-    IgnoreBecauseBestEffort(RemoveDirectory(target));
+Result<UniqueFd> Volumes::StagedAt(const VolumeRecord& record,
+                                   const std::string& staging_path,
+                                   const MountOptions& options) {
+  const Error not_staged =
+      MakeError(Code::kFailedPrecondition, "publish", record.id(),
+                "not staged at the staging path");
+  const VolumeMounts mounts(store_->data(), record);
+  if (!options.block) {
+    const Result<Target> target = OpenTarget(staging_path);
+    Result<UniqueFd> staging =
+        target ? OpenDirectory(*target) : Result<UniqueFd>(target.error());
+    const Result<bool> ours =
+        staging ? mounts.IsAt(*staging) : Result<bool>(staging.error());
+    return ours && *ours ? std::move(staging) : Result<UniqueFd>(not_staged);
   }
-  return bound;
+  MOUNTD_ASSIGN(const auto loop, mounts.Loop());
+  if (!loop || loop->autoclear) {
+    return not_staged;
+  }
+  // A mount's read-only flag stops nobody from writing to a device.
+  if (IsReadOnly(options) && !loop->read_only) {
+    return MakeError(Code::kFailedPrecondition, "publish", record.id(),
+                     "a device is read-only only if it is staged so");
+  }
+  UniqueFd node(::open(loop->Path().c_str(), O_PATH | O_NOFOLLOW | O_CLOEXEC));
+  MOUNTD_ASSIGN(const bool ours, mounts.IsAt(node));
+  return ours ? Result<UniqueFd>(std::move(node))
+              : Result<UniqueFd>(not_staged);
 }
 
 Result<void> Volumes::Publish(const std::string& volume,
                               const std::string& staging_path,
                               const std::string& target_path,
                               const MountOptions& options) {
-  MOUNTD_ASSIGN(const auto lock,
-                Lock::Take(this, {volume, staging_path, target_path}));
-  MOUNTD_ASSIGN(const UniqueFd source, OpenVolume(volume));
-  MOUNTD_ASSIGN(const DirectoryState wanted, Inspect(source));
-
-  const Result<Target> staging_target = OpenTarget(staging_path);
-  const Result<UniqueFd> staging =
-      staging_target ? OpenDirectory(*staging_target)
-                     : Result<UniqueFd>(staging_target.error());
-  const Result<DirectoryState> staged =
-      staging ? Inspect(*staging) : Result<DirectoryState>(staging.error());
-  if (!staged || !staged->is_mount_root || !staged->SameDirectory(wanted)) {
-    return MakeError(Code::kFailedPrecondition, "publish", volume,
-                     "not staged at the staging path");
-  }
-
-  const Publication publication{options.access_mode,
-                                (options.attributes & MOUNT_ATTR_RDONLY) != 0,
+  MOUNTD_ASSIGN(const auto held,
+                store_->locks().Take({volume, staging_path, target_path}));
+  MOUNTD_ASSIGN(const VolumeRecord record, store_->GetVolume(volume));
+  MOUNTD_TRY(CheckAccess(record.content(), volume, options));
+  MOUNTD_ASSIGN(const UniqueFd staged, StagedAt(record, staging_path, options));
+  const Publication publication{options.access_mode, IsReadOnly(options),
                                 target_path};
   MOUNTD_ASSIGN(const Target target, OpenTarget(target_path));
-  const Result<UniqueFd> existing = OpenDirectory(target);
+  const Result<UniqueFd> existing = OpenNode(target);
   if (!existing && existing.error().code != Code::kNotFound) {
     return existing.error();
   }
   if (existing) {
     MOUNTD_ASSIGN(const DirectoryState there, Inspect(*existing));
+    MOUNTD_ASSIGN(const DirectoryState source, Inspect(staged));
     if (there.is_mount_root) {
-      return CheckPublished(there, wanted, publication, volume,
-                            staged->attributes | options.attributes);
+      return CheckPublished(
+          *existing, record, publication,
+          source.attributes | options.attributes |
+              (options.block ? MOUNT_ATTR_NOEXEC : std::uint64_t{0}));
     }
   }
-  MOUNTD_TRY(CheckElsewhere(wanted, publication, volume));
+  MOUNTD_TRY(CheckElsewhere(record, publication));
   // Before the mount: a publication nobody knows of could be doubled.
-  MOUNTD_TRY(publications_.Put(volume, publication));
-  Result<void> attached = AttachTarget(target, *staging, options.attributes);
+  Publications& publications = store_->data().publications();
+  MOUNTD_TRY(publications.Put(volume, publication));
+  Result<void> attached = AttachTarget(target, staged, options);
   if (!attached) {
-    IgnoreBecauseBestEffort(publications_.Remove(volume, target_path));
+    IgnoreBecauseBestEffort(publications.Remove(volume, target_path));
   }
   return attached;
 }
 
 Result<void> Volumes::Unpublish(const std::string& volume,
                                 const std::string& target_path) {
-  MOUNTD_ASSIGN(const auto lock, Lock::Take(this, {volume, target_path}));
-  MOUNTD_ASSIGN(const UniqueFd source, OpenVolume(volume));
-  MOUNTD_ASSIGN(const DirectoryState wanted, Inspect(source));
+  MOUNTD_ASSIGN(const auto held, store_->locks().Take({volume, target_path}));
+  MOUNTD_ASSIGN(const VolumeRecord record, store_->GetVolume(volume));
   const Result<Target> target = OpenTarget(target_path);
   if (!target && target.error().code != Code::kNotFound) {
     return target.error();
   }
   if (target) {
-    MOUNTD_TRY(TakeOff(*target, wanted));
-    MOUNTD_TRY(RemoveDirectory(*target));
+    MOUNTD_TRY(TakeOff(*target, record));
+    MOUNTD_TRY(RemoveTarget(*target));
   }
-  return publications_.Remove(volume, target_path);
+  return store_->data().publications().Remove(volume, target_path);
+}
+
+Result<Volumes::Found> Volumes::FindAt(const std::string& volume,
+                                       const std::string& path) {
+  MOUNTD_ASSIGN(VolumeRecord record, store_->GetVolume(volume));
+  const Result<Target> target = OpenTarget(path);
+  Result<UniqueFd> node =
+      target ? OpenNode(*target) : Result<UniqueFd>(target.error());
+  const Result<bool> ours =
+      node ? VolumeMounts(store_->data(), record).IsAt(*node)
+           : Result<bool>(node.error());
+  if (!ours || !*ours) {
+    return MakeError(Code::kNotFound, "volume_path", volume,
+                     "the volume is not at that path");
+  }
+  return Found{std::move(record), std::move(*node)};
+}
+
+Result<std::int64_t> Volumes::Expand(const std::string& volume,
+                                     const std::string& path,
+                                     const CapacityRange& range) {
+  MOUNTD_ASSIGN(const auto held, store_->locks().Take({volume}));
+  MOUNTD_ASSIGN(const Found found, FindAt(volume, path));
+  MOUNTD_ASSIGN(const std::int64_t bytes, store_->ExpandLocked(volume, range));
+  MOUNTD_ASSIGN(const VolumeRecord record, store_->GetVolume(volume));
+  MOUNTD_TRY(GrowAt(store_, record, found.node));
+  return bytes;
 }
 
 }  // namespace mountd::csi_local

@@ -47,7 +47,7 @@ class CsiChannel : public testing::Sandbox {
     listener_ = testing::Listen(csi_socket_);
     StartMountdCsi();
     StartPlugin({CSI_LOCAL, "--endpoint", Socket(), "--data-dir",
-                 root() + "/data", "--node-id", "node-1"});
+                 root() + "/data", "--node-id", "node-1", "--create-on-stage"});
     client_ = MakeClient();
     ASSERT_EQ(RpcCode::kOk, CodeOf(client_->Open(ref_, ToPlugin())));
   }

@@ -27,9 +27,10 @@ TEST_F(CsiChannel, AsksThePluginWhatItIs) {
   EXPECT_EQ(0, node->max_volumes);
   const auto capabilities = client_->GetCapabilities(ref_, Soon());
   ASSERT_TRUE(capabilities);
-  EXPECT_TRUE(capabilities->services.empty());
-  EXPECT_TRUE(capabilities->controller_rpcs.empty());
-  EXPECT_EQ((std::vector<int>{1, 5}), capabilities->node_rpcs);
+  EXPECT_EQ((std::vector<int>{1, 2, 5}), capabilities->services);
+  EXPECT_FALSE(capabilities->controller_rpcs.empty());
+  EXPECT_EQ((std::vector<int>{1, 2, 3, 4, 5, 6, 7, 8}),
+            capabilities->node_rpcs);
 }
 
 TEST_F(CsiChannel, StagesPublishesAndUndoesAllOfIt) {
@@ -155,7 +156,7 @@ TEST_F(CsiChannel, AKilledPluginIsUnavailableUntilTheNextGeneration) {
   plugin_.KillAndWait();
   EXPECT_EQ(RpcCode::kUnavailable, CodeOf(client_->Probe(ref_, Soon())));
   StartPlugin({CSI_LOCAL, "--endpoint", Socket(), "--data-dir",
-               root() + "/data", "--node-id", "node-1"});
+               root() + "/data", "--node-id", "node-1", "--create-on-stage"});
   EXPECT_EQ(RpcCode::kUnavailable, CodeOf(client_->Probe(ref_, Soon())));
   ASSERT_EQ(RpcCode::kOk, CodeOf(client_->Open(next_, ToPlugin())));
   EXPECT_EQ(RpcCode::kOk, CodeOf(client_->NodeStageVolume(next_, Stage(),

@@ -51,7 +51,8 @@ class CsiLocal : public Sandbox {
   void Start() {
     const std::string socket = root() + "/csi.sock";
     plugin_ = Process({CSI_LOCAL, "--endpoint", "unix://" + socket,
-                       "--data-dir", root() + "/data", "--node-id", "node-1"});
+                       "--data-dir", root() + "/data", "--node-id", "node-1",
+                       "--create-on-stage"});
     ASSERT_TRUE(ConnectWithin(socket, 20).valid());
     // A channel of its own each time: no back-off of an earlier one.
     grpc::ChannelArguments arguments;
@@ -144,7 +145,7 @@ TEST_F(CsiLocal, SaysWhoItIsAndWhatItCan) {
   grpc::ClientContext context;
   pb::NodeGetCapabilitiesResponse capabilities;
   ASSERT_TRUE(node_->NodeGetCapabilities(&context, {}, &capabilities).ok());
-  ASSERT_EQ(2, capabilities.capabilities_size());
+  ASSERT_EQ(8, capabilities.capabilities_size());
   EXPECT_EQ(pb::NodeServiceCapability::RPC::STAGE_UNSTAGE_VOLUME,
             capabilities.capabilities(0).rpc().type());
 }
@@ -306,7 +307,7 @@ TEST_F(CsiLocal, IncompleteRequestsAreInvalid) {
   EXPECT_EQ(StatusCode::INVALID_ARGUMENT, Stage(no_mode));
   auto block = StageRequest("v");
   block.mutable_volume_capability()->mutable_block();
-  EXPECT_EQ(StatusCode::INVALID_ARGUMENT, Stage(block));
+  EXPECT_EQ(StatusCode::FAILED_PRECONDITION, Stage(block));
   auto flag = StageRequest("v");
   flag.mutable_volume_capability()->mutable_mount()->add_mount_flags("bind");
   EXPECT_EQ(StatusCode::INVALID_ARGUMENT, Stage(flag));

@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#include "csi-node/csi_local/data_directory.h"
+
+#include <fcntl.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+
+#include <utility>
+
+#include "csi-node/csi_local/mount_point.h"
+#include "mountd/base/names.h"
+
+namespace mountd::csi_local {
+namespace {
+
+// Not O_PATH: it is read, and synced.
+Result<UniqueFd> MakeReadable(int parent, const char* name) {
+  bool made = false;
+  MOUNTD_ASSIGN(const UniqueFd path,
+                MakeDirectoryAt(parent, name, 0700, &made));
+  UniqueFd directory(
+      ::openat(path.get(), ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (!directory.valid()) {
+    return ErrnoError(errno, "open", name);
+  }
+  return directory;
+}
+
+}  // namespace
+
+DataDirectory::DataDirectory(UniqueFd root, UniqueFd volumes,
+                             UniqueFd snapshots, Records volume_records,
+                             Records snapshot_records,
+                             Publications publications, std::string key)
+    : root_(std::move(root)),
+      volumes_(std::move(volumes)),
+      snapshots_(std::move(snapshots)),
+      volume_records_(std::move(volume_records)),
+      snapshot_records_(std::move(snapshot_records)),
+      publications_(std::move(publications)),
+      key_(std::move(key)) {}
+
+Result<std::unique_ptr<DataDirectory>> DataDirectory::Open(
+    const std::string& path) {
+  if (::mkdir(path.c_str(), 0700) != 0 && errno != EEXIST) {
+    return ErrnoError(errno, "mkdir", path);
+  }
+  UniqueFd root(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  struct stat status {};
+  if (!root.valid() || ::fstat(root.get(), &status) != 0) {
+    return ErrnoError(errno, "open", path);
+  }
+  if (::flock(root.get(), LOCK_EX | LOCK_NB) != 0) {
+    return MakeError(Code::kFailedPrecondition, "flock", path,
+                     "another process has this data directory");
+  }
+  MOUNTD_ASSIGN(UniqueFd volumes, MakeReadable(root.get(), "volumes"));
+  MOUNTD_ASSIGN(UniqueFd snapshots, MakeReadable(root.get(), "snapshots"));
+  MOUNTD_ASSIGN(UniqueFd records, MakeReadable(root.get(), "records"));
+  MOUNTD_ASSIGN(UniqueFd snapshot_records,
+                MakeReadable(root.get(), "snapshot-records"));
+  MOUNTD_ASSIGN(UniqueFd publications,
+                MakeReadable(root.get(), "publications"));
+  std::string key =
+      std::to_string(status.st_dev) + ":" + std::to_string(status.st_ino);
+  return std::unique_ptr<DataDirectory>(new DataDirectory(
+      std::move(root), std::move(volumes), std::move(snapshots),
+      Records(std::move(records)), Records(std::move(snapshot_records)),
+      Publications(std::move(publications)), std::move(key)));
+}
+
+std::string DataDirectory::LabelOf(const std::string& volume) const {
+  return "csi-local:" + VolumeKey::Derive(key_, volume).str();
+}
+
+Result<DataDirectory::Space> DataDirectory::SpaceNow() const {
+  struct statvfs status {};
+  if (::fstatvfs(root_.get(), &status) != 0) {
+    return ErrnoError(errno, "fstatvfs", "data directory");
+  }
+  const auto unit = static_cast<std::int64_t>(status.f_frsize);
+  return Space{static_cast<std::int64_t>(status.f_blocks) * unit,
+               static_cast<std::int64_t>(status.f_bavail) * unit};
+}
+
+}  // namespace mountd::csi_local

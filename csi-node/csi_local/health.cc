@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#include "csi-node/csi_local/health.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+
+#include <optional>
+
+#include "csi-node/csi_local/files.h"
+
+namespace mountd::csi_local {
+namespace {
+
+namespace pb = ::csi::v1;
+
+std::optional<HealthEntry> CheckContent(const DataDirectory& data,
+                                        const VolumeRecord& record) {
+  const Content& content = record.content();
+  if (content.kind() == TMPFS) {
+    return std::nullopt;
+  }
+  struct stat status {};
+  if (::fstatat(data.volumes().get(), record.id().c_str(), &status,
+                AT_SYMLINK_NOFOLLOW) != 0) {
+    return errno == ENOENT
+               ? MakeHealth(pb::DATA_LOSS, "ContentMissing",
+                            "its directory or image is gone")
+               : MakeHealth(pb::INACCESSIBLE, "ContentUnreachable",
+                            "its directory or image cannot be looked at");
+  }
+  const bool right = content.kind() == IMAGE ? S_ISREG(status.st_mode)
+                                             : S_ISDIR(status.st_mode);
+  if (!right) {
+    return MakeHealth(pb::DATA_LOSS, "ContentReplaced",
+                      "something else is where its directory or image was");
+  }
+  if (content.kind() == IMAGE && status.st_size < content.capacity_bytes()) {
+    return MakeHealth(pb::DATA_LOSS, "ImageTruncated",
+                      "its image is smaller than the volume");
+  }
+  return std::nullopt;
+}
+
+// The mount's own flags may say read-only, too, but that was asked for.
+bool RefusesWrites(const MountEntry& entry) {
+  return entry.HasSuperOption("ro") || entry.HasSuperOption("emergency_ro");
+}
+
+std::optional<HealthEntry> CheckMounted(const VolumeMounts& mounts) {
+  const auto entries = mounts.All();
+  if (!entries) {
+    return MakeHealth(pb::INACCESSIBLE, "MountsUnknown",
+                      "its mounts cannot be looked at");
+  }
+  for (const MountEntry& entry : *entries) {
+    const UniqueFd root(::open(
+        entry.point.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
+    if (!root.valid() || !ListNames(root.get())) {
+      return MakeHealth(pb::INACCESSIBLE, "FilesystemFailed",
+                        "its file system cannot be read any more");
+    }
+    if (RefusesWrites(entry)) {
+      return MakeHealth(pb::DEGRADED, "FilesystemReadOnly",
+                        "its file system refuses writes after an error");
+    }
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+HealthEntry MakeHealth(pb::VolumeHealthErrorType status, const char* reason,
+                       const char* message) {
+  HealthEntry entry;
+  entry.set_status(status);
+  entry.set_reason(reason);
+  entry.set_message(message);
+  return entry;
+}
+
+std::vector<HealthEntry> HealthOf(const DataDirectory& data,
+                                  const VolumeRecord& record) {
+  std::vector<HealthEntry> entries;
+  for (auto& found :
+       {CheckContent(data, record), CheckMounted(VolumeMounts(data, record))}) {
+    if (found) {
+      entries.push_back(*found);
+    }
+  }
+  return entries;
+}
+
+pb::VolumeCondition ToCondition(const std::vector<HealthEntry>& entries) {
+  pb::VolumeCondition condition;
+  condition.set_abnormal(!entries.empty());
+  std::string message;
+  for (const HealthEntry& entry : entries) {
+    message += (message.empty() ? "" : "; ") + entry.message();
+  }
+  condition.set_message(message.empty() ? "nothing is wrong" : message);
+  return condition;
+}
+
+}  // namespace mountd::csi_local

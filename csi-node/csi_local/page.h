@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#pragma once
+
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include "mountd/base/result.h"
+
+namespace mountd::csi_local {
+
+// Which part of a list, ordered by id, is asked for. A token names the last
+// entry of the page before, which may be gone by now: nothing is shown twice,
+// and what is there all the time is shown.
+template <typename Record>
+struct Page {
+  std::vector<Record> entries;
+  std::string next_token;  // empty: that was all
+};
+
+inline constexpr char kTokenMark = '>';
+
+// Aborted for a token that is none of ours (CSI, "Invalid starting_token").
+template <typename Record>
+Result<Page<Record>> PageOf(std::vector<Record> records, int max_entries,
+                            const std::string& token) {
+  if (max_entries < 0) {
+    return MakeError(Code::kInvalidArgument, "max_entries", "", "is negative");
+  }
+  if (!token.empty() && token[0] != kTokenMark) {
+    return MakeError(Code::kAborted, "starting_token", "", "is none of ours");
+  }
+  const std::string after = token.empty() ? "" : token.substr(1);
+  Page<Record> page;
+  for (Record& record : records) {
+    if (record.id() <= after) {
+      continue;
+    }
+    if (max_entries != 0 &&
+        page.entries.size() == static_cast<std::size_t>(max_entries)) {
+      page.next_token = kTokenMark + page.entries.back().id();
+      break;
+    }
+    page.entries.push_back(std::move(record));
+  }
+  return page;
+}
+
+}  // namespace mountd::csi_local

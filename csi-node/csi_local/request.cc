@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#include "csi-node/csi_local/request.h"
+
+#include <algorithm>
+
+#include "csi-node/csi_local/capability.h"
+#include "csi-node/csi_local/filesystem.h"
+#include "csi-node/csi_local/status.h"
+#include "mountd/base/names.h"
+
+namespace mountd::csi_local {
+namespace {
+
+namespace pb = ::csi::v1;
+
+constexpr std::size_t kMaxName = 128;
+constexpr std::string_view kForeignPrefix = "csi.storage.k8s.io/";
+
+grpc::Status ParseKind(const std::string& text, VolumeSpec* spec) {
+  if (text == "directory") {
+    spec->kind = DIRECTORY;
+  } else if (text == "tmpfs") {
+    spec->kind = TMPFS;
+  } else if (text == "image") {
+    spec->kind = IMAGE;
+  } else {
+    return Invalid("the parameter kind is not directory, tmpfs or image");
+  }
+  return grpc::Status::OK;
+}
+
+}  // namespace
+
+grpc::Status CheckName(const std::string& name) {
+  if (name.empty()) {
+    return Missing("name");
+  }
+  const bool controls = std::any_of(name.begin(), name.end(), [](char c) {
+    return static_cast<unsigned char>(c) < 0x20 || c == 0x7F;
+  });
+  if (name.size() > kMaxName || controls || !IsValidUtf8(name)) {
+    return Invalid("name is not 1 to 128 bytes of printable UTF-8");
+  }
+  return grpc::Status::OK;
+}
+
+grpc::Status ParseParameters(
+    const google::protobuf::Map<std::string, std::string>& given,
+    VolumeSpec* spec) {
+  for (const auto& [key, value] : given) {
+    if (key.compare(0, kForeignPrefix.size(), kForeignPrefix) == 0) {
+      continue;
+    }
+    if (key != "kind") {
+      return Invalid("parameters: only kind is known");
+    }
+    spec->parameters[key] = value;
+    grpc::Status parsed = ParseKind(value, spec);
+    if (!parsed.ok()) {
+      return parsed;
+    }
+  }
+  return grpc::Status::OK;
+}
+
+grpc::Status ParseCapabilities(const google::protobuf::RepeatedPtrField<
+                                   pb::VolumeCapability>& capabilities,
+                               VolumeSpec* spec) {
+  if (capabilities.empty()) {
+    return Missing("volume_capabilities");
+  }
+  for (const pb::VolumeCapability& capability : capabilities) {
+    MountOptions options;
+    const grpc::Status checked = CheckCapability(capability, &options);
+    if (!checked.ok()) {
+      return Invalid(checked.error_message());
+    }
+    (options.block ? spec->block : spec->mount) = true;
+    if (options.fs_type.empty()) {
+      continue;
+    }
+    if (!spec->fs_type.empty() && spec->fs_type != options.fs_type) {
+      return Invalid("volume_capabilities: two different fs_type");
+    }
+    spec->fs_type = options.fs_type;
+  }
+  return grpc::Status::OK;
+}
+
+grpc::Status ParseCreate(const pb::CreateVolumeRequest& request,
+                         VolumeSpec* spec) {
+  for (const grpc::Status& checked :
+       {CheckName(request.name()),
+        ParseCapabilities(request.volume_capabilities(), spec),
+        ParseParameters(request.parameters(), spec)}) {
+    if (!checked.ok()) {
+      return checked;
+    }
+  }
+  if (!request.mutable_parameters().empty()) {
+    return Invalid("mutable_parameters: there are none");
+  }
+  spec->name = request.name();
+  spec->range = {request.capacity_range().required_bytes(),
+                 request.capacity_range().limit_bytes()};
+  const pb::VolumeContentSource& source = request.volume_content_source();
+  spec->source_volume_id = source.volume().volume_id();
+  spec->source_snapshot_id = source.snapshot().snapshot_id();
+  if (request.has_volume_content_source() && spec->source_volume_id.empty() &&
+      spec->source_snapshot_id.empty()) {
+    return Missing("volume_content_source");
+  }
+  return grpc::Status::OK;
+}
+
+}  // namespace mountd::csi_local

@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#pragma once
+
+#include <csi.pb.h>
+#include <grpcpp/support/status.h>
+
+#include <map>
+#include <string>
+
+#include "csi-node/csi_local/volume_spec.h"
+
+// Requests of the Controller service, checked. Secrets are not looked at.
+namespace mountd::csi_local {
+
+// 1 to 128 bytes of UTF-8 without control characters (CSI, "CreateVolume" and
+// "Size Limits").
+grpc::Status CheckName(const std::string& name);
+
+// The parameter "kind": "directory", "tmpfs" or "image". What an orchestrator
+// adds of its own (csi.storage.k8s.io/…) is left out; INVALID_ARGUMENT for the
+// rest.
+grpc::Status ParseParameters(
+    const google::protobuf::Map<std::string, std::string>& given,
+    VolumeSpec* spec);
+
+grpc::Status ParseCapabilities(const google::protobuf::RepeatedPtrField<
+                                   ::csi::v1::VolumeCapability>& capabilities,
+                               VolumeSpec* spec);
+
+grpc::Status ParseCreate(const ::csi::v1::CreateVolumeRequest& request,
+                         VolumeSpec* spec);
+
+}  // namespace mountd::csi_local

@@ -1,0 +1,261 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#include "csi-node/csi_local/store.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "csi-node/csi_local/contents.h"
+#include "csi-node/csi_local/filesystem.h"
+#include "csi-node/csi_local/mount_point.h"
+#include "csi-node/csi_local/volume_mounts.h"
+#include "mountd/base/names.h"
+
+namespace mountd::csi_local {
+namespace {
+
+// What of an image is promised and not on the disk yet.
+std::int64_t Owed(const UniqueFd& directory, const std::string& id,
+                  const Content& content) {
+  return content.kind() == IMAGE
+             ? std::max<std::int64_t>(
+                   0, content.capacity_bytes() - AllocatedBytes(directory, id))
+             : 0;
+}
+
+std::int64_t OnDisk(const Content& content) {
+  return content.kind() == TMPFS ? 0 : content.capacity_bytes();
+}
+
+std::int64_t MemoryBytes(int pages) {
+  const std::int64_t count = ::sysconf(pages);
+  return count * ::sysconf(_SC_PAGESIZE);
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Store>> Store::Open(const std::string& data_dir,
+                                           const StoreOptions& options) {
+  MOUNTD_ASSIGN(auto data, DataDirectory::Open(data_dir));
+  std::unique_ptr<Store> store(new Store(std::move(data), options));
+  MOUNTD_TRY(store->Recover());
+  return store;
+}
+
+Result<void> Store::Recover() {
+  MOUNTD_TRY(RecoverVolumes());
+  return RecoverSnapshots();
+}
+
+Result<void> Store::RecoverVolumes() {
+  MOUNTD_ASSIGN(const auto ids, data_->volume_records().List());
+  for (const std::string& id : ids) {
+    VolumeRecord record;
+    MOUNTD_TRY(data_->volume_records().Get(id, &record));
+    if (record.state() != READY) {
+      MOUNTD_TRY(RemoveVolume(record));
+      continue;
+    }
+    // It was being copied.
+    if (record.content().kind() == IMAGE) {
+      MOUNTD_ASSIGN(const auto root, OpenMounted(VolumeMounts(*data_, record)));
+      if (root) {
+        Thaw(*root);
+      }
+    }
+  }
+  return Ok();
+}
+
+Result<void> Store::RecoverSnapshots() {
+  MOUNTD_ASSIGN(const auto ids, data_->snapshot_records().List());
+  for (const std::string& id : ids) {
+    SnapshotRecord record;
+    MOUNTD_TRY(data_->snapshot_records().Get(id, &record));
+    if (record.state() != READY) {
+      MOUNTD_TRY(RemoveSnapshot(record));
+    }
+  }
+  return Ok();
+}
+
+Result<VolumeRecord> Store::GetVolume(const std::string& id) {
+  VolumeRecord record;
+  const Result<void> found = data_->volume_records().Get(id, &record);
+  if (!found && found.error().code != Code::kNotFound) {
+    return found.error();
+  }
+  if (!found || record.state() != READY) {
+    return MakeError(Code::kNotFound, "volume_id", id, "no such volume");
+  }
+  return record;
+}
+
+Result<std::vector<VolumeRecord>> Store::ListVolumes() {
+  MOUNTD_ASSIGN(const auto ids, data_->volume_records().List());
+  std::vector<VolumeRecord> volumes;
+  for (const std::string& id : ids) {
+    Result<VolumeRecord> record = GetVolume(id);
+    if (record) {
+      volumes.push_back(std::move(*record));
+    } else if (record.error().code != Code::kNotFound) {
+      return record.error();
+    }
+  }
+  return volumes;
+}
+
+Result<VolumeRecord> Store::MakeOnStage(const std::string& id) {
+  Result<VolumeRecord> existing = GetVolume(id);
+  if (existing || existing.error().code != Code::kNotFound) {
+    return existing;
+  }
+  if (!IsValidName(id)) {
+    return MakeError(Code::kInvalidArgument, "volume_id", id,
+                     "not a name of 1 to 128 letters, digits, '.', '_', '-'");
+  }
+  VolumeRecord record;
+  if (data_->volume_records().Get(id, &record)) {
+    return existing;  // it is being made, or deleted
+  }
+  // The directory may be there already, from before there were records; so
+  // nothing may ever take it away for want of one.
+  bool made = false;
+  MOUNTD_ASSIGN(const UniqueFd directory,
+                MakeDirectoryAt(data_->volumes().get(), id, 0777, &made));
+  record.set_state(READY);
+  record.set_id(id);
+  record.mutable_content()->set_kind(DIRECTORY);
+  MOUNTD_TRY(data_->volume_records().Put(id, record));
+  return record;
+}
+
+Result<void> Store::ForgetFresh(VolumeRecord record) {
+  record.set_fresh(false);
+  return data_->volume_records().Put(record.id(), record);
+}
+
+Result<void> Store::CheckLimit(const std::string& id) {
+  if (options_.max_volumes == 0) {
+    return Ok();
+  }
+  MOUNTD_ASSIGN(const auto volumes, ListVolumes());
+  const auto published =
+      std::count_if(volumes.begin(), volumes.end(), [&id](const auto& volume) {
+        return volume.has_published() && volume.id() != id;
+      });
+  if (published >= options_.max_volumes) {
+    return MakeError(Code::kResourceExhausted, "publish", id,
+                     "this node has as many volumes as it takes");
+  }
+  return Ok();
+}
+
+Result<void> Store::PublishVolume(const std::string& id,
+                                  const PublishedAs& as) {
+  MOUNTD_ASSIGN(const auto held, locks_.Take({id}));
+  MOUNTD_ASSIGN(VolumeRecord record, GetVolume(id));
+  if (record.has_published()) {
+    const PublishedAs& was = record.published();
+    return was.access_mode() == as.access_mode() &&
+                   was.read_only() == as.read_only() &&
+                   was.block() == as.block()
+               ? Ok()
+               : Result<void>(MakeError(Code::kAlreadyExists, "publish", id,
+                                        "published already in another way"));
+  }
+  const std::lock_guard guard(reserve_mutex_);
+  MOUNTD_TRY(CheckLimit(id));
+  *record.mutable_published() = as;
+  return data_->volume_records().Put(id, record);
+}
+
+Result<void> Store::UnpublishVolume(const std::string& id) {
+  MOUNTD_ASSIGN(const auto held, locks_.Take({id}));
+  Result<VolumeRecord> record = GetVolume(id);
+  if (!record && record.error().code == Code::kNotFound) {
+    return Ok();  // a volume that is gone is published nowhere
+  }
+  if (!record) {
+    return record.error();
+  }
+  if (!record->has_published()) {
+    return Ok();
+  }
+  record->clear_published();
+  return data_->volume_records().Put(id, *record);
+}
+
+Result<std::int64_t> Store::ExpandVolume(const std::string& id,
+                                         const CapacityRange& range) {
+  MOUNTD_ASSIGN(const auto held, locks_.Take({id}));
+  return ExpandLocked(id, range);
+}
+
+Result<std::int64_t> Store::ExpandLocked(const std::string& id,
+                                         const CapacityRange& range) {
+  MOUNTD_ASSIGN(VolumeRecord record, GetVolume(id));
+  const std::int64_t now = record.content().capacity_bytes();
+  // What it has is enough, and as little as there is.
+  MOUNTD_ASSIGN(const std::int64_t bytes, ChooseSize(range, now, now));
+  if (bytes == now) {
+    return now;
+  }
+  const std::lock_guard guard(reserve_mutex_);
+  MOUNTD_TRY(CheckRoom(record.content().kind(), bytes - now, id));
+  // The image first: a record never says more than there is.
+  if (record.content().kind() == IMAGE) {
+    MOUNTD_TRY(GrowImage(data_->volumes(), id, bytes));
+  }
+  record.mutable_content()->set_capacity_bytes(bytes);
+  MOUNTD_TRY(data_->volume_records().Put(id, record));
+  return bytes;
+}
+
+Result<DataDirectory::Space> Store::Capacity(Kind kind) {
+  if (kind == TMPFS) {
+    return DataDirectory::Space{MemoryBytes(_SC_PHYS_PAGES),
+                                MemoryBytes(_SC_AVPHYS_PAGES)};
+  }
+  MOUNTD_ASSIGN(DataDirectory::Space space, data_->SpaceNow());
+  std::int64_t promised = 0;
+  std::int64_t owed = 0;
+  // Those that are being made count, too.
+  MOUNTD_ASSIGN(const auto ids, data_->volume_records().List());
+  for (const std::string& id : ids) {
+    VolumeRecord record;
+    if (data_->volume_records().Get(id, &record)) {
+      promised += OnDisk(record.content());
+      owed += Owed(data_->volumes(), id, record.content());
+    }
+  }
+  MOUNTD_ASSIGN(const auto snapshots, ListSnapshots());
+  for (const SnapshotRecord& record : snapshots) {
+    promised += AllocatedBytes(data_->snapshots(), record.id());
+  }
+  space.available -= owed;
+  if (options_.capacity_bytes != 0) {
+    space.total = std::min(space.total, options_.capacity_bytes);
+    space.available =
+        std::min(space.available, options_.capacity_bytes - promised);
+  }
+  space.available = std::max<std::int64_t>(space.available, 0);
+  return space;
+}
+
+Result<void> Store::CheckRoom(Kind kind, std::int64_t bytes,
+                              const std::string& object) {
+  MOUNTD_ASSIGN(const DataDirectory::Space space, Capacity(kind));
+  if (bytes > space.total) {
+    return OutOfRange(object, "more than this node has");
+  }
+  // A tmpfs takes memory only as it is filled.
+  if (kind != TMPFS && bytes > space.available) {
+    return MakeError(Code::kResourceExhausted, "capacity_range", object,
+                     "more than this node has left");
+  }
+  return Ok();
+}
+
+}  // namespace mountd::csi_local

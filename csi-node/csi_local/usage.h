@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#pragma once
+
+#include <csi.pb.h>
+
+#include <vector>
+
+#include "csi-node/csi_local/store.h"
+#include "mountd/base/result.h"
+
+namespace mountd::csi_local {
+
+// Bytes and inodes of the file system at `node`, or the size of the device
+// there. Of a directory they are its whole file system's: that is what it can
+// have.
+Result<std::vector<::csi::v1::VolumeUsage>> UsageOf(const VolumeRecord& record,
+                                                    const UniqueFd& node);
+
+}  // namespace mountd::csi_local

@@ -1,0 +1,160 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#include "csi-node/csi_local/volume_spec.h"
+
+#include <algorithm>
+#include <cerrno>
+
+#include "csi-node/csi_local/filesystem.h"
+
+namespace mountd::csi_local {
+namespace {
+
+constexpr std::int64_t kMiB = 1 << 20;
+constexpr std::int64_t kUnit = 4096;
+constexpr std::int64_t kUsualImage = 1024 * kMiB;
+constexpr std::int64_t kUsualTmpfs = 64 * kMiB;
+// What a file's size may be everywhere (ext4 with 4 KiB blocks).
+constexpr std::int64_t kMost = 16LL << 40;
+
+Error Incompatible(const VolumeSpec& spec, const std::string& why) {
+  return MakeError(Code::kInvalidArgument, "create", spec.name, why);
+}
+
+Kind KindOf(const VolumeSpec& spec, const Content* source) {
+  if (spec.kind) {
+    return *spec.kind;
+  }
+  if (source != nullptr) {
+    return source->kind();
+  }
+  return spec.block || IsImageFsType(spec.fs_type) ? IMAGE : DIRECTORY;
+}
+
+// Of an image; empty for one without a file system.
+std::string FsTypeOf(const VolumeSpec& spec, const Content* source) {
+  if (source != nullptr) {
+    return source->fs_type();
+  }
+  if (!spec.mount) {
+    return "";
+  }
+  return spec.fs_type.empty() ? "ext4" : spec.fs_type;
+}
+
+Result<std::int64_t> SizeOf(const VolumeSpec& spec, const Content& content,
+                            const Content* source) {
+  std::int64_t least = source == nullptr ? 0 : source->capacity_bytes();
+  switch (content.kind()) {
+    case IMAGE:
+      return ChooseSize(spec.range, std::max(least, LeastSize(content)),
+                        std::max(least, kUsualImage));
+    case TMPFS:
+      return ChooseSize(spec.range, LeastSize(content), kUsualTmpfs);
+    default:
+      return ChooseSize(spec.range, least, least);
+  }
+}
+
+}  // namespace
+
+Error OutOfRange(const std::string& object, const std::string& why) {
+  return ErrnoError(ERANGE, "capacity_range", object, why);
+}
+
+Result<std::int64_t> ChooseSize(const CapacityRange& range, std::int64_t least,
+                                std::int64_t usual) {
+  if (range.required < 0 || range.limit < 0) {
+    return MakeError(Code::kInvalidArgument, "capacity_range", "",
+                     "is negative");
+  }
+  if (range.limit != 0 && range.limit < range.required) {
+    return MakeError(Code::kInvalidArgument, "capacity_range", "",
+                     "the limit is less than what is required");
+  }
+  std::int64_t size = std::max(range.required, least);
+  if (range.required == 0) {
+    size = std::max(size, usual);
+    if (range.limit != 0) {
+      size = std::max(std::min(size, range.limit / kUnit * kUnit), least);
+    }
+  }
+  if (size > kMost) {
+    return OutOfRange("", "more than 16 TiB");
+  }
+  size = (size + kUnit - 1) / kUnit * kUnit;
+  if (range.limit != 0 && size > range.limit) {
+    return OutOfRange("", "no size of whole 4 KiB, and at least " +
+                              std::to_string(least) + ", is in it");
+  }
+  return size;
+}
+
+Result<Content> ResolveContent(const VolumeSpec& spec, const Content* source) {
+  Content content;
+  content.set_kind(KindOf(spec, source));
+  if (source != nullptr && source->kind() != content.kind()) {
+    return Incompatible(spec, "its source is of another kind");
+  }
+  if (source != nullptr && source->kind() == TMPFS) {
+    return Incompatible(spec, "what is in memory is not copied");
+  }
+  if (content.kind() == IMAGE) {
+    content.set_fs_type(FsTypeOf(spec, source));
+    if (!content.fs_type().empty() && !IsImageFsType(content.fs_type())) {
+      return Incompatible(spec, "fs_type is not ext4 or xfs");
+    }
+  }
+  if ((spec.block && !FitsAccess(content, true, "")) ||
+      (spec.mount && !FitsAccess(content, false, spec.fs_type))) {
+    return Incompatible(spec,
+                        "a volume of this kind has no such access or fs_type");
+  }
+  MOUNTD_ASSIGN(const std::int64_t bytes, SizeOf(spec, content, source));
+  content.set_capacity_bytes(bytes);
+  return content;
+}
+
+std::int64_t LeastSize(const Content& content) {
+  switch (content.kind()) {
+    case IMAGE:
+      return LeastBytes(content.fs_type());
+    case TMPFS:
+      return kUnit;
+    default:
+      return 0;
+  }
+}
+
+bool IsCompatible(const VolumeRecord& record, const VolumeSpec& spec) {
+  const Content& content = record.content();
+  const std::int64_t bytes = content.capacity_bytes();
+  const bool same_parameters =
+      std::map<std::string, std::string>(record.parameters().begin(),
+                                         record.parameters().end()) ==
+      spec.parameters;
+  return same_parameters && record.name() == spec.name &&
+         record.source_volume_id() == spec.source_volume_id &&
+         record.source_snapshot_id() == spec.source_snapshot_id &&
+         bytes >= spec.range.required &&
+         (spec.range.limit == 0 || bytes <= spec.range.limit) &&
+         (!spec.block || FitsAccess(content, true, "")) &&
+         (!spec.mount || FitsAccess(content, false, spec.fs_type));
+}
+
+bool FitsAccess(const Content& content, bool block,
+                const std::string& fs_type) {
+  if (block) {
+    return content.kind() == IMAGE;
+  }
+  switch (content.kind()) {
+    case IMAGE:
+      return !content.fs_type().empty() &&
+             (fs_type.empty() || fs_type == content.fs_type());
+    case TMPFS:
+      return fs_type.empty() || fs_type == "tmpfs";
+    default:
+      return fs_type.empty();
+  }
+}
+
+}  // namespace mountd::csi_local

@@ -1,0 +1,176 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#include "csi-node/csi_local/volume_tree.h"
+
+#include <fcntl.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <utility>
+
+#include "csi-node/csi_local/contents.h"
+#include "csi-node/csi_local/filesystem.h"
+#include "csi-node/csi_local/mount_point.h"
+#include "csi-node/csi_local/volume_mounts.h"
+
+namespace mountd::csi_local {
+namespace {
+
+// What a file system may not be able to use of its device's end.
+constexpr std::int64_t kSlack = 1 << 20;
+constexpr mode_t kFreshMode = 0777;
+constexpr mode_t kGroupBits = S_ISGID | 0070;
+
+// Nobody uses the image. A tool that an earlier process has started holds the
+// lock for as long as it lives; the lock's file is not the loop device's, which
+// would keep it.
+Result<void> GrowIfSmaller(const UniqueFd& image, const VolumeRecord& record) {
+  if (::flock(image.get(), LOCK_EX | LOCK_NB) != 0) {
+    return MakeError(Code::kAborted, "flock", record.id(),
+                     "a tool is still at work on it");
+  }
+  const std::string& fs_type = record.content().fs_type();
+  MOUNTD_ASSIGN(const std::int64_t bytes, FilesystemBytes(fs_type, image));
+  return bytes + kSlack > record.content().capacity_bytes()
+             ? Ok()
+             : GrowUnused(fs_type, image);
+}
+
+Result<LoopDevice> DeviceForMount(Store* store, const VolumeRecord& record,
+                                  const VolumeMounts& mounts) {
+  MOUNTD_ASSIGN(auto found, mounts.Loop());
+  if (found && !found->autoclear) {
+    return MakeError(Code::kFailedPrecondition, "stage", record.id(),
+                     "it is staged for block access");
+  }
+  // Never a second device of one image: two file systems would write to it.
+  if (found) {
+    return std::move(*found);
+  }
+  const UniqueFd& volumes = store->data().volumes();
+  {
+    MOUNTD_ASSIGN(const UniqueFd locked, OpenImage(volumes, record.id()));
+    MOUNTD_TRY(GrowIfSmaller(locked, record));
+  }
+  MOUNTD_ASSIGN(const UniqueFd image, OpenImage(volumes, record.id()));
+  return AttachLoop(image, store->data().LabelOf(record.id()),
+                    LoopUse::kFilesystem);
+}
+
+Result<UniqueFd> MountImage(Store* store, const VolumeRecord& record,
+                            const VolumeMounts& mounts) {
+  MOUNTD_ASSIGN(const LoopDevice device, DeviceForMount(store, record, mounts));
+  const Content& content = record.content();
+  MOUNTD_ASSIGN(UniqueFd tree, MountDevice(content.fs_type(), device));
+  if (content.fs_type() == "xfs") {
+    MOUNTD_ASSIGN(const UniqueFd image,
+                  OpenImage(store->data().volumes(), record.id()));
+    MOUNTD_TRY(GrowMounted("xfs", tree, image, content.capacity_bytes()));
+  }
+  return tree;
+}
+
+Result<UniqueFd> MountMemory(Store* store, const VolumeRecord& record,
+                             const VolumeMounts& mounts) {
+  MOUNTD_ASSIGN(const auto mounted, OpenMounted(mounts));
+  return mounted ? CloneTree(*mounted)
+                 : MountTmpfs(store->data().LabelOf(record.id()),
+                              record.content().capacity_bytes());
+}
+
+}  // namespace
+
+Result<UniqueFd> MakeTree(Store* store, const VolumeRecord& record) {
+  const VolumeMounts mounts(store->data(), record);
+  switch (record.content().kind()) {
+    case IMAGE:
+      return MountImage(store, record, mounts);
+    case TMPFS:
+      return MountMemory(store, record, mounts);
+    default: {
+      MOUNTD_ASSIGN(
+          const UniqueFd directory,
+          OpenDirectoryAt(store->data().volumes().get(), record.id()));
+      return CloneTree(directory);
+    }
+  }
+}
+
+Result<void> PrepareRoot(Store* store, const VolumeRecord& record,
+                         const UniqueFd& tree, std::optional<gid_t> group) {
+  if (!record.fresh() && !group) {
+    return Ok();
+  }
+  const UniqueFd root(
+      ::openat(tree.get(), ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  struct stat status {};
+  if (!root.valid() || ::fstat(root.get(), &status) != 0) {
+    return ErrnoError(errno, "open", record.id());
+  }
+  mode_t mode = record.fresh() ? kFreshMode : status.st_mode & 07777;
+  if (group) {
+    if (status.st_gid != *group &&
+        ::fchown(root.get(), status.st_uid, *group) != 0) {
+      return ErrnoError(errno, "fchown", record.id());
+    }
+    mode |= kGroupBits;
+  }
+  if (::fchmod(root.get(), mode) != 0) {
+    return ErrnoError(errno, "fchmod", record.id());
+  }
+  return record.fresh() ? store->ForgetFresh(record) : Ok();
+}
+
+Result<LoopDevice> MakeDevice(Store* store, const VolumeRecord& record,
+                              bool read_only) {
+  const VolumeMounts mounts(store->data(), record);
+  MOUNTD_ASSIGN(auto found, mounts.Loop());
+  if (found && found->autoclear) {
+    return MakeError(Code::kFailedPrecondition, "stage", record.id(),
+                     "its file system is mounted");
+  }
+  if (found && found->read_only != read_only) {
+    return MakeError(Code::kAlreadyExists, "stage", record.id(),
+                     "staged already with another capability");
+  }
+  if (found) {
+    return std::move(*found);
+  }
+  MOUNTD_ASSIGN(const UniqueFd image,
+                OpenImage(store->data().volumes(), record.id()));
+  return AttachLoop(image, store->data().LabelOf(record.id()),
+                    read_only ? LoopUse::kDeviceReadOnly : LoopUse::kDevice);
+}
+
+Result<void> GrowAt(Store* store, const VolumeRecord& record,
+                    const UniqueFd& node) {
+  const Content& content = record.content();
+  if (content.kind() == TMPFS) {
+    return ResizeTmpfs(node, content.capacity_bytes());
+  }
+  if (content.kind() != IMAGE) {
+    return Ok();
+  }
+  const VolumeMounts mounts(store->data(), record);
+  MOUNTD_ASSIGN(const auto loop, mounts.Loop());
+  if (loop) {
+    MOUNTD_TRY(UpdateLoopSize(*loop));
+  }
+  struct stat status {};
+  if (::fstat(node.get(), &status) != 0) {
+    return ErrnoError(errno, "fstat", record.id());
+  }
+  if (!S_ISDIR(status.st_mode)) {
+    return Ok();
+  }
+  MOUNTD_ASSIGN(const UniqueFd image,
+                OpenImage(store->data().volumes(), record.id()));
+  MOUNTD_ASSIGN(const std::int64_t bytes,
+                FilesystemBytes(content.fs_type(), image));
+  return bytes + kSlack > content.capacity_bytes()
+             ? Ok()
+             : GrowMounted(content.fs_type(), node, image,
+                           content.capacity_bytes());
+}
+
+}  // namespace mountd::csi_local
