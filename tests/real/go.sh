@@ -16,7 +16,7 @@ need_go() {
   done
   command -v go >/dev/null || skip "there is no go: cmake/install-deps gets one"
   export GOPATH=$ROOT/build/go GOCACHE=$ROOT/build/go/cache
-  export GOMODCACHE=$ROOT/build/go/mod GOFLAGS=-modcacherw
+  export GOMODCACHE=$ROOT/build/go/mod GOFLAGS="-modcacherw -buildvcs=false"
   mkdir -p "$GOCACHE" "$GOMODCACHE"
   have=$(GOTOOLCHAIN=local go env GOVERSION)
   have=${have#go}
