@@ -172,6 +172,19 @@ Result<std::optional<PublishedVolume>> Volumes::Get(
   return std::optional<PublishedVolume>(ResultOf(*found, volume->plugin));
 }
 
+Result<KeyedLocks::Guard> Volumes::LockUnused(const std::string& plugin,
+                                              const std::string& volume_id) {
+  const VolumeKey key = VolumeKey::Derive(plugin, volume_id);
+  KeyedLocks::Guard guard = volumes_.Lock(key.str());
+  MOUNTD_ASSIGN(const std::optional<VolumeRecord> volume,
+                store_.GetVolume(key));
+  if (volume) {
+    return MakeError(Code::kBusy, "detach", "volume " + key.str(),
+                     "is in use on this node");
+  }
+  return guard;
+}
+
 // ---- The way up ----
 
 Result<void> Volumes::CheckCompatible(const VolumeRecord& volume,

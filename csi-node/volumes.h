@@ -75,6 +75,11 @@ class Volumes {
                                              const std::string& alias);
   Result<std::vector<PublicationRecord>> Of(const std::string& allocation);
 
+  // Keeps the volume from being published here, for as long as the guard lives.
+  // Busy while it is staged or published, or either is uncertain.
+  Result<KeyedLocks::Guard> LockUnused(const std::string& plugin,
+                                       const std::string& volume_id);
+
  private:
   Result<void> RecoverPublication(PublicationRecord& publication);
 

@@ -61,10 +61,11 @@ bool Contains(const std::vector<IdRange>& ranges, std::uint32_t id);
 struct RuleConfig {
   std::vector<std::uint32_t> uids;
   std::vector<std::uint32_t> gids;
-  std::vector<std::string> host_volumes;      // "name" or "name:ro"
-  std::vector<std::string> filesystems{};     // the same
-  std::vector<std::string> plugins;           // may publish volumes of
-  std::vector<std::string> register_plugins;  // may register
+  std::vector<std::string> host_volumes;       // "name" or "name:ro"
+  std::vector<std::string> filesystems{};      // the same
+  std::vector<std::string> plugins;            // may publish volumes of
+  std::vector<std::string> register_plugins;   // may register
+  std::vector<std::string> control_plugins{};  // may make controller calls of
   std::vector<std::string> networks;
   std::vector<PortRange> host_ports;
   // Directories of the host beneath which this user's allocation directories

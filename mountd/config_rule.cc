@@ -112,8 +112,9 @@ Result<RuleConfig> ReadRule(const ConfigReader& reader,
   MOUNTD_TRY(reader.OnlyKeys(
       table, where,
       {"users", "groups", "host_volumes", "filesystems", "plugins",
-       "register_plugins", "networks", "host_ports", "ids", "alloc_roots",
-       "cgroups", "bidirectional", "detached", "containers", "administer"}));
+       "register_plugins", "control_plugins", "networks", "host_ports", "ids",
+       "alloc_roots", "cgroups", "bidirectional", "detached", "containers",
+       "administer"}));
   RuleConfig rule;
   MOUNTD_TRY(ReadSubjects(reader, table, where, rule));
   MOUNTD_TRY(
@@ -122,6 +123,8 @@ Result<RuleConfig> ReadRule(const ConfigReader& reader,
   MOUNTD_TRY(reader.Names(table, "plugins", where, rule.plugins));
   MOUNTD_TRY(
       reader.Names(table, "register_plugins", where, rule.register_plugins));
+  MOUNTD_TRY(
+      reader.Names(table, "control_plugins", where, rule.control_plugins));
   MOUNTD_TRY(reader.Names(table, "networks", where, rule.networks));
   MOUNTD_TRY(reader.Strings(
       table, "host_ports", where,

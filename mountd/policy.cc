@@ -234,6 +234,17 @@ Result<void> Policy::MayRegisterPlugin(const Caller& caller,
                 "no rule allows it to this user (register_plugins)");
 }
 
+Result<void> Policy::MayControlPlugin(const Caller& caller,
+                                      const std::string& plugin) const {
+  if (AnyRule(caller, [&](const RuleConfig& rule) {
+        return Lists(rule.control_plugins, plugin);
+      })) {
+    return Ok();
+  }
+  return Denied("control", "plugin " + plugin,
+                "no rule allows it to this user (control_plugins)");
+}
+
 Result<void> Policy::MayUseNetwork(const Caller& caller,
                                    const std::string& network,
                                    std::span<const PortMapping> ports) const {

@@ -58,6 +58,8 @@ class Policy {
                             const std::string& plugin) const;
   Result<void> MayRegisterPlugin(const Caller& caller,
                                  const std::string& plugin) const;
+  Result<void> MayControlPlugin(const Caller& caller,
+                                const std::string& plugin) const;
   Result<void> MayUseNetwork(const Caller& caller, const std::string& network,
                              std::span<const PortMapping> ports) const;
   // `path` as the host's own hierarchy has it.

@@ -26,7 +26,8 @@ bool Service::Sees(const Caller& caller, std::uint32_t uid) const {
 // A plugin is seen by who registered it and by who may use it.
 bool Service::SeesPlugin(const Caller& caller,
                          const PluginRecord& plugin) const {
-  return Sees(caller, plugin.uid) || policy_.MayUsePlugin(caller, plugin.id);
+  return Sees(caller, plugin.uid) || policy_.MayUsePlugin(caller, plugin.id) ||
+         policy_.MayControlPlugin(caller, plugin.id);
 }
 
 Result<AllocationRecord> Service::Find(const CallContext& call,

@@ -135,6 +135,38 @@ class Service {
                                       const Name& plugin);
   Result<std::vector<csi::PluginStatus>> ListPlugins(const CallContext& call);
 
+  // ---- Plugins' controllers ----
+  Result<StringMap> ControllerPublish(
+      const CallContext& call, const std::string& plugin,
+      const csi::ControllerPublishRequest& request, const UniqueFd& secrets);
+  Result<void> ControllerUnpublish(
+      const CallContext& call, const std::string& plugin,
+      const csi::ControllerUnpublishRequest& request, const UniqueFd& secrets);
+  Result<csi::Validation> ValidateVolume(const CallContext& call,
+                                         const std::string& plugin,
+                                         const csi::ValidateRequest& request,
+                                         const UniqueFd& secrets);
+  Result<csi::ControllerVolume> CreateVolume(
+      const CallContext& call, const std::string& plugin,
+      const csi::CreateVolumeRequest& request, const UniqueFd& secrets);
+  Result<void> DeleteVolume(const CallContext& call, const std::string& plugin,
+                            const csi::DeleteVolumeRequest& request,
+                            const UniqueFd& secrets);
+  Result<csi::ControllerExpansion> ControllerExpand(
+      const CallContext& call, const std::string& plugin,
+      const csi::ControllerExpandRequest& request, const UniqueFd& secrets);
+  Result<csi::VolumePage> ListPluginVolumes(
+      const CallContext& call, const std::string& plugin,
+      const csi::ListVolumesRequest& request);
+  Result<csi::Capacity> GetCapacity(const CallContext& call,
+                                    const std::string& plugin,
+                                    const csi::GetCapacityRequest& request);
+  Result<std::string> CallController(const CallContext& call,
+                                     const std::string& plugin,
+                                     const std::string& rpc,
+                                     const std::string& request,
+                                     const UniqueFd& secrets);
+
   // What `uid` made.
   bool Sees(const Caller& caller, std::uint32_t uid) const;
   bool SeesPlugin(const Caller& caller, const PluginRecord& plugin) const;

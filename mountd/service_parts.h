@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 #pragma once
 
+#include "csi-node/controller.h"
 #include "csi-node/plugins.h"
 #include "csi-node/volumes.h"
 #include "mountd/config.h"
@@ -24,6 +25,7 @@ struct ServiceParts {
   Networks& networks;
   csi::Plugins& plugins;
   csi::Volumes& volumes;
+  csi::Controller& controller;
   const MountRoom& room;
   const MountHealths& healths;
 };

@@ -79,6 +79,7 @@ Daemon::Daemon(Config config, std::unique_ptr<dbus::EventLoop> loop,
                  loop_->Post([this, status] { PluginChanged(status); });
                }),
       volumes_(config_.timeouts, executor_, csi_, plugins_, *state_),
+      controller_(config_.timeouts, csi_, plugins_, volumes_),
       mounts_(config_, executor_, *boot_),
       networks_(config_, executor_, *boot_,
                 [this] {
@@ -101,7 +102,7 @@ Daemon::Daemon(Config config, std::unique_ptr<dbus::EventLoop> loop,
                 MountHealthChanged(record, health, reason);
               }),
       service_({config_, executor_, *state_, *boot_, mounts_, networks_,
-                plugins_, volumes_, room_, healths_}),
+                plugins_, volumes_, controller_, room_, healths_}),
       operations_(
           *loop_, strands_,
           [this](const OperationSummary& summary) { Finished(summary); },

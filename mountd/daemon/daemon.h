@@ -4,6 +4,7 @@
 #include <memory>
 #include <string>
 
+#include "csi-node/controller.h"
 #include "csi-node/csi_channel_client.h"
 #include "csi-node/plugins.h"
 #include "csi-node/volumes.h"
@@ -74,6 +75,7 @@ class Daemon {
   csi::CsiChannelClient csi_;
   csi::Plugins plugins_;
   csi::Volumes volumes_;
+  csi::Controller controller_;
   Mounts mounts_;
   Networks networks_;
   MountRoom room_;

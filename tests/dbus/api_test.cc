@@ -30,7 +30,7 @@ probe_mounts_ms = 20
   RuleConfig all;
   all.uids = {::geteuid(), kAlice, kBob};
   all.host_volumes = all.filesystems = all.plugins = all.register_plugins =
-      all.networks = {"*"};
+      all.control_plugins = all.networks = {"*"};
   all.host_ports = {{20000, 21000}};
   all.alloc_roots = {"/srv/alloc"};
   all.ids = {{100000, 165535}};

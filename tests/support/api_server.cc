@@ -40,6 +40,7 @@ ApiServer::ApiServer(const std::string& directory, ApiServerOptions options)
             });
           })),
       volumes_(options_.config.timeouts, executor_, csi_, *plugins_, *state_),
+      controller_(options_.config.timeouts, csi_, *plugins_, volumes_),
       mounts_(options_.config, executor_, *boot_),
       networks_(options_.config, executor_, *boot_, [] {}),
       room_(options_.config.limits.mount_reserve,
@@ -55,7 +56,7 @@ ApiServer::ApiServer(const std::string& directory, ApiServerOptions options)
                 MountHealthChanged(record, health, reason);
               }),
       service_({options_.config, executor_, *state_, *boot_, mounts_, networks_,
-                *plugins_, volumes_, room_, healths_}),
+                *plugins_, volumes_, controller_, room_, healths_}),
       operations_(
           *loop_, strands_,
           [this](const OperationSummary& summary) { Finished(summary); },

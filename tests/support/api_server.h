@@ -77,6 +77,7 @@ class ApiServer {
   Strands strands_;
   std::unique_ptr<csi::Plugins> plugins_;
   csi::Volumes volumes_;
+  csi::Controller controller_;
   Mounts mounts_;
   Networks networks_;
   MountRoom room_;

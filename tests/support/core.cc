@@ -54,7 +54,7 @@ probe_ready_ms = 20
   RuleConfig all;
   all.uids = {kAgent, kOther};
   all.host_volumes = all.filesystems = all.plugins = all.register_plugins =
-      all.networks = {"*"};
+      all.control_plugins = all.networks = {"*"};
   all.host_ports = {{20000, 21000}};
   all.alloc_roots = {"/srv/alloc"};
   all.ids = {{100000, 165535}};
@@ -90,13 +90,16 @@ void Core::Start() {
       [this](const csi::PluginInstance& status) { events.Add(status); });
   volumes = std::make_unique<csi::Volumes>(config.timeouts, *executor, *client,
                                            *plugins, *state);
+  controller = std::make_unique<csi::Controller>(config.timeouts, *client,
+                                                 *plugins, *volumes);
   service = std::make_unique<Service>(
       ServiceParts{config, *executor, *state, *boot, *mounts, *networks,
-                   *plugins, *volumes, room, healths});
+                   *plugins, *volumes, *controller, room, healths});
 }
 
 void Core::Restart(bool same_boot) {
   service.reset();
+  controller.reset();
   volumes.reset();
   plugins.reset();
   networks.reset();

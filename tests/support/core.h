@@ -71,6 +71,7 @@ class Core {
   std::unique_ptr<Networks> networks;
   std::unique_ptr<csi::Plugins> plugins;
   std::unique_ptr<csi::Volumes> volumes;
+  std::unique_ptr<csi::Controller> controller;
   std::unique_ptr<Service> service;
 
  private:

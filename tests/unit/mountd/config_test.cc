@@ -57,6 +57,7 @@ host_volumes = ["data", "plain:ro", "*:ro"]
 filesystems = ["homes:ro"]
 plugins = ["nfs"]
 register_plugins = ["*"]
+control_plugins = ["ebs"]
 networks = ["default"]
 host_ports = ["80", "20000-32000"]
 cgroups = ["/nomad.slice"]
@@ -153,6 +154,7 @@ TEST(ConfigTest, Rules) {
   EXPECT_EQ(rule.filesystems, Texts{"homes:ro"});
   EXPECT_EQ(rule.plugins, Texts{"nfs"});
   EXPECT_EQ(rule.register_plugins, Texts{"*"});
+  EXPECT_EQ(rule.control_plugins, Texts{"ebs"});
   EXPECT_EQ(rule.networks, Texts{"default"});
   ASSERT_EQ(rule.host_ports.size(), 2U);
   EXPECT_EQ(rule.host_ports[0].first, 80);
@@ -172,8 +174,9 @@ TEST(ConfigTest, Rules) {
   // What a rule does not say, it does not allow.
   const RuleConfig& bare = config->rules[1];
   EXPECT_TRUE(bare.host_volumes.empty() && bare.plugins.empty() &&
-              bare.register_plugins.empty() && bare.networks.empty() &&
-              bare.host_ports.empty() && bare.alloc_roots.empty());
+              bare.register_plugins.empty() && bare.control_plugins.empty() &&
+              bare.networks.empty() && bare.host_ports.empty() &&
+              bare.alloc_roots.empty());
   EXPECT_FALSE(bare.bidirectional || bare.administer);
 }
 

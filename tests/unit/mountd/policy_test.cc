@@ -226,6 +226,16 @@ TEST_F(PolicyTest, UsingAPluginIsNotRegisteringIt) {
   EXPECT_EQ(Outcome(policy_.MayUsePlugin(By(kUser), "nfs")), kDenied);
 }
 
+TEST_F(PolicyTest, ControllingAPluginIsAnotherThingThanUsingIt) {
+  Rule().plugins = Rule().register_plugins = {"*"};
+  EXPECT_EQ(Outcome(policy_.MayControlPlugin(By(kUser), "nfs")), kDenied);
+  config_.rules[0] = {};
+  Rule().control_plugins = {"nfs"};
+  EXPECT_EQ(Outcome(policy_.MayControlPlugin(By(kUser), "nfs")), kOk);
+  EXPECT_EQ(Outcome(policy_.MayControlPlugin(By(kUser), "ebs")), kDenied);
+  EXPECT_EQ(Outcome(policy_.MayUsePlugin(By(kUser), "nfs")), kDenied);
+}
+
 TEST_F(PolicyTest, IdsMustLieInOneRange) {
   const auto map = [&](std::uint32_t on_disk, std::uint32_t count) {
     exec::IdMapPlan ids;

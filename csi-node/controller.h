@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#pragma once
+
+#include <map>
+#include <mutex>
+#include <optional>
+#include <string>
+
+#include "csi-node/csi_client.h"
+#include "csi-node/csi_controller.h"
+#include "csi-node/plugins.h"
+#include "csi-node/volumes.h"
+#include "mountd/base/result.h"
+#include "mountd/base/unique_fd.h"
+#include "mountd/base/worker_pool.h"
+#include "mountd/caller.h"
+#include "mountd/config.h"
+
+namespace mountd::csi {
+
+struct ControllerRpcTraits;  // a row of the table of RPCs
+
+// The calls of plugins' controllers, made for whoever decides about volumes
+// elsewhere: nothing of them is recorded, what they answer is handed on.
+//
+// Calls on one volume come one after the other, and so do those on one name
+// that a volume is made by, and those that are handed on unread. A call that
+// changes something is made again until its answer is final, within a budget;
+// if there is none, the error says that the outcome is not known, and the same
+// call again is right. What the plugin does not offer is NotSupported, and not
+// tried.
+//
+// Thread-safe; methods block.
+class Controller {
+ public:
+  Controller(const TimeoutsConfig& timeouts, CsiClient& client,
+             Plugins& plugins, Volumes& volumes);
+
+  // Goes with each call; outlives it.
+  struct Context {
+    const UniqueFd& secrets;
+    const CancelToken& cancelled;
+  };
+
+  // The publish context, opaque.
+  Result<StringMap> Publish(const std::string& plugin,
+                            const ControllerPublishRequest& request,
+                            const Context& context);
+  // InvalidArgument for no node, which would mean all of them. Busy while the
+  // volume is staged on this node and it is this one. NOT_FOUND is success.
+  Result<void> Unpublish(const std::string& plugin,
+                         const ControllerUnpublishRequest& request,
+                         const Context& context);
+  Result<Validation> Validate(const std::string& plugin,
+                              const ValidateRequest& request,
+                              const Context& context);
+  Result<ControllerVolume> Create(const std::string& plugin,
+                                  const CreateVolumeRequest& request,
+                                  const Context& context);
+  // Busy while the volume is staged on this node. NOT_FOUND is success.
+  Result<void> Delete(const std::string& plugin,
+                      const DeleteVolumeRequest& request,
+                      const Context& context);
+  Result<ControllerExpansion> Expand(const std::string& plugin,
+                                     const ControllerExpandRequest& request,
+                                     const Context& context);
+  // A page of at most `request.max_entries`, which is 1 to 1000.
+  Result<VolumePage> List(const std::string& plugin,
+                          const ListVolumesRequest& request,
+                          const Context& context);
+  Result<Capacity> GetCapacity(const std::string& plugin,
+                               const GetCapacityRequest& request,
+                               const Context& context);
+  // Any other call, its messages as protobuf's bytes. InvalidArgument if it is
+  // one of the above, of the Node service, or none.
+  Result<std::string> HandOn(const std::string& plugin, const std::string& rpc,
+                             const std::string& request,
+                             const Context& context);
+
+ private:
+  class Slot;  // one of a plugin's calls under way
+
+  Result<std::string> Make(const std::string& plugin,
+                           const ControllerRpcTraits& rpc,
+                           const ControllerCall& call,
+                           const std::string& subject, const Context& context);
+  // As Make, of the call that the request is; then `read(answer)`.
+  template <typename T, typename Request, typename Read>
+  Result<T> Ask(const std::string& plugin, const Request& request,
+                const std::string& subject, const Context& context, Read read);
+  template <typename Request>
+  Result<void> Tell(const std::string& plugin, const Request& request,
+                    const Context& context);
+  RpcResult<std::string> Try(const std::string& plugin,
+                             const ControllerRpcTraits& rpc,
+                             const ControllerCall& call,
+                             const Context& context);
+
+  const TimeoutsConfig& timeouts_;
+  CsiClient& client_;
+  Plugins& plugins_;
+  Volumes& volumes_;
+  KeyedLocks subjects_;
+  std::mutex mutex_;
+  std::map<std::string, int> under_way_;  // mutex_; by plugin
+};
+
+}  // namespace mountd::csi

@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#include "mountd/service.h"
+
+// Service's verbs on plugins' controllers. They are for who decides about
+// volumes, on whichever node: no allocation is asked for.
+namespace mountd {
+
+Result<StringMap> Service::ControllerPublish(
+    const CallContext& call, const std::string& plugin,
+    const csi::ControllerPublishRequest& request, const UniqueFd& secrets) {
+  MOUNTD_TRY(policy_.MayControlPlugin(call.caller, plugin));
+  return parts_.controller.Publish(plugin, request, {secrets, call.cancelled});
+}
+
+Result<void> Service::ControllerUnpublish(
+    const CallContext& call, const std::string& plugin,
+    const csi::ControllerUnpublishRequest& request, const UniqueFd& secrets) {
+  MOUNTD_TRY(policy_.MayControlPlugin(call.caller, plugin));
+  return parts_.controller.Unpublish(plugin, request,
+                                     {secrets, call.cancelled});
+}
+
+Result<csi::Validation> Service::ValidateVolume(
+    const CallContext& call, const std::string& plugin,
+    const csi::ValidateRequest& request, const UniqueFd& secrets) {
+  MOUNTD_TRY(policy_.MayControlPlugin(call.caller, plugin));
+  return parts_.controller.Validate(plugin, request, {secrets, call.cancelled});
+}
+
+Result<csi::ControllerVolume> Service::CreateVolume(
+    const CallContext& call, const std::string& plugin,
+    const csi::CreateVolumeRequest& request, const UniqueFd& secrets) {
+  MOUNTD_TRY(policy_.MayControlPlugin(call.caller, plugin));
+  return parts_.controller.Create(plugin, request, {secrets, call.cancelled});
+}
+
+Result<void> Service::DeleteVolume(const CallContext& call,
+                                   const std::string& plugin,
+                                   const csi::DeleteVolumeRequest& request,
+                                   const UniqueFd& secrets) {
+  MOUNTD_TRY(policy_.MayControlPlugin(call.caller, plugin));
+  return parts_.controller.Delete(plugin, request, {secrets, call.cancelled});
+}
+
+Result<csi::ControllerExpansion> Service::ControllerExpand(
+    const CallContext& call, const std::string& plugin,
+    const csi::ControllerExpandRequest& request, const UniqueFd& secrets) {
+  MOUNTD_TRY(policy_.MayControlPlugin(call.caller, plugin));
+  return parts_.controller.Expand(plugin, request, {secrets, call.cancelled});
+}
+
+Result<csi::VolumePage> Service::ListPluginVolumes(
+    const CallContext& call, const std::string& plugin,
+    const csi::ListVolumesRequest& request) {
+  MOUNTD_TRY(policy_.MayControlPlugin(call.caller, plugin));
+  return parts_.controller.List(plugin, request, {UniqueFd(), call.cancelled});
+}
+
+Result<csi::Capacity> Service::GetCapacity(
+    const CallContext& call, const std::string& plugin,
+    const csi::GetCapacityRequest& request) {
+  MOUNTD_TRY(policy_.MayControlPlugin(call.caller, plugin));
+  return parts_.controller.GetCapacity(plugin, request,
+                                       {UniqueFd(), call.cancelled});
+}
+
+Result<std::string> Service::CallController(const CallContext& call,
+                                            const std::string& plugin,
+                                            const std::string& rpc,
+                                            const std::string& request,
+                                            const UniqueFd& secrets) {
+  MOUNTD_TRY(policy_.MayControlPlugin(call.caller, plugin));
+  return parts_.controller.HandOn(plugin, rpc, request,
+                                  {secrets, call.cancelled});
+}
+
+}  // namespace mountd
