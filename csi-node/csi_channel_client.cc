@@ -267,6 +267,9 @@ RpcResult<VolumeStats> CsiChannelClient::NodeGetVolumeStats(
 RpcResult<std::string> CsiChannelClient::CallController(
     const ChannelRef& ref, const ControllerCall& call, const UniqueFd& secrets,
     Clock::time_point deadline) {
+  if (call.request.size() > ipc::kMaxControllerRequest) {
+    return RpcError{RpcCode::kInvalidArgument, "the request is too large"};
+  }
   RpcResult<ipc::ControllerAnswer> result = CallFor<ipc::ControllerAnswer>(
       MakeRequest(ipc::Method::kCallController, ref, call), secrets, deadline);
   if (!result) {

@@ -70,6 +70,21 @@ class ManagerAdaptor final
       const MountArguments& arguments, const Dict& options,
       Result<T> (Service::*verb)(const CallContext&, BindMountSpec)) const;
 
+  // A call of one of the service's verbs on a plugin's controller.
+  template <typename T, typename Request>
+  using ControlVerb = Result<T> (Service::*)(const CallContext&,
+                                             const std::string& plugin,
+                                             const Request&,
+                                             const UniqueFd& secrets);
+  struct ControlOptions;
+  Result<ControlOptions> ReadControl(const std::string& plugin,
+                                     OptionReader& reader) const;
+  template <typename T, typename Request>
+  static Decoded<T> DecodeControl(const ControlOptions& options,
+                                  const std::string& subject,
+                                  const Request& request,
+                                  ControlVerb<T, Request> verb);
+
   // ---- org.mountd1.Manager, in the order of the XML ----
   void Subscribe(const Dict& options) override;
   void Unsubscribe(const Dict& options) override;
@@ -135,6 +150,30 @@ class ManagerAdaptor final
                  Dict options) override;
   void ListPlugins(sdbus::Result<std::vector<Dict>>&& answer,
                    Dict options) override;
+  void ControllerPublishVolume(sdbus::Result<StringMap>&& answer,
+                               std::string plugin, std::string volume,
+                               std::string node_id, Dict usage,
+                               StringMap volume_context, Dict options) override;
+  void ControllerUnpublishVolume(sdbus::Result<>&& answer, std::string plugin,
+                                 std::string volume, std::string node_id,
+                                 Dict options) override;
+  void ValidateVolume(sdbus::Result<Dict>&& answer, std::string plugin,
+                      std::string volume, Dict usage, StringMap volume_context,
+                      Dict options) override;
+  void CreateVolume(sdbus::Result<Dict>&& answer, std::string plugin,
+                    std::string name, Dict spec, Dict options) override;
+  void DeleteVolume(sdbus::Result<>&& answer, std::string plugin,
+                    std::string volume, Dict options) override;
+  void ControllerExpandVolume(sdbus::Result<Dict>&& answer, std::string plugin,
+                              std::string volume, std::int64_t required_bytes,
+                              Dict options) override;
+  void ListPluginVolumes(sdbus::Result<Dict>&& answer, std::string plugin,
+                         Dict options) override;
+  void GetCapacity(sdbus::Result<Dict>&& answer, std::string plugin,
+                   Dict options) override;
+  void CallController(sdbus::Result<std::vector<std::uint8_t>>&& answer,
+                      std::string plugin, std::string rpc,
+                      std::vector<std::uint8_t> request, Dict options) override;
   void ListOwed(sdbus::Result<std::vector<OwedStruct>>&& answer,
                 Dict options) override;
   void RetryOwed(sdbus::Result<std::uint32_t>&& answer, Dict options) override;

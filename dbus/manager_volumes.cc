@@ -1,44 +1,9 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
-#include <fcntl.h>
-#include <sys/stat.h>
-
 #include "dbus/manager_serve.h"
+#include "dbus/secrets_option.h"
 
 // ManagerAdaptor's methods on volumes.
 namespace mountd::dbus {
-namespace {
-
-constexpr int kAllSeals =
-    F_SEAL_SEAL | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE;
-
-// Only a memfd that nobody can change any more, so that what the RPC host reads
-// is what the agent wrote. An absent key is no secrets.
-Result<std::shared_ptr<UniqueFd>> SecretsFrom(OptionReader& reader) {
-  const auto given = reader.Get<sdbus::UnixFd>("secrets", sdbus::UnixFd());
-  auto secrets = std::make_shared<UniqueFd>();
-  if (!given.isValid()) {
-    return secrets;
-  }
-  secrets->reset(fcntl(given.get(), F_DUPFD_CLOEXEC, 3));
-  const int seals = secrets->valid() ? fcntl(secrets->get(), F_GET_SEALS) : -1;
-  if (seals < 0 || (seals & kAllSeals) != kAllSeals) {
-    return MakeError(Code::kInvalidArgument, "check", "options[\"secrets\"]",
-                     "must be a memfd sealed against sealing, writing, "
-                     "shrinking and growing");
-  }
-  return secrets;
-}
-
-// Tells memfds apart, so that a call with other secrets does not join one that
-// is under way.
-std::string IdentityOf(const UniqueFd& secrets) {
-  struct stat file {};
-  return secrets.valid() && fstat(secrets.get(), &file) == 0
-             ? std::to_string(file.st_dev) + ":" + std::to_string(file.st_ino)
-             : std::string();
-}
-
-}  // namespace
 
 void ManagerAdaptor::PublishVolume(sdbus::Result<Dict>&& answer,
                                    std::string allocation, std::string alias,

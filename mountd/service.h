@@ -157,10 +157,11 @@ class Service {
       const csi::ControllerExpandRequest& request, const UniqueFd& secrets);
   Result<csi::VolumePage> ListPluginVolumes(
       const CallContext& call, const std::string& plugin,
-      const csi::ListVolumesRequest& request);
+      const csi::ListVolumesRequest& request, const UniqueFd& secrets);
   Result<csi::Capacity> GetCapacity(const CallContext& call,
                                     const std::string& plugin,
-                                    const csi::GetCapacityRequest& request);
+                                    const csi::GetCapacityRequest& request,
+                                    const UniqueFd& secrets);
   Result<std::string> CallController(const CallContext& call,
                                      const std::string& plugin,
                                      const std::string& rpc,

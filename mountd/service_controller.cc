@@ -51,17 +51,17 @@ Result<csi::ControllerExpansion> Service::ControllerExpand(
 
 Result<csi::VolumePage> Service::ListPluginVolumes(
     const CallContext& call, const std::string& plugin,
-    const csi::ListVolumesRequest& request) {
+    const csi::ListVolumesRequest& request, const UniqueFd& secrets) {
   MOUNTD_TRY(policy_.MayControlPlugin(call.caller, plugin));
-  return parts_.controller.List(plugin, request, {UniqueFd(), call.cancelled});
+  return parts_.controller.List(plugin, request, {secrets, call.cancelled});
 }
 
 Result<csi::Capacity> Service::GetCapacity(
     const CallContext& call, const std::string& plugin,
-    const csi::GetCapacityRequest& request) {
+    const csi::GetCapacityRequest& request, const UniqueFd& secrets) {
   MOUNTD_TRY(policy_.MayControlPlugin(call.caller, plugin));
   return parts_.controller.GetCapacity(plugin, request,
-                                       {UniqueFd(), call.cancelled});
+                                       {secrets, call.cancelled});
 }
 
 Result<std::string> Service::CallController(const CallContext& call,

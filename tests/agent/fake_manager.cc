@@ -70,6 +70,12 @@ class Manager final
     return ::fstat(fd.get(), &file) == 0 ? std::to_string(file.st_ino) : "?";
   }
 
+  template <typename Reply>
+  static void Refuse(Reply&& reply) {
+    reply.returnError(sdbus::Error(
+        sdbus::Error::Name("org.mountd1.Error.NotSupported"), "not here"));
+  }
+
   void Subscribe(const dbus::Dict& options) override {
     script_.Record("Subscribe " + Show(options));
     subscribed_ = true;
@@ -266,6 +272,57 @@ class Manager final
                    dbus::Dict options) override {
     Answer("ListPlugins", Show(options), std::move(reply),
            {Plugin("csi-local"), Plugin("sick")});
+  }
+  // The client library does not make these.
+  void ControllerPublishVolume(
+      sdbus::Result<std::map<std::string, std::string>>&& reply,
+      std::string /*plugin*/, std::string /*volume*/, std::string /*node_id*/,
+      dbus::Dict /*usage*/,
+      std::map<std::string, std::string> /*volume_context*/,
+      dbus::Dict /*options*/) override {
+    Refuse(std::move(reply));
+  }
+  void ControllerUnpublishVolume(sdbus::Result<>&& reply,
+                                 std::string /*plugin*/, std::string /*volume*/,
+                                 std::string /*node_id*/,
+                                 dbus::Dict /*options*/) override {
+    Refuse(std::move(reply));
+  }
+  void ValidateVolume(sdbus::Result<dbus::Dict>&& reply, std::string /*plugin*/,
+                      std::string /*volume*/, dbus::Dict /*usage*/,
+                      std::map<std::string, std::string> /*volume_context*/,
+                      dbus::Dict /*options*/) override {
+    Refuse(std::move(reply));
+  }
+  void CreateVolume(sdbus::Result<dbus::Dict>&& reply, std::string /*plugin*/,
+                    std::string /*name*/, dbus::Dict /*spec*/,
+                    dbus::Dict /*options*/) override {
+    Refuse(std::move(reply));
+  }
+  void DeleteVolume(sdbus::Result<>&& reply, std::string /*plugin*/,
+                    std::string /*volume*/, dbus::Dict /*options*/) override {
+    Refuse(std::move(reply));
+  }
+  void ControllerExpandVolume(sdbus::Result<dbus::Dict>&& reply,
+                              std::string /*plugin*/, std::string /*volume*/,
+                              std::int64_t /*required_bytes*/,
+                              dbus::Dict /*options*/) override {
+    Refuse(std::move(reply));
+  }
+  void ListPluginVolumes(sdbus::Result<dbus::Dict>&& reply,
+                         std::string /*plugin*/,
+                         dbus::Dict /*options*/) override {
+    Refuse(std::move(reply));
+  }
+  void GetCapacity(sdbus::Result<dbus::Dict>&& reply, std::string /*plugin*/,
+                   dbus::Dict /*options*/) override {
+    Refuse(std::move(reply));
+  }
+  void CallController(sdbus::Result<std::vector<std::uint8_t>>&& reply,
+                      std::string /*plugin*/, std::string /*rpc*/,
+                      std::vector<std::uint8_t> /*request*/,
+                      dbus::Dict /*options*/) override {
+    Refuse(std::move(reply));
   }
   void ListOwed(sdbus::Result<Owed>&& reply, dbus::Dict options) override {
     Answer("ListOwed", Show(options), std::move(reply),

@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#include "dbus/secrets_option.h"
+
+#include <fcntl.h>
+#include <sdbus-c++/Types.h>
+#include <sys/stat.h>
+
+namespace mountd::dbus {
+namespace {
+
+constexpr int kAllSeals =
+    F_SEAL_SEAL | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE;
+
+}  // namespace
+
+Result<std::shared_ptr<UniqueFd>> SecretsFrom(OptionReader& reader) {
+  const auto given = reader.Get<sdbus::UnixFd>("secrets", sdbus::UnixFd());
+  auto secrets = std::make_shared<UniqueFd>();
+  if (!given.isValid()) {
+    return secrets;
+  }
+  secrets->reset(fcntl(given.get(), F_DUPFD_CLOEXEC, 3));
+  const int seals = secrets->valid() ? fcntl(secrets->get(), F_GET_SEALS) : -1;
+  if (seals < 0 || (seals & kAllSeals) != kAllSeals) {
+    return MakeError(Code::kInvalidArgument, "check", "options[\"secrets\"]",
+                     "must be a memfd sealed against sealing, writing, "
+                     "shrinking and growing");
+  }
+  return secrets;
+}
+
+std::string IdentityOf(const UniqueFd& secrets) {
+  struct stat file {};
+  return secrets.valid() && fstat(secrets.get(), &file) == 0
+             ? std::to_string(file.st_dev) + ":" + std::to_string(file.st_ino)
+             : std::string();
+}
+
+}  // namespace mountd::dbus
