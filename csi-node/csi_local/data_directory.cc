@@ -6,6 +6,8 @@
 #include <sys/stat.h>
 #include <sys/statvfs.h>
 
+#include <chrono>
+#include <thread>
 #include <utility>
 
 #include "csi-node/csi_local/mount_point.h"
@@ -13,6 +15,21 @@
 
 namespace mountd::csi_local {
 namespace {
+
+// A tool that a killed predecessor was just starting has its fds until it runs.
+constexpr int kLockTries = 50;
+constexpr std::chrono::milliseconds kLockPause(20);
+
+Result<void> TakeAlone(const UniqueFd& root, const std::string& path) {
+  for (int i = 0; i < kLockTries; ++i) {
+    if (::flock(root.get(), LOCK_EX | LOCK_NB) == 0) {
+      return Ok();
+    }
+    std::this_thread::sleep_for(kLockPause);
+  }
+  return MakeError(Code::kFailedPrecondition, "flock", path,
+                   "another process has this data directory");
+}
 
 // Not O_PATH: it is read, and synced.
 Result<UniqueFd> MakeReadable(int parent, const char* name) {
@@ -51,10 +68,7 @@ Result<std::unique_ptr<DataDirectory>> DataDirectory::Open(
   if (!root.valid() || ::fstat(root.get(), &status) != 0) {
     return ErrnoError(errno, "open", path);
   }
-  if (::flock(root.get(), LOCK_EX | LOCK_NB) != 0) {
-    return MakeError(Code::kFailedPrecondition, "flock", path,
-                     "another process has this data directory");
-  }
+  MOUNTD_TRY(TakeAlone(root, path));
   MOUNTD_ASSIGN(UniqueFd volumes, MakeReadable(root.get(), "volumes"));
   MOUNTD_ASSIGN(UniqueFd snapshots, MakeReadable(root.get(), "snapshots"));
   MOUNTD_ASSIGN(UniqueFd records, MakeReadable(root.get(), "records"));

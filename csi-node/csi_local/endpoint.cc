@@ -6,11 +6,42 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <cstring>
+#include <thread>
 
 #include "mountd/base/unique_fd.h"
 
 namespace mountd::csi_local {
+namespace {
+
+// A tool that a killed predecessor was just starting has its fds until it runs.
+constexpr int kProbeTries = 50;
+constexpr std::chrono::milliseconds kProbePause(20);
+
+bool IsRefusedAt(const std::string& path) {
+  const UniqueFd probe(
+      ::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  std::memcpy(address.sun_path, path.c_str(), path.size() + 1);
+  const auto* generic =
+      static_cast<const sockaddr*>(static_cast<const void*>(&address));
+  return ::connect(probe.get(), generic, sizeof(address)) != 0 &&
+         errno == ECONNREFUSED;
+}
+
+bool IsListenedOn(const std::string& path) {
+  for (int i = 0; i < kProbeTries; ++i) {
+    if (IsRefusedAt(path)) {
+      return false;
+    }
+    std::this_thread::sleep_for(kProbePause);
+  }
+  return true;
+}
+
+}  // namespace
 
 Result<std::string> EndpointPath(std::string_view endpoint) {
   for (const std::string_view scheme : {"unix://", "unix:"}) {
@@ -39,15 +70,7 @@ Result<void> RemoveStaleSocket(const std::string& path) {
   if (!S_ISSOCK(status.st_mode)) {
     return MakeError(Code::kAlreadyExists, "endpoint", path, "not a socket");
   }
-  const UniqueFd probe(
-      ::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
-  sockaddr_un address{};
-  address.sun_family = AF_UNIX;
-  std::memcpy(address.sun_path, path.c_str(), path.size() + 1);
-  const auto* generic =
-      static_cast<const sockaddr*>(static_cast<const void*>(&address));
-  if (::connect(probe.get(), generic, sizeof(address)) == 0 ||
-      errno != ECONNREFUSED) {
+  if (IsListenedOn(path)) {
     return MakeError(Code::kAlreadyExists, "endpoint", path,
                      "somebody listens there");
   }

@@ -83,6 +83,16 @@ Result<void> Records::Remove(const std::string& id) {
   return Sync();
 }
 
+Result<void> Records::RemoveUnfinished() {
+  MOUNTD_ASSIGN(const auto names, ListNames(directory_.get()));
+  for (const std::string& name : names) {
+    if (name.back() == kTemporary) {
+      MOUNTD_TRY(Remove(name));
+    }
+  }
+  return Ok();
+}
+
 Result<std::vector<std::string>> Records::List() const {
   MOUNTD_ASSIGN(std::vector<std::string> names, ListNames(directory_.get()));
   names.erase(

@@ -26,6 +26,8 @@ class Records {
                    google::protobuf::Message* record) const;
   // Gone already is success.
   Result<void> Remove(const std::string& id);
+  // What a Put that was cut off has left.
+  Result<void> RemoveUnfinished();
   // In order.
   Result<std::vector<std::string>> List() const;
 

@@ -44,6 +44,8 @@ Result<std::unique_ptr<Store>> Store::Open(const std::string& data_dir,
 }
 
 Result<void> Store::Recover() {
+  MOUNTD_TRY(data_->volume_records().RemoveUnfinished());
+  MOUNTD_TRY(data_->snapshot_records().RemoveUnfinished());
   MOUNTD_TRY(RecoverVolumes());
   return RecoverSnapshots();
 }

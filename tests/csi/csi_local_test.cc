@@ -50,9 +50,9 @@ class CsiLocal : public Sandbox {
 
   void Start() {
     const std::string socket = root() + "/csi.sock";
-    plugin_ = Process({CSI_LOCAL, "--endpoint", "unix://" + socket,
-                       "--data-dir", root() + "/data", "--node-id", "node-1",
-                       "--create-on-stage"});
+    plugin_ =
+        Process({CSI_LOCAL, "--endpoint", "unix://" + socket, "--data-dir",
+                 root() + "/data", "--node-id", "node-1", "--create-on-stage"});
     ASSERT_TRUE(ConnectWithin(socket, 20).valid());
     // A channel of its own each time: no back-off of an earlier one.
     grpc::ChannelArguments arguments;

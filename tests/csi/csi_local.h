@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#pragma once
+
+#include <csi.grpc.pb.h>
+#include <grpcpp/grpcpp.h>
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "tests/csi/process.h"
+#include "tests/csi/sandbox.h"
+
+namespace mountd::testing {
+
+// csi-local as an orchestrator meets it: a process, its socket, gRPC.
+// Afterwards mounts and its loop devices are what they were.
+class CsiLocalPlugin : public Sandbox {
+ protected:
+  using Mode = ::csi::v1::VolumeCapability::AccessMode;
+  template <typename Response>
+  struct Answer {
+    grpc::StatusCode code = grpc::StatusCode::UNKNOWN;
+    std::string message;
+    Response response;
+  };
+
+  void SetUp() override;
+  void TearDown() override;
+
+  // A plugin that runs is killed first.
+  void Start(const std::vector<std::string>& options = {});
+  void Kill();
+
+  static ::csi::v1::VolumeCapability MountCapability(
+      const std::string& fs_type = "",
+      Mode::Mode mode = Mode::SINGLE_NODE_WRITER);
+  static ::csi::v1::VolumeCapability BlockCapability(
+      Mode::Mode mode = Mode::SINGLE_NODE_WRITER);
+  static ::csi::v1::CreateVolumeRequest CreateRequest(
+      const std::string& name, const std::string& kind, std::int64_t bytes,
+      const ::csi::v1::VolumeCapability& capability = MountCapability());
+
+  Answer<::csi::v1::CreateVolumeResponse> Create(
+      const ::csi::v1::CreateVolumeRequest& request);
+  // The id; fails the test if there is none.
+  std::string MustCreate(const ::csi::v1::CreateVolumeRequest& request);
+  grpc::StatusCode Delete(const std::string& volume);
+  Answer<::csi::v1::CreateSnapshotResponse> Snapshot(const std::string& name,
+                                                     const std::string& volume);
+  grpc::StatusCode DeleteSnapshot(const std::string& id);
+  Answer<::csi::v1::ControllerExpandVolumeResponse> Expand(
+      const std::string& volume, std::int64_t required, std::int64_t limit = 0);
+  Answer<::csi::v1::ListVolumesResponse> List(int max_entries = 0,
+                                              const std::string& token = "");
+  Answer<::csi::v1::ControllerGetVolumeHealthResponse> Health(
+      const std::string& volume);
+
+  // At Staging(volume), and at Target(target).
+  grpc::StatusCode Stage(
+      const std::string& volume,
+      const ::csi::v1::VolumeCapability& capability = MountCapability());
+  grpc::StatusCode Unstage(const std::string& volume);
+  grpc::StatusCode Publish(
+      const std::string& volume, const std::string& target,
+      const ::csi::v1::VolumeCapability& capability = MountCapability());
+  grpc::StatusCode Unpublish(const std::string& volume,
+                             const std::string& target);
+  Answer<::csi::v1::NodeExpandVolumeResponse> NodeExpand(
+      const std::string& volume, const std::string& path);
+  Answer<::csi::v1::NodeGetVolumeStatsResponse> Stats(const std::string& volume,
+                                                      const std::string& path);
+
+  std::string Staging(const std::string& volume) const {
+    return root() + "/staging/" + volume;
+  }
+  std::string Target(const std::string& target) const {
+    return root() + "/publish/" + target;
+  }
+  std::string Data() const { return root() + "/data"; }
+  // The numbers of the loop devices of its images.
+  std::vector<int> Loops() const;
+
+  Process plugin_;
+  std::unique_ptr<::csi::v1::Identity::Stub> identity_;
+  std::unique_ptr<::csi::v1::Controller::Stub> controller_;
+  std::unique_ptr<::csi::v1::Node::Stub> node_;
+};
+
+}  // namespace mountd::testing
