@@ -14,6 +14,7 @@
 
 #include "csi-node/mountd_csi/harden.h"
 #include "csi-node/mountd_csi/server.h"
+#include "csi-node/mountd_csi/system_calls.h"
 #include "mountd/base/accounts.h"
 #include "mountd/base/number.h"
 
@@ -127,6 +128,9 @@ int main(int argc, char** argv) {
   const mountd::Result<void> hardened = mountd::csi::GiveUpPrivileges();
   if (!stop.valid() || !hardened) {
     return Fail("cannot give up privileges");
+  }
+  if (!mountd::csi::RestrictSystemCalls()) {
+    return Fail("cannot restrict its system calls");
   }
   mountd::csi::Server server(std::move(listener), *peer);
   if (socket.valid()) {

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 #include <spdlog/sinks/stdout_sinks.h>
 #include <spdlog/spdlog.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
 #include <systemd/sd-daemon.h>
 
 #include <CLI/CLI.hpp>
@@ -33,8 +35,19 @@ Result<UniqueFd> ActivatedSocket() {
                    "through mountd.socket or mountd-launcher");
 }
 
+// The fds of secrets pass through here, and what agents told is in memory.
+Result<void> DumpNoCore() {
+  const rlimit none{0, 0};
+  if (::prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) != 0 ||
+      ::setrlimit(RLIMIT_CORE, &none) != 0) {
+    return mountd::ErrnoError(errno, "prctl", "mountd");
+  }
+  return mountd::Ok();
+}
+
 Result<void> RunDaemon(const mountd::DaemonOptions& options) {
   MOUNTD_TRY(mountd::dbus::CheckReceives());
+  MOUNTD_TRY(DumpNoCore());
   mountd::RaiseFdLimit();
   MOUNTD_ASSIGN(UniqueFd listening, ActivatedSocket());
   MOUNTD_ASSIGN(const auto daemon,

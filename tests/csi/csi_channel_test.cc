@@ -254,7 +254,7 @@ TEST_F(CsiChannel, WhatIsNoConnectedUnixSocketIsNoChannel) {
             CodeOf(client_->Open(next_, UniqueFd())));
 }
 
-TEST_F(CsiChannel, MountdCsiHoldsNoCapability) {
+TEST_F(CsiChannel, MountdCsiHoldsNoCapabilityAndIsFiltered) {
   ASSERT_EQ(RpcCode::kOk, CodeOf(client_->Probe(ref_, Soon())));
   std::ifstream status("/proc/" + std::to_string(mountd_csi_.pid()) +
                        "/status");
@@ -268,8 +268,12 @@ TEST_F(CsiChannel, MountdCsiHoldsNoCapability) {
       EXPECT_EQ("NoNewPrivs:\t1", line);
       ++seen;
     }
+    if (line.rfind("Seccomp:", 0) == 0) {
+      EXPECT_EQ("Seccomp:\t2", line);
+      ++seen;
+    }
   }
-  EXPECT_EQ(6, seen);
+  EXPECT_EQ(7, seen);
 }
 
 TEST_F(CsiChannel, ChannelsAndConnectionsLeakNoFds) {
