@@ -1,0 +1,437 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+//
+// A CSI plugin with real mounts that fails as it is told.
+//   csi-fault-plugin SOCKET DIRECTORY [NODE_ID]
+//
+// DIRECTORY/faults is read anew for each call; the first line that matches says
+// what becomes of it, and without one the call does what it should:
+//   RPC N ACTION [ARGUMENT]
+// RPC is its name ("NodeStageVolume") or "*", N the how-manyeth call of that
+// RPC since DIRECTORY was made (over restarts, from 1), "N+" (that and later
+// ones) or "*". ACTION:
+//   code C        answers gRPC's code C, and does nothing
+//   code-after C  does it, then answers C
+//   delay MS      waits so long first
+//   hang          never answers
+//   die, die-after   ends at once, before or after it has done it
+//   lie           answers OK, and does nothing
+//   huge          does it, and answers 8 MiB (publish contexts alone)
+//   elsewhere     mounts beside the path, at PATH.elsewhere
+//   tmpfs         mounts an empty tmpfs in place of the volume
+//
+// DIRECTORY/calls gets a line of JSON as a call begins: {"rpc", "n", "volume",
+// "path", "secrets": how many}, never a secret. A volume's data is
+// DIRECTORY/data/<its id in hex>; what is attached, DIRECTORY/attached/<id in
+// hex>.<node>. CreateVolume's ids are the names.
+#include <csi.grpc.pb.h>
+#include <fcntl.h>
+#include <grpcpp/grpcpp.h>
+#include <sys/file.h>
+#include <sys/mount.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <chrono>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <functional>
+#include <sstream>
+#include <string>
+#include <thread>
+
+namespace {
+
+namespace fs = std::filesystem;
+namespace pb = ::csi::v1;
+using grpc::Status;
+using grpc::StatusCode;
+
+std::string Hex(const std::string& text) {
+  constexpr char kDigits[] = "0123456789abcdef";
+  std::string hex;
+  for (const char c : text) {
+    const auto byte = static_cast<unsigned char>(c);
+    hex += kDigits[byte >> 4U];
+    hex += kDigits[byte & 15U];
+  }
+  return hex;
+}
+
+struct Fault {
+  std::string action;
+  std::string argument;
+};
+
+// What is known of a call before it is made.
+struct CallInfo {
+  std::string rpc;
+  std::string volume;
+  std::string path;
+  int secrets = 0;
+};
+
+class Plugin {
+ public:
+  Plugin(fs::path directory, std::string node)
+      : directory_(std::move(directory)), node_(std::move(node)) {
+    fs::create_directories(directory_ / "data");
+    fs::create_directories(directory_ / "attached");
+  }
+
+  const std::string& node() const { return node_; }
+  fs::path DataOf(const std::string& volume) const {
+    return directory_ / "data" / Hex(volume);
+  }
+  fs::path AttachedTo(const std::string& volume,
+                      const std::string& node) const {
+    return directory_ / "attached" / (Hex(volume) + "." + node);
+  }
+
+  // One call: what is told of it in `faults`, around `effect`.
+  Status Run(grpc::ServerContext* context, const CallInfo& call,
+             const std::function<Status(const Fault&)>& effect) {
+    const Fault fault = FaultOf(call.rpc, Record(call));
+    if (fault.action == "delay") {
+      std::this_thread::sleep_for(
+          std::chrono::milliseconds(std::atoi(fault.argument.c_str())));
+    }
+    while (fault.action == "hang" && !context->IsCancelled()) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    }
+    if (fault.action == "die") {
+      ::_exit(1);
+    }
+    const Status told(
+        static_cast<StatusCode>(std::atoi(fault.argument.c_str())),
+        "as faults says");
+    if (fault.action == "code") {
+      return told;
+    }
+    if (fault.action == "lie" || fault.action == "hang") {
+      return Status::OK;
+    }
+    const Status done = effect(fault);
+    if (fault.action == "die-after") {
+      ::_exit(1);
+    }
+    return fault.action == "code-after" ? told : done;
+  }
+
+ private:
+  // Answers the how-manyeth of its RPC it is.
+  int Record(const CallInfo& call) {
+    const fs::path file = directory_ / "calls";
+    const int lock = ::open((file.string() + ".lock").c_str(),
+                            O_CREAT | O_RDWR | O_CLOEXEC, 0600);
+    ::flock(lock, LOCK_EX);
+    const std::string begin = "{\"rpc\": \"" + call.rpc + "\",";
+    int n = 1;
+    std::ifstream before(file);
+    for (std::string line; std::getline(before, line);) {
+      n += line.rfind(begin, 0) == 0 ? 1 : 0;
+    }
+    std::ofstream(file, std::ios::app)
+        << begin << " \"n\": " << n << ", \"volume\": \"" << Quoted(call.volume)
+        << "\", \"path\": \"" << Quoted(call.path)
+        << "\", \"secrets\": " << call.secrets << "}\n";
+    ::close(lock);
+    return n;
+  }
+
+  static std::string Quoted(const std::string& text) {
+    std::string quoted;
+    for (const char c : text) {
+      if (c == '"' || c == '\\') {
+        quoted += '\\';
+      }
+      quoted += static_cast<unsigned char>(c) < 0x20U ? '?' : c;
+    }
+    return quoted;
+  }
+
+  static bool Matches(const std::string& which, int n) {
+    if (which == "*") {
+      return true;
+    }
+    const int first = std::atoi(which.c_str());
+    return which.back() == '+' ? n >= first : n == first;
+  }
+
+  Fault FaultOf(const std::string& rpc, int n) const {
+    std::ifstream file(directory_ / "faults");
+    for (std::string line; std::getline(file, line);) {
+      std::istringstream words(line);
+      std::string name;
+      std::string which;
+      Fault fault;
+      words >> name >> which >> fault.action >> fault.argument;
+      if ((name == rpc || name == "*") && !which.empty() && Matches(which, n)) {
+        return fault;
+      }
+    }
+    return {};
+  }
+
+  const fs::path directory_;
+  const std::string node_;
+};
+
+Status Failed(const std::string& what) {
+  return {StatusCode::INTERNAL, what + ": errno " + std::to_string(errno)};
+}
+
+bool IsMountPoint(const std::string& path) {
+  std::ifstream mounts("/proc/self/mountinfo");
+  for (std::string line; std::getline(mounts, line);) {
+    std::istringstream words(line);
+    std::string word;
+    for (int i = 0; i < 5; ++i) {
+      words >> word;
+    }
+    if (word == path) {
+      return true;
+    }
+  }
+  return false;
+}
+
+Status Mount(const fs::path& source, std::string path, const Fault& fault,
+             bool read_only) {
+  if (fault.action == "elsewhere") {
+    path += ".elsewhere";
+  }
+  fs::create_directories(path);
+  if (IsMountPoint(path)) {
+    return Status::OK;
+  }
+  const int made =
+      fault.action == "tmpfs"
+          ? ::mount("tmpfs", path.c_str(), "tmpfs", 0, "size=64k")
+          : ::mount(source.c_str(), path.c_str(), nullptr, MS_BIND, nullptr);
+  if (made != 0) {
+    return Failed("mount");
+  }
+  if (read_only && ::mount(nullptr, path.c_str(), nullptr,
+                           MS_BIND | MS_REMOUNT | MS_RDONLY, nullptr) != 0) {
+    return Failed("remount");
+  }
+  return Status::OK;
+}
+
+Status Unmount(const std::string& path, bool directory_too) {
+  if (IsMountPoint(path) && ::umount2(path.c_str(), UMOUNT_NOFOLLOW) != 0) {
+    return Failed("umount2");
+  }
+  std::error_code left;
+  if (directory_too) {
+    fs::remove(path, left);
+  }
+  return Status::OK;
+}
+
+class Identity final : public pb::Identity::Service {
+ public:
+  explicit Identity(Plugin& plugin) : plugin_(plugin) {}
+  Status GetPluginInfo(grpc::ServerContext* context,
+                       const pb::GetPluginInfoRequest* /*request*/,
+                       pb::GetPluginInfoResponse* response) override {
+    return plugin_.Run(context, {"GetPluginInfo", "", "", 0},
+                       [&](const Fault&) {
+                         response->set_name("fault.example");
+                         response->set_vendor_version("1");
+                         return Status::OK;
+                       });
+  }
+  Status GetPluginCapabilities(
+      grpc::ServerContext* context,
+      const pb::GetPluginCapabilitiesRequest* /*request*/,
+      pb::GetPluginCapabilitiesResponse* response) override {
+    return plugin_.Run(
+        context, {"GetPluginCapabilities", "", "", 0}, [&](const Fault&) {
+          response->add_capabilities()->mutable_service()->set_type(
+              pb::PluginCapability::Service::CONTROLLER_SERVICE);
+          return Status::OK;
+        });
+  }
+  Status Probe(grpc::ServerContext* context,
+               const pb::ProbeRequest* /*request*/,
+               pb::ProbeResponse* /*response*/) override {
+    return plugin_.Run(context, {"Probe", "", "", 0},
+                       [](const Fault&) { return Status::OK; });
+  }
+
+ private:
+  Plugin& plugin_;
+};
+
+class Controller final : public pb::Controller::Service {
+ public:
+  explicit Controller(Plugin& plugin) : plugin_(plugin) {}
+  Status ControllerGetCapabilities(
+      grpc::ServerContext* context,
+      const pb::ControllerGetCapabilitiesRequest* /*request*/,
+      pb::ControllerGetCapabilitiesResponse* response) override {
+    using Rpc = pb::ControllerServiceCapability::RPC;
+    return plugin_.Run(
+        context, {"ControllerGetCapabilities", "", "", 0}, [&](const Fault&) {
+          for (const Rpc::Type type :
+               {Rpc::CREATE_DELETE_VOLUME, Rpc::PUBLISH_UNPUBLISH_VOLUME}) {
+            response->add_capabilities()->mutable_rpc()->set_type(type);
+          }
+          return Status::OK;
+        });
+  }
+  Status CreateVolume(grpc::ServerContext* context,
+                      const pb::CreateVolumeRequest* request,
+                      pb::CreateVolumeResponse* response) override {
+    return plugin_.Run(
+        context, {"CreateVolume", request->name(), "", request->secrets_size()},
+        [&](const Fault&) {
+          fs::create_directories(plugin_.DataOf(request->name()));
+          response->mutable_volume()->set_volume_id(request->name());
+          return Status::OK;
+        });
+  }
+  Status DeleteVolume(grpc::ServerContext* context,
+                      const pb::DeleteVolumeRequest* request,
+                      pb::DeleteVolumeResponse* /*response*/) override {
+    return plugin_.Run(
+        context,
+        {"DeleteVolume", request->volume_id(), "", request->secrets_size()},
+        [&](const Fault&) {
+          fs::remove_all(plugin_.DataOf(request->volume_id()));
+          return Status::OK;
+        });
+  }
+  Status ControllerPublishVolume(
+      grpc::ServerContext* context,
+      const pb::ControllerPublishVolumeRequest* request,
+      pb::ControllerPublishVolumeResponse* response) override {
+    return plugin_.Run(context,
+                       {"ControllerPublishVolume", request->volume_id(),
+                        request->node_id(), request->secrets_size()},
+                       [&](const Fault& fault) {
+                         std::ofstream(plugin_.AttachedTo(request->volume_id(),
+                                                          request->node_id()));
+                         (*response->mutable_publish_context())["attached"] =
+                             fault.action == "huge"
+                                 ? std::string(8U << 20U, 'x')
+                                 : request->node_id();
+                         return Status::OK;
+                       });
+  }
+  Status ControllerUnpublishVolume(
+      grpc::ServerContext* context,
+      const pb::ControllerUnpublishVolumeRequest* request,
+      pb::ControllerUnpublishVolumeResponse* /*response*/) override {
+    return plugin_.Run(context,
+                       {"ControllerUnpublishVolume", request->volume_id(),
+                        request->node_id(), request->secrets_size()},
+                       [&](const Fault&) {
+                         fs::remove(plugin_.AttachedTo(request->volume_id(),
+                                                       request->node_id()));
+                         return Status::OK;
+                       });
+  }
+
+ private:
+  Plugin& plugin_;
+};
+
+class Node final : public pb::Node::Service {
+ public:
+  explicit Node(Plugin& plugin) : plugin_(plugin) {}
+  Status NodeGetInfo(grpc::ServerContext* context,
+                     const pb::NodeGetInfoRequest* /*request*/,
+                     pb::NodeGetInfoResponse* response) override {
+    return plugin_.Run(context, {"NodeGetInfo", "", "", 0}, [&](const Fault&) {
+      response->set_node_id(plugin_.node());
+      return Status::OK;
+    });
+  }
+  Status NodeGetCapabilities(
+      grpc::ServerContext* context,
+      const pb::NodeGetCapabilitiesRequest* /*request*/,
+      pb::NodeGetCapabilitiesResponse* response) override {
+    return plugin_.Run(
+        context, {"NodeGetCapabilities", "", "", 0}, [&](const Fault&) {
+          response->add_capabilities()->mutable_rpc()->set_type(
+              pb::NodeServiceCapability::RPC::STAGE_UNSTAGE_VOLUME);
+          return Status::OK;
+        });
+  }
+  Status NodeStageVolume(grpc::ServerContext* context,
+                         const pb::NodeStageVolumeRequest* request,
+                         pb::NodeStageVolumeResponse* /*response*/) override {
+    return plugin_.Run(
+        context,
+        {"NodeStageVolume", request->volume_id(),
+         request->staging_target_path(), request->secrets_size()},
+        [&](const Fault& fault) {
+          const fs::path data = plugin_.DataOf(request->volume_id());
+          fs::create_directories(data);
+          return Mount(data, request->staging_target_path(), fault, false);
+        });
+  }
+  Status NodeUnstageVolume(
+      grpc::ServerContext* context, const pb::NodeUnstageVolumeRequest* request,
+      pb::NodeUnstageVolumeResponse* /*response*/) override {
+    return plugin_.Run(context,
+                       {"NodeUnstageVolume", request->volume_id(),
+                        request->staging_target_path(), 0},
+                       [&](const Fault&) {
+                         return Unmount(request->staging_target_path(), false);
+                       });
+  }
+  Status NodePublishVolume(
+      grpc::ServerContext* context, const pb::NodePublishVolumeRequest* request,
+      pb::NodePublishVolumeResponse* /*response*/) override {
+    return plugin_.Run(context,
+                       {"NodePublishVolume", request->volume_id(),
+                        request->target_path(), request->secrets_size()},
+                       [&](const Fault& fault) {
+                         return Mount(request->staging_target_path(),
+                                      request->target_path(), fault,
+                                      request->readonly());
+                       });
+  }
+  Status NodeUnpublishVolume(
+      grpc::ServerContext* context,
+      const pb::NodeUnpublishVolumeRequest* request,
+      pb::NodeUnpublishVolumeResponse* /*response*/) override {
+    return plugin_.Run(
+        context,
+        {"NodeUnpublishVolume", request->volume_id(), request->target_path(),
+         0},
+        [&](const Fault&) { return Unmount(request->target_path(), true); });
+  }
+
+ private:
+  Plugin& plugin_;
+};
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  if (argc < 3) {
+    return 2;
+  }
+  Plugin plugin(argv[2], argc > 3 ? argv[3] : "node-1");
+  Identity identity(plugin);
+  Controller controller(plugin);
+  Node node(plugin);
+  // One that died leaves its socket.
+  ::unlink(argv[1]);
+  grpc::ServerBuilder builder;
+  builder.AddListeningPort(std::string("unix:") + argv[1],
+                           grpc::InsecureServerCredentials());
+  builder.RegisterService(&identity);
+  builder.RegisterService(&controller);
+  builder.RegisterService(&node);
+  const auto server = builder.BuildAndStart();
+  if (server == nullptr) {
+    return 1;
+  }
+  server->Wait();
+}
