@@ -129,8 +129,8 @@ int main(int argc, char** argv) {
   if (!stop.valid() || !hardened) {
     return Fail("cannot give up privileges");
   }
-  if (!mountd::csi::RestrictSystemCalls()) {
-    return Fail("cannot restrict its system calls");
+  if (!mountd::csi::RestrictMemory() || !mountd::csi::RestrictSystemCalls()) {
+    return Fail("cannot restrict itself");
   }
   mountd::csi::Server server(std::move(listener), *peer);
   if (socket.valid()) {

@@ -4,12 +4,15 @@
 #include <fcntl.h>
 #include <grpcpp/create_channel_posix.h>
 #include <grpcpp/grpcpp.h>
+#include <grpcpp/resource_quota.h>
 #include <sys/socket.h>
 
 namespace mountd::csi {
 namespace {
 
 constexpr int kMaxReceive = 4 * 1024 * 1024;
+// What gRPC keeps for one plugin: so that none takes the others' memory.
+constexpr std::size_t kMaxBuffered = std::size_t{32} << 20U;
 
 int Option(int fd, int name) {
   int value = -1;
@@ -41,6 +44,9 @@ RpcResult<std::shared_ptr<PluginChannel>> MakePluginChannel(UniqueFd socket) {
   // Go plugins refuse an authority made from a socket's path.
   arguments.SetString(GRPC_ARG_DEFAULT_AUTHORITY, "localhost");
   arguments.SetMaxReceiveMessageSize(kMaxReceive);
+  grpc::ResourceQuota quota;
+  quota.Resize(kMaxBuffered);
+  arguments.SetResourceQuota(quota);
   const std::shared_ptr<grpc::Channel> channel =
       grpc::CreateCustomInsecureChannelFromFd("plugin", socket.release(),
                                               arguments);

@@ -6,6 +6,7 @@
 #include <seccomp.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -28,6 +29,9 @@ constexpr bool kSanitized = false;
 #else
 constexpr bool kSanitized = false;
 #endif
+
+// With room for some twenty plugins at their worst.
+constexpr rlim_t kMaxMemory = rlim_t{1} << 30U;
 
 using Calls = std::initializer_list<int>;
 
@@ -180,6 +184,14 @@ void AddStrict(Filter* filter) {
 }
 
 }  // namespace
+
+Result<void> RestrictMemory() {
+  const rlimit limit{kMaxMemory, kMaxMemory};
+  if (!kSanitized && ::setrlimit(RLIMIT_DATA, &limit) != 0) {
+    return ErrnoError(errno, "setrlimit", "mountd-csi");
+  }
+  return Ok();
+}
 
 Result<void> RestrictSystemCalls() {
   Filter filter(kSanitized ? SCMP_ACT_ALLOW : SCMP_ACT_KILL_PROCESS);

@@ -15,4 +15,9 @@ namespace mountd::csi {
 // whose runtime needs more, all else is allowed.
 Result<void> RestrictSystemCalls();
 
+// Bounds what the process may have of memory, stacks included: one that is led
+// to take more ends, and only calls in flight are delayed. Not in a build with
+// sanitizers.
+Result<void> RestrictMemory();
+
 }  // namespace mountd::csi

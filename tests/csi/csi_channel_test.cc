@@ -276,6 +276,21 @@ TEST_F(CsiChannel, MountdCsiHoldsNoCapabilityAndIsFiltered) {
   EXPECT_EQ(7, seen);
 }
 
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+TEST_F(CsiChannel, MountdCsisMemoryIsBounded) {
+  ASSERT_EQ(RpcCode::kOk, CodeOf(client_->Probe(ref_, Soon())));
+  std::ifstream limits("/proc/" + std::to_string(mountd_csi_.pid()) +
+                       "/limits");
+  std::string all(std::istreambuf_iterator<char>(limits), {});
+  for (const char* name : {"Max data size", "Max core file size"}) {
+    const std::size_t at = all.find(name);
+    ASSERT_NE(std::string::npos, at) << all;
+    EXPECT_EQ(std::string::npos,
+              all.substr(at, all.find('\n', at) - at).find("unlimited"));
+  }
+}
+#endif
+
 TEST_F(CsiChannel, ChannelsAndConnectionsLeakNoFds) {
   const auto cycle = [this](std::uint64_t generation) {
     const ChannelRef ref{"cycle", generation};
