@@ -20,7 +20,7 @@ namespace mountd::csi_local {
 namespace {
 
 constexpr int kMaxDepth = 256;
-constexpr std::size_t kMaxAttribute = 64 * 1024;  // XATTR_SIZE_MAX
+constexpr std::size_t kMaxAttribute = 65536;  // XATTR_SIZE_MAX
 
 // Attributes that a file's owner can have set; "trusted." and the labels of
 // security modules are the node's.
@@ -72,6 +72,10 @@ Result<void> CopyStatus(const struct stat& status, int from, int to,
              : Result<void>(ErrnoError(errno, "futimens", name));
 }
 
+std::string Below(const std::string& path, const std::string& name) {
+  return path.empty() ? name : path + "/" + name;
+}
+
 class TreeCopy {
  public:
   TreeCopy(const UniqueFd& from, const UniqueFd& to, dev_t device)
@@ -92,8 +96,7 @@ class TreeCopy {
     }
     MOUNTD_ASSIGN(const auto names, ListNames(from));
     for (const std::string& name : names) {
-      MOUNTD_TRY(CopyEntry(from, to, name,
-                           path.empty() ? name : path + "/" + name, depth));
+      MOUNTD_TRY(CopyEntry(from, to, name, Below(path, name), depth));
     }
     // Last: what was made in it has changed its time.
     return CopyStatus(status, from, to, path);
