@@ -174,6 +174,15 @@ Result<TreeResult> Client::ChownTree(int directory, std::uint32_t uid,
 Result<PluginRegistration> Client::RegisterPlugin(const PluginSpec& spec) {
   dbus::Dict sent;
   AddText(sent, "mount_dir", spec.mount_dir);
+  AddText(sent, "stage_publish_base_dir", spec.stage_publish_base_dir);
+  if (spec.bare_directories) {
+    sent.emplace("bare_directories", dbus::Value(true));
+  }
+  if (spec.health_timeout.count() > 0) {
+    sent.emplace(
+        "health_timeout_ms",
+        dbus::Value(static_cast<std::uint32_t>(spec.health_timeout.count())));
+  }
   MOUNTD_ASSIGN(const dbus::Dict answer,
                 impl_->Call("RegisterPlugin", spec.plugin, std::move(sent),
                             [&](ManagerProxy& proxy, dbus::Dict& opts) {
@@ -184,9 +193,20 @@ Result<PluginRegistration> Client::RegisterPlugin(const PluginSpec& spec) {
   return ToRegistration(answer);
 }
 
-Result<void> Client::UnregisterPlugin(std::string_view plugin) {
+Result<void> Client::UnregisterPlugin(std::string_view plugin,
+                                      const PluginSelection& which) {
   const std::string id(plugin);
-  return impl_->Call("UnregisterPlugin", id, {},
+  dbus::Dict sent;
+  if (which.type) {
+    sent.emplace("type", dbus::Value(ToWire(*which.type)));
+  }
+  if (which.allocation) {
+    sent.emplace("allocation", dbus::Value(*which.allocation));
+  }
+  if (which.force) {
+    sent.emplace("force", dbus::Value(true));
+  }
+  return impl_->Call("UnregisterPlugin", id, std::move(sent),
                      [&](ManagerProxy& proxy, dbus::Dict& opts) {
                        proxy.UnregisterPlugin(id, opts);
                      });

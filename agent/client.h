@@ -133,7 +133,8 @@ class Client {
   // ---- Plugins --------------------------------------------------------------
 
   Result<PluginRegistration> RegisterPlugin(const PluginSpec& spec);
-  Result<void> UnregisterPlugin(std::string_view plugin);
+  Result<void> UnregisterPlugin(std::string_view plugin,
+                                const PluginSelection& which = {});
   Result<PluginStatus> GetPlugin(std::string_view plugin);
   Result<std::vector<PluginStatus>> ListPlugins();
 

@@ -225,6 +225,24 @@ void ManagerProxy::onPluginChanged(const std::string& plugin,
   }
 }
 
+void ManagerProxy::onPluginAdded(const std::string& plugin,
+                                 const std::string& type,
+                                 const std::string& allocation,
+                                 const sdbus::ObjectPath& object) {
+  if (handlers_->plugin_added) {
+    handlers_->plugin_added({plugin, type, allocation, object});
+  }
+}
+
+void ManagerProxy::onPluginRemoved(const std::string& plugin,
+                                   const std::string& type,
+                                   const std::string& allocation,
+                                   const sdbus::ObjectPath& object) {
+  if (handlers_->plugin_removed) {
+    handlers_->plugin_removed({plugin, type, allocation, object});
+  }
+}
+
 void ManagerProxy::onOwedChanged(const std::uint32_t& count) {
   if (handlers_->owed_changed) {
     handlers_->owed_changed(count);

@@ -43,6 +43,12 @@ class ManagerProxy final
                      const std::string& reason) override;
   void onPluginChanged(const std::string& plugin, const std::string& state,
                        const std::string& reason) override;
+  void onPluginAdded(const std::string& plugin, const std::string& type,
+                     const std::string& allocation,
+                     const sdbus::ObjectPath& object) override;
+  void onPluginRemoved(const std::string& plugin, const std::string& type,
+                       const std::string& allocation,
+                       const sdbus::ObjectPath& object) override;
   void onOwedChanged(const std::uint32_t& count) override;
 
   const SignalHandlers* const handlers_;

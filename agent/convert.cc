@@ -388,14 +388,20 @@ Result<PluginRegistration> ToRegistration(const dbus::Dict& map) {
 
 Result<PluginStatus> ToPlugin(const dbus::Dict& map) {
   PluginStatus plugin;
+  std::uint64_t updated_us = 0;
+  std::vector<dbus::Dict> instances;
   MOUNTD_TRY(
       Fields(map)
           .Read("id", plugin.id)
           .Read("type", plugin.type)
           .Read("uid", plugin.uid)
           .Read("allocation", plugin.allocation)
+          .Read("mount_dir", plugin.mount_dir)
+          .Read("stage_publish_base_dir", plugin.stage_publish_base_dir)
+          .Read("bare_directories", plugin.bare_directories)
           .Read("state", plugin.state)
           .Read("reason", plugin.reason)
+          .Read("update_time", updated_us)
           .Read("provider", plugin.provider)
           .Read("vendor_version", plugin.vendor_version)
           .Read("node_id", plugin.node_id)
@@ -405,7 +411,17 @@ Result<PluginStatus> ToPlugin(const dbus::Dict& map) {
           .Read("controller_capabilities", plugin.controller_capabilities)
           .Read("plugin_capabilities", plugin.plugin_capabilities)
           .Read("generation", plugin.generation)
+          .Read("instances", instances)
           .status());
+  plugin.update_time = ToTimestamp(updated_us);
+  for (const dbus::Dict& one : instances) {
+    // Instances have none of their own.
+    if (one.contains("instances")) {
+      continue;
+    }
+    MOUNTD_ASSIGN(PluginStatus instance, ToPlugin(one));
+    plugin.instances.push_back(std::move(instance));
+  }
   return plugin;
 }
 

@@ -29,6 +29,14 @@ struct SignalHandlers {
   std::function<void(const std::string& plugin, const std::string& state,
                      const std::string& reason)>
       plugin_changed;
+  struct PluginInstance {
+    std::string plugin;
+    std::string type;
+    std::string allocation;
+    std::string object;  // its org.mountd1.Plugin
+  };
+  std::function<void(const PluginInstance& instance)> plugin_added;
+  std::function<void(const PluginInstance& instance)> plugin_removed;
   std::function<void(std::uint32_t count)> owed_changed;
   struct Mount {
     std::string allocation;

@@ -272,8 +272,18 @@ enum class PluginType { kNode, kController, kMonolith };
 struct PluginSpec {
   std::string plugin{};
   PluginType type = PluginType::kNode;
-  std::string allocation{};  // "": not part of one
-  std::string mount_dir{};   // "": the host's own path
+  std::string allocation{};              // "": not part of one
+  std::string mount_dir{};               // "": the host's own path
+  std::string stage_publish_base_dir{};  // "": in mount_dir
+  bool bare_directories = false;
+  std::chrono::milliseconds health_timeout{0};  // 0: mountd's own
+};
+
+// Which instances of a plugin to unregister.
+struct PluginSelection {
+  std::optional<PluginType> type{};
+  std::optional<std::string> allocation{};
+  bool force = false;  // although volumes of it are staged
 };
 
 struct PluginMount {
@@ -289,6 +299,7 @@ struct PluginRegistration {
   std::vector<PluginMount> mounts;
 };
 
+// Of the instance that calls for the node go to; of each, in `instances`.
 struct PluginStatus {
   std::string id;
   std::string type;
@@ -305,6 +316,11 @@ struct PluginStatus {
   std::vector<std::int32_t> controller_capabilities;
   std::vector<std::int32_t> plugin_capabilities;
   std::uint64_t generation = 0;
+  std::string mount_dir;
+  std::string stage_publish_base_dir;
+  bool bare_directories = false;
+  Timestamp update_time;
+  std::vector<PluginStatus> instances;  // the newest first
 };
 
 // Of RemoveTree and ChownTree.

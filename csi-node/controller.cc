@@ -95,7 +95,7 @@ RpcResult<std::string> Controller::Try(const std::string& plugin,
                                        const ControllerCall& call,
                                        const Context& context) {
   const auto once = [&](auto... /*unused*/) -> Tried {
-    const Result<Plugins::Session> session = plugins_.Use(plugin);
+    const Result<Plugins::Session> session = plugins_.UseController(plugin);
     if (!session) {
       return {RpcError{RpcCode::kUnavailable, session.error().detail}};
     }
@@ -114,7 +114,7 @@ Result<std::string> Controller::Make(const std::string& plugin,
                                      const ControllerCall& call,
                                      const std::string& subject,
                                      const Context& context) {
-  MOUNTD_ASSIGN(const Plugins::Session session, plugins_.Use(plugin));
+  MOUNTD_ASSIGN(const Plugins::Session session, plugins_.UseController(plugin));
   MOUNTD_TRY(CheckOffers(session.status, rpc));
   const Slot slot(*this, plugin);
   MOUNTD_TRY(slot.Check(rpc));

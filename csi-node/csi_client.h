@@ -75,6 +75,7 @@ struct VolumeCapability {
 struct PluginInfo {
   std::string name;
   std::string vendor_version;
+  friend bool operator==(const PluginInfo&, const PluginInfo&) = default;
 };
 
 // Numbers as in PluginCapability.Service.Type, ControllerServiceCapability.RPC
@@ -83,12 +84,23 @@ struct PluginCapabilities {
   std::vector<int> services;
   std::vector<int> controller_rpcs;
   std::vector<int> node_rpcs;
+  friend bool operator==(const PluginCapabilities&,
+                         const PluginCapabilities&) = default;
 };
 
 struct NodeInfo {
   std::string node_id;
   std::int64_t max_volumes = 0;  // 0: the plugin sets no limit
   std::map<std::string, std::string> topology;
+  friend bool operator==(const NodeInfo&, const NodeInfo&) = default;
+};
+
+// What a plugin says of itself: its word, checked for size and UTF-8 only.
+struct Fingerprint {
+  PluginInfo info;
+  PluginCapabilities capabilities;
+  NodeInfo node;  // of node and monolith plugins
+  friend bool operator==(const Fingerprint&, const Fingerprint&) = default;
 };
 
 struct StageRequest {

@@ -15,9 +15,7 @@
 namespace mountd::csi {
 namespace {
 
-// Between attempts, doubling from timeouts.probe_starting. A connection that
-// lasted longer than the longest pause was a good one: from the start again.
-constexpr std::chrono::milliseconds kLongestPause{5'000};
+constexpr std::chrono::milliseconds kLookPause{200};
 
 // The plugin's text is shown to operators: one line of it, printable.
 std::string OneLine(std::string text) {
@@ -32,19 +30,30 @@ std::string Reason(const RpcError& error) {
   return OneLine(mapped.Message());
 }
 
+std::string TextOf(std::chrono::milliseconds time) {
+  return time.count() % 1000 == 0 ? std::to_string(time.count() / 1000) + " s"
+                                  : std::to_string(time.count()) + " ms";
+}
+
+std::uint64_t NowUs() {
+  return static_cast<std::uint64_t>(
+      std::chrono::duration_cast<std::chrono::microseconds>(
+          std::chrono::system_clock::now().time_since_epoch())
+          .count());
+}
+
 }  // namespace
 
-PluginSupervisor::PluginSupervisor(PluginRecord record,
-                                   const TimeoutsConfig& timeouts,
-                                   exec::Executor& executor, CsiClient& client,
-                                   Plugins::OnChange on_change)
-    : timeouts_(timeouts),
-      executor_(executor),
-      client_(client),
-      on_change_(std::move(on_change)),
-      wake_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
+PluginSupervisor::PluginSupervisor(Parts parts, PluginRecord record,
+                                   const Fingerprint& known)
+    : parts_(std::move(parts)),
+      wake_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
+      awaited_since_(Clock::now()),
+      started_(awaited_since_) {
+  static_cast<Fingerprint&>(status_) = known;
   status_.record = std::move(record);
   status_.reason = "waiting for its socket";
+  status_.updated_us = NowUs();
   thread_ = std::jthread([this] { Run(); });
 }
 
@@ -60,7 +69,7 @@ void PluginSupervisor::Stop() {
   }
   eventfd_write(wake_.get(), 1);
   thread_.join();
-  client_.Close(channel());
+  parts_.client.Close(channel());
 }
 
 PluginInstance PluginSupervisor::status() const {
@@ -73,9 +82,11 @@ ChannelRef PluginSupervisor::channel() const {
   return {status_.record.id, status_.generation};
 }
 
-bool PluginSupervisor::stopping() const {
+std::chrono::milliseconds PluginSupervisor::health_timeout() const {
   const std::lock_guard lock(mutex_);
-  return stopping_;
+  return status_.record.health_timeout_ms == 0
+             ? parts_.timeouts.plugin_health
+             : std::chrono::milliseconds(status_.record.health_timeout_ms);
 }
 
 void PluginSupervisor::Reconnect() {
@@ -98,27 +109,37 @@ Result<void> PluginSupervisor::PrepareDirectory() {
     return MakeError(Code::kUnavailable, "prepare", "plugin " + plugin,
                      "is being unregistered");
   }
-  MOUNTD_TRY(executor_.PreparePlugin({exec::ToWire(plugin)}));
+  MOUNTD_TRY(parts_.executor.PreparePlugin({exec::ToWire(plugin)}));
   return Ok();
 }
 
+// Tells of edges, and of a fingerprint that came with none.
 void PluginSupervisor::SetState(PluginState state, const std::string& reason) {
   PluginInstance changed;
   {
     const std::lock_guard lock(mutex_);
-    const bool edge = status_.state != state;
+    const bool told = status_.state != state || std::exchange(learned_, false);
     status_.state = state;
     status_.reason = reason;
-    if (!edge) {
+    if (!told) {
       return;
     }
+    status_.updated_us = NowUs();
     changed = status_;
   }
-  on_change_(changed);
+  parts_.on_change(changed);
 }
 
 Clock::time_point PluginSupervisor::ProbeDeadline() const {
-  return Clock::now() + timeouts_.probe_timeout;
+  return Clock::now() + parts_.timeouts.probe_timeout;
+}
+
+exec::PluginSocketPlan PluginSupervisor::SocketPlan() const {
+  const std::lock_guard lock(mutex_);
+  exec::PluginSocketPlan plan;
+  plan.plugin = exec::ToWire(status_.record.id);
+  plan.instance = status_.key().hex();
+  return plan;
 }
 
 PluginSupervisor::Wake PluginSupervisor::Wait(std::chrono::milliseconds timeout,
@@ -153,127 +174,198 @@ PluginSupervisor::Wake PluginSupervisor::Wait(std::chrono::milliseconds timeout,
 }
 
 void PluginSupervisor::Run() {
-  std::chrono::milliseconds pause = timeouts_.probe_starting;
   for (;;) {
-    const Clock::time_point begun = Clock::now();
-    if (ConnectAndFingerprint() && !Watch()) {
-      return;
-    }
-    if (Clock::now() - begun > kLongestPause) {
-      pause = timeouts_.probe_starting;
+    const Attempt attempt = ConnectAndFingerprint();
+    std::chrono::milliseconds pause = PauseAfter(attempt);
+    if (attempt == Attempt::kReady) {
+      awaited_since_ = Clock::now();
+      const Wake ended = Watch();
+      if (ended == Wake::kStop) {
+        return;
+      }
+      const auto lasted = Clock::now() - awaited_since_;
+      awaited_since_ = Clock::now();
+      prepared_ = false;
+      if (ended == Wake::kReconnect) {
+        continue;
+      }
+      // One that does not stay connected is not run after.
+      pause = lasted > parts_.timeouts.probe_starting
+                  ? std::min(kLookPause, parts_.timeouts.probe_starting)
+                  : parts_.timeouts.probe_starting;
     }
     if (Wait(pause, -1) == Wake::kStop) {
       return;
     }
-    pause =
-        std::max(std::min(pause * 2, kLongestPause), timeouts_.probe_starting);
   }
 }
 
-bool PluginSupervisor::ConnectAndFingerprint() {
+std::chrono::milliseconds PluginSupervisor::PauseAfter(Attempt attempt) const {
+  const Clock::time_point now = Clock::now();
+  const bool awaited = now - awaited_since_ < health_timeout();
+  const std::chrono::milliseconds pause =
+      attempt == Attempt::kAbsent && awaited
+          ? std::min(kLookPause, parts_.timeouts.probe_starting)
+          : parts_.timeouts.probe_starting;
+  // The end of the health timeout is an edge of its own.
+  const auto left = std::chrono::ceil<std::chrono::milliseconds>(
+      started_ + health_timeout() - now);
+  return !was_ready_ && left.count() > 0 ? std::min(pause, left) : pause;
+}
+
+PluginSupervisor::Attempt PluginSupervisor::Failed(Attempt attempt,
+                                                   const std::string& reason) {
+  const bool starting = status().state == PluginState::kStarting;
+  if (was_ready_) {
+    SetState(PluginState::kUnhealthy, reason);
+  } else if (starting && Clock::now() - started_ < health_timeout()) {
+    SetState(PluginState::kStarting, reason);
+  } else {
+    SetState(PluginState::kUnhealthy, "did not become healthy within " +
+                                          TextOf(health_timeout()) + ": " +
+                                          reason);
+  }
+  return attempt;
+}
+
+Result<exec::Executor::PluginConnection> PluginSupervisor::Connect() {
+  // Also after a restart, when nobody else does; and its directory may have
+  // been made unusable since, by the plugin itself.
+  if (!prepared_) {
+    MOUNTD_TRY(PrepareDirectory());
+    prepared_ = true;
+  }
+  exec::PluginSocketPlan plan = SocketPlan();
+  plan.cgroup = parts_.cgroup();
+  Result<exec::Executor::PluginConnection> connected =
+      parts_.executor.ConnectPlugin(plan);
+  prepared_ = connected || connected.error().code == Code::kUnavailable;
+  return connected;
+}
+
+PluginSupervisor::Attempt PluginSupervisor::ConnectAndFingerprint() {
   ChannelRef ref;
-  bool was_ready = false;
   {
     const std::lock_guard lock(mutex_);
     reconnect_ = false;
-    was_ready = status_.state != PluginState::kStarting;
     ref = {status_.record.id, status_.generation};
   }
   connection_.reset();
   if (ref.generation != 0) {
-    client_.Close(ref);
+    parts_.client.Close(ref);
   }
-  const auto failed = [&](const std::string& reason) {
-    SetState(was_ready ? PluginState::kUnhealthy : PluginState::kStarting,
-             reason);
-    return false;
-  };
-  // Also after a restart, when nobody else does; and its directory may have
-  // been made unusable since, by the plugin itself.
-  if (const Result<void> prepared = PrepareDirectory(); !prepared) {
-    return failed(prepared.error().Message());
-  }
-  Result<exec::Executor::PluginConnection> connected =
-      executor_.ConnectPlugin({exec::ToWire(ref.plugin)});
+  Result<exec::Executor::PluginConnection> connected = Connect();
   if (!connected) {
-    return failed(connected.error().Message());
+    return Failed(connected.error().code == Code::kUnavailable
+                      ? Attempt::kAbsent
+                      : Attempt::kFailed,
+                  connected.error().Message());
   }
   connection_.reset(fcntl(connected->socket.get(), F_DUPFD_CLOEXEC, 3));
+  socket_inode_ = connected->peer.socket_inode;
+  ref.generation = parts_.generations->fetch_add(1) + 1;
   {
     const std::lock_guard lock(mutex_);
-    ref.generation = ++status_.generation;
+    status_.generation = ref.generation;
   }
   if (const RpcResult<void> opened =
-          client_.Open(ref, std::move(connected->socket));
+          parts_.client.Open(ref, std::move(connected->socket));
       !opened) {
-    return failed(Reason(opened.error()));
+    return Failed(Attempt::kFailed, Reason(opened.error()));
   }
-  const RpcResult<bool> ready = client_.Probe(ref, ProbeDeadline());
+  const RpcResult<bool> ready = parts_.client.Probe(ref, ProbeDeadline());
   if (!ready) {
-    return failed(Reason(ready.error()));
+    return Failed(Attempt::kFailed, Reason(ready.error()));
   }
   if (!*ready) {
-    return failed("says that it is not ready");
+    return Failed(Attempt::kFailed, "says that it is not ready");
   }
-  if (const RpcResult<void> known = Fingerprint(ref); !known) {
-    return failed(Reason(known.error()));
+  if (const RpcResult<void> known = ReadFingerprint(ref); !known) {
+    return Failed(Attempt::kFailed, Reason(known.error()));
   }
+  const PluginInstance now = status();
+  if (now.serves_node() && now.node.node_id.empty()) {
+    // Waiting does not help it.
+    SetState(PluginState::kUnhealthy, "it has no node id");
+    return Attempt::kFailed;
+  }
+  was_ready_ = true;
   SetState(PluginState::kHealthy, "");
-  return true;
+  return Attempt::kReady;
 }
 
-RpcResult<void> PluginSupervisor::Fingerprint(const ChannelRef& ref) {
-  RpcResult<PluginInfo> info = client_.GetPluginInfo(ref, ProbeDeadline());
+RpcResult<void> PluginSupervisor::ReadFingerprint(const ChannelRef& ref) {
+  Fingerprint now;
+  RpcResult<PluginInfo> info =
+      parts_.client.GetPluginInfo(ref, ProbeDeadline());
   if (!info) {
     return std::move(info).error();
   }
+  now.info = *std::move(info);
   RpcResult<PluginCapabilities> capabilities =
-      client_.GetCapabilities(ref, ProbeDeadline());
+      parts_.client.GetCapabilities(ref, ProbeDeadline());
   if (!capabilities) {
     return std::move(capabilities).error();
   }
-  NodeInfo node;
-  if (status().record.type != "controller") {
-    RpcResult<NodeInfo> answered = client_.NodeGetInfo(ref, ProbeDeadline());
-    if (!answered) {
-      return std::move(answered).error();
+  now.capabilities = *std::move(capabilities);
+  if (status().serves_node()) {
+    RpcResult<NodeInfo> node = parts_.client.NodeGetInfo(ref, ProbeDeadline());
+    if (!node) {
+      return std::move(node).error();
     }
-    if (answered->node_id.empty()) {
-      return RpcError{RpcCode::kInternal, "the plugin has no node id"};
-    }
-    node = std::move(*answered);
+    now.node = *std::move(node);
   }
-  const std::lock_guard lock(mutex_);
-  status_.info = std::move(*info);
-  status_.capabilities = std::move(*capabilities);
-  status_.node = std::move(node);
+  Learn(std::move(now));
   return {};
 }
 
-bool PluginSupervisor::Watch() {
-  for (;;) {
-    switch (Wait(status().state == PluginState::kHealthy
-                     ? timeouts_.probe_ready
-                     : timeouts_.probe_starting,
-                 connection_.get())) {
-      case Wake::kStop:
-        return false;
-      case Wake::kHangUp:
-        SetState(PluginState::kUnhealthy, "closed its connection");
-        return true;
-      case Wake::kReconnect:
-        return true;
-      case Wake::kTimeout:
-        break;
+void PluginSupervisor::Learn(Fingerprint fingerprint) {
+  std::uint64_t serial = 0;
+  {
+    const std::lock_guard lock(mutex_);
+    if (static_cast<const Fingerprint&>(status_) == fingerprint) {
+      return;
     }
-    const RpcResult<bool> ready = client_.Probe(channel(), ProbeDeadline());
+    static_cast<Fingerprint&>(status_) = fingerprint;
+    learned_ = true;
+    serial = status_.record.serial;
+  }
+  // It is asked for again at the next start.
+  IgnoreBecauseBestEffort(parts_.store.SetFingerprint(serial, fingerprint));
+}
+
+// Somebody else listens there now, and nobody else would connect to them: the
+// one before may well live on.
+bool PluginSupervisor::WasReplaced() {
+  const Result<exec::PluginReply> now =
+      parts_.executor.InspectPluginSocket(SocketPlan());
+  return now && now->socket_inode != 0 && now->socket_inode != socket_inode_;
+}
+
+PluginSupervisor::Wake PluginSupervisor::Watch() {
+  for (;;) {
+    const Wake wake = Wait(status().state == PluginState::kHealthy
+                               ? parts_.timeouts.probe_ready
+                               : parts_.timeouts.probe_starting,
+                           connection_.get());
+    if (wake == Wake::kHangUp) {
+      SetState(PluginState::kUnhealthy, "closed its connection");
+    }
+    if (wake != Wake::kTimeout) {
+      return wake;
+    }
+    if (WasReplaced()) {
+      return Wake::kReconnect;
+    }
+    const RpcResult<bool> ready =
+        parts_.client.Probe(channel(), ProbeDeadline());
     if (ready && *ready) {
       SetState(PluginState::kHealthy, "");
     } else {
       SetState(PluginState::kUnhealthy,
                ready ? "says that it is not ready" : Reason(ready.error()));
       if (!ready && ready.error().code == RpcCode::kUnavailable) {
-        return true;  // a channel that says so never comes back
+        return Wake::kHangUp;  // such a channel never comes back
       }
     }
   }

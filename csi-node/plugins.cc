@@ -11,186 +11,397 @@
 namespace mountd::csi {
 namespace {
 
-constexpr int kStageUnstageVolume = 1;       // NodeServiceCapability.RPC.Type
 constexpr std::size_t kMaxSocketPath = 107;  // unix(7), without the NUL
 
+InstanceKey KeyOf(const PluginRecord& record) {
+  return InstanceKey::Derive(record.allocation, record.type);
+}
+
 PluginRegistration RegistrationOf(const PluginRecord& record) {
-  PluginRegistration registration;
-  registration.host_path = PluginHostPath(record.id);
-  registration.mount_dir = PluginViewPath(record, "");
-  registration.endpoint =
-      "unix://" + PluginViewPath(record, paths::kCsiEndpoint);
-  return registration;
+  PluginRegistration made;
+  made.host_path = PluginHostPath(record.id);
+  made.mount_dir = PluginViewPath(record, "");
+  made.endpoint =
+      "unix://" +
+      PluginViewPath(record, paths::PluginSocket(KeyOf(record).str()));
+  made.mounts.push_back(
+      {made.host_path, made.mount_dir, false, "bidirectional"});
+  const std::string& base = record.stage_publish_base_dir;
+  if (!base.empty() && base != made.mount_dir) {
+    made.mounts.push_back({made.host_path, base, false, "bidirectional"});
+  }
+  // What it attaches appears in there.
+  if (record.type != "controller") {
+    made.mounts.push_back({"/dev", "/dev", false, "host-to-task"});
+  }
+  return made;
 }
 
 bool SameRegistration(const PluginRecord& a, const PluginRecord& b) {
-  return a.type == b.type && a.uid == b.uid && a.allocation == b.allocation &&
+  return a.type == b.type && a.allocation == b.allocation &&
          a.mount_dir == b.mount_dir &&
-         a.stage_publish_base_dir == b.stage_publish_base_dir &&
-         a.bare_directories == b.bare_directories;
+         a.stage_publish_base_dir == b.stage_publish_base_dir;
+}
+
+Error RegisteredOtherwise(const std::string& id, const std::string& what) {
+  return MakeError(Code::kAlreadyExists, "register", "plugin " + id, what);
+}
+
+bool Matches(const PluginRecord& record, const PluginSelection& which) {
+  return (!which.type || *which.type == record.type) &&
+         (!which.allocation || *which.allocation == record.allocation);
 }
 
 }  // namespace
 
-std::string_view PluginStateName(PluginState state) {
-  switch (state) {
-    case PluginState::kStarting:
-      return "starting";
-    case PluginState::kHealthy:
-      return "healthy";
-    case PluginState::kUnhealthy:
-      return "unhealthy";
-    case PluginState::kGone:
-      break;
-  }
-  return "gone";
-}
-
-bool PluginInstance::stages() const {
-  return std::find(capabilities.node_rpcs.begin(), capabilities.node_rpcs.end(),
-                   kStageUnstageVolume) != capabilities.node_rpcs.end();
-}
-
-std::string PluginHostPath(const std::string& plugin) {
-  return std::string(paths::kBase) + "/" + paths::kPlugins + "/" + plugin;
-}
-
-std::string PluginViewPath(const PluginRecord& record,
-                           const std::string& relative) {
-  const std::string root =
-      record.mount_dir.empty() ? PluginHostPath(record.id) : record.mount_dir;
-  return relative.empty() ? root : root + "/" + relative;
-}
-
 Plugins::Plugins(const TimeoutsConfig& timeouts, exec::Executor& executor,
                  CsiClient& client, store::StateStore& store,
-                 OnChange on_change)
+                 OnPluginChange on_change)
     : timeouts_(timeouts),
       executor_(executor),
       client_(client),
       store_(store),
       on_change_(std::move(on_change)) {}
 
-Plugins::~Plugins() = default;
+// The supervisors' threads call back until they have ended.
+Plugins::~Plugins() {
+  std::map<std::string, Plugin> last;
+  {
+    const std::lock_guard lock(mutex_);
+    last.swap(plugins_);
+  }
+}
 
 Result<void> Plugins::Recover() {
   MOUNTD_ASSIGN(const std::vector<PluginRecord> records, store_.ListPlugins());
+  MOUNTD_ASSIGN(const auto fingerprints, store_.ListFingerprints());
   for (const PluginRecord& record : records) {
-    Supervise(record);
+    if (record.serial != 0) {
+      const auto known = fingerprints.find(record.serial);
+      Supervise(record,
+                known == fingerprints.end() ? Fingerprint() : known->second);
+      continue;
+    }
+    {
+      const std::lock_guard lock(mutex_);
+      Plugin& plugin = plugins_[record.id];
+      plugin.record = record;
+      plugin.told = PluginState::kGone;
+    }
+    // One that was only kept for its volumes goes with them.
+    IgnoreBecauseBestEffort(Unregister(record.id));
   }
   return Ok();
 }
 
-void Plugins::Supervise(const PluginRecord& record) {
+void Plugins::Supervise(const PluginRecord& record, const Fingerprint& known) {
   const std::lock_guard lock(mutex_);
-  supervisors_[record.id] = std::make_shared<PluginSupervisor>(
-      record, timeouts_, executor_, client_, on_change_);
+  Plugin& plugin = plugins_[record.id];
+  plugin.record = record;
+  const std::string allocation = record.allocation;
+  auto supervisor = std::make_shared<PluginSupervisor>(
+      PluginSupervisor::Parts{
+          timeouts_, executor_, client_, store_, plugin.connections,
+          [this, allocation] { return CgroupOf(allocation); },
+          [this](const PluginInstance& now) {
+            Tell(PluginChange::Kind::kChanged, now);
+          }},
+      record, known);
+  plugin.instances.insert(plugin.instances.begin(), std::move(supervisor));
 }
 
-Result<PluginRegistration> Plugins::Register(const PluginRecord& record) {
+// 0: not known, or of no allocation.
+std::uint64_t Plugins::CgroupOf(const std::string& allocation) const {
+  if (allocation.empty()) {
+    return 0;
+  }
+  const Result<std::optional<AllocationRecord>> found =
+      store_.GetAllocation(allocation);
+  return found && *found ? (*found)->cgroup : 0;
+}
+
+Result<void> Plugins::CheckRegistration(const PluginRecord& record,
+                                        const PluginRegistration& made) const {
+  const std::string object = "plugin " + record.id;
   if (record.type != "node" && record.type != "controller" &&
       record.type != "monolith") {
-    return MakeError(Code::kInvalidArgument, "register", "plugin " + record.id,
+    return MakeError(Code::kInvalidArgument, "register", object,
                      "type must be node, controller or monolith");
   }
-  PluginRegistration registration = RegistrationOf(record);
-  if (registration.endpoint.size() > kMaxSocketPath + 7) {
-    return MakeError(Code::kInvalidArgument, "register", "plugin " + record.id,
+  const std::string socket = paths::PluginSocket(KeyOf(record).str());
+  const std::size_t on_host = made.host_path.size() + 1 + socket.size();
+  const std::size_t in_task = made.mount_dir.size() + 1 + socket.size();
+  if (std::max(on_host, in_task) > kMaxSocketPath) {
+    return MakeError(Code::kInvalidArgument, "register", object,
                      "its socket's path would be longer than 107 bytes");
   }
-  if (const std::optional<PluginStatus> known = Get(record.id)) {
-    if (!SameRegistration(known->record, record)) {
-      return MakeError(Code::kAlreadyExists, "register", "plugin " + record.id,
-                       "is registered otherwise");
-    }
-    MOUNTD_TRY(executor_.PreparePlugin({exec::ToWire(record.id)}));
-    return registration;
-  }
-  MOUNTD_TRY(store_.PutPlugin(record));
-  if (Result<exec::MountState> prepared =
-          executor_.PreparePlugin({exec::ToWire(record.id)});
-      !prepared) {
-    // What cannot be taken back stays registered, in sight of its owner.
-    if (!executor_.RemovePlugin({exec::ToWire(record.id)}) ||
-        !store_.RemovePlugin(record.id)) {
-      Supervise(record);
-    }
-    return std::move(prepared).error();
-  }
-  Supervise(record);
-  return registration;
-}
-
-Result<void> Plugins::Unregister(const std::string& id) {
-  const std::shared_ptr<PluginSupervisor> supervisor = Find(id);
-  if (supervisor == nullptr) {
+  const std::lock_guard lock(mutex_);
+  const auto found = plugins_.find(record.id);
+  if (found == plugins_.end()) {
     return Ok();
   }
-  MOUNTD_TRY(store_.BeginPluginRemoval(id));
-  supervisor->SetRemoving(true);
+  const PluginRecord& known = found->second.record;
+  return known.uid == record.uid &&
+                 known.bare_directories == record.bare_directories
+             ? Ok()
+             : Result<void>(
+                   RegisteredOtherwise(record.id,
+                                       "belongs to another user, or publishes "
+                                       "otherwise (bare_directories)"));
+}
+
+Result<std::shared_ptr<PluginSupervisor>> Plugins::FindSame(
+    const PluginRecord& record) const {
+  for (const auto& instance : InstancesOf(record.id)) {
+    const PluginRecord known = instance->status().record;
+    if (KeyOf(known) != KeyOf(record)) {
+      continue;
+    }
+    if (!SameRegistration(known, record)) {
+      return RegisteredOtherwise(record.id, "is registered otherwise");
+    }
+    return instance;
+  }
+  return std::shared_ptr<PluginSupervisor>();
+}
+
+Result<PluginRegistration> Plugins::Register(PluginRecord record) {
+  PluginRegistration made = RegistrationOf(record);
+  MOUNTD_TRY(CheckRegistration(record, made));
+  MOUNTD_ASSIGN(const std::shared_ptr<PluginSupervisor> same, FindSame(record));
+  if (same == nullptr) {
+    MOUNTD_TRY(Add(std::move(record)));
+  } else {
+    MOUNTD_TRY(executor_.PreparePlugin({exec::ToWire(record.id)}));
+  }
+  return made;
+}
+
+Result<void> Plugins::Add(PluginRecord record) {
+  const bool first = !Get(record.id).has_value();
+  MOUNTD_ASSIGN(record.serial, store_.PutPlugin(record));
+  Result<exec::MountState> prepared =
+      executor_.PreparePlugin({exec::ToWire(record.id)});
+  if (!prepared) {
+    const bool undone =
+        first ? executor_.RemovePlugin({exec::ToWire(record.id)}) &&
+                    store_.RemovePlugin(record.id)
+              : store_.RemovePluginInstance(record.serial).has_value();
+    if (undone) {
+      return std::move(prepared).error();
+    }
+    // What cannot be taken back stays registered, in sight of its owner.
+  }
+  PluginInstance added;
+  added.record = record;
+  // Nothing of it is told before that.
+  const std::lock_guard telling(telling_);
+  Supervise(record, {});
+  TellLocked(PluginChange::Kind::kAdded, added);
+  return prepared ? Ok() : Result<void>(std::move(prepared).error());
+}
+
+Plugins::Supervisors Plugins::InstancesOf(const std::string& id) const {
+  const std::lock_guard lock(mutex_);
+  const auto found = plugins_.find(id);
+  return found == plugins_.end() ? Supervisors() : found->second.instances;
+}
+
+Result<void> Plugins::Unregister(const std::string& id,
+                                 const PluginSelection& which) {
+  const Supervisors all = InstancesOf(id);
+  Supervisors victims;
+  bool node_goes = false;
+  bool node_stays = false;
+  for (const auto& instance : all) {
+    const PluginInstance status = instance->status();
+    const bool goes = Matches(status.record, which);
+    (goes ? node_goes : node_stays) |= status.serves_node();
+    if (goes) {
+      victims.push_back(instance);
+    }
+  }
+  if (!Get(id) ||
+      (victims.empty() && (!all.empty() || which.type || which.allocation))) {
+    return Ok();
+  }
+  const bool all_go = victims.size() == all.size();
+  if (!all_go && (node_stays || !node_goes)) {
+    return RemoveSome(id, victims);
+  }
+  // From here on no volume of it is added.
+  const Result<void> unused = store_.BeginPluginRemoval(id);
+  if (!unused) {
+    const bool kept =
+        unused.error().code == Code::kBusy && (which.force || all.empty());
+    return kept ? RemoveSome(id, victims) : unused;
+  }
+  if (all_go) {
+    return RemoveAll(id, victims);
+  }
+  Result<void> removed = RemoveSome(id, victims);
+  MOUNTD_TRY(store_.CancelPluginRemoval(id));
+  return removed;
+}
+
+Result<void> Plugins::RemoveAll(const std::string& id,
+                                const Supervisors& victims) {
+  const auto set_removing = [&](bool removing) {
+    for (const auto& instance : victims) {
+      instance->SetRemoving(removing);
+    }
+  };
+  set_removing(true);
   if (Result<void> removed = executor_.RemovePlugin({exec::ToWire(id)});
       !removed) {
-    supervisor->SetRemoving(false);
+    set_removing(false);
     MOUNTD_TRY(store_.CancelPluginRemoval(id));
     return removed;
   }
   MOUNTD_TRY(store_.RemovePlugin(id));
   {
     const std::lock_guard lock(mutex_);
-    supervisors_.erase(id);
+    plugins_[id].why_gone = "unregistered";
   }
-  supervisor->Stop();
-  PluginInstance last = supervisor->status();
-  last.state = PluginState::kGone;
-  last.reason = "unregistered";
-  on_change_(last);
+  Forget(id, victims);
+  const std::lock_guard lock(mutex_);
+  plugins_.erase(id);
   return Ok();
 }
 
-std::shared_ptr<PluginSupervisor> Plugins::Find(const std::string& id) const {
-  const std::lock_guard lock(mutex_);
-  const auto found = supervisors_.find(id);
-  return found == supervisors_.end() ? nullptr : found->second;
+Result<void> Plugins::RemoveSome(const std::string& id,
+                                 const Supervisors& victims) {
+  for (const auto& instance : victims) {
+    const PluginInstance status = instance->status();
+    MOUNTD_TRY(store_.RemovePluginInstance(status.record.serial));
+    Forget(id, {instance});
+    exec::PluginSocketPlan plan;
+    plan.plugin = exec::ToWire(id);
+    plan.instance = status.key().hex();
+    // Else it goes with the directory.
+    IgnoreBecauseBestEffort(executor_.RemovePluginSocket(plan));
+  }
+  return Ok();
+}
+
+void Plugins::Forget(const std::string& id, const Supervisors& victims) {
+  for (const auto& instance : victims) {
+    {
+      const std::lock_guard lock(mutex_);
+      std::erase(plugins_[id].instances, instance);
+    }
+    instance->Stop();
+    PluginInstance last = instance->status();
+    last.state = PluginState::kGone;
+    last.reason = "unregistered";
+    Tell(PluginChange::Kind::kRemoved, last);
+  }
+}
+
+PluginStatus Plugins::StatusOfPlugin(const Plugin& plugin) {
+  std::vector<PluginInstance> instances;
+  instances.reserve(plugin.instances.size());
+  for (const auto& instance : plugin.instances) {
+    instances.push_back(instance->status());
+  }
+  if (!instances.empty()) {
+    return StatusOf(std::move(instances));
+  }
+  PluginStatus gone;
+  gone.record = plugin.record;
+  gone.record.allocation.clear();
+  gone.state = PluginState::kGone;
+  gone.reason = plugin.why_gone;
+  gone.generation = plugin.connections->load();
+  return gone;
+}
+
+void Plugins::Tell(PluginChange::Kind kind, const PluginInstance& now) {
+  const std::lock_guard telling(telling_);
+  TellLocked(kind, now);
+}
+
+void Plugins::TellLocked(PluginChange::Kind kind, const PluginInstance& now) {
+  on_change_({kind, now});
+  std::optional<PluginInstance> edge;
+  {
+    const std::lock_guard lock(mutex_);
+    const auto found = plugins_.find(now.record.id);
+    if (found != plugins_.end()) {
+      PluginStatus status = StatusOfPlugin(found->second);
+      if (status.state != found->second.told) {
+        found->second.told = status.state;
+        edge = std::move(status);
+      }
+    }
+  }
+  if (edge) {
+    on_change_({PluginChange::Kind::kPlugin, *edge});
+  }
 }
 
 std::optional<PluginStatus> Plugins::Get(const std::string& id) const {
-  const std::shared_ptr<PluginSupervisor> supervisor = Find(id);
-  if (supervisor == nullptr) {
-    return std::nullopt;
-  }
-  PluginInstance one = supervisor->status();
-  return PluginStatus{one, {one}};
+  const std::lock_guard lock(mutex_);
+  const auto found = plugins_.find(id);
+  return found == plugins_.end()
+             ? std::nullopt
+             : std::optional<PluginStatus>(StatusOfPlugin(found->second));
 }
 
 std::vector<PluginStatus> Plugins::List() const {
   const std::lock_guard lock(mutex_);
   std::vector<PluginStatus> all;
-  for (const auto& [id, supervisor] : supervisors_) {
-    PluginInstance one = supervisor->status();
-    all.push_back({one, {one}});
+  all.reserve(plugins_.size());
+  for (const auto& [id, plugin] : plugins_) {
+    all.push_back(StatusOfPlugin(plugin));
   }
   return all;
 }
 
-Result<Plugins::Session> Plugins::Use(const std::string& id) const {
+Result<Plugins::Session> Plugins::UseOf(const std::string& id,
+                                        const char* service,
+                                        bool (PluginInstance::*serves)()
+                                            const) const {
   std::optional<PluginStatus> status = Get(id);
+  const std::string object = "plugin " + id;
   if (!status) {
-    return MakeError(Code::kNotFound, "use", "plugin " + id,
-                     "is not registered");
+    return MakeError(Code::kNotFound, "use", object, "is not registered");
   }
-  if (status->state != PluginState::kHealthy) {
-    return MakeError(Code::kUnavailable, "use", "plugin " + id,
-                     "is " + std::string(PluginStateName(status->state)) +
-                         ": " + status->reason);
+  const PluginInstance* newest = nullptr;
+  for (const PluginInstance& one : status->instances) {
+    if (!(one.*serves)()) {
+      continue;
+    }
+    if (one.state == PluginState::kHealthy) {
+      return Session{{id, one.generation}, one};
+    }
+    newest = newest == nullptr ? &one : newest;
   }
-  const ChannelRef channel{id, status->generation};
-  return Session{channel, std::move(*status)};
+  if (newest == nullptr) {
+    return MakeError(Code::kUnavailable, "use", object,
+                     status->state == PluginState::kGone
+                         ? "is gone: " + status->reason
+                         : std::string("has no instance for the ") + service);
+  }
+  return MakeError(Code::kUnavailable, "use", object,
+                   "is " + std::string(PluginStateName(newest->state)) + ": " +
+                       newest->reason);
+}
+
+Result<Plugins::Session> Plugins::Use(const std::string& id) const {
+  return UseOf(id, "node", &PluginInstance::serves_node);
+}
+
+Result<Plugins::Session> Plugins::UseController(const std::string& id) const {
+  return UseOf(id, "controller", &PluginInstance::serves_controller);
 }
 
 void Plugins::ReconnectAll() {
   const std::lock_guard lock(mutex_);
-  for (const auto& [id, supervisor] : supervisors_) {
-    supervisor->Reconnect();
+  for (const auto& [id, plugin] : plugins_) {
+    for (const auto& instance : plugin.instances) {
+      instance->Reconnect();
+    }
   }
 }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 #pragma once
 
-#include <functional>
+#include <atomic>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "csi-node/csi_client.h"
+#include "csi-node/plugin_status.h"
 #include "mountd/base/result.h"
 #include "mountd/config.h"
 #include "mountd/exec/executor.h"
@@ -17,90 +18,113 @@
 
 namespace mountd::csi {
 
-// starting --ready--> healthy --probe failed, hung up--> unhealthy --ready-->
-// healthy; unregistered: gone. "Starting" is not "unhealthy": a plugin that was
-// never ready has lost nothing.
-enum class PluginState { kStarting, kHealthy, kUnhealthy, kGone };
-
-std::string_view PluginStateName(PluginState state);
-
-// Everything known of one instance of a plugin. The fingerprint (info to node)
-// is the plugin's word, checked for size and UTF-8 only.
-struct PluginInstance {
-  PluginRecord record;
-  PluginState state = PluginState::kStarting;
-  std::string reason;
-  std::uint64_t generation = 0;  // connections so far
-  PluginInfo info;
-  PluginCapabilities capabilities;
-  NodeInfo node;
-
-  bool stages() const;  // NodeServiceCapability STAGE_UNSTAGE_VOLUME
-};
-
-// A plugin: itself the instance that node calls go to, and all there are.
-struct PluginStatus : PluginInstance {
-  std::vector<PluginInstance> instances;  // the newest first
-};
-
 struct PluginRegistration {
   std::string host_path;  // of its directory
   std::string mount_dir;  // of the same, as the plugin's task sees it
   std::string endpoint;   // the value of CSI_ENDPOINT
+  struct Mount {
+    std::string host_path;
+    std::string task_path;
+    bool read_only = false;
+    std::string propagation;
+  };
+  std::vector<Mount> mounts;  // what its task has to have
 };
 
-// The plugins' paths as they see them.
-std::string PluginViewPath(const PluginRecord& record,
-                           const std::string& relative);
-std::string PluginHostPath(const std::string& plugin);
+// Which instances of a plugin are to go.
+struct PluginSelection {
+  std::optional<std::string> type{};
+  std::optional<std::string> allocation{};
+  // Although volumes of the plugin are left, which then wait for it.
+  bool force = false;
+};
 
 class PluginSupervisor;
 
-// The registry: which plugins there are, and one supervisor for each (a thread
-// that connects, probes, fingerprints, and watches the connection for hang-up).
+// The registry: which plugins there are, and for each instance of one a
+// supervisor (a thread that connects, probes, fingerprints, and watches the
+// connection for hang-up). All instances of a plugin belong to one user, and
+// have one directory, with a socket for each.
 //
-// Thread-safe. `on_change` is called from supervisors, on edges only.
+// Thread-safe; calls that register and unregister come one at a time for one
+// plugin (its strand). `on_change` is called from supervisors and from callers,
+// edges only, in their order, and must not call back.
 class Plugins {
  public:
-  using OnChange = std::function<void(const PluginInstance&)>;
-
   Plugins(const TimeoutsConfig& timeouts, exec::Executor& executor,
-          CsiClient& client, store::StateStore& store, OnChange on_change);
+          CsiClient& client, store::StateStore& store,
+          OnPluginChange on_change);
   ~Plugins();
+  Plugins(const Plugins&) = delete;
+  Plugins& operator=(const Plugins&) = delete;
 
   // Takes up supervision of the recorded plugins, without waiting for any.
   Result<void> Recover();
 
-  // Idempotent; AlreadyExists if it is registered otherwise.
-  Result<PluginRegistration> Register(const PluginRecord& record);
-  // Busy while a volume of it is recorded. Unknown is success.
-  Result<void> Unregister(const std::string& id);
+  // Idempotent; AlreadyExists if it is registered otherwise. One that is gone
+  // is taken up again.
+  Result<PluginRegistration> Register(PluginRecord record);
+  // Busy while a volume of it is recorded, if none would be left that serves
+  // it. With the last instance the plugin goes. What is unknown is success, and
+  // changes nothing.
+  Result<void> Unregister(const std::string& id,
+                          const PluginSelection& which = {});
 
   std::optional<PluginStatus> Get(const std::string& id) const;
   std::vector<PluginStatus> List() const;
 
-  // A healthy plugin's open channel, for one call; Unavailable with the reason
-  // otherwise, NotFound if it is not registered.
+  // The open channel of the newest healthy instance, for one call; Unavailable
+  // with the reason if none is, NotFound if the plugin is not registered.
   struct Session {
     ChannelRef channel;
     PluginInstance status;
   };
-  Result<Session> Use(const std::string& id) const;
+  Result<Session> Use(const std::string& id) const;  // for the node
+  Result<Session> UseController(const std::string& id) const;
 
   // mountd-csi died: every channel is gone.
   void ReconnectAll();
 
  private:
-  void Supervise(const PluginRecord& record);
-  std::shared_ptr<PluginSupervisor> Find(const std::string& id) const;
+  using Supervisors = std::vector<std::shared_ptr<PluginSupervisor>>;
+
+  struct Plugin {
+    PluginRecord record;    // what all instances have
+    Supervisors instances;  // the newest first; none: it is gone
+    PluginState told = PluginState::kStarting;
+    std::string why_gone = "unregistered while volumes of it are left";
+    // Connections so far: channels of one plugin never share a number.
+    std::shared_ptr<std::atomic<std::uint64_t>> connections =
+        std::make_shared<std::atomic<std::uint64_t>>(0);
+  };
+
+  Result<void> CheckRegistration(const PluginRecord& record,
+                                 const PluginRegistration& made) const;
+  // The instance that `record` is of, if it is registered just so.
+  Result<std::shared_ptr<PluginSupervisor>> FindSame(
+      const PluginRecord& record) const;
+  Result<void> Add(PluginRecord record);
+  void Supervise(const PluginRecord& record, const Fingerprint& known);
+  Result<void> RemoveAll(const std::string& id, const Supervisors& victims);
+  Result<void> RemoveSome(const std::string& id, const Supervisors& victims);
+  void Forget(const std::string& id, const Supervisors& victims);
+  Supervisors InstancesOf(const std::string& id) const;
+  std::uint64_t CgroupOf(const std::string& allocation) const;
+  Result<Session> UseOf(const std::string& id, const char* service,
+                        bool (PluginInstance::*serves)() const) const;
+  static PluginStatus StatusOfPlugin(const Plugin& plugin);
+  // From whoever changed it, after it did.
+  void Tell(PluginChange::Kind kind, const PluginInstance& now);
+  void TellLocked(PluginChange::Kind kind, const PluginInstance& now);
 
   const TimeoutsConfig& timeouts_;
   exec::Executor& executor_;
   CsiClient& client_;
   store::StateStore& store_;
-  const OnChange on_change_;
+  const OnPluginChange on_change_;
+  std::mutex telling_;  // before mutex_; held while telling, for the order
   mutable std::mutex mutex_;
-  std::map<std::string, std::shared_ptr<PluginSupervisor>> supervisors_;
+  std::map<std::string, Plugin> plugins_;
 };
 
 }  // namespace mountd::csi

@@ -16,6 +16,8 @@ class CallerSource {
  public:
   virtual ~CallerSource() = default;
   virtual Result<Caller> CallerOf(const sdbus::Message& message) = 0;
+  // By the message's sender, which only a bus has; null on the socket.
+  virtual Result<Caller> CallerOfSender(const char* sender) = 0;
   virtual Result<void> Subscribe(const sdbus::Message& message) = 0;
   virtual void Unsubscribe(const sdbus::Message& message) = 0;
 };

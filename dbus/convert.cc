@@ -7,6 +7,8 @@
 #include <array>
 #include <utility>
 
+#include "dbus/plugin_object.h"
+
 namespace mountd::dbus {
 namespace {
 
@@ -257,37 +259,54 @@ Dict ToDict(const VolumeStatus& status) {
 Dict ToDict(const csi::PluginRegistration& registration) {
   using Mount =
       sdbus::Struct<std::vector<std::uint8_t>, std::string, bool, std::string>;
-  const std::vector<Mount> mounts = {
-      Mount(ToBytes(registration.host_path), registration.mount_dir, false,
-            "bidirectional"),
-      Mount(ToBytes("/dev"), "/dev", false, "private")};
+  std::vector<Mount> mounts;
+  for (const auto& mount : registration.mounts) {
+    mounts.emplace_back(ToBytes(mount.host_path), mount.task_path,
+                        mount.read_only, mount.propagation);
+  }
   return {{"host_path", V(ToBytes(registration.host_path))},
           {"endpoint", V(registration.endpoint)},
           {"mounts", V(mounts)}};
 }
 
-Dict ToDict(const csi::PluginStatus& status) {
+Dict ToDict(const csi::PluginInstance& instance) {
   const auto numbers = [](const std::vector<int>& values) {
     return std::vector<std::int32_t>(values.begin(), values.end());
   };
+  const PluginRecord& record = instance.record;
   return {
-      {"id", V(status.record.id)},
-      {"type", V(status.record.type)},
-      {"uid", V(status.record.uid)},
-      {"allocation", V(status.record.allocation)},
-      {"state", V(std::string(csi::PluginStateName(status.state)))},
-      {"reason", V(status.reason)},
-      {"provider", V(status.info.name)},
-      {"vendor_version", V(status.info.vendor_version)},
-      {"node_id", V(status.node.node_id)},
-      {"max_volumes", V(status.node.max_volumes)},
-      {"topology", V(status.node.topology)},
-      {"node_capabilities", V(numbers(status.capabilities.node_rpcs))},
+      {"id", V(record.id)},
+      {"type", V(record.type)},
+      {"uid", V(record.uid)},
+      {"allocation", V(record.allocation)},
+      {"mount_dir", V(record.mount_dir)},
+      {"stage_publish_base_dir", V(record.stage_publish_base_dir)},
+      {"bare_directories", V(record.bare_directories)},
+      {"state", V(std::string(csi::PluginStateName(instance.state)))},
+      {"reason", V(instance.reason)},
+      {"update_time", V(instance.updated_us)},
+      {"provider", V(instance.info.name)},
+      {"vendor_version", V(instance.info.vendor_version)},
+      {"node_id", V(instance.node.node_id)},
+      {"max_volumes", V(instance.node.max_volumes)},
+      {"topology", V(instance.node.topology)},
+      {"node_capabilities", V(numbers(instance.capabilities.node_rpcs))},
       {"controller_capabilities",
-       V(numbers(status.capabilities.controller_rpcs))},
-      {"plugin_capabilities", V(numbers(status.capabilities.services))},
-      {"generation", V(status.generation)},
+       V(numbers(instance.capabilities.controller_rpcs))},
+      {"plugin_capabilities", V(numbers(instance.capabilities.services))},
+      {"generation", V(instance.generation)},
   };
+}
+
+Dict ToDict(const csi::PluginStatus& status) {
+  std::vector<Dict> instances;
+  for (const csi::PluginInstance& one : status.instances) {
+    Dict& dict = instances.emplace_back(ToDict(one));
+    dict.emplace("object", V(sdbus::ObjectPath(PluginObjectPath(one))));
+  }
+  Dict dict = ToDict(static_cast<const csi::PluginInstance&>(status));
+  dict.emplace("instances", V(instances));
+  return dict;
 }
 
 Dict ToDict(const HolderReport& report) {

@@ -39,6 +39,7 @@ Dict ToDict(const ReceiptRecord& receipt);
 Dict ToDict(const AllocationStatus& status);
 Dict ToDict(const VolumeStatus& status);
 Dict ToDict(const csi::PluginRegistration& registration);
+Dict ToDict(const csi::PluginInstance& instance);
 Dict ToDict(const csi::PluginStatus& status);
 Dict ToDict(const csi::ControllerVolume& volume);
 Dict ToDict(const csi::ListedVolume& listed);

@@ -4,6 +4,7 @@
 #include <memory>
 
 #include "dbus/error_map.h"
+#include "dbus/plugin_object.h"
 
 namespace mountd::dbus {
 namespace {
@@ -17,6 +18,9 @@ struct UnrefMessage {
 int Append(sd_bus_message* message, const EventArgument& argument) {
   if (const auto* text = std::get_if<std::string>(&argument)) {
     return sd_bus_message_append_basic(message, 's', text->c_str());
+  }
+  if (const auto* object = std::get_if<ObjectPathText>(&argument)) {
+    return sd_bus_message_append_basic(message, 'o', object->path.c_str());
   }
   if (const auto* number = std::get_if<std::uint64_t>(&argument)) {
     return sd_bus_message_append_basic(message, 't', number);
@@ -63,13 +67,31 @@ Event MountHealthChanged(const Service& service, std::uint32_t uid,
           }};
 }
 
-Event PluginChanged(const Service& service, const csi::PluginInstance& status) {
-  return {"PluginChanged",
-          {status.record.id, std::string(csi::PluginStateName(status.state)),
-           status.reason},
-          [&service, record = status.record](const Caller& caller) {
-            return service.SeesPlugin(caller, record);
-          }};
+Event PluginChanged(const Service& service, const csi::PluginChange& change) {
+  using Kind = csi::PluginChange::Kind;
+  const csi::PluginInstance& now = change.now;
+  Event event;
+  event.may_see = [&service, record = now.record](const Caller& caller) {
+    return service.SeesPlugin(caller, record);
+  };
+  switch (change.kind) {
+    case Kind::kPlugin:
+      event.member = "PluginChanged";
+      event.arguments = {now.record.id,
+                         std::string(csi::PluginStateName(now.state)),
+                         now.reason};
+      return event;
+    case Kind::kChanged:
+      event.properties_of = std::make_shared<const csi::PluginInstance>(now);
+      return event;
+    case Kind::kAdded:
+    case Kind::kRemoved:
+      break;
+  }
+  event.member = change.kind == Kind::kAdded ? "PluginAdded" : "PluginRemoved";
+  event.arguments = {now.record.id, now.record.type, now.record.allocation,
+                     ObjectPathText{PluginObjectPath(now)}};
+  return event;
 }
 
 Event OwedChanged(std::uint32_t count) {
@@ -78,14 +100,22 @@ Event OwedChanged(std::uint32_t count) {
 
 void Emit(sd_bus* bus, const char* destination, const Event& event) {
   sd_bus_message* raw = nullptr;
-  if (sd_bus_message_new_signal(bus, &raw, "/org/mountd1",
-                                "org.mountd1.Manager",
-                                event.member.c_str()) < 0) {
+  const bool properties = event.properties_of != nullptr;
+  const std::string path = properties ? PluginObjectPath(*event.properties_of)
+                                      : std::string("/org/mountd1");
+  if (sd_bus_message_new_signal(
+          bus, &raw, path.c_str(),
+          properties ? "org.freedesktop.DBus.Properties"
+                     : "org.mountd1.Manager",
+          properties ? "PropertiesChanged" : event.member.c_str()) < 0) {
     return;
   }
   const std::unique_ptr<sd_bus_message, UnrefMessage> message(raw);
   if (destination != nullptr &&
       sd_bus_message_set_destination(raw, destination) < 0) {
+    return;
+  }
+  if (properties && AppendChanged(raw, *event.properties_of) < 0) {
     return;
   }
   for (const auto& argument : event.arguments) {

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <string>
 #include <variant>
 #include <vector>
@@ -15,14 +16,21 @@
 
 namespace mountd::dbus {
 
-using EventArgument = std::variant<std::string, std::uint32_t, std::uint64_t>;
+struct ObjectPathText {
+  std::string path;
+};
 
-// One signal of org.mountd1.Manager on its way to whoever subscribed and may
-// see it.
+using EventArgument =
+    std::variant<std::string, std::uint32_t, std::uint64_t, ObjectPathText>;
+
+// One signal on its way to whoever subscribed and may see it: of
+// org.mountd1.Manager, or that all properties of an instance of a plugin may
+// have changed.
 struct Event {
   std::string member;
   std::vector<EventArgument> arguments;
   std::function<bool(const Caller&)> may_see;
+  std::shared_ptr<const csi::PluginInstance> properties_of{};
 };
 
 // The signals there are, and who may see each. `service` outlives the event.
@@ -34,7 +42,7 @@ Event MountLost(const Service& service, std::uint32_t uid,
 Event MountHealthChanged(const Service& service, std::uint32_t uid,
                          const MountRecord& record, exec::MountHealth health,
                          const std::string& reason);
-Event PluginChanged(const Service& service, const csi::PluginInstance& status);
+Event PluginChanged(const Service& service, const csi::PluginChange& change);
 Event OwedChanged(std::uint32_t count);
 
 // Sends it on one connection; `destination` null: to the one peer there is. A

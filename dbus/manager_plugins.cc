@@ -25,6 +25,20 @@ PluginRecord ReadRegistration(OptionReader& reader) {
   return record;
 }
 
+csi::PluginSelection ReadSelection(const Dict& options, OptionReader& reader) {
+  csi::PluginSelection which;
+  const std::string type = reader.Get<std::string>("type", "");
+  const std::string allocation = reader.Get<std::string>("allocation", "");
+  if (options.contains("type")) {
+    which.type = type;
+  }
+  if (options.contains("allocation")) {
+    which.allocation = allocation;
+  }
+  which.force = reader.Get<bool>("force", false);
+  return which;
+}
+
 }  // namespace
 
 void ManagerAdaptor::RegisterPlugin(sdbus::Result<Dict>&& answer,
@@ -66,12 +80,18 @@ void ManagerAdaptor::UnregisterPlugin(sdbus::Result<>&& answer,
       std::move(answer), "UnregisterPlugin",
       [&]() -> Result<Decoded<void>> {
         Decoded<void> call;
-        MOUNTD_ASSIGN(call.patience, OnlyPatience(options));
+        OptionReader reader("options", options);
+        call.patience = Patience(reader);
+        const csi::PluginSelection which = ReadSelection(options, reader);
+        MOUNTD_TRY(reader.Finish());
         MOUNTD_ASSIGN(const Name id, Name::Parse("plugin", plugin));
         call.strand = "plugin " + id.str();
-        call.arguments = Arguments::Of(plugin);
-        call.work = [id](Service& service, const CallContext& context) {
-          return service.UnregisterPlugin(context, id);
+        call.arguments =
+            Arguments::Of(plugin, which.type ? "t" + *which.type : "",
+                          which.allocation ? "a" + *which.allocation : "",
+                          std::to_string(static_cast<int>(which.force)));
+        call.work = [id, which](Service& service, const CallContext& context) {
+          return service.UnregisterPlugin(context, id, which);
         };
         return call;
       },

@@ -75,7 +75,8 @@ Peer::Peer(EventLoop& loop, const ApiParts& parts, UniqueFd socket,
     : loop_(loop),
       parts_(parts),
       caller_(std::move(caller)),
-      on_drop_(std::move(on_drop)) {
+      on_drop_(std::move(on_drop)),
+      plugins_(parts.service, *this) {
   Start(std::move(socket));
 }
 
@@ -86,6 +87,7 @@ Peer::~Peer() {
   sd_bus_slot_unref(driver_);
   sd_bus_slot_unref(filter_);
   sd_bus_slot_unref(disconnected_);
+  plugins_.Remove();
   if (connection_ != nullptr) {
     sd_bus_detach_event(bus_);
     sd_bus_close(bus_);
@@ -168,7 +170,7 @@ int Peer::AddDriverShim() {
 
 void Peer::Promote() {
   handshake_.reset();
-  if (AddDriverShim() < 0) {
+  if (AddDriverShim() < 0 || plugins_.AddTo(bus_) < 0) {
     Drop();
     return;
   }
@@ -221,6 +223,8 @@ void Peer::Send(const Event& event) {
 Result<Caller> Peer::CallerOf(const sdbus::Message& /*message*/) {
   return caller_;
 }
+
+Result<Caller> Peer::CallerOfSender(const char* /*sender*/) { return caller_; }
 
 Result<void> Peer::Subscribe(const sdbus::Message& /*message*/) {
   subscribed_ = true;

@@ -9,6 +9,7 @@
 #include "dbus/event.h"
 #include "dbus/event_loop.h"
 #include "dbus/manager_adaptor.h"
+#include "dbus/plugin_object.h"
 #include "mountd/base/unique_fd.h"
 #include "mountd/caller.h"
 
@@ -44,6 +45,7 @@ class Peer final : public CallerSource {
   void Send(const Event& event);
 
   Result<Caller> CallerOf(const sdbus::Message& message) override;
+  Result<Caller> CallerOfSender(const char* sender) override;
   Result<void> Subscribe(const sdbus::Message& message) override;
   void Unsubscribe(const sdbus::Message& message) override;
 
@@ -68,6 +70,7 @@ class Peer final : public CallerSource {
   sd_bus_slot* disconnected_ = nullptr;
   std::shared_ptr<sdbus::IConnection> connection_;
   std::unique_ptr<ManagerAdaptor> manager_;
+  PluginObjects plugins_;
   bool subscribed_ = false;
 };
 

@@ -55,7 +55,10 @@ void AddGroups(Caller& caller) {
 
 SystemBus::SystemBus(EventLoop& loop, const ApiParts& parts,
                      std::chrono::milliseconds reconnect)
-    : loop_(loop), parts_(parts), reconnect_(reconnect) {}
+    : loop_(loop),
+      parts_(parts),
+      reconnect_(reconnect),
+      plugins_(parts.service, *this) {}
 
 SystemBus::~SystemBus() { Disconnect(); }
 
@@ -115,6 +118,9 @@ Result<void> SystemBus::Serve() {
       },
       this);
   if (status >= 0) {
+    status = plugins_.AddTo(bus_);
+  }
+  if (status >= 0) {
     status = sd_bus_track_new(bus_, &subscribers_, nullptr, nullptr);
   }
   if (status >= 0) {
@@ -167,6 +173,7 @@ void SystemBus::Disconnect() {
   subscribers_ = sd_bus_track_unref(subscribers_);
   disconnected_ = sd_bus_slot_unref(disconnected_);
   named_ = sd_bus_slot_unref(named_);
+  plugins_.Remove();
   if (connection_ != nullptr) {
     sd_bus_detach_event(bus_);
     sd_bus_close(bus_);
@@ -181,7 +188,10 @@ void SystemBus::Disconnect() {
 }
 
 Result<Caller> SystemBus::CallerOf(const sdbus::Message& message) {
-  const char* const sender = message.getSender();
+  return CallerOfSender(message.getSender());
+}
+
+Result<Caller> SystemBus::CallerOfSender(const char* sender) {
   if (sender == nullptr) {
     return MakeError(Code::kPermissionDenied, "identify", "caller",
                      "the message has no sender");

@@ -12,6 +12,7 @@
 #include "dbus/event_loop.h"
 #include "dbus/log_control.h"
 #include "dbus/manager_adaptor.h"
+#include "dbus/plugin_object.h"
 
 namespace mountd::dbus {
 
@@ -40,6 +41,7 @@ class SystemBus final : public CallerSource {
   void Send(const Event& event);
 
   Result<Caller> CallerOf(const sdbus::Message& message) override;
+  Result<Caller> CallerOfSender(const char* sender) override;
   Result<void> Subscribe(const sdbus::Message& message) override;
   void Unsubscribe(const sdbus::Message& message) override;
 
@@ -62,6 +64,7 @@ class SystemBus final : public CallerSource {
   std::shared_ptr<sdbus::IConnection> connection_;
   std::unique_ptr<ManagerAdaptor> manager_;
   std::unique_ptr<LogControl> log_control_;
+  PluginObjects plugins_;
   sd_bus_slot* disconnected_ = nullptr;
   sd_bus_slot* named_ = nullptr;
   sd_bus_track* subscribers_ = nullptr;

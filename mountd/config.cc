@@ -198,14 +198,15 @@ Result<void> ReadTimeouts(const ConfigReader& reader, const toml::table& table,
                 {"patience_ms", &timeouts.patience},
                 {"probe_starting_ms", &timeouts.probe_starting},
                 {"probe_ready_ms", &timeouts.probe_ready},
+                {"plugin_health_ms", &timeouts.plugin_health},
                 {"probe_timeout_ms", &timeouts.probe_timeout},
                 {"probe_mounts_ms", &timeouts.probe_mounts},
                 {"probe_answer_ms", &timeouts.probe_answer}};
   MOUNTD_TRY(
       reader.OnlyKeys(table, where,
                       {"plan_ms", "rpc_ms", "patience_ms", "probe_starting_ms",
-                       "probe_ready_ms", "probe_timeout_ms", "probe_mounts_ms",
-                       "probe_answer_ms"}));
+                       "probe_ready_ms", "plugin_health_ms", "probe_timeout_ms",
+                       "probe_mounts_ms", "probe_answer_ms"}));
   for (const auto& [name, out] : fields) {
     MOUNTD_TRY(reader.Number(table, name, where, 1, 3'600'000, *out));
   }

@@ -110,11 +110,13 @@ struct LimitsConfig {
 };
 
 struct TimeoutsConfig {
-  std::chrono::milliseconds plan{10'000};         // one executor plan
-  std::chrono::milliseconds rpc{60'000};          // one CSI RPC
-  std::chrono::milliseconds patience{20'000};     // then a call is InProgress
-  std::chrono::milliseconds probe_starting{200};  // until a plugin is ready
+  std::chrono::milliseconds plan{10'000};           // one executor plan
+  std::chrono::milliseconds rpc{60'000};            // one CSI RPC
+  std::chrono::milliseconds patience{20'000};       // then a call is InProgress
+  std::chrono::milliseconds probe_starting{5'000};  // until a plugin is ready
   std::chrono::milliseconds probe_ready{30'000};
+  // Until a plugin has to be ready for the first time.
+  std::chrono::milliseconds plugin_health{30'000};
   std::chrono::milliseconds probe_timeout{5'000};
   std::chrono::milliseconds probe_mounts{30'000};  // between probes of mounts
   std::chrono::milliseconds probe_answer{2'000};   // then it hangs

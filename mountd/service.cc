@@ -283,12 +283,19 @@ Result<csi::PluginRegistration> Service::RegisterPlugin(const CallContext& call,
   if (!record.allocation.empty()) {
     MOUNTD_TRY(FindPrepared(call, record.allocation));
   }
+  record.uid = call.caller.uid;
+  bool is_new = true;
   if (const auto known = parts_.plugins.Get(record.id)) {
     MOUNTD_TRY(
         policy_.MayUse(call.caller, known->record.uid, "plugin " + record.id));
     record.uid = known->record.uid;
-  } else {
-    record.uid = call.caller.uid;
+    is_new = std::none_of(known->instances.begin(), known->instances.end(),
+                          [&](const csi::PluginInstance& one) {
+                            return one.record.type == record.type &&
+                                   one.record.allocation == record.allocation;
+                          });
+  }
+  if (is_new) {
     MOUNTD_TRY(CheckPluginLimit(record.uid));
   }
   return parts_.plugins.Register(record);
@@ -296,12 +303,11 @@ Result<csi::PluginRegistration> Service::RegisterPlugin(const CallContext& call,
 
 // Each costs a thread and probes.
 Result<void> Service::CheckPluginLimit(std::uint32_t uid) {
-  const std::vector<csi::PluginStatus> all = parts_.plugins.List();
-  const auto count = std::count_if(
-      all.begin(), all.end(),
-      [&](const csi::PluginStatus& one) { return one.record.uid == uid; });
-  if (static_cast<std::uint32_t>(count) >=
-      parts_.config.limits.plugins_per_uid) {
+  std::size_t count = 0;
+  for (const csi::PluginStatus& one : parts_.plugins.List()) {
+    count += one.record.uid == uid ? one.instances.size() : 0;
+  }
+  if (count >= parts_.config.limits.plugins_per_uid) {
     return MakeError(Code::kResourceExhausted, "register", "plugin",
                      "limits.plugins_per_uid is reached");
   }
@@ -309,7 +315,8 @@ Result<void> Service::CheckPluginLimit(std::uint32_t uid) {
 }
 
 Result<void> Service::UnregisterPlugin(const CallContext& call,
-                                       const Name& plugin) {
+                                       const Name& plugin,
+                                       const csi::PluginSelection& which) {
   const std::optional<csi::PluginStatus> known =
       parts_.plugins.Get(plugin.str());
   if (!known) {
@@ -317,7 +324,7 @@ Result<void> Service::UnregisterPlugin(const CallContext& call,
   }
   MOUNTD_TRY(
       policy_.MayUse(call.caller, known->record.uid, "plugin " + plugin.str()));
-  return parts_.plugins.Unregister(plugin.str());
+  return parts_.plugins.Unregister(plugin.str(), which);
 }
 
 Result<csi::PluginStatus> Service::GetPlugin(const CallContext& call,

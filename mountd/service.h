@@ -130,7 +130,8 @@ class Service {
   // ---- Plugins ----
   Result<csi::PluginRegistration> RegisterPlugin(const CallContext& call,
                                                  PluginRecord record);
-  Result<void> UnregisterPlugin(const CallContext& call, const Name& plugin);
+  Result<void> UnregisterPlugin(const CallContext& call, const Name& plugin,
+                                const csi::PluginSelection& which = {});
   Result<csi::PluginStatus> GetPlugin(const CallContext& call,
                                       const Name& plugin);
   Result<std::vector<csi::PluginStatus>> ListPlugins(const CallContext& call);

@@ -2,7 +2,6 @@
 #include "propagation/plugin_directory.h"
 
 #include <sys/mount.h>
-#include <sys/stat.h>
 
 #include "mountd/base/paths.h"
 #include "propagation/tree_removal.h"
@@ -167,51 +166,6 @@ Result<UniqueFd> OpenPlugin(const Context& context, const Base& base,
                      "the plugin's directory was not prepared");
   }
   return fd;
-}
-
-Result<UniqueFd> ConnectPlugin(const Context& context, const PluginPlan& plan,
-                               exec::PluginReply* reply) {
-  const std::string name = Text(plan.plugin);
-  const auto unavailable = [&](int err, const char* op) {
-    Error error = ErrnoError(err, op, name, "nobody listens on csi.sock");
-    error.code = Code::kUnavailable;
-    return error;
-  };
-  MOUNTD_ASSIGN(const Base base, OpenBase(context));
-  MOUNTD_ASSIGN(const UniqueFd directory,
-                OpenPlugin(context, base, plan.plugin));
-  const Result<UniqueFd> file =
-      OpenBeneath(context, directory.get(), paths::kCsiEndpoint, name);
-  if (!file) {
-    return file.error().sys_errno == ENOENT ? unavailable(ENOENT, "openat2")
-                                            : file.error();
-  }
-  MOUNTD_ASSIGN(const FileFacts facts,
-                Named(context.kernel.Stat(file->get(), ""), "statx", name));
-  MOUNTD_ASSIGN(const FileFacts own,
-                Named(context.kernel.Stat(directory.get(), ""), "statx", name));
-  if (!S_ISSOCK(facts.mode)) {
-    return MakeError(Code::kFailedPrecondition, "connect", name,
-                     "csi.sock is not a socket");
-  }
-  // Another daemon's socket would take root's word for the plugin's.
-  if (facts.mount_id != own.mount_id) {
-    return MakeError(Code::kFailedPrecondition, "connect", name,
-                     "something is mounted on csi.sock");
-  }
-  exec::Sys<UniqueFd> connected = context.kernel.ConnectUnix(file->get());
-  if (!connected) {
-    const int err = connected.error();
-    return err == ECONNREFUSED || err == ENOENT || err == EAGAIN
-               ? unavailable(err, "connect")
-               : ErrnoError(err, "connect", name);
-  }
-  MOUNTD_ASSIGN(const ucred peer, Named(context.kernel.PeerOf(connected->get()),
-                                        "getsockopt", name));
-  reply->socket_inode = facts.inode;
-  reply->peer_pid = static_cast<std::uint32_t>(peer.pid);
-  reply->peer_uid = peer.uid;
-  return std::move(connected).value();
 }
 
 }  // namespace mountd::propagation

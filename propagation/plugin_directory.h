@@ -7,7 +7,8 @@ namespace mountd::propagation {
 
 // base/p/<plugin>: 0700, a mount of its own in a shared peer group of its own,
 // so that what a plugin mounts in its task's copy arrives here and nowhere
-// else. Holds csi.sock (the plugin makes it), staging/ and publish/ (0700).
+// else. Holds the sockets that its instances make
+// (propagation/plugin_socket.h), staging/ and publish/ (0700).
 
 // Also gives back to root what the plugin did with the modes and owners of the
 // directories made here.
@@ -22,12 +23,6 @@ Result<void> RemovePlugin(const Context& context, const exec::PluginPlan& plan);
 // The plugin's own mount. FailedPrecondition if it is not there.
 Result<UniqueFd> OpenPlugin(const Context& context, const Base& base,
                             const exec::WireName& plugin);
-
-// A connection to its csi.sock, opened without following links or mounts.
-// Unavailable while nobody listens.
-Result<UniqueFd> ConnectPlugin(const Context& context,
-                               const exec::PluginPlan& plan,
-                               exec::PluginReply* reply);
 
 // The directories of one volume (exec::VolumeDirPlan).
 Result<void> PrepareVolumeDir(const Context& context,

@@ -12,6 +12,11 @@
 namespace mountd::agent {
 namespace {
 
+const std::map<std::string, PluginType> kPluginTypes = {
+    {"node", PluginType::kNode},
+    {"controller", PluginType::kController},
+    {"monolith", PluginType::kMonolith}};
+
 using std::chrono::steady_clock;
 
 constexpr std::chrono::milliseconds kPollInterval{50};
@@ -45,14 +50,15 @@ void AddRegister(CLI::App& plugin, Context& context) {
   command->add_option("ID", spec->plugin, "The plugin")->required();
   command
       ->add_option("--type", spec->type, "node, controller or monolith (node)")
-      ->transform(CLI::Transformer(std::map<std::string, PluginType>{
-          {"node", PluginType::kNode},
-          {"controller", PluginType::kController},
-          {"monolith", PluginType::kMonolith}}));
+      ->transform(CLI::Transformer(kPluginTypes));
   command->add_option("--alloc", spec->allocation,
                       "The allocation the plugin's task belongs to");
   command->add_option("--mount-dir", spec->mount_dir,
                       "Where the plugin's task sees its directory");
+  command->add_option("--stage-publish-base-dir", spec->stage_publish_base_dir,
+                      "Where it sees staging and publish, if not there");
+  command->add_flag("--bare-directories", spec->bare_directories,
+                    "It publishes plain directories, not mounts");
   command->callback([&context, spec] {
     context.chosen = [&context, spec] { return Register(context, *spec); };
   });
@@ -112,10 +118,17 @@ void AddPluginCommands(CLI::App& app, Context& context) {
   auto* unregister = plugin->add_subcommand("unregister", "Let go of a plugin");
   auto id = std::make_shared<std::string>();
   unregister->add_option("ID", *id, "The plugin")->required();
-  unregister->callback([&context, id] {
-    context.chosen = [&context, id] {
+  auto which = std::make_shared<PluginSelection>();
+  unregister->add_option("--type", which->type, "Only instances of this type")
+      ->transform(CLI::Transformer(kPluginTypes));
+  unregister->add_option("--alloc", which->allocation,
+                         "Only the instances of this allocation");
+  unregister->add_flag("--force", which->force,
+                       "Although volumes of it are staged");
+  unregister->callback([&context, id, which] {
+    context.chosen = [&context, id, which] {
       return WithClient(context, [&](Client& client) {
-        return client.UnregisterPlugin(*id);
+        return client.UnregisterPlugin(*id, *which);
       });
     };
   });

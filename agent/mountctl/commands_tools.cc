@@ -64,6 +64,16 @@ SignalHandlers PrintingHandlers(bool json, std::optional<Error>& lost) {
                       {"state", state},
                       {"reason", reason}});
   };
+  const auto instance = [json](const char* signal) {
+    return [json, signal](const SignalHandlers::PluginInstance& one) {
+      PrintEvent(json, {{"signal", signal},
+                        {"plugin", one.plugin},
+                        {"type", one.type},
+                        {"allocation", one.allocation}});
+    };
+  };
+  handlers.plugin_added = instance("PluginAdded");
+  handlers.plugin_removed = instance("PluginRemoved");
   handlers.owed_changed = [json](std::uint32_t count) {
     PrintEvent(json, {{"signal", "OwedChanged"}, {"count", count}});
   };

@@ -177,7 +177,12 @@ Json ToJson(const PluginStatus& plugin) {
           {"node_capabilities", plugin.node_capabilities},
           {"controller_capabilities", plugin.controller_capabilities},
           {"plugin_capabilities", plugin.plugin_capabilities},
-          {"generation", plugin.generation}};
+          {"generation", plugin.generation},
+          {"mount_dir", plugin.mount_dir},
+          {"stage_publish_base_dir", plugin.stage_publish_base_dir},
+          {"bare_directories", plugin.bare_directories},
+          {"update_time", plugin.update_time.time_since_epoch().count()},
+          {"instances", ToJson(plugin.instances)}};
 }
 
 Json ToJson(const OwedTeardown& owed) {

@@ -213,6 +213,14 @@ void PrintPlugin(std::ostream& out, const PluginStatus& plugin) {
   PrintField(out, "owner", "uid " + std::to_string(plugin.uid));
   PrintField(out, "allocation", plugin.allocation);
   PrintField(out, "generation", std::to_string(plugin.generation));
+  if (plugin.instances.size() < 2) {
+    return;
+  }
+  Table table({"TYPE", "ALLOCATION", "STATE", "REASON"});
+  for (const PluginStatus& one : plugin.instances) {
+    table.Add({one.type, one.allocation, one.state, one.reason});
+  }
+  table.Print(out, "  ");
 }
 
 void PrintReceipt(std::ostream& out, const Receipt& receipt) {

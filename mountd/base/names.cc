@@ -59,6 +59,28 @@ void Absorb(sha256_ctx& hash, std::string_view text) {
                 reinterpret_cast<const std::uint8_t*>(text.data()));
 }
 
+template <std::size_t kDigits>
+void HashTo(std::string_view one, std::string_view other,
+            std::array<char, kDigits>& hex) {
+  sha256_ctx hash{};
+  sha256_init(&hash);
+  Absorb(hash, one);
+  Absorb(hash, other);
+  std::array<std::uint8_t, kDigits / 2> digest{};
+  sha256_digest(&hash, digest.size(), digest.data());
+  constexpr std::string_view kAll = "0123456789abcdef";
+  for (std::size_t i = 0; i < digest.size(); ++i) {
+    hex[2 * i] = kAll[digest[i] >> 4U];
+    hex[2 * i + 1] = kAll[digest[i] & 15U];
+  }
+}
+
+bool IsHex(std::string_view text) {
+  return std::all_of(text.begin(), text.end(), [](char c) {
+    return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f');
+  });
+}
+
 }  // namespace
 
 bool IsValidName(std::string_view name) {
@@ -98,31 +120,36 @@ Result<void> CheckVolumeId(std::string_view volume_id) {
 
 VolumeKey VolumeKey::Derive(std::string_view plugin,
                             std::string_view volume_id) {
-  sha256_ctx hash{};
-  sha256_init(&hash);
-  Absorb(hash, plugin);
-  Absorb(hash, volume_id);
-  std::array<std::uint8_t, kHexDigits / 2> digest{};
-  sha256_digest(&hash, digest.size(), digest.data());
-  constexpr std::string_view kDigits = "0123456789abcdef";
   VolumeKey key;
-  for (std::size_t i = 0; i < digest.size(); ++i) {
-    key.hex_[2 * i] = kDigits[digest[i] >> 4U];
-    key.hex_[2 * i + 1] = kDigits[digest[i] & 15U];
-  }
+  HashTo(plugin, volume_id, key.hex_);
   return key;
 }
 
 Result<VolumeKey> VolumeKey::Parse(std::string_view hex) {
-  const bool valid = hex.size() == kHexDigits &&
-                     std::all_of(hex.begin(), hex.end(), [](char c) {
-                       return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f');
-                     });
-  if (!valid) {
+  if (hex.size() != kHexDigits || !IsHex(hex)) {
     return MakeError(Code::kInvalidArgument, "check", "volume key",
                      "must be 32 lower-case hex digits");
   }
   VolumeKey key;
+  std::copy(hex.begin(), hex.end(), key.hex_.begin());
+  return key;
+}
+
+InstanceKey InstanceKey::Derive(std::string_view allocation,
+                                std::string_view type) {
+  InstanceKey key;
+  if (!allocation.empty() || type == "controller") {
+    HashTo(allocation, type, key.hex_);
+  }
+  return key;
+}
+
+Result<InstanceKey> InstanceKey::Parse(std::string_view hex) {
+  if (hex.size() != kHexDigits || !IsHex(hex)) {
+    return MakeError(Code::kInvalidArgument, "check", "instance",
+                     "must be 16 lower-case hex digits");
+  }
+  InstanceKey key;
   std::copy(hex.begin(), hex.end(), key.hex_.begin());
   return key;
 }

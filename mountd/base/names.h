@@ -58,4 +58,24 @@ class VolumeKey {
   std::array<char, kHexDigits> hex_{};
 };
 
+// Which of its plugin's instances: 16 lower-case hex digits of a hash of the
+// allocation and the type, part of its socket's name. All "0" where there can
+// be but one: of a node or monolith plugin without an allocation.
+class InstanceKey {
+ public:
+  static constexpr std::size_t kHexDigits = 16;
+
+  InstanceKey() { hex_.fill('0'); }
+  static InstanceKey Derive(std::string_view allocation, std::string_view type);
+  static Result<InstanceKey> Parse(std::string_view hex);
+
+  std::string str() const { return {hex_.data(), hex_.size()}; }
+  const std::array<char, kHexDigits>& hex() const { return hex_; }
+  bool only() const { return *this == InstanceKey(); }
+  friend auto operator<=>(const InstanceKey&, const InstanceKey&) = default;
+
+ private:
+  std::array<char, kHexDigits> hex_{};
+};
+
 }  // namespace mountd

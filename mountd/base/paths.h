@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 #pragma once
 
+#include <string>
 #include <string_view>
 
 // Where things are. Fixed, not configurable: the executor's invariants are
@@ -15,7 +16,8 @@
 //       h/<host volume>/anchor    which mount is its anchor
 //       f/<file system>/{fs,anchor}   its mount, and which mount that is
 //       n/<allocation>            which network namespace is its own
-//       p/<plugin>/{csi.sock,staging/<key>,publish/<allocation>/<key>}
+//       p/<plugin>/{csi.sock,csi-<instance>.sock,staging/<key>,
+//                   publish/<allocation>/<key>}
 //   /var/lib/mountd/state.db    0700 mountd: the records that outlive the boot
 //   /run/netns/<allocation>     the network namespaces
 namespace mountd::paths {
@@ -37,6 +39,13 @@ inline constexpr char kPublish[] = "publish";
 inline constexpr char kCsiEndpoint[] = "csi.sock";
 inline constexpr char kNetnsDir[] = "/run/netns";
 inline constexpr char kConfig[] = "/etc/mountd/mountd.toml";
+
+// Of the instance with this key (InstanceKey).
+inline std::string PluginSocket(std::string_view instance) {
+  return instance.find_first_not_of('0') == std::string_view::npos
+             ? kCsiEndpoint
+             : "csi-" + std::string(instance) + ".sock";
+}
 
 // By components: "/a/b" is below "/a", "/ab" is not. Both are normalised.
 constexpr bool IsAtOrBelow(std::string_view path, std::string_view top) {

@@ -75,8 +75,8 @@ Daemon::Daemon(Config config, std::unique_ptr<dbus::EventLoop> loop,
       csi_(csi::CsiChannelClient::ConnectToCsiSocket,
            [this] { loop_->Post([this] { plugins_.ReconnectAll(); }); }),
       plugins_(config_.timeouts, executor_, csi_, *state_,
-               [this](const csi::PluginInstance& status) {
-                 loop_->Post([this, status] { PluginChanged(status); });
+               [this](const csi::PluginChange& change) {
+                 loop_->Post([this, change] { PluginChanged(change); });
                }),
       volumes_(config_.timeouts, executor_, csi_, plugins_, *state_),
       controller_(config_.timeouts, csi_, plugins_, volumes_),
@@ -152,13 +152,16 @@ void Daemon::Finished(const OperationSummary& summary) {
   }
 }
 
-void Daemon::PluginChanged(const csi::PluginInstance& status) {
-  spdlog::info("plugin {} is {}{}{}", status.record.id,
-               csi::PluginStateName(status.state),
-               status.reason.empty() ? "" : ": ", status.reason);
-  Send(dbus::PluginChanged(service_, status));
+void Daemon::PluginChanged(const csi::PluginChange& change) {
+  Send(dbus::PluginChanged(service_, change));
+  const csi::PluginInstance& now = change.now;
+  if (change.kind == csi::PluginChange::Kind::kPlugin) {
+    spdlog::info("plugin {} is {}{}{}", now.record.id,
+                 csi::PluginStateName(now.state),
+                 now.reason.empty() ? "" : ": ", now.reason);
+  }
   // What waited for the plugin may go on.
-  if (status.state == csi::PluginState::kHealthy) {
+  if (now.state == csi::PluginState::kHealthy) {
     owed_.Check();
   }
 }

@@ -54,7 +54,7 @@ class Daemon {
 
   Result<void> Recover();
   void Finished(const OperationSummary& summary);
-  void PluginChanged(const csi::PluginInstance& status);
+  void PluginChanged(const csi::PluginChange& change);
   void OwedChanged(std::uint32_t count);
   // From workers.
   void MountLost(const MountRecord& record, const std::string& reason);

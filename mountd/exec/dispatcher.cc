@@ -20,6 +20,7 @@
 #include "propagation/holders.h"
 #include "propagation/inbox.h"
 #include "propagation/plugin_directory.h"
+#include "propagation/plugin_socket.h"
 #include "propagation/probe.h"
 #include "propagation/target.h"
 #include "propagation/task.h"
@@ -92,6 +93,8 @@ Result<void> Dispatcher::Carry(const Request& request, const Fds& fds,
     case PlanKind::kPreparePlugin:
     case PlanKind::kRemovePlugin:
     case PlanKind::kConnectPlugin:
+    case PlanKind::kInspectPluginSocket:
+    case PlanKind::kRemovePluginSocket:
     case PlanKind::kPrepareVolumeDir:
     case PlanKind::kInspectVolumeDir:
     case PlanKind::kRemoveVolumeDir:
@@ -173,10 +176,18 @@ Result<void> Dispatcher::CarryPlugin(const Request& request, Answer* answer,
     case PlanKind::kConnectPlugin: {
       PluginReply* peer = &answer->reply.body.plugin;
       *peer = PluginReply{};
-      MOUNTD_ASSIGN(answer->fd,
-                    propagation::ConnectPlugin(context, body.plugin, peer));
+      MOUNTD_ASSIGN(answer->fd, propagation::ConnectPlugin(
+                                    context, body.plugin_socket, peer));
       return Ok();
     }
+    case PlanKind::kInspectPluginSocket: {
+      PluginReply* peer = &answer->reply.body.plugin;
+      *peer = PluginReply{};
+      return propagation::InspectPluginSocket(context, body.plugin_socket,
+                                              peer);
+    }
+    case PlanKind::kRemovePluginSocket:
+      return propagation::RemovePluginSocket(context, body.plugin_socket);
     case PlanKind::kPrepareVolumeDir:
       return propagation::PrepareVolumeDir(context, body.volume_dir, tell);
     case PlanKind::kInspectVolumeDir: {

@@ -47,13 +47,20 @@ class Executor {
   virtual Result<MountState> PreparePlugin(const PluginPlan& plan) = 0;
   // Busy while a mount is left beneath it.
   virtual Result<void> RemovePlugin(const PluginPlan& plan) = 0;
-  // A connected stream socket to p/<plugin>/csi.sock, opened without following
-  // links. Unavailable while nobody listens.
+  // A connected stream socket to the instance's in p/<plugin>, opened without
+  // following links. Unavailable while nobody listens; PermissionDenied if who
+  // does is in another cgroup.
   struct PluginConnection {
     UniqueFd socket;
     PluginReply peer;
   };
-  virtual Result<PluginConnection> ConnectPlugin(const PluginPlan& plan) = 0;
+  virtual Result<PluginConnection> ConnectPlugin(
+      const PluginSocketPlan& plan) = 0;
+  // The socket's inode alone; 0 if there is none.
+  virtual Result<PluginReply> InspectPluginSocket(
+      const PluginSocketPlan& plan) = 0;
+  // Of an instance that is gone while others are left. None is success.
+  virtual Result<void> RemovePluginSocket(const PluginSocketPlan& plan) = 0;
   virtual Result<MountState> PrepareVolumeDir(const VolumeDirPlan& plan) = 0;
   virtual Result<MountState> InspectVolumeDir(const VolumeDirPlan& plan) = 0;
   // Busy while it is a mount point or not empty; gone already is success.

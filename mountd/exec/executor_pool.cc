@@ -66,8 +66,11 @@ std::string HolderOf(const Request& request) {
       return "allocation " + TextOf(body.allocation.allocation);
     case PlanKind::kPreparePlugin:
     case PlanKind::kRemovePlugin:
-    case PlanKind::kConnectPlugin:
       return "plugin " + TextOf(body.plugin.plugin);
+    case PlanKind::kConnectPlugin:
+    case PlanKind::kInspectPluginSocket:
+    case PlanKind::kRemovePluginSocket:
+      return "plugin " + TextOf(body.plugin_socket.plugin);
     case PlanKind::kPrepareVolumeDir:
     case PlanKind::kInspectVolumeDir:
     case PlanKind::kRemoveVolumeDir:

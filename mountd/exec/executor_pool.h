@@ -65,7 +65,10 @@ class ExecutorPool final : public Executor {
   Result<void> RemoveInbox(const TaskPlan& plan) override;
   Result<MountState> PreparePlugin(const PluginPlan& plan) override;
   Result<void> RemovePlugin(const PluginPlan& plan) override;
-  Result<PluginConnection> ConnectPlugin(const PluginPlan& plan) override;
+  Result<PluginConnection> ConnectPlugin(const PluginSocketPlan& plan) override;
+  Result<PluginReply> InspectPluginSocket(
+      const PluginSocketPlan& plan) override;
+  Result<void> RemovePluginSocket(const PluginSocketPlan& plan) override;
   Result<MountState> PrepareVolumeDir(const VolumeDirPlan& plan) override;
   Result<MountState> InspectVolumeDir(const VolumeDirPlan& plan) override;
   Result<void> RemoveVolumeDir(const VolumeDirPlan& plan) override;

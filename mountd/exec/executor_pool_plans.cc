@@ -111,15 +111,28 @@ Result<void> ExecutorPool::RemovePlugin(const PluginPlan& plan) {
 }
 
 Result<Executor::PluginConnection> ExecutorPool::ConnectPlugin(
-    const PluginPlan& plan) {
+    const PluginSocketPlan& plan) {
   MOUNTD_ASSIGN(Answer answer,
                 Run(mounts_, MakeRequest(PlanKind::kConnectPlugin,
-                                         &PlanBody::plugin, plan)));
+                                         &PlanBody::plugin_socket, plan)));
   if (!answer.fd.valid()) {
     return MakeError(Code::kInternal, "connect", "plugin",
                      "the executor sent no socket");
   }
   return PluginConnection{std::move(answer.fd), answer.reply.body.plugin};
+}
+
+Result<PluginReply> ExecutorPool::InspectPluginSocket(
+    const PluginSocketPlan& plan) {
+  MOUNTD_ASSIGN(const Answer answer,
+                Run(mounts_, MakeRequest(PlanKind::kInspectPluginSocket,
+                                         &PlanBody::plugin_socket, plan)));
+  return answer.reply.body.plugin;
+}
+
+Result<void> ExecutorPool::RemovePluginSocket(const PluginSocketPlan& plan) {
+  return RunForNothing(mounts_, MakeRequest(PlanKind::kRemovePluginSocket,
+                                            &PlanBody::plugin_socket, plan));
 }
 
 Result<MountState> ExecutorPool::PrepareVolumeDir(const VolumeDirPlan& plan) {

@@ -189,6 +189,14 @@ Result<void> CheckAnchor(const AnchorPlan& plan) {
   return CheckName(plan.source, "source");
 }
 
+Result<void> CheckPluginSocket(const PluginSocketPlan& plan) {
+  MOUNTD_TRY(CheckName(plan.plugin, "plugin"));
+  const bool valid =
+      InstanceKey::Parse({plan.instance.data(), plan.instance.size()})
+          .has_value();
+  return valid ? Ok() : Result<void>(Invalid("instance"));
+}
+
 Result<void> CheckVolumeDir(const VolumeDirPlan& plan) {
   MOUNTD_TRY(CheckName(plan.plugin, "plugin"));
   MOUNTD_TRY(CheckKey(plan.volume, "volume"));
@@ -379,9 +387,12 @@ Result<void> CheckRequest(const Request& request, const Config& config) {
       return CheckName(body.task.task, "task");
     case PlanKind::kPreparePlugin:
     case PlanKind::kRemovePlugin:
-    case PlanKind::kConnectPlugin:
     case PlanKind::kCountMounts:
       return CheckName(body.plugin.plugin, "plugin");
+    case PlanKind::kConnectPlugin:
+    case PlanKind::kInspectPluginSocket:
+    case PlanKind::kRemovePluginSocket:
+      return CheckPluginSocket(body.plugin_socket);
     case PlanKind::kPrepareVolumeDir:
     case PlanKind::kInspectVolumeDir:
     case PlanKind::kRemoveVolumeDir:

@@ -70,6 +70,9 @@ enum class PlanKind : std::uint32_t {
   kListMounts = 61,
   kProbeMount = 62,
   kCountMounts = 63,  // below a plugin's directory
+  // CSI plugins' sockets.
+  kInspectPluginSocket = 70,
+  kRemovePluginSocket = 71,
 };
 
 // ---- Mounts -----------------------------------------------------------------
@@ -246,6 +249,14 @@ struct PluginPlan {
   WireName plugin;
 };
 
+// The socket of one of its instances.
+struct PluginSocketPlan {
+  WireName plugin;
+  std::array<char, InstanceKey::kHexDigits> instance{};
+  // Where whoever listens there has to be (kConnectPlugin); 0: anywhere.
+  std::uint64_t cgroup = 0;
+};
+
 enum class VolumeArea : std::uint32_t {
   kStaging = 1,  // p/<plugin>/staging/<volume>: made here, before NodeStage
   kPublish = 2,  // p/<plugin>/publish/<allocation>/<volume>: the parent is made
@@ -359,6 +370,7 @@ union PlanBody {
   DetachPlan detach;
   AnchorPlan anchor;
   PluginPlan plugin;
+  PluginSocketPlan plugin_socket;
   VolumeDirPlan volume_dir;
   NetworkPlan network;
   CgroupPlan cgroup;

@@ -32,6 +32,18 @@ T Number(const json& value, std::size_t index) {
                                                       : T{0};
 }
 
+std::vector<int> Numbers(const json& value, std::size_t index) {
+  std::vector<int> numbers;
+  if (value.is_array() && index < value.size() && value[index].is_array()) {
+    for (const json& one : value[index]) {
+      if (one.is_number_integer()) {
+        numbers.push_back(one.get<int>());
+      }
+    }
+  }
+  return numbers;
+}
+
 }  // namespace
 
 std::string ToColumn(const StringMap& map) { return Dump(json(map)); }
@@ -137,6 +149,29 @@ std::vector<ReceiptRecord::Volume> ReceiptVolumesFromColumn(
     }
   }
   return volumes;
+}
+
+std::string ToColumn(const csi::Fingerprint& fingerprint) {
+  const csi::PluginCapabilities& capabilities = fingerprint.capabilities;
+  const csi::NodeInfo& node = fingerprint.node;
+  return Dump({fingerprint.info.name, fingerprint.info.vendor_version,
+               capabilities.services, capabilities.controller_rpcs,
+               capabilities.node_rpcs, node.node_id, node.max_volumes,
+               node.topology});
+}
+
+csi::Fingerprint FingerprintFromColumn(std::string_view text) {
+  const json value = Parse(text);
+  csi::Fingerprint fingerprint;
+  fingerprint.info = {Text(value, 0), Text(value, 1)};
+  fingerprint.capabilities = {Numbers(value, 2), Numbers(value, 3),
+                              Numbers(value, 4)};
+  fingerprint.node.node_id = Text(value, 5);
+  fingerprint.node.max_volumes = Number<std::int64_t>(value, 6);
+  if (value.is_array() && value.size() > 7) {
+    fingerprint.node.topology = MapFromColumn(Dump(value[7]));
+  }
+  return fingerprint;
 }
 
 }  // namespace mountd::store

@@ -5,6 +5,7 @@
 #include <string_view>
 #include <vector>
 
+#include "csi-node/csi_client.h"
 #include "mountd/store/records.h"
 
 // Values that are no SQL type of their own, as JSON text in one column. Reading
@@ -27,5 +28,8 @@ exec::TmpfsPlan TmpfsFromColumn(std::string_view text);
 std::string ToColumn(const std::vector<ReceiptRecord::Volume>& volumes);
 std::vector<ReceiptRecord::Volume> ReceiptVolumesFromColumn(
     std::string_view text);
+
+std::string ToColumn(const csi::Fingerprint& fingerprint);
+csi::Fingerprint FingerprintFromColumn(std::string_view text);
 
 }  // namespace mountd::store

@@ -328,6 +328,25 @@ Result<void> StateStore::RemovePluginInstance(std::uint64_t serial) {
   return Ok();
 }
 
+Result<void> StateStore::SetFingerprint(std::uint64_t serial,
+                                        const csi::Fingerprint& fingerprint) {
+  MOUNTD_TRY(database_->Run(
+      "UPDATE plugin_instances SET fingerprint=?2 WHERE serial=?1", serial,
+      ToColumn(fingerprint)));
+  return Ok();
+}
+
+Result<std::map<std::uint64_t, csi::Fingerprint>>
+StateStore::ListFingerprints() {
+  std::map<std::uint64_t, csi::Fingerprint> all;
+  MOUNTD_TRY(database_->Query(
+      "SELECT serial,fingerprint FROM plugin_instances WHERE fingerprint<>''",
+      [&](const Row& row) {
+        all.emplace(row.Bits(0), FingerprintFromColumn(row.Text(1)));
+      }));
+  return all;
+}
+
 Result<std::vector<PluginRecord>> StateStore::ListPlugins() {
   std::vector<PluginRecord> all;
   MOUNTD_TRY(database_->Query(

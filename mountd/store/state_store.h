@@ -2,11 +2,13 @@
 #pragma once
 
 #include <atomic>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "csi-node/csi_client.h"
 #include "mountd/base/result.h"
 #include "mountd/store/database.h"
 #include "mountd/store/records.h"
@@ -50,6 +52,10 @@ class StateStore {
   Result<void> RemovePlugin(const std::string& id);
   // Its plugin stays, also without any.
   Result<void> RemovePluginInstance(std::uint64_t serial);
+  Result<void> SetFingerprint(std::uint64_t serial,
+                              const csi::Fingerprint& fingerprint);
+  // By the instances' serials; of those that were never told one, none.
+  Result<std::map<std::uint64_t, csi::Fingerprint>> ListFingerprints();
   // All instances, the oldest of each plugin first; of a plugin without any one
   // record with serial 0.
   Result<std::vector<PluginRecord>> ListPlugins();

@@ -209,7 +209,26 @@ TEST_F(ClientTest, PluginsAreRegisteredAndRead) {
   EXPECT_EQ(plugin.max_volumes, 64);
   EXPECT_EQ(plugin.topology.at("zone"), "a");
   EXPECT_EQ(plugin.node_capabilities, (std::vector<std::int32_t>{1, 2}));
+  EXPECT_EQ(plugin.mount_dir, "/csi");
+  EXPECT_TRUE(plugin.bare_directories);
+  ASSERT_EQ(plugin.instances.size(), 2U);
+  EXPECT_EQ(plugin.instances[0].allocation, "web");
   EXPECT_EQ(client_->ListPlugins().value().size(), 2U);
+}
+
+TEST_F(ClientTest, InstancesOfPluginsAreNamed) {
+  ASSERT_TRUE(
+      client_->RegisterPlugin({.plugin = "csi",
+                               .stage_publish_base_dir = "/base",
+                               .bare_directories = true,
+                               .health_timeout = std::chrono::seconds(5)}));
+  EXPECT_EQ(script().last_call(),
+            "RegisterPlugin csi node [] {bare_directories=true;"
+            "health_timeout_ms=u5000;stage_publish_base_dir=/base;}");
+  ASSERT_TRUE(client_->UnregisterPlugin(
+      "csi", {.type = PluginType::kNode, .allocation = "web", .force = true}));
+  EXPECT_EQ(script().last_call(),
+            "UnregisterPlugin csi {allocation=web;force=true;type=node;}");
 }
 
 TEST_F(ClientTest, AnAnswerOfAnotherTypeIsInternal) {

@@ -112,7 +112,13 @@ dbus::Dict Allocation(const std::string& id) {
 }
 
 dbus::Dict Plugin(const std::string& id) {
+  const dbus::Dict instance{{"type", Text("node")},
+                            {"allocation", Text("web")}};
   return {
+      {"mount_dir", Text("/csi")},
+      {"bare_directories", V(true)},
+      {"update_time", V(std::uint64_t{1'700'000'000'000'000})},
+      {"instances", V(std::vector<dbus::Dict>{instance, instance})},
       {"id", V(id)},
       {"type", Text("node")},
       {"uid", V(std::uint32_t{0})},

@@ -36,7 +36,11 @@ class Manager final
   void EmitAll() {
     emitOperationDone("op-1", "org.mountd1.Error.Busy", "in use");
     emitOperationProgress("op-1", "RemoveTree", 7);
+    emitPluginAdded("csi-local", "node", "web",
+                    sdbus::ObjectPath("/org/mountd1/plugin/csi_2dlocal/0"));
     emitPluginChanged("csi-local", "healthy", "");
+    emitPluginRemoved("csi-local", "node", "web",
+                      sdbus::ObjectPath("/org/mountd1/plugin/csi_2dlocal/0"));
     emitOwedChanged(2);
     emitMountLost("web", "app", "data", "why");
     emitMountHealth("web", "app", "data", "hung", "why");

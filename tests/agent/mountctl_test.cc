@@ -411,7 +411,9 @@ TEST_F(MountctlTest, EventsArePrintedAsTheyComeUntilItIsInterrupted) {
   }
   EXPECT_EQ(json::parse(events.ReadLine())["operation"], "op-1");
   EXPECT_EQ(json::parse(events.ReadLine())["done"], 7);
+  EXPECT_EQ(json::parse(events.ReadLine())["signal"], "PluginAdded");
   EXPECT_EQ(json::parse(events.ReadLine())["state"], "healthy");
+  EXPECT_EQ(json::parse(events.ReadLine())["allocation"], "web");
   EXPECT_EQ(json::parse(events.ReadLine())["count"], 2);
   events.Signal(SIGINT);
   EXPECT_EQ(events.Wait(), 0);

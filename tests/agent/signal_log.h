@@ -32,6 +32,13 @@ class SignalLog {
                                      const std::string& reason) {
       Add("plugin " + plugin + " " + state + " [" + reason + "]");
     };
+    const auto instance = [this](const std::string& what) {
+      return [this, what](const SignalHandlers::PluginInstance& one) {
+        Add(what + " " + one.plugin + " " + one.type + " " + one.allocation);
+      };
+    };
+    handlers.plugin_added = instance("added");
+    handlers.plugin_removed = instance("removed");
     handlers.owed_changed = [this](std::uint32_t count) {
       Add("owed " + std::to_string(count));
     };

@@ -112,9 +112,9 @@ std::string BothTransports::State() {
          " plans";
 }
 
-void BothTransports::RegisterPlugin(BusClient& client) {
+void BothTransports::RegisterPlugin(BusClient& client, const char* type) {
   const Answer registered =
-      client.Call("RegisterPlugin", "sssa{sv}", "csi", "node", "", 0);
+      client.Call("RegisterPlugin", "sssa{sv}", "csi", type, "", 0);
   ASSERT_TRUE(registered.ok()) << registered.message;
   ASSERT_TRUE(Eventually([&] {
     return client.Call("GetPlugin", "sa{sv}", "csi", 0).values["state"] ==

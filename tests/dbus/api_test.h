@@ -71,7 +71,7 @@ class BothTransports : public ApiTest,
   std::string State();
   // The allocation "web" with the volume "vol" of the plugin "csi" as "data".
   void Publish(BusClient& client);
-  void RegisterPlugin(BusClient& client);
+  void RegisterPlugin(BusClient& client, const char* type = "node");
 };
 
 // For INSTANTIATE_TEST_SUITE_P.

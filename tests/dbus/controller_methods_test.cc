@@ -15,7 +15,7 @@ class ControllerMethods : public Methods {
     csi().SetPlugin("csi", plugin);
     csi().SetController(
         [this](const csi::ControllerCall& /*call*/) { return answer_; });
-    RegisterPlugin(*client_);
+    RegisterPlugin(*client_, "monolith");
   }
   std::string Request() { return csi().last_controller_call().request; }
 

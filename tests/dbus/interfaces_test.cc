@@ -11,6 +11,8 @@ namespace mountd::test {
 namespace {
 
 constexpr char kPath[] = "/org/mountd1";
+constexpr char kManager[] = "org.mountd1.Manager";
+constexpr char kPlugin[] = "org.mountd1.Plugin";
 constexpr char kProperties[] = "org.freedesktop.DBus.Properties";
 
 std::string Attribute(const std::string& tag, const std::string& name) {
@@ -19,9 +21,9 @@ std::string Attribute(const std::string& tag, const std::string& name) {
   return std::regex_search(tag, found, pattern) ? found[1].str() : "";
 }
 
-// Methods, signals and properties of org.mountd1.Manager, each with its
+// Methods, signals and properties of the interface, each with its
 // arguments, one a line, sorted. Comments hold no tags here.
-std::string Described(const std::string& xml) {
+std::string Described(const std::string& xml, const std::string& interface) {
   std::set<std::string> members;
   std::string member;
   bool inside = false;
@@ -32,7 +34,7 @@ std::string Described(const std::string& xml) {
     const std::string kind = (*tag)[1];
     const std::string rest = (*tag)[2];
     if (kind == "interface") {
-      inside = Attribute(rest, "name") == "org.mountd1.Manager";
+      inside = Attribute(rest, "name") == interface;
     } else if (!inside || kind == "/interface") {
       inside = false;
     } else if (kind == "arg") {
@@ -42,6 +44,8 @@ std::string Described(const std::string& xml) {
     } else if (kind == "property") {
       members.insert("property " + Attribute(rest, "name") + " " +
                      Attribute(rest, "type") + " " + Attribute(rest, "access"));
+    } else if (kind == "/property") {
+      continue;
     } else if (kind.front() != '/') {
       member = kind + " " + Attribute(rest, "name");
       if (rest.back() == '/') {
@@ -58,8 +62,8 @@ std::string Described(const std::string& xml) {
   return text;
 }
 
-std::string Contract() {
-  std::ifstream file(MOUNTD_MANAGER_XML);
+std::string Contract(const char* path) {
+  std::ifstream file(path);
   std::ostringstream text;
   text << file.rdbuf();
   return text.str();
@@ -77,7 +81,8 @@ class Interfaces : public BothTransports {
 };
 
 TEST_P(Interfaces, IntrospectionIsTheContract) {
-  const std::string contract = Described(Contract());
+  const std::string contract =
+      Described(Contract(MOUNTD_MANAGER_XML), kManager);
   ASSERT_NE(contract.find("method ReleaseAllocation (in s allocation) "
                           "(in a{sv} options) (out a{sv} receipt)\n"),
             std::string::npos)
@@ -85,7 +90,18 @@ TEST_P(Interfaces, IntrospectionIsTheContract) {
   const Answer answer = client_->CallOn(
       kPath, "org.freedesktop.DBus.Introspectable", "Introspect", "");
   ASSERT_TRUE(answer.ok()) << answer.message;
-  EXPECT_EQ(Described(answer.text), contract);
+  EXPECT_EQ(Described(answer.text, kManager), contract);
+}
+
+TEST_P(Interfaces, APluginsIntrospectionIsItsContract) {
+  RegisterPlugin(*client_);
+  const Answer answer =
+      client_->CallOn("/org/mountd1/plugin/csi/0",
+                      "org.freedesktop.DBus.Introspectable", "Introspect", "");
+  ASSERT_TRUE(answer.ok()) << answer.message;
+  const std::string contract = Described(Contract(MOUNTD_PLUGIN_XML), kPlugin);
+  EXPECT_NE(contract.find("property State s read\n"), std::string::npos);
+  EXPECT_EQ(Described(answer.text, kPlugin), contract);
 }
 
 TEST_P(Interfaces, VersionIsReadAndNotWritten) {

@@ -14,21 +14,25 @@ const Types kNetworkTypes = {
     {"netns_path", "ay"}, {"netns_inode", "t"},    {"interface", "s"},
     {"address", "s"},     {"address6", "s"},       {"gateway", "s"},
     {"gateway6", "s"},    {"host_interface", "s"}, {"ports", "a(sqqs)"}};
-const Types kPluginTypes = {{"id", "s"},
-                            {"type", "s"},
-                            {"uid", "u"},
-                            {"allocation", "s"},
-                            {"state", "s"},
-                            {"reason", "s"},
-                            {"provider", "s"},
-                            {"vendor_version", "s"},
-                            {"node_id", "s"},
-                            {"max_volumes", "x"},
-                            {"topology", "a{ss}"},
-                            {"node_capabilities", "ai"},
-                            {"controller_capabilities", "ai"},
-                            {"plugin_capabilities", "ai"},
-                            {"generation", "t"}};
+const Types kInstanceTypes = {{"id", "s"},
+                              {"mount_dir", "s"},
+                              {"stage_publish_base_dir", "s"},
+                              {"bare_directories", "b"},
+                              {"update_time", "t"},
+                              {"type", "s"},
+                              {"uid", "u"},
+                              {"allocation", "s"},
+                              {"state", "s"},
+                              {"reason", "s"},
+                              {"provider", "s"},
+                              {"vendor_version", "s"},
+                              {"node_id", "s"},
+                              {"max_volumes", "x"},
+                              {"topology", "a{ss}"},
+                              {"node_capabilities", "ai"},
+                              {"controller_capabilities", "ai"},
+                              {"plugin_capabilities", "ai"},
+                              {"generation", "t"}};
 const Types kReceiptTypes = {{"allocation", "s"},
                              {"released_at", "t"},
                              {"node_detached", "b"},
@@ -40,6 +44,15 @@ Types Prefixed(const std::string& prefix, const Types& types) {
   for (const auto& [key, type] : types) {
     all[prefix + key] = type;
   }
+  return all;
+}
+
+// Itself, and one instance.
+Types PluginTypes() {
+  Types all = kInstanceTypes;
+  all.merge(Prefixed("instances.0.", kInstanceTypes));
+  all.emplace("instances", "aa{sv}");
+  all.emplace("instances.0.object", "o");
   return all;
 }
 
@@ -229,16 +242,45 @@ TEST_P(Methods, UnregisterPlugin) {
   EXPECT_TRUE(executor().Existing().empty());
 }
 
+TEST_P(Methods, OneInstanceOfAPluginIsUnregistered) {
+  RegisterPlugin(*client_);
+  ASSERT_TRUE(client_
+                  ->Call("RegisterPlugin", "sssa{sv}", "csi", "controller", "",
+                         3, "stage_publish_base_dir", "s", "/base",
+                         "bare_directories", "b", 0, "health_timeout_ms", "u",
+                         5000)
+                  .ok());
+  const auto types = [&] {
+    const Answer answer = client_->Call("GetPlugin", "sa{sv}", "csi", 0);
+    const auto second = answer.values.find("instances.1.type");
+    return answer.values.at("instances.0.type") +
+           (second == answer.values.end() ? "" : second->second);
+  };
+  EXPECT_EQ(types(), R"("controller""node")");
+  const auto unregister = [&](const char* type, const char* allocation) {
+    return client_
+        ->Call("UnregisterPlugin", "sa{sv}", "csi", 3, "type", "s", type,
+               "allocation", "s", allocation, "force", "b", 1)
+        .ok();
+  };
+  EXPECT_TRUE(unregister("controller", "web"));
+  EXPECT_EQ(types(), R"("controller""node")");
+  EXPECT_TRUE(unregister("controller", ""));
+  EXPECT_EQ(types(), R"("node")");
+}
+
 TEST_P(Methods, GetPluginAndListPlugins) {
   RegisterPlugin(*client_);
   const Answer one = client_->Call("GetPlugin", "sa{sv}", "csi", 0);
   ASSERT_TRUE(one.ok()) << one.message;
-  EXPECT_EQ(one.types, kPluginTypes);
+  EXPECT_EQ(one.types, PluginTypes());
+  EXPECT_EQ(one.values.at("instances.0.object"),
+            R"("/org/mountd1/plugin/csi/0")");
   EXPECT_EQ(one.values.at("node_id"), R"("node-csi")");
   EXPECT_EQ(one.values.at("topology"), R"({"zone": "z1"})");
   const Answer all = client_->Call("ListPlugins", "a{sv}", 0);
   EXPECT_EQ(all.signature, "aa{sv}");
-  EXPECT_EQ(all.types, Prefixed("0.", kPluginTypes));
+  EXPECT_EQ(all.types, Prefixed("0.", PluginTypes()));
 }
 
 TEST_P(Methods, ListOwedAndRetryOwed) {

@@ -277,7 +277,8 @@ bool WasReached(const UniqueFd& listening) {
 TEST_F(Attacks, APluginDoesNotSendUsToAnothersSocket) {
   const auto connect = [&] {
     return CodeOf(Call(PlanKind::kConnectPlugin, [](PlanBody* body) {
-      body->plugin = {exec::ToWire("csi")};
+      body->plugin_socket =
+          exec::PluginSocketPlan{exec::ToWire("csi"), InstanceKey().hex(), 0};
     }));
   };
   ASSERT_EQ(ErrorOf(Call(

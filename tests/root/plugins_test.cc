@@ -35,6 +35,12 @@ class Plugins : public ExecutorFixture {
   Reply Plugin(PlanKind kind) {
     return Call(kind, [](PlanBody* body) { body->plugin = {ToWire("csi")}; });
   }
+  Reply Socket(PlanKind kind, const InstanceKey& instance = {}) {
+    return Call(kind, [&](PlanBody* body) {
+      body->plugin_socket =
+          exec::PluginSocketPlan{ToWire("csi"), instance.hex(), 0};
+    });
+  }
   Reply VolumeDir(PlanKind kind, VolumeArea area) {
     return Call(kind, [&](PlanBody* body) {
       body->volume_dir = exec::VolumeDirPlan{};
@@ -242,9 +248,9 @@ TEST_F(Plugins, ManyFilesAreRemovedInSeveralGoes) {
 
 TEST_F(Plugins, AConnectionIsHandedOverWithItsPeer) {
   ASSERT_EQ(ErrorOf(Plugin(PlanKind::kPreparePlugin)), "");
-  EXPECT_EQ(CodeOf(Plugin(PlanKind::kConnectPlugin)), "Unavailable");
+  EXPECT_EQ(CodeOf(Socket(PlanKind::kConnectPlugin)), "Unavailable");
   const UniqueFd listener = Listen("csi.sock");
-  const Reply reply = Plugin(PlanKind::kConnectPlugin);
+  const Reply reply = Socket(PlanKind::kConnectPlugin);
   ASSERT_EQ(ErrorOf(reply), "");
   EXPECT_EQ(reply.body.plugin.peer_pid, static_cast<unsigned>(::getpid()));
   EXPECT_EQ(reply.body.plugin.peer_uid, 0U);
@@ -262,12 +268,12 @@ TEST_F(Plugins, ADeadSocketIsUnavailableAndAFullOneDoesNotHang) {
   std::vector<UniqueFd> held;
   std::string code;
   for (int i = 0; i < 50 && code.empty(); ++i) {
-    code = CodeOf(Plugin(PlanKind::kConnectPlugin));
+    code = CodeOf(Socket(PlanKind::kConnectPlugin));
     held.push_back(std::move(last_fd_));
   }
   EXPECT_EQ(code, "Unavailable");
   listener.reset();
-  EXPECT_EQ(CodeOf(Plugin(PlanKind::kConnectPlugin)), "Unavailable");
+  EXPECT_EQ(CodeOf(Socket(PlanKind::kConnectPlugin)), "Unavailable");
 }
 
 TEST_F(Plugins, ALinkedSocketOrAFileIsRefused) {
@@ -275,10 +281,49 @@ TEST_F(Plugins, ALinkedSocketOrAFileIsRefused) {
   const std::string endpoint = std::string(kPlugin) + "/csi.sock";
   const UniqueFd listener = Listen("real.sock");
   ASSERT_EQ(::symlink("real.sock", endpoint.c_str()), 0);
-  EXPECT_EQ(CodeOf(Plugin(PlanKind::kConnectPlugin)), "InvalidArgument");
+  EXPECT_EQ(CodeOf(Socket(PlanKind::kConnectPlugin)), "InvalidArgument");
   ASSERT_EQ(::unlink(endpoint.c_str()), 0);
   WriteFile(endpoint, "");
-  EXPECT_EQ(CodeOf(Plugin(PlanKind::kConnectPlugin)), "FailedPrecondition");
+  EXPECT_EQ(CodeOf(Socket(PlanKind::kConnectPlugin)), "FailedPrecondition");
+}
+
+TEST_F(Plugins, EachInstanceHasItsSocket) {
+  ASSERT_EQ(ErrorOf(Plugin(PlanKind::kPreparePlugin)), "");
+  const InstanceKey one = InstanceKey::Derive("web", "node");
+  const InstanceKey other = InstanceKey::Derive("web", "controller");
+  const std::string name = "csi-" + one.str() + ".sock";
+  UniqueFd listener = Listen(name.c_str());
+  const Reply reply = Socket(PlanKind::kConnectPlugin, one);
+  ASSERT_EQ(ErrorOf(reply), "");
+  EXPECT_EQ(CodeOf(Socket(PlanKind::kConnectPlugin, other)), "Unavailable");
+  EXPECT_EQ(CodeOf(Socket(PlanKind::kConnectPlugin)), "Unavailable");
+  const auto inode = [&](const InstanceKey& of) {
+    const Reply seen = Socket(PlanKind::kInspectPluginSocket, of);
+    EXPECT_EQ(ErrorOf(seen), "");
+    return seen.body.plugin.socket_inode;
+  };
+  EXPECT_EQ(inode(one), reply.body.plugin.socket_inode);
+  EXPECT_EQ(inode(other), 0U);
+  ASSERT_EQ(::unlink((std::string(kPlugin) + "/" + name).c_str()), 0);
+  listener = Listen(name.c_str());
+  EXPECT_NE(inode(one), reply.body.plugin.socket_inode);
+  EXPECT_EQ(ErrorOf(Socket(PlanKind::kRemovePluginSocket, one)), "");
+  EXPECT_EQ(ErrorOf(Socket(PlanKind::kRemovePluginSocket, one)), "");
+  EXPECT_EQ(inode(one), 0U);
+  listener.reset();
+  EXPECT_EQ(ErrorOf(Plugin(PlanKind::kRemovePlugin)), "");
+  EXPECT_EQ(ErrorOf(Socket(PlanKind::kRemovePluginSocket, one)), "");
+}
+
+TEST_F(Plugins, AnInstanceIsNoPath) {
+  ASSERT_EQ(ErrorOf(Plugin(PlanKind::kPreparePlugin)), "");
+  const Reply reply = Call(PlanKind::kRemovePluginSocket, [&](PlanBody* body) {
+    body->plugin_socket = exec::PluginSocketPlan{ToWire("csi"), {}, 0};
+    std::string("/../../../../../")
+        .copy(body->plugin_socket.instance.data(),
+              body->plugin_socket.instance.size());
+  });
+  EXPECT_EQ(CodeOf(reply), "InvalidArgument");
 }
 
 TEST_F(Plugins, VolumeDirectoriesAreMadeInspectedAndRemoved) {

@@ -34,9 +34,9 @@ ApiServer::ApiServer(const std::string& directory, ApiServerOptions options)
       strands_(*pool_),
       plugins_(std::make_unique<csi::Plugins>(
           options_.config.timeouts, executor_, csi_, *state_,
-          [this](const csi::PluginInstance& status) {
-            loop_->Post([this, status] {
-              Send(dbus::PluginChanged(service_, status));
+          [this](const csi::PluginChange& change) {
+            loop_->Post([this, change] {
+              Send(dbus::PluginChanged(service_, change));
             });
           })),
       volumes_(options_.config.timeouts, executor_, csi_, *plugins_, *state_),

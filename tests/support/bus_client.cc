@@ -15,6 +15,7 @@ using Clock = std::chrono::steady_clock;
 
 constexpr char kPath[] = "/org/mountd1";
 constexpr char kInterface[] = "org.mountd1.Manager";
+constexpr char kProperties[] = "org.freedesktop.DBus.Properties";
 constexpr std::uint64_t kNotSent = 0;
 
 // Prints a message's body, and notes what its variants hold.
@@ -198,7 +199,8 @@ int BusClient::Keep(sd_bus_message* message) {
   std::uint64_t call = 0;
   if (sd_bus_message_get_reply_cookie(message, &call) >= 0) {
     answers_[call] = AnswerOf(message);
-  } else if (sd_bus_message_is_signal(message, kInterface, nullptr) > 0) {
+  } else if (sd_bus_message_is_signal(message, kInterface, nullptr) > 0 ||
+             sd_bus_message_is_signal(message, kProperties, nullptr) > 0) {
     const Answer body = AnswerOf(message);
     signals_.push_back({Text(sd_bus_message_get_member(message)), body.text,
                         Text(sd_bus_message_get_destination(message))});

@@ -4,13 +4,47 @@
 #include <algorithm>
 
 namespace mountd {
+namespace {
 
-void PluginEvents::Add(const csi::PluginInstance& status) {
+std::string NameOfInstance(const csi::PluginInstance& instance) {
+  return instance.record.id + " " + instance.record.type + " " +
+         instance.record.allocation;
+}
+
+}  // namespace
+
+void PluginEvents::Add(const csi::PluginChange& change) {
+  using Kind = csi::PluginChange::Kind;
+  const csi::PluginInstance& now = change.now;
+  const std::string state(csi::PluginStateName(now.state));
   const std::lock_guard lock(mutex_);
-  events_.push_back(status.record.id + " " +
-                    std::string(csi::PluginStateName(status.state)) + " " +
-                    std::to_string(status.generation));
+  switch (change.kind) {
+    case Kind::kPlugin:
+      events_.push_back(now.record.id + " " + state + " " +
+                        std::to_string(now.generation));
+      reasons_.push_back(now.reason);
+      break;
+    case Kind::kAdded:
+      instances_.push_back("added " + NameOfInstance(now));
+      break;
+    case Kind::kRemoved:
+      instances_.push_back("removed " + NameOfInstance(now));
+      break;
+    case Kind::kChanged:
+      instances_.push_back(state + " " + NameOfInstance(now));
+      break;
+  }
   came_.notify_all();
+}
+
+std::vector<std::string> PluginEvents::OfInstances() const {
+  const std::lock_guard lock(mutex_);
+  return instances_;
+}
+
+std::string PluginEvents::LastReason() const {
+  const std::lock_guard lock(mutex_);
+  return reasons_.empty() ? "" : reasons_.back();
 }
 
 std::vector<std::string> PluginEvents::All() const {
@@ -21,13 +55,18 @@ std::vector<std::string> PluginEvents::All() const {
 bool PluginEvents::Await(const std::string& event) {
   std::unique_lock lock(mutex_);
   return came_.wait_for(lock, kTestPatience, [&] {
-    return std::find(events_.begin(), events_.end(), event) != events_.end();
+    const auto in = [&](const std::vector<std::string>& all) {
+      return std::find(all.begin(), all.end(), event) != all.end();
+    };
+    return in(events_) || in(instances_);
   });
 }
 
 void PluginEvents::Forget() {
   const std::lock_guard lock(mutex_);
   events_.clear();
+  instances_.clear();
+  reasons_.clear();
 }
 
 Config Core::DefaultConfig() {
@@ -87,7 +126,7 @@ void Core::Start() {
                                         [this] { ++checks; });
   plugins = std::make_unique<csi::Plugins>(
       config.timeouts, *executor, *client, *state,
-      [this](const csi::PluginInstance& status) { events.Add(status); });
+      [this](const csi::PluginChange& change) { events.Add(change); });
   volumes = std::make_unique<csi::Volumes>(config.timeouts, *executor, *client,
                                            *plugins, *state);
   controller = std::make_unique<csi::Controller>(config.timeouts, *client,
@@ -127,8 +166,8 @@ Result<void> Core::Recover() {
   return service->OweCutOff();
 }
 
-bool Core::AddPlugin(const std::string& id) {
-  return plugins->Register({id, "node", kAgent, "", ""}).has_value() &&
+bool Core::AddPlugin(const std::string& id, const std::string& type) {
+  return plugins->Register({id, type, kAgent, "", ""}).has_value() &&
          events.Await(id + " healthy 1");
 }
 

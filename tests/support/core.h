@@ -20,10 +20,13 @@ namespace mountd {
 // What plugins became, in order. Thread-safe.
 class PluginEvents {
  public:
-  void Add(const csi::PluginInstance& status);
+  void Add(const csi::PluginChange& change);
   // "<plugin> <state> <generation>"
   std::vector<std::string> All() const;
-  // False: `event` never came.
+  // "added|removed|<state> <plugin> <type> <allocation>"
+  std::vector<std::string> OfInstances() const;
+  std::string LastReason() const;  // of those in All
+  // False: `event`, of either kind, never came.
   bool Await(const std::string& event);
   void Forget();
 
@@ -31,6 +34,8 @@ class PluginEvents {
   mutable std::mutex mutex_;
   std::condition_variable came_;
   std::vector<std::string> events_;
+  std::vector<std::string> instances_;
+  std::vector<std::string> reasons_;
 };
 
 // The whole core on fakes, as the daemon puts it together: the stores in a
@@ -53,7 +58,7 @@ class Core {
   void Restart(bool same_boot = true);
   Result<void> Recover();
   // Registers and waits until it is healthy.
-  bool AddPlugin(const std::string& id);
+  bool AddPlugin(const std::string& id, const std::string& type = "node");
 
   static CallContext By(std::uint32_t uid);
 

@@ -22,7 +22,8 @@ namespace mountd::exec {
 //   web/task/name            a target
 //   web/task                 an inbox
 //   data                     a host volume
-//   plugin                   a plugin
+//   plugin                   a plugin, and its csi.sock
+//   plugin/<instance>        another socket of its
 //   plugin/staging/<key>     a volume's directories
 //   plugin/publish/web/<key>
 //   tree                     any tree of files
@@ -60,10 +61,14 @@ class FakeExecutor final : public Executor {
   void PutVolume(const std::string& plugin, const std::string& part,
                  bool mounted = true);
   void TakeVolume(const std::string& plugin, const std::string& part);
-  // Whether somebody listens on the plugin's csi.sock; from the start, yes.
-  void SetListening(const std::string& plugin, bool listening);
+  // Whether somebody listens on the plugin's socket; from the start, yes.
+  void SetListening(const std::string& socket, bool listening);
   // The plugin closes all its connections.
-  void HangUp(const std::string& plugin);
+  void HangUp(const std::string& socket);
+  // Another one listens there now, and the one before lives on.
+  void ReplaceSocket(const std::string& socket);
+  // Whoever listens on any is in this cgroup.
+  void SetPluginCgroup(std::uint64_t cgroup);
   void SetStuck(std::uint32_t stuck);
   // A cgroup of this id at `path`.
   void PutCgroup(std::uint64_t id, const std::string& path);
@@ -106,7 +111,10 @@ class FakeExecutor final : public Executor {
   Result<void> RemoveInbox(const TaskPlan& plan) override;
   Result<MountState> PreparePlugin(const PluginPlan& plan) override;
   Result<void> RemovePlugin(const PluginPlan& plan) override;
-  Result<PluginConnection> ConnectPlugin(const PluginPlan& plan) override;
+  Result<PluginConnection> ConnectPlugin(const PluginSocketPlan& plan) override;
+  Result<PluginReply> InspectPluginSocket(
+      const PluginSocketPlan& plan) override;
+  Result<void> RemovePluginSocket(const PluginSocketPlan& plan) override;
   Result<MountState> PrepareVolumeDir(const VolumeDirPlan& plan) override;
   Result<MountState> InspectVolumeDir(const VolumeDirPlan& plan) override;
   Result<void> RemoveVolumeDir(const VolumeDirPlan& plan) override;
@@ -159,7 +167,9 @@ class FakeExecutor final : public Executor {
   std::map<std::string, MountState> plugins_;
   std::map<std::string, MountState> directories_;
   std::set<std::string> deaf_;
-  std::map<std::string, std::vector<UniqueFd>> connections_;
+  std::map<std::string, std::vector<UniqueFd>> connections_;  // by socket
+  std::map<std::string, std::uint64_t> sockets_;  // inodes, once connected to
+  std::uint64_t plugin_cgroup_ = 0;
   std::map<std::string, Network> networks_;
   std::map<std::string, std::uint32_t> links_;  // by address
   bool keep_links_ = false;

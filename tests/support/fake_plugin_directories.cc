@@ -15,6 +15,12 @@ namespace {
 
 std::string Text(const WireName& name) { return std::string(name.view()); }
 
+std::string TextOf(const PluginSocketPlan& plan) {
+  const std::string instance(plan.instance.data(), plan.instance.size());
+  return instance == InstanceKey().str() ? Text(plan.plugin)
+                                         : Text(plan.plugin) + "/" + instance;
+}
+
 std::string TextOf(const VolumeDirPlan& plan) {
   const std::string key(plan.volume.data(), plan.volume.size());
   return plan.area == VolumeArea::kStaging
@@ -61,39 +67,82 @@ Result<void> FakeExecutor::RemovePlugin(const PluginPlan& plan) {
         std::erase_if(directories_, [&](const auto& entry) {
           return entry.first.starts_with(id + "/");
         });
-        connections_.erase(id);
+        const auto of_plugin = [&](const auto& entry) {
+          return entry.first == id || entry.first.starts_with(id + "/");
+        };
+        std::erase_if(connections_, of_plugin);
+        std::erase_if(sockets_, of_plugin);
         plugins_.erase(id);
         return Ok();
       });
 }
 
 Result<Executor::PluginConnection> FakeExecutor::ConnectPlugin(
-    const PluginPlan& plan) {
+    const PluginSocketPlan& plan) {
   PlanBody body;
-  body.plugin = plan;
+  body.plugin_socket = plan;
   const std::string id = Text(plan.plugin);
+  const std::string socket = TextOf(plan);
   return Run<Result<PluginConnection>>(
-      PlanKind::kConnectPlugin, "ConnectPlugin", id, body,
+      PlanKind::kConnectPlugin, "ConnectPlugin", socket, body,
       [&]() -> Result<PluginConnection> {
         if (!plugins_.contains(id)) {
           return MakeError(Code::kFailedPrecondition, "check", id,
                            "the plugin's directory was not prepared");
         }
+        if (plan.cgroup != 0 && plan.cgroup != plugin_cgroup_) {
+          return MakeError(Code::kPermissionDenied, "connect", id,
+                           "who listens on its socket is in another cgroup");
+        }
         std::array<int, 2> pair{-1, -1};
-        if (deaf_.contains(id) ||
+        if (deaf_.contains(socket) ||
             socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair.data()) !=
                 0) {
           return MakeError(Code::kUnavailable, "connect", id,
-                           "nobody listens on csi.sock");
+                           "nobody listens on its socket");
         }
-        connections_[id].emplace_back(pair[1]);
+        connections_[socket].emplace_back(pair[1]);
+        if (!sockets_.contains(socket)) {
+          sockets_[socket] = ++last_id_;
+        }
         PluginConnection connection;
         connection.socket = UniqueFd(pair[0]);
-        connection.peer.socket_inode = ++last_id_;
+        connection.peer.socket_inode = sockets_[socket];
         connection.peer.peer_pid = static_cast<std::uint32_t>(getpid());
         connection.peer.peer_uid = getuid();
         return connection;
       });
+}
+
+// Comes with time, not with what a test does: so it is in no script.
+Result<PluginReply> FakeExecutor::InspectPluginSocket(
+    const PluginSocketPlan& plan) {
+  const std::lock_guard lock(mutex_);
+  PluginReply reply;
+  const auto found = sockets_.find(TextOf(plan));
+  reply.socket_inode = found == sockets_.end() ? 0 : found->second;
+  return reply;
+}
+
+Result<void> FakeExecutor::RemovePluginSocket(const PluginSocketPlan& plan) {
+  PlanBody body;
+  body.plugin_socket = plan;
+  const std::string socket = TextOf(plan);
+  return Run<Result<void>>(PlanKind::kRemovePluginSocket, "RemovePluginSocket",
+                           socket, body, [&]() -> Result<void> {
+                             sockets_.erase(socket);
+                             return Ok();
+                           });
+}
+
+void FakeExecutor::ReplaceSocket(const std::string& socket) {
+  const std::lock_guard lock(mutex_);
+  sockets_[socket] = ++last_id_;
+}
+
+void FakeExecutor::SetPluginCgroup(std::uint64_t cgroup) {
+  const std::lock_guard lock(mutex_);
+  plugin_cgroup_ = cgroup;
 }
 
 Result<MountState> FakeExecutor::PrepareVolumeDir(const VolumeDirPlan& plan) {

@@ -14,6 +14,7 @@ constexpr int kAllRpcs[] = {1, 2, 3, 4, 5, 9};
 class ControllerTest : public VolumesTest {
  protected:
   void SetUp() override {
+    type_ = "monolith";
     FakeCsiClient::Plugin plugin = FakeCsiClient::DefaultPlugin("nfs");
     plugin.capabilities.controller_rpcs.assign(std::begin(kAllRpcs),
                                                std::end(kAllRpcs));
@@ -141,6 +142,18 @@ TEST_F(ControllerTest, OnlyCallsWithoutAMethodOfTheirOwnAreHandedOn) {
     EXPECT_EQ(controller().HandOn("nfs", rpc, "", context_).error().code,
               Code::kInvalidArgument);
   }
+}
+
+TEST_F(ControllerTest, ItsOwnInstanceIsAsked) {
+  PluginRecord record{"nfs", "controller", Core::kAgent, "", ""};
+  ASSERT_EQ(Outcome(core_.plugins->Register(record)), "Ok");
+  ASSERT_TRUE(core_.events.Await("healthy nfs controller "));
+  EXPECT_EQ(Outcome(Attach()), "Ok");
+  EXPECT_EQ(core_.plugins->UseController("nfs")->status.record.type,
+            "controller");
+  ASSERT_EQ(Outcome(core_.plugins->Unregister("nfs", {.type = "monolith"})),
+            "Ok");
+  EXPECT_EQ(Outcome(Attach()), "Ok");
 }
 
 TEST_F(ControllerTest, APluginThatIsAwayIsUnavailable) {

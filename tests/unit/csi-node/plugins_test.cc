@@ -26,6 +26,26 @@ class PluginsTest : public ::testing::Test {
   Result<PluginRegistration> Register(const PluginRecord& record = Record()) {
     return plugins().Register(record);
   }
+  static PluginRecord Of(const std::string& allocation,
+                         const std::string& type = "node") {
+    PluginRecord record = Record("nfs", type);
+    record.allocation = allocation;
+    return record;
+  }
+  // Its socket, as the executor's model names it.
+  static std::string SocketOf(const PluginRecord& record) {
+    const InstanceKey key = InstanceKey::Derive(record.allocation, record.type);
+    return key.only() ? record.id : record.id + "/" + key.str();
+  }
+  // The allocation of the instance that is used.
+  std::string Used(bool controller = false) {
+    const auto session =
+        controller ? plugins().UseController("nfs") : plugins().Use("nfs");
+    return session ? session->status.record.allocation : Outcome(session);
+  }
+  std::string UnregisterOf(const PluginSelection& which) {
+    return Outcome(plugins().Unregister("nfs", which));
+  }
   bool Await(const std::string& event) { return core_.events.Await(event); }
   PluginStatus Status() { return plugins().Get("nfs").value(); }
   // Waits for what is no edge, and so is not told.
@@ -108,18 +128,22 @@ TEST_F(PluginsTest, RegisteringAgainIsIdempotent) {
 
 TEST_F(PluginsTest, RegisteringOtherwiseIsAlreadyExists) {
   ASSERT_EQ(MessageOf(Register()), "Ok");
-  PluginRecord type = Record("nfs", "controller");
+  // Both would listen at csi.sock.
+  PluginRecord type = Record("nfs", "monolith");
   EXPECT_EQ(Outcome(Register(type)), "AlreadyExists");
   PluginRecord uid = Record();
   uid.uid = 1;
   EXPECT_EQ(Outcome(Register(uid)), "AlreadyExists");
-  PluginRecord allocation = Record();
-  allocation.allocation = "web";
-  EXPECT_EQ(Outcome(Register(allocation)), "AlreadyExists");
+  PluginRecord bare = Record();
+  bare.bare_directories = true;
+  EXPECT_EQ(Outcome(Register(bare)), "AlreadyExists");
+  bare.allocation = "web";
+  EXPECT_EQ(Outcome(Register(bare)), "AlreadyExists");
   PluginRecord directory = Record();
   directory.mount_dir = "/csi";
   EXPECT_EQ(Outcome(Register(directory)), "AlreadyExists");
   EXPECT_EQ(Status().record.type, "node");
+  EXPECT_EQ(Status().instances.size(), 1U);
 }
 
 TEST_F(PluginsTest, BadRegistrationsAreInvalid) {
@@ -172,8 +196,8 @@ TEST_F(PluginsTest, WithoutANodeIdItIsNotHealthy) {
   plugin.node.node_id = "";
   client().SetPlugin("nfs", plugin);
   ASSERT_EQ(MessageOf(Register()), "Ok");
-  EXPECT_TRUE(AwaitReason("node id"));
-  EXPECT_EQ(Status().state, PluginState::kStarting);
+  ASSERT_TRUE(Await("nfs unhealthy 1"));
+  EXPECT_EQ(core_.events.LastReason(), "it has no node id");
 }
 
 TEST_F(PluginsTest, AControllerIsNotAskedForItsNode) {
@@ -281,6 +305,243 @@ TEST_F(PluginsTest, ARebootMakesTheDirectoryAgain) {
   ASSERT_EQ(MessageOf(plugins().Recover()), "Ok");
   EXPECT_TRUE(Await("nfs healthy 1"));
   EXPECT_EQ(executor().Existing(), Texts{"plugin nfs"});
+}
+
+// ---- Several instances ----
+
+TEST_F(PluginsTest, InstancesShareTheDirectoryAndHaveTheirSockets) {
+  PluginRecord web = Of("web", "monolith");
+  web.mount_dir = "/csi";
+  const auto registration = Register(web);
+  ASSERT_EQ(MessageOf(registration), "Ok");
+  const std::string key = InstanceKey::Derive("web", "monolith").str();
+  EXPECT_EQ(registration->endpoint, "unix:///csi/csi-" + key + ".sock");
+  const auto controller = Register(Record("nfs", "controller"));
+  ASSERT_EQ(MessageOf(controller), "Ok");
+  EXPECT_EQ(controller->host_path, registration->host_path);
+  EXPECT_NE(controller->endpoint, "unix:///run/mountd/base/p/nfs/csi.sock");
+  EXPECT_EQ(executor().Existing(), Texts{"plugin nfs"});
+  EXPECT_EQ(Status().instances.size(), 2U);
+}
+
+TEST_F(PluginsTest, MountsOfATaskAreWhatItsTypeNeeds) {
+  PluginRecord record = Record();
+  record.mount_dir = "/csi";
+  record.stage_publish_base_dir = "/local/csi";
+  const auto node = Register(record);
+  ASSERT_EQ(MessageOf(node), "Ok");
+  ASSERT_EQ(node->mounts.size(), 3U);
+  EXPECT_EQ(node->mounts[0].task_path, "/csi");
+  EXPECT_EQ(node->mounts[1].task_path, "/local/csi");
+  EXPECT_EQ(node->mounts[1].host_path, node->host_path);
+  EXPECT_EQ(node->mounts[1].propagation, "bidirectional");
+  EXPECT_EQ(node->mounts[2].task_path, "/dev");
+  EXPECT_EQ(node->mounts[2].propagation, "host-to-task");
+  EXPECT_FALSE(node->mounts[2].read_only);
+  EXPECT_EQ(PluginViewPath(record, "staging/k"), "/local/csi/staging/k");
+  EXPECT_EQ(PluginViewPath(record, "csi.sock"), "/csi/csi.sock");
+  const auto controller = Register(Record("nfs", "controller"));
+  ASSERT_EQ(controller->mounts.size(), 1U);
+}
+
+TEST_F(PluginsTest, CallsGoToTheNewestHealthyInstanceAndOthersTakeOver) {
+  ASSERT_EQ(MessageOf(Register(Of("old"))), "Ok");
+  ASSERT_TRUE(Await("healthy nfs node old"));
+  executor().SetListening(SocketOf(Of("new")), false);
+  ASSERT_EQ(MessageOf(Register(Of("new"))), "Ok");
+  EXPECT_EQ(Used(), "old");
+  executor().SetListening(SocketOf(Of("new")), true);
+  ASSERT_TRUE(Await("healthy nfs node new"));
+  EXPECT_EQ(Used(), "new");
+  EXPECT_EQ(Status().instances.front().record.allocation, "new");
+  executor().SetListening(SocketOf(Of("new")), false);
+  executor().HangUp(SocketOf(Of("new")));
+  ASSERT_TRUE(Await("unhealthy nfs node new"));
+  EXPECT_EQ(Used(), "old");
+  // The plugin was healthy all the time.
+  EXPECT_EQ(core_.events.All(), Texts{"nfs healthy 1"});
+  executor().SetListening(SocketOf(Of("old")), false);
+  executor().HangUp(SocketOf(Of("old")));
+  ASSERT_TRUE(Await("unhealthy nfs node old"));
+  EXPECT_EQ(Used(), "Unavailable");
+  EXPECT_TRUE(Await("nfs unhealthy 2"));
+  EXPECT_EQ(core_.events.All().size(), 2U);
+}
+
+TEST_F(PluginsTest, NodeAndControllerCallsGoToTheirInstances) {
+  ASSERT_EQ(MessageOf(Register(Of("n", "node"))), "Ok");
+  ASSERT_TRUE(Await("healthy nfs node n"));
+  EXPECT_EQ(Used(), "n");
+  EXPECT_EQ(Used(/*controller=*/true), "Unavailable");
+  ASSERT_EQ(MessageOf(Register(Of("c", "controller"))), "Ok");
+  ASSERT_TRUE(Await("healthy nfs controller c"));
+  EXPECT_EQ(Used(), "n");
+  EXPECT_EQ(Used(true), "c");
+  EXPECT_EQ(Status().record.allocation, "n");
+  ASSERT_EQ(MessageOf(Register(Of("m", "monolith"))), "Ok");
+  ASSERT_TRUE(Await("healthy nfs monolith m"));
+  EXPECT_EQ(Used(), "m");
+  EXPECT_EQ(Used(true), "m");
+  EXPECT_EQ(UnregisterOf({.type = "monolith"}), "Ok");
+  EXPECT_EQ(Used(), "n");
+  EXPECT_EQ(Used(true), "c");
+}
+
+TEST_F(PluginsTest, AnInstanceThatIsNotRegisteredChangesNothing) {
+  ASSERT_EQ(MessageOf(Register(Of("web"))), "Ok");
+  ASSERT_TRUE(Await("healthy nfs node web"));
+  core_.events.Forget();
+  EXPECT_EQ(UnregisterOf({.allocation = "api"}), "Ok");
+  EXPECT_EQ(UnregisterOf({.type = "controller"}), "Ok");
+  EXPECT_EQ(UnregisterOf({.type = "controller", .allocation = "web"}), "Ok");
+  EXPECT_EQ(UnregisterOf({.type = "node", .allocation = "", .force = true}),
+            "Ok");
+  EXPECT_EQ(Outcome(plugins().Unregister("ebs")), "Ok");
+  EXPECT_TRUE(core_.events.All().empty());
+  EXPECT_TRUE(core_.events.OfInstances().empty());
+  EXPECT_EQ(Used(), "web");
+}
+
+TEST_F(PluginsTest, OneInstanceGoesAndTheLastTakesThePluginAlong) {
+  ASSERT_EQ(MessageOf(Register(Of("a"))), "Ok");
+  ASSERT_EQ(MessageOf(Register(Of("b"))), "Ok");
+  ASSERT_TRUE(Await("healthy nfs node a"));
+  ASSERT_TRUE(Await("healthy nfs node b"));
+  EXPECT_EQ(UnregisterOf({.allocation = "b"}), "Ok");
+  EXPECT_TRUE(Await("removed nfs node b"));
+  EXPECT_EQ(
+      executor().script().Count("RemovePluginSocket " + SocketOf(Of("b"))), 1U);
+  EXPECT_EQ(executor().script().Count("RemovePlugin nfs"), 0U);
+  EXPECT_EQ(core_.state->ListPlugins()->size(), 1U);
+  EXPECT_EQ(Used(), "a");
+  EXPECT_EQ(UnregisterOf({.allocation = "a"}), "Ok");
+  EXPECT_TRUE(Await("removed nfs node a"));
+  EXPECT_EQ(core_.events.LastReason(), "unregistered");
+  EXPECT_FALSE(plugins().Get("nfs").has_value());
+  EXPECT_TRUE(executor().Existing().empty());
+  EXPECT_TRUE(core_.state->ListPlugins()->empty());
+}
+
+TEST_F(PluginsTest, VolumesNeedAnInstanceForTheNode) {
+  ASSERT_EQ(MessageOf(Register(Of("a"))), "Ok");
+  ASSERT_EQ(MessageOf(Register(Of("b"))), "Ok");
+  ASSERT_EQ(MessageOf(Register(Of("c", "controller"))), "Ok");
+  AddVolume();
+  EXPECT_EQ(UnregisterOf({.allocation = "a"}), "Ok");
+  EXPECT_EQ(UnregisterOf({.allocation = "b"}), "Busy");
+  EXPECT_EQ(UnregisterOf({.allocation = "c"}), "Ok");
+  EXPECT_EQ(UnregisterOf({}), "Busy");
+  EXPECT_EQ(Status().instances.size(), 1U);
+}
+
+TEST_F(PluginsTest, AForcedOneIsGoneUntilItIsRegisteredAgain) {
+  ASSERT_TRUE(core_.AddPlugin("nfs"));
+  AddVolume();
+  EXPECT_EQ(UnregisterOf({.force = true}), "Ok");
+  EXPECT_TRUE(Await("removed nfs node "));
+  EXPECT_TRUE(Await("nfs gone 1"));
+  EXPECT_EQ(Status().state, PluginState::kGone);
+  EXPECT_TRUE(Status().instances.empty());
+  EXPECT_EQ(Used(), "Unavailable");
+  EXPECT_EQ(executor().Existing(), Texts{"plugin nfs"});
+  core_.Restart();
+  ASSERT_EQ(MessageOf(plugins().Recover()), "Ok");
+  EXPECT_EQ(Status().state, PluginState::kGone);
+  EXPECT_EQ(Status().record.uid, Core::kAgent);
+  // Again is success, and keeps it.
+  EXPECT_EQ(UnregisterOf({}), "Ok");
+  EXPECT_TRUE(core_.events.All().empty());
+  PluginRecord anothers = Record();
+  anothers.uid = 1;
+  EXPECT_EQ(Outcome(Register(anothers)), "AlreadyExists");
+  ASSERT_EQ(MessageOf(Register()), "Ok");
+  EXPECT_TRUE(Await("nfs healthy 1"));
+  EXPECT_EQ(core_.events.All().front(), "nfs starting 0");
+  EXPECT_EQ(Outcome(plugins().Use("nfs")), "Ok");
+}
+
+TEST_F(PluginsTest, WhatIsGoneGoesWithItsVolumes) {
+  ASSERT_TRUE(core_.AddPlugin("nfs"));
+  AddVolume();
+  EXPECT_EQ(UnregisterOf({.force = true}), "Ok");
+  ASSERT_EQ(Outcome(core_.state->RemovePublication(publication_, true)), "Ok");
+  core_.Restart();
+  ASSERT_EQ(MessageOf(plugins().Recover()), "Ok");
+  EXPECT_FALSE(plugins().Get("nfs").has_value());
+  EXPECT_TRUE(executor().Existing().empty());
+}
+
+// ---- Health, and who listens ----
+
+TEST_F(PluginsTest, OneThatIsNeverReadyIsUnhealthyAfterItsTimeout) {
+  executor().SetListening("nfs", false);
+  PluginRecord record = Record();
+  record.health_timeout_ms = 20;
+  ASSERT_EQ(MessageOf(Register(record)), "Ok");
+  ASSERT_TRUE(Await("nfs unhealthy 0"));
+  EXPECT_EQ(
+      core_.events.LastReason().find("did not become healthy within 20 ms: "),
+      0U)
+      << core_.events.LastReason();
+  const std::size_t attempts = executor().script().Count("ConnectPlugin");
+  ASSERT_TRUE(executor().script().AwaitCalls("ConnectPlugin", attempts + 3));
+  EXPECT_EQ(core_.events.All(), Texts{"nfs unhealthy 0"});
+  executor().SetListening("nfs", true);
+  EXPECT_TRUE(Await("nfs healthy 1"));
+}
+
+TEST_F(PluginsTest, AnotherSocketInItsPlaceIsConnectedTo) {
+  ASSERT_TRUE(core_.AddPlugin("nfs"));
+  executor().ReplaceSocket("nfs");
+  ASSERT_TRUE(AwaitStatus(
+      [](const PluginStatus& status) { return status.generation == 2; }));
+  ASSERT_TRUE(client().script().AwaitCalls(
+      "Probe", client().script().Count("Probe") + 2));
+  EXPECT_EQ(client().OpenChannels(), Texts{"nfs/2"});
+  EXPECT_EQ(core_.events.All(), Texts{"nfs healthy 1"});
+}
+
+TEST_F(PluginsTest, WhoListensMustBeInTheAllocationsCgroup) {
+  ASSERT_EQ(Outcome(core_.state->AddAllocation(
+                {"web", 1, 1, "", AllocationState::kPrepared})),
+            "Ok");
+  ASSERT_EQ(Outcome(core_.state->SetAllocationCgroup("web", 77)), "Ok");
+  executor().SetPluginCgroup(78);
+  ASSERT_EQ(MessageOf(Register(Of("web"))), "Ok");
+  ASSERT_TRUE(AwaitReason("another cgroup"));
+  EXPECT_EQ(Status().generation, 0U);
+  executor().SetPluginCgroup(77);
+  EXPECT_TRUE(Await("nfs healthy 1"));
+}
+
+TEST_F(PluginsTest, WhatItSaidOutlivesMountd) {
+  ASSERT_TRUE(core_.AddPlugin("nfs"));
+  const Fingerprint said = Status();
+  executor().SetListening("nfs", false);
+  core_.Restart();
+  ASSERT_EQ(MessageOf(plugins().Recover()), "Ok");
+  EXPECT_EQ(Status().state, PluginState::kStarting);
+  EXPECT_TRUE(static_cast<const Fingerprint&>(Status()) == said);
+  EXPECT_EQ(Status().node.node_id, "node-nfs");
+}
+
+TEST_F(PluginsTest, WhatItSaysIsReadAgainAfterAReconnect) {
+  ASSERT_TRUE(core_.AddPlugin("nfs"));
+  FakeCsiClient::Plugin plugin = FakeCsiClient::DefaultPlugin("nfs");
+  plugin.info.vendor_version = "2.0";
+  plugin.capabilities.node_rpcs.push_back(4711);
+  client().SetPlugin("nfs", plugin);
+  plugins().ReconnectAll();
+  ASSERT_TRUE(AwaitStatus([](const PluginStatus& status) {
+    return status.info.vendor_version == "2.0";
+  }));
+  EXPECT_EQ(Status().capabilities.node_rpcs.back(), 4711);
+  // No edge, but news of the instance.
+  ASSERT_TRUE(AwaitStatus([&](const PluginStatus&) {
+    return core_.events.OfInstances() ==
+           Texts{"added nfs node ", "healthy nfs node ", "healthy nfs node "};
+  }));
+  EXPECT_EQ(core_.events.All(), Texts{"nfs healthy 1"});
 }
 
 TEST(PluginStateNameTest, EveryStateHasItsName) {

@@ -21,7 +21,7 @@ inline const VolumeKey kKey = VolumeKey::Derive("nfs", "v1");
 class VolumesTest : public ::testing::Test {
  protected:
   void SetUp() override {
-    ASSERT_TRUE(core_.AddPlugin("nfs"));
+    ASSERT_TRUE(core_.AddPlugin("nfs", type_));
     for (const char* allocation : {"web", "db"}) {
       ASSERT_EQ(
           Outcome(core_.state->AddAllocation(
@@ -29,6 +29,8 @@ class VolumesTest : public ::testing::Test {
           "Ok");
     }
   }
+
+  std::string type_ = "node";  // of the plugin
 
   exec::FakeExecutor& executor() { return *core_.executor; }
   FakeCsiClient& client() { return *core_.client; }

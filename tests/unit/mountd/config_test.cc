@@ -88,6 +88,7 @@ rpc_ms = 12
 patience_ms = 13
 probe_starting_ms = 14
 probe_ready_ms = 15
+plugin_health_ms = 19
 probe_timeout_ms = 16
 probe_mounts_ms = 17
 probe_answer_ms = 18
@@ -197,6 +198,7 @@ TEST(ConfigTest, LimitsAndTimeouts) {
   EXPECT_EQ(config->timeouts.patience, milliseconds(13));
   EXPECT_EQ(config->timeouts.probe_starting, milliseconds(14));
   EXPECT_EQ(config->timeouts.probe_ready, milliseconds(15));
+  EXPECT_EQ(config->timeouts.plugin_health, milliseconds(19));
   EXPECT_EQ(config->timeouts.probe_timeout, milliseconds(16));
   EXPECT_EQ(config->limits.mount_reserve, 7U);
   EXPECT_EQ(config->timeouts.probe_mounts, milliseconds(17));

@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#pragma once
+
+#include <systemd/sd-bus.h>
+
+#include <optional>
+#include <string>
+
+#include "csi-node/plugin_status.h"
+#include "dbus/caller_source.h"
+#include "mountd/service.h"
+
+namespace mountd::dbus {
+
+// /org/mountd1/plugin/<plugin>/<instance>, as org.mountd1.Plugin.xml has it.
+std::string PluginObjectPath(const csi::PluginInstance& instance);
+
+// The body of PropertiesChanged with all of its properties.
+int AppendChanged(sd_bus_message* message, const csi::PluginInstance& instance);
+
+// org.mountd1.Plugin on one connection: no objects are kept, but looked up in
+// the registry for whoever asks. Lives on the loop's thread.
+class PluginObjects {
+ public:
+  PluginObjects(Service& service, CallerSource& callers)
+      : service_(service), callers_(callers) {}
+  ~PluginObjects() { Remove(); }
+  PluginObjects(const PluginObjects&) = delete;
+  PluginObjects& operator=(const PluginObjects&) = delete;
+
+  int AddTo(sd_bus* bus);  // negative errno
+  void Remove();
+
+ private:
+  static int Find(sd_bus* bus, const char* path, const char* interface,
+                  void* userdata, void** found, sd_bus_error* error);
+  static int Enumerate(sd_bus* bus, const char* prefix, void* userdata,
+                       char*** nodes, sd_bus_error* error);
+  std::optional<CallContext> Asking(sd_bus* bus);
+
+  Service& service_;
+  CallerSource& callers_;
+  csi::PluginInstance found_;  // what the properties are read from
+  sd_bus_slot* objects_ = nullptr;
+  sd_bus_slot* nodes_ = nullptr;
+};
+
+}  // namespace mountd::dbus

@@ -1,0 +1,144 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#include "propagation/plugin_socket.h"
+
+#include <sys/stat.h>
+
+#include "mountd/base/paths.h"
+#include "propagation/cgroup.h"
+#include "propagation/plugin_directory.h"
+
+namespace mountd::propagation {
+namespace {
+
+using exec::FileFacts;
+using exec::Named;
+using exec::PluginReply;
+using exec::PluginSocketPlan;
+
+std::string SocketOf(const PluginSocketPlan& plan) {
+  return paths::PluginSocket({plan.instance.data(), plan.instance.size()});
+}
+
+// The socket file and what it is; an error with ENOENT if there is none.
+Result<UniqueFd> OpenSocket(const Context& context, const UniqueFd& directory,
+                            const PluginSocketPlan& plan, FileFacts* facts) {
+  const std::string name = Text(plan.plugin);
+  MOUNTD_ASSIGN(UniqueFd file,
+                OpenBeneath(context, directory.get(), SocketOf(plan), name));
+  MOUNTD_ASSIGN(*facts,
+                Named(context.kernel.Stat(file.get(), ""), "statx", name));
+  return file;
+}
+
+// Another daemon's socket would take root's word for the plugin's.
+Result<void> CheckSocket(const Context& context, const UniqueFd& directory,
+                         const FileFacts& facts, const std::string& name) {
+  MOUNTD_ASSIGN(const FileFacts own,
+                Named(context.kernel.Stat(directory.get(), ""), "statx", name));
+  if (!S_ISSOCK(facts.mode)) {
+    return MakeError(Code::kFailedPrecondition, "connect", name,
+                     "its socket's name is no socket");
+  }
+  if (facts.mount_id != own.mount_id) {
+    return MakeError(Code::kFailedPrecondition, "connect", name,
+                     "something is mounted on its socket");
+  }
+  return Ok();
+}
+
+Error Unavailable(int err, const char* op, const std::string& name) {
+  Error error = ErrnoError(err, op, name, "nobody listens on its socket");
+  error.code = Code::kUnavailable;
+  return error;
+}
+
+// The kernel tells who called listen(2). One that has ended since cannot be
+// told from another that has its number.
+Result<void> CheckPeer(const Context& context, const ucred& peer,
+                       std::uint64_t cgroup, const std::string& name) {
+  if (cgroup == 0) {
+    return Ok();
+  }
+  const Result<Process> process =
+      peer.pid == 0
+          ? Result<Process>(MakeError(Code::kNotFound, "find", name))
+          : OpenProcess(context, static_cast<std::uint32_t>(peer.pid));
+  if (!process) {
+    return MakeError(Code::kPermissionDenied, "connect", name,
+                     "who made its socket has ended, or cannot be seen");
+  }
+  if (const Result<Cgroup> within = CheckWithin(context, *process, cgroup);
+      !within) {
+    return MakeError(Code::kPermissionDenied, "connect", name,
+                     "who listens on its socket is not in its allocation's "
+                     "cgroup: " +
+                         within.error().detail);
+  }
+  return Ok();
+}
+
+}  // namespace
+
+Result<UniqueFd> ConnectPlugin(const Context& context,
+                               const PluginSocketPlan& plan,
+                               PluginReply* reply) {
+  const std::string name = Text(plan.plugin);
+  MOUNTD_ASSIGN(const Base base, OpenBase(context));
+  MOUNTD_ASSIGN(const UniqueFd directory,
+                OpenPlugin(context, base, plan.plugin));
+  FileFacts facts;
+  const Result<UniqueFd> file = OpenSocket(context, directory, plan, &facts);
+  if (!file) {
+    return file.error().sys_errno == ENOENT
+               ? Unavailable(ENOENT, "openat2", name)
+               : file.error();
+  }
+  MOUNTD_TRY(CheckSocket(context, directory, facts, name));
+  exec::Sys<UniqueFd> connected = context.kernel.ConnectUnix(file->get());
+  if (!connected) {
+    const int err = connected.error();
+    return err == ECONNREFUSED || err == ENOENT || err == EAGAIN
+               ? Unavailable(err, "connect", name)
+               : ErrnoError(err, "connect", name);
+  }
+  MOUNTD_ASSIGN(const ucred peer, Named(context.kernel.PeerOf(connected->get()),
+                                        "getsockopt", name));
+  MOUNTD_TRY(CheckPeer(context, peer, plan.cgroup, name));
+  reply->socket_inode = facts.inode;
+  reply->peer_pid = static_cast<std::uint32_t>(peer.pid);
+  reply->peer_uid = peer.uid;
+  return std::move(connected).value();
+}
+
+Result<void> InspectPluginSocket(const Context& context,
+                                 const PluginSocketPlan& plan,
+                                 PluginReply* reply) {
+  MOUNTD_ASSIGN(const Base base, OpenBase(context));
+  MOUNTD_ASSIGN(const UniqueFd directory,
+                OpenPlugin(context, base, plan.plugin));
+  FileFacts facts;
+  const Result<UniqueFd> file = OpenSocket(context, directory, plan, &facts);
+  if (!file && file.error().sys_errno != ENOENT) {
+    return file.error();
+  }
+  reply->socket_inode = file ? facts.inode : 0;
+  return Ok();
+}
+
+Result<void> RemovePluginSocket(const Context& context,
+                                const PluginSocketPlan& plan) {
+  MOUNTD_ASSIGN(const Base base, OpenBase(context));
+  const Result<UniqueFd> directory = OpenPlugin(context, base, plan.plugin);
+  if (!directory) {
+    return directory.error().sys_errno == ENOENT
+               ? Ok()
+               : Result<void>(directory.error());
+  }
+  const exec::Sys<void> removed =
+      context.kernel.RemoveFile(directory->get(), SocketOf(plan));
+  return exec::FailedWith(removed, ENOENT)
+             ? Ok()
+             : Named(removed, "unlinkat", Text(plan.plugin));
+}
+
+}  // namespace mountd::propagation
