@@ -89,6 +89,20 @@ std::chrono::milliseconds PluginSupervisor::health_timeout() const {
              : std::chrono::milliseconds(status_.record.health_timeout_ms);
 }
 
+void PluginSupervisor::SetObstacle(const std::string& why) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (obstacle_ == why) {
+      return;
+    }
+    obstacle_ = why;
+  }
+  // Not at the cost of a connection that is there.
+  if (status().state != PluginState::kHealthy) {
+    Reconnect();
+  }
+}
+
 void PluginSupervisor::Reconnect() {
   {
     const std::lock_guard lock(mutex_);
@@ -256,10 +270,14 @@ PluginSupervisor::Attempt PluginSupervisor::ConnectAndFingerprint() {
   }
   Result<exec::Executor::PluginConnection> connected = Connect();
   if (!connected) {
-    return Failed(connected.error().code == Code::kUnavailable
-                      ? Attempt::kAbsent
-                      : Attempt::kFailed,
-                  connected.error().Message());
+    const bool absent = connected.error().code == Code::kUnavailable;
+    std::string why;
+    {
+      const std::lock_guard lock(mutex_);
+      why = obstacle_;
+    }
+    return Failed(absent ? Attempt::kAbsent : Attempt::kFailed,
+                  absent && !why.empty() ? why : connected.error().Message());
   }
   connection_.reset(fcntl(connected->socket.get(), F_DUPFD_CLOEXEC, 3));
   socket_inode_ = connected->peer.socket_inode;

@@ -48,6 +48,8 @@ class PluginSupervisor {
 
   PluginInstance status() const;
 
+  // Why it does not run, for the reason; then looks again.
+  void SetObstacle(const std::string& why);
   // Drops the channel and connects anew.
   void Reconnect();
   // Ends the thread: at once, or when the RPC it is in ends (bounded by
@@ -83,6 +85,7 @@ class PluginSupervisor {
   const Parts parts_;
   mutable std::mutex mutex_;
   PluginInstance status_;
+  std::string obstacle_;
   bool stopping_ = false;
   bool reconnect_ = false;
   std::mutex directory_mutex_;  // held while the directory is made

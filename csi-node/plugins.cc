@@ -396,6 +396,12 @@ Result<Plugins::Session> Plugins::UseController(const std::string& id) const {
   return UseOf(id, "controller", &PluginInstance::serves_controller);
 }
 
+void Plugins::SetObstacle(const std::string& id, const std::string& why) {
+  for (const auto& instance : InstancesOf(id)) {
+    instance->SetObstacle(why);
+  }
+}
+
 void Plugins::ReconnectAll() {
   const std::lock_guard lock(mutex_);
   for (const auto& [id, plugin] : plugins_) {

@@ -82,6 +82,10 @@ class Plugins {
   Result<Session> Use(const std::string& id) const;  // for the node
   Result<Session> UseController(const std::string& id) const;
 
+  // Why it does not run, as far as mountd knows, in place of what is seen at
+  // its socket; "": nothing is known.
+  void SetObstacle(const std::string& id, const std::string& why);
+
   // mountd-csi died: every channel is gone.
   void ReconnectAll();
 

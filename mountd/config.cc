@@ -14,6 +14,7 @@
 #include "mountd/base/paths.h"
 #include "mountd/base/unique_fd.h"
 #include "mountd/config_filesystem.h"
+#include "mountd/config_plugin.h"
 #include "mountd/config_reader.h"
 #include "mountd/config_rule.h"
 
@@ -239,14 +240,20 @@ Result<void> ReadNamed(const ConfigReader& reader, const toml::table& root,
 }
 
 Result<Config> ReadRoot(const ConfigReader& reader, const toml::table& root) {
-  MOUNTD_TRY(reader.OnlyKeys(
-      root, "",
-      {"host_volume", "filesystem", "network", "rule", "limits", "timeouts"}));
+  MOUNTD_TRY(reader.OnlyKeys(root, "",
+                             {"host_volume", "filesystem", "plugin", "network",
+                              "rule", "limits", "timeouts"}));
   Config config;
   MOUNTD_TRY(ReadNamed(reader, root, "host_volume", config.host_volumes,
                        ReadHostVolume));
   MOUNTD_TRY(ReadNamed(reader, root, "filesystem", config.filesystems,
                        ReadFilesystem));
+  MOUNTD_TRY(ReadNamed(reader, root, "plugin", config.plugins, ReadPlugin));
+  for (const auto& [name, plugin] : config.plugins) {
+    if (const std::string why = FaultOfPluginName(name); !why.empty()) {
+      return reader.At(*root.get("plugin"), "plugin." + name, why);
+    }
+  }
   MOUNTD_TRY(ReadNamed(reader, root, "network", config.networks, ReadNetwork));
   MOUNTD_TRY(ReadRules(reader, root, config.rules));
   if (const toml::node* node = root.get("limits")) {

@@ -37,6 +37,16 @@ struct FilesystemConfig {
   std::vector<std::uint32_t> uids{};  // as a host volume's
 };
 
+// [plugin.<name>]: a CSI plugin that is started as root, as the transient
+// systemd unit mountd-plugin-<name>.service, and supervised.
+struct PluginConfig {
+  std::string type;                     // "node", "controller" or "monolith"
+  std::vector<std::string> command{};   // a program's path, and arguments
+  std::string restart = "always";       // systemd's Restart=
+  std::uint64_t health_timeout_ms = 0;  // 0: timeouts.plugin_health
+  bool bare_directories = false;
+};
+
 // [network.<name>]: where addresses come from.
 struct NetworkConfig {
   netns::Ipv4Range ipv4;  // prefix length 0: none
@@ -127,6 +137,7 @@ struct TimeoutsConfig {
 struct Config {
   std::map<std::string, HostVolumeConfig> host_volumes;
   std::map<std::string, FilesystemConfig> filesystems;
+  std::map<std::string, PluginConfig> plugins;
   std::map<std::string, NetworkConfig> networks;
   std::vector<RuleConfig> rules;
   LimitsConfig limits;

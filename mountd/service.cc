@@ -280,6 +280,7 @@ Result<TreeResult> Service::ChownTree(const CallContext& call,
 Result<csi::PluginRegistration> Service::RegisterPlugin(const CallContext& call,
                                                         PluginRecord record) {
   MOUNTD_TRY(policy_.MayRegisterPlugin(call.caller, record.id));
+  MOUNTD_TRY(CheckNotDeclared("register", record.id));
   if (!record.allocation.empty()) {
     MOUNTD_TRY(FindPrepared(call, record.allocation));
   }
@@ -299,6 +300,16 @@ Result<csi::PluginRegistration> Service::RegisterPlugin(const CallContext& call,
     MOUNTD_TRY(CheckPluginLimit(record.uid));
   }
   return parts_.plugins.Register(record);
+}
+
+// Those come and go with the configuration.
+Result<void> Service::CheckNotDeclared(const char* op,
+                                       const std::string& plugin) const {
+  if (!parts_.config.plugins.contains(plugin)) {
+    return Ok();
+  }
+  return MakeError(Code::kFailedPrecondition, op, "plugin " + plugin,
+                   "is declared in the configuration");
 }
 
 // Each costs a thread and probes.
@@ -324,6 +335,7 @@ Result<void> Service::UnregisterPlugin(const CallContext& call,
   }
   MOUNTD_TRY(
       policy_.MayUse(call.caller, known->record.uid, "plugin " + plugin.str()));
+  MOUNTD_TRY(CheckNotDeclared("unregister", plugin.str()));
   return parts_.plugins.Unregister(plugin.str(), which);
 }
 

@@ -22,6 +22,8 @@ constexpr std::size_t kMaxWorkers = 256;
 constexpr std::size_t kQuickWorkers = 8;  // for reads of the stores
 constexpr std::chrono::milliseconds kTidyUpPause{2000};
 constexpr std::chrono::milliseconds kQuarantinePause{50};
+// Until what kept a declared plugin from being started is tried again.
+constexpr std::chrono::milliseconds kSettlePause{5000};
 
 Result<std::string> BootId() {
   sd_id128_t id = SD_ID128_NULL;
@@ -53,6 +55,7 @@ Result<std::unique_ptr<Daemon>> Daemon::Start(const DaemonOptions& options,
     daemon->bus_->Start();
   }
   daemon->owed_.Check();
+  daemon->SettleDeclaredPlugins();
   daemon->ReleaseLeftAnchors();
   daemon->watch_.Start();
   daemon->prober_.Start();
@@ -78,6 +81,7 @@ Daemon::Daemon(Config config, std::unique_ptr<dbus::EventLoop> loop,
                [this](const csi::PluginChange& change) {
                  loop_->Post([this, change] { PluginChanged(change); });
                }),
+      declared_(config_.plugins, executor_, plugins_),
       volumes_(config_.timeouts, executor_, csi_, plugins_, *state_),
       controller_(config_.timeouts, csi_, plugins_, volumes_),
       mounts_(config_, executor_, *boot_),
@@ -214,6 +218,29 @@ void Daemon::ReleaseLeftAnchors() {
     next_anchors_in_ = std::min(2 * next_anchors_in_, kLongest);
     strands_.Submit("anchors", [this] { mounts_.ReleaseLeftAnchors(); });
   }
+}
+
+void Daemon::SettleDeclaredPlugins() {
+  for (const std::string& name : declared_.Names()) {
+    SettlePlugin(name);
+  }
+}
+
+void Daemon::SettlePlugin(const std::string& name) {
+  strands_.Submit("plugin " + name, [this, name] {
+    const Result<void> settled = declared_.Settle(name);
+    if (settled) {
+      return;
+    }
+    const Error& error = settled.error();
+    spdlog::warn("plugin {}: {}", name, error.Message());
+    if (error.code == Code::kUnavailable || error.code == Code::kBusy ||
+        error.code == Code::kDeadlineExceeded) {
+      loop_->Post([this, name] {
+        loop_->After(kSettlePause, [this, name] { SettlePlugin(name); });
+      });
+    }
+  });
 }
 
 void Daemon::TidyUpLater() {

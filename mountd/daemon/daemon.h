@@ -6,6 +6,7 @@
 
 #include "csi-node/controller.h"
 #include "csi-node/csi_channel_client.h"
+#include "csi-node/declared_plugins.h"
 #include "csi-node/plugins.h"
 #include "csi-node/volumes.h"
 #include "dbus/event_loop.h"
@@ -63,6 +64,8 @@ class Daemon {
   void Send(const dbus::Event& event);
   void TidyUpLater();
   void ReleaseLeftAnchors();
+  void SettleDeclaredPlugins();
+  void SettlePlugin(const std::string& name);
 
   const Config config_;
   const std::unique_ptr<dbus::EventLoop> loop_;
@@ -74,6 +77,7 @@ class Daemon {
   exec::ExecutorPool executor_;
   csi::CsiChannelClient csi_;
   csi::Plugins plugins_;
+  csi::DeclaredPlugins declared_;
   csi::Volumes volumes_;
   csi::Controller controller_;
   Mounts mounts_;

@@ -20,6 +20,7 @@
 #include "propagation/holders.h"
 #include "propagation/inbox.h"
 #include "propagation/plugin_directory.h"
+#include "propagation/plugin_service.h"
 #include "propagation/plugin_socket.h"
 #include "propagation/probe.h"
 #include "propagation/target.h"
@@ -95,6 +96,8 @@ Result<void> Dispatcher::Carry(const Request& request, const Fds& fds,
     case PlanKind::kConnectPlugin:
     case PlanKind::kInspectPluginSocket:
     case PlanKind::kRemovePluginSocket:
+    case PlanKind::kStartPlugin:
+    case PlanKind::kStopPlugin:
     case PlanKind::kPrepareVolumeDir:
     case PlanKind::kInspectVolumeDir:
     case PlanKind::kRemoveVolumeDir:
@@ -186,6 +189,10 @@ Result<void> Dispatcher::CarryPlugin(const Request& request, Answer* answer,
       return propagation::InspectPluginSocket(context, body.plugin_socket,
                                               peer);
     }
+    case PlanKind::kStartPlugin:
+      return propagation::StartPlugin(context, body.plugin);
+    case PlanKind::kStopPlugin:
+      return propagation::StopPlugin(context, body.plugin);
     case PlanKind::kRemovePluginSocket:
       return propagation::RemovePluginSocket(context, body.plugin_socket);
     case PlanKind::kPrepareVolumeDir:

@@ -61,6 +61,11 @@ class Executor {
       const PluginSocketPlan& plan) = 0;
   // Of an instance that is gone while others are left. None is success.
   virtual Result<void> RemovePluginSocket(const PluginSocketPlan& plan) = 0;
+  // A plugin that the executor's config declares, as a unit of systemd; success
+  // if it is there already. NotSupported where systemd does not run.
+  virtual Result<void> StartPlugin(const PluginPlan& plan) = 0;
+  // Does not wait for its end; none is success.
+  virtual Result<void> StopPlugin(const PluginPlan& plan) = 0;
   virtual Result<MountState> PrepareVolumeDir(const VolumeDirPlan& plan) = 0;
   virtual Result<MountState> InspectVolumeDir(const VolumeDirPlan& plan) = 0;
   // Busy while it is a mount point or not empty; gone already is success.

@@ -66,6 +66,8 @@ std::string HolderOf(const Request& request) {
       return "allocation " + TextOf(body.allocation.allocation);
     case PlanKind::kPreparePlugin:
     case PlanKind::kRemovePlugin:
+    case PlanKind::kStartPlugin:
+    case PlanKind::kStopPlugin:
       return "plugin " + TextOf(body.plugin.plugin);
     case PlanKind::kConnectPlugin:
     case PlanKind::kInspectPluginSocket:

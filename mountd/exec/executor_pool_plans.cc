@@ -135,6 +135,16 @@ Result<void> ExecutorPool::RemovePluginSocket(const PluginSocketPlan& plan) {
                                             &PlanBody::plugin_socket, plan));
 }
 
+Result<void> ExecutorPool::StartPlugin(const PluginPlan& plan) {
+  return RunForNothing(
+      mounts_, MakeRequest(PlanKind::kStartPlugin, &PlanBody::plugin, plan));
+}
+
+Result<void> ExecutorPool::StopPlugin(const PluginPlan& plan) {
+  return RunForNothing(
+      mounts_, MakeRequest(PlanKind::kStopPlugin, &PlanBody::plugin, plan));
+}
+
 Result<MountState> ExecutorPool::PrepareVolumeDir(const VolumeDirPlan& plan) {
   return RunForMount(
       MakeRequest(PlanKind::kPrepareVolumeDir, &PlanBody::volume_dir, plan));

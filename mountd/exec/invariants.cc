@@ -388,6 +388,8 @@ Result<void> CheckRequest(const Request& request, const Config& config) {
     case PlanKind::kPreparePlugin:
     case PlanKind::kRemovePlugin:
     case PlanKind::kCountMounts:
+    case PlanKind::kStartPlugin:  // looked up in the config there
+    case PlanKind::kStopPlugin:
       return CheckName(body.plugin.plugin, "plugin");
     case PlanKind::kConnectPlugin:
     case PlanKind::kInspectPluginSocket:

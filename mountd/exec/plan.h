@@ -73,6 +73,9 @@ enum class PlanKind : std::uint32_t {
   // CSI plugins' sockets.
   kInspectPluginSocket = 70,
   kRemovePluginSocket = 71,
+  // Those that the config declares, as units.
+  kStartPlugin = 72,
+  kStopPlugin = 73,
 };
 
 // ---- Mounts -----------------------------------------------------------------

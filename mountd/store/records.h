@@ -44,6 +44,7 @@ struct PluginRecord {
   // Publishes plain directories, not mounts.
   bool bare_directories = false;
   std::uint64_t health_timeout_ms = 0;  // 0: the configuration's
+  bool declared = false;  // by root's configuration: mountd starts it
   // Grows with every instance that is added. 0: none, the plugin itself, which
   // has lost its last instance and is kept for its volumes.
   std::uint64_t serial = 0;

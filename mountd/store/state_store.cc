@@ -62,10 +62,11 @@ ALTER TABLE plugins DROP COLUMN allocation;
 ALTER TABLE plugins DROP COLUMN mount_dir;
 ALTER TABLE plugins ADD COLUMN bare_directories INTEGER NOT NULL DEFAULT 0;
 )sql";
-constexpr std::array<std::string_view, 3> kSchema = {
+constexpr std::array<std::string_view, 4> kSchema = {
     kFirstSchema,
     "ALTER TABLE allocations ADD COLUMN cgroup INTEGER NOT NULL DEFAULT 0",
-    kPluginInstances};
+    kPluginInstances,
+    "ALTER TABLE plugins ADD COLUMN declared INTEGER NOT NULL DEFAULT 0"};
 
 AllocationRecord ReadAllocation(const Row& row) {
   return {row.Text(0),
@@ -273,10 +274,12 @@ Result<std::uint64_t> StateStore::PutPlugin(const PluginRecord& record) {
   std::uint64_t serial = 0;
   MOUNTD_TRY(database_->Transaction([&]() -> Result<void> {
     MOUNTD_TRY(database_->Run(
-        "INSERT INTO plugins(id,uid,bare_directories) VALUES(?1,?2,?3) "
-        "ON CONFLICT(id) DO UPDATE SET uid=excluded.uid, "
-        "bare_directories=excluded.bare_directories",
-        record.id, record.uid, static_cast<int>(record.bare_directories)));
+        "INSERT INTO plugins(id,uid,bare_directories,declared) "
+        "VALUES(?1,?2,?3,?4) ON CONFLICT(id) DO UPDATE SET uid=excluded.uid, "
+        "bare_directories=excluded.bare_directories, "
+        "declared=excluded.declared",
+        record.id, record.uid, static_cast<int>(record.bare_directories),
+        static_cast<int>(record.declared)));
     MOUNTD_TRY(database_->Run(
         "INSERT INTO plugin_instances(plugin,type,allocation,mount_dir,"
         "stage_publish_base_dir,health_timeout_ms) VALUES(?1,?2,?3,?4,?5,?6) "
@@ -352,13 +355,14 @@ Result<std::vector<PluginRecord>> StateStore::ListPlugins() {
   MOUNTD_TRY(database_->Query(
       "SELECT p.id,i.type,p.uid,i.allocation,i.mount_dir,"
       "i.stage_publish_base_dir,p.bare_directories,i.health_timeout_ms,"
-      "i.serial FROM plugins p LEFT JOIN plugin_instances i ON i.plugin=p.id "
+      "p.declared,i.serial FROM plugins p LEFT JOIN plugin_instances i ON "
+      "i.plugin=p.id "
       "ORDER BY p.id,i.serial",
       [&](const Row& row) {
         all.push_back({row.Text(0), row.Text(1),
                        static_cast<std::uint32_t>(row.Int(2)), row.Text(3),
                        row.Text(4), row.Text(5), row.Int(6) != 0, row.Bits(7),
-                       row.Bits(8)});
+                       row.Int(8) != 0, row.Bits(9)});
       }));
   return all;
 }

@@ -115,6 +115,8 @@ class FakeExecutor final : public Executor {
   Result<PluginReply> InspectPluginSocket(
       const PluginSocketPlan& plan) override;
   Result<void> RemovePluginSocket(const PluginSocketPlan& plan) override;
+  Result<void> StartPlugin(const PluginPlan& plan) override;
+  Result<void> StopPlugin(const PluginPlan& plan) override;
   Result<MountState> PrepareVolumeDir(const VolumeDirPlan& plan) override;
   Result<MountState> InspectVolumeDir(const VolumeDirPlan& plan) override;
   Result<void> RemoveVolumeDir(const VolumeDirPlan& plan) override;

@@ -135,6 +135,22 @@ Result<void> FakeExecutor::RemovePluginSocket(const PluginSocketPlan& plan) {
                            });
 }
 
+Result<void> FakeExecutor::StartPlugin(const PluginPlan& plan) {
+  PlanBody body;
+  body.plugin = plan;
+  return Run<Result<void>>(PlanKind::kStartPlugin, "StartPlugin",
+                           Text(plan.plugin), body,
+                           []() -> Result<void> { return Ok(); });
+}
+
+Result<void> FakeExecutor::StopPlugin(const PluginPlan& plan) {
+  PlanBody body;
+  body.plugin = plan;
+  return Run<Result<void>>(PlanKind::kStopPlugin, "StopPlugin",
+                           Text(plan.plugin), body,
+                           []() -> Result<void> { return Ok(); });
+}
+
 void FakeExecutor::ReplaceSocket(const std::string& socket) {
   const std::lock_guard lock(mutex_);
   sockets_[socket] = ++last_id_;

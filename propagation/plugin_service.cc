@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#include "propagation/plugin_service.h"
+
+#include <fcntl.h>
+#include <linux/openat2.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <vector>
+
+#include "mountd/base/paths.h"
+
+namespace mountd::propagation {
+namespace {
+
+using exec::Named;
+using Command = std::vector<std::string>;
+
+constexpr char kSystemctl[] = "/usr/bin/systemctl";
+constexpr char kSystemdRun[] = "/usr/bin/systemd-run";
+constexpr std::chrono::milliseconds kLimit{3'000};
+constexpr int kNotExecuted = 127;
+
+std::string UnitOf(const std::string& plugin) {
+  return "mountd-plugin-" + plugin + ".service";
+}
+
+// The program's exit status. Its environment is clean, its output lost.
+Result<int> Run(const Context& context, const Command& command,
+                const std::string& object) {
+  std::vector<char*> argv;
+  argv.reserve(command.size() + 1);
+  for (const std::string& argument : command) {
+    argv.push_back(const_cast<char*>(argument.c_str()));  // execv(3) takes so
+  }
+  argv.push_back(nullptr);
+  const exec::Sys<std::uint8_t> status = context.kernel.RunChild(
+      [&argv] {
+        ::execv(argv.front(), argv.data());
+        return kNotExecuted;
+      },
+      {}, kLimit);
+  if (exec::FailedWith(status, ETIMEDOUT)) {
+    return MakeError(Code::kDeadlineExceeded, "start", object,
+                     "systemd does not answer");
+  }
+  MOUNTD_ASSIGN(const std::uint8_t code, Named(status, "fork", object));
+  return code;
+}
+
+// sd_booted(3), and its programs.
+Result<void> CheckSystemd(const Context& context, const std::string& object) {
+  for (const char* path : {"/run/systemd/system", kSystemctl, kSystemdRun}) {
+    if (!context.kernel.Open(AT_FDCWD, path, O_PATH, 0)) {
+      return MakeError(Code::kNotSupported, "start", object,
+                       "systemd does not run here");
+    }
+  }
+  return Ok();
+}
+
+// systemd keeps the file of a transient unit for as long as the unit is loaded:
+// running, or about to be started again.
+bool IsLoaded(const Context& context, const std::string& plugin) {
+  return context.kernel
+      .Open(AT_FDCWD, "/run/systemd/transient/" + UnitOf(plugin), O_PATH, 0)
+      .has_value();
+}
+
+// systemd replaces variables in arguments, but not "$$".
+std::string Escaped(const std::string& argument) {
+  std::string text;
+  for (const char c : argument) {
+    text.append(c == '$' ? 2 : 1, c);
+  }
+  return text;
+}
+
+Command StartCommand(const std::string& plugin, const PluginConfig& config) {
+  const std::string directory =
+      std::string(paths::kBase) + "/" + paths::kPlugins + "/" + plugin;
+  Command command = {
+      kSystemdRun, "--quiet", "--collect", "--unit=" + UnitOf(plugin),
+      "--description=CSI plugin " + plugin + " of mountd",
+      "--slice=mountd-plugins.slice", "--property=Restart=" + config.restart,
+      "--property=RestartSec=1s",
+      // Attempts go on: the plugin may wait for something.
+      "--property=StartLimitIntervalSec=0",
+      "--setenv=CSI_ENDPOINT=unix://" + directory + "/" + paths::kCsiEndpoint,
+      "--", config.command.front()};
+  std::transform(config.command.begin() + 1, config.command.end(),
+                 std::back_inserter(command), Escaped);
+  return command;
+}
+
+}  // namespace
+
+Result<void> StartPlugin(const Context& context, const exec::PluginPlan& plan) {
+  const std::string name = Text(plan.plugin);
+  const auto declared = context.config.plugins.find(name);
+  if (declared == context.config.plugins.end()) {
+    return MakeError(Code::kNotFound, "start", name, "is not declared");
+  }
+  MOUNTD_TRY(CheckSystemd(context, name));
+  if (IsLoaded(context, name)) {
+    return Ok();
+  }
+  MOUNTD_ASSIGN(const int status,
+                Run(context, StartCommand(name, declared->second), name));
+  return status == 0
+             ? Ok()
+             : Result<void>(MakeError(
+                   Code::kUnavailable, "start", name,
+                   "systemd-run failed (" + std::to_string(status) + ")"));
+}
+
+Result<void> StopPlugin(const Context& context, const exec::PluginPlan& plan) {
+  const std::string name = Text(plan.plugin);
+  if (!CheckSystemd(context, name)) {
+    return Ok();
+  }
+  constexpr int kNotLoaded = 5;  // systemctl(1), LSB
+  MOUNTD_ASSIGN(
+      const int status,
+      Run(context, {kSystemctl, "--quiet", "--no-block", "stop", UnitOf(name)},
+          name));
+  return status == 0 || status == kNotLoaded
+             ? Ok()
+             : Result<void>(MakeError(Code::kUnavailable, "stop", name,
+                                      "systemctl failed"));
+}
+
+}  // namespace mountd::propagation
