@@ -110,14 +110,24 @@ Result<void> Client::TeardownNetwork(std::string_view allocation) {
                      });
 }
 
+namespace {
+
+Result<void> AddSecrets(const std::map<std::string, std::string>& secrets,
+                        dbus::Dict& options) {
+  if (!secrets.empty()) {
+    MOUNTD_ASSIGN(UniqueFd fd, SealSecrets(secrets));
+    options.emplace("secrets",
+                    dbus::Value(sdbus::UnixFd(fd.release(), sdbus::adopt_fd)));
+  }
+  return Ok();
+}
+
+}  // namespace
+
 Result<PublishedVolume> Client::PublishVolume(std::string_view allocation,
                                               const VolumeSpec& spec) {
   dbus::Dict sent;
-  if (!spec.secrets.empty()) {
-    MOUNTD_ASSIGN(UniqueFd fd, SealSecrets(spec.secrets));
-    sent.emplace("secrets",
-                 dbus::Value(sdbus::UnixFd(fd.release(), sdbus::adopt_fd)));
-  }
+  MOUNTD_TRY(AddSecrets(spec.secrets, sent));
   const std::string id(allocation);
   const dbus::Dict usage = ToWire(spec.usage);
   MOUNTD_ASSIGN(
@@ -139,6 +149,35 @@ Result<void> Client::UnpublishVolume(std::string_view allocation,
                      [&](ManagerProxy& proxy, dbus::Dict& opts) {
                        proxy.UnpublishVolume(id, name, opts);
                      });
+}
+
+Result<std::int64_t> Client::ExpandVolume(std::string_view allocation,
+                                          std::string_view alias,
+                                          const VolumeExpansion& expansion) {
+  dbus::Dict sent;
+  MOUNTD_TRY(AddSecrets(expansion.secrets, sent));
+  if (expansion.limit_bytes != 0) {
+    sent.emplace("limit_bytes", dbus::Value(expansion.limit_bytes));
+  }
+  const std::string id(allocation);
+  const std::string name(alias);
+  return impl_->Call("ExpandVolume", id + "/" + name, std::move(sent),
+                     [&](ManagerProxy& proxy, dbus::Dict& opts) {
+                       return proxy.ExpandVolume(
+                           id, name, expansion.required_bytes, opts);
+                     });
+}
+
+Result<VolumeStats> Client::GetVolumeStats(std::string_view allocation,
+                                           std::string_view alias) {
+  const std::string id(allocation);
+  const std::string name(alias);
+  MOUNTD_ASSIGN(const dbus::Dict answer,
+                impl_->Call("GetVolumeStats", id + "/" + name, {},
+                            [&](ManagerProxy& proxy, dbus::Dict& opts) {
+                              return proxy.GetVolumeStats(id, name, opts);
+                            }));
+  return ToVolumeStats(answer);
 }
 
 Result<std::vector<StagedVolume>> Client::ListVolumes() {

@@ -91,6 +91,12 @@ class Client {
                                         const VolumeSpec& spec);
   Result<void> UnpublishVolume(std::string_view allocation,
                                std::string_view alias);
+  // Answers its size in bytes, 0 if the plugin does not tell.
+  Result<std::int64_t> ExpandVolume(std::string_view allocation,
+                                    std::string_view alias,
+                                    const VolumeExpansion& expansion);
+  Result<VolumeStats> GetVolumeStats(std::string_view allocation,
+                                     std::string_view alias);
   Result<MountConfig> BindMount(std::string_view allocation,
                                 const BindMountSpec& spec);
   // All of them or none.

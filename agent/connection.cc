@@ -217,6 +217,24 @@ void ManagerProxy::onMountHealth(const std::string& allocation,
   }
 }
 
+void ManagerProxy::onVolumeHealth(const std::string& plugin,
+                                  const std::string& volume,
+                                  const std::string& state,
+                                  const std::string& reason) {
+  if (handlers_->volume_health) {
+    handlers_->volume_health({plugin, volume}, state, reason);
+  }
+}
+
+void ManagerProxy::onSecretsNeeded(const std::string& allocation,
+                                   const std::string& alias,
+                                   const std::string& plugin,
+                                   const std::string& volume) {
+  if (handlers_->secrets_needed) {
+    handlers_->secrets_needed(allocation, alias, {plugin, volume});
+  }
+}
+
 void ManagerProxy::onPluginChanged(const std::string& plugin,
                                    const std::string& state,
                                    const std::string& reason) {

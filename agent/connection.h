@@ -41,6 +41,12 @@ class ManagerProxy final
   void onMountHealth(const std::string& allocation, const std::string& task,
                      const std::string& name, const std::string& state,
                      const std::string& reason) override;
+  void onVolumeHealth(const std::string& plugin, const std::string& volume,
+                      const std::string& state,
+                      const std::string& reason) override;
+  void onSecretsNeeded(const std::string& allocation, const std::string& alias,
+                       const std::string& plugin,
+                       const std::string& volume) override;
   void onPluginChanged(const std::string& plugin, const std::string& state,
                        const std::string& reason) override;
   void onPluginAdded(const std::string& plugin, const std::string& type,

@@ -135,6 +135,9 @@ dbus::Dict ToWire(const VolumeUsage& usage) {
   if (!usage.fs_type.empty()) {
     map.emplace("fs_type", dbus::Value(usage.fs_type));
   }
+  if (!usage.volume_mount_group.empty()) {
+    map.emplace("volume_mount_group", dbus::Value(usage.volume_mount_group));
+  }
   if (!usage.mount_flags.empty()) {
     map.emplace("mount_flags", dbus::Value(usage.mount_flags));
   }
@@ -221,7 +224,34 @@ Result<PublishedVolume> ToPublished(const dbus::Dict& map) {
                  .Read("read_only", volume.read_only)
                  .Read("is_device", volume.is_device)
                  .status());
+  if (volume.is_device) {
+    MOUNTD_TRY(Fields(map)
+                   .Read("device_major", volume.device_major)
+                   .Read("device_minor", volume.device_minor)
+                   .Read("device_rule", volume.device_rule)
+                   .status());
+  }
   return volume;
+}
+
+Result<VolumeStats> ToVolumeStats(const dbus::Dict& map) {
+  VolumeStats stats;
+  std::vector<
+      sdbus::Struct<std::string, std::int64_t, std::int64_t, std::int64_t>>
+      usage;
+  MOUNTD_TRY(Fields(map).Read("usage", usage).status());
+  for (const auto& one : usage) {
+    stats.usage.push_back(
+        {one.get<0>(), one.get<1>(), one.get<2>(), one.get<3>()});
+  }
+  stats.has_condition = map.contains("abnormal");
+  if (stats.has_condition) {
+    MOUNTD_TRY(Fields(map)
+                   .Read("abnormal", stats.abnormal)
+                   .Read("condition", stats.condition)
+                   .status());
+  }
+  return stats;
 }
 
 Result<MountConfig> ToMountConfig(const dbus::Dict& map) {
@@ -304,13 +334,18 @@ Result<Receipt> ToReceipt(const dbus::Dict& map) {
   Receipt receipt;
   std::uint64_t released_at = 0;
   std::vector<sdbus::Struct<std::string, std::string, bool>> volumes;
+  std::vector<sdbus::Struct<std::string, std::string>> owed;
   MOUNTD_TRY(Fields(map)
                  .Read("allocation", receipt.allocation)
                  .Read("released_at", released_at)
                  .Read("node_detached", receipt.node_detached)
                  .Read("volumes", volumes)
+                 .Read("owed", owed)
                  .Read("serial", receipt.serial)
                  .status());
+  for (const auto& volume : owed) {
+    receipt.owed.push_back({volume.get<0>(), volume.get<1>(), false});
+  }
   receipt.released_at = ToTimestamp(released_at);
   for (const auto& volume : volumes) {
     receipt.volumes.push_back(
@@ -363,6 +398,10 @@ Result<StagedVolume> ToStagedVolume(const dbus::Dict& map) {
                  .Read("plugin", volume.plugin)
                  .Read("volume", volume.volume)
                  .Read("state", volume.state)
+                 .Read("attachment_mode", volume.attachment_mode)
+                 .Read("access_mode", volume.access_mode)
+                 .Read("fs_type", volume.fs_type)
+                 .Read("needs_secrets", volume.needs_secrets)
                  .Read("users", users)
                  .status());
   for (const auto& user : users) {

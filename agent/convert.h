@@ -30,6 +30,7 @@ std::string ToWire(UnmountMode mode);
 Result<std::string> ToHostPath(const dbus::Dict& map);
 Result<NetworkStatus> ToNetwork(const dbus::Dict& map);
 Result<PublishedVolume> ToPublished(const dbus::Dict& map);
+Result<VolumeStats> ToVolumeStats(const dbus::Dict& map);
 Result<InboxConfig> ToInboxConfig(const dbus::Dict& map);
 Result<ReplacedMount> ToReplacedMount(const dbus::Dict& map);
 Result<RepairedMount> ToRepairedMount(const dbus::Dict& map);

@@ -48,6 +48,18 @@ struct SignalHandlers {
   std::function<void(const Mount& mount, const std::string& state,
                      const std::string& reason)>
       mount_health;
+  struct Volume {
+    std::string plugin;
+    std::string volume;
+  };
+  // `state`: "dead", "healthy".
+  std::function<void(const Volume& volume, const std::string& state,
+                     const std::string& reason)>
+      volume_health;
+  // PublishVolume once more, with its secrets and mount flags.
+  std::function<void(const std::string& allocation, const std::string& alias,
+                     const Volume& volume)>
+      secrets_needed;
 
   // The connection is gone and no other handler will be called again. What
   // happened meanwhile is not told: start another Subscriber, then look (Get…,

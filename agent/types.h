@@ -52,6 +52,7 @@ struct VolumeUsage {
   std::string access_mode{};      // "": "single-node-writer"
   std::string attachment_mode{};  // "": "file-system"
   std::string fs_type{};
+  std::string volume_mount_group{};
   std::vector<std::string> mount_flags{};
 };
 
@@ -70,6 +71,31 @@ struct PublishedVolume {
   std::string host_path;
   bool read_only = false;
   bool is_device = false;
+  // Of a device; the rule is what its task's devices cgroup has to allow.
+  std::uint32_t device_major = 0;
+  std::uint32_t device_minor = 0;
+  std::string device_rule{};
+};
+
+// A measure of a published volume.
+struct VolumeUse {
+  std::string unit;  // "bytes", "inodes"
+  std::int64_t total = 0;
+  std::int64_t used = 0;
+  std::int64_t available = 0;
+};
+
+struct VolumeStats {
+  std::vector<VolumeUse> usage;
+  bool has_condition = false;  // its plugin tells it
+  bool abnormal = false;
+  std::string condition{};
+};
+
+struct VolumeExpansion {
+  std::int64_t required_bytes = 0;
+  std::int64_t limit_bytes = 0;  // 0: none
+  std::map<std::string, std::string> secrets{};
 };
 
 enum class SourceType { kHostVolume, kVolume, kTmpfs, kFilesystem };
@@ -214,6 +240,9 @@ struct Receipt {
   Timestamp released_at;
   bool node_detached = false;
   std::vector<ReleasedVolume> volumes;
+  // Plugins that were away still have to be told of these: no claim on them may
+  // be freed until a later GetReceipt has none.
+  std::vector<ReleasedVolume> owed;
   std::uint64_t serial = 0;
 };
 
@@ -264,6 +293,10 @@ struct StagedVolume {
   std::string plugin;
   std::string volume;
   std::string state;
+  std::string attachment_mode;
+  std::string access_mode;
+  std::string fs_type;
+  bool needs_secrets = false;
   std::vector<VolumeUser> users;
 };
 

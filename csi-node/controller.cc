@@ -106,7 +106,8 @@ RpcResult<std::string> Controller::Try(const std::string& plugin,
     // ABORTED of a list is a token that is not valid, and nothing is uncertain.
     return once().outcome;
   }
-  return RetryUntilFinal(2 * timeouts_.rpc, context.cancelled, once).outcome;
+  return RetryUntilFinal(timeouts_.rpc_retries, context.cancelled, once)
+      .outcome;
 }
 
 Result<std::string> Controller::Make(const std::string& plugin,

@@ -11,32 +11,44 @@
 
 namespace mountd::csi {
 
-// Makes `call(deadline)` until it succeeds, fails for good, is cancelled, or
-// `budget` is over; between two tries it waits 100 ms doubling to 5 s, with
-// jitter (CSI spec: ABORTED and friends are retried with exponential back-off).
-// Answers the last outcome.
+inline bool IsCancelled(const CancelToken& cancelled) {
+  return cancelled != nullptr && *cancelled;
+}
+
+// Sleeps until `end`, or until nobody waits any more.
+inline void PauseUnlessCancelled(Clock::time_point end,
+                                 const CancelToken& cancelled) {
+  constexpr std::chrono::milliseconds kLook{50};
+  while (!IsCancelled(cancelled) && Clock::now() < end) {
+    std::this_thread::sleep_until(std::min(end, Clock::now() + kLook));
+  }
+}
+
+// Makes `call()` until it succeeds, fails for good, is cancelled, or `budget`
+// is over, after which no further try begins; between two tries it waits 100 ms
+// doubling to 5 s, with jitter (CSI spec: ABORTED and friends are retried with
+// exponential back-off). Answers the last outcome. A try is to find the
+// plugin's channel anew: UNAVAILABLE is often that of one which is being
+// replaced.
 template <typename F>
 auto RetryUntilFinal(std::chrono::milliseconds budget,
-                     const CancelToken& cancelled, F call)
-    -> decltype(call(Clock::time_point())) {
+                     const CancelToken& cancelled, F call) -> decltype(call()) {
   using std::chrono::milliseconds;
   thread_local std::minstd_rand random{std::random_device{}()};
-  const Clock::time_point deadline = Clock::now() + budget;
+  const Clock::time_point end = Clock::now() + budget;
   for (milliseconds pause{100};;
        pause = std::min(pause * 2, milliseconds{5000})) {
-    auto outcome = call(deadline);
-    // A dead channel stays dead: trying again is the supervisor's affair.
-    if (outcome || outcome.error().IsFinal() ||
-        outcome.error().code == RpcCode::kUnavailable ||
-        (cancelled != nullptr && *cancelled)) {
-      return outcome;
-    }
+    auto outcome = call();
     const milliseconds jittered =
         pause / 2 + pause * static_cast<int>(random() % 512) / 1024;
-    if (Clock::now() + jittered >= deadline) {
+    const Clock::time_point next = Clock::now() + jittered;
+    if (outcome || outcome.error().IsFinal() || next >= end) {
       return outcome;
     }
-    std::this_thread::sleep_for(jittered);
+    PauseUnlessCancelled(next, cancelled);
+    if (IsCancelled(cancelled)) {
+      return outcome;
+    }
   }
 }
 

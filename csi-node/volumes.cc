@@ -1,74 +1,54 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 #include "csi-node/volumes.h"
 
+#include <fcntl.h>
+#include <sys/sysmacros.h>
+
 #include <algorithm>
 #include <utility>
 
-#include "csi-node/rpc_retry.h"
-#include "mountd/base/paths.h"
-#include "mountd/exec/wire.h"
+#include "csi-node/volume_capability.h"
+#include "csi-node/volume_paths.h"
+#include "csi-node/volumes_call.h"
 
 namespace mountd::csi {
 namespace {
 
-exec::VolumeDirPlan StagingDir(const VolumeRecord& volume) {
-  exec::VolumeDirPlan plan;
-  plan.plugin = exec::ToWire(volume.plugin);
-  plan.area = exec::VolumeArea::kStaging;
-  plan.volume = volume.key.hex();
-  return plan;
+std::string Described(const PublishSpec& spec) {
+  return csi::Described(spec.allocation, spec.alias);
 }
 
-exec::VolumeDirPlan PublishDir(const VolumeRecord& volume,
-                               const std::string& allocation) {
-  exec::VolumeDirPlan plan = StagingDir(volume);
-  plan.area = exec::VolumeArea::kPublish;
-  plan.allocation = exec::ToWire(allocation);
-  return plan;
+std::uint32_t NeedsOf(const VolumeCapability& capability,
+                      const UniqueFd& secrets) {
+  return (secrets.valid() ? kNeedsSecrets : 0U) |
+         (capability.mount_flags.empty() ? 0U : kNeedsMountFlags);
 }
 
-std::string StagingPart(const VolumeKey& key) {
-  return std::string(paths::kStaging) + "/" + key.str();
-}
-
-std::string PublishPart(const VolumeKey& key, const std::string& allocation) {
-  return std::string(paths::kPublish) + "/" + allocation + "/" + key.str();
-}
-
-std::string Described(const std::string& allocation, const std::string& alias) {
-  return "volume " + allocation + "/" + alias;
-}
-
-// Flags may hold secrets: a digest tells whether two users' are the same.
-std::string DigestOf(const VolumeCapability& capability) {
-  std::string flags;
-  for (const std::string& flag : capability.mount_flags) {
-    flags += std::to_string(flag.size()) + ":" + flag;
-  }
-  return VolumeKey::Derive(
-             capability.fs_type + "\n" + capability.volume_mount_group, flags)
-      .str();
-}
-
-bool WritersMayShare(AccessMode mode) {
-  return mode == AccessMode::kMultiNodeMultiWriter ||
-         mode == AccessMode::kSingleNodeMultiWriter ||
-         mode == AccessMode::kSingleNodeWriter;
-}
-
-bool IsReaderMode(AccessMode mode) {
-  return mode == AccessMode::kSingleNodeReaderOnly ||
-         mode == AccessMode::kMultiNodeReaderOnly;
-}
-
-PublishedVolume ResultOf(const PublicationRecord& record,
-                         const std::string& plugin) {
-  return {
-      PluginHostPath(plugin) + "/" + PublishPart(record.key, record.allocation),
-      record.read_only, record};
+VolumeRecord RecordOf(const VolumeKey& key, const PublishSpec& spec,
+                      const UniqueFd& secrets) {
+  VolumeRecord record;
+  record.key = key;
+  record.plugin = spec.plugin;
+  record.volume_id = spec.volume_id;
+  record.access_mode = static_cast<int>(spec.capability.access_mode);
+  record.fs_type = spec.capability.fs_type;
+  record.capability_digest = DigestOf(spec.capability);
+  record.publish_context = spec.publish_context;
+  record.volume_context = spec.volume_context;
+  record.uid = spec.uid;
+  record.block = spec.capability.block;
+  record.volume_mount_group = spec.capability.volume_mount_group;
+  record.needs = NeedsOf(spec.capability, secrets);
+  return record;
 }
 
 }  // namespace
+
+std::string DeviceRuleOf(const PublishedVolume& volume) {
+  const auto device = static_cast<dev_t>(volume.record.device);
+  return "b " + std::to_string(major(device)) + ":" +
+         std::to_string(minor(device)) + (volume.read_only ? " r" : " rwm");
+}
 
 std::string_view VolumeStateName(VolumeState state) {
   switch (state) {
@@ -98,54 +78,16 @@ std::string_view PublicationStateName(PublicationState state) {
   return "uncertain";
 }
 
-struct Volumes::Call {
-  const PublishSpec& spec;
-  const UniqueFd& secrets;
-  const CancelToken& cancelled;
-  VolumeRecord volume;
-  PublicationRecord publication;
-  Plugins::Session session;
-  bool known = false;  // an earlier attempt may have published it
-};
-
-Volumes::Volumes(const TimeoutsConfig& timeouts, exec::Executor& executor,
-                 CsiClient& client, Plugins& plugins, store::StateStore& store)
-    : timeouts_(timeouts),
+Volumes::Volumes(const Config& config, exec::Executor& executor,
+                 CsiClient& client, Plugins& plugins, store::StateStore& store,
+                 VolumeEvents events)
+    : config_(config),
       executor_(executor),
       client_(client),
       plugins_(plugins),
-      store_(store) {}
-
-Result<void> Volumes::Recover() {
-  MOUNTD_ASSIGN(const std::vector<VolumeRecord> volumes, store_.ListVolumes());
-  for (const VolumeRecord& volume : volumes) {
-    if (volume.state != VolumeState::kStaged) {
-      MOUNTD_TRY(store_.SetVolumeState(volume.key, VolumeState::kUncertain));
-    }
-  }
-  MOUNTD_ASSIGN(std::vector<PublicationRecord> publications,
-                store_.ListPublications());
-  for (PublicationRecord& publication : publications) {
-    MOUNTD_TRY(RecoverPublication(publication));
-  }
-  return Ok();
-}
-
-Result<void> Volumes::RecoverPublication(PublicationRecord& publication) {
-  bool certain = publication.state == PublicationState::kUnpublishing;
-  if (publication.state == PublicationState::kPublished) {
-    MOUNTD_ASSIGN(const std::optional<VolumeRecord> volume,
-                  store_.GetVolume(publication.key));
-    if (volume) {
-      // A file system that does not answer must not keep mountd from starting.
-      const Result<exec::MountState> state = executor_.InspectVolumeDir(
-          PublishDir(*volume, publication.allocation));
-      certain = state && state->exists != 0 &&
-                state->mount_id == publication.mount_id;
-    }
-  }
-  return certain ? Ok() : MarkUncertain(publication);
-}
+      store_(store),
+      events_(std::move(events)),
+      slots_(config.limits.rpcs_per_plugin) {}
 
 Result<void> Volumes::MarkUncertain(PublicationRecord publication) {
   publication.state = PublicationState::kUncertain;
@@ -185,8 +127,6 @@ Result<KeyedLocks::Guard> Volumes::LockUnused(const std::string& plugin,
   return guard;
 }
 
-// ---- The way up ----
-
 Result<void> Volumes::CheckCompatible(const VolumeRecord& volume,
                                       const PublishSpec& spec) {
   MOUNTD_ASSIGN(const std::vector<PublicationRecord> users,
@@ -198,17 +138,20 @@ Result<void> Volumes::CheckCompatible(const VolumeRecord& volume,
       std::none_of(users.begin(), users.end(), [&](const auto& user) {
         return user.allocation == spec.allocation;
       });
-  const bool same_access =
-      volume.access_mode == static_cast<int>(spec.capability.access_mode);
-  const std::string object = Described(spec.allocation, spec.alias);
+  const std::string object = Described(spec);
   if (volume.uid != spec.uid) {
     return MakeError(Code::kPermissionDenied, "publish", object,
                      "is staged for another user");
   }
-  if (!same_access || volume.capability_digest != DigestOf(spec.capability)) {
+  if (volume.block != spec.capability.block) {
     return MakeError(Code::kFailedPrecondition, "publish", object,
-                     "is staged with another access mode, file system or "
-                     "mount flags");
+                     "is staged with another attachment mode");
+  }
+  if (volume.access_mode != static_cast<int>(spec.capability.access_mode) ||
+      volume.capability_digest != DigestOf(spec.capability)) {
+    return MakeError(Code::kFailedPrecondition, "publish", object,
+                     "is staged with another access mode, file system, mount "
+                     "group or mount flags");
   }
   if (joins && !spec.read_only &&
       !WritersMayShare(spec.capability.access_mode)) {
@@ -221,14 +164,20 @@ Result<void> Volumes::CheckCompatible(const VolumeRecord& volume,
 Result<PublishedVolume> Volumes::Publish(const PublishSpec& spec,
                                          const UniqueFd& secrets,
                                          const CancelToken& cancelled) {
-  const std::string object = Described(spec.allocation, spec.alias);
-  if (IsReaderMode(spec.capability.access_mode) && !spec.read_only) {
-    return MakeError(Code::kInvalidArgument, "publish", object,
-                     "a reader-only access mode needs read_only");
-  }
   const VolumeKey key = VolumeKey::Derive(spec.plugin, spec.volume_id);
   const KeyedLocks::Guard guard = volumes_.Lock(key.str());
+  if (IsCancelled(cancelled)) {
+    return MakeError(Code::kAborted, "publish", Described(spec),
+                     "was cancelled while it waited: nothing was done");
+  }
+  return PublishLocked(spec, secrets, cancelled);
+}
 
+Result<PublishedVolume> Volumes::PublishLocked(const PublishSpec& spec,
+                                               const UniqueFd& secrets,
+                                               const CancelToken& cancelled) {
+  const std::string object = Described(spec);
+  const VolumeKey key = VolumeKey::Derive(spec.plugin, spec.volume_id);
   MOUNTD_ASSIGN(const std::optional<PublicationRecord> known,
                 store_.GetPublication(spec.allocation, spec.alias));
   if (known && (known->key != key || known->read_only != spec.read_only)) {
@@ -239,224 +188,228 @@ Result<PublishedVolume> Volumes::Publish(const PublishSpec& spec,
     return MakeError(Code::kFailedPrecondition, "publish", object,
                      "is being unpublished");
   }
-  MOUNTD_ASSIGN(const std::optional<VolumeRecord> staged,
-                store_.GetVolume(key));
-  if (staged) {
-    MOUNTD_TRY(CheckCompatible(*staged, spec));
+  MOUNTD_ASSIGN(const std::optional<VolumeRecord> there, store_.GetVolume(key));
+  if (there) {
+    MOUNTD_TRY(CheckCompatible(*there, spec));
   }
   if (known && known->state == PublicationState::kPublished) {
     return ResultOf(*known, spec.plugin);
   }
   MOUNTD_ASSIGN(Plugins::Session session, plugins_.Use(spec.plugin));
-
-  Call call{
-      spec, secrets, cancelled, {}, {}, std::move(session), known.has_value()};
-  if (staged) {
-    call.volume = *staged;
-  } else {
-    call.volume = {key,
-                   spec.plugin,
-                   spec.volume_id,
-                   VolumeState::kStaging,
-                   static_cast<int>(spec.capability.access_mode),
-                   spec.capability.fs_type,
-                   DigestOf(spec.capability),
-                   spec.publish_context,
-                   spec.volume_context,
-                   spec.uid};
+  MOUNTD_TRY(CheckCapability(spec.capability, session.status.capabilities,
+                             spec.read_only, object));
+  if (there) {
+    MOUNTD_TRY(FinishTargets(*there));
   }
-  call.publication = {key,
-                      spec.allocation,
-                      spec.alias,
-                      spec.read_only,
-                      PublicationState::kPublishing,
-                      0};
-  if (!known) {
+
+  Call call{spec,
+            secrets,
+            cancelled,
+            RecordOf(key, spec, secrets),
+            {key, spec.allocation, spec.alias, spec.read_only},
+            session.status.stages(),
+            known.has_value()};
+  if (there) {
+    call.volume.state = there->state;
+  }
+  if (known) {
+    call.publication = *known;
+  } else {
     MOUNTD_TRY(store_.AddPublication(call.volume, call.publication));
   }
   if (call.volume.state != VolumeState::kStaged) {
     MOUNTD_TRY(Stage(call));
   }
   MOUNTD_TRY(PublishStaged(call));
+  Drop(spec.allocation, spec.alias);
   return ResultOf(call.publication, spec.plugin);
 }
 
+// What of it may have happened is not known; whoever asks again, or Settle, is
+// to find out.
+Error Volumes::EndUncertain(Call& call, const RpcError& last, const char* rpc) {
+  Error error = ToError(last, rpc, Described(call.spec));
+  if (IsCancelled(call.cancelled)) {
+    error.code = Code::kAborted;
+    error.detail = "was cancelled after " + error.detail;
+  }
+  error.detail += "; the outcome is not known";
+  if (const Result<void> marked = MarkUncertain(call.publication); !marked) {
+    return marked.error();
+  }
+  Keep(call);
+  return error;
+}
+
 Result<void> Volumes::Stage(Call& call) {
-  const bool stages = call.session.status.stages();
   if (Result<exec::MountState> prepared =
           executor_.PrepareVolumeDir(StagingDir(call.volume));
       !prepared) {
     IgnoreBecauseBestEffort(AbandonPublication(call));
     return std::move(prepared).error();
   }
-  if (stages) {
-    const StageRequest request{call.spec.volume_id, call.spec.publish_context,
-                               PluginViewPath(call.session.status.record,
-                                              StagingPart(call.volume.key)),
-                               call.spec.capability, call.spec.volume_context};
-    RpcResult<void> outcome = RetryUntilFinal(
-        timeouts_.rpc, call.cancelled, [&](Clock::time_point deadline) {
-          return client_.NodeStageVolume(call.session.channel, request,
-                                         call.secrets, deadline);
+  if (call.stages) {
+    call.volume.state = VolumeState::kStaging;
+    MOUNTD_TRY(store_.SetVolumeStaging(call.volume));
+    const RpcResult<void> outcome = CallNode<void>(
+        call.spec.plugin, call.cancelled,
+        [&](const Plugins::Session& session, Clock::time_point deadline) {
+          return client_.NodeStageVolume(
+              session.channel,
+              StageRequestOf(call.volume, call.spec.capability,
+                             session.status.record),
+              call.secrets, deadline);
         });
+    if (!outcome && !outcome.error().IsFinal()) {
+      MOUNTD_TRY(
+          store_.SetVolumeState(call.volume.key, VolumeState::kUncertain));
+      return EndUncertain(call, outcome.error(), "NodeStageVolume");
+    }
     if (!outcome) {
-      Error error = ToError(outcome.error(), "NodeStageVolume",
-                            Described(call.spec.allocation, call.spec.alias));
-      if (outcome.error().IsFinal()) {
-        IgnoreBecauseBestEffort(AbandonPublication(call));
-      } else {
-        MOUNTD_TRY(
-            store_.SetVolumeState(call.volume.key, VolumeState::kUncertain));
-        MOUNTD_TRY(MarkUncertain(call.publication));
-      }
-      return error;
+      IgnoreBecauseBestEffort(AbandonPublication(call));
+      return ToError(outcome.error(), "NodeStageVolume", Described(call.spec));
     }
   }
+  // By the plugin's word: many mount nothing there.
   call.volume.state = VolumeState::kStaged;
-  return store_.SetVolumeState(call.volume.key, VolumeState::kStaged);
+  return store_.SetVolumeStaging(call.volume);
 }
 
 Result<void> Volumes::PublishStaged(Call& call) {
   const exec::VolumeDirPlan dir = PublishDir(call.volume, call.spec.allocation);
-  const PluginRecord& plugin = call.session.status.record;
-  const PublishRequest request{
-      call.spec.volume_id,
-      call.spec.publish_context,
-      call.session.status.stages()
-          ? PluginViewPath(plugin, StagingPart(call.volume.key))
-          : std::string(),
-      PluginViewPath(plugin,
-                     PublishPart(call.volume.key, call.spec.allocation)),
-      call.spec.capability,
-      call.spec.read_only,
-      call.spec.volume_context};
-  const std::string object = Described(call.spec.allocation, call.spec.alias);
   if (Result<exec::MountState> prepared = executor_.PrepareVolumeDir(dir);
       !prepared) {
     IgnoreBecauseBestEffort(AbandonPublication(call));
     return std::move(prepared).error();
   }
-  RpcResult<void> outcome = RetryUntilFinal(
-      timeouts_.rpc, call.cancelled, [&](Clock::time_point deadline) {
-        return client_.NodePublishVolume(call.session.channel, request,
-                                         call.secrets, deadline);
+  const RpcResult<void> outcome = CallNode<void>(
+      call.spec.plugin, call.cancelled,
+      [&](const Plugins::Session& session, Clock::time_point deadline) {
+        return client_.NodePublishVolume(
+            session.channel,
+            PublishRequestOf(call.volume, call.publication,
+                             call.spec.capability, session),
+            call.secrets, deadline);
       });
   if (!outcome && outcome.error().IsFinal()) {
     IgnoreBecauseBestEffort(AbandonPublication(call));
-    return ToError(outcome.error(), "NodePublishVolume", object);
+    return ToError(outcome.error(), "NodePublishVolume", Described(call.spec));
   }
   if (!outcome) {
-    MOUNTD_TRY(MarkUncertain(call.publication));
-    return ToError(outcome.error(), "NodePublishVolume", object);
+    return EndUncertain(call, outcome.error(), "NodePublishVolume");
   }
-  // The plugin's word is not enough: something has to be there.
+  return CheckPublished(call, dir);
+}
+
+// The plugin's word is not enough: something has to be there, and what was
+// asked for. What it made instead is the plugin's to undo.
+Result<void> Volumes::CheckPublished(Call& call,
+                                     const exec::VolumeDirPlan& dir) {
   const Result<exec::MountState> state = executor_.InspectVolumeDir(dir);
-  if (!state || state->exists == 0) {
+  const Result<Plugins::Session> session = plugins_.Use(call.spec.plugin);
+  const bool bare_allowed = session && session->status.record.bare_directories;
+  const std::string fault =
+      state ? FaultOfPublished(*state, call.spec.capability.block, bare_allowed)
+            : state.error().Message();
+  if (!fault.empty()) {
     MOUNTD_TRY(MarkUncertain(call.publication));
-    return !state ? state.error()
-                  : MakeError(Code::kInternal, "NodePublishVolume", object,
-                              "the plugin answered OK and made nothing");
+    return state ? MakeError(Code::kInternal, "NodePublishVolume",
+                             Described(call.spec),
+                             "the plugin answered OK, but " + fault)
+                 : state.error();
   }
   call.publication.mount_id = state->mount_id;
+  call.publication.device = state->block_device;
   call.publication.state = PublicationState::kPublished;
+  call.publication.was_published = true;
   return store_.SetPublicationState(call.publication);
 }
 
 // After a final failure: what is to be undone is ours, the directories and the
 // user's row, and the staging if nobody else has it. What cannot be undone now
-// is uncertain: the next publish or the release goes on. So is one that an
-// earlier attempt may have published: tasks may still have mounts of it.
+// is uncertain: the next publish or the release goes on. So is one that was
+// published before: tasks may still have mounts of it.
 Result<void> Volumes::AbandonPublication(Call& call) {
-  if (call.known) {
+  if (call.publication.was_published) {
     return MarkUncertain(call.publication);
   }
   const auto undo = [&]() -> Result<void> {
-    MOUNTD_TRY(executor_.RemoveVolumeDir(
-        PublishDir(call.volume, call.publication.allocation)));
+    if (call.known) {
+      MOUNTD_TRY(UnpublishOne(call.publication, call.volume));
+    } else {
+      MOUNTD_TRY(executor_.RemoveVolumeDir(
+          PublishDir(call.volume, call.publication.allocation)));
+    }
     return DropUser(call.publication, call.volume);
   };
   Result<void> undone = undo();
   if (!undone) {
     MOUNTD_TRY(MarkUncertain(call.publication));
   }
+  Drop(call.spec.allocation, call.spec.alias);
   return undone;
 }
 
-// ---- The way down ----
+// ---- What is uncertain ----
 
-Result<void> Volumes::Unpublish(const std::string& allocation,
-                                const std::string& alias) {
-  MOUNTD_ASSIGN(const std::optional<PublicationRecord> found,
-                store_.GetPublication(allocation, alias));
-  if (!found) {
-    return Ok();
-  }
-  const KeyedLocks::Guard guard = volumes_.Lock(found->key.str());
-  MOUNTD_ASSIGN(const std::optional<VolumeRecord> volume,
-                store_.GetVolume(found->key));
-  if (!volume) {
-    return MakeError(Code::kInternal, "unpublish", Described(allocation, alias),
-                     "has no volume record");
-  }
-  MOUNTD_TRY(UnpublishOne(*found, *volume));
-  return DropUser(*found, *volume);
-}
-
-Result<void> Volumes::UnpublishOne(PublicationRecord publication,
-                                   const VolumeRecord& volume) {
-  publication.state = PublicationState::kUnpublishing;
-  MOUNTD_TRY(store_.SetPublicationState(publication));
-  MOUNTD_ASSIGN(const Plugins::Session session, plugins_.Use(volume.plugin));
-  const std::string target = PluginViewPath(
-      session.status.record, PublishPart(volume.key, publication.allocation));
-  const RpcResult<void> outcome =
-      RetryUntilFinal(timeouts_.rpc, nullptr, [&](Clock::time_point deadline) {
-        return client_.NodeUnpublishVolume(session.channel, volume.volume_id,
-                                           target, deadline);
-      });
-  if (!outcome && outcome.error().code != RpcCode::kNotFound) {
-    return ToError(outcome.error(), "NodeUnpublishVolume",
-                   Described(publication.allocation, publication.alias));
-  }
-  // Refused as Busy if the plugin left its mount in place.
-  return executor_.RemoveVolumeDir(PublishDir(volume, publication.allocation));
-}
-
-// Takes the user's row away, and with the last one the staging. The row goes
-// last: until then the release is not over, and no receipt is given.
-Result<void> Volumes::DropUser(const PublicationRecord& publication,
-                               const VolumeRecord& volume) {
-  MOUNTD_ASSIGN(const std::vector<PublicationRecord> users,
-                store_.UsersOf(volume.key));
-  const bool last =
-      std::all_of(users.begin(), users.end(), [&](const auto& user) {
-        return user.allocation == publication.allocation;
-      });
-  if (last) {
-    MOUNTD_TRY(Unstage(volume));
-  }
-  return store_.RemovePublication(publication, last);
-}
-
-Result<void> Volumes::Unstage(const VolumeRecord& volume) {
-  MOUNTD_ASSIGN(const Plugins::Session session, plugins_.Use(volume.plugin));
-  // Also after a stage that failed for good: the plugin may have attached
-  // something before it did, and an unstage of nothing is OK (CSI spec).
-  if (session.status.stages()) {
-    MOUNTD_TRY(store_.SetVolumeState(volume.key, VolumeState::kUnstaging));
-    const std::string path =
-        PluginViewPath(session.status.record, StagingPart(volume.key));
-    const RpcResult<void> outcome = RetryUntilFinal(
-        timeouts_.rpc, nullptr, [&](Clock::time_point deadline) {
-          return client_.NodeUnstageVolume(session.channel, volume.volume_id,
-                                           path, deadline);
-        });
-    if (!outcome && outcome.error().code != RpcCode::kNotFound) {
-      return ToError(outcome.error(), "NodeUnstageVolume",
-                     "a volume of plugin " + volume.plugin);
+void Volumes::Keep(const Call& call) {
+  Kept kept{call.spec, UniqueFd()};
+  if (call.secrets.valid()) {
+    kept.secrets.reset(fcntl(call.secrets.get(), F_DUPFD_CLOEXEC, 3));
+    if (!kept.secrets.valid()) {
+      return;  // the next call brings them
     }
   }
-  return executor_.RemoveVolumeDir(StagingDir(volume));
+  {
+    const std::lock_guard lock(kept_mutex_);
+    kept_.insert_or_assign({call.spec.allocation, call.spec.alias},
+                           std::move(kept));
+  }
+  events_.on_unsettled();
+}
+
+bool Volumes::IsKept(const std::string& allocation,
+                     const std::string& alias) const {
+  const std::lock_guard lock(kept_mutex_);
+  return kept_.contains({allocation, alias});
+}
+
+void Volumes::Drop(const std::string& allocation, const std::string& alias) {
+  const std::lock_guard lock(kept_mutex_);
+  kept_.erase({allocation, alias});
+}
+
+std::vector<Volumes::Unsettled> Volumes::ListUnsettled() const {
+  const std::lock_guard lock(kept_mutex_);
+  std::vector<Unsettled> all;
+  for (const auto& [user, kept] : kept_) {
+    all.push_back({user.first, user.second});
+  }
+  return all;
+}
+
+Result<void> Volumes::Settle(const Unsettled& one) {
+  Kept kept;
+  {
+    const std::lock_guard lock(kept_mutex_);
+    const auto found = kept_.find({one.allocation, one.alias});
+    if (found == kept_.end()) {
+      return Ok();
+    }
+    kept.spec = found->second.spec;
+    if (found->second.secrets.valid()) {
+      kept.secrets.reset(
+          fcntl(found->second.secrets.get(), F_DUPFD_CLOEXEC, 3));
+      if (!kept.secrets.valid()) {
+        return ErrnoError(errno, "dup", Described(one.allocation, one.alias));
+      }
+    }
+  }
+  const Result<PublishedVolume> published =
+      Publish(kept.spec, kept.secrets, nullptr);
+  return published || !IsKept(one.allocation, one.alias)
+             ? Ok()
+             : Result<void>(published.error());
 }
 
 }  // namespace mountd::csi

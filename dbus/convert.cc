@@ -2,24 +2,17 @@
 #include "dbus/convert.h"
 
 #include <sys/mount.h>
+#include <sys/sysmacros.h>
 #include <sys/utsname.h>
 
 #include <array>
 #include <utility>
 
+#include "csi-node/volume_capability.h"
 #include "dbus/plugin_object.h"
 
 namespace mountd::dbus {
 namespace {
-
-constexpr std::array<std::pair<std::string_view, csi::AccessMode>, 5>
-    kAccessModes = {{
-        {"single-node-writer", csi::AccessMode::kSingleNodeWriter},
-        {"single-node-reader-only", csi::AccessMode::kSingleNodeReaderOnly},
-        {"multi-node-reader-only", csi::AccessMode::kMultiNodeReaderOnly},
-        {"multi-node-single-writer", csi::AccessMode::kMultiNodeSingleWriter},
-        {"multi-node-multi-writer", csi::AccessMode::kMultiNodeMultiWriter},
-    }};
 
 constexpr std::size_t kMaxContextBytes = 4096;  // CSI spec, "Size Limits"
 
@@ -97,15 +90,20 @@ Result<void> ReadUsage(const Dict& usage, csi::PublishSpec& spec) {
   spec.capability.fs_type = reader.Get<std::string>("fs_type", "");
   spec.capability.mount_flags =
       reader.Get<std::vector<std::string>>("mount_flags", {});
-  bool mode_known = false;
-  for (const auto& [name, value] : kAccessModes) {
-    if (mode == name) {
-      spec.capability.access_mode = value;
-      mode_known = true;
-    }
-  }
-  if (!mode_known) {
+  spec.capability.volume_mount_group =
+      reader.Get<std::string>("volume_mount_group", "");
+  const std::optional<csi::AccessMode> known = csi::ParseAccessMode(mode);
+  if (known) {
+    spec.capability.access_mode = *known;
+  } else {
     reader.Refuse("access_mode", "is not a CSI access mode");
+  }
+  spec.capability.block = attachment == "block-device";
+  if (!spec.capability.block && attachment != "file-system") {
+    reader.Refuse("attachment_mode", "must be file-system or block-device");
+  }
+  if (spec.capability.volume_mount_group.size() > kMaxNameBytes) {
+    reader.Refuse("volume_mount_group", "is longer than 128 bytes");
   }
   if (spec.capability.fs_type.size() > kMaxNameBytes) {
     reader.Refuse("fs_type", "is longer than 128 bytes");
@@ -117,15 +115,7 @@ Result<void> ReadUsage(const Dict& usage, csi::PublishSpec& spec) {
   if (flag_bytes > kMaxContextBytes) {
     reader.Refuse("mount_flags", "are larger than 4 KiB");
   }
-  MOUNTD_TRY(reader.Finish());
-  if (attachment != "file-system") {
-    const bool block = attachment == "block-device";
-    return MakeError(block ? Code::kNotSupported : Code::kInvalidArgument,
-                     "check", "usage[\"attachment_mode\"]",
-                     block ? "block devices are not supported"
-                           : "must be file-system or block-device");
-  }
-  return Ok();
+  return reader.Finish();
 }
 
 Result<void> CheckContext(const std::string& what, const StringMap& map) {
@@ -166,9 +156,32 @@ Dict ToDict(const NetworkStatus& status) {
 }
 
 Dict ToDict(const csi::PublishedVolume& volume) {
-  return {{"host_path", V(ToBytes(volume.host_path))},
-          {"read_only", V(volume.read_only)},
-          {"is_device", V(false)}};
+  const auto device = static_cast<dev_t>(volume.record.device);
+  Dict dict = {{"host_path", V(ToBytes(volume.host_path))},
+               {"read_only", V(volume.read_only)},
+               {"is_device", V(device != 0)}};
+  if (device != 0) {
+    dict.insert({{"device_major", V(std::uint32_t{major(device)})},
+                 {"device_minor", V(std::uint32_t{minor(device)})},
+                 {"device_rule", V(csi::DeviceRuleOf(volume))}});
+  }
+  return dict;
+}
+
+Dict ToDict(const csi::VolumeStats& stats) {
+  using Usage =
+      sdbus::Struct<std::string, std::int64_t, std::int64_t, std::int64_t>;
+  std::vector<Usage> usage;
+  for (const csi::VolumeStats::Usage& one : stats.usage) {
+    usage.emplace_back(one.inodes ? "inodes" : "bytes", one.total, one.used,
+                       one.available);
+  }
+  Dict dict = {{"usage", V(usage)}};
+  if (stats.condition) {
+    dict.insert({{"abnormal", V(stats.condition->abnormal)},
+                 {"condition", V(stats.condition->message)}});
+  }
+  return dict;
 }
 
 Dict ToDict(const MountConfig& config) {
@@ -197,14 +210,19 @@ Dict ToDict(const Mounts::Replaced& replaced) {
 
 Dict ToDict(const ReceiptRecord& receipt) {
   std::vector<sdbus::Struct<std::string, std::string, bool>> volumes;
+  std::vector<sdbus::Struct<std::string, std::string>> owed;
   for (const ReceiptRecord::Volume& volume : receipt.volumes) {
     volumes.emplace_back(volume.plugin, volume.volume_id, volume.unstaged);
+    if (volume.owed) {
+      owed.emplace_back(volume.plugin, volume.volume_id);
+    }
   }
-  // A receipt exists only once everything of the allocation is undone.
+  // Everything else of the allocation is undone, or there were no receipt.
   return {{"allocation", V(receipt.allocation)},
           {"released_at", V(receipt.released_at_us)},
-          {"node_detached", V(true)},
+          {"node_detached", V(owed.empty())},
           {"volumes", V(volumes)},
+          {"owed", V(owed)},
           {"serial", V(receipt.serial)}};
 }
 
@@ -250,10 +268,18 @@ Dict ToDict(const VolumeStatus& status) {
   for (const PublicationRecord& user : status.users) {
     users.emplace_back(user.allocation, user.alias);
   }
-  return {{"plugin", V(status.record.plugin)},
-          {"volume", V(status.record.volume_id)},
-          {"state", V(std::string(csi::VolumeStateName(status.record.state)))},
-          {"users", V(users)}};
+  return {
+      {"plugin", V(status.record.plugin)},
+      {"volume", V(status.record.volume_id)},
+      {"state", V(std::string(csi::VolumeStateName(status.record.state)))},
+      {"attachment_mode",
+       V(std::string(status.record.block ? "block-device" : "file-system"))},
+      {"access_mode",
+       V(std::string(csi::AccessModeName(
+           static_cast<csi::AccessMode>(status.record.access_mode))))},
+      {"fs_type", V(status.record.fs_type)},
+      {"needs_secrets", V((status.record.needs & kNeedsSecrets) != 0)},
+      {"users", V(users)}};
 }
 
 Dict ToDict(const csi::PluginRegistration& registration) {

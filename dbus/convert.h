@@ -33,6 +33,7 @@ Result<void> CheckContext(const std::string& what, const StringMap& map);
 
 Dict ToDict(const NetworkStatus& status);
 Dict ToDict(const csi::PublishedVolume& volume);
+Dict ToDict(const csi::VolumeStats& stats);
 Dict ToDict(const MountConfig& config);
 Dict ToDict(const Mounts::Replaced& replaced);
 Dict ToDict(const ReceiptRecord& receipt);

@@ -67,6 +67,26 @@ Event MountHealthChanged(const Service& service, std::uint32_t uid,
           }};
 }
 
+Event VolumeHealthChanged(const Service& service, const VolumeRecord& volume,
+                          exec::MountHealth health, const std::string& reason) {
+  return {"VolumeHealth",
+          {volume.plugin, volume.volume_id,
+           std::string(MountHealthName(health)), reason},
+          [&service, uid = volume.uid](const Caller& caller) {
+            return service.Sees(caller, uid);
+          }};
+}
+
+Event SecretsNeeded(const Service& service, const VolumeRecord& volume,
+                    const PublicationRecord& publication) {
+  return {"SecretsNeeded",
+          {publication.allocation, publication.alias, volume.plugin,
+           volume.volume_id},
+          [&service, uid = volume.uid](const Caller& caller) {
+            return service.Sees(caller, uid);
+          }};
+}
+
 Event PluginChanged(const Service& service, const csi::PluginChange& change) {
   using Kind = csi::PluginChange::Kind;
   const csi::PluginInstance& now = change.now;

@@ -43,6 +43,11 @@ Event MountHealthChanged(const Service& service, std::uint32_t uid,
                          const MountRecord& record, exec::MountHealth health,
                          const std::string& reason);
 Event PluginChanged(const Service& service, const csi::PluginChange& change);
+// Of whoever's the volume is.
+Event VolumeHealthChanged(const Service& service, const VolumeRecord& volume,
+                          exec::MountHealth health, const std::string& reason);
+Event SecretsNeeded(const Service& service, const VolumeRecord& volume,
+                    const PublicationRecord& publication);
 Event OwedChanged(std::uint32_t count);
 
 // Sends it on one connection; `destination` null: to the one peer there is. A

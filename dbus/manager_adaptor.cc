@@ -91,9 +91,9 @@ void ManagerAdaptor::RetryOwed(sdbus::Result<std::uint32_t>&& answer,
           MOUNTD_ASSIGN(const std::vector<OwedRecord> owed,
                         service.ListOwed(context));
           for (const OwedRecord& one : owed) {
-            // On the allocation's own strand, like any call for it.
+            // On its own strand, like any call for it.
             std::promise<void> done;
-            strands.Submit(AllocationStrand(AllocationOf(one)), [&] {
+            strands.Submit(StrandOf(one), [&] {
               IgnoreBecauseBestEffort(service.RetryOwed(one));
               done.set_value();
             });

@@ -139,6 +139,11 @@ class ManagerAdaptor final
                      Dict options) override;
   void ListAllocations(sdbus::Result<std::vector<AllocationStruct>>&& answer,
                        Dict options) override;
+  void ExpandVolume(sdbus::Result<std::int64_t>&& answer,
+                    std::string allocation, std::string alias,
+                    std::int64_t required_bytes, Dict options) override;
+  void GetVolumeStats(sdbus::Result<Dict>&& answer, std::string allocation,
+                      std::string alias, Dict options) override;
   void ListVolumes(sdbus::Result<std::vector<Dict>>&& answer,
                    Dict options) override;
   void RegisterPlugin(sdbus::Result<Dict>&& answer, std::string plugin,

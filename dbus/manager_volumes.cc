@@ -35,6 +35,8 @@ void ManagerAdaptor::PublishVolume(sdbus::Result<Dict>&& answer,
         arguments.Add(allocation).Add(alias).Add(plugin).Add(volume);
         arguments.Add(std::to_string(static_cast<int>(spec.read_only)))
             .Add(std::to_string(static_cast<int>(spec.capability.access_mode)))
+            .Add(std::to_string(static_cast<int>(spec.capability.block)))
+            .Add(spec.capability.volume_mount_group)
             .Add(spec.capability.fs_type)
             .Add(spec.capability.mount_flags);
         arguments.Add(publish_context).Add(volume_context);
@@ -67,6 +69,61 @@ void ManagerAdaptor::UnpublishVolume(sdbus::Result<>&& answer,
         return call;
       },
       NoConversion());
+}
+
+void ManagerAdaptor::ExpandVolume(sdbus::Result<std::int64_t>&& answer,
+                                  std::string allocation, std::string alias,
+                                  std::int64_t required_bytes, Dict options) {
+  using T = std::int64_t;
+  Serve<T>(
+      std::move(answer), "ExpandVolume",
+      [&]() -> Result<Decoded<T>> {
+        Decoded<T> call;
+        OptionReader reader("options", options);
+        call.patience = Patience(reader);
+        MOUNTD_ASSIGN(const std::shared_ptr<UniqueFd> secrets,
+                      SecretsFrom(reader));
+        csi::Volumes::ExpandSpec spec;
+        spec.limit_bytes = reader.Get<std::int64_t>("limit_bytes", 0);
+        MOUNTD_TRY(reader.Finish());
+        MOUNTD_TRY(Name::Parse("allocation", allocation));
+        MOUNTD_TRY(Name::Parse("alias", alias));
+        spec.allocation = allocation;
+        spec.alias = alias;
+        spec.required_bytes = required_bytes;
+        call.strand = AllocationStrand(allocation);
+        call.arguments = Arguments::Of(
+            allocation, alias, std::to_string(required_bytes),
+            std::to_string(spec.limit_bytes), IdentityOf(*secrets));
+        call.work = [spec, secrets](Service& service,
+                                    const CallContext& context) {
+          return service.ExpandVolume(context, spec, *secrets);
+        };
+        return call;
+      },
+      [](T bytes) { return bytes; });
+}
+
+void ManagerAdaptor::GetVolumeStats(sdbus::Result<Dict>&& answer,
+                                    std::string allocation, std::string alias,
+                                    Dict options) {
+  using T = csi::VolumeStats;
+  Serve<T>(
+      std::move(answer), "GetVolumeStats",
+      [&]() -> Result<Decoded<T>> {
+        Decoded<T> call;
+        MOUNTD_ASSIGN(call.patience, OnlyPatience(options));
+        MOUNTD_ASSIGN(const Name id, Name::Parse("allocation", allocation));
+        MOUNTD_ASSIGN(const Name name, Name::Parse("alias", alias));
+        // Its plugin may take long to answer: in nobody's way.
+        call.strand = "stats of " + allocation + "/" + alias;
+        call.arguments = Arguments::Of(allocation, alias);
+        call.work = [id, name](Service& service, const CallContext& context) {
+          return service.GetVolumeStats(context, id, name);
+        };
+        return call;
+      },
+      [](const T& stats) { return ToDict(stats); });
 }
 
 void ManagerAdaptor::ListVolumes(sdbus::Result<std::vector<Dict>>&& answer,

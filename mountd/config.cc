@@ -159,9 +159,10 @@ Result<void> ReadLimits(const ConfigReader& reader, const toml::table& table,
   MOUNTD_TRY(reader.OnlyKeys(
       table, where,
       {"peers_per_uid", "allocations_per_uid", "operations_per_uid",
-       "plugins_per_uid", "mounts_per_uid", "mounts_per_allocation",
-       "mounts_per_plugin", "inboxes_per_allocation", "tmpfs_bytes",
-       "tmpfs_bytes_per_allocation", "mount_executors", "mount_reserve"}));
+       "plugins_per_uid", "rpcs_per_plugin", "mounts_per_uid",
+       "mounts_per_allocation", "mounts_per_plugin", "inboxes_per_allocation",
+       "tmpfs_bytes", "tmpfs_bytes_per_allocation", "mount_executors",
+       "mount_reserve"}));
   MOUNTD_TRY(reader.Number(table, "peers_per_uid", where, 1, 4096,
                            limits.peers_per_uid));
   MOUNTD_TRY(reader.Number(table, "allocations_per_uid", where, 1, 1'000'000,
@@ -170,6 +171,8 @@ Result<void> ReadLimits(const ConfigReader& reader, const toml::table& table,
                            limits.operations_per_uid));
   MOUNTD_TRY(reader.Number(table, "plugins_per_uid", where, 1, 4096,
                            limits.plugins_per_uid));
+  MOUNTD_TRY(reader.Number(table, "rpcs_per_plugin", where, 1, 1000,
+                           limits.rpcs_per_plugin));
   MOUNTD_TRY(reader.Number(table, "mounts_per_uid", where, 1, 1'000'000,
                            limits.mounts_per_uid));
   MOUNTD_TRY(reader.Number(table, "inboxes_per_allocation", where, 1, 1'000,
@@ -196,6 +199,7 @@ Result<void> ReadTimeouts(const ConfigReader& reader, const toml::table& table,
       std::pair<std::string_view, std::chrono::milliseconds*>>
       fields = {{"plan_ms", &timeouts.plan},
                 {"rpc_ms", &timeouts.rpc},
+                {"rpc_retries_ms", &timeouts.rpc_retries},
                 {"patience_ms", &timeouts.patience},
                 {"probe_starting_ms", &timeouts.probe_starting},
                 {"probe_ready_ms", &timeouts.probe_ready},
@@ -203,11 +207,11 @@ Result<void> ReadTimeouts(const ConfigReader& reader, const toml::table& table,
                 {"probe_timeout_ms", &timeouts.probe_timeout},
                 {"probe_mounts_ms", &timeouts.probe_mounts},
                 {"probe_answer_ms", &timeouts.probe_answer}};
-  MOUNTD_TRY(
-      reader.OnlyKeys(table, where,
-                      {"plan_ms", "rpc_ms", "patience_ms", "probe_starting_ms",
-                       "probe_ready_ms", "plugin_health_ms", "probe_timeout_ms",
-                       "probe_mounts_ms", "probe_answer_ms"}));
+  MOUNTD_TRY(reader.OnlyKeys(
+      table, where,
+      {"plan_ms", "rpc_ms", "rpc_retries_ms", "patience_ms",
+       "probe_starting_ms", "probe_ready_ms", "plugin_health_ms",
+       "probe_timeout_ms", "probe_mounts_ms", "probe_answer_ms"}));
   for (const auto& [name, out] : fields) {
     MOUNTD_TRY(reader.Number(table, name, where, 1, 3'600'000, *out));
   }

@@ -109,6 +109,7 @@ struct LimitsConfig {
   std::uint32_t allocations_per_uid = 1000;
   std::uint32_t operations_per_uid = 64;  // under way at once
   std::uint32_t plugins_per_uid = 64;
+  std::uint32_t rpcs_per_plugin = 32;  // of the Node service, under way at once
   std::uint32_t mounts_per_uid = 10'000;
   std::uint32_t mounts_per_allocation = 256;
   std::uint32_t mounts_per_plugin = 10'000;  // below its directory
@@ -121,7 +122,8 @@ struct LimitsConfig {
 
 struct TimeoutsConfig {
   std::chrono::milliseconds plan{10'000};           // one executor plan
-  std::chrono::milliseconds rpc{60'000};            // one CSI RPC
+  std::chrono::milliseconds rpc{60'000};            // one try of a CSI RPC
+  std::chrono::milliseconds rpc_retries{120'000};   // all tries of one
   std::chrono::milliseconds patience{20'000};       // then a call is InProgress
   std::chrono::milliseconds probe_starting{5'000};  // until a plugin is ready
   std::chrono::milliseconds probe_ready{30'000};

@@ -205,57 +205,6 @@ Result<void> Service::TeardownNetwork(const CallContext& call,
   return teardowns_.TeardownNetwork(record);
 }
 
-// ---- Volumes and bind mounts ----
-
-Result<csi::PublishedVolume> Service::PublishVolume(const CallContext& call,
-                                                    csi::PublishSpec spec,
-                                                    const UniqueFd& secrets) {
-  MOUNTD_TRY(policy_.MayUsePlugin(call.caller, spec.plugin));
-  MOUNTD_ASSIGN(const AllocationRecord owner,
-                FindPrepared(call, spec.allocation));
-  const Result<void> room = parts_.room.Check(
-      "publish", "volume " + spec.allocation + "/" + spec.alias, spec.plugin);
-  if (!room) {
-    MOUNTD_ASSIGN(const std::optional<csi::PublishedVolume> known,
-                  parts_.volumes.Get(spec.allocation, spec.alias));
-    if (!known) {
-      return room.error();
-    }
-  }
-  spec.uid = owner.uid;
-  return parts_.volumes.Publish(spec, secrets, call.cancelled);
-}
-
-Result<void> Service::UnpublishVolume(const CallContext& call,
-                                      const Name& allocation,
-                                      const Name& alias) {
-  MOUNTD_ASSIGN(const AllocationRecord record, Find(call, allocation.str()));
-  return teardowns_.Unpublish(record, alias.str());
-}
-
-Result<std::vector<VolumeStatus>> Service::ListVolumes(
-    const CallContext& call) {
-  MOUNTD_ASSIGN(const std::vector<VolumeRecord> volumes,
-                parts_.state.ListVolumes());
-  std::vector<VolumeStatus> all;
-  for (const VolumeRecord& volume : volumes) {
-    VolumeStatus status{volume, {}};
-    MOUNTD_ASSIGN(const std::vector<PublicationRecord> users,
-                  parts_.state.UsersOf(volume.key));
-    for (const PublicationRecord& user : users) {
-      MOUNTD_ASSIGN(const std::optional<AllocationRecord> owner,
-                    parts_.state.GetAllocation(user.allocation));
-      if (owner && Sees(call.caller, owner->uid)) {
-        status.users.push_back(user);
-      }
-    }
-    if (!status.users.empty() || policy_.MayAdminister(call.caller)) {
-      all.push_back(std::move(status));
-    }
-  }
-  return all;
-}
-
 // ---- Trees of files ----
 
 Result<TreeResult> Service::RemoveTree(const CallContext& call,
@@ -369,11 +318,6 @@ Result<std::vector<OwedRecord>> Service::ListOwed(const CallContext& call) {
   std::erase_if(
       owed, [&](const OwedRecord& one) { return !Sees(call.caller, one.uid); });
   return owed;
-}
-
-Result<std::uint32_t> Service::CountOwed() {
-  MOUNTD_ASSIGN(const std::vector<OwedRecord> owed, parts_.state.ListOwed());
-  return static_cast<std::uint32_t>(owed.size());
 }
 
 // What the kernel can do does not change while it runs; and a question to which

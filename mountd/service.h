@@ -88,6 +88,15 @@ class Service {
   Result<void> UnpublishVolume(const CallContext& call, const Name& allocation,
                                const Name& alias);
   Result<std::vector<VolumeStatus>> ListVolumes(const CallContext& call);
+  Result<std::int64_t> ExpandVolume(const CallContext& call,
+                                    const csi::Volumes::ExpandSpec& spec,
+                                    const UniqueFd& secrets);
+  Result<csi::VolumeStats> GetVolumeStats(const CallContext& call,
+                                          const Name& allocation,
+                                          const Name& alias);
+  // After the plugin published it anew: tasks' mounts of it are swapped for
+  // new ones. On the allocation's strand.
+  Result<void> RepairMountsOf(const PublicationRecord& publication);
   Result<MountConfig> BindMount(const CallContext& call, BindMountSpec spec);
   // All of one allocation's, or none.
   Result<std::vector<MountConfig>> BindMounts(const CallContext& call,
@@ -179,7 +188,6 @@ class Service {
   Result<void> RetryOwed(const OwedRecord& owed) {
     return teardowns_.Retry(owed);
   }
-  Result<std::uint32_t> CountOwed();
   Result<Capabilities> GetCapabilities();
 
  private:
@@ -201,7 +209,8 @@ class Service {
   Result<void> CheckUnmountMode(const CallContext& call,
                                 const MountRecord& mount,
                                 exec::UnmountMode mode);
-  Result<void> CheckVolumeSource(const CallContext& call, BindMountSpec& spec);
+  // Fills in what the plan needs.
+  Result<void> CheckVolumeSource(BindMountSpec& spec);
   Result<void> CheckIds(const CallContext& call,
                         const BindMountSpec& spec) const;
   static Result<void> CompleteTmpfs(const AllocationRecord& owner,

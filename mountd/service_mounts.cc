@@ -10,8 +10,7 @@
 
 namespace mountd {
 
-Result<void> Service::CheckVolumeSource(const CallContext& call,
-                                        BindMountSpec& spec) {
+Result<void> Service::CheckVolumeSource(BindMountSpec& spec) {
   MOUNTD_ASSIGN(const std::optional<csi::PublishedVolume> volume,
                 parts_.volumes.Get(spec.allocation, spec.source));
   const std::string object = "volume " + spec.allocation + "/" + spec.source;
@@ -23,6 +22,11 @@ Result<void> Service::CheckVolumeSource(const CallContext& call,
     return MakeError(
         Code::kFailedPrecondition, "bind-mount", object,
         "is " + std::string(csi::PublicationStateName(volume->record.state)));
+  }
+  if (volume->record.device != 0) {
+    return MakeError(Code::kFailedPrecondition, "bind-mount", object,
+                     "is a block device, which nodev would make useless: give "
+                     "the task the device itself");
   }
   const bool writable = (spec.attributes & exec::kReadOnly) == 0;
   if (volume->read_only && writable) {
@@ -42,7 +46,7 @@ Result<void> Service::CheckVolumeSource(const CallContext& call,
   }
   spec.plugin = record->plugin;
   spec.volume = record->key;
-  return policy_.MayPropagate(call.caller, spec.propagation);
+  return Ok();
 }
 
 // What the caller left out is as its owner needs it.
@@ -143,7 +147,8 @@ Result<void> Service::Authorise(const CallContext& call,
       return policy_.MayMountFilesystem(call.caller, spec.source, read_only,
                                         spec.propagation);
     case exec::SourceKind::kPublishedVolume:
-      return CheckVolumeSource(call, spec);
+      MOUNTD_TRY(CheckVolumeSource(spec));
+      return policy_.MayPropagate(call.caller, spec.propagation);
     case exec::SourceKind::kTmpfs:
       return CompleteTmpfs(owner, spec);
   }

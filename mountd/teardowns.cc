@@ -33,14 +33,26 @@ std::string_view OwedKindName(OwedKind kind) {
       return "unpublish";
     case OwedKind::kTeardownNetwork:
       return "teardown-network";
+    case OwedKind::kUnstage:
+      return "unstage";
     case OwedKind::kUnmount:
       break;
   }
   return "unmount";
 }
 
-std::string AllocationOf(const OwedRecord& owed) {
+namespace {
+
+// The allocation it is of; of an unstage the plugin.
+std::string FirstPartOf(const OwedRecord& owed) {
   return owed.object.substr(0, owed.object.find('/'));
+}
+
+}  // namespace
+
+std::string StrandOf(const OwedRecord& owed) {
+  return owed.kind == OwedKind::kUnstage ? "volume " + owed.object
+                                         : AllocationStrand(FirstPartOf(owed));
 }
 
 std::string AllocationStrand(const std::string& allocation) {
@@ -184,14 +196,18 @@ Result<void> Teardowns::Retry(const OwedRecord& owed) {
   if (!still_owed) {
     return Ok();
   }
-  const std::string allocation = AllocationOf(owed);
+  const std::string allocation = FirstPartOf(owed);
+  const std::string rest =
+      owed.object.substr(std::min(allocation.size() + 1, owed.object.size()));
+  if (owed.kind == OwedKind::kUnstage) {
+    return OweUnlessDone(owed.kind, owed.object, owed.uid,
+                         parts_.volumes.FinishDeparted(allocation, rest));
+  }
   MOUNTD_ASSIGN(const std::optional<AllocationRecord> record,
                 parts_.state.GetAllocation(allocation));
   if (!record) {
     return parts_.state.RemoveOwed(owed.kind, owed.object);
   }
-  const std::string rest =
-      owed.object.substr(std::min(allocation.size() + 1, owed.object.size()));
   const std::size_t slash = rest.find('/');
   switch (owed.kind) {
     case OwedKind::kRelease:
@@ -203,6 +219,8 @@ Result<void> Teardowns::Retry(const OwedRecord& owed) {
       return TeardownNetwork(*record);
     case OwedKind::kUnmount:
       return Unmount(*record, rest.substr(0, slash), rest.substr(slash + 1));
+    case OwedKind::kUnstage:
+      break;
   }
   return Ok();
 }

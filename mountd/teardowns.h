@@ -9,11 +9,11 @@
 
 namespace mountd {
 
-// "release", "unpublish", "teardown-network", "unmount".
+// "release", "unpublish", "teardown-network", "unmount", "unstage".
 std::string_view OwedKindName(OwedKind kind);
 
-// The allocation a tear-down is of, and the strand its work runs on.
-std::string AllocationOf(const OwedRecord& owed);
+// The strand its work runs on: the allocation's or the volume's.
+std::string StrandOf(const OwedRecord& owed);
 std::string AllocationStrand(const std::string& allocation);
 
 exec::AllocationPlan PlanOf(const AllocationRecord& record);

@@ -82,6 +82,7 @@ MountState StateOf(const FileFacts& file, const MountFacts& mount) {
   MountState state;
   state.exists = 1;
   state.is_directory = S_ISDIR(file.mode) ? 1 : 0;
+  state.block_device = S_ISBLK(file.mode) ? file.node : 0;
   if (file.mount_root) {
     state.mount_id = mount.id;
     state.peer_group = mount.peer_group;

@@ -6,6 +6,7 @@
 
 #include <utility>
 
+#include "propagation/plugin_directory.h"
 #include "propagation/target.h"
 
 namespace mountd::propagation {
@@ -48,15 +49,12 @@ Result<UniqueFd> CloneToAsk(const Context& context, const UniqueFd& mount,
              : Named(std::move(clone), "open_tree", object);
 }
 
-Result<exec::ProbeReply> ProbeMount(const Context& context,
-                                    const exec::ProbePlan& plan) {
-  const std::string object = ObjectOf(plan.target);
-  MOUNTD_ASSIGN(const exec::MountState state,
-                InspectTarget(context, plan.target));
-  if (state.mount_id == 0 || state.mount_id != plan.mount_id) {
-    return Gone(object);
-  }
-  MOUNTD_ASSIGN(UniqueFd mount, OpenMount(context, plan.mount_id, object));
+namespace {
+
+// Asks the file system of the mount, which is there.
+Result<exec::ProbeReply> Ask(const Context& context, std::uint64_t mount_id,
+                             const std::string& object) {
+  MOUNTD_ASSIGN(UniqueFd mount, OpenMount(context, mount_id, object));
   MOUNTD_ASSIGN(const UniqueFd clone, CloneToAsk(context, mount, object));
   mount.reset();
   MOUNTD_ASSIGN(const exec::ProbeOutcome outcome,
@@ -70,6 +68,36 @@ Result<exec::ProbeReply> ProbeMount(const Context& context,
                  : outcome.error != 0 ? MountHealth::kDead
                                       : MountHealth::kHealthy;
   return reply;
+}
+
+}  // namespace
+
+Result<exec::ProbeReply> ProbeMount(const Context& context,
+                                    const exec::ProbePlan& plan) {
+  const std::string object = ObjectOf(plan.target);
+  MOUNTD_ASSIGN(const exec::MountState state,
+                InspectTarget(context, plan.target));
+  if (state.mount_id == 0 || state.mount_id != plan.mount_id) {
+    return Gone(object);
+  }
+  return Ask(context, plan.mount_id, object);
+}
+
+Result<exec::ProbeReply> ProbeVolume(const Context& context,
+                                     const exec::VolumeProbePlan& plan) {
+  const std::string object =
+      Text(plan.directory.plugin) + "/" + Text(plan.directory.volume);
+  MOUNTD_ASSIGN(const exec::MountState state,
+                InspectVolumeDir(context, plan.directory));
+  if (state.exists == 0 || state.mount_id != plan.mount_id) {
+    return Gone(object);
+  }
+  if (plan.mount_id == 0) {
+    exec::ProbeReply reply;
+    reply.health = MountHealth::kHealthy;
+    return reply;
+  }
+  return Ask(context, plan.mount_id, object);
 }
 
 }  // namespace mountd::propagation

@@ -18,4 +18,9 @@ Result<UniqueFd> CloneToAsk(const Context& context, const UniqueFd& mount,
 Result<exec::ProbeReply> ProbeMount(const Context& context,
                                     const exec::ProbePlan& plan);
 
+// The same of what a plugin published. What is no mount lies in the plugin's
+// directory, and is healthy while it is there.
+Result<exec::ProbeReply> ProbeVolume(const Context& context,
+                                     const exec::VolumeProbePlan& plan);
+
 }  // namespace mountd::propagation

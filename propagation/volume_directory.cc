@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
+#include <sys/mount.h>
+
 #include "mountd/base/paths.h"
 #include "propagation/plugin_directory.h"
 
@@ -91,6 +93,25 @@ Result<MountState> InspectVolumeDir(const Context& context,
   return StateOf(context, parent->get(), Text(plan.volume), object);
 }
 
+namespace {
+
+// A plugin that died may have left one on another.
+Result<void> DetachAll(const Context& context, int dir, const std::string& name,
+                       const std::string& object) {
+  constexpr int kMost = 64;
+  for (int left = kMost; left > 0; --left) {
+    MOUNTD_ASSIGN(const MountState now, StateOf(context, dir, name, object));
+    if (now.mount_id == 0) {
+      return Ok();
+    }
+    MOUNTD_TRY(Named(context.kernel.Unmount(dir, name, MNT_DETACH), "umount2",
+                     object));
+  }
+  return MakeError(Code::kBusy, "umount2", object, "too many mounts in a pile");
+}
+
+}  // namespace
+
 Result<void> RemoveVolumeDir(const Context& context,
                              const VolumeDirPlan& plan) {
   exec::Kernel& kernel = context.kernel;
@@ -116,7 +137,15 @@ Result<void> RemoveVolumeDir(const Context& context,
   if (!parent) {
     return IsMissing(parent.error()) ? Ok() : Result<void>(parent.error());
   }
-  MOUNTD_TRY(remove(parent->get(), Text(plan.volume)));
+  const bool detach = plan.detach != 0;
+  if (detach) {
+    MOUNTD_TRY(DetachAll(context, parent->get(), Text(plan.volume), object));
+  }
+  const Result<void> removed = remove(parent->get(), Text(plan.volume));
+  // A bare directory's content is the plugin's.
+  if (!removed && !(detach && removed.error().sys_errno == ENOTEMPTY)) {
+    return removed;
+  }
   const Result<void> emptied = remove(area->get(), Text(plan.allocation));
   const bool others_left = !emptied && emptied.error().sys_errno == ENOTEMPTY;
   return others_left ? Ok() : emptied;

@@ -95,6 +95,24 @@ SignalHandlers PrintingHandlers(bool json, std::optional<Error>& lost) {
                       {"state", state},
                       {"reason", reason}});
   };
+  handlers.volume_health = [json](const SignalHandlers::Volume& volume,
+                                  const std::string& state,
+                                  const std::string& reason) {
+    PrintEvent(json, {{"signal", "VolumeHealth"},
+                      {"plugin", volume.plugin},
+                      {"volume", volume.volume},
+                      {"state", state},
+                      {"reason", reason}});
+  };
+  handlers.secrets_needed = [json](const std::string& allocation,
+                                   const std::string& alias,
+                                   const SignalHandlers::Volume& volume) {
+    PrintEvent(json, {{"signal", "SecretsNeeded"},
+                      {"allocation", allocation},
+                      {"alias", alias},
+                      {"plugin", volume.plugin},
+                      {"volume", volume.volume}});
+  };
   handlers.lost = [&lost](const Error& error) {
     lost = error;
     ::kill(::getpid(), SIGUSR1);

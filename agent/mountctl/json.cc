@@ -25,7 +25,8 @@ Json ToJson(const NetworkStatus& network) {
 Json ToJson(const PublishedVolume& volume) {
   return {{"host_path", volume.host_path},
           {"read_only", volume.read_only},
-          {"is_device", volume.is_device}};
+          {"is_device", volume.is_device},
+          {"device_rule", volume.device_rule}};
 }
 
 Json ToJson(const MountConfig& config) {
@@ -60,10 +61,15 @@ Json ToJson(const Receipt& receipt) {
                        {"volume", volume.volume},
                        {"unstaged", volume.unstaged}});
   }
+  Json owed = Json::array();
+  for (const ReleasedVolume& volume : receipt.owed) {
+    owed.push_back({{"plugin", volume.plugin}, {"volume", volume.volume}});
+  }
   return {{"allocation", receipt.allocation},
           {"released_at", receipt.released_at.time_since_epoch().count()},
           {"node_detached", receipt.node_detached},
           {"volumes", std::move(volumes)},
+          {"owed", std::move(owed)},
           {"serial", receipt.serial}};
 }
 

@@ -82,7 +82,7 @@ Daemon::Daemon(Config config, std::unique_ptr<dbus::EventLoop> loop,
                  loop_->Post([this, change] { PluginChanged(change); });
                }),
       declared_(config_.plugins, executor_, plugins_),
-      volumes_(config_.timeouts, executor_, csi_, plugins_, *state_),
+      volumes_(config_, executor_, csi_, plugins_, *state_, EventsOfVolumes()),
       controller_(config_.timeouts, csi_, plugins_, volumes_),
       mounts_(config_, executor_, *boot_),
       networks_(config_, executor_, *boot_,
@@ -116,6 +116,8 @@ Daemon::Daemon(Config config, std::unique_ptr<dbus::EventLoop> loop,
           }),
       owed_(*loop_, strands_, service_,
             [this](std::uint32_t count) { OwedChanged(count); }),
+      settler_(*loop_, strands_, volumes_),
+      restorer_(strands_, volumes_, service_),
       api_{config_.timeouts, service_, operations_, strands_},
       peers_(*loop_, api_, config_.limits) {}
 
@@ -167,7 +169,33 @@ void Daemon::PluginChanged(const csi::PluginChange& change) {
   // What waited for the plugin may go on.
   if (now.state == csi::PluginState::kHealthy) {
     owed_.Check();
+    restorer_.Look(now.record.id);
   }
+}
+
+csi::VolumeEvents Daemon::EventsOfVolumes() {
+  csi::VolumeEvents events;
+  events.on_health = [this](const VolumeRecord& volume,
+                            exec::MountHealth health,
+                            const std::string& reason) {
+    spdlog::warn("volume {} of plugin {} is {}{}{}", volume.key.str(),
+                 volume.plugin, MountHealthName(health),
+                 reason.empty() ? "" : ": ", reason);
+    loop_->Post([this, volume, health, reason] {
+      Send(dbus::VolumeHealthChanged(service_, volume, health, reason));
+    });
+  };
+  events.on_secrets_needed = [this](const VolumeRecord& volume,
+                                    const PublicationRecord& publication) {
+    spdlog::warn("volume {}/{} waits for its agent's secrets or mount flags",
+                 publication.allocation, publication.alias);
+    loop_->Post([this, volume, publication] {
+      Send(dbus::SecretsNeeded(service_, volume, publication));
+    });
+  };
+  events.on_owed = [this] { loop_->Post([this] { owed_.Check(); }); };
+  events.on_unsettled = [this] { loop_->Post([this] { settler_.Check(); }); };
+  return events;
 }
 
 void Daemon::OwedChanged(std::uint32_t count) {
@@ -192,11 +220,28 @@ void Daemon::MountHealthChanged(const MountRecord& record,
   spdlog::warn("mount {}/{}/{} is {}{}{}", record.allocation, record.task,
                record.name, MountHealthName(health), reason.empty() ? "" : ": ",
                reason);
+  LookAtVolumeOf(record, health);
   const auto owner = state_->GetAllocation(record.allocation);
   if (owner && *owner) {
     loop_->Post([this, record, health, reason, uid = (*owner)->uid] {
       Send(dbus::MountHealthChanged(service_, uid, record, health, reason));
     });
+  }
+}
+
+// A server of one volume may die though its plugin lives.
+void Daemon::LookAtVolumeOf(const MountRecord& record,
+                            exec::MountHealth health) {
+  if (health != exec::MountHealth::kDead ||
+      record.source_kind != exec::SourceKind::kPublishedVolume) {
+    return;
+  }
+  const auto published = volumes_.Get(record.allocation, record.source);
+  if (published && *published) {
+    const auto volume = state_->GetVolume((*published)->record.key);
+    if (volume && *volume) {
+      restorer_.Look((*volume)->plugin);
+    }
   }
 }
 

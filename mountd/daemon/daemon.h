@@ -23,6 +23,7 @@
 #include "mountd/operations.h"
 #include "mountd/owed_retrier.h"
 #include "mountd/service.h"
+#include "mountd/volume_restorer.h"
 
 namespace mountd {
 
@@ -61,6 +62,8 @@ class Daemon {
   void MountLost(const MountRecord& record, const std::string& reason);
   void MountHealthChanged(const MountRecord& record, exec::MountHealth health,
                           const std::string& reason);
+  csi::VolumeEvents EventsOfVolumes();
+  void LookAtVolumeOf(const MountRecord& record, exec::MountHealth health);
   void Send(const dbus::Event& event);
   void TidyUpLater();
   void ReleaseLeftAnchors();
@@ -89,6 +92,8 @@ class Daemon {
   Service service_;
   Operations operations_;
   OwedRetrier owed_;
+  VolumeSettler settler_;
+  VolumeRestorer restorer_;
   const dbus::ApiParts api_;
   dbus::PeerServer peers_;
   std::unique_ptr<dbus::SystemBus> bus_;

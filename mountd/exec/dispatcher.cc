@@ -118,6 +118,7 @@ Result<void> Dispatcher::Carry(const Request& request, const Fds& fds,
     case PlanKind::kWatchMounts:
     case PlanKind::kListMounts:
     case PlanKind::kProbeMount:
+    case PlanKind::kProbeVolume:
     case PlanKind::kCountMounts:
       return CarryHealth(request, answer);
   }
@@ -297,6 +298,11 @@ Result<void> Dispatcher::CarryHealth(const Request& request, Answer* answer) {
     case PlanKind::kCountMounts: {
       MOUNTD_ASSIGN(reply->mount_list.count,
                     propagation::CountMounts(context, request.body.plugin));
+      return Ok();
+    }
+    case PlanKind::kProbeVolume: {
+      MOUNTD_ASSIGN(reply->probe, propagation::ProbeVolume(
+                                      context, request.body.volume_probe));
       return Ok();
     }
     default: {

@@ -68,7 +68,8 @@ class Executor {
   virtual Result<void> StopPlugin(const PluginPlan& plan) = 0;
   virtual Result<MountState> PrepareVolumeDir(const VolumeDirPlan& plan) = 0;
   virtual Result<MountState> InspectVolumeDir(const VolumeDirPlan& plan) = 0;
-  // Busy while it is a mount point or not empty; gone already is success.
+  // Busy while it is a mount point or not empty; gone already is success. With
+  // `detach` what is mounted at it goes, and what is in it stays.
   virtual Result<void> RemoveVolumeDir(const VolumeDirPlan& plan) = 0;
 
   // The base ruleset, forwarding, /run/netns. Made if missing.
@@ -112,6 +113,7 @@ class Executor {
   virtual Result<std::uint64_t> CountMounts(const PluginPlan& plan) = 0;
   // NotFound if the mount has gone.
   virtual Result<ProbeReply> ProbeMount(const ProbePlan& plan) = 0;
+  virtual Result<ProbeReply> ProbeVolume(const VolumeProbePlan& plan) = 0;
 };
 
 }  // namespace mountd::exec

@@ -189,7 +189,7 @@ void ExecutorPool::CloseIdle() {
   networks_.CloseIdle();
   searches_.CloseIdle();
   trees_.CloseIdle();
-  probes_.CloseIdle();
+  probes_.CloseIdle(0);  // nobody waits for these
 }
 
 Result<ExecutorPool::Answer> ExecutorPool::Run(ExecutorLane& lane,

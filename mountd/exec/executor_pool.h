@@ -88,6 +88,7 @@ class ExecutorPool final : public Executor {
   Result<MountList> ListMounts() override;
   Result<std::uint64_t> CountMounts(const PluginPlan& plan) override;
   Result<ProbeReply> ProbeMount(const ProbePlan& plan) override;
+  Result<ProbeReply> ProbeVolume(const VolumeProbePlan& plan) override;
 
  private:
   // An executor that did not answer, and what its plan was on.

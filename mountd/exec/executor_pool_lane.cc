@@ -67,10 +67,10 @@ void ExecutorLane::Give(Turn turn) {
   turn_.notify_all();
 }
 
-void ExecutorLane::CloseIdle() {
+void ExecutorLane::CloseIdle(std::size_t keep) {
   const std::lock_guard lock(mutex_);
   const std::size_t unused =
-      std::min(fewest_idle_, idle_.empty() ? 0 : idle_.size() - 1);
+      std::min(fewest_idle_, idle_.size() - std::min(keep, idle_.size()));
   idle_.erase(idle_.begin(), idle_.begin() + static_cast<long>(unused));
   fewest_idle_ = idle_.size();
 }

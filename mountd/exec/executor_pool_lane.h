@@ -43,8 +43,8 @@ class ExecutorLane {
   // With the connection, for the next plan; an invalid one was lost.
   void Give(Turn turn);
 
-  // Closes as many as were never needed since the last call, except one.
-  void CloseIdle();
+  // Closes as many as were never needed since the last call, except `keep`.
+  void CloseIdle(std::size_t keep = 1);
 
  private:
   // With the mutex.

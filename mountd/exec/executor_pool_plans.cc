@@ -257,4 +257,11 @@ Result<ProbeReply> ExecutorPool::ProbeMount(const ProbePlan& plan) {
   return answer.reply.body.probe;
 }
 
+Result<ProbeReply> ExecutorPool::ProbeVolume(const VolumeProbePlan& plan) {
+  MOUNTD_ASSIGN(const Answer answer,
+                Run(probes_, MakeRequest(PlanKind::kProbeVolume,
+                                         &PlanBody::volume_probe, plan)));
+  return answer.reply.body.probe;
+}
+
 }  // namespace mountd::exec

@@ -202,9 +202,10 @@ Result<void> CheckVolumeDir(const VolumeDirPlan& plan) {
   MOUNTD_TRY(CheckKey(plan.volume, "volume"));
   switch (plan.area) {
     case VolumeArea::kStaging:
-      return Ok();
+      return plan.detach == 0 ? Ok() : Result<void>(Invalid("detach"));
     case VolumeArea::kPublish:
-      return CheckName(plan.allocation, "allocation");
+      return plan.detach <= 1 ? CheckName(plan.allocation, "allocation")
+                              : Result<void>(Invalid("detach"));
   }
   return Invalid("area");
 }
@@ -417,6 +418,8 @@ Result<void> CheckRequest(const Request& request, const Config& config) {
       return Ok();
     case PlanKind::kProbeMount:
       return CheckTarget(body.probe.target);
+    case PlanKind::kProbeVolume:
+      return CheckVolumeDir(body.volume_probe.directory);
     case PlanKind::kRemoveTree:
     case PlanKind::kChownTree:
       return CheckTree(body.tree, request.kind == PlanKind::kChownTree);

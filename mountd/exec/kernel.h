@@ -36,6 +36,7 @@ struct FileFacts {
   std::uint32_t gid = 0;
   std::uint64_t inode = 0;
   std::uint64_t device = 0;
+  std::uint64_t node = 0;           // st_rdev, of a device
   std::uint64_t mount_id = 0;       // of the mount it lies in
   bool mount_id_is_unique = false;  // Linux 6.8
   bool mount_root = false;

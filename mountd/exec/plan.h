@@ -69,6 +69,7 @@ enum class PlanKind : std::uint32_t {
   kWatchMounts = 60,
   kListMounts = 61,
   kProbeMount = 62,
+  kProbeVolume = 64,
   kCountMounts = 63,  // below a plugin's directory
   // CSI plugins' sockets.
   kInspectPluginSocket = 70,
@@ -271,6 +272,8 @@ struct VolumeDirPlan {
   VolumeArea area = VolumeArea::kStaging;
   WireName allocation;  // kPublish only
   std::array<char, VolumeKey::kHexDigits> volume{};
+  // kRemoveVolumeDir of kPublish: what is mounted at it is detached first.
+  std::uint32_t detach = 0;
 };
 
 // ---- Networks ---------------------------------------------------------------
@@ -359,6 +362,12 @@ struct ProbePlan {
   std::uint64_t mount_id = 0;
 };
 
+// Of what a plugin published; `mount_id` 0: something that is no mount.
+struct VolumeProbePlan {
+  VolumeDirPlan directory;
+  std::uint64_t mount_id = 0;
+};
+
 // ---- Messages ---------------------------------------------------------------
 
 // How many fds a plan may have beside it.
@@ -381,6 +390,7 @@ union PlanBody {
   VerifyTaskPlan verify_task;
   TreePlan tree;
   ProbePlan probe;
+  VolumeProbePlan volume_probe;
   PlanBody() : allocation{} {}
 };
 
@@ -426,7 +436,8 @@ struct MountState {
                                 // directory, 0 if it was one already; of a file
                                 // system, the one its users' are clones of
   std::uint64_t device = 0;     // of the mount's file system, as st_dev
-  std::uint32_t exists = 0;     // a directory or file is there, mounted or not
+  std::uint64_t block_device = 0;  // st_rdev, if a block device is there
+  std::uint32_t exists = 0;  // a directory or file is there, mounted or not
   std::uint32_t is_directory = 0;
   std::uint32_t is_stacked = 0;  // InspectTarget only: it lies on another mount
                                  // at its place, as in a swap that was cut off

@@ -97,6 +97,7 @@ Sys<FileFacts> StatBy(int dir, const std::string& name, int flags) {
   facts.gid = stx.stx_gid;
   facts.inode = stx.stx_ino;
   facts.device = makedev(stx.stx_dev_major, stx.stx_dev_minor);
+  facts.node = makedev(stx.stx_rdev_major, stx.stx_rdev_minor);
   facts.mount_id = stx.stx_mnt_id;
   facts.mount_id_is_unique = (stx.stx_mask & abi::kStatxMountIdUnique) != 0;
   facts.mount_root = (stx.stx_attributes & STATX_ATTR_MOUNT_ROOT) != 0;

@@ -133,7 +133,8 @@ std::string ToColumn(const std::vector<ReceiptRecord::Volume>& volumes) {
   json value = json::array();
   for (const ReceiptRecord::Volume& volume : volumes) {
     value.push_back({volume.plugin, volume.volume_id,
-                     static_cast<unsigned>(volume.unstaged)});
+                     static_cast<unsigned>(volume.unstaged),
+                     static_cast<unsigned>(volume.owed)});
   }
   return Dump(value);
 }
@@ -144,8 +145,9 @@ std::vector<ReceiptRecord::Volume> ReceiptVolumesFromColumn(
   const json value = Parse(text);
   if (value.is_array()) {
     for (const json& item : value) {
-      volumes.push_back(
-          {Text(item, 0), Text(item, 1), Number<unsigned>(item, 2) != 0});
+      volumes.push_back({Text(item, 0), Text(item, 1),
+                         Number<unsigned>(item, 2) != 0,
+                         Number<unsigned>(item, 3) != 0});
     }
   }
   return volumes;

@@ -59,6 +59,12 @@ enum class VolumeState : int {
   kUncertain = 4,
 };
 
+// What a stage needs and no store may hold: only the agent has it.
+enum VolumeNeeds : std::uint32_t {
+  kNeedsSecrets = 1U << 0U,
+  kNeedsMountFlags = 1U << 1U,
+};
+
 struct VolumeRecord {
   VolumeKey key;
   std::string plugin;
@@ -72,6 +78,9 @@ struct VolumeRecord {
   StringMap publish_context;
   StringMap volume_context;
   std::uint32_t uid = 0;  // whose secrets staged it: nobody else may join
+  bool block = false;     // block-device attachment
+  std::string volume_mount_group;
+  std::uint32_t needs = 0;  // VolumeNeeds
 };
 
 enum class PublicationState : int {
@@ -88,7 +97,17 @@ struct PublicationRecord {
   std::string alias;
   bool read_only = false;
   PublicationState state = PublicationState::kPublishing;
-  std::uint64_t mount_id = 0;  // 0: the plugin made a bare directory
+  std::uint64_t mount_id = 0;  // 0: the plugin made a bare directory, or node
+  std::uint64_t device = 0;    // of a block device, as st_rdev; 0: it is none
+  bool was_published = false;  // in this boot: tasks may have mounts of it
+};
+
+// An allocation whose part in a volume is over, except for what the plugin,
+// which was away, still has to be told.
+struct DepartedRecord {
+  VolumeKey key;
+  std::string allocation;
+  bool target_left = false;  // NodeUnpublishVolume has not been answered
 };
 
 struct ReceiptRecord {
@@ -100,6 +119,9 @@ struct ReceiptRecord {
     std::string plugin;
     std::string volume_id;
     bool unstaged = false;
+    // The plugin was away: the detaching is not over, and no claim on the
+    // volume may be freed.
+    bool owed = false;
   };
   std::vector<Volume> volumes;
 };
@@ -109,10 +131,11 @@ enum class OwedKind : int {
   kUnpublish = 2,
   kTeardownNetwork = 3,
   kUnmount = 4,
+  kUnstage = 5,
 };
 
-// A tear-down that failed. The object is the allocation, "allocation/alias" or
-// "allocation/task/name".
+// A tear-down that failed. The object is the allocation, "allocation/alias",
+// "allocation/task/name", or, of kUnstage, "plugin/volume id".
 struct OwedRecord {
   std::uint64_t id = 0;
   OwedKind kind = OwedKind::kRelease;

@@ -62,11 +62,23 @@ ALTER TABLE plugins DROP COLUMN allocation;
 ALTER TABLE plugins DROP COLUMN mount_dir;
 ALTER TABLE plugins ADD COLUMN bare_directories INTEGER NOT NULL DEFAULT 0;
 )sql";
-constexpr std::array<std::string_view, 4> kSchema = {
+constexpr std::string_view kVolumesSchema = R"sql(
+ALTER TABLE volumes ADD COLUMN block INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE volumes ADD COLUMN volume_mount_group TEXT NOT NULL DEFAULT '';
+ALTER TABLE volumes ADD COLUMN needs INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE publications ADD COLUMN device INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE publications ADD COLUMN was_published INTEGER NOT NULL DEFAULT 1;
+ALTER TABLE detached ADD COLUMN owed INTEGER NOT NULL DEFAULT 0;
+CREATE TABLE departed(
+  key TEXT NOT NULL REFERENCES volumes(key), allocation TEXT NOT NULL,
+  target_left INTEGER NOT NULL, PRIMARY KEY(key, allocation));
+)sql";
+constexpr std::array<std::string_view, 5> kSchema = {
     kFirstSchema,
     "ALTER TABLE allocations ADD COLUMN cgroup INTEGER NOT NULL DEFAULT 0",
     kPluginInstances,
-    "ALTER TABLE plugins ADD COLUMN declared INTEGER NOT NULL DEFAULT 0"};
+    "ALTER TABLE plugins ADD COLUMN declared INTEGER NOT NULL DEFAULT 0",
+    kVolumesSchema};
 
 AllocationRecord ReadAllocation(const Row& row) {
   return {row.Text(0),
@@ -75,55 +87,6 @@ AllocationRecord ReadAllocation(const Row& row) {
           row.Text(3),
           static_cast<AllocationState>(row.Int(4)),
           row.Bits(5)};
-}
-
-constexpr std::string_view kSelectVolume =
-    "SELECT key,plugin,volume_id,state,access_mode,fs_type,"
-    "capability_digest,publish_context,volume_context,uid FROM volumes";
-
-VolumeRecord ReadVolume(const Row& row) {
-  VolumeRecord record;
-  record.key = VolumeKey::Derive(row.Text(1), row.Text(2));
-  record.plugin = row.Text(1);
-  record.volume_id = row.Text(2);
-  record.state = static_cast<VolumeState>(row.Int(3));
-  record.access_mode = static_cast<int>(row.Int(4));
-  record.fs_type = row.Text(5);
-  record.capability_digest = row.Text(6);
-  record.publish_context = MapFromColumn(row.Text(7));
-  record.volume_context = MapFromColumn(row.Text(8));
-  record.uid = static_cast<std::uint32_t>(row.Int(9));
-  return record;
-}
-
-// The first of what a query answered, if any.
-template <typename T>
-Result<std::optional<T>> First(Result<std::vector<T>> rows) {
-  if (!rows) {
-    return std::move(rows).error();
-  }
-  return rows->empty() ? std::optional<T>() : std::optional<T>((*rows)[0]);
-}
-
-// `condition` is on p, the publications.
-template <typename... Args>
-Result<std::vector<PublicationRecord>> SelectPublications(
-    Database& database, std::string_view condition, const Args&... arguments) {
-  const std::string sql =
-      "SELECT p.allocation,p.alias,p.read_only,p.state,p.mount_id,"
-      "v.plugin,v.volume_id FROM publications p JOIN volumes v "
-      "ON v.key=p.key WHERE " +
-      std::string(condition) + " ORDER BY p.allocation,p.alias";
-  std::vector<PublicationRecord> all;
-  MOUNTD_TRY(database.Query(
-      sql,
-      [&](const Row& row) {
-        all.push_back({VolumeKey::Derive(row.Text(5), row.Text(6)), row.Text(0),
-                       row.Text(1), row.Int(2) != 0,
-                       static_cast<PublicationState>(row.Int(3)), row.Bits(4)});
-      },
-      arguments...));
-  return all;
 }
 
 }  // namespace
@@ -142,7 +105,8 @@ Result<std::unique_ptr<StateStore>> StateStore::Open(
       // One that is to go still is: else it could be published again, and the
       // owed tear-down would then find it.
       MOUNTD_TRY(database->Run(
-          "UPDATE publications SET state=iif(state=?2,?2,?1), mount_id=0",
+          "UPDATE publications SET state=iif(state=?2,?2,?1), mount_id=0, "
+          "device=0, was_published=0",
           static_cast<int>(PublicationState::kUncertain),
           static_cast<int>(PublicationState::kUnpublishing)));
       MOUNTD_TRY(database->Run("UPDATE volumes SET state=?1",
@@ -223,21 +187,21 @@ Result<void> StateStore::SetAllocationCgroup(const std::string& id,
 Result<ReceiptRecord> StateStore::FinishAllocation(ReceiptRecord receipt) {
   MOUNTD_TRY(database_->Transaction([&]() -> Result<void> {
     MOUNTD_TRY(database_->Query(
-        "SELECT plugin,volume_id,unstaged FROM detached WHERE allocation=?1 "
-        "ORDER BY plugin,volume_id",
+        "SELECT plugin,volume_id,unstaged,owed FROM detached "
+        "WHERE allocation=?1 ORDER BY plugin,volume_id",
         [&](const Row& row) {
           receipt.volumes.push_back(
-              {row.Text(0), row.Text(1), row.Int(2) != 0});
+              {row.Text(0), row.Text(1), row.Int(2) != 0, row.Int(3) != 0});
         },
         receipt.allocation));
     MOUNTD_TRY(database_->Run("DELETE FROM detached WHERE allocation=?1",
                               receipt.allocation));
     MOUNTD_TRY(database_->Run("DELETE FROM allocations WHERE id=?1",
                               receipt.allocation));
-    MOUNTD_TRY(
-        database_->Run("DELETE FROM owed WHERE object=?1 OR "
-                       "substr(object,1,length(?1)+1)=?1||'/'",
-                       receipt.allocation));
+    MOUNTD_TRY(database_->Run(
+        "DELETE FROM owed WHERE kind<>?2 AND (object=?1 OR "
+        "substr(object,1,length(?1)+1)=?1||'/')",
+        receipt.allocation, static_cast<int>(OwedKind::kUnstage)));
     MOUNTD_TRY(database_->Run(
         "INSERT OR REPLACE INTO receipts(allocation,uid,released_at_us,"
         "volumes) VALUES(?1,?2,?3,?4)",
@@ -365,118 +329,6 @@ Result<std::vector<PluginRecord>> StateStore::ListPlugins() {
                        row.Int(8) != 0, row.Bits(9)});
       }));
   return all;
-}
-
-Result<void> StateStore::AddPublication(const VolumeRecord& volume,
-                                        const PublicationRecord& publication) {
-  return database_->Transaction([&]() -> Result<void> {
-    bool registered = false;
-    MOUNTD_TRY(database_->Query(
-        "SELECT 1 FROM plugins WHERE id=?1 AND removing=0",
-        [&](const Row& /*row*/) { registered = true; }, volume.plugin));
-    if (!registered) {
-      return MakeError(Code::kNotFound, "use", "plugin " + volume.plugin,
-                       "is not registered, or is being unregistered");
-    }
-    MOUNTD_TRY(database_->Run(
-        "INSERT OR IGNORE INTO volumes(key,plugin,volume_id,state,"
-        "access_mode,fs_type,capability_digest,publish_context,"
-        "volume_context,uid) VALUES(?1,?2,?3,?4,?5,?6,?7,?8,?9,?10)",
-        volume.key.str(), volume.plugin, volume.volume_id,
-        static_cast<int>(volume.state), volume.access_mode, volume.fs_type,
-        volume.capability_digest, ToColumn(volume.publish_context),
-        ToColumn(volume.volume_context), volume.uid));
-    MOUNTD_TRY(database_->Run(
-        "DELETE FROM detached WHERE allocation=?1 AND plugin=?2 AND "
-        "volume_id=?3",
-        publication.allocation, volume.plugin, volume.volume_id));
-    MOUNTD_TRY(database_->Run(
-        "INSERT INTO publications(key,allocation,alias,read_only,state,"
-        "mount_id) VALUES(?1,?2,?3,?4,?5,?6)",
-        publication.key.str(), publication.allocation, publication.alias,
-        static_cast<int>(publication.read_only),
-        static_cast<int>(publication.state), publication.mount_id));
-    return Ok();
-  });
-}
-
-Result<std::optional<VolumeRecord>> StateStore::GetVolume(
-    const VolumeKey& key) {
-  static const std::string sql = std::string(kSelectVolume) + " WHERE key=?1";
-  std::optional<VolumeRecord> found;
-  MOUNTD_TRY(database_->Query(
-      sql, [&](const Row& row) { found = ReadVolume(row); }, key.str()));
-  return found;
-}
-
-Result<std::vector<VolumeRecord>> StateStore::ListVolumes() {
-  static const std::string sql =
-      std::string(kSelectVolume) + " ORDER BY plugin,volume_id";
-  std::vector<VolumeRecord> all;
-  MOUNTD_TRY(database_->Query(
-      sql, [&](const Row& row) { all.push_back(ReadVolume(row)); }));
-  return all;
-}
-
-Result<void> StateStore::SetVolumeState(const VolumeKey& key,
-                                        VolumeState state) {
-  MOUNTD_TRY(database_->Run("UPDATE volumes SET state=?2 WHERE key=?1",
-                            key.str(), static_cast<int>(state)));
-  return Ok();
-}
-
-Result<std::optional<PublicationRecord>> StateStore::GetPublication(
-    const std::string& allocation, const std::string& alias) {
-  return First(SelectPublications(*database_, "p.allocation=?1 AND p.alias=?2",
-                                  allocation, alias));
-}
-
-Result<std::vector<PublicationRecord>> StateStore::ListPublications() {
-  return SelectPublications(*database_, "true");
-}
-
-Result<std::vector<PublicationRecord>> StateStore::PublicationsOf(
-    const std::string& allocation) {
-  return SelectPublications(*database_, "p.allocation=?1", allocation);
-}
-
-Result<std::vector<PublicationRecord>> StateStore::UsersOf(
-    const VolumeKey& key) {
-  return SelectPublications(*database_, "p.key=?1", key.str());
-}
-
-Result<void> StateStore::SetPublicationState(
-    const PublicationRecord& publication) {
-  MOUNTD_TRY(database_->Run(
-      "UPDATE publications SET state=?3, mount_id=?4 "
-      "WHERE allocation=?1 AND alias=?2",
-      publication.allocation, publication.alias,
-      static_cast<int>(publication.state), publication.mount_id));
-  return Ok();
-}
-
-Result<void> StateStore::RemovePublication(const PublicationRecord& publication,
-                                           bool volume_too) {
-  return database_->Transaction([&]() -> Result<void> {
-    MOUNTD_TRY(RemoveOwed(OwedKind::kUnpublish,
-                          publication.allocation + "/" + publication.alias));
-    MOUNTD_TRY(database_->Run(
-        "DELETE FROM publications WHERE allocation=?1 AND alias=?2",
-        publication.allocation, publication.alias));
-    // One that never was there is not told as detached.
-    if (publication.state != PublicationState::kPublishing) {
-      MOUNTD_TRY(database_->Run(
-          "INSERT OR REPLACE INTO detached(allocation,plugin,volume_id,"
-          "unstaged) SELECT ?1,plugin,volume_id,?2 FROM volumes WHERE key=?3",
-          publication.allocation, static_cast<int>(volume_too),
-          publication.key.str()));
-    }
-    if (volume_too) {
-      MOUNTD_TRY(database_->Run("DELETE FROM volumes WHERE key=?1",
-                                publication.key.str()));
-    }
-    return Ok();
-  });
 }
 
 Result<void> StateStore::AddOwed(const OwedRecord& record) {

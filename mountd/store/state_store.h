@@ -67,6 +67,8 @@ class StateStore {
   Result<std::optional<VolumeRecord>> GetVolume(const VolumeKey& key);
   Result<std::vector<VolumeRecord>> ListVolumes();
   Result<void> SetVolumeState(const VolumeKey& key, VolumeState state);
+  // The state, and with what it is staged now: contexts and needs.
+  Result<void> SetVolumeStaging(const VolumeRecord& volume);
   Result<std::optional<PublicationRecord>> GetPublication(
       const std::string& allocation, const std::string& alias);
   Result<std::vector<PublicationRecord>> ListPublications();
@@ -79,6 +81,16 @@ class StateStore {
   Result<void> RemovePublication(const PublicationRecord& publication,
                                  bool volume_too);
 
+  // The plugin is away: the user's row goes, and what is left to be done of it
+  // is owed, in one transaction.
+  Result<void> DepartFromVolume(const PublicationRecord& publication,
+                                bool target_left, const OwedRecord& owed);
+  Result<std::vector<DepartedRecord>> DepartedFrom(const VolumeKey& key);
+  Result<void> SetTargetGone(const DepartedRecord& departed);
+  // Nothing is owed any more to those who departed: their receipts say so. With
+  // `unstaged` the volume's record goes, too.
+  Result<void> FinishDeparted(const VolumeRecord& volume, bool unstaged);
+
   // Adds it, or counts one more attempt for the same (kind, object).
   Result<void> AddOwed(const OwedRecord& record);
   Result<void> RemoveOwed(OwedKind kind, const std::string& object);
@@ -88,6 +100,14 @@ class StateStore {
  private:
   explicit StateStore(std::unique_ptr<Database> database)
       : database_(std::move(database)) {}
+
+  // Within a transaction.
+  Result<void> DeletePublication(const PublicationRecord& publication);
+  Result<void> DeleteVolume(const VolumeKey& key);
+  Result<void> NoteDetached(const std::string& allocation, const VolumeKey& key,
+                            bool unstaged, bool owed);
+  Result<void> SettleReceipt(const std::string& allocation,
+                             const VolumeRecord& volume, bool unstaged);
 
   std::unique_ptr<Database> database_;
   // Each mount that succeeds forgives what may be owed for it, and nearly never

@@ -131,6 +131,24 @@ class Manager final
     Answer("UnpublishVolume", id + " " + alias + " " + Show(options),
            std::move(reply));
   }
+  void ExpandVolume(sdbus::Result<std::int64_t>&& reply, std::string id,
+                    std::string alias, std::int64_t required_bytes,
+                    dbus::Dict options) override {
+    Answer("ExpandVolume",
+           id + " " + alias + " " + std::to_string(required_bytes) + " " +
+               Show(options),
+           std::move(reply), required_bytes);
+  }
+  void GetVolumeStats(MapReply&& reply, std::string id, std::string alias,
+                      dbus::Dict options) override {
+    using Usage =
+        sdbus::Struct<std::string, std::int64_t, std::int64_t, std::int64_t>;
+    Answer("GetVolumeStats", id + " " + alias + " " + Show(options),
+           std::move(reply),
+           {{"usage", V(std::vector<Usage>{{"bytes", 100, 40, 60}})},
+            {"abnormal", V(true)},
+            {"condition", Text("its disk is slow")}});
+  }
   void BindMount(MapReply&& reply, std::string id, std::string task,
                  std::string name, std::string source_type, std::string source,
                  bool read_only, std::string propagation,

@@ -3,6 +3,7 @@
 
 #include <sys/stat.h>
 
+#include <algorithm>
 #include <thread>
 #include <utility>
 
@@ -108,8 +109,13 @@ std::unique_ptr<BusClient> BothTransports::Connect(uid_t uid) {
 }
 
 std::string BothTransports::State() {
-  return server().Records() + std::to_string(executor().plans().size()) +
-         " plans";
+  const std::vector<exec::Request> plans = executor().plans();
+  // A plugin that becomes healthy has what it published looked at, some time.
+  const auto asked =
+      std::count_if(plans.begin(), plans.end(), [](const auto& plan) {
+        return plan.kind != exec::PlanKind::kProbeVolume;
+      });
+  return server().Records() + std::to_string(asked) + " plans";
 }
 
 void BothTransports::RegisterPlugin(BusClient& client, const char* type) {

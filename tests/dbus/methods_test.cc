@@ -33,11 +33,9 @@ const Types kInstanceTypes = {{"id", "s"},
                               {"controller_capabilities", "ai"},
                               {"plugin_capabilities", "ai"},
                               {"generation", "t"}};
-const Types kReceiptTypes = {{"allocation", "s"},
-                             {"released_at", "t"},
-                             {"node_detached", "b"},
-                             {"volumes", "a(ssb)"},
-                             {"serial", "t"}};
+const Types kReceiptTypes = {{"allocation", "s"},    {"released_at", "t"},
+                             {"node_detached", "b"}, {"volumes", "a(ssb)"},
+                             {"owed", "a(ss)"},      {"serial", "t"}};
 
 Types Prefixed(const std::string& prefix, const Types& types) {
   Types all;
@@ -220,6 +218,10 @@ TEST_P(Methods, ListVolumes) {
   EXPECT_EQ(answer.types, (Types{{"0.plugin", "s"},
                                  {"0.volume", "s"},
                                  {"0.state", "s"},
+                                 {"0.attachment_mode", "s"},
+                                 {"0.access_mode", "s"},
+                                 {"0.fs_type", "s"},
+                                 {"0.needs_secrets", "b"},
                                  {"0.users", "a(ss)"}}));
   EXPECT_EQ(answer.values.at("0.users"), R"([("web", "data")])");
 }

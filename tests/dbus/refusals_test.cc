@@ -125,8 +125,8 @@ TEST_P(Refusals, UsageOutsideTheContract) {
          "usage[\"fs_type\"]");
   Expect(publish("attachment_mode", "s", "weird"), kInvalid,
          "usage[\"attachment_mode\"]");
-  Expect(publish("attachment_mode", "s", "block-device"), kNotSupported,
-         "block devices");
+  Expect(publish("volume_mount_group", "s", too_long.c_str()), kInvalid,
+         "usage[\"volume_mount_group\"]");
 }
 
 TEST_P(Refusals, MountFlagsThatAreTooLargeAreNotRepeated) {

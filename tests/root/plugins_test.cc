@@ -4,8 +4,11 @@
 #include <sys/mount.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/sysmacros.h>
 #include <sys/un.h>
 #include <unistd.h>
+
+#include <filesystem>
 
 #include "tests/root/executor_fixture.h"
 
@@ -42,12 +45,27 @@ class Plugins : public ExecutorFixture {
     });
   }
   Reply VolumeDir(PlanKind kind, VolumeArea area) {
-    return Call(kind, [&](PlanBody* body) {
-      body->volume_dir = exec::VolumeDirPlan{};
-      body->volume_dir.plugin = ToWire("csi");
-      body->volume_dir.area = area;
-      body->volume_dir.allocation = ToWire("web");
-      body->volume_dir.volume.fill('a');
+    return Call(kind, [&](PlanBody* body) { body->volume_dir = DirOf(area); });
+  }
+  static exec::VolumeDirPlan DirOf(VolumeArea area) {
+    exec::VolumeDirPlan plan;
+    plan.plugin = ToWire("csi");
+    plan.area = area;
+    if (area == VolumeArea::kPublish) {
+      plan.allocation = ToWire("web");
+    }
+    plan.volume.fill('a');
+    return plan;
+  }
+  Reply DetachVolume(VolumeArea area) {
+    return Call(PlanKind::kRemoveVolumeDir, [&](PlanBody* body) {
+      body->volume_dir = DirOf(area);
+      body->volume_dir.detach = 1;
+    });
+  }
+  Reply Probe(std::uint64_t mount_id) {
+    return Call(PlanKind::kProbeVolume, [&](PlanBody* body) {
+      body->volume_probe = {DirOf(VolumeArea::kPublish), mount_id};
     });
   }
   Reply AttachPublished(Propagation mode) {
@@ -354,6 +372,71 @@ TEST_F(Plugins, AMountedVolumeDirectoryIsNotRemoved) {
   Unmount(staged);
   EXPECT_EQ(CodeOf(VolumeDir(PlanKind::kRemoveVolumeDir, VolumeArea::kStaging)),
             "");
+}
+
+TEST_F(Plugins, WithoutThePluginItsMountsAreDetached) {
+  ASSERT_EQ(ErrorOf(Plugin(PlanKind::kPreparePlugin)), "");
+  const Inventory prepared = Inventory::Take();
+  ASSERT_EQ(
+      ErrorOf(VolumeDir(PlanKind::kPrepareVolumeDir, VolumeArea::kPublish)),
+      "");
+  MountTmpfs(Published());
+  MountTmpfs(Published());  // one on the other
+  UniqueFd busy(::open(Published().c_str(), O_RDONLY | O_CLOEXEC));
+  EXPECT_EQ(CodeOf(VolumeDir(PlanKind::kRemoveVolumeDir, VolumeArea::kPublish)),
+            "Busy");
+  EXPECT_EQ(ErrorOf(DetachVolume(VolumeArea::kPublish)), "");
+  EXPECT_EQ(ErrorOf(DetachVolume(VolumeArea::kPublish)), "");
+  busy.reset();
+  EXPECT_EQ(Difference(prepared, Inventory::Take()), "");
+  EXPECT_EQ(CodeOf(DetachVolume(VolumeArea::kStaging)), "InvalidArgument");
+}
+
+TEST_F(Plugins, WhatIsInABareDirectoryIsNotDetached) {
+  ASSERT_EQ(ErrorOf(Plugin(PlanKind::kPreparePlugin)), "");
+  ASSERT_EQ(
+      ErrorOf(VolumeDir(PlanKind::kPrepareVolumeDir, VolumeArea::kPublish)),
+      "");
+  ASSERT_EQ(::mkdir(Published().c_str(), 0700), 0);
+  WriteFile(Published() + "/precious", "data");
+  EXPECT_EQ(ErrorOf(DetachVolume(VolumeArea::kPublish)), "");
+  EXPECT_EQ(::access((Published() + "/precious").c_str(), F_OK), 0);
+  std::filesystem::remove_all(Published());
+}
+
+TEST_F(Plugins, ADeviceIsTold) {
+  ASSERT_EQ(ErrorOf(Plugin(PlanKind::kPreparePlugin)), "");
+  ASSERT_EQ(
+      ErrorOf(VolumeDir(PlanKind::kPrepareVolumeDir, VolumeArea::kPublish)),
+      "");
+  ASSERT_EQ(::mknod(Published().c_str(), S_IFBLK | 0600, ::makedev(7, 200)), 0);
+  const Reply device =
+      VolumeDir(PlanKind::kInspectVolumeDir, VolumeArea::kPublish);
+  EXPECT_EQ(device.body.mount.block_device, ::makedev(7, 200));
+  ASSERT_EQ(::unlink(Published().c_str()), 0);
+  ASSERT_EQ(::mknod(Published().c_str(), S_IFCHR | 0600, ::makedev(1, 3)), 0);
+  EXPECT_EQ(VolumeDir(PlanKind::kInspectVolumeDir, VolumeArea::kPublish)
+                .body.mount.block_device,
+            0U);
+  ASSERT_EQ(::unlink(Published().c_str()), 0);
+}
+
+TEST_F(Plugins, WhatIsPublishedIsAskedWhetherItAnswers) {
+  ASSERT_EQ(ErrorOf(Plugin(PlanKind::kPreparePlugin)), "");
+  ASSERT_EQ(
+      ErrorOf(VolumeDir(PlanKind::kPrepareVolumeDir, VolumeArea::kPublish)),
+      "");
+  EXPECT_EQ(CodeOf(Probe(0)), "NotFound");
+  MountTmpfs(Published());
+  const std::uint64_t id =
+      VolumeDir(PlanKind::kInspectVolumeDir, VolumeArea::kPublish)
+          .body.mount.mount_id;
+  EXPECT_EQ(CodeOf(Probe(id + 1)), "NotFound");
+  const Reply alive = Probe(id);
+  EXPECT_EQ(ErrorOf(alive), "");
+  EXPECT_EQ(alive.body.probe.health, exec::MountHealth::kHealthy);
+  Unmount(Published());
+  EXPECT_EQ(CodeOf(Probe(id)), "NotFound");
 }
 
 TEST_F(Plugins, APublishedMountIsASourceInEveryMode) {

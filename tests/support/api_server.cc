@@ -37,9 +37,14 @@ ApiServer::ApiServer(const std::string& directory, ApiServerOptions options)
           [this](const csi::PluginChange& change) {
             loop_->Post([this, change] {
               Send(dbus::PluginChanged(service_, change));
+              if (change.now.state == csi::PluginState::kHealthy) {
+                owed_.Check();
+                restorer_.Look(change.now.record.id);
+              }
             });
           })),
-      volumes_(options_.config.timeouts, executor_, csi_, *plugins_, *state_),
+      volumes_(options_.config, executor_, csi_, *plugins_, *state_,
+               EventsOfVolumes()),
       controller_(options_.config.timeouts, csi_, *plugins_, volumes_),
       mounts_(options_.config, executor_, *boot_),
       networks_(options_.config, executor_, *boot_, [] {}),
@@ -66,6 +71,8 @@ ApiServer::ApiServer(const std::string& directory, ApiServerOptions options)
           }),
       owed_(*loop_, strands_, service_,
             [this](std::uint32_t count) { Send(dbus::OwedChanged(count)); }),
+      settler_(*loop_, strands_, volumes_),
+      restorer_(strands_, volumes_, service_),
       api_{options_.config.timeouts, service_, operations_, strands_},
       peers_(std::make_unique<dbus::PeerServer>(
           *loop_, api_, options_.config.limits, options_.peers)) {
@@ -111,6 +118,26 @@ void ApiServer::Send(const dbus::Event& event) {
   if (bus_ != nullptr) {
     bus_->Send(event);
   }
+}
+
+csi::VolumeEvents ApiServer::EventsOfVolumes() {
+  csi::VolumeEvents events;
+  events.on_health = [this](const VolumeRecord& volume,
+                            exec::MountHealth health,
+                            const std::string& reason) {
+    loop_->Post([this, volume, health, reason] {
+      Send(dbus::VolumeHealthChanged(service_, volume, health, reason));
+    });
+  };
+  events.on_secrets_needed = [this](const VolumeRecord& volume,
+                                    const PublicationRecord& publication) {
+    loop_->Post([this, volume, publication] {
+      Send(dbus::SecretsNeeded(service_, volume, publication));
+    });
+  };
+  events.on_owed = [this] { loop_->Post([this] { owed_.Check(); }); };
+  events.on_unsettled = [this] { loop_->Post([this] { settler_.Check(); }); };
+  return events;
 }
 
 void ApiServer::Finished(const OperationSummary& summary) {

@@ -12,6 +12,7 @@
 #include "mountd/mount_prober.h"
 #include "mountd/mount_watch.h"
 #include "mountd/owed_retrier.h"
+#include "mountd/volume_restorer.h"
 #include "tests/support/fake_csi_client.h"
 #include "tests/support/fake_executor.h"
 
@@ -48,6 +49,7 @@ class ApiServer {
   void WatchMounts();
 
   // To whom it may concern, on both transports. On the loop's thread.
+  csi::VolumeEvents EventsOfVolumes();
   void Send(const dbus::Event& event);
 
   exec::FakeExecutor& executor() { return executor_; }
@@ -87,6 +89,8 @@ class ApiServer {
   Service service_;
   Operations operations_;
   OwedRetrier owed_;
+  VolumeSettler settler_;
+  VolumeRestorer restorer_;
   const dbus::ApiParts api_;
   std::unique_ptr<dbus::PeerServer> peers_;
   std::unique_ptr<dbus::SystemBus> bus_;

@@ -86,6 +86,7 @@ ipv4 = "10.0.0.0/29"
 ipv6 = "fd00::/64"
 [timeouts]
 rpc_ms = 5000
+rpc_retries_ms = 300
 probe_starting_ms = 5
 probe_ready_ms = 20
 )";
@@ -127,8 +128,8 @@ void Core::Start() {
   plugins = std::make_unique<csi::Plugins>(
       config.timeouts, *executor, *client, *state,
       [this](const csi::PluginChange& change) { events.Add(change); });
-  volumes = std::make_unique<csi::Volumes>(config.timeouts, *executor, *client,
-                                           *plugins, *state);
+  volumes = std::make_unique<csi::Volumes>(config, *executor, *client, *plugins,
+                                           *state);
   controller = std::make_unique<csi::Controller>(config.timeouts, *client,
                                                  *plugins, *volumes);
   service = std::make_unique<Service>(

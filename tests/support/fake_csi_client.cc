@@ -4,7 +4,9 @@
 namespace mountd::csi {
 namespace {
 
-constexpr int kStageUnstage = 1;       // NodeServiceCapability.RPC.Type
+constexpr int kStageUnstage = 1;  // NodeServiceCapability.RPC.Type
+constexpr int kSingleNodeMultiWriter = 5;
+constexpr int kVolumeMountGroup = 6;
 constexpr int kControllerService = 1;  // PluginCapability.Service.Type
 
 // "staging/<key>" or "publish/<allocation>/<key>" of a path, wherever the
@@ -27,7 +29,8 @@ FakeCsiClient::Plugin FakeCsiClient::DefaultPlugin(const std::string& id) {
   Plugin plugin;
   plugin.info = {"fake.example", "1.0"};
   plugin.capabilities.services = {kControllerService};
-  plugin.capabilities.node_rpcs = {kStageUnstage};
+  plugin.capabilities.node_rpcs = {kStageUnstage, kSingleNodeMultiWriter,
+                                   kVolumeMountGroup};
   plugin.node.node_id = "node-" + id;
   plugin.node.topology = {{"zone", "z1"}};
   return plugin;
@@ -197,7 +200,12 @@ RpcResult<void> FakeCsiClient::NodePublishVolume(
         }
         if (published_.emplace(Place{ref.plugin, part}, request.volume_id)
                 .second) {
-          executor_.PutVolume(ref.plugin, part, !plugin.bare_directory);
+          using PutAs = exec::FakeExecutor::PutAs;
+          executor_.PutVolume(ref.plugin, part,
+                              plugin.bare_directory ? PutAs::kBareDirectory
+                              : request.capability.block && !plugin.no_device
+                                  ? PutAs::kDevice
+                                  : PutAs::kMount);
         }
         return {};
       });

@@ -38,6 +38,7 @@ class FakeCsiClient final : public CsiClient {
     bool leaves_mounts = false;   // NodeUnpublish answers OK and does nothing
     bool makes_nothing = false;   // NodePublish does
     bool bare_directory = false;  // publishes without a mount
+    bool no_device = false;       // publishes a mount for a block device
   };
   static Plugin DefaultPlugin(const std::string& id);
   void SetPlugin(const std::string& id, Plugin plugin);

@@ -58,8 +58,9 @@ class FakeExecutor final : public Executor {
   std::uint64_t AnchorOf(const std::string& host_volume) const;
   // What a plugin mounts below its own directory, `part` as in the objects
   // above without the plugin.
+  enum class PutAs { kMount, kBareDirectory, kDevice };
   void PutVolume(const std::string& plugin, const std::string& part,
-                 bool mounted = true);
+                 PutAs as = PutAs::kMount);
   void TakeVolume(const std::string& plugin, const std::string& part);
   // Whether somebody listens on the plugin's socket; from the start, yes.
   void SetListening(const std::string& socket, bool listening);
@@ -134,6 +135,7 @@ class FakeExecutor final : public Executor {
   Result<MountList> ListMounts() override;
   Result<std::uint64_t> CountMounts(const PluginPlan& plan) override;
   Result<ProbeReply> ProbeMount(const ProbePlan& plan) override;
+  Result<ProbeReply> ProbeVolume(const VolumeProbePlan& plan) override;
 
  private:
   struct Mount {

@@ -2,6 +2,8 @@
 //
 // FakeExecutor's machine as tests see and change it; the plans are in
 // fake_executor.cc.
+#include <sys/sysmacros.h>
+
 #include <algorithm>
 
 #include "tests/support/fake_executor.h"
@@ -86,14 +88,16 @@ std::uint64_t FakeExecutor::AnchorOf(const std::string& host_volume) const {
 }
 
 void FakeExecutor::PutVolume(const std::string& plugin, const std::string& part,
-                             bool mounted) {
+                             PutAs as) {
   const std::lock_guard lock(mutex_);
   MountState state;
-  if (mounted) {
+  if (as != PutAs::kBareDirectory) {
     state = NewMountLocked();
   }
   state.exists = 1;
-  state.is_directory = 1;
+  state.is_directory = as == PutAs::kDevice ? 0 : 1;
+  state.block_device = as == PutAs::kDevice ? makedev(7, 3) : 0;
+  health_.erase(plugin + "/" + part);
   directories_[plugin + "/" + part] = state;
 }
 

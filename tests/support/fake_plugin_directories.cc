@@ -207,11 +207,32 @@ Result<void> FakeExecutor::RemoveVolumeDir(const VolumeDirPlan& plan) {
         if (found == directories_.end()) {
           return Ok();
         }
-        if (found->second.mount_id != 0 || busy_.contains(directory)) {
+        if ((found->second.mount_id != 0 && plan.detach == 0) ||
+            busy_.contains(directory)) {
           return ErrnoError(EBUSY, "unlinkat", directory);
         }
         directories_.erase(found);
         return Ok();
+      });
+}
+
+Result<ProbeReply> FakeExecutor::ProbeVolume(const VolumeProbePlan& plan) {
+  PlanBody body;
+  body.volume_probe = plan;
+  const std::string directory = TextOf(plan.directory);
+  return Run<Result<ProbeReply>>(
+      PlanKind::kProbeVolume, "ProbeVolume", directory, body,
+      [&]() -> Result<ProbeReply> {
+        const auto found = directories_.find(directory);
+        if (found == directories_.end() ||
+            found->second.mount_id != plan.mount_id) {
+          return MakeError(Code::kNotFound, "probe", directory);
+        }
+        ProbeReply reply;
+        const auto health = health_.find(directory);
+        reply.health =
+            health == health_.end() ? MountHealth::kHealthy : health->second;
+        return reply;
       });
 }
 

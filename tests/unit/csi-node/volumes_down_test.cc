@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 //
-// Unpublishing, and what a restart finds.
+// Unpublishing, with and without the plugin, and what a restart finds.
+#include <thread>
+
 #include "tests/unit/csi-node/volumes_fixture.h"
 
 namespace mountd::csi {
@@ -27,8 +29,10 @@ TEST_F(VolumesTest, AnUnpublishThatFailsIsFinishedByTheNext) {
   for (const char* method : {"NodeUnpublishVolume", "NodeUnstageVolume"}) {
     for (const RpcCode code : {RpcCode::kUnavailable, RpcCode::kInternal}) {
       ASSERT_EQ(MessageOf(Publish()), "Ok");
-      client().FailNext(method, code);
+      client().FailNext(method, code, FailWhen::kBefore,
+                        CallScript<RpcError>::kAlways);
       EXPECT_NE(Outcome(Unpublish()), "Ok");
+      client().script().Clear();
       EXPECT_EQ(Publication()->state, PublicationState::kUnpublishing);
       EXPECT_EQ(Outcome(Publish()), "FailedPrecondition");
       EXPECT_EQ(MessageOf(Unpublish()), "Ok");
@@ -50,16 +54,132 @@ TEST_F(VolumesTest, AMountThatThePluginLeftIsBusy) {
   ExpectNothing();
 }
 
-TEST_F(VolumesTest, WithoutItsPluginAVolumeStaysUnpublishing) {
+// ---- While the plugin is away ----
+
+class DepartedVolumesTest : public VolumesTest {
+ protected:
+  void GoAway() {
+    executor().SetListening("nfs", false);
+    executor().HangUp("nfs");
+    ASSERT_TRUE(core_.events.Await("nfs unhealthy 1"));
+  }
+  void ComeBack() {
+    executor().SetListening("nfs", true);
+    ASSERT_TRUE(core_.events.Await("nfs healthy 2"));
+  }
+  Result<void> Finish() { return core_.volumes->FinishDeparted("nfs", "v1"); }
+  std::vector<OwedRecord> Owed() { return core_.state->ListOwed().value(); }
+};
+
+TEST_F(DepartedVolumesTest, AVolumeIsDetachedAndItsUnstageOwed) {
   ASSERT_EQ(MessageOf(Publish()), "Ok");
-  executor().SetListening("nfs", false);
-  executor().HangUp("nfs");
-  ASSERT_TRUE(core_.events.Await("nfs unhealthy 1"));
-  EXPECT_EQ(Outcome(Unpublish()), "Unavailable");
-  EXPECT_EQ(Publication()->state, PublicationState::kUnpublishing);
+  GoAway();
+  ASSERT_EQ(MessageOf(Unpublish()), "Ok");
+  EXPECT_FALSE(Publication().has_value());
+  const Texts left{"directory nfs/staging/" + kKey.str(), "plugin nfs"};
+  EXPECT_EQ(executor().Existing(), left);
+  ASSERT_EQ(Owed().size(), 1U);
+  EXPECT_EQ(Owed()[0].kind, OwedKind::kUnstage);
+  EXPECT_EQ(Owed()[0].object, "nfs/v1");
+  EXPECT_EQ(Owed()[0].uid, Core::kAgent);
+  EXPECT_EQ(Outcome(Finish()), "Unavailable");
+  ComeBack();
+  ASSERT_EQ(MessageOf(Finish()), "Ok");
+  EXPECT_EQ(Calls("NodeUnpublishVolume"), 1U);
+  EXPECT_TRUE(Owed().empty());
+  ExpectNothing();
+}
+
+TEST_F(DepartedVolumesTest, AReceiptSaysWhatIsOwedUntilItIsNot) {
+  ASSERT_EQ(MessageOf(Publish()), "Ok");
+  GoAway();
+  const CallContext call = Core::By(Core::kAgent);
+  const auto receipt = core_.service->ReleaseAllocation(call, NameOf("web"));
+  ASSERT_EQ(MessageOf(receipt), "Ok");
+  ASSERT_EQ(receipt->volumes.size(), 1U);
+  EXPECT_TRUE(receipt->volumes[0].owed);
+  EXPECT_FALSE(receipt->volumes[0].unstaged);
+  ASSERT_EQ(Owed().size(), 1U);
+  ComeBack();
+  ASSERT_EQ(MessageOf(core_.service->RetryOwed(Owed()[0])), "Ok");
+  const auto later = core_.service->GetReceipt(call, NameOf("web"));
+  ASSERT_EQ(MessageOf(later), "Ok");
+  EXPECT_FALSE(later->volumes[0].owed);
+  EXPECT_TRUE(later->volumes[0].unstaged);
+  ExpectNothing();
+}
+
+TEST_F(DepartedVolumesTest, AnAllocationNamedAsThePluginForgivesNothing) {
+  ASSERT_EQ(Outcome(core_.state->AddAllocation(
+                {"nfs", Core::kAgent, 1, "", AllocationState::kPrepared})),
+            "Ok");
+  ASSERT_EQ(MessageOf(Publish(Spec("nfs"))), "Ok");
+  GoAway();
+  ASSERT_EQ(MessageOf(core_.service->ReleaseAllocation(Core::By(Core::kAgent),
+                                                       NameOf("nfs"))),
+            "Ok");
+  EXPECT_EQ(Owed().size(), 1U);
+}
+
+TEST_F(DepartedVolumesTest, OthersKeepTheVolumeStaged) {
+  ASSERT_EQ(MessageOf(Publish(Spec("web"))), "Ok");
+  ASSERT_EQ(MessageOf(Publish(Spec("db"))), "Ok");
+  GoAway();
+  ASSERT_EQ(MessageOf(Unpublish("web")), "Ok");
+  ComeBack();
+  ASSERT_EQ(MessageOf(Finish()), "Ok");
+  EXPECT_TRUE(Owed().empty());
+  EXPECT_EQ(Calls("NodeUnstageVolume"), 0U);
+  EXPECT_EQ(client().Staged().size(), 1U);
+  EXPECT_EQ(client().Published().size(), 1U);
+  EXPECT_TRUE(Publication("db").has_value());
+  ASSERT_EQ(MessageOf(Unpublish("db")), "Ok");
+  ExpectNothing();
+}
+
+TEST_F(DepartedVolumesTest, WhoeverPublishesAgainTellsThePluginFirst) {
+  ASSERT_EQ(MessageOf(Publish()), "Ok");
+  GoAway();
+  ASSERT_EQ(MessageOf(Unpublish()), "Ok");
+  EXPECT_EQ(Outcome(Publish()), "Unavailable");
+  ComeBack();
+  ASSERT_EQ(MessageOf(Publish()), "Ok");
+  EXPECT_EQ(Calls("NodeUnpublishVolume"), 1U);
+  EXPECT_EQ(Calls("NodeStageVolume"), 2U);  // its outcome had become uncertain
+  ASSERT_EQ(MessageOf(Finish()), "Ok");
+  EXPECT_TRUE(Owed().empty());
+  EXPECT_EQ(Publication()->state, PublicationState::kPublished);
+  ASSERT_EQ(MessageOf(Unpublish()), "Ok");
+  ExpectNothing();
+}
+
+TEST_F(DepartedVolumesTest, ARestartForgetsNothingThatIsOwed) {
+  ASSERT_EQ(MessageOf(Publish()), "Ok");
+  GoAway();
+  ASSERT_EQ(MessageOf(Unpublish()), "Ok");
+  core_.Restart();
+  ASSERT_EQ(MessageOf(core_.plugins->Recover()), "Ok");
+  ASSERT_EQ(MessageOf(core_.volumes->Recover()), "Ok");
+  ASSERT_EQ(Owed().size(), 1U);
   executor().SetListening("nfs", true);
-  ASSERT_TRUE(core_.events.Await("nfs healthy 2"));
-  EXPECT_EQ(MessageOf(Unpublish()), "Ok");
+  ASSERT_TRUE(core_.events.Await("nfs healthy 1"));
+  ASSERT_EQ(MessageOf(Finish()), "Ok");
+  ExpectNothing();
+}
+
+TEST_F(DepartedVolumesTest, APluginThatDiesBetweenTheTwoIsOwedTheUnstage) {
+  ASSERT_EQ(MessageOf(Publish()), "Ok");
+  client().FailNext("NodeUnstageVolume", RpcCode::kUnavailable);
+  client().script().Block("NodeUnstageVolume");
+  std::jthread down([&] { EXPECT_EQ(MessageOf(Unpublish()), "Ok"); });
+  ASSERT_TRUE(client().script().AwaitBlocked("NodeUnstageVolume"));
+  GoAway();
+  client().script().Unblock("NodeUnstageVolume");
+  down.join();
+  EXPECT_FALSE(Publication().has_value());
+  ASSERT_EQ(Owed().size(), 1U);
+  ComeBack();
+  ASSERT_EQ(MessageOf(Finish()), "Ok");
   ExpectNothing();
 }
 

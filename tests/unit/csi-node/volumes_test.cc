@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
+#include <sys/mman.h>
+
 #include <thread>
 
 #include "tests/unit/csi-node/volumes_fixture.h"
@@ -205,15 +207,77 @@ TEST_F(VolumesTest, APluginThatMadeNothingIsNotBelieved) {
   EXPECT_EQ(MessageOf(Publish()), "Ok");
 }
 
-TEST_F(VolumesTest, ABareDirectoryIsAPublishedVolumeToo) {
-  FakeCsiClient::Plugin plugin = FakeCsiClient::DefaultPlugin("nfs");
+TEST_F(VolumesTest, ABareDirectoryIsAPublishedVolumeOfAPluginThatSaidSo) {
+  FakeCsiClient::Plugin plugin = FakeCsiClient::DefaultPlugin("bare");
   plugin.bare_directory = true;
+  client().SetPlugin("bare", plugin);
   client().SetPlugin("nfs", plugin);
-  ASSERT_EQ(MessageOf(Publish()), "Ok");
-  EXPECT_EQ(Publication()->mount_id, 0U);
+  const auto refused = Publish();
+  EXPECT_EQ(Outcome(refused), "Internal");
+  EXPECT_NE(MessageOf(refused).find("mounted nothing"), std::string::npos);
+
+  PluginRecord record{"bare", "node", Core::kAgent, "", ""};
+  record.bare_directories = true;
+  ASSERT_EQ(Outcome(core_.plugins->Register(record)), "Ok");
+  ASSERT_TRUE(core_.events.Await("bare healthy 1"));
+  PublishSpec spec = Spec("db");
+  spec.plugin = "bare";
+  ASSERT_EQ(MessageOf(Publish(spec)), "Ok");
+  EXPECT_EQ(Publication("db")->mount_id, 0U);
+  core_.Restart();
+  ASSERT_EQ(MessageOf(core_.volumes->Recover()), "Ok");
+  EXPECT_EQ(Publication("db")->state, PublicationState::kPublished);
+}
+
+TEST_F(VolumesTest, ABlockVolumeIsADevice) {
+  PublishSpec spec = Spec();
+  spec.capability = VolumeCapability();
+  spec.capability.block = true;
+  const auto published = Publish(spec);
+  ASSERT_EQ(MessageOf(published), "Ok");
+  EXPECT_TRUE(client().last_stage().capability.block);
+  EXPECT_EQ(DeviceRuleOf(*published), "b 7:3 rwm");
   core_.Restart();
   ASSERT_EQ(MessageOf(core_.volumes->Recover()), "Ok");
   EXPECT_EQ(Publication()->state, PublicationState::kPublished);
+  // Another attachment of it is refused, in words.
+  PublishSpec other = Spec("db");
+  other.capability.mount_flags.clear();
+  const auto refused = Publish(other);
+  EXPECT_EQ(Outcome(refused), "FailedPrecondition");
+  EXPECT_NE(MessageOf(refused).find("attachment mode"), std::string::npos);
+}
+
+TEST_F(VolumesTest, WhatIsNoDeviceIsNoBlockVolume) {
+  FakeCsiClient::Plugin plugin = FakeCsiClient::DefaultPlugin("nfs");
+  plugin.no_device = true;
+  client().SetPlugin("nfs", plugin);
+  PublishSpec spec = Spec();
+  spec.capability = VolumeCapability();
+  spec.capability.block = true;
+  EXPECT_EQ(Outcome(Publish(spec)), "Internal");
+  EXPECT_EQ(MessageOf(Unpublish()), "Ok");
+  ExpectNothing();
+}
+
+TEST_F(VolumesTest, WhatThePluginDoesNotOfferIsRefusedBeforeAnything) {
+  FakeCsiClient::Plugin plugin = FakeCsiClient::DefaultPlugin("plain");
+  plugin.capabilities.node_rpcs = {1};
+  client().SetPlugin("plain", plugin);
+  ASSERT_TRUE(core_.AddPlugin("plain"));
+  PublishSpec group = Spec();
+  group.plugin = "plain";
+  group.capability.volume_mount_group = "1000";
+  EXPECT_EQ(Outcome(Publish(group)), "NotSupported");
+  PublishSpec mode = Spec();
+  mode.plugin = "plain";
+  mode.capability.access_mode = AccessMode::kSingleNodeMultiWriter;
+  EXPECT_EQ(Outcome(Publish(mode)), "NotSupported");
+  PublishSpec block = Spec();
+  block.capability.block = true;  // with a file system and flags
+  EXPECT_EQ(Outcome(Publish(block)), "InvalidArgument");
+  EXPECT_TRUE(core_.state->ListVolumes()->empty());
+  EXPECT_EQ(Calls("Node"), Calls("NodeGetInfo"));
 }
 
 // ---- Failures ----
@@ -231,8 +295,13 @@ TEST_F(VolumesTest, AFinalFailureLeavesNothing) {
 TEST_F(VolumesTest, AnUncertainFailureKeepsTheIntentUntilThereIsAnAnswer) {
   for (const char* method : {"NodeStageVolume", "NodePublishVolume"}) {
     for (const FailWhen when : {FailWhen::kBefore, FailWhen::kAfter}) {
-      client().FailNext(method, RpcCode::kUnavailable, when);
-      EXPECT_EQ(Outcome(Publish()), "Unavailable");
+      client().FailNext(method, RpcCode::kUnavailable, when,
+                        CallScript<RpcError>::kAlways);
+      const auto failed = Publish();
+      EXPECT_EQ(Outcome(failed), "Unavailable");
+      EXPECT_NE(MessageOf(failed).find("outcome is not known"),
+                std::string::npos);
+      client().script().Clear();
       EXPECT_EQ(Publication()->state, PublicationState::kUncertain);
       EXPECT_EQ(Volume()->state, method == std::string("NodeStageVolume")
                                      ? VolumeState::kUncertain
@@ -248,8 +317,10 @@ TEST_F(VolumesTest, AnUncertainFailureKeepsTheIntentUntilThereIsAnAnswer) {
 
 TEST_F(VolumesTest, WhatIsUncertainIsUndoneByTheUnpublish) {
   for (const char* method : {"NodeStageVolume", "NodePublishVolume"}) {
-    client().FailNext(method, RpcCode::kUnavailable, FailWhen::kAfter);
+    client().FailNext(method, RpcCode::kUnavailable, FailWhen::kAfter,
+                      CallScript<RpcError>::kAlways);
     EXPECT_EQ(Outcome(Publish()), "Unavailable");
+    client().script().Clear();
     ASSERT_EQ(MessageOf(Unpublish()), "Ok");
     ExpectNothing();
   }
@@ -261,13 +332,31 @@ TEST_F(VolumesTest, AnUncertainAnswerIsAskedAgainWithinTheBudget) {
   EXPECT_EQ(Calls("NodeStageVolume"), 2U);
 }
 
-TEST_F(VolumesTest, ACancelledCallStopsAsking) {
+TEST_F(VolumesTest, ACancelledWaiterHasDoneNothing) {
   const CancelToken cancelled = std::make_shared<std::atomic<bool>>(true);
-  client().FailNext("NodeStageVolume", RpcCode::kAborted, FailWhen::kBefore,
+  const auto outcome = core_.volumes->Publish(Spec(), UniqueFd(), cancelled);
+  EXPECT_EQ(Outcome(outcome), "Aborted");
+  EXPECT_NE(MessageOf(outcome).find("nothing was done"), std::string::npos);
+  ExpectNothing();
+}
+
+TEST_F(VolumesTest, ACancelledCallStopsAsking) {
+  const CancelToken cancelled = std::make_shared<std::atomic<bool>>(false);
+  client().FailNext("NodeStageVolume", RpcCode::kUnavailable, FailWhen::kBefore,
                     CallScript<RpcError>::kAlways);
-  EXPECT_EQ(Outcome(core_.volumes->Publish(Spec(), UniqueFd(), cancelled)),
-            "Aborted");
+  client().script().Block("NodeStageVolume");
+  std::jthread publish([&] {
+    const auto outcome = core_.volumes->Publish(Spec(), UniqueFd(), cancelled);
+    EXPECT_EQ(Outcome(outcome), "Aborted");
+    EXPECT_NE(MessageOf(outcome).find("was cancelled after UNAVAILABLE"),
+              std::string::npos);
+  });
+  ASSERT_TRUE(client().script().AwaitBlocked("NodeStageVolume"));
+  *cancelled = true;
+  client().script().Unblock("NodeStageVolume");
+  publish.join();
   EXPECT_EQ(Calls("NodeStageVolume"), 1U);
+  EXPECT_EQ(Publication()->state, PublicationState::kUncertain);
 }
 
 TEST_F(VolumesTest, AnExecutorThatFailsLeavesNothing) {
@@ -276,19 +365,72 @@ TEST_F(VolumesTest, AnExecutorThatFailsLeavesNothing) {
   ExpectNothing();
 }
 
-TEST_F(VolumesTest, AFinalFailureOfALaterCallKeepsWhatMayBeThere) {
-  // Nothing but the record then keeps it from being taken away.
-  FakeCsiClient::Plugin plugin = FakeCsiClient::DefaultPlugin("nfs");
-  plugin.bare_directory = true;
-  client().SetPlugin("nfs", plugin);
+TEST_F(VolumesTest, AFinalFailureOfALaterCallUndoesTheEarlierOne) {
   client().FailNext("NodePublishVolume", RpcCode::kUnavailable,
-                    FailWhen::kAfter);
+                    FailWhen::kAfter, CallScript<RpcError>::kAlways);
   EXPECT_EQ(Outcome(Publish()), "Unavailable");
+  EXPECT_EQ(client().Published().size(), 1U);
+  client().script().Clear();
+  client().FailNext("NodePublishVolume", RpcCode::kInternal);
+  EXPECT_EQ(Outcome(Publish()), "Internal");
+  ExpectNothing();
+}
+
+TEST_F(VolumesTest, AFinalFailureKeepsWhatTasksMayHaveMountsOf) {
+  ASSERT_EQ(MessageOf(Publish()), "Ok");
+  PublicationRecord record = *Publication();
+  record.state = PublicationState::kUncertain;
+  ASSERT_EQ(Outcome(core_.state->SetPublicationState(record)), "Ok");
   client().FailNext("NodePublishVolume", RpcCode::kInternal);
   EXPECT_EQ(Outcome(Publish()), "Internal");
   EXPECT_EQ(Publication()->state, PublicationState::kUncertain);
   EXPECT_EQ(client().Published().size(), 1U);
   ASSERT_EQ(MessageOf(Unpublish()), "Ok");
+  ExpectNothing();
+}
+
+// ---- Settling ----
+
+TEST_F(VolumesTest, WhatIsUncertainIsSettledWithTheSameArguments) {
+  for (const char* method : {"NodeStageVolume", "NodePublishVolume"}) {
+    client().FailNext(method, RpcCode::kDeadlineExceeded, FailWhen::kBefore,
+                      CallScript<RpcError>::kAlways);
+    const UniqueFd secrets(memfd_create("secrets", MFD_CLOEXEC));
+    EXPECT_EQ(Outcome(core_.volumes->Publish(Spec(), secrets, nullptr)),
+              "DeadlineExceeded");
+    const auto unsettled = core_.volumes->ListUnsettled();
+    ASSERT_EQ(unsettled.size(), 1U);
+    EXPECT_EQ(Outcome(core_.volumes->Settle(unsettled[0])), "DeadlineExceeded");
+    client().script().Clear();
+    EXPECT_EQ(MessageOf(core_.volumes->Settle(unsettled[0])), "Ok");
+    EXPECT_TRUE(core_.volumes->ListUnsettled().empty());
+    EXPECT_EQ(Publication()->state, PublicationState::kPublished);
+    EXPECT_EQ(client().last_publish().capability.mount_flags, Texts{"noatime"});
+    EXPECT_TRUE(client().last_had_secrets());
+    ASSERT_EQ(MessageOf(Unpublish()), "Ok");
+    ExpectNothing();
+  }
+}
+
+TEST_F(VolumesTest, WhatIsSettledByAFailureIsUndone) {
+  client().FailNext("NodePublishVolume", RpcCode::kDeadlineExceeded,
+                    FailWhen::kAfter, CallScript<RpcError>::kAlways);
+  EXPECT_EQ(Outcome(Publish()), "DeadlineExceeded");
+  client().script().Clear();
+  client().FailNext("NodePublishVolume", RpcCode::kInvalidArgument);
+  EXPECT_EQ(MessageOf(core_.volumes->Settle({"web", "alias"})), "Ok");
+  EXPECT_TRUE(core_.volumes->ListUnsettled().empty());
+  ExpectNothing();
+}
+
+TEST_F(VolumesTest, WhatIsReleasedIsNotSettled) {
+  client().FailNext("NodePublishVolume", RpcCode::kDeadlineExceeded,
+                    FailWhen::kAfter, CallScript<RpcError>::kAlways);
+  EXPECT_EQ(Outcome(Publish()), "DeadlineExceeded");
+  client().script().Clear();
+  ASSERT_EQ(MessageOf(Unpublish()), "Ok");
+  EXPECT_TRUE(core_.volumes->ListUnsettled().empty());
+  EXPECT_EQ(MessageOf(core_.volumes->Settle({"web", "alias"})), "Ok");
   ExpectNothing();
 }
 

@@ -149,7 +149,7 @@ TEST_F(ServiceTest, APrepareThatFailsLeavesNoAllocation) {
   EXPECT_EQ(Outcome(Prepare("web")), "DeadlineExceeded");
   EXPECT_TRUE(core_.state->ListAllocations()->empty());
   EXPECT_TRUE(executor().Existing().empty());
-  EXPECT_EQ(*service().CountOwed(), 0U);
+  EXPECT_TRUE(service().ListOwed(CallContext{})->empty());
   EXPECT_EQ(MessageOf(Prepare("web")), "Ok");
 }
 
@@ -243,8 +243,10 @@ TEST_F(ServiceTest, AReadOnlyVolumeIsBoundForReadingOnly) {
 TEST_F(ServiceTest, AVolumeInDoubtIsNotBound) {
   ASSERT_TRUE(core_.AddPlugin("nfs"));
   ASSERT_EQ(MessageOf(Prepare("web")), "Ok");
-  core_.client->FailNext("NodePublishVolume", csi::RpcCode::kUnavailable);
+  core_.client->FailNext("NodePublishVolume", csi::RpcCode::kUnavailable,
+                         FailWhen::kBefore, CallScript<csi::RpcError>::kAlways);
   EXPECT_EQ(Outcome(Publish()), "Unavailable");
+  core_.client->script().Clear();
   EXPECT_EQ(Outcome(Bind(Volume())), "FailedPrecondition");
   EXPECT_EQ(MessageOf(Publish()), "Ok");
   EXPECT_EQ(MessageOf(Bind(Volume())), "Ok");
@@ -263,7 +265,7 @@ TEST_F(ServiceTest, ABoundVolumeIsNotUnpublished) {
   EXPECT_EQ(Outcome(refused), "Busy");
   EXPECT_NE(MessageOf(refused).find("task/d"), std::string::npos);
   EXPECT_EQ(core_.client->Published().size(), 1U);
-  EXPECT_EQ(*service().CountOwed(), 0U);
+  EXPECT_TRUE(service().ListOwed(CallContext{})->empty());
   ASSERT_EQ(MessageOf(service().Unmount(call, NameOf("web"), NameOf("task"),
                                         NameOf("d"))),
             "Ok");

@@ -16,10 +16,19 @@ AllocationRecord Allocation(const std::string& id, std::uint32_t uid = 7) {
 }
 
 VolumeRecord Volume() {
-  return {
-      kKey,        "nfs",  "v1",     VolumeState::kStaging,
-      5,           "ext4", "digest", {{"a", "1"}, {"b", "\"quoted\" \xc3\xa9"}},
-      {{"c", ""}}, 7};
+  return {kKey,
+          "nfs",
+          "v1",
+          VolumeState::kStaging,
+          5,
+          "ext4",
+          "digest",
+          {{"a", "1"}, {"b", "\"quoted\" \xc3\xa9"}},
+          {{"c", ""}},
+          7,
+          false,
+          "",
+          0};
 }
 
 PublicationRecord Publication(const std::string& allocation,

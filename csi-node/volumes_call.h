@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#pragma once
+
+#include <string>
+
+#include "csi-node/rpc_retry.h"
+#include "csi-node/volumes.h"
+
+// What the files of Volumes share.
+namespace mountd::csi {
+
+struct Volumes::Call {
+  const PublishSpec& spec;
+  const UniqueFd& secrets;
+  const CancelToken& cancelled;
+  VolumeRecord volume;
+  PublicationRecord publication;
+  bool stages = false;  // the plugin does
+  bool known = false;   // an earlier try may have published it
+};
+
+// The requests, with paths as the plugin sees them.
+StageRequest StageRequestOf(const VolumeRecord& volume,
+                            const VolumeCapability& capability,
+                            const PluginRecord& plugin);
+PublishRequest PublishRequestOf(const VolumeRecord& volume,
+                                const PublicationRecord& publication,
+                                const VolumeCapability& capability,
+                                const Plugins::Session& session);
+
+template <typename T, typename F>
+RpcResult<T> Volumes::CallNode(const std::string& plugin,
+                               const CancelToken& cancelled, F call) {
+  return RetryUntilFinal(
+      config_.timeouts.rpc_retries, cancelled, [&]() -> RpcResult<T> {
+        const RpcSlots::Slot slot(slots_, plugin);
+        const Result<Plugins::Session> session = plugins_.Use(plugin);
+        if (!session) {
+          return RpcError{RpcCode::kUnavailable, session.error().Message()};
+        }
+        return call(*session, Clock::now() + config_.timeouts.rpc);
+      });
+}
+
+// A volume's staging path and a user's target as the plugin sees them; no
+// staging path if it stages nothing.
+struct VolumePaths {
+  std::string staging;
+  std::string target;
+};
+VolumePaths PathsOf(const VolumeRecord& volume,
+                    const PublicationRecord& publication,
+                    const Plugins::Session& session);
+
+// Without the mount flags, which no record holds.
+VolumeCapability CapabilityOf(const VolumeRecord& volume);
+
+PublishedVolume ResultOf(const PublicationRecord& record,
+                         const std::string& plugin);
+
+// What is wrong with what a plugin published; "" if nothing is.
+std::string FaultOfPublished(const exec::MountState& state, bool block,
+                             bool bare_allowed);
+
+}  // namespace mountd::csi

@@ -1,0 +1,192 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+//
+// Volumes' way down: unpublish, unstage, and what a plugin that was away is
+// owed.
+#include <algorithm>
+#include <chrono>
+#include <utility>
+
+#include "csi-node/volume_paths.h"
+#include "csi-node/volumes_call.h"
+
+namespace mountd::csi {
+namespace {
+
+// NOT_FOUND on the way down: it is not there.
+bool IsDone(const RpcResult<void>& outcome) {
+  return outcome || outcome.error().code == RpcCode::kNotFound;
+}
+
+std::uint64_t NowMicroseconds() {
+  return static_cast<std::uint64_t>(
+      std::chrono::duration_cast<std::chrono::microseconds>(
+          std::chrono::system_clock::now().time_since_epoch())
+          .count());
+}
+
+}  // namespace
+
+bool Volumes::IsAway(const std::string& plugin) const {
+  return !plugins_.Use(plugin);
+}
+
+Result<void> Volumes::Unpublish(const std::string& allocation,
+                                const std::string& alias) {
+  MOUNTD_ASSIGN(const std::optional<PublicationRecord> found,
+                store_.GetPublication(allocation, alias));
+  if (!found) {
+    return Ok();
+  }
+  const KeyedLocks::Guard guard = volumes_.Lock(found->key.str());
+  MOUNTD_ASSIGN(const std::optional<VolumeRecord> volume,
+                store_.GetVolume(found->key));
+  if (!volume) {
+    return MakeError(Code::kInternal, "unpublish", Described(allocation, alias),
+                     "has no volume record");
+  }
+  Drop(allocation, alias);
+  PublicationRecord publication = *found;
+  publication.state = PublicationState::kUnpublishing;
+  MOUNTD_TRY(store_.SetPublicationState(publication));
+  if (const Result<void> unpublished = UnpublishOne(publication, *volume);
+      !unpublished) {
+    return IsAway(volume->plugin)
+               ? Depart(publication, *volume, /*target_left=*/true,
+                        unpublished.error())
+               : unpublished;
+  }
+  if (const Result<void> dropped = DropUser(publication, *volume); !dropped) {
+    return IsAway(volume->plugin)
+               ? Depart(publication, *volume, /*target_left=*/false,
+                        dropped.error())
+               : dropped;
+  }
+  return Ok();
+}
+
+// Refused as Busy if the plugin left its mount in place.
+Result<void> Volumes::UnpublishOne(const PublicationRecord& publication,
+                                   const VolumeRecord& volume) {
+  MOUNTD_TRY(CallUnpublish(volume, publication.allocation));
+  return executor_.RemoveVolumeDir(PublishDir(volume, publication.allocation));
+}
+
+Result<void> Volumes::CallUnpublish(const VolumeRecord& volume,
+                                    const std::string& allocation) {
+  if (IsAway(volume.plugin)) {
+    return plugins_.Use(volume.plugin).error();
+  }
+  const RpcResult<void> outcome = CallNode<void>(
+      volume.plugin, nullptr,
+      [&](const Plugins::Session& session, Clock::time_point deadline) {
+        return client_.NodeUnpublishVolume(
+            session.channel, volume.volume_id,
+            PluginViewPath(session.status.record,
+                           PublishPart(volume.key, allocation)),
+            deadline);
+      });
+  return IsDone(outcome)
+             ? Ok()
+             : Result<void>(ToError(outcome.error(), "NodeUnpublishVolume",
+                                    "volume of " + allocation));
+}
+
+// Takes the user's row away, and with the last one the staging. The row goes
+// last: until then the release is not over, and no receipt is given.
+Result<void> Volumes::DropUser(const PublicationRecord& publication,
+                               const VolumeRecord& volume) {
+  MOUNTD_ASSIGN(const std::vector<PublicationRecord> users,
+                store_.UsersOf(volume.key));
+  const bool last =
+      std::all_of(users.begin(), users.end(), [&](const auto& user) {
+        return user.allocation == publication.allocation;
+      });
+  if (last) {
+    MOUNTD_TRY(FinishTargets(volume));
+    MOUNTD_TRY(Unstage(volume));
+  }
+  return store_.RemovePublication(publication, last);
+}
+
+Result<void> Volumes::Unstage(const VolumeRecord& volume) {
+  MOUNTD_ASSIGN(const Plugins::Session session, plugins_.Use(volume.plugin));
+  // Also after a stage that failed for good: the plugin may have attached
+  // something before it did, and an unstage of nothing is OK (CSI spec).
+  if (session.status.stages()) {
+    MOUNTD_TRY(store_.SetVolumeState(volume.key, VolumeState::kUnstaging));
+    MOUNTD_TRY(CallUnstage(volume));
+  }
+  return executor_.RemoveVolumeDir(StagingDir(volume));
+}
+
+Result<void> Volumes::CallUnstage(const VolumeRecord& volume) {
+  const RpcResult<void> outcome = CallNode<void>(
+      volume.plugin, nullptr,
+      [&](const Plugins::Session& session, Clock::time_point deadline) {
+        return client_.NodeUnstageVolume(
+            session.channel, volume.volume_id,
+            PluginViewPath(session.status.record, StagingPart(volume.key)),
+            deadline);
+      });
+  return IsDone(outcome)
+             ? Ok()
+             : Result<void>(ToError(outcome.error(), "NodeUnstageVolume",
+                                    "a volume of plugin " + volume.plugin));
+}
+
+// ---- While the plugin is away ----
+
+// What it mounted for this allocation is detached without it, so that the
+// allocation can go; the plugin hears of it when it is back.
+Result<void> Volumes::Depart(const PublicationRecord& publication,
+                             const VolumeRecord& volume, bool target_left,
+                             const Error& why) {
+  exec::VolumeDirPlan target = PublishDir(volume, publication.allocation);
+  target.detach = 1;
+  MOUNTD_TRY(executor_.RemoveVolumeDir(target));
+  MOUNTD_TRY(store_.SetVolumeState(volume.key, VolumeState::kUncertain));
+  OwedRecord owed;
+  owed.kind = OwedKind::kUnstage;
+  owed.object = volume.plugin + "/" + volume.volume_id;
+  owed.uid = volume.uid;
+  owed.reason = why.Message();
+  owed.since_us = NowMicroseconds();
+  MOUNTD_TRY(store_.DepartFromVolume(publication, target_left, owed));
+  events_.on_owed();
+  return Ok();
+}
+
+// Tells the plugin of the targets that went without it.
+Result<void> Volumes::FinishTargets(const VolumeRecord& volume) {
+  MOUNTD_ASSIGN(const std::vector<DepartedRecord> all,
+                store_.DepartedFrom(volume.key));
+  for (const DepartedRecord& departed : all) {
+    if (departed.target_left) {
+      MOUNTD_TRY(CallUnpublish(volume, departed.allocation));
+      MOUNTD_TRY(
+          executor_.RemoveVolumeDir(PublishDir(volume, departed.allocation)));
+      MOUNTD_TRY(store_.SetTargetGone(departed));
+    }
+  }
+  return Ok();
+}
+
+Result<void> Volumes::FinishDeparted(const std::string& plugin,
+                                     const std::string& volume_id) {
+  const VolumeKey key = VolumeKey::Derive(plugin, volume_id);
+  const KeyedLocks::Guard guard = volumes_.Lock(key.str());
+  MOUNTD_ASSIGN(const std::optional<VolumeRecord> volume,
+                store_.GetVolume(key));
+  if (!volume) {
+    return store_.RemoveOwed(OwedKind::kUnstage, plugin + "/" + volume_id);
+  }
+  MOUNTD_TRY(FinishTargets(*volume));
+  MOUNTD_ASSIGN(const std::vector<PublicationRecord> users,
+                store_.UsersOf(key));
+  if (users.empty()) {
+    MOUNTD_TRY(Unstage(*volume));
+  }
+  return store_.FinishDeparted(*volume, /*unstaged=*/users.empty());
+}
+
+}  // namespace mountd::csi

@@ -1,0 +1,157 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+//
+// Volumes after a restart: of mountd, which compares its records with what is
+// mounted, and of a plugin, whose mounts may have died with it.
+#include <utility>
+
+#include "csi-node/volume_paths.h"
+#include "csi-node/volumes_call.h"
+
+namespace mountd::csi {
+namespace {
+
+bool IsAsRecorded(const exec::MountState& state,
+                  const PublicationRecord& publication) {
+  return state.exists != 0 && state.mount_id == publication.mount_id &&
+         state.block_device == publication.device;
+}
+
+}  // namespace
+
+Result<void> Volumes::Recover() {
+  MOUNTD_ASSIGN(const std::vector<VolumeRecord> volumes, store_.ListVolumes());
+  for (const VolumeRecord& volume : volumes) {
+    if (volume.state != VolumeState::kStaged) {
+      MOUNTD_TRY(store_.SetVolumeState(volume.key, VolumeState::kUncertain));
+    }
+  }
+  MOUNTD_ASSIGN(std::vector<PublicationRecord> publications,
+                store_.ListPublications());
+  for (PublicationRecord& publication : publications) {
+    MOUNTD_TRY(RecoverPublication(publication));
+  }
+  return Ok();
+}
+
+Result<void> Volumes::RecoverPublication(PublicationRecord& publication) {
+  bool certain = publication.state == PublicationState::kUnpublishing;
+  if (publication.state == PublicationState::kPublished) {
+    MOUNTD_ASSIGN(const std::optional<VolumeRecord> volume,
+                  store_.GetVolume(publication.key));
+    if (volume) {
+      // A file system that does not answer must not keep mountd from starting.
+      const Result<exec::MountState> state = executor_.InspectVolumeDir(
+          PublishDir(*volume, publication.allocation));
+      certain = state && IsAsRecorded(*state, publication);
+    }
+  }
+  return certain ? Ok() : MarkUncertain(publication);
+}
+
+// ---- What died with the plugin ----
+
+Result<Volumes::Look> Volumes::LookAtUsers(const VolumeRecord& volume) {
+  MOUNTD_ASSIGN(const std::vector<PublicationRecord> users,
+                store_.UsersOf(volume.key));
+  Look look;
+  for (const PublicationRecord& user : users) {
+    if (user.state == PublicationState::kUnpublishing ||
+        IsKept(user.allocation, user.alias)) {
+      continue;  // on its way already
+    }
+    if (user.state == PublicationState::kUncertain) {
+      look.broken.push_back(user);
+      continue;
+    }
+    const Result<exec::ProbeReply> probe = executor_.ProbeVolume(
+        {PublishDir(volume, user.allocation), user.mount_id});
+    if (!probe || probe->health != exec::MountHealth::kHealthy) {
+      look.broken.push_back(user);
+      look.reason =
+          probe ? "its file system does not answer" : probe.error().Message();
+    }
+  }
+  return look;
+}
+
+Result<std::vector<PublicationRecord>> Volumes::RestoreDead(
+    const std::string& plugin) {
+  MOUNTD_ASSIGN(const std::vector<VolumeRecord> volumes, store_.ListVolumes());
+  std::vector<PublicationRecord> restored;
+  for (const VolumeRecord& volume : volumes) {
+    if (volume.plugin != plugin) {
+      continue;
+    }
+    // One that cannot be restored keeps no other.
+    Result<std::vector<PublicationRecord>> some = Restore(volume.key);
+    if (some) {
+      restored.insert(restored.end(), some->begin(), some->end());
+    }
+  }
+  return restored;
+}
+
+Result<std::vector<PublicationRecord>> Volumes::Restore(const VolumeKey& key) {
+  const KeyedLocks::Guard guard = volumes_.Lock(key.str());
+  std::vector<PublicationRecord> none;
+  MOUNTD_ASSIGN(std::optional<VolumeRecord> volume, store_.GetVolume(key));
+  if (!volume) {
+    return none;
+  }
+  MOUNTD_ASSIGN(const Look look, LookAtUsers(*volume));
+  if (look.broken.empty()) {
+    return none;
+  }
+  if (!look.reason.empty()) {
+    events_.on_health(*volume, exec::MountHealth::kDead, look.reason);
+  }
+  for (const PublicationRecord& user : look.broken) {
+    MOUNTD_TRY(MarkUncertain(user));
+  }
+  MOUNTD_TRY(store_.SetVolumeState(key, VolumeState::kUncertain));
+  if (volume->needs != 0) {
+    for (const PublicationRecord& user : look.broken) {
+      events_.on_secrets_needed(*volume, user);
+    }
+    return none;
+  }
+  volume->state = VolumeState::kUncertain;
+  MOUNTD_ASSIGN(std::vector<PublicationRecord> restored,
+                PublishAnew(*volume, look.broken));
+  events_.on_health(*volume, exec::MountHealth::kHealthy, "");
+  return restored;
+}
+
+// What a dead server left is taken away first: a plugin that finds a mount at
+// its path takes it for its own.
+Result<std::vector<PublicationRecord>> Volumes::PublishAnew(
+    const VolumeRecord& volume, const std::vector<PublicationRecord>& users) {
+  for (const PublicationRecord& user : users) {
+    MOUNTD_TRY(UnpublishOne(user, volume));
+  }
+  MOUNTD_ASSIGN(const std::vector<PublicationRecord> all,
+                store_.UsersOf(volume.key));
+  // Others' mounts of it are alive, and of this very staging.
+  if (all.size() == users.size()) {
+    MOUNTD_TRY(Unstage(volume));
+  }
+  std::vector<PublicationRecord> restored;
+  for (const PublicationRecord& user : users) {
+    PublishSpec spec;
+    spec.allocation = user.allocation;
+    spec.alias = user.alias;
+    spec.plugin = volume.plugin;
+    spec.volume_id = volume.volume_id;
+    spec.read_only = user.read_only;
+    spec.capability = CapabilityOf(volume);
+    spec.publish_context = volume.publish_context;
+    spec.volume_context = volume.volume_context;
+    spec.uid = volume.uid;
+    MOUNTD_ASSIGN(PublishedVolume published,
+                  PublishLocked(spec, UniqueFd(), nullptr));
+    restored.push_back(std::move(published.record));
+  }
+  return restored;
+}
+
+}  // namespace mountd::csi

@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "mountd/base/loop.h"
+#include "mountd/base/result.h"
+#include "mountd/base/worker_pool.h"
+
+namespace mountd {
+
+// Tries again what failed, for as long as there is any: after 1 s, doubling to
+// 60 s, from 1 s again once there is more. A few at a time, each once in a
+// round: a plugin that hangs must not take all threads.
+//
+// Lives on the loop's thread; the work runs on the jobs' strands.
+class RetryRounds {
+ public:
+  struct Job {
+    std::string strand;
+    std::function<void()> run;
+  };
+  // What there is to be tried, now. Called on a worker.
+  using List = std::function<Result<std::vector<Job>>()>;
+
+  // `on_count` is told how many there are, when that changes.
+  RetryRounds(Loop& loop, Strands& strands, List list,
+              std::function<void(std::uint32_t)> on_count)
+      : loop_(loop),
+        strands_(strands),
+        list_(std::move(list)),
+        on_count_(std::move(on_count)) {}
+
+  // Looks at what there is; called at start and after what may have added some.
+  void Check();
+
+ private:
+  // Nothing of a list that cannot be had.
+  void ListThen(std::function<void(Result<std::vector<Job>>)> then);
+  void Schedule(std::uint32_t count);
+  void BeginRound();
+  void Pump();
+
+  Loop& loop_;
+  Strands& strands_;
+  const List list_;
+  const std::function<void(std::uint32_t)> on_count_;
+  std::uint32_t last_count_ = 0;
+  bool scheduled_ = false;
+  std::deque<Job> round_;  // still to be tried
+  std::size_t under_way_ = 0;
+  std::chrono::milliseconds pause_{1000};
+};
+
+}  // namespace mountd

@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#include "mountd/volume_restorer.h"
+
+#include <spdlog/spdlog.h>
+
+namespace mountd {
+
+void VolumeRestorer::Look(const std::string& plugin) {
+  strands_.Submit("volumes of plugin " + plugin, [this, plugin] {
+    const Result<std::vector<PublicationRecord>> restored =
+        volumes_.RestoreDead(plugin);
+    if (!restored) {
+      spdlog::warn("restore: {}", restored.error().Message());
+      return;
+    }
+    for (const PublicationRecord& one : *restored) {
+      spdlog::info("volume {}/{} is published anew", one.allocation, one.alias);
+      strands_.Submit(AllocationStrand(one.allocation), [this, one] {
+        if (const auto repaired = service_.RepairMountsOf(one); !repaired) {
+          spdlog::warn("restore: {}", repaired.error().Message());
+        }
+      });
+    }
+  });
+}
+
+}  // namespace mountd
