@@ -389,7 +389,9 @@ TEST_F(PluginsTest, NodeAndControllerCallsGoToTheirInstances) {
 
 TEST_F(PluginsTest, AnInstanceThatIsNotRegisteredChangesNothing) {
   ASSERT_EQ(MessageOf(Register(Of("web"))), "Ok");
+  // The plugin's own event follows that of its instance.
   ASSERT_TRUE(Await("healthy nfs node web"));
+  ASSERT_TRUE(core_.events.Await("nfs healthy 1"));
   core_.events.Forget();
   EXPECT_EQ(UnregisterOf({.allocation = "api"}), "Ok");
   EXPECT_EQ(UnregisterOf({.type = "controller"}), "Ok");
