@@ -5,7 +5,6 @@
 
 #include "agent/client_impl.h"
 #include "agent/convert.h"
-#include "agent/secrets.h"
 
 namespace mountd::agent {
 
@@ -109,20 +108,6 @@ Result<void> Client::TeardownNetwork(std::string_view allocation) {
                        proxy.TeardownNetwork(id, opts);
                      });
 }
-
-namespace {
-
-Result<void> AddSecrets(const std::map<std::string, std::string>& secrets,
-                        dbus::Dict& options) {
-  if (!secrets.empty()) {
-    MOUNTD_ASSIGN(UniqueFd fd, SealSecrets(secrets));
-    options.emplace("secrets",
-                    dbus::Value(sdbus::UnixFd(fd.release(), sdbus::adopt_fd)));
-  }
-  return Ok();
-}
-
-}  // namespace
 
 Result<PublishedVolume> Client::PublishVolume(std::string_view allocation,
                                               const VolumeSpec& spec) {

@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <thread>
 
+#include "agent/secrets.h"
+
 namespace mountd::agent {
 namespace {
 
@@ -19,6 +21,16 @@ void AddText(dbus::Dict& options, const char* key, const std::string& text) {
   if (!text.empty()) {
     options.emplace(key, dbus::Value(text));
   }
+}
+
+Result<void> AddSecrets(const std::map<std::string, std::string>& secrets,
+                        dbus::Dict& options) {
+  if (!secrets.empty()) {
+    MOUNTD_ASSIGN(UniqueFd fd, SealSecrets(secrets));
+    options.emplace("secrets",
+                    dbus::Value(sdbus::UnixFd(fd.release(), sdbus::adopt_fd)));
+  }
+  return Ok();
 }
 
 Result<void> Client::Impl::Connect() {

@@ -3,6 +3,7 @@
 
 #include <chrono>
 #include <functional>
+#include <map>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -17,6 +18,9 @@ namespace mountd::agent {
 
 // The option `key`, unless it is empty.
 void AddText(dbus::Dict& options, const char* key, const std::string& text);
+// The option "secrets", a sealed memfd, unless there are none.
+Result<void> AddSecrets(const std::map<std::string, std::string>& secrets,
+                        dbus::Dict& options);
 
 class Client::Impl {
  public:

@@ -3,52 +3,10 @@
 
 #include <utility>
 
+#include "agent/fields.h"
+
 namespace mountd::agent {
 namespace {
-
-using Bytes = std::vector<std::uint8_t>;
-
-std::string ToText(const Bytes& bytes) { return {bytes.begin(), bytes.end()}; }
-
-// Reads the keys of one answer; the first of a wrong type is remembered.
-class Fields {
- public:
-  explicit Fields(const dbus::Dict& map) : map_(map) {}
-
-  template <typename T>
-  Fields& Read(const char* key, T& out) {
-    const auto found = map_.find(key);
-    if (found == map_.end()) {
-      return *this;
-    }
-    if (!found->second.containsValueOfType<T>()) {
-      wrong_ = key;
-      return *this;
-    }
-    out = found->second.get<T>();
-    return *this;
-  }
-
-  // An `ay`.
-  Fields& ReadPath(const char* key, std::string& out) {
-    Bytes bytes(out.begin(), out.end());
-    Read(key, bytes);
-    out = ToText(bytes);
-    return *this;
-  }
-
-  Result<void> status() const {
-    if (wrong_.empty()) {
-      return Ok();
-    }
-    return MakeError(Code::kInternal, "answer", wrong_,
-                     "has a type that the contract does not give it");
-  }
-
- private:
-  const dbus::Dict& map_;
-  std::string wrong_;
-};
 
 Port ToPort(const WirePort& wire) {
   return {wire.get<0>(), wire.get<1>(), wire.get<2>(), wire.get<3>()};
