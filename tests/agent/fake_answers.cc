@@ -11,6 +11,32 @@ dbus::Value Path(const std::string& text) {
 
 using Extent = sdbus::Struct<std::uint32_t, std::uint32_t, std::uint32_t>;
 
+namespace {
+
+using Dicts = std::vector<dbus::Dict>;
+using Texts = std::map<std::string, std::string>;
+
+// What a spec of a volume is made of; "" of others.
+std::string ShowNested(const dbus::Value& value) {
+  std::string text;
+  if (value.containsValueOfType<dbus::Dict>()) {
+    text = Show(value.get<dbus::Dict>());
+  } else if (value.containsValueOfType<Texts>()) {
+    text = Show(value.get<Texts>());
+  } else if (value.containsValueOfType<Dicts>()) {
+    for (const dbus::Dict& each : value.get<Dicts>()) {
+      text += Show(each) + "+";
+    }
+  } else if (value.containsValueOfType<std::vector<Texts>>()) {
+    for (const Texts& each : value.get<std::vector<Texts>>()) {
+      text += Show(each) + "+";
+    }
+  }
+  return text;
+}
+
+}  // namespace
+
 std::string Show(const dbus::Dict& map) {
   std::string text = "{";
   for (const auto& [key, value] : map) {
@@ -23,6 +49,10 @@ std::string Show(const dbus::Dict& map) {
       text += "u" + std::to_string(value.get<std::uint32_t>());
     } else if (value.containsValueOfType<std::uint64_t>()) {
       text += "t" + std::to_string(value.get<std::uint64_t>());
+    } else if (value.containsValueOfType<std::int64_t>()) {
+      text += "x" + std::to_string(value.get<std::int64_t>());
+    } else if (const std::string nested = ShowNested(value); !nested.empty()) {
+      text += nested;
     } else if (value.containsValueOfType<std::vector<std::string>>()) {
       for (const auto& word : value.get<std::vector<std::string>>()) {
         text += word + "+";
@@ -176,6 +206,31 @@ dbus::Dict Capabilities() {
           {"features", V(std::map<std::string, bool>{{"statmount", false}})},
           {"missing", V(std::map<std::string, std::string>{
                           {"statmount", "needs Linux 6.8"}})}};
+}
+
+dbus::Dict CreatedVolume(const std::string& volume) {
+  return {{"volume", V(volume)},
+          {"capacity_bytes", V(std::int64_t{1} << 30U)},
+          {"volume_context", V(Texts{{"pool", "a"}})},
+          {"source_snapshot", Text("snap-1")},
+          {"source_volume", Text("")},
+          {"topology", V(std::vector<Texts>{{{"zone", "a"}}})},
+          {"of_a_later_release", V(1.5)}};
+}
+
+std::vector<std::uint8_t> SnapshotResponse(const std::string& rpc) {
+  const std::map<std::string, std::string> responses = {
+      {"CreateSnapshot",
+       "\x0a\x24\x08\x80\x80\x80\x80\x04\x12\x06snap-1\x1a\x05vol-1"
+       "\x22\x0b\x08\x80\xe2\xcf\xaa\x06\x10\x80\xe5\x9a\x77\x28\x01"},
+      {"ListSnapshots",
+       "\x0a\x1e\x0a\x1c\x12\x06snap-2\x1a\x05vol-2\x22\x0b\x08"
+       "\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01"}};
+  const auto found = responses.find(rpc);
+  if (found == responses.end()) {
+    return {};
+  }
+  return {found->second.begin(), found->second.end()};
 }
 
 }  // namespace mountd::agent::test

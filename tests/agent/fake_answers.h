@@ -50,5 +50,9 @@ dbus::Dict Holders();
 // "fine" is in order.
 dbus::Dict TaskReport(const std::string& task);
 dbus::Dict Capabilities();
+// As a plugin's controller answers it.
+dbus::Dict CreatedVolume(const std::string& volume);
+// What protoc makes of a response of this call; nothing of others.
+std::vector<std::uint8_t> SnapshotResponse(const std::string& rpc);
 
 }  // namespace mountd::agent::test

@@ -12,14 +12,13 @@
 #include <cstring>
 #include <utility>
 
-#include "dbus/generated/manager_adaptor.h"
 #include "tests/agent/fake_answers.h"
+#include "tests/agent/fake_controller.h"
 
 namespace mountd::agent::test {
 namespace {
 
-class Manager final
-    : public sdbus::AdaptorInterfaces<org::mountd1::Manager_adaptor> {
+class Manager final : public sdbus::AdaptorInterfaces<FakeController> {
  public:
   Manager(sdbus::IConnection& bus, Script& script, int socket)
       : AdaptorInterfaces(bus, sdbus::ObjectPath("/org/mountd1")),
@@ -47,21 +46,6 @@ class Manager final
   }
 
  private:
-  template <typename... T>
-  void Answer(const std::string& method, const std::string& arguments,
-              sdbus::Result<T...>&& reply, const T&... values) {
-    script_.Record(method + " " + arguments);
-    Failure failure;
-    if (!script_.Next(method, failure)) {
-      reply.returnResults(values...);
-    } else if (failure.hang_up) {
-      ::shutdown(socket_, SHUT_RDWR);
-    } else {
-      reply.returnError(
-          sdbus::Error(sdbus::Error::Name(failure.error), failure.message));
-    }
-  }
-
   dbus::Dict Garbled(const std::string& method, dbus::Dict map) const {
     if (script_.garbled(method)) {
       map["host_path"] = Text("not an ay");
@@ -72,12 +56,6 @@ class Manager final
   static std::string Inode(const sdbus::UnixFd& fd) {
     struct stat file {};
     return ::fstat(fd.get(), &file) == 0 ? std::to_string(file.st_ino) : "?";
-  }
-
-  template <typename Reply>
-  static void Refuse(Reply&& reply) {
-    reply.returnError(sdbus::Error(
-        sdbus::Error::Name("org.mountd1.Error.NotSupported"), "not here"));
   }
 
   void Subscribe(const dbus::Dict& options) override {
@@ -112,11 +90,7 @@ class Manager final
                      std::map<std::string, std::string> publish_context,
                      std::map<std::string, std::string> volume_context,
                      dbus::Dict options) override {
-    if (const auto secrets = options.find("secrets");
-        secrets != options.end()) {
-      script_.KeepSecrets(
-          UniqueFd(secrets->second.get<sdbus::UnixFd>().release()));
-    }
+    KeepSecrets(options);
     Answer("PublishVolume",
            id + " " + alias + " " + volume + " " + plugin + " " + Show(usage) +
                " " + Show(publish_context) + " " + Show(volume_context) + " " +
@@ -295,57 +269,6 @@ class Manager final
     Answer("ListPlugins", Show(options), std::move(reply),
            {Plugin("csi-local"), Plugin("sick")});
   }
-  // The client library does not make these.
-  void ControllerPublishVolume(
-      sdbus::Result<std::map<std::string, std::string>>&& reply,
-      std::string /*plugin*/, std::string /*volume*/, std::string /*node_id*/,
-      dbus::Dict /*usage*/,
-      std::map<std::string, std::string> /*volume_context*/,
-      dbus::Dict /*options*/) override {
-    Refuse(std::move(reply));
-  }
-  void ControllerUnpublishVolume(sdbus::Result<>&& reply,
-                                 std::string /*plugin*/, std::string /*volume*/,
-                                 std::string /*node_id*/,
-                                 dbus::Dict /*options*/) override {
-    Refuse(std::move(reply));
-  }
-  void ValidateVolume(sdbus::Result<dbus::Dict>&& reply, std::string /*plugin*/,
-                      std::string /*volume*/, dbus::Dict /*usage*/,
-                      std::map<std::string, std::string> /*volume_context*/,
-                      dbus::Dict /*options*/) override {
-    Refuse(std::move(reply));
-  }
-  void CreateVolume(sdbus::Result<dbus::Dict>&& reply, std::string /*plugin*/,
-                    std::string /*name*/, dbus::Dict /*spec*/,
-                    dbus::Dict /*options*/) override {
-    Refuse(std::move(reply));
-  }
-  void DeleteVolume(sdbus::Result<>&& reply, std::string /*plugin*/,
-                    std::string /*volume*/, dbus::Dict /*options*/) override {
-    Refuse(std::move(reply));
-  }
-  void ControllerExpandVolume(sdbus::Result<dbus::Dict>&& reply,
-                              std::string /*plugin*/, std::string /*volume*/,
-                              std::int64_t /*required_bytes*/,
-                              dbus::Dict /*options*/) override {
-    Refuse(std::move(reply));
-  }
-  void ListPluginVolumes(sdbus::Result<dbus::Dict>&& reply,
-                         std::string /*plugin*/,
-                         dbus::Dict /*options*/) override {
-    Refuse(std::move(reply));
-  }
-  void GetCapacity(sdbus::Result<dbus::Dict>&& reply, std::string /*plugin*/,
-                   dbus::Dict /*options*/) override {
-    Refuse(std::move(reply));
-  }
-  void CallController(sdbus::Result<std::vector<std::uint8_t>>&& reply,
-                      std::string /*plugin*/, std::string /*rpc*/,
-                      std::vector<std::uint8_t> /*request*/,
-                      dbus::Dict /*options*/) override {
-    Refuse(std::move(reply));
-  }
   void ListOwed(sdbus::Result<Owed>&& reply, dbus::Dict options) override {
     Answer("ListOwed", Show(options), std::move(reply),
            Owed{{std::uint64_t{3}, "mount", "web/server/data", "EBUSY", 4U,
@@ -369,6 +292,9 @@ class Manager final
                        std::uint64_t{120}, std::uint64_t{900}}});
   }
   std::string Version() override { return "0.1.0"; }
+
+  Script& script() override { return script_; }
+  int socket() const override { return socket_; }
 
   Script& script_;
   const int socket_;
