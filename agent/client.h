@@ -3,12 +3,14 @@
 
 #include <chrono>
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "agent/types.h"
+#include "agent/types_controller.h"
 #include "mountd/base/result.h"
 #include "mountd/base/unique_fd.h"
 
@@ -143,6 +145,30 @@ class Client {
                                 const PluginSelection& which = {});
   Result<PluginStatus> GetPlugin(std::string_view plugin);
   Result<std::vector<PluginStatus>> ListPlugins();
+
+  // ---- Plugins' controllers -------------------------------------------------
+
+  // For agents whose server decides about volumes elsewhere; a rule has to
+  // grant them. Answers the publish_context for PublishVolume on that node.
+  Result<std::map<std::string, std::string>> ControllerPublishVolume(
+      const ControllerPublishSpec& spec);
+  Result<void> ControllerUnpublishVolume(
+      std::string_view plugin, std::string_view volume,
+      std::string_view node_id,
+      const std::map<std::string, std::string>& secrets = {});
+  Result<VolumeValidation> ValidateVolume(const VolumeValidationSpec& spec);
+  Result<PluginVolume> CreateVolume(const VolumeCreation& creation);
+  Result<void> DeleteVolume(
+      std::string_view plugin, std::string_view volume,
+      const std::map<std::string, std::string>& secrets = {});
+  Result<ControllerExpansion> ControllerExpandVolume(
+      const ControllerExpansionSpec& spec);
+  Result<PluginVolumePage> ListPluginVolumes(std::string_view plugin,
+                                             const PageRequest& page = {});
+  Result<PluginCapacity> GetCapacity(std::string_view plugin,
+                                     const CapacityQuery& query = {});
+  // Answers csi.v1.<rpc>Response as protobuf.
+  Result<std::string> CallController(const ControllerCall& call);
 
   // ---- The node -------------------------------------------------------------
 
