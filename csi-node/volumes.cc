@@ -208,7 +208,8 @@ Result<PublishedVolume> Volumes::PublishLocked(const PublishSpec& spec,
             RecordOf(key, spec, secrets),
             {key, spec.allocation, spec.alias, spec.read_only},
             session.status.stages(),
-            known.has_value()};
+            known.has_value(),
+            there.has_value()};
   if (there) {
     call.volume.state = there->state;
   }
@@ -249,8 +250,11 @@ Result<void> Volumes::Stage(Call& call) {
     return std::move(prepared).error();
   }
   if (call.stages) {
-    call.volume.state = VolumeState::kStaging;
-    MOUNTD_TRY(store_.SetVolumeStaging(call.volume));
+    // Of a new one the intent is written already.
+    if (call.there) {
+      call.volume.state = VolumeState::kStaging;
+      MOUNTD_TRY(store_.SetVolumeStaging(call.volume));
+    }
     const RpcResult<void> outcome = CallNode<void>(
         call.spec.plugin, call.cancelled,
         [&](const Plugins::Session& session, Clock::time_point deadline) {

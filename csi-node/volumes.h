@@ -210,6 +210,8 @@ class Volumes {
   };
   Result<Look> LookAtUsers(const VolumeRecord& volume);
   Result<std::vector<PublicationRecord>> Restore(const VolumeKey& key);
+  Result<void> TakeAway(const VolumeRecord& volume,
+                        const std::vector<PublicationRecord>& users);
   Result<std::vector<PublicationRecord>> PublishAnew(
       const VolumeRecord& volume, const std::vector<PublicationRecord>& users);
 

@@ -17,6 +17,7 @@ struct Volumes::Call {
   PublicationRecord publication;
   bool stages = false;  // the plugin does
   bool known = false;   // an earlier try may have published it
+  bool there = false;   // the volume is recorded
 };
 
 // The requests, with paths as the plugin sees them.

@@ -144,7 +144,11 @@ Result<void> Volumes::Depart(const PublicationRecord& publication,
   exec::VolumeDirPlan target = PublishDir(volume, publication.allocation);
   target.detach = 1;
   MOUNTD_TRY(executor_.RemoveVolumeDir(target));
-  MOUNTD_TRY(store_.SetVolumeState(volume.key, VolumeState::kUncertain));
+  MOUNTD_ASSIGN(const std::vector<PublicationRecord> users,
+                store_.UsersOf(volume.key));
+  if (users.size() == 1) {
+    MOUNTD_TRY(store_.SetVolumeState(volume.key, VolumeState::kUncertain));
+  }
   OwedRecord owed;
   owed.kind = OwedKind::kUnstage;
   owed.object = volume.plugin + "/" + volume.volume_id;

@@ -108,33 +108,38 @@ Result<std::vector<PublicationRecord>> Volumes::Restore(const VolumeKey& key) {
   for (const PublicationRecord& user : look.broken) {
     MOUNTD_TRY(MarkUncertain(user));
   }
-  MOUNTD_TRY(store_.SetVolumeState(key, VolumeState::kUncertain));
+  MOUNTD_TRY(TakeAway(*volume, look.broken));
   if (volume->needs != 0) {
     for (const PublicationRecord& user : look.broken) {
       events_.on_secrets_needed(*volume, user);
     }
     return none;
   }
-  volume->state = VolumeState::kUncertain;
   MOUNTD_ASSIGN(std::vector<PublicationRecord> restored,
                 PublishAnew(*volume, look.broken));
   events_.on_health(*volume, exec::MountHealth::kHealthy, "");
   return restored;
 }
 
-// What a dead server left is taken away first: a plugin that finds a mount at
-// its path takes it for its own.
-Result<std::vector<PublicationRecord>> Volumes::PublishAnew(
-    const VolumeRecord& volume, const std::vector<PublicationRecord>& users) {
+// What a dead server left: a plugin that finds a mount at its path takes it for
+// its own, whoever asks it to publish anew.
+Result<void> Volumes::TakeAway(const VolumeRecord& volume,
+                               const std::vector<PublicationRecord>& users) {
   for (const PublicationRecord& user : users) {
     MOUNTD_TRY(UnpublishOne(user, volume));
   }
   MOUNTD_ASSIGN(const std::vector<PublicationRecord> all,
                 store_.UsersOf(volume.key));
   // Others' mounts of it are alive, and of this very staging.
-  if (all.size() == users.size()) {
-    MOUNTD_TRY(Unstage(volume));
+  if (all.size() != users.size()) {
+    return Ok();
   }
+  MOUNTD_TRY(store_.SetVolumeState(volume.key, VolumeState::kUncertain));
+  return Unstage(volume);
+}
+
+Result<std::vector<PublicationRecord>> Volumes::PublishAnew(
+    const VolumeRecord& volume, const std::vector<PublicationRecord>& users) {
   std::vector<PublicationRecord> restored;
   for (const PublicationRecord& user : users) {
     PublishSpec spec;

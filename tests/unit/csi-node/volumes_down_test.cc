@@ -126,6 +126,7 @@ TEST_F(DepartedVolumesTest, OthersKeepTheVolumeStaged) {
   ASSERT_EQ(MessageOf(Publish(Spec("db"))), "Ok");
   GoAway();
   ASSERT_EQ(MessageOf(Unpublish("web")), "Ok");
+  EXPECT_EQ(Volume()->state, VolumeState::kStaged);
   ComeBack();
   ASSERT_EQ(MessageOf(Finish()), "Ok");
   EXPECT_TRUE(Owed().empty());

@@ -98,7 +98,10 @@ TEST_F(RestoreTest, WhatTakesSecretsOrFlagsWaitsForItsAgent) {
   Die();
   client().script().Forget();
   EXPECT_TRUE(volumes_->RestoreDead("nfs")->empty());
-  EXPECT_EQ(Calls("Node"), 0U);
+  // What is dead is no mount that a plugin could take for its own.
+  EXPECT_EQ(Calls("NodeUnpublishVolume"), 1U);
+  EXPECT_EQ(Calls("NodeUnstageVolume"), 1U);
+  EXPECT_EQ(Calls("NodeStageVolume") + Calls("NodePublishVolume"), 0U);
   EXPECT_EQ(told_, (Texts{"v1 dead: its file system does not answer",
                           "v1 needs secrets for web/alias"}));
   EXPECT_EQ(Publication()->state, PublicationState::kUncertain);
