@@ -25,11 +25,16 @@ struct Context {
 // Each adds its commands to the application; `context` outlives it.
 void AddJobCommands(CLI::App& app, Context& context);
 void AddAllocationCommands(CLI::App& app, Context& context);
+void AddVolumeCommands(CLI::App& app, Context& context);
 void AddTaskCommands(CLI::App& app, Context& context);
 void AddPluginCommands(CLI::App& app, Context& context);
 void AddNodeCommands(CLI::App& app, Context& context);
 void AddTreeCommands(CLI::App& app, Context& context);
 void AddToolCommands(CLI::App& app, Context& context);
+
+// To the command `volume`.
+void AddVolumeControlCommands(CLI::App& volume, Context& context);
+void AddSnapshotCommands(CLI::App& volume, Context& context);
 
 // Connects and runs `body`; an error of either goes to stderr.
 int WithClient(const Context& context,

@@ -47,25 +47,6 @@ void AddNetwork(CLI::App& app, Context& context) {
   });
 }
 
-void AddVolumes(CLI::App& app, Context& context) {
-  auto* volume = app.add_subcommand("volume", "Volumes of CSI plugins");
-  volume->group(kGroup)->require_subcommand(1);
-  auto* list = volume->add_subcommand("list", "Staged and published volumes");
-  list->callback([&context] {
-    context.chosen = [&context] {
-      return WithClient(context, [&](Client& client) -> Result<void> {
-        MOUNTD_ASSIGN(const auto volumes, client.ListVolumes());
-        if (context.json) {
-          std::cout << Dump(ToJson(volumes)) << std::endl;
-        } else {
-          PrintVolumes(std::cout, volumes);
-        }
-        return Ok();
-      });
-    };
-  });
-}
-
 // Of all allocations the caller sees, or of the one named.
 Result<std::vector<AllocationStatus>> Statuses(Client& client,
                                                const std::string& allocation) {
@@ -360,7 +341,7 @@ void AddInbox(CLI::App& app, Context& context) {
 
 void AddAllocationCommands(CLI::App& app, Context& context) {
   AddNetwork(app, context);
-  AddVolumes(app, context);
+  AddVolumeCommands(app, context);
   AddMount(app, context);
   AddUnmount(app, context);
   AddRepair(app, context);

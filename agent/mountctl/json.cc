@@ -144,17 +144,6 @@ Json ToJson(const TaskReport& report) {
           {"own_user_namespace", report.own_user_namespace}};
 }
 
-Json ToJson(const StagedVolume& volume) {
-  Json users = Json::array();
-  for (const VolumeUser& user : volume.users) {
-    users.push_back({{"allocation", user.allocation}, {"alias", user.alias}});
-  }
-  return {{"plugin", volume.plugin},
-          {"volume", volume.volume},
-          {"state", volume.state},
-          {"users", std::move(users)}};
-}
-
 Json ToJson(const PluginRegistration& registration) {
   Json mounts = Json::array();
   for (const PluginMount& mount : registration.mounts) {

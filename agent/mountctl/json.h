@@ -5,7 +5,9 @@
 #include <string>
 #include <vector>
 
+#include "agent/mountctl/snapshot_message.h"
 #include "agent/types.h"
+#include "agent/types_controller.h"
 
 // What --json prints: the contract's own names as keys. Bytes that are not
 // UTF-8 (paths may hold any) are shown as U+FFFD.
@@ -27,6 +29,9 @@ Json ToJson(const MountStatus& mount);
 Json ToJson(const AllocationStatus& allocation);
 Json ToJson(const AllocationEntry& allocation);
 Json ToJson(const StagedVolume& volume);
+Json ToJson(const VolumeStats& stats);
+Json ToJson(const PluginVolume& volume);
+Json ToJson(const Snapshot& snapshot);
 Json ToJson(const PluginRegistration& registration);
 Json ToJson(const PluginStatus& plugin);
 Json ToJson(const OwedTeardown& owed);

@@ -13,6 +13,8 @@ Examples:
   mountctl status                          what this node has
   mountctl status web --json               one allocation, for programs
   mountctl mount web server logs --source host:logs --propagation host-to-task
+  mountctl volume create csi-local data --capacity 10GiB
+  mountctl volume snapshot create csi-local VOLUME nightly
   mountctl stop web                        tear it down; prints the receipt
   mountctl call PrepareAllocation '["web", {"scope": "test"}]'
 

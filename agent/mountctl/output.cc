@@ -14,6 +14,12 @@ namespace {
 
 constexpr std::size_t kGap = 2;
 
+std::string Number(std::uint64_t number) {
+  return number == 0 ? "-" : std::to_string(number);
+}
+
+}  // namespace
+
 std::string OrDash(const std::string& text) {
   return text.empty() ? "-" : text;
 }
@@ -24,12 +30,6 @@ void PrintField(std::ostream& out, std::string_view name,
   out << "  " << name << std::string(kNameWidth - name.size(), ' ')
       << Printable(OrDash(value)) << '\n';
 }
-
-std::string Number(std::uint64_t number) {
-  return number == 0 ? "-" : std::to_string(number);
-}
-
-}  // namespace
 
 void Table::Print(std::ostream& out, std::string_view indent) const {
   if (rows_.size() < 2) {
@@ -93,6 +93,15 @@ std::string Join(const std::vector<std::string>& words) {
     joined += (joined.empty() ? "" : ", ") + word;
   }
   return OrDash(joined);
+}
+
+std::string PairList(const std::map<std::string, std::string>& pairs) {
+  std::vector<std::string> words;
+  words.reserve(pairs.size());
+  for (const auto& [key, value] : pairs) {
+    words.push_back(std::string(key).append("=").append(value));
+  }
+  return Join(words);
 }
 
 std::string Printable(std::string_view text) {
@@ -205,11 +214,7 @@ void PrintPlugin(std::ostream& out, const PluginStatus& plugin) {
   PrintField(out, "max volumes",
              plugin.max_volumes == 0 ? "no limit"
                                      : std::to_string(plugin.max_volumes));
-  std::vector<std::string> topology;
-  for (const auto& [key, value] : plugin.topology) {
-    topology.push_back(std::string(key).append("=").append(value));
-  }
-  PrintField(out, "topology", Join(topology));
+  PrintField(out, "topology", PairList(plugin.topology));
   PrintField(out, "owner", "uid " + std::to_string(plugin.uid));
   PrintField(out, "allocation", plugin.allocation);
   PrintField(out, "generation", std::to_string(plugin.generation));
@@ -250,18 +255,6 @@ void PrintPlugins(std::ostream& out, const std::vector<PluginStatus>& list) {
   for (const PluginStatus& plugin : list) {
     table.Add({plugin.id, plugin.type, plugin.state, plugin.provider,
                plugin.vendor_version, plugin.node_id, plugin.reason});
-  }
-  table.Print(out);
-}
-
-void PrintVolumes(std::ostream& out, const std::vector<StagedVolume>& list) {
-  Table table({"PLUGIN", "VOLUME", "STATE", "USERS"});
-  for (const StagedVolume& volume : list) {
-    std::vector<std::string> users;
-    for (const VolumeUser& user : volume.users) {
-      users.push_back(user.allocation + "/" + user.alias);
-    }
-    table.Add({volume.plugin, volume.volume, volume.state, Join(users)});
   }
   table.Print(out);
 }

@@ -2,12 +2,16 @@
 #pragma once
 
 #include <chrono>
+#include <cstdint>
 #include <iosfwd>
+#include <map>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "agent/mountctl/snapshot_message.h"
 #include "agent/types.h"
+#include "agent/types_controller.h"
 #include "mountd/base/error.h"
 
 // How mountctl writes for people: aligned columns, no colours.
@@ -27,6 +31,13 @@ class Table {
 };
 
 std::string YesNo(bool value);
+// "-" if it is empty.
+std::string OrDash(const std::string& text);
+// A line "  name          value".
+void PrintField(std::ostream& out, std::string_view name,
+                const std::string& value);
+// "1.5 GiB"
+std::string Size(std::int64_t bytes);
 // "1.23 ms"
 std::string Millis(std::chrono::nanoseconds duration);
 // "2026-11-21 14:03:05 UTC"
@@ -35,6 +46,10 @@ std::string Time(Timestamp time);
 std::string PortList(const std::vector<Port>& ports);
 // "a, b, c"; "-" if there are none.
 std::string Join(const std::vector<std::string>& words);
+// "a=1, b=2"
+std::string PairList(const std::map<std::string, std::string>& pairs);
+// "web/data, ..."
+std::string UserList(const std::vector<VolumeUser>& users);
 // The text with control characters and what is not UTF-8 replaced, so that
 // nothing a plugin or a volume is called can drive a terminal.
 std::string Printable(std::string_view text);
@@ -53,6 +68,12 @@ void PrintAllocations(std::ostream& out,
                       const std::vector<AllocationEntry>& list);
 void PrintPlugins(std::ostream& out, const std::vector<PluginStatus>& list);
 void PrintVolumes(std::ostream& out, const std::vector<StagedVolume>& list);
+void PrintPluginVolumes(std::ostream& out,
+                        const std::vector<PluginVolume>& list);
+// The lines of what a plugin tells of a volume, without its id.
+void PrintKnownVolume(std::ostream& out, const PluginVolume& volume);
+void PrintVolumeStats(std::ostream& out, const VolumeStats& stats);
+void PrintSnapshots(std::ostream& out, const std::vector<Snapshot>& list);
 void PrintOwed(std::ostream& out, const std::vector<OwedTeardown>& list);
 
 }  // namespace mountd::agent

@@ -240,6 +240,9 @@ class Manager final : public sdbus::AdaptorInterfaces<FakeController> {
            {{{"plugin", Text("csi-local")},
              {"volume", Text("web-data")},
              {"state", Text("staged")},
+             {"access_mode", Text("single-node-writer")},
+             {"attachment_mode", Text("file-system")},
+             {"fs_type", Text("ext4")},
              {"users", V(std::vector<sdbus::Struct<std::string, std::string>>{
                            {"web", "data"}})}}});
   }

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 // The mountctl program against a fake Manager: exit statuses, what goes to
 // stdout and stderr, and that --json is JSON.
+#include "tests/agent/mountctl_test.h"
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
@@ -13,9 +15,6 @@
 #include <utility>
 #include <vector>
 
-#include "tests/agent/fake_manager.h"
-#include "tests/support/program.h"
-
 namespace mountd::agent::test {
 namespace {
 
@@ -25,30 +24,6 @@ using mountd::test::RunProgram;
 using nlohmann::json;
 using testing::HasSubstr;
 using testing::StartsWith;
-
-class MountctlTest : public testing::Test {
- protected:
-  std::vector<std::string> Command(std::vector<std::string> arguments) {
-    arguments.insert(arguments.begin(),
-                     {MOUNTCTL, "--address", server_.address()});
-    return arguments;
-  }
-  ProgramOutcome Run(std::vector<std::string> arguments) {
-    return RunProgram(Command(std::move(arguments)));
-  }
-  // The command's JSON; a failed test if it is none or the status is not 0.
-  json RunJson(std::vector<std::string> arguments) {
-    arguments.emplace_back("--json");
-    const ProgramOutcome outcome = Run(std::move(arguments));
-    EXPECT_EQ(outcome.status, 0) << outcome.err;
-    json parsed = json::parse(outcome.out, nullptr, false);
-    EXPECT_FALSE(parsed.is_discarded()) << outcome.out;
-    return parsed;
-  }
-  Script& script() { return server_.script(); }
-
-  FakeServer server_;
-};
 
 TEST_F(MountctlTest, HelpIsOnStdoutAndSucceeds) {
   const ProgramOutcome outcome = RunProgram({MOUNTCTL, "--help"});

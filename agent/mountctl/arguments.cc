@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#include "agent/mountctl/arguments.h"
+
+#include <fstream>
+#include <iterator>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <vector>
+
+#include "mountd/base/number.h"
+
+namespace mountd::agent {
+namespace {
+
+using Pairs = std::map<std::string, std::string>;
+
+std::optional<Pairs> ReadSecrets(const std::string& path) {
+  std::ifstream file(path);
+  const std::string text{std::istreambuf_iterator<char>(file),
+                         std::istreambuf_iterator<char>()};
+  const auto json = nlohmann::json::parse(text, nullptr, false);
+  if (!json.is_object()) {
+    return std::nullopt;
+  }
+  Pairs secrets;
+  for (const auto& [key, value] : json.items()) {
+    if (!value.is_string()) {
+      return std::nullopt;
+    }
+    secrets.emplace(key, value.get<std::string>());
+  }
+  return secrets;
+}
+
+// Puts the number in the size's place. CLI11's own would let what is negative,
+// or more than an int64_t holds, become another number.
+std::string ToBytes(std::string& text) {
+  if (text.find('-') != std::string::npos) {
+    return "must not be negative";
+  }
+  std::string error = CLI::AsSizeValue(false)(text);
+  if (error.empty() && !ParseNumber<std::int64_t>(text)) {
+    error = "is too large";
+  }
+  return error;
+}
+
+}  // namespace
+
+CLI::Option* AddSize(CLI::App& command, const std::string& name,
+                     std::int64_t& bytes, const std::string& help) {
+  return command.add_option(name, bytes, help)
+      ->transform(CLI::Validator(&ToBytes, ""))
+      ->type_name("SIZE");
+}
+
+void AddPairs(CLI::App& command, const std::string& name, Pairs& pairs,
+              const std::string& help) {
+  command
+      .add_option_function<std::vector<std::string>>(
+          name,
+          [&pairs](const std::vector<std::string>& texts) {
+            for (const std::string& text : texts) {
+              const std::size_t equals = text.find('=');
+              pairs[text.substr(0, equals)] = text.substr(equals + 1);
+            }
+          },
+          help)
+      ->allow_extra_args(false)
+      ->type_name("KEY=VALUE")
+      ->check([](const std::string& text) -> std::string {
+        const std::size_t equals = text.find('=');
+        return equals == 0 || equals == std::string::npos ? "must be KEY=VALUE"
+                                                          : "";
+      });
+}
+
+void AddSecretsFile(CLI::App& command, Pairs& secrets) {
+  command
+      .add_option_function<std::string>(
+          "--secrets",
+          [&secrets](const std::string& path) {
+            std::optional<Pairs> read = ReadSecrets(path);
+            if (!read) {
+              throw CLI::ValidationError("--secrets",
+                                         path + ": no JSON object of texts");
+            }
+            secrets = *std::move(read);
+          },
+          "A file with the plugin's secrets, a JSON object of texts")
+      ->type_name("FILE");
+}
+
+}  // namespace mountd::agent

@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <cstdint>
+#include <map>
+#include <string>
+
+// Options that several commands have. What they fill in outlives the parsing.
+namespace mountd::agent {
+
+// Bytes, as 1048576, 512MiB or 10GiB; K, KB and KiB are 1024 all the same.
+CLI::Option* AddSize(CLI::App& command, const std::string& name,
+                     std::int64_t& bytes, const std::string& help);
+
+// KEY=VALUE, once for each of the map.
+void AddPairs(CLI::App& command, const std::string& name,
+              std::map<std::string, std::string>& pairs,
+              const std::string& help);
+
+// --secrets FILE: a JSON object of texts. Never on the command line itself,
+// which every process of the node can read.
+void AddSecretsFile(CLI::App& command,
+                    std::map<std::string, std::string>& secrets);
+
+}  // namespace mountd::agent

@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#include <iostream>
+#include <memory>
+
+#include "agent/mountctl/arguments.h"
+#include "agent/mountctl/commands.h"
+#include "agent/mountctl/json.h"
+#include "agent/mountctl/output.h"
+
+// Volumes as their plugins have them.
+namespace mountd::agent {
+namespace {
+
+// Of the modes that the contract lists; the daemon judges them.
+void AddUsage(CLI::App& command, VolumeUsage& usage) {
+  command.add_option("--access-mode", usage.access_mode,
+                     "How it will be used (single-node-writer)");
+  command.add_option("--attachment-mode", usage.attachment_mode,
+                     "file-system or block-device (file-system)");
+  command.add_option("--fs-type", usage.fs_type,
+                     "Its file system (the plugin's choice)");
+}
+
+void AddContent(CLI::App& command, VolumeCreation& creation) {
+  auto* snapshot =
+      command.add_option("--from-snapshot", creation.source_snapshot,
+                         "The snapshot whose content it gets");
+  command
+      .add_option("--from-volume", creation.source_volume,
+                  "The volume whose content it gets")
+      ->excludes(snapshot);
+}
+
+Result<void> Create(Client& client, bool json, const VolumeCreation& creation) {
+  MOUNTD_ASSIGN(const PluginVolume volume, client.CreateVolume(creation));
+  if (json) {
+    std::cout << Dump(ToJson(volume)) << std::endl;
+  } else {
+    std::cout << "volume " << Printable(volume.volume) << '\n';
+    PrintKnownVolume(std::cout, volume);
+  }
+  return Ok();
+}
+
+void AddCreate(CLI::App& volume, Context& context) {
+  auto* command = volume.add_subcommand(
+      "create", "Have a plugin make a volume, or find it by its name");
+  auto creation = std::make_shared<VolumeCreation>();
+  command->add_option("PLUGIN", creation->plugin, "The plugin")->required();
+  command->add_option("NAME", creation->name, "A name of your own for it")
+      ->required();
+  AddSize(*command, "--capacity", creation->required_bytes,
+          "Its size, as 10GiB (the plugin's choice)");
+  AddSize(*command, "--limit", creation->limit_bytes, "Its most (none)");
+  AddPairs(*command, "--parameter", creation->parameters,
+           "A parameter of the plugin's");
+  AddPairs(*command, "--mutable-parameter", creation->mutable_parameters,
+           "One that can be changed later");
+  AddUsage(*command, creation->usages.front());
+  AddContent(*command, *creation);
+  AddSecretsFile(*command, creation->secrets);
+  command->callback([&context, creation] {
+    context.chosen = [&context, creation] {
+      return WithClient(context, [&](Client& client) {
+        return Create(client, context.json, *creation);
+      });
+    };
+  });
+}
+
+void AddDelete(CLI::App& volume, Context& context) {
+  struct Options {
+    std::string plugin;
+    std::string volume;
+    std::map<std::string, std::string> secrets;
+  };
+  auto* command = volume.add_subcommand(
+      "delete", "Have a plugin delete a volume and what is in it");
+  auto options = std::make_shared<Options>();
+  command->add_option("PLUGIN", options->plugin, "The plugin")->required();
+  command->add_option("VOLUME", options->volume, "Its id of the volume")
+      ->required();
+  AddSecretsFile(*command, options->secrets);
+  command->callback([&context, options] {
+    context.chosen = [&context, options] {
+      return WithClient(context, [&](Client& client) {
+        return client.DeleteVolume(options->plugin, options->volume,
+                                   options->secrets);
+      });
+    };
+  });
+}
+
+}  // namespace
+
+void AddVolumeControlCommands(CLI::App& volume, Context& context) {
+  AddCreate(volume, context);
+  AddDelete(volume, context);
+}
+
+}  // namespace mountd::agent

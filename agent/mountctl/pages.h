@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#pragma once
+
+#include <string>
+#include <utility>
+
+#include "mountd/base/result.h"
+
+namespace mountd::agent {
+
+// Calls `fetch` with the token of each page, "" first; it answers the next
+// one's, "" after the last. Internal if that is the same again, which would
+// never end.
+template <typename Fetch>
+Result<void> EachPage(const Fetch& fetch) {
+  std::string token;
+  do {
+    MOUNTD_ASSIGN(std::string next, fetch(token));
+    if (!next.empty() && next == token) {
+      return MakeError(Code::kInternal, "list", "page",
+                       "the plugin answers the same page again");
+    }
+    token = std::move(next);
+  } while (!token.empty());
+  return Ok();
+}
+
+}  // namespace mountd::agent
