@@ -221,9 +221,10 @@ void PrintPlugin(std::ostream& out, const PluginStatus& plugin) {
   if (plugin.instances.size() < 2) {
     return;
   }
-  Table table({"TYPE", "ALLOCATION", "STATE", "REASON"});
+  Table table({"TYPE", "ALLOCATION", "STATE", "PROVIDER", "VERSION", "REASON"});
   for (const PluginStatus& one : plugin.instances) {
-    table.Add({one.type, one.allocation, one.state, one.reason});
+    table.Add({one.type, one.allocation, one.state, one.provider,
+               one.vendor_version, one.reason});
   }
   table.Print(out, "  ");
 }
@@ -250,11 +251,22 @@ void PrintAllocations(std::ostream& out,
 }
 
 void PrintPlugins(std::ostream& out, const std::vector<PluginStatus>& list) {
-  Table table(
-      {"PLUGIN", "TYPE", "STATE", "PROVIDER", "VERSION", "NODE ID", "REASON"});
+  Table table({"PLUGIN", "TYPE", "ALLOCATION", "STATE", "PROVIDER", "VERSION",
+               "NODE ID", "REASON"});
+  const auto add = [&table](const std::string& name,
+                            const PluginStatus& plugin) {
+    table.Add({name, plugin.type, plugin.allocation, plugin.state,
+               plugin.provider, plugin.vendor_version, plugin.node_id,
+               plugin.reason});
+  };
   for (const PluginStatus& plugin : list) {
-    table.Add({plugin.id, plugin.type, plugin.state, plugin.provider,
-               plugin.vendor_version, plugin.node_id, plugin.reason});
+    add(plugin.id, plugin);
+    if (plugin.instances.size() < 2) {
+      continue;  // the plugin's line says the same
+    }
+    for (const PluginStatus& instance : plugin.instances) {
+      add("  instance", instance);
+    }
   }
   table.Print(out);
 }

@@ -143,7 +143,9 @@ dbus::Dict Allocation(const std::string& id) {
 
 dbus::Dict Plugin(const std::string& id) {
   const dbus::Dict instance{{"type", Text("node")},
-                            {"allocation", Text("web")}};
+                            {"allocation", Text("web")},
+                            {"provider", Text("local.csi")},
+                            {"vendor_version", Text("0.2")}};
   return {
       {"mount_dir", Text("/csi")},
       {"bare_directories", V(true)},

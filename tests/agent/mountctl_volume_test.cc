@@ -245,5 +245,14 @@ TEST_F(MountctlTest, AWrongVolumeCommandIsStatusTwoAndAsksNothing) {
   EXPECT_TRUE(script().calls().empty());
 }
 
+TEST_F(MountctlTest, PluginsHaveALineForEachOfSeveralInstances) {
+  const ProgramOutcome list = Run({"plugin", "list"});
+  EXPECT_THAT(list.out, HasSubstr("PROVIDER   VERSION"));
+  EXPECT_THAT(list.out, HasSubstr("  instance  node  web         -          "
+                                  "local.csi  0.2"));
+  EXPECT_THAT(Run({"plugin", "status", "csi"}).out,
+              HasSubstr("node  web         -      local.csi  0.2"));
+}
+
 }  // namespace
 }  // namespace mountd::agent::test
