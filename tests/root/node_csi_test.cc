@@ -4,6 +4,8 @@
 // fails as it is told: for each call and fault what the caller is told, what is
 // recorded, and that a retry or the release ends with nothing left.
 #include <fcntl.h>
+#include <sys/mount.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -314,6 +316,46 @@ TEST_F(NodeCsi, MountdCsisEndOnlyDelays) {
   EXPECT_TRUE(outcome == "Ok" || outcome == "Unavailable") << outcome;
   ASSERT_TRUE(AwaitPlugin("healthy"));
   ExpectAGoodEnd();
+}
+
+// As a FUSE plugin's mounts do; a task's mount of it is swapped for one of what
+// is there anew.
+TEST_F(NodeCsi, WhatWentWithItsPluginIsPublishedAnew) {
+  const auto published = client_->PublishVolume("web", Volume());
+  ASSERT_EQ(MessageOf(published), "Ok");
+  agent::BindMountSpec spec;
+  spec.task = "app";
+  spec.name = "data";
+  spec.source_type = agent::SourceType::kVolume;
+  spec.source = "data";
+  ASSERT_EQ(MessageOf(client_->BindMount("web", spec)), "Ok");
+  const auto inode_of = [&] {
+    struct stat there {};
+    return ::stat("/run/mountd/base/a/web/app/data", &there) == 0 ? there.st_ino
+                                                                  : 0;
+  };
+  const ino_t before = inode_of();
+
+  plugin_ = Process();
+  ASSERT_TRUE(AwaitPlugin("unhealthy"));
+  const std::string staged = std::string(kPluginDirectory) + "/staging/" +
+                             fs::path(published->host_path).filename().string();
+  ASSERT_EQ(::umount2(published->host_path.c_str(), MNT_DETACH), 0);
+  ASSERT_EQ(::umount2(staged.c_str(), MNT_DETACH), 0);
+  // The volume's data is another directory from now on, so that a task's mount
+  // of the old one can be told from one of the new.
+  fs::rename(std::string(kFaults) + "/data", "/run/host/old");
+  StartPlugin();
+  EXPECT_TRUE(Eventually([&] {
+    return Recorded() == "staged published" &&
+           MountPointsUnder(published->host_path).size() == 1;
+  })) << Recorded();
+  const auto capabilities = client_->GetCapabilities();
+  if (capabilities && capabilities->features.at("mount-beneath")) {
+    EXPECT_TRUE(Eventually([&] { return inode_of() != before; }));
+  }
+  EXPECT_EQ(Outcome(client_->Unmount("web", "app", "data")), "Ok");
+  ExpectReleased();
 }
 
 // ---- Secrets ----
