@@ -32,6 +32,8 @@ propagation = ["private", "host-to-task", "bidirectional"]
 [[rule]]
 users = ["agent"]
 host_volumes = ["volume", "plain"]
+plugins = ["local"]
+register_plugins = ["local"]
 bidirectional = true
 [limits]
 mounts_per_allocation = 10000
