@@ -106,6 +106,7 @@ class StateStore {
   Result<void> DeleteVolume(const VolumeKey& key);
   Result<void> NoteDetached(const std::string& allocation, const VolumeKey& key,
                             bool unstaged, bool owed);
+  Result<void> SettleDeparted(const VolumeRecord& volume, bool unstaged);
   Result<void> SettleReceipt(const std::string& allocation,
                              const VolumeRecord& volume, bool unstaged);
 

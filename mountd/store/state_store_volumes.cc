@@ -198,7 +198,16 @@ Result<void> StateStore::RemovePublication(const PublicationRecord& publication,
       MOUNTD_TRY(NoteDetached(publication.allocation, publication.key,
                               volume_too, /*owed=*/false));
     }
-    return volume_too ? DeleteVolume(publication.key) : Ok();
+    if (!volume_too) {
+      return Ok();
+    }
+    // Those who departed before had the plugin told on the way.
+    MOUNTD_ASSIGN(const std::optional<VolumeRecord> volume,
+                  GetVolume(publication.key));
+    if (volume) {
+      MOUNTD_TRY(SettleDeparted(*volume, /*unstaged=*/true));
+    }
+    return DeleteVolume(publication.key);
   });
 }
 
@@ -243,17 +252,23 @@ Result<void> StateStore::SetTargetGone(const DepartedRecord& departed) {
 Result<void> StateStore::FinishDeparted(const VolumeRecord& volume,
                                         bool unstaged) {
   return database_->Transaction([&]() -> Result<void> {
-    MOUNTD_ASSIGN(const std::vector<DepartedRecord> all,
-                  DepartedFrom(volume.key));
-    for (const DepartedRecord& departed : all) {
-      MOUNTD_TRY(SettleReceipt(departed.allocation, volume, unstaged));
-    }
-    MOUNTD_TRY(
-        RemoveOwed(OwedKind::kUnstage, volume.plugin + "/" + volume.volume_id));
-    MOUNTD_TRY(
-        database_->Run("DELETE FROM departed WHERE key=?1", volume.key.str()));
+    MOUNTD_TRY(SettleDeparted(volume, unstaged));
     return unstaged ? DeleteVolume(volume.key) : Ok();
   });
+}
+
+Result<void> StateStore::SettleDeparted(const VolumeRecord& volume,
+                                        bool unstaged) {
+  MOUNTD_ASSIGN(const std::vector<DepartedRecord> all,
+                DepartedFrom(volume.key));
+  for (const DepartedRecord& departed : all) {
+    MOUNTD_TRY(SettleReceipt(departed.allocation, volume, unstaged));
+  }
+  MOUNTD_TRY(
+      RemoveOwed(OwedKind::kUnstage, volume.plugin + "/" + volume.volume_id));
+  MOUNTD_TRY(
+      database_->Run("DELETE FROM departed WHERE key=?1", volume.key.str()));
+  return Ok();
 }
 
 // Whether the allocation was released since, or not.

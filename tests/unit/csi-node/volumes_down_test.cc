@@ -154,6 +154,23 @@ TEST_F(DepartedVolumesTest, WhoeverPublishesAgainTellsThePluginFirst) {
   ExpectNothing();
 }
 
+TEST_F(DepartedVolumesTest, TheLastUserSettlesWhatIsOwedToThoseBefore) {
+  ASSERT_EQ(MessageOf(Publish()), "Ok");
+  GoAway();
+  const CallContext call = Core::By(Core::kAgent);
+  ASSERT_EQ(MessageOf(core_.service->ReleaseAllocation(call, NameOf("web"))),
+            "Ok");
+  ComeBack();
+  ASSERT_EQ(MessageOf(Publish(Spec("db"))), "Ok");
+  ASSERT_EQ(MessageOf(Unpublish("db")), "Ok");
+  EXPECT_TRUE(Owed().empty());
+  const auto receipt = core_.service->GetReceipt(call, NameOf("web"));
+  ASSERT_EQ(MessageOf(receipt), "Ok");
+  EXPECT_FALSE(receipt->volumes.at(0).owed);
+  EXPECT_TRUE(receipt->volumes.at(0).unstaged);
+  ExpectNothing();
+}
+
 TEST_F(DepartedVolumesTest, ARestartForgetsNothingThatIsOwed) {
   ASSERT_EQ(MessageOf(Publish()), "Ok");
   GoAway();
