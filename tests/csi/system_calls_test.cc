@@ -29,8 +29,6 @@ void Confined(const std::function<bool()>& act) {
   ::_exit(act() ? 0 : 1);
 }
 
-bool Refused(long result) { return result < 0 && errno == EACCES; }
-
 TEST(SystemCalls, WhatIsNeededWorks) {
   EXPECT_EXIT(Confined([] {
                 const std::vector<char> memory(std::size_t{8} << 20U, 'x');
@@ -51,6 +49,8 @@ TEST(SystemCalls, AProgramEndsTheProcess) {
 }
 
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+bool Refused(long result) { return result < 0 && errno == EACCES; }
+
 TEST(SystemCalls, FilesAndSocketsAreRefused) {
   EXPECT_EXIT(Confined([] {
                 struct stat file {};
