@@ -10,6 +10,7 @@
 #include <array>
 #include <utility>
 
+#include "mountd/base/wall_clock.h"
 #include "mountd/exec/wire.h"
 
 namespace mountd::csi {
@@ -35,13 +36,6 @@ std::string TextOf(std::chrono::milliseconds time) {
                                   : std::to_string(time.count()) + " ms";
 }
 
-std::uint64_t NowUs() {
-  return static_cast<std::uint64_t>(
-      std::chrono::duration_cast<std::chrono::microseconds>(
-          std::chrono::system_clock::now().time_since_epoch())
-          .count());
-}
-
 }  // namespace
 
 PluginSupervisor::PluginSupervisor(Parts parts, PluginRecord record,
@@ -53,7 +47,7 @@ PluginSupervisor::PluginSupervisor(Parts parts, PluginRecord record,
   static_cast<Fingerprint&>(status_) = known;
   status_.record = std::move(record);
   status_.reason = "waiting for its socket";
-  status_.updated_us = NowUs();
+  status_.updated_us = NowMicroseconds();
   thread_ = std::jthread([this] { Run(); });
 }
 
@@ -138,7 +132,7 @@ void PluginSupervisor::SetState(PluginState state, const std::string& reason) {
     if (!told) {
       return;
     }
-    status_.updated_us = NowUs();
+    status_.updated_us = NowMicroseconds();
     changed = status_;
   }
   parts_.on_change(changed);

@@ -8,6 +8,7 @@
 
 #include "csi-node/volume_paths.h"
 #include "csi-node/volumes_call.h"
+#include "mountd/base/wall_clock.h"
 
 namespace mountd::csi {
 namespace {
@@ -15,13 +16,6 @@ namespace {
 // NOT_FOUND on the way down: it is not there.
 bool IsDone(const RpcResult<void>& outcome) {
   return outcome || outcome.error().code == RpcCode::kNotFound;
-}
-
-std::uint64_t NowMicroseconds() {
-  return static_cast<std::uint64_t>(
-      std::chrono::duration_cast<std::chrono::microseconds>(
-          std::chrono::system_clock::now().time_since_epoch())
-          .count());
 }
 
 }  // namespace

@@ -5,18 +5,12 @@
 #include <chrono>
 #include <utility>
 
+#include "mountd/base/wall_clock.h"
 #include "mountd/exec/wire.h"
 #include "mountd/holders.h"
 
 namespace mountd {
 namespace {
-
-std::uint64_t NowMicroseconds() {
-  return static_cast<std::uint64_t>(
-      std::chrono::duration_cast<std::chrono::microseconds>(
-          std::chrono::system_clock::now().time_since_epoch())
-          .count());
-}
 
 OwedRecord Owed(OwedKind kind, std::string object, std::uint32_t uid,
                 const Error& why) {

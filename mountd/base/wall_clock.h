@@ -1,0 +1,18 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+
+namespace mountd {
+
+// Since the epoch, as records and answers have their times. It may jump: never
+// to wait by.
+inline std::uint64_t NowMicroseconds() {
+  return static_cast<std::uint64_t>(
+      std::chrono::duration_cast<std::chrono::microseconds>(
+          std::chrono::system_clock::now().time_since_epoch())
+          .count());
+}
+
+}  // namespace mountd
