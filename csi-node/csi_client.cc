@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 #include "csi-node/csi_client.h"
 
+#include <algorithm>
 #include <utility>
 
 namespace mountd::csi {
@@ -81,6 +82,11 @@ Code ToCode(RpcCode code) {
 }
 
 }  // namespace
+
+bool Offers(const PluginCapabilities& capabilities, NodeRpc rpc) {
+  return std::find(capabilities.node_rpcs.begin(), capabilities.node_rpcs.end(),
+                   static_cast<int>(rpc)) != capabilities.node_rpcs.end();
+}
 
 // Answers a plugin gives of its own accord after it has finished, as the other
 // orchestrators read them; everything that gRPC itself or a half-done call can

@@ -88,6 +88,18 @@ struct PluginCapabilities {
                          const PluginCapabilities&) = default;
 };
 
+// NodeServiceCapability.RPC.Type
+enum class NodeRpc : int {
+  kStageUnstageVolume = 1,
+  kGetVolumeStats = 2,
+  kExpandVolume = 3,
+  kVolumeCondition = 4,
+  kSingleNodeMultiWriter = 5,
+  kVolumeMountGroup = 6,
+};
+
+bool Offers(const PluginCapabilities& capabilities, NodeRpc rpc);
+
 struct NodeInfo {
   std::string node_id;
   std::int64_t max_volumes = 0;  // 0: the plugin sets no limit

@@ -9,8 +9,6 @@
 namespace mountd::csi {
 namespace {
 
-constexpr int kStageUnstageVolume = 1;  // NodeServiceCapability.RPC.Type
-
 bool IsBeneath(const std::string& relative, std::string_view directory) {
   return paths::IsAtOrBelow(relative, directory);
 }
@@ -36,8 +34,7 @@ InstanceKey PluginInstance::key() const {
 }
 
 bool PluginInstance::stages() const {
-  return std::find(capabilities.node_rpcs.begin(), capabilities.node_rpcs.end(),
-                   kStageUnstageVolume) != capabilities.node_rpcs.end();
+  return Offers(capabilities, NodeRpc::kStageUnstageVolume);
 }
 
 PluginStatus StatusOf(std::vector<PluginInstance> instances) {

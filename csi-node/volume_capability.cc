@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 #include "csi-node/volume_capability.h"
 
-#include <algorithm>
 #include <array>
 #include <utility>
 
@@ -20,11 +19,6 @@ constexpr std::array<std::pair<std::string_view, AccessMode>, 7> kAccessModes =
     }};
 
 }  // namespace
-
-bool Offers(const PluginCapabilities& capabilities, NodeRpc rpc) {
-  return std::find(capabilities.node_rpcs.begin(), capabilities.node_rpcs.end(),
-                   static_cast<int>(rpc)) != capabilities.node_rpcs.end();
-}
 
 std::string_view AccessModeName(AccessMode mode) {
   for (const auto& [name, value] : kAccessModes) {

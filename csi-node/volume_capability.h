@@ -12,18 +12,6 @@
 // Mount flags may hold secrets: no text made here shows one.
 namespace mountd::csi {
 
-// NodeServiceCapability.RPC.Type
-enum class NodeRpc : int {
-  kStageUnstageVolume = 1,
-  kGetVolumeStats = 2,
-  kExpandVolume = 3,
-  kVolumeCondition = 4,
-  kSingleNodeMultiWriter = 5,
-  kVolumeMountGroup = 6,
-};
-
-bool Offers(const PluginCapabilities& capabilities, NodeRpc rpc);
-
 // "single-node-writer", and so on.
 std::string_view AccessModeName(AccessMode mode);
 std::optional<AccessMode> ParseAccessMode(std::string_view name);
