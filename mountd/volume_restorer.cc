@@ -6,7 +6,17 @@
 namespace mountd {
 
 void VolumeRestorer::Look(const std::string& plugin) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (!waiting_.insert(plugin).second) {
+      return;
+    }
+  }
   strands_.Submit("volumes of plugin " + plugin, [this, plugin] {
+    {
+      const std::lock_guard lock(mutex_);
+      waiting_.erase(plugin);
+    }
     const Result<std::vector<PublicationRecord>> restored =
         volumes_.RestoreDead(plugin);
     if (!restored) {

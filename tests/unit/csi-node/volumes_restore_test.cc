@@ -3,6 +3,9 @@
 // What a plugin's end has broken, and its size and health while it lives.
 #include <sys/mman.h>
 
+#include <future>
+
+#include "mountd/volume_restorer.h"
 #include "tests/unit/csi-node/volumes_fixture.h"
 
 namespace mountd::csi {
@@ -143,6 +146,27 @@ TEST_F(RestoreTest, TasksMountsOfItAreSwapped) {
   ASSERT_EQ(MessageOf(core_.service->RepairMountsOf(restored->at(0))), "Ok");
   EXPECT_NE(executor().MountIdOf("web/task/data"), before);
   EXPECT_NE(executor().MountIdOf("web/task/data"), 0U);
+}
+
+// Each of a plugin's mounts tells of its end.
+TEST_F(RestoreTest, OneLookIsEnoughForAllThatIsToldBeforeIt) {
+  ASSERT_EQ(MessageOf(volumes_->Publish(Plain(), UniqueFd(), nullptr)), "Ok");
+  const auto looks = [&] { return executor().script().Count("ProbeVolume"); };
+  WorkerPool pool(2);
+  {
+    Strands strands(pool);
+    VolumeRestorer restorer(strands, *volumes_, *core_.service);
+    std::promise<void> go;
+    strands.Submit("volumes of plugin nfs", [&] { go.get_future().wait(); });
+    for (int i = 0; i < 3; ++i) {
+      restorer.Look("nfs");
+    }
+    go.set_value();
+    ASSERT_TRUE(executor().script().AwaitCalls("ProbeVolume", 1));
+    restorer.Look("nfs");
+    ASSERT_TRUE(executor().script().AwaitCalls("ProbeVolume", 2));
+  }
+  EXPECT_EQ(looks(), 2U);
 }
 
 // ---- In use ----
