@@ -3,12 +3,12 @@
 // mountd-bench-mounts [--quick] [--json FILE]: BindMount and Unmount beside
 // what they replace. As root in a mount, network and pid namespace of its own
 // (bench/run).
-#include <chrono>
 #include <cstdio>
 #include <cstring>
 #include <map>
 #include <string>
 
+#include "bench/bench_main.h"
 #include "bench/mount_ways.h"
 #include "bench/report.h"
 #include "bench/world.h"
@@ -16,21 +16,10 @@
 namespace mountd::bench {
 namespace {
 
-using Clock = std::chrono::steady_clock;
-
 struct Times {
   Samples mount;
   Samples unmount;
 };
-
-template <typename F>
-Result<void> Time(Samples& into, const F& call) {
-  const auto from = Clock::now();
-  MOUNTD_TRY(call());
-  into.Add(
-      std::chrono::duration<double, std::micro>(Clock::now() - from).count());
-  return Ok();
-}
 
 class Mounts {
  public:
@@ -183,45 +172,13 @@ class Mounts {
   std::map<std::string, Times> times_;  // by point and name
 };
 
-Result<void> Main(bool quick, const std::string& json) {
-  MOUNTD_ASSIGN(const auto world, World::Make());
-  Report report;
-  const auto measure = [&]() -> Result<void> {
-    MOUNTD_ASSIGN(agent::Client client, world->Connect());
-    return Mounts(*world, client, report, quick ? 100 : 500).Run();
-  };
-  if (Result<void> measured = measure(); !measured) {
-    std::fputs(world->Log().c_str(), stderr);
-    return measured;
-  }
-  if (!json.empty() && !report.WriteJson(json)) {
-    return MakeError(Code::kInternal, "write", json);
-  }
-  return Ok();
-}
-
 }  // namespace
 }  // namespace mountd::bench
 
 int main(int argc, char** argv) {
-  bool quick = false;
-  std::string json;
-  for (int i = 1; i < argc; ++i) {
-    if (std::strcmp(argv[i], "--quick") == 0) {
-      quick = true;
-    } else if (std::strcmp(argv[i], "--json") == 0 && i + 1 < argc) {
-      json = argv[++i];
-    } else {
-      std::fputs("usage: mountd-bench-mounts [--quick] [--json FILE]\n",
-                 stderr);
-      return 2;
-    }
-  }
-  const mountd::Result<void> ran = mountd::bench::Main(quick, json);
-  if (!ran) {
-    std::fprintf(stderr, "mountd-bench-mounts: %s\n",
-                 ran.error().Message().c_str());
-    return 1;
-  }
-  return 0;
+  using mountd::bench::Mounts;
+  return mountd::bench::RunBench(
+      argc, argv, [](auto& world, auto& client, auto& report, bool quick) {
+        return Mounts(world, client, report, quick ? 100 : 500).Run();
+      });
 }

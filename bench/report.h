@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 #pragma once
 
+#include <chrono>
 #include <cstddef>
 #include <map>
 #include <string>
 #include <vector>
+
+#include "mountd/base/result.h"
 
 namespace mountd::bench {
 
@@ -20,6 +23,17 @@ class Samples {
   double Quantile(double part) const;
   std::vector<double> values_;
 };
+
+// How long a call takes that succeeds.
+template <typename F>
+Result<void> Time(Samples& into, const F& call) {
+  const auto from = std::chrono::steady_clock::now();
+  MOUNTD_TRY(call());
+  into.Add(std::chrono::duration<double, std::micro>(
+               std::chrono::steady_clock::now() - from)
+               .count());
+  return Ok();
+}
 
 // All that was measured: printed as it comes, and written as JSON at the end.
 class Report {

@@ -7,15 +7,12 @@
 
 #include <chrono>
 #include <cstdio>
-#include <cstring>
 #include <filesystem>
-#include <functional>
 #include <memory>
 #include <string>
 #include <thread>
 
-#include "bench/report.h"
-#include "bench/world.h"
+#include "bench/bench_main.h"
 #include "tests/csi/process.h"
 
 namespace mountd::bench {
@@ -23,7 +20,6 @@ namespace {
 
 namespace fs = std::filesystem;
 namespace pb = ::csi::v1;
-using Clock = std::chrono::steady_clock;
 
 constexpr char kDirect[] = "/run/bench/direct";
 constexpr char kVolumeId[] = "volume";
@@ -33,13 +29,6 @@ testing::Process StartCsiLocal(const std::string& socket,
   return testing::Process({CSI_LOCAL, "--endpoint", "unix://" + socket,
                            "--data-dir", data, "--node-id", "node-1",
                            "--create-on-stage"});
-}
-
-Result<double> TimeOf(const std::function<Result<void>()>& call) {
-  const Clock::time_point begun = Clock::now();
-  MOUNTD_TRY(call());
-  return std::chrono::duration<double, std::micro>(Clock::now() - begun)
-      .count();
 }
 
 Result<void> Check(const grpc::Status& status, const char* rpc) {
@@ -120,7 +109,7 @@ Result<void> AwaitHealthy(agent::Client& client) {
   return MakeError(Code::kUnavailable, "await", "csi-local");
 }
 
-Result<void> Measure(agent::Client& client, Report& report, int rounds) {
+Result<void> InTurn(agent::Client& client, Report& report, int rounds) {
   Direct direct;
   agent::VolumeSpec spec;
   spec.alias = "data";
@@ -133,26 +122,12 @@ Result<void> Measure(agent::Client& client, Report& report, int rounds) {
   Samples empty;
   // Taken in turn, so that whatever the machine does meanwhile is done to all.
   for (int i = 0; i < rounds; ++i) {
-    MOUNTD_ASSIGN(const double publish, TimeOf([&]() -> Result<void> {
-                    MOUNTD_TRY(client.PublishVolume("bench", spec));
-                    return Ok();
-                  }));
-    MOUNTD_ASSIGN(const double unpublish, TimeOf([&] {
-                    return client.UnpublishVolume("bench", "data");
-                  }));
-    MOUNTD_ASSIGN(const double direct_publish,
-                  TimeOf([&] { return direct.Publish(); }));
-    MOUNTD_ASSIGN(const double direct_unpublish,
-                  TimeOf([&] { return direct.Unpublish(); }));
-    MOUNTD_ASSIGN(const double call, TimeOf([&]() -> Result<void> {
-                    MOUNTD_TRY(client.ListOwed());
-                    return Ok();
-                  }));
-    up.Add(publish);
-    down.Add(unpublish);
-    direct_up.Add(direct_publish);
-    direct_down.Add(direct_unpublish);
-    empty.Add(call);
+    MOUNTD_TRY(Time(up, [&] { return client.PublishVolume("bench", spec); }));
+    MOUNTD_TRY(
+        Time(down, [&] { return client.UnpublishVolume("bench", "data"); }));
+    MOUNTD_TRY(Time(direct_up, [&] { return direct.Publish(); }));
+    MOUNTD_TRY(Time(direct_down, [&] { return direct.Unpublish(); }));
+    MOUNTD_TRY(Time(empty, [&] { return client.ListOwed(); }));
   }
   report.Row("csi-local", "mountd", up, down);
   report.Row("csi-local", "the RPCs", direct_up, direct_down);
@@ -166,52 +141,23 @@ Result<void> Measure(agent::Client& client, Report& report, int rounds) {
   return Ok();
 }
 
-Result<void> Main(bool quick, const std::string& json) {
-  MOUNTD_ASSIGN(const auto world, World::Make());
+Result<void> Measure(agent::Client& client, Report& report, bool quick) {
   fs::create_directories(std::string(kDirect) + "/staging");
-  Report report;
-  const auto measure = [&]() -> Result<void> {
-    MOUNTD_ASSIGN(agent::Client client, world->Connect());
-    MOUNTD_ASSIGN(const agent::PluginRegistration made,
-                  client.RegisterPlugin({.plugin = "local"}));
-    const testing::Process plugin =
-        StartCsiLocal(made.host_path + "/csi.sock", "/run/bench/data");
-    MOUNTD_TRY(AwaitHealthy(client));
-    MOUNTD_TRY(client.PrepareAllocation("bench"));
-    return Measure(client, report, quick ? 50 : 300);
-  };
-  if (Result<void> measured = measure(); !measured) {
-    std::fputs(world->Log().c_str(), stderr);
-    return measured;
-  }
-  if (!json.empty() && !report.WriteJson(json)) {
-    return MakeError(Code::kInternal, "write", json);
-  }
-  return Ok();
+  MOUNTD_ASSIGN(const agent::PluginRegistration made,
+                client.RegisterPlugin({.plugin = "local"}));
+  const testing::Process plugin =
+      StartCsiLocal(made.host_path + "/csi.sock", "/run/bench/data");
+  MOUNTD_TRY(AwaitHealthy(client));
+  MOUNTD_TRY(client.PrepareAllocation("bench"));
+  return InTurn(client, report, quick ? 50 : 300);
 }
 
 }  // namespace
 }  // namespace mountd::bench
 
 int main(int argc, char** argv) {
-  bool quick = false;
-  std::string json;
-  for (int i = 1; i < argc; ++i) {
-    if (std::strcmp(argv[i], "--quick") == 0) {
-      quick = true;
-    } else if (std::strcmp(argv[i], "--json") == 0 && i + 1 < argc) {
-      json = argv[++i];
-    } else {
-      std::fputs("usage: mountd-bench-volumes [--quick] [--json FILE]\n",
-                 stderr);
-      return 2;
-    }
-  }
-  const mountd::Result<void> ran = mountd::bench::Main(quick, json);
-  if (!ran) {
-    std::fprintf(stderr, "mountd-bench-volumes: %s\n",
-                 ran.error().Message().c_str());
-    return 1;
-  }
-  return 0;
+  return mountd::bench::RunBench(
+      argc, argv, [](auto& /*world*/, auto& client, auto& report, bool quick) {
+        return mountd::bench::Measure(client, report, quick);
+      });
 }

@@ -1,0 +1,17 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#pragma once
+
+#include <functional>
+
+#include "bench/report.h"
+#include "bench/world.h"
+
+namespace mountd::bench {
+
+// What a bench is: `measure` with an agent's connection to a mountd of its own.
+// Options: [--quick] [--json FILE]. Answers the exit status.
+int RunBench(int argc, char** argv,
+             const std::function<Result<void>(World&, agent::Client&, Report&,
+                                              bool quick)>& measure);
+
+}  // namespace mountd::bench
