@@ -84,11 +84,24 @@ Sys<UniqueFd> RealKernel::Open(int dir, const std::string& path, int flags,
 
 namespace {
 
+// Only statmount(2) knows unique ids. It came with them, but a seccomp filter
+// made by something older (systemd 252, of units and of containers) refuses it,
+// and lets statx(2) through.
+bool AreUniqueIdsKnown() {
+  static const bool known = [] {
+    abi::MountIdRequest none;
+    const long done = ::syscall(abi::kSysStatmount, &none, nullptr, 0, 0);
+    return done == 0 || (errno != ENOSYS && errno != EPERM);
+  }();
+  return known;
+}
+
 Sys<FileFacts> StatBy(int dir, const std::string& name, int flags) {
   struct statx stx = {};
+  const unsigned ids = abi::kStatxMountId |
+                       (AreUniqueIdsKnown() ? abi::kStatxMountIdUnique : 0U);
   if (::statx(dir, name.c_str(), flags | AT_STATX_DONT_SYNC | AT_NO_AUTOMOUNT,
-              STATX_BASIC_STATS | abi::kStatxMountId | abi::kStatxMountIdUnique,
-              &stx) < 0) {
+              STATX_BASIC_STATS | ids, &stx) < 0) {
     return errno;
   }
   FileFacts facts;
