@@ -93,7 +93,7 @@ Result<std::vector<MountFacts>> Select(const Table& table, const Keep& keep) {
   return selected;
 }
 
-Result<Table> Parse(std::string text) {
+Result<Table> ParseTable(std::string text) {
   struct Close {
     void operator()(std::FILE* file) const { std::fclose(file); }
   };
@@ -102,7 +102,8 @@ Result<Table> Parse(std::string text) {
   Table table(mnt_new_table());
   if (file == nullptr || table == nullptr ||
       mnt_table_parse_stream(table.get(), file.get(), kMountinfo) != 0) {
-    return MakeError(Code::kInternal, "read mountinfo", "");
+    return MakeError(Code::kInternal, "read mountinfo", "",
+                     "libmount does not understand it");
   }
   return table;
 }
@@ -118,7 +119,7 @@ Result<std::vector<MountFacts>> MountinfoInspector::Select(
           kernel_.ReadFile(process_, process_ < 0 ? kMountinfo : "mountinfo",
                            kMaxBytes),
           "read mountinfo", ""));
-  MOUNTD_ASSIGN(const Table table, Parse(std::move(text)));
+  MOUNTD_ASSIGN(const Table table, ParseTable(std::move(text)));
   return propagation::Select(table, keep);
 }
 
@@ -126,7 +127,8 @@ Result<MountFacts> MountinfoInspector::Facts(std::uint64_t id) const {
   MOUNTD_ASSIGN(std::vector<MountFacts> found,
                 Select([&](const auto& facts) { return facts.id == id; }));
   if (found.empty()) {
-    return MakeError(Code::kNotFound, "read mountinfo", "");
+    return MakeError(Code::kNotFound, "read mountinfo",
+                     "mount " + std::to_string(id), "it is not listed");
   }
   return std::move(found.front());
 }
@@ -139,7 +141,7 @@ Result<std::vector<MountFacts>> MountinfoInspector::Children(
 }
 
 Result<std::vector<MountFacts>> ParseMountinfo(std::string text) {
-  MOUNTD_ASSIGN(const Table table, Parse(std::move(text)));
+  MOUNTD_ASSIGN(const Table table, ParseTable(std::move(text)));
   return Select(table, [](const MountFacts& /*facts*/) { return true; });
 }
 
