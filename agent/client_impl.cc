@@ -12,7 +12,7 @@ namespace {
 using std::chrono::milliseconds;
 using std::chrono::steady_clock;
 
-constexpr milliseconds kMostPatience{20'000};
+constexpr milliseconds kDefaultPatience{20'000};
 constexpr milliseconds kJoinPause{10};
 
 }  // namespace
@@ -62,7 +62,7 @@ void Client::Impl::SetPatience(dbus::Dict& options,
   const auto left_ms =
       std::max(milliseconds(1), std::chrono::duration_cast<milliseconds>(left));
   if (options_.join &&
-      left_ms < (patience.count() == 0 ? kMostPatience : patience)) {
+      left_ms < (patience.count() == 0 ? kDefaultPatience : patience)) {
     patience = left_ms;
   }
   if (patience.count() > 0) {

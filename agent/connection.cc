@@ -22,7 +22,7 @@ using std::chrono::steady_clock;
 
 constexpr char kService[] = "org.mountd1";
 constexpr char kObject[] = "/org/mountd1";
-constexpr char kOp[] = "connect";
+constexpr char kConnect[] = "connect";
 constexpr std::string_view kErrorPrefix = "org.mountd1.Error.";
 constexpr std::string_view kBusErrorPrefix = "org.freedesktop.DBus.Error.";
 
@@ -36,7 +36,7 @@ struct BusUnref {
 using UniqueBus = std::unique_ptr<sd_bus, BusUnref>;
 
 Error Unreachable(int err, const std::string& where) {
-  Error error = ErrnoError(err, kOp, where, "mountd cannot be reached");
+  Error error = ErrnoError(err, kConnect, where, "mountd cannot be reached");
   error.code = Code::kUnavailable;
   return error;
 }
@@ -49,7 +49,7 @@ Result<std::string> SocketPath(const std::string& address) {
   }
   if (!path.starts_with('/') || path.find_first_of(",;") != std::string::npos ||
       path.size() >= sizeof(sockaddr_un::sun_path)) {
-    return MakeError(Code::kInvalidArgument, kOp, address,
+    return MakeError(Code::kInvalidArgument, kConnect, address,
                      "an address is unix:path=/absolute/path");
   }
   return path;
@@ -68,13 +68,13 @@ Result<UniqueFd> ConnectSocket(const std::string& path,
                                steady_clock::time_point deadline) {
   UniqueFd fd(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
   if (!fd.valid()) {
-    return ErrnoError(errno, kOp, path);
+    return ErrnoError(errno, kConnect, path);
   }
   // connect(2) of a full backlog waits as long as a send may (unix(7)).
   const timeval limit = ToTimeval(deadline - steady_clock::now());
   if (::setsockopt(fd.get(), SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof(limit)) <
       0) {
-    return ErrnoError(errno, kOp, path);
+    return ErrnoError(errno, kConnect, path);
   }
   sockaddr_un address{};
   address.sun_family = AF_UNIX;
@@ -95,12 +95,12 @@ Result<UniqueBus> Handshake(UniqueFd fd, const std::string& path,
   sd_bus* raw = nullptr;
   int r = ::sd_bus_new(&raw);
   if (r < 0) {
-    return ErrnoError(-r, kOp, path);
+    return ErrnoError(-r, kConnect, path);
   }
   UniqueBus bus(raw);
   r = ::sd_bus_set_fd(raw, fd.get(), fd.get());
   if (r < 0) {
-    return ErrnoError(-r, kOp, path);
+    return ErrnoError(-r, kConnect, path);
   }
   static_cast<void>(fd.release());  // the bus's own from here on
   r = ::sd_bus_start(raw);
@@ -288,7 +288,7 @@ Result<std::unique_ptr<Connection>> Connection::Open(
     made->proxy_ =
         std::make_unique<ManagerProxy>(*made->bus_, made->service_, handlers);
   } catch (const sdbus::Error& error) {
-    Error failure = FailureOf(error, kOp, kService).error;
+    Error failure = FailureOf(error, kConnect, kService).error;
     failure.code = Code::kUnavailable;
     return failure;
   }

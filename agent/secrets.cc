@@ -10,7 +10,7 @@
 namespace mountd::agent {
 namespace {
 
-constexpr char kOp[] = "secrets";
+constexpr char kSecrets[] = "secrets";
 
 // The text and its terminating NUL, straight from the caller's memory.
 Result<void> WriteWithNul(int fd, const std::string& text) {
@@ -22,7 +22,7 @@ Result<void> WriteWithNul(int fd, const std::string& text) {
       if (errno == EINTR) {
         continue;
       }
-      return ErrnoError(errno, kOp, "memfd");
+      return ErrnoError(errno, kSecrets, "memfd");
     }
     next += written;
     left -= static_cast<std::size_t>(written);
@@ -37,14 +37,14 @@ Result<UniqueFd> SealSecrets(
   for (const auto& [key, value] : secrets) {
     if (key.empty() || key.find('\0') != std::string::npos ||
         value.find('\0') != std::string::npos) {
-      return MakeError(Code::kInvalidArgument, kOp, "",
+      return MakeError(Code::kInvalidArgument, kSecrets, "",
                        "a secret's key is empty, or it holds a NUL");
     }
   }
   UniqueFd fd(
       ::memfd_create("mountd-secrets", MFD_CLOEXEC | MFD_ALLOW_SEALING));
   if (!fd.valid()) {
-    return ErrnoError(errno, kOp, "memfd");
+    return ErrnoError(errno, kSecrets, "memfd");
   }
   for (const auto& [key, value] : secrets) {
     MOUNTD_TRY(WriteWithNul(fd.get(), key));
@@ -53,7 +53,7 @@ Result<UniqueFd> SealSecrets(
   if (::lseek(fd.get(), 0, SEEK_SET) < 0 ||
       ::fcntl(fd.get(), F_ADD_SEALS,
               F_SEAL_SEAL | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE) < 0) {
-    return ErrnoError(errno, kOp, "memfd");
+    return ErrnoError(errno, kSecrets, "memfd");
   }
   return fd;
 }

@@ -39,6 +39,11 @@ if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION
   add_compile_options(-Wno-restrict -Wno-maybe-uninitialized)
 endif()
 
+if(CMAKE_UNITY_BUILD AND CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+  # There a file's own anonymous namespace looks like an included one's.
+  add_compile_options(-Wno-subobject-linkage)
+endif()
+
 # Every quoted include is rooted here ("mountd/base/result.h").
 include_directories(${PROJECT_SOURCE_DIR})
 

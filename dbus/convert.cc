@@ -47,11 +47,6 @@ std::string AddressText(const netns::Ipv6& address) {
   return netns::IsNone(address) ? std::string() : netns::ToString(address);
 }
 
-template <typename T>
-Value V(T value) {
-  return Value(std::move(value));
-}
-
 }  // namespace
 
 Result<std::vector<PortMapping>> PortsFrom(
@@ -142,28 +137,28 @@ Dict ToDict(const NetworkStatus& status) {
   }
   const bool has_ipv6 = !netns::IsNone(status.ipv6);
   return {
-      {"netns_path", V(ToBytes(status.netns_path))},
-      {"netns_inode", V(status.netns_inode)},
-      {"interface", V(status.interface)},
-      {"host_interface", V(status.host_interface)},
-      {"address", V(AddressText(status.ipv4))},
-      {"address6", V(AddressText(status.ipv6))},
-      {"gateway", V(netns::ToString(netns::kGateway4))},
+      {"netns_path", Value(ToBytes(status.netns_path))},
+      {"netns_inode", Value(status.netns_inode)},
+      {"interface", Value(status.interface)},
+      {"host_interface", Value(status.host_interface)},
+      {"address", Value(AddressText(status.ipv4))},
+      {"address6", Value(AddressText(status.ipv6))},
+      {"gateway", Value(netns::ToString(netns::kGateway4))},
       {"gateway6",
-       V(has_ipv6 ? netns::ToString(netns::kGateway6) : std::string())},
-      {"ports", V(ports)},
+       Value(has_ipv6 ? netns::ToString(netns::kGateway6) : std::string())},
+      {"ports", Value(ports)},
   };
 }
 
 Dict ToDict(const csi::PublishedVolume& volume) {
   const auto device = static_cast<dev_t>(volume.record.device);
-  Dict dict = {{"host_path", V(ToBytes(volume.host_path))},
-               {"read_only", V(volume.read_only)},
-               {"is_device", V(device != 0)}};
+  Dict dict = {{"host_path", Value(ToBytes(volume.host_path))},
+               {"read_only", Value(volume.read_only)},
+               {"is_device", Value(device != 0)}};
   if (device != 0) {
-    dict.insert({{"device_major", V(std::uint32_t{major(device)})},
-                 {"device_minor", V(std::uint32_t{minor(device)})},
-                 {"device_rule", V(csi::DeviceRuleOf(volume))}});
+    dict.insert({{"device_major", Value(std::uint32_t{major(device)})},
+                 {"device_minor", Value(std::uint32_t{minor(device)})},
+                 {"device_rule", Value(csi::DeviceRuleOf(volume))}});
   }
   return dict;
 }
@@ -176,10 +171,10 @@ Dict ToDict(const csi::VolumeStats& stats) {
     usage.emplace_back(one.inodes ? "inodes" : "bytes", one.total, one.used,
                        one.available);
   }
-  Dict dict = {{"usage", V(usage)}};
+  Dict dict = {{"usage", Value(usage)}};
   if (stats.condition) {
-    dict.insert({{"abnormal", V(stats.condition->abnormal)},
-                 {"condition", V(stats.condition->message)}});
+    dict.insert({{"abnormal", Value(stats.condition->abnormal)},
+                 {"condition", Value(stats.condition->message)}});
   }
   return dict;
 }
@@ -187,23 +182,23 @@ Dict ToDict(const csi::VolumeStats& stats) {
 Dict ToDict(const MountConfig& config) {
   const MountRecord& record = config.record;
   return {
-      {"host_path", V(ToBytes(config.host_path))},
-      {"task_path", V(record.task_path)},
-      {"read_only", V((record.attributes & exec::kReadOnly) != 0)},
-      {"propagation", V(std::string(PropagationName(record.propagation)))},
+      {"host_path", Value(ToBytes(config.host_path))},
+      {"task_path", Value(record.task_path)},
+      {"read_only", Value((record.attributes & exec::kReadOnly) != 0)},
+      {"propagation", Value(std::string(PropagationName(record.propagation)))},
       {"required_rootfs_propagation",
-       V(std::string(RequiredRootfsPropagation(record.propagation)))},
-      {"mount_id", V(record.mount_id)},
-      {"peer_group", V(record.peer_group)},
-      {"master", V(record.master)},
+       Value(std::string(RequiredRootfsPropagation(record.propagation)))},
+      {"mount_id", Value(record.mount_id)},
+      {"peer_group", Value(record.peer_group)},
+      {"master", Value(record.master)},
   };
 }
 
 Dict ToDict(const Mounts::Replaced& replaced) {
   Dict result = ToDict(replaced.config);
-  result.emplace("replaced_mount_id", V(replaced.old_mount_id));
+  result.emplace("replaced_mount_id", Value(replaced.old_mount_id));
   if (replaced.old_holders) {
-    result.emplace("old_holders", V(ToDict(*replaced.old_holders)));
+    result.emplace("old_holders", Value(ToDict(*replaced.old_holders)));
   }
   return result;
 }
@@ -218,48 +213,49 @@ Dict ToDict(const ReceiptRecord& receipt) {
     }
   }
   // Everything else of the allocation is undone, or there were no receipt.
-  return {{"allocation", V(receipt.allocation)},
-          {"released_at", V(receipt.released_at_us)},
-          {"node_detached", V(owed.empty())},
-          {"volumes", V(volumes)},
-          {"owed", V(owed)},
-          {"serial", V(receipt.serial)}};
+  return {{"allocation", Value(receipt.allocation)},
+          {"released_at", Value(receipt.released_at_us)},
+          {"node_detached", Value(owed.empty())},
+          {"volumes", Value(volumes)},
+          {"owed", Value(owed)},
+          {"serial", Value(receipt.serial)}};
 }
 
 Dict ToDict(const AllocationStatus& status) {
   std::vector<Dict> volumes;
   for (const AllocationStatus::Volume& volume : status.volumes) {
     volumes.push_back(
-        {{"alias", V(volume.record.alias)},
-         {"plugin", V(volume.plugin)},
-         {"volume", V(volume.volume_id)},
+        {{"alias", Value(volume.record.alias)},
+         {"plugin", Value(volume.plugin)},
+         {"volume", Value(volume.volume_id)},
          {"state",
-          V(std::string(csi::PublicationStateName(volume.record.state)))},
-         {"read_only", V(volume.record.read_only)},
-         {"host_path", V(ToBytes(volume.host_path))}});
+          Value(std::string(csi::PublicationStateName(volume.record.state)))},
+         {"read_only", Value(volume.record.read_only)},
+         {"host_path", Value(ToBytes(volume.host_path))}});
   }
   std::vector<Dict> mounts;
   for (const MountConfig& config : status.mounts) {
     Dict mount = ToDict(config);
-    mount.emplace("task", V(config.record.task));
-    mount.emplace("name", V(config.record.name));
-    mount.emplace("source_type",
-                  V(std::string(SourceKindName(config.record.source_kind))));
-    mount.emplace("source", V(config.record.source));
-    mount.emplace("state", V(MountStateName(config.record.state)));
-    mount.emplace("health", V(std::string(MountHealthName(config.health))));
+    mount.emplace("task", Value(config.record.task));
+    mount.emplace("name", Value(config.record.name));
+    mount.emplace(
+        "source_type",
+        Value(std::string(SourceKindName(config.record.source_kind))));
+    mount.emplace("source", Value(config.record.source));
+    mount.emplace("state", Value(MountStateName(config.record.state)));
+    mount.emplace("health", Value(std::string(MountHealthName(config.health))));
     mounts.push_back(std::move(mount));
   }
   return {
-      {"id", V(status.record.id)},
-      {"uid", V(status.record.uid)},
-      {"scope", V(status.record.scope)},
-      {"state", V(AllocationStateName(status.record.state))},
-      {"host_path", V(ToBytes(status.host_path))},
-      {"network", V(status.network ? ToDict(*status.network) : Dict())},
-      {"volumes", V(volumes)},
-      {"mounts", V(mounts)},
-      {"inboxes", V(status.inboxes)},
+      {"id", Value(status.record.id)},
+      {"uid", Value(status.record.uid)},
+      {"scope", Value(status.record.scope)},
+      {"state", Value(AllocationStateName(status.record.state))},
+      {"host_path", Value(ToBytes(status.host_path))},
+      {"network", Value(status.network ? ToDict(*status.network) : Dict())},
+      {"volumes", Value(volumes)},
+      {"mounts", Value(mounts)},
+      {"inboxes", Value(status.inboxes)},
   };
 }
 
@@ -269,17 +265,18 @@ Dict ToDict(const VolumeStatus& status) {
     users.emplace_back(user.allocation, user.alias);
   }
   return {
-      {"plugin", V(status.record.plugin)},
-      {"volume", V(status.record.volume_id)},
-      {"state", V(std::string(csi::VolumeStateName(status.record.state)))},
+      {"plugin", Value(status.record.plugin)},
+      {"volume", Value(status.record.volume_id)},
+      {"state", Value(std::string(csi::VolumeStateName(status.record.state)))},
       {"attachment_mode",
-       V(std::string(status.record.block ? "block-device" : "file-system"))},
+       Value(
+           std::string(status.record.block ? "block-device" : "file-system"))},
       {"access_mode",
-       V(std::string(csi::AccessModeName(
+       Value(std::string(csi::AccessModeName(
            static_cast<csi::AccessMode>(status.record.access_mode))))},
-      {"fs_type", V(status.record.fs_type)},
-      {"needs_secrets", V((status.record.needs & kNeedsSecrets) != 0)},
-      {"users", V(users)}};
+      {"fs_type", Value(status.record.fs_type)},
+      {"needs_secrets", Value((status.record.needs & kNeedsSecrets) != 0)},
+      {"users", Value(users)}};
 }
 
 Dict ToDict(const csi::PluginRegistration& registration) {
@@ -290,9 +287,9 @@ Dict ToDict(const csi::PluginRegistration& registration) {
     mounts.emplace_back(ToBytes(mount.host_path), mount.task_path,
                         mount.read_only, mount.propagation);
   }
-  return {{"host_path", V(ToBytes(registration.host_path))},
-          {"endpoint", V(registration.endpoint)},
-          {"mounts", V(mounts)}};
+  return {{"host_path", Value(ToBytes(registration.host_path))},
+          {"endpoint", Value(registration.endpoint)},
+          {"mounts", Value(mounts)}};
 }
 
 Dict ToDict(const csi::PluginInstance& instance) {
@@ -301,26 +298,26 @@ Dict ToDict(const csi::PluginInstance& instance) {
   };
   const PluginRecord& record = instance.record;
   return {
-      {"id", V(record.id)},
-      {"type", V(record.type)},
-      {"uid", V(record.uid)},
-      {"allocation", V(record.allocation)},
-      {"mount_dir", V(record.mount_dir)},
-      {"stage_publish_base_dir", V(record.stage_publish_base_dir)},
-      {"bare_directories", V(record.bare_directories)},
-      {"state", V(std::string(csi::PluginStateName(instance.state)))},
-      {"reason", V(instance.reason)},
-      {"update_time", V(instance.updated_us)},
-      {"provider", V(instance.info.name)},
-      {"vendor_version", V(instance.info.vendor_version)},
-      {"node_id", V(instance.node.node_id)},
-      {"max_volumes", V(instance.node.max_volumes)},
-      {"topology", V(instance.node.topology)},
-      {"node_capabilities", V(numbers(instance.capabilities.node_rpcs))},
+      {"id", Value(record.id)},
+      {"type", Value(record.type)},
+      {"uid", Value(record.uid)},
+      {"allocation", Value(record.allocation)},
+      {"mount_dir", Value(record.mount_dir)},
+      {"stage_publish_base_dir", Value(record.stage_publish_base_dir)},
+      {"bare_directories", Value(record.bare_directories)},
+      {"state", Value(std::string(csi::PluginStateName(instance.state)))},
+      {"reason", Value(instance.reason)},
+      {"update_time", Value(instance.updated_us)},
+      {"provider", Value(instance.info.name)},
+      {"vendor_version", Value(instance.info.vendor_version)},
+      {"node_id", Value(instance.node.node_id)},
+      {"max_volumes", Value(instance.node.max_volumes)},
+      {"topology", Value(instance.node.topology)},
+      {"node_capabilities", Value(numbers(instance.capabilities.node_rpcs))},
       {"controller_capabilities",
-       V(numbers(instance.capabilities.controller_rpcs))},
-      {"plugin_capabilities", V(numbers(instance.capabilities.services))},
-      {"generation", V(instance.generation)},
+       Value(numbers(instance.capabilities.controller_rpcs))},
+      {"plugin_capabilities", Value(numbers(instance.capabilities.services))},
+      {"generation", Value(instance.generation)},
   };
 }
 
@@ -328,29 +325,29 @@ Dict ToDict(const csi::PluginStatus& status) {
   std::vector<Dict> instances;
   for (const csi::PluginInstance& one : status.instances) {
     Dict& dict = instances.emplace_back(ToDict(one));
-    dict.emplace("object", V(sdbus::ObjectPath(PluginObjectPath(one))));
+    dict.emplace("object", Value(sdbus::ObjectPath(PluginObjectPath(one))));
   }
   Dict dict = ToDict(static_cast<const csi::PluginInstance&>(status));
-  dict.emplace("instances", V(instances));
+  dict.emplace("instances", Value(instances));
   return dict;
 }
 
 Dict ToDict(const HolderReport& report) {
   std::vector<Dict> holders;
   for (const HolderInfo& holder : report.holders) {
-    Dict dict = {{"pid", V(holder.pid)}};
+    Dict dict = {{"pid", Value(holder.pid)}};
     if (holder.details) {
-      dict.emplace("uid", V(holder.details->uid));
-      dict.emplace("command", V(holder.details->command));
-      dict.emplace("how", V(holder.details->how));
-      dict.emplace("in_cgroup", V(holder.details->in_cgroup));
-      dict.emplace("copy", V(holder.details->copy));
+      dict.emplace("uid", Value(holder.details->uid));
+      dict.emplace("command", Value(holder.details->command));
+      dict.emplace("how", Value(holder.details->how));
+      dict.emplace("in_cgroup", Value(holder.details->in_cgroup));
+      dict.emplace("copy", Value(holder.details->copy));
     }
     holders.push_back(std::move(dict));
   }
-  return {{"holders", V(holders)},
-          {"more", V(report.more)},
-          {"complete", V(report.complete)}};
+  return {{"holders", Value(holders)},
+          {"more", Value(report.more)},
+          {"complete", Value(report.complete)}};
 }
 
 Dict ToDict(const TaskReport& report) {
@@ -359,20 +356,20 @@ Dict ToDict(const TaskReport& report) {
     const auto has = [&](unsigned bit) {
       return (mount.attributes & bit) != 0;
     };
-    mounts.push_back({{"name", V(mount.name)},
-                      {"verdict", V(mount.verdict)},
-                      {"reason", V(mount.reason)},
-                      {"read_only", V(has(MOUNT_ATTR_RDONLY))},
-                      {"nosuid", V(has(MOUNT_ATTR_NOSUID))},
-                      {"nodev", V(has(MOUNT_ATTR_NODEV))},
-                      {"noexec", V(has(MOUNT_ATTR_NOEXEC))},
-                      {"peer_group", V(mount.peer_group)},
-                      {"master", V(mount.master)}});
+    mounts.push_back({{"name", Value(mount.name)},
+                      {"verdict", Value(mount.verdict)},
+                      {"reason", Value(mount.reason)},
+                      {"read_only", Value(has(MOUNT_ATTR_RDONLY))},
+                      {"nosuid", Value(has(MOUNT_ATTR_NOSUID))},
+                      {"nodev", Value(has(MOUNT_ATTR_NODEV))},
+                      {"noexec", Value(has(MOUNT_ATTR_NOEXEC))},
+                      {"peer_group", Value(mount.peer_group)},
+                      {"master", Value(mount.master)}});
   }
-  return {{"ok", V(report.ok())},
-          {"mounts", V(mounts)},
-          {"mount_namespace", V(report.mount_namespace)},
-          {"own_user_namespace", V(report.has_own_user_namespace)}};
+  return {{"ok", Value(report.ok())},
+          {"mounts", Value(mounts)},
+          {"mount_namespace", Value(report.mount_namespace)},
+          {"own_user_namespace", Value(report.has_own_user_namespace)}};
 }
 
 Dict ToDict(const Capabilities& capabilities) {
@@ -387,18 +384,18 @@ Dict ToDict(const Capabilities& capabilities) {
     addresses.emplace(name, sdbus::Struct(usage.capacity, usage.free));
   }
   return {
-      {"version", V(std::string(MOUNTD_VERSION))},
-      {"kernel", V(std::string(kernel.release))},
-      {"network_modes", V(modes)},
-      {"propagation",
-       V(std::vector<std::string>{"private", "host-to-task", "bidirectional"})},
-      {"source_types",
-       V(std::vector<std::string>{"volume", "host", "tmpfs", "filesystem"})},
-      {"features", V(capabilities.features)},
-      {"missing", V(capabilities.missing)},
-      {"addresses", V(addresses)},
-      {"executor_capabilities", V(capabilities.executor_capabilities)},
-      {"stuck_executors", V(capabilities.stuck_executors)},
+      {"version", Value(std::string(MOUNTD_VERSION))},
+      {"kernel", Value(std::string(kernel.release))},
+      {"network_modes", Value(modes)},
+      {"propagation", Value(std::vector<std::string>{"private", "host-to-task",
+                                                     "bidirectional"})},
+      {"source_types", Value(std::vector<std::string>{"volume", "host", "tmpfs",
+                                                      "filesystem"})},
+      {"features", Value(capabilities.features)},
+      {"missing", Value(capabilities.missing)},
+      {"addresses", Value(addresses)},
+      {"executor_capabilities", Value(capabilities.executor_capabilities)},
+      {"stuck_executors", Value(capabilities.stuck_executors)},
   };
 }
 

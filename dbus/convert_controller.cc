@@ -5,30 +5,23 @@
 
 // What plugins' controllers answer.
 namespace mountd::dbus {
-namespace {
-
-template <typename T>
-Value V(T value) {
-  return Value(std::move(value));
-}
-
-}  // namespace
+namespace {}  // namespace
 
 Dict ToDict(const csi::ControllerVolume& volume) {
-  return {{"volume", V(volume.volume_id)},
-          {"capacity_bytes", V(volume.capacity_bytes)},
-          {"volume_context", V(volume.volume_context)},
-          {"source_snapshot", V(volume.source_snapshot)},
-          {"source_volume", V(volume.source_volume)},
-          {"topology", V(volume.topology)}};
+  return {{"volume", Value(volume.volume_id)},
+          {"capacity_bytes", Value(volume.capacity_bytes)},
+          {"volume_context", Value(volume.volume_context)},
+          {"source_snapshot", Value(volume.source_snapshot)},
+          {"source_volume", Value(volume.source_volume)},
+          {"topology", Value(volume.topology)}};
 }
 
 Dict ToDict(const csi::ListedVolume& listed) {
   Dict dict = ToDict(listed.volume);
-  dict.emplace("published_node_ids", V(listed.published_node_ids));
+  dict.emplace("published_node_ids", Value(listed.published_node_ids));
   if (listed.condition) {
-    dict.emplace("abnormal", V(listed.condition->abnormal));
-    dict.emplace("condition", V(listed.condition->message));
+    dict.emplace("abnormal", Value(listed.condition->abnormal));
+    dict.emplace("condition", Value(listed.condition->message));
   }
   return dict;
 }
@@ -38,26 +31,27 @@ Dict ToDict(const csi::VolumePage& page) {
   for (const csi::ListedVolume& listed : page.volumes) {
     volumes.push_back(ToDict(listed));
   }
-  return {{"volumes", V(volumes)}, {"next_token", V(page.next_token)}};
+  return {{"volumes", Value(volumes)}, {"next_token", Value(page.next_token)}};
 }
 
 Dict ToDict(const csi::Validation& validation) {
-  return {{"confirmed", V(validation.confirmed)},
-          {"message", V(validation.message)}};
+  return {{"confirmed", Value(validation.confirmed)},
+          {"message", Value(validation.message)}};
 }
 
 Dict ToDict(const csi::ControllerExpansion& expansion) {
-  return {{"capacity_bytes", V(expansion.capacity_bytes)},
-          {"node_expansion_required", V(expansion.node_expansion_required)}};
+  return {
+      {"capacity_bytes", Value(expansion.capacity_bytes)},
+      {"node_expansion_required", Value(expansion.node_expansion_required)}};
 }
 
 Dict ToDict(const csi::Capacity& capacity) {
-  Dict dict = {{"available_bytes", V(capacity.available_bytes)}};
+  Dict dict = {{"available_bytes", Value(capacity.available_bytes)}};
   if (capacity.maximum_volume_bytes) {
-    dict.emplace("maximum_volume_bytes", V(*capacity.maximum_volume_bytes));
+    dict.emplace("maximum_volume_bytes", Value(*capacity.maximum_volume_bytes));
   }
   if (capacity.minimum_volume_bytes) {
-    dict.emplace("minimum_volume_bytes", V(*capacity.minimum_volume_bytes));
+    dict.emplace("minimum_volume_bytes", Value(*capacity.minimum_volume_bytes));
   }
   return dict;
 }

@@ -15,14 +15,13 @@ using exec::FileFacts;
 using exec::Kernel;
 using exec::Named;
 
-constexpr int kFromRoot = -1;
 constexpr std::uint64_t kNoLinks = RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS;
 
 Result<std::uint64_t> NsfsDevice(Kernel& kernel) {
-  MOUNTD_ASSIGN(
-      const UniqueFd own,
-      Named(kernel.Open(kFromRoot, "/proc/thread-self/ns/net", O_RDONLY, 0),
-            "openat2", "/proc/thread-self/ns/net"));
+  MOUNTD_ASSIGN(const UniqueFd own,
+                Named(kernel.Open(exec::kFromRoot, "/proc/thread-self/ns/net",
+                                  O_RDONLY, 0),
+                      "openat2", "/proc/thread-self/ns/net"));
   MOUNTD_ASSIGN(const FileFacts facts,
                 Named(kernel.Stat(own.get(), ""), "statx", "netns"));
   return facts.device;
@@ -32,7 +31,7 @@ Result<std::uint64_t> NsfsDevice(Kernel& kernel) {
 
 Result<void> PrepareNetnsDirectory(Kernel& kernel) {
   const exec::Sys<void> made =
-      kernel.MakeDirectory(kFromRoot, paths::kNetnsDir, 0755);
+      kernel.MakeDirectory(exec::kFromRoot, paths::kNetnsDir, 0755);
   if (!made && made.error() != EEXIST) {
     return ErrnoError(made.error(), "mkdirat", paths::kNetnsDir);
   }
@@ -54,9 +53,10 @@ Result<void> PrepareNetnsDirectory(Kernel& kernel) {
 }
 
 Result<UniqueFd> OpenNetnsDirectory(Kernel& kernel) {
-  MOUNTD_ASSIGN(UniqueFd dir, Named(kernel.Open(kFromRoot, paths::kNetnsDir,
-                                                O_PATH | O_DIRECTORY, kNoLinks),
-                                    "openat2", paths::kNetnsDir));
+  MOUNTD_ASSIGN(UniqueFd dir,
+                Named(kernel.Open(exec::kFromRoot, paths::kNetnsDir,
+                                  O_PATH | O_DIRECTORY, kNoLinks),
+                      "openat2", paths::kNetnsDir));
   MOUNTD_ASSIGN(const FileFacts facts,
                 Named(kernel.Stat(dir.get(), ""), "statx", paths::kNetnsDir));
   if (facts.uid != 0 || (facts.mode & (S_IWGRP | S_IWOTH)) != 0) {

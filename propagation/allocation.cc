@@ -17,7 +17,7 @@ using exec::Undo;
 
 constexpr std::size_t kMaxEntries = 4096;
 
-Error Foreign(const std::string& object) {
+Error ForeignInAllocation(const std::string& object) {
   return MakeError(Code::kBusy, "rmdir", object,
                    "a mount that is not mountd's is in the directory");
 }
@@ -30,7 +30,7 @@ Result<UniqueFd> OpenInBase(const Context& context, const Base& base, int dir,
   MOUNTD_ASSIGN(const FileFacts facts,
                 Named(context.kernel.Stat(fd.get(), ""), "statx", object));
   if (facts.mount_id != base.facts.mount_id) {
-    return Foreign(object);
+    return ForeignInAllocation(object);
   }
   return fd;
 }
@@ -59,7 +59,7 @@ Result<void> SweepTarget(const Context& context, const Base& base, int task,
   if (file.mount_root) {
     MOUNTD_ASSIGN(const bool own, IsExecutors(context, base, file.mount_id));
     if (!own) {
-      return Foreign(object);
+      return ForeignInAllocation(object);
     }
   }
   return DetachFile(context, task, name, file, exec::UnmountMode::kPlain,

@@ -18,18 +18,18 @@ using exec::Undo;
 
 constexpr char kObject[] = "base";
 constexpr char kName[] = "base";
-constexpr unsigned kMode = 0711;
+constexpr unsigned kBaseMode = 0711;
 constexpr unsigned kAttributes =
     MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV | MOUNT_ATTR_NOEXEC;
 
 // /run/mountd, where nobody but root may rename.
 Result<UniqueFd> OpenRunDir(const Context& context) {
-  constexpr int kFromRoot = -1;
-  MOUNTD_ASSIGN(UniqueFd fd,
-                Named(context.kernel.Open(
-                          kFromRoot, paths::kRunDir, O_RDONLY | O_DIRECTORY,
-                          RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS),
-                      "openat2", paths::kRunDir));
+  MOUNTD_ASSIGN(
+      UniqueFd fd,
+      Named(context.kernel.Open(exec::kFromRoot, paths::kRunDir,
+                                O_RDONLY | O_DIRECTORY,
+                                RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS),
+            "openat2", paths::kRunDir));
   MOUNTD_ASSIGN(const FileFacts facts,
                 Named(context.kernel.Stat(fd.get(), ""), "statx", kObject));
   if (facts.uid != 0 || (facts.mode & (S_IWGRP | S_IWOTH)) != 0) {
@@ -76,8 +76,8 @@ Result<MountState> FinishBase(const Context& context, int parent, Undo* undo) {
   MOUNTD_ASSIGN(const FileFacts facts,
                 Named(kernel.Stat(base.get(), ""), "statx", kObject));
   MOUNTD_ASSIGN(MountFacts mount, context.inspector.Facts(facts.mount_id));
-  if (!facts.mount_root || facts.mode != (S_IFDIR | kMode) || facts.uid != 0 ||
-      mount.type != "tmpfs" ||
+  if (!facts.mount_root || facts.mode != (S_IFDIR | kBaseMode) ||
+      facts.uid != 0 || mount.type != "tmpfs" ||
       (mount.attributes & kAttributes) != kAttributes) {
     return MakeError(Code::kFailedPrecondition, "check", kObject,
                      "another mount is there");
@@ -96,7 +96,7 @@ Result<MountState> FinishBase(const Context& context, int parent, Undo* undo) {
        {paths::kAllocations, paths::kPlugins, paths::kAnchors,
         paths::kFilesystems, paths::kNetworks}) {
     Undo nothing;  // kept: the base is checked as a whole
-    MOUNTD_TRY(EnsureDirectory(context, base.get(), name, kMode, 0, kObject,
+    MOUNTD_TRY(EnsureDirectory(context, base.get(), name, kBaseMode, 0, kObject,
                                &nothing));
     nothing.Commit();
   }
@@ -113,8 +113,8 @@ Result<MountState> PrepareBase(const Context& context) {
   MOUNTD_ASSIGN(const MountState now,
                 StateOf(context, parent.get(), kName, kObject));
   if (now.mount_id == 0) {
-    MOUNTD_TRY(EnsureDirectory(context, parent.get(), kName, kMode, 0, kObject,
-                               &undo));
+    MOUNTD_TRY(EnsureDirectory(context, parent.get(), kName, kBaseMode, 0,
+                               kObject, &undo));
     MOUNTD_TRY(MountBase(context, parent.get(), &undo));
   }
   return FinishBase(context, parent.get(), &undo);
@@ -127,7 +127,7 @@ Result<Base> OpenBase(const Context& context) {
   MOUNTD_ASSIGN(base.facts, Named(context.kernel.Stat(base.fd.get(), ""),
                                   "statx", kObject));
   if (!base.facts.mount_root || base.facts.uid != 0 ||
-      base.facts.mode != (S_IFDIR | kMode)) {
+      base.facts.mode != (S_IFDIR | kBaseMode)) {
     return MakeError(Code::kFailedPrecondition, "check", kObject,
                      "the base is not mounted");
   }

@@ -17,8 +17,6 @@ namespace {
 using exec::FileFacts;
 using exec::Named;
 
-constexpr int kFromRoot = -1;
-
 Error Denied(const std::string& object, std::string why) {
   return MakeError(Code::kPermissionDenied, "open", object, std::move(why));
 }
@@ -68,15 +66,16 @@ Result<void> CheckParent(const Context& context, const CallerDirectory& found,
 }
 
 // Walks from `root` to `rest`, a path below it.
-Result<CallerDirectory> Walk(const Context& context, const std::string& root,
-                             const std::string& rest,
-                             const std::string& object) {
+Result<CallerDirectory> WalkFrom(const Context& context,
+                                 const std::string& root,
+                                 const std::string& rest,
+                                 const std::string& object) {
   constexpr std::uint64_t kNoLinks =
       RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS;
   constexpr std::uint64_t kBelow = RESOLVE_BENEATH | RESOLVE_NO_XDEV | kNoLinks;
   exec::Kernel& kernel = context.kernel;
   CallerDirectory found;
-  MOUNTD_ASSIGN(found.parent, Named(kernel.Open(kFromRoot, root,
+  MOUNTD_ASSIGN(found.parent, Named(kernel.Open(exec::kFromRoot, root,
                                                 O_PATH | O_DIRECTORY, kNoLinks),
                                     "openat2", object));
   const std::size_t slash = rest.rfind('/');
@@ -103,10 +102,11 @@ Result<CallerDirectory> OpenCallerDirectory(const Context& context, int fd,
                                             Ownership ownership) {
   MOUNTD_ASSIGN(const FileFacts passed,
                 CheckPassed(context, fd, caller, ownership, object));
-  MOUNTD_ASSIGN(const std::string hint,
-                Named(context.kernel.ReadLink(
-                          kFromRoot, "/proc/self/fd/" + std::to_string(fd)),
-                      "readlink", object));
+  MOUNTD_ASSIGN(
+      const std::string hint,
+      Named(context.kernel.ReadLink(exec::kFromRoot,
+                                    "/proc/self/fd/" + std::to_string(fd)),
+            "readlink", object));
   for (const RuleConfig& rule : context.config.rules) {
     if (!Applies(rule, caller.uid,
                  std::span(caller.gids).first(caller.gid_count))) {
@@ -118,7 +118,7 @@ Result<CallerDirectory> OpenCallerDirectory(const Context& context, int fd,
         continue;
       }
       Result<CallerDirectory> found =
-          Walk(context, root, hint.substr(root.size() + 1), object);
+          WalkFrom(context, root, hint.substr(root.size() + 1), object);
       if (found && IsSame(found->file, passed)) {
         MOUNTD_TRY(CheckParent(context, *found, caller, object));
         return found;

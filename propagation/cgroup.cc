@@ -19,7 +19,7 @@ using exec::Named;
 using exec::Sys;
 
 constexpr std::size_t kMaxCgroups = 1024;
-constexpr std::size_t kMaxEntries = 4096;  // of one cgroup's directory
+constexpr std::size_t kMaxChildren = 4096;  // of one cgroup's directory
 constexpr std::size_t kMaxProcsBytes = 1U << 20U;
 
 struct Hierarchy {
@@ -29,10 +29,9 @@ struct Hierarchy {
 
 // As systemd mounts it, unified or hybrid.
 Result<Hierarchy> OpenHierarchy(const Context& context) {
-  constexpr int kFromRoot = -1;
   for (const char* point : {"/sys/fs/cgroup", "/sys/fs/cgroup/unified"}) {
     Sys<UniqueFd> fd =
-        context.kernel.Open(kFromRoot, point, O_RDONLY | O_DIRECTORY,
+        context.kernel.Open(exec::kFromRoot, point, O_RDONLY | O_DIRECTORY,
                             RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS);
     if (exec::FailedWith(fd, ENOENT)) {
       continue;
@@ -127,7 +126,7 @@ std::string ObjectOf(const Process& process) {
   return "process " + std::to_string(process.pid);
 }
 
-exec::CgroupState StateOf(const Cgroup& cgroup) {
+exec::CgroupState CgroupStateOf(const Cgroup& cgroup) {
   exec::CgroupState state;
   state.id = cgroup.id;
   std::copy(cgroup.path.begin(), cgroup.path.end(), state.path.begin());
@@ -139,7 +138,7 @@ Result<exec::CgroupState> Told(const Cgroup& cgroup) {
     return MakeError(Code::kResourceExhausted, "open cgroup", TextOf(cgroup.id),
                      "its path is too long");
   }
-  return StateOf(cgroup);
+  return CgroupStateOf(cgroup);
 }
 
 }  // namespace
@@ -208,10 +207,10 @@ Result<Members> MembersOf(const Context& context, const Cgroup& cgroup) {
       return std::move(dir).error();
     }
     MOUNTD_TRY(AddProcesses(context, dir->get(), &members));
-    MOUNTD_ASSIGN(
-        const std::vector<std::string> names,
-        Named(kernel.List(dir->get(), kMaxEntries), "getdents64", cgroup.path));
-    members.all_seen = members.all_seen && names.size() < kMaxEntries;
+    MOUNTD_ASSIGN(const std::vector<std::string> names,
+                  Named(kernel.List(dir->get(), kMaxChildren), "getdents64",
+                        cgroup.path));
+    members.all_seen = members.all_seen && names.size() < kMaxChildren;
     for (const std::string& name : names) {
       const Sys<FileFacts> file = kernel.Stat(dir->get(), name);
       if (file && S_ISDIR(file->mode)) {

@@ -21,8 +21,6 @@ using exec::MountState;
 using exec::Named;
 using exec::Reply;
 
-constexpr int kFromRoot = -1;
-
 Error Refused(std::string why) {
   return MakeError(Code::kFailedPrecondition, "open container", "pidfd",
                    std::move(why));
@@ -32,7 +30,8 @@ Error Refused(std::string why) {
 // may hide it.
 Result<void> CheckNotHosts(const Context& context, std::uint64_t theirs) {
   for (const char* ours : {"/proc/self/ns/mnt", "/proc/1/ns/mnt"}) {
-    const Result<std::uint64_t> host = NamespaceAt(context, kFromRoot, ours);
+    const Result<std::uint64_t> host =
+        NamespaceAt(context, exec::kFromRoot, ours);
     if (!host && host.error().sys_errno == EACCES) {
       continue;
     }
@@ -68,7 +67,7 @@ Result<void> CheckOwner(const Context& context, const Container& container) {
       const std::uint64_t owner,
       Named(context.kernel.OwnerOf(container.mounts.get()), "ioctl", "ns/mnt"));
   MOUNTD_ASSIGN(const std::uint64_t own,
-                NamespaceAt(context, kFromRoot, "/proc/self/ns/user"));
+                NamespaceAt(context, exec::kFromRoot, "/proc/self/ns/user"));
   return owner == own
              ? Ok()
              : Result<void>(Refused(
@@ -117,7 +116,7 @@ Result<MountState> EnterAndRun(
     const std::function<Result<MountState>(const Context&)>& body) {
   constexpr std::uint64_t kFollow = 0;  // "self" is a link
   MOUNTD_ASSIGN(const UniqueFd self,
-                Named(context.kernel.Open(kFromRoot, "/proc/self",
+                Named(context.kernel.Open(exec::kFromRoot, "/proc/self",
                                           O_PATH | O_DIRECTORY, kFollow),
                       "openat2", "/proc/self"));
   const std::unique_ptr<MountInspector> inspector =

@@ -23,12 +23,12 @@ using exec::Named;
 Result<MountState> AttachHere(const Context& context, const Source& source,
                               const UniqueFd& clone, const std::string& path,
                               const CloneSpec& spec) {
-  constexpr int kFromRoot = -1;
   constexpr std::uint64_t kNoLinks =
       RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS;
-  MOUNTD_ASSIGN(const UniqueFd target,
-                Named(context.kernel.Open(kFromRoot, path, O_PATH, kNoLinks),
-                      "openat2", path));
+  MOUNTD_ASSIGN(
+      const UniqueFd target,
+      Named(context.kernel.Open(exec::kFromRoot, path, O_PATH, kNoLinks),
+            "openat2", path));
   MOUNTD_ASSIGN(const FileFacts there,
                 Named(context.kernel.Stat(target.get(), ""), "statx", path));
   if (S_ISDIR(there.mode) != S_ISDIR(source.file.mode)) {

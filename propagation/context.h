@@ -23,9 +23,7 @@ struct Context {
   IdMaps& id_maps;  // kept from plan to plan
 };
 
-inline std::string Text(const exec::WireName& name) {
-  return std::string(name.view());
-}
+using exec::Text;
 
 inline std::string Text(const std::array<char, VolumeKey::kHexDigits>& key) {
   return {key.data(), key.size()};

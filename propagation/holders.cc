@@ -25,7 +25,6 @@ using exec::HolderScope;
 using exec::Named;
 using exec::Sys;
 
-constexpr int kFromRoot = -1;
 constexpr std::size_t kMaxProcesses = 1U << 18U;
 constexpr std::size_t kMaxLinks = 1U << 16U;  // of one process and kind
 
@@ -91,7 +90,7 @@ void Search::LearnNamespace(const Process& process) {
   const Sys<FileFacts> theirs =
       context_.kernel.StatLinked(process.dir.get(), "ns/mnt");
   const Sys<FileFacts> ours =
-      context_.kernel.StatLinked(kFromRoot, "/proc/self/ns/mnt");
+      context_.kernel.StatLinked(exec::kFromRoot, "/proc/self/ns/mnt");
   if (!mount_ || !Got(theirs) || !Got(ours) || theirs->inode == ours->inode) {
     return;
   }
@@ -206,7 +205,7 @@ Result<std::set<std::uint32_t>> AllProcesses(const Context& context,
                                              Search* search) {
   MOUNTD_ASSIGN(
       const UniqueFd proc,
-      Named(context.kernel.Open(kFromRoot, "/proc", O_PATH | O_DIRECTORY,
+      Named(context.kernel.Open(exec::kFromRoot, "/proc", O_PATH | O_DIRECTORY,
                                 RESOLVE_NO_SYMLINKS),
             "openat2", "/proc"));
   MOUNTD_ASSIGN(const std::vector<std::string> names,

@@ -34,7 +34,7 @@ std::string TextOf(const Placeholder& placeholder) {
   return text;
 }
 
-std::optional<Placeholder> Parse(std::string_view text) {
+std::optional<Placeholder> ParsePlaceholder(std::string_view text) {
   std::array<std::uint64_t, 3> numbers{};
   std::size_t count = 0;
   for (;; ++count) {
@@ -61,7 +61,7 @@ Result<Placeholder> ReadPlaceholder(const Context& context, int task,
   MOUNTD_ASSIGN(
       const std::string text,
       Named(context.kernel.ReadLink(task, name), "readlinkat", object));
-  const std::optional<Placeholder> placeholder = Parse(text);
+  const std::optional<Placeholder> placeholder = ParsePlaceholder(text);
   return placeholder ? Result<Placeholder>(*placeholder)
                      : MakeError(Code::kInternal, "readlinkat", object,
                                  "what says which mount it is cannot be read");
@@ -120,7 +120,6 @@ Result<MountState> Inspect(const Context& context, std::uint64_t id) {
 // Where it is now, by the kernel: others may have moved what is above.
 Result<void> UnmountById(const Context& context, std::uint64_t id,
                          exec::UnmountMode mode, const std::string& object) {
-  constexpr int kFromRoot = -1;
   MOUNTD_ASSIGN(const std::optional<MountFacts> mount, FactsOf(context, id));
   if (!mount) {
     return Ok();
@@ -129,13 +128,13 @@ Result<void> UnmountById(const Context& context, std::uint64_t id,
   if (slash == std::string::npos || slash + 1 == mount->point.size()) {
     return MakeError(Code::kBusy, "umount2", object, "it cannot be reached");
   }
-  MOUNTD_ASSIGN(
-      const UniqueFd parent,
-      Named(context.kernel.Open(
-                kFromRoot, slash == 0 ? "/" : mount->point.substr(0, slash),
-                O_PATH | O_DIRECTORY,
-                RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS),
-            "openat2", object));
+  MOUNTD_ASSIGN(const UniqueFd parent,
+                Named(context.kernel.Open(
+                          exec::kFromRoot,
+                          slash == 0 ? "/" : mount->point.substr(0, slash),
+                          O_PATH | O_DIRECTORY,
+                          RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS),
+                      "openat2", object));
   const std::string last = mount->point.substr(slash + 1);
   MOUNTD_ASSIGN(
       const FileFacts top,

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
-#include "propagation/plugin_directory.h"
-
 #include <sys/mount.h>
 
 #include "mountd/base/paths.h"
+#include "propagation/plugin_directory.h"
 #include "propagation/tree_removal.h"
 
 namespace mountd::propagation {
@@ -15,7 +14,7 @@ using exec::Named;
 using exec::PluginPlan;
 using exec::Undo;
 
-constexpr unsigned kMode = 0700;
+constexpr unsigned kPluginMode = 0700;
 
 // True if `mount` is the self-bind that PreparePlugin makes.
 bool IsOwnMount(const Base& base, const MountFacts& mount,
@@ -25,7 +24,7 @@ bool IsOwnMount(const Base& base, const MountFacts& mount,
          mount.root == "/" + std::string(paths::kPlugins) + "/" + plugin;
 }
 
-Error Foreign(const std::string& plugin) {
+Error ForeignOnPlugin(const std::string& plugin) {
   return MakeError(Code::kFailedPrecondition, "check", plugin,
                    "another mount is on the plugin's directory");
 }
@@ -72,7 +71,7 @@ Result<MountState> FinishPlugin(const Context& context, const Base& base,
                 Named(kernel.Stat(own.get(), ""), "statx", name));
   MOUNTD_ASSIGN(MountFacts mount, context.inspector.Facts(file.mount_id));
   if (!file.mount_root || !IsOwnMount(base, mount, name)) {
-    return Foreign(name);
+    return ForeignOnPlugin(name);
   }
   if (mount.peer_group == 0) {
     MOUNTD_TRY(
@@ -84,7 +83,7 @@ Result<MountState> FinishPlugin(const Context& context, const Base& base,
                 context.inspector.Facts(base.facts.mount_id));
   if (mount.peer_group == 0 || mount.peer_group == above.peer_group ||
       mount.master != 0) {
-    return Foreign(name);
+    return ForeignOnPlugin(name);
   }
   // The plugin, which is root in its task, may have given them away.
   MOUNTD_TRY(TakeBack(context, own.get(), name));
@@ -92,7 +91,7 @@ Result<MountState> FinishPlugin(const Context& context, const Base& base,
     Undo made;
     MOUNTD_TRY(TakeBack(context, own.get(), part, file.mount_id, name));
     MOUNTD_TRY(
-        EnsureDirectory(context, own.get(), part, kMode, 0, name, &made));
+        EnsureDirectory(context, own.get(), part, kPluginMode, 0, name, &made));
     made.Commit();
   }
   return StateOf(file, mount);
@@ -114,7 +113,7 @@ Result<void> PreparePlugin(const Context& context, const PluginPlan& plan,
     MOUNTD_TRY(TakeBack(context, all.get(), name, base.facts.mount_id, name));
     MOUNTD_ASSIGN(
         const UniqueFd directory,
-        EnsureDirectory(context, all.get(), name, kMode, 0, name, &undo));
+        EnsureDirectory(context, all.get(), name, kPluginMode, 0, name, &undo));
     if (now.exists == 0) {
       undo.Add([&context, &all, &base, name] {
         IgnoreBecauseBestEffort(
@@ -143,7 +142,7 @@ Result<void> RemovePlugin(const Context& context, const PluginPlan& plan) {
     MOUNTD_ASSIGN(const MountFacts mount,
                   context.inspector.Facts(now.mount_id));
     if (!IsOwnMount(base, mount, name)) {
-      return Foreign(name);
+      return ForeignOnPlugin(name);
     }
     MOUNTD_TRY(CheckNothingCovered(context, base, mount, name));
     MOUNTD_TRY(

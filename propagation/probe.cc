@@ -24,11 +24,10 @@ Error Gone(const std::string& object) {
 // The root of the mount, wherever it is attached. This asks no server.
 Result<UniqueFd> OpenMount(const Context& context, std::uint64_t id,
                            const std::string& object) {
-  constexpr int kFromRoot = -1;
   MOUNTD_ASSIGN(const MountFacts mount, context.inspector.Facts(id));
   MOUNTD_ASSIGN(
       UniqueFd fd,
-      Named(context.kernel.Open(kFromRoot, mount.point, O_PATH,
+      Named(context.kernel.Open(exec::kFromRoot, mount.point, O_PATH,
                                 RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS),
             "openat2", object));
   MOUNTD_ASSIGN(const FileFacts file,

@@ -150,15 +150,15 @@ Result<HostPath> OpenHostPath(const Context& context, const std::string& path,
       slash + 1 == path.size() || !IsHostPathAllowed(path)) {
     return Refused(object, "its path cannot be a host volume");
   }
-  constexpr int kFromRoot = -1;
   HostPath opened;
   opened.name = path.substr(slash + 1);
-  MOUNTD_ASSIGN(opened.parent,
-                Named(context.kernel.Open(
-                          kFromRoot, slash == 0 ? "/" : path.substr(0, slash),
-                          O_PATH | O_DIRECTORY,
-                          RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS),
-                      "openat2", object));
+  MOUNTD_ASSIGN(
+      opened.parent,
+      Named(context.kernel.Open(exec::kFromRoot,
+                                slash == 0 ? "/" : path.substr(0, slash),
+                                O_PATH | O_DIRECTORY,
+                                RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS),
+            "openat2", object));
   return opened;
 }
 

@@ -13,8 +13,6 @@ namespace {
 using exec::FileFacts;
 using exec::Named;
 
-constexpr int kFromRoot = -1;
-
 // A task whose root file system is the host's sees these as well: they are not
 // what its runtime has mounted for it.
 bool IsHosts(const Context& context, const MountFacts& mount) {
@@ -86,7 +84,7 @@ Result<exec::TaskState> VerifyTask(const Context& context,
   MOUNTD_ASSIGN(const std::uint64_t users,
                 NamespaceAt(context, process.dir.get(), "ns/user"));
   MOUNTD_ASSIGN(const std::uint64_t own_users,
-                NamespaceAt(context, kFromRoot, "/proc/self/ns/user"));
+                NamespaceAt(context, exec::kFromRoot, "/proc/self/ns/user"));
   state.has_own_user_namespace = users != own_users ? 1 : 0;
   MOUNTD_ASSIGN(const std::vector<MountFacts> all, MountsOf(context, process));
   for (; state.count < plan.count; ++state.count) {

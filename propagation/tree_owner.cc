@@ -20,8 +20,8 @@ using exec::Sys;
 using exec::TreePlan;
 using exec::TreeReply;
 
-constexpr char kOp[] = "chown";
-constexpr std::size_t kListed = 4096;
+constexpr char kChown[] = "chown";
+constexpr std::size_t kListedAtOnce = 4096;
 
 struct Walk {
   const Context& context;
@@ -57,7 +57,7 @@ Result<void> CheckOwner(const Context& context, const TreePlan& plan,
   if (uid_allowed && gid_allowed) {
     return Ok();
   }
-  return MakeError(Code::kPermissionDenied, kOp, object,
+  return MakeError(Code::kPermissionDenied, kChown, object,
                    (uid_allowed ? "gid " + std::to_string(plan.gid)
                                 : "uid " + std::to_string(plan.uid)) +
                        " is neither the caller's own nor in a rule's ids");
@@ -78,7 +78,7 @@ Result<Entry> OpenEntry(const Walk& walk, int dir, const std::string& name) {
     return Entry{};
   }
   if (FailedWith(fd, EXDEV)) {
-    return walk.trail.AtMount(kOp, name);
+    return walk.trail.AtMount(kChown, name);
   }
   if (!fd) {
     return walk.trail.Failed(fd.error(), "openat2", name);
@@ -88,7 +88,7 @@ Result<Entry> OpenEntry(const Walk& walk, int dir, const std::string& name) {
     return walk.trail.Failed(file.error(), "statx", name);
   }
   if (file->mount_id != walk.mount_id) {
-    return walk.trail.AtMount(kOp, name);
+    return walk.trail.AtMount(kChown, name);
   }
   return Entry{std::move(fd).value(), *file};
 }
@@ -132,7 +132,7 @@ Result<bool> VisitEntry(Walk* walk, int dir, const OrderedName& name,
     return true;
   }
   if (level + 1 == walk->plan.after.size()) {
-    return walk->trail.Refused(Code::kResourceExhausted, kOp, name.name,
+    return walk->trail.Refused(Code::kResourceExhausted, kChown, name.name,
                                "the tree is too deep");
   }
   walk->trail.Enter(name.name);
@@ -153,8 +153,8 @@ Result<bool> Visit(Walk* walk, int dir, std::size_t level, bool going_on) {
   std::uint64_t last = known ? plan.after.at(level) : 0;
   bool enter = known && level + 1 < plan.depth;
   for (;;) {
-    const Sys<std::vector<OrderedName>> names =
-        walk->context.kernel.ListAfter(dir, enter ? last - 1 : last, kListed);
+    const Sys<std::vector<OrderedName>> names = walk->context.kernel.ListAfter(
+        dir, enter ? last - 1 : last, kListedAtOnce);
     if (!names) {
       return walk->trail.Failed(names.error(), "getdents64");
     }
@@ -172,7 +172,7 @@ Result<bool> Visit(Walk* walk, int dir, std::size_t level, bool going_on) {
       last = name.order;
       enter = false;
     }
-    if (names->size() < kListed) {
+    if (names->size() < kListedAtOnce) {
       return true;
     }
   }

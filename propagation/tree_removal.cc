@@ -17,9 +17,9 @@ using exec::FileFacts;
 using exec::Named;
 using exec::Sys;
 
-constexpr char kOp[] = "remove";
+constexpr char kRemove[] = "remove";
 constexpr std::size_t kMaxDepth = 16;
-constexpr std::size_t kListed = 1024;
+constexpr std::size_t kRemovedAtOnce = 1024;
 constexpr TreeBound kOneDirectory{4096, std::chrono::seconds(60)};
 
 struct Removal {
@@ -99,7 +99,7 @@ Result<bool> RemoveEntry(Removal* removal, int dir, const std::string& name,
     return removal->trail.Failed(file.error(), "statx", name);
   }
   if (file->mount_root || file->mount_id != removal->mount_id) {
-    return removal->trail.AtMount(kOp, name);
+    return removal->trail.AtMount(kRemove, name);
   }
   if (S_ISDIR(file->mode)) {
     MOUNTD_ASSIGN(const bool whole,
@@ -120,7 +120,7 @@ Result<bool> RemoveEntry(Removal* removal, int dir, const std::string& name,
 Result<bool> Empty(Removal* removal, int dir, std::size_t depth) {
   for (;;) {
     const Sys<std::vector<std::string>> names =
-        removal->context.kernel.List(dir, kListed);
+        removal->context.kernel.List(dir, kRemovedAtOnce);
     if (!names) {
       return removal->trail.Failed(names.error(), "getdents64");
     }
@@ -130,7 +130,7 @@ Result<bool> Empty(Removal* removal, int dir, std::size_t depth) {
         return false;
       }
     }
-    if (names->size() < kListed) {
+    if (names->size() < kRemovedAtOnce) {
       return true;
     }
   }
@@ -173,7 +173,7 @@ Result<void> EmptyDirectory(const Context& context, int parent,
   MOUNTD_ASSIGN(const bool emptied, EmptyTop(&removal));
   return emptied ? Ok()
                  : Result<void>(
-                       MakeError(Code::kResourceExhausted, kOp, name,
+                       MakeError(Code::kResourceExhausted, kRemove, name,
                                  "too many files were left in the directory"));
 }
 

@@ -14,9 +14,8 @@ namespace {
 using exec::Named;
 using exec::Sys;
 
-constexpr int kFromRoot = -1;
 constexpr char kNamespace[] = "/proc/self/ns/mnt";
-constexpr char kMountinfo[] = "/proc/self/mountinfo";
+constexpr char kWatchedTable[] = "/proc/self/mountinfo";
 constexpr char kMountMax[] = "/proc/sys/fs/mount-max";
 
 }  // namespace
@@ -24,7 +23,7 @@ constexpr char kMountMax[] = "/proc/sys/fs/mount-max";
 Result<MountWatch> WatchMounts(const Context& context) {
   exec::Kernel& kernel = context.kernel;
   MOUNTD_ASSIGN(const UniqueFd mounts,
-                Named(kernel.Open(kFromRoot, kNamespace, O_RDONLY, 0),
+                Named(kernel.Open(exec::kFromRoot, kNamespace, O_RDONLY, 0),
                       "openat2", kNamespace));
   Sys<UniqueFd> group = kernel.WatchMounts(mounts.get());
   if (group) {
@@ -35,8 +34,9 @@ Result<MountWatch> WatchMounts(const Context& context) {
     return ErrnoError(group.error(), "fanotify_mark", kNamespace);
   }
   MountWatch watch;
-  MOUNTD_ASSIGN(watch.fd, Named(kernel.Open(kFromRoot, kMountinfo, O_RDONLY, 0),
-                                "openat2", kMountinfo));
+  MOUNTD_ASSIGN(watch.fd,
+                Named(kernel.Open(exec::kFromRoot, kWatchedTable, O_RDONLY, 0),
+                      "openat2", kWatchedTable));
   return watch;
 }
 

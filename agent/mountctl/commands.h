@@ -14,6 +14,9 @@ inline constexpr int kExitOk = 0;
 inline constexpr int kExitError = 1;
 inline constexpr int kExitUsage = 2;
 
+// The group of the help that two files' commands are in.
+inline constexpr char kPartsGroup[] = "Networks, volumes and mounts";
+
 // What all commands share: the global flags, and the command that was chosen on
 // the command line, to be run once that is parsed.
 struct Context {

@@ -18,11 +18,9 @@
 namespace mountd::agent {
 namespace {
 
-constexpr char kGroup[] = "Networks, volumes and mounts";
-
 void AddNetwork(CLI::App& app, Context& context) {
   auto* network = app.add_subcommand("network", "Networks of allocations");
-  network->group(kGroup)->require_subcommand(1);
+  network->group(kPartsGroup)->require_subcommand(1);
   auto* status = network->add_subcommand("status", "An allocation's network");
   auto id = std::make_shared<std::string>();
   status->add_option("ALLOC", *id, "The allocation")->required();
@@ -77,7 +75,7 @@ void AddTree(CLI::App& app, Context& context) {
   };
   auto* command = app.add_subcommand(
       "tree", "Draw mounts, and which of them receive from which");
-  command->group(kGroup);
+  command->group(kPartsGroup);
   auto options = std::make_shared<Options>();
   command->add_option("ALLOC", options->allocation, "Only this allocation");
   command->add_flag("--ascii", options->ascii, "Draw with ASCII characters");
@@ -193,7 +191,7 @@ int Mount(const Context& context, MountArguments arguments) {
 void AddMount(CLI::App& app, Context& context) {
   auto* command = app.add_subcommand(
       "mount", "Bind mount a volume or a host volume for a task");
-  command->group(kGroup);
+  command->group(kPartsGroup);
   auto arguments = std::make_shared<MountArguments>();
   AddMountNames(*command, *arguments);
   command
@@ -249,7 +247,7 @@ void AddMount(CLI::App& app, Context& context) {
 
 void AddUnmount(CLI::App& app, Context& context) {
   auto* command = app.add_subcommand("unmount", "Undo a mount");
-  command->group(kGroup);
+  command->group(kPartsGroup);
   auto arguments = std::make_shared<MountArguments>();
   auto mode = std::make_shared<UnmountMode>(UnmountMode::kPlain);
   AddMountNames(*command, *arguments);
@@ -276,7 +274,7 @@ void AddUnmount(CLI::App& app, Context& context) {
 void AddRepair(CLI::App& app, Context& context) {
   auto* command = app.add_subcommand(
       "repair", "Mount anew what a mount's source leads to now, in its place");
-  command->group(kGroup);
+  command->group(kPartsGroup);
   auto arguments = std::make_shared<MountArguments>();
   AddMountNames(*command, *arguments);
   command->callback([&context, arguments] {
@@ -318,7 +316,7 @@ int PrepareInbox(const Context& context, const MountArguments& arguments) {
 void AddInbox(CLI::App& app, Context& context) {
   auto* command = app.add_subcommand(
       "inbox", "Make a task's inbox, the directory it sees its mounts in");
-  command->group(kGroup);
+  command->group(kPartsGroup);
   auto arguments = std::make_shared<MountArguments>();
   auto remove = std::make_shared<bool>(false);
   command->add_option("ALLOC", arguments->allocation, "The allocation")

@@ -15,7 +15,7 @@
 namespace mountd::agent {
 namespace {
 
-constexpr char kGroup[] = "Jobs";
+constexpr char kJobsGroup[] = "Jobs";
 
 Result<void> PrintOverview(Client& client, bool json) {
   MOUNTD_ASSIGN(const std::string version, client.Version());
@@ -60,7 +60,7 @@ void AddRun(CLI::App& app, Context& context) {
   auto* command = app.add_subcommand("run",
                                      "Set up an allocation from a file: "
                                      "directory, network, volumes, mounts")
-                      ->group(kGroup);
+                      ->group(kJobsGroup);
   auto file = std::make_shared<std::string>();
   auto keep = std::make_shared<bool>(false);
   command->add_option("FILE", *file, "A job, see agent/examples/web.toml")
@@ -123,7 +123,7 @@ void AddReceiptCommand(CLI::App& parent, Context& context, const char* name,
       });
     };
   });
-  command->group(kGroup);
+  command->group(kJobsGroup);
 }
 
 void AddStatusCommand(CLI::App& parent, Context& context, bool required) {
@@ -148,7 +148,7 @@ void AddStatusCommand(CLI::App& parent, Context& context, bool required) {
       });
     };
   });
-  command->group(kGroup);
+  command->group(kJobsGroup);
 }
 
 }  // namespace
@@ -163,7 +163,7 @@ void AddJobCommands(CLI::App& app, Context& context) {
 
   auto* alloc =
       app.add_subcommand("alloc", "Allocations: list, status, release");
-  alloc->group(kGroup)->require_subcommand(1);
+  alloc->group(kJobsGroup)->require_subcommand(1);
   auto* list = alloc->add_subcommand(
       "list", "The caller's own; all of them for an administrator");
   list->callback([&context] {

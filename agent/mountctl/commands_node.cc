@@ -9,7 +9,7 @@
 namespace mountd::agent {
 namespace {
 
-constexpr char kGroup[] = "The node";
+constexpr char kNodeGroup[] = "The node";
 
 Result<void> ShowOwed(Client& client, bool json, bool retry) {
   if (retry) {
@@ -72,7 +72,7 @@ Result<void> ShowStatistics(Client& client, bool json) {
 
 void AddSimple(CLI::App& app, Context& context, const char* name,
                const char* help, Result<void> (*show)(Client&, bool)) {
-  app.add_subcommand(name, help)->group(kGroup)->callback([&context, show] {
+  app.add_subcommand(name, help)->group(kNodeGroup)->callback([&context, show] {
     context.chosen = [&context, show] {
       return WithClient(
           context, [&](Client& client) { return show(client, context.json); });
@@ -85,7 +85,7 @@ void AddSimple(CLI::App& app, Context& context, const char* name,
 void AddNodeCommands(CLI::App& app, Context& context) {
   auto* owed = app.add_subcommand(
       "owed", "Tear-downs that failed and are retried, and why");
-  owed->group(kGroup);
+  owed->group(kNodeGroup);
   auto retry = std::make_shared<bool>(false);
   owed->add_flag("--retry", *retry, "Try them all now, then list what is left");
   owed->callback([&context, retry] {

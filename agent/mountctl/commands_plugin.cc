@@ -87,7 +87,7 @@ Result<void> PrintStatus(Client& client, const Context& context,
   return Ok();
 }
 
-void AddStatus(CLI::App& plugin, Context& context) {
+void AddPluginStatus(CLI::App& plugin, Context& context) {
   auto* command = plugin.add_subcommand("status", "One plugin");
   auto id = std::make_shared<std::string>();
   auto wait_s = std::make_shared<std::uint32_t>(0);
@@ -113,7 +113,7 @@ void AddPluginCommands(CLI::App& app, Context& context) {
   auto* plugin = app.add_subcommand("plugin", "CSI plugins");
   plugin->group("Plugins")->require_subcommand(1);
   AddRegister(*plugin, context);
-  AddStatus(*plugin, context);
+  AddPluginStatus(*plugin, context);
 
   auto* unregister = plugin->add_subcommand("unregister", "Let go of a plugin");
   auto id = std::make_shared<std::string>();

@@ -10,7 +10,7 @@
 namespace mountd::agent {
 namespace {
 
-constexpr char kGroup[] = "Running tasks";
+constexpr char kTasksGroup[] = "Running tasks";
 
 void AddHolders(CLI::App& app, Context& context) {
   struct Options {
@@ -20,7 +20,7 @@ void AddHolders(CLI::App& app, Context& context) {
     bool node = false;
   };
   auto* command = app.add_subcommand("holders", "Which processes use a mount");
-  command->group(kGroup);
+  command->group(kTasksGroup);
   auto options = std::make_shared<Options>();
   command->add_option("ALLOC", options->allocation, "The allocation")
       ->required();
@@ -53,7 +53,7 @@ void AddVerify(CLI::App& app, Context& context) {
   };
   auto* command = app.add_subcommand(
       "verify", "Whether a running task has its mounts as they were made");
-  command->group(kGroup);
+  command->group(kTasksGroup);
   auto options = std::make_shared<Options>();
   command->add_option("ALLOC", options->allocation, "The allocation")
       ->required();

@@ -19,7 +19,7 @@
 namespace mountd::agent {
 namespace {
 
-constexpr char kGroup[] = "Tools";
+constexpr char kToolsGroup[] = "Tools";
 
 void PrintEvent(bool json, const Json& event) {
   if (json) {
@@ -167,7 +167,7 @@ void AddCall(CLI::App& app, Context& context) {
   auto* command = app.add_subcommand(
       "call",
       "Call a method of org.mountd1.Manager as it is, for trying things");
-  command->group(kGroup);
+  command->group(kToolsGroup);
   auto method = std::make_shared<std::string>();
   auto args = std::make_shared<std::string>("[]");
   command->add_option("METHOD", *method, "Its name")->required();
@@ -188,7 +188,7 @@ void AddSoak(CLI::App& app, Context& context) {
       "soak",
       "Run short allocations one after the other and print how long each "
       "operation took, the socket included");
-  command->group(kGroup);
+  command->group(kToolsGroup);
   auto options = std::make_shared<SoakOptions>();
   command->add_option("--allocations", options->allocations, "How many (100)")
       ->check(CLI::Range(1U, 1'000'000U).description(""));
@@ -245,7 +245,7 @@ int WithClient(const Context& context,
 
 void AddToolCommands(CLI::App& app, Context& context) {
   app.add_subcommand("events", "Follow mountd's signals until interrupted")
-      ->group(kGroup)
+      ->group(kToolsGroup)
       ->callback([&context] {
         context.chosen = [&context] { return FollowEvents(context); };
       });

@@ -14,8 +14,6 @@
 namespace mountd::agent {
 namespace {
 
-constexpr char kGroup[] = "Networks, volumes and mounts";
-
 struct TreeArguments {
   std::string directory;
   std::uint32_t uid = 0;
@@ -88,7 +86,7 @@ int RunWithTree(const Context& context, const OpenArguments& arguments) {
 void AddOpenTree(CLI::App& app, Context& context) {
   auto* command = app.add_subcommand(
       "open-tree", "Run a command with a source as a detached mount, its fd 3");
-  command->group(kGroup);
+  command->group(kPartsGroup);
   auto arguments = std::make_shared<OpenArguments>();
   command->add_option("ALLOC", arguments->allocation, "The allocation")
       ->required();
@@ -129,7 +127,7 @@ void AddTreeCommands(CLI::App& app, Context& context) {
   auto arguments = std::make_shared<TreeArguments>();
   auto* remove = app.add_subcommand(
       "remove-tree", "Remove all that is in a directory, whoever owns it");
-  remove->group(kGroup);
+  remove->group(kPartsGroup);
   AddDirectory(*remove, *arguments);
   remove->callback([&context, arguments] {
     context.chosen = [&context, arguments] {
@@ -140,7 +138,7 @@ void AddTreeCommands(CLI::App& app, Context& context) {
   });
   auto* chown = app.add_subcommand(
       "chown-tree", "Give all that is in a directory to another owner");
-  chown->group(kGroup);
+  chown->group(kPartsGroup);
   AddDirectory(*chown, *arguments);
   chown->add_option("UID", arguments->uid, "The owner to be")->required();
   chown->add_option("GID", arguments->gid, "The group to be")->required();

@@ -77,7 +77,7 @@ Result<void> ShowStatus(Client& client, bool json,
   return Ok();
 }
 
-void AddStatus(CLI::App& volume, Context& context) {
+void AddVolumeStatus(CLI::App& volume, Context& context) {
   auto* command = volume.add_subcommand(
       "status", "One volume, by ALLOC and ALIAS or by --plugin and --volume");
   auto arguments = std::make_shared<VolumeArguments>();
@@ -166,7 +166,7 @@ void AddVolumeCommands(CLI::App& app, Context& context) {
   auto* volume = app.add_subcommand("volume", "Volumes of CSI plugins");
   volume->group("Networks, volumes and mounts")->require_subcommand(1);
   AddList(*volume, context);
-  AddStatus(*volume, context);
+  AddVolumeStatus(*volume, context);
   AddStats(*volume, context);
   AddExpand(*volume, context);
   AddVolumeControlCommands(*volume, context);

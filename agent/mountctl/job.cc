@@ -16,7 +16,7 @@
 namespace mountd::agent {
 namespace {
 
-constexpr char kOp[] = "job";
+constexpr char kJob[] = "job";
 
 std::string Where(std::string_view origin, const toml::source_region& source) {
   return std::string(origin) + ":" + std::to_string(source.begin.line);
@@ -173,7 +173,7 @@ class Section {
     if (problem_.empty()) {
       return Ok();
     }
-    return MakeError(Code::kInvalidArgument, kOp, "", problem_);
+    return MakeError(Code::kInvalidArgument, kJob, "", problem_);
   }
 
  private:
@@ -387,7 +387,7 @@ Result<Job> ParseJob(std::string_view text, std::string_view origin) {
     const toml::table table = toml::parse(text, origin);
     return FromTable(table, origin);
   } catch (const toml::parse_error& error) {
-    return MakeError(Code::kInvalidArgument, kOp, "",
+    return MakeError(Code::kInvalidArgument, kJob, "",
                      Where(origin, error.source()) + ": " +
                          std::string(error.description()));
   }
@@ -396,11 +396,11 @@ Result<Job> ParseJob(std::string_view text, std::string_view origin) {
 Result<Job> ReadJob(const std::string& path) {
   std::ifstream file(path, std::ios::binary);
   if (!file) {
-    return ErrnoError(errno, kOp, path, "cannot be read");
+    return ErrnoError(errno, kJob, path, "cannot be read");
   }
   const std::string text((std::istreambuf_iterator<char>(file)), {});
   if (file.bad()) {
-    return ErrnoError(errno, kOp, path, "cannot be read");
+    return ErrnoError(errno, kJob, path, "cannot be read");
   }
   return ParseJob(text, path);
 }

@@ -17,7 +17,7 @@
 namespace mountd::agent {
 namespace {
 
-constexpr char kOp[] = "call";
+constexpr char kCall[] = "call";
 constexpr char kInterface[] = "org.mountd1.Manager";
 constexpr char kObject[] = "/org/mountd1";
 
@@ -61,7 +61,7 @@ constexpr std::array<MethodEntry, 34> kMethods{{
 
 Error Misfit(std::string_view type, const Json& value) {
   return MakeError(
-      Code::kInvalidArgument, kOp, "",
+      Code::kInvalidArgument, kCall, "",
       Dump(value, -1) + " does not fit the type '" + std::string(type) + "'");
 }
 
@@ -201,7 +201,7 @@ Result<void> AppendFd(sdbus::Message& message, const Json& value) {
   const auto path = value.get<std::string>();
   UniqueFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
   if (!fd.valid()) {
-    return ErrnoError(errno, kOp, path);
+    return ErrnoError(errno, kCall, path);
   }
   message << sdbus::UnixFd(fd.release(), sdbus::adopt_fd);
   return Ok();
@@ -371,7 +371,7 @@ Result<void> AppendAll(sdbus::MethodCall& call, std::string_view signature,
         next == args.size() && signature.empty() && type == "a{sv}";
     if (next >= args.size() && !left_out) {
       return MakeError(
-          Code::kInvalidArgument, kOp, "",
+          Code::kInvalidArgument, kCall, "",
           "too few arguments: the next is '" + std::string(type) + "'");
     }
     const Json no_options = Json::object();
@@ -379,7 +379,7 @@ Result<void> AppendAll(sdbus::MethodCall& call, std::string_view signature,
     ++next;
   }
   if (next < args.size()) {
-    return MakeError(Code::kInvalidArgument, kOp, "", "too many arguments");
+    return MakeError(Code::kInvalidArgument, kCall, "", "too many arguments");
   }
   return Ok();
 }
@@ -399,7 +399,7 @@ Result<Json> RawCall(const ClientOptions& options, const std::string& method,
   bool known = false;
   const std::string signature = ArgumentsOf(method, known);
   if (!known || !args.is_array()) {
-    return MakeError(Code::kInvalidArgument, kOp, method,
+    return MakeError(Code::kInvalidArgument, kCall, method,
                      known ? "the arguments must be a JSON array"
                            : "no such method in org.mountd1.Manager");
   }

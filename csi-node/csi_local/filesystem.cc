@@ -19,8 +19,6 @@
 namespace mountd::csi_local {
 namespace {
 
-constexpr std::int64_t kMiB = 1 << 20;
-
 // <linux/ext4.h> is no public header (fs/ext4/ext4.h), and XFS's are xfsprogs'.
 constexpr unsigned long kExt4ResizeFs = _IOW('f', 16, __u64);
 struct XfsGrowData {

@@ -11,6 +11,8 @@
 // File systems of images, and tmpfs: made, mounted, grown, held still.
 namespace mountd::csi_local {
 
+inline constexpr std::int64_t kMiB = 1 << 20;
+
 // Whether images can have it, and the least size one of it has.
 bool IsImageFsType(const std::string& fs_type);
 std::int64_t LeastBytes(const std::string& fs_type);

@@ -1,13 +1,11 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 #include "csi-node/csi_local/publications.h"
 
-#include <dirent.h>
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <array>
-#include <memory>
 #include <string_view>
 #include <utility>
 
@@ -17,8 +15,8 @@
 namespace mountd::csi_local {
 namespace {
 
-constexpr std::size_t kMaxRecord = 8192;
-constexpr char kTemporary[] = ".new";
+constexpr std::size_t kMaxPublication = 8192;
+constexpr char kNewPublication[] = ".new";
 
 std::string FileName(const std::string& volume, const std::string& path) {
   return VolumeKey::Derive(volume, path).str();
@@ -46,7 +44,7 @@ std::optional<Publication> Parse(std::string_view text) {
 std::optional<Publication> Read(int directory, const char* name) {
   const UniqueFd file(
       ::openat(directory, name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC));
-  std::array<char, kMaxRecord> bytes{};
+  std::array<char, kMaxPublication> bytes{};
   const ssize_t got =
       file.valid() ? ::read(file.get(), bytes.data(), bytes.size()) : -1;
   if (got <= 0) {
@@ -54,10 +52,6 @@ std::optional<Publication> Read(int directory, const char* name) {
   }
   return Parse({bytes.data(), static_cast<std::size_t>(got)});
 }
-
-struct CloseDir {
-  void operator()(DIR* stream) const { ::closedir(stream); }
-};
 
 }  // namespace
 
@@ -72,14 +66,14 @@ Result<void> Publications::Put(const std::string& volume,
                            (publication.read_only ? " 1 " : " 0 ") +
                            publication.target_path;
   const UniqueFd file(
-      ::openat(directory.get(), kTemporary,
+      ::openat(directory.get(), kNewPublication,
                O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0600));
   if (!file.valid() || ::write(file.get(), text.data(), text.size()) !=
                            static_cast<ssize_t>(text.size())) {
     return ErrnoError(errno, "write", volume);
   }
   // Never half a record, whenever this process is killed.
-  if (::renameat(directory.get(), kTemporary, directory.get(),
+  if (::renameat(directory.get(), kNewPublication, directory.get(),
                  FileName(volume, publication.target_path).c_str()) != 0) {
     return ErrnoError(errno, "renameat", volume);
   }
@@ -104,17 +98,12 @@ Result<std::vector<Publication>> Publications::List(const std::string& volume) {
   if (!directory) {
     return directory.error();
   }
-  const std::unique_ptr<DIR, CloseDir> stream(::fdopendir(directory->get()));
-  if (stream == nullptr) {
-    return ErrnoError(errno, "fdopendir", volume);
-  }
-  directory->release();  // the stream's now
-  while (const dirent* entry = ::readdir(stream.get())) {
-    const std::string_view name = entry->d_name;
+  MOUNTD_ASSIGN(const auto names, ListNames(directory->get()));
+  for (const std::string& name : names) {
     if (name.size() != VolumeKey::kHexDigits) {
       continue;
     }
-    if (auto found = Read(::dirfd(stream.get()), entry->d_name)) {
+    if (auto found = Read(directory->get(), name.c_str())) {
       publications.push_back(std::move(*found));
     }
   }

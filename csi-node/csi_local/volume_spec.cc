@@ -9,7 +9,6 @@
 namespace mountd::csi_local {
 namespace {
 
-constexpr std::int64_t kMiB = 1 << 20;
 constexpr std::int64_t kUnit = 4096;
 constexpr std::int64_t kUsualImage = 1024 * kMiB;
 constexpr std::int64_t kUsualTmpfs = 64 * kMiB;

@@ -314,7 +314,6 @@ Result<void> Dispatcher::CarryHealth(const Request& request, Answer* answer) {
 }
 
 Result<HelloReply> Dispatcher::Hello() {
-  constexpr int kFromRoot = -1;
   HelloReply hello;
   hello.pid = static_cast<std::uint32_t>(::getpid());
   hello.effective_capabilities = EffectiveCapabilities();

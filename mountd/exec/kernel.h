@@ -83,6 +83,9 @@ struct NetNamespace {
   UniqueFd route;
 };
 
+// For `dir`: the path is absolute.
+constexpr int kFromRoot = -1;
+
 class Kernel {
  public:
   virtual ~Kernel() = default;

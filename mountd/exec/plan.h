@@ -3,6 +3,7 @@
 
 #include <array>
 #include <cstdint>
+#include <string>
 #include <string_view>
 #include <type_traits>
 
@@ -31,6 +32,10 @@ struct WireName {
     return {bytes.data(), size <= bytes.size() ? size : 0U};
   }
 };
+
+inline std::string Text(const WireName& name) {
+  return std::string(name.view());
+}
 
 enum class PlanKind : std::uint32_t {
   kHello = 1,

@@ -26,13 +26,13 @@ namespace {
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
   // A child that cannot be killed must hold nothing of the executor's: above
   // all not its connection, whose end is how mountd sees that it has ended.
-  constexpr int kKept = 0;
-  if (::dup2(fd, kKept) < 0) {
+  constexpr int kAsked = 0;
+  if (::dup2(fd, kAsked) < 0) {
     ::_exit(EIO);
   }
-  ::syscall(SYS_close_range, kKept + 1, ~0U, 0);
+  ::syscall(SYS_close_range, kAsked + 1, ~0U, 0);
   struct statfs answer = {};
-  ::_exit(::fstatfs(kKept, &answer) == 0 ? 0 : errno);
+  ::_exit(::fstatfs(kAsked, &answer) == 0 ? 0 : errno);
 }
 
 // Whether the child has ended, and how.

@@ -8,7 +8,7 @@
 namespace mountd::store {
 namespace {
 
-constexpr std::string_view kFirstSchema = R"sql(
+constexpr std::string_view kBootSchema1 = R"sql(
 CREATE TABLE mounts(
   allocation TEXT NOT NULL, task TEXT NOT NULL, name TEXT NOT NULL,
   source_kind INTEGER NOT NULL, source TEXT NOT NULL,
@@ -65,8 +65,8 @@ DROP INDEX mounts_by_uid;
 DROP INDEX mounts_by_id;
 CREATE INDEX mounts_by_id ON mounts(mount_id) WHERE mount_id<>0;
 )sql";
-constexpr std::array<std::string_view, 7> kSchema = {
-    kFirstSchema, kTmpfsMounts,       kMappedIds,   kAnchorsOfKinds,
+constexpr std::array<std::string_view, 7> kBootSchema = {
+    kBootSchema1, kTmpfsMounts,       kMappedIds,   kAnchorsOfKinds,
     kMountsById,  kTargetsAndInboxes, kFewerIndexes};
 
 constexpr std::string_view kSelectMount =
@@ -116,8 +116,9 @@ std::string PortText(std::uint16_t port, exec::Protocol protocol) {
 }  // namespace
 
 Result<std::unique_ptr<BootStore>> BootStore::Open(const std::string& path) {
-  MOUNTD_ASSIGN(std::unique_ptr<Database> database,
-                Database::Open(path, Database::Durability::kProcess, kSchema));
+  MOUNTD_ASSIGN(
+      std::unique_ptr<Database> database,
+      Database::Open(path, Database::Durability::kProcess, kBootSchema));
   return std::unique_ptr<BootStore>(new BootStore(std::move(database)));
 }
 

@@ -9,7 +9,7 @@ namespace mountd::store {
 namespace {
 
 constexpr int kReceiptsPerUid = 10'000;
-constexpr std::string_view kFirstSchema = R"sql(
+constexpr std::string_view kStateSchema1 = R"sql(
 CREATE TABLE meta(name TEXT PRIMARY KEY, value TEXT NOT NULL);
 CREATE TABLE allocations(
   id TEXT PRIMARY KEY, uid INTEGER NOT NULL, gid INTEGER NOT NULL,
@@ -73,8 +73,8 @@ CREATE TABLE departed(
   key TEXT NOT NULL REFERENCES volumes(key), allocation TEXT NOT NULL,
   target_left INTEGER NOT NULL, PRIMARY KEY(key, allocation));
 )sql";
-constexpr std::array<std::string_view, 5> kSchema = {
-    kFirstSchema,
+constexpr std::array<std::string_view, 5> kStateSchema = {
+    kStateSchema1,
     "ALTER TABLE allocations ADD COLUMN cgroup INTEGER NOT NULL DEFAULT 0",
     kPluginInstances,
     "ALTER TABLE plugins ADD COLUMN declared INTEGER NOT NULL DEFAULT 0",
@@ -93,8 +93,9 @@ AllocationRecord ReadAllocation(const Row& row) {
 
 Result<std::unique_ptr<StateStore>> StateStore::Open(
     const std::string& path, const std::string& boot_id) {
-  MOUNTD_ASSIGN(std::unique_ptr<Database> database,
-                Database::Open(path, Database::Durability::kPower, kSchema));
+  MOUNTD_ASSIGN(
+      std::unique_ptr<Database> database,
+      Database::Open(path, Database::Durability::kPower, kStateSchema));
   // A removal that was cut off has not happened.
   MOUNTD_TRY(database->Run("UPDATE plugins SET removing=0"));
   std::string last_boot;

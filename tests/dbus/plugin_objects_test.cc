@@ -5,8 +5,8 @@
 namespace mountd::test {
 namespace {
 
-constexpr char kPlugin[] = "org.mountd1.Plugin";
-constexpr char kProperties[] = "org.freedesktop.DBus.Properties";
+constexpr char kPluginInterface[] = "org.mountd1.Plugin";
+constexpr char kPropertiesInterface[] = "org.freedesktop.DBus.Properties";
 constexpr char kObject[] = "/org/mountd1/plugin/csi/0";
 
 class PluginObjectsTest : public BothTransports {
@@ -18,7 +18,8 @@ class PluginObjectsTest : public BothTransports {
     RegisterPlugin(*client_);
   }
   static Answer GetAll(BusClient& client, const char* path = kObject) {
-    return client.CallOn(path, kProperties, "GetAll", "s", kPlugin);
+    return client.CallOn(path, kPropertiesInterface, "GetAll", "s",
+                         kPluginInterface);
   }
   static std::string Introspect(BusClient& client, const char* path) {
     return client
@@ -38,12 +39,14 @@ TEST_P(PluginObjectsTest, ItsPropertiesAreReadAndNotWritten) {
   EXPECT_EQ(all.values["Provider"], R"("fake.example")");
   EXPECT_EQ(all.values["Uid"], std::to_string(::geteuid()));
   EXPECT_EQ(all.types["NodeCapabilities"], "ai");
-  EXPECT_EQ(
-      client_->CallOn(kObject, kProperties, "Get", "ss", kPlugin, "Type").text,
-      R"("node")");
   EXPECT_EQ(client_
-                ->CallOn(kObject, kProperties, "Set", "ssv", kPlugin, "Type",
-                         "s", "x")
+                ->CallOn(kObject, kPropertiesInterface, "Get", "ss",
+                         kPluginInterface, "Type")
+                .text,
+            R"("node")");
+  EXPECT_EQ(client_
+                ->CallOn(kObject, kPropertiesInterface, "Set", "ssv",
+                         kPluginInterface, "Type", "s", "x")
                 .error,
             "org.freedesktop.DBus.Error.PropertyReadOnly");
 }

@@ -14,8 +14,6 @@
 namespace mountd::exec {
 namespace {
 
-std::string Text(const WireName& name) { return std::string(name.view()); }
-
 std::string TextOf(const TargetPlan& plan) {
   return Text(plan.allocation) + "/" + Text(plan.task) + "/" + Text(plan.name);
 }

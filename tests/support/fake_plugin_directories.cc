@@ -13,8 +13,6 @@
 namespace mountd::exec {
 namespace {
 
-std::string Text(const WireName& name) { return std::string(name.view()); }
-
 std::string TextOf(const PluginSocketPlan& plan) {
   const std::string instance(plan.instance.data(), plan.instance.size());
   return instance == InstanceKey().str() ? Text(plan.plugin)

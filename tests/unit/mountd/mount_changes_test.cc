@@ -6,46 +6,19 @@
 #include "tests/support/core.h"
 #include "tests/support/full_disk.h"
 #include "tests/support/outcome.h"
+#include "tests/unit/mountd/mounts_test.h"
 
 // Sets, replacements and inboxes; single mounts are in mounts_test.cc.
 namespace mountd {
 namespace {
 
-BindMountSpec Spec(const std::string& name, const std::string& volume) {
-  BindMountSpec spec;
-  spec.allocation = "web";
-  spec.task = "task";
-  spec.name = name;
-  spec.source = volume;
-  return spec;
-}
-
-class MountChanges : public ::testing::Test {
+class MountChanges : public MountsTest {
  protected:
-  void SetUp() override {
-    ASSERT_EQ(Outcome(executor().PrepareAllocation({exec::ToWire("web"), 1})),
-              "Ok");
-  }
-
-  exec::FakeExecutor& executor() { return *core_.executor; }
-  Mounts& mounts() { return *core_.mounts; }
-  store::BootStore& boot() { return *core_.boot; }
-  Result<MountConfig> Bind(const BindMountSpec& spec) {
-    return mounts().Bind(spec);
-  }
-  Result<void> Unmount(const std::string& name) {
-    return mounts().Unmount("web", "task", name);
-  }
-  std::optional<MountRecord> RecordOf(const std::string& name) {
-    return boot().GetMount("web", "task", name).value();
-  }
   // What there is once nothing is left to be tried again.
   std::vector<std::string> Existing() {
     mounts().ReleaseLeftAnchors();
     return executor().Existing();
   }
-
-  Core core_;
 };
 
 TEST_F(MountChanges, ASetIsMountedWholeOrNotAtAll) {

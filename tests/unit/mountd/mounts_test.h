@@ -36,6 +36,7 @@ class MountsTest : public ::testing::Test {
 
   exec::FakeExecutor& executor() { return *core_.executor; }
   Mounts& mounts() { return *core_.mounts; }
+  store::BootStore& boot() { return *core_.boot; }
   Result<MountConfig> Bind(const BindMountSpec& spec) {
     return mounts().Bind(spec);
   }
@@ -44,7 +45,7 @@ class MountsTest : public ::testing::Test {
     return mounts().Unmount("web", "task", name);
   }
   std::optional<MountRecord> RecordOf(const std::string& name = "d") {
-    return core_.boot->GetMount("web", "task", name).value();
+    return boot().GetMount("web", "task", name).value();
   }
   MountRecordState StateOf(const std::string& name = "d") {
     return RecordOf(name).value().state;
@@ -61,7 +62,7 @@ class MountsTest : public ::testing::Test {
     record.task_path = spec.task_path;
     record.state = state;
     record.mount_id = mount_id;
-    ASSERT_EQ(Outcome(core_.boot->PutMount(record)), "Ok");
+    ASSERT_EQ(Outcome(boot().PutMount(record)), "Ok");
   }
   Result<void> Recover() {  // as the daemon's start does it
     Result<void> recovered = mounts().Recover();
