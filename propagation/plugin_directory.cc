@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
+#include "propagation/plugin_directory.h"
+
 #include <sys/mount.h>
 
 #include "mountd/base/paths.h"
-#include "propagation/plugin_directory.h"
 #include "propagation/tree_removal.h"
 
 namespace mountd::propagation {
@@ -145,8 +146,14 @@ Result<void> RemovePlugin(const Context& context, const PluginPlan& plan) {
       return ForeignOnPlugin(name);
     }
     MOUNTD_TRY(CheckNothingCovered(context, base, mount, name));
-    MOUNTD_TRY(
-        Named(context.kernel.Unmount(all.get(), name, 0), "umount2", name));
+    const exec::Sys<void> unmounted =
+        context.kernel.Unmount(all.get(), name, 0);
+    if (exec::FailedWith(unmounted, EBUSY)) {
+      return MakeError(Code::kBusy, "umount2", name,
+                       "is in use: by a process of the plugin's, which holds "
+                       "its socket there, or by a mount beneath");
+    }
+    MOUNTD_TRY(Named(unmounted, "umount2", name));
   }
   MOUNTD_TRY(EmptyDirectory(context, all.get(), name, base.facts.mount_id));
   return Named(context.kernel.RemoveDirectory(all.get(), name), "rmdir", name);

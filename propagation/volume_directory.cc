@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 #include <sys/mount.h>
 
+#include <algorithm>
+#include <string>
+#include <vector>
+
 #include "mountd/base/paths.h"
 #include "propagation/plugin_directory.h"
 
@@ -110,27 +114,51 @@ Result<void> DetachAll(const Context& context, int dir, const std::string& name,
   return MakeError(Code::kBusy, "umount2", object, "too many mounts in a pile");
 }
 
+Result<void> RemoveEntry(const Context& context, int dir,
+                         const std::string& name, const std::string& object) {
+  exec::Sys<void> removed = context.kernel.RemoveDirectory(dir, name);
+  if (exec::FailedWith(removed, ENOTDIR)) {
+    removed = context.kernel.RemoveFile(dir, name);
+  }
+  return removed || removed.error() == ENOENT
+             ? Ok()
+             : Result<void>(ErrnoError(removed.error(), "unlinkat", object));
+}
+
+// What a plugin has mounted beside the paths it was given has no user, and
+// nobody else to take it away. Only where no volume is published any more, and
+// only mounts: files are the plugin's.
+Result<void> RemoveStrayMounts(const Context& context, int dir,
+                               const std::string& object) {
+  constexpr std::size_t kMost = 256;
+  MOUNTD_ASSIGN(const std::vector<std::string> names,
+                Named(context.kernel.List(dir, kMost), "getdents64", object));
+  if (std::any_of(names.begin(), names.end(), [](const std::string& name) {
+        return VolumeKey::Parse(name).has_value();
+      })) {
+    return Ok();
+  }
+  for (const std::string& name : names) {
+    MOUNTD_ASSIGN(const MountState stray, StateOf(context, dir, name, object));
+    if (stray.mount_id != 0) {
+      MOUNTD_TRY(DetachAll(context, dir, name, object));
+      MOUNTD_TRY(RemoveEntry(context, dir, name, object));
+    }
+  }
+  return Ok();
+}
+
 }  // namespace
 
 Result<void> RemoveVolumeDir(const Context& context,
                              const VolumeDirPlan& plan) {
-  exec::Kernel& kernel = context.kernel;
   const std::string object = ObjectOf(plan);
   const Result<UniqueFd> area = OpenArea(context, plan);
   if (!area) {
     return IsMissing(area.error()) ? Ok() : Result<void>(area.error());
   }
-  const auto remove = [&](int dir, const std::string& name) -> Result<void> {
-    exec::Sys<void> removed = kernel.RemoveDirectory(dir, name);
-    if (exec::FailedWith(removed, ENOTDIR)) {
-      removed = kernel.RemoveFile(dir, name);
-    }
-    return removed || removed.error() == ENOENT
-               ? Ok()
-               : Result<void>(ErrnoError(removed.error(), "unlinkat", object));
-  };
   if (plan.area == VolumeArea::kStaging) {
-    return remove(area->get(), Text(plan.volume));
+    return RemoveEntry(context, area->get(), Text(plan.volume), object);
   }
   const Result<UniqueFd> parent =
       OpenBeneath(context, area->get(), Text(plan.allocation), object);
@@ -141,12 +169,15 @@ Result<void> RemoveVolumeDir(const Context& context,
   if (detach) {
     MOUNTD_TRY(DetachAll(context, parent->get(), Text(plan.volume), object));
   }
-  const Result<void> removed = remove(parent->get(), Text(plan.volume));
+  const Result<void> removed =
+      RemoveEntry(context, parent->get(), Text(plan.volume), object);
   // A bare directory's content is the plugin's.
   if (!removed && !(detach && removed.error().sys_errno == ENOTEMPTY)) {
     return removed;
   }
-  const Result<void> emptied = remove(area->get(), Text(plan.allocation));
+  MOUNTD_TRY(RemoveStrayMounts(context, parent->get(), object));
+  const Result<void> emptied =
+      RemoveEntry(context, area->get(), Text(plan.allocation), object);
   const bool others_left = !emptied && emptied.error().sys_errno == ENOTEMPTY;
   return others_left ? Ok() : emptied;
 }

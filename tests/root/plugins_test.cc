@@ -392,6 +392,26 @@ TEST_F(Plugins, WithoutThePluginItsMountsAreDetached) {
   EXPECT_EQ(CodeOf(DetachVolume(VolumeArea::kStaging)), "InvalidArgument");
 }
 
+TEST_F(Plugins, WhatThePluginMountedBesideGoesWithTheLastVolume) {
+  ASSERT_EQ(ErrorOf(Plugin(PlanKind::kPreparePlugin)), "");
+  const Inventory prepared = Inventory::Take();
+  ASSERT_EQ(
+      ErrorOf(VolumeDir(PlanKind::kPrepareVolumeDir, VolumeArea::kPublish)),
+      "");
+  const std::string stray = Published() + ".elsewhere";
+  MountTmpfs(stray);
+  const std::string other =
+      std::filesystem::path(Published()).parent_path() / std::string(32, 'b');
+  ASSERT_EQ(::mkdir(other.c_str(), 0700), 0);
+  EXPECT_EQ(
+      ErrorOf(VolumeDir(PlanKind::kRemoveVolumeDir, VolumeArea::kPublish)), "");
+  EXPECT_TRUE(std::filesystem::exists(stray));
+  ASSERT_EQ(::rmdir(other.c_str()), 0);
+  EXPECT_EQ(
+      ErrorOf(VolumeDir(PlanKind::kRemoveVolumeDir, VolumeArea::kPublish)), "");
+  EXPECT_EQ(Difference(prepared, Inventory::Take()), "");
+}
+
 TEST_F(Plugins, WhatIsInABareDirectoryIsNotDetached) {
   ASSERT_EQ(ErrorOf(Plugin(PlanKind::kPreparePlugin)), "");
   ASSERT_EQ(
