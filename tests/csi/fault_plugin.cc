@@ -15,7 +15,8 @@
 //   hang          never answers
 //   die, die-after   ends at once, before or after it has done it
 //   lie           answers OK, and does nothing
-//   huge          does it, and answers 8 MiB (publish contexts alone)
+//   huge          does it, and answers 8 MiB (CreateVolume,
+//                 ControllerPublishVolume, GetPluginInfo, NodeGetInfo)
 //   elsewhere     mounts beside the path, at PATH.elsewhere
 //   tmpfs         mounts an empty tmpfs in place of the volume
 //
@@ -177,6 +178,10 @@ class Plugin {
   const std::string node_;
 };
 
+std::string Answer(const std::string& text, const Fault& fault) {
+  return fault.action == "huge" ? std::string(8U << 20U, 'x') : text;
+}
+
 Status Failed(const std::string& what) {
   return {StatusCode::INTERNAL, what + ": errno " + std::to_string(errno)};
 }
@@ -237,8 +242,8 @@ class Identity final : public pb::Identity::Service {
                        const pb::GetPluginInfoRequest* /*request*/,
                        pb::GetPluginInfoResponse* response) override {
     return plugin_.Run(context, {"GetPluginInfo", "", "", 0},
-                       [&](const Fault&) {
-                         response->set_name("fault.example");
+                       [&](const Fault& fault) {
+                         response->set_name(Answer("fault.example", fault));
                          response->set_vendor_version("1");
                          return Status::OK;
                        });
@@ -287,9 +292,11 @@ class Controller final : public pb::Controller::Service {
                       pb::CreateVolumeResponse* response) override {
     return plugin_.Run(
         context, {"CreateVolume", request->name(), "", request->secrets_size()},
-        [&](const Fault&) {
+        [&](const Fault& fault) {
           fs::create_directories(plugin_.DataOf(request->name()));
           response->mutable_volume()->set_volume_id(request->name());
+          (*response->mutable_volume()->mutable_volume_context())["made"] =
+              Answer("by fault", fault);
           return Status::OK;
         });
   }
@@ -315,9 +322,7 @@ class Controller final : public pb::Controller::Service {
                          std::ofstream(plugin_.AttachedTo(request->volume_id(),
                                                           request->node_id()));
                          (*response->mutable_publish_context())["attached"] =
-                             fault.action == "huge"
-                                 ? std::string(8U << 20U, 'x')
-                                 : request->node_id();
+                             Answer(request->node_id(), fault);
                          return Status::OK;
                        });
   }
@@ -345,10 +350,11 @@ class Node final : public pb::Node::Service {
   Status NodeGetInfo(grpc::ServerContext* context,
                      const pb::NodeGetInfoRequest* /*request*/,
                      pb::NodeGetInfoResponse* response) override {
-    return plugin_.Run(context, {"NodeGetInfo", "", "", 0}, [&](const Fault&) {
-      response->set_node_id(plugin_.node());
-      return Status::OK;
-    });
+    return plugin_.Run(context, {"NodeGetInfo", "", "", 0},
+                       [&](const Fault& fault) {
+                         response->set_node_id(Answer(plugin_.node(), fault));
+                         return Status::OK;
+                       });
   }
   Status NodeGetCapabilities(
       grpc::ServerContext* context,

@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+//
+// For each call of a controller's and each fault of its plugin: what the caller
+// is told, and that the same call ends well afterwards.
+#include <functional>
+#include <future>
+#include <map>
+#include <string>
+
+#include "tests/root/node_csi_fixture.h"
+
+namespace mountd::testing {
+namespace {
+
+class NodeCsiController : public NodeCsi {
+ protected:
+  struct Call {
+    const char* rpc;
+    std::function<std::string()> make;
+    bool takes_away;  // what is not there is gone already
+  };
+
+  std::string Create() {
+    agent::VolumeCreation creation;
+    creation.plugin = "fault";
+    creation.name = "v";
+    return Outcome(client_->CreateVolume(creation));
+  }
+  static std::string Attach(agent::Client& client) {
+    agent::ControllerPublishSpec spec;
+    spec.plugin = "fault";
+    spec.volume = "v";
+    spec.node_id = "elsewhere";
+    return Outcome(client.ControllerPublishVolume(spec));
+  }
+  std::vector<Call> Calls() {
+    return {
+        {"CreateVolume", [this] { return Create(); }, false},
+        {"ControllerPublishVolume", [this] { return Attach(*client_); }, false},
+        {"ControllerUnpublishVolume",
+         [this] {
+           return Outcome(
+               client_->ControllerUnpublishVolume("fault", "v", "elsewhere"));
+         },
+         true},
+        {"DeleteVolume",
+         [this] { return Outcome(client_->DeleteVolume("fault", "v")); },
+         true}};
+  }
+};
+
+TEST_F(NodeCsiController, EachCode) {
+  for (const Call& call : Calls()) {
+    for (const char* action : {"code ", "code-after "}) {
+      for (const CodeRow& row : kCodes) {
+        SCOPED_TRACE(std::string(call.rpc) + " " + action +
+                     std::to_string(row.code));
+        Tell(call.rpc, action + std::to_string(row.code));
+        EXPECT_EQ(call.make(),
+                  call.takes_away && row.code == 5 ? "Ok" : row.told);
+        Tell("", "");
+        EXPECT_EQ(call.make(), "Ok");
+      }
+    }
+  }
+}
+
+TEST_F(NodeCsiController, OneThatHangsOrDies) {
+  for (const Call& call : Calls()) {
+    SCOPED_TRACE(call.rpc);
+    Tell(call.rpc, "hang");
+    EXPECT_EQ(call.make(), "DeadlineExceeded");
+    for (const char* action : {"die", "die-after"}) {
+      SCOPED_TRACE(action);
+      Tell(call.rpc, action);
+      EXPECT_EQ(call.make(), "Unavailable");
+      Tell("", "");
+      StartPlugin();
+      EXPECT_EQ(call.make(), "Ok");
+    }
+  }
+}
+
+TEST_F(NodeCsiController, AnAnswerThatIsTooLargeIsRefused) {
+  for (const char* rpc : {"CreateVolume", "ControllerPublishVolume"}) {
+    SCOPED_TRACE(rpc);
+    Tell(rpc, "huge");
+    const std::string told =
+        std::string(rpc) == "CreateVolume" ? Create() : Attach(*client_);
+    EXPECT_EQ(told, "Internal");
+    Tell("", "");
+    EXPECT_EQ(Create(), "Ok");
+    EXPECT_EQ(Attach(*client_), "Ok");
+  }
+  // It has cost nobody else anything.
+  EXPECT_EQ(Publish(), "Ok");
+  ExpectReleased();
+}
+
+TEST_F(NodeCsiController, MountdCsisEndIsTheCallsAlone) {
+  Tell("ControllerPublishVolume", "delay 400");
+  auto other = node_->Connect();
+  ASSERT_TRUE(other) << other.error().Message();
+  auto told = std::async(std::launch::async, [&] { return Attach(*other); });
+  const auto called = [] {
+    std::ifstream calls(std::string(kFaults) + "/calls");
+    const std::string text((std::istreambuf_iterator<char>(calls)),
+                           std::istreambuf_iterator<char>());
+    return text.find("\"ControllerPublishVolume\"") != std::string::npos;
+  };
+  EXPECT_TRUE(Eventually(called));
+  Node::Kill(Node::Processes("mountd-csi"));
+  const std::string outcome = told.get();
+  EXPECT_TRUE(outcome == "Ok" || outcome == "Unavailable") << outcome;
+  Tell("", "");
+  ASSERT_TRUE(AwaitPlugin("healthy"));
+  EXPECT_EQ(Attach(*client_), "Ok");
+}
+
+// The node's own calls are refused without asking the plugin.
+TEST_F(NodeCsiController, AVolumeThatIsInUseIsNotTakenAway) {
+  ASSERT_EQ(Publish(), "Ok");
+  EXPECT_EQ(Outcome(client_->DeleteVolume("fault", "v")), "Busy");
+  EXPECT_EQ(Outcome(client_->ControllerUnpublishVolume("fault", "v", "node-1")),
+            "Busy");
+  ExpectReleased();
+  EXPECT_EQ(Outcome(client_->DeleteVolume("fault", "v")), "Ok");
+}
+
+}  // namespace
+}  // namespace mountd::testing

@@ -1,0 +1,163 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#pragma once
+
+#include <filesystem>
+#include <fstream>
+#include <iostream>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "tests/csi/process.h"
+#include "tests/support/eventually.h"
+#include "tests/support/node.h"
+#include "tests/support/outcome.h"
+#include "tests/support/private_namespaces.h"
+
+namespace mountd::testing {
+
+inline constexpr char kFaults[] = "/run/host/fault";
+inline constexpr char kFaultDirectory[] = "/run/mountd/base/p/fault";
+// One try of each call, so that each fault is seen; the next is a new call's.
+inline constexpr char kFaultConfig[] = R"(
+[host_volume.a]
+path = "/run/host/a"
+[[rule]]
+users = ["agent"]
+host_volumes = ["*"]
+plugins = ["*"]
+register_plugins = ["*"]
+control_plugins = ["*"]
+[limits]
+operations_per_uid = 512
+peers_per_uid = 256
+rpcs_per_plugin = 50
+[timeouts]
+rpc_ms = 700
+rpc_retries_ms = 1
+probe_starting_ms = 50
+probe_ready_ms = 500
+probe_timeout_ms = 700
+)";
+
+// gRPC's codes, and what a caller is told of them.
+struct CodeRow {
+  int code;
+  const char* told;
+  bool final;
+};
+inline constexpr CodeRow kCodes[] = {
+    {1, "Unavailable", false},       {2, "Internal", false},
+    {3, "InvalidArgument", true},    {4, "DeadlineExceeded", false},
+    {5, "NotFound", true},           {6, "AlreadyExists", true},
+    {7, "PermissionDenied", true},   {8, "ResourceExhausted", false},
+    {9, "FailedPrecondition", true}, {10, "Aborted", false},
+    {11, "InvalidArgument", true},   {12, "NotSupported", true},
+    {13, "Internal", true},          {14, "Unavailable", false},
+    {15, "Internal", false},         {16, "PermissionDenied", true},
+};
+
+// A whole mountd, as an unprivileged agent sees it, with a real CSI plugin that
+// fails as it is told (tests/csi/fault_plugin.cc).
+class NodeCsi : public PrivateNamespaces {
+ protected:
+  void SetUp() override {
+    PrivateNamespaces::SetUp();
+    if (IsSkipped()) {
+      return;
+    }
+    std::filesystem::create_directories("/run/host/a");
+    std::filesystem::create_directories(kFaults);
+    StartNode(kFaultConfig);
+  }
+  void TearDown() override {
+    client_.reset();
+    plugin_ = Process();
+    if (node_ && HasFailure()) {
+      std::cerr << node_->Log();
+    }
+    node_.reset();
+    PrivateNamespaces::TearDown();
+  }
+
+  void StartNode(const std::string& config) {
+    auto node = Node::Start(config);
+    ASSERT_TRUE(node) << node.error().Message();
+    node_ = *std::move(node);
+    auto client = node_->Connect();
+    ASSERT_TRUE(client) << client.error().Message();
+    client_.emplace(*std::move(client));
+    ASSERT_EQ(MessageOf(client_->RegisterPlugin(
+                  {.plugin = "fault", .type = agent::PluginType::kMonolith})),
+              "Ok");
+    StartPlugin();
+    ASSERT_EQ(Outcome(client_->PrepareAllocation("web")), "Ok");
+  }
+  void StartPlugin() {
+    const std::string socket = std::string(kFaultDirectory) + "/csi.sock";
+    std::filesystem::remove(socket);
+    plugin_ = Process({FAULT_PLUGIN, socket, kFaults});
+    ASSERT_TRUE(AwaitPlugin("healthy"));
+  }
+  bool AwaitPlugin(const std::string& state) {
+    return Eventually([&] {
+      const auto plugin = client_->GetPlugin("fault");
+      return plugin && plugin->state == state;
+    });
+  }
+  // A fault is of the next call of that RPC, and of no other.
+  void Tell(const std::string& rpc, const std::string& action) {
+    std::filesystem::remove(std::string(kFaults) + "/faults");
+    if (!action.empty()) {
+      std::ofstream(std::string(kFaults) + "/faults")
+          << rpc << " * " << action << "\n";
+    }
+  }
+
+  static agent::VolumeSpec Volume(const std::string& id = "v") {
+    agent::VolumeSpec spec;
+    spec.alias = "data";
+    spec.volume = id;
+    spec.plugin = "fault";
+    return spec;
+  }
+  std::string Publish() {
+    return Outcome(client_->PublishVolume("web", Volume()));
+  }
+  std::string Unpublish() {
+    return Outcome(client_->UnpublishVolume("web", "data"));
+  }
+  // "<volume's state> <publication's>", "" of what is not recorded.
+  std::string Recorded() {
+    const auto volumes = client_->ListVolumes();
+    const auto allocation = client_->GetAllocation("web");
+    if (!volumes || !allocation) {
+      return "?";
+    }
+    return (volumes->empty() ? "" : volumes->front().state) + " " +
+           (allocation->volumes.empty() ? ""
+                                        : allocation->volumes.front().state);
+  }
+  bool NothingIsLeft() {
+    const auto owed = client_->ListOwed();
+    return Recorded() == " " && owed && owed->empty() &&
+           MountPointsUnder(kFaultDirectory).size() == 1;
+  }
+  // Whatever happened: the same call goes on, and the release ends it.
+  void ExpectAGoodEnd() {
+    Tell("", "");
+    EXPECT_TRUE(Eventually([&] { return Publish() == "Ok"; })) << Recorded();
+    EXPECT_EQ(Recorded(), "staged published");
+    ExpectReleased();
+  }
+  void ExpectReleased() {
+    EXPECT_TRUE(Eventually([&] { return Unpublish() == "Ok"; })) << Recorded();
+    EXPECT_TRUE(Eventually([&] { return NothingIsLeft(); })) << Recorded();
+  }
+
+  std::unique_ptr<Node> node_;
+  std::optional<agent::Client> client_;
+  Process plugin_;
+};
+
+}  // namespace mountd::testing

@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+//
+// A plugin that takes its time keeps nobody else waiting.
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <future>
+#include <iostream>
+#include <string>
+#include <vector>
+
+#include "tests/root/node_csi_fixture.h"
+
+namespace mountd::testing {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+TEST_F(NodeCsi, TwoHundredVolumesHoldUpNoMount) {
+  constexpr int kVolumes = 200;
+  for (int i = 0; i < kVolumes; ++i) {
+    ASSERT_EQ(Outcome(client_->PrepareAllocation("a" + std::to_string(i))),
+              "Ok");
+  }
+  const auto bind = [&](const std::string& name) {
+    const auto begun = Clock::now();
+    agent::BindMountSpec spec;
+    spec.task = "app";
+    spec.name = name;
+    spec.source_type = agent::SourceType::kHostVolume;
+    spec.source = "a";
+    EXPECT_EQ(Outcome(client_->BindMount("web", spec)), "Ok");
+    return std::chrono::duration<double, std::milli>(Clock::now() - begun)
+        .count();
+  };
+  const auto median = [&](const std::string& prefix) {
+    std::array<double, 9> all{};
+    for (std::size_t i = 0; i < all.size(); ++i) {
+      all.at(i) = bind(prefix + std::to_string(i));
+    }
+    std::sort(all.begin(), all.end());
+    return all[all.size() / 2];
+  };
+  const double alone = median("alone");
+
+  Tell("NodePublishVolume", "delay 500");
+  const auto begun = Clock::now();
+  std::vector<std::future<std::string>> all;
+  for (int i = 0; i < kVolumes; ++i) {
+    all.push_back(std::async(std::launch::async, [this, i] {
+      auto client = node_->Connect();
+      return client ? Outcome(client->PublishVolume(
+                          "a" + std::to_string(i),
+                          Volume("v" + std::to_string(i))))
+                    : Outcome(client);
+    }));
+  }
+  EXPECT_TRUE(Eventually([&] {
+    const auto volumes = client_->ListVolumes();
+    return volumes && volumes->size() == kVolumes;
+  }));
+  const double beside = median("beside");
+  const auto pending = std::count_if(all.begin(), all.end(), [](auto& one) {
+    return one.wait_for(std::chrono::seconds(0)) != std::future_status::ready;
+  });
+  EXPECT_GT(pending, 0);
+  for (auto& one : all) {
+    EXPECT_EQ(one.get(), "Ok");
+  }
+  std::cerr << kVolumes << " volumes, 50 calls of 500 ms at once: "
+            << std::chrono::duration<double>(Clock::now() - begun).count()
+            << " s; a mount alone " << alone << " ms, beside them " << beside
+            << " ms\n";
+  Tell("", "");
+  for (int i = 0; i < kVolumes; ++i) {
+    EXPECT_EQ(Outcome(client_->ReleaseAllocation("a" + std::to_string(i))),
+              "Ok");
+  }
+  EXPECT_EQ(Outcome(client_->ReleaseAllocation("web")), "Ok");
+  EXPECT_TRUE(Eventually([&] {
+    const auto volumes = client_->ListVolumes();
+    return volumes && volumes->empty() &&
+           MountPointsUnder(kFaultDirectory).size() == 1;
+  }));
+}
+
+}  // namespace
+}  // namespace mountd::testing

@@ -1,0 +1,202 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+//
+// For each call of a node's and each fault of its plugin: what the caller is
+// told, what is recorded, and that a retry or the release ends with nothing
+// left.
+#include <chrono>
+#include <cstring>
+#include <future>
+#include <string>
+
+#include "tests/root/node_csi_fixture.h"
+
+namespace mountd::testing {
+namespace {
+
+TEST_F(NodeCsi, EachCodeOnTheWayUp) {
+  for (const char* rpc : {"NodeStageVolume", "NodePublishVolume"}) {
+    const bool stage = std::strcmp(rpc, "NodeStageVolume") == 0;
+    for (const char* action : {"code ", "code-after "}) {
+      for (const CodeRow& row : kCodes) {
+        SCOPED_TRACE(std::string(rpc) + " " + action +
+                     std::to_string(row.code));
+        Tell(rpc, action + std::to_string(row.code));
+        EXPECT_EQ(Publish(), row.told);
+        const bool done = std::strcmp(action, "code-after ") == 0;
+        if (!row.final) {
+          EXPECT_EQ(Recorded(),
+                    stage ? "uncertain uncertain" : "staged uncertain");
+        } else if (stage || !done) {
+          EXPECT_EQ(Recorded(), " ");
+        } else {
+          // It said that it failed, and mounted all the same.
+          EXPECT_EQ(Recorded(), "staged uncertain");
+        }
+        ExpectAGoodEnd();
+      }
+    }
+  }
+}
+
+TEST_F(NodeCsi, EachCodeOnTheWayDown) {
+  for (const char* rpc : {"NodeUnpublishVolume", "NodeUnstageVolume"}) {
+    for (const char* action : {"code ", "code-after "}) {
+      for (const CodeRow& row : kCodes) {
+        SCOPED_TRACE(std::string(rpc) + " " + action +
+                     std::to_string(row.code));
+        ASSERT_EQ(Publish(), "Ok");
+        const bool done = std::strcmp(action, "code-after ") == 0;
+        Tell(rpc, action + std::to_string(row.code));
+        if (row.code == 5) {
+          // It is not there; and a mount that is nevertheless is no success.
+          EXPECT_EQ(Unpublish(), done ? "Ok" : "Busy");
+        } else {
+          EXPECT_EQ(Unpublish(), row.told);
+          EXPECT_EQ(Recorded().substr(Recorded().find(' ') + 1),
+                    "unpublishing");
+          EXPECT_EQ(client_->ListOwed()->size(), 1U);
+        }
+        Tell("", "");
+        ExpectReleased();
+      }
+    }
+  }
+}
+
+TEST_F(NodeCsi, OneThatHangsOrDies) {
+  for (const char* rpc : {"NodeStageVolume", "NodePublishVolume"}) {
+    SCOPED_TRACE(rpc);
+    Tell(rpc, "hang");
+    EXPECT_EQ(Publish(), "DeadlineExceeded");
+    ExpectAGoodEnd();
+    for (const char* action : {"die", "die-after"}) {
+      SCOPED_TRACE(action);
+      Tell(rpc, action);
+      EXPECT_EQ(Publish(), "Unavailable");
+      Tell("", "");
+      StartPlugin();
+      ExpectAGoodEnd();
+    }
+  }
+  for (const char* rpc : {"NodeUnpublishVolume", "NodeUnstageVolume"}) {
+    SCOPED_TRACE(rpc);
+    ASSERT_EQ(Publish(), "Ok");
+    Tell(rpc, "hang");
+    EXPECT_EQ(Unpublish(), "DeadlineExceeded");
+    EXPECT_EQ(client_->ListOwed()->size(), 1U);
+    Tell("", "");
+    ExpectReleased();
+  }
+}
+
+TEST_F(NodeCsi, APluginThatDiesFirstKeepsNoAllocation) {
+  for (const char* rpc : {"NodeUnpublishVolume", "NodeUnstageVolume"}) {
+    for (const char* action : {"die", "die-after"}) {
+      SCOPED_TRACE(std::string(rpc) + " " + action);
+      ASSERT_EQ(Outcome(client_->PrepareAllocation("web")), "Ok");
+      ASSERT_EQ(Publish(), "Ok");
+      Tell(rpc, action);
+      // Told once mountd knows that the plugin is away: else it is owed, too.
+      EXPECT_TRUE(Eventually([&] { return Unpublish() == "Ok"; }));
+      const auto receipt = client_->ReleaseAllocation("web");
+      ASSERT_EQ(MessageOf(receipt), "Ok");
+      ASSERT_EQ(receipt->owed.size(), 1U);
+      EXPECT_FALSE(receipt->node_detached);
+      ASSERT_EQ(client_->ListOwed()->size(), 1U);
+      EXPECT_EQ(client_->ListOwed()->front().kind, "unstage");
+      Tell("", "");
+      StartPlugin();
+      EXPECT_TRUE(Eventually([&] {
+        const auto later = client_->GetReceipt("web");
+        return later && later->node_detached && later->owed.empty();
+      }));
+      EXPECT_TRUE(client_->ListOwed()->empty());
+      EXPECT_EQ(MountPointsUnder(kFaultDirectory).size(), 1U);
+    }
+  }
+}
+
+TEST_F(NodeCsi, OneThatLies) {
+  Tell("NodePublishVolume", "lie");
+  EXPECT_EQ(Publish(), "Internal");
+  EXPECT_EQ(Recorded(), "staged uncertain");
+  ExpectAGoodEnd();
+  for (const char* rpc : {"NodeUnpublishVolume", "NodeUnstageVolume"}) {
+    SCOPED_TRACE(rpc);
+    ASSERT_EQ(Publish(), "Ok");
+    Tell(rpc, "lie");
+    EXPECT_EQ(Unpublish(), "Busy");
+    EXPECT_EQ(client_->ListOwed()->size(), 1U);
+    Tell("", "");
+    ExpectReleased();
+  }
+}
+
+// A mount that is not where it was asked for is none of the volume's. It goes
+// with the last volume that the plugin has published there.
+TEST_F(NodeCsi, OneThatMountsElsewhere) {
+  Tell("NodePublishVolume", "elsewhere");
+  EXPECT_EQ(Publish(), "Internal");
+  EXPECT_EQ(Recorded(), "staged uncertain");
+  EXPECT_EQ(MountPointsUnder(kFaultDirectory).size(), 3U);
+  ExpectAGoodEnd();
+}
+
+// The plugin's word and a mount are all that mountd can know.
+TEST_F(NodeCsi, OneThatMountsSomethingElse) {
+  for (const char* rpc : {"NodeStageVolume", "NodePublishVolume"}) {
+    SCOPED_TRACE(rpc);
+    Tell(rpc, "tmpfs");
+    EXPECT_EQ(Publish(), "Ok");
+    EXPECT_EQ(Recorded(), "staged published");
+    Tell("", "");
+    ExpectReleased();
+  }
+}
+
+TEST_F(NodeCsi, ACancelledWaiterIsToldSoAndTheWorkIsRecorded) {
+  for (const char* rpc : {"NodeStageVolume", "NodePublishVolume"}) {
+    SCOPED_TRACE(rpc);
+    Tell(rpc, "delay 400");
+    auto hasty = node_->Connect(
+        {.patience = std::chrono::milliseconds(1), .join = false});
+    ASSERT_TRUE(hasty) << hasty.error().Message();
+    const auto told = hasty->PublishVolume("web", Volume());
+    ASSERT_EQ(Outcome(told), "InProgress");
+    auto waiter = std::async(std::launch::async, [&] { return Publish(); });
+    EXPECT_EQ(MessageOf(hasty->Cancel(told.error().detail)), "Ok");
+    const std::string outcome = waiter.get();
+    // It may have begun to wait when the other one had ended.
+    EXPECT_TRUE(outcome == "Aborted" || outcome == "Ok") << outcome;
+    Tell("", "");
+    EXPECT_TRUE(Eventually([&] { return Recorded() == "staged published"; }))
+        << Recorded();
+    ExpectReleased();
+  }
+}
+
+TEST_F(NodeCsi, WhatGotNoAnswerIsSettledWithoutItsAgent) {
+  Tell("NodePublishVolume", "code-after 14");
+  EXPECT_EQ(Publish(), "Unavailable");
+  Tell("", "");
+  EXPECT_TRUE(Eventually([&] { return Recorded() == "staged published"; }));
+  ExpectReleased();
+}
+
+TEST_F(NodeCsi, MountdCsisEndOnlyDelays) {
+  Tell("NodeStageVolume", "delay 300");
+  auto other = node_->Connect();
+  ASSERT_TRUE(other) << other.error().Message();
+  auto told = std::async(std::launch::async, [&] {
+    return Outcome(other->PublishVolume("web", Volume()));
+  });
+  EXPECT_TRUE(Eventually([&] { return Recorded() == "staging publishing"; }));
+  Node::Kill(Node::Processes("mountd-csi"));
+  const std::string outcome = told.get();
+  EXPECT_TRUE(outcome == "Ok" || outcome == "Unavailable") << outcome;
+  ASSERT_TRUE(AwaitPlugin("healthy"));
+  ExpectAGoodEnd();
+}
+
+}  // namespace
+}  // namespace mountd::testing

@@ -1,0 +1,263 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+//
+// What becomes of a plugin, and of what it has published.
+#include <sys/mount.h>
+#include <sys/stat.h>
+
+#include <cerrno>
+#include <chrono>
+#include <filesystem>
+#include <fstream>
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "tests/root/node_csi_fixture.h"
+#include "tests/support/fuse_server.h"
+
+namespace mountd::testing {
+namespace {
+
+namespace fs = std::filesystem;
+
+// ---- Instances ----
+
+// Two processes of one plugin, each with a socket of its own; what they have is
+// shared, as it is for a daemon set that is being updated.
+class NodeCsiInstances : public NodeCsi {
+ protected:
+  // Its socket.
+  std::string Register(const std::string& allocation) {
+    EXPECT_EQ(Outcome(client_->PrepareAllocation(allocation)), "Ok");
+    agent::PluginSpec spec;
+    spec.plugin = "pair";
+    spec.allocation = allocation;
+    const auto registered = client_->RegisterPlugin(spec);
+    EXPECT_EQ(MessageOf(registered), "Ok");
+    constexpr std::string_view kScheme = "unix://";
+    return registered ? registered->endpoint.substr(kScheme.size()) : "";
+  }
+  static Process Run(const std::string& socket, const std::string& node) {
+    return Process({FAULT_PLUGIN, socket, kFaults, node});
+  }
+  // The node id is the process's that is asked.
+  bool AwaitServing(const std::string& node) {
+    return Eventually([&] {
+      const auto plugin = client_->GetPlugin("pair");
+      return plugin && plugin->state == "healthy" && plugin->node_id == node;
+    });
+  }
+  std::string PublishOnPair() {
+    agent::VolumeSpec spec = Volume();
+    spec.plugin = "pair";
+    return Outcome(client_->PublishVolume("web", spec));
+  }
+};
+
+TEST_F(NodeCsiInstances, TheNewestServesAndOthersTakeOver) {
+  const std::string first_socket = Register("p1");
+  Process first = Run(first_socket, "first");
+  ASSERT_TRUE(AwaitServing("first"));
+  const std::string second_socket = Register("p2");
+  ASSERT_NE(second_socket, first_socket);
+  Process second = Run(second_socket, "second");
+  ASSERT_TRUE(AwaitServing("second"));
+
+  // Published by one, given back to the other.
+  EXPECT_EQ(PublishOnPair(), "Ok");
+  second = Process();
+  EXPECT_TRUE(AwaitServing("first"));
+  EXPECT_EQ(Outcome(client_->UnpublishVolume("web", "data")), "Ok");
+  EXPECT_EQ(PublishOnPair(), "Ok");
+  second = Run(second_socket, "second");
+  EXPECT_TRUE(AwaitServing("second"));
+
+  // One may go while the volume is there; the last one may not.
+  agent::PluginSelection which;
+  which.allocation = "p2";
+  EXPECT_EQ(Outcome(client_->UnregisterPlugin("pair", which)), "Ok");
+  EXPECT_TRUE(AwaitServing("first"));
+  EXPECT_EQ(Outcome(client_->UnregisterPlugin("pair")), "Busy");
+  EXPECT_EQ(Outcome(client_->UnpublishVolume("web", "data")), "Ok");
+  EXPECT_TRUE(Eventually([&] { return NothingIsLeft(); }));
+  EXPECT_EQ(Outcome(client_->UnregisterPlugin("pair")), "Busy");
+  first = Process();  // their sockets are in the directory
+  second = Process();
+  EXPECT_EQ(Outcome(client_->UnregisterPlugin("pair")), "Ok");
+  EXPECT_EQ(Outcome(client_->GetPlugin("pair")), "NotFound");
+}
+
+TEST_F(NodeCsiInstances, AnotherSocketAtItsPathIsAnotherProcess) {
+  const std::string socket = Register("p1");
+  const Process first = Run(socket, "first");
+  ASSERT_TRUE(AwaitServing("first"));
+  const auto before = client_->GetPlugin("pair");
+  ASSERT_EQ(MessageOf(before), "Ok");
+  // The first one lives, and its connection with it.
+  const Process second = Run(socket, "second");
+  EXPECT_TRUE(AwaitServing("second"));
+  const auto after = client_->GetPlugin("pair");
+  ASSERT_EQ(MessageOf(after), "Ok");
+  EXPECT_GT(after->update_time, before->update_time);
+}
+
+// ---- Health ----
+
+TEST_F(NodeCsi, OneThatIsNotReadyInItsTimeIsUnhealthyUntilItIs) {
+  agent::PluginSpec spec;
+  spec.plugin = "late";
+  spec.health_timeout = std::chrono::milliseconds(300);
+  const auto registered = client_->RegisterPlugin(spec);
+  ASSERT_EQ(MessageOf(registered), "Ok");
+  const auto state = [&] {
+    const auto plugin = client_->GetPlugin("late");
+    return plugin ? plugin->state : "";
+  };
+  EXPECT_EQ(state(), "starting");
+  EXPECT_TRUE(Eventually([&] { return state() == "unhealthy"; }));
+  const Process late(
+      {FAULT_PLUGIN, registered->host_path + "/csi.sock", "/run/host/late"});
+  EXPECT_TRUE(Eventually([&] { return state() == "healthy"; }));
+  Tell("Probe", "hang");  // of the other one
+  EXPECT_TRUE(AwaitPlugin("unhealthy"));
+  EXPECT_EQ(state(), "healthy");
+  Tell("", "");
+  EXPECT_TRUE(AwaitPlugin("healthy"));
+}
+
+TEST_F(NodeCsi, OneWithTooMuchToSayIsUnhealthy) {
+  for (const char* rpc : {"GetPluginInfo", "NodeGetInfo"}) {
+    SCOPED_TRACE(rpc);
+    Tell(rpc, "huge");
+    plugin_ = Process();
+    ASSERT_TRUE(AwaitPlugin("unhealthy"));
+    plugin_ = Process(
+        {FAULT_PLUGIN, std::string(kFaultDirectory) + "/csi.sock", kFaults});
+    const auto asked = [&] {
+      std::ifstream calls(std::string(kFaults) + "/calls");
+      std::size_t count = 0;
+      for (std::string line; std::getline(calls, line);) {
+        count += line.find(rpc) == std::string::npos ? 0U : 1U;
+      }
+      return count;
+    };
+    const std::size_t before = asked();
+    EXPECT_TRUE(Eventually([&] { return asked() > before; }));
+    EXPECT_TRUE(AwaitPlugin("unhealthy"));
+    Tell("", "");
+    EXPECT_TRUE(AwaitPlugin("healthy"));
+  }
+  EXPECT_EQ(Publish(), "Ok");
+  ExpectReleased();
+}
+
+// What it is, is known without it; what it does is not.
+TEST_F(NodeCsi, MountdStartsWithoutIt) {
+  ASSERT_EQ(Publish(), "Ok");
+  plugin_ = Process();
+  ASSERT_TRUE(AwaitPlugin("unhealthy"));
+  for (const char* name : {"mountd", "mountd-csi", "mountd-exec"}) {
+    Node::Kill(Node::Processes(name));
+  }
+  auto client = node_->Connect();
+  ASSERT_TRUE(client) << client.error().Message();
+  client_.emplace(*std::move(client));
+  const auto known = client_->GetPlugin("fault");
+  ASSERT_EQ(MessageOf(known), "Ok");
+  EXPECT_EQ(known->provider, "fault.example");
+  EXPECT_NE(known->state, "healthy");
+  agent::VolumeSpec other = Volume("other");
+  other.alias = "other";
+  EXPECT_EQ(Outcome(client_->PublishVolume("web", other)), "Unavailable");
+  EXPECT_EQ(Recorded(), "staged published");
+  StartPlugin();
+  EXPECT_EQ(Publish(), "Ok");
+  ExpectReleased();
+}
+
+// ---- What went with it ----
+
+// As a FUSE plugin's mounts do; a task's mount of it is swapped for one of what
+// is there anew.
+TEST_F(NodeCsi, WhatWentWithItsPluginIsPublishedAnew) {
+  const auto published = client_->PublishVolume("web", Volume());
+  ASSERT_EQ(MessageOf(published), "Ok");
+  agent::BindMountSpec spec;
+  spec.task = "app";
+  spec.name = "data";
+  spec.source_type = agent::SourceType::kVolume;
+  spec.source = "data";
+  ASSERT_EQ(MessageOf(client_->BindMount("web", spec)), "Ok");
+  const auto inode_of = [&] {
+    struct stat there {};
+    return ::stat("/run/mountd/base/a/web/app/data", &there) == 0 ? there.st_ino
+                                                                  : 0;
+  };
+  const ino_t before = inode_of();
+
+  plugin_ = Process();
+  ASSERT_TRUE(AwaitPlugin("unhealthy"));
+  const std::string staged = std::string(kFaultDirectory) + "/staging/" +
+                             fs::path(published->host_path).filename().string();
+  ASSERT_EQ(::umount2(published->host_path.c_str(), MNT_DETACH), 0);
+  ASSERT_EQ(::umount2(staged.c_str(), MNT_DETACH), 0);
+  // The volume's data is another directory from now on, so that a task's mount
+  // of the old one can be told from one of the new.
+  fs::rename(std::string(kFaults) + "/data", "/run/host/old");
+  StartPlugin();
+  EXPECT_TRUE(Eventually([&] {
+    return Recorded() == "staged published" &&
+           MountPointsUnder(published->host_path).size() == 1;
+  })) << Recorded();
+  const auto capabilities = client_->GetCapabilities();
+  if (capabilities && capabilities->features.at("mount-beneath")) {
+    EXPECT_TRUE(Eventually([&] { return inode_of() != before; }));
+  }
+  EXPECT_EQ(Outcome(client_->Unmount("web", "app", "data")), "Ok");
+  ExpectReleased();
+}
+
+// A server of FUSE, as those of many plugins are, in a task's hands.
+TEST_F(NodeCsi, AFileSystemWhoseServerDiedIsMountedAnew) {
+  // The volume's id in hex; its plugin binds what is there.
+  const std::string data = std::string(kFaults) + "/data/76";
+  fs::create_directories(data);
+  auto server = std::make_unique<FuseServer>(data);
+  if (!server->valid()) {
+    GTEST_SKIP() << "FUSE: errno " << errno;
+  }
+  const auto published = client_->PublishVolume("web", Volume());
+  ASSERT_EQ(MessageOf(published), "Ok");
+  agent::BindMountSpec spec;
+  spec.task = "app";
+  spec.name = "data";
+  spec.source = "data";
+  const auto mount = client_->BindMount("web", spec);
+  ASSERT_EQ(MessageOf(mount), "Ok");
+  const auto is_there = [](const std::string& directory) {
+    struct stat file {};
+    return ::stat((directory + "/file").c_str(), &file) == 0;
+  };
+  ASSERT_TRUE(is_there(mount->host_path));
+
+  server->Die();
+  EXPECT_FALSE(is_there(mount->host_path));
+  EXPECT_EQ(errno, ENOTCONN);
+  plugin_ = Process();
+  ASSERT_TRUE(AwaitPlugin("unhealthy"));
+  ASSERT_EQ(::umount2(data.c_str(), MNT_DETACH), 0);
+  server = std::make_unique<FuseServer>(data);
+  ASSERT_TRUE(server->valid());
+  StartPlugin();
+  EXPECT_TRUE(Eventually([&] { return is_there(published->host_path); }));
+  const auto capabilities = client_->GetCapabilities();
+  if (capabilities && capabilities->features.at("mount-beneath")) {
+    EXPECT_TRUE(Eventually([&] { return is_there(mount->host_path); }));
+  }
+  EXPECT_EQ(Outcome(client_->Unmount("web", "app", "data")), "Ok");
+  ExpectReleased();
+  ::umount2(data.c_str(), MNT_DETACH);
+}
+
+}  // namespace
+}  // namespace mountd::testing
