@@ -3,6 +3,8 @@
 
 #include <fcntl.h>
 
+#include <cstdint>
+
 #include "mountd/base/unique_fd.h"
 
 namespace mountd::test {
@@ -44,6 +46,58 @@ const std::vector<Probe>& WithOption() {
        [](auto& c, auto* k) {
          return c.Call("UnpublishVolume", "ssa{sv}", "web", "data", 1, k, "s",
                        "x");
+       }},
+      {"ExpandVolume",
+       [](auto& c, auto* k) {
+         return c.Call("ExpandVolume", "ssxa{sv}", "web", "data",
+                       std::int64_t{1 << 20}, 1, k, "s", "x");
+       }},
+      {"GetVolumeStats",
+       [](auto& c, auto* k) {
+         return c.Call("GetVolumeStats", "ssa{sv}", "web", "data", 1, k, "s",
+                       "x");
+       }},
+      {"ControllerPublishVolume",
+       [](auto& c, auto* k) {
+         return c.Call("ControllerPublishVolume", "sssa{sv}a{ss}a{sv}", "csi",
+                       "vol", "node-1", 0, 0, 1, k, "s", "x");
+       }},
+      {"ControllerUnpublishVolume",
+       [](auto& c, auto* k) {
+         return c.Call("ControllerUnpublishVolume", "sssa{sv}", "csi", "vol",
+                       "node-1", 1, k, "s", "x");
+       }},
+      {"ValidateVolume",
+       [](auto& c, auto* k) {
+         return c.Call("ValidateVolume", "ssa{sv}a{ss}a{sv}", "csi", "vol", 0,
+                       0, 1, k, "s", "x");
+       }},
+      {"CreateVolume",
+       [](auto& c, auto* k) {
+         return c.Call("CreateVolume", "ssa{sv}a{sv}", "csi", "new", 0, 1, k,
+                       "s", "x");
+       }},
+      {"DeleteVolume",
+       [](auto& c, auto* k) {
+         return c.Call("DeleteVolume", "ssa{sv}", "csi", "vol", 1, k, "s", "x");
+       }},
+      {"ControllerExpandVolume",
+       [](auto& c, auto* k) {
+         return c.Call("ControllerExpandVolume", "ssxa{sv}", "csi", "vol",
+                       std::int64_t{1 << 20}, 1, k, "s", "x");
+       }},
+      {"ListPluginVolumes",
+       [](auto& c, auto* k) {
+         return c.Call("ListPluginVolumes", "sa{sv}", "csi", 1, k, "s", "x");
+       }},
+      {"GetCapacity",
+       [](auto& c, auto* k) {
+         return c.Call("GetCapacity", "sa{sv}", "csi", 1, k, "s", "x");
+       }},
+      {"CallController",
+       [](auto& c, auto* k) {
+         return c.Call("CallController", "ssaya{sv}", "csi", "CreateSnapshot",
+                       0, 1, k, "s", "x");
        }},
       {"BindMount",
        [](auto& c, auto* k) {
@@ -178,6 +232,67 @@ const std::vector<Probe>& WithName() {
       {"UnpublishVolume alias",
        [](auto& c, auto* n) {
          return c.Call("UnpublishVolume", "ssa{sv}", "web", n, 0);
+       }},
+      {"ExpandVolume allocation",
+       [](auto& c, auto* n) {
+         return c.Call("ExpandVolume", "ssxa{sv}", n, "data",
+                       std::int64_t{1 << 20}, 0);
+       }},
+      {"ExpandVolume alias",
+       [](auto& c, auto* n) {
+         return c.Call("ExpandVolume", "ssxa{sv}", "web", n,
+                       std::int64_t{1 << 20}, 0);
+       }},
+      {"GetVolumeStats allocation",
+       [](auto& c, auto* n) {
+         return c.Call("GetVolumeStats", "ssa{sv}", n, "data", 0);
+       }},
+      {"GetVolumeStats alias",
+       [](auto& c, auto* n) {
+         return c.Call("GetVolumeStats", "ssa{sv}", "web", n, 0);
+       }},
+      {"ControllerPublishVolume plugin",
+       [](auto& c, auto* n) {
+         return c.Call("ControllerPublishVolume", "sssa{sv}a{ss}a{sv}", n,
+                       "vol", "node-1", 0, 0, 0);
+       }},
+      {"ControllerUnpublishVolume plugin",
+       [](auto& c, auto* n) {
+         return c.Call("ControllerUnpublishVolume", "sssa{sv}", n, "vol",
+                       "node-1", 0);
+       }},
+      {"ValidateVolume plugin",
+       [](auto& c, auto* n) {
+         return c.Call("ValidateVolume", "ssa{sv}a{ss}a{sv}", n, "vol", 0, 0,
+                       0);
+       }},
+      {"CreateVolume plugin",
+       [](auto& c, auto* n) {
+         return c.Call("CreateVolume", "ssa{sv}a{sv}", n, "new", 0, 0);
+       }},
+      {"DeleteVolume plugin",
+       [](auto& c, auto* n) {
+         return c.Call("DeleteVolume", "ssa{sv}", n, "vol", 0);
+       }},
+      {"ControllerExpandVolume plugin",
+       [](auto& c, auto* n) {
+         return c.Call("ControllerExpandVolume", "ssxa{sv}", n, "vol",
+                       std::int64_t{1 << 20}, 0);
+       }},
+      {"ListPluginVolumes plugin",
+       [](auto& c, auto* n) {
+         return c.Call("ListPluginVolumes", "sa{sv}", n, 0);
+       }},
+      {"GetCapacity plugin",
+       [](auto& c, auto* n) { return c.Call("GetCapacity", "sa{sv}", n, 0); }},
+      {"CallController plugin",
+       [](auto& c, auto* n) {
+         return c.Call("CallController", "ssaya{sv}", n, "CreateSnapshot", 0,
+                       0);
+       }},
+      {"CallController rpc",
+       [](auto& c, auto* n) {
+         return c.Call("CallController", "ssaya{sv}", "csi", n, 0, 0);
        }},
       {"BindMount allocation",
        [](auto& c, auto* n) {
