@@ -1,0 +1,150 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+//
+// Plugins of mountd.toml under a real systemd, which tests/systemd/boot has
+// booted for this program alone.
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <array>
+#include <csignal>
+#include <cstdio>
+#include <filesystem>
+#include <fstream>
+#include <iostream>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "mountd/base/number.h"
+#include "tests/support/eventually.h"
+#include "tests/support/node.h"
+#include "tests/support/outcome.h"
+
+namespace mountd::testing {
+namespace {
+
+constexpr char kUnit[] = "mountd-plugin-local.service";
+
+constexpr char kConfig[] = R"(
+[[rule]]
+users = ["agent"]
+plugins = ["*"]
+[timeouts]
+probe_starting_ms = 100
+)";
+
+std::string Declaration() {
+  return std::string("[plugin.local]\ntype = \"node\"\ncommand = [\"") +
+         CSI_LOCAL +
+         "\", \"--data-dir\", \"/srv/local\", \"--node-id\", \"node-1\", "
+         "\"--create-on-stage\"]\n";
+}
+
+// A unit's property as systemd tells it.
+std::string Property(const std::string& name) {
+  const std::string command =
+      "systemctl show --property=" + name + " --value " + kUnit + " 2>&1";
+  std::string text;
+  std::FILE* const pipe = ::popen(command.c_str(), "re");
+  std::array<char, 256> line{};
+  while (pipe != nullptr &&
+         std::fgets(line.data(), line.size(), pipe) != nullptr) {
+    text += line.data();
+  }
+  if (pipe != nullptr) {
+    ::pclose(pipe);
+  }
+  return text.substr(0, text.find('\n'));
+}
+
+class DeclaredPluginsTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    if (::access("/run/systemd/system", F_OK) != 0) {
+      GTEST_SKIP() << "systemd does not run here: tests/systemd/boot";
+    }
+    std::filesystem::create_directories("/srv/local");
+    auto node = Node::Start(Declaration() + kConfig);
+    ASSERT_TRUE(node) << node.error().Message();
+    node_ = *std::move(node);
+    Connect();
+  }
+  void TearDown() override {
+    if (HasFailure() && node_) {
+      std::cerr << node_->Log();
+    }
+    client_.reset();
+    node_.reset();
+  }
+
+  // All of mountd ends, and starts with the next call.
+  void Restart() {
+    for (const char* name : {"mountd", "mountd-csi", "mountd-exec"}) {
+      Node::Kill(Node::Processes(name));
+    }
+    Connect();
+  }
+  void Connect() {
+    auto client = node_->Connect();
+    ASSERT_TRUE(client) << client.error().Message();
+    client_.emplace(*std::move(client));
+  }
+  bool AwaitState(const std::string& state) {
+    return Eventually([&] {
+      const auto plugin = client_->GetPlugin("local");
+      return plugin && plugin->state == state;
+    });
+  }
+
+  std::unique_ptr<Node> node_;
+  std::optional<agent::Client> client_;
+};
+
+// One after the other, as a node lives: systemd's units outlive mountd.
+TEST_F(DeclaredPluginsTest, LiveByTheirDeclaration) {
+  ASSERT_TRUE(AwaitState("healthy"));
+  EXPECT_EQ(Property("ActiveState"), "active");
+  EXPECT_EQ(Property("Slice"), "mountd-plugins.slice");
+  EXPECT_EQ(Property("Restart"), "always");
+  const std::string first = Property("MainPID");
+
+  // What it mounts in its unit is the host's.
+  ASSERT_EQ(MessageOf(client_->PrepareAllocation("web")), "Ok");
+  agent::VolumeSpec spec;
+  spec.alias = "data";
+  spec.volume = "v";
+  spec.plugin = "local";
+  const auto published = client_->PublishVolume("web", spec);
+  ASSERT_EQ(MessageOf(published), "Ok");
+  EXPECT_EQ(MountPointsUnder(published->host_path).size(), 1U);
+
+  // Its end is systemd's to notice, and mountd's to survive.
+  ASSERT_EQ(::kill(ParseNumber<pid_t>(first).value_or(-1), SIGKILL), 0);
+  EXPECT_TRUE(Eventually([&] {
+    const std::string now = Property("MainPID");
+    return now != first && now != "0";
+  }));
+  ASSERT_TRUE(AwaitState("healthy"));
+  const std::string second = Property("MainPID");
+
+  // mountd's end is not its.
+  Restart();
+  ASSERT_TRUE(AwaitState("healthy"));
+  EXPECT_EQ(Property("MainPID"), second);
+  EXPECT_EQ(MessageOf(client_->UnpublishVolume("web", "data")), "Ok");
+
+  // No agent takes away what root has declared.
+  EXPECT_NE(Outcome(client_->UnregisterPlugin("local", {.force = true})), "Ok");
+  EXPECT_EQ(MessageOf(client_->ReleaseAllocation("web")), "Ok");
+
+  // Nobody declares it any more.
+  std::ofstream("/etc/mountd/mountd.toml") << kConfig;
+  Restart();
+  EXPECT_TRUE(Eventually([&] {
+    return Outcome(client_->GetPlugin("local")) == "NotFound" &&
+           Property("ActiveState") == "inactive";
+  })) << Property("ActiveState");
+}
+
+}  // namespace
+}  // namespace mountd::testing
