@@ -8,9 +8,6 @@
 namespace mountd::bench {
 namespace {
 
-using Measure =
-    std::function<Result<void>(World&, agent::Client&, Report&, bool quick)>;
-
 Result<void> Run(const Measure& measure, bool quick, const std::string& json) {
   MOUNTD_ASSIGN(const auto world, World::Make());
   Report report;

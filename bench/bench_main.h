@@ -8,10 +8,11 @@
 
 namespace mountd::bench {
 
+using Measure =
+    std::function<Result<void>(World&, agent::Client&, Report&, bool quick)>;
+
 // What a bench is: `measure` with an agent's connection to a mountd of its own.
 // Options: [--quick] [--json FILE]. Answers the exit status.
-int RunBench(int argc, char** argv,
-             const std::function<Result<void>(World&, agent::Client&, Report&,
-                                              bool quick)>& measure);
+int RunBench(int argc, char** argv, const Measure& measure);
 
 }  // namespace mountd::bench

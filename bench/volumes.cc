@@ -144,7 +144,7 @@ Result<void> InTurn(agent::Client& client, Report& report, int rounds) {
   return Ok();
 }
 
-Result<void> Measure(agent::Client& client, Report& report, bool quick) {
+Result<void> MeasureVolumes(agent::Client& client, Report& report, bool quick) {
   fs::create_directories(std::string(kDirect) + "/staging");
   MOUNTD_ASSIGN(const agent::PluginRegistration made,
                 client.RegisterPlugin({.plugin = "local"}));
@@ -161,6 +161,6 @@ Result<void> Measure(agent::Client& client, Report& report, bool quick) {
 int main(int argc, char** argv) {
   return mountd::bench::RunBench(
       argc, argv, [](auto& /*world*/, auto& client, auto& report, bool quick) {
-        return mountd::bench::Measure(client, report, quick);
+        return mountd::bench::MeasureVolumes(client, report, quick);
       });
 }
