@@ -227,7 +227,9 @@ TEST_F(PolicyTest, UsingAPluginIsNotRegisteringIt) {
 }
 
 TEST_F(PolicyTest, ControllingAPluginIsAnotherThingThanUsingIt) {
-  Rule().plugins = Rule().register_plugins = {"*"};
+  RuleConfig& user = Rule();
+  user.plugins = {"*"};
+  user.register_plugins = {"*"};
   EXPECT_EQ(Outcome(policy_.MayControlPlugin(By(kUser), "nfs")), kDenied);
   config_.rules[0] = {};
   Rule().control_plugins = {"nfs"};
