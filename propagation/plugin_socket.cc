@@ -52,9 +52,19 @@ Error Unavailable(int err, const char* op, const std::string& name) {
   return error;
 }
 
-// The kernel tells who called listen(2). One that has ended since cannot be
-// told from another that has its number.
-Result<void> CheckPeer(const Context& context, const ucred& peer,
+// Whether whoever called listen(2) is there still, and its number so its own.
+// Linux before 6.5 cannot tell: there it may be another's by now.
+bool IsAlive(const Context& context, int socket) {
+  const exec::Sys<UniqueFd> pidfd = context.kernel.PeerProcess(socket);
+  if (!pidfd) {
+    return exec::FailedWith(pidfd, ENOPROTOOPT);
+  }
+  const exec::Sys<bool> ended = context.kernel.HasEnded(pidfd->get());
+  return ended && !*ended;
+}
+
+// The kernel tells who called listen(2).
+Result<void> CheckPeer(const Context& context, int socket, const ucred& peer,
                        std::uint64_t cgroup, const std::string& name) {
   if (cgroup == 0) {
     return Ok();
@@ -63,7 +73,8 @@ Result<void> CheckPeer(const Context& context, const ucred& peer,
       peer.pid == 0
           ? Result<Process>(MakeError(Code::kNotFound, "find", name))
           : OpenProcess(context, static_cast<std::uint32_t>(peer.pid));
-  if (!process) {
+  // In this order: what was opened by its number is its own.
+  if (!process || !IsAlive(context, socket)) {
     return MakeError(Code::kPermissionDenied, "connect", name,
                      "who made its socket has ended, or cannot be seen");
   }
@@ -103,7 +114,7 @@ Result<UniqueFd> ConnectPlugin(const Context& context,
   }
   MOUNTD_ASSIGN(const ucred peer, Named(context.kernel.PeerOf(connected->get()),
                                         "getsockopt", name));
-  MOUNTD_TRY(CheckPeer(context, peer, plan.cgroup, name));
+  MOUNTD_TRY(CheckPeer(context, connected->get(), peer, plan.cgroup, name));
   reply->socket_inode = facts.inode;
   reply->peer_pid = static_cast<std::uint32_t>(peer.pid);
   reply->peer_uid = peer.uid;

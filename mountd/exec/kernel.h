@@ -84,7 +84,7 @@ struct NetNamespace {
 };
 
 // For `dir`: the path is absolute.
-constexpr int kFromRoot = -1;
+inline constexpr int kFromRoot = -1;
 
 class Kernel {
  public:
@@ -192,6 +192,9 @@ class Kernel {
   // that `file` is an O_PATH fd of.
   virtual Sys<UniqueFd> ConnectUnix(int file) = 0;
   virtual Sys<ucred> PeerOf(int socket) = 0;
+  // A pidfd of the peer's process (SO_PEERPIDFD). ENOPROTOOPT before Linux 6.5;
+  // where it has ended, an error or one that has.
+  virtual Sys<UniqueFd> PeerProcess(int socket) = 0;
 
   // Networks. NewNetNamespace leaves the process where it was, or aborts it.
   virtual Sys<NetNamespace> NewNetNamespace() = 0;

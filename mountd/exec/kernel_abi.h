@@ -34,6 +34,8 @@ inline constexpr std::uint64_t kFanMountAttach = 0x01000000;
 inline constexpr std::uint64_t kFanMountDetach = 0x02000000;
 
 // listmount(2): all of the caller's namespace (LSMT_ROOT).
+inline constexpr int kSoPeerPidfd = 77;  // SO_PEERPIDFD, 6.5
+
 inline constexpr std::uint64_t kAllMounts = ~std::uint64_t{0};
 
 struct MountIdRequest {  // struct mnt_id_req, MNT_ID_REQ_SIZE_VER0

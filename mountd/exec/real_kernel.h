@@ -80,6 +80,7 @@ class RealKernel final : public Kernel {
 
   Sys<UniqueFd> ConnectUnix(int file) override;
   Sys<ucred> PeerOf(int socket) override;
+  Sys<UniqueFd> PeerProcess(int socket) override;
 
   Sys<NetNamespace> NewNetNamespace() override;
   Sys<UniqueFd> OpenNetlink(int protocol) override;

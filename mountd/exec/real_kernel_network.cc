@@ -11,6 +11,7 @@
 #include <cstdio>
 #include <cstdlib>
 
+#include "mountd/exec/kernel_abi.h"
 #include "mountd/exec/real_kernel.h"
 #include "netns/nft_command.h"
 
@@ -44,6 +45,15 @@ Sys<ucred> RealKernel::PeerOf(int socket) {
     return errno;
   }
   return peer;
+}
+
+Sys<UniqueFd> RealKernel::PeerProcess(int socket) {
+  int pidfd = -1;
+  socklen_t size = sizeof(pidfd);
+  if (::getsockopt(socket, SOL_SOCKET, abi::kSoPeerPidfd, &pidfd, &size) < 0) {
+    return errno;
+  }
+  return UniqueFd(pidfd);
 }
 
 Sys<NetNamespace> RealKernel::NewNetNamespace() {

@@ -5,6 +5,9 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include <fstream>
+#include <string>
+
 #include "tests/root/cgroup_fixture.h"
 
 namespace mountd::testing {
@@ -68,29 +71,60 @@ TEST_F(PluginPeers, OneOutsideIsRefused) {
   EXPECT_EQ(CodeOf(Connect(web)), "PermissionDenied");
 }
 
+// A process's listening socket, which it keeps alive beyond its end.
+UniqueFd Keep(const UniqueFd& process) {
+  for (int fd = 3; fd < 64; ++fd) {
+    UniqueFd copy(
+        static_cast<int>(::syscall(SYS_pidfd_getfd, process.get(), fd, 0)));
+    int accepts = 0;
+    socklen_t size = sizeof(accepts);
+    if (copy.valid() &&
+        ::getsockopt(copy.get(), SOL_SOCKET, SO_ACCEPTCONN, &accepts, &size) ==
+            0 &&
+        accepts != 0) {
+      return copy;
+    }
+  }
+  return UniqueFd();
+}
+
 // It is no more than a number then, which another may get.
 TEST_F(PluginPeers, OneThatHasEndedIsRefused) {
   const std::uint64_t web = MakeCgroup("web");
-  int listening = -1;
   Child& maker = Spawn("web", &Listen);
-  // What others hold of a socket keeps it.
-  for (int fd = 3; fd < 64 && listening < 0; ++fd) {
-    const int copy =
-        static_cast<int>(::syscall(SYS_pidfd_getfd, maker.pidfd.get(), fd, 0));
-    int accepts = 0;
-    socklen_t size = sizeof(accepts);
-    if (copy >= 0 &&
-        ::getsockopt(copy, SOL_SOCKET, SO_ACCEPTCONN, &accepts, &size) == 0 &&
-        accepts != 0) {
-      listening = copy;
-    } else if (copy >= 0) {
-      ::close(copy);
-    }
-  }
-  const UniqueFd kept(listening);
+  const UniqueFd kept = Keep(maker.pidfd);
   ASSERT_TRUE(kept.valid());
   EXPECT_EQ(ErrorOf(Connect(web)), "");
   End(maker);
+  EXPECT_EQ(CodeOf(Connect(web)), "PermissionDenied");
+}
+
+// Outside, it listens; then somebody of the allocation's has its number.
+TEST_F(PluginPeers, AnotherWithItsNumberIsNotIt) {
+  const std::uint64_t web = MakeCgroup("web");
+  Child& maker = SpawnOutside(&Listen);
+  const UniqueFd kept = Keep(maker.pidfd);
+  ASSERT_TRUE(kept.valid());
+  UniqueFd connected(::socket(AF_UNIX, SOCK_STREAM, 0));
+  sockaddr_un address = {};
+  address.sun_family = AF_UNIX;
+  std::string(kSocket).copy(&address.sun_path[0], sizeof(address.sun_path) - 1);
+  ASSERT_EQ(::connect(connected.get(), reinterpret_cast<sockaddr*>(&address),
+                      sizeof(address)),
+            0);
+  if (exec::FailedWith(real_.PeerProcess(connected.get()), ENOPROTOOPT)) {
+    GTEST_SKIP() << "SO_PEERPIDFD: Linux 6.5";
+  }
+  const pid_t number = maker.pid;
+  End(maker);
+  bool taken = false;
+  for (int i = 0; i < 100 && !taken; ++i) {  // others may be faster
+    std::ofstream("/proc/sys/kernel/ns_last_pid") << number - 1;
+    taken = Spawn("web", [] { return true; }).pid == number;
+  }
+  if (!taken) {
+    GTEST_SKIP() << "the number cannot be had again";
+  }
   EXPECT_EQ(CodeOf(Connect(web)), "PermissionDenied");
 }
 

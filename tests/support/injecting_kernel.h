@@ -266,6 +266,10 @@ class InjectingKernel final : public Kernel {
   Sys<ucred> PeerOf(int socket) override {
     return Pass<ucred>("PeerOf", [&] { return kernel_.PeerOf(socket); });
   }
+  Sys<UniqueFd> PeerProcess(int socket) override {
+    return Pass<UniqueFd>("PeerProcess",
+                          [&] { return kernel_.PeerProcess(socket); });
+  }
 
   Sys<NetNamespace> NewNetNamespace() override {
     return Pass<NetNamespace>("NewNetNamespace",
