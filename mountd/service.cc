@@ -344,7 +344,8 @@ Result<Capabilities> Service::GetCapabilities() {
     }
   };
   feature("unique-mount-ids", hello.has_unique_mount_ids != 0,
-          "the kernel is older than 6.8: reusable mount ids are compared");
+          "no statmount(2), by the kernel (before 6.8) or a filter of system "
+          "calls: reusable mount ids are compared");
   feature("mount-beneath", hello.has_mount_beneath != 0,
           "the kernel is older than 6.5: a live mount cannot be replaced");
   feature("bridge", !parts_.config.networks.empty(),

@@ -80,11 +80,10 @@ Result<Cgroup> OpenById(const Context& context, const Hierarchy& hierarchy,
     return MakeError(Code::kInvalidArgument, "open_by_handle_at", TextOf(id),
                      "is no cgroup");
   }
-  constexpr int kNoDirectory = -1;
   MOUNTD_ASSIGN(
       const std::string path,
       Named(context.kernel.ReadLink(
-                kNoDirectory, "/proc/self/fd/" + std::to_string(dir->get())),
+                exec::kFromRoot, "/proc/self/fd/" + std::to_string(dir->get())),
             "readlink", TextOf(id)));
   if (!paths::IsAtOrBelow(path, hierarchy.point)) {
     return MakeError(Code::kFailedPrecondition, "readlink", TextOf(id),

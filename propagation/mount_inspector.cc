@@ -43,9 +43,8 @@ Result<std::vector<std::uint64_t>> StatmountInspector::All() const {
 
 std::unique_ptr<MountInspector> MakeMountInspector(exec::Kernel& kernel,
                                                    int process) {
-  constexpr int kNoDirectory = -1;
-  const exec::Sys<exec::FileFacts> root = kernel.Stat(kNoDirectory, "/");
-  if (root && root->mount_id_is_unique && kernel.MountById(root->mount_id)) {
+  const exec::Sys<exec::FileFacts> root = kernel.Stat(exec::kFromRoot, "/");
+  if (root && root->mount_id_is_unique) {
     return std::make_unique<StatmountInspector>(kernel);
   }
   return std::make_unique<MountinfoInspector>(kernel, process);

@@ -12,7 +12,6 @@ namespace {
 using exec::Named;
 using exec::Sys;
 
-constexpr int kNoDirectory = -1;
 constexpr std::size_t kMaxFdinfoBytes = 4096;
 constexpr std::size_t kMaxStatusBytes = 16384;
 // Of a namespace as full as fs.mount-max (100,000) lets it be.
@@ -60,7 +59,7 @@ Result<Process> OpenProcess(const Context& context, std::uint32_t pid) {
   const std::string path = "/proc/" + std::to_string(pid);
   MOUNTD_ASSIGN(
       UniqueFd dir,
-      Named(context.kernel.Open(kNoDirectory, path, O_PATH | O_DIRECTORY,
+      Named(context.kernel.Open(exec::kFromRoot, path, O_PATH | O_DIRECTORY,
                                 RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS),
             "openat2", path));
   return Process{pid, std::move(dir)};
@@ -86,7 +85,7 @@ Result<Process> OpenProcess(const Context& context, int pidfd) {
   MOUNTD_ASSIGN(
       const std::string info,
       Named(context.kernel.ReadFile(
-                kNoDirectory, "/proc/self/fdinfo/" + std::to_string(pidfd),
+                exec::kFromRoot, "/proc/self/fdinfo/" + std::to_string(pidfd),
                 kMaxFdinfoBytes),
             "read fdinfo", "pidfd"));
   const auto pid =

@@ -278,6 +278,8 @@ struct VolumeDirPlan {
   WireName allocation;  // kPublish only
   std::array<char, VolumeKey::kHexDigits> volume{};
   // kRemoveVolumeDir of kPublish: what is mounted at it is detached first.
+  // (What the plugin mounted beside goes with the allocation's last volume
+  // anyway.)
   std::uint32_t detach = 0;
 };
 
@@ -425,7 +427,7 @@ struct HelloReply {
   std::uint32_t pid = 0;
   std::uint64_t effective_capabilities = 0;  // capabilities(7) bits
   std::uint64_t mount_namespace = 0;         // inode of /proc/self/ns/mnt
-  std::uint32_t has_unique_mount_ids = 0;    // Linux 6.8
+  std::uint32_t has_unique_mount_ids = 0;    // Linux 6.8, statmount(2) allowed
   std::uint32_t has_mount_beneath = 0;       // Linux 6.5
 };
 
@@ -433,7 +435,7 @@ struct HelloReply {
 // what it is, not what was asked.
 struct MountState {
   std::uint64_t mount_id = 0;    // unique id (statx(2) MNT_ID_UNIQUE, 6.8);
-                                 // below 6.8 the reusable one; 0: no mount here
+                                 // without, the reusable one; 0: no mount here
   std::uint64_t peer_group = 0;  // 0: not shared
   std::uint64_t master = 0;      // 0: not a slave
   std::uint64_t source_peer_group = 0;  // Attach only: the source's group

@@ -90,8 +90,9 @@ namespace {
 bool AreUniqueIdsKnown() {
   static const bool known = [] {
     abi::MountIdRequest none;
-    const long done = ::syscall(abi::kSysStatmount, &none, nullptr, 0, 0);
-    return done == 0 || (errno != ENOSYS && errno != EPERM);
+    // No mount has the id 0. Any other error is a filter's.
+    ::syscall(abi::kSysStatmount, &none, nullptr, 0, 0);
+    return errno == ENOENT || errno == EINVAL;
   }();
   return known;
 }
