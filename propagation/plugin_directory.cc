@@ -30,6 +30,18 @@ Error ForeignOnPlugin(const std::string& plugin) {
                    "another mount is on the plugin's directory");
 }
 
+// What umount2(2) does not tell.
+Error InUse(const Context& context, const MountFacts& own,
+            const std::string& plugin) {
+  const Result<std::vector<MountFacts>> beneath =
+      context.inspector.Children(own.id);
+  return ErrnoError(
+      EBUSY, "umount2", plugin,
+      beneath && !beneath->empty()
+          ? beneath->front().point + " is mounted beneath"
+          : "a process of the plugin's holds it, by its socket at least");
+}
+
 // A mount that the plugin's own one covers would stop the removal half way.
 Result<void> CheckNothingCovered(const Context& context, const Base& base,
                                  const MountFacts& own,
@@ -149,9 +161,7 @@ Result<void> RemovePlugin(const Context& context, const PluginPlan& plan) {
     const exec::Sys<void> unmounted =
         context.kernel.Unmount(all.get(), name, 0);
     if (exec::FailedWith(unmounted, EBUSY)) {
-      return MakeError(Code::kBusy, "umount2", name,
-                       "is in use: by a process of the plugin's, which holds "
-                       "its socket there, or by a mount beneath");
+      return InUse(context, mount, name);
     }
     MOUNTD_TRY(Named(unmounted, "umount2", name));
   }

@@ -114,8 +114,9 @@ Result<void> DetachAll(const Context& context, int dir, const std::string& name,
   return MakeError(Code::kBusy, "umount2", object, "too many mounts in a pile");
 }
 
-Result<void> RemoveEntry(const Context& context, int dir,
-                         const std::string& name, const std::string& object) {
+Result<void> RemoveVolumeEntry(const Context& context, int dir,
+                               const std::string& name,
+                               const std::string& object) {
   exec::Sys<void> removed = context.kernel.RemoveDirectory(dir, name);
   if (exec::FailedWith(removed, ENOTDIR)) {
     removed = context.kernel.RemoveFile(dir, name);
@@ -126,23 +127,30 @@ Result<void> RemoveEntry(const Context& context, int dir,
 }
 
 // What a plugin has mounted beside the paths it was given has no user, and
-// nobody else to take it away. Only where no volume is published any more, and
-// only mounts: files are the plugin's.
-Result<void> RemoveStrayMounts(const Context& context, int dir,
-                               const std::string& object) {
+// nobody else to take it away. Only where no volume is published any more, in a
+// directory of mountd's own, and only mounts: files are the plugin's.
+Result<void> DetachStrays(const Context& context, int area, int parent,
+                          const std::string& object) {
+  MOUNTD_ASSIGN(const FileFacts own,
+                Named(context.kernel.Stat(area, ""), "statx", object));
+  MOUNTD_ASSIGN(const FileFacts there,
+                Named(context.kernel.Stat(parent, ""), "statx", object));
   constexpr std::size_t kMost = 256;
-  MOUNTD_ASSIGN(const std::vector<std::string> names,
-                Named(context.kernel.List(dir, kMost), "getdents64", object));
-  if (std::any_of(names.begin(), names.end(), [](const std::string& name) {
+  const exec::Sys<std::vector<std::string>> names =
+      own.mount_id == there.mount_id ? context.kernel.List(parent, kMost)
+                                     : std::vector<std::string>();
+  if (!names || names->size() >= kMost ||
+      std::any_of(names->begin(), names->end(), [](const std::string& name) {
         return VolumeKey::Parse(name).has_value();
       })) {
     return Ok();
   }
-  for (const std::string& name : names) {
-    MOUNTD_ASSIGN(const MountState stray, StateOf(context, dir, name, object));
+  for (const std::string& name : *names) {
+    MOUNTD_ASSIGN(const MountState stray,
+                  StateOf(context, parent, name, object));
     if (stray.mount_id != 0) {
-      MOUNTD_TRY(DetachAll(context, dir, name, object));
-      MOUNTD_TRY(RemoveEntry(context, dir, name, object));
+      MOUNTD_TRY(DetachAll(context, parent, name, object));
+      IgnoreBecauseBestEffort(context.kernel.RemoveDirectory(parent, name));
     }
   }
   return Ok();
@@ -158,7 +166,7 @@ Result<void> RemoveVolumeDir(const Context& context,
     return IsMissing(area.error()) ? Ok() : Result<void>(area.error());
   }
   if (plan.area == VolumeArea::kStaging) {
-    return RemoveEntry(context, area->get(), Text(plan.volume), object);
+    return RemoveVolumeEntry(context, area->get(), Text(plan.volume), object);
   }
   const Result<UniqueFd> parent =
       OpenBeneath(context, area->get(), Text(plan.allocation), object);
@@ -170,14 +178,17 @@ Result<void> RemoveVolumeDir(const Context& context,
     MOUNTD_TRY(DetachAll(context, parent->get(), Text(plan.volume), object));
   }
   const Result<void> removed =
-      RemoveEntry(context, parent->get(), Text(plan.volume), object);
+      RemoveVolumeEntry(context, parent->get(), Text(plan.volume), object);
   // A bare directory's content is the plugin's.
   if (!removed && !(detach && removed.error().sys_errno == ENOTEMPTY)) {
     return removed;
   }
-  MOUNTD_TRY(RemoveStrayMounts(context, parent->get(), object));
+  // The volume's own directory is gone: whatever else there is keeps no
+  // release.
+  IgnoreBecauseBestEffort(
+      DetachStrays(context, area->get(), parent->get(), object));
   const Result<void> emptied =
-      RemoveEntry(context, area->get(), Text(plan.allocation), object);
+      RemoveVolumeEntry(context, area->get(), Text(plan.allocation), object);
   const bool others_left = !emptied && emptied.error().sys_errno == ENOTEMPTY;
   return others_left ? Ok() : emptied;
 }
