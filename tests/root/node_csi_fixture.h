@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 #pragma once
 
+#include <cstddef>
 #include <filesystem>
 #include <fstream>
 #include <iostream>
@@ -68,7 +69,7 @@ class NodeCsi : public PrivateNamespaces {
     }
     std::filesystem::create_directories("/run/host/a");
     std::filesystem::create_directories(kFaults);
-    StartNode(kFaultConfig);
+    StartNode(config_);
   }
   void TearDown() override {
     client_.reset();
@@ -105,7 +106,7 @@ class NodeCsi : public PrivateNamespaces {
       return plugin && plugin->state == state;
     });
   }
-  // A fault is of the next call of that RPC, and of no other.
+  // Of each call of that RPC, and of no other, until the next Tell.
   void Tell(const std::string& rpc, const std::string& action) {
     std::filesystem::remove(std::string(kFaults) + "/faults");
     if (!action.empty()) {
@@ -155,6 +156,17 @@ class NodeCsi : public PrivateNamespaces {
     EXPECT_TRUE(Eventually([&] { return NothingIsLeft(); })) << Recorded();
   }
 
+  // How often it was asked.
+  static std::size_t Asked(const std::string& rpc) {
+    std::ifstream calls(std::string(kFaults) + "/calls");
+    std::size_t count = 0;
+    for (std::string line; std::getline(calls, line);) {
+      count += line.starts_with("{\"rpc\": \"" + rpc + "\"") ? 1U : 0U;
+    }
+    return count;
+  }
+
+  std::string config_ = kFaultConfig;
   std::unique_ptr<Node> node_;
   std::optional<agent::Client> client_;
   Process plugin_;

@@ -7,6 +7,7 @@
 #include <future>
 #include <iostream>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "tests/root/node_csi_fixture.h"
@@ -16,7 +17,15 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-TEST_F(NodeCsi, TwoHundredVolumesHoldUpNoMount) {
+class NodeCsiLoad : public NodeCsi {
+ protected:
+  NodeCsiLoad() {
+    constexpr std::string_view kShort = "rpc_ms = 700";
+    config_.replace(config_.find(kShort), kShort.size(), "rpc_ms = 30000");
+  }
+};
+
+TEST_F(NodeCsiLoad, TwoHundredVolumesHoldUpNoMount) {
   constexpr int kVolumes = 200;
   for (int i = 0; i < kVolumes; ++i) {
     ASSERT_EQ(Outcome(client_->PrepareAllocation("a" + std::to_string(i))),

@@ -7,6 +7,7 @@
 #include <cstring>
 #include <future>
 #include <string>
+#include <thread>
 
 #include "tests/root/node_csi_fixture.h"
 
@@ -155,23 +156,28 @@ TEST_F(NodeCsi, OneThatMountsSomethingElse) {
 }
 
 TEST_F(NodeCsi, ACancelledWaiterIsToldSoAndTheWorkIsRecorded) {
+  auto hasty =
+      node_->Connect({.patience = std::chrono::milliseconds(1), .join = false});
+  ASSERT_TRUE(hasty) << hasty.error().Message();
   for (const char* rpc : {"NodeStageVolume", "NodePublishVolume"}) {
     SCOPED_TRACE(rpc);
-    Tell(rpc, "delay 400");
-    auto hasty = node_->Connect(
-        {.patience = std::chrono::milliseconds(1), .join = false});
-    ASSERT_TRUE(hasty) << hasty.error().Message();
-    const auto told = hasty->PublishVolume("web", Volume());
-    ASSERT_EQ(Outcome(told), "InProgress");
-    auto waiter = std::async(std::launch::async, [&] { return Publish(); });
-    EXPECT_EQ(MessageOf(hasty->Cancel(told.error().detail)), "Ok");
-    const std::string outcome = waiter.get();
-    // It may have begun to wait when the other one had ended.
-    EXPECT_TRUE(outcome == "Aborted" || outcome == "Ok") << outcome;
-    Tell("", "");
-    EXPECT_TRUE(Eventually([&] { return Recorded() == "staged published"; }))
-        << Recorded();
-    ExpectReleased();
+    // Nobody is told when the waiter has joined: on a busy machine it may come
+    // when the work is done.
+    std::string outcome;
+    for (int tries = 0; tries < 20 && outcome != "Aborted"; ++tries) {
+      Tell(rpc, "delay 500");
+      const auto told = hasty->PublishVolume("web", Volume());
+      ASSERT_EQ(Outcome(told), "InProgress");
+      auto waiter = std::async(std::launch::async, [&] { return Publish(); });
+      std::this_thread::sleep_for(std::chrono::milliseconds(100));
+      EXPECT_EQ(MessageOf(hasty->Cancel(told.error().detail)), "Ok");
+      outcome = waiter.get();
+      Tell("", "");
+      EXPECT_TRUE(Eventually([&] { return Recorded() == "staged published"; }))
+          << Recorded();
+      ExpectReleased();
+    }
+    EXPECT_EQ(outcome, "Aborted");
   }
 }
 

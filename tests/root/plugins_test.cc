@@ -10,6 +10,7 @@
 
 #include <filesystem>
 
+#include "tests/root/attacker.h"
 #include "tests/root/executor_fixture.h"
 
 namespace mountd::testing {
@@ -405,7 +406,7 @@ TEST_F(Plugins, WhatThePluginMountedBesideGoesWithTheLastVolume) {
   ASSERT_EQ(::mkdir(other.c_str(), 0700), 0);
   EXPECT_EQ(
       ErrorOf(VolumeDir(PlanKind::kRemoveVolumeDir, VolumeArea::kPublish)), "");
-  EXPECT_TRUE(std::filesystem::exists(stray));
+  EXPECT_TRUE(IsMountPoint(stray));
   ASSERT_EQ(::rmdir(other.c_str()), 0);
   EXPECT_EQ(
       ErrorOf(VolumeDir(PlanKind::kRemoveVolumeDir, VolumeArea::kPublish)), "");

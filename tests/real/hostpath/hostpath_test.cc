@@ -12,6 +12,7 @@
 #include <filesystem>
 #include <fstream>
 #include <iostream>
+#include <map>
 #include <memory>
 #include <optional>
 #include <sstream>
@@ -49,7 +50,8 @@ std::string Program() {
   if (const char* told = std::getenv("HOSTPATHPLUGIN")) {
     return told;
   }
-  std::istringstream path(std::getenv("PATH"));
+  const char* const directories = std::getenv("PATH");
+  std::istringstream path(directories == nullptr ? "" : directories);
   for (std::string directory; std::getline(path, directory, ':');) {
     std::string file = directory + "/hostpathplugin";
     if (::access(file.c_str(), X_OK) == 0) {
@@ -113,14 +115,12 @@ class HostPath : public PrivateNamespaces {
                        std::string("unix://") + kPluginDirectory + "/csi.sock",
                        "--statedir", kData, "--nodeid", "node-1",
                        "--enable-attach", "--v=0"});
-    ASSERT_TRUE(Eventually([&] {
-      const auto plugin = client_->GetPlugin(kId);
-      return plugin && plugin->state == "healthy";
-    }));
+    ASSERT_TRUE(Eventually([&] { return State() == "healthy"; }));
   }
-  bool IsAway() {
+  // "" if that cannot be known.
+  std::string State() {
     const auto plugin = client_->GetPlugin(kId);
-    return plugin && plugin->state != "healthy";
+    return plugin ? plugin->state : "";
   }
 
   // A new volume's id, attached to this node as its server would have it.
@@ -301,7 +301,7 @@ TEST_F(HostPath, ItsEndIsNotItsVolumes) {
   WriteFile(published->host_path + "/greeting", "hello");
 
   plugin_.KillAndWait();
-  EXPECT_TRUE(Eventually([&] { return IsAway(); }));
+  EXPECT_TRUE(Eventually([&] { return State() == "unhealthy"; }));
   EXPECT_EQ(ReadFile(published->host_path + "/greeting"), "hello");
   const auto receipt = client_->ReleaseAllocation("web");
   ASSERT_EQ(MessageOf(receipt), "Ok");
@@ -327,7 +327,7 @@ TEST_F(HostPath, MountdsEndIsNotItsVolumes) {
   auto client = node_->Connect();
   ASSERT_TRUE(client) << client.error().Message();
   client_.emplace(*std::move(client));
-  EXPECT_TRUE(Eventually([&] { return !IsAway(); }));
+  EXPECT_TRUE(Eventually([&] { return State() == "healthy"; }));
   const auto again = Publish("data", volume, {});
   ASSERT_EQ(MessageOf(again), "Ok");
   EXPECT_EQ(again->host_path, published->host_path);

@@ -4,6 +4,7 @@
 #include <sys/mman.h>
 
 #include <future>
+#include <optional>
 
 #include "mountd/volume_restorer.h"
 #include "tests/unit/csi-node/volumes_fixture.h"
@@ -154,16 +155,17 @@ TEST_F(RestoreTest, OneLookIsEnoughForAllThatIsToldBeforeIt) {
   const auto looks = [&] { return executor().script().Count("ProbeVolume"); };
   WorkerPool pool(2);
   {
+    std::optional<VolumeRestorer> restorer;  // outlives what strands have left
     Strands strands(pool);
-    VolumeRestorer restorer(strands, *volumes_, *core_.service);
+    restorer.emplace(strands, *volumes_, *core_.service);
     std::promise<void> go;
     strands.Submit("volumes of plugin nfs", [&] { go.get_future().wait(); });
     for (int i = 0; i < 3; ++i) {
-      restorer.Look("nfs");
+      restorer->Look("nfs");
     }
     go.set_value();
     ASSERT_TRUE(executor().script().AwaitCalls("ProbeVolume", 1));
-    restorer.Look("nfs");
+    restorer->Look("nfs");
     ASSERT_TRUE(executor().script().AwaitCalls("ProbeVolume", 2));
   }
   EXPECT_EQ(looks(), 2U);
