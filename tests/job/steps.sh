@@ -362,6 +362,11 @@ kill_half_way() {
   run=$!
   sleep 0.0$((RANDOM % 5 + 1))
   kill -KILL "$@"
+  if [[ $name == csi-local ]]; then
+    wait "$PLUGIN" 2>/dev/null
+    # While the call is tried again.
+    check "the plugin's task is started again" start_plugin
+  fi
   wait "$run"
   note "killed $name ($*) while allocation half was being set up: mountctl run said $?"
 }
@@ -377,10 +382,6 @@ step_kills() {
     if ! check "$name runs" test -n "$pids"; then continue; fi
     # shellcheck disable=SC2086
     kill_half_way "$name" $pids
-    if [[ $name == csi-local ]]; then
-      wait "$PLUGIN" 2>/dev/null
-      check "the plugin's task is started again" start_plugin
-    fi
     check "mountd answers" eventually 10 ctl status
     check "the plugin is healthy again" eventually 10 plugin_is healthy
     allocation_known >"$WORLD/alloc.after" 2>&1
