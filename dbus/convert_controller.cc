@@ -5,7 +5,6 @@
 
 // What plugins' controllers answer.
 namespace mountd::dbus {
-namespace {}  // namespace
 
 Dict ToDict(const csi::ControllerVolume& volume) {
   return {{"volume", Value(volume.volume_id)},
