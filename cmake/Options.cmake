@@ -52,6 +52,9 @@ if(MOUNTD_CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
   set(CMAKE_CXX_COMPILER_LAUNCHER ${MOUNTD_CCACHE})
 endif()
 
+if(MOUNTD_SANITIZE)
+  add_compile_definitions(MOUNTD_SANITIZED)
+endif()
 if(MOUNTD_SANITIZE STREQUAL "address")
   add_compile_options(-fsanitize=address,undefined -fno-sanitize-recover=all
                       -fno-omit-frame-pointer)

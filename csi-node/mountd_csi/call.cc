@@ -117,7 +117,7 @@ void Call::Unary(Stub* stub, AsyncMethod<Stub, Message, Response> method,
     }
   };
   rpc->reader->Finish(&rpc->response, &rpc->status,
-                      RpcQueue::Tag(std::move(done)));
+                      queue_->Tag(std::move(done)));
 }
 
 template <typename Stub, typename Message, typename Response>
@@ -303,7 +303,7 @@ void Call::StartController() {
     }
   };
   rpc->reader->Finish(rpc->response.get(), &rpc->status,
-                      RpcQueue::Tag(std::move(done)));
+                      queue_->Tag(std::move(done)));
 }
 
 void Call::Finish(ipc::Answer answer) {

@@ -15,11 +15,16 @@ RpcQueue::~RpcQueue() {
   thread_.join();
 }
 
-void* RpcQueue::Tag(Work work) { return new Work(std::move(work)); }
+void* RpcQueue::Tag(Work work) {
+  auto tag = std::make_unique<Work>(std::move(work));
+  tags_.fetch_add(1, std::memory_order_release);
+  return tag.release();
+}
 
 void RpcQueue::Run() {
   void* tag = nullptr;
   for (bool ok = false; queue_.Next(&tag, &ok);) {
+    tags_.load(std::memory_order_acquire);
     const std::unique_ptr<Work> work(static_cast<Work*>(tag));
     poster_->Post([work = std::move(*work), ok] { work(ok); });
   }

@@ -276,7 +276,7 @@ TEST_F(CsiChannel, MountdCsiHoldsNoCapabilityAndIsFiltered) {
   EXPECT_EQ(7, seen);
 }
 
-#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+#ifndef MOUNTD_SANITIZED
 TEST_F(CsiChannel, MountdCsisMemoryIsBounded) {
   ASSERT_EQ(RpcCode::kOk, CodeOf(client_->Probe(ref_, Soon())));
   std::ifstream limits("/proc/" + std::to_string(mountd_csi_.pid()) +

@@ -48,7 +48,7 @@ TEST(SystemCalls, AProgramEndsTheProcess) {
               testing::KilledBySignal(SIGSYS), "");
 }
 
-#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+#ifndef MOUNTD_SANITIZED
 bool Refused(long result) { return result < 0 && errno == EACCES; }
 
 TEST(SystemCalls, FilesAndSocketsAreRefused) {

@@ -1,5 +1,9 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 // The methods on plugins' controllers, each once.
+#include <mutex>
+#include <string>
+#include <utility>
+
 #include "csi-node/secrets.h"
 #include "tests/dbus/methods.h"
 
@@ -13,17 +17,26 @@ class ControllerMethods : public Methods {
     auto plugin = csi::FakeCsiClient::DefaultPlugin("csi");
     plugin.capabilities.controller_rpcs = {1, 2, 3, 4, 5, 9};
     csi().SetPlugin("csi", plugin);
-    csi().SetController(
-        [this](const csi::ControllerCall& /*call*/) { return answer_; });
+    csi().SetController([this](const csi::ControllerCall& /*call*/) {
+      const std::lock_guard lock(mutex_);
+      return answer_;
+    });
     RegisterPlugin(*client_, "monolith");
   }
   std::string Request() { return csi().last_controller_call().request; }
 
-  std::string answer_ = "{}";
+  void SetAnswer(std::string answer) {
+    const std::lock_guard lock(mutex_);
+    answer_ = std::move(answer);
+  }
+
+ private:
+  std::mutex mutex_;
+  std::string answer_ = "{}";  // mutex_
 };
 
 TEST_P(ControllerMethods, ControllerPublishVolume) {
-  answer_ = R"({"publish_context": {"lun": "7"}})";
+  SetAnswer(R"({"publish_context": {"lun": "7"}})");
   const UniqueFd secrets = *csi::EncodeSecrets({{"user", "anna"}});
   const Answer answer =
       client_->Call("ControllerPublishVolume", "sssa{sv}a{ss}a{sv}", "csi", "v",
@@ -53,7 +66,7 @@ TEST_P(ControllerMethods, ControllerUnpublishVolume) {
 }
 
 TEST_P(ControllerMethods, ValidateVolume) {
-  answer_ = R"({"message": "too old"})";
+  SetAnswer(R"({"message": "too old"})");
   const Answer answer =
       client_->Call("ValidateVolume", "ssa{sv}a{ss}a{sv}", "csi", "v", 0, 0, 1,
                     "parameters", "a{ss}", 1, "tier", "1");
@@ -64,7 +77,7 @@ TEST_P(ControllerMethods, ValidateVolume) {
 }
 
 TEST_P(ControllerMethods, CreateVolume) {
-  answer_ = R"({"volume": {"volume_id": "made", "capacity_bytes": "7"}})";
+  SetAnswer(R"({"volume": {"volume_id": "made", "capacity_bytes": "7"}})");
   const Answer answer = client_->Call(
       "CreateVolume", "ssa{sv}a{sv}", "csi", "n", 3, "required_bytes", "x",
       std::int64_t{7}, "usages", "aa{sv}", 1, 1, "fs_type", "s", "ext4",
@@ -93,7 +106,7 @@ TEST_P(ControllerMethods, DeleteVolume) {
 }
 
 TEST_P(ControllerMethods, ControllerExpandVolume) {
-  answer_ = R"({"capacity_bytes": "9", "node_expansion_required": true})";
+  SetAnswer(R"({"capacity_bytes": "9", "node_expansion_required": true})");
   const Answer answer =
       client_->Call("ControllerExpandVolume", "ssxa{sv}", "csi", "v",
                     std::int64_t{8}, 1, "limit_bytes", "x", std::int64_t{9});
@@ -109,8 +122,8 @@ TEST_P(ControllerMethods, ControllerExpandVolume) {
 }
 
 TEST_P(ControllerMethods, ListPluginVolumes) {
-  answer_ = R"({"entries": [{"volume": {"volume_id": "a"}}],
-                "next_token": "more"})";
+  SetAnswer(R"({"entries": [{"volume": {"volume_id": "a"}}],
+                "next_token": "more"})");
   const Answer answer = client_->Call("ListPluginVolumes", "sa{sv}", "csi", 1,
                                       "max_entries", "u", 2);
   ASSERT_TRUE(answer.ok()) << answer.message;
@@ -124,7 +137,7 @@ TEST_P(ControllerMethods, ListPluginVolumes) {
 }
 
 TEST_P(ControllerMethods, GetCapacity) {
-  answer_ = R"({"available_capacity": "5", "maximum_volume_size": "4"})";
+  SetAnswer(R"({"available_capacity": "5", "maximum_volume_size": "4"})");
   const Answer answer = client_->Call("GetCapacity", "sa{sv}", "csi", 0);
   ASSERT_TRUE(answer.ok()) << answer.message;
   EXPECT_EQ(answer.types,
@@ -132,7 +145,7 @@ TEST_P(ControllerMethods, GetCapacity) {
 }
 
 TEST_P(ControllerMethods, CallController) {
-  answer_ = "ab";
+  SetAnswer("ab");
   const Answer answer = client_->Call("CallController", "ssaya{sv}", "csi",
                                       "CreateSnapshot", 2, 1, 2, 0);
   ASSERT_TRUE(answer.ok()) << answer.message;

@@ -12,7 +12,7 @@ namespace {
 
 // The sanitizers' own: AddressSanitizer keeps 256 MiB of what was freed,
 // ThreadSanitizer several bytes for each.
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#ifdef MOUNTD_SANITIZED
 constexpr std::size_t kMostMiB = 384;
 #else
 constexpr std::size_t kMostMiB = 64;
