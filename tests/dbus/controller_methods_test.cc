@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 // The methods on plugins' controllers, each once.
+#include <memory>
 #include <mutex>
 #include <string>
 #include <utility>
@@ -17,22 +18,26 @@ class ControllerMethods : public Methods {
     auto plugin = csi::FakeCsiClient::DefaultPlugin("csi");
     plugin.capabilities.controller_rpcs = {1, 2, 3, 4, 5, 9};
     csi().SetPlugin("csi", plugin);
-    csi().SetController([this](const csi::ControllerCall& /*call*/) {
-      const std::lock_guard lock(mutex_);
-      return answer_;
+    csi().SetController([told = told_](const csi::ControllerCall& /*call*/) {
+      const std::lock_guard lock(told->mutex);
+      return told->answer;
     });
     RegisterPlugin(*client_, "monolith");
   }
   std::string Request() { return csi().last_controller_call().request; }
 
   void SetAnswer(std::string answer) {
-    const std::lock_guard lock(mutex_);
-    answer_ = std::move(answer);
+    const std::lock_guard lock(told_->mutex);
+    told_->answer = std::move(answer);
   }
 
  private:
-  std::mutex mutex_;
-  std::string answer_ = "{}";  // mutex_
+  // Of the plugin's, whose threads outlive the test's own members.
+  struct Told {
+    std::mutex mutex;
+    std::string answer = "{}";  // mutex
+  };
+  const std::shared_ptr<Told> told_ = std::make_shared<Told>();
 };
 
 TEST_P(ControllerMethods, ControllerPublishVolume) {

@@ -458,7 +458,9 @@ TEST_F(PluginsTest, AForcedOneIsGoneUntilItIsRegisteredAgain) {
   EXPECT_EQ(Outcome(Register(anothers)), "AlreadyExists");
   ASSERT_EQ(MessageOf(Register()), "Ok");
   EXPECT_TRUE(Await("nfs healthy 1"));
-  EXPECT_EQ(core_.events.All().front(), "nfs starting 0");
+  // Its supervisor may have connected before that is told.
+  const std::string first = core_.events.All().front();
+  EXPECT_TRUE(first == "nfs starting 0" || first == "nfs starting 1") << first;
   EXPECT_EQ(Outcome(plugins().Use("nfs")), "Ok");
 }
 
