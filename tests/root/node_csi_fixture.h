@@ -4,16 +4,11 @@
 #include <cstddef>
 #include <filesystem>
 #include <fstream>
-#include <iostream>
-#include <memory>
-#include <optional>
 #include <string>
 
 #include "tests/csi/process.h"
 #include "tests/support/eventually.h"
-#include "tests/support/node.h"
-#include "tests/support/outcome.h"
-#include "tests/support/private_namespaces.h"
+#include "tests/support/node_fixture.h"
 
 namespace mountd::testing {
 
@@ -60,7 +55,7 @@ inline constexpr CodeRow kCodes[] = {
 
 // A whole mountd, as an unprivileged agent sees it, with a real CSI plugin that
 // fails as it is told (tests/csi/fault_plugin.cc).
-class NodeCsi : public PrivateNamespaces {
+class NodeCsi : public NodeFixture {
  protected:
   void SetUp() override {
     PrivateNamespaces::SetUp();
@@ -69,31 +64,18 @@ class NodeCsi : public PrivateNamespaces {
     }
     std::filesystem::create_directories("/run/host/a");
     std::filesystem::create_directories(kFaults);
-    StartNode(config_);
-  }
-  void TearDown() override {
-    client_.reset();
-    plugin_ = Process();
-    if (node_ && HasFailure()) {
-      std::cerr << node_->Log();
-    }
-    node_.reset();
-    PrivateNamespaces::TearDown();
-  }
-
-  void StartNode(const std::string& config) {
-    auto node = Node::Start(config);
-    ASSERT_TRUE(node) << node.error().Message();
-    node_ = *std::move(node);
-    auto client = node_->Connect();
-    ASSERT_TRUE(client) << client.error().Message();
-    client_.emplace(*std::move(client));
+    ASSERT_NO_FATAL_FAILURE(StartNode(config_));
     ASSERT_EQ(MessageOf(client_->RegisterPlugin(
                   {.plugin = "fault", .type = agent::PluginType::kMonolith})),
               "Ok");
     StartPlugin();
     ASSERT_EQ(Outcome(client_->PrepareAllocation("web")), "Ok");
   }
+  void TearDown() override {
+    plugin_ = Process();
+    NodeFixture::TearDown();
+  }
+
   void StartPlugin() {
     const std::string socket = std::string(kFaultDirectory) + "/csi.sock";
     std::filesystem::remove(socket);
@@ -167,8 +149,6 @@ class NodeCsi : public PrivateNamespaces {
   }
 
   std::string config_ = kFaultConfig;
-  std::unique_ptr<Node> node_;
-  std::optional<agent::Client> client_;
   Process plugin_;
 };
 

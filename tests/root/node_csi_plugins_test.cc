@@ -149,12 +149,8 @@ TEST_F(NodeCsi, MountdStartsWithoutIt) {
   ASSERT_EQ(Publish(), "Ok");
   plugin_ = Process();
   ASSERT_TRUE(AwaitPlugin("unhealthy"));
-  for (const char* name : {"mountd", "mountd-csi", "mountd-exec"}) {
-    Node::Kill(Node::Processes(name));
-  }
-  auto client = node_->Connect();
-  ASSERT_TRUE(client) << client.error().Message();
-  client_.emplace(*std::move(client));
+  Node::KillAll();
+  Connect();
   const auto known = client_->GetPlugin("fault");
   ASSERT_EQ(MessageOf(known), "Ok");
   EXPECT_EQ(known->provider, "fault.example");

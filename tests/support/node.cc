@@ -166,6 +166,12 @@ void Node::Kill(const std::vector<UniqueFd>& processes) {
   }
 }
 
+void Node::KillAll() {
+  for (const char* name : {"mountd", "mountd-csi", "mountd-exec"}) {
+    Kill(Processes(name));
+  }
+}
+
 std::string Node::Log() const { return TextOf(kLog) + TextOf(kLauncherLog); }
 
 std::vector<std::string> MountPointsUnder(const std::string& path) {

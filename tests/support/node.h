@@ -36,6 +36,7 @@ class Node {
   // SIGKILL, at once; returns when they are gone. The launcher starts anew what
   // is called again.
   static void Kill(const std::vector<UniqueFd>& processes);
+  static void KillAll();
 
   // What the daemons said until now.
   std::string Log() const;

@@ -85,9 +85,7 @@ class DeclaredPluginsTest : public ::testing::Test {
 
   // All of mountd ends, and starts with the next call.
   void Restart() {
-    for (const char* name : {"mountd", "mountd-csi", "mountd-exec"}) {
-      Node::Kill(Node::Processes(name));
-    }
+    Node::KillAll();
     Connect();
   }
   void Connect() {

@@ -11,18 +11,13 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
-#include <iostream>
 #include <map>
-#include <memory>
-#include <optional>
 #include <sstream>
 #include <string>
 
 #include "tests/csi/process.h"
 #include "tests/support/eventually.h"
-#include "tests/support/node.h"
-#include "tests/support/outcome.h"
-#include "tests/support/private_namespaces.h"
+#include "tests/support/node_fixture.h"
 
 namespace mountd::testing {
 namespace {
@@ -72,7 +67,7 @@ std::string ReadFile(const std::string& path) {
   return text.str();
 }
 
-class HostPath : public PrivateNamespaces {
+class HostPath : public NodeFixture {
  protected:
   void SetUp() override {
     program_ = Program();
@@ -85,12 +80,7 @@ class HostPath : public PrivateNamespaces {
       return;
     }
     fs::create_directories(kData);
-    auto node = Node::Start(kConfig);
-    ASSERT_TRUE(node) << node.error().Message();
-    node_ = *std::move(node);
-    auto client = node_->Connect();
-    ASSERT_TRUE(client) << client.error().Message();
-    client_.emplace(*std::move(client));
+    ASSERT_NO_FATAL_FAILURE(StartNode(kConfig));
     ASSERT_EQ(MessageOf(client_->RegisterPlugin(
                   {.plugin = kId, .type = agent::PluginType::kMonolith})),
               "Ok");
@@ -101,13 +91,8 @@ class HostPath : public PrivateNamespaces {
     if (program_.empty()) {
       return;
     }
-    client_.reset();
     plugin_ = Process();
-    if (node_ && HasFailure()) {
-      std::cerr << node_->Log();
-    }
-    node_.reset();
-    PrivateNamespaces::TearDown();
+    NodeFixture::TearDown();
   }
 
   void StartPlugin() {
@@ -190,8 +175,6 @@ class HostPath : public PrivateNamespaces {
   std::string program_;
   std::string source_snapshot_;
   std::map<std::string, std::string> context_;
-  std::unique_ptr<Node> node_;
-  std::optional<agent::Client> client_;
   Process plugin_;
 };
 
@@ -321,12 +304,8 @@ TEST_F(HostPath, MountdsEndIsNotItsVolumes) {
   const std::string volume = Attached("v", {});
   const auto published = Publish("data", volume, {});
   ASSERT_EQ(MessageOf(published), "Ok");
-  for (const char* name : {"mountd", "mountd-csi", "mountd-exec"}) {
-    Node::Kill(Node::Processes(name));
-  }
-  auto client = node_->Connect();
-  ASSERT_TRUE(client) << client.error().Message();
-  client_.emplace(*std::move(client));
+  Node::KillAll();
+  Connect();
   EXPECT_TRUE(Eventually([&] { return State() == "healthy"; }));
   const auto again = Publish("data", volume, {});
   ASSERT_EQ(MessageOf(again), "Ok");
