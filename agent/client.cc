@@ -90,6 +90,18 @@ Result<NetworkStatus> Client::SetupNetwork(std::string_view allocation,
                                            const NetworkSpec& spec) {
   dbus::Dict sent;
   AddText(sent, "network", spec.network);
+  AddText(sent, "interface", spec.interface);
+  AddText(sent, "address", spec.address);
+  AddText(sent, "address6", spec.address6);
+  if (spec.isolated) {
+    sent.emplace("isolated", dbus::Value(true));
+  }
+  if (spec.default_route) {
+    sent.emplace("default_route", dbus::Value(*spec.default_route));
+  }
+  if (spec.netns >= 0) {
+    sent.emplace("netns", dbus::Value(sdbus::UnixFd(spec.netns)));
+  }
   const std::string id(allocation);
   const auto ports = ToWire(spec.ports);
   MOUNTD_ASSIGN(const dbus::Dict answer,
@@ -101,9 +113,12 @@ Result<NetworkStatus> Client::SetupNetwork(std::string_view allocation,
   return ToNetwork(answer);
 }
 
-Result<void> Client::TeardownNetwork(std::string_view allocation) {
+Result<void> Client::TeardownNetwork(std::string_view allocation,
+                                     std::string_view interface) {
   const std::string id(allocation);
-  return impl_->Call("TeardownNetwork", id, {},
+  dbus::Dict sent;
+  AddText(sent, "interface", std::string(interface));
+  return impl_->Call("TeardownNetwork", id, std::move(sent),
                      [&](ManagerProxy& proxy, dbus::Dict& opts) {
                        proxy.TeardownNetwork(id, opts);
                      });

@@ -84,7 +84,8 @@ class Client {
 
   Result<NetworkStatus> SetupNetwork(std::string_view allocation,
                                      const NetworkSpec& spec);
-  Result<void> TeardownNetwork(std::string_view allocation);
+  Result<void> TeardownNetwork(std::string_view allocation,
+                               std::string_view interface = {});
 
   // ---- Volumes and mounts ---------------------------------------------------
 

@@ -226,6 +226,36 @@ void ManagerProxy::onVolumeHealth(const std::string& plugin,
   }
 }
 
+void ManagerProxy::onAddressesScarce(const std::string& network,
+                                     const std::uint32_t& capacity,
+                                     const std::uint32_t& free) {
+  if (handlers_->addresses_scarce) {
+    handlers_->addresses_scarce(network, {capacity, free});
+  }
+}
+
+void ManagerProxy::onNetworkRepaired(const std::string& allocation,
+                                     const std::string& interface,
+                                     const std::string& what) {
+  if (handlers_->network_repaired) {
+    handlers_->network_repaired(allocation, interface, what);
+  }
+}
+
+void ManagerProxy::onNetworkLost(const std::string& allocation,
+                                 const std::string& interface,
+                                 const std::string& reason) {
+  if (handlers_->network_lost) {
+    handlers_->network_lost(allocation, interface, reason);
+  }
+}
+
+void ManagerProxy::onRulesetRestored() {
+  if (handlers_->ruleset_restored) {
+    handlers_->ruleset_restored();
+  }
+}
+
 void ManagerProxy::onSecretsNeeded(const std::string& allocation,
                                    const std::string& alias,
                                    const std::string& plugin,

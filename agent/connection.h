@@ -55,6 +55,16 @@ class ManagerProxy final
   void onPluginRemoved(const std::string& plugin, const std::string& type,
                        const std::string& allocation,
                        const sdbus::ObjectPath& object) override;
+  void onAddressesScarce(const std::string& network,
+                         const std::uint32_t& capacity,
+                         const std::uint32_t& free) override;
+  void onNetworkRepaired(const std::string& allocation,
+                         const std::string& interface,
+                         const std::string& what) override;
+  void onNetworkLost(const std::string& allocation,
+                     const std::string& interface,
+                     const std::string& reason) override;
+  void onRulesetRestored() override;
   void onOwedChanged(const std::uint32_t& count) override;
 
   const SignalHandlers* const handlers_;

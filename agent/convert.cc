@@ -9,7 +9,8 @@ namespace mountd::agent {
 namespace {
 
 Port ToPort(const WirePort& wire) {
-  return {wire.get<0>(), wire.get<1>(), wire.get<2>(), wire.get<3>()};
+  return {wire.get<0>(), wire.get<2>(), wire.get<3>(),
+          wire.get<5>(), wire.get<4>(), wire.get<1>()};
 }
 
 Result<VolumeStatus> ToVolumeStatus(const dbus::Dict& map) {
@@ -74,7 +75,8 @@ std::vector<WirePort> ToWire(const std::vector<Port>& ports) {
   std::vector<WirePort> wire;
   wire.reserve(ports.size());
   for (const Port& port : ports) {
-    wire.emplace_back(port.label, port.host, port.container, port.protocols);
+    wire.emplace_back(port.label, port.host_address, port.host, port.container,
+                      port.count, port.protocols);
   }
   return wire;
 }
@@ -159,6 +161,10 @@ Result<NetworkStatus> ToNetwork(const dbus::Dict& map) {
   NetworkStatus network;
   std::vector<WirePort> ports;
   MOUNTD_TRY(Fields(map)
+                 .Read("mode", network.mode)
+                 .Read("network", network.network)
+                 .Read("isolated", network.isolated)
+                 .Read("default_route", network.default_route)
                  .ReadPath("netns_path", network.netns_path)
                  .Read("netns_inode", network.netns_inode)
                  .Read("interface", network.interface)
@@ -314,7 +320,7 @@ Result<Receipt> ToReceipt(const dbus::Dict& map) {
 
 Result<AllocationStatus> ToAllocation(const dbus::Dict& map) {
   AllocationStatus status;
-  dbus::Dict network;
+  std::vector<dbus::Dict> networks;
   std::vector<dbus::Dict> volumes;
   std::vector<dbus::Dict> mounts;
   MOUNTD_TRY(Fields(map)
@@ -323,13 +329,14 @@ Result<AllocationStatus> ToAllocation(const dbus::Dict& map) {
                  .Read("scope", status.scope)
                  .Read("state", status.state)
                  .ReadPath("host_path", status.host_path)
-                 .Read("network", network)
+                 .Read("networks", networks)
                  .Read("volumes", volumes)
                  .Read("mounts", mounts)
                  .Read("inboxes", status.inboxes)
                  .status());
-  if (!network.empty()) {
-    MOUNTD_ASSIGN(status.network, ToNetwork(network));
+  for (const dbus::Dict& map_of_one : networks) {
+    MOUNTD_ASSIGN(NetworkStatus network, ToNetwork(map_of_one));
+    status.networks.push_back(std::move(network));
   }
   MOUNTD_ASSIGN(status.volumes, ToList(volumes, &ToVolumeStatus));
   MOUNTD_ASSIGN(status.mounts, ToList(mounts, &ToMountStatus));
@@ -431,15 +438,20 @@ Result<TreeResult> ToTreeResult(const dbus::Dict& map) {
 
 Result<Capabilities> ToCapabilities(const dbus::Dict& map) {
   Capabilities capabilities;
+  std::map<std::string, sdbus::Struct<std::uint32_t, std::uint32_t>> addresses;
   MOUNTD_TRY(Fields(map)
                  .Read("version", capabilities.version)
                  .Read("kernel", capabilities.kernel)
                  .Read("network_modes", capabilities.network_modes)
+                 .Read("addresses", addresses)
                  .Read("propagation", capabilities.propagation)
                  .Read("source_types", capabilities.source_types)
                  .Read("features", capabilities.features)
                  .Read("missing", capabilities.missing)
                  .status());
+  for (const auto& [network, usage] : addresses) {
+    capabilities.addresses[network] = {usage.get<0>(), usage.get<1>()};
+  }
   return capabilities;
 }
 

@@ -16,8 +16,9 @@
 // not know is passed over; one of another type than the contract's is Internal.
 namespace mountd::agent {
 
-using WirePort =
-    sdbus::Struct<std::string, std::uint16_t, std::uint16_t, std::string>;
+// Label, host address, host port, container port, count, protocols.
+using WirePort = sdbus::Struct<std::string, std::string, std::uint16_t,
+                               std::uint16_t, std::uint16_t, std::string>;
 
 std::vector<WirePort> ToWire(const std::vector<Port>& ports);
 dbus::Dict ToWire(const VolumeUsage& usage);

@@ -61,6 +61,17 @@ struct SignalHandlers {
                      const Volume& volume)>
       secrets_needed;
 
+  std::function<void(const std::string& network, const AddressUsage& usage)>
+      addresses_scarce;
+  // `what`: "link", "host-end", "inside", "elements", or several with "+".
+  std::function<void(const std::string& allocation,
+                     const std::string& interface, const std::string& what)>
+      network_repaired;
+  std::function<void(const std::string& allocation,
+                     const std::string& interface, const std::string& reason)>
+      network_lost;
+  std::function<void()> ruleset_restored;
+
   // The connection is gone and no other handler will be called again. What
   // happened meanwhile is not told: start another Subscriber, then look (Get…,
   // List…).

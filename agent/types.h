@@ -26,16 +26,28 @@ struct Port {
   std::string label{};
   std::uint16_t host = 0;
   std::uint16_t container = 0;    // 0: the same as host
-  std::string protocols = "tcp";  // "tcp", "udp" or "tcp+udp"
+  std::string protocols = "tcp";  // "udp", "sctp", or several with "+"
+  std::uint16_t count = 1;        // that many in a row
+  std::string host_address{};     // of the host; "": any
 };
 
 struct NetworkSpec {
-  std::string mode = "bridge";
-  std::string network{};  // "": the configuration's default
+  std::string mode = "bridge";  // "none", "host", "driver"
+  std::string network{};        // "": the configuration's default
   std::vector<Port> ports{};
+  std::string interface {};  // its name inside; "": "eth0"
+  std::string address{};     // this one; "": any
+  std::string address6{};
+  bool isolated = false;  // from other allocations
+  // Whether all is reached by it; otherwise the first network has that.
+  std::optional<bool> default_route{};
+  int netns =
+      -1;  // a network namespace to use, the caller's to close; -1: none
 };
 
 struct NetworkStatus {
+  std::string mode;
+  std::string network;
   std::string netns_path;
   std::uint64_t netns_inode = 0;
   std::string interface;
@@ -45,6 +57,8 @@ struct NetworkStatus {
   std::string gateway6;
   std::string host_interface;
   std::vector<Port> ports;
+  bool isolated = false;
+  bool default_route = false;
 };
 
 struct VolumeUsage {
@@ -271,7 +285,7 @@ struct AllocationStatus {
   std::string scope;
   std::string state;
   std::string host_path;
-  std::optional<NetworkStatus> network;
+  std::vector<NetworkStatus> networks;  // in the order of their interfaces
   std::vector<VolumeStatus> volumes;
   std::vector<MountStatus> mounts;
   std::vector<std::string> inboxes;  // the tasks that have one
@@ -371,10 +385,16 @@ struct OwedTeardown {
   Timestamp since;
 };
 
+struct AddressUsage {
+  std::uint32_t capacity = 0;
+  std::uint32_t free = 0;
+};
+
 struct Capabilities {
   std::string version;
   std::string kernel;
   std::vector<std::string> network_modes;
+  std::map<std::string, AddressUsage> addresses;  // by network
   std::vector<std::string> propagation;
   std::vector<std::string> source_types;
   std::map<std::string, bool> features;

@@ -9,19 +9,13 @@
 #include <utility>
 
 #include "csi-node/volume_capability.h"
+#include "dbus/convert_network.h"
 #include "dbus/plugin_object.h"
 
 namespace mountd::dbus {
 namespace {
 
 constexpr std::size_t kMaxContextBytes = 4096;  // CSI spec, "Size Limits"
-
-std::string ProtocolsName(std::uint8_t protocols) {
-  if (protocols == (exec::kTcp | exec::kUdp)) {
-    return "tcp+udp";
-  }
-  return protocols == exec::kUdp ? "udp" : "tcp";
-}
 
 std::string MountStateName(MountRecordState state) {
   switch (state) {
@@ -39,41 +33,7 @@ std::string MountStateName(MountRecordState state) {
   return "lost";
 }
 
-std::string AddressText(const netns::Ipv4& address) {
-  return netns::IsNone(address) ? std::string() : netns::ToString(address);
-}
-
-std::string AddressText(const netns::Ipv6& address) {
-  return netns::IsNone(address) ? std::string() : netns::ToString(address);
-}
-
 }  // namespace
-
-Result<std::vector<PortMapping>> PortsFrom(
-    const std::vector<PortStruct>& ports) {
-  std::vector<PortMapping> mappings;
-  for (const PortStruct& port : ports) {
-    PortMapping mapping{port.get<0>(), port.get<1>(), port.get<2>(), 0};
-    if (!mapping.label.empty() && !IsValidName(mapping.label)) {
-      return MakeError(Code::kInvalidArgument, "check", "port label",
-                       "must be a name");
-    }
-    const std::string& protocols = port.get<3>();
-    if (protocols == "tcp") {
-      mapping.protocols = exec::kTcp;
-    } else if (protocols == "udp") {
-      mapping.protocols = exec::kUdp;
-    } else if (protocols == "tcp+udp") {
-      mapping.protocols = exec::kTcp | exec::kUdp;
-    } else {
-      return MakeError(Code::kInvalidArgument, "check",
-                       "host port " + std::to_string(mapping.host_port),
-                       "protocols must be tcp, udp or tcp+udp");
-    }
-    mappings.push_back(std::move(mapping));
-  }
-  return mappings;
-}
 
 Result<void> ReadUsage(const Dict& usage, csi::PublishSpec& spec) {
   OptionReader reader("usage", usage);
@@ -127,27 +87,6 @@ Result<void> CheckContext(const std::string& what, const StringMap& map) {
                      "is larger than 4 KiB");
   }
   return Ok();
-}
-
-Dict ToDict(const NetworkStatus& status) {
-  std::vector<PortStruct> ports;
-  for (const PortMapping& port : status.ports) {
-    ports.emplace_back(port.label, port.host_port, port.container_port,
-                       ProtocolsName(port.protocols));
-  }
-  const bool has_ipv6 = !netns::IsNone(status.ipv6);
-  return {
-      {"netns_path", Value(ToBytes(status.netns_path))},
-      {"netns_inode", Value(status.netns_inode)},
-      {"interface", Value(status.interface)},
-      {"host_interface", Value(status.host_interface)},
-      {"address", Value(AddressText(status.ipv4))},
-      {"address6", Value(AddressText(status.ipv6))},
-      {"gateway", Value(netns::ToString(netns::kGateway4))},
-      {"gateway6",
-       Value(has_ipv6 ? netns::ToString(netns::kGateway6) : std::string())},
-      {"ports", Value(ports)},
-  };
 }
 
 Dict ToDict(const csi::PublishedVolume& volume) {
@@ -222,6 +161,10 @@ Dict ToDict(const ReceiptRecord& receipt) {
 }
 
 Dict ToDict(const AllocationStatus& status) {
+  std::vector<Dict> networks;
+  for (const NetworkStatus& network : status.networks) {
+    networks.push_back(ToDict(network));
+  }
   std::vector<Dict> volumes;
   for (const AllocationStatus::Volume& volume : status.volumes) {
     volumes.push_back(
@@ -252,7 +195,7 @@ Dict ToDict(const AllocationStatus& status) {
       {"scope", Value(status.record.scope)},
       {"state", Value(AllocationStateName(status.record.state))},
       {"host_path", Value(ToBytes(status.host_path))},
-      {"network", Value(status.network ? ToDict(*status.network) : Dict())},
+      {"networks", Value(networks)},
       {"volumes", Value(volumes)},
       {"mounts", Value(mounts)},
       {"inboxes", Value(status.inboxes)},
@@ -375,10 +318,6 @@ Dict ToDict(const TaskReport& report) {
 Dict ToDict(const Capabilities& capabilities) {
   utsname kernel{};
   uname(&kernel);
-  const bool bridge = capabilities.features.contains("bridge") &&
-                      capabilities.features.at("bridge");
-  const std::vector<std::string> modes =
-      bridge ? std::vector<std::string>{"bridge"} : std::vector<std::string>{};
   std::map<std::string, sdbus::Struct<std::uint32_t, std::uint32_t>> addresses;
   for (const auto& [name, usage] : capabilities.networks) {
     addresses.emplace(name, sdbus::Struct(usage.capacity, usage.free));
@@ -386,7 +325,7 @@ Dict ToDict(const Capabilities& capabilities) {
   return {
       {"version", Value(std::string(MOUNTD_VERSION))},
       {"kernel", Value(std::string(kernel.release))},
-      {"network_modes", Value(modes)},
+      {"network_modes", Value(capabilities.network_modes)},
       {"propagation", Value(std::vector<std::string>{"private", "host-to-task",
                                                      "bidirectional"})},
       {"source_types", Value(std::vector<std::string>{"volume", "host", "tmpfs",

@@ -14,8 +14,6 @@
 // them.
 namespace mountd::dbus {
 
-using PortStruct =
-    sdbus::Struct<std::string, std::uint16_t, std::uint16_t, std::string>;
 using AllocationStruct =
     sdbus::Struct<std::string, std::uint32_t, std::string, std::string>;
 using OwedStruct = sdbus::Struct<std::uint64_t, std::string, std::string,
@@ -24,14 +22,11 @@ using StatisticsStruct =
     sdbus::Struct<std::string, std::uint64_t, std::uint64_t, std::uint64_t,
                   std::uint64_t>;
 
-Result<std::vector<PortMapping>> PortsFrom(
-    const std::vector<PortStruct>& ports);
 // `usage` of PublishVolume.
 Result<void> ReadUsage(const Dict& usage, csi::PublishSpec& spec);
 // Bounds of the CSI spec: 4 KiB a map, 128 bytes a key.
 Result<void> CheckContext(const std::string& what, const StringMap& map);
 
-Dict ToDict(const NetworkStatus& status);
 Dict ToDict(const csi::PublishedVolume& volume);
 Dict ToDict(const csi::VolumeStats& stats);
 Dict ToDict(const MountConfig& config);

@@ -118,6 +118,42 @@ Event OwedChanged(std::uint32_t count) {
   return {"OwedChanged", {count}, [](const Caller&) { return true; }};
 }
 
+Event AddressesScarce(const Service& service, const std::string& network,
+                      const Networks::Usage& usage) {
+  return {"AddressesScarce",
+          {network, usage.capacity, usage.free},
+          [&service, network](const Caller& caller) {
+            return service.SeesNetwork(caller, network);
+          }};
+}
+
+namespace {
+
+Event OfNetwork(const char* member, const Service& service, std::uint32_t uid,
+                const NetworkRecord& record, const std::string& text) {
+  return {member,
+          {record.allocation, record.interface, text},
+          [&service, uid](const Caller& caller) {
+            return service.Sees(caller, uid);
+          }};
+}
+
+}  // namespace
+
+Event NetworkRepaired(const Service& service, std::uint32_t uid,
+                      const NetworkRecord& record, const std::string& what) {
+  return OfNetwork("NetworkRepaired", service, uid, record, what);
+}
+
+Event NetworkLost(const Service& service, std::uint32_t uid,
+                  const NetworkRecord& record, const std::string& reason) {
+  return OfNetwork("NetworkLost", service, uid, record, reason);
+}
+
+Event RulesetRestored() {
+  return {"RulesetRestored", {}, [](const Caller&) { return true; }};
+}
+
 void Emit(sd_bus* bus, const char* destination, const Event& event) {
   sd_bus_message* raw = nullptr;
   const bool properties = event.properties_of != nullptr;

@@ -49,6 +49,15 @@ Event VolumeHealthChanged(const Service& service, const VolumeRecord& volume,
 Event SecretsNeeded(const Service& service, const VolumeRecord& volume,
                     const PublicationRecord& publication);
 Event OwedChanged(std::uint32_t count);
+// Of whoever may be in the network.
+Event AddressesScarce(const Service& service, const std::string& network,
+                      const Networks::Usage& usage);
+// Of the allocation's owner `uid`.
+Event NetworkRepaired(const Service& service, std::uint32_t uid,
+                      const NetworkRecord& record, const std::string& what);
+Event NetworkLost(const Service& service, std::uint32_t uid,
+                  const NetworkRecord& record, const std::string& reason);
+Event RulesetRestored();
 
 // Sends it on one connection; `destination` null: to the one peer there is. A
 // peer that has gone gets nothing. On the loop's thread.

@@ -11,6 +11,7 @@
 
 #include "dbus/caller_source.h"
 #include "dbus/convert.h"
+#include "dbus/convert_network.h"
 #include "dbus/generated/manager_adaptor.h"
 #include "mountd/base/worker_pool.h"
 #include "mountd/operations.h"

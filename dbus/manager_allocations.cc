@@ -2,7 +2,7 @@
 #include "dbus/manager_serve.h"
 #include "dbus/passed_fd.h"
 
-// ManagerAdaptor's methods on allocations and their networks.
+// ManagerAdaptor's methods on allocations.
 namespace mountd::dbus {
 namespace {
 
@@ -50,61 +50,6 @@ void ManagerAdaptor::PrepareAllocation(sdbus::Result<Dict>&& answer,
       [](const std::string& path) {
         return Dict{{"host_path", Value(ToBytes(path))}};
       });
-}
-
-void ManagerAdaptor::SetupNetwork(sdbus::Result<Dict>&& answer,
-                                  std::string allocation, std::string mode,
-                                  std::vector<PortStruct> ports, Dict options) {
-  Serve<NetworkStatus>(
-      std::move(answer), "SetupNetwork",
-      [&]() -> Result<Decoded<NetworkStatus>> {
-        Decoded<NetworkStatus> call;
-        OptionReader reader("options", options);
-        call.patience = Patience(reader);
-        NetworkSpec spec;
-        spec.network = reader.Get<std::string>("network", spec.network);
-        MOUNTD_TRY(reader.Finish());
-        MOUNTD_ASSIGN(const Name id, Name::Parse("allocation", allocation));
-        MOUNTD_TRY(Name::Parse("network", spec.network));
-        if (mode != "bridge") {
-          return MakeError(Code::kNotSupported, "set up", "network mode",
-                           "this node offers bridge alone");
-        }
-        MOUNTD_ASSIGN(spec.ports, PortsFrom(ports));
-        call.strand = AllocationStrand(id.str());
-        Arguments arguments;
-        arguments.Add(allocation).Add(spec.network);
-        for (const PortStruct& port : ports) {
-          arguments.Add(port.get<0>())
-              .Add(std::to_string(port.get<1>()))
-              .Add(std::to_string(port.get<2>()))
-              .Add(port.get<3>());
-        }
-        call.arguments = arguments.text();
-        call.work = [id, spec](Service& service, const CallContext& context) {
-          return service.SetupNetwork(context, id, spec);
-        };
-        return call;
-      },
-      [](const NetworkStatus& status) { return ToDict(status); });
-}
-
-void ManagerAdaptor::TeardownNetwork(sdbus::Result<>&& answer,
-                                     std::string allocation, Dict options) {
-  Serve<void>(
-      std::move(answer), "TeardownNetwork",
-      [&]() -> Result<Decoded<void>> {
-        Decoded<void> call;
-        MOUNTD_ASSIGN(call.patience, OnlyPatience(options));
-        MOUNTD_ASSIGN(const Name id, Name::Parse("allocation", allocation));
-        call.strand = AllocationStrand(id.str());
-        call.arguments = Arguments::Of(allocation);
-        call.work = [id](Service& service, const CallContext& context) {
-          return service.TeardownNetwork(context, id);
-        };
-        return call;
-      },
-      NoConversion());
 }
 
 void ManagerAdaptor::ReleaseAllocation(sdbus::Result<Dict>&& answer,

@@ -39,6 +39,8 @@ class OptionReader {
     return found->second.get<T>();
   }
 
+  bool Has(const std::string& key) const { return dict_.contains(key); }
+
   void Refuse(const std::string& key, const std::string& why) {
     if (problem_) {
       problem_ = MakeError(Code::kInvalidArgument, "check",

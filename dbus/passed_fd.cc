@@ -57,6 +57,16 @@ std::optional<std::uint64_t> CgroupIdOf(int fd) {
   return id;
 }
 
+std::optional<std::uint64_t> NamespaceInodeOf(int fd) {
+  const UniqueFd own(open("/proc/thread-self/ns/net", O_RDONLY | O_CLOEXEC));
+  const std::optional<PassedFile> nsfs = LookAt(own.get());
+  const std::optional<PassedFile> file = LookAt(fd);
+  if (!nsfs || !file || file->device != nsfs->device) {
+    return std::nullopt;
+  }
+  return file->inode;
+}
+
 bool IsProcess(int fd) {
   return syscall(SYS_pidfd_send_signal, fd, 0, nullptr, 0U) == 0 ||
          errno == EPERM || errno == ESRCH;

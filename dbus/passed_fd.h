@@ -28,6 +28,9 @@ std::string IdentityOf(int fd);
 // other file.
 std::optional<std::uint64_t> CgroupIdOf(int fd);
 
+// The inode of the namespace that it is of; nothing for any other file.
+std::optional<std::uint64_t> NamespaceInodeOf(int fd);
+
 // Whether it is a pidfd, or a directory of a process in /proc.
 bool IsProcess(int fd);
 

@@ -14,6 +14,7 @@
 #include "mountd/base/paths.h"
 #include "mountd/base/unique_fd.h"
 #include "mountd/config_filesystem.h"
+#include "mountd/config_network.h"
 #include "mountd/config_plugin.h"
 #include "mountd/config_reader.h"
 #include "mountd/config_rule.h"
@@ -128,31 +129,6 @@ Result<FilesystemConfig> ReadFilesystem(const ConfigReader& reader,
   return filesystem;
 }
 
-Result<NetworkConfig> ReadNetwork(const ConfigReader& reader,
-                                  const toml::table& table,
-                                  const std::string& where) {
-  MOUNTD_TRY(reader.OnlyKeys(table, where, {"ipv4", "ipv6", "mtu"}));
-  NetworkConfig network;
-  std::string ipv4;
-  std::string ipv6;
-  MOUNTD_TRY(reader.Scalar(table, "ipv4", where, ipv4));
-  MOUNTD_TRY(reader.Scalar(table, "ipv6", where, ipv6));
-  MOUNTD_TRY(reader.Number(table, "mtu", where, 1280, 65535, network.mtu));
-  Result<netns::Ipv4Range> range4 = netns::ParseIpv4Range(ipv4);
-  if (!range4) {
-    return reader.At(table, where + "ipv4", range4.error().detail);
-  }
-  network.ipv4 = *range4;
-  if (!ipv6.empty()) {
-    Result<netns::Ipv6Range> range6 = netns::ParseIpv6Range(ipv6);
-    if (!range6) {
-      return reader.At(table, where + "ipv6", range6.error().detail);
-    }
-    network.ipv6 = *range6;
-  }
-  return network;
-}
-
 Result<void> ReadLimits(const ConfigReader& reader, const toml::table& table,
                         LimitsConfig& limits) {
   const std::string where = "limits.";
@@ -259,6 +235,7 @@ Result<Config> ReadRoot(const ConfigReader& reader, const toml::table& root) {
     }
   }
   MOUNTD_TRY(ReadNamed(reader, root, "network", config.networks, ReadNetwork));
+  MOUNTD_TRY(CheckNetworksAreApart(reader, root, config));
   MOUNTD_TRY(ReadRules(reader, root, config.rules));
   if (const toml::node* node = root.get("limits")) {
     MOUNTD_ASSIGN(const toml::table* table, reader.Table(*node, "limits"));

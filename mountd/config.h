@@ -49,9 +49,13 @@ struct PluginConfig {
 
 // [network.<name>]: where addresses come from.
 struct NetworkConfig {
-  netns::Ipv4Range ipv4;  // prefix length 0: none
-  netns::Ipv6Range ipv6;
+  std::vector<netns::Ipv4Range> ipv4;  // at least one
+  std::vector<netns::Ipv6Range> ipv6;
   std::uint32_t mtu = 0;  // 0: the kernel's default
+  // Destinations that see the allocations' own addresses, as they have routes
+  // back to them.
+  std::vector<netns::Ipv4Range> no_masquerade4{};
+  std::vector<netns::Ipv6Range> no_masquerade6{};
 };
 
 struct PortRange {
@@ -91,6 +95,9 @@ struct RuleConfig {
   bool bidirectional = false;
   bool detached = false;    // may have mounts as fds
   bool containers = false;  // may have mounts made in containers in `cgroups`
+  // May hand in network namespaces of the host's user namespace, as those of
+  // containers that root has started.
+  bool host_namespaces = false;
   bool administer = false;  // sees and may undo every user's resources
 };
 

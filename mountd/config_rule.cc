@@ -114,7 +114,7 @@ Result<RuleConfig> ReadRule(const ConfigReader& reader,
       {"users", "groups", "host_volumes", "filesystems", "plugins",
        "register_plugins", "control_plugins", "networks", "host_ports", "ids",
        "alloc_roots", "cgroups", "bidirectional", "detached", "containers",
-       "administer"}));
+       "host_namespaces", "administer"}));
   RuleConfig rule;
   MOUNTD_TRY(ReadSubjects(reader, table, where, rule));
   MOUNTD_TRY(
@@ -142,6 +142,8 @@ Result<RuleConfig> ReadRule(const ConfigReader& reader,
   MOUNTD_TRY(reader.Scalar(table, "bidirectional", where, rule.bidirectional));
   MOUNTD_TRY(reader.Scalar(table, "detached", where, rule.detached));
   MOUNTD_TRY(reader.Scalar(table, "containers", where, rule.containers));
+  MOUNTD_TRY(
+      reader.Scalar(table, "host_namespaces", where, rule.host_namespaces));
   MOUNTD_TRY(reader.Scalar(table, "administer", where, rule.administer));
   return rule;
 }

@@ -1,117 +1,139 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 #include "mountd/networks.h"
 
-#include <netinet/in.h>
-#include <sys/socket.h>
-#include <unistd.h>
-
 #include <algorithm>
+#include <cstring>
+#include <limits>
 #include <utility>
 
-#include "mountd/base/paths.h"
-#include "mountd/base/unique_fd.h"
 #include "mountd/exec/wire.h"
+#include "mountd/host_ports.h"
 
 namespace mountd {
 namespace {
 
-exec::NetworkPlan PlanOf(const NetworkRecord& record) {
+exec::PortMap PortPlanOf(const PortMapping& port) {
+  exec::PortMap plan;
+  plan.host_port = port.host_port;
+  plan.container_port = port.container_port;
+  plan.count = port.count;
+  plan.protocols = port.protocols;
+  plan.host_family = static_cast<std::uint8_t>(port.host_address.family);
+  plan.host_address = port.host_address.bytes;
+  return plan;
+}
+
+exec::NetworkPlan PlanOf(const NetworkRecord& record,
+                         exec::NamespaceOrigin origin) {
   exec::NetworkPlan plan;
   plan.allocation = exec::ToWire(record.allocation);
   plan.network = exec::ToWire(record.network);
+  record.interface.copy(plan.interface.data(), plan.interface.size() - 1);
   plan.ipv4 = record.ipv4;
   plan.ipv6 = record.ipv6;
+  plan.origin = origin;
+  plan.flags = record.flags;
   plan.netns_inode = record.netns_inode;
   plan.port_count = static_cast<std::uint32_t>(
       std::min(record.ports.size(), plan.ports.size()));
   for (std::size_t i = 0; i < plan.port_count; ++i) {
-    const PortMapping& port = record.ports.at(i);
-    plan.ports.at(i) = {port.host_port, port.container_port, port.protocols, 0};
+    plan.ports.at(i) = PortPlanOf(record.ports.at(i));
   }
   return plan;
 }
 
-Result<std::vector<PortMapping>> Normalise(std::vector<PortMapping> ports) {
-  if (ports.size() > exec::kMaxPorts) {
-    return MakeError(
-        Code::kResourceExhausted, "map", "ports",
-        "at most " + std::to_string(exec::kMaxPorts) + " per allocation");
+// Who the namespace goes with: with the last network in it.
+exec::NamespaceOrigin OriginOf(const NetworkRecord& record, bool alone) {
+  if (!alone) {
+    return exec::NamespaceOrigin::kExisting;
   }
-  for (PortMapping& port : ports) {
-    if (port.host_port == 0 || port.protocols == 0) {
-      return MakeError(Code::kInvalidArgument, "map", "port",
-                       "needs a host port and a protocol");
-    }
-    if (port.container_port == 0) {
-      port.container_port = port.host_port;
-    }
-  }
-  return ports;
+  return record.netns_given ? exec::NamespaceOrigin::kGiven
+                            : exec::NamespaceOrigin::kNew;
 }
 
-// Whether a socket of the host listens on the port: binding it tells, without
-// reading any table. Privileged ports cannot be tried without a capability; the
-// port map then wins over the socket, as it does for any other DNAT.
-Result<void> CheckNotListening(const PortMapping& port) {
-  const std::pair<std::uint8_t, int> kinds[] = {{exec::kTcp, SOCK_STREAM},
-                                                {exec::kUdp, SOCK_DGRAM}};
-  for (const auto& [protocol, type] : kinds) {
-    if ((port.protocols & protocol) == 0) {
-      continue;
-    }
-    const UniqueFd probe(socket(AF_INET6, type | SOCK_CLOEXEC, 0));
-    if (!probe.valid()) {
-      continue;
-    }
-    if (type == SOCK_STREAM) {
-      // Connections of an earlier listener in TIME_WAIT are no listener.
-      const int on = 1;
-      setsockopt(probe.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
-    }
-    sockaddr_in6 address{};
-    address.sin6_family = AF_INET6;
-    address.sin6_port = htons(port.host_port);
-    if (bind(probe.get(), reinterpret_cast<sockaddr*>(&address),
-             sizeof(address)) != 0 &&
-        errno == EADDRINUSE) {
-      return ErrnoError(EADDRINUSE, "map",
-                        "host port " + std::to_string(port.host_port),
-                        "a socket of the host listens on it");
+std::string OwnerOf(const NetworkRecord& record) {
+  return record.allocation + "/" + record.interface;
+}
+
+bool HasAddress(const NetworkRecord& record) {
+  return !netns::IsNone(record.ipv4);
+}
+
+// What the namespace of the allocation's other networks says of the next one.
+void Inherit(const std::vector<NetworkRecord>& others, NetworkRecord* record) {
+  for (const NetworkRecord& other : others) {
+    record->netns_inode = other.netns_inode;
+    record->netns_given = other.netns_given;
+  }
+}
+
+bool AnyHasDefaultRoute(const std::vector<NetworkRecord>& records) {
+  return std::any_of(records.begin(), records.end(),
+                     [](const NetworkRecord& record) {
+                       return (record.flags & exec::kDefaultRoute) != 0;
+                     });
+}
+
+// A port of an IPv6 address of the host's leads to an IPv6 address.
+Result<void> CheckFamilies(const NetworkRecord& record) {
+  for (const PortMapping& port : record.ports) {
+    if (port.host_address.family == netns::HostIp::Family::kIpv6 &&
+        netns::IsNone(record.ipv6)) {
+      return MakeError(Code::kInvalidArgument, "map", "port " + port.label,
+                       "network " + record.network + " has no IPv6 range");
     }
   }
   return Ok();
 }
 
-}  // namespace
-
-NetworkStatus StatusOf(const NetworkRecord& record) {
-  NetworkStatus status;
-  status.network = record.network;
-  status.netns_path = std::string(paths::kNetnsDir) + "/" + record.allocation;
-  status.netns_inode = record.netns_inode;
-  status.interface = netns::kAllocationLink;
-  status.host_interface = netns::HostLinkName(record.ipv4);
-  status.ipv4 = record.ipv4;
-  status.ipv6 = record.ipv6;
-  status.ports = record.ports;
-  return status;
+NetworkRecord RecordFor(const std::string& allocation, const NetworkSpec& spec,
+                        const GivenNetns& given,
+                        const std::vector<NetworkRecord>& others) {
+  NetworkRecord record;
+  record.allocation = allocation;
+  record.interface = spec.interface;
+  record.mode = spec.mode;
+  record.network = spec.network;
+  record.ports = spec.ports;
+  record.flags = spec.isolated ? exec::kIsolated : 0U;
+  if (spec.mode == NetworkMode::kBridge &&
+      spec.default_route.value_or(!AnyHasDefaultRoute(others))) {
+    record.flags |= exec::kDefaultRoute;
+  }
+  if (given.valid()) {
+    record.netns_inode = given.inode;
+    record.netns_given = true;
+  }
+  Inherit(others, &record);
+  return record;
 }
 
+}  // namespace
+
 Networks::Networks(const Config& config, exec::Executor& executor,
-                   store::BootStore& store, std::function<void()> check_again)
+                   store::BootStore& store, Events events)
     : config_(config),
       executor_(executor),
       store_(store),
-      check_again_(std::move(check_again)) {
+      events_(std::move(events)) {
   for (const auto& [name, network] : config.networks) {
-    pools_.emplace(name, netns::Ipam(network.ipv4, network.ipv6));
+    pools_.emplace(name, Pool{netns::AddressPool(network.ipv4),
+                              netns::AddressPool(network.ipv6)});
   }
 }
 
-Result<void> Networks::Recover() {
-  if (config_.networks.empty()) {
-    return Ok();
+void Networks::TakeRecorded(const std::string& network, const netns::Ipv4& ipv4,
+                            const netns::Ipv6& ipv6) {
+  const auto pool = pools_.find(network);
+  if (pool == pools_.end()) {
+    return;
   }
+  // One that the configuration has no more is in no pool.
+  IgnoreBecauseBestEffort(pool->second.ipv4.Take(ipv4));
+  IgnoreBecauseBestEffort(pool->second.ipv6.Take(ipv6));
+}
+
+Result<void> Networks::Recover() {
   MOUNTD_TRY(executor_.PrepareNetworks());
   MOUNTD_ASSIGN(const std::vector<QuarantineRecord> quarantine,
                 store_.ListQuarantine());
@@ -119,17 +141,13 @@ Result<void> Networks::Recover() {
                 store_.ListNetworks());
   {
     const std::lock_guard lock(mutex_);
-    const auto reserve = [&](const std::string& network,
-                             const netns::Ipv4& address) {
-      if (const auto pool = pools_.find(network); pool != pools_.end()) {
-        pool->second.Reserve(address);
-      }
-    };
     for (const QuarantineRecord& record : quarantine) {
-      reserve(record.network, record.ipv4);
+      TakeRecorded(record.network, record.ipv4, record.ipv6);
     }
     for (const NetworkRecord& record : records) {
-      reserve(record.network, record.ipv4);
+      TakeRecorded(record.network, record.ipv4, record.ipv6);
+      IgnoreBecauseBestEffort(
+          ports_.Take(OwnerOf(record), HostPortsOf(record.ports)));
     }
   }
   for (const NetworkRecord& record : records) {
@@ -139,106 +157,225 @@ Result<void> Networks::Recover() {
     }
   }
   if (!quarantine.empty()) {
-    check_again_();
+    events_.check_again();
   }
   return Ok();
 }
 
-Result<netns::AddressPair> Networks::TakeAddress(const std::string& network) {
-  const std::lock_guard lock(mutex_);
-  const auto pool = pools_.find(network);
-  if (pool == pools_.end()) {
-    return MakeError(Code::kNotFound, "set up", "network " + network,
+Result<void> Networks::TakeAddresses(const NetworkSpec& spec,
+                                     NetworkRecord* record) {
+  const auto found = pools_.find(record->network);
+  if (found == pools_.end()) {
+    return MakeError(Code::kNotFound, "set up", "network " + record->network,
                      "is not declared in the configuration");
   }
-  return pool->second.Allocate();
+  Pool& pool = found->second;
+  if (netns::IsNone(spec.ipv4)) {
+    MOUNTD_ASSIGN(record->ipv4, pool.ipv4.Allocate());
+  } else {
+    MOUNTD_TRY(pool.ipv4.Take(spec.ipv4));
+    record->ipv4 = spec.ipv4;
+  }
+  if (!netns::IsNone(spec.ipv6)) {
+    MOUNTD_TRY(pool.ipv6.Take(spec.ipv6));
+    record->ipv6 = spec.ipv6;
+  } else if (!pool.ipv6.empty()) {
+    MOUNTD_ASSIGN(record->ipv6, pool.ipv6.Allocate());
+  }
+  TellIfScarce(record->network, &pool);
+  return CheckFamilies(*record);
 }
 
-void Networks::FreeAddress(const std::string& network,
-                           const netns::Ipv4& address) {
+Result<void> Networks::Reserve(const NetworkSpec& spec, NetworkRecord* record) {
+  MOUNTD_TRY(CheckNotListening(record->ports));
+  const std::lock_guard lock(mutex_);
+  MOUNTD_TRY(ports_.Take(OwnerOf(*record), HostPortsOf(record->ports)));
+  if (record->mode != NetworkMode::kBridge) {
+    return Ok();
+  }
+  Result<void> taken = TakeAddresses(spec, record);
+  if (!taken) {
+    ports_.Free(OwnerOf(*record));
+    if (const auto pool = pools_.find(record->network); pool != pools_.end()) {
+      pool->second.ipv4.Free(record->ipv4);
+      pool->second.ipv6.Free(record->ipv6);
+    }
+  }
+  return taken;
+}
+
+void Networks::FreePorts(const NetworkRecord& record) {
+  const std::lock_guard lock(mutex_);
+  ports_.Free(OwnerOf(record));
+}
+
+void Networks::FreeAddresses(const std::string& network,
+                             const netns::Ipv4& ipv4, const netns::Ipv6& ipv6) {
   const std::lock_guard lock(mutex_);
   if (const auto pool = pools_.find(network); pool != pools_.end()) {
-    pool->second.Free(address);
+    pool->second.ipv4.Free(ipv4);
+    pool->second.ipv6.Free(ipv6);
+    TellIfScarce(network, &pool->second);
+  }
+}
+
+Networks::Usage Networks::UsageOf(const Pool& pool) const {
+  constexpr std::uint64_t kMost = std::numeric_limits<std::uint32_t>::max();
+  std::uint64_t capacity = pool.ipv4.capacity();
+  std::uint64_t free = pool.ipv4.free_count();
+  if (!pool.ipv6.empty()) {
+    capacity = std::min(capacity, pool.ipv6.capacity());
+    free = std::min(free, pool.ipv6.free_count());
+  }
+  return {static_cast<std::uint32_t>(std::min(capacity, kMost)),
+          static_cast<std::uint32_t>(std::min(free, kMost))};
+}
+
+void Networks::TellIfScarce(const std::string& network, Pool* pool) {
+  constexpr std::uint32_t kScarce = 10;  // a tenth
+  constexpr std::uint32_t kEnough = 5;   // a fifth, so that it is told once
+  const Usage usage = UsageOf(*pool);
+  if (!pool->scarce && usage.free <= usage.capacity / kScarce) {
+    pool->scarce = true;
+    events_.scarce(network, usage);
+  } else if (pool->scarce && usage.free > usage.capacity / kEnough) {
+    pool->scarce = false;
   }
 }
 
 Result<NetworkStatus> Networks::Setup(const std::string& allocation,
-                                      const NetworkSpec& spec) {
-  MOUNTD_ASSIGN(std::vector<PortMapping> ports, Normalise(spec.ports));
-  MOUNTD_ASSIGN(const std::optional<NetworkRecord> found,
-                store_.GetNetwork(allocation));
-  if (found && found->state == NetworkRecordState::kCreated) {
-    if (found->network != spec.network || found->ports != ports) {
+                                      const NetworkSpec& asked,
+                                      const GivenNetns& given) {
+  MOUNTD_ASSIGN(const NetworkSpec spec, Normalised(asked));
+  MOUNTD_ASSIGN(std::vector<NetworkRecord> others,
+                store_.NetworksOf(allocation));
+  const auto own = std::find_if(others.begin(), others.end(),
+                                [&](const NetworkRecord& record) {
+                                  return record.interface == spec.interface;
+                                });
+  std::optional<NetworkRecord> found;
+  if (own != others.end()) {
+    found = *own;
+  }
+  if (found && found->state != NetworkRecordState::kCreated) {
+    // An earlier attempt that could not be undone: undo it now, then anew.
+    MOUNTD_TRY(Delete(*found));
+    others.erase(own);
+    found.reset();
+  }
+  MOUNTD_TRY(CheckGoesWith(allocation, spec, given, others));
+  if (found) {
+    if (!IsSame(*found, spec)) {
       return MakeError(Code::kFailedPrecondition, "set up",
                        "network of " + allocation,
-                       "exists with other ports or another network");
+                       "has " + spec.interface + ", set up otherwise");
     }
     return StatusOf(*found);
   }
-  if (found) {
-    // An earlier attempt that could not be undone: undo it now, then anew.
-    MOUNTD_TRY(Delete(*found));
-  }
-  for (const PortMapping& port : ports) {
-    MOUNTD_TRY(CheckNotListening(port));
-  }
-  MOUNTD_ASSIGN(const netns::AddressPair address, TakeAddress(spec.network));
-  NetworkRecord record;
-  record.allocation = allocation;
-  record.network = spec.network;
-  record.ipv4 = address.ipv4;
-  record.ipv6 = address.ipv6;
-  record.ports = std::move(ports);
-  return Create(std::move(record));
+  NetworkRecord record = RecordFor(allocation, spec, given, others);
+  MOUNTD_TRY(Reserve(spec, &record));
+  return Create(std::move(record), given, others.empty());
 }
 
-Result<NetworkStatus> Networks::Create(NetworkRecord record) {
+Result<NetworkStatus> Networks::Create(NetworkRecord record,
+                                       const GivenNetns& given, bool first) {
   if (Result<void> added = store_.AddNetwork(record); !added) {
-    FreeAddress(record.network, record.ipv4);
+    FreePorts(record);
+    FreeAddresses(record.network, record.ipv4, record.ipv6);
     return std::move(added).error();
   }
-  Result<exec::NetworkState> created = executor_.CreateNetwork(PlanOf(record));
-  if (!created) {
-    Error error = std::move(created).error();
-    // The plan undid itself, unless its executor died with it: either way the
-    // delete finds what is left. What it cannot undo stays recorded, and the
-    // next Setup or the release tries again.
-    IgnoreBecauseBestEffort(Delete(record));
-    return error;
+  if (record.mode != NetworkMode::kHost) {
+    exec::NetworkPlan plan = PlanOf(record, OriginOf(record, first));
+    plan.owner_uid = given.owner_uid;
+    plan.may_be_hosts = given.may_be_hosts ? 1 : 0;
+    const bool passes = plan.origin == exec::NamespaceOrigin::kGiven;
+    Result<exec::NetworkState> created =
+        executor_.CreateNetwork(plan, passes ? given.fd : -1);
+    if (!created) {
+      Error error = std::move(created).error();
+      // The plan undid itself, unless its executor died with it: either way the
+      // delete finds what is left. What it cannot undo stays recorded, and the
+      // next Setup or the release tries again.
+      IgnoreBecauseBestEffort(Delete(record));
+      return error;
+    }
+    record.netns_inode = created->netns_inode;
   }
-  record.netns_inode = created->netns_inode;
   record.state = NetworkRecordState::kCreated;
-  MOUNTD_TRY(store_.SetNetworkState(record.allocation, record.state,
-                                    record.netns_inode));
+  MOUNTD_TRY(store_.SetNetworkState(record));
   return StatusOf(record);
 }
 
-Result<void> Networks::Delete(const NetworkRecord& record) {
-  MOUNTD_TRY(store_.SetNetworkState(
-      record.allocation, NetworkRecordState::kDeleting, record.netns_inode));
-  MOUNTD_TRY(executor_.DeleteNetwork(PlanOf(record)));
-  MOUNTD_TRY(store_.QuarantineNetwork(record));
-  check_again_();
+Result<void> Networks::Delete(NetworkRecord record) {
+  MOUNTD_ASSIGN(const std::vector<NetworkRecord> all,
+                store_.NetworksOf(record.allocation));
+  const bool alone = all.size() <= 1;
+  if (!alone && record.mode != NetworkMode::kBridge) {
+    return MakeError(Code::kFailedPrecondition, "tear down",
+                     "namespace of " + record.allocation,
+                     "other networks are in it");
+  }
+  record.state = NetworkRecordState::kDeleting;
+  MOUNTD_TRY(store_.SetNetworkState(record));
+  if (record.mode != NetworkMode::kHost) {
+    MOUNTD_TRY(
+        executor_.DeleteNetwork(PlanOf(record, OriginOf(record, alone))));
+  }
+  if (HasAddress(record)) {
+    MOUNTD_TRY(store_.QuarantineNetwork(record));
+    events_.check_again();
+  } else {
+    MOUNTD_TRY(store_.RemoveNetwork(record));
+  }
+  FreePorts(record);
   return Ok();
 }
 
-Result<void> Networks::Teardown(const std::string& allocation) {
-  MOUNTD_ASSIGN(const std::optional<NetworkRecord> found,
-                store_.GetNetwork(allocation));
-  if (!found) {
-    return Ok();
+Result<void> Networks::Teardown(const std::string& allocation,
+                                const std::string& interface) {
+  MOUNTD_ASSIGN(const std::vector<NetworkRecord> records,
+                store_.NetworksOf(allocation));
+  for (const NetworkRecord& record : records) {
+    if (record.interface == interface) {
+      return Delete(record);
+    }
   }
-  return Delete(*found);
+  return Ok();
 }
 
-Result<std::optional<NetworkStatus>> Networks::Get(
+Result<std::vector<std::string>> Networks::TeardownOrder(
     const std::string& allocation) {
-  MOUNTD_ASSIGN(const std::optional<NetworkRecord> found,
-                store_.GetNetwork(allocation));
-  if (!found || found->state != NetworkRecordState::kCreated) {
-    return std::optional<NetworkStatus>();
+  MOUNTD_ASSIGN(std::vector<NetworkRecord> records,
+                store_.NetworksOf(allocation));
+  std::stable_partition(records.begin(), records.end(),
+                        [](const NetworkRecord& record) {
+                          return record.mode == NetworkMode::kBridge;
+                        });
+  std::vector<std::string> interfaces;
+  interfaces.reserve(records.size());
+  for (const NetworkRecord& record : records) {
+    interfaces.push_back(record.interface);
   }
-  return std::optional<NetworkStatus>(StatusOf(*found));
+  return interfaces;
+}
+
+Result<std::vector<NetworkStatus>> Networks::Of(const std::string& allocation) {
+  MOUNTD_ASSIGN(const std::vector<NetworkRecord> records,
+                store_.NetworksOf(allocation));
+  std::vector<NetworkStatus> all;
+  for (const NetworkRecord& record : records) {
+    if (record.state == NetworkRecordState::kCreated) {
+      all.push_back(StatusOf(record));
+    }
+  }
+  return all;
+}
+
+Result<std::uint32_t> Networks::Repair(const NetworkRecord& record) {
+  MOUNTD_ASSIGN(
+      const exec::NetworkState state,
+      executor_.RepairNetwork(PlanOf(record, OriginOf(record, true))));
+  return state.repaired;
 }
 
 void Networks::ReapQuarantine() {
@@ -252,9 +389,12 @@ void Networks::ReapQuarantine() {
     NetworkRecord former;
     former.allocation = record.allocation;
     former.network = record.network;
+    former.interface = netns::kAllocationLink;
     former.ipv4 = record.ipv4;
-    former.netns_inode = record.netns_inode;
-    const exec::NetworkPlan plan = PlanOf(former);
+    former.ipv6 = record.ipv6;
+    // Whatever namespace has the allocation's name by now is not this one.
+    const exec::NetworkPlan plan =
+        PlanOf(former, exec::NamespaceOrigin::kExisting);
     const Result<exec::NetworkState> state = executor_.InspectNetwork(plan);
     if (!state || state->host_ifindex != 0 ||
         !store_.EndQuarantine(record.ipv4)) {
@@ -263,10 +403,10 @@ void Networks::ReapQuarantine() {
       some_left = true;
       continue;
     }
-    FreeAddress(record.network, record.ipv4);
+    FreeAddresses(record.network, record.ipv4, record.ipv6);
   }
   if (some_left) {
-    check_again_();
+    events_.check_again();
   }
 }
 
@@ -274,9 +414,15 @@ std::map<std::string, Networks::Usage> Networks::GetUsage() const {
   const std::lock_guard lock(mutex_);
   std::map<std::string, Usage> usage;
   for (const auto& [name, pool] : pools_) {
-    usage[name] = {pool.capacity(), pool.free_count()};
+    usage[name] = UsageOf(pool);
   }
   return usage;
+}
+
+std::uint32_t Networks::CountFreePorts(std::uint16_t first,
+                                       std::uint16_t last) const {
+  const std::lock_guard lock(mutex_);
+  return ports_.CountFree(first, last);
 }
 
 }  // namespace mountd

@@ -11,30 +11,12 @@
 #include "mountd/base/result.h"
 #include "mountd/config.h"
 #include "mountd/exec/executor.h"
+#include "mountd/network_spec.h"
 #include "mountd/store/boot_store.h"
-#include "netns/ipam.h"
+#include "netns/address_pool.h"
+#include "netns/port_table.h"
 
 namespace mountd {
-
-// What SetupNetwork answers; the same after any restart, as it is all derived
-// from the record.
-struct NetworkStatus {
-  std::string network;
-  std::string netns_path;
-  std::uint64_t netns_inode = 0;
-  std::string interface;
-  std::string host_interface;
-  netns::Ipv4 ipv4{};
-  netns::Ipv6 ipv6{};
-  std::vector<PortMapping> ports;
-};
-
-NetworkStatus StatusOf(const NetworkRecord& record);
-
-struct NetworkSpec {
-  std::string network = "default";
-  std::vector<PortMapping> ports;  // container_port 0: as the host port
-};
 
 // Allocations' networks: addresses, host ports, and the plans that make them.
 //
@@ -43,47 +25,89 @@ struct NetworkSpec {
 //     |                        v                          v
 //     +--quarantine over-- quarantined <--DeleteNetwork-- deleting
 //
-// An intent is written before each plan. Methods block; calls for one
-// allocation come one at a time (its strand), of different allocations side by
-// side.
+// All networks of an allocation, one for each interface, are in one namespace:
+// the first one makes or brings it, and it goes with the last. An intent is
+// written before each plan. Methods block; calls for one allocation come one at
+// a time (its strand), of different allocations side by side.
 class Networks {
  public:
-  // `check_again` asks for ReapQuarantine to be called a little later.
-  Networks(const Config& config, exec::Executor& executor,
-           store::BootStore& store, std::function<void()> check_again);
+  struct Usage {
+    std::uint32_t capacity = 0;  // addresses
+    std::uint32_t free = 0;
+  };
 
-  // Takes the records' addresses into the pools; finishes or rolls back what
-  // was under way. Called once, before anything else.
+  struct Events {
+    // Asks for ReapQuarantine to be called a little later.
+    std::function<void()> check_again;
+    // Few addresses are left in a network; told once, until more are free
+    // again.
+    std::function<void(const std::string& network, const Usage& usage)> scarce =
+        [](const std::string&, const Usage&) {};
+  };
+
+  Networks(const Config& config, exec::Executor& executor,
+           store::BootStore& store, Events events);
+
+  // Takes the records' addresses and ports; rolls back what was under way.
+  // Called once, before anything else.
   Result<void> Recover();
 
-  // Idempotent: the same allocation, the same namespace and addresses. Another
-  // spec than the one it has is FailedPrecondition.
+  // Idempotent: the same allocation and interface, the same namespace and
+  // addresses. FailedPrecondition for another spec than the one it has, and for
+  // a namespace where it has one.
   Result<NetworkStatus> Setup(const std::string& allocation,
-                              const NetworkSpec& spec);
-  Result<void> Teardown(const std::string& allocation);
-  Result<std::optional<NetworkStatus>> Get(const std::string& allocation);
+                              const NetworkSpec& spec,
+                              const GivenNetns& given = {});
+  // None is success. FailedPrecondition for the namespace alone while others
+  // are in it.
+  Result<void> Teardown(const std::string& allocation,
+                        const std::string& interface);
+  // In the order of their interfaces.
+  Result<std::vector<NetworkStatus>> Of(const std::string& allocation);
+  // Interfaces, so that a tear-down of each in turn succeeds.
+  Result<std::vector<std::string>> TeardownOrder(const std::string& allocation);
+
+  // Compares one with the kernel, and puts it right: bits of NetworkRepair.
+  // FailedPrecondition if its namespace is gone.
+  Result<std::uint32_t> Repair(const NetworkRecord& record);
 
   // Frees addresses whose links are gone; asks again while some are left.
   void ReapQuarantine();
 
-  struct Usage {
-    std::uint32_t capacity = 0;
-    std::uint32_t free = 0;
-  };
   std::map<std::string, Usage> GetUsage() const;
+  // Of the ports from `first` to `last`, how many no allocation has.
+  std::uint32_t CountFreePorts(std::uint16_t first, std::uint16_t last) const;
 
  private:
-  Result<netns::AddressPair> TakeAddress(const std::string& network);
-  void FreeAddress(const std::string& network, const netns::Ipv4& address);
-  Result<NetworkStatus> Create(NetworkRecord record);
-  Result<void> Delete(const NetworkRecord& record);
+  struct Pool {
+    netns::AddressPool<netns::Ipv4> ipv4;
+    netns::AddressPool<netns::Ipv6> ipv6;
+    bool scarce = false;
+  };
+
+  // Ports and addresses, in memory; the record gets the addresses.
+  Result<void> Reserve(const NetworkSpec& spec, NetworkRecord* record);
+  Result<void> TakeAddresses(const NetworkSpec& spec, NetworkRecord* record);
+  void FreePorts(const NetworkRecord& record);
+  void FreeAddresses(const std::string& network, const netns::Ipv4& ipv4,
+                     const netns::Ipv6& ipv6);
+  void TakeRecorded(const std::string& network, const netns::Ipv4& ipv4,
+                    const netns::Ipv6& ipv6);
+  // With mutex_ held.
+  void TellIfScarce(const std::string& network, Pool* pool);
+  Usage UsageOf(const Pool& pool) const;
+
+  Result<NetworkStatus> Create(NetworkRecord record, const GivenNetns& given,
+                               bool first);
+  Result<void> Delete(NetworkRecord record);
 
   const Config& config_;
   exec::Executor& executor_;
   store::BootStore& store_;
-  const std::function<void()> check_again_;
+  const Events events_;
   mutable std::mutex mutex_;
-  std::map<std::string, netns::Ipam> pools_;
+  std::map<std::string, Pool> pools_;
+  netns::PortTable ports_;
 };
 
 }  // namespace mountd

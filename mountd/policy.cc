@@ -246,8 +246,29 @@ Result<void> Policy::MayControlPlugin(const Caller& caller,
 }
 
 Result<void> Policy::MayUseNetwork(const Caller& caller,
-                                   const std::string& network,
-                                   std::span<const PortMapping> ports) const {
+                                   const NetworkSpec& spec) const {
+  if (spec.mode == NetworkMode::kBridge) {
+    MOUNTD_TRY(MayBeIn(caller, spec.network));
+  }
+  for (const PortMapping& port : spec.ports) {
+    const std::uint32_t last = port.host_port + std::uint32_t{port.count} - 1;
+    const bool allowed = AnyRule(caller, [&](const RuleConfig& rule) {
+      return std::any_of(rule.host_ports.begin(), rule.host_ports.end(),
+                         [&](const PortRange& range) {
+                           return port.host_port >= range.first &&
+                                  last <= range.last;
+                         });
+    });
+    if (!allowed) {
+      return Denied("map", "host port " + std::to_string(port.host_port),
+                    "no rule allows it to this user (host_ports)");
+    }
+  }
+  return Ok();
+}
+
+Result<void> Policy::MayBeIn(const Caller& caller,
+                             const std::string& network) const {
   if (!config_.networks.contains(network)) {
     return MakeError(Code::kNotFound, "set up", "network " + network,
                      "is not declared in the configuration");
@@ -258,20 +279,12 @@ Result<void> Policy::MayUseNetwork(const Caller& caller,
     return Denied("set up", "network " + network,
                   "no rule allows it to this user (networks)");
   }
-  for (const PortMapping& port : ports) {
-    const bool allowed = AnyRule(caller, [&](const RuleConfig& rule) {
-      return std::any_of(rule.host_ports.begin(), rule.host_ports.end(),
-                         [&](const PortRange& range) {
-                           return port.host_port >= range.first &&
-                                  port.host_port <= range.last;
-                         });
-    });
-    if (!allowed) {
-      return Denied("map", "host port " + std::to_string(port.host_port),
-                    "no rule allows it to this user (host_ports)");
-    }
-  }
   return Ok();
+}
+
+bool Policy::MayPassHostNamespaces(const Caller& caller) const {
+  return AnyRule(caller,
+                 [](const RuleConfig& rule) { return rule.host_namespaces; });
 }
 
 Result<void> Policy::MayUseCgroup(const Caller& caller,

@@ -8,6 +8,7 @@
 #include "mountd/base/result.h"
 #include "mountd/caller.h"
 #include "mountd/config.h"
+#include "mountd/network_spec.h"
 #include "mountd/store/records.h"
 
 namespace mountd {
@@ -60,13 +61,16 @@ class Policy {
                                  const std::string& plugin) const;
   Result<void> MayControlPlugin(const Caller& caller,
                                 const std::string& plugin) const;
-  Result<void> MayUseNetwork(const Caller& caller, const std::string& network,
-                             std::span<const PortMapping> ports) const;
+  Result<void> MayUseNetwork(const Caller& caller,
+                             const NetworkSpec& spec) const;
+  // Network namespaces of the host's user namespace.
+  bool MayPassHostNamespaces(const Caller& caller) const;
   // `path` as the host's own hierarchy has it.
   Result<void> MayUseCgroup(const Caller& caller,
                             const std::string& path) const;
 
  private:
+  Result<void> MayBeIn(const Caller& caller, const std::string& network) const;
   // A source that the configuration declares by name.
   template <typename T>
   struct Declared {

@@ -155,7 +155,7 @@ Result<AllocationStatus> Service::GetAllocation(const CallContext& call,
   AllocationStatus status;
   MOUNTD_ASSIGN(status.record, Find(call, allocation.str()));
   status.host_path = HostPath(allocation.str());
-  MOUNTD_ASSIGN(status.network, parts_.networks.Get(allocation.str()));
+  MOUNTD_ASSIGN(status.networks, parts_.networks.Of(allocation.str()));
   MOUNTD_ASSIGN(status.mounts, parts_.mounts.Of(allocation.str()));
   for (MountConfig& mount : status.mounts) {
     mount.health = parts_.healths.Of(mount.record.mount_id);
@@ -184,25 +184,6 @@ Result<std::vector<AllocationRecord>> Service::ListAllocations(
     return !Sees(call.caller, record.uid);
   });
   return all;
-}
-
-// ---- Networks ----
-
-Result<NetworkStatus> Service::SetupNetwork(const CallContext& call,
-                                            const Name& allocation,
-                                            const NetworkSpec& spec) {
-  MOUNTD_TRY(policy_.MayUseNetwork(call.caller, spec.network, spec.ports));
-  MOUNTD_TRY(FindPrepared(call, allocation.str()));
-  MOUNTD_ASSIGN(NetworkStatus status,
-                parts_.networks.Setup(allocation.str(), spec));
-  MOUNTD_TRY(teardowns_.Forgive(OwedKind::kTeardownNetwork, allocation.str()));
-  return status;
-}
-
-Result<void> Service::TeardownNetwork(const CallContext& call,
-                                      const Name& allocation) {
-  MOUNTD_ASSIGN(const AllocationRecord record, Find(call, allocation.str()));
-  return teardowns_.TeardownNetwork(record);
 }
 
 // ---- Trees of files ----
@@ -348,6 +329,7 @@ Result<Capabilities> Service::GetCapabilities() {
           "calls: reusable mount ids are compared");
   feature("mount-beneath", hello.has_mount_beneath != 0,
           "the kernel is older than 6.5: a live mount cannot be replaced");
+  capabilities.network_modes = NetworkModes();
   feature("bridge", !parts_.config.networks.empty(),
           "the configuration declares no [network.<name>]");
   return capabilities;

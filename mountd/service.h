@@ -21,7 +21,7 @@ namespace mountd {
 struct AllocationStatus {
   AllocationRecord record;
   std::string host_path;
-  std::optional<NetworkStatus> network;
+  std::vector<NetworkStatus> networks;  // in the order of their interfaces
   struct Volume {
     PublicationRecord record;
     std::string plugin;
@@ -41,6 +41,7 @@ struct VolumeStatus {
 struct Capabilities {
   std::map<std::string, bool> features;
   std::map<std::string, std::string> missing;  // feature, why
+  std::vector<std::string> network_modes;
   std::map<std::string, Networks::Usage> networks;
   std::uint64_t executor_capabilities = 0;
   std::uint32_t stuck_executors = 0;
@@ -76,10 +77,14 @@ class Service {
       const CallContext& call);
 
   // ---- Networks ----
+  // `given`: an fd that is kept open until it returns, and its inode.
   Result<NetworkStatus> SetupNetwork(const CallContext& call,
                                      const Name& allocation,
-                                     const NetworkSpec& spec);
-  Result<void> TeardownNetwork(const CallContext& call, const Name& allocation);
+                                     const NetworkSpec& spec,
+                                     GivenNetns given = {});
+  // "" is all of them.
+  Result<void> TeardownNetwork(const CallContext& call, const Name& allocation,
+                               const std::string& interface = "");
 
   // ---- Volumes and bind mounts ----
   Result<csi::PublishedVolume> PublishVolume(const CallContext& call,
@@ -181,6 +186,7 @@ class Service {
   // What `uid` made.
   bool Sees(const Caller& caller, std::uint32_t uid) const;
   bool SeesPlugin(const Caller& caller, const PluginRecord& plugin) const;
+  bool SeesNetwork(const Caller& caller, const std::string& network) const;
 
   // ---- The node ----
   Result<std::vector<OwedRecord>> ListOwed(const CallContext& call);
@@ -191,6 +197,7 @@ class Service {
   Result<Capabilities> GetCapabilities();
 
  private:
+  std::vector<std::string> NetworkModes() const;
   // The record, if the caller may use it; NotFound, PermissionDenied.
   Result<AllocationRecord> Find(const CallContext& call,
                                 const std::string& allocation);

@@ -86,7 +86,11 @@ Result<void> Teardowns::Undo(const AllocationRecord& record) {
     }
     keep_first(std::move(detached));
   }
-  keep_first(parts_.networks.Teardown(record.id));
+  MOUNTD_ASSIGN(const std::vector<std::string> interfaces,
+                parts_.networks.TeardownOrder(record.id));
+  for (const std::string& interface : interfaces) {
+    keep_first(parts_.networks.Teardown(record.id, interface));
+  }
   MOUNTD_TRY(std::move(outcome));
   MOUNTD_TRY(parts_.executor.RemoveAllocation(PlanOf(record)));
   return parts_.boot.RemoveInboxes(record.id);
@@ -169,9 +173,20 @@ Result<void> Teardowns::OweUnlessUndone(const BindMountSpec& spec) {
              : Ok();
 }
 
-Result<void> Teardowns::TeardownNetwork(const AllocationRecord& record) {
-  return OweUnlessDone(OwedKind::kTeardownNetwork, record.id, record.uid,
-                       parts_.networks.Teardown(record.id));
+Result<void> Teardowns::TeardownNetwork(const AllocationRecord& record,
+                                        const std::string& interface) {
+  return OweUnlessDone(OwedKind::kTeardownNetwork, record.id + "/" + interface,
+                       record.uid,
+                       parts_.networks.Teardown(record.id, interface));
+}
+
+Result<void> Teardowns::TeardownNetworks(const AllocationRecord& record) {
+  MOUNTD_ASSIGN(const std::vector<std::string> interfaces,
+                parts_.networks.TeardownOrder(record.id));
+  for (const std::string& interface : interfaces) {
+    MOUNTD_TRY(TeardownNetwork(record, interface));
+  }
+  return Ok();
 }
 
 Result<void> Teardowns::OweUnlessDone(OwedKind kind, const std::string& object,
@@ -210,7 +225,7 @@ Result<void> Teardowns::Retry(const OwedRecord& owed) {
     case OwedKind::kUnpublish:
       return Unpublish(*record, rest);
     case OwedKind::kTeardownNetwork:
-      return TeardownNetwork(*record);
+      return TeardownNetwork(*record, rest);
     case OwedKind::kUnmount:
       return Unmount(*record, rest.substr(0, slash), rest.substr(slash + 1));
     case OwedKind::kUnstage:
@@ -249,7 +264,7 @@ Result<void> Teardowns::OweCutOff() {
   for (const NetworkRecord& network : networks) {
     if (network.state != NetworkRecordState::kCreated) {
       MOUNTD_TRY(Owe(OwedKind::kTeardownNetwork, network.allocation,
-                     network.allocation));
+                     network.allocation + "/" + network.interface));
     }
   }
   return Ok();

@@ -37,7 +37,9 @@ class Teardowns {
                        exec::UnmountMode mode = exec::UnmountMode::kPlain);
   // After a Bind that failed: owes what of it could not be undone.
   Result<void> OweUnlessUndone(const BindMountSpec& spec);
-  Result<void> TeardownNetwork(const AllocationRecord& record);
+  Result<void> TeardownNetwork(const AllocationRecord& record,
+                               const std::string& interface);
+  Result<void> TeardownNetworks(const AllocationRecord& record);
 
   // What is there anew is not to go any more.
   Result<void> Forgive(OwedKind kind, const std::string& object);

@@ -42,9 +42,9 @@ Error BadRange(std::string_view text, std::string_view why) {
                    std::string(why));
 }
 
-template <typename Range, typename Address>
-Result<Range> ParseRange(std::string_view text, int family, int min_prefix,
-                         int max_prefix) {
+template <typename Address>
+Result<Range<Address>> ParseRange(std::string_view text, int family,
+                                  int min_prefix, int max_prefix) {
   const std::size_t slash = text.find('/');
   if (slash == std::string_view::npos) {
     return BadRange(text, "must be ADDRESS/PREFIX");
@@ -63,7 +63,7 @@ Result<Range> ParseRange(std::string_view text, int family, int min_prefix,
     return BadRange(text, "prefix must be " + std::to_string(min_prefix) +
                               " to " + std::to_string(max_prefix));
   }
-  Range range;
+  Range<Address> range;
   range.base = base;
   range.prefix = static_cast<std::uint8_t>(prefix);
   if (!HostBitsAreZero(base, range.prefix)) {
@@ -90,6 +90,28 @@ Result<Address> ParseAddress(std::string_view text, int family) {
 }
 
 template <typename Address>
+Address Successor(Address base) {
+  base.back() = static_cast<std::uint8_t>(base.back() + 1);
+  return base;
+}
+
+template <typename Address>
+Address LastOf(const Range<Address>& range) {
+  Address last = range.base;
+  for (std::size_t bit = range.prefix; bit < last.size() * 8; ++bit) {
+    last.at(bit / 8) =
+        static_cast<std::uint8_t>(last.at(bit / 8) | (0x80U >> (bit % 8)));
+  }
+  return last;
+}
+
+template <typename Address>
+bool IsOfAllocations(const Range<Address>& range, const Address& address) {
+  return range.Contains(address) && address != range.base &&
+         address != HostAddress(range);
+}
+
+template <typename Address>
 bool AllZero(const Address& address) {
   return std::all_of(address.begin(), address.end(),
                      [](std::uint8_t byte) { return byte == 0; });
@@ -97,24 +119,49 @@ bool AllZero(const Address& address) {
 
 }  // namespace
 
-bool Ipv4Range::Contains(const Ipv4& address) const {
+template <typename Address>
+bool Range<Address>::Contains(const Address& address) const {
   return prefix != 0 && SamePrefix(base, address, prefix);
 }
+template struct Range<Ipv4>;
+template struct Range<Ipv6>;
 
-bool Ipv6Range::Contains(const Ipv6& address) const {
-  return prefix != 0 && SamePrefix(base, address, prefix);
+Ipv4 HostAddress(const Ipv4Range& range) { return Successor(range.base); }
+Ipv6 HostAddress(const Ipv6Range& range) { return Successor(range.base); }
+
+bool IsUsable(const Ipv4Range& range, const Ipv4& address) {
+  return IsOfAllocations(range, address) && address != LastOf(range);
+}
+
+bool IsUsable(const Ipv6Range& range, const Ipv6& address) {
+  return IsOfAllocations(range, address);
+}
+
+bool Overlap(const Ipv4Range& a, const Ipv4Range& b) {
+  return a.Contains(b.base) || b.Contains(a.base);
+}
+
+bool Overlap(const Ipv6Range& a, const Ipv6Range& b) {
+  return a.Contains(b.base) || b.Contains(a.base);
 }
 
 Result<Ipv4Range> ParseIpv4Range(std::string_view text) {
-  return ParseRange<Ipv4Range, Ipv4>(text, AF_INET, 8, 30);
+  return ParseRange<Ipv4>(text, AF_INET, 8, 30);
 }
 
 Result<Ipv6Range> ParseIpv6Range(std::string_view text) {
-  return ParseRange<Ipv6Range, Ipv6>(text, AF_INET6, 32, 120);
+  return ParseRange<Ipv6>(text, AF_INET6, 32, 120);
 }
 
 std::string ToString(const Ipv4& address) { return Print(AF_INET, address); }
 std::string ToString(const Ipv6& address) { return Print(AF_INET6, address); }
+
+std::string ToString(const Ipv4Range& range) {
+  return ToString(range.base) + "/" + std::to_string(range.prefix);
+}
+std::string ToString(const Ipv6Range& range) {
+  return ToString(range.base) + "/" + std::to_string(range.prefix);
+}
 
 Result<Ipv4> ParseIpv4(std::string_view text) {
   return ParseAddress<Ipv4>(text, AF_INET);
@@ -126,6 +173,53 @@ Result<Ipv6> ParseIpv6(std::string_view text) {
 
 bool IsNone(const Ipv4& address) { return AllZero(address); }
 bool IsNone(const Ipv6& address) { return AllZero(address); }
+
+Result<HostIp> ParseHostIp(std::string_view text) {
+  HostIp address;
+  if (text.empty()) {
+    return address;
+  }
+  if (const Result<Ipv4> ipv4 = ParseIpv4(text)) {
+    address.family = HostIp::Family::kIpv4;
+    std::copy(ipv4->begin(), ipv4->end(), address.bytes.begin());
+    return address;
+  }
+  const Result<Ipv6> ipv6 = ParseIpv6(text);
+  if (!ipv6) {
+    return MakeError(Code::kInvalidArgument, "parse", std::string(text),
+                     "not an IPv4 or IPv6 address");
+  }
+  address.family = HostIp::Family::kIpv6;
+  address.bytes = *ipv6;
+  return address;
+}
+
+Ipv4 Ipv4Of(const HostIp& address) {
+  Ipv4 ipv4{};
+  std::copy_n(address.bytes.begin(), ipv4.size(), ipv4.begin());
+  return ipv4;
+}
+
+std::string ToString(const HostIp& address) {
+  switch (address.family) {
+    case HostIp::Family::kIpv4:
+      return ToString(Ipv4Of(address));
+    case HostIp::Family::kIpv6:
+      return ToString(address.bytes);
+    case HostIp::Family::kAny:
+      break;
+  }
+  return "";
+}
+
+bool IsNone(const HostIp& address) { return AllZero(address.bytes); }
+
+bool Overlap(const HostIp& a, const HostIp& b) {
+  if (a.family == HostIp::Family::kAny || b.family == HostIp::Family::kAny) {
+    return true;
+  }
+  return a.family == b.family && (a.bytes == b.bytes || IsNone(a) || IsNone(b));
+}
 
 std::string HostLinkName(const Ipv4& address) {
   std::array<char, 16> name{};

@@ -39,15 +39,54 @@ Bytes LinkKey(const std::string& link) {
   return key;
 }
 
+// The map of one family: those of any host address, and those of one.
+struct PortMaps {
+  const char* any;
+  const char* one;
+};
+constexpr PortMaps kPortMaps4 = {"pm4", "pm4h"};
+constexpr PortMaps kPortMaps6 = {"pm6", "pm6h"};
+
 template <typename Address>
-Element PortElement(const char* set, std::uint8_t protocol,
-                    const exec::PortMap& port, const Address& address) {
-  Element element{set, {}, {}, port.host_port};
+Element PortElement(const PortMaps& maps, const exec::PortMap& port,
+                    std::uint8_t protocol, std::uint16_t offset,
+                    const Address& container) {
+  const auto host_port = static_cast<std::uint16_t>(port.host_port + offset);
+  Address host{};
+  std::copy_n(port.host_address.begin(), host.size(), host.begin());
+  Element element{IsNone(host) ? maps.any : maps.one, {}, {}, host_port};
+  if (!IsNone(host)) {
+    Append(&element.key, host);
+  }
   Append(&element.key, {&protocol, 1});
-  AppendPort(&element.key, port.host_port);
-  Append(&element.data, address);
-  AppendPort(&element.data, port.container_port);
+  AppendPort(&element.key, host_port);
+  Append(&element.data, container);
+  AppendPort(&element.data,
+             static_cast<std::uint16_t>(port.container_port + offset));
   return element;
+}
+
+void AddPortElements(const exec::NetworkPlan& plan, const exec::PortMap& port,
+                     std::vector<Element>* elements) {
+  constexpr std::pair<unsigned, std::uint8_t> kProtocols[] = {
+      {exec::kTcp, IPPROTO_TCP},
+      {exec::kUdp, IPPROTO_UDP},
+      {exec::kSctp, IPPROTO_SCTP}};
+  const bool ipv4 = port.host_family != 6;
+  const bool ipv6 = port.host_family != 4 && !IsNone(plan.ipv6);
+  for (const auto& [bit, protocol] : kProtocols) {
+    for (std::uint16_t i = 0; (port.protocols & bit) != 0 && i < port.count;
+         ++i) {
+      if (ipv4) {
+        elements->push_back(
+            PortElement(kPortMaps4, port, protocol, i, plan.ipv4));
+      }
+      if (ipv6) {
+        elements->push_back(
+            PortElement(kPortMaps6, port, protocol, i, plan.ipv6));
+      }
+    }
+  }
 }
 
 template <typename Address>
@@ -130,30 +169,24 @@ Result<std::vector<Answer>> Transact(Channel* nft, int type, int flags,
 
 }  // namespace
 
-std::vector<Element> ElementsOf(const exec::NetworkPlan& plan,
-                                const std::string& host_link) {
+std::vector<Element> ElementsOf(const exec::NetworkPlan& plan) {
   std::vector<Element> elements;
-  const bool has_v6 = !IsNone(plan.ipv6);
+  if (IsNone(plan.ipv4)) {
+    return elements;
+  }
+  const std::string host_link = HostLinkName(plan.ipv4);
   const std::size_t count =
       std::min<std::size_t>(plan.port_count, plan.ports.size());
   for (const exec::PortMap& port : std::span(plan.ports).first(count)) {
-    for (const auto& [bit, protocol] :
-         {std::pair<unsigned, std::uint8_t>{exec::kTcp, IPPROTO_TCP},
-          std::pair<unsigned, std::uint8_t>{exec::kUdp, IPPROTO_UDP}}) {
-      if ((port.protocols & bit) == 0) {
-        continue;
-      }
-      elements.push_back(PortElement("pm4", protocol, port, plan.ipv4));
-      if (has_v6) {
-        elements.push_back(PortElement("pm6", protocol, port, plan.ipv6));
-      }
-    }
+    AddPortElements(plan, port, &elements);
   }
   elements.push_back(SourceElement("src4", host_link, plan.ipv4));
-  if (has_v6) {
+  if (!IsNone(plan.ipv6)) {
     elements.push_back(SourceElement("src6", host_link, plan.ipv6));
   }
-  elements.push_back(Element{"open", LinkKey(host_link), {}, 0});
+  if ((plan.flags & exec::kIsolated) == 0) {
+    elements.push_back(Element{"open", LinkKey(host_link), {}, 0});
+  }
   return elements;
 }
 
@@ -166,20 +199,27 @@ Element VersionElement(std::uint32_t version) {
 Result<std::vector<bool>> FindElements(Channel* nft,
                                        const std::vector<Element>& elements,
                                        const std::string& object) {
-  std::vector<Message> messages;
-  messages.reserve(elements.size());
-  for (const Element& element : elements) {
-    messages.push_back(ElementMessage(NFT_MSG_GETSETELEM, 0, element, false));
-  }
-  MOUNTD_ASSIGN(const std::vector<Answer> answers,
-                nft->Exchange(messages, messages.size() - 1));
+  // The kernel reserves a page for each answer, however short.
+  constexpr std::size_t kAtOnce = 256;
   std::vector<bool> found(elements.size(), false);
-  for (const Answer& answer : answers) {
-    if (answer.err != 0 && answer.err != ENOENT) {
-      return ErrnoError(answer.err, "NFT_MSG_GETSETELEM", object);
+  for (std::size_t first = 0; first < elements.size(); first += kAtOnce) {
+    const auto some = std::span(elements).subspan(
+        first, std::min(kAtOnce, elements.size() - first));
+    std::vector<Message> messages;
+    messages.reserve(some.size());
+    for (const Element& element : some) {
+      messages.push_back(ElementMessage(NFT_MSG_GETSETELEM, 0, element, false));
     }
-    if (answer.type == ((NFNL_SUBSYS_NFTABLES << 8) | NFT_MSG_NEWSETELEM)) {
-      found[answer.request] = HasData(answer, elements[answer.request].data);
+    MOUNTD_ASSIGN(const std::vector<Answer> answers,
+                  nft->Exchange(messages, messages.size() - 1));
+    for (const Answer& answer : answers) {
+      if (answer.err != 0 && answer.err != ENOENT) {
+        return ErrnoError(answer.err, "NFT_MSG_GETSETELEM", object);
+      }
+      if (answer.type == ((NFNL_SUBSYS_NFTABLES << 8) | NFT_MSG_NEWSETELEM)) {
+        found[first + answer.request] =
+            HasData(answer, some[answer.request].data);
+      }
     }
   }
   return found;
@@ -204,6 +244,21 @@ Result<void> AddElements(Channel* nft, const std::vector<Element>& elements,
                                 (answer.err == EEXIST ? " is taken" : ""));
   }
   return Ok();
+}
+
+Result<void> CompleteElements(Channel* nft,
+                              const std::vector<Element>& elements,
+                              const std::string& object, bool* some_missing) {
+  MOUNTD_ASSIGN(const std::vector<bool> found,
+                FindElements(nft, elements, object));
+  std::vector<Element> missing;
+  for (std::size_t i = 0; i < elements.size(); ++i) {
+    if (!found[i]) {
+      missing.push_back(elements[i]);
+    }
+  }
+  *some_missing = !missing.empty();
+  return missing.empty() ? Ok() : AddElements(nft, missing, object);
 }
 
 Result<void> DeleteElements(Channel* nft, const std::vector<Element>& elements,

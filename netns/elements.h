@@ -15,10 +15,9 @@ struct Element {
   std::uint16_t host_port = 0;     // of a port map
 };
 
-// One network's port maps, its addresses' anti-spoofing and its link among
-// those that may talk to each other.
-std::vector<Element> ElementsOf(const exec::NetworkPlan& plan,
-                                const std::string& host_link);
+// One network's port maps, its addresses' anti-spoofing and, unless it is
+// isolated, its link among those that may talk to each other.
+std::vector<Element> ElementsOf(const exec::NetworkPlan& plan);
 
 Element VersionElement(std::uint32_t version);
 
@@ -30,6 +29,11 @@ Result<std::vector<bool>> FindElements(Channel* nft,
 // All or none. AlreadyExists names the host port that is mapped already.
 Result<void> AddElements(Channel* nft, const std::vector<Element>& elements,
                          const std::string& object);
+
+// Adds those that are missing.
+Result<void> CompleteElements(Channel* nft,
+                              const std::vector<Element>& elements,
+                              const std::string& object, bool* some_missing);
 
 // Deletes those of `elements` that are there with just these data.
 Result<void> DeleteElements(Channel* nft, const std::vector<Element>& elements,

@@ -63,6 +63,7 @@ class Channel {
   Channel(exec::Kernel& kernel, UniqueFd socket)
       : kernel_(&kernel), socket_(std::move(socket)) {}
   static Result<Channel> Open(exec::Kernel& kernel, int protocol);
+  UniqueFd Release() && { return std::move(socket_); }
 
   // Sends all messages in one call and collects the answers. Only the message
   // `last` is asked to be acknowledged; errors come for each. Fails only if

@@ -7,10 +7,10 @@
 
 #include <algorithm>
 
+#include "netns/access.h"
 #include "netns/elements.h"
-#include "netns/pin.h"
+#include "netns/home.h"
 #include "netns/ruleset.h"
-#include "netns/veth.h"
 
 namespace mountd::netns {
 namespace {
@@ -18,29 +18,6 @@ namespace {
 using exec::Named;
 using exec::NetworkPlan;
 using exec::NetworkState;
-
-// What every plan of one network works with.
-struct Access {
-  UniqueFd directory;  // /run/netns
-  PinPlace place;
-  Channel* route;
-  Channel* netfilter;
-};
-
-Result<Access> OpenAccess(const Context& context, const std::string& name) {
-  MOUNTD_ASSIGN(UniqueFd directory, OpenNetnsDirectory(context.kernel));
-  Sockets& sockets = context.sockets;
-  if (!sockets.route) {
-    MOUNTD_ASSIGN(sockets.route, Channel::Open(context.kernel, NETLINK_ROUTE));
-  }
-  if (!sockets.netfilter) {
-    MOUNTD_ASSIGN(sockets.netfilter,
-                  Channel::Open(context.kernel, NETLINK_NETFILTER));
-  }
-  PinPlace place{directory.get(), context.markers, name};
-  return Access{std::move(directory), std::move(place), &*sockets.route,
-                &*sockets.netfilter};
-}
 
 Result<void> EnableForwarding(exec::Kernel& kernel) {
   for (const char* path : {"/proc/sys/net/ipv4/ip_forward",
@@ -54,42 +31,20 @@ Result<void> EnableForwarding(exec::Kernel& kernel) {
   return Ok();
 }
 
-std::string NameOf(const NetworkPlan& plan) {
-  return std::string(plan.allocation.view());
-}
-
-// True for a link that was made for another allocation with the same address,
-// after this one's was gone: all that is keyed by the address is then that
-// one's.
-bool IsOfAnother(const LinkFacts& link, const NetworkPlan& plan) {
-  return link.index != 0 && !link.alias.empty() && link.alias != NameOf(plan);
-}
-
-Result<NetworkState> Inspect(const Context& context, Access* access,
-                             const NetworkPlan& plan) {
-  const std::string link_name = HostLinkName(plan.ipv4);
-  NetworkState state;
-  MOUNTD_ASSIGN(const Pin pin, FindPin(context.kernel, access->place));
-  state.netns_inode = pin.inode;
-  MOUNTD_ASSIGN(const LinkFacts link, FindLink(access->route, link_name));
-  if (IsOfAnother(link, plan)) {
-    return state;
-  }
-  state.host_ifindex = link.index;
-  MOUNTD_ASSIGN(const std::vector<bool> found,
-                FindElements(access->netfilter, ElementsOf(plan, link_name),
-                             NameOf(plan)));
-  state.elements_present =
-      std::find(found.begin(), found.end(), false) == found.end() ? 1 : 0;
-  return state;
+bool IsWhole(const NetworkPlan& plan, const NetworkState& now) {
+  return now.netns_inode != 0 && now.elements_present != 0 &&
+         (IsNone(plan.ipv4) || now.host_ifindex != 0);
 }
 
 // True if `now` is what the plan would make, of an earlier try of it.
 Result<bool> IsMade(const Context& context, Access* access,
                     const NetworkPlan& plan, const NetworkState& now) {
-  if (now.netns_inode == 0 || now.host_ifindex == 0 ||
-      now.elements_present == 0) {
+  MOUNTD_ASSIGN(const Pin pin, FindPin(context.kernel, access->place));
+  if (!IsWhole(plan, now) || !pin.ours) {
     return false;
+  }
+  if (IsNone(plan.ipv4)) {
+    return true;
   }
   MOUNTD_ASSIGN(
       const UniqueFd netns,
@@ -113,27 +68,74 @@ Result<void> CheckNameIsFree(const Context& context, const Access& access) {
                                     : "a file has the name");
 }
 
+bool SomeRuleAllowsHostNamespaces(const Config& config) {
+  return std::any_of(
+      config.rules.begin(), config.rules.end(),
+      [](const RuleConfig& rule) { return rule.host_namespaces; });
+}
+
+Result<Home> HomeFor(const Context& context, const Access& access,
+                     const NetworkPlan& plan, int given) {
+  switch (plan.origin) {
+    case exec::NamespaceOrigin::kGiven:
+      MOUNTD_TRY(CheckNameIsFree(context, access));
+      return GivenHome(context.kernel, plan, access.place, given,
+                       plan.may_be_hosts != 0 &&
+                           SomeRuleAllowsHostNamespaces(context.config));
+    case exec::NamespaceOrigin::kExisting:
+      return PinnedHome(context.kernel, plan, access.place);
+    case exec::NamespaceOrigin::kNew:
+      break;
+  }
+  MOUNTD_TRY(CheckNameIsFree(context, access));
+  return NewHome(context.kernel, &context.kept.pool);
+}
+
+Result<void> CheckLinkIsFree(Access* access, const Veth& veth) {
+  MOUNTD_ASSIGN(const LinkFacts link, FindLink(access->route, veth.host_name));
+  return link.index == 0 ? Ok()
+                         : Result<void>(MakeError(
+                               Code::kBusy, "create network", veth.object,
+                               "a link of the address is still there"));
+}
+
+// Elements come last, so that a mapped port leads to a network that is up. If
+// the answer is lost they may be there all the same.
+Result<void> MakeElements(Access* access, const NetworkPlan& plan,
+                          exec::Undo* undo) {
+  std::vector<Element> elements = ElementsOf(plan);
+  undo->Add([access, elements, name = NameOf(plan)] {
+    IgnoreBecauseBestEffort(DeleteElements(access->netfilter, elements, name));
+  });
+  return AddElements(access->netfilter, elements, NameOf(plan));
+}
+
 Result<void> MakeNetwork(const Context& context, Access* access,
-                         const NetworkPlan& plan, const Veth& veth,
+                         const NetworkPlan& plan, int given, const Veth& veth,
                          exec::Undo* undo) {
-  MOUNTD_ASSIGN(exec::NetNamespace made, Named(context.kernel.NewNetNamespace(),
-                                               "unshare", veth.object));
-  Channel inside(context.kernel, std::move(made.route));
-  MOUNTD_TRY(CreateVeth(access->route, veth, made.fd.get()));
-  undo->Add([access, &veth] {
-    IgnoreBecauseBestEffort(DeleteLink(access->route, veth.host_name));
-  });
-  MOUNTD_TRY(ConfigureHostEnd(access->route, veth));
-  MOUNTD_TRY(ConfigureAllocationEnd(&inside, veth));
-  MOUNTD_TRY(MakePin(context.kernel, access->place, made.fd.get(), undo));
-  // Last, so that a mapped port leads to a network that is up. If the answer is
-  // lost they may be there all the same.
-  const std::vector<Element> elements = ElementsOf(plan, veth.host_name);
-  undo->Add([access, elements, &veth] {
-    IgnoreBecauseBestEffort(
-        DeleteElements(access->netfilter, elements, veth.object));
-  });
-  MOUNTD_TRY(AddElements(access->netfilter, elements, veth.object));
+  MOUNTD_ASSIGN(Home home, HomeFor(context, *access, plan, given));
+  if (!IsNone(plan.ipv4)) {
+    MOUNTD_TRY(CheckLinkIsFree(access, veth));
+    MOUNTD_TRY(MakeLink(access->route, veth, home.fd, &home.inside, undo));
+  }
+  if (plan.origin != exec::NamespaceOrigin::kExisting) {
+    MOUNTD_TRY(MakePin(context.kernel, access->place, home.fd, undo));
+  }
+  return IsNone(plan.ipv4) ? Ok() : MakeElements(access, plan, undo);
+}
+
+// What is keyed by the plan's address, but for the link.
+Result<void> DeleteAddressed(Access* access, const NetworkPlan& plan,
+                             const Pin& pin, const LinkFacts& link) {
+  if (IsNone(plan.ipv4) || IsOfAnother(link, plan)) {
+    return Ok();
+  }
+  const std::string name = NameOf(plan);
+  MOUNTD_TRY(DeleteElements(access->netfilter, ElementsOf(plan), name));
+  if (pin.marked || link.alias == name) {
+    // Only with a proof: the plan's address might be anybody's.
+    FlushConnections(access->netfilter, plan.ipv4, plan.ipv6);
+  }
   return Ok();
 }
 
@@ -141,6 +143,10 @@ Result<void> MakeNetwork(const Context& context, Access* access,
 
 Result<void> PrepareNetworks(const Context& context) {
   MOUNTD_TRY(PrepareNetnsDirectory(context.kernel));
+  context.kept.pool.Start();
+  if (context.config.networks.empty()) {
+    return Ok();  // namespaces alone: no packet of theirs comes to the host
+  }
   MOUNTD_ASSIGN(Access access, OpenAccess(context, ""));
   MOUNTD_TRY(PrepareRuleset(context.kernel, access.netfilter, context.config));
   MOUNTD_TRY(EnableForwarding(context.kernel));
@@ -151,33 +157,25 @@ Result<void> PrepareNetworks(const Context& context) {
 }
 
 Result<void> CreateNetwork(const Context& context, const NetworkPlan& plan,
-                           const exec::Tell<NetworkState>& tell) {
-  const auto declared =
-      context.config.networks.find(std::string(plan.network.view()));
-  if (declared == context.config.networks.end()) {
-    return MakeError(Code::kNotFound, "create network", NameOf(plan),
-                     "no such network");
+                           int given, const exec::Tell<NetworkState>& tell) {
+  Veth veth;
+  if (!IsNone(plan.ipv4)) {
+    MOUNTD_ASSIGN(const NetworkConfig* declared, DeclaredFor(context, plan));
+    veth = VethFor(plan, *declared);
   }
-  const Veth veth = VethFor(plan, declared->second);
-  MOUNTD_TRY(exec::Locked(context.kernel, context.markers, veth.object));
-  MOUNTD_ASSIGN(Access access, OpenAccess(context, veth.object));
+  const std::string name = NameOf(plan);
+  MOUNTD_TRY(exec::Locked(context.kernel, context.markers, name));
+  MOUNTD_ASSIGN(Access access, OpenAccess(context, name));
   MOUNTD_ASSIGN(const NetworkState now, Inspect(context, &access, plan));
   MOUNTD_ASSIGN(const bool made, IsMade(context, &access, plan, now));
   if (made) {
     return tell(now);
   }
-  MOUNTD_TRY(CheckNameIsFree(context, access));
-  MOUNTD_ASSIGN(const LinkFacts link, FindLink(access.route, veth.host_name));
-  if (link.index != 0) {
-    return MakeError(Code::kBusy, "create network", veth.object,
-                     "a link of the address is still there");
-  }
   exec::Undo undo;
-  MOUNTD_TRY(MakeNetwork(context, &access, plan, veth, &undo));
+  MOUNTD_TRY(MakeNetwork(context, &access, plan, given, veth, &undo));
   MOUNTD_ASSIGN(const NetworkState state, Inspect(context, &access, plan));
-  if (state.netns_inode == 0 || state.host_ifindex == 0 ||
-      state.elements_present == 0) {
-    return MakeError(Code::kAborted, "create network", veth.object,
+  if (!IsWhole(plan, state)) {
+    return MakeError(Code::kAborted, "create network", name,
                      "a part of it was taken away meanwhile");
   }
   MOUNTD_TRY(tell(state));
@@ -187,29 +185,25 @@ Result<void> CreateNetwork(const Context& context, const NetworkPlan& plan,
 
 Result<void> DeleteNetwork(const Context& context, const NetworkPlan& plan) {
   const std::string name = NameOf(plan);
-  const std::string link_name = HostLinkName(plan.ipv4);
   MOUNTD_TRY(exec::Locked(context.kernel, context.markers, name));
   MOUNTD_ASSIGN(Access access, OpenAccess(context, name));
   MOUNTD_ASSIGN(const Pin pin, FindPin(context.kernel, access.place));
-  MOUNTD_ASSIGN(const LinkFacts link, FindLink(access.route, link_name));
-  const bool address_is_ours = !IsOfAnother(link, plan);
-  if (address_is_ours) {
-    MOUNTD_TRY(
-        DeleteElements(access.netfilter, ElementsOf(plan, link_name), name));
+  LinkFacts link;
+  if (!IsNone(plan.ipv4)) {
+    MOUNTD_ASSIGN(link, FindLink(access.route, HostLinkName(plan.ipv4)));
   }
-  if (address_is_ours && (pin.marked || link.alias == name)) {
-    // Only with a proof: the plan's address might be anybody's.
-    FlushConnections(access.netfilter, plan.ipv4, plan.ipv6);
-  }
-  const bool foreign = pin.inode != 0 && plan.netns_inode != 0 &&
+  MOUNTD_TRY(DeleteAddressed(&access, plan, pin, link));
+  const bool keeps_name = plan.origin == exec::NamespaceOrigin::kExisting;
+  const bool foreign = !keeps_name && pin.inode != 0 && plan.netns_inode != 0 &&
                        (!pin.ours || pin.inode != plan.netns_inode);
-  if (!foreign || !pin.ours) {
+  if (!keeps_name && (!foreign || !pin.ours)) {
     MOUNTD_TRY(RemovePin(context.kernel, access.place, pin));
   }
-  const bool unpinned = pin.ours && pin.inode != 0 && !foreign;
-  if (address_is_ours && link.index != 0 && !unpinned) {
-    // The namespace lost its name before, and something else holds it.
-    MOUNTD_TRY(DeleteLink(access.route, link_name));
+  const bool link_dies = plan.origin == exec::NamespaceOrigin::kNew &&
+                         pin.ours && pin.inode != 0 && !foreign;
+  if (link.index != 0 && !IsOfAnother(link, plan) && !link_dies) {
+    // The namespace stays, or lost its name before and something holds it.
+    MOUNTD_TRY(DeleteLink(access.route, HostLinkName(plan.ipv4)));
   }
   if (foreign) {
     return MakeError(Code::kFailedPrecondition, "delete network", name,
@@ -222,6 +216,12 @@ Result<NetworkState> InspectNetwork(const Context& context,
                                     const NetworkPlan& plan) {
   MOUNTD_ASSIGN(Access access, OpenAccess(context, NameOf(plan)));
   return Inspect(context, &access, plan);
+}
+
+bool MakeAhead(const Context& context) {
+  NamespacePool& pool = context.kept.pool;
+  // One that cannot be made now is made when it is needed, and says why not.
+  return pool.WantsMore() && pool.Add(context.kernel).has_value();
 }
 
 }  // namespace mountd::netns

@@ -6,6 +6,7 @@
 #include "mountd/config.h"
 #include "mountd/exec/kernel.h"
 #include "mountd/exec/plan.h"
+#include "netns/namespace_pool.h"
 #include "netns/netlink.h"
 
 // One allocation's network: namespace, veth, addresses, port maps. All
@@ -13,43 +14,64 @@
 // checked (exec/invariants.h), and keep no record of what is in the kernel.
 namespace mountd::netns {
 
-// The host's netlink sockets, opened by the first plan that needs them. Kept,
-// as closing one that deleted rules waits for an RCU grace period (10 ms).
-struct Sockets {
+// What an executor keeps from plan to plan: the host's netlink sockets, opened
+// by the first one that needs them, as closing one that deleted rules waits for
+// an RCU grace period (10 ms), and namespaces that nobody has yet.
+struct Kept {
   std::optional<Channel> route;
   std::optional<Channel> netfilter;
+  NamespacePool pool;
 };
 
 struct Context {
   exec::Kernel& kernel;
   const Config& config;
-  Sockets& sockets;
+  Kept& kept;
   // base/n, which names what is ours (netns/pin.h). Its lock is held while a
   // network is made or deleted: links and elements go by name, and a plan that
   // mountd gave up must not undo those of its next try.
   int markers;
 };
 
-// /run/netns, the ruleset, forwarding, the host's own addresses. Idempotent.
+// /run/netns, the ruleset, forwarding, the host's own addresses. Idempotent:
+// what is right is left alone, and what was taken away comes back.
 Result<void> PrepareNetworks(const Context& context);
 
-// All or nothing. The same plan again answers what is there. AlreadyExists
-// names a host port that is mapped already; FailedPrecondition: another
-// namespace or file has the name, or an interrupted plan left something, which
-// DeleteNetwork takes; Busy: the link of the address's last user is not gone
-// yet.
+// All or nothing. The same plan again answers what is there. `given` is the
+// namespace of a plan whose origin is kGiven. AlreadyExists names a host port
+// that is mapped already, or says that the interface is there;
+// FailedPrecondition: another namespace or file has the name, or an interrupted
+// plan left something, which DeleteNetwork takes; Busy: the link of the
+// address's last user is not gone yet.
 Result<void> CreateNetwork(const Context& context,
-                           const exec::NetworkPlan& plan,
+                           const exec::NetworkPlan& plan, int given,
                            const exec::Tell<exec::NetworkState>& tell);
 
-// From any partial state. The link dies with its namespace soon after; if that
-// is still held by someone, a second call deletes the link itself. A namespace
-// or file at the name that is not ours stays; FailedPrecondition, with all else
-// done, if the plan names a namespace and another is there.
+// From any partial state. Of a namespace of the executor's making (kNew) the
+// link dies soon after it; if that is still held by someone, a second call
+// deletes the link itself. One that is to stay (kGiven, kExisting) has it
+// deleted at once, and with kExisting keeps its name. A namespace or file at
+// the name that is not ours stays; FailedPrecondition, with all else done, if
+// the plan names a namespace and another is there.
 Result<void> DeleteNetwork(const Context& context,
                            const exec::NetworkPlan& plan);
 
 Result<exec::NetworkState> InspectNetwork(const Context& context,
                                           const exec::NetworkPlan& plan);
+
+// Puts right what others have taken away or changed, in place: the pair, the
+// host end's state, routes and neighbours, what is missing at the allocation's,
+// the elements. FailedPrecondition if the namespace itself is not at its name
+// any more.
+Result<exec::NetworkState> RepairNetwork(const Context& context,
+                                         const exec::NetworkPlan& plan);
+
+// A socket on which the kernel tells of changes: of links, addresses, routes
+// and neighbours, or of nf_tables. Anybody may read it.
+Result<UniqueFd> WatchNetworks(const Context& context,
+                               exec::NetworkWatchKind kind);
+
+// Makes one namespace ahead; false if there are enough.
+bool MakeAhead(const Context& context);
 
 }  // namespace mountd::netns

@@ -17,6 +17,8 @@ using exec::Named;
 
 constexpr std::uint64_t kNoLinks = RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS;
 
+}  // namespace
+
 Result<std::uint64_t> NsfsDevice(Kernel& kernel) {
   MOUNTD_ASSIGN(const UniqueFd own,
                 Named(kernel.Open(exec::kFromRoot, "/proc/thread-self/ns/net",
@@ -26,8 +28,6 @@ Result<std::uint64_t> NsfsDevice(Kernel& kernel) {
                 Named(kernel.Stat(own.get(), ""), "statx", "netns"));
   return facts.device;
 }
-
-}  // namespace
 
 Result<void> PrepareNetnsDirectory(Kernel& kernel) {
   const exec::Sys<void> made =

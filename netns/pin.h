@@ -18,6 +18,9 @@ struct PinPlace {
   std::string name;
 };
 
+// The device number of nsfs.
+Result<std::uint64_t> NsfsDevice(exec::Kernel& kernel);
+
 // Makes /run/netns, and a shared mount of it if it is none, so that names made
 // later are seen in mount namespaces that were copied before. Idempotent.
 Result<void> PrepareNetnsDirectory(exec::Kernel& kernel);

@@ -14,7 +14,9 @@ namespace {
 constexpr char kObjects[] = R"(table inet mountd {
   set version { type mark; }
   map pm4 { type inet_proto . inet_service : ipv4_addr . inet_service; }
+  map pm4h { type ipv4_addr . inet_proto . inet_service : ipv4_addr . inet_service; }
   map pm6 { type inet_proto . inet_service : ipv6_addr . inet_service; }
+  map pm6h { type ipv6_addr . inet_proto . inet_service : ipv6_addr . inet_service; }
   set src4 { type ifname . ipv4_addr; }
   set src6 { type ifname . ipv6_addr; }
   set open { type ifname; }
@@ -49,11 +51,13 @@ constexpr char kRules[] = R"(table inet mountd {
     drop
   }
   chain portmap {
+    dnat ip to ip daddr . meta l4proto . th dport map @pm4h
     dnat ip to meta l4proto . th dport map @pm4
+    dnat ip6 to ip6 daddr . meta l4proto . th dport map @pm6h
     dnat ip6 to meta l4proto . th dport map @pm6
   }
-  chain nat_pre { meta l4proto { tcp, udp } fib daddr type local jump portmap; }
-  chain nat_out { meta l4proto { tcp, udp } fib daddr type local jump portmap; }
+  chain nat_pre { meta l4proto { tcp, udp, sctp } fib daddr type local jump portmap; }
+  chain nat_out { meta l4proto { tcp, udp, sctp } fib daddr type local jump portmap; }
   chain nat_post {
     oifname "md*" ct status dnat ip saddr 127.0.0.0/8 masquerade
     iifname "md*" oifname "md*" ct status dnat masquerade
@@ -71,17 +75,27 @@ constexpr char kRules[] = R"(table inet mountd {
 }
 )";
 
+// Overlapping ranges cannot be in one set: a rule each.
 template <typename Range>
-std::string Masquerade(const char* family, const Range& range,
-                       const char* multicast) {
-  if (range.prefix == 0) {
+std::string MasqueradeRules(const char* family, const std::vector<Range>& own,
+                            const std::vector<Range>& excluded,
+                            const char* multicast) {
+  if (own.empty()) {
     return "";
   }
-  const std::string text =
-      ToString(range.base) + "/" + std::to_string(range.prefix);
-  return "add rule inet mountd nat_post oifname != \"md*\" " +
-         std::string(family) + " saddr " + text + " " + family +
-         " daddr != { " + text + ", " + multicast + " } masquerade\n";
+  const std::string rule = "add rule inet mountd nat_post oifname != \"md*\" ";
+  const std::string ip = std::string(family) + " ";
+  std::string sources;
+  for (const Range& range : own) {
+    sources += (sources.empty() ? "" : ", ") + ToString(range);
+  }
+  const std::string from = ip + "saddr { " + sources + " } ";
+  std::string rules = rule + from + ip + "daddr { " + sources + ", " +
+                      multicast + " } return\n";
+  for (const Range& range : excluded) {
+    rules += rule + from + ip + "daddr " + ToString(range) + " return\n";
+  }
+  return rules + rule + from + "masquerade\n";
 }
 
 std::uint32_t Fnv1a(const std::string& text) {
@@ -119,8 +133,10 @@ Ruleset RulesetFor(const Config& config) {
   Ruleset ruleset;
   ruleset.commands = std::string(kObjects) + kRules;
   for (const auto& [name, network] : config.networks) {
-    ruleset.commands += Masquerade("ip", network.ipv4, "224.0.0.0/4");
-    ruleset.commands += Masquerade("ip6", network.ipv6, "ff00::/8");
+    ruleset.commands += MasqueradeRules("ip", network.ipv4,
+                                        network.no_masquerade4, "224.0.0.0/4");
+    ruleset.commands += MasqueradeRules("ip6", network.ipv6,
+                                        network.no_masquerade6, "ff00::/8");
   }
   ruleset.version = Fnv1a(ruleset.commands);
   ruleset.commands += "add element inet mountd version { " +

@@ -11,7 +11,9 @@
 #include <net/if.h>
 #include <netlink/msg.h>
 
+#include <algorithm>
 #include <array>
+#include <cerrno>
 #include <cstring>
 
 namespace mountd::netns {
@@ -75,12 +77,12 @@ Message NewAddress(std::uint32_t index, const Address& address, int flags) {
 
 template <typename Address>
 Message NewNeighbour(std::uint32_t index, const Address& address,
-                     const Mac& mac) {
+                     const Mac& mac, int flags = kMake) {
   ndmsg header = {};
   header.ndm_family = FamilyOf<Address>();
   header.ndm_ifindex = static_cast<int>(index);
   header.ndm_state = NUD_PERMANENT;
-  Message message(RTM_NEWNEIGH, kMake, header);
+  Message message(RTM_NEWNEIGH, flags, header);
   message.Put(NDA_DST, address).Put(NDA_LLADDR, mac);
   return message;
 }
@@ -98,21 +100,65 @@ rtmsg RouteHeader(std::size_t prefix) {
 
 template <typename Address>
 Message HostRoute(std::uint32_t index, const Address& address,
-                  const Address& source) {
+                  const Address& source, int flags) {
   rtmsg header = RouteHeader<Address>(sizeof(Address) * 8);
   header.rtm_scope = RT_SCOPE_LINK;
-  Message message(RTM_NEWROUTE, kMake, header);
+  Message message(RTM_NEWROUTE, flags, header);
   message.Put(RTA_DST, address).Put(RTA_OIF, index).Put(RTA_PREFSRC, source);
   return message;
 }
 
+// To `range` through the gateway; with a prefix of 0, the default route.
 template <typename Address>
-Message DefaultRoute(std::uint32_t index, const Address& gateway) {
-  rtmsg header = RouteHeader<Address>(0);
+Message GatewayRoute(std::uint32_t index, const Range<Address>& range,
+                     const Address& gateway) {
+  rtmsg header = RouteHeader<Address>(range.prefix);
   header.rtm_flags = RTNH_F_ONLINK;
   Message message(RTM_NEWROUTE, kMake, header);
+  if (range.prefix != 0) {
+    message.Put(RTA_DST, range.base);
+  }
   message.Put(RTA_GATEWAY, gateway).Put(RTA_OIF, index);
   return message;
+}
+
+// What one family needs at the host's end.
+template <typename Address>
+void AddHostEnd(std::uint32_t index, const Address& address,
+                const Address& source, const Mac& mac, int flags,
+                std::vector<Message>* messages) {
+  messages->push_back(NewNeighbour(index, address, mac, flags));
+  messages->push_back(HostRoute(index, address, source, flags));
+}
+
+// And at the allocation's.
+template <typename Address>
+void AddAllocationEnd(std::uint32_t index, const Address& address,
+                      const Address& gateway,
+                      const std::vector<Range<Address>>& routes,
+                      std::vector<Message>* messages) {
+  messages->push_back(NewAddress(index, address, kMake));
+  messages->push_back(NewNeighbour(index, gateway, kGatewayMac));
+  for (const Range<Address>& range : routes) {
+    messages->push_back(GatewayRoute(index, range, gateway));
+  }
+}
+
+std::vector<Message> AllocationEnd(std::uint32_t index, const Veth& veth) {
+  std::vector<Message> messages;
+  messages.push_back(LinkUp(index));
+  AddAllocationEnd(index, veth.ipv4, kGateway4, veth.routes4, &messages);
+  if (!IsNone(veth.ipv6)) {
+    AddAllocationEnd(index, veth.ipv6, kGateway6, veth.routes6, &messages);
+  }
+  return messages;
+}
+
+template <typename Address>
+Address HostAddressFor(const std::vector<Range<Address>>& ranges,
+                       const Address& address) {
+  const Range<Address>* range = RangeOf(ranges, address);
+  return range == nullptr ? Address{} : HostAddress(*range);
 }
 
 void PutEnd(Message* message, const std::string& name, const Mac& mac,
@@ -124,12 +170,6 @@ void PutEnd(Message* message, const std::string& name, const Mac& mac,
   if (mtu != 0) {
     message->Put(IFLA_MTU, mtu);
   }
-}
-
-template <typename Address>
-Address Successor(Address base) {
-  base.back() = static_cast<std::uint8_t>(base.back() + 1);
-  return base;
 }
 
 Result<std::uint32_t> IndexOf(Channel* channel, const std::string& name,
@@ -144,19 +184,24 @@ Result<std::uint32_t> IndexOf(Channel* channel, const std::string& name,
 
 }  // namespace
 
-Ipv4 HostAddress(const Ipv4Range& range) { return Successor(range.base); }
-Ipv6 HostAddress(const Ipv6Range& range) { return Successor(range.base); }
-
 Veth VethFor(const exec::NetworkPlan& plan, const NetworkConfig& network) {
   Veth veth;
   veth.object = std::string(plan.allocation.view());
   veth.host_name = HostLinkName(plan.ipv4);
+  veth.name = plan.interface.data();
   veth.ipv4 = plan.ipv4;
   veth.ipv6 = plan.ipv6;
   veth.mac = LinkMac(plan.ipv4);
-  veth.host_ipv4 = HostAddress(network.ipv4);
-  veth.host_ipv6 = HostAddress(network.ipv6);
+  veth.host_ipv4 = HostAddressFor(network.ipv4, plan.ipv4);
+  veth.host_ipv6 = HostAddressFor(network.ipv6, plan.ipv6);
   veth.mtu = network.mtu;
+  if ((plan.flags & exec::kDefaultRoute) != 0) {
+    veth.routes4 = {Ipv4Range{}};
+    veth.routes6 = {Ipv6Range{}};
+  } else {
+    veth.routes4 = network.ipv4;
+    veth.routes6 = network.ipv6;
+  }
   return veth;
 }
 
@@ -164,11 +209,11 @@ Result<void> AddHostAddresses(Channel* host, const NetworkConfig& network,
                               const std::string& object) {
   constexpr int kKeep = NLM_F_CREATE | NLM_F_REPLACE;
   std::vector<Message> messages;
-  if (network.ipv4.prefix != 0) {
-    messages.push_back(NewAddress(kLoopback, HostAddress(network.ipv4), kKeep));
+  for (const Ipv4Range& range : network.ipv4) {
+    messages.push_back(NewAddress(kLoopback, HostAddress(range), kKeep));
   }
-  if (network.ipv6.prefix != 0) {
-    messages.push_back(NewAddress(kLoopback, HostAddress(network.ipv6), kKeep));
+  for (const Ipv6Range& range : network.ipv6) {
+    messages.push_back(NewAddress(kLoopback, HostAddress(range), kKeep));
   }
   if (!messages.empty()) {
     MOUNTD_TRY(host->Ask(messages, "RTM_NEWADDR", object));
@@ -196,6 +241,7 @@ Result<LinkFacts> FindLink(Channel* channel, const std::string& name) {
     }
     std::memcpy(&header, answer.payload.data(), sizeof(header));
     link.index = static_cast<std::uint32_t>(header.ifi_index);
+    link.up = (header.ifi_flags & IFF_UP) != 0;
     std::vector<std::byte> payload = answer.payload;
     auto* first = reinterpret_cast<nlattr*>(
         &payload[NLMSG_ALIGN(sizeof(header)) % payload.size()]);
@@ -248,45 +294,61 @@ Result<void> CreateVeth(Channel* host, const Veth& veth, int netns) {
       .Begin(VETH_INFO_PEER);
   const ifinfomsg peer = LinkHeader(0);
   pair.PutRaw(std::as_bytes(std::span(&peer, 1)));
-  PutEnd(&pair, kAllocationLink, veth.mac, veth.mtu);
+  PutEnd(&pair, veth.name, veth.mac, veth.mtu);
   pair.Put(IFLA_NET_NS_FD, netns).End().End().End();
   MOUNTD_TRY(host->Ask(messages, "RTM_NEWLINK", veth.object));
   return Ok();
 }
 
-Result<void> ConfigureHostEnd(Channel* host, const Veth& veth) {
+Result<void> ConfigureHostEnd(Channel* host, const Veth& veth, bool again) {
   MOUNTD_ASSIGN(const std::uint32_t index,
                 IndexOf(host, veth.host_name, veth.object));
+  const int flags = again ? NLM_F_CREATE | NLM_F_REPLACE : kMake;
   std::vector<Message> messages;
   messages.push_back(AddressModes(index, true, veth.object));
   messages.push_back(LinkUp(index));
-  messages.push_back(NewNeighbour(index, veth.ipv4, veth.mac));
-  messages.push_back(HostRoute(index, veth.ipv4, veth.host_ipv4));
+  AddHostEnd(index, veth.ipv4, veth.host_ipv4, veth.mac, flags, &messages);
   if (!IsNone(veth.ipv6)) {
-    messages.push_back(NewNeighbour(index, veth.ipv6, veth.mac));
-    messages.push_back(HostRoute(index, veth.ipv6, veth.host_ipv6));
+    AddHostEnd(index, veth.ipv6, veth.host_ipv6, veth.mac, flags, &messages);
   }
   MOUNTD_TRY(host->Ask(messages, "configure host link", veth.object));
   return Ok();
 }
 
-Result<void> ConfigureAllocationEnd(Channel* allocation, const Veth& veth) {
-  MOUNTD_ASSIGN(const std::uint32_t index,
-                IndexOf(allocation, kAllocationLink, veth.object));
+Result<void> RaiseLoopback(Channel* inside, const std::string& object) {
   std::vector<Message> messages;
   messages.push_back(LinkUp(kLoopback));
-  messages.push_back(AddressModes(index, false, veth.object));
-  messages.push_back(LinkUp(index));
-  messages.push_back(NewAddress(index, veth.ipv4, kMake));
-  messages.push_back(NewNeighbour(index, kGateway4, kGatewayMac));
-  messages.push_back(DefaultRoute(index, kGateway4));
-  if (!IsNone(veth.ipv6)) {
-    messages.push_back(NewAddress(index, veth.ipv6, kMake));
-    messages.push_back(NewNeighbour(index, kGateway6, kGatewayMac));
-    messages.push_back(DefaultRoute(index, kGateway6));
-  }
-  MOUNTD_TRY(allocation->Ask(messages, "configure eth0", veth.object));
+  MOUNTD_TRY(inside->Ask(messages, "raise lo", object));
   return Ok();
+}
+
+Result<void> ConfigureAllocationEnd(Channel* inside, const Veth& veth) {
+  MOUNTD_ASSIGN(const std::uint32_t index,
+                IndexOf(inside, veth.name, veth.object));
+  std::vector<Message> messages = AllocationEnd(index, veth);
+  messages.insert(messages.begin(), AddressModes(index, false, veth.object));
+  MOUNTD_TRY(inside->Ask(messages, "configure link", veth.object));
+  return Ok();
+}
+
+Result<bool> CompleteAllocationEnd(Channel* inside, const Veth& veth) {
+  MOUNTD_ASSIGN(const LinkFacts link, FindLink(inside, veth.name));
+  if (link.index == 0) {
+    return MakeError(Code::kAborted, "find link", veth.object,
+                     "the link is gone again");
+  }
+  const std::vector<Message> messages = AllocationEnd(link.index, veth);
+  MOUNTD_ASSIGN(const std::vector<Answer> answers,
+                inside->Exchange(messages, messages.size() - 1));
+  std::size_t present = 1;  // the link, which no message makes
+  for (const Answer& answer : answers) {
+    if (answer.err == EEXIST) {
+      ++present;
+    } else if (answer.err != 0) {
+      return ErrnoError(answer.err, "configure link", veth.object);
+    }
+  }
+  return present < messages.size() || !link.up;
 }
 
 Result<void> DeleteLink(Channel* host, const std::string& name) {

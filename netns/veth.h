@@ -5,28 +5,28 @@
 #include "mountd/exec/plan.h"
 #include "netns/netlink.h"
 
-// One allocation's routed veth: host end and "eth0", no bridge. The host routes
-// its addresses to the host end; it reaches everything else through an on-link
-// gateway that no interface has. Neighbours are permanent on both sides, so
-// nothing is ever resolved, flooded or stale.
+// One allocation's routed veth: host end and its own, no bridge. The host
+// routes its addresses to the host end; it reaches everything else through an
+// on-link gateway that no interface has. Neighbours are permanent on both
+// sides, so nothing is ever resolved, flooded or stale.
 namespace mountd::netns {
 
 struct Veth {
   std::string object;  // the allocation, for errors
   std::string host_name;
+  std::string name;  // inside
   Ipv4 ipv4{};
   Ipv6 ipv6{};  // none: no IPv6
   Mac mac{};
   Ipv4 host_ipv4{};  // what the host talks to it from (HostAddress)
   Ipv6 host_ipv6{};
-  std::uint32_t mtu = 0;
+  std::uint32_t mtu = 0;  // 0: the kernel's default
+  // What the allocation reaches by it; a prefix of 0 is everything.
+  std::vector<Ipv4Range> routes4;
+  std::vector<Ipv6Range> routes6;
 };
 
 Veth VethFor(const exec::NetworkPlan& plan, const NetworkConfig& network);
-
-// The first address of a range is the host's own in it.
-Ipv4 HostAddress(const Ipv4Range& range);
-Ipv6 HostAddress(const Ipv6Range& range);
 
 // Puts HostAddress of each range onto lo, if it is not there: the source of the
 // host's connections to allocations, whatever addresses the host has.
@@ -35,6 +35,7 @@ Result<void> AddHostAddresses(Channel* host, const NetworkConfig& network,
 
 struct LinkFacts {
   std::uint32_t index = 0;  // 0: no such link
+  bool up = false;
   std::int32_t peer_nsid = -1;
   std::string alias;  // the allocation it was made for
 };
@@ -46,8 +47,17 @@ Result<bool> LeadsTo(Channel* host, const LinkFacts& link, int netns);
 // The pair, its allocation's end born in `netns`. AlreadyExists if a link of
 // the host end's name is there.
 Result<void> CreateVeth(Channel* host, const Veth& veth, int netns);
-Result<void> ConfigureHostEnd(Channel* host, const Veth& veth);
-Result<void> ConfigureAllocationEnd(Channel* allocation, const Veth& veth);
+// `again`: what is there already is made right.
+Result<void> ConfigureHostEnd(Channel* host, const Veth& veth,
+                              bool again = false);
+Result<void> ConfigureAllocationEnd(Channel* inside, const Veth& veth);
+Result<void> RaiseLoopback(Channel* inside, const std::string& object);
+
+// Whether the host's end is up and has its routes and neighbours, just so.
+Result<bool> IsHostEndRight(Channel* host, const Veth& veth);
+// Adds to the allocation's end what is missing, and leaves what is there: who
+// is root inside may have changed it. True if there was something to add.
+Result<bool> CompleteAllocationEnd(Channel* inside, const Veth& veth);
 
 // Also takes a link whose namespace someone holds; none is success.
 Result<void> DeleteLink(Channel* host, const std::string& name);

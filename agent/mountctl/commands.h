@@ -31,6 +31,7 @@ void AddAllocationCommands(CLI::App& app, Context& context);
 void AddVolumeCommands(CLI::App& app, Context& context);
 void AddTaskCommands(CLI::App& app, Context& context);
 void AddPluginCommands(CLI::App& app, Context& context);
+void AddNetworkCommands(CLI::App& app, Context& context);
 void AddNodeCommands(CLI::App& app, Context& context);
 void AddTreeCommands(CLI::App& app, Context& context);
 void AddToolCommands(CLI::App& app, Context& context);

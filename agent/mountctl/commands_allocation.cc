@@ -18,33 +18,6 @@
 namespace mountd::agent {
 namespace {
 
-void AddNetwork(CLI::App& app, Context& context) {
-  auto* network = app.add_subcommand("network", "Networks of allocations");
-  network->group(kPartsGroup)->require_subcommand(1);
-  auto* status = network->add_subcommand("status", "An allocation's network");
-  auto id = std::make_shared<std::string>();
-  status->add_option("ALLOC", *id, "The allocation")->required();
-  status->callback([&context, id] {
-    context.chosen = [&context, id] {
-      return WithClient(context, [&](Client& client) -> Result<void> {
-        MOUNTD_ASSIGN(const AllocationStatus allocation,
-                      client.GetAllocation(*id));
-        if (!allocation.network) {
-          return MakeError(Code::kNotFound, "network", *id,
-                           "the allocation has no network");
-        }
-        if (context.json) {
-          std::cout << Dump(ToJson(*allocation.network)) << std::endl;
-        } else {
-          std::cout << "network of " << *id << '\n';
-          PrintNetwork(std::cout, *allocation.network);
-        }
-        return Ok();
-      });
-    };
-  });
-}
-
 // Of all allocations the caller sees, or of the one named.
 Result<std::vector<AllocationStatus>> Statuses(Client& client,
                                                const std::string& allocation) {
@@ -338,7 +311,6 @@ void AddInbox(CLI::App& app, Context& context) {
 }  // namespace
 
 void AddAllocationCommands(CLI::App& app, Context& context) {
-  AddNetwork(app, context);
   AddVolumeCommands(app, context);
   AddMount(app, context);
   AddUnmount(app, context);

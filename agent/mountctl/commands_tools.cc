@@ -36,6 +36,31 @@ void PrintEvent(bool json, const Json& event) {
   std::cout << Printable(line) << std::endl;
 }
 
+void AddNetworkHandlers(bool json, SignalHandlers& handlers) {
+  const auto of_network = [json](const char* signal, const char* key) {
+    return [json, signal, key](const std::string& allocation,
+                               const std::string& interface,
+                               const std::string& text) {
+      PrintEvent(json, {{"signal", signal},
+                        {"allocation", allocation},
+                        {"interface", interface},
+                        {key, text}});
+    };
+  };
+  handlers.network_repaired = of_network("NetworkRepaired", "what");
+  handlers.network_lost = of_network("NetworkLost", "reason");
+  handlers.ruleset_restored = [json] {
+    PrintEvent(json, {{"signal", "RulesetRestored"}});
+  };
+  handlers.addresses_scarce = [json](const std::string& network,
+                                     const AddressUsage& usage) {
+    PrintEvent(json, {{"signal", "AddressesScarce"},
+                      {"network", network},
+                      {"capacity", usage.capacity},
+                      {"free", usage.free}});
+  };
+}
+
 SignalHandlers PrintingHandlers(bool json, std::optional<Error>& lost) {
   SignalHandlers handlers;
   handlers.operation_done = [json](const SignalHandlers::Outcome& outcome) {
@@ -113,6 +138,7 @@ SignalHandlers PrintingHandlers(bool json, std::optional<Error>& lost) {
                       {"plugin", volume.plugin},
                       {"volume", volume.volume}});
   };
+  AddNetworkHandlers(json, handlers);
   handlers.lost = [&lost](const Error& error) {
     lost = error;
     ::kill(::getpid(), SIGUSR1);

@@ -206,17 +206,26 @@ class Section {
 };
 
 void ReadNetwork(Section& section, NetworkSpec& network) {
-  section.Only({"mode", "network", "port"})
+  section
+      .Only({"mode", "network", "port", "interface", "address", "address6",
+             "isolated"})
       .Text("mode", network.mode)
       .Text("network", network.network)
+      .Text("interface", network.interface)
+      .Text("address", network.address)
+      .Text("address6", network.address6)
+      .Flag("isolated", network.isolated)
       .Tables("port", [&](Section& each) {
         Port port;
-        each.Only({"label", "host", "container", "protocols"})
+        each.Only({"label", "host", "container", "protocols", "count",
+                   "host_address"})
             .Require("label")
             .Require("host")
             .Text("label", port.label)
             .PortNumber("host", 1, port.host)
             .PortNumber("container", 0, port.container)
+            .PortNumber("count", 1, port.count)
+            .Text("host_address", port.host_address)
             .Text("protocols", port.protocols);
         network.ports.push_back(std::move(port));
       });

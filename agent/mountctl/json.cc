@@ -4,14 +4,17 @@
 namespace mountd::agent {
 
 Json ToJson(const Port& port) {
-  return {{"label", port.label},
-          {"host", port.host},
-          {"container", port.container},
-          {"protocols", port.protocols}};
+  return {{"label", port.label},         {"host", port.host},
+          {"container", port.container}, {"protocols", port.protocols},
+          {"count", port.count},         {"host_address", port.host_address}};
 }
 
 Json ToJson(const NetworkStatus& network) {
-  return {{"netns_path", network.netns_path},
+  return {{"mode", network.mode},
+          {"network", network.network},
+          {"isolated", network.isolated},
+          {"default_route", network.default_route},
+          {"netns_path", network.netns_path},
           {"netns_inode", network.netns_inode},
           {"interface", network.interface},
           {"address", network.address},
@@ -91,16 +94,15 @@ Json ToJson(const MountStatus& mount) {
 }
 
 Json ToJson(const AllocationStatus& allocation) {
-  return {
-      {"id", allocation.id},
-      {"uid", allocation.uid},
-      {"scope", allocation.scope},
-      {"state", allocation.state},
-      {"host_path", allocation.host_path},
-      {"network", allocation.network ? ToJson(*allocation.network) : Json()},
-      {"volumes", ToJson(allocation.volumes)},
-      {"mounts", ToJson(allocation.mounts)},
-      {"inboxes", allocation.inboxes}};
+  return {{"id", allocation.id},
+          {"uid", allocation.uid},
+          {"scope", allocation.scope},
+          {"state", allocation.state},
+          {"host_path", allocation.host_path},
+          {"networks", ToJson(allocation.networks)},
+          {"volumes", ToJson(allocation.volumes)},
+          {"mounts", ToJson(allocation.mounts)},
+          {"inboxes", allocation.inboxes}};
 }
 
 Json ToJson(const AllocationEntry& allocation) {
@@ -193,10 +195,19 @@ Json ToJson(const TreeResult& result) {
   return {{"done", result.done}, {"left", result.left}};
 }
 
+Json ToJson(const std::map<std::string, AddressUsage>& addresses) {
+  Json json = Json::object();
+  for (const auto& [network, usage] : addresses) {
+    json[network] = {{"capacity", usage.capacity}, {"free", usage.free}};
+  }
+  return json;
+}
+
 Json ToJson(const Capabilities& capabilities) {
   return {{"version", capabilities.version},
           {"kernel", capabilities.kernel},
           {"network_modes", capabilities.network_modes},
+          {"addresses", ToJson(capabilities.addresses)},
           {"propagation", capabilities.propagation},
           {"source_types", capabilities.source_types},
           {"features", capabilities.features},

@@ -36,6 +36,7 @@ Json ToJson(const PluginRegistration& registration);
 Json ToJson(const PluginStatus& plugin);
 Json ToJson(const OwedTeardown& owed);
 Json ToJson(const TreeResult& result);
+Json ToJson(const std::map<std::string, AddressUsage>& addresses);
 Json ToJson(const Capabilities& capabilities);
 Json ToJson(const MethodStatistics& statistics);
 

@@ -65,6 +65,7 @@ int Main(int argc, char** argv) {
   AddTreeCommands(app, context);
   AddTaskCommands(app, context);
   AddPluginCommands(app, context);
+  AddNetworkCommands(app, context);
   AddNodeCommands(app, context);
   AddToolCommands(app, context);
   app.footer(kFooter);  // now, so that the commands do not inherit it

@@ -81,8 +81,13 @@ std::string PortList(const std::vector<Port>& ports) {
   std::vector<std::string> words;
   words.reserve(ports.size());
   for (const Port& port : ports) {
-    words.push_back(port.label + " " + std::to_string(port.host) + "->" +
-                    std::to_string(port.container) + "/" + port.protocols);
+    const std::string host =
+        port.host_address.empty()
+            ? std::to_string(port.host)
+            : "[" + port.host_address + "]:" + std::to_string(port.host);
+    words.push_back(port.label + " " + host + "->" +
+                    std::to_string(port.container) + "/" + port.protocols +
+                    (port.count > 1 ? " x" + std::to_string(port.count) : ""));
   }
   return Join(words);
 }
@@ -125,7 +130,8 @@ void PrintError(const Error& error) {
 }
 
 void PrintNetwork(std::ostream& out, const NetworkStatus& network) {
-  PrintField(out, "namespace", network.netns_path);
+  PrintField(out, "mode", Join({network.mode, network.network}));
+  PrintField(out, "namespace", OrDash(network.netns_path));
   PrintField(out, "interface",
              network.interface + " (host: " + network.host_interface + ")");
   PrintField(out, "address",
@@ -155,9 +161,9 @@ void PrintAllocation(std::ostream& out, const AllocationStatus& allocation) {
   PrintField(out, "owner", "uid " + std::to_string(allocation.uid));
   PrintField(out, "scope", allocation.scope);
   PrintField(out, "directory", allocation.host_path);
-  if (allocation.network) {
+  for (const NetworkStatus& network : allocation.networks) {
     out << "network\n";
-    PrintNetwork(out, *allocation.network);
+    PrintNetwork(out, network);
   }
   if (!allocation.volumes.empty()) {
     out << "volumes\n";

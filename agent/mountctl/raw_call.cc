@@ -26,7 +26,7 @@ constexpr std::array<MethodEntry, 34> kMethods{{
     {"Subscribe", "a{sv}"},
     {"Unsubscribe", "a{sv}"},
     {"PrepareAllocation", "sa{sv}"},
-    {"SetupNetwork", "ssa(sqqs)a{sv}"},
+    {"SetupNetwork", "ssa(ssqqqs)a{sv}"},
     {"TeardownNetwork", "sa{sv}"},
     {"PublishVolume", "ssssa{sv}a{ss}a{ss}a{sv}"},
     {"UnpublishVolume", "ssa{sv}"},

@@ -85,15 +85,7 @@ Daemon::Daemon(Config config, std::unique_ptr<dbus::EventLoop> loop,
       volumes_(config_, executor_, csi_, plugins_, *state_, EventsOfVolumes()),
       controller_(config_.timeouts, csi_, plugins_, volumes_),
       mounts_(config_, executor_, *boot_),
-      networks_(config_, executor_, *boot_,
-                [this] {
-                  loop_->Post([this] {
-                    loop_->After(kQuarantinePause, [this] {
-                      strands_.Submit("quarantine",
-                                      [this] { networks_.ReapQuarantine(); });
-                    });
-                  });
-                }),
+      networks_(config_, executor_, *boot_, EventsOfNetworks()),
       room_(config_.limits.mount_reserve, config_.limits.mounts_per_plugin),
       watch_({*loop_, strands_, executor_, *state_, *boot_, mounts_, room_},
              [this](const MountRecord& record, const std::string& reason) {
@@ -171,6 +163,26 @@ void Daemon::PluginChanged(const csi::PluginChange& change) {
     owed_.Check();
     restorer_.Look(now.record.id);
   }
+}
+
+Networks::Events Daemon::EventsOfNetworks() {
+  Networks::Events events;
+  events.check_again = [this] {
+    loop_->Post([this] {
+      loop_->After(kQuarantinePause, [this] {
+        strands_.Submit("quarantine", [this] { networks_.ReapQuarantine(); });
+      });
+    });
+  };
+  events.scarce = [this](const std::string& network,
+                         const Networks::Usage& usage) {
+    spdlog::warn("network {}: {} of {} addresses are free", network, usage.free,
+                 usage.capacity);
+    loop_->Post([this, network, usage] {
+      Send(dbus::AddressesScarce(service_, network, usage));
+    });
+  };
+  return events;
 }
 
 csi::VolumeEvents Daemon::EventsOfVolumes() {

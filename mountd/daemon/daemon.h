@@ -62,6 +62,7 @@ class Daemon {
   void MountLost(const MountRecord& record, const std::string& reason);
   void MountHealthChanged(const MountRecord& record, exec::MountHealth health,
                           const std::string& reason);
+  Networks::Events EventsOfNetworks();
   csi::VolumeEvents EventsOfVolumes();
   void LookAtVolumeOf(const MountRecord& record, exec::MountHealth health);
   void Send(const dbus::Event& event);

@@ -106,7 +106,9 @@ Result<void> Dispatcher::Carry(const Request& request, const Fds& fds,
     case PlanKind::kCreateNetwork:
     case PlanKind::kDeleteNetwork:
     case PlanKind::kInspectNetwork:
-      return CarryNetwork(request, answer, send);
+    case PlanKind::kRepairNetwork:
+    case PlanKind::kWatchNetworks:
+      return CarryNetwork(request, fds, answer, send);
     case PlanKind::kInspectCgroup:
     case PlanKind::kFindHolders:
     case PlanKind::kInspectTask:
@@ -208,12 +210,12 @@ Result<void> Dispatcher::CarryPlugin(const Request& request, Answer* answer,
   }
 }
 
-Result<void> Dispatcher::CarryNetwork(const Request& request, Answer* answer,
-                                      const SendNow& send) {
+Result<void> Dispatcher::CarryNetwork(const Request& request, const Fds& fds,
+                                      Answer* answer, const SendNow& send) {
   MOUNTD_ASSIGN(const UniqueFd markers,
                 propagation::OpenNetworkMarkers(
                     {kernel_, *inspector_, config_, id_maps_}));
-  const netns::Context context{kernel_, config_, sockets_, markers.get()};
+  const netns::Context context{kernel_, config_, networks_, markers.get()};
   const NetworkPlan& plan = request.body.network;
   NetworkState* state = &answer->reply.body.network;
   *state = NetworkState{};
@@ -222,9 +224,19 @@ Result<void> Dispatcher::CarryNetwork(const Request& request, Answer* answer,
     case PlanKind::kPrepareNetworks:
       return netns::PrepareNetworks(context);
     case PlanKind::kCreateNetwork:
-      return netns::CreateNetwork(context, plan, tell);
+      return netns::CreateNetwork(context, plan,
+                                  fds.empty() ? -1 : fds.front().get(), tell);
     case PlanKind::kDeleteNetwork:
       return netns::DeleteNetwork(context, plan);
+    case PlanKind::kRepairNetwork: {
+      MOUNTD_ASSIGN(*state, netns::RepairNetwork(context, plan));
+      return Ok();
+    }
+    case PlanKind::kWatchNetworks: {
+      MOUNTD_ASSIGN(answer->fd, netns::WatchNetworks(
+                                    context, request.body.network_watch.kind));
+      return Ok();
+    }
     default: {
       MOUNTD_ASSIGN(*state, netns::InspectNetwork(context, plan));
       return Ok();
@@ -329,5 +341,11 @@ Result<HelloReply> Dispatcher::Hello() {
   hello.has_mount_beneath = kernel_.CanMountBeneath() ? 1 : 0;
   return hello;
 }
+
+bool Dispatcher::MakeAhead() {
+  return netns::MakeAhead({kernel_, config_, networks_, -1});
+}
+
+void Dispatcher::RestForAWhile() { networks_.pool.Shrink(); }
 
 }  // namespace mountd::exec

@@ -35,6 +35,12 @@ class Dispatcher {
   Result<void> Handle(std::span<const std::byte> message, const Fds& fds,
                       const Sender& send);
 
+  // Between requests: makes one thing that later ones will need, and is called
+  // again while it says so.
+  bool MakeAhead();
+  // Nothing was asked for some time.
+  void RestForAWhile();
+
  private:
   // Sends the answer as it is, from within the plan.
   using SendNow = std::function<Result<void>()>;
@@ -45,8 +51,8 @@ class Dispatcher {
                           Answer* answer, const SendNow& send);
   Result<void> CarryPlugin(const Request& request, Answer* answer,
                            const SendNow& send);
-  Result<void> CarryNetwork(const Request& request, Answer* answer,
-                            const SendNow& send);
+  Result<void> CarryNetwork(const Request& request, const Fds& fds,
+                            Answer* answer, const SendNow& send);
   Result<void> CarryTask(const Request& request, const Fds& fds,
                          Answer* answer);
   Result<void> CarryTree(const Request& request, const Fds& fds,
@@ -57,7 +63,7 @@ class Dispatcher {
   Kernel& kernel_;
   const Config& config_;
   std::unique_ptr<propagation::MountInspector> inspector_;
-  netns::Sockets sockets_;
+  netns::Kept networks_;
   propagation::IdMaps id_maps_;
 };
 

@@ -75,11 +75,16 @@ class Executor {
   // The base ruleset, forwarding, /run/netns. Made if missing.
   virtual Result<void> PrepareNetworks() = 0;
   // AlreadyExists if a host port is mapped already.
-  virtual Result<NetworkState> CreateNetwork(const NetworkPlan& plan) = 0;
+  // `netns` is the namespace of a plan whose origin is kGiven, else -1.
+  virtual Result<NetworkState> CreateNetwork(const NetworkPlan& plan,
+                                             int netns) = 0;
   // Answers when ports, addresses' rules and the name are gone; the link may
   // still be dying (InspectNetwork says when it is gone).
   virtual Result<void> DeleteNetwork(const NetworkPlan& plan) = 0;
   virtual Result<NetworkState> InspectNetwork(const NetworkPlan& plan) = 0;
+  // FailedPrecondition if its namespace is gone.
+  virtual Result<NetworkState> RepairNetwork(const NetworkPlan& plan) = 0;
+  virtual Result<UniqueFd> WatchNetworks(NetworkWatchKind kind) = 0;
 
   // NotFound if there is no such cgroup; PermissionDenied if no rule grants it.
   virtual Result<CgroupState> InspectCgroup(const CgroupPlan& plan) = 0;

@@ -75,9 +75,12 @@ class ExecutorPool final : public Executor {
   Result<MountState> InspectVolumeDir(const VolumeDirPlan& plan) override;
   Result<void> RemoveVolumeDir(const VolumeDirPlan& plan) override;
   Result<void> PrepareNetworks() override;
-  Result<NetworkState> CreateNetwork(const NetworkPlan& plan) override;
+  Result<NetworkState> CreateNetwork(const NetworkPlan& plan,
+                                     int netns) override;
   Result<void> DeleteNetwork(const NetworkPlan& plan) override;
   Result<NetworkState> InspectNetwork(const NetworkPlan& plan) override;
+  Result<NetworkState> RepairNetwork(const NetworkPlan& plan) override;
+  Result<UniqueFd> WatchNetworks(NetworkWatchKind kind) override;
   Result<CgroupState> InspectCgroup(const CgroupPlan& plan) override;
   Result<HoldersState> FindHolders(const HoldersPlan& plan) override;
   Result<CgroupState> InspectTask(int pidfd) override;

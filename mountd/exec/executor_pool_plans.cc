@@ -164,11 +164,29 @@ Result<void> ExecutorPool::PrepareNetworks() {
   return RunForNothing(networks_, MakeRequest(PlanKind::kPrepareNetworks));
 }
 
-Result<NetworkState> ExecutorPool::CreateNetwork(const NetworkPlan& plan) {
+Result<NetworkState> ExecutorPool::CreateNetwork(const NetworkPlan& plan,
+                                                 int netns) {
+  MOUNTD_ASSIGN(
+      const Answer answer,
+      Run(networks_,
+          MakeRequest(PlanKind::kCreateNetwork, &PlanBody::network, plan),
+          std::span(&netns, netns < 0 ? 0U : 1U)));
+  return answer.reply.body.network;
+}
+
+Result<NetworkState> ExecutorPool::RepairNetwork(const NetworkPlan& plan) {
   MOUNTD_ASSIGN(const Answer answer,
-                Run(networks_, MakeRequest(PlanKind::kCreateNetwork,
+                Run(networks_, MakeRequest(PlanKind::kRepairNetwork,
                                            &PlanBody::network, plan)));
   return answer.reply.body.network;
+}
+
+Result<UniqueFd> ExecutorPool::WatchNetworks(NetworkWatchKind kind) {
+  MOUNTD_ASSIGN(Answer answer,
+                Run(networks_, MakeRequest(PlanKind::kWatchNetworks,
+                                           &PlanBody::network_watch,
+                                           NetworkWatchPlan{kind})));
+  return std::move(answer.fd);
 }
 
 Result<void> ExecutorPool::DeleteNetwork(const NetworkPlan& plan) {

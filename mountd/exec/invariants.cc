@@ -8,21 +8,11 @@
 #include <string>
 
 #include "mountd/exec/container_path.h"
+#include "mountd/exec/invariants_network.h"
 #include "mountd/exec/plan_ids.h"
 
 namespace mountd::exec {
 namespace {
-
-Error Invalid(const char* field, std::string why = {}) {
-  return MakeError(Code::kInvalidArgument, "check plan", field, std::move(why));
-}
-
-Result<void> CheckName(const WireName& name, const char* field) {
-  if (name.size > name.bytes.size() || !IsValidName(name.view())) {
-    return Invalid(field, "not a valid name");
-  }
-  return Ok();
-}
 
 Result<void> CheckKey(const std::array<char, VolumeKey::kHexDigits>& key,
                       const char* field) {
@@ -210,93 +200,6 @@ Result<void> CheckVolumeDir(const VolumeDirPlan& plan) {
   return Invalid("area");
 }
 
-template <typename Range, typename Address>
-bool IsUsable(const Range& range, const Address& address, bool has_broadcast) {
-  if (range.prefix == 0 || !range.Contains(address)) {
-    return false;
-  }
-  Address host = range.base;  // the range's first address is the host's
-  host.back() = static_cast<std::uint8_t>(host.back() + 1);
-  Address last = range.base;
-  for (std::size_t bit = range.prefix; bit < last.size() * 8; ++bit) {
-    last.at(bit / 8) =
-        static_cast<std::uint8_t>(last.at(bit / 8) | (0x80U >> (bit % 8)));
-  }
-  return address != range.base && address != host &&
-         (!has_broadcast || address != last);
-}
-
-Result<void> CheckPorts(const NetworkPlan& plan) {
-  if (plan.port_count > plan.ports.size()) {
-    return Invalid("port count");
-  }
-  // Bits of the protocols seen for each host port.
-  std::array<std::uint8_t, 65536> seen{};
-  for (std::size_t i = 0; i < plan.port_count; ++i) {
-    const PortMap& port = plan.ports.at(i);
-    if (port.host_port == 0 || port.container_port == 0 ||
-        port.protocols == 0 || (port.protocols & ~(kTcp | kUdp)) != 0 ||
-        port.reserved != 0) {
-      return Invalid("port");
-    }
-    std::uint8_t& protocols = seen.at(port.host_port);
-    if ((protocols & port.protocols) != 0) {
-      return Invalid("port",
-                     std::to_string(port.host_port) + " is named twice");
-    }
-    protocols = static_cast<std::uint8_t>(protocols | port.protocols);
-  }
-  return Ok();
-}
-
-// Whose rule it is, only mountd knows; but a port that no rule grants, as the
-// host's sshd's, is nobody's to take.
-Result<void> CheckPortsGranted(const NetworkPlan& plan, const Config& config) {
-  for (const PortMap& port : std::span(plan.ports).first(plan.port_count)) {
-    const bool granted = std::any_of(
-        config.rules.begin(), config.rules.end(), [&](const RuleConfig& rule) {
-          return std::any_of(rule.host_ports.begin(), rule.host_ports.end(),
-                             [&](const PortRange& range) {
-                               return port.host_port >= range.first &&
-                                      port.host_port <= range.last;
-                             });
-        });
-    if (!granted) {
-      return Invalid("port", std::to_string(port.host_port) +
-                                 " is in no rule's host_ports");
-    }
-  }
-  return Ok();
-}
-
-// `creating`: only then must address and ports be those that are declared now;
-// a network that was made under an earlier config can still be taken down.
-Result<void> CheckNetwork(const NetworkPlan& plan, const Config& config,
-                          bool creating) {
-  MOUNTD_TRY(CheckName(plan.allocation, "allocation"));
-  MOUNTD_TRY(CheckName(plan.network, "network"));
-  MOUNTD_TRY(CheckPorts(plan));
-  if (netns::IsNone(plan.ipv4)) {
-    return Invalid("ipv4", "is needed");
-  }
-  if (!creating) {
-    return Ok();
-  }
-  MOUNTD_TRY(CheckPortsGranted(plan, config));
-  const auto network = config.networks.find(std::string(plan.network.view()));
-  if (network == config.networks.end()) {
-    return Invalid("network", "not declared");
-  }
-  if (!IsUsable(network->second.ipv4, plan.ipv4, true)) {
-    return Invalid("ipv4", "not an address of the network");
-  }
-  if (!netns::IsNone(plan.ipv6) &&
-      !IsUsable(network->second.ipv6, plan.ipv6, false)) {
-    return Invalid("ipv6", "not an address of the network");
-  }
-  return Ok();
-}
-
 Result<void> CheckHolders(const HoldersPlan& plan) {
   if (plan.mount_id == 0) {
     return Invalid("mount id");
@@ -401,10 +304,13 @@ Result<void> CheckRequest(const Request& request, const Config& config) {
     case PlanKind::kRemoveVolumeDir:
       return CheckVolumeDir(body.volume_dir);
     case PlanKind::kCreateNetwork:
-      return CheckNetwork(body.network, config, true);
+    case PlanKind::kRepairNetwork:
+      return CheckNetworkToMake(body.network, config);
     case PlanKind::kDeleteNetwork:
     case PlanKind::kInspectNetwork:
-      return CheckNetwork(body.network, config, false);
+      return CheckNetwork(body.network);
+    case PlanKind::kWatchNetworks:
+      return CheckNetworkWatch(body.network_watch);
     case PlanKind::kInspectCgroup:
       return body.cgroup.id != 0 ? Ok() : Result<void>(Invalid("cgroup"));
     case PlanKind::kFindHolders:

@@ -176,6 +176,10 @@ class Kernel {
   virtual Sys<void> EnterMountNamespace(int mount_namespace) = 0;
   // The inode of the user namespace that owns a namespace (NS_GET_USERNS).
   virtual Sys<std::uint64_t> OwnerOf(int name_space) = 0;
+  // Whose that user namespace is (NS_GET_OWNER_UID).
+  virtual Sys<uid_t> OwnerUidOf(int name_space) = 0;
+  // Its kind, as CLONE_NEWNET (NS_GET_NSTYPE); `name_space` must be of nsfs.
+  virtual Sys<std::uint64_t> NamespaceTypeOf(int name_space) = 0;
 
   // Whether mounts are there, and answer. A fanotify group that tells what is
   // mounted and unmounted in the namespace (Linux 6.15; EINVAL before); it can
@@ -196,9 +200,12 @@ class Kernel {
   // where it has ended, an error or one that has.
   virtual Sys<UniqueFd> PeerProcess(int socket) = 0;
 
-  // Networks. NewNetNamespace leaves the process where it was, or aborts it.
+  // Networks. The first two leave the process where it was, or abort it.
   virtual Sys<NetNamespace> NewNetNamespace() = 0;
+  virtual Sys<UniqueFd> OpenNetlinkIn(int netns, int protocol) = 0;
   virtual Sys<UniqueFd> OpenNetlink(int protocol) = 0;
+  // NETLINK_ADD_MEMBERSHIP.
+  virtual Sys<void> Subscribe(int netlink, unsigned group) = 0;
   virtual Sys<void> Send(int socket, std::span<const std::byte> bytes) = 0;
   // What is queued already; EAGAIN if nothing is.
   virtual Sys<std::size_t> Receive(int socket, std::span<std::byte> into) = 0;

@@ -62,6 +62,8 @@ enum class PlanKind : std::uint32_t {
   kCreateNetwork = 31,
   kDeleteNetwork = 32,
   kInspectNetwork = 33,
+  kRepairNetwork = 34,
+  kWatchNetworks = 35,
   // Tasks, and who uses a mount.
   kInspectCgroup = 40,
   kFindHolders = 41,
@@ -287,31 +289,71 @@ struct VolumeDirPlan {
 
 inline constexpr std::size_t kMaxPorts = 128;
 
-enum Protocol : std::uint8_t { kTcp = 1, kUdp = 2 };
+enum Protocol : std::uint8_t { kTcp = 1, kUdp = 2, kSctp = 4 };
+inline constexpr std::uint8_t kAllProtocols = kTcp | kUdp | kSctp;
 
+// `count` ports in a row of the host, each to the port as far into the
+// container's. They may not be more than kMaxPortsInAll in a plan.
 struct PortMap {
   std::uint16_t host_port = 0;       // host byte order
   std::uint16_t container_port = 0;  // host byte order
   std::uint8_t protocols = 0;        // Protocol bits
-  std::uint8_t reserved = 0;
+  std::uint8_t host_family = 0;      // 4, 6; 0: any
+  std::uint16_t count = 1;
+  // Of the host; an IPv4 address is the first four bytes. All zero: any of the
+  // family.
+  std::array<std::uint8_t, 16> host_address{};
+};
+inline constexpr std::uint32_t kMaxPortsInAll = 1024;
+
+// Where an allocation's network namespace comes from, and who ends it.
+enum class NamespaceOrigin : std::uint32_t {
+  kNew = 1,       // of the executor's making
+  kGiven = 2,     // passed beside the plan as an fd of nsfs
+  kExisting = 3,  // pinned already, by an earlier plan of the allocation
 };
 
-// One routed veth in the allocation's own namespace /run/netns/<allocation>.
-// The host end's name, the MAC and the gateway are derived
-// (netns/addressing.h). Addresses are in network byte order; all zero means
-// none of that family. They must lie in the range the root-owned config
-// declares for `network`.
+enum NetworkFlag : std::uint32_t {
+  kIsolated = 1U << 0U,      // no traffic to or from other allocations
+  kDefaultRoute = 1U << 1U,  // else only to the network's own ranges
+};
+inline constexpr std::uint32_t kAllNetworkFlags = kIsolated | kDefaultRoute;
+
+// One network of an allocation: a routed veth in its namespace
+// /run/netns/<allocation>, and with `origin` kNew or kGiven that namespace. The
+// host end's name, the MAC and the gateway are derived (netns/address.h).
+// Addresses are in network byte order; all zero means none of that family. They
+// must lie in the ranges the root-owned config declares for `network`. Without
+// an IPv4 address the plan is on the namespace alone.
 struct NetworkPlan {
   WireName allocation;
-  WireName network;  // the config's [network.<name>]
+  WireName network;                   // the config's [network.<name>]
+  std::array<char, 16> interface {};  // inside, with a NUL
   std::array<std::uint8_t, 4> ipv4{};
   std::array<std::uint8_t, 16> ipv6{};
+  NamespaceOrigin origin = NamespaceOrigin::kNew;
+  std::uint32_t flags = 0;  // NetworkFlag
   std::uint32_t port_count = 0;
   std::array<PortMap, kMaxPorts> ports{};
-  // Delete only: the namespace must still be this one to be unpinned; 0 if it
-  // was never recorded (a create that was cut off). Either way it must be one
-  // that an executor pinned (netns/pin.h); with 0 another's is left.
+  // The namespace must be this one: of kExisting, or to be unpinned, or to be
+  // repaired; 0 if it was never recorded (a create that was cut off). Either
+  // way it must be one that an executor pinned (netns/pin.h); with 0 another's
+  // is left.
   std::uint64_t netns_inode = 0;
+  // kGiven: whose user namespace it must be of; with the second, and a rule
+  // that allows it, it may be of the host's.
+  std::uint32_t owner_uid = 0;
+  std::uint32_t may_be_hosts = 0;
+};
+
+// What WatchNetworks hands out: a netlink socket that hears of changes.
+enum class NetworkWatchKind : std::uint32_t {
+  kLinks = 1,    // NETLINK_ROUTE: links, addresses, routes, neighbours
+  kRuleset = 2,  // NETLINK_NETFILTER: nf_tables
+};
+
+struct NetworkWatchPlan {
+  NetworkWatchKind kind = NetworkWatchKind::kLinks;
 };
 
 // ---- Tasks ------------------------------------------------------------------
@@ -392,6 +434,7 @@ union PlanBody {
   PluginSocketPlan plugin_socket;
   VolumeDirPlan volume_dir;
   NetworkPlan network;
+  NetworkWatchPlan network_watch;
   CgroupPlan cgroup;
   HoldersPlan holders;
   VerifyTaskPlan verify_task;
@@ -412,10 +455,11 @@ inline std::size_t FdsOf(const Request& request) {
   switch (request.kind) {
     case PlanKind::kAttach:  // the directory, or the container's pidfd
       return request.body.attach.target_kind != TargetKind::kInbox ? 1 : 0;
-    case PlanKind::kInspectTask:
+    case PlanKind::kCreateNetwork:  // the namespace
+      return request.body.network.origin == NamespaceOrigin::kGiven ? 1 : 0;
+    case PlanKind::kInspectTask:  // a pidfd
     case PlanKind::kVerifyTask:
-      return 1;  // a pidfd
-    case PlanKind::kRemoveTree:
+    case PlanKind::kRemoveTree:  // the directory
     case PlanKind::kChownTree:
       return 1;
     default:
@@ -456,10 +500,19 @@ struct PluginReply {
   std::uint32_t peer_uid = 0;
 };
 
+// What a repair put right.
+enum NetworkRepair : std::uint32_t {
+  kRepairedLink = 1U << 0U,      // the pair itself
+  kRepairedHostEnd = 1U << 1U,   // its state, routes or neighbours
+  kRepairedInside = 1U << 2U,    // the same of the allocation's end
+  kRepairedElements = 1U << 3U,  // port maps, and what lets its packets pass
+};
+
 struct NetworkState {
   std::uint64_t netns_inode = 0;       // 0: no namespace pinned at the name
   std::uint32_t host_ifindex = 0;      // 0: no host end of that name
   std::uint32_t elements_present = 0;  // all of its nf_tables elements are
+  std::uint32_t repaired = 0;          // RepairNetwork only: NetworkRepair bits
 };
 
 inline constexpr std::size_t kMaxCgroupPath = 1024;

@@ -72,6 +72,8 @@ class RealKernel final : public Kernel {
                              std::chrono::milliseconds limit) override;
   Sys<void> EnterMountNamespace(int mount_namespace) override;
   Sys<std::uint64_t> OwnerOf(int name_space) override;
+  Sys<uid_t> OwnerUidOf(int name_space) override;
+  Sys<std::uint64_t> NamespaceTypeOf(int name_space) override;
 
   Sys<UniqueFd> WatchMounts(int mount_namespace) override;
   Sys<UniqueFd> MakeMemory(std::span<const std::byte> content) override;
@@ -83,7 +85,9 @@ class RealKernel final : public Kernel {
   Sys<UniqueFd> PeerProcess(int socket) override;
 
   Sys<NetNamespace> NewNetNamespace() override;
+  Sys<UniqueFd> OpenNetlinkIn(int netns, int protocol) override;
   Sys<UniqueFd> OpenNetlink(int protocol) override;
+  Sys<void> Subscribe(int netlink, unsigned group) override;
   Sys<void> Send(int socket, std::span<const std::byte> bytes) override;
   Sys<std::size_t> Receive(int socket, std::span<std::byte> into) override;
   Sys<void> RunNft(const std::string& commands) override;

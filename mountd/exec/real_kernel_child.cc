@@ -132,4 +132,21 @@ Sys<std::uint64_t> RealKernel::OwnerOf(int name_space) {
   return std::uint64_t{facts.st_ino};
 }
 
+Sys<uid_t> RealKernel::OwnerUidOf(int name_space) {
+  const UniqueFd owner(::ioctl(name_space, NS_GET_USERNS));
+  uid_t uid = 0;
+  if (!owner.valid() || ::ioctl(owner.get(), NS_GET_OWNER_UID, &uid) < 0) {
+    return errno;
+  }
+  return uid;
+}
+
+Sys<std::uint64_t> RealKernel::NamespaceTypeOf(int name_space) {
+  const int type = ::ioctl(name_space, NS_GET_NSTYPE);
+  if (type < 0) {
+    return errno;
+  }
+  return static_cast<std::uint64_t>(type);
+}
+
 }  // namespace mountd::exec

@@ -20,6 +20,13 @@ namespace {
 
 constexpr char kOwnNetns[] = "/proc/thread-self/ns/net";
 
+void GoHome(const UniqueFd& home) {
+  if (::setns(home.get(), CLONE_NEWNET) < 0) {
+    // Every later plan would act on the wrong network.
+    std::abort();
+  }
+}
+
 }  // namespace
 
 Sys<UniqueFd> RealKernel::ConnectUnix(int file) {
@@ -71,27 +78,41 @@ Sys<NetNamespace> RealKernel::NewNetNamespace() {
       made.route = std::move(route).value();
     }
   }
-  if (::setns(home.get(), CLONE_NEWNET) < 0) {
-    // Every later plan would act on the wrong network.
-    std::abort();
-  }
+  GoHome(home);
   if (err != 0) {
     return err;
   }
   return made;
 }
 
+Sys<UniqueFd> RealKernel::OpenNetlinkIn(int netns, int protocol) {
+  const UniqueFd home(::open(kOwnNetns, O_RDONLY | O_CLOEXEC));
+  if (!home.valid() || ::setns(netns, CLONE_NEWNET) < 0) {
+    return errno;
+  }
+  Sys<UniqueFd> socket = OpenNetlink(protocol);
+  GoHome(home);
+  return socket;
+}
+
+Sys<void> RealKernel::Subscribe(int netlink, unsigned group) {
+  return Done(::setsockopt(netlink, SOL_NETLINK, NETLINK_ADD_MEMBERSHIP, &group,
+                           sizeof(group)));
+}
+
 Sys<UniqueFd> RealKernel::OpenNetlink(int protocol) {
   UniqueFd fd(::socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, protocol));
   const int on = 1;
-  // Room for the answers to the largest plan's batch, which all come at once,
-  // and acknowledgements without the request's payload.
-  constexpr int kReceiveBytes = 4 * 1024 * 1024;
+  // Room for the largest plan's batch and for the answers to it, which all come
+  // at once; acknowledgements without the request's payload.
+  constexpr int kBufferBytes = 4 * 1024 * 1024;
   if (!fd.valid() ||
       ::setsockopt(fd.get(), SOL_NETLINK, NETLINK_CAP_ACK, &on, sizeof(on)) <
           0 ||
-      ::setsockopt(fd.get(), SOL_SOCKET, SO_RCVBUFFORCE, &kReceiveBytes,
-                   sizeof(kReceiveBytes)) < 0) {
+      ::setsockopt(fd.get(), SOL_SOCKET, SO_SNDBUFFORCE, &kBufferBytes,
+                   sizeof(kBufferBytes)) < 0 ||
+      ::setsockopt(fd.get(), SOL_SOCKET, SO_RCVBUFFORCE, &kBufferBytes,
+                   sizeof(kBufferBytes)) < 0) {
     return errno;
   }
   return fd;

@@ -55,11 +55,34 @@ Result<void> CheckPeer(int socket, uid_t allowed) {
   return Ok();
 }
 
+namespace {
+
+// What there is to do ahead is done while nothing is asked.
+void AwaitRequest(int socket, Dispatcher* dispatcher,
+                  std::chrono::seconds longest) {
+  constexpr int kRestMs = 30'000;
+  pollfd entry = {socket, POLLIN, 0};
+  for (bool more = true;;) {
+    const int ready = ::poll(&entry, 1, more ? 0 : kRestMs);
+    if (ready > 0) {
+      return;
+    }
+    if (ready == 0 && !more) {
+      dispatcher->RestForAWhile();
+    }
+    const Alarm alarm(longest);
+    more = more && dispatcher->MakeAhead();
+  }
+}
+
+}  // namespace
+
 Result<void> Serve(int socket, Dispatcher* dispatcher,
                    std::chrono::seconds longest) {
   // One byte more than a request, so that a longer one is seen to be one.
   std::array<std::byte, sizeof(Request) + 1> buffer{};
   for (;;) {
+    AwaitRequest(socket, dispatcher, longest);
     const Result<Received, int> received =
         ReceiveWithFds(socket, buffer, kMaxPlanFds);
     if (!received) {

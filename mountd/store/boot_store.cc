@@ -65,9 +65,24 @@ DROP INDEX mounts_by_uid;
 DROP INDEX mounts_by_id;
 CREATE INDEX mounts_by_id ON mounts(mount_id) WHERE mount_id<>0;
 )sql";
-constexpr std::array<std::string_view, 7> kBootSchema = {
-    kBootSchema1, kTmpfsMounts,       kMappedIds,   kAnchorsOfKinds,
-    kMountsById,  kTargetsAndInboxes, kFewerIndexes};
+// Which host ports are taken is told by the networks, and kept in memory.
+constexpr std::string_view kNetworksByInterface = R"sql(
+DROP TABLE ports;
+ALTER TABLE networks RENAME TO only_networks;
+CREATE TABLE networks(
+  allocation TEXT NOT NULL, interface TEXT NOT NULL, mode INTEGER NOT NULL,
+  network TEXT NOT NULL, ipv4 TEXT NOT NULL, ipv6 TEXT NOT NULL,
+  flags INTEGER NOT NULL, ports TEXT NOT NULL, state INTEGER NOT NULL,
+  netns_inode INTEGER NOT NULL, netns_given INTEGER NOT NULL,
+  PRIMARY KEY(allocation, interface)) WITHOUT ROWID;
+INSERT INTO networks SELECT allocation, 'eth0', 3, network, ipv4, ipv6, 2, ports,
+  state, netns_inode, 0 FROM only_networks;
+DROP TABLE only_networks;
+ALTER TABLE quarantine ADD COLUMN ipv6 TEXT NOT NULL DEFAULT '::';
+)sql";
+constexpr std::array<std::string_view, 8> kBootSchema = {
+    kBootSchema1, kTmpfsMounts,       kMappedIds,    kAnchorsOfKinds,
+    kMountsById,  kTargetsAndInboxes, kFewerIndexes, kNetworksByInterface};
 
 constexpr std::string_view kSelectMount =
     "SELECT allocation,task,name,source_kind,source,propagation,attributes,"
@@ -106,11 +121,6 @@ netns::Ipv4 ReadIpv4(const Row& row, int column) {
 netns::Ipv6 ReadIpv6(const Row& row, int column) {
   const Result<netns::Ipv6> address = netns::ParseIpv6(row.Text(column));
   return address ? *address : netns::Ipv6{};
-}
-
-std::string PortText(std::uint16_t port, exec::Protocol protocol) {
-  return "host port " + std::to_string(port) +
-         (protocol == exec::kTcp ? "/tcp" : "/udp");
 }
 
 }  // namespace
@@ -316,95 +326,78 @@ Result<void> BootStore::RemoveAnchor(const AnchorKey& key) {
 }
 
 Result<void> BootStore::AddNetwork(const NetworkRecord& record) {
-  return database_->Transaction([&]() -> Result<void> {
-    MOUNTD_TRY(database_->Run(
-        "INSERT INTO networks(allocation,network,ipv4,ipv6,ports,state,"
-        "netns_inode) VALUES(?1,?2,?3,?4,?5,?6,?7)",
-        record.allocation, record.network, netns::ToString(record.ipv4),
-        netns::ToString(record.ipv6), ToColumn(record.ports),
-        static_cast<int>(record.state), record.netns_inode));
-    for (const PortMapping& port : record.ports) {
-      for (const exec::Protocol protocol : {exec::kTcp, exec::kUdp}) {
-        if ((port.protocols & protocol) == 0) {
-          continue;
-        }
-        if (const auto added = database_->Run(
-                "INSERT INTO ports(host_port,protocol,allocation) "
-                "VALUES(?1,?2,?3)",
-                port.host_port, protocol, record.allocation);
-            !added) {
-          Error error = added.error();
-          if (error.code == Code::kAlreadyExists) {
-            error = MakeError(Code::kAlreadyExists, "map",
-                              PortText(port.host_port, protocol),
-                              "is mapped already");
-          }
-          return error;
-        }
-      }
-    }
-    return Ok();
-  });
+  MOUNTD_TRY(database_->Run(
+      "INSERT INTO networks(allocation,interface,mode,network,ipv4,ipv6,flags,"
+      "ports,state,netns_inode,netns_given) "
+      "VALUES(?1,?2,?3,?4,?5,?6,?7,?8,?9,?10,?11)",
+      record.allocation, record.interface, static_cast<int>(record.mode),
+      record.network, netns::ToString(record.ipv4),
+      netns::ToString(record.ipv6), record.flags, ToColumn(record.ports),
+      static_cast<int>(record.state), record.netns_inode,
+      static_cast<int>(record.netns_given)));
+  return Ok();
 }
 
 Result<std::vector<NetworkRecord>> BootStore::SelectNetworks(
-    std::string_view sql, const std::string& allocation) {
+    std::string_view where, const std::string& allocation) {
   std::vector<NetworkRecord> all;
   MOUNTD_TRY(database_->Query(
-      sql,
+      std::string("SELECT allocation,interface,mode,network,ipv4,ipv6,flags,"
+                  "ports,state,netns_inode,netns_given FROM networks WHERE ")
+          .append(where)
+          .append(" ORDER BY allocation,interface"),
       [&](const Row& row) {
         NetworkRecord record;
         record.allocation = row.Text(0);
-        record.network = row.Text(1);
-        record.ipv4 = ReadIpv4(row, 2);
-        record.ipv6 = ReadIpv6(row, 3);
-        record.ports = PortsFromColumn(row.Text(4));
-        record.state = static_cast<NetworkRecordState>(row.Int(5));
-        record.netns_inode = row.Bits(6);
+        record.interface = row.Text(1);
+        record.mode = static_cast<NetworkMode>(row.Int(2));
+        record.network = row.Text(3);
+        record.ipv4 = ReadIpv4(row, 4);
+        record.ipv6 = ReadIpv6(row, 5);
+        record.flags = static_cast<std::uint32_t>(row.Int(6));
+        record.ports = PortsFromColumn(row.Text(7));
+        record.state = static_cast<NetworkRecordState>(row.Int(8));
+        record.netns_inode = row.Bits(9);
+        record.netns_given = row.Int(10) != 0;
         all.push_back(std::move(record));
       },
       allocation));
   return all;
 }
 
-Result<std::optional<NetworkRecord>> BootStore::GetNetwork(
+Result<std::vector<NetworkRecord>> BootStore::NetworksOf(
     const std::string& allocation) {
-  MOUNTD_ASSIGN(
-      std::vector<NetworkRecord> found,
-      SelectNetworks("SELECT allocation,network,ipv4,ipv6,ports,state,"
-                     "netns_inode FROM networks WHERE allocation=?1",
-                     allocation));
-  return found.empty() ? std::optional<NetworkRecord>()
-                       : std::optional<NetworkRecord>(found[0]);
+  return SelectNetworks("allocation=?1", allocation);
 }
 
 Result<std::vector<NetworkRecord>> BootStore::ListNetworks() {
-  return SelectNetworks(
-      "SELECT allocation,network,ipv4,ipv6,ports,state,netns_inode "
-      "FROM networks WHERE ?1='' ORDER BY allocation",
-      "");
+  return SelectNetworks("?1=''", "");
 }
 
-Result<void> BootStore::SetNetworkState(const std::string& allocation,
-                                        NetworkRecordState state,
-                                        std::uint64_t netns_inode) {
+Result<void> BootStore::SetNetworkState(const NetworkRecord& record) {
+  MOUNTD_TRY(
+      database_->Run("UPDATE networks SET state=?3, netns_inode=?4 "
+                     "WHERE allocation=?1 AND interface=?2",
+                     record.allocation, record.interface,
+                     static_cast<int>(record.state), record.netns_inode));
+  return Ok();
+}
+
+Result<void> BootStore::RemoveNetwork(const NetworkRecord& record) {
   MOUNTD_TRY(database_->Run(
-      "UPDATE networks SET state=?2, netns_inode=?3 WHERE allocation=?1",
-      allocation, static_cast<int>(state), netns_inode));
+      "DELETE FROM networks WHERE allocation=?1 AND interface=?2",
+      record.allocation, record.interface));
   return Ok();
 }
 
 Result<void> BootStore::QuarantineNetwork(const NetworkRecord& record) {
   return database_->Transaction([&]() -> Result<void> {
-    MOUNTD_TRY(database_->Run("DELETE FROM ports WHERE allocation=?1",
-                              record.allocation));
-    MOUNTD_TRY(database_->Run("DELETE FROM networks WHERE allocation=?1",
-                              record.allocation));
+    MOUNTD_TRY(RemoveNetwork(record));
     MOUNTD_TRY(database_->Run(
-        "INSERT OR REPLACE INTO quarantine(ipv4,network,allocation,"
-        "netns_inode) VALUES(?1,?2,?3,?4)",
-        netns::ToString(record.ipv4), record.network, record.allocation,
-        record.netns_inode));
+        "INSERT OR REPLACE INTO quarantine(ipv4,ipv6,network,allocation,"
+        "netns_inode) VALUES(?1,?2,?3,?4,?5)",
+        netns::ToString(record.ipv4), netns::ToString(record.ipv6),
+        record.network, record.allocation, record.netns_inode));
     return Ok();
   });
 }
@@ -412,10 +405,10 @@ Result<void> BootStore::QuarantineNetwork(const NetworkRecord& record) {
 Result<std::vector<QuarantineRecord>> BootStore::ListQuarantine() {
   std::vector<QuarantineRecord> all;
   MOUNTD_TRY(database_->Query(
-      "SELECT network,ipv4,allocation,netns_inode FROM quarantine",
+      "SELECT network,ipv4,ipv6,allocation,netns_inode FROM quarantine",
       [&](const Row& row) {
-        all.push_back(
-            {row.Text(0), ReadIpv4(row, 1), row.Text(2), row.Bits(3)});
+        all.push_back({row.Text(0), ReadIpv4(row, 1), ReadIpv6(row, 2),
+                       row.Text(3), row.Bits(4)});
       }));
   return all;
 }

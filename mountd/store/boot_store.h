@@ -63,16 +63,15 @@ class BootStore {
   Result<std::map<AnchorKey, std::uint64_t>> ListAnchors();
   Result<void> RemoveAnchor(const AnchorKey& key);
 
-  // The intent of a network with its host ports: AlreadyExists, naming the
-  // port, if another allocation has one of them; then nothing is written.
+  // The intent of a network. AlreadyExists if the allocation has one of the
+  // interface.
   Result<void> AddNetwork(const NetworkRecord& record);
-  Result<std::optional<NetworkRecord>> GetNetwork(
-      const std::string& allocation);
+  Result<std::vector<NetworkRecord>> NetworksOf(const std::string& allocation);
   Result<std::vector<NetworkRecord>> ListNetworks();
-  Result<void> SetNetworkState(const std::string& allocation,
-                               NetworkRecordState state,
-                               std::uint64_t netns_inode);
-  // The record goes, its ports are free, its address is quarantined.
+  // State and namespace.
+  Result<void> SetNetworkState(const NetworkRecord& record);
+  Result<void> RemoveNetwork(const NetworkRecord& record);
+  // The record goes, its addresses are quarantined.
   Result<void> QuarantineNetwork(const NetworkRecord& record);
   Result<std::vector<QuarantineRecord>> ListQuarantine();
   Result<void> EndQuarantine(const netns::Ipv4& address);
@@ -82,7 +81,7 @@ class BootStore {
       : database_(std::move(database)) {}
 
   Result<std::vector<NetworkRecord>> SelectNetworks(
-      std::string_view sql, const std::string& allocation);
+      std::string_view where, const std::string& allocation);
 
   std::unique_ptr<Database> database_;
 };

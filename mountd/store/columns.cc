@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 #include "mountd/store/columns.h"
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "mountd/exec/plan_ids.h"
@@ -64,10 +65,17 @@ StringMap MapFromColumn(std::string_view text) {
 std::string ToColumn(const std::vector<PortMapping>& ports) {
   json value = json::array();
   for (const PortMapping& port : ports) {
-    value.push_back(
-        {port.label, port.host_port, port.container_port, port.protocols});
+    value.push_back({port.label, port.host_port, port.container_port,
+                     port.protocols, port.count,
+                     netns::ToString(port.host_address)});
   }
   return Dump(value);
+}
+
+// A damaged one reads as any.
+netns::HostIp HostIpFrom(const std::string& text) {
+  const Result<netns::HostIp> address = netns::ParseHostIp(text);
+  return address ? *address : netns::HostIp{};
 }
 
 std::vector<PortMapping> PortsFromColumn(std::string_view text) {
@@ -75,9 +83,11 @@ std::vector<PortMapping> PortsFromColumn(std::string_view text) {
   const json value = Parse(text);
   if (value.is_array()) {
     for (const json& item : value) {
-      ports.push_back({Text(item, 0), Number<std::uint16_t>(item, 1),
-                       Number<std::uint16_t>(item, 2),
-                       Number<std::uint8_t>(item, 3)});
+      ports.push_back(
+          {Text(item, 0), Number<std::uint16_t>(item, 1),
+           Number<std::uint16_t>(item, 2), Number<std::uint8_t>(item, 3),
+           std::max<std::uint16_t>(Number<std::uint16_t>(item, 4), 1),
+           HostIpFrom(Text(item, 5))});
     }
   }
   return ports;

@@ -198,6 +198,8 @@ struct PortMapping {
   std::uint16_t host_port = 0;
   std::uint16_t container_port = 0;
   std::uint8_t protocols = 0;  // exec::Protocol bits
+  std::uint16_t count = 1;     // that many in a row, of both
+  netns::HostIp host_address{};
   friend bool operator==(const PortMapping&, const PortMapping&) = default;
 };
 
@@ -207,21 +209,38 @@ enum class NetworkRecordState : int {
   kDeleting = 3,
 };
 
-struct NetworkRecord {
-  std::string allocation;
-  std::string network;
-  netns::Ipv4 ipv4{};
-  netns::Ipv6 ipv6{};
-  std::vector<PortMapping> ports;
-  NetworkRecordState state = NetworkRecordState::kCreating;
-  std::uint64_t netns_inode = 0;
+enum class NetworkMode : int {
+  kNone = 1,    // a namespace with its loopback
+  kHost = 2,    // the host's own
+  kBridge = 3,  // a routed veth
+  kDriver = 4,  // a namespace that the task's driver made
 };
 
-// An address whose link is still dying: not to be given out.
+// The interface of what is a namespace alone, or none.
+inline constexpr char kLoopbackInterface[] = "lo";
+
+// One network of an allocation, by its interface: all of them are in the same
+// namespace.
+struct NetworkRecord {
+  std::string allocation;
+  std::string interface;
+  NetworkMode mode = NetworkMode::kBridge;
+  std::string network{};  // bridge only
+  netns::Ipv4 ipv4{};
+  netns::Ipv6 ipv6{};
+  std::uint32_t flags = 0;  // exec::NetworkFlag
+  std::vector<PortMapping> ports{};
+  NetworkRecordState state = NetworkRecordState::kCreating;
+  std::uint64_t netns_inode = 0;
+  bool netns_given = false;  // the caller's, and not mountd's to end
+};
+
+// Addresses whose link is still dying: not to be given out.
 struct QuarantineRecord {
   std::string network;
   netns::Ipv4 ipv4{};
-  std::string allocation;  // that had it
+  netns::Ipv6 ipv6{};
+  std::string allocation;  // that had them
   std::uint64_t netns_inode = 0;
 };
 

@@ -46,11 +46,20 @@ TEST_F(ClientTest, PatienceIsSentWhenGiven) {
 TEST_F(ClientTest, SetupNetworkSendsEachPortAndAnswersAllFields) {
   NetworkSpec spec;
   spec.network = "other";
-  spec.ports = {{"http", 8080, 80, "tcp"}, {"dns", 53, 0, "tcp+udp"}};
+  spec.ports = {{"http", 8080, 80, "tcp"},
+                {"dns", 53, 0, "tcp+udp", 2, "127.0.0.1"}};
+  spec.interface = "eth1";
+  spec.address = "10.88.0.2";
+  spec.isolated = true;
+  spec.default_route = false;
   const NetworkStatus network = client_->SetupNetwork("web", spec).value();
   EXPECT_EQ(script().last_call(),
-            "SetupNetwork web bridge http,8080,80,tcp dns,53,0,tcp+udp "
-            "{network=other;}");
+            "SetupNetwork web bridge http,,8080,80,1,tcp "
+            "dns,127.0.0.1,53,0,2,tcp+udp {address=10.88.0.2;"
+            "default_route=false;interface=eth1;isolated=true;network=other;}");
+  EXPECT_EQ(network.mode, "bridge");
+  EXPECT_EQ(network.network, "default");
+  EXPECT_TRUE(network.default_route);
   EXPECT_EQ(network.netns_path, "/run/netns/web");
   EXPECT_EQ(network.netns_inode, 4026531840U);
   EXPECT_EQ(network.interface, "eth0");
@@ -140,8 +149,8 @@ TEST_F(ClientTest, GetAllocationAnswersNetworkVolumesAndMounts) {
   EXPECT_EQ(status.scope, "example");
   EXPECT_EQ(status.state, "prepared");
   EXPECT_EQ(status.host_path, "/run/mountd/base/a/web");
-  ASSERT_TRUE(status.network);
-  EXPECT_EQ(status.network->address, "10.88.0.2");
+  ASSERT_EQ(status.networks.size(), 1U);
+  EXPECT_EQ(status.networks[0].address, "10.88.0.2");
   ASSERT_EQ(status.volumes.size(), 1U);
   EXPECT_EQ(status.volumes[0].alias, "data");
   EXPECT_EQ(status.volumes[0].state, "published");
@@ -153,7 +162,7 @@ TEST_F(ClientTest, GetAllocationAnswersNetworkVolumesAndMounts) {
 }
 
 TEST_F(ClientTest, AnEmptyNetworkIsNone) {
-  EXPECT_FALSE(client_->GetAllocation("bare").value().network);
+  EXPECT_TRUE(client_->GetAllocation("bare").value().networks.empty());
 }
 
 TEST_F(ClientTest, ListsAreReadElementByElement) {
@@ -183,6 +192,9 @@ TEST_F(ClientTest, ListsAreReadElementByElement) {
 
   const Capabilities offers = client_->GetCapabilities().value();
   EXPECT_EQ(offers.network_modes, std::vector<std::string>{"bridge"});
+  ASSERT_TRUE(offers.addresses.contains("default"));
+  EXPECT_EQ(offers.addresses.at("default").capacity, 254U);
+  EXPECT_EQ(offers.addresses.at("default").free, 250U);
   EXPECT_FALSE(offers.features.at("statmount"));
   EXPECT_EQ(offers.missing.at("statmount"), "needs Linux 6.8");
 }

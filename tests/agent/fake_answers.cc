@@ -80,7 +80,11 @@ std::string Show(const std::map<std::string, std::string>& map) {
 }
 
 dbus::Dict Network() {
-  return {{"netns_path", Path("/run/netns/web")},
+  return {{"mode", Text("bridge")},
+          {"network", Text("default")},
+          {"isolated", V(false)},
+          {"default_route", V(true)},
+          {"netns_path", Path("/run/netns/web")},
           {"netns_inode", V(std::uint64_t{4026531840})},
           {"interface", Text("eth0")},
           {"address", Text("10.88.0.2")},
@@ -88,8 +92,8 @@ dbus::Dict Network() {
           {"gateway", Text("10.88.0.1")},
           {"gateway6", Text("fd00::1")},
           {"host_interface", Text("mdabc")},
-          {"ports",
-           V(Ports{{"http", std::uint16_t{8080}, std::uint16_t{80}, "tcp"}})}};
+          {"ports", V(Ports{{"http", "", std::uint16_t{8080}, std::uint16_t{80},
+                             std::uint16_t{1}, "tcp"}})}};
 }
 
 dbus::Dict Inbox() {
@@ -136,7 +140,8 @@ dbus::Dict Allocation(const std::string& id) {
           {"scope", Text("example")},
           {"state", Text("prepared")},
           {"host_path", Path("/run/mountd/base/a/" + id)},
-          {"network", V(id == "bare" ? dbus::Dict{} : Network())},
+          {"networks", V(id == "bare" ? std::vector<dbus::Dict>{}
+                                      : std::vector<dbus::Dict>{Network()})},
           {"volumes", V(std::vector<dbus::Dict>{volume})},
           {"mounts", V(std::vector<dbus::Dict>{mount})}};
 }
@@ -203,6 +208,9 @@ dbus::Dict Capabilities() {
   return {{"version", Text("0.1.0")},
           {"kernel", Text("6.18")},
           {"network_modes", V(Words{"bridge"})},
+          {"addresses",
+           V(std::map<std::string, sdbus::Struct<std::uint32_t, std::uint32_t>>{
+               {"default", {254U, 250U}}})},
           {"propagation", V(Words{"private", "host-to-task"})},
           {"source_types", V(Words{"host", "volume"})},
           {"features", V(std::map<std::string, bool>{{"statmount", false}})},

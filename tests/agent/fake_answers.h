@@ -15,8 +15,9 @@
 namespace mountd::agent::test {
 
 using MapReply = sdbus::Result<dbus::Dict>;
-using Ports = std::vector<
-    sdbus::Struct<std::string, std::uint16_t, std::uint16_t, std::string>>;
+using Ports =
+    std::vector<sdbus::Struct<std::string, std::string, std::uint16_t,
+                              std::uint16_t, std::uint16_t, std::string>>;
 using Entries = std::vector<
     sdbus::Struct<std::string, std::uint32_t, std::string, std::string>>;
 using Owed =

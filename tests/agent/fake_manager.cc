@@ -76,8 +76,10 @@ class Manager final : public sdbus::AdaptorInterfaces<FakeController> {
                     Ports ports, dbus::Dict options) override {
     std::string text = id + " " + mode + " ";
     for (const auto& port : ports) {
-      text += port.get<0>() + "," + std::to_string(port.get<1>()) + "," +
-              std::to_string(port.get<2>()) + "," + port.get<3>() + " ";
+      text += port.get<0>() + "," + port.get<1>() + "," +
+              std::to_string(port.get<2>()) + "," +
+              std::to_string(port.get<3>()) + "," +
+              std::to_string(port.get<4>()) + "," + port.get<5>() + " ";
     }
     Answer("SetupNetwork", text + Show(options), std::move(reply), Network());
   }

@@ -30,12 +30,12 @@ class CallTest : public testing::Test {
 
 TEST_F(CallTest, ArgumentsBecomeTheMethodsTypes) {
   EXPECT_EQ(Call("SetupNetwork",
-                 R"(["web", "bridge", [["http", 80, 0, "udp"]],
+                 R"(["web", "bridge", [["http", "", 80, 0, 1, "udp"]],
                      {"network": "n", "patience_ms": 5}])")
                 .status,
             0);
   EXPECT_EQ(script().last_call(),
-            "SetupNetwork web bridge http,80,0,udp "
+            "SetupNetwork web bridge http,,80,0,1,udp "
             "{network=n;patience_ms=u5;}");
   EXPECT_EQ(Call("PublishVolume",
                  R"(["web", "d", "v", "p", {"read_only": true,
@@ -63,8 +63,8 @@ TEST_F(CallTest, AnOptionsTypeCanBeNamed) {
 TEST_F(CallTest, AnswersOfEveryShapeBecomeJson) {
   const json allocation = json::parse(Call("GetAllocation", R"(["web"])").out);
   EXPECT_EQ(allocation["host_path"], "/run/mountd/base/a/web");
-  EXPECT_EQ(allocation["network"]["ports"][0],
-            json::parse(R"(["http", 8080, 80, "tcp"])"));
+  EXPECT_EQ(allocation["networks"][0]["ports"][0],
+            json::parse(R"(["http", "", 8080, 80, 1, "tcp"])"));
   EXPECT_EQ(allocation["mounts"][0]["of_a_later_release"], 1.5);
   EXPECT_EQ(json::parse(Call("RetryOwed", "[]").out), 1);
   EXPECT_EQ(json::parse(Call("ListOwed", "[]").out)[0][2], "web/server/data");

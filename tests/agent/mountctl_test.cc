@@ -135,17 +135,21 @@ TEST_F(MountctlTest, EveryListingAndStatusHasJson) {
   EXPECT_EQ(overview["owed"][0]["attempts"], 4);
 
   const json allocation = RunJson({"status", "web"});
-  EXPECT_EQ(allocation["network"]["ports"][0]["host"], 8080);
+  EXPECT_EQ(allocation["networks"][0]["ports"][0]["host"], 8080);
   EXPECT_EQ(allocation["mounts"][0]["peer_group"], 12);
   EXPECT_EQ(allocation["volumes"][0]["host_path"], "/p/data");
   EXPECT_EQ(RunJson({"alloc", "status", "web"}), allocation);
-  EXPECT_TRUE(RunJson({"status", "bare"})["network"].is_null());
+  EXPECT_TRUE(RunJson({"status", "bare"})["networks"].empty());
 
   EXPECT_EQ(RunJson({"alloc", "list"}), overview["allocations"]);
   EXPECT_EQ(RunJson({"volume", "list"}), overview["volumes"]);
   EXPECT_EQ(RunJson({"plugin", "list"}), overview["plugins"]);
   EXPECT_EQ(RunJson({"owed"}), overview["owed"]);
-  EXPECT_EQ(RunJson({"network", "status", "web"}), allocation["network"]);
+  EXPECT_EQ(RunJson({"network", "status", "web"}), allocation["networks"]);
+  EXPECT_EQ(RunJson({"network", "list"})["default"]["free"], 250);
+  EXPECT_EQ(RunJson({"alloc", "ip", "web"}),
+            json::parse(R"(["10.88.0.2", "fd00::2"])"));
+  EXPECT_EQ(Run({"alloc", "ip", "web"}).out, "10.88.0.2\nfd00::2\n");
   EXPECT_EQ(RunJson({"plugin", "status", "csi-local"})["node_id"], "n1");
   EXPECT_EQ(RunJson({"receipt", "web"})["serial"], 7);
   EXPECT_EQ(RunJson({"capabilities"})["missing"]["statmount"],
@@ -285,7 +289,7 @@ TEST_F(MountctlTest, RunDoesTheStepsInOrder) {
       script().calls(),
       testing::ElementsAre(
           "GetAllocation web {}", "PrepareAllocation web {scope=example;}",
-          "SetupNetwork web bridge http,8080,80,tcp {}",
+          "SetupNetwork web bridge http,,8080,80,1,tcp {}",
           "PublishVolume web data web-data csi-local "
           "{access_mode=single-node-writer;} {} {} {}",
           "BindMount web server data volume:data rw private "

@@ -47,7 +47,7 @@ TEST_P(Errors, OperationObjectAndErrnoAreTold) {
 
 TEST_P(Errors, WhatIsNotThereIsNamed) {
   const Answer unprepared =
-      client_->Call("SetupNetwork", "ssa(sqqs)a{sv}", "nope", "bridge", 0, 0);
+      client_->Call("SetupNetwork", "ssa(ssqqqs)a{sv}", "nope", "bridge", 0, 0);
   EXPECT_EQ(unprepared.error, "org.mountd1.Error.NotFound");
   EXPECT_EQ(unprepared.message, "find allocation nope: is not prepared");
   const Answer plugin = client_->Call("GetPlugin", "sa{sv}", "nope", 0);
@@ -100,7 +100,7 @@ TEST_P(Callers, AnAllocationBelongsToWhoPreparedIt) {
       bob_->Call("PrepareAllocation", "sa{sv}", "web", 0),
       bob_->Call("ReleaseAllocation", "sa{sv}", "web", 0),
       bob_->Call("TeardownNetwork", "sa{sv}", "web", 0),
-      bob_->Call("SetupNetwork", "ssa(sqqs)a{sv}", "web", "bridge", 0, 0),
+      bob_->Call("SetupNetwork", "ssa(ssqqqs)a{sv}", "web", "bridge", 0, 0),
       bob_->Call("Unmount", "sssa{sv}", "web", "t", "m", 0),
       bob_->Call("UnpublishVolume", "ssa{sv}", "web", "data", 0)};
   for (const Answer& answer : denied) {

@@ -11,9 +11,11 @@ namespace mountd::test {
 namespace {
 
 const Types kNetworkTypes = {
-    {"netns_path", "ay"}, {"netns_inode", "t"},    {"interface", "s"},
-    {"address", "s"},     {"address6", "s"},       {"gateway", "s"},
-    {"gateway6", "s"},    {"host_interface", "s"}, {"ports", "a(sqqs)"}};
+    {"mode", "s"},         {"network", "s"},        {"isolated", "b"},
+    {"netns_path", "ay"},  {"netns_inode", "t"},    {"interface", "s"},
+    {"address", "s"},      {"address6", "s"},       {"gateway", "s"},
+    {"gateway6", "s"},     {"host_interface", "s"}, {"ports", "a(ssqqqs)"},
+    {"default_route", "b"}};
 const Types kInstanceTypes = {{"id", "s"},
                               {"mount_dir", "s"},
                               {"stage_publish_base_dir", "s"},
@@ -65,21 +67,23 @@ TEST_P(Methods, PrepareAllocation) {
 
 TEST_P(Methods, SetupNetwork) {
   MustPrepare();
-  const Answer answer = client_->Call(
-      "SetupNetwork", "ssa(sqqs)a{sv}", "web", "bridge", 2, "http", 20080, 80,
-      "tcp+udp", "", 20443, 0, "tcp", 1, "network", "s", "default");
+  const Answer answer =
+      client_->Call("SetupNetwork", "ssa(ssqqqs)a{sv}", "web", "bridge", 2,
+                    "http", "", 20080, 80, 1, "tcp+udp", "", "127.0.0.1", 20443,
+                    0, 3, "sctp+tcp", 1, "network", "s", "default");
   ASSERT_TRUE(answer.ok()) << answer.message;
   EXPECT_EQ(answer.types, kNetworkTypes);
   EXPECT_EQ(answer.values.at("netns_path"), R"(b"/run/netns/web")");
   EXPECT_EQ(answer.values.at("interface"), R"("eth0")");
   EXPECT_EQ(answer.values.at("ports"),
-            R"([("http", 20080, 80, "tcp+udp"), ("", 20443, 20443, "tcp")])");
+            R"([("http", "", 20080, 80, 1, "tcp+udp"), )"
+            R"(("", "127.0.0.1", 20443, 20443, 3, "tcp+sctp")])");
 }
 
 TEST_P(Methods, TeardownNetwork) {
   MustPrepare();
   ASSERT_TRUE(
-      client_->Call("SetupNetwork", "ssa(sqqs)a{sv}", "web", "bridge", 0, 0)
+      client_->Call("SetupNetwork", "ssa(ssqqqs)a{sv}", "web", "bridge", 0, 0)
           .ok());
   const Answer answer = client_->Call("TeardownNetwork", "sa{sv}", "web", 0);
   ASSERT_TRUE(answer.ok()) << answer.message;
@@ -164,15 +168,15 @@ TEST_P(Methods, GetAllocation) {
                          "volume", "data", 0, "private", 0)
                   .ok());
   ASSERT_TRUE(
-      client_->Call("SetupNetwork", "ssa(sqqs)a{sv}", "web", "bridge", 0, 0)
+      client_->Call("SetupNetwork", "ssa(ssqqqs)a{sv}", "web", "bridge", 0, 0)
           .ok());
   const Answer answer = client_->Call("GetAllocation", "sa{sv}", "web", 0);
   ASSERT_TRUE(answer.ok()) << answer.message;
   Types expected = {
       {"id", "s"},           {"uid", "u"},         {"scope", "s"},
-      {"state", "s"},        {"host_path", "ay"},  {"network", "a{sv}"},
+      {"state", "s"},        {"host_path", "ay"},  {"networks", "aa{sv}"},
       {"volumes", "aa{sv}"}, {"mounts", "aa{sv}"}, {"inboxes", "as"}};
-  expected.merge(Prefixed("network.", kNetworkTypes));
+  expected.merge(Prefixed("networks.0.", kNetworkTypes));
   expected.merge(Prefixed("mounts.0.", kMountTypes));
   expected.merge(Prefixed("mounts.0.", {{"health", "s"},
                                         {"task", "s"},
@@ -197,7 +201,7 @@ TEST_P(Methods, GetAllocationWithoutAnything) {
   MustPrepare();
   const Answer answer = client_->Call("GetAllocation", "sa{sv}", "web", 0);
   ASSERT_TRUE(answer.ok()) << answer.message;
-  EXPECT_EQ(answer.values.at("network"), "{}");
+  EXPECT_EQ(answer.values.at("networks"), "[]");
   EXPECT_EQ(answer.types.at("volumes"), "aa{sv}");
   EXPECT_EQ(answer.types.at("mounts"), "aa{sv}");
 }
@@ -316,7 +320,8 @@ TEST_P(Methods, GetCapabilities) {
                                  {"executor_capabilities", "t"},
                                  {"stuck_executors", "u"}}));
   EXPECT_EQ(answer.values.at("version"), "\"" MOUNTD_VERSION "\"");
-  EXPECT_EQ(answer.values.at("network_modes"), R"(["bridge"])");
+  EXPECT_EQ(answer.values.at("network_modes"),
+            R"(["bridge", "none", "host", "driver"])");
 }
 
 TEST_P(Methods, GetStatistics) {

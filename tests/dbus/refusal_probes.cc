@@ -30,8 +30,8 @@ const std::vector<Probe>& WithOption() {
        }},
       {"SetupNetwork",
        [](auto& c, auto* k) {
-         return c.Call("SetupNetwork", "ssa(sqqs)a{sv}", "web", "bridge", 0, 1,
-                       k, "s", "x");
+         return c.Call("SetupNetwork", "ssa(ssqqqs)a{sv}", "web", "bridge", 0,
+                       1, k, "s", "x");
        }},
       {"TeardownNetwork",
        [](auto& c, auto* k) {
@@ -193,17 +193,29 @@ const std::vector<Probe>& WithName() {
        }},
       {"SetupNetwork allocation",
        [](auto& c, auto* n) {
-         return c.Call("SetupNetwork", "ssa(sqqs)a{sv}", n, "bridge", 0, 0);
+         return c.Call("SetupNetwork", "ssa(ssqqqs)a{sv}", n, "bridge", 0, 0);
        }},
       {"SetupNetwork network",
        [](auto& c, auto* n) {
-         return c.Call("SetupNetwork", "ssa(sqqs)a{sv}", "web", "bridge", 0, 1,
-                       "network", "s", n);
+         return c.Call("SetupNetwork", "ssa(ssqqqs)a{sv}", "web", "bridge", 0,
+                       1, "network", "s", n);
        }},
       {"SetupNetwork label",
        [](auto& c, auto* n) {
-         return c.Call("SetupNetwork", "ssa(sqqs)a{sv}", "web", "bridge", 1, n,
-                       20080, 0, "tcp", 0);
+         return c.Call("SetupNetwork", "ssa(ssqqqs)a{sv}", "web", "bridge", 1,
+                       n, "", 20080, 0, 1, "tcp", 0);
+       },
+       true},
+      {"SetupNetwork interface",
+       [](auto& c, auto* n) {
+         return c.Call("SetupNetwork", "ssa(ssqqqs)a{sv}", "web", "bridge", 0,
+                       1, "interface", "s", n);
+       },
+       true},
+      {"TeardownNetwork interface",
+       [](auto& c, auto* n) {
+         return c.Call("TeardownNetwork", "sa{sv}", "web", 1, "interface", "s",
+                       n);
        },
        true},
       {"TeardownNetwork allocation",

@@ -101,12 +101,48 @@ TEST_P(Refusals, WordsOutsideTheContract) {
   Expect(bind("path", "private"), kInvalid, "source_type");
   Expect(bind("host", "shared"), kInvalid, "propagation");
   const auto network = [&](const char* mode, const char* protocol, int port) {
-    return client_->Call("SetupNetwork", "ssa(sqqs)a{sv}", "web", mode, 1, "",
-                         port, 0, protocol, 0);
+    return client_->Call("SetupNetwork", "ssa(ssqqqs)a{sv}", "web", mode, 1, "",
+                         "", port, 0, 1, protocol, 0);
   };
-  Expect(network("host", "tcp", 20080), kNotSupported, "mode");
-  Expect(network("bridge", "sctp", 20080), kInvalid, "host port 20080");
-  Expect(network("bridge", "", 20080), kInvalid, "host port 20080");
+  Expect(network("weave", "tcp", 20080), kNotSupported, "mode");
+  Expect(network("bridge", "icmp", 20080), kInvalid, "port");
+  Expect(network("bridge", "tcp+", 20080), kInvalid, "port");
+  Expect(network("bridge", "tcp+tcp", 20080), kInvalid, "port");
+  Expect(network("bridge", "", 20080), kInvalid, "port");
+  Expect(network("none", "tcp", 20080), kInvalid, "mode none");
+}
+
+TEST_P(Refusals, NetworksOutsideTheContract) {
+  const auto port = [&](const char* host, int number, int count) {
+    return client_->Call("SetupNetwork", "ssa(ssqqqs)a{sv}", "web", "bridge", 1,
+                         "p", host, number, 0, count, "tcp", 0);
+  };
+  Expect(port("localhost", 20080, 1), kInvalid, "port p");
+  Expect(port("::1", 20080, 1), kNotSupported, "port p");
+  Expect(port("", 20080, 0), kInvalid, "port p");
+  const auto option = [&](const char* mode, const char* key, const char* type,
+                          auto value) {
+    return client_->Call("SetupNetwork", "ssa(ssqqqs)a{sv}", "web", mode, 0, 1,
+                         key, type, value);
+  };
+  Expect(option("bridge", "address", "s", "fd00::5"), kInvalid,
+         "options[\"address\"]");
+  Expect(option("bridge", "address6", "s", "::"), kInvalid,
+         "options[\"address6\"]");
+  Expect(option("bridge", "address", "s", "192.0.2.1"), kInvalid, "192.0.2.1");
+  Expect(option("bridge", "interface", "s", "lo"), kInvalid, "interface");
+  Expect(option("bridge", "interface", "s", "sixteen-bytes-it"), kInvalid,
+         "interface");
+  Expect(option("bridge", "default_route", "s", "yes"), kInvalid,
+         "options[\"default_route\"]");
+  Expect(option("none", "interface", "s", "eth0"), kInvalid, "interface");
+  Expect(option("none", "isolated", "b", 1), kInvalid, "mode none");
+  Expect(option("driver", "network", "s", "default"), kInvalid, "mode driver");
+  const UniqueFd null(::open("/dev/null", O_RDONLY | O_CLOEXEC));
+  Expect(option("driver", "netns", "h", null.get()), kInvalid,
+         "options[\"netns\"]");
+  const UniqueFd own(::open("/proc/self/ns/net", O_RDONLY | O_CLOEXEC));
+  Expect(option("none", "netns", "h", own.get()), kInvalid, "mode none");
 }
 
 TEST_P(Refusals, UsageOutsideTheContract) {

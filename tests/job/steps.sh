@@ -159,7 +159,7 @@ step_run() {
   check "status --json is JSON" ctl_to web.json status web --json
   show alice status web
   check "a namespace, a port, a volume and four mounts are there" equals \
-    "$(json '[bool(d["network"]["netns_path"]), len(d["network"]["ports"]), len(d["volumes"]), sorted(m["propagation"] for m in d["mounts"])]' <"$WORLD/web.json")" \
+    "$(json '[bool(d["networks"][0]["netns_path"]), len(d["networks"][0]["ports"]), len(d["volumes"]), sorted(m["propagation"] for m in d["mounts"])]' <"$WORLD/web.json")" \
     "[True, 1, 1, ['bidirectional', 'host-to-task', 'private', 'private']]"
 }
 
@@ -173,7 +173,7 @@ in_task() { nsenter --mount="/proc/$WEB_TASK/ns/mnt" --net="/proc/$WEB_TASK/ns/n
 start_web_task() {
   local -a mounts
   mapfile -t mounts < <(web '"\n".join(p for m in d["mounts"] for p in (m["host_path"], m["task_path"]))')
-  start_task web "$(web 'd["network"]["netns_path"]')" "${mounts[@]}" -- \
+  start_task web "$(web 'd["networks"][0]["netns_path"]')" "${mounts[@]}" -- \
     /usr/bin/python3 -I "$JOB/http_server.py" 80 /mnt/task-web/data
   local result=$?
   WEB_TASK=$TASK
@@ -225,8 +225,8 @@ says_hello() { equals "$("$@")" "hello from the volume"; }
 
 check_web_answers() {
   local address address6
-  address=$(web 'd["network"]["address"].split("/")[0]')
-  address6=$(web 'd["network"]["address6"].split("/")[0]')
+  address=$(web 'd["networks"][0]["address"].split("/")[0]')
+  address6=$(web 'd["networks"][0]["address6"].split("/")[0]')
   check "HTTP on its own IPv4 address ($address)" \
     eventually 5 says_hello get "http://$address/index.html"
   check "HTTP on its own IPv6 address ($address6)" \
@@ -339,7 +339,7 @@ step_refusals() {
   refused alice "NotFound|PermissionDenied" "an undeclared host volume" \
     mount web server extra --source host:undeclared
   refused bob PermissionDenied "a host port outside the rule's range" \
-    call SetupNetwork '["web", "bridge", [["p", 22, 0, "tcp"]], {}]'
+    call SetupNetwork '["web", "bridge", [["p", "", 22, 0, 1, "tcp"]], {}]'
   refused bob AlreadyExists "a host port already taken" run "$JOB/taken.toml"
   everything_known >"$WORLD/known.after" 2>&1
   check "none of it changed what mountd knows" \

@@ -53,6 +53,7 @@ class Abandoned : public ExecutorFixture {
       body->network = exec::NetworkPlan{};
       body->network.allocation = ToWire("web");
       body->network.network = ToWire("default");
+      body->network.interface = {"eth0"};
       body->network.ipv4 = {10, 88, 0, 2};
       body->network.port_count = 1;
       body->network.ports[0] = {18080, 80, exec::kTcp, 0};

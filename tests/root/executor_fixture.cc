@@ -55,8 +55,8 @@ void ExecutorFixture::SetUp() {
       {"moved-proc", {"/run/host/moved-proc", false, all}},
   };
   NetworkConfig network;
-  network.ipv4 = netns::ParseIpv4Range("10.88.0.0/16").value();
-  network.ipv6 = netns::ParseIpv6Range("fd88::/64").value();
+  network.ipv4 = {netns::ParseIpv4Range("10.88.0.0/16").value()};
+  network.ipv6 = {netns::ParseIpv6Range("fd88::/64").value()};
   config_.networks["default"] = network;
   RuleConfig rule;
   rule.host_ports = {{18080, 18090}, {20000, 20200}};

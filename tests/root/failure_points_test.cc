@@ -23,6 +23,7 @@ class FailurePoints : public ExecutorFixture {
       body->network = exec::NetworkPlan{};
       body->network.allocation = ToWire("web");
       body->network.network = ToWire("default");
+      body->network.interface = {"eth0"};
       body->network.ipv4 = {10, 88, 0, 2};
       body->network.ipv6 = netns::ParseIpv6("fd88::2").value();
       body->network.port_count = 1;

@@ -25,6 +25,8 @@ class Networks : public ExecutorFixture {
     exec::NetworkPlan plan;
     plan.allocation = exec::ToWire(allocation);
     plan.network = exec::ToWire("default");
+    plan.interface = {"eth0"};
+    plan.flags = exec::kDefaultRoute;
     plan.ipv4 = {10, 88, 0, host};
     plan.ipv6 = netns::ParseIpv6("fd88::").value();
     plan.ipv6.back() = host;

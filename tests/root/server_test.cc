@@ -220,6 +220,7 @@ TEST_F(Program, MakesNetworksWithJustThese) {
   request.body.network = exec::NetworkPlan{};
   request.body.network.allocation = exec::ToWire("web");
   request.body.network.network = exec::ToWire("default");
+  request.body.network.interface = {"eth0"};
   request.body.network.ipv4 = {10, 88, 0, 2};
   request.body.network.port_count = 1;
   request.body.network.ports[0] = {18080, 80, exec::kTcp, 0};

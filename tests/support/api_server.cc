@@ -47,7 +47,7 @@ ApiServer::ApiServer(const std::string& directory, ApiServerOptions options)
                EventsOfVolumes()),
       controller_(options_.config.timeouts, csi_, *plugins_, volumes_),
       mounts_(options_.config, executor_, *boot_),
-      networks_(options_.config, executor_, *boot_, [] {}),
+      networks_(options_.config, executor_, *boot_, {[] {}}),
       room_(options_.config.limits.mount_reserve,
             options_.config.limits.mounts_per_plugin),
       watch_({*loop_, strands_, executor_, *state_, *boot_, mounts_, room_},

@@ -123,8 +123,14 @@ void Core::Start() {
       store::BootStore::Open(directory.File("boot." + std::to_string(boots_)))
           .value();
   mounts = std::make_unique<Mounts>(config, *executor, *boot);
+  Networks::Events network_events;
+  network_events.check_again = [this] { ++checks; };
+  network_events.scarce = [this](const std::string& network,
+                                 const Networks::Usage& usage) {
+    scarce.push_back(network + " " + std::to_string(usage.free));
+  };
   networks = std::make_unique<Networks>(config, *executor, *boot,
-                                        [this] { ++checks; });
+                                        std::move(network_events));
   plugins = std::make_unique<csi::Plugins>(
       config.timeouts, *executor, *client, *state,
       [this](const csi::PluginChange& change) { events.Add(change); });

@@ -65,7 +65,9 @@ class Core {
   const Config config;
   TempDirectory directory;
   PluginEvents events;
-  std::atomic<int> checks = 0;  // times the networks asked to be checked again
+  std::atomic<int> checks = 0;
+  std::vector<std::string> scarce;  // networks, and how many are free  // times
+                                    // the networks asked to be checked again
   std::unique_ptr<exec::FakeExecutor> executor;
   std::unique_ptr<csi::FakeCsiClient> client;
   std::unique_ptr<store::StateStore> state;

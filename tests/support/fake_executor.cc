@@ -34,21 +34,6 @@ std::string TextOf(const SourcePlan& plan, const std::string& allocation) {
          std::string(plan.volume.data(), plan.volume.size());
 }
 
-bool SharePort(const NetworkPlan& a, const NetworkPlan& b) {
-  const auto ports = [](const NetworkPlan& plan) {
-    return std::vector<PortMap>(plan.ports.begin(),
-                                plan.ports.begin() + plan.port_count);
-  };
-  const std::vector<PortMap> others = ports(b);
-  const std::vector<PortMap> own = ports(a);
-  return std::any_of(own.begin(), own.end(), [&](const PortMap& one) {
-    return std::any_of(others.begin(), others.end(), [&](const PortMap& other) {
-      return one.host_port == other.host_port &&
-             (one.protocols & other.protocols) != 0;
-    });
-  });
-}
-
 PlanBody NoBody() { return {}; }
 
 }  // namespace
@@ -317,92 +302,6 @@ Result<void> FakeExecutor::RemoveInbox(const TaskPlan& plan) {
         }
         inboxes_.erase(inbox);
         return Ok();
-      });
-}
-
-Result<void> FakeExecutor::PrepareNetworks() {
-  return Run<Result<void>>(PlanKind::kPrepareNetworks, "PrepareNetworks", "",
-                           NoBody(), [] { return Ok(); });
-}
-
-Result<void> FakeExecutor::CheckNetworkLocked(const NetworkPlan& plan) const {
-  const std::string id = Text(plan.allocation);
-  if (networks_.contains(id)) {
-    return MakeError(Code::kFailedPrecondition, "create network", id,
-                     "another network namespace has the name");
-  }
-  if (links_.contains(netns::ToString(plan.ipv4))) {
-    return MakeError(Code::kBusy, "create network", id,
-                     "a link of the address is still there");
-  }
-  for (const auto& [other, network] : networks_) {
-    if (SharePort(plan, network.plan)) {
-      return MakeError(Code::kAlreadyExists, "map", id,
-                       "a host port is mapped already");
-    }
-  }
-  return Ok();
-}
-
-Result<NetworkState> FakeExecutor::CreateNetwork(const NetworkPlan& plan) {
-  PlanBody body;
-  body.network = plan;
-  const std::string id = Text(plan.allocation);
-  return Run<Result<NetworkState>>(
-      PlanKind::kCreateNetwork, "CreateNetwork", id, body,
-      [&]() -> Result<NetworkState> {
-        if (const auto found = networks_.find(id);
-            found != networks_.end() && found->second.plan.ipv4 == plan.ipv4) {
-          return found->second.state;
-        }
-        MOUNTD_TRY(CheckNetworkLocked(plan));
-        Network network{{++last_id_, 0, 1}, plan};
-        network.state.host_ifindex = static_cast<std::uint32_t>(++last_id_);
-        links_[netns::ToString(plan.ipv4)] = network.state.host_ifindex;
-        return networks_.emplace(id, network).first->second.state;
-      });
-}
-
-Result<void> FakeExecutor::DeleteNetwork(const NetworkPlan& plan) {
-  PlanBody body;
-  body.network = plan;
-  const std::string id = Text(plan.allocation);
-  return Run<Result<void>>(
-      PlanKind::kDeleteNetwork, "DeleteNetwork", id, body,
-      [&]() -> Result<void> {
-        const auto found = networks_.find(id);
-        if (found == networks_.end()) {
-          return Ok();
-        }
-        if (plan.netns_inode != 0 &&
-            found->second.state.netns_inode != plan.netns_inode) {
-          return MakeError(Code::kFailedPrecondition, "delete network", id,
-                           "another network namespace has the name");
-        }
-        if (busy_.contains(id)) {
-          return ErrnoError(EBUSY, "umount2", id);
-        }
-        if (!keep_links_) {
-          links_.erase(netns::ToString(found->second.plan.ipv4));
-        }
-        networks_.erase(found);
-        return Ok();
-      });
-}
-
-Result<NetworkState> FakeExecutor::InspectNetwork(const NetworkPlan& plan) {
-  PlanBody body;
-  body.network = plan;
-  const std::string id = Text(plan.allocation);
-  return Run<Result<NetworkState>>(
-      PlanKind::kInspectNetwork, "InspectNetwork", id, body, [&] {
-        NetworkState state;
-        if (const auto found = networks_.find(id); found != networks_.end()) {
-          state = found->second.state;
-        }
-        const auto link = links_.find(netns::ToString(plan.ipv4));
-        state.host_ifindex = link == links_.end() ? 0 : link->second;
-        return state;
       });
 }
 

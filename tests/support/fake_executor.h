@@ -82,6 +82,11 @@ class FakeExecutor final : public Executor {
   // Links outlive DeleteNetwork until EndLinks.
   void KeepLinks();
   void EndLinks();
+  // Somebody else takes away what an allocation has.
+  void TakeNamespace(const std::string& allocation);
+  void TakeLink(const std::string& address);
+  // What the kernel would say to who watches.
+  void TellNetworks(NetworkWatchKind kind, std::span<const std::byte> message);
   // The next trees have so many entries, of which each plan does one.
   void SetTree(std::uint64_t entries);
   // fs.mount-max.
@@ -122,9 +127,12 @@ class FakeExecutor final : public Executor {
   Result<MountState> InspectVolumeDir(const VolumeDirPlan& plan) override;
   Result<void> RemoveVolumeDir(const VolumeDirPlan& plan) override;
   Result<void> PrepareNetworks() override;
-  Result<NetworkState> CreateNetwork(const NetworkPlan& plan) override;
+  Result<NetworkState> CreateNetwork(const NetworkPlan& plan,
+                                     int netns) override;
   Result<void> DeleteNetwork(const NetworkPlan& plan) override;
   Result<NetworkState> InspectNetwork(const NetworkPlan& plan) override;
+  Result<NetworkState> RepairNetwork(const NetworkPlan& plan) override;
+  Result<UniqueFd> WatchNetworks(NetworkWatchKind kind) override;
   Result<CgroupState> InspectCgroup(const CgroupPlan& plan) override;
   Result<HoldersState> FindHolders(const HoldersPlan& plan) override;
   Result<CgroupState> InspectTask(int pidfd) override;
@@ -143,9 +151,10 @@ class FakeExecutor final : public Executor {
     std::string source;
     AttachPlan plan;
   };
-  struct Network {
-    NetworkState state;
+  struct Link {
+    std::uint32_t index = 0;
     NetworkPlan plan;
+    bool dying = false;
   };
 
   template <typename R, typename F>
@@ -155,6 +164,7 @@ class FakeExecutor final : public Executor {
   Result<Mount> CloneLocked(const AttachPlan& plan);
   Result<MountState> AttachLocked(const AttachPlan& plan);
   Result<void> CheckNetworkLocked(const NetworkPlan& plan) const;
+  NetworkState StateLocked(const NetworkPlan& plan) const;
   bool AnyBelowLocked(const std::string& directory) const;
   Result<CgroupState> CgroupLocked(std::uint64_t id) const;
 
@@ -174,8 +184,9 @@ class FakeExecutor final : public Executor {
   std::map<std::string, std::vector<UniqueFd>> connections_;  // by socket
   std::map<std::string, std::uint64_t> sockets_;  // inodes, once connected to
   std::uint64_t plugin_cgroup_ = 0;
-  std::map<std::string, Network> networks_;
-  std::map<std::string, std::uint32_t> links_;  // by address
+  std::map<std::string, std::uint64_t> networks_;  // namespaces, by allocation
+  std::map<std::string, Link> links_;              // by address
+  std::map<NetworkWatchKind, UniqueFd> network_watches_;
   bool keep_links_ = false;
   std::map<std::uint64_t, std::string> cgroups_;
   struct Use {

@@ -140,21 +140,4 @@ std::uint32_t FakeExecutor::stuck() const {
   return stuck_;
 }
 
-void FakeExecutor::KeepLinks() {
-  const std::lock_guard lock(mutex_);
-  keep_links_ = true;
-}
-
-void FakeExecutor::EndLinks() {
-  const std::lock_guard lock(mutex_);
-  keep_links_ = false;
-  for (auto link = links_.begin(); link != links_.end();) {
-    const bool used =
-        std::any_of(networks_.begin(), networks_.end(), [&](const auto& entry) {
-          return entry.second.state.host_ifindex == link->second;
-        });
-    link = used ? std::next(link) : links_.erase(link);
-  }
-}
-
 }  // namespace mountd::exec

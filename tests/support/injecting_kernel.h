@@ -239,6 +239,14 @@ class InjectingKernel final : public Kernel {
     return Pass<std::uint64_t>("OwnerOf",
                                [&] { return kernel_.OwnerOf(name_space); });
   }
+  Sys<uid_t> OwnerUidOf(int name_space) override {
+    return Pass<uid_t>("OwnerUidOf",
+                       [&] { return kernel_.OwnerUidOf(name_space); });
+  }
+  Sys<std::uint64_t> NamespaceTypeOf(int name_space) override {
+    return Pass<std::uint64_t>(
+        "NamespaceTypeOf", [&] { return kernel_.NamespaceTypeOf(name_space); });
+  }
 
   Sys<UniqueFd> WatchMounts(int mount_namespace) override {
     return Pass<UniqueFd>("WatchMounts", [&]() -> Sys<UniqueFd> {
@@ -274,6 +282,15 @@ class InjectingKernel final : public Kernel {
   Sys<NetNamespace> NewNetNamespace() override {
     return Pass<NetNamespace>("NewNetNamespace",
                               [&] { return kernel_.NewNetNamespace(); });
+  }
+  Sys<UniqueFd> OpenNetlinkIn(int netns, int protocol) override {
+    return Pass<UniqueFd>("OpenNetlinkIn", [&] {
+      return kernel_.OpenNetlinkIn(netns, protocol);
+    });
+  }
+  Sys<void> Subscribe(int netlink, unsigned group) override {
+    return Pass<void>("Subscribe",
+                      [&] { return kernel_.Subscribe(netlink, group); });
   }
   Sys<UniqueFd> OpenNetlink(int protocol) override {
     return Pass<UniqueFd>("OpenNetlink",

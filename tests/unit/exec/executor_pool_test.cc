@@ -227,7 +227,7 @@ TEST_F(ExecutorPoolTest, WhileTooManyAreStuckPlansAreRefused) {
   EXPECT_EQ(Outcome(pool.PrepareBase()), "DeadlineExceeded");
   EXPECT_EQ(Outcome(pool.PrepareBase()), "DeadlineExceeded");
   EXPECT_EQ(Outcome(pool.PrepareAllocation(Allocation("web"))), "Unavailable");
-  EXPECT_EQ(Outcome(pool.CreateNetwork({})), "Unavailable");
+  EXPECT_EQ(Outcome(pool.CreateNetwork({}, -1)), "Unavailable");
   EXPECT_EQ(executors_.connections(), 2);
   executors_.script().Unblock(kPrepareBase);
   EXPECT_TRUE(Await([&] { return pool.stuck() == 0; }));
@@ -349,7 +349,7 @@ TEST_F(ExecutorPoolTest, MountPlansShareTheirLanesAndNetworksHaveOne) {
   std::vector<std::jthread> planning = PrepareBases(pool, 4);
   for (int i = 0; i < 4; ++i) {
     planning.emplace_back(
-        [&] { EXPECT_EQ(MessageOf(pool.CreateNetwork({})), "Ok"); });
+        [&] { EXPECT_EQ(MessageOf(pool.CreateNetwork({}, -1)), "Ok"); });
   }
   ASSERT_TRUE(executors_.script().AwaitBlocked(kPrepareBase, 2));
   ASSERT_TRUE(executors_.script().AwaitBlocked(kCreateNetwork, 1));
@@ -408,7 +408,7 @@ TEST_F(ExecutorPoolTest, CloseIdleLeavesOneOfEachLane) {
   {
     std::vector<std::jthread> planning = PrepareBases(pool, 4);
     planning.emplace_back(
-        [&] { EXPECT_EQ(MessageOf(pool.CreateNetwork({})), "Ok"); });
+        [&] { EXPECT_EQ(MessageOf(pool.CreateNetwork({}, -1)), "Ok"); });
     ASSERT_TRUE(executors_.script().AwaitBlocked(kPrepareBase, 4));
     executors_.script().Unblock(kPrepareBase);
   }
@@ -419,7 +419,7 @@ TEST_F(ExecutorPoolTest, CloseIdleLeavesOneOfEachLane) {
   EXPECT_TRUE(AwaitAlive(2));
   pool.CloseIdle();
   EXPECT_EQ(MessageOf(pool.PrepareBase()), "Ok");
-  EXPECT_EQ(MessageOf(pool.CreateNetwork({})), "Ok");
+  EXPECT_EQ(MessageOf(pool.CreateNetwork({}, -1)), "Ok");
   EXPECT_EQ(executors_.connections(), 5);
 }
 

@@ -14,8 +14,8 @@ namespace {
 Config TestConfig() {
   Config config;
   NetworkConfig network;
-  network.ipv4 = netns::ParseIpv4Range("10.88.0.0/24").value();
-  network.ipv6 = netns::ParseIpv6Range("fd88::/120").value();
+  network.ipv4 = {netns::ParseIpv4Range("10.88.0.0/24").value()};
+  network.ipv6 = {netns::ParseIpv6Range("fd88::/120").value()};
   config.networks["default"] = network;
   RuleConfig rule;
   rule.host_ports = {{8080, 8090}, {443, 443}};
@@ -31,6 +31,7 @@ Request NetworkRequest() {
   NetworkPlan& plan = request.body.network;
   plan.allocation = ToWire("web");
   plan.network = ToWire("default");
+  plan.interface = {"eth0"};
   plan.ipv4 = {10, 88, 0, 2};
   plan.ipv6 = netns::ParseIpv6("fd88::2").value();
   plan.port_count = 1;
@@ -317,6 +318,40 @@ TEST(Invariants, ANetworkOfAnEarlierConfigCanBeTakenDown) {
   EXPECT_FALSE(Passes(request));
 }
 
+TEST(Invariants, RefusesInterfacesFlagsAndOriginsThatAreNone) {
+  const auto with = [](const auto& change) {
+    Request request = NetworkRequest();
+    change(&request.body.network);
+    return Passes(request);
+  };
+  for (const char* name : {"", "lo", ".", "..", "a/b", "a b", "a\n"}) {
+    EXPECT_FALSE(with([&](NetworkPlan* plan) {
+      plan->interface = {};
+      std::copy_n(name, std::strlen(name), plan->interface.begin());
+    })) << name;
+  }
+  EXPECT_FALSE(with([](NetworkPlan* plan) { plan->interface.fill('a'); }));
+  EXPECT_FALSE(with([](NetworkPlan* plan) { plan->flags = 4; }));
+  EXPECT_TRUE(with([](NetworkPlan* plan) { plan->flags = kAllNetworkFlags; }));
+  EXPECT_FALSE(with([](NetworkPlan* plan) {
+    plan->origin = static_cast<NamespaceOrigin>(0);
+  }));
+  EXPECT_TRUE(with(
+      [](NetworkPlan* plan) { plan->origin = NamespaceOrigin::kExisting; }));
+}
+
+TEST(Invariants, ANamespaceAloneHasNothingElse) {
+  Request request = NetworkRequest();
+  request.body.network = NetworkPlan{};
+  request.body.network.allocation = ToWire("web");
+  EXPECT_TRUE(Passes(request));
+  request.body.network.origin = NamespaceOrigin::kExisting;
+  EXPECT_FALSE(Passes(request));
+  request.body.network.origin = NamespaceOrigin::kNew;
+  request.body.network.ipv6 = netns::ParseIpv6("fd88::2").value();
+  EXPECT_FALSE(Passes(request));
+}
+
 TEST(Invariants, RefusesHostPortsThatNoRuleGrants) {
   for (const PortMap& port : {At(22), At(442), At(444), At(8079), At(8091)}) {
     Request request = NetworkRequest();
@@ -333,7 +368,7 @@ TEST(Invariants, RefusesHostPortsThatNoRuleGrants) {
   }
 }
 
-TEST(Invariants, RefusesPortsThatAreZeroUnknownOrNamedTwice) {
+TEST(Invariants, RefusesPortsThatAreZeroUnknownOrTooMany) {
   const auto with = [](const PortMap& port) {
     Request request = NetworkRequest();
     request.body.network.port_count = 2;
@@ -342,12 +377,18 @@ TEST(Invariants, RefusesPortsThatAreZeroUnknownOrNamedTwice) {
   };
   EXPECT_TRUE(Passes(with({8081, 80, kTcp | kUdp, 0})));
   EXPECT_TRUE(Passes(with({8080, 80, kUdp, 0})));
-  EXPECT_FALSE(Passes(with({8080, 81, kTcp, 0})));
-  EXPECT_FALSE(Passes(with({8080, 81, kTcp | kUdp, 0})));
+  EXPECT_TRUE(Passes(with({8081, 65535, kSctp, 4, 1, {127, 0, 0, 1}})));
+  EXPECT_TRUE(Passes(with({8081, 80, kTcp, 6, 10, {0xfd}})));
+  EXPECT_FALSE(Passes(with({8081, 80, kTcp, 6, 11, {0xfd}}))) << "not granted";
+  EXPECT_FALSE(Passes(with({8081, 80, kTcp, 0, 0})));
+  EXPECT_FALSE(Passes(with({8081, 65535, kTcp, 0, 2})));
+  EXPECT_FALSE(Passes(with({8081, 80, kTcp, 0, 1, {127, 0, 0, 1}})));
+  EXPECT_FALSE(Passes(with({8081, 80, kTcp, 4, 1, {0xfd, 0, 0, 0, 1}})));
+  EXPECT_FALSE(Passes(with({8081, 80, kTcp, 5, 1})));
   EXPECT_FALSE(Passes(with({0, 80, kTcp, 0})));
   EXPECT_FALSE(Passes(with({8081, 0, kTcp, 0})));
   EXPECT_FALSE(Passes(with({8081, 80, 0, 0})));
-  EXPECT_FALSE(Passes(with({8081, 80, 4, 0})));
+  EXPECT_FALSE(Passes(with({8081, 80, 8, 0})));
   EXPECT_FALSE(Passes(with({8081, 80, kTcp, 1})));
   Request request = NetworkRequest();
   request.body.network.port_count = kMaxPorts + 1;

@@ -133,13 +133,13 @@ TEST(ConfigTest, Networks) {
   ASSERT_EQ(MessageOf(config), "Ok");
   ASSERT_EQ(config->networks.size(), 2U);
   const NetworkConfig& both = config->networks.at("default");
-  EXPECT_EQ(netns::ToString(both.ipv4.base), "10.88.0.0");
-  EXPECT_EQ(both.ipv4.prefix, 16);
-  EXPECT_EQ(netns::ToString(both.ipv6.base), "fd88::");
-  EXPECT_EQ(both.ipv6.prefix, 64);
+  EXPECT_EQ(netns::ToString(both.ipv4.at(0).base), "10.88.0.0");
+  EXPECT_EQ(both.ipv4.at(0).prefix, 16);
+  EXPECT_EQ(netns::ToString(both.ipv6.at(0).base), "fd88::");
+  EXPECT_EQ(both.ipv6.at(0).prefix, 64);
   EXPECT_EQ(both.mtu, 1400U);
   const NetworkConfig& four = config->networks.at("four");
-  EXPECT_EQ(four.ipv6.prefix, 0);
+  EXPECT_TRUE(four.ipv6.empty());
   EXPECT_EQ(four.mtu, 0U);
 }
 

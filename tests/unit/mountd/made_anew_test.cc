@@ -53,8 +53,8 @@ TEST_F(MadeAnewTest, ANetworkIsNotTornDownByWhatWasOwed) {
   ASSERT_EQ(owed.size(), 1U);
   ASSERT_EQ(MessageOf(service().SetupNetwork(agent_, NameOf("web"), {})), "Ok");
   EXPECT_EQ(MessageOf(service().RetryOwed(owed[0])), "Ok");
-  EXPECT_TRUE(
-      service().GetAllocation(agent_, NameOf("web"))->network.has_value());
+  EXPECT_FALSE(
+      service().GetAllocation(agent_, NameOf("web"))->networks.empty());
 }
 
 }  // namespace

@@ -47,7 +47,15 @@ class NetworksTest : public ::testing::Test {
   Networks& networks() { return *core_.networks; }
   std::uint32_t Free() { return networks().GetUsage().at("default").free; }
   std::optional<NetworkRecord> RecordOf(const std::string& allocation) {
-    return core_.boot->GetNetwork(allocation).value();
+    const auto records = core_.boot->NetworksOf(allocation).value();
+    return records.empty() ? std::nullopt : std::optional(records.front());
+  }
+  Result<void> Teardown(const std::string& allocation) {
+    return networks().Teardown(allocation, "eth0");
+  }
+  std::optional<NetworkStatus> Get(const std::string& allocation) {
+    const auto all = networks().Of(allocation).value();
+    return all.empty() ? std::nullopt : std::optional(all.front());
   }
   std::vector<std::string> Existing() { return executor().Existing(); }
 
@@ -106,7 +114,7 @@ TEST_F(NetworksTest, AContainerPortIsTheHostPortUnlessGiven) {
   NetworkSpec spec;
   spec.ports.push_back({"dns", 20053, 0, exec::kTcp | exec::kUdp});
   ASSERT_EQ(MessageOf(networks().Setup("web", spec)), "Ok");
-  EXPECT_EQ(networks().Get("web")->value().ports[0].container_port, 20053);
+  EXPECT_EQ(Get("web")->ports[0].container_port, 20053);
   EXPECT_EQ(MessageOf(networks().Setup("web", spec)), "Ok");
 }
 
@@ -162,10 +170,10 @@ TEST_F(NetworksTest, TearingDownFreesPortsAtOnceAndTheAddressLater) {
   executor().KeepLinks();
   ASSERT_EQ(MessageOf(networks().Setup("web", Spec(20080))), "Ok");
   const std::uint32_t with_web = Free();
-  ASSERT_EQ(MessageOf(networks().Teardown("web")), "Ok");
+  ASSERT_EQ(MessageOf(Teardown("web")), "Ok");
   EXPECT_EQ(core_.checks, 1);
   EXPECT_FALSE(RecordOf("web").has_value());
-  EXPECT_FALSE(networks().Get("web")->has_value());
+  EXPECT_FALSE(Get("web").has_value());
   EXPECT_EQ(Free(), with_web);
   ASSERT_EQ(core_.boot->ListQuarantine()->size(), 1U);
 
@@ -186,20 +194,21 @@ TEST_F(NetworksTest, TearingDownFreesPortsAtOnceAndTheAddressLater) {
 TEST_F(NetworksTest, ALinkThatStaysIsDeletedWithTheNetworkItWasOf) {
   executor().KeepLinks();
   const auto made = networks().Setup("web", Spec());
-  ASSERT_EQ(MessageOf(networks().Teardown("web")), "Ok");
+  ASSERT_EQ(MessageOf(Teardown("web")), "Ok");
   executor().script().Forget();
   networks().ReapQuarantine();
   EXPECT_EQ(
       executor().script().calls(),
       (std::vector<std::string>{"InspectNetwork web", "DeleteNetwork web"}));
   const exec::NetworkPlan plan = executor().plans().back().body.network;
-  EXPECT_EQ(plan.netns_inode, made->netns_inode);
+  // Whatever namespace has its name by now stays.
+  EXPECT_EQ(plan.origin, exec::NamespaceOrigin::kExisting);
   EXPECT_EQ(plan.ipv4, made->ipv4);
 }
 
 TEST_F(NetworksTest, AnUnansweredQuestionKeepsTheQuarantine) {
   ASSERT_EQ(MessageOf(networks().Setup("web", Spec())), "Ok");
-  ASSERT_EQ(MessageOf(networks().Teardown("web")), "Ok");
+  ASSERT_EQ(MessageOf(Teardown("web")), "Ok");
   executor().FailNext("InspectNetwork", Code::kUnavailable);
   networks().ReapQuarantine();
   EXPECT_EQ(core_.boot->ListQuarantine()->size(), 1U);
@@ -207,10 +216,10 @@ TEST_F(NetworksTest, AnUnansweredQuestionKeepsTheQuarantine) {
 }
 
 TEST_F(NetworksTest, TearingDownIsIdempotent) {
-  EXPECT_EQ(MessageOf(networks().Teardown("web")), "Ok");
+  EXPECT_EQ(MessageOf(Teardown("web")), "Ok");
   ASSERT_EQ(MessageOf(networks().Setup("web", Spec())), "Ok");
-  EXPECT_EQ(MessageOf(networks().Teardown("web")), "Ok");
-  EXPECT_EQ(MessageOf(networks().Teardown("web")), "Ok");
+  EXPECT_EQ(MessageOf(Teardown("web")), "Ok");
+  EXPECT_EQ(MessageOf(Teardown("web")), "Ok");
   EXPECT_EQ(executor().script().Count("DeleteNetwork"), 1U);
   EXPECT_TRUE(Existing().empty());
 }
@@ -248,7 +257,7 @@ TEST_F(NetworksTest, WhatCannotBeUndoneIsUndoneByTheNextSetup) {
   executor().FailNext("DeleteNetwork", Code::kUnavailable);
   EXPECT_EQ(Outcome(networks().Setup("web", Spec(20080))), "Unavailable");
   EXPECT_EQ(RecordOf("web")->state, NetworkRecordState::kDeleting);
-  EXPECT_FALSE(networks().Get("web")->has_value());
+  EXPECT_FALSE(Get("web").has_value());
   // Its port is not free before it is gone.
   EXPECT_EQ(Outcome(networks().Setup("db", Spec(20080))), "AlreadyExists");
   const auto again = networks().Setup("web", Spec(20080));
@@ -260,11 +269,219 @@ TEST_F(NetworksTest, WhatCannotBeUndoneIsUndoneByTheNextSetup) {
 TEST_F(NetworksTest, ADeleteThatFailsIsTriedAgain) {
   ASSERT_EQ(MessageOf(networks().Setup("web", Spec())), "Ok");
   executor().SetBusy("web");
-  EXPECT_EQ(Outcome(networks().Teardown("web")), "Busy");
+  EXPECT_EQ(Outcome(Teardown("web")), "Busy");
   EXPECT_EQ(RecordOf("web")->state, NetworkRecordState::kDeleting);
   executor().SetBusy("web", false);
-  EXPECT_EQ(MessageOf(networks().Teardown("web")), "Ok");
+  EXPECT_EQ(MessageOf(Teardown("web")), "Ok");
   EXPECT_TRUE(Existing().empty());
+}
+
+// ---- Modes, and several networks ----
+
+NetworkSpec Mode(NetworkMode mode) {
+  NetworkSpec spec;
+  spec.mode = mode;
+  return spec;
+}
+
+NetworkSpec On(const std::string& interface) {
+  NetworkSpec spec;
+  spec.interface = interface;
+  return spec;
+}
+
+GivenNetns Given(std::uint64_t inode) {
+  GivenNetns given;
+  given.fd = 0;  // the fake takes any
+  given.inode = inode;
+  given.owner_uid = 1000;
+  return given;
+}
+
+class NetworkModesTest : public NetworksTest {
+ protected:
+  std::string Setup(const NetworkSpec& spec, const GivenNetns& given = {}) {
+    return Outcome(networks().Setup("web", spec, given));
+  }
+  Result<void> TearAllDown() {
+    MOUNTD_ASSIGN(const auto order, networks().TeardownOrder("web"));
+    for (const std::string& interface : order) {
+      MOUNTD_TRY(networks().Teardown("web", interface));
+    }
+    return Ok();
+  }
+  exec::NetworkPlan LastPlan() {
+    return executor().plans().back().body.network;
+  }
+};
+
+TEST_F(NetworkModesTest, NoneIsANamespaceWithoutAnAddress) {
+  const auto status = networks().Setup("web", Mode(NetworkMode::kNone));
+  ASSERT_EQ(MessageOf(status), "Ok");
+  EXPECT_EQ(status->netns_path, "/run/netns/web");
+  EXPECT_NE(status->netns_inode, 0U);
+  EXPECT_TRUE(netns::IsNone(status->ipv4));
+  EXPECT_EQ(status->host_interface, "");
+  EXPECT_EQ(Setup(Mode(NetworkMode::kNone)), "Ok");
+  EXPECT_EQ(executor().script().Count("CreateNetwork"), 1U);
+  EXPECT_EQ(MessageOf(TearAllDown()), "Ok");
+  EXPECT_TRUE(Existing().empty());
+  EXPECT_TRUE(core_.boot->ListQuarantine()->empty());
+}
+
+TEST_F(NetworkModesTest, TheHostsKeepsPortsAndMakesNothing) {
+  NetworkSpec host = Mode(NetworkMode::kHost);
+  host.ports = {{"http", 20080, 0, exec::kTcp}};
+  const auto status = networks().Setup("web", host);
+  ASSERT_EQ(MessageOf(status), "Ok");
+  EXPECT_EQ(status->netns_path, "");
+  EXPECT_EQ(Outcome(networks().Setup("db", Spec(20080))), "AlreadyExists");
+  EXPECT_EQ(Setup(On("eth0")), "FailedPrecondition");
+  core_.Restart();
+  ASSERT_EQ(MessageOf(networks().Recover()), "Ok");
+  EXPECT_EQ(Outcome(networks().Setup("db", Spec(20080))), "AlreadyExists");
+  EXPECT_EQ(MessageOf(TearAllDown()), "Ok");
+  EXPECT_EQ(Outcome(networks().Setup("db", Spec(20080))), "Ok");
+  EXPECT_EQ(executor().script().Count("DeleteNetwork"), 0U);
+}
+
+TEST_F(NetworkModesTest, ADriversNamespaceIsUsedAndLeft) {
+  EXPECT_EQ(Setup(Mode(NetworkMode::kDriver)), "InvalidArgument");
+  ASSERT_EQ(Setup(Mode(NetworkMode::kDriver), Given(77)), "Ok");
+  EXPECT_EQ(LastPlan().origin, exec::NamespaceOrigin::kGiven);
+  EXPECT_EQ(LastPlan().netns_inode, 77U);
+  EXPECT_EQ(LastPlan().owner_uid, 1000U);
+  // The same again is the same; a second one who initiates is refused.
+  EXPECT_EQ(Setup(Mode(NetworkMode::kDriver), Given(77)), "Ok");
+  EXPECT_EQ(Setup(Mode(NetworkMode::kDriver), Given(78)), "FailedPrecondition");
+  EXPECT_EQ(Setup(Mode(NetworkMode::kNone)), "FailedPrecondition");
+
+  ASSERT_EQ(Setup(Spec(20080)), "Ok");
+  EXPECT_EQ(LastPlan().origin, exec::NamespaceOrigin::kExisting);
+  EXPECT_EQ(LastPlan().netns_inode, 77U);
+  EXPECT_EQ(Outcome(networks().Teardown("web", "lo")), "FailedPrecondition");
+  EXPECT_EQ(MessageOf(TearAllDown()), "Ok");
+  EXPECT_EQ(LastPlan().origin, exec::NamespaceOrigin::kGiven);
+  EXPECT_TRUE(Existing().empty());
+}
+
+TEST_F(NetworkModesTest, ABridgeMayComeWithItsNamespace) {
+  ASSERT_EQ(Setup(Spec(20080), Given(77)), "Ok");
+  EXPECT_EQ(LastPlan().origin, exec::NamespaceOrigin::kGiven);
+  EXPECT_EQ(Setup(Spec(20080), Given(77)), "Ok");
+  EXPECT_EQ(Setup(Spec(20080)), "Ok");
+  EXPECT_EQ(Setup(Spec(20080), Given(78)), "FailedPrecondition");
+  EXPECT_EQ(MessageOf(TearAllDown()), "Ok");
+}
+
+TEST_F(NetworkModesTest, SeveralAreInOneNamespaceThatGoesWithTheLast) {
+  const auto first = networks().Setup("web", On(""));
+  ASSERT_EQ(MessageOf(first), "Ok");
+  const auto second = networks().Setup("web", On("eth1"));
+  ASSERT_EQ(MessageOf(second), "Ok");
+  EXPECT_EQ(second->netns_inode, first->netns_inode);
+  EXPECT_NE(second->ipv4, first->ipv4);
+  EXPECT_TRUE(first->default_route);
+  EXPECT_FALSE(second->default_route);
+  EXPECT_EQ(networks().Of("web")->size(), 2U);
+  ASSERT_EQ(MessageOf(networks().Teardown("web", "eth0")), "Ok");
+  EXPECT_EQ(LastPlan().origin, exec::NamespaceOrigin::kExisting);
+  EXPECT_EQ(Existing(),
+            (std::vector<std::string>{"link " + netns::ToString(second->ipv4),
+                                      "network web"}));
+  ASSERT_EQ(MessageOf(networks().Teardown("web", "eth1")), "Ok");
+  EXPECT_EQ(LastPlan().origin, exec::NamespaceOrigin::kNew);
+  EXPECT_TRUE(Existing().empty());
+}
+
+TEST_F(NetworkModesTest, AddressesCanBeAskedFor) {
+  NetworkSpec spec;
+  spec.ipv4 = {10, 0, 0, 5};
+  spec.ipv6 = *netns::ParseIpv6("fd00::abcd");
+  const auto status = networks().Setup("web", spec);
+  ASSERT_EQ(MessageOf(status), "Ok");
+  EXPECT_EQ(status->ipv4, spec.ipv4);
+  EXPECT_EQ(status->ipv6, spec.ipv6);
+  EXPECT_EQ(Setup(spec), "Ok");
+  EXPECT_EQ(Outcome(networks().Setup("db", spec)), "AlreadyExists");
+  NetworkSpec other = spec;
+  other.ipv4 = {10, 0, 0, 4};
+  EXPECT_EQ(Outcome(networks().Setup("db", other)), "AlreadyExists");
+  other.ipv6 = {};
+  EXPECT_EQ(Outcome(networks().Setup("db", other)), "Ok") << "was not kept";
+  EXPECT_EQ(Setup(other), "FailedPrecondition");
+}
+
+TEST_F(NetworkModesTest, WhatIsAskedForGoesIntoThePlan) {
+  NetworkSpec spec;
+  spec.isolated = true;
+  spec.default_route = false;
+  spec.ports = {
+      {"a", 20000, 0, exec::kTcp, 10, *netns::ParseHostIp("192.0.2.1")},
+      {"b", 20000, 80, exec::kTcp, 1, *netns::ParseHostIp("fd00::1")}};
+  ASSERT_EQ(Setup(spec), "Ok");
+  const exec::NetworkPlan plan = LastPlan();
+  EXPECT_EQ(plan.flags, exec::kIsolated);
+  ASSERT_EQ(plan.port_count, 2U);
+  EXPECT_EQ(plan.ports[0].count, 10);
+  EXPECT_EQ(plan.ports[0].host_family, 4);
+  EXPECT_EQ(plan.ports[0].host_address[0], 192);
+  EXPECT_EQ(plan.ports[0].container_port, 20000);
+  EXPECT_EQ(plan.ports[1].host_family, 6);
+  const auto restarted = [&] {
+    core_.Restart();
+    EXPECT_EQ(MessageOf(networks().Recover()), "Ok");
+    return networks().Of("web")->front();
+  }();
+  EXPECT_TRUE(restarted.isolated);
+  EXPECT_FALSE(restarted.default_route);
+  ASSERT_EQ(restarted.ports.size(), 2U);
+  EXPECT_EQ(restarted.ports[0].host_address, spec.ports[0].host_address);
+  EXPECT_EQ(restarted.ports[0].count, 10);
+  EXPECT_EQ(networks().CountFreePorts(20000, 20019), 10U);
+}
+
+TEST_F(NetworkModesTest, ARangeEndsAtTheLastPort) {
+  NetworkSpec spec;
+  spec.ports = {{"a", 65530, 0, exec::kTcp, 7}};
+  EXPECT_EQ(Setup(spec), "InvalidArgument");
+  spec.ports = {{"a", 100, 65535, exec::kTcp, 2}};
+  EXPECT_EQ(Setup(spec), "InvalidArgument");
+  spec.ports = {{"a", 20000, 0, exec::kTcp, exec::kMaxPortsInAll + 1}};
+  EXPECT_EQ(Setup(spec), "ResourceExhausted");
+}
+
+TEST_F(NetworkModesTest, ThatFewAddressesAreLeftIsToldOnce) {
+  std::vector<std::string> made;
+  while (Free() > 0) {
+    made.push_back("a" + std::to_string(made.size()));
+    ASSERT_EQ(MessageOf(networks().Setup(made.back(), Spec())), "Ok");
+  }
+  EXPECT_EQ(core_.scarce, std::vector<std::string>{"default 0"});
+  const auto free_one = [&](const std::string& id) {
+    ASSERT_EQ(MessageOf(networks().Teardown(id, "eth0")), "Ok");
+    networks().ReapQuarantine();
+  };
+  free_one("a0");
+  ASSERT_EQ(Outcome(networks().Setup("a0", Spec())), "Ok");
+  EXPECT_EQ(core_.scarce.size(), 1U);
+  free_one("a1");
+  free_one("a2");
+  ASSERT_EQ(Outcome(networks().Setup("a1", Spec())), "Ok");
+  ASSERT_EQ(Outcome(networks().Setup("a2", Spec())), "Ok");
+  EXPECT_EQ(core_.scarce.size(), 2U);
+}
+
+TEST_F(NetworkModesTest, RepairSaysWhatItPutRight) {
+  const auto made = networks().Setup("web", Spec());
+  ASSERT_EQ(MessageOf(made), "Ok");
+  const NetworkRecord record = RecordOf("web").value();
+  EXPECT_EQ(networks().Repair(record).value(), 0U);
+  executor().TakeLink(netns::ToString(made->ipv4));
+  EXPECT_EQ(networks().Repair(record).value(), exec::kRepairedLink);
+  EXPECT_EQ(Existing(), web_);
+  executor().TakeNamespace("web");
+  EXPECT_EQ(Outcome(networks().Repair(record)), "FailedPrecondition");
 }
 
 // ---- After a restart ----
@@ -273,7 +490,7 @@ TEST_F(NetworksTest, AddressesOfRecordsAndOfTheQuarantineAreTaken) {
   executor().KeepLinks();
   ASSERT_EQ(MessageOf(networks().Setup("gone", Spec())), "Ok");
   ASSERT_EQ(MessageOf(networks().Setup("web", Spec())), "Ok");
-  ASSERT_EQ(MessageOf(networks().Teardown("gone")), "Ok");
+  ASSERT_EQ(MessageOf(Teardown("gone")), "Ok");
   core_.Restart();
   core_.checks = 0;
   ASSERT_EQ(MessageOf(networks().Recover()), "Ok");
@@ -287,11 +504,11 @@ TEST_F(NetworksTest, WhatWasUnderWayIsRolledBack) {
        {NetworkRecordState::kCreating, NetworkRecordState::kDeleting}) {
     const auto made = networks().Setup("web", Spec(20080));
     ASSERT_EQ(MessageOf(made), "Ok");
-    ASSERT_EQ(
-        Outcome(core_.boot->SetNetworkState(
-            "web", state,
-            state == NetworkRecordState::kCreating ? 0 : made->netns_inode)),
-        "Ok");
+    NetworkRecord record = RecordOf("web").value();
+    record.state = state;
+    record.netns_inode =
+        state == NetworkRecordState::kCreating ? 0 : made->netns_inode;
+    ASSERT_EQ(Outcome(core_.boot->SetNetworkState(record)), "Ok");
     core_.Restart();
     EXPECT_EQ(MessageOf(networks().Recover()), "Ok");
     EXPECT_FALSE(RecordOf("web").has_value());
@@ -302,20 +519,23 @@ TEST_F(NetworksTest, WhatWasUnderWayIsRolledBack) {
 TEST_F(NetworksTest, ARollBackThatFailsDoesNotKeepFromStarting) {
   ASSERT_EQ(MessageOf(networks().Setup("web", Spec())), "Ok");
   executor().SetBusy("web");
-  ASSERT_EQ(Outcome(networks().Teardown("web")), "Busy");
+  ASSERT_EQ(Outcome(Teardown("web")), "Busy");
   core_.Restart();
   EXPECT_EQ(MessageOf(networks().Recover()), "Ok");
   EXPECT_EQ(RecordOf("web")->state, NetworkRecordState::kDeleting);
   EXPECT_EQ(Free(), 4U);
 }
 
-TEST(NoNetworksTest, WithoutNetworksNothingIsPrepared) {
+TEST(NoNetworksTest, WithoutNetworksThereAreNamespaces) {
   Config config = Core::DefaultConfig();
   config.networks.clear();
   Core core(config);
   EXPECT_EQ(MessageOf(core.networks->Recover()), "Ok");
-  EXPECT_EQ(core.executor->script().Count("PrepareNetworks"), 0U);
   EXPECT_TRUE(core.networks->GetUsage().empty());
+  NetworkSpec none;
+  none.mode = NetworkMode::kNone;
+  EXPECT_EQ(MessageOf(core.networks->Setup("web", none)), "Ok");
+  EXPECT_EQ(core.executor->Existing(), std::vector<std::string>{"network web"});
 }
 
 }  // namespace

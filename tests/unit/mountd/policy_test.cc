@@ -47,11 +47,12 @@ class PolicyTest : public ::testing::Test {
   }
   std::string Network(const std::string& network,
                       const std::vector<std::uint16_t>& ports = {}) const {
-    std::vector<PortMapping> mappings;
+    NetworkSpec spec;
+    spec.network = network;
     for (const std::uint16_t port : ports) {
-      mappings.push_back({"", port, 80, exec::kTcp});
+      spec.ports.push_back({"", port, 80, exec::kTcp});
     }
-    return Outcome(policy_.MayUseNetwork(By(kUser), network, mappings));
+    return Outcome(policy_.MayUseNetwork(By(kUser), spec));
   }
 
   Config config_;
@@ -90,7 +91,7 @@ TEST_F(PolicyTest, NothingIsAllowedWithoutARule) {
               kDenied);
     EXPECT_EQ(Outcome(policy_.MayUsePlugin(caller, "nfs")), kDenied);
     EXPECT_EQ(Outcome(policy_.MayRegisterPlugin(caller, "nfs")), kDenied);
-    EXPECT_EQ(Outcome(policy_.MayUseNetwork(caller, "default", {})), kDenied);
+    EXPECT_EQ(Outcome(policy_.MayUseNetwork(caller, {})), kDenied);
     EXPECT_EQ(
         Outcome(policy_.MayPropagate(caller, Propagation::kBidirectional)),
         kDenied);
@@ -333,8 +334,9 @@ TEST_F(PolicyTest, OwnersAndAdministratorsUseAThing) {
 
 TEST_F(PolicyTest, ARefusalSaysWhatIsMissing) {
   Rule().networks = {"default"};
-  const auto refused = policy_.MayUseNetwork(
-      By(kUser), "default", std::vector<PortMapping>{{"", 81, 80, 1}});
+  NetworkSpec spec;
+  spec.ports = {{"", 81, 80, exec::kTcp}};
+  const auto refused = policy_.MayUseNetwork(By(kUser), spec);
   EXPECT_EQ(MessageOf(refused),
             "map host port 81: no rule allows it to this user (host_ports)");
 }

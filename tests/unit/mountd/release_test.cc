@@ -285,14 +285,13 @@ TEST_F(ReleaseTest, AnUnmountOrATeardownThatFailsIsOwedByItself) {
   EXPECT_EQ(OwedKindName(owed[0].kind), "unmount");
   EXPECT_EQ(owed[0].object, "web/task/v");
   EXPECT_EQ(OwedKindName(owed[1].kind), "teardown-network");
-  EXPECT_EQ(owed[1].object, "web");
+  EXPECT_EQ(owed[1].object, "web/eth0");
   for (const OwedRecord& one : owed) {
     EXPECT_EQ(MessageOf(service().RetryOwed(one)), "Ok");
   }
   EXPECT_TRUE(service().ListOwed(CallContext{})->empty());
   EXPECT_EQ(service().GetAllocation(agent_, NameOf("web"))->mounts.size(), 1U);
-  EXPECT_FALSE(
-      service().GetAllocation(agent_, NameOf("web"))->network.has_value());
+  EXPECT_TRUE(service().GetAllocation(agent_, NameOf("web"))->networks.empty());
 }
 
 TEST_F(ReleaseTest, ABusyMountIsNotOwed) {
@@ -310,7 +309,7 @@ TEST_F(ReleaseTest, WhatARestartCouldNotFinishIsOwed) {
   executor().FailNext("DeleteNetwork", Code::kUnavailable, FailWhen::kBefore,
                       2);
   EXPECT_EQ(Outcome(core_.mounts->Unmount("web", "task", "d")), "Unavailable");
-  EXPECT_EQ(Outcome(core_.networks->Teardown("web")), "Unavailable");
+  EXPECT_EQ(Outcome(core_.networks->Teardown("web", "eth0")), "Unavailable");
   core_.Restart();
   ASSERT_EQ(MessageOf(core_.Recover()), "Ok");
   const auto owed = service().ListOwed(agent_).value();
@@ -380,7 +379,7 @@ TEST_F(ReleaseTest, ARebootKeepsAllocationsAndVolumesInDoubt) {
   const auto status = service().GetAllocation(agent_, NameOf("web"));
   ASSERT_EQ(MessageOf(status), "Ok");
   EXPECT_TRUE(status->mounts.empty());
-  EXPECT_FALSE(status->network.has_value());
+  EXPECT_TRUE(status->networks.empty());
   ASSERT_EQ(status->volumes.size(), 1U);
   EXPECT_EQ(status->volumes[0].record.state, PublicationState::kUncertain);
   // Doing the same again brings it back, and releasing still undoes it.

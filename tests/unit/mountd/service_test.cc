@@ -100,7 +100,7 @@ TEST_F(ServiceTest, PreparingMakesTheDirectoryForItsOwnersGroup) {
   EXPECT_EQ(status->record.uid, Core::kAgent);
   EXPECT_EQ(status->record.scope, "scope");
   EXPECT_EQ(status->host_path, "/run/mountd/base/a/web");
-  EXPECT_FALSE(status->network.has_value());
+  EXPECT_TRUE(status->networks.empty());
 }
 
 TEST_F(ServiceTest, PreparingAgainAnswersTheSame) {
@@ -190,8 +190,8 @@ TEST_F(ServiceTest, TheRulesAreAskedForNetworksAndPorts) {
   spec.ports[0].host_port = 20022;
   ASSERT_EQ(MessageOf(service().SetupNetwork(call, NameOf("web"), spec)), "Ok");
   const auto status = service().GetAllocation(call, NameOf("web"));
-  ASSERT_TRUE(status->network.has_value());
-  EXPECT_EQ(status->network->ports[0].host_port, 20022);
+  ASSERT_EQ(status->networks.size(), 1U);
+  EXPECT_EQ(status->networks[0].ports[0].host_port, 20022);
   EXPECT_EQ(MessageOf(service().TeardownNetwork(call, NameOf("web"))), "Ok");
   EXPECT_EQ(executor().Existing(), std::vector<std::string>{"allocation web"});
 }

@@ -40,7 +40,10 @@ NetworkRecord Network(const std::string& allocation, std::uint8_t last_byte,
                       std::uint16_t port, std::uint8_t protocols) {
   NetworkRecord record;
   record.allocation = allocation;
+  record.interface = "eth0";
   record.network = "default";
+  record.flags = exec::kIsolated;
+  record.netns_given = true;
   record.ipv4 = {10, 0, 0, last_byte};
   record.ipv6 = {0xfd};
   record.ipv6[15] = last_byte;
@@ -148,11 +151,17 @@ TEST_F(BootStoreTest, AnchorsAreKeptAndADoubtForgetsTheId) {
 TEST_F(BootStoreTest, NetworksAreKept) {
   const NetworkRecord added = Network("web", 2, 20080, exec::kTcp | exec::kUdp);
   ASSERT_EQ(MessageOf(store_->AddNetwork(added)), "Ok");
-  ASSERT_EQ(Outcome(store_->SetNetworkState("web", NetworkRecordState::kCreated,
-                                            UINT64_MAX)),
-            "Ok");
+  NetworkRecord created = added;
+  created.state = NetworkRecordState::kCreated;
+  created.netns_inode = UINT64_MAX;
+  ASSERT_EQ(Outcome(store_->SetNetworkState(created)), "Ok");
   Open();
-  const NetworkRecord record = store_->GetNetwork("web")->value();
+  ASSERT_EQ(store_->NetworksOf("web")->size(), 1U);
+  const NetworkRecord record = store_->NetworksOf("web")->front();
+  EXPECT_EQ(record.interface, "eth0");
+  EXPECT_EQ(record.mode, NetworkMode::kBridge);
+  EXPECT_EQ(record.flags, exec::kIsolated);
+  EXPECT_TRUE(record.netns_given);
   EXPECT_EQ(record.allocation, "web");
   EXPECT_EQ(record.network, "default");
   EXPECT_EQ(record.ipv4, added.ipv4);
@@ -161,25 +170,20 @@ TEST_F(BootStoreTest, NetworksAreKept) {
   EXPECT_EQ(record.state, NetworkRecordState::kCreated);
   EXPECT_EQ(record.netns_inode, UINT64_MAX);
   EXPECT_EQ(store_->ListNetworks()->size(), 1U);
-  EXPECT_FALSE(store_->GetNetwork("db")->has_value());
+  EXPECT_TRUE(store_->NetworksOf("db")->empty());
 }
 
-TEST_F(BootStoreTest, APortIsOneAllocationsAndARefusalWritesNothing) {
-  ASSERT_EQ(MessageOf(store_->AddNetwork(Network("web", 2, 80, exec::kTcp))),
-            "Ok");
-  NetworkRecord db = Network("db", 3, 79, exec::kTcp);
-  db.ports.push_back({"x", 80, 80, exec::kUdp | exec::kTcp});
-  const auto refused = store_->AddNetwork(db);
-  EXPECT_EQ(Outcome(refused), "AlreadyExists");
-  EXPECT_EQ(MessageOf(refused), "map host port 80/tcp: is mapped already");
-  EXPECT_FALSE(store_->GetNetwork("db")->has_value());
-  // Neither are the ports before it taken, nor the same one's other protocol.
-  EXPECT_EQ(MessageOf(store_->AddNetwork(Network("c", 4, 79, exec::kTcp))),
-            "Ok");
-  EXPECT_EQ(MessageOf(store_->AddNetwork(Network("d", 5, 80, exec::kUdp))),
-            "Ok");
+TEST_F(BootStoreTest, AnAllocationHasOneNetworkOfAnInterface) {
+  NetworkRecord web = Network("web", 2, 80, exec::kTcp);
+  ASSERT_EQ(MessageOf(store_->AddNetwork(web)), "Ok");
   EXPECT_EQ(Outcome(store_->AddNetwork(Network("web", 6, 81, exec::kTcp))),
             "AlreadyExists");
+  NetworkRecord second = Network("web", 3, 81, exec::kTcp);
+  second.interface = "eth1";
+  ASSERT_EQ(MessageOf(store_->AddNetwork(second)), "Ok");
+  ASSERT_EQ(MessageOf(store_->RemoveNetwork(web)), "Ok");
+  ASSERT_EQ(store_->NetworksOf("web")->size(), 1U);
+  EXPECT_EQ(store_->NetworksOf("web")->front().interface, "eth1");
 }
 
 TEST_F(BootStoreTest, AQuarantinedNetworkKeepsItsAddressOnly) {
@@ -187,11 +191,12 @@ TEST_F(BootStoreTest, AQuarantinedNetworkKeepsItsAddressOnly) {
   ASSERT_EQ(MessageOf(store_->AddNetwork(web)), "Ok");
   ASSERT_EQ(MessageOf(store_->QuarantineNetwork(web)), "Ok");
   Open();
-  EXPECT_FALSE(store_->GetNetwork("web")->has_value());
+  EXPECT_TRUE(store_->NetworksOf("web")->empty());
   const auto quarantine = store_->ListQuarantine();
   ASSERT_EQ(quarantine->size(), 1U);
   EXPECT_EQ(quarantine->at(0).network, "default");
   EXPECT_EQ(quarantine->at(0).ipv4, web.ipv4);
+  EXPECT_EQ(quarantine->at(0).ipv6, web.ipv6);
   EXPECT_EQ(MessageOf(store_->AddNetwork(Network("db", 3, 80, exec::kTcp))),
             "Ok");
   ASSERT_EQ(Outcome(store_->EndQuarantine(web.ipv4)), "Ok");

@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#include <iostream>
+#include <memory>
+
+#include "agent/mountctl/commands.h"
+#include "agent/mountctl/json.h"
+#include "agent/mountctl/output.h"
+
+namespace mountd::agent {
+namespace {
+
+Result<void> ListNetworks(Client& client, bool json) {
+  MOUNTD_ASSIGN(const Capabilities offers, client.GetCapabilities());
+  if (json) {
+    std::cout << Dump(ToJson(offers.addresses)) << std::endl;
+    return Ok();
+  }
+  Table table({"NETWORK", "ADDRESSES", "FREE"});
+  for (const auto& [name, usage] : offers.addresses) {
+    table.Add(
+        {name, std::to_string(usage.capacity), std::to_string(usage.free)});
+  }
+  table.Print(std::cout);
+  return Ok();
+}
+
+Result<std::vector<NetworkStatus>> NetworksOf(Client& client,
+                                              const std::string& id) {
+  MOUNTD_ASSIGN(AllocationStatus allocation, client.GetAllocation(id));
+  if (allocation.networks.empty()) {
+    return MakeError(Code::kNotFound, "network", id,
+                     "the allocation has no network");
+  }
+  return std::move(allocation.networks);
+}
+
+Result<void> ShowNetworks(Client& client, const std::string& id, bool json) {
+  MOUNTD_ASSIGN(const std::vector<NetworkStatus> networks,
+                NetworksOf(client, id));
+  if (json) {
+    std::cout << Dump(ToJson(networks)) << std::endl;
+    return Ok();
+  }
+  for (const NetworkStatus& network : networks) {
+    std::cout << "network of " << id << '\n';
+    PrintNetwork(std::cout, network);
+  }
+  return Ok();
+}
+
+// The addresses alone, a line each: for scripts.
+Result<void> ShowAddresses(Client& client, const std::string& id, bool json) {
+  MOUNTD_ASSIGN(const std::vector<NetworkStatus> networks,
+                NetworksOf(client, id));
+  std::vector<std::string> addresses;
+  for (const NetworkStatus& network : networks) {
+    for (const std::string& address : {network.address, network.address6}) {
+      if (!address.empty()) {
+        addresses.push_back(address);
+      }
+    }
+  }
+  if (json) {
+    std::cout << Dump(Json(addresses)) << std::endl;
+    return Ok();
+  }
+  for (const std::string& address : addresses) {
+    std::cout << address << '\n';
+  }
+  return Ok();
+}
+
+using ShowOne = Result<void> (*)(Client& client, const std::string& id,
+                                 bool json);
+
+void AddForAllocation(CLI::App& parent, Context& context, const char* name,
+                      const char* description, ShowOne show) {
+  auto* command = parent.add_subcommand(name, description);
+  auto id = std::make_shared<std::string>();
+  command->add_option("ALLOC", *id, "The allocation")->required();
+  command->callback([&context, id, show] {
+    context.chosen = [&context, id, show] {
+      return WithClient(context, [&](Client& client) {
+        return show(client, *id, context.json);
+      });
+    };
+  });
+}
+
+}  // namespace
+
+void AddNetworkCommands(CLI::App& app, Context& context) {
+  auto* network = app.add_subcommand("network", "Networks of allocations");
+  network->group(kPartsGroup)->require_subcommand(1);
+  AddForAllocation(*network, context, "status", "An allocation's networks",
+                   ShowNetworks);
+  network->add_subcommand("list", "The node's networks and their addresses")
+      ->callback([&context] {
+        context.chosen = [&context] {
+          return WithClient(context, [&](Client& client) {
+            return ListNetworks(client, context.json);
+          });
+        };
+      });
+  AddForAllocation(*app.get_subcommand("alloc"), context, "ip",
+                   "Its addresses, a line each", ShowAddresses);
+}
+
+}  // namespace mountd::agent

@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#include "dbus/convert_network.h"
+
+#include <array>
+#include <utility>
+
+#include "mountd/base/names.h"
+
+namespace mountd::dbus {
+namespace {
+
+constexpr std::array<std::pair<std::uint8_t, std::string_view>, 3> kProtocols =
+    {{{exec::kTcp, "tcp"}, {exec::kUdp, "udp"}, {exec::kSctp, "sctp"}}};
+
+std::string ProtocolsText(std::uint8_t protocols) {
+  std::string text;
+  for (const auto& [bit, name] : kProtocols) {
+    if ((protocols & bit) != 0) {
+      text.append(text.empty() ? "" : "+").append(name);
+    }
+  }
+  return text;
+}
+
+// 0 for anything that is no list of protocols.
+std::uint8_t ParseProtocols(std::string_view text) {
+  unsigned protocols = 0;
+  while (!text.empty()) {
+    const std::size_t plus = text.find('+');
+    const std::string_view word = text.substr(0, plus);
+    unsigned bit = 0;
+    for (const auto& [value, name] : kProtocols) {
+      bit = name == word ? value : bit;
+    }
+    if (bit == 0 || (protocols & bit) != 0 || plus == text.size() - 1) {
+      return 0;
+    }
+    protocols |= bit;
+    text = plus == std::string_view::npos ? "" : text.substr(plus + 1);
+  }
+  return static_cast<std::uint8_t>(protocols);
+}
+
+template <typename Address>
+std::string AddressText(const Address& address) {
+  return netns::IsNone(address) ? std::string() : netns::ToString(address);
+}
+
+template <typename Address>
+void ReadAddress(OptionReader& reader, const std::string& key,
+                 Result<Address> (*parse)(std::string_view), Address* out) {
+  const auto text = reader.Get<std::string>(key, "");
+  if (text.empty()) {
+    return;
+  }
+  const Result<Address> address = parse(text);
+  if (!address || netns::IsNone(*address)) {
+    reader.Refuse(key, "must be an address of its family");
+    return;
+  }
+  *out = *address;
+}
+
+Result<PortMapping> PortFrom(const PortStruct& port) {
+  PortMapping mapping;
+  mapping.label = port.get<0>();
+  mapping.host_port = port.get<2>();
+  mapping.container_port = port.get<3>();
+  mapping.count = port.get<4>();
+  mapping.protocols = ParseProtocols(port.get<5>());
+  if (!mapping.label.empty() && !IsValidName(mapping.label)) {
+    return MakeError(Code::kInvalidArgument, "check", "port label",
+                     "must be a name");
+  }
+  if (mapping.protocols == 0) {
+    return MakeError(Code::kInvalidArgument, "check", "port " + mapping.label,
+                     "protocols must be tcp, udp, sctp, or several with +");
+  }
+  Result<netns::HostIp> host = netns::ParseHostIp(port.get<1>());
+  if (!host) {
+    return MakeError(Code::kInvalidArgument, "check", "port " + mapping.label,
+                     "the host address is no IP address");
+  }
+  mapping.host_address = *host;
+  return mapping;
+}
+
+}  // namespace
+
+Result<std::vector<PortMapping>> PortsFrom(
+    const std::vector<PortStruct>& ports) {
+  std::vector<PortMapping> mappings;
+  mappings.reserve(ports.size());
+  for (const PortStruct& port : ports) {
+    MOUNTD_ASSIGN(PortMapping mapping, PortFrom(port));
+    mappings.push_back(std::move(mapping));
+  }
+  return mappings;
+}
+
+Result<NetworkSpec> NetworkSpecFrom(const std::string& mode,
+                                    OptionReader& reader) {
+  NetworkSpec spec;
+  const std::optional<NetworkMode> known = ParseNetworkMode(mode);
+  if (!known) {
+    return MakeError(Code::kNotSupported, "set up", "network mode",
+                     "this node offers bridge, none, host and driver");
+  }
+  spec.mode = *known;
+  spec.network = reader.Get<std::string>("network", spec.network);
+  spec.interface = reader.Get<std::string>("interface", "");
+  ReadAddress(reader, "address", netns::ParseIpv4, &spec.ipv4);
+  ReadAddress(reader, "address6", netns::ParseIpv6, &spec.ipv6);
+  spec.isolated = reader.Get("isolated", false);
+  if (reader.Has("default_route")) {
+    spec.default_route = reader.Get("default_route", false);
+  }
+  return spec;
+}
+
+Dict ToDict(const NetworkStatus& status) {
+  std::vector<PortStruct> ports;
+  for (const PortMapping& port : status.ports) {
+    ports.emplace_back(port.label, netns::ToString(port.host_address),
+                       port.host_port, port.container_port, port.count,
+                       ProtocolsText(port.protocols));
+  }
+  const bool has_ipv4 = !netns::IsNone(status.ipv4);
+  const bool has_ipv6 = !netns::IsNone(status.ipv6);
+  return {
+      {"mode", Value(std::string(NameOf(status.mode)))},
+      {"network", Value(status.network)},
+      {"interface", Value(status.interface)},
+      {"netns_path", Value(ToBytes(status.netns_path))},
+      {"netns_inode", Value(status.netns_inode)},
+      {"host_interface", Value(status.host_interface)},
+      {"address", Value(AddressText(status.ipv4))},
+      {"address6", Value(AddressText(status.ipv6))},
+      {"gateway",
+       Value(has_ipv4 ? netns::ToString(netns::kGateway4) : std::string())},
+      {"gateway6",
+       Value(has_ipv6 ? netns::ToString(netns::kGateway6) : std::string())},
+      {"ports", Value(ports)},
+      {"isolated", Value(status.isolated)},
+      {"default_route", Value(status.default_route)},
+  };
+}
+
+}  // namespace mountd::dbus

@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#pragma once
+
+#include <sdbus-c++/Types.h>
+
+#include <string>
+#include <vector>
+
+#include "dbus/options.h"
+#include "mountd/network_spec.h"
+
+// SetupNetwork's values to and from D-Bus.
+namespace mountd::dbus {
+
+// Label, host address, host port, container port, count, protocols.
+using PortStruct = sdbus::Struct<std::string, std::string, std::uint16_t,
+                                 std::uint16_t, std::uint16_t, std::string>;
+
+Result<std::vector<PortMapping>> PortsFrom(
+    const std::vector<PortStruct>& ports);
+
+// All but the ports and the namespace. What is wrong with the options is kept
+// in `reader`. NotSupported for a mode that this node does not know.
+Result<NetworkSpec> NetworkSpecFrom(const std::string& mode,
+                                    OptionReader& reader);
+
+Dict ToDict(const NetworkStatus& status);
+
+}  // namespace mountd::dbus

@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#include <fcntl.h>
+
+#include <memory>
+
+#include "dbus/convert_network.h"
+#include "dbus/manager_serve.h"
+#include "dbus/passed_fd.h"
+#include "mountd/base/unique_fd.h"
+
+// ManagerAdaptor's methods on allocations' networks.
+namespace mountd::dbus {
+namespace {
+
+// A namespace that came with a call; no fd if none did.
+struct PassedNetns {
+  std::shared_ptr<UniqueFd> fd = std::make_shared<UniqueFd>();
+  std::uint64_t inode = 0;
+};
+
+Result<PassedNetns> NetnsFrom(OptionReader& reader) {
+  PassedNetns netns;
+  const auto given = reader.Get<sdbus::UnixFd>("netns", sdbus::UnixFd());
+  if (!given.isValid()) {
+    return netns;
+  }
+  netns.fd->reset(::fcntl(given.get(), F_DUPFD_CLOEXEC, 3));
+  const std::optional<std::uint64_t> inode = NamespaceInodeOf(netns.fd->get());
+  if (!inode) {
+    return MakeError(Code::kInvalidArgument, "check", "options[\"netns\"]",
+                     "must be a network namespace");
+  }
+  netns.inode = *inode;
+  return netns;
+}
+
+Arguments ArgumentsOf(const std::string& allocation, const std::string& mode,
+                      const std::vector<PortStruct>& ports,
+                      const NetworkSpec& spec, std::uint64_t netns) {
+  Arguments arguments;
+  arguments.Add(allocation).Add(mode).Add(spec.network).Add(spec.interface);
+  arguments.Add(netns::ToString(spec.ipv4)).Add(netns::ToString(spec.ipv6));
+  arguments.Add(spec.isolated ? "isolated" : "");
+  arguments.Add(spec.default_route ? std::to_string(*spec.default_route) : "");
+  arguments.Add(std::to_string(netns));
+  for (const PortStruct& port : ports) {
+    arguments.Add(port.get<0>())
+        .Add(port.get<1>())
+        .Add(std::to_string(port.get<2>()))
+        .Add(std::to_string(port.get<3>()))
+        .Add(std::to_string(port.get<4>()))
+        .Add(port.get<5>());
+  }
+  return arguments;
+}
+
+}  // namespace
+
+void ManagerAdaptor::SetupNetwork(sdbus::Result<Dict>&& answer,
+                                  std::string allocation, std::string mode,
+                                  std::vector<PortStruct> ports, Dict options) {
+  Serve<NetworkStatus>(
+      std::move(answer), "SetupNetwork",
+      [&]() -> Result<Decoded<NetworkStatus>> {
+        Decoded<NetworkStatus> call;
+        OptionReader reader("options", options);
+        call.patience = Patience(reader);
+        MOUNTD_ASSIGN(NetworkSpec spec, NetworkSpecFrom(mode, reader));
+        MOUNTD_ASSIGN(const PassedNetns netns, NetnsFrom(reader));
+        MOUNTD_TRY(reader.Finish());
+        MOUNTD_ASSIGN(const Name id, Name::Parse("allocation", allocation));
+        MOUNTD_TRY(Name::Parse("network", spec.network));
+        MOUNTD_ASSIGN(spec.ports, PortsFrom(ports));
+        call.strand = AllocationStrand(id.str());
+        call.arguments =
+            ArgumentsOf(allocation, mode, ports, spec, netns.inode).text();
+        call.work = [id, spec, netns](Service& service,
+                                      const CallContext& context) {
+          GivenNetns given;
+          given.fd = netns.fd->get();
+          given.inode = netns.inode;
+          return service.SetupNetwork(context, id, spec, given);
+        };
+        return call;
+      },
+      [](const NetworkStatus& status) { return ToDict(status); });
+}
+
+void ManagerAdaptor::TeardownNetwork(sdbus::Result<>&& answer,
+                                     std::string allocation, Dict options) {
+  Serve<void>(
+      std::move(answer), "TeardownNetwork",
+      [&]() -> Result<Decoded<void>> {
+        Decoded<void> call;
+        OptionReader reader("options", options);
+        call.patience = Patience(reader);
+        const auto interface = reader.Get<std::string>("interface", "");
+        MOUNTD_TRY(reader.Finish());
+        MOUNTD_ASSIGN(const Name id, Name::Parse("allocation", allocation));
+        if (!interface.empty()) {
+          MOUNTD_TRY(Name::Parse("interface", interface));
+        }
+        call.strand = AllocationStrand(id.str());
+        call.arguments = Arguments::Of(allocation, interface);
+        call.work = [id, interface](Service& service,
+                                    const CallContext& context) {
+          return service.TeardownNetwork(context, id, interface);
+        };
+        return call;
+      },
+      NoConversion());
+}
+
+}  // namespace mountd::dbus

@@ -1,0 +1,144 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#include "mountd/exec/invariants_network.h"
+
+#include <algorithm>
+#include <cstring>
+#include <span>
+
+namespace mountd::exec {
+namespace {
+
+Result<void> CheckPort(const PortMap& port) {
+  constexpr std::uint32_t kLast = 65'535;
+  if (port.host_port == 0 || port.container_port == 0 || port.count == 0 ||
+      port.host_port + std::uint32_t{port.count} - 1 > kLast ||
+      port.container_port + std::uint32_t{port.count} - 1 > kLast ||
+      port.protocols == 0 || (port.protocols & ~kAllProtocols) != 0) {
+    return Invalid("port");
+  }
+  const bool named = !netns::IsNone(port.host_address);
+  const bool rest_is_zero =
+      std::all_of(port.host_address.begin() + 4, port.host_address.end(),
+                  [](std::uint8_t byte) { return byte == 0; });
+  switch (port.host_family) {
+    case 0:
+      return named ? Result<void>(Invalid("host address")) : Ok();
+    case 4:
+      return rest_is_zero ? Ok() : Result<void>(Invalid("host address"));
+    case 6:
+      return Ok();
+    default:
+      return Invalid("host family");
+  }
+}
+
+// That two are the same port the kernel sees, and refuses.
+Result<void> CheckPorts(const NetworkPlan& plan) {
+  if (plan.port_count > plan.ports.size()) {
+    return Invalid("port count");
+  }
+  std::uint32_t in_all = 0;
+  for (const PortMap& port : std::span(plan.ports).first(plan.port_count)) {
+    MOUNTD_TRY(CheckPort(port));
+    in_all += port.count;
+  }
+  return in_all <= kMaxPortsInAll ? Ok() : Result<void>(Invalid("port count"));
+}
+
+bool IsGranted(const PortMap& port, const RuleConfig& rule) {
+  const std::uint32_t last = port.host_port + std::uint32_t{port.count} - 1;
+  return std::any_of(rule.host_ports.begin(), rule.host_ports.end(),
+                     [&](const PortRange& range) {
+                       return port.host_port >= range.first &&
+                              last <= range.last;
+                     });
+}
+
+// Whose rule it is, only mountd knows; but a port that no rule grants, as the
+// host's sshd's, is nobody's to take.
+Result<void> CheckPortsGranted(const NetworkPlan& plan, const Config& config) {
+  for (const PortMap& port : std::span(plan.ports).first(plan.port_count)) {
+    if (!std::any_of(
+            config.rules.begin(), config.rules.end(),
+            [&](const RuleConfig& rule) { return IsGranted(port, rule); })) {
+      return Invalid("port", std::to_string(port.host_port) +
+                                 " is in no rule's host_ports");
+    }
+  }
+  return Ok();
+}
+
+// As the kernel allows (dev_valid_name), and of no meaning to a path.
+Result<void> CheckInterface(const std::array<char, 16>& interface) {
+  const std::string_view name(interface.data(),
+                              ::strnlen(interface.data(), interface.size()));
+  const bool fits = name.size() < interface.size() && IsValidName(name);
+  return fits && name != "lo" ? Ok() : Result<void>(Invalid("interface"));
+}
+
+Result<void> CheckNamespaceAlone(const NetworkPlan& plan) {
+  if (plan.network.size != 0 || plan.port_count != 0 || plan.flags != 0 ||
+      !netns::IsNone(plan.ipv6) || plan.origin == NamespaceOrigin::kExisting) {
+    return Invalid("network", "a namespace alone has none");
+  }
+  return Ok();
+}
+
+}  // namespace
+
+Result<void> CheckName(const WireName& name, const char* field) {
+  if (name.size > name.bytes.size() || !IsValidName(name.view())) {
+    return Invalid(field, "not a valid name");
+  }
+  return Ok();
+}
+
+Result<void> CheckNetwork(const NetworkPlan& plan) {
+  MOUNTD_TRY(CheckName(plan.allocation, "allocation"));
+  switch (plan.origin) {
+    case NamespaceOrigin::kNew:
+    case NamespaceOrigin::kGiven:
+    case NamespaceOrigin::kExisting:
+      break;
+    default:
+      return Invalid("origin");
+  }
+  if (netns::IsNone(plan.ipv4)) {
+    return CheckNamespaceAlone(plan);
+  }
+  if ((plan.flags & ~kAllNetworkFlags) != 0) {
+    return Invalid("flags");
+  }
+  MOUNTD_TRY(CheckName(plan.network, "network"));
+  MOUNTD_TRY(CheckInterface(plan.interface));
+  return CheckPorts(plan);
+}
+
+Result<void> CheckNetworkToMake(const NetworkPlan& plan, const Config& config) {
+  MOUNTD_TRY(CheckNetwork(plan));
+  if (netns::IsNone(plan.ipv4)) {
+    return Ok();
+  }
+  MOUNTD_TRY(CheckPortsGranted(plan, config));
+  const auto network = config.networks.find(std::string(plan.network.view()));
+  if (network == config.networks.end()) {
+    return Invalid("network", "not declared");
+  }
+  if (netns::RangeOf(network->second.ipv4, plan.ipv4) == nullptr) {
+    return Invalid("ipv4", "not an address of the network");
+  }
+  if (!netns::IsNone(plan.ipv6) &&
+      netns::RangeOf(network->second.ipv6, plan.ipv6) == nullptr) {
+    return Invalid("ipv6", "not an address of the network");
+  }
+  return Ok();
+}
+
+Result<void> CheckNetworkWatch(const NetworkWatchPlan& plan) {
+  return plan.kind == NetworkWatchKind::kLinks ||
+                 plan.kind == NetworkWatchKind::kRuleset
+             ? Ok()
+             : Result<void>(Invalid("kind"));
+}
+
+}  // namespace mountd::exec

@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#include "mountd/host_ports.h"
+
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <utility>
+
+#include "mountd/base/unique_fd.h"
+
+namespace mountd {
+namespace {
+
+struct SocketAddress {
+  sockaddr_storage storage{};
+  socklen_t size = 0;
+};
+
+// Of any family, the IPv6 socket's: it is IPv4's, too.
+SocketAddress AddressOf(const netns::HostIp& host, std::uint16_t port) {
+  SocketAddress address;
+  if (host.family == netns::HostIp::Family::kIpv4) {
+    auto* ipv4 = reinterpret_cast<sockaddr_in*>(&address.storage);
+    ipv4->sin_family = AF_INET;
+    ipv4->sin_port = htons(port);
+    std::copy_n(host.bytes.begin(), sizeof(ipv4->sin_addr),
+                reinterpret_cast<std::uint8_t*>(&ipv4->sin_addr));
+    address.size = sizeof(*ipv4);
+  } else {
+    auto* ipv6 = reinterpret_cast<sockaddr_in6*>(&address.storage);
+    ipv6->sin6_family = AF_INET6;
+    ipv6->sin6_port = htons(port);
+    std::copy(host.bytes.begin(), host.bytes.end(),
+              &ipv6->sin6_addr.s6_addr[0]);
+    address.size = sizeof(*ipv6);
+  }
+  return address;
+}
+
+bool IsBound(const netns::HostIp& host, std::uint16_t port, int type) {
+  const SocketAddress address = AddressOf(host, port);
+  const UniqueFd probe(
+      ::socket(address.storage.ss_family, type | SOCK_CLOEXEC, 0));
+  if (!probe.valid()) {
+    return false;
+  }
+  const int on = 1;
+  if (type == SOCK_STREAM) {
+    // Connections of an earlier listener in TIME_WAIT are no listener.
+    ::setsockopt(probe.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
+  }
+  if (host.family == netns::HostIp::Family::kIpv6) {
+    ::setsockopt(probe.get(), IPPROTO_IPV6, IPV6_V6ONLY, &on, sizeof(on));
+  }
+  return ::bind(probe.get(),
+                reinterpret_cast<const sockaddr*>(&address.storage),
+                address.size) != 0 &&
+         errno == EADDRINUSE;
+}
+
+Result<void> CheckOne(const PortMapping& port, std::uint16_t number) {
+  constexpr std::pair<std::uint8_t, int> kKinds[] = {{exec::kTcp, SOCK_STREAM},
+                                                     {exec::kUdp, SOCK_DGRAM}};
+  for (const auto& [protocol, type] : kKinds) {
+    if ((port.protocols & protocol) != 0 &&
+        IsBound(port.host_address, number, type)) {
+      return ErrnoError(EADDRINUSE, "map",
+                        "host port " + std::to_string(number),
+                        "a socket of the host listens on it");
+    }
+  }
+  return Ok();
+}
+
+}  // namespace
+
+std::vector<netns::HostPorts> HostPortsOf(
+    const std::vector<PortMapping>& ports) {
+  constexpr std::pair<std::uint8_t, std::uint8_t> kProtocols[] = {
+      {exec::kTcp, IPPROTO_TCP},
+      {exec::kUdp, IPPROTO_UDP},
+      {exec::kSctp, IPPROTO_SCTP}};
+  std::vector<netns::HostPorts> all;
+  for (const PortMapping& port : ports) {
+    for (const auto& [bit, protocol] : kProtocols) {
+      if ((port.protocols & bit) != 0) {
+        all.push_back(
+            {protocol, port.host_port, port.count, port.host_address});
+      }
+    }
+  }
+  return all;
+}
+
+Result<void> CheckNotListening(const std::vector<PortMapping>& ports) {
+  for (const PortMapping& port : ports) {
+    for (std::uint32_t i = 0; i < port.count; ++i) {
+      MOUNTD_TRY(
+          CheckOne(port, static_cast<std::uint16_t>(port.host_port + i)));
+    }
+  }
+  return Ok();
+}
+
+}  // namespace mountd

@@ -1,0 +1,188 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#include "mountd/network_spec.h"
+
+#include <algorithm>
+#include <array>
+#include <utility>
+
+#include "mountd/base/names.h"
+#include "mountd/base/paths.h"
+
+namespace mountd {
+namespace {
+
+constexpr std::array<std::pair<NetworkMode, const char*>, 4> kModes = {{
+    {NetworkMode::kNone, "none"},
+    {NetworkMode::kHost, "host"},
+    {NetworkMode::kBridge, "bridge"},
+    {NetworkMode::kDriver, "driver"},
+}};
+
+constexpr netns::Ipv6 kIpv6Loopback = {0, 0, 0, 0, 0, 0, 0, 0,
+                                       0, 0, 0, 0, 0, 0, 0, 1};
+constexpr std::size_t kMaxInterfaceBytes = 15;  // IFNAMSIZ without the NUL
+
+Error BadSpec(const std::string& object, const std::string& why) {
+  return MakeError(Code::kInvalidArgument, "set up", object, why);
+}
+
+Result<void> NormalisePort(PortMapping* port) {
+  constexpr std::uint32_t kLast = 65'535;
+  const std::string object = "port " + port->label;
+  if (port->host_port == 0 || port->protocols == 0 || port->count == 0) {
+    return BadSpec(object, "needs a host port, a protocol and a count");
+  }
+  if (port->container_port == 0) {
+    port->container_port = port->host_port;
+  }
+  if (port->host_port + port->count - 1U > kLast ||
+      port->container_port + port->count - 1U > kLast) {
+    return BadSpec(object, "ends above 65535");
+  }
+  if (port->host_address.family == netns::HostIp::Family::kIpv6 &&
+      port->host_address.bytes == kIpv6Loopback) {
+    return MakeError(Code::kNotSupported, "map", object,
+                     "[::1] cannot be mapped: the kernel has no route from ::1 "
+                     "to an allocation; use 127.0.0.1 or another address");
+  }
+  return Ok();
+}
+
+Result<void> NormalisePorts(std::vector<PortMapping>* ports) {
+  std::uint32_t in_all = 0;
+  for (PortMapping& port : *ports) {
+    MOUNTD_TRY(NormalisePort(&port));
+    in_all += port.count;
+  }
+  if (ports->size() > exec::kMaxPorts || in_all > exec::kMaxPortsInAll) {
+    return MakeError(
+        Code::kResourceExhausted, "map", "ports",
+        "at most " + std::to_string(exec::kMaxPorts) + " mappings of " +
+            std::to_string(exec::kMaxPortsInAll) + " ports per allocation");
+  }
+  return Ok();
+}
+
+Result<void> NormaliseInterface(NetworkSpec* spec) {
+  if (spec->mode != NetworkMode::kBridge) {
+    if (!spec->interface.empty()) {
+      return BadSpec("interface", std::string("there is none in mode ") +
+                                      NameOf(spec->mode));
+    }
+    spec->interface = kLoopbackInterface;
+    return Ok();
+  }
+  if (spec->interface.empty()) {
+    spec->interface = netns::kAllocationLink;
+  }
+  const bool valid = spec->interface.size() <= kMaxInterfaceBytes &&
+                     IsValidName(spec->interface) &&
+                     spec->interface != kLoopbackInterface;
+  return valid
+             ? Ok()
+             : Result<void>(BadSpec(
+                   "interface", "must be a name of 1 to 15 bytes, not \"lo\""));
+}
+
+}  // namespace
+
+const char* NameOf(NetworkMode mode) {
+  for (const auto& [value, name] : kModes) {
+    if (value == mode) {
+      return name;
+    }
+  }
+  return "";
+}
+
+std::optional<NetworkMode> ParseNetworkMode(std::string_view name) {
+  for (const auto& [value, text] : kModes) {
+    if (name == text) {
+      return value;
+    }
+  }
+  return std::nullopt;
+}
+
+NetworkStatus StatusOf(const NetworkRecord& record) {
+  NetworkStatus status;
+  status.mode = record.mode;
+  status.network = record.network;
+  if (record.mode != NetworkMode::kHost) {
+    status.netns_path = std::string(paths::kNetnsDir) + "/" + record.allocation;
+  }
+  status.netns_inode = record.netns_inode;
+  status.interface = record.interface;
+  if (!netns::IsNone(record.ipv4)) {
+    status.host_interface = netns::HostLinkName(record.ipv4);
+  }
+  status.ipv4 = record.ipv4;
+  status.ipv6 = record.ipv6;
+  status.ports = record.ports;
+  status.isolated = (record.flags & exec::kIsolated) != 0;
+  status.default_route = (record.flags & exec::kDefaultRoute) != 0;
+  return status;
+}
+
+Result<NetworkSpec> Normalised(NetworkSpec spec) {
+  MOUNTD_TRY(NormaliseInterface(&spec));
+  MOUNTD_TRY(NormalisePorts(&spec.ports));
+  const std::string mode = std::string("mode ") + NameOf(spec.mode);
+  const bool bridge = spec.mode == NetworkMode::kBridge;
+  if (!bridge) {
+    spec.network.clear();
+  }
+  if (!bridge && (!netns::IsNone(spec.ipv4) || !netns::IsNone(spec.ipv6) ||
+                  spec.isolated || spec.default_route)) {
+    return BadSpec(mode, "has no address and no route to ask for");
+  }
+  if (!bridge && spec.mode != NetworkMode::kHost && !spec.ports.empty()) {
+    return BadSpec(mode, "has no address to map ports to");
+  }
+  return spec;
+}
+
+bool IsSame(const NetworkRecord& record, const NetworkSpec& spec) {
+  const auto as_asked = [](const auto& asked, const auto& is) {
+    return netns::IsNone(asked) || asked == is;
+  };
+  const bool default_route = (record.flags & exec::kDefaultRoute) != 0;
+  return record.mode == spec.mode && record.network == spec.network &&
+         record.ports == spec.ports && as_asked(spec.ipv4, record.ipv4) &&
+         as_asked(spec.ipv6, record.ipv6) &&
+         ((record.flags & exec::kIsolated) != 0) == spec.isolated &&
+         spec.default_route.value_or(default_route) == default_route;
+}
+
+Result<void> CheckGoesWith(const std::string& allocation,
+                           const NetworkSpec& spec, const GivenNetns& given,
+                           const std::vector<NetworkRecord>& others) {
+  const auto refuse = [&](const char* why) {
+    return MakeError(Code::kFailedPrecondition, "set up",
+                     "network of " + allocation, why);
+  };
+  const bool takes_one =
+      spec.mode == NetworkMode::kBridge || spec.mode == NetworkMode::kDriver;
+  if (given.valid() && !takes_one) {
+    return BadSpec(std::string("mode ") + NameOf(spec.mode),
+                   "takes no namespace");
+  }
+  if (spec.mode == NetworkMode::kDriver && !given.valid()) {
+    return BadSpec("mode driver", "needs the namespace (netns)");
+  }
+  for (const NetworkRecord& other : others) {
+    if ((other.mode == NetworkMode::kHost) !=
+        (spec.mode == NetworkMode::kHost)) {
+      return refuse("it cannot have the host's namespace and one of its own");
+    }
+    if (given.valid() && given.inode != other.netns_inode) {
+      return refuse("it has a namespace already, and this is another");
+    }
+    if (spec.mode == NetworkMode::kNone && other.mode != NetworkMode::kNone) {
+      return refuse("it has a network already");
+    }
+  }
+  return Ok();
+}
+
+}  // namespace mountd

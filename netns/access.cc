@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#include "netns/access.h"
+
+#include <linux/netlink.h>
+
+#include <algorithm>
+
+#include "netns/elements.h"
+
+namespace mountd::netns {
+
+using exec::NetworkPlan;
+using exec::NetworkState;
+
+Result<Access> OpenAccess(const Context& context, const std::string& name) {
+  MOUNTD_ASSIGN(UniqueFd directory, OpenNetnsDirectory(context.kernel));
+  Kept& kept = context.kept;
+  if (!kept.route) {
+    MOUNTD_ASSIGN(kept.route, Channel::Open(context.kernel, NETLINK_ROUTE));
+  }
+  if (!kept.netfilter) {
+    MOUNTD_ASSIGN(kept.netfilter,
+                  Channel::Open(context.kernel, NETLINK_NETFILTER));
+  }
+  PinPlace place{directory.get(), context.markers, name};
+  return Access{std::move(directory), std::move(place), &*kept.route,
+                &*kept.netfilter};
+}
+
+std::string NameOf(const NetworkPlan& plan) {
+  return std::string(plan.allocation.view());
+}
+
+Result<const NetworkConfig*> DeclaredFor(const Context& context,
+                                         const NetworkPlan& plan) {
+  const auto declared =
+      context.config.networks.find(std::string(plan.network.view()));
+  if (declared == context.config.networks.end()) {
+    return MakeError(Code::kNotFound, "find network", NameOf(plan),
+                     "no such network");
+  }
+  return &declared->second;
+}
+
+bool IsOfAnother(const LinkFacts& link, const NetworkPlan& plan) {
+  return link.index != 0 && !link.alias.empty() && link.alias != NameOf(plan);
+}
+
+Result<NetworkState> Inspect(const Context& context, Access* access,
+                             const NetworkPlan& plan) {
+  NetworkState state;
+  MOUNTD_ASSIGN(const Pin pin, FindPin(context.kernel, access->place));
+  state.netns_inode = pin.inode;
+  if (IsNone(plan.ipv4)) {
+    state.elements_present = 1;  // it has none
+    return state;
+  }
+  MOUNTD_ASSIGN(const LinkFacts link,
+                FindLink(access->route, HostLinkName(plan.ipv4)));
+  if (IsOfAnother(link, plan)) {
+    return state;
+  }
+  state.host_ifindex = link.index;
+  MOUNTD_ASSIGN(
+      const std::vector<bool> found,
+      FindElements(access->netfilter, ElementsOf(plan), NameOf(plan)));
+  state.elements_present =
+      std::find(found.begin(), found.end(), false) == found.end() ? 1 : 0;
+  return state;
+}
+
+Result<void> MakeLink(Channel* route, const Veth& veth, int home,
+                      Channel* inside, exec::Undo* undo) {
+  MOUNTD_TRY(CreateVeth(route, veth, home));
+  undo->Add([route, &veth] {
+    IgnoreBecauseBestEffort(DeleteLink(route, veth.host_name));
+  });
+  MOUNTD_TRY(ConfigureHostEnd(route, veth));
+  return ConfigureAllocationEnd(inside, veth);
+}
+
+}  // namespace mountd::netns

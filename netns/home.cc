@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#include "netns/home.h"
+
+#include <fcntl.h>
+#include <linux/netlink.h>
+#include <linux/openat2.h>
+#include <sched.h>
+
+#include <utility>
+
+namespace mountd::netns {
+namespace {
+
+using exec::FileFacts;
+using exec::Kernel;
+using exec::Named;
+
+constexpr std::size_t kMostMarkers = 65'536;
+
+std::string NameOfPlan(const exec::NetworkPlan& plan) {
+  return std::string(plan.allocation.view());
+}
+
+Error NotGiven(Code code, const exec::NetworkPlan& plan, const char* why) {
+  return MakeError(code, "take namespace", NameOfPlan(plan), why);
+}
+
+Result<Home> Enter(Kernel& kernel, int fd, const std::string& object) {
+  MOUNTD_ASSIGN(UniqueFd socket, Named(kernel.OpenNetlinkIn(fd, NETLINK_ROUTE),
+                                       "setns", object));
+  return Home{UniqueFd(), Channel(kernel, std::move(socket)), fd};
+}
+
+// The inode of a network namespace of this kernel's.
+Result<std::uint64_t> InodeOf(Kernel& kernel, const exec::NetworkPlan& plan,
+                              int fd) {
+  MOUNTD_ASSIGN(const FileFacts facts,
+                Named(kernel.Stat(fd, ""), "statx", NameOfPlan(plan)));
+  MOUNTD_ASSIGN(const std::uint64_t nsfs, NsfsDevice(kernel));
+  // Of another file system no ioctl is asked: its server may never answer.
+  const exec::Sys<std::uint64_t> type =
+      facts.device == nsfs ? kernel.NamespaceTypeOf(fd)
+                           : exec::Sys<std::uint64_t>(std::uint64_t{0});
+  if (!type || *type != CLONE_NEWNET) {
+    return NotGiven(Code::kInvalidArgument, plan, "is no network namespace");
+  }
+  return facts.inode;
+}
+
+// The namespaces of this process and of the first one.
+Result<void> CheckNotTheHosts(Kernel& kernel, const exec::NetworkPlan& plan,
+                              std::uint64_t inode) {
+  for (const char* process : {"/proc/thread-self/ns", "/proc/1/ns"}) {
+    const exec::Sys<UniqueFd> directory = kernel.Open(
+        exec::kFromRoot, process, O_PATH | O_DIRECTORY | O_CLOEXEC, 0);
+    if (!directory) {
+      return ErrnoError(directory.error(), "openat2", process);
+    }
+    MOUNTD_ASSIGN(
+        const FileFacts facts,
+        Named(kernel.StatLinked(directory->get(), "net"), "statx", process));
+    if (facts.inode == inode) {
+      return NotGiven(Code::kPermissionDenied, plan,
+                      "is the host's own namespace");
+    }
+  }
+  return Ok();
+}
+
+Result<void> CheckNotAnothers(Kernel& kernel, const exec::NetworkPlan& plan,
+                              const PinPlace& place, std::uint64_t inode) {
+  MOUNTD_ASSIGN(const std::vector<std::string> names,
+                Named(kernel.List(place.markers, kMostMarkers), "getdents",
+                      "namespaces"));
+  for (const std::string& name : names) {
+    const exec::Sys<std::string> marker = kernel.ReadLink(place.markers, name);
+    if (name != place.name && marker && *marker == std::to_string(inode)) {
+      return NotGiven(Code::kPermissionDenied, plan,
+                      "is another allocation's namespace");
+    }
+  }
+  return Ok();
+}
+
+Result<void> CheckOwner(Kernel& kernel, const exec::NetworkPlan& plan, int fd,
+                        bool of_root) {
+  MOUNTD_ASSIGN(const std::uint64_t owner,
+                Named(kernel.OwnerOf(fd), "NS_GET_USERNS", NameOfPlan(plan)));
+  MOUNTD_ASSIGN(const UniqueFd own,
+                Named(kernel.Open(exec::kFromRoot, "/proc/thread-self/ns",
+                                  O_PATH | O_DIRECTORY, 0),
+                      "openat2", "/proc/thread-self/ns"));
+  MOUNTD_ASSIGN(const FileFacts hosts,
+                Named(kernel.StatLinked(own.get(), "user"), "statx", "user"));
+  if (owner == hosts.inode) {
+    return of_root ? Ok()
+                   : Result<void>(NotGiven(
+                         Code::kPermissionDenied, plan,
+                         "is of the host's user namespace, and no rule allows "
+                         "it (host_namespaces)"));
+  }
+  MOUNTD_ASSIGN(const uid_t uid, Named(kernel.OwnerUidOf(fd),
+                                       "NS_GET_OWNER_UID", NameOfPlan(plan)));
+  return uid == plan.owner_uid
+             ? Ok()
+             : Result<void>(NotGiven(Code::kPermissionDenied, plan,
+                                     "is of another user's namespace"));
+}
+
+}  // namespace
+
+Result<Home> NewHome(Kernel& kernel, NamespacePool* pool) {
+  MOUNTD_ASSIGN(exec::NetNamespace made, pool->Take(kernel));
+  const int fd = made.fd.get();
+  return Home{std::move(made.fd), Channel(kernel, std::move(made.route)), fd};
+}
+
+Result<Home> GivenHome(Kernel& kernel, const exec::NetworkPlan& plan,
+                       const PinPlace& place, int fd, bool of_root) {
+  MOUNTD_ASSIGN(const std::uint64_t inode, InodeOf(kernel, plan, fd));
+  if (inode != plan.netns_inode) {
+    return NotGiven(Code::kInvalidArgument, plan, "is not the one it was");
+  }
+  MOUNTD_TRY(CheckNotTheHosts(kernel, plan, inode));
+  MOUNTD_TRY(CheckNotAnothers(kernel, plan, place, inode));
+  MOUNTD_TRY(CheckOwner(kernel, plan, fd, of_root));
+  return Enter(kernel, fd, NameOfPlan(plan));
+}
+
+Result<Home> PinnedHome(Kernel& kernel, const exec::NetworkPlan& plan,
+                        const PinPlace& place) {
+  MOUNTD_ASSIGN(const Pin pin, FindPin(kernel, place));
+  if (!pin.ours || pin.inode == 0 || pin.inode != plan.netns_inode) {
+    return MakeError(Code::kFailedPrecondition, "find namespace",
+                     NameOfPlan(plan),
+                     "the allocation's is not there any more");
+  }
+  MOUNTD_ASSIGN(UniqueFd fd,
+                Named(kernel.Open(place.directory, place.name, O_RDONLY,
+                                  RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS),
+                      "openat2", place.name));
+  MOUNTD_ASSIGN(Home home, Enter(kernel, fd.get(), place.name));
+  home.own = std::move(fd);
+  return home;
+}
+
+}  // namespace mountd::netns

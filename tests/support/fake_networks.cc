@@ -1,0 +1,207 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+//
+// The namespaces, links and port maps of FakeExecutor.
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <cerrno>
+
+#include "netns/address.h"
+#include "tests/support/fake_executor.h"
+
+namespace mountd::exec {
+namespace {
+
+bool SharePort(const NetworkPlan& a, const NetworkPlan& b) {
+  const auto ports = [](const NetworkPlan& plan) {
+    return std::vector<PortMap>(plan.ports.begin(),
+                                plan.ports.begin() + plan.port_count);
+  };
+  const std::vector<PortMap> others = ports(b);
+  const std::vector<PortMap> own = ports(a);
+  return std::any_of(own.begin(), own.end(), [&](const PortMap& one) {
+    return std::any_of(others.begin(), others.end(), [&](const PortMap& other) {
+      return one.host_port < other.host_port + other.count &&
+             other.host_port < one.host_port + one.count &&
+             one.host_address == other.host_address &&
+             (one.protocols & other.protocols) != 0;
+    });
+  });
+}
+
+PlanBody BodyOf(const NetworkPlan& plan) {
+  PlanBody body;
+  body.network = plan;
+  return body;
+}
+
+Error OtherNamespace(const std::string& id) {
+  return MakeError(Code::kFailedPrecondition, "create network", id,
+                   "another network namespace has the name");
+}
+
+}  // namespace
+
+Result<void> FakeExecutor::PrepareNetworks() {
+  return Run<Result<void>>(PlanKind::kPrepareNetworks, "PrepareNetworks", "",
+                           {}, [] { return Ok(); });
+}
+
+Result<void> FakeExecutor::CheckNetworkLocked(const NetworkPlan& plan) const {
+  const std::string id = Text(plan.allocation);
+  const auto found = networks_.find(id);
+  const bool wants_it = plan.origin == NamespaceOrigin::kExisting;
+  if (wants_it != (found != networks_.end()) ||
+      (wants_it && found->second != plan.netns_inode)) {
+    return OtherNamespace(id);
+  }
+  if (links_.contains(netns::ToString(plan.ipv4))) {
+    return MakeError(Code::kBusy, "create network", id,
+                     "a link of the address is still there");
+  }
+  for (const auto& [address, link] : links_) {
+    if (!link.dying && SharePort(plan, link.plan)) {
+      return MakeError(Code::kAlreadyExists, "map", id,
+                       "a host port is mapped already");
+    }
+  }
+  return Ok();
+}
+
+NetworkState FakeExecutor::StateLocked(const NetworkPlan& plan) const {
+  NetworkState state;
+  const auto found = networks_.find(Text(plan.allocation));
+  state.netns_inode = found == networks_.end() ? 0 : found->second;
+  const auto link = links_.find(netns::ToString(plan.ipv4));
+  state.host_ifindex = link == links_.end() ? 0 : link->second.index;
+  state.elements_present = link != links_.end() && !link->second.dying ? 1 : 0;
+  return state;
+}
+
+Result<NetworkState> FakeExecutor::CreateNetwork(const NetworkPlan& plan,
+                                                 int netns) {
+  const std::string id = Text(plan.allocation);
+  return Run<Result<NetworkState>>(
+      PlanKind::kCreateNetwork, "CreateNetwork", id, BodyOf(plan),
+      [&]() -> Result<NetworkState> {
+        const std::string address = netns::ToString(plan.ipv4);
+        const auto link = links_.find(address);
+        if (networks_.contains(id) && link != links_.end() &&
+            !link->second.dying && Text(link->second.plan.allocation) == id) {
+          return StateLocked(plan);
+        }
+        if ((plan.origin == NamespaceOrigin::kGiven) != (netns >= 0)) {
+          return MakeError(Code::kInternal, "create network", id, "fds");
+        }
+        MOUNTD_TRY(CheckNetworkLocked(plan));
+        networks_.emplace(id, plan.origin == NamespaceOrigin::kGiven
+                                  ? plan.netns_inode
+                                  : ++last_id_);
+        if (!netns::IsNone(plan.ipv4)) {
+          links_[address] = {static_cast<std::uint32_t>(++last_id_), plan};
+        }
+        return StateLocked(plan);
+      });
+}
+
+Result<void> FakeExecutor::DeleteNetwork(const NetworkPlan& plan) {
+  const std::string id = Text(plan.allocation);
+  return Run<Result<void>>(
+      PlanKind::kDeleteNetwork, "DeleteNetwork", id, BodyOf(plan),
+      [&]() -> Result<void> {
+        const auto found = networks_.find(id);
+        const bool keeps = plan.origin == NamespaceOrigin::kExisting;
+        if (!keeps && found != networks_.end() && plan.netns_inode != 0 &&
+            found->second != plan.netns_inode) {
+          return OtherNamespace(id);
+        }
+        if (busy_.contains(id)) {
+          return ErrnoError(EBUSY, "umount2", id);
+        }
+        const auto link = links_.find(netns::ToString(plan.ipv4));
+        if (link != links_.end() && Text(link->second.plan.allocation) == id) {
+          link->second.dying = true;
+          if (!keep_links_) {
+            links_.erase(link);
+          }
+        }
+        if (!keeps && found != networks_.end()) {
+          networks_.erase(found);
+        }
+        return Ok();
+      });
+}
+
+Result<NetworkState> FakeExecutor::InspectNetwork(const NetworkPlan& plan) {
+  return Run<Result<NetworkState>>(PlanKind::kInspectNetwork, "InspectNetwork",
+                                   Text(plan.allocation), BodyOf(plan),
+                                   [&] { return StateLocked(plan); });
+}
+
+Result<NetworkState> FakeExecutor::RepairNetwork(const NetworkPlan& plan) {
+  const std::string id = Text(plan.allocation);
+  return Run<Result<NetworkState>>(
+      PlanKind::kRepairNetwork, "RepairNetwork", id, BodyOf(plan),
+      [&]() -> Result<NetworkState> {
+        const auto found = networks_.find(id);
+        if (found == networks_.end() || found->second != plan.netns_inode) {
+          return MakeError(Code::kFailedPrecondition, "find namespace", id,
+                           "the allocation's is not there any more");
+        }
+        const std::string address = netns::ToString(plan.ipv4);
+        std::uint32_t repaired = 0;
+        if (!netns::IsNone(plan.ipv4) && !links_.contains(address)) {
+          links_[address] = {static_cast<std::uint32_t>(++last_id_), plan};
+          repaired = kRepairedLink;
+        }
+        NetworkState state = StateLocked(plan);
+        state.repaired = repaired;
+        return state;
+      });
+}
+
+Result<UniqueFd> FakeExecutor::WatchNetworks(NetworkWatchKind kind) {
+  PlanBody body;
+  body.network_watch.kind = kind;
+  return Run<Result<UniqueFd>>(
+      PlanKind::kWatchNetworks, "WatchNetworks", "", body,
+      [&]() -> Result<UniqueFd> {
+        std::array<int, 2> ends{};
+        if (::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0,
+                         ends.data()) != 0) {
+          return ErrnoError(errno, "socketpair", "");
+        }
+        network_watches_[kind].reset(ends[0]);
+        return UniqueFd(ends[1]);
+      });
+}
+
+void FakeExecutor::TellNetworks(NetworkWatchKind kind,
+                                std::span<const std::byte> message) {
+  const std::lock_guard lock(mutex_);
+  (void)!::send(network_watches_[kind].get(), message.data(), message.size(),
+                MSG_NOSIGNAL);
+}
+
+void FakeExecutor::TakeNamespace(const std::string& allocation) {
+  const std::lock_guard lock(mutex_);
+  networks_.erase(allocation);
+}
+
+void FakeExecutor::TakeLink(const std::string& address) {
+  const std::lock_guard lock(mutex_);
+  links_.erase(address);
+}
+
+void FakeExecutor::KeepLinks() {
+  const std::lock_guard lock(mutex_);
+  keep_links_ = true;
+}
+
+void FakeExecutor::EndLinks() {
+  const std::lock_guard lock(mutex_);
+  std::erase_if(links_, [](const auto& entry) { return entry.second.dying; });
+  keep_links_ = false;
+}
+
+}  // namespace mountd::exec
