@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "mountd/base/result.h"
+
+namespace mountd::bench {
+
+// One way to have one allocation's network, and to have it away again.
+class NetworkWay {
+ public:
+  virtual ~NetworkWay() = default;
+  virtual std::string name() const = 0;
+
+  // Neither is measured: what is there before, and what is left behind.
+  // `ports`: host ports, each mapped for TCP and UDP, as Nomad does.
+  virtual Result<void> Prepare(const std::vector<std::uint16_t>& ports) = 0;
+  virtual Result<void> CleanUp() = 0;
+
+  virtual Result<void> SetUp() = 0;
+  virtual Result<void> TearDown() = 0;
+  // After TearDown: returns when the link is gone.
+  virtual Result<void> AwaitGone() { return Ok(); }
+};
+
+// What a host port leads to in the namespace; another port than on the host.
+inline std::uint16_t ContainerPort(std::uint16_t host) {
+  return static_cast<std::uint16_t>(host - 10'000);
+}
+
+}  // namespace mountd::bench
