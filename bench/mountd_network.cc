@@ -25,6 +25,10 @@ class MountdNetwork final : public NetworkWay {
     link_ = made.host_interface;
     return Ok();
   }
+  Result<void> Use() override {
+    MOUNTD_TRY(client_.GetAllocation(allocation_));
+    return Ok();
+  }
   Result<void> TearDown() override {
     return client_.TeardownNetwork(allocation_);
   }

@@ -22,6 +22,8 @@ class NetworkWay {
 
   virtual Result<void> SetUp() = 0;
   virtual Result<void> TearDown() = 0;
+  // Not measured: what comes before TearDown, as SetUp comes after a call, too.
+  virtual Result<void> Use() { return Ok(); }
   // After TearDown: returns when the link is gone.
   virtual Result<void> AwaitGone() { return Ok(); }
 };
