@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "bench/namespaces.h"
 #include "bench/programs.h"
 
 namespace mountd::bench {
@@ -123,7 +124,7 @@ Result<std::unique_ptr<NetworkWay>> ByCniChain() {
   const auto missing =
       std::find_if_not(programs.begin(), programs.end(), IsProgram);
   if (missing != programs.end()) {
-    return MakeError(Code::kNotFound, "find", *missing);
+    return MakeError(Code::kNotFound, "find", *missing, "not installed");
   }
   MOUNTD_ASSIGN(Namespace host, MakeNamespace());
   auto chain = std::make_unique<CniChain>(std::move(host));

@@ -4,7 +4,6 @@
 #include <memory>
 #include <string>
 
-#include "bench/namespaces.h"
 #include "bench/network_way.h"
 
 namespace mountd::bench {

@@ -13,6 +13,7 @@ namespace mountd::bench {
 namespace {
 
 constexpr char kTable[] = "floor";
+constexpr std::uint8_t kProtocols[] = {IPPROTO_TCP, IPPROTO_UDP};
 
 // The parts of keys and data of elements, each padded to four bytes.
 using Bytes = std::vector<std::uint8_t>;
@@ -89,7 +90,7 @@ class Transaction {
              const std::vector<std::uint16_t>& ports) {
     BeginSet(map);
     for (const std::uint16_t port : ports) {
-      for (const std::uint8_t protocol : {IPPROTO_TCP, IPPROTO_UDP}) {
+      for (const std::uint8_t protocol : kProtocols) {
         Bytes key;
         AppendPart(key, Bytes{protocol});
         AppendPart(key, BigEndian(port));

@@ -108,7 +108,7 @@ class Netavark final : public NetworkWay {
 
 Result<std::unique_ptr<NetworkWay>> ByNetavark() {
   if (!IsProgram(kNetavark)) {
-    return MakeError(Code::kNotFound, "find", kNetavark);
+    return MakeError(Code::kNotFound, "find", kNetavark, "not installed");
   }
   std::filesystem::create_directories(kState);
   MOUNTD_ASSIGN(Namespace host, MakeNamespace());

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "mountd/base/result.h"
@@ -28,9 +30,24 @@ class NetworkWay {
   virtual Result<void> AwaitGone() { return Ok(); }
 };
 
+// The kernel ends one namespace after the other, and each takes it some 30 ms
+// beyond its link; and a socket that was in one holds it as long after it was
+// closed. An allocation lives longer than that.
+inline void Settle() {
+  std::this_thread::sleep_for(std::chrono::milliseconds(40));
+}
+
 // What a host port leads to in the namespace; another port than on the host.
 inline std::uint16_t ContainerPort(std::uint16_t host) {
   return static_cast<std::uint16_t>(host - 10'000);
+}
+
+inline std::vector<std::uint16_t> Ports(int first, int count) {
+  std::vector<std::uint16_t> ports;
+  for (int i = 0; i < count; ++i) {
+    ports.push_back(static_cast<std::uint16_t>(first + i));
+  }
+  return ports;
 }
 
 }  // namespace mountd::bench

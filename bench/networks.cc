@@ -8,9 +8,7 @@
 #include <cstdio>
 #include <map>
 #include <memory>
-#include <set>
 #include <string>
-#include <thread>
 #include <utility>
 #include <vector>
 
@@ -20,6 +18,7 @@
 #include "bench/mountd_network.h"
 #include "bench/namespaces.h"
 #include "bench/netavark.h"
+#include "bench/network_crowd.h"
 #include "bench/network_floor.h"
 #include "bench/raw_netlink.h"
 #include "bench/report.h"
@@ -56,23 +55,10 @@ struct Times {
   Samples gone;      // until the link is gone
 };
 
-std::vector<std::uint16_t> Ports(int first, int count) {
-  std::vector<std::uint16_t> ports;
-  for (int i = 0; i < count; ++i) {
-    ports.push_back(static_cast<std::uint16_t>(first + i));
-  }
-  return ports;
-}
-
 std::string Point(int present, int ports) {
   return std::to_string(present) + " present, " + std::to_string(ports) +
          " ports";
 }
-
-// The kernel ends one namespace after the other, and each takes it some 30 ms
-// beyond its link; and a socket that was in one holds it as long after it was
-// closed. An allocation lives longer than that.
-void Settle() { std::this_thread::sleep_for(std::chrono::milliseconds(40)); }
 
 Result<void> Once(NetworkWay& way, int ports, Times& times) {
   MOUNTD_TRY(way.Prepare(Ports(kAlonePorts, ports)));
@@ -90,12 +76,12 @@ Result<void> Once(NetworkWay& way, int ports, Times& times) {
 
 class Networks {
  public:
-  Networks(World& world, agent::Client& client, Agents& agents,
+  Networks(World& world, agent::Client& client, NetworkCrowd& crowd,
            LinkWatch& links, Report& report, const Counts& counts,
            std::string cni)
       : world_(world),
         client_(client),
-        agents_(agents),
+        crowd_(crowd),
         links_(links),
         report_(report),
         counts_(counts),
@@ -209,59 +195,8 @@ class Networks {
                  {"gone", times.gone}});
   }
 
-  // Allocations `name`-0 to `name`-(count - 1).
-  Result<void> PrepareAll(const std::string& name, int count) {
-    MOUNTD_TRY(agents_.ForEach(
-        count, [&](agent::Client& client, int i) -> Result<void> {
-          MOUNTD_TRY(client.PrepareAllocation(name + "-" + std::to_string(i)));
-          return Ok();
-        }));
-    return Ok();
-  }
-  struct Made {
-    Spans spans;
-    std::vector<std::string> links;
-  };
-  Result<Made> SetUpAll(const std::string& name, int count, int first_port,
-                        int ports) {
-    std::vector<std::string> made(static_cast<std::size_t>(count));
-    MOUNTD_ASSIGN(
-        Spans spans,
-        agents_.ForEach(
-            count, [&](agent::Client& client, int i) -> Result<void> {
-              MOUNTD_ASSIGN(
-                  agent::NetworkStatus status,
-                  client.SetupNetwork(
-                      name + "-" + std::to_string(i),
-                      SpecWith(Ports(first_port + i * ports, ports))));
-              made[static_cast<std::size_t>(i)] =
-                  std::move(status.host_interface);
-              return Ok();
-            }));
-    return Made{std::move(spans), std::move(made)};
-  }
-  struct Ended {
-    Spans spans;
-    double gone_each;
-  };
-  Result<Ended> TearDownAll(const std::string& name,
-                            const std::vector<std::string>& made) {
-    Settle();
-    links_.Forget();
-    MOUNTD_ASSIGN(
-        Spans spans,
-        agents_.ForEach(
-            static_cast<int>(made.size()), [&](agent::Client& client, int i) {
-              return client.TeardownNetwork(name + "-" + std::to_string(i));
-            }));
-    MOUNTD_TRY(links_.AwaitGone({made.begin(), made.end()}));
-    const double gone = spans.Each(Spans::Clock::now());
-    Settle();
-    return Ended{std::move(spans), gone};
-  }
-
   Result<void> AtOnceWithAllPorts() {
-    MOUNTD_TRY(PrepareAll("at-once", kAtOnce));
+    MOUNTD_TRY(crowd_.Prepare("at-once", kAtOnce));
     for (const int ports : kPortCounts) {
       MOUNTD_TRY(AtOnce(ports));
     }
@@ -275,9 +210,10 @@ class Networks {
     Times& times = times_[point + calls];
     Times& each = times_[point + "each of them"];
     for (int i = 0; i < counts_.at_once; ++i) {
-      MOUNTD_ASSIGN(const Made made,
-                    SetUpAll("at-once", kAtOnce, kAtOncePorts, ports));
-      MOUNTD_ASSIGN(const Ended ended, TearDownAll("at-once", made.links));
+      MOUNTD_ASSIGN(const NetworkCrowd::Made made,
+                    crowd_.SetUp("at-once", kAtOnce, kAtOncePorts, ports));
+      MOUNTD_ASSIGN(const NetworkCrowd::Ended ended,
+                    crowd_.TearDown("at-once", made));
       made.spans.AddTo(times.setup);
       ended.spans.AddTo(times.teardown);
       each.setup.Add(made.spans.Each());
@@ -291,10 +227,11 @@ class Networks {
 
   Result<void> Burst() {
     Times& times = times_["burst of " + std::to_string(kBurst) + "mountd each"];
-    MOUNTD_TRY(PrepareAll("burst", kBurst));
-    MOUNTD_ASSIGN(const Made made,
-                  SetUpAll("burst", kBurst, kBurstPorts, kUsualPorts));
-    MOUNTD_ASSIGN(const Ended ended, TearDownAll("burst", made.links));
+    MOUNTD_TRY(crowd_.Prepare("burst", kBurst));
+    MOUNTD_ASSIGN(const NetworkCrowd::Made made,
+                  crowd_.SetUp("burst", kBurst, kBurstPorts, kUsualPorts));
+    MOUNTD_ASSIGN(const NetworkCrowd::Ended ended,
+                  crowd_.TearDown("burst", made));
     times.setup.Add(made.spans.Each());
     times.teardown.Add(ended.spans.Each());
     times.gone.Add(ended.gone_each);
@@ -304,9 +241,9 @@ class Networks {
   Result<void> HavePresent(int count) {
     const std::string name = "present" + std::to_string(count);
     const int more = count - present_;
-    MOUNTD_TRY(PrepareAll(name, more));
-    MOUNTD_TRY(SetUpAll(name, more, kPresentPorts + present_ * kUsualPorts,
-                        kUsualPorts));
+    MOUNTD_TRY(crowd_.Prepare(name, more));
+    MOUNTD_TRY(crowd_.SetUp(name, more, kPresentPorts + present_ * kUsualPorts,
+                            kUsualPorts));
     present_ = count;
     return Ok();
   }
@@ -382,7 +319,7 @@ class Networks {
 
   World& world_;
   agent::Client& client_;
-  Agents& agents_;
+  NetworkCrowd& crowd_;
   LinkWatch& links_;
   Report& report_;
   const Counts& counts_;
@@ -401,7 +338,8 @@ Result<void> MeasureNetworks(World& world, agent::Client& client,
   MOUNTD_TRY(RaiseLoopback(route));
   MOUNTD_ASSIGN(LinkWatch links, LinkWatch::Open());
   MOUNTD_ASSIGN(Agents agents, Agents::Connect(world, kAtOnce));
-  return Networks(world, client, agents, links, report, quick ? kQuick : kFull,
+  NetworkCrowd crowd(agents, links);
+  return Networks(world, client, crowd, links, report, quick ? kQuick : kFull,
                   cni_version)
       .Run();
 }
