@@ -40,23 +40,56 @@ double Samples::Quantile(double part) const {
   return sorted[at];
 }
 
-void Report::Row(const std::string& point, const std::string& who,
-                 const Samples& mount, const Samples& unmount) {
-  if (lines_.empty()) {
-    std::printf("%-24s %-12s %5s %10s %10s %10s %10s\n", "", "us", "n", "mount",
-                "p99", "unmount", "p99");
+void Report::PrintHeader(std::initializer_list<Column> columns) {
+  std::string names;
+  for (const Column& column : columns) {
+    names += std::string(" ") + column.name;
   }
-  std::printf("%-24s %-12s %5zu %10.1f %10.1f %10.1f %10.1f\n", point.c_str(),
-              who.c_str(), mount.count(), mount.Median(), mount.P99(),
-              unmount.Median(), unmount.P99());
+  if (names == header_) {
+    return;
+  }
+  header_ = names;
+  std::printf("%-24s %-12s %5s", "", "us", "n");
+  for (const Column& column : columns) {
+    std::printf(" %10s %10s", column.name, "p99");
+  }
+  std::printf("\n");
+}
+
+void Report::Row(const std::string& point, const std::string& who,
+                 std::initializer_list<Column> columns) {
+  PrintHeader(columns);
+  Line line{point, who, {}};
+  for (const Column& column : columns) {
+    const Samples& samples = column.samples;
+    if (samples.count() == 0) {
+      continue;
+    }
+    const std::string name = column.name;
+    double& n = line.figures["n"];
+    n = std::max(n, static_cast<double>(samples.count()));
+    line.figures[name + "_p50_us"] = samples.Median();
+    line.figures[name + "_p99_us"] = samples.P99();
+  }
+  std::printf("%-24s %-12s %5.0f", point.c_str(), who.c_str(),
+              line.figures["n"]);
+  for (const Column& column : columns) {
+    if (column.samples.count() == 0) {
+      std::printf(" %10s %10s", "", "");
+    } else {
+      std::printf(" %10.1f %10.1f", column.samples.Median(),
+                  column.samples.P99());
+    }
+  }
+  std::printf("\n");
   std::fflush(stdout);
-  lines_.push_back({point,
-                    who,
-                    {{"n", static_cast<double>(mount.count())},
-                     {"mount_p50_us", mount.Median()},
-                     {"mount_p99_us", mount.P99()},
-                     {"unmount_p50_us", unmount.Median()},
-                     {"unmount_p99_us", unmount.P99()}}});
+  lines_.push_back(std::move(line));
+}
+
+void Report::Note(const std::string& text) {
+  std::printf("%s\n", text.c_str());
+  std::fflush(stdout);
+  notes_.push_back(text);
 }
 
 void Report::Ratio(const std::string& name, double value, double goal,
@@ -94,6 +127,7 @@ bool Report::WriteJson(const std::string& path) const {
   }
   std::ofstream file(path);
   file << nlohmann::json{{"machine", Machine()},
+                         {"notes", notes_},
                          {"metrics", std::move(metrics)},
                          {"series", std::move(series)}}
               .dump(2)

@@ -3,6 +3,7 @@
 
 #include <chrono>
 #include <cstddef>
+#include <initializer_list>
 #include <map>
 #include <string>
 #include <vector>
@@ -40,7 +41,18 @@ class Report {
  public:
   // A row of the table: one contender at one point.
   void Row(const std::string& point, const std::string& who,
-           const Samples& mount, const Samples& unmount);
+           const Samples& mount, const Samples& unmount) {
+    Row(point, who, {{"mount", mount}, {"unmount", unmount}});
+  }
+  // The same with other columns. One without samples stays blank.
+  struct Column {
+    const char* name;
+    const Samples& samples;
+  };
+  void Row(const std::string& point, const std::string& who,
+           std::initializer_list<Column> columns);
+  // What a reader has to know beside the figures.
+  void Note(const std::string& text);
   // A ratio. `goal`: at least that if `higher`, else at most; 0: only shown.
   void Ratio(const std::string& name, double value, double goal, bool higher);
   // False if it cannot be written.
@@ -59,8 +71,12 @@ class Report {
     std::map<std::string, double> figures;
   };
 
+  void PrintHeader(std::initializer_list<Column> columns);
+
   std::vector<Metric> metrics_;
   std::vector<Line> lines_;
+  std::vector<std::string> notes_;
+  std::string header_;  // the last that was printed
 };
 
 }  // namespace mountd::bench

@@ -29,13 +29,19 @@ propagation = ["private", "host-to-task", "bidirectional"]
 [host_volume.plain]
 path = "/run/bench/plain"
 propagation = ["private", "host-to-task", "bidirectional"]
+[network.default]
+ipv4 = "10.88.0.0/16"
+ipv6 = "fd88::/64"
 [[rule]]
 users = ["agent"]
 host_volumes = ["volume", "plain"]
 plugins = ["local"]
 register_plugins = ["local"]
 bidirectional = true
+networks = ["default"]
+host_ports = ["20000-60000"]
 [limits]
+allocations_per_uid = 10000
 mounts_per_allocation = 10000
 )";
 

@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#include "bench/network_floor.h"
+
+#include <linux/netlink.h>
+
+#include <optional>
+#include <utility>
+
+#include "bench/floor_messages.h"
+#include "bench/namespaces.h"
+#include "bench/programs.h"
+
+namespace mountd::bench {
+namespace {
+
+class Floor final : public NetworkWay {
+ public:
+  Floor(UniqueFd route, UniqueFd netfilter, LinkWatch& links)
+      : route_(std::move(route)),
+        netfilter_(std::move(netfilter)),
+        links_(links) {}
+  std::string name() const override { return "messages"; }
+
+  Result<void> MakeHost() {
+    MOUNTD_TRY(RunProgram(
+        {.command = {"/usr/sbin/nft", "-f", "-"}, .input = kFloorSets}));
+    return Exchange(route_, HostAddresses(), "RTM_NEWADDR");
+  }
+
+  Result<void> Prepare(const std::vector<std::uint16_t>& ports) override {
+    ends_.emplace(number_++);
+    ports_ = ports;
+    MOUNTD_ASSIGN(namespace_, MakeQuietNamespace());
+    return Ok();
+  }
+  Result<void> CleanUp() override { return Ok(); }
+
+  Result<void> SetUp() override {
+    MOUNTD_TRY(
+        Exchange(route_, HostEnd(*ends_, namespace_.fd.get()), "host end"));
+    MOUNTD_TRY(Exchange(namespace_.route, AllocationEnd(*ends_), "eth0"));
+    // A closed socket holds its namespace for some 20 ms more.
+    namespace_.route.reset();
+    return Exchange(netfilter_, AddedElements(*ends_, ports_), "elements");
+  }
+
+  Result<void> TearDown() override {
+    MOUNTD_TRY(
+        Exchange(netfilter_, DeletedElements(*ends_, ports_), "elements"));
+    namespace_ = {};
+    return Ok();
+  }
+  Result<void> AwaitGone() override { return links_.AwaitGone({ends_->name}); }
+
+ private:
+  const UniqueFd route_;
+  const UniqueFd netfilter_;
+  LinkWatch& links_;
+  Namespace namespace_;
+  std::optional<Ends> ends_;
+  std::vector<std::uint16_t> ports_;
+  int number_ = 0;
+};
+
+}  // namespace
+
+Result<std::unique_ptr<NetworkWay>> ByMessages(LinkWatch& links) {
+  MOUNTD_ASSIGN(UniqueFd route, OpenNetlink(NETLINK_ROUTE));
+  MOUNTD_ASSIGN(UniqueFd netfilter, OpenNetlink(NETLINK_NETFILTER));
+  auto floor =
+      std::make_unique<Floor>(std::move(route), std::move(netfilter), links);
+  MOUNTD_TRY(floor->MakeHost());
+  return std::unique_ptr<NetworkWay>(std::move(floor));
+}
+
+}  // namespace mountd::bench
