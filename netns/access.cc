@@ -4,6 +4,7 @@
 #include <linux/netlink.h>
 
 #include <algorithm>
+#include <cerrno>
 
 #include "netns/elements.h"
 
@@ -61,6 +62,9 @@ Result<NetworkState> Inspect(const Context& context, Access* access,
     return state;
   }
   state.host_ifindex = link.index;
+  if (link.index == 0) {
+    return state;  // elements come after the link and go before it
+  }
   MOUNTD_ASSIGN(
       const std::vector<bool> found,
       FindElements(access->netfilter, ElementsOf(plan), NameOf(plan)));
@@ -69,14 +73,21 @@ Result<NetworkState> Inspect(const Context& context, Access* access,
   return state;
 }
 
-Result<void> MakeLink(Channel* route, const Veth& veth, int home,
-                      Channel* inside, exec::Undo* undo) {
-  MOUNTD_TRY(CreateVeth(route, veth, home));
-  undo->Add([route, &veth] {
-    IgnoreBecauseBestEffort(DeleteLink(route, veth.host_name));
-  });
-  MOUNTD_TRY(ConfigureHostEnd(route, veth));
-  return ConfigureAllocationEnd(inside, veth);
+Result<std::uint32_t> MakeLink(Channel* route, const Veth& veth, int home,
+                               Channel* inside, exec::Undo* undo) {
+  const Result<VethIndexes> made = CreateVeth(route, veth, home);
+  if (made || made.error().sys_errno != EEXIST) {
+    // Also where the answer was lost; but not another's.
+    undo->Add([route, &veth] {
+      IgnoreBecauseBestEffort(DeleteLink(route, veth.host_name));
+    });
+  }
+  if (!made) {
+    return made.error();
+  }
+  MOUNTD_TRY(ConfigureHostEnd(route, veth, made->host));
+  MOUNTD_TRY(ConfigureAllocationEnd(inside, veth, made->allocation));
+  return made->host;
 }
 
 }  // namespace mountd::netns

@@ -33,8 +33,8 @@ bool IsOfAnother(const LinkFacts& link, const exec::NetworkPlan& plan);
 Result<exec::NetworkState> Inspect(const Context& context, Access* access,
                                    const exec::NetworkPlan& plan);
 
-// The pair and both ends of it, in `home`.
-Result<void> MakeLink(Channel* route, const Veth& veth, int home,
-                      Channel* inside, exec::Undo* undo);
+// The pair and both ends of it, in `home`; the host end's index.
+Result<std::uint32_t> MakeLink(Channel* route, const Veth& veth, int home,
+                               Channel* inside, exec::Undo* undo);
 
 }  // namespace mountd::netns

@@ -97,25 +97,36 @@ Element SourceElement(const char* set, const std::string& link,
   return element;
 }
 
-Message ElementMessage(int type, int flags, const Element& element,
-                       bool with_data) {
-  nfgenmsg header = {};
-  header.nfgen_family = NFPROTO_INET;
-  header.version = NFNETLINK_V0;
-  Message message((NFNL_SUBSYS_NFTABLES << 8) | type, flags, header);
-  message.PutText(NFTA_SET_ELEM_LIST_TABLE, kTable)
-      .PutText(NFTA_SET_ELEM_LIST_SET, element.set)
-      .Begin(NFTA_SET_ELEM_LIST_ELEMENTS)
-      .Begin(NFTA_LIST_ELEM)
+void PutElement(Message* message, const Element& element, bool with_data) {
+  message->Begin(NFTA_LIST_ELEM)
       .Begin(NFTA_SET_ELEM_KEY)
       .PutBytes(NFTA_DATA_VALUE, std::as_bytes(std::span(element.key)))
       .End();
   if (with_data && !element.data.empty()) {
-    message.Begin(NFTA_SET_ELEM_DATA)
+    message->Begin(NFTA_SET_ELEM_DATA)
         .PutBytes(NFTA_DATA_VALUE, std::as_bytes(std::span(element.data)))
         .End();
   }
-  message.End().End();
+  message->End();
+}
+
+// `elements` are of one set.
+Message ElementsMessage(int type, int flags, std::span<const Element> elements,
+                        bool with_data) {
+  constexpr std::size_t kBytesOfOne = 128;
+  nfgenmsg header = {};
+  header.nfgen_family = NFPROTO_INET;
+  header.version = NFNETLINK_V0;
+  Message message((NFNL_SUBSYS_NFTABLES << 8) | type, flags,
+                  std::as_bytes(std::span(&header, 1)),
+                  Message::kUsualBytes + elements.size() * kBytesOfOne);
+  message.PutText(NFTA_SET_ELEM_LIST_TABLE, kTable)
+      .PutText(NFTA_SET_ELEM_LIST_SET, elements.front().set)
+      .Begin(NFTA_SET_ELEM_LIST_ELEMENTS);
+  for (const Element& element : elements) {
+    PutElement(&message, element, with_data);
+  }
+  message.End();
   return message;
 }
 
@@ -153,18 +164,54 @@ bool HasData(const Answer& answer, const Bytes& data) {
                                  NFTA_SET_ELEM_DATA, NFTA_DATA_VALUE}) == data;
 }
 
-// One transaction; the answers' requests count from the first element.
-Result<std::vector<Answer>> Transact(Channel* nft, int type, int flags,
-                                     const std::vector<Element>& elements) {
+// Elements of one set that stand beside each other, as many as an attribute
+// may hold.
+std::size_t CountOfSameSet(std::span<const Element> elements) {
+  constexpr std::size_t kMost = 400;
+  std::size_t count = 1;
+  while (count < std::min(elements.size(), kMost) &&
+         std::string_view(elements[count].set) == elements[0].set) {
+    ++count;
+  }
+  return count;
+}
+
+// One transaction: 0, or the errno that it failed with.
+Result<int> Transact(Channel* nft, int type, int flags,
+                     std::span<const Element> elements) {
   std::vector<Message> messages;
-  messages.reserve(elements.size() + 2);
   messages.push_back(BatchMarker(NFNL_MSG_BATCH_BEGIN));
-  for (const Element& element : elements) {
-    messages.push_back(
-        ElementMessage(type, flags, element, type == NFT_MSG_NEWSETELEM));
+  while (!elements.empty()) {
+    const std::size_t count = CountOfSameSet(elements);
+    messages.push_back(ElementsMessage(type, flags, elements.first(count),
+                                       type == NFT_MSG_NEWSETELEM));
+    elements = elements.subspan(count);
   }
   messages.push_back(BatchMarker(NFNL_MSG_BATCH_END));
-  return nft->Exchange(messages, elements.size());
+  MOUNTD_ASSIGN(const std::vector<Answer> answers,
+                nft->Exchange(messages, messages.size() - 2));
+  for (const Answer& answer : answers) {
+    if (answer.err != 0) {
+      return answer.err;
+    }
+  }
+  return 0;
+}
+
+// Which host port is there already, with whatever data; 0 if none.
+Result<std::uint16_t> FindTakenPort(Channel* nft, std::vector<Element> elements,
+                                    const std::string& object) {
+  for (Element& element : elements) {
+    element.data.clear();
+  }
+  MOUNTD_ASSIGN(const std::vector<bool> found,
+                FindElements(nft, elements, object));
+  for (std::size_t i = 0; i < elements.size(); ++i) {
+    if (found[i] && elements[i].host_port != 0) {
+      return elements[i].host_port;
+    }
+  }
+  return std::uint16_t{0};
 }
 
 }  // namespace
@@ -180,6 +227,11 @@ std::vector<Element> ElementsOf(const exec::NetworkPlan& plan) {
   for (const exec::PortMap& port : std::span(plan.ports).first(count)) {
     AddPortElements(plan, port, &elements);
   }
+  // Those of one set go into one message.
+  std::stable_sort(elements.begin(), elements.end(),
+                   [](const Element& a, const Element& b) {
+                     return std::string_view(a.set) < b.set;
+                   });
   elements.push_back(SourceElement("src4", host_link, plan.ipv4));
   if (!IsNone(plan.ipv6)) {
     elements.push_back(SourceElement("src6", host_link, plan.ipv6));
@@ -208,7 +260,8 @@ Result<std::vector<bool>> FindElements(Channel* nft,
     std::vector<Message> messages;
     messages.reserve(some.size());
     for (const Element& element : some) {
-      messages.push_back(ElementMessage(NFT_MSG_GETSETELEM, 0, element, false));
+      messages.push_back(
+          ElementsMessage(NFT_MSG_GETSETELEM, 0, {&element, 1}, false));
     }
     MOUNTD_ASSIGN(const std::vector<Answer> answers,
                   nft->Exchange(messages, messages.size() - 1));
@@ -228,22 +281,18 @@ Result<std::vector<bool>> FindElements(Channel* nft,
 Result<void> AddElements(Channel* nft, const std::vector<Element>& elements,
                          const std::string& object) {
   MOUNTD_ASSIGN(
-      const std::vector<Answer> answers,
+      const int failed,
       Transact(nft, NFT_MSG_NEWSETELEM, NLM_F_CREATE | NLM_F_EXCL, elements));
-  for (const Answer& answer : answers) {
-    if (answer.err == 0) {
-      continue;
-    }
-    const std::size_t index = answer.request - 1;  // after the batch's marker
-    const std::uint16_t port =
-        index < elements.size() ? elements[index].host_port : 0;
-    return ErrnoError(answer.err, "NFT_MSG_NEWSETELEM", object,
-                      port == 0
-                          ? ""
-                          : "host port " + std::to_string(port) +
-                                (answer.err == EEXIST ? " is taken" : ""));
+  if (failed == 0) {
+    return Ok();
   }
-  return Ok();
+  std::string why;
+  if (failed == EEXIST) {
+    MOUNTD_ASSIGN(const std::uint16_t port,
+                  FindTakenPort(nft, elements, object));
+    why = port == 0 ? "" : "host port " + std::to_string(port) + " is taken";
+  }
+  return ErrnoError(failed, "NFT_MSG_NEWSETELEM", object, why);
 }
 
 Result<void> CompleteElements(Channel* nft,
@@ -276,12 +325,10 @@ Result<void> DeleteElements(Channel* nft, const std::vector<Element>& elements,
   if (present.empty()) {
     return Ok();
   }
-  MOUNTD_ASSIGN(const std::vector<Answer> answers,
+  MOUNTD_ASSIGN(const int failed,
                 Transact(nft, NFT_MSG_DELSETELEM, 0, present));
-  for (const Answer& answer : answers) {
-    if (answer.err != 0) {
-      return ErrnoError(answer.err, "NFT_MSG_DELSETELEM", object);
-    }
+  if (failed != 0) {
+    return ErrnoError(failed, "NFT_MSG_DELSETELEM", object);
   }
   return Ok();
 }

@@ -10,7 +10,7 @@
 namespace mountd::netns {
 namespace {
 
-constexpr std::size_t kMessageBytes = 1024;  // more than any request here needs
+constexpr std::size_t kReceiveBytes = std::size_t{64} << 10U;
 
 }  // namespace
 
@@ -18,8 +18,9 @@ void Message::Deleter::operator()(nl_msg* message) const {
   nlmsg_free(message);
 }
 
-Message::Message(int type, int flags, std::span<const std::byte> header)
-    : message_(nlmsg_alloc_size(kMessageBytes)) {
+Message::Message(int type, int flags, std::span<const std::byte> header,
+                 std::size_t size)
+    : message_(nlmsg_alloc_size(size)) {
   const nlmsghdr* put =
       message_ == nullptr ? nullptr
                           : nlmsg_put(message_.get(), NL_AUTO_PORT, NL_AUTO_SEQ,
@@ -107,9 +108,12 @@ Result<std::vector<Answer>> Channel::Exchange(
 
 Result<bool> Channel::Collect(std::uint32_t first_sequence, std::size_t count,
                               std::size_t last, std::vector<Answer>* answers) {
-  constexpr std::size_t kReceiveBytes = std::size_t{64} << 10U;
-  std::vector<std::byte> buffer(kReceiveBytes);
-  const exec::Sys<std::size_t> size = kernel_->Receive(socket_.get(), buffer);
+  if (buffer_ == nullptr) {
+    // Not cleared, as only what was received is read.
+    buffer_.reset(new std::byte[kReceiveBytes]);
+  }
+  const exec::Sys<std::size_t> size =
+      kernel_->Receive(socket_.get(), std::span(buffer_.get(), kReceiveBytes));
   if (exec::FailedWith(size, EAGAIN) && !answers->empty()) {
     return true;  // a batch that was refused as a whole
   }
@@ -117,7 +121,7 @@ Result<bool> Channel::Collect(std::uint32_t first_sequence, std::size_t count,
     return ErrnoError(size.error(), "recv", "netlink");
   }
   auto left = static_cast<int>(*size);
-  auto* header = reinterpret_cast<nlmsghdr*>(buffer.data());
+  auto* header = reinterpret_cast<nlmsghdr*>(buffer_.get());
   bool complete = false;
   for (; nlmsg_ok(header, left) != 0; header = nlmsg_next(header, &left)) {
     const std::size_t index = header->nlmsg_seq - first_sequence;

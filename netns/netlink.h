@@ -18,12 +18,14 @@ namespace mountd::netns {
 // unusable, and Channel refuses it.
 class Message {
  public:
+  static constexpr std::size_t kUsualBytes = 1024;  // room for most requests
   // `header` is the family's own fixed header (ifinfomsg, nfgenmsg).
   // NLM_F_REQUEST is added to `flags`.
   template <typename Header>
   Message(int type, int flags, const Header& header)
       : Message(type, flags, std::as_bytes(std::span(&header, 1))) {}
-  Message(int type, int flags, std::span<const std::byte> header);
+  Message(int type, int flags, std::span<const std::byte> header,
+          std::size_t size = kUsualBytes);
 
   Message& PutBytes(int attribute, std::span<const std::byte> value);
   Message& PutText(int attribute, const std::string& value);  // NUL-terminated
@@ -82,6 +84,7 @@ class Channel {
   exec::Kernel* kernel_;
   UniqueFd socket_;
   std::uint32_t sequence_ = 0;
+  std::unique_ptr<std::byte[]> buffer_;  // what was received last
 };
 
 }  // namespace mountd::netns

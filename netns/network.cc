@@ -31,38 +31,56 @@ Result<void> EnableForwarding(exec::Kernel& kernel) {
   return Ok();
 }
 
-bool IsWhole(const NetworkPlan& plan, const NetworkState& now) {
-  return now.netns_inode != 0 && now.elements_present != 0 &&
-         (IsNone(plan.ipv4) || now.host_ifindex != 0);
+// What is there before a network is made.
+struct Before {
+  Pin pin;
+  LinkFacts link;
+};
+
+Result<Before> LookBefore(const Context& context, Access* access,
+                          const NetworkPlan& plan) {
+  Before before;
+  MOUNTD_ASSIGN(before.pin, FindPin(context.kernel, access->place));
+  if (!IsNone(plan.ipv4)) {
+    MOUNTD_ASSIGN(before.link,
+                  FindLink(access->route, HostLinkName(plan.ipv4)));
+  }
+  return before;
 }
 
-// True if `now` is what the plan would make, of an earlier try of it.
+// True if all that the plan would make is there, of an earlier try of it.
 Result<bool> IsMade(const Context& context, Access* access,
-                    const NetworkPlan& plan, const NetworkState& now) {
-  MOUNTD_ASSIGN(const Pin pin, FindPin(context.kernel, access->place));
-  if (!IsWhole(plan, now) || !pin.ours) {
+                    const NetworkPlan& plan, const Before& before) {
+  if (before.pin.inode == 0 || !before.pin.ours) {
     return false;
   }
   if (IsNone(plan.ipv4)) {
     return true;
+  }
+  if (before.link.index == 0 || IsOfAnother(before.link, plan)) {
+    return false;
   }
   MOUNTD_ASSIGN(
       const UniqueFd netns,
       Named(context.kernel.Open(access->directory.get(), NameOf(plan), O_RDONLY,
                                 RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS),
             "openat2", NameOf(plan)));
-  MOUNTD_ASSIGN(const LinkFacts link,
-                FindLink(access->route, HostLinkName(plan.ipv4)));
-  return LeadsTo(access->route, link, netns.get());
+  MOUNTD_ASSIGN(const bool leads,
+                LeadsTo(access->route, before.link, netns.get()));
+  if (!leads) {
+    return false;
+  }
+  MOUNTD_ASSIGN(
+      const std::vector<bool> found,
+      FindElements(access->netfilter, ElementsOf(plan), NameOf(plan)));
+  return std::find(found.begin(), found.end(), false) == found.end();
 }
 
-Result<void> CheckNameIsFree(const Context& context, const Access& access) {
-  MOUNTD_ASSIGN(const Pin pin, FindPin(context.kernel, access.place));
+Result<void> CheckNameIsFree(const Pin& pin, const std::string& name) {
   if (!pin.exists && !pin.marked) {
     return Ok();
   }
-  return MakeError(Code::kFailedPrecondition, "create network",
-                   access.place.name,
+  return MakeError(Code::kFailedPrecondition, "create network", name,
                    pin.ours         ? "an interrupted plan's is there"
                    : pin.inode != 0 ? "another network namespace has the name"
                                     : "a file has the name");
@@ -78,7 +96,6 @@ Result<Home> HomeFor(const Context& context, const Access& access,
                      const NetworkPlan& plan, int given) {
   switch (plan.origin) {
     case exec::NamespaceOrigin::kGiven:
-      MOUNTD_TRY(CheckNameIsFree(context, access));
       return GivenHome(context.kernel, plan, access.place, given,
                        plan.may_be_hosts != 0 &&
                            SomeRuleAllowsHostNamespaces(context.config));
@@ -87,16 +104,18 @@ Result<Home> HomeFor(const Context& context, const Access& access,
     case exec::NamespaceOrigin::kNew:
       break;
   }
-  MOUNTD_TRY(CheckNameIsFree(context, access));
   return NewHome(context.kernel, &context.kept.pool);
 }
 
-Result<void> CheckLinkIsFree(Access* access, const Veth& veth) {
-  MOUNTD_ASSIGN(const LinkFacts link, FindLink(access->route, veth.host_name));
-  return link.index == 0 ? Ok()
-                         : Result<void>(MakeError(
-                               Code::kBusy, "create network", veth.object,
-                               "a link of the address is still there"));
+Result<void> CheckIsFree(const NetworkPlan& plan, const Before& before) {
+  if (plan.origin != exec::NamespaceOrigin::kExisting) {
+    MOUNTD_TRY(CheckNameIsFree(before.pin, NameOf(plan)));
+  }
+  return before.link.index == 0
+             ? Ok()
+             : Result<void>(MakeError(Code::kBusy, "create network",
+                                      NameOf(plan),
+                                      "a link of the address is still there"));
 }
 
 // Elements come last, so that a mapped port leads to a network that is up. If
@@ -110,18 +129,30 @@ Result<void> MakeElements(Access* access, const NetworkPlan& plan,
   return AddElements(access->netfilter, elements, NameOf(plan));
 }
 
-Result<void> MakeNetwork(const Context& context, Access* access,
-                         const NetworkPlan& plan, int given, const Veth& veth,
-                         exec::Undo* undo) {
+// All that it says was acknowledged by the kernel.
+Result<NetworkState> MakeNetwork(const Context& context, Access* access,
+                                 const NetworkPlan& plan, int given,
+                                 const Veth& veth, exec::Undo* undo) {
+  NetworkState state;
+  state.elements_present = 1;
   MOUNTD_ASSIGN(Home home, HomeFor(context, *access, plan, given));
   if (!IsNone(plan.ipv4)) {
-    MOUNTD_TRY(CheckLinkIsFree(access, veth));
-    MOUNTD_TRY(MakeLink(access->route, veth, home.fd, &home.inside, undo));
+    MOUNTD_ASSIGN(state.host_ifindex,
+                  MakeLink(access->route, veth, home.fd, &home.inside, undo));
   }
   if (plan.origin != exec::NamespaceOrigin::kExisting) {
     MOUNTD_TRY(MakePin(context.kernel, access->place, home.fd, undo));
   }
-  return IsNone(plan.ipv4) ? Ok() : MakeElements(access, plan, undo);
+  if (!IsNone(plan.ipv4)) {
+    MOUNTD_TRY(MakeElements(access, plan, undo));
+  }
+  MOUNTD_ASSIGN(const Pin pin, FindPin(context.kernel, access->place));
+  if (pin.inode == 0 || !pin.ours) {
+    return MakeError(Code::kAborted, "create network", NameOf(plan),
+                     "its name was taken away meanwhile");
+  }
+  state.netns_inode = pin.inode;
+  return state;
 }
 
 // What is keyed by the plan's address, but for the link.
@@ -166,18 +197,15 @@ Result<void> CreateNetwork(const Context& context, const NetworkPlan& plan,
   const std::string name = NameOf(plan);
   MOUNTD_TRY(exec::Locked(context.kernel, context.markers, name));
   MOUNTD_ASSIGN(Access access, OpenAccess(context, name));
-  MOUNTD_ASSIGN(const NetworkState now, Inspect(context, &access, plan));
-  MOUNTD_ASSIGN(const bool made, IsMade(context, &access, plan, now));
+  MOUNTD_ASSIGN(const Before before, LookBefore(context, &access, plan));
+  MOUNTD_ASSIGN(const bool made, IsMade(context, &access, plan, before));
   if (made) {
-    return tell(now);
+    return tell({before.pin.inode, before.link.index, 1, 0});
   }
+  MOUNTD_TRY(CheckIsFree(plan, before));
   exec::Undo undo;
-  MOUNTD_TRY(MakeNetwork(context, &access, plan, given, veth, &undo));
-  MOUNTD_ASSIGN(const NetworkState state, Inspect(context, &access, plan));
-  if (!IsWhole(plan, state)) {
-    return MakeError(Code::kAborted, "create network", name,
-                     "a part of it was taken away meanwhile");
-  }
+  MOUNTD_ASSIGN(const NetworkState state,
+                MakeNetwork(context, &access, plan, given, veth, &undo));
   MOUNTD_TRY(tell(state));
   undo.Commit();
   return Ok();

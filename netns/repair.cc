@@ -36,7 +36,7 @@ Result<void> RepairPair(Access* access, const Veth& veth, const LinkFacts& link,
   }
   MOUNTD_ASSIGN(const bool right, IsHostEndRight(access->route, veth));
   if (!right) {
-    MOUNTD_TRY(ConfigureHostEnd(access->route, veth, true));
+    MOUNTD_TRY(ConfigureHostEnd(access->route, veth, link.index, true));
     *repaired |= exec::kRepairedHostEnd;
   }
   MOUNTD_ASSIGN(const bool completed,

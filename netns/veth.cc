@@ -133,10 +133,10 @@ void AddHostEnd(std::uint32_t index, const Address& address,
 
 // And at the allocation's.
 template <typename Address>
-void AddAllocationEnd(std::uint32_t index, const Address& address,
-                      const Address& gateway,
-                      const std::vector<Range<Address>>& routes,
-                      std::vector<Message>* messages) {
+void AddFamily(std::uint32_t index, const Address& address,
+               const Address& gateway,
+               const std::vector<Range<Address>>& routes,
+               std::vector<Message>* messages) {
   messages->push_back(NewAddress(index, address, kMake));
   messages->push_back(NewNeighbour(index, gateway, kGatewayMac));
   for (const Range<Address>& range : routes) {
@@ -144,14 +144,13 @@ void AddAllocationEnd(std::uint32_t index, const Address& address,
   }
 }
 
-std::vector<Message> AllocationEnd(std::uint32_t index, const Veth& veth) {
-  std::vector<Message> messages;
-  messages.push_back(LinkUp(index));
-  AddAllocationEnd(index, veth.ipv4, kGateway4, veth.routes4, &messages);
+void AddAllocationEnd(std::uint32_t index, const Veth& veth,
+                      std::vector<Message>* messages) {
+  messages->push_back(LinkUp(index));
+  AddFamily(index, veth.ipv4, kGateway4, veth.routes4, messages);
   if (!IsNone(veth.ipv6)) {
-    AddAllocationEnd(index, veth.ipv6, kGateway6, veth.routes6, &messages);
+    AddFamily(index, veth.ipv6, kGateway6, veth.routes6, messages);
   }
-  return messages;
 }
 
 template <typename Address>
@@ -172,14 +171,35 @@ void PutEnd(Message* message, const std::string& name, const Mac& mac,
   }
 }
 
-Result<std::uint32_t> IndexOf(Channel* channel, const std::string& name,
-                              const std::string& object) {
-  MOUNTD_ASSIGN(const LinkFacts link, FindLink(channel, name));
-  if (link.index == 0) {
-    return MakeError(Code::kAborted, "find link", object,
-                     "the link is gone again");
+// Leaves `link` alone if the answer is on none.
+void ReadLink(const Answer& answer, LinkFacts* link) {
+  ifinfomsg header{};
+  const std::size_t start = NLMSG_ALIGN(sizeof(header));
+  if (answer.type != RTM_NEWLINK || answer.payload.size() <= start) {
+    return;
   }
-  return link.index;
+  std::memcpy(&header, answer.payload.data(), sizeof(header));
+  link->index = static_cast<std::uint32_t>(header.ifi_index);
+  link->up = (header.ifi_flags & IFF_UP) != 0;
+  std::vector<std::byte> payload = answer.payload;
+  auto* first = reinterpret_cast<nlattr*>(&payload[start]);
+  const auto left = static_cast<int>(payload.size() - start);
+  if (const nlattr* nsid = nla_find(first, left, IFLA_LINK_NETNSID)) {
+    link->peer_nsid = nla_get_s32(nsid);
+  }
+  if (const nlattr* peer = nla_find(first, left, IFLA_LINK)) {
+    link->peer_index = nla_get_u32(peer);
+  }
+  if (const nlattr* alias = nla_find(first, left, IFLA_IFALIAS)) {
+    const auto* text = static_cast<const char*>(nla_data(alias));
+    link->alias.assign(
+        text, ::strnlen(text, static_cast<std::size_t>(nla_len(alias))));
+  }
+}
+
+Error GoneAgain(const Veth& veth) {
+  return MakeError(Code::kAborted, "find link", veth.object,
+                   "the link is gone again");
 }
 
 }  // namespace
@@ -235,28 +255,7 @@ Result<LinkFacts> FindLink(Channel* channel, const std::string& name) {
     if (answer.err != 0) {
       return ErrnoError(answer.err, "RTM_GETLINK", name);
     }
-    ifinfomsg header{};
-    if (answer.type != RTM_NEWLINK || answer.payload.size() < sizeof(header)) {
-      continue;
-    }
-    std::memcpy(&header, answer.payload.data(), sizeof(header));
-    link.index = static_cast<std::uint32_t>(header.ifi_index);
-    link.up = (header.ifi_flags & IFF_UP) != 0;
-    std::vector<std::byte> payload = answer.payload;
-    auto* first = reinterpret_cast<nlattr*>(
-        &payload[NLMSG_ALIGN(sizeof(header)) % payload.size()]);
-    const auto left =
-        static_cast<int>(payload.size() - NLMSG_ALIGN(sizeof(header)));
-    const nlattr* nsid = nla_find(first, left, IFLA_LINK_NETNSID);
-    if (nsid != nullptr) {
-      link.peer_nsid = nla_get_s32(nsid);
-    }
-    const nlattr* alias = nla_find(first, left, IFLA_IFALIAS);
-    if (alias != nullptr) {
-      const auto* text = static_cast<const char*>(nla_data(alias));
-      link.alias.assign(
-          text, ::strnlen(text, static_cast<std::size_t>(nla_len(alias))));
-    }
+    ReadLink(answer, &link);
   }
   return link;
 }
@@ -284,9 +283,11 @@ Result<bool> LeadsTo(Channel* host, const LinkFacts& link, int netns) {
   return false;
 }
 
-Result<void> CreateVeth(Channel* host, const Veth& veth, int netns) {
+Result<VethIndexes> CreateVeth(Channel* host, const Veth& veth, int netns) {
   std::vector<Message> messages;
-  Message& pair = messages.emplace_back(RTM_NEWLINK, kMake, LinkHeader(0));
+  // Linux 6.2 answers with what it has made.
+  Message& pair =
+      messages.emplace_back(RTM_NEWLINK, kMake | NLM_F_ECHO, LinkHeader(0));
   PutEnd(&pair, veth.host_name, kGatewayMac, veth.mtu);
   pair.Begin(IFLA_LINKINFO)
       .PutText(IFLA_INFO_KIND, "veth")
@@ -296,13 +297,23 @@ Result<void> CreateVeth(Channel* host, const Veth& veth, int netns) {
   pair.PutRaw(std::as_bytes(std::span(&peer, 1)));
   PutEnd(&pair, veth.name, veth.mac, veth.mtu);
   pair.Put(IFLA_NET_NS_FD, netns).End().End().End();
-  MOUNTD_TRY(host->Ask(messages, "RTM_NEWLINK", veth.object));
-  return Ok();
+  MOUNTD_ASSIGN(const std::vector<Answer> answers,
+                host->Ask(messages, "RTM_NEWLINK", veth.object));
+  LinkFacts link;
+  for (const Answer& answer : answers) {
+    ReadLink(answer, &link);
+  }
+  if (link.index == 0) {
+    MOUNTD_ASSIGN(link, FindLink(host, veth.host_name));
+  }
+  if (link.index == 0 || link.peer_index == 0) {
+    return GoneAgain(veth);
+  }
+  return VethIndexes{link.index, link.peer_index};
 }
 
-Result<void> ConfigureHostEnd(Channel* host, const Veth& veth, bool again) {
-  MOUNTD_ASSIGN(const std::uint32_t index,
-                IndexOf(host, veth.host_name, veth.object));
+Result<void> ConfigureHostEnd(Channel* host, const Veth& veth,
+                              std::uint32_t index, bool again) {
   const int flags = again ? NLM_F_CREATE | NLM_F_REPLACE : kMake;
   std::vector<Message> messages;
   messages.push_back(AddressModes(index, true, veth.object));
@@ -322,11 +333,11 @@ Result<void> RaiseLoopback(Channel* inside, const std::string& object) {
   return Ok();
 }
 
-Result<void> ConfigureAllocationEnd(Channel* inside, const Veth& veth) {
-  MOUNTD_ASSIGN(const std::uint32_t index,
-                IndexOf(inside, veth.name, veth.object));
-  std::vector<Message> messages = AllocationEnd(index, veth);
-  messages.insert(messages.begin(), AddressModes(index, false, veth.object));
+Result<void> ConfigureAllocationEnd(Channel* inside, const Veth& veth,
+                                    std::uint32_t index) {
+  std::vector<Message> messages;
+  messages.push_back(AddressModes(index, false, veth.object));
+  AddAllocationEnd(index, veth, &messages);
   MOUNTD_TRY(inside->Ask(messages, "configure link", veth.object));
   return Ok();
 }
@@ -334,10 +345,10 @@ Result<void> ConfigureAllocationEnd(Channel* inside, const Veth& veth) {
 Result<bool> CompleteAllocationEnd(Channel* inside, const Veth& veth) {
   MOUNTD_ASSIGN(const LinkFacts link, FindLink(inside, veth.name));
   if (link.index == 0) {
-    return MakeError(Code::kAborted, "find link", veth.object,
-                     "the link is gone again");
+    return GoneAgain(veth);
   }
-  const std::vector<Message> messages = AllocationEnd(link.index, veth);
+  std::vector<Message> messages;
+  AddAllocationEnd(link.index, veth, &messages);
   MOUNTD_ASSIGN(const std::vector<Answer> answers,
                 inside->Exchange(messages, messages.size() - 1));
   std::size_t present = 1;  // the link, which no message makes

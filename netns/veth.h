@@ -36,6 +36,7 @@ Result<void> AddHostAddresses(Channel* host, const NetworkConfig& network,
 struct LinkFacts {
   std::uint32_t index = 0;  // 0: no such link
   bool up = false;
+  std::uint32_t peer_index = 0;  // in its namespace
   std::int32_t peer_nsid = -1;
   std::string alias;  // the allocation it was made for
 };
@@ -46,11 +47,16 @@ Result<bool> LeadsTo(Channel* host, const LinkFacts& link, int netns);
 
 // The pair, its allocation's end born in `netns`. AlreadyExists if a link of
 // the host end's name is there.
-Result<void> CreateVeth(Channel* host, const Veth& veth, int netns);
+struct VethIndexes {
+  std::uint32_t host = 0;
+  std::uint32_t allocation = 0;
+};
+Result<VethIndexes> CreateVeth(Channel* host, const Veth& veth, int netns);
 // `again`: what is there already is made right.
 Result<void> ConfigureHostEnd(Channel* host, const Veth& veth,
-                              bool again = false);
-Result<void> ConfigureAllocationEnd(Channel* inside, const Veth& veth);
+                              std::uint32_t index, bool again = false);
+Result<void> ConfigureAllocationEnd(Channel* inside, const Veth& veth,
+                                    std::uint32_t index);
 Result<void> RaiseLoopback(Channel* inside, const std::string& object);
 
 // Whether the host's end is up and has its routes and neighbours, just so.
