@@ -134,7 +134,7 @@ void Networks::TakeRecorded(const std::string& network, const netns::Ipv4& ipv4,
 }
 
 Result<void> Networks::Recover() {
-  MOUNTD_TRY(executor_.PrepareNetworks());
+  MOUNTD_TRY(executor_.PrepareNetworks(false));
   MOUNTD_ASSIGN(const std::vector<QuarantineRecord> quarantine,
                 store_.ListQuarantine());
   MOUNTD_ASSIGN(const std::vector<NetworkRecord> records,
@@ -378,6 +378,26 @@ Result<std::uint32_t> Networks::Repair(const NetworkRecord& record) {
   return state.repaired;
 }
 
+bool Networks::HasHostAddress(const netns::LinkEvents& events) const {
+  const auto any = [](const auto& ranges, const auto& addresses) {
+    return std::any_of(ranges.begin(), ranges.end(), [&](const auto& range) {
+      return addresses.contains(netns::HostAddress(range));
+    });
+  };
+  return events.overflowed ||
+         std::any_of(config_.networks.begin(), config_.networks.end(),
+                     [&](const auto& entry) {
+                       return any(entry.second.ipv4, events.ipv4) ||
+                              any(entry.second.ipv6, events.ipv6);
+                     });
+}
+
+bool Networks::IsOverdue(const netns::Ipv4& ipv4) {
+  const std::lock_guard lock(mutex_);
+  const auto since = dying_.emplace(ipv4, Clock::now()).first->second;
+  return Clock::now() - since >= events_.link_grace;
+}
+
 void Networks::ReapQuarantine() {
   const Result<std::vector<QuarantineRecord>> quarantine =
       store_.ListQuarantine();
@@ -398,10 +418,16 @@ void Networks::ReapQuarantine() {
     const Result<exec::NetworkState> state = executor_.InspectNetwork(plan);
     if (!state || state->host_ifindex != 0 ||
         !store_.EndQuarantine(record.ipv4)) {
-      // A process may hold the namespace: then the link itself is deleted.
-      IgnoreBecauseBestEffort(executor_.DeleteNetwork(plan));
       some_left = true;
+      if (IsOverdue(record.ipv4)) {
+        // A process may hold the namespace: then the link itself is deleted.
+        IgnoreBecauseBestEffort(executor_.DeleteNetwork(plan));
+      }
       continue;
+    }
+    {
+      const std::lock_guard lock(mutex_);
+      dying_.erase(record.ipv4);
     }
     FreeAddresses(record.network, record.ipv4, record.ipv6);
   }

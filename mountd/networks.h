@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 #pragma once
 
+#include <chrono>
 #include <functional>
 #include <map>
 #include <mutex>
@@ -14,6 +15,7 @@
 #include "mountd/network_spec.h"
 #include "mountd/store/boot_store.h"
 #include "netns/address_pool.h"
+#include "netns/events.h"
 #include "netns/port_table.h"
 
 namespace mountd {
@@ -43,6 +45,10 @@ class Networks {
     // again.
     std::function<void(const std::string& network, const Usage& usage)> scarce =
         [](const std::string&, const Usage&) {};
+    // How long a link may take to go with its namespace before it is deleted:
+    // the kernel ends namespaces one batch after another, some 40 ms each, and
+    // to delete a link that is among them only waits for them.
+    std::chrono::milliseconds link_grace{1000};
   };
 
   Networks(const Config& config, exec::Executor& executor,
@@ -71,6 +77,9 @@ class Networks {
   // FailedPrecondition if its namespace is gone.
   Result<std::uint32_t> Repair(const NetworkRecord& record);
 
+  // Whether one of the host's own addresses in a network may be gone.
+  bool HasHostAddress(const netns::LinkEvents& events) const;
+
   // Frees addresses whose links are gone; asks again while some are left.
   void ReapQuarantine();
 
@@ -79,6 +88,8 @@ class Networks {
   std::uint32_t CountFreePorts(std::uint16_t first, std::uint16_t last) const;
 
  private:
+  using Clock = std::chrono::steady_clock;
+
   struct Pool {
     netns::AddressPool<netns::Ipv4> ipv4;
     netns::AddressPool<netns::Ipv6> ipv6;
@@ -97,6 +108,9 @@ class Networks {
   void TellIfScarce(const std::string& network, Pool* pool);
   Usage UsageOf(const Pool& pool) const;
 
+  // Whether the quarantined link has had the time that it takes to go alone.
+  bool IsOverdue(const netns::Ipv4& ipv4);
+
   Result<NetworkStatus> Create(NetworkRecord record, const GivenNetns& given,
                                bool first);
   Result<void> Delete(NetworkRecord record);
@@ -108,6 +122,7 @@ class Networks {
   mutable std::mutex mutex_;
   std::map<std::string, Pool> pools_;
   netns::PortTable ports_;
+  std::map<netns::Ipv4, Clock::time_point> dying_;  // since when; mutex_
 };
 
 }  // namespace mountd

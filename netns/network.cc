@@ -172,14 +172,15 @@ Result<void> DeleteAddressed(Access* access, const NetworkPlan& plan,
 
 }  // namespace
 
-Result<void> PrepareNetworks(const Context& context) {
+Result<void> PrepareNetworks(const Context& context, bool anew) {
   MOUNTD_TRY(PrepareNetnsDirectory(context.kernel));
   context.kept.pool.Start();
   if (context.config.networks.empty()) {
     return Ok();  // namespaces alone: no packet of theirs comes to the host
   }
   MOUNTD_ASSIGN(Access access, OpenAccess(context, ""));
-  MOUNTD_TRY(PrepareRuleset(context.kernel, access.netfilter, context.config));
+  MOUNTD_TRY(
+      PrepareRuleset(context.kernel, access.netfilter, context.config, anew));
   MOUNTD_TRY(EnableForwarding(context.kernel));
   for (const auto& [name, network] : context.config.networks) {
     MOUNTD_TRY(AddHostAddresses(access.route, network, name));

@@ -35,7 +35,8 @@ struct Context {
 
 // /run/netns, the ruleset, forwarding, the host's own addresses. Idempotent:
 // what is right is left alone, and what was taken away comes back.
-Result<void> PrepareNetworks(const Context& context);
+// With `anew` also the rules that somebody has changed.
+Result<void> PrepareNetworks(const Context& context, bool anew);
 
 // All or nothing. The same plan again answers what is there. `given` is the
 // namespace of a plan whose origin is kGiven. AlreadyExists names a host port

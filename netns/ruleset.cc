@@ -145,12 +145,12 @@ Ruleset RulesetFor(const Config& config) {
 }
 
 Result<void> PrepareRuleset(exec::Kernel& kernel, Channel* nft,
-                            const Config& config) {
+                            const Config& config, bool anew) {
   const Ruleset ruleset = RulesetFor(config);
   MOUNTD_ASSIGN(
       const std::vector<bool> found,
       FindElements(nft, {VersionElement(ruleset.version)}, "ruleset"));
-  if (found.front()) {
+  if (found.front() && !anew) {
     return Ok();
   }
   return exec::Named(kernel.RunNft(ruleset.commands), "nft", "ruleset");

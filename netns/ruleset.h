@@ -5,11 +5,9 @@
 
 #include "mountd/config.h"
 #include "netns/netlink.h"
+#include "netns/ruleset_names.h"
 
 namespace mountd::netns {
-
-// The own nftables table, family inet: nothing outside it is touched.
-inline constexpr char kTable[] = "mountd";
 
 // The table's text for nft(8) for these address ranges, the number in its set
 // `version` included. Loading it keeps elements and the chain `admin`, which is
@@ -20,9 +18,10 @@ struct Ruleset {
 };
 Ruleset RulesetFor(const Config& config);
 
-// Loads the ruleset unless one of just this version is there.
+// Loads the ruleset unless one of just this version is there; with `anew` in
+// any case.
 Result<void> PrepareRuleset(exec::Kernel& kernel, Channel* nft,
-                            const Config& config);
+                            const Config& config, bool anew);
 
 // Forgets the connections of an address that is about to be free, so that a
 // flow through a port map ends with it. Best effort: Linux before 6.8 cannot

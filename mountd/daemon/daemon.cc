@@ -58,6 +58,7 @@ Result<std::unique_ptr<Daemon>> Daemon::Start(const DaemonOptions& options,
   daemon->SettleDeclaredPlugins();
   daemon->ReleaseLeftAnchors();
   daemon->watch_.Start();
+  daemon->network_watch_.Start();
   daemon->prober_.Start();
   daemon->TidyUpLater();
   return daemon;
@@ -91,6 +92,8 @@ Daemon::Daemon(Config config, std::unique_ptr<dbus::EventLoop> loop,
              [this](const MountRecord& record, const std::string& reason) {
                MountLost(record, reason);
              }),
+      network_watch_({*loop_, strands_, executor_, *boot_, networks_},
+                     EventsOfNetworkWatch()),
       prober_({*loop_, strands_, executor_, *boot_, healths_},
               config_.timeouts.probe_mounts,
               [this](const MountRecord& record, exec::MountHealth health,
@@ -181,6 +184,35 @@ Networks::Events Daemon::EventsOfNetworks() {
     loop_->Post([this, network, usage] {
       Send(dbus::AddressesScarce(service_, network, usage));
     });
+  };
+  return events;
+}
+
+NetworkWatch::Events Daemon::EventsOfNetworkWatch() {
+  const auto tell = [this](auto event, const NetworkRecord& record,
+                           const std::string& text) {
+    const auto owner = state_->GetAllocation(record.allocation);
+    if (owner && *owner) {
+      loop_->Post([this, event, record, text, uid = (*owner)->uid] {
+        Send(event(service_, uid, record, text));
+      });
+    }
+  };
+  NetworkWatch::Events events;
+  events.repaired = [tell](const NetworkRecord& record,
+                           const std::string& what) {
+    spdlog::warn("network {}/{} was changed by others, and is repaired: {}",
+                 record.allocation, record.interface, what);
+    tell(dbus::NetworkRepaired, record, what);
+  };
+  events.lost = [tell](const NetworkRecord& record, const std::string& reason) {
+    spdlog::warn("network {}/{} is lost: {}", record.allocation,
+                 record.interface, reason);
+    tell(dbus::NetworkLost, record, reason);
+  };
+  events.ruleset_restored = [this] {
+    spdlog::warn("the nftables table was changed by others, and is restored");
+    loop_->Post([this] { Send(dbus::RulesetRestored()); });
   };
   return events;
 }

@@ -19,6 +19,7 @@
 #include "mountd/mount_room.h"
 #include "mountd/mount_watch.h"
 #include "mountd/mounts.h"
+#include "mountd/network_watch.h"
 #include "mountd/networks.h"
 #include "mountd/operations.h"
 #include "mountd/owed_retrier.h"
@@ -63,6 +64,7 @@ class Daemon {
   void MountHealthChanged(const MountRecord& record, exec::MountHealth health,
                           const std::string& reason);
   Networks::Events EventsOfNetworks();
+  NetworkWatch::Events EventsOfNetworkWatch();
   csi::VolumeEvents EventsOfVolumes();
   void LookAtVolumeOf(const MountRecord& record, exec::MountHealth health);
   void Send(const dbus::Event& event);
@@ -89,6 +91,7 @@ class Daemon {
   MountRoom room_;
   MountHealths healths_;
   MountWatch watch_;
+  NetworkWatch network_watch_;
   MountProber prober_;
   Service service_;
   Operations operations_;

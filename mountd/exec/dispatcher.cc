@@ -222,7 +222,8 @@ Result<void> Dispatcher::CarryNetwork(const Request& request, const Fds& fds,
   const Tell<NetworkState> tell = TellBy(send, state);
   switch (request.kind) {
     case PlanKind::kPrepareNetworks:
-      return netns::PrepareNetworks(context);
+      return netns::PrepareNetworks(context,
+                                    request.body.prepare_networks.anew != 0);
     case PlanKind::kCreateNetwork:
       return netns::CreateNetwork(context, plan,
                                   fds.empty() ? -1 : fds.front().get(), tell);

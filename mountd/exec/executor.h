@@ -73,7 +73,8 @@ class Executor {
   virtual Result<void> RemoveVolumeDir(const VolumeDirPlan& plan) = 0;
 
   // The base ruleset, forwarding, /run/netns. Made if missing.
-  virtual Result<void> PrepareNetworks() = 0;
+  // With `anew` also the rules that somebody has changed.
+  virtual Result<void> PrepareNetworks(bool anew) = 0;
   // AlreadyExists if a host port is mapped already.
   // `netns` is the namespace of a plan whose origin is kGiven, else -1.
   virtual Result<NetworkState> CreateNetwork(const NetworkPlan& plan,

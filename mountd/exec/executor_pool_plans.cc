@@ -160,8 +160,11 @@ Result<void> ExecutorPool::RemoveVolumeDir(const VolumeDirPlan& plan) {
                                             &PlanBody::volume_dir, plan));
 }
 
-Result<void> ExecutorPool::PrepareNetworks() {
-  return RunForNothing(networks_, MakeRequest(PlanKind::kPrepareNetworks));
+Result<void> ExecutorPool::PrepareNetworks(bool anew) {
+  return RunForNothing(
+      networks_,
+      MakeRequest(PlanKind::kPrepareNetworks, &PlanBody::prepare_networks,
+                  PrepareNetworksPlan{anew ? 1U : 0U}));
 }
 
 Result<NetworkState> ExecutorPool::CreateNetwork(const NetworkPlan& plan,

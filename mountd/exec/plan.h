@@ -346,6 +346,10 @@ struct NetworkPlan {
   std::uint32_t may_be_hosts = 0;
 };
 
+struct PrepareNetworksPlan {
+  std::uint32_t anew = 0;  // also the rules that somebody has changed
+};
+
 // What WatchNetworks hands out: a netlink socket that hears of changes.
 enum class NetworkWatchKind : std::uint32_t {
   kLinks = 1,    // NETLINK_ROUTE: links, addresses, routes, neighbours
@@ -434,6 +438,7 @@ union PlanBody {
   PluginSocketPlan plugin_socket;
   VolumeDirPlan volume_dir;
   NetworkPlan network;
+  PrepareNetworksPlan prepare_networks;
   NetworkWatchPlan network_watch;
   CgroupPlan cgroup;
   HoldersPlan holders;

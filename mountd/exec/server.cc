@@ -57,13 +57,15 @@ Result<void> CheckPeer(int socket, uid_t allowed) {
 
 namespace {
 
-// What there is to do ahead is done while nothing is asked.
+// What there is to do ahead is done while nothing is asked; and not at once, as
+// whoever got the answer is still busy with it, and may have more to ask.
 void AwaitRequest(int socket, Dispatcher* dispatcher,
                   std::chrono::seconds longest) {
+  constexpr int kQuietMs = 4;
   constexpr int kRestMs = 30'000;
   pollfd entry = {socket, POLLIN, 0};
   for (bool more = true;;) {
-    const int ready = ::poll(&entry, 1, more ? 0 : kRestMs);
+    const int ready = ::poll(&entry, 1, more ? kQuietMs : kRestMs);
     if (ready > 0) {
       return;
     }

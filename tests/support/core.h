@@ -66,6 +66,7 @@ class Core {
   TempDirectory directory;
   PluginEvents events;
   std::atomic<int> checks = 0;
+  std::chrono::milliseconds link_grace{0};  // from the next start
   std::vector<std::string> scarce;  // networks, and how many are free  // times
                                     // the networks asked to be checked again
   std::unique_ptr<exec::FakeExecutor> executor;

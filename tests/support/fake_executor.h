@@ -126,7 +126,7 @@ class FakeExecutor final : public Executor {
   Result<MountState> PrepareVolumeDir(const VolumeDirPlan& plan) override;
   Result<MountState> InspectVolumeDir(const VolumeDirPlan& plan) override;
   Result<void> RemoveVolumeDir(const VolumeDirPlan& plan) override;
-  Result<void> PrepareNetworks() override;
+  Result<void> PrepareNetworks(bool anew) override;
   Result<NetworkState> CreateNetwork(const NetworkPlan& plan,
                                      int netns) override;
   Result<void> DeleteNetwork(const NetworkPlan& plan) override;

@@ -42,9 +42,11 @@ Error OtherNamespace(const std::string& id) {
 
 }  // namespace
 
-Result<void> FakeExecutor::PrepareNetworks() {
-  return Run<Result<void>>(PlanKind::kPrepareNetworks, "PrepareNetworks", "",
-                           {}, [] { return Ok(); });
+Result<void> FakeExecutor::PrepareNetworks(bool anew) {
+  PlanBody body;
+  body.prepare_networks.anew = anew ? 1 : 0;
+  return Run<Result<void>>(PlanKind::kPrepareNetworks, "PrepareNetworks",
+                           anew ? "anew" : "", body, [] { return Ok(); });
 }
 
 Result<void> FakeExecutor::CheckNetworkLocked(const NetworkPlan& plan) const {

@@ -206,6 +206,18 @@ TEST_F(NetworksTest, ALinkThatStaysIsDeletedWithTheNetworkItWasOf) {
   EXPECT_EQ(plan.ipv4, made->ipv4);
 }
 
+TEST_F(NetworksTest, ALinkHasSomeTimeToGoByItself) {
+  core_.link_grace = std::chrono::hours(1);
+  core_.Restart();
+  executor().KeepLinks();
+  ASSERT_EQ(MessageOf(networks().Setup("web", Spec())), "Ok");
+  ASSERT_EQ(MessageOf(Teardown("web")), "Ok");
+  networks().ReapQuarantine();
+  networks().ReapQuarantine();
+  EXPECT_EQ(executor().script().Count("DeleteNetwork"), 1U);
+  EXPECT_EQ(core_.checks, 3);
+}
+
 TEST_F(NetworksTest, AnUnansweredQuestionKeepsTheQuarantine) {
   ASSERT_EQ(MessageOf(networks().Setup("web", Spec())), "Ok");
   ASSERT_EQ(MessageOf(Teardown("web")), "Ok");

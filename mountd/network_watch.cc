@@ -1,0 +1,215 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#include "mountd/network_watch.h"
+
+#include <spdlog/spdlog.h>
+#include <sys/epoll.h>
+
+#include <algorithm>
+#include <array>
+#include <utility>
+
+#include "mountd/teardowns.h"
+
+namespace mountd {
+namespace {
+
+constexpr char kWatchStrand[] = "network watch";
+constexpr std::chrono::milliseconds kRearmPause{5000};
+constexpr std::chrono::milliseconds kReadPause{50};
+
+// Whether the events are on this network's link, or on what leads to it.
+bool Concerns(const netns::LinkEvents& events, const netns::Ipv4& ipv4,
+              const netns::Ipv6& ipv6) {
+  return events.overflowed || events.ipv4.contains(ipv4) ||
+         events.ipv6.contains(ipv6) ||
+         events.links.contains(netns::HostLinkName(ipv4));
+}
+
+bool ConcernsAny(const netns::LinkEvents& events) {
+  return events.overflowed || !events.links.empty() || !events.ipv4.empty() ||
+         !events.ipv6.empty();
+}
+
+}  // namespace
+
+std::string RepairText(std::uint32_t repaired) {
+  constexpr std::array<std::pair<std::uint32_t, const char*>, 4> kWords = {
+      {{exec::kRepairedLink, "link"},
+       {exec::kRepairedHostEnd, "host-end"},
+       {exec::kRepairedInside, "inside"},
+       {exec::kRepairedElements, "elements"}}};
+  std::string text;
+  for (const auto& [bit, word] : kWords) {
+    if ((repaired & bit) != 0) {
+      text.append(text.empty() ? "" : "+").append(word);
+    }
+  }
+  return text;
+}
+
+void NetworkWatch::Start() {
+  Arm(&links_);
+  Arm(&ruleset_);
+}
+
+void NetworkWatch::Arm(Watched* watched) {
+  parts_.strands.Submit(kWatchStrand, [this, watched] {
+    Result<UniqueFd> socket = parts_.executor.WatchNetworks(watched->kind);
+    if (!socket) {
+      spdlog::warn("networks are not watched: {}", socket.error().Message());
+      parts_.loop.Post([this, watched] {
+        parts_.loop.After(kRearmPause, [this, watched] { Arm(watched); });
+      });
+      return;
+    }
+    auto shared = std::make_shared<UniqueFd>(std::move(*socket));
+    parts_.loop.Post(
+        [this, watched, shared] { Armed(watched, std::move(*shared)); });
+  });
+}
+
+void NetworkWatch::Armed(Watched* watched, UniqueFd fd) {
+  watched->source.reset();
+  watched->fd = std::move(fd);
+  // What went before the watch was there.
+  if (watched->kind == exec::NetworkWatchKind::kLinks) {
+    parts_.strands.Submit(kWatchStrand, [this] { LookAtAll(); });
+  }
+  Watch(watched);
+}
+
+void NetworkWatch::Watch(Watched* watched) {
+  watched->source = parts_.loop.WatchFd(
+      watched->fd.get(), EPOLLIN,
+      [this, watched](std::uint32_t) { OnReadable(watched); });
+  if (watched->source == nullptr) {
+    parts_.loop.After(kRearmPause, [this, watched] { Arm(watched); });
+  }
+}
+
+// Most changes are mountd's own, and it is in the middle of making more.
+void NetworkWatch::OnReadable(Watched* watched) {
+  watched->source.reset();
+  parts_.loop.After(kReadPause, [this, watched] {
+    if (const Result<void> read = Read(*watched); !read) {
+      spdlog::warn("{}: watching networks anew", read.error().Message());
+      parts_.loop.After(kRearmPause, [this, watched] { Arm(watched); });
+      return;
+    }
+    Watch(watched);
+  });
+}
+
+Result<void> NetworkWatch::Read(const Watched& watched) {
+  return watched.kind == exec::NetworkWatchKind::kLinks
+             ? ReadLinks(watched.fd.get())
+             : ReadRuleset(watched.fd.get());
+}
+
+Result<void> NetworkWatch::ReadLinks(int fd) {
+  MOUNTD_ASSIGN(const netns::LinkEvents events, netns::ReadLinkEvents(fd));
+  if (ConcernsAny(events)) {
+    parts_.strands.Submit(kWatchStrand, [this, events] { Look(events); });
+  }
+  return Ok();
+}
+
+Result<void> NetworkWatch::ReadRuleset(int fd) {
+  MOUNTD_ASSIGN(const netns::RulesetEvents events, ruleset_reader_.Read(fd));
+  if (events.changed || events.overflowed) {
+    parts_.strands.Submit(kWatchStrand, [this] { Restore(); });
+  }
+  return Ok();
+}
+
+void NetworkWatch::Look(const netns::LinkEvents& events) {
+  if (parts_.networks.HasHostAddress(events)) {
+    IgnoreBecauseBestEffort(parts_.executor.PrepareNetworks(false));
+  }
+  const auto quarantine = parts_.store.ListQuarantine();
+  if (quarantine && std::any_of(quarantine->begin(), quarantine->end(),
+                                [&](const QuarantineRecord& record) {
+                                  return Concerns(events, record.ipv4,
+                                                  record.ipv6);
+                                })) {
+    parts_.networks.ReapQuarantine();
+  }
+  const auto records = parts_.store.ListNetworks();
+  if (!records) {
+    return;
+  }
+  for (const NetworkRecord& record : *records) {
+    if (record.mode == NetworkMode::kBridge &&
+        Concerns(events, record.ipv4, record.ipv6)) {
+      LookAt(record);
+    }
+  }
+}
+
+void NetworkWatch::LookAtAll() {
+  netns::LinkEvents all;
+  all.overflowed = true;
+  Look(all);
+}
+
+// The rules come first: what an allocation is kept from is in them.
+void NetworkWatch::Restore() {
+  if (const auto prepared = parts_.executor.PrepareNetworks(true); !prepared) {
+    spdlog::error(
+        "the nftables table was changed by others and cannot be "
+        "restored: {}",
+        prepared.error().Message());
+    parts_.loop.Post([this] {
+      parts_.loop.After(kRearmPause, [this] {
+        parts_.strands.Submit(kWatchStrand, [this] { Restore(); });
+      });
+    });
+    return;
+  }
+  events_.ruleset_restored();
+  LookAtAll();
+}
+
+void NetworkWatch::LookAt(const NetworkRecord& seen) {
+  parts_.strands.Submit(
+      AllocationStrand(seen.allocation),
+      [this, allocation = seen.allocation, interface = seen.interface] {
+        const auto records = parts_.store.NetworksOf(allocation);
+        if (!records) {
+          return;
+        }
+        for (const NetworkRecord& record : *records) {
+          if (record.interface == interface &&
+              record.state == NetworkRecordState::kCreated) {
+            RepairOne(record);
+          }
+        }
+      });
+}
+
+void NetworkWatch::RepairOne(const NetworkRecord& record) {
+  const Result<std::uint32_t> repaired = parts_.networks.Repair(record);
+  if (repaired && *repaired != 0) {
+    events_.repaired(record, RepairText(*repaired));
+  } else if (!repaired && repaired.error().code == Code::kFailedPrecondition) {
+    Lost(record, repaired.error().detail);
+  } else if (!repaired) {
+    spdlog::warn("network {}/{}: {}", record.allocation, record.interface,
+                 repaired.error().Message());
+  }
+}
+
+void NetworkWatch::Lost(const NetworkRecord& record,
+                        const std::string& reason) {
+  const std::string key = record.allocation + "/" + record.interface + "/" +
+                          std::to_string(record.netns_inode);
+  {
+    const std::lock_guard lock(mutex_);
+    if (!lost_.insert(key).second) {
+      return;
+    }
+  }
+  events_.lost(record, reason);
+}
+
+}  // namespace mountd
