@@ -14,7 +14,10 @@ constexpr int kUnknownContainer = 3;
 // The answer with its version, if it is a result that may be passed on.
 PluginOutcome<Json> CheckedResult(Json answer, const std::string& version,
                                   const std::string& type) {
-  const Result<PluginResult> result = ReadPluginResult(answer, version);
+  const Result<PluginResult> result =
+      answer.is_object()
+          ? ReadPluginResult(answer, version)
+          : MakeError(Code::kInvalidArgument, "", "", "it is empty");
   if (!result) {
     PluginError error(
         MakeError(Code::kInternal, "ADD", type,

@@ -29,7 +29,7 @@ Error Untrusted(const std::string& name, const char* why) {
 Result<UniqueFd> OpenPart(int parent, const std::string& name,
                           std::uint64_t flags) {
   open_how how{};
-  how.flags = flags | O_CLOEXEC | O_NOFOLLOW;
+  how.flags = flags | O_CLOEXEC;
   how.resolve = RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS | RESOLVE_BENEATH;
   UniqueFd fd(static_cast<int>(
       ::syscall(SYS_openat2, parent, name.c_str(), &how, sizeof(how))));
