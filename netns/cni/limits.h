@@ -13,7 +13,8 @@ struct JsonBounds {
   std::size_t max_values = 0;
 };
 
-inline constexpr JsonBounds kRequestBounds{64U << 10U, 8, 16384};
+// Some thousand port maps, or attachments that GC keeps.
+inline constexpr JsonBounds kRequestBounds{256U << 10U, 8, 32768};
 inline constexpr JsonBounds kConfigBounds{256U << 10U, 32, 16384};
 inline constexpr JsonBounds kOutputBounds{1U << 20U, 32, 65536};
 // Configuration, request and result of one attachment.
@@ -22,6 +23,8 @@ inline constexpr JsonBounds kRecordBounds{2U << 20U, 40, 131072};
 inline constexpr std::size_t kMaxConfigFiles = 256;
 inline constexpr std::size_t kMaxPlugins = 32;
 inline constexpr std::size_t kMaxStderrBytes = 4096;
+// CNI_ARGS, of 128 KiB that the kernel takes for one variable (execve(2)).
+inline constexpr std::size_t kMaxArgsBytes = 32U << 10U;
 // Of a plugin's words in an error, in bytes.
 inline constexpr std::size_t kMaxDetailBytes = 200;
 

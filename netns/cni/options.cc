@@ -35,7 +35,7 @@ plugins that root alone can write, for a request that nobody vouches for.
   --attempts N       how often add is tried, 1 to 10 (3)
   --backoff-ms N     before the second attempt, then twice that (250)
 
-stdin, but for list: one JSON object of at most 64 KiB, no unknown members:
+stdin, but for list: one JSON object of at most 256 KiB, no unknown members:
   network, container_id, ifname   gc: network, or all of them
   args {"K":"V"}   port_mappings [{hostPort, containerPort, protocol, hostIP}]
   dns {servers, searches, options}   ips ["ADDRESS/PREFIX"]   mac
@@ -172,6 +172,9 @@ Result<Options> ParseOptions(int argc, char** argv) {
   }
   if (options.netns.empty() && options.verb == "add") {
     return BadUsage("add needs --netns");
+  }
+  if (!options.netns.empty() && (stateless || options.verb == "gc")) {
+    return BadUsage("--netns is for add, check and del");
   }
   return options;
 }

@@ -13,7 +13,7 @@ namespace mountd::cni {
 namespace {
 
 constexpr std::size_t kMaxArguments = 64;
-constexpr std::size_t kMaxPortMappings = 2048;
+constexpr std::size_t kMaxPortMappings = 4096;
 constexpr std::size_t kMaxDnsTexts = 32;
 constexpr std::size_t kMaxIps = 16;
 constexpr std::size_t kMaxValid = 8192;
@@ -35,6 +35,10 @@ std::string ReadArguments(MemberReader& reader) {
       return "";
     }
     args += ";" + key + "=" + *text;
+  }
+  if (args.size() > kMaxArgsBytes) {
+    reader.Refuse("args", "must have at most " + std::to_string(kMaxArgsBytes) +
+                              " bytes together");
   }
   return args;
 }

@@ -80,10 +80,17 @@ TEST(CniRequestTest, DepthAndSizeAreBounded) {
   const std::string deep =
       "{\"args\":" + std::string(50, '[') + std::string(50, ']') + "}";
   EXPECT_EQ(Outcome(ParseRequest(deep)), "InvalidArgument");
-  const std::string large = "{\"network\":\"" + std::string(70000, 'a') + "\"}";
+  const std::string large =
+      "{\"network\":\"" + std::string(300000, 'a') + "\"}";
   EXPECT_EQ(Outcome(ParseRequest(large)), "InvalidArgument");
+  std::string args = R"({"args":{)";
+  for (int i = 0; i < 10; ++i) {
+    args +=
+        "\"K" + std::to_string(i) + "\":\"" + std::string(4000, 'a') + "\",";
+  }
+  EXPECT_EQ(Outcome(ParseRequest(args + R"("K":""}})")), "InvalidArgument");
   std::string many = "{\"ips\":[";
-  for (int i = 0; i < 20000; ++i) {
+  for (int i = 0; i < 40000; ++i) {
     many += "1,";
   }
   EXPECT_EQ(Outcome(ParseRequest(many + "1]}")), "InvalidArgument");

@@ -54,8 +54,11 @@ class CniFailures : public RunnerTest {
     test::RunningProgram runner(Command("add", RequestFor("web")));
     ASSERT_TRUE(Eventually([] { return Daemons().size() == 1; }));
     const int second = Calls().at(1)["pid"];
-    const int guard = RunnerPid();
-    ::kill(worker ? ChildOf(guard) : guard, SIGKILL);
+    if (worker) {
+      ::kill(ChildOf(RunnerPid()), SIGKILL);
+    } else {
+      runner.Signal(SIGKILL);
+    }
     EXPECT_NE(runner.Wait(), 0);
     EXPECT_TRUE(Eventually(
         [&] { return !IsAlive(second) && !IsAlive(Daemons().at(0)); }));
@@ -103,7 +106,7 @@ TEST_F(CniFailures, ThreeAttemptsAreEnough) {
 
 TEST_F(CniFailures, AHangingPluginIsKilledAndUndone) {
   const Json answer =
-      AddWithSecond({{"ADD", {"hang"}}}, {"--deadline-ms", "2000"});
+      AddWithSecond({{"ADD", {"hang"}}}, {"--deadline-ms", "8000"});
   EXPECT_EQ(answer["code"], "DeadlineExceeded") << answer;
   EXPECT_EQ(answer["plugin"], "second");
   EXPECT_EQ(answer["left"], Json::array());
@@ -187,7 +190,7 @@ TEST_F(CniFailures, AHangInDelLeavesTimeForTheOthers) {
       "1.conflist",
       Network("net", {Plugin("first"), Plugin("second", {{"DEL", {"hang"}}})}));
   EXPECT_EQ(Run("add", RequestFor("web"))["ok"], true);
-  const Json answer = Run("del", RequestFor("web"), {"--deadline-ms", "2000"});
+  const Json answer = Run("del", RequestFor("web"), {"--deadline-ms", "6000"});
   EXPECT_EQ(answer["code"], "DeadlineExceeded");
   EXPECT_EQ(CallNames().back(), "DEL first");
   EXPECT_EQ(answer["left"].size(), 1U);
@@ -219,7 +222,7 @@ TEST_F(CniFailures, AddUndoesWhatAKilledRunnerLeft) {
                Network("net", {Plugin("first", {{"ADD", {"hang", "ok"}}})}));
   test::RunningProgram runner(Command("add", RequestFor("web")));
   ASSERT_TRUE(Eventually([] { return Daemons().size() == 1; }));
-  ::kill(RunnerPid(), SIGKILL);
+  runner.Signal(SIGKILL);
   runner.Wait();
   const Json answer = Run("add", RequestFor("web"));
   EXPECT_EQ(answer["ok"], true) << answer;

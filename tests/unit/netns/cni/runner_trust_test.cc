@@ -117,7 +117,7 @@ TEST_F(CniTrust, ARequestReachesNoPluginUnchecked) {
 
 TEST_F(CniTrust, ARequestIsBounded) {
   Json request = RequestFor("web");
-  request["args"] = {{"K", std::string(70000, 'x')}};
+  request["args"] = {{"K", std::string(300000, 'x')}};
   ExpectNothingRun(Run("add", request), "InvalidArgument");
 }
 
@@ -135,6 +135,10 @@ TEST_F(CniTrust, ABadCommandLineIsToldApart) {
   EXPECT_EQ(test::RunProgram({CNI_RUNNER, "--deadline-ms", "0", "list"}).status,
             2);
   EXPECT_EQ(test::RunProgram({CNI_RUNNER, "version"}).status, 2);
+  EXPECT_EQ(test::RunProgram({CNI_RUNNER, "--state-dir", "/run/state",
+                              "--netns", "/run/netns/web", "gc"})
+                .status,
+            2);
   EXPECT_EQ(test::RunProgram({CNI_RUNNER, "--help"}).status, 0);
 }
 
