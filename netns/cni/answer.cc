@@ -9,14 +9,14 @@
 namespace mountd::cni {
 namespace {
 
-constexpr std::size_t kMaxTextBytes = 512;
+constexpr std::size_t kMaxAnswerTextBytes = 512;
 
 std::string DetailOf(const Error& error) {
   const char* name =
       error.sys_errno == 0 ? nullptr : strerrorname_np(error.sys_errno);
   return Scrubbed(error.detail + (error.detail.empty() || !name ? "" : ": ") +
                       (name != nullptr ? name : ""),
-                  kMaxTextBytes);
+                  kMaxAnswerTextBytes);
 }
 
 }  // namespace
@@ -30,7 +30,7 @@ Json Failure(const PluginError& error, const std::vector<PluginError>& left) {
   Json answer = {{"ok", false},
                  {"code", CodeName(error.error.code)},
                  {"op", error.error.op},
-                 {"object", Scrubbed(error.error.object, kMaxTextBytes)},
+                 {"object", Scrubbed(error.error.object, kMaxAnswerTextBytes)},
                  {"detail", DetailOf(error.error)},
                  {"left", Json::array()}};
   if (!error.plugin.empty()) {
@@ -38,7 +38,8 @@ Json Failure(const PluginError& error, const std::vector<PluginError>& left) {
     answer["cni_code"] = error.cni_code;
   }
   for (const PluginError& one : left) {
-    answer["left"].push_back(Scrubbed(one.error.Message(), kMaxTextBytes));
+    answer["left"].push_back(
+        Scrubbed(one.error.Message(), kMaxAnswerTextBytes));
   }
   return answer;
 }

@@ -9,8 +9,6 @@
 namespace mountd::cni {
 namespace {
 
-constexpr int kUnknownContainer = 3;
-
 // The answer with its version, if it is a result that may be passed on.
 PluginOutcome<Json> CheckedResult(Json answer, const std::string& version,
                                   const std::string& type) {

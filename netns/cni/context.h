@@ -12,7 +12,7 @@ struct Context {
   const Options& options;
   const Plugins& plugins;
   Deadline deadline;
-  int stop;
+  int stop = -1;
 };
 
 }  // namespace mountd::cni

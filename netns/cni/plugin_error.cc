@@ -6,20 +6,6 @@
 namespace mountd::cni {
 namespace {
 
-// The well-known codes of section 5; above 99 they are the plugin's own.
-enum CniCode : int {
-  kIncompatibleVersion = 1,
-  kUnsupportedField = 2,
-  kUnknownContainer = 3,
-  kInvalidEnvironment = 4,
-  kIoFailure = 5,
-  kUndecodable = 6,
-  kInvalidConfig = 7,
-  kTryAgainLater = 11,
-  kPluginNotAvailable = 50,
-  kLimitedConnectivity = 51,
-};
-
 Code CodeOf(int cni_code) {
   switch (cni_code) {
     case kIncompatibleVersion:

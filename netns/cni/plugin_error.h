@@ -10,6 +10,21 @@
 
 namespace mountd::cni {
 
+// The specification's codes ("Error", section 5); above 99 they are a plugin's
+// own.
+enum CniCode : int {
+  kIncompatibleVersion = 1,
+  kUnsupportedField = 2,
+  kUnknownContainer = 3,
+  kInvalidEnvironment = 4,
+  kIoFailure = 5,
+  kUndecodable = 6,
+  kInvalidConfig = 7,
+  kTryAgainLater = 11,
+  kPluginNotAvailable = 50,
+  kLimitedConnectivity = 51,
+};
+
 // An error, and what is known of it where a plugin is to blame.
 struct PluginError {
   PluginError(Error reason) : error(std::move(reason)) {}
@@ -17,7 +32,7 @@ struct PluginError {
   Error error;
   // The plugin's type; "" where it was none's fault.
   std::string plugin;
-  // By the specification ("Error", section 5); 0 where it did not say.
+  // One of CniCode or its own; 0 where it did not say.
   int cni_code = 0;
   // The same may go well later.
   bool may_retry = false;

@@ -113,7 +113,7 @@ Result<ResultRoute> ReadRoute(const Json& item) {
   return route;
 }
 
-Result<ResultDns> ReadDns(const Json& answer) {
+Result<ResultDns> ReadResultDns(const Json& answer) {
   ResultDns dns;
   const Json* member = FindMember(answer, "dns");
   if (member == nullptr) {
@@ -222,7 +222,7 @@ Result<PluginResult> ReadPluginResult(const Json& answer,
     MOUNTD_ASSIGN(ResultRoute route, ReadRoute(item));
     result.routes.push_back(std::move(route));
   }
-  MOUNTD_ASSIGN(result.dns, ReadDns(answer));
+  MOUNTD_ASSIGN(result.dns, ReadResultDns(answer));
   return result;
 }
 

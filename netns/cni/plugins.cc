@@ -23,7 +23,7 @@ PluginError Blame(const std::string& type, Error error, bool may_retry) {
   return failure;
 }
 
-std::string WithStderr(std::string what, const ChildOutcome& outcome) {
+std::string WithStderr(const std::string& what, const ChildOutcome& outcome) {
   const std::string words = Scrubbed(outcome.err);
   return words.empty() ? what : what + ": " + words;
 }
@@ -102,7 +102,8 @@ PluginOutcome<void> Plugins::CheckInstalled(const Json& config) const {
 std::vector<std::string> Plugins::Environment(const Call& call) const {
   std::string path;
   for (const auto& [directory, fd] : directories_) {
-    path += (path.empty() ? "" : ":") + directory;
+    path += path.empty() ? "" : ":";
+    path += directory;
   }
   std::vector<std::string> environment = {kPath, "CNI_COMMAND=" + call.verb,
                                           "CNI_PATH=" + path};

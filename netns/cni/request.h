@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 #pragma once
 
-#include <compare>
 #include <string>
 #include <string_view>
+#include <tuple>
 #include <vector>
 
 #include "mountd/base/result.h"
@@ -19,7 +19,11 @@ struct Attachment {
 
   // "web/eth0"
   std::string ToText() const { return container_id + "/" + ifname; }
-  friend auto operator<=>(const Attachment&, const Attachment&) = default;
+  friend bool operator==(const Attachment&, const Attachment&) = default;
+  friend bool operator<(const Attachment& a, const Attachment& b) {
+    return std::tie(a.container_id, a.ifname) <
+           std::tie(b.container_id, b.ifname);
+  }
 };
 
 // The one JSON document on stdin. Whoever wrote it is not believed: all of it
