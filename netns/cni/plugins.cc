@@ -73,7 +73,7 @@ Result<std::string> Plugins::Find(const std::string& type) const {
   for (const auto& [path, directory] : directories_) {
     const Result<void> found = CheckTrustedProgram(directory.get(), type);
     if (found) {
-      return path + "/" + type;
+      return std::string(path).append("/").append(type);
     }
     if (found.error().code != Code::kNotFound) {
       return found.error();

@@ -3,11 +3,11 @@
 // The CNI project's own plugins, as Debian packages them, run by
 // mountd-cni-run: from ADD to nothing left.
 #include <gtest/gtest.h>
-#include <signal.h>
 #include <sys/mount.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <csignal>
 #include <filesystem>
 #include <memory>
 #include <set>

@@ -2,8 +2,8 @@
 //
 // Plugins that fail, lie, hang and leave things behind, and a runner that dies.
 #include <gtest/gtest.h>
-#include <signal.h>
 
+#include <csignal>
 #include <filesystem>
 #include <fstream>
 

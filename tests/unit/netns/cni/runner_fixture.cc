@@ -3,12 +3,12 @@
 
 #include <fcntl.h>
 #include <sched.h>
-#include <signal.h>
 #include <sys/mount.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
+#include <csignal>
 #include <filesystem>
 #include <fstream>
 #include <sstream>
@@ -84,7 +84,7 @@ void RunnerTest::InstallPlugin(const std::string& type) {
 }
 
 std::string RunnerTest::PinNamespace(const std::string& name) {
-  const std::string path = "/run/netns/" + name;
+  std::string path = "/run/netns/" + name;
   WriteFile(path, "");
   const UniqueFd own(::open("/proc/self/ns/net", O_RDONLY | O_CLOEXEC));
   EXPECT_EQ(::unshare(CLONE_NEWNET), 0);
@@ -120,7 +120,7 @@ Json RunnerTest::Run(const std::string& verb, const Json& request,
                      const std::vector<std::string>& more) {
   const auto outcome = test::RunProgram(Command(verb, request, more));
   EXPECT_EQ(outcome.status, 0) << outcome.err;
-  const Json answer = Json::parse(outcome.out, nullptr, false);
+  Json answer = Json::parse(outcome.out, nullptr, false);
   EXPECT_TRUE(answer.is_object()) << outcome.out;
   return answer;
 }

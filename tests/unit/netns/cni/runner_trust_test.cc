@@ -2,6 +2,7 @@
 //
 // What the runner does not believe.
 #include <gtest/gtest.h>
+#include <sys/mount.h>
 #include <unistd.h>
 
 #include <filesystem>
@@ -76,7 +77,9 @@ TEST_F(CniTrust, StateThatOthersCanReachIsNotUsed) {
 
 TEST_F(CniTrust, TheHostsNamespaceIsNobodys) {
   WriteFile("/run/netns/host", "");
-  ASSERT_EQ(::system("mount --bind /proc/self/ns/net /run/netns/host"), 0);
+  ASSERT_EQ(::mount("/proc/self/ns/net", "/run/netns/host", nullptr, MS_BIND,
+                    nullptr),
+            0);
   ExpectNothingRun(
       Run("add", RequestFor("web"), {"--netns", "/run/netns/host"}),
       "PermissionDenied");
