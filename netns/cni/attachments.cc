@@ -1,0 +1,174 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#include "netns/cni/attachments.h"
+
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "netns/cni/answer.h"
+#include "netns/cni/attach.h"
+#include "netns/cni/chain.h"
+#include "netns/cni/config_dirs.h"
+#include "netns/cni/netns_path.h"
+
+namespace mountd::cni {
+namespace {
+
+// The attachment's locks and its state.
+struct Held {
+  StateDir state;
+  UniqueFd all;
+  UniqueFd own;
+};
+
+Result<Held> Hold(const Context& context, const Request& request) {
+  MOUNTD_TRY(CheckAttachment(request));
+  MOUNTD_ASSIGN(StateDir state, StateDir::Open(context.options.state_dir));
+  MOUNTD_ASSIGN(UniqueFd all, state.LockAll(StateDir::Share::kWithOthers,
+                                            context.deadline, context.stop));
+  MOUNTD_ASSIGN(UniqueFd own,
+                state.Lock(request.attachment, context.deadline, context.stop));
+  return Held{std::move(state), std::move(all), std::move(own)};
+}
+
+Error IsOfAnotherNetwork(const Record& record) {
+  return MakeError(Code::kFailedPrecondition, "record",
+                   record.attachment.ToText(),
+                   "is attached to network " + record.list.name);
+}
+
+// Where DEL and CHECK find the namespace.
+const std::string& NetnsOf(const Context& context, const Record& record) {
+  return context.options.netns.empty() ? record.netns : context.options.netns;
+}
+
+// What an ADD would do now, for a DEL that knows of none: after a reboot, or to
+// be sure.
+Result<Record> RecordOfConfig(const Context& context, const Request& request) {
+  Record record;
+  MOUNTD_ASSIGN(record.list,
+                FindNetwork(context.options.config_dirs, request.network));
+  record.version =
+      ChooseVersion(record.list, context.plugins, context.deadline);
+  record.attachment = request.attachment;
+  record.netns = context.options.netns;
+  record.netns_inode = context.options.netns_inode;
+  record.args = request.args;
+  record.capabilities = request.capabilities;
+  return record;
+}
+
+// A record that cannot be read is none: it must not be in DEL's way.
+std::optional<Record> KnownRecord(const StateDir& state,
+                                  const Attachment& attachment) {
+  Result<std::optional<Record>> record = state.Load(attachment);
+  return record ? std::move(*record) : std::nullopt;
+}
+
+PluginOutcome<Json> TryAdd(const Context& context, const Request& request) {
+  MOUNTD_ASSIGN(const Held held, NoPlugins(Hold(context, request)));
+  MOUNTD_ASSIGN(const std::uint64_t inode,
+                NoPlugins(CheckNetns(context.options.netns,
+                                     context.options.netns_inode)));
+  const auto known = KnownRecord(held.state, request.attachment);
+  if (known && known->complete) {
+    return AnswerKnown(*known, request, context.options.netns, inode);
+  }
+  if (known) {
+    const auto left = Detach(context, held.state, *known,
+                             known->list.plugins.size(), context.deadline);
+    if (!left.empty()) {
+      return Failure(left.front(), left);
+    }
+  }
+  MOUNTD_ASSIGN(Record record, NoPlugins(RecordOfConfig(context, request)));
+  record.netns_inode = inode;
+  return Attach(context, held.state, std::move(record));
+}
+
+PluginOutcome<Json> TryCheck(const Context& context, const Request& request) {
+  MOUNTD_ASSIGN(const Held held, NoPlugins(Hold(context, request)));
+  MOUNTD_ASSIGN(std::optional<Record> record,
+                NoPlugins(held.state.Load(request.attachment)));
+  if (!record) {
+    return Failure(MakeError(Code::kNotFound, "CHECK",
+                             request.attachment.ToText(), "is not attached"));
+  }
+  if (record->list.name != request.network) {
+    return Failure(IsOfAnotherNetwork(*record));
+  }
+  if (!record->complete) {
+    return Failure(MakeError(Code::kFailedPrecondition, "CHECK",
+                             request.attachment.ToText(),
+                             "was left in the middle of an operation"));
+  }
+  if (record->list.disable_check) {
+    return Success({{"checked", false}});
+  }
+  record->netns = NetnsOf(context, *record);
+  MOUNTD_TRY(NoPlugins(CheckNetns(record->netns, record->netns_inode)));
+  MOUNTD_TRY(Chain(context.plugins, *record).Check(context.deadline));
+  return Success({{"checked", true}});
+}
+
+PluginOutcome<Json> TryDel(const Context& context, const Request& request) {
+  MOUNTD_ASSIGN(const Held held, NoPlugins(Hold(context, request)));
+  std::optional<Record> record = KnownRecord(held.state, request.attachment);
+  if (record && record->list.name != request.network) {
+    return Failure(IsOfAnotherNetwork(*record));
+  }
+  if (!record) {
+    Result<Record> made = RecordOfConfig(context, request);
+    if (!made) {
+      MOUNTD_TRY(NoPlugins(held.state.Remove(request.attachment)));
+      held.state.ForgetLock(request.attachment);
+      return Success({{"known", false}});
+    }
+    record = std::move(*made);
+  }
+  record->complete = false;
+  const auto left = Detach(context, held.state, *record,
+                           record->list.plugins.size(), context.deadline);
+  if (!left.empty()) {
+    return Failure(left.front(), left);
+  }
+  held.state.ForgetLock(request.attachment);
+  return Success({{"known", true}});
+}
+
+Json AnswerOf(PluginOutcome<Json> outcome) {
+  return outcome ? std::move(*outcome) : Failure(outcome.error());
+}
+
+}  // namespace
+
+std::vector<PluginError> Detach(const Context& context, const StateDir& state,
+                                const Record& record, std::size_t count,
+                                const Deadline& deadline) {
+  const std::string& netns = NetnsOf(context, record);
+  const bool there =
+      !netns.empty() && CheckNetns(netns, record.netns_inode).has_value();
+  std::vector<PluginError> left =
+      Chain(context.plugins, record).Del(count, there ? netns : "", deadline);
+  if (left.empty()) {
+    const Result<void> removed = state.Remove(record.attachment);
+    if (!removed) {
+      left.emplace_back(removed.error());
+    }
+  }
+  return left;
+}
+
+Json Add(const Context& context, const Request& request) {
+  return AnswerOf(TryAdd(context, request));
+}
+
+Json Check(const Context& context, const Request& request) {
+  return AnswerOf(TryCheck(context, request));
+}
+
+Json Del(const Context& context, const Request& request) {
+  return AnswerOf(TryDel(context, request));
+}
+
+}  // namespace mountd::cni

@@ -1,0 +1,18 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#pragma once
+
+#include "netns/cni/deadline.h"
+#include "netns/cni/options.h"
+#include "netns/cni/plugins.h"
+
+namespace mountd::cni {
+
+// What all operations of one run have in common.
+struct Context {
+  const Options& options;
+  const Plugins& plugins;
+  Deadline deadline;
+  int stop = -1;
+};
+
+}  // namespace mountd::cni

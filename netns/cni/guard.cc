@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#include "netns/cni/guard.h"
+
+#include <sys/prctl.h>
+#include <sys/signalfd.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <chrono>
+#include <csignal>
+#include <cstdlib>
+
+#include "mountd/base/unique_fd.h"
+#include "netns/cni/descendants.h"
+
+namespace mountd::cni {
+namespace {
+
+constexpr std::chrono::milliseconds kOrphanGrace(2000);
+
+sigset_t StopSignals() {
+  sigset_t signals;
+  ::sigemptyset(&signals);
+  for (const int signal : {SIGTERM, SIGINT, SIGHUP}) {
+    ::sigaddset(&signals, signal);
+  }
+  return signals;
+}
+
+// The signals are blocked since before the fork, so none is missed.
+int RunWorker(const std::function<int(int)>& body, pid_t parent,
+              const sigset_t& signals) {
+  ::setsid();
+  ::prctl(PR_SET_PDEATHSIG, SIGTERM);
+  const UniqueFd stop(::signalfd(-1, &signals, SFD_CLOEXEC | SFD_NONBLOCK));
+  if (::getppid() != parent || !AdoptOrphans() || !stop.valid()) {
+    return EXIT_FAILURE;
+  }
+  ::signal(SIGPIPE, SIG_IGN);
+  const int status = body(stop.get());
+  KillDescendants(kOrphanGrace);
+  return status;
+}
+
+int WaitForWorker(pid_t worker) {
+  int status = 0;
+  for (;;) {
+    const pid_t ended = ::waitpid(worker, &status, 0);
+    if (ended == worker) {
+      return WIFEXITED(status) ? WEXITSTATUS(status) : EXIT_FAILURE;
+    }
+    if (ended < 0 && errno != EINTR) {
+      return EXIT_FAILURE;
+    }
+  }
+}
+
+}  // namespace
+
+int RunGuarded(const std::function<int(int)>& body) {
+  if (!AdoptOrphans()) {
+    return EXIT_FAILURE;
+  }
+  const sigset_t signals = StopSignals();
+  sigset_t before;
+  ::sigprocmask(SIG_BLOCK, &signals, &before);
+  const pid_t parent = ::getpid();
+  const pid_t worker = ::fork();
+  if (worker < 0) {
+    return EXIT_FAILURE;
+  }
+  if (worker == 0) {
+    ::_exit(RunWorker(body, parent, signals));
+  }
+  // Whichever of them ends this process, the worker is told by its death.
+  ::sigprocmask(SIG_SETMASK, &before, nullptr);
+  const int status = WaitForWorker(worker);
+  KillDescendants(kOrphanGrace);
+  return status;
+}
+
+}  // namespace mountd::cni

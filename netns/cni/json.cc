@@ -1,0 +1,185 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#include "netns/cni/json.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace mountd::cni {
+namespace {
+
+// Counts what the parser meets and builds nothing: a parsed value is many times
+// as large as its text.
+class BoundsCheck final : public nlohmann::json_sax<Json> {
+ public:
+  explicit BoundsCheck(const JsonBounds& bounds) : bounds_(bounds) {}
+  bool null() override { return Count(); }
+  bool boolean(bool /*value*/) override { return Count(); }
+  bool number_integer(number_integer_t /*value*/) override { return Count(); }
+  bool number_unsigned(number_unsigned_t /*value*/) override { return Count(); }
+  bool number_float(number_float_t /*value*/,
+                    const string_t& /*text*/) override {
+    return Count();
+  }
+  bool string(string_t& /*value*/) override { return Count(); }
+  bool binary(binary_t& /*value*/) override { return false; }
+  bool key(string_t& /*value*/) override { return Count(); }
+  bool start_object(std::size_t /*size*/) override { return Enter(); }
+  bool end_object() override { return Leave(); }
+  bool start_array(std::size_t /*size*/) override { return Enter(); }
+  bool end_array() override { return Leave(); }
+  bool parse_error(std::size_t /*position*/, const std::string& /*token*/,
+                   const nlohmann::detail::exception& /*error*/) override {
+    return false;
+  }
+
+ private:
+  bool Count() { return ++values_ <= bounds_.max_values; }
+  bool Enter() { return ++depth_ <= bounds_.max_depth && Count(); }
+  bool Leave() {
+    --depth_;
+    return true;
+  }
+
+  const JsonBounds& bounds_;
+  std::size_t depth_ = 0;
+  std::size_t values_ = 0;
+};
+
+}  // namespace
+
+Result<Json> ParseObject(std::string_view text, const JsonBounds& bounds,
+                         const std::string& object) {
+  BoundsCheck check(bounds);
+  if (text.size() > bounds.max_bytes ||
+      !Json::sax_parse(text.begin(), text.end(), &check)) {
+    return MakeError(Code::kInvalidArgument, "parse", object,
+                     "is not JSON, or too large or too deep");
+  }
+  Json value = Json::parse(text.begin(), text.end(), nullptr, false);
+  if (!value.is_object()) {
+    return MakeError(Code::kInvalidArgument, "parse", object,
+                     "is not a JSON object");
+  }
+  return value;
+}
+
+std::string ToText(const Json& value) {
+  return value.dump(-1, ' ', false, Json::error_handler_t::replace);
+}
+
+const Json* FindMember(const Json& object, const char* key) {
+  if (!object.is_object()) {
+    return nullptr;
+  }
+  const auto at = object.find(key);
+  return at == object.end() || at->is_null() ? nullptr : &*at;
+}
+
+std::optional<std::string> FindText(const Json& object, const char* key) {
+  const Json* member = FindMember(object, key);
+  const auto* text =
+      member == nullptr ? nullptr : member->get_ptr<const std::string*>();
+  return text == nullptr ? std::nullopt : std::optional<std::string>(*text);
+}
+
+bool IsAbsent(const Json& object, const char* key) {
+  return FindMember(object, key) == nullptr;
+}
+
+MemberReader::MemberReader(const Json& object, std::string where)
+    : object_(object), where_(std::move(where)) {
+  if (!object.is_object()) {
+    Refuse("", "must be an object");
+  }
+}
+
+void MemberReader::Refuse(const std::string& key, const std::string& why) {
+  if (!first_) {
+    first_ = MakeError(Code::kInvalidArgument, "check",
+                       key.empty() ? where_ : where_ + "." + key, why);
+  }
+}
+
+const Json* MemberReader::Take(const char* key) {
+  asked_.emplace_back(key);
+  return first_ ? nullptr : FindMember(object_, key);
+}
+
+std::string MemberReader::Text(const char* key, std::size_t max_bytes) {
+  const Json* member = Take(key);
+  if (member == nullptr) {
+    return "";
+  }
+  const auto* text = member->get_ptr<const std::string*>();
+  if (text == nullptr || text->size() > max_bytes) {
+    Refuse(key, "must be a string of at most " + std::to_string(max_bytes) +
+                    " bytes");
+    return "";
+  }
+  return *text;
+}
+
+std::uint64_t MemberReader::Number(const char* key, std::uint64_t max) {
+  const Json* member = Take(key);
+  if (member == nullptr) {
+    return 0;
+  }
+  const auto* number = member->get_ptr<const Json::number_unsigned_t*>();
+  if (number == nullptr || *number > max) {
+    Refuse(key, "must be a whole number up to " + std::to_string(max));
+    return 0;
+  }
+  return *number;
+}
+
+std::vector<std::string> MemberReader::Texts(const char* key,
+                                             std::size_t max_count,
+                                             std::size_t max_bytes) {
+  const Json* array = Array(key, max_count);
+  std::vector<std::string> texts;
+  for (std::size_t i = 0; array != nullptr && i < array->size(); ++i) {
+    const auto* text = (*array)[i].get_ptr<const std::string*>();
+    if (text == nullptr || text->size() > max_bytes) {
+      Refuse(key, "must be strings of at most " + std::to_string(max_bytes) +
+                      " bytes");
+      return {};
+    }
+    texts.push_back(*text);
+  }
+  return texts;
+}
+
+const Json* MemberReader::Array(const char* key, std::size_t max_count) {
+  const Json* member = Take(key);
+  if (member != nullptr &&
+      (!member->is_array() || member->size() > max_count)) {
+    Refuse(key, "must be an array of at most " + std::to_string(max_count) +
+                    " items");
+    return nullptr;
+  }
+  return member;
+}
+
+const Json* MemberReader::Object(const char* key, std::size_t max_count) {
+  const Json* member = Take(key);
+  if (member != nullptr &&
+      (!member->is_object() || member->size() > max_count)) {
+    Refuse(key, "must be an object of at most " + std::to_string(max_count) +
+                    " members");
+    return nullptr;
+  }
+  return member;
+}
+
+Result<void> MemberReader::Finish() {
+  if (!first_) {
+    for (const auto& [key, value] : object_.items()) {
+      if (std::find(asked_.begin(), asked_.end(), key) == asked_.end()) {
+        Refuse("", "has an unknown member");
+      }
+    }
+  }
+  return first_ ? Result<void>(*first_) : Ok();
+}
+
+}  // namespace mountd::cni

@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <cstdlib>
+
+#include "netns/cni/guard.h"
+#include "netns/cni/options.h"
+#include "netns/cni/runner.h"
+
+namespace {
+
+constexpr int kBadUsage = 2;
+
+// Nothing of ours ever gets the number of a standard fd that is missing.
+bool HasStandardFds() {
+  int fd = 0;
+  while (fd <= STDERR_FILENO) {
+    fd = ::open("/dev/null", O_RDWR | O_CLOEXEC);
+    if (fd < 0) {
+      return false;
+    }
+  }
+  ::close(fd);
+  return true;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  if (!HasStandardFds()) {
+    return EXIT_FAILURE;
+  }
+  const auto options = mountd::cni::ParseOptions(argc, argv);
+  if (!options) {
+    std::fprintf(stderr, "mountd-cni-run: %s\n%s",
+                 options.error().Message().c_str(), mountd::cni::kUsage);
+    return kBadUsage;
+  }
+  if (options->help) {
+    std::fputs(mountd::cni::kUsage, stdout);
+    return EXIT_SUCCESS;
+  }
+  // What it was given and does not know of is no plugin's either.
+  ::close_range(STDERR_FILENO + 1, ~0U, 0);
+  ::umask(S_IRWXG | S_IRWXO);
+  return mountd::cni::RunGuarded([&](int stop) {
+    return mountd::cni::RunOperation(*options, STDIN_FILENO, STDOUT_FILENO,
+                                     stop);
+  });
+}

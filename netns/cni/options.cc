@@ -1,0 +1,182 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#include "netns/cni/options.h"
+
+#include <getopt.h>
+
+#include <algorithm>
+#include <array>
+#include <optional>
+#include <string_view>
+
+#include "mountd/base/number.h"
+
+namespace mountd::cni {
+
+const char kUsage[] =
+    R"(mountd-cni-run [OPTION...] VERB: one CNI operation, from configuration and
+plugins that root alone can write, for a request that nobody vouches for.
+
+  add      attaches; what a failed attempt left is undone before it ends. What is
+           attached already, by the same request, is answered as it is known.
+  check    whether it still is as ADD left it
+  del      detaches, with the configuration of ADD; as often as one likes
+  gc       detaches what the request does not list as valid, and tells plugins.
+           No attachment may have been made since that list was.
+  status   whether a network's plugins could do an ADD now
+  list     the networks there are, their plugins and versions; no request
+
+  --config-dir DIR   where networks are configured; several: the first counts
+  --plugin-dir DIR   where plugins are; several: the first counts
+  --state-dir DIR    what is attached; of this boot, mode 0700, made if missing
+  --netns PATH       where the namespace is pinned: for add. check and del take
+                     it from add, and del goes on without one that is gone
+  --netns-inode N    which namespace has to be there
+  --deadline-ms N    for all of it, the undo included (30000)
+  --attempts N       how often add is tried, 1 to 10 (3)
+  --backoff-ms N     before the second attempt, then twice that (250)
+
+stdin, but for list: one JSON object of at most 256 KiB, no unknown members:
+  network, container_id, ifname   gc: network, or all of them
+  args {"K":"V"}   port_mappings [{hostPort, containerPort, protocol, hostIP}]
+  dns {servers, searches, options}   ips ["ADDRESS/PREFIX"]   mac
+  bandwidth {ingressRate, ingressBurst, egressRate, egressBurst}   in bits
+  valid [{container_id, ifname}]   gc alone
+
+stdout: one JSON object. "ok": true with
+  add      result {cniVersion, interfaces, ips, routes, dns}, interface, address,
+           address6, existing
+  check    checked (false: the network wants none)
+  del      known (false: no record and no such network, so nothing was done)
+  gc       removed ["CONTAINER/IFNAME"]
+  status   checked (false: a network before CNI 1.1, its plugins are there)
+  list     networks, plugins, unusable
+or "ok": false with code (mountd's), op, object, detail, and where a plugin is to
+blame plugin and cni_code; left: what could not be undone and is still known, so
+that del can be tried again.
+
+Exit status: 0 if there is an answer, 1 if there is none, 2 for a bad command line.
+)";
+
+namespace {
+
+enum Option : int {
+  kHelp = 'h',
+  kConfigDir = 256,
+  kPluginDir,
+  kStateDir,
+  kNetns,
+  kNetnsInode,
+  kDeadline,
+  kAttempts,
+  kBackoff,
+};
+
+constexpr std::array<option, 10> kOptions = {{
+    {"help", no_argument, nullptr, kHelp},
+    {"config-dir", required_argument, nullptr, kConfigDir},
+    {"plugin-dir", required_argument, nullptr, kPluginDir},
+    {"state-dir", required_argument, nullptr, kStateDir},
+    {"netns", required_argument, nullptr, kNetns},
+    {"netns-inode", required_argument, nullptr, kNetnsInode},
+    {"deadline-ms", required_argument, nullptr, kDeadline},
+    {"attempts", required_argument, nullptr, kAttempts},
+    {"backoff-ms", required_argument, nullptr, kBackoff},
+    {nullptr, 0, nullptr, 0},
+}};
+
+constexpr std::array<std::string_view, 6> kVerbs = {"add", "check",  "del",
+                                                    "gc",  "status", "list"};
+
+Error BadUsage(const std::string& why) {
+  return MakeError(Code::kInvalidArgument, "command line", "", why);
+}
+
+Result<std::uint64_t> NumberOf(const char* text, std::uint64_t max) {
+  const auto number = ParseNumber<std::uint64_t>(text);
+  if (!number || *number == 0 || *number > max) {
+    return BadUsage(std::string(text) + " is no number from 1 to " +
+                    std::to_string(max));
+  }
+  return *number;
+}
+
+Result<std::chrono::milliseconds> TimeOf(const char* text) {
+  constexpr std::uint64_t kDayMs = 24ULL * 60 * 60 * 1000;
+  MOUNTD_ASSIGN(const std::uint64_t number, NumberOf(text, kDayMs));
+  return std::chrono::milliseconds(number);
+}
+
+Result<void> Take(int option, const char* value, Options& options) {
+  switch (option) {
+    case kHelp:
+      options.help = true;
+      return Ok();
+    case kConfigDir:
+      options.config_dirs.emplace_back(value);
+      return Ok();
+    case kPluginDir:
+      options.plugin_dirs.emplace_back(value);
+      return Ok();
+    case kStateDir:
+      options.state_dir = value;
+      return Ok();
+    case kNetns:
+      options.netns = value;
+      return Ok();
+    case kNetnsInode: {
+      MOUNTD_ASSIGN(options.netns_inode, NumberOf(value, ~std::uint64_t{0}));
+      return Ok();
+    }
+    case kDeadline: {
+      MOUNTD_ASSIGN(options.deadline, TimeOf(value));
+      return Ok();
+    }
+    case kAttempts: {
+      MOUNTD_ASSIGN(const std::uint64_t attempts, NumberOf(value, 10));
+      options.attempts = static_cast<unsigned>(attempts);
+      return Ok();
+    }
+    case kBackoff: {
+      MOUNTD_ASSIGN(options.backoff, TimeOf(value));
+      return Ok();
+    }
+    default:
+      return BadUsage("unknown option, or one without its value");
+  }
+}
+
+}  // namespace
+
+Result<Options> ParseOptions(int argc, char** argv) {
+  Options options;
+  ::opterr = 0;
+  ::optind = 0;
+  int option = 0;
+  while ((option = ::getopt_long(argc, argv, "h", kOptions.data(), nullptr)) !=
+         -1) {
+    MOUNTD_TRY(Take(option, ::optarg, options));
+  }
+  if (options.help) {
+    return options;
+  }
+  if (::optind + 1 != argc) {
+    return BadUsage("needs one verb");
+  }
+  options.verb = argv[::optind];
+  if (std::find(kVerbs.begin(), kVerbs.end(), options.verb) == kVerbs.end()) {
+    return BadUsage("unknown verb");
+  }
+  const bool stateless = options.verb == "list" || options.verb == "status";
+  if (options.state_dir.empty() && !stateless) {
+    return BadUsage("needs --state-dir");
+  }
+  if (options.netns.empty() && options.verb == "add") {
+    return BadUsage("add needs --netns");
+  }
+  if (!options.netns.empty() && (stateless || options.verb == "gc")) {
+    return BadUsage("--netns is for add, check and del");
+  }
+  return options;
+}
+
+}  // namespace mountd::cni

@@ -1,0 +1,265 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#include "netns/cni/plugin_result.h"
+
+#include <algorithm>
+#include <limits>
+#include <utility>
+
+#include "netns/cni/names.h"
+
+namespace mountd::cni {
+namespace {
+
+constexpr std::size_t kMaxItems = 64;
+constexpr std::size_t kMaxRoutes = 256;
+constexpr std::size_t kMaxTexts = 32;
+constexpr std::size_t kMaxTextBytes = 255;
+
+Error BadResult(const char* member, const char* why) {
+  return MakeError(Code::kInvalidArgument, "result", member, why);
+}
+
+// The elements of an array that may be missing.
+Result<std::vector<Json>> ItemsOf(const Json& object, const char* key,
+                                  std::size_t max_count) {
+  const Json* member = FindMember(object, key);
+  if (member == nullptr) {
+    return std::vector<Json>();
+  }
+  if (!member->is_array() || member->size() > max_count) {
+    return BadResult(key, "is no array, or too long");
+  }
+  return std::vector<Json>(member->begin(), member->end());
+}
+
+Result<std::string> WordOf(const Json& object, const char* key) {
+  const Json* member = FindMember(object, key);
+  if (member == nullptr) {
+    return std::string();
+  }
+  const auto* text = member->get_ptr<const std::string*>();
+  if (text == nullptr || text->size() > kMaxTextBytes || !IsPlainText(*text)) {
+    return BadResult(key, "is no plain text of at most 255 bytes");
+  }
+  return *text;
+}
+
+Result<std::vector<std::string>> WordsOf(const Json& object, const char* key) {
+  MOUNTD_ASSIGN(const std::vector<Json> items, ItemsOf(object, key, kMaxTexts));
+  std::vector<std::string> words;
+  for (const Json& item : items) {
+    MOUNTD_ASSIGN(std::string word, WordOf(Json{{key, item}}, key));
+    words.push_back(std::move(word));
+  }
+  return words;
+}
+
+// A gateway: an address, or "".
+Result<std::string> AddressOf(const Json& object, const char* key) {
+  MOUNTD_ASSIGN(const std::string text, WordOf(object, key));
+  const auto address = ParseIpAddress(text);
+  if (!text.empty() && !address) {
+    return BadResult(key, "is no IP address");
+  }
+  return address ? address->text : "";
+}
+
+Result<Cidr> CidrOf(const Json& object, const char* key) {
+  MOUNTD_ASSIGN(const std::string text, WordOf(object, key));
+  const auto cidr = ParseCidr(text);
+  if (!cidr) {
+    return BadResult(key, "is no IP address with prefix");
+  }
+  return *cidr;
+}
+
+Result<ResultInterface> ReadInterface(const Json& item) {
+  ResultInterface link;
+  MOUNTD_ASSIGN(link.name, WordOf(item, "name"));
+  MOUNTD_ASSIGN(link.mac, WordOf(item, "mac"));
+  MOUNTD_ASSIGN(link.sandbox, WordOf(item, "sandbox"));
+  if (link.name.empty()) {
+    return BadResult("interfaces", "has one without a name");
+  }
+  if (const Json* mtu = FindMember(item, "mtu")) {
+    const auto* number = mtu->get_ptr<const Json::number_unsigned_t*>();
+    if (number == nullptr ||
+        *number > std::numeric_limits<std::uint32_t>::max()) {
+      return BadResult("mtu", "is no length");
+    }
+    link.mtu = *number;
+  }
+  return link;
+}
+
+Result<ResultIp> ReadIp(const Json& item, std::size_t interfaces) {
+  ResultIp ip;
+  MOUNTD_ASSIGN(ip.address, CidrOf(item, "address"));
+  MOUNTD_ASSIGN(ip.gateway, AddressOf(item, "gateway"));
+  if (const Json* index = FindMember(item, "interface")) {
+    const auto* number = index->get_ptr<const Json::number_unsigned_t*>();
+    if (number == nullptr || *number >= interfaces) {
+      return BadResult("ips", "has one of an interface that is not there");
+    }
+    ip.interface = *number;
+  }
+  return ip;
+}
+
+Result<ResultRoute> ReadRoute(const Json& item) {
+  ResultRoute route;
+  MOUNTD_ASSIGN(route.dst, CidrOf(item, "dst"));
+  MOUNTD_ASSIGN(route.gw, AddressOf(item, "gw"));
+  return route;
+}
+
+Result<ResultDns> ReadResultDns(const Json& answer) {
+  ResultDns dns;
+  const Json* member = FindMember(answer, "dns");
+  if (member == nullptr) {
+    return dns;
+  }
+  MOUNTD_ASSIGN(dns.nameservers, WordsOf(*member, "nameservers"));
+  MOUNTD_ASSIGN(dns.domain, WordOf(*member, "domain"));
+  MOUNTD_ASSIGN(dns.search, WordsOf(*member, "search"));
+  MOUNTD_ASSIGN(dns.options, WordsOf(*member, "options"));
+  return dns;
+}
+
+Json InterfaceToJson(const ResultInterface& link) {
+  Json json = {
+      {"name", link.name}, {"mac", link.mac}, {"sandbox", link.sandbox}};
+  if (link.mtu != 0) {
+    json["mtu"] = link.mtu;
+  }
+  return json;
+}
+
+Json IpToJson(const ResultIp& ip) {
+  Json json = {{"address", ip.address.ToText()}, {"gateway", ip.gateway}};
+  if (ip.interface) {
+    json["interface"] = *ip.interface;
+  }
+  return json;
+}
+
+// An interface's name, whether it is in a sandbox, and what it has.
+struct Candidate {
+  std::string name;
+  bool in_sandbox = false;
+  std::vector<const ResultIp*> ips;
+};
+
+std::vector<Candidate> CandidatesOf(const PluginResult& result,
+                                    const std::string& ifname) {
+  std::vector<Candidate> candidates;
+  for (const ResultInterface& link : result.interfaces) {
+    candidates.push_back({link.name, !link.sandbox.empty(), {}});
+  }
+  for (const ResultIp& ip : result.ips) {
+    if (ip.interface) {
+      candidates[*ip.interface].ips.push_back(&ip);
+      continue;
+    }
+    // The one inside, where the host's end has the same name.
+    auto own = std::find_if(
+        candidates.rbegin(), candidates.rend(),
+        [&](const Candidate& candidate) { return candidate.name == ifname; });
+    if (own == candidates.rend()) {
+      candidates.push_back({ifname, false, {}});
+      own = candidates.rbegin();
+    }
+    own->ips.push_back(&ip);
+  }
+  std::stable_sort(
+      candidates.begin(), candidates.end(),
+      [](const Candidate& a, const Candidate& b) { return a.name < b.name; });
+  return candidates;
+}
+
+NetworkStatus StatusOfCandidate(const Candidate& candidate) {
+  NetworkStatus status;
+  status.interface = candidate.name;
+  for (const ResultIp* ip : candidate.ips) {
+    std::string& address =
+        ip->address.address.is_ipv6 ? status.address6 : status.address;
+    if (address.empty()) {
+      address = ip->address.address.text;
+    }
+  }
+  if (status.address.empty()) {
+    status.address = status.address6;
+  }
+  return status;
+}
+
+}  // namespace
+
+Result<PluginResult> ReadPluginResult(const Json& answer,
+                                      const std::string& version) {
+  PluginResult result;
+  MOUNTD_ASSIGN(result.version, WordOf(answer, "cniVersion"));
+  if (result.version.empty()) {
+    result.version = version;
+  }
+  if (result.version != version) {
+    return BadResult("cniVersion", "is not the version that was asked for");
+  }
+  MOUNTD_ASSIGN(const std::vector<Json> interfaces,
+                ItemsOf(answer, "interfaces", kMaxItems));
+  for (const Json& item : interfaces) {
+    MOUNTD_ASSIGN(ResultInterface link, ReadInterface(item));
+    result.interfaces.push_back(std::move(link));
+  }
+  MOUNTD_ASSIGN(const std::vector<Json> ips, ItemsOf(answer, "ips", kMaxItems));
+  for (const Json& item : ips) {
+    MOUNTD_ASSIGN(ResultIp ip, ReadIp(item, interfaces.size()));
+    result.ips.push_back(std::move(ip));
+  }
+  MOUNTD_ASSIGN(const std::vector<Json> routes,
+                ItemsOf(answer, "routes", kMaxRoutes));
+  for (const Json& item : routes) {
+    MOUNTD_ASSIGN(ResultRoute route, ReadRoute(item));
+    result.routes.push_back(std::move(route));
+  }
+  MOUNTD_ASSIGN(result.dns, ReadResultDns(answer));
+  return result;
+}
+
+Json ToJson(const PluginResult& result) {
+  Json json = {{"cniVersion", result.version},
+               {"interfaces", Json::array()},
+               {"ips", Json::array()},
+               {"routes", Json::array()},
+               {"dns",
+                {{"nameservers", result.dns.nameservers},
+                 {"domain", result.dns.domain},
+                 {"search", result.dns.search},
+                 {"options", result.dns.options}}}};
+  for (const ResultInterface& link : result.interfaces) {
+    json["interfaces"].push_back(InterfaceToJson(link));
+  }
+  for (const ResultIp& ip : result.ips) {
+    json["ips"].push_back(IpToJson(ip));
+  }
+  for (const ResultRoute& route : result.routes) {
+    json["routes"].push_back({{"dst", route.dst.ToText()}, {"gw", route.gw}});
+  }
+  return json;
+}
+
+Result<NetworkStatus> StatusOf(const PluginResult& result,
+                               const std::string& ifname) {
+  const std::vector<Candidate> candidates = CandidatesOf(result, ifname);
+  for (const bool need_sandbox : {true, false}) {
+    for (const Candidate& candidate : candidates) {
+      if (!candidate.ips.empty() && (candidate.in_sandbox || !need_sandbox)) {
+        return StatusOfCandidate(candidate);
+      }
+    }
+  }
+  return MakeError(Code::kFailedPrecondition, "result", ifname,
+                   "no interface has an address");
+}
+
+}  // namespace mountd::cni

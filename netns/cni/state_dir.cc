@@ -1,0 +1,178 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#include "netns/cni/state_dir.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <string_view>
+#include <utility>
+
+#include "netns/cni/names.h"
+#include "netns/cni/trusted_files.h"
+
+namespace mountd::cni {
+namespace {
+
+constexpr char kSeparator = '@';  // in no name
+constexpr char kAll[] = "@";
+constexpr mode_t kOwnersOnly = S_IRUSR | S_IWUSR;
+
+std::string FileOf(const Attachment& attachment) {
+  return attachment.container_id + kSeparator + attachment.ifname;
+}
+
+std::optional<Attachment> AttachmentOf(const std::string& file) {
+  const std::size_t at = file.find(kSeparator);
+  if (at == std::string::npos) {
+    return std::nullopt;
+  }
+  Attachment attachment{file.substr(0, at), file.substr(at + 1)};
+  return IsContainerId(attachment.container_id) &&
+                 IsInterfaceName(attachment.ifname)
+             ? std::optional<Attachment>(std::move(attachment))
+             : std::nullopt;
+}
+
+Result<void> Write(int fd, std::string_view bytes, const std::string& object) {
+  while (!bytes.empty()) {
+    const ssize_t put = ::write(fd, bytes.data(), bytes.size());
+    if (put < 0 && errno != EINTR) {
+      return ErrnoError(errno, "write", object);
+    }
+    bytes.remove_prefix(put < 0 ? 0 : static_cast<std::size_t>(put));
+  }
+  return Ok();
+}
+
+// Whoever had it before may have taken the file away.
+bool IsStillThere(int directory, const std::string& name, int fd) {
+  struct stat held {};
+  struct stat there {};
+  return ::fstat(fd, &held) == 0 &&
+         ::fstatat(directory, name.c_str(), &there, AT_SYMLINK_NOFOLLOW) == 0 &&
+         held.st_ino == there.st_ino;
+}
+
+}  // namespace
+
+StateDir::StateDir(UniqueFd records, UniqueFd locks)
+    : records_(std::move(records)), locks_(std::move(locks)) {}
+
+Result<StateDir> StateDir::Open(const std::string& path) {
+  MOUNTD_ASSIGN(const UniqueFd top, OpenPrivateDirectory(path));
+  MOUNTD_ASSIGN(UniqueFd records, OpenPrivateDirectoryAt(top.get(), "records"));
+  MOUNTD_ASSIGN(UniqueFd locks, OpenPrivateDirectoryAt(top.get(), "locks"));
+  return StateDir(std::move(records), std::move(locks));
+}
+
+Result<std::optional<Record>> StateDir::Load(
+    const Attachment& attachment) const {
+  const Result<std::string> text = ReadTrustedFile(
+      records_.get(), FileOf(attachment), kRecordBounds.max_bytes);
+  if (!text && text.error().code == Code::kNotFound) {
+    return std::optional<Record>();
+  }
+  MOUNTD_TRY(text);
+  MOUNTD_ASSIGN(const Json json,
+                ParseObject(*text, kRecordBounds, attachment.ToText()));
+  MOUNTD_ASSIGN(Record record, ReadRecord(json, attachment));
+  return std::optional<Record>(std::move(record));
+}
+
+Result<void> StateDir::Save(const Record& record) const {
+  const std::string name = FileOf(record.attachment);
+  const std::string object = record.attachment.ToText();
+  // Nobody else writes it, by the lock; one that was left is overwritten.
+  const std::string fresh = "." + name;
+  const std::string text = ToText(ToJson(record));
+  if (text.size() > kRecordBounds.max_bytes) {
+    return MakeError(Code::kResourceExhausted, "record", object,
+                     "is too large to be kept");
+  }
+  const UniqueFd file(::openat(
+      records_.get(), fresh.c_str(),
+      O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, kOwnersOnly));
+  if (!file.valid()) {
+    return ErrnoError(errno, "open", object);
+  }
+  MOUNTD_TRY(Write(file.get(), text, object));
+  if (::renameat(records_.get(), fresh.c_str(), records_.get(), name.c_str()) !=
+      0) {
+    return ErrnoError(errno, "rename", object);
+  }
+  return Ok();
+}
+
+Result<void> StateDir::Remove(const Attachment& attachment) const {
+  const std::string name = FileOf(attachment);
+  for (const std::string& file : {"." + name, name}) {
+    if (::unlinkat(records_.get(), file.c_str(), 0) != 0 && errno != ENOENT) {
+      return ErrnoError(errno, "unlink", attachment.ToText());
+    }
+  }
+  return Ok();
+}
+
+Result<std::vector<Attachment>> StateDir::List() const {
+  MOUNTD_ASSIGN(const std::vector<std::string> names,
+                ListNames(records_.get()));
+  std::vector<Attachment> attachments;
+  for (const std::string& name : names) {
+    if (auto attachment = AttachmentOf(name)) {
+      attachments.push_back(std::move(*attachment));
+    }
+  }
+  return attachments;
+}
+
+Result<UniqueFd> StateDir::Lock(const Attachment& attachment,
+                                const Deadline& deadline, int stop) const {
+  return LockFile(FileOf(attachment), LOCK_EX, deadline, stop);
+}
+
+Result<UniqueFd> StateDir::LockAll(Share share, const Deadline& deadline,
+                                   int stop) const {
+  return LockFile(kAll, share == Share::kAlone ? LOCK_EX : LOCK_SH, deadline,
+                  stop);
+}
+
+Result<UniqueFd> StateDir::LockFile(const std::string& name, int operation,
+                                    const Deadline& deadline, int stop) const {
+  // flock(2) can wait, but not until a deadline.
+  constexpr int kPauseMs = 5;
+  for (;;) {
+    UniqueFd file(::openat(locks_.get(), name.c_str(),
+                           O_RDONLY | O_CREAT | O_NOFOLLOW | O_CLOEXEC,
+                           kOwnersOnly));
+    if (!file.valid()) {
+      return ErrnoError(errno, "open", name);
+    }
+    while (::flock(file.get(), operation | LOCK_NB) != 0) {
+      if (errno != EWOULDBLOCK && errno != EINTR) {
+        return ErrnoError(errno, "flock", name);
+      }
+      pollfd end = {stop, POLLIN, 0};
+      if (::poll(&end, 1, kPauseMs) > 0) {
+        return MakeError(Code::kAborted, "lock", name, "has to end");
+      }
+      if (deadline.Passed()) {
+        return MakeError(Code::kDeadlineExceeded, "lock", name,
+                         "another operation is under way");
+      }
+    }
+    if (IsStillThere(locks_.get(), name, file.get())) {
+      return file;
+    }
+  }
+}
+
+void StateDir::ForgetLock(const Attachment& attachment) const {
+  ::unlinkat(locks_.get(), FileOf(attachment).c_str(), 0);
+}
+
+}  // namespace mountd::cni

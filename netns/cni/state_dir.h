@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "mountd/base/result.h"
+#include "mountd/base/unique_fd.h"
+#include "netns/cni/deadline.h"
+#include "netns/cni/record.h"
+
+namespace mountd::cni {
+
+// What is known of attachments, on a file system that goes with the boot:
+//
+//   records/<container id>@<ifname>   one Record, replaced as a whole
+//   locks/<container id>@<ifname>     held while an operation is about it
+//   locks/@                           shared by all operations on attachments,
+//                                     held alone by GC (CNI 1.1, section 2)
+class StateDir {
+ public:
+  // Makes it, mode 0700. PermissionDenied where others than root have access.
+  static Result<StateDir> Open(const std::string& path);
+
+  // Nothing where there is none; InvalidArgument for one that cannot be read.
+  Result<std::optional<Record>> Load(const Attachment& attachment) const;
+  Result<void> Save(const Record& record) const;
+  // None there is fine.
+  Result<void> Remove(const Attachment& attachment) const;
+  Result<std::vector<Attachment>> List() const;
+
+  // Until the fd is closed. DeadlineExceeded, or Aborted once `stop` is
+  // readable.
+  Result<UniqueFd> Lock(const Attachment& attachment, const Deadline& deadline,
+                        int stop) const;
+  enum class Share { kWithOthers, kAlone };
+  Result<UniqueFd> LockAll(Share share, const Deadline& deadline,
+                           int stop) const;
+
+  // The lock's file, too, while it is held.
+  void ForgetLock(const Attachment& attachment) const;
+
+ private:
+  StateDir(UniqueFd records, UniqueFd locks);
+  Result<UniqueFd> LockFile(const std::string& name, int operation,
+                            const Deadline& deadline, int stop) const;
+
+  UniqueFd records_;
+  UniqueFd locks_;
+};
+
+}  // namespace mountd::cni

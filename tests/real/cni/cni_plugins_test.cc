@@ -1,0 +1,362 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+//
+// The CNI project's own plugins, as Debian packages them, run by
+// mountd-cni-run: from ADD to nothing left.
+#include <gtest/gtest.h>
+#include <sys/mount.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <csignal>
+#include <filesystem>
+#include <memory>
+#include <set>
+#include <sstream>
+
+#include "tests/support/eventually.h"
+#include "tests/unit/netns/cni/runner_fixture.h"
+
+namespace mountd::cni {
+namespace {
+
+using Lines = std::set<std::string>;
+using mountd::testing::Eventually;
+
+constexpr char kPlugins[] = "/usr/lib/cni";
+
+struct Shell {
+  bool good = false;
+  std::string out;
+};
+
+Shell Sh(const std::string& script) {
+  const auto outcome = test::RunProgram({"/bin/sh", "-c", script});
+  return {outcome.status == 0, outcome.out + outcome.err};
+}
+
+class CniPlugins : public RunnerTest {
+ protected:
+  void SetUp() override {
+    if (!std::filesystem::exists(std::string(kPlugins) + "/bridge")) {
+      GTEST_SKIP() << "without containernetworking-plugins in " << kPlugins;
+    }
+    RunnerTest::SetUp();
+    if (!IsSkipped() && !Sh("iptables -t nat -S").good) {
+      GTEST_SKIP() << "iptables does not work with this kernel";
+    }
+  }
+
+  void NeedLink(const std::string& how) {
+    const Shell made = Sh("ip link add test0 type " + how);
+    if (!made.good) {
+      GTEST_SKIP() << "the kernel makes no " << how << ": " << made.out;
+    }
+    Sh("ip link del test0");
+  }
+
+  static Json RunReal(const std::string& verb, const std::string& container,
+                      const Json& more = Json::object()) {
+    Json request = RequestFor(container);
+    request.update(more);
+    std::vector<std::string> options = {"--plugin-dir", kPlugins};
+    if (verb == "add") {
+      options.insert(options.end(), {"--netns", "/run/netns/" + container});
+    }
+    return Run(verb, request, options);
+  }
+
+  static Json HostLocal(const std::string& subnet,
+                        const std::string& subnet6 = "") {
+    Json ranges = Json::array({Json::array({{{"subnet", subnet}}})});
+    if (!subnet6.empty()) {
+      ranges.push_back(Json::array({{{"subnet", subnet6}}}));
+    }
+    return {{"type", "host-local"},
+            {"ranges", ranges},
+            {"routes", Json::array({{{"dst", "0.0.0.0/0"}}})},
+            {"dataDir", "/run/cni"}};
+  }
+
+  // As Nomad writes it for its bridge networks.
+  static std::vector<Json> NomadsPlugins(const Json& ipam) {
+    return {{{"type", "loopback"}},
+            {{"type", "bridge"},
+             {"bridge", "nomad"},
+             {"ipMasq", true},
+             {"isGateway", true},
+             {"forceAddress", true},
+             {"hairpinMode", false},
+             {"ipam", ipam}},
+            {{"type", "firewall"},
+             {"backend", "iptables"},
+             {"iptablesAdminChainName", "NOMAD-ADMIN"}},
+            {{"type", "portmap"},
+             {"capabilities", {{"portMappings", true}}},
+             {"snat", true}}};
+  }
+
+  static Json PortMapping() {
+    return {{"port_mappings", Json::array({{{"hostPort", 8080},
+                                            {"containerPort", 80},
+                                            {"protocol", "tcp"}}})}};
+  }
+
+  static void WriteReal(const std::vector<Json>& plugins) {
+    Json network = Network("net", plugins);
+    network["cniVersion"] = "0.4.0";
+    WriteNetwork("1.conflist", network);
+  }
+
+  // Links, rules, and addresses that are given out: all that a plugin leaves.
+  static Lines Everything() {
+    const Shell found =
+        Sh("ip -o link | cut -d: -f2 | cut -d@ -f1;"
+           "for ns in /run/netns/*; do"
+           "  nsenter --net=$ns ip -o link | cut -d: -f2 | cut -d@ -f1 |"
+           "  sed s,^,$ns,; done;"
+           "{ iptables-save; ip6tables-save; } | grep -v '^[#:]';"
+           "find /run/cni -type f -name '*[.:]*' ! -name 'last_*'");
+    std::istringstream text(found.out);
+    Lines lines;
+    for (std::string line; std::getline(text, line);) {
+      lines.insert(line);
+    }
+    return lines;
+  }
+
+  static std::string Address(const std::string& container) {
+    return Sh("nsenter --net=/run/netns/" + container +
+              " ip -o -4 address show eth0")
+        .out;
+  }
+
+  // 1.1 looks for a mapping's rules in the tables of both families, and never
+  // finds both.
+  static bool IsOldPortmaps(const Json& checked) {
+    return checked["plugin"] == "portmap" &&
+           checked["detail"].get<std::string>().find(
+               "could not check ipv6 dnat") == 0;
+  }
+
+  // ADD, CHECK, DEL and DEL again, twice: what the first left is there for all
+  // (chains, the bridge), so the second may leave nothing.
+  static void FromAddToDel(const Json& more = Json::object()) {
+    Lines before;
+    for (const bool first : {true, false}) {
+      const Json added = RunReal("add", "web", more);
+      ASSERT_EQ(added["ok"], true) << added;
+      EXPECT_EQ(added["interface"], "eth0");
+      EXPECT_NE(Address("web").find(added["address"].get<std::string>()),
+                std::string::npos)
+          << Address("web");
+      EXPECT_NE(Everything(), before);
+      const Json checked = RunReal("check", "web");
+      EXPECT_TRUE(checked["ok"] == true || IsOldPortmaps(checked)) << checked;
+      for (int i = 0; i < 2; ++i) {
+        const Json gone = RunReal("del", "web", more);
+        EXPECT_EQ(gone["ok"], true) << gone;
+      }
+      if (first) {
+        before = Everything();
+      }
+    }
+    EXPECT_EQ(Everything(), before);
+    EXPECT_FALSE(HasRecord("web"));
+  }
+
+  // What a first attachment leaves for all.
+  static Lines AfterOthers(const Json& more = Json::object()) {
+    EXPECT_EQ(RunReal("add", "web", more)["ok"], true);
+    EXPECT_EQ(RunReal("del", "web", more)["ok"], true);
+    return Everything();
+  }
+};
+
+TEST_F(CniPlugins, NomadsChain) {
+  NeedLink("bridge");
+  WriteReal(NomadsPlugins(HostLocal("172.26.64.0/20")));
+  FromAddToDel();
+  FromAddToDel(PortMapping());
+}
+
+TEST_F(CniPlugins, NomadsChainWithIpv6) {
+  NeedLink("bridge");
+  WriteReal(NomadsPlugins(HostLocal("172.26.64.0/20", "fd00:26::/64")));
+  FromAddToDel(PortMapping());
+  const Json added = RunReal("add", "web");
+  EXPECT_EQ(added["address6"].get<std::string>().find("fd00:26::"), 0U);
+}
+
+TEST_F(CniPlugins, AMappedPortReachesTheServer) {
+  NeedLink("bridge");
+  WriteReal(NomadsPlugins(HostLocal("172.26.64.0/20")));
+  const Json added = RunReal("add", "web", PortMapping());
+  ASSERT_EQ(added["ok"], true) << added;
+  const test::RunningProgram server({"/usr/bin/nsenter", "--net=/run/netns/web",
+                                     "python3", "-m", "http.server",
+                                     "--directory", "/run/networks", "80"});
+  const std::string url = "http://172.26.64.1:8080/1.conflist";
+  EXPECT_TRUE(Eventually(
+      [&] { return Sh("curl -sf --max-time 1 -o /dev/null " + url).good; }));
+  EXPECT_EQ(RunReal("del", "web", PortMapping())["ok"], true);
+  EXPECT_FALSE(Sh("curl -sf --max-time 1 -o /dev/null " + url).good);
+}
+
+TEST_F(CniPlugins, ManyAtOnceHaveAddressesOfTheirOwn) {
+  NeedLink("bridge");
+  WriteReal(NomadsPlugins(HostLocal("172.26.64.0/20")));
+  const Lines before = AfterOthers();
+  const std::vector<std::string> containers = {"a", "b", "c", "d", "e", "f"};
+  for (const std::string& container : containers) {
+    PinNamespace(container);
+  }
+  const Lines namespaces = Everything();
+  const auto all = [&](const std::string& verb) {
+    std::vector<std::unique_ptr<test::RunningProgram>> running;
+    for (const std::string& container : containers) {
+      running.push_back(std::make_unique<test::RunningProgram>(Command(
+          verb, RequestFor(container),
+          {"--plugin-dir", kPlugins, "--netns", "/run/netns/" + container})));
+    }
+    std::set<std::string> addresses;
+    for (auto& program : running) {
+      const Json answer = Json::parse(program->ReadLine(), nullptr, false);
+      EXPECT_EQ(answer["ok"], true) << answer;
+      addresses.insert(answer.value("address", ""));
+    }
+    return addresses.size();
+  };
+  EXPECT_EQ(all("add"), containers.size());
+  EXPECT_EQ(all("del"), 1U);
+  EXPECT_EQ(Everything(), namespaces);
+  EXPECT_NE(namespaces, before);
+}
+
+TEST_F(CniPlugins, Macvlan) {
+  NeedLink("veth");
+  ASSERT_TRUE(Sh("ip link add up0 type veth peer name up1 &&"
+                 " ip link set up0 up && ip link set up1 up")
+                  .good);
+  const Shell made = Sh("ip link add link up0 name mv0 type macvlan");
+  if (!made.good) {
+    GTEST_SKIP() << "the kernel makes no macvlan: " << made.out;
+  }
+  Sh("ip link del mv0");
+  WriteReal({{{"type", "macvlan"},
+              {"master", "up0"},
+              {"ipam", HostLocal("10.20.0.0/24")}}});
+  FromAddToDel();
+}
+
+TEST_F(CniPlugins, Ptp) {
+  NeedLink("veth");
+  WriteReal({{{"type", "ptp"},
+              {"ipMasq", true},
+              {"ipam", HostLocal("10.21.0.0/24")}}});
+  FromAddToDel();
+}
+
+TEST_F(CniPlugins, Bandwidth) {
+  NeedLink("ifb");
+  WriteReal({{{"type", "ptp"}, {"ipam", HostLocal("10.22.0.0/24")}},
+             {{"type", "bandwidth"}, {"capabilities", {{"bandwidth", true}}}}});
+  const Json bandwidth = {{"bandwidth",
+                           {{"ingressRate", 1000000},
+                            {"ingressBurst", 1000000},
+                            {"egressRate", 1000000},
+                            {"egressBurst", 1000000}}}};
+  const Json first = RunReal("add", "web", bandwidth);
+  if (first["ok"] == false && first["plugin"] == "bandwidth") {
+    GTEST_SKIP() << "the kernel shapes no traffic: " << first["detail"];
+  }
+  EXPECT_TRUE(Sh("tc qdisc | grep -q tbf").good);
+  EXPECT_EQ(RunReal("del", "web", bandwidth)["ok"], true);
+  FromAddToDel(bandwidth);
+}
+
+TEST_F(CniPlugins, AnAddressMayBeAskedFor) {
+  NeedLink("veth");
+  Json ptp = {{"type", "ptp"},
+              {"capabilities", {{"ips", true}}},
+              {"ipam", HostLocal("10.23.0.0/24")}};
+  WriteReal({ptp});
+  const Json added = RunReal("add", "web", {{"ips", {"10.23.0.77"}}});
+  EXPECT_EQ(added["address"], "10.23.0.77") << added;
+  EXPECT_EQ(RunReal("del", "web")["ok"], true);
+}
+
+TEST_F(CniPlugins, AFailedAddLeavesNothing) {
+  NeedLink("bridge");
+  auto plugins = NomadsPlugins(HostLocal("172.26.64.0/20"));
+  WriteReal(plugins);
+  const Lines before = AfterOthers(PortMapping());
+  plugins.push_back(Plugin("first", {{"ADD", {"error 11"}}}));
+  WriteReal(plugins);
+  const Json answer = RunReal("add", "web", PortMapping());
+  EXPECT_EQ(answer["cni_code"], 11) << answer;
+  EXPECT_EQ(answer["left"], Json::array());
+  EXPECT_EQ(CallNames().size(), 6U);
+  EXPECT_EQ(Everything(), before);
+}
+
+TEST_F(CniPlugins, DelFindsWhatAKilledRunnerLeft) {
+  NeedLink("bridge");
+  auto plugins = NomadsPlugins(HostLocal("172.26.64.0/20"));
+  WriteReal(plugins);
+  const Lines before = AfterOthers(PortMapping());
+  plugins.push_back(Plugin("first", {{"ADD", {"hang"}}}));
+  WriteReal(plugins);
+  Json request = RequestFor("web");
+  request.update(PortMapping());
+  test::RunningProgram runner(
+      Command("add", request, {"--plugin-dir", kPlugins}));
+  ASSERT_TRUE(Eventually([] { return Daemons().size() == 1; }));
+  EXPECT_NE(Everything(), before);
+  runner.Signal(SIGKILL);
+  runner.Wait();
+  // The configuration is not needed any more, and what is not known is found.
+  WriteReal({{{"type", "loopback"}}});
+  const Json gone = RunReal("del", "web");
+  EXPECT_EQ(gone["ok"], true) << gone;
+  EXPECT_EQ(Everything(), before);
+}
+
+TEST_F(CniPlugins, DelFreesTheAddressOfANamespaceThatIsGone) {
+  NeedLink("veth");
+  WriteReal({{{"type", "ptp"}, {"ipam", HostLocal("10.24.0.0/24")}}});
+  const Lines before = AfterOthers();
+  EXPECT_EQ(RunReal("add", "web")["ok"], true);
+  ASSERT_EQ(::umount2("/run/netns/web", MNT_DETACH), 0);
+  EXPECT_EQ(RunReal("del", "web")["ok"], true);
+  std::filesystem::remove("/run/netns/web");
+  PinNamespace("web");
+  EXPECT_TRUE(Eventually([&] { return Everything() == before; }));
+}
+
+TEST_F(CniPlugins, GarbageIsDetached) {
+  NeedLink("veth");
+  WriteReal({{{"type", "ptp"}, {"ipam", HostLocal("10.25.0.0/24")}}});
+  PinNamespace("old");
+  const Lines before = AfterOthers();
+  EXPECT_EQ(RunReal("add", "old")["ok"], true);
+  const Json answer = Run("gc", Json::object(), {"--plugin-dir", kPlugins});
+  EXPECT_EQ(answer["removed"], Json({"old/eth0"})) << answer;
+  EXPECT_EQ(Everything(), before);
+}
+
+TEST_F(CniPlugins, AllAreListedWithTheirVersions) {
+  WriteReal(NomadsPlugins(HostLocal("172.26.64.0/20")));
+  const Json answer = Run("list", nullptr, {"--plugin-dir", kPlugins});
+  EXPECT_EQ(answer["networks"][0]["usable"], true) << answer;
+  std::vector<std::string> types;
+  for (const Json& plugin : answer["plugins"]) {
+    types.push_back(plugin["type"]);
+    const std::vector<std::string> versions = plugin["supportedVersions"];
+    EXPECT_EQ(std::count(versions.begin(), versions.end(), "0.4.0"), 1);
+  }
+  EXPECT_EQ(types, (std::vector<std::string>{"bridge", "firewall", "host-local",
+                                             "loopback", "portmap"}));
+}
+
+}  // namespace
+}  // namespace mountd::cni
