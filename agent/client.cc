@@ -88,20 +88,7 @@ Result<Receipt> Client::GetReceipt(std::string_view allocation) {
 
 Result<NetworkStatus> Client::SetupNetwork(std::string_view allocation,
                                            const NetworkSpec& spec) {
-  dbus::Dict sent;
-  AddText(sent, "network", spec.network);
-  AddText(sent, "interface", spec.interface);
-  AddText(sent, "address", spec.address);
-  AddText(sent, "address6", spec.address6);
-  if (spec.isolated) {
-    sent.emplace("isolated", dbus::Value(true));
-  }
-  if (spec.default_route) {
-    sent.emplace("default_route", dbus::Value(*spec.default_route));
-  }
-  if (spec.netns >= 0) {
-    sent.emplace("netns", dbus::Value(sdbus::UnixFd(spec.netns)));
-  }
+  dbus::Dict sent = ToWire(spec);
   const std::string id(allocation);
   const auto ports = ToWire(spec.ports);
   MOUNTD_ASSIGN(const dbus::Dict answer,

@@ -81,6 +81,39 @@ std::vector<WirePort> ToWire(const std::vector<Port>& ports) {
   return wire;
 }
 
+dbus::Dict ToWire(const NetworkSpec& spec) {
+  using WireHost = sdbus::Struct<std::string, std::vector<std::string>>;
+  dbus::Dict sent;
+  const auto add = [&sent](const char* key, const auto& value) {
+    if (!value.empty()) {
+      sent.emplace(key, dbus::Value(value));
+    }
+  };
+  add("network", spec.network);
+  add("interface", spec.interface);
+  add("address", spec.address);
+  add("address6", spec.address6);
+  add("hostname", spec.hostname);
+  add("dns_servers", spec.dns_servers);
+  add("dns_searches", spec.dns_searches);
+  add("dns_options", spec.dns_options);
+  std::vector<WireHost> hosts;
+  for (const NetworkSpec::Host& host : spec.hosts) {
+    hosts.emplace_back(host.address, host.names);
+  }
+  add("hosts", hosts);
+  if (spec.isolated) {
+    sent.emplace("isolated", dbus::Value(true));
+  }
+  if (spec.default_route) {
+    sent.emplace("default_route", dbus::Value(*spec.default_route));
+  }
+  if (spec.netns >= 0) {
+    sent.emplace("netns", dbus::Value(sdbus::UnixFd(spec.netns)));
+  }
+  return sent;
+}
+
 dbus::Dict ToWire(const VolumeUsage& usage) {
   dbus::Dict map;
   if (usage.read_only) {
@@ -160,10 +193,12 @@ Result<std::string> ToHostPath(const dbus::Dict& map) {
 Result<NetworkStatus> ToNetwork(const dbus::Dict& map) {
   NetworkStatus network;
   std::vector<WirePort> ports;
+  std::vector<sdbus::Struct<std::vector<std::uint8_t>, std::string>> files;
   MOUNTD_TRY(Fields(map)
                  .Read("mode", network.mode)
                  .Read("network", network.network)
                  .Read("isolated", network.isolated)
+                 .Read("files", files)
                  .Read("default_route", network.default_route)
                  .ReadPath("netns_path", network.netns_path)
                  .Read("netns_inode", network.netns_inode)
@@ -177,6 +212,11 @@ Result<NetworkStatus> ToNetwork(const dbus::Dict& map) {
                  .status());
   for (const WirePort& port : ports) {
     network.ports.push_back(ToPort(port));
+  }
+  for (const auto& file : files) {
+    const std::vector<std::uint8_t>& path = file.get<0>();
+    network.files.push_back(
+        {std::string(path.begin(), path.end()), file.get<1>()});
   }
   return network;
 }

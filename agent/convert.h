@@ -21,6 +21,8 @@ using WirePort = sdbus::Struct<std::string, std::string, std::uint16_t,
                                std::uint16_t, std::uint16_t, std::string>;
 
 std::vector<WirePort> ToWire(const std::vector<Port>& ports);
+// Its options.
+dbus::Dict ToWire(const NetworkSpec& spec);
 dbus::Dict ToWire(const VolumeUsage& usage);
 std::string ToWire(SourceType type);
 std::string ToWire(Propagation propagation);

@@ -41,8 +41,17 @@ struct NetworkSpec {
   bool isolated = false;  // from other allocations
   // Whether all is reached by it; otherwise the first network has that.
   std::optional<bool> default_route{};
-  int netns =
-      -1;  // a network namespace to use, the caller's to close; -1: none
+  std::string hostname{};
+  struct Host {
+    std::string address;
+    std::vector<std::string> names;
+  };
+  std::vector<Host> hosts{};  // besides localhost and its own
+  std::vector<std::string> dns_servers{};
+  std::vector<std::string> dns_searches{};
+  std::vector<std::string> dns_options{};
+  // A network namespace to use, the caller's to close; -1: none.
+  int netns = -1;
 };
 
 struct NetworkStatus {
@@ -59,6 +68,11 @@ struct NetworkStatus {
   std::vector<Port> ports;
   bool isolated = false;
   bool default_route = false;
+  struct File {
+    std::string host_path;
+    std::string task_path;
+  };
+  std::vector<File> files;  // to be mounted into tasks, read-only
 };
 
 struct VolumeUsage {

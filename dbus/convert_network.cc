@@ -85,6 +85,18 @@ Result<PortMapping> PortFrom(const PortStruct& port) {
   return mapping;
 }
 
+void ReadFiles(OptionReader& reader, NetworkFiles* files) {
+  using Words = std::vector<std::string>;
+  files->hostname = reader.Get<std::string>("hostname", "");
+  files->dns_servers = reader.Get<Words>("dns_servers", {});
+  files->dns_searches = reader.Get<Words>("dns_searches", {});
+  files->dns_options = reader.Get<Words>("dns_options", {});
+  for (const HostStruct& host :
+       reader.Get<std::vector<HostStruct>>("hosts", {})) {
+    files->hosts.push_back({host.get<0>(), host.get<1>()});
+  }
+}
+
 }  // namespace
 
 Result<std::vector<PortMapping>> PortsFrom(
@@ -112,6 +124,7 @@ Result<NetworkSpec> NetworkSpecFrom(const std::string& mode,
   ReadAddress(reader, "address", netns::ParseIpv4, &spec.ipv4);
   ReadAddress(reader, "address6", netns::ParseIpv6, &spec.ipv6);
   spec.isolated = reader.Get("isolated", false);
+  ReadFiles(reader, &spec.files);
   if (reader.Has("default_route")) {
     spec.default_route = reader.Get("default_route", false);
   }
@@ -124,6 +137,10 @@ Dict ToDict(const NetworkStatus& status) {
     ports.emplace_back(port.label, netns::ToString(port.host_address),
                        port.host_port, port.container_port, port.count,
                        ProtocolsText(port.protocols));
+  }
+  std::vector<sdbus::Struct<std::vector<std::uint8_t>, std::string>> files;
+  for (const NetworkStatus::File& file : status.files) {
+    files.emplace_back(ToBytes(file.host_path), file.task_path);
   }
   const bool has_ipv4 = !netns::IsNone(status.ipv4);
   const bool has_ipv6 = !netns::IsNone(status.ipv6);
@@ -143,6 +160,7 @@ Dict ToDict(const NetworkStatus& status) {
       {"ports", Value(ports)},
       {"isolated", Value(status.isolated)},
       {"default_route", Value(status.default_route)},
+      {"files", Value(files)},
   };
 }
 

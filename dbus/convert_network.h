@@ -16,6 +16,9 @@ namespace mountd::dbus {
 using PortStruct = sdbus::Struct<std::string, std::string, std::uint16_t,
                                  std::uint16_t, std::uint16_t, std::string>;
 
+// Address, names.
+using HostStruct = sdbus::Struct<std::string, std::vector<std::string>>;
+
 Result<std::vector<PortMapping>> PortsFrom(
     const std::vector<PortStruct>& ports);
 

@@ -34,6 +34,24 @@ Result<PassedNetns> NetnsFrom(OptionReader& reader) {
   return netns;
 }
 
+void AddFiles(const NetworkFiles& files, Arguments* arguments) {
+  arguments->Add(files.hostname);
+  for (const auto* words :
+       {&files.dns_servers, &files.dns_searches, &files.dns_options}) {
+    arguments->Add(std::to_string(words->size()));
+    for (const std::string& word : *words) {
+      arguments->Add(word);
+    }
+  }
+  for (const HostEntry& entry : files.hosts) {
+    arguments->Add(entry.address);
+    for (const std::string& name : entry.names) {
+      arguments->Add(name);
+    }
+    arguments->Add("");
+  }
+}
+
 Arguments ArgumentsOf(const std::string& allocation, const std::string& mode,
                       const std::vector<PortStruct>& ports,
                       const NetworkSpec& spec, std::uint64_t netns) {
@@ -43,6 +61,7 @@ Arguments ArgumentsOf(const std::string& allocation, const std::string& mode,
   arguments.Add(spec.isolated ? "isolated" : "");
   arguments.Add(spec.default_route ? std::to_string(*spec.default_route) : "");
   arguments.Add(std::to_string(netns));
+  AddFiles(spec.files, &arguments);
   for (const PortStruct& port : ports) {
     arguments.Add(port.get<0>())
         .Add(port.get<1>())

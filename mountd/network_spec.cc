@@ -7,6 +7,7 @@
 
 #include "mountd/base/names.h"
 #include "mountd/base/paths.h"
+#include "mountd/network_files.h"
 
 namespace mountd {
 namespace {
@@ -121,12 +122,18 @@ NetworkStatus StatusOf(const NetworkRecord& record) {
   status.ports = record.ports;
   status.isolated = (record.flags & exec::kIsolated) != 0;
   status.default_route = (record.flags & exec::kDefaultRoute) != 0;
+  for (const NetworkFile& file :
+       TextsOf(record.files, record.ipv4, record.ipv6)) {
+    status.files.push_back(
+        {paths::NetworkFile(record.allocation, file.name), file.task_path});
+  }
   return status;
 }
 
 Result<NetworkSpec> Normalised(NetworkSpec spec) {
   MOUNTD_TRY(NormaliseInterface(&spec));
   MOUNTD_TRY(NormalisePorts(&spec.ports));
+  MOUNTD_TRY(CheckNetworkFiles(spec.files));
   const std::string mode = std::string("mode ") + NameOf(spec.mode);
   const bool bridge = spec.mode == NetworkMode::kBridge;
   if (!bridge) {
@@ -148,8 +155,8 @@ bool IsSame(const NetworkRecord& record, const NetworkSpec& spec) {
   };
   const bool default_route = (record.flags & exec::kDefaultRoute) != 0;
   return record.mode == spec.mode && record.network == spec.network &&
-         record.ports == spec.ports && as_asked(spec.ipv4, record.ipv4) &&
-         as_asked(spec.ipv6, record.ipv6) &&
+         record.ports == spec.ports && record.files == spec.files &&
+         as_asked(spec.ipv4, record.ipv4) && as_asked(spec.ipv6, record.ipv6) &&
          ((record.flags & exec::kIsolated) != 0) == spec.isolated &&
          spec.default_route.value_or(default_route) == default_route;
 }
@@ -177,6 +184,10 @@ Result<void> CheckGoesWith(const std::string& allocation,
     }
     if (given.valid() && given.inode != other.netns_inode) {
       return refuse("it has a namespace already, and this is another");
+    }
+    if (!spec.files.empty() && !other.files.empty() &&
+        other.interface != spec.interface) {
+      return refuse("its names and resolvers came with another network");
     }
     if (spec.mode == NetworkMode::kNone && other.mode != NetworkMode::kNone) {
       return refuse("it has a network already");

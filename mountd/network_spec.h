@@ -21,6 +21,7 @@ struct NetworkSpec {
   netns::Ipv6 ipv6{};
   bool isolated = false;
   std::optional<bool> default_route{};  // else the first network has it
+  NetworkFiles files{};
 };
 
 // A network namespace that a caller passed.
@@ -46,6 +47,11 @@ struct NetworkStatus {
   std::vector<PortMapping> ports;
   bool isolated = false;
   bool default_route = false;
+  struct File {
+    std::string host_path;
+    std::string task_path;
+  };
+  std::vector<File> files;  // to be mounted into tasks, read-only
 };
 
 NetworkStatus StatusOf(const NetworkRecord& record);

@@ -1,13 +1,17 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 #include "mountd/networks.h"
 
+#include <sys/mman.h>
+#include <unistd.h>
+
 #include <algorithm>
-#include <cstring>
+#include <cerrno>
 #include <limits>
 #include <utility>
 
 #include "mountd/exec/wire.h"
 #include "mountd/host_ports.h"
+#include "mountd/network_files.h"
 
 namespace mountd {
 namespace {
@@ -49,6 +53,16 @@ exec::NamespaceOrigin OriginOf(const NetworkRecord& record, bool alone) {
   }
   return record.netns_given ? exec::NamespaceOrigin::kGiven
                             : exec::NamespaceOrigin::kNew;
+}
+
+// A memfd that holds `text`.
+Result<UniqueFd> MemoryWith(const std::string& text) {
+  UniqueFd fd(::memfd_create("network-file", MFD_CLOEXEC));
+  if (!fd.valid() || ::write(fd.get(), text.data(), text.size()) !=
+                         static_cast<ssize_t>(text.size())) {
+    return ErrnoError(errno, "memfd_create", "network file");
+  }
+  return fd;
 }
 
 std::string OwnerOf(const NetworkRecord& record) {
@@ -95,6 +109,7 @@ NetworkRecord RecordFor(const std::string& allocation, const NetworkSpec& spec,
   record.mode = spec.mode;
   record.network = spec.network;
   record.ports = spec.ports;
+  record.files = spec.files;
   record.flags = spec.isolated ? exec::kIsolated : 0U;
   if (spec.mode == NetworkMode::kBridge &&
       spec.default_route.value_or(!AnyHasDefaultRoute(others))) {
@@ -245,7 +260,8 @@ void Networks::TellIfScarce(const std::string& network, Pool* pool) {
 
 Result<NetworkStatus> Networks::Setup(const std::string& allocation,
                                       const NetworkSpec& asked,
-                                      const GivenNetns& given) {
+                                      const GivenNetns& given,
+                                      std::uint32_t gid) {
   MOUNTD_ASSIGN(const NetworkSpec spec, Normalised(asked));
   MOUNTD_ASSIGN(std::vector<NetworkRecord> others,
                 store_.NetworksOf(allocation));
@@ -274,36 +290,55 @@ Result<NetworkStatus> Networks::Setup(const std::string& allocation,
   }
   NetworkRecord record = RecordFor(allocation, spec, given, others);
   MOUNTD_TRY(Reserve(spec, &record));
-  return Create(std::move(record), given, others.empty());
+  return Create(std::move(record), given, gid, others.empty());
 }
 
 Result<NetworkStatus> Networks::Create(NetworkRecord record,
-                                       const GivenNetns& given, bool first) {
+                                       const GivenNetns& given,
+                                       std::uint32_t gid, bool first) {
   if (Result<void> added = store_.AddNetwork(record); !added) {
     FreePorts(record);
     FreeAddresses(record.network, record.ipv4, record.ipv6);
     return std::move(added).error();
   }
-  if (record.mode != NetworkMode::kHost) {
-    exec::NetworkPlan plan = PlanOf(record, OriginOf(record, first));
-    plan.owner_uid = given.owner_uid;
-    plan.may_be_hosts = given.may_be_hosts ? 1 : 0;
-    const bool passes = plan.origin == exec::NamespaceOrigin::kGiven;
-    Result<exec::NetworkState> created =
-        executor_.CreateNetwork(plan, passes ? given.fd : -1);
-    if (!created) {
-      Error error = std::move(created).error();
-      // The plan undid itself, unless its executor died with it: either way the
-      // delete finds what is left. What it cannot undo stays recorded, and the
-      // next Setup or the release tries again.
-      IgnoreBecauseBestEffort(Delete(record));
-      return error;
-    }
-    record.netns_inode = created->netns_inode;
+  if (Result<void> made = Make(given, gid, first, &record); !made) {
+    // The plan undid itself, unless its executor died with it: either way the
+    // delete finds what is left. What it cannot undo stays recorded, and the
+    // next Setup or the release tries again.
+    IgnoreBecauseBestEffort(Delete(record));
+    return std::move(made).error();
   }
   record.state = NetworkRecordState::kCreated;
   MOUNTD_TRY(store_.SetNetworkState(record));
   return StatusOf(record);
+}
+
+Result<void> Networks::Make(const GivenNetns& given, std::uint32_t gid,
+                            bool first, NetworkRecord* record) {
+  if (record->mode != NetworkMode::kHost) {
+    exec::NetworkPlan plan = PlanOf(*record, OriginOf(*record, first));
+    plan.owner_uid = given.owner_uid;
+    plan.may_be_hosts = given.may_be_hosts ? 1 : 0;
+    const bool passes = plan.origin == exec::NamespaceOrigin::kGiven;
+    MOUNTD_ASSIGN(const exec::NetworkState created,
+                  executor_.CreateNetwork(plan, passes ? given.fd : -1));
+    record->netns_inode = created.netns_inode;
+  }
+  return WriteFiles(*record, gid);
+}
+
+Result<void> Networks::WriteFiles(const NetworkRecord& record,
+                                  std::uint32_t gid) {
+  for (const NetworkFile& file :
+       TextsOf(record.files, record.ipv4, record.ipv6)) {
+    MOUNTD_ASSIGN(const UniqueFd content, MemoryWith(file.text));
+    exec::NetworkFilePlan plan;
+    plan.allocation = exec::ToWire(record.allocation);
+    plan.gid = gid;
+    plan.kind = file.kind;
+    MOUNTD_TRY(executor_.WriteNetworkFile(plan, content.get()));
+  }
+  return Ok();
 }
 
 Result<void> Networks::Delete(NetworkRecord record) {
@@ -320,6 +355,11 @@ Result<void> Networks::Delete(NetworkRecord record) {
   if (record.mode != NetworkMode::kHost) {
     MOUNTD_TRY(
         executor_.DeleteNetwork(PlanOf(record, OriginOf(record, alone))));
+  }
+  if (!record.files.empty()) {
+    exec::NetworkFilePlan files;
+    files.allocation = exec::ToWire(record.allocation);
+    MOUNTD_TRY(executor_.RemoveNetworkFiles(files));
   }
   if (HasAddress(record)) {
     MOUNTD_TRY(store_.QuarantineNetwork(record));

@@ -58,12 +58,14 @@ class Networks {
   // Called once, before anything else.
   Result<void> Recover();
 
+  // `gid` may reach the files that are made with it.
   // Idempotent: the same allocation and interface, the same namespace and
   // addresses. FailedPrecondition for another spec than the one it has, and for
   // a namespace where it has one.
   Result<NetworkStatus> Setup(const std::string& allocation,
                               const NetworkSpec& spec,
-                              const GivenNetns& given = {});
+                              const GivenNetns& given = {},
+                              std::uint32_t gid = 0);
   // None is success. FailedPrecondition for the namespace alone while others
   // are in it.
   Result<void> Teardown(const std::string& allocation,
@@ -112,7 +114,10 @@ class Networks {
   bool IsOverdue(const netns::Ipv4& ipv4);
 
   Result<NetworkStatus> Create(NetworkRecord record, const GivenNetns& given,
-                               bool first);
+                               std::uint32_t gid, bool first);
+  Result<void> Make(const GivenNetns& given, std::uint32_t gid, bool first,
+                    NetworkRecord* record);
+  Result<void> WriteFiles(const NetworkRecord& record, std::uint32_t gid);
   Result<void> Delete(NetworkRecord record);
 
   const Config& config_;

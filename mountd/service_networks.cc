@@ -9,11 +9,13 @@ Result<NetworkStatus> Service::SetupNetwork(const CallContext& call,
                                             const NetworkSpec& spec,
                                             GivenNetns given) {
   MOUNTD_TRY(policy_.MayUseNetwork(call.caller, spec));
-  MOUNTD_TRY(FindPrepared(call, allocation.str()));
+  MOUNTD_ASSIGN(const AllocationRecord record,
+                FindPrepared(call, allocation.str()));
   given.owner_uid = call.caller.uid;
   given.may_be_hosts = policy_.MayPassHostNamespaces(call.caller);
-  MOUNTD_ASSIGN(NetworkStatus status,
-                parts_.networks.Setup(allocation.str(), spec, given));
+  MOUNTD_ASSIGN(
+      NetworkStatus status,
+      parts_.networks.Setup(allocation.str(), spec, given, record.gid));
   MOUNTD_TRY(teardowns_.Forgive(OwedKind::kTeardownNetwork,
                                 allocation.str() + "/" + status.interface));
   return status;

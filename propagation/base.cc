@@ -94,7 +94,7 @@ Result<MountState> FinishBase(const Context& context, int parent, Undo* undo) {
   }
   for (const char* name :
        {paths::kAllocations, paths::kPlugins, paths::kAnchors,
-        paths::kFilesystems, paths::kNetworks}) {
+        paths::kFilesystems, paths::kNetworks, paths::kNetworkFiles}) {
     Undo nothing;  // kept: the base is checked as a whole
     MOUNTD_TRY(EnsureDirectory(context, base.get(), name, kBaseMode, 0, kObject,
                                &nothing));

@@ -208,13 +208,18 @@ class Section {
 void ReadNetwork(Section& section, NetworkSpec& network) {
   section
       .Only({"mode", "network", "port", "interface", "address", "address6",
-             "isolated"})
+             "isolated", "hostname", "dns_servers", "dns_searches",
+             "dns_options"})
       .Text("mode", network.mode)
       .Text("network", network.network)
       .Text("interface", network.interface)
       .Text("address", network.address)
       .Text("address6", network.address6)
       .Flag("isolated", network.isolated)
+      .Text("hostname", network.hostname)
+      .Texts("dns_servers", network.dns_servers)
+      .Texts("dns_searches", network.dns_searches)
+      .Texts("dns_options", network.dns_options)
       .Tables("port", [&](Section& each) {
         Port port;
         each.Only({"label", "host", "container", "protocols", "count",

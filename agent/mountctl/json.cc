@@ -10,7 +10,13 @@ Json ToJson(const Port& port) {
 }
 
 Json ToJson(const NetworkStatus& network) {
-  return {{"mode", network.mode},
+  Json files = Json::array();
+  for (const NetworkStatus::File& file : network.files) {
+    files.push_back(
+        {{"host_path", file.host_path}, {"task_path", file.task_path}});
+  }
+  return {{"files", std::move(files)},
+          {"mode", network.mode},
           {"network", network.network},
           {"isolated", network.isolated},
           {"default_route", network.default_route},

@@ -139,6 +139,9 @@ void PrintNetwork(std::ostream& out, const NetworkStatus& network) {
   PrintField(out, "gateway",
              Join({OrDash(network.gateway), OrDash(network.gateway6)}));
   PrintField(out, "ports", PortList(network.ports));
+  for (const NetworkStatus::File& file : network.files) {
+    PrintField(out, "file", file.host_path + " for " + file.task_path);
+  }
 }
 
 void PrintMounts(std::ostream& out, const std::vector<MountStatus>& mounts) {

@@ -16,6 +16,7 @@
 //       h/<host volume>/anchor    which mount is its anchor
 //       f/<file system>/{fs,anchor}   its mount, and which mount that is
 //       n/<allocation>            which network namespace is its own
+//       d/<allocation>/{hosts,hostname,resolv.conf}   for its tasks
 //       p/<plugin>/{csi.sock,csi-<instance>.sock,staging/<key>,
 //                   publish/<allocation>/<key>}
 //   /var/lib/mountd/state.db    0700 mountd: the records that outlive the boot
@@ -34,6 +35,7 @@ inline constexpr char kPlugins[] = "p";
 inline constexpr char kAnchors[] = "h";
 inline constexpr char kFilesystems[] = "f";
 inline constexpr char kNetworks[] = "n";
+inline constexpr char kNetworkFiles[] = "d";
 inline constexpr char kStaging[] = "staging";
 inline constexpr char kPublish[] = "publish";
 inline constexpr char kCsiEndpoint[] = "csi.sock";
@@ -45,6 +47,13 @@ inline std::string PluginSocket(std::string_view instance) {
   return instance.find_first_not_of('0') == std::string_view::npos
              ? kCsiEndpoint
              : "csi-" + std::string(instance) + ".sock";
+}
+
+// Of a file of base/d; `name` as in mountd/network_files.h.
+inline std::string NetworkFile(const std::string& allocation,
+                               const std::string& name) {
+  return std::string(kBase) + "/" + kNetworkFiles + "/" + allocation + "/" +
+         name;
 }
 
 // By components: "/a/b" is below "/a", "/ab" is not. Both are normalised.

@@ -19,6 +19,7 @@
 #include "propagation/filesystem.h"
 #include "propagation/holders.h"
 #include "propagation/inbox.h"
+#include "propagation/network_files.h"
 #include "propagation/plugin_directory.h"
 #include "propagation/plugin_service.h"
 #include "propagation/plugin_socket.h"
@@ -83,6 +84,8 @@ Result<void> Dispatcher::Carry(const Request& request, const Fds& fds,
     case PlanKind::kPrepareBase:
     case PlanKind::kPrepareAllocation:
     case PlanKind::kRemoveAllocation:
+    case PlanKind::kWriteNetworkFile:
+    case PlanKind::kRemoveNetworkFiles:
     case PlanKind::kAttach:
     case PlanKind::kDetach:
     case PlanKind::kInspectTarget:
@@ -143,6 +146,11 @@ Result<void> Dispatcher::CarryMount(const Request& request, const Fds& fds,
       return propagation::PrepareAllocation(context, body.allocation, tell);
     case PlanKind::kRemoveAllocation:
       return propagation::RemoveAllocation(context, body.allocation);
+    case PlanKind::kWriteNetworkFile:
+      return propagation::WriteNetworkFile(context, body.network_file,
+                                           fds.front().get(), tell);
+    case PlanKind::kRemoveNetworkFiles:
+      return propagation::RemoveNetworkFiles(context, body.network_file);
     case PlanKind::kAttach:
       return propagation::Attach(context, body.attach,
                                  fds.empty() ? -1 : fds.front().get(), tell);

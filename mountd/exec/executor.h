@@ -86,6 +86,10 @@ class Executor {
   // FailedPrecondition if its namespace is gone.
   virtual Result<NetworkState> RepairNetwork(const NetworkPlan& plan) = 0;
   virtual Result<UniqueFd> WatchNetworks(NetworkWatchKind kind) = 0;
+  // `content` is a memfd of kMaxNetworkFileBytes at most.
+  virtual Result<void> WriteNetworkFile(const NetworkFilePlan& plan,
+                                        int content) = 0;
+  virtual Result<void> RemoveNetworkFiles(const NetworkFilePlan& plan) = 0;
 
   // NotFound if there is no such cgroup; PermissionDenied if no rule grants it.
   virtual Result<CgroupState> InspectCgroup(const CgroupPlan& plan) = 0;

@@ -81,6 +81,9 @@ class ExecutorPool final : public Executor {
   Result<NetworkState> InspectNetwork(const NetworkPlan& plan) override;
   Result<NetworkState> RepairNetwork(const NetworkPlan& plan) override;
   Result<UniqueFd> WatchNetworks(NetworkWatchKind kind) override;
+  Result<void> WriteNetworkFile(const NetworkFilePlan& plan,
+                                int content) override;
+  Result<void> RemoveNetworkFiles(const NetworkFilePlan& plan) override;
   Result<CgroupState> InspectCgroup(const CgroupPlan& plan) override;
   Result<HoldersState> FindHolders(const HoldersPlan& plan) override;
   Result<CgroupState> InspectTask(int pidfd) override;

@@ -184,6 +184,20 @@ Result<NetworkState> ExecutorPool::RepairNetwork(const NetworkPlan& plan) {
   return answer.reply.body.network;
 }
 
+Result<void> ExecutorPool::WriteNetworkFile(const NetworkFilePlan& plan,
+                                            int content) {
+  MOUNTD_TRY(Run(
+      mounts_,
+      MakeRequest(PlanKind::kWriteNetworkFile, &PlanBody::network_file, plan),
+      std::span(&content, 1)));
+  return Ok();
+}
+
+Result<void> ExecutorPool::RemoveNetworkFiles(const NetworkFilePlan& plan) {
+  return RunForNothing(mounts_, MakeRequest(PlanKind::kRemoveNetworkFiles,
+                                            &PlanBody::network_file, plan));
+}
+
 Result<UniqueFd> ExecutorPool::WatchNetworks(NetworkWatchKind kind) {
   MOUNTD_ASSIGN(Answer answer,
                 Run(networks_, MakeRequest(PlanKind::kWatchNetworks,

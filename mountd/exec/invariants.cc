@@ -309,6 +309,10 @@ Result<void> CheckRequest(const Request& request, const Config& config) {
     case PlanKind::kDeleteNetwork:
     case PlanKind::kInspectNetwork:
       return CheckNetwork(body.network);
+    case PlanKind::kWriteNetworkFile:
+      return CheckNetworkFile(body.network_file);
+    case PlanKind::kRemoveNetworkFiles:
+      return CheckName(body.network_file.allocation, "allocation");
     case PlanKind::kWatchNetworks:
       return CheckNetworkWatch(body.network_watch);
     case PlanKind::kInspectCgroup:

@@ -134,6 +134,17 @@ Result<void> CheckNetworkToMake(const NetworkPlan& plan, const Config& config) {
   return Ok();
 }
 
+Result<void> CheckNetworkFile(const NetworkFilePlan& plan) {
+  MOUNTD_TRY(CheckName(plan.allocation, "allocation"));
+  switch (plan.kind) {
+    case NetworkFileKind::kHosts:
+    case NetworkFileKind::kHostname:
+    case NetworkFileKind::kResolvConf:
+      return Ok();
+  }
+  return Invalid("kind");
+}
+
 Result<void> CheckNetworkWatch(const NetworkWatchPlan& plan) {
   return plan.kind == NetworkWatchKind::kLinks ||
                  plan.kind == NetworkWatchKind::kRuleset

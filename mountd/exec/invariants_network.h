@@ -22,6 +22,7 @@ Result<void> CheckNetwork(const NetworkPlan& plan);
 // One that is to be made or repaired: its addresses must be declared, and its
 // ports granted, now.
 Result<void> CheckNetworkToMake(const NetworkPlan& plan, const Config& config);
+Result<void> CheckNetworkFile(const NetworkFilePlan& plan);
 Result<void> CheckNetworkWatch(const NetworkWatchPlan& plan);
 
 }  // namespace mountd::exec

@@ -125,7 +125,10 @@ class Kernel {
   // All of a file of the kernel's; EFBIG if it holds more than `limit` bytes.
   virtual Sys<std::string> ReadFile(int dir, const std::string& name,
                                     std::size_t limit) = 0;
+  // ENOSPC if not all of it can be.
   virtual Sys<void> Write(int fd, std::string_view text) = 0;
+  // All that a memfd holds; EFBIG if that is more than `limit` bytes.
+  virtual Sys<std::string> ReadMemory(int fd, std::size_t limit) = 0;
   virtual Sys<std::string> ReadSetting(const char* path) = 0;
   virtual Sys<void> WriteSetting(const char* path, std::string_view text) = 0;
 

@@ -64,6 +64,8 @@ enum class PlanKind : std::uint32_t {
   kInspectNetwork = 33,
   kRepairNetwork = 34,
   kWatchNetworks = 35,
+  kWriteNetworkFile = 36,
+  kRemoveNetworkFiles = 37,
   // Tasks, and who uses a mount.
   kInspectCgroup = 40,
   kFindHolders = 41,
@@ -346,6 +348,20 @@ struct NetworkPlan {
   std::uint32_t may_be_hosts = 0;
 };
 
+enum class NetworkFileKind : std::uint32_t {
+  kHosts = 1,
+  kHostname = 2,
+  kResolvConf = 3,
+};
+
+// base/d/<allocation>/<kind>; its content comes as a memfd beside the plan.
+struct NetworkFilePlan {
+  WireName allocation;
+  std::uint32_t gid = 0;  // that may reach it
+  NetworkFileKind kind = NetworkFileKind::kHosts;
+};
+inline constexpr std::size_t kMaxNetworkFileBytes = std::size_t{128} << 10U;
+
 struct PrepareNetworksPlan {
   std::uint32_t anew = 0;  // also the rules that somebody has changed
 };
@@ -439,6 +455,7 @@ union PlanBody {
   VolumeDirPlan volume_dir;
   NetworkPlan network;
   PrepareNetworksPlan prepare_networks;
+  NetworkFilePlan network_file;
   NetworkWatchPlan network_watch;
   CgroupPlan cgroup;
   HoldersPlan holders;
@@ -466,6 +483,7 @@ inline std::size_t FdsOf(const Request& request) {
     case PlanKind::kVerifyTask:
     case PlanKind::kRemoveTree:  // the directory
     case PlanKind::kChownTree:
+    case PlanKind::kWriteNetworkFile:  // its content
       return 1;
     default:
       return 0;

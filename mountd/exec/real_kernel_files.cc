@@ -289,8 +289,30 @@ Sys<std::string> RealKernel::ReadSetting(const char* path) {
 }
 
 Sys<void> RealKernel::Write(int fd, std::string_view text) {
-  return ::write(fd, text.data(), text.size()) < 0 ? Sys<void>(errno)
-                                                   : Sys<void>();
+  const ssize_t size = ::write(fd, text.data(), text.size());
+  if (size < 0) {
+    return errno;
+  }
+  return static_cast<std::size_t>(size) == text.size() ? Sys<void>()
+                                                       : Sys<void>(ENOSPC);
+}
+
+Sys<std::string> RealKernel::ReadMemory(int fd, std::size_t limit) {
+  std::string text(limit + 1, '\0');
+  std::size_t done = 0;
+  while (done < text.size()) {
+    const ssize_t size = ::pread(fd, text.data() + done, text.size() - done,
+                                 static_cast<off_t>(done));
+    if (size < 0) {
+      return errno;
+    }
+    if (size == 0) {
+      text.resize(done);
+      return text;
+    }
+    done += static_cast<std::size_t>(size);
+  }
+  return EFBIG;
 }
 
 Sys<void> RealKernel::WriteSetting(const char* path, std::string_view text) {

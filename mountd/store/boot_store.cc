@@ -74,9 +74,9 @@ CREATE TABLE networks(
   network TEXT NOT NULL, ipv4 TEXT NOT NULL, ipv6 TEXT NOT NULL,
   flags INTEGER NOT NULL, ports TEXT NOT NULL, state INTEGER NOT NULL,
   netns_inode INTEGER NOT NULL, netns_given INTEGER NOT NULL,
-  PRIMARY KEY(allocation, interface)) WITHOUT ROWID;
+  files TEXT NOT NULL, PRIMARY KEY(allocation, interface)) WITHOUT ROWID;
 INSERT INTO networks SELECT allocation, 'eth0', 3, network, ipv4, ipv6, 2, ports,
-  state, netns_inode, 0 FROM only_networks;
+  state, netns_inode, 0, '' FROM only_networks;
 DROP TABLE only_networks;
 ALTER TABLE quarantine ADD COLUMN ipv6 TEXT NOT NULL DEFAULT '::';
 )sql";
@@ -328,13 +328,13 @@ Result<void> BootStore::RemoveAnchor(const AnchorKey& key) {
 Result<void> BootStore::AddNetwork(const NetworkRecord& record) {
   MOUNTD_TRY(database_->Run(
       "INSERT INTO networks(allocation,interface,mode,network,ipv4,ipv6,flags,"
-      "ports,state,netns_inode,netns_given) "
-      "VALUES(?1,?2,?3,?4,?5,?6,?7,?8,?9,?10,?11)",
+      "ports,state,netns_inode,netns_given,files) "
+      "VALUES(?1,?2,?3,?4,?5,?6,?7,?8,?9,?10,?11,?12)",
       record.allocation, record.interface, static_cast<int>(record.mode),
       record.network, netns::ToString(record.ipv4),
       netns::ToString(record.ipv6), record.flags, ToColumn(record.ports),
       static_cast<int>(record.state), record.netns_inode,
-      static_cast<int>(record.netns_given)));
+      static_cast<int>(record.netns_given), ToColumn(record.files)));
   return Ok();
 }
 
@@ -342,8 +342,9 @@ Result<std::vector<NetworkRecord>> BootStore::SelectNetworks(
     std::string_view where, const std::string& allocation) {
   std::vector<NetworkRecord> all;
   MOUNTD_TRY(database_->Query(
-      std::string("SELECT allocation,interface,mode,network,ipv4,ipv6,flags,"
-                  "ports,state,netns_inode,netns_given FROM networks WHERE ")
+      std::string(
+          "SELECT allocation,interface,mode,network,ipv4,ipv6,flags,"
+          "ports,state,netns_inode,netns_given,files FROM networks WHERE ")
           .append(where)
           .append(" ORDER BY allocation,interface"),
       [&](const Row& row) {
@@ -359,6 +360,7 @@ Result<std::vector<NetworkRecord>> BootStore::SelectNetworks(
         record.state = static_cast<NetworkRecordState>(row.Int(8));
         record.netns_inode = row.Bits(9);
         record.netns_given = row.Int(10) != 0;
+        record.files = FilesFromColumn(row.Text(11));
         all.push_back(std::move(record));
       },
       allocation));

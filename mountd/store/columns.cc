@@ -33,6 +33,16 @@ T Number(const json& value, std::size_t index) {
                                                       : T{0};
 }
 
+std::vector<std::string> Texts(const json& value, std::size_t index) {
+  std::vector<std::string> texts;
+  if (value.is_array() && index < value.size() && value[index].is_array()) {
+    for (std::size_t i = 0; i < value[index].size(); ++i) {
+      texts.push_back(Text(value[index], i));
+    }
+  }
+  return texts;
+}
+
 std::vector<int> Numbers(const json& value, std::size_t index) {
   std::vector<int> numbers;
   if (value.is_array() && index < value.size() && value[index].is_array()) {
@@ -91,6 +101,36 @@ std::vector<PortMapping> PortsFromColumn(std::string_view text) {
     }
   }
   return ports;
+}
+
+std::string ToColumn(const NetworkFiles& files) {
+  if (files.empty()) {
+    return "";
+  }
+  json hosts = json::array();
+  for (const HostEntry& entry : files.hosts) {
+    hosts.push_back({entry.address, entry.names});
+  }
+  return Dump(json::array({files.hostname, std::move(hosts), files.dns_servers,
+                           files.dns_searches, files.dns_options}));
+}
+
+NetworkFiles FilesFromColumn(std::string_view text) {
+  NetworkFiles files;
+  if (text.empty()) {
+    return files;
+  }
+  const json value = Parse(text);
+  files.hostname = Text(value, 0);
+  if (value.is_array() && value.size() > 1 && value[1].is_array()) {
+    for (const json& item : value[1]) {
+      files.hosts.push_back({Text(item, 0), Texts(item, 1)});
+    }
+  }
+  files.dns_servers = Texts(value, 2);
+  files.dns_searches = Texts(value, 3);
+  files.dns_options = Texts(value, 4);
+  return files;
 }
 
 // Most mounts have none, nor a tmpfs: "".

@@ -17,6 +17,8 @@ std::string ToColumn(const StringMap& map);
 StringMap MapFromColumn(std::string_view text);
 
 std::string ToColumn(const std::vector<PortMapping>& ports);
+std::string ToColumn(const NetworkFiles& files);
+NetworkFiles FilesFromColumn(std::string_view text);
 std::vector<PortMapping> PortsFromColumn(std::string_view text);
 
 std::string ToColumn(const exec::IdMapPlan& ids);

@@ -219,6 +219,23 @@ enum class NetworkMode : int {
 // The interface of what is a namespace alone, or none.
 inline constexpr char kLoopbackInterface[] = "lo";
 
+// What an allocation's tasks are told of names (network_files.h).
+struct HostEntry {
+  std::string address;
+  std::vector<std::string> names;
+  friend bool operator==(const HostEntry&, const HostEntry&) = default;
+};
+
+struct NetworkFiles {
+  std::string hostname{};
+  std::vector<HostEntry> hosts{};  // besides localhost and its own
+  std::vector<std::string> dns_servers{};
+  std::vector<std::string> dns_searches{};
+  std::vector<std::string> dns_options{};
+  bool empty() const { return *this == NetworkFiles{}; }
+  friend bool operator==(const NetworkFiles&, const NetworkFiles&) = default;
+};
+
 // One network of an allocation, by its interface: all of them are in the same
 // namespace.
 struct NetworkRecord {
@@ -233,6 +250,7 @@ struct NetworkRecord {
   NetworkRecordState state = NetworkRecordState::kCreating;
   std::uint64_t netns_inode = 0;
   bool netns_given = false;  // the caller's, and not mountd's to end
+  NetworkFiles files{};      // made with it
 };
 
 // Addresses whose link is still dying: not to be given out.

@@ -60,6 +60,9 @@ TEST_F(ClientTest, SetupNetworkSendsEachPortAndAnswersAllFields) {
   EXPECT_EQ(network.mode, "bridge");
   EXPECT_EQ(network.network, "default");
   EXPECT_TRUE(network.default_route);
+  ASSERT_EQ(network.files.size(), 1U);
+  EXPECT_EQ(network.files[0].host_path, "/h");
+  EXPECT_EQ(network.files[0].task_path, "/etc/hosts");
   EXPECT_EQ(network.netns_path, "/run/netns/web");
   EXPECT_EQ(network.netns_inode, 4026531840U);
   EXPECT_EQ(network.interface, "eth0");

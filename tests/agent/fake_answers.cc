@@ -84,6 +84,9 @@ dbus::Dict Network() {
           {"network", Text("default")},
           {"isolated", V(false)},
           {"default_route", V(true)},
+          {"files",
+           V(std::vector<sdbus::Struct<std::vector<std::uint8_t>, std::string>>{
+               {{'/', 'h'}, "/etc/hosts"}})},
           {"netns_path", Path("/run/netns/web")},
           {"netns_inode", V(std::uint64_t{4026531840})},
           {"interface", Text("eth0")},

@@ -11,11 +11,11 @@ namespace mountd::test {
 namespace {
 
 const Types kNetworkTypes = {
-    {"mode", "s"},         {"network", "s"},        {"isolated", "b"},
-    {"netns_path", "ay"},  {"netns_inode", "t"},    {"interface", "s"},
-    {"address", "s"},      {"address6", "s"},       {"gateway", "s"},
-    {"gateway6", "s"},     {"host_interface", "s"}, {"ports", "a(ssqqqs)"},
-    {"default_route", "b"}};
+    {"mode", "s"},          {"network", "s"},        {"isolated", "b"},
+    {"netns_path", "ay"},   {"netns_inode", "t"},    {"interface", "s"},
+    {"address", "s"},       {"address6", "s"},       {"gateway", "s"},
+    {"gateway6", "s"},      {"host_interface", "s"}, {"ports", "a(ssqqqs)"},
+    {"default_route", "b"}, {"files", "a(ays)"}};
 const Types kInstanceTypes = {{"id", "s"},
                               {"mount_dir", "s"},
                               {"stage_publish_base_dir", "s"},

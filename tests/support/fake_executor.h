@@ -82,6 +82,8 @@ class FakeExecutor final : public Executor {
   // Links outlive DeleteNetwork until EndLinks.
   void KeepLinks();
   void EndLinks();
+  // "web/2", by NetworkFileKind; "" if there is none.
+  std::string NetworkFileText(const std::string& file) const;
   // Somebody else takes away what an allocation has.
   void TakeNamespace(const std::string& allocation);
   void TakeLink(const std::string& address);
@@ -133,6 +135,9 @@ class FakeExecutor final : public Executor {
   Result<NetworkState> InspectNetwork(const NetworkPlan& plan) override;
   Result<NetworkState> RepairNetwork(const NetworkPlan& plan) override;
   Result<UniqueFd> WatchNetworks(NetworkWatchKind kind) override;
+  Result<void> WriteNetworkFile(const NetworkFilePlan& plan,
+                                int content) override;
+  Result<void> RemoveNetworkFiles(const NetworkFilePlan& plan) override;
   Result<CgroupState> InspectCgroup(const CgroupPlan& plan) override;
   Result<HoldersState> FindHolders(const HoldersPlan& plan) override;
   Result<CgroupState> InspectTask(int pidfd) override;
@@ -187,6 +192,7 @@ class FakeExecutor final : public Executor {
   std::map<std::string, std::uint64_t> networks_;  // namespaces, by allocation
   std::map<std::string, Link> links_;              // by address
   std::map<NetworkWatchKind, UniqueFd> network_watches_;
+  std::map<std::string, std::string> network_files_;  // their contents
   bool keep_links_ = false;
   std::map<std::uint64_t, std::string> cgroups_;
   struct Use {

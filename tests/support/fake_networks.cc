@@ -2,6 +2,7 @@
 //
 // The namespaces, links and port maps of FakeExecutor.
 #include <sys/socket.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -176,6 +177,45 @@ Result<UniqueFd> FakeExecutor::WatchNetworks(NetworkWatchKind kind) {
         network_watches_[kind].reset(ends[0]);
         return UniqueFd(ends[1]);
       });
+}
+
+Result<void> FakeExecutor::WriteNetworkFile(const NetworkFilePlan& plan,
+                                            int content) {
+  PlanBody body;
+  body.network_file = plan;
+  const std::string id = Text(plan.allocation);
+  return Run<Result<void>>(
+      PlanKind::kWriteNetworkFile, "WriteNetworkFile", id, body,
+      [&]() -> Result<void> {
+        std::array<char, 4096> text{};
+        const ssize_t size = ::pread(content, text.data(), text.size(), 0);
+        if (size < 0) {
+          return ErrnoError(errno, "pread", id);
+        }
+        network_files_[id + "/" + std::to_string(static_cast<int>(plan.kind))] =
+            std::string(text.data(), static_cast<std::size_t>(size));
+        return Ok();
+      });
+}
+
+Result<void> FakeExecutor::RemoveNetworkFiles(const NetworkFilePlan& plan) {
+  PlanBody body;
+  body.network_file = plan;
+  const std::string id = Text(plan.allocation);
+  return Run<Result<void>>(PlanKind::kRemoveNetworkFiles, "RemoveNetworkFiles",
+                           id, body, [&]() -> Result<void> {
+                             std::erase_if(
+                                 network_files_, [&](const auto& entry) {
+                                   return entry.first.starts_with(id + "/");
+                                 });
+                             return Ok();
+                           });
+}
+
+std::string FakeExecutor::NetworkFileText(const std::string& file) const {
+  const std::lock_guard lock(mutex_);
+  const auto found = network_files_.find(file);
+  return found == network_files_.end() ? "" : found->second;
 }
 
 void FakeExecutor::TellNetworks(NetworkWatchKind kind,

@@ -130,6 +130,10 @@ class InjectingKernel final : public Kernel {
     return Pass<std::string>(
         "ReadFile", [&] { return kernel_.ReadFile(dir, name, limit); });
   }
+  Sys<std::string> ReadMemory(int fd, std::size_t limit) override {
+    return Pass<std::string>("ReadMemory",
+                             [&] { return kernel_.ReadMemory(fd, limit); });
+  }
   Sys<void> Write(int fd, std::string_view text) override {
     return Pass<void>("Write", [&] { return kernel_.Write(fd, text); });
   }
