@@ -222,7 +222,7 @@ Result<void> ReadNamed(const ConfigReader& reader, const toml::table& root,
 Result<Config> ReadRoot(const ConfigReader& reader, const toml::table& root) {
   MOUNTD_TRY(reader.OnlyKeys(root, "",
                              {"host_volume", "filesystem", "plugin", "network",
-                              "rule", "limits", "timeouts"}));
+                              "firewall", "rule", "limits", "timeouts"}));
   Config config;
   MOUNTD_TRY(ReadNamed(reader, root, "host_volume", config.host_volumes,
                        ReadHostVolume));
@@ -236,6 +236,10 @@ Result<Config> ReadRoot(const ConfigReader& reader, const toml::table& root) {
   }
   MOUNTD_TRY(ReadNamed(reader, root, "network", config.networks, ReadNetwork));
   MOUNTD_TRY(CheckNetworksAreApart(reader, root, config));
+  if (const toml::node* node = root.get("firewall")) {
+    MOUNTD_ASSIGN(const toml::table* table, reader.Table(*node, "firewall"));
+    MOUNTD_TRY(ReadFirewall(reader, *table, config.firewall));
+  }
   MOUNTD_TRY(ReadRules(reader, root, config.rules));
   if (const toml::node* node = root.get("limits")) {
     MOUNTD_ASSIGN(const toml::table* table, reader.Table(*node, "limits"));

@@ -111,6 +111,12 @@ bool Applies(const RuleConfig& rule, std::uint32_t uid,
 // Whether the rule lets all of the extent's ids on disk be shown.
 bool AllowsIds(const RuleConfig& rule, const exec::IdExtent& extent);
 
+// [firewall]: what is done besides the own table.
+struct FirewallConfig {
+  // Rules in iptables' chain FORWARD, for hosts where it drops by default.
+  bool forward_rules = false;
+};
+
 struct LimitsConfig {
   std::uint32_t peers_per_uid = 32;
   std::uint32_t allocations_per_uid = 1000;
@@ -149,6 +155,7 @@ struct Config {
   std::map<std::string, PluginConfig> plugins;
   std::map<std::string, NetworkConfig> networks;
   std::vector<RuleConfig> rules;
+  FirewallConfig firewall{};
   LimitsConfig limits;
   TimeoutsConfig timeouts;
 };

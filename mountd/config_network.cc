@@ -74,6 +74,13 @@ Result<NetworkConfig> ReadNetwork(const ConfigReader& reader,
   return network;
 }
 
+Result<void> ReadFirewall(const ConfigReader& reader, const toml::table& table,
+                          FirewallConfig& firewall) {
+  const std::string where = "firewall.";
+  MOUNTD_TRY(reader.OnlyKeys(table, where, {"forward_rules"}));
+  return reader.Scalar(table, "forward_rules", where, firewall.forward_rules);
+}
+
 Result<void> CheckNetworksAreApart(const ConfigReader& reader,
                                    const toml::table& root,
                                    const Config& config) {

@@ -13,6 +13,10 @@ Result<NetworkConfig> ReadNetwork(const ConfigReader& reader,
                                   const toml::table& table,
                                   const std::string& where);
 
+// [firewall].
+Result<void> ReadFirewall(const ConfigReader& reader, const toml::table& table,
+                          FirewallConfig& firewall);
+
 // An address that two networks had would be one link's and another's.
 Result<void> CheckNetworksAreApart(const ConfigReader& reader,
                                    const toml::table& root,

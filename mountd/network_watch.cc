@@ -118,6 +118,10 @@ Result<void> NetworkWatch::ReadRuleset(int fd) {
   MOUNTD_ASSIGN(const netns::RulesetEvents events, ruleset_reader_.Read(fd));
   if (events.changed || events.overflowed) {
     parts_.strands.Submit(kWatchStrand, [this] { Restore(); });
+  } else if (events.forward && parts_.forward_rules) {
+    parts_.strands.Submit(kWatchStrand, [this] {
+      IgnoreBecauseBestEffort(parts_.executor.PrepareNetworks(false));
+    });
   }
   return Ok();
 }

@@ -39,6 +39,7 @@ class NetworkWatch {
     exec::Executor& executor;
     store::BootStore& store;
     Networks& networks;
+    bool forward_rules = false;  // are to be kept in iptables' chain
   };
   // All from workers.
   struct Events {

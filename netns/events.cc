@@ -192,7 +192,8 @@ void RulesetEventReader::Take(int type, const void* payload, int size,
   if (message == NFT_MSG_NEWGEN) {
     const bool others = attributes.Text(NFTA_GEN_PROC_NAME) != kExecutor;
     events->changed = events->changed || (touched_ && others);
-    touched_ = false;
+    events->forward = events->forward || (touched_forward_ && others);
+    touched_ = touched_forward_ = false;
     return;
   }
   // Of all kinds of objects the first attribute is the table, and of rules the
@@ -201,7 +202,9 @@ void RulesetEventReader::Take(int type, const void* payload, int size,
                 static_cast<int>(NFTA_CHAIN_TABLE) == NFTA_TABLE_NAME &&
                 static_cast<int>(NFTA_SET_TABLE) == NFTA_TABLE_NAME &&
                 static_cast<int>(NFTA_SET_ELEM_LIST_TABLE) == NFTA_TABLE_NAME);
-  if (attributes.Text(NFTA_TABLE_NAME) != kTable) {
+  const std::string table = attributes.Text(NFTA_TABLE_NAME);
+  touched_forward_ = touched_forward_ || table == kFilterTable;
+  if (table != kTable) {
     return;
   }
   const bool of_rule = message == NFT_MSG_NEWRULE || message == NFT_MSG_DELRULE;

@@ -24,6 +24,7 @@ Result<LinkEvents> ReadLinkEvents(int socket);
 
 struct RulesetEvents {
   bool changed = false;     // the table, by others than mountd-exec
+  bool forward = false;     // iptables' chain FORWARD, likewise
   bool overflowed = false;  // or maybe it was
 };
 
@@ -39,6 +40,7 @@ class RulesetEventReader {
   // A transaction's changes come before the message that says whose it is, and
   // maybe with another read.
   bool touched_ = false;
+  bool touched_forward_ = false;
 };
 
 }  // namespace mountd::netns

@@ -138,6 +138,9 @@ Result<bool> Channel::Collect(std::uint32_t first_sequence, std::size_t count,
       std::memcpy(&error, data, sizeof(error));
       answer.err = -error.error;
       complete = complete || index == last;
+    } else if (header->nlmsg_type == NLMSG_DONE) {
+      complete = complete || index == last;  // of a dump
+      continue;
     } else {
       answer.payload.assign(data, data + length);
     }

@@ -9,6 +9,7 @@
 
 #include "netns/access.h"
 #include "netns/elements.h"
+#include "netns/forward_rules.h"
 #include "netns/home.h"
 #include "netns/ruleset.h"
 
@@ -181,6 +182,8 @@ Result<void> PrepareNetworks(const Context& context, bool anew) {
   MOUNTD_ASSIGN(Access access, OpenAccess(context, ""));
   MOUNTD_TRY(
       PrepareRuleset(context.kernel, access.netfilter, context.config, anew));
+  MOUNTD_TRY(PrepareForwardRules(context.kernel, access.netfilter,
+                                 context.config.firewall.forward_rules));
   MOUNTD_TRY(EnableForwarding(context.kernel));
   for (const auto& [name, network] : context.config.networks) {
     MOUNTD_TRY(AddHostAddresses(access.route, network, name));

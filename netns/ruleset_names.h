@@ -7,5 +7,8 @@ namespace mountd::netns {
 inline constexpr char kTable[] = "mountd";
 // The chain in it that is the operators'.
 inline constexpr char kAdminChain[] = "admin";
+// iptables' own, of each family (forward_rules.h).
+inline constexpr char kFilterTable[] = "filter";
+inline constexpr char kForwardChain[] = "FORWARD";
 
 }  // namespace mountd::netns

@@ -92,7 +92,8 @@ Daemon::Daemon(Config config, std::unique_ptr<dbus::EventLoop> loop,
              [this](const MountRecord& record, const std::string& reason) {
                MountLost(record, reason);
              }),
-      network_watch_({*loop_, strands_, executor_, *boot_, networks_},
+      network_watch_({*loop_, strands_, executor_, *boot_, networks_,
+                      config_.firewall.forward_rules},
                      EventsOfNetworkWatch()),
       prober_({*loop_, strands_, executor_, *boot_, healths_},
               config_.timeouts.probe_mounts,

@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#include "netns/forward_rules.h"
+
+#include <endian.h>
+#include <linux/netfilter.h>
+#include <linux/netfilter/nf_tables.h>
+#include <linux/netfilter/nfnetlink.h>
+#include <linux/netlink.h>
+#include <netlink/msg.h>
+
+#include <cerrno>
+#include <cstring>
+#include <map>
+#include <string_view>
+
+#include "netns/ruleset_names.h"
+
+namespace mountd::netns {
+namespace {
+
+constexpr std::string_view kFromAllocations = "mountd: from allocations";
+constexpr std::string_view kToAllocations = "mountd: to allocations";
+
+struct Family {
+  std::uint8_t number;
+  const char* name;
+};
+constexpr Family kFamilies[] = {{NFPROTO_IPV4, "ip"}, {NFPROTO_IPV6, "ip6"}};
+
+// Handles of the rules that are ours, by their comments.
+using OwnRules = std::map<std::string_view, std::uint64_t>;
+
+nlattr* FindIn(std::vector<std::byte>* payload, int type) {
+  const std::size_t start = NLMSG_ALIGN(sizeof(nfgenmsg));
+  if (payload->size() <= start) {
+    return nullptr;
+  }
+  return nla_find(reinterpret_cast<nlattr*>(&payload->at(start)),
+                  static_cast<int>(payload->size() - start), type);
+}
+
+void TakeIfOwn(const Answer& answer, OwnRules* rules) {
+  std::vector<std::byte> payload = answer.payload;
+  const nlattr* handle = FindIn(&payload, NFTA_RULE_HANDLE);
+  const nlattr* data = FindIn(&payload, NFTA_RULE_USERDATA);
+  if (handle == nullptr || data == nullptr || nla_len(handle) != 8) {
+    return;
+  }
+  std::uint64_t big_endian = 0;
+  std::memcpy(&big_endian, nla_data(handle), sizeof(big_endian));
+  // The comment stands in it as nft(8) wrote it, with a type and a length.
+  const std::string_view user(static_cast<const char*>(nla_data(data)),
+                              static_cast<std::size_t>(nla_len(data)));
+  for (const std::string_view comment : {kFromAllocations, kToAllocations}) {
+    if (user.find(comment) != std::string_view::npos) {
+      (*rules)[comment] = be64toh(big_endian);
+    }
+  }
+}
+
+Message ForwardMessage(int type, int flags, const Family& family,
+                       int table_attribute, int chain_attribute) {
+  nfgenmsg header = {};
+  header.nfgen_family = family.number;
+  header.version = NFNETLINK_V0;
+  Message message((NFNL_SUBSYS_NFTABLES << 8) | type, flags, header);
+  message.PutText(table_attribute, kFilterTable)
+      .PutText(chain_attribute, kForwardChain);
+  return message;
+}
+
+Result<bool> HasChain(Channel* nft, const Family& family) {
+  std::vector<Message> messages;
+  messages.push_back(ForwardMessage(NFT_MSG_GETCHAIN, 0, family,
+                                    NFTA_CHAIN_TABLE, NFTA_CHAIN_NAME));
+  MOUNTD_ASSIGN(const std::vector<Answer> answers, nft->Exchange(messages, 0));
+  for (const Answer& answer : answers) {
+    if (answer.err == ENOENT) {
+      return false;
+    }
+    if (answer.err != 0) {
+      return ErrnoError(answer.err, "NFT_MSG_GETCHAIN", kForwardChain);
+    }
+  }
+  return true;
+}
+
+Result<OwnRules> FindOwn(Channel* nft, const Family& family) {
+  std::vector<Message> messages;
+  messages.push_back(ForwardMessage(NFT_MSG_GETRULE, NLM_F_DUMP, family,
+                                    NFTA_RULE_TABLE, NFTA_RULE_CHAIN));
+  MOUNTD_ASSIGN(const std::vector<Answer> answers, nft->Exchange(messages, 0));
+  OwnRules rules;
+  for (const Answer& answer : answers) {
+    if (answer.err != 0) {
+      return ErrnoError(answer.err, "NFT_MSG_GETRULE", kForwardChain);
+    }
+    TakeIfOwn(answer, &rules);
+  }
+  return rules;
+}
+
+std::string Where(const Family& family) {
+  return std::string(" rule ") + family.name + " " + kFilterTable + " " +
+         kForwardChain + " ";
+}
+
+std::string Insertion(const Family& family, const char* match,
+                      std::string_view comment) {
+  return "insert" + Where(family) + match +
+         " \"md*\" counter accept comment \"" + std::string(comment) + "\"\n";
+}
+
+}  // namespace
+
+Result<void> PrepareForwardRules(exec::Kernel& kernel, Channel* nft,
+                                 bool wanted) {
+  std::string commands;
+  for (const Family& family : kFamilies) {
+    MOUNTD_ASSIGN(const bool there, HasChain(nft, family));
+    if (!there) {
+      continue;
+    }
+    MOUNTD_ASSIGN(const OwnRules own, FindOwn(nft, family));
+    if (wanted && !own.contains(kFromAllocations)) {
+      commands += Insertion(family, "iifname", kFromAllocations);
+    }
+    if (wanted && !own.contains(kToAllocations)) {
+      commands += Insertion(family, "oifname", kToAllocations);
+    }
+    for (const auto& [comment, handle] : own) {
+      if (!wanted) {
+        commands += "delete" + Where(family) + "handle " +
+                    std::to_string(handle) + "\n";
+      }
+    }
+  }
+  return commands.empty()
+             ? Ok()
+             : exec::Named(kernel.RunNft(commands), "nft", kForwardChain);
+}
+
+}  // namespace mountd::netns
