@@ -6,6 +6,7 @@
 #include <linux/openat2.h>
 #include <sched.h>
 
+#include <cerrno>
 #include <utility>
 
 namespace mountd::netns {
@@ -16,6 +17,8 @@ using exec::Kernel;
 using exec::Named;
 
 constexpr std::size_t kMostMarkers = 65'536;
+constexpr char kOwn[] = "/proc/thread-self/ns";
+constexpr char kFirst[] = "/proc/1/ns";
 
 std::string NameOfPlan(const exec::NetworkPlan& plan) {
   return std::string(plan.allocation.view());
@@ -47,19 +50,40 @@ Result<std::uint64_t> InodeOf(Kernel& kernel, const exec::NetworkPlan& plan,
   return facts.inode;
 }
 
-// The namespaces of this process and of the first one.
+Result<std::uint64_t> InodeIn(Kernel& kernel, const char* process,
+                              const char* kind) {
+  MOUNTD_ASSIGN(const UniqueFd directory,
+                Named(kernel.Open(exec::kFromRoot, process,
+                                  O_PATH | O_DIRECTORY | O_CLOEXEC, 0),
+                      "openat2", process));
+  MOUNTD_ASSIGN(
+      const FileFacts facts,
+      Named(kernel.StatLinked(directory.get(), kind), "statx", process));
+  return facts.inode;
+}
+
+// True if the namespace `fd` is of this process's user namespace, and not of
+// one that somebody has made for himself.
+Result<bool> IsOfHostsUserNamespace(Kernel& kernel,
+                                    const exec::NetworkPlan& plan, int fd) {
+  MOUNTD_ASSIGN(const std::uint64_t owner,
+                Named(kernel.OwnerOf(fd), "NS_GET_USERNS", NameOfPlan(plan)));
+  MOUNTD_ASSIGN(const std::uint64_t hosts, InodeIn(kernel, kOwn, "user"));
+  return owner == hosts;
+}
+
+// The namespaces of this process and of the first one. An LSM may keep the
+// latter's from us: it can be that one only if it is of the same user
+// namespace.
 Result<void> CheckNotTheHosts(Kernel& kernel, const exec::NetworkPlan& plan,
-                              std::uint64_t inode) {
-  for (const char* process : {"/proc/thread-self/ns", "/proc/1/ns"}) {
-    const exec::Sys<UniqueFd> directory = kernel.Open(
-        exec::kFromRoot, process, O_PATH | O_DIRECTORY | O_CLOEXEC, 0);
-    if (!directory) {
-      return ErrnoError(directory.error(), "openat2", process);
+                              std::uint64_t inode, bool of_hosts_user) {
+  for (const char* process : {kOwn, kFirst}) {
+    const Result<std::uint64_t> hosts = InodeIn(kernel, process, "net");
+    if (!hosts && (hosts.error().sys_errno != EACCES || of_hosts_user ||
+                   process == kOwn)) {
+      return hosts.error();
     }
-    MOUNTD_ASSIGN(
-        const FileFacts facts,
-        Named(kernel.StatLinked(directory->get(), "net"), "statx", process));
-    if (facts.inode == inode) {
+    if (hosts && *hosts == inode) {
       return NotGiven(Code::kPermissionDenied, plan,
                       "is the host's own namespace");
     }
@@ -83,16 +107,8 @@ Result<void> CheckNotAnothers(Kernel& kernel, const exec::NetworkPlan& plan,
 }
 
 Result<void> CheckOwner(Kernel& kernel, const exec::NetworkPlan& plan, int fd,
-                        bool of_root) {
-  MOUNTD_ASSIGN(const std::uint64_t owner,
-                Named(kernel.OwnerOf(fd), "NS_GET_USERNS", NameOfPlan(plan)));
-  MOUNTD_ASSIGN(const UniqueFd own,
-                Named(kernel.Open(exec::kFromRoot, "/proc/thread-self/ns",
-                                  O_PATH | O_DIRECTORY, 0),
-                      "openat2", "/proc/thread-self/ns"));
-  MOUNTD_ASSIGN(const FileFacts hosts,
-                Named(kernel.StatLinked(own.get(), "user"), "statx", "user"));
-  if (owner == hosts.inode) {
+                        bool of_hosts_user, bool of_root) {
+  if (of_hosts_user) {
     return of_root ? Ok()
                    : Result<void>(NotGiven(
                          Code::kPermissionDenied, plan,
@@ -121,9 +137,11 @@ Result<Home> GivenHome(Kernel& kernel, const exec::NetworkPlan& plan,
   if (inode != plan.netns_inode) {
     return NotGiven(Code::kInvalidArgument, plan, "is not the one it was");
   }
-  MOUNTD_TRY(CheckNotTheHosts(kernel, plan, inode));
+  MOUNTD_ASSIGN(const bool of_hosts_user,
+                IsOfHostsUserNamespace(kernel, plan, fd));
+  MOUNTD_TRY(CheckNotTheHosts(kernel, plan, inode, of_hosts_user));
   MOUNTD_TRY(CheckNotAnothers(kernel, plan, place, inode));
-  MOUNTD_TRY(CheckOwner(kernel, plan, fd, of_root));
+  MOUNTD_TRY(CheckOwner(kernel, plan, fd, of_hosts_user, of_root));
   return Enter(kernel, fd, NameOfPlan(plan));
 }
 

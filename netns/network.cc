@@ -55,6 +55,10 @@ Result<bool> IsMade(const Context& context, Access* access,
   if (before.pin.inode == 0 || !before.pin.ours) {
     return false;
   }
+  if (plan.origin == exec::NamespaceOrigin::kGiven &&
+      before.pin.inode != plan.netns_inode) {
+    return false;  // it is another that was given then
+  }
   if (IsNone(plan.ipv4)) {
     return true;
   }

@@ -58,10 +58,6 @@ constexpr char kRules[] = R"(table inet mountd {
   }
   chain nat_pre { meta l4proto { tcp, udp, sctp } fib daddr type local jump portmap; }
   chain nat_out { meta l4proto { tcp, udp, sctp } fib daddr type local jump portmap; }
-  chain nat_post {
-    oifname "md*" ct status dnat ip saddr 127.0.0.0/8 masquerade
-    iifname "md*" oifname "md*" ct status dnat masquerade
-  }
   chain forward {
     iifname != "md*" oifname != "md*" return
     ct state vmap { established : accept, related : accept, invalid : drop }
@@ -71,6 +67,34 @@ constexpr char kRules[] = R"(table inet mountd {
     iifname "md*" oifname "md*" drop
     iifname "md*" accept
     drop
+  }
+}
+)";
+
+// What comes to a port map from the host itself, or from an allocation, gets
+// the host's address in the very network: its answer comes back by the link
+// that it went to, whichever others the allocation has.
+template <typename Range>
+std::string HostSourceRules(const char* family,
+                            const std::vector<Range>& ranges) {
+  const std::string ip = std::string(family) + " ";
+  std::string rules;
+  for (const Range& range : ranges) {
+    const std::string to = "oifname \"md*\" ct status dnat " + ip + "daddr " +
+                           ToString(range) + " snat " + ip + "to " +
+                           ToString(HostAddress(range)) + "\n";
+    for (const char* from : {"fib saddr type local ", "iifname \"md*\" "}) {
+      rules += std::string("add rule inet mountd nat_post ") + from + to;
+    }
+  }
+  return rules;
+}
+
+// The same for what is left of networks that are not declared any more.
+constexpr char kLastHostSourceRules[] = R"(table inet mountd {
+  chain nat_post {
+    oifname "md*" ct status dnat ip saddr 127.0.0.0/8 masquerade
+    iifname "md*" oifname "md*" ct status dnat masquerade
   }
 }
 )";
@@ -132,6 +156,11 @@ Message FlushOne(int tuple, const Address& address) {
 Ruleset RulesetFor(const Config& config) {
   Ruleset ruleset;
   ruleset.commands = std::string(kObjects) + kRules;
+  for (const auto& [name, network] : config.networks) {
+    ruleset.commands += HostSourceRules("ip", network.ipv4) +
+                        HostSourceRules("ip6", network.ipv6);
+  }
+  ruleset.commands += kLastHostSourceRules;
   for (const auto& [name, network] : config.networks) {
     ruleset.commands += MasqueradeRules("ip", network.ipv4,
                                         network.no_masquerade4, "224.0.0.0/4");

@@ -96,6 +96,19 @@ Sys<UniqueFd> RealKernel::OpenNetlinkIn(int netns, int protocol) {
 }
 
 Sys<void> RealKernel::Subscribe(int netlink, unsigned group) {
+  // A notification goes to all ports but its sender's, and the kernel's own is
+  // 0: a socket that has none yet, as it has sent nothing, would hear nothing.
+  sockaddr_nl own = {};
+  socklen_t size = sizeof(own);
+  if (::getsockname(netlink, reinterpret_cast<sockaddr*>(&own), &size) < 0) {
+    return errno;
+  }
+  const sockaddr_nl any = {AF_NETLINK, 0, 0, 0};
+  if (own.nl_pid == 0 &&
+      ::bind(netlink, reinterpret_cast<const sockaddr*>(&any), sizeof(any)) <
+          0) {
+    return errno;
+  }
   return Done(::setsockopt(netlink, SOL_NETLINK, NETLINK_ADD_MEMBERSHIP, &group,
                            sizeof(group)));
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 #pragma once
 
+#include <cstdlib>
 #include <string>
 
 #include "netns/address.h"
@@ -41,6 +42,23 @@ class Networks : public ExecutorFixture {
     const exec::Reply reply = Do(exec::PlanKind::kInspectNetwork, plan);
     EXPECT_EQ(ErrorOf(reply), "");
     return reply.body.network;
+  }
+
+  // The state of what was created; it must have been.
+  exec::NetworkState Create(const exec::NetworkPlan& plan) {
+    const exec::Reply reply = Do(exec::PlanKind::kCreateNetwork, plan);
+    EXPECT_EQ(ErrorOf(reply), "");
+    return reply.body.network;
+  }
+  void Delete(const exec::NetworkPlan& plan) {
+    EXPECT_EQ(ErrorOf(Do(exec::PlanKind::kDeleteNetwork, plan)), "");
+  }
+  static std::string LinkOf(const exec::NetworkPlan& plan) {
+    return netns::HostLinkName(plan.ipv4);
+  }
+  // As an operator at a terminal would.
+  static void Shell(const std::string& command) {
+    ASSERT_EQ(std::system(command.c_str()), 0) << command;
   }
 
   Inventory before_;

@@ -1,21 +1,10 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
-#include <arpa/inet.h>
-#include <fcntl.h>
-#include <poll.h>
-#include <sched.h>
-#include <sys/mount.h>
-#include <sys/socket.h>
-#include <sys/stat.h>
-#include <sys/wait.h>
-#include <unistd.h>
-
-#include <csignal>
-#include <cstring>
 #include <fstream>
 
 #include "netns/address.h"
 #include "netns/nft_command.h"
 #include "tests/root/network_fixture.h"
+#include "tests/root/tcp_probe.h"
 
 namespace mountd::testing {
 namespace {
@@ -25,114 +14,6 @@ using exec::PlanBody;
 using exec::PlanKind;
 using exec::Reply;
 using exec::ToWire;
-
-struct Endpoint {
-  sockaddr_storage storage = {};
-  socklen_t size = 0;
-  int family = 0;
-};
-
-Endpoint At(const std::string& address, std::uint16_t port) {
-  Endpoint endpoint;
-  if (address.find(':') == std::string::npos) {
-    sockaddr_in in = {};
-    in.sin_family = AF_INET;
-    in.sin_port = htons(port);
-    ::inet_pton(AF_INET, address.c_str(), &in.sin_addr);
-    std::memcpy(&endpoint.storage, &in, sizeof(in));
-    endpoint.size = sizeof(in);
-    endpoint.family = AF_INET;
-  } else {
-    sockaddr_in6 in = {};
-    in.sin6_family = AF_INET6;
-    in.sin6_port = htons(port);
-    ::inet_pton(AF_INET6, address.c_str(), &in.sin6_addr);
-    std::memcpy(&endpoint.storage, &in, sizeof(in));
-    endpoint.size = sizeof(in);
-    endpoint.family = AF_INET6;
-  }
-  return endpoint;
-}
-
-// What a TCP server at the address says, "" if none is reached in time; from
-// `source` if that is not empty.
-std::string Ask(const std::string& address, std::uint16_t port,
-                int timeout_ms = 5000, const std::string& source = "") {
-  const Endpoint to = At(address, port);
-  const UniqueFd fd(
-      ::socket(to.family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
-  if (!source.empty()) {
-    const Endpoint from = At(source, 0);
-    if (::bind(fd.get(), reinterpret_cast<const sockaddr*>(&from.storage),
-               from.size) != 0) {
-      return "";
-    }
-  }
-  if (::connect(fd.get(), reinterpret_cast<const sockaddr*>(&to.storage),
-                to.size) != 0 &&
-      errno != EINPROGRESS) {
-    return "";
-  }
-  pollfd wait = {fd.get(), POLLIN, 0};
-  if (::poll(&wait, 1, timeout_ms) != 1) {
-    return "";
-  }
-  std::array<char, 64> text{};
-  const ssize_t size = ::read(fd.get(), text.data(), text.size());
-  return size > 0 ? std::string(text.data(), static_cast<std::size_t>(size))
-                  : "";
-}
-
-// A process in a pinned namespace that answers every TCP connection to a port,
-// over IPv4 and IPv6, with `text`.
-class Server {
- public:
-  Server(const std::string& netns, std::uint16_t port, const char* text) {
-    std::array<int, 2> ready{};
-    EXPECT_EQ(::pipe2(ready.data(), O_CLOEXEC), 0);
-    pid_ = ::fork();
-    if (pid_ == 0) {
-      Serve(netns, port, text, ready[1]);
-    }
-    ::close(ready[1]);
-    char byte = 0;
-    EXPECT_EQ(::read(ready[0], &byte, 1), 1) << "the server did not start";
-    ::close(ready[0]);
-  }
-  ~Server() {
-    ::kill(pid_, SIGKILL);
-    ::waitpid(pid_, nullptr, 0);
-  }
-  Server(const Server&) = delete;
-  Server& operator=(const Server&) = delete;
-
- private:
-  [[noreturn]] static void Serve(const std::string& netns, std::uint16_t port,
-                                 const char* text, int ready) {
-    const int home = ::open(netns.c_str(), O_RDONLY | O_CLOEXEC);
-    const Endpoint any = At("::", port);
-    if (::setns(home, CLONE_NEWNET) != 0) {
-      ::_exit(1);
-    }
-    ::close(home);
-    const int fd = ::socket(AF_INET6, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    const int on = 1;
-    ::setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
-    if (::bind(fd, reinterpret_cast<const sockaddr*>(&any.storage), any.size) !=
-            0 ||
-        ::listen(fd, 16) != 0 || ::write(ready, "x", 1) != 1) {
-      ::_exit(2);
-    }
-    for (;;) {
-      const int client = ::accept4(fd, nullptr, nullptr, SOCK_CLOEXEC);
-      if (client >= 0) {
-        (void)!::write(client, text, std::strlen(text));
-        ::close(client);
-      }
-    }
-  }
-  pid_t pid_ = -1;
-};
 
 TEST_F(Networks, PreparingAgainKeepsElementsAndOperatorsRules) {
   const NetworkPlan plan = Plan("web", 2, 18080);
