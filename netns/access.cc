@@ -73,15 +73,25 @@ Result<NetworkState> Inspect(const Context& context, Access* access,
   return state;
 }
 
+Error LinkIsThere(const std::string& object) {
+  return MakeError(Code::kBusy, "create network", object,
+                   "a link of the address is still there");
+}
+
 Result<std::uint32_t> MakeLink(Channel* route, const Veth& veth, int home,
                                Channel* inside, exec::Undo* undo) {
   const Result<VethIndexes> made = CreateVeth(route, veth, home);
-  if (made || made.error().sys_errno != EEXIST) {
-    // Also where the answer was lost; but not another's.
-    undo->Add([route, &veth] {
-      IgnoreBecauseBestEffort(DeleteLink(route, veth.host_name));
-    });
+  if (!made && made.error().sys_errno == EEXIST) {
+    MOUNTD_ASSIGN(const LinkFacts link, FindLink(route, veth.host_name));
+    return link.index != 0
+               ? LinkIsThere(veth.object)
+               : ErrnoError(EEXIST, "RTM_NEWLINK", veth.object,
+                            veth.name + " is there in the namespace");
   }
+  // Also where the answer was lost.
+  undo->Add([route, &veth] {
+    IgnoreBecauseBestEffort(DeleteLink(route, veth.host_name));
+  });
   if (!made) {
     return made.error();
   }

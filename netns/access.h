@@ -33,7 +33,11 @@ bool IsOfAnother(const LinkFacts& link, const exec::NetworkPlan& plan);
 Result<exec::NetworkState> Inspect(const Context& context, Access* access,
                                    const exec::NetworkPlan& plan);
 
-// The pair and both ends of it, in `home`; the host end's index.
+// Busy: the host end of another's, or of a namespace that is still dying.
+Error LinkIsThere(const std::string& object);
+
+// The pair and both ends of it, in `home`; the host end's index. LinkIsThere,
+// or AlreadyExists for an interface in the namespace.
 Result<std::uint32_t> MakeLink(Channel* route, const Veth& veth, int home,
                                Channel* inside, exec::Undo* undo);
 

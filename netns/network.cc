@@ -38,11 +38,13 @@ struct Before {
   LinkFacts link;
 };
 
+// Without a namespace of ours there is no earlier try whose link could matter:
+// another of its name the kernel refuses to make.
 Result<Before> LookBefore(const Context& context, Access* access,
                           const NetworkPlan& plan) {
   Before before;
   MOUNTD_ASSIGN(before.pin, FindPin(context.kernel, access->place));
-  if (!IsNone(plan.ipv4)) {
+  if (before.pin.ours && !IsNone(plan.ipv4)) {
     MOUNTD_ASSIGN(before.link,
                   FindLink(access->route, HostLinkName(plan.ipv4)));
   }
@@ -116,11 +118,8 @@ Result<void> CheckIsFree(const NetworkPlan& plan, const Before& before) {
   if (plan.origin != exec::NamespaceOrigin::kExisting) {
     MOUNTD_TRY(CheckNameIsFree(before.pin, NameOf(plan)));
   }
-  return before.link.index == 0
-             ? Ok()
-             : Result<void>(MakeError(Code::kBusy, "create network",
-                                      NameOf(plan),
-                                      "a link of the address is still there"));
+  return before.link.index == 0 ? Ok()
+                                : Result<void>(LinkIsThere(NameOf(plan)));
 }
 
 // Elements come last, so that a mapped port leads to a network that is up. If
