@@ -479,16 +479,23 @@ Result<TreeResult> ToTreeResult(const dbus::Dict& map) {
 Result<Capabilities> ToCapabilities(const dbus::Dict& map) {
   Capabilities capabilities;
   std::map<std::string, sdbus::Struct<std::uint32_t, std::uint32_t>> addresses;
+  std::vector<sdbus::Struct<std::uint16_t, std::uint16_t, std::uint32_t>>
+      host_ports;
   MOUNTD_TRY(Fields(map)
                  .Read("version", capabilities.version)
                  .Read("kernel", capabilities.kernel)
                  .Read("network_modes", capabilities.network_modes)
+                 .Read("host_ports", host_ports)
                  .Read("addresses", addresses)
                  .Read("propagation", capabilities.propagation)
                  .Read("source_types", capabilities.source_types)
                  .Read("features", capabilities.features)
                  .Read("missing", capabilities.missing)
                  .status());
+  for (const auto& ports : host_ports) {
+    capabilities.host_ports.push_back(
+        {ports.get<0>(), ports.get<1>(), ports.get<2>()});
+  }
   for (const auto& [network, usage] : addresses) {
     capabilities.addresses[network] = {usage.get<0>(), usage.get<1>()};
   }

@@ -409,6 +409,12 @@ struct Capabilities {
   std::string kernel;
   std::vector<std::string> network_modes;
   std::map<std::string, AddressUsage> addresses;  // by network
+  struct HostPorts {
+    std::uint16_t first = 0;
+    std::uint16_t last = 0;
+    std::uint32_t free = 0;  // no allocation has them
+  };
+  std::vector<HostPorts> host_ports;  // that the caller may map
   std::vector<std::string> propagation;
   std::vector<std::string> source_types;
   std::map<std::string, bool> features;

@@ -322,6 +322,11 @@ Dict ToDict(const Capabilities& capabilities) {
   for (const auto& [name, usage] : capabilities.networks) {
     addresses.emplace(name, sdbus::Struct(usage.capacity, usage.free));
   }
+  std::vector<sdbus::Struct<std::uint16_t, std::uint16_t, std::uint32_t>>
+      host_ports;
+  for (const Capabilities::HostPorts& ports : capabilities.host_ports) {
+    host_ports.emplace_back(ports.range.first, ports.range.last, ports.free);
+  }
   return {
       {"version", Value(std::string(MOUNTD_VERSION))},
       {"kernel", Value(std::string(kernel.release))},
@@ -333,6 +338,7 @@ Dict ToDict(const Capabilities& capabilities) {
       {"features", Value(capabilities.features)},
       {"missing", Value(capabilities.missing)},
       {"addresses", Value(addresses)},
+      {"host_ports", Value(host_ports)},
       {"executor_capabilities", Value(capabilities.executor_capabilities)},
       {"stuck_executors", Value(capabilities.stuck_executors)},
   };

@@ -128,8 +128,8 @@ void ManagerAdaptor::GetCapabilities(sdbus::Result<Dict>&& answer,
       [&]() -> Result<Decoded<Capabilities>> {
         Decoded<Capabilities> call;
         MOUNTD_ASSIGN(call.patience, OnlyPatience(options));
-        call.work = [](Service& service, const CallContext& /*context*/) {
-          return service.GetCapabilities();
+        call.work = [](Service& service, const CallContext& context) {
+          return service.GetCapabilities(context);
         };
         return call;
       },

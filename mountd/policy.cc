@@ -282,6 +282,17 @@ Result<void> Policy::MayBeIn(const Caller& caller,
   return Ok();
 }
 
+std::vector<PortRange> Policy::HostPortsOf(const Caller& caller) const {
+  std::vector<PortRange> ranges;
+  for (const RuleConfig& rule : config_.rules) {
+    if (Matches(rule, caller)) {
+      ranges.insert(ranges.end(), rule.host_ports.begin(),
+                    rule.host_ports.end());
+    }
+  }
+  return ranges;
+}
+
 bool Policy::MayPassHostNamespaces(const Caller& caller) const {
   return AnyRule(caller,
                  [](const RuleConfig& rule) { return rule.host_namespaces; });

@@ -63,6 +63,8 @@ class Policy {
                                 const std::string& plugin) const;
   Result<void> MayUseNetwork(const Caller& caller,
                              const NetworkSpec& spec) const;
+  // Those it may map, as the rules name them.
+  std::vector<PortRange> HostPortsOf(const Caller& caller) const;
   // Network namespaces of the host's user namespace.
   bool MayPassHostNamespaces(const Caller& caller) const;
   // `path` as the host's own hierarchy has it.

@@ -311,12 +311,16 @@ Result<exec::HelloReply> Service::Hello() {
   return *hello_;
 }
 
-Result<Capabilities> Service::GetCapabilities() {
+Result<Capabilities> Service::GetCapabilities(const CallContext& call) {
   MOUNTD_ASSIGN(const exec::HelloReply hello, Hello());
   Capabilities capabilities;
   capabilities.stuck_executors = parts_.executor.stuck();
   capabilities.executor_capabilities = hello.effective_capabilities;
   capabilities.networks = parts_.networks.GetUsage();
+  for (const PortRange& range : policy_.HostPortsOf(call.caller)) {
+    capabilities.host_ports.push_back(
+        {range, parts_.networks.CountFreePorts(range.first, range.last)});
+  }
   const auto feature = [&](const std::string& name, bool present,
                            const std::string& why) {
     capabilities.features[name] = present;
@@ -332,6 +336,7 @@ Result<Capabilities> Service::GetCapabilities() {
   capabilities.network_modes = NetworkModes();
   feature("bridge", !parts_.config.networks.empty(),
           "the configuration declares no [network.<name>]");
+  feature("cni", false, "this version starts no CNI plugins");
   return capabilities;
 }
 

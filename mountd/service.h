@@ -43,6 +43,11 @@ struct Capabilities {
   std::map<std::string, std::string> missing;  // feature, why
   std::vector<std::string> network_modes;
   std::map<std::string, Networks::Usage> networks;
+  struct HostPorts {
+    PortRange range;
+    std::uint32_t free = 0;  // no allocation has them
+  };
+  std::vector<HostPorts> host_ports;
   std::uint64_t executor_capabilities = 0;
   std::uint32_t stuck_executors = 0;
 };
@@ -194,7 +199,8 @@ class Service {
   Result<void> RetryOwed(const OwedRecord& owed) {
     return teardowns_.Retry(owed);
   }
-  Result<Capabilities> GetCapabilities();
+  // Ports: of the caller's rules.
+  Result<Capabilities> GetCapabilities(const CallContext& call);
 
  private:
   std::vector<std::string> NetworkModes() const;

@@ -21,6 +21,12 @@ Result<void> ListNetworks(Client& client, bool json) {
         {name, std::to_string(usage.capacity), std::to_string(usage.free)});
   }
   table.Print(std::cout);
+  Table ports({"HOST PORTS", "", "FREE"});
+  for (const Capabilities::HostPorts& range : offers.host_ports) {
+    ports.Add({std::to_string(range.first), std::to_string(range.last),
+               std::to_string(range.free)});
+  }
+  ports.Print(std::cout);
   return Ok();
 }
 

@@ -210,10 +210,16 @@ Json ToJson(const std::map<std::string, AddressUsage>& addresses) {
 }
 
 Json ToJson(const Capabilities& capabilities) {
+  Json host_ports = Json::array();
+  for (const Capabilities::HostPorts& ports : capabilities.host_ports) {
+    host_ports.push_back(
+        {{"first", ports.first}, {"last", ports.last}, {"free", ports.free}});
+  }
   return {{"version", capabilities.version},
           {"kernel", capabilities.kernel},
           {"network_modes", capabilities.network_modes},
           {"addresses", ToJson(capabilities.addresses)},
+          {"host_ports", std::move(host_ports)},
           {"propagation", capabilities.propagation},
           {"source_types", capabilities.source_types},
           {"features", capabilities.features},

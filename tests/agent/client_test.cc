@@ -198,6 +198,10 @@ TEST_F(ClientTest, ListsAreReadElementByElement) {
   ASSERT_TRUE(offers.addresses.contains("default"));
   EXPECT_EQ(offers.addresses.at("default").capacity, 254U);
   EXPECT_EQ(offers.addresses.at("default").free, 250U);
+  ASSERT_EQ(offers.host_ports.size(), 1U);
+  EXPECT_EQ(offers.host_ports[0].first, 20000);
+  EXPECT_EQ(offers.host_ports[0].last, 20100);
+  EXPECT_EQ(offers.host_ports[0].free, 99U);
   EXPECT_FALSE(offers.features.at("statmount"));
   EXPECT_EQ(offers.missing.at("statmount"), "needs Linux 6.8");
 }

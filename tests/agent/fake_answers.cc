@@ -211,6 +211,10 @@ dbus::Dict Capabilities() {
   return {{"version", Text("0.1.0")},
           {"kernel", Text("6.18")},
           {"network_modes", V(Words{"bridge"})},
+          {"host_ports",
+           V(std::vector<
+               sdbus::Struct<std::uint16_t, std::uint16_t, std::uint32_t>>{
+               {std::uint16_t{20000}, std::uint16_t{20100}, 99U}})},
           {"addresses",
            V(std::map<std::string, sdbus::Struct<std::uint32_t, std::uint32_t>>{
                {"default", {254U, 250U}}})},

@@ -317,6 +317,7 @@ TEST_P(Methods, GetCapabilities) {
                                  {"features", "a{sb}"},
                                  {"missing", "a{ss}"},
                                  {"addresses", "a{s(uu)}"},
+                                 {"host_ports", "a(qqu)"},
                                  {"executor_capabilities", "t"},
                                  {"stuck_executors", "u"}}));
   EXPECT_EQ(answer.values.at("version"), "\"" MOUNTD_VERSION "\"");

@@ -352,9 +352,9 @@ TEST_F(ServiceTest, TheHostsLastMountsAreKept) {
 
 TEST_F(ServiceTest, CapabilitiesAreTheExecutors) {
   executor().FailNext("Hello", Code::kUnavailable);
-  EXPECT_EQ(Outcome(service().GetCapabilities()), "Unavailable");
+  EXPECT_EQ(Outcome(service().GetCapabilities(agent_)), "Unavailable");
   executor().SetStuck(3);
-  const auto capabilities = service().GetCapabilities();
+  const auto capabilities = service().GetCapabilities(agent_);
   ASSERT_EQ(MessageOf(capabilities), "Ok");
   EXPECT_TRUE(capabilities->features.at("unique-mount-ids"));
   EXPECT_TRUE(capabilities->features.at("bridge"));
