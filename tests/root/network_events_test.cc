@@ -66,7 +66,7 @@ TEST_F(NetworkEvents, AnotherKindOfWatchIsRefused) {
 // ---- Links
 // -------------------------------------------------------------------
 
-class LinkEvents : public NetworkEvents {
+class NetworkLinkEvents : public NetworkEvents {
  protected:
   void SetUp() override {
     NetworkEvents::SetUp();
@@ -100,7 +100,7 @@ class LinkEvents : public NetworkEvents {
   UniqueFd socket_;
 };
 
-TEST_F(LinkEvents, ANetworkThatIsMadeLeavesNoneOnceItIsUp) {
+TEST_F(NetworkLinkEvents, ANetworkThatIsMadeLeavesNoneOnceItIsUp) {
   Create(plan_);
   EXPECT_FALSE(Concerns(Read()));
   // Nor when there is one beside, or a repair that has nothing to do.
@@ -111,35 +111,35 @@ TEST_F(LinkEvents, ANetworkThatIsMadeLeavesNoneOnceItIsUp) {
   EXPECT_FALSE(Concerns(Read()));
 }
 
-TEST_F(LinkEvents, ALinkThatGoesIsNamed) {
+TEST_F(NetworkLinkEvents, ALinkThatGoesIsNamed) {
   CreateQuietly();
   Shell("ip link del " + LinkOf(plan_));
   EXPECT_TRUE(Read().links.contains(LinkOf(plan_)));
   EXPECT_FALSE(Concerns(Read())) << "once";
 }
 
-TEST_F(LinkEvents, ALinkThatDiesWithItsNamespaceIsNamed) {
+TEST_F(NetworkLinkEvents, ALinkThatDiesWithItsNamespaceIsNamed) {
   CreateQuietly();
   Delete(plan_);
   EXPECT_TRUE(
       Eventually([this] { return Read().links.contains(LinkOf(plan_)); }));
 }
 
-TEST_F(LinkEvents, ALinkThatIsDownIsNamed) {
+TEST_F(NetworkLinkEvents, ALinkThatIsDownIsNamed) {
   CreateQuietly();
   Shell("ip link set " + LinkOf(plan_) + " down");
   EXPECT_TRUE(Read().links.contains(LinkOf(plan_)));
 }
 
 // It is up when it is read of, and has lost its routes.
-TEST_F(LinkEvents, ALinkThatWasDownMeanwhileConcernsTheNetwork) {
+TEST_F(NetworkLinkEvents, ALinkThatWasDownMeanwhileConcernsTheNetwork) {
   CreateQuietly();
   Shell("ip link set " + LinkOf(plan_) + " down && ip link set " +
         LinkOf(plan_) + " up");
   EXPECT_TRUE(Concerns(Read()));
 }
 
-TEST_F(LinkEvents, RoutesAndNeighboursThatGoAreToldByTheirAddress) {
+TEST_F(NetworkLinkEvents, RoutesAndNeighboursThatGoAreToldByTheirAddress) {
   CreateQuietly();
   const std::string link = LinkOf(plan_);
   const struct {
@@ -161,7 +161,7 @@ TEST_F(LinkEvents, RoutesAndNeighboursThatGoAreToldByTheirAddress) {
   }
 }
 
-TEST_F(LinkEvents, ChangesOfRoutesAndNeighboursAreToldToo) {
+TEST_F(NetworkLinkEvents, ChangesOfRoutesAndNeighboursAreToldToo) {
   CreateQuietly();
   const std::string link = LinkOf(plan_);
   for (const std::string& command :
@@ -188,13 +188,13 @@ TEST_F(LinkEvents, ChangesOfRoutesAndNeighboursAreToldToo) {
   }
 }
 
-TEST_F(LinkEvents, TheHostsAddressThatGoesIsTold) {
+TEST_F(NetworkLinkEvents, TheHostsAddressThatGoesIsTold) {
   CreateQuietly();
   Shell("ip addr del 10.88.0.1/32 dev lo");
   EXPECT_TRUE(Read().ipv4.contains(netns::Ipv4{10, 88, 0, 1}));
 }
 
-TEST_F(LinkEvents, OtherLinksAreNobodys) {
+TEST_F(NetworkLinkEvents, OtherLinksAreNobodys) {
   CreateQuietly();
   Shell(
       "ip link add other0 type veth peer name other1 && "
@@ -204,7 +204,7 @@ TEST_F(LinkEvents, OtherLinksAreNobodys) {
   EXPECT_FALSE(Concerns(events));
 }
 
-TEST_F(LinkEvents, WhatDoesNotFitIsSaidToBeMissing) {
+TEST_F(NetworkLinkEvents, WhatDoesNotFitIsSaidToBeMissing) {
   const int least = 1;
   ASSERT_EQ(::setsockopt(socket_.get(), SOL_SOCKET, SO_RCVBUFFORCE, &least,
                          sizeof(least)),
@@ -221,7 +221,7 @@ TEST_F(LinkEvents, WhatDoesNotFitIsSaidToBeMissing) {
 // ---- The ruleset
 // -------------------------------------------------------------
 
-class RulesetEvents : public NetworkEvents {
+class NetworkRulesetEvents : public NetworkEvents {
  protected:
   void SetUp() override {
     NetworkEvents::SetUp();
@@ -245,7 +245,7 @@ class RulesetEvents : public NetworkEvents {
   UniqueFd socket_;
 };
 
-TEST_F(RulesetEvents, TheExecutorsOwnTransactionsAreNone) {
+TEST_F(NetworkRulesetEvents, TheExecutorsOwnTransactionsAreNone) {
   {
     const AsExecutor name;
     Create(plan_);
@@ -262,7 +262,7 @@ TEST_F(RulesetEvents, TheExecutorsOwnTransactionsAreNone) {
   EXPECT_FALSE(Changed()) << "once";
 }
 
-TEST_F(RulesetEvents, WhatOthersDoToOurTableIsAChange) {
+TEST_F(NetworkRulesetEvents, WhatOthersDoToOurTableIsAChange) {
   {
     const AsExecutor name;
     Create(plan_);
@@ -287,7 +287,7 @@ TEST_F(RulesetEvents, WhatOthersDoToOurTableIsAChange) {
   EXPECT_TRUE(ChangedBy("flush ruleset"));
 }
 
-TEST_F(RulesetEvents, OperatorsRulesAreNone) {
+TEST_F(NetworkRulesetEvents, OperatorsRulesAreNone) {
   EXPECT_FALSE(ChangedBy("add rule inet mountd admin counter"));
   EXPECT_FALSE(
       ChangedBy("insert rule inet mountd admin ip daddr 1.2.3.4 drop"));
@@ -303,7 +303,7 @@ TEST_F(RulesetEvents, OperatorsRulesAreNone) {
       "add rule inet mountd admin counter; flush chain inet mountd guard"));
 }
 
-TEST_F(RulesetEvents, OtherTablesAreNobodys) {
+TEST_F(NetworkRulesetEvents, OtherTablesAreNobodys) {
   EXPECT_FALSE(ChangedBy("add table inet other"));
   EXPECT_FALSE(
       ChangedBy("add chain inet other guard; "

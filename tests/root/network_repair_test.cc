@@ -322,7 +322,7 @@ TEST_F(NetworkRepair, OfASecondNetworkLeavesTheFirst) {
 // ---- It says nothing where nothing is to be done
 // -----------------------------
 
-class QuietRepair : public NetworkRepair {
+class NetworkQuietRepair : public NetworkRepair {
  protected:
   void SetUp() override {
     NetworkRepair::SetUp();
@@ -363,7 +363,7 @@ class QuietRepair : public NetworkRepair {
   std::vector<UniqueFd> sockets_;
 };
 
-TEST_F(QuietRepair, OfANetworkThatIsRightMakesNoNotification) {
+TEST_F(NetworkQuietRepair, OfANetworkThatIsRightMakesNoNotification) {
   // The link's own may come late; what Repair says would come each time.
   EXPECT_TRUE(Eventually([this] {
     Heard();
@@ -372,7 +372,7 @@ TEST_F(QuietRepair, OfANetworkThatIsRightMakesNoNotification) {
   }));
 }
 
-TEST_F(QuietRepair, OneThatDoesSomethingIsHeard) {
+TEST_F(NetworkQuietRepair, OneThatDoesSomethingIsHeard) {
   Break("ip route del 10.88.0.2");
   EXPECT_TRUE(Eventually([this] { return Heard() == 0; }));
   EXPECT_EQ(Repair(), "host");
