@@ -185,6 +185,11 @@ Result<void> CheckGoesWith(const std::string& allocation,
     if (given.valid() && given.inode != other.netns_inode) {
       return refuse("it has a namespace already, and this is another");
     }
+    if (spec.mode == NetworkMode::kBridge && other.network == spec.network &&
+        other.interface != spec.interface) {
+      // Each would have a route to what the other's address is among.
+      return refuse("it is in that network already, by another interface");
+    }
     if (!spec.files.empty() && !other.files.empty() &&
         other.interface != spec.interface) {
       return refuse("its names and resolvers came with another network");

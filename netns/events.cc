@@ -10,6 +10,7 @@
 #include <netlink/msg.h>
 #include <sys/socket.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <cstddef>
@@ -69,8 +70,8 @@ class Attributes {
   int left_ = 0;
 };
 
-// Calls `each(type, payload, size)` for every message that is queued; false if
-// some were lost.
+// Calls `each(type, flags, payload, size)` for every message that is queued;
+// false if some were lost.
 template <typename Each>
 Result<bool> Drain(int socket, Each each) {
   alignas(nlmsghdr) static thread_local std::array<std::byte, 65536> buffer;
@@ -94,7 +95,8 @@ Result<bool> Drain(int socket, Each each) {
     auto left = static_cast<int>(size);
     auto* header = reinterpret_cast<nlmsghdr*>(buffer.data());
     for (; nlmsg_ok(header, left) != 0; header = nlmsg_next(header, &left)) {
-      each(header->nlmsg_type, nlmsg_data(header), nlmsg_datalen(header));
+      each(header->nlmsg_type, header->nlmsg_flags, nlmsg_data(header),
+           nlmsg_datalen(header));
     }
   }
 }
@@ -132,33 +134,56 @@ void TakeAddressed(const void* payload, int size, int attribute,
   }
 }
 
-void TakeLinkEvent(int type, const void* payload, int size,
+// A permanent one with a MAC of ours is as it was made, or a repair's.
+bool IsOurNeighbour(const ndmsg& header, const Attributes& attributes) {
+  const auto mac = attributes.Value<Mac>(NDA_LLADDR);
+  if ((header.ndm_state & NUD_PERMANENT) == 0 || !mac) {
+    return false;
+  }
+  if (header.ndm_family == AF_INET) {
+    const auto address = attributes.Value<Ipv4>(NDA_DST);
+    return address && *mac == LinkMac(*address);
+  }
+  // Derived from the IPv4 address, which is not told here.
+  const Mac ours = LinkMac(Ipv4{});
+  return std::equal(ours.begin(), ours.begin() + 2, mac->begin());
+}
+
+void TakeNeighbour(int type, const void* payload, int size,
+                   LinkEvents* events) {
+  ndmsg header{};
+  if (size < static_cast<int>(sizeof(header))) {
+    return;
+  }
+  std::memcpy(&header, payload, sizeof(header));
+  if (type == RTM_DELNEIGH ||
+      !IsOurNeighbour(header, Attributes(payload, size, sizeof(header)))) {
+    TakeAddressed<ndmsg>(payload, size, NDA_DST, header.ndm_family, events);
+  }
+}
+
+void TakeLinkEvent(int type, int flags, const void* payload, int size,
                    LinkEvents* events) {
   switch (type) {
     case RTM_NEWLINK:
     case RTM_DELLINK:
       TakeLinkChange(type, payload, size, events);
       return;
+    case RTM_NEWROUTE:
     case RTM_DELROUTE: {
       rtmsg header{};
-      if (size >= static_cast<int>(sizeof(header))) {
+      // A new one is a network's that is made, unless it takes another's place.
+      if ((type == RTM_DELROUTE || (flags & NLM_F_REPLACE) != 0) &&
+          size >= static_cast<int>(sizeof(header))) {
         std::memcpy(&header, payload, sizeof(header));
         TakeAddressed<rtmsg>(payload, size, RTA_DST, header.rtm_family, events);
       }
       return;
     }
     case RTM_NEWNEIGH:
-    case RTM_DELNEIGH: {
-      ndmsg header{};
-      if (size < static_cast<int>(sizeof(header))) {
-        return;
-      }
-      std::memcpy(&header, payload, sizeof(header));
-      if (type == RTM_DELNEIGH || (header.ndm_state & NUD_PERMANENT) == 0) {
-        TakeAddressed<ndmsg>(payload, size, NDA_DST, header.ndm_family, events);
-      }
+    case RTM_DELNEIGH:
+      TakeNeighbour(type, payload, size, events);
       return;
-    }
     case RTM_DELADDR: {
       ifaddrmsg header{};
       if (size >= static_cast<int>(sizeof(header))) {
@@ -173,14 +198,39 @@ void TakeLinkEvent(int type, const void* payload, int size,
   }
 }
 
+// A rule of theirs, or a set or chain that the kernel has for one rule alone:
+// such a one of ours goes with its rule, which is told.
+bool IsOperators(int message, const Attributes& attributes) {
+  constexpr std::string_view kOfARule = "__";
+  switch (message) {
+    case NFT_MSG_NEWRULE:
+    case NFT_MSG_DELRULE: {
+      const std::string chain = attributes.Text(NFTA_RULE_CHAIN);
+      return chain == kAdminChain || chain.starts_with(kOfARule);
+    }
+    case NFT_MSG_NEWCHAIN:
+    case NFT_MSG_DELCHAIN:
+      return attributes.Text(NFTA_CHAIN_NAME).starts_with(kOfARule);
+    case NFT_MSG_NEWSET:
+    case NFT_MSG_DELSET:
+      return attributes.Text(NFTA_SET_NAME).starts_with(kOfARule);
+    case NFT_MSG_NEWSETELEM:
+    case NFT_MSG_DELSETELEM:
+      return attributes.Text(NFTA_SET_ELEM_LIST_SET).starts_with(kOfARule);
+    default:
+      return false;
+  }
+}
+
 }  // namespace
 
 Result<LinkEvents> ReadLinkEvents(int socket) {
   LinkEvents events;
-  MOUNTD_ASSIGN(const bool complete,
-                Drain(socket, [&](int type, const void* payload, int size) {
-                  TakeLinkEvent(type, payload, size, &events);
-                }));
+  MOUNTD_ASSIGN(
+      const bool complete,
+      Drain(socket, [&](int type, int flags, const void* payload, int size) {
+        TakeLinkEvent(type, flags, payload, size, &events);
+      }));
   events.overflowed = !complete;
   return events;
 }
@@ -196,8 +246,7 @@ void RulesetEventReader::Take(int type, const void* payload, int size,
     touched_ = touched_forward_ = false;
     return;
   }
-  // Of all kinds of objects the first attribute is the table, and of rules the
-  // second the chain.
+  // Of all kinds of objects the first attribute is the table.
   static_assert(static_cast<int>(NFTA_RULE_TABLE) == NFTA_TABLE_NAME &&
                 static_cast<int>(NFTA_CHAIN_TABLE) == NFTA_TABLE_NAME &&
                 static_cast<int>(NFTA_SET_TABLE) == NFTA_TABLE_NAME &&
@@ -207,16 +256,14 @@ void RulesetEventReader::Take(int type, const void* payload, int size,
   if (table != kTable) {
     return;
   }
-  const bool of_rule = message == NFT_MSG_NEWRULE || message == NFT_MSG_DELRULE;
-  const bool operators =
-      of_rule && attributes.Text(NFTA_RULE_CHAIN) == kAdminChain;
-  touched_ = touched_ || !operators;
+  touched_ = touched_ || !IsOperators(message, attributes);
 }
 
 Result<RulesetEvents> RulesetEventReader::Read(int socket) {
   RulesetEvents events;
   MOUNTD_ASSIGN(const bool complete,
-                Drain(socket, [&](int type, const void* payload, int size) {
+                Drain(socket, [&](int type, int /*flags*/, const void* payload,
+                                  int size) {
                   if ((type >> 8) == NFNL_SUBSYS_NFTABLES) {
                     Take(type, payload, size, &events);
                   }

@@ -4,19 +4,16 @@
 #include <sched.h>
 #include <sys/ioctl.h>
 #include <sys/mount.h>
-#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <array>
-#include <csignal>
-#include <functional>
 
 #include "tests/root/attacker.h"
 #include "tests/root/network_fixture.h"
 #include "tests/root/tcp_probe.h"
+#include "tests/root/unshared.h"
 #include "tests/support/fuse_server.h"
 
 // The namespaces that networks go into: of the executor's making, passed by a
@@ -59,54 +56,6 @@ std::string LinksHere() {
 
 std::string LinksIn(const std::string& netns) {
   return TextFrom(netns, LinksHere);
-}
-
-// A process that has made namespaces with `unshare`, and waits.
-class Unshared {
- public:
-  explicit Unshared(const std::function<bool()>& unshare) {
-    std::array<int, 2> ready{};
-    EXPECT_EQ(::pipe2(ready.data(), O_CLOEXEC), 0);
-    pid_ = ::fork();
-    if (pid_ == 0) {
-      const char said = unshare() ? 'x' : '-';
-      (void)!::write(ready[1], &said, 1);
-      ::prctl(PR_SET_PDEATHSIG, SIGKILL);
-      for (;;) {
-        ::pause();
-      }
-    }
-    ::close(ready[1]);
-    char byte = '-';
-    EXPECT_EQ(::read(ready[0], &byte, 1), 1);
-    valid_ = byte == 'x';
-    ::close(ready[0]);
-  }
-  ~Unshared() {
-    ::kill(pid_, SIGKILL);
-    ::waitpid(pid_, nullptr, 0);
-  }
-  Unshared(const Unshared&) = delete;
-  Unshared& operator=(const Unshared&) = delete;
-
-  bool valid() const { return valid_; }
-  std::string proc() const { return "/proc/" + std::to_string(pid_); }
-
- private:
-  pid_t pid_ = -1;
-  bool valid_ = false;
-};
-
-// A network namespace of a new user namespace of the user's, as rootless
-// containers have them. Invalid if the kernel lets nobody make one.
-UniqueFd UsersNetns(uid_t uid) {
-  const Unshared process([uid] {
-    return ::setresgid(uid, uid, uid) == 0 && ::setresuid(uid, uid, uid) == 0 &&
-           ::unshare(CLONE_NEWUSER | CLONE_NEWNET) == 0;
-  });
-  return UniqueFd(process.valid() ? ::open((process.proc() + "/ns/net").c_str(),
-                                           O_RDONLY | O_CLOEXEC)
-                                  : -1);
 }
 
 class NetworkHomes : public Networks {
@@ -380,7 +329,7 @@ TEST_F(SecondNetwork, AnInterfaceThatIsThereIsNamedAndNothingIsMade) {
   EXPECT_EQ(DifferenceWithin(made, 20), "");
 }
 
-class GivenNamespaceAttacks : public NetworkHomes {
+class NetworkGivenAttacks : public NetworkHomes {
  protected:
   // Counted from 1: of the user namespace, of the own network's, of the first
   // process's.
@@ -398,7 +347,7 @@ class GivenNamespaceAttacks : public NetworkHomes {
   }
 };
 
-TEST_F(GivenNamespaceAttacks, TheHostsOwnIsRefused) {
+TEST_F(NetworkGivenAttacks, TheHostsOwnIsRefused) {
   NetworkPlan plan = PlanGiven();
   RuleConfig rule;
   rule.host_namespaces = true;
@@ -412,7 +361,7 @@ TEST_F(GivenNamespaceAttacks, TheHostsOwnIsRefused) {
 }
 
 // Where an LSM keeps /proc/1 from the executor it cannot tell.
-TEST_F(GivenNamespaceAttacks, WhatMayBeTheHostsIsRefusedIfNobodyCanTell) {
+TEST_F(NetworkGivenAttacks, WhatMayBeTheHostsIsRefusedIfNobodyCanTell) {
   auto made = real_.NewNetNamespace();
   const UniqueFd users = UsersNetns(kAttacker);
   ASSERT_TRUE(made.has_value());
@@ -444,7 +393,7 @@ TEST_F(GivenNamespaceAttacks, WhatMayBeTheHostsIsRefusedIfNobodyCanTell) {
   EXPECT_NE(CodeOf(CreateGiven(plan, users)), "");
 }
 
-TEST_F(GivenNamespaceAttacks, AnotherAllocationsIsRefused) {
+TEST_F(NetworkGivenAttacks, AnotherAllocationsIsRefused) {
   const NetworkPlan web = Plan("web", 3, 18081);
   Create(web);
   NetworkPlan plan = PlanGiven("db");
@@ -461,7 +410,7 @@ TEST_F(GivenNamespaceAttacks, AnotherAllocationsIsRefused) {
   ExpectRefused(alone, fd, "PermissionDenied");
 }
 
-TEST_F(GivenNamespaceAttacks, AnotherUsersIsRefused) {
+TEST_F(NetworkGivenAttacks, AnotherUsersIsRefused) {
   const UniqueFd fd = UsersNetns(kAttacker + 1);
   if (!fd.valid()) {
     GTEST_SKIP() << "an ordinary user may make no user namespaces";
@@ -478,7 +427,7 @@ TEST_F(GivenNamespaceAttacks, AnotherUsersIsRefused) {
   EXPECT_EQ(ErrorOf(CreateGiven(plan, fd)), "");
 }
 
-TEST_F(GivenNamespaceAttacks, OneOfTheHostsUserNamespaceNeedsARuleAndThePlan) {
+TEST_F(NetworkGivenAttacks, OneOfTheHostsUserNamespaceNeedsARuleAndThePlan) {
   auto made = real_.NewNetNamespace();
   ASSERT_TRUE(made.has_value());
   NetworkPlan plan = PlanGiven();
@@ -502,7 +451,7 @@ TEST_F(GivenNamespaceAttacks, OneOfTheHostsUserNamespaceNeedsARuleAndThePlan) {
   EXPECT_EQ(DifferenceWithin(before, 20), "");
 }
 
-TEST_F(GivenNamespaceAttacks, AnFdOfAnotherKindIsRefused) {
+TEST_F(NetworkGivenAttacks, AnFdOfAnotherKindIsRefused) {
   WriteFile("/run/file", "");
   for (const char* path :
        {"/proc/self/ns/mnt", "/proc/self/ns/user", "/run/file", "/run",
@@ -522,7 +471,7 @@ TEST_F(GivenNamespaceAttacks, AnFdOfAnotherKindIsRefused) {
 }
 
 // Whoever passes it may be the server, and never answer.
-TEST_F(GivenNamespaceAttacks, AFileOfAHungFuseServerIsRefusedWithoutAskingIt) {
+TEST_F(NetworkGivenAttacks, AFileOfAHungFuseServerIsRefusedWithoutAskingIt) {
   MakeDirectories("/run/fuse");
   FuseServer server("/run/fuse");
   ASSERT_TRUE(server.valid()) << errno;
@@ -536,7 +485,7 @@ TEST_F(GivenNamespaceAttacks, AFileOfAHungFuseServerIsRefusedWithoutAskingIt) {
   server.GoOn();
 }
 
-TEST_F(GivenNamespaceAttacks, OneThatIsNotThePlansIsRefused) {
+TEST_F(NetworkGivenAttacks, OneThatIsNotThePlansIsRefused) {
   const UniqueFd fd = UsersNetns(kAttacker);
   if (!fd.valid()) {
     GTEST_SKIP() << "an ordinary user may make no user namespaces";
@@ -546,7 +495,7 @@ TEST_F(GivenNamespaceAttacks, OneThatIsNotThePlansIsRefused) {
   ExpectRefused(plan, fd, "InvalidArgument");
 }
 
-TEST_F(GivenNamespaceAttacks, APlanAndItsFdsGoTogether) {
+TEST_F(NetworkGivenAttacks, APlanAndItsFdsGoTogether) {
   const UniqueFd fd = UsersNetns(kAttacker);
   if (!fd.valid()) {
     GTEST_SKIP() << "an ordinary user may make no user namespaces";

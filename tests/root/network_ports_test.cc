@@ -243,7 +243,7 @@ TEST_F(NetworkPorts, WithoutTheDefaultRouteOnlyTheNetworkIsReached) {
 }
 
 // A machine beside the host, which has routes to the allocations through it.
-class Outside : public NetworkPorts {
+class NetworkOutside : public NetworkPorts {
  protected:
   void SetUp() override {
     Networks::SetUp();
@@ -273,7 +273,7 @@ class Outside : public NetworkPorts {
   }
 };
 
-TEST_F(Outside, ReachesPortsAndNothingElse) {
+TEST_F(NetworkOutside, ReachesPortsAndNothingElse) {
   Create(PlanWith("web", 2,
                   {MapAt("", 18080), MapAt("192.0.2.1", 18081),
                    MapAt("10.88.0.1", 18082)}));
@@ -286,14 +286,14 @@ TEST_F(Outside, ReachesPortsAndNothingElse) {
   EXPECT_EQ(AskFrom(kOutside, "fd88::2", 80, kNoAnswerMs), "");
 }
 
-TEST_F(Outside, IsSeenByItsOwnAddress) {
+TEST_F(NetworkOutside, IsSeenByItsOwnAddress) {
   Create(Plan("web", 2, 18080));
   const Server server(kWeb, 80, "");
   EXPECT_EQ(AskFrom(kOutside, "192.0.2.1", 18080), "192.0.2.2");
   EXPECT_EQ(AskFrom(kOutside, "2001:db8::1", 18080), "2001:db8::2");
 }
 
-TEST_F(Outside, SeesTheHostsAddressUnlessItIsExcluded) {
+TEST_F(NetworkOutside, SeesTheHostsAddressUnlessItIsExcluded) {
   Create(Plan("web", 2, 18080));
   const Server server(kOutside, 7000, "");
   EXPECT_EQ(AskFrom(kWeb, "192.0.2.2", 7000), "192.0.2.1");
@@ -302,7 +302,7 @@ TEST_F(Outside, SeesTheHostsAddressUnlessItIsExcluded) {
   EXPECT_EQ(AskFrom(kWeb, "2001:db8:1::2", 7000), "fd88::2");
 }
 
-TEST_F(Outside, KeepsItsPortsThatHaveAMappedOnesNumber) {
+TEST_F(NetworkOutside, KeepsItsPortsThatHaveAMappedOnesNumber) {
   Create(PlanWith("web", 2, {MapAt("", 18080)}));
   Create(Plan("db", 3, 18081));
   const Server web(kWeb, 80, "web");
@@ -316,7 +316,7 @@ TEST_F(Outside, KeepsItsPortsThatHaveAMappedOnesNumber) {
   EXPECT_EQ(AskFrom(kDb, "192.0.2.1", 18080), "web");
 }
 
-TEST_F(Outside, IsKeptOutByTheOperatorsRules) {
+TEST_F(NetworkOutside, IsKeptOutByTheOperatorsRules) {
   Create(Plan("web", 2, 18080));
   const Server server(kWeb, 80, "hello");
   ASSERT_EQ(AskFrom(kOutside, "192.0.2.1", 18080), "hello");

@@ -101,7 +101,9 @@ TEST(NetworkFilesTest, BoundsAreKept) {
 }
 
 TEST(NetworkFilesTest, TheyAreMadeWithTheNetworkAndGoWithIt) {
-  Core core;
+  Config config = Core::DefaultConfig();
+  config.networks["second"].ipv4 = {*netns::ParseIpv4Range("10.1.0.0/29")};
+  Core core(config);
   NetworkSpec spec;
   spec.files = Everything();
   const auto made = core.networks->Setup("web", spec, {}, 1000);
@@ -117,6 +119,7 @@ TEST(NetworkFilesTest, TheyAreMadeWithTheNetworkAndGoWithIt) {
   EXPECT_EQ(Outcome(core.networks->Setup("web", spec)), "Ok");
   NetworkSpec second = spec;
   second.interface = "eth1";
+  second.network = "second";
   EXPECT_EQ(Outcome(core.networks->Setup("web", second)), "FailedPrecondition");
   core.Restart();
   ASSERT_EQ(MessageOf(core.networks->Recover()), "Ok");

@@ -302,6 +302,12 @@ NetworkSpec On(const std::string& interface) {
   return spec;
 }
 
+Config WithASecondNetwork() {
+  Config config = Core::DefaultConfig();
+  config.networks["second"].ipv4 = {*netns::ParseIpv4Range("10.1.0.0/29")};
+  return config;
+}
+
 GivenNetns Given(std::uint64_t inode) {
   GivenNetns given;
   given.fd = 0;  // the fake takes any
@@ -386,24 +392,32 @@ TEST_F(NetworkModesTest, ABridgeMayComeWithItsNamespace) {
   EXPECT_EQ(MessageOf(TearAllDown()), "Ok");
 }
 
-TEST_F(NetworkModesTest, SeveralAreInOneNamespaceThatGoesWithTheLast) {
-  const auto first = networks().Setup("web", On(""));
+TEST(SeveralNetworksTest, AreInOneNamespaceThatGoesWithTheLast) {
+  Core core(WithASecondNetwork());
+  Networks& networks = *core.networks;
+  const auto origin = [&] {
+    return core.executor->plans().back().body.network.origin;
+  };
+  const auto first = networks.Setup("web", {});
   ASSERT_EQ(MessageOf(first), "Ok");
-  const auto second = networks().Setup("web", On("eth1"));
+  EXPECT_EQ(Outcome(networks.Setup("web", On("eth1"))), "FailedPrecondition")
+      << "the same network";
+  NetworkSpec spec = On("eth1");
+  spec.network = "second";
+  const auto second = networks.Setup("web", spec);
   ASSERT_EQ(MessageOf(second), "Ok");
   EXPECT_EQ(second->netns_inode, first->netns_inode);
-  EXPECT_NE(second->ipv4, first->ipv4);
+  EXPECT_EQ(netns::ToString(second->ipv4), "10.1.0.2");
   EXPECT_TRUE(first->default_route);
   EXPECT_FALSE(second->default_route);
-  EXPECT_EQ(networks().Of("web")->size(), 2U);
-  ASSERT_EQ(MessageOf(networks().Teardown("web", "eth0")), "Ok");
-  EXPECT_EQ(LastPlan().origin, exec::NamespaceOrigin::kExisting);
-  EXPECT_EQ(Existing(),
-            (std::vector<std::string>{"link " + netns::ToString(second->ipv4),
-                                      "network web"}));
-  ASSERT_EQ(MessageOf(networks().Teardown("web", "eth1")), "Ok");
-  EXPECT_EQ(LastPlan().origin, exec::NamespaceOrigin::kNew);
-  EXPECT_TRUE(Existing().empty());
+  EXPECT_EQ(networks.Of("web")->size(), 2U);
+  ASSERT_EQ(MessageOf(networks.Teardown("web", "eth0")), "Ok");
+  EXPECT_EQ(origin(), exec::NamespaceOrigin::kExisting);
+  EXPECT_EQ(core.executor->Existing(),
+            (std::vector<std::string>{"link 10.1.0.2", "network web"}));
+  ASSERT_EQ(MessageOf(networks.Teardown("web", "eth1")), "Ok");
+  EXPECT_EQ(origin(), exec::NamespaceOrigin::kNew);
+  EXPECT_TRUE(core.executor->Existing().empty());
 }
 
 TEST_F(NetworkModesTest, AddressesCanBeAskedFor) {

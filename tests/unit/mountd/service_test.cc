@@ -352,13 +352,18 @@ TEST_F(ServiceTest, TheHostsLastMountsAreKept) {
 
 TEST_F(ServiceTest, CapabilitiesAreTheExecutors) {
   executor().FailNext("Hello", Code::kUnavailable);
-  EXPECT_EQ(Outcome(service().GetCapabilities(agent_)), "Unavailable");
+  EXPECT_EQ(Outcome(service().GetCapabilities(Core::By(Core::kAgent))), "Unavailable");
   executor().SetStuck(3);
-  const auto capabilities = service().GetCapabilities(agent_);
+  const auto capabilities = service().GetCapabilities(Core::By(Core::kAgent));
   ASSERT_EQ(MessageOf(capabilities), "Ok");
   EXPECT_TRUE(capabilities->features.at("unique-mount-ids"));
   EXPECT_TRUE(capabilities->features.at("bridge"));
-  EXPECT_TRUE(capabilities->missing.empty());
+  EXPECT_EQ(capabilities->missing.size(), 1U);
+  EXPECT_TRUE(capabilities->missing.contains("cni"));
+  ASSERT_FALSE(capabilities->host_ports.empty());
+  EXPECT_EQ(capabilities->host_ports[0].free,
+            capabilities->host_ports[0].range.last -
+                capabilities->host_ports[0].range.first + 1U);
   EXPECT_EQ(capabilities->networks.at("default").capacity, 5U);
   EXPECT_EQ(capabilities->executor_capabilities, 0x200000U);
   EXPECT_EQ(capabilities->stuck_executors, 3U);

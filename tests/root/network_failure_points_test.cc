@@ -1,0 +1,251 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#include <fcntl.h>
+
+#include <functional>
+
+#include "tests/root/attacker.h"
+#include "tests/root/network_fixture.h"
+#include "tests/root/tcp_probe.h"
+#include "tests/root/unshared.h"
+
+// Networks in given and existing namespaces, and repairs: every kernel call
+// fails once, or is the last that the executor makes.
+namespace mountd::testing {
+namespace {
+
+using exec::NamespaceOrigin;
+using exec::NetworkPlan;
+using exec::PlanKind;
+using exec::Reply;
+
+constexpr char kWeb[] = "/run/netns/web";
+
+class NetworkFailurePoints : public Networks {
+ protected:
+  // Runs `try_it` again and again, with the k-th kernel call of it failed, or
+  // the last that is made; `after` looks at what is left each time.
+  void AtEachCall(const std::function<Reply()>& try_it, bool killed,
+                  const std::function<void(const Reply&)>& after) {
+    bool reached = true;
+    for (std::size_t k = 1; reached && !HasFailure(); ++k) {
+      killed ? kernel_.DieAt(k) : kernel_.FailAt(k, EIO);
+      const Reply reply = try_it();
+      reached = kernel_.calls().size() >= k;
+      SCOPED_TRACE((killed ? "killed at call " : "failed call ") +
+                   std::to_string(k) + ": " +
+                   (reached ? kernel_.calls()[k - 1] : "none"));
+      kernel_.FailAt(0, 0);
+      after(reply);
+    }
+  }
+  void ExpectTraffic(const char* address) {
+    const Server server(kWeb, 80, "hello");
+    EXPECT_EQ(Ask(address, 80), "hello");
+    EXPECT_EQ(Ask("127.0.0.1", 18080), "hello");
+  }
+  // A refused or interrupted one is taken away by this, whatever is left.
+  void DeleteTwice(const NetworkPlan& plan) {
+    Delete(plan);
+    Delete(plan);
+  }
+};
+
+// ---- Create
+// ------------------------------------------------------------------
+
+// How a plan comes to its namespace.
+struct Home {
+  const char* name;
+  NamespaceOrigin origin;
+  bool alone;
+};
+
+class NetworkCreateFailurePoints : public NetworkFailurePoints,
+                                   public ::testing::WithParamInterface<Home> {
+ protected:
+  void SetUp() override {
+    NetworkFailurePoints::SetUp();
+    if (IsSkipped()) {
+      return;
+    }
+    plan_ = GetParam().alone ? Alone() : Plan("web", 2, 18080);
+    plan_.origin = GetParam().origin;
+    if (plan_.origin == NamespaceOrigin::kGiven) {
+      Give();
+    } else if (plan_.origin == NamespaceOrigin::kExisting) {
+      plan_.netns_inode = Create(Alone()).netns_inode;
+    }
+    before_ = Inventory::Take();
+  }
+
+  static NetworkPlan Alone() {
+    NetworkPlan plan;
+    plan.allocation = exec::ToWire("web");
+    return plan;
+  }
+  void Give() {
+    given_ = UsersNetns(kAttacker);
+    if (!given_.valid()) {
+      GTEST_SKIP() << "an ordinary user may make no user namespaces";
+    }
+    plan_.netns_inode = real_.Stat(given_.get(), "")->inode;
+    plan_.owner_uid = kAttacker;
+  }
+  Reply TryCreate() {
+    if (given_.valid()) {
+      fds_.emplace_back(::fcntl(given_.get(), F_DUPFD_CLOEXEC, 0));
+    }
+    Reply reply = Do(PlanKind::kCreateNetwork, plan_);
+    fds_.clear();
+    return reply;
+  }
+  void ExpectNothingLeft() { EXPECT_EQ(DifferenceWithin(before_, 20), ""); }
+  void ExpectItWorks() {
+    if (!GetParam().alone) {
+      ExpectTraffic("10.88.0.2");
+    }
+  }
+  NetworkPlan plan_;
+  UniqueFd given_;
+};
+
+TEST_P(NetworkCreateFailurePoints,
+       AFailureLeavesNothingAndTheSamePlanSucceeds) {
+  ASSERT_EQ(ErrorOf(TryCreate()), "");
+  ExpectItWorks();
+  DeleteTwice(plan_);
+  ExpectNothingLeft();
+  AtEachCall([this] { return TryCreate(); }, false,
+             [this](const Reply& first) {
+               if (first.code != 0) {
+                 ExpectNothingLeft();
+                 EXPECT_EQ(ErrorOf(TryCreate()), "");
+               }
+               ExpectItWorks();
+               DeleteTwice(plan_);
+               ExpectNothingLeft();
+             });
+}
+
+TEST_P(NetworkCreateFailurePoints, AKillLeavesWhatTheNextDeleteTakes) {
+  AtEachCall([this] { return TryCreate(); }, true,
+             [this](const Reply&) {
+               DeleteTwice(plan_);
+               ExpectNothingLeft();
+               EXPECT_EQ(ErrorOf(TryCreate()), "");
+               DeleteTwice(plan_);
+               ExpectNothingLeft();
+             });
+}
+
+TEST_P(NetworkCreateFailurePoints, ADeleteThatWasCutOffIsFinishedByTheNext) {
+  for (const bool killed : {false, true}) {
+    EXPECT_EQ(ErrorOf(TryCreate()), "");
+    AtEachCall([this] { return Do(PlanKind::kDeleteNetwork, plan_); }, killed,
+               [this](const Reply&) {
+                 DeleteTwice(plan_);
+                 ExpectNothingLeft();
+                 EXPECT_EQ(ErrorOf(TryCreate()), "");
+               });
+    DeleteTwice(plan_);
+    ExpectNothingLeft();
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Of, NetworkCreateFailurePoints,
+    ::testing::Values(
+        Home{"ANewNamespaceAlone", NamespaceOrigin::kNew, true},
+        Home{"ANewNamespace", NamespaceOrigin::kNew, false},
+        Home{"AGivenNamespace", NamespaceOrigin::kGiven, false},
+        Home{"AGivenNamespaceAlone", NamespaceOrigin::kGiven, true},
+        Home{"AnExistingNamespace", NamespaceOrigin::kExisting, false}),
+    [](const auto& each) { return std::string(each.param.name); });
+
+// ---- Repair
+// ------------------------------------------------------------------
+
+struct Broken {
+  const char* name;
+  const char* command;  // "@": the host end
+};
+
+class NetworkRepairFailurePoints
+    : public NetworkFailurePoints,
+      public ::testing::WithParamInterface<Broken> {
+ protected:
+  void SetUp() override {
+    NetworkFailurePoints::SetUp();
+    if (!IsSkipped()) {
+      plan_.netns_inode = Create(plan_).netns_inode;
+      made_ = Inventory::Take();
+    }
+  }
+  Reply Repair() { return Do(PlanKind::kRepairNetwork, plan_); }
+  void Break() {
+    std::string command = GetParam().command;
+    for (std::size_t at = 0; (at = command.find('@')) != std::string::npos;) {
+      command.replace(at, 1, LinkOf(plan_));
+    }
+    Shell(command);
+  }
+  void RepairWhatIsLeft(bool killed) {
+    Break();
+    AtEachCall([this] { return Repair(); }, killed,
+               [this](const Reply&) {
+                 EXPECT_EQ(ErrorOf(Repair()), "");
+                 const Reply again = Repair();
+                 EXPECT_EQ(ErrorOf(again), "");
+                 EXPECT_EQ(again.body.network.repaired, 0U);
+                 EXPECT_EQ(again.body.network.elements_present, 1U);
+                 ExpectTraffic("10.88.0.2");
+                 ExpectTraffic("fd88::2");
+                 EXPECT_EQ(DifferenceWithin(made_, 20), "");
+                 Break();
+               });
+    EXPECT_EQ(ErrorOf(Repair()), "");
+  }
+
+  NetworkPlan plan_ = Plan("web", 2, 18080);
+  Inventory made_;
+};
+
+TEST_P(NetworkRepairFailurePoints, TheNextRepairFinishesAFailedOne) {
+  RepairWhatIsLeft(false);
+}
+
+TEST_P(NetworkRepairFailurePoints, TheNextRepairFinishesAKilledOne) {
+  RepairWhatIsLeft(true);
+}
+
+TEST_P(NetworkRepairFailurePoints, ADeleteTakesWhatAKilledOneLeft) {
+  bool reached = true;
+  for (std::size_t k = 1; reached && !HasFailure(); ++k) {
+    SCOPED_TRACE(k);
+    Break();
+    kernel_.DieAt(k);
+    Repair();
+    reached = kernel_.calls().size() >= k;
+    kernel_.FailAt(0, 0);
+    DeleteTwice(plan_);
+    EXPECT_EQ(DifferenceWithin(before_, 20), "");
+    plan_.netns_inode = 0;
+    plan_.netns_inode = Create(plan_).netns_inode;
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Of, NetworkRepairFailurePoints,
+    ::testing::Values(
+        Broken{"TheLink", "ip link del @"},
+        Broken{"TheHostEnd", "ip link set @ down"},
+        Broken{"TheInside", "ip -n web link set eth0 down"},
+        Broken{"TheElements",
+               "nft 'flush map inet mountd pm4; flush set inet mountd src6'"},
+        Broken{"AllOfIt",
+               "ip link del @ && nft flush map inet mountd pm4 && "
+               "nft flush set inet mountd open"}),
+    [](const auto& each) { return std::string(each.param.name); });
+
+}  // namespace
+}  // namespace mountd::testing
