@@ -45,11 +45,12 @@ mounts_of_live() { ctl status live --json | json 'sorted(m["name"] for m in d["m
 # What the host has beneath the base for the task, by its names.
 mounted_for_live() { findmnt --noheadings --raw --output TARGET | grep '/a/live/server/' | sed 's|.*/||' | LC_ALL=C sort | xargs; }
 
-# Its child has it too, and who reads the path may have it open just then.
+# Its children have it too, under its name until they are another program; and
+# who reads the path may have it open just then.
 old_holders() {
-  json '["%s has it by %s" % (h["command"], h["how"]) for h in
+  json 'sorted({"%s has it by %s" % (h["command"], h["how"]) for h in
     d["old_holders"]["holders"] if h["how"] == "fd 3" and
-    h["command"] == "bash"]' <"$WORLD/replaced.json"
+    h["command"] == "bash"})' <"$WORLD/replaced.json"
 }
 
 proof_of_replacing() {
