@@ -102,6 +102,12 @@ class NodeNetworkFixture : public NodeFixture {
     subscriber_.emplace(**std::move(started));
   }
 
+  // A Client that connects anew does it as who calls, and that is root.
+  void Kill(const std::string& process) {
+    Node::Kill(Node::Processes(process));
+    Connect();
+  }
+
   void Prepare(const std::string& allocation) {
     ASSERT_EQ(MessageOf(client_->PrepareAllocation(allocation)), "Ok");
   }
