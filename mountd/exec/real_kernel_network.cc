@@ -95,7 +95,16 @@ Sys<UniqueFd> RealKernel::OpenNetlinkIn(int netns, int protocol) {
   return socket;
 }
 
+// A socket without an address has number 0, which is who the kernel says most
+// changes are by: and whoever made one is not told of it.
 Sys<void> RealKernel::Subscribe(int netlink, unsigned group) {
+  sockaddr_nl own{};
+  socklen_t size = sizeof(own);
+  auto* const address = reinterpret_cast<sockaddr*>(&own);
+  if (::getsockname(netlink, address, &size) < 0 ||
+      (own.nl_pid == 0 && ::bind(netlink, address, sizeof(own)) < 0)) {
+    return errno;
+  }
   return Done(::setsockopt(netlink, SOL_NETLINK, NETLINK_ADD_MEMBERSHIP, &group,
                            sizeof(group)));
 }
