@@ -6,6 +6,7 @@
 #include <linux/openat2.h>
 #include <sched.h>
 
+#include <cerrno>
 #include <utility>
 
 namespace mountd::netns {
@@ -47,24 +48,32 @@ Result<std::uint64_t> InodeOf(Kernel& kernel, const exec::NetworkPlan& plan,
   return facts.inode;
 }
 
-// The namespaces of this process and of the first one.
-Result<void> CheckNotTheHosts(Kernel& kernel, const exec::NetworkPlan& plan,
+// The namespaces of this process and of the first one. False if the first one's
+// is unknown: a container's manager may be closed to its root.
+Result<bool> CheckNotTheHosts(Kernel& kernel, const exec::NetworkPlan& plan,
                               std::uint64_t inode) {
+  bool all_known = true;
   for (const char* process : {"/proc/thread-self/ns", "/proc/1/ns"}) {
     const exec::Sys<UniqueFd> directory = kernel.Open(
         exec::kFromRoot, process, O_PATH | O_DIRECTORY | O_CLOEXEC, 0);
     if (!directory) {
       return ErrnoError(directory.error(), "openat2", process);
     }
-    MOUNTD_ASSIGN(
-        const FileFacts facts,
-        Named(kernel.StatLinked(directory->get(), "net"), "statx", process));
-    if (facts.inode == inode) {
+    const exec::Sys<FileFacts> facts =
+        kernel.StatLinked(directory->get(), "net");
+    if (!facts && facts.error() == EACCES) {
+      all_known = false;
+      continue;
+    }
+    if (!facts) {
+      return ErrnoError(facts.error(), "statx", process);
+    }
+    if (facts->inode == inode) {
       return NotGiven(Code::kPermissionDenied, plan,
                       "is the host's own namespace");
     }
   }
-  return Ok();
+  return all_known;
 }
 
 Result<void> CheckNotAnothers(Kernel& kernel, const exec::NetworkPlan& plan,
@@ -121,9 +130,11 @@ Result<Home> GivenHome(Kernel& kernel, const exec::NetworkPlan& plan,
   if (inode != plan.netns_inode) {
     return NotGiven(Code::kInvalidArgument, plan, "is not the one it was");
   }
-  MOUNTD_TRY(CheckNotTheHosts(kernel, plan, inode));
+  MOUNTD_ASSIGN(const bool hosts_are_known,
+                CheckNotTheHosts(kernel, plan, inode));
   MOUNTD_TRY(CheckNotAnothers(kernel, plan, place, inode));
-  MOUNTD_TRY(CheckOwner(kernel, plan, fd, of_root));
+  // One that the host's namespace might be is never of another user namespace.
+  MOUNTD_TRY(CheckOwner(kernel, plan, fd, of_root && hosts_are_known));
   return Enter(kernel, fd, NameOfPlan(plan));
 }
 
