@@ -3,6 +3,9 @@
 
 #include <fcntl.h>
 #include <linux/magic.h>
+#include <linux/nsfs.h>
+#include <sched.h>
+#include <sys/ioctl.h>
 #include <sys/stat.h>
 #include <sys/statfs.h>
 #include <sys/syscall.h>
@@ -65,6 +68,11 @@ std::optional<std::uint64_t> NamespaceInodeOf(int fd) {
     return std::nullopt;
   }
   return file->inode;
+}
+
+// Of nsfs alone is it asked: another file system's server may never answer.
+bool IsNetNamespace(int fd) {
+  return NamespaceInodeOf(fd) && ioctl(fd, NS_GET_NSTYPE) == CLONE_NEWNET;
 }
 
 bool IsProcess(int fd) {

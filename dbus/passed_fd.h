@@ -31,6 +31,10 @@ std::optional<std::uint64_t> CgroupIdOf(int fd);
 // The inode of the namespace that it is of; nothing for any other file.
 std::optional<std::uint64_t> NamespaceInodeOf(int fd);
 
+// Whether it is a network namespace. The last fd of one closes at once: the
+// kernel ends it in a thread of its own, unlike a mount namespace.
+bool IsNetNamespace(int fd);
+
 // Whether it is a pidfd, or a directory of a process in /proc.
 bool IsProcess(int fd);
 

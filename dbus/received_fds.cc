@@ -42,7 +42,8 @@ bool ClosesAtOnce(int fd) {
       S_ISFIFO(file->mode) || IsUnixSocket(fd)) {
     return true;
   }
-  return S_ISREG(file->mode) && (fcntl(fd, F_GET_SEALS) >= 0 || IsProcess(fd));
+  return S_ISREG(file->mode) &&
+         (fcntl(fd, F_GET_SEALS) >= 0 || IsProcess(fd) || IsNetNamespace(fd));
 }
 
 void CloseElsewhere(int fd) {

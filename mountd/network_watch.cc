@@ -57,9 +57,7 @@ void NetworkWatch::Arm(Watched* watched) {
     Result<UniqueFd> socket = parts_.executor.WatchNetworks(watched->kind);
     if (!socket) {
       spdlog::warn("networks are not watched: {}", socket.error().Message());
-      parts_.loop.Post([this, watched] {
-        parts_.loop.After(kRearmPause, [this, watched] { Arm(watched); });
-      });
+      parts_.loop.Post([this, watched] { ArmLater(watched); });
       return;
     }
     auto shared = std::make_shared<UniqueFd>(std::move(*socket));
@@ -68,12 +66,20 @@ void NetworkWatch::Arm(Watched* watched) {
   });
 }
 
+void NetworkWatch::ArmLater(Watched* watched) {
+  watched->missed = true;
+  parts_.loop.After(kRearmPause, [this, watched] { Arm(watched); });
+}
+
 void NetworkWatch::Armed(Watched* watched, UniqueFd fd) {
   watched->source.reset();
   watched->fd = std::move(fd);
   // What went before the watch was there.
   if (watched->kind == exec::NetworkWatchKind::kLinks) {
     parts_.strands.Submit(kWatchStrand, [this] { LookAtAll(); });
+  } else if (std::exchange(watched->missed, false)) {
+    ruleset_reader_ = {};
+    parts_.strands.Submit(kWatchStrand, [this] { Restore(); });
   }
   Watch(watched);
 }
@@ -83,7 +89,7 @@ void NetworkWatch::Watch(Watched* watched) {
       watched->fd.get(), EPOLLIN,
       [this, watched](std::uint32_t) { OnReadable(watched); });
   if (watched->source == nullptr) {
-    parts_.loop.After(kRearmPause, [this, watched] { Arm(watched); });
+    ArmLater(watched);
   }
 }
 
@@ -93,7 +99,7 @@ void NetworkWatch::OnReadable(Watched* watched) {
   parts_.loop.After(kReadPause, [this, watched] {
     if (const Result<void> read = Read(*watched); !read) {
       spdlog::warn("{}: watching networks anew", read.error().Message());
-      parts_.loop.After(kRearmPause, [this, watched] { Arm(watched); });
+      ArmLater(watched);
       return;
     }
     Watch(watched);
@@ -205,15 +211,18 @@ void NetworkWatch::RepairOne(const NetworkRecord& record) {
 
 void NetworkWatch::Lost(const NetworkRecord& record,
                         const std::string& reason) {
-  const std::string key = record.allocation + "/" + record.interface + "/" +
-                          std::to_string(record.netns_inode);
   {
     const std::lock_guard lock(mutex_);
-    if (!lost_.insert(key).second) {
+    if (!lost_.insert({record.allocation, record.interface}).second) {
       return;
     }
   }
   events_.lost(record, reason);
+}
+
+void NetworkWatch::Forget(const NetworkRecord& record) {
+  const std::lock_guard lock(mutex_);
+  lost_.erase({record.allocation, record.interface});
 }
 
 }  // namespace mountd

@@ -6,6 +6,7 @@
 #include <mutex>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "mountd/base/loop.h"
@@ -56,15 +57,20 @@ class NetworkWatch {
 
   void Start();
 
+  // It is torn down. From any thread.
+  void Forget(const NetworkRecord& record);
+
  private:
   // One of the two sockets.
   struct Watched {
     exec::NetworkWatchKind kind;
     UniqueFd fd;
     std::unique_ptr<Loop::Source> source;
+    bool missed = false;  // maybe something, while it was not there
   };
 
   void Arm(Watched* watched);
+  void ArmLater(Watched* watched);
   void Armed(Watched* watched, UniqueFd fd);
   void Watch(Watched* watched);
   void OnReadable(Watched* watched);
@@ -81,11 +87,12 @@ class NetworkWatch {
 
   const Parts parts_;
   const Events events_;
-  Watched links_{exec::NetworkWatchKind::kLinks, {}, {}};
-  Watched ruleset_{exec::NetworkWatchKind::kRuleset, {}, {}};
+  Watched links_{exec::NetworkWatchKind::kLinks, {}, {}, false};
+  Watched ruleset_{exec::NetworkWatchKind::kRuleset, {}, {}, false};
   netns::RulesetEventReader ruleset_reader_;
   std::mutex mutex_;
-  std::set<std::string> lost_;  // mutex_; by allocation, interface, namespace
+  std::set<std::pair<std::string, std::string>>
+      lost_;  // mutex_; allocations and interfaces
 };
 
 // "link", "host-end", "inside", "elements", several with "+".

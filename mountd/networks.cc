@@ -368,6 +368,7 @@ Result<void> Networks::Delete(NetworkRecord record) {
     MOUNTD_TRY(store_.RemoveNetwork(record));
   }
   FreePorts(record);
+  events_.gone(record);
   return Ok();
 }
 

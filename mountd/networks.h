@@ -45,6 +45,9 @@ class Networks {
     // again.
     std::function<void(const std::string& network, const Usage& usage)> scarce =
         [](const std::string&, const Usage&) {};
+    // A network is torn down, and its record gone.
+    std::function<void(const NetworkRecord& record)> gone =
+        [](const NetworkRecord&) {};
     // How long a link may take to go with its namespace before it is deleted:
     // the kernel ends namespaces one batch after another, some 40 ms each, and
     // to delete a link that is among them only waits for them.

@@ -186,6 +186,9 @@ Networks::Events Daemon::EventsOfNetworks() {
       Send(dbus::AddressesScarce(service_, network, usage));
     });
   };
+  events.gone = [this](const NetworkRecord& record) {
+    network_watch_.Forget(record);
+  };
   return events;
 }
 

@@ -129,6 +129,7 @@ void Core::Start() {
                                  const Networks::Usage& usage) {
     scarce.push_back(network + " " + std::to_string(usage.free));
   };
+  network_events.gone = [this](const NetworkRecord& record) { gone(record); };
   network_events.link_grace = link_grace;
   networks = std::make_unique<Networks>(config, *executor, *boot,
                                         std::move(network_events));

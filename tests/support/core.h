@@ -69,6 +69,8 @@ class Core {
   std::chrono::milliseconds link_grace{0};  // from the next start
   std::vector<std::string> scarce;  // networks, and how many are free  // times
                                     // the networks asked to be checked again
+  // A network is torn down.
+  std::function<void(const NetworkRecord&)> gone = [](const NetworkRecord&) {};
   std::unique_ptr<exec::FakeExecutor> executor;
   std::unique_ptr<csi::FakeCsiClient> client;
   std::unique_ptr<store::StateStore> state;

@@ -89,6 +89,8 @@ class FakeExecutor final : public Executor {
   void TakeLink(const std::string& address);
   // What the kernel would say to who watches.
   void TellNetworks(NetworkWatchKind kind, std::span<const std::byte> message);
+  // Who watches is told nothing any more.
+  void BreakNetworkWatch(NetworkWatchKind kind);
   // The next trees have so many entries, of which each plan does one.
   void SetTree(std::uint64_t entries);
   // fs.mount-max.

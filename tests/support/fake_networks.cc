@@ -225,6 +225,11 @@ void FakeExecutor::TellNetworks(NetworkWatchKind kind,
                 MSG_NOSIGNAL);
 }
 
+void FakeExecutor::BreakNetworkWatch(NetworkWatchKind kind) {
+  const std::lock_guard lock(mutex_);
+  network_watches_[kind].reset();
+}
+
 void FakeExecutor::TakeNamespace(const std::string& allocation) {
   const std::lock_guard lock(mutex_);
   networks_.erase(allocation);

@@ -1,0 +1,449 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#include "mountd/network_watch.h"
+
+#include <gtest/gtest.h>
+#include <linux/if_link.h>
+#include <linux/neighbour.h>
+#include <linux/netfilter/nf_tables.h>
+#include <linux/netfilter/nfnetlink.h>
+#include <linux/rtnetlink.h>
+#include <net/if.h>
+
+#include <atomic>
+#include <cstring>
+#include <utility>
+
+#include "mountd/teardowns.h"
+#include "tests/support/core.h"
+#include "tests/support/manual_loop.h"
+#include "tests/support/outcome.h"
+
+namespace mountd {
+namespace {
+
+using exec::NetworkWatchKind;
+
+// A netlink message with attributes, as the kernel writes it.
+class NetlinkMessage {
+ public:
+  template <typename Header>
+  NetlinkMessage(std::uint16_t type, const Header& header) {
+    nlmsghdr start{};
+    start.nlmsg_type = type;
+    Append(&start, sizeof(start));
+    Append(&header, sizeof(header));
+  }
+
+  NetlinkMessage& Put(std::uint16_t type, const void* data, std::size_t size) {
+    nlattr attribute{};
+    attribute.nla_type = type;
+    attribute.nla_len = static_cast<std::uint16_t>(sizeof(attribute) + size);
+    Append(&attribute, sizeof(attribute));
+    Append(data, size);
+    return *this;
+  }
+  NetlinkMessage& Put(std::uint16_t type, const std::string& text) {
+    return Put(type, text.c_str(), text.size() + 1);
+  }
+
+  std::vector<std::byte> Bytes() const {
+    std::vector<std::byte> bytes = bytes_;
+    const auto size = static_cast<std::uint32_t>(bytes.size());
+    std::memcpy(bytes.data(), &size, sizeof(size));  // nlmsg_len
+    return bytes;
+  }
+
+ private:
+  void Append(const void* data, std::size_t size) {
+    const auto* bytes = static_cast<const std::byte*>(data);
+    bytes_.insert(bytes_.end(), bytes, bytes + size);
+    bytes_.resize(NLMSG_ALIGN(bytes_.size()));
+  }
+
+  std::vector<std::byte> bytes_;
+};
+
+NetlinkMessage LinkMessage(std::uint16_t type, const std::string& name,
+                           unsigned flags) {
+  ifinfomsg header{};
+  header.ifi_flags = flags;
+  return NetlinkMessage(type, header).Put(IFLA_IFNAME, name);
+}
+NetlinkMessage LinkGoes(const std::string& name) {
+  return LinkMessage(RTM_DELLINK, name, 0);
+}
+
+NetlinkMessage RouteGoes(const netns::Ipv4& to) {
+  rtmsg header{};
+  header.rtm_family = AF_INET;
+  return NetlinkMessage(RTM_DELROUTE, header)
+      .Put(RTA_DST, to.data(), to.size());
+}
+
+NetlinkMessage NeighbourIs(std::uint16_t state, const netns::Ipv4& address) {
+  ndmsg header{};
+  header.ndm_family = AF_INET;
+  header.ndm_state = state;
+  return NetlinkMessage(RTM_NEWNEIGH, header)
+      .Put(NDA_DST, address.data(), address.size());
+}
+
+NetlinkMessage AddressGoes(const netns::Ipv4& address) {
+  ifaddrmsg header{};
+  header.ifa_family = AF_INET;
+  return NetlinkMessage(RTM_DELADDR, header)
+      .Put(IFA_ADDRESS, address.data(), address.size());
+}
+
+constexpr std::uint16_t OfNft(int message) {
+  return static_cast<std::uint16_t>((NFNL_SUBSYS_NFTABLES << 8) | message);
+}
+NetlinkMessage RuleGoes(const std::string& table, const std::string& chain) {
+  return NetlinkMessage(OfNft(NFT_MSG_DELRULE), nfgenmsg{})
+      .Put(NFTA_RULE_TABLE, table)
+      .Put(NFTA_RULE_CHAIN, chain);
+}
+// What ends each transaction.
+NetlinkMessage GenerationOf(const std::string& command) {
+  return NetlinkMessage(OfNft(NFT_MSG_NEWGEN), nfgenmsg{})
+      .Put(NFTA_GEN_PROC_NAME, command);
+}
+
+class NetworkWatchTest : public ::testing::Test {
+ protected:
+  NetworkWatchTest() {
+    core_.gone = [this](const NetworkRecord& record) { watch_.Forget(record); };
+  }
+  ~NetworkWatchTest() override {
+    // The jobs look at the watch.
+    strands_.reset();
+  }
+
+  NetworkStatus Setup(const std::string& allocation) {
+    const auto made = core_.networks->Setup(allocation, {});
+    EXPECT_EQ(MessageOf(made), "Ok");
+    return made ? *made : NetworkStatus{};
+  }
+  std::size_t Count(const std::string& call) {
+    return core_.executor->script().Count(call);
+  }
+  std::vector<std::string> Told() const {
+    const std::lock_guard lock(mutex_);
+    return told_;
+  }
+  void Tell(const std::string& line) {
+    const std::lock_guard lock(mutex_);
+    told_.push_back(line);
+  }
+  bool UntilWithTimers(const std::function<bool()>& condition) {
+    return loop_.RunUntil([&] {
+      loop_.FireTimers();
+      return condition();
+    });
+  }
+  // Started, and all looked at for the first time, as often as told to the
+  // script from now on.
+  void Start() {
+    watch_.Start();
+    const std::size_t networks = core_.boot->ListNetworks().value().size();
+    ASSERT_TRUE(loop_.RunUntil([&] {
+      return Count("WatchNetworks") == 2 && Count("PrepareNetworks") == 1 &&
+             Count("RepairNetwork") == networks;
+    }));
+    AwaitWork();
+    core_.executor->script().Forget();
+  }
+  // All at once, read before it returns, and all that follows done.
+  void Say(NetworkWatchKind kind, const std::vector<NetlinkMessage>& messages) {
+    ASSERT_EQ(loop_.timer_count(), 0U);
+    for (const NetlinkMessage& message : messages) {
+      core_.executor->TellNetworks(kind, message.Bytes());
+    }
+    ASSERT_TRUE(loop_.RunUntil([&] { return loop_.timer_count() > 0; }));
+    EXPECT_EQ(loop_.FireTimers().front().count(), 50);
+    AwaitWork();
+  }
+  void SayOfLinks(const std::vector<NetlinkMessage>& messages) {
+    Say(NetworkWatchKind::kLinks, messages);
+  }
+  void SayOfRuleset(const std::vector<NetlinkMessage>& messages) {
+    Say(NetworkWatchKind::kRuleset, messages);
+  }
+  // What restores submits what looks, which submits what repairs: one strand
+  // after the other.
+  void AwaitWork() {
+    AwaitStrand("network watch");
+    AwaitStrand("network watch");
+    for (const char* allocation : {"db", "gone", "web"}) {
+      AwaitStrand(AllocationStrand(allocation));
+    }
+  }
+  void AwaitStrand(const std::string& key) {
+    auto done = std::make_shared<std::atomic<bool>>(false);
+    strands_->Submit(key, [done] { *done = true; });
+    ASSERT_TRUE(loop_.RunUntil([&] { return done->load(); }));
+  }
+
+  Core core_;
+  ManualLoop loop_;
+  WorkerPool pool_{4};
+  std::unique_ptr<Strands> strands_ = std::make_unique<Strands>(pool_);
+  mutable std::mutex mutex_;
+  std::vector<std::string> told_;
+  NetworkWatch watch_{
+      {loop_, *strands_, *core_.executor, *core_.boot, *core_.networks},
+      {[this](const NetworkRecord& record, const std::string& what) {
+         Tell(record.allocation + "/" + record.interface +
+              " repaired: " + what);
+       },
+       [this](const NetworkRecord& record, const std::string& reason) {
+         Tell(record.allocation + "/" + record.interface + " lost: " + reason);
+       },
+       [this] { Tell("ruleset restored"); }}};
+};
+
+using Lines = std::vector<std::string>;
+
+// ---- Links ----
+
+TEST_F(NetworkWatchTest, ALinkThatGoesIsRepairedAndNoOther) {
+  const NetworkStatus web = Setup("web");
+  Setup("db");
+  Start();
+  core_.executor->TakeLink(netns::ToString(web.ipv4));
+  SayOfLinks({LinkGoes(web.host_interface)});
+  EXPECT_EQ(Told(), Lines{"web/eth0 repaired: link"});
+  EXPECT_EQ(Count("RepairNetwork web"), 1U);
+  EXPECT_EQ(Count("RepairNetwork"), 1U);
+}
+
+TEST_F(NetworkWatchTest, WhatComesTogetherIsLookedAtOnce) {
+  const NetworkStatus web = Setup("web");
+  Start();
+  core_.executor->TakeLink(netns::ToString(web.ipv4));
+  SayOfLinks({NeighbourIs(NUD_STALE, web.ipv4), RouteGoes(web.ipv4),
+              LinkGoes(web.host_interface)});
+  EXPECT_EQ(Told(), Lines{"web/eth0 repaired: link"});
+  EXPECT_EQ(Count("RepairNetwork"), 1U);
+}
+
+TEST_F(NetworkWatchTest, ARouteOrANeighbourThatGoesHasItLookedAt) {
+  const NetworkStatus web = Setup("web");
+  Setup("db");
+  Start();
+  SayOfLinks({RouteGoes(web.ipv4)});
+  EXPECT_EQ(Count("RepairNetwork web"), 1U);
+  SayOfLinks({NeighbourIs(NUD_STALE, web.ipv4)});
+  EXPECT_EQ(Count("RepairNetwork web"), 2U);
+  SayOfLinks({LinkMessage(RTM_NEWLINK, web.host_interface, 0)});
+  EXPECT_EQ(Count("RepairNetwork web"), 3U);
+  EXPECT_EQ(Count("RepairNetwork"), 3U);
+  EXPECT_TRUE(Told().empty()) << "all was right";
+}
+
+// As each link is while it is made.
+TEST_F(NetworkWatchTest, ALinkThatIsDownAndThenUpIsNoChange) {
+  const NetworkStatus web = Setup("web");
+  Start();
+  SayOfLinks({LinkMessage(RTM_NEWLINK, web.host_interface, 0),
+              LinkMessage(RTM_NEWLINK, web.host_interface, IFF_UP),
+              NeighbourIs(NUD_PERMANENT, web.ipv4)});
+  EXPECT_EQ(core_.executor->script().calls(), Lines{});
+}
+
+TEST_F(NetworkWatchTest, WhatIsNotMountdsIsNoChange) {
+  Setup("web");
+  Start();
+  SayOfLinks({LinkGoes("eth0"), RouteGoes({192, 0, 2, 1}),
+              LinkGoes("md0a0000ff"), AddressGoes({192, 0, 2, 1})});
+  EXPECT_EQ(core_.executor->script().calls(), Lines{});
+}
+
+TEST_F(NetworkWatchTest, TheHostsOwnAddressIsPutBack) {
+  Setup("web");
+  Start();
+  SayOfLinks({AddressGoes({10, 0, 0, 1})});
+  EXPECT_EQ(core_.executor->script().calls(), Lines{"PrepareNetworks"});
+}
+
+TEST_F(NetworkWatchTest, AQuarantinedLinkThatGoesFreesItsAddressAtOnce) {
+  const auto free = [&] {
+    return core_.networks->GetUsage().at("default").free;
+  };
+  const std::uint32_t all = free();
+  core_.executor->KeepLinks();
+  const NetworkStatus gone = Setup("gone");
+  Setup("web");
+  ASSERT_EQ(Outcome(core_.networks->Teardown("gone", "eth0")), "Ok");
+  watch_.Start();
+  ASSERT_TRUE(loop_.RunUntil([&] { return Count("RepairNetwork web") == 1; }));
+  AwaitWork();
+  EXPECT_EQ(free(), all - 2);
+  core_.executor->EndLinks();
+  SayOfLinks({LinkGoes(gone.host_interface)});
+  EXPECT_EQ(free(), all - 1);
+  EXPECT_EQ(Told(), Lines{});
+}
+
+TEST_F(NetworkWatchTest, WhatMountdTakesAwayIsNoChange) {
+  const NetworkStatus web = Setup("web");
+  Start();
+  ASSERT_EQ(Outcome(core_.networks->Teardown("web", "eth0")), "Ok");
+  core_.networks->ReapQuarantine();
+  SayOfLinks({LinkGoes(web.host_interface), RouteGoes(web.ipv4)});
+  EXPECT_EQ(Count("RepairNetwork"), 0U);
+  EXPECT_EQ(Told(), Lines{});
+}
+
+TEST_F(NetworkWatchTest, WhatWentBeforeTheWatchWasThereIsRepaired) {
+  const NetworkStatus web = Setup("web");
+  core_.executor->TakeLink(netns::ToString(web.ipv4));
+  Start();
+  EXPECT_EQ(Told(), Lines{"web/eth0 repaired: link"});
+}
+
+TEST_F(NetworkWatchTest, ALostNamespaceIsToldOnce) {
+  const NetworkStatus web = Setup("web");
+  Start();
+  core_.executor->TakeNamespace("web");
+  SayOfLinks({LinkGoes(web.host_interface)});
+  const Lines lost = {"web/eth0 lost: the allocation's is not there any more"};
+  EXPECT_EQ(Told(), lost);
+  SayOfLinks({LinkGoes(web.host_interface)});
+  EXPECT_EQ(Count("RepairNetwork web"), 2U);
+  EXPECT_EQ(Told(), lost);
+}
+
+TEST_F(NetworkWatchTest, OneThatIsSetUpAnewAndLostAgainIsToldAgain) {
+  const NetworkStatus web = Setup("web");
+  Start();
+  core_.executor->TakeNamespace("web");
+  SayOfLinks({LinkGoes(web.host_interface)});
+  ASSERT_EQ(Outcome(core_.networks->Teardown("web", "eth0")), "Ok");
+  core_.networks->ReapQuarantine();
+  const NetworkStatus anew = Setup("web");
+  // As the kernel does: the first number that is free is the next one's.
+  NetworkRecord record = core_.boot->NetworksOf("web").value().front();
+  record.netns_inode = web.netns_inode;
+  ASSERT_EQ(Outcome(core_.boot->SetNetworkState(record)), "Ok");
+  core_.executor->TakeNamespace("web");
+  SayOfLinks({LinkGoes(anew.host_interface)});
+  EXPECT_EQ(Told().size(), 2U);
+}
+
+TEST_F(NetworkWatchTest, ARepairThatFailsIsTriedWithTheNextEvent) {
+  const NetworkStatus web = Setup("web");
+  Start();
+  core_.executor->TakeLink(netns::ToString(web.ipv4));
+  core_.executor->FailNext("RepairNetwork", Code::kUnavailable);
+  SayOfLinks({LinkGoes(web.host_interface)});
+  EXPECT_EQ(Told(), Lines{});
+  SayOfLinks({RouteGoes(web.ipv4)});
+  EXPECT_EQ(Told(), Lines{"web/eth0 repaired: link"});
+}
+
+// ---- The table ----
+
+TEST_F(NetworkWatchTest, ATableThatOthersChangeIsLoadedAnewAndAllLookedAt) {
+  Setup("web");
+  Setup("db");
+  Start();
+  SayOfRuleset({RuleGoes("mountd", "forward"), GenerationOf("nft")});
+  EXPECT_EQ(Count("PrepareNetworks anew"), 1U);
+  EXPECT_EQ(Count("RepairNetwork web"), 1U);
+  EXPECT_EQ(Count("RepairNetwork db"), 1U);
+  EXPECT_EQ(Told(), Lines{"ruleset restored"});
+}
+
+TEST_F(NetworkWatchTest, WhatAnExecutorChangesIsNoChange) {
+  Setup("web");
+  Start();
+  SayOfRuleset({RuleGoes("mountd", "forward"), GenerationOf("mountd-exec")});
+  // What it changed is not the next one's.
+  SayOfRuleset({GenerationOf("nft")});
+  EXPECT_EQ(core_.executor->script().calls(), Lines{});
+}
+
+TEST_F(NetworkWatchTest, OtherTablesAndTheOperatorsChainAreNoChange) {
+  Setup("web");
+  Start();
+  SayOfRuleset({RuleGoes("filter", "forward"), RuleGoes("mountd", "admin"),
+                GenerationOf("nft")});
+  EXPECT_EQ(core_.executor->script().calls(), Lines{});
+}
+
+// A transaction's messages may come with two reads.
+TEST_F(NetworkWatchTest, AChangeIsRememberedUntilItIsSaidWhoseItIs) {
+  Start();
+  SayOfRuleset({RuleGoes("mountd", "forward")});
+  EXPECT_EQ(core_.executor->script().calls(), Lines{});
+  SayOfRuleset({GenerationOf("nft")});
+  EXPECT_EQ(Count("PrepareNetworks anew"), 1U);
+}
+
+TEST_F(NetworkWatchTest, ATableThatCannotBeLoadedIsTriedAgain) {
+  Setup("web");
+  Start();
+  core_.executor->FailNext("PrepareNetworks", Code::kUnavailable);
+  SayOfRuleset({RuleGoes("mountd", "forward"), GenerationOf("nft")});
+  EXPECT_EQ(Told(), Lines{});
+  EXPECT_EQ(Count("RepairNetwork"), 0U);
+  EXPECT_TRUE(UntilWithTimers([&] { return Told().size() == 1; }));
+  EXPECT_EQ(Count("PrepareNetworks anew"), 2U);
+}
+
+// ---- The sockets ----
+
+TEST_F(NetworkWatchTest, ABrokenWatchOfLinksIsArmedAnewAndAllLookedAt) {
+  const NetworkStatus web = Setup("web");
+  Start();
+  core_.executor->BreakNetworkWatch(NetworkWatchKind::kLinks);
+  core_.executor->TakeLink(netns::ToString(web.ipv4));
+  ASSERT_TRUE(UntilWithTimers([&] { return !Told().empty(); }));
+  EXPECT_EQ(Told(), Lines{"web/eth0 repaired: link"});
+  EXPECT_EQ(Count("WatchNetworks"), 1U);
+  AwaitWork();
+  core_.executor->TakeLink(netns::ToString(web.ipv4));
+  SayOfLinks({LinkGoes(web.host_interface)});
+  EXPECT_EQ(Told().size(), 2U);
+}
+
+TEST_F(NetworkWatchTest, ABrokenWatchOfTheTableIsArmedAnewAndItIsRestored) {
+  Setup("web");
+  Start();
+  core_.executor->BreakNetworkWatch(NetworkWatchKind::kRuleset);
+  ASSERT_TRUE(UntilWithTimers([&] { return Count("WatchNetworks") == 1; }));
+  ASSERT_TRUE(UntilWithTimers([&] { return Told().size() == 1; }));
+  EXPECT_EQ(Told(), Lines{"ruleset restored"}) << "what came meanwhile";
+  AwaitWork();
+  core_.executor->script().Forget();
+  SayOfRuleset({RuleGoes("mountd", "forward"), GenerationOf("nft")});
+  EXPECT_EQ(Count("PrepareNetworks anew"), 1U);
+}
+
+TEST_F(NetworkWatchTest, AWatchThatCannotBeArmedIsTriedAgain) {
+  const NetworkStatus web = Setup("web");
+  core_.executor->FailNext("WatchNetworks", Code::kUnavailable,
+                           FailWhen::kBefore, 3);
+  watch_.Start();
+  ASSERT_TRUE(UntilWithTimers([&] {
+    return Count("WatchNetworks") == 5 && Count("RepairNetwork") >= 1;
+  }));
+  AwaitWork();
+  core_.executor->TakeLink(netns::ToString(web.ipv4));
+  SayOfLinks({LinkGoes(web.host_interface)});
+  EXPECT_EQ(Told().back(), "web/eth0 repaired: link");
+}
+
+TEST(RepairTextTest, NamesWhatWasPutRight) {
+  EXPECT_EQ(RepairText(0), "");
+  EXPECT_EQ(RepairText(exec::kRepairedLink), "link");
+  EXPECT_EQ(RepairText(exec::kRepairedHostEnd | exec::kRepairedInside),
+            "host-end+inside");
+  EXPECT_EQ(RepairText(exec::kRepairedLink | exec::kRepairedHostEnd |
+                       exec::kRepairedInside | exec::kRepairedElements),
+            "link+host-end+inside+elements");
+}
+
+}  // namespace
+}  // namespace mountd
