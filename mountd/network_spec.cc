@@ -194,9 +194,14 @@ Result<void> CheckGoesWith(const std::string& allocation,
         other.interface != spec.interface) {
       return refuse("its names and resolvers came with another network");
     }
-    if (spec.mode == NetworkMode::kNone && other.mode != NetworkMode::kNone) {
-      return refuse("it has a network already");
-    }
+  }
+  // The namespace alone comes first, or is there.
+  const bool is_there = std::any_of(others.begin(), others.end(),
+                                    [&](const NetworkRecord& other) {
+                                      return other.interface == spec.interface;
+                                    });
+  if (spec.mode != NetworkMode::kBridge && !others.empty() && !is_there) {
+    return refuse("it has a network already");
   }
   return Ok();
 }

@@ -255,7 +255,9 @@ TEST_F(NodeNetworks, NamespacesThatAreNotTheCallersAreRefused) {
 
 TEST_F(NodeNetworks, SeveralInterfacesGoOneByOneOrTogether) {
   const NetworkStatus first = Setup("web", Bridge(20080));
-  const NetworkStatus second = Setup("web", On("eth1"));
+  NetworkSpec spec = On("eth1");
+  spec.network = "small";
+  const NetworkStatus second = Setup("web", spec);
   EXPECT_EQ(second.netns_inode, first.netns_inode);
   EXPECT_FALSE(second.default_route);
   EXPECT_EQ(RunInNetns("/run/netns/web", HasBoth), 0);
@@ -273,6 +275,31 @@ TEST_F(NodeNetworks, SeveralInterfacesGoOneByOneOrTogether) {
   EXPECT_FALSE(fs::exists("/run/netns/web"));
   EXPECT_EQ(Outcome(client_->TeardownNetwork("web")), "Ok");
   EXPECT_EQ(Outcome(client_->TeardownNetwork("web", "eth0")), "Ok");
+  ReleaseAll();
+}
+
+// Its route to the network would take the first one's answers.
+TEST_F(NodeNetworks, ASecondInterfaceIsOfAnotherNetwork) {
+  Setup("web", Bridge(20080));
+  NetworkSpec spec = Bridge(20081);
+  spec.interface = "eth1";
+  EXPECT_EQ(Outcome(client_->SetupNetwork("web", spec)), "FailedPrecondition");
+  EXPECT_EQ(TextsOf("web").size(), 1U);
+}
+
+TEST_F(NodeNetworks, TwoInterfacesOfTwoNetworksAreBothReached) {
+  const NetworkStatus first = Setup("web", Bridge(20080));
+  NetworkSpec spec = Bridge(20081);
+  spec.interface = "eth1";
+  spec.network = "small";
+  const NetworkStatus second = Setup("web", spec);
+  {
+    const TcpServer server("/run/netns/web", 80, "hello");
+    EXPECT_EQ(AskTcp(second.address, 80), "hello");
+    EXPECT_EQ(AskTcp(first.address, 80), "hello");
+    EXPECT_EQ(AskTcp("127.0.0.1", 20080), "hello");
+    EXPECT_EQ(AskTcp("127.0.0.1", 20081), "hello");
+  }
   ReleaseAll();
 }
 

@@ -84,8 +84,10 @@ NetlinkMessage NeighbourIs(std::uint16_t state, const netns::Ipv4& address) {
   ndmsg header{};
   header.ndm_family = AF_INET;
   header.ndm_state = state;
+  const netns::Mac mac = netns::LinkMac(address);
   return NetlinkMessage(RTM_NEWNEIGH, header)
-      .Put(NDA_DST, address.data(), address.size());
+      .Put(NDA_DST, address.data(), address.size())
+      .Put(NDA_LLADDR, mac.data(), mac.size());
 }
 
 NetlinkMessage AddressGoes(const netns::Ipv4& address) {

@@ -392,6 +392,22 @@ TEST_F(NetworkModesTest, ABridgeMayComeWithItsNamespace) {
   EXPECT_EQ(MessageOf(TearAllDown()), "Ok");
 }
 
+TEST_F(NetworkModesTest, ANamespaceAloneComesFirst) {
+  ASSERT_EQ(Setup(Spec(), Given(77)), "Ok");
+  EXPECT_EQ(Setup(Mode(NetworkMode::kDriver), Given(77)), "FailedPrecondition");
+  EXPECT_EQ(Setup(Mode(NetworkMode::kNone)), "FailedPrecondition");
+  EXPECT_EQ(core_.boot->NetworksOf("web")->size(), 1U);
+  ASSERT_EQ(MessageOf(TearAllDown()), "Ok");
+  for (const auto mode : {NetworkMode::kDriver, NetworkMode::kNone}) {
+    const GivenNetns given =
+        mode == NetworkMode::kDriver ? Given(77) : GivenNetns{};
+    ASSERT_EQ(Setup(Mode(mode), given), "Ok");
+    ASSERT_EQ(Setup(Spec()), "Ok");
+    EXPECT_EQ(Setup(Mode(mode), given), "Ok") << "the same again";
+    ASSERT_EQ(MessageOf(TearAllDown()), "Ok");
+  }
+}
+
 TEST(SeveralNetworksTest, AreInOneNamespaceThatGoesWithTheLast) {
   Core core(WithASecondNetwork());
   Networks& networks = *core.networks;
