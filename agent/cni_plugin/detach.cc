@@ -64,7 +64,10 @@ class Garbage {
     for (const auto& [allocation, scope] : allocations_) {
       Note(CollectFrom(allocation, scope));
     }
-    CollectMarkers();
+    // While an interface is left, its marker says whose it is.
+    if (!first_) {
+      CollectMarkers();
+    }
     return first_ ? Result<void>(*first_) : Ok();
   }
 
@@ -88,8 +91,11 @@ class Garbage {
       return Ok();
     }
     for (const agent::NetworkStatus& network : status->networks) {
-      if (IsGarbage(MarkerOf(allocation, network.interface), scope)) {
-        MOUNTD_TRY(Detach(client_, allocation, network.interface));
+      const std::string marker = MarkerOf(allocation, network.interface);
+      if (IsGarbage(marker, scope)) {
+        MOUNTD_TRY(
+            Detach(client_, allocation, network.interface, config_.name));
+        markers_.erase(marker);
       }
     }
     // One that an ADD was killed in.
@@ -119,26 +125,30 @@ class Garbage {
 }  // namespace
 
 Result<void> Tidy(agent::Client& client, const std::string& allocation,
-                  const std::string& ifname) {
+                  const std::string& ifname, const std::string& name) {
   MOUNTD_ASSIGN(const auto status, Find(client, allocation));
+  if (!status) {
+    return Ok();
+  }
   const bool there =
-      status && std::any_of(status->networks.begin(), status->networks.end(),
-                            [&](const agent::NetworkStatus& network) {
-                              return network.interface == ifname;
-                            });
+      std::any_of(status->networks.begin(), status->networks.end(),
+                  [&](const agent::NetworkStatus& network) {
+                    return network.interface == ifname;
+                  });
   if (there) {
     return Ok();
   }
   // The marker first: its allocation is what the next DEL finds it by.
-  MOUNTD_TRY(Release(client, MarkerOf(allocation, ifname)));
-  return status && status->networks.empty() ? Release(client, allocation)
-                                            : Ok();
+  if (status->scope != name) {
+    MOUNTD_TRY(Release(client, MarkerOf(allocation, ifname)));
+  }
+  return status->networks.empty() ? Release(client, allocation) : Ok();
 }
 
 Result<void> Detach(agent::Client& client, const std::string& allocation,
-                    const std::string& ifname) {
+                    const std::string& ifname, const std::string& name) {
   MOUNTD_TRY(SuccessIfNotFound(client.TeardownNetwork(allocation, ifname)));
-  return Tidy(client, allocation, ifname);
+  return Tidy(client, allocation, ifname, name);
 }
 
 Result<void> CollectGarbage(agent::Client& client, const Config& config) {

@@ -88,8 +88,9 @@ Outcome<cni::Json> Add(const Environment& environment, const Config& config) {
   if (!status) {
     const Failure failure = AddFailure(status.error());
     if (failure.code != cni::kTryAgainLater) {
-      IgnoreBecauseBestEffort(Tidy(
-          client, AllocationOf(environment.container_id), environment.ifname));
+      IgnoreBecauseBestEffort(Tidy(client,
+                                   AllocationOf(environment.container_id),
+                                   environment.ifname, config.name));
     }
     return failure;
   }
@@ -99,7 +100,7 @@ Outcome<cni::Json> Add(const Environment& environment, const Config& config) {
 Outcome<void> Del(const Environment& environment, const Config& config) {
   MOUNTD_ASSIGN(Client client, Told(Connect(config)));
   return Told(Detach(client, AllocationOf(environment.container_id),
-                     environment.ifname));
+                     environment.ifname, config.name));
 }
 
 Outcome<void> Check(const Environment& environment, const Config& config) {
