@@ -205,6 +205,7 @@ class CniPluginNode : public NodeFixture {
 TEST_F(CniPluginNode, FromAddToNothingLeft) {
   Told added = Call("ADD", Mapping());
   ASSERT_EQ(added.status, 0) << added.err;
+  EXPECT_NE(Everything(), before_);
   const Json& result = added.json;
   EXPECT_EQ(result["cniVersion"], "1.1.0");
   ASSERT_EQ(result["interfaces"].size(), 2U);
