@@ -1,0 +1,158 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#include "agent/cni_plugin/detach.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <map>
+#include <optional>
+#include <set>
+#include <utility>
+
+#include "agent/cni_plugin/attachment_ids.h"
+
+namespace mountd::cni_plugin {
+namespace {
+
+Result<void> SuccessIfNotFound(Result<void> result) {
+  return !result && result.error().code == Code::kNotFound ? Ok() : result;
+}
+
+Result<void> Release(agent::Client& client, const std::string& allocation) {
+  const auto released = client.ReleaseAllocation(allocation);
+  return SuccessIfNotFound(released ? Ok() : Result<void>(released.error()));
+}
+
+Result<std::optional<agent::AllocationStatus>> Find(
+    agent::Client& client, const std::string& allocation) {
+  auto status = client.GetAllocation(allocation);
+  if (!status && status.error().code == Code::kNotFound) {
+    return std::optional<agent::AllocationStatus>();
+  }
+  if (!status) {
+    return std::move(status).error();
+  }
+  return std::optional<agent::AllocationStatus>(*std::move(status));
+}
+
+// Attachments of one network configuration that are not valid any more.
+class Garbage {
+ public:
+  Garbage(agent::Client& client, const Config& config)
+      : client_(client), config_(config) {
+    for (const cni::Attachment& one : config.valid_attachments) {
+      const std::string allocation = AllocationOf(one.container_id);
+      valid_.insert(allocation);
+      valid_.insert(MarkerOf(allocation, one.ifname));
+    }
+  }
+
+  Result<void> Collect() {
+    MOUNTD_ASSIGN(const std::vector<agent::AllocationEntry> entries,
+                  client_.ListAllocations());
+    for (const agent::AllocationEntry& entry : entries) {
+      const auto id = ParseAllocationId(entry.id);
+      if (!id || entry.uid != ::geteuid()) {
+        continue;
+      }
+      if (id->ifname.empty()) {
+        allocations_.emplace(id->allocation, entry.scope);
+      } else {
+        markers_.emplace(entry.id, entry.scope);
+      }
+    }
+    for (const auto& [allocation, scope] : allocations_) {
+      Note(CollectFrom(allocation, scope));
+    }
+    // While an interface is left, its marker says whose it is.
+    if (!first_) {
+      CollectMarkers();
+    }
+    return first_ ? Result<void>(*first_) : Ok();
+  }
+
+ private:
+  void Note(const Result<void>& result) {
+    if (!result && !first_) {
+      first_ = result.error();
+    }
+  }
+
+  bool IsGarbage(const std::string& marker, const std::string& scope) const {
+    const auto own = markers_.find(marker);
+    return (own == markers_.end() ? scope : own->second) == config_.name &&
+           !valid_.contains(marker);
+  }
+
+  Result<void> CollectFrom(const std::string& allocation,
+                           const std::string& scope) {
+    MOUNTD_ASSIGN(const auto status, Find(client_, allocation));
+    if (!status) {
+      return Ok();
+    }
+    for (const agent::NetworkStatus& network : status->networks) {
+      const std::string marker = MarkerOf(allocation, network.interface);
+      if (IsGarbage(marker, scope)) {
+        MOUNTD_TRY(
+            Detach(client_, allocation, network.interface, config_.name));
+        markers_.erase(marker);
+      }
+    }
+    // One that an ADD was killed in.
+    const bool empty = status->networks.empty();
+    return empty && scope == config_.name && !valid_.contains(allocation)
+               ? Release(client_, allocation)
+               : Ok();
+  }
+
+  // Those whose interface has gone, and not by a DEL of this plugin's.
+  void CollectMarkers() {
+    for (const auto& [marker, scope] : markers_) {
+      if (IsGarbage(marker, scope)) {
+        Note(Release(client_, marker));
+      }
+    }
+  }
+
+  agent::Client& client_;
+  const Config& config_;
+  std::set<std::string> valid_;  // ids of allocations and, as such, of markers
+  std::map<std::string, std::string> allocations_;  // scopes
+  std::map<std::string, std::string> markers_;
+  std::optional<Error> first_;
+};
+
+}  // namespace
+
+Result<void> Tidy(agent::Client& client, const std::string& allocation,
+                  const std::string& ifname, const std::string& name) {
+  MOUNTD_ASSIGN(const auto status, Find(client, allocation));
+  if (!status) {
+    return Ok();
+  }
+  const bool there =
+      std::any_of(status->networks.begin(), status->networks.end(),
+                  [&](const agent::NetworkStatus& network) {
+                    return network.interface == ifname;
+                  });
+  if (there) {
+    return Ok();
+  }
+  // The marker first: its allocation is what the next DEL finds it by.
+  if (status->scope != name) {
+    MOUNTD_TRY(Release(client, MarkerOf(allocation, ifname)));
+  }
+  return status->networks.empty() ? Release(client, allocation) : Ok();
+}
+
+Result<void> Detach(agent::Client& client, const std::string& allocation,
+                    const std::string& ifname, const std::string& name) {
+  MOUNTD_TRY(SuccessIfNotFound(client.TeardownNetwork(allocation, ifname)));
+  return Tidy(client, allocation, ifname, name);
+}
+
+Result<void> CollectGarbage(agent::Client& client, const Config& config) {
+  return Garbage(client, config).Collect();
+}
+
+}  // namespace mountd::cni_plugin

@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "agent/cni_plugin/config.h"
+#include "agent/cni_plugin/environment.h"
+#include "agent/cni_plugin/failure.h"
+#include "agent/types.h"
+#include "netns/cni/json.h"
+
+namespace mountd::cni_plugin {
+
+// The MAC addresses of both ends; "" for one that is not known.
+struct Macs {
+  std::string host;
+  std::string container;
+};
+
+// What ADD answers: prevResult, and after it the host's end, the container's
+// end with its sandbox, its addresses, the default routes if they lead through
+// it, and dns.
+cni::Json ResultOf(const agent::NetworkStatus& status,
+                   const Environment& environment, const Config& config,
+                   const Macs& macs);
+
+// CHECK: whether mountd still has what prevResult says, in the namespace with
+// that inode. 109 (FailedPrecondition), which says what differs.
+Outcome<void> CheckResult(const agent::NetworkStatus& status,
+                          const Environment& environment, const Config& config,
+                          std::uint64_t netns_inode);
+
+}  // namespace mountd::cni_plugin

@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#pragma once
+
+#include "agent/cni_plugin/config.h"
+#include "agent/cni_plugin/environment.h"
+#include "agent/cni_plugin/failure.h"
+#include "netns/cni/json.h"
+
+// The specification's verbs (CNI 1.1, section 2). Each makes a connection of
+// its own, and may be repeated after any failure.
+namespace mountd::cni_plugin {
+
+// The result. What was made for a failed one is taken away again, unless mountd
+// is out of reach: then it waits for DEL.
+Outcome<cni::Json> Add(const Environment& environment, const Config& config);
+
+Outcome<void> Del(const Environment& environment, const Config& config);
+
+// kUnknownContainer if mountd does not know it.
+Outcome<void> Check(const Environment& environment, const Config& config);
+
+Outcome<void> Gc(const Config& config);
+
+// kPluginNotAvailable if mountd is out of reach, or its configuration has no
+// such network for us.
+Outcome<void> Status(const Config& config);
+
+}  // namespace mountd::cni_plugin
