@@ -60,7 +60,11 @@ TEST_F(PluginRoom, NoNewVolumeOrMountIsServedAndTheLimitIsNamed) {
     EXPECT_NE(refused.find("limits.mounts_per_plugin"), std::string::npos)
         << refused;
   }
-  EXPECT_EQ(core_.client->script().calls(), std::vector<std::string>());
+  // Probes come when they like.
+  std::vector<std::string> calls = core_.client->script().calls();
+  std::erase_if(
+      calls, [](const std::string& call) { return call.starts_with("Probe"); });
+  EXPECT_EQ(calls, std::vector<std::string>());
   core_.room.SetPlugins({{"nfs", 99}});
   EXPECT_EQ(Publish("other"), "Ok");
   EXPECT_EQ(Bind(SourceKind::kPublishedVolume, "v", "new"), "Ok");
