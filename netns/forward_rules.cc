@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 #include "netns/forward_rules.h"
 
+#include <arpa/inet.h>  // before linux/in.h, which then leaves its names to it
 #include <endian.h>
 #include <linux/netfilter.h>
 #include <linux/netfilter/nf_tables.h>
