@@ -144,8 +144,7 @@ class NodeNetworkSoak : public NodeNetworkFixture {
   }
   static void AddBridge(Random* random, NetworkSpec* spec) {
     AddPorts(random, spec);
-    // Each interface in a network of its own: of two in one, the first is not
-    // reached (see NodeNetworks.DISABLED_TwoInterfacesOfOne...).
+    // Each interface in a network of its own: two in one are refused.
     const bool second = random->Percent(25);
     spec->interface = second ? "eth1" : "";
     spec->network = second ? "small" : "";
