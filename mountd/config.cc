@@ -298,6 +298,15 @@ bool Applies(const RuleConfig& rule, std::uint32_t uid,
                      [&](std::uint32_t gid) { return has(rule.gids, gid); });
 }
 
+bool GrantsPorts(const RuleConfig& rule, std::uint16_t first,
+                 std::uint16_t count) {
+  const std::uint32_t last = first + std::uint32_t{count} - 1;
+  return std::any_of(rule.host_ports.begin(), rule.host_ports.end(),
+                     [&](const PortRange& range) {
+                       return first >= range.first && last <= range.last;
+                     });
+}
+
 bool AllowsIds(const RuleConfig& rule, const exec::IdExtent& extent) {
   return std::any_of(rule.ids.begin(), rule.ids.end(),
                      [&](const IdRange& range) {

@@ -108,6 +108,10 @@ bool AllowsCgroup(const RuleConfig& rule, std::string_view path);
 bool Applies(const RuleConfig& rule, std::uint32_t uid,
              std::span<const std::uint32_t> gids);
 
+// Whether one of the rule's ranges of host ports has all of these.
+bool GrantsPorts(const RuleConfig& rule, std::uint16_t first,
+                 std::uint16_t count);
+
 // Whether the rule lets all of the extent's ids on disk be shown.
 bool AllowsIds(const RuleConfig& rule, const exec::IdExtent& extent);
 

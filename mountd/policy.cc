@@ -251,13 +251,8 @@ Result<void> Policy::MayUseNetwork(const Caller& caller,
     MOUNTD_TRY(MayBeIn(caller, spec.network));
   }
   for (const PortMapping& port : spec.ports) {
-    const std::uint32_t last = port.host_port + std::uint32_t{port.count} - 1;
     const bool allowed = AnyRule(caller, [&](const RuleConfig& rule) {
-      return std::any_of(rule.host_ports.begin(), rule.host_ports.end(),
-                         [&](const PortRange& range) {
-                           return port.host_port >= range.first &&
-                                  last <= range.last;
-                         });
+      return GrantsPorts(rule, port.host_port, port.count);
     });
     if (!allowed) {
       return Denied("map", "host port " + std::to_string(port.host_port),

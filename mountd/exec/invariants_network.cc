@@ -45,22 +45,14 @@ Result<void> CheckPorts(const NetworkPlan& plan) {
   return in_all <= kMaxPortsInAll ? Ok() : Result<void>(Invalid("port count"));
 }
 
-bool IsGranted(const PortMap& port, const RuleConfig& rule) {
-  const std::uint32_t last = port.host_port + std::uint32_t{port.count} - 1;
-  return std::any_of(rule.host_ports.begin(), rule.host_ports.end(),
-                     [&](const PortRange& range) {
-                       return port.host_port >= range.first &&
-                              last <= range.last;
-                     });
-}
-
 // Whose rule it is, only mountd knows; but a port that no rule grants, as the
 // host's sshd's, is nobody's to take.
 Result<void> CheckPortsGranted(const NetworkPlan& plan, const Config& config) {
   for (const PortMap& port : std::span(plan.ports).first(plan.port_count)) {
-    if (!std::any_of(
-            config.rules.begin(), config.rules.end(),
-            [&](const RuleConfig& rule) { return IsGranted(port, rule); })) {
+    if (!std::any_of(config.rules.begin(), config.rules.end(),
+                     [&](const RuleConfig& rule) {
+                       return GrantsPorts(rule, port.host_port, port.count);
+                     })) {
       return Invalid("port", std::to_string(port.host_port) +
                                  " is in no rule's host_ports");
     }
