@@ -168,7 +168,7 @@ Result<void> Networks::Recover() {
   for (const NetworkRecord& record : records) {
     // Nobody was told of a network whose making was cut off: roll it back.
     if (record.state != NetworkRecordState::kCreated) {
-      IgnoreBecauseBestEffort(Delete(record));
+      IgnoreBecauseBestEffort(Teardown(record.allocation, record.interface));
     }
   }
   if (!quarantine.empty()) {
@@ -275,7 +275,7 @@ Result<NetworkStatus> Networks::Setup(const std::string& allocation,
   }
   if (found && found->state != NetworkRecordState::kCreated) {
     // An earlier attempt that could not be undone: undo it now, then anew.
-    MOUNTD_TRY(Delete(*found));
+    MOUNTD_TRY(Delete(*found, others.size() == 1));
     others.erase(own);
     found.reset();
   }
@@ -305,7 +305,7 @@ Result<NetworkStatus> Networks::Create(NetworkRecord record,
     // The plan undid itself, unless its executor died with it: either way the
     // delete finds what is left. What it cannot undo stays recorded, and the
     // next Setup or the release tries again.
-    IgnoreBecauseBestEffort(Delete(record));
+    IgnoreBecauseBestEffort(Delete(record, first));
     return std::move(made).error();
   }
   record.state = NetworkRecordState::kCreated;
@@ -341,10 +341,7 @@ Result<void> Networks::WriteFiles(const NetworkRecord& record,
   return Ok();
 }
 
-Result<void> Networks::Delete(NetworkRecord record) {
-  MOUNTD_ASSIGN(const std::vector<NetworkRecord> all,
-                store_.NetworksOf(record.allocation));
-  const bool alone = all.size() <= 1;
+Result<void> Networks::Delete(NetworkRecord record, bool alone) {
   if (!alone && record.mode != NetworkMode::kBridge) {
     return MakeError(Code::kFailedPrecondition, "tear down",
                      "namespace of " + record.allocation,
@@ -378,7 +375,7 @@ Result<void> Networks::Teardown(const std::string& allocation,
                 store_.NetworksOf(allocation));
   for (const NetworkRecord& record : records) {
     if (record.interface == interface) {
-      return Delete(record);
+      return Delete(record, records.size() == 1);
     }
   }
   return Ok();

@@ -121,7 +121,8 @@ class Networks {
   Result<void> Make(const GivenNetns& given, std::uint32_t gid, bool first,
                     NetworkRecord* record);
   Result<void> WriteFiles(const NetworkRecord& record, std::uint32_t gid);
-  Result<void> Delete(NetworkRecord record);
+  // `alone`: its allocation has no other network.
+  Result<void> Delete(NetworkRecord record, bool alone);
 
   const Config& config_;
   exec::Executor& executor_;
