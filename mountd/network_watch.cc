@@ -30,6 +30,13 @@ bool ConcernsAny(const netns::LinkEvents& events) {
          !events.ipv6.empty();
 }
 
+// As if all had changed.
+netns::LinkEvents AnyChange() {
+  netns::LinkEvents events;
+  events.overflowed = true;
+  return events;
+}
+
 }  // namespace
 
 std::string RepairText(std::uint32_t repaired) {
@@ -76,7 +83,7 @@ void NetworkWatch::Armed(Watched* watched, UniqueFd fd) {
   watched->fd = std::move(fd);
   // What went before the watch was there.
   if (watched->kind == exec::NetworkWatchKind::kLinks) {
-    parts_.strands.Submit(kWatchStrand, [this] { LookAtAll(); });
+    parts_.strands.Submit(kWatchStrand, [this] { Look(AnyChange()); });
   } else if (std::exchange(watched->missed, false)) {
     ruleset_reader_ = {};
     parts_.strands.Submit(kWatchStrand, [this] { Restore(); });
@@ -136,6 +143,10 @@ void NetworkWatch::Look(const netns::LinkEvents& events) {
   if (parts_.networks.HasHostAddress(events)) {
     IgnoreBecauseBestEffort(parts_.executor.PrepareNetworks(false));
   }
+  LookAtNetworks(events);
+}
+
+void NetworkWatch::LookAtNetworks(const netns::LinkEvents& events) {
   const auto quarantine = parts_.store.ListQuarantine();
   if (quarantine && std::any_of(quarantine->begin(), quarantine->end(),
                                 [&](const QuarantineRecord& record) {
@@ -156,12 +167,6 @@ void NetworkWatch::Look(const netns::LinkEvents& events) {
   }
 }
 
-void NetworkWatch::LookAtAll() {
-  netns::LinkEvents all;
-  all.overflowed = true;
-  Look(all);
-}
-
 // The rules come first: what an allocation is kept from is in them.
 void NetworkWatch::Restore() {
   if (const auto prepared = parts_.executor.PrepareNetworks(true); !prepared) {
@@ -177,7 +182,7 @@ void NetworkWatch::Restore() {
     return;
   }
   events_.ruleset_restored();
-  LookAtAll();
+  LookAtNetworks(AnyChange());  // the host's addresses have just been looked at
 }
 
 void NetworkWatch::LookAt(const NetworkRecord& seen) {

@@ -79,7 +79,7 @@ class NetworkWatch {
   Result<void> ReadRuleset(int fd);
   // From a worker.
   void Look(const netns::LinkEvents& events);
-  void LookAtAll();
+  void LookAtNetworks(const netns::LinkEvents& events);
   void LookAt(const NetworkRecord& record);
   void Restore();
   void RepairOne(const NetworkRecord& record);
