@@ -8,26 +8,13 @@
 
 #include "mountd/base/accounts.h"
 #include "mountd/base/names.h"
-#include "mountd/base/number.h"
+#include "mountd/base/number_range.h"
 
 namespace mountd {
 namespace {
 
-// "FIRST-LAST", or one number for both; from 1 on.
-std::optional<IdRange> ParseRange(const std::string& text, std::uint32_t most) {
-  const std::size_t dash = text.find('-');
-  const auto first = ParseNumber<std::uint32_t>(text.substr(0, dash));
-  const auto last = dash == std::string::npos
-                        ? first
-                        : ParseNumber<std::uint32_t>(text.substr(dash + 1));
-  if (!first || !last || *first < 1 || *last < *first || *last > most) {
-    return std::nullopt;
-  }
-  return IdRange{*first, *last};
-}
-
 Result<PortRange> ParsePortRange(const std::string& text) {
-  const std::optional<IdRange> range = ParseRange(text, 65535);
+  const std::optional<NumberRange> range = ParseNumberRange(text, 65535);
   if (!range) {
     return MakeError(Code::kInvalidArgument, "config", text,
                      "is not a port or a range FIRST-LAST");
@@ -95,13 +82,13 @@ Result<void> ReadIds(const ConfigReader& reader, const toml::table& table,
       table, "ids", where,
       [&](const std::string& text, const toml::node& node) -> Result<void> {
         // The last one is chown(2)'s "leave it".
-        const auto range = ParseRange(text, UINT32_MAX - 1);
+        const auto range = ParseNumberRange(text, UINT32_MAX - 1);
         if (!range) {
           return reader.At(
               node, where + "ids",
               "\"" + text + "\" is not an id above 0 or a range FIRST-LAST");
         }
-        rule.ids.push_back(*range);
+        rule.ids.push_back({range->first, range->last});
         return Ok();
       });
 }
