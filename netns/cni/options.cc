@@ -7,8 +7,10 @@
 #include <array>
 #include <optional>
 #include <string_view>
+#include <utility>
 
 #include "mountd/base/number.h"
+#include "netns/cni/names.h"
 
 namespace mountd::cni {
 
@@ -31,11 +33,19 @@ plugins that root alone can write, for a request that nobody vouches for.
   --netns PATH       where the namespace is pinned: for add. check and del take
                      it from add, and del goes on without one that is gone
   --netns-inode N    which namespace has to be there
+  --network NAME     the only one that the request may name; gc: the only one
+                     that it is about. Not for list
+  --container-id ID  the only one that the request may be about: for add, check
+                     and del
+  --host-ports LIST  the only ones that port_mappings may have: "20000-20999,8080",
+                     "" for none. For add; check and del take it and look at no
+                     port, as both are about what add was granted
   --deadline-ms N    for all of it, the undo included (30000)
   --attempts N       how often add is tried, 1 to 10 (3)
   --backoff-ms N     before the second attempt, then twice that (250)
 
-stdin, but for list: one JSON object of at most 256 KiB, no unknown members:
+stdin, but for list: one JSON object of at most 256 KiB, no unknown members. One
+that is outside the options is PermissionDenied, and nothing is run:
   network, container_id, ifname   gc: network, or all of them
   args {"K":"V"}   port_mappings [{hostPort, containerPort, protocol, hostIP}]
   dns {servers, searches, options}   ips ["ADDRESS/PREFIX"]   mac
@@ -66,18 +76,24 @@ enum Option : int {
   kStateDir,
   kNetns,
   kNetnsInode,
+  kNetwork,
+  kContainerId,
+  kHostPorts,
   kDeadline,
   kAttempts,
   kBackoff,
 };
 
-constexpr std::array<option, 10> kOptions = {{
+constexpr std::array<option, 13> kOptions = {{
     {"help", no_argument, nullptr, kHelp},
     {"config-dir", required_argument, nullptr, kConfigDir},
     {"plugin-dir", required_argument, nullptr, kPluginDir},
     {"state-dir", required_argument, nullptr, kStateDir},
     {"netns", required_argument, nullptr, kNetns},
     {"netns-inode", required_argument, nullptr, kNetnsInode},
+    {"network", required_argument, nullptr, kNetwork},
+    {"container-id", required_argument, nullptr, kContainerId},
+    {"host-ports", required_argument, nullptr, kHostPorts},
     {"deadline-ms", required_argument, nullptr, kDeadline},
     {"attempts", required_argument, nullptr, kAttempts},
     {"backoff-ms", required_argument, nullptr, kBackoff},
@@ -106,6 +122,27 @@ Result<std::chrono::milliseconds> TimeOf(const char* text) {
   return std::chrono::milliseconds(number);
 }
 
+// A bound counts once: of two, one would be without effect.
+Result<void> TakeName(const char* value, bool (*is_name)(std::string_view),
+                      std::string& name) {
+  if (!name.empty() || !is_name(value)) {
+    return BadUsage("a name is none, or told twice");
+  }
+  name = value;
+  return Ok();
+}
+
+Result<void> TakeHostPorts(const char* value, RequestBounds& bounds) {
+  auto ports = ParsePorts(value);
+  if (bounds.host_ports || !ports) {
+    return BadUsage(
+        "--host-ports is no list of ports and ranges FIRST-LAST, "
+        "or told twice");
+  }
+  bounds.host_ports = std::move(ports);
+  return Ok();
+}
+
 Result<void> Take(int option, const char* value, Options& options) {
   switch (option) {
     case kHelp:
@@ -127,6 +164,12 @@ Result<void> Take(int option, const char* value, Options& options) {
       MOUNTD_ASSIGN(options.netns_inode, NumberOf(value, ~std::uint64_t{0}));
       return Ok();
     }
+    case kNetwork:
+      return TakeName(value, IsNetworkName, options.bounds.network);
+    case kContainerId:
+      return TakeName(value, IsContainerId, options.bounds.container_id);
+    case kHostPorts:
+      return TakeHostPorts(value, options.bounds);
     case kDeadline: {
       MOUNTD_ASSIGN(options.deadline, TimeOf(value));
       return Ok();
@@ -143,6 +186,30 @@ Result<void> Take(int option, const char* value, Options& options) {
     default:
       return BadUsage("unknown option, or one without its value");
   }
+}
+
+// That the verb has what it needs, and nothing that it would not look at.
+Result<void> CheckVerbsOptions(const Options& options) {
+  const std::string& verb = options.verb;
+  const bool stateless = verb == "list" || verb == "status";
+  const bool of_attachment = !stateless && verb != "gc";
+  if (options.state_dir.empty() && !stateless) {
+    return BadUsage("needs --state-dir");
+  }
+  if (options.netns.empty() && verb == "add") {
+    return BadUsage("add needs --netns");
+  }
+  const bool about_one = !options.netns.empty() ||
+                         !options.bounds.container_id.empty() ||
+                         options.bounds.host_ports.has_value();
+  if (about_one && !of_attachment) {
+    return BadUsage(
+        "--netns, --container-id and --host-ports are for add, check and del");
+  }
+  if (!options.bounds.network.empty() && verb == "list") {
+    return BadUsage("--network is not for list");
+  }
+  return Ok();
 }
 
 }  // namespace
@@ -166,16 +233,7 @@ Result<Options> ParseOptions(int argc, char** argv) {
   if (std::find(kVerbs.begin(), kVerbs.end(), options.verb) == kVerbs.end()) {
     return BadUsage("unknown verb");
   }
-  const bool stateless = options.verb == "list" || options.verb == "status";
-  if (options.state_dir.empty() && !stateless) {
-    return BadUsage("needs --state-dir");
-  }
-  if (options.netns.empty() && options.verb == "add") {
-    return BadUsage("add needs --netns");
-  }
-  if (!options.netns.empty() && (stateless || options.verb == "gc")) {
-    return BadUsage("--netns is for add, check and del");
-  }
+  MOUNTD_TRY(CheckVerbsOptions(options));
   return options;
 }
 

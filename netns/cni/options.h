@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "mountd/base/result.h"
+#include "netns/cni/request_bounds.h"
 
 namespace mountd::cni {
 
@@ -21,6 +22,7 @@ struct Options {
   // Where the namespace is pinned; "" where there is none any more.
   std::string netns;
   std::uint64_t netns_inode = 0;  // 0: not told
+  RequestBounds bounds;
   std::chrono::milliseconds deadline{30000};
   unsigned attempts = 3;
   // Before the second attempt; doubled before each one after.

@@ -9,11 +9,13 @@
 #include <cstdlib>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "netns/cni/answer.h"
 #include "netns/cni/attachments.h"
 #include "netns/cni/networks.h"
 #include "netns/cni/request.h"
+#include "netns/cni/request_bounds.h"
 
 namespace mountd::cni {
 namespace {
@@ -57,7 +59,9 @@ bool WriteOutput(int out, std::string_view text) {
 Result<Request> ReadRequest(int in, const Context& context) {
   MOUNTD_ASSIGN(const std::string text,
                 ReadInput(in, context.deadline, context.stop));
-  return ParseRequest(text);
+  MOUNTD_ASSIGN(Request request, ParseRequest(text));
+  return Bounded(context.options.bounds, context.options.verb,
+                 std::move(request));
 }
 
 Json AnswerOperation(const Context& context, int in) {
