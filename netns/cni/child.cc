@@ -98,12 +98,16 @@ bool TakeStandardFds(const Pipes& pipes) {
 }
 
 [[noreturn]] void Execute(const char* program, const Pipes& pipes,
-                          char* const* environment, pid_t parent) {
+                          char* const* environment, const PluginCgroup& cgroup,
+                          pid_t parent) {
   ::setsid();
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (::getppid() != parent) {
     ::_exit(kNotExecuted);
   }
+  // Nothing but what is here runs before it, so CLONE_INTO_CGROUP would keep
+  // nothing more together; and a filter of system calls may refuse clone3(2).
+  cgroup.Enter();
   ResetSignals();
   ::umask(S_IWGRP | S_IWOTH);
   if (!TakeStandardFds(pipes) || ::chdir("/") != 0) {
@@ -118,7 +122,8 @@ bool TakeStandardFds(const Pipes& pipes) {
 // One running child and our ends of its pipes.
 class Running {
  public:
-  Running(pid_t pid, Pipes pipes, const ChildSpec& spec)
+  Running(pid_t pid, Pipes pipes, const ChildSpec& spec,
+          const PluginCgroup& cgroup)
       : pid_(pid),
         // Not the function of glibc 2.36, whose header lacks extern "C".
         process_(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0))),
@@ -126,7 +131,8 @@ class Running {
         out_(std::move(pipes.out.read)),
         err_(std::move(pipes.err.read)),
         input_(spec.input),
-        max_output_(spec.max_output) {}
+        max_output_(spec.max_output),
+        cgroup_(cgroup) {}
 
   ChildOutcome ToItsEnd(const Deadline& deadline, int stop) {
     ChildOutcome outcome;
@@ -204,9 +210,11 @@ class Running {
     }
   }
 
-  // Kills it with all it started, and takes what it last said. The group first,
-  // while the child is not reaped: no other can have its number.
+  // Kills it with all it started, and takes what it last said. The groups
+  // first: the kernel's at once, however fast it forks, and that of its session
+  // while the child is not reaped, as no other can have its number.
   void Finish(ChildOutcome& outcome) {
+    cgroup_.Kill();
     ::kill(-pid_, SIGKILL);
     ::kill(pid_, SIGKILL);
     pollfd ended = {process_.get(), POLLIN, 0};
@@ -242,12 +250,13 @@ class Running {
   UniqueFd err_;
   std::string_view input_;
   std::size_t max_output_;
+  const PluginCgroup& cgroup_;
 };
 
 }  // namespace
 
-Result<ChildOutcome> RunChild(const ChildSpec& spec, const Deadline& deadline,
-                              int stop) {
+Result<ChildOutcome> RunChild(const ChildSpec& spec, const PluginCgroup& cgroup,
+                              const Deadline& deadline, int stop) {
   MOUNTD_ASSIGN(Pipes pipes, MakePipes());
   std::vector<std::string> environment = spec.environment;
   const std::vector<char*> pointers = Pointers(environment);
@@ -257,13 +266,14 @@ Result<ChildOutcome> RunChild(const ChildSpec& spec, const Deadline& deadline,
     return ErrnoError(errno, "fork", "");
   }
   if (child == 0) {
-    Execute(spec.program.c_str(), pipes, pointers.data(), parent);
+    Execute(spec.program.c_str(), pipes, pointers.data(), cgroup, parent);
   }
   // The ends that are the child's.
   pipes.in.read.reset();
   pipes.out.write.reset();
   pipes.err.write.reset();
-  return Running(child, std::move(pipes), spec).ToItsEnd(deadline, stop);
+  return Running(child, std::move(pipes), spec, cgroup)
+      .ToItsEnd(deadline, stop);
 }
 
 }  // namespace mountd::cni

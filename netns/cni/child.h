@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "mountd/base/result.h"
+#include "netns/cni/cgroup.h"
 #include "netns/cni/deadline.h"
 
 namespace mountd::cni {
@@ -40,10 +41,11 @@ inline constexpr int kNotExecuted = 127;
 
 // Runs a program to its end: in a session of its own, in /, with an umask of
 // 022 and the default signals, without any fd but the standard ones, killed
-// when this process dies. Whatever it started is killed, too, before this
-// returns, so no other child of this process may be there; call AdoptOrphans
-// before. A readable `stop` ends it. Internal if there is no process to be had.
-Result<ChildOutcome> RunChild(const ChildSpec& spec, const Deadline& deadline,
-                              int stop);
+// when this process dies, in the cgroup if there is one. Whatever it started is
+// killed, too, before this returns, so no other child of this process may be
+// there, nor anything else in the cgroup; call AdoptOrphans before. A readable
+// `stop` ends it. Internal if there is no process to be had.
+Result<ChildOutcome> RunChild(const ChildSpec& spec, const PluginCgroup& cgroup,
+                              const Deadline& deadline, int stop);
 
 }  // namespace mountd::cni

@@ -28,9 +28,17 @@ sigset_t StopSignals() {
   return signals;
 }
 
+// The cgroup first, as nothing can fork faster than it kills; then nobody is
+// left who could make it wait to be removed.
+void EndAll(const PluginCgroup& cgroup) {
+  cgroup.Kill();
+  KillDescendants(kOrphanGrace);
+  cgroup.End();
+}
+
 // The signals are blocked since before the fork, so none is missed.
-int RunWorker(const std::function<int(int)>& body, pid_t parent,
-              const sigset_t& signals) {
+int RunWorker(const PluginCgroup& cgroup, const std::function<int(int)>& body,
+              pid_t parent, const sigset_t& signals) {
   ::setsid();
   ::prctl(PR_SET_PDEATHSIG, SIGTERM);
   const UniqueFd stop(::signalfd(-1, &signals, SFD_CLOEXEC | SFD_NONBLOCK));
@@ -39,7 +47,7 @@ int RunWorker(const std::function<int(int)>& body, pid_t parent,
   }
   ::signal(SIGPIPE, SIG_IGN);
   const int status = body(stop.get());
-  KillDescendants(kOrphanGrace);
+  EndAll(cgroup);
   return status;
 }
 
@@ -58,7 +66,8 @@ int WaitForWorker(pid_t worker) {
 
 }  // namespace
 
-int RunGuarded(const std::function<int(int)>& body) {
+int RunGuarded(const PluginCgroup& cgroup,
+               const std::function<int(int)>& body) {
   if (!AdoptOrphans()) {
     return EXIT_FAILURE;
   }
@@ -71,12 +80,12 @@ int RunGuarded(const std::function<int(int)>& body) {
     return EXIT_FAILURE;
   }
   if (worker == 0) {
-    ::_exit(RunWorker(body, parent, signals));
+    ::_exit(RunWorker(cgroup, body, parent, signals));
   }
   // Whichever of them ends this process, the worker is told by its death.
   ::sigprocmask(SIG_SETMASK, &before, nullptr);
   const int status = WaitForWorker(worker);
-  KillDescendants(kOrphanGrace);
+  EndAll(cgroup);
   return status;
 }
 

@@ -6,6 +6,7 @@
 #include <cstdio>
 #include <cstdlib>
 
+#include "netns/cni/cgroup.h"
 #include "netns/cni/guard.h"
 #include "netns/cni/options.h"
 #include "netns/cni/runner.h"
@@ -46,8 +47,9 @@ int main(int argc, char** argv) {
   // What it was given and does not know of is no plugin's either.
   ::close_range(STDERR_FILENO + 1, ~0U, 0);
   ::umask(S_IRWXG | S_IRWXO);
-  return mountd::cni::RunGuarded([&](int stop) {
-    return mountd::cni::RunOperation(*options, STDIN_FILENO, STDOUT_FILENO,
-                                     stop);
+  const auto cgroup = mountd::cni::PluginCgroup::Make();
+  return mountd::cni::RunGuarded(cgroup, [&](int stop) {
+    return mountd::cni::RunOperation(*options, cgroup, STDIN_FILENO,
+                                     STDOUT_FILENO, stop);
   });
 }

@@ -49,8 +49,9 @@ std::string ReleaseIn(const std::string& text) {
 
 }  // namespace
 
-Plugins::Plugins(const std::vector<std::string>& directories, int stop)
-    : stop_(stop) {
+Plugins::Plugins(const std::vector<std::string>& directories,
+                 const PluginCgroup& cgroup, int stop)
+    : cgroup_(cgroup), stop_(stop) {
   for (const std::string& path : directories) {
     Result<UniqueFd> opened =
         path.find(':') == std::string::npos
@@ -126,7 +127,7 @@ PluginOutcome<Json> Plugins::Run(const Call& call, const Json& config,
   const std::string input = ToText(config);
   const Result<ChildOutcome> outcome =
       RunChild({*program, Environment(call), input, kOutputBounds.max_bytes},
-               deadline, stop_);
+               cgroup_, deadline, stop_);
   if (!outcome) {
     return Blame(type, outcome.error(), true);
   }
@@ -215,8 +216,9 @@ std::string Plugins::Release(const std::string& type,
   if (!program) {
     return "";
   }
-  const Result<ChildOutcome> outcome = RunChild(
-      {*program, {kPath}, "", kOutputBounds.max_bytes}, deadline, stop_);
+  const Result<ChildOutcome> outcome =
+      RunChild({*program, {kPath}, "", kOutputBounds.max_bytes}, cgroup_,
+               deadline, stop_);
   return outcome ? ReleaseIn(outcome->err) : "";
 }
 

@@ -7,6 +7,7 @@
 
 #include "mountd/base/result.h"
 #include "mountd/base/unique_fd.h"
+#include "netns/cni/cgroup.h"
 #include "netns/cni/child.h"
 #include "netns/cni/deadline.h"
 #include "netns/cni/json.h"
@@ -23,8 +24,10 @@ namespace mountd::cni {
 // plugins start IPAM plugins from there by themselves.
 class Plugins {
  public:
-  // A readable `stop` ends a plugin that runs.
-  Plugins(const std::vector<std::string>& directories, int stop);
+  // A readable `stop` ends a plugin that runs. Each runs in the cgroup, which
+  // outlives this.
+  Plugins(const std::vector<std::string>& directories,
+          const PluginCgroup& cgroup, int stop);
 
   // The program's path. FailedPrecondition if there is none, PermissionDenied
   // if it is not root's alone.
@@ -64,6 +67,7 @@ class Plugins {
 
   std::vector<std::pair<std::string, UniqueFd>> directories_;
   std::vector<Error> refused_;
+  const PluginCgroup& cgroup_;
   int stop_;
 };
 

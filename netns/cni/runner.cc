@@ -88,9 +88,10 @@ Json AnswerOperation(const Context& context, int in) {
 
 }  // namespace
 
-int RunOperation(const Options& options, int in, int out, int stop) {
+int RunOperation(const Options& options, const PluginCgroup& cgroup, int in,
+                 int out, int stop) {
   const Deadline deadline = Deadline::After(options.deadline);
-  const Plugins plugins(options.plugin_dirs, stop);
+  const Plugins plugins(options.plugin_dirs, cgroup, stop);
   const Context context{options, plugins, deadline, stop};
   const std::string answer = ToText(AnswerOperation(context, in)) + "\n";
   return WriteOutput(out, answer) ? EXIT_SUCCESS : EXIT_FAILURE;

@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 #pragma once
 
+#include "netns/cni/cgroup.h"
 #include "netns/cni/options.h"
 
 namespace mountd::cni {
 
 // Reads the request from fd `in`, does what the options say, writes the answer
-// to fd `out`; answers the exit status. A readable `stop` ends it.
-int RunOperation(const Options& options, int in, int out, int stop);
+// to fd `out`; answers the exit status. Plugins run in `cgroup`. A readable
+// `stop` ends it.
+int RunOperation(const Options& options, const PluginCgroup& cgroup, int in,
+                 int out, int stop);
 
 }  // namespace mountd::cni

@@ -41,6 +41,17 @@ Json OpenFds() {
   return fds;
 }
 
+// Of version 2 (cgroups(7)).
+std::string OwnCgroup() {
+  std::ifstream cgroups("/proc/self/cgroup");
+  for (std::string line; std::getline(cgroups, line);) {
+    if (line.starts_with("0::")) {
+      return line.substr(3);
+    }
+  }
+  return "";
+}
+
 Json Call(const std::string& self, const Json& config) {
   Json environment = Json::array();
   for (char** variable = environ; *variable != nullptr; ++variable) {
@@ -57,6 +68,7 @@ Json Call(const std::string& self, const Json& config) {
           {"fds", OpenFds()},
           {"cwd", std::filesystem::current_path().string()},
           {"umask", mask},
+          {"cgroup", OwnCgroup()},
           {"pid", ::getpid()},
           {"leads_session", ::getsid(0) == ::getpid()}};
 }

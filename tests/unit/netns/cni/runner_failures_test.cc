@@ -5,7 +5,6 @@
 
 #include <csignal>
 #include <filesystem>
-#include <fstream>
 
 #include "tests/support/eventually.h"
 #include "tests/unit/netns/cni/runner_fixture.h"
@@ -37,14 +36,6 @@ class CniFailures : public RunnerTest {
     }
   }
 
-  static int ChildOf(int parent) {
-    std::ifstream children("/proc/" + std::to_string(parent) + "/task/" +
-                           std::to_string(parent) + "/children");
-    int child = 0;
-    children >> child;
-    return child;
-  }
-
   // Kills `victim` of a runner that is in the middle of an ADD, and sees to it
   // that DEL finds everything.
   static void KilledInTheMiddle(bool worker) {
@@ -70,9 +61,6 @@ class CniFailures : public RunnerTest {
     EXPECT_EQ(Calls().at(0)["config"]["prevResult"]["interfaces"].size(), 1U);
     ExpectNothingLeft();
   }
-
-  // The one child of this test, which the shell has become.
-  static int RunnerPid() { return ChildOf(::getpid()); }
 };
 
 TEST_F(CniFailures, AFailureUndoesWhatWasTried) {

@@ -47,6 +47,16 @@ void WriteFile(const std::string& path, const std::string& text) {
 
 bool IsAlive(int pid) { return ::kill(pid, 0) == 0 || errno == EPERM; }
 
+int ChildOf(int parent) {
+  std::ifstream children("/proc/" + std::to_string(parent) + "/task/" +
+                         std::to_string(parent) + "/children");
+  int child = 0;
+  children >> child;
+  return child;
+}
+
+int RunnerPid() { return ChildOf(::getpid()); }
+
 void RunnerTest::SetUp() {
   PrivateNamespaces::SetUp();
   if (IsSkipped()) {

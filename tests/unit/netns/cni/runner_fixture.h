@@ -49,5 +49,9 @@ class RunnerTest : public mountd::testing::PrivateNamespaces {
 
 void WriteFile(const std::string& path, const std::string& text);
 bool IsAlive(int pid);
+// The only one.
+int ChildOf(int parent);
+// The one child of this test, which the shell has become.
+int RunnerPid();
 
 }  // namespace mountd::cni
