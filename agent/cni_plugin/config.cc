@@ -16,7 +16,7 @@ using cni::FindMember;
 using cni::Json;
 
 // A container's result, or a few thousand attachments that are still there.
-constexpr cni::JsonBounds kInputBounds{1U << 20U, 32, 65536};
+constexpr cni::TextBounds kInputBounds{1U << 20U, 32, 65536};
 constexpr std::size_t kMaxNameBytes = 128;
 constexpr std::size_t kMaxAddressBytes = 256;
 constexpr std::size_t kMaxAttachments = 10'000;

@@ -4,8 +4,8 @@
 #include <utility>
 
 #include "csi-node/csi_controller.h"
-#include "csi-node/ipc/json_bounds.h"
 #include "csi-node/ipc/message.h"
+#include "mountd/base/json_bounds.h"
 #include "mountd/base/number.h"
 
 namespace mountd::csi {
@@ -14,7 +14,8 @@ namespace {
 using Json = nlohmann::json;
 using Texts = std::map<std::string, std::string>;
 
-constexpr ipc::JsonBounds kBounds{12, 262'144};
+// Answers hold no fractions.
+constexpr JsonBounds kBounds{12, 262'144, JsonBounds::Fractions::kRefused};
 
 // ---- Requests ----
 
@@ -169,7 +170,7 @@ class Reader {
 // Parses, and reads by `read`.
 template <typename T, typename Read>
 std::optional<T> ReadAnswer(const std::string& text, Read read) {
-  if (!ipc::IsWithin(text, Json::input_format_t::json, kBounds)) {
+  if (!IsWithin<Json>(text, Json::input_format_t::json, kBounds)) {
     return std::nullopt;
   }
   const Json json = Json::parse(text, nullptr, false);

@@ -3,8 +3,8 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
-#include "csi-node/ipc/json_bounds.h"
 #include "csi-node/ipc/message.h"
+#include "mountd/base/json_bounds.h"
 #include "mountd/base/names.h"
 
 namespace mountd::csi::ipc {
@@ -12,14 +12,15 @@ namespace {
 
 using Json = nlohmann::json;
 
-constexpr JsonBounds kBounds{6, 16384};
+// Messages hold no fractions.
+constexpr JsonBounds kBounds{6, 16384, JsonBounds::Fractions::kRefused};
 
 Error Malformed(std::string detail) {
   return MakeError(Code::kInvalidArgument, "decode", "", std::move(detail));
 }
 
 Result<Json> Parse(const std::vector<std::uint8_t>& bytes) {
-  if (!IsWithin(bytes, Json::input_format_t::cbor, kBounds)) {
+  if (!IsWithin<Json>(bytes, Json::input_format_t::cbor, kBounds)) {
     return Malformed("not CBOR within bounds");
   }
   Json value = Json::from_cbor(bytes, true, false);

@@ -4,54 +4,16 @@
 #include <algorithm>
 #include <utility>
 
+#include "mountd/base/json_bounds.h"
+
 namespace mountd::cni {
-namespace {
-
-// Counts what the parser meets and builds nothing: a parsed value is many times
-// as large as its text.
-class BoundsCheck final : public nlohmann::json_sax<Json> {
- public:
-  explicit BoundsCheck(const JsonBounds& bounds) : bounds_(bounds) {}
-  bool null() override { return Count(); }
-  bool boolean(bool /*value*/) override { return Count(); }
-  bool number_integer(number_integer_t /*value*/) override { return Count(); }
-  bool number_unsigned(number_unsigned_t /*value*/) override { return Count(); }
-  bool number_float(number_float_t /*value*/,
-                    const string_t& /*text*/) override {
-    return Count();
-  }
-  bool string(string_t& /*value*/) override { return Count(); }
-  bool binary(binary_t& /*value*/) override { return false; }
-  bool key(string_t& /*value*/) override { return Count(); }
-  bool start_object(std::size_t /*size*/) override { return Enter(); }
-  bool end_object() override { return Leave(); }
-  bool start_array(std::size_t /*size*/) override { return Enter(); }
-  bool end_array() override { return Leave(); }
-  bool parse_error(std::size_t /*position*/, const std::string& /*token*/,
-                   const nlohmann::detail::exception& /*error*/) override {
-    return false;
-  }
-
- private:
-  bool Count() { return ++values_ <= bounds_.max_values; }
-  bool Enter() { return ++depth_ <= bounds_.max_depth && Count(); }
-  bool Leave() {
-    --depth_;
-    return true;
-  }
-
-  const JsonBounds& bounds_;
-  std::size_t depth_ = 0;
-  std::size_t values_ = 0;
-};
-
-}  // namespace
-
-Result<Json> ParseObject(std::string_view text, const JsonBounds& bounds,
+Result<Json> ParseObject(std::string_view text, const TextBounds& bounds,
                          const std::string& object) {
-  BoundsCheck check(bounds);
+  // Plugins may have fractions in what is theirs alone.
+  const JsonBounds values{bounds.max_depth, bounds.max_values,
+                          JsonBounds::Fractions::kTaken};
   if (text.size() > bounds.max_bytes ||
-      !Json::sax_parse(text.begin(), text.end(), &check)) {
+      !IsWithin<Json>(text, Json::input_format_t::json, values)) {
     return MakeError(Code::kInvalidArgument, "parse", object,
                      "is not JSON, or too large or too deep");
   }

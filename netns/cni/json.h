@@ -19,7 +19,7 @@ using Json = nlohmann::json;
 
 // An object of valid UTF-8 within the bounds; otherwise InvalidArgument, which
 // names `object`.
-Result<Json> ParseObject(std::string_view text, const JsonBounds& bounds,
+Result<Json> ParseObject(std::string_view text, const TextBounds& bounds,
                          const std::string& object);
 
 // One line. Never fails: what is no UTF-8 is replaced.

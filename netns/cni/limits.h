@@ -7,18 +7,18 @@
 // texts that only people read.
 namespace mountd::cni {
 
-struct JsonBounds {
+struct TextBounds {
   std::size_t max_bytes = 0;
   std::size_t max_depth = 0;
   std::size_t max_values = 0;
 };
 
 // Some thousand port maps, or attachments that GC keeps.
-inline constexpr JsonBounds kRequestBounds{256U << 10U, 8, 32768};
-inline constexpr JsonBounds kConfigBounds{256U << 10U, 32, 16384};
-inline constexpr JsonBounds kOutputBounds{1U << 20U, 32, 65536};
+inline constexpr TextBounds kRequestBounds{256U << 10U, 8, 32768};
+inline constexpr TextBounds kConfigBounds{256U << 10U, 32, 16384};
+inline constexpr TextBounds kOutputBounds{1U << 20U, 32, 65536};
 // Configuration, request and result of one attachment.
-inline constexpr JsonBounds kRecordBounds{2U << 20U, 40, 131072};
+inline constexpr TextBounds kRecordBounds{2U << 20U, 40, 131072};
 
 inline constexpr std::size_t kMaxConfigFiles = 256;
 inline constexpr std::size_t kMaxPlugins = 32;
