@@ -21,6 +21,17 @@ bool IsControl(char c) {
   return static_cast<unsigned char>(c) < 0x20U || c == 0x7f;
 }
 
+// U+0080 to U+009F, which terminals obey as well (ECMA-48); of valid UTF-8.
+bool HasC1Control(std::string_view text) {
+  for (std::size_t at = text.find('\xc2'); at < text.size();
+       at = text.find('\xc2', at + 1)) {
+    if (static_cast<unsigned char>(text[at + 1]) < 0xa0U) {
+      return true;
+    }
+  }
+  return false;
+}
+
 bool IsWord(std::string_view text, std::size_t max_bytes) {
   return !text.empty() && text.size() <= max_bytes && text != "." &&
          text != ".." && std::all_of(text.begin(), text.end(), IsWordByte);
@@ -47,7 +58,9 @@ bool IsArgumentValue(std::string_view text) {
 }
 
 bool IsPlainText(std::string_view text) {
-  return IsValidUtf8(text) && std::none_of(text.begin(), text.end(), IsControl);
+  return IsValidUtf8(text) &&
+         std::none_of(text.begin(), text.end(), IsControl) &&
+         !HasC1Control(text);
 }
 
 bool IsMac(std::string_view text) {

@@ -53,8 +53,14 @@ that is outside the options is PermissionDenied, and nothing is run:
   valid [{container_id, ifname}]   gc alone
 
 stdout: one JSON object. "ok": true with
-  add      result {cniVersion, interfaces, ips, routes, dns}, interface, address,
-           address6, existing
+  add      result {cniVersion, interfaces [{name, mac, sandbox, mtu}],
+           ips [{address, gateway, interface}], routes [{dst, gw}],
+           dns {nameservers, domain, search, options}}: typed, bounded, and
+           nothing else that plugins answer (netns/cni/plugin_result.h)
+           interface, address, address6: of the first that has an address, one
+           in a sandbox before others. address6 is "" without an IPv6 one, and
+           address that one where there is no IPv4 one
+           existing (true: by an add before). All together below 256 KiB
   check    checked (false: the network wants none)
   del      known (false: no record and no such network, so nothing was done)
   gc       removed ["CONTAINER/IFNAME"]
@@ -126,7 +132,7 @@ Result<std::chrono::milliseconds> TimeOf(const char* text) {
 Result<void> TakeName(const char* value, bool (*is_name)(std::string_view),
                       std::string& name) {
   if (!name.empty() || !is_name(value)) {
-    return BadUsage("a name is none, or told twice");
+    return BadUsage("--network and --container-id are names, told once");
   }
   name = value;
   return Ok();

@@ -10,11 +10,6 @@
 namespace mountd::cni {
 namespace {
 
-constexpr std::size_t kMaxItems = 64;
-constexpr std::size_t kMaxRoutes = 256;
-constexpr std::size_t kMaxTexts = 32;
-constexpr std::size_t kMaxTextBytes = 255;
-
 Error BadResult(const char* member, const char* why) {
   return MakeError(Code::kInvalidArgument, "result", member, why);
 }
@@ -38,14 +33,16 @@ Result<std::string> WordOf(const Json& object, const char* key) {
     return std::string();
   }
   const auto* text = member->get_ptr<const std::string*>();
-  if (text == nullptr || text->size() > kMaxTextBytes || !IsPlainText(*text)) {
+  if (text == nullptr || text->size() > kMaxResultTextBytes ||
+      !IsPlainText(*text)) {
     return BadResult(key, "is no plain text of at most 255 bytes");
   }
   return *text;
 }
 
 Result<std::vector<std::string>> WordsOf(const Json& object, const char* key) {
-  MOUNTD_ASSIGN(const std::vector<Json> items, ItemsOf(object, key, kMaxTexts));
+  MOUNTD_ASSIGN(const std::vector<Json> items,
+                ItemsOf(object, key, kMaxResultTexts));
   std::vector<std::string> words;
   for (const Json& item : items) {
     MOUNTD_ASSIGN(std::string word, WordOf(Json{{key, item}}, key));
@@ -118,6 +115,9 @@ Result<ResultDns> ReadResultDns(const Json& answer) {
   const Json* member = FindMember(answer, "dns");
   if (member == nullptr) {
     return dns;
+  }
+  if (!member->is_object()) {
+    return BadResult("dns", "is no object");
   }
   MOUNTD_ASSIGN(dns.nameservers, WordsOf(*member, "nameservers"));
   MOUNTD_ASSIGN(dns.domain, WordOf(*member, "domain"));
@@ -206,18 +206,19 @@ Result<PluginResult> ReadPluginResult(const Json& answer,
     return BadResult("cniVersion", "is not the version that was asked for");
   }
   MOUNTD_ASSIGN(const std::vector<Json> interfaces,
-                ItemsOf(answer, "interfaces", kMaxItems));
+                ItemsOf(answer, "interfaces", kMaxResultInterfaces));
   for (const Json& item : interfaces) {
     MOUNTD_ASSIGN(ResultInterface link, ReadInterface(item));
     result.interfaces.push_back(std::move(link));
   }
-  MOUNTD_ASSIGN(const std::vector<Json> ips, ItemsOf(answer, "ips", kMaxItems));
+  MOUNTD_ASSIGN(const std::vector<Json> ips,
+                ItemsOf(answer, "ips", kMaxResultIps));
   for (const Json& item : ips) {
     MOUNTD_ASSIGN(ResultIp ip, ReadIp(item, interfaces.size()));
     result.ips.push_back(std::move(ip));
   }
   MOUNTD_ASSIGN(const std::vector<Json> routes,
-                ItemsOf(answer, "routes", kMaxRoutes));
+                ItemsOf(answer, "routes", kMaxResultRoutes));
   for (const Json& item : routes) {
     MOUNTD_ASSIGN(ResultRoute route, ReadRoute(item));
     result.routes.push_back(std::move(route));

@@ -164,6 +164,21 @@ void WaitForFile(const std::string& path) {
   }
 }
 
+void AnswerIps(const std::string& count) {
+  Json result = {{"ips", Json::array()}};
+  for (int left = std::stoi(count); left > 0; --left) {
+    result["ips"].push_back({{"address", "10.1.0.2/24"}});
+  }
+  std::cout << result.dump();
+}
+
+// A result but for how deep its unknown member is.
+void AnswerDeep(const std::string& depth) {
+  const auto levels = static_cast<std::size_t>(std::stoi(depth));
+  std::cout << R"({"ips":[{"address":"10.1.0.2/24"}],"x":)"
+            << std::string(levels, '[') << std::string(levels, ']') << "}";
+}
+
 int Fail(const std::string& code) {
   std::cout << Json{{"cniVersion", "1.0.0"},
                     {"code", std::stoi(code)},
@@ -219,6 +234,12 @@ int main(int, char** argv) {
   } else if (word == "moan") {
     std::cerr << "no\troom\x01 left " << std::string(10000, '!');
     return 3;
+  } else if (word == "ips") {
+    AnswerIps(rest);
+    return EXIT_SUCCESS;
+  } else if (word == "deep") {
+    AnswerDeep(rest);
+    return EXIT_SUCCESS;
   }
   Answer(config, fake, call);
   return EXIT_SUCCESS;

@@ -28,6 +28,17 @@ TEST(CniNamesTest, AnInterfaceNameIsTheKernels) {
   }
 }
 
+TEST(CniNamesTest, PlainTextHasNoControlCharacters) {
+  for (const char* text : {"", "a b", "\xc3\xa9", "\xc2\xa0", "\xe2\x82\xac"}) {
+    EXPECT_TRUE(IsPlainText(text)) << text;
+  }
+  for (const char* text : {"\n", "a\x1b", "\x7f", "\xc2\x80", "a\xc2\x9bm",
+                           "\xc2\xa0\xc2\x85", "\xff", "\xc2"}) {
+    EXPECT_FALSE(IsPlainText(text)) << text;
+  }
+  EXPECT_FALSE(IsPlainText(std::string_view("a\0b", 3)));
+}
+
 TEST(CniNamesTest, APluginIsNoPath) {
   EXPECT_TRUE(IsPluginType("host-local"));
   for (const char* type : {"", ".", "..", "../sh", "/bin/sh", "a:b"}) {

@@ -112,7 +112,8 @@ TEST_F(CniFailures, ADaemonEndsWithItsPlugin) {
 }
 
 TEST_F(CniFailures, WhatIsNoResultIsNone) {
-  for (const char* what : {"huge", "garbage", "silent", "crash"}) {
+  for (const char* what : {"huge", "garbage", "silent", "crash", "ips 65",
+                           "ips 10000", "deep 32", "deep 100000"}) {
     const Json answer = AddWithSecond({{"ADD", {what}}}, {"--attempts", "1"});
     EXPECT_EQ(answer["code"], "Internal") << what << answer;
     EXPECT_EQ(answer["plugin"], "second") << what;
@@ -128,6 +129,11 @@ TEST_F(CniFailures, AResultIsChecked) {
       {{"interfaces", {{{"name", "a\nb"}}}}},
       {{"cniVersion", "0.4.0"}},
       {{"routes", {{{"dst", "everywhere"}}}}},
+      {{"interfaces", {{{"name", "\u001b[2J"}}}}},
+      {{"interfaces", {{{"name", "a\u009b2J"}}}}},
+      {{"ips", {{{"address", 10}}}}},
+      {{"ips", "10.1.0.2/24"}},
+      {{"dns", Json::array()}},
   };
   for (const Json& result : bad) {
     Json plugin = Plugin("first");
@@ -136,6 +142,14 @@ TEST_F(CniFailures, AResultIsChecked) {
     const Json answer = Run("add", RequestFor("web"));
     EXPECT_EQ(answer["code"], "Internal") << result;
     ExpectNothingLeft();
+  }
+}
+
+TEST_F(CniFailures, WithinTheBoundsAllIsPassedOn) {
+  for (const char* what : {"ips 64", "deep 31"}) {
+    EXPECT_EQ(AddWithSecond({{"ADD", {what}}})["ok"], true) << what;
+    EXPECT_EQ(Run("del", RequestFor("web"))["ok"], true);
+    ForgetCalls();
   }
 }
 

@@ -24,6 +24,12 @@ TEST_F(CniRunner, AddRunsEachInOrderWithTheResultBefore) {
   EXPECT_EQ(answer["interface"], "eth0");
   EXPECT_EQ(answer["address"], "10.1.0.2");
   EXPECT_EQ(answer["result"]["interfaces"].size(), 2U);
+  Names members;
+  for (const auto& [member, value] : answer.items()) {
+    members.push_back(member);
+  }
+  EXPECT_EQ(members, (Names{"address", "address6", "existing", "interface",
+                            "ok", "result"}));
   EXPECT_EQ(CallNames(), (Names{"ADD first", "ADD second"}));
   const auto calls = Calls();
   EXPECT_FALSE(calls.at(0)["config"].contains("prevResult"));
