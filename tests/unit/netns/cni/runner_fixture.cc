@@ -7,8 +7,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <cerrno>
-#include <csignal>
 #include <filesystem>
 #include <fstream>
 #include <sstream>
@@ -20,17 +18,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr char kLog[] = "/run/log";
-
-std::vector<Json> LogLines() {
-  std::vector<Json> lines;
-  std::ifstream log(kLog);
-  for (std::string line; std::getline(log, line);) {
-    lines.push_back(Json::parse(line, nullptr, false));
-  }
-  return lines;
-}
-
 std::string Quoted(const std::vector<std::string>& words) {
   std::string text;
   for (const std::string& word : words) {
@@ -40,12 +27,6 @@ std::string Quoted(const std::vector<std::string>& words) {
 }
 
 }  // namespace
-
-void WriteFile(const std::string& path, const std::string& text) {
-  std::ofstream(path) << text;
-}
-
-bool IsAlive(int pid) { return ::kill(pid, 0) == 0 || errno == EPERM; }
 
 int ChildOf(int parent) {
   std::ifstream children("/proc/" + std::to_string(parent) + "/task/" +
@@ -63,34 +44,11 @@ void RunnerTest::SetUp() {
     return;
   }
   ::umask(S_IWGRP | S_IWOTH);
-  for (const char* directory :
-       {"/run/networks", "/run/plugins", "/run/netns", "/run/requests"}) {
+  Make();
+  for (const char* directory : {"/run/netns", "/run/requests"}) {
     fs::create_directory(directory);
   }
-  for (const char* type : {"first", "second", "third"}) {
-    InstallPlugin(type);
-  }
   PinNamespace("web");
-}
-
-Json RunnerTest::Plugin(const std::string& type, const Json& what) {
-  return {{"type", type},
-          {"fake",
-           {{"log", kLog}, {"do", what.is_null() ? Json::object() : what}}}};
-}
-
-Json RunnerTest::Network(const std::string& name,
-                         const std::vector<Json>& plugins) {
-  return {{"name", name}, {"cniVersion", "1.0.0"}, {"plugins", plugins}};
-}
-
-void RunnerTest::WriteNetwork(const std::string& file, const Json& network) {
-  WriteFile("/run/networks/" + file, network.dump());
-}
-
-void RunnerTest::InstallPlugin(const std::string& type) {
-  fs::copy_file(CNI_FAKE_PLUGIN, "/run/plugins/" + type);
-  fs::permissions("/run/plugins/" + type, fs::perms(0755));
 }
 
 std::string RunnerTest::PinNamespace(const std::string& name) {
@@ -133,37 +91,6 @@ Json RunnerTest::Run(const std::string& verb, const Json& request,
   Json answer = Json::parse(outcome.out, nullptr, false);
   EXPECT_TRUE(answer.is_object()) << outcome.out;
   return answer;
-}
-
-std::vector<Json> RunnerTest::Calls() {
-  std::vector<Json> calls;
-  for (const Json& line : LogLines()) {
-    if (line.contains("verb")) {
-      calls.push_back(line);
-    }
-  }
-  return calls;
-}
-
-std::vector<std::string> RunnerTest::CallNames() {
-  std::vector<std::string> names;
-  for (const Json& call : Calls()) {
-    names.push_back(call["verb"].get<std::string>() + " " +
-                    call["plugin"].get<std::string>());
-  }
-  return names;
-}
-
-void RunnerTest::ForgetCalls() { fs::remove(kLog); }
-
-std::vector<int> RunnerTest::Daemons() {
-  std::vector<int> daemons;
-  for (const Json& line : LogLines()) {
-    if (line.contains("daemon")) {
-      daemons.push_back(line["daemon"].get<int>());
-    }
-  }
-  return daemons;
 }
 
 bool RunnerTest::HasRecord(const std::string& container) {
