@@ -97,6 +97,10 @@ dbus::Dict ToWire(const NetworkSpec& spec) {
   add("dns_servers", spec.dns_servers);
   add("dns_searches", spec.dns_searches);
   add("dns_options", spec.dns_options);
+  add("cni_args", spec.cni_args);
+  add("mac", spec.mac);
+  add("ips", spec.ips);
+  add("bandwidth", spec.bandwidth);
   std::vector<WireHost> hosts;
   for (const NetworkSpec::Host& host : spec.hosts) {
     hosts.emplace_back(host.address, host.names);
@@ -208,6 +212,10 @@ Result<NetworkStatus> ToNetwork(const dbus::Dict& map) {
                  .Read("gateway", network.gateway)
                  .Read("gateway6", network.gateway6)
                  .Read("host_interface", network.host_interface)
+                 .Read("mac", network.mac)
+                 .Read("dns_servers", network.dns_servers)
+                 .Read("dns_searches", network.dns_searches)
+                 .Read("dns_options", network.dns_options)
                  .Read("ports", ports)
                  .status());
   for (const WirePort& port : ports) {
@@ -486,6 +494,7 @@ Result<Capabilities> ToCapabilities(const dbus::Dict& map) {
                  .Read("kernel", capabilities.kernel)
                  .Read("network_modes", capabilities.network_modes)
                  .Read("host_ports", host_ports)
+                 .Read("cni_plugins", capabilities.cni_plugins)
                  .Read("addresses", addresses)
                  .Read("propagation", capabilities.propagation)
                  .Read("source_types", capabilities.source_types)

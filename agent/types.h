@@ -32,7 +32,7 @@ struct Port {
 };
 
 struct NetworkSpec {
-  std::string mode = "bridge";  // "none", "host", "driver"
+  std::string mode = "bridge";  // "none", "host", "driver", "cni/NAME"
   std::string network{};        // "": the configuration's default
   std::vector<Port> ports{};
   std::string interface {};  // its name inside; "": "eth0"
@@ -50,6 +50,13 @@ struct NetworkSpec {
   std::vector<std::string> dns_servers{};
   std::vector<std::string> dns_searches{};
   std::vector<std::string> dns_options{};
+  // Of CNI's networks alone.
+  std::map<std::string, std::string> cni_args{};
+  std::string mac{};
+  std::vector<std::string> ips{};  // also with a prefix
+  // "ingress_rate", "egress_rate" in bits a second, "ingress_burst",
+  // "egress_burst" in bits.
+  std::map<std::string, std::uint64_t> bandwidth{};
   // A network namespace to use, the caller's to close; -1: none.
   int netns = -1;
 };
@@ -65,6 +72,10 @@ struct NetworkStatus {
   std::string gateway;
   std::string gateway6;
   std::string host_interface;
+  std::string mac;  // of CNI's networks alone
+  std::vector<std::string> dns_servers;
+  std::vector<std::string> dns_searches;
+  std::vector<std::string> dns_options;
   std::vector<Port> ports;
   bool isolated = false;
   bool default_route = false;
@@ -415,6 +426,7 @@ struct Capabilities {
     std::uint32_t free = 0;  // no allocation has them
   };
   std::vector<HostPorts> host_ports;  // that the caller may map
+  std::map<std::string, std::string> cni_plugins;  // their releases
   std::vector<std::string> propagation;
   std::vector<std::string> source_types;
   std::map<std::string, bool> features;

@@ -339,6 +339,7 @@ Dict ToDict(const Capabilities& capabilities) {
       {"missing", Value(capabilities.missing)},
       {"addresses", Value(addresses)},
       {"host_ports", Value(host_ports)},
+      {"cni_plugins", Value(capabilities.cni_plugins)},
       {"executor_capabilities", Value(capabilities.executor_capabilities)},
       {"stuck_executors", Value(capabilities.stuck_executors)},
   };

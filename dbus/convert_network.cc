@@ -88,12 +88,48 @@ Result<PortMapping> PortFrom(const PortStruct& port) {
 void ReadFiles(OptionReader& reader, NetworkFiles* files) {
   using Words = std::vector<std::string>;
   files->hostname = reader.Get<std::string>("hostname", "");
-  files->dns_servers = reader.Get<Words>("dns_servers", {});
-  files->dns_searches = reader.Get<Words>("dns_searches", {});
-  files->dns_options = reader.Get<Words>("dns_options", {});
+  files->dns.servers = reader.Get<Words>("dns_servers", {});
+  files->dns.searches = reader.Get<Words>("dns_searches", {});
+  files->dns.options = reader.Get<Words>("dns_options", {});
   for (const HostStruct& host :
        reader.Get<std::vector<HostStruct>>("hosts", {})) {
     files->hosts.push_back({host.get<0>(), host.get<1>()});
+  }
+}
+
+void ReadCni(OptionReader& reader, CniSettings* cni) {
+  cni->args = reader.Get<StringMap>("cni_args", {});
+  cni->mac = reader.Get<std::string>("mac", "");
+  cni->ips = reader.Get<std::vector<std::string>>("ips", {});
+  auto& bandwidth = cni->bandwidth;
+  const std::map<std::string, std::uint64_t*> rates = {
+      {"ingress_rate", &bandwidth.ingress_rate},
+      {"ingress_burst", &bandwidth.ingress_burst},
+      {"egress_rate", &bandwidth.egress_rate},
+      {"egress_burst", &bandwidth.egress_burst}};
+  for (const auto& [key, value] :
+       reader.Get<std::map<std::string, std::uint64_t>>("bandwidth", {})) {
+    const auto rate = rates.find(key);
+    if (rate == rates.end()) {
+      reader.Refuse("bandwidth", "has a key that is not known");
+      return;
+    }
+    *rate->second = value;
+  }
+}
+
+// What most have not: each array is a message of its own (dbus/value.h).
+void AddNames(const NetworkStatus& status, Dict* dict) {
+  const auto add = [&](const char* key, const std::vector<std::string>& words) {
+    if (!words.empty()) {
+      dict->emplace(key, Value(words));
+    }
+  };
+  add("dns_servers", status.dns.servers);
+  add("dns_searches", status.dns.searches);
+  add("dns_options", status.dns.options);
+  if (!status.mac.empty()) {
+    dict->emplace("mac", Value(status.mac));
   }
 }
 
@@ -113,18 +149,23 @@ Result<std::vector<PortMapping>> PortsFrom(
 Result<NetworkSpec> NetworkSpecFrom(const std::string& mode,
                                     OptionReader& reader) {
   NetworkSpec spec;
-  const std::optional<NetworkMode> known = ParseNetworkMode(mode);
+  std::optional<ParsedMode> known = ParseNetworkMode(mode);
   if (!known) {
     return MakeError(Code::kNotSupported, "set up", "network mode",
-                     "this node offers bridge, none, host and driver");
+                     "there is bridge, none, host, driver and cni/<network>");
   }
-  spec.mode = *known;
-  spec.network = reader.Get<std::string>("network", spec.network);
+  spec.mode = known->mode;
+  if (spec.mode == NetworkMode::kCni) {
+    spec.network = std::move(known->network);
+  } else {
+    spec.network = reader.Get<std::string>("network", spec.network);
+  }
   spec.interface = reader.Get<std::string>("interface", "");
   ReadAddress(reader, "address", netns::ParseIpv4, &spec.ipv4);
   ReadAddress(reader, "address6", netns::ParseIpv6, &spec.ipv6);
   spec.isolated = reader.Get("isolated", false);
   ReadFiles(reader, &spec.files);
+  ReadCni(reader, &spec.cni);
   if (reader.Has("default_route")) {
     spec.default_route = reader.Get("default_route", false);
   }
@@ -142,10 +183,8 @@ Dict ToDict(const NetworkStatus& status) {
   for (const NetworkStatus::File& file : status.files) {
     files.emplace_back(ToBytes(file.host_path), file.task_path);
   }
-  const bool has_ipv4 = !netns::IsNone(status.ipv4);
-  const bool has_ipv6 = !netns::IsNone(status.ipv6);
-  return {
-      {"mode", Value(std::string(NameOf(status.mode)))},
+  Dict dict = {
+      {"mode", Value(ModeText(status.mode, status.network))},
       {"network", Value(status.network)},
       {"interface", Value(status.interface)},
       {"netns_path", Value(ToBytes(status.netns_path))},
@@ -153,15 +192,15 @@ Dict ToDict(const NetworkStatus& status) {
       {"host_interface", Value(status.host_interface)},
       {"address", Value(AddressText(status.ipv4))},
       {"address6", Value(AddressText(status.ipv6))},
-      {"gateway",
-       Value(has_ipv4 ? netns::ToString(netns::kGateway4) : std::string())},
-      {"gateway6",
-       Value(has_ipv6 ? netns::ToString(netns::kGateway6) : std::string())},
+      {"gateway", Value(AddressText(status.gateway4))},
+      {"gateway6", Value(AddressText(status.gateway6))},
       {"ports", Value(ports)},
       {"isolated", Value(status.isolated)},
       {"default_route", Value(status.default_route)},
       {"files", Value(files)},
   };
+  AddNames(status, &dict);
+  return dict;
 }
 
 }  // namespace mountd::dbus

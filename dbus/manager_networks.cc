@@ -34,10 +34,26 @@ Result<PassedNetns> NetnsFrom(OptionReader& reader) {
   return netns;
 }
 
+void AddCni(const CniSettings& cni, Arguments* arguments) {
+  for (const auto& [key, value] : cni.args) {
+    arguments->Add(key).Add(value);
+  }
+  arguments->Add("").Add(cni.mac);
+  for (const std::string& ip : cni.ips) {
+    arguments->Add(ip);
+  }
+  const CniSettings::Bandwidth& rates = cni.bandwidth;
+  arguments->Add("")
+      .Add(std::to_string(rates.ingress_rate))
+      .Add(std::to_string(rates.ingress_burst))
+      .Add(std::to_string(rates.egress_rate))
+      .Add(std::to_string(rates.egress_burst));
+}
+
 void AddFiles(const NetworkFiles& files, Arguments* arguments) {
   arguments->Add(files.hostname);
   for (const auto* words :
-       {&files.dns_servers, &files.dns_searches, &files.dns_options}) {
+       {&files.dns.servers, &files.dns.searches, &files.dns.options}) {
     arguments->Add(std::to_string(words->size()));
     for (const std::string& word : *words) {
       arguments->Add(word);
@@ -62,6 +78,7 @@ Arguments ArgumentsOf(const std::string& allocation, const std::string& mode,
   arguments.Add(spec.default_route ? std::to_string(*spec.default_route) : "");
   arguments.Add(std::to_string(netns));
   AddFiles(spec.files, &arguments);
+  AddCni(spec.cni, &arguments);
   for (const PortStruct& port : ports) {
     arguments.Add(port.get<0>())
         .Add(port.get<1>())

@@ -182,12 +182,13 @@ Result<void> ReadTimeouts(const ConfigReader& reader, const toml::table& table,
                 {"plugin_health_ms", &timeouts.plugin_health},
                 {"probe_timeout_ms", &timeouts.probe_timeout},
                 {"probe_mounts_ms", &timeouts.probe_mounts},
-                {"probe_answer_ms", &timeouts.probe_answer}};
+                {"probe_answer_ms", &timeouts.probe_answer},
+                {"cni_ms", &timeouts.cni}};
   MOUNTD_TRY(reader.OnlyKeys(
       table, where,
       {"plan_ms", "rpc_ms", "rpc_retries_ms", "patience_ms",
        "probe_starting_ms", "probe_ready_ms", "plugin_health_ms",
-       "probe_timeout_ms", "probe_mounts_ms", "probe_answer_ms"}));
+       "probe_timeout_ms", "probe_mounts_ms", "probe_answer_ms", "cni_ms"}));
   for (const auto& [name, out] : fields) {
     MOUNTD_TRY(reader.Number(table, name, where, 1, 3'600'000, *out));
   }
@@ -222,7 +223,7 @@ Result<void> ReadNamed(const ConfigReader& reader, const toml::table& root,
 Result<Config> ReadRoot(const ConfigReader& reader, const toml::table& root) {
   MOUNTD_TRY(reader.OnlyKeys(root, "",
                              {"host_volume", "filesystem", "plugin", "network",
-                              "firewall", "rule", "limits", "timeouts"}));
+                              "cni", "firewall", "rule", "limits", "timeouts"}));
   Config config;
   MOUNTD_TRY(ReadNamed(reader, root, "host_volume", config.host_volumes,
                        ReadHostVolume));
@@ -236,6 +237,10 @@ Result<Config> ReadRoot(const ConfigReader& reader, const toml::table& root) {
   }
   MOUNTD_TRY(ReadNamed(reader, root, "network", config.networks, ReadNetwork));
   MOUNTD_TRY(CheckNetworksAreApart(reader, root, config));
+  if (const toml::node* node = root.get("cni")) {
+    MOUNTD_ASSIGN(const toml::table* table, reader.Table(*node, "cni"));
+    MOUNTD_TRY(ReadCni(reader, *table, config.cni));
+  }
   if (const toml::node* node = root.get("firewall")) {
     MOUNTD_ASSIGN(const toml::table* table, reader.Table(*node, "firewall"));
     MOUNTD_TRY(ReadFirewall(reader, *table, config.firewall));
@@ -304,6 +309,17 @@ bool GrantsPorts(const RuleConfig& rule, std::uint16_t first,
   return std::any_of(rule.host_ports.begin(), rule.host_ports.end(),
                      [&](const PortRange& range) {
                        return first >= range.first && last <= range.last;
+                     });
+}
+
+bool GrantsCniNetwork(const RuleConfig& rule, std::string_view network) {
+  return std::any_of(rule.networks.begin(), rule.networks.end(),
+                     [&](std::string_view granted) {
+                       if (!granted.starts_with(kCniPrefix)) {
+                         return false;
+                       }
+                       granted.remove_prefix(kCniPrefix.size());
+                       return granted == "*" || granted == network;
                      });
 }
 

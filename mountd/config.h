@@ -6,6 +6,7 @@
 #include <map>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "mountd/base/result.h"
@@ -58,6 +59,17 @@ struct NetworkConfig {
   std::vector<netns::Ipv6Range> no_masquerade6{};
 };
 
+// What a CNI network's name has before it, where networks of both kinds are.
+inline constexpr std::string_view kCniPrefix = "cni/";
+
+// [cni]: networks of root's own making, by third parties' plugins. Without
+// directories there are none.
+struct CniConfig {
+  std::vector<std::string> config_dirs{};  // of two networks the first counts
+  std::vector<std::string> plugin_dirs{};
+  bool enabled() const { return !config_dirs.empty(); }
+};
+
 struct PortRange {
   std::uint16_t first = 0;
   std::uint16_t last = 0;
@@ -80,7 +92,7 @@ struct RuleConfig {
   std::vector<std::string> plugins;            // may publish volumes of
   std::vector<std::string> register_plugins;   // may register
   std::vector<std::string> control_plugins{};  // may make controller calls of
-  std::vector<std::string> networks;
+  std::vector<std::string> networks;  // "name", "*"; "cni/name", "cni/*"
   std::vector<PortRange> host_ports;
   // Directories of the host beneath which this user's allocation directories
   // lie: absolute, normalised.
@@ -111,6 +123,10 @@ bool Applies(const RuleConfig& rule, std::uint32_t uid,
 // Whether one of the rule's ranges of host ports has all of these.
 bool GrantsPorts(const RuleConfig& rule, std::uint16_t first,
                  std::uint16_t count);
+
+// Whether the rule names this CNI network. "*" alone is not enough: what such a
+// network leads to is told by files of others.
+bool GrantsCniNetwork(const RuleConfig& rule, std::string_view network);
 
 // Whether the rule lets all of the extent's ids on disk be shown.
 bool AllowsIds(const RuleConfig& rule, const exec::IdExtent& extent);
@@ -149,6 +165,7 @@ struct TimeoutsConfig {
   std::chrono::milliseconds probe_timeout{5'000};
   std::chrono::milliseconds probe_mounts{30'000};  // between probes of mounts
   std::chrono::milliseconds probe_answer{2'000};   // then it hangs
+  std::chrono::milliseconds cni{30'000};  // one operation, its undo included
 };
 
 // mountd.toml, parsed and checked as a whole; immutable. Both mountd and the
@@ -159,6 +176,7 @@ struct Config {
   std::map<std::string, PluginConfig> plugins;
   std::map<std::string, NetworkConfig> networks;
   std::vector<RuleConfig> rules;
+  CniConfig cni{};
   FirewallConfig firewall{};
   LimitsConfig limits;
   TimeoutsConfig timeouts;

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <iterator>
+#include <utility>
 
 namespace mountd {
 namespace {
@@ -41,6 +42,29 @@ Result<void> ReadRanges(const ConfigReader& reader, const toml::table& table,
   return reader.Strings(table, key, where, add);
 }
 
+Result<void> ReadDirectories(const ConfigReader& reader,
+                             const toml::table& table, const char* key,
+                             const std::string& where,
+                             std::vector<std::string> usual,
+                             std::vector<std::string>& out) {
+  if (!table.contains(key)) {
+    out = std::move(usual);
+    return Ok();
+  }
+  MOUNTD_TRY(reader.Strings(
+      table, key, where,
+      [&](const std::string& text, const toml::node& node) -> Result<void> {
+        if (!IsNormalisedPath(text)) {
+          return reader.At(node, where + key, kNormalised);
+        }
+        out.push_back(text);
+        return Ok();
+      }));
+  return out.empty()
+             ? Result<void>(reader.At(table, where + key, "must name one"))
+             : Ok();
+}
+
 }  // namespace
 
 Result<NetworkConfig> ReadNetwork(const ConfigReader& reader,
@@ -72,6 +96,17 @@ Result<NetworkConfig> ReadNetwork(const ConfigReader& reader,
         return Ok();
       }));
   return network;
+}
+
+Result<void> ReadCni(const ConfigReader& reader, const toml::table& table,
+                     CniConfig& cni) {
+  const std::string where = "cni.";
+  MOUNTD_TRY(reader.OnlyKeys(table, where, {"config_dirs", "plugin_dirs"}));
+  MOUNTD_TRY(ReadDirectories(reader, table, "config_dirs", where,
+                             {"/opt/cni/config"}, cni.config_dirs));
+  return ReadDirectories(reader, table, "plugin_dirs", where,
+                         {"/opt/cni/bin", "/usr/libexec/cni", "/usr/lib/cni"},
+                         cni.plugin_dirs);
 }
 
 Result<void> ReadFirewall(const ConfigReader& reader, const toml::table& table,

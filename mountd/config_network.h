@@ -13,6 +13,10 @@ Result<NetworkConfig> ReadNetwork(const ConfigReader& reader,
                                   const toml::table& table,
                                   const std::string& where);
 
+// [cni]. Either list that is left out is Nomad's.
+Result<void> ReadCni(const ConfigReader& reader, const toml::table& table,
+                     CniConfig& cni);
+
 // [firewall].
 Result<void> ReadFirewall(const ConfigReader& reader, const toml::table& table,
                           FirewallConfig& firewall);

@@ -53,6 +53,25 @@ Result<void> ReadAccess(const ConfigReader& reader, const toml::table& table,
       });
 }
 
+// "name" or "*", both also with "cni/" before it.
+Result<void> ReadNetworks(const ConfigReader& reader, const toml::table& table,
+                          const std::string& where, RuleConfig& rule) {
+  return reader.Strings(
+      table, "networks", where,
+      [&](const std::string& text, const toml::node& node) -> Result<void> {
+        std::string_view name = text;
+        if (name.starts_with(kCniPrefix)) {
+          name.remove_prefix(kCniPrefix.size());
+        }
+        if (name != "*" && !IsValidName(name)) {
+          return reader.At(node, where + "networks",
+                           "\"" + text + "\" is not NAME or cni/NAME");
+        }
+        rule.networks.push_back(text);
+        return Ok();
+      });
+}
+
 Result<void> ReadPaths(const ConfigReader& reader, const toml::table& table,
                        const std::string& where, RuleConfig& rule) {
   MOUNTD_TRY(reader.Strings(
@@ -112,7 +131,7 @@ Result<RuleConfig> ReadRule(const ConfigReader& reader,
       reader.Names(table, "register_plugins", where, rule.register_plugins));
   MOUNTD_TRY(
       reader.Names(table, "control_plugins", where, rule.control_plugins));
-  MOUNTD_TRY(reader.Names(table, "networks", where, rule.networks));
+  MOUNTD_TRY(ReadNetworks(reader, table, where, rule));
   MOUNTD_TRY(reader.Strings(
       table, "host_ports", where,
       [&](const std::string& text, const toml::node& node) -> Result<void> {

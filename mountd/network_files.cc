@@ -124,14 +124,14 @@ std::string HostsText(const NetworkFiles& files, const netns::Ipv4& ipv4,
 
 std::string ResolvConfText(const NetworkFiles& files) {
   std::string text;
-  for (const std::string& server : files.dns_servers) {
+  for (const std::string& server : files.dns.servers) {
     text += "nameserver " + server + "\n";
   }
-  if (!files.dns_searches.empty()) {
-    text += Words("search", files.dns_searches);
+  if (!files.dns.searches.empty()) {
+    text += Words("search", files.dns.searches);
   }
-  if (!files.dns_options.empty()) {
-    text += Words("options", files.dns_options);
+  if (!files.dns.options.empty()) {
+    text += Words("options", files.dns.options);
   }
   return text;
 }
@@ -143,9 +143,9 @@ Result<void> CheckNetworkFiles(const NetworkFiles& files) {
     return BadFile("hostname", "must be a host name (RFC 1123)");
   }
   MOUNTD_TRY(CheckHosts(files.hosts));
-  MOUNTD_TRY(CheckAll("dns servers", files.dns_servers, IsAddress));
-  MOUNTD_TRY(CheckAll("dns searches", files.dns_searches, IsDomain));
-  return CheckAll("dns options", files.dns_options, IsOption);
+  MOUNTD_TRY(CheckAll("dns servers", files.dns.servers, IsAddress));
+  MOUNTD_TRY(CheckAll("dns searches", files.dns.searches, IsDomain));
+  return CheckAll("dns options", files.dns.options, IsOption);
 }
 
 std::vector<NetworkFile> TextsOf(const NetworkFiles& files,

@@ -7,12 +7,15 @@
 
 #include "mountd/base/names.h"
 #include "mountd/base/paths.h"
-#include "mountd/network_files.h"
+#include "mountd/config.h"
+#include "netns/cni/names.h"
 
 namespace mountd {
 namespace {
 
-constexpr std::array<std::pair<NetworkMode, const char*>, 4> kModes = {{
+// CNI's has its network's name behind it.
+constexpr std::array<std::pair<NetworkMode, const char*>, 5> kModes = {{
+    {NetworkMode::kCni, "cni"},
     {NetworkMode::kNone, "none"},
     {NetworkMode::kHost, "host"},
     {NetworkMode::kBridge, "bridge"},
@@ -22,6 +25,15 @@ constexpr std::array<std::pair<NetworkMode, const char*>, 4> kModes = {{
 constexpr netns::Ipv6 kIpv6Loopback = {0, 0, 0, 0, 0, 0, 0, 0,
                                        0, 0, 0, 0, 0, 0, 0, 1};
 constexpr std::size_t kMaxInterfaceBytes = 15;  // IFNAMSIZ without the NUL
+
+const char* NameOf(NetworkMode mode) {
+  for (const auto& [value, name] : kModes) {
+    if (value == mode) {
+      return name;
+    }
+  }
+  return "";
+}
 
 Error BadSpec(const std::string& object, const std::string& why) {
   return MakeError(Code::kInvalidArgument, "set up", object, why);
@@ -65,7 +77,7 @@ Result<void> NormalisePorts(std::vector<PortMapping>* ports) {
 }
 
 Result<void> NormaliseInterface(NetworkSpec* spec) {
-  if (spec->mode != NetworkMode::kBridge) {
+  if (!HasInterface(spec->mode)) {
     if (!spec->interface.empty()) {
       return BadSpec("interface", std::string("there is none in mode ") +
                                       NameOf(spec->mode));
@@ -85,24 +97,99 @@ Result<void> NormaliseInterface(NetworkSpec* spec) {
                    "interface", "must be a name of 1 to 15 bytes, not \"lo\""));
 }
 
-}  // namespace
-
-const char* NameOf(NetworkMode mode) {
-  for (const auto& [value, name] : kModes) {
-    if (value == mode) {
-      return name;
-    }
+// What is asked of mountd's own networks, and what of CNI's plugins.
+Result<void> CheckFitsMode(const NetworkSpec& spec) {
+  const std::string mode = std::string("mode ") + NameOf(spec.mode);
+  const bool asks_mountd =
+      !netns::IsNone(spec.ipv4) || !netns::IsNone(spec.ipv6) ||
+      spec.isolated || spec.default_route;
+  if (spec.mode != NetworkMode::kBridge && asks_mountd) {
+    return BadSpec(mode, "has no address and no route to ask for");
   }
-  return "";
+  if (spec.mode != NetworkMode::kCni && spec.cni != CniSettings{}) {
+    return BadSpec(mode, "has no CNI plugin to ask");
+  }
+  if (!HasInterface(spec.mode) && spec.mode != NetworkMode::kHost &&
+      !spec.ports.empty()) {
+    return BadSpec(mode, "has no address to map ports to");
+  }
+  return Ok();
 }
 
-std::optional<NetworkMode> ParseNetworkMode(std::string_view name) {
-  for (const auto& [value, text] : kModes) {
-    if (name == text) {
-      return value;
+// Those of its plugins, if they are to be a task's.
+NetworkFiles AllFilesOf(const NetworkRecord& record) {
+  NetworkFiles files = record.files;
+  if (record.cni_result.makes_resolv_conf) {
+    files.dns = record.cni_result.dns;
+  }
+  return files;
+}
+
+bool IsCni(const NetworkRecord& record) {
+  return record.mode == NetworkMode::kCni;
+}
+
+void SetAddresses(const NetworkRecord& record, NetworkStatus* status) {
+  if (IsCni(record)) {
+    status->ipv4 = record.cni_result.ipv4;
+    status->ipv6 = record.cni_result.ipv6;
+    status->gateway4 = record.cni_result.gateway4;
+    status->gateway6 = record.cni_result.gateway6;
+    status->mac = record.cni_result.mac;
+    return;
+  }
+  status->ipv4 = record.ipv4;
+  status->ipv6 = record.ipv6;
+  if (!netns::IsNone(record.ipv4)) {
+    status->host_interface = netns::HostLinkName(record.ipv4);
+    status->gateway4 = netns::kGateway4;
+  }
+  if (!netns::IsNone(record.ipv6)) {
+    status->gateway6 = netns::kGateway6;
+  }
+}
+
+void SetNames(const NetworkRecord& record, NetworkStatus* status) {
+  for (const NetworkFile& file : FilesOf(record)) {
+    status->files.push_back(
+        {paths::NetworkFile(record.allocation, file.name), file.task_path});
+  }
+  status->dns =
+      record.files.dns.empty() ? record.cni_result.dns : record.files.dns;
+}
+
+}  // namespace
+
+bool HasInterface(NetworkMode mode) {
+  return mode == NetworkMode::kBridge || mode == NetworkMode::kCni;
+}
+
+std::string ModeText(NetworkMode mode, const std::string& network) {
+  return mode == NetworkMode::kCni ? std::string(kCniPrefix) + network
+                                   : NameOf(mode);
+}
+
+std::optional<ParsedMode> ParseNetworkMode(std::string_view text) {
+  if (text.starts_with(kCniPrefix)) {
+    text.remove_prefix(kCniPrefix.size());
+    return ParsedMode{NetworkMode::kCni, std::string(text)};
+  }
+  for (const auto& [value, name] : kModes) {
+    if (text == name && value != NetworkMode::kCni) {
+      return ParsedMode{value};
     }
   }
   return std::nullopt;
+}
+
+bool HasFiles(const NetworkRecord& record) {
+  return !AllFilesOf(record).empty();
+}
+
+std::vector<NetworkFile> FilesOf(const NetworkRecord& record) {
+  return IsCni(record) ? TextsOf(AllFilesOf(record), record.cni_result.ipv4,
+                                 record.cni_result.ipv6)
+                       : TextsOf(record.files, record.ipv4, record.ipv6);
 }
 
 NetworkStatus StatusOf(const NetworkRecord& record) {
@@ -114,19 +201,11 @@ NetworkStatus StatusOf(const NetworkRecord& record) {
   }
   status.netns_inode = record.netns_inode;
   status.interface = record.interface;
-  if (!netns::IsNone(record.ipv4)) {
-    status.host_interface = netns::HostLinkName(record.ipv4);
-  }
-  status.ipv4 = record.ipv4;
-  status.ipv6 = record.ipv6;
+  SetAddresses(record, &status);
   status.ports = record.ports;
   status.isolated = (record.flags & exec::kIsolated) != 0;
   status.default_route = (record.flags & exec::kDefaultRoute) != 0;
-  for (const NetworkFile& file :
-       TextsOf(record.files, record.ipv4, record.ipv6)) {
-    status.files.push_back(
-        {paths::NetworkFile(record.allocation, file.name), file.task_path});
-  }
+  SetNames(record, &status);
   return status;
 }
 
@@ -134,17 +213,9 @@ Result<NetworkSpec> Normalised(NetworkSpec spec) {
   MOUNTD_TRY(NormaliseInterface(&spec));
   MOUNTD_TRY(NormalisePorts(&spec.ports));
   MOUNTD_TRY(CheckNetworkFiles(spec.files));
-  const std::string mode = std::string("mode ") + NameOf(spec.mode);
-  const bool bridge = spec.mode == NetworkMode::kBridge;
-  if (!bridge) {
+  MOUNTD_TRY(CheckFitsMode(spec));
+  if (!HasInterface(spec.mode)) {
     spec.network.clear();
-  }
-  if (!bridge && (!netns::IsNone(spec.ipv4) || !netns::IsNone(spec.ipv6) ||
-                  spec.isolated || spec.default_route)) {
-    return BadSpec(mode, "has no address and no route to ask for");
-  }
-  if (!bridge && spec.mode != NetworkMode::kHost && !spec.ports.empty()) {
-    return BadSpec(mode, "has no address to map ports to");
   }
   return spec;
 }
@@ -156,6 +227,7 @@ bool IsSame(const NetworkRecord& record, const NetworkSpec& spec) {
   const bool default_route = (record.flags & exec::kDefaultRoute) != 0;
   return record.mode == spec.mode && record.network == spec.network &&
          record.ports == spec.ports && record.files == spec.files &&
+         record.cni == spec.cni &&
          as_asked(spec.ipv4, record.ipv4) && as_asked(spec.ipv6, record.ipv6) &&
          ((record.flags & exec::kIsolated) != 0) == spec.isolated &&
          spec.default_route.value_or(default_route) == default_route;
@@ -168,8 +240,14 @@ Result<void> CheckGoesWith(const std::string& allocation,
     return MakeError(Code::kFailedPrecondition, "set up",
                      "network of " + allocation, why);
   };
+  if (spec.mode == NetworkMode::kCni && !(cni::IsContainerId(allocation) &&
+                                          cni::IsNetworkName(spec.network))) {
+    return BadSpec("network of " + allocation,
+                   "CNI takes no such name: it begins with a letter or digit, "
+                   "and has no brackets");
+  }
   const bool takes_one =
-      spec.mode == NetworkMode::kBridge || spec.mode == NetworkMode::kDriver;
+      HasInterface(spec.mode) || spec.mode == NetworkMode::kDriver;
   if (given.valid() && !takes_one) {
     return BadSpec(std::string("mode ") + NameOf(spec.mode),
                    "takes no namespace");
@@ -190,7 +268,7 @@ Result<void> CheckGoesWith(const std::string& allocation,
       // Each would have a route to what the other's address is among.
       return refuse("it is in that network already, by another interface");
     }
-    if (!spec.files.empty() && !other.files.empty() &&
+    if (!spec.files.empty() && HasFiles(other) &&
         other.interface != spec.interface) {
       return refuse("its names and resolvers came with another network");
     }
@@ -200,7 +278,7 @@ Result<void> CheckGoesWith(const std::string& allocation,
                                     [&](const NetworkRecord& other) {
                                       return other.interface == spec.interface;
                                     });
-  if (spec.mode != NetworkMode::kBridge && !others.empty() && !is_there) {
+  if (!HasInterface(spec.mode) && !others.empty() && !is_there) {
     return refuse("it has a network already");
   }
   return Ok();

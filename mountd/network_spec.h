@@ -4,9 +4,11 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "mountd/base/result.h"
+#include "mountd/network_files.h"
 #include "mountd/store/records.h"
 
 namespace mountd {
@@ -22,6 +24,7 @@ struct NetworkSpec {
   bool isolated = false;
   std::optional<bool> default_route{};  // else the first network has it
   NetworkFiles files{};
+  CniSettings cni{};  // kCni alone
 };
 
 // A network namespace that a caller passed.
@@ -44,6 +47,9 @@ struct NetworkStatus {
   std::string host_interface;
   netns::Ipv4 ipv4{};
   netns::Ipv6 ipv6{};
+  netns::Ipv4 gateway4{};
+  netns::Ipv6 gateway6{};
+  std::string mac;  // kCni alone; "" where its plugins did not say
   std::vector<PortMapping> ports;
   bool isolated = false;
   bool default_route = false;
@@ -52,13 +58,26 @@ struct NetworkStatus {
     std::string task_path;
   };
   std::vector<File> files;  // to be mounted into tasks, read-only
+  DnsSettings dns;
 };
 
 NetworkStatus StatusOf(const NetworkRecord& record);
 
-// "none", "host", "bridge", "driver".
-const char* NameOf(NetworkMode mode);
-std::optional<NetworkMode> ParseNetworkMode(std::string_view name);
+// Whether its networks are links in a namespace; otherwise they are the
+// namespace alone, or none.
+bool HasInterface(NetworkMode mode);
+
+// "none", "host", "bridge", "driver", "cni/<network>".
+std::string ModeText(NetworkMode mode, const std::string& network);
+struct ParsedMode {
+  NetworkMode mode = NetworkMode::kBridge;
+  std::string network{};  // kCni alone
+};
+std::optional<ParsedMode> ParseNetworkMode(std::string_view text);
+
+// The files that the network's making makes, and its end removes.
+bool HasFiles(const NetworkRecord& record);
+std::vector<NetworkFile> FilesOf(const NetworkRecord& record);
 
 // The same with what was left out put in; InvalidArgument for what cannot be.
 Result<NetworkSpec> Normalised(NetworkSpec spec);

@@ -1,14 +1,11 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 #include "mountd/networks.h"
 
-#include <sys/mman.h>
-#include <unistd.h>
-
 #include <algorithm>
-#include <cerrno>
 #include <limits>
 #include <utility>
 
+#include "mountd/base/memory_file.h"
 #include "mountd/exec/wire.h"
 #include "mountd/host_ports.h"
 #include "mountd/network_files.h"
@@ -31,13 +28,16 @@ exec::NetworkPlan PlanOf(const NetworkRecord& record,
                          exec::NamespaceOrigin origin) {
   exec::NetworkPlan plan;
   plan.allocation = exec::ToWire(record.allocation);
+  plan.origin = origin;
+  plan.netns_inode = record.netns_inode;
+  if (record.mode != NetworkMode::kBridge) {
+    return plan;  // on the namespace alone
+  }
   plan.network = exec::ToWire(record.network);
   record.interface.copy(plan.interface.data(), plan.interface.size() - 1);
   plan.ipv4 = record.ipv4;
   plan.ipv6 = record.ipv6;
-  plan.origin = origin;
   plan.flags = record.flags;
-  plan.netns_inode = record.netns_inode;
   plan.port_count = static_cast<std::uint32_t>(
       std::min(record.ports.size(), plan.ports.size()));
   for (std::size_t i = 0; i < plan.port_count; ++i) {
@@ -55,22 +55,8 @@ exec::NamespaceOrigin OriginOf(const NetworkRecord& record, bool alone) {
                             : exec::NamespaceOrigin::kNew;
 }
 
-// A memfd that holds `text`.
-Result<UniqueFd> MemoryWith(const std::string& text) {
-  UniqueFd fd(::memfd_create("network-file", MFD_CLOEXEC));
-  if (!fd.valid() || ::write(fd.get(), text.data(), text.size()) !=
-                         static_cast<ssize_t>(text.size())) {
-    return ErrnoError(errno, "memfd_create", "network file");
-  }
-  return fd;
-}
-
 std::string OwnerOf(const NetworkRecord& record) {
   return record.allocation + "/" + record.interface;
-}
-
-bool HasAddress(const NetworkRecord& record) {
-  return !netns::IsNone(record.ipv4);
 }
 
 // What the namespace of the allocation's other networks says of the next one.
@@ -100,6 +86,14 @@ Result<void> CheckFamilies(const NetworkRecord& record) {
   return Ok();
 }
 
+// Whether the allocation's files are of another of its networks.
+bool OthersHaveFiles(const std::vector<NetworkRecord>& all,
+                     const std::string& interface) {
+  return std::any_of(all.begin(), all.end(), [&](const NetworkRecord& record) {
+    return record.interface != interface && HasFiles(record);
+  });
+}
+
 NetworkRecord RecordFor(const std::string& allocation, const NetworkSpec& spec,
                         const GivenNetns& given,
                         const std::vector<NetworkRecord>& others) {
@@ -110,6 +104,7 @@ NetworkRecord RecordFor(const std::string& allocation, const NetworkSpec& spec,
   record.network = spec.network;
   record.ports = spec.ports;
   record.files = spec.files;
+  record.cni = spec.cni;
   record.flags = spec.isolated ? exec::kIsolated : 0U;
   if (spec.mode == NetworkMode::kBridge &&
       spec.default_route.value_or(!AnyHasDefaultRoute(others))) {
@@ -130,7 +125,8 @@ Networks::Networks(const Config& config, exec::Executor& executor,
     : config_(config),
       executor_(executor),
       store_(store),
-      events_(std::move(events)) {
+      events_(std::move(events)),
+      cni_(executor, store) {
   for (const auto& [name, network] : config.networks) {
     pools_.emplace(name, Pool{netns::AddressPool(network.ipv4),
                               netns::AddressPool(network.ipv6)});
@@ -160,7 +156,9 @@ Result<void> Networks::Recover() {
       TakeRecorded(record.network, record.ipv4, record.ipv6);
     }
     for (const NetworkRecord& record : records) {
-      TakeRecorded(record.network, record.ipv4, record.ipv6);
+      if (record.mode == NetworkMode::kBridge) {
+        TakeRecorded(record.network, record.ipv4, record.ipv6);
+      }
       IgnoreBecauseBestEffort(
           ports_.Take(OwnerOf(record), HostPortsOf(record.ports)));
     }
@@ -298,7 +296,9 @@ Result<NetworkStatus> Networks::Create(NetworkRecord record,
                                        std::uint32_t gid, bool first) {
   if (Result<void> added = store_.AddNetwork(record); !added) {
     FreePorts(record);
-    FreeAddresses(record.network, record.ipv4, record.ipv6);
+    if (record.mode == NetworkMode::kBridge) {
+      FreeAddresses(record.network, record.ipv4, record.ipv6);
+    }
     return std::move(added).error();
   }
   if (Result<void> made = Make(given, gid, first, &record); !made) {
@@ -315,7 +315,8 @@ Result<NetworkStatus> Networks::Create(NetworkRecord record,
 
 Result<void> Networks::Make(const GivenNetns& given, std::uint32_t gid,
                             bool first, NetworkRecord* record) {
-  if (record->mode != NetworkMode::kHost) {
+  const bool needs_namespace = first && record->mode != NetworkMode::kHost;
+  if (needs_namespace || record->mode == NetworkMode::kBridge) {
     exec::NetworkPlan plan = PlanOf(*record, OriginOf(*record, first));
     plan.owner_uid = given.owner_uid;
     plan.may_be_hosts = given.may_be_hosts ? 1 : 0;
@@ -324,14 +325,29 @@ Result<void> Networks::Make(const GivenNetns& given, std::uint32_t gid,
                   executor_.CreateNetwork(plan, passes ? given.fd : -1));
     record->netns_inode = created.netns_inode;
   }
+  if (record->mode == NetworkMode::kCni) {
+    MOUNTD_TRY(AttachCni(record));
+  }
   return WriteFiles(*record, gid);
+}
+
+Result<void> Networks::AttachCni(NetworkRecord* record) {
+  MOUNTD_ASSIGN(CniAttachment attachment, cni_.Attach(*record));
+  MOUNTD_ASSIGN(const std::vector<NetworkRecord> all,
+                store_.NetworksOf(record->allocation));
+  CniResult& result = record->cni_result;
+  result = std::move(attachment.result);
+  result.makes_resolv_conf = !result.dns.empty() && record->files.dns.empty() &&
+                             !OthersHaveFiles(all, record->interface);
+  record->flags |= attachment.default_route ? exec::kDefaultRoute : 0U;
+  // Before there are files that nothing else tells of.
+  return store_.SetNetworkState(*record);
 }
 
 Result<void> Networks::WriteFiles(const NetworkRecord& record,
                                   std::uint32_t gid) {
-  for (const NetworkFile& file :
-       TextsOf(record.files, record.ipv4, record.ipv6)) {
-    MOUNTD_ASSIGN(const UniqueFd content, MemoryWith(file.text));
+  for (const NetworkFile& file : FilesOf(record)) {
+    MOUNTD_ASSIGN(const UniqueFd content, MemoryWith("network-file", file.text));
     exec::NetworkFilePlan plan;
     plan.allocation = exec::ToWire(record.allocation);
     plan.gid = gid;
@@ -342,23 +358,27 @@ Result<void> Networks::WriteFiles(const NetworkRecord& record,
 }
 
 Result<void> Networks::Delete(NetworkRecord record, bool alone) {
-  if (!alone && record.mode != NetworkMode::kBridge) {
+  if (!alone && !HasInterface(record.mode)) {
     return MakeError(Code::kFailedPrecondition, "tear down",
                      "namespace of " + record.allocation,
                      "other networks are in it");
   }
   record.state = NetworkRecordState::kDeleting;
   MOUNTD_TRY(store_.SetNetworkState(record));
-  if (record.mode != NetworkMode::kHost) {
+  if (record.mode == NetworkMode::kCni) {
+    MOUNTD_TRY(cni_.Detach(record));
+  }
+  const bool ends_namespace = alone && record.mode != NetworkMode::kHost;
+  if (ends_namespace || record.mode == NetworkMode::kBridge) {
     MOUNTD_TRY(
         executor_.DeleteNetwork(PlanOf(record, OriginOf(record, alone))));
   }
-  if (!record.files.empty()) {
+  if (HasFiles(record)) {
     exec::NetworkFilePlan files;
     files.allocation = exec::ToWire(record.allocation);
     MOUNTD_TRY(executor_.RemoveNetworkFiles(files));
   }
-  if (HasAddress(record)) {
+  if (record.mode == NetworkMode::kBridge) {
     MOUNTD_TRY(store_.QuarantineNetwork(record));
     events_.check_again();
   } else {
@@ -387,7 +407,7 @@ Result<std::vector<std::string>> Networks::TeardownOrder(
                 store_.NetworksOf(allocation));
   std::stable_partition(records.begin(), records.end(),
                         [](const NetworkRecord& record) {
-                          return record.mode == NetworkMode::kBridge;
+                          return HasInterface(record.mode);
                         });
   std::vector<std::string> interfaces;
   interfaces.reserve(records.size());
@@ -409,7 +429,18 @@ Result<std::vector<NetworkStatus>> Networks::Of(const std::string& allocation) {
   return all;
 }
 
+Result<void> Networks::CollectCniGarbage(bool booted) {
+  MOUNTD_ASSIGN(const std::vector<NetworkRecord> records,
+                store_.ListNetworks());
+  // A store that knows nothing may have been lost, and then they are not.
+  return booted || !records.empty() ? cni_.CollectGarbage() : Ok();
+}
+
 Result<std::uint32_t> Networks::Repair(const NetworkRecord& record) {
+  if (record.mode == NetworkMode::kCni) {
+    MOUNTD_TRY(cni_.Check(record));
+    return 0U;
+  }
   MOUNTD_ASSIGN(
       const exec::NetworkState state,
       executor_.RepairNetwork(PlanOf(record, OriginOf(record, true))));

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "mountd/base/result.h"
+#include "mountd/cni_networks.h"
 #include "mountd/config.h"
 #include "mountd/exec/executor.h"
 #include "mountd/network_spec.h"
@@ -21,6 +22,7 @@
 namespace mountd {
 
 // Allocations' networks: addresses, host ports, and the plans that make them.
+// (Of a network of CNI's, its plugins have the addresses.)
 //
 //   (none) --AddNetwork--> creating --CreateNetwork--> created
 //     ^                        |                          |
@@ -78,6 +80,11 @@ class Networks {
   // Interfaces, so that a tear-down of each in turn succeeds.
   Result<std::vector<std::string>> TeardownOrder(const std::string& allocation);
 
+  // What third parties' plugins make.
+  CniNetworks& cni() { return cni_; }
+  // After a start. `booted`: it is the first one since the machine's.
+  Result<void> CollectCniGarbage(bool booted);
+
   // Compares one with the kernel, and puts it right: bits of NetworkRepair.
   // FailedPrecondition if its namespace is gone.
   Result<std::uint32_t> Repair(const NetworkRecord& record);
@@ -120,6 +127,7 @@ class Networks {
                                std::uint32_t gid, bool first);
   Result<void> Make(const GivenNetns& given, std::uint32_t gid, bool first,
                     NetworkRecord* record);
+  Result<void> AttachCni(NetworkRecord* record);
   Result<void> WriteFiles(const NetworkRecord& record, std::uint32_t gid);
   // `alone`: its allocation has no other network.
   Result<void> Delete(NetworkRecord record, bool alone);
@@ -128,6 +136,7 @@ class Networks {
   exec::Executor& executor_;
   store::BootStore& store_;
   const Events events_;
+  CniNetworks cni_;
   mutable std::mutex mutex_;
   std::map<std::string, Pool> pools_;
   netns::PortTable ports_;

@@ -250,6 +250,9 @@ Result<void> Policy::MayUseNetwork(const Caller& caller,
   if (spec.mode == NetworkMode::kBridge) {
     MOUNTD_TRY(MayBeIn(caller, spec.network));
   }
+  if (spec.mode == NetworkMode::kCni) {
+    MOUNTD_TRY(MayBeInCni(caller, spec.network));
+  }
   for (const PortMapping& port : spec.ports) {
     const bool allowed = AnyRule(caller, [&](const RuleConfig& rule) {
       return GrantsPorts(rule, port.host_port, port.count);
@@ -272,6 +275,22 @@ Result<void> Policy::MayBeIn(const Caller& caller,
         return Lists(rule.networks, network);
       })) {
     return Denied("set up", "network " + network,
+                  "no rule allows it to this user (networks)");
+  }
+  return Ok();
+}
+
+Result<void> Policy::MayBeInCni(const Caller& caller,
+                                const std::string& network) const {
+  const std::string object = "network " + ModeText(NetworkMode::kCni, network);
+  if (!config_.cni.enabled()) {
+    return MakeError(Code::kNotSupported, "set up", object,
+                     "the configuration has no [cni]");
+  }
+  if (!AnyRule(caller, [&](const RuleConfig& rule) {
+        return GrantsCniNetwork(rule, network);
+      })) {
+    return Denied("set up", object,
                   "no rule allows it to this user (networks)");
   }
   return Ok();

@@ -73,6 +73,8 @@ class Policy {
 
  private:
   Result<void> MayBeIn(const Caller& caller, const std::string& network) const;
+  Result<void> MayBeInCni(const Caller& caller,
+                          const std::string& network) const;
   // A source that the configuration declares by name.
   template <typename T>
   struct Declared {

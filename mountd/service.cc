@@ -316,27 +316,14 @@ Result<Capabilities> Service::GetCapabilities(const CallContext& call) {
   Capabilities capabilities;
   capabilities.stuck_executors = parts_.executor.stuck();
   capabilities.executor_capabilities = hello.effective_capabilities;
-  capabilities.networks = parts_.networks.GetUsage();
-  for (const PortRange& range : policy_.HostPortsOf(call.caller)) {
-    capabilities.host_ports.push_back(
-        {range, parts_.networks.CountFreePorts(range.first, range.last)});
-  }
-  const auto feature = [&](const std::string& name, bool present,
-                           const std::string& why) {
-    capabilities.features[name] = present;
-    if (!present) {
-      capabilities.missing[name] = why;
-    }
-  };
-  feature("unique-mount-ids", hello.has_unique_mount_ids != 0,
-          "no statmount(2), by the kernel (before 6.8) or a filter of system "
-          "calls: reusable mount ids are compared");
-  feature("mount-beneath", hello.has_mount_beneath != 0,
-          "the kernel is older than 6.5: a live mount cannot be replaced");
-  capabilities.network_modes = NetworkModes();
-  feature("bridge", !parts_.config.networks.empty(),
-          "the configuration declares no [network.<name>]");
-  feature("cni", false, "this version starts no CNI plugins");
+  capabilities.Set(
+      "unique-mount-ids", hello.has_unique_mount_ids != 0,
+      "no statmount(2), by the kernel (before 6.8) or a filter of system "
+      "calls: reusable mount ids are compared");
+  capabilities.Set(
+      "mount-beneath", hello.has_mount_beneath != 0,
+      "the kernel is older than 6.5: a live mount cannot be replaced");
+  AddNetworks(call.caller, &capabilities);
   return capabilities;
 }
 

@@ -48,8 +48,16 @@ struct Capabilities {
     std::uint32_t free = 0;  // no allocation has them
   };
   std::vector<HostPorts> host_ports;
+  std::map<std::string, std::string> cni_plugins;  // their releases
   std::uint64_t executor_capabilities = 0;
   std::uint32_t stuck_executors = 0;
+
+  void Set(const std::string& feature, bool present, const std::string& why) {
+    features[feature] = present;
+    if (!present) {
+      missing[feature] = why;
+    }
+  }
 };
 
 // The API's verbs, without D-Bus: who may (policy), then the domain. Every verb
@@ -203,7 +211,8 @@ class Service {
   Result<Capabilities> GetCapabilities(const CallContext& call);
 
  private:
-  std::vector<std::string> NetworkModes() const;
+  void AddNetworks(const Caller& caller, Capabilities* capabilities);
+  void AddCniNetworks(const Caller& caller, Capabilities* capabilities);
   // The record, if the caller may use it; NotFound, PermissionDenied.
   Result<AllocationRecord> Find(const CallContext& call,
                                 const std::string& allocation);

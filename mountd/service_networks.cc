@@ -36,12 +36,50 @@ bool Service::SeesNetwork(const Caller& caller,
   return policy_.MayUseNetwork(caller, spec).has_value();
 }
 
-std::vector<std::string> Service::NetworkModes() const {
-  std::vector<std::string> modes = {"none", "host", "driver"};
-  if (!parts_.config.networks.empty()) {
-    modes.insert(modes.begin(), "bridge");
+void Service::AddNetworks(const Caller& caller, Capabilities* capabilities) {
+  const bool has_bridge = !parts_.config.networks.empty();
+  capabilities->network_modes = {"none", "host", "driver"};
+  if (has_bridge) {
+    capabilities->network_modes.insert(capabilities->network_modes.begin(),
+                                       "bridge");
   }
-  return modes;
+  capabilities->Set("bridge", has_bridge,
+                    "the configuration declares no [network.<name>]");
+  capabilities->networks = parts_.networks.GetUsage();
+  for (const PortRange& range : policy_.HostPortsOf(caller)) {
+    capabilities->host_ports.push_back(
+        {range, parts_.networks.CountFreePorts(range.first, range.last)});
+  }
+  AddCniNetworks(caller, capabilities);
+}
+
+void Service::AddCniNetworks(const Caller& caller,
+                             Capabilities* capabilities) {
+  if (!parts_.config.cni.enabled()) {
+    capabilities->Set("cni", false, "the configuration has no [cni]");
+    return;
+  }
+  const Result<CniListing> listing = parts_.networks.cni().List();
+  capabilities->Set("cni", listing.has_value(),
+                    listing ? "" : listing.error().Message());
+  if (!listing) {
+    return;
+  }
+  capabilities->cni_plugins = listing->plugins;
+  for (const auto& [name, network] : listing->networks) {
+    NetworkSpec spec;
+    spec.mode = NetworkMode::kCni;
+    spec.network = name;
+    if (!policy_.MayUseNetwork(caller, spec)) {
+      continue;
+    }
+    const std::string mode = ModeText(spec.mode, name);
+    if (network.unusable.empty()) {
+      capabilities->network_modes.push_back(mode);
+    } else {
+      capabilities->missing[mode] = network.unusable;
+    }
+  }
 }
 
 }  // namespace mountd

@@ -220,6 +220,9 @@ void ReadNetwork(Section& section, NetworkSpec& network) {
       .Texts("dns_servers", network.dns_servers)
       .Texts("dns_searches", network.dns_searches)
       .Texts("dns_options", network.dns_options)
+      .TextMap("cni_args", network.cni_args)
+      .Text("mac", network.mac)
+      .Texts("ips", network.ips)
       .Tables("port", [&](Section& each) {
         Port port;
         each.Only({"label", "host", "container", "protocols", "count",

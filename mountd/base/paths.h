@@ -11,6 +11,7 @@
 //     bus                       the peer-to-peer D-Bus socket
 //     exec.sock  csi.sock       0600 mountd: to the executors, to mountd-csi
 //     state/boot.db             0700 mountd: the records of this boot
+//     cni/                      0700 root: CNI attachments, of mountd-cni-run
 //     base/                     the base: tmpfs, a shared peer group of its own
 //       a/<allocation>/<task>/<name>              the bind mounts
 //       h/<host volume>/anchor    which mount is its anchor
@@ -29,6 +30,7 @@ inline constexpr char kExecSocket[] = "/run/mountd/exec.sock";
 inline constexpr char kCsiSocket[] = "/run/mountd/csi.sock";
 inline constexpr char kBootStore[] = "/run/mountd/state/boot.db";
 inline constexpr char kStateStore[] = "/var/lib/mountd/state.db";
+inline constexpr char kCniState[] = "/run/mountd/cni";
 inline constexpr char kBase[] = "/run/mountd/base";
 inline constexpr char kAllocations[] = "a";
 inline constexpr char kPlugins[] = "p";

@@ -24,6 +24,8 @@ constexpr std::chrono::milliseconds kTidyUpPause{2000};
 constexpr std::chrono::milliseconds kQuarantinePause{50};
 // Until what kept a declared plugin from being started is tried again.
 constexpr std::chrono::milliseconds kSettlePause{5000};
+// The executor kills what takes longer, and says so.
+constexpr std::chrono::milliseconds kCniPatience{10'000};
 
 Result<std::string> BootId() {
   sd_id128_t id = SD_ID128_NULL;
@@ -59,6 +61,7 @@ Result<std::unique_ptr<Daemon>> Daemon::Start(const DaemonOptions& options,
   daemon->ReleaseLeftAnchors();
   daemon->watch_.Start();
   daemon->network_watch_.Start();
+  daemon->CollectCniGarbage();
   daemon->prober_.Start();
   daemon->TidyUpLater();
   return daemon;
@@ -75,7 +78,9 @@ Daemon::Daemon(Config config, std::unique_ptr<dbus::EventLoop> loop,
       quick_pool_(kQuickWorkers),
       strands_(pool_, &quick_pool_),
       executor_(exec::ExecutorPool::ConnectTo(paths::kExecSocket),
-                {config_.limits.mount_executors, config_.timeouts.plan}),
+                {.mount_lanes = config_.limits.mount_executors,
+                 .deadline = config_.timeouts.plan,
+                 .cni_deadline = config_.timeouts.cni + kCniPatience}),
       csi_(csi::CsiChannelClient::ConnectToCsiSocket,
            [this] { loop_->Post([this] { plugins_.ReconnectAll(); }); }),
       plugins_(config_.timeouts, executor_, csi_, *state_,
@@ -332,6 +337,20 @@ void Daemon::SettlePlugin(const std::string& name) {
       loop_->Post([this, name] {
         loop_->After(kSettlePause, [this, name] { SettlePlugin(name); });
       });
+    }
+  });
+}
+
+// Beside all else, as third parties' plugins take what they take.
+void Daemon::CollectCniGarbage() {
+  if (!config_.cni.enabled()) {
+    return;
+  }
+  strands_.Submit("cni-gc", [this] {
+    if (const Result<void> collected =
+            networks_.CollectCniGarbage(state_->booted());
+        !collected) {
+      spdlog::warn("CNI: {}", collected.error().Message());
     }
   });
 }

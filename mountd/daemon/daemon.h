@@ -68,6 +68,7 @@ class Daemon {
   csi::VolumeEvents EventsOfVolumes();
   void LookAtVolumeOf(const MountRecord& record, exec::MountHealth health);
   void Send(const dbus::Event& event);
+  void CollectCniGarbage();
   void TidyUpLater();
   void ReleaseLeftAnchors();
   void SettleDeclaredPlugins();

@@ -9,6 +9,7 @@
 #include "mountd/exec/invariants.h"
 #include "mountd/exec/plan_error.h"
 #include "mountd/exec/privileges.h"
+#include "netns/cni_program.h"
 #include "propagation/allocation.h"
 #include "propagation/anchor.h"
 #include "propagation/attach.h"
@@ -112,6 +113,12 @@ Result<void> Dispatcher::Carry(const Request& request, const Fds& fds,
     case PlanKind::kRepairNetwork:
     case PlanKind::kWatchNetworks:
       return CarryNetwork(request, fds, answer, send);
+    case PlanKind::kRunCni: {
+      MOUNTD_ASSIGN(answer->fd,
+                    netns::RunCniProgram(kernel_, config_, request.body.cni,
+                                         fds.front().get()));
+      return Ok();
+    }
     case PlanKind::kInspectCgroup:
     case PlanKind::kFindHolders:
     case PlanKind::kInspectTask:

@@ -91,6 +91,11 @@ class Executor {
                                         int content) = 0;
   virtual Result<void> RemoveNetworkFiles(const NetworkFilePlan& plan) = 0;
 
+  // `request` is a memfd; the answer's holds kMaxCniAnswerBytes at most, and
+  // what is in it came of third parties' plugins. Takes up to timeouts.cni.
+  // NotSupported without [cni].
+  virtual Result<UniqueFd> RunCni(const CniPlan& plan, int request) = 0;
+
   // NotFound if there is no such cgroup; PermissionDenied if no rule grants it.
   virtual Result<CgroupState> InspectCgroup(const CgroupPlan& plan) = 0;
   virtual Result<HoldersState> FindHolders(const HoldersPlan& plan) = 0;

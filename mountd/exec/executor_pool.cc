@@ -77,6 +77,8 @@ std::string HolderOf(const Request& request) {
     case PlanKind::kInspectVolumeDir:
     case PlanKind::kRemoveVolumeDir:
       return VolumeOf(body.volume_dir.plugin, body.volume_dir.volume);
+    case PlanKind::kRunCni:
+      return "CNI network " + TextOf(body.cni.network);
     case PlanKind::kFindHolders:
       // Whatever one hangs on, the next one comes by it as well.
       return "the search for holders";
@@ -123,6 +125,7 @@ ExecutorPool::ExecutorPool(Connector connect, Options options)
       options_(options),
       mounts_({options.mount_lanes, options.slow, options.max_stuck}),
       networks_({.width = 1}),
+      cni_({.width = options.cni_lanes}),
       searches_({.width = 1}),
       trees_({.width = 2}),
       probes_({.width = 1}) {}
@@ -187,9 +190,14 @@ void ExecutorPool::Abandon(UniqueFd connection, std::string holder) {
 void ExecutorPool::CloseIdle() {
   mounts_.CloseIdle();
   networks_.CloseIdle();
+  cni_.CloseIdle(0);
   searches_.CloseIdle();
   trees_.CloseIdle();
   probes_.CloseIdle(0);  // nobody waits for these
+}
+
+std::chrono::milliseconds ExecutorPool::DeadlineOf(PlanKind kind) const {
+  return kind == PlanKind::kRunCni ? options_.cni_deadline : options_.deadline;
 }
 
 Result<ExecutorPool::Answer> ExecutorPool::Run(ExecutorLane& lane,
@@ -198,9 +206,9 @@ Result<ExecutorPool::Answer> ExecutorPool::Run(ExecutorLane& lane,
   const std::string holder = HolderOf(request);
   MOUNTD_TRY(CheckStuck(holder));
   MOUNTD_ASSIGN(ExecutorLane::Turn turn,
-                lane.Take(Clock::now() + options_.deadline));
+                lane.Take(Clock::now() + DeadlineOf(request.kind)));
   UniqueFd& connection = turn.connection;
-  const auto deadline = Clock::now() + options_.deadline;
+  const auto deadline = Clock::now() + DeadlineOf(request.kind);
   const auto attempt = [&]() -> Result<Answer> {
     // An idle executor that was killed meanwhile is replaced before anything
     // is sent, so that its death is nobody's failed plan.

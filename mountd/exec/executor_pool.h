@@ -22,6 +22,7 @@ namespace mountd::exec {
 // own and run in the order they came (rtnetlink is one queue in the kernel
 // anyway); so have searches for holders, which may take long. Plans on trees of
 // files, which may keep a disk busy, have two, probes of file systems one.
+// Operations of CNI's plugins, which are processes, share `cni_lanes`.
 //
 // An instance that does not answer by the deadline is abandoned: it sees the
 // end of its input and undoes what it was doing once it can, and the next plan
@@ -39,6 +40,9 @@ class ExecutorPool final : public Executor {
     std::chrono::milliseconds deadline{10'000};
     std::uint32_t max_stuck = 16;
     std::chrono::milliseconds slow{250};
+    // Of CNI's, whose plugins take what they take.
+    std::chrono::milliseconds cni_deadline{40'000};
+    std::uint32_t cni_lanes = 4;
   };
 
   ExecutorPool(Connector connect, Options options);
@@ -84,6 +88,7 @@ class ExecutorPool final : public Executor {
   Result<void> WriteNetworkFile(const NetworkFilePlan& plan,
                                 int content) override;
   Result<void> RemoveNetworkFiles(const NetworkFilePlan& plan) override;
+  Result<UniqueFd> RunCni(const CniPlan& plan, int request) override;
   Result<CgroupState> InspectCgroup(const CgroupPlan& plan) override;
   Result<HoldersState> FindHolders(const HoldersPlan& plan) override;
   Result<CgroupState> InspectTask(int pidfd) override;
@@ -111,6 +116,9 @@ class ExecutorPool final : public Executor {
   // `fds` are the caller's, sent beside the request.
   Result<Answer> Run(ExecutorLane& lane, const Request& request,
                      std::span<const int> fds = {});
+  Result<UniqueFd> RunForFd(ExecutorLane& lane, const Request& request,
+                            std::span<const int> fds = {});
+  std::chrono::milliseconds DeadlineOf(PlanKind kind) const;
   Result<void> CheckStuck(const std::string& holder) const;
   void Abandon(UniqueFd connection, std::string holder);
   Result<MountState> RunForMount(const Request& request);
@@ -122,6 +130,7 @@ class ExecutorPool final : public Executor {
   const Options options_;
   ExecutorLane mounts_;
   ExecutorLane networks_;
+  ExecutorLane cni_;
   ExecutorLane searches_;
   ExecutorLane trees_;
   ExecutorLane probes_;

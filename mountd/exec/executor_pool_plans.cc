@@ -35,6 +35,16 @@ Result<void> ExecutorPool::RunForNothing(ExecutorLane& lane,
   return Ok();
 }
 
+Result<UniqueFd> ExecutorPool::RunForFd(ExecutorLane& lane,
+                                        const Request& request,
+                                        std::span<const int> fds) {
+  MOUNTD_ASSIGN(Answer answer, Run(lane, request, fds));
+  if (!answer.fd.valid()) {
+    return MakeError(Code::kInternal, "plan", "executor", "sent no fd");
+  }
+  return std::move(answer.fd);
+}
+
 Result<HelloReply> ExecutorPool::Hello() {
   MOUNTD_ASSIGN(const Answer answer,
                 Run(mounts_, MakeRequest(PlanKind::kHello)));
@@ -65,14 +75,8 @@ Result<MountState> ExecutorPool::Attach(const AttachPlan& plan, int fd) {
 }
 
 Result<UniqueFd> ExecutorPool::OpenTree(const OpenTreePlan& plan) {
-  MOUNTD_ASSIGN(Answer answer,
-                Run(mounts_, MakeRequest(PlanKind::kOpenTree,
-                                         &PlanBody::open_tree, plan)));
-  if (!answer.fd.valid()) {
-    return MakeError(Code::kInternal, "open_tree", "source",
-                     "the executor sent no fd");
-  }
-  return std::move(answer.fd);
+  return RunForFd(mounts_, MakeRequest(PlanKind::kOpenTree,
+                                       &PlanBody::open_tree, plan));
 }
 
 Result<void> ExecutorPool::Detach(const DetachPlan& plan) {
@@ -199,11 +203,14 @@ Result<void> ExecutorPool::RemoveNetworkFiles(const NetworkFilePlan& plan) {
 }
 
 Result<UniqueFd> ExecutorPool::WatchNetworks(NetworkWatchKind kind) {
-  MOUNTD_ASSIGN(Answer answer,
-                Run(networks_, MakeRequest(PlanKind::kWatchNetworks,
-                                           &PlanBody::network_watch,
-                                           NetworkWatchPlan{kind})));
-  return std::move(answer.fd);
+  return RunForFd(networks_, MakeRequest(PlanKind::kWatchNetworks,
+                                         &PlanBody::network_watch,
+                                         NetworkWatchPlan{kind}));
+}
+
+Result<UniqueFd> ExecutorPool::RunCni(const CniPlan& plan, int request) {
+  return RunForFd(cni_, MakeRequest(PlanKind::kRunCni, &PlanBody::cni, plan),
+                  std::span(&request, 1));
 }
 
 Result<void> ExecutorPool::DeleteNetwork(const NetworkPlan& plan) {

@@ -313,6 +313,8 @@ Result<void> CheckRequest(const Request& request, const Config& config) {
       return CheckNetworkFile(body.network_file);
     case PlanKind::kRemoveNetworkFiles:
       return CheckName(body.network_file.allocation, "allocation");
+    case PlanKind::kRunCni:
+      return CheckCni(body.cni, config);
     case PlanKind::kWatchNetworks:
       return CheckNetworkWatch(body.network_watch);
     case PlanKind::kInspectCgroup:

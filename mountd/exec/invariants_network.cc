@@ -137,6 +137,36 @@ Result<void> CheckNetworkFile(const NetworkFilePlan& plan) {
   return Invalid("kind");
 }
 
+Result<void> CheckCni(const CniPlan& plan, const Config& config) {
+  switch (plan.verb) {
+    case CniVerb::kGc:
+    case CniVerb::kList:
+      return Ok();
+    case CniVerb::kStatus:
+      return CheckName(plan.network, "network");
+    case CniVerb::kAdd:
+    case CniVerb::kCheck:
+    case CniVerb::kDel:
+      break;
+    default:
+      return Invalid("verb");
+  }
+  MOUNTD_TRY(CheckName(plan.allocation, "allocation"));
+  MOUNTD_TRY(CheckName(plan.network, "network"));
+  if (plan.verb != CniVerb::kAdd) {
+    return Ok();  // also under an earlier config
+  }
+  if (plan.netns_inode == 0) {
+    return Invalid("netns_inode");
+  }
+  return std::any_of(config.rules.begin(), config.rules.end(),
+                     [&](const RuleConfig& rule) {
+                       return GrantsCniNetwork(rule, plan.network.view());
+                     })
+             ? Ok()
+             : Result<void>(Invalid("network", "is in no rule's networks"));
+}
+
 Result<void> CheckNetworkWatch(const NetworkWatchPlan& plan) {
   return plan.kind == NetworkWatchKind::kLinks ||
                  plan.kind == NetworkWatchKind::kRuleset

@@ -23,6 +23,8 @@ Result<void> CheckNetwork(const NetworkPlan& plan);
 // ports granted, now.
 Result<void> CheckNetworkToMake(const NetworkPlan& plan, const Config& config);
 Result<void> CheckNetworkFile(const NetworkFilePlan& plan);
+// An ADD's network must be granted by some rule, now.
+Result<void> CheckCni(const CniPlan& plan, const Config& config);
 Result<void> CheckNetworkWatch(const NetworkWatchPlan& plan);
 
 }  // namespace mountd::exec

@@ -88,16 +88,17 @@ Result<void> Run(const Options& options) {
   MOUNTD_ASSIGN(const uid_t peer, FindUser(options.peer_user));
   MOUNTD_TRY(CheckPeer(socket.get(), peer));
   MOUNTD_ASSIGN(const Config config, LoadConfig(options.config, true));
-  MOUNTD_TRY(DropPrivileges());
+  MOUNTD_TRY(DropPrivileges(config.cni.enabled()));
   // Modes are given in full; nothing of the executor's memory on disk.
   ::umask(0);
   ::prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
   RealKernel kernel;
   Dispatcher dispatcher(kernel, config);
   // By then mountd has waited for its answer, and undone what it was told of.
-  const auto longest =
-      std::chrono::ceil<std::chrono::seconds>(2 * config.timeouts.plan);
-  return Serve(socket.get(), &dispatcher, longest);
+  return Serve(
+      socket.get(), &dispatcher,
+      {std::chrono::ceil<std::chrono::seconds>(2 * config.timeouts.plan),
+       std::chrono::ceil<std::chrono::seconds>(2 * config.timeouts.cni)});
 }
 
 }  // namespace

@@ -66,6 +66,7 @@ enum class PlanKind : std::uint32_t {
   kWatchNetworks = 35,
   kWriteNetworkFile = 36,
   kRemoveNetworkFiles = 37,
+  kRunCni = 38,
   // Tasks, and who uses a mount.
   kInspectCgroup = 40,
   kFindHolders = 41,
@@ -376,6 +377,27 @@ struct NetworkWatchPlan {
   NetworkWatchKind kind = NetworkWatchKind::kLinks;
 };
 
+enum class CniVerb : std::uint32_t {
+  kAdd = 1,
+  kCheck = 2,
+  kDel = 3,
+  kGc = 4,
+  kStatus = 5,
+  kList = 6,
+};
+
+// One operation on CNI networks, by mountd-cni-run (netns/cni/options.h), with
+// the directories of the root-owned config's [cni]. What it is asked beyond
+// this is JSON in the memfd beside the plan; what it answers, JSON again, is in
+// the memfd that comes back. Neither is read here.
+struct CniPlan {
+  CniVerb verb = CniVerb::kList;
+  WireName allocation;            // kAdd, kCheck, kDel: the container
+  WireName network;               // the same and kStatus
+  std::uint64_t netns_inode = 0;  // kAdd: what /run/netns/<allocation> must be
+};
+inline constexpr std::size_t kMaxCniAnswerBytes = std::size_t{2} << 20U;
+
 // ---- Tasks ------------------------------------------------------------------
 
 // A cgroup (version 2) goes by its id, the inode number of its directory: of
@@ -457,6 +479,7 @@ union PlanBody {
   PrepareNetworksPlan prepare_networks;
   NetworkFilePlan network_file;
   NetworkWatchPlan network_watch;
+  CniPlan cni;
   CgroupPlan cgroup;
   HoldersPlan holders;
   VerifyTaskPlan verify_task;
@@ -484,6 +507,7 @@ inline std::size_t FdsOf(const Request& request) {
     case PlanKind::kRemoveTree:  // the directory
     case PlanKind::kChownTree:
     case PlanKind::kWriteNetworkFile:  // its content
+    case PlanKind::kRunCni:            // the request
       return 1;
     default:
       return 0;

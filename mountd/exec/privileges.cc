@@ -8,6 +8,7 @@
 #include <array>
 #include <cerrno>
 #include <memory>
+#include <vector>
 
 namespace mountd::exec {
 namespace {
@@ -23,10 +24,12 @@ using Caps = std::unique_ptr<std::remove_pointer_t<cap_t>, CapFree>;
 
 Error Failed(const char* op) { return ErrnoError(errno, op, "capabilities"); }
 
+using Values = std::vector<cap_value_t>;
+
 // Needs CAP_SETPCAP, which goes with all the others afterwards.
-Result<void> DropBounding() {
+Result<void> DropBounding(const Values& kept) {
   for (cap_value_t cap = 0; cap < cap_max_bits(); ++cap) {
-    if (std::find(kKept.begin(), kKept.end(), cap) != kKept.end() ||
+    if (std::find(kept.begin(), kept.end(), cap) != kept.end() ||
         cap_get_bound(cap) != CAP_SET) {
       continue;
     }
@@ -37,27 +40,31 @@ Result<void> DropBounding() {
   return Ok();
 }
 
-bool Holds(cap_value_t cap) {
+bool Holds(cap_value_t cap, cap_flag_t set = CAP_EFFECTIVE) {
   const Caps caps(cap_get_proc());
   cap_flag_value_t value = CAP_CLEAR;
-  return caps != nullptr &&
-         cap_get_flag(caps.get(), cap, CAP_EFFECTIVE, &value) == 0 &&
+  return caps != nullptr && cap_get_flag(caps.get(), cap, set, &value) == 0 &&
          value == CAP_SET;
 }
 
 }  // namespace
 
-Result<void> DropPrivileges() {
+Result<void> DropPrivileges(bool runs_cni) {
+  Values permitted(kKept.begin(), kKept.end());
+  if (runs_cni && Holds(CAP_NET_RAW, CAP_PERMITTED)) {
+    permitted.push_back(CAP_NET_RAW);
+  }
   if (cap_reset_ambient() != 0) {
     return Failed("cap_reset_ambient");
   }
   // A unit's CapabilityBoundingSet= has left nothing to drop, nor the right to.
   if (Holds(CAP_SETPCAP)) {
-    MOUNTD_TRY(DropBounding());
+    MOUNTD_TRY(DropBounding(permitted));
   }
   const Caps caps(cap_init());
   if (caps == nullptr ||
-      cap_set_flag(caps.get(), CAP_PERMITTED, kKept.size(), kKept.data(),
+      cap_set_flag(caps.get(), CAP_PERMITTED,
+                   static_cast<int>(permitted.size()), permitted.data(),
                    CAP_SET) != 0 ||
       cap_set_flag(caps.get(), CAP_EFFECTIVE, kKept.size(), kKept.data(),
                    CAP_SET) != 0 ||

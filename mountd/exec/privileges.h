@@ -15,9 +15,11 @@ namespace mountd::exec {
 // idmapped mounts), CAP_SYS_PTRACE (which files of a mount processes of other
 // users have open) and CAP_SYS_CHROOT (entering a container's mount namespace),
 // in no other set than permitted and effective, an empty bounding set apart
-// from them, and no_new_privs. PermissionDenied if it
-// does not hold one of them.
-Result<void> DropPrivileges();
+// from them, and no_new_privs. With `runs_cni` CAP_NET_RAW stays permitted,
+// if it was, and is not effective: CNI's plugins send gratuitous ARP, and get
+// no more than who starts them is permitted. PermissionDenied if it does not
+// hold one of the others.
+Result<void> DropPrivileges(bool runs_cni);
 
 // capabilities(7) bits.
 std::uint64_t EffectiveCapabilities();

@@ -10,6 +10,7 @@
 #include <span>
 
 #include "mountd/base/fd_message.h"
+#include "mountd/exec/invariants.h"
 
 namespace mountd::exec {
 namespace {
@@ -57,10 +58,16 @@ Result<void> CheckPeer(int socket, uid_t allowed) {
 
 namespace {
 
+std::chrono::seconds LimitOf(std::span<const std::byte> message,
+                             const Longest& longest) {
+  const Result<Request> request = DecodeRequest(message);
+  return request && request->kind == PlanKind::kRunCni ? longest.cni
+                                                       : longest.plan;
+}
+
 // What there is to do ahead is done while nothing is asked; and not at once, as
 // whoever got the answer is still busy with it, and may have more to ask.
-void AwaitRequest(int socket, Dispatcher* dispatcher,
-                  std::chrono::seconds longest) {
+void AwaitRequest(int socket, Dispatcher* dispatcher, const Longest& longest) {
   constexpr int kQuietMs = 4;
   constexpr int kRestMs = 30'000;
   pollfd entry = {socket, POLLIN, 0};
@@ -72,15 +79,14 @@ void AwaitRequest(int socket, Dispatcher* dispatcher,
     if (ready == 0 && !more) {
       dispatcher->RestForAWhile();
     }
-    const Alarm alarm(longest);
+    const Alarm alarm(longest.plan);
     more = more && dispatcher->MakeAhead();
   }
 }
 
 }  // namespace
 
-Result<void> Serve(int socket, Dispatcher* dispatcher,
-                   std::chrono::seconds longest) {
+Result<void> Serve(int socket, Dispatcher* dispatcher, const Longest& longest) {
   // One byte more than a request, so that a longer one is seen to be one.
   std::array<std::byte, sizeof(Request) + 1> buffer{};
   for (;;) {
@@ -93,9 +99,10 @@ Result<void> Serve(int socket, Dispatcher* dispatcher,
     if (received->size == 0 || HasHungUp(socket)) {
       return Ok();
     }
-    const Alarm alarm(longest);
-    MOUNTD_TRY(dispatcher->Handle(std::span(buffer).first(received->size),
-                                  received->fds,
+    const auto message =
+        std::span<const std::byte>(buffer).first(received->size);
+    const Alarm alarm(LimitOf(message, longest));
+    MOUNTD_TRY(dispatcher->Handle(message, received->fds,
                                   [socket](const Dispatcher::Answer& answer) {
                                     return SendAnswer(socket, answer);
                                   }));

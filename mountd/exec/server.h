@@ -12,6 +12,12 @@ namespace mountd::exec {
 // PermissionDenied unless the peer of the connected Unix socket has this uid.
 Result<void> CheckPeer(int socket, uid_t allowed);
 
+// How long a request may take; 0: for ever.
+struct Longest {
+  std::chrono::seconds plan{0};
+  std::chrono::seconds cni{0};  // kRunCni
+};
+
 // Answers requests on a connected SOCK_SEQPACKET socket, one after the other,
 // until the peer closes it. Fails if the socket does. A request whose sender
 // has hung up is not begun, and what could not be answered is undone: mountd
@@ -19,8 +25,7 @@ Result<void> CheckPeer(int socket, uid_t allowed);
 //
 // A request that takes longer than `longest` ends the process by SIGALRM: where
 // only a fatal signal ends the wait for a file system's server, what is stuck
-// goes while the server still hangs. 0: never.
-Result<void> Serve(int socket, Dispatcher* dispatcher,
-                   std::chrono::seconds longest = std::chrono::seconds(0));
+// goes while the server still hangs.
+Result<void> Serve(int socket, Dispatcher* dispatcher, const Longest& longest = {});
 
 }  // namespace mountd::exec

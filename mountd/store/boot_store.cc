@@ -80,9 +80,14 @@ INSERT INTO networks SELECT allocation, 'eth0', 3, network, ipv4, ipv6, 2, ports
 DROP TABLE only_networks;
 ALTER TABLE quarantine ADD COLUMN ipv6 TEXT NOT NULL DEFAULT '::';
 )sql";
-constexpr std::array<std::string_view, 8> kBootSchema = {
-    kBootSchema1, kTmpfsMounts,       kMappedIds,    kAnchorsOfKinds,
-    kMountsById,  kTargetsAndInboxes, kFewerIndexes, kNetworksByInterface};
+constexpr std::string_view kCniNetworks = R"sql(
+ALTER TABLE networks ADD COLUMN cni TEXT NOT NULL DEFAULT '';
+ALTER TABLE networks ADD COLUMN cni_result TEXT NOT NULL DEFAULT '';
+)sql";
+constexpr std::array<std::string_view, 9> kBootSchema = {
+    kBootSchema1,       kTmpfsMounts,  kMappedIds,
+    kAnchorsOfKinds,    kMountsById,   kTargetsAndInboxes,
+    kFewerIndexes,      kNetworksByInterface, kCniNetworks};
 
 constexpr std::string_view kSelectMount =
     "SELECT allocation,task,name,source_kind,source,propagation,attributes,"
@@ -328,13 +333,14 @@ Result<void> BootStore::RemoveAnchor(const AnchorKey& key) {
 Result<void> BootStore::AddNetwork(const NetworkRecord& record) {
   MOUNTD_TRY(database_->Run(
       "INSERT INTO networks(allocation,interface,mode,network,ipv4,ipv6,flags,"
-      "ports,state,netns_inode,netns_given,files) "
-      "VALUES(?1,?2,?3,?4,?5,?6,?7,?8,?9,?10,?11,?12)",
+      "ports,state,netns_inode,netns_given,files,cni) "
+      "VALUES(?1,?2,?3,?4,?5,?6,?7,?8,?9,?10,?11,?12,?13)",
       record.allocation, record.interface, static_cast<int>(record.mode),
       record.network, netns::ToString(record.ipv4),
       netns::ToString(record.ipv6), record.flags, ToColumn(record.ports),
       static_cast<int>(record.state), record.netns_inode,
-      static_cast<int>(record.netns_given), ToColumn(record.files)));
+      static_cast<int>(record.netns_given), ToColumn(record.files),
+      ToColumn(record.cni)));
   return Ok();
 }
 
@@ -344,7 +350,8 @@ Result<std::vector<NetworkRecord>> BootStore::SelectNetworks(
   MOUNTD_TRY(database_->Query(
       std::string(
           "SELECT allocation,interface,mode,network,ipv4,ipv6,flags,"
-          "ports,state,netns_inode,netns_given,files FROM networks WHERE ")
+          "ports,state,netns_inode,netns_given,files,cni,cni_result "
+          "FROM networks WHERE ")
           .append(where)
           .append(" ORDER BY allocation,interface"),
       [&](const Row& row) {
@@ -361,6 +368,8 @@ Result<std::vector<NetworkRecord>> BootStore::SelectNetworks(
         record.netns_inode = row.Bits(9);
         record.netns_given = row.Int(10) != 0;
         record.files = FilesFromColumn(row.Text(11));
+        record.cni = CniSettingsFromColumn(row.Text(12));
+        record.cni_result = CniResultFromColumn(row.Text(13));
         all.push_back(std::move(record));
       },
       allocation));
@@ -378,10 +387,11 @@ Result<std::vector<NetworkRecord>> BootStore::ListNetworks() {
 
 Result<void> BootStore::SetNetworkState(const NetworkRecord& record) {
   MOUNTD_TRY(
-      database_->Run("UPDATE networks SET state=?3, netns_inode=?4 "
-                     "WHERE allocation=?1 AND interface=?2",
+      database_->Run("UPDATE networks SET state=?3, netns_inode=?4, flags=?5, "
+                     "cni_result=?6 WHERE allocation=?1 AND interface=?2",
                      record.allocation, record.interface,
-                     static_cast<int>(record.state), record.netns_inode));
+                     static_cast<int>(record.state), record.netns_inode,
+                     record.flags, ToColumn(record.cni_result)));
   return Ok();
 }
 

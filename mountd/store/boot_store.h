@@ -68,7 +68,7 @@ class BootStore {
   Result<void> AddNetwork(const NetworkRecord& record);
   Result<std::vector<NetworkRecord>> NetworksOf(const std::string& allocation);
   Result<std::vector<NetworkRecord>> ListNetworks();
-  // State and namespace.
+  // What its making and its end change: all but what was asked for.
   Result<void> SetNetworkState(const NetworkRecord& record);
   Result<void> RemoveNetwork(const NetworkRecord& record);
   // The record goes, its addresses are quarantined.

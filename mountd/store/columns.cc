@@ -43,6 +43,12 @@ std::vector<std::string> Texts(const json& value, std::size_t index) {
   return texts;
 }
 
+// A damaged one reads as none.
+template <typename Address>
+Address AddressFrom(const Result<Address>& parsed) {
+  return parsed ? *parsed : Address{};
+}
+
 std::vector<int> Numbers(const json& value, std::size_t index) {
   std::vector<int> numbers;
   if (value.is_array() && index < value.size() && value[index].is_array()) {
@@ -82,12 +88,6 @@ std::string ToColumn(const std::vector<PortMapping>& ports) {
   return Dump(value);
 }
 
-// A damaged one reads as any.
-netns::HostIp HostIpFrom(const std::string& text) {
-  const Result<netns::HostIp> address = netns::ParseHostIp(text);
-  return address ? *address : netns::HostIp{};
-}
-
 std::vector<PortMapping> PortsFromColumn(std::string_view text) {
   std::vector<PortMapping> ports;
   const json value = Parse(text);
@@ -97,7 +97,7 @@ std::vector<PortMapping> PortsFromColumn(std::string_view text) {
           {Text(item, 0), Number<std::uint16_t>(item, 1),
            Number<std::uint16_t>(item, 2), Number<std::uint8_t>(item, 3),
            std::max<std::uint16_t>(Number<std::uint16_t>(item, 4), 1),
-           HostIpFrom(Text(item, 5))});
+           AddressFrom(netns::ParseHostIp(Text(item, 5)))});
     }
   }
   return ports;
@@ -111,8 +111,8 @@ std::string ToColumn(const NetworkFiles& files) {
   for (const HostEntry& entry : files.hosts) {
     hosts.push_back({entry.address, entry.names});
   }
-  return Dump(json::array({files.hostname, std::move(hosts), files.dns_servers,
-                           files.dns_searches, files.dns_options}));
+  return Dump(json::array({files.hostname, std::move(hosts), files.dns.servers,
+                           files.dns.searches, files.dns.options}));
 }
 
 NetworkFiles FilesFromColumn(std::string_view text) {
@@ -127,10 +127,66 @@ NetworkFiles FilesFromColumn(std::string_view text) {
       files.hosts.push_back({Text(item, 0), Texts(item, 1)});
     }
   }
-  files.dns_servers = Texts(value, 2);
-  files.dns_searches = Texts(value, 3);
-  files.dns_options = Texts(value, 4);
+  files.dns.servers = Texts(value, 2);
+  files.dns.searches = Texts(value, 3);
+  files.dns.options = Texts(value, 4);
   return files;
+}
+
+std::string ToColumn(const CniSettings& settings) {
+  if (settings == CniSettings{}) {
+    return "";
+  }
+  const CniSettings::Bandwidth& rates = settings.bandwidth;
+  return Dump(json::array({settings.args, settings.mac, settings.ips,
+                           rates.ingress_rate, rates.ingress_burst,
+                           rates.egress_rate, rates.egress_burst}));
+}
+
+CniSettings CniSettingsFromColumn(std::string_view text) {
+  CniSettings settings;
+  if (text.empty()) {
+    return settings;
+  }
+  const json value = Parse(text);
+  if (value.is_array() && !value.empty()) {
+    settings.args = MapFromColumn(Dump(value[0]));
+  }
+  settings.mac = Text(value, 1);
+  settings.ips = Texts(value, 2);
+  settings.bandwidth = {
+      Number<std::uint64_t>(value, 3), Number<std::uint64_t>(value, 4),
+      Number<std::uint64_t>(value, 5), Number<std::uint64_t>(value, 6)};
+  return settings;
+}
+
+std::string ToColumn(const CniResult& result) {
+  if (result == CniResult{}) {
+    return "";
+  }
+  return Dump(json::array(
+      {netns::ToString(result.ipv4), netns::ToString(result.ipv6),
+       netns::ToString(result.gateway4), netns::ToString(result.gateway6),
+       result.mac, result.dns.servers, result.dns.searches, result.dns.options,
+       static_cast<unsigned>(result.makes_resolv_conf)}));
+}
+
+CniResult CniResultFromColumn(std::string_view text) {
+  CniResult result;
+  if (text.empty()) {
+    return result;
+  }
+  const json value = Parse(text);
+  result.ipv4 = AddressFrom(netns::ParseIpv4(Text(value, 0)));
+  result.ipv6 = AddressFrom(netns::ParseIpv6(Text(value, 1)));
+  result.gateway4 = AddressFrom(netns::ParseIpv4(Text(value, 2)));
+  result.gateway6 = AddressFrom(netns::ParseIpv6(Text(value, 3)));
+  result.mac = Text(value, 4);
+  result.dns.servers = Texts(value, 5);
+  result.dns.searches = Texts(value, 6);
+  result.dns.options = Texts(value, 7);
+  result.makes_resolv_conf = Number<unsigned>(value, 8) != 0;
+  return result;
 }
 
 // Most mounts have none, nor a tmpfs: "".

@@ -19,6 +19,10 @@ StringMap MapFromColumn(std::string_view text);
 std::string ToColumn(const std::vector<PortMapping>& ports);
 std::string ToColumn(const NetworkFiles& files);
 NetworkFiles FilesFromColumn(std::string_view text);
+std::string ToColumn(const CniSettings& settings);
+CniSettings CniSettingsFromColumn(std::string_view text);
+std::string ToColumn(const CniResult& result);
+CniResult CniResultFromColumn(std::string_view text);
 std::vector<PortMapping> PortsFromColumn(std::string_view text);
 
 std::string ToColumn(const exec::IdMapPlan& ids);

@@ -214,6 +214,7 @@ enum class NetworkMode : int {
   kHost = 2,    // the host's own
   kBridge = 3,  // a routed veth
   kDriver = 4,  // a namespace that the task's driver made
+  kCni = 5,     // what a network of CNI's makes of it
 };
 
 // The interface of what is a namespace alone, or none.
@@ -226,14 +227,48 @@ struct HostEntry {
   friend bool operator==(const HostEntry&, const HostEntry&) = default;
 };
 
+// resolv.conf(5)
+struct DnsSettings {
+  std::vector<std::string> servers{};
+  std::vector<std::string> searches{};
+  std::vector<std::string> options{};
+  bool empty() const { return *this == DnsSettings{}; }
+  friend bool operator==(const DnsSettings&, const DnsSettings&) = default;
+};
+
 struct NetworkFiles {
   std::string hostname{};
   std::vector<HostEntry> hosts{};  // besides localhost and its own
-  std::vector<std::string> dns_servers{};
-  std::vector<std::string> dns_searches{};
-  std::vector<std::string> dns_options{};
+  DnsSettings dns{};
   bool empty() const { return *this == NetworkFiles{}; }
   friend bool operator==(const NetworkFiles&, const NetworkFiles&) = default;
+};
+
+// What CNI's plugins are asked for, beside ports and name servers.
+struct CniSettings {
+  StringMap args{};                // CNI_ARGS
+  std::string mac{};               // "02:..."; "": any
+  std::vector<std::string> ips{};  // "10.0.0.5/24"
+  struct Bandwidth {               // 0: no bound
+    std::uint64_t ingress_rate = 0;   // bits in a second
+    std::uint64_t ingress_burst = 0;  // bits
+    std::uint64_t egress_rate = 0;
+    std::uint64_t egress_burst = 0;
+    friend bool operator==(const Bandwidth&, const Bandwidth&) = default;
+  } bandwidth{};
+  friend bool operator==(const CniSettings&, const CniSettings&) = default;
+};
+
+// What they made, of which addresses and gateways may be none.
+struct CniResult {
+  netns::Ipv4 ipv4{};
+  netns::Ipv6 ipv6{};
+  netns::Ipv4 gateway4{};
+  netns::Ipv6 gateway6{};
+  std::string mac{};
+  DnsSettings dns{};
+  bool makes_resolv_conf = false;  // of these; else the agent's word counts
+  friend bool operator==(const CniResult&, const CniResult&) = default;
 };
 
 // One network of an allocation, by its interface: all of them are in the same
@@ -242,8 +277,8 @@ struct NetworkRecord {
   std::string allocation;
   std::string interface;
   NetworkMode mode = NetworkMode::kBridge;
-  std::string network{};  // bridge only
-  netns::Ipv4 ipv4{};
+  std::string network{};  // kBridge: the configuration's; kCni: CNI's
+  netns::Ipv4 ipv4{};     // kBridge alone
   netns::Ipv6 ipv6{};
   std::uint32_t flags = 0;  // exec::NetworkFlag
   std::vector<PortMapping> ports{};
@@ -251,6 +286,8 @@ struct NetworkRecord {
   std::uint64_t netns_inode = 0;
   bool netns_given = false;  // the caller's, and not mountd's to end
   NetworkFiles files{};      // made with it
+  CniSettings cni{};         // kCni alone
+  CniResult cni_result{};    // the same, once created
 };
 
 // Addresses whose link is still dying: not to be given out.

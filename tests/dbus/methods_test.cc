@@ -318,6 +318,7 @@ TEST_P(Methods, GetCapabilities) {
                                  {"missing", "a{ss}"},
                                  {"addresses", "a{s(uu)}"},
                                  {"host_ports", "a(qqu)"},
+                                 {"cni_plugins", "a{ss}"},
                                  {"executor_capabilities", "t"},
                                  {"stuck_executors", "u"}}));
   EXPECT_EQ(answer.values.at("version"), "\"" MOUNTD_VERSION "\"");

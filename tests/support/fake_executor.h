@@ -27,6 +27,7 @@ namespace mountd::exec {
 //   plugin/staging/<key>     a volume's directories
 //   plugin/publish/web/<key>
 //   tree                     any tree of files
+//   add web/eth0             an operation of CNI's; "list", "gc"
 // Thread-safe.
 class FakeExecutor final : public Executor {
  public:
@@ -42,7 +43,7 @@ class FakeExecutor final : public Executor {
 
   // All that exists: "allocation web", "inbox web/task", "mount web/task/name",
   // "anchor data", "plugin p", "directory p/staging/<key>", "network web",
-  // "link 10.0.0.2", sorted. The base and what PrepareNetworks makes are not
+  // "link 10.0.0.2", "cni web/eth0", sorted. The base and what PrepareNetworks makes are not
   // told.
   std::vector<std::string> Existing() const;
 
@@ -91,6 +92,14 @@ class FakeExecutor final : public Executor {
   void TellNetworks(NetworkWatchKind kind, std::span<const std::byte> message);
   // Who watches is told nothing any more.
   void BreakNetworkWatch(NetworkWatchKind kind);
+  // What ADD's result is from now on: JSON. Otherwise, one address.
+  void SetCniResult(const std::string& json);
+  // A network there is; `reason`: why it cannot be used.
+  void PutCniNetwork(const std::string& network, const std::string& reason);
+  // What CHECK says of it: it is gone.
+  void BreakCni(const std::string& attachment);
+  // The requests that came, in order.
+  std::vector<std::string> cni_requests() const;
   // The next trees have so many entries, of which each plan does one.
   void SetTree(std::uint64_t entries);
   // fs.mount-max.
@@ -140,6 +149,7 @@ class FakeExecutor final : public Executor {
   Result<void> WriteNetworkFile(const NetworkFilePlan& plan,
                                 int content) override;
   Result<void> RemoveNetworkFiles(const NetworkFilePlan& plan) override;
+  Result<UniqueFd> RunCni(const CniPlan& plan, int request) override;
   Result<CgroupState> InspectCgroup(const CgroupPlan& plan) override;
   Result<HoldersState> FindHolders(const HoldersPlan& plan) override;
   Result<CgroupState> InspectTask(int pidfd) override;
@@ -196,6 +206,11 @@ class FakeExecutor final : public Executor {
   std::map<NetworkWatchKind, UniqueFd> network_watches_;
   std::map<std::string, std::string> network_files_;  // their contents
   bool keep_links_ = false;
+  std::string AnswerCniLocked(const CniPlan& plan, const std::string& request);
+  std::string cni_result_;
+  std::vector<std::string> cni_requests_;
+  std::map<std::string, std::string> cni_networks_;   // why not
+  std::map<std::string, bool> cni_attachments_;       // "web/eth0", whether well
   std::map<std::uint64_t, std::string> cgroups_;
   struct Use {
     std::uint64_t mount_id;

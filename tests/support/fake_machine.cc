@@ -34,6 +34,7 @@ std::vector<std::string> FakeExecutor::Existing() const {
   add("directory", directories_);
   add("network", networks_);
   add("link", links_);
+  add("cni", cni_attachments_);
   add("file", network_files_);
   std::sort(all.begin(), all.end());
   return all;

@@ -52,9 +52,10 @@ constexpr std::size_t kMaxInstances = 64;
 //   SETUID, SETGID   the maps of idmapped mounts
 //   SYS_PTRACE       which files of a mount processes hold
 //   SYS_CHROOT       entering containers' mount namespaces
+//   NET_RAW          for CNI's plugins alone: dropped where there is no [cni]
 const std::vector<cap_value_t> kExecutorCapabilities = {
-    CAP_SYS_ADMIN, CAP_NET_ADMIN, CAP_DAC_READ_SEARCH, CAP_CHOWN,
-    CAP_SETUID,    CAP_SETGID,    CAP_SYS_PTRACE, CAP_SYS_CHROOT};
+    CAP_SYS_ADMIN, CAP_NET_ADMIN,  CAP_DAC_READ_SEARCH, CAP_CHOWN,  CAP_SETUID,
+    CAP_SETGID,    CAP_SYS_PTRACE, CAP_SYS_CHROOT,      CAP_NET_RAW};
 
 struct Options {
   std::string bin_dir;

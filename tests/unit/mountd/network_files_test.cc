@@ -13,9 +13,9 @@ NetworkFiles Everything() {
   NetworkFiles files;
   files.hostname = "web-1.example";
   files.hosts = {{"192.0.2.7", {"db", "db.example"}}, {"fd00::7", {"db6"}}};
-  files.dns_servers = {"192.0.2.53", "fd00::53"};
-  files.dns_searches = {"example.", "service.consul"};
-  files.dns_options = {"ndots:2", "edns0"};
+  files.dns.servers = {"192.0.2.53", "fd00::53"};
+  files.dns.searches = {"example.", "service.consul"};
+  files.dns.options = {"ndots:2", "edns0"};
   return files;
 }
 
@@ -47,7 +47,7 @@ TEST(NetworkFilesTest, TextsAreThoseOfTheManualPages) {
 TEST(NetworkFilesTest, WhatIsNotAskedForIsNotMade) {
   EXPECT_TRUE(TextsOf({}, {10, 0, 0, 2}, {}).empty());
   NetworkFiles dns;
-  dns.dns_servers = {"192.0.2.53"};
+  dns.dns.servers = {"192.0.2.53"};
   EXPECT_EQ(TextsOf(dns, {10, 0, 0, 2}, {}).size(), 1U);
   NetworkFiles named;
   named.hostname = "web";
@@ -70,7 +70,7 @@ TEST(NetworkFilesTest, NothingEndsALineOrAWord) {
   }
   for (const char* text : {"", "192.0.2.1 evil", "1.2.3.4\n", "localhost"}) {
     NetworkFiles files;
-    files.dns_servers = {text};
+    files.dns.servers = {text};
     EXPECT_EQ(Checked(files), "InvalidArgument") << text;
     files = {};
     files.hosts = {{text, {"db"}}};
@@ -78,10 +78,10 @@ TEST(NetworkFilesTest, NothingEndsALineOrAWord) {
   }
   for (const char* text : {"", "a b", "ndots:2\nnameserver", "a#", "a;"}) {
     NetworkFiles files;
-    files.dns_options = {text};
+    files.dns.options = {text};
     EXPECT_EQ(Checked(files), "InvalidArgument") << text;
     files = {};
-    files.dns_searches = {text};
+    files.dns.searches = {text};
     EXPECT_EQ(Checked(files), "InvalidArgument") << text;
   }
 }
@@ -93,7 +93,7 @@ TEST(NetworkFilesTest, BoundsAreKept) {
   files.hostname = std::string(64, 'a');
   EXPECT_EQ(Checked(files), "InvalidArgument");
   files = {};
-  files.dns_servers.assign(17, "192.0.2.1");
+  files.dns.servers.assign(17, "192.0.2.1");
   EXPECT_EQ(Checked(files), "ResourceExhausted");
   files = {};
   files.hosts.assign(257, {"192.0.2.1", {"a"}});

@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#include "mountd/cni_networks.h"
+
+#include <vector>
+
+#include "mountd/base/memory_file.h"
+#include "mountd/exec/wire.h"
+
+namespace mountd {
+namespace {
+
+constexpr std::chrono::seconds kListingIsFresh{2};
+
+exec::CniPlan PlanOf(exec::CniVerb verb, const NetworkRecord& record) {
+  exec::CniPlan plan;
+  plan.verb = verb;
+  plan.allocation = exec::ToWire(record.allocation);
+  plan.network = exec::ToWire(record.network);
+  return plan;
+}
+
+}  // namespace
+
+Result<std::string> CniNetworks::Run(const exec::CniPlan& plan,
+                                     const std::string& request) {
+  MOUNTD_ASSIGN(const UniqueFd in, MemoryWith("cni-request", request));
+  MOUNTD_ASSIGN(const UniqueFd out, executor_.RunCni(plan, in.get()));
+  return ReadMemory(out.get(), exec::kMaxCniAnswerBytes);
+}
+
+Result<CniAttachment> CniNetworks::Attach(const NetworkRecord& record) {
+  exec::CniPlan plan = PlanOf(exec::CniVerb::kAdd, record);
+  plan.netns_inode = record.netns_inode;
+  const std::shared_lock lock(attaching_);
+  MOUNTD_ASSIGN(const std::string answer, Run(plan, CniRequestOf(record)));
+  return ReadCniAttachment(answer, record.interface);
+}
+
+Result<void> CniNetworks::Detach(const NetworkRecord& record) {
+  MOUNTD_ASSIGN(
+      const std::string answer,
+      Run(PlanOf(exec::CniVerb::kDel, record), CniRequestOf(record)));
+  return ReadCniOutcome(answer);
+}
+
+Result<void> CniNetworks::Check(const NetworkRecord& record) {
+  MOUNTD_ASSIGN(
+      const std::string answer,
+      Run(PlanOf(exec::CniVerb::kCheck, record), CniRequestOf(record)));
+  return ReadCniOutcome(answer);
+}
+
+Result<void> CniNetworks::Status(const std::string& network) {
+  exec::CniPlan plan;
+  plan.verb = exec::CniVerb::kStatus;
+  plan.network = exec::ToWire(network);
+  MOUNTD_ASSIGN(const std::string answer, Run(plan, CniStatusRequest(network)));
+  return ReadCniOutcome(answer);
+}
+
+Result<void> CniNetworks::CollectGarbage() {
+  exec::CniPlan plan;
+  plan.verb = exec::CniVerb::kGc;
+  const std::unique_lock lock(attaching_);
+  MOUNTD_ASSIGN(std::vector<NetworkRecord> valid, store_.ListNetworks());
+  std::erase_if(valid, [](const NetworkRecord& record) {
+    return record.mode != NetworkMode::kCni;
+  });
+  MOUNTD_ASSIGN(const std::string answer, Run(plan, CniGcRequest(valid)));
+  return ReadCniOutcome(answer);
+}
+
+Result<CniListing> CniNetworks::List() {
+  const std::lock_guard lock(listing_mutex_);
+  if (!listing_ || Clock::now() - listed_ > kListingIsFresh) {
+    MOUNTD_ASSIGN(const std::string answer, Run(exec::CniPlan{}, ""));
+    MOUNTD_ASSIGN(listing_, ReadCniListing(answer));
+    for (auto& [name, network] : listing_->networks) {
+      if (network.unusable.empty() && network.has_status) {
+        const Result<void> status = Status(name);
+        network.unusable = status ? "" : status.error().Message();
+      }
+    }
+    listed_ = Clock::now();
+  }
+  return *listing_;
+}
+
+}  // namespace mountd

@@ -1,0 +1,267 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+//
+// Networks of CNI's through the whole of mountd: the agent asks, an executor
+// runs plugins.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <functional>
+#include <thread>
+
+#include "tests/root/node_cni_fixture.h"
+
+namespace mountd::testing {
+namespace {
+
+using Names = std::vector<std::string>;
+
+class NodeCni : public NodeCniFixture {
+ protected:
+  void WriteNet(const Json& first, const Json& second = {}) {
+    WriteNetwork("net.conflist", Network("net", {Plugin("first", first),
+                                                 Plugin("second", second)}));
+  }
+  Names VerbsOf(const std::string& verb) {
+    Names names = CallNames();
+    std::erase_if(names, [&](const std::string& name) {
+      return !name.starts_with(verb + " ");
+    });
+    return names;
+  }
+};
+
+TEST_F(NodeCni, AnAllocationGetsWhatItsPluginsMake) {
+  WriteNet({});
+  agent::NetworkSpec spec = Cni();
+  spec.cni_args = {{"K", "V"}};
+  spec.hostname = "web";
+  const auto made = Setup("web", spec);
+  ASSERT_EQ(MessageOf(made), "Ok");
+  EXPECT_EQ(made->mode, "cni/net");
+  EXPECT_EQ(made->interface, "eth0");
+  EXPECT_EQ(made->address, "10.1.0.2");
+  EXPECT_EQ(made->mac, "02:00:00:00:00:01");
+  EXPECT_EQ(made->netns_path, "/run/netns/web");
+  EXPECT_EQ(CallNames(), (Names{"ADD first", "ADD second"}));
+  const Json call = Calls().at(0);
+  EXPECT_EQ(call["container"], "web");
+  EXPECT_EQ(call["netns"], "/run/netns/web");
+  EXPECT_EQ(call["fds"], Json::array());
+  EXPECT_EQ(call["cwd"], "/");
+  const Json& environment = call["environment"];
+  EXPECT_NE(std::find(environment.begin(), environment.end(),
+                      "CNI_ARGS=IgnoreUnknown=1;K=V"),
+            environment.end())
+      << environment;
+
+  // The same again is answered without them, after a restart, too.
+  ForgetCalls();
+  Kill("mountd");
+  const auto again = client_->SetupNetwork("web", spec);
+  ASSERT_EQ(MessageOf(again), "Ok");
+  EXPECT_EQ(again->address, made->address);
+  EXPECT_EQ(again->netns_inode, made->netns_inode);
+  EXPECT_EQ(VerbsOf("ADD"), Names{});
+
+  Release("web");
+  EXPECT_EQ(VerbsOf("DEL"), (Names{"DEL second", "DEL first"}));
+  EXPECT_EQ(LeftOf("web"), "");
+}
+
+TEST_F(NodeCni, WhatPluginsMayDoIsBounded) {
+  WriteNet({});
+  ASSERT_EQ(MessageOf(Setup("web", Cni())), "Ok");
+  // No capability that the executor has not; no way to more.
+  const std::string status = Calls().at(0)["status"];
+  EXPECT_NE(status.find("NoNewPrivs:\t1"), std::string::npos) << status;
+  // SYS_ADMIN, NET_ADMIN, NET_RAW, DAC_READ_SEARCH, CHOWN, SETUID, SETGID,
+  // SYS_PTRACE, SYS_CHROOT
+  for (const char* set : {"CapPrm", "CapBnd", "CapEff"}) {
+    EXPECT_NE(status.find(std::string(set) + ":\t00000000002c30c5"),
+              std::string::npos)
+        << status;
+  }
+  Release("web");
+}
+
+TEST_F(NodeCni, APartialFailureIsUndoneAndTold) {
+  WriteNet({}, {{"ADD", {"error 7"}}});
+  const auto made = Setup("web", Cni());
+  ASSERT_FALSE(made);
+  EXPECT_NE(MessageOf(made).find("plugin second"), std::string::npos)
+      << MessageOf(made);
+  EXPECT_EQ(MessageOf(made).find('\x1b'), std::string::npos);
+  // By the runner, and then by mountd, which has no word of that.
+  const Names undone = {"DEL second", "DEL first"};
+  Names deletes = VerbsOf("DEL");
+  ASSERT_GE(deletes.size(), undone.size());
+  deletes.resize(undone.size());
+  EXPECT_EQ(deletes, undone);
+  EXPECT_EQ(LeftOf("web"), "");
+  EXPECT_TRUE(NetworksOf("web").empty());
+  Release("web");
+}
+
+TEST_F(NodeCni, AHostileResultIsRefusedAndUndone) {
+  Json network = Network("net", {Plugin("first")});
+  network["plugins"][0]["fake"]["result"] = {
+      {"cniVersion", "1.0.0"},
+      {"ips", {{{"address", "10.1.0.2/24"}}}},
+      {"dns", {{"search", {"good.example options"}}}}};
+  WriteNetwork("net.conflist", network);
+  const auto made = Setup("web", Cni());
+  EXPECT_EQ(Outcome(made), "FailedPrecondition");
+  EXPECT_FALSE(VerbsOf("DEL").empty());
+  EXPECT_EQ(LeftOf("web"), "");
+  Release("web");
+}
+
+TEST_F(NodeCni, ADelThatFailsIsOwedAndTriedAgain) {
+  WriteNet({{"DEL", {"error 7", "ok"}}});
+  ASSERT_EQ(MessageOf(Setup("web", Cni())), "Ok");
+  EXPECT_FALSE(client_->TeardownNetwork("web"));
+  const auto owed = client_->ListOwed();
+  ASSERT_EQ(MessageOf(owed), "Ok");
+  ASSERT_EQ(owed->size(), 1U);
+  EXPECT_EQ(owed->at(0).object, "web/eth0");
+  EXPECT_TRUE(Eventually([&] { return LeftOf("web").empty(); }));
+  EXPECT_TRUE(Eventually([&] { return client_->ListOwed()->empty(); }));
+  Release("web");
+}
+
+TEST_F(NodeCni, NobodyIsInANetworkThatNoRuleNames) {
+  WriteNetwork("other.conflist", Network("other", {Plugin("first")}));
+  EXPECT_EQ(Outcome(Setup("web", Cni("other"))), "PermissionDenied");
+  EXPECT_EQ(Outcome(Setup("web", Cni("../net"))), "InvalidArgument");
+  EXPECT_EQ(Outcome(Setup("web", Cni(".."))), "InvalidArgument");
+  EXPECT_EQ(Outcome(Setup("web", Cni(""))), "InvalidArgument");
+  EXPECT_EQ(Outcome(Setup("web", Cni("slow"))), "NotFound");
+  agent::NetworkSpec port = Cni();
+  port.ports.push_back({.label = "ssh", .host = 22, .container = 22});
+  EXPECT_EQ(Outcome(Setup("web", port)), "PermissionDenied");
+  EXPECT_EQ(CallNames(), Names{});
+  EXPECT_EQ(LeftOf("web"), "");
+  Release("web");
+}
+
+TEST_F(NodeCni, CapabilitiesTellWhichNetworksThereAre) {
+  WriteNet({});
+  WriteNetwork("slow.conflist", Network("slow", {Plugin("missing")}));
+  WriteNetwork("other.conflist", Network("other", {Plugin("first")}));
+  // What was read a moment ago is kept for a moment.
+  std::optional<agent::Capabilities> offers;
+  ASSERT_TRUE(Eventually([&] {
+    const auto now = client_->GetCapabilities();
+    offers = now ? std::optional(*now) : std::nullopt;
+    return offers && offers->cni_plugins.contains("first");
+  }));
+  const Names& modes = offers->network_modes;
+  EXPECT_NE(std::find(modes.begin(), modes.end(), "cni/net"), modes.end());
+  EXPECT_EQ(std::find(modes.begin(), modes.end(), "cni/slow"), modes.end());
+  EXPECT_EQ(std::find(modes.begin(), modes.end(), "cni/other"), modes.end());
+  EXPECT_NE(offers->missing["cni/slow"].find("missing"), std::string::npos)
+      << offers->missing["cni/slow"];
+  EXPECT_EQ(offers->cni_plugins["first"], "1.2.3");
+}
+
+TEST_F(NodeCni, SeveralNetworksAreInOneNamespace) {
+  WriteNet({});
+  const auto first = Setup("web", Cni());
+  ASSERT_EQ(MessageOf(first), "Ok");
+  agent::NetworkSpec bridge;
+  bridge.interface = "eth1";
+  const auto second = client_->SetupNetwork("web", bridge);
+  ASSERT_EQ(MessageOf(second), "Ok");
+  EXPECT_EQ(second->netns_inode, first->netns_inode);
+  ASSERT_EQ(MessageOf(client_->SetupNetwork("web", Cni("net", "net1"))), "Ok");
+  EXPECT_EQ(NetworksOf("web").size(), 3U);
+  Release("web");
+  EXPECT_EQ(LeftOf("web"), "");
+}
+
+// Two that wait for each other: side by side both come to an end.
+TEST_F(NodeCni, AllocationsDoNotWaitForEachOthersPlugins) {
+  WriteNet({{"ADD", {"wait /run/go", "ok"}}});
+  std::thread slow([&] {
+    const auto other = node_->Connect();
+    ASSERT_EQ(MessageOf(other), "Ok");
+    auto& client = const_cast<agent::Client&>(*other);
+    EXPECT_EQ(MessageOf(client.PrepareAllocation("slow")), "Ok");
+    EXPECT_EQ(MessageOf(client.SetupNetwork("slow", Cni())), "Ok");
+    EXPECT_EQ(MessageOf(client.ReleaseAllocation("slow")), "Ok");
+  });
+  EXPECT_TRUE(Eventually([&] { return !CallNames().empty(); }));
+  EXPECT_EQ(MessageOf(Setup("fast", Cni())), "Ok");
+  cni::WriteFile("/run/go", "");
+  slow.join();
+  Release("fast");
+}
+
+TEST_F(NodeCni, WhoeverIsKilledMeanwhileNothingIsLeft) {
+  const auto kill_all = [this](const char* name) {
+    return [this, name] { Kill(name); };
+  };
+  // Either of its two processes, each of which ends what the other left.
+  const auto kill_one = [](bool first) {
+    return [first] {
+      std::vector<UniqueFd> processes = Node::Processes("mountd-cni-run");
+      ASSERT_EQ(processes.size(), 2U);
+      processes.erase(first ? processes.begin() + 1 : processes.begin());
+      Node::Kill(processes);
+    };
+  };
+  for (const std::function<void()>& kill :
+       {std::function<void()>(kill_all("mountd")),
+        std::function<void()>(kill_all("mountd-exec")),
+        std::function<void()>(kill_one(true)),
+        std::function<void()>(kill_one(false))}) {
+    ForgetCalls();
+    WriteNet({}, {{"ADD", {"hang", "ok"}}});
+    ASSERT_EQ(MessageOf(client_->PrepareAllocation("web")), "Ok");
+    std::thread caller([&] {
+      const auto other = node_->Connect();
+      ASSERT_EQ(MessageOf(other), "Ok");
+      auto& client = const_cast<agent::Client&>(*other);
+      EXPECT_FALSE(client.SetupNetwork("web", Cni()));
+    });
+    ASSERT_TRUE(Eventually([&] { return Daemons().size() == 1; }));
+    kill();
+    caller.join();
+    EXPECT_TRUE(Eventually([&] {
+      const auto daemons = Daemons();
+      return std::none_of(daemons.begin(), daemons.end(), cni::IsAlive);
+    }));
+    // By the retry of what is owed, if not by the call itself.
+    ASSERT_EQ(MessageOf(client_->SetupNetwork("web", Cni())), "Ok");
+    EXPECT_EQ(NetworksOf("web").size(), 1U);
+    Release("web");
+    EXPECT_EQ(LeftOf("web"), "");
+  }
+}
+
+TEST_F(NodeCni, APluginThatHangsIsEndedAtItsTime) {
+  WriteNet({{"ADD", {"hang"}}});
+  EXPECT_EQ(Outcome(Setup("web", Cni())), "DeadlineExceeded");
+  const auto daemons = Daemons();
+  EXPECT_TRUE(std::none_of(daemons.begin(), daemons.end(), cni::IsAlive));
+  EXPECT_EQ(LeftOf("web"), "");
+  Release("web");
+}
+
+class NodeWithoutCni : public NodeCniFixture {
+ protected:
+  std::string Config() const override {
+    return "[[rule]]\nusers = [\"agent\"]\nnetworks = [\"cni/*\"]\n";
+  }
+};
+
+TEST_F(NodeWithoutCni, ThereIsNone) {
+  EXPECT_EQ(Outcome(Setup("web", Cni())), "NotSupported");
+  const auto offers = client_->GetCapabilities();
+  ASSERT_EQ(MessageOf(offers), "Ok");
+  EXPECT_FALSE(offers->features.at("cni"));
+  EXPECT_NE(offers->missing.at("cni").find("[cni]"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace mountd::testing

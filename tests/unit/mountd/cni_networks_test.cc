@@ -1,0 +1,305 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+//
+// Networks of CNI's, as mountd keeps them: what its plugins are asked, what is
+// made of their answers, and what is undone.
+#include <gtest/gtest.h>
+
+#include "mountd/networks.h"
+#include "netns/cni/json.h"
+#include "tests/support/core.h"
+#include "tests/support/outcome.h"
+
+namespace mountd {
+namespace {
+
+using cni::Json;
+
+NetworkSpec CniSpec(const std::string& network = "net") {
+  NetworkSpec spec;
+  spec.mode = NetworkMode::kCni;
+  spec.network = network;
+  return spec;
+}
+
+class CniNetworksTest : public ::testing::Test {
+ protected:
+  exec::FakeExecutor& executor() { return *core_.executor; }
+  Networks& networks() { return *core_.networks; }
+  std::vector<std::string> Existing() { return executor().Existing(); }
+  Json LastRequest() {
+    return Json::parse(executor().cni_requests().back(), nullptr, false);
+  }
+  std::string Setup(const NetworkSpec& spec, const std::string& id = "web") {
+    return MessageOf(networks().Setup(id, spec));
+  }
+  NetworkStatus Status(const std::string& id = "web") {
+    return networks().Of(id).value().at(0);
+  }
+  std::vector<NetworkRecord> Records() {
+    return core_.boot->ListNetworks().value();
+  }
+
+  const std::vector<std::string> web_ = {"cni web/eth0", "network web"};
+  Core core_;
+};
+
+TEST_F(CniNetworksTest, TheNamespaceComesFirstAndThenWhatItsPluginsMake) {
+  ASSERT_EQ(Setup(CniSpec()), "Ok");
+  EXPECT_EQ(Existing(), web_);
+  const NetworkStatus status = Status();
+  EXPECT_EQ(ModeText(status.mode, status.network), "cni/net");
+  EXPECT_EQ(status.interface, "eth0");
+  EXPECT_EQ(status.netns_path, "/run/netns/web");
+  EXPECT_NE(status.netns_inode, 0U);
+  EXPECT_EQ(netns::ToString(status.ipv4), "10.99.0.2");
+  EXPECT_EQ(netns::ToString(status.gateway4), "10.99.0.1");
+  EXPECT_EQ(status.mac, "0a:00:00:00:00:02");
+  EXPECT_EQ(status.host_interface, "");
+  EXPECT_TRUE(status.default_route);
+
+  const exec::CniPlan plan = executor().plans().back().body.cni;
+  EXPECT_EQ(plan.verb, exec::CniVerb::kAdd);
+  EXPECT_EQ(plan.network.view(), "net");
+  EXPECT_EQ(plan.netns_inode, status.netns_inode);
+}
+
+TEST_F(CniNetworksTest, PluginsAreAskedForWhatTheCallerAsks) {
+  NetworkSpec spec = CniSpec();
+  spec.interface = "net1";
+  spec.ports.push_back({"a", 20000, 80, exec::kTcp | exec::kUdp, 2});
+  spec.ports.back().host_address = *netns::ParseHostIp("127.0.0.1");
+  spec.cni.args = {{"K", "V"}};
+  spec.cni.mac = "02:00:00:00:00:09";
+  spec.cni.ips = {"10.99.0.9/24"};
+  spec.cni.bandwidth.ingress_rate = 1000;
+  spec.files.dns.servers = {"192.0.2.53"};
+  ASSERT_EQ(Setup(spec), "Ok");
+  const Json request = LastRequest();
+  EXPECT_EQ(request.at("network"), "net");
+  EXPECT_EQ(request.at("container_id"), "web");
+  EXPECT_EQ(request.at("ifname"), "net1");
+  EXPECT_EQ(request.at("args"), Json({{"K", "V"}}));
+  EXPECT_EQ(request.at("mac"), "02:00:00:00:00:09");
+  EXPECT_EQ(request.at("ips"), Json({"10.99.0.9/24"}));
+  EXPECT_EQ(request.at("bandwidth").at("ingressRate"), 1000);
+  EXPECT_EQ(request.at("dns").at("servers"), Json({"192.0.2.53"}));
+  ASSERT_EQ(request.at("port_mappings").size(), 4U);
+  EXPECT_EQ(request.at("port_mappings").at(3), Json({{"hostPort", 20001},
+                                                     {"containerPort", 81},
+                                                     {"protocol", "udp"},
+                                                     {"hostIP", "127.0.0.1"}}));
+  EXPECT_EQ(networks().CountFreePorts(20000, 20001), 0U);
+}
+
+TEST_F(CniNetworksTest, TheSameAgainAnswersTheSameAfterARestart) {
+  NetworkSpec spec = CniSpec();
+  spec.cni.args = {{"K", "V"}};
+  ASSERT_EQ(Setup(spec), "Ok");
+  const NetworkStatus before = Status();
+  core_.Restart();
+  ASSERT_EQ(MessageOf(networks().Recover()), "Ok");
+  ASSERT_EQ(Setup(spec), "Ok");
+  EXPECT_EQ(Status().ipv4, before.ipv4);
+  EXPECT_EQ(Status().gateway4, before.gateway4);
+  EXPECT_EQ(Status().mac, before.mac);
+  EXPECT_EQ(Status().netns_inode, before.netns_inode);
+  EXPECT_EQ(executor().script().Count("RunCni"), 1U);
+
+  spec.cni.args = {{"K", "other"}};
+  EXPECT_EQ(Outcome(networks().Setup("web", spec)), "FailedPrecondition");
+}
+
+TEST_F(CniNetworksTest, ItsEndIsDelAndThenTheNamespace) {
+  ASSERT_EQ(Setup(CniSpec()), "Ok");
+  ASSERT_EQ(MessageOf(networks().Teardown("web", "eth0")), "Ok");
+  EXPECT_TRUE(Existing().empty());
+  EXPECT_TRUE(Records().empty());
+  const auto plans = executor().plans();
+  EXPECT_EQ(plans.at(plans.size() - 2).body.cni.verb, exec::CniVerb::kDel);
+  EXPECT_EQ(plans.back().kind, exec::PlanKind::kDeleteNetwork);
+  EXPECT_TRUE(core_.boot->ListQuarantine()->empty());
+}
+
+TEST_F(CniNetworksTest, AFailedAddIsUndone) {
+  executor().FailNext("RunCni", Code::kUnavailable);
+  EXPECT_EQ(Outcome(networks().Setup("web", CniSpec())), "Unavailable");
+  EXPECT_TRUE(Existing().empty());
+  EXPECT_TRUE(Records().empty());
+}
+
+TEST_F(CniNetworksTest, AnAddWhoseAnswerIsLostIsUndone) {
+  executor().FailNext("RunCni", Code::kDeadlineExceeded, FailWhen::kAfter);
+  EXPECT_EQ(Outcome(networks().Setup("web", CniSpec())), "DeadlineExceeded");
+  EXPECT_TRUE(Existing().empty());
+  EXPECT_TRUE(Records().empty());
+}
+
+TEST_F(CniNetworksTest, ADelThatFailsIsTriedAgain) {
+  ASSERT_EQ(Setup(CniSpec()), "Ok");
+  executor().FailNext("RunCni", Code::kUnavailable);
+  EXPECT_EQ(Outcome(networks().Teardown("web", "eth0")), "Unavailable");
+  EXPECT_EQ(Existing(), web_);
+  EXPECT_EQ(Records().at(0).state, NetworkRecordState::kDeleting);
+  EXPECT_EQ(MessageOf(networks().Teardown("web", "eth0")), "Ok");
+  EXPECT_TRUE(Existing().empty());
+}
+
+TEST_F(CniNetworksTest, OneThatWasCutOffIsUndoneByTheNextStart) {
+  executor().FailNext("RunCni", Code::kUnavailable, FailWhen::kAfter, 2);
+  EXPECT_EQ(Outcome(networks().Setup("web", CniSpec())), "Unavailable");
+  EXPECT_EQ(Records().size(), 1U);
+  core_.Restart();
+  ASSERT_EQ(MessageOf(networks().Recover()), "Ok");
+  EXPECT_TRUE(Existing().empty());
+  EXPECT_TRUE(Records().empty());
+}
+
+TEST_F(CniNetworksTest, OneIsBesideOthersInTheNamespace) {
+  ASSERT_EQ(Setup(CniSpec()), "Ok");
+  NetworkSpec bridge;
+  bridge.interface = "eth1";
+  ASSERT_EQ(Setup(bridge), "Ok");
+  NetworkSpec second = CniSpec("other");
+  second.interface = "net1";
+  ASSERT_EQ(Setup(second), "Ok");
+  EXPECT_EQ(Existing(),
+            (std::vector<std::string>{"cni web/eth0", "cni web/net1",
+                                      "link 10.0.0.2", "network web"}));
+  // Its plugins have made the default route.
+  const std::vector<NetworkRecord> records = Records();
+  EXPECT_EQ(records.at(1).flags & exec::kDefaultRoute, 0U);
+
+  ASSERT_EQ(MessageOf(networks().Teardown("web", "eth0")), "Ok");
+  EXPECT_EQ(Existing(), (std::vector<std::string>{
+                            "cni web/net1", "link 10.0.0.2", "network web"}));
+  ASSERT_EQ(MessageOf(networks().Teardown("web", "eth1")), "Ok");
+  ASSERT_EQ(MessageOf(networks().Teardown("web", "net1")), "Ok");
+  EXPECT_TRUE(Existing().empty());
+}
+
+TEST_F(CniNetworksTest, ANetworkOfTheSameNameIsAnother) {
+  ASSERT_EQ(Setup(CniSpec("default")), "Ok");
+  const auto usage = networks().GetUsage().at("default");
+  EXPECT_EQ(usage.free, usage.capacity);
+  core_.Restart();
+  ASSERT_EQ(MessageOf(networks().Recover()), "Ok");
+  EXPECT_EQ(networks().GetUsage().at("default").free, usage.free);
+}
+
+TEST_F(CniNetworksTest, WhatIsMountdsOrCnisAloneIsRefusedToTheOther) {
+  NetworkSpec spec = CniSpec();
+  spec.isolated = true;
+  EXPECT_EQ(Outcome(networks().Setup("web", spec)), "InvalidArgument");
+  spec = CniSpec();
+  spec.ipv4 = *netns::ParseIpv4("10.0.0.9");
+  EXPECT_EQ(Outcome(networks().Setup("web", spec)), "InvalidArgument");
+  NetworkSpec bridge;
+  bridge.cni.mac = "02:00:00:00:00:01";
+  EXPECT_EQ(Outcome(networks().Setup("web", bridge)), "InvalidArgument");
+  // Names that are mountd's, and no container's or network's.
+  EXPECT_EQ(Outcome(networks().Setup("web[0]", CniSpec())), "InvalidArgument");
+  EXPECT_EQ(Outcome(networks().Setup("web", CniSpec("-x"))), "InvalidArgument");
+  EXPECT_TRUE(Existing().empty());
+}
+
+TEST_F(CniNetworksTest, ThePluginsNameServersAreTheTasks) {
+  executor().SetCniResult(R"({"cniVersion":"1.0.0",
+      "ips":[{"address":"10.9.0.5/24"}],
+      "dns":{"nameservers":["10.9.0.1"],"domain":"example.","search":["a."],
+             "options":["ndots:2"]}})");
+  ASSERT_EQ(Setup(CniSpec()), "Ok");
+  EXPECT_EQ(executor().NetworkFileText("web/3"),
+            "nameserver 10.9.0.1\nsearch example. a.\noptions ndots:2\n");
+  ASSERT_EQ(Status().files.size(), 1U);
+  EXPECT_EQ(Status().files[0].task_path, "/etc/resolv.conf");
+  EXPECT_EQ(Status().dns.servers, std::vector<std::string>{"10.9.0.1"});
+  ASSERT_EQ(MessageOf(networks().Teardown("web", "eth0")), "Ok");
+  EXPECT_TRUE(Existing().empty());
+}
+
+TEST_F(CniNetworksTest, TheCallersNameServersComeBeforeThePlugins) {
+  executor().SetCniResult(R"({"cniVersion":"1.0.0",
+      "ips":[{"address":"10.9.0.5/24"}],"dns":{"nameservers":["10.9.0.1"]}})");
+  NetworkSpec spec = CniSpec();
+  spec.files.dns.servers = {"192.0.2.53"};
+  ASSERT_EQ(Setup(spec), "Ok");
+  EXPECT_EQ(executor().NetworkFileText("web/3"), "nameserver 192.0.2.53\n");
+  // Another network of the allocation makes none any more.
+  NetworkSpec second = CniSpec();
+  second.interface = "net1";
+  ASSERT_EQ(Setup(second), "Ok");
+  EXPECT_EQ(executor().NetworkFileText("web/3"), "nameserver 192.0.2.53\n");
+  ASSERT_EQ(MessageOf(networks().Teardown("web", "net1")), "Ok");
+  EXPECT_EQ(executor().NetworkFileText("web/3"), "nameserver 192.0.2.53\n");
+}
+
+// The hosts file has its address; an IPv6 one alone is one, too.
+TEST_F(CniNetworksTest, AnAddressOfEitherFamilyIsOne) {
+  executor().SetCniResult(R"({"cniVersion":"1.0.0",
+      "ips":[{"address":"fd00::5/64","gateway":"fd00::1"}]})");
+  NetworkSpec spec = CniSpec();
+  spec.files.hostname = "web";
+  ASSERT_EQ(Setup(spec), "Ok");
+  EXPECT_EQ(netns::ToString(Status().ipv6), "fd00::5");
+  EXPECT_EQ(netns::ToString(Status().gateway6), "fd00::1");
+  EXPECT_TRUE(netns::IsNone(Status().ipv4));
+  EXPECT_NE(executor().NetworkFileText("web/1").find("fd00::5 web"),
+            std::string::npos)
+      << executor().NetworkFileText("web/1");
+}
+
+TEST_F(CniNetworksTest, AHostileResultIsRefusedAndUndone) {
+  for (const char* result :
+       {"[]", "{}", R"({"cniVersion":"1.0.0","ips":[]})",
+        R"({"cniVersion":"1.0.0","ips":[{"address":"nonsense"}]})",
+        R"({"cniVersion":"1.0.0","ips":[{"address":"10.0.0.1/99"}]})",
+        R"({"cniVersion":"1.0.0","ips":[{"address":"10.9.0.5/24"}],
+            "dns":{"nameservers":["evil.example"]}})",
+        R"({"cniVersion":"1.0.0","ips":[{"address":"10.9.0.5/24"}],
+            "dns":{"search":["a b"]}})",
+        R"({"cniVersion":"1.0.0","ips":[{"address":"10.9.0.5/24"}],
+            "dns":{"options":["x\nnameserver 6.6.6.6"]}})"}) {
+    executor().SetCniResult(result);
+    EXPECT_NE(Setup(CniSpec()), "Ok") << result;
+    EXPECT_TRUE(Existing().empty()) << result;
+    EXPECT_TRUE(Records().empty()) << result;
+  }
+}
+
+TEST_F(CniNetworksTest, GarbageIsWhatNoRecordIsOf) {
+  ASSERT_EQ(Setup(CniSpec()), "Ok");
+  ASSERT_EQ(MessageOf(networks().CollectCniGarbage(false)), "Ok");
+  EXPECT_EQ(LastRequest().at("valid"),
+            Json({{{"container_id", "web"}, {"ifname", "eth0"}}}));
+  EXPECT_EQ(Existing(), web_);
+  ASSERT_EQ(MessageOf(core_.boot->RemoveNetwork(Records().at(0))), "Ok");
+  // The store may have been lost.
+  ASSERT_EQ(MessageOf(networks().CollectCniGarbage(false)), "Ok");
+  EXPECT_EQ(Existing(), web_);
+  ASSERT_EQ(MessageOf(networks().CollectCniGarbage(true)), "Ok");
+  EXPECT_EQ(Existing(), std::vector<std::string>{"network web"});
+}
+
+TEST_F(CniNetworksTest, CheckTellsWhatItsPluginsFind) {
+  ASSERT_EQ(Setup(CniSpec()), "Ok");
+  EXPECT_EQ(networks().Repair(Records().at(0)).value(), 0U);
+  executor().BreakCni("web/eth0");
+  const auto broken = networks().Repair(Records().at(0));
+  EXPECT_EQ(Outcome(broken), "FailedPrecondition");
+  EXPECT_NE(MessageOf(broken).find("plugin fake: it is gone"),
+            std::string::npos)
+      << MessageOf(broken);
+}
+
+TEST_F(CniNetworksTest, TheListTellsWhatCanBeUsedAndWhyNot) {
+  executor().PutCniNetwork("good", "");
+  executor().PutCniNetwork("bad", "no such plugin");
+  const auto listing = networks().cni().List();
+  ASSERT_EQ(MessageOf(listing), "Ok");
+  EXPECT_EQ(listing->networks.at("good").unusable, "");
+  EXPECT_EQ(listing->networks.at("bad").unusable, "no such plugin");
+  EXPECT_EQ(listing->plugins.at("fake"), "v1.6.0");
+}
+
+}  // namespace
+}  // namespace mountd
