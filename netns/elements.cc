@@ -5,14 +5,15 @@
 #include <linux/netfilter.h>
 #include <linux/netfilter/nf_tables.h>
 #include <linux/netfilter/nfnetlink.h>
+#include <linux/netlink.h>
 #include <net/if.h>
 #include <netinet/in.h>
-#include <netlink/msg.h>
 
 #include <algorithm>
 #include <cstring>
 
 #include "netns/address.h"
+#include "netns/attributes.h"
 #include "netns/ruleset.h"
 
 namespace mountd::netns {
@@ -137,31 +138,16 @@ Message BatchMarker(int type) {
   return Message(type, 0, header);
 }
 
-// Follows `path` into the nested attributes of `payload`, which starts with an
-// nfgenmsg.
-Bytes Nested(std::vector<std::byte> payload, std::initializer_list<int> path) {
-  const std::size_t start = NLMSG_ALIGN(sizeof(nfgenmsg));
-  if (payload.size() <= start) {
-    return {};
-  }
-  auto* attributes = reinterpret_cast<nlattr*>(&payload[start]);
-  auto left = static_cast<int>(payload.size() - start);
-  for (const int type : path) {
-    nlattr* found = nla_find(attributes, left, type);
-    if (found == nullptr) {
-      return {};
-    }
-    attributes = static_cast<nlattr*>(nla_data(found));
-    left = nla_len(found);
-  }
-  const auto* data = reinterpret_cast<const std::uint8_t*>(attributes);
-  return Bytes(data, data + left);
-}
-
 bool HasData(const Answer& answer, const Bytes& data) {
+  const std::span<const std::byte> found =
+      AttributesAfter<nfgenmsg>(answer.payload)
+          .Nested(NFTA_SET_ELEM_LIST_ELEMENTS)
+          .Nested(NFTA_LIST_ELEM)
+          .Nested(NFTA_SET_ELEM_DATA)
+          .Bytes(NFTA_DATA_VALUE);
+  const std::span<const std::byte> wanted = std::as_bytes(std::span(data));
   return data.empty() ||
-         Nested(answer.payload, {NFTA_SET_ELEM_LIST_ELEMENTS, NFTA_LIST_ELEM,
-                                 NFTA_SET_ELEM_DATA, NFTA_DATA_VALUE}) == data;
+         std::equal(found.begin(), found.end(), wanted.begin(), wanted.end());
 }
 
 // Elements of one set that stand beside each other, as many as an attribute

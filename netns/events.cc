@@ -13,64 +13,20 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
-#include <cstddef>
-#include <cstring>
-#include <optional>
 #include <string_view>
 
+#include "netns/attributes.h"
 #include "netns/ruleset_names.h"
 
 namespace mountd::netns {
 namespace {
 
+using Payload = std::span<const std::byte>;
+
 constexpr std::string_view kHostLinkPrefix = "md";
 constexpr std::string_view kExecutor = "mountd-exec";  // its comm
 
-// What follows the fixed header of a message.
-class Attributes {
- public:
-  Attributes(const void* payload, int size, std::size_t header) {
-    const auto start = static_cast<int>(NLMSG_ALIGN(header));
-    if (size > start) {
-      // libnl's functions only read; their signatures are older than const.
-      first_ = reinterpret_cast<nlattr*>(const_cast<std::byte*>(
-          static_cast<const std::byte*>(payload) + start));
-      left_ = size - start;
-    }
-  }
-
-  std::string Text(int type) const {
-    const nlattr* found = Find(type);
-    if (found == nullptr) {
-      return "";
-    }
-    const auto* text = static_cast<const char*>(nla_data(found));
-    return std::string(
-        text, ::strnlen(text, static_cast<std::size_t>(nla_len(found))));
-  }
-
-  template <typename T>
-  std::optional<T> Value(int type) const {
-    const nlattr* found = Find(type);
-    T value{};
-    if (found == nullptr ||
-        static_cast<std::size_t>(nla_len(found)) != sizeof(T)) {
-      return std::nullopt;
-    }
-    std::memcpy(&value, nla_data(found), sizeof(T));
-    return value;
-  }
-
- private:
-  const nlattr* Find(int type) const {
-    return first_ == nullptr ? nullptr : nla_find(first_, left_, type);
-  }
-
-  nlattr* first_ = nullptr;
-  int left_ = 0;
-};
-
-// Calls `each(type, flags, payload, size)` for every message that is queued;
+// Calls `each(type, flags, payload)` for every message that is queued;
 // false if some were lost.
 template <typename Each>
 Result<bool> Drain(int socket, Each each) {
@@ -95,41 +51,35 @@ Result<bool> Drain(int socket, Each each) {
     auto left = static_cast<int>(size);
     auto* header = reinterpret_cast<nlmsghdr*>(buffer.data());
     for (; nlmsg_ok(header, left) != 0; header = nlmsg_next(header, &left)) {
-      each(header->nlmsg_type, header->nlmsg_flags, nlmsg_data(header),
-           nlmsg_datalen(header));
+      each(header->nlmsg_type, header->nlmsg_flags,
+           std::span(static_cast<const std::byte*>(nlmsg_data(header)),
+                     static_cast<std::size_t>(nlmsg_datalen(header))));
     }
   }
 }
 
 // What is said last of a link counts: while it is made it is down at first.
-void TakeLinkChange(int type, const void* payload, int size,
-                    LinkEvents* events) {
-  ifinfomsg header{};
-  if (size < static_cast<int>(sizeof(header))) {
-    return;
-  }
-  std::memcpy(&header, payload, sizeof(header));
+void TakeLinkChange(int type, Payload payload, LinkEvents* events) {
+  const auto header = HeaderOf<ifinfomsg>(payload);
   const std::string name =
-      Attributes(payload, size, sizeof(header)).Text(IFLA_IFNAME);
-  if (name.compare(0, kHostLinkPrefix.size(), kHostLinkPrefix) != 0) {
+      AttributesAfter<ifinfomsg>(payload).Text(IFLA_IFNAME);
+  if (!header || !name.starts_with(kHostLinkPrefix)) {
     return;
   }
-  if (type == RTM_DELLINK || (header.ifi_flags & IFF_UP) == 0) {
+  if (type == RTM_DELLINK || (header->ifi_flags & IFF_UP) == 0) {
     events->links.insert(name);
   } else {
     events->links.erase(name);
   }
 }
 
-template <typename Header>
-void TakeAddressed(const void* payload, int size, int attribute,
-                   unsigned char family, LinkEvents* events) {
-  const Attributes attributes(payload, size, sizeof(Header));
+void TakeAddress(const Attributes& attributes, int type, unsigned char family,
+                 LinkEvents* events) {
   if (family == AF_INET) {
-    if (const auto address = attributes.Value<Ipv4>(attribute)) {
+    if (const auto address = attributes.Value<Ipv4>(type)) {
       events->ipv4.insert(*address);
     }
-  } else if (const auto address = attributes.Value<Ipv6>(attribute)) {
+  } else if (const auto address = attributes.Value<Ipv6>(type)) {
     events->ipv6.insert(*address);
   }
 }
@@ -149,50 +99,44 @@ bool IsOurNeighbour(const ndmsg& header, const Attributes& attributes) {
   return std::equal(ours.begin(), ours.begin() + 2, mac->begin());
 }
 
-void TakeNeighbour(int type, const void* payload, int size,
-                   LinkEvents* events) {
-  ndmsg header{};
-  if (size < static_cast<int>(sizeof(header))) {
-    return;
-  }
-  std::memcpy(&header, payload, sizeof(header));
-  if (type == RTM_DELNEIGH ||
-      !IsOurNeighbour(header, Attributes(payload, size, sizeof(header)))) {
-    TakeAddressed<ndmsg>(payload, size, NDA_DST, header.ndm_family, events);
+void TakeNeighbour(int type, Payload payload, LinkEvents* events) {
+  const auto header = HeaderOf<ndmsg>(payload);
+  const auto attributes = AttributesAfter<ndmsg>(payload);
+  if (header &&
+      (type == RTM_DELNEIGH || !IsOurNeighbour(*header, attributes))) {
+    TakeAddress(attributes, NDA_DST, header->ndm_family, events);
   }
 }
 
-void TakeLinkEvent(int type, int flags, const void* payload, int size,
-                   LinkEvents* events) {
+// A new one is a network's that is made, unless it takes another's place.
+void TakeRoute(int type, int flags, Payload payload, LinkEvents* events) {
+  const auto header = HeaderOf<rtmsg>(payload);
+  if (header && (type == RTM_DELROUTE || (flags & NLM_F_REPLACE) != 0)) {
+    TakeAddress(AttributesAfter<rtmsg>(payload), RTA_DST, header->rtm_family,
+                events);
+  }
+}
+
+void TakeHostAddress(Payload payload, LinkEvents* events) {
+  if (const auto header = HeaderOf<ifaddrmsg>(payload)) {
+    TakeAddress(AttributesAfter<ifaddrmsg>(payload), IFA_ADDRESS,
+                header->ifa_family, events);
+  }
+}
+
+void TakeLinkEvent(int type, int flags, Payload payload, LinkEvents* events) {
   switch (type) {
     case RTM_NEWLINK:
     case RTM_DELLINK:
-      TakeLinkChange(type, payload, size, events);
-      return;
+      return TakeLinkChange(type, payload, events);
     case RTM_NEWROUTE:
-    case RTM_DELROUTE: {
-      rtmsg header{};
-      // A new one is a network's that is made, unless it takes another's place.
-      if ((type == RTM_DELROUTE || (flags & NLM_F_REPLACE) != 0) &&
-          size >= static_cast<int>(sizeof(header))) {
-        std::memcpy(&header, payload, sizeof(header));
-        TakeAddressed<rtmsg>(payload, size, RTA_DST, header.rtm_family, events);
-      }
-      return;
-    }
+    case RTM_DELROUTE:
+      return TakeRoute(type, flags, payload, events);
     case RTM_NEWNEIGH:
     case RTM_DELNEIGH:
-      TakeNeighbour(type, payload, size, events);
-      return;
-    case RTM_DELADDR: {
-      ifaddrmsg header{};
-      if (size >= static_cast<int>(sizeof(header))) {
-        std::memcpy(&header, payload, sizeof(header));
-        TakeAddressed<ifaddrmsg>(payload, size, IFA_ADDRESS, header.ifa_family,
-                                 events);
-      }
-      return;
-    }
+      return TakeNeighbour(type, payload, events);
+    case RTM_DELADDR:
+      return TakeHostAddress(payload, events);
     default:
       return;
   }
@@ -226,19 +170,18 @@ bool IsOperators(int message, const Attributes& attributes) {
 
 Result<LinkEvents> ReadLinkEvents(int socket) {
   LinkEvents events;
-  MOUNTD_ASSIGN(
-      const bool complete,
-      Drain(socket, [&](int type, int flags, const void* payload, int size) {
-        TakeLinkEvent(type, flags, payload, size, &events);
-      }));
+  MOUNTD_ASSIGN(const bool complete,
+                Drain(socket, [&](int type, int flags, Payload payload) {
+                  TakeLinkEvent(type, flags, payload, &events);
+                }));
   events.overflowed = !complete;
   return events;
 }
 
-void RulesetEventReader::Take(int type, const void* payload, int size,
+void RulesetEventReader::Take(int type, std::span<const std::byte> payload,
                               RulesetEvents* events) {
   const int message = type & 0xff;
-  const Attributes attributes(payload, size, sizeof(nfgenmsg));
+  const auto attributes = AttributesAfter<nfgenmsg>(payload);
   if (message == NFT_MSG_NEWGEN) {
     const bool others = attributes.Text(NFTA_GEN_PROC_NAME) != kExecutor;
     events->changed = events->changed || (touched_ && others);
@@ -262,10 +205,9 @@ void RulesetEventReader::Take(int type, const void* payload, int size,
 Result<RulesetEvents> RulesetEventReader::Read(int socket) {
   RulesetEvents events;
   MOUNTD_ASSIGN(const bool complete,
-                Drain(socket, [&](int type, int /*flags*/, const void* payload,
-                                  int size) {
+                Drain(socket, [&](int type, int /*flags*/, Payload payload) {
                   if ((type >> 8) == NFNL_SUBSYS_NFTABLES) {
-                    Take(type, payload, size, &events);
+                    Take(type, payload, &events);
                   }
                 }));
   events.overflowed = !complete;

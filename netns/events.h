@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 #pragma once
 
+#include <cstddef>
 #include <set>
+#include <span>
 #include <string>
 
 #include "mountd/base/result.h"
@@ -35,7 +37,8 @@ class RulesetEventReader {
   Result<RulesetEvents> Read(int socket);
 
  private:
-  void Take(int type, const void* payload, int size, RulesetEvents* events);
+  void Take(int type, std::span<const std::byte> payload,
+            RulesetEvents* events);
 
   // A transaction's changes come before the message that says whose it is, and
   // maybe with another read.

@@ -7,13 +7,12 @@
 #include <linux/netfilter/nf_tables.h>
 #include <linux/netfilter/nfnetlink.h>
 #include <linux/netlink.h>
-#include <netlink/msg.h>
 
 #include <cerrno>
-#include <cstring>
 #include <map>
 #include <string_view>
 
+#include "netns/attributes.h"
 #include "netns/ruleset_names.h"
 
 namespace mountd::netns {
@@ -31,30 +30,19 @@ constexpr Family kFamilies[] = {{NFPROTO_IPV4, "ip"}, {NFPROTO_IPV6, "ip6"}};
 // Handles of the rules that are ours, by their comments.
 using OwnRules = std::map<std::string_view, std::uint64_t>;
 
-nlattr* FindIn(std::vector<std::byte>* payload, int type) {
-  const std::size_t start = NLMSG_ALIGN(sizeof(nfgenmsg));
-  if (payload->size() <= start) {
-    return nullptr;
-  }
-  return nla_find(reinterpret_cast<nlattr*>(&payload->at(start)),
-                  static_cast<int>(payload->size() - start), type);
-}
-
 void TakeIfOwn(const Answer& answer, OwnRules* rules) {
-  std::vector<std::byte> payload = answer.payload;
-  const nlattr* handle = FindIn(&payload, NFTA_RULE_HANDLE);
-  const nlattr* data = FindIn(&payload, NFTA_RULE_USERDATA);
-  if (handle == nullptr || data == nullptr || nla_len(handle) != 8) {
+  const auto attributes = AttributesAfter<nfgenmsg>(answer.payload);
+  const auto big_endian = attributes.Value<std::uint64_t>(NFTA_RULE_HANDLE);
+  const std::span<const std::byte> data = attributes.Bytes(NFTA_RULE_USERDATA);
+  if (!big_endian || data.empty()) {
     return;
   }
-  std::uint64_t big_endian = 0;
-  std::memcpy(&big_endian, nla_data(handle), sizeof(big_endian));
   // The comment stands in it as nft(8) wrote it, with a type and a length.
-  const std::string_view user(static_cast<const char*>(nla_data(data)),
-                              static_cast<std::size_t>(nla_len(data)));
+  const std::string_view user(reinterpret_cast<const char*>(data.data()),
+                              data.size());
   for (const std::string_view comment : {kFromAllocations, kToAllocations}) {
     if (user.find(comment) != std::string_view::npos) {
-      (*rules)[comment] = be64toh(big_endian);
+      (*rules)[comment] = be64toh(*big_endian);
     }
   }
 }

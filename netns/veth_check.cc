@@ -1,11 +1,8 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 #include <linux/neighbour.h>
 #include <linux/rtnetlink.h>
-#include <netlink/msg.h>
 
-#include <cstring>
-#include <optional>
-
+#include "netns/attributes.h"
 #include "netns/veth.h"
 
 // IsHostEndRight: asks the kernel for each route and neighbour by its address,
@@ -40,44 +37,21 @@ Message GetRoute(const Address& address) {
   return message;
 }
 
-// The fixed header of an answer, and the value of one of its attributes.
-template <typename Header, typename Value>
-struct Found {
-  Header header{};
-  Value value{};
-};
-
-template <typename Header, typename Value>
-std::optional<Found<Header, Value>> Read(const Answer& answer, int attribute) {
-  Found<Header, Value> found;
-  const std::size_t start = NLMSG_ALIGN(sizeof(Header));
-  if (answer.payload.size() <= start) {
-    return std::nullopt;
-  }
-  std::memcpy(&found.header, answer.payload.data(), sizeof(Header));
-  std::vector<std::byte> payload = answer.payload;
-  nlattr* entry = nla_find(reinterpret_cast<nlattr*>(&payload[start]),
-                           static_cast<int>(payload.size() - start), attribute);
-  if (entry == nullptr ||
-      static_cast<std::size_t>(nla_len(entry)) != sizeof(Value)) {
-    return std::nullopt;
-  }
-  std::memcpy(&found.value, nla_data(entry), sizeof(Value));
-  return found;
-}
-
 bool IsNeighbour(const Answer& answer, const Mac& mac) {
-  const auto found = Read<ndmsg, Mac>(answer, NDA_LLADDR);
-  return answer.type == RTM_NEWNEIGH && found &&
-         (found->header.ndm_state & NUD_PERMANENT) != 0 && found->value == mac;
+  const auto header = HeaderOf<ndmsg>(answer.payload);
+  const auto attributes = AttributesAfter<ndmsg>(answer.payload);
+  return answer.type == RTM_NEWNEIGH && header &&
+         (header->ndm_state & NUD_PERMANENT) != 0 &&
+         attributes.Value<Mac>(NDA_LLADDR) == mac;
 }
 
 bool IsHostRoute(const Answer& answer, std::uint32_t index,
                  std::size_t prefix) {
-  const auto found = Read<rtmsg, std::uint32_t>(answer, RTA_OIF);
-  return answer.type == RTM_NEWROUTE && found &&
-         found->header.rtm_dst_len == prefix &&
-         found->header.rtm_type == RTN_UNICAST && found->value == index;
+  const auto header = HeaderOf<rtmsg>(answer.payload);
+  const auto attributes = AttributesAfter<rtmsg>(answer.payload);
+  return answer.type == RTM_NEWROUTE && header &&
+         header->rtm_dst_len == prefix && header->rtm_type == RTN_UNICAST &&
+         attributes.Value<std::uint32_t>(RTA_OIF) == index;
 }
 
 }  // namespace
