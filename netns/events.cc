@@ -6,7 +6,6 @@
 #include <linux/netfilter/nf_tables.h>
 #include <linux/netfilter/nfnetlink.h>
 #include <linux/rtnetlink.h>
-#include <net/if.h>
 #include <netlink/msg.h>
 #include <sys/socket.h>
 
@@ -16,6 +15,7 @@
 #include <string_view>
 
 #include "netns/attributes.h"
+#include "netns/host_link.h"
 #include "netns/ruleset_names.h"
 
 namespace mountd::netns {
@@ -60,13 +60,12 @@ Result<bool> Drain(int socket, Each each) {
 
 // What is said last of a link counts: while it is made it is down at first.
 void TakeLinkChange(int type, Payload payload, LinkEvents* events) {
-  const auto header = HeaderOf<ifinfomsg>(payload);
   const std::string name =
       AttributesAfter<ifinfomsg>(payload).Text(IFLA_IFNAME);
-  if (!header || !name.starts_with(kHostLinkPrefix)) {
+  if (!name.starts_with(kHostLinkPrefix)) {
     return;
   }
-  if (type == RTM_DELLINK || (header->ifi_flags & IFF_UP) == 0) {
+  if (type == RTM_DELLINK || !IsHostLinkRight(payload)) {
     events->links.insert(name);
   } else {
     events->links.erase(name);

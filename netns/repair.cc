@@ -34,7 +34,8 @@ Result<void> RepairPair(Access* access, const Veth& veth, const LinkFacts& link,
     *repaired |= exec::kRepairedLink;
     return Ok();
   }
-  MOUNTD_ASSIGN(const bool right, IsHostEndRight(access->route, veth));
+  MOUNTD_ASSIGN(const bool right,
+                IsHostEndRight(access->route, veth, link.index));
   if (!right) {
     MOUNTD_TRY(ConfigureHostEnd(access->route, veth, link.index, true));
     *repaired |= exec::kRepairedHostEnd;

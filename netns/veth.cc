@@ -34,6 +34,12 @@ Message LinkUp(std::uint32_t index) {
   return Message(RTM_NEWLINK, 0, LinkHeader(index, IFF_UP));
 }
 
+Message LinkAddress(std::uint32_t index, const Mac& mac) {
+  Message message(RTM_NEWLINK, 0, LinkHeader(index));
+  message.Put(IFLA_ADDRESS, mac);
+  return message;
+}
+
 // No link-local address, and, on the host's end, packets from and to 127/8,
 // which the guard chain lets pass only as answers of mapped ports.
 Message AddressModes(std::uint32_t index, bool route_localnet,
@@ -316,6 +322,9 @@ Result<void> ConfigureHostEnd(Channel* host, const Veth& veth,
                               std::uint32_t index, bool again) {
   const int flags = again ? NLM_F_CREATE | NLM_F_REPLACE : kMake;
   std::vector<Message> messages;
+  if (again) {
+    messages.push_back(LinkAddress(index, kGatewayMac));
+  }
   messages.push_back(AddressModes(index, true, veth.object));
   messages.push_back(LinkUp(index));
   AddHostEnd(index, veth.ipv4, veth.host_ipv4, veth.mac, flags, &messages);

@@ -59,8 +59,10 @@ Result<void> ConfigureAllocationEnd(Channel* inside, const Veth& veth,
                                     std::uint32_t index);
 Result<void> RaiseLoopback(Channel* inside, const std::string& object);
 
-// Whether the host's end is up and has its routes and neighbours, just so.
-Result<bool> IsHostEndRight(Channel* host, const Veth& veth);
+// Whether the host's end, the link `index`, is as it was made
+// (netns/host_link.h), and has its routes and neighbours, just so.
+Result<bool> IsHostEndRight(Channel* host, const Veth& veth,
+                            std::uint32_t index);
 // Adds to the allocation's end what is missing, and leaves what is there: who
 // is root inside may have changed it. True if there was something to add.
 Result<bool> CompleteAllocationEnd(Channel* inside, const Veth& veth);

@@ -3,6 +3,7 @@
 #include <linux/rtnetlink.h>
 
 #include "netns/attributes.h"
+#include "netns/host_link.h"
 #include "netns/veth.h"
 
 // IsHostEndRight: asks the kernel for each route and neighbour by its address,
@@ -13,6 +14,12 @@ namespace {
 template <typename Address>
 constexpr unsigned char Family() {
   return sizeof(Address) == sizeof(Ipv4) ? AF_INET : AF_INET6;
+}
+
+Message GetLink(std::uint32_t index) {
+  ifinfomsg header = {};
+  header.ifi_index = static_cast<int>(index);
+  return Message(RTM_GETLINK, 0, header);
 }
 
 template <typename Address>
@@ -54,30 +61,34 @@ bool IsHostRoute(const Answer& answer, std::uint32_t index,
          attributes.Value<std::uint32_t>(RTA_OIF) == index;
 }
 
+// By the order that IsHostEndRight asks in.
+bool IsRight(const Answer& answer, const Veth& veth, std::uint32_t index) {
+  if (answer.request == 0) {
+    return answer.type == RTM_NEWLINK && IsHostLinkRight(answer.payload);
+  }
+  const bool neighbour = answer.request % 2 == 1;
+  const std::size_t prefix = answer.request < 3 ? 32 : 128;
+  return neighbour ? IsNeighbour(answer, veth.mac)
+                   : IsHostRoute(answer, index, prefix);
+}
+
 }  // namespace
 
-Result<bool> IsHostEndRight(Channel* host, const Veth& veth) {
-  MOUNTD_ASSIGN(const LinkFacts link, FindLink(host, veth.host_name));
-  if (link.index == 0 || !link.up) {
-    return false;
-  }
+Result<bool> IsHostEndRight(Channel* host, const Veth& veth,
+                            std::uint32_t index) {
   std::vector<Message> messages;
-  messages.push_back(GetNeighbour(link.index, veth.ipv4));
+  messages.push_back(GetLink(index));
+  messages.push_back(GetNeighbour(index, veth.ipv4));
   messages.push_back(GetRoute(veth.ipv4));
   if (!IsNone(veth.ipv6)) {
-    messages.push_back(GetNeighbour(link.index, veth.ipv6));
+    messages.push_back(GetNeighbour(index, veth.ipv6));
     messages.push_back(GetRoute(veth.ipv6));
   }
   MOUNTD_ASSIGN(const std::vector<Answer> answers,
                 host->Exchange(messages, messages.size() - 1));
   std::size_t right = 0;
   for (const Answer& answer : answers) {
-    const bool neighbour = answer.request % 2 == 0;
-    const std::size_t prefix = answer.request < 2 ? 32 : 128;
-    if (neighbour ? IsNeighbour(answer, veth.mac)
-                  : IsHostRoute(answer, link.index, prefix)) {
-      ++right;
-    }
+    right += IsRight(answer, veth, index) ? 1U : 0U;
   }
   return right == messages.size();
 }

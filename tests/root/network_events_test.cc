@@ -131,6 +131,24 @@ TEST_F(NetworkLinkEvents, ALinkThatIsDownIsNamed) {
   EXPECT_TRUE(Read().links.contains(LinkOf(plan_)));
 }
 
+TEST_F(NetworkLinkEvents, ALinkWithAnotherMacIsNamedUntilItHasItsOwn) {
+  CreateQuietly();
+  const std::string command = "ip link set " + LinkOf(plan_) + " address ";
+  Shell(command + "02:00:00:00:00:99");
+  EXPECT_TRUE(Read().links.contains(LinkOf(plan_)));
+  Shell(command + "02:00:00:00:00:98 && " + command + "02:4d:00:00:00:01");
+  EXPECT_FALSE(Read().links.contains(LinkOf(plan_)));
+}
+
+// A setting alone is told by nobody; but with whatever else is told of the
+// link.
+TEST_F(NetworkLinkEvents, ALinkThatDoesNotRouteLocalnetIsNamed) {
+  CreateQuietly();
+  Shell("echo 0 >/proc/sys/net/ipv4/conf/" + LinkOf(plan_) +
+        "/route_localnet && ip link set " + LinkOf(plan_) + " mtu 1400");
+  EXPECT_TRUE(Read().links.contains(LinkOf(plan_)));
+}
+
 // It is up when it is read of, and has lost its routes.
 TEST_F(NetworkLinkEvents, ALinkThatWasDownMeanwhileConcernsTheNetwork) {
   CreateQuietly();

@@ -371,6 +371,7 @@ TEST_F(NodeNetworks, AHostEndThatIsChangedIsRepairedAndToldOnce) {
       "ip -6 route del " + web.address6 + on,
       "ip neigh del " + web.address + on,
       "ip link set " + web.host_interface + " down",
+      "ip link set " + web.host_interface + " address 02:00:00:00:00:99",
   };
   Lines heard;
   for (const std::string& damage : damages) {
@@ -382,6 +383,18 @@ TEST_F(NodeNetworks, AHostEndThatIsChangedIsRepairedAndToldOnce) {
     EXPECT_TRUE(Answers(20080));
     EXPECT_EQ(AskTcp(web.address6, 80), "hello");
   }
+}
+
+// It is not told by itself, but seen with whatever is.
+TEST_F(NodeNetworks, PortsOf127001ComeBackWithTheNextLook) {
+  const NetworkStatus web = Setup("web", Bridge(20080));
+  const TcpServer server(web.netns_path, 80, "hello");
+  Subscribe();
+  ASSERT_TRUE(Run("echo 0 >/proc/sys/net/ipv4/conf/" + web.host_interface +
+                  "/route_localnet && ip link set " + web.host_interface +
+                  " txqueuelen 500"));
+  EXPECT_TRUE(Hears("web/eth0 repaired: host-end"));
+  EXPECT_TRUE(Answers(20080));
 }
 
 TEST_F(NodeNetworks, TheHostsOwnAddressIsPutBack) {

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 #include <linux/if_link.h>
+#include <linux/ip.h>
 #include <linux/neighbour.h>
 #include <linux/netfilter/nf_tables.h>
 #include <linux/netfilter/nfnetlink.h>
@@ -11,6 +12,7 @@
 
 #include <atomic>
 #include <cstring>
+#include <span>
 #include <utility>
 
 #include "mountd/teardowns.h"
@@ -63,14 +65,37 @@ class NetlinkMessage {
   std::vector<std::byte> bytes_;
 };
 
-NetlinkMessage LinkMessage(std::uint16_t type, const std::string& name,
-                           unsigned flags) {
+// An attribute, to be put into another.
+template <typename T>
+std::vector<std::byte> Nested(std::uint16_t type, const std::vector<T>& data) {
+  const auto bytes = std::as_bytes(std::span(data));
+  nlattr attribute{};
+  attribute.nla_type = type;
+  attribute.nla_len =
+      static_cast<std::uint16_t>(sizeof(attribute) + bytes.size());
+  const auto head = std::as_bytes(std::span(&attribute, 1));
+  std::vector<std::byte> all(head.begin(), head.end());
+  all.insert(all.end(), bytes.begin(), bytes.end());
+  return all;
+}
+
+NetlinkMessage LinkGoes(const std::string& name) {
+  return NetlinkMessage(RTM_DELLINK, ifinfomsg{}).Put(IFLA_IFNAME, name);
+}
+
+// A host end, as it was made but for what is given.
+NetlinkMessage LinkIs(const std::string& name, unsigned flags,
+                      const netns::Mac& mac = netns::kGatewayMac,
+                      std::uint32_t route_localnet = 1) {
   ifinfomsg header{};
   header.ifi_flags = flags;
-  return NetlinkMessage(type, header).Put(IFLA_IFNAME, name);
-}
-NetlinkMessage LinkGoes(const std::string& name) {
-  return LinkMessage(RTM_DELLINK, name, 0);
+  std::vector<std::uint32_t> settings(IPV4_DEVCONF_MAX);
+  settings.at(IPV4_DEVCONF_ROUTE_LOCALNET - 1) = route_localnet;
+  const auto ipv4 = Nested(AF_INET, Nested(IFLA_INET_CONF, settings));
+  return NetlinkMessage(RTM_NEWLINK, header)
+      .Put(IFLA_IFNAME, name)
+      .Put(IFLA_ADDRESS, mac.data(), mac.size())
+      .Put(IFLA_AF_SPEC, ipv4.data(), ipv4.size());
 }
 
 NetlinkMessage RouteGoes(const netns::Ipv4& to) {
@@ -237,18 +262,26 @@ TEST_F(NetworkWatchTest, ARouteOrANeighbourThatGoesHasItLookedAt) {
   EXPECT_EQ(Count("RepairNetwork web"), 1U);
   SayOfLinks({NeighbourIs(NUD_STALE, web.ipv4)});
   EXPECT_EQ(Count("RepairNetwork web"), 2U);
-  SayOfLinks({LinkMessage(RTM_NEWLINK, web.host_interface, 0)});
+  SayOfLinks({LinkIs(web.host_interface, 0)});
   EXPECT_EQ(Count("RepairNetwork web"), 3U);
   EXPECT_EQ(Count("RepairNetwork"), 3U);
   EXPECT_TRUE(Told().empty()) << "all was right";
+}
+
+TEST_F(NetworkWatchTest, ALinkThatIsNotAsItWasMadeIsLookedAt) {
+  const NetworkStatus web = Setup("web");
+  Start();
+  SayOfLinks({LinkIs(web.host_interface, IFF_UP, {2, 0, 0, 0, 0, 9})});
+  EXPECT_EQ(Count("RepairNetwork web"), 1U);
+  SayOfLinks({LinkIs(web.host_interface, IFF_UP, netns::kGatewayMac, 0)});
+  EXPECT_EQ(Count("RepairNetwork web"), 2U);
 }
 
 // As each link is while it is made.
 TEST_F(NetworkWatchTest, ALinkThatIsDownAndThenUpIsNoChange) {
   const NetworkStatus web = Setup("web");
   Start();
-  SayOfLinks({LinkMessage(RTM_NEWLINK, web.host_interface, 0),
-              LinkMessage(RTM_NEWLINK, web.host_interface, IFF_UP),
+  SayOfLinks({LinkIs(web.host_interface, 0), LinkIs(web.host_interface, IFF_UP),
               NeighbourIs(NUD_PERMANENT, web.ipv4)});
   EXPECT_EQ(core_.executor->script().calls(), Lines{});
 }
