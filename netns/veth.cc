@@ -190,6 +190,11 @@ void ReadLink(const Answer& answer, LinkFacts* link) {
   std::vector<std::byte> payload = answer.payload;
   auto* first = reinterpret_cast<nlattr*>(&payload[start]);
   const auto left = static_cast<int>(payload.size() - start);
+  if (const nlattr* mac = nla_find(first, left, IFLA_ADDRESS)) {
+    std::memcpy(link->mac.data(), nla_data(mac),
+                std::min<std::size_t>(link->mac.size(),
+                                      static_cast<std::size_t>(nla_len(mac))));
+  }
   if (const nlattr* nsid = nla_find(first, left, IFLA_LINK_NETNSID)) {
     link->peer_nsid = nla_get_s32(nsid);
   }
@@ -357,10 +362,19 @@ Result<bool> CompleteAllocationEnd(Channel* inside, const Veth& veth) {
     return GoneAgain(veth);
   }
   std::vector<Message> messages;
+  if (link.mac != veth.mac) {
+    // The one that the host sends to; neighbours go with another.
+    messages.push_back(LinkAddress(link.index, veth.mac));
+  }
+  if (link.alias.empty()) {
+    // An executor was killed between making and configuring it.
+    messages.push_back(AddressModes(link.index, false, veth.object));
+  }
+  const bool is_link_right = messages.empty() && link.up;
+  std::size_t present = messages.size() + 1;  // what makes nothing; LinkUp
   AddAllocationEnd(link.index, veth, &messages);
   MOUNTD_ASSIGN(const std::vector<Answer> answers,
                 inside->Exchange(messages, messages.size() - 1));
-  std::size_t present = 1;  // the link, which no message makes
   for (const Answer& answer : answers) {
     if (answer.err == EEXIST) {
       ++present;
@@ -368,7 +382,7 @@ Result<bool> CompleteAllocationEnd(Channel* inside, const Veth& veth) {
       return ErrnoError(answer.err, "configure link", veth.object);
     }
   }
-  return present < messages.size() || !link.up;
+  return !is_link_right || present < messages.size();
 }
 
 Result<void> DeleteLink(Channel* host, const std::string& name) {

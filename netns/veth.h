@@ -36,6 +36,7 @@ Result<void> AddHostAddresses(Channel* host, const NetworkConfig& network,
 struct LinkFacts {
   std::uint32_t index = 0;  // 0: no such link
   bool up = false;
+  Mac mac{};
   std::uint32_t peer_index = 0;  // in its namespace
   std::int32_t peer_nsid = -1;
   std::string alias;  // the allocation it was made for
@@ -63,8 +64,9 @@ Result<void> RaiseLoopback(Channel* inside, const std::string& object);
 // (netns/host_link.h), and has its routes and neighbours, just so.
 Result<bool> IsHostEndRight(Channel* host, const Veth& veth,
                             std::uint32_t index);
-// Adds to the allocation's end what is missing, and leaves what is there: who
-// is root inside may have changed it. True if there was something to add.
+// Adds to the allocation's end what is missing, and leaves what is there, but
+// for the MAC, without which nothing reaches it: who is root inside may have
+// changed it. True if there was something to do.
 Result<bool> CompleteAllocationEnd(Channel* inside, const Veth& veth);
 
 // Also takes a link whose namespace someone holds; none is success.

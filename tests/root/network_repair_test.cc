@@ -144,6 +144,8 @@ constexpr Breakage kBreakages[] = {
     {"TheIpv6DefaultRouteInside", "ip -n web -6 route del default", "inside"},
     {"TheGatewaysNeighbourInside", "ip -n web neigh del 169.254.1.1 dev eth0",
      "inside"},
+    {"TheMacInside", "ip -n web link set eth0 address 02:00:00:00:00:99",
+     "inside"},
     {"TheStateInside", "ip -n web link set eth0 down", "inside"},
     {"TheElements",
      "nft 'delete element inet mountd pm4 { tcp . 18080 }; "
@@ -273,6 +275,16 @@ TEST_F(NetworkRepair, TheInterfaceOfAnothersInsideIsNotTakenAway) {
   Break("ip -n web link show other >/dev/null");
   Break("ip -n web link del eth0");
   ExpectRepaired("link");
+}
+
+// A link-local address of its own would be detected and solicited for, and the
+// guard lets no packet from it pass.
+TEST_F(NetworkRepair, OneThatWasCutOffBeforeItsModesWereSetGetsThem) {
+  Break(
+      "ip link del @ && ip link add @ address 02:4d:00:00:00:01 type veth "
+      "peer name eth0 address 02:4d:0a:58:00:02 netns web");
+  ExpectRepaired("host inside");
+  Break("! ip -n web addr show dev eth0 | grep -q fe80");
 }
 
 // Who is root inside may have routes and addresses of his own.
