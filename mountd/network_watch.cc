@@ -17,16 +17,23 @@ constexpr char kWatchStrand[] = "network watch";
 constexpr std::chrono::milliseconds kRearmPause{5000};
 constexpr std::chrono::milliseconds kReadPause{50};
 
-// Whether the events are on this network's link, or on what leads to it.
-bool Concerns(const netns::LinkEvents& events, const netns::Ipv4& ipv4,
-              const netns::Ipv6& ipv6) {
+// Whether the events are on this link, or on what leads to it.
+bool AreOnLink(const netns::LinkEvents& events, const netns::Ipv4& ipv4,
+               const netns::Ipv6& ipv6) {
   return events.overflowed || events.ipv4.contains(ipv4) ||
          events.ipv6.contains(ipv6) ||
          events.links.contains(netns::HostLinkName(ipv4));
 }
 
-bool ConcernsAny(const netns::LinkEvents& events) {
-  return events.overflowed || !events.links.empty() || !events.ipv4.empty() ||
+bool Concern(const netns::LinkEvents& events, const NetworkRecord& record) {
+  return record.mode == NetworkMode::kBridge &&
+         (events.allocations.contains(record.allocation) ||
+          AreOnLink(events, record.ipv4, record.ipv6));
+}
+
+bool HasAny(const netns::LinkEvents& events) {
+  return events.overflowed || !events.links.empty() ||
+         !events.allocations.empty() || !events.ipv4.empty() ||
          !events.ipv6.empty();
 }
 
@@ -121,7 +128,7 @@ Result<void> NetworkWatch::Read(const Watched& watched) {
 
 Result<void> NetworkWatch::ReadLinks(int fd) {
   MOUNTD_ASSIGN(const netns::LinkEvents events, netns::ReadLinkEvents(fd));
-  if (ConcernsAny(events)) {
+  if (HasAny(events)) {
     parts_.strands.Submit(kWatchStrand, [this, events] { Look(events); });
   }
   return Ok();
@@ -150,8 +157,8 @@ void NetworkWatch::LookAtNetworks(const netns::LinkEvents& events) {
   const auto quarantine = parts_.store.ListQuarantine();
   if (quarantine && std::any_of(quarantine->begin(), quarantine->end(),
                                 [&](const QuarantineRecord& record) {
-                                  return Concerns(events, record.ipv4,
-                                                  record.ipv6);
+                                  return AreOnLink(events, record.ipv4,
+                                                   record.ipv6);
                                 })) {
     parts_.networks.ReapQuarantine();
   }
@@ -160,8 +167,7 @@ void NetworkWatch::LookAtNetworks(const netns::LinkEvents& events) {
     return;
   }
   for (const NetworkRecord& record : *records) {
-    if (record.mode == NetworkMode::kBridge &&
-        Concerns(events, record.ipv4, record.ipv6)) {
+    if (Concern(events, record)) {
       LookAt(record);
     }
   }

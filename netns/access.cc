@@ -3,15 +3,11 @@
 
 #include <linux/netlink.h>
 
-#include <algorithm>
 #include <cerrno>
-
-#include "netns/elements.h"
 
 namespace mountd::netns {
 
 using exec::NetworkPlan;
-using exec::NetworkState;
 
 Result<Access> OpenAccess(const Context& context, const std::string& name) {
   MOUNTD_ASSIGN(UniqueFd directory, OpenNetnsDirectory(context.kernel));
@@ -45,32 +41,6 @@ Result<const NetworkConfig*> DeclaredFor(const Context& context,
 
 bool IsOfAnother(const LinkFacts& link, const NetworkPlan& plan) {
   return link.index != 0 && !link.alias.empty() && link.alias != NameOf(plan);
-}
-
-Result<NetworkState> Inspect(const Context& context, Access* access,
-                             const NetworkPlan& plan) {
-  NetworkState state;
-  MOUNTD_ASSIGN(const Pin pin, FindPin(context.kernel, access->place));
-  state.netns_inode = pin.inode;
-  if (IsNone(plan.ipv4)) {
-    state.elements_present = 1;  // it has none
-    return state;
-  }
-  MOUNTD_ASSIGN(const LinkFacts link,
-                FindLink(access->route, HostLinkName(plan.ipv4)));
-  if (IsOfAnother(link, plan)) {
-    return state;
-  }
-  state.host_ifindex = link.index;
-  if (link.index == 0) {
-    return state;  // elements come after the link and go before it
-  }
-  MOUNTD_ASSIGN(
-      const std::vector<bool> found,
-      FindElements(access->netfilter, ElementsOf(plan), NameOf(plan)));
-  state.elements_present =
-      std::find(found.begin(), found.end(), false) == found.end() ? 1 : 0;
-  return state;
 }
 
 Error LinkIsThere(const std::string& object) {

@@ -30,9 +30,6 @@ Result<const NetworkConfig*> DeclaredFor(const Context& context,
 // one's.
 bool IsOfAnother(const LinkFacts& link, const exec::NetworkPlan& plan);
 
-Result<exec::NetworkState> Inspect(const Context& context, Access* access,
-                                   const exec::NetworkPlan& plan);
-
 // Busy: the host end of another's, or of a namespace that is still dying.
 Error LinkIsThere(const std::string& object);
 

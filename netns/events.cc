@@ -58,14 +58,17 @@ Result<bool> Drain(int socket, Each each) {
   }
 }
 
-// What is said last of a link counts: while it is made it is down at first.
+// What is said last of a link counts: while it is made it is down at first. One
+// that was renamed is told by its new name, and by what it was made for.
 void TakeLinkChange(int type, Payload payload, LinkEvents* events) {
-  const std::string name =
-      AttributesAfter<ifinfomsg>(payload).Text(IFLA_IFNAME);
+  const auto attributes = AttributesAfter<ifinfomsg>(payload);
+  const std::string name = attributes.Text(IFLA_IFNAME);
   if (!name.starts_with(kHostLinkPrefix)) {
-    return;
-  }
-  if (type == RTM_DELLINK || !IsHostLinkRight(payload)) {
+    if (const std::string alias = attributes.Text(IFLA_IFALIAS);
+        !alias.empty()) {
+      events->allocations.insert(alias);
+    }
+  } else if (type == RTM_DELLINK || !IsHostLinkRight(payload)) {
     events->links.insert(name);
   } else {
     events->links.erase(name);

@@ -250,7 +250,27 @@ Result<void> DeleteNetwork(const Context& context, const NetworkPlan& plan) {
 Result<NetworkState> InspectNetwork(const Context& context,
                                     const NetworkPlan& plan) {
   MOUNTD_ASSIGN(Access access, OpenAccess(context, NameOf(plan)));
-  return Inspect(context, &access, plan);
+  NetworkState state;
+  MOUNTD_ASSIGN(const Pin pin, FindPin(context.kernel, access.place));
+  state.netns_inode = pin.inode;
+  if (IsNone(plan.ipv4)) {
+    state.elements_present = 1;  // it has none
+    return state;
+  }
+  MOUNTD_ASSIGN(const LinkFacts link,
+                FindLink(access.route, HostLinkName(plan.ipv4)));
+  if (IsOfAnother(link, plan)) {
+    return state;
+  }
+  state.host_ifindex = link.index;
+  if (link.index == 0) {
+    return state;  // elements come after the link and go before it
+  }
+  MOUNTD_ASSIGN(const std::vector<bool> found,
+                FindElements(access.netfilter, ElementsOf(plan), NameOf(plan)));
+  state.elements_present =
+      std::find(found.begin(), found.end(), false) == found.end() ? 1 : 0;
+  return state;
 }
 
 bool MakeAhead(const Context& context) {

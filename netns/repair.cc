@@ -22,22 +22,54 @@ Result<bool> IsPairThere(Channel* route, const LinkFacts& link, int home) {
   return LeadsTo(route, link, home);
 }
 
-Result<void> RepairPair(Access* access, const Veth& veth, const LinkFacts& link,
-                        Home* home, std::uint32_t* repaired) {
-  MOUNTD_ASSIGN(const bool there, IsPairThere(access->route, link, home->fd));
-  if (!there) {
-    // One of the name that leads elsewhere is what is left of another try.
-    MOUNTD_TRY(DeleteLink(access->route, veth.host_name));
-    exec::Undo undo;
-    MOUNTD_TRY(MakeLink(access->route, veth, home->fd, &home->inside, &undo));
-    undo.Commit();
-    *repaired |= exec::kRepairedLink;
-    return Ok();
+// The index of the host end under a name that others gave it; 0 for none. It is
+// what the allocation's end leads to, if it was made for this one.
+Result<std::uint32_t> FindRenamed(Channel* route, const Veth& veth,
+                                  Home* home) {
+  MOUNTD_ASSIGN(const LinkFacts end, FindLink(&home->inside, veth.name));
+  if (end.index == 0 || end.peer_index == 0) {
+    return 0U;
   }
-  MOUNTD_ASSIGN(const bool right,
-                IsHostEndRight(access->route, veth, link.index));
+  MOUNTD_ASSIGN(const LinkFacts link, FindLink(route, end.peer_index));
+  MOUNTD_ASSIGN(const bool there, IsPairThere(route, link, home->fd));
+  return there && link.peer_index == end.index && link.alias == veth.object
+             ? link.index
+             : 0U;
+}
+
+// Anew, or what others have renamed; the index.
+Result<std::uint32_t> RestoreLink(Channel* route, const Veth& veth, Home* home,
+                                  std::uint32_t* repaired) {
+  // One of the name that leads elsewhere is what is left of another try.
+  MOUNTD_TRY(DeleteLink(route, veth.host_name));
+  MOUNTD_ASSIGN(const std::uint32_t renamed, FindRenamed(route, veth, home));
+  if (renamed != 0) {
+    MOUNTD_TRY(RenameLink(route, renamed, veth.host_name));
+    return renamed;
+  }
+  exec::Undo undo;
+  MOUNTD_ASSIGN(const std::uint32_t made,
+                MakeLink(route, veth, home->fd, &home->inside, &undo));
+  undo.Commit();
+  *repaired |= exec::kRepairedLink;
+  return made;
+}
+
+// The index of the host end.
+Result<std::uint32_t> RepairPair(Channel* route, const Veth& veth,
+                                 const LinkFacts& link, Home* home,
+                                 std::uint32_t* repaired) {
+  std::uint32_t index = link.index;
+  MOUNTD_ASSIGN(const bool there, IsPairThere(route, link, home->fd));
+  if (!there) {
+    MOUNTD_ASSIGN(index, RestoreLink(route, veth, home, repaired));
+  }
+  if ((*repaired & exec::kRepairedLink) != 0) {
+    return index;  // it is all new
+  }
+  MOUNTD_ASSIGN(const bool right, IsHostEndRight(route, veth, index));
   if (!right) {
-    MOUNTD_TRY(ConfigureHostEnd(access->route, veth, link.index, true));
+    MOUNTD_TRY(ConfigureHostEnd(route, veth, index, true));
     *repaired |= exec::kRepairedHostEnd;
   }
   MOUNTD_ASSIGN(const bool completed,
@@ -45,7 +77,7 @@ Result<void> RepairPair(Access* access, const Veth& veth, const LinkFacts& link,
   if (completed) {
     *repaired |= exec::kRepairedInside;
   }
-  return Ok();
+  return index;
 }
 
 }  // namespace
@@ -56,25 +88,25 @@ Result<exec::NetworkState> RepairNetwork(const Context& context,
   MOUNTD_TRY(exec::Locked(context.kernel, context.markers, name));
   MOUNTD_ASSIGN(Access access, OpenAccess(context, name));
   MOUNTD_ASSIGN(Home home, PinnedHome(context.kernel, plan, access.place));
-  std::uint32_t repaired = 0;
-  if (!IsNone(plan.ipv4)) {
-    MOUNTD_ASSIGN(const NetworkConfig* declared, DeclaredFor(context, plan));
-    const Veth veth = VethFor(plan, *declared);
-    MOUNTD_ASSIGN(const LinkFacts link, FindLink(access.route, veth.host_name));
-    if (IsOfAnother(link, plan)) {
-      return MakeError(Code::kFailedPrecondition, "repair network", name,
-                       "its address is another allocation's link's");
-    }
-    MOUNTD_TRY(RepairPair(&access, veth, link, &home, &repaired));
-    bool some_missing = false;
-    MOUNTD_TRY(CompleteElements(access.netfilter, ElementsOf(plan), name,
-                                &some_missing));
-    if (some_missing) {
-      repaired |= exec::kRepairedElements;
-    }
+  exec::NetworkState state{plan.netns_inode, 0, 1, 0};
+  if (IsNone(plan.ipv4)) {
+    return state;
   }
-  MOUNTD_ASSIGN(exec::NetworkState state, Inspect(context, &access, plan));
-  state.repaired = repaired;
+  MOUNTD_ASSIGN(const NetworkConfig* declared, DeclaredFor(context, plan));
+  const Veth veth = VethFor(plan, *declared);
+  MOUNTD_ASSIGN(const LinkFacts link, FindLink(access.route, veth.host_name));
+  if (IsOfAnother(link, plan)) {
+    return MakeError(Code::kFailedPrecondition, "repair network", name,
+                     "its address is another allocation's link's");
+  }
+  MOUNTD_ASSIGN(state.host_ifindex,
+                RepairPair(access.route, veth, link, &home, &state.repaired));
+  bool some_missing = false;
+  MOUNTD_TRY(CompleteElements(access.netfilter, ElementsOf(plan), name,
+                              &some_missing));
+  if (some_missing) {
+    state.repaired |= exec::kRepairedElements;
+  }
   return state;
 }
 

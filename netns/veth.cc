@@ -15,6 +15,7 @@
 #include <array>
 #include <cerrno>
 #include <cstring>
+#include <utility>
 
 namespace mountd::netns {
 namespace {
@@ -208,6 +209,25 @@ void ReadLink(const Answer& answer, LinkFacts* link) {
   }
 }
 
+Result<LinkFacts> AskForLink(Channel* channel, Message get,
+                             const std::string& object) {
+  std::vector<Message> messages;
+  messages.push_back(std::move(get));
+  MOUNTD_ASSIGN(const std::vector<Answer> answers,
+                channel->Exchange(messages, 0));
+  LinkFacts link;
+  for (const Answer& answer : answers) {
+    if (answer.err == ENODEV) {
+      return LinkFacts{};
+    }
+    if (answer.err != 0) {
+      return ErrnoError(answer.err, "RTM_GETLINK", object);
+    }
+    ReadLink(answer, &link);
+  }
+  return link;
+}
+
 Error GoneAgain(const Veth& veth) {
   return MakeError(Code::kAborted, "find link", veth.object,
                    "the link is gone again");
@@ -253,22 +273,26 @@ Result<void> AddHostAddresses(Channel* host, const NetworkConfig& network,
 }
 
 Result<LinkFacts> FindLink(Channel* channel, const std::string& name) {
+  Message get(RTM_GETLINK, 0, LinkHeader(0));
+  get.PutText(IFLA_IFNAME, name);
+  return AskForLink(channel, std::move(get), name);
+}
+
+Result<LinkFacts> FindLink(Channel* channel, std::uint32_t index) {
+  return AskForLink(channel, Message(RTM_GETLINK, 0, LinkHeader(index)),
+                    std::to_string(index));
+}
+
+Result<void> RenameLink(Channel* host, std::uint32_t index,
+                        const std::string& name) {
+  ifinfomsg down = LinkHeader(index);
+  down.ifi_change = IFF_UP;
   std::vector<Message> messages;
-  messages.emplace_back(RTM_GETLINK, 0, LinkHeader(0));
+  messages.emplace_back(RTM_NEWLINK, 0, down);
+  messages.emplace_back(RTM_NEWLINK, 0, LinkHeader(index));
   messages.back().PutText(IFLA_IFNAME, name);
-  MOUNTD_ASSIGN(const std::vector<Answer> answers,
-                channel->Exchange(messages, 0));
-  LinkFacts link;
-  for (const Answer& answer : answers) {
-    if (answer.err == ENODEV) {
-      return LinkFacts{};
-    }
-    if (answer.err != 0) {
-      return ErrnoError(answer.err, "RTM_GETLINK", name);
-    }
-    ReadLink(answer, &link);
-  }
-  return link;
+  MOUNTD_TRY(host->Ask(messages, "rename link", name));
+  return Ok();
 }
 
 Result<bool> LeadsTo(Channel* host, const LinkFacts& link, int netns) {

@@ -42,6 +42,10 @@ struct LinkFacts {
   std::string alias;  // the allocation it was made for
 };
 Result<LinkFacts> FindLink(Channel* channel, const std::string& name);
+Result<LinkFacts> FindLink(Channel* channel, std::uint32_t index);
+// Leaves it down: before Linux 6.2 one that is up keeps its name.
+Result<void> RenameLink(Channel* host, std::uint32_t index,
+                        const std::string& name);
 
 // True if the other end of `link` is in the namespace `netns`.
 Result<bool> LeadsTo(Channel* host, const LinkFacts& link, int netns);

@@ -83,6 +83,7 @@ class NetworkLinkEvents : public NetworkEvents {
   // Whether it concerns the allocation's network.
   bool Concerns(const netns::LinkEvents& events) const {
     return events.links.contains(LinkOf(plan_)) ||
+           events.allocations.contains("web") ||
            events.ipv4.contains(plan_.ipv4) || events.ipv6.contains(plan_.ipv6);
   }
   // Made, and all that was told of it is read.
@@ -93,7 +94,8 @@ class NetworkLinkEvents : public NetworkEvents {
   void ReadToTheEnd() {
     ASSERT_TRUE(Eventually([this] {
       const netns::LinkEvents events = Read();
-      return events.links.empty() && events.ipv4.empty() && events.ipv6.empty();
+      return events.links.empty() && events.allocations.empty() &&
+             events.ipv4.empty() && events.ipv6.empty();
     }));
   }
 
@@ -147,6 +149,17 @@ TEST_F(NetworkLinkEvents, ALinkThatDoesNotRouteLocalnetIsNamed) {
   Shell("echo 0 >/proc/sys/net/ipv4/conf/" + LinkOf(plan_) +
         "/route_localnet && ip link set " + LinkOf(plan_) + " mtu 1400");
   EXPECT_TRUE(Read().links.contains(LinkOf(plan_)));
+}
+
+TEST_F(NetworkLinkEvents, ALinkThatIsRenamedIsToldByItsAllocation) {
+  CreateQuietly();
+  Shell("ip link set " + LinkOf(plan_) + " down && ip link set " +
+        LinkOf(plan_) + " name other0");
+  Read();
+  Shell("ip link set other0 up");
+  const netns::LinkEvents events = Read();
+  EXPECT_TRUE(events.allocations.contains("web"));
+  EXPECT_TRUE(events.links.empty());
 }
 
 // It is up when it is read of, and has lost its routes.

@@ -72,12 +72,19 @@ class NetworkRepair : public Networks {
   }
   void ExpectRepaired(const std::string& what) {
     EXPECT_EQ(Repair(), what);
-    EXPECT_EQ(Repair(), "") << "a second time";
-    ExpectTraffic();
-    EXPECT_EQ(DifferenceWithin(made_, 20), "");
+    const exec::Reply again = Do(PlanKind::kRepairNetwork, plan_);
+    EXPECT_EQ(ErrorOf(again), "");
+    // It says what is there, and that nothing is left to be done.
+    const exec::NetworkState told = again.body.network;
     const exec::NetworkState state = StateOf(plan_);
+    EXPECT_EQ(Text(told.repaired), "") << "a second time";
+    EXPECT_EQ(told.netns_inode, state.netns_inode);
+    EXPECT_EQ(told.host_ifindex, state.host_ifindex);
+    EXPECT_EQ(told.elements_present, state.elements_present);
     EXPECT_EQ(state.elements_present, 1U);
     EXPECT_NE(state.host_ifindex, 0U);
+    ExpectTraffic();
+    EXPECT_EQ(DifferenceWithin(made_, 20), "");
   }
   // With "@" for the host end.
   void Break(std::string command) {
@@ -117,6 +124,12 @@ constexpr Breakage kBreakages[] = {
      "ip netns del other && "
      "while ip link show @ >/dev/null 2>&1; do sleep 0.01; done",
      "link"},
+    {"TheHostLinksName", "ip link set @ down && ip link set @ name other0",
+     "host"},
+    {"TheHostLinksNameAndAnotherHasIt",
+     "ip link set @ down && ip link set @ name other0 && "
+     "ip link add @ type veth peer name other1",
+     "host"},
     {"TheHostLinksState", "ip link set @ down", "host"},
     {"TheHostLinkDownAndUp", "ip link set @ down && ip link set @ up", "host"},
     {"TheHostLinksMac", "ip link set @ address 02:00:00:00:00:99", "host"},
@@ -258,6 +271,14 @@ TEST_F(NetworkRepair, AnAddressThatIsAnothersByNowIsLeftToIt) {
   Break("ip link set @ alias db && ip route del 10.88.0.2");
   const Inventory before = Inventory::Take();
   EXPECT_EQ(CodeOf(Do(PlanKind::kRepairNetwork, plan_)), "FailedPrecondition");
+  EXPECT_EQ(Difference(before, Inventory::Take()), "");
+}
+
+// Nothing says that the executor made it.
+TEST_F(NetworkRepair, ARenamedLinkOfNobodysIsLeftAlone) {
+  Break("ip link set @ down && ip link set @ name other0 alias db");
+  const Inventory before = Inventory::Take();
+  EXPECT_EQ(CodeOf(Do(PlanKind::kRepairNetwork, plan_)), "AlreadyExists");
   EXPECT_EQ(Difference(before, Inventory::Take()), "");
 }
 

@@ -372,6 +372,8 @@ TEST_F(NodeNetworks, AHostEndThatIsChangedIsRepairedAndToldOnce) {
       "ip neigh del " + web.address + on,
       "ip link set " + web.host_interface + " down",
       "ip link set " + web.host_interface + " address 02:00:00:00:00:99",
+      "ip link set " + web.host_interface + " down && ip link set " +
+          web.host_interface + " name other0 && ip link set other0 up",
   };
   Lines heard;
   for (const std::string& damage : damages) {

@@ -277,6 +277,17 @@ TEST_F(NetworkWatchTest, ALinkThatIsNotAsItWasMadeIsLookedAt) {
   EXPECT_EQ(Count("RepairNetwork web"), 2U);
 }
 
+// As other links may be.
+TEST_F(NetworkWatchTest, ALinkOfAnotherNameIsLookedAtByItsAllocation) {
+  Setup("web");
+  Setup("db");
+  Start();
+  SayOfLinks({LinkIs("other0", IFF_UP).Put(IFLA_IFALIAS, "web"),
+              LinkIs("other1", IFF_UP).Put(IFLA_IFALIAS, "the uplink")});
+  EXPECT_EQ(Count("RepairNetwork web"), 1U);
+  EXPECT_EQ(Count("RepairNetwork"), 1U);
+}
+
 // As each link is while it is made.
 TEST_F(NetworkWatchTest, ALinkThatIsDownAndThenUpIsNoChange) {
   const NetworkStatus web = Setup("web");
