@@ -127,7 +127,8 @@ Result<void> NetworkWatch::Read(const Watched& watched) {
 }
 
 Result<void> NetworkWatch::ReadLinks(int fd) {
-  MOUNTD_ASSIGN(const netns::LinkEvents events, netns::ReadLinkEvents(fd));
+  MOUNTD_ASSIGN(netns::LinkEvents events, netns::ReadLinkEvents(fd));
+  parts_.networks.DropOthers(&events);
   if (HasAny(events)) {
     parts_.strands.Submit(kWatchStrand, [this, events] { Look(events); });
   }

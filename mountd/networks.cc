@@ -447,6 +447,25 @@ Result<std::uint32_t> Networks::Repair(const NetworkRecord& record) {
   return state.repaired;
 }
 
+void Networks::DropOthers(netns::LinkEvents* events) const {
+  const auto is_none = [this](const auto& address, auto ranges_of) {
+    return std::none_of(config_.networks.begin(), config_.networks.end(),
+                        [&](const auto& entry) {
+                          const auto& ranges = entry.second.*ranges_of;
+                          return std::any_of(ranges.begin(), ranges.end(),
+                                             [&](const auto& range) {
+                                               return range.Contains(address);
+                                             });
+                        });
+  };
+  std::erase_if(events->ipv4, [&](const netns::Ipv4& address) {
+    return is_none(address, &NetworkConfig::ipv4);
+  });
+  std::erase_if(events->ipv6, [&](const netns::Ipv6& address) {
+    return is_none(address, &NetworkConfig::ipv6);
+  });
+}
+
 bool Networks::HasHostAddress(const netns::LinkEvents& events) const {
   const auto any = [](const auto& ranges, const auto& addresses) {
     return std::any_of(ranges.begin(), ranges.end(), [&](const auto& range) {

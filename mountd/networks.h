@@ -89,6 +89,9 @@ class Networks {
   // FailedPrecondition if its namespace is gone.
   Result<std::uint32_t> Repair(const NetworkRecord& record);
 
+  // Leaves out addresses that are of no network: all other neighbours and
+  // routes of the host's are told, too.
+  void DropOthers(netns::LinkEvents* events) const;
   // Whether one of the host's own addresses in a network may be gone.
   bool HasHostAddress(const netns::LinkEvents& events) const;
 

@@ -305,6 +305,22 @@ TEST_F(NetworkWatchTest, WhatIsNotMountdsIsNoChange) {
   EXPECT_EQ(core_.executor->script().calls(), Lines{});
 }
 
+// Nor is the store asked about it: neighbours of the LAN come and go.
+TEST_F(NetworkWatchTest, AnAddressOutsideOfAllRangesIsNoChange) {
+  Setup("web");
+  Start();
+  NetworkRecord other = core_.boot->NetworksOf("web").value().front();
+  other.allocation = "gone";
+  other.ipv4 = {192, 0, 2, 9};
+  other.ipv6 = {};
+  ASSERT_EQ(Outcome(core_.boot->AddNetwork(other)), "Ok");
+  ASSERT_EQ(Outcome(core_.boot->SetNetworkState(other)), "Ok");
+  SayOfLinks({NeighbourIs(NUD_STALE, other.ipv4), RouteGoes(other.ipv4)});
+  EXPECT_EQ(core_.executor->script().calls(), Lines{});
+  SayOfLinks({LinkGoes(netns::HostLinkName(other.ipv4))});
+  EXPECT_EQ(Count("RepairNetwork gone"), 1U) << "a link of ours is one";
+}
+
 TEST_F(NetworkWatchTest, TheHostsOwnAddressIsPutBack) {
   Setup("web");
   Start();
