@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "mountd/teardowns.h"
+#include "netns/namespace_events.h"
 
 namespace mountd {
 namespace {
@@ -26,7 +27,7 @@ bool AreOnLink(const netns::LinkEvents& events, const netns::Ipv4& ipv4,
 }
 
 bool Concern(const netns::LinkEvents& events, const NetworkRecord& record) {
-  return record.mode == NetworkMode::kBridge &&
+  return record.mode != NetworkMode::kHost &&
          (events.allocations.contains(record.allocation) ||
           AreOnLink(events, record.ipv4, record.ipv6));
 }
@@ -61,20 +62,41 @@ std::string RepairText(std::uint32_t repaired) {
   return text;
 }
 
+NetworkWatch::NetworkWatch(const Parts& parts, Events events)
+    : parts_(parts), events_(std::move(events)) {
+  const auto socket = [this](exec::NetworkWatchKind kind) {
+    return [this, kind] { return parts_.executor.WatchNetworks(kind); };
+  };
+  namespaces_.open = [this] {
+    return netns::WatchNamespaces(parts_.namespaces);
+  };
+  namespaces_.read = [this](int fd) { return ReadNamespaces(fd); };
+  namespaces_.look = [this] { LookAtNetworks(AnyChange()); };
+  links_.open = socket(exec::NetworkWatchKind::kLinks);
+  links_.read = [this](int fd) { return ReadLinks(fd); };
+  links_.look = [this] { Look(AnyChange()); };
+  ruleset_.open = socket(exec::NetworkWatchKind::kRuleset);
+  ruleset_.read = [this](int fd) { return ReadRuleset(fd); };
+  ruleset_.look = [this] { Restore(); };
+}
+
+// One after the other: all is looked at once the links are watched.
 void NetworkWatch::Start() {
+  links_.missed = true;
+  Arm(&namespaces_);
   Arm(&links_);
   Arm(&ruleset_);
 }
 
 void NetworkWatch::Arm(Watched* watched) {
   parts_.strands.Submit(kWatchStrand, [this, watched] {
-    Result<UniqueFd> socket = parts_.executor.WatchNetworks(watched->kind);
-    if (!socket) {
-      spdlog::warn("networks are not watched: {}", socket.error().Message());
+    Result<UniqueFd> fd = watched->open();
+    if (!fd) {
+      spdlog::warn("networks are not watched: {}", fd.error().Message());
       parts_.loop.Post([this, watched] { ArmLater(watched); });
       return;
     }
-    auto shared = std::make_shared<UniqueFd>(std::move(*socket));
+    auto shared = std::make_shared<UniqueFd>(std::move(*fd));
     parts_.loop.Post(
         [this, watched, shared] { Armed(watched, std::move(*shared)); });
   });
@@ -88,12 +110,8 @@ void NetworkWatch::ArmLater(Watched* watched) {
 void NetworkWatch::Armed(Watched* watched, UniqueFd fd) {
   watched->source.reset();
   watched->fd = std::move(fd);
-  // What went before the watch was there.
-  if (watched->kind == exec::NetworkWatchKind::kLinks) {
-    parts_.strands.Submit(kWatchStrand, [this] { Look(AnyChange()); });
-  } else if (std::exchange(watched->missed, false)) {
-    ruleset_reader_ = {};
-    parts_.strands.Submit(kWatchStrand, [this] { Restore(); });
+  if (std::exchange(watched->missed, false)) {
+    parts_.strands.Submit(kWatchStrand, watched->look);
   }
   Watch(watched);
 }
@@ -111,7 +129,7 @@ void NetworkWatch::Watch(Watched* watched) {
 void NetworkWatch::OnReadable(Watched* watched) {
   watched->source.reset();
   parts_.loop.After(kReadPause, [this, watched] {
-    if (const Result<void> read = Read(*watched); !read) {
+    if (const Result<void> read = watched->read(watched->fd.get()); !read) {
       spdlog::warn("{}: watching networks anew", read.error().Message());
       ArmLater(watched);
       return;
@@ -120,26 +138,34 @@ void NetworkWatch::OnReadable(Watched* watched) {
   });
 }
 
-Result<void> NetworkWatch::Read(const Watched& watched) {
-  return watched.kind == exec::NetworkWatchKind::kLinks
-             ? ReadLinks(watched.fd.get())
-             : ReadRuleset(watched.fd.get());
+void NetworkWatch::LookLater(const netns::LinkEvents& events) {
+  if (HasAny(events)) {
+    parts_.strands.Submit(kWatchStrand, [this, events] { Look(events); });
+  }
 }
 
 Result<void> NetworkWatch::ReadLinks(int fd) {
   MOUNTD_ASSIGN(netns::LinkEvents events, netns::ReadLinkEvents(fd));
   parts_.networks.DropOthers(&events);
-  if (HasAny(events)) {
-    parts_.strands.Submit(kWatchStrand, [this, events] { Look(events); });
-  }
+  LookLater(events);
+  return Ok();
+}
+
+Result<void> NetworkWatch::ReadNamespaces(int fd) {
+  MOUNTD_ASSIGN(const netns::LinkEvents events, netns::ReadNamespaceEvents(fd));
+  LookLater(events);
   return Ok();
 }
 
 Result<void> NetworkWatch::ReadRuleset(int fd) {
-  MOUNTD_ASSIGN(const netns::RulesetEvents events, ruleset_reader_.Read(fd));
-  if (events.changed || events.overflowed) {
+  const auto events = ruleset_reader_.Read(fd);
+  if (!events) {
+    ruleset_reader_ = {};  // the next one's transactions are others
+    return events.error();
+  }
+  if (events->changed || events->overflowed) {
     parts_.strands.Submit(kWatchStrand, [this] { Restore(); });
-  } else if (events.forward && parts_.forward_rules) {
+  } else if (events->forward && parts_.forward_rules) {
     parts_.strands.Submit(kWatchStrand, [this] {
       IgnoreBecauseBestEffort(parts_.executor.PrepareNetworks(false));
     });

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "mountd/base/loop.h"
+#include "mountd/base/paths.h"
 #include "mountd/base/unique_fd.h"
 #include "mountd/base/worker_pool.h"
 #include "mountd/exec/executor.h"
@@ -21,12 +22,17 @@ namespace mountd {
 
 // Notices when somebody else takes away or changes a part of what allocations'
 // networks are made of, and has it put right: links, routes and neighbours by
-// rtnetlink's notifications, the table by those of nf_tables.
+// rtnetlink's notifications, the table by those of nf_tables. Namespaces that
+// lose their names, by inotify, cannot be.
 //
-//   Start --> arm (plans) --> compare all --> read events --> ...
-//                 ^                             |     |
-//                 +-- a socket has broken ------+     |
+//   Start --> arm --> compare all --> read events --> ...
+//              ^                        |     |
+//              +-- an fd has broken ----+     |
 //        compare what the events are on, or all  <----+
+//
+// What nothing is told of is seen when something else is, at the latest with
+// the next start: settings of a link in /proc/sys, what is done in a namespace,
+// and one that is unmounted while its file stays.
 //
 // What has changed is looked at 50 ms later, with all that came meanwhile; each
 // network on its allocation's strand, so that what mountd itself takes away is
@@ -41,6 +47,7 @@ class NetworkWatch {
     store::BootStore& store;
     Networks& networks;
     bool forward_rules = false;  // are to be kept in iptables' chain
+    std::string namespaces = paths::kNetnsDir;
   };
   // All from workers.
   struct Events {
@@ -52,8 +59,7 @@ class NetworkWatch {
     std::function<void()> ruleset_restored;
   };
 
-  NetworkWatch(const Parts& parts, Events events)
-      : parts_(parts), events_(std::move(events)) {}
+  NetworkWatch(const Parts& parts, Events events);
 
   void Start();
 
@@ -61,11 +67,12 @@ class NetworkWatch {
   void Forget(const NetworkRecord& record);
 
  private:
-  // One of the two sockets.
   struct Watched {
-    exec::NetworkWatchKind kind;
-    UniqueFd fd;
-    std::unique_ptr<Loop::Source> source;
+    std::function<Result<UniqueFd>()> open;  // from a worker
+    std::function<Result<void>(int fd)> read;
+    std::function<void()> look;  // at all, from a worker
+    UniqueFd fd{};
+    std::unique_ptr<Loop::Source> source{};
     bool missed = false;  // maybe something, while it was not there
   };
 
@@ -74,9 +81,10 @@ class NetworkWatch {
   void Armed(Watched* watched, UniqueFd fd);
   void Watch(Watched* watched);
   void OnReadable(Watched* watched);
-  Result<void> Read(const Watched& watched);
   Result<void> ReadLinks(int fd);
   Result<void> ReadRuleset(int fd);
+  Result<void> ReadNamespaces(int fd);
+  void LookLater(const netns::LinkEvents& events);
   // From a worker.
   void Look(const netns::LinkEvents& events);
   void LookAtNetworks(const netns::LinkEvents& events);
@@ -87,8 +95,9 @@ class NetworkWatch {
 
   const Parts parts_;
   const Events events_;
-  Watched links_{exec::NetworkWatchKind::kLinks, {}, {}, false};
-  Watched ruleset_{exec::NetworkWatchKind::kRuleset, {}, {}, false};
+  Watched namespaces_;
+  Watched links_;
+  Watched ruleset_;
   netns::RulesetEventReader ruleset_reader_;
   std::mutex mutex_;
   std::set<std::pair<std::string, std::string>>

@@ -16,7 +16,8 @@ namespace mountd::netns {
 // What of allocations' networks may not be as it was made.
 struct LinkEvents {
   std::set<std::string> links;  // host ends that went, or are changed now
-  // Whose host end has a name that is not one of ours.
+  // Whose host end has a name that is not one of ours, or whose namespace has
+  // lost its own.
   std::set<std::string> allocations;
   std::set<Ipv4> ipv4;  // whose route or neighbour went, or changed
   std::set<Ipv6> ipv6;

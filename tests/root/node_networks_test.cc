@@ -466,6 +466,26 @@ TEST_F(NodeNetworks, ANamespaceThatIsUnpinnedIsLostOnce) {
   ReleaseAll();
 }
 
+TEST_F(NodeNetworks, ANamespaceAloneThatLosesItsNameIsLostOnce) {
+  const HeldNamespace held(kAgentUid);
+  ASSERT_TRUE(held.valid());
+  Setup("none", Mode("none"));
+  Setup("driver", Mode("driver", held.fd()));
+  Setup("driver", Bridge(20080));
+  Subscribe();
+  ASSERT_TRUE(Run("ip netns del none"));
+  EXPECT_TRUE(Hears("none/lo lost"));
+  // Its link stays, as its process holds the namespace.
+  ASSERT_TRUE(Run("ip netns del driver"));
+  EXPECT_TRUE(Hears("driver/lo lost"));
+  EXPECT_TRUE(Hears("driver/eth0 lost"));
+  EXPECT_EQ(told_.All().size(), 3U);
+  // Who is told of it tears it down; that is told to nobody.
+  told_.Forget();
+  ReleaseAll();
+  EXPECT_TRUE(told_.All().empty());
+}
+
 // The kernel gives a namespace's inode number to the next one.
 TEST_F(NodeNetworks, OneThatIsSetUpAnewAndLostAgainIsToldAgain) {
   Subscribe();

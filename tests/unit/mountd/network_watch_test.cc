@@ -12,6 +12,8 @@
 
 #include <atomic>
 #include <cstring>
+#include <filesystem>
+#include <fstream>
 #include <span>
 #include <utility>
 
@@ -19,6 +21,7 @@
 #include "tests/support/core.h"
 #include "tests/support/manual_loop.h"
 #include "tests/support/outcome.h"
+#include "tests/support/temp_directory.h"
 
 namespace mountd {
 namespace {
@@ -139,6 +142,7 @@ NetlinkMessage GenerationOf(const std::string& command) {
 class NetworkWatchTest : public ::testing::Test {
  protected:
   NetworkWatchTest() {
+    std::filesystem::create_directory(namespaces_);
     core_.gone = [this](const NetworkRecord& record) { watch_.Forget(record); };
   }
   ~NetworkWatchTest() override {
@@ -150,6 +154,21 @@ class NetworkWatchTest : public ::testing::Test {
     const auto made = core_.networks->Setup(allocation, {});
     EXPECT_EQ(MessageOf(made), "Ok");
     return made ? *made : NetworkStatus{};
+  }
+  NetworkStatus SetupMode(const std::string& allocation, NetworkMode mode) {
+    NetworkSpec spec;
+    spec.mode = mode;
+    const auto made = core_.networks->Setup(allocation, spec);
+    EXPECT_EQ(MessageOf(made), "Ok");
+    return made ? *made : NetworkStatus{};
+  }
+  // As a namespace is pinned, and as it loses its name.
+  void Pin(const std::string& allocation) {
+    std::ofstream(namespaces_ + "/" + allocation) << "";
+  }
+  void Unpin(const std::string& allocation) {
+    core_.executor->TakeNamespace(allocation);
+    ASSERT_TRUE(std::filesystem::remove(namespaces_ + "/" + allocation));
   }
   std::size_t Count(const std::string& call) {
     return core_.executor->script().Count(call);
@@ -186,6 +205,9 @@ class NetworkWatchTest : public ::testing::Test {
     for (const NetlinkMessage& message : messages) {
       core_.executor->TellNetworks(kind, message.Bytes());
     }
+    AwaitRead();
+  }
+  void AwaitRead() {
     ASSERT_TRUE(loop_.RunUntil([&] { return loop_.timer_count() > 0; }));
     EXPECT_EQ(loop_.FireTimers().front().count(), 50);
     AwaitWork();
@@ -212,13 +234,16 @@ class NetworkWatchTest : public ::testing::Test {
   }
 
   Core core_;
+  const TempDirectory directory_;
+  const std::string namespaces_ = directory_.File("netns");
   ManualLoop loop_;
   WorkerPool pool_{4};
   std::unique_ptr<Strands> strands_ = std::make_unique<Strands>(pool_);
   mutable std::mutex mutex_;
   std::vector<std::string> told_;
   NetworkWatch watch_{
-      {loop_, *strands_, *core_.executor, *core_.boot, *core_.networks},
+      {loop_, *strands_, *core_.executor, *core_.boot, *core_.networks, false,
+       namespaces_},
       {[this](const NetworkRecord& record, const std::string& what) {
          Tell(record.allocation + "/" + record.interface +
               " repaired: " + what);
@@ -402,6 +427,70 @@ TEST_F(NetworkWatchTest, ARepairThatFailsIsTriedWithTheNextEvent) {
   EXPECT_EQ(Told(), Lines{});
   SayOfLinks({RouteGoes(web.ipv4)});
   EXPECT_EQ(Told(), Lines{"web/eth0 repaired: link"});
+}
+
+// ---- Namespaces ----
+
+TEST_F(NetworkWatchTest, ANamespaceThatLosesItsNameIsLost) {
+  SetupMode("web", NetworkMode::kNone);
+  Pin("web");
+  Setup("db");
+  Pin("db");
+  Pin("others");
+  Start();
+  Unpin("web");
+  Unpin("others");
+  AwaitRead();
+  EXPECT_EQ(core_.executor->script().calls(), Lines{"RepairNetwork web"});
+  EXPECT_EQ(Told(),
+            Lines{"web/lo lost: the allocation's is not there any more"});
+  // What the kernel tells nothing of, as somebody holds it.
+  Unpin("db");
+  AwaitRead();
+  EXPECT_EQ(Told().size(), 2U);
+}
+
+TEST_F(NetworkWatchTest, ANamespaceThatMountdTakesAwayIsNoChange) {
+  SetupMode("web", NetworkMode::kNone);
+  Pin("web");
+  Start();
+  ASSERT_EQ(Outcome(core_.networks->Teardown("web", "lo")), "Ok");
+  Unpin("web");
+  AwaitRead();
+  EXPECT_EQ(Count("RepairNetwork"), 0U);
+  EXPECT_EQ(Told(), Lines{});
+}
+
+TEST_F(NetworkWatchTest, NamespacesAreLookedAtWhenAllIs) {
+  SetupMode("web", NetworkMode::kNone);
+  SetupMode("db", NetworkMode::kHost);
+  core_.executor->TakeNamespace("web");
+  watch_.Start();
+  ASSERT_TRUE(loop_.RunUntil([&] { return Told().size() == 1; }));
+  AwaitWork();
+  // As often as it is looked at.
+  SayOfRuleset({RuleGoes("mountd", "forward"), GenerationOf("nft")});
+  EXPECT_EQ(Count("RepairNetwork web"), 2U);
+  EXPECT_EQ(Count("RepairNetwork"), 2U);
+  EXPECT_EQ(Told(),
+            (Lines{"web/lo lost: the allocation's is not there any more",
+                   "ruleset restored"}));
+}
+
+TEST_F(NetworkWatchTest, ADirectoryThatGoesIsWatchedAnewAndAllLookedAt) {
+  SetupMode("web", NetworkMode::kNone);
+  Start();
+  ASSERT_TRUE(std::filesystem::remove(namespaces_));
+  ASSERT_TRUE(loop_.RunUntil([&] { return loop_.timer_count() > 0; }));
+  ASSERT_TRUE(std::filesystem::create_directory(namespaces_));
+  core_.executor->TakeNamespace("web");
+  ASSERT_TRUE(UntilWithTimers([&] { return Told().size() == 1; }));
+  AwaitWork();
+  SetupMode("db", NetworkMode::kNone);
+  Pin("db");
+  Unpin("db");
+  AwaitRead();
+  EXPECT_EQ(Told().size(), 2U);
 }
 
 // ---- The table ----
