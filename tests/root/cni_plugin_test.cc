@@ -349,6 +349,95 @@ TEST_F(CniPluginNode, GoesBeforeOthersInAChain) {
   ExpectNothingLeft();
 }
 
+// A chain of this plugin and then portmap, which has the capability.
+class CniPluginPortmap : public CniPluginNode {
+ protected:
+  void SetUp() override {
+    if (!fs::exists(kPortmap)) {
+      GTEST_SKIP() << "without containernetworking-plugins in " << kPlugins;
+    }
+    CniPluginNode::SetUp();
+    if (IsSkipped() || HasFatalFailure()) {
+      return;
+    }
+    if (Shell("iptables -t nat -S && echo works").empty()) {
+      GTEST_SKIP() << "iptables does not work with this kernel";
+    }
+    Pin("db");
+    Pin("lan");
+    Shell(
+        "ip link add up0 type veth peer name eth0 netns lan &&"
+        "ip address add 192.0.2.1/24 dev up0 && ip link set up0 up &&"
+        "ip netns exec lan ip address add 192.0.2.2/24 dev eth0 &&"
+        "ip netns exec lan ip link set eth0 up");
+    // What portmap makes for all stays.
+    Add();
+    Del();
+    before_ = Everything();
+  }
+
+  static Json First() {
+    Json conf = Conf();
+    conf["cniVersion"] = "1.0.0";
+    return conf;
+  }
+  static Json Second(const Json& result) {
+    Json conf = First();
+    conf.update(Mapping());
+    Json udp = conf["runtimeConfig"]["portMappings"][0];
+    udp["protocol"] = "udp";
+    conf["runtimeConfig"]["portMappings"].push_back(udp);
+    conf.update({{"type", "portmap"}, {"prevResult", result}});
+    return conf;
+  }
+  void Add() {
+    const Told first = RunCommand(Command("ADD", First(), {}));
+    ASSERT_EQ(first.status, 0) << first.err;
+    result_ = first.json;
+    const Told second =
+        RunCommand(Command("ADD", Second(result_), {}, kPortmap));
+    ASSERT_EQ(second.status, 0) << second.err;
+    EXPECT_EQ(second.json["ips"], result_["ips"]);
+  }
+  void Del() {
+    const Told first =
+        RunCommand(Command("DEL", Second(result_), {}, kPortmap));
+    EXPECT_EQ(first.status, 0) << first.err;
+    EXPECT_EQ(RunCommand(Command("DEL", First(), {})).status, 0);
+  }
+  static void ExpectAnswers() {
+    const Server tcp(PathOf("web"), 80, "hello");
+    const Server udp(PathOf("web"), 80, "hello", Server::Transport::kUdp);
+    for (const char* address :
+         {"127.0.0.1", "10.88.0.1", "192.0.2.1", "fd88::1"}) {
+      EXPECT_EQ(Ask(address, 8080), "hello") << address;
+      EXPECT_EQ(AskUdp(address, 8080), "hello") << address;
+    }
+    EXPECT_EQ(AskFrom(PathOf("lan"), "192.0.2.1", 8080), "hello");
+    for (const char* address : {"192.0.2.1", "fd88::1"}) {
+      EXPECT_EQ(AskFrom(PathOf("db"), address, 8080), "hello") << address;
+      EXPECT_EQ(AskFrom(PathOf("web"), address, 8080), "hello") << address;
+    }
+  }
+
+  static constexpr char kPortmap[] = "/usr/lib/cni/portmap";
+  Json result_;
+};
+
+TEST_F(CniPluginPortmap, ItsPortsAreReachedFromEverywhere) {
+  ASSERT_EQ(Call("ADD", Json::object(), {.container = "db"}).status, 0);
+  Add();
+  ExpectAnswers();
+  Shell(
+      "for each in /proc/sys/net/ipv4/conf/*/rp_filter; do"
+      "  echo 1 >$each; done");
+  ExpectAnswers();
+  Del();
+  EXPECT_EQ(Ask("127.0.0.1", 8080, kNoAnswerMs), "");
+  EXPECT_EQ(Call("DEL", Json::object(), {.container = "db"}).status, 0);
+  ExpectNothingLeft();
+}
+
 // Runs mountd-cni-run with a chain of this plugin and Debian's tuning.
 class CniPluginRunner : public CniPluginNode {
  protected:
