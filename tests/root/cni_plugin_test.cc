@@ -17,8 +17,8 @@
 #include <string>
 #include <vector>
 
-#include "tests/root/tcp_probe.h"
 #include "tests/support/eventually.h"
+#include "tests/support/net_probe.h"
 #include "tests/support/node_fixture.h"
 #include "tests/support/program.h"
 

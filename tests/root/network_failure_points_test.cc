@@ -5,8 +5,8 @@
 
 #include "tests/root/attacker.h"
 #include "tests/root/network_fixture.h"
-#include "tests/root/tcp_probe.h"
 #include "tests/root/unshared.h"
+#include "tests/support/net_probe.h"
 
 // Networks in given and existing namespaces, and repairs: every kernel call
 // fails once, or is the last that the executor makes.

@@ -12,9 +12,9 @@
 
 #include "tests/root/attacker.h"
 #include "tests/root/network_fixture.h"
-#include "tests/root/tcp_probe.h"
 #include "tests/root/unshared.h"
 #include "tests/support/fuse_server.h"
+#include "tests/support/net_probe.h"
 
 // The namespaces that networks go into: of the executor's making, passed by a
 // caller, and those that are there already.

@@ -4,7 +4,7 @@
 
 #include "netns/nft_command.h"
 #include "tests/root/network_fixture.h"
-#include "tests/root/tcp_probe.h"
+#include "tests/support/net_probe.h"
 
 // Port maps and what else the rules let through, with real packets.
 namespace mountd::testing {

@@ -12,8 +12,8 @@
 #include <vector>
 
 #include "tests/root/network_fixture.h"
-#include "tests/root/tcp_probe.h"
 #include "tests/support/eventually.h"
+#include "tests/support/net_probe.h"
 
 // What others take away from a network that was made, and RepairNetwork.
 namespace mountd::testing {

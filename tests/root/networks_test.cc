@@ -4,7 +4,7 @@
 #include "netns/address.h"
 #include "netns/nft_command.h"
 #include "tests/root/network_fixture.h"
-#include "tests/root/tcp_probe.h"
+#include "tests/support/net_probe.h"
 
 namespace mountd::testing {
 namespace {

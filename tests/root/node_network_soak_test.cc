@@ -21,7 +21,7 @@
 #include "netns/nft_command.h"
 #include "tests/root/node_network_fixture.h"
 #include "tests/support/held_namespace.h"
-#include "tests/support/tcp.h"
+#include "tests/support/net_probe.h"
 
 namespace mountd::testing {
 namespace {
@@ -278,14 +278,14 @@ class NodeNetworkSoak : public NodeNetworkFixture {
     Run("nft list table inet mountd >&2");
   }
   static void ExpectWorks(const NetworkStatus& status) {
-    const TcpServer server(status.netns_path, 80, "hello");
+    const Server server(status.netns_path, 80, "hello");
     ASSERT_TRUE(server.valid());
     EXPECT_TRUE(
-        Eventually([&] { return AskTcp(status.address, 80, 500) == "hello"; }));
+        Eventually([&] { return Ask(status.address, 80, 500) == "hello"; }));
     for (const agent::Port& port : status.ports) {
       if (port.container == 80 && port.protocols.starts_with("tcp")) {
         EXPECT_TRUE(Eventually([&] {
-          return AskTcp("127.0.0.1", port.host, 500) == "hello";
+          return Ask("127.0.0.1", port.host, 500) == "hello";
         })) << port.host;
       }
     }

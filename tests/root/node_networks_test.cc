@@ -17,7 +17,7 @@
 #include "netns/nft_command.h"
 #include "tests/root/node_network_fixture.h"
 #include "tests/support/held_namespace.h"
-#include "tests/support/tcp.h"
+#include "tests/support/net_probe.h"
 
 namespace mountd::testing {
 namespace {
@@ -141,8 +141,7 @@ class NodeNetworks : public NodeNetworkFixture {
     Kill("mountd");
   }
   static bool Answers(std::uint16_t port) {
-    return Eventually(
-        [&] { return AskTcp("127.0.0.1", port, 500) == "hello"; });
+    return Eventually([&] { return Ask("127.0.0.1", port, 500) == "hello"; });
   }
 
   Inventory before_;
@@ -158,9 +157,9 @@ TEST_F(NodeNetworks, NoneIsANamespaceWithItsLoopback) {
   EXPECT_EQ(made.address + made.address6 + made.host_interface, "");
   EXPECT_EQ(RunInNetns(made.netns_path, HasOnlyLoopback), 0);
   {
-    const TcpServer server(made.netns_path, 80, "hello");
+    const Server server(made.netns_path, 80, "hello");
     EXPECT_EQ(RunInNetns(made.netns_path,
-                         [] { return AskTcp("::1", 80) == "hello" ? 0 : 1; }),
+                         [] { return Ask("::1", 80) == "hello" ? 0 : 1; }),
               0);
   }
   EXPECT_EQ(Outcome(client_->SetupNetwork("web", Mode("host"))),
@@ -196,14 +195,14 @@ TEST_F(NodeNetworks, ABridgeIsReachedOnItsAddressesAndPorts) {
   EXPECT_EQ(made.interface, "eth0");
   EXPECT_TRUE(made.default_route);
   {
-    const TcpServer server(made.netns_path, 80, "hello");
-    const TcpServer ranged(made.netns_path, 8102, "ranged");
-    EXPECT_EQ(AskTcp(made.address, 80), "hello");
-    EXPECT_EQ(AskTcp(made.address6, 80), "hello");
-    EXPECT_EQ(AskTcp("127.0.0.1", 20080), "hello");
-    EXPECT_EQ(AskTcp("fd88::1", 20080), "hello");
-    EXPECT_EQ(AskTcp("127.0.0.1", 20102), "ranged");
-    EXPECT_EQ(AskTcp("10.88.0.1", 20102, 500), "") << "another address";
+    const Server server(made.netns_path, 80, "hello");
+    const Server ranged(made.netns_path, 8102, "ranged");
+    EXPECT_EQ(Ask(made.address, 80), "hello");
+    EXPECT_EQ(Ask(made.address6, 80), "hello");
+    EXPECT_EQ(Ask("127.0.0.1", 20080), "hello");
+    EXPECT_EQ(Ask("fd88::1", 20080), "hello");
+    EXPECT_EQ(Ask("127.0.0.1", 20102), "ranged");
+    EXPECT_EQ(Ask("10.88.0.1", 20102, 500), "") << "another address";
   }
   ReleaseAll();
 }
@@ -219,8 +218,8 @@ TEST_F(NodeNetworks, ABridgeGoesIntoADriversOwnNamespaceAndLeavesIt) {
   EXPECT_EQ(made.netns_inode, driver.netns_inode);
   EXPECT_EQ(RunInNetns(held.path(), HasEth0), 0);
   {
-    const TcpServer server(held.path(), 80, "hello");
-    EXPECT_EQ(AskTcp("127.0.0.1", 20080), "hello");
+    const Server server(held.path(), 80, "hello");
+    EXPECT_EQ(Ask("127.0.0.1", 20080), "hello");
   }
   EXPECT_EQ(Outcome(client_->TeardownNetwork("web", "lo")),
             "FailedPrecondition");
@@ -266,8 +265,8 @@ TEST_F(NodeNetworks, SeveralInterfacesGoOneByOneOrTogether) {
   EXPECT_EQ(TextsOf("web"), Lines{TextOf(second)});
   EXPECT_FALSE(HasLink(first.host_interface));
   {
-    const TcpServer server("/run/netns/web", 80, "hello");
-    EXPECT_EQ(AskTcp(second.address, 80), "hello");
+    const Server server("/run/netns/web", 80, "hello");
+    EXPECT_EQ(Ask(second.address, 80), "hello");
   }
   Setup("web", Bridge(20080));
   ASSERT_EQ(Outcome(client_->TeardownNetwork("web")), "Ok");
@@ -294,11 +293,11 @@ TEST_F(NodeNetworks, TwoInterfacesOfTwoNetworksAreBothReached) {
   spec.network = "small";
   const NetworkStatus second = Setup("web", spec);
   {
-    const TcpServer server("/run/netns/web", 80, "hello");
-    EXPECT_EQ(AskTcp(second.address, 80), "hello");
-    EXPECT_EQ(AskTcp(first.address, 80), "hello");
-    EXPECT_EQ(AskTcp("127.0.0.1", 20080), "hello");
-    EXPECT_EQ(AskTcp("127.0.0.1", 20081), "hello");
+    const Server server("/run/netns/web", 80, "hello");
+    EXPECT_EQ(Ask(second.address, 80), "hello");
+    EXPECT_EQ(Ask(first.address, 80), "hello");
+    EXPECT_EQ(Ask("127.0.0.1", 20080), "hello");
+    EXPECT_EQ(Ask("127.0.0.1", 20081), "hello");
   }
   ReleaseAll();
 }
@@ -312,11 +311,11 @@ TEST_F(NodeNetworks, AllIsTheSameAfterAnySigkill) {
   const auto texts = AllTexts();
   EXPECT_EQ(texts.at("web").size(), 2U);
   EXPECT_EQ(texts.at("driver").size(), 2U);
-  const TcpServer web("/run/netns/web", 80, "hello");
+  const Server web("/run/netns/web", 80, "hello");
   for (const char* process : {"mountd", "mountd-exec", "mountd"}) {
     SCOPED_TRACE(process);
     Kill(process);
-    EXPECT_EQ(AskTcp("127.0.0.1", 20080), "hello") << "meanwhile";
+    EXPECT_EQ(Ask("127.0.0.1", 20080), "hello") << "meanwhile";
     EXPECT_EQ(AllTexts(), texts);
     // The same again is the same: with the kernel, not the records alone.
     EXPECT_EQ(TextOf(Setup("web", Bridge(20080))), texts.at("web").front());
@@ -348,7 +347,7 @@ TEST_F(NodeNetworks, AllGoAfterASigkillOfAll) {
 TEST_F(NodeNetworks, ALinkThatIsDeletedIsRepairedAndToldOnce) {
   const NetworkStatus web = Setup("web", Bridge(20080));
   const NetworkStatus db = Setup("db", Bridge(20081));
-  const TcpServer server(web.netns_path, 80, "hello");
+  const Server server(web.netns_path, 80, "hello");
   Subscribe();
   ASSERT_TRUE(Run("ip link del " + web.host_interface));
   EXPECT_TRUE(Hears("web/eth0 repaired: link"));
@@ -363,7 +362,7 @@ TEST_F(NodeNetworks, ALinkThatIsDeletedIsRepairedAndToldOnce) {
 
 TEST_F(NodeNetworks, AHostEndThatIsChangedIsRepairedAndToldOnce) {
   const NetworkStatus web = Setup("web", Bridge(20080));
-  const TcpServer server(web.netns_path, 80, "hello");
+  const Server server(web.netns_path, 80, "hello");
   Subscribe();
   const std::string on = " dev " + web.host_interface;
   const Lines damages = {
@@ -383,14 +382,14 @@ TEST_F(NodeNetworks, AHostEndThatIsChangedIsRepairedAndToldOnce) {
     EXPECT_TRUE(Eventually([&] { return told_.All().size() == heard.size(); }));
     EXPECT_EQ(told_.All(), heard);
     EXPECT_TRUE(Answers(20080));
-    EXPECT_EQ(AskTcp(web.address6, 80), "hello");
+    EXPECT_EQ(Ask(web.address6, 80), "hello");
   }
 }
 
 // It is not told by itself, but seen with whatever is.
 TEST_F(NodeNetworks, PortsOf127001ComeBackWithTheNextLook) {
   const NetworkStatus web = Setup("web", Bridge(20080));
-  const TcpServer server(web.netns_path, 80, "hello");
+  const Server server(web.netns_path, 80, "hello");
   Subscribe();
   ASSERT_TRUE(Run("echo 0 >/proc/sys/net/ipv4/conf/" + web.host_interface +
                   "/route_localnet && ip link set " + web.host_interface +
@@ -401,16 +400,16 @@ TEST_F(NodeNetworks, PortsOf127001ComeBackWithTheNextLook) {
 
 TEST_F(NodeNetworks, TheHostsOwnAddressIsPutBack) {
   const NetworkStatus web = Setup("web", Bridge(20080));
-  const TcpServer server(web.netns_path, 80, "hello");
+  const Server server(web.netns_path, 80, "hello");
   ASSERT_TRUE(Run("ip addr del 10.88.0.1/32 dev lo"));
   EXPECT_TRUE(
-      Eventually([] { return AskTcp("10.88.0.1", 20080, 500) == "hello"; }));
+      Eventually([] { return Ask("10.88.0.1", 20080, 500) == "hello"; }));
 }
 
 TEST_F(NodeNetworks, ARulesetThatIsFlushedIsRestored) {
   const NetworkStatus web = Setup("web", Bridge(20080));
   Setup("db", Bridge(20081));
-  const TcpServer server(web.netns_path, 80, "hello");
+  const Server server(web.netns_path, 80, "hello");
   Subscribe();
   ASSERT_TRUE(netns::RunNftCommand("flush ruleset").has_value());
   EXPECT_TRUE(Eventually([&] { return told_.All().size() == 3; }));
@@ -460,7 +459,7 @@ TEST_F(NodeNetworks, ANamespaceThatIsUnpinnedIsLostOnce) {
   ASSERT_EQ(MessageOf(client_->TeardownNetwork("web")), "Ok");
   const NetworkStatus anew = Setup("web", Bridge(20080));
   {
-    const TcpServer server(anew.netns_path, 80, "hello");
+    const Server server(anew.netns_path, 80, "hello");
     EXPECT_TRUE(Answers(20080));
   }
   ReleaseAll();
@@ -502,7 +501,7 @@ TEST_F(NodeNetworks, OneThatIsSetUpAnewAndLostAgainIsToldAgain) {
 
 TEST_F(NodeNetworks, WhatWentWhileMountdWasAwayIsRepaired) {
   const NetworkStatus web = Setup("web", Bridge(20080));
-  const TcpServer server(web.netns_path, 80, "hello");
+  const Server server(web.netns_path, 80, "hello");
   WhileMountdIsAway(
       [&] { EXPECT_TRUE(Run("ip link del " + web.host_interface)); });
   EXPECT_TRUE(Eventually([&] { return HasLink(web.host_interface); }));

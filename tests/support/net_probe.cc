@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
-#include "tests/root/tcp_probe.h"
+#include "tests/support/net_probe.h"
 
 #include <arpa/inet.h>
 #include <fcntl.h>
-#include <gtest/gtest.h>
 #include <poll.h>
 #include <sched.h>
 #include <sys/prctl.h>
@@ -15,6 +14,7 @@
 #include <cerrno>
 #include <csignal>
 #include <cstring>
+#include <thread>
 
 #include "mountd/base/unique_fd.h"
 
@@ -25,7 +25,10 @@ struct Endpoint {
   sockaddr_storage storage = {};
   socklen_t size = 0;
   int family = 0;
-  sockaddr* get() { return reinterpret_cast<sockaddr*>(&storage); }
+
+  const sockaddr* get() const {
+    return reinterpret_cast<const sockaddr*>(&storage);
+  }
 };
 
 Endpoint At(const std::string& address, std::uint16_t port) {
@@ -61,19 +64,34 @@ std::string ReadSome(int fd, int timeout_ms) {
                   : "";
 }
 
-// An IPv4 client of a socket of both families is ::ffff:a.b.c.d.
-std::string NameOfPeer(const sockaddr_in6& peer) {
-  std::array<char, INET6_ADDRSTRLEN> text{};
-  if (IN6_IS_ADDR_V4MAPPED(&peer.sin6_addr)) {
-    ::inet_ntop(AF_INET, &peer.sin6_addr.s6_addr[12], text.data(), text.size());
-  } else {
-    ::inet_ntop(AF_INET6, &peer.sin6_addr, text.data(), text.size());
-  }
-  return text.data();
+bool Enter(const char* netns) {
+  const UniqueFd home(::open(netns, O_RDONLY | O_CLOEXEC));
+  return home.valid() && ::setns(home.get(), CLONE_NEWNET) == 0;
 }
 
-std::string AnswerTo(const sockaddr_in6& peer, const char* text) {
-  return *text != '\0' ? text : NameOfPeer(peer);
+// What follows is of a child that a process with threads may have forked:
+// system calls only, and nothing that allocates.
+
+using Answer = std::array<char, 64>;
+
+// An IPv4 client of a socket of both families is ::ffff:a.b.c.d.
+Answer NameOfPeer(const sockaddr_in6& peer) {
+  Answer name{};
+  if (IN6_IS_ADDR_V4MAPPED(&peer.sin6_addr)) {
+    ::inet_ntop(AF_INET, &peer.sin6_addr.s6_addr[12], name.data(), name.size());
+  } else {
+    ::inet_ntop(AF_INET6, &peer.sin6_addr, name.data(), name.size());
+  }
+  return name;
+}
+
+Answer AnswerTo(const sockaddr_in6& peer, const char* text) {
+  if (*text == '\0') {
+    return NameOfPeer(peer);
+  }
+  Answer answer{};
+  std::strncpy(answer.data(), text, answer.size() - 1);
+  return answer;
 }
 
 void AnswerConnection(int fd, const char* text) {
@@ -82,8 +100,8 @@ void AnswerConnection(int fd, const char* text) {
   const int client =
       ::accept4(fd, reinterpret_cast<sockaddr*>(&peer), &size, SOCK_CLOEXEC);
   if (client >= 0) {
-    const std::string answer = AnswerTo(peer, text);
-    (void)!::write(client, answer.data(), answer.size());
+    const Answer answer = AnswerTo(peer, text);
+    (void)!::write(client, answer.data(), std::strlen(answer.data()));
     ::close(client);
   }
 }
@@ -94,18 +112,13 @@ void AnswerDatagram(int fd, const char* text) {
   char byte = 0;
   if (::recvfrom(fd, &byte, 1, 0, reinterpret_cast<sockaddr*>(&peer), &size) >=
       0) {
-    const std::string answer = AnswerTo(peer, text);
-    (void)!::sendto(fd, answer.data(), answer.size(), 0,
+    const Answer answer = AnswerTo(peer, text);
+    (void)!::sendto(fd, answer.data(), std::strlen(answer.data()), 0,
                     reinterpret_cast<const sockaddr*>(&peer), size);
   }
 }
 
-bool Enter(const std::string& netns) {
-  const UniqueFd home(::open(netns.c_str(), O_RDONLY | O_CLOEXEC));
-  return home.valid() && ::setns(home.get(), CLONE_NEWNET) == 0;
-}
-
-[[noreturn]] void Serve(const std::string& netns, std::uint16_t port,
+[[noreturn]] void Serve(const char* netns, const Endpoint& any,
                         const char* text, Server::Transport transport,
                         int ready) {
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
@@ -117,7 +130,6 @@ bool Enter(const std::string& netns) {
       ::socket(AF_INET6, (tcp ? SOCK_STREAM : SOCK_DGRAM) | SOCK_CLOEXEC, 0);
   const int on = 1;
   ::setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
-  Endpoint any = At("::", port);
   if (::bind(fd, any.get(), any.size) != 0 || (tcp && ::listen(fd, 16) != 0) ||
       ::write(ready, "x", 1) != 1) {
     ::_exit(2);
@@ -131,11 +143,11 @@ bool Enter(const std::string& netns) {
 
 std::string Ask(const std::string& address, std::uint16_t port, int timeout_ms,
                 const std::string& source) {
-  Endpoint to = At(address, port);
+  const Endpoint to = At(address, port);
   const UniqueFd fd(
       ::socket(to.family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
   if (!source.empty()) {
-    Endpoint from = At(source, 0);
+    const Endpoint from = At(source, 0);
     if (::bind(fd.get(), from.get(), from.size) != 0) {
       return "";
     }
@@ -148,7 +160,7 @@ std::string Ask(const std::string& address, std::uint16_t port, int timeout_ms,
 
 std::string AskUdp(const std::string& address, std::uint16_t port,
                    int timeout_ms) {
-  Endpoint to = At(address, port);
+  const Endpoint to = At(address, port);
   const UniqueFd fd(::socket(to.family, SOCK_DGRAM | SOCK_CLOEXEC, 0));
   if (::connect(fd.get(), to.get(), to.size) != 0 ||
       ::send(fd.get(), "x", 1, 0) != 1) {
@@ -164,44 +176,35 @@ std::string AskFrom(const std::string& netns, const std::string& address,
 
 std::string TextFrom(const std::string& netns,
                      const std::function<std::string()>& body) {
-  std::array<int, 2> pipe{};
-  EXPECT_EQ(::pipe2(pipe.data(), O_CLOEXEC), 0);
-  const UniqueFd out(pipe[0]);
-  UniqueFd in(pipe[1]);
-  const pid_t child = ::fork();
-  if (child == 0) {
-    const std::string text = Enter(netns) ? body() : "no namespace " + netns;
-    const ssize_t written = ::write(in.get(), text.data(), text.size());
-    ::_exit(written == static_cast<ssize_t>(text.size()) ? 0 : 1);
-  }
-  in.reset();
   std::string text;
-  std::array<char, 4096> part{};
-  for (ssize_t size = 0;
-       (size = ::read(out.get(), part.data(), part.size())) > 0;) {
-    text.append(part.data(), static_cast<std::size_t>(size));
-  }
-  ::waitpid(child, nullptr, 0);
+  std::thread([&] {
+    text = Enter(netns.c_str()) ? body() : "no namespace " + netns;
+  }).join();
   return text;
 }
 
 Server::Server(const std::string& netns, std::uint16_t port, const char* text,
                Transport transport) {
   std::array<int, 2> ready{};
-  EXPECT_EQ(::pipe2(ready.data(), O_CLOEXEC), 0);
+  if (::pipe2(ready.data(), O_CLOEXEC) != 0) {
+    return;
+  }
+  const Endpoint any = At("::", port);
   pid_ = ::fork();
   if (pid_ == 0) {
-    Serve(netns, port, text, transport, ready[1]);
+    Serve(netns.c_str(), any, text, transport, ready[1]);
   }
   ::close(ready[1]);
   char byte = 0;
-  EXPECT_EQ(::read(ready[0], &byte, 1), 1) << "the server did not start";
+  valid_ = ::read(ready[0], &byte, 1) == 1;
   ::close(ready[0]);
 }
 
 Server::~Server() {
-  ::kill(pid_, SIGKILL);
-  ::waitpid(pid_, nullptr, 0);
+  if (pid_ > 0) {
+    ::kill(pid_, SIGKILL);
+    ::waitpid(pid_, nullptr, 0);
+  }
 }
 
 }  // namespace mountd::testing

@@ -27,13 +27,14 @@ std::string AskUdp(const std::string& address, std::uint16_t port,
 std::string AskFrom(const std::string& netns, const std::string& address,
                     std::uint16_t port, int timeout_ms = kAnswerMs);
 
-// What `body` returns in a child that has entered the network namespace.
+// What `body` returns in a thread that has entered the network namespace.
 std::string TextFrom(const std::string& netns,
                      const std::function<std::string()>& body);
 
 // A process in a network namespace that answers every TCP connection to a port,
 // or every UDP datagram, over IPv4 and IPv6, with `text`; with "" it answers
-// with the client's address.
+// with the client's address. While it runs it holds the namespace. The test may
+// have threads.
 class Server {
  public:
   enum class Transport { kTcp, kUdp };
@@ -43,8 +44,11 @@ class Server {
   Server(const Server&) = delete;
   Server& operator=(const Server&) = delete;
 
+  bool valid() const { return valid_; }
+
  private:
   pid_t pid_ = -1;
+  bool valid_ = false;
 };
 
 }  // namespace mountd::testing
