@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "mountd/base/unique_fd.h"
+#include "mountd/exec/protocols.h"
 
 namespace mountd {
 namespace {
@@ -80,13 +81,9 @@ Result<void> CheckOne(const PortMapping& port, std::uint16_t number) {
 
 std::vector<netns::HostPorts> HostPortsOf(
     const std::vector<PortMapping>& ports) {
-  constexpr std::pair<std::uint8_t, std::uint8_t> kProtocols[] = {
-      {exec::kTcp, IPPROTO_TCP},
-      {exec::kUdp, IPPROTO_UDP},
-      {exec::kSctp, IPPROTO_SCTP}};
   std::vector<netns::HostPorts> all;
   for (const PortMapping& port : ports) {
-    for (const auto& [bit, protocol] : kProtocols) {
+    for (const auto& [bit, protocol] : exec::kProtocolNumbers) {
       if ((port.protocols & bit) != 0) {
         all.push_back(
             {protocol, port.host_port, port.count, port.host_address});

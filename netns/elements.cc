@@ -7,11 +7,11 @@
 #include <linux/netfilter/nfnetlink.h>
 #include <linux/netlink.h>
 #include <net/if.h>
-#include <netinet/in.h>
 
 #include <algorithm>
 #include <cstring>
 
+#include "mountd/exec/protocols.h"
 #include "netns/address.h"
 #include "netns/attributes.h"
 #include "netns/ruleset.h"
@@ -69,13 +69,9 @@ Element PortElement(const PortMaps& maps, const exec::PortMap& port,
 
 void AddPortElements(const exec::NetworkPlan& plan, const exec::PortMap& port,
                      std::vector<Element>* elements) {
-  constexpr std::pair<unsigned, std::uint8_t> kProtocols[] = {
-      {exec::kTcp, IPPROTO_TCP},
-      {exec::kUdp, IPPROTO_UDP},
-      {exec::kSctp, IPPROTO_SCTP}};
   const bool ipv4 = port.host_family != 6;
   const bool ipv6 = port.host_family != 4 && !IsNone(plan.ipv6);
-  for (const auto& [bit, protocol] : kProtocols) {
+  for (const auto& [bit, protocol] : exec::kProtocolNumbers) {
     for (std::uint16_t i = 0; (port.protocols & bit) != 0 && i < port.count;
          ++i) {
       if (ipv4) {
