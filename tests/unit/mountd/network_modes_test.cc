@@ -1,0 +1,225 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+//
+// Networks' modes, and several networks of one allocation.
+#include "tests/unit/mountd/networks_test.h"
+
+namespace mountd {
+namespace {
+
+NetworkSpec Mode(NetworkMode mode) {
+  NetworkSpec spec;
+  spec.mode = mode;
+  return spec;
+}
+
+NetworkSpec On(const std::string& interface) {
+  NetworkSpec spec;
+  spec.interface = interface;
+  return spec;
+}
+
+Config WithASecondNetwork() {
+  Config config = Core::DefaultConfig();
+  config.networks["second"].ipv4 = {*netns::ParseIpv4Range("10.1.0.0/29")};
+  return config;
+}
+
+GivenNetns Given(std::uint64_t inode) {
+  GivenNetns given;
+  given.fd = 0;  // the fake takes any
+  given.inode = inode;
+  given.owner_uid = 1000;
+  return given;
+}
+
+class NetworkModesTest : public NetworksTest {
+ protected:
+  std::string Setup(const NetworkSpec& spec, const GivenNetns& given = {}) {
+    return Outcome(networks().Setup("web", spec, given));
+  }
+  Result<void> TearAllDown() {
+    MOUNTD_ASSIGN(const auto order, networks().TeardownOrder("web"));
+    for (const std::string& interface : order) {
+      MOUNTD_TRY(networks().Teardown("web", interface));
+    }
+    return Ok();
+  }
+  exec::NetworkPlan LastPlan() {
+    return executor().plans().back().body.network;
+  }
+};
+
+TEST_F(NetworkModesTest, NoneIsANamespaceWithoutAnAddress) {
+  const auto status = networks().Setup("web", Mode(NetworkMode::kNone));
+  ASSERT_EQ(MessageOf(status), "Ok");
+  EXPECT_EQ(status->netns_path, "/run/netns/web");
+  EXPECT_NE(status->netns_inode, 0U);
+  EXPECT_TRUE(netns::IsNone(status->ipv4));
+  EXPECT_EQ(status->host_interface, "");
+  EXPECT_EQ(Setup(Mode(NetworkMode::kNone)), "Ok");
+  EXPECT_EQ(executor().script().Count("CreateNetwork"), 1U);
+  EXPECT_EQ(MessageOf(TearAllDown()), "Ok");
+  EXPECT_TRUE(Existing().empty());
+  EXPECT_TRUE(core_.boot->ListQuarantine()->empty());
+}
+
+TEST_F(NetworkModesTest, TheHostsKeepsPortsAndMakesNothing) {
+  NetworkSpec host = Mode(NetworkMode::kHost);
+  host.ports = {{"http", 20080, 0, exec::kTcp}};
+  const auto status = networks().Setup("web", host);
+  ASSERT_EQ(MessageOf(status), "Ok");
+  EXPECT_EQ(status->netns_path, "");
+  EXPECT_EQ(Outcome(networks().Setup("db", Spec(20080))), "AlreadyExists");
+  EXPECT_EQ(Setup(On("eth0")), "FailedPrecondition");
+  core_.Restart();
+  ASSERT_EQ(MessageOf(networks().Recover()), "Ok");
+  EXPECT_EQ(Outcome(networks().Setup("db", Spec(20080))), "AlreadyExists");
+  EXPECT_EQ(MessageOf(TearAllDown()), "Ok");
+  EXPECT_EQ(Outcome(networks().Setup("db", Spec(20080))), "Ok");
+  EXPECT_EQ(executor().script().Count("DeleteNetwork"), 0U);
+}
+
+TEST_F(NetworkModesTest, ADriversNamespaceIsUsedAndLeft) {
+  EXPECT_EQ(Setup(Mode(NetworkMode::kDriver)), "InvalidArgument");
+  ASSERT_EQ(Setup(Mode(NetworkMode::kDriver), Given(77)), "Ok");
+  EXPECT_EQ(LastPlan().origin, exec::NamespaceOrigin::kGiven);
+  EXPECT_EQ(LastPlan().netns_inode, 77U);
+  EXPECT_EQ(LastPlan().owner_uid, 1000U);
+  // The same again is the same; a second one who initiates is refused.
+  EXPECT_EQ(Setup(Mode(NetworkMode::kDriver), Given(77)), "Ok");
+  EXPECT_EQ(Setup(Mode(NetworkMode::kDriver), Given(78)), "FailedPrecondition");
+  EXPECT_EQ(Setup(Mode(NetworkMode::kNone)), "FailedPrecondition");
+
+  ASSERT_EQ(Setup(Spec(20080)), "Ok");
+  EXPECT_EQ(LastPlan().origin, exec::NamespaceOrigin::kExisting);
+  EXPECT_EQ(LastPlan().netns_inode, 77U);
+  EXPECT_EQ(Outcome(networks().Teardown("web", "lo")), "FailedPrecondition");
+  EXPECT_EQ(MessageOf(TearAllDown()), "Ok");
+  EXPECT_EQ(LastPlan().origin, exec::NamespaceOrigin::kGiven);
+  EXPECT_TRUE(Existing().empty());
+}
+
+TEST_F(NetworkModesTest, ABridgeMayComeWithItsNamespace) {
+  ASSERT_EQ(Setup(Spec(20080), Given(77)), "Ok");
+  EXPECT_EQ(LastPlan().origin, exec::NamespaceOrigin::kGiven);
+  EXPECT_EQ(Setup(Spec(20080), Given(77)), "Ok");
+  EXPECT_EQ(Setup(Spec(20080)), "Ok");
+  EXPECT_EQ(Setup(Spec(20080), Given(78)), "FailedPrecondition");
+  EXPECT_EQ(MessageOf(TearAllDown()), "Ok");
+}
+
+TEST_F(NetworkModesTest, ANamespaceAloneComesFirst) {
+  ASSERT_EQ(Setup(Spec(), Given(77)), "Ok");
+  EXPECT_EQ(Setup(Mode(NetworkMode::kDriver), Given(77)), "FailedPrecondition");
+  EXPECT_EQ(Setup(Mode(NetworkMode::kNone)), "FailedPrecondition");
+  EXPECT_EQ(core_.boot->NetworksOf("web")->size(), 1U);
+  ASSERT_EQ(MessageOf(TearAllDown()), "Ok");
+  for (const auto mode : {NetworkMode::kDriver, NetworkMode::kNone}) {
+    const GivenNetns given =
+        mode == NetworkMode::kDriver ? Given(77) : GivenNetns{};
+    ASSERT_EQ(Setup(Mode(mode), given), "Ok");
+    ASSERT_EQ(Setup(Spec()), "Ok");
+    EXPECT_EQ(Setup(Mode(mode), given), "Ok") << "the same again";
+    ASSERT_EQ(MessageOf(TearAllDown()), "Ok");
+  }
+}
+
+TEST(SeveralNetworksTest, AreInOneNamespaceThatGoesWithTheLast) {
+  Core core(WithASecondNetwork());
+  Networks& networks = *core.networks;
+  const auto origin = [&] {
+    return core.executor->plans().back().body.network.origin;
+  };
+  const auto first = networks.Setup("web", {});
+  ASSERT_EQ(MessageOf(first), "Ok");
+  EXPECT_EQ(Outcome(networks.Setup("web", On("eth1"))), "FailedPrecondition")
+      << "the same network";
+  NetworkSpec spec = On("eth1");
+  spec.network = "second";
+  const auto second = networks.Setup("web", spec);
+  ASSERT_EQ(MessageOf(second), "Ok");
+  EXPECT_EQ(second->netns_inode, first->netns_inode);
+  EXPECT_EQ(netns::ToString(second->ipv4), "10.1.0.2");
+  EXPECT_TRUE(first->default_route);
+  EXPECT_FALSE(second->default_route);
+  EXPECT_EQ(networks.Of("web")->size(), 2U);
+  ASSERT_EQ(MessageOf(networks.Teardown("web", "eth0")), "Ok");
+  EXPECT_EQ(origin(), exec::NamespaceOrigin::kExisting);
+  EXPECT_EQ(core.executor->Existing(),
+            (std::vector<std::string>{"link 10.1.0.2", "network web"}));
+  ASSERT_EQ(MessageOf(networks.Teardown("web", "eth1")), "Ok");
+  EXPECT_EQ(origin(), exec::NamespaceOrigin::kNew);
+  EXPECT_TRUE(core.executor->Existing().empty());
+}
+
+TEST_F(NetworkModesTest, AddressesCanBeAskedFor) {
+  NetworkSpec spec;
+  spec.ipv4 = {10, 0, 0, 5};
+  spec.ipv6 = *netns::ParseIpv6("fd00::abcd");
+  const auto status = networks().Setup("web", spec);
+  ASSERT_EQ(MessageOf(status), "Ok");
+  EXPECT_EQ(status->ipv4, spec.ipv4);
+  EXPECT_EQ(status->ipv6, spec.ipv6);
+  EXPECT_EQ(Setup(spec), "Ok");
+  EXPECT_EQ(Outcome(networks().Setup("db", spec)), "AlreadyExists");
+  NetworkSpec other = spec;
+  other.ipv4 = {10, 0, 0, 4};
+  EXPECT_EQ(Outcome(networks().Setup("db", other)), "AlreadyExists");
+  other.ipv6 = {};
+  EXPECT_EQ(Outcome(networks().Setup("db", other)), "Ok") << "was not kept";
+  EXPECT_EQ(Setup(other), "FailedPrecondition");
+}
+
+TEST_F(NetworkModesTest, WhatIsAskedForGoesIntoThePlan) {
+  NetworkSpec spec;
+  spec.isolated = true;
+  spec.default_route = false;
+  spec.ports = {
+      {"a", 20000, 0, exec::kTcp, 10, *netns::ParseHostIp("192.0.2.1")},
+      {"b", 20000, 80, exec::kTcp, 1, *netns::ParseHostIp("fd00::1")}};
+  ASSERT_EQ(Setup(spec), "Ok");
+  const exec::NetworkPlan plan = LastPlan();
+  EXPECT_EQ(plan.flags, exec::kIsolated);
+  ASSERT_EQ(plan.port_count, 2U);
+  EXPECT_EQ(plan.ports[0].count, 10);
+  EXPECT_EQ(plan.ports[0].host_family, 4);
+  EXPECT_EQ(plan.ports[0].host_address[0], 192);
+  EXPECT_EQ(plan.ports[0].container_port, 20000);
+  EXPECT_EQ(plan.ports[1].host_family, 6);
+  const auto restarted = [&] {
+    core_.Restart();
+    EXPECT_EQ(MessageOf(networks().Recover()), "Ok");
+    return networks().Of("web")->front();
+  }();
+  EXPECT_TRUE(restarted.isolated);
+  EXPECT_FALSE(restarted.default_route);
+  ASSERT_EQ(restarted.ports.size(), 2U);
+  EXPECT_EQ(restarted.ports[0].host_address, spec.ports[0].host_address);
+  EXPECT_EQ(restarted.ports[0].count, 10);
+  EXPECT_EQ(networks().CountFreePorts(20000, 20019), 10U);
+}
+
+TEST_F(NetworkModesTest, ARangeEndsAtTheLastPort) {
+  NetworkSpec spec;
+  spec.ports = {{"a", 65530, 0, exec::kTcp, 7}};
+  EXPECT_EQ(Setup(spec), "InvalidArgument");
+  spec.ports = {{"a", 100, 65535, exec::kTcp, 2}};
+  EXPECT_EQ(Setup(spec), "InvalidArgument");
+  spec.ports = {{"a", 20000, 0, exec::kTcp, exec::kMaxPortsInAll + 1}};
+  EXPECT_EQ(Setup(spec), "ResourceExhausted");
+}
+
+TEST(NoNetworksTest, WithoutNetworksThereAreNamespaces) {
+  Config config = Core::DefaultConfig();
+  config.networks.clear();
+  Core core(config);
+  EXPECT_EQ(MessageOf(core.networks->Recover()), "Ok");
+  EXPECT_TRUE(core.networks->GetUsage().empty());
+  NetworkSpec none;
+  none.mode = NetworkMode::kNone;
+  EXPECT_EQ(MessageOf(core.networks->Setup("web", none)), "Ok");
+  EXPECT_EQ(core.executor->Existing(), std::vector<std::string>{"network web"});
+}
+
+}  // namespace
+}  // namespace mountd
