@@ -8,6 +8,7 @@
 
 #include "mountd/network_files.h"
 #include "netns/cni/json.h"
+#include "netns/cni/names.h"
 #include "netns/cni/plugin_result.h"
 
 namespace mountd {
@@ -122,7 +123,7 @@ std::string MacOf(const cni::PluginResult& result,
                   const std::string& interface) {
   for (const cni::ResultInterface& one : result.interfaces) {
     if (one.name == interface && !one.sandbox.empty()) {
-      return one.mac;
+      return cni::IsMac(one.mac) ? one.mac : "";
     }
   }
   return "";

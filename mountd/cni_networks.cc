@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 #include "mountd/cni_networks.h"
 
+#include <string_view>
 #include <vector>
 
 #include "mountd/base/memory_file.h"
+#include "mountd/base/number.h"
 #include "mountd/exec/wire.h"
 
 namespace mountd {
@@ -17,6 +19,19 @@ exec::CniPlan PlanOf(exec::CniVerb verb, const NetworkRecord& record) {
   plan.allocation = exec::ToWire(record.allocation);
   plan.network = exec::ToWire(record.network);
   return plan;
+}
+
+// Before 1.3 the CNI project's portmap looks for a port's rules in the tables
+// of both families, and misses those of one in the other's (seen with 1.1.1).
+// Its CHECK never succeeds.
+bool IsBefore13(std::string_view release) {
+  const std::size_t dot = release.find('.');
+  const auto major = ParseNumber<unsigned>(release.substr(0, dot));
+  const auto minor = ParseNumber<unsigned>(
+      dot == std::string_view::npos
+          ? ""
+          : release.substr(dot + 1, release.find('.', dot + 1) - dot - 1));
+  return major && minor && (*major < 1 || (*major == 1 && *minor < 3));
 }
 
 }  // namespace
@@ -37,13 +52,25 @@ Result<CniAttachment> CniNetworks::Attach(const NetworkRecord& record) {
 }
 
 Result<void> CniNetworks::Detach(const NetworkRecord& record) {
-  MOUNTD_ASSIGN(
-      const std::string answer,
-      Run(PlanOf(exec::CniVerb::kDel, record), CniRequestOf(record)));
+  MOUNTD_ASSIGN(const std::string answer,
+                Run(PlanOf(exec::CniVerb::kDel, record), CniRequestOf(record)));
   return ReadCniOutcome(answer);
 }
 
+Result<bool> CniNetworks::CanCheck(const NetworkRecord& record) {
+  if (record.ports.empty()) {
+    return true;
+  }
+  MOUNTD_ASSIGN(const CniListing listing, List());
+  const auto portmap = listing.plugins.find("portmap");
+  return portmap == listing.plugins.end() || !IsBefore13(portmap->second);
+}
+
 Result<void> CniNetworks::Check(const NetworkRecord& record) {
+  MOUNTD_ASSIGN(const bool can_check, CanCheck(record));
+  if (!can_check) {
+    return Ok();
+  }
   MOUNTD_ASSIGN(
       const std::string answer,
       Run(PlanOf(exec::CniVerb::kCheck, record), CniRequestOf(record)));

@@ -29,7 +29,8 @@ class CniNetworks {
   Result<CniAttachment> Attach(const NetworkRecord& record);
   // What was never attached, or is not any more, is success.
   Result<void> Detach(const NetworkRecord& record);
-  // FailedPrecondition if a plugin says that it is not as it left it.
+  // FailedPrecondition, or NotFound, if a plugin says that it is not as it left
+  // it. What cannot tell is not asked.
   Result<void> Check(const NetworkRecord& record);
   // Whether the network's plugins could attach one now.
   Result<void> Status(const std::string& network);
@@ -41,6 +42,7 @@ class CniNetworks {
  private:
   using Clock = std::chrono::steady_clock;
 
+  Result<bool> CanCheck(const NetworkRecord& record);
   Result<std::string> Run(const exec::CniPlan& plan,
                           const std::string& request);
 

@@ -15,6 +15,7 @@ namespace mountd {
 namespace {
 
 constexpr char kWatchStrand[] = "network watch";
+constexpr char kCniStrand[] = "cni-check";
 constexpr std::chrono::milliseconds kRearmPause{5000};
 constexpr std::chrono::milliseconds kReadPause{50};
 
@@ -197,6 +198,9 @@ void NetworkWatch::LookAtNetworks(const netns::LinkEvents& events) {
     if (Concern(events, record)) {
       LookAt(record);
     }
+    if (events.overflowed && record.mode == NetworkMode::kCni) {
+      parts_.strands.Submit(kCniStrand, [this, record] { CheckCni(record); });
+    }
   }
 }
 
@@ -233,6 +237,30 @@ void NetworkWatch::LookAt(const NetworkRecord& seen) {
           }
         }
       });
+}
+
+// Beside what is done to the allocation: its strand is not to wait for plugins.
+void NetworkWatch::CheckCni(const NetworkRecord& record) {
+  const Result<void> checked = parts_.networks.cni().Check(record);
+  if (checked) {
+    return;
+  }
+  const Code code = checked.error().code;
+  if (code != Code::kFailedPrecondition && code != Code::kNotFound) {
+    spdlog::warn("network {}/{}: {}", record.allocation, record.interface,
+                 checked.error().Message());
+    return;
+  }
+  // Not if it went meanwhile.
+  const auto records = parts_.store.NetworksOf(record.allocation);
+  if (records && std::any_of(records->begin(), records->end(),
+                             [&](const NetworkRecord& now) {
+                               return now.interface == record.interface &&
+                                      now.netns_inode == record.netns_inode &&
+                                      now.state == NetworkRecordState::kCreated;
+                             })) {
+    Lost(record, checked.error().detail);
+  }
 }
 
 void NetworkWatch::RepairOne(const NetworkRecord& record) {

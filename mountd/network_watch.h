@@ -36,8 +36,10 @@ namespace mountd {
 //
 // What has changed is looked at 50 ms later, with all that came meanwhile; each
 // network on its allocation's strand, so that what mountd itself takes away is
-// not. Of the loop's thread; plans and the store are for workers. Outlives
-// neither the strands nor the loop.
+// not. Of CNI's networks the namespace is; their plugins are asked (CHECK)
+// where anything may have changed, one network after the other, and what they
+// miss is told: only they could put it right. Of the loop's thread; plans and
+// the store are for workers. Outlives neither the strands nor the loop.
 class NetworkWatch {
  public:
   struct Parts {
@@ -91,6 +93,7 @@ class NetworkWatch {
   void LookAt(const NetworkRecord& record);
   void Restore();
   void RepairOne(const NetworkRecord& record);
+  void CheckCni(const NetworkRecord& record);
   void Lost(const NetworkRecord& record, const std::string& reason);
 
   const Parts parts_;

@@ -347,7 +347,8 @@ Result<void> Networks::AttachCni(NetworkRecord* record) {
 Result<void> Networks::WriteFiles(const NetworkRecord& record,
                                   std::uint32_t gid) {
   for (const NetworkFile& file : FilesOf(record)) {
-    MOUNTD_ASSIGN(const UniqueFd content, MemoryWith("network-file", file.text));
+    MOUNTD_ASSIGN(const UniqueFd content,
+                  MemoryWith("network-file", file.text));
     exec::NetworkFilePlan plan;
     plan.allocation = exec::ToWire(record.allocation);
     plan.gid = gid;
@@ -405,10 +406,9 @@ Result<std::vector<std::string>> Networks::TeardownOrder(
     const std::string& allocation) {
   MOUNTD_ASSIGN(std::vector<NetworkRecord> records,
                 store_.NetworksOf(allocation));
-  std::stable_partition(records.begin(), records.end(),
-                        [](const NetworkRecord& record) {
-                          return HasInterface(record.mode);
-                        });
+  std::stable_partition(
+      records.begin(), records.end(),
+      [](const NetworkRecord& record) { return HasInterface(record.mode); });
   std::vector<std::string> interfaces;
   interfaces.reserve(records.size());
   for (const NetworkRecord& record : records) {
@@ -437,10 +437,6 @@ Result<void> Networks::CollectCniGarbage(bool booted) {
 }
 
 Result<std::uint32_t> Networks::Repair(const NetworkRecord& record) {
-  if (record.mode == NetworkMode::kCni) {
-    MOUNTD_TRY(cni_.Check(record));
-    return 0U;
-  }
   MOUNTD_ASSIGN(
       const exec::NetworkState state,
       executor_.RepairNetwork(PlanOf(record, OriginOf(record, true))));

@@ -112,8 +112,12 @@ std::string FakeExecutor::AnswerCniLocked(const CniPlan& plan,
     }
     networks.push_back(std::move(network));
   }
-  return Succeeded({{"networks", std::move(networks)},
-                    {"plugins", {{{"type", "fake"}, {"release", "v1.6.0"}}}}});
+  Json plugins = Json::array();
+  for (const auto& [type, release] : cni_plugins_) {
+    plugins.push_back({{"type", type}, {"release", release}});
+  }
+  return Succeeded(
+      {{"networks", std::move(networks)}, {"plugins", std::move(plugins)}});
 }
 
 Result<UniqueFd> FakeExecutor::RunCni(const CniPlan& plan, int request) {
@@ -141,6 +145,12 @@ void FakeExecutor::PutCniNetwork(const std::string& network,
                                  const std::string& reason) {
   const std::lock_guard lock(mutex_);
   cni_networks_[network] = reason;
+}
+
+void FakeExecutor::PutCniPlugin(const std::string& type,
+                                const std::string& release) {
+  const std::lock_guard lock(mutex_);
+  cni_plugins_[type] = release;
 }
 
 void FakeExecutor::BreakCni(const std::string& attachment) {

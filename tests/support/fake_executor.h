@@ -43,8 +43,8 @@ class FakeExecutor final : public Executor {
 
   // All that exists: "allocation web", "inbox web/task", "mount web/task/name",
   // "anchor data", "plugin p", "directory p/staging/<key>", "network web",
-  // "link 10.0.0.2", "cni web/eth0", sorted. The base and what PrepareNetworks makes are not
-  // told.
+  // "link 10.0.0.2", "cni web/eth0", sorted. The base and what PrepareNetworks
+  // makes are not told.
   std::vector<std::string> Existing() const;
 
   // ---- What others do to the machine ----
@@ -96,6 +96,8 @@ class FakeExecutor final : public Executor {
   void SetCniResult(const std::string& json);
   // A network there is; `reason`: why it cannot be used.
   void PutCniNetwork(const std::string& network, const std::string& reason);
+  // One that there is besides "fake".
+  void PutCniPlugin(const std::string& type, const std::string& release);
   // What CHECK says of it: it is gone.
   void BreakCni(const std::string& attachment);
   // The requests that came, in order.
@@ -209,8 +211,9 @@ class FakeExecutor final : public Executor {
   std::string AnswerCniLocked(const CniPlan& plan, const std::string& request);
   std::string cni_result_;
   std::vector<std::string> cni_requests_;
-  std::map<std::string, std::string> cni_networks_;   // why not
-  std::map<std::string, bool> cni_attachments_;       // "web/eth0", whether well
+  std::map<std::string, std::string> cni_networks_;  // why not
+  std::map<std::string, std::string> cni_plugins_{{"fake", "1.6.0"}};
+  std::map<std::string, bool> cni_attachments_;  // "web/eth0", whether well
   std::map<std::uint64_t, std::string> cgroups_;
   struct Use {
     std::uint64_t mount_id;

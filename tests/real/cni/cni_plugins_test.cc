@@ -8,50 +8,31 @@
 
 #include <algorithm>
 #include <csignal>
-#include <filesystem>
 #include <memory>
 #include <set>
-#include <sstream>
 
+#include "tests/real/cni/debian_plugins.h"
 #include "tests/support/eventually.h"
 #include "tests/unit/netns/cni/runner_fixture.h"
 
 namespace mountd::cni {
 namespace {
 
-using Lines = std::set<std::string>;
 using mountd::testing::Eventually;
-
-constexpr char kPlugins[] = "/usr/lib/cni";
-
-struct Shell {
-  bool good = false;
-  std::string out;
-};
-
-Shell Sh(const std::string& script) {
-  const auto outcome = test::RunProgram({"/bin/sh", "-c", script});
-  return {outcome.status == 0, outcome.out + outcome.err};
-}
 
 class CniPlugins : public RunnerTest {
  protected:
   void SetUp() override {
-    if (!std::filesystem::exists(std::string(kPlugins) + "/bridge")) {
-      GTEST_SKIP() << "without containernetworking-plugins in " << kPlugins;
-    }
     RunnerTest::SetUp();
-    if (!IsSkipped() && !Sh("iptables -t nat -S").good) {
-      GTEST_SKIP() << "iptables does not work with this kernel";
+    if (const std::string why = WhyNoPlugins(); !why.empty()) {
+      GTEST_SKIP() << why;
     }
   }
 
   void NeedLink(const std::string& how) {
-    const Shell made = Sh("ip link add test0 type " + how);
-    if (!made.good) {
-      GTEST_SKIP() << "the kernel makes no " << how << ": " << made.out;
+    if (const std::string why = WhyNoLink(how); !why.empty()) {
+      GTEST_SKIP() << why;
     }
-    Sh("ip link del test0");
   }
 
   static Json RunReal(const std::string& verb, const std::string& container,
@@ -65,36 +46,6 @@ class CniPlugins : public RunnerTest {
     return Run(verb, request, options);
   }
 
-  static Json HostLocal(const std::string& subnet,
-                        const std::string& subnet6 = "") {
-    Json ranges = Json::array({Json::array({{{"subnet", subnet}}})});
-    if (!subnet6.empty()) {
-      ranges.push_back(Json::array({{{"subnet", subnet6}}}));
-    }
-    return {{"type", "host-local"},
-            {"ranges", ranges},
-            {"routes", Json::array({{{"dst", "0.0.0.0/0"}}})},
-            {"dataDir", "/run/cni"}};
-  }
-
-  // As Nomad writes it for its bridge networks.
-  static std::vector<Json> NomadsPlugins(const Json& ipam) {
-    return {{{"type", "loopback"}},
-            {{"type", "bridge"},
-             {"bridge", "nomad"},
-             {"ipMasq", true},
-             {"isGateway", true},
-             {"forceAddress", true},
-             {"hairpinMode", false},
-             {"ipam", ipam}},
-            {{"type", "firewall"},
-             {"backend", "iptables"},
-             {"iptablesAdminChainName", "NOMAD-ADMIN"}},
-            {{"type", "portmap"},
-             {"capabilities", {{"portMappings", true}}},
-             {"snat", true}}};
-  }
-
   static Json PortMapping() {
     return {{"port_mappings", Json::array({{{"hostPort", 8080},
                                             {"containerPort", 80},
@@ -105,23 +56,6 @@ class CniPlugins : public RunnerTest {
     Json network = Network("net", plugins);
     network["cniVersion"] = "0.4.0";
     WriteNetwork("1.conflist", network);
-  }
-
-  // Links, rules, and addresses that are given out: all that a plugin leaves.
-  static Lines Everything() {
-    const Shell found =
-        Sh("ip -o link | cut -d: -f2 | cut -d@ -f1;"
-           "for ns in /run/netns/*; do"
-           "  nsenter --net=$ns ip -o link | cut -d: -f2 | cut -d@ -f1 |"
-           "  sed s,^,$ns,; done;"
-           "{ iptables-save; ip6tables-save; } | grep -v '^[#:]';"
-           "find /run/cni -type f -name '*[.:]*' ! -name 'last_*'");
-    std::istringstream text(found.out);
-    Lines lines;
-    for (std::string line; std::getline(text, line);) {
-      lines.insert(line);
-    }
-    return lines;
   }
 
   static std::string Address(const std::string& container) {
@@ -149,7 +83,7 @@ class CniPlugins : public RunnerTest {
       EXPECT_NE(Address("web").find(added["address"].get<std::string>()),
                 std::string::npos)
           << Address("web");
-      EXPECT_NE(Everything(), before);
+      EXPECT_NE(WhatPluginsLeft(), before);
       const Json checked = RunReal("check", "web");
       EXPECT_TRUE(checked["ok"] == true || IsOldPortmaps(checked)) << checked;
       for (int i = 0; i < 2; ++i) {
@@ -157,10 +91,10 @@ class CniPlugins : public RunnerTest {
         EXPECT_EQ(gone["ok"], true) << gone;
       }
       if (first) {
-        before = Everything();
+        before = WhatPluginsLeft();
       }
     }
-    EXPECT_EQ(Everything(), before);
+    EXPECT_EQ(WhatPluginsLeft(), before);
     EXPECT_FALSE(HasRecord("web"));
   }
 
@@ -168,7 +102,7 @@ class CniPlugins : public RunnerTest {
   static Lines AfterOthers(const Json& more = Json::object()) {
     EXPECT_EQ(RunReal("add", "web", more)["ok"], true);
     EXPECT_EQ(RunReal("del", "web", more)["ok"], true);
-    return Everything();
+    return WhatPluginsLeft();
   }
 };
 
@@ -210,7 +144,7 @@ TEST_F(CniPlugins, ManyAtOnceHaveAddressesOfTheirOwn) {
   for (const std::string& container : containers) {
     PinNamespace(container);
   }
-  const Lines namespaces = Everything();
+  const Lines namespaces = WhatPluginsLeft();
   const auto all = [&](const std::string& verb) {
     std::vector<std::unique_ptr<test::RunningProgram>> running;
     for (const std::string& container : containers) {
@@ -228,7 +162,7 @@ TEST_F(CniPlugins, ManyAtOnceHaveAddressesOfTheirOwn) {
   };
   EXPECT_EQ(all("add"), containers.size());
   EXPECT_EQ(all("del"), 1U);
-  EXPECT_EQ(Everything(), namespaces);
+  EXPECT_EQ(WhatPluginsLeft(), namespaces);
   EXPECT_NE(namespaces, before);
 }
 
@@ -296,7 +230,7 @@ TEST_F(CniPlugins, AFailedAddLeavesNothing) {
   EXPECT_EQ(answer["cni_code"], 11) << answer;
   EXPECT_EQ(answer["left"], Json::array());
   EXPECT_EQ(CallNames().size(), 6U);
-  EXPECT_EQ(Everything(), before);
+  EXPECT_EQ(WhatPluginsLeft(), before);
 }
 
 TEST_F(CniPlugins, DelFindsWhatAKilledRunnerLeft) {
@@ -311,14 +245,14 @@ TEST_F(CniPlugins, DelFindsWhatAKilledRunnerLeft) {
   test::RunningProgram runner(
       Command("add", request, {"--plugin-dir", kPlugins}));
   ASSERT_TRUE(Eventually([] { return Daemons().size() == 1; }));
-  EXPECT_NE(Everything(), before);
+  EXPECT_NE(WhatPluginsLeft(), before);
   runner.Signal(SIGKILL);
   runner.Wait();
   // The configuration is not needed any more, and what is not known is found.
   WriteReal({{{"type", "loopback"}}});
   const Json gone = RunReal("del", "web");
   EXPECT_EQ(gone["ok"], true) << gone;
-  EXPECT_EQ(Everything(), before);
+  EXPECT_EQ(WhatPluginsLeft(), before);
 }
 
 TEST_F(CniPlugins, DelFreesTheAddressOfANamespaceThatIsGone) {
@@ -330,7 +264,7 @@ TEST_F(CniPlugins, DelFreesTheAddressOfANamespaceThatIsGone) {
   EXPECT_EQ(RunReal("del", "web")["ok"], true);
   std::filesystem::remove("/run/netns/web");
   PinNamespace("web");
-  EXPECT_TRUE(Eventually([&] { return Everything() == before; }));
+  EXPECT_TRUE(Eventually([&] { return WhatPluginsLeft() == before; }));
 }
 
 TEST_F(CniPlugins, GarbageIsDetached) {
@@ -341,7 +275,7 @@ TEST_F(CniPlugins, GarbageIsDetached) {
   EXPECT_EQ(RunReal("add", "old")["ok"], true);
   const Json answer = Run("gc", Json::object(), {"--plugin-dir", kPlugins});
   EXPECT_EQ(answer["removed"], Json({"old/eth0"})) << answer;
-  EXPECT_EQ(Everything(), before);
+  EXPECT_EQ(WhatPluginsLeft(), before);
 }
 
 TEST_F(CniPlugins, AllAreListedWithTheirVersions) {

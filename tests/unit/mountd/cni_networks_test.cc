@@ -282,13 +282,32 @@ TEST_F(CniNetworksTest, GarbageIsWhatNoRecordIsOf) {
 
 TEST_F(CniNetworksTest, CheckTellsWhatItsPluginsFind) {
   ASSERT_EQ(Setup(CniSpec()), "Ok");
-  EXPECT_EQ(networks().Repair(Records().at(0)).value(), 0U);
+  EXPECT_EQ(MessageOf(networks().cni().Check(Records().at(0))), "Ok");
   executor().BreakCni("web/eth0");
-  const auto broken = networks().Repair(Records().at(0));
+  const auto broken = networks().cni().Check(Records().at(0));
   EXPECT_EQ(Outcome(broken), "FailedPrecondition");
   EXPECT_NE(MessageOf(broken).find("plugin fake: it is gone"),
             std::string::npos)
       << MessageOf(broken);
+}
+
+TEST_F(CniNetworksTest, AnOldPortmapIsNotAskedAboutPorts) {
+  NetworkSpec spec = CniSpec();
+  spec.ports.push_back({"http", 20000, 80, exec::kTcp});
+  executor().PutCniPlugin("portmap", "1.1.1");
+  ASSERT_EQ(Setup(spec), "Ok");
+  executor().BreakCni("web/eth0");
+  EXPECT_EQ(MessageOf(networks().cni().Check(Records().at(0))), "Ok");
+}
+
+TEST_F(CniNetworksTest, ANewerPortmapIsAskedAboutPorts) {
+  NetworkSpec spec = CniSpec();
+  spec.ports.push_back({"http", 20000, 80, exec::kTcp});
+  executor().PutCniPlugin("portmap", "1.10.0");
+  ASSERT_EQ(Setup(spec), "Ok");
+  executor().BreakCni("web/eth0");
+  EXPECT_EQ(Outcome(networks().cni().Check(Records().at(0))),
+            "FailedPrecondition");
 }
 
 TEST_F(CniNetworksTest, TheListTellsWhatCanBeUsedAndWhyNot) {
@@ -298,7 +317,7 @@ TEST_F(CniNetworksTest, TheListTellsWhatCanBeUsedAndWhyNot) {
   ASSERT_EQ(MessageOf(listing), "Ok");
   EXPECT_EQ(listing->networks.at("good").unusable, "");
   EXPECT_EQ(listing->networks.at("bad").unusable, "no such plugin");
-  EXPECT_EQ(listing->plugins.at("fake"), "v1.6.0");
+  EXPECT_EQ(listing->plugins.at("fake"), "1.6.0");
 }
 
 }  // namespace

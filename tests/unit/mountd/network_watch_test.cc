@@ -283,6 +283,22 @@ TEST_F(NetworkWatchTest, ALostNamespaceIsToldOnce) {
   EXPECT_EQ(Told(), lost);
 }
 
+TEST_F(NetworkWatchTest, WhatAPluginMissesIsLost) {
+  NetworkSpec spec;
+  spec.mode = NetworkMode::kCni;
+  spec.network = "net";
+  for (const char* allocation : {"web", "well"}) {
+    ASSERT_EQ(Outcome(core_.networks->Setup(allocation, spec)), "Ok");
+  }
+  core_.executor->BreakCni("web/eth0");
+  Start();
+  const Lines lost = {"web/eth0 lost: plugin fake: it is gone"};
+  EXPECT_EQ(Told(), lost);
+  // What mountd itself takes away is not.
+  ASSERT_EQ(Outcome(core_.networks->Teardown("well", "eth0")), "Ok");
+  EXPECT_EQ(Told(), lost);
+}
+
 TEST_F(NetworkWatchTest, OneThatIsSetUpAnewAndLostAgainIsToldAgain) {
   const NetworkStatus web = Setup("web");
   Start();
