@@ -22,16 +22,16 @@ exec::CniPlan PlanOf(exec::CniVerb verb, const NetworkRecord& record) {
 }
 
 // Before 1.3 the CNI project's portmap looks for a port's rules in the tables
-// of both families, and misses those of one in the other's (seen with 1.1.1).
-// Its CHECK never succeeds.
-bool IsBefore13(std::string_view release) {
+// of both families, and misses those of one in the other's (seen with 1.1.1,
+// which Debian builds without its release's number). Its CHECK never succeeds.
+bool CanCheckPorts(std::string_view release) {
   const std::size_t dot = release.find('.');
   const auto major = ParseNumber<unsigned>(release.substr(0, dot));
   const auto minor = ParseNumber<unsigned>(
       dot == std::string_view::npos
           ? ""
           : release.substr(dot + 1, release.find('.', dot + 1) - dot - 1));
-  return major && minor && (*major < 1 || (*major == 1 && *minor < 3));
+  return major && minor && (*major > 1 || (*major == 1 && *minor >= 3));
 }
 
 }  // namespace
@@ -63,7 +63,7 @@ Result<bool> CniNetworks::CanCheck(const NetworkRecord& record) {
   }
   MOUNTD_ASSIGN(const CniListing listing, List());
   const auto portmap = listing.plugins.find("portmap");
-  return portmap == listing.plugins.end() || !IsBefore13(portmap->second);
+  return portmap == listing.plugins.end() || CanCheckPorts(portmap->second);
 }
 
 Result<void> CniNetworks::Check(const NetworkRecord& record) {

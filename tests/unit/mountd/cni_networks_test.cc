@@ -294,10 +294,13 @@ TEST_F(CniNetworksTest, CheckTellsWhatItsPluginsFind) {
 TEST_F(CniNetworksTest, AnOldPortmapIsNotAskedAboutPorts) {
   NetworkSpec spec = CniSpec();
   spec.ports.push_back({"http", 20000, 80, exec::kTcp});
-  executor().PutCniPlugin("portmap", "1.1.1");
-  ASSERT_EQ(Setup(spec), "Ok");
-  executor().BreakCni("web/eth0");
-  EXPECT_EQ(MessageOf(networks().cni().Check(Records().at(0))), "Ok");
+  for (const char* release : {"1.1.1", "", "unknown", "0.9", "1."}) {
+    executor().PutCniPlugin("portmap", release);
+    core_.Restart();
+    ASSERT_EQ(Setup(spec), "Ok");
+    executor().BreakCni("web/eth0");
+    EXPECT_EQ(MessageOf(networks().cni().Check(Records().at(0))), "Ok");
+  }
 }
 
 TEST_F(CniNetworksTest, ANewerPortmapIsAskedAboutPorts) {
