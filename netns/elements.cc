@@ -19,25 +19,10 @@
 namespace mountd::netns {
 namespace {
 
-using Bytes = std::vector<std::uint8_t>;
-
-// Each part of a concatenation is padded to 4 bytes.
-void Append(Bytes* bytes, std::span<const std::uint8_t> part) {
-  bytes->insert(bytes->end(), part.begin(), part.end());
-  bytes->resize((bytes->size() + 3) / 4 * 4);
-}
-
-void AppendPort(Bytes* bytes, std::uint16_t port) {
-  const std::array<std::uint8_t, 2> big_endian = {
-      static_cast<std::uint8_t>(port >> 8U),
-      static_cast<std::uint8_t>(port & 0xFFU)};
-  Append(bytes, big_endian);
-}
-
-Bytes LinkKey(const std::string& link) {
-  Bytes key(link.begin(), link.end());
-  key.resize(IFNAMSIZ);
-  return key;
+ElementBytes LinkKey(const std::string& link) {
+  std::array<std::uint8_t, IFNAMSIZ> name{};
+  std::copy_n(link.begin(), std::min(link.size(), name.size()), name.begin());
+  return ElementBytes().Append(name);
 }
 
 // The map of one family: those of any host address, and those of one.
@@ -48,39 +33,51 @@ struct PortMaps {
 constexpr PortMaps kPortMaps4 = {"pm4", "pm4h"};
 constexpr PortMaps kPortMaps6 = {"pm6", "pm6h"};
 
+// All zero: any of the family.
 template <typename Address>
-Element PortElement(const PortMaps& maps, const exec::PortMap& port,
+Address HostOf(const exec::PortMap& port) {
+  Address host{};
+  std::copy_n(port.host_address.begin(), host.size(), host.begin());
+  return host;
+}
+
+template <typename Address>
+Element PortElement(const char* set, const exec::PortMap& port,
                     std::uint8_t protocol, std::uint16_t offset,
                     const Address& container) {
   const auto host_port = static_cast<std::uint16_t>(port.host_port + offset);
-  Address host{};
-  std::copy_n(port.host_address.begin(), host.size(), host.begin());
-  Element element{IsNone(host) ? maps.any : maps.one, {}, {}, host_port};
+  const auto host = HostOf<Address>(port);
+  Element element{set, {}, {}, host_port};
   if (!IsNone(host)) {
-    Append(&element.key, host);
+    element.key.Append(host);
   }
-  Append(&element.key, {&protocol, 1});
-  AppendPort(&element.key, host_port);
-  Append(&element.data, container);
-  AppendPort(&element.data,
-             static_cast<std::uint16_t>(port.container_port + offset));
+  element.key.Append({&protocol, 1}).AppendPort(host_port);
+  element.data.Append(container).AppendPort(
+      static_cast<std::uint16_t>(port.container_port + offset));
   return element;
 }
 
-void AddPortElements(const exec::NetworkPlan& plan, const exec::PortMap& port,
-                     std::vector<Element>* elements) {
-  const bool ipv4 = port.host_family != 6;
-  const bool ipv6 = port.host_family != 4 && !IsNone(plan.ipv6);
+template <typename Address>
+void AddPort(const char* set, const exec::PortMap& port,
+             const Address& container, std::vector<Element>* elements) {
   for (const auto& [bit, protocol] : exec::kProtocolNumbers) {
     for (std::uint16_t i = 0; (port.protocols & bit) != 0 && i < port.count;
          ++i) {
-      if (ipv4) {
-        elements->push_back(
-            PortElement(kPortMaps4, port, protocol, i, plan.ipv4));
-      }
-      if (ipv6) {
-        elements->push_back(
-            PortElement(kPortMaps6, port, protocol, i, plan.ipv6));
+      elements->push_back(PortElement(set, port, protocol, i, container));
+    }
+  }
+}
+
+// Those of one set beside each other, as they go into one message.
+template <typename Address>
+void AddPorts(const PortMaps& maps, std::span<const exec::PortMap> ports,
+              std::uint8_t other_family, const Address& container,
+              std::vector<Element>* elements) {
+  for (const bool of_one : {false, true}) {
+    for (const exec::PortMap& port : ports) {
+      if (port.host_family != other_family &&
+          IsNone(HostOf<Address>(port)) != of_one) {
+        AddPort(of_one ? maps.one : maps.any, port, container, elements);
       }
     }
   }
@@ -90,18 +87,18 @@ template <typename Address>
 Element SourceElement(const char* set, const std::string& link,
                       const Address& address) {
   Element element{set, LinkKey(link), {}, 0};
-  Append(&element.key, address);
+  element.key.Append(address);
   return element;
 }
 
 void PutElement(Message* message, const Element& element, bool with_data) {
   message->Begin(NFTA_LIST_ELEM)
       .Begin(NFTA_SET_ELEM_KEY)
-      .PutBytes(NFTA_DATA_VALUE, std::as_bytes(std::span(element.key)))
+      .PutBytes(NFTA_DATA_VALUE, std::as_bytes(element.key.bytes()))
       .End();
   if (with_data && !element.data.empty()) {
     message->Begin(NFTA_SET_ELEM_DATA)
-        .PutBytes(NFTA_DATA_VALUE, std::as_bytes(std::span(element.data)))
+        .PutBytes(NFTA_DATA_VALUE, std::as_bytes(element.data.bytes()))
         .End();
   }
   message->End();
@@ -134,16 +131,15 @@ Message BatchMarker(int type) {
   return Message(type, 0, header);
 }
 
-bool HasData(const Answer& answer, const Bytes& data) {
+bool HasData(const Answer& answer, const ElementBytes& data) {
   const std::span<const std::byte> found =
       AttributesAfter<nfgenmsg>(answer.payload)
           .Nested(NFTA_SET_ELEM_LIST_ELEMENTS)
           .Nested(NFTA_LIST_ELEM)
           .Nested(NFTA_SET_ELEM_DATA)
           .Bytes(NFTA_DATA_VALUE);
-  const std::span<const std::byte> wanted = std::as_bytes(std::span(data));
   return data.empty() ||
-         std::equal(found.begin(), found.end(), wanted.begin(), wanted.end());
+         std::ranges::equal(found, std::as_bytes(std::span(data.bytes())));
 }
 
 // Elements of one set that stand beside each other, as many as an attribute
@@ -184,7 +180,7 @@ Result<int> Transact(Channel* nft, int type, int flags,
 Result<std::uint16_t> FindTakenPort(Channel* nft, std::vector<Element> elements,
                                     const std::string& object) {
   for (Element& element : elements) {
-    element.data.clear();
+    element.data = {};
   }
   MOUNTD_ASSIGN(const std::vector<bool> found,
                 FindElements(nft, elements, object));
@@ -198,22 +194,33 @@ Result<std::uint16_t> FindTakenPort(Channel* nft, std::vector<Element> elements,
 
 }  // namespace
 
+ElementBytes& ElementBytes::Append(std::span<const std::uint8_t> part) {
+  const std::size_t fits = std::min(part.size(), kMost - size_);
+  std::copy_n(part.begin(), fits, bytes_.begin() + size_);
+  size_ = std::min((size_ + fits + 3) / 4 * 4, kMost);
+  return *this;
+}
+
+ElementBytes& ElementBytes::AppendPort(std::uint16_t port) {
+  const std::array<std::uint8_t, 2> big_endian = {
+      static_cast<std::uint8_t>(port >> 8U),
+      static_cast<std::uint8_t>(port & 0xFFU)};
+  return Append(big_endian);
+}
+
 std::vector<Element> ElementsOf(const exec::NetworkPlan& plan) {
   std::vector<Element> elements;
   if (IsNone(plan.ipv4)) {
     return elements;
   }
   const std::string host_link = HostLinkName(plan.ipv4);
-  const std::size_t count =
-      std::min<std::size_t>(plan.port_count, plan.ports.size());
-  for (const exec::PortMap& port : std::span(plan.ports).first(count)) {
-    AddPortElements(plan, port, &elements);
+  const auto ports =
+      std::span(plan.ports)
+          .first(std::min<std::size_t>(plan.port_count, plan.ports.size()));
+  AddPorts(kPortMaps4, ports, 6, plan.ipv4, &elements);
+  if (!IsNone(plan.ipv6)) {
+    AddPorts(kPortMaps6, ports, 4, plan.ipv6, &elements);
   }
-  // Those of one set go into one message.
-  std::stable_sort(elements.begin(), elements.end(),
-                   [](const Element& a, const Element& b) {
-                     return std::string_view(a.set) < b.set;
-                   });
   elements.push_back(SourceElement("src4", host_link, plan.ipv4));
   if (!IsNone(plan.ipv6)) {
     elements.push_back(SourceElement("src6", host_link, plan.ipv6));
@@ -225,8 +232,10 @@ std::vector<Element> ElementsOf(const exec::NetworkPlan& plan) {
 }
 
 Element VersionElement(std::uint32_t version) {
-  Element element{"version", Bytes(sizeof(version)), {}, 0};
-  std::memcpy(element.key.data(), &version, sizeof(version));
+  std::array<std::uint8_t, sizeof(version)> bytes{};
+  std::memcpy(bytes.data(), &version, sizeof(version));
+  Element element{"version", {}, {}, 0};
+  element.key.Append(bytes);
   return element;
 }
 

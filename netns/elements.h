@@ -1,6 +1,13 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 #pragma once
 
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
 #include "mountd/exec/plan.h"
 #include "netns/netlink.h"
 
@@ -8,11 +15,29 @@
 // messages: libnftables would list every set of the host for each change.
 namespace mountd::netns {
 
+// A key or its data: concatenated parts, each padded to 4 bytes.
+class ElementBytes {
+ public:
+  // The longest: a link's name and an IPv6 address.
+  static constexpr std::size_t kMost = 32;
+
+  ElementBytes& Append(std::span<const std::uint8_t> part);
+  ElementBytes& AppendPort(std::uint16_t port);
+  std::span<const std::uint8_t> bytes() const {
+    return std::span(bytes_).first(size_);
+  }
+  bool empty() const { return size_ == 0; }
+
+ private:
+  std::array<std::uint8_t, kMost> bytes_{};
+  std::size_t size_ = 0;
+};
+
 struct Element {
   const char* set;
-  std::vector<std::uint8_t> key;
-  std::vector<std::uint8_t> data;  // maps only
-  std::uint16_t host_port = 0;     // of a port map
+  ElementBytes key{};
+  ElementBytes data{};          // maps only
+  std::uint16_t host_port = 0;  // of a port map
 };
 
 // One network's port maps, its addresses' anti-spoofing and, unless it is
