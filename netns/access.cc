@@ -19,7 +19,10 @@ Result<Access> OpenAccess(const Context& context, const std::string& name) {
     MOUNTD_ASSIGN(kept.netfilter,
                   Channel::Open(context.kernel, NETLINK_NETFILTER));
   }
-  PinPlace place{directory.get(), context.markers, name};
+  if (kept.nsfs == 0) {
+    MOUNTD_ASSIGN(kept.nsfs, NsfsDevice(context.kernel));
+  }
+  PinPlace place{directory.get(), context.markers, kept.nsfs, name};
   return Access{std::move(directory), std::move(place), &*kept.route,
                 &*kept.netfilter};
 }

@@ -36,10 +36,9 @@ Result<Home> Enter(Kernel& kernel, int fd, const std::string& object) {
 
 // The inode of a network namespace of this kernel's.
 Result<std::uint64_t> InodeOf(Kernel& kernel, const exec::NetworkPlan& plan,
-                              int fd) {
+                              std::uint64_t nsfs, int fd) {
   MOUNTD_ASSIGN(const FileFacts facts,
                 Named(kernel.Stat(fd, ""), "statx", NameOfPlan(plan)));
-  MOUNTD_ASSIGN(const std::uint64_t nsfs, NsfsDevice(kernel));
   // Of another file system no ioctl is asked: its server may never answer.
   const exec::Sys<std::uint64_t> type =
       facts.device == nsfs ? kernel.NamespaceTypeOf(fd)
@@ -133,7 +132,8 @@ Result<Home> NewHome(Kernel& kernel, NamespacePool* pool) {
 
 Result<Home> GivenHome(Kernel& kernel, const exec::NetworkPlan& plan,
                        const PinPlace& place, int fd, bool of_root) {
-  MOUNTD_ASSIGN(const std::uint64_t inode, InodeOf(kernel, plan, fd));
+  MOUNTD_ASSIGN(const std::uint64_t inode,
+                InodeOf(kernel, plan, place.nsfs, fd));
   if (inode != plan.netns_inode) {
     return NotGiven(Code::kInvalidArgument, plan, "is not the one it was");
   }

@@ -126,26 +126,25 @@ Result<void> CheckIsFree(const NetworkPlan& plan, const Before& before) {
 // the answer is lost they may be there all the same.
 Result<void> MakeElements(Access* access, const NetworkPlan& plan,
                           exec::Undo* undo) {
-  std::vector<Element> elements = ElementsOf(plan);
-  undo->Add([access, elements, name = NameOf(plan)] {
-    IgnoreBecauseBestEffort(DeleteElements(access->netfilter, elements, name));
+  undo->Add([access, &plan] {
+    IgnoreBecauseBestEffort(
+        DeleteElements(access->netfilter, ElementsOf(plan), NameOf(plan)));
   });
-  return AddElements(access->netfilter, elements, NameOf(plan));
+  return AddElements(access->netfilter, ElementsOf(plan), NameOf(plan));
 }
 
 // All that it says was acknowledged by the kernel.
 Result<NetworkState> MakeNetwork(const Context& context, Access* access,
-                                 const NetworkPlan& plan, int given,
-                                 const Veth& veth, exec::Undo* undo) {
+                                 const NetworkPlan& plan, const Veth& veth,
+                                 Home* home, exec::Undo* undo) {
   NetworkState state;
   state.elements_present = 1;
-  MOUNTD_ASSIGN(Home home, HomeFor(context, *access, plan, given));
   if (!IsNone(plan.ipv4)) {
     MOUNTD_ASSIGN(state.host_ifindex,
-                  MakeLink(access->route, veth, home.fd, &home.inside, undo));
+                  MakeLink(access->route, veth, home->fd, &home->inside, undo));
   }
   if (plan.origin != exec::NamespaceOrigin::kExisting) {
-    MOUNTD_TRY(MakePin(context.kernel, access->place, home.fd, undo));
+    MOUNTD_TRY(MakePin(context.kernel, access->place, home->fd, undo));
   }
   if (!IsNone(plan.ipv4)) {
     MOUNTD_TRY(MakeElements(access, plan, undo));
@@ -210,9 +209,11 @@ Result<void> CreateNetwork(const Context& context, const NetworkPlan& plan,
     return tell({before.pin.inode, before.link.index, 1, 0});
   }
   MOUNTD_TRY(CheckIsFree(plan, before));
+  // Closed when all is told: who waits does not wait for that.
+  MOUNTD_ASSIGN(Home home, HomeFor(context, access, plan, given));
   exec::Undo undo;
   MOUNTD_ASSIGN(const NetworkState state,
-                MakeNetwork(context, &access, plan, given, veth, &undo));
+                MakeNetwork(context, &access, plan, veth, &home, &undo));
   MOUNTD_TRY(tell(state));
   undo.Commit();
   return Ok();

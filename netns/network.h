@@ -16,10 +16,12 @@ namespace mountd::netns {
 
 // What an executor keeps from plan to plan: the host's netlink sockets, opened
 // by the first one that needs them, as closing one that deleted rules waits for
-// an RCU grace period (10 ms), and namespaces that nobody has yet.
+// an RCU grace period (10 ms), nsfs' device number, and namespaces that nobody
+// has yet.
 struct Kept {
   std::optional<Channel> route;
   std::optional<Channel> netfilter;
+  std::uint64_t nsfs = 0;
   NamespacePool pool;
 };
 

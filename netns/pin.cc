@@ -83,8 +83,7 @@ Result<Pin> FindPin(Kernel& kernel, const PinPlace& place) {
     pin.ours = pin.marked;
     return pin;
   }
-  MOUNTD_ASSIGN(const std::uint64_t nsfs, NsfsDevice(kernel));
-  if (file->device != nsfs) {
+  if (file->device != place.nsfs) {
     return MakeError(Code::kFailedPrecondition, "check", place.name,
                      "something else is mounted at the namespace's name");
   }
@@ -95,7 +94,7 @@ Result<Pin> FindPin(Kernel& kernel, const PinPlace& place) {
 
 Result<void> MakePin(Kernel& kernel, const PinPlace& place, int netns,
                      exec::Undo* undo) {
-  const auto& [directory, markers, name] = place;
+  const auto& [directory, markers, nsfs, name] = place;
   MOUNTD_ASSIGN(const FileFacts facts,
                 Named(kernel.Stat(netns, ""), "statx", name));
   MOUNTD_TRY(Named(kernel.MakeLink(std::to_string(facts.inode), markers, name),

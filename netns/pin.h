@@ -12,14 +12,15 @@
 // after the pin, so each state that a kill leaves still has it.
 namespace mountd::netns {
 
+// The device number of nsfs: there is one, for as long as the kernel runs.
+Result<std::uint64_t> NsfsDevice(exec::Kernel& kernel);
+
 struct PinPlace {
-  int directory;  // /run/netns
-  int markers;    // base/n
+  int directory;       // /run/netns
+  int markers;         // base/n
+  std::uint64_t nsfs;  // NsfsDevice
   std::string name;
 };
-
-// The device number of nsfs.
-Result<std::uint64_t> NsfsDevice(exec::Kernel& kernel);
 
 // Makes /run/netns, and a shared mount of it if it is none, so that names made
 // later are seen in mount namespaces that were copied before. Idempotent.
