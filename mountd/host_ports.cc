@@ -8,10 +8,12 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <iterator>
 #include <utility>
 
 #include "mountd/base/unique_fd.h"
 #include "mountd/exec/protocols.h"
+#include "netns/host_sockets.h"
 
 namespace mountd {
 namespace {
@@ -63,15 +65,52 @@ bool IsBound(const netns::HostIp& host, std::uint16_t port, int type) {
          errno == EADDRINUSE;
 }
 
-Result<void> CheckOne(const PortMapping& port, std::uint16_t number) {
-  constexpr std::pair<std::uint8_t, int> kKinds[] = {{exec::kTcp, SOCK_STREAM},
-                                                     {exec::kUdp, SOCK_DGRAM}};
-  for (const auto& [protocol, type] : kKinds) {
-    if ((port.protocols & protocol) != 0 &&
-        IsBound(port.host_address, number, type)) {
-      return ErrnoError(EADDRINUSE, "map",
-                        "host port " + std::to_string(number),
-                        "a socket of the host listens on it");
+using netns::HostPorts;
+
+Error Listens(std::uint16_t number) {
+  return ErrnoError(EADDRINUSE, "map", "host port " + std::to_string(number),
+                    "a socket of the host listens on it");
+}
+
+std::uint16_t LastOf(const HostPorts& ports) {
+  return static_cast<std::uint16_t>(ports.first + ports.count - 1U);
+}
+
+bool Includes(const HostPorts& ports, const netns::HostSocket& socket) {
+  return ports.first <= socket.port && socket.port <= LastOf(ports) &&
+         netns::Overlap(ports.address, socket.address);
+}
+
+Result<void> TryAll(const std::vector<HostPorts>& all, int type) {
+  for (const HostPorts& ports : all) {
+    for (std::uint32_t i = 0; i < ports.count; ++i) {
+      const auto number = static_cast<std::uint16_t>(ports.first + i);
+      if (IsBound(ports.address, number, type)) {
+        return Listens(number);
+      }
+    }
+  }
+  return Ok();
+}
+
+// `all` are of one protocol, whose sockets are of `type`.
+Result<void> CheckAll(const std::vector<HostPorts>& all, int type) {
+  std::uint16_t first = all.front().first;
+  std::uint16_t last = LastOf(all.front());
+  for (const HostPorts& ports : all) {
+    first = std::min(first, ports.first);
+    last = std::max(last, LastOf(ports));
+  }
+  const auto sockets =
+      netns::FindHostSockets(all.front().protocol, first, last);
+  if (!sockets) {
+    return TryAll(all, type);
+  }
+  for (const netns::HostSocket& socket : *sockets) {
+    if (std::ranges::any_of(all, [&](const HostPorts& ports) {
+          return Includes(ports, socket);
+        })) {
+      return Listens(socket.port);
     }
   }
   return Ok();
@@ -94,10 +133,17 @@ std::vector<netns::HostPorts> HostPortsOf(
 }
 
 Result<void> CheckNotListening(const std::vector<PortMapping>& ports) {
-  for (const PortMapping& port : ports) {
-    for (std::uint32_t i = 0; i < port.count; ++i) {
-      MOUNTD_TRY(
-          CheckOne(port, static_cast<std::uint16_t>(port.host_port + i)));
+  constexpr std::pair<std::uint8_t, int> kKinds[] = {{IPPROTO_TCP, SOCK_STREAM},
+                                                     {IPPROTO_UDP, SOCK_DGRAM}};
+  const std::vector<HostPorts> all = HostPortsOf(ports);
+  for (const auto& [protocol, type] : kKinds) {
+    std::vector<HostPorts> some;
+    std::ranges::copy_if(all, std::back_inserter(some),
+                         [wanted = protocol](const HostPorts& one) {
+                           return one.protocol == wanted;
+                         });
+    if (!some.empty()) {
+      MOUNTD_TRY(CheckAll(some, type));
     }
   }
   return Ok();

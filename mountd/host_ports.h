@@ -14,10 +14,10 @@ namespace mountd {
 std::vector<netns::HostPorts> HostPortsOf(
     const std::vector<PortMapping>& ports);
 
-// AlreadyExists if a socket of the host listens on one of them: binding it
-// tells, without reading any table. Privileged ports cannot be tried without a
-// capability, and SCTP is not; the port map then wins over the socket, as it
-// does for any other DNAT.
+// AlreadyExists if a socket of the host listens on one of them. The kernel is
+// asked for those that do; where it cannot tell, binding does, but for
+// privileged ports. SCTP's are not looked at: the port map then wins over the
+// socket, as it does for any other DNAT.
 Result<void> CheckNotListening(const std::vector<PortMapping>& ports);
 
 }  // namespace mountd

@@ -126,6 +126,16 @@ TEST_F(NetworksTest, APortThatASocketOfTheHostHasIsAlreadyExists) {
   EXPECT_TRUE(executor().plans().empty());
 }
 
+TEST_F(NetworksTest, ASocketOfAnotherPortOrProtocolIsInNobodysWay) {
+  const Listener listener;
+  ASSERT_TRUE(listener.listening());
+  NetworkSpec spec = Spec(static_cast<std::uint16_t>(listener.port() - 1));
+  spec.ports.push_back({"udp", listener.port(), 80, exec::kUdp});
+  spec.ports.push_back({"next", static_cast<std::uint16_t>(listener.port() + 1),
+                        81, exec::kTcp});
+  EXPECT_EQ(MessageOf(networks().Setup("web", spec)), "Ok");
+}
+
 TEST_F(NetworksTest, AnUndeclaredNetworkIsNotFound) {
   NetworkSpec spec;
   spec.network = "other";
