@@ -196,8 +196,8 @@ Result<std::string> ToHostPath(const dbus::Dict& map) {
 
 Result<NetworkStatus> ToNetwork(const dbus::Dict& map) {
   NetworkStatus network;
-  std::vector<WirePort> ports;
-  std::vector<sdbus::Struct<std::vector<std::uint8_t>, std::string>> files;
+  dbus::Value::Ports ports;
+  dbus::Value::Files files;
   MOUNTD_TRY(Fields(map)
                  .Read("mode", network.mode)
                  .Read("network", network.network)

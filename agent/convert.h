@@ -17,8 +17,7 @@
 namespace mountd::agent {
 
 // Label, host address, host port, container port, count, protocols.
-using WirePort = sdbus::Struct<std::string, std::string, std::uint16_t,
-                               std::uint16_t, std::uint16_t, std::string>;
+using WirePort = dbus::Value::Ports::value_type;
 
 std::vector<WirePort> ToWire(const std::vector<Port>& ports);
 // Its options.

@@ -173,13 +173,14 @@ Result<NetworkSpec> NetworkSpecFrom(const std::string& mode,
 }
 
 Dict ToDict(const NetworkStatus& status) {
-  std::vector<PortStruct> ports;
+  Value::Ports ports;
+  ports.reserve(status.ports.size());
   for (const PortMapping& port : status.ports) {
     ports.emplace_back(port.label, netns::ToString(port.host_address),
                        port.host_port, port.container_port, port.count,
                        ProtocolsText(port.protocols));
   }
-  std::vector<sdbus::Struct<std::vector<std::uint8_t>, std::string>> files;
+  Value::Files files;
   for (const NetworkStatus::File& file : status.files) {
     files.emplace_back(ToBytes(file.host_path), file.task_path);
   }
@@ -194,10 +195,10 @@ Dict ToDict(const NetworkStatus& status) {
       {"address6", Value(AddressText(status.ipv6))},
       {"gateway", Value(AddressText(status.gateway4))},
       {"gateway6", Value(AddressText(status.gateway6))},
-      {"ports", Value(ports)},
+      {"ports", Value(std::move(ports))},
       {"isolated", Value(status.isolated)},
       {"default_route", Value(status.default_route)},
-      {"files", Value(files)},
+      {"files", Value(std::move(files))},
   };
   AddNames(status, &dict);
   return dict;

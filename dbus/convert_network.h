@@ -13,8 +13,7 @@
 namespace mountd::dbus {
 
 // Label, host address, host port, container port, count, protocols.
-using PortStruct = sdbus::Struct<std::string, std::string, std::uint16_t,
-                                 std::uint16_t, std::uint16_t, std::string>;
+using PortStruct = Value::Ports::value_type;
 
 // Address, names.
 using HostStruct = sdbus::Struct<std::string, std::vector<std::string>>;

@@ -35,9 +35,14 @@ namespace mountd::dbus {
 class Value {
  public:
   using Bytes = std::vector<std::uint8_t>;
+  // Lists of a network's: a port has six members, and it may have many.
+  using Ports =
+      std::vector<sdbus::Struct<std::string, std::string, std::uint16_t,
+                                std::uint16_t, std::uint16_t, std::string>>;
+  using Files = std::vector<sdbus::Struct<Bytes, std::string>>;
   // As sdbus-c++ reads and writes it: by its signature, without a message.
-  using Plain =
-      std::variant<bool, std::uint32_t, std::uint64_t, std::string, Bytes>;
+  using Plain = std::variant<bool, std::uint32_t, std::uint64_t, std::string,
+                             Bytes, Ports, Files>;
 
   Value() = default;  // false
   explicit Value(Plain plain)

@@ -13,6 +13,9 @@ using Variants = std::map<std::string, sdbus::Variant>;
 using Pair = sdbus::Struct<std::uint32_t, std::string>;
 
 const Value::Bytes kBytes = {0, 1, 0xff};
+const Value::Ports kPorts = {{"http", "", 8080, 80, 1, "tcp"},
+                             {"dns", "127.0.0.1", 53, 5353, 2, "tcp+udp"}};
+const Value::Files kFiles = {{kBytes, "/etc/hosts"}};
 
 Dict AllKinds() {
   return {{"bool", Value(true)},
@@ -20,6 +23,9 @@ Dict AllKinds() {
           {"id", Value(UINT64_MAX)},
           {"text", Value(std::string("a\xC3\xA4"))},
           {"bytes", Value(kBytes)},
+          {"ports", Value(kPorts)},
+          {"files", Value(kFiles)},
+          {"none", Value(Value::Files{})},
           {"signed", Value(std::int64_t{-1})},
           {"struct", Value(Pair(1, "x"))},
           {"dict", Value(Dict{{"inner", Value(std::string("y"))}})}};
@@ -44,6 +50,9 @@ TEST(ValueTest, ItIsReadAsItWasWritten) {
   EXPECT_EQ(read.at("id").get<std::uint64_t>(), UINT64_MAX);
   EXPECT_EQ(read.at("text").get<std::string>(), "a\xC3\xA4");
   EXPECT_EQ(read.at("bytes").get<Value::Bytes>(), kBytes);
+  EXPECT_EQ(read.at("ports").get<Value::Ports>(), kPorts);
+  EXPECT_EQ(read.at("files").get<Value::Files>(), kFiles);
+  EXPECT_TRUE(read.at("none").get<Value::Files>().empty());
   EXPECT_EQ(read.at("signed").get<std::int64_t>(), -1);
   EXPECT_EQ(read.at("struct").get<Pair>(), Pair(1, "x"));
   EXPECT_EQ(read.at("dict").get<Dict>().at("inner").get<std::string>(), "y");
@@ -57,6 +66,7 @@ TEST(ValueTest, ItIsOnTheWireWhatAVariantIs) {
   EXPECT_EQ(variants.at("text").get<std::string>(), "a\xC3\xA4");
   const auto values = Sent<Dict>(variants);
   EXPECT_EQ(values.at("bytes").get<Value::Bytes>(), kBytes);
+  EXPECT_EQ(values.at("ports").get<Value::Ports>(), kPorts);
   EXPECT_EQ(values.at("struct").get<Pair>(), Pair(1, "x"));
 }
 
@@ -76,10 +86,10 @@ TEST(ValueTest, ItSaysItsType) {
   EXPECT_EQ(all.at("bytes").peekValueType(), "ay");
   EXPECT_EQ(all.at("struct").peekValueType(), "(us)");
   EXPECT_EQ(all.at("dict").peekValueType(), "a{sv}");
-  for (const char* plain : {"b", "u", "t", "s", "ay"}) {
+  for (const char* plain : {"b", "u", "t", "s", "ay", "a(ssqqqs)", "a(ays)"}) {
     EXPECT_TRUE(Value::IsPlainSignature(plain)) << plain;
   }
-  for (const char* other : {"", "a", "as", "x", "v", "bb", "(us)"}) {
+  for (const char* other : {"", "a", "as", "x", "v", "bb", "(us)", "a(us)"}) {
     EXPECT_FALSE(Value::IsPlainSignature(other)) << other;
   }
 }
