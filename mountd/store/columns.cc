@@ -78,14 +78,20 @@ StringMap MapFromColumn(std::string_view text) {
   return map;
 }
 
+// Put together by itself: with many ports their JSON values would take longer
+// than the statement that they are for.
 std::string ToColumn(const std::vector<PortMapping>& ports) {
-  json value = json::array();
+  std::string text = "[";
   for (const PortMapping& port : ports) {
-    value.push_back({port.label, port.host_port, port.container_port,
-                     port.protocols, port.count,
-                     netns::ToString(port.host_address)});
+    text.append(text.size() > 1 ? ",[" : "[").append(Dump(json(port.label)));
+    for (const unsigned number :
+         {unsigned{port.host_port}, unsigned{port.container_port},
+          unsigned{port.protocols}, unsigned{port.count}}) {
+      text.append(",").append(std::to_string(number));
+    }
+    text.append(",\"").append(netns::ToString(port.host_address)).append("\"]");
   }
-  return Dump(value);
+  return text.append("]");
 }
 
 std::vector<PortMapping> PortsFromColumn(std::string_view text) {

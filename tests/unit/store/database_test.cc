@@ -220,6 +220,15 @@ TEST(ColumnsTest, DamagedTextReadsEmpty) {
             std::vector<PortMapping>{PortMapping{}});
 }
 
+TEST(ColumnsTest, PortsAreReadAsTheyWereWritten) {
+  EXPECT_TRUE(PortsFromColumn(ToColumn(std::vector<PortMapping>{})).empty());
+  const std::vector<PortMapping> ports = {
+      {"", 1, 65535, exec::kAllProtocols, 1, {}},
+      {"a\"],[", 20000, 80, exec::kTcp, 100, *netns::ParseHostIp("192.0.2.1")},
+      {"six", 53, 5353, exec::kUdp, 2, *netns::ParseHostIp("2001:db8::1")}};
+  EXPECT_EQ(PortsFromColumn(ToColumn(ports)), ports);
+}
+
 TEST(ColumnsTest, BytesThatAreNoTextDoNotThrow) {
   const StringMap read = MapFromColumn(ToColumn(StringMap{{"a", "x\xff"}}));
   ASSERT_EQ(read.size(), 1U);
