@@ -138,8 +138,7 @@ bool HasData(const Answer& answer, const ElementBytes& data) {
           .Nested(NFTA_LIST_ELEM)
           .Nested(NFTA_SET_ELEM_DATA)
           .Bytes(NFTA_DATA_VALUE);
-  return data.empty() ||
-         std::ranges::equal(found, std::as_bytes(std::span(data.bytes())));
+  return data.empty() || std::ranges::equal(found, std::as_bytes(data.bytes()));
 }
 
 // Elements of one set that stand beside each other, as many as an attribute
