@@ -70,6 +70,7 @@ Result<std::uint32_t> MakeLink(Channel* route, const Veth& veth, int home,
   }
   MOUNTD_TRY(ConfigureHostEnd(route, veth, made->host));
   MOUNTD_TRY(ConfigureAllocationEnd(inside, veth, made->allocation));
+  MOUNTD_TRY(AwaitCarrier(route, veth, made->host));
   return made->host;
 }
 

@@ -14,7 +14,9 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <chrono>
 #include <cstring>
+#include <thread>
 #include <utility>
 
 namespace mountd::netns {
@@ -22,6 +24,7 @@ namespace {
 
 constexpr int kMake = NLM_F_CREATE | NLM_F_EXCL;
 constexpr std::uint32_t kLoopback = 1;
+constexpr std::uint8_t kOperUp = 6;  // IF_OPER_UP of linux/if.h, RFC 2863
 
 ifinfomsg LinkHeader(std::uint32_t index, unsigned flags = 0) {
   ifinfomsg header = {};
@@ -196,6 +199,9 @@ void ReadLink(const Answer& answer, LinkFacts* link) {
                 std::min<std::size_t>(link->mac.size(),
                                       static_cast<std::size_t>(nla_len(mac))));
   }
+  if (const nlattr* state = nla_find(first, left, IFLA_OPERSTATE)) {
+    link->carries = nla_get_u8(state) == kOperUp;
+  }
   if (const nlattr* nsid = nla_find(first, left, IFLA_LINK_NETNSID)) {
     link->peer_nsid = nla_get_s32(nsid);
   }
@@ -361,6 +367,24 @@ Result<void> ConfigureHostEnd(Channel* host, const Veth& veth,
     AddHostEnd(index, veth.ipv6, veth.host_ipv6, veth.mac, flags, &messages);
   }
   MOUNTD_TRY(host->Ask(messages, "configure host link", veth.object));
+  return Ok();
+}
+
+Result<void> AwaitCarrier(Channel* host, const Veth& veth,
+                          std::uint32_t index) {
+  // Since Linux 6.8 who asks does that work itself; before, one asks again.
+  constexpr int kMostTries = 50;
+  constexpr std::chrono::milliseconds kPause(1);
+  for (int tries = 0; tries < kMostTries; ++tries) {
+    MOUNTD_ASSIGN(const LinkFacts link, FindLink(host, index));
+    if (link.index == 0) {
+      return GoneAgain(veth);
+    }
+    if (link.carries) {
+      return Ok();
+    }
+    std::this_thread::sleep_for(kPause);
+  }
   return Ok();
 }
 

@@ -36,6 +36,7 @@ Result<void> AddHostAddresses(Channel* host, const NetworkConfig& network,
 struct LinkFacts {
   std::uint32_t index = 0;  // 0: no such link
   bool up = false;
+  bool carries = false;  // it is up, so is its peer, and packets pass
   Mac mac{};
   std::uint32_t peer_index = 0;  // in its namespace
   std::int32_t peer_nsid = -1;
@@ -62,6 +63,10 @@ Result<void> ConfigureHostEnd(Channel* host, const Veth& veth,
                               std::uint32_t index, bool again = false);
 Result<void> ConfigureAllocationEnd(Channel* inside, const Veth& veth,
                                     std::uint32_t index);
+// Returns when packets pass, of which the kernel drops those that come before:
+// the end that was raised first is made ready in a work of its own (linkwatch).
+// After 50 ms in any case: who is root inside may have taken his end down.
+Result<void> AwaitCarrier(Channel* host, const Veth& veth, std::uint32_t index);
 Result<void> RaiseLoopback(Channel* inside, const std::string& object);
 
 // Whether the host's end, the link `index`, is as it was made

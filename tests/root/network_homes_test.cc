@@ -184,6 +184,22 @@ TEST_F(NetworkHomes, AGivenNamespaceGetsItsLinkAndLivesOnWithout) {
   EXPECT_EQ(DifferenceWithin(before, 20), "");
 }
 
+// One datagram, which nobody sends again. The kernel makes the end that was
+// raised first ready in a work of its own, late where it is busy.
+TEST_F(NetworkHomes, TheFirstPacketAfterTheAnswerPasses) {
+  const UniqueFd given = UsersNetns(kAttacker);
+  if (!given.valid()) {
+    GTEST_SKIP() << "an ordinary user may make no user namespaces";
+  }
+  const Server server(PathOf(given), 80, "hello", Server::Transport::kUdp);
+  NetworkPlan plan = PlanGiven();
+  for (int round = 0; round < 100; ++round) {
+    ASSERT_EQ(ErrorOf(CreateGiven(plan, given)), "");
+    ASSERT_EQ(AskUdp("10.88.0.2", 80), "hello") << "round " << round;
+    Delete(plan);
+  }
+}
+
 TEST_F(NetworkHomes, AGivenNamespaceAloneIsPinnedAndLeftAsItIs) {
   const UniqueFd given = UsersNetns(kAttacker);
   if (!given.valid()) {
