@@ -164,6 +164,12 @@ Requests HostEnd(const Ends& ends, int netns) {
   return requests;
 }
 
+Requests HostEndReady(const Ends& ends) {
+  Requests requests;
+  requests.Add(RTM_GETLINK, NLM_F_ACK, Link(ends.index));
+  return requests;
+}
+
 Requests AllocationEnd(const Ends& ends) {
   Requests requests;
   AddUp(requests, kInnerIndex, false);

@@ -42,6 +42,10 @@ Requests HostEnd(const Ends& ends, int netns);
 // In that namespace, once the pair is there.
 Requests AllocationEnd(const Ends& ends);
 
+// The host's end, once both are up: who asks for it has it made ready (Linux
+// 6.8), and packets that come before are dropped.
+Requests HostEndReady(const Ends& ends);
+
 // One transaction of nf_tables.
 Requests AddedElements(const Ends& ends,
                        const std::vector<std::uint16_t>& ports);

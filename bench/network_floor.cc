@@ -46,6 +46,7 @@ class Floor final : public NetworkWay {
     MOUNTD_TRY(
         Exchange(route_, HostEnd(*ends_, namespace_.fd.get()), "host end"));
     MOUNTD_TRY(Exchange(namespace_.route, AllocationEnd(*ends_), "eth0"));
+    MOUNTD_TRY(Exchange(route_, HostEndReady(*ends_), "carrier"));
     // A closed socket holds its namespace for some 20 ms more.
     namespace_.route.reset();
     return Exchange(netfilter_, AddedElements(*ends_, ports_), "elements");
