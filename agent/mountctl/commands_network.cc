@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
+#include <algorithm>
 #include <iostream>
+#include <iterator>
 #include <memory>
 
 #include "agent/mountctl/commands.h"
@@ -9,16 +11,34 @@
 namespace mountd::agent {
 namespace {
 
+// Of CNI's networks mountd has no addresses to count.
+std::vector<std::string> CniNetworksOf(const Capabilities& offers) {
+  std::vector<std::string> names;
+  std::copy_if(offers.network_modes.begin(), offers.network_modes.end(),
+               std::back_inserter(names), [](const std::string& mode) {
+                 return mode.starts_with("cni/");
+               });
+  return names;
+}
+
 Result<void> ListNetworks(Client& client, bool json) {
   MOUNTD_ASSIGN(const Capabilities offers, client.GetCapabilities());
+  const std::vector<std::string> cni = CniNetworksOf(offers);
   if (json) {
-    std::cout << Dump(ToJson(offers.addresses)) << std::endl;
+    Json all = ToJson(offers.addresses);
+    for (const std::string& name : cni) {
+      all[name] = Json::object();
+    }
+    std::cout << Dump(all) << std::endl;
     return Ok();
   }
   Table table({"NETWORK", "ADDRESSES", "FREE"});
   for (const auto& [name, usage] : offers.addresses) {
     table.Add(
         {name, std::to_string(usage.capacity), std::to_string(usage.free)});
+  }
+  for (const std::string& name : cni) {
+    table.Add({name, "-", "-"});
   }
   table.Print(std::cout);
   Table ports({"HOST PORTS", "", "FREE"});

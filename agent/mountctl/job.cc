@@ -209,7 +209,7 @@ void ReadNetwork(Section& section, NetworkSpec& network) {
   section
       .Only({"mode", "network", "port", "interface", "address", "address6",
              "isolated", "hostname", "dns_servers", "dns_searches",
-             "dns_options"})
+             "dns_options", "cni_args", "mac", "ips"})
       .Text("mode", network.mode)
       .Text("network", network.network)
       .Text("interface", network.interface)

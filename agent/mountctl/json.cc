@@ -28,6 +28,10 @@ Json ToJson(const NetworkStatus& network) {
           {"gateway", network.gateway},
           {"gateway6", network.gateway6},
           {"host_interface", network.host_interface},
+          {"mac", network.mac},
+          {"dns_servers", network.dns_servers},
+          {"dns_searches", network.dns_searches},
+          {"dns_options", network.dns_options},
           {"ports", ToJson(network.ports)}};
 }
 

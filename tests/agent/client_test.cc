@@ -43,6 +43,22 @@ TEST_F(ClientTest, PatienceIsSentWhenGiven) {
   EXPECT_EQ(script().last_call(), "PrepareAllocation web {patience_ms=u5000;}");
 }
 
+TEST_F(ClientTest, SetupNetworkSendsWhatCnisPluginsAreAsked) {
+  NetworkSpec spec;
+  spec.mode = "cni/net";
+  spec.cni_args = {{"K", "V"}};
+  spec.mac = "02:00:00:00:00:01";
+  spec.ips = {"10.1.0.5/24"};
+  spec.bandwidth = {{"ingress_rate", 1000}};
+  ASSERT_TRUE(client_->SetupNetwork("web", spec));
+  const std::string call = script().last_call();
+  EXPECT_EQ(call.find("SetupNetwork web cni/net "), 0U) << call;
+  for (const char* option :
+       {"cni_args=", "mac=02:00:00:00:00:01;", "ips=", "bandwidth="}) {
+    EXPECT_NE(call.find(option), std::string::npos) << call;
+  }
+}
+
 TEST_F(ClientTest, SetupNetworkSendsEachPortAndAnswersAllFields) {
   NetworkSpec spec;
   spec.network = "other";
@@ -71,6 +87,8 @@ TEST_F(ClientTest, SetupNetworkSendsEachPortAndAnswersAllFields) {
   EXPECT_EQ(network.gateway, "10.88.0.1");
   EXPECT_EQ(network.gateway6, "fd00::1");
   EXPECT_EQ(network.host_interface, "mdabc");
+  EXPECT_EQ(network.mac, "02:4d:0a:58:00:02");
+  EXPECT_EQ(network.dns_servers, std::vector<std::string>{"192.0.2.53"});
   ASSERT_EQ(network.ports.size(), 1U);
   EXPECT_EQ(network.ports[0].label, "http");
   EXPECT_EQ(network.ports[0].host, 8080);
@@ -194,7 +212,9 @@ TEST_F(ClientTest, ListsAreReadElementByElement) {
   EXPECT_EQ(statistics[0].p99_us, 900U);
 
   const Capabilities offers = client_->GetCapabilities().value();
-  EXPECT_EQ(offers.network_modes, std::vector<std::string>{"bridge"});
+  EXPECT_EQ(offers.network_modes,
+            (std::vector<std::string>{"bridge", "cni/net"}));
+  EXPECT_EQ(offers.cni_plugins.at("bridge"), "1.6.0");
   ASSERT_TRUE(offers.addresses.contains("default"));
   EXPECT_EQ(offers.addresses.at("default").capacity, 254U);
   EXPECT_EQ(offers.addresses.at("default").free, 250U);

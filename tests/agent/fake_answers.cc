@@ -95,6 +95,8 @@ dbus::Dict Network() {
           {"gateway", Text("10.88.0.1")},
           {"gateway6", Text("fd00::1")},
           {"host_interface", Text("mdabc")},
+          {"mac", Text("02:4d:0a:58:00:02")},
+          {"dns_servers", V(std::vector<std::string>{"192.0.2.53"})},
           {"ports", V(Ports{{"http", "", std::uint16_t{8080}, std::uint16_t{80},
                              std::uint16_t{1}, "tcp"}})}};
 }
@@ -210,7 +212,9 @@ dbus::Dict Capabilities() {
   using Words = std::vector<std::string>;
   return {{"version", Text("0.1.0")},
           {"kernel", Text("6.18")},
-          {"network_modes", V(Words{"bridge"})},
+          {"cni_plugins",
+           V(std::map<std::string, std::string>{{"bridge", "1.6.0"}})},
+          {"network_modes", V(Words{"bridge", "cni/net"})},
           {"host_ports",
            V(std::vector<
                sdbus::Struct<std::uint16_t, std::uint16_t, std::uint32_t>>{

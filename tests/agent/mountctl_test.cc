@@ -147,6 +147,8 @@ TEST_F(MountctlTest, EveryListingAndStatusHasJson) {
   EXPECT_EQ(RunJson({"owed"}), overview["owed"]);
   EXPECT_EQ(RunJson({"network", "status", "web"}), allocation["networks"]);
   EXPECT_EQ(RunJson({"network", "list"})["default"]["free"], 250);
+  EXPECT_TRUE(RunJson({"network", "list"}).contains("cni/net"));
+  EXPECT_EQ(allocation["networks"][0]["mac"], "02:4d:0a:58:00:02");
   EXPECT_EQ(RunJson({"alloc", "ip", "web"}),
             json::parse(R"(["10.88.0.2", "fd00::2"])"));
   EXPECT_EQ(Run({"alloc", "ip", "web"}).out, "10.88.0.2\nfd00::2\n");
