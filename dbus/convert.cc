@@ -315,13 +315,17 @@ Dict ToDict(const TaskReport& report) {
           {"own_user_namespace", Value(report.has_own_user_namespace)}};
 }
 
+AddressesMap ToAddresses(const std::map<std::string, Networks::Usage>& usage) {
+  AddressesMap addresses;
+  for (const auto& [name, one] : usage) {
+    addresses.emplace(name, sdbus::Struct(one.capacity, one.free));
+  }
+  return addresses;
+}
+
 Dict ToDict(const Capabilities& capabilities) {
   utsname kernel{};
   uname(&kernel);
-  std::map<std::string, sdbus::Struct<std::uint32_t, std::uint32_t>> addresses;
-  for (const auto& [name, usage] : capabilities.networks) {
-    addresses.emplace(name, sdbus::Struct(usage.capacity, usage.free));
-  }
   std::vector<sdbus::Struct<std::uint16_t, std::uint16_t, std::uint32_t>>
       host_ports;
   for (const Capabilities::HostPorts& ports : capabilities.host_ports) {
@@ -337,7 +341,7 @@ Dict ToDict(const Capabilities& capabilities) {
                                                       "filesystem"})},
       {"features", Value(capabilities.features)},
       {"missing", Value(capabilities.missing)},
-      {"addresses", Value(addresses)},
+      {"addresses", Value(ToAddresses(capabilities.networks))},
       {"host_ports", Value(host_ports)},
       {"cni_plugins", Value(capabilities.cni_plugins)},
       {"executor_capabilities", Value(capabilities.executor_capabilities)},

@@ -47,6 +47,11 @@ Dict ToDict(const HolderReport& report);
 Dict ToDict(const TaskReport& report);
 Dict ToDict(const Capabilities& capabilities);
 
+// By network: addresses it has, how many of them are free.
+using AddressesMap =
+    std::map<std::string, sdbus::Struct<std::uint32_t, std::uint32_t>>;
+AddressesMap ToAddresses(const std::map<std::string, Networks::Usage>& usage);
+
 std::string AllocationStateName(AllocationState state);
 
 }  // namespace mountd::dbus

@@ -151,4 +151,12 @@ void ManagerAdaptor::GetStatistics(
 
 std::string ManagerAdaptor::Version() { return MOUNTD_VERSION; }
 
+AddressesMap ManagerAdaptor::Addresses() {
+  return ToAddresses(parts_.service.GetAddressUsage());
+}
+
+std::uint32_t ManagerAdaptor::FreeHostPorts() {
+  return parts_.service.CountFreeHostPorts();
+}
+
 }  // namespace mountd::dbus

@@ -189,6 +189,8 @@ class ManagerAdaptor final
   void GetStatistics(sdbus::Result<std::vector<StatisticsStruct>>&& answer,
                      Dict options) override;
   std::string Version() override;
+  AddressesMap Addresses() override;
+  std::uint32_t FreeHostPorts() override;
 
   // Weak: the connection owns (through its peer) this adaptor.
   const std::weak_ptr<sdbus::IConnection> connection_;

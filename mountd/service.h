@@ -207,6 +207,12 @@ class Service {
   Result<void> RetryOwed(const OwedRecord& owed) {
     return teardowns_.Retry(owed);
   }
+  // Both answer at once.
+  std::map<std::string, Networks::Usage> GetAddressUsage() const {
+    return parts_.networks.GetUsage();
+  }
+  // Of all that any rule grants, each once.
+  std::uint32_t CountFreeHostPorts() const;
   // Ports: of the caller's rules.
   Result<Capabilities> GetCapabilities(const CallContext& call);
 

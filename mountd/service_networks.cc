@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
+#include <algorithm>
+
 #include "mountd/service.h"
 
 // Service's verbs on allocations' networks.
@@ -36,6 +38,27 @@ bool Service::SeesNetwork(const Caller& caller,
   return policy_.MayUseNetwork(caller, spec).has_value();
 }
 
+std::uint32_t Service::CountFreeHostPorts() const {
+  std::vector<PortRange> ranges;
+  for (const RuleConfig& rule : parts_.config.rules) {
+    ranges.insert(ranges.end(), rule.host_ports.begin(), rule.host_ports.end());
+  }
+  std::sort(
+      ranges.begin(), ranges.end(),
+      [](const PortRange& a, const PortRange& b) { return a.first < b.first; });
+  std::uint32_t count = 0;
+  std::uint32_t next = 0;  // all before it are counted
+  for (const PortRange& range : ranges) {
+    if (range.last >= next) {
+      const auto first = std::max<std::uint32_t>(range.first, next);
+      count += parts_.networks.CountFreePorts(static_cast<std::uint16_t>(first),
+                                              range.last);
+      next = std::uint32_t{range.last} + 1;
+    }
+  }
+  return count;
+}
+
 void Service::AddNetworks(const Caller& caller, Capabilities* capabilities) {
   const bool has_bridge = !parts_.config.networks.empty();
   capabilities->network_modes = {"none", "host", "driver"};
@@ -53,8 +76,7 @@ void Service::AddNetworks(const Caller& caller, Capabilities* capabilities) {
   AddCniNetworks(caller, capabilities);
 }
 
-void Service::AddCniNetworks(const Caller& caller,
-                             Capabilities* capabilities) {
+void Service::AddCniNetworks(const Caller& caller, Capabilities* capabilities) {
   if (!parts_.config.cni.enabled()) {
     capabilities->Set("cni", false, "the configuration has no [cni]");
     return;

@@ -297,6 +297,11 @@ class Manager final : public sdbus::AdaptorInterfaces<FakeController> {
                        std::uint64_t{120}, std::uint64_t{900}}});
   }
   std::string Version() override { return "0.1.0"; }
+  std::map<std::string, sdbus::Struct<std::uint32_t, std::uint32_t>> Addresses()
+      override {
+    return {};
+  }
+  std::uint32_t FreeHostPorts() override { return 0; }
 
   Script& script() override { return script_; }
   int socket() const override { return socket_; }

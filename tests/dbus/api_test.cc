@@ -18,6 +18,7 @@ propagation = ["private", "host-to-task"]
 [host_volume.data]
 path = "/srv/data"
 propagation = ["private", "host-to-task", "bidirectional"]
+[cni]
 [network.default]
 ipv4 = "10.0.0.0/24"
 ipv6 = "fd00::/64"
@@ -31,7 +32,8 @@ probe_mounts_ms = 20
   RuleConfig all;
   all.uids = {::geteuid(), kAlice, kBob};
   all.host_volumes = all.filesystems = all.plugins = all.register_plugins =
-      all.control_plugins = all.networks = {"*"};
+      all.control_plugins = {"*"};
+  all.networks = {"*", "cni/*"};
   all.host_ports = {{20000, 21000}};
   all.alloc_roots = {"/srv/alloc"};
   all.ids = {{100000, 165535}};

@@ -104,6 +104,23 @@ TEST_P(Interfaces, APluginsIntrospectionIsItsContract) {
   EXPECT_EQ(Described(answer.text, kPlugin), contract);
 }
 
+TEST_P(Interfaces, PropertiesTellWhatIsFree) {
+  const auto get = [&](const char* name) {
+    return client_->CallOn(kPath, kProperties, "Get", "ss",
+                           "org.mountd1.Manager", name);
+  };
+  const Answer addresses = get("Addresses");
+  EXPECT_EQ(addresses.signature, "v");
+  const Answer ports = get("FreeHostPorts");
+  ASSERT_TRUE(client_->Call("PrepareAllocation", "sa{sv}", "web", 0).ok());
+  ASSERT_TRUE(client_
+                  ->Call("SetupNetwork", "ssa(ssqqqs)a{sv}", "web", "bridge", 1,
+                         "http", "", 20080, 80, 1, "tcp", 0)
+                  .ok());
+  EXPECT_NE(get("Addresses").text, addresses.text);
+  EXPECT_EQ(std::stoul(get("FreeHostPorts").text) + 1, std::stoul(ports.text));
+}
+
 TEST_P(Interfaces, VersionIsReadAndNotWritten) {
   const Answer version = client_->CallOn(kPath, kProperties, "Get", "ss",
                                          "org.mountd1.Manager", "Version");
@@ -111,7 +128,10 @@ TEST_P(Interfaces, VersionIsReadAndNotWritten) {
   EXPECT_EQ(version.text, "\"" MOUNTD_VERSION "\"");
   const Answer all =
       client_->CallOn(kPath, kProperties, "GetAll", "s", "org.mountd1.Manager");
-  EXPECT_EQ(all.types, (std::map<std::string, std::string>{{"Version", "s"}}));
+  EXPECT_EQ(all.types,
+            (std::map<std::string, std::string>{{"Version", "s"},
+                                                {"Addresses", "a{s(uu)}"},
+                                                {"FreeHostPorts", "u"}}));
   EXPECT_EQ(client_
                 ->CallOn(kPath, kProperties, "Set", "ssv",
                          "org.mountd1.Manager", "Version", "s", "2")

@@ -80,6 +80,30 @@ TEST_P(Methods, SetupNetwork) {
             R"(("", "127.0.0.1", 20443, 20443, 3, "tcp+sctp")])");
 }
 
+TEST_P(Methods, SetupNetworkOfCni) {
+  MustPrepare();
+  const Answer answer = client_->Call(
+      "SetupNetwork", "ssa(ssqqqs)a{sv}", "web", "cni/net", 0, 4, "cni_args",
+      "a{ss}", 1, "K", "V", "mac", "s", "02:00:00:00:00:01", "ips", "as", 1,
+      "10.99.0.9/24", "bandwidth", "a{st}", 1, "egress_rate",
+      std::uint64_t{1000});
+  ASSERT_TRUE(answer.ok()) << answer.message;
+  Types types = kNetworkTypes;
+  types.emplace("mac", "s");
+  EXPECT_EQ(answer.types, types);
+  EXPECT_EQ(answer.values.at("mode"), R"("cni/net")");
+  EXPECT_EQ(answer.values.at("address"), R"("10.99.0.2")");
+  EXPECT_EQ(answer.values.at("gateway"), R"("10.99.0.1")");
+  EXPECT_EQ(answer.values.at("mac"), R"("0a:00:00:00:00:02")");
+  const std::string request = executor().cni_requests().back();
+  EXPECT_NE(request.find(R"("egressRate":1000)"), std::string::npos) << request;
+
+  const Answer unknown =
+      client_->Call("SetupNetwork", "ssa(ssqqqs)a{sv}", "web", "cni/net", 0, 1,
+                    "bandwidth", "a{st}", 1, "sideways_rate", std::uint64_t{1});
+  EXPECT_EQ(unknown.error, "org.mountd1.Error.InvalidArgument");
+}
+
 TEST_P(Methods, TeardownNetwork) {
   MustPrepare();
   ASSERT_TRUE(

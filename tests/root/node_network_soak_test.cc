@@ -5,7 +5,7 @@
 // rules: at the end each one that is there works, and once all are released
 // nothing is left.
 //
-//   MOUNTD_NETWORK_STEPS   how many steps (400)
+//   MOUNTD_NETWORK_STEPS   how many steps (2000)
 //   MOUNTD_NETWORK_SEED    of the random numbers; it is printed
 #include <net/if.h>
 
@@ -319,7 +319,7 @@ class NodeNetworkSoak : public NodeNetworkFixture {
 
   const std::uint32_t seed_ =
       NumberFrom("MOUNTD_NETWORK_SEED", std::random_device()());
-  const std::uint32_t all_steps_ = NumberFrom("MOUNTD_NETWORK_STEPS", 400);
+  const std::uint32_t all_steps_ = NumberFrom("MOUNTD_NETWORK_STEPS", 2000);
   std::vector<std::unique_ptr<HeldNamespace>> namespaces_;
   std::atomic<int> steps_done_ = 0;
   Inventory before_;

@@ -81,6 +81,7 @@ read_only = true
 type = "nfs4"
 source = "server:/homes"
 propagation = ["private", "host-to-task"]
+[cni]
 [network.default]
 ipv4 = "10.0.0.0/29"
 ipv6 = "fd00::/64"
@@ -94,7 +95,8 @@ probe_ready_ms = 20
   RuleConfig all;
   all.uids = {kAgent, kOther};
   all.host_volumes = all.filesystems = all.plugins = all.register_plugins =
-      all.control_plugins = all.networks = {"*"};
+      all.control_plugins = {"*"};
+  all.networks = {"*", "cni/*"};
   all.host_ports = {{20000, 21000}};
   all.alloc_roots = {"/srv/alloc"};
   all.ids = {{100000, 165535}};

@@ -350,16 +350,29 @@ TEST_F(ServiceTest, TheHostsLastMountsAreKept) {
   EXPECT_EQ(Outcome(Publish()), "Ok");
 }
 
+TEST_F(ServiceTest, CapabilitiesNameTheNetworksThatOneMayBeIn) {
+  executor().PutCniNetwork("net", "");
+  executor().PutCniNetwork("bad", "no such plugin");
+  const auto capabilities = service().GetCapabilities(Core::By(Core::kAgent));
+  ASSERT_EQ(MessageOf(capabilities), "Ok");
+  EXPECT_EQ(capabilities->network_modes.back(), "cni/net");
+  EXPECT_EQ(capabilities->missing.at("cni/bad"), "no such plugin");
+  const auto admins = service().GetCapabilities(Core::By(Core::kAdmin));
+  ASSERT_EQ(MessageOf(admins), "Ok");
+  EXPECT_EQ(admins->network_modes.back(), "driver") << "no rule names any";
+}
+
 TEST_F(ServiceTest, CapabilitiesAreTheExecutors) {
   executor().FailNext("Hello", Code::kUnavailable);
-  EXPECT_EQ(Outcome(service().GetCapabilities(Core::By(Core::kAgent))), "Unavailable");
+  EXPECT_EQ(Outcome(service().GetCapabilities(Core::By(Core::kAgent))),
+            "Unavailable");
   executor().SetStuck(3);
   const auto capabilities = service().GetCapabilities(Core::By(Core::kAgent));
   ASSERT_EQ(MessageOf(capabilities), "Ok");
   EXPECT_TRUE(capabilities->features.at("unique-mount-ids"));
   EXPECT_TRUE(capabilities->features.at("bridge"));
-  EXPECT_EQ(capabilities->missing.size(), 1U);
-  EXPECT_TRUE(capabilities->missing.contains("cni"));
+  EXPECT_TRUE(capabilities->features.at("cni"));
+  EXPECT_TRUE(capabilities->missing.empty());
   ASSERT_FALSE(capabilities->host_ports.empty());
   EXPECT_EQ(capabilities->host_ports[0].free,
             capabilities->host_ports[0].range.last -
