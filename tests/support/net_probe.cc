@@ -3,6 +3,8 @@
 
 #include <arpa/inet.h>
 #include <fcntl.h>
+#include <gtest/gtest.h>
+#include <netdb.h>
 #include <poll.h>
 #include <sched.h>
 #include <sys/prctl.h>
@@ -15,8 +17,6 @@
 #include <csignal>
 #include <cstring>
 #include <thread>
-
-#include "mountd/base/unique_fd.h"
 
 namespace mountd::testing {
 namespace {
@@ -118,7 +118,7 @@ void AnswerDatagram(int fd, const char* text) {
   }
 }
 
-[[noreturn]] void Serve(const char* netns, const Endpoint& any,
+[[noreturn]] void Serve(const char* netns, const Endpoint& own,
                         const char* text, Server::Transport transport,
                         int ready) {
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
@@ -130,7 +130,7 @@ void AnswerDatagram(int fd, const char* text) {
       ::socket(AF_INET6, (tcp ? SOCK_STREAM : SOCK_DGRAM) | SOCK_CLOEXEC, 0);
   const int on = 1;
   ::setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
-  if (::bind(fd, any.get(), any.size) != 0 || (tcp && ::listen(fd, 16) != 0) ||
+  if (::bind(fd, own.get(), own.size) != 0 || (tcp && ::listen(fd, 16) != 0) ||
       ::write(ready, "x", 1) != 1) {
     ::_exit(2);
   }
@@ -183,16 +183,48 @@ std::string TextFrom(const std::string& netns,
   return text;
 }
 
+UniqueFd SocketIn(const std::string& netns, int family, int type,
+                  int protocol) {
+  const UniqueFd home(::open("/proc/self/ns/net", O_RDONLY | O_CLOEXEC));
+  EXPECT_TRUE(Enter(netns.c_str())) << netns;
+  UniqueFd fd(::socket(family, type | SOCK_CLOEXEC, protocol));
+  EXPECT_TRUE(fd.valid());
+  EXPECT_EQ(::setns(home.get(), CLONE_NEWNET), 0);
+  return fd;
+}
+
+Listener::Listener(const std::string& netns, const std::string& address,
+                   std::uint16_t port) {
+  Endpoint own = At(address, port);
+  fd_ = SocketIn(netns, own.family, SOCK_DGRAM, 0);
+  EXPECT_EQ(::bind(fd_.get(), own.get(), own.size), 0) << address;
+}
+
+std::string Listener::Hear(int timeout_ms) {
+  pollfd wait = {fd_.get(), POLLIN, 0};
+  char byte = 0;
+  Endpoint peer;
+  socklen_t size = sizeof(peer.storage);
+  if (::poll(&wait, 1, timeout_ms) != 1 ||
+      ::recvfrom(fd_.get(), &byte, 1, 0, peer.get(), &size) < 0) {
+    return "";
+  }
+  std::array<char, INET6_ADDRSTRLEN> text{};
+  ::getnameinfo(peer.get(), size, text.data(), text.size(), nullptr, 0,
+                NI_NUMERICHOST);
+  return text.data();
+}
+
 Server::Server(const std::string& netns, std::uint16_t port, const char* text,
-               Transport transport) {
+               Transport transport, const char* address) {
   std::array<int, 2> ready{};
   if (::pipe2(ready.data(), O_CLOEXEC) != 0) {
     return;
   }
-  const Endpoint any = At("::", port);
+  const Endpoint own = At(address, port);
   pid_ = ::fork();
   if (pid_ == 0) {
-    Serve(netns.c_str(), any, text, transport, ready[1]);
+    Serve(netns.c_str(), own, text, transport, ready[1]);
   }
   ::close(ready[1]);
   char byte = 0;

@@ -7,6 +7,8 @@
 #include <functional>
 #include <string>
 
+#include "mountd/base/unique_fd.h"
+
 // Whether packets get through: servers in network namespaces, and who asks
 // them.
 namespace mountd::testing {
@@ -31,15 +33,30 @@ std::string AskFrom(const std::string& netns, const std::string& address,
 std::string TextFrom(const std::string& netns,
                      const std::function<std::string()>& body);
 
+// A socket (socket(2)) of that network namespace.
+UniqueFd SocketIn(const std::string& netns, int family, int type, int protocol);
+
+// A UDP socket in a network namespace, and who sends to it.
+class Listener {
+ public:
+  Listener(const std::string& netns, const std::string& address,
+           std::uint16_t port);
+  // The source address of the next datagram, "" if none comes in time.
+  std::string Hear(int timeout_ms = kAnswerMs);
+
+ private:
+  UniqueFd fd_;
+};
+
 // A process in a network namespace that answers every TCP connection to a port,
 // or every UDP datagram, over IPv4 and IPv6, with `text`; with "" it answers
-// with the client's address. While it runs it holds the namespace. The test may
-// have threads.
+// with the client's address. One that listens at "::" does so at all addresses.
+// While it runs it holds the namespace. The test may have threads.
 class Server {
  public:
   enum class Transport { kTcp, kUdp };
   Server(const std::string& netns, std::uint16_t port, const char* text,
-         Transport transport = Transport::kTcp);
+         Transport transport = Transport::kTcp, const char* address = "::");
   ~Server();
   Server(const Server&) = delete;
   Server& operator=(const Server&) = delete;
