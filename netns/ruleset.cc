@@ -39,8 +39,9 @@ flush set inet mountd version
 
 // guard: no allocation reaches the host's loopback services through the
 // route_localnet of its link, or sends from an address that is not its own.
-// forward: allocations reach each other and the outside; the outside reaches
-// them only through port maps.
+// nat_pre: what comes from outside to 127/8 the kernel refuses when it routes
+// it, so long as nothing leads it elsewhere before. forward: allocations reach
+// each other and the outside; the outside reaches them only through port maps.
 constexpr char kRules[] = R"(table inet mountd {
   chain guard {
     iifname != "md*" return
@@ -56,7 +57,10 @@ constexpr char kRules[] = R"(table inet mountd {
     dnat ip6 to ip6 daddr . meta l4proto . th dport map @pm6h
     dnat ip6 to meta l4proto . th dport map @pm6
   }
-  chain nat_pre { meta l4proto { tcp, udp, sctp } fib daddr type local jump portmap; }
+  chain nat_pre {
+    ip daddr 127.0.0.0/8 return
+    meta l4proto { tcp, udp, sctp } fib daddr type local jump portmap
+  }
   chain nat_out { meta l4proto { tcp, udp, sctp } fib daddr type local jump portmap; }
   chain forward {
     iifname != "md*" oifname != "md*" return

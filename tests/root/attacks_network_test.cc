@@ -27,6 +27,8 @@ using netns::kGatewayMac;
 constexpr char kHost[] = "/proc/self/ns/net";
 constexpr char kWeb[] = "/run/netns/web";  // the attacker's
 constexpr char kDb[] = "/run/netns/db";
+// Of the host's link to its neighbour.
+constexpr Mac kUplinkMac = {2, 0, 0, 0, 0, 0x0a};
 constexpr char kOutside[] = "/run/netns/outside";
 
 void Nft(const std::string& commands) {
@@ -73,7 +75,7 @@ class NetworkAttacks : public Networks {
   static void AddNeighbour() {
     for (const char* command :
          {"netns add outside",
-          "link add up0 type veth peer up0 netns "
+          "link add up0 address 02:00:00:00:00:0a type veth peer up0 netns "
           "outside",
           "link set up0 up", "addr add 192.0.2.1/24 dev up0",
           "addr add 2001:db8::1/64 dev up0 nodad", "-n outside link set up0 up",
@@ -365,6 +367,23 @@ TEST_F(PortMapAttacks, OneOfAnAddressIsNoneOfAnother) {
   EXPECT_EQ(AskFrom(kOutside, "192.0.2.3", 18085, kNoAnswerMs), "");
   Nft("add element inet mountd pm4 { tcp . 18085 : 10.88.0.4 . 80 }");
   EXPECT_EQ(AskFrom(kOutside, "192.0.2.3", 18085), "hello");
+}
+
+// The kernel refuses packets from outside to 127/8 only where it routes them,
+// which is after a port map has changed where they go.
+TEST_F(PortMapAttacks, OneOfTheHostsLoopbackIsNotReachedFromBeside) {
+  CreateCacheWith(MapAt("127.0.0.1", 18085));
+  Listener listener("/run/netns/cache", "10.88.0.4", 80);
+  const Frame frame = UdpFrame({{2, 0, 0, 0, 0, 9}, kUplinkMac}, "192.0.2.2",
+                               "127.0.0.1", 18085);
+  SendFrames(kOutside, "up0", {frame});
+  EXPECT_EQ(listener.Hear(kNoAnswerMs), "");
+  EXPECT_EQ(TextFrom(kHost, [] { return AskUdp("127.0.0.1", 18085, 1); }), "");
+  EXPECT_EQ(listener.Hear(), "10.88.0.1") << "the host itself reaches it";
+  Nft("flush chain inet mountd nat_pre; add rule inet mountd nat_pre "
+      "meta l4proto { tcp, udp, sctp } fib daddr type local jump portmap");
+  SendFrames(kOutside, "up0", {frame});
+  EXPECT_EQ(listener.Hear(), "192.0.2.2");
 }
 
 }  // namespace
