@@ -34,8 +34,8 @@ ifinfomsg LinkHeader(std::uint32_t index, unsigned flags = 0) {
   return header;
 }
 
-Message LinkUp(std::uint32_t index) {
-  return Message(RTM_NEWLINK, 0, LinkHeader(index, IFF_UP));
+Message LinkUp(std::uint32_t index, unsigned more_flags = 0) {
+  return Message(RTM_NEWLINK, 0, LinkHeader(index, IFF_UP | more_flags));
 }
 
 Message LinkAddress(std::uint32_t index, const Mac& mac) {
@@ -361,7 +361,9 @@ Result<void> ConfigureHostEnd(Channel* host, const Veth& veth,
     messages.push_back(LinkAddress(index, kGatewayMac));
   }
   messages.push_back(AddressModes(index, true, veth.object));
-  messages.push_back(LinkUp(index));
+  // Questions from inside would each leave an entry in the one table of
+  // neighbours that the whole machine has.
+  messages.push_back(LinkUp(index, IFF_NOARP));
   AddHostEnd(index, veth.ipv4, veth.host_ipv4, veth.mac, flags, &messages);
   if (!IsNone(veth.ipv6)) {
     AddHostEnd(index, veth.ipv6, veth.host_ipv6, veth.mac, flags, &messages);

@@ -269,6 +269,30 @@ TEST_F(BridgeAttacks, AnswersForAnothersAddressAreNotBelieved) {
   EXPECT_EQ(Ask("fd77::3", 80), "attacker");
 }
 
+// The table of neighbours is one for the whole machine, and full at
+// net.ipv4.neigh.default.gc_thresh3: then nobody reaches a new one.
+TEST_F(NetworkAttacks, QuestionsDoNotFillTheHostsTableOfNeighbours) {
+  constexpr std::ptrdiff_t kQuestions = 100;
+  const auto ask = [] {
+    std::vector<Frame> frames;
+    for (int i = 1; i <= kQuestions; ++i) {
+      frames.push_back(
+          ArpQuestion(ToHost(), "10.88.1." + std::to_string(i), "10.88.0.1"));
+    }
+    Send(frames);
+  };
+  const auto count = [] {
+    const std::string text = TextOf("/proc/net/arp");
+    return std::count(text.begin(), text.end(), '\n');
+  };
+  const auto before = count();
+  ask();
+  EXPECT_EQ(count(), before);
+  Shell("ip link set md0a580002 arp on");
+  ask();
+  EXPECT_GE(count(), kQuestions);
+}
+
 TEST_F(NetworkAttacks, TheHostHasNoRouterInAnAllocation) {
   const auto seen = [] {
     return TextOf("/proc/net/ipv6_route") + TextOf("/proc/net/if_inet6");
