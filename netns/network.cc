@@ -158,12 +158,25 @@ Result<NetworkState> MakeNetwork(const Context& context, Access* access,
   return state;
 }
 
-// What is keyed by the plan's address, but for the link.
-Result<void> DeleteAddressed(Access* access, const NetworkPlan& plan,
+// The plan, without an IPv6 address that is another's by now, and with it what
+// is keyed by that alone.
+Result<NetworkPlan> WithOwnAddresses(Access* access, NetworkPlan plan,
+                                     const LinkFacts& link) {
+  if (!IsNone(plan.ipv6)) {
+    MOUNTD_ASSIGN(const bool elsewhere,
+                  IsRoutedElsewhere(access->route, plan.ipv6, link.index));
+    plan.ipv6 = elsewhere ? Ipv6{} : plan.ipv6;
+  }
+  return plan;
+}
+
+// What is keyed by the plan's addresses, but for the link.
+Result<void> DeleteAddressed(Access* access, const NetworkPlan& asked,
                              const Pin& pin, const LinkFacts& link) {
-  if (IsNone(plan.ipv4) || IsOfAnother(link, plan)) {
+  if (IsNone(asked.ipv4) || IsOfAnother(link, asked)) {
     return Ok();
   }
+  MOUNTD_ASSIGN(const NetworkPlan plan, WithOwnAddresses(access, asked, link));
   const std::string name = NameOf(plan);
   MOUNTD_TRY(DeleteElements(access->netfilter, ElementsOf(plan), name));
   if (pin.marked || link.alias == name) {

@@ -73,6 +73,10 @@ Result<void> RaiseLoopback(Channel* inside, const std::string& object);
 // (netns/host_link.h), and has its routes and neighbours, just so.
 Result<bool> IsHostEndRight(Channel* host, const Veth& veth,
                             std::uint32_t index);
+// Whether the host has a route for just this address by another link than
+// `index`.
+Result<bool> IsRoutedElsewhere(Channel* host, const Ipv6& address,
+                               std::uint32_t index);
 // Adds to the allocation's end what is missing, and leaves what is there, but
 // for the MAC, without which nothing reaches it: who is root inside may have
 // changed it. True if there was something to do.

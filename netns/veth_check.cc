@@ -2,12 +2,15 @@
 #include <linux/neighbour.h>
 #include <linux/rtnetlink.h>
 
+#include <algorithm>
+
 #include "netns/attributes.h"
 #include "netns/host_link.h"
 #include "netns/veth.h"
 
-// IsHostEndRight: asks the kernel for each route and neighbour by its address,
-// so that the cost does not grow with the number of allocations.
+// IsHostEndRight, IsRoutedElsewhere: ask the kernel for each route and
+// neighbour by its address, so that the cost does not grow with the number of
+// allocations.
 namespace mountd::netns {
 namespace {
 
@@ -91,6 +94,18 @@ Result<bool> IsHostEndRight(Channel* host, const Veth& veth,
     right += IsRight(answer, veth, index) ? 1U : 0U;
   }
   return right == messages.size();
+}
+
+Result<bool> IsRoutedElsewhere(Channel* host, const Ipv6& address,
+                               std::uint32_t index) {
+  std::vector<Message> messages;
+  messages.push_back(GetRoute(address));
+  MOUNTD_ASSIGN(const std::vector<Answer> answers, host->Exchange(messages, 0));
+  return std::any_of(answers.begin(), answers.end(), [&](const Answer& answer) {
+    const auto link =
+        AttributesAfter<rtmsg>(answer.payload).Value<std::uint32_t>(RTA_OIF);
+    return link && *link != index && IsHostRoute(answer, *link, 128);
+  });
 }
 
 }  // namespace mountd::netns

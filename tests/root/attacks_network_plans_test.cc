@@ -211,5 +211,27 @@ TEST_F(AnothersNetwork, IsNotMadeAgain) {
   EXPECT_EQ(Ask("fd88::2", 80), "attacker");
 }
 
+TEST_F(AnothersNetwork, IsNotTakenAway) {
+  Create(db_);
+  const Server server("/run/netns/web", 80, "victim");
+  const auto reached = [](int timeout_ms) {
+    return Ask("10.88.0.1", 18080, timeout_ms) + " " +
+           Ask("fd88::1", 18080, timeout_ms);
+  };
+  for (const NetworkPlan& plan :
+       {With(web_.ipv4, web_.ipv6, 18080), With(db_.ipv4, web_.ipv6, 18080),
+        With(web_.ipv4, db_.ipv6, 18080), With(db_.ipv4, db_.ipv6, 18080)}) {
+    Do(PlanKind::kDeleteNetwork, plan);
+    EXPECT_EQ(StateOf(web_).elements_present, 1U);
+    EXPECT_EQ(reached(kAnswerMs), "victim victim");
+  }
+  // By the port alone.
+  ASSERT_TRUE(
+      netns::RunNftCommand("delete element inet mountd pm4 { tcp . 18080 }; "
+                           "delete element inet mountd pm6 { tcp . 18080 }")
+          .has_value());
+  EXPECT_EQ(reached(kNoAnswerMs), " ");
+}
+
 }  // namespace
 }  // namespace mountd::testing
