@@ -43,6 +43,21 @@ Tell<State> TellBy(const std::function<Result<void>()>& send, State* place) {
   };
 }
 
+// What a plan hands on is not read here, but whoever reads it waits for it: a
+// pipe has no end, and a file's server may never answer.
+Result<void> CheckContent(Kernel& kernel, const Request& request,
+                          const Dispatcher::Fds& fds) {
+  if (request.kind != PlanKind::kWriteNetworkFile &&
+      request.kind != PlanKind::kRunCni) {
+    return Ok();
+  }
+  MOUNTD_ASSIGN(const bool memory, Named(kernel.IsMemory(fds.front().get()),
+                                         "F_GET_SEALS", "content"));
+  return memory ? Ok()
+                : Result<void>(MakeError(Code::kInvalidArgument, "check plan",
+                                         "fds", "is no file of memory"));
+}
+
 }  // namespace
 
 Dispatcher::Dispatcher(Kernel& kernel, const Config& config)
@@ -62,6 +77,7 @@ Result<void> Dispatcher::Handle(std::span<const std::byte> message,
     MOUNTD_ASSIGN(const Request request, DecodeRequest(message));
     MOUNTD_TRY(CheckRequest(request, config_));
     MOUNTD_TRY(CheckFds(request, fds.size()));
+    MOUNTD_TRY(CheckContent(kernel_, request, fds));
     return Carry(request, fds, &answer, send_now);
   };
   Result<void> outcome = handle();

@@ -127,6 +127,9 @@ class Kernel {
                                     std::size_t limit) = 0;
   // ENOSPC if not all of it can be.
   virtual Sys<void> Write(int fd, std::string_view text) = 0;
+  // Whether it is a file of memory (memfd_create(2), tmpfs), which no server
+  // can delay.
+  virtual Sys<bool> IsMemory(int fd) = 0;
   // All that a memfd holds; EFBIG if that is more than `limit` bytes.
   virtual Sys<std::string> ReadMemory(int fd, std::size_t limit) = 0;
   virtual Sys<std::string> ReadSetting(const char* path) = 0;

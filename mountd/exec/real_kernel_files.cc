@@ -297,6 +297,14 @@ Sys<void> RealKernel::Write(int fd, std::string_view text) {
                                                        : Sys<void>(ENOSPC);
 }
 
+Sys<bool> RealKernel::IsMemory(int fd) {
+  // Others have no seals (fcntl(2)).
+  if (::fcntl(fd, F_GET_SEALS) >= 0) {
+    return true;
+  }
+  return errno == EINVAL ? Sys<bool>(false) : errno;
+}
+
 Sys<std::string> RealKernel::ReadMemory(int fd, std::size_t limit) {
   std::string text(limit + 1, '\0');
   std::size_t done = 0;

@@ -5,17 +5,22 @@
 // fails, and in the same test against one as one would write it at first, where
 // it succeeds: so the test could fail.
 #include <fcntl.h>
+#include <sys/mman.h>
 #include <sys/mount.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
+#include <csignal>
 #include <cstdlib>
 #include <filesystem>
 
 #include "mountd/base/memory_file.h"
 #include "tests/root/network_fixture.h"
 #include "tests/support/cni_world.h"
+#include "tests/support/fuse_server.h"
 
 namespace mountd::testing {
 namespace {
@@ -203,6 +208,98 @@ TEST_F(CniAttacks, ANameIsNoOptionPathOrCommand) {
   EXPECT_FALSE(Exists("/run/pwned"));
   Shell("echo >/dev/null " + std::string("web; touch /run/pwned"));
   EXPECT_TRUE(Exists("/run/pwned"));
+}
+
+// Who reads all of it by himself.
+class NaiveReader {
+ public:
+  explicit NaiveReader(int fd) : pid_(::fork()) {
+    if (pid_ == 0) {
+      std::array<char, 4096> some{};
+      while (::read(fd, some.data(), some.size()) > 0) {
+      }
+      ::_exit(0);
+    }
+  }
+  ~NaiveReader() {
+    ::kill(pid_, SIGKILL);
+    ::waitpid(pid_, nullptr, 0);
+  }
+  NaiveReader(const NaiveReader&) = delete;
+  NaiveReader& operator=(const NaiveReader&) = delete;
+
+  bool IsHeldUp() const {
+    ::usleep(300'000);
+    siginfo_t ended = {};
+    ::waitid(P_PID, static_cast<id_t>(pid_), &ended,
+             WEXITED | WNOHANG | WNOWAIT);
+    return ended.si_pid == 0;
+  }
+
+ private:
+  pid_t pid_ = -1;
+};
+
+class CniRequestAttacks : public CniAttacks {
+ protected:
+  void ExpectRefused(UniqueFd request) {
+    EXPECT_EQ(CodeOfRun(AddPlan(), std::move(request)), "InvalidArgument");
+    ExpectNothingRun();
+  }
+};
+
+TEST_F(CniRequestAttacks, APipeThatNobodyWritesToHoldsNobodyUp) {
+  std::array<int, 2> ends{};
+  ASSERT_EQ(::pipe2(ends.data(), O_CLOEXEC), 0);
+  const UniqueFd in(ends[1]);
+  const UniqueFd out(ends[0]);
+  ExpectRefused(UniqueFd(::fcntl(out.get(), F_DUPFD_CLOEXEC, 0)));
+  const NaiveReader reader(out.get());
+  EXPECT_TRUE(reader.IsHeldUp());
+}
+
+TEST_F(CniRequestAttacks, AFileOfAHungFuseServerHoldsNobodyUp) {
+  MakeDirectories("/run/fuse");
+  FuseServer server("/run/fuse");
+  ASSERT_TRUE(server.valid()) << errno;
+  const UniqueFd fd(::open("/run/fuse/file", O_RDONLY | O_CLOEXEC));
+  ASSERT_TRUE(fd.valid()) << errno;
+  fds_.emplace_back(::fcntl(fd.get(), F_DUPFD_CLOEXEC, 0));
+  server.Hang();
+  EXPECT_EQ(CodeOf(Call(PlanKind::kRunCni,
+                        [&](PlanBody* body) { body->cni = AddPlan(); })),
+            "InvalidArgument");
+  EXPECT_EQ(CodeOf(Call(PlanKind::kWriteNetworkFile,
+                        [](PlanBody* body) {
+                          body->network_file = exec::NetworkFilePlan{};
+                          body->network_file.allocation = ToWire("web");
+                        })),
+            "InvalidArgument");
+  const NaiveReader reader(fd.get());
+  EXPECT_TRUE(reader.IsHeldUp());
+  server.GoOn();
+  ExpectNothingRun();
+}
+
+TEST_F(CniRequestAttacks, WhatIsNoMemoryIsNotRead) {
+  for (const char* path : {"/", "/dev/zero", "/proc/self/mem"}) {
+    ExpectRefused(UniqueFd(::open(path, O_RDONLY | O_CLOEXEC)));
+  }
+  const UniqueFd zeroes(::open("/dev/zero", O_RDONLY | O_CLOEXEC));
+  const NaiveReader reader(zeroes.get());
+  EXPECT_TRUE(reader.IsHeldUp());
+}
+
+// Within its bounds it is read, and run.
+TEST_F(CniRequestAttacks, AGibibyteOfNothingIsNotReadWhole) {
+  UniqueFd zeroes(::memfd_create("request", MFD_CLOEXEC));
+  ASSERT_EQ(::ftruncate(zeroes.get(), off_t{1} << 30U), 0);
+  ExpectRefused(UniqueFd(::fcntl(zeroes.get(), F_DUPFD_CLOEXEC, 0)));
+  ASSERT_EQ(::ftruncate(zeroes.get(), 0), 0);
+  const std::string text = RequestFor("web").dump();
+  ASSERT_EQ(::pwrite(zeroes.get(), text.data(), text.size(), 0),
+            static_cast<ssize_t>(text.size()));
+  EXPECT_EQ(CodeOfRun(AddPlan(), std::move(zeroes)), "");
 }
 
 TEST_F(CniAttacks, PluginsInheritNothing) {

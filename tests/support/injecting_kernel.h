@@ -130,6 +130,9 @@ class InjectingKernel final : public Kernel {
     return Pass<std::string>(
         "ReadFile", [&] { return kernel_.ReadFile(dir, name, limit); });
   }
+  Sys<bool> IsMemory(int fd) override {
+    return Pass<bool>("IsMemory", [&] { return kernel_.IsMemory(fd); });
+  }
   Sys<std::string> ReadMemory(int fd, std::size_t limit) override {
     return Pass<std::string>("ReadMemory",
                              [&] { return kernel_.ReadMemory(fd, limit); });
