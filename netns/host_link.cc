@@ -28,7 +28,8 @@ bool RoutesLocalnet(const Attributes& link) {
 bool IsHostLinkRight(std::span<const std::byte> payload) {
   const auto header = HeaderOf<ifinfomsg>(payload);
   const auto attributes = AttributesAfter<ifinfomsg>(payload);
-  return header && (header->ifi_flags & IFF_UP) != 0 &&
+  constexpr unsigned kFlags = IFF_UP | IFF_NOARP;
+  return header && (header->ifi_flags & kFlags) == kFlags &&
          attributes.Value<Mac>(IFLA_ADDRESS) == kGatewayMac &&
          RoutesLocalnet(attributes);
 }

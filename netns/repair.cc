@@ -80,6 +80,22 @@ Result<std::uint32_t> RepairPair(Channel* route, const Veth& veth,
   return index;
 }
 
+Error IsAnothers(const exec::NetworkPlan& plan) {
+  return MakeError(Code::kFailedPrecondition, "repair network", NameOf(plan),
+                   "its address is another allocation's link's");
+}
+
+// No name says whose it is.
+Result<void> CheckIpv6IsOwn(Channel* route, const exec::NetworkPlan& plan,
+                            const LinkFacts& link) {
+  if (IsNone(plan.ipv6)) {
+    return Ok();
+  }
+  MOUNTD_ASSIGN(const bool elsewhere,
+                IsRoutedElsewhere(route, plan.ipv6, link.index));
+  return elsewhere ? Result<void>(IsAnothers(plan)) : Ok();
+}
+
 }  // namespace
 
 Result<exec::NetworkState> RepairNetwork(const Context& context,
@@ -96,9 +112,9 @@ Result<exec::NetworkState> RepairNetwork(const Context& context,
   const Veth veth = VethFor(plan, *declared);
   MOUNTD_ASSIGN(const LinkFacts link, FindLink(access.route, veth.host_name));
   if (IsOfAnother(link, plan)) {
-    return MakeError(Code::kFailedPrecondition, "repair network", name,
-                     "its address is another allocation's link's");
+    return IsAnothers(plan);
   }
+  MOUNTD_TRY(CheckIpv6IsOwn(access.route, plan, link));
   MOUNTD_ASSIGN(state.host_ifindex,
                 RepairPair(access.route, veth, link, &home, &state.repaired));
   bool some_missing = false;

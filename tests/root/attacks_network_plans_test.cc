@@ -11,7 +11,7 @@
 #include "mountd/base/memory_file.h"
 #include "netns/nft_command.h"
 #include "tests/root/network_fixture.h"
-#include "tests/root/tcp_probe.h"
+#include "tests/support/net_probe.h"
 
 namespace mountd::testing {
 namespace {
@@ -209,6 +209,19 @@ TEST_F(AnothersNetwork, IsNotMadeAgain) {
   Shell("ip route replace fd88::2/128 dev md0a580003");
   Shell("ip neigh add fd88::2 lladdr 02:4d:0a:58:00:03 dev md0a580003");
   EXPECT_EQ(Ask("fd88::2", 80), "attacker");
+}
+
+TEST_F(AnothersNetwork, IsNotTakenOverByARepair) {
+  const std::uint64_t inode = Create(db_).netns_inode;
+  const Server web("/run/netns/web", 80, "victim");
+  const Inventory before = Inventory::Take();
+  for (NetworkPlan plan :
+       {With(web_.ipv4, db_.ipv6, 18081), With(db_.ipv4, web_.ipv6, 18081)}) {
+    plan.netns_inode = inode;
+    EXPECT_EQ(CodeOf(Do(PlanKind::kRepairNetwork, plan)), "FailedPrecondition");
+    EXPECT_EQ(Difference(before, Inventory::Take()), "");
+    EXPECT_EQ(Ask("fd88::2", 80), "victim");
+  }
 }
 
 TEST_F(AnothersNetwork, IsNotTakenAway) {

@@ -195,7 +195,7 @@ UniqueFd SocketIn(const std::string& netns, int family, int type,
 
 Listener::Listener(const std::string& netns, const std::string& address,
                    std::uint16_t port) {
-  Endpoint own = At(address, port);
+  const Endpoint own = At(address, port);
   fd_ = SocketIn(netns, own.family, SOCK_DGRAM, 0);
   EXPECT_EQ(::bind(fd_.get(), own.get(), own.size), 0) << address;
 }
@@ -203,14 +203,15 @@ Listener::Listener(const std::string& netns, const std::string& address,
 std::string Listener::Hear(int timeout_ms) {
   pollfd wait = {fd_.get(), POLLIN, 0};
   char byte = 0;
-  Endpoint peer;
-  socklen_t size = sizeof(peer.storage);
+  sockaddr_storage peer = {};
+  auto* address = reinterpret_cast<sockaddr*>(&peer);
+  socklen_t size = sizeof(peer);
   if (::poll(&wait, 1, timeout_ms) != 1 ||
-      ::recvfrom(fd_.get(), &byte, 1, 0, peer.get(), &size) < 0) {
+      ::recvfrom(fd_.get(), &byte, 1, 0, address, &size) < 0) {
     return "";
   }
   std::array<char, INET6_ADDRSTRLEN> text{};
-  ::getnameinfo(peer.get(), size, text.data(), text.size(), nullptr, 0,
+  ::getnameinfo(address, size, text.data(), text.size(), nullptr, 0,
                 NI_NUMERICHOST);
   return text.data();
 }

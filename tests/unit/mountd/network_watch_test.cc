@@ -178,9 +178,11 @@ TEST_F(NetworkWatchTest, ARouteOrANeighbourThatGoesHasItLookedAt) {
 TEST_F(NetworkWatchTest, ALinkThatIsNotAsItWasMadeIsLookedAt) {
   const NetworkStatus web = Setup("web");
   Start();
-  SayOfLinks({LinkIs(web.host_interface, IFF_UP, {2, 0, 0, 0, 0, 9})});
+  SayOfLinks(
+      {LinkIs(web.host_interface, IFF_UP | IFF_NOARP, {2, 0, 0, 0, 0, 9})});
   EXPECT_EQ(Count("RepairNetwork web"), 1U);
-  SayOfLinks({LinkIs(web.host_interface, IFF_UP, netns::kGatewayMac, 0)});
+  SayOfLinks(
+      {LinkIs(web.host_interface, IFF_UP | IFF_NOARP, netns::kGatewayMac, 0)});
   EXPECT_EQ(Count("RepairNetwork web"), 2U);
 }
 
@@ -199,7 +201,8 @@ TEST_F(NetworkWatchTest, ALinkOfAnotherNameIsLookedAtByItsAllocation) {
 TEST_F(NetworkWatchTest, ALinkThatIsDownAndThenUpIsNoChange) {
   const NetworkStatus web = Setup("web");
   Start();
-  SayOfLinks({LinkIs(web.host_interface, 0), LinkIs(web.host_interface, IFF_UP),
+  SayOfLinks({LinkIs(web.host_interface, 0),
+              LinkIs(web.host_interface, IFF_UP | IFF_NOARP),
               NeighbourIs(NUD_PERMANENT, web.ipv4)});
   EXPECT_EQ(core_.executor->script().calls(), Lines{});
 }
