@@ -50,12 +50,13 @@ class NetworkPorts : public Networks {
     std::copy(maps.begin(), maps.end(), plan.ports.begin());
     return plan;
   }
-  // Which of the addresses answer the host at the port.
+  // Which of the addresses answer the host at the port; the others refuse it at
+  // once.
   static std::string AnswersAt(const std::vector<std::string>& addresses,
                                std::uint16_t port) {
     std::string text;
     for (const std::string& address : addresses) {
-      if (!Ask(address, port, kNoAnswerMs).empty()) {
+      if (!Ask(address, port).empty()) {
         text += (text.empty() ? "" : " ") + address;
       }
     }
