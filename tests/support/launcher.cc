@@ -4,7 +4,7 @@
 // tests and for ./try, where there is no systemd.
 //
 //   mountd-launcher --bin-dir DIR [--mountd-user NAME] [--csi-user NAME]
-//                   [--log FILE] [--now] [--restart-soon]
+//                   [--log FILE] [--now] [--restart-soon] [--cni]
 //
 // Runs until SIGTERM or SIGINT; then stops what it started and removes the
 // sockets. One thread, one poll loop.
@@ -52,10 +52,9 @@ constexpr std::size_t kMaxInstances = 64;
 //   SETUID, SETGID   the maps of idmapped mounts
 //   SYS_PTRACE       which files of a mount processes hold
 //   SYS_CHROOT       entering containers' mount namespaces
-//   NET_RAW          for CNI's plugins alone: dropped where there is no [cni]
 const std::vector<cap_value_t> kExecutorCapabilities = {
-    CAP_SYS_ADMIN, CAP_NET_ADMIN,  CAP_DAC_READ_SEARCH, CAP_CHOWN,  CAP_SETUID,
-    CAP_SETGID,    CAP_SYS_PTRACE, CAP_SYS_CHROOT,      CAP_NET_RAW};
+    CAP_SYS_ADMIN, CAP_NET_ADMIN, CAP_DAC_READ_SEARCH, CAP_CHOWN,
+    CAP_SETUID,    CAP_SETGID,    CAP_SYS_PTRACE,      CAP_SYS_CHROOT};
 
 struct Options {
   std::string bin_dir;
@@ -64,7 +63,16 @@ struct Options {
   std::string log;
   bool now = false;
   bool restart_soon = false;  // always: whoever kills on purpose
+  bool cni = false;           // a drop-in's CAP_NET_RAW for CNI's plugins
 };
+
+std::vector<cap_value_t> CapabilitiesOfExecutor(const Options& options) {
+  std::vector<cap_value_t> capabilities = kExecutorCapabilities;
+  if (options.cni) {
+    capabilities.push_back(CAP_NET_RAW);
+  }
+  return capabilities;
+}
 
 struct Instance {
   pid_t pid = -1;
@@ -301,8 +309,8 @@ Result<void> MakeDirectory(const char* path, mode_t mode,
   return Ok();
 }
 
-Result<void> AddUnits(Launcher& launcher, const Account& mountd,
-                      const Account& csi) {
+Result<void> AddUnits(Launcher& launcher, const Options& options,
+                      const Account& mountd, const Account& csi) {
   MOUNTD_TRY(MakeDirectory(paths::kRunDir, 0755, Account{}));
   MOUNTD_TRY(MakeDirectory("/run/mountd/state", 0700, mountd));
   MOUNTD_TRY(MakeDirectory("/var/lib/mountd", 0700, mountd));
@@ -325,7 +333,7 @@ Result<void> AddUnits(Launcher& launcher, const Account& mountd,
                                .socket_mode = 0600,
                                .socket_owner = mountd,
                                .account = {},
-                               .capabilities = kExecutorCapabilities,
+                               .capabilities = CapabilitiesOfExecutor(options),
                                .accept = true,
                                .restart = false}));
   return launcher.AddUnit({.name = "mountd-csi",
@@ -353,6 +361,8 @@ std::optional<Options> ParseOptions(int argc, char** argv) {
       options.now = true;
     } else if (flag == "--restart-soon") {
       options.restart_soon = true;
+    } else if (flag == "--cni") {
+      options.cni = true;
     } else if (value != nullptr && i + 1 < argc) {
       *value = argv[++i];
     } else {
@@ -386,7 +396,7 @@ Result<void> Main(const Options& options) {
     }
   }
   Launcher launcher(options, std::move(signals), std::move(output));
-  MOUNTD_TRY(AddUnits(launcher, mountd, csi));
+  MOUNTD_TRY(AddUnits(launcher, options, mountd, csi));
   launcher.Run();
   return Ok();
 }
@@ -399,7 +409,8 @@ int main(int argc, char** argv) {
   if (!options) {
     std::fputs(
         "usage: mountd-launcher --bin-dir DIR [--mountd-user NAME] "
-        "[--csi-user NAME] [--log FILE] [--now] [--restart-soon]\n",
+        "[--csi-user NAME] [--log FILE] [--now] [--restart-soon] "
+        "[--cni]\n",
         stderr);
     return 2;
   }

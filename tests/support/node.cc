@@ -71,14 +71,15 @@ Result<void> MakeEtc(const std::string& config) {
   return Ok();
 }
 
-[[noreturn]] void RunLauncher(pid_t parent) {
+[[noreturn]] void RunLauncher(pid_t parent, bool with_cni) {
   ::prctl(PR_SET_PDEATHSIG, SIGTERM);
   const int log =
       ::open(kLauncherLog, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
   if (::getppid() == parent && ::dup2(log, STDOUT_FILENO) >= 0 &&
       ::dup2(log, STDERR_FILENO) >= 0) {
     ::execl(MOUNTD_LAUNCHER, MOUNTD_LAUNCHER, "--bin-dir", MOUNTD_BIN_DIR,
-            "--log", kLog, "--restart-soon", nullptr);
+            "--log", kLog, "--restart-soon", with_cni ? "--cni" : nullptr,
+            nullptr);
   }
   ::_exit(127);
 }
@@ -105,7 +106,7 @@ Result<std::unique_ptr<Node>> Node::Start(const std::string& config) {
   const pid_t parent = ::getpid();
   node->launcher_ = ::fork();
   if (node->launcher_ == 0) {
-    RunLauncher(parent);
+    RunLauncher(parent, config.find("[cni]") != std::string::npos);
   }
   // The last one it makes.
   for (int i = 0; i < 5000 && !IsSocket(paths::kCsiSocket); ++i) {
