@@ -128,6 +128,8 @@ void ManagerAdaptor::GetCapabilities(sdbus::Result<Dict>&& answer,
       [&]() -> Result<Decoded<Capabilities>> {
         Decoded<Capabilities> call;
         MOUNTD_ASSIGN(call.patience, OnlyPatience(options));
+        // CNI's plugins are asked for their releases: that is not short.
+        call.strand = parts_.service.HasCni() ? "capabilities" : "";
         call.work = [](Service& service, const CallContext& context) {
           return service.GetCapabilities(context);
         };

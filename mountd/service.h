@@ -213,6 +213,8 @@ class Service {
   }
   // Of all that any rule grants, each once.
   std::uint32_t CountFreeHostPorts() const;
+  // GetCapabilities then waits for plugins.
+  bool HasCni() const { return parts_.config.cni.enabled(); }
   // Ports: of the caller's rules.
   Result<Capabilities> GetCapabilities(const CallContext& call);
 

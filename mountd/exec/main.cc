@@ -23,6 +23,7 @@
 #include "mountd/exec/privileges.h"
 #include "mountd/exec/real_kernel.h"
 #include "mountd/exec/server.h"
+#include "netns/cni_program.h"
 
 namespace mountd::exec {
 namespace {
@@ -98,7 +99,8 @@ Result<void> Run(const Options& options) {
   return Serve(
       socket.get(), &dispatcher,
       {std::chrono::ceil<std::chrono::seconds>(2 * config.timeouts.plan),
-       std::chrono::ceil<std::chrono::seconds>(2 * config.timeouts.cni)});
+       std::chrono::ceil<std::chrono::seconds>(config.timeouts.cni +
+                                               2 * netns::kCniGrace)});
 }
 
 }  // namespace
