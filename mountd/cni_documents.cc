@@ -46,6 +46,12 @@ Json PortMappingsOf(const std::vector<PortMapping>& ports) {
   return all;
 }
 
+Json Naming(const NetworkRecord& record) {
+  return {{"network", record.network},
+          {"container_id", record.allocation},
+          {"ifname", record.interface}};
+}
+
 Json DnsOf(const DnsSettings& dns) {
   return {{"servers", dns.servers},
           {"searches", dns.searches},
@@ -167,12 +173,14 @@ void ForEachNamed(const Json& answer, const char* array, const char* name,
 
 }  // namespace
 
+std::string CniAttachmentOf(const NetworkRecord& record) {
+  return cni::ToText(Naming(record));
+}
+
 std::string CniRequestOf(const NetworkRecord& record) {
-  Json request = {{"network", record.network},
-                  {"container_id", record.allocation},
-                  {"ifname", record.interface},
-                  {"port_mappings", PortMappingsOf(record.ports)},
-                  {"dns", DnsOf(record.files.dns)}};
+  Json request = Naming(record);
+  request["port_mappings"] = PortMappingsOf(record.ports);
+  request["dns"] = DnsOf(record.files.dns);
   if (!record.cni.args.empty()) {
     request["args"] = record.cni.args;
   }

@@ -14,8 +14,12 @@
 // said: bounded and checked there, and again here.
 namespace mountd {
 
-// For ADD, CHECK and DEL of the network.
+// For ADD of the network.
 std::string CniRequestOf(const NetworkRecord& record);
+
+// For CHECK and DEL: what was asked of ADD is known there. Nothing in it can be
+// refused that the plan was not.
+std::string CniAttachmentOf(const NetworkRecord& record);
 
 // For STATUS of a network.
 std::string CniStatusRequest(const std::string& network);
@@ -43,7 +47,7 @@ struct CniListing {
     bool has_status = false;  // its plugins can be asked (CNI 1.1)
   };
   std::map<std::string, Network> networks;
-  std::map<std::string, std::string> plugins;   // their releases; "": unknown
+  std::map<std::string, std::string> plugins;  // their releases; "": unknown
 };
 // Of LIST.
 Result<CniListing> ReadCniListing(std::string_view text);

@@ -52,8 +52,9 @@ Result<CniAttachment> CniNetworks::Attach(const NetworkRecord& record) {
 }
 
 Result<void> CniNetworks::Detach(const NetworkRecord& record) {
-  MOUNTD_ASSIGN(const std::string answer,
-                Run(PlanOf(exec::CniVerb::kDel, record), CniRequestOf(record)));
+  MOUNTD_ASSIGN(
+      const std::string answer,
+      Run(PlanOf(exec::CniVerb::kDel, record), CniAttachmentOf(record)));
   return ReadCniOutcome(answer);
 }
 
@@ -73,7 +74,7 @@ Result<void> CniNetworks::Check(const NetworkRecord& record) {
   }
   MOUNTD_ASSIGN(
       const std::string answer,
-      Run(PlanOf(exec::CniVerb::kCheck, record), CniRequestOf(record)));
+      Run(PlanOf(exec::CniVerb::kCheck, record), CniAttachmentOf(record)));
   return ReadCniOutcome(answer);
 }
 
@@ -90,6 +91,9 @@ Result<void> CniNetworks::CollectGarbage() {
   plan.verb = exec::CniVerb::kGc;
   const std::unique_lock lock(attaching_);
   MOUNTD_ASSIGN(std::vector<NetworkRecord> valid, store_.ListNetworks());
+  if (valid.empty()) {
+    return Ok();  // it may have been lost, and then they are not
+  }
   std::erase_if(valid, [](const NetworkRecord& record) {
     return record.mode != NetworkMode::kCni;
   });

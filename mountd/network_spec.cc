@@ -3,11 +3,13 @@
 
 #include <algorithm>
 #include <array>
+#include <limits>
 #include <utility>
 
 #include "mountd/base/names.h"
 #include "mountd/base/paths.h"
 #include "mountd/config.h"
+#include "netns/cni/addresses.h"
 #include "netns/cni/names.h"
 
 namespace mountd {
@@ -100,9 +102,9 @@ Result<void> NormaliseInterface(NetworkSpec* spec) {
 // What is asked of mountd's own networks, and what of CNI's plugins.
 Result<void> CheckFitsMode(const NetworkSpec& spec) {
   const std::string mode = std::string("mode ") + NameOf(spec.mode);
-  const bool asks_mountd =
-      !netns::IsNone(spec.ipv4) || !netns::IsNone(spec.ipv6) ||
-      spec.isolated || spec.default_route;
+  const bool asks_mountd = !netns::IsNone(spec.ipv4) ||
+                           !netns::IsNone(spec.ipv6) || spec.isolated ||
+                           spec.default_route;
   if (spec.mode != NetworkMode::kBridge && asks_mountd) {
     return BadSpec(mode, "has no address and no route to ask for");
   }
@@ -209,11 +211,56 @@ NetworkStatus StatusOf(const NetworkRecord& record) {
   return status;
 }
 
+namespace {
+
+// What the runner would refuse, before anything is made.
+Result<void> CheckCniSettings(const NetworkSpec& spec) {
+  constexpr std::size_t kMaxArguments = 64;
+  constexpr std::size_t kMaxIps = 16;
+  constexpr auto kMostBits =
+      std::uint64_t{std::numeric_limits<std::int64_t>::max()};
+  const CniSettings& cni = spec.cni;
+  if (!cni::IsInterfaceName(spec.interface)) {
+    return BadSpec("interface", "must be up to 15 bytes of [A-Za-z0-9_.-]");
+  }
+  if (cni.args.size() > kMaxArguments ||
+      !std::all_of(cni.args.begin(), cni.args.end(), [](const auto& entry) {
+        return cni::IsArgumentKey(entry.first) &&
+               entry.first != "IgnoreUnknown" &&
+               cni::IsArgumentValue(entry.second);
+      })) {
+    return BadSpec("cni_args",
+                   "must be up to 64 of [A-Za-z0-9_.-], with values "
+                   "without ; = and control characters");
+  }
+  if (!cni.mac.empty() && !cni::IsMac(cni.mac)) {
+    return BadSpec("mac", "must be six bytes in hex, with colons");
+  }
+  if (cni.ips.size() > kMaxIps ||
+      !std::all_of(cni.ips.begin(), cni.ips.end(), [](const auto& ip) {
+        return cni::ParseCidr(ip) || cni::ParseIpAddress(ip);
+      })) {
+    return BadSpec("ips",
+                   "must be up to 16 IP addresses, with a prefix or not");
+  }
+  const CniSettings::Bandwidth& rates = cni.bandwidth;
+  if (std::max({rates.ingress_rate, rates.ingress_burst, rates.egress_rate,
+                rates.egress_burst}) > kMostBits) {
+    return BadSpec("bandwidth", "is too large");
+  }
+  return Ok();
+}
+
+}  // namespace
+
 Result<NetworkSpec> Normalised(NetworkSpec spec) {
   MOUNTD_TRY(NormaliseInterface(&spec));
   MOUNTD_TRY(NormalisePorts(&spec.ports));
   MOUNTD_TRY(CheckNetworkFiles(spec.files));
   MOUNTD_TRY(CheckFitsMode(spec));
+  if (spec.mode == NetworkMode::kCni) {
+    MOUNTD_TRY(CheckCniSettings(spec));
+  }
   if (!HasInterface(spec.mode)) {
     spec.network.clear();
   }
@@ -227,8 +274,8 @@ bool IsSame(const NetworkRecord& record, const NetworkSpec& spec) {
   const bool default_route = (record.flags & exec::kDefaultRoute) != 0;
   return record.mode == spec.mode && record.network == spec.network &&
          record.ports == spec.ports && record.files == spec.files &&
-         record.cni == spec.cni &&
-         as_asked(spec.ipv4, record.ipv4) && as_asked(spec.ipv6, record.ipv6) &&
+         record.cni == spec.cni && as_asked(spec.ipv4, record.ipv4) &&
+         as_asked(spec.ipv6, record.ipv6) &&
          ((record.flags & exec::kIsolated) != 0) == spec.isolated &&
          spec.default_route.value_or(default_route) == default_route;
 }
@@ -240,8 +287,8 @@ Result<void> CheckGoesWith(const std::string& allocation,
     return MakeError(Code::kFailedPrecondition, "set up",
                      "network of " + allocation, why);
   };
-  if (spec.mode == NetworkMode::kCni && !(cni::IsContainerId(allocation) &&
-                                          cni::IsNetworkName(spec.network))) {
+  if (spec.mode == NetworkMode::kCni &&
+      !(cni::IsContainerId(allocation) && cni::IsNetworkName(spec.network))) {
     return BadSpec("network of " + allocation,
                    "CNI takes no such name: it begins with a letter or digit, "
                    "and has no brackets");

@@ -199,7 +199,10 @@ void NetworkWatch::LookAtNetworks(const netns::LinkEvents& events) {
       LookAt(record);
     }
     if (events.overflowed && record.mode == NetworkMode::kCni) {
-      parts_.strands.Submit(kCniStrand, [this, record] { CheckCni(record); });
+      parts_.strands.Submit(kCniStrand, [this, allocation = record.allocation,
+                                         interface = record.interface] {
+        CheckCni(allocation, interface);
+      });
     }
   }
 }
@@ -226,41 +229,45 @@ void NetworkWatch::LookAt(const NetworkRecord& seen) {
   parts_.strands.Submit(
       AllocationStrand(seen.allocation),
       [this, allocation = seen.allocation, interface = seen.interface] {
-        const auto records = parts_.store.NetworksOf(allocation);
-        if (!records) {
-          return;
-        }
-        for (const NetworkRecord& record : *records) {
-          if (record.interface == interface &&
-              record.state == NetworkRecordState::kCreated) {
-            RepairOne(record);
-          }
+        if (const auto record = Created(allocation, interface)) {
+          RepairOne(*record);
         }
       });
 }
 
 // Beside what is done to the allocation: its strand is not to wait for plugins.
-void NetworkWatch::CheckCni(const NetworkRecord& record) {
-  const Result<void> checked = parts_.networks.cni().Check(record);
-  if (checked) {
+void NetworkWatch::CheckCni(const std::string& allocation,
+                            const std::string& interface) {
+  const auto record = Created(allocation, interface);
+  if (!record) {
     return;
   }
-  const Code code = checked.error().code;
-  if (code != Code::kFailedPrecondition && code != Code::kNotFound) {
-    spdlog::warn("network {}/{}: {}", record.allocation, record.interface,
+  const Result<void> checked = parts_.networks.cni().Check(*record);
+  if (!checked && checked.error().code != Code::kFailedPrecondition) {
+    spdlog::warn("network {}/{}: {}", allocation, interface,
                  checked.error().Message());
-    return;
   }
-  // Not if it went meanwhile.
-  const auto records = parts_.store.NetworksOf(record.allocation);
-  if (records && std::any_of(records->begin(), records->end(),
-                             [&](const NetworkRecord& now) {
-                               return now.interface == record.interface &&
-                                      now.netns_inode == record.netns_inode &&
-                                      now.state == NetworkRecordState::kCreated;
-                             })) {
-    Lost(record, checked.error().detail);
+  const auto now = Created(allocation, interface);
+  const bool is_same = now && now->network == record->network &&
+                       now->netns_inode == record->netns_inode &&
+                       now->cni_result == record->cni_result;
+  if (!checked && checked.error().code == Code::kFailedPrecondition &&
+      is_same) {
+    Lost(*record, checked.error().detail);
   }
+}
+
+std::optional<NetworkRecord> NetworkWatch::Created(
+    const std::string& allocation, const std::string& interface) const {
+  const auto records = parts_.store.NetworksOf(allocation);
+  for (const NetworkRecord& record :
+       records ? *records : std::vector<NetworkRecord>{}) {
+    if (record.interface == interface &&
+        record.state == NetworkRecordState::kCreated) {
+      return record;
+    }
+  }
+  return std::nullopt;
 }
 
 void NetworkWatch::RepairOne(const NetworkRecord& record) {

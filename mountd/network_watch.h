@@ -4,6 +4,7 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <set>
 #include <string>
 #include <utility>
@@ -93,7 +94,10 @@ class NetworkWatch {
   void LookAt(const NetworkRecord& record);
   void Restore();
   void RepairOne(const NetworkRecord& record);
-  void CheckCni(const NetworkRecord& record);
+  void CheckCni(const std::string& allocation, const std::string& interface);
+  // The record, if there is one that was created.
+  std::optional<NetworkRecord> Created(const std::string& allocation,
+                                       const std::string& interface) const;
   void Lost(const NetworkRecord& record, const std::string& reason);
 
   const Parts parts_;

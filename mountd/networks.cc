@@ -164,8 +164,10 @@ Result<void> Networks::Recover() {
     }
   }
   for (const NetworkRecord& record : records) {
-    // Nobody was told of a network whose making was cut off: roll it back.
-    if (record.state != NetworkRecordState::kCreated) {
+    // Nobody was told of a network whose making was cut off: roll it back. One
+    // of CNI's is owed: its plugins may take long.
+    if (record.state != NetworkRecordState::kCreated &&
+        record.mode != NetworkMode::kCni) {
       IgnoreBecauseBestEffort(Teardown(record.allocation, record.interface));
     }
   }
@@ -427,13 +429,6 @@ Result<std::vector<NetworkStatus>> Networks::Of(const std::string& allocation) {
     }
   }
   return all;
-}
-
-Result<void> Networks::CollectCniGarbage(bool booted) {
-  MOUNTD_ASSIGN(const std::vector<NetworkRecord> records,
-                store_.ListNetworks());
-  // A store that knows nothing may have been lost, and then they are not.
-  return booted || !records.empty() ? cni_.CollectGarbage() : Ok();
 }
 
 Result<std::uint32_t> Networks::Repair(const NetworkRecord& record) {

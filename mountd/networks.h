@@ -82,8 +82,6 @@ class Networks {
 
   // What third parties' plugins make.
   CniNetworks& cni() { return cni_; }
-  // After a start. `booted`: it is the first one since the machine's.
-  Result<void> CollectCniGarbage(bool booted);
 
   // Compares one with the kernel, and puts it right: bits of NetworkRepair.
   // FailedPrecondition if its namespace is gone.

@@ -296,6 +296,14 @@ Result<void> Policy::MayBeInCni(const Caller& caller,
   return Ok();
 }
 
+bool Policy::MayBeInSomeCni(const Caller& caller) const {
+  return AnyRule(caller, [](const RuleConfig& rule) {
+    return std::any_of(
+        rule.networks.begin(), rule.networks.end(),
+        [](const std::string& name) { return name.starts_with(kCniPrefix); });
+  });
+}
+
 std::vector<PortRange> Policy::HostPortsOf(const Caller& caller) const {
   std::vector<PortRange> ranges;
   for (const RuleConfig& rule : config_.rules) {

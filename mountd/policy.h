@@ -64,6 +64,8 @@ class Policy {
   Result<void> MayUseNetwork(const Caller& caller,
                              const NetworkSpec& spec) const;
   // Those it may map, as the rules name them.
+  // Whether any of CNI's networks may be asked for at all.
+  bool MayBeInSomeCni(const Caller& caller) const;
   std::vector<PortRange> HostPortsOf(const Caller& caller) const;
   // Network namespaces of the host's user namespace.
   bool MayPassHostNamespaces(const Caller& caller) const;

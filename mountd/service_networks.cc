@@ -81,6 +81,10 @@ void Service::AddCniNetworks(const Caller& caller, Capabilities* capabilities) {
     capabilities->Set("cni", false, "the configuration has no [cni]");
     return;
   }
+  if (!policy_.MayBeInSomeCni(caller)) {
+    capabilities->Set("cni", false, "no rule allows any of CNI's networks");
+    return;
+  }
   const Result<CniListing> listing = parts_.networks.cni().List();
   capabilities->Set("cni", listing.has_value(),
                     listing ? "" : listing.error().Message());

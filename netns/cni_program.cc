@@ -76,6 +76,9 @@ Command CommandOf(const Config& config, const CniPlan& plan,
   if (plan.allocation.size != 0) {
     Add(&command, "--container-id", Text(plan.allocation));
   }
+  if (plan.verb == CniVerb::kDel || plan.verb == CniVerb::kGc) {
+    command.push_back("--recorded");
+  }
   if (plan.verb == CniVerb::kAdd) {
     Add(&command, "--host-ports", HostPortsOf(config));
     Add(&command, "--netns",

@@ -24,6 +24,7 @@ constexpr std::chrono::milliseconds kTidyUpPause{2000};
 constexpr std::chrono::milliseconds kQuarantinePause{50};
 // Until what kept a declared plugin from being started is tried again.
 constexpr std::chrono::milliseconds kSettlePause{5000};
+constexpr std::chrono::milliseconds kCniGarbagePause{60'000};
 // The executor kills what takes longer, and says so.
 constexpr std::chrono::milliseconds kCniPatience{10'000};
 
@@ -60,8 +61,8 @@ Result<std::unique_ptr<Daemon>> Daemon::Start(const DaemonOptions& options,
   daemon->SettleDeclaredPlugins();
   daemon->ReleaseLeftAnchors();
   daemon->watch_.Start();
-  daemon->network_watch_.Start();
   daemon->CollectCniGarbage();
+  daemon->network_watch_.Start();
   daemon->prober_.Start();
   daemon->TidyUpLater();
   return daemon;
@@ -347,11 +348,14 @@ void Daemon::CollectCniGarbage() {
     return;
   }
   strands_.Submit("cni-gc", [this] {
-    if (const Result<void> collected =
-            networks_.CollectCniGarbage(state_->booted());
-        !collected) {
-      spdlog::warn("CNI: {}", collected.error().Message());
+    const Result<void> collected = networks_.cni().CollectGarbage();
+    if (collected) {
+      return;
     }
+    spdlog::warn("CNI: {}", collected.error().Message());
+    loop_->Post([this] {
+      loop_->After(kCniGarbagePause, [this] { CollectCniGarbage(); });
+    });
   });
 }
 

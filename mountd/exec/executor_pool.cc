@@ -125,7 +125,8 @@ ExecutorPool::ExecutorPool(Connector connect, Options options)
       options_(options),
       mounts_({options.mount_lanes, options.slow, options.max_stuck}),
       networks_({.width = 1}),
-      cni_({.width = options.cni_lanes}),
+      cni_({options.cni_lanes, options.slow, options.max_stuck}),
+      cni_ends_({options.cni_lanes, options.slow, options.max_stuck}),
       searches_({.width = 1}),
       trees_({.width = 2}),
       probes_({.width = 1}) {}
@@ -191,6 +192,7 @@ void ExecutorPool::CloseIdle() {
   mounts_.CloseIdle();
   networks_.CloseIdle();
   cni_.CloseIdle(0);
+  cni_ends_.CloseIdle(0);
   searches_.CloseIdle();
   trees_.CloseIdle();
   probes_.CloseIdle(0);  // nobody waits for these

@@ -22,7 +22,8 @@ namespace mountd::exec {
 // own and run in the order they came (rtnetlink is one queue in the kernel
 // anyway); so have searches for holders, which may take long. Plans on trees of
 // files, which may keep a disk busy, have two, probes of file systems one.
-// Operations of CNI's plugins, which are processes, share `cni_lanes`.
+// Operations of CNI's plugins, which are processes, share `cni_lanes`, and
+// those that end networks as many again.
 //
 // An instance that does not answer by the deadline is abandoned: it sees the
 // end of its input and undoes what it was doing once it can, and the next plan
@@ -131,6 +132,7 @@ class ExecutorPool final : public Executor {
   ExecutorLane mounts_;
   ExecutorLane networks_;
   ExecutorLane cni_;
+  ExecutorLane cni_ends_;  // DEL waits for no ADD
   ExecutorLane searches_;
   ExecutorLane trees_;
   ExecutorLane probes_;

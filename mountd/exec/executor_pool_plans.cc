@@ -75,8 +75,8 @@ Result<MountState> ExecutorPool::Attach(const AttachPlan& plan, int fd) {
 }
 
 Result<UniqueFd> ExecutorPool::OpenTree(const OpenTreePlan& plan) {
-  return RunForFd(mounts_, MakeRequest(PlanKind::kOpenTree,
-                                       &PlanBody::open_tree, plan));
+  return RunForFd(mounts_,
+                  MakeRequest(PlanKind::kOpenTree, &PlanBody::open_tree, plan));
 }
 
 Result<void> ExecutorPool::Detach(const DetachPlan& plan) {
@@ -203,13 +203,14 @@ Result<void> ExecutorPool::RemoveNetworkFiles(const NetworkFilePlan& plan) {
 }
 
 Result<UniqueFd> ExecutorPool::WatchNetworks(NetworkWatchKind kind) {
-  return RunForFd(networks_, MakeRequest(PlanKind::kWatchNetworks,
-                                         &PlanBody::network_watch,
-                                         NetworkWatchPlan{kind}));
+  return RunForFd(
+      networks_, MakeRequest(PlanKind::kWatchNetworks, &PlanBody::network_watch,
+                             NetworkWatchPlan{kind}));
 }
 
 Result<UniqueFd> ExecutorPool::RunCni(const CniPlan& plan, int request) {
-  return RunForFd(cni_, MakeRequest(PlanKind::kRunCni, &PlanBody::cni, plan),
+  ExecutorLane& lane = plan.verb == CniVerb::kDel ? cni_ends_ : cni_;
+  return RunForFd(lane, MakeRequest(PlanKind::kRunCni, &PlanBody::cni, plan),
                   std::span(&request, 1));
 }
 

@@ -76,6 +76,15 @@ Result<void> CheckNamespaceAlone(const NetworkPlan& plan) {
   return Ok();
 }
 
+Result<void> CheckCniGranted(const CniPlan& plan, const Config& config) {
+  return std::any_of(config.rules.begin(), config.rules.end(),
+                     [&](const RuleConfig& rule) {
+                       return GrantsCniNetwork(rule, plan.network.view());
+                     })
+             ? Ok()
+             : Result<void>(Invalid("network", "is in no rule's networks"));
+}
+
 }  // namespace
 
 Result<void> CheckName(const WireName& name, const char* field) {
@@ -143,7 +152,8 @@ Result<void> CheckCni(const CniPlan& plan, const Config& config) {
     case CniVerb::kList:
       return Ok();
     case CniVerb::kStatus:
-      return CheckName(plan.network, "network");
+      MOUNTD_TRY(CheckName(plan.network, "network"));
+      return CheckCniGranted(plan, config);
     case CniVerb::kAdd:
     case CniVerb::kCheck:
     case CniVerb::kDel:
@@ -159,12 +169,7 @@ Result<void> CheckCni(const CniPlan& plan, const Config& config) {
   if (plan.netns_inode == 0) {
     return Invalid("netns_inode");
   }
-  return std::any_of(config.rules.begin(), config.rules.end(),
-                     [&](const RuleConfig& rule) {
-                       return GrantsCniNetwork(rule, plan.network.view());
-                     })
-             ? Ok()
-             : Result<void>(Invalid("network", "is in no rule's networks"));
+  return CheckCniGranted(plan, config);
 }
 
 Result<void> CheckNetworkWatch(const NetworkWatchPlan& plan) {

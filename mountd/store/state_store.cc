@@ -101,8 +101,7 @@ Result<std::unique_ptr<StateStore>> StateStore::Open(
   std::string last_boot;
   MOUNTD_TRY(database->Query("SELECT value FROM meta WHERE name='boot_id'",
                              [&](const Row& row) { last_boot = row.Text(0); }));
-  const bool booted = last_boot != boot_id;
-  if (booted) {
+  if (last_boot != boot_id) {
     MOUNTD_TRY(database->Transaction([&]() -> Result<void> {
       // One that is to go still is: else it could be published again, and the
       // owed tear-down would then find it.
@@ -120,7 +119,7 @@ Result<std::unique_ptr<StateStore>> StateStore::Open(
       return Ok();
     }));
   }
-  return std::unique_ptr<StateStore>(new StateStore(std::move(database), booted));
+  return std::unique_ptr<StateStore>(new StateStore(std::move(database)));
 }
 
 Result<void> StateStore::AddAllocation(const AllocationRecord& record) {

@@ -28,9 +28,6 @@ class StateStore {
   static Result<std::unique_ptr<StateStore>> Open(const std::string& path,
                                                   const std::string& boot_id);
 
-  // Whether it was last written in another boot, when it was opened.
-  bool booted() const { return booted_; }
-
   // AlreadyExists if there is one, or another user's receipt of that name.
   Result<void> AddAllocation(const AllocationRecord& record);
   Result<std::optional<AllocationRecord>> GetAllocation(const std::string& id);
@@ -101,8 +98,8 @@ class StateStore {
   Result<std::vector<OwedRecord>> ListOwed();
 
  private:
-  StateStore(std::unique_ptr<Database> database, bool booted)
-      : database_(std::move(database)), booted_(booted) {}
+  explicit StateStore(std::unique_ptr<Database> database)
+      : database_(std::move(database)) {}
 
   // Within a transaction.
   Result<void> DeletePublication(const PublicationRecord& publication);
@@ -114,7 +111,6 @@ class StateStore {
                              const VolumeRecord& volume, bool unstaged);
 
   std::unique_ptr<Database> database_;
-  const bool booted_;
   // Each mount that succeeds forgives what may be owed for it, and nearly never
   // is anything: while none was added since none was found, none is looked for.
   std::atomic<std::uint64_t> owed_added_ = 0;

@@ -65,6 +65,30 @@ std::optional<Record> KnownRecord(const StateDir& state,
   return record ? std::move(*record) : std::nullopt;
 }
 
+// DEL of an ADD that was cut off. A plugin that was killed in the middle may
+// not find what it did not come to make, and say so for ever (bridge, of its
+// chain of iptables): what it then completes, it can undo.
+std::vector<PluginError> DetachCutOff(const Context& context,
+                                      const StateDir& state, Record record) {
+  const std::size_t all = record.list.plugins.size();
+  auto left = Detach(context, state, record, all, context.deadline);
+  record.netns = NetnsOf(context, record);
+  if (left.empty() || !CheckNetns(record.netns, record.netns_inode)) {
+    return left;
+  }
+  std::size_t tried = 0;
+  const auto completed = Chain(context.plugins, record)
+                             .Add(
+                                 context.deadline,
+                                 [&](const Json& result) {
+                                   record.result = result;
+                                   return state.Save(record);
+                                 },
+                                 tried);
+  return completed ? Detach(context, state, record, all, context.deadline)
+                   : left;
+}
+
 PluginOutcome<Json> TryAdd(const Context& context, const Request& request) {
   MOUNTD_ASSIGN(const Held held, NoPlugins(Hold(context, request)));
   MOUNTD_ASSIGN(const std::uint64_t inode,
@@ -75,8 +99,7 @@ PluginOutcome<Json> TryAdd(const Context& context, const Request& request) {
     return AnswerKnown(*known, request, context.options.netns, inode);
   }
   if (known) {
-    const auto left = Detach(context, held.state, *known,
-                             known->list.plugins.size(), context.deadline);
+    const auto left = DetachCutOff(context, held.state, *known);
     if (!left.empty()) {
       return Failure(left.front(), left);
     }
@@ -84,6 +107,20 @@ PluginOutcome<Json> TryAdd(const Context& context, const Request& request) {
   MOUNTD_ASSIGN(Record record, NoPlugins(RecordOfConfig(context, request)));
   record.netns_inode = inode;
   return Attach(context, held.state, std::move(record));
+}
+
+// A plugin that was asked and says that something is not as it left it, mostly
+// by a code of its own (999), is told from one that could not look.
+PluginError AsFinding(PluginError error) {
+  constexpr int kFirstOwn = 100;
+  const bool found =
+      error.cni_code == kUnknownContainer || error.cni_code >= kFirstOwn;
+  if (found) {
+    error.error.code = Code::kFailedPrecondition;
+  } else if (error.error.code == Code::kFailedPrecondition) {
+    error.error.code = Code::kUnavailable;
+  }
+  return error;
 }
 
 PluginOutcome<Json> TryCheck(const Context& context, const Request& request) {
@@ -107,8 +144,9 @@ PluginOutcome<Json> TryCheck(const Context& context, const Request& request) {
   }
   record->netns = NetnsOf(context, *record);
   MOUNTD_TRY(NoPlugins(CheckNetns(record->netns, record->netns_inode)));
-  MOUNTD_TRY(Chain(context.plugins, *record).Check(context.deadline));
-  return Success({{"checked", true}});
+  const auto checked = Chain(context.plugins, *record).Check(context.deadline);
+  return checked ? Success({{"checked", true}})
+                 : Failure(AsFinding(checked.error()));
 }
 
 PluginOutcome<Json> TryDel(const Context& context, const Request& request) {
@@ -116,6 +154,11 @@ PluginOutcome<Json> TryDel(const Context& context, const Request& request) {
   std::optional<Record> record = KnownRecord(held.state, request.attachment);
   if (record && record->list.name != request.network) {
     return Failure(IsOfAnotherNetwork(*record));
+  }
+  const bool is_recorded = record.has_value();
+  if (!record && context.options.recorded) {
+    held.state.ForgetLock(request.attachment);
+    return Success({{"known", false}});
   }
   if (!record) {
     Result<Record> made = RecordOfConfig(context, request);
@@ -126,9 +169,11 @@ PluginOutcome<Json> TryDel(const Context& context, const Request& request) {
     }
     record = std::move(*made);
   }
-  record->complete = false;
-  const auto left = Detach(context, held.state, *record,
-                           record->list.plugins.size(), context.deadline);
+  const bool was_complete = std::exchange(record->complete, false);
+  const auto left = was_complete || !is_recorded
+                        ? Detach(context, held.state, *record,
+                                 record->list.plugins.size(), context.deadline)
+                        : DetachCutOff(context, held.state, *record);
   if (!left.empty()) {
     return Failure(left.front(), left);
   }

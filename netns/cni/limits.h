@@ -14,7 +14,7 @@ struct TextBounds {
 };
 
 // Some thousand port maps, or attachments that GC keeps.
-inline constexpr TextBounds kRequestBounds{256U << 10U, 8, 32768};
+inline constexpr TextBounds kRequestBounds{1U << 20U, 8, 65536};
 inline constexpr TextBounds kConfigBounds{256U << 10U, 32, 16384};
 inline constexpr TextBounds kOutputBounds{1U << 20U, 32, 65536};
 // Configuration, request and result of one attachment.

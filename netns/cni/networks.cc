@@ -64,15 +64,33 @@ void DetachInvalid(const Context& context, const StateDir& state,
   }
 }
 
+using NetworkNames = std::set<std::string>;
+
+// Networks of what is attached.
+NetworkNames NetworksOf(const StateDir& state,
+                        const std::vector<Attachment>& attachments) {
+  NetworkNames names;
+  for (const Attachment& attachment : attachments) {
+    const Result<std::optional<Record>> record = state.Load(attachment);
+    if (record && *record) {
+      names.insert((*record)->list.name);
+    }
+  }
+  return names;
+}
+
 void TellPlugins(const Context& context, const Request& request,
-                 Collected& collected) {
+                 const NetworkNames& recorded, Collected& collected) {
   Json valid = Json::array();
   for (const Attachment& attachment : request.valid) {
     valid.push_back({{"containerID", attachment.container_id},
                      {"ifname", attachment.ifname}});
   }
   for (const auto& network : LoadNetworks(context.options.config_dirs).usable) {
-    if (!Wants(request, network.list.name) || network.list.disable_gc) {
+    const std::string& name = network.list.name;
+    // Others may have attachments of a network that has none here.
+    const bool is_others = context.options.recorded && !recorded.contains(name);
+    if (!Wants(request, name) || network.list.disable_gc || is_others) {
       continue;
     }
     const Record record = RecordOf(context, network.list);
@@ -91,17 +109,26 @@ void TellPlugins(const Context& context, const Request& request,
   }
 }
 
+// Whoever goes by records has made the list of them just now, and what is
+// attached while it waits is not on it.
+Deadline TimeForLock(const Context& context) {
+  return context.options.recorded
+             ? Deadline::After(std::chrono::milliseconds(0))
+             : context.deadline;
+}
+
 PluginOutcome<Json> TryCollect(const Context& context, const Request& request) {
   MOUNTD_ASSIGN(const StateDir state,
                 NoPlugins(StateDir::Open(context.options.state_dir)));
   MOUNTD_ASSIGN(const UniqueFd lock,
                 NoPlugins(state.LockAll(StateDir::Share::kAlone,
-                                        context.deadline, context.stop)));
+                                        TimeForLock(context), context.stop)));
   MOUNTD_ASSIGN(const std::vector<Attachment> attachments,
                 NoPlugins(state.List()));
+  const NetworkNames recorded = NetworksOf(state, attachments);
   Collected collected;
   DetachInvalid(context, state, request, attachments, collected);
-  TellPlugins(context, request, collected);
+  TellPlugins(context, request, recorded, collected);
   Json answer = collected.left.empty()
                     ? Success(Json::object())
                     : Failure(collected.left.front(), collected.left);

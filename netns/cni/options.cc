@@ -40,11 +40,14 @@ plugins that root alone can write, for a request that nobody vouches for.
   --host-ports LIST  the only ones that port_mappings may have: "20000-20999,8080",
                      "" for none. For add; check and del take it and look at no
                      port, as both are about what add was granted
+  --recorded         del and gc go by what is recorded: del of what is not does
+                     nothing, gc waits for no other operation, and tells plugins
+                     of no network that had no attachment
   --deadline-ms N    for all of it, the undo included (30000)
   --attempts N       how often add is tried, 1 to 10 (3)
   --backoff-ms N     before the second attempt, then twice that (250)
 
-stdin, but for list: one JSON object of at most 256 KiB, no unknown members. One
+stdin, but for list: one JSON object of at most 1 MiB, no unknown members. One
 that is outside the options is PermissionDenied, and nothing is run:
   network, container_id, ifname   gc: network, or all of them
   args {"K":"V"}   port_mappings [{hostPort, containerPort, protocol, hostIP}]
@@ -85,12 +88,13 @@ enum Option : int {
   kNetwork,
   kContainerId,
   kHostPorts,
+  kRecorded,
   kDeadline,
   kAttempts,
   kBackoff,
 };
 
-constexpr std::array<option, 13> kOptions = {{
+constexpr std::array<option, 14> kOptions = {{
     {"help", no_argument, nullptr, kHelp},
     {"config-dir", required_argument, nullptr, kConfigDir},
     {"plugin-dir", required_argument, nullptr, kPluginDir},
@@ -100,6 +104,7 @@ constexpr std::array<option, 13> kOptions = {{
     {"network", required_argument, nullptr, kNetwork},
     {"container-id", required_argument, nullptr, kContainerId},
     {"host-ports", required_argument, nullptr, kHostPorts},
+    {"recorded", no_argument, nullptr, kRecorded},
     {"deadline-ms", required_argument, nullptr, kDeadline},
     {"attempts", required_argument, nullptr, kAttempts},
     {"backoff-ms", required_argument, nullptr, kBackoff},
@@ -174,6 +179,9 @@ Result<void> Take(int option, const char* value, Options& options) {
       return TakeName(value, IsNetworkName, options.bounds.network);
     case kContainerId:
       return TakeName(value, IsContainerId, options.bounds.container_id);
+    case kRecorded:
+      options.recorded = true;
+      return Ok();
     case kHostPorts:
       return TakeHostPorts(value, options.bounds);
     case kDeadline: {
@@ -214,6 +222,9 @@ Result<void> CheckVerbsOptions(const Options& options) {
   }
   if (!options.bounds.network.empty() && verb == "list") {
     return BadUsage("--network is not for list");
+  }
+  if (options.recorded && verb != "del" && verb != "gc") {
+    return BadUsage("--recorded is for del and gc");
   }
   return Ok();
 }

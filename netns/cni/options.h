@@ -22,6 +22,8 @@ struct Options {
   // Where the namespace is pinned; "" where there is none any more.
   std::string netns;
   std::uint64_t netns_inode = 0;  // 0: not told
+  // DEL and GC go by what is recorded alone, never by the configuration.
+  bool recorded = false;
   RequestBounds bounds;
   std::chrono::milliseconds deadline{30000};
   unsigned attempts = 3;

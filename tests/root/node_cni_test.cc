@@ -144,6 +144,17 @@ TEST_F(NodeCni, NobodyIsInANetworkThatNoRuleNames) {
   Release("web");
 }
 
+TEST_F(NodeCni, WhatCouldNotBeMadeIsNotInTheWayOfARelease) {
+  WriteNetwork("net.conflist", Network("net", {Plugin("missing")}));
+  EXPECT_FALSE(Setup("web", Cni()));
+  EXPECT_EQ(LeftOf("web"), "");
+  agent::NetworkSpec spec = Cni();
+  spec.mac = "foo";
+  EXPECT_EQ(Outcome(Setup("web", spec)), "InvalidArgument");
+  Release("web");
+  EXPECT_TRUE(client_->ListOwed()->empty());
+}
+
 TEST_F(NodeCni, CapabilitiesTellWhichNetworksThereAre) {
   WriteNet({});
   WriteNetwork("slow.conflist", Network("slow", {Plugin("missing")}));

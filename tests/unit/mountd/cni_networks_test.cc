@@ -144,14 +144,35 @@ TEST_F(CniNetworksTest, ADelThatFailsIsTriedAgain) {
   EXPECT_TRUE(Existing().empty());
 }
 
-TEST_F(CniNetworksTest, OneThatWasCutOffIsUndoneByTheNextStart) {
+TEST_F(CniNetworksTest, OneThatWasCutOffIsUndoneByTheNextTeardown) {
   executor().FailNext("RunCni", Code::kUnavailable, FailWhen::kAfter, 2);
   EXPECT_EQ(Outcome(networks().Setup("web", CniSpec())), "Unavailable");
   EXPECT_EQ(Records().size(), 1U);
   core_.Restart();
   ASSERT_EQ(MessageOf(networks().Recover()), "Ok");
+  EXPECT_EQ(Records().size(), 1U) << "a start waits for no plugin: it is owed";
+  ASSERT_EQ(MessageOf(networks().Teardown("web", "eth0")), "Ok");
   EXPECT_TRUE(Existing().empty());
   EXPECT_TRUE(Records().empty());
+}
+
+TEST_F(CniNetworksTest, WhatPluginsCannotBeAskedIsRefusedBeforeAnythingIsMade) {
+  const auto refuse = [&](const char* what, const auto& change) {
+    NetworkSpec spec = CniSpec();
+    change(spec);
+    EXPECT_EQ(Outcome(networks().Setup("web", spec)), "InvalidArgument")
+        << what;
+  };
+  refuse("key", [](NetworkSpec& spec) { spec.cni.args = {{"a b", "x"}}; });
+  refuse("value", [](NetworkSpec& spec) { spec.cni.args = {{"A", "x=y"}}; });
+  refuse("own", [](NetworkSpec& s) { s.cni.args = {{"IgnoreUnknown", "0"}}; });
+  refuse("mac", [](NetworkSpec& spec) { spec.cni.mac = "foo"; });
+  refuse("ip", [](NetworkSpec& spec) { spec.cni.ips = {"10.0.0.1/33"}; });
+  refuse("interface", [](NetworkSpec& spec) { spec.interface = "eth[0]"; });
+  refuse("bits", [](NetworkSpec& spec) {
+    spec.cni.bandwidth.egress_burst = std::uint64_t{1} << 63U;
+  });
+  EXPECT_TRUE(executor().plans().empty());
 }
 
 TEST_F(CniNetworksTest, OneIsBesideOthersInTheNamespace) {
@@ -268,16 +289,18 @@ TEST_F(CniNetworksTest, AHostileResultIsRefusedAndUndone) {
 
 TEST_F(CniNetworksTest, GarbageIsWhatNoRecordIsOf) {
   ASSERT_EQ(Setup(CniSpec()), "Ok");
-  ASSERT_EQ(MessageOf(networks().CollectCniGarbage(false)), "Ok");
+  ASSERT_EQ(MessageOf(networks().cni().CollectGarbage()), "Ok");
   EXPECT_EQ(LastRequest().at("valid"),
             Json({{{"container_id", "web"}, {"ifname", "eth0"}}}));
   EXPECT_EQ(Existing(), web_);
   ASSERT_EQ(MessageOf(core_.boot->RemoveNetwork(Records().at(0))), "Ok");
   // The store may have been lost.
-  ASSERT_EQ(MessageOf(networks().CollectCniGarbage(false)), "Ok");
+  ASSERT_EQ(MessageOf(networks().cni().CollectGarbage()), "Ok");
   EXPECT_EQ(Existing(), web_);
-  ASSERT_EQ(MessageOf(networks().CollectCniGarbage(true)), "Ok");
-  EXPECT_EQ(Existing(), std::vector<std::string>{"network web"});
+  ASSERT_EQ(Setup({}, "db"), "Ok");
+  ASSERT_EQ(MessageOf(networks().cni().CollectGarbage()), "Ok");
+  EXPECT_EQ(Existing(), (std::vector<std::string>{"link 10.0.0.2", "network db",
+                                                  "network web"}));
 }
 
 TEST_F(CniNetworksTest, CheckTellsWhatItsPluginsFind) {

@@ -360,6 +360,7 @@ TEST_F(ServiceTest, CapabilitiesNameTheNetworksThatOneMayBeIn) {
   const auto admins = service().GetCapabilities(Core::By(Core::kAdmin));
   ASSERT_EQ(MessageOf(admins), "Ok");
   EXPECT_EQ(admins->network_modes.back(), "driver") << "no rule names any";
+  EXPECT_FALSE(admins->features.at("cni"));
 }
 
 TEST_F(ServiceTest, CapabilitiesAreTheExecutors) {

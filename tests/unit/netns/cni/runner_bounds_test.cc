@@ -2,6 +2,7 @@
 //
 // Requests that ask for more than the one who started the runner has decided.
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <filesystem>
 
@@ -119,6 +120,41 @@ TEST_F(CniBounds, ABoundThatCannotBeReadIsNoRun) {
     EXPECT_EQ(outcome.status, 2) << bad[0];
     EXPECT_EQ(outcome.out, "");
   }
+}
+
+// As after an ADD that was refused: nothing ran, so there is nothing to do, and
+// no plugin is needed for it.
+TEST_F(CniBounds, WhatIsNotRecordedIsNotDetached) {
+  ASSERT_TRUE(std::filesystem::remove("/run/plugins/first"));
+  const Json gone = Run("del", RequestFor("web"), {"--recorded"});
+  EXPECT_EQ(gone["ok"], true) << gone;
+  EXPECT_EQ(gone["known"], false);
+  EXPECT_EQ(Run("del", RequestFor("web"))["ok"], false);
+  EXPECT_TRUE(CallNames().empty());
+}
+
+TEST_F(CniBounds, GarbageIsOfNetworksThatHadAnAttachment) {
+  EXPECT_EQ(Run("add", RequestFor("web"))["ok"], true);
+  ForgetCalls();
+  const Json answer = Run("gc", {{"valid", Json::array()}}, {"--recorded"});
+  EXPECT_EQ(answer["removed"], Json({"web/eth0"})) << answer;
+  for (const Json& call : Calls()) {
+    EXPECT_EQ(call["config"]["name"], "net") << "other is others'";
+  }
+}
+
+TEST_F(CniBounds, GarbageOfRecordsWaitsForNobody) {
+  WriteNetwork("net.conflist",
+               Network("net", {Plugin("first", {{"ADD", {"wait /run/go"}}})}));
+  mountd::test::RunningProgram add(Command("add", RequestFor("web")));
+  while (CallNames().empty()) {
+    ::usleep(1000);
+  }
+  const Json answer = Run("gc", {{"valid", Json::array()}}, {"--recorded"});
+  EXPECT_EQ(answer["code"], "DeadlineExceeded") << answer;
+  WriteFile("/run/go", "");
+  EXPECT_EQ(Json::parse(add.ReadLine(), nullptr, false)["ok"], true);
+  EXPECT_TRUE(HasRecord("web"));
 }
 
 }  // namespace

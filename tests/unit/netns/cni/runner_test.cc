@@ -148,6 +148,10 @@ TEST_F(CniRunner, CheckAsksEachWithTheResultOfAdd) {
   EXPECT_EQ(bad["ok"], false);
   EXPECT_EQ(bad["plugin"], "second");
   EXPECT_EQ(bad["cni_code"], 999);
+  EXPECT_EQ(bad["code"], "FailedPrecondition") << "it is not as it was left";
+  // One that cannot be asked has found nothing.
+  ASSERT_TRUE(std::filesystem::remove("/run/plugins/second"));
+  EXPECT_NE(Run("check", RequestFor("web"))["code"], "FailedPrecondition");
   EXPECT_TRUE(HasRecord("web"));
 }
 
