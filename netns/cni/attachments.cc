@@ -151,12 +151,15 @@ PluginOutcome<Json> TryCheck(const Context& context, const Request& request) {
 
 PluginOutcome<Json> TryDel(const Context& context, const Request& request) {
   MOUNTD_ASSIGN(const Held held, NoPlugins(Hold(context, request)));
-  std::optional<Record> record = KnownRecord(held.state, request.attachment);
+  // One that cannot be read is none, and must not be in the way; but it is.
+  Result<std::optional<Record>> loaded = held.state.Load(request.attachment);
+  const bool is_recorded = !loaded || loaded->has_value();
+  std::optional<Record> record = loaded ? std::move(*loaded) : std::nullopt;
+  const bool is_known = record.has_value();
   if (record && record->list.name != request.network) {
     return Failure(IsOfAnotherNetwork(*record));
   }
-  const bool is_recorded = record.has_value();
-  if (!record && context.options.recorded) {
+  if (!is_recorded && context.options.recorded) {
     held.state.ForgetLock(request.attachment);
     return Success({{"known", false}});
   }
@@ -170,7 +173,7 @@ PluginOutcome<Json> TryDel(const Context& context, const Request& request) {
     record = std::move(*made);
   }
   const bool was_complete = std::exchange(record->complete, false);
-  const auto left = was_complete || !is_recorded
+  const auto left = was_complete || !is_known
                         ? Detach(context, held.state, *record,
                                  record->list.plugins.size(), context.deadline)
                         : DetachCutOff(context, held.state, *record);

@@ -315,7 +315,8 @@ TEST_F(CniAttacks, PluginsInheritNothing) {
   EXPECT_EQ(CodeOfRun(AddPlan(), RequestFor("web")), "");
   ASSERT_EQ(Calls().size(), 1U);
   EXPECT_FALSE(inherited(Calls()[0])) << Calls()[0];
-  for (const Json& variable : Calls()[0]["environment"]) {
+  const Json environment = Calls().at(0)["environment"];
+  for (const Json& variable : environment) {
     const auto text = variable.get<std::string>();
     EXPECT_TRUE(text.starts_with("CNI_") || text.starts_with("PATH=")) << text;
   }

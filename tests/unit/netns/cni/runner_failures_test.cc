@@ -232,12 +232,29 @@ TEST_F(CniFailures, AddUndoesWhatAKilledRunnerLeft) {
   EXPECT_FALSE(IsAlive(Daemons().at(0)));
 }
 
+// As the bridge plugin's does, which was killed before its chain of iptables.
+TEST_F(CniFailures, WhatCannotBeUndoneInTheMiddleIsCompletedFirst) {
+  WriteNetwork(
+      "1.conflist",
+      Network("net", {Plugin("first", {{"ADD", {"hang", "ok"}},
+                                       {"DEL", {"error 999", "ok"}}})}));
+  test::RunningProgram runner(Command("add", RequestFor("web")));
+  ASSERT_TRUE(Eventually([] { return Daemons().size() == 1; }));
+  runner.Signal(SIGKILL);
+  runner.Wait();
+  const Json answer = Run("del", RequestFor("web"), {"--recorded"});
+  EXPECT_EQ(answer["ok"], true) << answer;
+  EXPECT_EQ(CallNames(),
+            (Names{"ADD first", "DEL first", "ADD first", "DEL first"}));
+  ExpectNothingLeft();
+}
+
 TEST_F(CniFailures, ARecordThatCannotBeReadIsNotInTheWay) {
   WriteNetwork("1.conflist", Network("net", {Plugin("first")}));
   EXPECT_EQ(Run("add", RequestFor("web"))["ok"], true);
   WriteFile("/run/state/records/web@eth0", "{");
   EXPECT_EQ(Run("check", RequestFor("web"))["code"], "InvalidArgument");
-  EXPECT_EQ(Run("del", RequestFor("web"))["ok"], true);
+  EXPECT_EQ(Run("del", RequestFor("web"), {"--recorded"})["known"], true);
   EXPECT_EQ(CallNames().back(), "DEL first");
   ExpectNothingLeft();
 }
