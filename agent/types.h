@@ -425,7 +425,7 @@ struct Capabilities {
     std::uint16_t last = 0;
     std::uint32_t free = 0;  // no allocation has them
   };
-  std::vector<HostPorts> host_ports;  // that the caller may map
+  std::vector<HostPorts> host_ports;               // that the caller may map
   std::map<std::string, std::string> cni_plugins;  // their releases
   std::vector<std::string> propagation;
   std::vector<std::string> source_types;

@@ -221,9 +221,10 @@ Result<void> ReadNamed(const ConfigReader& reader, const toml::table& root,
 }
 
 Result<Config> ReadRoot(const ConfigReader& reader, const toml::table& root) {
-  MOUNTD_TRY(reader.OnlyKeys(root, "",
-                             {"host_volume", "filesystem", "plugin", "network",
-                              "cni", "firewall", "rule", "limits", "timeouts"}));
+  MOUNTD_TRY(
+      reader.OnlyKeys(root, "",
+                      {"host_volume", "filesystem", "plugin", "network", "cni",
+                       "firewall", "rule", "limits", "timeouts"}));
   Config config;
   MOUNTD_TRY(ReadNamed(reader, root, "host_volume", config.host_volumes,
                        ReadHostVolume));

@@ -81,8 +81,10 @@ class AddressPool {
 
   static Address Nth(const Range<Address>& range, std::uint64_t number) {
     Address address = range.base;
-    for (std::size_t i = address.size(); i-- > 0 && number != 0; number >>= 8U) {
-      address.at(i) = static_cast<std::uint8_t>(address.at(i) | (number & 0xFFU));
+    for (std::size_t i = address.size(); i-- > 0 && number != 0;
+         number >>= 8U) {
+      address.at(i) =
+          static_cast<std::uint8_t>(address.at(i) | (number & 0xFFU));
     }
     return address;
   }

@@ -26,6 +26,7 @@ struct Longest {
 // A request that takes longer than `longest` ends the process by SIGALRM: where
 // only a fatal signal ends the wait for a file system's server, what is stuck
 // goes while the server still hangs.
-Result<void> Serve(int socket, Dispatcher* dispatcher, const Longest& longest = {});
+Result<void> Serve(int socket, Dispatcher* dispatcher,
+                   const Longest& longest = {});
 
 }  // namespace mountd::exec

@@ -85,9 +85,9 @@ ALTER TABLE networks ADD COLUMN cni TEXT NOT NULL DEFAULT '';
 ALTER TABLE networks ADD COLUMN cni_result TEXT NOT NULL DEFAULT '';
 )sql";
 constexpr std::array<std::string_view, 9> kBootSchema = {
-    kBootSchema1,       kTmpfsMounts,  kMappedIds,
-    kAnchorsOfKinds,    kMountsById,   kTargetsAndInboxes,
-    kFewerIndexes,      kNetworksByInterface, kCniNetworks};
+    kBootSchema1,    kTmpfsMounts,         kMappedIds,
+    kAnchorsOfKinds, kMountsById,          kTargetsAndInboxes,
+    kFewerIndexes,   kNetworksByInterface, kCniNetworks};
 
 constexpr std::string_view kSelectMount =
     "SELECT allocation,task,name,source_kind,source,propagation,attributes,"
@@ -348,10 +348,9 @@ Result<std::vector<NetworkRecord>> BootStore::SelectNetworks(
     std::string_view where, const std::string& allocation) {
   std::vector<NetworkRecord> all;
   MOUNTD_TRY(database_->Query(
-      std::string(
-          "SELECT allocation,interface,mode,network,ipv4,ipv6,flags,"
-          "ports,state,netns_inode,netns_given,files,cni,cni_result "
-          "FROM networks WHERE ")
+      std::string("SELECT allocation,interface,mode,network,ipv4,ipv6,flags,"
+                  "ports,state,netns_inode,netns_given,files,cni,cni_result "
+                  "FROM networks WHERE ")
           .append(where)
           .append(" ORDER BY allocation,interface"),
       [&](const Row& row) {
@@ -386,12 +385,11 @@ Result<std::vector<NetworkRecord>> BootStore::ListNetworks() {
 }
 
 Result<void> BootStore::SetNetworkState(const NetworkRecord& record) {
-  MOUNTD_TRY(
-      database_->Run("UPDATE networks SET state=?3, netns_inode=?4, flags=?5, "
-                     "cni_result=?6 WHERE allocation=?1 AND interface=?2",
-                     record.allocation, record.interface,
-                     static_cast<int>(record.state), record.netns_inode,
-                     record.flags, ToColumn(record.cni_result)));
+  MOUNTD_TRY(database_->Run(
+      "UPDATE networks SET state=?3, netns_inode=?4, flags=?5, "
+      "cni_result=?6 WHERE allocation=?1 AND interface=?2",
+      record.allocation, record.interface, static_cast<int>(record.state),
+      record.netns_inode, record.flags, ToColumn(record.cni_result)));
   return Ok();
 }
 

@@ -246,10 +246,10 @@ struct NetworkFiles {
 
 // What CNI's plugins are asked for, beside ports and name servers.
 struct CniSettings {
-  StringMap args{};                // CNI_ARGS
-  std::string mac{};               // "02:..."; "": any
-  std::vector<std::string> ips{};  // "10.0.0.5/24"
-  struct Bandwidth {               // 0: no bound
+  StringMap args{};                   // CNI_ARGS
+  std::string mac{};                  // "02:..."; "": any
+  std::vector<std::string> ips{};     // "10.0.0.5/24"
+  struct Bandwidth {                  // 0: no bound
     std::uint64_t ingress_rate = 0;   // bits in a second
     std::uint64_t ingress_burst = 0;  // bits
     std::uint64_t egress_rate = 0;

@@ -14,8 +14,8 @@
 #include "netns/nft_command.h"
 #include "tests/root/frames.h"
 #include "tests/root/network_fixture.h"
-#include "tests/support/net_probe.h"
 #include "tests/support/eventually.h"
+#include "tests/support/net_probe.h"
 
 namespace mountd::testing {
 namespace {
