@@ -1,20 +1,17 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 #include "dbus/convert_network.h"
 
-#include <array>
 #include <utility>
 
 #include "mountd/base/names.h"
+#include "mountd/exec/protocols.h"
 
 namespace mountd::dbus {
 namespace {
 
-constexpr std::array<std::pair<std::uint8_t, std::string_view>, 3> kProtocols =
-    {{{exec::kTcp, "tcp"}, {exec::kUdp, "udp"}, {exec::kSctp, "sctp"}}};
-
 std::string ProtocolsText(std::uint8_t protocols) {
   std::string text;
-  for (const auto& [bit, name] : kProtocols) {
+  for (const auto& [bit, name] : exec::kProtocolNames) {
     if ((protocols & bit) != 0) {
       text.append(text.empty() ? "" : "+").append(name);
     }
@@ -29,8 +26,8 @@ std::uint8_t ParseProtocols(std::string_view text) {
     const std::size_t plus = text.find('+');
     const std::string_view word = text.substr(0, plus);
     unsigned bit = 0;
-    for (const auto& [value, name] : kProtocols) {
-      bit = name == word ? value : bit;
+    for (const auto& [value, name] : exec::kProtocolNames) {
+      bit = name == word ? unsigned{value} : bit;
     }
     if (bit == 0 || (protocols & bit) != 0 || plus == text.size() - 1) {
       return 0;

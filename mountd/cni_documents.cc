@@ -2,10 +2,10 @@
 #include "mountd/cni_documents.h"
 
 #include <algorithm>
-#include <array>
 #include <optional>
 #include <utility>
 
+#include "mountd/exec/protocols.h"
 #include "mountd/network_files.h"
 #include "netns/cni/json.h"
 #include "netns/cni/names.h"
@@ -21,15 +21,12 @@ constexpr std::size_t kMaxValues = 131'072;
 constexpr cni::TextBounds kAnswerBounds{exec::kMaxCniAnswerBytes, kMaxDepth,
                                         kMaxValues};
 
-constexpr std::array<std::pair<exec::Protocol, const char*>, 3> kProtocols = {
-    {{exec::kTcp, "tcp"}, {exec::kUdp, "udp"}, {exec::kSctp, "sctp"}}};
-
 // Each port and protocol by itself: CNI knows no ranges.
 Json PortMappingsOf(const std::vector<PortMapping>& ports) {
   Json all = Json::array();
   for (const PortMapping& port : ports) {
     for (unsigned i = 0; i < port.count; ++i) {
-      for (const auto& [bit, name] : kProtocols) {
+      for (const auto& [bit, name] : exec::kProtocolNames) {
         if ((port.protocols & bit) == 0) {
           continue;
         }

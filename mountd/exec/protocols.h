@@ -5,6 +5,7 @@
 
 #include <array>
 #include <cstdint>
+#include <string_view>
 #include <utility>
 
 #include "mountd/exec/plan.h"
@@ -15,5 +16,9 @@ namespace mountd::exec {
 inline constexpr std::array<std::pair<Protocol, std::uint8_t>, 3>
     kProtocolNumbers = {
         {{kTcp, IPPROTO_TCP}, {kUdp, IPPROTO_UDP}, {kSctp, IPPROTO_SCTP}}};
+
+// The same, as D-Bus and CNI spell them.
+inline constexpr std::array<std::pair<Protocol, std::string_view>, 3>
+    kProtocolNames = {{{kTcp, "tcp"}, {kUdp, "udp"}, {kSctp, "sctp"}}};
 
 }  // namespace mountd::exec
