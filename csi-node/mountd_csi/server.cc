@@ -29,8 +29,11 @@ ipc::Reply MakeReply(std::uint64_t id, RpcCode code, std::string message) {
 
 }  // namespace
 
-Server::Server(UniqueFd listener, uid_t peer)
-    : listener_(std::move(listener)), peer_(peer), queue_(&poster_) {
+Server::Server(UniqueFd listener, uid_t peer, Steps* steps)
+    : listener_(std::move(listener)),
+      peer_(peer),
+      steps_(steps),
+      queue_(&poster_) {
   // A connection that is gone again must not block the accept that follows.
   const int flags = ::fcntl(listener_.get(), F_GETFL);
   if (flags >= 0) {
@@ -227,10 +230,15 @@ void Server::StartCall(std::uint64_t serial, Connection* connection,
     }
     secrets = std::move(*decoded);
   }
+  if (const RpcCode code = BeginStep("request"); code != RpcCode::kOk) {
+    Answer(connection, MakeReply(id, code, "as a test has it"));
+    return;
+  }
   ++calls_in_flight_;
   connection->calls[id] = Call::Start(
       found->second.channel, std::move(request), std::move(secrets), &queue_,
       [this, serial](const ipc::Reply& reply) { OnDone(serial, reply); });
+  EndStep();
 }
 
 void Server::OnDone(std::uint64_t serial, const ipc::Reply& reply) {
@@ -240,7 +248,22 @@ void Server::OnDone(std::uint64_t serial, const ipc::Reply& reply) {
     return;
   }
   found->second->calls.erase(reply.id);
-  Answer(found->second.get(), reply);
+  const RpcCode code = BeginStep("answer");
+  Answer(found->second.get(),
+         code == RpcCode::kOk ? reply
+                              : MakeReply(reply.id, code, "as a test has it"));
+  EndStep();
+}
+
+RpcCode Server::BeginStep(std::string_view step) {
+  return steps_ == nullptr ? RpcCode::kOk
+                           : static_cast<RpcCode>(steps_->Begin(step));
+}
+
+void Server::EndStep() {
+  if (steps_ != nullptr) {
+    steps_->End();
+  }
 }
 
 void Server::Answer(Connection* connection, const ipc::Reply& reply) {

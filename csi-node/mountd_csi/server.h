@@ -7,6 +7,7 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "csi-node/ipc/frame_socket.h"
@@ -15,6 +16,7 @@
 #include "csi-node/mountd_csi/plugin_channel.h"
 #include "csi-node/mountd_csi/poster.h"
 #include "csi-node/mountd_csi/rpc_queue.h"
+#include "mountd/base/steps.h"
 #include "mountd/base/unique_fd.h"
 
 namespace mountd::csi {
@@ -25,7 +27,8 @@ namespace mountd::csi {
 class Server {
  public:
   // `listener` is a listening unix stream socket; `peer` the only user served.
-  Server(UniqueFd listener, uid_t peer);
+  // Each call of mountd's and each answer to one is a step.
+  Server(UniqueFd listener, uid_t peer, Steps* steps = nullptr);
   ~Server();
 
   // Serves a connection made by whoever started us (tests).
@@ -60,12 +63,16 @@ class Server {
   void StartCall(std::uint64_t serial, Connection* connection,
                  ipc::Request request, UniqueFd fd);
   void Answer(Connection* connection, const ipc::Reply& reply);
+  // kOk, or what the step has to fail with.
+  RpcCode BeginStep(std::string_view step);
+  void EndStep();
   void OnDone(std::uint64_t serial, const ipc::Reply& reply);
   void DropBroken();
   void CancelAll(Connection* connection);
 
   UniqueFd listener_;
   const uid_t peer_;
+  Steps* const steps_;  // may be null
   Poster poster_;
   std::uint64_t next_serial_ = 0;
   // By serial: a late answer to a lost connection finds nobody.

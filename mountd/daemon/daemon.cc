@@ -20,7 +20,6 @@ namespace {
 // Enough for every call that may wait in slow plugins; idle ones end.
 constexpr std::size_t kMaxWorkers = 256;
 constexpr std::size_t kQuickWorkers = 8;  // for reads of the stores
-constexpr std::chrono::milliseconds kTidyUpPause{2000};
 constexpr std::chrono::milliseconds kQuarantinePause{50};
 // Until what kept a declared plugin from being started is tried again.
 constexpr std::chrono::milliseconds kSettlePause{5000};
@@ -40,7 +39,8 @@ Result<std::string> BootId() {
 }  // namespace
 
 Result<std::unique_ptr<Daemon>> Daemon::Start(const DaemonOptions& options,
-                                              UniqueFd listening) {
+                                              UniqueFd listening,
+                                              const Seams& seams) {
   MOUNTD_ASSIGN(Config config, LoadConfig(options.config_path,
                                           /*require_root_owned=*/true));
   MOUNTD_ASSIGN(const std::string boot_id, BootId());
@@ -49,7 +49,8 @@ Result<std::unique_ptr<Daemon>> Daemon::Start(const DaemonOptions& options,
                 store::StateStore::Open(paths::kStateStore, boot_id));
   MOUNTD_ASSIGN(auto boot, store::BootStore::Open(paths::kBootStore));
   std::unique_ptr<Daemon> daemon(new Daemon(std::move(config), std::move(loop),
-                                            std::move(state), std::move(boot)));
+                                            std::move(state), std::move(boot),
+                                            seams));
   MOUNTD_TRY(daemon->Recover());
   MOUNTD_TRY(daemon->peers_.Listen(std::move(listening)));
   if (options.system_bus) {
@@ -70,7 +71,7 @@ Result<std::unique_ptr<Daemon>> Daemon::Start(const DaemonOptions& options,
 
 Daemon::Daemon(Config config, std::unique_ptr<dbus::EventLoop> loop,
                std::unique_ptr<store::StateStore> state,
-               std::unique_ptr<store::BootStore> boot)
+               std::unique_ptr<store::BootStore> boot, const Seams& seams)
     : config_(std::move(config)),
       loop_(std::move(loop)),
       state_(std::move(state)),
@@ -78,12 +79,16 @@ Daemon::Daemon(Config config, std::unique_ptr<dbus::EventLoop> loop,
       pool_(kMaxWorkers),
       quick_pool_(kQuickWorkers),
       strands_(pool_, &quick_pool_),
-      executor_(exec::ExecutorPool::ConnectTo(paths::kExecSocket),
-                {.mount_lanes = config_.limits.mount_executors,
-                 .deadline = config_.timeouts.plan,
-                 .cni_deadline = config_.timeouts.cni + kCniPatience}),
-      csi_(csi::CsiChannelClient::ConnectToCsiSocket,
-           [this] { loop_->Post([this] { plugins_.ReconnectAll(); }); }),
+      tidy_up_pause_(seams.tidy_up_pause),
+      executors_(exec::ExecutorPool::ConnectTo(paths::kExecSocket),
+                 {.mount_lanes = config_.limits.mount_executors,
+                  .deadline = config_.timeouts.plan,
+                  .cni_deadline = config_.timeouts.cni + kCniPatience}),
+      executor_(seams.executor ? seams.executor(executors_) : executors_),
+      csi_channels_(
+          csi::CsiChannelClient::ConnectToCsiSocket,
+          [this] { loop_->Post([this] { plugins_.ReconnectAll(); }); }),
+      csi_(seams.csi ? seams.csi(csi_channels_) : csi_channels_),
       plugins_(config_.timeouts, executor_, csi_, *state_,
                [this](const csi::PluginChange& change) {
                  loop_->Post([this, change] { PluginChanged(change); });
@@ -360,8 +365,8 @@ void Daemon::CollectCniGarbage() {
 }
 
 void Daemon::TidyUpLater() {
-  loop_->After(kTidyUpPause, [this] {
-    executor_.CloseIdle();
+  loop_->After(tidy_up_pause_, [this] {
+    executors_.CloseIdle();
     ReleaseLeftAnchors();
     // sd-bus (252) keeps the descriptors of a message that it finds malformed:
     // any peer can make them pile up. Starting again loses nothing.

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 #pragma once
 
+#include <chrono>
+#include <functional>
 #include <memory>
 #include <string>
 
@@ -33,6 +35,15 @@ struct DaemonOptions {
   bool system_bus = true;
 };
 
+// Between the core and its two ways out: each is given the real one, and answers
+// the one to be used, which it owns.
+struct Seams {
+  std::function<exec::Executor&(exec::Executor&)> executor;
+  std::function<csi::CsiClient&(csi::CsiClient&)> csi;
+  // How often it looks after what nobody waits for.
+  std::chrono::milliseconds tidy_up_pause{2000};
+};
+
 // The composition root: the one place that knows the concrete parts and their
 // order. Everything is made, recovered, and only then reachable by clients.
 //
@@ -43,7 +54,8 @@ class Daemon {
   // Opens the stores, reaches the executors, recovers, takes `listening` (the
   // activated peer-to-peer socket).
   static Result<std::unique_ptr<Daemon>> Start(const DaemonOptions& options,
-                                               UniqueFd listening);
+                                               UniqueFd listening,
+                                               const Seams& seams = {});
   Daemon(const Daemon&) = delete;
   Daemon& operator=(const Daemon&) = delete;
 
@@ -53,7 +65,7 @@ class Daemon {
  private:
   Daemon(Config config, std::unique_ptr<dbus::EventLoop> loop,
          std::unique_ptr<store::StateStore> state,
-         std::unique_ptr<store::BootStore> boot);
+         std::unique_ptr<store::BootStore> boot, const Seams& seams);
 
   Result<void> Recover();
   void Finished(const OperationSummary& summary);
@@ -81,8 +93,11 @@ class Daemon {
   WorkerPool pool_;
   WorkerPool quick_pool_;
   Strands strands_;
-  exec::ExecutorPool executor_;
-  csi::CsiChannelClient csi_;
+  const std::chrono::milliseconds tidy_up_pause_;
+  exec::ExecutorPool executors_;
+  exec::Executor& executor_;
+  csi::CsiChannelClient csi_channels_;
+  csi::CsiClient& csi_;
   csi::Plugins plugins_;
   csi::DeclaredPlugins declared_;
   csi::Volumes volumes_;

@@ -11,16 +11,19 @@
 #include <string>
 #include <vector>
 
+#include "mountd/base/steps.h"
 #include "mountd/exec/kernel.h"
 #include "tests/support/calls_of_child.h"
 
 namespace mountd::exec {
 
 // Passes every call on to another kernel, records its name, and fails the k-th
-// with an errno, or all from the k-th on, without making it.
+// with an errno, or all from the k-th on, without making it. With `steps` it
+// records nothing, and each call is one of these.
 class InjectingKernel final : public Kernel {
  public:
-  explicit InjectingKernel(Kernel& kernel) : kernel_(kernel) {}
+  explicit InjectingKernel(Kernel& kernel, Steps* steps = nullptr)
+      : kernel_(kernel), steps_(steps) {}
 
   // Counts from 1; 0 fails none. Starts counting anew.
   void FailAt(std::size_t k, int err) {
@@ -317,6 +320,14 @@ class InjectingKernel final : public Kernel {
  private:
   template <typename T, typename Call>
   Sys<T> Pass(const char* name, const Call& call) {
+    if (steps_ != nullptr) {
+      if (const int error = steps_->Begin(name); error != 0) {
+        return Sys<T>(error);
+      }
+      Sys<T> outcome = call();
+      steps_->End();
+      return outcome;
+    }
     calls_.emplace_back(name);
     if (hook_) {
       hook_(name);
@@ -328,6 +339,7 @@ class InjectingKernel final : public Kernel {
   }
 
   Kernel& kernel_;
+  Steps* const steps_;
   std::size_t fail_at_ = 0;
   int error_ = 0;
   bool dead_ = false;

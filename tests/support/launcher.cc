@@ -38,6 +38,7 @@ using std::chrono::milliseconds;
 
 // RestartSec=, and its limit for a service that dies again at once.
 constexpr milliseconds kRestartDelay{100};
+constexpr milliseconds kSoon{10};  // for whoever kills on purpose
 constexpr milliseconds kLongestRestartDelay{5000};
 // TimeoutStopSec=
 constexpr milliseconds kStopTimeout{5000};
@@ -62,7 +63,7 @@ struct Options {
   std::string csi_user = "mountd-csi";
   std::string log;
   bool now = false;
-  bool restart_soon = false;  // always: whoever kills on purpose
+  bool restart_soon = false;
   bool cni = false;           // a drop-in's CAP_NET_RAW for CNI's plugins
 };
 
@@ -237,9 +238,9 @@ class Launcher {
     const bool failed = info.si_code != CLD_EXITED || info.si_status != 0;
     if (unit.service.restart && failed && !stopping_) {
       const bool lived = Clock::now() - unit.started > kLongestRestartDelay;
-      unit.delay = lived || options_.restart_soon
-                       ? kRestartDelay
-                       : std::min(unit.delay * 2, kLongestRestartDelay);
+      unit.delay = options_.restart_soon ? kSoon
+                   : lived ? kRestartDelay
+                           : std::min(unit.delay * 2, kLongestRestartDelay);
       unit.start_at = Clock::now() + unit.delay;
     }
   }

@@ -71,13 +71,14 @@ Result<void> MakeEtc(const std::string& config) {
   return Ok();
 }
 
-[[noreturn]] void RunLauncher(pid_t parent, bool with_cni) {
+[[noreturn]] void RunLauncher(pid_t parent, const char* programs,
+                              bool with_cni) {
   ::prctl(PR_SET_PDEATHSIG, SIGTERM);
   const int log =
       ::open(kLauncherLog, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
   if (::getppid() == parent && ::dup2(log, STDOUT_FILENO) >= 0 &&
       ::dup2(log, STDERR_FILENO) >= 0) {
-    ::execl(MOUNTD_LAUNCHER, MOUNTD_LAUNCHER, "--bin-dir", MOUNTD_BIN_DIR,
+    ::execl(MOUNTD_LAUNCHER, MOUNTD_LAUNCHER, "--bin-dir", programs,
             "--log", kLog, "--restart-soon", with_cni ? "--cni" : nullptr,
             nullptr);
   }
@@ -97,7 +98,8 @@ std::string TextOf(const char* path) {
 
 }  // namespace
 
-Result<std::unique_ptr<Node>> Node::Start(const std::string& config) {
+Result<std::unique_ptr<Node>> Node::Start(const std::string& config,
+                                          const std::string& programs) {
   fs::create_directories(kWorld);
   fs::permissions(kWorld, fs::perms(0755));
   MOUNTD_TRY(MountTmpfsAt("/var/lib"));
@@ -106,7 +108,8 @@ Result<std::unique_ptr<Node>> Node::Start(const std::string& config) {
   const pid_t parent = ::getpid();
   node->launcher_ = ::fork();
   if (node->launcher_ == 0) {
-    RunLauncher(parent, config.find("[cni]") != std::string::npos);
+    RunLauncher(parent, programs.empty() ? MOUNTD_BIN_DIR : programs.c_str(),
+                config.find("[cni]") != std::string::npos);
   }
   // The last one it makes.
   for (int i = 0; i < 5000 && !IsSocket(paths::kCsiSocket); ++i) {

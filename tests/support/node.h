@@ -21,8 +21,10 @@ namespace mountd::testing {
 class Node {
  public:
   // `config` is mountd.toml's text. Returns when the sockets are there; the
-  // first call starts mountd.
-  static Result<std::unique_ptr<Node>> Start(const std::string& config);
+  // first call starts mountd. `programs`: the directory with the daemons; "" is
+  // that of what is installed.
+  static Result<std::unique_ptr<Node>> Start(const std::string& config,
+                                             const std::string& programs = "");
   // Ends all processes. Mounts stay: they go with the namespace.
   ~Node();
   Node(const Node&) = delete;

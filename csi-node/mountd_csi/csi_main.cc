@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#include "csi-node/mountd_csi/csi_main.h"
+
+#include <getopt.h>
+#include <sys/signalfd.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "csi-node/mountd_csi/harden.h"
+#include "csi-node/mountd_csi/server.h"
+#include "csi-node/mountd_csi/system_calls.h"
+#include "mountd/base/accounts.h"
+#include "mountd/base/number.h"
+
+namespace mountd::csi {
+namespace {
+
+constexpr char kUsage[] =
+    R"(mountd-csi: speaks gRPC with CSI plugins on behalf of mountd.
+
+Takes its listening socket from LISTEN_FDS (systemd.socket(5)), connections from
+one user only, and plugins' connected sockets from these connections. Reaches no
+path and keeps no capability.
+
+  --peer-user USER   who may connect: a name or a number (default: mountd)
+  --listen-fd N      the listening socket, instead of LISTEN_FDS
+  --socket-fd N      serve this connected socket too
+  --help
+)";
+
+struct Options {
+  std::string peer_user = "mountd";
+  int listen_fd = -1;
+  int socket_fd = -1;
+  bool help = false;
+};
+
+std::optional<int> ParseFd(std::string_view text) {
+  const std::optional<int> fd = ParseNumber<int>(text);
+  return fd && *fd >= 0 ? fd : std::nullopt;
+}
+
+std::optional<Options> ParseOptions(int argc, char** argv) {
+  constexpr option kOptions[] = {{"peer-user", required_argument, nullptr, 'u'},
+                                 {"listen-fd", required_argument, nullptr, 'l'},
+                                 {"socket-fd", required_argument, nullptr, 's'},
+                                 {"help", no_argument, nullptr, 'h'},
+                                 {nullptr, 0, nullptr, 0}};
+  Options options;
+  for (int found = 0;
+       (found = ::getopt_long(argc, argv, "", kOptions, nullptr)) != -1;) {
+    const std::string_view value = optarg == nullptr ? "" : optarg;
+    if (found == 'u') {
+      options.peer_user = value;
+    } else if (found == 'h') {
+      options.help = true;
+    } else if (found == 'l' || found == 's') {
+      const std::optional<int> fd = ParseFd(value);
+      if (!fd) {
+        return std::nullopt;
+      }
+      (found == 'l' ? options.listen_fd : options.socket_fd) = *fd;
+    } else {
+      return std::nullopt;
+    }
+  }
+  return optind == argc ? std::optional(options) : std::nullopt;
+}
+
+// sd_listen_fds(3), for the one socket we take.
+int ActivatedSocket() {
+  const char* pid = std::getenv("LISTEN_PID");
+  const char* count = std::getenv("LISTEN_FDS");
+  if (pid == nullptr || count == nullptr || ParseFd(pid) != ::getpid() ||
+      ParseFd(count).value_or(0) < 1) {
+    return -1;
+  }
+  return 3;
+}
+
+// Blocked here, before any thread starts, so that all of them inherit it.
+UniqueFd BlockStopSignals() {
+  sigset_t signals;
+  sigemptyset(&signals);
+  sigaddset(&signals, SIGTERM);
+  sigaddset(&signals, SIGINT);
+  if (::sigprocmask(SIG_BLOCK, &signals, nullptr) != 0) {
+    return UniqueFd();
+  }
+  return UniqueFd(::signalfd(-1, &signals, SFD_CLOEXEC | SFD_NONBLOCK));
+}
+
+int Fail(const char* why) {
+  std::fprintf(stderr, "mountd-csi: %s\n", why);
+  return EXIT_FAILURE;
+}
+
+}  // namespace
+
+int CsiMain(int argc, char** argv, Steps* steps) {
+  const std::optional<Options> options = ParseOptions(argc, argv);
+  if (!options) {
+    std::fputs(kUsage, stderr);
+    return 2;
+  }
+  if (options->help) {
+    std::fputs(kUsage, stdout);
+    return EXIT_SUCCESS;
+  }
+  const Result<uid_t> peer = FindUser(options->peer_user);
+  if (!peer) {
+    return Fail("--peer-user: no such user");
+  }
+  UniqueFd listener(options->listen_fd >= 0 ? options->listen_fd
+                                            : ActivatedSocket());
+  UniqueFd socket(options->socket_fd);
+  if (!listener.valid() && !socket.valid()) {
+    return Fail("no socket: neither LISTEN_FDS nor --listen-fd");
+  }
+  const UniqueFd stop = BlockStopSignals();
+  const Result<void> hardened = GiveUpPrivileges();
+  if (!stop.valid() || !hardened) {
+    return Fail("cannot give up privileges");
+  }
+  if (!RestrictMemory() || !RestrictSystemCalls()) {
+    return Fail("cannot restrict itself");
+  }
+  Server server(std::move(listener), *peer, steps);
+  if (socket.valid()) {
+    server.Adopt(std::move(socket));
+  }
+  return server.Run(stop) ? EXIT_SUCCESS : Fail("poll failed");
+}
+
+}  // namespace mountd::csi

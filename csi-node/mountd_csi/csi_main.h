@@ -1,0 +1,11 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#pragma once
+
+#include "mountd/base/steps.h"
+
+namespace mountd::csi {
+
+// mountd-csi's main().
+int CsiMain(int argc, char** argv, Steps* steps = nullptr);
+
+}  // namespace mountd::csi

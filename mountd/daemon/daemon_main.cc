@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#include "mountd/daemon/daemon_main.h"
+
+#include <spdlog/sinks/stdout_sinks.h>
+#include <spdlog/spdlog.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <systemd/sd-daemon.h>
+
+#include <CLI/CLI.hpp>
+#include <cstdlib>
+#include <memory>
+#include <string>
+
+#include "dbus/received_fds.h"
+#include "mountd/base/fd_limit.h"
+#include "mountd/base/paths.h"
+
+namespace mountd {
+namespace {
+
+// The peer-to-peer socket, as systemd or the launcher hands it over.
+Result<UniqueFd> ActivatedSocket() {
+  const int count = sd_listen_fds(/*unset_environment=*/0);
+  for (int fd = SD_LISTEN_FDS_START; fd < SD_LISTEN_FDS_START + count; ++fd) {
+    if (sd_is_socket_unix(fd, SOCK_STREAM, /*listening=*/1, nullptr, 0) > 0) {
+      return UniqueFd(fd);
+    }
+  }
+  return MakeError(Code::kFailedPrecondition, "start", "mountd",
+                   "no listening socket was passed (LISTEN_FDS): start it "
+                   "through mountd.socket or mountd-launcher");
+}
+
+// The fds of secrets pass through here, and what agents told is in memory.
+Result<void> DumpNoCore() {
+  const rlimit none{0, 0};
+  if (::prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) != 0 ||
+      ::setrlimit(RLIMIT_CORE, &none) != 0) {
+    return ErrnoError(errno, "prctl", "mountd");
+  }
+  return Ok();
+}
+
+Result<void> RunDaemon(const DaemonOptions& options, const Seams& seams) {
+  MOUNTD_TRY(dbus::CheckReceives());
+  MOUNTD_TRY(DumpNoCore());
+  RaiseFdLimit();
+  MOUNTD_ASSIGN(UniqueFd listening, ActivatedSocket());
+  MOUNTD_ASSIGN(const auto daemon,
+                Daemon::Start(options, std::move(listening), seams));
+  Result<void> ended = daemon->Run();
+  // Workers may be in a plan or an RPC; whatever they did not finish is an
+  // intent in the store, exactly as after a kill.
+  spdlog::shutdown();
+  std::_Exit(ended ? EXIT_SUCCESS : EXIT_FAILURE);
+}
+
+}  // namespace
+
+int DaemonMain(int argc, char** argv, const Seams& seams) try {
+  // To stderr, which systemd gives to the journal.
+  spdlog::set_default_logger(spdlog::stderr_logger_mt("mountd"));
+  spdlog::set_pattern("%l: %v");
+  CLI::App app{
+      "mountd: mounts, CSI volumes and networks for an unprivileged "
+      "node agent"};
+  DaemonOptions options{paths::kConfig, true};
+  bool no_bus = false;
+  app.add_option("--config", options.config_path, "The configuration file")
+      ->capture_default_str();
+  app.add_flag("--no-bus", no_bus, "Serve the peer-to-peer socket alone");
+  app.set_version_flag("--version", std::string(MOUNTD_VERSION));
+  CLI11_PARSE(app, argc, argv);
+  options.system_bus = !no_bus;
+  const Result<void> ended = RunDaemon(options, seams);
+  spdlog::critical("{}", ended ? "ended" : ended.error().Message());
+  return EXIT_FAILURE;
+} catch (const std::exception& error) {
+  spdlog::critical("{}", error.what());
+  return EXIT_FAILURE;
+}
+
+}  // namespace mountd

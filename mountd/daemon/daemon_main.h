@@ -1,0 +1,11 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#pragma once
+
+#include "mountd/daemon/daemon.h"
+
+namespace mountd {
+
+// mountd's main().
+int DaemonMain(int argc, char** argv, const Seams& seams = {});
+
+}  // namespace mountd

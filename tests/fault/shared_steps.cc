@@ -1,0 +1,158 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#include "tests/fault/shared_steps.h"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <csignal>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+
+#include "mountd/base/unique_fd.h"
+
+namespace mountd::testing {
+namespace {
+
+// Of the step that this thread is in, if it is to be the end after it.
+thread_local bool t_die_after = false;
+
+StepsBlock* Map(int flags) {
+  const UniqueFd file(::open(kStepsFile, O_RDWR | O_CLOEXEC | flags, 0666));
+  if (!file.valid() ||
+      (flags != 0 && ::ftruncate(file.get(), sizeof(StepsBlock)) != 0)) {
+    return nullptr;
+  }
+  void* const memory =
+      ::mmap(nullptr, sizeof(StepsBlock), PROT_READ | PROT_WRITE, MAP_SHARED,
+             file.get(), 0);
+  return memory == MAP_FAILED ? nullptr : static_cast<StepsBlock*>(memory);
+}
+
+}  // namespace
+
+const char* NameOf(StepProcess process) {
+  switch (process) {
+    case StepProcess::kMountd:
+      return "mountd";
+    case StepProcess::kExecutor:
+      return "mountd-exec";
+    case StepProcess::kCsi:
+      return "mountd-csi";
+    case StepProcess::kNone:
+      break;
+  }
+  return "none";
+}
+
+const char* NameOf(StepAction action) {
+  switch (action) {
+    case StepAction::kFail:
+      return "fail";
+    case StepAction::kKillBefore:
+      return "kill-before";
+    case StepAction::kKillAfter:
+      return "kill-after";
+    case StepAction::kCount:
+      break;
+  }
+  return "count";
+}
+
+SharedSteps::SharedSteps(StepProcess process)
+    : process_(process), block_(Map(0)) {}
+
+void SharedSteps::Die() {
+  ::kill(::getpid(), SIGKILL);
+  // Of a process whose filter has no kill(2) this is as sudden.
+  std::_Exit(EXIT_FAILURE);
+}
+
+int SharedSteps::Begin(std::string_view step) {
+  t_die_after = false;
+  if (block_ == nullptr ||
+      block_->process != static_cast<std::uint32_t>(process_)) {
+    return 0;
+  }
+  const std::uint32_t k = ++block_->count;
+  if (k <= kMostSteps) {
+    char* const name = &block_->names[k - 1][0];
+    const std::size_t size = std::min(step.size(), kLongestStep - 1);
+    std::memcpy(name, step.data(), size);
+    name[size] = '\0';
+  }
+  if (k != block_->at) {
+    return 0;
+  }
+  block_->fired = 1;
+  switch (static_cast<StepAction>(block_->action.load())) {
+    case StepAction::kFail:
+      return block_->error;
+    case StepAction::kKillBefore:
+      Die();
+    case StepAction::kKillAfter:
+      t_die_after = true;
+      return 0;
+    case StepAction::kCount:
+      break;
+  }
+  return 0;
+}
+
+void SharedSteps::End() {
+  if (t_die_after) {
+    Die();
+  }
+}
+
+StepsControl::StepsControl() {
+  const std::filesystem::path file(kStepsFile);
+  std::filesystem::create_directories(file.parent_path());
+  block_ = Map(O_CREAT | O_TRUNC);
+  // Whoever of the node's users comes.
+  ::chmod(kStepsFile, 0666);
+  ::chmod(file.parent_path().c_str(), 0755);
+}
+
+StepsControl::~StepsControl() {
+  if (block_ != nullptr) {
+    ::munmap(block_, sizeof(StepsBlock));
+  }
+}
+
+void StepsControl::Arm(StepProcess process, StepAction action, std::uint32_t at,
+                       int error) {
+  Disarm();
+  block_->count = 0;
+  block_->fired = 0;
+  block_->action = static_cast<std::uint32_t>(action);
+  block_->at = at;
+  block_->error = error;
+  block_->process = static_cast<std::uint32_t>(process);
+}
+
+void StepsControl::Disarm() {
+  block_->process = static_cast<std::uint32_t>(StepProcess::kNone);
+}
+
+bool StepsControl::Fired() const { return block_->fired != 0; }
+
+std::string StepsControl::FiredStep() const {
+  const std::uint32_t at = block_->at;
+  return Fired() && at <= kMostSteps ? &block_->names[at - 1][0] : "";
+}
+
+std::vector<std::string> StepsControl::Names() const {
+  std::vector<std::string> names;
+  const std::size_t count =
+      std::min<std::size_t>(block_->count.load(), kMostSteps);
+  for (std::size_t i = 0; i < count; ++i) {
+    names.emplace_back(&block_->names[i][0]);
+  }
+  return names;
+}
+
+}  // namespace mountd::testing
