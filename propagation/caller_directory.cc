@@ -107,6 +107,8 @@ Result<CallerDirectory> OpenCallerDirectory(const Context& context, int fd,
       Named(context.kernel.ReadLink(exec::kFromRoot,
                                     "/proc/self/fd/" + std::to_string(fd)),
             "readlink", object));
+  Error refused =
+      Denied(object, "lies beneath none of the caller's alloc_roots");
   for (const RuleConfig& rule : context.config.rules) {
     if (!Applies(rule, caller.uid,
                  std::span(caller.gids).first(caller.gid_count))) {
@@ -123,9 +125,13 @@ Result<CallerDirectory> OpenCallerDirectory(const Context& context, int fd,
         MOUNTD_TRY(CheckParent(context, *found, caller, object));
         return found;
       }
+      // It may lie there all the same.
+      if (!found && found.error().code == Code::kResourceExhausted) {
+        refused = std::move(found).error();
+      }
     }
   }
-  return Denied(object, "lies beneath none of the caller's alloc_roots");
+  return refused;
 }
 
 }  // namespace mountd::propagation
