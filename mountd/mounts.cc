@@ -285,6 +285,29 @@ Result<MountRecord> Mounts::Swap(const MountRecord& old,
   return now;
 }
 
+// An executor takes the anchor with it that it makes for a source without one:
+// one that is cut off does not.
+Result<UniqueFd> Mounts::OpenTree(const BindMountSpec& spec) {
+  exec::OpenTreePlan plan;
+  plan.allocation = exec::ToWire(spec.allocation);
+  plan.source = PlanOf(spec).source;
+  plan.propagation = spec.propagation;
+  plan.attributes = spec.attributes;
+  const std::optional<AnchorKey> anchor = AnchorOf(RecordOf(spec));
+  if (!anchor) {
+    return executor_.OpenTree(plan);
+  }
+  const KeyedLocks::Guard guard = sources_.Lock(LockOf(*anchor));
+  MOUNTD_ASSIGN(const std::optional<std::uint64_t> known,
+                store_.GetAnchor(*anchor));
+  if (!known) {
+    MOUNTD_TRY(store_.DoubtAnchor(*anchor));
+  }
+  Result<UniqueFd> tree = executor_.OpenTree(plan);
+  ReleaseAnchorIfUnused(*anchor);
+  return tree;
+}
+
 // After an Attach or a swap whose outcome may be unknown: takes away what is
 // there, then the record. On failure the record stays and says so.
 Result<void> Mounts::UndoAttach(const MountRecord& record,
@@ -360,22 +383,30 @@ MountRecord Mounts::AsItIsNow(MountRecord record) {
   return record;
 }
 
-// Called with the source's lock. One that cannot go stays, recorded.
+// Called with the source's lock. One that cannot go stays, recorded, and is
+// looked at again.
 void Mounts::ReleaseAnchorIfUnused(const AnchorKey& key) {
-  const auto anchor_id = store_.GetAnchor(key);
-  if (!anchor_id || !*anchor_id) {
-    return;
-  }
-  const Result<bool> is_used = store_.HasMountsOf(key);
-  if (!is_used || *is_used) {
-    return;
-  }
-  if (recovering_ || !executor_.ReleaseAnchor(
-                         {key.kind, exec::ToWire(key.source), **anchor_id})) {
+  if (!ReleaseAnchorUnlessUsed(key)) {
     has_left_anchors_ = true;
-    return;
   }
-  IgnoreBecauseBestEffort(store_.RemoveAnchor(key));
+}
+
+Result<void> Mounts::ReleaseAnchorUnlessUsed(const AnchorKey& key) {
+  MOUNTD_ASSIGN(const std::optional<std::uint64_t> anchor_id,
+                store_.GetAnchor(key));
+  if (!anchor_id) {
+    return Ok();
+  }
+  MOUNTD_ASSIGN(const bool is_used, store_.HasMountsOf(key));
+  if (is_used) {
+    return Ok();
+  }
+  if (recovering_) {
+    return MakeError(Code::kBusy, "release", "anchor", "a start waits for it");
+  }
+  MOUNTD_TRY(executor_.ReleaseAnchor(
+      {key.kind, exec::ToWire(key.source), *anchor_id}));
+  return store_.RemoveAnchor(key);
 }
 
 void Mounts::ReleaseLeftAnchors() {

@@ -65,6 +65,9 @@ class Mounts {
   Result<void> Unmount(const std::string& allocation, const std::string& task,
                        const std::string& name,
                        exec::UnmountMode mode = exec::UnmountMode::kPlain);
+  // A detached mount of the spec's source, of which there is no record: it goes
+  // with its last fd.
+  Result<UniqueFd> OpenTree(const BindMountSpec& spec);
   // All of an allocation's, the last one first.
   Result<void> UnmountAll(const std::string& allocation);
   Result<std::vector<MountConfig>> Of(const std::string& allocation);
@@ -112,6 +115,7 @@ class Mounts {
   Result<void> RecoverOne(const MountRecord& record);
   MountRecord AsItIsNow(MountRecord record);
   void ReleaseAnchorIfUnused(const AnchorKey& key);
+  Result<void> ReleaseAnchorUnlessUsed(const AnchorKey& key);
 
   const Config& config_;
   exec::Executor& executor_;

@@ -292,12 +292,7 @@ Result<UniqueFd> Service::OpenTree(const CallContext& call,
     return refused(Code::kInvalidArgument, "never bidirectional");
   }
   MOUNTD_TRY(Authorise(call, owner, spec));
-  exec::OpenTreePlan plan;
-  plan.allocation = exec::ToWire(spec.allocation);
-  plan.source = PlanOf(spec).source;
-  plan.propagation = spec.propagation;
-  plan.attributes = spec.attributes;
-  return parts_.executor.OpenTree(plan);
+  return parts_.mounts.OpenTree(spec);
 }
 
 Result<std::string> Service::PrepareInbox(const CallContext& call,
