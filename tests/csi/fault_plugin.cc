@@ -362,8 +362,40 @@ class Node final : public pb::Node::Service {
       pb::NodeGetCapabilitiesResponse* response) override {
     return plugin_.Run(
         context, {"NodeGetCapabilities", "", "", 0}, [&](const Fault&) {
-          response->add_capabilities()->mutable_rpc()->set_type(
-              pb::NodeServiceCapability::RPC::STAGE_UNSTAGE_VOLUME);
+          using Rpc = pb::NodeServiceCapability::RPC;
+          for (const auto type : {Rpc::STAGE_UNSTAGE_VOLUME,
+                                  Rpc::GET_VOLUME_STATS, Rpc::EXPAND_VOLUME}) {
+            response->add_capabilities()->mutable_rpc()->set_type(type);
+          }
+          return Status::OK;
+        });
+  }
+  Status NodeExpandVolume(grpc::ServerContext* context,
+                          const pb::NodeExpandVolumeRequest* request,
+                          pb::NodeExpandVolumeResponse* response) override {
+    return plugin_.Run(context,
+                       {"NodeExpandVolume", request->volume_id(),
+                        request->volume_path(), request->secrets_size()},
+                       [&](const Fault&) {
+                         response->set_capacity_bytes(
+                             request->capacity_range().required_bytes());
+                         return Status::OK;
+                       });
+  }
+  Status NodeGetVolumeStats(grpc::ServerContext* context,
+                            const pb::NodeGetVolumeStatsRequest* request,
+                            pb::NodeGetVolumeStatsResponse* response) override {
+    return plugin_.Run(
+        context,
+        {"NodeGetVolumeStats", request->volume_id(), request->volume_path(), 0},
+        [&](const Fault&) {
+          const fs::space_info space = fs::space(request->volume_path());
+          auto* const usage = response->add_usage();
+          usage->set_unit(pb::VolumeUsage::BYTES);
+          usage->set_total(static_cast<std::int64_t>(space.capacity));
+          usage->set_available(static_cast<std::int64_t>(space.available));
+          usage->set_used(
+              static_cast<std::int64_t>(space.capacity - space.free));
           return Status::OK;
         });
   }

@@ -1,0 +1,96 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""Whether failure_points_test left nothing out.
+
+  coverage_test.py REPORTS INTROSPECTION_XML KERNEL_H EXECUTOR_H CSI_CLIENT_H
+                   OPERATIONS_CC
+
+REPORTS holds what that test wrote, a file for each operation and process. Each
+method of the API has to be an operation, or to be named in operations.cc with
+the reason why it is none; each method of each seam has to be a step that failed
+and at which a process was killed, or to be named here.
+
+Prints what was counted as one line of JSON for each operation.
+"""
+import collections
+import json
+import pathlib
+import re
+import sys
+
+# Steps that no operation of the driver reaches, each with the tests that do.
+NO_STEPS = {"stuck", "Close", "CanMountBeneath"}  # nothing that could fail
+ELSEWHERE = {
+    "kernel": {
+        "StatLinked": "root/Holders.EachCallThatFailsIsAnErrorOrAnIncompleteAnswer",
+        "LinkedMountId": "root/Holders.EachCallThatFailsIsAnErrorOrAnIncompleteAnswer",
+        "OpenKernfs": "root/Tasks.EachCallThatFailsIsAnError",
+        "HasEnded": "root/Tasks.EachCallThatFailsIsAnError",
+        "EnterMountNamespace": "root/ContainerTarget.EveryFailureLeavesNothing",
+        "NewUserNamespace": "root/FailurePoints.OfAttachWithAMapOfIds",
+        "ListAfter": "root/Trees.EveryKernelCallMayFail",
+    },
+}
+
+
+def methods(path):
+    """The virtual methods that a header declares."""
+    text = re.sub(r"//.*", "", pathlib.Path(path).read_text())
+    return set(re.findall(r"virtual\s[^;(~]*?(\w+)\(", text)) - NO_STEPS
+
+
+def main():
+    reports, xml, kernel, executor, csi, operations = sys.argv[1:]
+    lines = [json.loads(path.read_text())
+             for path in sorted(pathlib.Path(reports).glob("*.json"))]
+    missing = []
+    seams = {"kernel": {}, "plan": {}, "rpc": {}, "store": {}, "csi": {}}
+    for line in lines:
+        print(json.dumps({
+            "operation": line["operation"], "process": line["process"],
+            "steps": line["steps"],
+            "runs": {action: sum(run.get(action, 0)
+                                 for run in line["runs"].values())
+                     for action in ("fail", "kill-before", "kill-after")},
+            "told": dict(sum((collections.Counter(told)
+                              for told in line["told"].values()),
+                             collections.Counter()))}))
+        for step, runs in line["runs"].items():
+            kind, _, name = step.rpartition(" ")
+            seam = {"mountd-exec": "kernel", "mountd-csi": "csi"}.get(
+                line["process"]) or kind.split(" ")[0]
+            seams[seam].setdefault(name or step, set()).update(runs)
+    done = {line["method"] for line in lines}
+    uncounted = dict(re.findall(r'\{"(\w+)",\s*"([^"]+)"\}',
+                                pathlib.Path(operations).read_text()))
+    for method in re.findall(r'<method name="(\w+)"',
+                             pathlib.Path(xml).read_text()):
+        if method not in done and method not in uncounted:
+            missing.append(f"the API's method {method}")
+    for operation in {line["operation"] for line in lines}:
+        processes = {line["process"] for line in lines
+                     if line["operation"] == operation}
+        if processes != {"mountd", "mountd-exec", "mountd-csi"}:
+            missing.append(f"a process of {operation}: only {processes}")
+    wanted = {"kernel": methods(kernel), "plan": methods(executor),
+              "rpc": methods(csi)}
+    for seam, names in wanted.items():
+        for name in sorted(names - set(ELSEWHERE.get(seam, {}))):
+            runs = seams[seam].get(name, set())
+            if runs != {"fail", "kill-before", "kill-after"}:
+                missing.append(f"{seam} {name}: only {sorted(runs)}")
+    for seam in ("store", "csi"):
+        if not seams[seam]:
+            missing.append(f"any step of {seam}")
+    total = {action: sum(run.get(action, 0) for line in lines
+                         for run in line["runs"].values())
+             for action in ("fail", "kill-before", "kill-after")}
+    print(json.dumps({"operations": len(done), "lines": len(lines),
+                      "runs": total}))
+    for one in missing:
+        print("not covered:", one, file=sys.stderr)
+    return 1 if missing else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

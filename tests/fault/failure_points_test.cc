@@ -1,0 +1,232 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+//
+// Each operation of the API, cut off at each of its steps, in each process: the
+// step fails, or the process is killed right before it, or right after. On the
+// real kernel. The caller has to be told the truth, the same call has to
+// succeed then, and after the release nothing may be left.
+//
+// What was done is written as a line of JSON for each operation and process
+// into MOUNTD_FAULT_REPORTS, where coverage_test.py looks for what was not
+// covered.
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <fstream>
+#include <iostream>
+#include <map>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <set>
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include "tests/fault/operations.h"
+#include "tests/fault/plausible_errors.h"
+#include "tests/fault/world.h"
+#include "tests/support/eventually.h"
+
+namespace mountd::testing {
+namespace {
+
+using Json = nlohmann::json;
+
+struct Fault {
+  StepAction action = StepAction::kCount;
+  std::uint32_t at = 0;
+  int error = 0;
+};
+
+class FailurePoints : public PrivateNamespaces,
+                      public ::testing::WithParamInterface<
+                          std::tuple<std::size_t, StepProcess>> {
+ protected:
+  void SetUp() override {
+    PrivateNamespaces::SetUp();
+    if (IsSkipped()) {
+      return;
+    }
+    auto world = World::Make();
+    ASSERT_TRUE(world) << world.error().Message();
+    world_ = *std::move(world);
+    agent_.emplace(*world_, "web");
+  }
+  void TearDown() override {
+    agent_.reset();
+    if (world_ && HasFailure()) {
+      std::cerr << world_->Log();
+    }
+    world_.reset();
+    Node::Kill(Node::Processes("bindfs"));
+    PrivateNamespaces::TearDown();
+  }
+
+  const Operation& operation() const {
+    return AllOperations()[std::get<0>(GetParam())];
+  }
+  StepProcess process() const { return std::get<1>(GetParam()); }
+
+  void Prepare() {
+    ASSERT_TRUE(Eventually([&] {
+      return operation().prepare(*agent_) == "Ok";
+    })) << agent_->told();
+  }
+  // Until it succeeds.
+  void Finish() {
+    ASSERT_TRUE(Eventually([&] {
+      ++calls_;
+      return operation().call(*agent_) == "Ok";
+    })) << agent_->told();
+    EXPECT_EQ(operation().missing(*agent_), "");
+  }
+  void TakeBack() {
+    ASSERT_EQ(agent_->Release(), "");
+    if (operation().undo) {
+      ASSERT_TRUE(Eventually([&] { return operation().undo(*agent_) == "Ok"; }))
+          << agent_->told();
+    }
+  }
+  void Release() {
+    ASSERT_NO_FATAL_FAILURE(TakeBack());
+    ASSERT_EQ(World::DifferenceTo(before_), "");
+  }
+  // What there is when all is over, and again.
+  void TakeBaseline() {
+    ASSERT_NO_FATAL_FAILURE(Prepare());
+    ASSERT_NO_FATAL_FAILURE(Finish());
+    ASSERT_NO_FATAL_FAILURE(TakeBack());
+    for (int same = 0; same < 3;) {
+      World::State now = World::Take();
+      same = now.inventory.items == before_.inventory.items &&
+                     now.rows == before_.rows
+                 ? same + 1
+                 : 0;
+      before_ = std::move(now);
+    }
+  }
+
+  // One call with that fault, and all that has to be true then. Whether the
+  // step was reached.
+  bool CutOff(const Fault& fault);
+  void CutOffEverywhere(StepAction action);
+
+  std::unique_ptr<World> world_;
+  std::optional<Agent> agent_;
+  World::State before_;
+  std::vector<std::string> steps_;  // of a call that nothing disturbs
+  std::string reached_;             // the step that the last fault was at
+  int calls_ = 0;                   // until one succeeded
+  std::map<std::string, std::map<std::string, int>> runs_;  // by step, action
+  std::map<std::string, std::map<std::string, int>> told_;  // the same
+};
+
+// What no disturbance is an excuse for.
+bool IsTruthful(const std::string& told, const Fault& fault,
+                const std::string& step) {
+  static const std::set<std::string> kOfOthers = {
+      "NotFound", "AlreadyExists", "PermissionDenied", "InvalidArgument",
+      "NotSupported"};
+  const bool plugins_word =
+      fault.action == StepAction::kFail &&
+      (step.starts_with("rpc ") || step == "request" || step == "answer");
+  return plugins_word || !kOfOthers.contains(told);
+}
+
+bool FailurePoints::CutOff(const Fault& fault) {
+  Prepare();
+  world_->steps().Arm(process(), fault.action, fault.at, fault.error);
+  const std::string told = operation().call(*agent_);
+  world_->steps().Disarm();
+  const bool reached = world_->steps().Fired();
+  reached_ = world_->steps().FiredStep();
+  SCOPED_TRACE(std::string(NameOf(fault.action)) + " at step " +
+               std::to_string(fault.at) + " (" + reached_ + "), error " +
+               std::to_string(fault.error) + ", told " + told);
+  EXPECT_TRUE(IsTruthful(told, fault, reached_)) << agent_->told();
+  if (told == "Ok") {
+    EXPECT_EQ(operation().missing(*agent_), "");
+  }
+  std::string contradiction;
+  EXPECT_TRUE(Eventually([&] {
+    contradiction = agent_->Contradiction();
+    return contradiction.empty();
+  })) << contradiction;
+  calls_ = 0;
+  Finish();
+  Release();
+  if (reached) {
+    ++runs_[reached_][NameOf(fault.action)];
+    ++told_[reached_][told];
+  }
+  return reached;
+}
+
+void FailurePoints::CutOffEverywhere(StepAction action) {
+  for (std::uint32_t k = 1;; ++k) {
+    const std::string expected = k <= steps_.size() ? steps_[k - 1] : "";
+    std::vector<int> errors = PlausibleErrors(process(), expected);
+    if (action != StepAction::kFail || errors.empty()) {
+      errors = {EIO};
+    }
+    for (const int error : errors) {
+      if (!CutOff({action, k, error})) {
+        return;
+      }
+      ASSERT_FALSE(HasFailure());
+    }
+    // A step that nobody has thought of.
+    ASSERT_FALSE(PlausibleErrors(process(), reached_).empty()) << reached_;
+    ASSERT_LT(k, kMostSteps);
+  }
+}
+
+TEST_P(FailurePoints, AreAllSurvived) {
+  ASSERT_NO_FATAL_FAILURE(TakeBaseline());
+  Prepare();
+  world_->steps().Arm(process(), StepAction::kCount);
+  Finish();
+  world_->steps().Disarm();
+  steps_ = world_->steps().Names();
+  ASSERT_NO_FATAL_FAILURE(Release());
+  for (const StepAction action :
+       {StepAction::kFail, StepAction::kKillBefore, StepAction::kKillAfter}) {
+    ASSERT_NO_FATAL_FAILURE(CutOffEverywhere(action));
+  }
+  Json line = {{"operation", operation().name},
+               {"method", operation().method},
+               {"process", NameOf(process())},
+               {"steps", steps_.size()},
+               {"runs", runs_},
+               {"told", told_}};
+  std::cout << line.dump() << "\n";
+  const char* directory = std::getenv("MOUNTD_FAULT_REPORTS");
+  if (directory != nullptr) {
+    std::ofstream(std::string(directory) + "/" + operation().name + "-" +
+                  NameOf(process()) + ".json")
+        << line.dump() << "\n";
+  }
+}
+
+std::vector<std::size_t> Indices() {
+  std::vector<std::size_t> all(AllOperations().size());
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    all[i] = i;
+  }
+  return all;
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Of, FailurePoints,
+    ::testing::Combine(::testing::ValuesIn(Indices()),
+                       ::testing::Values(StepProcess::kMountd,
+                                         StepProcess::kExecutor,
+                                         StepProcess::kCsi)),
+    [](const auto& test) {
+      std::string name = AllOperations()[std::get<0>(test.param)].name + "_" +
+                         NameOf(std::get<1>(test.param));
+      std::erase(name, '-');
+      return name;
+    });
+
+}  // namespace
+}  // namespace mountd::testing

@@ -1,0 +1,560 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#include "tests/fault/operations.h"
+
+#include <fcntl.h>
+#include <net/if.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <utility>
+
+#include "tests/support/eventually.h"
+
+namespace mountd::testing {
+namespace {
+
+namespace fs = std::filesystem;
+using agent::BindMountSpec;
+using agent::Propagation;
+using agent::SourceType;
+
+std::string Prepare(Agent& agent) {
+  return agent.Told(agent.client().PrepareAllocation(agent.allocation()));
+}
+std::string Nothing(Agent& /*agent*/) { return "Ok"; }
+
+// One after the other, until one fails.
+using Part = std::function<std::string(Agent&)>;
+Part All(std::vector<Part> parts) {
+  return [parts = std::move(parts)](Agent& agent) {
+    for (const Part& part : parts) {
+      if (std::string told = part(agent); told != "Ok") {
+        return told;
+      }
+    }
+    return std::string("Ok");
+  };
+}
+
+BindMountSpec Spec(const std::string& source,
+                   SourceType type = SourceType::kHostVolume,
+                   Propagation propagation = Propagation::kPrivate) {
+  BindMountSpec spec;
+  spec.task = "app";
+  spec.name = "d";
+  spec.source_type = type;
+  spec.source = source;
+  spec.propagation = propagation;
+  if (type == SourceType::kTmpfs) {
+    spec.tmpfs = agent::TmpfsOptions{.size = 1U << 20U};
+  }
+  return spec;
+}
+
+Part Bind(const BindMountSpec& spec) {
+  return [spec](Agent& agent) {
+    return agent.Told(agent.client().BindMount(agent.allocation(), spec));
+  };
+}
+
+// What a task reads there; "" of nothing.
+std::string Content(const std::string& path) {
+  std::string text;
+  std::ifstream(path + "/version") >> text;
+  return text;
+}
+
+std::size_t MountsAt(const std::string& path) {
+  return MountPointsUnder(path).size();
+}
+
+// One mount at the inbox's "d", with that content.
+Part Shows(const std::string& content) {
+  return [content](Agent& agent) -> std::string {
+    const std::string path = agent.Inbox() + "/d";
+    if (MountsAt(path) != 1) {
+      return std::to_string(MountsAt(path)) + " mounts at " + path;
+    }
+    const std::string shown = Content(path);
+    return shown == content ? "" : path + " shows \"" + shown + "\"";
+  };
+}
+std::string IsUnmounted(Agent& agent) {
+  return MountsAt(agent.Inbox() + "/d") == 0 ? "" : "still mounted";
+}
+
+Part Unmounted(const std::string& name = "d") {
+  return [name](Agent& agent) {
+    return agent.Told(agent.client().Unmount(agent.allocation(), "app", name));
+  };
+}
+
+// ---- Volumes ----
+
+agent::VolumeSpec Volume(const Agent& agent) {
+  agent::VolumeSpec spec;
+  spec.alias = "data";
+  spec.volume = "volume-of-" + agent.allocation();
+  spec.plugin = World::kPlugin;
+  return spec;
+}
+std::string Publish(Agent& agent) {
+  return agent.Told(
+      agent.client().PublishVolume(agent.allocation(), Volume(agent)));
+}
+std::string Unpublish(Agent& agent) {
+  return agent.Told(agent.client().UnpublishVolume(agent.allocation(), "data"));
+}
+std::string IsPublished(Agent& agent) {
+  const auto status = agent.Status();
+  if (!status || status->volumes.size() != 1) {
+    return "no volume of it is recorded";
+  }
+  const agent::VolumeStatus& volume = status->volumes.front();
+  return volume.state != "published" ? "the volume is " + volume.state
+         : MountsAt(volume.host_path) != 1
+             ? std::to_string(MountsAt(volume.host_path)) + " mounts at " +
+                   volume.host_path
+             : "";
+}
+// The volume's own end may be owed, of a plugin that is just coming back.
+std::string IsUnpublished(Agent& agent) {
+  const auto status = agent.Status();
+  return !status                    ? agent.Told(status)
+         : !status->volumes.empty() ? "a volume of it is recorded"
+                                    : "";
+}
+
+// ---- Networks ----
+
+agent::NetworkSpec Bridge(const Agent& agent) {
+  agent::NetworkSpec spec;
+  agent::Port port;
+  port.label = "http";
+  // Of each allocation its own.
+  port.host = static_cast<std::uint16_t>(
+      20000 + std::hash<std::string>()(agent.allocation()) % 900);
+  port.container = 80;
+  port.protocols = "tcp+udp";
+  port.count = 2;
+  spec.ports = {port};
+  spec.hostname = "web";
+  spec.dns_servers = {"10.0.0.53"};
+  return spec;
+}
+agent::NetworkSpec Alone() {
+  agent::NetworkSpec spec;
+  spec.mode = "none";
+  return spec;
+}
+agent::NetworkSpec Cni() {
+  agent::NetworkSpec spec;
+  spec.mode = "cni/net";
+  return spec;
+}
+Part SetUp(std::function<agent::NetworkSpec(const Agent&)> spec) {
+  return [spec = std::move(spec)](Agent& agent) {
+    return agent.Told(
+        agent.client().SetupNetwork(agent.allocation(), spec(agent)));
+  };
+}
+std::string TearDown(Agent& agent) {
+  return agent.Told(agent.client().TeardownNetwork(agent.allocation()));
+}
+std::string HasNetwork(Agent& agent) {
+  const auto status = agent.Status();
+  if (!status || status->networks.size() != 1) {
+    return "no network of it is recorded";
+  }
+  const agent::NetworkStatus& network = status->networks.front();
+  struct stat st = {};
+  if (::stat(network.netns_path.c_str(), &st) != 0 ||
+      st.st_ino != network.netns_inode) {
+    return network.netns_path + " is not its namespace";
+  }
+  return !network.host_interface.empty() &&
+                 ::if_nametoindex(network.host_interface.c_str()) == 0
+             ? "no link " + network.host_interface
+             : "";
+}
+std::string HasNoNetwork(Agent& agent) {
+  const auto status = agent.Status();
+  return !status                     ? agent.Told(status)
+         : !status->networks.empty() ? "a network of it is recorded"
+         : fs::exists("/run/netns/" + agent.allocation())
+             ? "its namespace has its name"
+             : "";
+}
+
+// ---- Trees ----
+
+std::string TreeOf(const Agent& agent) {
+  return std::string(World::kAllocRoot) + "/" + agent.allocation();
+}
+// Of the agent's own, with files of one of its ids in it.
+std::string MakeTree(Agent& agent) {
+  const std::string tree = TreeOf(agent);
+  fs::create_directories(tree + "/x/y");
+  for (const char* file : {"/f", "/x/g", "/x/y/h"}) {
+    std::ofstream(tree + file) << "text";
+  }
+  bool owned = ::chown(tree.c_str(), kAgentUid, kAgentUid) == 0;
+  for (const char* entry : {"/f", "/x", "/x/g", "/x/y", "/x/y/h"}) {
+    owned = owned && ::chown((tree + entry).c_str(), 100000, 100000) == 0;
+  }
+  return owned ? "Ok" : "chown";
+}
+std::string DropTree(Agent& agent) {
+  std::error_code error;
+  fs::remove_all(TreeOf(agent), error);
+  return error ? error.message() : "Ok";
+}
+UniqueFd OpenTreeOf(const Agent& agent) {
+  return UniqueFd(
+      ::open(TreeOf(agent).c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
+}
+bool AllBelongTo(const std::string& tree, uid_t uid) {
+  for (const auto& entry : fs::recursive_directory_iterator(tree)) {
+    struct stat st = {};
+    if (::lstat(entry.path().c_str(), &st) != 0 || st.st_uid != uid) {
+      return false;
+    }
+  }
+  return true;
+}
+
+// ---- The operations ----
+
+std::vector<Operation> OfAllocations() {
+  return {
+      {"PrepareAllocation", "PrepareAllocation", Nothing, Prepare,
+       [](Agent& agent) -> std::string {
+         return fs::is_directory("/run/mountd/base/a/" + agent.allocation())
+                    ? ""
+                    : "no directory";
+       }},
+      {"ReleaseAllocation", "ReleaseAllocation",
+       All({Prepare, Publish, Bind(Spec("data", SourceType::kVolume)),
+            SetUp(Bridge)}),
+       [](Agent& agent) {
+         return agent.Told(
+             agent.client().ReleaseAllocation(agent.allocation()));
+       },
+       [](Agent& agent) -> std::string {
+         Result<agent::Receipt> receipt =
+             agent.client().GetReceipt(agent.allocation());
+         Eventually([&] {
+           if (agent.Told(receipt) == "Unavailable") {
+             receipt = agent.client().GetReceipt(agent.allocation());
+             return false;
+           }
+           return true;
+         });
+         return !receipt                   ? agent.Told(receipt)
+                : receipt->volumes.empty() ? "the receipt has no volume"
+                : fs::exists("/run/mountd/base/a/" + agent.allocation())
+                    ? "its directory is there"
+                    : "";
+       }},
+      {"PrepareInbox", "PrepareInbox", Prepare,
+       [](Agent& agent) {
+         return agent.Told(
+             agent.client().PrepareInbox(agent.allocation(), "app"));
+       },
+       [](Agent& agent) -> std::string {
+         return fs::is_directory(agent.Inbox()) ? "" : "no inbox";
+       }},
+      {"RemoveInbox", "RemoveInbox",
+       All({Prepare,
+            [](Agent& agent) {
+              return agent.Told(
+                  agent.client().PrepareInbox(agent.allocation(), "app"));
+            }}),
+       [](Agent& agent) {
+         return agent.Told(
+             agent.client().RemoveInbox(agent.allocation(), "app"));
+       },
+       [](Agent& agent) -> std::string {
+         return fs::exists(agent.Inbox()) ? "the inbox is there" : "";
+       }},
+  };
+}
+
+std::vector<Operation> OfMounts() {
+  const auto of = [](const std::string& name, const BindMountSpec& spec,
+                     const std::string& content) {
+    return Operation{"BindMountOf" + name, "BindMount", Prepare, Bind(spec),
+                     Shows(content)};
+  };
+  BindMountSpec directory = Spec("a");
+  Operation in_directory = {
+      "BindMountInADirectory",
+      "BindMount",
+      All({Prepare, MakeTree}),
+      [directory](Agent& agent) {
+        const UniqueFd target = OpenTreeOf(agent);
+        BindMountSpec spec = directory;
+        spec.directory = target.get();
+        return agent.Told(agent.client().BindMount(agent.allocation(), spec));
+      },
+      [](Agent& agent) -> std::string {
+        return Content(TreeOf(agent)) == "a" ? "" : "it is not mounted";
+      },
+      DropTree};
+  return {
+      of("AHostVolume", Spec("a"), "a"),
+      of("AHostVolumeHostToTask",
+         Spec("b", SourceType::kHostVolume, Propagation::kHostToTask), "b"),
+      of("AHostVolumeBidirectional",
+         Spec("b", SourceType::kHostVolume, Propagation::kBidirectional), "b"),
+      of("ATmpfs", Spec("", SourceType::kTmpfs), ""),
+      of("AFilesystem", Spec("box", SourceType::kFilesystem), "a"),
+      {"BindMountOfAVolume", "BindMount", All({Prepare, Publish}),
+       Bind(Spec("data", SourceType::kVolume)), Shows("")},
+      std::move(in_directory),
+      {"BindMounts", "BindMounts", Prepare,
+       [](Agent& agent) {
+         std::vector<BindMountSpec> set = {Spec("a"), Spec("b"),
+                                           Spec("", SourceType::kTmpfs)};
+         set[1].name = "e";
+         set[2].name = "f";
+         return agent.Told(agent.client().BindMounts(agent.allocation(), set));
+       },
+       [](Agent& agent) -> std::string {
+         return MountsAt(agent.Inbox()) == 3 ? "" : "not three mounts";
+       }},
+      {"ReplaceMount", "ReplaceMount", All({Prepare, Bind(Spec("a"))}),
+       [](Agent& agent) {
+         return agent.Told(
+             agent.client().ReplaceMount(agent.allocation(), Spec("b")));
+       },
+       Shows("b")},
+      {"RepairMount", "RepairMount",
+       All({Prepare, Bind(Spec("box", SourceType::kFilesystem)),
+            [](Agent&) {
+              Node::Kill(Node::Processes("bindfs"));
+              return std::string("Ok");
+            }}),
+       [](Agent& agent) {
+         return agent.Told(
+             agent.client().RepairMount(agent.allocation(), "app", "d"));
+       },
+       Shows("a")},
+      {"Unmount", "Unmount", All({Prepare, Bind(Spec("a"))}), Unmounted(),
+       IsUnmounted},
+      {"OpenTree", "OpenTree", Prepare,
+       [](Agent& agent) {
+         return agent.Told(
+             agent.client().OpenTree(agent.allocation(), Spec("a")));
+       },
+       [](Agent&) { return std::string(); }},
+  };
+}
+
+std::vector<Operation> OfVolumes() {
+  return {
+      {"PublishVolume", "PublishVolume", Prepare, Publish, IsPublished},
+      {"UnpublishVolume", "UnpublishVolume", All({Prepare, Publish}), Unpublish,
+       IsUnpublished},
+      {"ExpandVolume", "ExpandVolume", All({Prepare, Publish}),
+       [](Agent& agent) {
+         return agent.Told(agent.client().ExpandVolume(
+             agent.allocation(), "data", {.required_bytes = 1 << 20}));
+       },
+       IsPublished},
+      {"GetVolumeStats", "GetVolumeStats", All({Prepare, Publish}),
+       [](Agent& agent) {
+         return agent.Told(
+             agent.client().GetVolumeStats(agent.allocation(), "data"));
+       },
+       IsPublished},
+      {"RegisterPlugin", "RegisterPlugin", Nothing,
+       [](Agent& agent) {
+         return agent.Told(
+             agent.client().RegisterPlugin({.plugin = agent.allocation()}));
+       },
+       [](Agent& agent) -> std::string {
+         return MountsAt("/run/mountd/base/p/" + agent.allocation()) == 1
+                    ? ""
+                    : "no directory of its own";
+       },
+       [](Agent& agent) {
+         return agent.Told(agent.client().UnregisterPlugin(agent.allocation()));
+       }},
+      {"UnregisterPlugin", "UnregisterPlugin",
+       [](Agent& agent) {
+         return agent.Told(
+             agent.client().RegisterPlugin({.plugin = agent.allocation()}));
+       },
+       [](Agent& agent) {
+         return agent.Told(agent.client().UnregisterPlugin(agent.allocation()));
+       },
+       [](Agent& agent) -> std::string {
+         return fs::exists("/run/mountd/base/p/" + agent.allocation())
+                    ? "its directory is there"
+                    : "";
+       }},
+  };
+}
+
+std::vector<Operation> OfNetworks() {
+  const auto bridge = [](const Agent& agent) { return Bridge(agent); };
+  const auto alone = [](const Agent&) { return Alone(); };
+  const auto cni = [](const Agent&) { return Cni(); };
+  return {
+      {"SetupNetwork", "SetupNetwork", Prepare, SetUp(bridge), HasNetwork},
+      {"SetupNetworkOfANamespace", "SetupNetwork", Prepare, SetUp(alone),
+       HasNetwork},
+      {"SetupNetworkOfCni", "SetupNetwork", Prepare, SetUp(cni), HasNetwork},
+      {"TeardownNetwork", "TeardownNetwork", All({Prepare, SetUp(bridge)}),
+       TearDown, HasNoNetwork},
+      {"TeardownNetworkOfCni", "TeardownNetwork", All({Prepare, SetUp(cni)}),
+       TearDown, HasNoNetwork},
+  };
+}
+
+std::vector<Operation> OfTrees() {
+  return {
+      {"RemoveTree", "RemoveTree", All({Prepare, MakeTree}),
+       [](Agent& agent) {
+         return agent.Told(agent.client().RemoveTree(OpenTreeOf(agent).get()));
+       },
+       [](Agent& agent) -> std::string {
+         return fs::is_empty(TreeOf(agent)) ? "" : "something is in it";
+       },
+       DropTree},
+      {"ChownTree", "ChownTree", All({Prepare, MakeTree}),
+       [](Agent& agent) {
+         return agent.Told(
+             agent.client().ChownTree(OpenTreeOf(agent).get(), 100001, 100001));
+       },
+       [](Agent& agent) -> std::string {
+         return AllBelongTo(TreeOf(agent), 100001) ? "" : "some are another's";
+       },
+       DropTree},
+  };
+}
+
+// Calls of the plugin's controller change nothing here: what matters is that
+// the answer is true.
+std::vector<Operation> OfControllers() {
+  const auto there = [](Agent&) { return std::string(); };
+  const auto create = [](Agent& agent) {
+    return agent.Told(agent.client().CreateVolume(
+        {.plugin = World::kPlugin, .name = "made-" + agent.allocation()}));
+  };
+  const auto remove = [](Agent& agent) {
+    return agent.Told(agent.client().DeleteVolume(
+        World::kPlugin, "made-" + agent.allocation()));
+  };
+  const auto publish = [](Agent& agent) {
+    const auto plugin = agent.client().GetPlugin(World::kPlugin);
+    return plugin ? agent.Told(agent.client().ControllerPublishVolume(
+                        {.plugin = World::kPlugin,
+                         .volume = "made-" + agent.allocation(),
+                         .node_id = plugin->node_id}))
+                  : agent.Told(plugin);
+  };
+  const auto unpublish = [](Agent& agent) {
+    const auto plugin = agent.client().GetPlugin(World::kPlugin);
+    return plugin ? agent.Told(agent.client().ControllerUnpublishVolume(
+                        World::kPlugin, "made-" + agent.allocation(),
+                        plugin->node_id))
+                  : agent.Told(plugin);
+  };
+  return {
+      {"CreateVolume", "CreateVolume", Nothing, create, there, remove},
+      {"DeleteVolume", "DeleteVolume", create, remove, there},
+      {"ControllerPublishVolume", "ControllerPublishVolume", create, publish,
+       there, All({unpublish, remove})},
+      {"ControllerUnpublishVolume", "ControllerUnpublishVolume",
+       All({create, publish}), unpublish, there, remove},
+  };
+}
+
+// mountd's start, with something of everything to be found again, until the
+// plugin is, too.
+std::vector<Operation> OfStarts() {
+  return {
+      {"Start", "GetCapabilities",
+       All({Prepare, Publish, Bind(Spec("data", SourceType::kVolume)),
+            SetUp(Bridge),
+            [](Agent&) {
+              Node::KillAll();
+              return std::string("Ok");
+            }}),
+       [](Agent& agent) {
+         // The one that is killed on the way is followed by another.
+         std::string told = "Unavailable";
+         Eventually([&] {
+           const auto plugin = agent.client().GetPlugin(World::kPlugin);
+           if (plugin && plugin->state == "healthy") {
+             told = agent.Told(agent.client().GetCapabilities());
+             return true;
+           }
+           if (!plugin) {
+             agent.Told(plugin);
+           }
+           return false;
+         });
+         return told;
+       },
+       [](Agent& agent) {
+         // What could not be looked at is looked at again.
+         std::string missing;
+         Eventually([&] {
+           missing = IsPublished(agent);
+           return missing.empty();
+         });
+         return missing.empty() ? HasNetwork(agent) : missing;
+       }},
+  };
+}
+
+}  // namespace
+
+const std::vector<Operation>& AllOperations() {
+  static const std::vector<Operation> all = [] {
+    std::vector<Operation> operations;
+    for (auto part : {OfAllocations(), OfMounts(), OfVolumes(), OfNetworks(),
+                      OfTrees(), OfControllers(), OfStarts()}) {
+      std::move(part.begin(), part.end(), std::back_inserter(operations));
+    }
+    return operations;
+  }();
+  return all;
+}
+
+const std::vector<Uncounted>& UncountedMethods() {
+  static const std::vector<Uncounted> methods = {
+      {"Subscribe", "of the connection alone"},
+      {"Unsubscribe", "of the connection alone"},
+      {"Cancel", "of mountd's memory alone"},
+      {"GetAllocation", "only reads; called after each step of others"},
+      {"ListAllocations", "only reads"},
+      {"GetReceipt", "only reads; called after each step of ReleaseAllocation"},
+      {"ListVolumes", "only reads; called after each step of UnpublishVolume"},
+      {"GetPlugin", "only reads"},
+      {"ListPlugins", "only reads"},
+      {"ListOwed", "only reads; called after each step of others"},
+      {"GetStatistics", "only reads"},
+      {"VerifyTask",
+       "only reads; each of its calls fails in "
+       "root/Tasks.EachCallThatFailsIsAnError"},
+      {"ListHolders",
+       "only reads, of all processes of the machine; each of its calls fails "
+       "in root/Holders.EachCallThatFailsIsAnErrorOrAnIncompleteAnswer"},
+      {"RetryOwed", "what is owed is retried after each step by itself"},
+      {"ValidateVolume", "one RPC, as CreateVolume is"},
+      {"ControllerExpandVolume", "one RPC, as CreateVolume is"},
+      {"ListPluginVolumes", "one RPC, as CreateVolume is"},
+      {"GetCapacity", "one RPC, as CreateVolume is"},
+      {"CallController", "one RPC, as CreateVolume is"},
+  };
+  return methods;
+}
+
+}  // namespace mountd::testing

@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "tests/fault/world.h"
+
+namespace mountd::testing {
+
+// One way to call one method of the API, as it is cut off at each of its steps.
+struct Operation {
+  std::string name;    // of the test: "BindMountOfATmpfs"
+  std::string method;  // of org.mountd1.Manager
+  // What has to be there before; it has succeeded when it returns "Ok".
+  std::function<std::string(Agent&)> prepare;
+  // The call: "Ok", or the error's name. Made again until it succeeds.
+  std::function<std::string(Agent&)> call;
+  // What there is not, or still is, although the call has succeeded; or "".
+  std::function<std::string(Agent&)> missing;
+  // What a release does not take.
+  std::function<std::string(Agent&)> undo{};
+};
+
+const std::vector<Operation>& AllOperations();
+
+// Methods that change nothing, and what proves it; and those that are tested as
+// a part of others.
+struct Uncounted {
+  std::string method;
+  std::string why;
+};
+const std::vector<Uncounted>& UncountedMethods();
+
+}  // namespace mountd::testing
