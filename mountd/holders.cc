@@ -17,6 +17,10 @@ std::string HowOf(const exec::Holder& holder) {
       return "exe";
     case exec::HolderKind::kFd:
       return "fd " + std::to_string(holder.fd);
+    case exec::HolderKind::kMember:
+      return "cgroup";
+    case exec::HolderKind::kNetwork:
+      return "network namespace";
     case exec::HolderKind::kMap:
       break;
   }

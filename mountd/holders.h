@@ -17,7 +17,7 @@ struct HolderInfo {
   struct Details {
     std::uint32_t uid = 0;
     std::string command;
-    std::string how;  // "cwd", "root", "exe", "fd 5", "mmap"
+    std::string how;  // "cwd", "root", "exe", "fd 5", "mmap", "cgroup", ...
     bool in_cgroup = false;
     bool copy = false;
   };

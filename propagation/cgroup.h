@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 #pragma once
 
-#include <set>
 #include <string>
 
 #include "propagation/process.h"
@@ -34,12 +33,7 @@ Result<std::string> CgroupPathOf(const Context& context,
 Result<Cgroup> CheckWithin(const Context& context, const Process& process,
                            std::uint64_t id);
 
-// The processes in it and in all those beneath it. `all_seen` is false if there
-// were more than are looked at.
-struct Members {
-  std::set<std::uint32_t> pids;
-  bool all_seen = true;
-};
+// The processes in it and in all those beneath it.
 Result<Members> MembersOf(const Context& context, const Cgroup& cgroup);
 
 Result<exec::CgroupState> InspectCgroup(const Context& context,

@@ -25,7 +25,6 @@ using exec::HolderScope;
 using exec::Named;
 using exec::Sys;
 
-constexpr std::size_t kMaxProcesses = 1U << 18U;
 constexpr std::size_t kMaxLinks = 1U << 16U;  // of one process and kind
 
 // What is looked for, and what was learnt on the way.
@@ -70,7 +69,6 @@ class Search {
   bool Holds(int dir, const std::string& link, Holder* holder);
   bool HoldsAnyOf(const Process& process, const char* dir, HolderKind kind,
                   Holder* holder);
-  void Describe(const Process& process, Holder* holder);
 
   const Context& context_;
   const std::uint64_t mount_id_;
@@ -158,22 +156,6 @@ bool Search::HoldsAnyOf(const Process& process, const char* dir,
   return false;
 }
 
-// proc_pid_status(5). The name has its special characters escaped.
-void Search::Describe(const Process& process, Holder* holder) {
-  constexpr std::size_t kMaxBytes = 65536;
-  const Sys<std::string> status =
-      context_.kernel.ReadFile(process.dir.get(), "status", kMaxBytes);
-  if (!status) {
-    return;
-  }
-  const std::string_view uids = LineAfter(*status, "Uid:\t");
-  holder->uid =
-      ParseNumber<std::uint32_t>(uids.substr(0, uids.find('\t'))).value_or(0);
-  const std::string_view name = LineAfter(*status, "Name:\t");
-  std::copy_n(name.begin(), std::min(name.size(), holder->comm.size() - 1),
-              holder->comm.begin());
-}
-
 std::optional<Holder> Search::LookAt(std::uint32_t pid) {
   const Result<Process> process = OpenProcess(context_, pid);
   if (!process) {
@@ -197,30 +179,8 @@ std::optional<Holder> Search::LookAt(std::uint32_t pid) {
   if (!found) {
     return std::nullopt;
   }
-  Describe(*process, &holder);
+  Describe(context_, *process, &holder);
   return holder;
-}
-
-Result<std::set<std::uint32_t>> AllProcesses(const Context& context,
-                                             Search* search) {
-  MOUNTD_ASSIGN(
-      const UniqueFd proc,
-      Named(context.kernel.Open(exec::kFromRoot, "/proc", O_PATH | O_DIRECTORY,
-                                RESOLVE_NO_SYMLINKS),
-            "openat2", "/proc"));
-  MOUNTD_ASSIGN(const std::vector<std::string> names,
-                Named(context.kernel.List(proc.get(), kMaxProcesses),
-                      "getdents64", "/proc"));
-  if (names.size() == kMaxProcesses) {
-    search->SetIncomplete();
-  }
-  std::set<std::uint32_t> pids;
-  for (const std::string& name : names) {
-    if (const auto pid = ParseNumber<std::uint32_t>(name)) {
-      pids.insert(*pid);
-    }
-  }
-  return pids;
 }
 
 }  // namespace
@@ -235,8 +195,11 @@ Result<exec::HoldersState> FindHolders(const Context& context,
   }
   std::set<std::uint32_t> pids = members.pids;
   if (plan.scope == HolderScope::kNode) {
-    MOUNTD_ASSIGN(pids, AllProcesses(context, &search));
-  } else if (!members.all_seen) {
+    MOUNTD_ASSIGN(Members all, AllProcesses(context));
+    pids = std::move(all.pids);
+    members.all_seen = all.all_seen;
+  }
+  if (!members.all_seen) {
     search.SetIncomplete();
   }
   pids.erase(static_cast<std::uint32_t>(::getpid()));

@@ -3,6 +3,9 @@
 
 #include <fcntl.h>
 #include <linux/openat2.h>
+#include <unistd.h>
+
+#include <algorithm>
 
 #include "mountd/base/number.h"
 
@@ -12,6 +15,7 @@ namespace {
 using exec::Named;
 using exec::Sys;
 
+constexpr std::size_t kMaxProcesses = 1U << 18U;
 constexpr std::size_t kMaxFdinfoBytes = 4096;
 constexpr std::size_t kMaxStatusBytes = 16384;
 // Of a namespace as full as fs.mount-max (100,000) lets it be.
@@ -63,6 +67,42 @@ Result<Process> OpenProcess(const Context& context, std::uint32_t pid) {
                                 RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS),
             "openat2", path));
   return Process{pid, std::move(dir)};
+}
+
+Result<Members> AllProcesses(const Context& context) {
+  MOUNTD_ASSIGN(
+      const UniqueFd proc,
+      Named(context.kernel.Open(exec::kFromRoot, "/proc", O_PATH | O_DIRECTORY,
+                                RESOLVE_NO_SYMLINKS),
+            "openat2", "/proc"));
+  MOUNTD_ASSIGN(const std::vector<std::string> names,
+                Named(context.kernel.List(proc.get(), kMaxProcesses),
+                      "getdents64", "/proc"));
+  Members all;
+  all.all_seen = names.size() < kMaxProcesses;
+  for (const std::string& name : names) {
+    if (const auto pid = ParseNumber<std::uint32_t>(name)) {
+      all.pids.insert(*pid);
+    }
+  }
+  all.pids.erase(static_cast<std::uint32_t>(::getpid()));
+  return all;
+}
+
+// proc_pid_status(5). The name has its special characters escaped.
+void Describe(const Context& context, const Process& process,
+              exec::Holder* holder) {
+  const Sys<std::string> status =
+      context.kernel.ReadFile(process.dir.get(), "status", kMaxStatusBytes);
+  if (!status) {
+    return;
+  }
+  const std::string_view uids = LineAfter(*status, "Uid:\t");
+  holder->uid =
+      ParseNumber<std::uint32_t>(uids.substr(0, uids.find('\t'))).value_or(0);
+  const std::string_view name = LineAfter(*status, "Name:\t");
+  std::copy_n(name.begin(), std::min(name.size(), holder->comm.size() - 1),
+              holder->comm.begin());
 }
 
 Result<void> CheckAlive(const Context& context, int pidfd) {

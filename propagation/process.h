@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 #pragma once
 
+#include <set>
 #include <string>
 #include <vector>
 
@@ -25,6 +26,19 @@ Result<Process> OpenProcess(const Context& context, int pidfd);
 
 // FailedPrecondition if the process has ended.
 Result<void> CheckAlive(const Context& context, int pidfd);
+
+// Several. `all_seen` is false if there were more than are looked at.
+struct Members {
+  std::set<std::uint32_t> pids;
+  bool all_seen = true;
+};
+
+// All that are seen from here, but the executor itself.
+Result<Members> AllProcesses(const Context& context);
+
+// Fills in whose it is and what it runs, as far as that can be told.
+void Describe(const Context& context, const Process& process,
+              exec::Holder* holder);
 
 // The mounts in its mount namespace that lie below its root directory.
 Result<std::vector<MountFacts>> MountsOf(const Context& context,

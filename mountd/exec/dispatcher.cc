@@ -25,6 +25,7 @@
 #include "propagation/plugin_service.h"
 #include "propagation/plugin_socket.h"
 #include "propagation/probe.h"
+#include "propagation/processes.h"
 #include "propagation/target.h"
 #include "propagation/task.h"
 #include "propagation/tree_owner.h"
@@ -137,6 +138,7 @@ Result<void> Dispatcher::Carry(const Request& request, const Fds& fds,
     }
     case PlanKind::kInspectCgroup:
     case PlanKind::kFindHolders:
+    case PlanKind::kFindProcesses:
     case PlanKind::kInspectTask:
     case PlanKind::kVerifyTask:
       return CarryTask(request, fds, answer);
@@ -290,6 +292,11 @@ Result<void> Dispatcher::CarryTask(const Request& request, const Fds& fds,
     case PlanKind::kFindHolders: {
       MOUNTD_ASSIGN(reply->holders,
                     propagation::FindHolders(context, body.holders));
+      return Ok();
+    }
+    case PlanKind::kFindProcesses: {
+      MOUNTD_ASSIGN(reply->holders,
+                    propagation::FindProcesses(context, body.processes));
       return Ok();
     }
     case PlanKind::kInspectTask: {

@@ -80,6 +80,7 @@ std::string HolderOf(const Request& request) {
     case PlanKind::kRunCni:
       return "CNI network " + TextOf(body.cni.network);
     case PlanKind::kFindHolders:
+    case PlanKind::kFindProcesses:
       // Whatever one hangs on, the next one comes by it as well.
       return "the search for holders";
     default:

@@ -240,6 +240,13 @@ Result<HoldersState> ExecutorPool::FindHolders(const HoldersPlan& plan) {
   return answer.reply.body.holders;
 }
 
+Result<HoldersState> ExecutorPool::FindProcesses(const ProcessesPlan& plan) {
+  MOUNTD_ASSIGN(const Answer answer,
+                Run(searches_, MakeRequest(PlanKind::kFindProcesses,
+                                           &PlanBody::processes, plan)));
+  return answer.reply.body.holders;
+}
+
 Result<CgroupState> ExecutorPool::InspectTask(int pidfd) {
   MOUNTD_ASSIGN(
       const Answer answer,

@@ -216,6 +216,15 @@ Result<void> CheckHolders(const HoldersPlan& plan) {
   return Invalid("scope");
 }
 
+Result<void> CheckProcesses(const ProcessesPlan& plan) {
+  if (plan.cgroup == 0 && plan.netns_inode == 0) {
+    return Invalid("cgroup");
+  }
+  return plan.budget_ms != 0 && plan.budget_ms <= kMaxHolderBudgetMs
+             ? Ok()
+             : Result<void>(Invalid("budget"));
+}
+
 Result<void> CheckVerifyTask(const VerifyTaskPlan& plan) {
   if (plan.cgroup == 0) {
     return Invalid("cgroup");
@@ -321,6 +330,8 @@ Result<void> CheckRequest(const Request& request, const Config& config) {
       return body.cgroup.id != 0 ? Ok() : Result<void>(Invalid("cgroup"));
     case PlanKind::kFindHolders:
       return CheckHolders(body.holders);
+    case PlanKind::kFindProcesses:
+      return CheckProcesses(body.processes);
     case PlanKind::kInspectTask:
       return Ok();
     case PlanKind::kVerifyTask:

@@ -72,6 +72,7 @@ enum class PlanKind : std::uint32_t {
   kFindHolders = 41,
   kInspectTask = 42,
   kVerifyTask = 43,
+  kFindProcesses = 44,
   // Trees of files in allocations' directories.
   kRemoveTree = 50,
   kChownTree = 51,
@@ -421,6 +422,15 @@ struct HoldersPlan {
 };
 inline constexpr std::uint32_t kMaxHolderBudgetMs = 60'000;
 
+// The processes that are in `cgroup` or one beneath, or in the network
+// namespace, looked for during `budget_ms` at most. 0: not by that; one is
+// given.
+struct ProcessesPlan {
+  std::uint64_t cgroup = 0;
+  std::uint64_t netns_inode = 0;
+  std::uint32_t budget_ms = 0;
+};
+
 // The mounts of `mount_ids` as the task sees them that the pidfd beside the
 // plan is of. Its cgroup must be `cgroup` or one beneath.
 inline constexpr std::size_t kMaxTaskMounts = 64;
@@ -482,6 +492,7 @@ union PlanBody {
   CniPlan cni;
   CgroupPlan cgroup;
   HoldersPlan holders;
+  ProcessesPlan processes;
   VerifyTaskPlan verify_task;
   TreePlan tree;
   ProbePlan probe;
@@ -576,6 +587,9 @@ enum class HolderKind : std::uint8_t {
   kExe = 3,
   kFd = 4,
   kMap = 5,  // a file mapped into memory
+  // Of FindProcesses alone:
+  kMember = 6,   // is in the cgroup
+  kNetwork = 7,  // is in the network namespace
 };
 
 // One process, and the first that was found of what it holds.

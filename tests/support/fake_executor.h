@@ -77,6 +77,12 @@ class FakeExecutor final : public Executor {
   // A process that uses the mount, in the cgroup or in none (0).
   void AddHolder(std::uint64_t mount_id, const Holder& holder,
                  std::uint64_t cgroup = 0);
+  // A process that is in the network namespace.
+  void AddToNamespace(std::uint64_t netns_inode, const Holder& holder);
+  // Of those that use, or are in, anything.
+  void EndProcesses();
+  // Searches for processes do not see all there are.
+  void SetBlind(bool blind);
   // The process that any pidfd is of, and what it sees: mounts by our ids.
   void SetTask(std::uint64_t cgroup, bool own_user_namespace = false);
   void SetTaskMount(std::uint64_t mount_id, const TaskMount& seen);
@@ -154,6 +160,7 @@ class FakeExecutor final : public Executor {
   Result<UniqueFd> RunCni(const CniPlan& plan, int request) override;
   Result<CgroupState> InspectCgroup(const CgroupPlan& plan) override;
   Result<HoldersState> FindHolders(const HoldersPlan& plan) override;
+  Result<HoldersState> FindProcesses(const ProcessesPlan& plan) override;
   Result<CgroupState> InspectTask(int pidfd) override;
   Result<TaskState> VerifyTask(const VerifyTaskPlan& plan, int pidfd) override;
   Result<TreeReply> RemoveTree(const TreePlan& plan, int directory) override;
@@ -219,8 +226,10 @@ class FakeExecutor final : public Executor {
     std::uint64_t mount_id;
     std::uint64_t cgroup;
     Holder holder;
+    std::uint64_t netns_inode = 0;
   };
   std::vector<Use> uses_;
+  bool blind_ = false;
   std::uint64_t task_cgroup_ = 0;  // 0: it has ended
   bool task_has_user_namespace_ = false;
   std::map<std::uint64_t, TaskMount> task_mounts_;

@@ -20,7 +20,23 @@ void FakeExecutor::PutCgroup(std::uint64_t id, const std::string& path) {
 void FakeExecutor::AddHolder(std::uint64_t mount_id, const Holder& holder,
                              std::uint64_t cgroup) {
   const std::lock_guard lock(mutex_);
-  uses_.push_back({mount_id, cgroup, holder});
+  uses_.push_back({mount_id, cgroup, holder, 0});
+}
+
+void FakeExecutor::AddToNamespace(std::uint64_t netns_inode,
+                                  const Holder& holder) {
+  const std::lock_guard lock(mutex_);
+  uses_.push_back({0, 0, holder, netns_inode});
+}
+
+void FakeExecutor::EndProcesses() {
+  const std::lock_guard lock(mutex_);
+  uses_.clear();
+}
+
+void FakeExecutor::SetBlind(bool blind) {
+  const std::lock_guard lock(mutex_);
+  blind_ = blind;
 }
 
 void FakeExecutor::SetTask(std::uint64_t cgroup, bool own_user_namespace) {
@@ -78,6 +94,34 @@ Result<HoldersState> FakeExecutor::FindHolders(const HoldersPlan& plan) {
           holder = use.holder;
           holder.in_cgroup = in_cgroup ? 1 : 0;
         }
+        state.incomplete = blind_ ? 1 : 0;
+        return state;
+      });
+}
+
+Result<HoldersState> FakeExecutor::FindProcesses(const ProcessesPlan& plan) {
+  PlanBody body;
+  body.processes = plan;
+  return Run<Result<HoldersState>>(
+      PlanKind::kFindProcesses, "FindProcesses", std::to_string(plan.cgroup),
+      body, [&]() -> Result<HoldersState> {
+        if (plan.cgroup != 0) {
+          MOUNTD_TRY(CgroupLocked(plan.cgroup));
+        }
+        HoldersState state;
+        for (const Use& use : uses_) {
+          const bool in_cgroup = plan.cgroup != 0 && use.cgroup == plan.cgroup;
+          const bool in_netns =
+              plan.netns_inode != 0 && use.netns_inode == plan.netns_inode;
+          if ((in_cgroup || in_netns) && state.count < kMaxHolders) {
+            Holder& holder = state.holders.at(state.count++);
+            holder = use.holder;
+            holder.kind =
+                in_cgroup ? HolderKind::kMember : HolderKind::kNetwork;
+            holder.in_cgroup = in_cgroup ? 1 : 0;
+          }
+        }
+        state.incomplete = blind_ ? 1 : 0;
         return state;
       });
 }

@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#include "propagation/processes.h"
+
+#include <chrono>
+
+#include "propagation/cgroup.h"
+
+namespace mountd::propagation {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+using exec::HolderKind;
+using exec::Sys;
+
+void Add(const Context& context, const Process& process, HolderKind kind,
+         exec::HoldersState* state) {
+  if (state->count == exec::kMaxHolders) {
+    state->more = 1;
+    return;
+  }
+  exec::Holder& holder = state->holders.at(state->count++);
+  holder.pid = process.pid;
+  holder.kind = kind;
+  holder.in_cgroup = kind == HolderKind::kMember ? 1 : 0;
+  Describe(context, process, &holder);
+}
+
+// A cgroup of threads lists no processes, but says that it has some.
+bool IsPopulated(const Context& context, const Cgroup& cgroup) {
+  constexpr std::size_t kMaxBytes = 4096;
+  const Sys<std::string> events =
+      context.kernel.ReadFile(cgroup.dir.get(), "cgroup.events", kMaxBytes);
+  return events && LineAfter(*events, "populated ") == "1";
+}
+
+Result<Members> AddMembers(const Context& context, std::uint64_t id,
+                           exec::HoldersState* state) {
+  MOUNTD_ASSIGN(const Cgroup cgroup, OpenCgroup(context, id));
+  MOUNTD_ASSIGN(Members members, MembersOf(context, cgroup));
+  state->incomplete = members.all_seen ? 0 : 1;
+  for (const std::uint32_t pid : members.pids) {
+    if (const Result<Process> process = OpenProcess(context, pid)) {
+      Add(context, *process, HolderKind::kMember, state);
+    } else if (process.error().sys_errno != ENOENT) {
+      state->incomplete = 1;
+    }
+  }
+  if (state->count == 0 && IsPopulated(context, cgroup)) {
+    state->more = 1;
+  }
+  return members;
+}
+
+}  // namespace
+
+Result<exec::HoldersState> FindProcesses(const Context& context,
+                                         const exec::ProcessesPlan& plan) {
+  const Clock::time_point deadline =
+      Clock::now() + std::chrono::milliseconds(plan.budget_ms);
+  exec::HoldersState state;
+  Members members;
+  if (plan.cgroup != 0) {
+    MOUNTD_ASSIGN(members, AddMembers(context, plan.cgroup, &state));
+  }
+  if (plan.netns_inode == 0) {
+    return state;
+  }
+  MOUNTD_ASSIGN(const Members all, AllProcesses(context));
+  state.incomplete |= all.all_seen ? 0U : 1U;
+  for (const std::uint32_t pid : all.pids) {
+    if (Clock::now() >= deadline) {
+      state.incomplete = 1;
+      break;
+    }
+    if (members.pids.contains(pid)) {
+      continue;
+    }
+    const Result<Process> process = OpenProcess(context, pid);
+    if (!process) {
+      state.incomplete |= process.error().sys_errno == ENOENT ? 0U : 1U;
+      continue;
+    }
+    const Sys<exec::FileFacts> netns =
+        context.kernel.StatLinked(process->dir.get(), "ns/net");
+    if (netns && netns->inode == plan.netns_inode) {
+      Add(context, *process, HolderKind::kNetwork, &state);
+    } else if (!netns && netns.error() != ENOENT && netns.error() != ESRCH) {
+      state.incomplete = 1;
+    }
+  }
+  return state;
+}
+
+}  // namespace mountd::propagation
