@@ -84,10 +84,14 @@ constexpr std::string_view kCniNetworks = R"sql(
 ALTER TABLE networks ADD COLUMN cni TEXT NOT NULL DEFAULT '';
 ALTER TABLE networks ADD COLUMN cni_result TEXT NOT NULL DEFAULT '';
 )sql";
-constexpr std::array<std::string_view, 9> kBootSchema = {
-    kBootSchema1,    kTmpfsMounts,         kMappedIds,
-    kAnchorsOfKinds, kMountsById,          kTargetsAndInboxes,
-    kFewerIndexes,   kNetworksByInterface, kCniNetworks};
+constexpr std::string_view kMeta =
+    "CREATE TABLE meta(name TEXT PRIMARY KEY, value TEXT NOT NULL);";
+constexpr std::array<std::string_view, 10> kBootSchema = {
+    kBootSchema1,  kTmpfsMounts,
+    kMappedIds,    kAnchorsOfKinds,
+    kMountsById,   kTargetsAndInboxes,
+    kFewerIndexes, kNetworksByInterface,
+    kCniNetworks,  kMeta};
 
 constexpr std::string_view kSelectMount =
     "SELECT allocation,task,name,source_kind,source,propagation,attributes,"
@@ -135,6 +139,30 @@ Result<std::unique_ptr<BootStore>> BootStore::Open(const std::string& path) {
       std::unique_ptr<Database> database,
       Database::Open(path, Database::Durability::kProcess, kBootSchema));
   return std::unique_ptr<BootStore>(new BootStore(std::move(database)));
+}
+
+Result<void> BootStore::AdoptBoot(const std::string& boot_id) {
+  return Together([&]() -> Result<void> {
+    std::string last_boot;
+    MOUNTD_TRY(
+        database_->Query("SELECT value FROM meta WHERE name='boot_id'",
+                         [&](const Row& row) { last_boot = row.Text(0); }));
+    if (last_boot == boot_id) {
+      return Ok();
+    }
+    // Records that name no boot are of the one that made the file.
+    if (!last_boot.empty()) {
+      for (const std::string_view statement :
+           {"DELETE FROM mounts", "DELETE FROM inboxes", "DELETE FROM anchors",
+            "DELETE FROM networks", "DELETE FROM quarantine"}) {
+        MOUNTD_TRY(database_->Run(statement));
+      }
+    }
+    MOUNTD_TRY(database_->Run(
+        "INSERT OR REPLACE INTO meta(name,value) VALUES('boot_id',?1)",
+        boot_id));
+    return Ok();
+  });
 }
 
 Result<void> BootStore::PutMount(const MountRecord& record) {

@@ -23,6 +23,11 @@ class BootStore {
  public:
   static Result<std::unique_ptr<BootStore>> Open(const std::string& path);
 
+  // Forgets what another boot has left, where /run outlived that: its mounts
+  // and namespaces are gone, and their ids are others' by now. Called once,
+  // before anything else.
+  Result<void> AdoptBoot(const std::string& boot_id);
+
   // What `body` writes here is there as a whole or not at all, and costs one
   // commit.
   Result<void> Together(const std::function<Result<void>()>& body) {

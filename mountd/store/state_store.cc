@@ -9,6 +9,7 @@ namespace mountd::store {
 namespace {
 
 constexpr int kReceiptsPerUid = 10'000;
+constexpr int kScopesPerUid = 10'000;
 constexpr std::string_view kStateSchema1 = R"sql(
 CREATE TABLE meta(name TEXT PRIMARY KEY, value TEXT NOT NULL);
 CREATE TABLE allocations(
@@ -73,12 +74,20 @@ CREATE TABLE departed(
   key TEXT NOT NULL REFERENCES volumes(key), allocation TEXT NOT NULL,
   target_left INTEGER NOT NULL, PRIMARY KEY(key, allocation));
 )sql";
-constexpr std::array<std::string_view, 5> kStateSchema = {
+// By rowid, the scope whose epoch was raised last is the last one.
+constexpr std::string_view kScopes = R"sql(
+CREATE TABLE scopes(
+  uid INTEGER NOT NULL, scope TEXT NOT NULL, epoch INTEGER NOT NULL,
+  PRIMARY KEY(uid, scope));
+CREATE INDEX allocations_by_scope ON allocations(uid, scope);
+)sql";
+constexpr std::array<std::string_view, 6> kStateSchema = {
     kStateSchema1,
     "ALTER TABLE allocations ADD COLUMN cgroup INTEGER NOT NULL DEFAULT 0",
     kPluginInstances,
     "ALTER TABLE plugins ADD COLUMN declared INTEGER NOT NULL DEFAULT 0",
-    kVolumesSchema};
+    kVolumesSchema,
+    kScopes};
 
 AllocationRecord ReadAllocation(const Row& row) {
   return {row.Text(0),
@@ -113,6 +122,11 @@ Result<std::unique_ptr<StateStore>> StateStore::Open(
       MOUNTD_TRY(database->Run("UPDATE volumes SET state=?1",
                                static_cast<int>(VolumeState::kUncertain)));
       MOUNTD_TRY(database->Run("UPDATE allocations SET cgroup=0"));
+      // What they were to undo has gone with the boot; what a plugin or an
+      // agent has to be told has not.
+      MOUNTD_TRY(database->Run("DELETE FROM owed WHERE kind IN (?1,?2)",
+                               static_cast<int>(OwedKind::kUnmount),
+                               static_cast<int>(OwedKind::kTeardownNetwork)));
       MOUNTD_TRY(database->Run(
           "INSERT OR REPLACE INTO meta(name,value) VALUES('boot_id',?1)",
           boot_id));
@@ -160,6 +174,70 @@ Result<std::vector<AllocationRecord>> StateStore::ListAllocations() {
       "SELECT id,uid,gid,scope,state,cgroup FROM allocations ORDER BY id",
       [&](const Row& row) { all.push_back(ReadAllocation(row)); }));
   return all;
+}
+
+Result<std::vector<AllocationRecord>> StateStore::AllocationsOf(
+    std::uint32_t uid, const std::string& scope) {
+  std::vector<AllocationRecord> all;
+  MOUNTD_TRY(database_->Query(
+      "SELECT id,uid,gid,scope,state,cgroup FROM allocations WHERE uid=?1 AND "
+      "scope=?2 ORDER BY id",
+      [&](const Row& row) { all.push_back(ReadAllocation(row)); }, uid, scope));
+  return all;
+}
+
+Result<std::optional<std::uint64_t>> StateStore::GetEpoch(
+    std::uint32_t uid, const std::string& scope) {
+  std::optional<std::uint64_t> epoch;
+  MOUNTD_TRY(database_->Query(
+      "SELECT epoch FROM scopes WHERE uid=?1 AND scope=?2",
+      [&](const Row& row) { epoch = row.Bits(0); }, uid, scope));
+  return epoch;
+}
+
+Result<std::uint64_t> StateStore::RaiseEpoch(std::uint32_t uid,
+                                             const std::string& scope,
+                                             std::uint64_t epoch) {
+  std::uint64_t highest = epoch;
+  MOUNTD_TRY(database_->Transaction([&]() -> Result<void> {
+    MOUNTD_ASSIGN(const std::optional<std::uint64_t> known,
+                  GetEpoch(uid, scope));
+    if (known && *known >= epoch) {
+      highest = *known;
+      return Ok();
+    }
+    MOUNTD_TRY(database_->Run("DELETE FROM scopes WHERE uid=?1 AND scope=?2",
+                              uid, scope));
+    MOUNTD_TRY(ForgetScopes(uid));
+    MOUNTD_TRY(
+        database_->Run("INSERT INTO scopes(uid,scope,epoch) VALUES(?1,?2,?3)",
+                       uid, scope, epoch));
+    return Ok();
+  }));
+  return highest;
+}
+
+// Makes room for one more: of those that have nothing to be swept the oldest
+// goes.
+Result<void> StateStore::ForgetScopes(std::uint32_t uid) {
+  int count = 0;
+  MOUNTD_TRY(database_->Query(
+      "SELECT count(*) FROM scopes WHERE uid=?1",
+      [&](const Row& row) { count = static_cast<int>(row.Int(0)); }, uid));
+  if (count < kScopesPerUid) {
+    return Ok();
+  }
+  MOUNTD_ASSIGN(
+      const int gone,
+      database_->Run("DELETE FROM scopes WHERE rowid=(SELECT s.rowid FROM "
+                     "scopes s WHERE s.uid=?1 AND NOT EXISTS(SELECT 1 FROM "
+                     "allocations a WHERE a.uid=s.uid AND a.scope=s.scope) "
+                     "ORDER BY s.rowid LIMIT 1)",
+                     uid));
+  return gone != 0
+             ? Ok()
+             : Result<void>(MakeError(Code::kResourceExhausted, "reconcile",
+                                      "scope", "this user has too many"));
 }
 
 Result<std::uint32_t> StateStore::CountAllocations(std::uint32_t uid) {
@@ -357,6 +435,15 @@ Result<bool> StateStore::IsOwed(std::uint64_t id) {
   MOUNTD_TRY(database_->Query(
       "SELECT 1 FROM owed WHERE id=?1",
       [&](const Row& /*row*/) { found = true; }, id));
+  return found;
+}
+
+Result<bool> StateStore::IsOwed(OwedKind kind, const std::string& object) {
+  bool found = false;
+  MOUNTD_TRY(database_->Query(
+      "SELECT 1 FROM owed WHERE kind=?1 AND object=?2",
+      [&](const Row& /*row*/) { found = true; }, static_cast<int>(kind),
+      object));
   return found;
 }
 

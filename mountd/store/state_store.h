@@ -24,7 +24,8 @@ class StateStore {
  public:
   // `boot_id`: if the store was last written in another boot, all published and
   // staged volumes become uncertain, since their mounts are gone; those being
-  // unpublished stay so. Cgroups are forgotten, as their ids begin anew.
+  // unpublished stay so. Cgroups are forgotten, as their ids begin anew; so are
+  // owed tear-downs of mounts and networks, which went with the boot.
   static Result<std::unique_ptr<StateStore>> Open(const std::string& path,
                                                   const std::string& boot_id);
 
@@ -32,6 +33,17 @@ class StateStore {
   Result<void> AddAllocation(const AllocationRecord& record);
   Result<std::optional<AllocationRecord>> GetAllocation(const std::string& id);
   Result<std::vector<AllocationRecord>> ListAllocations();
+  // Of one user's scope, by their ids.
+  Result<std::vector<AllocationRecord>> AllocationsOf(std::uint32_t uid,
+                                                      const std::string& scope);
+  // The highest that was recorded for the user's scope.
+  Result<std::optional<std::uint64_t>> GetEpoch(std::uint32_t uid,
+                                                const std::string& scope);
+  // To at least `epoch`; answers what it is then. A user has so many scopes: of
+  // those without an allocation the one raised longest ago is forgotten;
+  // ResourceExhausted if there is none.
+  Result<std::uint64_t> RaiseEpoch(std::uint32_t uid, const std::string& scope,
+                                   std::uint64_t epoch);
   Result<std::uint32_t> CountAllocations(std::uint32_t uid);
   Result<void> SetAllocationState(const std::string& id, AllocationState state);
   Result<void> SetAllocationCgroup(const std::string& id, std::uint64_t cgroup);
@@ -95,6 +107,7 @@ class StateStore {
   Result<void> AddOwed(const OwedRecord& record);
   Result<void> RemoveOwed(OwedKind kind, const std::string& object);
   Result<bool> IsOwed(std::uint64_t id);
+  Result<bool> IsOwed(OwedKind kind, const std::string& object);
   Result<std::vector<OwedRecord>> ListOwed();
 
  private:
@@ -102,6 +115,7 @@ class StateStore {
       : database_(std::move(database)) {}
 
   // Within a transaction.
+  Result<void> ForgetScopes(std::uint32_t uid);
   Result<void> DeletePublication(const PublicationRecord& publication);
   Result<void> DeleteVolume(const VolumeKey& key);
   Result<void> NoteDetached(const std::string& allocation, const VolumeKey& key,
