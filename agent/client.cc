@@ -86,6 +86,19 @@ Result<Receipt> Client::GetReceipt(std::string_view allocation) {
   return ToReceipt(answer);
 }
 
+Result<std::vector<ReconciledAllocation>> Client::Reconcile(
+    const Reconciliation& reconciliation) {
+  const Reconciliation& sent = reconciliation;
+  MOUNTD_ASSIGN(const auto answer,
+                impl_->Call("Reconcile", sent.scope, {},
+                            [&](ManagerProxy& proxy, dbus::Dict& opts) {
+                              return proxy.Reconcile(sent.scope, sent.epoch,
+                                                     sent.wanted, sent.dry_run,
+                                                     opts);
+                            }));
+  return ToList(answer, &ToReconciled);
+}
+
 Result<NetworkStatus> Client::SetupNetwork(std::string_view allocation,
                                            const NetworkSpec& spec) {
   dbus::Dict sent = ToWire(spec);
@@ -270,6 +283,15 @@ Result<std::vector<OwedTeardown>> Client::ListOwed() {
                     owed.get<4>(), ToTimestamp(owed.get<5>())});
   }
   return list;
+}
+
+Result<OwedSummary> Client::Owed() {
+  MOUNTD_ASSIGN(
+      const auto owed,
+      impl_->Call("Owed", "", {}, [](ManagerProxy& proxy, dbus::Dict&) {
+        return proxy.Owed();
+      }));
+  return OwedSummary{owed.get<0>(), ToTimestamp(owed.get<1>())};
 }
 
 Result<std::uint32_t> Client::RetryOwed() {

@@ -80,6 +80,11 @@ class Client {
   Result<Receipt> ReleaseAllocation(std::string_view allocation);
   Result<Receipt> GetReceipt(std::string_view allocation);
 
+  // Releases what the scope has beyond what is wanted, except what has live
+  // processes. FailedPrecondition for an epoch older than the scope has had.
+  Result<std::vector<ReconciledAllocation>> Reconcile(
+      const Reconciliation& reconciliation);
+
   // ---- Networks -------------------------------------------------------------
 
   Result<NetworkStatus> SetupNetwork(std::string_view allocation,
@@ -174,6 +179,7 @@ class Client {
   // ---- The node -------------------------------------------------------------
 
   Result<std::vector<OwedTeardown>> ListOwed();
+  Result<OwedSummary> Owed();
   // How many are left.
   Result<std::uint32_t> RetryOwed();
   Result<void> Cancel(std::string_view operation);

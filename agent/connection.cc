@@ -297,6 +297,13 @@ void ManagerProxy::onOwedChanged(const std::uint32_t& count) {
   }
 }
 
+void ManagerProxy::onOwedOverdue(const std::uint32_t& count,
+                                 const std::uint64_t& since) {
+  if (handlers_->owed_overdue) {
+    handlers_->owed_overdue({count, ToTimestamp(since)});
+  }
+}
+
 Result<std::unique_ptr<Connection>> Connection::Open(
     const ClientOptions& options, const SignalHandlers* handlers) {
   std::unique_ptr<Connection> made(new Connection);

@@ -66,6 +66,8 @@ class ManagerProxy final
                      const std::string& reason) override;
   void onRulesetRestored() override;
   void onOwedChanged(const std::uint32_t& count) override;
+  void onOwedOverdue(const std::uint32_t& count,
+                     const std::uint64_t& since) override;
 
   const SignalHandlers* const handlers_;
 };

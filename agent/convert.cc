@@ -296,10 +296,11 @@ Result<Holders> ToHolders(const dbus::Dict& map) {
 
 namespace {
 
-// "old_holders", if the answer has it.
-Result<std::optional<Holders>> ToOldHolders(const dbus::Dict& map) {
+// Those at the key, if the answer has it.
+Result<std::optional<Holders>> ToHoldersAt(const dbus::Dict& map,
+                                           const char* key) {
   dbus::Dict found;
-  MOUNTD_TRY(Fields(map).Read("old_holders", found).status());
+  MOUNTD_TRY(Fields(map).Read(key, found).status());
   if (found.empty()) {
     return std::optional<Holders>();
   }
@@ -312,7 +313,7 @@ Result<std::optional<Holders>> ToOldHolders(const dbus::Dict& map) {
 Result<ReplacedMount> ToReplacedMount(const dbus::Dict& map) {
   ReplacedMount replaced;
   MOUNTD_ASSIGN(replaced.config, ToMountConfig(map));
-  MOUNTD_ASSIGN(replaced.old_holders, ToOldHolders(map));
+  MOUNTD_ASSIGN(replaced.old_holders, ToHoldersAt(map, "old_holders"));
   MOUNTD_TRY(Fields(map)
                  .Read("replaced_mount_id", replaced.replaced_mount_id)
                  .status());
@@ -322,13 +323,25 @@ Result<ReplacedMount> ToReplacedMount(const dbus::Dict& map) {
 Result<RepairedMount> ToRepairedMount(const dbus::Dict& map) {
   RepairedMount repaired;
   MOUNTD_ASSIGN(repaired.config, ToMountConfig(map));
-  MOUNTD_ASSIGN(repaired.old_holders, ToOldHolders(map));
+  MOUNTD_ASSIGN(repaired.old_holders, ToHoldersAt(map, "old_holders"));
   MOUNTD_TRY(Fields(map)
                  .Read("replaced_mount_id", repaired.replaced_mount_id)
                  .Read("reaches_task", repaired.reaches_task)
                  .Read("reason", repaired.reason)
                  .status());
   return repaired;
+}
+
+Result<ReconciledAllocation> ToReconciled(const dbus::Dict& map) {
+  ReconciledAllocation one;
+  MOUNTD_TRY(Fields(map)
+                 .Read("allocation", one.allocation)
+                 .Read("outcome", one.outcome)
+                 .Read("reason", one.reason)
+                 .Read("needs", one.needs)
+                 .status());
+  MOUNTD_ASSIGN(one.holders, ToHoldersAt(map, "holders"));
+  return one;
 }
 
 Result<InboxConfig> ToInboxConfig(const dbus::Dict& map) {

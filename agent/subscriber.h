@@ -38,6 +38,7 @@ struct SignalHandlers {
   std::function<void(const PluginInstance& instance)> plugin_added;
   std::function<void(const PluginInstance& instance)> plugin_removed;
   std::function<void(std::uint32_t count)> owed_changed;
+  std::function<void(const OwedSummary& owed)> owed_overdue;
   struct Mount {
     std::string allocation;
     std::string task;

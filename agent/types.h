@@ -323,6 +323,25 @@ struct AllocationEntry {
   std::string state;
 };
 
+// What Reconcile did with one allocation.
+struct ReconciledAllocation {
+  std::string allocation;
+  // "present", "missing", "released", "unwanted", "live", "owed".
+  std::string outcome;
+  std::string reason;
+  // Of one that is present, to be made again: "bare", "network/INTERFACE",
+  // "volume/ALIAS", "mount/TASK/NAME".
+  std::vector<std::string> needs;
+  std::optional<Holders> holders{};  // of one that is live
+};
+
+struct Reconciliation {
+  std::string scope;
+  std::uint64_t epoch = 0;  // grows with each start of the agent
+  std::vector<std::string> wanted;
+  bool dry_run = false;
+};
+
 struct VolumeUser {
   std::string allocation;
   std::string alias;
@@ -408,6 +427,12 @@ struct OwedTeardown {
   std::string reason;
   std::uint32_t attempts = 0;
   Timestamp since;
+};
+
+// Of every user's.
+struct OwedSummary {
+  std::uint32_t count = 0;
+  Timestamp since;  // of the oldest; the epoch if there is none
 };
 
 struct AddressUsage {

@@ -293,6 +293,20 @@ Dict ToDict(const HolderReport& report) {
           {"complete", Value(report.complete)}};
 }
 
+Dict ToDict(const ReconcileEntry& entry) {
+  Dict dict = {
+      {"allocation", Value(entry.allocation)},
+      {"outcome", Value(std::string(ReconcileOutcomeName(entry.outcome)))},
+      {"reason", Value(entry.reason)}};
+  if (entry.outcome == ReconcileOutcome::kPresent) {
+    dict.emplace("needs", Value(entry.needs));
+  }
+  if (entry.holders) {
+    dict.emplace("holders", Value(ToDict(*entry.holders)));
+  }
+  return dict;
+}
+
 Dict ToDict(const TaskReport& report) {
   std::vector<Dict> mounts;
   for (const TaskMountVerdict& mount : report.mounts) {

@@ -45,6 +45,7 @@ Dict ToDict(const csi::ControllerExpansion& expansion);
 Dict ToDict(const csi::Capacity& capacity);
 Dict ToDict(const HolderReport& report);
 Dict ToDict(const TaskReport& report);
+Dict ToDict(const ReconcileEntry& entry);
 Dict ToDict(const Capabilities& capabilities);
 
 // By network: addresses it has, how many of them are free.

@@ -118,6 +118,12 @@ Event OwedChanged(std::uint32_t count) {
   return {"OwedChanged", {count}, [](const Caller&) { return true; }};
 }
 
+Event OwedOverdue(const OwedSummary& owed) {
+  return {"OwedOverdue", {owed.count, owed.since_us}, [](const Caller&) {
+            return true;
+          }};
+}
+
 Event AddressesScarce(const Service& service, const std::string& network,
                       const Networks::Usage& usage) {
   return {"AddressesScarce",

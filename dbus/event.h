@@ -12,6 +12,7 @@
 
 #include "mountd/caller.h"
 #include "mountd/operations.h"
+#include "mountd/owed_watch.h"
 #include "mountd/service.h"
 
 namespace mountd::dbus {
@@ -48,7 +49,9 @@ Event VolumeHealthChanged(const Service& service, const VolumeRecord& volume,
                           exec::MountHealth health, const std::string& reason);
 Event SecretsNeeded(const Service& service, const VolumeRecord& volume,
                     const PublicationRecord& publication);
+// Both tell of every user's, and no more than how many and since when.
 Event OwedChanged(std::uint32_t count);
+Event OwedOverdue(const OwedSummary& owed);
 // Of whoever may be in the network.
 Event AddressesScarce(const Service& service, const std::string& network,
                       const Networks::Usage& usage);

@@ -157,6 +157,11 @@ AddressesMap ManagerAdaptor::Addresses() {
   return ToAddresses(parts_.service.GetAddressUsage());
 }
 
+sdbus::Struct<std::uint32_t, std::uint64_t> ManagerAdaptor::Owed() {
+  const OwedSummary& owed = parts_.owed.last();
+  return {owed.count, owed.since_us};
+}
+
 std::uint32_t ManagerAdaptor::FreeHostPorts() {
   return parts_.service.CountFreeHostPorts();
 }

@@ -15,6 +15,7 @@
 #include "dbus/generated/manager_adaptor.h"
 #include "mountd/base/worker_pool.h"
 #include "mountd/operations.h"
+#include "mountd/owed_watch.h"
 #include "mountd/service.h"
 
 namespace mountd::dbus {
@@ -25,6 +26,7 @@ struct ApiParts {
   Service& service;
   Operations& operations;
   Strands& strands;
+  const OwedWatch& owed;
 };
 
 struct MountArguments;  // dbus/bind_mount_spec.h
@@ -140,6 +142,9 @@ class ManagerAdaptor final
                      Dict options) override;
   void ListAllocations(sdbus::Result<std::vector<AllocationStruct>>&& answer,
                        Dict options) override;
+  void Reconcile(sdbus::Result<std::vector<Dict>>&& answer, std::string scope,
+                 std::uint64_t epoch, std::vector<std::string> wanted,
+                 bool dry_run, Dict options) override;
   void ExpandVolume(sdbus::Result<std::int64_t>&& answer,
                     std::string allocation, std::string alias,
                     std::int64_t required_bytes, Dict options) override;
@@ -190,6 +195,7 @@ class ManagerAdaptor final
                      Dict options) override;
   std::string Version() override;
   AddressesMap Addresses() override;
+  sdbus::Struct<std::uint32_t, std::uint64_t> Owed() override;
   std::uint32_t FreeHostPorts() override;
 
   // Weak: the connection owns (through its peer) this adaptor.

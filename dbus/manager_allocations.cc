@@ -21,6 +21,27 @@ Result<std::uint64_t> CgroupFrom(OptionReader& reader) {
   return *id;
 }
 
+Result<ReconcileSpec> ReconcileSpecFrom(std::string scope, std::uint64_t epoch,
+                                        std::vector<std::string> wanted,
+                                        bool dry_run) {
+  if (!scope.empty()) {
+    MOUNTD_TRY(Name::Parse("scope", scope));
+  }
+  if (wanted.size() > kMaxWanted) {
+    return MakeError(Code::kInvalidArgument, "check", "wanted",
+                     "has more than " + std::to_string(kMaxWanted) + " names");
+  }
+  ReconcileSpec spec{std::move(scope), epoch, {}, dry_run};
+  for (std::string& name : wanted) {
+    MOUNTD_TRY(Name::Parse("wanted", name));
+    if (!spec.wanted.insert(std::move(name)).second) {
+      return MakeError(Code::kInvalidArgument, "check", "wanted",
+                       "has a name twice");
+    }
+  }
+  return spec;
+}
+
 }  // namespace
 
 void ManagerAdaptor::PrepareAllocation(sdbus::Result<Dict>&& answer,
@@ -125,6 +146,36 @@ void ManagerAdaptor::ListAllocations(
         }
         return all;
       });
+}
+
+void ManagerAdaptor::Reconcile(sdbus::Result<std::vector<Dict>>&& answer,
+                               std::string scope, std::uint64_t epoch,
+                               std::vector<std::string> wanted, bool dry_run,
+                               Dict options) {
+  using T = std::vector<ReconcileEntry>;
+  Serve<T>(
+      std::move(answer), "Reconcile",
+      [&]() -> Result<Decoded<T>> {
+        Decoded<T> call;
+        MOUNTD_ASSIGN(call.patience, OnlyPatience(options));
+        MOUNTD_ASSIGN(ReconcileSpec spec,
+                      ReconcileSpecFrom(std::move(scope), epoch,
+                                        std::move(wanted), dry_run));
+        // One for each user: they wait for all that they release.
+        MOUNTD_ASSIGN(
+            const Caller caller,
+            callers_.CallerOf(getObject().getCurrentlyProcessedMessage()));
+        call.strand = "reconcile " + std::to_string(caller.uid);
+        call.arguments = Arguments::Of(
+            spec.scope, std::to_string(epoch), dry_run ? "dry" : "",
+            std::vector<std::string>(spec.wanted.begin(), spec.wanted.end()));
+        call.work = [&strands = parts_.strands, spec = std::move(spec)](
+                        Service& service, const CallContext& context) {
+          return service.Reconcile(context, spec, strands);
+        };
+        return call;
+      },
+      [](const T& entries) { return ToDicts(entries); });
 }
 
 }  // namespace mountd::dbus

@@ -166,6 +166,8 @@ struct TimeoutsConfig {
   std::chrono::milliseconds probe_mounts{30'000};  // between probes of mounts
   std::chrono::milliseconds probe_answer{2'000};   // then it hangs
   std::chrono::milliseconds cni{30'000};  // one operation, its undo included
+  // A tear-down that is owed for longer is warned of.
+  std::chrono::milliseconds owed_warning{300'000};
 };
 
 // mountd.toml, parsed and checked as a whole; immutable. Both mountd and the

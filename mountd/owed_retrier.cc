@@ -1,43 +1,56 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 #include "mountd/owed_retrier.h"
 
+#include <algorithm>
 #include <utility>
 
 namespace mountd {
+namespace {
+
+OwedSummary SummaryOf(const std::vector<OwedRecord>& all) {
+  OwedSummary summary;
+  summary.count = static_cast<std::uint32_t>(all.size());
+  for (const OwedRecord& one : all) {
+    summary.since_us = summary.since_us == 0
+                           ? one.since_us
+                           : std::min(summary.since_us, one.since_us);
+  }
+  return summary;
+}
+
+}  // namespace
 
 OwedRetrier::OwedRetrier(Loop& loop, Strands& strands, Service& service,
-                         std::function<void(std::uint32_t)> on_count)
-    : RetryRounds(
-          loop, strands,
-          [&service]() -> Result<std::vector<Job>> {
-            // uid 0: everybody's
-            MOUNTD_ASSIGN(const std::vector<OwedRecord> all,
-                          service.ListOwed(CallContext{}));
-            std::vector<Job> jobs;
-            for (const OwedRecord& owed : all) {
-              jobs.push_back({StrandOf(owed), [&service, owed] {
-                                IgnoreBecauseBestEffort(
-                                    service.RetryOwed(owed));
-                              }});
-            }
-            return jobs;
-          },
-          std::move(on_count)) {}
+                         std::function<void(const OwedSummary&)> on_look)
+    : RetryRounds(loop, strands,
+                  [&loop, &service,
+                   on_look = std::move(on_look)]() -> Result<std::vector<Job>> {
+                    // uid 0: everybody's
+                    MOUNTD_ASSIGN(const std::vector<OwedRecord> all,
+                                  service.ListOwed(CallContext{}));
+                    loop.Post([on_look, summary = SummaryOf(all)] {
+                      on_look(summary);
+                    });
+                    std::vector<Job> jobs;
+                    for (const OwedRecord& owed : all) {
+                      jobs.push_back({StrandOf(owed), [&service, owed] {
+                                        IgnoreBecauseBestEffort(
+                                            service.RetryOwed(owed));
+                                      }});
+                    }
+                    return jobs;
+                  }) {}
 
 VolumeSettler::VolumeSettler(Loop& loop, Strands& strands,
                              csi::Volumes& volumes)
-    : RetryRounds(
-          loop, strands,
-          [&volumes]() -> Result<std::vector<Job>> {
-            std::vector<Job> jobs;
-            for (const csi::Volumes::Unsettled& one : volumes.ListUnsettled()) {
-              jobs.push_back(
-                  {AllocationStrand(one.allocation), [&volumes, one] {
-                     IgnoreBecauseBestEffort(volumes.Settle(one));
-                   }});
-            }
-            return jobs;
-          },
-          [](std::uint32_t /*count*/) {}) {}
+    : RetryRounds(loop, strands, [&volumes]() -> Result<std::vector<Job>> {
+        std::vector<Job> jobs;
+        for (const csi::Volumes::Unsettled& one : volumes.ListUnsettled()) {
+          jobs.push_back({AllocationStrand(one.allocation), [&volumes, one] {
+                            IgnoreBecauseBestEffort(volumes.Settle(one));
+                          }});
+        }
+        return jobs;
+      }) {}
 
 }  // namespace mountd

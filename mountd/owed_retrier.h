@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <functional>
 
+#include "mountd/owed_watch.h"
 #include "mountd/retry_rounds.h"
 #include "mountd/service.h"
 
@@ -11,11 +12,12 @@ namespace mountd {
 
 // Tries owed tear-downs again, on the strands of what they are of, after each
 // failed call and when a plugin is back. Restarts do not forget: what is owed
-// is in the store. `on_count` is told how many are owed, when that changes.
+// is in the store. `on_look` is told on the loop what is owed, each time that
+// it was looked at.
 class OwedRetrier final : public RetryRounds {
  public:
   OwedRetrier(Loop& loop, Strands& strands, Service& service,
-              std::function<void(std::uint32_t)> on_count);
+              std::function<void(const OwedSummary&)> on_look);
 };
 
 // Makes the calls again whose outcome is not known, with the same arguments,

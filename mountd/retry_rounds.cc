@@ -32,10 +32,7 @@ void RetryRounds::Schedule(std::uint32_t count) {
   if (count > last_count_) {
     pause_ = kFirstPause;
   }
-  if (count != last_count_) {
-    last_count_ = count;
-    on_count_(count);
-  }
+  last_count_ = count;
   const bool in_round = under_way_ != 0 || !round_.empty();
   if (count == 0 || scheduled_ || in_round) {
     return;

@@ -28,13 +28,8 @@ class RetryRounds {
   // What there is to be tried, now. Called on a worker.
   using List = std::function<Result<std::vector<Job>>()>;
 
-  // `on_count` is told how many there are, when that changes.
-  RetryRounds(Loop& loop, Strands& strands, List list,
-              std::function<void(std::uint32_t)> on_count)
-      : loop_(loop),
-        strands_(strands),
-        list_(std::move(list)),
-        on_count_(std::move(on_count)) {}
+  RetryRounds(Loop& loop, Strands& strands, List list)
+      : loop_(loop), strands_(strands), list_(std::move(list)) {}
 
   // Looks at what there is; called at start and after what may have added some.
   void Check();
@@ -49,7 +44,6 @@ class RetryRounds {
   Loop& loop_;
   Strands& strands_;
   const List list_;
-  const std::function<void(std::uint32_t)> on_count_;
   std::uint32_t last_count_ = 0;
   bool scheduled_ = false;
   std::deque<Job> round_;  // still to be tried

@@ -85,6 +85,7 @@ Result<std::string> Service::PrepareAllocation(const CallContext& call,
   if (known) {
     MOUNTD_ASSIGN(const AllocationRecord record,
                   FindPrepared(call, allocation.str()));
+    prepared_.Note(record.id);
     MOUNTD_TRY(CheckCgroup(call, cgroup));
     MOUNTD_TRY(parts_.executor.PrepareAllocation(PlanOf(record)));
     if (cgroup != 0 && cgroup != record.cgroup) {
@@ -104,6 +105,7 @@ Result<std::string> Service::PrepareAllocation(const CallContext& call,
       allocation.str(),           call.caller.uid, call.caller.gid, scope,
       AllocationState::kPrepared, cgroup};
   MOUNTD_TRY(parts_.state.AddAllocation(record));
+  prepared_.Note(record.id);
   if (Result<void> made = parts_.executor.PrepareAllocation(PlanOf(record));
       !made) {
     Error error = std::move(made).error();

@@ -11,6 +11,7 @@
 #include "mountd/caller.h"
 #include "mountd/holders.h"
 #include "mountd/policy.h"
+#include "mountd/reconciliation.h"
 #include "mountd/service_parts.h"
 #include "mountd/task_mounts.h"
 #include "mountd/teardowns.h"
@@ -88,6 +89,15 @@ class Service {
                                          const Name& allocation);
   Result<std::vector<AllocationRecord>> ListAllocations(
       const CallContext& call);
+
+  // Releases what the caller's scope has beyond what is wanted, except what has
+  // live processes, or may have: not on any strand of theirs, as it waits for
+  // those. One at a time for each user. FailedPrecondition for an older epoch.
+  // Its entries, by their names, are what became of each; after an error what
+  // was released is, and the same call again is right.
+  Result<std::vector<ReconcileEntry>> Reconcile(const CallContext& call,
+                                                const ReconcileSpec& spec,
+                                                Strands& strands);
 
   // ---- Networks ----
   // `given`: an fd that is kept open until it returns, and its inode.
@@ -227,6 +237,24 @@ class Service {
   // As Find, and FailedPrecondition while it is being released.
   Result<AllocationRecord> FindPrepared(const CallContext& call,
                                         const std::string& allocation);
+  struct Sweeping {
+    const CallContext& call;
+    const ReconcileSpec& spec;
+    const PreparedMeanwhile::Watch& prepared;
+  };
+  Result<void> EnterEpoch(const CallContext& call, const ReconcileSpec& spec);
+  Result<void> SweepAll(const Sweeping& sweeping, Strands& strands,
+                        const std::vector<std::string>& unwanted,
+                        std::vector<ReconcileEntry>* entries);
+  Result<ReconcileEntry> Sweep(const Sweeping& sweeping,
+                               const std::string& allocation);
+  bool Lives(const CallContext& call, const AllocationRecord& record,
+             ReconcileEntry* entry);
+  Result<ReconcileEntry> JudgeWanted(const AllocationRecord& record);
+  Result<ReconcileEntry> JudgeMissing(const CallContext& call,
+                                      const std::string& name);
+  // Takes out what the caller may not know of other users' processes.
+  void HideOthers(const CallContext& call, HolderReport* report) const;
   Result<void> CheckRoom(const BindMountSpec& spec);
   std::optional<HolderReport> HoldersBefore(
       const AllocationRecord& owner, const std::optional<MountRecord>& old);
@@ -255,6 +283,7 @@ class Service {
   const ServiceParts parts_;
   const Policy policy_;
   Teardowns teardowns_;
+  PreparedMeanwhile prepared_;
   std::mutex hello_mutex_;
   std::optional<exec::HelloReply> hello_;  // hello_mutex_
 };

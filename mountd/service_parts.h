@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 #pragma once
 
+#include <functional>
+
 #include "csi-node/controller.h"
 #include "csi-node/plugins.h"
 #include "csi-node/volumes.h"
@@ -28,6 +30,8 @@ struct ServiceParts {
   csi::Controller& controller;
   const MountRoom& room;
   const MountHealths& healths;
+  // More may be owed than when it was last looked. From any thread.
+  std::function<void()> on_owed = [] {};
 };
 
 }  // namespace mountd

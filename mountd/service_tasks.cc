@@ -31,15 +31,19 @@ Result<HolderReport> Service::ListHolders(const CallContext& call,
                                              static_cast<std::uint32_t>(budget),
                                              record.cgroup}));
   HolderReport report = ReportOf(state);
+  HideOthers(call, &report);
+  return report;
+}
+
+void Service::HideOthers(const CallContext& call, HolderReport* report) const {
   if (policy_.MayAdminister(call.caller)) {
-    return report;
+    return;
   }
-  for (HolderInfo& holder : report.holders) {
+  for (HolderInfo& holder : report->holders) {
     if (!holder.details->in_cgroup && holder.details->uid != call.caller.uid) {
       holder.details.reset();
     }
   }
-  return report;
 }
 
 Result<TaskReport> Service::VerifyTask(const CallContext& call,

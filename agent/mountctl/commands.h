@@ -14,7 +14,8 @@ inline constexpr int kExitOk = 0;
 inline constexpr int kExitError = 1;
 inline constexpr int kExitUsage = 2;
 
-// The group of the help that two files' commands are in.
+// The groups of the help that two files' commands are in.
+inline constexpr char kJobsGroup[] = "Jobs";
 inline constexpr char kPartsGroup[] = "Networks, volumes and mounts";
 
 // What all commands share: the global flags, and the command that was chosen on
@@ -29,6 +30,7 @@ struct Context {
 void AddJobCommands(CLI::App& app, Context& context);
 void AddAllocationCommands(CLI::App& app, Context& context);
 void AddVolumeCommands(CLI::App& app, Context& context);
+void AddReconcileCommand(CLI::App& app, Context& context);
 void AddTaskCommands(CLI::App& app, Context& context);
 void AddPluginCommands(CLI::App& app, Context& context);
 void AddNetworkCommands(CLI::App& app, Context& context);

@@ -15,8 +15,6 @@
 namespace mountd::agent {
 namespace {
 
-constexpr char kJobsGroup[] = "Jobs";
-
 Result<void> PrintOverview(Client& client, bool json) {
   MOUNTD_ASSIGN(const std::string version, client.Version());
   MOUNTD_ASSIGN(const auto plugins, client.ListPlugins());

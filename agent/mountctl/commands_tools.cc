@@ -102,6 +102,11 @@ SignalHandlers PrintingHandlers(bool json, std::optional<Error>& lost) {
   handlers.owed_changed = [json](std::uint32_t count) {
     PrintEvent(json, {{"signal", "OwedChanged"}, {"count", count}});
   };
+  handlers.owed_overdue = [json](const OwedSummary& owed) {
+    PrintEvent(json, {{"signal", "OwedOverdue"},
+                      {"count", owed.count},
+                      {"since", owed.since.time_since_epoch().count()}});
+  };
   handlers.mount_lost = [json](const SignalHandlers::Mount& mount,
                                const std::string& reason) {
     PrintEvent(json, {{"signal", "MountLost"},

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 #include "agent/mountctl/json.h"
 
+#include "agent/mountctl/output.h"
+
 namespace mountd::agent {
 
 Json ToJson(const Port& port) {
@@ -192,13 +194,25 @@ Json ToJson(const PluginStatus& plugin) {
           {"instances", ToJson(plugin.instances)}};
 }
 
+Json ToJson(const ReconciledAllocation& one) {
+  Json json = {{"allocation", one.allocation},
+               {"outcome", one.outcome},
+               {"reason", one.reason},
+               {"needs", one.needs}};
+  if (one.holders) {
+    json["holders"] = ToJson(*one.holders);
+  }
+  return json;
+}
+
 Json ToJson(const OwedTeardown& owed) {
   return {{"id", owed.id},
           {"kind", owed.kind},
           {"object", owed.object},
           {"reason", owed.reason},
           {"attempts", owed.attempts},
-          {"since", owed.since.time_since_epoch().count()}};
+          {"since", owed.since.time_since_epoch().count()},
+          {"age_seconds", AgeOf(owed.since).count()}};
 }
 
 Json ToJson(const TreeResult& result) {

@@ -35,6 +35,7 @@ Json ToJson(const Snapshot& snapshot);
 Json ToJson(const PluginRegistration& registration);
 Json ToJson(const PluginStatus& plugin);
 Json ToJson(const OwedTeardown& owed);
+Json ToJson(const ReconciledAllocation& one);
 Json ToJson(const TreeResult& result);
 Json ToJson(const std::map<std::string, AddressUsage>& addresses);
 Json ToJson(const Capabilities& capabilities);

@@ -61,6 +61,7 @@ int Main(int argc, char** argv) {
   app.set_help_all_flag("--help-all", "Show the help of every command");
   AddGlobalFlags(app, context, patience_ms, timeout_s);
   AddJobCommands(app, context);
+  AddReconcileCommand(app, context);
   AddAllocationCommands(app, context);
   AddTreeCommands(app, context);
   AddTaskCommands(app, context);

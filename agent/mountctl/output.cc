@@ -77,6 +77,32 @@ std::string Time(Timestamp time) {
   return text;
 }
 
+std::chrono::seconds AgeOf(Timestamp since) {
+  const auto now = std::chrono::time_point_cast<Timestamp::duration>(
+      std::chrono::system_clock::now());
+  return std::chrono::duration_cast<std::chrono::seconds>(
+      std::max(now - since, Timestamp::duration::zero()));
+}
+
+std::string Age(std::chrono::seconds age) {
+  const auto days = age.count() / 86400;
+  const auto hours = age.count() / 3600 % 24;
+  const auto minutes = age.count() / 60 % 60;
+  const auto seconds = age.count() % 60;
+  const auto two = [](auto first, const char* unit, auto second,
+                      const char* rest) {
+    return std::to_string(first) + unit + " " + std::to_string(second) + rest;
+  };
+  if (days != 0) {
+    return two(days, "d", hours, "h");
+  }
+  if (hours != 0) {
+    return two(hours, "h", minutes, "m");
+  }
+  return minutes != 0 ? two(minutes, "m", seconds, "s")
+                      : std::to_string(seconds) + "s";
+}
+
 std::string PortList(const std::vector<Port>& ports) {
   std::vector<std::string> words;
   words.reserve(ports.size());
@@ -280,11 +306,21 @@ void PrintPlugins(std::ostream& out, const std::vector<PluginStatus>& list) {
   table.Print(out);
 }
 
+void PrintReconciled(std::ostream& out,
+                     const std::vector<ReconciledAllocation>& list) {
+  Table table({"ALLOCATION", "OUTCOME", "NEEDS", "REASON"});
+  for (const ReconciledAllocation& one : list) {
+    table.Add({one.allocation, one.outcome, Join(one.needs), one.reason});
+  }
+  table.Print(out);
+}
+
 void PrintOwed(std::ostream& out, const std::vector<OwedTeardown>& list) {
-  Table table({"ID", "KIND", "OBJECT", "ATTEMPTS", "SINCE", "REASON"});
+  Table table({"ID", "KIND", "OBJECT", "ATTEMPTS", "SINCE", "AGE", "REASON"});
   for (const OwedTeardown& owed : list) {
     table.Add({std::to_string(owed.id), owed.kind, owed.object,
-               std::to_string(owed.attempts), Time(owed.since), owed.reason});
+               std::to_string(owed.attempts), Time(owed.since),
+               Age(AgeOf(owed.since)), owed.reason});
   }
   table.Print(out);
 }

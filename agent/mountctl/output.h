@@ -42,6 +42,9 @@ std::string Size(std::int64_t bytes);
 std::string Millis(std::chrono::nanoseconds duration);
 // "2026-11-21 14:03:05 UTC"
 std::string Time(Timestamp time);
+std::chrono::seconds AgeOf(Timestamp since);
+// "3d 4h", "2m 5s"
+std::string Age(std::chrono::seconds age);
 // "http 8080->80/tcp, …"
 std::string PortList(const std::vector<Port>& ports);
 // "a, b, c"; "-" if there are none.
@@ -74,6 +77,8 @@ void PrintPluginVolumes(std::ostream& out,
 void PrintKnownVolume(std::ostream& out, const PluginVolume& volume);
 void PrintVolumeStats(std::ostream& out, const VolumeStats& stats);
 void PrintSnapshots(std::ostream& out, const std::vector<Snapshot>& list);
+void PrintReconciled(std::ostream& out,
+                     const std::vector<ReconciledAllocation>& list);
 void PrintOwed(std::ostream& out, const std::vector<OwedTeardown>& list);
 
 }  // namespace mountd::agent

@@ -22,7 +22,7 @@ constexpr char kInterface[] = "org.mountd1.Manager";
 constexpr char kObject[] = "/org/mountd1";
 
 using MethodEntry = std::pair<std::string_view, std::string_view>;
-constexpr std::array<MethodEntry, 34> kMethods{{
+constexpr std::array<MethodEntry, 35> kMethods{{
     {"Subscribe", "a{sv}"},
     {"Unsubscribe", "a{sv}"},
     {"PrepareAllocation", "sa{sv}"},
@@ -46,6 +46,7 @@ constexpr std::array<MethodEntry, 34> kMethods{{
     {"GetReceipt", "sa{sv}"},
     {"GetAllocation", "sa{sv}"},
     {"ListAllocations", "a{sv}"},
+    {"Reconcile", "stasba{sv}"},
     {"ListVolumes", "a{sv}"},
     {"RegisterPlugin", "sssa{sv}"},
     {"UnregisterPlugin", "sa{sv}"},

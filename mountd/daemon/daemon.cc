@@ -48,6 +48,7 @@ Result<std::unique_ptr<Daemon>> Daemon::Start(const DaemonOptions& options,
   MOUNTD_ASSIGN(auto state,
                 store::StateStore::Open(paths::kStateStore, boot_id));
   MOUNTD_ASSIGN(auto boot, store::BootStore::Open(paths::kBootStore));
+  MOUNTD_TRY(boot->AdoptBoot(boot_id));
   std::unique_ptr<Daemon> daemon(new Daemon(std::move(config), std::move(loop),
                                             std::move(state), std::move(boot),
                                             seams));
@@ -113,7 +114,8 @@ Daemon::Daemon(Config config, std::unique_ptr<dbus::EventLoop> loop,
                 MountHealthChanged(record, health, reason);
               }),
       service_({config_, executor_, *state_, *boot_, mounts_, networks_,
-                plugins_, volumes_, controller_, room_, healths_}),
+                plugins_, volumes_, controller_, room_, healths_,
+                [this] { loop_->Post([this] { owed_.Check(); }); }}),
       operations_(
           *loop_, strands_,
           [this](const OperationSummary& summary) { Finished(summary); },
@@ -121,11 +123,12 @@ Daemon::Daemon(Config config, std::unique_ptr<dbus::EventLoop> loop,
           [this](const OperationProgress& progress) {
             Send(dbus::OperationProgressed(progress));
           }),
+      owed_watch_(*loop_, config_.timeouts.owed_warning, EventsOfOwed()),
       owed_(*loop_, strands_, service_,
-            [this](std::uint32_t count) { OwedChanged(count); }),
+            [this](const OwedSummary& owed) { owed_watch_.Observe(owed); }),
       settler_(*loop_, strands_, volumes_),
       restorer_(strands_, volumes_, service_),
-      api_{config_.timeouts, service_, operations_, strands_},
+      api_{config_.timeouts, service_, operations_, strands_, owed_watch_},
       peers_(*loop_, api_, config_.limits) {}
 
 // Directories before what is in them; volumes before the mounts of them.
@@ -158,6 +161,9 @@ void Daemon::Finished(const OperationSummary& summary) {
                  summary.object, summary.uid, summary.id,
                  summary.duration.count(), CodeName(summary.error->code),
                  summary.error->Message());
+  }
+  // More may be owed, or less.
+  if (summary.error != nullptr || owed_watch_.last().count != 0) {
     owed_.Check();
   }
   if (summary.announced) {
@@ -257,9 +263,19 @@ csi::VolumeEvents Daemon::EventsOfVolumes() {
   return events;
 }
 
-void Daemon::OwedChanged(std::uint32_t count) {
-  spdlog::info("tear-downs owed: {}", count);
-  Send(dbus::OwedChanged(count));
+OwedWatch::Events Daemon::EventsOfOwed() {
+  OwedWatch::Events events;
+  events.on_count = [this](const OwedSummary& owed) {
+    spdlog::info("tear-downs owed: {}", owed.count);
+    Send(dbus::OwedChanged(owed.count));
+  };
+  events.on_late = [this](const OwedSummary& owed) {
+    const std::uint64_t now = NowMicroseconds();
+    spdlog::warn("tear-downs owed: {}, the oldest for {} s (mountctl owed)",
+                 owed.count, (now - std::min(now, owed.since_us)) / 1'000'000);
+    Send(dbus::OwedOverdue(owed));
+  };
+  return events;
 }
 
 void Daemon::MountLost(const MountRecord& record, const std::string& reason) {

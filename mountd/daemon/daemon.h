@@ -25,6 +25,7 @@
 #include "mountd/networks.h"
 #include "mountd/operations.h"
 #include "mountd/owed_retrier.h"
+#include "mountd/owed_watch.h"
 #include "mountd/service.h"
 #include "mountd/volume_restorer.h"
 
@@ -70,11 +71,11 @@ class Daemon {
   Result<void> Recover();
   void Finished(const OperationSummary& summary);
   void PluginChanged(const csi::PluginChange& change);
-  void OwedChanged(std::uint32_t count);
   // From workers.
   void MountLost(const MountRecord& record, const std::string& reason);
   void MountHealthChanged(const MountRecord& record, exec::MountHealth health,
                           const std::string& reason);
+  OwedWatch::Events EventsOfOwed();
   Networks::Events EventsOfNetworks();
   NetworkWatch::Events EventsOfNetworkWatch();
   csi::VolumeEvents EventsOfVolumes();
@@ -111,6 +112,7 @@ class Daemon {
   MountProber prober_;
   Service service_;
   Operations operations_;
+  OwedWatch owed_watch_;
   OwedRetrier owed_;
   VolumeSettler settler_;
   VolumeRestorer restorer_;

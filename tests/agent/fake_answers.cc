@@ -192,6 +192,20 @@ dbus::Dict Holders() {
           {"complete", V(false)}};
 }
 
+std::vector<dbus::Dict> Reconciled() {
+  return {{{"allocation", Text("busy")},
+           {"outcome", Text("live")},
+           {"reason", Text("processes in its cgroup")},
+           {"holders", V(Holders())}},
+          {{"allocation", Text("old")},
+           {"outcome", Text("released")},
+           {"reason", Text("")}},
+          {{"allocation", Text("web")},
+           {"outcome", Text("present")},
+           {"reason", Text("why")},
+           {"needs", V(std::vector<std::string>{"bare", "volume/data"})}}};
+}
+
 dbus::Dict TaskReport(const std::string& task) {
   const dbus::Dict mount{{"name", Text("data")},
                          {"verdict", Text("lost-propagation")},

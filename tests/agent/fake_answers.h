@@ -43,6 +43,8 @@ dbus::Dict Network();
 dbus::Dict Inbox();
 dbus::Dict MountConfig(const std::string& propagation);
 dbus::Dict Receipt(const std::string& allocation);
+// "web" is bare, "old" has gone, "busy" is live.
+std::vector<dbus::Dict> Reconciled();
 // "bare" has no network.
 dbus::Dict Allocation(const std::string& id);
 // "sick" is unhealthy; the reason would clear a terminal.

@@ -41,6 +41,7 @@ class Manager final : public sdbus::AdaptorInterfaces<FakeController> {
     emitPluginRemoved("csi-local", "node", "web",
                       sdbus::ObjectPath("/org/mountd1/plugin/csi_2dlocal/0"));
     emitOwedChanged(2);
+    emitOwedOverdue(2, std::uint64_t{1'700'000'000'000'000});
     emitMountLost("web", "app", "data", "why");
     emitMountHealth("web", "app", "data", "hung", "why");
   }
@@ -236,6 +237,17 @@ class Manager final : public sdbus::AdaptorInterfaces<FakeController> {
     Answer("ListAllocations", Show(options), std::move(reply),
            Entries{{"web", 1000U, "example", "prepared"}});
   }
+  void Reconcile(sdbus::Result<std::vector<dbus::Dict>>&& reply,
+                 std::string scope, std::uint64_t epoch,
+                 std::vector<std::string> wanted, bool dry_run,
+                 dbus::Dict options) override {
+    std::string asked = "[" + scope + "] " + std::to_string(epoch);
+    for (const std::string& name : wanted) {
+      asked += " " + name;
+    }
+    Answer("Reconcile", asked + (dry_run ? " dry " : " ") + Show(options),
+           std::move(reply), Reconciled());
+  }
   void ListVolumes(sdbus::Result<std::vector<dbus::Dict>>&& reply,
                    dbus::Dict options) override {
     Answer("ListVolumes", Show(options), std::move(reply),
@@ -302,6 +314,9 @@ class Manager final : public sdbus::AdaptorInterfaces<FakeController> {
     return {};
   }
   std::uint32_t FreeHostPorts() override { return 0; }
+  sdbus::Struct<std::uint32_t, std::uint64_t> Owed() override {
+    return {1U, std::uint64_t{1'700'000'000'000'000}};
+  }
 
   Script& script() override { return script_; }
   int socket() const override { return socket_; }

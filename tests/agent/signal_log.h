@@ -42,6 +42,10 @@ class SignalLog {
     handlers.owed_changed = [this](std::uint32_t count) {
       Add("owed " + std::to_string(count));
     };
+    handlers.owed_overdue = [this](const OwedSummary& owed) {
+      Add("overdue " + std::to_string(owed.count) + " " +
+          std::to_string(owed.since.time_since_epoch().count()));
+    };
     handlers.mount_lost = [this](const SignalHandlers::Mount& mount,
                                  const std::string& reason) {
       Add("lost " + mount.allocation + "/" + mount.task + "/" + mount.name +

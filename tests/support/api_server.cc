@@ -61,7 +61,8 @@ ApiServer::ApiServer(const std::string& directory, ApiServerOptions options)
                 MountHealthChanged(record, health, reason);
               }),
       service_({options_.config, executor_, *state_, *boot_, mounts_, networks_,
-                *plugins_, volumes_, controller_, room_, healths_}),
+                *plugins_, volumes_, controller_, room_, healths_,
+                [this] { loop_->Post([this] { owed_.Check(); }); }}),
       operations_(
           *loop_, strands_,
           [this](const OperationSummary& summary) { Finished(summary); },
@@ -69,11 +70,18 @@ ApiServer::ApiServer(const std::string& directory, ApiServerOptions options)
           [this](const OperationProgress& progress) {
             Send(dbus::OperationProgressed(progress));
           }),
+      owed_watch_(
+          *loop_, options_.config.timeouts.owed_warning,
+          {[this](const OwedSummary& owed) {
+             Send(dbus::OwedChanged(owed.count));
+           },
+           [this](const OwedSummary& owed) { Send(dbus::OwedOverdue(owed)); }}),
       owed_(*loop_, strands_, service_,
-            [this](std::uint32_t count) { Send(dbus::OwedChanged(count)); }),
+            [this](const OwedSummary& owed) { owed_watch_.Observe(owed); }),
       settler_(*loop_, strands_, volumes_),
       restorer_(strands_, volumes_, service_),
-      api_{options_.config.timeouts, service_, operations_, strands_},
+      api_{options_.config.timeouts, service_, operations_, strands_,
+           owed_watch_},
       peers_(std::make_unique<dbus::PeerServer>(
           *loop_, api_, options_.config.limits, options_.peers)) {
   Recover();
@@ -141,7 +149,7 @@ csi::VolumeEvents ApiServer::EventsOfVolumes() {
 }
 
 void ApiServer::Finished(const OperationSummary& summary) {
-  if (summary.error != nullptr) {
+  if (summary.error != nullptr || owed_watch_.last().count != 0) {
     owed_.Check();
   }
   if (summary.announced) {

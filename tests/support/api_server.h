@@ -88,6 +88,7 @@ class ApiServer {
   MountProber prober_;
   Service service_;
   Operations operations_;
+  OwedWatch owed_watch_;
   OwedRetrier owed_;
   VolumeSettler settler_;
   VolumeRestorer restorer_;

@@ -410,8 +410,12 @@ TEST_F(ReleaseTest, TheRetrierTriesUntilNothingIsOwed) {
   std::vector<std::uint32_t> counts;
   WorkerPool pool(2);
   Strands strands(pool);
-  OwedRetrier retrier(loop, strands, service(),
-                      [&](std::uint32_t count) { counts.push_back(count); });
+  OwedRetrier retrier(loop, strands, service(), [&](const OwedSummary& owed) {
+    EXPECT_EQ(owed.count == 0, owed.since_us == 0);
+    if (counts.empty() || counts.back() != owed.count) {
+      counts.push_back(owed.count);
+    }
+  });
   executor().FailNext("RemoveAllocation", Code::kUnavailable, FailWhen::kBefore,
                       4);
   EXPECT_EQ(Outcome(Release()), "Unavailable");
@@ -435,8 +439,8 @@ TEST_F(ReleaseTest, TheRetrierRestsWhenNothingIsOwed) {
   ManualLoop loop;
   WorkerPool pool(1);  // so that jobs keep their order
   Strands strands(pool);
-  OwedRetrier retrier(loop, strands, service(), [](std::uint32_t count) {
-    ADD_FAILURE() << count << " owed";
+  OwedRetrier retrier(loop, strands, service(), [](const OwedSummary& owed) {
+    EXPECT_EQ(owed, OwedSummary());
   });
   retrier.Check();
   bool over = false;

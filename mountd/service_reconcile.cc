@@ -1,0 +1,205 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#include <algorithm>
+#include <utility>
+
+#include "mountd/live_processes.h"
+#include "mountd/service.h"
+
+// Reconcile: what a scope has beyond what its agent wants goes.
+namespace mountd {
+namespace {
+
+using Outcome = ReconcileOutcome;
+
+std::string ScopeOf(const ReconcileSpec& spec) {
+  return "scope \"" + spec.scope + "\"";
+}
+
+}  // namespace
+
+Result<std::vector<ReconcileEntry>> Service::Reconcile(
+    const CallContext& call, const ReconcileSpec& spec, Strands& strands) {
+  MOUNTD_TRY(policy_.MayPrepare(call.caller));
+  MOUNTD_TRY(EnterEpoch(call, spec));
+  std::vector<ReconcileEntry> entries;
+  std::set<std::string> missing = spec.wanted;
+  std::vector<std::string> unwanted;
+  const PreparedMeanwhile::Watch prepared(prepared_);
+  MOUNTD_ASSIGN(const std::vector<AllocationRecord> records,
+                parts_.state.AllocationsOf(call.caller.uid, spec.scope));
+  for (const AllocationRecord& record : records) {
+    if (missing.erase(record.id) == 0) {
+      unwanted.push_back(record.id);
+      continue;
+    }
+    MOUNTD_ASSIGN(ReconcileEntry entry, JudgeWanted(record));
+    entries.push_back(std::move(entry));
+  }
+  for (const std::string& name : missing) {
+    MOUNTD_ASSIGN(ReconcileEntry entry, JudgeMissing(call, name));
+    entries.push_back(std::move(entry));
+  }
+  MOUNTD_TRY(SweepAll({call, spec, prepared}, strands, unwanted, &entries));
+  std::sort(entries.begin(), entries.end(), [](const auto& a, const auto& b) {
+    return a.allocation < b.allocation;
+  });
+  return entries;
+}
+
+// It is recorded before anything goes: an older agent is refused from here on.
+Result<void> Service::EnterEpoch(const CallContext& call,
+                                 const ReconcileSpec& spec) {
+  std::uint64_t highest = spec.epoch;
+  if (spec.dry_run) {
+    MOUNTD_ASSIGN(const std::optional<std::uint64_t> known,
+                  parts_.state.GetEpoch(call.caller.uid, spec.scope));
+    highest = known.value_or(0);
+  } else {
+    MOUNTD_ASSIGN(highest, parts_.state.RaiseEpoch(call.caller.uid, spec.scope,
+                                                   spec.epoch));
+  }
+  if (highest <= spec.epoch) {
+    return Ok();
+  }
+  return MakeError(Code::kFailedPrecondition, "reconcile", ScopeOf(spec),
+                   "epoch " + std::to_string(spec.epoch) +
+                       " is older than the one that it has had, " +
+                       std::to_string(highest));
+}
+
+// Answers the first error that a sweep has left; the others have gone on.
+Result<void> Service::SweepAll(const Sweeping& sweeping, Strands& strands,
+                               const std::vector<std::string>& unwanted,
+                               std::vector<ReconcileEntry>* entries) {
+  std::vector<std::optional<Result<ReconcileEntry>>> outcomes(unwanted.size());
+  ForEachOnStrand(
+      strands, unwanted, [&] { return sweeping.call.cancelled->load(); },
+      [&](std::size_t i) { outcomes[i] = Sweep(sweeping, unwanted[i]); });
+  Result<void> outcome = Ok();
+  for (auto& swept : outcomes) {
+    if (swept && *swept) {
+      entries->push_back(**std::move(swept));
+    } else if (outcome) {
+      outcome = swept ? swept->error()
+                      : MakeError(Code::kAborted, "reconcile",
+                                  ScopeOf(sweeping.spec), "was cancelled");
+    }
+  }
+  parts_.on_owed();
+  return outcome;
+}
+
+// On the allocation's strand: what was under way there has ended, and what
+// comes now finds the outcome.
+Result<ReconcileEntry> Service::Sweep(const Sweeping& sweeping,
+                                      const std::string& allocation) {
+  ReconcileEntry entry{allocation, Outcome::kReleased, "", {}, {}};
+  MOUNTD_ASSIGN(const std::optional<AllocationRecord> record,
+                parts_.state.GetAllocation(allocation));
+  if (!record || record->uid != sweeping.call.caller.uid ||
+      record->scope != sweeping.spec.scope) {
+    entry.reason = "by another call";
+    return entry;
+  }
+  if (sweeping.prepared.Has(allocation)) {
+    entry.outcome = Outcome::kPresent;
+    entry.reason = "was prepared meanwhile";
+    return entry;
+  }
+  // Of one that is being released, all has been said.
+  if (record->state == AllocationState::kPrepared &&
+      Lives(sweeping.call, *record, &entry)) {
+    return entry;
+  }
+  if (sweeping.spec.dry_run) {
+    entry.outcome = Outcome::kUnwanted;
+    return entry;
+  }
+  const Result<ReceiptRecord> released = teardowns_.Release(*record);
+  if (released) {
+    return entry;
+  }
+  MOUNTD_ASSIGN(const bool owed,
+                parts_.state.IsOwed(OwedKind::kRelease, record->id));
+  if (!owed) {
+    return released.error();
+  }
+  entry.outcome = Outcome::kOwed;
+  entry.reason = released.error().Message();
+  return entry;
+}
+
+// Also where that cannot be told.
+bool Service::Lives(const CallContext& call, const AllocationRecord& record,
+                    ReconcileEntry* entry) {
+  Result<std::optional<LiveProcesses>> live = FindLiveProcesses(parts_, record);
+  if (live && !*live) {
+    return false;
+  }
+  entry->outcome = Outcome::kLive;
+  if (!live) {
+    entry->reason = "whether it has live processes cannot be told: " +
+                    live.error().Message();
+    return true;
+  }
+  HolderReport& holders = (*live)->holders;
+  HideOthers(call, &holders);
+  const std::string names = Summary(holders);
+  entry->reason = (*live)->what + (names.empty() ? "" : ": " + names);
+  entry->holders = std::move(holders);
+  return true;
+}
+
+// What of it has to be made again, as far as its records tell.
+Result<ReconcileEntry> Service::JudgeWanted(const AllocationRecord& record) {
+  ReconcileEntry entry{record.id, Outcome::kPresent, "", {}, {}};
+  if (record.state == AllocationState::kReleasing) {
+    entry.outcome = Outcome::kOwed;
+    entry.reason =
+        "is being released: it can be prepared anew once that has ended";
+    return entry;
+  }
+  MOUNTD_ASSIGN(const std::vector<MountRecord> mounts,
+                parts_.boot.MountsOf(record.id));
+  MOUNTD_ASSIGN(const std::vector<NetworkRecord> networks,
+                parts_.boot.NetworksOf(record.id));
+  MOUNTD_ASSIGN(const std::vector<PublicationRecord> volumes,
+                parts_.state.PublicationsOf(record.id));
+  for (const NetworkRecord& network : networks) {
+    if (network.state != NetworkRecordState::kCreated) {
+      entry.needs.push_back("network/" + network.interface);
+    }
+  }
+  for (const PublicationRecord& volume : volumes) {
+    if (volume.state != PublicationState::kPublished) {
+      entry.needs.push_back("volume/" + volume.alias);
+    }
+  }
+  for (const MountRecord& mount : mounts) {
+    if (mount.state != MountRecordState::kAttached) {
+      entry.needs.push_back("mount/" + mount.task + "/" + mount.name);
+    }
+  }
+  if (mounts.empty() && networks.empty()) {
+    entry.needs.insert(entry.needs.begin(), "bare");
+    entry.reason = "it has neither network nor mount in this boot";
+  } else if (!entry.needs.empty()) {
+    entry.reason = "a part of it is to be made again";
+  }
+  return entry;
+}
+
+Result<ReconcileEntry> Service::JudgeMissing(const CallContext& call,
+                                             const std::string& name) {
+  ReconcileEntry entry{name, Outcome::kMissing, "is not prepared", {}, {}};
+  MOUNTD_ASSIGN(const std::optional<AllocationRecord> other,
+                parts_.state.GetAllocation(name));
+  if (other && other->uid != call.caller.uid) {
+    entry.reason = "belongs to another user";
+  } else if (other) {
+    entry.reason = "is of scope \"" + other->scope + "\"";
+  }
+  return entry;
+}
+
+}  // namespace mountd
