@@ -20,7 +20,7 @@ using Ports =
                               std::uint16_t, std::uint16_t, std::string>>;
 using Entries = std::vector<
     sdbus::Struct<std::string, std::uint32_t, std::string, std::string>>;
-using Owed =
+using OwedList =
     std::vector<sdbus::Struct<std::uint64_t, std::string, std::string,
                               std::string, std::uint32_t, std::uint64_t>>;
 using Statistics =

@@ -286,10 +286,10 @@ class Manager final : public sdbus::AdaptorInterfaces<FakeController> {
     Answer("ListPlugins", Show(options), std::move(reply),
            {Plugin("csi-local"), Plugin("sick")});
   }
-  void ListOwed(sdbus::Result<Owed>&& reply, dbus::Dict options) override {
+  void ListOwed(sdbus::Result<OwedList>&& reply, dbus::Dict options) override {
     Answer("ListOwed", Show(options), std::move(reply),
-           Owed{{std::uint64_t{3}, "mount", "web/server/data", "EBUSY", 4U,
-                 std::uint64_t{1'700'000'000'000'000}}});
+           OwedList{{std::uint64_t{3}, "mount", "web/server/data", "EBUSY", 4U,
+                     std::uint64_t{1'700'000'000'000'000}}});
   }
   void RetryOwed(sdbus::Result<std::uint32_t>&& reply,
                  dbus::Dict options) override {

@@ -419,6 +419,23 @@ TEST(Invariants, HoldersAreLookedForWithinBounds) {
   EXPECT_FALSE(Passes(request));
 }
 
+TEST(Invariants, ProcessesAreLookedForWithinBounds) {
+  Request request;
+  request.kind = PlanKind::kFindProcesses;
+  request.body.processes = {7, 8, 100};
+  EXPECT_TRUE(Passes(request));
+  request.body.processes = {0, 8, 100};
+  EXPECT_TRUE(Passes(request));
+  request.body.processes = {7, 0, kMaxHolderBudgetMs};
+  EXPECT_TRUE(Passes(request));
+  request.body.processes = {0, 0, 100};
+  EXPECT_FALSE(Passes(request));
+  request.body.processes = {7, 8, 0};
+  EXPECT_FALSE(Passes(request));
+  request.body.processes = {7, 8, kMaxHolderBudgetMs + 1};
+  EXPECT_FALSE(Passes(request));
+}
+
 TEST(Invariants, AContainerIsNamedByCgroupPidfdAndPath) {
   Request request = AttachRequest();
   request.body.attach.target_kind = TargetKind::kContainer;

@@ -91,6 +91,7 @@ probe_ready_ms = 15
 plugin_health_ms = 19
 probe_timeout_ms = 16
 probe_mounts_ms = 17
+owed_warning_ms = 20
 probe_answer_ms = 18
 )";
 
@@ -203,6 +204,7 @@ TEST(ConfigTest, LimitsAndTimeouts) {
   EXPECT_EQ(config->limits.mount_reserve, 7U);
   EXPECT_EQ(config->timeouts.probe_mounts, milliseconds(17));
   EXPECT_EQ(config->timeouts.probe_answer, milliseconds(18));
+  EXPECT_EQ(config->timeouts.owed_warning, milliseconds(20));
 }
 
 TEST(ConfigTest, NothingIsAllowedByAnEmptyFile) {
@@ -323,6 +325,7 @@ const Bad kBad[] = {
   {"TmpfsNegative", "[limits]\ntmpfs_bytes = -1", "mountd.toml:2: limits.tmpfs_bytes"},
   {"PluginsTooMany", "[limits]\nplugins_per_uid = 4097", "mountd.toml:2: limits.plugins_per_uid"},
   {"TimeoutZero", "[timeouts]\nrpc_ms = 0", "mountd.toml:2: timeouts.rpc_ms"},
+  {"WarningZero", "[timeouts]\nowed_warning_ms = 0", "mountd.toml:2: timeouts.owed_warning_ms"},
   {"TimeoutTooLarge", "[timeouts]\npatience_ms = 3600001", "mountd.toml:2: timeouts.patience_ms"},
 };
 // clang-format on

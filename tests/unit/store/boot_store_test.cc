@@ -68,6 +68,29 @@ class BootStoreTest : public ::testing::Test {
   std::unique_ptr<BootStore> store_;
 };
 
+TEST_F(BootStoreTest, WhatAnotherBootHasLeftIsForgotten) {
+  Put(Mount("web", "d"));  // by one that recorded no boot
+  ASSERT_EQ(MessageOf(store_->AdoptBoot("first")), "Ok");
+  EXPECT_EQ(store_->ListMounts()->size(), 1U);
+  ASSERT_EQ(MessageOf(store_->PutInbox({"web", "task"})), "Ok");
+  ASSERT_EQ(MessageOf(store_->PutAnchor(Volume("data"), 5)), "Ok");
+  ASSERT_EQ(MessageOf(store_->AddNetwork(Network("web", 2, 80, 1))), "Ok");
+  ASSERT_EQ(MessageOf(store_->AddNetwork(Network("db", 3, 81, 1))), "Ok");
+  ASSERT_EQ(MessageOf(store_->QuarantineNetwork(Network("db", 3, 81, 1))),
+            "Ok");
+  Open();
+  ASSERT_EQ(MessageOf(store_->AdoptBoot("first")), "Ok");
+  EXPECT_EQ(store_->ListMounts()->size(), 1U);
+  EXPECT_EQ(store_->ListQuarantine()->size(), 1U);
+  Open();
+  ASSERT_EQ(MessageOf(store_->AdoptBoot("second")), "Ok");
+  EXPECT_TRUE(store_->ListMounts()->empty());
+  EXPECT_TRUE(store_->InboxesOf("web")->empty());
+  EXPECT_TRUE(store_->ListAnchors()->empty());
+  EXPECT_TRUE(store_->ListNetworks()->empty());
+  EXPECT_TRUE(store_->ListQuarantine()->empty());
+}
+
 TEST_F(BootStoreTest, MountsAreKept) {
   Put(Mount("web", "d"));
   Open();

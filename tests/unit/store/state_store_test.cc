@@ -90,6 +90,27 @@ TEST_F(StateStoreTest, AllocationsAreKept) {
   EXPECT_EQ(*store_->CountAllocations(1), 0U);
 }
 
+TEST_F(StateStoreTest, AnEpochOnlyGrows) {
+  EXPECT_EQ(*store_->GetEpoch(7, "a"), std::nullopt);
+  EXPECT_EQ(*store_->RaiseEpoch(7, "a", 5), 5U);
+  EXPECT_EQ(*store_->RaiseEpoch(7, "a", 4), 5U);
+  EXPECT_EQ(*store_->RaiseEpoch(7, "a", UINT64_MAX), UINT64_MAX);
+  EXPECT_EQ(*store_->RaiseEpoch(7, "", 0), 0U);
+  Open();
+  EXPECT_EQ(*store_->GetEpoch(7, "a"), UINT64_MAX);
+  EXPECT_EQ(*store_->GetEpoch(7, ""), 0U);
+  EXPECT_EQ(*store_->GetEpoch(8, "a"), std::nullopt);
+}
+
+TEST_F(StateStoreTest, AllocationsAreFoundByTheirScope) {
+  Add("web");
+  Add("db", 9);
+  ASSERT_EQ(store_->AllocationsOf(7, "scope")->size(), 1U);
+  EXPECT_EQ(store_->AllocationsOf(7, "scope")->at(0).id, "web");
+  EXPECT_TRUE(store_->AllocationsOf(7, "")->empty());
+  EXPECT_TRUE(store_->AllocationsOf(8, "scope")->empty());
+}
+
 TEST_F(StateStoreTest, AnAllocationIsAddedOnce) {
   Add("web");
   EXPECT_EQ(Outcome(store_->AddAllocation(Allocation("web", 9))),
