@@ -182,6 +182,29 @@ TEST_F(ClientTest, GetAllocationAnswersNetworkVolumesAndMounts) {
   EXPECT_EQ(status.mounts[0].config.mount_id, 11U);
 }
 
+TEST_F(ClientTest, ReconcilesAndReadsWhatBecameOfEach) {
+  const auto all = client_->Reconcile(
+      {.scope = "s", .epoch = UINT64_MAX, .wanted = {"web", "db"}});
+  ASSERT_TRUE(all) << all.error().Message();
+  EXPECT_EQ(script().last_call(),
+            "Reconcile [s] 18446744073709551615 web db {}");
+  ASSERT_EQ(all->size(), 3U);
+  EXPECT_EQ(all->at(0).allocation, "busy");
+  EXPECT_EQ(all->at(0).outcome, "live");
+  EXPECT_EQ(all->at(0).holders->holders.at(0).pid, 12U);
+  EXPECT_FALSE(all->at(1).holders);
+  EXPECT_EQ(all->at(2).reason, "why");
+  EXPECT_EQ(all->at(2).needs,
+            (std::vector<std::string>{"bare", "volume/data"}));
+}
+
+TEST_F(ClientTest, HowMuchIsOwedIsAProperty) {
+  const auto owed = client_->Owed();
+  ASSERT_TRUE(owed) << owed.error().Message();
+  EXPECT_EQ(owed->count, 1U);
+  EXPECT_EQ(owed->since.time_since_epoch().count(), 1'700'000'000'000'000);
+}
+
 TEST_F(ClientTest, AnEmptyNetworkIsNone) {
   EXPECT_TRUE(client_->GetAllocation("bare").value().networks.empty());
 }

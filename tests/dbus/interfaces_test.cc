@@ -131,6 +131,7 @@ TEST_P(Interfaces, VersionIsReadAndNotWritten) {
   EXPECT_EQ(all.types,
             (std::map<std::string, std::string>{{"Version", "s"},
                                                 {"Addresses", "a{s(uu)}"},
+                                                {"Owed", "(ut)"},
                                                 {"FreeHostPorts", "u"}}));
   EXPECT_EQ(client_
                 ->CallOn(kPath, kProperties, "Set", "ssv",

@@ -239,6 +239,56 @@ TEST_P(Methods, ListAllocations) {
                              ", \"\", \"prepared\")]");
 }
 
+TEST_P(Methods, Reconcile) {
+  MustPrepare();
+  const auto reconcile = [&](std::uint64_t epoch, bool dry_run,
+                             const char* wanted = nullptr) {
+    return wanted != nullptr ? client_->Call("Reconcile", "stasba{sv}", "",
+                                             epoch, 1, wanted, int{dry_run}, 0)
+                             : client_->Call("Reconcile", "stasba{sv}", "",
+                                             epoch, 0, int{dry_run}, 0);
+  };
+  const Answer kept = reconcile(5, false, "web");
+  ASSERT_TRUE(kept.ok()) << kept.message;
+  EXPECT_EQ(kept.signature, "aa{sv}");
+  EXPECT_EQ(kept.types, Prefixed("0.", Types{{"allocation", "s"},
+                                             {"outcome", "s"},
+                                             {"reason", "s"},
+                                             {"needs", "as"}}));
+  EXPECT_EQ(kept.values.at("0.outcome"), R"("present")");
+  EXPECT_EQ(kept.values.at("0.needs"), R"(["bare"])");
+  EXPECT_EQ(reconcile(4, false).error, "org.mountd1.Error.FailedPrecondition");
+  EXPECT_EQ(reconcile(5, true).values.at("0.outcome"), R"("unwanted")");
+  EXPECT_EQ(reconcile(5, false, "web2").values.at("0.outcome"),
+            R"("released")");
+  EXPECT_TRUE(client_->Call("GetReceipt", "sa{sv}", "web", 0).ok());
+  EXPECT_EQ(reconcile(5, false).text, "[]");
+}
+
+TEST_P(Methods, ReconcileRefusesANameTwice) {
+  MustPrepare();
+  EXPECT_EQ(client_
+                ->Call("Reconcile", "stasba{sv}", "", std::uint64_t{1}, 2, "db",
+                       "db", 0, 0)
+                .error,
+            "org.mountd1.Error.InvalidArgument");
+  EXPECT_TRUE(client_->Call("GetAllocation", "sa{sv}", "web", 0).ok());
+}
+
+// What it leaves is owed, and the number told, though the call succeeded.
+TEST_P(Methods, ReconcileOwesWhatItCannotRelease) {
+  Publish(*client_);
+  csi().FailNext("NodeUnpublishVolume", csi::RpcCode::kInternal,
+                 FailWhen::kBefore, CallScript<csi::RpcError>::kAlways);
+  ASSERT_TRUE(client_->Call("Subscribe", "a{sv}", 0).ok());
+  const Answer answer =
+      client_->Call("Reconcile", "stasba{sv}", "", std::uint64_t{1}, 0, 0, 0);
+  ASSERT_TRUE(answer.ok()) << answer.message;
+  EXPECT_EQ(answer.values.at("0.outcome"), R"("owed")");
+  EXPECT_EQ(client_->AwaitSignal("OwedChanged").text, "1");
+  csi().script().Clear();
+}
+
 TEST_P(Methods, ListVolumes) {
   Publish(*client_);
   const Answer answer = client_->Call("ListVolumes", "a{sv}", 0);

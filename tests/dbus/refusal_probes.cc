@@ -130,6 +130,11 @@ const std::vector<Probe>& WithOption() {
        [](auto& c, auto* k) {
          return c.Call("ReleaseAllocation", "sa{sv}", "web", 1, k, "s", "x");
        }},
+      {"Reconcile",
+       [](auto& c, auto* k) {
+         return c.Call("Reconcile", "stasba{sv}", "", std::uint64_t{1}, 0, 0, 1,
+                       k, "s", "x");
+       }},
       {"GetReceipt",
        [](auto& c, auto* k) {
          return c.Call("GetReceipt", "sa{sv}", "web", 1, k, "s", "x");
@@ -341,6 +346,16 @@ const std::vector<Probe>& WithName() {
       {"ReleaseAllocation",
        [](auto& c, auto* n) {
          return c.Call("ReleaseAllocation", "sa{sv}", n, 0);
+       }},
+      {"Reconcile scope",
+       [](auto& c, auto* n) {
+         return c.Call("Reconcile", "stasba{sv}", n, std::uint64_t{1}, 0, 1, 0);
+       },
+       true},
+      {"Reconcile wanted",
+       [](auto& c, auto* n) {
+         return c.Call("Reconcile", "stasba{sv}", "", std::uint64_t{1}, 2,
+                       "web", n, 1, 0);
        }},
       {"GetReceipt",
        [](auto& c, auto* n) { return c.Call("GetReceipt", "sa{sv}", n, 0); }},

@@ -49,6 +49,25 @@ TEST_P(Signals, WhatIsOwedIsCountedToSubscribers) {
   ASSERT_FALSE(
       client_->Call("UnpublishVolume", "ssa{sv}", "web", "data", 0).ok());
   EXPECT_EQ(client_->AwaitSignal("OwedChanged").text, "1");
+  const auto owed = [&] {
+    return client_
+        ->CallOn("/org/mountd1", "org.freedesktop.DBus.Properties", "Get", "ss",
+                 "org.mountd1.Manager", "Owed")
+        .text;
+  };
+  EXPECT_EQ(owed().find("(1, 0)"), std::string::npos) << owed();
+  EXPECT_NE(owed().find("(1, "), std::string::npos) << owed();
+  csi().script().Clear();
+  ASSERT_TRUE(
+      client_->Call("UnpublishVolume", "ssa{sv}", "web", "data", 0).ok());
+  EXPECT_EQ(client_->AwaitSignal("OwedChanged").text, "0");
+  EXPECT_NE(owed().find("(0, 0)"), std::string::npos) << owed();
+}
+
+TEST_P(Signals, WhatIsOwedForTooLongIsTold) {
+  Subscribe(*client_);
+  server().OnLoop([&] { server().Send(OwedOverdue({3, 7})); });
+  EXPECT_EQ(client_->AwaitSignal("OwedOverdue").text, "3, 7");
 }
 
 // A tree that does not end by itself: its signals come until it is cancelled,

@@ -47,13 +47,15 @@ class RebootTest : public ::testing::Test {
   // "release web"
   Texts Owed() {
     Texts all;
-    for (const OwedRecord& one : *service().ListOwed(agent_)) {
+    const auto owed = service().ListOwed(agent_);
+    for (const OwedRecord& one : *owed) {
       all.push_back(std::string(OwedKindName(one.kind)) + " " + one.object);
     }
     return all;
   }
   void RetryAll() {
-    for (const OwedRecord& one : *service().ListOwed(agent_)) {
+    const auto owed = service().ListOwed(agent_);
+    for (const OwedRecord& one : *owed) {
       EXPECT_EQ(MessageOf(service().RetryOwed(one)), "Ok");
     }
   }
@@ -100,7 +102,7 @@ TEST_F(RebootTest, AReleaseThatWasUnderWayIsFinished) {
   Prepare("web");
   ASSERT_EQ(MessageOf(Publish()), "Ok");
   Mount();
-  executor().FailNext("Detach", Code::kUnavailable);
+  client().FailNext("NodeUnpublishVolume", csi::RpcCode::kInternal);
   EXPECT_FALSE(service().ReleaseAllocation(agent_, NameOf("web")).has_value());
   ASSERT_EQ(Owed(), Texts{"release web"});
   Reboot();
