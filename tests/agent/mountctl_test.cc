@@ -145,7 +145,7 @@ TEST_F(MountctlTest, EveryListingAndStatusHasJson) {
   EXPECT_EQ(RunJson({"volume", "list"}), overview["volumes"]);
   EXPECT_EQ(RunJson({"plugin", "list"}), overview["plugins"]);
   json owed = RunJson({"owed"});
-  EXPECT_GT(owed[0]["age_seconds"], overview["owed"][0]["since"] / 1000000000);
+  EXPECT_GT(owed[0]["age_seconds"], 1'000'000);
   owed[0]["age_seconds"] = overview["owed"][0]["age_seconds"];
   EXPECT_EQ(owed, overview["owed"]);
   EXPECT_EQ(RunJson({"network", "status", "web"}), allocation["networks"]);

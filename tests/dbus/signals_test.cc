@@ -66,7 +66,7 @@ TEST_P(Signals, WhatIsOwedIsCountedToSubscribers) {
 
 TEST_P(Signals, WhatIsOwedForTooLongIsTold) {
   Subscribe(*client_);
-  server().OnLoop([&] { server().Send(OwedOverdue({3, 7})); });
+  server().OnLoop([&] { server().Send(dbus::OwedOverdue({3, 7})); });
   EXPECT_EQ(client_->AwaitSignal("OwedOverdue").text, "3, 7");
 }
 

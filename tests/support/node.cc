@@ -104,12 +104,17 @@ Result<std::unique_ptr<Node>> Node::Start(const std::string& config,
   fs::permissions(kWorld, fs::perms(0755));
   MOUNTD_TRY(MountTmpfsAt("/var/lib"));
   MOUNTD_TRY(MakeEtc(config));
+  return StartAgain(config.find("[cni]") != std::string::npos, programs);
+}
+
+Result<std::unique_ptr<Node>> Node::StartAgain(bool with_cni,
+                                               const std::string& programs) {
   std::unique_ptr<Node> node(new Node);
   const pid_t parent = ::getpid();
   node->launcher_ = ::fork();
   if (node->launcher_ == 0) {
     RunLauncher(parent, programs.empty() ? MOUNTD_BIN_DIR : programs.c_str(),
-                config.find("[cni]") != std::string::npos);
+                with_cni);
   }
   // The last one it makes.
   for (int i = 0; i < 5000 && !IsSocket(paths::kCsiSocket); ++i) {

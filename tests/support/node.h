@@ -25,6 +25,9 @@ class Node {
   // that of what is installed.
   static Result<std::unique_ptr<Node>> Start(const std::string& config,
                                              const std::string& programs = "");
+  // The same in the world that an earlier one has left.
+  static Result<std::unique_ptr<Node>> StartAgain(
+      bool with_cni = false, const std::string& programs = "");
   // Ends all processes. Mounts stay: they go with the namespace.
   ~Node();
   Node(const Node&) = delete;
