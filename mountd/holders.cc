@@ -41,7 +41,7 @@ std::string CommandOf(const exec::Holder& holder) {
 HolderReport ReportOf(const exec::HoldersState& state) {
   HolderReport report;
   report.more = state.more != 0;
-  report.complete = state.incomplete == 0;
+  report.complete = state.incomplete == 0 && state.init_unseen == 0;
   for (const exec::Holder& holder :
        std::span(state.holders).first(state.count)) {
     report.holders.push_back(

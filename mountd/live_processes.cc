@@ -30,7 +30,8 @@ Result<Found> Judge(const exec::HoldersState& state, const std::string& where) {
   if (!report.holders.empty() || report.more) {
     return Found(LiveProcesses{"processes " + where, std::move(report)});
   }
-  if (!report.complete) {
+  // Init is nobody's task.
+  if (state.incomplete != 0) {
     return MakeError(Code::kDeadlineExceeded, "look for", "processes " + where,
                      "not all could be looked at");
   }

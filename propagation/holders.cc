@@ -42,6 +42,7 @@ class Search {
   }
 
   bool incomplete() const { return incomplete_; }
+  bool init_unseen() const { return init_unseen_; }
   void SetIncomplete() { incomplete_ = true; }
   // Time is over: what is left is not looked at.
   bool IsOver() {
@@ -53,9 +54,18 @@ class Search {
   }
 
   // The first that is found of what the process holds.
-  std::optional<Holder> LookAt(std::uint32_t pid);
+  std::optional<Holder> LookAt(std::uint32_t pid) {
+    const bool before = incomplete_;
+    std::optional<Holder> holder = LookAtOne(pid);
+    if (incomplete_ && !before && (pid == kInit || HasGone(context_, pid))) {
+      incomplete_ = false;  // a deadline that has passed is noticed again
+      init_unseen_ = init_unseen_ || pid == kInit;
+    }
+    return holder;
+  }
 
  private:
+  std::optional<Holder> LookAtOne(std::uint32_t pid);
   // The process is gone, or is none of ours to see.
   template <typename T>
   bool Got(const Sys<T>& outcome) {
@@ -75,6 +85,7 @@ class Search {
   const Clock::time_point deadline_;
   std::optional<MountFacts> mount_;
   bool incomplete_ = false;
+  bool init_unseen_ = false;
   // Mount namespaces by inode: the copies of the mount there, by their
   // reusable ids.
   std::map<std::uint64_t, std::set<std::uint64_t>> copies_;
@@ -156,7 +167,7 @@ bool Search::HoldsAnyOf(const Process& process, const char* dir,
   return false;
 }
 
-std::optional<Holder> Search::LookAt(std::uint32_t pid) {
+std::optional<Holder> Search::LookAtOne(std::uint32_t pid) {
   const Result<Process> process = OpenProcess(context_, pid);
   if (!process) {
     incomplete_ = incomplete_ || process.error().sys_errno != ENOENT;
@@ -220,6 +231,7 @@ Result<exec::HoldersState> FindHolders(const Context& context,
     state.holders.at(state.count++) = *holder;
   }
   state.incomplete = search.incomplete() ? 1 : 0;
+  state.init_unseen = search.init_unseen() ? 1 : 0;
   return state;
 }
 

@@ -105,6 +105,11 @@ void Describe(const Context& context, const Process& process,
               holder->comm.begin());
 }
 
+bool HasGone(const Context& context, std::uint32_t pid) {
+  const Result<Process> process = OpenProcess(context, pid);
+  return !process && process.error().sys_errno == ENOENT;
+}
+
 Result<void> CheckAlive(const Context& context, int pidfd) {
   const Sys<bool> ended = context.kernel.HasEnded(pidfd);
   if (!ended) {

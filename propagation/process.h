@@ -11,6 +11,8 @@
 // files of /proc itself.
 namespace mountd::propagation {
 
+inline constexpr std::uint32_t kInit = 1;
+
 struct Process {
   std::uint32_t pid = 0;  // as seen here
   UniqueFd dir;           // O_PATH of /proc/<pid>: ESRCH once it has ended
@@ -18,6 +20,10 @@ struct Process {
 
 // NotFound if there is none (any more).
 Result<Process> OpenProcess(const Context& context, std::uint32_t pid);
+
+// Whether it has ended. What was asked of it just then may have been refused
+// for that alone.
+bool HasGone(const Context& context, std::uint32_t pid);
 
 // The process `pidfd` is of. InvalidArgument if it is none, or a thread's;
 // FailedPrecondition if the process has ended, or is in no pid namespace seen

@@ -33,6 +33,24 @@ bool IsPopulated(const Context& context, const Cgroup& cgroup) {
   return events && LineAfter(*events, "populated ") == "1";
 }
 
+// Adds it if it is in the network namespace. Whether that could be told.
+bool AddIfIn(const Context& context, std::uint64_t netns_inode,
+             std::uint32_t pid, exec::HoldersState* state) {
+  const Result<Process> process = OpenProcess(context, pid);
+  if (!process) {
+    return process.error().sys_errno == ENOENT;
+  }
+  const Sys<exec::FileFacts> netns =
+      context.kernel.StatLinked(process->dir.get(), "ns/net");
+  if (!netns) {
+    return HasGone(context, pid);
+  }
+  if (netns->inode == netns_inode) {
+    Add(context, *process, HolderKind::kNetwork, state);
+  }
+  return true;
+}
+
 Result<Members> AddMembers(const Context& context, std::uint64_t id,
                            exec::HoldersState* state) {
   MOUNTD_ASSIGN(const Cgroup cgroup, OpenCgroup(context, id));
@@ -75,17 +93,8 @@ Result<exec::HoldersState> FindProcesses(const Context& context,
     if (members.pids.contains(pid)) {
       continue;
     }
-    const Result<Process> process = OpenProcess(context, pid);
-    if (!process) {
-      state.incomplete |= process.error().sys_errno == ENOENT ? 0U : 1U;
-      continue;
-    }
-    const Sys<exec::FileFacts> netns =
-        context.kernel.StatLinked(process->dir.get(), "ns/net");
-    if (netns && netns->inode == plan.netns_inode) {
-      Add(context, *process, HolderKind::kNetwork, &state);
-    } else if (!netns && netns.error() != ENOENT && netns.error() != ESRCH) {
-      state.incomplete = 1;
+    if (!AddIfIn(context, plan.netns_inode, pid, &state)) {
+      (pid == kInit ? state.init_unseen : state.incomplete) = 1;
     }
   }
   return state;

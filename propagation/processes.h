@@ -7,7 +7,8 @@ namespace mountd::propagation {
 
 // Looks for processes that are in the cgroup, or one beneath it, or in the
 // network namespace: what of an allocation still lives. Enters no namespace,
-// and opens nothing of theirs. The errors are OpenCgroup's.
+// and opens nothing of theirs; of a process with threads elsewhere its first
+// counts. The errors are OpenCgroup's.
 Result<exec::HoldersState> FindProcesses(const Context& context,
                                          const exec::ProcessesPlan& plan);
 

@@ -609,6 +609,8 @@ struct HoldersState {
   std::uint32_t count = 0;
   std::uint32_t more = 0;        // there are some that found no place here
   std::uint32_t incomplete = 0;  // time ran out, or a process was not looked at
+  // Init alone was not looked at, which some machines keep from everybody.
+  std::uint32_t init_unseen = 0;
   std::array<Holder, kMaxHolders> holders{};
 };
 

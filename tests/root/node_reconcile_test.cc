@@ -176,6 +176,8 @@ cgroups = [")" + top_ + R"("]
       EXPECT_EQ(MountPointsUnder(path), Lines{});
       fs::remove_all(path);
     }
+    // The host's own network namespace.
+    EXPECT_EQ(std::system("nft delete table inet mountd"), 0);
     const std::string path = "/run/boot_id." + std::to_string(++boots_);
     std::ofstream(path) << "0000000" << boots_
                         << "-0000-4000-8000-000000000001\n";

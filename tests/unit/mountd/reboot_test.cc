@@ -107,7 +107,7 @@ TEST_F(RebootTest, AReleaseThatWasUnderWayIsFinished) {
   ASSERT_EQ(Owed(), Texts{"release web"});
   Reboot();
   ASSERT_TRUE(core_.events.Await("nfs healthy 1"));
-  EXPECT_EQ(Owed(), Texts{"release web"});
+  EXPECT_EQ(Owed(), (Texts{"release web", "unpublish web/v"}));
   RetryAll();
   EXPECT_EQ(Owed(), Texts{});
   const auto receipt = service().GetReceipt(agent_, NameOf("web"));
