@@ -232,7 +232,9 @@ TEST_F(NodeReconcile, AProcessInTheNetworkKeepsItsAllocation) {
       << all->at(0).reason;
   EXPECT_TRUE(fs::exists(netns));
   task.End();
-  EXPECT_EQ(Told(1), Lines{"web released"});
+  const auto after = Run(1);
+  ASSERT_EQ(MessageOf(after), "Ok");
+  EXPECT_EQ(after->at(0).outcome, "released") << after->at(0).reason;
   EXPECT_FALSE(fs::exists(netns));
 }
 
