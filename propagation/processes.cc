@@ -25,12 +25,18 @@ void Add(const Context& context, const Process& process, HolderKind kind,
   Describe(context, process, &holder);
 }
 
-// A cgroup of threads lists no processes, but says that it has some.
-bool IsPopulated(const Context& context, const Cgroup& cgroup) {
+// A cgroup of threads lists no processes, and a part of a hierarchy may fail to
+// be listed; but the cgroup itself says whether it has any, also beneath it.
+void AskCgroup(const Context& context, const Cgroup& cgroup,
+               exec::HoldersState* state) {
   constexpr std::size_t kMaxBytes = 4096;
   const Sys<std::string> events =
       context.kernel.ReadFile(cgroup.dir.get(), "cgroup.events", kMaxBytes);
-  return events && LineAfter(*events, "populated ") == "1";
+  if (events) {
+    state->more = LineAfter(*events, "populated ") == "1" ? 1 : 0;
+  } else if (events.error() != ENOENT && events.error() != ENODEV) {
+    state->incomplete = 1;
+  }
 }
 
 // Adds it if it is in the network namespace. Whether that could be told.
@@ -63,8 +69,8 @@ Result<Members> AddMembers(const Context& context, std::uint64_t id,
       state->incomplete = 1;
     }
   }
-  if (state->count == 0 && IsPopulated(context, cgroup)) {
-    state->more = 1;
+  if (state->count == 0) {
+    AskCgroup(context, cgroup, state);
   }
   return members;
 }

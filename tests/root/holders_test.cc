@@ -3,6 +3,7 @@
 #include <sched.h>
 #include <sys/mman.h>
 #include <sys/mount.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <filesystem>
@@ -246,6 +247,96 @@ TEST_F(Holders, EachCallThatFailsIsAnErrorOrAnIncompleteAnswer) {
     const exec::HoldersState& found = reply.body.holders;
     EXPECT_TRUE(reply.code != 0 || found.incomplete == 1 || found.count == 1);
     EXPECT_EQ(Difference(before, Inventory::Take()), "");
+  }
+}
+
+// ---- What lives of an allocation ----
+
+class LiveProcesses : public Holders {
+ protected:
+  Reply Find(std::uint64_t cgroup, std::uint64_t netns_inode = 0,
+             std::uint32_t budget_ms = 10'000) {
+    return Call(PlanKind::kFindProcesses, [&](PlanBody* body) {
+      body->processes = {cgroup, netns_inode, budget_ms};
+    });
+  }
+  // A process in a network namespace of its own, whose inode it is.
+  std::uint64_t SpawnInNetwork() {
+    const Child& child =
+        SpawnOutside([] { return ::unshare(CLONE_NEWNET) == 0; });
+    network_pid_ = static_cast<std::uint32_t>(child.pid);
+    struct stat st = {};
+    const std::string path = "/proc/" + std::to_string(child.pid) + "/ns/net";
+    EXPECT_EQ(::stat(path.c_str(), &st), 0);
+    return st.st_ino;
+  }
+
+  std::uint32_t network_pid_ = 0;
+};
+
+TEST_F(LiveProcesses, AreThoseInTheCgroupAndBeneathIt) {
+  EXPECT_EQ(Find(cgroup_).body.holders.count, 0U);
+  MakeCgroup("web/task");
+  Child& task = Spawn("web/task", [] { return true; });
+  SpawnOutside([] { return true; });
+  const exec::HoldersState found = Find(cgroup_).body.holders;
+  ASSERT_EQ(found.count, 1U);
+  EXPECT_EQ(found.holders[0].pid, static_cast<std::uint32_t>(task.pid));
+  EXPECT_EQ(found.holders[0].kind, HolderKind::kMember);
+  EXPECT_EQ(found.holders[0].in_cgroup, 1);
+  EXPECT_STREQ(found.holders[0].comm.data(), "exec_root_test");
+  EXPECT_EQ(found.incomplete, 0U);
+  End(task);
+  EXPECT_EQ(Find(cgroup_).body.holders.count, 0U);
+}
+
+TEST_F(LiveProcesses, AreThoseInTheNetworkNamespace) {
+  const std::uint64_t netns = SpawnInNetwork();
+  Spawn("web", [] { return true; });
+  exec::HoldersState found = Find(0, netns).body.holders;
+  ASSERT_EQ(found.count, 1U);
+  EXPECT_EQ(found.holders[0].pid, network_pid_);
+  EXPECT_EQ(found.holders[0].kind, HolderKind::kNetwork);
+  EXPECT_EQ(found.incomplete, 0U);
+  found = Find(cgroup_, netns).body.holders;
+  ASSERT_EQ(found.count, 2U);
+  EXPECT_EQ(found.holders[0].kind, HolderKind::kMember);
+  EXPECT_EQ(found.holders[1].kind, HolderKind::kNetwork);
+}
+
+TEST_F(LiveProcesses, AreNotToldOfACgroupThatIsGoneOrNotGranted) {
+  config_.rules.back().cgroups = {top() + "/other"};
+  EXPECT_EQ(CodeOf(Find(cgroup_)), "PermissionDenied");
+  config_.rules.back().cgroups = {top()};
+  EXPECT_EQ(CodeOf(Find(cgroup_ + 1'000'000)), "NotFound");
+}
+
+TEST_F(LiveProcesses, AreLookedForNoLongerThanAsked) {
+  const std::uint64_t netns = SpawnInNetwork();
+  kernel_.Before([](const std::string& call) {
+    if (call == "OpenKernfs") {
+      ::usleep(20'000);
+    }
+  });
+  const Reply reply = Find(cgroup_, netns, 10);
+  ASSERT_EQ(ErrorOf(reply), "");
+  EXPECT_EQ(reply.body.holders.incomplete, 1U);
+}
+
+// Whatever fails, what lives is not told to be gone.
+TEST_F(LiveProcesses, EachCallThatFailsIsAnErrorOrAnIncompleteAnswer) {
+  Spawn("web", [] { return true; });
+  kernel_.FailAt(0, 0);
+  ASSERT_EQ(Find(cgroup_).body.holders.count, 1U);
+  const std::size_t calls = kernel_.calls().size();
+  for (std::size_t k = 1; k <= calls; ++k) {
+    SCOPED_TRACE(k);
+    kernel_.FailAt(k, EIO);
+    const Reply reply = Find(cgroup_);
+    kernel_.FailAt(0, 0);
+    const exec::HoldersState& found = reply.body.holders;
+    EXPECT_TRUE(reply.code != 0 || found.incomplete == 1 || found.more == 1 ||
+                found.count == 1);
   }
 }
 
