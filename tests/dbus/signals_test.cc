@@ -65,9 +65,16 @@ TEST_P(Signals, WhatIsOwedIsCountedToSubscribers) {
 }
 
 TEST_P(Signals, WhatIsOwedForTooLongIsTold) {
+  Publish(*client_);
   Subscribe(*client_);
-  server().OnLoop([&] { server().Send(dbus::OwedOverdue({3, 7})); });
-  EXPECT_EQ(client_->AwaitSignal("OwedOverdue").text, "3, 7");
+  csi().FailNext("NodeUnpublishVolume", csi::RpcCode::kInternal,
+                 FailWhen::kBefore, CallScript<csi::RpcError>::kAlways);
+  ASSERT_FALSE(
+      client_->Call("UnpublishVolume", "ssa{sv}", "web", "data", 0).ok());
+  const std::string since = client_->Call("ListOwed", "a{sv}", 0).text;
+  const std::string told = client_->AwaitSignal("OwedOverdue").text;
+  ASSERT_TRUE(told.starts_with("1, ")) << told;
+  EXPECT_NE(since.find(told.substr(3)), std::string::npos) << since;
 }
 
 // A tree that does not end by itself: its signals come until it is cancelled,
