@@ -48,8 +48,9 @@ bool AddIfIn(const Context& context, std::uint64_t netns_inode,
   }
   const Sys<exec::FileFacts> netns =
       context.kernel.StatLinked(process->dir.get(), "ns/net");
-  if (!netns) {
-    return HasGone(context, pid);
+  if (!netns) {  // of one that has ended and is not waited for yet: ENOENT
+    return netns.error() == ENOENT || netns.error() == ESRCH ||
+           HasGone(context, pid);
   }
   if (netns->inode == netns_inode) {
     Add(context, *process, HolderKind::kNetwork, state);
