@@ -40,7 +40,7 @@ TEST_F(BusTest, SignalsComeFromTheServiceToSubscribers) {
       Subscriber::Start({.system_bus = true}, log.Handlers());
   ASSERT_TRUE(subscriber) << subscriber.error().Message();
   service.EmitSignals();
-  EXPECT_EQ(log.Wait(8).size(), 8U);
+  EXPECT_EQ(log.Wait(9).size(), 9U);
 }
 
 TEST_F(BusTest, WithoutTheServiceIsUnavailable) {
