@@ -155,6 +155,11 @@ class SteppedExecutor final : public exec::Executor {
     return Pass<exec::HoldersState>(
         "FindHolders", [&] { return executor_.FindHolders(plan); });
   }
+  Result<exec::HoldersState> FindProcesses(
+      const exec::ProcessesPlan& plan) override {
+    return Pass<exec::HoldersState>(
+        "FindProcesses", [&] { return executor_.FindProcesses(plan); });
+  }
   Result<exec::CgroupState> InspectTask(int pidfd) override {
     return Pass<exec::CgroupState>(
         "InspectTask", [&] { return executor_.InspectTask(pidfd); });
