@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 #include "propagation/mount_inspector.h"
 
+#include <unordered_set>
+
 #include "mountd/exec/kernel_abi.h"
 
 namespace mountd::propagation {
@@ -53,15 +55,18 @@ std::unique_ptr<MountInspector> MakeMountInspector(exec::Kernel& kernel,
 Result<std::vector<MountFacts>> Descendants(const MountInspector& inspector,
                                             std::uint64_t id) {
   std::vector<MountFacts> found;
+  // What is moved while it is told of may be seen twice, or below itself.
+  std::unordered_set<std::uint64_t> seen = {id};
   std::vector<std::uint64_t> left = {id};
   while (!left.empty()) {
     const std::uint64_t parent = left.back();
     left.pop_back();
-    MOUNTD_ASSIGN(const std::vector<MountFacts> children,
-                  inspector.Children(parent));
-    for (const MountFacts& child : children) {
-      left.push_back(child.id);
-      found.push_back(child);
+    MOUNTD_ASSIGN(std::vector<MountFacts> children, inspector.Children(parent));
+    for (MountFacts& child : children) {
+      if (seen.insert(child.id).second) {
+        left.push_back(child.id);
+        found.push_back(std::move(child));
+      }
     }
   }
   return std::vector<MountFacts>(found.rbegin(), found.rend());

@@ -5,6 +5,7 @@
 #include <charconv>
 #include <string_view>
 #include <unordered_map>
+#include <unordered_set>
 
 #include "propagation/mount_inspector.h"
 
@@ -154,17 +155,19 @@ Result<std::uint64_t> MountinfoInspector::CountBelow(std::uint64_t id) const {
       children.emplace(mount.parent_id, mount.id);
     }
   }
-  std::uint64_t count = 0;
+  // What is moved while it is told of may be seen twice, or below itself.
+  std::unordered_set<std::uint64_t> seen = {id};
   std::vector<std::uint64_t> left = {id};
   while (!left.empty()) {
     const auto [first, last] = children.equal_range(left.back());
     left.pop_back();
     for (auto child = first; child != last; ++child) {
-      left.push_back(child->second);
-      ++count;
+      if (seen.insert(child->second).second) {
+        left.push_back(child->second);
+      }
     }
   }
-  return count;
+  return seen.size() - 1;
 }
 
 Result<std::vector<std::uint64_t>> MountinfoInspector::All() const {
