@@ -37,6 +37,13 @@ bool HostBitsAreZero(std::span<const std::uint8_t> base, std::uint8_t prefix) {
   return true;
 }
 
+// inet_pton(3) would stop at a NUL, and take what comes before it.
+template <typename Address>
+bool ReadAddress(int family, std::string_view text, Address* address) {
+  return text.find('\0') == std::string_view::npos &&
+         inet_pton(family, std::string(text).c_str(), address->data()) == 1;
+}
+
 Error BadRange(std::string_view text, std::string_view why) {
   return MakeError(Code::kInvalidArgument, "parse", std::string(text),
                    std::string(why));
@@ -50,8 +57,7 @@ Result<Range<Address>> ParseRange(std::string_view text, int family,
     return BadRange(text, "must be ADDRESS/PREFIX");
   }
   Address base{};
-  if (inet_pton(family, std::string(text.substr(0, slash)).c_str(),
-                base.data()) != 1) {
+  if (!ReadAddress(family, text.substr(0, slash), &base)) {
     return BadRange(text, "not an address of this family");
   }
   const std::string_view digits = text.substr(slash + 1);
@@ -82,7 +88,7 @@ std::string Print(int family, const Address& address) {
 template <typename Address>
 Result<Address> ParseAddress(std::string_view text, int family) {
   Address address{};
-  if (inet_pton(family, std::string(text).c_str(), address.data()) != 1) {
+  if (!ReadAddress(family, text, &address)) {
     return MakeError(Code::kInvalidArgument, "parse", std::string(text),
                      "not an address of this family");
   }

@@ -9,12 +9,27 @@
 #include "mountd/base/number.h"
 
 namespace mountd {
+namespace {
+
+// What chown(2) takes for "leave it" is no user's and no group's.
+constexpr std::uint32_t kNobodysId = UINT32_MAX;
+
+Error NoId(const std::string& text) {
+  return MakeError(Code::kInvalidArgument, "find", text, "is no id");
+}
+
+// What the user database is asked would end before it.
+bool HasNul(const std::string& text) {
+  return text.find('\0') != std::string::npos;
+}
+
+}  // namespace
 
 Result<uid_t> FindUser(const std::string& user) {
   if (const std::optional<uid_t> uid = ParseNumber<uid_t>(user)) {
-    return *uid;
+    return *uid == kNobodysId ? Result<uid_t>(NoId(user)) : *uid;
   }
-  const passwd* entry = ::getpwnam(user.c_str());
+  const passwd* entry = HasNul(user) ? nullptr : ::getpwnam(user.c_str());
   if (entry == nullptr) {
     return MakeError(Code::kNotFound, "find", user, "no such user");
   }
@@ -23,9 +38,9 @@ Result<uid_t> FindUser(const std::string& user) {
 
 Result<gid_t> FindGroup(const std::string& group) {
   if (const std::optional<gid_t> gid = ParseNumber<gid_t>(group)) {
-    return *gid;
+    return *gid == kNobodysId ? Result<gid_t>(NoId(group)) : *gid;
   }
-  const ::group* entry = ::getgrnam(group.c_str());
+  const ::group* entry = HasNul(group) ? nullptr : ::getgrnam(group.c_str());
   if (entry == nullptr) {
     return MakeError(Code::kNotFound, "find", group, "no such group");
   }
