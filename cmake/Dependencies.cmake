@@ -44,7 +44,8 @@ endif()
 set(MOUNTD_DEPS_DIR ${PROJECT_SOURCE_DIR}/build/deps/sdbus-cpp CACHE PATH
     "Where cmake/install-deps put its sdbus-c++")
 set(mountd_sdbus_dir ${MOUNTD_DEPS_DIR})
-if(MOUNTD_SANITIZE AND EXISTS ${MOUNTD_DEPS_DIR}-${MOUNTD_SANITIZE})
+# The copy is GCC's: clang's sanitizers are others.
+if(MOUNTD_SANITIZE AND NOT MOUNTD_FUZZ AND EXISTS ${MOUNTD_DEPS_DIR}-${MOUNTD_SANITIZE})
   set(mountd_sdbus_dir ${MOUNTD_DEPS_DIR}-${MOUNTD_SANITIZE})
 endif()
 if(EXISTS ${mountd_sdbus_dir}/lib/pkgconfig)

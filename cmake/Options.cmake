@@ -23,6 +23,7 @@ set(CMAKE_RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/bin)
 
 option(MOUNTD_WERROR "Treat warnings as errors" ON)
 option(MOUNTD_TESTS "Build the tests" ON)
+option(MOUNTD_FUZZ "Build the fuzz targets with libFuzzer; needs clang" OFF)
 set(MOUNTD_SANITIZE "" CACHE STRING "address (with UBSan), thread, or nothing")
 set_property(CACHE MOUNTD_SANITIZE PROPERTY STRINGS "" address thread)
 
@@ -64,6 +65,11 @@ elseif(MOUNTD_SANITIZE STREQUAL "thread")
   add_link_options(-fsanitize=thread)
 elseif(MOUNTD_SANITIZE)
   message(FATAL_ERROR "MOUNTD_SANITIZE is address, thread or empty")
+endif()
+
+if(MOUNTD_FUZZ)
+  # Its coverage in all there is; its main in the targets alone.
+  add_compile_options(-fsanitize=fuzzer-no-link)
 endif()
 
 if(CMAKE_BUILD_TYPE MATCHES "^Rel" AND NOT MOUNTD_SANITIZE)
