@@ -12,6 +12,12 @@ namespace {
 
 constexpr std::size_t kReceiveBytes = std::size_t{64} << 10U;
 
+// 0: done. What is no errno is no acknowledgement either.
+int ErrnoOf(const nlmsgerr& error) {
+  constexpr int kMaxErrno = 4095;
+  return error.error <= 0 && error.error >= -kMaxErrno ? -error.error : EBADMSG;
+}
+
 }  // namespace
 
 void Message::Deleter::operator()(nl_msg* message) const {
@@ -136,7 +142,7 @@ Result<bool> Channel::Collect(std::uint32_t first_sequence, std::size_t count,
     if (header->nlmsg_type == NLMSG_ERROR && length >= sizeof(nlmsgerr)) {
       nlmsgerr error{};
       std::memcpy(&error, data, sizeof(error));
-      answer.err = -error.error;
+      answer.err = ErrnoOf(error);
       complete = complete || index == last;
     } else if (header->nlmsg_type == NLMSG_DONE) {
       complete = complete || index == last;  // of a dump

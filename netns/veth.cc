@@ -19,6 +19,8 @@
 #include <thread>
 #include <utility>
 
+#include "netns/attributes.h"
+
 namespace mountd::netns {
 namespace {
 
@@ -183,36 +185,20 @@ void PutEnd(Message* message, const std::string& name, const Mac& mac,
 
 // Leaves `link` alone if the answer is on none.
 void ReadLink(const Answer& answer, LinkFacts* link) {
-  ifinfomsg header{};
-  const std::size_t start = NLMSG_ALIGN(sizeof(header));
-  if (answer.type != RTM_NEWLINK || answer.payload.size() <= start) {
+  const auto header = HeaderOf<ifinfomsg>(answer.payload);
+  if (answer.type != RTM_NEWLINK || !header) {
     return;
   }
-  std::memcpy(&header, answer.payload.data(), sizeof(header));
-  link->index = static_cast<std::uint32_t>(header.ifi_index);
-  link->up = (header.ifi_flags & IFF_UP) != 0;
-  std::vector<std::byte> payload = answer.payload;
-  auto* first = reinterpret_cast<nlattr*>(&payload[start]);
-  const auto left = static_cast<int>(payload.size() - start);
-  if (const nlattr* mac = nla_find(first, left, IFLA_ADDRESS)) {
-    std::memcpy(link->mac.data(), nla_data(mac),
-                std::min<std::size_t>(link->mac.size(),
-                                      static_cast<std::size_t>(nla_len(mac))));
-  }
-  if (const nlattr* state = nla_find(first, left, IFLA_OPERSTATE)) {
-    link->carries = nla_get_u8(state) == kOperUp;
-  }
-  if (const nlattr* nsid = nla_find(first, left, IFLA_LINK_NETNSID)) {
-    link->peer_nsid = nla_get_s32(nsid);
-  }
-  if (const nlattr* peer = nla_find(first, left, IFLA_LINK)) {
-    link->peer_index = nla_get_u32(peer);
-  }
-  if (const nlattr* alias = nla_find(first, left, IFLA_IFALIAS)) {
-    const auto* text = static_cast<const char*>(nla_data(alias));
-    link->alias.assign(
-        text, ::strnlen(text, static_cast<std::size_t>(nla_len(alias))));
-  }
+  const auto found = AttributesAfter<ifinfomsg>(answer.payload);
+  link->index = static_cast<std::uint32_t>(header->ifi_index);
+  link->up = (header->ifi_flags & IFF_UP) != 0;
+  link->mac = found.Value<Mac>(IFLA_ADDRESS).value_or(link->mac);
+  link->carries = found.Value<std::uint8_t>(IFLA_OPERSTATE) == kOperUp;
+  link->peer_nsid =
+      found.Value<std::int32_t>(IFLA_LINK_NETNSID).value_or(link->peer_nsid);
+  link->peer_index =
+      found.Value<std::uint32_t>(IFLA_LINK).value_or(link->peer_index);
+  link->alias = found.Text(IFLA_IFALIAS);
 }
 
 Result<LinkFacts> AskForLink(Channel* channel, Message get,
@@ -310,16 +296,11 @@ Result<bool> LeadsTo(Channel* host, const LinkFacts& link, int netns) {
   MOUNTD_ASSIGN(const std::vector<Answer> answers,
                 host->Ask(messages, "RTM_GETNSID", ""));
   for (const Answer& answer : answers) {
-    const std::size_t at = NLMSG_ALIGN(sizeof(header));
-    if (answer.type != RTM_NEWNSID || answer.payload.size() <= at) {
-      continue;
+    if (answer.type == RTM_NEWNSID) {
+      const auto nsid = AttributesAfter<rtgenmsg>(answer.payload)
+                            .Value<std::int32_t>(NETNSA_NSID);
+      return nsid && *nsid >= 0 && *nsid == link.peer_nsid;
     }
-    std::vector<std::byte> payload = answer.payload;
-    const nlattr* nsid =
-        nla_find(reinterpret_cast<nlattr*>(&payload[at]),
-                 static_cast<int>(payload.size() - at), NETNSA_NSID);
-    return nsid != nullptr && nla_get_s32(nsid) >= 0 &&
-           nla_get_s32(nsid) == link.peer_nsid;
   }
   return false;
 }
