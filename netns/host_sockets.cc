@@ -6,17 +6,18 @@
 #include <linux/sock_diag.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
-#include <netlink/attr.h>
 #include <netlink/msg.h>
 #include <sys/socket.h>
 
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <climits>
 #include <cstddef>
 #include <cstring>
 
 #include "mountd/base/unique_fd.h"
+#include "netns/attributes.h"
 
 namespace mountd::netns {
 namespace {
@@ -60,9 +61,8 @@ static_assert(sizeof(DumpRequest) == sizeof(nlmsghdr) +
                                          sizeof(nlattr) + sizeof(PortFilter));
 
 // The kernel says so of any that listens or is not connected.
-bool HearsIpv6Alone(nlattr* first, int size) {
-  const nlattr* found = nla_find(first, size, INET_DIAG_SKV6ONLY);
-  return found != nullptr && nla_get_u8(found) != 0;
+bool HearsIpv6Alone(const Attributes& socket) {
+  return socket.Value<std::uint8_t>(INET_DIAG_SKV6ONLY).value_or(0) != 0;
 }
 
 HostIp AddressOf(const inet_diag_msg& socket, bool ipv6_alone) {
@@ -93,20 +93,38 @@ Result<bool> Take(nlmsghdr* header, std::vector<HostSocket>* sockets) {
       std::memcpy(&status, nlmsg_data(header), sizeof(status));
     }
     return status == 0 ? Result<bool>(true)
-                       : ErrnoError(-status, "SOCK_DIAG_BY_FAMILY", kObject);
+                       : ErrnoError(status == INT_MIN ? EBADMSG : -status,
+                                    "SOCK_DIAG_BY_FAMILY", kObject);
   }
   inet_diag_msg socket{};
   if (nlmsg_datalen(header) < static_cast<int>(sizeof(socket))) {
     return false;
   }
   std::memcpy(&socket, nlmsg_data(header), sizeof(socket));
-  constexpr int kHead = sizeof(socket);
-  const bool ipv6_alone = HearsIpv6Alone(nlmsg_attrdata(header, kHead),
-                                         nlmsg_attrlen(header, kHead));
+  const std::span<const std::byte> payload(
+      static_cast<const std::byte*>(nlmsg_data(header)),
+      static_cast<std::size_t>(nlmsg_datalen(header)));
+  const bool ipv6_alone =
+      HearsIpv6Alone(AttributesAfter<inet_diag_msg>(payload));
   sockets->push_back(
       {ntohs(socket.id.idiag_sport), AddressOf(socket, ipv6_alone)});
   return false;
 }
+
+}  // namespace
+
+Result<bool> TakeHostSockets(std::span<std::byte> datagram,
+                             std::vector<HostSocket>* sockets) {
+  bool last = false;
+  auto left = static_cast<int>(datagram.size());
+  auto* header = reinterpret_cast<nlmsghdr*>(datagram.data());
+  for (; nlmsg_ok(header, left) != 0; header = nlmsg_next(header, &left)) {
+    MOUNTD_ASSIGN(last, Take(header, sockets));
+  }
+  return last;
+}
+
+namespace {
 
 Result<void> Dump(int netlink, const DumpRequest& request,
                   std::vector<HostSocket>* sockets) {
@@ -119,11 +137,10 @@ Result<void> Dump(int netlink, const DumpRequest& request,
     if (size <= 0) {
       return ErrnoError(size < 0 ? errno : EPIPE, "recv", kObject);
     }
-    auto left = static_cast<int>(size);
-    auto* header = reinterpret_cast<nlmsghdr*>(buffer.data());
-    for (; nlmsg_ok(header, left) != 0; header = nlmsg_next(header, &left)) {
-      MOUNTD_ASSIGN(last, Take(header, sockets));
-    }
+    MOUNTD_ASSIGN(
+        last,
+        TakeHostSockets(std::span(buffer).first(static_cast<std::size_t>(size)),
+                        sockets));
   }
   return Ok();
 }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "mountd/base/result.h"
@@ -22,5 +23,10 @@ struct HostSocket {
 Result<std::vector<HostSocket>> FindHostSockets(std::uint8_t protocol,
                                                 std::uint16_t first,
                                                 std::uint16_t last);
+
+// Adds what one datagram of the kernel's answer tells, which is aligned as a
+// nlmsghdr; true if it is the last one. Fails with what the kernel says.
+Result<bool> TakeHostSockets(std::span<std::byte> datagram,
+                             std::vector<HostSocket>* sockets);
 
 }  // namespace mountd::netns

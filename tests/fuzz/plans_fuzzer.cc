@@ -1,0 +1,153 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+// The executor: whatever plans it gets, and whatever the kernel tells it, it
+// touches nothing beyond what SECURITY.md lets it. The kernel is one in memory
+// (exec_kernel.h) that ends the process otherwise.
+//
+// An input is up to eight plans, each one that makes sense but for some bytes
+// written over it, and then the kernel's lies.
+#include <algorithm>
+#include <cstring>
+#include <string>
+#include <vector>
+
+#include "mountd/exec/dispatcher.h"
+#include "mountd/exec/invariants.h"
+#include "tests/fuzz/exec_kernel.h"
+#include "tests/fuzz/fuzz_input.h"
+#include "tests/fuzz/plan_of_input.h"
+
+namespace mountd::fuzz {
+namespace {
+
+constexpr char kConfig[] = R"(
+[host_volume.data]
+path = "/srv/data"
+propagation = ["private", "host-to-task", "bidirectional"]
+[host_volume.ro]
+path = "/srv/ro"
+read_only = true
+[host_volume.file]
+path = "/srv/file"
+[filesystem.images]
+type = "nfs4"
+source = "server:/images"
+propagation = ["private", "host-to-task"]
+[filesystem.disk]
+type = "ext4"
+source = "/srv/image"
+read_only = true
+[plugin.local]
+type = "monolith"
+command = ["/usr/libexec/mountd/csi-local"]
+restart = "always"
+[network.bridge]
+ipv4 = "10.88.0.0/24"
+ipv6 = "fd88::/64"
+[network.other]
+ipv4 = "10.89.0.0/24"
+[cni]
+config_dirs = ["/etc/cni/net.d"]
+plugin_dirs = ["/usr/lib/cni"]
+[firewall]
+forward_rules = true
+[[rule]]
+users = ["1000"]
+alloc_roots = ["/var/alloc"]
+cgroups = ["/nomad.slice"]
+ids = ["100000-165535"]
+host_ports = ["8000-8100"]
+networks = ["bridge", "cni/*"]
+containers = true
+host_namespaces = true
+[[rule]]
+users = ["1001"]
+alloc_roots = ["/var/other"]
+host_ports = ["80"]
+)";
+
+const Config& TheConfig() {
+  static const Config config = *ParseConfig(kConfig, "fuzz");
+  return config;
+}
+
+// The plan as the executor has it, if it takes it.
+const exec::Request* Taken(std::span<const std::byte> message,
+                           std::size_t fds) {
+  static exec::Request taken;
+  const Result<exec::Request> request = exec::DecodeRequest(message);
+  if (!request || !exec::CheckRequest(*request, TheConfig()) ||
+      !exec::CheckFds(*request, fds)) {
+    return nullptr;
+  }
+  taken = *request;
+  return &taken;
+}
+
+// What it could not tell anybody, a plan that makes something undoes.
+bool IsUndone(exec::PlanKind kind) {
+  return kind == exec::PlanKind::kPrepareAllocation ||
+         kind == exec::PlanKind::kAttach ||
+         kind == exec::PlanKind::kPrepareInbox ||
+         kind == exec::PlanKind::kPreparePlugin ||
+         kind == exec::PlanKind::kCreateNetwork;
+}
+
+void CarryOut(exec::Dispatcher* dispatcher, ExecKernel* kernel,
+              const PlanOfInput& plan) {
+  exec::Dispatcher::Fds fds;
+  kernel->Begin(nullptr);
+  kernel->Others(plan.others);
+  for (const std::uint8_t kind : plan.fds) {
+    fds.push_back(kernel->Passed(kind));
+  }
+  const exec::Request* request = Taken(plan.message, fds.size());
+  kernel->Begin(request);
+  for (std::size_t i = 0; i < fds.size(); ++i) {
+    kernel->Took(fds[i].get());
+  }
+  const std::string before = kernel->Told();
+  int answers = 0;
+  const Result<void> outcome = dispatcher->Handle(
+      plan.message, fds, [&](const exec::Dispatcher::Answer& answer) {
+        ++answers;
+        Require(request != nullptr || answer.reply.code != 0,
+                "a plan that breaks the rules is carried out");
+        if (answer.fd.valid()) {
+          Require(answer.reply.code == 0, "a failure hands out an fd");
+          kernel->CheckAnswer(answer.fd.get());
+        }
+        return plan.peer_is_gone
+                   ? Result<void>(ErrnoError(EPIPE, "sendmsg", "reply"))
+                   : Ok();
+      });
+  Require(answers == 1, "a plan is answered once");
+  if (request != nullptr && plan.peer_is_gone && !kernel->lied() &&
+      IsUndone(request->kind)) {
+    Require(!outcome && kernel->Told() == before,
+            "what nobody was told of is left");
+  }
+  kernel->Begin(nullptr);
+}
+
+}  // namespace
+}  // namespace mountd::fuzz
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data,
+                                      std::size_t size) {
+  using namespace mountd::fuzz;  // NOLINT(google-build-using-namespace)
+  constexpr std::size_t kMost = 4096;
+  if (size > kMost) {
+    return 0;
+  }
+  Input input(data, size);
+  const std::vector<PlanOfInput> plans = PlansOf(&input);
+  ExecKernel kernel(TheConfig(), input);
+  {
+    mountd::exec::Dispatcher dispatcher(kernel, TheConfig());
+    for (const PlanOfInput& plan : plans) {
+      CarryOut(&dispatcher, &kernel, plan);
+    }
+  }
+  kernel.CheckAllClosed();
+  return 0;
+}
