@@ -70,8 +70,18 @@ std::optional<std::uint64_t> NamespaceAt(const std::string& path) {
 
 }  // namespace
 
+namespace {
+
+// As it was booted: made once, and copied.
+const World& Booted() {
+  static const World world;
+  return world;
+}
+
+}  // namespace
+
 ExecKernel::ExecKernel(const Config& config, Input lies)
-    : config_(config), lies_(lies), netlink_(config) {}
+    : config_(config), lies_(lies), world_(Booted()), netlink_(config) {}
 
 ExecKernel::~ExecKernel() = default;
 
@@ -563,7 +573,7 @@ Sys<std::string> ExecKernel::ReadFile(int dir, const std::string& name,
     return "pos:\t0\nPid:\t" + Of(*fd).path.substr(sizeof("/proc/") - 1) + "\n";
   }
   if (path.ends_with("/status")) {
-    return "Name:\tx\nTgid:\t" + std::string(path.substr(6, 3)) + "\n";
+    return "Name:\tx\nTgid:\t" + path.substr(6, 3) + "\n";
   }
   if (path.ends_with("/cgroup")) {
     return std::string(path.starts_with("/proc/100") ? "0::/nomad.slice/web\n"
@@ -614,7 +624,8 @@ Sys<void> ExecKernel::WriteSetting(const char* path, std::string_view text) {
 }
 
 Sys<UniqueFd> ExecKernel::OpenKernfs(int fs, std::uint64_t id) {
-  Require(Of(fs).path == "/sys/fs/cgroup", "a handle of another file system");
+  Require(Of(fs).trusted && paths::IsAtOrBelow(Of(fs).path, "/sys/fs/cgroup"),
+          "a handle of another file system");
   if (const int error = Fails()) {
     return error;
   }

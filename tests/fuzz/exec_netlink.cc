@@ -329,7 +329,7 @@ int ExecNetlink::Elements(const Asked& asked, const Lie& lie,
     if (asked.type == kDeleteElement && elements_.erase(name) == 0) {
       outcome = ENOENT;
     }
-    left = left.subspan(std::min<std::size_t>(NLA_ALIGN(size), left.size()));
+    left = left.subspan(std::min((size + 3) / 4 * 4, left.size()));
   }
   return outcome;
 }

@@ -15,8 +15,7 @@ namespace {
 
 std::string ParentOf(const std::string& path) {
   const std::size_t slash = path.rfind('/');
-  return slash == 0 || slash == std::string::npos ? "/"
-                                                  : path.substr(0, slash);
+  return slash == 0 || slash == std::string::npos ? "/" : path.substr(0, slash);
 }
 
 }  // namespace

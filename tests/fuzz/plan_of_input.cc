@@ -159,7 +159,9 @@ void SetNetwork(Input* input, NetworkPlan* plan) {
     plan->ipv6.back() = plan->ipv4.back();
   }
   if (input->Byte() % 8 == 7) {
-    *plan = NetworkPlan{.allocation = plan->allocation};
+    const WireName allocation = plan->allocation;
+    *plan = NetworkPlan{};
+    plan->allocation = allocation;
   }
   plan->origin = input->OneOf(kOrigins);
   plan->flags = input->Byte() & kAllNetworkFlags;

@@ -105,7 +105,7 @@ void CarryOut(exec::Dispatcher* dispatcher, ExecKernel* kernel,
   for (std::size_t i = 0; i < fds.size(); ++i) {
     kernel->Took(fds[i].get());
   }
-  const std::string before = kernel->Told();
+  const std::string before = plan.peer_is_gone ? kernel->Told() : "";
   int answers = 0;
   const Result<void> outcome = dispatcher->Handle(
       plan.message, fds, [&](const exec::Dispatcher::Answer& answer) {
