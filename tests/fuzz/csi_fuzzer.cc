@@ -9,6 +9,7 @@
 
 #include <array>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "csi-node/csi_local/mount_table.h"
@@ -49,8 +50,8 @@ void CheckFrames(Input* input) {
   UniqueFd near(fds.at(0));
   UniqueFd far(fds.at(1));
   csi::ipc::FrameSocket socket(
-      UniqueFd(fds.at(0)), input->Flag() ? csi::ipc::FrameSocket::AcceptFds::kYes
-                                      : csi::ipc::FrameSocket::AcceptFds::kNo);
+      std::move(near), input->Flag() ? csi::ipc::FrameSocket::AcceptFds::kYes
+                                     : csi::ipc::FrameSocket::AcceptFds::kNo);
   std::vector<csi::ipc::Frame> frames;
   for (bool good = true; good && !input->empty();) {
     const std::string_view some = input->Bytes(input->UpTo(200));
