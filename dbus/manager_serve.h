@@ -100,6 +100,7 @@ void ManagerAdaptor::Serve(sdbus::Result<Out...>&& answer,
                               if (!result) {
                                 pending->Fail(result.error());
                               } else if constexpr (std::is_void_v<T>) {
+                                static_cast<void>(convert);  // else unused
                                 pending->Succeed();
                               } else {
                                 pending->Succeed(convert(*result));

@@ -100,7 +100,7 @@ Peer::~Peer() {
 }
 
 void Peer::Start(UniqueFd socket) {
-  sd_id128_t id = SD_ID128_NULL;
+  sd_id128_t id = {};
   const int fd = socket.get();
   if (sd_id128_randomize(&id) < 0 || sd_bus_new(&bus_) < 0 ||
       sd_bus_set_fd(bus_, fd, fd) < 0) {
