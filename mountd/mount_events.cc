@@ -36,6 +36,7 @@ Result<std::size_t> Take(const char* at, std::size_t size, MountEvents* into) {
   }
   std::memcpy(&event, at, sizeof(event));
   if (event.vers != FANOTIFY_METADATA_VERSION ||
+      event.metadata_len < sizeof(event) ||
       event.event_len < event.metadata_len || event.event_len > size) {
     return Malformed();
   }
