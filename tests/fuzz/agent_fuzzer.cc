@@ -50,7 +50,8 @@ void CheckConfig(std::string_view text) {
     text.remove_prefix(std::min(end + 1, text.size()));
   }
   const bool checked = cni_plugin::CheckEnvironment(environment).has_value();
-  if (checked && !environment.container_id.empty()) {
+  const std::string& command = environment.command;
+  if (checked && (command == "ADD" || command == "CHECK" || command == "DEL")) {
     const std::string allocation =
         cni_plugin::AllocationOf(environment.container_id);
     Require(IsValidName(allocation), "an allocation's name is none");

@@ -134,10 +134,10 @@ void CheckSecrets(std::string_view text) {
 
 void CheckScrub(Input* input) {
   const std::string secret = input->Text(32);
-  const std::string flag = "password=" + input->Text(16);
+  const std::vector<std::string> flags = {"password=" + input->Text(16)};
   const std::string text(input->Rest());
   std::vector<std::string_view> hidden =
-      csi::HiddenTexts(csi::Secrets(), {flag});
+      csi::HiddenTexts(csi::Secrets(), flags);
   if (!secret.empty()) {
     hidden.emplace_back(secret);
   }

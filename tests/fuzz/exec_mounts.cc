@@ -492,8 +492,8 @@ Sys<MountFacts> ExecKernel::MountById(std::uint64_t id) {
   if (lie != 0) {
     mount = world_.MountOf(attached.at(lie % attached.size()));
   }
-  if (mount == nullptr) {
-    return ENOENT;
+  if (mount == nullptr || mount->facts.point.empty()) {
+    return ENOENT;  // one that is attached nowhere is in no namespace
   }
   MountFacts facts = mount->facts;
   if (lie != 0) {

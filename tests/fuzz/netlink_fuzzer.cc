@@ -7,6 +7,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <string>
@@ -55,7 +56,7 @@ class AnsweringKernel final : public RefusingKernel {
       return EAGAIN;
     }
     const std::string_view some = input_->Bytes(input_->UpTo(512));
-    std::memcpy(into.data(), some.data(), some.size());
+    std::copy(some.begin(), some.end(), reinterpret_cast<char*>(into.data()));
     return some.size();
   }
 
@@ -115,8 +116,8 @@ void ReadSockets(Input* input) {
   const std::string_view text = input->Rest();
   std::vector<netns::HostSocket> sockets;
   // Aligned and of its own size, as the buffer that is received into.
-  std::vector<std::byte> bytes(text.size());
-  std::memcpy(bytes.data(), text.data(), text.size());
+  const auto given = std::as_bytes(std::span(text));
+  std::vector<std::byte> bytes(given.begin(), given.end());
   IgnoreBecauseBestEffort(netns::TakeHostSockets(bytes, &sockets));
   Require(sockets.size() * sizeof(nlmsghdr) <= text.size(),
           "more sockets than messages");

@@ -7,6 +7,7 @@
 // written over it, and then the kernel's lies.
 #include <algorithm>
 #include <cstring>
+#include <sstream>
 #include <string>
 #include <vector>
 
@@ -92,6 +93,18 @@ bool IsUndone(exec::PlanKind kind) {
          kind == exec::PlanKind::kCreateNetwork;
 }
 
+// The lines of one text that another has not.
+std::string LinesOf(const std::string& text, const std::string& other) {
+  std::istringstream lines(text);
+  std::string found;
+  for (std::string line; std::getline(lines, line);) {
+    if (("\n" + other).find("\n" + line + "\n") == std::string::npos) {
+      found += line + "\n";
+    }
+  }
+  return found;
+}
+
 void CarryOut(exec::Dispatcher* dispatcher, ExecKernel* kernel,
               const PlanOfInput& plan) {
   exec::Dispatcher::Fds fds;
@@ -123,8 +136,12 @@ void CarryOut(exec::Dispatcher* dispatcher, ExecKernel* kernel,
   Require(answers == 1, "a plan is answered once");
   if (request != nullptr && plan.peer_is_gone && !kernel->lied() &&
       IsUndone(request->kind)) {
-    Require(!outcome && kernel->Told() == before,
-            "what nobody was told of is left");
+    const std::string after = kernel->Told();
+    Require(!outcome && after == before,
+            "what nobody was told of is left by plan " +
+                std::to_string(static_cast<unsigned>(request->kind)) + ":\n" +
+                LinesOf(after, before) + "instead of\n" +
+                LinesOf(before, after));
   }
   kernel->Begin(nullptr);
 }
