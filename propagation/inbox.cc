@@ -54,8 +54,8 @@ Result<void> PrepareInbox(const Context& context, const exec::TaskPlan& plan,
                 OpenAllocation(context, base, plan.allocation));
   UniqueFd task;
   Undo undo;
-  MOUNTD_ASSIGN(task, EnsureTask(context, allocation, Text(plan.task), object,
-                                 &undo));
+  MOUNTD_ASSIGN(
+      task, EnsureTask(context, allocation, Text(plan.task), object, &undo));
   MOUNTD_ASSIGN(const FileFacts facts,
                 Named(context.kernel.Stat(task.get(), ""), "statx", object));
   if (!IsInbox(facts)) {
