@@ -5,15 +5,13 @@
 #include <csi.grpc.pb.h>
 #include <grpcpp/grpcpp.h>
 
-#include <chrono>
 #include <cstdio>
 #include <filesystem>
 #include <memory>
 #include <string>
-#include <thread>
 
 #include "bench/bench_main.h"
-#include "tests/csi/process.h"
+#include "bench/csi_plugin.h"
 
 namespace mountd::bench {
 namespace {
@@ -23,13 +21,6 @@ namespace pb = ::csi::v1;
 
 constexpr char kDirect[] = "/run/bench/direct";
 constexpr char kVolumeId[] = "volume";
-
-testing::Process StartCsiLocal(const std::string& socket,
-                               const std::string& data) {
-  return testing::Process({CSI_LOCAL, "--endpoint", "unix://" + socket,
-                           "--data-dir", data, "--node-id", "node-1",
-                           "--create-on-stage"});
-}
 
 Result<void> Check(const grpc::Status& status, const char* rpc) {
   return status.ok() ? Ok()
@@ -98,17 +89,6 @@ class Direct {
   pb::VolumeCapability capability_;
 };
 
-Result<void> AwaitHealthy(agent::Client& client) {
-  for (int tries = 0; tries < 200; ++tries) {
-    MOUNTD_ASSIGN(const agent::PluginStatus plugin, client.GetPlugin("local"));
-    if (plugin.state == "healthy") {
-      return Ok();
-    }
-    std::this_thread::sleep_for(std::chrono::milliseconds(50));
-  }
-  return MakeError(Code::kUnavailable, "await", "csi-local");
-}
-
 Result<void> InTurn(agent::Client& client, Report& report, int rounds) {
   Direct direct;
   agent::VolumeSpec spec;
@@ -146,11 +126,7 @@ Result<void> InTurn(agent::Client& client, Report& report, int rounds) {
 
 Result<void> MeasureVolumes(agent::Client& client, Report& report, bool quick) {
   fs::create_directories(std::string(kDirect) + "/staging");
-  MOUNTD_ASSIGN(const agent::PluginRegistration made,
-                client.RegisterPlugin({.plugin = "local"}));
-  const testing::Process plugin =
-      StartCsiLocal(made.host_path + "/csi.sock", "/run/bench/data");
-  MOUNTD_TRY(AwaitHealthy(client));
+  MOUNTD_ASSIGN(const testing::Process plugin, HavePlugin(client));
   MOUNTD_TRY(client.PrepareAllocation("bench"));
   return InTurn(client, report, quick ? 50 : 300);
 }

@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#include "bench/csi_plugin.h"
+
+#include <chrono>
+#include <thread>
+
+namespace mountd::bench {
+
+testing::Process StartCsiLocal(const std::string& socket,
+                               const std::string& data) {
+  return testing::Process({CSI_LOCAL, "--endpoint", "unix://" + socket,
+                           "--data-dir", data, "--node-id", "node-1",
+                           "--create-on-stage"});
+}
+
+Result<void> AwaitHealthy(agent::Client& client) {
+  for (int tries = 0; tries < 200; ++tries) {
+    MOUNTD_ASSIGN(const agent::PluginStatus plugin, client.GetPlugin("local"));
+    if (plugin.state == "healthy") {
+      return Ok();
+    }
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  }
+  return MakeError(Code::kUnavailable, "await", "csi-local");
+}
+
+Result<testing::Process> HavePlugin(agent::Client& client) {
+  MOUNTD_ASSIGN(const agent::PluginRegistration made,
+                client.RegisterPlugin({.plugin = "local"}));
+  testing::Process plugin =
+      StartCsiLocal(made.host_path + "/csi.sock", "/run/bench/data");
+  MOUNTD_TRY(AwaitHealthy(client));
+  return plugin;
+}
+
+}  // namespace mountd::bench

@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#pragma once
+
+#include <string>
+
+#include "agent/client.h"
+#include "tests/csi/process.h"
+
+namespace mountd::bench {
+
+// csi-local, whose volumes are there once they are staged.
+testing::Process StartCsiLocal(const std::string& socket,
+                               const std::string& data);
+
+// Registers "local" and starts a csi-local for it; returns when it is healthy.
+Result<testing::Process> HavePlugin(agent::Client& client);
+Result<void> AwaitHealthy(agent::Client& client);
+
+}  // namespace mountd::bench
