@@ -209,6 +209,7 @@ class Volumes {
     std::string reason;  // "" if none was believed whole
   };
   Result<Look> LookAtUsers(const VolumeRecord& volume);
+  Result<exec::ProbeReply> Probe(const exec::VolumeProbePlan& plan);
   Result<std::vector<PublicationRecord>> Restore(const VolumeKey& key);
   Result<void> TakeAway(const VolumeRecord& volume,
                         const std::vector<PublicationRecord>& users);

@@ -50,6 +50,17 @@ Result<void> Volumes::RecoverPublication(PublicationRecord& publication) {
 
 // ---- What died with the plugin ----
 
+// An executor that dies with the plan in hand says nothing of the volume.
+Result<exec::ProbeReply> Volumes::Probe(const exec::VolumeProbePlan& plan) {
+  constexpr int kTries = 3;
+  Result<exec::ProbeReply> probe = executor_.ProbeVolume(plan);
+  for (int i = 1;
+       i < kTries && !probe && probe.error().code == Code::kUnavailable; ++i) {
+    probe = executor_.ProbeVolume(plan);
+  }
+  return probe;
+}
+
 Result<Volumes::Look> Volumes::LookAtUsers(const VolumeRecord& volume) {
   MOUNTD_ASSIGN(const std::vector<PublicationRecord> users,
                 store_.UsersOf(volume.key));
@@ -63,8 +74,13 @@ Result<Volumes::Look> Volumes::LookAtUsers(const VolumeRecord& volume) {
       look.broken.push_back(user);
       continue;
     }
-    const Result<exec::ProbeReply> probe = executor_.ProbeVolume(
-        {PublishDir(volume, user.allocation), user.mount_id});
+    const Result<exec::ProbeReply> probe =
+        Probe({PublishDir(volume, user.allocation), user.mount_id});
+    if (!probe && probe.error().code == Code::kUnavailable) {
+      // Nobody has looked. It is left to its tasks: what is taken away of one
+      // that is whole, they miss.
+      continue;
+    }
     if (!probe || probe->health != exec::MountHealth::kHealthy) {
       look.broken.push_back(user);
       look.reason =

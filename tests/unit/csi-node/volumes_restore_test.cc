@@ -59,6 +59,25 @@ TEST_F(RestoreTest, WhatIsAliveIsLeftAlone) {
   EXPECT_TRUE(told_.empty());
 }
 
+TEST_F(RestoreTest, AnExecutorThatDiesIsNotTheVolumesEnd) {
+  ASSERT_EQ(MessageOf(volumes_->Publish(Plain(), UniqueFd(), nullptr)), "Ok");
+  client().script().Forget();
+  // The next one tells.
+  executor().FailNext("ProbeVolume", Code::kUnavailable);
+  ASSERT_EQ(Outcome(volumes_->RestoreDead("nfs")), "Ok");
+  // Nor is it while there is none.
+  executor().FailNext("ProbeVolume", Code::kUnavailable, FailWhen::kBefore,
+                      CallScript<Error>::kAlways);
+  ASSERT_EQ(Outcome(volumes_->RestoreDead("nfs")), "Ok");
+  EXPECT_EQ(Calls("Node"), 0U);
+  EXPECT_EQ(Publication()->state, PublicationState::kPublished);
+  EXPECT_TRUE(told_.empty());
+  executor().script().Clear();
+  executor().FailNext("ProbeVolume", Code::kUnavailable);
+  Die();
+  EXPECT_EQ(volumes_->RestoreDead("nfs")->size(), 1U);
+}
+
 TEST_F(RestoreTest, WhatDiedIsStagedAndPublishedAnew) {
   for (const char* allocation : {"web", "db"}) {
     ASSERT_EQ(
