@@ -495,6 +495,12 @@ TEST_F(Plugins, APublishedLinkIsRefused) {
   ASSERT_EQ(::symlink("/etc", Published().c_str()), 0);
   EXPECT_EQ(CodeOf(AttachPublished(Propagation::kPrivate)), "InvalidArgument");
   EXPECT_FALSE(Exists(kTarget));
+  // Nor is it told what it leads to.
+  const Reply seen =
+      VolumeDir(PlanKind::kInspectVolumeDir, VolumeArea::kPublish);
+  EXPECT_EQ(ErrorOf(seen), "");
+  EXPECT_EQ(seen.body.mount.mount_id, 0U);
+  EXPECT_EQ(seen.body.mount.is_directory, 0U);
 }
 
 }  // namespace
