@@ -12,6 +12,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <csignal>
 #include <cstdlib>
@@ -238,8 +240,7 @@ class NodeSoak : public NodeFixture {
         return StartPlugin();
       case SoakTrouble::kPluginFails:
         std::this_thread::sleep_for(std::chrono::milliseconds(20));
-        TellPlugin("");
-        return PluginHasEnded() ? StartPlugin() : void();
+        return TellPlugin("");
       case SoakTrouble::kStopExecutors:
         SignalProcesses("mountd-exec", SIGSTOP);
         // Longer than one that is slow keeps its lane to itself.
@@ -249,10 +250,16 @@ class NodeSoak : public NodeFixture {
         return;
     }
   }
-  bool PluginHasEnded() const {
-    return ::waitid(P_PID, static_cast<id_t>(plugin_.pid()), nullptr,
-                    WEXITED | WNOHANG | WNOWAIT) == 0 &&
-           !fs::exists("/proc/" + std::to_string(plugin_.pid()) + "/exe");
+  // One that was told to die may do so at any later call.
+  void KeepPluginRunning(const std::atomic<std::size_t>& calls) {
+    while (calls > 0) {
+      const fs::path process = "/proc/" + std::to_string(plugin_.pid());
+      std::error_code none;
+      if (fs::read_symlink(process / "exe", none).empty()) {
+        StartPlugin();
+      }
+      std::this_thread::sleep_for(std::chrono::milliseconds(2));
+    }
   }
 
   // "" if all went as it has to.
@@ -261,12 +268,17 @@ class NodeSoak : public NodeFixture {
     std::vector<std::string> wrong(round.operations.size());
     std::vector<std::thread> agents;
     clients_.resize(std::max(clients_.size(), wrong.size()));
+    std::atomic<std::size_t> calls = wrong.size();
     for (std::size_t i = 0; i < wrong.size(); ++i) {
-      agents.emplace_back([&, i] { wrong[i] = Make(i, round.operations[i]); });
+      agents.emplace_back([&, i] {
+        wrong[i] = Make(i, round.operations[i]);
+        --calls;
+      });
     }
     if (round.trouble != SoakTrouble::kNone) {
       Disturb(round);
     }
+    KeepPluginRunning(calls);
     for (std::thread& agent : agents) {
       agent.join();
     }
