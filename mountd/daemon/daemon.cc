@@ -28,7 +28,7 @@ constexpr std::chrono::milliseconds kCniGarbagePause{60'000};
 constexpr std::chrono::milliseconds kCniPatience{10'000};
 
 Result<std::string> BootId() {
-  sd_id128_t id = SD_ID128_NULL;
+  sd_id128_t id = {};
   if (const int status = sd_id128_get_boot(&id); status < 0) {
     return ErrnoError(-status, "read", "boot id");
   }

@@ -39,8 +39,8 @@ class ControllerTest : public VolumesTest {
   }
 
   std::string answer_ = "{}";
-  const UniqueFd none_;
-  const CancelToken never_;
+  const UniqueFd none_{};
+  const CancelToken never_{};
   const Controller::Context context_{none_, never_};
 };
 

@@ -22,7 +22,7 @@ class TreesTest : public ::testing::Test {
   }
 
   Core core_;
-  const UniqueFd directory_;  // the fake looks at none
+  const UniqueFd directory_{};  // the fake looks at none
   CallContext call_ = Core::By(Core::kAgent);
 };
 
