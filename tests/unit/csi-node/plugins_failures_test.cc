@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+//
+// Plugins that cannot be made, or taken away, and what becomes of them.
+#include <gtest/gtest.h>
+
+#include "csi-node/declared_plugins.h"
+#include "tests/support/core.h"
+#include "tests/support/outcome.h"
+
+namespace mountd::csi {
+namespace {
+
+class PluginsFailuresTest : public ::testing::Test {
+ protected:
+  exec::FakeExecutor& executor() { return *core_.executor; }
+  Plugins& plugins() { return *core_.plugins; }
+  static PluginRecord Of(const std::string& allocation,
+                         const std::string& type = "node") {
+    PluginRecord record{"nfs", type, Core::kAgent, "", ""};
+    record.allocation = allocation;
+    return record;
+  }
+  std::string Register(const PluginRecord& record) {
+    return Outcome(plugins().Register(record));
+  }
+  std::string Unregister(const PluginSelection& which) {
+    return Outcome(plugins().Unregister("nfs", which));
+  }
+  std::size_t Instances() {
+    const auto status = plugins().Get("nfs");
+    return status ? status->instances.size() : 0;
+  }
+
+  Core core_;
+};
+
+TEST_F(PluginsFailuresTest, ASecondInstanceThatCannotBePreparedIsNotThere) {
+  ASSERT_EQ(Register(Of("one")), "Ok");
+  // Whose supervisor prepares the directory, too.
+  ASSERT_TRUE(core_.events.Await("nfs healthy 1"));
+  executor().FailNext("PreparePlugin", Code::kInternal);
+  EXPECT_EQ(Register(Of("two")), "Internal");
+  EXPECT_EQ(Instances(), 1U);
+  EXPECT_EQ(core_.state->ListPlugins()->size(), 1U);
+  EXPECT_EQ(Register(Of("two")), "Ok");
+  EXPECT_EQ(Instances(), 2U);
+}
+
+TEST_F(PluginsFailuresTest, WhatCannotBeTakenBackStaysInSight) {
+  executor().FailNext("PreparePlugin", Code::kInternal, FailWhen::kAfter);
+  executor().FailNext("RemovePlugin", Code::kBusy);
+  EXPECT_EQ(Register(Of("")), "Internal");
+  EXPECT_EQ(Instances(), 1U);
+  EXPECT_EQ(Unregister({}), "Ok");
+  EXPECT_TRUE(executor().Existing().empty());
+}
+
+TEST_F(PluginsFailuresTest, TheSameRegistrationIsOneOthersAreNone) {
+  PluginRecord record = Of("");
+  record.mount_dir = "/csi";
+  record.stage_publish_base_dir = "/csi/stage";
+  ASSERT_EQ(Register(record), "Ok");
+  EXPECT_EQ(Register(record), "Ok");
+  PluginRecord other = record;
+  other.stage_publish_base_dir = "/elsewhere";
+  EXPECT_EQ(Register(other), "AlreadyExists");
+  other = record;
+  other.mount_dir = "/other";
+  EXPECT_EQ(Register(other), "AlreadyExists");
+  EXPECT_EQ(Instances(), 1U);
+}
+
+TEST_F(PluginsFailuresTest, WhoIsNotThereIsUnregistered) {
+  EXPECT_EQ(Unregister({}), "Ok");
+  ASSERT_EQ(Register(Of("one")), "Ok");
+  PluginSelection other;
+  other.allocation = "two";
+  EXPECT_EQ(Unregister(other), "Ok");
+  other = {};
+  other.type = "controller";
+  EXPECT_EQ(Unregister(other), "Ok");
+  EXPECT_EQ(Instances(), 1U);
+}
+
+TEST_F(PluginsFailuresTest, AStartTakesUpAnInstanceThatWasNeverHealthy) {
+  ASSERT_EQ(Register(Of("one")), "Ok");
+  ASSERT_EQ(Register(Of("two", "controller")), "Ok");
+  core_.Restart();
+  ASSERT_EQ(Outcome(core_.Recover()), "Ok");
+  EXPECT_EQ(Instances(), 2U);
+}
+
+// ---- Those that root declares ----
+
+TEST_F(PluginsFailuresTest, NamesAreOfAllThatAreOrWereDeclared) {
+  std::map<std::string, PluginConfig> declared;
+  PluginConfig plugin;
+  plugin.type = "monolith";
+  plugin.command = {"/opt/csi"};
+  declared.emplace("nfs", plugin);
+  ASSERT_EQ(Register({"users", "node", Core::kAgent, "", ""}), "Ok");
+  {
+    DeclaredPlugins one(declared, executor(), plugins());
+    EXPECT_EQ(one.Names(), std::vector<std::string>{"nfs"});
+    EXPECT_EQ(Outcome(one.Settle("nfs")), "Ok");
+    EXPECT_EQ(one.Names(), std::vector<std::string>{"nfs"});
+  }
+  declared.clear();
+  DeclaredPlugins none(declared, executor(), plugins());
+  // It was, and is to be let go; a user's is not.
+  EXPECT_EQ(none.Names(), std::vector<std::string>{"nfs"});
+  EXPECT_EQ(Outcome(none.Settle("users")), "Ok");
+  EXPECT_EQ(Outcome(none.Settle("nowhere")), "Ok");
+  EXPECT_EQ(executor().script().Count("StopPlugin"), 0U);
+  EXPECT_EQ(Outcome(none.Settle("nfs")), "Ok");
+  EXPECT_EQ(executor().script().Count("StopPlugin nfs"), 1U);
+  EXPECT_TRUE(none.Names().empty());
+  EXPECT_TRUE(plugins().Get("users").has_value());
+}
+
+TEST_F(PluginsFailuresTest, ADeclaredOneThatCannotBeMadeIsNotStarted) {
+  std::map<std::string, PluginConfig> declared;
+  declared["nfs"].type = "node";
+  declared["nfs"].command = {"/opt/csi"};
+  DeclaredPlugins one(declared, executor(), plugins());
+  executor().FailNext("PreparePlugin", Code::kBusy);
+  EXPECT_EQ(Outcome(one.Settle("nfs")), "Busy");
+  EXPECT_EQ(executor().script().Count("StartPlugin"), 0U);
+  EXPECT_EQ(Outcome(one.Settle("nfs")), "Ok");
+  EXPECT_EQ(executor().script().Count("StartPlugin"), 1U);
+}
+
+}  // namespace
+}  // namespace mountd::csi
