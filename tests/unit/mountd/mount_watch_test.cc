@@ -214,5 +214,49 @@ TEST_F(MountWatchTest, APluginWhoseMountsCannotBeCountedIsServed) {
       UntilWithTimers([&] { return !room_.Check("mount", "x", "nfs"); }));
 }
 
+TEST_F(MountWatchTest, OnlyWhatShouldBeThereIsCompared) {
+  Bind("data");
+  MountRecord record = *core_.boot->GetMount("web", "app", "data").value();
+  const auto put = [&](const std::string& name, MountRecordState state,
+                       exec::TargetKind where) {
+    record.name = name;
+    record.mount_id += 1000;
+    record.state = state;
+    record.target_kind = where;
+    ASSERT_EQ(Outcome(core_.boot->PutMount(record)), "Ok");
+  };
+  put("replaced", MountRecordState::kReplacing, exec::TargetKind::kInbox);
+  put("lost", MountRecordState::kLost, exec::TargetKind::kInbox);
+  // It goes with its container, and nobody is told.
+  put("inside", MountRecordState::kAttached, exec::TargetKind::kContainer);
+  put("gone", MountRecordState::kAttached, exec::TargetKind::kInbox);
+  watch_.Start();
+  ASSERT_TRUE(UntilWithTimers([&] { return !Lost().empty(); }));
+  EXPECT_EQ(Lost(), std::vector<std::string>{"gone: no mount is there"});
+}
+
+TEST_F(MountWatchTest, APluginOfSeveralInstancesIsCountedOnce) {
+  ASSERT_TRUE(core_.AddPlugin("nfs"));
+  PluginRecord second = core_.plugins->Get("nfs")->record;
+  second.type = "controller";
+  ASSERT_EQ(Outcome(core_.plugins->Register(second)), "Ok");
+  ASSERT_EQ(core_.state->ListPlugins()->size(), 2U);
+  Start();
+  ASSERT_TRUE(UntilWithTimers(
+      [&] { return core_.executor->script().Count("CountMounts nfs") > 0; }));
+  EXPECT_EQ(core_.executor->script().Count("CountMounts nfs"), 1U);
+}
+
+// Its directory is not there yet: it has none.
+TEST_F(MountWatchTest, APluginWithoutADirectoryHasNoMounts) {
+  ASSERT_TRUE(core_.AddPlugin("nfs"));
+  core_.executor->SetPluginMounts("nfs", 5);
+  core_.executor->FailNext("CountMounts", Code::kNotFound);
+  Start();
+  ASSERT_TRUE(UntilWithTimers(
+      [&] { return core_.executor->script().Count("CountMounts nfs") > 0; }));
+  EXPECT_TRUE(room_.Check("mount", "x", "nfs").has_value());
+}
+
 }  // namespace
 }  // namespace mountd

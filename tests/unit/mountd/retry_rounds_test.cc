@@ -1,0 +1,179 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#include "mountd/retry_rounds.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <atomic>
+#include <condition_variable>
+#include <memory>
+#include <mutex>
+#include <optional>
+
+#include "mountd/owed_retrier.h"
+#include "tests/support/core.h"
+#include "tests/support/manual_loop.h"
+#include "tests/support/outcome.h"
+
+namespace mountd {
+namespace {
+
+using std::chrono::milliseconds;
+
+class RetryRoundsTest : public ::testing::Test {
+ protected:
+  ~RetryRoundsTest() override {
+    Open();
+    strands_.reset();
+  }
+
+  // Jobs that wait until they are let through.
+  Result<std::vector<RetryRounds::Job>> List() {
+    ++lists_;
+    if (fails_) {
+      return MakeError(Code::kInternal, "list", "");
+    }
+    std::vector<RetryRounds::Job> jobs;
+    for (int i = 0; i < count_; ++i) {
+      jobs.push_back({"strand " + std::to_string(i), [this] {
+                        std::unique_lock lock(mutex_);
+                        ++begun_;
+                        most_ = std::max(most_, ++at_once_);
+                        opened_.wait(lock, [this] { return open_; });
+                        --at_once_;
+                      }});
+    }
+    return jobs;
+  }
+  void Open() {
+    const std::lock_guard lock(mutex_);
+    open_ = true;
+    opened_.notify_all();
+  }
+  int Begun() {
+    const std::lock_guard lock(mutex_);
+    return begun_;
+  }
+  bool Until(const std::function<bool()>& condition) {
+    return loop_.RunUntil(condition);
+  }
+  void CheckAndWait() {
+    const int before = lists_;
+    rounds_.Check();
+    ASSERT_TRUE(Until([&] { return lists_ > before; }));
+    // What was listed is posted, and taken.
+    bool posted = false;
+    strands_->Submit("", [&] { loop_.Post([&] { posted = true; }); });
+    ASSERT_TRUE(Until([&] { return posted; }));
+  }
+
+  ManualLoop loop_;
+  WorkerPool pool_{32};
+  std::unique_ptr<Strands> strands_ = std::make_unique<Strands>(pool_);
+  std::mutex mutex_;
+  std::condition_variable opened_;
+  bool open_ = false;
+  int begun_ = 0;
+  int at_once_ = 0;
+  int most_ = 0;
+  std::atomic<int> lists_ = 0;
+  std::atomic<int> count_ = 0;
+  std::atomic<bool> fails_ = false;
+  std::vector<std::uint32_t> told_;
+  RetryRounds rounds_{loop_, *strands_, [this] { return List(); },
+                      [this](std::uint32_t count) { told_.push_back(count); }};
+};
+
+TEST_F(RetryRoundsTest, NothingIsTriedWhereThereIsNothing) {
+  CheckAndWait();
+  EXPECT_EQ(loop_.timer_count(), 0U);
+  EXPECT_TRUE(told_.empty());
+}
+
+TEST_F(RetryRoundsTest, OneRoundIsSetHoweverOftenItIsAskedFor) {
+  count_ = 1;
+  CheckAndWait();
+  CheckAndWait();
+  EXPECT_EQ(loop_.timer_count(), 1U);
+  EXPECT_EQ(told_, std::vector<std::uint32_t>{1});
+}
+
+TEST_F(RetryRoundsTest, AFewAreTriedAtOnceAndEachOnce) {
+  count_ = 20;
+  CheckAndWait();
+  EXPECT_EQ(loop_.FireTimers(), std::vector{milliseconds(1000)});
+  ASSERT_TRUE(Until([&] { return Begun() == 8; }));
+  // While they are under way there is no other round.
+  CheckAndWait();
+  EXPECT_EQ(loop_.timer_count(), 0U);
+  Open();
+  ASSERT_TRUE(Until([&] { return loop_.timer_count() == 1; }));
+  EXPECT_EQ(Begun(), 20);
+  EXPECT_EQ(most_, 8);
+}
+
+TEST_F(RetryRoundsTest, PausesGrowUntilThereIsMore) {
+  Open();
+  count_ = 1;
+  CheckAndWait();
+  const auto pause = [&] {
+    EXPECT_TRUE(Until([&] { return loop_.timer_count() == 1; }));
+    return loop_.FireTimers().front().count();
+  };
+  for (const int expected :
+       {1000, 2000, 4000, 8000, 16'000, 32'000, 60'000, 60'000}) {
+    EXPECT_EQ(pause(), expected);
+  }
+  count_ = 2;
+  ASSERT_TRUE(Until([&] { return told_.size() == 2; }));
+  EXPECT_EQ(pause(), 1000);
+}
+
+// It is not taken for one without anything in it.
+TEST_F(RetryRoundsTest, AListThatCannotBeHadIsTriedAgain) {
+  Open();
+  count_ = 1;
+  CheckAndWait();
+  fails_ = true;
+  loop_.FireTimers();
+  ASSERT_TRUE(Until([&] { return loop_.timer_count() == 1; }));
+  EXPECT_EQ(Begun(), 0);
+  EXPECT_EQ(told_, std::vector<std::uint32_t>{1});
+  fails_ = false;
+  loop_.FireTimers();
+  ASSERT_TRUE(Until([&] { return loop_.timer_count() == 1; }));
+  EXPECT_EQ(Begun(), 1);
+}
+
+TEST(VolumeSettlerTest, WhatHasNoFinalAnswerIsAskedForAgain) {
+  Core core;
+  ASSERT_TRUE(core.AddPlugin("nfs"));
+  const CallContext call = Core::By(Core::kAgent);
+  ASSERT_EQ(Outcome(core.service->PrepareAllocation(call, NameOf("web"), "")),
+            "Ok");
+  csi::PublishSpec spec;
+  spec.allocation = "web";
+  spec.alias = "alias";
+  spec.plugin = "nfs";
+  spec.volume_id = "v1";
+  core.client->FailNext("NodePublishVolume", csi::RpcCode::kDeadlineExceeded,
+                        FailWhen::kBefore, CallScript<csi::RpcError>::kAlways);
+  EXPECT_EQ(Outcome(core.service->PublishVolume(call, spec, UniqueFd())),
+            "DeadlineExceeded");
+  core.client->script().Clear();
+  ManualLoop loop;
+  WorkerPool pool(4);
+  std::optional<VolumeSettler> settler;  // outlives what strands have left
+  Strands strands(pool);
+  settler.emplace(loop, strands, *core.volumes);
+  settler->Check();
+  ASSERT_TRUE(loop.RunUntil([&] { return loop.timer_count() == 1; }));
+  loop.FireTimers();
+  EXPECT_TRUE(loop.RunUntil([&] {
+    const auto found = core.state->GetPublication("web", "alias").value();
+    return found && found->state == PublicationState::kPublished;
+  }));
+}
+
+}  // namespace
+}  // namespace mountd
