@@ -144,6 +144,73 @@ TEST_F(TeardownsTest, OneThatCannotGoKeepsNoOther) {
   EXPECT_EQ(executor().MountIdOf("web/task/c"), 0U);
 }
 
+TEST_F(TeardownsTest, AVolumeGoesBesideMountsOfOthers) {
+  ASSERT_TRUE(core_.AddPlugin("nfs"));
+  for (const char* alias : {"first", "second"}) {
+    csi::PublishSpec publish;
+    publish.allocation = "web";
+    publish.alias = alias;
+    publish.plugin = "nfs";
+    publish.volume_id = alias;
+    ASSERT_EQ(MessageOf(service().PublishVolume(agent_, publish, UniqueFd())),
+              "Ok");
+  }
+  Bind("host");
+  BindMountSpec spec = Spec("volume");
+  spec.source_kind = exec::SourceKind::kPublishedVolume;
+  spec.source = "second";
+  ASSERT_EQ(MessageOf(service().BindMount(agent_, spec)), "Ok");
+  const auto unpublish = [&](const char* alias) {
+    return Outcome(
+        service().UnpublishVolume(agent_, NameOf("web"), NameOf(alias)));
+  };
+  EXPECT_EQ(unpublish("first"), "Ok");
+  EXPECT_EQ(unpublish("second"), "Busy");
+  EXPECT_TRUE(Owed().empty());
+}
+
+// Its caller heard of a failure, and may never ask again.
+TEST_F(TeardownsTest, AMountThatCouldNotBeUndoneIsOwed) {
+  executor().FailNext("Attach", Code::kInternal, FailWhen::kAfter);
+  executor().FailNext("Detach", Code::kBusy);
+  EXPECT_EQ(Outcome(service().BindMount(agent_, Spec("d"))), "Internal");
+  ASSERT_EQ(Owed().size(), 1U);
+  EXPECT_EQ(Owed()[0].kind, OwedKind::kUnmount);
+  EXPECT_EQ(MessageOf(service().RetryOwed(Owed()[0])), "Ok");
+  EXPECT_TRUE(Owed().empty());
+  EXPECT_EQ(executor().MountIdOf("web/task/d"), 0U);
+}
+
+// ---- Plugins, as a user has them ----
+
+TEST_F(TeardownsTest, APluginOfAnotherInstanceIsOneMore) {
+  const auto add = [&](const char* type, const char* allocation) {
+    PluginRecord record;
+    record.id = "nfs";
+    record.type = type;
+    record.allocation = allocation;
+    return Outcome(service().RegisterPlugin(agent_, record));
+  };
+  EXPECT_EQ(add("node", ""), "Ok");
+  EXPECT_EQ(add("node", ""), "Ok");
+  EXPECT_EQ(add("controller", ""), "Ok");
+  EXPECT_EQ(add("node", "web"), "Ok");
+  EXPECT_EQ(core_.plugins->Get("nfs")->instances.size(), 3U);
+  EXPECT_EQ(Outcome(service().UnregisterPlugin(agent_, NameOf("nowhere"))),
+            "Ok");
+}
+
+TEST_F(TeardownsTest, APluginThatRootDeclaresIsNoUsersToRegister) {
+  Config config = Core::DefaultConfig();
+  config.plugins["nfs"].type = "node";
+  Core core(config);
+  PluginRecord record;
+  record.id = "nfs";
+  record.type = "node";
+  EXPECT_EQ(Outcome(core.service->RegisterPlugin(agent_, record)),
+            "FailedPrecondition");
+}
+
 // ---- What a start finds ----
 
 TEST_F(TeardownsTest, AStartOwesWhatWasCutOffAndNothingElse) {
