@@ -304,6 +304,12 @@ void ManagerProxy::onOwedOverdue(const std::uint32_t& count,
   }
 }
 
+void ManagerProxy::onStuckChanged(const std::uint32_t& count) {
+  if (handlers_->stuck_changed) {
+    handlers_->stuck_changed(count);
+  }
+}
+
 Result<std::unique_ptr<Connection>> Connection::Open(
     const ClientOptions& options, const SignalHandlers* handlers) {
   std::unique_ptr<Connection> made(new Connection);

@@ -68,6 +68,7 @@ class ManagerProxy final
   void onOwedChanged(const std::uint32_t& count) override;
   void onOwedOverdue(const std::uint32_t& count,
                      const std::uint64_t& since) override;
+  void onStuckChanged(const std::uint32_t& count) override;
 
   const SignalHandlers* const handlers_;
 };

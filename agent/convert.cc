@@ -513,6 +513,8 @@ Result<Capabilities> ToCapabilities(const dbus::Dict& map) {
                  .Read("source_types", capabilities.source_types)
                  .Read("features", capabilities.features)
                  .Read("missing", capabilities.missing)
+                 .Read("stuck_executors", capabilities.stuck_executors)
+                 .Read("stores_set_aside", capabilities.stores_set_aside)
                  .status());
   for (const auto& ports : host_ports) {
     capabilities.host_ports.push_back(

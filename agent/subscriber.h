@@ -39,6 +39,8 @@ struct SignalHandlers {
   std::function<void(const PluginInstance& instance)> plugin_removed;
   std::function<void(std::uint32_t count)> owed_changed;
   std::function<void(const OwedSummary& owed)> owed_overdue;
+  // Executors that hang in the kernel, abandoned.
+  std::function<void(std::uint32_t count)> stuck_changed;
   struct Mount {
     std::string allocation;
     std::string task;

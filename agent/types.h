@@ -456,6 +456,10 @@ struct Capabilities {
   std::vector<std::string> source_types;
   std::map<std::string, bool> features;
   std::map<std::string, std::string> missing;  // feature -> reason
+  // Executors that hang in the kernel, abandoned.
+  std::uint32_t stuck_executors = 0;
+  // Files of mountd's stores that its last start found damaged.
+  std::vector<std::string> stores_set_aside;
 };
 
 struct MethodStatistics {

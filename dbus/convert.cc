@@ -360,6 +360,7 @@ Dict ToDict(const Capabilities& capabilities) {
       {"cni_plugins", Value(capabilities.cni_plugins)},
       {"executor_capabilities", Value(capabilities.executor_capabilities)},
       {"stuck_executors", Value(capabilities.stuck_executors)},
+      {"stores_set_aside", Value(capabilities.stores_set_aside)},
   };
 }
 

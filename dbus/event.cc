@@ -124,6 +124,10 @@ Event OwedOverdue(const OwedSummary& owed) {
           }};
 }
 
+Event StuckChanged(std::uint32_t count) {
+  return {"StuckChanged", {count}, [](const Caller&) { return true; }};
+}
+
 Event AddressesScarce(const Service& service, const std::string& network,
                       const Networks::Usage& usage) {
   return {"AddressesScarce",

@@ -52,6 +52,7 @@ Event SecretsNeeded(const Service& service, const VolumeRecord& volume,
 // Both tell of every user's, and no more than how many and since when.
 Event OwedChanged(std::uint32_t count);
 Event OwedOverdue(const OwedSummary& owed);
+Event StuckChanged(std::uint32_t count);
 // Of whoever may be in the network.
 Event AddressesScarce(const Service& service, const std::string& network,
                       const Networks::Usage& usage);

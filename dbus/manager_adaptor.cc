@@ -166,4 +166,8 @@ std::uint32_t ManagerAdaptor::FreeHostPorts() {
   return parts_.service.CountFreeHostPorts();
 }
 
+std::uint32_t ManagerAdaptor::StuckExecutors() {
+  return parts_.service.CountStuckExecutors();
+}
+
 }  // namespace mountd::dbus

@@ -197,6 +197,7 @@ class ManagerAdaptor final
   AddressesMap Addresses() override;
   sdbus::Struct<std::uint32_t, std::uint64_t> Owed() override;
   std::uint32_t FreeHostPorts() override;
+  std::uint32_t StuckExecutors() override;
 
   // Weak: the connection owns (through its peer) this adaptor.
   const std::weak_ptr<sdbus::IConnection> connection_;

@@ -317,6 +317,7 @@ Result<Capabilities> Service::GetCapabilities(const CallContext& call) {
   MOUNTD_ASSIGN(const exec::HelloReply hello, Hello());
   Capabilities capabilities;
   capabilities.stuck_executors = parts_.executor.stuck();
+  capabilities.stores_set_aside = parts_.stores_set_aside;
   capabilities.executor_capabilities = hello.effective_capabilities;
   capabilities.Set(
       "unique-mount-ids", hello.has_unique_mount_ids != 0,

@@ -52,6 +52,7 @@ struct Capabilities {
   std::map<std::string, std::string> cni_plugins;  // their releases
   std::uint64_t executor_capabilities = 0;
   std::uint32_t stuck_executors = 0;
+  std::vector<std::string> stores_set_aside;
 
   void Set(const std::string& feature, bool present, const std::string& why) {
     features[feature] = present;
@@ -217,12 +218,13 @@ class Service {
   Result<void> RetryOwed(const OwedRecord& owed) {
     return teardowns_.Retry(owed);
   }
-  // Both answer at once.
+  // These answer at once.
   std::map<std::string, Networks::Usage> GetAddressUsage() const {
     return parts_.networks.GetUsage();
   }
   // Of all that any rule grants, each once.
   std::uint32_t CountFreeHostPorts() const;
+  std::uint32_t CountStuckExecutors() const { return parts_.executor.stuck(); }
   // GetCapabilities then waits for plugins.
   bool HasCni() const { return parts_.config.cni.enabled(); }
   // Ports: of the caller's rules.

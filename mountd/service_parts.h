@@ -32,6 +32,7 @@ struct ServiceParts {
   const MountHealths& healths;
   // More may be owed than when it was last looked. From any thread.
   std::function<void()> on_owed = [] {};
+  std::vector<std::string> stores_set_aside{};  // by this start
 };
 
 }  // namespace mountd

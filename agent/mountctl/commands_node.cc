@@ -38,6 +38,13 @@ Result<void> ShowCapabilities(Client& client, bool json) {
             << "\npropagation    " << Printable(Join(offers.propagation))
             << "\nsource types   " << Printable(Join(offers.source_types))
             << '\n';
+  if (offers.stuck_executors != 0) {
+    std::cout << "stuck          " << offers.stuck_executors
+              << " executors, in the kernel\n";
+  }
+  for (const std::string& store : offers.stores_set_aside) {
+    std::cout << "damaged store  " << Printable(store) << '\n';
+  }
   Table table({"FEATURE", "OFFERED", "WHY NOT"});
   for (const auto& [feature, offered] : offers.features) {
     const auto reason = offers.missing.find(feature);

@@ -107,6 +107,9 @@ SignalHandlers PrintingHandlers(bool json, std::optional<Error>& lost) {
                       {"count", owed.count},
                       {"since", owed.since.time_since_epoch().count()}});
   };
+  handlers.stuck_changed = [json](std::uint32_t count) {
+    PrintEvent(json, {{"signal", "StuckChanged"}, {"count", count}});
+  };
   handlers.mount_lost = [json](const SignalHandlers::Mount& mount,
                                const std::string& reason) {
     PrintEvent(json, {{"signal", "MountLost"},

@@ -241,7 +241,9 @@ Json ToJson(const Capabilities& capabilities) {
           {"propagation", capabilities.propagation},
           {"source_types", capabilities.source_types},
           {"features", capabilities.features},
-          {"missing", capabilities.missing}};
+          {"missing", capabilities.missing},
+          {"stuck_executors", capabilities.stuck_executors},
+          {"stores_set_aside", capabilities.stores_set_aside}};
 }
 
 Json ToJson(const MethodStatistics& statistics) {

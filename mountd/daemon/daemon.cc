@@ -36,6 +36,30 @@ Result<std::string> BootId() {
   return std::string(sd_id128_to_string(id, text.data()));
 }
 
+// What was read of it may be wrong, and what is written may be lost.
+void EndAtDamage(store::Database& store) {
+  store.OnDamage([](const Error& error) {
+    spdlog::critical("{}: starting again without it", error.Message());
+    spdlog::shutdown();
+    std::_Exit(EXIT_FAILURE);
+  });
+}
+
+std::vector<std::string> StoresSetAside(store::StateStore& state,
+                                        store::BootStore& boot) {
+  std::vector<std::string> all;
+  for (store::Database* store : {&state.database(), &boot.database()}) {
+    if (!store->set_aside().empty()) {
+      spdlog::error(
+          "a store was damaged and is now {}: what it knew is looked "
+          "for in the kernel",
+          store->set_aside());
+      all.push_back(store->set_aside());
+    }
+  }
+  return all;
+}
+
 }  // namespace
 
 Result<std::unique_ptr<Daemon>> Daemon::Start(const DaemonOptions& options,
@@ -49,6 +73,8 @@ Result<std::unique_ptr<Daemon>> Daemon::Start(const DaemonOptions& options,
                 store::StateStore::Open(paths::kStateStore, boot_id));
   MOUNTD_ASSIGN(auto boot, store::BootStore::Open(paths::kBootStore));
   MOUNTD_TRY(boot->AdoptBoot(boot_id));
+  EndAtDamage(state->database());
+  EndAtDamage(boot->database());
   std::unique_ptr<Daemon> daemon(new Daemon(std::move(config), std::move(loop),
                                             std::move(state), std::move(boot),
                                             seams));
@@ -115,7 +141,8 @@ Daemon::Daemon(Config config, std::unique_ptr<dbus::EventLoop> loop,
               }),
       service_({config_, executor_, *state_, *boot_, mounts_, networks_,
                 plugins_, volumes_, controller_, room_, healths_,
-                [this] { loop_->Post([this] { owed_.Check(); }); }}),
+                [this] { loop_->Post([this] { owed_.Check(); }); },
+                StoresSetAside(*state_, *boot_)}),
       operations_(
           *loop_, strands_,
           [this](const OperationSummary& summary) { Finished(summary); },
@@ -165,6 +192,7 @@ void Daemon::Finished(const OperationSummary& summary) {
   // More may be owed, or less.
   if (summary.error != nullptr || owed_watch_.last().count != 0) {
     owed_.Check();
+    TellIfStuck();
   }
   if (summary.announced) {
     Send(dbus::OperationDone(summary));
@@ -380,8 +408,19 @@ void Daemon::CollectCniGarbage() {
   });
 }
 
+void Daemon::TellIfStuck() {
+  const std::uint32_t stuck = executor_.stuck();
+  if (stuck == stuck_told_) {
+    return;
+  }
+  stuck_told_ = stuck;
+  spdlog::warn("executors that hang in the kernel, abandoned: {}", stuck);
+  Send(dbus::StuckChanged(stuck));
+}
+
 void Daemon::TidyUpLater() {
   loop_->After(tidy_up_pause_, [this] {
+    TellIfStuck();
     executors_.CloseIdle();
     ReleaseLeftAnchors();
     // sd-bus (252) keeps the descriptors of a message that it finds malformed:

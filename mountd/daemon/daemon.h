@@ -82,6 +82,7 @@ class Daemon {
   void LookAtVolumeOf(const MountRecord& record, exec::MountHealth health);
   void Send(const dbus::Event& event);
   void CollectCniGarbage();
+  void TellIfStuck();
   void TidyUpLater();
   void ReleaseLeftAnchors();
   void SettleDeclaredPlugins();
@@ -119,6 +120,7 @@ class Daemon {
   const dbus::ApiParts api_;
   dbus::PeerServer peers_;
   std::unique_ptr<dbus::SystemBus> bus_;
+  std::uint32_t stuck_told_ = 0;
   // Tidy-ups until anchors that were left are tried again, and then.
   int anchors_in_ = 0;
   int next_anchors_in_ = 1;

@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 #include "mountd/exec/executor_pool.h"
 
+#include <linux/sockios.h>
 #include <poll.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 #include <span>
 #include <utility>
@@ -183,10 +186,19 @@ Result<void> ExecutorPool::CheckStuck(const std::string& holder) const {
               : Ok();
 }
 
+// From here on its answer is refused, in the kernel and at once: no plan can be
+// done for the one side and given up for the other. The byte tells one that has
+// not begun; what that was to be done to is free then. The connection stays
+// ours to write to, or it would look as if the process had ended.
 void ExecutorPool::Abandon(UniqueFd connection, std::string holder) {
-  shutdown(connection.get(), SHUT_WR);
+  shutdown(connection.get(), SHUT_RD);
+  IgnoreBecauseBestEffort(SendWithFds(
+      connection.get(), std::array<std::byte, 1>{}, {}, MSG_DONTWAIT));
+  int unread = 0;
+  const bool begun = ioctl(connection.get(), SIOCOUTQ, &unread) != 0 ||
+                     unread < static_cast<int>(sizeof(Request));
   const std::lock_guard lock(mutex_);
-  abandoned_.push_back({std::move(connection), std::move(holder)});
+  abandoned_.push_back({std::move(connection), begun ? std::move(holder) : ""});
 }
 
 void ExecutorPool::CloseIdle() {

@@ -25,8 +25,8 @@ namespace mountd::exec {
 // Operations of CNI's plugins, which are processes, share `cni_lanes`, and
 // those that end networks as many again.
 //
-// An instance that does not answer by the deadline is abandoned: it sees the
-// end of its input and undoes what it was doing once it can, and the next plan
+// An instance that does not answer by the deadline is abandoned: its answer is
+// refused, so that it undoes what it was doing once it can, and the next plan
 // gets a new one. Long before, at `slow`, it keeps no other plan waiting any
 // more. Until its process has ended, plans on the same thing (a volume, a
 // target) are refused as Unavailable, and all of them while `max_stuck` are

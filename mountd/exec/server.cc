@@ -3,11 +3,14 @@
 
 #include <poll.h>
 #include <sys/socket.h>
-#include <unistd.h>
 
 #include <array>
 #include <cerrno>
+#include <csignal>
+#include <ctime>
+#include <optional>
 #include <span>
+#include <utility>
 
 #include "mountd/base/fd_message.h"
 #include "mountd/exec/invariants.h"
@@ -26,18 +29,62 @@ Result<void> SendAnswer(int socket, const Dispatcher::Answer& answer) {
               : Result<void>(ErrnoError(sent.error(), "sendmsg", "reply"));
 }
 
-class Alarm {
+// The process's end, unless it is called off. By SIGKILL, and by the kernel:
+// neither a handler nor a stop (SIGSTOP) is in its way.
+class LastResort {
  public:
-  explicit Alarm(std::chrono::seconds after) {
-    ::alarm(static_cast<unsigned>(after.count()));
+  static Result<LastResort> Make() {
+    sigevent event = {};
+    event.sigev_notify = SIGEV_SIGNAL;
+    event.sigev_signo = SIGKILL;
+    LastResort made;
+    if (::timer_create(CLOCK_MONOTONIC, &event, &made.timer_.emplace()) != 0) {
+      made.timer_.reset();
+      return ErrnoError(errno, "timer_create", "executor");
+    }
+    return made;
   }
-  ~Alarm() { ::alarm(0); }
-  Alarm(const Alarm&) = delete;
-  Alarm& operator=(const Alarm&) = delete;
+  ~LastResort() {
+    if (timer_) {
+      ::timer_delete(*timer_);
+    }
+  }
+  LastResort(LastResort&& other) noexcept
+      : timer_(std::exchange(other.timer_, std::nullopt)) {}
+  LastResort& operator=(LastResort&&) = delete;
+  LastResort(const LastResort&) = delete;
+  LastResort& operator=(const LastResort&) = delete;
+
+  // 0: never.
+  void Set(std::chrono::seconds after) const {
+    itimerspec when = {};
+    when.it_value.tv_sec = after.count();
+    ::timer_settime(*timer_, 0, &when, nullptr);
+  }
+
+ private:
+  LastResort() = default;
+  std::optional<timer_t> timer_;
 };
 
-bool HasHungUp(int socket) {
-  pollfd peer = {socket, POLLRDHUP, 0};
+// As long as it lives, the work must be done by then.
+class Within {
+ public:
+  Within(const LastResort& end, std::chrono::seconds limit) : end_(end) {
+    end_.Set(limit);
+  }
+  ~Within() { end_.Set(std::chrono::seconds(0)); }
+  Within(const Within&) = delete;
+  Within& operator=(const Within&) = delete;
+
+ private:
+  const LastResort& end_;
+};
+
+// Whoever asks waits for the answer before it sends anything else, unless it
+// gives up.
+bool IsGivenUp(int socket) {
+  pollfd peer = {socket, POLLIN | POLLRDHUP, 0};
   return ::poll(&peer, 1, 0) > 0;
 }
 
@@ -67,7 +114,8 @@ std::chrono::seconds LimitOf(std::span<const std::byte> message,
 
 // What there is to do ahead is done while nothing is asked; and not at once, as
 // whoever got the answer is still busy with it, and may have more to ask.
-void AwaitRequest(int socket, Dispatcher* dispatcher, const Longest& longest) {
+void AwaitRequest(int socket, Dispatcher* dispatcher, const LastResort& end,
+                  const Longest& longest) {
   constexpr int kQuietMs = 4;
   constexpr int kRestMs = 30'000;
   pollfd entry = {socket, POLLIN, 0};
@@ -79,7 +127,7 @@ void AwaitRequest(int socket, Dispatcher* dispatcher, const Longest& longest) {
     if (ready == 0 && !more) {
       dispatcher->RestForAWhile();
     }
-    const Alarm alarm(longest.plan);
+    const Within limit(end, longest.plan);
     more = more && dispatcher->MakeAhead();
   }
 }
@@ -89,19 +137,20 @@ void AwaitRequest(int socket, Dispatcher* dispatcher, const Longest& longest) {
 Result<void> Serve(int socket, Dispatcher* dispatcher, const Longest& longest) {
   // One byte more than a request, so that a longer one is seen to be one.
   std::array<std::byte, sizeof(Request) + 1> buffer{};
+  MOUNTD_ASSIGN(const LastResort end, LastResort::Make());
   for (;;) {
-    AwaitRequest(socket, dispatcher, longest);
+    AwaitRequest(socket, dispatcher, end, longest);
     const Result<Received, int> received =
         ReceiveWithFds(socket, buffer, kMaxPlanFds);
     if (!received) {
       return ErrnoError(received.error(), "recvmsg", "request");
     }
-    if (received->size == 0 || HasHungUp(socket)) {
+    if (received->size == 0 || IsGivenUp(socket)) {
       return Ok();
     }
     const auto message =
         std::span<const std::byte>(buffer).first(received->size);
-    const Alarm alarm(LimitOf(message, longest));
+    const Within limit(end, LimitOf(message, longest));
     MOUNTD_TRY(dispatcher->Handle(message, received->fds,
                                   [socket](const Dispatcher::Answer& answer) {
                                     return SendAnswer(socket, answer);

@@ -23,9 +23,10 @@ struct Longest {
 // has hung up is not begun, and what could not be answered is undone: mountd
 // gave it up, and has no record of it.
 //
-// A request that takes longer than `longest` ends the process by SIGALRM: where
+// A request that takes longer than `longest` ends the process by SIGKILL: where
 // only a fatal signal ends the wait for a file system's server, what is stuck
-// goes while the server still hangs.
+// goes while the server still hangs, and one that was stopped goes with what it
+// has locked.
 Result<void> Serve(int socket, Dispatcher* dispatcher,
                    const Longest& longest = {});
 

@@ -81,6 +81,9 @@ class BootStore {
   Result<std::vector<QuarantineRecord>> ListQuarantine();
   Result<void> EndQuarantine(const netns::Ipv4& address);
 
+  // Of its file (database.h).
+  Database& database() { return *database_; }
+
  private:
   explicit BootStore(std::unique_ptr<Database> database)
       : database_(std::move(database)) {}

@@ -5,6 +5,8 @@
 
 #include <utility>
 
+#include "mountd/store/damaged_store.h"
+
 namespace mountd::store {
 
 std::string Row::Text(int column) const {
@@ -22,6 +24,25 @@ std::int64_t Row::Int(int column) const {
 Result<std::unique_ptr<Database>> Database::Open(const std::string& path,
                                                  Durability durability,
                                                  Schema schema) {
+  std::string set_aside;
+  if (WasFoundDamaged(path)) {
+    MOUNTD_ASSIGN(set_aside, SetAside(path));
+  }
+  Result<std::unique_ptr<Database>> opened =
+      OpenWhole(path, durability, schema);
+  if (!opened && IsDamage(opened.error())) {
+    MOUNTD_ASSIGN(set_aside, SetAside(path));
+    opened = OpenWhole(path, durability, schema);
+  }
+  if (opened) {
+    (*opened)->set_aside_ = std::move(set_aside);
+  }
+  return opened;
+}
+
+Result<std::unique_ptr<Database>> Database::OpenWhole(const std::string& path,
+                                                      Durability durability,
+                                                      Schema schema) {
   const mode_t old_umask = umask(0077);
   sqlite3* raw = nullptr;
   const int status = sqlite3_open_v2(
@@ -35,6 +56,7 @@ Result<std::unique_ptr<Database>> Database::Open(const std::string& path,
                      raw != nullptr ? sqlite3_errmsg(raw) : "out of memory");
   }
   MOUNTD_TRY(database->Configure(durability));
+  MOUNTD_TRY(database->Check());
   MOUNTD_TRY(database->Upgrade(schema));
   return database;
 }
@@ -62,11 +84,21 @@ Result<void> Database::Configure(Durability durability) {
   return Ok();
 }
 
+// All of it is read once, before anything is done by what it says: a store of
+// ten thousand mounts takes some milliseconds.
+Result<void> Database::Check() {
+  std::string verdict;
+  MOUNTD_TRY(Query("PRAGMA quick_check(1)",
+                   [&](const Row& row) { verdict = row.Text(0); }));
+  return verdict == "ok" ? Ok() : Result<void>(Damage("check store", verdict));
+}
+
 Result<void> Database::Upgrade(Schema schema) {
   std::size_t found = 0;
   MOUNTD_TRY(Query("PRAGMA user_version", [&](const Row& row) {
     found = static_cast<std::size_t>(row.Int(0));
   }));
+  is_fresh_ = found == 0;
   if (found == schema.size()) {
     return Ok();
   }
@@ -108,6 +140,12 @@ Result<sqlite3_stmt*> Database::Prepare(std::string_view sql) {
 }
 
 Error Database::Failure(int status, std::string_view sql) const {
+  if (status == SQLITE_CORRUPT || status == SQLITE_NOTADB) {
+    Error damage = Damage("store", sqlite3_errmsg(database_.get()));
+    NoteDamaged(sqlite3_db_filename(database_.get(), "main"));
+    on_damage_(damage);
+    return damage;
+  }
   const int extended = sqlite3_extended_errcode(database_.get());
   const bool unique = extended == SQLITE_CONSTRAINT_UNIQUE ||
                       extended == SQLITE_CONSTRAINT_PRIMARYKEY;

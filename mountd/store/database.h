@@ -5,6 +5,7 @@
 
 #include <concepts>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -54,10 +55,22 @@ class Database {
 
   // Creates the file (0600) if missing, and brings an older store to the
   // newest version, wholly or not at all. One of a newer version is
-  // FailedPrecondition: an older mountd must not guess at it.
+  // FailedPrecondition: an older mountd must not guess at it. One that is
+  // damaged, or no store, is set aside (damaged_store.h), and a fresh one made.
   static Result<std::unique_ptr<Database>> Open(const std::string& path,
                                                 Durability durability,
                                                 Schema schema);
+
+  // Whether Open made it.
+  bool is_fresh() const { return is_fresh_; }
+  // Where Open has put the damaged one; "" if there was none.
+  const std::string& set_aside() const { return set_aside_; }
+  // Called, with what was found, when a statement finds the file damaged. It
+  // does not come back: what can be read of such a store may be wrong. The next
+  // Open sets it aside. Before the store is used by several threads.
+  void OnDamage(std::function<void(const Error&)> end) {
+    on_damage_ = std::move(end);
+  }
 
   Database(const Database&) = delete;
   Database& operator=(const Database&) = delete;
@@ -110,9 +123,13 @@ class Database {
 
   explicit Database(sqlite3* database) : database_(database) {}
 
+  static Result<std::unique_ptr<Database>> OpenWhole(const std::string& path,
+                                                     Durability durability,
+                                                     Schema schema);
   Result<sqlite3_stmt*> Prepare(std::string_view sql);
   Error Failure(int status, std::string_view sql) const;
   Result<void> Configure(Durability durability);
+  Result<void> Check();
   Result<void> Upgrade(Schema schema);
 
   static int Bind(sqlite3_stmt* statement, int index, std::string_view text);
@@ -148,6 +165,9 @@ class Database {
   std::recursive_mutex mutex_;
   std::unique_ptr<sqlite3, CloseDatabase> database_;
   std::map<std::string, Statement, std::less<>> statements_;
+  bool is_fresh_ = false;
+  std::string set_aside_;
+  std::function<void(const Error&)> on_damage_ = [](const Error&) {};
 };
 
 }  // namespace mountd::store

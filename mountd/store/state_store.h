@@ -110,6 +110,9 @@ class StateStore {
   Result<bool> IsOwed(OwedKind kind, const std::string& object);
   Result<std::vector<OwedRecord>> ListOwed();
 
+  // Of its file (database.h).
+  Database& database() { return *database_; }
+
  private:
   explicit StateStore(std::unique_ptr<Database> database)
       : database_(std::move(database)) {}

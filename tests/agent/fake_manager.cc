@@ -42,6 +42,7 @@ class Manager final : public sdbus::AdaptorInterfaces<FakeController> {
                       sdbus::ObjectPath("/org/mountd1/plugin/csi_2dlocal/0"));
     emitOwedChanged(2);
     emitOwedOverdue(2, std::uint64_t{1'700'000'000'000'000});
+    emitStuckChanged(1);
     emitMountLost("web", "app", "data", "why");
     emitMountHealth("web", "app", "data", "hung", "why");
   }
@@ -317,6 +318,7 @@ class Manager final : public sdbus::AdaptorInterfaces<FakeController> {
   sdbus::Struct<std::uint32_t, std::uint64_t> Owed() override {
     return {1U, std::uint64_t{1'700'000'000'000'000}};
   }
+  std::uint32_t StuckExecutors() override { return 0; }
 
   Script& script() override { return script_; }
   int socket() const override { return socket_; }

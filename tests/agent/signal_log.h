@@ -46,6 +46,9 @@ class SignalLog {
       Add("overdue " + std::to_string(owed.count) + " " +
           std::to_string(owed.since.time_since_epoch().count()));
     };
+    handlers.stuck_changed = [this](std::uint32_t count) {
+      Add("stuck " + std::to_string(count));
+    };
     handlers.mount_lost = [this](const SignalHandlers::Mount& mount,
                                  const std::string& reason) {
       Add("lost " + mount.allocation + "/" + mount.task + "/" + mount.name +

@@ -21,12 +21,12 @@ TEST(Subscriber, GetsEachSignalWithItsValuesInOrder) {
   ASSERT_TRUE(subscriber) << subscriber.error().Message();
   ASSERT_TRUE(server.EmitSignals());
   EXPECT_EQ(
-      log.Wait(9),
+      log.Wait(10),
       (std::vector<std::string>{
           "done op-1 Busy in use", "progress op-1 RemoveTree 7",
           "added csi-local node web", "plugin csi-local healthy []",
           "removed csi-local node web", "owed 2", "overdue 2 1700000000000000",
-          "lost web/app/data why", "health web/app/data hung why"}));
+          "stuck 1", "lost web/app/data why", "health web/app/data hung why"}));
 }
 
 TEST(Subscriber, MayLeaveHandlersOut) {

@@ -132,7 +132,8 @@ TEST_P(Interfaces, VersionIsReadAndNotWritten) {
             (std::map<std::string, std::string>{{"Version", "s"},
                                                 {"Addresses", "a{s(uu)}"},
                                                 {"Owed", "(ut)"},
-                                                {"FreeHostPorts", "u"}}));
+                                                {"FreeHostPorts", "u"},
+                                                {"StuckExecutors", "u"}}));
   EXPECT_EQ(client_
                 ->CallOn(kPath, kProperties, "Set", "ssv",
                          "org.mountd1.Manager", "Version", "s", "2")

@@ -394,7 +394,8 @@ TEST_P(Methods, GetCapabilities) {
                                  {"host_ports", "a(qqu)"},
                                  {"cni_plugins", "a{ss}"},
                                  {"executor_capabilities", "t"},
-                                 {"stuck_executors", "u"}}));
+                                 {"stuck_executors", "u"},
+                                 {"stores_set_aside", "as"}}));
   EXPECT_EQ(answer.values.at("version"), "\"" MOUNTD_VERSION "\"");
   EXPECT_EQ(answer.values.at("network_modes"),
             R"(["bridge", "none", "host", "driver"])");

@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#include "mountd/store/damaged_store.h"
+
+#include <fcntl.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <ctime>
+#include <filesystem>
+#include <utility>
+#include <vector>
+
+#include "mountd/base/unique_fd.h"
+
+namespace mountd::store {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr char kNote[] = ".damaged";
+constexpr char kAside[] = ".corrupt-";
+constexpr char kLog[] = "-wal";
+
+// Sorts as time goes.
+std::string Timestamp() {
+  const std::time_t now = std::time(nullptr);
+  std::tm parts{};
+  std::array<char, 32> text{};
+  gmtime_r(&now, &parts);
+  std::strftime(text.data(), text.size(), "%Y%m%dT%H%M%SZ", &parts);
+  return text.data();
+}
+
+std::string FreeName(const std::string& path) {
+  const std::string wanted = path + kAside + Timestamp();
+  std::string name = wanted;
+  std::error_code ignored;
+  for (int i = 1; fs::exists(name, ignored); ++i) {
+    name = wanted + "." + std::to_string(i);
+  }
+  return name;
+}
+
+void KeepTheLatest(const std::string& path) {
+  const std::string prefix = fs::path(path).filename().string() + kAside;
+  std::vector<fs::path> stores;
+  std::error_code ignored;
+  for (const auto& entry :
+       fs::directory_iterator(fs::path(path).parent_path(), ignored)) {
+    const std::string name = entry.path().filename().string();
+    if (name.starts_with(prefix) && !name.ends_with(kLog)) {
+      stores.push_back(entry.path());
+    }
+  }
+  std::sort(stores.begin(), stores.end());
+  for (std::size_t i = 0; i + kMostSetAside < stores.size(); ++i) {
+    fs::remove(stores[i], ignored);
+    fs::remove(stores[i].string() + kLog, ignored);
+  }
+}
+
+}  // namespace
+
+Error Damage(std::string op, std::string what) {
+  Error error = MakeError(Code::kInternal, std::move(op), "", std::move(what));
+  error.sys_errno = EUCLEAN;
+  return error;
+}
+
+bool IsDamage(const Error& error) { return error.sys_errno == EUCLEAN; }
+
+void NoteDamaged(const std::string& path) {
+  const UniqueFd note(
+      ::open((path + kNote).c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0600));
+}
+
+bool WasFoundDamaged(const std::string& path) {
+  std::error_code ignored;
+  return fs::exists(path + kNote, ignored);
+}
+
+// The log last: without a store beside it SQLite deletes it.
+Result<std::string> SetAside(const std::string& path) {
+  const std::string name = FreeName(path);
+  std::error_code error;
+  for (const char* part : {"", kLog}) {
+    if (fs::exists(path + part, error) && !error) {
+      fs::rename(path + part, name + part, error);
+    }
+    if (error) {
+      return MakeError(Code::kUnavailable, "set aside", path,
+                       "is damaged, and cannot be renamed: " + error.message());
+    }
+  }
+  fs::remove(path + kNote, error);
+  if (error) {
+    return MakeError(Code::kUnavailable, "set aside", path,
+                     "its note cannot be removed: " + error.message());
+  }
+  KeepTheLatest(path);
+  return name;
+}
+
+}  // namespace mountd::store
