@@ -27,6 +27,8 @@ std::string MountStateName(MountRecordState state) {
       return "detaching";
     case MountRecordState::kReplacing:
       return "replacing";
+    case MountRecordState::kFound:
+      return "found";
     case MountRecordState::kLost:
       break;
   }

@@ -20,8 +20,9 @@ MountRecord AsAttached(MountRecord record, const exec::MountState& state) {
 
 // What is anchored, or mounted, for its users.
 std::optional<AnchorKey> AnchorOf(const MountRecord& record) {
-  const bool anchored = record.source_kind == exec::SourceKind::kHostVolume ||
-                        record.source_kind == exec::SourceKind::kFilesystem;
+  const bool anchored = (record.source_kind == exec::SourceKind::kHostVolume ||
+                         record.source_kind == exec::SourceKind::kFilesystem) &&
+                        record.state != MountRecordState::kFound;
   return anchored ? std::optional(AnchorKey{record.source_kind, record.source})
                   : std::nullopt;
 }
@@ -88,12 +89,44 @@ Result<Mounts::Bound> Mounts::BindOne(const BindMountSpec& spec) {
     }
     return Bound{*found, false, 0};
   }
+  if (found && found->state == MountRecordState::kFound) {
+    return TakeOver(std::move(wanted), spec);
+  }
   if (found) {
     // Left by an attempt that could not be undone, or lost: clear it first.
     MOUNTD_TRY(Detach(*found));
   }
   MOUNTD_TRY(CheckLimits(wanted));
   return Attach(std::move(wanted), spec);
+}
+
+// The executor compares what is there with what is asked for. The record of
+// what was found is its intent: whatever is there goes with it.
+Result<Mounts::Bound> Mounts::TakeOver(MountRecord wanted,
+                                       const BindMountSpec& spec) {
+  const std::optional<AnchorKey> anchor = AnchorOf(wanted);
+  std::optional<KeyedLocks::Guard> guard;
+  if (anchor) {
+    guard.emplace(sources_.Lock(LockOf(*anchor)));
+  }
+  Result<exec::MountState> attached = RunAttach(spec, 0);
+  if (!attached) {
+    Error error = std::move(attached).error();
+    if (error.code == Code::kAlreadyExists) {
+      error.detail +=
+          "; it was found without a record, and can be unmounted "
+          "or replaced";
+    }
+    return error;
+  }
+  MountRecord now = AsAttached(std::move(wanted), *attached);
+  now.state = MountRecordState::kAttached;
+  MOUNTD_TRY(store_.Together([&]() -> Result<void> {
+    MOUNTD_TRY(PutAnchorOf(now, attached->anchor_id));
+    return store_.PutMount(now);
+  }));
+  MOUNTD_TRY(CountFound());
+  return Bound{std::move(now), false, 0};
 }
 
 // What was mounted in a container goes with it, and nobody tells.
@@ -214,7 +247,8 @@ Result<Mounts::Replaced> Mounts::Replace(const BindMountSpec& spec) {
                 store_.GetMount(spec.allocation, spec.task, spec.name));
   const MountRecord wanted = RecordOf(spec);
   if (!found || (found->state != MountRecordState::kAttached &&
-                 found->state != MountRecordState::kReplacing)) {
+                 found->state != MountRecordState::kReplacing &&
+                 found->state != MountRecordState::kFound)) {
     return MakeError(Code::kNotFound, "replace", Described(wanted),
                      found ? "is not mounted any more" : "is not mounted");
   }
@@ -344,7 +378,8 @@ Result<void> Mounts::Detach(const MountRecord& record, exec::UnmountMode mode) {
     guard.emplace(sources_.Lock(LockOf(*anchor)));
   }
   if (record.state == MountRecordState::kAttaching ||
-      record.state == MountRecordState::kReplacing) {
+      record.state == MountRecordState::kReplacing ||
+      record.state == MountRecordState::kFound) {
     // What a replacement may have anchored is not what its record is of.
     if (anchor && record.state == MountRecordState::kAttaching) {
       MOUNTD_TRY(store_.DoubtAnchor(*anchor));
@@ -366,8 +401,9 @@ Result<void> Mounts::Detach(const MountRecord& record, exec::UnmountMode mode) {
   if (anchor) {
     ReleaseAnchorIfUnused(*anchor);
   }
-  if (record.state == MountRecordState::kReplacing) {
-    has_left_anchors_ = true;  // which it was to be replaced by is not known
+  if (record.state == MountRecordState::kReplacing ||
+      record.state == MountRecordState::kFound) {
+    has_left_anchors_ = true;  // of what it was a mount, too, is not known
   }
   return Ok();
 }
@@ -401,8 +437,8 @@ Result<void> Mounts::ReleaseAnchorUnlessUsed(const AnchorKey& key) {
   if (is_used) {
     return Ok();
   }
-  if (recovering_) {
-    return MakeError(Code::kBusy, "release", "anchor", "a start waits for it");
+  if (recovering_ || has_found_) {
+    return MakeError(Code::kBusy, "release", "anchor", "is left for later");
   }
   MOUNTD_TRY(executor_.ReleaseAnchor(
       {key.kind, exec::ToWire(key.source), *anchor_id}));
@@ -412,7 +448,7 @@ Result<void> Mounts::ReleaseAnchorUnlessUsed(const AnchorKey& key) {
 void Mounts::ReleaseLeftAnchors() {
   has_left_anchors_ = false;
   const auto anchors = store_.ListAnchors();
-  if (!anchors) {
+  if (!CountFound() || !anchors) {
     has_left_anchors_ = true;
     return;
   }

@@ -25,6 +25,8 @@ namespace mountd {
 //     +----- undone -------+        (another mount there: lost)       |
 //     +-------------------------------- Detach -----------------------+
 //
+// What a start finds without a record (a store that was lost) is `found`.
+//
 // A replacement is `replacing` while the swap is under way, with the record of
 // the old mount, and then attached with that of the new one. One that was cut
 // off is finished by the same call, or taken away by Unmount, as it is.
@@ -41,6 +43,13 @@ class Mounts {
   // to be owed, and the anchors to ReleaseLeftAnchors: a volume that hangs must
   // not keep mountd from starting.
   Result<void> Recover();
+  // Records what is at an allocation's targets without a record, as found: it
+  // stays until the same Bind takes it over, or it is replaced, unmounted or
+  // released. `uid` is the allocation's owner. Before Recover.
+  Result<void> RecordFound(const exec::FoundTarget& found, std::uint32_t uid);
+  // A store that was lost knew of anchors, too: whichever there are is found
+  // out when nothing uses them.
+  Result<void> DoubtAllAnchors();
 
   // All of them or none: what this call mounted is undone if one fails, also
   // after a restart in the middle. Idempotent; the same name with another spec
@@ -98,6 +107,8 @@ class Mounts {
     bool made = false;            // by this call
     std::uint64_t anchor_id = 0;  // of its source, if that is a host volume
   };
+  Result<Bound> TakeOver(MountRecord wanted, const BindMountSpec& spec);
+  Result<void> CountFound();
   // Attaches; the record stays as an intent.
   Result<Bound> BindOne(const BindMountSpec& spec);
   Result<Bound> Attach(MountRecord record, const BindMountSpec& spec);
@@ -124,6 +135,8 @@ class Mounts {
   Counted<std::uint32_t> of_users_;
   Counted<std::string> of_allocations_;
   std::atomic<bool> has_left_anchors_ = false;
+  // Some mount is of no known source: any anchor may be in use.
+  std::atomic<bool> has_found_ = false;
   bool recovering_ = false;
   bool recovery_hangs_ = false;
 };

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 //
 // What Mounts finds at a start.
+#include <spdlog/spdlog.h>
+
+#include <algorithm>
 #include <vector>
 
 #include "mountd/exec/wire.h"
@@ -20,6 +23,53 @@ Result<void> Mounts::Recover() {
   recovering_ = false;
   has_left_anchors_ = true;
   return outcome;
+}
+
+Result<void> Mounts::RecordFound(const exec::FoundTarget& found,
+                                 std::uint32_t uid) {
+  MountRecord record;
+  record.allocation = exec::Text(found.target.allocation);
+  record.task = exec::Text(found.target.task);
+  record.name = exec::Text(found.target.name);
+  MOUNTD_ASSIGN(const std::optional<MountRecord> known,
+                store_.GetMount(record.allocation, record.task, record.name));
+  if (known || record.name.empty()) {
+    return Ok();
+  }
+  spdlog::warn("recovery: mount {} has no record, and is kept",
+               Described(record));
+  record.state = MountRecordState::kFound;
+  record.mount_id = found.state.mount_id;
+  record.peer_group = found.state.peer_group;
+  record.master = found.state.master;
+  record.uid = uid;
+  has_found_ = true;
+  return store_.PutMount(record);
+}
+
+Result<void> Mounts::DoubtAllAnchors() {
+  const auto doubt = [&](exec::SourceKind kind, const auto& sources) {
+    return store_.Together([&]() -> Result<void> {
+      for (const auto& [name, source] : sources) {
+        MOUNTD_TRY(store_.DoubtAnchor({kind, name}));
+      }
+      return Ok();
+    });
+  };
+  MOUNTD_TRY(doubt(exec::SourceKind::kHostVolume, config_.host_volumes));
+  return doubt(exec::SourceKind::kFilesystem, config_.filesystems);
+}
+
+Result<void> Mounts::CountFound() {
+  if (!has_found_) {
+    return Ok();
+  }
+  MOUNTD_ASSIGN(const std::vector<MountRecord> records, store_.ListMounts());
+  has_found_ = std::any_of(records.begin(), records.end(),
+                           [](const MountRecord& record) {
+                             return record.state == MountRecordState::kFound;
+                           });
+  return Ok();
 }
 
 // Nobody was told of a mount whose making was cut off. What cannot go now
@@ -43,6 +93,10 @@ Result<void> Mounts::RecoverOne(const MountRecord& record) {
   }
   const Result<exec::MountState> state =
       executor_.InspectTarget(TargetOf(record));
+  if (record.state == MountRecordState::kFound) {
+    has_found_ = true;
+    return state && state->mount_id == 0 ? Forget(record) : Ok();
+  }
   if (!state || state->mount_id == record.mount_id) {
     return Ok();
   }

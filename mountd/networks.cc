@@ -3,9 +3,11 @@
 
 #include <algorithm>
 #include <limits>
+#include <set>
 #include <utility>
 
 #include "mountd/base/memory_file.h"
+#include "mountd/exec/protocols.h"
 #include "mountd/exec/wire.h"
 #include "mountd/host_ports.h"
 #include "mountd/network_files.h"
@@ -86,6 +88,22 @@ Result<void> CheckFamilies(const NetworkRecord& record) {
   return Ok();
 }
 
+// Each by itself, however they were put together.
+std::set<std::string> EachPort(const std::vector<PortMapping>& ports) {
+  std::set<std::string> all;
+  for (const PortMapping& port : ports) {
+    for (const auto& [bit, number] : exec::kProtocolNumbers) {
+      for (unsigned i = 0; (port.protocols & bit) != 0 && i < port.count; ++i) {
+        all.insert(std::to_string(number) + " " +
+                   netns::ToString(port.host_address) + " " +
+                   std::to_string(port.host_port + i) + " " +
+                   std::to_string(port.container_port + i));
+      }
+    }
+  }
+  return all;
+}
+
 // Whether the allocation's files are of another of its networks.
 bool OthersHaveFiles(const std::vector<NetworkRecord>& all,
                      const std::string& interface) {
@@ -146,6 +164,7 @@ void Networks::TakeRecorded(const std::string& network, const netns::Ipv4& ipv4,
 
 Result<void> Networks::Recover() {
   MOUNTD_TRY(executor_.PrepareNetworks(false));
+  MOUNTD_TRY(RecordFound());
   MOUNTD_ASSIGN(const std::vector<QuarantineRecord> quarantine,
                 store_.ListQuarantine());
   MOUNTD_ASSIGN(const std::vector<NetworkRecord> records,
@@ -167,6 +186,7 @@ Result<void> Networks::Recover() {
     // Nobody was told of a network whose making was cut off: roll it back. One
     // of CNI's is owed: its plugins may take long.
     if (record.state != NetworkRecordState::kCreated &&
+        record.state != NetworkRecordState::kFound &&
         record.mode != NetworkMode::kCni) {
       IgnoreBecauseBestEffort(Teardown(record.allocation, record.interface));
     }
@@ -265,6 +285,12 @@ Result<NetworkStatus> Networks::Setup(const std::string& allocation,
   MOUNTD_ASSIGN(const NetworkSpec spec, Normalised(asked));
   MOUNTD_ASSIGN(std::vector<NetworkRecord> others,
                 store_.NetworksOf(allocation));
+  if (std::any_of(others.begin(), others.end(),
+                  [](const NetworkRecord& record) {
+                    return record.state == NetworkRecordState::kFound;
+                  })) {
+    return TakeOver(allocation, spec, given, gid, others);
+  }
   const auto own = std::find_if(others.begin(), others.end(),
                                 [&](const NetworkRecord& record) {
                                   return record.interface == spec.interface;
@@ -291,6 +317,50 @@ Result<NetworkStatus> Networks::Setup(const std::string& allocation,
   NetworkRecord record = RecordFor(allocation, spec, given, others);
   MOUNTD_TRY(Reserve(spec, &record));
   return Create(std::move(record), given, gid, others.empty());
+}
+
+// The executor answers Ok to a plan all of which is there, and makes nothing
+// where anything else is.
+Result<NetworkStatus> Networks::TakeOver(
+    const std::string& allocation, const NetworkSpec& spec,
+    const GivenNetns& given, std::uint32_t gid,
+    const std::vector<NetworkRecord>& all) {
+  const auto found =
+      std::find_if(all.begin(), all.end(), [&](const NetworkRecord& one) {
+        return one.state == NetworkRecordState::kFound &&
+               one.mode == spec.mode && one.network == spec.network &&
+               (netns::IsNone(spec.ipv4) || one.ipv4 == spec.ipv4) &&
+               (!given.valid() || one.netns_inode == given.inode) &&
+               EachPort(one.ports) == EachPort(spec.ports);
+      });
+  if (found == all.end()) {
+    return MakeError(Code::kFailedPrecondition, "set up",
+                     "network of " + allocation,
+                     "one that has lost its record is otherwise: release the "
+                     "allocation");
+  }
+  std::vector<NetworkRecord> others = all;
+  std::erase_if(others, [](const NetworkRecord& one) {
+    return one.state == NetworkRecordState::kFound;
+  });
+  NetworkRecord record = RecordFor(allocation, spec, given, others);
+  record.ipv4 = found->ipv4;
+  record.ipv6 = found->ipv6;
+  record.netns_inode = found->netns_inode;
+  MOUNTD_TRY(executor_.CreateNetwork(
+      PlanOf(record, OriginOf(record, /*alone=*/true)), given.fd));
+  MOUNTD_TRY(WriteFiles(record, gid));
+  record.state = NetworkRecordState::kCreated;
+  {
+    const std::lock_guard lock(mutex_);
+    ports_.Free(OwnerOf(*found));
+    MOUNTD_TRY(ports_.Take(OwnerOf(record), HostPortsOf(record.ports)));
+  }
+  MOUNTD_TRY(store_.Together([&]() -> Result<void> {
+    MOUNTD_TRY(store_.RemoveNetwork(*found));
+    return store_.AddNetwork(record);
+  }));
+  return StatusOf(record);
 }
 
 Result<NetworkStatus> Networks::Create(NetworkRecord record,

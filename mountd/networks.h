@@ -60,7 +60,9 @@ class Networks {
            store::BootStore& store, Events events);
 
   // Takes the records' addresses and ports; rolls back what was under way.
-  // Called once, before anything else.
+  // Called once, before anything else. Networks that are there without a record
+  // (a store that was lost) keep their addresses and ports, until a Setup that
+  // asks for just them takes them over, or their allocation is released.
   Result<void> Recover();
 
   // `gid` may reach the files that are made with it.
@@ -108,6 +110,14 @@ class Networks {
     netns::AddressPool<netns::Ipv6> ipv6;
     bool scarce = false;
   };
+
+  // What is there without a record (networks_recovery.cc).
+  Result<void> RecordFound();
+  Result<void> RecordFound(const exec::FoundNetwork& found);
+  Result<NetworkStatus> TakeOver(const std::string& allocation,
+                                 const NetworkSpec& spec,
+                                 const GivenNetns& given, std::uint32_t gid,
+                                 const std::vector<NetworkRecord>& all);
 
   // Ports and addresses, in memory; the record gets the addresses.
   Result<void> Reserve(const NetworkSpec& spec, NetworkRecord* record);

@@ -53,7 +53,45 @@ Result<AllocationRecord> Service::FindPrepared(const CallContext& call,
   return record;
 }
 
+// Whose the allocation's mounts are, by their records; root's, if none tells.
+Result<std::uint32_t> Service::OwnerByMounts(const std::string& allocation) {
+  MOUNTD_ASSIGN(const std::vector<MountRecord> mounts,
+                parts_.boot.MountsOf(allocation));
+  const std::uint32_t uid = mounts.empty() ? 0 : mounts.front().uid;
+  const bool same =
+      std::all_of(mounts.begin(), mounts.end(),
+                  [uid](const MountRecord& mount) { return mount.uid == uid; });
+  return same ? uid : 0;
+}
+
+// A store that was lost is made again of the other one and of what is there.
+// Nobody gets what may be another's: where no record tells, root is the owner.
+Result<void> Service::RecordFound() {
+  MOUNTD_ASSIGN(const std::vector<exec::FoundTarget> all,
+                parts_.executor.ListTargets());
+  for (const exec::FoundTarget& found : all) {
+    const std::string id = exec::Text(found.target.allocation);
+    MOUNTD_ASSIGN(std::optional<AllocationRecord> owner,
+                  parts_.state.GetAllocation(id));
+    if (!owner) {
+      MOUNTD_ASSIGN(const std::uint32_t uid, OwnerByMounts(id));
+      owner.emplace(AllocationRecord{id, uid, found.gid, "",
+                                     AllocationState::kPrepared, 0});
+      spdlog::warn("recovery: allocation {} has no record: uid {} owns it", id,
+                   uid);
+      if (const auto added = parts_.state.AddAllocation(*owner); !added) {
+        // It stays as it is: not a reason to serve nobody.
+        spdlog::error("recovery: {}", added.error().Message());
+        continue;
+      }
+    }
+    MOUNTD_TRY(parts_.mounts.RecordFound(found, owner->uid));
+  }
+  return Ok();
+}
+
 Result<void> Service::Recover() {
+  MOUNTD_TRY(RecordFound());
   MOUNTD_ASSIGN(const std::vector<AllocationRecord> allocations,
                 parts_.state.ListAllocations());
   for (const AllocationRecord& record : allocations) {

@@ -276,6 +276,8 @@ class Service {
   static Result<void> CompleteTmpfs(const AllocationRecord& owner,
                                     BindMountSpec& spec);
   Result<void> CheckCgroup(const CallContext& call, std::uint64_t cgroup);
+  Result<void> RecordFound();
+  Result<std::uint32_t> OwnerByMounts(const std::string& allocation);
   Result<void> CheckNotDeclared(const char* op,
                                 const std::string& plugin) const;
   Result<void> CheckPluginLimit(std::uint32_t uid);

@@ -262,7 +262,8 @@ Result<void> Teardowns::OweCutOff() {
   MOUNTD_ASSIGN(const std::vector<NetworkRecord> networks,
                 parts_.boot.ListNetworks());
   for (const NetworkRecord& network : networks) {
-    if (network.state != NetworkRecordState::kCreated) {
+    if (network.state != NetworkRecordState::kCreated &&
+        network.state != NetworkRecordState::kFound) {
       MOUNTD_TRY(Owe(OwedKind::kTeardownNetwork, network.allocation,
                      network.allocation + "/" + network.interface));
     }

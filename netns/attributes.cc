@@ -25,6 +25,17 @@ std::span<const std::byte> Attributes::Bytes(int type) const {
           static_cast<std::size_t>(nla_len(found))};
 }
 
+void Attributes::Each(
+    const std::function<void(const Attributes&)>& each) const {
+  const auto* one = reinterpret_cast<const nlattr*>(bytes_.data());
+  auto left = static_cast<int>(bytes_.size());
+  for (; nla_ok(one, left) != 0; one = nla_next(one, &left)) {
+    each({{static_cast<const std::byte*>(nla_data(one)),
+           static_cast<std::size_t>(nla_len(one))},
+          0});
+  }
+}
+
 std::string Attributes::Text(int type) const {
   const std::span<const std::byte> bytes = Bytes(type);
   const auto* text = reinterpret_cast<const char*>(bytes.data());

@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstring>
+#include <functional>
 #include <optional>
 #include <span>
 #include <string>
@@ -29,6 +30,8 @@ class Attributes {
 
   // Without data for one that is not there.
   std::span<const std::byte> Bytes(int type) const;
+  // What is nested in each of them, in their order.
+  void Each(const std::function<void(const Attributes&)>& each) const;
   Attributes Nested(int type) const { return {Bytes(type), 0}; }
   // "" for none.
   std::string Text(int type) const;

@@ -161,6 +161,9 @@ Daemon::Daemon(Config config, std::unique_ptr<dbus::EventLoop> loop,
 // Directories before what is in them; volumes before the mounts of them.
 Result<void> Daemon::Recover() {
   MOUNTD_TRY(executor_.PrepareBase());
+  if (boot_->database().is_fresh()) {
+    MOUNTD_TRY(mounts_.DoubtAllAnchors());
+  }
   MOUNTD_TRY(service_.Recover());
   MOUNTD_TRY(plugins_.Recover());
   MOUNTD_TRY(volumes_.Recover());

@@ -10,6 +10,7 @@
 #include "mountd/exec/plan_error.h"
 #include "mountd/exec/privileges.h"
 #include "netns/cni_program.h"
+#include "netns/found.h"
 #include "propagation/allocation.h"
 #include "propagation/anchor.h"
 #include "propagation/attach.h"
@@ -18,6 +19,7 @@
 #include "propagation/detach.h"
 #include "propagation/detached.h"
 #include "propagation/filesystem.h"
+#include "propagation/found.h"
 #include "propagation/holders.h"
 #include "propagation/inbox.h"
 #include "propagation/network_files.h"
@@ -42,6 +44,14 @@ Tell<State> TellBy(const std::function<Result<void>()>& send, State* place) {
     *place = now;
     return send();
   };
+}
+
+template <typename Row>
+Result<void> AnswerWithRows(Kernel& kernel, std::span<const Row> rows,
+                            Dispatcher::Answer* answer) {
+  MOUNTD_ASSIGN(answer->fd, Named(kernel.MakeMemory(std::as_bytes(rows)),
+                                  "memfd_create", "what was found"));
+  return Ok();
 }
 
 // What a plan hands on is not read here, but whoever reads it waits for it: a
@@ -129,6 +139,7 @@ Result<void> Dispatcher::Carry(const Request& request, const Fds& fds,
     case PlanKind::kInspectNetwork:
     case PlanKind::kRepairNetwork:
     case PlanKind::kWatchNetworks:
+    case PlanKind::kListNetworks:
       return CarryNetwork(request, fds, answer, send);
     case PlanKind::kRunCni: {
       MOUNTD_ASSIGN(answer->fd,
@@ -150,6 +161,7 @@ Result<void> Dispatcher::Carry(const Request& request, const Fds& fds,
     case PlanKind::kProbeMount:
     case PlanKind::kProbeVolume:
     case PlanKind::kCountMounts:
+    case PlanKind::kListTargets:
       return CarryHealth(request, answer);
   }
   return MakeError(Code::kInvalidArgument, "check plan", "kind");
@@ -271,6 +283,11 @@ Result<void> Dispatcher::CarryNetwork(const Request& request, const Fds& fds,
                                     context, request.body.network_watch.kind));
       return Ok();
     }
+    case PlanKind::kListNetworks: {
+      MOUNTD_ASSIGN(const std::vector<FoundNetwork> found,
+                    netns::ListNetworks(context));
+      return AnswerWithRows(kernel_, std::span(found), answer);
+    }
     default: {
       MOUNTD_ASSIGN(*state, netns::InspectNetwork(context, plan));
       return Ok();
@@ -345,6 +362,11 @@ Result<void> Dispatcher::CarryHealth(const Request& request, Answer* answer) {
       answer->fd = std::move(list.ids);
       reply->mount_list = {list.count, list.most};
       return Ok();
+    }
+    case PlanKind::kListTargets: {
+      MOUNTD_ASSIGN(const std::vector<FoundTarget> found,
+                    propagation::ListTargets(context));
+      return AnswerWithRows(kernel_, std::span(found), answer);
     }
     case PlanKind::kCountMounts: {
       MOUNTD_ASSIGN(reply->mount_list.count,

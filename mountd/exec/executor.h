@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 #pragma once
 
+#include <vector>
+
 #include "mountd/base/result.h"
 #include "mountd/base/unique_fd.h"
 #include "mountd/exec/plan.h"
@@ -125,6 +127,9 @@ class Executor {
     MountListReply reply;
   };
   virtual Result<MountList> ListMounts() = 0;
+  // What is there by the kernel's word alone, recorded or not (plan.h).
+  virtual Result<std::vector<FoundTarget>> ListTargets() = 0;
+  virtual Result<std::vector<FoundNetwork>> ListNetworks() = 0;
   // How many mounts there are below the plugin's directory. NotFound if that
   // was not prepared.
   virtual Result<std::uint64_t> CountMounts(const PluginPlan& plan) = 0;

@@ -99,6 +99,8 @@ class ExecutorPool final : public Executor {
   Result<TreeReply> ChownTree(const TreePlan& plan, int directory) override;
   Result<MountWatch> WatchMounts() override;
   Result<MountList> ListMounts() override;
+  Result<std::vector<FoundTarget>> ListTargets() override;
+  Result<std::vector<FoundNetwork>> ListNetworks() override;
   Result<std::uint64_t> CountMounts(const PluginPlan& plan) override;
   Result<ProbeReply> ProbeMount(const ProbePlan& plan) override;
   Result<ProbeReply> ProbeVolume(const VolumeProbePlan& plan) override;

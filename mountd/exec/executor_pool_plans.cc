@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 #include <array>
+#include <cstring>
 #include <span>
 #include <utility>
 
+#include "mountd/base/memory_file.h"
 #include "mountd/exec/executor_pool.h"
 
 namespace mountd::exec {
@@ -20,6 +22,15 @@ Request MakeRequest(PlanKind kind, Plan PlanBody::*field, const Plan& plan) {
   Request request = MakeRequest(kind);
   request.body.*field = plan;
   return request;
+}
+
+template <typename Row>
+Result<std::vector<Row>> RowsIn(const UniqueFd& memory) {
+  constexpr std::size_t kMostBytes = std::size_t{256} << 20U;
+  MOUNTD_ASSIGN(const std::string bytes, ReadMemory(memory.get(), kMostBytes));
+  std::vector<Row> rows(bytes.size() / sizeof(Row));
+  std::memcpy(rows.data(), bytes.data(), rows.size() * sizeof(Row));
+  return rows;
 }
 
 }  // namespace
@@ -291,6 +302,18 @@ Result<Executor::MountList> ExecutorPool::ListMounts() {
   MOUNTD_ASSIGN(Answer answer,
                 Run(mounts_, MakeRequest(PlanKind::kListMounts)));
   return MountList{std::move(answer.fd), answer.reply.body.mount_list};
+}
+
+Result<std::vector<FoundTarget>> ExecutorPool::ListTargets() {
+  MOUNTD_ASSIGN(const UniqueFd rows,
+                RunForFd(mounts_, MakeRequest(PlanKind::kListTargets)));
+  return RowsIn<FoundTarget>(rows);
+}
+
+Result<std::vector<FoundNetwork>> ExecutorPool::ListNetworks() {
+  MOUNTD_ASSIGN(const UniqueFd rows,
+                RunForFd(networks_, MakeRequest(PlanKind::kListNetworks)));
+  return RowsIn<FoundNetwork>(rows);
 }
 
 Result<std::uint64_t> ExecutorPool::CountMounts(const PluginPlan& plan) {

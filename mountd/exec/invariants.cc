@@ -338,6 +338,8 @@ Result<void> CheckRequest(const Request& request, const Config& config) {
       return CheckVerifyTask(body.verify_task);
     case PlanKind::kWatchMounts:
     case PlanKind::kListMounts:
+    case PlanKind::kListTargets:
+    case PlanKind::kListNetworks:
       return Ok();
     case PlanKind::kProbeMount:
       return CheckTarget(body.probe.target);

@@ -67,6 +67,7 @@ enum class PlanKind : std::uint32_t {
   kWriteNetworkFile = 36,
   kRemoveNetworkFiles = 37,
   kRunCni = 38,
+  kListNetworks = 39,
   // Tasks, and who uses a mount.
   kInspectCgroup = 40,
   kFindHolders = 41,
@@ -81,6 +82,7 @@ enum class PlanKind : std::uint32_t {
   kListMounts = 61,
   kProbeMount = 62,
   kProbeVolume = 64,
+  kListTargets = 65,
   kCountMounts = 63,  // below a plugin's directory
   // CSI plugins' sockets.
   kInspectPluginSocket = 70,
@@ -646,6 +648,28 @@ struct WatchReply {
                                 // mountinfo, POLLPRI when it has changed
 };
 
+// What there is without asking mountd's records: ListTargets' answer's fd holds
+// one for each allocation's directory, without task and name, and for each
+// mount in its inboxes.
+struct FoundTarget {
+  TargetPlan target;
+  std::uint32_t gid = 0;  // of the allocation's directory
+  MountState state;       // of the mount
+};
+
+// The same of ListNetworks: one for each link of an allocation, or several if
+// it has more port maps than one has room for; and for each pinned namespace
+// without a link.
+struct FoundNetwork {
+  WireName allocation;
+  std::uint64_t netns_inode = 0;  // 0: none of that allocation is pinned
+  std::array<std::uint8_t, 4> ipv4{};
+  std::array<std::uint8_t, 16> ipv6{};
+  std::uint32_t flags = 0;  // kIsolated
+  std::uint32_t port_count = 0;
+  std::array<PortMap, kMaxPorts> ports{};
+};
+
 // The answer's fd holds the ids of all mounts of that namespace, 8 bytes each.
 // CountMounts: `count` alone.
 struct MountListReply {
@@ -695,5 +719,7 @@ struct Reply {
 
 static_assert(std::is_trivially_copyable_v<Request>);
 static_assert(std::is_trivially_copyable_v<Reply>);
+static_assert(std::is_trivially_copyable_v<FoundTarget>);
+static_assert(std::is_trivially_copyable_v<FoundNetwork>);
 
 }  // namespace mountd::exec

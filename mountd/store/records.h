@@ -154,6 +154,7 @@ enum class MountRecordState : int {
   kDetaching = 3,
   kLost = 4,       // was ours, and another mount or none is there now
   kReplacing = 5,  // being swapped for another, or was when that was cut off
+  kFound = 6,      // there without a record: what it is of is not known
 };
 
 struct MountRecord {
@@ -207,6 +208,7 @@ enum class NetworkRecordState : int {
   kCreating = 1,
   kCreated = 2,
   kDeleting = 3,
+  kFound = 4,  // there without a record: it goes by its link's name
 };
 
 enum class NetworkMode : int {

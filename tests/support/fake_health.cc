@@ -10,6 +10,7 @@
 #include <cerrno>
 #include <cstring>
 
+#include "mountd/exec/wire.h"
 #include "tests/support/fake_executor.h"
 
 namespace mountd::exec {
@@ -117,6 +118,23 @@ Result<Executor::MountList> FakeExecutor::ListMounts() {
           }
         }
         return list;
+      });
+}
+
+Result<std::vector<FoundTarget>> FakeExecutor::ListTargets() {
+  return Run<Result<std::vector<FoundTarget>>>(
+      PlanKind::kListTargets, "ListTargets", "", PlanBody(),
+      [&]() -> Result<std::vector<FoundTarget>> {
+        std::vector<FoundTarget> all;
+        for (const auto& [id, gid] : allocations_) {
+          all.push_back({{ToWire(id), {}, {}}, gid, {}});
+        }
+        for (const auto& [name, mount] : mounts_) {
+          const TargetPlan& target = mount.plan.target;
+          all.push_back(
+              {target, allocations_[Text(target.allocation)], mount.state});
+        }
+        return all;
       });
 }
 

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cerrno>
 
+#include "mountd/exec/wire.h"
 #include "netns/address.h"
 #include "tests/support/fake_executor.h"
 
@@ -48,6 +49,37 @@ Result<void> FakeExecutor::PrepareNetworks(bool anew) {
   body.prepare_networks.anew = anew ? 1 : 0;
   return Run<Result<void>>(PlanKind::kPrepareNetworks, "PrepareNetworks",
                            anew ? "anew" : "", body, [] { return Ok(); });
+}
+
+Result<std::vector<FoundNetwork>> FakeExecutor::ListNetworks() {
+  return Run<Result<std::vector<FoundNetwork>>>(
+      PlanKind::kListNetworks, "ListNetworks", "", PlanBody(),
+      [&]() -> Result<std::vector<FoundNetwork>> {
+        std::vector<FoundNetwork> all;
+        std::map<std::string, std::uint64_t> bare = networks_;
+        for (const auto& [address, link] : links_) {
+          FoundNetwork row;
+          row.allocation = link.plan.allocation;
+          row.ipv4 = link.plan.ipv4;
+          row.ipv6 = link.plan.ipv6;
+          row.flags = link.plan.flags & kIsolated;
+          row.port_count = link.plan.port_count;
+          row.ports = link.plan.ports;
+          if (const auto home = networks_.find(Text(row.allocation));
+              home != networks_.end() && !link.dying) {
+            row.netns_inode = home->second;
+            bare.erase(home->first);
+          }
+          all.push_back(row);
+        }
+        for (const auto& [id, inode] : bare) {
+          FoundNetwork row;
+          row.allocation = ToWire(id);
+          row.netns_inode = inode;
+          all.push_back(row);
+        }
+        return all;
+      });
 }
 
 Result<void> FakeExecutor::CheckNetworkLocked(const NetworkPlan& plan) const {

@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+//
+// What Networks finds at a start that no record tells of.
+#include <spdlog/spdlog.h>
+
+#include <algorithm>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "mountd/networks.h"
+#include "netns/address.h"
+
+namespace mountd {
+namespace {
+
+PortMapping PortOf(const exec::PortMap& found) {
+  PortMapping port;
+  port.host_port = found.host_port;
+  port.container_port = found.container_port;
+  port.protocols = found.protocols;
+  port.count = found.count;
+  port.host_address.family =
+      static_cast<netns::HostIp::Family>(found.host_family);
+  port.host_address.bytes = found.host_address;
+  return port;
+}
+
+// Whose range it is in; "" if that is declared no longer.
+std::string NetworkOf(const Config& config, const netns::Ipv4& address) {
+  for (const auto& [name, network] : config.networks) {
+    if (std::any_of(
+            network.ipv4.begin(), network.ipv4.end(),
+            [&](const auto& range) { return range.Contains(address); })) {
+      return name;
+    }
+  }
+  return "";
+}
+
+}  // namespace
+
+Result<void> Networks::RecordFound() {
+  MOUNTD_ASSIGN(const std::vector<exec::FoundNetwork> all,
+                executor_.ListNetworks());
+  for (const exec::FoundNetwork& found : all) {
+    MOUNTD_TRY(RecordFound(found));
+  }
+  return Ok();
+}
+
+Result<void> Networks::RecordFound(const exec::FoundNetwork& found) {
+  NetworkRecord record;
+  record.allocation = exec::Text(found.allocation);
+  record.netns_inode = found.netns_inode;
+  record.state = NetworkRecordState::kFound;
+  record.mode = NetworkMode::kNone;
+  record.interface = kLoopbackInterface;
+  // Which it has is not known: they go with it.
+  record.files.hostname = record.allocation;
+  record.network = NetworkOf(config_, found.ipv4);
+  if (!netns::IsNone(found.ipv4) && !record.network.empty()) {
+    record.mode = NetworkMode::kBridge;
+    record.interface = netns::HostLinkName(found.ipv4);
+    record.ipv4 = found.ipv4;
+    record.ipv6 = found.ipv6;
+    record.flags = found.flags;
+  }
+  for (std::size_t i = 0; i < found.port_count; ++i) {
+    record.ports.push_back(PortOf(found.ports.at(i)));
+  }
+  MOUNTD_ASSIGN(const std::vector<NetworkRecord> records,
+                store_.ListNetworks());
+  MOUNTD_ASSIGN(const std::vector<QuarantineRecord> dying,
+                store_.ListQuarantine());
+  const bool known =
+      record.mode == NetworkMode::kBridge
+          ? std::any_of(records.begin(), records.end(),
+                        [&](const NetworkRecord& one) {
+                          return one.ipv4 == record.ipv4;
+                        }) ||
+                std::any_of(dying.begin(), dying.end(),
+                            [&](const QuarantineRecord& one) {
+                              return one.ipv4 == record.ipv4;
+                            })
+          : std::any_of(records.begin(), records.end(),
+                        [&](const NetworkRecord& one) {
+                          return one.allocation == record.allocation;
+                        });
+  if (known) {
+    return Ok();
+  }
+  spdlog::warn("recovery: network {}/{} has no record, and is kept",
+               record.allocation, record.interface);
+  if (found.netns_inode == 0) {
+    // Its namespace is on its way out, or is nobody's.
+    return record.mode == NetworkMode::kBridge
+               ? store_.QuarantineNetwork(record)
+               : Ok();
+  }
+  return store_.AddNetwork(record);
+}
+
+}  // namespace mountd

@@ -1,0 +1,363 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+//
+// Stores that are damaged, of a newer release, or on a disk that takes no more,
+// beneath a whole mountd: nothing that is mounted is lost by that, and nothing
+// is left once it was released.
+#include <sqlite3.h>
+#include <sys/mount.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <filesystem>
+#include <fstream>
+#include <string>
+#include <vector>
+
+#include "mountd/base/paths.h"
+#include "tests/support/eventually.h"
+#include "tests/support/node_fixture.h"
+
+namespace mountd::testing {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr char kConfig[] = R"(
+[host_volume.a]
+path = "/run/host/a"
+propagation = ["private", "host-to-task"]
+[host_volume.b]
+path = "/run/host/b"
+propagation = ["private", "host-to-task"]
+[network.default]
+ipv4 = "10.88.0.0/24"
+ipv6 = "fd88::/64"
+[[rule]]
+users = ["agent"]
+host_volumes = ["*"]
+networks = ["*"]
+host_ports = ["20000-20999"]
+)";
+
+constexpr char kWeb[] = "/run/mountd/base/a/web";
+
+agent::BindMountSpec Spec(const std::string& name, const std::string& source) {
+  agent::BindMountSpec spec;
+  spec.task = "app";
+  spec.name = name;
+  spec.source_type = agent::SourceType::kHostVolume;
+  spec.source = source;
+  spec.propagation = agent::Propagation::kHostToTask;
+  return spec;
+}
+
+agent::NetworkSpec Network(std::uint16_t port) {
+  agent::NetworkSpec spec;
+  spec.ports = {{"http", port, 80, "tcp"}, {"dns", 20053, 53, "tcp+udp", 3}};
+  return spec;
+}
+
+std::string TextIn(const std::string& path) {
+  std::string text;
+  std::ifstream(path) >> text;
+  return text;
+}
+
+class NodeLostStore : public NodeFixture {
+ protected:
+  void SetUp() override {
+    PrivateNamespaces::SetUp();
+    if (IsSkipped()) {
+      return;
+    }
+    for (const char* name : {"a", "b"}) {
+      const std::string path = std::string("/run/host/") + name;
+      fs::create_directories(path);
+      std::ofstream(path + "/version") << name;
+    }
+    ASSERT_NO_FATAL_FAILURE(StartNode(kConfig));
+    for (const char* id : {"web", "db"}) {
+      ASSERT_EQ(Outcome(client_->PrepareAllocation(id)), "Ok");
+    }
+    ASSERT_EQ(MessageOf(client_->BindMount("web", Spec("d", "a"))), "Ok");
+    ASSERT_EQ(MessageOf(client_->BindMount("web", Spec("e", "b"))), "Ok");
+  }
+  void SetUpNetwork() {
+    const auto made = client_->SetupNetwork("web", Network(20080));
+    ASSERT_EQ(MessageOf(made), "Ok");
+    network_ = *made;
+  }
+
+  // Ends mountd, and changes its file meanwhile: nobody calls, so it is not
+  // started again before the next call.
+  void Change(const std::string& store, const std::string& text) {
+    client_.reset();
+    Node::Kill(Node::Processes("mountd"));
+    std::ofstream(store, std::ios::trunc) << text;
+    fs::remove(store + "-wal");
+    Connect();
+  }
+  void Damage(const std::string& store) {
+    Change(store, std::string(8192, 'x'));
+  }
+  std::vector<std::string> SetAside() {
+    const auto capabilities = client_->GetCapabilities();
+    EXPECT_EQ(MessageOf(capabilities), "Ok");
+    return capabilities ? capabilities->stores_set_aside
+                        : std::vector<std::string>();
+  }
+  std::vector<std::string> StatesOf(const std::string& allocation) {
+    std::vector<std::string> states;
+    const auto status = client_->GetAllocation(allocation);
+    EXPECT_EQ(MessageOf(status), "Ok");
+    if (status) {
+      for (const auto& mount : status->mounts) {
+        states.push_back(mount.name + " " + mount.state);
+      }
+    }
+    return states;
+  }
+  static std::vector<std::string> Mounted() { return MountPointsUnder(kWeb); }
+
+  void ReleaseAll() {
+    for (const char* id : {"web", "db"}) {
+      EXPECT_EQ(MessageOf(client_->ReleaseAllocation(id)), "Ok");
+    }
+    ExpectNothingIsLeft();
+  }
+  void ExpectNothingIsLeft() {
+    EXPECT_TRUE(Eventually([] {
+      return MountPointsUnder("/run/mountd/base").size() == 1 &&
+             MountPointsUnder("/run/host").empty() &&
+             !fs::exists("/run/netns/web") &&
+             fs::is_empty("/run/mountd/base/n") &&
+             fs::is_empty("/run/mountd/base/a");
+    }));
+    const auto owed = client_->ListOwed();
+    EXPECT_TRUE(owed && owed->empty());
+    EXPECT_TRUE(Eventually([&] {
+      const auto usage = client_->GetCapabilities()->addresses.at("default");
+      return usage.free == usage.capacity;
+    }));
+  }
+
+  agent::NetworkStatus network_;
+};
+
+TEST_F(NodeLostStore, MountsOutliveTheBootStoreAndAreTakenOver) {
+  const std::vector<std::string> before = Mounted();
+  ASSERT_EQ(before.size(), 2U);
+  Damage(paths::kBootStore);
+  ASSERT_EQ(SetAside().size(), 1U);
+  EXPECT_TRUE(
+      SetAside()[0].starts_with(std::string(paths::kBootStore) + ".corrupt-"));
+  EXPECT_EQ(StatesOf("web"), (std::vector<std::string>{"d found", "e found"}));
+  EXPECT_EQ(Mounted(), before);
+  // What is asked for is what is there.
+  EXPECT_EQ(MessageOf(client_->BindMount("web", Spec("d", "a"))), "Ok");
+  EXPECT_EQ(StatesOf("web"),
+            (std::vector<std::string>{"d attached", "e found"}));
+  EXPECT_EQ(Mounted(), before);
+  // Their source keeps its anchor, or later mounts in it would not come.
+  EXPECT_EQ(MountPointsUnder("/run/host").size(), 2U);
+  // It is not: and stays.
+  EXPECT_EQ(Outcome(client_->BindMount("web", Spec("e", "a"))),
+            "AlreadyExists");
+  EXPECT_EQ(TextIn(std::string(kWeb) + "/app/e/version"), "b");
+  EXPECT_EQ(Mounted(), before);
+  EXPECT_TRUE(SetAside().size() == 1U);
+  ReleaseAll();
+}
+
+TEST_F(NodeLostStore, AMountWithoutARecordIsUnmountedOrReplaced) {
+  Damage(paths::kBootStore);
+  EXPECT_EQ(MessageOf(client_->Unmount("web", "app", "d")), "Ok");
+  EXPECT_EQ(Mounted().size(), 1U);
+  const auto capabilities = client_->GetCapabilities();
+  if (capabilities && capabilities->features.at("mount-beneath")) {
+    EXPECT_EQ(MessageOf(client_->ReplaceMount("web", Spec("e", "a"))), "Ok");
+    EXPECT_EQ(TextIn(std::string(kWeb) + "/app/e/version"), "a");
+  }
+  ReleaseAll();
+}
+
+// The next start has the records that this one made.
+TEST_F(NodeLostStore, WhatWasFoundIsKnownAtTheNextStart) {
+  Damage(paths::kBootStore);
+  ASSERT_EQ(SetAside().size(), 1U);
+  Node::Kill(Node::Processes("mountd"));
+  Connect();
+  EXPECT_TRUE(SetAside().empty());
+  EXPECT_EQ(StatesOf("web"), (std::vector<std::string>{"d found", "e found"}));
+  ReleaseAll();
+}
+
+TEST_F(NodeLostStore, ANetworkOutlivesTheBootStoreAndIsTakenOver) {
+  ASSERT_NO_FATAL_FAILURE(SetUpNetwork());
+  Damage(paths::kBootStore);
+  // Its addresses are nobody else's, nor its ports.
+  const auto other = client_->SetupNetwork("db", Network(20081));
+  EXPECT_EQ(Outcome(other), "AlreadyExists");
+  agent::NetworkSpec bare;
+  const auto made = client_->SetupNetwork("db", bare);
+  ASSERT_EQ(MessageOf(made), "Ok");
+  EXPECT_NE(made->address, network_.address);
+  EXPECT_NE(made->address6, network_.address6);
+  // Asked for otherwise it stays as it is.
+  EXPECT_EQ(Outcome(client_->SetupNetwork("web", Network(20082))),
+            "FailedPrecondition");
+  const auto again = client_->SetupNetwork("web", Network(20080));
+  ASSERT_EQ(MessageOf(again), "Ok");
+  EXPECT_EQ(again->netns_inode, network_.netns_inode);
+  EXPECT_EQ(again->address, network_.address);
+  EXPECT_EQ(again->address6, network_.address6);
+  EXPECT_EQ(again->interface, network_.interface);
+  ReleaseAll();
+}
+
+TEST_F(NodeLostStore, ANetworkThatNobodyAsksForGoesWithItsAllocation) {
+  ASSERT_NO_FATAL_FAILURE(SetUpNetwork());
+  Damage(paths::kBootStore);
+  EXPECT_EQ(MessageOf(client_->ReleaseAllocation("web")), "Ok");
+  // Its ports as well.
+  EXPECT_EQ(MessageOf(client_->SetupNetwork("db", Network(20080))), "Ok");
+  EXPECT_EQ(MessageOf(client_->ReleaseAllocation("db")), "Ok");
+  ExpectNothingIsLeft();
+}
+
+TEST_F(NodeLostStore, AllocationsOutliveTheStateStore) {
+  const std::vector<std::string> before = Mounted();
+  Damage(paths::kStateStore);
+  ASSERT_EQ(SetAside().size(), 1U);
+  // Its mounts' records tell whose it is.
+  EXPECT_EQ(StatesOf("web"),
+            (std::vector<std::string>{"d attached", "e attached"}));
+  EXPECT_EQ(Mounted(), before);
+  EXPECT_EQ(Outcome(client_->PrepareAllocation("web")), "Ok");
+  EXPECT_EQ(MessageOf(client_->ReleaseAllocation("web")), "Ok");
+  EXPECT_TRUE(Mounted().empty());
+  // Nothing tells whose this one is: so it is root's.
+  EXPECT_EQ(Outcome(client_->PrepareAllocation("db")), "PermissionDenied");
+  EXPECT_EQ(Outcome(client_->ReleaseAllocation("db")), "PermissionDenied");
+  auto root = agent::Client::Connect({});
+  ASSERT_EQ(MessageOf(root), "Ok");
+  EXPECT_EQ(MessageOf(root->ReleaseAllocation("db")), "Ok");
+  ExpectNothingIsLeft();
+}
+
+TEST_F(NodeLostStore, BothStoresLostLoseNoMount) {
+  ASSERT_NO_FATAL_FAILURE(SetUpNetwork());
+  const std::vector<std::string> before = Mounted();
+  client_.reset();
+  Node::Kill(Node::Processes("mountd"));
+  for (const std::string store : {paths::kStateStore, paths::kBootStore}) {
+    fs::remove(store);
+    fs::remove(store + "-wal");
+  }
+  Connect();
+  EXPECT_TRUE(SetAside().empty());
+  EXPECT_EQ(Mounted(), before);
+  EXPECT_TRUE(fs::exists("/run/netns/web"));
+  EXPECT_EQ(Outcome(client_->PrepareAllocation("web")), "PermissionDenied");
+  auto root = agent::Client::Connect({});
+  ASSERT_EQ(MessageOf(root), "Ok");
+  for (const char* id : {"web", "db"}) {
+    EXPECT_EQ(MessageOf(root->ReleaseAllocation(id)), "Ok");
+  }
+  ExpectNothingIsLeft();
+}
+
+// Whoever calls is told that mountd does not start, and the log says why.
+class NodeBadState : public NodeLostStore {
+ protected:
+  void ExpectNoStart(const std::string& why) {
+    auto client = node_->Connect(
+        {.connect_timeout = std::chrono::seconds(2), .reconnect = false});
+    EXPECT_FALSE(client && client->GetCapabilities());
+    EXPECT_TRUE(Eventually([&] {
+      return node_->Log().find(why) != std::string::npos;
+    })) << node_->Log();
+    EXPECT_EQ(Mounted().size(), 2U);
+  }
+  void ExpectAllIsWell() {
+    ASSERT_TRUE(Eventually([&] {
+      auto client = node_->Connect();
+      const bool serves = client && client->GetCapabilities();
+      if (serves) {
+        client_.emplace(*std::move(client));
+      }
+      return serves;
+    }));
+    EXPECT_EQ(StatesOf("web"),
+              (std::vector<std::string>{"d attached", "e attached"}));
+    ReleaseAll();
+  }
+  static bool RemountState(const char* options) {
+    return ::mount(nullptr, "/var/lib", nullptr, MS_REMOUNT, options) == 0;
+  }
+};
+
+TEST_F(NodeBadState, ANewerStoreIsRefusedAndLeftAlone) {
+  client_.reset();
+  Node::Kill(Node::Processes("mountd"));
+  const std::string store = paths::kStateStore;
+  const std::string kept = store + ".kept";
+  fs::rename(store, kept);
+  fs::rename(store + "-wal", kept + "-wal");
+  {
+    sqlite3* raw = nullptr;
+    ASSERT_EQ(sqlite3_open(paths::kStateStore, &raw), SQLITE_OK);
+    EXPECT_EQ(sqlite3_exec(raw, "PRAGMA user_version=1000", nullptr, nullptr,
+                           nullptr),
+              SQLITE_OK);
+    sqlite3_close(raw);
+  }
+  ASSERT_EQ(::chown(paths::kStateStore, kMountdUid, kMountdUid), 0);
+  ExpectNoStart("has schema 1000, this mountd knows");
+  fs::rename(kept + "-wal", store + "-wal");
+  fs::rename(kept, store);
+  ExpectAllIsWell();
+}
+
+TEST_F(NodeBadState, AReadOnlyDirectoryIsToldAtTheStart) {
+  client_.reset();
+  Node::Kill(Node::Processes("mountd"));
+  ASSERT_EQ(
+      ::mount(nullptr, "/var/lib", nullptr, MS_REMOUNT | MS_RDONLY, nullptr),
+      0);
+  ExpectNoStart("critical");
+  ASSERT_TRUE(RemountState(nullptr));
+  ExpectAllIsWell();
+}
+
+// What is of the boot lies elsewhere: mounts come and go. A release needs room
+// for its receipt, and goes on once there is some.
+TEST_F(NodeBadState, AFullDiskRefusesWhatCannotBeWrittenDown) {
+  struct statvfs used = {};
+  ASSERT_EQ(::statvfs("/var/lib", &used), 0);
+  const std::string size =
+      "size=" + std::to_string((used.f_blocks - used.f_bfree) * used.f_frsize);
+  ASSERT_TRUE(RemountState(size.c_str()));
+  std::string told;
+  for (int i = 0; i < 2000 && told != "ResourceExhausted"; ++i) {
+    told = Outcome(client_->PrepareAllocation("full" + std::to_string(i)));
+  }
+  EXPECT_EQ(told, "ResourceExhausted");
+  EXPECT_EQ(MessageOf(client_->Unmount("web", "app", "d")), "Ok");
+  EXPECT_EQ(MessageOf(client_->BindMount("web", Spec("d", "a"))), "Ok");
+  EXPECT_EQ(MessageOf(client_->GetAllocation("web")), "Ok");
+  const std::string released = Outcome(client_->ReleaseAllocation("web"));
+  EXPECT_TRUE(released == "Ok" || released == "ResourceExhausted") << released;
+  ASSERT_TRUE(RemountState("size=64m"));
+  const auto all = client_->ListAllocations();
+  ASSERT_TRUE(all);
+  for (const auto& allocation : *all) {
+    EXPECT_EQ(Outcome(client_->ReleaseAllocation(allocation.id)), "Ok");
+  }
+  ExpectNothingIsLeft();
+}
+
+}  // namespace
+}  // namespace mountd::testing
