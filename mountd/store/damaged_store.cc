@@ -6,12 +6,14 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <cstdint>
 #include <ctime>
 #include <filesystem>
 #include <utility>
 #include <vector>
 
 #include "mountd/base/unique_fd.h"
+#include "mountd/base/wall_clock.h"
 
 namespace mountd::store {
 namespace {
@@ -22,23 +24,25 @@ constexpr char kNote[] = ".damaged";
 constexpr char kAside[] = ".corrupt-";
 constexpr char kLog[] = "-wal";
 
-// Sorts as time goes.
+// Sorts as time goes: "20260130T235959.000001Z".
 std::string Timestamp() {
-  const std::time_t now = std::time(nullptr);
+  constexpr std::uint64_t kSecond = 1'000'000;
+  const std::uint64_t now = NowMicroseconds();
+  const auto seconds = static_cast<std::time_t>(now / kSecond);
   std::tm parts{};
   std::array<char, 32> text{};
-  gmtime_r(&now, &parts);
-  std::strftime(text.data(), text.size(), "%Y%m%dT%H%M%SZ", &parts);
-  return text.data();
+  gmtime_r(&seconds, &parts);
+  std::strftime(text.data(), text.size(), "%Y%m%dT%H%M%S.", &parts);
+  const std::string micros = std::to_string(kSecond + now % kSecond);
+  return text.data() + micros.substr(1) + "Z";
 }
 
 std::string FreeName(const std::string& path) {
-  const std::string wanted = path + kAside + Timestamp();
-  std::string name = wanted;
+  std::string name;
   std::error_code ignored;
-  for (int i = 1; fs::exists(name, ignored); ++i) {
-    name = wanted + "." + std::to_string(i);
-  }
+  do {
+    name = path + kAside + Timestamp();
+  } while (fs::exists(name, ignored));
   return name;
 }
 
