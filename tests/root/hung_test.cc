@@ -204,12 +204,18 @@ TEST_F(Hung, OthersGoOnWhileMoreHangThanThereAreExecutors) {
   for (auto& one : hung) {
     EXPECT_EQ(one.get(), "DeadlineExceeded");
   }
+  const auto stuck = [&] {
+    const auto capabilities = clients_.back().GetCapabilities();
+    return capabilities ? capabilities->stuck_executors : ~0U;
+  };
+  EXPECT_EQ(stuck(), static_cast<std::uint32_t>(kServers));
   // As long as its executor is stuck a volume gets no other.
   EXPECT_EQ(Bind(0, DirectoryIn(0)), "Unavailable");
   EXPECT_EQ(Bind(kServers, "good"), "Ok");
   EXPECT_EQ(Unmount(kServers, "good"), "Ok");
   // They end though no server ever answers.
   EXPECT_TRUE(Eventually([] { return StuckExecutors() == 0; }));
+  EXPECT_TRUE(Eventually([&] { return stuck() == 0; }));
   for (int i = 0; i < kServers; ++i) {
     servers_[static_cast<std::size_t>(i)]->GoOn();
     EXPECT_TRUE(Eventually([&] { return Bind(i, DirectoryIn(i)) == "Ok"; }));

@@ -37,6 +37,37 @@ TEST_F(MountsRecoveryTest, AnIntentsMountAndAnchorAreTakenAway) {
   }
 }
 
+// As after a store was lost: the mount is there, and no record.
+TEST_F(MountsRecoveryTest, WhatHasNoRecordIsFoundAndTakenOver) {
+  ASSERT_EQ(MessageOf(Bind()), "Ok");
+  const MountRecord before = *RecordOf();
+  ASSERT_EQ(Outcome(boot().RemoveMount(before)), "Ok");
+  ASSERT_EQ(Outcome(boot().RemoveAnchor(kData)), "Ok");
+  ASSERT_EQ(MessageOf(mounts().DoubtAllAnchors()), "Ok");
+  const auto found = executor().ListTargets();
+  ASSERT_TRUE(found && found->size() == 2U);
+  for (const exec::FoundTarget& one : *found) {
+    ASSERT_EQ(MessageOf(mounts().RecordFound(one, 7)), "Ok");
+  }
+  EXPECT_EQ(StateOf(), MountRecordState::kFound);
+  EXPECT_EQ(MessageOf(Recover()), "Ok");
+  // Nor does its source's anchor go, of which nobody knows that it is.
+  EXPECT_EQ(Existing(), mounted_);
+  ASSERT_EQ(MessageOf(Bind()), "Ok");
+  EXPECT_EQ(StateOf(), MountRecordState::kAttached);
+  EXPECT_EQ(RecordOf()->mount_id, before.mount_id);
+  EXPECT_EQ(Existing(), mounted_);
+  EXPECT_EQ(MessageOf(Unmount()), "Ok");
+  mounts().ReleaseLeftAnchors();
+  EXPECT_EQ(Existing(), nothing_);
+}
+
+TEST_F(MountsRecoveryTest, WhatWasFoundAndIsGoneIsForgotten) {
+  Leave(MountRecordState::kFound, 4711);
+  EXPECT_EQ(MessageOf(Recover()), "Ok");
+  EXPECT_FALSE(RecordOf().has_value());
+}
+
 TEST_F(MountsRecoveryTest, AnIntentThatCannotBeUndoneDoesNotKeepFromStarting) {
   Leave(MountRecordState::kAttaching, 0);
   executor().ReplaceMount("web/task/d");
