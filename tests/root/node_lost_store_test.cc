@@ -5,14 +5,17 @@
 // is left once it was released.
 #include <sqlite3.h>
 #include <sys/mount.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <chrono>
 #include <filesystem>
 #include <fstream>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "mountd/base/paths.h"
@@ -357,6 +360,81 @@ TEST_F(NodeBadState, AFullDiskRefusesWhatCannotBeWrittenDown) {
     EXPECT_EQ(Outcome(client_->ReleaseAllocation(allocation.id)), "Ok");
   }
   ExpectNothingIsLeft();
+}
+
+// Of running processes (prlimit(2)), so that each call may be the first that
+// has none left.
+class NodeFewFds : public NodeLostStore {
+ protected:
+  static void Limit(const std::string& name, rlim_t fds) {
+    for (const UniqueFd& process : Node::Processes(name)) {
+      std::ifstream info("/proc/self/fdinfo/" + std::to_string(process.get()));
+      pid_t pid = -1;
+      for (std::string word; info >> word;) {
+        if (word == "Pid:") {
+          info >> pid;
+        }
+      }
+      // As the process's user, who needs no capability for it.
+      const uid_t uid = name == "mountd" ? kMountdUid : 0;
+      bool limited = false;
+      std::thread([&] {
+        ::syscall(SYS_setresgid, uid, uid, uid);
+        ::syscall(SYS_setresuid, uid, uid, uid);
+        rlimit limit = {};
+        limited = ::prlimit(pid, RLIMIT_NOFILE, nullptr, &limit) == 0;
+        limit.rlim_cur = fds;
+        limited =
+            limited && ::prlimit(pid, RLIMIT_NOFILE, &limit, nullptr) == 0;
+      }).join();
+      ASSERT_TRUE(limited) << name;
+    }
+  }
+  // Makes calls while there are so few; none may tell anything else.
+  void CallOften() {
+    for (int i = 0; i < 20; ++i) {
+      const std::string name = "n" + std::to_string(i);
+      for (const std::string& told :
+           {Outcome(client_->BindMount("db", Spec(name, "a"))),
+            Outcome(client_->Unmount("db", "app", name)),
+            Outcome(client_->SetupNetwork("db", Network(20090))),
+            Outcome(client_->TeardownNetwork("db"))}) {
+        EXPECT_TRUE(told == "Ok" || told == "ResourceExhausted" ||
+                    told == "Unavailable" || told == "Internal" ||
+                    told == "FailedPrecondition")
+            << told;
+        refused_ += told == "Ok" ? 0 : 1;
+      }
+    }
+  }
+  void ExpectServedAgain() {
+    EXPECT_TRUE(Eventually([&] {
+      return Outcome(client_->BindMount("db", Spec("d", "a"))) == "Ok";
+    }));
+    EXPECT_TRUE(Eventually(
+        [&] { return Outcome(client_->ReleaseAllocation("db")) == "Ok"; }));
+    EXPECT_EQ(MessageOf(client_->PrepareAllocation("db")), "Ok");
+    ReleaseAll();
+  }
+  int refused_ = 0;
+};
+
+TEST_F(NodeFewFds, ExecutorsRefuseWhatTheyCannotOpen) {
+  for (rlim_t fds = 4; fds < 12; ++fds) {
+    SCOPED_TRACE(fds);
+    Limit("mountd-exec", fds);
+    CallOften();
+  }
+  EXPECT_GT(refused_, 0);
+  Limit("mountd-exec", 1024);
+  ExpectServedAgain();
+}
+
+// It starts anew before it can serve nobody.
+TEST_F(NodeFewFds, MountdComesBackByItself) {
+  Limit("mountd", 30);
+  CallOften();
+  ExpectServedAgain();
 }
 
 }  // namespace
