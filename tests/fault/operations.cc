@@ -259,6 +259,23 @@ std::vector<Operation> OfAllocations() {
                     ? "its directory is there"
                     : "";
        }},
+      {"Reconcile", "Reconcile",
+       All({Prepare, Publish, Bind(Spec("data", SourceType::kVolume)),
+            SetUp(Bridge)}),
+       [](Agent& agent) {
+         const auto all = agent.client().Reconcile(
+             {.scope = "", .epoch = 1, .wanted = {}, .dry_run = false});
+         return !all ? agent.Told(all)
+                : std::all_of(all->begin(), all->end(),
+                              [](const agent::ReconciledAllocation& one) {
+                                return one.outcome == "released";
+                              })
+                    ? "Ok"
+                    : all->front().outcome;
+       },
+       [](Agent& agent) -> std::string {
+         return agent.Status() ? "the allocation is there" : "";
+       }},
       {"PrepareInbox", "PrepareInbox", Prepare,
        [](Agent& agent) {
          return agent.Told(

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "mountd/base/steps.h"
 #include "mountd/exec/executor.h"
@@ -154,6 +155,14 @@ class SteppedExecutor final : public exec::Executor {
       const exec::HoldersPlan& plan) override {
     return Pass<exec::HoldersState>(
         "FindHolders", [&] { return executor_.FindHolders(plan); });
+  }
+  Result<std::vector<exec::FoundTarget>> ListTargets() override {
+    return Pass<std::vector<exec::FoundTarget>>(
+        "ListTargets", [&] { return executor_.ListTargets(); });
+  }
+  Result<std::vector<exec::FoundNetwork>> ListNetworks() override {
+    return Pass<std::vector<exec::FoundNetwork>>(
+        "ListNetworks", [&] { return executor_.ListNetworks(); });
   }
   Result<exec::HoldersState> FindProcesses(
       const exec::ProcessesPlan& plan) override {

@@ -79,15 +79,12 @@ class RetryRoundsTest : public ::testing::Test {
   std::atomic<int> lists_ = 0;
   std::atomic<int> count_ = 0;
   std::atomic<bool> fails_ = false;
-  std::vector<std::uint32_t> told_;
-  RetryRounds rounds_{loop_, *strands_, [this] { return List(); },
-                      [this](std::uint32_t count) { told_.push_back(count); }};
+  RetryRounds rounds_{loop_, *strands_, [this] { return List(); }};
 };
 
 TEST_F(RetryRoundsTest, NothingIsTriedWhereThereIsNothing) {
   CheckAndWait();
   EXPECT_EQ(loop_.timer_count(), 0U);
-  EXPECT_TRUE(told_.empty());
 }
 
 TEST_F(RetryRoundsTest, OneRoundIsSetHoweverOftenItIsAskedFor) {
@@ -95,7 +92,6 @@ TEST_F(RetryRoundsTest, OneRoundIsSetHoweverOftenItIsAskedFor) {
   CheckAndWait();
   CheckAndWait();
   EXPECT_EQ(loop_.timer_count(), 1U);
-  EXPECT_EQ(told_, std::vector<std::uint32_t>{1});
 }
 
 TEST_F(RetryRoundsTest, AFewAreTriedAtOnceAndEachOnce) {
@@ -125,8 +121,11 @@ TEST_F(RetryRoundsTest, PausesGrowUntilThereIsMore) {
     EXPECT_EQ(pause(), expected);
   }
   count_ = 2;
-  ASSERT_TRUE(Until([&] { return told_.size() == 2; }));
-  EXPECT_EQ(pause(), 1000);
+  // The round under way may have listed before that.
+  if (const auto next = pause(); next != 1000) {
+    EXPECT_EQ(next, 60'000);
+    EXPECT_EQ(pause(), 1000);
+  }
 }
 
 // It is not taken for one without anything in it.
@@ -138,7 +137,6 @@ TEST_F(RetryRoundsTest, AListThatCannotBeHadIsTriedAgain) {
   loop_.FireTimers();
   ASSERT_TRUE(Until([&] { return loop_.timer_count() == 1; }));
   EXPECT_EQ(Begun(), 0);
-  EXPECT_EQ(told_, std::vector<std::uint32_t>{1});
   fails_ = false;
   loop_.FireTimers();
   ASSERT_TRUE(Until([&] { return loop_.timer_count() == 1; }));
