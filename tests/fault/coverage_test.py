@@ -2,8 +2,7 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
 """Whether failure_points_test left nothing out.
 
-  coverage_test.py REPORTS INTROSPECTION_XML KERNEL_H EXECUTOR_H CSI_CLIENT_H
-                   OPERATIONS_CC
+  coverage_test.py REPORTS SOURCES
 
 REPORTS holds what that test wrote, a file for each operation and process. Each
 method of the API has to be an operation, or to be named in operations.cc with
@@ -40,7 +39,12 @@ def methods(path):
 
 
 def main():
-    reports, xml, kernel, executor, csi, operations = sys.argv[1:]
+    reports, sources = sys.argv[1], pathlib.Path(sys.argv[2])
+    xml = sources / "dbus/org.mountd1.Manager.xml"
+    kernel = sources / "mountd/exec/kernel.h"
+    executor = sources / "mountd/exec/executor.h"
+    csi = sources / "csi-node/csi_client.h"
+    operations = sources / "tests/fault/operations.cc"
     lines = [json.loads(path.read_text())
              for path in sorted(pathlib.Path(reports).glob("*.json"))]
     missing = []

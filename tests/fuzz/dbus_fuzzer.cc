@@ -12,6 +12,7 @@
 #include <algorithm>
 #include <chrono>
 #include <csignal>
+#include <cstdlib>
 #include <fstream>
 #include <iterator>
 #include <memory>
@@ -126,11 +127,18 @@ bool KeepSignalsAway() {
   return ::pthread_sigmask(SIG_BLOCK, &ticks, nullptr) == 0;
 }
 
+// It has to end before the static objects that a first client brings about: so
+// its end is registered after them.
 World& TheWorld() {
-  static World world;
-  static const bool quiet = KeepSignalsAway();
-  Require(quiet, "signals cannot be blocked");
-  return world;
+  static std::unique_ptr<World> world;
+  if (world == nullptr) {
+    world = std::make_unique<World>();
+    Require(KeepSignalsAway(), "signals cannot be blocked");
+    Require(test::BusClient::Connect({world->server.address()}) != nullptr,
+            "mountd takes no client");
+    std::atexit([] { world.reset(); });
+  }
+  return *world;
 }
 
 std::unique_ptr<test::BusClient> Connect() {
