@@ -36,8 +36,8 @@ struct DaemonOptions {
   bool system_bus = true;
 };
 
-// Between the core and its two ways out: each is given the real one, and answers
-// the one to be used, which it owns.
+// Between the core and its two ways out: each is given the real one, and
+// answers the one to be used, which it owns.
 struct Seams {
   std::function<exec::Executor&(exec::Executor&)> executor;
   std::function<csi::CsiClient&(csi::CsiClient&)> csi;

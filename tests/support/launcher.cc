@@ -64,7 +64,7 @@ struct Options {
   std::string log;
   bool now = false;
   bool restart_soon = false;
-  bool cni = false;           // a drop-in's CAP_NET_RAW for CNI's plugins
+  bool cni = false;  // a drop-in's CAP_NET_RAW for CNI's plugins
 };
 
 std::vector<cap_value_t> CapabilitiesOfExecutor(const Options& options) {
@@ -239,7 +239,7 @@ class Launcher {
     if (unit.service.restart && failed && !stopping_) {
       const bool lived = Clock::now() - unit.started > kLongestRestartDelay;
       unit.delay = options_.restart_soon ? kSoon
-                   : lived ? kRestartDelay
+                   : lived               ? kRestartDelay
                            : std::min(unit.delay * 2, kLongestRestartDelay);
       unit.start_at = Clock::now() + unit.delay;
     }

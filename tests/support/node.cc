@@ -78,9 +78,8 @@ Result<void> MakeEtc(const std::string& config) {
       ::open(kLauncherLog, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
   if (::getppid() == parent && ::dup2(log, STDOUT_FILENO) >= 0 &&
       ::dup2(log, STDERR_FILENO) >= 0) {
-    ::execl(MOUNTD_LAUNCHER, MOUNTD_LAUNCHER, "--bin-dir", programs,
-            "--log", kLog, "--restart-soon", with_cni ? "--cni" : nullptr,
-            nullptr);
+    ::execl(MOUNTD_LAUNCHER, MOUNTD_LAUNCHER, "--bin-dir", programs, "--log",
+            kLog, "--restart-soon", with_cni ? "--cni" : nullptr, nullptr);
   }
   ::_exit(127);
 }

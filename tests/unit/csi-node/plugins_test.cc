@@ -460,9 +460,9 @@ TEST_F(PluginsTest, AForcedOneIsGoneUntilItIsRegisteredAgain) {
   ASSERT_EQ(MessageOf(Register()), "Ok");
   EXPECT_TRUE(Await("nfs healthy 1"));
   // How far its supervisor has come when that is told is not given.
-  EXPECT_THAT(core_.events.All().front(),
-              ::testing::AnyOf("nfs starting 0", "nfs starting 1",
-                               "nfs healthy 1"));
+  EXPECT_THAT(
+      core_.events.All().front(),
+      ::testing::AnyOf("nfs starting 0", "nfs starting 1", "nfs healthy 1"));
   EXPECT_EQ(Outcome(plugins().Use("nfs")), "Ok");
 }
 
