@@ -140,10 +140,12 @@ bool FailurePoints::CutOff(const Fault& fault) {
   const std::string told = operation().call(*agent_);
   world_->steps().Disarm();
   const bool reached = world_->steps().Fired();
-  reached_ = world_->steps().FiredStep();
+  if (reached) {
+    reached_ = world_->steps().FiredStep();
+  }
   SCOPED_TRACE(std::string(NameOf(fault.action)) + " at step " +
-               std::to_string(fault.at) + " (" + reached_ + "), error " +
-               std::to_string(fault.error) + ", told " + told);
+               std::to_string(fault.at) + " (" + world_->steps().FiredStep() +
+               "), error " + std::to_string(fault.error) + ", told " + told);
   EXPECT_TRUE(IsTruthful(told, fault, reached_)) << agent_->told();
   if (told == "Ok") {
     EXPECT_EQ(operation().missing(*agent_), "");
@@ -170,14 +172,18 @@ void FailurePoints::CutOffEverywhere(StepAction action) {
     if (action != StepAction::kFail || errors.empty()) {
       errors = {EIO};
     }
+    bool reached = false;
     for (const int error : errors) {
-      if (!CutOff({action, k, error})) {
-        return;
-      }
+      reached = CutOff({action, k, error}) || reached;
       ASSERT_FALSE(HasFailure());
     }
+    // How many there are is not always the same: plugins are asked beside.
+    if (!reached && k > steps_.size()) {
+      return;
+    }
     // A step that nobody has thought of.
-    ASSERT_FALSE(PlausibleErrors(process(), reached_).empty()) << reached_;
+    ASSERT_TRUE(!reached || !PlausibleErrors(process(), reached_).empty())
+        << reached_;
     ASSERT_LT(k, kMostSteps);
   }
 }
