@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "tests/support/eventually.h"
+#include "tests/support/host_volumes.h"
 
 namespace mountd::testing {
 namespace {
@@ -42,11 +43,8 @@ Part All(std::vector<Part> parts) {
 BindMountSpec Spec(const std::string& source,
                    SourceType type = SourceType::kHostVolume,
                    Propagation propagation = Propagation::kPrivate) {
-  BindMountSpec spec;
-  spec.task = "app";
-  spec.name = "d";
+  BindMountSpec spec = HostVolumeSpec("d", source);
   spec.source_type = type;
-  spec.source = source;
   spec.propagation = propagation;
   if (type == SourceType::kTmpfs) {
     spec.tmpfs = agent::TmpfsOptions{.size = 1U << 20U};
@@ -60,13 +58,6 @@ Part Bind(const BindMountSpec& spec) {
   };
 }
 
-// What a task reads there; "" of nothing.
-std::string Content(const std::string& path) {
-  std::string text;
-  std::ifstream(path + "/version") >> text;
-  return text;
-}
-
 std::size_t MountsAt(const std::string& path) {
   return MountPointsUnder(path).size();
 }
@@ -78,7 +69,7 @@ Part Shows(const std::string& content) {
     if (MountsAt(path) != 1) {
       return std::to_string(MountsAt(path)) + " mounts at " + path;
     }
-    const std::string shown = Content(path);
+    const std::string shown = VolumeShownAt(path);
     return shown == content ? "" : path + " shows \"" + shown + "\"";
   };
 }
@@ -318,7 +309,7 @@ std::vector<Operation> OfMounts() {
         return agent.Told(agent.client().BindMount(agent.allocation(), spec));
       },
       [](Agent& agent) -> std::string {
-        return Content(TreeOf(agent)) == "a" ? "" : "it is not mounted";
+        return VolumeShownAt(TreeOf(agent)) == "a" ? "" : "it is not mounted";
       },
       DropTree};
   return {

@@ -7,12 +7,12 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <fstream>
 #include <set>
 #include <utility>
 
 #include "mountd/base/paths.h"
 #include "tests/support/eventually.h"
+#include "tests/support/host_volumes.h"
 #include "tests/support/temp_directory.h"
 
 namespace mountd::testing {
@@ -109,11 +109,7 @@ Result<std::unique_ptr<World>> World::Make() {
 
 Result<void> World::Start() {
   ::umask(S_IWGRP | S_IWOTH);
-  for (const char* name : {"a", "b"}) {
-    const std::string path = std::string("/run/host/") + name;
-    fs::create_directories(path);
-    std::ofstream(path + "/version") << name;
-  }
+  MakeHostVolumes();
   fs::create_directories(kAllocRoot);
   fs::create_directories(kFaultsOfPlugin);
   if (::chown(kAllocRoot, kAgentUid, kAgentUid) != 0) {

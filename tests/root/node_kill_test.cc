@@ -7,7 +7,6 @@
 #include <atomic>
 #include <chrono>
 #include <filesystem>
-#include <fstream>
 #include <functional>
 #include <future>
 #include <iostream>
@@ -18,6 +17,7 @@
 #include <vector>
 
 #include "tests/support/eventually.h"
+#include "tests/support/host_volumes.h"
 #include "tests/support/node.h"
 #include "tests/support/outcome.h"
 #include "tests/support/private_namespaces.h"
@@ -50,20 +50,13 @@ constexpr char kInbox[] = "/run/mountd/base/a/web/app";
 
 BindMountSpec Spec(const std::string& name, const std::string& source,
                    SourceType type = SourceType::kHostVolume) {
-  BindMountSpec spec;
-  spec.task = "app";
-  spec.name = name;
+  BindMountSpec spec = HostVolumeSpec(name, source);
   spec.source_type = type;
-  spec.source = source;
   return spec;
 }
 
 // What the mount "d" shows: its volume's name; "" if there is none.
-std::string Shown() {
-  std::string text;
-  std::ifstream(std::string(kInbox) + "/d/version") >> text;
-  return text;
-}
+std::string Shown() { return VolumeShownAt(std::string(kInbox) + "/d"); }
 
 // Looks at the mount "d" over and over, until it ends.
 class Watcher {
@@ -93,11 +86,7 @@ class NodeKill : public PrivateNamespaces {
     if (IsSkipped()) {
       return;
     }
-    for (const char* name : {"a", "b"}) {
-      const std::string path = std::string("/run/host/") + name;
-      fs::create_directories(path);
-      std::ofstream(path + "/version") << name;
-    }
+    MakeHostVolumes();
     auto node = Node::Start(kConfig);
     ASSERT_TRUE(node) << node.error().Message();
     node_ = *std::move(node);

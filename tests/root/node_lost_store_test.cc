@@ -20,6 +20,7 @@
 
 #include "mountd/base/paths.h"
 #include "tests/support/eventually.h"
+#include "tests/support/host_volumes.h"
 #include "tests/support/node_fixture.h"
 
 namespace mountd::testing {
@@ -47,11 +48,7 @@ host_ports = ["20000-20999"]
 constexpr char kWeb[] = "/run/mountd/base/a/web";
 
 agent::BindMountSpec Spec(const std::string& name, const std::string& source) {
-  agent::BindMountSpec spec;
-  spec.task = "app";
-  spec.name = name;
-  spec.source_type = agent::SourceType::kHostVolume;
-  spec.source = source;
+  agent::BindMountSpec spec = HostVolumeSpec(name, source);
   spec.propagation = agent::Propagation::kHostToTask;
   return spec;
 }
@@ -75,11 +72,7 @@ class NodeLostStore : public NodeFixture {
     if (IsSkipped()) {
       return;
     }
-    for (const char* name : {"a", "b"}) {
-      const std::string path = std::string("/run/host/") + name;
-      fs::create_directories(path);
-      std::ofstream(path + "/version") << name;
-    }
+    MakeHostVolumes();
     ASSERT_NO_FATAL_FAILURE(StartNode(kConfig));
     for (const char* id : {"web", "db"}) {
       ASSERT_EQ(Outcome(client_->PrepareAllocation(id)), "Ok");

@@ -16,7 +16,6 @@
 #include <cstdint>
 #include <cstdlib>
 #include <filesystem>
-#include <fstream>
 #include <random>
 #include <set>
 #include <string>
@@ -24,6 +23,7 @@
 #include <vector>
 
 #include "tests/support/eventually.h"
+#include "tests/support/host_volumes.h"
 #include "tests/support/net_probe.h"
 #include "tests/support/node_fixture.h"
 
@@ -55,15 +55,6 @@ void BecomeAgent() {
   ::syscall(SYS_setgroups, 0, nullptr);
   ::syscall(SYS_setresgid, kAgentUid, kAgentUid, kAgentUid);
   ::syscall(SYS_setresuid, kAgentUid, kAgentUid, kAgentUid);
-}
-
-agent::BindMountSpec Spec(const std::string& name, const std::string& source) {
-  agent::BindMountSpec spec;
-  spec.task = "app";
-  spec.name = name;
-  spec.source_type = agent::SourceType::kHostVolume;
-  spec.source = source;
-  return spec;
 }
 
 // Numbers that go through a mapped port and come back, one after the other.
@@ -218,7 +209,8 @@ class Agent {
       case 3:
         if (Told("BindMount",
                  Outcome(client.BindMount(
-                     id_, Spec(name, random_() % 2 == 0 ? "a" : "b"))))) {
+                     id_,
+                     HostVolumeSpec(name, random_() % 2 == 0 ? "a" : "b"))))) {
           EXPECT_EQ(MountPointsUnder(Target(name)).size(), 1U);
         }
         break;
@@ -270,7 +262,8 @@ class NodeRestart : public NodeFixture {
 
 TEST_F(NodeRestart, AgentsAndTasksGoOnWhileAnyProcessIsKilled) {
   ASSERT_EQ(Outcome(client_->PrepareAllocation("keep")), "Ok");
-  ASSERT_EQ(MessageOf(client_->BindMount("keep", Spec("d", "a"))), "Ok");
+  ASSERT_EQ(MessageOf(client_->BindMount("keep", HostVolumeSpec("d", "a"))),
+            "Ok");
   agent::NetworkSpec spec;
   spec.ports = {{"http", kPort, 80, "tcp"}};
   const auto network = client_->SetupNetwork("keep", spec);

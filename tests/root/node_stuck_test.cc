@@ -22,6 +22,7 @@
 #include <vector>
 
 #include "tests/support/eventually.h"
+#include "tests/support/host_volumes.h"
 #include "tests/support/node_fixture.h"
 
 namespace mountd::testing {
@@ -49,15 +50,6 @@ host_ports = ["20000-20999"]
 plan_ms = 500
 )";
 
-agent::BindMountSpec Spec(const std::string& name, const std::string& source) {
-  agent::BindMountSpec spec;
-  spec.task = "app";
-  spec.name = name;
-  spec.source_type = agent::SourceType::kHostVolume;
-  spec.source = source;
-  return spec;
-}
-
 agent::NetworkSpec NetworkWithPort() {
   agent::NetworkSpec spec;
   spec.ports = {{"http", 20080, 80, "tcp"}};
@@ -65,11 +57,7 @@ agent::NetworkSpec NetworkWithPort() {
 }
 
 // What the mount "d" shows: its volume's name; "" if there is none.
-std::string Shown() {
-  std::string text;
-  std::ifstream(std::string(kInbox) + "/d/version") >> text;
-  return text;
-}
+std::string Shown() { return VolumeShownAt(std::string(kInbox) + "/d"); }
 
 void Send(const UniqueFd& process, int signal) {
   ::syscall(SYS_pidfd_send_signal, process.get(), signal, nullptr, 0);
@@ -139,11 +127,7 @@ class NodeStuck : public NodeFixture {
     if (IsSkipped()) {
       return;
     }
-    for (const char* name : {"a", "b"}) {
-      const std::string path = std::string("/run/host/") + name;
-      fs::create_directories(path);
-      std::ofstream(path + "/version") << name;
-    }
+    MakeHostVolumes();
     ASSERT_NO_FATAL_FAILURE(StartNode(kConfig));
     ASSERT_EQ(Outcome(client_->PrepareAllocation("other")), "Ok");
     const char* given = std::getenv("MOUNTD_TEST_SEED");
@@ -186,7 +170,7 @@ class NodeStuck : public NodeFixture {
   }
 
   bool OthersAreServed() {
-    const auto bound = client_->BindMount("other", Spec("d", "b"));
+    const auto bound = client_->BindMount("other", HostVolumeSpec("d", "b"));
     return Outcome(bound) == "Ok" &&
            Outcome(client_->Unmount("other", "app", "d")) == "Ok";
   }
@@ -296,7 +280,7 @@ void NodeStuck::StopAtAllMoments(const Case& one) {
 Result<void> Nothing(agent::Client& /*client*/) { return Ok(); }
 
 Result<void> Bind(agent::Client& client) {
-  MOUNTD_TRY(client.BindMount("web", Spec("d", "a")));
+  MOUNTD_TRY(client.BindMount("web", HostVolumeSpec("d", "a")));
   return Ok();
 }
 
@@ -328,7 +312,7 @@ TEST_F(NodeStuck, InTheMiddleOfReplaceMount) {
   StopAtAllMoments(
       {Bind,
        [](agent::Client& client) -> Result<void> {
-         MOUNTD_TRY(client.ReplaceMount("web", Spec("d", "b")));
+         MOUNTD_TRY(client.ReplaceMount("web", HostVolumeSpec("d", "b")));
          return Ok();
        },
        [] { return Shown() == "b" && MountPointsUnder(kInbox).size() == 1; }});
