@@ -44,9 +44,11 @@ endif()
 set(MOUNTD_DEPS_DIR ${PROJECT_SOURCE_DIR}/build/deps/sdbus-cpp CACHE PATH
     "Where cmake/install-deps put its sdbus-c++")
 set(mountd_sdbus_dir ${MOUNTD_DEPS_DIR})
-# The copy is GCC's: clang's sanitizers are others.
-if(MOUNTD_SANITIZE AND NOT MOUNTD_FUZZ AND EXISTS ${MOUNTD_DEPS_DIR}-${MOUNTD_SANITIZE})
-  set(mountd_sdbus_dir ${MOUNTD_DEPS_DIR}-${MOUNTD_SANITIZE})
+# Each compiler's sanitizers are its own.
+set(mountd_sdbus_copy
+    ${MOUNTD_DEPS_DIR}-${MOUNTD_SANITIZE}-${CMAKE_CXX_COMPILER_ID})
+if(MOUNTD_SANITIZE AND EXISTS ${mountd_sdbus_copy})
+  set(mountd_sdbus_dir ${mountd_sdbus_copy})
 endif()
 if(EXISTS ${mountd_sdbus_dir}/lib/pkgconfig)
   set(ENV{PKG_CONFIG_PATH}
