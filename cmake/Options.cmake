@@ -23,6 +23,7 @@ set(CMAKE_RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/bin)
 
 option(MOUNTD_WERROR "Treat warnings as errors" ON)
 option(MOUNTD_TESTS "Build the tests" ON)
+option(MOUNTD_NODE_TESTS "Also the tests of whole nodes, counterparts and fuzzing" ON)
 option(MOUNTD_FUZZ "Build the fuzz targets with libFuzzer; needs clang" OFF)
 set(MOUNTD_SANITIZE "" CACHE STRING "address (with UBSan), thread, or nothing")
 set_property(CACHE MOUNTD_SANITIZE PROPERTY STRINGS "" address thread)
