@@ -113,7 +113,7 @@ class Networks {
 
   // What is there without a record (networks_recovery.cc).
   Result<void> RecordFound();
-  Result<void> RecordFound(const exec::FoundNetwork& found);
+  Result<void> RecordFound(const NetworkRecord& record);
   Result<NetworkStatus> TakeOver(const std::string& allocation,
                                  const NetworkSpec& spec,
                                  const GivenNetns& given, std::uint32_t gid,

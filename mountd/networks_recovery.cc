@@ -4,7 +4,7 @@
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
-#include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -38,18 +38,7 @@ std::string NetworkOf(const Config& config, const netns::Ipv4& address) {
   return "";
 }
 
-}  // namespace
-
-Result<void> Networks::RecordFound() {
-  MOUNTD_ASSIGN(const std::vector<exec::FoundNetwork> all,
-                executor_.ListNetworks());
-  for (const exec::FoundNetwork& found : all) {
-    MOUNTD_TRY(RecordFound(found));
-  }
-  return Ok();
-}
-
-Result<void> Networks::RecordFound(const exec::FoundNetwork& found) {
+NetworkRecord RecordOf(const exec::FoundNetwork& found, const Config& config) {
   NetworkRecord record;
   record.allocation = exec::Text(found.allocation);
   record.netns_inode = found.netns_inode;
@@ -58,7 +47,7 @@ Result<void> Networks::RecordFound(const exec::FoundNetwork& found) {
   record.interface = kLoopbackInterface;
   // Which it has is not known: they go with it.
   record.files.hostname = record.allocation;
-  record.network = NetworkOf(config_, found.ipv4);
+  record.network = NetworkOf(config, found.ipv4);
   if (!netns::IsNone(found.ipv4) && !record.network.empty()) {
     record.mode = NetworkMode::kBridge;
     record.interface = netns::HostLinkName(found.ipv4);
@@ -69,30 +58,47 @@ Result<void> Networks::RecordFound(const exec::FoundNetwork& found) {
   for (std::size_t i = 0; i < found.port_count; ++i) {
     record.ports.push_back(PortOf(found.ports.at(i)));
   }
+  return record;
+}
+
+}  // namespace
+
+Result<void> Networks::RecordFound() {
+  MOUNTD_ASSIGN(const std::vector<exec::FoundNetwork> all,
+                executor_.ListNetworks());
+  std::set<std::string> allocations;
+  std::set<netns::Ipv4> addresses;
   MOUNTD_ASSIGN(const std::vector<NetworkRecord> records,
                 store_.ListNetworks());
+  for (const NetworkRecord& record : records) {
+    allocations.insert(record.allocation);
+    addresses.insert(record.ipv4);
+  }
   MOUNTD_ASSIGN(const std::vector<QuarantineRecord> dying,
                 store_.ListQuarantine());
-  const bool known =
-      record.mode == NetworkMode::kBridge
-          ? std::any_of(records.begin(), records.end(),
-                        [&](const NetworkRecord& one) {
-                          return one.ipv4 == record.ipv4;
-                        }) ||
-                std::any_of(dying.begin(), dying.end(),
-                            [&](const QuarantineRecord& one) {
-                              return one.ipv4 == record.ipv4;
-                            })
-          : std::any_of(records.begin(), records.end(),
-                        [&](const NetworkRecord& one) {
-                          return one.allocation == record.allocation;
-                        });
-  if (known) {
-    return Ok();
+  for (const QuarantineRecord& record : dying) {
+    addresses.insert(record.ipv4);
   }
+  for (const exec::FoundNetwork& one : all) {
+    const NetworkRecord record = RecordOf(one, config_);
+    const bool fresh = record.mode == NetworkMode::kBridge
+                           ? addresses.insert(record.ipv4).second
+                           : !allocations.contains(record.allocation);
+    if (!fresh) {
+      continue;
+    }
+    if (record.netns_inode != 0) {
+      allocations.insert(record.allocation);
+    }
+    MOUNTD_TRY(RecordFound(record));
+  }
+  return Ok();
+}
+
+Result<void> Networks::RecordFound(const NetworkRecord& record) {
   spdlog::warn("recovery: network {}/{} has no record, and is kept",
                record.allocation, record.interface);
-  if (found.netns_inode == 0) {
+  if (record.netns_inode == 0) {
     // Its namespace is on its way out, or is nobody's.
     return record.mode == NetworkMode::kBridge
                ? store_.QuarantineNetwork(record)

@@ -255,6 +255,10 @@ Result<std::vector<FoundNetwork>> ListNetworks(const Context& context) {
   for (const std::string& name : names) {
     access.place.name = name;
     const Result<Pin> pin = FindPin(context.kernel, access.place);
+    // Something of others at its name is nothing of ours.
+    if (!pin && pin.error().code != Code::kFailedPrecondition) {
+      return pin.error();
+    }
     if (pin && pin->ours && pin->inode != 0) {
       namespaces[name] = pin->inode;
     }

@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 #include <fcntl.h>
+#include <unistd.h>
 
+#include <algorithm>
 #include <functional>
+#include <vector>
 
 #include "tests/root/attacker.h"
 #include "tests/root/network_fixture.h"
@@ -49,6 +52,32 @@ class NetworkFailurePoints : public Networks {
     Delete(plan);
   }
 };
+
+// ---- List
+// ------------------------------------------------------------------
+
+TEST_F(NetworkFailurePoints, AListIsWholeOrAnError) {
+  const auto list = [&]() -> std::vector<exec::FoundNetwork> {
+    std::vector<exec::FoundNetwork> rows(8);
+    const ssize_t size =
+        ::pread(last_fd_.get(), rows.data(), sizeof(rows[0]) * rows.size(), 0);
+    rows.resize(static_cast<std::size_t>(std::max<ssize_t>(size, 0)) /
+                sizeof(rows[0]));
+    return rows;
+  };
+  NetworkPlan alone;
+  alone.allocation = exec::ToWire("db");
+  ASSERT_EQ(ErrorOf(Do(PlanKind::kCreateNetwork, alone)), "");
+  ASSERT_EQ(ErrorOf(Do(PlanKind::kCreateNetwork, Plan("web", 2, 18080))), "");
+  AtEachCall([this] { return Call(PlanKind::kListNetworks); }, false,
+             [&](const Reply& reply) {
+               if (reply.code == 0) {
+                 EXPECT_EQ(list().size(), 2U);
+               }
+             });
+  ASSERT_EQ(ErrorOf(Call(PlanKind::kListNetworks)), "");
+  EXPECT_EQ(list().size(), 2U);
+}
 
 // ---- Create
 // ------------------------------------------------------------------
