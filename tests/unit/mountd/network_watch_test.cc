@@ -32,7 +32,7 @@ class NetworkWatchTest : public ::testing::Test {
     strands_.reset();
   }
 
-  NetworkStatus Setup(const std::string& allocation) {
+  NetworkStatus SetUpNetwork(const std::string& allocation) {
     const auto made = core_.networks->Setup(allocation, {});
     EXPECT_EQ(MessageOf(made), "Ok");
     return made ? *made : NetworkStatus{};
@@ -141,8 +141,8 @@ using Lines = std::vector<std::string>;
 // ---- Links ----
 
 TEST_F(NetworkWatchTest, ALinkThatGoesIsRepairedAndNoOther) {
-  const NetworkStatus web = Setup("web");
-  Setup("db");
+  const NetworkStatus web = SetUpNetwork("web");
+  SetUpNetwork("db");
   Start();
   core_.executor->TakeLink(netns::ToString(web.ipv4));
   SayOfLinks({LinkGoes(web.host_interface)});
@@ -152,7 +152,7 @@ TEST_F(NetworkWatchTest, ALinkThatGoesIsRepairedAndNoOther) {
 }
 
 TEST_F(NetworkWatchTest, WhatComesTogetherIsLookedAtOnce) {
-  const NetworkStatus web = Setup("web");
+  const NetworkStatus web = SetUpNetwork("web");
   Start();
   core_.executor->TakeLink(netns::ToString(web.ipv4));
   SayOfLinks({NeighbourIs(NUD_STALE, web.ipv4), RouteGoes(web.ipv4),
@@ -162,8 +162,8 @@ TEST_F(NetworkWatchTest, WhatComesTogetherIsLookedAtOnce) {
 }
 
 TEST_F(NetworkWatchTest, ARouteOrANeighbourThatGoesHasItLookedAt) {
-  const NetworkStatus web = Setup("web");
-  Setup("db");
+  const NetworkStatus web = SetUpNetwork("web");
+  SetUpNetwork("db");
   Start();
   SayOfLinks({RouteGoes(web.ipv4)});
   EXPECT_EQ(Count("RepairNetwork web"), 1U);
@@ -176,7 +176,7 @@ TEST_F(NetworkWatchTest, ARouteOrANeighbourThatGoesHasItLookedAt) {
 }
 
 TEST_F(NetworkWatchTest, ALinkThatIsNotAsItWasMadeIsLookedAt) {
-  const NetworkStatus web = Setup("web");
+  const NetworkStatus web = SetUpNetwork("web");
   Start();
   SayOfLinks(
       {LinkIs(web.host_interface, IFF_UP | IFF_NOARP, {2, 0, 0, 0, 0, 9})});
@@ -188,8 +188,8 @@ TEST_F(NetworkWatchTest, ALinkThatIsNotAsItWasMadeIsLookedAt) {
 
 // As other links may be.
 TEST_F(NetworkWatchTest, ALinkOfAnotherNameIsLookedAtByItsAllocation) {
-  Setup("web");
-  Setup("db");
+  SetUpNetwork("web");
+  SetUpNetwork("db");
   Start();
   SayOfLinks({LinkIs("other0", IFF_UP).Put(IFLA_IFALIAS, "web"),
               LinkIs("other1", IFF_UP).Put(IFLA_IFALIAS, "the uplink")});
@@ -199,7 +199,7 @@ TEST_F(NetworkWatchTest, ALinkOfAnotherNameIsLookedAtByItsAllocation) {
 
 // As each link is while it is made.
 TEST_F(NetworkWatchTest, ALinkThatIsDownAndThenUpIsNoChange) {
-  const NetworkStatus web = Setup("web");
+  const NetworkStatus web = SetUpNetwork("web");
   Start();
   SayOfLinks({LinkIs(web.host_interface, 0),
               LinkIs(web.host_interface, IFF_UP | IFF_NOARP),
@@ -208,7 +208,7 @@ TEST_F(NetworkWatchTest, ALinkThatIsDownAndThenUpIsNoChange) {
 }
 
 TEST_F(NetworkWatchTest, WhatIsNotMountdsIsNoChange) {
-  Setup("web");
+  SetUpNetwork("web");
   Start();
   SayOfLinks({LinkGoes("eth0"), RouteGoes({192, 0, 2, 1}),
               LinkGoes("md0a0000ff"), AddressGoes({192, 0, 2, 1})});
@@ -217,7 +217,7 @@ TEST_F(NetworkWatchTest, WhatIsNotMountdsIsNoChange) {
 
 // Nor is the store asked about it: neighbours of the LAN come and go.
 TEST_F(NetworkWatchTest, AnAddressOutsideOfAllRangesIsNoChange) {
-  Setup("web");
+  SetUpNetwork("web");
   Start();
   NetworkRecord other = core_.boot->NetworksOf("web").value().front();
   other.allocation = "gone";
@@ -232,7 +232,7 @@ TEST_F(NetworkWatchTest, AnAddressOutsideOfAllRangesIsNoChange) {
 }
 
 TEST_F(NetworkWatchTest, TheHostsOwnAddressIsPutBack) {
-  Setup("web");
+  SetUpNetwork("web");
   Start();
   SayOfLinks({AddressGoes({10, 0, 0, 1})});
   EXPECT_EQ(core_.executor->script().calls(), Lines{"PrepareNetworks"});
@@ -244,8 +244,8 @@ TEST_F(NetworkWatchTest, AQuarantinedLinkThatGoesFreesItsAddressAtOnce) {
   };
   const std::uint32_t all = free();
   core_.executor->KeepLinks();
-  const NetworkStatus gone = Setup("gone");
-  Setup("web");
+  const NetworkStatus gone = SetUpNetwork("gone");
+  SetUpNetwork("web");
   ASSERT_EQ(Outcome(core_.networks->Teardown("gone", "eth0")), "Ok");
   watch_.Start();
   ASSERT_TRUE(loop_.RunUntil([&] { return Count("RepairNetwork web") == 1; }));
@@ -258,7 +258,7 @@ TEST_F(NetworkWatchTest, AQuarantinedLinkThatGoesFreesItsAddressAtOnce) {
 }
 
 TEST_F(NetworkWatchTest, WhatMountdTakesAwayIsNoChange) {
-  const NetworkStatus web = Setup("web");
+  const NetworkStatus web = SetUpNetwork("web");
   Start();
   ASSERT_EQ(Outcome(core_.networks->Teardown("web", "eth0")), "Ok");
   core_.networks->ReapQuarantine();
@@ -268,14 +268,14 @@ TEST_F(NetworkWatchTest, WhatMountdTakesAwayIsNoChange) {
 }
 
 TEST_F(NetworkWatchTest, WhatWentBeforeTheWatchWasThereIsRepaired) {
-  const NetworkStatus web = Setup("web");
+  const NetworkStatus web = SetUpNetwork("web");
   core_.executor->TakeLink(netns::ToString(web.ipv4));
   Start();
   EXPECT_EQ(Told(), Lines{"web/eth0 repaired: link"});
 }
 
 TEST_F(NetworkWatchTest, ALostNamespaceIsToldOnce) {
-  const NetworkStatus web = Setup("web");
+  const NetworkStatus web = SetUpNetwork("web");
   Start();
   core_.executor->TakeNamespace("web");
   SayOfLinks({LinkGoes(web.host_interface)});
@@ -304,13 +304,13 @@ TEST_F(NetworkWatchTest, WhatAPluginMissesIsLost) {
 }
 
 TEST_F(NetworkWatchTest, OneThatIsSetUpAnewAndLostAgainIsToldAgain) {
-  const NetworkStatus web = Setup("web");
+  const NetworkStatus web = SetUpNetwork("web");
   Start();
   core_.executor->TakeNamespace("web");
   SayOfLinks({LinkGoes(web.host_interface)});
   ASSERT_EQ(Outcome(core_.networks->Teardown("web", "eth0")), "Ok");
   core_.networks->ReapQuarantine();
-  const NetworkStatus anew = Setup("web");
+  const NetworkStatus anew = SetUpNetwork("web");
   // As the kernel does: the first number that is free is the next one's.
   NetworkRecord record = core_.boot->NetworksOf("web").value().front();
   record.netns_inode = web.netns_inode;
@@ -321,7 +321,7 @@ TEST_F(NetworkWatchTest, OneThatIsSetUpAnewAndLostAgainIsToldAgain) {
 }
 
 TEST_F(NetworkWatchTest, ARepairThatFailsIsTriedWithTheNextEvent) {
-  const NetworkStatus web = Setup("web");
+  const NetworkStatus web = SetUpNetwork("web");
   Start();
   core_.executor->TakeLink(netns::ToString(web.ipv4));
   core_.executor->FailNext("RepairNetwork", Code::kUnavailable);
@@ -336,7 +336,7 @@ TEST_F(NetworkWatchTest, ARepairThatFailsIsTriedWithTheNextEvent) {
 TEST_F(NetworkWatchTest, ANamespaceThatLosesItsNameIsLost) {
   SetupMode("web", NetworkMode::kNone);
   Pin("web");
-  Setup("db");
+  SetUpNetwork("db");
   Pin("db");
   Pin("others");
   Start();
@@ -398,8 +398,8 @@ TEST_F(NetworkWatchTest, ADirectoryThatGoesIsWatchedAnewAndAllLookedAt) {
 // ---- The table ----
 
 TEST_F(NetworkWatchTest, ATableThatOthersChangeIsLoadedAnewAndAllLookedAt) {
-  Setup("web");
-  Setup("db");
+  SetUpNetwork("web");
+  SetUpNetwork("db");
   Start();
   SayOfRuleset({RuleGoes("mountd", "forward"), GenerationOf("nft")});
   EXPECT_EQ(Count("PrepareNetworks anew"), 1U);
@@ -409,7 +409,7 @@ TEST_F(NetworkWatchTest, ATableThatOthersChangeIsLoadedAnewAndAllLookedAt) {
 }
 
 TEST_F(NetworkWatchTest, WhatAnExecutorChangesIsNoChange) {
-  Setup("web");
+  SetUpNetwork("web");
   Start();
   SayOfRuleset({RuleGoes("mountd", "forward"), GenerationOf("mountd-exec")});
   // What it changed is not the next one's.
@@ -418,7 +418,7 @@ TEST_F(NetworkWatchTest, WhatAnExecutorChangesIsNoChange) {
 }
 
 TEST_F(NetworkWatchTest, OtherTablesAndTheOperatorsChainAreNoChange) {
-  Setup("web");
+  SetUpNetwork("web");
   Start();
   SayOfRuleset({RuleGoes("filter", "forward"), RuleGoes("mountd", "admin"),
                 GenerationOf("nft")});
@@ -435,7 +435,7 @@ TEST_F(NetworkWatchTest, AChangeIsRememberedUntilItIsSaidWhoseItIs) {
 }
 
 TEST_F(NetworkWatchTest, ATableThatCannotBeLoadedIsTriedAgain) {
-  Setup("web");
+  SetUpNetwork("web");
   Start();
   core_.executor->FailNext("PrepareNetworks", Code::kUnavailable);
   SayOfRuleset({RuleGoes("mountd", "forward"), GenerationOf("nft")});
@@ -448,7 +448,7 @@ TEST_F(NetworkWatchTest, ATableThatCannotBeLoadedIsTriedAgain) {
 // ---- The sockets ----
 
 TEST_F(NetworkWatchTest, ABrokenWatchOfLinksIsArmedAnewAndAllLookedAt) {
-  const NetworkStatus web = Setup("web");
+  const NetworkStatus web = SetUpNetwork("web");
   Start();
   core_.executor->BreakNetworkWatch(NetworkWatchKind::kLinks);
   core_.executor->TakeLink(netns::ToString(web.ipv4));
@@ -462,7 +462,7 @@ TEST_F(NetworkWatchTest, ABrokenWatchOfLinksIsArmedAnewAndAllLookedAt) {
 }
 
 TEST_F(NetworkWatchTest, ABrokenWatchOfTheTableIsArmedAnewAndItIsRestored) {
-  Setup("web");
+  SetUpNetwork("web");
   Start();
   core_.executor->BreakNetworkWatch(NetworkWatchKind::kRuleset);
   ASSERT_TRUE(UntilWithTimers([&] { return Count("WatchNetworks") == 1; }));
@@ -475,7 +475,7 @@ TEST_F(NetworkWatchTest, ABrokenWatchOfTheTableIsArmedAnewAndItIsRestored) {
 }
 
 TEST_F(NetworkWatchTest, AWatchThatCannotBeArmedIsTriedAgain) {
-  const NetworkStatus web = Setup("web");
+  const NetworkStatus web = SetUpNetwork("web");
   core_.executor->FailNext("WatchNetworks", Code::kUnavailable,
                            FailWhen::kBefore, 3);
   watch_.Start();
