@@ -128,6 +128,8 @@ PluginOutcome<Json> TryCheck(const Context& context, const Request& request) {
   MOUNTD_ASSIGN(std::optional<Record> record,
                 NoPlugins(held.state.Load(request.attachment)));
   if (!record) {
+    // A DEL that was faster has taken the lock's file, and comes no more.
+    held.state.ForgetLock(request.attachment);
     return Failure(MakeError(Code::kNotFound, "CHECK",
                              request.attachment.ToText(), "is not attached"));
   }

@@ -155,6 +155,16 @@ TEST_F(CniRunner, CheckAsksEachWithTheResultOfAdd) {
   EXPECT_TRUE(HasRecord("web"));
 }
 
+TEST_F(CniRunner, CheckOfWhatIsNotAttachedLeavesNoLock) {
+  WriteNetwork("1.conflist", Network("net", {Plugin("first")}));
+  EXPECT_EQ(Run("check", RequestFor("web"))["code"], "NotFound");
+  EXPECT_FALSE(std::filesystem::exists("/run/state/locks/web@eth0"));
+  // One of what is attached stays.
+  EXPECT_EQ(Run("add", RequestFor("web"))["ok"], true);
+  EXPECT_EQ(Run("check", RequestFor("web"))["ok"], true);
+  EXPECT_TRUE(std::filesystem::exists("/run/state/locks/web@eth0"));
+}
+
 TEST_F(CniRunner, CheckIsNotDoneWhereTheNetworkWantsNone) {
   Json network = Network("net", {Plugin("first")});
   network["disableCheck"] = true;
