@@ -110,17 +110,6 @@ void PluginSupervisor::SetRemoving(bool removing) {
   removing_ = removing;
 }
 
-Result<void> PluginSupervisor::PrepareDirectory() {
-  const std::lock_guard lock(directory_mutex_);
-  const std::string plugin = channel().plugin;
-  if (removing_) {
-    return MakeError(Code::kUnavailable, "prepare", "plugin " + plugin,
-                     "is being unregistered");
-  }
-  MOUNTD_TRY(parts_.executor.PreparePlugin({exec::ToWire(plugin)}));
-  return Ok();
-}
-
 // Tells of edges, and of a fingerprint that came with none.
 void PluginSupervisor::SetState(PluginState state, const std::string& reason) {
   PluginInstance changed;
@@ -237,14 +226,19 @@ PluginSupervisor::Attempt PluginSupervisor::Failed(Attempt attempt,
 }
 
 Result<exec::Executor::PluginConnection> PluginSupervisor::Connect() {
+  exec::PluginSocketPlan plan = SocketPlan();
+  plan.cgroup = parts_.cgroup();
+  const std::lock_guard lock(directory_mutex_);
+  if (removing_) {
+    return MakeError(Code::kUnavailable, "connect",
+                     "plugin " + channel().plugin, "is being unregistered");
+  }
   // Also after a restart, when nobody else does; and its directory may have
   // been made unusable since, by the plugin itself.
   if (!prepared_) {
-    MOUNTD_TRY(PrepareDirectory());
+    MOUNTD_TRY(parts_.executor.PreparePlugin({plan.plugin}));
     prepared_ = true;
   }
-  exec::PluginSocketPlan plan = SocketPlan();
-  plan.cgroup = parts_.cgroup();
   Result<exec::Executor::PluginConnection> connected =
       parts_.executor.ConnectPlugin(plan);
   prepared_ = connected || connected.error().code == Code::kUnavailable;
@@ -349,6 +343,10 @@ void PluginSupervisor::Learn(Fingerprint fingerprint) {
 // Somebody else listens there now, and nobody else would connect to them: the
 // one before may well live on.
 bool PluginSupervisor::WasReplaced() {
+  const std::lock_guard lock(directory_mutex_);
+  if (removing_) {
+    return false;
+  }
   const Result<exec::PluginReply> now =
       parts_.executor.InspectPluginSocket(SocketPlan());
   return now && now->socket_inode != 0 && now->socket_inode != socket_inode_;

@@ -55,8 +55,8 @@ class PluginSupervisor {
   // Ends the thread: at once, or when the RPC it is in ends (bounded by
   // timeouts.probe_timeout). Called by one thread.
   void Stop();
-  // While set, the plugin's directory is not made again; waits for a making
-  // under way.
+  // While set, nothing is done in the plugin's directory, which would keep it
+  // from being unmounted, or make it again; waits for a plan under way.
   void SetRemoving(bool removing);
 
  private:
@@ -65,7 +65,6 @@ class PluginSupervisor {
 
   void Run();
   Attempt ConnectAndFingerprint();
-  Result<void> PrepareDirectory();
   Result<exec::Executor::PluginConnection> Connect();
   // How long until the next attempt after one that ended so.
   std::chrono::milliseconds PauseAfter(Attempt attempt) const;
@@ -88,7 +87,7 @@ class PluginSupervisor {
   std::string obstacle_;
   bool stopping_ = false;
   bool reconnect_ = false;
-  std::mutex directory_mutex_;  // held while the directory is made
+  std::mutex directory_mutex_;  // held during each plan in the directory
   bool removing_ = false;       // directory_mutex_
   UniqueFd wake_;               // eventfd: stop or reconnect
   // This thread's only, all below.

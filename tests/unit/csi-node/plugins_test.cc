@@ -4,6 +4,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <chrono>
+#include <future>
 #include <thread>
 
 #include "tests/support/core.h"
@@ -288,6 +290,22 @@ TEST_F(PluginsTest, OneWhoseDirectoryIsInUseStaysRegistered) {
   ASSERT_EQ(Outcome(core_.state->RemovePublication(publication_, true)), "Ok");
   executor().SetBusy("nfs", false);
   EXPECT_EQ(MessageOf(plugins().Unregister("nfs")), "Ok");
+  EXPECT_TRUE(executor().Existing().empty());
+}
+
+// It would hold the directory, which then could not be unmounted.
+TEST_F(PluginsTest, ALookIntoTheDirectoryUnderWayIsWaitedFor) {
+  executor().script().Block("ConnectPlugin");
+  ASSERT_EQ(MessageOf(Register()), "Ok");
+  ASSERT_TRUE(executor().script().AwaitBlocked("ConnectPlugin"));
+  auto told = std::async(std::launch::async, [&] {
+    return MessageOf(plugins().Unregister("nfs"));
+  });
+  EXPECT_EQ(told.wait_for(std::chrono::milliseconds(100)),
+            std::future_status::timeout);
+  EXPECT_EQ(executor().script().Count("RemovePlugin"), 0U);
+  executor().script().Unblock("ConnectPlugin");
+  EXPECT_EQ(told.get(), "Ok");
   EXPECT_TRUE(executor().Existing().empty());
 }
 
