@@ -1,15 +1,17 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""Whether failure_points_test left nothing out.
+"""Whether failure_points_test left nothing out, and overlaps_test enough in.
 
   coverage_test.py REPORTS SOURCES
 
-REPORTS holds what that test wrote, a file for each operation and process. Each
-method of the API has to be an operation, or to be named in operations.cc with
+REPORTS holds what they wrote: a file for each operation and process, and one for
+each shard of overlaps. Each method of the API has to be an operation, or to be named in operations.cc with
 the reason why it is none; each method of each seam has to be a step that was
-one of those, or to be named here.
+one of those, or to be named here. Overlaps are sampled: of each sort there have
+to be some.
 
-Prints what was counted as one line of JSON for each operation.
+Prints what was counted as one line of JSON for each operation, and one for all
+overlaps.
 """
 import collections
 import json
@@ -45,6 +47,40 @@ def methods(path):
     """The virtual methods that a header declares."""
     text = re.sub(r"//.*", "", pathlib.Path(path).read_text())
     return set(re.findall(r"virtual\s[^;(~]*?(\w+)\(", text)) - NO_STEPS
+
+
+SORTS = {
+    "sharing": {"allocation", "volume", "node"},
+    "then": {"goes-on", "fails", "killed-before", "killed-after", "agent-dies"},
+    "process": {"mountd", "mountd-exec", "mountd-csi"},
+    "met": {"beside", "waited"},
+}
+ENOUGH = 100  # overlaps, for each sort to be among them
+CUTS = 4  # of the same operations
+
+
+def missing_overlaps(reports):
+    """Prints what overlapped, and says what did not."""
+    lines = [json.loads(line)
+             for path in sorted(pathlib.Path(reports).glob("overlaps-*.jsonl"))
+             for line in path.read_text().splitlines()]
+    for line in lines:
+        # Whether any ended while the first was held, or all had to wait for it.
+        line["met"] = "beside" if line["beside"] else "waited"
+    kinds = {(line["first"], *line["others"], line["sharing"])
+             for line in lines}
+    counted = {sort: collections.Counter(line[sort] for line in lines)
+               for sort in SORTS}
+    print(json.dumps({"overlaps": len(lines), "kinds": len(kinds), **counted,
+                      "seeds": sorted({line["seed"] for line in lines})}))
+    if not lines:
+        return ["any overlap"]
+    missing = [f"overlaps of enough kinds: {len(kinds)} in {len(lines)}"
+               ] if len(kinds) * 2 * CUTS < len(lines) else []
+    if len(lines) >= ENOUGH:
+        missing += [f"an overlap, {sort} {one}" for sort, names in SORTS.items()
+                    for one in sorted(names - counted[sort].keys())]
+    return missing
 
 
 def main():
@@ -97,6 +133,7 @@ def main():
     total = {action: sum(run.get(action, 0) for line in lines
                          for run in line["runs"].values())
              for action in ("fail", "kill-before", "kill-after")}
+    missing += missing_overlaps(reports)
     print(json.dumps({"operations": len(done), "lines": len(lines),
                       "runs": total}))
     for one in missing:

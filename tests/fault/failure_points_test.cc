@@ -10,20 +10,16 @@
 // covered.
 #include <gtest/gtest.h>
 
-#include <cstdlib>
-#include <fstream>
-#include <iostream>
 #include <map>
-#include <memory>
 #include <nlohmann/json.hpp>
-#include <set>
+#include <optional>
 #include <string>
 #include <tuple>
 #include <vector>
 
+#include "tests/fault/fault_fixture.h"
 #include "tests/fault/operations.h"
 #include "tests/fault/plausible_errors.h"
-#include "tests/fault/world.h"
 #include "tests/support/eventually.h"
 
 namespace mountd::testing {
@@ -37,28 +33,19 @@ struct Fault {
   int error = 0;
 };
 
-class FailurePoints : public PrivateNamespaces,
+class FailurePoints : public FaultFixture,
                       public ::testing::WithParamInterface<
                           std::tuple<std::size_t, StepProcess>> {
  protected:
   void SetUp() override {
-    PrivateNamespaces::SetUp();
-    if (IsSkipped()) {
-      return;
+    FaultFixture::SetUp();
+    if (world_) {
+      agent_.emplace(*world_, "web");
     }
-    auto world = World::Make();
-    ASSERT_TRUE(world) << world.error().Message();
-    world_ = *std::move(world);
-    agent_.emplace(*world_, "web");
   }
   void TearDown() override {
     agent_.reset();
-    if (world_ && HasFailure()) {
-      std::cerr << world_->Log();
-    }
-    world_.reset();
-    Node::Kill(Node::Processes("bindfs"));
-    PrivateNamespaces::TearDown();
+    FaultFixture::TearDown();
   }
 
   const Operation& operation() const {
@@ -95,16 +82,7 @@ class FailurePoints : public PrivateNamespaces,
     ASSERT_NO_FATAL_FAILURE(Prepare());
     ASSERT_NO_FATAL_FAILURE(Finish());
     ASSERT_NO_FATAL_FAILURE(TakeBack());
-    // Links die after their namespaces, and their addresses are free then.
-    for (int same = 0; same < 3;) {
-      World::State now = World::Take();
-      same = now.inventory.items == before_.inventory.items &&
-                     now.rows == before_.rows &&
-                     now.rows["boot.db quarantine"] == 0
-                 ? same + 1
-                 : 0;
-      before_ = std::move(now);
-    }
+    before_ = World::TakeSettled();
   }
 
   // One call with that fault, and all that has to be true then. Whether the
@@ -112,7 +90,6 @@ class FailurePoints : public PrivateNamespaces,
   bool CutOff(const Fault& fault);
   void CutOffEverywhere(StepAction action);
 
-  std::unique_ptr<World> world_;
   std::optional<Agent> agent_;
   World::State before_;
   std::vector<std::string> steps_;  // of a call that nothing disturbs
@@ -121,18 +98,6 @@ class FailurePoints : public PrivateNamespaces,
   std::map<std::string, std::map<std::string, int>> runs_;  // by step, action
   std::map<std::string, std::map<std::string, int>> told_;  // the same
 };
-
-// What no disturbance is an excuse for.
-bool IsTruthful(const std::string& told, const Fault& fault,
-                const std::string& step) {
-  static const std::set<std::string> kOfOthers = {
-      "NotFound", "AlreadyExists", "PermissionDenied", "InvalidArgument",
-      "NotSupported"};
-  const bool plugins_word =
-      fault.action == StepAction::kFail &&
-      (step.starts_with("rpc ") || step == "request" || step == "answer");
-  return plugins_word || !kOfOthers.contains(told);
-}
 
 bool FailurePoints::CutOff(const Fault& fault) {
   Prepare();
@@ -146,7 +111,7 @@ bool FailurePoints::CutOff(const Fault& fault) {
   SCOPED_TRACE(std::string(NameOf(fault.action)) + " at step " +
                std::to_string(fault.at) + " (" + world_->steps().FiredStep() +
                "), error " + std::to_string(fault.error) + ", told " + told);
-  EXPECT_TRUE(IsTruthful(told, fault, reached_)) << agent_->told();
+  EXPECT_TRUE(IsTruthful(told, fault.action, reached_)) << agent_->told();
   if (told == "Ok") {
     EXPECT_EQ(operation().missing(*agent_), "");
   }
@@ -206,13 +171,7 @@ TEST_P(FailurePoints, AreAllSurvived) {
                {"steps", steps_.size()},
                {"runs", runs_},
                {"told", told_}};
-  std::cout << line.dump() << "\n";
-  const char* directory = std::getenv("MOUNTD_FAULT_REPORTS");
-  if (directory != nullptr) {
-    std::ofstream(std::string(directory) + "/" + operation().name + "-" +
-                  NameOf(process()) + ".json")
-        << line.dump() << "\n";
-  }
+  Report(operation().name + "-" + NameOf(process()) + ".json").Add(line);
 }
 
 std::vector<std::size_t> Indices() {

@@ -88,8 +88,11 @@ Part Unmounted(const std::string& name = "d") {
 agent::VolumeSpec Volume(const Agent& agent) {
   agent::VolumeSpec spec;
   spec.alias = "data";
-  spec.volume = "volume-of-" + agent.allocation();
+  spec.volume = agent.volume();
   spec.plugin = World::kPlugin;
+  if (agent.shares_volume()) {
+    spec.usage.access_mode = "multi-node-multi-writer";
+  }
   return spec;
 }
 std::string Publish(Agent& agent) {
@@ -111,10 +114,17 @@ std::string IsPublished(Agent& agent) {
                    volume.host_path
              : "";
 }
+// "" of an allocation that is gone as a whole.
+std::string NotTold(Agent& agent,
+                    const Result<agent::AllocationStatus>& status) {
+  const std::string told = agent.Told(status);
+  return told == "NotFound" ? "" : told;
+}
+
 // The volume's own end may be owed, of a plugin that is just coming back.
 std::string IsUnpublished(Agent& agent) {
   const auto status = agent.Status();
-  return !status                    ? agent.Told(status)
+  return !status                    ? NotTold(agent, status)
          : !status->volumes.empty() ? "a volume of it is recorded"
                                     : "";
 }
@@ -173,7 +183,7 @@ std::string HasNetwork(Agent& agent) {
 }
 std::string HasNoNetwork(Agent& agent) {
   const auto status = agent.Status();
-  return !status                     ? agent.Told(status)
+  return !status                     ? NotTold(agent, status)
          : !status->networks.empty() ? "a network of it is recorded"
          : fs::exists("/run/netns/" + agent.allocation())
              ? "its namespace has its name"
@@ -256,13 +266,15 @@ std::vector<Operation> OfAllocations() {
        [](Agent& agent) {
          const auto all = agent.client().Reconcile(
              {.scope = "", .epoch = 1, .wanted = {}, .dry_run = false});
-         return !all ? agent.Told(all)
-                : std::all_of(all->begin(), all->end(),
-                              [](const agent::ReconciledAllocation& one) {
-                                return one.outcome == "released";
-                              })
-                    ? "Ok"
-                    : all->front().outcome;
+         if (!all) {
+           return agent.Told(all);
+         }
+         const auto kept =
+             std::find_if(all->begin(), all->end(),
+                          [](const agent::ReconciledAllocation& one) {
+                            return one.outcome != "released";
+                          });
+         return kept == all->end() ? std::string("Ok") : kept->outcome;
        },
        [](Agent& agent) -> std::string {
          return agent.Status() ? "the allocation is there" : "";
@@ -363,6 +375,9 @@ std::vector<Operation> OfMounts() {
 }
 
 std::vector<Operation> OfVolumes() {
+  const auto unregister = [](Agent& agent) {
+    return agent.Told(agent.client().UnregisterPlugin(agent.allocation()));
+  };
   return {
       {"PublishVolume", "PublishVolume", Prepare, Publish, IsPublished},
       {"UnpublishVolume", "UnpublishVolume", All({Prepare, Publish}), Unpublish,
@@ -373,12 +388,16 @@ std::vector<Operation> OfVolumes() {
              agent.allocation(), "data", {.required_bytes = 1 << 20}));
        },
        IsPublished},
-      {"GetVolumeStats", "GetVolumeStats", All({Prepare, Publish}),
+      {"GetVolumeStats",
+       "GetVolumeStats",
+       All({Prepare, Publish}),
        [](Agent& agent) {
          return agent.Told(
              agent.client().GetVolumeStats(agent.allocation(), "data"));
        },
-       IsPublished},
+       IsPublished,
+       {},
+       /*looks_on=*/true},
       {"RegisterPlugin", "RegisterPlugin", Nothing,
        [](Agent& agent) {
          return agent.Told(
@@ -389,22 +408,19 @@ std::vector<Operation> OfVolumes() {
                     ? ""
                     : "no directory of its own";
        },
-       [](Agent& agent) {
-         return agent.Told(agent.client().UnregisterPlugin(agent.allocation()));
-       }},
+       unregister},
       {"UnregisterPlugin", "UnregisterPlugin",
        [](Agent& agent) {
          return agent.Told(
              agent.client().RegisterPlugin({.plugin = agent.allocation()}));
        },
-       [](Agent& agent) {
-         return agent.Told(agent.client().UnregisterPlugin(agent.allocation()));
-       },
+       unregister,
        [](Agent& agent) -> std::string {
          return fs::exists("/run/mountd/base/p/" + agent.allocation())
                     ? "its directory is there"
                     : "";
-       }},
+       },
+       unregister},
   };
 }
 
@@ -452,26 +468,26 @@ std::vector<Operation> OfControllers() {
   const auto there = [](Agent&) { return std::string(); };
   const auto create = [](Agent& agent) {
     return agent.Told(agent.client().CreateVolume(
-        {.plugin = World::kPlugin, .name = "made-" + agent.allocation()}));
+        {.plugin = World::kPlugin, .name = "made-" + agent.volume()}));
   };
   const auto remove = [](Agent& agent) {
-    return agent.Told(agent.client().DeleteVolume(
-        World::kPlugin, "made-" + agent.allocation()));
+    return agent.Told(
+        agent.client().DeleteVolume(World::kPlugin, "made-" + agent.volume()));
   };
   const auto publish = [](Agent& agent) {
     const auto plugin = agent.client().GetPlugin(World::kPlugin);
     return plugin ? agent.Told(agent.client().ControllerPublishVolume(
                         {.plugin = World::kPlugin,
-                         .volume = "made-" + agent.allocation(),
+                         .volume = "made-" + agent.volume(),
                          .node_id = plugin->node_id}))
                   : agent.Told(plugin);
   };
   const auto unpublish = [](Agent& agent) {
     const auto plugin = agent.client().GetPlugin(World::kPlugin);
-    return plugin ? agent.Told(agent.client().ControllerUnpublishVolume(
-                        World::kPlugin, "made-" + agent.allocation(),
-                        plugin->node_id))
-                  : agent.Told(plugin);
+    return plugin
+               ? agent.Told(agent.client().ControllerUnpublishVolume(
+                     World::kPlugin, "made-" + agent.volume(), plugin->node_id))
+               : agent.Told(plugin);
   };
   return {
       {"CreateVolume", "CreateVolume", Nothing, create, there, remove},
@@ -534,6 +550,14 @@ const std::vector<Operation>& AllOperations() {
     return operations;
   }();
   return all;
+}
+
+std::size_t IndexOf(const std::string& name) {
+  const std::vector<Operation>& all = AllOperations();
+  return static_cast<std::size_t>(
+      std::find_if(all.begin(), all.end(),
+                   [&](const Operation& one) { return one.name == name; }) -
+      all.begin());
 }
 
 const std::vector<Uncounted>& UncountedMethods() {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 #pragma once
 
+#include <cstddef>
 #include <functional>
 #include <string>
 #include <vector>
@@ -21,9 +22,13 @@ struct Operation {
   std::function<std::string(Agent&)> missing;
   // What a release does not take.
   std::function<std::string(Agent&)> undo{};
+  // Does not wait for what is being done to the same allocation.
+  bool looks_on = false;
 };
 
 const std::vector<Operation>& AllOperations();
+// The place there of the one with that name, which there is.
+std::size_t IndexOf(const std::string& name);
 
 // Methods that change nothing, and what proves it; and those that are tested as
 // a part of others.

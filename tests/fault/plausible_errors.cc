@@ -3,6 +3,7 @@
 
 #include <cerrno>
 #include <map>
+#include <set>
 
 #include "csi-node/csi_client.h"
 #include "mountd/base/error.h"
@@ -110,6 +111,17 @@ std::vector<int> PlausibleErrors(StepProcess process, const std::string& step) {
   }
   return step.starts_with("store ") ? std::vector<int>{ENOSPC, EIO}
                                     : std::vector<int>();
+}
+
+bool IsTruthful(const std::string& told, StepAction action,
+                const std::string& step) {
+  static const std::set<std::string> kOfOthers = {
+      "NotFound", "AlreadyExists", "PermissionDenied", "InvalidArgument",
+      "NotSupported"};
+  const bool plugins_word =
+      action == StepAction::kFail &&
+      (step.starts_with("rpc ") || step == "request" || step == "answer");
+  return plugins_word || !kOfOthers.contains(told);
 }
 
 }  // namespace mountd::testing

@@ -14,4 +14,10 @@ namespace mountd::testing {
 // known here.
 std::vector<int> PlausibleErrors(StepProcess process, const std::string& step);
 
+// Whether a caller whose call was cut off at `step` may be told `told`: not
+// what no disturbance is an excuse for, unless it is the word of a plugin that
+// has failed there.
+bool IsTruthful(const std::string& told, StepAction action,
+                const std::string& step);
+
 }  // namespace mountd::testing

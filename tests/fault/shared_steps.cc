@@ -2,14 +2,18 @@
 #include "tests/fault/shared_steps.h"
 
 #include <fcntl.h>
+#include <linux/futex.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <climits>
 #include <csignal>
 #include <cstdlib>
 #include <cstring>
+#include <ctime>
 #include <filesystem>
 
 #include "mountd/base/unique_fd.h"
@@ -30,6 +34,28 @@ StepsBlock* Map(int flags) {
       ::mmap(nullptr, sizeof(StepsBlock), PROT_READ | PROT_WRITE, MAP_SHARED,
              file.get(), 0);
   return memory == MAP_FAILED ? nullptr : static_cast<StepsBlock*>(memory);
+}
+
+void WriteName(std::string_view step, char (&name)[kLongestStep]) {
+  const std::size_t size = std::min(step.size(), kLongestStep - 1);
+  std::memcpy(&name[0], step.data(), size);
+  name[size] = '\0';
+}
+
+// The word is another process's, too: std::atomic's own wait is for one alone.
+void Futex(std::atomic<std::uint32_t>& word, int operation,
+           std::uint32_t value) {
+  const timespec tick = {1, 0};  // of a wake-up that was missed
+  ::syscall(SYS_futex, reinterpret_cast<std::uint32_t*>(&word), operation,
+            value, operation == FUTEX_WAIT ? &tick : nullptr, nullptr, 0);
+}
+
+// A test that has died holds nobody for ever.
+void WaitWhileHeld(std::atomic<std::uint32_t>& held) {
+  constexpr int kLongest = 60;
+  for (int i = 0; held != 0 && i < kLongest; ++i) {
+    Futex(held, FUTEX_WAIT, 1);
+  }
 }
 
 }  // namespace
@@ -56,6 +82,8 @@ const char* NameOf(StepAction action) {
       return "kill-before";
     case StepAction::kKillAfter:
       return "kill-after";
+    case StepAction::kStop:
+      return "stop";
     case StepAction::kCount:
       break;
   }
@@ -73,21 +101,23 @@ void SharedSteps::Die() {
 
 int SharedSteps::Begin(std::string_view step) {
   t_die_after = false;
-  if (block_ == nullptr ||
-      block_->process != static_cast<std::uint32_t>(process_)) {
+  if (block_ == nullptr) {
+    return 0;
+  }
+  ++block_->all[static_cast<std::size_t>(process_)];
+  if (block_->process != static_cast<std::uint32_t>(process_)) {
     return 0;
   }
   const std::uint32_t k = ++block_->count;
   if (k <= kMostSteps) {
-    char* const name = &block_->names[k - 1][0];
-    const std::size_t size = std::min(step.size(), kLongestStep - 1);
-    std::memcpy(name, step.data(), size);
-    name[size] = '\0';
+    WriteName(step, block_->names[k - 1]);
   }
   if (k != block_->at) {
     return 0;
   }
+  WriteName(step, block_->fired_step);
   block_->fired = 1;
+  WaitWhileHeld(block_->held);
   switch (static_cast<StepAction>(block_->action.load())) {
     case StepAction::kFail:
       return block_->error;
@@ -95,6 +125,9 @@ int SharedSteps::Begin(std::string_view step) {
       Die();
     case StepAction::kKillAfter:
       t_die_after = true;
+      return 0;
+    case StepAction::kStop:
+      ::kill(::getpid(), SIGSTOP);
       return 0;
     case StepAction::kCount:
       break;
@@ -126,6 +159,17 @@ StepsControl::~StepsControl() {
 void StepsControl::Arm(StepProcess process, StepAction action, std::uint32_t at,
                        int error) {
   Disarm();
+  Set(process, action, at, error);
+}
+
+void StepsControl::Hold(StepProcess process, std::uint32_t at) {
+  Disarm();
+  block_->held = 1;
+  Set(process, StepAction::kCount, at, 0);
+}
+
+void StepsControl::Set(StepProcess process, StepAction action, std::uint32_t at,
+                       int error) {
   block_->count = 0;
   block_->fired = 0;
   block_->action = static_cast<std::uint32_t>(action);
@@ -134,15 +178,30 @@ void StepsControl::Arm(StepProcess process, StepAction action, std::uint32_t at,
   block_->process = static_cast<std::uint32_t>(process);
 }
 
+void StepsControl::Resume(StepAction action, int error) {
+  block_->error = error;
+  block_->action = static_cast<std::uint32_t>(action);
+  LetGo();
+}
+
+void StepsControl::LetGo() {
+  block_->held = 0;
+  Futex(block_->held, FUTEX_WAKE, INT_MAX);
+}
+
 void StepsControl::Disarm() {
   block_->process = static_cast<std::uint32_t>(StepProcess::kNone);
+  LetGo();
+}
+
+std::uint32_t StepsControl::CountOf(StepProcess process) const {
+  return block_->all[static_cast<std::size_t>(process)];
 }
 
 bool StepsControl::Fired() const { return block_->fired != 0; }
 
 std::string StepsControl::FiredStep() const {
-  const std::uint32_t at = block_->at;
-  return Fired() && at <= kMostSteps ? &block_->names[at - 1][0] : "";
+  return Fired() ? &block_->fired_step[0] : "";
 }
 
 std::vector<std::string> StepsControl::Names() const {

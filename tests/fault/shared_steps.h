@@ -22,9 +22,11 @@ enum class StepAction : std::uint32_t {
   kFail,        // with `error`, and is not made
   kKillBefore,  // SIGKILL of the process that is at it
   kKillAfter,
+  kStop,  // SIGSTOP of the process that is at it, which goes on after SIGCONT
 };
 const char* NameOf(StepAction action);
 
+inline constexpr std::size_t kStepProcesses = 4;
 inline constexpr std::size_t kMostSteps = 8192;  // named, of one count
 inline constexpr std::size_t kLongestStep = 48;  // with its NUL
 
@@ -36,6 +38,9 @@ struct StepsBlock {
   std::atomic<std::int32_t> error;
   std::atomic<std::uint32_t> count;
   std::atomic<std::uint32_t> fired;
+  std::atomic<std::uint32_t> held;  // a futex: whoever is at it waits while 1
+  std::atomic<std::uint32_t> all[kStepProcesses];  // steps ever, armed or not
+  char fired_step[kLongestStep];
   char names[kMostSteps][kLongestStep];
 };
 
@@ -68,8 +73,14 @@ class StepsControl {
   // From now on steps of `process` count, from 1.
   void Arm(StepProcess process, StepAction action, std::uint32_t at = 0,
            int error = 0);
-  // Nothing counts any more.
+  // The same, but whoever is at that step waits there, until Resume or Disarm.
+  void Hold(StepProcess process, std::uint32_t at);
+  // What becomes of the step that is held. It stays the one that was armed.
+  void Resume(StepAction action = StepAction::kCount, int error = 0);
+  // Nothing counts any more, and nobody is held.
   void Disarm();
+  // How many steps of it there have been, armed or not.
+  std::uint32_t CountOf(StepProcess process) const;
   // Whether the step that was armed has been reached, and its name.
   bool Fired() const;
   std::string FiredStep() const;
@@ -77,6 +88,9 @@ class StepsControl {
   std::vector<std::string> Names() const;
 
  private:
+  void Set(StepProcess process, StepAction action, std::uint32_t at, int error);
+  void LetGo();
+
   StepsBlock* block_ = nullptr;
 };
 

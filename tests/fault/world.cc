@@ -101,13 +101,13 @@ std::string Difference(const World::State& before, const World::State& after) {
 
 }  // namespace
 
-Result<std::unique_ptr<World>> World::Make() {
+Result<std::unique_ptr<World>> World::Make(const std::string& timeouts) {
   std::unique_ptr<World> world(new World);
-  MOUNTD_TRY(world->Start());
+  MOUNTD_TRY(world->Start(timeouts));
   return world;
 }
 
-Result<void> World::Start() {
+Result<void> World::Start(const std::string& timeouts) {
   ::umask(S_IWGRP | S_IWOTH);
   MakeHostVolumes();
   fs::create_directories(kAllocRoot);
@@ -117,7 +117,7 @@ Result<void> World::Start() {
   }
   CniWorld::Make();
   WriteNetwork("net.conflist", Network("net", {Plugin("first")}));
-  MOUNTD_ASSIGN(node_, Node::Start(kConfig, STEPPED_PROGRAMS));
+  MOUNTD_ASSIGN(node_, Node::Start(kConfig + timeouts, STEPPED_PROGRAMS));
   MOUNTD_ASSIGN(agent::Client client, Connect());
   MOUNTD_TRY(client.RegisterPlugin(
       {.plugin = kPlugin, .type = agent::PluginType::kMonolith}));
@@ -157,6 +157,21 @@ World::State World::Take() {
   state.rows.erase("state.db receipt_volumes");
   state.rows.erase("state.db sqlite_sequence");
   return state;
+}
+
+World::State World::TakeSettled() {
+  constexpr int kEnough = 3;
+  State last;
+  // Links die after their namespaces, and their addresses are free then.
+  for (int same = 0; same < kEnough;) {
+    State now = Take();
+    const bool is_same = now.inventory.items == last.inventory.items &&
+                         now.rows == last.rows &&
+                         now.rows["boot.db quarantine"] == 0;
+    same = is_same ? same + 1 : 0;
+    last = std::move(now);
+  }
+  return last;
 }
 
 std::string World::DifferenceTo(const State& before) {
@@ -228,6 +243,26 @@ std::string Agent::Contradiction() {
         (::stat(network.netns_path.c_str(), &st) != 0 ||
          st.st_ino != network.netns_inode)) {
       text += network.netns_path + " is recorded and not there; ";
+    }
+  }
+  return text;
+}
+
+std::string Agent::HalfDone() {
+  const auto status = Status();
+  if (!status) {
+    return Told(status) == "NotFound" ? "" : "not told: " + told_;
+  }
+  std::string text =
+      status->state == "prepared" ? "" : "it is " + status->state + "; ";
+  for (const agent::MountStatus& mount : status->mounts) {
+    if (mount.state != "attached") {
+      text += "mount " + mount.name + " is " + mount.state + "; ";
+    }
+  }
+  for (const agent::VolumeStatus& volume : status->volumes) {
+    if (volume.state != "published") {
+      text += "volume " + volume.alias + " is " + volume.state + "; ";
     }
   }
   return text;

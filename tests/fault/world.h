@@ -25,7 +25,8 @@ class World : private cni::CniWorld {
   static constexpr char kPlugin[] = "fault";
   static constexpr char kAllocRoot[] = "/run/host/alloc";
 
-  static Result<std::unique_ptr<World>> Make();
+  // `timeouts`: more lines of that part of mountd.toml.
+  static Result<std::unique_ptr<World>> Make(const std::string& timeouts = "");
   World(const World&) = delete;
   World& operator=(const World&) = delete;
 
@@ -42,12 +43,14 @@ class World : private cni::CniWorld {
     std::map<std::string, int> rows;  // "boot.db mounts"
   };
   static State Take();
+  // Once nothing goes on its own time any more.
+  static State TakeSettled();
   // Waits for what goes on its own time.
   static std::string DifferenceTo(const State& before);
 
  private:
   World() = default;
-  Result<void> Start();
+  Result<void> Start(const std::string& timeouts);
   Result<void> StartPlugin();
 
   StepsControl steps_;
@@ -58,16 +61,25 @@ class World : private cni::CniWorld {
 // An agent's client, and the allocation that it works on.
 class Agent {
  public:
-  Agent(World& world, std::string allocation)
-      : world_(world), allocation_(std::move(allocation)) {}
+  // `volume`: of CSI's, which others use too; "" is one of its own.
+  Agent(World& world, std::string allocation, std::string volume = "")
+      : world_(world),
+        allocation_(std::move(allocation)),
+        volume_(std::move(volume)) {}
 
   const std::string& allocation() const { return allocation_; }
+  bool shares_volume() const { return !volume_.empty(); }
+  std::string volume() const {
+    return shares_volume() ? volume_ : "volume-of-" + allocation_;
+  }
   // Of one task of the allocation.
   std::string Inbox() const {
     return "/run/mountd/base/a/" + allocation_ + "/app";
   }
   // A new connection, if the last one broke.
   agent::Client& client();
+  // The next call has a new one.
+  void Disconnect() { client_.reset(); }
   template <typename T>
   std::string Told(const Result<T>& result) {
     if (result) {
@@ -76,7 +88,7 @@ class Agent {
     told_ = result.error().Message();
     // It may be the connection's end: the next call has a new one.
     if (result.error().code == Code::kUnavailable) {
-      client_.reset();
+      Disconnect();
     }
     return std::string(CodeName(result.error().code));
   }
@@ -88,6 +100,8 @@ class Agent {
   // What is recorded of the allocation and not there, or there and not
   // recorded, or "".
   std::string Contradiction();
+  // What is recorded of the allocation as neither made nor gone, or "".
+  std::string HalfDone();
   // Whatever was made of it: then there is neither it, nor a volume of its, nor
   // anything owed. What is wrong, or "".
   std::string Release();
@@ -95,6 +109,7 @@ class Agent {
  private:
   World& world_;
   std::string allocation_;
+  std::string volume_;
   std::optional<agent::Client> client_;
   std::string told_;
 };

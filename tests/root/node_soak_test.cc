@@ -25,11 +25,11 @@
 #include <thread>
 #include <utility>
 
-#include "mountd/base/number.h"
 #include "tests/csi/process.h"
 #include "tests/root/soak_calls.h"
 #include "tests/root/soak_model.h"
 #include "tests/root/soak_resources.h"
+#include "tests/support/environment.h"
 #include "tests/support/eventually.h"
 #include "tests/support/node_fixture.h"
 
@@ -76,12 +76,6 @@ probe_timeout_ms = 700
 constexpr int kStormyPoints = 6;
 constexpr int kCalmPoints = 16;
 constexpr int kComparedEvery = 40;
-
-std::uint32_t NumberOf(const char* variable, std::uint32_t otherwise) {
-  const char* text = std::getenv(variable);
-  const auto number = ParseNumber<std::uint32_t>(text != nullptr ? text : "");
-  return number ? *number : otherwise;
-}
 
 void SignalProcesses(const char* name, int signal) {
   for (const UniqueFd& process : Node::Processes(name)) {

@@ -5,18 +5,14 @@
 // whatever becomes of the stopped one, what is there in the end is what mountd
 // has a record of.
 #include <signal.h>
-#include <sys/syscall.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <chrono>
 #include <cstdlib>
 #include <filesystem>
-#include <fstream>
 #include <functional>
 #include <future>
 #include <random>
-#include <sstream>
 #include <string>
 #include <thread>
 #include <vector>
@@ -24,6 +20,7 @@
 #include "tests/support/eventually.h"
 #include "tests/support/host_volumes.h"
 #include "tests/support/node_fixture.h"
+#include "tests/support/stopped.h"
 
 namespace mountd::testing {
 namespace {
@@ -59,39 +56,6 @@ agent::NetworkSpec NetworkWithPort() {
 // What the mount "d" shows: its volume's name; "" if there is none.
 std::string Shown() { return VolumeShownAt(std::string(kInbox) + "/d"); }
 
-void Send(const UniqueFd& process, int signal) {
-  ::syscall(SYS_pidfd_send_signal, process.get(), signal, nullptr, 0);
-}
-
-std::string PidOf(const UniqueFd& process) {
-  std::ifstream info("/proc/self/fdinfo/" + std::to_string(process.get()));
-  for (std::string line; std::getline(info, line);) {
-    if (line.starts_with("Pid:")) {
-      return line.substr(line.find_first_not_of("\t ", 4));
-    }
-  }
-  return "";
-}
-
-char StateOf(const std::string& pid) {
-  std::string text;
-  std::getline(std::ifstream("/proc/" + pid + "/stat"), text);
-  const std::size_t end = text.rfind(')');
-  return end == std::string::npos ? 'X' : text.at(end + 2);
-}
-
-// Whether it waits for its next plan: that is the one place where it polls.
-bool IsIdle(const std::string& pid) {
-  long number = -1;
-  std::ifstream("/proc/" + pid + "/syscall") >> number;
-#ifdef SYS_poll
-  if (number == SYS_poll) {
-    return true;
-  }
-#endif
-  return number == SYS_ppoll;
-}
-
 // Stops the executors that are at a plan right now.
 std::vector<UniqueFd> StopBusy() {
   std::vector<UniqueFd> stopped;
@@ -109,15 +73,6 @@ std::vector<UniqueFd> StopBusy() {
     }
   }
   return stopped;
-}
-
-// They are at nothing any more.
-bool HaveEnded(const std::vector<UniqueFd>& processes) {
-  return std::all_of(processes.begin(), processes.end(), [](const auto& one) {
-    const std::string pid = PidOf(one);
-    const char state = StateOf(pid);
-    return state == 'X' || state == 'Z' || (state == 'S' && IsIdle(pid));
-  });
 }
 
 class NodeStuck : public NodeFixture {

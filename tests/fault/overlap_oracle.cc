@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#include "tests/fault/overlap_oracle.h"
+
+#include <algorithm>
+
+#include "tests/fault/operations.h"
+#include "tests/fault/plausible_errors.h"
+
+namespace mountd::testing {
+namespace {
+
+StepAction ActionOf(Then then) {
+  return then == Then::kFails ? StepAction::kFail : StepAction::kCount;
+}
+
+}  // namespace
+
+std::string TextOf(const Outcome& outcome) {
+  std::string text;
+  for (const Seen& seen : outcome) {
+    text += (text.empty() ? "" : ", ") + seen.told + (seen.holds ? "" : "!");
+  }
+  return text;
+}
+
+void OverlapOracle::Learn(const Outcome& outcome) {
+  orders_.insert(outcome);
+  for (std::size_t i = 0; i < outcome.size(); ++i) {
+    told_[i].insert(outcome[i].told);
+  }
+}
+
+std::string OverlapOracle::Orders() const {
+  std::string text = "one after the other:";
+  for (const Outcome& order : orders_) {
+    text += " (" + TextOf(order) + ")";
+  }
+  return text;
+}
+
+// Whether that is what somebody may be told whose call came to nothing by the
+// end of a process, or found what a failure has left half-done. Of Reconcile,
+// what could not be searched "live"s.
+bool OverlapOracle::CameToNothing(std::size_t operation,
+                                  const std::string& told) const {
+  const bool depends =
+      std::any_of(orders_.begin(), orders_.end(), [&](const Outcome& order) {
+        return order[operation] != Seen{"Ok", true};
+      });
+  return told == "Unavailable" || told == "Busy" || told == "Aborted" ||
+         told == "live" || told == "owed" ||
+         (told == "FailedPrecondition" && depends);
+}
+
+bool OverlapOracle::IsSeen(std::size_t operation, const Seen& seen) const {
+  return std::any_of(orders_.begin(), orders_.end(), [&](const Outcome& order) {
+    return order[operation] == seen;
+  });
+}
+
+// Whether it is the same call as one before it, and was told the same.
+bool OverlapOracle::HasJoined(std::size_t operation,
+                              const Outcome& outcome) const {
+  for (std::size_t i = 0; i < operation; ++i) {
+    if (operations_[i] == operations_[operation] &&
+        outcome[i] == outcome[operation]) {
+      return true;
+    }
+  }
+  return false;
+}
+
+bool OverlapOracle::IsAnOrder(const Outcome& outcome, Sharing sharing) const {
+  return std::any_of(orders_.begin(), orders_.end(), [&](const Outcome& order) {
+    for (std::size_t i = 0; i < outcome.size(); ++i) {
+      const bool joined =
+          sharing == Sharing::kAllocation && HasJoined(i, outcome);
+      const bool saw = AllOperations()[operations_[i]].looks_on &&
+                       outcome[i].told == "FailedPrecondition" &&
+                       order[i] != Seen{"Ok", true};
+      if (order[i] != outcome[i] && !joined && !saw) {
+        return false;
+      }
+    }
+    return true;
+  });
+}
+
+std::string OverlapOracle::Contradiction(const Outcome& outcome,
+                                         Sharing sharing, Then then,
+                                         const std::string& step) const {
+  if (then == Then::kGoesOn) {
+    if (IsAnOrder(outcome, sharing)) {
+      return "";
+    }
+    return TextOf(outcome) + "; " + Orders();
+  }
+  for (std::size_t i = 0; i < outcome.size(); ++i) {
+    const Seen& seen = outcome[i];
+    // Nobody heard what was told to one that has died.
+    const bool unheard = i == 0 && then == Then::kAgentDies;
+    const bool cut_off = i == 0 || HasJoined(i, outcome);
+    // As if the cut had left nothing of the first.
+    const bool alone = seen == Seen{"Ok", true} || (i > 0 && seen == alone_[i]);
+    const bool excused = seen.holds && then != Then::kAgentDies &&
+                         (cut_off ? IsTruthful(seen.told, ActionOf(then), step)
+                                  : CameToNothing(i, seen.told));
+    if (!unheard && !alone && !excused && !IsSeen(i, seen)) {
+      return std::to_string(i) + " of " + TextOf(outcome) + "; " + Orders();
+    }
+  }
+  return "";
+}
+
+}  // namespace mountd::testing
