@@ -238,7 +238,7 @@ TEST_F(CsiChannel, OnlyTheNamedUserIsServed) {
   const Process strict({MOUNTD_CSI, "--peer-user",
                         std::to_string(::getuid() + 4242), "--listen-fd", "3"},
                        other);
-  CsiChannelClient client([this]() -> Result<UniqueFd> {
+  CsiChannelClient client([]() -> Result<UniqueFd> {
     return ConnectNow(root() + "/other.sock");
   });
   EXPECT_EQ(RpcCode::kUnavailable, CodeOf(client.Open(ref_, ToPlugin())));

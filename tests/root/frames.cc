@@ -20,7 +20,6 @@ namespace mountd::testing {
 namespace {
 
 constexpr std::uint8_t kHopLimit = 255;  // neighbour discovery asks for it
-constexpr std::size_t kHeaderV6 = 40;
 constexpr std::uint16_t kClientPort = 40'000;
 
 void Put8(Frame* frame, unsigned value) {
