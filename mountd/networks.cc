@@ -239,6 +239,18 @@ Result<void> Networks::Reserve(const NetworkSpec& spec, NetworkRecord* record) {
   return taken;
 }
 
+Result<void> Networks::PassPorts(const NetworkRecord& from,
+                                 const NetworkRecord& to) {
+  const std::lock_guard lock(mutex_);
+  ports_.Free(OwnerOf(from));
+  Result<void> taken = ports_.Take(OwnerOf(to), HostPortsOf(to.ports));
+  if (!taken) {
+    IgnoreBecauseBestEffort(
+        ports_.Take(OwnerOf(from), HostPortsOf(from.ports)));
+  }
+  return taken;
+}
+
 void Networks::FreePorts(const NetworkRecord& record) {
   const std::lock_guard lock(mutex_);
   ports_.Free(OwnerOf(record));
@@ -351,15 +363,15 @@ Result<NetworkStatus> Networks::TakeOver(
       PlanOf(record, OriginOf(record, /*alone=*/true)), given.fd));
   MOUNTD_TRY(WriteFiles(record, gid));
   record.state = NetworkRecordState::kCreated;
-  {
-    const std::lock_guard lock(mutex_);
-    ports_.Free(OwnerOf(*found));
-    MOUNTD_TRY(ports_.Take(OwnerOf(record), HostPortsOf(record.ports)));
+  MOUNTD_TRY(PassPorts(*found, record));
+  if (Result<void> recorded = store_.Together([&]() -> Result<void> {
+        MOUNTD_TRY(store_.RemoveNetwork(*found));
+        return store_.AddNetwork(record);
+      });
+      !recorded) {
+    IgnoreBecauseBestEffort(PassPorts(record, *found));
+    return std::move(recorded).error();
   }
-  MOUNTD_TRY(store_.Together([&]() -> Result<void> {
-    MOUNTD_TRY(store_.RemoveNetwork(*found));
-    return store_.AddNetwork(record);
-  }));
   return StatusOf(record);
 }
 
