@@ -127,6 +127,9 @@ class Networks {
   void FreePorts(const NetworkRecord& record);
   void FreeAddresses(const std::string& network, const netns::Ipv4& ipv4,
                      const netns::Ipv6& ipv6);
+  // What is in the store.
+  void TakeRecorded(const std::vector<QuarantineRecord>& quarantine,
+                    const std::vector<NetworkRecord>& records);
   void TakeRecorded(const std::string& network, const netns::Ipv4& ipv4,
                     const netns::Ipv6& ipv6);
   // With mutex_ held.
