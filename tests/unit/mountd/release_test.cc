@@ -443,7 +443,6 @@ TEST_F(ReleaseTest, TheRetrierTellsSinceWhenTheOldestIsOwed) {
     EXPECT_EQ(Outcome(Release(allocation)), "Unavailable");
   }
   const auto owed = service().ListOwed(CallContext{}).value();
-  ASSERT_EQ(owed.size(), 2U);
   ManualLoop loop;
   OwedSummary told;
   WorkerPool pool(1);
@@ -453,10 +452,9 @@ TEST_F(ReleaseTest, TheRetrierTellsSinceWhenTheOldestIsOwed) {
   retrier.Check();
   ASSERT_TRUE(loop.RunUntil([&] { return loop.timer_count() == 1; }));
   EXPECT_EQ(told.count, 2U);
-  EXPECT_EQ(told.since_us, std::min(owed[0].since_us, owed[1].since_us));
+  EXPECT_EQ(told.since_us, std::min(owed.at(0).since_us, owed.at(1).since_us));
 }
 
-// What there is to be tried is not known: it is looked for with the next.
 TEST_F(ReleaseTest, TheRetrierDoesNothingWithAListThatItCannotHave) {
   Prepare("web");
   executor().FailNext("RemoveAllocation", Code::kUnavailable);
@@ -465,8 +463,7 @@ TEST_F(ReleaseTest, TheRetrierDoesNothingWithAListThatItCannotHave) {
   int told = 0;
   WorkerPool pool(1);  // so that jobs keep their order
   Strands strands(pool);
-  OwedRetrier retrier(loop, strands, service(),
-                      [&](const OwedSummary& /*owed*/) { ++told; });
+  OwedRetrier retrier(loop, strands, service(), [&](const auto&) { ++told; });
   const auto check = [&] {
     retrier.Check();
     bool over = false;
