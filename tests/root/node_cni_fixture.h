@@ -53,8 +53,8 @@ cni_ms = 10000
     spec.interface = interface;
     return spec;
   }
-  Result<agent::NetworkStatus> Setup(const std::string& allocation,
-                                     const agent::NetworkSpec& spec) {
+  Result<agent::NetworkStatus> SetUpNetwork(const std::string& allocation,
+                                            const agent::NetworkSpec& spec) {
     EXPECT_EQ(MessageOf(client_->PrepareAllocation(allocation)), "Ok");
     return client_->SetupNetwork(allocation, spec);
   }

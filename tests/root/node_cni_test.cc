@@ -35,7 +35,7 @@ TEST_F(NodeCni, AnAllocationGetsWhatItsPluginsMake) {
   agent::NetworkSpec spec = Cni();
   spec.cni_args = {{"K", "V"}};
   spec.hostname = "web";
-  const auto made = Setup("web", spec);
+  const auto made = SetUpNetwork("web", spec);
   ASSERT_EQ(MessageOf(made), "Ok");
   EXPECT_EQ(made->mode, "cni/net");
   EXPECT_EQ(made->interface, "eth0");
@@ -70,7 +70,7 @@ TEST_F(NodeCni, AnAllocationGetsWhatItsPluginsMake) {
 
 TEST_F(NodeCni, WhatPluginsMayDoIsBounded) {
   WriteNet({});
-  ASSERT_EQ(MessageOf(Setup("web", Cni())), "Ok");
+  ASSERT_EQ(MessageOf(SetUpNetwork("web", Cni())), "Ok");
   // No capability that the executor has not; no way to more.
   const std::string status = Calls().at(0)["status"];
   EXPECT_NE(status.find("NoNewPrivs:\t1"), std::string::npos) << status;
@@ -86,7 +86,7 @@ TEST_F(NodeCni, WhatPluginsMayDoIsBounded) {
 
 TEST_F(NodeCni, APartialFailureIsUndoneAndTold) {
   WriteNet({}, {{"ADD", {"error 7"}}});
-  const auto made = Setup("web", Cni());
+  const auto made = SetUpNetwork("web", Cni());
   ASSERT_FALSE(made);
   EXPECT_NE(MessageOf(made).find("plugin second"), std::string::npos)
       << MessageOf(made);
@@ -109,7 +109,7 @@ TEST_F(NodeCni, AHostileResultIsRefusedAndUndone) {
       {"ips", {{{"address", "10.1.0.2/24"}}}},
       {"dns", {{"search", {"good.example options"}}}}};
   WriteNetwork("net.conflist", network);
-  const auto made = Setup("web", Cni());
+  const auto made = SetUpNetwork("web", Cni());
   EXPECT_EQ(Outcome(made), "FailedPrecondition");
   EXPECT_FALSE(VerbsOf("DEL").empty());
   EXPECT_EQ(LeftOf("web"), "");
@@ -118,7 +118,7 @@ TEST_F(NodeCni, AHostileResultIsRefusedAndUndone) {
 
 TEST_F(NodeCni, ADelThatFailsIsOwedAndTriedAgain) {
   WriteNet({{"DEL", {"error 7", "ok"}}});
-  ASSERT_EQ(MessageOf(Setup("web", Cni())), "Ok");
+  ASSERT_EQ(MessageOf(SetUpNetwork("web", Cni())), "Ok");
   EXPECT_FALSE(client_->TeardownNetwork("web"));
   const auto owed = client_->ListOwed();
   ASSERT_EQ(MessageOf(owed), "Ok");
@@ -131,14 +131,14 @@ TEST_F(NodeCni, ADelThatFailsIsOwedAndTriedAgain) {
 
 TEST_F(NodeCni, NobodyIsInANetworkThatNoRuleNames) {
   WriteNetwork("other.conflist", Network("other", {Plugin("first")}));
-  EXPECT_EQ(Outcome(Setup("web", Cni("other"))), "PermissionDenied");
-  EXPECT_EQ(Outcome(Setup("web", Cni("../net"))), "InvalidArgument");
-  EXPECT_EQ(Outcome(Setup("web", Cni(".."))), "InvalidArgument");
-  EXPECT_EQ(Outcome(Setup("web", Cni(""))), "InvalidArgument");
-  EXPECT_EQ(Outcome(Setup("web", Cni("slow"))), "NotFound");
+  EXPECT_EQ(Outcome(SetUpNetwork("web", Cni("other"))), "PermissionDenied");
+  EXPECT_EQ(Outcome(SetUpNetwork("web", Cni("../net"))), "InvalidArgument");
+  EXPECT_EQ(Outcome(SetUpNetwork("web", Cni(".."))), "InvalidArgument");
+  EXPECT_EQ(Outcome(SetUpNetwork("web", Cni(""))), "InvalidArgument");
+  EXPECT_EQ(Outcome(SetUpNetwork("web", Cni("slow"))), "NotFound");
   agent::NetworkSpec port = Cni();
   port.ports.push_back({.label = "ssh", .host = 22, .container = 22});
-  EXPECT_EQ(Outcome(Setup("web", port)), "PermissionDenied");
+  EXPECT_EQ(Outcome(SetUpNetwork("web", port)), "PermissionDenied");
   EXPECT_EQ(CallNames(), Names{});
   EXPECT_EQ(LeftOf("web"), "");
   Release("web");
@@ -146,11 +146,11 @@ TEST_F(NodeCni, NobodyIsInANetworkThatNoRuleNames) {
 
 TEST_F(NodeCni, WhatCouldNotBeMadeIsNotInTheWayOfARelease) {
   WriteNetwork("net.conflist", Network("net", {Plugin("missing")}));
-  EXPECT_FALSE(Setup("web", Cni()));
+  EXPECT_FALSE(SetUpNetwork("web", Cni()));
   EXPECT_EQ(LeftOf("web"), "");
   agent::NetworkSpec spec = Cni();
   spec.mac = "foo";
-  EXPECT_EQ(Outcome(Setup("web", spec)), "InvalidArgument");
+  EXPECT_EQ(Outcome(SetUpNetwork("web", spec)), "InvalidArgument");
   Release("web");
   EXPECT_TRUE(client_->ListOwed()->empty());
 }
@@ -177,7 +177,7 @@ TEST_F(NodeCni, CapabilitiesTellWhichNetworksThereAre) {
 
 TEST_F(NodeCni, SeveralNetworksAreInOneNamespace) {
   WriteNet({});
-  const auto first = Setup("web", Cni());
+  const auto first = SetUpNetwork("web", Cni());
   ASSERT_EQ(MessageOf(first), "Ok");
   agent::NetworkSpec bridge;
   bridge.interface = "eth1";
@@ -202,7 +202,7 @@ TEST_F(NodeCni, AllocationsDoNotWaitForEachOthersPlugins) {
     EXPECT_EQ(MessageOf(client.ReleaseAllocation("slow")), "Ok");
   });
   EXPECT_TRUE(Eventually([&] { return !CallNames().empty(); }));
-  EXPECT_EQ(MessageOf(Setup("fast", Cni())), "Ok");
+  EXPECT_EQ(MessageOf(SetUpNetwork("fast", Cni())), "Ok");
   cni::WriteFile("/run/go", "");
   slow.join();
   Release("fast");
@@ -252,7 +252,7 @@ TEST_F(NodeCni, WhoeverIsKilledMeanwhileNothingIsLeft) {
 
 TEST_F(NodeCni, APluginThatHangsIsEndedAtItsTime) {
   WriteNet({{"ADD", {"hang"}}});
-  EXPECT_EQ(Outcome(Setup("web", Cni())), "DeadlineExceeded");
+  EXPECT_EQ(Outcome(SetUpNetwork("web", Cni())), "DeadlineExceeded");
   const auto daemons = Daemons();
   EXPECT_TRUE(std::none_of(daemons.begin(), daemons.end(), cni::IsAlive));
   EXPECT_EQ(LeftOf("web"), "");
@@ -267,7 +267,7 @@ class NodeWithoutCni : public NodeCniFixture {
 };
 
 TEST_F(NodeWithoutCni, ThereIsNone) {
-  EXPECT_EQ(Outcome(Setup("web", Cni())), "NotSupported");
+  EXPECT_EQ(Outcome(SetUpNetwork("web", Cni())), "NotSupported");
   const auto offers = client_->GetCapabilities();
   ASSERT_EQ(MessageOf(offers), "Ok");
   EXPECT_FALSE(offers->features.at("cni"));

@@ -111,8 +111,8 @@ class NodeNetworkFixture : public NodeFixture {
   void Prepare(const std::string& allocation) {
     ASSERT_EQ(MessageOf(client_->PrepareAllocation(allocation)), "Ok");
   }
-  agent::NetworkStatus Setup(const std::string& allocation,
-                             const agent::NetworkSpec& spec) {
+  agent::NetworkStatus SetUpNetwork(const std::string& allocation,
+                                    const agent::NetworkSpec& spec) {
     Prepare(allocation);
     const auto made = client_->SetupNetwork(allocation, spec);
     EXPECT_EQ(MessageOf(made), "Ok");

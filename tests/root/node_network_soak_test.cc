@@ -84,7 +84,7 @@ class NodeNetworkSoak : public NodeNetworkFixture {
       ASSERT_TRUE(namespaces_.back()->valid());
     }
     // What is opened once is open.
-    Setup("first", {});
+    SetUpNetwork("first", {});
     Release("first");
     ASSERT_TRUE(AllAddressesAreFree());
     before_ = Inventory::Take();

@@ -87,11 +87,11 @@ class NodeNetworks : public NodeNetworkFixture {
 
   // All of them, in each of their modes; the namespace is the driver's.
   void SetUpAllModes(int netns) {
-    Setup("none", Mode("none"));
+    SetUpNetwork("none", Mode("none"));
     NetworkSpec host = Mode("host");
     host.ports = {{.label = "a", .host = 20001}};
-    Setup("host", host);
-    Setup("web", Bridge(20080));
+    SetUpNetwork("host", host);
+    SetUpNetwork("web", Bridge(20080));
     NetworkSpec second = On("eth1");
     second.network = "small";
     second.isolated = true;
@@ -101,9 +101,9 @@ class NodeNetworks : public NodeNetworkFixture {
                      .protocols = "tcp+udp",
                      .count = 5,
                      .host_address = "127.0.0.1"}};
-    Setup("web", second);
-    Setup("driver", Mode("driver", netns));
-    Setup("driver", Bridge(20082));
+    SetUpNetwork("web", second);
+    SetUpNetwork("driver", Mode("driver", netns));
+    SetUpNetwork("driver", Bridge(20082));
   }
   std::map<std::string, Lines> AllTexts() {
     std::map<std::string, Lines> all;
@@ -150,7 +150,7 @@ class NodeNetworks : public NodeNetworkFixture {
 // ---- Modes ----
 
 TEST_F(NodeNetworks, NoneIsANamespaceWithItsLoopback) {
-  const NetworkStatus made = Setup("web", Mode("none"));
+  const NetworkStatus made = SetUpNetwork("web", Mode("none"));
   EXPECT_EQ(made.mode, "none");
   EXPECT_EQ(made.netns_path, "/run/netns/web");
   EXPECT_NE(made.netns_inode, 0U);
@@ -170,7 +170,7 @@ TEST_F(NodeNetworks, NoneIsANamespaceWithItsLoopback) {
 TEST_F(NodeNetworks, HostKeepsItsPortsAndMakesNothing) {
   NetworkSpec spec = Mode("host");
   spec.ports = {{.label = "a", .host = 20001, .count = 10}};
-  const NetworkStatus made = Setup("web", spec);
+  const NetworkStatus made = SetUpNetwork("web", spec);
   EXPECT_EQ(made.mode, "host");
   EXPECT_EQ(made.netns_path, "");
   Prepare("db");
@@ -191,7 +191,7 @@ TEST_F(NodeNetworks, ABridgeIsReachedOnItsAddressesAndPorts) {
                         .container = 8100,
                         .count = 3,
                         .host_address = "127.0.0.1"});
-  const NetworkStatus made = Setup("web", spec);
+  const NetworkStatus made = SetUpNetwork("web", spec);
   EXPECT_EQ(made.interface, "eth0");
   EXPECT_TRUE(made.default_route);
   {
@@ -211,10 +211,10 @@ TEST_F(NodeNetworks, ABridgeIsReachedOnItsAddressesAndPorts) {
 TEST_F(NodeNetworks, ABridgeGoesIntoADriversOwnNamespaceAndLeavesIt) {
   const HeldNamespace held(kAgentUid);
   ASSERT_TRUE(held.valid());
-  const NetworkStatus driver = Setup("web", Mode("driver", held.fd()));
+  const NetworkStatus driver = SetUpNetwork("web", Mode("driver", held.fd()));
   EXPECT_EQ(driver.netns_path, "/run/netns/web");
   EXPECT_EQ(RunInNetns(held.path(), HasEth0), 1);
-  const NetworkStatus made = Setup("web", Bridge(20080));
+  const NetworkStatus made = SetUpNetwork("web", Bridge(20080));
   EXPECT_EQ(made.netns_inode, driver.netns_inode);
   EXPECT_EQ(RunInNetns(held.path(), HasEth0), 0);
   {
@@ -225,7 +225,7 @@ TEST_F(NodeNetworks, ABridgeGoesIntoADriversOwnNamespaceAndLeavesIt) {
             "FailedPrecondition");
   ASSERT_EQ(Outcome(client_->TeardownNetwork("web", "eth0")), "Ok");
   EXPECT_EQ(RunInNetns(held.path(), HasEth0), 1);
-  Setup("web", Bridge(20080));
+  SetUpNetwork("web", Bridge(20080));
   ReleaseAll();
   EXPECT_EQ(RunInNetns(held.path(), HasEth0), 1);
   EXPECT_EQ(RunInNetns(held.path(), [] { return 0; }), 0) << "it is there";
@@ -253,10 +253,10 @@ TEST_F(NodeNetworks, NamespacesThatAreNotTheCallersAreRefused) {
 }
 
 TEST_F(NodeNetworks, SeveralInterfacesGoOneByOneOrTogether) {
-  const NetworkStatus first = Setup("web", Bridge(20080));
+  const NetworkStatus first = SetUpNetwork("web", Bridge(20080));
   NetworkSpec spec = On("eth1");
   spec.network = "small";
-  const NetworkStatus second = Setup("web", spec);
+  const NetworkStatus second = SetUpNetwork("web", spec);
   EXPECT_EQ(second.netns_inode, first.netns_inode);
   EXPECT_FALSE(second.default_route);
   EXPECT_EQ(RunInNetns("/run/netns/web", HasBoth), 0);
@@ -268,7 +268,7 @@ TEST_F(NodeNetworks, SeveralInterfacesGoOneByOneOrTogether) {
     const Server server("/run/netns/web", 80, "hello");
     EXPECT_EQ(Ask(second.address, 80), "hello");
   }
-  Setup("web", Bridge(20080));
+  SetUpNetwork("web", Bridge(20080));
   ASSERT_EQ(Outcome(client_->TeardownNetwork("web")), "Ok");
   EXPECT_TRUE(NetworksOf("web").empty());
   EXPECT_FALSE(fs::exists("/run/netns/web"));
@@ -279,7 +279,7 @@ TEST_F(NodeNetworks, SeveralInterfacesGoOneByOneOrTogether) {
 
 // Its route to the network would take the first one's answers.
 TEST_F(NodeNetworks, ASecondInterfaceIsOfAnotherNetwork) {
-  Setup("web", Bridge(20080));
+  SetUpNetwork("web", Bridge(20080));
   NetworkSpec spec = Bridge(20081);
   spec.interface = "eth1";
   EXPECT_EQ(Outcome(client_->SetupNetwork("web", spec)), "FailedPrecondition");
@@ -287,11 +287,11 @@ TEST_F(NodeNetworks, ASecondInterfaceIsOfAnotherNetwork) {
 }
 
 TEST_F(NodeNetworks, TwoInterfacesOfTwoNetworksAreBothReached) {
-  const NetworkStatus first = Setup("web", Bridge(20080));
+  const NetworkStatus first = SetUpNetwork("web", Bridge(20080));
   NetworkSpec spec = Bridge(20081);
   spec.interface = "eth1";
   spec.network = "small";
-  const NetworkStatus second = Setup("web", spec);
+  const NetworkStatus second = SetUpNetwork("web", spec);
   {
     const Server server("/run/netns/web", 80, "hello");
     EXPECT_EQ(Ask(second.address, 80), "hello");
@@ -318,12 +318,13 @@ TEST_F(NodeNetworks, AllIsTheSameAfterAnySigkill) {
     EXPECT_EQ(Ask("127.0.0.1", 20080), "hello") << "meanwhile";
     EXPECT_EQ(AllTexts(), texts);
     // The same again is the same: with the kernel, not the records alone.
-    EXPECT_EQ(TextOf(Setup("web", Bridge(20080))), texts.at("web").front());
+    EXPECT_EQ(TextOf(SetUpNetwork("web", Bridge(20080))),
+              texts.at("web").front());
     EXPECT_EQ(Outcome(client_->SetupNetwork("none", Bridge(20080))),
               "AlreadyExists");
     EXPECT_EQ(Outcome(client_->SetupNetwork("none", Bridge(20001))),
               "AlreadyExists");
-    const NetworkStatus more = Setup("more", Bridge(20090));
+    const NetworkStatus more = SetUpNetwork("more", Bridge(20090));
     EXPECT_NE(more.address, "");
     Release("more");
   }
@@ -345,8 +346,8 @@ TEST_F(NodeNetworks, AllGoAfterASigkillOfAll) {
 // ---- What others take away ----
 
 TEST_F(NodeNetworks, ALinkThatIsDeletedIsRepairedAndToldOnce) {
-  const NetworkStatus web = Setup("web", Bridge(20080));
-  const NetworkStatus db = Setup("db", Bridge(20081));
+  const NetworkStatus web = SetUpNetwork("web", Bridge(20080));
+  const NetworkStatus db = SetUpNetwork("db", Bridge(20081));
   const Server server(web.netns_path, 80, "hello");
   Subscribe();
   ASSERT_TRUE(Run("ip link del " + web.host_interface));
@@ -361,7 +362,7 @@ TEST_F(NodeNetworks, ALinkThatIsDeletedIsRepairedAndToldOnce) {
 }
 
 TEST_F(NodeNetworks, AHostEndThatIsChangedIsRepairedAndToldOnce) {
-  const NetworkStatus web = Setup("web", Bridge(20080));
+  const NetworkStatus web = SetUpNetwork("web", Bridge(20080));
   const Server server(web.netns_path, 80, "hello");
   Subscribe();
   const std::string on = " dev " + web.host_interface;
@@ -388,7 +389,7 @@ TEST_F(NodeNetworks, AHostEndThatIsChangedIsRepairedAndToldOnce) {
 
 // It is not told by itself, but seen with whatever is.
 TEST_F(NodeNetworks, PortsOf127001ComeBackWithTheNextLook) {
-  const NetworkStatus web = Setup("web", Bridge(20080));
+  const NetworkStatus web = SetUpNetwork("web", Bridge(20080));
   const Server server(web.netns_path, 80, "hello");
   Subscribe();
   ASSERT_TRUE(Run("echo 0 >/proc/sys/net/ipv4/conf/" + web.host_interface +
@@ -399,7 +400,7 @@ TEST_F(NodeNetworks, PortsOf127001ComeBackWithTheNextLook) {
 }
 
 TEST_F(NodeNetworks, TheHostsOwnAddressIsPutBack) {
-  const NetworkStatus web = Setup("web", Bridge(20080));
+  const NetworkStatus web = SetUpNetwork("web", Bridge(20080));
   const Server server(web.netns_path, 80, "hello");
   ASSERT_TRUE(Run("ip addr del 10.88.0.1/32 dev lo"));
   EXPECT_TRUE(
@@ -407,8 +408,8 @@ TEST_F(NodeNetworks, TheHostsOwnAddressIsPutBack) {
 }
 
 TEST_F(NodeNetworks, ARulesetThatIsFlushedIsRestored) {
-  const NetworkStatus web = Setup("web", Bridge(20080));
-  Setup("db", Bridge(20081));
+  const NetworkStatus web = SetUpNetwork("web", Bridge(20080));
+  SetUpNetwork("db", Bridge(20081));
   const Server server(web.netns_path, 80, "hello");
   Subscribe();
   ASSERT_TRUE(netns::RunNftCommand("flush ruleset").has_value());
@@ -432,7 +433,7 @@ TEST_F(NodeNetworks, ARulesetThatIsFlushedIsRestored) {
 }
 
 TEST_F(NodeNetworks, AnOperatorsRuleIsNoChange) {
-  const NetworkStatus web = Setup("web", Bridge(20080));
+  const NetworkStatus web = SetUpNetwork("web", Bridge(20080));
   Subscribe();
   ASSERT_TRUE(netns::RunNftCommand("add rule inet mountd admin counter accept")
                   .has_value());
@@ -446,8 +447,8 @@ TEST_F(NodeNetworks, AnOperatorsRuleIsNoChange) {
 }
 
 TEST_F(NodeNetworks, ANamespaceThatIsUnpinnedIsLostOnce) {
-  const NetworkStatus web = Setup("web", Bridge(20080));
-  const NetworkStatus db = Setup("db", Bridge(20081));
+  const NetworkStatus web = SetUpNetwork("web", Bridge(20080));
+  const NetworkStatus db = SetUpNetwork("db", Bridge(20081));
   Subscribe();
   ASSERT_EQ(::umount2("/run/netns/web", MNT_DETACH), 0);
   ASSERT_TRUE(fs::remove("/run/netns/web"));
@@ -457,7 +458,7 @@ TEST_F(NodeNetworks, ANamespaceThatIsUnpinnedIsLostOnce) {
   EXPECT_EQ(told_.All(), (Lines{"web/eth0 lost", "db/eth0 repaired: link"}));
   // As the contract says.
   ASSERT_EQ(MessageOf(client_->TeardownNetwork("web")), "Ok");
-  const NetworkStatus anew = Setup("web", Bridge(20080));
+  const NetworkStatus anew = SetUpNetwork("web", Bridge(20080));
   {
     const Server server(anew.netns_path, 80, "hello");
     EXPECT_TRUE(Answers(20080));
@@ -468,9 +469,9 @@ TEST_F(NodeNetworks, ANamespaceThatIsUnpinnedIsLostOnce) {
 TEST_F(NodeNetworks, ANamespaceAloneThatLosesItsNameIsLostOnce) {
   const HeldNamespace held(kAgentUid);
   ASSERT_TRUE(held.valid());
-  Setup("none", Mode("none"));
-  Setup("driver", Mode("driver", held.fd()));
-  Setup("driver", Bridge(20080));
+  SetUpNetwork("none", Mode("none"));
+  SetUpNetwork("driver", Mode("driver", held.fd()));
+  SetUpNetwork("driver", Bridge(20080));
   Subscribe();
   ASSERT_TRUE(Run("ip netns del none"));
   EXPECT_TRUE(Hears("none/lo lost"));
@@ -489,7 +490,7 @@ TEST_F(NodeNetworks, ANamespaceAloneThatLosesItsNameIsLostOnce) {
 TEST_F(NodeNetworks, OneThatIsSetUpAnewAndLostAgainIsToldAgain) {
   Subscribe();
   for (std::size_t i = 1; i <= 12; ++i) {
-    Setup("web", Bridge(20080));
+    SetUpNetwork("web", Bridge(20080));
     ASSERT_EQ(::umount2("/run/netns/web", MNT_DETACH), 0);
     ASSERT_TRUE(fs::remove("/run/netns/web"));
     ASSERT_TRUE(Eventually([&] { return told_.All().size() >= i; })) << i;
@@ -500,7 +501,7 @@ TEST_F(NodeNetworks, OneThatIsSetUpAnewAndLostAgainIsToldAgain) {
 }
 
 TEST_F(NodeNetworks, WhatWentWhileMountdWasAwayIsRepaired) {
-  const NetworkStatus web = Setup("web", Bridge(20080));
+  const NetworkStatus web = SetUpNetwork("web", Bridge(20080));
   const Server server(web.netns_path, 80, "hello");
   WhileMountdIsAway(
       [&] { EXPECT_TRUE(Run("ip link del " + web.host_interface)); });
@@ -522,7 +523,7 @@ TEST_F(NodeNetworks, ThatFewAddressesAreLeftIsToldAndNoMoreAreGiven) {
   ASSERT_EQ(capacity, 5U);
   for (std::uint32_t i = 0; i < capacity; ++i) {
     EXPECT_TRUE(told_.All().empty());
-    Setup("a" + std::to_string(i), small);
+    SetUpNetwork("a" + std::to_string(i), small);
   }
   EXPECT_TRUE(Hears("small scarce: 0 of 5"));
   EXPECT_EQ(Usage("small").free, 0U);
@@ -543,7 +544,7 @@ TEST_F(NodeNetworks, WhatIsTakenIsRefusedAndNothingIsLeft) {
   NetworkSpec spec = Bridge(20080);
   spec.address = "10.88.0.77";
   spec.address6 = "fd88::77";
-  const NetworkStatus web = Setup("web", spec);
+  const NetworkStatus web = SetUpNetwork("web", spec);
   EXPECT_EQ(web.address, "10.88.0.77");
   EXPECT_EQ(web.address6, "fd88::77");
   UniqueFd listener;
@@ -586,9 +587,9 @@ TEST_F(NodeNetworks, CapabilitiesNameModesAndAddresses) {
   ASSERT_EQ(capabilities->addresses.size(), 2U);
   EXPECT_EQ(capabilities->addresses.at("default").capacity, 253U);
   EXPECT_EQ(Usage("default").free, 253U);
-  Setup("web", Bridge());
+  SetUpNetwork("web", Bridge());
   EXPECT_EQ(Usage("default").free, 252U);
-  Setup("db", Mode("none"));
+  SetUpNetwork("db", Mode("none"));
   EXPECT_EQ(Usage("default").free, 252U);
   ReleaseAll();
 }

@@ -221,7 +221,7 @@ SoakOperation SoakScript::AnyOfPrepared(const std::string& id,
                     IsBound(allocation, alias) ? "Busy" : "Ok");
     }
     if (what < 80 && allocation.networks.size() < 2) {
-      return Setup(id, allocation);
+      return SetUpNetwork(id, allocation);
     }
     if (what < 85 && !allocation.networks.empty()) {
       return Of(SoakKind::kTeardown, id, AnyOf(allocation.networks).first);
@@ -276,8 +276,8 @@ SoakOperation SoakScript::Bind(const std::string& id,
   return bind;
 }
 
-SoakOperation SoakScript::Setup(const std::string& id,
-                                const SoakAllocation& allocation) {
+SoakOperation SoakScript::SetUpNetwork(const std::string& id,
+                                       const SoakAllocation& allocation) {
   const bool first = !allocation.networks.contains("eth0");
   SoakOperation setup = Of(SoakKind::kSetup, id, first ? "eth0" : "eth1");
   setup.network.network = first ? "default" : "second";

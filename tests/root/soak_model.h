@@ -113,7 +113,8 @@ class SoakScript {
                               const SoakAllocation& allocation);
   SoakOperation Wrong(const std::string& id, const SoakAllocation& allocation);
   SoakOperation Bind(const std::string& id, const SoakAllocation& allocation);
-  SoakOperation Setup(const std::string& id, const SoakAllocation& allocation);
+  SoakOperation SetUpNetwork(const std::string& id,
+                             const SoakAllocation& allocation);
   SoakMount AnyMount(const SoakAllocation& allocation);
   SoakTrouble AnyTrouble(bool stormy, std::size_t operations);
   void Apply(const SoakOperation& operation);

@@ -58,7 +58,7 @@ host_ports = ["20000-20999"]
 
   // What the first attachment leaves for all (chains, the bridge).
   Lines AfterOthers() {
-    EXPECT_EQ(MessageOf(Setup("first", WithPort(20999))), "Ok");
+    EXPECT_EQ(MessageOf(SetUpNetwork("first", WithPort(20999))), "Ok");
     Release("first");
     return WhatPluginsLeft();
   }
@@ -66,7 +66,7 @@ host_ports = ["20000-20999"]
 
 TEST_F(NodeCniPlugins, NomadsChainGivesAnAddressAndPortsThatAnswer) {
   const Lines before = AfterOthers();
-  const auto made = Setup("web", WithPort());
+  const auto made = SetUpNetwork("web", WithPort());
   ASSERT_EQ(MessageOf(made), "Ok");
   EXPECT_EQ(made->address.find("172.26."), 0U) << made->address;
   EXPECT_EQ(made->address6.find("fd00:26::"), 0U) << made->address6;
@@ -136,7 +136,7 @@ TEST_F(NodeCniPlugins, AFailureHalfWayLeavesNothing) {
   const Lines before = AfterOthers();
   plugins.push_back(Plugin("first", {{"ADD", {"error 7"}}}));
   WriteReal(plugins);
-  const auto made = Setup("web", WithPort());
+  const auto made = SetUpNetwork("web", WithPort());
   ASSERT_FALSE(made);
   EXPECT_NE(MessageOf(made).find("plugin first"), std::string::npos)
       << MessageOf(made);

@@ -30,7 +30,8 @@ class CniNetworksTest : public ::testing::Test {
   Json LastRequest() {
     return Json::parse(executor().cni_requests().back(), nullptr, false);
   }
-  std::string Setup(const NetworkSpec& spec, const std::string& id = "web") {
+  std::string SetUpNetwork(const NetworkSpec& spec,
+                           const std::string& id = "web") {
     return MessageOf(networks().Setup(id, spec));
   }
   NetworkStatus Status(const std::string& id = "web") {
@@ -45,7 +46,7 @@ class CniNetworksTest : public ::testing::Test {
 };
 
 TEST_F(CniNetworksTest, TheNamespaceComesFirstAndThenWhatItsPluginsMake) {
-  ASSERT_EQ(Setup(CniSpec()), "Ok");
+  ASSERT_EQ(SetUpNetwork(CniSpec()), "Ok");
   EXPECT_EQ(Existing(), web_);
   const NetworkStatus status = Status();
   EXPECT_EQ(ModeText(status.mode, status.network), "cni/net");
@@ -74,7 +75,7 @@ TEST_F(CniNetworksTest, PluginsAreAskedForWhatTheCallerAsks) {
   spec.cni.ips = {"10.99.0.9/24"};
   spec.cni.bandwidth.ingress_rate = 1000;
   spec.files.dns.servers = {"192.0.2.53"};
-  ASSERT_EQ(Setup(spec), "Ok");
+  ASSERT_EQ(SetUpNetwork(spec), "Ok");
   const Json request = LastRequest();
   EXPECT_EQ(request.at("network"), "net");
   EXPECT_EQ(request.at("container_id"), "web");
@@ -95,11 +96,11 @@ TEST_F(CniNetworksTest, PluginsAreAskedForWhatTheCallerAsks) {
 TEST_F(CniNetworksTest, TheSameAgainAnswersTheSameAfterARestart) {
   NetworkSpec spec = CniSpec();
   spec.cni.args = {{"K", "V"}};
-  ASSERT_EQ(Setup(spec), "Ok");
+  ASSERT_EQ(SetUpNetwork(spec), "Ok");
   const NetworkStatus before = Status();
   core_.Restart();
   ASSERT_EQ(MessageOf(networks().Recover()), "Ok");
-  ASSERT_EQ(Setup(spec), "Ok");
+  ASSERT_EQ(SetUpNetwork(spec), "Ok");
   EXPECT_EQ(Status().ipv4, before.ipv4);
   EXPECT_EQ(Status().gateway4, before.gateway4);
   EXPECT_EQ(Status().mac, before.mac);
@@ -111,7 +112,7 @@ TEST_F(CniNetworksTest, TheSameAgainAnswersTheSameAfterARestart) {
 }
 
 TEST_F(CniNetworksTest, ItsEndIsDelAndThenTheNamespace) {
-  ASSERT_EQ(Setup(CniSpec()), "Ok");
+  ASSERT_EQ(SetUpNetwork(CniSpec()), "Ok");
   ASSERT_EQ(MessageOf(networks().Teardown("web", "eth0")), "Ok");
   EXPECT_TRUE(Existing().empty());
   EXPECT_TRUE(Records().empty());
@@ -136,7 +137,7 @@ TEST_F(CniNetworksTest, AnAddWhoseAnswerIsLostIsUndone) {
 }
 
 TEST_F(CniNetworksTest, ADelThatFailsIsTriedAgain) {
-  ASSERT_EQ(Setup(CniSpec()), "Ok");
+  ASSERT_EQ(SetUpNetwork(CniSpec()), "Ok");
   executor().FailNext("RunCni", Code::kUnavailable);
   EXPECT_EQ(Outcome(networks().Teardown("web", "eth0")), "Unavailable");
   EXPECT_EQ(Existing(), web_);
@@ -177,13 +178,13 @@ TEST_F(CniNetworksTest, WhatPluginsCannotBeAskedIsRefusedBeforeAnythingIsMade) {
 }
 
 TEST_F(CniNetworksTest, OneIsBesideOthersInTheNamespace) {
-  ASSERT_EQ(Setup(CniSpec()), "Ok");
+  ASSERT_EQ(SetUpNetwork(CniSpec()), "Ok");
   NetworkSpec bridge;
   bridge.interface = "eth1";
-  ASSERT_EQ(Setup(bridge), "Ok");
+  ASSERT_EQ(SetUpNetwork(bridge), "Ok");
   NetworkSpec second = CniSpec("other");
   second.interface = "net1";
-  ASSERT_EQ(Setup(second), "Ok");
+  ASSERT_EQ(SetUpNetwork(second), "Ok");
   EXPECT_EQ(Existing(),
             (std::vector<std::string>{"cni web/eth0", "cni web/net1",
                                       "link 10.0.0.2", "network web"}));
@@ -200,7 +201,7 @@ TEST_F(CniNetworksTest, OneIsBesideOthersInTheNamespace) {
 }
 
 TEST_F(CniNetworksTest, ANetworkOfTheSameNameIsAnother) {
-  ASSERT_EQ(Setup(CniSpec("default")), "Ok");
+  ASSERT_EQ(SetUpNetwork(CniSpec("default")), "Ok");
   const auto usage = networks().GetUsage().at("default");
   EXPECT_EQ(usage.free, usage.capacity);
   core_.Restart();
@@ -229,7 +230,7 @@ TEST_F(CniNetworksTest, ThePluginsNameServersAreTheTasks) {
       "ips":[{"address":"10.9.0.5/24"}],
       "dns":{"nameservers":["10.9.0.1"],"domain":"example.","search":["a."],
              "options":["ndots:2"]}})");
-  ASSERT_EQ(Setup(CniSpec()), "Ok");
+  ASSERT_EQ(SetUpNetwork(CniSpec()), "Ok");
   EXPECT_EQ(executor().NetworkFileText("web/3"),
             "nameserver 10.9.0.1\nsearch example. a.\noptions ndots:2\n");
   ASSERT_EQ(Status().files.size(), 1U);
@@ -244,12 +245,12 @@ TEST_F(CniNetworksTest, TheCallersNameServersComeBeforeThePlugins) {
       "ips":[{"address":"10.9.0.5/24"}],"dns":{"nameservers":["10.9.0.1"]}})");
   NetworkSpec spec = CniSpec();
   spec.files.dns.servers = {"192.0.2.53"};
-  ASSERT_EQ(Setup(spec), "Ok");
+  ASSERT_EQ(SetUpNetwork(spec), "Ok");
   EXPECT_EQ(executor().NetworkFileText("web/3"), "nameserver 192.0.2.53\n");
   // Another network of the allocation makes none any more.
   NetworkSpec second = CniSpec();
   second.interface = "net1";
-  ASSERT_EQ(Setup(second), "Ok");
+  ASSERT_EQ(SetUpNetwork(second), "Ok");
   EXPECT_EQ(executor().NetworkFileText("web/3"), "nameserver 192.0.2.53\n");
   ASSERT_EQ(MessageOf(networks().Teardown("web", "net1")), "Ok");
   EXPECT_EQ(executor().NetworkFileText("web/3"), "nameserver 192.0.2.53\n");
@@ -258,10 +259,10 @@ TEST_F(CniNetworksTest, TheCallersNameServersComeBeforeThePlugins) {
 TEST_F(CniNetworksTest, AnotherNetworkWithoutFilesLeavesThemToThePlugins) {
   executor().SetCniResult(R"({"cniVersion":"1.0.0",
       "ips":[{"address":"10.9.0.5/24"}],"dns":{"nameservers":["10.9.0.1"]}})");
-  ASSERT_EQ(Setup({}), "Ok");
+  ASSERT_EQ(SetUpNetwork({}), "Ok");
   NetworkSpec spec = CniSpec();
   spec.interface = "net1";
-  ASSERT_EQ(Setup(spec), "Ok");
+  ASSERT_EQ(SetUpNetwork(spec), "Ok");
   EXPECT_EQ(executor().NetworkFileText("web/3"), "nameserver 10.9.0.1\n");
 }
 
@@ -271,7 +272,7 @@ TEST_F(CniNetworksTest, AnAddressOfEitherFamilyIsOne) {
       "ips":[{"address":"fd00::5/64","gateway":"fd00::1"}]})");
   NetworkSpec spec = CniSpec();
   spec.files.hostname = "web";
-  ASSERT_EQ(Setup(spec), "Ok");
+  ASSERT_EQ(SetUpNetwork(spec), "Ok");
   EXPECT_EQ(netns::ToString(Status().ipv6), "fd00::5");
   EXPECT_EQ(netns::ToString(Status().gateway6), "fd00::1");
   EXPECT_TRUE(netns::IsNone(Status().ipv4));
@@ -292,14 +293,14 @@ TEST_F(CniNetworksTest, AHostileResultIsRefusedAndUndone) {
         R"({"cniVersion":"1.0.0","ips":[{"address":"10.9.0.5/24"}],
             "dns":{"options":["x\nnameserver 6.6.6.6"]}})"}) {
     executor().SetCniResult(result);
-    EXPECT_NE(Setup(CniSpec()), "Ok") << result;
+    EXPECT_NE(SetUpNetwork(CniSpec()), "Ok") << result;
     EXPECT_TRUE(Existing().empty()) << result;
     EXPECT_TRUE(Records().empty()) << result;
   }
 }
 
 TEST_F(CniNetworksTest, GarbageIsWhatNoRecordIsOf) {
-  ASSERT_EQ(Setup(CniSpec()), "Ok");
+  ASSERT_EQ(SetUpNetwork(CniSpec()), "Ok");
   ASSERT_EQ(MessageOf(networks().cni().CollectGarbage()), "Ok");
   EXPECT_EQ(LastRequest().at("valid"),
             Json({{{"container_id", "web"}, {"ifname", "eth0"}}}));
@@ -308,14 +309,14 @@ TEST_F(CniNetworksTest, GarbageIsWhatNoRecordIsOf) {
   // The store may have been lost.
   ASSERT_EQ(MessageOf(networks().cni().CollectGarbage()), "Ok");
   EXPECT_EQ(Existing(), web_);
-  ASSERT_EQ(Setup({}, "db"), "Ok");
+  ASSERT_EQ(SetUpNetwork({}, "db"), "Ok");
   ASSERT_EQ(MessageOf(networks().cni().CollectGarbage()), "Ok");
   EXPECT_EQ(Existing(), (std::vector<std::string>{"link 10.0.0.2", "network db",
                                                   "network web"}));
 }
 
 TEST_F(CniNetworksTest, CheckTellsWhatItsPluginsFind) {
-  ASSERT_EQ(Setup(CniSpec()), "Ok");
+  ASSERT_EQ(SetUpNetwork(CniSpec()), "Ok");
   EXPECT_EQ(MessageOf(networks().cni().Check(Records().at(0))), "Ok");
   executor().BreakCni("web/eth0");
   const auto broken = networks().cni().Check(Records().at(0));
@@ -331,7 +332,7 @@ TEST_F(CniNetworksTest, AnOldPortmapIsNotAskedAboutPorts) {
   for (const char* release : {"1.1.1", "", "unknown", "0.9", "1."}) {
     executor().PutCniPlugin("portmap", release);
     core_.Restart();
-    ASSERT_EQ(Setup(spec), "Ok");
+    ASSERT_EQ(SetUpNetwork(spec), "Ok");
     executor().BreakCni("web/eth0");
     EXPECT_EQ(MessageOf(networks().cni().Check(Records().at(0))), "Ok");
   }
@@ -343,7 +344,7 @@ TEST_F(CniNetworksTest, ANewerPortmapIsAskedAboutPorts) {
   for (const char* release : {"1.10.0", "1.3", "2.0.1"}) {
     executor().PutCniPlugin("portmap", release);
     core_.Restart();
-    ASSERT_EQ(Setup(spec), "Ok");
+    ASSERT_EQ(SetUpNetwork(spec), "Ok");
     executor().BreakCni("web/eth0");
     EXPECT_EQ(Outcome(networks().cni().Check(Records().at(0))),
               "FailedPrecondition")
@@ -354,7 +355,7 @@ TEST_F(CniNetworksTest, ANewerPortmapIsAskedAboutPorts) {
 TEST_F(CniNetworksTest, WithoutAPortmapOtherPluginsAreAskedAboutPorts) {
   NetworkSpec spec = CniSpec();
   spec.ports.push_back({"http", 20000, 80, exec::kTcp});
-  ASSERT_EQ(Setup(spec), "Ok");
+  ASSERT_EQ(SetUpNetwork(spec), "Ok");
   executor().BreakCni("web/eth0");
   executor().FailNext("RunCni", Code::kUnavailable);
   EXPECT_EQ(Outcome(networks().cni().Check(Records().at(0))), "Unavailable")
@@ -404,7 +405,7 @@ TEST_F(CniNetworksTest, PluginsThatAreNotReadyMakeANetworkUnusable) {
 }
 
 TEST_F(CniNetworksTest, NoGarbageIsCollectedByAStoreThatCannotBeRead) {
-  ASSERT_EQ(Setup(CniSpec()), "Ok");
+  ASSERT_EQ(SetUpNetwork(CniSpec()), "Ok");
   const LockedTable locked(core_.boot->database(), "networks");
   EXPECT_NE(Outcome(networks().cni().CollectGarbage()), "Ok");
   EXPECT_EQ(executor().script().Count("RunCni gc"), 0U);
@@ -416,13 +417,13 @@ TEST_F(CniNetworksTest, AnAttachmentThatIsNotRecordedIsUndoneByTheNextCall) {
   for (const bool sets_up : {true, false}) {
     {
       const FailingWrites failing(core_.boot->database(), "UPDATE", "networks");
-      EXPECT_NE(Setup(CniSpec()), "Ok");
+      EXPECT_NE(SetUpNetwork(CniSpec()), "Ok");
     }
     EXPECT_EQ(executor().script().Count("RunCni del"), 0U);
     EXPECT_EQ(Existing(), web_);
     EXPECT_EQ(Records().at(0).state, NetworkRecordState::kCreating);
     if (sets_up) {
-      ASSERT_EQ(Setup(CniSpec()), "Ok");
+      ASSERT_EQ(SetUpNetwork(CniSpec()), "Ok");
       EXPECT_EQ(executor().script().Count("RunCni del"), 1U);
       EXPECT_EQ(executor().script().Count("RunCni add"), 2U);
     }

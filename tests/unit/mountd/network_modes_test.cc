@@ -34,7 +34,8 @@ GivenNetns Given(std::uint64_t inode) {
 
 class NetworkModesTest : public NetworksTest {
  protected:
-  std::string Setup(const NetworkSpec& spec, const GivenNetns& given = {}) {
+  std::string SetUpNetwork(const NetworkSpec& spec,
+                           const GivenNetns& given = {}) {
     return Outcome(networks().Setup("web", spec, given));
   }
   Result<void> TearAllDown() {
@@ -56,7 +57,7 @@ TEST_F(NetworkModesTest, NoneIsANamespaceWithoutAnAddress) {
   EXPECT_NE(status->netns_inode, 0U);
   EXPECT_TRUE(netns::IsNone(status->ipv4));
   EXPECT_EQ(status->host_interface, "");
-  EXPECT_EQ(Setup(Mode(NetworkMode::kNone)), "Ok");
+  EXPECT_EQ(SetUpNetwork(Mode(NetworkMode::kNone)), "Ok");
   EXPECT_EQ(executor().script().Count("CreateNetwork"), 1U);
   EXPECT_EQ(MessageOf(TearAllDown()), "Ok");
   EXPECT_TRUE(Existing().empty());
@@ -70,7 +71,7 @@ TEST_F(NetworkModesTest, TheHostsKeepsPortsAndMakesNothing) {
   ASSERT_EQ(MessageOf(status), "Ok");
   EXPECT_EQ(status->netns_path, "");
   EXPECT_EQ(Outcome(networks().Setup("db", Spec(20080))), "AlreadyExists");
-  EXPECT_EQ(Setup(On("eth0")), "FailedPrecondition");
+  EXPECT_EQ(SetUpNetwork(On("eth0")), "FailedPrecondition");
   core_.Restart();
   ASSERT_EQ(MessageOf(networks().Recover()), "Ok");
   EXPECT_EQ(Outcome(networks().Setup("db", Spec(20080))), "AlreadyExists");
@@ -80,18 +81,19 @@ TEST_F(NetworkModesTest, TheHostsKeepsPortsAndMakesNothing) {
 }
 
 TEST_F(NetworkModesTest, ADriversNamespaceIsUsedAndLeft) {
-  EXPECT_EQ(Setup(Mode(NetworkMode::kDriver)), "InvalidArgument");
-  ASSERT_EQ(Setup(Mode(NetworkMode::kDriver), Given(77)), "Ok");
+  EXPECT_EQ(SetUpNetwork(Mode(NetworkMode::kDriver)), "InvalidArgument");
+  ASSERT_EQ(SetUpNetwork(Mode(NetworkMode::kDriver), Given(77)), "Ok");
   EXPECT_EQ(LastPlan().origin, exec::NamespaceOrigin::kGiven);
   EXPECT_EQ(LastPlan().netns_inode, 77U);
   EXPECT_EQ(LastPlan().owner_uid, 1000U);
   EXPECT_EQ(LastPlan().may_be_hosts, 0U);
   // The same again is the same; a second one who initiates is refused.
-  EXPECT_EQ(Setup(Mode(NetworkMode::kDriver), Given(77)), "Ok");
-  EXPECT_EQ(Setup(Mode(NetworkMode::kDriver), Given(78)), "FailedPrecondition");
-  EXPECT_EQ(Setup(Mode(NetworkMode::kNone)), "FailedPrecondition");
+  EXPECT_EQ(SetUpNetwork(Mode(NetworkMode::kDriver), Given(77)), "Ok");
+  EXPECT_EQ(SetUpNetwork(Mode(NetworkMode::kDriver), Given(78)),
+            "FailedPrecondition");
+  EXPECT_EQ(SetUpNetwork(Mode(NetworkMode::kNone)), "FailedPrecondition");
 
-  ASSERT_EQ(Setup(Spec(20080)), "Ok");
+  ASSERT_EQ(SetUpNetwork(Spec(20080)), "Ok");
   EXPECT_EQ(LastPlan().origin, exec::NamespaceOrigin::kExisting);
   EXPECT_EQ(LastPlan().netns_inode, 77U);
   EXPECT_EQ(Outcome(networks().Teardown("web", "lo")), "FailedPrecondition");
@@ -104,31 +106,32 @@ TEST_F(NetworkModesTest, ADriversNamespaceIsUsedAndLeft) {
 TEST_F(NetworkModesTest, ANamespaceMayBeTheHostsWhereARuleSaysSo) {
   GivenNetns given = Given(77);
   given.may_be_hosts = true;
-  ASSERT_EQ(Setup(Mode(NetworkMode::kDriver), given), "Ok");
+  ASSERT_EQ(SetUpNetwork(Mode(NetworkMode::kDriver), given), "Ok");
   EXPECT_EQ(LastPlan().may_be_hosts, 1U);
 }
 
 TEST_F(NetworkModesTest, ABridgeMayComeWithItsNamespace) {
-  ASSERT_EQ(Setup(Spec(20080), Given(77)), "Ok");
+  ASSERT_EQ(SetUpNetwork(Spec(20080), Given(77)), "Ok");
   EXPECT_EQ(LastPlan().origin, exec::NamespaceOrigin::kGiven);
-  EXPECT_EQ(Setup(Spec(20080), Given(77)), "Ok");
-  EXPECT_EQ(Setup(Spec(20080)), "Ok");
-  EXPECT_EQ(Setup(Spec(20080), Given(78)), "FailedPrecondition");
+  EXPECT_EQ(SetUpNetwork(Spec(20080), Given(77)), "Ok");
+  EXPECT_EQ(SetUpNetwork(Spec(20080)), "Ok");
+  EXPECT_EQ(SetUpNetwork(Spec(20080), Given(78)), "FailedPrecondition");
   EXPECT_EQ(MessageOf(TearAllDown()), "Ok");
 }
 
 TEST_F(NetworkModesTest, ANamespaceAloneComesFirst) {
-  ASSERT_EQ(Setup(Spec(), Given(77)), "Ok");
-  EXPECT_EQ(Setup(Mode(NetworkMode::kDriver), Given(77)), "FailedPrecondition");
-  EXPECT_EQ(Setup(Mode(NetworkMode::kNone)), "FailedPrecondition");
+  ASSERT_EQ(SetUpNetwork(Spec(), Given(77)), "Ok");
+  EXPECT_EQ(SetUpNetwork(Mode(NetworkMode::kDriver), Given(77)),
+            "FailedPrecondition");
+  EXPECT_EQ(SetUpNetwork(Mode(NetworkMode::kNone)), "FailedPrecondition");
   EXPECT_EQ(core_.boot->NetworksOf("web")->size(), 1U);
   ASSERT_EQ(MessageOf(TearAllDown()), "Ok");
   for (const auto mode : {NetworkMode::kDriver, NetworkMode::kNone}) {
     const GivenNetns given =
         mode == NetworkMode::kDriver ? Given(77) : GivenNetns{};
-    ASSERT_EQ(Setup(Mode(mode), given), "Ok");
-    ASSERT_EQ(Setup(Spec()), "Ok");
-    EXPECT_EQ(Setup(Mode(mode), given), "Ok") << "the same again";
+    ASSERT_EQ(SetUpNetwork(Mode(mode), given), "Ok");
+    ASSERT_EQ(SetUpNetwork(Spec()), "Ok");
+    EXPECT_EQ(SetUpNetwork(Mode(mode), given), "Ok") << "the same again";
     ASSERT_EQ(MessageOf(TearAllDown()), "Ok");
   }
 }
@@ -169,14 +172,14 @@ TEST_F(NetworkModesTest, AddressesCanBeAskedFor) {
   ASSERT_EQ(MessageOf(status), "Ok");
   EXPECT_EQ(status->ipv4, spec.ipv4);
   EXPECT_EQ(status->ipv6, spec.ipv6);
-  EXPECT_EQ(Setup(spec), "Ok");
+  EXPECT_EQ(SetUpNetwork(spec), "Ok");
   EXPECT_EQ(Outcome(networks().Setup("db", spec)), "AlreadyExists");
   NetworkSpec other = spec;
   other.ipv4 = {10, 0, 0, 4};
   EXPECT_EQ(Outcome(networks().Setup("db", other)), "AlreadyExists");
   other.ipv6 = {};
   EXPECT_EQ(Outcome(networks().Setup("db", other)), "Ok") << "was not kept";
-  EXPECT_EQ(Setup(other), "FailedPrecondition");
+  EXPECT_EQ(SetUpNetwork(other), "FailedPrecondition");
 }
 
 TEST_F(NetworkModesTest, WhatIsAskedForGoesIntoThePlan) {
@@ -186,7 +189,7 @@ TEST_F(NetworkModesTest, WhatIsAskedForGoesIntoThePlan) {
   spec.ports = {
       {"a", 20000, 0, exec::kTcp, 10, *netns::ParseHostIp("192.0.2.1")},
       {"b", 20000, 80, exec::kTcp, 1, *netns::ParseHostIp("fd00::1")}};
-  ASSERT_EQ(Setup(spec), "Ok");
+  ASSERT_EQ(SetUpNetwork(spec), "Ok");
   const exec::NetworkPlan plan = LastPlan();
   EXPECT_EQ(plan.flags, exec::kIsolated);
   ASSERT_EQ(plan.port_count, 2U);
@@ -211,11 +214,11 @@ TEST_F(NetworkModesTest, WhatIsAskedForGoesIntoThePlan) {
 TEST_F(NetworkModesTest, ARangeEndsAtTheLastPort) {
   NetworkSpec spec;
   spec.ports = {{"a", 65530, 0, exec::kTcp, 7}};
-  EXPECT_EQ(Setup(spec), "InvalidArgument");
+  EXPECT_EQ(SetUpNetwork(spec), "InvalidArgument");
   spec.ports = {{"a", 100, 65535, exec::kTcp, 2}};
-  EXPECT_EQ(Setup(spec), "InvalidArgument");
+  EXPECT_EQ(SetUpNetwork(spec), "InvalidArgument");
   spec.ports = {{"a", 20000, 0, exec::kTcp, exec::kMaxPortsInAll + 1}};
-  EXPECT_EQ(Setup(spec), "ResourceExhausted");
+  EXPECT_EQ(SetUpNetwork(spec), "ResourceExhausted");
 }
 
 TEST(NoNetworksTest, WithoutNetworksThereAreNamespaces) {

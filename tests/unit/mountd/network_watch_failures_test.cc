@@ -46,8 +46,8 @@ class NetworkWatchFailuresTest : public NetworkWatchTest {
 // ---- What is told ----
 
 TEST_F(NetworkWatchFailuresTest, WhatIsToldOfIpv6AloneCounts) {
-  const NetworkStatus web = Setup("web");
-  Setup("db");
+  const NetworkStatus web = SetUpNetwork("web");
+  SetUpNetwork("db");
   Start();
   SayOfLinks({Ipv6RouteGoes(web.ipv6)});
   EXPECT_EQ(core_.executor->script().calls(), Lines{"RepairNetwork web"});
@@ -60,7 +60,7 @@ TEST_F(NetworkWatchFailuresTest, WhatIsToldOfIpv6AloneCounts) {
 }
 
 TEST_F(NetworkWatchFailuresTest, WhatWasMissedIsLookedFor) {
-  const NetworkStatus web = Setup("web");
+  const NetworkStatus web = SetUpNetwork("web");
   core_.executor->OverflowNetworkWatches();
   Start();
   ASSERT_EQ(Told(), Lines{});
@@ -87,7 +87,7 @@ class ForwardRulesWatchTest : public NetworkWatchFailuresTest {
 };
 
 TEST_F(ForwardRulesWatchTest, RulesThatAreToBeKeptInItArePutBack) {
-  Setup("web");
+  SetUpNetwork("web");
   Start();
   SayOfRuleset({RuleGoes("filter", "FORWARD"), GenerationOf("iptables")});
   // Mountd's own table is as it was, and so are the networks.
@@ -100,7 +100,7 @@ TEST_F(ForwardRulesWatchTest, RulesThatAreToBeKeptInItArePutBack) {
 // ---- What cannot be watched ----
 
 TEST_F(NetworkWatchFailuresTest, AnFdThatTheLoopRefusesIsOpenedAnew) {
-  const NetworkStatus web = Setup("web");
+  const NetworkStatus web = SetUpNetwork("web");
   loop_.RefuseFds(3);
   watch_.Start();
   ASSERT_TRUE(loop_.RunUntil([&] { return loop_.timer_count() == 3; }));
@@ -134,7 +134,7 @@ TEST_F(NetworkWatchFailuresTest, ADirectoryThatIsNotThereYetIsTriedAgain) {
 // ---- What cannot be asked ----
 
 TEST_F(NetworkWatchFailuresTest, AStoreThatCannotBeReadIsAskedWithTheNext) {
-  const NetworkStatus web = Setup("web");
+  const NetworkStatus web = SetUpNetwork("web");
   Start();
   core_.executor->TakeLink(netns::ToString(web.ipv4));
   {
@@ -151,7 +151,7 @@ TEST_F(NetworkWatchFailuresTest, OfSeveralNetworksEachIsRepairedByItself) {
   NetworkSpec namespace_alone;
   namespace_alone.mode = NetworkMode::kNone;
   ASSERT_EQ(Outcome(core_.networks->Setup("web", namespace_alone)), "Ok");
-  const NetworkStatus web = Setup("web");
+  const NetworkStatus web = SetUpNetwork("web");
   Start();
   core_.executor->TakeLink(netns::ToString(web.ipv4));
   SayOfLinks({LinkGoes(web.host_interface)});
@@ -161,7 +161,7 @@ TEST_F(NetworkWatchFailuresTest, OfSeveralNetworksEachIsRepairedByItself) {
 
 // It is looked at on its allocation's strand, after what is done there.
 TEST_F(NetworkWatchFailuresTest, WhatIsNotThereAnyMoreIsNotRepaired) {
-  const NetworkStatus web = Setup("web");
+  const NetworkStatus web = SetUpNetwork("web");
   Start();
   const auto look_while = [&](const std::function<void()>& change) {
     core_.executor->script().Block("RepairNetwork");

@@ -12,8 +12,8 @@ using Lines = std::vector<std::string>;
 // ---- Links ----
 
 TEST_F(NetworkWatchTest, ALinkThatGoesIsRepairedAndNoOther) {
-  const NetworkStatus web = Setup("web");
-  Setup("db");
+  const NetworkStatus web = SetUpNetwork("web");
+  SetUpNetwork("db");
   Start();
   core_.executor->TakeLink(netns::ToString(web.ipv4));
   SayOfLinks({LinkGoes(web.host_interface)});
@@ -23,7 +23,7 @@ TEST_F(NetworkWatchTest, ALinkThatGoesIsRepairedAndNoOther) {
 }
 
 TEST_F(NetworkWatchTest, WhatComesTogetherIsLookedAtOnce) {
-  const NetworkStatus web = Setup("web");
+  const NetworkStatus web = SetUpNetwork("web");
   Start();
   core_.executor->TakeLink(netns::ToString(web.ipv4));
   SayOfLinks({NeighbourIs(NUD_STALE, web.ipv4), RouteGoes(web.ipv4),
@@ -33,8 +33,8 @@ TEST_F(NetworkWatchTest, WhatComesTogetherIsLookedAtOnce) {
 }
 
 TEST_F(NetworkWatchTest, ARouteOrANeighbourThatGoesHasItLookedAt) {
-  const NetworkStatus web = Setup("web");
-  Setup("db");
+  const NetworkStatus web = SetUpNetwork("web");
+  SetUpNetwork("db");
   Start();
   SayOfLinks({RouteGoes(web.ipv4)});
   EXPECT_EQ(Count("RepairNetwork web"), 1U);
@@ -47,7 +47,7 @@ TEST_F(NetworkWatchTest, ARouteOrANeighbourThatGoesHasItLookedAt) {
 }
 
 TEST_F(NetworkWatchTest, ALinkThatIsNotAsItWasMadeIsLookedAt) {
-  const NetworkStatus web = Setup("web");
+  const NetworkStatus web = SetUpNetwork("web");
   Start();
   SayOfLinks(
       {LinkIs(web.host_interface, IFF_UP | IFF_NOARP, {2, 0, 0, 0, 0, 9})});
@@ -59,8 +59,8 @@ TEST_F(NetworkWatchTest, ALinkThatIsNotAsItWasMadeIsLookedAt) {
 
 // As other links may be.
 TEST_F(NetworkWatchTest, ALinkOfAnotherNameIsLookedAtByItsAllocation) {
-  Setup("web");
-  Setup("db");
+  SetUpNetwork("web");
+  SetUpNetwork("db");
   Start();
   SayOfLinks({LinkIs("other0", IFF_UP).Put(IFLA_IFALIAS, "web"),
               LinkIs("other1", IFF_UP).Put(IFLA_IFALIAS, "the uplink")});
@@ -70,7 +70,7 @@ TEST_F(NetworkWatchTest, ALinkOfAnotherNameIsLookedAtByItsAllocation) {
 
 // As each link is while it is made.
 TEST_F(NetworkWatchTest, ALinkThatIsDownAndThenUpIsNoChange) {
-  const NetworkStatus web = Setup("web");
+  const NetworkStatus web = SetUpNetwork("web");
   Start();
   SayOfLinks({LinkIs(web.host_interface, 0),
               LinkIs(web.host_interface, IFF_UP | IFF_NOARP),
@@ -79,7 +79,7 @@ TEST_F(NetworkWatchTest, ALinkThatIsDownAndThenUpIsNoChange) {
 }
 
 TEST_F(NetworkWatchTest, WhatIsNotMountdsIsNoChange) {
-  Setup("web");
+  SetUpNetwork("web");
   Start();
   SayOfLinks({LinkGoes("eth0"), RouteGoes({192, 0, 2, 1}),
               LinkGoes("md0a0000ff"), AddressGoes({192, 0, 2, 1})});
@@ -88,7 +88,7 @@ TEST_F(NetworkWatchTest, WhatIsNotMountdsIsNoChange) {
 
 // Nor is the store asked about it: neighbours of the LAN come and go.
 TEST_F(NetworkWatchTest, AnAddressOutsideOfAllRangesIsNoChange) {
-  Setup("web");
+  SetUpNetwork("web");
   Start();
   NetworkRecord other = core_.boot->NetworksOf("web").value().front();
   other.allocation = "gone";
@@ -103,7 +103,7 @@ TEST_F(NetworkWatchTest, AnAddressOutsideOfAllRangesIsNoChange) {
 }
 
 TEST_F(NetworkWatchTest, TheHostsOwnAddressIsPutBack) {
-  Setup("web");
+  SetUpNetwork("web");
   Start();
   SayOfLinks({AddressGoes({10, 0, 0, 1})});
   EXPECT_EQ(core_.executor->script().calls(), Lines{"PrepareNetworks"});
@@ -115,8 +115,8 @@ TEST_F(NetworkWatchTest, AQuarantinedLinkThatGoesFreesItsAddressAtOnce) {
   };
   const std::uint32_t all = free();
   core_.executor->KeepLinks();
-  const NetworkStatus gone = Setup("gone");
-  Setup("web");
+  const NetworkStatus gone = SetUpNetwork("gone");
+  SetUpNetwork("web");
   ASSERT_EQ(Outcome(core_.networks->Teardown("gone", "eth0")), "Ok");
   watch_.Start();
   ASSERT_TRUE(loop_.RunUntil([&] { return Count("RepairNetwork web") == 1; }));
@@ -129,7 +129,7 @@ TEST_F(NetworkWatchTest, AQuarantinedLinkThatGoesFreesItsAddressAtOnce) {
 }
 
 TEST_F(NetworkWatchTest, WhatMountdTakesAwayIsNoChange) {
-  const NetworkStatus web = Setup("web");
+  const NetworkStatus web = SetUpNetwork("web");
   Start();
   ASSERT_EQ(Outcome(core_.networks->Teardown("web", "eth0")), "Ok");
   core_.networks->ReapQuarantine();
@@ -139,14 +139,14 @@ TEST_F(NetworkWatchTest, WhatMountdTakesAwayIsNoChange) {
 }
 
 TEST_F(NetworkWatchTest, WhatWentBeforeTheWatchWasThereIsRepaired) {
-  const NetworkStatus web = Setup("web");
+  const NetworkStatus web = SetUpNetwork("web");
   core_.executor->TakeLink(netns::ToString(web.ipv4));
   Start();
   EXPECT_EQ(Told(), Lines{"web/eth0 repaired: link"});
 }
 
 TEST_F(NetworkWatchTest, ALostNamespaceIsToldOnce) {
-  const NetworkStatus web = Setup("web");
+  const NetworkStatus web = SetUpNetwork("web");
   Start();
   core_.executor->TakeNamespace("web");
   SayOfLinks({LinkGoes(web.host_interface)});
@@ -175,13 +175,13 @@ TEST_F(NetworkWatchTest, WhatAPluginMissesIsLost) {
 }
 
 TEST_F(NetworkWatchTest, OneThatIsSetUpAnewAndLostAgainIsToldAgain) {
-  const NetworkStatus web = Setup("web");
+  const NetworkStatus web = SetUpNetwork("web");
   Start();
   core_.executor->TakeNamespace("web");
   SayOfLinks({LinkGoes(web.host_interface)});
   ASSERT_EQ(Outcome(core_.networks->Teardown("web", "eth0")), "Ok");
   core_.networks->ReapQuarantine();
-  const NetworkStatus anew = Setup("web");
+  const NetworkStatus anew = SetUpNetwork("web");
   // As the kernel does: the first number that is free is the next one's.
   NetworkRecord record = core_.boot->NetworksOf("web").value().front();
   record.netns_inode = web.netns_inode;
@@ -192,7 +192,7 @@ TEST_F(NetworkWatchTest, OneThatIsSetUpAnewAndLostAgainIsToldAgain) {
 }
 
 TEST_F(NetworkWatchTest, ARepairThatFailsIsTriedWithTheNextEvent) {
-  const NetworkStatus web = Setup("web");
+  const NetworkStatus web = SetUpNetwork("web");
   Start();
   core_.executor->TakeLink(netns::ToString(web.ipv4));
   core_.executor->FailNext("RepairNetwork", Code::kUnavailable);
@@ -207,7 +207,7 @@ TEST_F(NetworkWatchTest, ARepairThatFailsIsTriedWithTheNextEvent) {
 TEST_F(NetworkWatchTest, ANamespaceThatLosesItsNameIsLost) {
   SetupMode("web", NetworkMode::kNone);
   Pin("web");
-  Setup("db");
+  SetUpNetwork("db");
   Pin("db");
   Pin("others");
   Start();
@@ -269,8 +269,8 @@ TEST_F(NetworkWatchTest, ADirectoryThatGoesIsWatchedAnewAndAllLookedAt) {
 // ---- The table ----
 
 TEST_F(NetworkWatchTest, ATableThatOthersChangeIsLoadedAnewAndAllLookedAt) {
-  Setup("web");
-  Setup("db");
+  SetUpNetwork("web");
+  SetUpNetwork("db");
   Start();
   SayOfRuleset({RuleGoes("mountd", "forward"), GenerationOf("nft")});
   EXPECT_EQ(Count("PrepareNetworks anew"), 1U);
@@ -280,7 +280,7 @@ TEST_F(NetworkWatchTest, ATableThatOthersChangeIsLoadedAnewAndAllLookedAt) {
 }
 
 TEST_F(NetworkWatchTest, WhatAnExecutorChangesIsNoChange) {
-  Setup("web");
+  SetUpNetwork("web");
   Start();
   SayOfRuleset({RuleGoes("mountd", "forward"), GenerationOf("mountd-exec")});
   // What it changed is not the next one's.
@@ -289,7 +289,7 @@ TEST_F(NetworkWatchTest, WhatAnExecutorChangesIsNoChange) {
 }
 
 TEST_F(NetworkWatchTest, OtherTablesAndTheOperatorsChainAreNoChange) {
-  Setup("web");
+  SetUpNetwork("web");
   Start();
   SayOfRuleset({RuleGoes("filter", "forward"), RuleGoes("mountd", "admin"),
                 GenerationOf("nft")});
@@ -306,7 +306,7 @@ TEST_F(NetworkWatchTest, AChangeIsRememberedUntilItIsSaidWhoseItIs) {
 }
 
 TEST_F(NetworkWatchTest, ATableThatCannotBeLoadedIsTriedAgain) {
-  Setup("web");
+  SetUpNetwork("web");
   Start();
   core_.executor->FailNext("PrepareNetworks", Code::kUnavailable);
   SayOfRuleset({RuleGoes("mountd", "forward"), GenerationOf("nft")});
@@ -319,7 +319,7 @@ TEST_F(NetworkWatchTest, ATableThatCannotBeLoadedIsTriedAgain) {
 // ---- The sockets ----
 
 TEST_F(NetworkWatchTest, ABrokenWatchOfLinksIsArmedAnewAndAllLookedAt) {
-  const NetworkStatus web = Setup("web");
+  const NetworkStatus web = SetUpNetwork("web");
   Start();
   core_.executor->BreakNetworkWatch(NetworkWatchKind::kLinks);
   core_.executor->TakeLink(netns::ToString(web.ipv4));
@@ -333,7 +333,7 @@ TEST_F(NetworkWatchTest, ABrokenWatchOfLinksIsArmedAnewAndAllLookedAt) {
 }
 
 TEST_F(NetworkWatchTest, ABrokenWatchOfTheTableIsArmedAnewAndItIsRestored) {
-  Setup("web");
+  SetUpNetwork("web");
   Start();
   core_.executor->BreakNetworkWatch(NetworkWatchKind::kRuleset);
   ASSERT_TRUE(UntilWithTimers([&] { return Count("WatchNetworks") == 1; }));
@@ -346,7 +346,7 @@ TEST_F(NetworkWatchTest, ABrokenWatchOfTheTableIsArmedAnewAndItIsRestored) {
 }
 
 TEST_F(NetworkWatchTest, AWatchThatCannotBeArmedIsTriedAgain) {
-  const NetworkStatus web = Setup("web");
+  const NetworkStatus web = SetUpNetwork("web");
   core_.executor->FailNext("WatchNetworks", Code::kUnavailable,
                            FailWhen::kBefore, 3);
   watch_.Start();

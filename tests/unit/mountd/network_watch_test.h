@@ -44,7 +44,7 @@ class NetworkWatchTest : public ::testing::Test {
     strands_.reset();
   }
 
-  NetworkStatus Setup(const std::string& allocation) {
+  NetworkStatus SetUpNetwork(const std::string& allocation) {
     const auto made = core_.networks->Setup(allocation, {});
     EXPECT_EQ(MessageOf(made), "Ok");
     return made ? *made : NetworkStatus{};

@@ -17,7 +17,7 @@ NetworkSpec OfMode(NetworkMode mode) {
 class NetworksFailuresTest : public NetworksTest {
  protected:
   store::Database& database() { return core_.boot->database(); }
-  std::string Setup(const NetworkSpec& spec) {
+  std::string SetUpNetwork(const NetworkSpec& spec) {
     return Outcome(networks().Setup("web", spec));
   }
   // Nothing is there, nor taken.
@@ -34,23 +34,23 @@ TEST_F(NetworksFailuresTest, WithoutAnIntentThereIsNoPlanAndNothingIsTaken) {
   for (const auto mode : {NetworkMode::kBridge, NetworkMode::kHost}) {
     {
       const FailingWrites failing(database(), "INSERT", "networks");
-      EXPECT_NE(Setup(OfMode(mode)), "Ok");
+      EXPECT_NE(SetUpNetwork(OfMode(mode)), "Ok");
     }
     EXPECT_TRUE(executor().plans().empty());
     ExpectNothing();
   }
-  EXPECT_EQ(Setup(OfMode(NetworkMode::kBridge)), "Ok");
+  EXPECT_EQ(SetUpNetwork(OfMode(NetworkMode::kBridge)), "Ok");
 }
 
 // Nobody was told of it: the same call again makes it anew.
 TEST_F(NetworksFailuresTest, OneThatIsNotRecordedAsMadeIsMadeAnew) {
   {
     const FailingWrites failing(database(), "UPDATE", "networks");
-    EXPECT_NE(Setup(Spec(20080)), "Ok");
+    EXPECT_NE(SetUpNetwork(Spec(20080)), "Ok");
   }
   EXPECT_EQ(RecordOf("web")->state, NetworkRecordState::kCreating);
   EXPECT_FALSE(Get("web").has_value());
-  ASSERT_EQ(Setup(Spec(20080)), "Ok");
+  ASSERT_EQ(SetUpNetwork(Spec(20080)), "Ok");
   EXPECT_EQ(executor().script().Count("DeleteNetwork"), 1U);
   EXPECT_EQ(executor().script().Count("CreateNetwork"), 2U);
   ASSERT_EQ(MessageOf(Teardown("web")), "Ok");
@@ -61,14 +61,14 @@ TEST_F(NetworksFailuresTest, FilesThatCannotBeWrittenUndoTheNetwork) {
   NetworkSpec spec = Spec(20080);
   spec.files.hostname = "web";
   executor().FailNext("WriteNetworkFile", Code::kUnavailable, FailWhen::kAfter);
-  EXPECT_EQ(Setup(spec), "Unavailable");
+  EXPECT_EQ(SetUpNetwork(spec), "Unavailable");
   ExpectNothing();
 }
 
 TEST_F(NetworksFailuresTest, FilesThatCannotBeRemovedKeepTheRecord) {
   NetworkSpec spec = Spec(20080);
   spec.files.hostname = "web";
-  ASSERT_EQ(Setup(spec), "Ok");
+  ASSERT_EQ(SetUpNetwork(spec), "Ok");
   executor().FailNext("RemoveNetworkFiles", Code::kUnavailable);
   EXPECT_EQ(Outcome(Teardown("web")), "Unavailable");
   EXPECT_EQ(RecordOf("web")->state, NetworkRecordState::kDeleting);
@@ -78,7 +78,7 @@ TEST_F(NetworksFailuresTest, FilesThatCannotBeRemovedKeepTheRecord) {
 }
 
 TEST_F(NetworksFailuresTest, AnEndThatIsNotRecordedIsNone) {
-  ASSERT_EQ(Setup(Spec(20080)), "Ok");
+  ASSERT_EQ(SetUpNetwork(Spec(20080)), "Ok");
   {
     const FailingWrites failing(database(), "INSERT", "quarantine");
     EXPECT_NE(Outcome(Teardown("web")), "Ok");
@@ -90,7 +90,7 @@ TEST_F(NetworksFailuresTest, AnEndThatIsNotRecordedIsNone) {
 }
 
 TEST_F(NetworksFailuresTest, AQuarantineThatCannotBeEndedIsLookedAtAgain) {
-  ASSERT_EQ(Setup(Spec()), "Ok");
+  ASSERT_EQ(SetUpNetwork(Spec()), "Ok");
   ASSERT_EQ(MessageOf(Teardown("web")), "Ok");
   const std::uint32_t before = Free();
   core_.checks = 0;
@@ -105,7 +105,7 @@ TEST_F(NetworksFailuresTest, AQuarantineThatCannotBeEndedIsLookedAtAgain) {
 }
 
 TEST_F(NetworksFailuresTest, AQuarantineThatCannotBeReadIsLeft) {
-  ASSERT_EQ(Setup(Spec()), "Ok");
+  ASSERT_EQ(SetUpNetwork(Spec()), "Ok");
   ASSERT_EQ(MessageOf(Teardown("web")), "Ok");
   executor().script().Forget();
   {
@@ -118,7 +118,7 @@ TEST_F(NetworksFailuresTest, AQuarantineThatCannotBeReadIsLeft) {
 }
 
 TEST_F(NetworksFailuresTest, AStoreThatCannotBeReadIsTold) {
-  ASSERT_EQ(Setup(Spec()), "Ok");
+  ASSERT_EQ(SetUpNetwork(Spec()), "Ok");
   const std::vector<std::string> before = Existing();
   for (const char* table : {"networks", "quarantine"}) {
     core_.Restart();
@@ -157,7 +157,7 @@ TEST_F(NetworksFailuresTest, ANetworkThatIsDeclaredNoMoreEndsLikeAnother) {
 TEST_F(NetworksFailuresTest, WhatIsTakenForAnUndeclaredNetworkIsGivenBack) {
   NetworkSpec spec = Spec(20080);
   spec.network = "other";
-  EXPECT_EQ(Setup(spec), "NotFound");
+  EXPECT_EQ(SetUpNetwork(spec), "NotFound");
   ExpectNothing();
 }
 
