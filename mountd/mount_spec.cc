@@ -6,6 +6,14 @@
 
 namespace mountd {
 
+std::optional<AnchorKey> AnchorOf(const MountRecord& record) {
+  const bool anchored = (record.source_kind == exec::SourceKind::kHostVolume ||
+                         record.source_kind == exec::SourceKind::kFilesystem) &&
+                        record.state != MountRecordState::kFound;
+  return anchored ? std::optional(AnchorKey{record.source_kind, record.source})
+                  : std::nullopt;
+}
+
 exec::TargetPlan TargetOf(const MountRecord& record) {
   return exec::Target(record.allocation, record.task, record.name);
 }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -66,6 +67,9 @@ inline bool IsOnHost(const MountRecord& record) {
 
 // base/a/<allocation>/<task>
 std::string InboxPath(const InboxRecord& inbox);
+
+// What is anchored, or mounted, for its users.
+std::optional<AnchorKey> AnchorOf(const MountRecord& record);
 
 exec::TargetPlan TargetOf(const MountRecord& record);
 exec::AttachPlan PlanOf(const BindMountSpec& spec);

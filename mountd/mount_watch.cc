@@ -3,11 +3,12 @@
 
 #include <spdlog/spdlog.h>
 #include <sys/epoll.h>
-#include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <utility>
 
+#include "mountd/base/memory_file.h"
 #include "mountd/exec/wire.h"
 #include "mountd/mount_spec.h"
 #include "mountd/teardowns.h"
@@ -26,19 +27,11 @@ Result<std::vector<std::uint64_t>> ReadIds(
     const exec::Executor::MountList& list) {
   std::vector<std::uint64_t> ids(list.reply.count);
   const std::size_t size = ids.size() * sizeof(std::uint64_t);
-  std::size_t done = 0;
-  while (done < size) {
-    const ssize_t part =
-        pread(list.ids.get(), reinterpret_cast<char*>(ids.data()) + done,
-              size - done, static_cast<off_t>(done));
-    if (part < 0 && errno == EINTR) {
-      continue;
-    }
-    if (part <= 0) {
-      return ErrnoError(part < 0 ? errno : EIO, "read", "mount ids");
-    }
-    done += static_cast<std::size_t>(part);
+  MOUNTD_ASSIGN(const std::string bytes, ReadMemory(list.ids.get(), size));
+  if (bytes.size() != size) {
+    return ErrnoError(EIO, "read", "mount ids", "some are missing");
   }
+  bytes.copy(reinterpret_cast<char*>(ids.data()), size);
   std::sort(ids.begin(), ids.end());
   return ids;
 }

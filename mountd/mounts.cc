@@ -18,19 +18,6 @@ MountRecord AsAttached(MountRecord record, const exec::MountState& state) {
   return record;
 }
 
-// What is anchored, or mounted, for its users.
-std::optional<AnchorKey> AnchorOf(const MountRecord& record) {
-  const bool anchored = (record.source_kind == exec::SourceKind::kHostVolume ||
-                         record.source_kind == exec::SourceKind::kFilesystem) &&
-                        record.state != MountRecordState::kFound;
-  return anchored ? std::optional(AnchorKey{record.source_kind, record.source})
-                  : std::nullopt;
-}
-
-std::string LockOf(const AnchorKey& key) {
-  return std::string(SourceKindName(key.kind)) + " " + key.source;
-}
-
 Result<void> CheckNamedOnce(const std::vector<BindMountSpec>& specs) {
   std::set<std::string> names;
   for (const BindMountSpec& spec : specs) {
@@ -107,7 +94,7 @@ Result<Mounts::Bound> Mounts::TakeOver(MountRecord wanted,
   const std::optional<AnchorKey> anchor = AnchorOf(wanted);
   std::optional<KeyedLocks::Guard> guard;
   if (anchor) {
-    guard.emplace(sources_.Lock(LockOf(*anchor)));
+    guard.emplace(LockSource(*anchor));
   }
   Result<exec::MountState> attached = RunAttach(spec, 0);
   if (!attached) {
@@ -182,14 +169,6 @@ Result<exec::MountState> Mounts::RunAttach(const BindMountSpec& spec,
   return executor_.Attach(plan, spec.fd ? spec.fd->get() : -1);
 }
 
-// The anchor that the record's source has now. One that it had, and shows no
-// more, is still there or not: that is found out with its last user.
-Result<void> Mounts::PutAnchorOf(const MountRecord& record,
-                                 std::uint64_t anchor_id) {
-  const std::optional<AnchorKey> anchor = AnchorOf(record);
-  return anchor && anchor_id != 0 ? store_.PutAnchor(*anchor, anchor_id) : Ok();
-}
-
 // What the intent says already is not written again.
 Result<void> Mounts::PutAttached(const Bound& one) {
   MOUNTD_TRY(PutAnchorOf(one.record, one.anchor_id));
@@ -216,7 +195,7 @@ Result<Mounts::Bound> Mounts::Attach(MountRecord record,
   const std::optional<AnchorKey> anchor = AnchorOf(record);
   std::optional<KeyedLocks::Guard> guard;
   if (anchor) {
-    guard.emplace(sources_.Lock(LockOf(*anchor)));
+    guard.emplace(LockSource(*anchor));
   }
   // An intent of its source's anchor, too.
   MOUNTD_TRY(store_.PutMount(record));
@@ -261,7 +240,7 @@ Result<Mounts::Replaced> Mounts::Replace(const BindMountSpec& spec) {
   }
   MOUNTD_ASSIGN(const MountRecord now, Swap(*found, spec));
   if (const std::optional<AnchorKey> anchor = AnchorOf(*found)) {
-    const KeyedLocks::Guard guard = sources_.Lock(LockOf(*anchor));
+    const KeyedLocks::Guard guard = LockSource(*anchor);
     ReleaseAnchorIfUnused(*anchor);
   }
   return Replaced{ConfigOf(now), found->mount_id, {}};
@@ -293,7 +272,7 @@ Result<MountRecord> Mounts::Swap(const MountRecord& old,
   const std::optional<AnchorKey> anchor = AnchorOf(RecordOf(spec));
   std::optional<KeyedLocks::Guard> guard;
   if (anchor) {
-    guard.emplace(sources_.Lock(LockOf(*anchor)));
+    guard.emplace(LockSource(*anchor));
   }
   MOUNTD_TRY(store_.Together([&]() -> Result<void> {
     MOUNTD_TRY(store_.SetMountState(old, MountRecordState::kReplacing));
@@ -331,7 +310,7 @@ Result<UniqueFd> Mounts::OpenTree(const BindMountSpec& spec) {
   if (!anchor) {
     return executor_.OpenTree(plan);
   }
-  const KeyedLocks::Guard guard = sources_.Lock(LockOf(*anchor));
+  const KeyedLocks::Guard guard = LockSource(*anchor);
   MOUNTD_ASSIGN(const std::optional<std::uint64_t> known,
                 store_.GetAnchor(*anchor));
   if (!known) {
@@ -375,7 +354,7 @@ Result<void> Mounts::Detach(const MountRecord& record, exec::UnmountMode mode) {
   const std::optional<AnchorKey> anchor = AnchorOf(record);
   std::optional<KeyedLocks::Guard> guard;
   if (anchor) {
-    guard.emplace(sources_.Lock(LockOf(*anchor)));
+    guard.emplace(LockSource(*anchor));
   }
   if (record.state == MountRecordState::kAttaching ||
       record.state == MountRecordState::kReplacing ||
@@ -417,45 +396,6 @@ MountRecord Mounts::AsItIsNow(MountRecord record) {
     record.master = state->master;
   }
   return record;
-}
-
-// Called with the source's lock. One that cannot go stays, recorded, and is
-// looked at again.
-void Mounts::ReleaseAnchorIfUnused(const AnchorKey& key) {
-  if (!ReleaseAnchorUnlessUsed(key)) {
-    has_left_anchors_ = true;
-  }
-}
-
-Result<void> Mounts::ReleaseAnchorUnlessUsed(const AnchorKey& key) {
-  MOUNTD_ASSIGN(const std::optional<std::uint64_t> anchor_id,
-                store_.GetAnchor(key));
-  if (!anchor_id) {
-    return Ok();
-  }
-  MOUNTD_ASSIGN(const bool is_used, store_.HasMountsOf(key));
-  if (is_used) {
-    return Ok();
-  }
-  if (recovering_ || has_found_) {
-    return MakeError(Code::kBusy, "release", "anchor", "is left for later");
-  }
-  MOUNTD_TRY(executor_.ReleaseAnchor(
-      {key.kind, exec::ToWire(key.source), *anchor_id}));
-  return store_.RemoveAnchor(key);
-}
-
-void Mounts::ReleaseLeftAnchors() {
-  has_left_anchors_ = false;
-  const auto anchors = store_.ListAnchors();
-  if (!CountFound() || !anchors) {
-    has_left_anchors_ = true;
-    return;
-  }
-  for (const auto& [key, anchor_id] : *anchors) {
-    const KeyedLocks::Guard guard = sources_.Lock(LockOf(key));
-    ReleaseAnchorIfUnused(key);
-  }
 }
 
 Result<void> Mounts::UnmountAll(const std::string& allocation) {

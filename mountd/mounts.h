@@ -112,6 +112,7 @@ class Mounts {
   // Attaches; the record stays as an intent.
   Result<Bound> BindOne(const BindMountSpec& spec);
   Result<Bound> Attach(MountRecord record, const BindMountSpec& spec);
+  KeyedLocks::Guard LockSource(const AnchorKey& key);
   Result<void> PutAnchorOf(const MountRecord& record, std::uint64_t anchor_id);
   Result<void> PutAttached(const Bound& one);
   Result<void> PutAttached(const std::vector<Bound>& all);

@@ -2,14 +2,12 @@
 #include "mountd/networks.h"
 
 #include <algorithm>
-#include <limits>
 #include <set>
 #include <utility>
 
 #include "mountd/base/memory_file.h"
 #include "mountd/exec/protocols.h"
 #include "mountd/exec/wire.h"
-#include "mountd/host_ports.h"
 #include "mountd/network_files.h"
 
 namespace mountd {
@@ -57,10 +55,6 @@ exec::NamespaceOrigin OriginOf(const NetworkRecord& record, bool alone) {
                             : exec::NamespaceOrigin::kNew;
 }
 
-std::string OwnerOf(const NetworkRecord& record) {
-  return record.allocation + "/" + record.interface;
-}
-
 // What the namespace of the allocation's other networks says of the next one.
 void Inherit(const std::vector<NetworkRecord>& others, NetworkRecord* record) {
   for (const NetworkRecord& other : others) {
@@ -74,18 +68,6 @@ bool AnyHasDefaultRoute(const std::vector<NetworkRecord>& records) {
                      [](const NetworkRecord& record) {
                        return (record.flags & exec::kDefaultRoute) != 0;
                      });
-}
-
-// A port of an IPv6 address of the host's leads to an IPv6 address.
-Result<void> CheckFamilies(const NetworkRecord& record) {
-  for (const PortMapping& port : record.ports) {
-    if (port.host_address.family == netns::HostIp::Family::kIpv6 &&
-        netns::IsNone(record.ipv6)) {
-      return MakeError(Code::kInvalidArgument, "map", "port " + port.label,
-                       "network " + record.network + " has no IPv6 range");
-    }
-  }
-  return Ok();
 }
 
 // Each by itself, however they were put together.
@@ -151,17 +133,6 @@ Networks::Networks(const Config& config, exec::Executor& executor,
   }
 }
 
-void Networks::TakeRecorded(const std::string& network, const netns::Ipv4& ipv4,
-                            const netns::Ipv6& ipv6) {
-  const auto pool = pools_.find(network);
-  if (pool == pools_.end()) {
-    return;
-  }
-  // One that the configuration has no more is in no pool.
-  IgnoreBecauseBestEffort(pool->second.ipv4.Take(ipv4));
-  IgnoreBecauseBestEffort(pool->second.ipv6.Take(ipv6));
-}
-
 Result<void> Networks::Recover() {
   MOUNTD_TRY(executor_.PrepareNetworks(false));
   MOUNTD_TRY(RecordFound());
@@ -169,19 +140,7 @@ Result<void> Networks::Recover() {
                 store_.ListQuarantine());
   MOUNTD_ASSIGN(const std::vector<NetworkRecord> records,
                 store_.ListNetworks());
-  {
-    const std::lock_guard lock(mutex_);
-    for (const QuarantineRecord& record : quarantine) {
-      TakeRecorded(record.network, record.ipv4, record.ipv6);
-    }
-    for (const NetworkRecord& record : records) {
-      if (record.mode == NetworkMode::kBridge) {
-        TakeRecorded(record.network, record.ipv4, record.ipv6);
-      }
-      IgnoreBecauseBestEffort(
-          ports_.Take(OwnerOf(record), HostPortsOf(record.ports)));
-    }
-  }
+  TakeRecorded(quarantine, records);
   for (const NetworkRecord& record : records) {
     // Nobody was told of a network whose making was cut off: roll it back. One
     // of CNI's is owed: its plugins may take long.
@@ -195,87 +154,6 @@ Result<void> Networks::Recover() {
     events_.check_again();
   }
   return Ok();
-}
-
-Result<void> Networks::TakeAddresses(const NetworkSpec& spec,
-                                     NetworkRecord* record) {
-  const auto found = pools_.find(record->network);
-  if (found == pools_.end()) {
-    return MakeError(Code::kNotFound, "set up", "network " + record->network,
-                     "is not declared in the configuration");
-  }
-  Pool& pool = found->second;
-  if (netns::IsNone(spec.ipv4)) {
-    MOUNTD_ASSIGN(record->ipv4, pool.ipv4.Allocate());
-  } else {
-    MOUNTD_TRY(pool.ipv4.Take(spec.ipv4));
-    record->ipv4 = spec.ipv4;
-  }
-  if (!netns::IsNone(spec.ipv6)) {
-    MOUNTD_TRY(pool.ipv6.Take(spec.ipv6));
-    record->ipv6 = spec.ipv6;
-  } else if (!pool.ipv6.empty()) {
-    MOUNTD_ASSIGN(record->ipv6, pool.ipv6.Allocate());
-  }
-  TellIfScarce(record->network, &pool);
-  return CheckFamilies(*record);
-}
-
-Result<void> Networks::Reserve(const NetworkSpec& spec, NetworkRecord* record) {
-  MOUNTD_TRY(CheckNotListening(record->ports));
-  const std::lock_guard lock(mutex_);
-  MOUNTD_TRY(ports_.Take(OwnerOf(*record), HostPortsOf(record->ports)));
-  if (record->mode != NetworkMode::kBridge) {
-    return Ok();
-  }
-  Result<void> taken = TakeAddresses(spec, record);
-  if (!taken) {
-    ports_.Free(OwnerOf(*record));
-    if (const auto pool = pools_.find(record->network); pool != pools_.end()) {
-      pool->second.ipv4.Free(record->ipv4);
-      pool->second.ipv6.Free(record->ipv6);
-    }
-  }
-  return taken;
-}
-
-void Networks::FreePorts(const NetworkRecord& record) {
-  const std::lock_guard lock(mutex_);
-  ports_.Free(OwnerOf(record));
-}
-
-void Networks::FreeAddresses(const std::string& network,
-                             const netns::Ipv4& ipv4, const netns::Ipv6& ipv6) {
-  const std::lock_guard lock(mutex_);
-  if (const auto pool = pools_.find(network); pool != pools_.end()) {
-    pool->second.ipv4.Free(ipv4);
-    pool->second.ipv6.Free(ipv6);
-    TellIfScarce(network, &pool->second);
-  }
-}
-
-Networks::Usage Networks::UsageOf(const Pool& pool) const {
-  constexpr std::uint64_t kMost = std::numeric_limits<std::uint32_t>::max();
-  std::uint64_t capacity = pool.ipv4.capacity();
-  std::uint64_t free = pool.ipv4.free_count();
-  if (!pool.ipv6.empty()) {
-    capacity = std::min(capacity, pool.ipv6.capacity());
-    free = std::min(free, pool.ipv6.free_count());
-  }
-  return {static_cast<std::uint32_t>(std::min(capacity, kMost)),
-          static_cast<std::uint32_t>(std::min(free, kMost))};
-}
-
-void Networks::TellIfScarce(const std::string& network, Pool* pool) {
-  constexpr std::uint32_t kScarce = 10;  // a tenth
-  constexpr std::uint32_t kEnough = 5;   // a fifth, so that it is told once
-  const Usage usage = UsageOf(*pool);
-  if (!pool->scarce && usage.free <= usage.capacity / kScarce) {
-    pool->scarce = true;
-    events_.scarce(network, usage);
-  } else if (pool->scarce && usage.free > usage.capacity / kEnough) {
-    pool->scarce = false;
-  }
 }
 
 Result<NetworkStatus> Networks::Setup(const std::string& allocation,
@@ -351,15 +229,15 @@ Result<NetworkStatus> Networks::TakeOver(
       PlanOf(record, OriginOf(record, /*alone=*/true)), given.fd));
   MOUNTD_TRY(WriteFiles(record, gid));
   record.state = NetworkRecordState::kCreated;
-  {
-    const std::lock_guard lock(mutex_);
-    ports_.Free(OwnerOf(*found));
-    MOUNTD_TRY(ports_.Take(OwnerOf(record), HostPortsOf(record.ports)));
+  MOUNTD_TRY(PassPorts(*found, record));
+  if (Result<void> recorded = store_.Together([&]() -> Result<void> {
+        MOUNTD_TRY(store_.RemoveNetwork(*found));
+        return store_.AddNetwork(record);
+      });
+      !recorded) {
+    IgnoreBecauseBestEffort(PassPorts(record, *found));
+    return std::move(recorded).error();
   }
-  MOUNTD_TRY(store_.Together([&]() -> Result<void> {
-    MOUNTD_TRY(store_.RemoveNetwork(*found));
-    return store_.AddNetwork(record);
-  }));
   return StatusOf(record);
 }
 
@@ -508,39 +386,6 @@ Result<std::uint32_t> Networks::Repair(const NetworkRecord& record) {
   return state.repaired;
 }
 
-void Networks::DropOthers(netns::LinkEvents* events) const {
-  const auto is_none = [this](const auto& address, auto ranges_of) {
-    return std::none_of(config_.networks.begin(), config_.networks.end(),
-                        [&](const auto& entry) {
-                          const auto& ranges = entry.second.*ranges_of;
-                          return std::any_of(ranges.begin(), ranges.end(),
-                                             [&](const auto& range) {
-                                               return range.Contains(address);
-                                             });
-                        });
-  };
-  std::erase_if(events->ipv4, [&](const netns::Ipv4& address) {
-    return is_none(address, &NetworkConfig::ipv4);
-  });
-  std::erase_if(events->ipv6, [&](const netns::Ipv6& address) {
-    return is_none(address, &NetworkConfig::ipv6);
-  });
-}
-
-bool Networks::HasHostAddress(const netns::LinkEvents& events) const {
-  const auto any = [](const auto& ranges, const auto& addresses) {
-    return std::any_of(ranges.begin(), ranges.end(), [&](const auto& range) {
-      return addresses.contains(netns::HostAddress(range));
-    });
-  };
-  return events.overflowed ||
-         std::any_of(config_.networks.begin(), config_.networks.end(),
-                     [&](const auto& entry) {
-                       return any(entry.second.ipv4, events.ipv4) ||
-                              any(entry.second.ipv6, events.ipv6);
-                     });
-}
-
 bool Networks::IsOverdue(const netns::Ipv4& ipv4) {
   const std::lock_guard lock(mutex_);
   const auto since = dying_.emplace(ipv4, Clock::now()).first->second;
@@ -583,21 +428,6 @@ void Networks::ReapQuarantine() {
   if (some_left) {
     events_.check_again();
   }
-}
-
-std::map<std::string, Networks::Usage> Networks::GetUsage() const {
-  const std::lock_guard lock(mutex_);
-  std::map<std::string, Usage> usage;
-  for (const auto& [name, pool] : pools_) {
-    usage[name] = UsageOf(pool);
-  }
-  return usage;
-}
-
-std::uint32_t Networks::CountFreePorts(std::uint16_t first,
-                                       std::uint16_t last) const {
-  const std::lock_guard lock(mutex_);
-  return ports_.CountFree(first, last);
 }
 
 }  // namespace mountd

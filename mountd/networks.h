@@ -122,9 +122,14 @@ class Networks {
   // Ports and addresses, in memory; the record gets the addresses.
   Result<void> Reserve(const NetworkSpec& spec, NetworkRecord* record);
   Result<void> TakeAddresses(const NetworkSpec& spec, NetworkRecord* record);
+  // The ports of the one are the other's then; on failure they stay its own.
+  Result<void> PassPorts(const NetworkRecord& from, const NetworkRecord& to);
   void FreePorts(const NetworkRecord& record);
   void FreeAddresses(const std::string& network, const netns::Ipv4& ipv4,
                      const netns::Ipv6& ipv6);
+  // What is in the store.
+  void TakeRecorded(const std::vector<QuarantineRecord>& quarantine,
+                    const std::vector<NetworkRecord>& records);
   void TakeRecorded(const std::string& network, const netns::Ipv4& ipv4,
                     const netns::Ipv6& ipv6);
   // With mutex_ held.

@@ -33,8 +33,8 @@ void RetryRounds::Schedule(std::uint32_t count) {
     pause_ = kFirstPause;
   }
   last_count_ = count;
-  const bool in_round = under_way_ != 0 || !round_.empty();
-  if (count == 0 || scheduled_ || in_round) {
+  // As long as a round has any left, some are under way.
+  if (count == 0 || scheduled_ || under_way_ != 0) {
     return;
   }
   scheduled_ = true;

@@ -105,10 +105,12 @@ std::string FakeExecutor::AnswerCniLocked(const CniPlan& plan,
       break;
   }
   Json networks = Json::array();
-  for (const auto& [name, reason] : cni_networks_) {
-    Json network = {{"name", name}, {"cniVersion", "1.1.0"}};
-    if (!reason.empty()) {
-      network["reason"] = reason;
+  for (const auto& [name, declared] : cni_networks_) {
+    Json network = {{"name", name},
+                    {"cniVersion", "1.1.0"},
+                    {"hasStatus", declared.has_status}};
+    if (!declared.reason.empty()) {
+      network["reason"] = declared.reason;
     }
     networks.push_back(std::move(network));
   }
@@ -142,9 +144,9 @@ void FakeExecutor::SetCniResult(const std::string& json) {
 }
 
 void FakeExecutor::PutCniNetwork(const std::string& network,
-                                 const std::string& reason) {
+                                 const std::string& reason, bool has_status) {
   const std::lock_guard lock(mutex_);
-  cni_networks_[network] = reason;
+  cni_networks_[network] = {reason, has_status};
 }
 
 void FakeExecutor::PutCniPlugin(const std::string& type,

@@ -6,6 +6,7 @@
 #include <mutex>
 #include <optional>
 #include <set>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -53,6 +54,8 @@ class FakeExecutor final : public Executor {
   // Unmounts the target behind mountd's back; Replace mounts something else.
   void LoseMount(const std::string& target);
   void ReplaceMount(const std::string& target);
+  // Another mount is beneath it, as a replacement that is cut off leaves it.
+  void StackMount(const std::string& target);
   // Mounted there already: Attach adds no anchor.
   void SetOwnMount(const std::string& host_volume);
   std::uint64_t MountIdOf(const std::string& target) const;
@@ -98,10 +101,13 @@ class FakeExecutor final : public Executor {
   void TellNetworks(NetworkWatchKind kind, std::span<const std::byte> message);
   // Who watches is told nothing any more.
   void BreakNetworkWatch(NetworkWatchKind kind);
+  // Whoever watches from now on has missed some of what was said.
+  void OverflowNetworkWatches();
   // What ADD's result is from now on: JSON. Otherwise, one address.
   void SetCniResult(const std::string& json);
   // A network there is; `reason`: why it cannot be used.
-  void PutCniNetwork(const std::string& network, const std::string& reason);
+  void PutCniNetwork(const std::string& network, const std::string& reason,
+                     bool has_status = false);
   // One that there is besides "fake".
   void PutCniPlugin(const std::string& type, const std::string& release);
   // What CHECK says of it: it is gone.
@@ -123,6 +129,11 @@ class FakeExecutor final : public Executor {
   void OverflowWatch(bool overflows);
   // What who watches them is told last: nothing any more.
   void BreakWatch();
+  // As before Linux 6.15: who watches them from now on is told that something
+  // has changed, until the mounts are listed, and not what.
+  void SetTellsIds(bool tells);
+  // The next list of the mounts lacks an id that it should have.
+  void CutOffNextList();
 
   std::uint32_t stuck() const override;
   Result<HelloReply> Hello() override;
@@ -191,6 +202,8 @@ class FakeExecutor final : public Executor {
   MountState NewMountLocked();
   Result<Mount> CloneLocked(const AttachPlan& plan);
   Result<MountState> AttachLocked(const AttachPlan& plan);
+  // All that the plan would make is there, of an earlier one.
+  bool IsMadeLocked(const NetworkPlan& plan) const;
   Result<void> CheckNetworkLocked(const NetworkPlan& plan) const;
   NetworkState StateLocked(const NetworkPlan& plan) const;
   bool AnyBelowLocked(const std::string& directory) const;
@@ -215,12 +228,17 @@ class FakeExecutor final : public Executor {
   std::map<std::string, std::uint64_t> networks_;  // namespaces, by allocation
   std::map<std::string, Link> links_;              // by address
   std::map<NetworkWatchKind, UniqueFd> network_watches_;
+  bool network_watches_overflow_ = false;
   std::map<std::string, std::string> network_files_;  // their contents
   bool keep_links_ = false;
   std::string AnswerCniLocked(const CniPlan& plan, const std::string& request);
   std::string cni_result_;
   std::vector<std::string> cni_requests_;
-  std::map<std::string, std::string> cni_networks_;  // why not
+  struct CniNetwork {
+    std::string reason;  // why not
+    bool has_status = false;
+  };
+  std::map<std::string, CniNetwork> cni_networks_;
   std::map<std::string, std::string> cni_plugins_{{"fake", "1.6.0"}};
   std::map<std::string, bool> cni_attachments_;  // "web/eth0", whether well
   std::map<std::uint64_t, std::string> cgroups_;
@@ -240,6 +258,9 @@ class FakeExecutor final : public Executor {
   void TellLocked(std::uint64_t mount_id, bool attached);
   bool watch_overflows_ = false;
   UniqueFd watch_;  // the end that events are written to
+  bool watch_tells_ids_ = true;
+  UniqueFd told_;  // the other end, where that tells no ids
+  bool next_list_is_cut_off_ = false;
   std::uint64_t most_mounts_ = 100'000;
   std::map<std::string, MountHealth> health_;
   std::map<std::string, std::uint64_t> plugin_mounts_;

@@ -4,11 +4,13 @@
 #include <fcntl.h>
 #include <sys/fanotify.h>
 #include <sys/mman.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include <array>
 #include <cerrno>
 #include <cstring>
+#include <utility>
 
 #include "mountd/exec/wire.h"
 #include "tests/support/fake_executor.h"
@@ -32,6 +34,10 @@ static_assert(sizeof(Event) == 40);
 }  // namespace
 
 void FakeExecutor::TellLocked(std::uint64_t mount_id, bool attached) {
+  if (!watch_tells_ids_) {
+    (void)!send(watch_.get(), "!", 1, MSG_OOB | MSG_NOSIGNAL);
+    return;
+  }
   Event event;
   event.metadata.event_len = sizeof(event);
   event.metadata.vers = FANOTIFY_METADATA_VERSION;
@@ -65,6 +71,17 @@ void FakeExecutor::BreakWatch() {
   watch_.reset();
 }
 
+void FakeExecutor::SetTellsIds(bool tells) {
+  const std::lock_guard lock(mutex_);
+  watch_tells_ids_ = tells;
+  watch_.reset();
+}
+
+void FakeExecutor::CutOffNextList() {
+  const std::lock_guard lock(mutex_);
+  next_list_is_cut_off_ = true;
+}
+
 void FakeExecutor::SetMostMounts(std::uint64_t most) {
   const std::lock_guard lock(mutex_);
   most_mounts_ = most;
@@ -87,11 +104,22 @@ Result<Executor::MountWatch> FakeExecutor::WatchMounts() {
       PlanKind::kWatchMounts, "WatchMounts", "", PlanBody(),
       [&]() -> Result<MountWatch> {
         std::array<int, 2> ends{};
-        if (pipe2(ends.data(), O_CLOEXEC | O_NONBLOCK) != 0) {
-          return ErrnoError(errno, "pipe2", "fake");
+        if (watch_tells_ids_) {
+          if (pipe2(ends.data(), O_CLOEXEC | O_NONBLOCK) != 0) {
+            return ErrnoError(errno, "pipe2", "fake");
+          }
+          watch_.reset(ends[1]);
+          return MountWatch{UniqueFd(ends[0]), {1}};
+        }
+        // Like mountinfo it can be read at any time, and EPOLLPRI is a change.
+        if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0,
+                       ends.data()) != 0) {
+          return ErrnoError(errno, "socketpair", "fake");
         }
         watch_.reset(ends[1]);
-        return MountWatch{UniqueFd(ends[0]), {1}};
+        told_.reset(fcntl(ends[0], F_DUPFD_CLOEXEC, 0));
+        (void)!send(watch_.get(), "/", 1, MSG_NOSIGNAL);
+        return MountWatch{UniqueFd(ends[0]), {0}};
       });
 }
 
@@ -102,6 +130,9 @@ Result<Executor::MountList> FakeExecutor::ListMounts() {
         MountList list;
         list.ids.reset(memfd_create("fake", MFD_CLOEXEC));
         list.reply.most = most_mounts_;
+        if (char change = 0; told_.valid()) {
+          (void)!recv(told_.get(), &change, 1, MSG_OOB);
+        }
         const auto add = [&](const MountState& state) {
           if (state.mount_id != 0 && write(list.ids.get(), &state.mount_id,
                                            sizeof(state.mount_id)) > 0) {
@@ -116,6 +147,9 @@ Result<Executor::MountList> FakeExecutor::ListMounts() {
           for (const auto& [name, state] : *states) {
             add(state);
           }
+        }
+        if (std::exchange(next_list_is_cut_off_, false)) {
+          ++list.reply.count;
         }
         return list;
       });

@@ -65,6 +65,11 @@ void FakeExecutor::ReplaceMount(const std::string& target) {
   mounts_[target] = {NewMountLocked(), "something else", {}};
 }
 
+void FakeExecutor::StackMount(const std::string& target) {
+  const std::lock_guard lock(mutex_);
+  mounts_.at(target).state.is_stacked = 1;
+}
+
 void FakeExecutor::SetTree(std::uint64_t entries) {
   const std::lock_guard lock(mutex_);
   tree_ = entries;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 //
 // The namespaces, links and port maps of FakeExecutor.
+#include <linux/rtnetlink.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -35,6 +36,27 @@ PlanBody BodyOf(const NetworkPlan& plan) {
   PlanBody body;
   body.network = plan;
   return body;
+}
+
+// A socket of the kernel's that is ENOBUFS once: it has asked more than it took
+// in.
+Result<UniqueFd> OverflowedSocket() {
+  UniqueFd overflowed(
+      ::socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_ROUTE));
+  struct {
+    nlmsghdr header{};
+    ifinfomsg link{};
+  } request;
+  request.header.nlmsg_len = sizeof(request);
+  request.header.nlmsg_type = RTM_GETLINK;
+  request.header.nlmsg_flags = NLM_F_REQUEST;
+  request.link.ifi_index = 1;  // lo
+  const int size = 1;          // the smallest there is
+  ::setsockopt(overflowed.get(), SOL_SOCKET, SO_RCVBUF, &size, sizeof(size));
+  for (int i = 0; i < 100; ++i) {
+    (void)!::send(overflowed.get(), &request, sizeof(request), 0);
+  }
+  return overflowed;
 }
 
 Error OtherNamespace(const std::string& id) {
@@ -103,6 +125,19 @@ Result<void> FakeExecutor::CheckNetworkLocked(const NetworkPlan& plan) const {
   return Ok();
 }
 
+bool FakeExecutor::IsMadeLocked(const NetworkPlan& plan) const {
+  const std::string id = Text(plan.allocation);
+  const auto home = networks_.find(id);
+  if (home == networks_.end() || (plan.origin == NamespaceOrigin::kGiven &&
+                                  home->second != plan.netns_inode)) {
+    return false;
+  }
+  const auto link = links_.find(netns::ToString(plan.ipv4));
+  return netns::IsNone(plan.ipv4) ||
+         (link != links_.end() && !link->second.dying &&
+          Text(link->second.plan.allocation) == id);
+}
+
 NetworkState FakeExecutor::StateLocked(const NetworkPlan& plan) const {
   NetworkState state;
   const auto found = networks_.find(Text(plan.allocation));
@@ -120,9 +155,7 @@ Result<NetworkState> FakeExecutor::CreateNetwork(const NetworkPlan& plan,
       PlanKind::kCreateNetwork, "CreateNetwork", id, BodyOf(plan),
       [&]() -> Result<NetworkState> {
         const std::string address = netns::ToString(plan.ipv4);
-        const auto link = links_.find(address);
-        if (networks_.contains(id) && link != links_.end() &&
-            !link->second.dying && Text(link->second.plan.allocation) == id) {
+        if (IsMadeLocked(plan)) {
           return StateLocked(plan);
         }
         if ((plan.origin == NamespaceOrigin::kGiven) != (netns >= 0)) {
@@ -201,6 +234,9 @@ Result<UniqueFd> FakeExecutor::WatchNetworks(NetworkWatchKind kind) {
   return Run<Result<UniqueFd>>(
       PlanKind::kWatchNetworks, "WatchNetworks", "", body,
       [&]() -> Result<UniqueFd> {
+        if (network_watches_overflow_) {
+          return OverflowedSocket();
+        }
         std::array<int, 2> ends{};
         if (::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0,
                          ends.data()) != 0) {
@@ -260,6 +296,11 @@ void FakeExecutor::TellNetworks(NetworkWatchKind kind,
 void FakeExecutor::BreakNetworkWatch(NetworkWatchKind kind) {
   const std::lock_guard lock(mutex_);
   network_watches_[kind].reset();
+}
+
+void FakeExecutor::OverflowNetworkWatches() {
+  const std::lock_guard lock(mutex_);
+  network_watches_overflow_ = true;
 }
 
 void FakeExecutor::TakeNamespace(const std::string& allocation) {

@@ -36,8 +36,15 @@ class ManualLoop final : public Loop {
   std::unique_ptr<Source> WatchFd(
       int fd, std::uint32_t events,
       std::function<void(std::uint32_t)> closure) override {
+    if (refused_ > 0) {
+      --refused_;
+      return nullptr;
+    }
     return std::make_unique<FdSource>(*this, fd, events, std::move(closure));
   }
+
+  // The next `count` fds cannot be watched.
+  void RefuseFds(int count) { refused_ = count; }
 
   // Runs what is posted, and what is watched, until `condition` holds; false:
   // it never did.
@@ -119,6 +126,7 @@ class ManualLoop final : public Loop {
   }
 
   std::set<FdSource*> sources_;  // the loop's thread only
+  int refused_ = 0;              // likewise
   std::mutex mutex_;
   std::condition_variable came_;
   std::deque<std::function<void()>> posted_;

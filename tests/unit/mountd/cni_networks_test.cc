@@ -7,6 +7,7 @@
 #include "mountd/networks.h"
 #include "netns/cni/json.h"
 #include "tests/support/core.h"
+#include "tests/support/failing_store.h"
 #include "tests/support/outcome.h"
 
 namespace mountd {
@@ -255,6 +256,16 @@ TEST_F(CniNetworksTest, TheCallersNameServersComeBeforeThePlugins) {
   EXPECT_EQ(executor().NetworkFileText("web/3"), "nameserver 192.0.2.53\n");
 }
 
+TEST_F(CniNetworksTest, AnotherNetworkWithoutFilesLeavesThemToThePlugins) {
+  executor().SetCniResult(R"({"cniVersion":"1.0.0",
+      "ips":[{"address":"10.9.0.5/24"}],"dns":{"nameservers":["10.9.0.1"]}})");
+  ASSERT_EQ(SetUpNetwork({}), "Ok");
+  NetworkSpec spec = CniSpec();
+  spec.interface = "net1";
+  ASSERT_EQ(SetUpNetwork(spec), "Ok");
+  EXPECT_EQ(executor().NetworkFileText("web/3"), "nameserver 10.9.0.1\n");
+}
+
 // The hosts file has its address; an IPv6 one alone is one, too.
 TEST_F(CniNetworksTest, AnAddressOfEitherFamilyIsOne) {
   executor().SetCniResult(R"({"cniVersion":"1.0.0",
@@ -330,9 +341,25 @@ TEST_F(CniNetworksTest, AnOldPortmapIsNotAskedAboutPorts) {
 TEST_F(CniNetworksTest, ANewerPortmapIsAskedAboutPorts) {
   NetworkSpec spec = CniSpec();
   spec.ports.push_back({"http", 20000, 80, exec::kTcp});
-  executor().PutCniPlugin("portmap", "1.10.0");
+  for (const char* release : {"1.10.0", "1.3", "2.0.1"}) {
+    executor().PutCniPlugin("portmap", release);
+    core_.Restart();
+    ASSERT_EQ(SetUpNetwork(spec), "Ok");
+    executor().BreakCni("web/eth0");
+    EXPECT_EQ(Outcome(networks().cni().Check(Records().at(0))),
+              "FailedPrecondition")
+        << release;
+  }
+}
+
+TEST_F(CniNetworksTest, WithoutAPortmapOtherPluginsAreAskedAboutPorts) {
+  NetworkSpec spec = CniSpec();
+  spec.ports.push_back({"http", 20000, 80, exec::kTcp});
   ASSERT_EQ(SetUpNetwork(spec), "Ok");
   executor().BreakCni("web/eth0");
+  executor().FailNext("RunCni", Code::kUnavailable);
+  EXPECT_EQ(Outcome(networks().cni().Check(Records().at(0))), "Unavailable")
+      << "which plugins there are is not known";
   EXPECT_EQ(Outcome(networks().cni().Check(Records().at(0))),
             "FailedPrecondition");
 }
@@ -345,6 +372,66 @@ TEST_F(CniNetworksTest, TheListTellsWhatCanBeUsedAndWhyNot) {
   EXPECT_EQ(listing->networks.at("good").unusable, "");
   EXPECT_EQ(listing->networks.at("bad").unusable, "no such plugin");
   EXPECT_EQ(listing->plugins.at("fake"), "1.6.0");
+  // It takes some processes to ask: what was answered is kept a little while.
+  executor().PutCniNetwork("later", "");
+  EXPECT_FALSE(networks().cni().List()->networks.contains("later"));
+  core_.Restart();
+  EXPECT_TRUE(networks().cni().List()->networks.contains("later"));
+}
+
+TEST_F(CniNetworksTest, AListThatFailsIsAskedForAgain) {
+  executor().PutCniNetwork("good", "");
+  executor().FailNext("RunCni", Code::kUnavailable);
+  EXPECT_EQ(Outcome(networks().cni().List()), "Unavailable");
+  EXPECT_TRUE(networks().cni().List()->networks.contains("good"));
+}
+
+// STATUS of CNI 1.1, of those that can be used otherwise.
+TEST_F(CniNetworksTest, PluginsThatAreNotReadyMakeANetworkUnusable) {
+  executor().PutCniNetwork("a-waits", "", /*has_status=*/true);
+  executor().PutCniNetwork("b-ready", "", /*has_status=*/true);
+  executor().PutCniNetwork("c-broken", "no such plugin", /*has_status=*/true);
+  executor().PutCniNetwork("d-old", "");
+  // The second operation is STATUS of the first network.
+  executor().FailNth(2, Code::kUnavailable, FailWhen::kBefore);
+  const auto listing = networks().cni().List();
+  ASSERT_EQ(MessageOf(listing), "Ok");
+  EXPECT_NE(listing->networks.at("a-waits").unusable.find("as the test wants"),
+            std::string::npos);
+  EXPECT_EQ(listing->networks.at("b-ready").unusable, "");
+  EXPECT_EQ(listing->networks.at("c-broken").unusable, "no such plugin");
+  EXPECT_EQ(listing->networks.at("d-old").unusable, "");
+  EXPECT_EQ(executor().script().Count("RunCni status"), 2U);
+}
+
+TEST_F(CniNetworksTest, NoGarbageIsCollectedByAStoreThatCannotBeRead) {
+  ASSERT_EQ(SetUpNetwork(CniSpec()), "Ok");
+  const LockedTable locked(core_.boot->database(), "networks");
+  EXPECT_NE(Outcome(networks().cni().CollectGarbage()), "Ok");
+  EXPECT_EQ(executor().script().Count("RunCni gc"), 0U);
+  EXPECT_EQ(Existing(), web_);
+}
+
+// Its files would be told of by nobody.
+TEST_F(CniNetworksTest, AnAttachmentThatIsNotRecordedIsUndoneByTheNextCall) {
+  for (const bool sets_up : {true, false}) {
+    {
+      const FailingWrites failing(core_.boot->database(), "UPDATE", "networks");
+      EXPECT_NE(SetUpNetwork(CniSpec()), "Ok");
+    }
+    EXPECT_EQ(executor().script().Count("RunCni del"), 0U);
+    EXPECT_EQ(Existing(), web_);
+    EXPECT_EQ(Records().at(0).state, NetworkRecordState::kCreating);
+    if (sets_up) {
+      ASSERT_EQ(SetUpNetwork(CniSpec()), "Ok");
+      EXPECT_EQ(executor().script().Count("RunCni del"), 1U);
+      EXPECT_EQ(executor().script().Count("RunCni add"), 2U);
+    }
+    ASSERT_EQ(MessageOf(networks().Teardown("web", "eth0")), "Ok");
+    EXPECT_TRUE(Existing().empty());
+    EXPECT_TRUE(Records().empty());
+    executor().script().Forget();
+  }
 }
 
 }  // namespace

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include <array>
+#include <cerrno>
 #include <cstring>
 #include <random>
 
@@ -76,6 +77,10 @@ TEST_F(MountEventsTest, AnOverflowIsToldWithWhatWasRead) {
 TEST_F(MountEventsTest, TheEndIsAnError) {
   write_.reset();
   EXPECT_NE(Outcome(ReadMountEvents(read_.get())), "Ok");
+}
+
+TEST_F(MountEventsTest, WhatCannotBeReadIsAnError) {
+  EXPECT_EQ(Outcome(ReadMountEvents(-1)), CodeName(CodeFromErrno(EBADF)));
 }
 
 TEST_F(MountEventsTest, WhatIsNoEventIsAnErrorAndNoMore) {

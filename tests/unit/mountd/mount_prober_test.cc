@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "tests/support/core.h"
+#include "tests/support/failing_store.h"
 #include "tests/support/manual_loop.h"
 #include "tests/support/outcome.h"
 
@@ -133,6 +134,49 @@ TEST_F(MountProberTest, AnExecutorThatFailsSaysNothingOfAMount) {
   ASSERT_TRUE(Round());
   EXPECT_EQ(healths_.Of(one), MountHealth::kHealthy);
   EXPECT_TRUE(Told().empty());
+}
+
+TEST_F(MountProberTest, OnlyWhatIsTheRecordsIsProbed) {
+  const std::uint64_t one = Bind("one", "data");
+  const std::uint64_t two = Bind("two", "logs");
+  MountRecord record = *core_.boot->FindMount(two).value();
+  record.name = "lost";
+  record.state = MountRecordState::kLost;
+  ASSERT_EQ(Outcome(core_.boot->PutMount(record)), "Ok");
+  record.name = "inside";
+  record.state = MountRecordState::kAttached;
+  record.target_kind = exec::TargetKind::kContainer;
+  ASSERT_EQ(Outcome(core_.boot->PutMount(record)), "Ok");
+  // Another's mount is in its place, and nobody has looked yet.
+  core_.executor->ReplaceMount("web/app/one");
+  ASSERT_TRUE(Round());
+  EXPECT_EQ(core_.executor->script().Count("ProbeMount"), 1U);
+  EXPECT_EQ(core_.executor->script().Count("ProbeMount web/app/two"), 1U);
+  EXPECT_EQ(healths_.Of(one), MountHealth::kUnknown);
+  EXPECT_EQ(healths_.Of(two), MountHealth::kHealthy);
+}
+
+// A healthy one at first is nothing to be told.
+TEST_F(MountProberTest, OneThatIsDeadAtFirstIsTold) {
+  Bind("one", "data");
+  core_.executor->SetHealth("data", MountHealth::kHung);
+  ASSERT_TRUE(Round());
+  EXPECT_EQ(Told(), std::vector<std::string>{
+                        "one hung: statfs was not answered in time"});
+}
+
+TEST_F(MountProberTest, WhatCannotBeAskedAboutIsAskedInTheNextRound) {
+  const std::uint64_t one = Bind("one", "data");
+  core_.executor->FailNext("InspectTarget", Code::kUnavailable);
+  ASSERT_TRUE(Round());
+  EXPECT_EQ(Probes(), 0U);
+  {
+    const LockedTable locked(core_.boot->database(), "mounts");
+    ASSERT_TRUE(Round());
+  }
+  EXPECT_EQ(Probes(), 0U);
+  ASSERT_TRUE(Round());
+  EXPECT_EQ(healths_.Of(one), MountHealth::kHealthy);
 }
 
 }  // namespace

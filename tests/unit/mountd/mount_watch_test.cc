@@ -4,8 +4,12 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <atomic>
+#include <future>
 
+#include "mountd/teardowns.h"
 #include "tests/support/core.h"
+#include "tests/support/failing_store.h"
 #include "tests/support/manual_loop.h"
 #include "tests/support/outcome.h"
 
@@ -47,6 +51,22 @@ class MountWatchTest : public ::testing::Test {
   void Start() {
     watch_.Start();
     ASSERT_TRUE(Until([&] { return room_.count() > 0; }));
+  }
+  // Until nothing is left to be done, also by timers.
+  void Settle() {
+    do {
+      loop_.FireTimers();
+      for (const std::string& strand :
+           {std::string("mount watch"), AllocationStrand("web")}) {
+        auto done = std::make_shared<std::atomic<bool>>(false);
+        strands_->Submit(
+            strand, [this, done] { loop_.Post([done] { *done = true; }); });
+        ASSERT_TRUE(Until([&] { return done->load(); }));
+      }
+    } while (loop_.timer_count() > 0);
+  }
+  std::size_t Calls(const std::string& call) const {
+    return core_.executor->script().Count(call);
   }
   // Fires timers until it holds.
   bool UntilWithTimers(const std::function<bool()>& condition) {
@@ -256,6 +276,173 @@ TEST_F(MountWatchTest, APluginWithoutADirectoryHasNoMounts) {
   ASSERT_TRUE(UntilWithTimers(
       [&] { return core_.executor->script().Count("CountMounts nfs") > 0; }));
   EXPECT_TRUE(room_.Check("mount", "x", "nfs").has_value());
+}
+
+TEST_F(MountWatchTest, AnFdThatTheLoopRefusesIsOpenedAnew) {
+  Bind("data");
+  loop_.RefuseFds(1);
+  watch_.Start();
+  ASSERT_TRUE(UntilWithTimers([&] { return Calls("WatchMounts") == 2; }));
+  core_.executor->LoseMount("web/app/data");
+  EXPECT_TRUE(UntilWithTimers([&] { return Lost().size() == 1; }));
+}
+
+TEST_F(MountWatchTest, AListThatIsCutOffTakesNothingForLost) {
+  Bind("data");
+  core_.executor->CutOffNextList();
+  watch_.Start();
+  ASSERT_TRUE(UntilWithTimers([&] { return room_.count() > 0; }));
+  EXPECT_EQ(Calls("ListMounts"), 2U);
+  EXPECT_EQ(Lost(), std::vector<std::string>{});
+  core_.executor->LoseMount("web/app/data");
+  EXPECT_TRUE(UntilWithTimers([&] { return Lost().size() == 1; }));
+}
+
+TEST_F(MountWatchTest, WhatComesWhileAllIsListedIsCounted) {
+  Bind("data");
+  Start();
+  Settle();
+  const std::uint64_t before = room_.count();
+  core_.executor->OverflowWatch(true);
+  core_.executor->OverflowWatch(false);
+  core_.executor->script().Block("ListMounts");
+  ASSERT_TRUE(UntilWithTimers([&] { return Calls("ListMounts") == 2; }));
+  Bind("more");
+  ASSERT_TRUE(UntilWithTimers([&] { return room_.count() == before + 1; }));
+  core_.executor->LoseMount("web/app/data");
+  ASSERT_TRUE(UntilWithTimers([&] { return room_.count() == before; }));
+  core_.executor->script().Unblock("ListMounts");
+  Settle();
+  EXPECT_EQ(room_.count(), before) << "one has come, and one gone";
+  EXPECT_EQ(Lost(), std::vector<std::string>{"data: no mount is there"});
+  EXPECT_EQ(StateOf("more"), MountRecordState::kAttached);
+}
+
+// One more is begun when that has ended.
+TEST_F(MountWatchTest, AnOverflowWhileAllIsListedHasItListedOnceMore) {
+  Bind("data");
+  Start();
+  Settle();
+  core_.executor->script().Block("ListMounts");
+  for (int i = 0; i < 3; ++i) {
+    core_.executor->OverflowWatch(true);
+    core_.executor->OverflowWatch(false);
+    ASSERT_TRUE(Until([&] { return loop_.timer_count() > 0; }));
+    loop_.FireTimers();
+    ASSERT_TRUE(core_.executor->script().AwaitBlocked("ListMounts"));
+  }
+  EXPECT_EQ(Calls("ListMounts"), 2U);
+  core_.executor->script().Unblock("ListMounts");
+  Settle();
+  EXPECT_EQ(Calls("ListMounts"), 3U);
+}
+
+TEST_F(MountWatchTest, WhatTheStoreCannotTellIsNotLost) {
+  Bind("data");
+  Bind("more");
+  Start();
+  Settle();
+  {
+    const LockedTable locked(core_.boot->database(), "mounts");
+    core_.executor->LoseMount("web/app/data");
+    Settle();
+  }
+  EXPECT_EQ(Lost(), std::vector<std::string>{});
+  core_.executor->FailNext("InspectTarget", Code::kUnavailable);
+  core_.executor->LoseMount("web/app/more");
+  Settle();
+  EXPECT_EQ(Lost(), std::vector<std::string>{});
+  EXPECT_EQ(StateOf("more"), MountRecordState::kAttached);
+  // The next comparison finds both.
+  core_.executor->OverflowWatch(true);
+  core_.executor->OverflowWatch(false);
+  EXPECT_TRUE(UntilWithTimers([&] { return Lost().size() == 2; }));
+}
+
+// What seems lost is looked at after what mountd itself is doing there.
+TEST_F(MountWatchTest, WhatMountdUnmountsMeanwhileIsNotLost) {
+  Bind("data");
+  Start();
+  Settle();
+  std::promise<void> begun;
+  std::promise<void> looked_for;
+  strands_->Submit(AllocationStrand("web"), [&] {
+    begun.set_value();
+    looked_for.get_future().wait();
+    EXPECT_EQ(Outcome(core_.mounts->Unmount("web", "app", "data")), "Ok");
+  });
+  begun.get_future().wait();
+  core_.executor->LoseMount("web/app/data");
+  ASSERT_TRUE(Until([&] { return loop_.timer_count() > 0; }));
+  loop_.FireTimers();
+  std::promise<void> done;
+  strands_->Submit("mount watch", [&] { done.set_value(); });
+  done.get_future().wait();
+  looked_for.set_value();
+  Settle();
+  EXPECT_EQ(Lost(), std::vector<std::string>{});
+}
+
+TEST_F(MountWatchTest, PluginsThatCannotBeListedHaveNoneTooMany) {
+  ASSERT_TRUE(core_.AddPlugin("nfs"));
+  core_.executor->SetPluginMounts("nfs", 5);
+  {
+    const LockedTable locked(core_.state->database(), "plugins");
+    Start();
+    Settle();
+    EXPECT_TRUE(room_.Check("mount", "x", "nfs").has_value());
+  }
+  for (int i = 0; i < 6; ++i) {
+    Bind("n" + std::to_string(i));
+  }
+  EXPECT_TRUE(
+      UntilWithTimers([&] { return !room_.Check("mount", "x", "nfs"); }));
+}
+
+// ---- Before Linux 6.15 ----
+
+class OldKernelWatchTest : public MountWatchTest {
+ protected:
+  OldKernelWatchTest() { core_.executor->SetTellsIds(false); }
+};
+
+TEST_F(OldKernelWatchTest, AllIsComparedWithEachChangeAndOnlyThen) {
+  Bind("data");
+  Bind("more");
+  Start();
+  Settle();
+  EXPECT_EQ(Calls("ListMounts"), 1U) << "that it can be read is no change";
+  core_.executor->LoseMount("web/app/data");
+  ASSERT_TRUE(UntilWithTimers([&] { return !Lost().empty(); }));
+  Settle();
+  EXPECT_EQ(Lost(), std::vector<std::string>{"data: no mount is there"});
+  EXPECT_EQ(StateOf("more"), MountRecordState::kAttached);
+  EXPECT_GE(Calls("ListMounts"), 2U);
+  EXPECT_EQ(Calls("WatchMounts"), 1U);
+}
+
+TEST_F(OldKernelWatchTest, MountsAreCountedAllTheSame) {
+  Bind("data");
+  Start();
+  Settle();
+  const std::uint64_t before = room_.count();
+  Bind("more");
+  ASSERT_TRUE(UntilWithTimers([&] { return room_.count() == before + 1; }));
+  core_.executor->LoseMount("web/app/data");
+  EXPECT_TRUE(UntilWithTimers([&] { return room_.count() == before; }));
+}
+
+// Each of them a moment after the one before.
+TEST_F(OldKernelWatchTest, ManyChangesAreFewComparisons) {
+  Bind("data");
+  Start();
+  Settle();
+  for (int i = 0; i < 20; ++i) {
+    Bind("n" + std::to_string(i));
+  }
+  ASSERT_TRUE(UntilWithTimers([&] { return room_.count() >= 21; }));
+  Settle();
+  EXPECT_LE(Calls("ListMounts"), 5U);
 }
 
 }  // namespace

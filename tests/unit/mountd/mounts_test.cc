@@ -325,6 +325,21 @@ TEST(MountsLimitTest, OfTmpfsAreOfOneMountAndOfTheAllocation) {
   EXPECT_EQ(bind(Tmpfs("c", 8192)), "Ok");
 }
 
+// The allocation's limit is the smaller one: there is no room to count down.
+TEST(MountsLimitTest, OneTmpfsMayBeLargerThanAnAllocationsTogether) {
+  Config config = Core::DefaultConfig();
+  config.limits.tmpfs_bytes = 16384;
+  config.limits.tmpfs_bytes_per_allocation = 8192;
+  Core core(config);
+  ASSERT_EQ(Outcome(core.executor->PrepareAllocation({exec::ToWire("web"), 1})),
+            "Ok");
+  const auto refused = core.mounts->Bind(Tmpfs("a", 12288));
+  EXPECT_EQ(Outcome(refused), "ResourceExhausted");
+  EXPECT_NE(MessageOf(refused).find("limits.tmpfs_bytes_per_allocation would"),
+            std::string::npos);
+  EXPECT_EQ(MessageOf(core.mounts->Bind(Tmpfs("a", 8192))), "Ok");
+}
+
 TEST(PropagationNameTest, NamesAreReadAsTheyAreWritten) {
   for (const auto mode : {Propagation::kPrivate, Propagation::kHostToTask,
                           Propagation::kBidirectional}) {

@@ -102,6 +102,13 @@ inline NetlinkMessage RouteGoes(const netns::Ipv4& to) {
       .Put(RTA_DST, to.data(), to.size());
 }
 
+inline NetlinkMessage Ipv6RouteGoes(const netns::Ipv6& to) {
+  rtmsg header{};
+  header.rtm_family = AF_INET6;
+  return NetlinkMessage(RTM_DELROUTE, header)
+      .Put(RTA_DST, to.data(), to.size());
+}
+
 inline NetlinkMessage NeighbourIs(std::uint16_t state,
                                   const netns::Ipv4& address) {
   ndmsg header{};
@@ -116,6 +123,13 @@ inline NetlinkMessage NeighbourIs(std::uint16_t state,
 inline NetlinkMessage AddressGoes(const netns::Ipv4& address) {
   ifaddrmsg header{};
   header.ifa_family = AF_INET;
+  return NetlinkMessage(RTM_DELADDR, header)
+      .Put(IFA_ADDRESS, address.data(), address.size());
+}
+
+inline NetlinkMessage Ipv6AddressGoes(const netns::Ipv6& address) {
+  ifaddrmsg header{};
+  header.ifa_family = AF_INET6;
   return NetlinkMessage(RTM_DELADDR, header)
       .Put(IFA_ADDRESS, address.data(), address.size());
 }

@@ -86,6 +86,7 @@ TEST_F(NetworkModesTest, ADriversNamespaceIsUsedAndLeft) {
   EXPECT_EQ(LastPlan().origin, exec::NamespaceOrigin::kGiven);
   EXPECT_EQ(LastPlan().netns_inode, 77U);
   EXPECT_EQ(LastPlan().owner_uid, 1000U);
+  EXPECT_EQ(LastPlan().may_be_hosts, 0U);
   // The same again is the same; a second one who initiates is refused.
   EXPECT_EQ(SetUpNetwork(Mode(NetworkMode::kDriver), Given(77)), "Ok");
   EXPECT_EQ(SetUpNetwork(Mode(NetworkMode::kDriver), Given(78)),
@@ -99,6 +100,14 @@ TEST_F(NetworkModesTest, ADriversNamespaceIsUsedAndLeft) {
   EXPECT_EQ(MessageOf(TearAllDown()), "Ok");
   EXPECT_EQ(LastPlan().origin, exec::NamespaceOrigin::kGiven);
   EXPECT_TRUE(Existing().empty());
+}
+
+// As the caller's rule says: the executor asks its own configuration, too.
+TEST_F(NetworkModesTest, ANamespaceMayBeTheHostsWhereARuleSaysSo) {
+  GivenNetns given = Given(77);
+  given.may_be_hosts = true;
+  ASSERT_EQ(SetUpNetwork(Mode(NetworkMode::kDriver), given), "Ok");
+  EXPECT_EQ(LastPlan().may_be_hosts, 1U);
 }
 
 TEST_F(NetworkModesTest, ABridgeMayComeWithItsNamespace) {

@@ -135,6 +135,23 @@ TEST_F(OperationsTest, OtherArgumentsAndOtherUsersRunOnTheirOwn) {
   EXPECT_EQ(runs_, (std::vector<std::string>{"a of 1", "b of 1", "a of 2"}));
 }
 
+// What a policy allows to a group, it may not allow to its user alone.
+TEST_F(OperationsTest, WhoIsOfOtherGroupsRunsOnItsOwn) {
+  const auto with_groups = [&](std::vector<std::uint32_t> groups) {
+    Operations::Call<int> call = Call("a");
+    call.caller.groups = std::move(groups);
+    return call;
+  };
+  Run(with_groups({}));
+  Run(with_groups({5, 7}));
+  Run(with_groups({57}));
+  Run(with_groups({5, 7}));
+  EXPECT_EQ(operations_.running(), 3U);
+  Release();
+  EXPECT_TRUE(AwaitAnswers(4));
+  EXPECT_EQ(runs_.size(), 3U);
+}
+
 TEST_F(OperationsTest, TheSameCallAfterTheEndRunsAgain) {
   Release();
   Run(Call("a"));
@@ -251,6 +268,24 @@ TEST_F(OperationsTest, StatisticsCountCallsAndErrors) {
   EXPECT_EQ(statistics[0].calls, 2U);
   EXPECT_EQ(statistics[0].errors, 1U);
   EXPECT_LE(statistics[0].median_us, statistics[0].p99_us);
+}
+
+TEST_F(OperationsTest, StatisticsAreOfTheLastCalls) {
+  constexpr std::uint32_t kRemembered = 1024;
+  const auto statistics = [&] { return operations_.GetStatistics().at(0); };
+  for (std::uint32_t uid = 0; uid < kRemembered; ++uid) {
+    Run(Call("a", uid));
+  }
+  std::this_thread::sleep_for(milliseconds(100));  // all of them wait as long
+  Release();
+  ASSERT_TRUE(AwaitTold(kRemembered));
+  const std::uint64_t slow = statistics().median_us;
+  for (std::uint32_t i = 1; i <= kRemembered; ++i) {
+    Run(Call("a"));
+    ASSERT_TRUE(AwaitTold(kRemembered + i));
+  }
+  EXPECT_EQ(statistics().calls, 2U * kRemembered);
+  EXPECT_LT(statistics().median_us, slow);
 }
 
 }  // namespace

@@ -9,6 +9,7 @@
 #include "mountd/owed_retrier.h"
 #include "mountd/service.h"
 #include "tests/support/core.h"
+#include "tests/support/failing_store.h"
 #include "tests/support/manual_loop.h"
 #include "tests/support/outcome.h"
 
@@ -433,6 +434,51 @@ TEST_F(ReleaseTest, TheRetrierTriesUntilNothingIsOwed) {
   EXPECT_EQ(pauses, (std::vector{milliseconds(1000), milliseconds(2000),
                                  milliseconds(4000), milliseconds(8000)}));
   EXPECT_TRUE(executor().Existing().empty());
+}
+
+TEST_F(ReleaseTest, TheRetrierTellsSinceWhenTheOldestIsOwed) {
+  for (const char* allocation : {"web", "db"}) {
+    Prepare(allocation);
+    executor().FailNext("RemoveAllocation", Code::kUnavailable);
+    EXPECT_EQ(Outcome(Release(allocation)), "Unavailable");
+  }
+  const auto owed = service().ListOwed(CallContext{}).value();
+  ManualLoop loop;
+  OwedSummary told;
+  WorkerPool pool(1);
+  Strands strands(pool);
+  OwedRetrier retrier(loop, strands, service(),
+                      [&](const OwedSummary& summary) { told = summary; });
+  retrier.Check();
+  ASSERT_TRUE(loop.RunUntil([&] { return loop.timer_count() == 1; }));
+  EXPECT_EQ(told.count, 2U);
+  EXPECT_EQ(told.since_us, std::min(owed.at(0).since_us, owed.at(1).since_us));
+}
+
+TEST_F(ReleaseTest, TheRetrierDoesNothingWithAListThatItCannotHave) {
+  Prepare("web");
+  executor().FailNext("RemoveAllocation", Code::kUnavailable);
+  EXPECT_EQ(Outcome(Release()), "Unavailable");
+  ManualLoop loop;
+  int told = 0;
+  WorkerPool pool(1);  // so that jobs keep their order
+  Strands strands(pool);
+  OwedRetrier retrier(loop, strands, service(), [&](const auto&) { ++told; });
+  const auto check = [&] {
+    retrier.Check();
+    bool over = false;
+    strands.Submit("", [&] { loop.Post([&] { over = true; }); });
+    ASSERT_TRUE(loop.RunUntil([&] { return over; }));
+  };
+  {
+    const LockedTable locked(core_.state->database(), "owed");
+    check();
+  }
+  EXPECT_EQ(told, 0);
+  EXPECT_EQ(loop.timer_count(), 0U);
+  check();
+  EXPECT_EQ(told, 1);
+  EXPECT_EQ(loop.timer_count(), 1U);
 }
 
 TEST_F(ReleaseTest, TheRetrierRestsWhenNothingIsOwed) {

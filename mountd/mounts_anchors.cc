@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+//
+// The anchors of what Mounts mounts.
+#include <string>
+
+#include "mountd/exec/wire.h"
+#include "mountd/mounts.h"
+
+namespace mountd {
+
+KeyedLocks::Guard Mounts::LockSource(const AnchorKey& key) {
+  return sources_.Lock(std::string(SourceKindName(key.kind)) + " " +
+                       key.source);
+}
+
+// The anchor that the record's source has now. One that it had, and shows no
+// more, is still there or not: that is found out with its last user.
+Result<void> Mounts::PutAnchorOf(const MountRecord& record,
+                                 std::uint64_t anchor_id) {
+  const std::optional<AnchorKey> anchor = AnchorOf(record);
+  return anchor && anchor_id != 0 ? store_.PutAnchor(*anchor, anchor_id) : Ok();
+}
+
+// Called with the source's lock. One that cannot go stays, recorded, and is
+// looked at again.
+void Mounts::ReleaseAnchorIfUnused(const AnchorKey& key) {
+  if (!ReleaseAnchorUnlessUsed(key)) {
+    has_left_anchors_ = true;
+  }
+}
+
+Result<void> Mounts::ReleaseAnchorUnlessUsed(const AnchorKey& key) {
+  MOUNTD_ASSIGN(const std::optional<std::uint64_t> anchor_id,
+                store_.GetAnchor(key));
+  if (!anchor_id) {
+    return Ok();
+  }
+  MOUNTD_ASSIGN(const bool is_used, store_.HasMountsOf(key));
+  if (is_used) {
+    return Ok();
+  }
+  if (recovering_ || has_found_) {
+    return MakeError(Code::kBusy, "release", "anchor", "is left for later");
+  }
+  MOUNTD_TRY(executor_.ReleaseAnchor(
+      {key.kind, exec::ToWire(key.source), *anchor_id}));
+  return store_.RemoveAnchor(key);
+}
+
+void Mounts::ReleaseLeftAnchors() {
+  has_left_anchors_ = false;
+  const auto anchors = store_.ListAnchors();
+  if (!CountFound() || !anchors) {
+    has_left_anchors_ = true;
+    return;
+  }
+  for (const auto& [key, anchor_id] : *anchors) {
+    const KeyedLocks::Guard guard = LockSource(key);
+    ReleaseAnchorIfUnused(key);
+  }
+}
+
+}  // namespace mountd

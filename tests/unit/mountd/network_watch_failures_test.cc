@@ -1,0 +1,268 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+//
+// NetworkWatch where it is told too little, or cannot ask.
+#include <algorithm>
+#include <functional>
+#include <optional>
+#include <utility>
+
+#include "tests/support/failing_store.h"
+#include "tests/unit/mountd/network_watch_test.h"
+
+namespace mountd {
+namespace {
+
+using exec::NetworkWatchKind;
+using Lines = std::vector<std::string>;
+
+class NetworkWatchFailuresTest : public NetworkWatchTest {
+ protected:
+  using NetworkWatchTest::NetworkWatchTest;
+
+  void SetupCni(const std::string& allocation) {
+    NetworkSpec spec;
+    spec.mode = NetworkMode::kCni;
+    spec.network = "net";
+    ASSERT_EQ(Outcome(core_.networks->Setup(allocation, spec)), "Ok");
+  }
+  NetworkRecord RecordOf(const std::string& allocation) {
+    return core_.boot->NetworksOf(allocation).value().front();
+  }
+  store::Database& database() { return core_.boot->database(); }
+  // All is compared, and CNI's plugins are asked, as at the start.
+  void Compare() {
+    SayOfRuleset({RuleGoes("mountd", "forward"), GenerationOf("nft")});
+  }
+  // Read, and given to those whose turn it is.
+  void SayWithoutWaiting(const NetlinkMessage& message) {
+    core_.executor->TellNetworks(NetworkWatchKind::kLinks, message.Bytes());
+    ASSERT_TRUE(loop_.RunUntil([&] { return loop_.timer_count() > 0; }));
+    loop_.FireTimers();
+    AwaitStrand("network watch");
+  }
+  void AwaitChecks() { AwaitStrand("cni-check"); }
+};
+
+// ---- What is told ----
+
+TEST_F(NetworkWatchFailuresTest, WhatIsToldOfIpv6AloneCounts) {
+  const NetworkStatus web = SetUpNetwork("web");
+  SetUpNetwork("db");
+  Start();
+  SayOfLinks({Ipv6RouteGoes(web.ipv6)});
+  EXPECT_EQ(core_.executor->script().calls(), Lines{"RepairNetwork web"});
+  core_.executor->script().Forget();
+  SayOfLinks({Ipv6AddressGoes(*netns::ParseIpv6("fd00::1"))});
+  EXPECT_EQ(core_.executor->script().calls(), Lines{"PrepareNetworks"});
+  core_.executor->script().Forget();
+  SayOfLinks({Ipv6RouteGoes(*netns::ParseIpv6("2001:db8::1"))});
+  EXPECT_EQ(core_.executor->script().calls(), Lines{});
+}
+
+TEST_F(NetworkWatchFailuresTest, WhatWasMissedIsLookedFor) {
+  const NetworkStatus web = SetUpNetwork("web");
+  core_.executor->OverflowNetworkWatches();
+  Start();
+  ASSERT_EQ(Told(), Lines{});
+  core_.executor->TakeLink(netns::ToString(web.ipv4));
+  ASSERT_TRUE(UntilWithTimers([&] {
+    return Count("RepairNetwork web") >= 2 &&
+           Count("PrepareNetworks anew") == 1;
+  }));
+  AwaitWork();
+  const auto told = Told();
+  EXPECT_EQ(std::count(told.begin(), told.end(), "web/eth0 repaired: link"), 1);
+  EXPECT_EQ(std::count(told.begin(), told.end(), "ruleset restored"), 1);
+}
+
+TEST_F(NetworkWatchFailuresTest, AnotherTablesForwardRulesAreNobodysConcern) {
+  Start();
+  SayOfRuleset({RuleGoes("filter", "FORWARD"), GenerationOf("iptables")});
+  EXPECT_EQ(core_.executor->script().calls(), Lines{});
+}
+
+class ForwardRulesWatchTest : public NetworkWatchFailuresTest {
+ protected:
+  ForwardRulesWatchTest() : NetworkWatchFailuresTest(true) {}
+};
+
+TEST_F(ForwardRulesWatchTest, RulesThatAreToBeKeptInItArePutBack) {
+  SetUpNetwork("web");
+  Start();
+  SayOfRuleset({RuleGoes("filter", "FORWARD"), GenerationOf("iptables")});
+  // Mountd's own table is as it was, and so are the networks.
+  EXPECT_EQ(core_.executor->script().calls(), Lines{"PrepareNetworks"});
+  core_.executor->script().Forget();
+  SayOfRuleset({RuleGoes("filter", "FORWARD"), GenerationOf("mountd-exec")});
+  EXPECT_EQ(core_.executor->script().calls(), Lines{});
+}
+
+// ---- What cannot be watched ----
+
+TEST_F(NetworkWatchFailuresTest, AnFdThatTheLoopRefusesIsOpenedAnew) {
+  const NetworkStatus web = SetUpNetwork("web");
+  loop_.RefuseFds(3);
+  watch_.Start();
+  ASSERT_TRUE(loop_.RunUntil([&] { return loop_.timer_count() == 3; }));
+  EXPECT_EQ(Count("WatchNetworks"), 2U);
+  loop_.FireTimers();
+  // Each looks at all that it may have missed; that of links did before, too.
+  ASSERT_TRUE(loop_.RunUntil([&] { return Count("RepairNetwork web") == 4; }));
+  EXPECT_EQ(Count("WatchNetworks"), 4U);
+  AwaitWork();
+  core_.executor->TakeLink(netns::ToString(web.ipv4));
+  SayOfLinks({LinkGoes(web.host_interface)});
+  EXPECT_EQ(Told(), (Lines{"ruleset restored", "web/eth0 repaired: link"}));
+}
+
+TEST_F(NetworkWatchFailuresTest, ADirectoryThatIsNotThereYetIsTriedAgain) {
+  ASSERT_TRUE(std::filesystem::remove(namespaces_));
+  Start();
+  ASSERT_EQ(loop_.timer_count(), 1U);
+  SetupMode("web", NetworkMode::kNone);
+  ASSERT_TRUE(std::filesystem::create_directory(namespaces_));
+  Pin("web");
+  // What lost its name meanwhile would be found, too.
+  ASSERT_TRUE(UntilWithTimers([&] { return Count("RepairNetwork web") == 1; }));
+  AwaitWork();
+  Unpin("web");
+  AwaitRead();
+  EXPECT_EQ(Told(),
+            Lines{"web/lo lost: the allocation's is not there any more"});
+}
+
+// ---- What cannot be asked ----
+
+TEST_F(NetworkWatchFailuresTest, AStoreThatCannotBeReadIsAskedWithTheNext) {
+  const NetworkStatus web = SetUpNetwork("web");
+  Start();
+  core_.executor->TakeLink(netns::ToString(web.ipv4));
+  {
+    const LockedTable networks(database(), "networks");
+    const LockedTable quarantine(database(), "quarantine");
+    SayOfLinks({LinkGoes(web.host_interface)});
+  }
+  EXPECT_EQ(core_.executor->script().calls(), Lines{});
+  SayOfLinks({LinkGoes(web.host_interface)});
+  EXPECT_EQ(Told(), Lines{"web/eth0 repaired: link"});
+}
+
+TEST_F(NetworkWatchFailuresTest, OfSeveralNetworksEachIsRepairedByItself) {
+  NetworkSpec namespace_alone;
+  namespace_alone.mode = NetworkMode::kNone;
+  ASSERT_EQ(Outcome(core_.networks->Setup("web", namespace_alone)), "Ok");
+  const NetworkStatus web = SetUpNetwork("web");
+  Start();
+  core_.executor->TakeLink(netns::ToString(web.ipv4));
+  SayOfLinks({LinkGoes(web.host_interface)});
+  EXPECT_EQ(Told(), Lines{"web/eth0 repaired: link"});
+  EXPECT_EQ(Count("RepairNetwork"), 1U);
+}
+
+// It is looked at on its allocation's strand, after what is done there.
+TEST_F(NetworkWatchFailuresTest, WhatIsNotThereAnyMoreIsNotRepaired) {
+  const NetworkStatus web = SetUpNetwork("web");
+  Start();
+  const auto look_while = [&](const std::function<void()>& change) {
+    core_.executor->script().Block("RepairNetwork");
+    SayWithoutWaiting(LinkGoes(web.host_interface));
+    ASSERT_TRUE(core_.executor->script().AwaitBlocked("RepairNetwork"));
+    // Its strand is at work: what comes waits there.
+    SayWithoutWaiting(LinkGoes(web.host_interface));
+    change();
+    core_.executor->script().Unblock("RepairNetwork");
+    AwaitWork();
+  };
+  look_while([] {});
+  EXPECT_EQ(Count("RepairNetwork"), 2U);
+  std::optional<LockedTable> locked;
+  look_while([&] { locked.emplace(database(), "networks"); });
+  locked.reset();
+  EXPECT_EQ(Count("RepairNetwork"), 3U);
+  look_while([&] {
+    NetworkRecord record = RecordOf("web");
+    record.state = NetworkRecordState::kDeleting;
+    ASSERT_EQ(Outcome(core_.boot->SetNetworkState(record)), "Ok");
+  });
+  EXPECT_EQ(Count("RepairNetwork"), 4U);
+}
+
+TEST_F(NetworkWatchFailuresTest, ACheckThatFailsSaysNothingOfTheNetwork) {
+  SetupCni("web");
+  core_.executor->BreakCni("web/eth0");
+  core_.executor->FailNext("RunCni", Code::kUnavailable);
+  Start();
+  AwaitChecks();
+  EXPECT_EQ(Told(), Lines{});
+  Compare();
+  AwaitChecks();
+  EXPECT_EQ(Told(), (Lines{"ruleset restored",
+                           "web/eth0 lost: plugin fake: it is gone"}));
+}
+
+// A check takes long, and what it was of may be made anew meanwhile.
+TEST_F(NetworkWatchFailuresTest, WhatIsAnotherByThenIsNotLost) {
+  using Change = void (*)(store::BootStore&, NetworkRecord);
+  const Change changes[] = {
+      [](store::BootStore& store, NetworkRecord record) {
+        ASSERT_EQ(Outcome(store.RemoveNetwork(record)), "Ok");
+      },
+      [](store::BootStore& store, NetworkRecord record) {
+        ASSERT_EQ(Outcome(store.RemoveNetwork(record)), "Ok");
+        record.network = "another";
+        ASSERT_EQ(Outcome(store.AddNetwork(record)), "Ok");
+        ASSERT_EQ(Outcome(store.SetNetworkState(record)), "Ok");
+      },
+      [](store::BootStore& store, NetworkRecord record) {
+        record.netns_inode += 1;
+        ASSERT_EQ(Outcome(store.SetNetworkState(record)), "Ok");
+      },
+      [](store::BootStore& store, NetworkRecord record) {
+        record.cni_result.mac = "0a:00:00:00:00:99";
+        ASSERT_EQ(Outcome(store.SetNetworkState(record)), "Ok");
+      },
+  };
+  SetupCni("web");
+  const NetworkRecord record = RecordOf("web");
+  core_.executor->BreakCni("web/eth0");
+  bool started = false;
+  for (const Change change : changes) {
+    core_.executor->script().Block("RunCni");
+    if (!std::exchange(started, true)) {
+      Start();
+    } else {
+      Compare();
+    }
+    ASSERT_TRUE(core_.executor->script().AwaitBlocked("RunCni"));
+    change(*core_.boot, record);
+    core_.executor->script().Unblock("RunCni");
+    AwaitChecks();
+    IgnoreBecauseBestEffort(core_.boot->RemoveNetwork(record));
+    ASSERT_EQ(Outcome(core_.boot->AddNetwork(record)), "Ok");
+    ASSERT_EQ(Outcome(core_.boot->SetNetworkState(record)), "Ok");
+  }
+  const auto told = Told();
+  EXPECT_EQ(std::count(told.begin(), told.end(), "ruleset restored"),
+            static_cast<std::ptrdiff_t>(told.size()));
+  Compare();
+  AwaitChecks();
+  EXPECT_EQ(Told().back(), "web/eth0 lost: plugin fake: it is gone");
+}
+
+TEST_F(NetworkWatchFailuresTest, WhatWentBeforeItsTurnIsNotChecked) {
+  SetupCni("db");
+  SetupCni("web");
+  core_.executor->script().Forget();
+  core_.executor->script().Block("RunCni");
+  Start();
+  ASSERT_TRUE(core_.executor->script().AwaitBlocked("RunCni"));
+  // Networks are checked one after the other, in their order.
+  ASSERT_EQ(Outcome(core_.boot->RemoveNetwork(RecordOf("web"))), "Ok");
+  core_.executor->script().Unblock("RunCni");
+  AwaitChecks();
+  EXPECT_EQ(Count("RunCni check web/eth0"), 0U);
+  EXPECT_EQ(Told(), Lines{});
+}
+
+}  // namespace
+}  // namespace mountd

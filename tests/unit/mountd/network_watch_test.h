@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <filesystem>
+#include <fstream>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "mountd/network_watch.h"
+#include "mountd/teardowns.h"
+#include "tests/support/core.h"
+#include "tests/support/manual_loop.h"
+#include "tests/support/outcome.h"
+#include "tests/support/temp_directory.h"
+#include "tests/unit/mountd/netlink_messages.h"
+
+namespace mountd {
+
+class NetworkWatchTest : public ::testing::Test {
+ protected:
+  explicit NetworkWatchTest(bool forward_rules = false)
+      : watch_({loop_, *strands_, *core_.executor, *core_.boot, *core_.networks,
+                forward_rules, namespaces_},
+               {[this](const NetworkRecord& record, const std::string& what) {
+                  Tell(record.allocation + "/" + record.interface +
+                       " repaired: " + what);
+                },
+                [this](const NetworkRecord& record, const std::string& reason) {
+                  Tell(record.allocation + "/" + record.interface +
+                       " lost: " + reason);
+                },
+                [this] { Tell("ruleset restored"); }}) {
+    std::filesystem::create_directory(namespaces_);
+    core_.gone = [this](const NetworkRecord& record) { watch_.Forget(record); };
+  }
+  ~NetworkWatchTest() override {
+    // The jobs look at the watch.
+    strands_.reset();
+  }
+
+  NetworkStatus SetUpNetwork(const std::string& allocation) {
+    const auto made = core_.networks->Setup(allocation, {});
+    EXPECT_EQ(MessageOf(made), "Ok");
+    return made ? *made : NetworkStatus{};
+  }
+  NetworkStatus SetupMode(const std::string& allocation, NetworkMode mode) {
+    NetworkSpec spec;
+    spec.mode = mode;
+    const auto made = core_.networks->Setup(allocation, spec);
+    EXPECT_EQ(MessageOf(made), "Ok");
+    return made ? *made : NetworkStatus{};
+  }
+  // As a namespace is pinned, and as it loses its name.
+  void Pin(const std::string& allocation) {
+    std::ofstream(namespaces_ + "/" + allocation) << "";
+  }
+  void Unpin(const std::string& allocation) {
+    core_.executor->TakeNamespace(allocation);
+    ASSERT_TRUE(std::filesystem::remove(namespaces_ + "/" + allocation));
+  }
+  std::size_t Count(const std::string& call) {
+    return core_.executor->script().Count(call);
+  }
+  std::vector<std::string> Told() const {
+    const std::lock_guard lock(mutex_);
+    return told_;
+  }
+  void Tell(const std::string& line) {
+    const std::lock_guard lock(mutex_);
+    told_.push_back(line);
+  }
+  bool UntilWithTimers(const std::function<bool()>& condition) {
+    return loop_.RunUntil([&] {
+      loop_.FireTimers();
+      return condition();
+    });
+  }
+  // Started, and all looked at for the first time, as often as told to the
+  // script from now on.
+  void Start() {
+    watch_.Start();
+    const std::size_t networks = core_.boot->ListNetworks().value().size();
+    ASSERT_TRUE(loop_.RunUntil([&] {
+      return Count("WatchNetworks") == 2 && Count("PrepareNetworks") == 1 &&
+             Count("RepairNetwork") == networks;
+    }));
+    AwaitWork();
+    core_.executor->script().Forget();
+  }
+  // All at once, read before it returns, and all that follows done.
+  void Say(exec::NetworkWatchKind kind,
+           const std::vector<NetlinkMessage>& messages) {
+    ASSERT_EQ(loop_.timer_count(), 0U);
+    for (const NetlinkMessage& message : messages) {
+      core_.executor->TellNetworks(kind, message.Bytes());
+    }
+    AwaitRead();
+  }
+  void AwaitRead() {
+    ASSERT_TRUE(loop_.RunUntil([&] { return loop_.timer_count() > 0; }));
+    EXPECT_EQ(loop_.FireTimers().front().count(), 50);
+    AwaitWork();
+  }
+  void SayOfLinks(const std::vector<NetlinkMessage>& messages) {
+    Say(exec::NetworkWatchKind::kLinks, messages);
+  }
+  void SayOfRuleset(const std::vector<NetlinkMessage>& messages) {
+    Say(exec::NetworkWatchKind::kRuleset, messages);
+  }
+  // What restores submits what looks, which submits what repairs: one strand
+  // after the other.
+  void AwaitWork() {
+    AwaitStrand("network watch");
+    AwaitStrand("network watch");
+    for (const char* allocation : {"db", "gone", "web"}) {
+      AwaitStrand(AllocationStrand(allocation));
+    }
+  }
+  void AwaitStrand(const std::string& key) {
+    auto done = std::make_shared<std::atomic<bool>>(false);
+    strands_->Submit(key, [done] { *done = true; });
+    ASSERT_TRUE(loop_.RunUntil([&] { return done->load(); }));
+  }
+
+  Core core_;
+  const TempDirectory directory_;
+  const std::string namespaces_ = directory_.File("netns");
+  ManualLoop loop_;
+  WorkerPool pool_{4};
+  std::unique_ptr<Strands> strands_ = std::make_unique<Strands>(pool_);
+  mutable std::mutex mutex_;
+  std::vector<std::string> told_;
+  NetworkWatch watch_;
+};
+
+}  // namespace mountd
