@@ -435,6 +435,29 @@ TEST_F(ReleaseTest, TheRetrierTriesUntilNothingIsOwed) {
   EXPECT_TRUE(executor().Existing().empty());
 }
 
+// Its time is later than the other's, as the clock was set back between them.
+TEST_F(ReleaseTest, TheOldestIsWhatFailedFirst) {
+  for (const std::uint64_t since_us : {22U, 11U}) {
+    const OwedRecord owed{0,
+                          OwedKind::kRelease,
+                          std::to_string(since_us),
+                          Core::kAgent,
+                          "",
+                          1,
+                          since_us};
+    ASSERT_EQ(MessageOf(core_.state->AddOwed(owed)), "Ok");
+  }
+  ManualLoop loop;
+  WorkerPool pool(1);
+  Strands strands(pool);
+  std::vector<OwedSummary> told;
+  OwedRetrier retrier(loop, strands, service(),
+                      [&](const OwedSummary& owed) { told.push_back(owed); });
+  retrier.Check();
+  ASSERT_TRUE(loop.RunUntil([&] { return !told.empty(); }));
+  EXPECT_EQ(told.front(), (OwedSummary{2, 22}));
+}
+
 TEST_F(ReleaseTest, TheRetrierRestsWhenNothingIsOwed) {
   ManualLoop loop;
   WorkerPool pool(1);  // so that jobs keep their order
