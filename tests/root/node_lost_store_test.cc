@@ -3,6 +3,7 @@
 // Stores that are damaged, of a newer release, or on a disk that takes no more,
 // beneath a whole mountd: nothing that is mounted is lost by that, and nothing
 // is left once it was released.
+#include <poll.h>
 #include <sqlite3.h>
 #include <sys/mount.h>
 #include <sys/resource.h>
@@ -428,6 +429,36 @@ class NodeFewBytes : public NodeScarce {
     ExpectServedAgain();
   }
 };
+
+// What it has it keeps, and no more, until an answer is too large.
+TEST_F(NodeFewBytes, MountdEndsAndComesBackByItself) {
+  const std::string padding(100, 'x');
+  std::vector<std::string> many;
+  for (int i = 0; i < 500; ++i) {
+    many.push_back("a" + std::to_string(i) + padding);
+    ASSERT_EQ(Outcome(client_->PrepareAllocation(many.back())), "Ok");
+  }
+  const std::vector<UniqueFd> before = Node::Processes("mountd");
+  ASSERT_EQ(before.size(), 1U);
+  ASSERT_TRUE(Node::Limit("mountd", RLIMIT_DATA, kPage));
+  EXPECT_TRUE(Eventually([&] {
+    AsAgent([&] {
+      CallOften(1);
+      const std::string told = Outcome(client_->ListAllocations());
+      EXPECT_TRUE(told == "Ok" || told == "Unavailable" ||
+                  told == "ResourceExhausted")
+          << told;
+    });
+    pollfd entry = {before.front().get(), POLLIN, 0};
+    return ::poll(&entry, 1, 0) > 0;
+  }));
+  Connect();
+  for (const std::string& id : many) {
+    ASSERT_TRUE(Eventually(
+        [&] { return Outcome(client_->ReleaseAllocation(id)) == "Ok"; }));
+  }
+  ExpectAllIsThere();
+}
 
 // Less and less of what one needs, from its start on: it ends somewhere.
 TEST_F(NodeFewBytes, ExecutorsEndAndOthersGoOn) {
