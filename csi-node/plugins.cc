@@ -37,9 +37,9 @@ PluginRegistration RegistrationOf(const PluginRecord& record) {
   return made;
 }
 
+// Of two with one key, so of one allocation.
 bool SameRegistration(const PluginRecord& a, const PluginRecord& b) {
-  return a.type == b.type && a.allocation == b.allocation &&
-         a.mount_dir == b.mount_dir &&
+  return a.type == b.type && a.mount_dir == b.mount_dir &&
          a.stage_publish_base_dir == b.stage_publish_base_dir;
 }
 

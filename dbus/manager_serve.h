@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 #pragma once
 
+#include <systemd/sd-bus.h>
+
+#include <exception>
 #include <memory>
 #include <string>
 #include <type_traits>
@@ -13,6 +16,10 @@
 // How ManagerAdaptor serves any call; included by its .cc files alone.
 namespace mountd::dbus {
 
+inline bool IsNoMemory(const sdbus::Error& error) {
+  return error.getName() == SD_BUS_ERROR_NO_MEMORY;
+}
+
 // An answer that is still owed. The connection is released after the message
 // that points into it: members die in reverse order.
 template <typename... Out>
@@ -20,20 +27,25 @@ struct PendingAnswer {
   std::shared_ptr<sdbus::IConnection> connection;
   sdbus::Result<Out...> answer;
 
-  // A peer that has gone is no error of the operation.
+  // A peer that has gone is no error of the operation. Who is there, and is not
+  // answered for want of memory, would wait for ever: the process ends instead.
   void Fail(const Error& error) noexcept {
     try {
       answer.returnError(ToDbus(error));
-    } catch (const sdbus::Error&) {
-      return;
+    } catch (const sdbus::Error& failed) {
+      if (IsNoMemory(failed)) {
+        std::terminate();
+      }
     }
   }
   template <typename... Values>
   void Succeed(const Values&... values) noexcept {
     try {
       answer.returnResults(values...);
-    } catch (const sdbus::Error&) {
-      return;
+    } catch (const sdbus::Error& failed) {
+      if (IsNoMemory(failed)) {
+        std::terminate();
+      }
     }
   }
 };

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 #include "mountd/owed_retrier.h"
 
-#include <algorithm>
 #include <utility>
 
 namespace mountd {
@@ -10,11 +9,9 @@ namespace {
 OwedSummary SummaryOf(const std::vector<OwedRecord>& all) {
   OwedSummary summary;
   summary.count = static_cast<std::uint32_t>(all.size());
-  for (const OwedRecord& one : all) {
-    summary.since_us = summary.since_us == 0
-                           ? one.since_us
-                           : std::min(summary.since_us, one.since_us);
-  }
+  // They come in the order in which they failed. Their times may not: the clock
+  // may have been set between them.
+  summary.since_us = all.empty() ? 0 : all.front().since_us;
   return summary;
 }
 

@@ -7,6 +7,9 @@ namespace mountd {
 
 void OwedWatch::Observe(const OwedSummary& summary) {
   const bool changed = summary.count != last_.count;
+  if (summary.since_us != last_.since_us) {
+    oldest_ = clocks_.steady() - AgeOf(summary.since_us);
+  }
   last_ = summary;
   if (changed) {
     events_.on_count(last_);
@@ -14,38 +17,46 @@ void OwedWatch::Observe(const OwedSummary& summary) {
   WarnIfLate();
 }
 
+OwedWatch::Micros OwedWatch::AgeOf(std::uint64_t since_us) const {
+  const auto between = [](std::uint64_t from, std::uint64_t to) {
+    return Micros(from < to ? to - from : 0);
+  };
+  const Micros up = clocks_.steady() - started_;
+  return since_us <= started_us_
+             ? between(since_us, started_us_) + up
+             : std::min(between(since_us, clocks_.wall_us()), up);
+}
+
 void OwedWatch::WarnIfLate() {
-  const std::uint64_t now = now_us_();
-  if (last_.count == 0 || now < last_.since_us + late_after_us_) {
-    warned_us_ = 0;
+  const Micros now = clocks_.steady();
+  if (last_.count == 0 || now < oldest_ + late_after_) {
+    warned_.reset();
     if (last_.count != 0) {
-      WakeAt(last_.since_us + late_after_us_);
+      WakeAt(oldest_ + late_after_);
     }
     return;
   }
-  const std::uint64_t pause = std::max(late_after_us_, Micros(kLeastRepeat));
-  if (warned_us_ == 0 || now >= warned_us_ + pause) {
-    warned_us_ = now;
-    events_.on_late(last_);
+  const Micros pause = std::max(late_after_, kLeastRepeat);
+  if (!warned_ || now >= *warned_ + pause) {
+    warned_ = now;
+    events_.on_late(last_, now - oldest_);
   }
-  WakeAt(warned_us_ + pause);
+  WakeAt(*warned_ + pause);
 }
 
 // A timer cannot be taken back: one that comes too early sets another.
-void OwedWatch::WakeAt(std::uint64_t due_us) {
-  if (wake_us_ != 0 && wake_us_ <= due_us) {
+void OwedWatch::WakeAt(Micros due) {
+  if (wake_ && *wake_ <= due) {
     return;
   }
-  wake_us_ = due_us;
-  const std::uint64_t now = now_us_();
-  const std::chrono::microseconds left(due_us > now ? due_us - now : 0);
-  loop_.After(std::chrono::ceil<std::chrono::milliseconds>(left),
-              [this, due_us] {
-                if (wake_us_ == due_us) {
-                  wake_us_ = 0;
-                }
-                WarnIfLate();
-              });
+  wake_ = due;
+  const Micros left = std::max(due - clocks_.steady(), Micros::zero());
+  loop_.After(std::chrono::ceil<std::chrono::milliseconds>(left), [this, due] {
+    if (wake_ == due) {
+      wake_.reset();
+    }
+    WarnIfLate();
+  });
 }
 
 }  // namespace mountd

@@ -4,6 +4,7 @@
 #include <chrono>
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <utility>
 
 #include "mountd/base/loop.h"
@@ -18,6 +19,14 @@ struct OwedSummary {
   friend bool operator==(const OwedSummary&, const OwedSummary&) = default;
 };
 
+struct OwedClocks {
+  std::function<std::uint64_t()> wall_us = NowMicroseconds;
+  std::function<std::chrono::microseconds()> steady = [] {
+    return std::chrono::duration_cast<std::chrono::microseconds>(
+        std::chrono::steady_clock::now().time_since_epoch());
+  };
+};
+
 // Tells when what is owed becomes more or less, and when the oldest of it has
 // been owed for too long: once when that begins, and then each time as long has
 // passed again, at most once in an hour.
@@ -26,42 +35,51 @@ struct OwedSummary {
 //        ^                                        |
 //        +---- the oldest is younger, or none ----+
 //
-// Lives on the loop's thread. Times are the wall clock's, as the store's are:
-// it may jump, and a warning with it.
+// Lives on the loop's thread. The store's times are the wall clock's, which may
+// jump; how long something is owed goes by the steady clock. Of what an earlier
+// mountd has left, the wall clock at the start says how old it is; what came
+// since cannot be older than this watch, nor younger than nothing.
 class OwedWatch {
  public:
+  using Micros = std::chrono::microseconds;
   struct Events {
     std::function<void(const OwedSummary&)> on_count = [](const auto&) {};
-    std::function<void(const OwedSummary&)> on_late = [](const auto&) {};
+    // With how long the oldest is owed.
+    std::function<void(const OwedSummary&, Micros)> on_late = [](const auto&,
+                                                                 Micros) {};
   };
-  static constexpr std::chrono::microseconds kLeastRepeat =
-      std::chrono::hours(1);
+  static constexpr Micros kLeastRepeat = std::chrono::hours(1);
 
   OwedWatch(Loop& loop, std::chrono::milliseconds late_after, Events events,
-            std::function<std::uint64_t()> now_us = NowMicroseconds)
+            OwedClocks clocks = {})
       : loop_(loop),
-        late_after_us_(Micros(late_after)),
+        late_after_(late_after),
         events_(std::move(events)),
-        now_us_(std::move(now_us)) {}
+        clocks_(std::move(clocks)),
+        started_us_(clocks_.wall_us()),
+        started_(clocks_.steady()) {}
 
   // What there is, as it was just looked at.
   void Observe(const OwedSummary& summary);
   const OwedSummary& last() const { return last_; }
 
  private:
-  static std::uint64_t Micros(std::chrono::microseconds time) {
-    return static_cast<std::uint64_t>(time.count());
-  }
+  // How old what failed at that wall clock time is.
+  Micros AgeOf(std::uint64_t since_us) const;
   void WarnIfLate();
-  void WakeAt(std::uint64_t due_us);
+  void WakeAt(Micros due);
 
   Loop& loop_;
-  const std::uint64_t late_after_us_;
+  const Micros late_after_;
   const Events events_;
-  const std::function<std::uint64_t()> now_us_;
+  const OwedClocks clocks_;
+  const std::uint64_t started_us_;
   OwedSummary last_;
-  std::uint64_t warned_us_ = 0;  // 0: not since nothing was late
-  std::uint64_t wake_us_ = 0;    // when the next timer fires; 0: there is none
+  // Of the steady clock, all below.
+  const Micros started_;
+  Micros oldest_{0};              // when the oldest failed first
+  std::optional<Micros> warned_;  // none: not since nothing was late
+  std::optional<Micros> wake_;    // when the next timer fires
 };
 
 }  // namespace mountd

@@ -138,7 +138,8 @@ Result<UniqueFd> RunCniProgram(exec::Kernel& kernel, const Config& config,
     return MakeError(Code::kUnavailable, "run", object,
                      "was killed, and not by mountd");
   }
-  MOUNTD_ASSIGN(const std::uint8_t code, exec::Named(status, "run", object));
+  MOUNTD_ASSIGN(const std::uint8_t code,
+                exec::NamedOfChild(status, "run", object));
   if (code != 0) {
     return MakeError(
         Code::kUnavailable, "run", object,

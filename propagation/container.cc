@@ -217,9 +217,7 @@ Result<MountState> InContainer(
     return MakeError(Code::kDeadlineExceeded, "enter container", object,
                      "took too long and was killed");
   }
-  if (!status) {
-    return ErrnoError(status.error(), "enter container", object);
-  }
+  MOUNTD_TRY(exec::NamedOfChild(status, "enter container", object));
   return (*answer).code == 0 ? Result<MountState>((*answer).body.mount)
                              : exec::ToError(*answer);
 }

@@ -83,10 +83,9 @@ Result<void> RunMount(const Context& context, const FilesystemConfig& declared,
     return MakeError(Code::kDeadlineExceeded, "mount", name,
                      "took too long and was killed");
   }
-  if (!status) {
-    return ErrnoError(status.error(), "mount", name);
-  }
-  return MountOutcome(*status, declared, name);
+  MOUNTD_ASSIGN(const std::uint8_t ended,
+                exec::NamedOfChild(status, "mount", name));
+  return MountOutcome(ended, declared, name);
 }
 
 Result<void> CheckMounted(const Base& base, const FilesystemConfig& declared,
@@ -158,10 +157,11 @@ Result<bool> IsDead(const Context& context, const FilesystemConfig& declared,
     return false;
   }
   MOUNTD_ASSIGN(const UniqueFd clone, CloneToAsk(context, source.fd, name));
-  MOUNTD_ASSIGN(const exec::ProbeOutcome outcome,
-                Named(context.kernel.ProbeFilesystem(
-                          clone.get(), context.config.timeouts.probe_answer),
-                      "fork", name));
+  MOUNTD_ASSIGN(
+      const exec::ProbeOutcome outcome,
+      exec::NamedOfChild(context.kernel.ProbeFilesystem(
+                             clone.get(), context.config.timeouts.probe_answer),
+                         "fork", name));
   return !outcome.timed_out &&
          std::find(kGone.begin(), kGone.end(), outcome.error) != kGone.end();
 }

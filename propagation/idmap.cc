@@ -46,8 +46,9 @@ Result<int> IdMaps::NamespaceOf(exec::Kernel& kernel,
   const std::string map = TextOf(ids);
   auto found = namespaces_.find(map);
   if (found == namespaces_.end()) {
-    MOUNTD_ASSIGN(UniqueFd made, Named(kernel.NewUserNamespace(map),
-                                       "new user namespace", object));
+    MOUNTD_ASSIGN(UniqueFd made,
+                  exec::NamedOfChild(kernel.NewUserNamespace(map),
+                                     "new user namespace", object));
     if (namespaces_.size() == kMaxKept) {
       namespaces_.clear();
     }

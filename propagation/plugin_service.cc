@@ -45,7 +45,8 @@ Result<int> Run(const Context& context, const Command& command,
     return MakeError(Code::kDeadlineExceeded, "start", object,
                      "systemd does not answer");
   }
-  MOUNTD_ASSIGN(const std::uint8_t code, Named(status, "fork", object));
+  MOUNTD_ASSIGN(const std::uint8_t code,
+                exec::NamedOfChild(status, "fork", object));
   return code;
 }
 

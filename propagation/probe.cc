@@ -56,10 +56,11 @@ Result<exec::ProbeReply> Ask(const Context& context, std::uint64_t mount_id,
   MOUNTD_ASSIGN(UniqueFd mount, OpenMount(context, mount_id, object));
   MOUNTD_ASSIGN(const UniqueFd clone, CloneToAsk(context, mount, object));
   mount.reset();
-  MOUNTD_ASSIGN(const exec::ProbeOutcome outcome,
-                Named(context.kernel.ProbeFilesystem(
-                          clone.get(), context.config.timeouts.probe_answer),
-                      "fork", object));
+  MOUNTD_ASSIGN(
+      const exec::ProbeOutcome outcome,
+      exec::NamedOfChild(context.kernel.ProbeFilesystem(
+                             clone.get(), context.config.timeouts.probe_answer),
+                         "fork", object));
   exec::ProbeReply reply;
   reply.sys_errno = outcome.error;
   reply.lost_children = outcome.lost_children;

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
+#include <grpc/support/time.h>
 #include <grpcpp/grpcpp.h>
 #include <grpcpp/resource_quota.h>
 #include <pthread.h>
@@ -7,7 +8,6 @@
 
 #include <CLI/CLI.hpp>
 #include <array>
-#include <chrono>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
@@ -21,6 +21,7 @@
 #include "csi-node/csi_local/store.h"
 #include "csi-node/csi_local/volumes.h"
 #include "mountd/base/fd_limit.h"
+#include "mountd/base/out_of_memory.h"
 
 namespace {
 
@@ -101,7 +102,8 @@ int Serve(const Options& options, const std::string& path,
     return Fail("cannot listen on " + path);
   }
   WaitForStop(signals);
-  server->Shutdown(std::chrono::system_clock::now() + std::chrono::seconds(5));
+  server->Shutdown(gpr_time_add(gpr_now(GPR_CLOCK_MONOTONIC),
+                                gpr_time_from_seconds(5, GPR_TIMESPAN)));
   server->Wait();
   return EXIT_SUCCESS;
 }
@@ -109,6 +111,8 @@ int Serve(const Options& options, const std::string& path,
 }  // namespace
 
 int main(int argc, char** argv) try {
+  // gRPC would catch what a call throws, and go on.
+  mountd::EndWhenOutOfMemory("csi-local");
   CLI::App app{
       "csi-local: a CSI plugin whose volumes are this node's own: directories, "
       "memory, and images with a file system or as a device"};

@@ -19,6 +19,7 @@
 #include "csi-node/mountd_csi/system_calls.h"
 #include "mountd/base/accounts.h"
 #include "mountd/base/number.h"
+#include "mountd/base/out_of_memory.h"
 
 namespace mountd::csi {
 namespace {
@@ -106,6 +107,7 @@ int Fail(const char* why) {
 }  // namespace
 
 int CsiMain(int argc, char** argv, Steps* steps) {
+  EndWhenOutOfMemory("mountd-csi");
   const std::optional<Options> options = ParseOptions(argc, argv);
   if (!options) {
     std::fputs(kUsage, stderr);

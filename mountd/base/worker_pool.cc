@@ -2,6 +2,7 @@
 #include "mountd/base/worker_pool.h"
 
 #include <chrono>
+#include <system_error>
 #include <utility>
 
 namespace mountd {
@@ -23,7 +24,7 @@ WorkerPool::~WorkerPool() {
   ReapLocked();
 }
 
-void WorkerPool::Submit(std::function<void()> job) {
+void WorkerPool::Submit(std::function<void()> job) noexcept {
   std::shared_ptr<Worker> woken;
   {
     const std::lock_guard lock(mutex_);
@@ -34,13 +35,24 @@ void WorkerPool::Submit(std::function<void()> job) {
       idle_.pop_back();
       woken->woken = true;
     } else if (threads_.size() < max_threads_) {
-      const auto self = threads_.emplace(threads_.end());
-      *self = std::thread([this, self] { Work(self); });
+      StartLocked();
     }
   }
   // Who is woken does not find the mutex taken.
   if (woken != nullptr) {
     woken->wake.notify_one();
+  }
+}
+
+void WorkerPool::StartLocked() {
+  const auto self = threads_.emplace(threads_.end());
+  try {
+    *self = std::thread([this, self] { Work(self); });
+  } catch (const std::system_error&) {
+    threads_.erase(self);
+    if (threads_.empty()) {
+      throw;
+    }
   }
 }
 

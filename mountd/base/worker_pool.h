@@ -30,7 +30,9 @@ class WorkerPool {
   WorkerPool(const WorkerPool&) = delete;
   WorkerPool& operator=(const WorkerPool&) = delete;
 
-  void Submit(std::function<void()> job);
+  // Where no thread is to be had, those that are there do it in their turn.
+  // Without any the process ends (std::terminate).
+  void Submit(std::function<void()> job) noexcept;
 
   std::size_t thread_count() const;
 
@@ -40,6 +42,7 @@ class WorkerPool {
     bool woken = false;
   };
 
+  void StartLocked();
   void Work(std::list<std::thread>::iterator self);
   // For a job, or the end. False: there was nothing for too long.
   bool WaitLocked(const std::shared_ptr<Worker>& worker,

@@ -300,10 +300,11 @@ OwedWatch::Events Daemon::EventsOfOwed() {
     spdlog::info("tear-downs owed: {}", owed.count);
     Send(dbus::OwedChanged(owed.count));
   };
-  events.on_late = [this](const OwedSummary& owed) {
-    const std::uint64_t now = NowMicroseconds();
+  events.on_late = [this](const OwedSummary& owed,
+                          std::chrono::microseconds age) {
     spdlog::warn("tear-downs owed: {}, the oldest for {} s (mountctl owed)",
-                 owed.count, (now - std::min(now, owed.since_us)) / 1'000'000);
+                 owed.count,
+                 std::chrono::floor<std::chrono::seconds>(age).count());
     Send(dbus::OwedOverdue(owed));
   };
   return events;

@@ -14,6 +14,7 @@
 
 #include "dbus/received_fds.h"
 #include "mountd/base/fd_limit.h"
+#include "mountd/base/out_of_memory.h"
 #include "mountd/base/paths.h"
 
 namespace mountd {
@@ -59,6 +60,7 @@ Result<void> RunDaemon(const DaemonOptions& options, const Seams& seams) {
 }  // namespace
 
 int DaemonMain(int argc, char** argv, const Seams& seams) try {
+  EndWhenOutOfMemory("mountd");
   // To stderr, which systemd gives to the journal.
   spdlog::set_default_logger(spdlog::stderr_logger_mt("mountd"));
   spdlog::set_pattern("%l: %v");

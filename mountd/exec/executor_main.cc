@@ -18,6 +18,7 @@
 
 #include "mountd/base/accounts.h"
 #include "mountd/base/number.h"
+#include "mountd/base/out_of_memory.h"
 #include "mountd/base/paths.h"
 #include "mountd/exec/dispatcher.h"
 #include "mountd/exec/privileges.h"
@@ -107,6 +108,7 @@ Result<void> Run(const Options& options, const AroundKernel& around) {
 }  // namespace
 
 int ExecutorMain(int argc, char** argv, const AroundKernel& around) {
+  EndWhenOutOfMemory("mountd-exec");
   const std::optional<Options> options = ParseOptions(argc, argv);
   if (!options) {
     std::fputs(kUsage, stderr);

@@ -173,6 +173,7 @@ class Kernel {
   // `kept`, which programs it starts do not get. Its exit status; ETIMEDOUT if
   // it was killed after `limit`, with all of its session's group: what it was
   // doing in the kernel may come to an end later. ECHILD: others killed it.
+  // EAGAIN: there are as many processes as there may be; see NamedOfChild.
   virtual Sys<std::uint8_t> RunChild(const std::function<int()>& body,
                                      std::span<const int> kept,
                                      std::chrono::milliseconds limit) = 0;
@@ -230,6 +231,20 @@ Result<T> Named(Sys<T> outcome, std::string_view op, std::string_view object) {
   } else {
     return std::move(outcome).value();
   }
+}
+
+// The same of what needs a process of its own: EAGAIN is the limit of processes
+// then, fork(2), and nothing that is over soon.
+template <typename T>
+Result<T> NamedOfChild(Sys<T> outcome, std::string_view op,
+                       std::string_view object) {
+  Result<T> named = Named(std::move(outcome), op, object);
+  if (!named && named.error().sys_errno == EAGAIN) {
+    Error error = std::move(named).error();
+    error.code = Code::kResourceExhausted;
+    return error;
+  }
+  return named;
 }
 
 // Kernel::Lock; Busy says why.

@@ -46,19 +46,21 @@ std::string FreeName(const std::string& path) {
   return name;
 }
 
-void KeepTheLatest(const std::string& path) {
+// `latest` is that, whatever the clock says meanwhile.
+void KeepTheLatest(const std::string& path, const std::string& latest) {
   const std::string prefix = fs::path(path).filename().string() + kAside;
   std::vector<fs::path> stores;
   std::error_code ignored;
   for (const auto& entry :
        fs::directory_iterator(fs::path(path).parent_path(), ignored)) {
     const std::string name = entry.path().filename().string();
-    if (name.starts_with(prefix) && !name.ends_with(kLog)) {
+    if (name.starts_with(prefix) && !name.ends_with(kLog) &&
+        entry.path() != latest) {
       stores.push_back(entry.path());
     }
   }
   std::sort(stores.begin(), stores.end());
-  for (std::size_t i = 0; i + kMostSetAside < stores.size(); ++i) {
+  for (std::size_t i = 0; i + kMostSetAside - 1 < stores.size(); ++i) {
     fs::remove(stores[i], ignored);
     fs::remove(stores[i].string() + kLog, ignored);
   }
@@ -102,7 +104,7 @@ Result<std::string> SetAside(const std::string& path) {
     return MakeError(Code::kUnavailable, "set aside", path,
                      "its note cannot be removed: " + error.message());
   }
-  KeepTheLatest(path);
+  KeepTheLatest(path, name);
   return name;
 }
 

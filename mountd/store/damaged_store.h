@@ -10,7 +10,8 @@
 // what was in it, and mountd goes on with a fresh one.
 namespace mountd::store {
 
-// How many of a store are kept; the oldest go.
+// How many of a store are kept: the last one, and of the others those that were
+// latest by the clock.
 inline constexpr std::size_t kMostSetAside = 3;
 
 Error Damage(std::string op, std::string what);

@@ -152,7 +152,7 @@ Error Database::Failure(int status, std::string_view sql) const {
   Code code = Code::kInternal;
   if (unique) {
     code = Code::kAlreadyExists;
-  } else if (status == SQLITE_FULL) {
+  } else if (status == SQLITE_FULL || status == SQLITE_NOMEM) {
     code = Code::kResourceExhausted;
   } else if (status == SQLITE_BUSY || status == SQLITE_READONLY ||
              status == SQLITE_IOERR || status == SQLITE_CANTOPEN) {

@@ -46,7 +46,7 @@ const Errors& OfKernel() {
       {"MountFilesystem", {ENOMEM}},
       {"CloneTree", {ENOSPC, EMFILE}},
       {"SetMount", {ENOMEM}},
-      {"NewUserNamespace", {ENOSPC}},
+      {"NewUserNamespace", {ENOSPC, EAGAIN}},
       {"AttachTree", {ENOSPC, ENOMEM}},
       {"AttachBeneath", {ENOSPC}},
       {"JoinGroup", {EINVAL}},

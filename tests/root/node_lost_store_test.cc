@@ -3,6 +3,7 @@
 // Stores that are damaged, of a newer release, or on a disk that takes no more,
 // beneath a whole mountd: nothing that is mounted is lost by that, and nothing
 // is left once it was released.
+#include <poll.h>
 #include <sqlite3.h>
 #include <sys/mount.h>
 #include <sys/resource.h>
@@ -12,6 +13,7 @@
 #include <unistd.h>
 
 #include <chrono>
+#include <cstdint>
 #include <filesystem>
 #include <fstream>
 #include <string>
@@ -355,37 +357,13 @@ TEST_F(NodeBadState, AFullDiskRefusesWhatCannotBeWrittenDown) {
   ExpectNothingIsLeft();
 }
 
-// Of running processes (prlimit(2)), so that each call may be the first that
-// has none left.
-class NodeFewFds : public NodeLostStore {
+// Of running processes, so that each call may be the first that has none left.
+class NodeScarce : public NodeLostStore {
  protected:
-  static void Limit(const std::string& name, rlim_t fds) {
-    for (const UniqueFd& process : Node::Processes(name)) {
-      std::ifstream info("/proc/self/fdinfo/" + std::to_string(process.get()));
-      pid_t pid = -1;
-      for (std::string word; info >> word;) {
-        if (word == "Pid:") {
-          info >> pid;
-        }
-      }
-      // As the process's user, who needs no capability for it.
-      const uid_t uid = name == "mountd" ? kMountdUid : 0;
-      bool limited = false;
-      std::thread([&] {
-        ::syscall(SYS_setresgid, uid, uid, uid);
-        ::syscall(SYS_setresuid, uid, uid, uid);
-        rlimit limit = {};
-        limited = ::prlimit(pid, RLIMIT_NOFILE, nullptr, &limit) == 0;
-        limit.rlim_cur = fds;
-        limited =
-            limited && ::prlimit(pid, RLIMIT_NOFILE, &limit, nullptr) == 0;
-      }).join();
-      ASSERT_TRUE(limited) << name;
-    }
-  }
+  static constexpr std::uint64_t kPage = 4096;
   // Makes calls while there are so few; none may tell anything else.
-  void CallOften() {
-    for (int i = 0; i < 20; ++i) {
+  void CallOften(int times = 20) {
+    for (int i = 0; i < times; ++i) {
       const std::string name = "n" + std::to_string(i);
       for (const std::string& told :
            {Outcome(client_->BindMount("db", Spec(name, "a"))),
@@ -412,22 +390,90 @@ class NodeFewFds : public NodeLostStore {
   int refused_ = 0;
 };
 
+using NodeFewFds = NodeScarce;
+
 TEST_F(NodeFewFds, ExecutorsRefuseWhatTheyCannotOpen) {
   for (rlim_t fds = 4; fds < 12; ++fds) {
     SCOPED_TRACE(fds);
-    Limit("mountd-exec", fds);
+    ASSERT_TRUE(Node::Limit("mountd-exec", RLIMIT_NOFILE, fds));
     CallOften();
   }
   EXPECT_GT(refused_, 0);
-  Limit("mountd-exec", 1024);
+  ASSERT_TRUE(Node::Limit("mountd-exec", RLIMIT_NOFILE, 1024));
   ExpectServedAgain();
 }
 
 // It starts anew before it can serve nobody.
 TEST_F(NodeFewFds, MountdComesBackByItself) {
-  Limit("mountd", 30);
+  ASSERT_TRUE(Node::Limit("mountd", RLIMIT_NOFILE, 30));
   CallOften();
   ExpectServedAgain();
+}
+
+class NodeFewBytes : public NodeScarce {
+ protected:
+  // Whoever calls connects again, as whom it is.
+  template <typename F>
+  static void AsAgent(const F& call) {
+    std::thread([&] {
+      ::syscall(SYS_setresgid, kAgentUid, kAgentUid, kAgentUid);
+      ::syscall(SYS_setresuid, kAgentUid, kAgentUid, kAgentUid);
+      call();
+    }).join();
+  }
+  void ExpectAllIsThere() {
+    EXPECT_TRUE(Eventually(
+        [&] { return Outcome(client_->GetAllocation("web")) == "Ok"; }));
+    EXPECT_EQ(StatesOf("web"),
+              (std::vector<std::string>{"d attached", "e attached"}));
+    ExpectServedAgain();
+  }
+};
+
+// What it has it keeps, and no more, until an answer is too large.
+TEST_F(NodeFewBytes, MountdEndsAndComesBackByItself) {
+  const std::string padding(100, 'x');
+  std::vector<std::string> many;
+  for (int i = 0; i < 500; ++i) {
+    many.push_back("a" + std::to_string(i) + padding);
+    ASSERT_EQ(Outcome(client_->PrepareAllocation(many.back())), "Ok");
+  }
+  const std::vector<UniqueFd> before = Node::Processes("mountd");
+  ASSERT_EQ(before.size(), 1U);
+  ASSERT_TRUE(Node::Limit("mountd", RLIMIT_DATA, kPage));
+  EXPECT_TRUE(Eventually([&] {
+    AsAgent([&] {
+      CallOften(1);
+      const std::string told = Outcome(client_->ListAllocations());
+      EXPECT_TRUE(told == "Ok" || told == "Unavailable" ||
+                  told == "ResourceExhausted")
+          << told;
+    });
+    pollfd entry = {before.front().get(), POLLIN, 0};
+    return ::poll(&entry, 1, 0) > 0;
+  }));
+  Connect();
+  for (const std::string& id : many) {
+    ASSERT_TRUE(Eventually(
+        [&] { return Outcome(client_->ReleaseAllocation(id)) == "Ok"; }));
+  }
+  ExpectAllIsThere();
+}
+
+// Less and less of what one needs, from its start on: it ends somewhere.
+TEST_F(NodeFewBytes, ExecutorsEndAndOthersGoOn) {
+  const std::uint64_t needed = Node::DataOf("mountd-exec");
+  ASSERT_GT(needed, 0U);
+  for (std::uint64_t less = 0; less < 64 * kPage; less += 2 * kPage) {
+    SCOPED_TRACE(less);
+    ASSERT_TRUE(Node::Limit("mountd-launcher", RLIMIT_DATA, needed - less));
+    Node::Kill(Node::Processes("mountd-exec"));
+    AsAgent([&] { CallOften(1); });
+  }
+  EXPECT_GT(node_->Told("mountd-exec: out of memory"), 0U);
+  ASSERT_TRUE(Node::Limit("mountd-launcher", RLIMIT_DATA, RLIM_INFINITY));
+  Node::Kill(Node::Processes("mountd-exec"));
+  ExpectAllIsThere();
 }
 
 }  // namespace

@@ -70,12 +70,13 @@ ApiServer::ApiServer(const std::string& directory, ApiServerOptions options)
           [this](const OperationProgress& progress) {
             Send(dbus::OperationProgressed(progress));
           }),
-      owed_watch_(
-          *loop_, options_.config.timeouts.owed_warning,
-          {[this](const OwedSummary& owed) {
-             Send(dbus::OwedChanged(owed.count));
-           },
-           [this](const OwedSummary& owed) { Send(dbus::OwedOverdue(owed)); }}),
+      owed_watch_(*loop_, options_.config.timeouts.owed_warning,
+                  {[this](const OwedSummary& owed) {
+                     Send(dbus::OwedChanged(owed.count));
+                   },
+                   [this](const OwedSummary& owed, OwedWatch::Micros) {
+                     Send(dbus::OwedOverdue(owed));
+                   }}),
       owed_(*loop_, strands_, service_,
             [this](const OwedSummary& owed) { owed_watch_.Observe(owed); }),
       settler_(*loop_, strands_, volumes_),

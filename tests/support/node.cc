@@ -5,11 +5,14 @@
 #include <poll.h>
 #include <sys/mount.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <cerrno>
 #include <chrono>
 #include <csignal>
 #include <filesystem>
@@ -31,6 +34,24 @@ namespace fs = std::filesystem;
 constexpr char kWorld[] = "/run/node";
 constexpr char kLog[] = "/run/node/daemons.log";
 constexpr char kLauncherLog[] = "/run/node/launcher.log";
+
+// The first of a line in a file of proc(5); -1: there is no such line.
+long NumberAfter(const std::string& key, const std::string& path) {
+  std::ifstream file(path);
+  long number = -1;
+  for (std::string word; file >> word;) {
+    if (word == key) {
+      file >> number;
+      break;
+    }
+  }
+  return number;
+}
+
+pid_t PidOf(const UniqueFd& process) {
+  return static_cast<pid_t>(NumberAfter(
+      "Pid:", "/proc/self/fdinfo/" + std::to_string(process.get())));
+}
 
 Result<void> MountTmpfsAt(const char* path) {
   if (::mount("tmpfs", path, "tmpfs", 0, "mode=0755") != 0) {
@@ -178,6 +199,48 @@ void Node::KillAll() {
   for (const char* name : {"mountd", "mountd-csi", "mountd-exec"}) {
     Kill(Processes(name));
   }
+}
+
+bool Node::Limit(const std::string& name, int resource, std::uint64_t most) {
+  bool all = true;
+  for (const UniqueFd& process : Processes(name)) {
+    const pid_t pid = PidOf(process);
+    const auto uid = static_cast<uid_t>(
+        NumberAfter("Uid:", "/proc/" + std::to_string(pid) + "/status"));
+    // As the process's user, who needs no capability for it.
+    std::thread([&] {
+      ::syscall(SYS_setresgid, uid, uid, uid);
+      ::syscall(SYS_setresuid, uid, uid, uid);
+      rlimit limit = {};
+      const auto which = static_cast<__rlimit_resource>(resource);
+      bool limited = ::prlimit(pid, which, nullptr, &limit) == 0;
+      limit.rlim_cur = std::min<rlim_t>(most, limit.rlim_max);
+      limited = limited && ::prlimit(pid, which, &limit, nullptr) == 0;
+      all = all && (limited || errno == ESRCH);
+    }).join();
+  }
+  return all;
+}
+
+std::uint64_t Node::DataOf(const std::string& name) {
+  long most_kib = 0;
+  for (const UniqueFd& process : Processes(name)) {
+    most_kib = std::max(
+        most_kib,
+        NumberAfter("VmData:",
+                    "/proc/" + std::to_string(PidOf(process)) + "/status"));
+  }
+  return static_cast<std::uint64_t>(most_kib) * 1024;
+}
+
+std::size_t Node::Told(const std::string& text) const {
+  const std::string log = Log();
+  std::size_t count = 0;
+  for (std::size_t at = 0; (at = log.find(text, at)) != std::string::npos;
+       ++at) {
+    ++count;
+  }
+  return count;
 }
 
 std::string Node::Log() const { return TextOf(kLog) + TextOf(kLauncherLog); }

@@ -3,6 +3,8 @@
 
 #include <sys/types.h>
 
+#include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <vector>
@@ -42,9 +44,17 @@ class Node {
   // is called again.
   static void Kill(const std::vector<UniqueFd>& processes);
   static void KillAll();
+  // A soft limit of theirs, while they run: RLIMIT_* of getrlimit(2). False: at
+  // least one could not be limited, and has not ended.
+  static bool Limit(const std::string& name, int resource, std::uint64_t most);
+
+  // The most that one of them has of what RLIMIT_DATA bounds, in bytes.
+  static std::uint64_t DataOf(const std::string& name);
 
   // What the daemons said until now.
   std::string Log() const;
+  // How often they said it.
+  std::size_t Told(const std::string& text) const;
 
  private:
   Node() = default;

@@ -2,10 +2,14 @@
 #include "mountd/base/worker_pool.h"
 
 #include <gtest/gtest.h>
+#include <pthread.h>
 
 #include <atomic>
 #include <chrono>
+#include <cstddef>
+#include <cstdlib>
 #include <future>
+#include <new>
 #include <optional>
 #include <thread>
 #include <vector>
@@ -94,6 +98,70 @@ TEST(WorkerPoolTest, ThereAreNeverMoreThreadsThanTheBound) {
     release.set_value();
   }
   EXPECT_LE(most, 3);
+}
+
+// As long as it lives, no thread can be made: no stack is that large.
+class NoThreads {
+ public:
+  NoThreads() {
+    EXPECT_EQ(pthread_getattr_default_np(&before_), 0);
+    pthread_attr_t none = before_;
+    EXPECT_EQ(pthread_attr_setstacksize(&none, std::size_t{1} << 47U), 0);
+    EXPECT_EQ(pthread_setattr_default_np(&none), 0);
+  }
+  ~NoThreads() { EXPECT_EQ(pthread_setattr_default_np(&before_), 0); }
+  NoThreads(const NoThreads&) = delete;
+  NoThreads& operator=(const NoThreads&) = delete;
+
+ private:
+  pthread_attr_t before_{};
+};
+
+TEST(WorkerPoolTest, WithoutMoreThreadsThoseThereAreDoAll) {
+  std::promise<void> began;
+  std::promise<void> release;
+  std::promise<void> second;
+  std::promise<void> third;
+  WorkerPool pool(4);
+  pool.Submit([&, released = release.get_future().share()] {
+    began.set_value();
+    released.wait();
+  });
+  ASSERT_TRUE(Came(began));
+  {
+    const NoThreads none;
+    pool.Submit([&] { second.set_value(); });
+  }
+  EXPECT_EQ(pool.thread_count(), 1U);
+  // There are more again: one does what waited.
+  pool.Submit([&] { third.set_value(); });
+  EXPECT_TRUE(Came(second));
+  EXPECT_TRUE(Came(third));
+  EXPECT_EQ(pool.thread_count(), 2U);
+  release.set_value();
+}
+
+// What nobody would ever do must not wait for ever.
+TEST(WorkerPoolDeathTest, WithoutAnyThreadTheProcessEnds) {
+  EXPECT_DEATH(
+      {
+        WorkerPool pool(4);
+        const NoThreads none;
+        pool.Submit([] {});
+      },
+      "");
+}
+
+// Neither a lock nor a queue is left to others, half done.
+TEST(WorkerPoolDeathTest, AJobThatThrowsEndsTheProcess) {
+  EXPECT_DEATH(
+      {
+        WorkerPool pool(1);
+        Strands strands(pool);
+        strands.Submit("key", [] { throw std::bad_alloc(); });
+        strands.Submit("key", [] { std::_Exit(0); });
+      },
+      "");
 }
 
 TEST(StrandsTest, JobsOfOneKeyRunOneByOneInOrder) {

@@ -5,6 +5,7 @@
 
 #include "csi-node/declared_plugins.h"
 #include "tests/support/core.h"
+#include "tests/support/full_disk.h"
 #include "tests/support/outcome.h"
 
 namespace mountd::csi {
@@ -70,6 +71,70 @@ TEST_F(PluginsFailuresTest, TheSameRegistrationIsOneOthersAreNone) {
   EXPECT_EQ(Instances(), 1U);
 }
 
+TEST_F(PluginsFailuresTest, OneDirectoryForAllIsMountedOnce) {
+  PluginRecord record = Of("");
+  record.mount_dir = "/csi";
+  record.stage_publish_base_dir = "/csi";
+  const auto made = plugins().Register(record);
+  ASSERT_EQ(MessageOf(made), "Ok");
+  ASSERT_EQ(made->mounts.size(), 2U);
+  EXPECT_EQ(made->mounts[0].task_path, "/csi");
+  EXPECT_EQ(made->mounts[1].task_path, "/dev");
+}
+
+// Which is another thing than its being in use.
+TEST_F(PluginsFailuresTest, ForceDoesNotHelpAgainstAFullDisk) {
+  ASSERT_TRUE(core_.AddPlugin("nfs"));
+  {
+    const FullDisk full;
+    EXPECT_NE(Unregister({.force = true}), "Ok");
+  }
+  EXPECT_EQ(Instances(), 1U);
+  EXPECT_EQ(Outcome(plugins().Use("nfs")), "Ok");
+  EXPECT_EQ(executor().script().Count("RemovePlugin"), 0U);
+  EXPECT_EQ(Unregister({}), "Ok");
+  EXPECT_TRUE(executor().Existing().empty());
+}
+
+// Volumes are no matter of controllers', nor whether one of them stays.
+TEST_F(PluginsFailuresTest, ControllersAloneGoOneByOne) {
+  ASSERT_EQ(Register(Of("one", "controller")), "Ok");
+  ASSERT_EQ(Register(Of("two", "controller")), "Ok");
+  PluginSelection which;
+  which.allocation = "one";
+  EXPECT_EQ(Unregister(which), "Ok");
+  EXPECT_EQ(Instances(), 1U);
+  EXPECT_EQ(executor().script().Count("RemovePlugin nfs"), 0U);
+  which.allocation = "two";
+  EXPECT_EQ(Unregister(which), "Ok");
+  EXPECT_FALSE(plugins().Get("nfs").has_value());
+}
+
+// One that is kept for its volumes is nobody's instance.
+TEST_F(PluginsFailuresTest, WhatIsGoneHasNoInstanceToUnregister) {
+  ASSERT_EQ(Register(Of("one")), "Ok");
+  ASSERT_EQ(Outcome(core_.state->AddAllocation(
+                {"web", 1, 1, "", AllocationState::kPrepared})),
+            "Ok");
+  VolumeRecord volume;
+  volume.key = VolumeKey::Derive("nfs", "v1");
+  volume.plugin = "nfs";
+  volume.volume_id = "v1";
+  PublicationRecord publication;
+  publication.key = volume.key;
+  publication.allocation = "web";
+  publication.alias = "alias";
+  ASSERT_EQ(MessageOf(core_.state->AddPublication(volume, publication)), "Ok");
+  ASSERT_EQ(Unregister({.force = true}), "Ok");
+  ASSERT_EQ(Outcome(core_.state->RemovePublication(publication, true)), "Ok");
+  EXPECT_EQ(Unregister({.type = "node"}), "Ok");
+  EXPECT_EQ(Unregister({.allocation = "one"}), "Ok");
+  ASSERT_TRUE(plugins().Get("nfs").has_value());
+  EXPECT_EQ(plugins().Get("nfs")->state, PluginState::kGone);
+  EXPECT_EQ(Unregister({}), "Ok");
+  EXPECT_FALSE(plugins().Get("nfs").has_value());
+}
+
 TEST_F(PluginsFailuresTest, WhoIsNotThereIsUnregistered) {
   EXPECT_EQ(Unregister({}), "Ok");
   ASSERT_EQ(Register(Of("one")), "Ok");
@@ -83,6 +148,8 @@ TEST_F(PluginsFailuresTest, WhoIsNotThereIsUnregistered) {
 }
 
 TEST_F(PluginsFailuresTest, AStartTakesUpAnInstanceThatWasNeverHealthy) {
+  executor().SetListening("nfs/" + InstanceKey::Derive("one", "node").str(),
+                          false);
   ASSERT_EQ(Register(Of("one")), "Ok");
   ASSERT_EQ(Register(Of("two", "controller")), "Ok");
   core_.Restart();

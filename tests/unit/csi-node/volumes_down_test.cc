@@ -90,6 +90,15 @@ TEST_F(DepartedVolumesTest, AVolumeIsDetachedAndItsUnstageOwed) {
   ExpectNothing();
 }
 
+TEST_F(DepartedVolumesTest, NothingIsOwedForAVolumeThatIsNotThere) {
+  ASSERT_EQ(Outcome(core_.state->AddOwed(
+                {0, OwedKind::kUnstage, "nfs/v1", Core::kAgent, "away", 1, 1})),
+            "Ok");
+  EXPECT_EQ(MessageOf(Finish()), "Ok");
+  EXPECT_TRUE(Owed().empty());
+  EXPECT_EQ(Calls("NodeUn"), 0U);
+}
+
 TEST_F(DepartedVolumesTest, AReceiptSaysWhatIsOwedUntilItIsNot) {
   ASSERT_EQ(MessageOf(Publish()), "Ok");
   GoAway();

@@ -225,6 +225,30 @@ TEST_F(InUseTest, WhatThePluginDoesNotOfferIsNotSupported) {
   EXPECT_EQ(Outcome(core_.volumes->Stats("web", "alias")), "NotSupported");
 }
 
+// Who asks asks again: each is one call, and fails as the plugin's did.
+TEST_F(InUseTest, StatsThatCannotBeHadAreNotTriedAgain) {
+  ASSERT_EQ(MessageOf(PublishOf("big")), "Ok");
+  client().FailNext("NodeGetVolumeStats", RpcCode::kUnavailable);
+  EXPECT_EQ(Outcome(core_.volumes->Stats("web", "alias")), "Unavailable");
+  EXPECT_EQ(Calls("NodeGetVolumeStats"), 1U);
+  EXPECT_EQ(Outcome(core_.volumes->Stats("web", "alias")), "Ok");
+}
+
+// Only the capability says that what it tells of it means anything.
+TEST_F(InUseTest, AConditionThatIsNotOfferedIsNotTold) {
+  FakeCsiClient::Plugin plugin = FakeCsiClient::DefaultPlugin("terse");
+  plugin.capabilities.node_rpcs = {1, 2};
+  plugin.stats.usage = {{60, 100, 40, false}};
+  plugin.stats.condition = VolumeCondition{true, "its disk is slow"};
+  client().SetPlugin("terse", plugin);
+  ASSERT_TRUE(core_.AddPlugin("terse"));
+  ASSERT_EQ(MessageOf(PublishOf("terse")), "Ok");
+  const auto stats = core_.volumes->Stats("web", "alias");
+  ASSERT_EQ(MessageOf(stats), "Ok");
+  EXPECT_EQ(stats->usage.size(), 1U);
+  EXPECT_FALSE(stats->condition.has_value());
+}
+
 TEST_F(InUseTest, AVolumeGrowsAndTellsItsStats) {
   ASSERT_EQ(MessageOf(PublishOf("big")), "Ok");
   const auto size = Expand(1 << 20);

@@ -248,6 +248,16 @@ TEST_F(VolumesTest, ABlockVolumeIsADevice) {
   EXPECT_NE(MessageOf(refused).find("attachment mode"), std::string::npos);
 }
 
+TEST_F(VolumesTest, ADeviceThatIsReadOnlyCannotBeWritten) {
+  PublishSpec spec = Spec();
+  spec.capability = VolumeCapability();
+  spec.capability.block = true;
+  spec.read_only = true;
+  const auto published = Publish(spec);
+  ASSERT_EQ(MessageOf(published), "Ok");
+  EXPECT_EQ(DeviceRuleOf(*published), "b 7:3 r");
+}
+
 TEST_F(VolumesTest, WhatIsNoDeviceIsNoBlockVolume) {
   FakeCsiClient::Plugin plugin = FakeCsiClient::DefaultPlugin("nfs");
   plugin.no_device = true;
@@ -281,6 +291,32 @@ TEST_F(VolumesTest, WhatThePluginDoesNotOfferIsRefusedBeforeAnything) {
 }
 
 // ---- Failures ----
+
+// Its first user's: the volume is staged, and stays so.
+TEST_F(VolumesTest, ATargetThatCannotBeMadeCostsNobodyElseTheVolume) {
+  ASSERT_EQ(MessageOf(Publish(Spec("db"))), "Ok");
+  const Texts before = executor().Existing();
+  executor().FailNext("PrepareVolumeDir", Code::kResourceExhausted);
+  EXPECT_EQ(Outcome(Publish()), "ResourceExhausted");
+  EXPECT_FALSE(Publication().has_value());
+  EXPECT_EQ(executor().Existing(), before);
+  EXPECT_EQ(Calls("NodePublishVolume"), 1U);
+  EXPECT_EQ(Publication("db")->state, PublicationState::kPublished);
+  EXPECT_EQ(MessageOf(Publish()), "Ok");
+}
+
+// What was half made is in sight until it is gone.
+TEST_F(VolumesTest, ATargetThatCannotBeTakenBackStaysUncertain) {
+  ASSERT_EQ(MessageOf(Publish(Spec("db"))), "Ok");
+  executor().FailNext("PrepareVolumeDir", Code::kInternal, FailWhen::kAfter);
+  executor().FailNext("RemoveVolumeDir", Code::kBusy);
+  EXPECT_EQ(Outcome(Publish()), "Internal");
+  ASSERT_TRUE(Publication().has_value());
+  EXPECT_EQ(Publication()->state, PublicationState::kUncertain);
+  EXPECT_EQ(MessageOf(Unpublish()), "Ok");
+  EXPECT_EQ(MessageOf(Unpublish("db")), "Ok");
+  ExpectNothing();
+}
 
 TEST_F(VolumesTest, AFinalFailureLeavesNothing) {
   for (const char* method : {"NodeStageVolume", "NodePublishVolume"}) {

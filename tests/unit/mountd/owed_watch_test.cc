@@ -19,7 +19,12 @@ constexpr std::uint64_t kStart = 1'700'000'000'000'000;
 class OwedWatchTest : public ::testing::Test {
  protected:
   void Pass(std::chrono::microseconds time) {
-    now_us_ += static_cast<std::uint64_t>(time.count());
+    Jump(time);
+    steady_ += time;
+  }
+  // Somebody set the clock.
+  void Jump(std::chrono::microseconds by) {
+    now_us_ += static_cast<std::uint64_t>(by.count());
   }
   // What the timers were set to; their time has come.
   Times Fire() {
@@ -30,12 +35,17 @@ class OwedWatchTest : public ::testing::Test {
     return {loop_,
             late_after,
             {[this](const OwedSummary& owed) { counts_.push_back(owed.count); },
-             [this](const OwedSummary& owed) { late_.push_back(owed.count); }},
-            [this] { return now_us_; }};
+             [this](const OwedSummary& owed, OwedWatch::Micros age) {
+               late_.push_back(owed.count);
+               age_ = age;
+             }},
+            {[this] { return now_us_; }, [this] { return steady_; }}};
   }
 
   ManualLoop loop_;
   std::uint64_t now_us_ = kStart;
+  std::chrono::microseconds steady_ = hours(1);
+  std::chrono::microseconds age_{0};  // as it was told last
   Counts counts_;
   Counts late_;
 };
@@ -116,13 +126,81 @@ TEST_F(OwedWatchTest, NothingOwedNeedsNoTimer) {
   EXPECT_TRUE(late_.empty());
 }
 
-// The clock was set back: nothing is owed for less than no time.
-TEST_F(OwedWatchTest, ATimeToComeIsNotLate) {
+// The clock was set back before the start: nothing is owed for less than no
+// time, nor the longer for it.
+TEST_F(OwedWatchTest, ATimeToComeIsNow) {
   OwedWatch watch = Make(minutes(5));
   watch.Observe({1, kStart + 60'000'000});
   EXPECT_TRUE(late_.empty());
-  EXPECT_EQ(Fire(), Times{minutes(6)});
+  Pass(minutes(5));
+  EXPECT_EQ(Fire(), Times{minutes(5)});
+  EXPECT_EQ(age_, minutes(5));
 }
+
+class OwedWatchJump : public OwedWatchTest,
+                      public ::testing::WithParamInterface<int> {
+ protected:
+  static hours Years() { return hours(365 * 24) * GetParam(); }
+};
+
+// Whatever the clock says meanwhile, the warning comes when it is due.
+TEST_P(OwedWatchJump, OfWhatIsOwedChangesNothing) {
+  OwedWatch watch = Make(minutes(5));
+  Pass(minutes(1));
+  watch.Observe({1, now_us_});
+  Jump(Years());
+  Pass(minutes(4));
+  watch.Observe({1, kStart + 60'000'000});
+  EXPECT_TRUE(late_.empty());
+  Pass(minutes(1));
+  Fire();
+  EXPECT_EQ(late_, Counts{1});
+  EXPECT_EQ(age_, minutes(5));
+  Jump(-2 * Years());
+  Pass(minutes(59));
+  Fire();
+  EXPECT_EQ(late_, Counts{1});
+  Pass(minutes(1));
+  Fire();
+  EXPECT_EQ(late_, (Counts{1, 1}));
+  EXPECT_EQ(age_, minutes(65));
+}
+
+// An earlier mountd's: the wall clock is believed once, at the start.
+TEST_P(OwedWatchJump, OfWhatWasOwedAtTheStartChangesNothing) {
+  OwedWatch watch = Make(hours(3));
+  Jump(Years());
+  Pass(hours(1));
+  const auto an_hour =
+      static_cast<std::uint64_t>(std::chrono::microseconds(hours(1)).count());
+  watch.Observe({1, kStart - an_hour});
+  EXPECT_TRUE(late_.empty());
+  Pass(hours(1));
+  EXPECT_EQ(Fire(), Times{hours(1)});
+  EXPECT_EQ(late_, Counts{1});
+  EXPECT_EQ(age_, hours(3));
+}
+
+// What was not seen as the oldest until after the jump is no older than mountd.
+TEST_P(OwedWatchJump, MakesNothingOlderThanItCanBe) {
+  OwedWatch watch = Make(minutes(30));
+  Pass(minutes(10));
+  const std::uint64_t since = now_us_;
+  Pass(minutes(10));
+  Jump(Years());
+  watch.Observe({1, since});
+  EXPECT_TRUE(late_.empty());
+  Pass(minutes(30));
+  Fire();
+  EXPECT_EQ(late_, Counts{1});
+  EXPECT_GE(age_, minutes(30));
+  EXPECT_LE(age_, minutes(50));
+}
+
+INSTANTIATE_TEST_SUITE_P(, OwedWatchJump, ::testing::Values(-10, 10),
+                         [](const auto& sample) {
+                           return sample.param < 0 ? "Back" : "Forward";
+                         });
 
 }  // namespace
 }  // namespace mountd

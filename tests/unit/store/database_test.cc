@@ -163,6 +163,24 @@ TEST_F(DatabaseTest, TheLatestThatWereSetAsideAreKept) {
   EXPECT_EQ(left, static_cast<long>(kMostSetAside));
 }
 
+// The clock was set back since the others.
+TEST_F(DatabaseTest, TheLastThatWasSetAsideIsKept) {
+  for (const char* year : {"2998", "2999", "3000"}) {
+    std::ofstream(path_ + ".corrupt-" + year + "0101T000000.000000Z") << year;
+  }
+  std::ofstream(path_) << std::string(8192, 'x');
+  const auto opened = OpenVersion(1);
+  ASSERT_EQ(MessageOf(opened), "Ok");
+  const auto exists = [&](const char* year) {
+    return std::filesystem::exists(path_ + ".corrupt-" + year +
+                                   "0101T000000.000000Z");
+  };
+  EXPECT_TRUE(std::filesystem::exists((*opened)->set_aside()));
+  EXPECT_FALSE(exists("2998"));
+  EXPECT_TRUE(exists("2999"));
+  EXPECT_TRUE(exists("3000"));
+}
+
 TEST_F(DatabaseTest, OneThatCannotBeSetAsideIsLeftAlone) {
   if (geteuid() == 0) {
     // Root renames whatever the modes say: a directory is in the way instead.

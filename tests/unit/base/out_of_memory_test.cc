@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#include "mountd/base/out_of_memory.h"
+
+#include <gtest/gtest.h>
+
+#include <csignal>
+#include <cstddef>
+#include <cstdlib>
+#include <new>
+
+namespace mountd {
+namespace {
+
+// What operator new calls; a sanitizer's own may never.
+TEST(OutOfMemoryDeathTest, TheProcessEndsAndSaysWhich) {
+  EXPECT_EXIT(
+      {
+        EndWhenOutOfMemory("some-program");
+        std::get_new_handler()();
+      },
+      ::testing::KilledBySignal(SIGABRT), "^some-program: out of memory\n$");
+}
+
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+TEST(OutOfMemoryDeathTest, NothingIsThrown) {
+  EXPECT_EXIT(
+      {
+        EndWhenOutOfMemory("some-program");
+        try {
+          static_cast<void>(::operator new (std::size_t{1} << 62U));
+        } catch (const std::bad_alloc&) {
+          std::_Exit(0);
+        }
+      },
+      ::testing::KilledBySignal(SIGABRT), "some-program: out of memory");
+}
+#endif
+
+}  // namespace
+}  // namespace mountd
