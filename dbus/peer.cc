@@ -188,18 +188,22 @@ void Peer::Promote() {
     return;
   }
   sd_bus_set_close_on_exit(bus_, 0);
-  ServeBuffered();
+  ServeBuffered(kMaxBufferedCalls);
 }
 
 // What came in one read with the end of the handshake is in the bus' buffer
-// already: no event of the socket would ever tell of it.
-void Peer::ServeBuffered() {
-  int processed = 1;
-  for (int i = 0; i < kMaxBufferedCalls && processed > 0; ++i) {
-    processed = sd_bus_process(bus_, nullptr);
-  }
+// already: no event of the socket would ever tell of it. One call in a turn of
+// the loop, as of every peer: what is buffered is hundreds.
+void Peer::ServeBuffered(int most) {
+  const int processed = sd_bus_process(bus_, nullptr);
   if (processed < 0) {
     Drop();
+  } else if (processed > 0 && most > 1) {
+    loop_.Post([this, most, alive = std::weak_ptr<const bool>(alive_)] {
+      if (!alive.expired()) {
+        ServeBuffered(most - 1);
+      }
+    });
   }
 }
 

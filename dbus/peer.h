@@ -53,7 +53,7 @@ class Peer final : public CallerSource {
   void Start(UniqueFd socket);
   void Step();
   void Promote();
-  void ServeBuffered();
+  void ServeBuffered(int most);
   int AddDriverShim();
   static int DropIfStalled(sd_bus_message* message, void* userdata,
                            sd_bus_error* error);
@@ -72,6 +72,8 @@ class Peer final : public CallerSource {
   std::unique_ptr<ManagerAdaptor> manager_;
   PluginObjects plugins_;
   bool subscribed_ = false;
+  // What is posted looks whether it still is there.
+  const std::shared_ptr<const bool> alive_ = std::make_shared<bool>(true);
 };
 
 }  // namespace mountd::dbus

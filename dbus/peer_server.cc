@@ -42,28 +42,24 @@ Result<void> PeerServer::Listen(UniqueFd listening) {
   return Ok();
 }
 
+// One in a turn of the loop: who connects faster than this accepts would be all
+// that is served.
 void PeerServer::Accept() {
-  for (;;) {
-    UniqueFd socket(accept4(listening_.get(), nullptr, nullptr,
-                            SOCK_CLOEXEC | SOCK_NONBLOCK));
-    if (socket.valid()) {
-      AcceptOne(std::move(socket));
-      continue;
-    }
-    if (errno == EINTR || errno == ECONNABORTED) {
-      continue;
-    }
-    if (errno == EMFILE || errno == ENFILE || errno == ENOMEM) {
-      // Level-triggered: without a pause this would be a busy loop.
-      spdlog::warn("accept on the peer socket: {}", strerrorname_np(errno));
-      source_->SetEvents(0);
-      loop_.After(kNoFdsPause, [this] {
-        if (source_ != nullptr) {
-          source_->SetEvents(EPOLLIN);
-        }
-      });
-    }
+  UniqueFd socket(accept4(listening_.get(), nullptr, nullptr,
+                          SOCK_CLOEXEC | SOCK_NONBLOCK));
+  if (socket.valid()) {
+    AcceptOne(std::move(socket));
     return;
+  }
+  if (errno == EMFILE || errno == ENFILE || errno == ENOMEM) {
+    // Level-triggered: without a pause this would be a busy loop.
+    spdlog::warn("accept on the peer socket: {}", strerrorname_np(errno));
+    source_->SetEvents(0);
+    loop_.After(kNoFdsPause, [this] {
+      if (source_ != nullptr) {
+        source_->SetEvents(EPOLLIN);
+      }
+    });
   }
 }
 

@@ -3,6 +3,9 @@
 
 #include <algorithm>
 
+#include "tests/fault/stepped_csi_client.h"
+#include "tests/fault/stepped_executor.h"
+
 namespace mountd {
 namespace {
 
@@ -110,21 +113,34 @@ probe_ready_ms = 20
   return config;
 }
 
-Core::Core(Config with)
+Core::Core(Config with, Steps* steps)
     : config(std::move(with)),
       executor(std::make_unique<exec::FakeExecutor>()),
-      client(std::make_unique<csi::FakeCsiClient>(*executor)) {
+      client(std::make_unique<csi::FakeCsiClient>(*executor)),
+      steps_(steps) {
   Start();
 }
 
+Core::~Core() = default;
+
 void Core::Start() {
+  exec::Executor* plans = executor.get();
+  csi::CsiClient* rpcs = client.get();
+  if (steps_ != nullptr) {
+    stepped_executor_ =
+        std::make_unique<testing::SteppedExecutor>(*executor, *steps_);
+    stepped_client_ =
+        std::make_unique<testing::SteppedCsiClient>(*client, *steps_);
+    plans = stepped_executor_.get();
+    rpcs = stepped_client_.get();
+  }
   state = store::StateStore::Open(directory.File("state.db"),
                                   "boot " + std::to_string(boots_))
               .value();
   boot =
       store::BootStore::Open(directory.File("boot." + std::to_string(boots_)))
           .value();
-  mounts = std::make_unique<Mounts>(config, *executor, *boot);
+  mounts = std::make_unique<Mounts>(config, *plans, *boot);
   Networks::Events network_events;
   network_events.check_again = [this] { ++checks; };
   network_events.scarce = [this](const std::string& network,
@@ -133,18 +149,18 @@ void Core::Start() {
   };
   network_events.gone = [this](const NetworkRecord& record) { gone(record); };
   network_events.link_grace = link_grace;
-  networks = std::make_unique<Networks>(config, *executor, *boot,
+  networks = std::make_unique<Networks>(config, *plans, *boot,
                                         std::move(network_events));
   plugins = std::make_unique<csi::Plugins>(
-      config.timeouts, *executor, *client, *state,
+      config.timeouts, *plans, *rpcs, *state,
       [this](const csi::PluginChange& change) { events.Add(change); });
-  volumes = std::make_unique<csi::Volumes>(config, *executor, *client, *plugins,
-                                           *state);
-  controller = std::make_unique<csi::Controller>(config.timeouts, *client,
+  volumes =
+      std::make_unique<csi::Volumes>(config, *plans, *rpcs, *plugins, *state);
+  controller = std::make_unique<csi::Controller>(config.timeouts, *rpcs,
                                                  *plugins, *volumes);
   service = std::make_unique<Service>(
-      ServiceParts{config, *executor, *state, *boot, *mounts, *networks,
-                   *plugins, *volumes, *controller, room, healths});
+      ServiceParts{config, *plans, *state, *boot, *mounts, *networks, *plugins,
+                   *volumes, *controller, room, healths});
 }
 
 void Core::Restart(bool same_boot) {

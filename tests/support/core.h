@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "mountd/base/steps.h"
 #include "mountd/service.h"
 #include "mountd/store/boot_store.h"
 #include "tests/support/fake_csi_client.h"
@@ -16,6 +17,11 @@
 #include "tests/support/temp_directory.h"
 
 namespace mountd {
+
+namespace testing {
+class SteppedCsiClient;
+class SteppedExecutor;
+}  // namespace testing
 
 // What plugins became, in order. Thread-safe.
 class PluginEvents {
@@ -51,7 +57,9 @@ class Core {
   // five addresses, and short pauses between probes.
   static Config DefaultConfig();
 
-  explicit Core(Config with = DefaultConfig());
+  // `steps`: whose each plan and RPC is one, and who outlives it.
+  explicit Core(Config with = DefaultConfig(), Steps* steps = nullptr);
+  ~Core();
 
   // mountd ends and starts again: `same_boot` or with nothing left mounted.
   // Earlier events are forgotten.
@@ -73,6 +81,13 @@ class Core {
   std::function<void(const NetworkRecord&)> gone = [](const NetworkRecord&) {};
   std::unique_ptr<exec::FakeExecutor> executor;
   std::unique_ptr<csi::FakeCsiClient> client;
+
+ private:
+  Steps* const steps_;
+  std::unique_ptr<testing::SteppedExecutor> stepped_executor_;
+  std::unique_ptr<testing::SteppedCsiClient> stepped_client_;
+
+ public:
   std::unique_ptr<store::StateStore> state;
   std::unique_ptr<store::BootStore> boot;
   MountRoom room{10, 100};

@@ -1,0 +1,287 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+//
+// Sets of calls at once, in orders that a seed decides. MOUNTD_SCHEDULE_SEED is
+// the one to run, MOUNTD_SCHEDULE_RUNS how many there are.
+#include <gtest/gtest.h>
+#include <spdlog/spdlog.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <optional>
+
+#include "mountd/operations.h"
+#include "tests/support/manual_loop.h"
+#include "tests/support/seeded_scheduler.h"
+#include "tests/unit/schedule/calls.h"
+
+namespace mountd::testing {
+namespace {
+
+#ifdef MOUNTD_SANITIZED
+constexpr std::uint64_t kRuns = 25;
+#else
+constexpr std::uint64_t kRuns = 100;
+#endif
+
+std::vector<std::uint64_t> Seeds() {
+  if (const char* seed = std::getenv("MOUNTD_SCHEDULE_SEED")) {
+    return {std::strtoull(seed, nullptr, 10)};
+  }
+  const char* runs = std::getenv("MOUNTD_SCHEDULE_RUNS");
+  std::vector<std::uint64_t> seeds(
+      runs != nullptr ? std::strtoull(runs, nullptr, 10) : kRuns);
+  std::uint64_t next = 0;
+  std::generate(seeds.begin(), seeds.end(), [&] { return ++next; });
+  return seeds;
+}
+
+// What became of a set.
+struct Outcomes {
+  std::vector<std::string> answers;  // as the calls are; "": none
+  std::vector<std::size_t> worked;   // those that did not join another, as they
+                                     // ended
+};
+
+// As the daemon does: joined, ordered by strands, on workers.
+Outcomes RunAtOnce(Core& core, const CallSet& set, SeededScheduler& scheduler) {
+  Outcomes outcomes;
+  outcomes.answers.resize(set.at_once.size());
+  scheduler.Run([&] {
+    ManualLoop loop;
+    WorkerPool pool(16);
+    Strands strands(pool);
+    Operations operations(loop, strands, [](const OperationSummary&) {});
+    std::size_t answered = 0;
+    std::mutex mutex;
+    for (std::size_t i = 0; i < set.at_once.size(); ++i) {
+      const PlannedCall& planned = set.at_once[i];
+      Operations::Call<std::string> call;
+      call.method = planned.method;
+      call.arguments = planned.arguments;
+      call.strand = planned.strand;
+      call.caller = Core::By(planned.uid).caller;
+      call.patience = std::chrono::hours(1);
+      call.work = [&, i](const CallContext& context) {
+        Result<std::string> result = planned.work(core, context, strands);
+        const std::lock_guard lock(mutex);
+        outcomes.worked.push_back(i);
+        return result;
+      };
+      call.reply = [&, i](const Result<std::string>& result) {
+        outcomes.answers[i] = AnswerOf(result);
+        ++answered;
+      };
+      operations.Run(std::move(call));
+    }
+    EXPECT_TRUE(loop.RunUntil([&] { return answered == set.at_once.size(); }));
+  });
+  return outcomes;
+}
+
+// Orders of the calls that worked, those of one strand as they were.
+class Orders {
+ public:
+  Orders(const CallSet& set, std::vector<std::size_t> as_they_ended)
+      : order_(std::move(as_they_ended)), all_(order_) {
+    std::sort(all_.begin(), all_.end());
+    for (std::size_t i = 0; i < set.at_once.size(); ++i) {
+      strands_.push_back(set.at_once[i].strand);
+    }
+  }
+
+  const std::vector<std::size_t>& order() const { return order_; }
+  // False: those were all.
+  bool Next() {
+    if (std::exchange(first_, false)) {
+      order_ = all_;
+      return IsOne() || Next();
+    }
+    while (std::next_permutation(order_.begin(), order_.end())) {
+      if (IsOne()) {
+        return true;
+      }
+    }
+    return false;
+  }
+
+ private:
+  bool IsOne() const {
+    for (std::size_t i = 0; i < order_.size(); ++i) {
+      for (std::size_t j = i + 1; j < order_.size(); ++j) {
+        if (order_[j] < order_[i] &&
+            strands_[order_[i]] == strands_[order_[j]]) {
+          return false;
+        }
+      }
+    }
+    return true;
+  }
+
+  std::vector<std::size_t> order_;
+  std::vector<std::size_t> all_;
+  std::vector<std::string> strands_;
+  bool first_ = true;
+};
+
+// What differs if the calls come in that order, one after the other; "".
+std::string DifferenceInOrder(const CallSet& set, const Outcomes& outcomes,
+                              const std::vector<std::size_t>& order,
+                              const std::string& state) {
+  const std::unique_ptr<Core> core = CoreAfter(set);
+  WorkerPool pool(8);
+  Strands strands(pool);
+  for (const std::size_t i : order) {
+    const PlannedCall& call = set.at_once[i];
+    const std::string answer =
+        AnswerOf(call.work(*core, Core::By(call.uid), strands));
+    if (answer != outcomes.answers[i]) {
+      return call.Text() + ": " + outcomes.answers[i] + ", and in order " +
+             answer + "\n";
+    }
+  }
+  const std::string in_order = StateOf(*core);
+  return in_order == state ? "" : state + "and in order\n" + in_order;
+}
+
+// In whichever order, nothing else could have come of it. "", or what differs
+// from the order in which they ended.
+std::string DifferenceInAnyOrder(const CallSet& set, const Outcomes& outcomes,
+                                 const std::string& state) {
+  Orders orders(set, outcomes.worked);
+  const std::string first =
+      DifferenceInOrder(set, outcomes, orders.order(), state);
+  bool found = first.empty();
+  while (!found && orders.Next()) {
+    found = DifferenceInOrder(set, outcomes, orders.order(), state).empty();
+  }
+  return found ? "" : first;
+}
+
+// Who joined a call has its answer.
+void ExpectJoinedAlike(const CallSet& set, const Outcomes& outcomes) {
+  for (std::size_t i = 0; i < set.at_once.size(); ++i) {
+    const auto same = std::find_if(
+        outcomes.worked.begin(), outcomes.worked.end(), [&](std::size_t j) {
+          return set.at_once[j].Text() == set.at_once[i].Text() &&
+                 outcomes.answers[j] == outcomes.answers[i];
+        });
+    EXPECT_NE(same, outcomes.worked.end()) << set.at_once[i].Text();
+  }
+}
+
+std::string Failed(std::uint64_t seed, const CallSet& set,
+                   const SeededScheduler& scheduler) {
+  return "MOUNTD_SCHEDULE_SEED=" + std::to_string(seed) + "\n" + set.Text() +
+         scheduler.TraceEnd(80);
+}
+
+class Schedule : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    // What makes its logger on its first use does so outside of any run.
+    spdlog::set_level(spdlog::level::off);
+    // The stores sync, and nothing here is about disks.
+    if (::access("/dev/shm", W_OK) == 0) {
+      ::setenv("TMPDIR", "/dev/shm", 0);
+    }
+  }
+};
+
+TEST_F(Schedule, OneSeedIsOneRun) {
+  for (const std::uint64_t seed : {1U, 2U, 3U, 4U, 5U}) {
+    SCOPED_TRACE(seed);
+    const CallSet set = CallSet::Draw(seed, Kinds::kAll);
+    std::optional<std::vector<std::string>> trace;
+    for (int times = 0; times < 3; ++times) {
+      SeededScheduler scheduler(seed);
+      const auto core = CoreAfter(set, &scheduler);
+      ASSERT_NE(core, nullptr);
+      RunAtOnce(*core, set, scheduler);
+      EXPECT_FALSE(scheduler.trace().empty());
+      EXPECT_EQ(trace.value_or(scheduler.trace()), scheduler.trace());
+      trace = scheduler.trace();
+    }
+  }
+}
+
+TEST_F(Schedule, AnotherSeedIsAnotherRun) {
+  const CallSet set = CallSet::Draw(1, Kinds::kAll);
+  std::set<std::vector<std::string>> traces;
+  for (std::uint64_t seed = 1; seed <= 10; ++seed) {
+    SeededScheduler scheduler(seed);
+    const auto core = CoreAfter(set, &scheduler);
+    ASSERT_NE(core, nullptr);
+    RunAtOnce(*core, set, scheduler);
+    traces.insert(scheduler.trace());
+  }
+  EXPECT_EQ(traces.size(), 10U);
+}
+
+TEST_F(Schedule, AnswersAreThoseOfSomeOrder) {
+  for (const std::uint64_t seed : Seeds()) {
+    const CallSet set = CallSet::Draw(seed, Kinds::kOrdered);
+    SeededScheduler scheduler(seed);
+    const auto core = CoreAfter(set, &scheduler);
+    ASSERT_NE(core, nullptr);
+    const Outcomes outcomes = RunAtOnce(*core, set, scheduler);
+    SCOPED_TRACE(Failed(seed, set, scheduler));
+    ExpectJoinedAlike(set, outcomes);
+    EXPECT_EQ(DifferenceInAnyOrder(set, outcomes, StateOf(*core)), "");
+    EXPECT_EQ(Contradiction(*core), "");
+    EXPECT_EQ(LeftAfterRelease(*core), "");
+    if (HasFailure()) {
+      return;
+    }
+  }
+}
+
+TEST_F(Schedule, ReconcileAmongOthersLeavesNothing) {
+  for (const std::uint64_t seed : Seeds()) {
+    const CallSet set = CallSet::Draw(seed, Kinds::kAll);
+    SeededScheduler scheduler(seed);
+    const auto core = CoreAfter(set, &scheduler);
+    ASSERT_NE(core, nullptr);
+    const Outcomes outcomes = RunAtOnce(*core, set, scheduler);
+    SCOPED_TRACE(Failed(seed, set, scheduler));
+    ExpectJoinedAlike(set, outcomes);
+    EXPECT_EQ(core->state->ListOwed()->size(), 0U);
+    EXPECT_FALSE(core->mounts->HasLeftAnchors());
+    EXPECT_EQ(Contradiction(*core), "");
+    EXPECT_EQ(LeftAfterRelease(*core), "");
+    if (HasFailure()) {
+      return;
+    }
+  }
+}
+
+// Of plans and RPCs; final ones, as others are tried again by the clock.
+TEST_F(Schedule, FailuresAmongOthersLeaveNothing) {
+  for (const std::uint64_t seed : Seeds()) {
+    const CallSet set = CallSet::Draw(seed, Kinds::kAll);
+    SeededScheduler scheduler(seed);
+    const auto core = CoreAfter(set, &scheduler);
+    ASSERT_NE(core, nullptr);
+    std::mt19937_64 random(seed);
+    scheduler.SetFailure([&random](std::string_view step) {
+      if (random() % 8 != 0) {
+        return 0;
+      }
+      return step.starts_with("rpc")
+                 ? static_cast<int>(csi::RpcCode::kInvalidArgument)
+                 : static_cast<int>(random() % 2 == 0 ? Code::kInternal
+                                                      : Code::kBusy);
+    });
+    const Outcomes outcomes = RunAtOnce(*core, set, scheduler);
+    SCOPED_TRACE(Failed(seed, set, scheduler));
+    ExpectJoinedAlike(set, outcomes);
+    EXPECT_EQ(Contradiction(*core), "");
+    EXPECT_EQ(LeftAfterRelease(*core), "");
+    if (HasFailure()) {
+      return;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace mountd::testing
