@@ -238,9 +238,8 @@ TEST_F(CsiChannel, OnlyTheNamedUserIsServed) {
   const Process strict({MOUNTD_CSI, "--peer-user",
                         std::to_string(::getuid() + 4242), "--listen-fd", "3"},
                        other);
-  CsiChannelClient client([]() -> Result<UniqueFd> {
-    return ConnectNow(root() + "/other.sock");
-  });
+  CsiChannelClient client(
+      []() -> Result<UniqueFd> { return ConnectNow(root() + "/other.sock"); });
   EXPECT_EQ(RpcCode::kUnavailable, CodeOf(client.Open(ref_, ToPlugin())));
 }
 
