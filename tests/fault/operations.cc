@@ -449,7 +449,9 @@ std::vector<Operation> OfTrees() {
        [](Agent& agent) -> std::string {
          return fs::is_empty(TreeOf(agent)) ? "" : "something is in it";
        },
-       DropTree},
+       DropTree,
+       /*looks_on=*/false,
+       /*takes_tree=*/true},
       {"ChownTree", "ChownTree", All({Prepare, MakeTree}),
        [](Agent& agent) {
          return agent.Told(

@@ -24,6 +24,8 @@ struct Operation {
   std::function<std::string(Agent&)> undo{};
   // Does not wait for what is being done to the same allocation.
   bool looks_on = false;
+  // Makes the agent's tree root's meanwhile.
+  bool takes_tree = false;
 };
 
 const std::vector<Operation>& AllOperations();

@@ -58,6 +58,18 @@ bool OverlapOracle::IsSeen(std::size_t operation, const Seen& seen) const {
   });
 }
 
+// Whether another of the calls had the agent's tree, of which it was told.
+bool OverlapOracle::FoundTreeTaken(std::size_t operation,
+                                   const std::string& told) const {
+  for (std::size_t i = 0; i < operations_.size(); ++i) {
+    if (i != operation && told == "PermissionDenied" &&
+        AllOperations()[operations_[i]].takes_tree) {
+      return true;
+    }
+  }
+  return false;
+}
+
 // Whether it is the same call as one before it, and was told the same.
 bool OverlapOracle::HasJoined(std::size_t operation,
                               const Outcome& outcome) const {
@@ -78,7 +90,9 @@ bool OverlapOracle::IsAnOrder(const Outcome& outcome, Sharing sharing) const {
       const bool saw = AllOperations()[operations_[i]].looks_on &&
                        outcome[i].told == "FailedPrecondition" &&
                        order[i] != Seen{"Ok", true};
-      if (order[i] != outcome[i] && !joined && !saw) {
+      const bool taken =
+          sharing == Sharing::kAllocation && FoundTreeTaken(i, outcome[i].told);
+      if (order[i] != outcome[i] && !joined && !saw && !taken) {
         return false;
       }
     }
@@ -105,7 +119,9 @@ std::string OverlapOracle::Contradiction(const Outcome& outcome,
     const bool excused = seen.holds && then != Then::kAgentDies &&
                          (cut_off ? IsTruthful(seen.told, ActionOf(then), step)
                                   : CameToNothing(i, seen.told));
-    if (!unheard && !alone && !excused && !IsSeen(i, seen)) {
+    const bool taken =
+        sharing == Sharing::kAllocation && FoundTreeTaken(i, seen.told);
+    if (!unheard && !alone && !excused && !taken && !IsSeen(i, seen)) {
       return std::to_string(i) + " of " + TextOf(outcome) + "; " + Orders();
     }
   }

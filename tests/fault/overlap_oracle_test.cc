@@ -64,6 +64,18 @@ TEST(OverlapOracle, TheSameCallMayHaveJoinedTheFirst) {
             "");
 }
 
+TEST(OverlapOracle, ATreeThatIsBeingRemovedIsNotItsOwners) {
+  OverlapOracle oracle(
+      {IndexOf("RemoveTree"), IndexOf("BindMountInADirectory")});
+  oracle.Learn({{"Ok", false}, {"Ok", true}});
+  oracle.Learn({{"PermissionDenied", true}, {"Ok", true}});
+  const Outcome meanwhile = {{"Ok", true}, {"PermissionDenied", true}};
+  EXPECT_EQ(Told(oracle, meanwhile, Then::kGoesOn), "");
+  EXPECT_NE(oracle.Contradiction(meanwhile, Sharing::kNode, Then::kGoesOn, ""),
+            "");
+  EXPECT_NE(Told(oracle, {{"Ok", true}, {"Busy", true}}, Then::kGoesOn), "");
+}
+
 TEST(OverlapChoice, IsTheSeedsAlone) {
   const auto text_of = [](const Overlap& overlap) {
     std::string text = NameOf(overlap.sharing);
