@@ -58,13 +58,19 @@ bool OverlapOracle::IsSeen(std::size_t operation, const Seen& seen) const {
   });
 }
 
-// Whether another of the calls had the agent's tree, of which it was told.
-bool OverlapOracle::FoundTreeTaken(std::size_t operation,
-                                   const std::string& told) const {
-  for (std::size_t i = 0; i < operations_.size(); ++i) {
-    if (i != operation && told == "PermissionDenied" &&
-        AllOperations()[operations_[i]].takes_tree) {
-      return true;
+// Whether it found the tree of its allocation taken by another of the calls, or
+// is the one that had it, and so the only one that has done anything to it.
+bool OverlapOracle::MetForTree(std::size_t operation, const Outcome& outcome,
+                               Sharing sharing) const {
+  const auto takes = [&](std::size_t i) {
+    return AllOperations()[operations_[i]].takes_tree;
+  };
+  for (std::size_t i = 0; i < outcome.size(); ++i) {
+    const std::size_t denied = takes(operation) ? i : operation;
+    if (sharing == Sharing::kAllocation && i != operation &&
+        takes(operation) != takes(i) &&
+        outcome[denied].told == "PermissionDenied") {
+      return !takes(operation) || outcome[operation] == Seen{"Ok", true};
     }
   }
   return false;
@@ -90,9 +96,8 @@ bool OverlapOracle::IsAnOrder(const Outcome& outcome, Sharing sharing) const {
       const bool saw = AllOperations()[operations_[i]].looks_on &&
                        outcome[i].told == "FailedPrecondition" &&
                        order[i] != Seen{"Ok", true};
-      const bool taken =
-          sharing == Sharing::kAllocation && FoundTreeTaken(i, outcome[i].told);
-      if (order[i] != outcome[i] && !joined && !saw && !taken) {
+      if (order[i] != outcome[i] && !joined && !saw &&
+          !MetForTree(i, outcome, sharing)) {
         return false;
       }
     }
@@ -119,9 +124,8 @@ std::string OverlapOracle::Contradiction(const Outcome& outcome,
     const bool excused = seen.holds && then != Then::kAgentDies &&
                          (cut_off ? IsTruthful(seen.told, ActionOf(then), step)
                                   : CameToNothing(i, seen.told));
-    const bool taken =
-        sharing == Sharing::kAllocation && FoundTreeTaken(i, seen.told);
-    if (!unheard && !alone && !excused && !taken && !IsSeen(i, seen)) {
+    if (!unheard && !alone && !excused && !IsSeen(i, seen) &&
+        !MetForTree(i, outcome, sharing)) {
       return std::to_string(i) + " of " + TextOf(outcome) + "; " + Orders();
     }
   }

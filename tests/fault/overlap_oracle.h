@@ -28,8 +28,8 @@ std::string TextOf(const Outcome& outcome);
 // these orders (they are linearizable), or, of the same call, as one that both
 // have joined. Nothing else is true: not even Busy. But one that does not wait
 // for what is done to the same thing (Operation::looks_on) may be told that it
-// is being changed: FailedPrecondition. And while a tree is removed it is root's
-// (Operation::takes_tree): PermissionDenied.
+// is being changed: FailedPrecondition. And while a tree is removed it is
+// root's (Operation::takes_tree): PermissionDenied.
 //
 // Once the first is cut off, it may be told what no cut is an excuse for only
 // if it is told that without one, too. The others may be told what they are in
@@ -67,7 +67,8 @@ class OverlapOracle {
  private:
   std::string Orders() const;
   bool CameToNothing(std::size_t operation, const std::string& told) const;
-  bool FoundTreeTaken(std::size_t operation, const std::string& told) const;
+  bool MetForTree(std::size_t operation, const Outcome& outcome,
+                  Sharing sharing) const;
   bool HasJoined(std::size_t operation, const Outcome& outcome) const;
   bool IsAnOrder(const Outcome& outcome, Sharing sharing) const;
   bool IsSeen(std::size_t operation, const Seen& seen) const;
