@@ -2,6 +2,8 @@
 //
 // Volumes after a restart: of mountd, which compares its records with what is
 // mounted, and of a plugin, whose mounts may have died with it.
+#include <spdlog/spdlog.h>
+
 #include <utility>
 
 #include "csi-node/volume_paths.h"
@@ -14,6 +16,13 @@ bool IsAsRecorded(const exec::MountState& state,
                   const PublicationRecord& publication) {
   return state.exists != 0 && state.mount_id == publication.mount_id &&
          state.block_device == publication.device;
+}
+
+// Then nothing is known of the volume, and it is left to its tasks: what is
+// taken away of one that is whole, they miss.
+bool HasNobodyLooked(const Error& error) {
+  return error.code == Code::kUnavailable ||
+         error.code == Code::kResourceExhausted;
 }
 
 }  // namespace
@@ -42,7 +51,8 @@ Result<void> Volumes::RecoverPublication(PublicationRecord& publication) {
       // A file system that does not answer must not keep mountd from starting.
       const Result<exec::MountState> state = executor_.InspectVolumeDir(
           PublishDir(*volume, publication.allocation));
-      certain = state && IsAsRecorded(*state, publication);
+      certain = state ? IsAsRecorded(*state, publication)
+                      : HasNobodyLooked(state.error());
     }
   }
   return certain ? Ok() : MarkUncertain(publication);
@@ -76,9 +86,7 @@ Result<Volumes::Look> Volumes::LookAtUsers(const VolumeRecord& volume) {
     }
     const Result<exec::ProbeReply> probe =
         Probe({PublishDir(volume, user.allocation), user.mount_id});
-    if (!probe && probe.error().code == Code::kUnavailable) {
-      // Nobody has looked. It is left to its tasks: what is taken away of one
-      // that is whole, they miss.
+    if (!probe && HasNobodyLooked(probe.error())) {
       continue;
     }
     if (!probe || probe->health != exec::MountHealth::kHealthy) {
@@ -102,6 +110,9 @@ Result<std::vector<PublicationRecord>> Volumes::RestoreDead(
     Result<std::vector<PublicationRecord>> some = Restore(volume.key);
     if (some) {
       restored.insert(restored.end(), some->begin(), some->end());
+    } else {
+      spdlog::warn("restore: volume {} of plugin {}: {}", volume.volume_id,
+                   plugin, some.error().Message());
     }
   }
   return restored;

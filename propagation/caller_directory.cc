@@ -65,6 +65,13 @@ Result<void> CheckParent(const Context& context, const CallerDirectory& found,
              : Result<void>(Denied(object, "does not belong to the caller"));
 }
 
+// Whether that is no answer to where it lies.
+bool MayLieThere(const Error& error) {
+  return error.code != Code::kNotFound &&
+         error.code != Code::kInvalidArgument &&
+         error.code != Code::kPermissionDenied;
+}
+
 // Walks from `root` to `rest`, a path below it.
 Result<CallerDirectory> WalkFrom(const Context& context,
                                  const std::string& root,
@@ -125,8 +132,7 @@ Result<CallerDirectory> OpenCallerDirectory(const Context& context, int fd,
         MOUNTD_TRY(CheckParent(context, *found, caller, object));
         return found;
       }
-      // It may lie there all the same.
-      if (!found && found.error().code == Code::kResourceExhausted) {
+      if (!found && MayLieThere(found.error())) {
         refused = std::move(found).error();
       }
     }

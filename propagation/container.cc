@@ -119,8 +119,8 @@ Result<MountState> EnterAndRun(
                 Named(context.kernel.Open(exec::kFromRoot, "/proc/self",
                                           O_PATH | O_DIRECTORY, kFollow),
                       "openat2", "/proc/self"));
-  const std::unique_ptr<MountInspector> inspector =
-      MakeMountInspector(context.kernel, self.get());
+  MOUNTD_ASSIGN(const std::unique_ptr<MountInspector> inspector,
+                MakeMountInspector(context.kernel, self.get()));
   MOUNTD_TRY(Named(context.kernel.EnterMountNamespace(container.mounts.get()),
                    "setns", object));
   return body({context.kernel, *inspector, context.config, context.id_maps});

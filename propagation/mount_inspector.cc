@@ -43,13 +43,17 @@ Result<std::vector<std::uint64_t>> StatmountInspector::All() const {
                      "");
 }
 
-std::unique_ptr<MountInspector> MakeMountInspector(exec::Kernel& kernel,
-                                                   int process) {
-  const exec::Sys<exec::FileFacts> root = kernel.Stat(exec::kFromRoot, "/");
-  if (root && root->mount_id_is_unique) {
-    return std::make_unique<StatmountInspector>(kernel);
+Result<std::unique_ptr<MountInspector>> MakeMountInspector(exec::Kernel& kernel,
+                                                           int process) {
+  MOUNTD_ASSIGN(const exec::FileFacts root,
+                exec::Named(kernel.Stat(exec::kFromRoot, "/"), "statx", "/"));
+  std::unique_ptr<MountInspector> made;
+  if (root.mount_id_is_unique) {
+    made = std::make_unique<StatmountInspector>(kernel);
+  } else {
+    made = std::make_unique<MountinfoInspector>(kernel, process);
   }
-  return std::make_unique<MountinfoInspector>(kernel, process);
+  return made;
 }
 
 Result<std::vector<MountFacts>> Descendants(const MountInspector& inspector,

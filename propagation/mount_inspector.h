@@ -61,8 +61,10 @@ class MountinfoInspector final : public MountInspector {
 
 // The better of the two that this kernel has. `process` is this process's
 // directory in /proc, for when that is out of sight; -1: it never is.
-std::unique_ptr<MountInspector> MakeMountInspector(exec::Kernel& kernel,
-                                                   int process = -1);
+// An error if the kernel cannot say which: ids of the other kind are of other
+// mounts.
+Result<std::unique_ptr<MountInspector>> MakeMountInspector(exec::Kernel& kernel,
+                                                           int process = -1);
 
 // The mounts that a /proc/<pid>/mountinfo tells of, by ids that may be used
 // again.

@@ -72,9 +72,7 @@ Result<void> CheckContent(Kernel& kernel, const Request& request,
 }  // namespace
 
 Dispatcher::Dispatcher(Kernel& kernel, const Config& config)
-    : kernel_(kernel),
-      config_(config),
-      inspector_(propagation::MakeMountInspector(kernel)) {}
+    : kernel_(kernel), config_(config) {}
 
 Result<void> Dispatcher::Handle(std::span<const std::byte> message,
                                 const Fds& fds, const Sender& send) {
@@ -89,6 +87,9 @@ Result<void> Dispatcher::Handle(std::span<const std::byte> message,
     MOUNTD_TRY(CheckRequest(request, config_));
     MOUNTD_TRY(CheckFds(request, fds.size()));
     MOUNTD_TRY(CheckContent(kernel_, request, fds));
+    if (!inspector_) {
+      MOUNTD_ASSIGN(inspector_, propagation::MakeMountInspector(kernel_));
+    }
     return Carry(request, fds, &answer, send_now);
   };
   Result<void> outcome = handle();

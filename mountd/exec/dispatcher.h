@@ -62,7 +62,7 @@ class Dispatcher {
 
   Kernel& kernel_;
   const Config& config_;
-  std::unique_ptr<propagation::MountInspector> inspector_;
+  std::unique_ptr<propagation::MountInspector> inspector_;  // since a plan
   netns::Kept networks_;
   propagation::IdMaps id_maps_;
 };

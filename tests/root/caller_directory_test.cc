@@ -37,7 +37,7 @@ class CallerDirectories : public ExecutorFixture {
     caller_.uid = kAgent;
     caller_.gid_count = 1;
     caller_.gids[0] = kGroup;
-    inspector_ = propagation::MakeMountInspector(kernel_);
+    inspector_ = propagation::MakeMountInspector(kernel_).value();
     MakeAgents("/run/host/alloc/web/task");
     MakeAgents(kWeb);
   }

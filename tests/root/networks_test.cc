@@ -37,7 +37,7 @@ TEST_F(Networks, ForwardingIsOnAndTheNamesDirectoryIsShared) {
   EXPECT_EQ(value, "1");
   std::ifstream("/proc/sys/net/ipv6/conf/all/forwarding") >> value;
   EXPECT_EQ(value, "1");
-  const auto facts = propagation::MakeMountInspector(real_)->Facts(
+  const auto facts = propagation::MakeMountInspector(real_).value()->Facts(
       real_.Stat(-1, "/run/netns")->mount_id);
   ASSERT_TRUE(facts.has_value());
   EXPECT_EQ(facts->point, "/run/netns");

@@ -136,7 +136,7 @@ class Trees : public ExecutorFixture {
   // In parts of `entries` until it is finished; the sum.
   template <typename Some>
   TreeReply InParts(const Some& some, std::size_t entries, int* parts) {
-    const auto inspector = propagation::MakeMountInspector(kernel_);
+    const auto inspector = propagation::MakeMountInspector(kernel_).value();
     const UniqueFd fd(::open(kWeb, O_PATH | O_CLOEXEC));
     exec::TreePlan plan = plan_;
     TreeReply sum;
@@ -344,7 +344,7 @@ TEST_F(Trees, ChownGoesOnInATreeThatChanged) {
     Make(std::to_string(i) + "/x", kAgent);
   }
   plan_.uid = kTask;
-  const auto inspector = propagation::MakeMountInspector(kernel_);
+  const auto inspector = propagation::MakeMountInspector(kernel_).value();
   const UniqueFd fd(::open(kWeb, O_PATH | O_CLOEXEC));
   std::uint32_t finished = 0;
   int parts = 0;

@@ -21,7 +21,7 @@ TEST(OutOfMemoryDeathTest, TheProcessEndsAndSaysWhich) {
       ::testing::KilledBySignal(SIGABRT), "^some-program: out of memory\n$");
 }
 
-#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+#ifndef MOUNTD_SANITIZED
 TEST(OutOfMemoryDeathTest, NothingIsThrown) {
   EXPECT_EXIT(
       {

@@ -68,10 +68,23 @@ TEST_F(VolumesRecoveryTest, ADeviceInItsPlaceIsUncertain) {
   EXPECT_EQ(StateAfterAStart(), PublicationState::kUncertain);
 }
 
-TEST_F(VolumesRecoveryTest, WhatNobodyCouldLookAtIsUncertain) {
+TEST_F(VolumesRecoveryTest, WhatDoesNotAnswerIsUncertain) {
   ASSERT_EQ(MessageOf(Publish()), "Ok");
   executor().FailNext("InspectVolumeDir", Code::kDeadlineExceeded);
   EXPECT_EQ(StateAfterAStart(), PublicationState::kUncertain);
+}
+
+TEST_F(VolumesRecoveryTest, WhatNobodyHasLookedAtIsLeftToItsTasks) {
+  ASSERT_EQ(MessageOf(Publish()), "Ok");
+  for (const Code code : {Code::kUnavailable, Code::kResourceExhausted}) {
+    executor().FailNext("InspectVolumeDir", code);
+    EXPECT_EQ(StateAfterAStart(), PublicationState::kPublished);
+    // Of an executor that dies there are others to ask.
+    executor().FailNext("ProbeVolume", code, FailWhen::kBefore,
+                        code == Code::kUnavailable ? 3 : 1);
+    EXPECT_TRUE(core_.volumes->RestoreDead("nfs")->empty());
+    EXPECT_EQ(Publication()->state, PublicationState::kPublished);
+  }
 }
 
 TEST_F(VolumesRecoveryTest, WhatIsBeingUnpublishedStaysSo) {
