@@ -103,11 +103,8 @@ class Plugin {
     if (fault.action == "die") {
       ::_exit(1);
     }
-    const Status told(
-        static_cast<StatusCode>(std::atoi(fault.argument.c_str())),
-        "as faults says");
     if (fault.action == "code") {
-      return told;
+      return Told(fault);
     }
     if (fault.action == "lie" || fault.action == "hang") {
       return Status::OK;
@@ -116,10 +113,16 @@ class Plugin {
     if (fault.action == "die-after") {
       ::_exit(1);
     }
-    return fault.action == "code-after" ? told : done;
+    return fault.action == "code-after" ? Told(fault) : done;
   }
 
  private:
+  // Of one whose argument is a code.
+  static Status Told(const Fault& fault) {
+    return {static_cast<StatusCode>(std::atoi(fault.argument.c_str())),
+            "as faults says"};
+  }
+
   // Answers the how-manyeth of its RPC it is.
   int Record(const CallInfo& call) {
     const fs::path file = directory_ / "calls";
