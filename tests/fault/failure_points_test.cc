@@ -135,6 +135,8 @@ bool FailurePoints::CutOff(const Fault& fault) {
 // How often what comes again and again is cut off, as of each process that is
 // looked at: the same step after the same four.
 constexpr int kRepeats = 8;
+// What is tried beyond those that were counted.
+constexpr std::uint32_t kMoreSteps = 16;
 
 void FailurePoints::CutOffEverywhere(StepAction action) {
   std::map<std::vector<std::string>, int> seen;
@@ -156,13 +158,12 @@ void FailurePoints::CutOffEverywhere(StepAction action) {
       ASSERT_FALSE(HasFailure());
     }
     // How many there are is not always the same: plugins are asked beside.
-    if (!reached && k > steps_.size()) {
+    if (k > steps_.size() && (!reached || k > steps_.size() + kMoreSteps)) {
       return;
     }
     // A step that nobody has thought of.
     ASSERT_TRUE(!reached || !PlausibleErrors(process(), reached_).empty())
         << reached_;
-    ASSERT_LT(k, kMostSteps);
   }
 }
 
