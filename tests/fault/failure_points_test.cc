@@ -134,7 +134,7 @@ bool FailurePoints::CutOff(const Fault& fault) {
 
 // How often what comes again and again is cut off, as of each process that is
 // looked at: the same step after the same four.
-constexpr int kRepeats = 8;
+constexpr int kRepeats = 3;
 // What is tried beyond those that were counted.
 constexpr std::uint32_t kMoreSteps = 16;
 

@@ -405,11 +405,18 @@ TEST_F(ReleaseTest, AnUnpublishUnderWayIsStillOwedAfterAReboot) {
 
 // ---- The retrier ----
 
+// Jobs of a retrier, which have its pool's one thread, must not outlive it.
+void AwaitJobs(Strands& strands, ManualLoop& loop) {
+  bool over = false;
+  strands.Submit("", [&] { loop.Post([&] { over = true; }); });
+  ASSERT_TRUE(loop.RunUntil([&] { return over; }));
+}
+
 TEST_F(ReleaseTest, TheRetrierTriesUntilNothingIsOwed) {
   Prepare("web");
   ManualLoop loop;
   std::vector<std::uint32_t> counts;
-  WorkerPool pool(2);
+  WorkerPool pool(1);
   Strands strands(pool);
   OwedRetrier retrier(loop, strands, service(), [&](const OwedSummary& owed) {
     EXPECT_EQ(owed.count == 0, owed.since_us == 0);
@@ -434,6 +441,7 @@ TEST_F(ReleaseTest, TheRetrierTriesUntilNothingIsOwed) {
   EXPECT_EQ(pauses, (std::vector{milliseconds(1000), milliseconds(2000),
                                  milliseconds(4000), milliseconds(8000)}));
   EXPECT_TRUE(executor().Existing().empty());
+  AwaitJobs(strands, loop);
 }
 
 // Its time is later than the other's, as the clock was set back between them.
@@ -457,6 +465,7 @@ TEST_F(ReleaseTest, TheOldestIsWhatFailedFirst) {
   retrier.Check();
   ASSERT_TRUE(loop.RunUntil([&] { return loop.timer_count() == 1; }));
   EXPECT_EQ(told.front(), (OwedSummary{2, 22}));
+  AwaitJobs(strands, loop);
 }
 
 TEST_F(ReleaseTest, TheRetrierDoesNothingWithAListThatItCannotHave) {
@@ -470,9 +479,7 @@ TEST_F(ReleaseTest, TheRetrierDoesNothingWithAListThatItCannotHave) {
   OwedRetrier retrier(loop, strands, service(), [&](const auto&) { ++told; });
   const auto check = [&] {
     retrier.Check();
-    bool over = false;
-    strands.Submit("", [&] { loop.Post([&] { over = true; }); });
-    ASSERT_TRUE(loop.RunUntil([&] { return over; }));
+    AwaitJobs(strands, loop);
   };
   {
     const LockedTable locked(core_.state->database(), "owed");
@@ -493,9 +500,7 @@ TEST_F(ReleaseTest, TheRetrierRestsWhenNothingIsOwed) {
     EXPECT_EQ(owed, OwedSummary());
   });
   retrier.Check();
-  bool over = false;
-  strands.Submit("", [&] { loop.Post([&] { over = true; }); });
-  ASSERT_TRUE(loop.RunUntil([&] { return over; }));
+  AwaitJobs(strands, loop);
   EXPECT_EQ(loop.timer_count(), 0U);
 }
 
