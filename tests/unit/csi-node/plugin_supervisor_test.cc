@@ -11,6 +11,7 @@
 #include "mountd/exec/wire.h"
 #include "tests/support/core.h"
 #include "tests/support/outcome.h"
+#include "tests/unit/csi-node/await_status.h"
 
 namespace mountd::csi {
 namespace {
@@ -31,19 +32,10 @@ class PluginSupervisorTest : public ::testing::Test {
   }
   template <typename F>
   bool AwaitStatus(const F& condition) {
-    const auto deadline = Clock::now() + kTestPatience;
-    while (!condition(Status())) {
-      if (Clock::now() > deadline) {
-        return false;
-      }
-      std::this_thread::sleep_for(std::chrono::milliseconds(1));
-    }
-    return true;
+    return csi::AwaitStatus(plugins(), "nfs", condition);
   }
   bool AwaitReason(const std::string& text) {
-    return AwaitStatus([&](const PluginStatus& status) {
-      return status.reason.find(text) != std::string::npos;
-    });
+    return csi::AwaitReason(plugins(), "nfs", text);
   }
   bool AwaitHealthy() {
     return AwaitStatus([](const PluginStatus& status) {

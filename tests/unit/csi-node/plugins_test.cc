@@ -10,6 +10,7 @@
 
 #include "tests/support/core.h"
 #include "tests/support/outcome.h"
+#include "tests/unit/csi-node/await_status.h"
 
 namespace mountd::csi {
 namespace {
@@ -51,22 +52,12 @@ class PluginsTest : public ::testing::Test {
   }
   bool Await(const std::string& event) { return core_.events.Await(event); }
   PluginStatus Status() { return plugins().Get("nfs").value(); }
-  // Waits for what is no edge, and so is not told.
   template <typename F>
   bool AwaitStatus(const F& condition) {
-    const auto deadline = Clock::now() + kTestPatience;
-    while (!condition(Status())) {
-      if (Clock::now() > deadline) {
-        return false;
-      }
-      std::this_thread::sleep_for(std::chrono::milliseconds(1));
-    }
-    return true;
+    return csi::AwaitStatus(plugins(), "nfs", condition);
   }
   bool AwaitReason(const std::string& text) {
-    return AwaitStatus([&](const PluginStatus& status) {
-      return status.reason.find(text) != std::string::npos;
-    });
+    return csi::AwaitReason(plugins(), "nfs", text);
   }
   // As a volume of it that is in use.
   void AddVolume() {
