@@ -218,69 +218,64 @@ TEST_F(Schedule, AnotherSeedIsAnotherRun) {
   EXPECT_EQ(traces.size(), 10U);
 }
 
-TEST_F(Schedule, AnswersAreThoseOfSomeOrder) {
+// Each seed's set at once on a core of its own; `failing` may have its
+// scheduler fail steps, and `check` says what else must be true then.
+template <typename Failing, typename Check>
+void RunEachSeed(Kinds kinds, const Failing& failing, const Check& check) {
   for (const std::uint64_t seed : Seeds()) {
-    const CallSet set = CallSet::Draw(seed, Kinds::kOrdered);
-    SeededScheduler scheduler(seed);
-    const auto core = CoreAfter(set, &scheduler);
-    ASSERT_NE(core, nullptr);
-    const Outcomes outcomes = RunAtOnce(*core, set, scheduler);
-    SCOPED_TRACE(Failed(seed, set, scheduler));
-    ExpectJoinedAlike(set, outcomes);
-    EXPECT_EQ(DifferenceInAnyOrder(set, outcomes, StateOf(*core)), "");
-    EXPECT_EQ(Contradiction(*core), "");
-    EXPECT_EQ(LeftAfterRelease(*core), "");
-    if (HasFailure()) {
-      return;
-    }
-  }
-}
-
-TEST_F(Schedule, ReconcileAmongOthersLeavesNothing) {
-  for (const std::uint64_t seed : Seeds()) {
-    const CallSet set = CallSet::Draw(seed, Kinds::kAll);
-    SeededScheduler scheduler(seed);
-    const auto core = CoreAfter(set, &scheduler);
-    ASSERT_NE(core, nullptr);
-    const Outcomes outcomes = RunAtOnce(*core, set, scheduler);
-    SCOPED_TRACE(Failed(seed, set, scheduler));
-    ExpectJoinedAlike(set, outcomes);
-    EXPECT_EQ(core->state->ListOwed()->size(), 0U);
-    EXPECT_FALSE(core->mounts->HasLeftAnchors());
-    EXPECT_EQ(Contradiction(*core), "");
-    EXPECT_EQ(LeftAfterRelease(*core), "");
-    if (HasFailure()) {
-      return;
-    }
-  }
-}
-
-// Of plans and RPCs; final ones, as others are tried again by the clock.
-TEST_F(Schedule, FailuresAmongOthersLeaveNothing) {
-  for (const std::uint64_t seed : Seeds()) {
-    const CallSet set = CallSet::Draw(seed, Kinds::kAll);
+    const CallSet set = CallSet::Draw(seed, kinds);
     SeededScheduler scheduler(seed);
     const auto core = CoreAfter(set, &scheduler);
     ASSERT_NE(core, nullptr);
     std::mt19937_64 random(seed);
-    scheduler.SetFailure([&random](std::string_view step) {
-      if (random() % 8 != 0) {
-        return 0;
-      }
-      return step.starts_with("rpc")
-                 ? static_cast<int>(csi::RpcCode::kInvalidArgument)
-                 : static_cast<int>(random() % 2 == 0 ? Code::kInternal
-                                                      : Code::kBusy);
-    });
+    failing(scheduler, random);
     const Outcomes outcomes = RunAtOnce(*core, set, scheduler);
     SCOPED_TRACE(Failed(seed, set, scheduler));
     ExpectJoinedAlike(set, outcomes);
+    check(set, outcomes, *core);
     EXPECT_EQ(Contradiction(*core), "");
     EXPECT_EQ(LeftAfterRelease(*core), "");
-    if (HasFailure()) {
+    if (::testing::Test::HasFailure()) {
       return;
     }
   }
+}
+
+void NothingFails(SeededScheduler& /*scheduler*/, std::mt19937_64& /*random*/) {
+}
+
+// Of plans and RPCs; final ones, as others are tried again by the clock.
+void SomeFail(SeededScheduler& scheduler, std::mt19937_64& random) {
+  scheduler.SetFailure([&random](std::string_view step) {
+    if (random() % 8 != 0) {
+      return 0;
+    }
+    return step.starts_with("rpc")
+               ? static_cast<int>(csi::RpcCode::kInvalidArgument)
+               : static_cast<int>(random() % 2 == 0 ? Code::kInternal
+                                                    : Code::kBusy);
+  });
+}
+
+TEST_F(Schedule, AnswersAreThoseOfSomeOrder) {
+  RunEachSeed(Kinds::kOrdered, NothingFails,
+              [](const CallSet& set, const Outcomes& outcomes, Core& core) {
+                EXPECT_EQ(DifferenceInAnyOrder(set, outcomes, StateOf(core)),
+                          "");
+              });
+}
+
+TEST_F(Schedule, ReconcileAmongOthersLeavesNothing) {
+  RunEachSeed(Kinds::kAll, NothingFails,
+              [](const CallSet&, const Outcomes&, Core& core) {
+                EXPECT_EQ(core.state->ListOwed()->size(), 0U);
+                EXPECT_FALSE(core.mounts->HasLeftAnchors());
+              });
+}
+
+TEST_F(Schedule, FailuresAmongOthersLeaveNothing) {
+  RunEachSeed(Kinds::kAll, SomeFail,
+              [](const CallSet&, const Outcomes&, Core&) {});
 }
 
 }  // namespace
