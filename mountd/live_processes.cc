@@ -51,7 +51,7 @@ Result<std::uint64_t> NamespaceOf(const ServiceParts& parts,
                 parts.boot.NetworksOf(allocation));
   const auto own = std::find_if(
       networks.begin(), networks.end(), [](const NetworkRecord& network) {
-        return network.mode != NetworkMode::kHost && network.netns_inode != 0;
+        return HasNamespace(network.mode) && network.netns_inode != 0;
       });
   return own == networks.end() ? 0 : own->netns_inode;
 }

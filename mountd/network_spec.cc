@@ -111,7 +111,7 @@ Result<void> CheckFitsMode(const NetworkSpec& spec) {
   if (spec.mode != NetworkMode::kCni && spec.cni != CniSettings{}) {
     return BadSpec(mode, "has no CNI plugin to ask");
   }
-  if (!HasInterface(spec.mode) && spec.mode != NetworkMode::kHost &&
+  if (!HasInterface(spec.mode) && HasNamespace(spec.mode) &&
       !spec.ports.empty()) {
     return BadSpec(mode, "has no address to map ports to");
   }
@@ -166,6 +166,8 @@ bool HasInterface(NetworkMode mode) {
   return mode == NetworkMode::kBridge || mode == NetworkMode::kCni;
 }
 
+bool HasNamespace(NetworkMode mode) { return mode != NetworkMode::kHost; }
+
 std::string ModeText(NetworkMode mode, const std::string& network) {
   return mode == NetworkMode::kCni ? std::string(kCniPrefix) + network
                                    : NameOf(mode);
@@ -198,7 +200,7 @@ NetworkStatus StatusOf(const NetworkRecord& record) {
   NetworkStatus status;
   status.mode = record.mode;
   status.network = record.network;
-  if (record.mode != NetworkMode::kHost) {
+  if (HasNamespace(record.mode)) {
     status.netns_path = std::string(paths::kNetnsDir) + "/" + record.allocation;
   }
   status.netns_inode = record.netns_inode;
@@ -303,8 +305,7 @@ Result<void> CheckGoesWith(const std::string& allocation,
     return BadSpec("mode driver", "needs the namespace (netns)");
   }
   for (const NetworkRecord& other : others) {
-    if ((other.mode == NetworkMode::kHost) !=
-        (spec.mode == NetworkMode::kHost)) {
+    if (HasNamespace(other.mode) != HasNamespace(spec.mode)) {
       return refuse("it cannot have the host's namespace and one of its own");
     }
     if (given.valid() && given.inode != other.netns_inode) {

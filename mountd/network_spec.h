@@ -66,6 +66,8 @@ NetworkStatus StatusOf(const NetworkRecord& record);
 // Whether its networks are links in a namespace; otherwise they are the
 // namespace alone, or none.
 bool HasInterface(NetworkMode mode);
+// Whether its allocation has a namespace of its own.
+bool HasNamespace(NetworkMode mode);
 
 // "none", "host", "bridge", "driver", "cni/<network>".
 std::string ModeText(NetworkMode mode, const std::string& network);

@@ -28,7 +28,7 @@ bool AreOnLink(const netns::LinkEvents& events, const netns::Ipv4& ipv4,
 }
 
 bool Concern(const netns::LinkEvents& events, const NetworkRecord& record) {
-  return record.mode != NetworkMode::kHost &&
+  return HasNamespace(record.mode) &&
          (events.allocations.contains(record.allocation) ||
           AreOnLink(events, record.ipv4, record.ipv6));
 }
@@ -229,7 +229,9 @@ void NetworkWatch::LookAt(const NetworkRecord& seen) {
   parts_.strands.Submit(
       AllocationStrand(seen.allocation),
       [this, allocation = seen.allocation, interface = seen.interface] {
-        if (const auto record = Created(allocation, interface)) {
+        // It may be another by now: of the same name, and with no namespace.
+        const auto record = Created(allocation, interface);
+        if (record && HasNamespace(record->mode)) {
           RepairOne(*record);
         }
       });

@@ -265,7 +265,7 @@ Result<NetworkStatus> Networks::Create(NetworkRecord record,
 
 Result<void> Networks::Make(const GivenNetns& given, std::uint32_t gid,
                             bool first, NetworkRecord* record) {
-  const bool needs_namespace = first && record->mode != NetworkMode::kHost;
+  const bool needs_namespace = first && HasNamespace(record->mode);
   if (needs_namespace || record->mode == NetworkMode::kBridge) {
     exec::NetworkPlan plan = PlanOf(*record, OriginOf(*record, first));
     plan.owner_uid = given.owner_uid;
@@ -319,7 +319,7 @@ Result<void> Networks::Delete(NetworkRecord record, bool alone) {
   if (record.mode == NetworkMode::kCni) {
     MOUNTD_TRY(cni_.Detach(record));
   }
-  const bool ends_namespace = alone && record.mode != NetworkMode::kHost;
+  const bool ends_namespace = alone && HasNamespace(record.mode);
   if (ends_namespace || record.mode == NetworkMode::kBridge) {
     MOUNTD_TRY(
         executor_.DeleteNetwork(PlanOf(record, OriginOf(record, alone))));

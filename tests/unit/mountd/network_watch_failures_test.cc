@@ -3,6 +3,7 @@
 // NetworkWatch where it is told too little, or cannot ask.
 #include <algorithm>
 #include <functional>
+#include <future>
 #include <optional>
 #include <utility>
 
@@ -34,8 +35,11 @@ class NetworkWatchFailuresTest : public NetworkWatchTest {
     SayOfRuleset({RuleGoes("mountd", "forward"), GenerationOf("nft")});
   }
   // Read, and given to those whose turn it is.
-  void SayWithoutWaiting(const NetlinkMessage& message) {
-    core_.executor->TellNetworks(NetworkWatchKind::kLinks, message.Bytes());
+  void SayWithoutWaiting(NetworkWatchKind kind,
+                         const std::vector<NetlinkMessage>& messages) {
+    for (const NetlinkMessage& message : messages) {
+      core_.executor->TellNetworks(kind, message.Bytes());
+    }
     ASSERT_TRUE(loop_.RunUntil([&] { return loop_.timer_count() > 0; }));
     loop_.FireTimers();
     AwaitStrand("network watch");
@@ -165,10 +169,10 @@ TEST_F(NetworkWatchFailuresTest, WhatIsNotThereAnyMoreIsNotRepaired) {
   Start();
   const auto look_while = [&](const std::function<void()>& change) {
     core_.executor->script().Block("RepairNetwork");
-    SayWithoutWaiting(LinkGoes(web.host_interface));
+    SayWithoutWaiting(NetworkWatchKind::kLinks, {LinkGoes(web.host_interface)});
     ASSERT_TRUE(core_.executor->script().AwaitBlocked("RepairNetwork"));
     // Its strand is at work: what comes waits there.
-    SayWithoutWaiting(LinkGoes(web.host_interface));
+    SayWithoutWaiting(NetworkWatchKind::kLinks, {LinkGoes(web.host_interface)});
     change();
     core_.executor->script().Unblock("RepairNetwork");
     AwaitWork();
@@ -185,6 +189,22 @@ TEST_F(NetworkWatchFailuresTest, WhatIsNotThereAnyMoreIsNotRepaired) {
     ASSERT_EQ(Outcome(core_.boot->SetNetworkState(record)), "Ok");
   });
   EXPECT_EQ(Count("RepairNetwork"), 4U);
+}
+
+TEST_F(NetworkWatchFailuresTest, WhatHasTheHostsNamespaceByThenIsNotLost) {
+  const NetworkStatus web = SetupMode("web", NetworkMode::kNone);
+  Start();
+  std::promise<void> made_anew;
+  strands_->Submit(AllocationStrand("web"),
+                   [until = made_anew.get_future().share()] { until.wait(); });
+  SayWithoutWaiting(NetworkWatchKind::kRuleset,
+                    {RuleGoes("mountd", "forward"), GenerationOf("nft")});
+  AwaitStrand("network watch");
+  ASSERT_EQ(Outcome(core_.networks->Teardown("web", web.interface)), "Ok");
+  SetupMode("web", NetworkMode::kHost);
+  made_anew.set_value();
+  AwaitWork();
+  EXPECT_EQ(Told(), Lines{"ruleset restored"});
 }
 
 TEST_F(NetworkWatchFailuresTest, ACheckThatFailsSaysNothingOfTheNetwork) {
