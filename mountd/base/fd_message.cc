@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 #include "mountd/base/fd_message.h"
 
+#include <poll.h>
 #include <sys/socket.h>
 #include <sys/uio.h>
 
@@ -91,6 +92,11 @@ Result<Received, int> ReceiveWithFds(int socket, std::span<std::byte> into,
   received.more_fds =
       (message.msg_flags & MSG_CTRUNC) != 0 || received.fds.size() > most_fds;
   return received;
+}
+
+bool HasGivenUp(int socket) {
+  pollfd peer = {socket, POLLIN | POLLRDHUP, 0};
+  return ::poll(&peer, 1, 0) > 0;
 }
 
 }  // namespace mountd

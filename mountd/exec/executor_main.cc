@@ -94,7 +94,7 @@ Result<void> Run(const Options& options, const AroundKernel& around) {
   // Modes are given in full; nothing of the executor's memory on disk.
   ::umask(0);
   ::prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
-  RealKernel real;
+  RealKernel real(socket.get());
   Kernel& kernel = around ? around(real) : real;
   Dispatcher dispatcher(kernel, config);
   // By then mountd has waited for its answer, and undone what it was told of.

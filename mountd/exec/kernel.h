@@ -120,7 +120,8 @@ class Kernel {
   virtual Sys<std::vector<OrderedName>> ListAfter(int dir, std::uint64_t after,
                                                   std::size_t limit) = 0;
   // flock(2) LOCK_EX; held until `fd` is closed. EWOULDBLOCK if somebody else
-  // has it for longer than a plan can wait.
+  // has it for longer than a plan can wait. ECANCELED if whoever asked for the
+  // plan is gone by then: what another mountd made meanwhile is not this plan's.
   virtual Sys<void> Lock(int fd) = 0;
   // All of a file of the kernel's; EFBIG if it holds more than `limit` bytes.
   virtual Sys<std::string> ReadFile(int dir, const std::string& name,

@@ -20,6 +20,9 @@ inline Sys<void> Done(int rc) {
 // NewNetNamespace leaves and re-enters the thread's network namespace.
 class RealKernel final : public Kernel {
  public:
+  // For the plans that come by the socket `asker`; -1: nobody's who could go.
+  explicit RealKernel(int asker = -1) : asker_(asker) {}
+
   Sys<UniqueFd> Open(int dir, const std::string& path, int flags,
                      std::uint64_t resolve) override;
   Sys<FileFacts> Stat(int dir, const std::string& name) override;
@@ -95,6 +98,7 @@ class RealKernel final : public Kernel {
   Sys<void> RunNft(const std::string& commands) override;
 
  private:
+  const int asker_;
   std::vector<pid_t> lost_children_;  // killed, and not dead yet
 };
 

@@ -15,6 +15,7 @@
 #include <cstring>
 #include <thread>
 
+#include "mountd/base/fd_message.h"
 #include "mountd/exec/kernel_abi.h"
 #include "mountd/exec/real_kernel.h"
 
@@ -237,10 +238,13 @@ Sys<void> RealKernel::Lock(int fd) {
   constexpr std::chrono::milliseconds kPause(2);
   const auto deadline = std::chrono::steady_clock::now() + kWait;
   for (;;) {
-    if (::flock(fd, LOCK_EX | LOCK_NB) == 0) {
+    const int err = ::flock(fd, LOCK_EX | LOCK_NB) == 0 ? 0 : errno;
+    if (asker_ >= 0 && HasGivenUp(asker_)) {
+      return ECANCELED;
+    }
+    if (err == 0) {
       return {};
     }
-    const int err = errno;
     if (err != EINTR &&
         (err != EWOULDBLOCK || std::chrono::steady_clock::now() >= deadline)) {
       return err;

@@ -81,13 +81,6 @@ class Within {
   const LastResort& end_;
 };
 
-// Whoever asks waits for the answer before it sends anything else, unless it
-// gives up.
-bool IsGivenUp(int socket) {
-  pollfd peer = {socket, POLLIN | POLLRDHUP, 0};
-  return ::poll(&peer, 1, 0) > 0;
-}
-
 }  // namespace
 
 Result<void> CheckPeer(int socket, uid_t allowed) {
@@ -145,7 +138,7 @@ Result<void> Serve(int socket, Dispatcher* dispatcher, const Longest& longest) {
     if (!received) {
       return ErrnoError(received.error(), "recvmsg", "request");
     }
-    if (received->size == 0 || IsGivenUp(socket)) {
+    if (received->size == 0 || HasGivenUp(socket)) {
       return Ok();
     }
     const auto message =

@@ -167,6 +167,35 @@ TEST_F(Abandoned, APlanWhoseSenderHasHungUpIsNotBegun) {
   EXPECT_TRUE(kernel_.calls().empty());
 }
 
+// It waited for its turn, and another mountd has made anew what it is about.
+TEST_F(Abandoned, APlanWhoseSenderIsGoneByItsTurnDoesNothing) {
+  ASSERT_EQ(ErrorOf(Call(PlanKind::kPrepareNetworks)), "");
+  ASSERT_EQ(ErrorOf(Send(Network(PlanKind::kCreateNetwork))), "");
+  const Inventory made = Inventory::Take();
+  std::array<int, 2> ends{};
+  ASSERT_EQ(
+      ::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends.data()), 0);
+  UniqueFd ours(ends[0]);
+  UniqueFd theirs(ends[1]);
+  exec::RealKernel real(ours.get());
+  exec::InjectingKernel kernel(real);
+  bool locked = false;
+  kernel.Before([&](const std::string& call) {
+    if (call == "Lock") {
+      locked = true;
+      theirs.reset();
+    }
+  });
+  exec::Dispatcher dispatcher(kernel, config_);
+  const Request request = Network(PlanKind::kDeleteNetwork);
+  ASSERT_EQ(::send(theirs.get(), &request, sizeof(request), 0),
+            static_cast<ssize_t>(sizeof(request)));
+  EXPECT_FALSE(exec::Serve(ours.get(), &dispatcher).has_value());
+  EXPECT_TRUE(locked);
+  ours.reset();
+  EXPECT_EQ(Difference(made, Inventory::Take()), "");
+}
+
 TEST_F(Abandoned, OneThatIsStuckMakesOthersBusyNotStuck) {
   const UniqueFd held(
       ::open("/run/mountd/base/p", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
