@@ -206,6 +206,10 @@ std::string CniGcRequest(const std::vector<NetworkRecord>& valid) {
   return cni::ToText(Json{{"valid", std::move(list)}});
 }
 
+std::string CniEarlierBootsRequest() {
+  return cni::ToText(Json{{"earlier_boots", true}});
+}
+
 Result<void> ReadCniOutcome(std::string_view text) {
   MOUNTD_TRY(ParseAnswer(text));
   return Ok();

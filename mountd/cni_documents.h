@@ -26,6 +26,8 @@ std::string CniStatusRequest(const std::string& network);
 
 // For GC of all networks: these are to stay.
 std::string CniGcRequest(const std::vector<NetworkRecord>& valid);
+// For GC of what was attached in an earlier boot alone.
+std::string CniEarlierBootsRequest();
 
 // Of any verb: the error that the answer is, which names the plugin to blame;
 // Internal for what is no answer.

@@ -91,13 +91,13 @@ Result<void> CniNetworks::CollectGarbage() {
   plan.verb = exec::CniVerb::kGc;
   const std::unique_lock lock(attaching_);
   MOUNTD_ASSIGN(std::vector<NetworkRecord> valid, store_.ListNetworks());
-  if (valid.empty()) {
-    return Ok();  // it may have been lost, and then they are not
-  }
+  const bool may_be_lost = valid.empty();
   std::erase_if(valid, [](const NetworkRecord& record) {
     return record.mode != NetworkMode::kCni;
   });
-  MOUNTD_ASSIGN(const std::string answer, Run(plan, CniGcRequest(valid)));
+  MOUNTD_ASSIGN(
+      const std::string answer,
+      Run(plan, may_be_lost ? CniEarlierBootsRequest() : CniGcRequest(valid)));
   return ReadCniOutcome(answer);
 }
 

@@ -34,9 +34,9 @@ class CniNetworks {
   Result<void> Check(const NetworkRecord& record);
   // Whether the network's plugins could attach one now.
   Result<void> Status(const std::string& network);
-  // Undoes what no record in the store is of, and has plugins do the same; not
-  // if it knows of nothing. DeadlineExceeded while another operation is under
-  // way.
+  // Undoes what no record in the store is of, and has plugins do the same; if
+  // it knows of nothing, what was attached in an earlier boot alone.
+  // DeadlineExceeded while another operation is under way.
   Result<void> CollectGarbage();
   // As it was at most a little while ago: it takes some processes to ask.
   Result<CniListing> List();

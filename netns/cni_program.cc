@@ -69,6 +69,7 @@ Command CommandOf(const Config& config, const CniPlan& plan,
     Add(&command, "--plugin-dir", directory);
   }
   Add(&command, "--state-dir", paths::kCniState);
+  Add(&command, "--kept-dir", paths::kCniKept);
   Add(&command, "--deadline-ms", std::to_string(config.timeouts.cni.count()));
   if (plan.network.size != 0) {
     Add(&command, "--network", Text(plan.network));

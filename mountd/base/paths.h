@@ -21,7 +21,8 @@
 //       p/<plugin>/{csi.sock,csi-<instance>.sock,staging/<key>,
 //                   publish/<allocation>/<key>}
 //   /var/lib/mountd/state.db    0700 mountd: the records that outlive the boot
-//   /run/netns/<allocation>     the network namespaces
+//   /var/lib/mountd-cni/        0700 root: CNI attachments, should it end
+//   meanwhile /run/netns/<allocation>     the network namespaces
 namespace mountd::paths {
 
 inline constexpr char kRunDir[] = "/run/mountd";
@@ -31,6 +32,7 @@ inline constexpr char kCsiSocket[] = "/run/mountd/csi.sock";
 inline constexpr char kBootStore[] = "/run/mountd/state/boot.db";
 inline constexpr char kStateStore[] = "/var/lib/mountd/state.db";
 inline constexpr char kCniState[] = "/run/mountd/cni";
+inline constexpr char kCniKept[] = "/var/lib/mountd-cni";
 inline constexpr char kBase[] = "/run/mountd/base";
 inline constexpr char kAllocations[] = "a";
 inline constexpr char kPlugins[] = "p";

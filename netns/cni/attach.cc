@@ -89,6 +89,7 @@ class Attaching {
   PluginOutcome<Json> Attempt() {
     tried_ = 0;
     record_.result = nullptr;
+    MOUNTD_TRY(NoPlugins(state_.Keep(record_)));
     MOUNTD_TRY(NoPlugins(state_.Save(record_)));
     MOUNTD_TRY(Chain(context_.plugins, record_)
                    .Add(

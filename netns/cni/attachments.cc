@@ -23,7 +23,8 @@ struct Held {
 
 Result<Held> Hold(const Context& context, const Request& request) {
   MOUNTD_TRY(CheckAttachment(request));
-  MOUNTD_ASSIGN(StateDir state, StateDir::Open(context.options.state_dir));
+  MOUNTD_ASSIGN(StateDir state, StateDir::Open(context.options.state_dir,
+                                               context.options.kept_dir));
   MOUNTD_ASSIGN(UniqueFd all, state.LockAll(StateDir::Share::kWithOthers,
                                             context.deadline, context.stop));
   MOUNTD_ASSIGN(UniqueFd own,
@@ -40,6 +41,12 @@ Error IsOfAnotherNetwork(const Record& record) {
 // Where DEL and CHECK find the namespace.
 const std::string& NetnsOf(const Context& context, const Record& record) {
   return context.options.netns.empty() ? record.netns : context.options.netns;
+}
+
+bool IsNetnsThere(const Context& context, const Record& record) {
+  const std::string& netns = NetnsOf(context, record);
+  return !record.earlier_boot && !netns.empty() &&
+         CheckNetns(netns, record.netns_inode).has_value();
 }
 
 // What an ADD would do now, for a DEL that knows of none: after a reboot, or to
@@ -73,7 +80,7 @@ std::vector<PluginError> DetachCutOff(const Context& context,
   const std::size_t all = record.list.plugins.size();
   auto left = Detach(context, state, record, all, context.deadline);
   record.netns = NetnsOf(context, record);
-  if (left.empty() || !CheckNetns(record.netns, record.netns_inode)) {
+  if (left.empty() || !IsNetnsThere(context, record)) {
     return left;
   }
   std::size_t tried = 0;
@@ -127,7 +134,7 @@ PluginOutcome<Json> TryCheck(const Context& context, const Request& request) {
   MOUNTD_ASSIGN(const Held held, NoPlugins(Hold(context, request)));
   MOUNTD_ASSIGN(std::optional<Record> record,
                 NoPlugins(held.state.Load(request.attachment)));
-  if (!record) {
+  if (!record || record->earlier_boot) {
     // A DEL that was faster has taken the lock's file, and comes no more.
     held.state.ForgetLock(request.attachment);
     return Failure(MakeError(Code::kNotFound, "CHECK",
@@ -158,7 +165,7 @@ PluginOutcome<Json> TryDel(const Context& context, const Request& request) {
   const bool is_recorded = !loaded || loaded->has_value();
   std::optional<Record> record = loaded ? std::move(*loaded) : std::nullopt;
   const bool is_known = record.has_value();
-  if (record && record->list.name != request.network) {
+  if (record && record->list.name != request.network && !record->earlier_boot) {
     return Failure(IsOfAnotherNetwork(*record));
   }
   if (!is_recorded && context.options.recorded) {
@@ -195,11 +202,10 @@ Json AnswerOf(PluginOutcome<Json> outcome) {
 std::vector<PluginError> Detach(const Context& context, const StateDir& state,
                                 const Record& record, std::size_t count,
                                 const Deadline& deadline) {
-  const std::string& netns = NetnsOf(context, record);
-  const bool there =
-      !netns.empty() && CheckNetns(netns, record.netns_inode).has_value();
+  const std::string netns =
+      IsNetnsThere(context, record) ? NetnsOf(context, record) : "";
   std::vector<PluginError> left =
-      Chain(context.plugins, record).Del(count, there ? netns : "", deadline);
+      Chain(context.plugins, record).Del(count, netns, deadline);
   if (left.empty()) {
     const Result<void> removed = state.Remove(record.attachment);
     if (!removed) {

@@ -81,6 +81,15 @@ std::string MemberReader::Text(const char* key, std::size_t max_bytes) {
   return *text;
 }
 
+bool MemberReader::Flag(const char* key) {
+  const Json* value = Take(key);
+  if (value != nullptr && !value->is_boolean()) {
+    Refuse(key, "must be true or false");
+    return false;
+  }
+  return value != nullptr && value->get<bool>();
+}
+
 std::uint64_t MemberReader::Number(const char* key, std::uint64_t max) {
   const Json* member = Take(key);
   if (member == nullptr) {

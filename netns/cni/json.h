@@ -38,8 +38,9 @@ class MemberReader {
   // `where` names the object in errors; `object` outlives this.
   MemberReader(const Json& object, std::string where);
 
-  // Absent: "", 0, nothing.
+  // Absent: "", false, 0, nothing.
   std::string Text(const char* key, std::size_t max_bytes);
+  bool Flag(const char* key);
   std::uint64_t Number(const char* key, std::uint64_t max);
   std::vector<std::string> Texts(const char* key, std::size_t max_count,
                                  std::size_t max_bytes);

@@ -42,8 +42,10 @@ void DetachInvalid(const Context& context, const StateDir& state,
                    const std::vector<Attachment>& attachments,
                    Collected& collected) {
   for (const Attachment& attachment : attachments) {
-    if (std::binary_search(request.valid.begin(), request.valid.end(),
-                           attachment)) {
+    const bool is_valid = request.earlier_boots ||
+                          std::binary_search(request.valid.begin(),
+                                             request.valid.end(), attachment);
+    if (is_valid && !state.IsOfEarlierBoot(attachment)) {
       continue;
     }
     const Result<std::optional<Record>> record = state.Load(attachment);
@@ -119,7 +121,8 @@ Deadline TimeForLock(const Context& context) {
 
 PluginOutcome<Json> TryCollect(const Context& context, const Request& request) {
   MOUNTD_ASSIGN(const StateDir state,
-                NoPlugins(StateDir::Open(context.options.state_dir)));
+                NoPlugins(StateDir::Open(context.options.state_dir,
+                                         context.options.kept_dir)));
   MOUNTD_ASSIGN(const UniqueFd lock,
                 NoPlugins(state.LockAll(StateDir::Share::kAlone,
                                         TimeForLock(context), context.stop)));
@@ -128,7 +131,10 @@ PluginOutcome<Json> TryCollect(const Context& context, const Request& request) {
   const NetworkNames recorded = NetworksOf(state, attachments);
   Collected collected;
   DetachInvalid(context, state, request, attachments, collected);
-  TellPlugins(context, request, recorded, collected);
+  if (!request.earlier_boots) {
+    TellPlugins(context, request, recorded, collected);
+  }
+  MOUNTD_TRY(NoPlugins(state.ForgetLocksWithoutRecords()));
   Json answer = collected.left.empty()
                     ? Success(Json::object())
                     : Failure(collected.left.front(), collected.left);

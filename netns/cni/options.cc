@@ -30,6 +30,9 @@ plugins that root alone can write, for a request that nobody vouches for.
   --config-dir DIR   where networks are configured; several: the first counts
   --plugin-dir DIR   where plugins are; several: the first counts
   --state-dir DIR    what is attached; of this boot, mode 0700, made if missing
+  --kept-dir DIR     the same, to outlive the boot: what is in this one alone was
+                     attached in an earlier boot, and is detached without its
+                     namespace by gc, or before the next add
   --netns PATH       where the namespace is pinned: for add. check and del take
                      it from add, and del goes on without one that is gone
   --netns-inode N    which namespace has to be there
@@ -54,6 +57,7 @@ that is outside the options is PermissionDenied, and nothing is run:
   dns {servers, searches, options}   ips ["ADDRESS/PREFIX"]   mac
   bandwidth {ingressRate, ingressBurst, egressRate, egressBurst}   in bits
   valid [{container_id, ifname}]   gc alone
+  earlier_boots    gc: true for what they left alone, whatever is valid
 
 stdout: one JSON object. "ok": true with
   add      result {cniVersion, interfaces [{name, mac, sandbox, mtu}],
@@ -83,6 +87,7 @@ enum Option : int {
   kConfigDir = 256,
   kPluginDir,
   kStateDir,
+  kKeptDir,
   kNetns,
   kNetnsInode,
   kNetwork,
@@ -94,11 +99,12 @@ enum Option : int {
   kBackoff,
 };
 
-constexpr std::array<option, 14> kOptions = {{
+constexpr std::array<option, 15> kOptions = {{
     {"help", no_argument, nullptr, kHelp},
     {"config-dir", required_argument, nullptr, kConfigDir},
     {"plugin-dir", required_argument, nullptr, kPluginDir},
     {"state-dir", required_argument, nullptr, kStateDir},
+    {"kept-dir", required_argument, nullptr, kKeptDir},
     {"netns", required_argument, nullptr, kNetns},
     {"netns-inode", required_argument, nullptr, kNetnsInode},
     {"network", required_argument, nullptr, kNetwork},
@@ -167,6 +173,9 @@ Result<void> Take(int option, const char* value, Options& options) {
       return Ok();
     case kStateDir:
       options.state_dir = value;
+      return Ok();
+    case kKeptDir:
+      options.kept_dir = value;
       return Ok();
     case kNetns:
       options.netns = value;

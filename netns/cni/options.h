@@ -19,6 +19,7 @@ struct Options {
   std::vector<std::string> config_dirs;
   std::vector<std::string> plugin_dirs;
   std::string state_dir;
+  std::string kept_dir;  // "": nothing outlives the boot
   // Where the namespace is pinned; "" where there is none any more.
   std::string netns;
   std::uint64_t netns_inode = 0;  // 0: not told

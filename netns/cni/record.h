@@ -20,6 +20,8 @@ namespace mountd::cni {
 //                     DEL, or an undo                     DEL  │
 //                          ▼  └────────── DEL failed ──────────┤
 //                      no record ◄─────────────────────────────┘
+//
+// A reboot makes any of them incomplete, of an earlier boot, without a result.
 struct Record {
   NetworkList list;
   // The version that was spoken.
@@ -32,6 +34,9 @@ struct Record {
   bool complete = false;
   // The last answer of a plugin; null while there is none.
   Json result;
+  // Not written: what is there of it is what plugins keep on disk. A namespace
+  // of the same name, or of the same inode, is another.
+  bool earlier_boot = false;
 };
 
 Json ToJson(const Record& record);

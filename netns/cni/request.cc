@@ -205,6 +205,7 @@ Result<Request> ParseRequest(std::string_view text) {
   MOUNTD_TRY(ReadBandwidth(reader, request.capabilities));
   ReadAddresses(reader, request.capabilities);
   MOUNTD_ASSIGN(request.valid, ReadValid(reader));
+  request.earlier_boots = reader.Flag("earlier_boots");
   MOUNTD_TRY(reader.Finish());
   return request;
 }

@@ -38,6 +38,7 @@ struct Attachment {
 //   ips           ["10.0.0.5/24"]
 //   mac           "02:..."
 //   valid         GC: [{container_id, ifname}]
+//   earlier_boots GC: only what was attached in one; `valid` counts for nothing
 struct Request {
   std::string network;
   Attachment attachment;
@@ -47,6 +48,7 @@ struct Request {
   // bandwidth, ips, mac. Only those that were asked for.
   Json capabilities = Json::object();
   std::vector<Attachment> valid;
+  bool earlier_boots = false;
 };
 
 // InvalidArgument, which names the member.

@@ -9,6 +9,7 @@
 
 #include <cerrno>
 #include <cstdio>
+#include <set>
 #include <string_view>
 #include <utility>
 
@@ -49,6 +50,39 @@ Result<void> Write(int fd, std::string_view bytes, const std::string& object) {
   return Ok();
 }
 
+// The whole file, or the one that was there before.
+Result<void> Replace(int directory, const Record& record, bool on_disk) {
+  const std::string name = FileOf(record.attachment);
+  const std::string object = record.attachment.ToText();
+  // Nobody else writes it, by the lock; one that was left is overwritten.
+  const std::string fresh = "." + name;
+  const std::string text = ToText(ToJson(record));
+  if (text.size() > kRecordBounds.max_bytes) {
+    return MakeError(Code::kResourceExhausted, "record", object,
+                     "is too large to be kept");
+  }
+  const UniqueFd file(::openat(
+      directory, fresh.c_str(),
+      O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, kOwnersOnly));
+  if (!file.valid()) {
+    return ErrnoError(errno, "open", object);
+  }
+  MOUNTD_TRY(Write(file.get(), text, object));
+  if (on_disk && ::fdatasync(file.get()) != 0) {
+    return ErrnoError(errno, "fdatasync", object);
+  }
+  if (::renameat(directory, fresh.c_str(), directory, name.c_str()) != 0) {
+    return ErrnoError(errno, "rename", object);
+  }
+  return on_disk && ::fsync(directory) != 0
+             ? Result<void>(ErrnoError(errno, "fsync", object))
+             : Ok();
+}
+
+bool IsThere(int directory, const std::string& name) {
+  return ::faccessat(directory, name.c_str(), F_OK, AT_SYMLINK_NOFOLLOW) == 0;
+}
+
 // Whoever had it before may have taken the file away.
 bool IsStillThere(int directory, const std::string& name, int fd) {
   struct stat held {};
@@ -60,20 +94,38 @@ bool IsStillThere(int directory, const std::string& name, int fd) {
 
 }  // namespace
 
-StateDir::StateDir(UniqueFd records, UniqueFd locks)
-    : records_(std::move(records)), locks_(std::move(locks)) {}
+StateDir::StateDir(UniqueFd records, UniqueFd locks, UniqueFd kept)
+    : records_(std::move(records)),
+      locks_(std::move(locks)),
+      kept_(std::move(kept)) {}
 
-Result<StateDir> StateDir::Open(const std::string& path) {
+Result<StateDir> StateDir::Open(const std::string& path,
+                                const std::string& kept_path) {
   MOUNTD_ASSIGN(const UniqueFd top, OpenPrivateDirectory(path));
   MOUNTD_ASSIGN(UniqueFd records, OpenPrivateDirectoryAt(top.get(), "records"));
   MOUNTD_ASSIGN(UniqueFd locks, OpenPrivateDirectoryAt(top.get(), "locks"));
-  return StateDir(std::move(records), std::move(locks));
+  UniqueFd kept;
+  if (!kept_path.empty()) {
+    MOUNTD_ASSIGN(kept, OpenPrivateDirectory(kept_path));
+  }
+  return StateDir(std::move(records), std::move(locks), std::move(kept));
+}
+
+bool StateDir::IsRecorded(const Attachment& attachment) const {
+  return IsThere(records_.get(), FileOf(attachment));
+}
+
+bool StateDir::IsOfEarlierBoot(const Attachment& attachment) const {
+  return kept_.valid() && !IsRecorded(attachment) &&
+         IsThere(kept_.get(), FileOf(attachment));
 }
 
 Result<std::optional<Record>> StateDir::Load(
     const Attachment& attachment) const {
-  const Result<std::string> text = ReadTrustedFile(
-      records_.get(), FileOf(attachment), kRecordBounds.max_bytes);
+  const bool earlier_boot = IsOfEarlierBoot(attachment);
+  const Result<std::string> text =
+      ReadTrustedFile(earlier_boot ? kept_.get() : records_.get(),
+                      FileOf(attachment), kRecordBounds.max_bytes);
   if (!text && text.error().code == Code::kNotFound) {
     return std::optional<Record>();
   }
@@ -81,53 +133,59 @@ Result<std::optional<Record>> StateDir::Load(
   MOUNTD_ASSIGN(const Json json,
                 ParseObject(*text, kRecordBounds, attachment.ToText()));
   MOUNTD_ASSIGN(Record record, ReadRecord(json, attachment));
+  record.earlier_boot = earlier_boot;
+  record.complete = record.complete && !earlier_boot;
   return std::optional<Record>(std::move(record));
 }
 
 Result<void> StateDir::Save(const Record& record) const {
-  const std::string name = FileOf(record.attachment);
-  const std::string object = record.attachment.ToText();
-  // Nobody else writes it, by the lock; one that was left is overwritten.
-  const std::string fresh = "." + name;
-  const std::string text = ToText(ToJson(record));
-  if (text.size() > kRecordBounds.max_bytes) {
-    return MakeError(Code::kResourceExhausted, "record", object,
-                     "is too large to be kept");
-  }
-  const UniqueFd file(::openat(
-      records_.get(), fresh.c_str(),
-      O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, kOwnersOnly));
-  if (!file.valid()) {
-    return ErrnoError(errno, "open", object);
-  }
-  MOUNTD_TRY(Write(file.get(), text, object));
-  if (::renameat(records_.get(), fresh.c_str(), records_.get(), name.c_str()) !=
-      0) {
-    return ErrnoError(errno, "rename", object);
-  }
-  return Ok();
+  return Replace(records_.get(), record, /*on_disk=*/false);
 }
 
+Result<void> StateDir::Keep(const Record& record) const {
+  return kept_.valid() ? Replace(kept_.get(), record, /*on_disk=*/true) : Ok();
+}
+
+// That of this boot first: the other one alone tells of an earlier one, and
+// then it is detached once more, which does no harm.
 Result<void> StateDir::Remove(const Attachment& attachment) const {
   const std::string name = FileOf(attachment);
-  for (const std::string& file : {"." + name, name}) {
-    if (::unlinkat(records_.get(), file.c_str(), 0) != 0 && errno != ENOENT) {
-      return ErrnoError(errno, "unlink", attachment.ToText());
+  for (const int directory : {records_.get(), kept_.get()}) {
+    for (const std::string& file : {"." + name, name}) {
+      if (directory >= 0 && ::unlinkat(directory, file.c_str(), 0) != 0 &&
+          errno != ENOENT) {
+        return ErrnoError(errno, "unlink", attachment.ToText());
+      }
     }
   }
   return Ok();
 }
 
 Result<std::vector<Attachment>> StateDir::List() const {
-  MOUNTD_ASSIGN(const std::vector<std::string> names,
-                ListNames(records_.get()));
-  std::vector<Attachment> attachments;
-  for (const std::string& name : names) {
-    if (auto attachment = AttachmentOf(name)) {
-      attachments.push_back(std::move(*attachment));
+  std::set<Attachment> attachments;
+  for (const int directory : {records_.get(), kept_.get()}) {
+    if (directory < 0) {
+      continue;
+    }
+    MOUNTD_ASSIGN(const std::vector<std::string> names, ListNames(directory));
+    for (const std::string& name : names) {
+      if (auto attachment = AttachmentOf(name)) {
+        attachments.insert(std::move(*attachment));
+      }
     }
   }
-  return attachments;
+  return std::vector<Attachment>(attachments.begin(), attachments.end());
+}
+
+Result<void> StateDir::ForgetLocksWithoutRecords() const {
+  MOUNTD_ASSIGN(const std::vector<std::string> names, ListNames(locks_.get()));
+  for (const std::string& name : names) {
+    const auto attachment = AttachmentOf(name);
+    if (attachment && !IsRecorded(*attachment)) {
+      ForgetLock(*attachment);
+    }
+  }
+  return Ok();
 }
 
 Result<UniqueFd> StateDir::Lock(const Attachment& attachment,

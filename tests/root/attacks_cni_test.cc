@@ -57,6 +57,8 @@ class CniAttacks : public Networks, protected cni::CniWorld {
     alone.allocation = ToWire("web");
     inode_ = Create(alone).netns_inode;
     ::umask(S_IWGRP | S_IWOTH);
+    // What outlives a boot is not to outlive the test.
+    ASSERT_EQ(::mount("var-lib", "/var/lib", "tmpfs", 0, "mode=0755"), 0);
     Make();
     WriteNetworks();
     config_.cni = {{"/run/networks"}, {"/run/plugins"}};

@@ -27,7 +27,6 @@ namespace fs = std::filesystem;
 using Lines = std::vector<std::string>;
 
 constexpr char kCgroups[] = "/sys/fs/cgroup";
-constexpr char kBootId[] = "/proc/sys/kernel/random/boot_id";
 
 // A process that has done what it was told, and lives until it is ended.
 class Process {
@@ -162,34 +161,7 @@ cgroups = [")" + top_ + R"("]
     return told;
   }
 
-  // The machine stops, and starts again with what is on its disk.
-  void Reboot() {
-    client_.reset();
-    Node::KillAll();
-    node_.reset();
-    Node::KillAll();
-    for (const char* path : {"/run/netns", "/run/mountd"}) {
-      Lines points = MountPointsUnder(path);
-      for (auto point = points.rbegin(); point != points.rend(); ++point) {
-        ::umount2(point->c_str(), MNT_DETACH);
-      }
-      EXPECT_EQ(MountPointsUnder(path), Lines{});
-      fs::remove_all(path);
-    }
-    // The host's own network namespace.
-    EXPECT_EQ(std::system("nft delete table inet mountd"), 0);
-    const std::string path = "/run/boot_id." + std::to_string(++boots_);
-    std::ofstream(path) << "0000000" << boots_
-                        << "-0000-4000-8000-000000000001\n";
-    ASSERT_EQ(::mount(path.c_str(), kBootId, nullptr, MS_BIND, nullptr), 0);
-    auto node = Node::StartAgain();
-    ASSERT_TRUE(node) << node.error().Message();
-    node_ = *std::move(node);
-    Connect();
-  }
-
   std::string top_;
-  int boots_ = 0;
 };
 
 TEST_F(NodeReconcile, AProcessInTheCgroupKeepsItsAllocation) {

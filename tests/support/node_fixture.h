@@ -38,8 +38,14 @@ class NodeFixture : public PrivateNamespaces {
     client_.emplace(*std::move(client));
   }
 
+  // The machine stops, and starts again with what is on its disk.
+  void Reboot();
+
   std::unique_ptr<Node> node_;
   std::optional<agent::Client> client_;
+
+ private:
+  int boots_ = 0;
 };
 
 }  // namespace mountd::testing

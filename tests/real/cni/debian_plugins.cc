@@ -56,20 +56,32 @@ std::vector<Json> NomadsPlugins(const Json& ipam) {
            {"snat", true}}};
 }
 
-Lines WhatPluginsLeft() {
-  const Shell found =
-      Sh("ip -o link | cut -d: -f2 | cut -d@ -f1;"
-         "for ns in /run/netns/*; do"
-         "  nsenter --net=$ns ip -o link | cut -d: -f2 | cut -d@ -f1 |"
-         "  sed s,^,$ns,; done;"
-         "{ iptables-save; ip6tables-save; } | grep -v '^[#:]';"
-         "find /run/cni -type f -name '*[.:]*' ! -name 'last_*'");
-  std::istringstream text(found.out);
+namespace {
+
+Lines LinesOf(const std::string& script) {
+  std::istringstream text(Sh(script).out);
   Lines lines;
   for (std::string line; std::getline(text, line);) {
     lines.insert(line);
   }
   return lines;
+}
+
+}  // namespace
+
+Lines Leases() {
+  return LinesOf("find /run/cni -type f -name '*[.:]*' ! -name 'last_*'");
+}
+
+Lines WhatPluginsLeft() {
+  Lines left = LinesOf(
+      "ip -o link | cut -d: -f2 | cut -d@ -f1;"
+      "for ns in /run/netns/*; do"
+      "  nsenter --net=$ns ip -o link | cut -d: -f2 | cut -d@ -f1 |"
+      "  sed s,^,$ns,; done;"
+      "{ iptables-save; ip6tables-save; } | grep -v '^[#:]'");
+  left.merge(Leases());
+  return left;
 }
 
 }  // namespace mountd::cni

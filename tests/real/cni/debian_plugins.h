@@ -30,6 +30,8 @@ Json HostLocal(const std::string& subnet, const std::string& subnet6 = "");
 std::vector<Json> NomadsPlugins(const Json& ipam);
 
 using Lines = std::set<std::string>;
+// The addresses that host-local has given out.
+Lines Leases();
 // Links, rules, and addresses that are given out: all that a plugin leaves.
 Lines WhatPluginsLeft();
 

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <optional>
 #include <thread>
 
@@ -128,6 +129,21 @@ TEST_F(NodeCniPlugins, OneThatIsKilledMeanwhileLeavesNothing) {
     EXPECT_EQ(WhatPluginsLeft(), before);
     EXPECT_EQ(LeftOf("web"), "");
   }
+}
+
+// host-local's leases are on the disk: it gives a container of the same name no
+// second one.
+TEST_F(NodeCniPlugins, AfterARebootWhatIsSetUpAgainIsNoDuplicate) {
+  ASSERT_EQ(MessageOf(SetUpNetwork("web", WithPort())), "Ok");
+  ASSERT_EQ(MessageOf(SetUpNetwork("gone", WithPort(20081))), "Ok");
+  EXPECT_EQ(cni::Leases().size(), 4U);
+  ASSERT_NO_FATAL_FAILURE(Reboot());
+  EXPECT_EQ(MessageOf(SetUpNetwork("web", WithPort())), "Ok");
+  // What nobody asks for again goes by itself.
+  EXPECT_TRUE(Eventually([&] { return cni::Leases().size() == 2; }));
+  Release("web");
+  EXPECT_EQ(cni::Leases(), Lines{});
+  EXPECT_TRUE(std::filesystem::is_empty("/var/lib/mountd-cni"));
 }
 
 TEST_F(NodeCniPlugins, AFailureHalfWayLeavesNothing) {

@@ -308,6 +308,7 @@ TEST_F(CniNetworksTest, GarbageIsWhatNoRecordIsOf) {
   ASSERT_EQ(MessageOf(core_.boot->RemoveNetwork(Records().at(0))), "Ok");
   // The store may have been lost.
   ASSERT_EQ(MessageOf(networks().cni().CollectGarbage()), "Ok");
+  EXPECT_EQ(LastRequest(), Json({{"earlier_boots", true}}));
   EXPECT_EQ(Existing(), web_);
   ASSERT_EQ(SetUpNetwork({}, "db"), "Ok");
   ASSERT_EQ(MessageOf(networks().cni().CollectGarbage()), "Ok");

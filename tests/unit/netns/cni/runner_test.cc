@@ -226,6 +226,86 @@ TEST_F(CniRunner, GarbageIsWhatIsAttachedAndNotValid) {
   EXPECT_FALSE(HasRecord("old"));
 }
 
+// A reboot takes the namespace and the directory of this boot's attachments.
+class CniAfterReboot : public RunnerTest {
+ protected:
+  void SetUp() override {
+    RunnerTest::SetUp();
+    if (IsSkipped()) {
+      return;
+    }
+    Json network = Network("net", {Plugin("first"), Plugin("second")});
+    network["cniVersion"] = "1.1.0";
+    WriteNetwork("1.conflist", network);
+    ASSERT_EQ(RunKept("add", RequestFor("web"))["ok"], true);
+    std::filesystem::remove_all("/run/state");
+    ASSERT_EQ(::umount("/run/netns/web"), 0);
+    PinNamespace("web");
+    ForgetCalls();
+  }
+  static Json RunKept(const std::string& verb, const Json& request) {
+    return Run(verb, request, {"--kept-dir", "/run/kept"});
+  }
+  static bool IsKept() { return std::filesystem::exists("/run/kept/web@eth0"); }
+  static void ExpectDetachedWithoutNamespace() {
+    const auto calls = Calls();
+    ASSERT_GE(calls.size(), 2U);
+    for (std::size_t i = 0; i < 2; ++i) {
+      const Names environment = calls.at(i)["environment"];
+      EXPECT_EQ(std::count(environment.begin(), environment.end(),
+                           "CNI_NETNS=/run/netns/web"),
+                0);
+      EXPECT_FALSE(calls.at(i)["config"].contains("prevResult"));
+    }
+  }
+};
+
+TEST_F(CniAfterReboot, WhatIsAttachedAgainWasDetachedBefore) {
+  const Json answer = RunKept("add", RequestFor("web"));
+  EXPECT_EQ(answer["ok"], true) << answer;
+  EXPECT_EQ(answer["existing"], false);
+  EXPECT_EQ(CallNames(),
+            (Names{"DEL second", "DEL first", "ADD first", "ADD second"}));
+  ExpectDetachedWithoutNamespace();
+  EXPECT_EQ(RunKept("del", RequestFor("web"))["ok"], true);
+  EXPECT_FALSE(IsKept());
+}
+
+TEST_F(CniAfterReboot, ADelOfAnyNetworkDetachesIt) {
+  WriteNetwork("2.conflist", Network("other", {Plugin("first")}));
+  EXPECT_EQ(RunKept("check", RequestFor("web"))["code"], "NotFound");
+  Json request = RequestFor("web");
+  request["network"] = "other";
+  EXPECT_EQ(RunKept("del", request)["ok"], true);
+  EXPECT_EQ(CallNames(), (Names{"DEL second", "DEL first"}));
+  ExpectDetachedWithoutNamespace();
+  EXPECT_FALSE(IsKept());
+}
+
+TEST_F(CniAfterReboot, ItIsGarbageWhateverIsValid) {
+  const Json valid = {{{"container_id", "web"}, {"ifname", "eth0"}}};
+  const Json answer = RunKept("gc", {{"valid", valid}});
+  EXPECT_EQ(answer["removed"], Json({"web/eth0"})) << answer;
+  EXPECT_EQ(CallNames(),
+            (Names{"DEL second", "DEL first", "GC first", "GC second"}));
+  ExpectDetachedWithoutNamespace();
+  EXPECT_FALSE(IsKept());
+}
+
+TEST_F(CniAfterReboot, WhatThisBootAttachedIsSparedWhereItAloneIsGarbage) {
+  PinNamespace("new");
+  ASSERT_EQ(Run("add", RequestFor("new"),
+                {"--kept-dir", "/run/kept", "--netns", "/run/netns/new"})["ok"],
+            true);
+  ForgetCalls();
+  const Json answer = RunKept("gc", {{"earlier_boots", true}});
+  EXPECT_EQ(answer["removed"], Json({"web/eth0"})) << answer;
+  EXPECT_EQ(CallNames(), (Names{"DEL second", "DEL first"}));
+  EXPECT_FALSE(IsKept());
+  EXPECT_TRUE(HasRecord("new"));
+  EXPECT_EQ(RunKept("gc", {{"earlier_boots", 1}})["code"], "InvalidArgument");
+}
+
 TEST_F(CniRunner, PluginsAreNotToldOfGarbageWhereTheNetworkWantsNone) {
   Json network = Network("net", {Plugin("first")});
   network["cniVersion"] = "1.1.0";

@@ -36,7 +36,11 @@ Record SomeRecord() {
 
 class CniStateDirTest : public ::testing::Test {
  protected:
-  CniStateDirTest() : state_(StateDir::Open(temp_.File("state"))) {}
+  CniStateDirTest() : state_(Open()) {}
+
+  Result<StateDir> Open() const {
+    return StateDir::Open(temp_.File("state"), temp_.File("kept"));
+  }
 
   TempDirectory temp_;
   Result<StateDir> state_;
@@ -91,11 +95,59 @@ TEST_F(CniStateDirTest, ItIsRootsAlone) {
   ASSERT_EQ(::stat(temp_.File("state/records").c_str(), &facts), 0);
   EXPECT_EQ(facts.st_mode & 0777U, 0700U);
   fs::permissions(temp_.File("state"), fs::perms(0750));
-  EXPECT_EQ(Outcome(StateDir::Open(temp_.File("state"))), "PermissionDenied");
+  EXPECT_EQ(Outcome(Open()), "PermissionDenied");
   fs::create_directory_symlink("state", temp_.File("link"));
-  EXPECT_EQ(Outcome(StateDir::Open(temp_.File("link"))), "PermissionDenied");
-  EXPECT_EQ(Outcome(StateDir::Open("state")), "InvalidArgument");
-  EXPECT_EQ(Outcome(StateDir::Open(temp_.File("no/state"))), "NotFound");
+  const auto open = [&](const std::string& path) {
+    return Outcome(StateDir::Open(path, ""));
+  };
+  EXPECT_EQ(open(temp_.File("link")), "PermissionDenied");
+  EXPECT_EQ(open("state"), "InvalidArgument");
+  EXPECT_EQ(open(temp_.File("no/state")), "NotFound");
+  fs::permissions(temp_.File("state"), fs::perms(0700));
+  ASSERT_EQ(Outcome(Open()), "Ok");
+  fs::permissions(temp_.File("kept"), fs::perms(0750));
+  EXPECT_EQ(Outcome(Open()), "PermissionDenied");
+}
+
+TEST_F(CniStateDirTest, WhatIsKeptAloneIsOfAnEarlierBoot) {
+  const Record record = SomeRecord();
+  ASSERT_EQ(MessageOf(state_->Keep(record)), "Ok");
+  ASSERT_EQ(MessageOf(state_->Save(record)), "Ok");
+  EXPECT_FALSE(state_->IsOfEarlierBoot(record.attachment));
+  EXPECT_FALSE((*state_->Load(record.attachment))->earlier_boot);
+  EXPECT_EQ(state_->List()->size(), 1U);
+  fs::remove_all(temp_.File("state"));
+  state_ = Open();
+  ASSERT_EQ(MessageOf(state_), "Ok");
+  EXPECT_EQ(*state_->List(), std::vector{record.attachment});
+  EXPECT_TRUE(state_->IsOfEarlierBoot(record.attachment));
+  const auto loaded = state_->Load(record.attachment);
+  ASSERT_EQ(MessageOf(loaded), "Ok");
+  ASSERT_TRUE(loaded->has_value());
+  EXPECT_TRUE((*loaded)->earlier_boot);
+  EXPECT_FALSE((*loaded)->complete);
+  EXPECT_EQ((*loaded)->list.name, "net");
+  ASSERT_EQ(MessageOf(state_->Remove(record.attachment)), "Ok");
+  EXPECT_TRUE(state_->List()->empty());
+  EXPECT_TRUE(fs::is_empty(temp_.File("kept")));
+}
+
+TEST_F(CniStateDirTest, WithoutItsDirectoryNothingIsKept) {
+  ASSERT_EQ(
+      MessageOf(StateDir::Open(temp_.File("state"), "")->Keep(SomeRecord())),
+      "Ok");
+  EXPECT_TRUE(fs::is_empty(temp_.File("kept")));
+}
+
+TEST_F(CniStateDirTest, LocksThatNobodyTookAwayGo) {
+  ASSERT_EQ(MessageOf(state_->Save(SomeRecord())), "Ok");
+  for (const char* name : {"web@eth0", "gone@eth0", "@"}) {
+    std::ofstream(temp_.File("state/locks/") + name) << "";
+  }
+  ASSERT_EQ(MessageOf(state_->ForgetLocksWithoutRecords()), "Ok");
+  EXPECT_TRUE(fs::exists(temp_.File("state/locks/web@eth0")));
+  EXPECT_FALSE(fs::exists(temp_.File("state/locks/gone@eth0")));
+  EXPECT_TRUE(fs::exists(temp_.File("state/locks/@")));
 }
 
 TEST_F(CniStateDirTest, ALockIsHeldByOne) {
