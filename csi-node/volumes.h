@@ -135,10 +135,14 @@ class Volumes {
   Result<void> Settle(const Unsettled& one);
 
   // ---- What a plugin's end has broken ----
+  struct Restoration {
+    // May be mounted from again: tasks' mounts of it are to be repaired.
+    std::vector<PublicationRecord> restored;
+    bool complete = true;  // else some could not be restored, as is logged
+  };
   // Looks at all that the plugin has published, and publishes anew what is dead
-  // or gone. Answers what may be mounted from again, for tasks' mounts of it to
-  // be repaired.
-  Result<std::vector<PublicationRecord>> RestoreDead(const std::string& plugin);
+  // or gone.
+  Result<Restoration> RestoreDead(const std::string& plugin);
 
   Result<std::optional<PublishedVolume>> Get(const std::string& allocation,
                                              const std::string& alias);

@@ -98,10 +98,9 @@ Result<Volumes::Look> Volumes::LookAtUsers(const VolumeRecord& volume) {
   return look;
 }
 
-Result<std::vector<PublicationRecord>> Volumes::RestoreDead(
-    const std::string& plugin) {
+Result<Volumes::Restoration> Volumes::RestoreDead(const std::string& plugin) {
   MOUNTD_ASSIGN(const std::vector<VolumeRecord> volumes, store_.ListVolumes());
-  std::vector<PublicationRecord> restored;
+  Restoration all;
   for (const VolumeRecord& volume : volumes) {
     if (volume.plugin != plugin) {
       continue;
@@ -109,13 +108,14 @@ Result<std::vector<PublicationRecord>> Volumes::RestoreDead(
     // One that cannot be restored keeps no other.
     Result<std::vector<PublicationRecord>> some = Restore(volume.key);
     if (some) {
-      restored.insert(restored.end(), some->begin(), some->end());
+      all.restored.insert(all.restored.end(), some->begin(), some->end());
     } else {
+      all.complete = false;
       spdlog::warn("restore: volume {} of plugin {}: {}", volume.volume_id,
                    plugin, some.error().Message());
     }
   }
-  return restored;
+  return all;
 }
 
 Result<std::vector<PublicationRecord>> Volumes::Restore(const VolumeKey& key) {

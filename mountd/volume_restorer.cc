@@ -4,6 +4,21 @@
 #include <spdlog/spdlog.h>
 
 namespace mountd {
+namespace {
+
+std::string VolumesStrand(const std::string& plugin) {
+  return "volumes of plugin " + plugin;
+}
+
+}  // namespace
+
+VolumeRestorer::VolumeRestorer(Loop& loop, Strands& strands,
+                               csi::Volumes& volumes, Service& service)
+    : loop_(loop),
+      strands_(strands),
+      volumes_(volumes),
+      service_(service),
+      rounds_(loop, strands, [this] { return ListFailed(); }) {}
 
 void VolumeRestorer::Look(const std::string& plugin) {
   {
@@ -12,26 +27,90 @@ void VolumeRestorer::Look(const std::string& plugin) {
       return;
     }
   }
-  strands_.Submit("volumes of plugin " + plugin, [this, plugin] {
+  strands_.Submit(VolumesStrand(plugin), [this, plugin] {
     {
       const std::lock_guard lock(mutex_);
       waiting_.erase(plugin);
     }
-    const Result<std::vector<PublicationRecord>> restored =
-        volumes_.RestoreDead(plugin);
-    if (!restored) {
-      spdlog::warn("restore: {}", restored.error().Message());
-      return;
-    }
-    for (const PublicationRecord& one : *restored) {
-      spdlog::info("volume {}/{} is published anew", one.allocation, one.alias);
-      strands_.Submit(AllocationStrand(one.allocation), [this, one] {
-        if (const auto repaired = service_.RepairMountsOf(one); !repaired) {
-          spdlog::warn("restore: {}", repaired.error().Message());
-        }
-      });
-    }
+    LookNow(plugin);
   });
+}
+
+void VolumeRestorer::LookNow(const std::string& plugin) {
+  const bool restored = Restore(plugin);
+  {
+    const std::lock_guard lock(mutex_);
+    if (restored) {
+      failed_.erase(plugin);
+    } else {
+      failed_.insert(plugin);
+    }
+  }
+  if (!restored) {
+    TryAgain();
+  }
+}
+
+bool VolumeRestorer::Restore(const std::string& plugin) {
+  const Result<csi::Volumes::Restoration> outcome =
+      volumes_.RestoreDead(plugin);
+  if (!outcome) {
+    spdlog::warn("restore: {}", outcome.error().Message());
+    return false;
+  }
+  for (const PublicationRecord& one : outcome->restored) {
+    spdlog::info("volume {}/{} is published anew", one.allocation, one.alias);
+    strands_.Submit(AllocationStrand(one.allocation),
+                    [this, one] { Repair(one); });
+  }
+  return outcome->complete;
+}
+
+void VolumeRestorer::Repair(const PublicationRecord& published) {
+  const bool repaired = RepairMounts(published);
+  {
+    const std::lock_guard lock(mutex_);
+    const Publication key(published.allocation, published.alias);
+    if (repaired) {
+      unrepaired_.erase(key);
+    } else {
+      unrepaired_.insert_or_assign(key, published);
+    }
+  }
+  if (!repaired) {
+    TryAgain();
+  }
+}
+
+bool VolumeRestorer::RepairMounts(const PublicationRecord& published) {
+  const auto still = volumes_.Get(published.allocation, published.alias);
+  if (still && !*still) {
+    return true;  // its mounts went with it
+  }
+  const Result<void> repaired = service_.RepairMountsOf(published);
+  if (!repaired) {
+    spdlog::warn("restore: {}", repaired.error().Message());
+  }
+  return repaired.has_value();
+}
+
+std::vector<RetryRounds::Job> VolumeRestorer::ListFailed() {
+  const std::lock_guard lock(mutex_);
+  std::vector<RetryRounds::Job> jobs;
+  for (const std::string& plugin : failed_) {
+    jobs.push_back(
+        {VolumesStrand(plugin), [this, plugin] { LookNow(plugin); }});
+  }
+  for (const auto& [key, published] : unrepaired_) {
+    jobs.push_back({AllocationStrand(published.allocation),
+                    [this, one = published] { Repair(one); }});
+  }
+  return jobs;
+}
+
+// The rounds are the loop's.
+void VolumeRestorer::TryAgain() {
+  loop_.Post([this] { rounds_.Check(); });
 }
 
 }  // namespace mountd

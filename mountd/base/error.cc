@@ -62,6 +62,14 @@ Error ErrnoError(int err, std::string op, std::string object,
                std::move(detail), err};
 }
 
+Error ForkError(int err, std::string op, std::string object) {
+  Error error = ErrnoError(err, std::move(op), std::move(object));
+  if (err == EAGAIN) {
+    error.code = Code::kResourceExhausted;
+  }
+  return error;
+}
+
 Code CodeFromErrno(int err) {
   switch (err) {
     case ENOENT:

@@ -63,6 +63,10 @@ inline Error MakeError(Code code, std::string op, std::string object,
 Error ErrnoError(int err, std::string op, std::string object,
                  std::string detail = {});
 
+// The same of what makes a process: EAGAIN is the limit of processes then,
+// fork(2), and nothing that is over soon.
+Error ForkError(int err, std::string op, std::string object);
+
 // errno -> Code, for system calls whose errno has no more special meaning.
 Code CodeFromErrno(int err);
 

@@ -154,7 +154,7 @@ Daemon::Daemon(Config config, std::unique_ptr<dbus::EventLoop> loop,
       owed_(*loop_, strands_, service_,
             [this](const OwedSummary& owed) { owed_watch_.Observe(owed); }),
       settler_(*loop_, strands_, volumes_),
-      restorer_(strands_, volumes_, service_),
+      restorer_(*loop_, strands_, volumes_, service_),
       api_{config_.timeouts, service_, operations_, strands_, owed_watch_},
       peers_(*loop_, api_, config_.limits) {}
 

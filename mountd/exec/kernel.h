@@ -121,7 +121,8 @@ class Kernel {
                                                   std::size_t limit) = 0;
   // flock(2) LOCK_EX; held until `fd` is closed. EWOULDBLOCK if somebody else
   // has it for longer than a plan can wait. ECANCELED if whoever asked for the
-  // plan is gone by then: what another mountd made meanwhile is not this plan's.
+  // plan is gone by then: what another mountd made meanwhile is not this
+  // plan's.
   virtual Sys<void> Lock(int fd) = 0;
   // All of a file of the kernel's; EFBIG if it holds more than `limit` bytes.
   virtual Sys<std::string> ReadFile(int dir, const std::string& name,
@@ -234,18 +235,14 @@ Result<T> Named(Sys<T> outcome, std::string_view op, std::string_view object) {
   }
 }
 
-// The same of what needs a process of its own: EAGAIN is the limit of processes
-// then, fork(2), and nothing that is over soon.
+// The same of what needs a process of its own; see ForkError.
 template <typename T>
 Result<T> NamedOfChild(Sys<T> outcome, std::string_view op,
                        std::string_view object) {
-  Result<T> named = Named(std::move(outcome), op, object);
-  if (!named && named.error().sys_errno == EAGAIN) {
-    Error error = std::move(named).error();
-    error.code = Code::kResourceExhausted;
-    return error;
+  if (!outcome) {
+    return ForkError(outcome.error(), std::string(op), std::string(object));
   }
-  return named;
+  return Named(std::move(outcome), op, object);
 }
 
 // Kernel::Lock; Busy says why.

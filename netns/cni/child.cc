@@ -263,7 +263,7 @@ Result<ChildOutcome> RunChild(const ChildSpec& spec, const PluginCgroup& cgroup,
   const pid_t parent = ::getpid();
   const pid_t child = ::fork();
   if (child < 0) {
-    return ErrnoError(errno, "fork", "");
+    return ForkError(errno, "fork", "");
   }
   if (child == 0) {
     Execute(spec.program.c_str(), pipes, pointers.data(), cgroup, parent);

@@ -80,7 +80,7 @@ ApiServer::ApiServer(const std::string& directory, ApiServerOptions options)
       owed_(*loop_, strands_, service_,
             [this](const OwedSummary& owed) { owed_watch_.Observe(owed); }),
       settler_(*loop_, strands_, volumes_),
-      restorer_(strands_, volumes_, service_),
+      restorer_(*loop_, strands_, volumes_, service_),
       api_{options_.config.timeouts, service_, operations_, strands_,
            owed_watch_},
       peers_(std::make_unique<dbus::PeerServer>(

@@ -5,7 +5,6 @@
 #include <optional>
 
 #include "csi-node/volumes_call.h"
-#include "mountd/volume_restorer.h"
 #include "tests/unit/csi-node/volumes_fixture.h"
 
 namespace mountd::csi {
@@ -82,7 +81,7 @@ TEST_F(VolumesRecoveryTest, WhatNobodyHasLookedAtIsLeftToItsTasks) {
     // Of an executor that dies there are others to ask.
     executor().FailNext("ProbeVolume", code, FailWhen::kBefore,
                         code == Code::kUnavailable ? 3 : 1);
-    EXPECT_TRUE(core_.volumes->RestoreDead("nfs")->empty());
+    EXPECT_TRUE(core_.volumes->RestoreDead("nfs")->restored.empty());
     EXPECT_EQ(Publication()->state, PublicationState::kPublished);
   }
 }
@@ -94,14 +93,14 @@ TEST_F(VolumesRecoveryTest, WhatIsBeingUnpublishedStaysSo) {
   ASSERT_EQ(Outcome(core_.state->SetPublicationState(record)), "Ok");
   EXPECT_EQ(StateAfterAStart(), PublicationState::kUnpublishing);
   // Nor is it what a plugin that came back has lost.
-  EXPECT_TRUE(core_.volumes->RestoreDead("nfs")->empty());
+  EXPECT_TRUE(core_.volumes->RestoreDead("nfs")->restored.empty());
   EXPECT_EQ(Publication()->state, PublicationState::kUnpublishing);
 }
 
 TEST_F(VolumesRecoveryTest, WhatWasUnmountedByOthersIsPublishedAnew) {
   ASSERT_EQ(MessageOf(Publish(Plain())), "Ok");
   executor().TakeVolume("nfs", Part());
-  EXPECT_EQ(core_.volumes->RestoreDead("nfs")->size(), 1U);
+  EXPECT_EQ(core_.volumes->RestoreDead("nfs")->restored.size(), 1U);
   EXPECT_EQ(Publication()->state, PublicationState::kPublished);
 }
 
@@ -109,7 +108,7 @@ TEST_F(VolumesRecoveryTest, OnlyOfThePluginThatCameBack) {
   ASSERT_EQ(MessageOf(Publish(Plain())), "Ok");
   executor().SetHealth("nfs/" + Part(), exec::MountHealth::kDead);
   ASSERT_TRUE(core_.AddPlugin("other"));
-  EXPECT_TRUE(core_.volumes->RestoreDead("other")->empty());
+  EXPECT_TRUE(core_.volumes->RestoreDead("other")->restored.empty());
   EXPECT_EQ(executor().script().Count("ProbeVolume"), 0U);
 }
 
@@ -124,41 +123,10 @@ TEST_F(VolumesRecoveryTest, OneThatCannotBeRestoredKeepsNoOther) {
     executor().SetHealth("nfs/" + part, exec::MountHealth::kDead);
   }
   client().FailNext("NodeUnpublishVolume", RpcCode::kInvalidArgument);
-  EXPECT_EQ(core_.volumes->RestoreDead("nfs")->size(), 1U);
-}
-
-TEST_F(VolumesRecoveryTest, TheRestorerMendsMountsOfWhatItPublishedAnew) {
-  const CallContext call = Core::By(Core::kAgent);
-  ASSERT_EQ(
-      MessageOf(core_.service->PrepareAllocation(call, NameOf("web"), "")),
-      "Ok");
-  ASSERT_EQ(MessageOf(Publish(Plain())), "Ok");
-  BindMountSpec spec;
-  spec.allocation = "web";
-  spec.task = "task";
-  spec.name = "data";
-  spec.source_kind = exec::SourceKind::kPublishedVolume;
-  spec.source = "alias";
-  ASSERT_EQ(MessageOf(core_.service->BindMount(call, spec)), "Ok");
-  const std::uint64_t before = executor().MountIdOf("web/task/data");
-  executor().SetHealth("nfs/" + Part(), exec::MountHealth::kDead);
-  const auto look = [&] {
-    WorkerPool pool(2);
-    std::optional<VolumeRestorer> restorer;  // outlives what strands have left
-    Strands strands(pool);
-    restorer.emplace(strands, *core_.volumes, *core_.service);
-    const std::size_t before_it = executor().script().Count("Attach web");
-    restorer->Look("nfs");
-    EXPECT_TRUE(executor().script().AwaitCalls("Attach web", before_it + 1));
-  };
-  // One that fails is told in the log; the mount stays for the next look.
-  executor().FailNext("Attach", Code::kInternal);
-  look();
-  EXPECT_EQ(Publication()->state, PublicationState::kPublished);
-  EXPECT_EQ(executor().MountIdOf("web/task/data"), before);
-  executor().SetHealth("nfs/" + Part(), exec::MountHealth::kDead);
-  look();
-  EXPECT_NE(executor().MountIdOf("web/task/data"), before);
+  const auto restored = core_.volumes->RestoreDead("nfs");
+  ASSERT_EQ(MessageOf(restored), "Ok");
+  EXPECT_EQ(restored->restored.size(), 1U);
+  EXPECT_FALSE(restored->complete);
 }
 
 // ---- What is asked about one ----

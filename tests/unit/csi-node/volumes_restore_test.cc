@@ -3,10 +3,8 @@
 // What a plugin's end has broken, and its size and health while it lives.
 #include <sys/mman.h>
 
-#include <future>
 #include <optional>
 
-#include "mountd/volume_restorer.h"
 #include "tests/unit/csi-node/volumes_fixture.h"
 
 namespace mountd::csi {
@@ -54,7 +52,7 @@ TEST_F(RestoreTest, WhatIsAliveIsLeftAlone) {
   client().script().Forget();
   const auto restored = volumes_->RestoreDead("nfs");
   ASSERT_EQ(MessageOf(restored), "Ok");
-  EXPECT_TRUE(restored->empty());
+  EXPECT_TRUE(restored->restored.empty());
   EXPECT_EQ(Calls("Node"), 0U);
   EXPECT_TRUE(told_.empty());
 }
@@ -75,7 +73,7 @@ TEST_F(RestoreTest, AnExecutorThatDiesIsNotTheVolumesEnd) {
   executor().script().Clear();
   executor().FailNext("ProbeVolume", Code::kUnavailable);
   Die();
-  EXPECT_EQ(volumes_->RestoreDead("nfs")->size(), 1U);
+  EXPECT_EQ(volumes_->RestoreDead("nfs")->restored.size(), 1U);
 }
 
 TEST_F(RestoreTest, WhatDiedIsStagedAndPublishedAnew) {
@@ -90,7 +88,7 @@ TEST_F(RestoreTest, WhatDiedIsStagedAndPublishedAnew) {
   client().script().Forget();
   const auto restored = volumes_->RestoreDead("nfs");
   ASSERT_EQ(MessageOf(restored), "Ok");
-  ASSERT_EQ(restored->size(), 2U);
+  ASSERT_EQ(restored->restored.size(), 2U);
   EXPECT_EQ(Calls("NodeUnpublishVolume"), 2U);
   EXPECT_EQ(Calls("NodeUnstageVolume"), 1U);
   EXPECT_EQ(Calls("NodeStageVolume"), 1U);
@@ -110,7 +108,7 @@ TEST_F(RestoreTest, OthersThatLiveKeepTheStaging) {
   }
   const std::uint64_t living = Publication("db")->mount_id;
   Die("web");
-  ASSERT_EQ(volumes_->RestoreDead("nfs")->size(), 1U);
+  ASSERT_EQ(volumes_->RestoreDead("nfs")->restored.size(), 1U);
   EXPECT_EQ(Calls("NodeUnstageVolume"), 0U);
   EXPECT_EQ(Publication("db")->mount_id, living);
 }
@@ -120,7 +118,7 @@ TEST_F(RestoreTest, WhatTakesSecretsOrFlagsWaitsForItsAgent) {
   ASSERT_EQ(MessageOf(volumes_->Publish(Plain(), secrets, nullptr)), "Ok");
   Die();
   client().script().Forget();
-  EXPECT_TRUE(volumes_->RestoreDead("nfs")->empty());
+  EXPECT_TRUE(volumes_->RestoreDead("nfs")->restored.empty());
   // What is dead is no mount that a plugin could take for its own.
   EXPECT_EQ(Calls("NodeUnpublishVolume"), 1U);
   EXPECT_EQ(Calls("NodeUnstageVolume"), 1U);
@@ -142,7 +140,7 @@ TEST_F(RestoreTest, WhatWasUnderWayWhenMountdEndedIsFinished) {
   volumes_ = std::make_unique<Volumes>(core_.config, executor(), client(),
                                        *core_.plugins, *core_.state);
   ASSERT_EQ(MessageOf(volumes_->Recover()), "Ok");
-  ASSERT_EQ(volumes_->RestoreDead("nfs")->size(), 1U);
+  ASSERT_EQ(volumes_->RestoreDead("nfs")->restored.size(), 1U);
   EXPECT_EQ(Publication()->state, PublicationState::kPublished);
 }
 
@@ -162,32 +160,11 @@ TEST_F(RestoreTest, TasksMountsOfItAreSwapped) {
   const std::uint64_t before = executor().MountIdOf("web/task/data");
   Die();
   const auto restored = volumes_->RestoreDead("nfs");
-  ASSERT_EQ(restored->size(), 1U);
-  ASSERT_EQ(MessageOf(core_.service->RepairMountsOf(restored->at(0))), "Ok");
+  ASSERT_EQ(restored->restored.size(), 1U);
+  ASSERT_EQ(MessageOf(core_.service->RepairMountsOf(restored->restored.at(0))),
+            "Ok");
   EXPECT_NE(executor().MountIdOf("web/task/data"), before);
   EXPECT_NE(executor().MountIdOf("web/task/data"), 0U);
-}
-
-// Each of a plugin's mounts tells of its end.
-TEST_F(RestoreTest, OneLookIsEnoughForAllThatIsToldBeforeIt) {
-  ASSERT_EQ(MessageOf(volumes_->Publish(Plain(), UniqueFd(), nullptr)), "Ok");
-  const auto looks = [&] { return executor().script().Count("ProbeVolume"); };
-  WorkerPool pool(2);
-  {
-    std::optional<VolumeRestorer> restorer;  // outlives what strands have left
-    Strands strands(pool);
-    restorer.emplace(strands, *volumes_, *core_.service);
-    std::promise<void> go;
-    strands.Submit("volumes of plugin nfs", [&] { go.get_future().wait(); });
-    for (int i = 0; i < 3; ++i) {
-      restorer->Look("nfs");
-    }
-    go.set_value();
-    ASSERT_TRUE(executor().script().AwaitCalls("ProbeVolume", 1));
-    restorer->Look("nfs");
-    ASSERT_TRUE(executor().script().AwaitCalls("ProbeVolume", 2));
-  }
-  EXPECT_EQ(looks(), 2U);
 }
 
 // ---- In use ----
