@@ -128,12 +128,14 @@ int CsiMain(int argc, char** argv, Steps* steps) {
     return Fail("no socket: neither LISTEN_FDS nor --listen-fd");
   }
   const UniqueFd stop = BlockStopSignals();
-  const Result<void> hardened = GiveUpPrivileges();
-  if (!stop.valid() || !hardened) {
-    return Fail("cannot give up privileges");
+  if (!stop.valid()) {
+    return Fail("no signalfd");
   }
-  if (!RestrictMemory() || !RestrictSystemCalls()) {
-    return Fail("cannot restrict itself");
+  for (const auto& restrict_itself :
+       {GiveUpPrivileges, RestrictMemory, RestrictSystemCalls}) {
+    if (const Result<void> done = restrict_itself(); !done) {
+      return Fail(done.error().Message().c_str());
+    }
   }
   Server server(std::move(listener), *peer, steps);
   if (socket.valid()) {

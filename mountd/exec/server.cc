@@ -135,10 +135,11 @@ Result<void> Serve(int socket, Dispatcher* dispatcher, const Longest& longest) {
     AwaitRequest(socket, dispatcher, end, longest);
     const Result<Received, int> received =
         ReceiveWithFds(socket, buffer, kMaxPlanFds);
-    if (!received) {
+    if (!received && received.error() != ECONNRESET) {
       return ErrnoError(received.error(), "recvmsg", "request");
     }
-    if (received->size == 0 || HasGivenUp(socket)) {
+    // Closed, or by one that was killed with an answer still to be read.
+    if (!received || received->size == 0 || HasGivenUp(socket)) {
       return Ok();
     }
     const auto message =
