@@ -64,8 +64,8 @@ class VolumeRestorerTest : public VolumesTest {
   const CallContext call_ = Core::By(Core::kAgent);
   std::uint64_t first_mount_ = 0;
   ManualLoop loop_;
+  std::optional<VolumeRestorer> restorer_;  // outlives what the pool has left
   WorkerPool pool_{2};
-  std::optional<VolumeRestorer> restorer_;
   std::unique_ptr<Strands> strands_ = std::make_unique<Strands>(pool_);
 };
 

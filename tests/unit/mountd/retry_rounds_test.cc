@@ -22,6 +22,9 @@ using std::chrono::milliseconds;
 
 class RetryRoundsTest : public ::testing::Test {
  protected:
+  RetryRoundsTest() {
+    rounds_.emplace(loop_, *strands_, [this] { return List(); });
+  }
   ~RetryRoundsTest() override {
     Open();
     strands_.reset();
@@ -59,7 +62,7 @@ class RetryRoundsTest : public ::testing::Test {
   }
   void CheckAndWait() {
     const int before = lists_;
-    rounds_.Check();
+    rounds_->Check();
     ASSERT_TRUE(Until([&] { return lists_ > before; }));
     // What was listed is posted, and taken.
     bool posted = false;
@@ -68,6 +71,7 @@ class RetryRoundsTest : public ::testing::Test {
   }
 
   ManualLoop loop_;
+  std::optional<RetryRounds> rounds_;  // outlives what the pool has left
   WorkerPool pool_{32};
   std::unique_ptr<Strands> strands_ = std::make_unique<Strands>(pool_);
   std::mutex mutex_;
@@ -79,7 +83,6 @@ class RetryRoundsTest : public ::testing::Test {
   std::atomic<int> lists_ = 0;
   std::atomic<int> count_ = 0;
   std::atomic<bool> fails_ = false;
-  RetryRounds rounds_{loop_, *strands_, [this] { return List(); }};
 };
 
 TEST_F(RetryRoundsTest, NothingIsTriedWhereThereIsNothing) {
@@ -160,8 +163,8 @@ TEST(VolumeSettlerTest, WhatHasNoFinalAnswerIsAskedForAgain) {
             "DeadlineExceeded");
   core.client->script().Clear();
   ManualLoop loop;
+  std::optional<VolumeSettler> settler;  // outlives what the pool has left
   WorkerPool pool(4);
-  std::optional<VolumeSettler> settler;  // outlives what strands have left
   Strands strands(pool);
   settler.emplace(loop, strands, *core.volumes);
   settler->Check();
