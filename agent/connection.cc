@@ -11,6 +11,7 @@
 #include <string_view>
 #include <utility>
 
+#include "agent/convert.h"
 #include "mountd/base/paths.h"
 #include "mountd/base/unique_fd.h"
 

@@ -16,6 +16,8 @@
 #include <cerrno>
 #include <cstring>
 
+#include "mountd/base/unique_fd.h"
+
 namespace mountd::dbus {
 
 std::optional<PassedFile> LookAt(int fd) {
