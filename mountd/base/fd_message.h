@@ -30,8 +30,8 @@ struct Received {
 Result<Received, int> ReceiveWithFds(int socket, std::span<std::byte> into,
                                      std::size_t most_fds);
 
-// Whether the peer, who is to wait for an answer, does not: it has closed, or sent
-// something else. Never blocks.
+// Whether the peer, who is to wait for an answer, does not: it has closed, or
+// sent something else. Never blocks.
 bool HasGivenUp(int socket);
 
 }  // namespace mountd
