@@ -88,15 +88,21 @@ bool OverlapOracle::HasJoined(std::size_t operation,
   return false;
 }
 
+// Whether it came while another changed what it looks at, which matters to it
+// in this order.
+bool OverlapOracle::SawChange(std::size_t operation, const Outcome& outcome,
+                              const Outcome& order) const {
+  return AllOperations()[operations_[operation]].looks_on &&
+         outcome[operation].told == "FailedPrecondition" &&
+         order[operation] != Seen{"Ok", true};
+}
+
 bool OverlapOracle::IsAnOrder(const Outcome& outcome, Sharing sharing) const {
   return std::any_of(orders_.begin(), orders_.end(), [&](const Outcome& order) {
     for (std::size_t i = 0; i < outcome.size(); ++i) {
       const bool joined =
           sharing == Sharing::kAllocation && HasJoined(i, outcome);
-      const bool saw = AllOperations()[operations_[i]].looks_on &&
-                       outcome[i].told == "FailedPrecondition" &&
-                       order[i] != Seen{"Ok", true};
-      if (order[i] != outcome[i] && !joined && !saw &&
+      if (order[i] != outcome[i] && !joined && !SawChange(i, outcome, order) &&
           !MetForTree(i, outcome, sharing)) {
         return false;
       }
@@ -124,7 +130,10 @@ std::string OverlapOracle::Contradiction(const Outcome& outcome,
     const bool excused = seen.holds && then != Then::kAgentDies &&
                          (cut_off ? IsTruthful(seen.told, ActionOf(then), step)
                                   : CameToNothing(i, seen.told));
-    if (!unheard && !alone && !excused && !IsSeen(i, seen) &&
+    const bool saw = std::any_of(
+        orders_.begin(), orders_.end(),
+        [&](const Outcome& order) { return SawChange(i, outcome, order); });
+    if (!unheard && !alone && !excused && !saw && !IsSeen(i, seen) &&
         !MetForTree(i, outcome, sharing)) {
       return std::to_string(i) + " of " + TextOf(outcome) + "; " + Orders();
     }

@@ -70,6 +70,8 @@ class OverlapOracle {
   bool MetForTree(std::size_t operation, const Outcome& outcome,
                   Sharing sharing) const;
   bool HasJoined(std::size_t operation, const Outcome& outcome) const;
+  bool SawChange(std::size_t operation, const Outcome& outcome,
+                 const Outcome& order) const;
   bool IsAnOrder(const Outcome& outcome, Sharing sharing) const;
   bool IsSeen(std::size_t operation, const Seen& seen) const;
 
