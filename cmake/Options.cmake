@@ -17,6 +17,8 @@ include(CheckPIESupported)
 check_pie_supported()
 
 include(GNUInstallDirs)
+# Where programs are that services start, and nobody by hand.
+set(MOUNTD_LIBEXEC ${CMAKE_INSTALL_FULL_LIBEXECDIR}/mountd)
 
 # One folder with all programs, as they are installed in one.
 set(CMAKE_RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/bin)

@@ -21,8 +21,8 @@
 //       p/<plugin>/{csi.sock,csi-<instance>.sock,staging/<key>,
 //                   publish/<allocation>/<key>}
 //   /var/lib/mountd/state.db    0700 mountd: the records that outlive the boot
-//   /var/lib/mountd-cni/        0700 root: CNI attachments, should it end
-//   meanwhile /run/netns/<allocation>     the network namespaces
+//   /var/lib/mountd-cni/        0700 root: CNI attachments that outlive it
+//   /run/netns/<allocation>     the network namespaces
 namespace mountd::paths {
 
 inline constexpr char kRunDir[] = "/run/mountd";
