@@ -18,6 +18,22 @@ std::string ParentOf(const std::string& path) {
   return slash == 0 || slash == std::string::npos ? "/" : path.substr(0, slash);
 }
 
+// What lies at or below one path lies below another from now on.
+template <typename Value>
+void MoveKeys(const std::string& path, const std::string& to,
+              std::map<std::string, Value>* all) {
+  std::map<std::string, Value> moved;
+  for (auto at = all->begin(); at != all->end();) {
+    if (paths::IsAtOrBelow(at->first, path)) {
+      moved[to + at->first.substr(path.size())] = std::move(at->second);
+      at = all->erase(at);
+    } else {
+      ++at;
+    }
+  }
+  all->merge(moved);
+}
+
 }  // namespace
 
 World::World() {
@@ -168,16 +184,17 @@ int World::Move(const std::string& path, const std::string& to) {
   if (files_.contains(to)) {
     return EEXIST;
   }
-  std::map<std::string, File> moved;
-  for (auto at = files_.begin(); at != files_.end();) {
-    if (paths::IsAtOrBelow(at->first, path)) {
-      moved[to + at->first.substr(path.size())] = at->second;
-      at = files_.erase(at);
-    } else {
-      ++at;
+  if (const auto pile = piles_.find(path);
+      pile != piles_.end() && !pile->second.empty()) {
+    return EBUSY;
+  }
+  MoveKeys(path, to, &files_);
+  MoveKeys(path, to, &piles_);
+  for (const auto& [point, pile] : piles_) {
+    for (const std::uint64_t id : pile) {
+      mounts_.at(id).facts.point = point;
     }
   }
-  files_.merge(moved);
   return 0;
 }
 
@@ -224,6 +241,9 @@ int World::Attach(std::uint64_t id, const std::string& path, bool beneath) {
   Mount& mount = mounts_.at(id);
   if (!mount.facts.point.empty()) {
     return EINVAL;
+  }
+  if (!Look(path)) {
+    return ENOENT;
   }
   std::vector<std::uint64_t>& pile = piles_[path];
   if (beneath && pile.empty()) {

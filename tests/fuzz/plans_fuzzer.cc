@@ -84,13 +84,20 @@ const exec::Request* Taken(std::span<const std::byte> message,
   return &taken;
 }
 
-// What it could not tell anybody, a plan that makes something undoes.
-bool IsUndone(exec::PlanKind kind) {
-  return kind == exec::PlanKind::kPrepareAllocation ||
-         kind == exec::PlanKind::kAttach ||
-         kind == exec::PlanKind::kPrepareInbox ||
-         kind == exec::PlanKind::kPreparePlugin ||
-         kind == exec::PlanKind::kCreateNetwork;
+// What it could not tell anybody, a plan that makes something undoes. A mount
+// that replaces another has only the way on (propagation/swap.h).
+bool IsUndone(const exec::Request& request) {
+  switch (request.kind) {
+    case exec::PlanKind::kPrepareAllocation:
+    case exec::PlanKind::kPrepareInbox:
+    case exec::PlanKind::kPreparePlugin:
+    case exec::PlanKind::kCreateNetwork:
+      return true;
+    case exec::PlanKind::kAttach:
+      return request.body.attach.replaces == 0;
+    default:
+      return false;
+  }
 }
 
 // The lines of one text that another has not.
@@ -135,7 +142,7 @@ void CarryOut(exec::Dispatcher* dispatcher, ExecKernel* kernel,
       });
   Require(answers == 1, "a plan is answered once");
   if (request != nullptr && plan.peer_is_gone && !kernel->lied() &&
-      IsUndone(request->kind)) {
+      IsUndone(*request)) {
     const std::string after = kernel->Told();
     Require(!outcome && after == before,
             "what nobody was told of is left by plan " +
