@@ -332,4 +332,10 @@ Result<std::vector<MethodStatistics>> Client::GetStatistics() {
   return list;
 }
 
+Result<std::vector<std::string>> Client::Reload() {
+  return impl_->Call(
+      "Reload", "", {},
+      [](ManagerProxy& proxy, dbus::Dict& opts) { return proxy.Reload(opts); });
+}
+
 }  // namespace mountd::agent

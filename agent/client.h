@@ -185,6 +185,8 @@ class Client {
   Result<void> Cancel(std::string_view operation);
   Result<Capabilities> GetCapabilities();
   Result<std::vector<MethodStatistics>> GetStatistics();
+  // The sections of the configuration for which mountd starts again.
+  Result<std::vector<std::string>> Reload();
 
  private:
   class Impl;

@@ -151,6 +151,23 @@ void ManagerAdaptor::GetStatistics(
       });
 }
 
+void ManagerAdaptor::Reload(sdbus::Result<std::vector<std::string>>&& answer,
+                            Dict options) {
+  using T = std::vector<std::string>;
+  Serve<T>(
+      std::move(answer), "Reload",
+      [&]() -> Result<Decoded<T>> {
+        Decoded<T> call;
+        MOUNTD_ASSIGN(call.patience, OnlyPatience(options));
+        call.strand = "reload";
+        call.work = [](Service& service, const CallContext& context) {
+          return service.Reload(context);
+        };
+        return call;
+      },
+      [](const T& sections) { return sections; });
+}
+
 std::string ManagerAdaptor::Version() { return MOUNTD_VERSION; }
 
 AddressesMap ManagerAdaptor::Addresses() {

@@ -193,6 +193,8 @@ class ManagerAdaptor final
   void GetCapabilities(sdbus::Result<Dict>&& answer, Dict options) override;
   void GetStatistics(sdbus::Result<std::vector<StatisticsStruct>>&& answer,
                      Dict options) override;
+  void Reload(sdbus::Result<std::vector<std::string>>&& answer,
+              Dict options) override;
   std::string Version() override;
   AddressesMap Addresses() override;
   sdbus::Struct<std::uint32_t, std::uint64_t> Owed() override;

@@ -255,6 +255,19 @@ void SystemBus::Unsubscribe(const sdbus::Message& message) {
   }
 }
 
+bool SystemBus::HasSubscribers() const {
+  return subscribers_ != nullptr && sd_bus_track_count(subscribers_) != 0;
+}
+
+void SystemBus::GiveUpName() {
+  if (connection_ == nullptr || sd_bus_release_name(bus_, kBusName) < 0) {
+    return;
+  }
+  // A message more is one that came before the bus's answer.
+  while (bus_ != nullptr && sd_bus_process(bus_, nullptr) > 0) {
+  }
+}
+
 void SystemBus::Send(const Event& event) {
   if (subscribers_ == nullptr) {
     return;

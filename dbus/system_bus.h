@@ -39,6 +39,10 @@ class SystemBus final : public CallerSource {
 
   void Start();
   void Send(const Event& event);
+  bool HasSubscribers() const;
+  // Before the end: what was sent to the name until then is dispatched, and
+  // what is sent later goes to who has it next.
+  void GiveUpName();
 
   Result<Caller> CallerOf(const sdbus::Message& message) override;
   Result<Caller> CallerOfSender(const char* sender) override;

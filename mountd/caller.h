@@ -7,6 +7,8 @@
 #include <memory>
 #include <vector>
 
+#include "mountd/decisions.h"
+
 namespace mountd {
 
 // Who calls: as the kernel (SO_PEERCRED at accept) or the bus daemon says,
@@ -23,6 +25,8 @@ using CancelToken = std::shared_ptr<std::atomic<bool>>;
 struct CallContext {
   Caller caller;
   CancelToken cancelled = std::make_shared<std::atomic<bool>>(false);
+  // What the policy says meanwhile is written down here.
+  std::shared_ptr<Decisions> decisions = std::make_shared<Decisions>();
   // Tells the caller how far long work is, in things done. From any thread.
   std::function<void(std::uint64_t)> progress = [](std::uint64_t) {};
 };

@@ -1,10 +1,7 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 #include "mountd/config.h"
 
-#include <fcntl.h>
-#include <sys/stat.h>
 #include <toml++/toml.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <initializer_list>
@@ -12,7 +9,7 @@
 #include "mountd/base/accounts.h"
 #include "mountd/base/names.h"
 #include "mountd/base/paths.h"
-#include "mountd/base/unique_fd.h"
+#include "mountd/config_file.h"
 #include "mountd/config_filesystem.h"
 #include "mountd/config_network.h"
 #include "mountd/config_plugin.h"
@@ -21,8 +18,6 @@
 
 namespace mountd {
 namespace {
-
-constexpr std::size_t kMaxConfigBytes = 1U << 20U;
 
 Result<exec::Propagation> ParsePropagation(const std::string& text) {
   if (text == "private") {
@@ -260,28 +255,6 @@ Result<Config> ReadRoot(const ConfigReader& reader, const toml::table& root) {
   return config;
 }
 
-Result<std::string> ReadWhole(const std::string& path, int fd) {
-  std::string text;
-  std::array<char, 16384> buffer{};
-  for (;;) {
-    const ssize_t size = read(fd, buffer.data(), buffer.size());
-    if (size < 0 && errno == EINTR) {
-      continue;
-    }
-    if (size < 0) {
-      return ErrnoError(errno, "read", path);
-    }
-    if (size == 0) {
-      return text;
-    }
-    text.append(buffer.data(), static_cast<std::size_t>(size));
-    if (text.size() > kMaxConfigBytes) {
-      return MakeError(Code::kInvalidArgument, "config", path,
-                       "is larger than 1 MiB");
-    }
-  }
-}
-
 }  // namespace
 
 bool Contains(const std::vector<IdRange>& ranges, std::uint32_t id) {
@@ -348,25 +321,9 @@ Result<Config> ParseConfig(std::string_view text, std::string_view origin) {
 }
 
 Result<Config> LoadConfig(const std::string& path, bool require_root_owned) {
-  const UniqueFd file(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW));
-  if (!file.valid()) {
-    return ErrnoError(errno, "open", path);
-  }
-  struct stat status {};
-  if (fstat(file.get(), &status) != 0) {
-    return ErrnoError(errno, "fstat", path);
-  }
-  if (!S_ISREG(status.st_mode)) {
-    return MakeError(Code::kInvalidArgument, "config", path,
-                     "is not a regular file");
-  }
-  if (require_root_owned &&
-      (status.st_uid != 0 || (status.st_mode & (S_IWGRP | S_IWOTH)) != 0)) {
-    return MakeError(Code::kPermissionDenied, "config", path,
-                     "must belong to root and be writable by nobody else");
-  }
-  MOUNTD_ASSIGN(const std::string text, ReadWhole(path, file.get()));
-  return ParseConfig(text, path);
+  MOUNTD_ASSIGN(const ConfigFile file,
+                ReadConfigFile(path, require_root_owned));
+  return ParseConfig(file.text, path);
 }
 
 }  // namespace mountd

@@ -46,6 +46,7 @@ struct PluginConfig {
   std::string restart = "always";       // systemd's Restart=
   std::uint64_t health_timeout_ms = 0;  // 0: timeouts.plugin_health
   bool bare_directories = false;
+  friend bool operator==(const PluginConfig&, const PluginConfig&) = default;
 };
 
 // [network.<name>]: where addresses come from.
@@ -57,6 +58,7 @@ struct NetworkConfig {
   // back to them.
   std::vector<netns::Ipv4Range> no_masquerade4{};
   std::vector<netns::Ipv6Range> no_masquerade6{};
+  friend bool operator==(const NetworkConfig&, const NetworkConfig&) = default;
 };
 
 // What a CNI network's name has before it, where networks of both kinds are.
@@ -68,6 +70,7 @@ struct CniConfig {
   std::vector<std::string> config_dirs{};  // of two networks the first counts
   std::vector<std::string> plugin_dirs{};
   bool enabled() const { return !config_dirs.empty(); }
+  friend bool operator==(const CniConfig&, const CniConfig&) = default;
 };
 
 struct PortRange {
@@ -111,6 +114,7 @@ struct RuleConfig {
   // containers that root has started.
   bool host_namespaces = false;
   bool administer = false;  // sees and may undo every user's resources
+  std::uint32_t line = 0;   // of the file, where it begins
 };
 
 // Whether the cgroup at this path is one that the rule grants, or beneath it.
@@ -135,6 +139,8 @@ bool AllowsIds(const RuleConfig& rule, const exec::IdExtent& extent);
 struct FirewallConfig {
   // Rules in iptables' chain FORWARD, for hosts where it drops by default.
   bool forward_rules = false;
+  friend bool operator==(const FirewallConfig&,
+                         const FirewallConfig&) = default;
 };
 
 struct LimitsConfig {
@@ -151,6 +157,7 @@ struct LimitsConfig {
   std::uint64_t tmpfs_bytes_per_allocation = 64U << 20U;
   std::uint32_t mount_executors = 4;
   std::uint32_t mount_reserve = 1000;  // below fs.mount-max, kept for others
+  friend bool operator==(const LimitsConfig&, const LimitsConfig&) = default;
 };
 
 struct TimeoutsConfig {
@@ -168,6 +175,8 @@ struct TimeoutsConfig {
   std::chrono::milliseconds cni{30'000};  // one operation, its undo included
   // A tear-down that is owed for longer is warned of.
   std::chrono::milliseconds owed_warning{300'000};
+  friend bool operator==(const TimeoutsConfig&,
+                         const TimeoutsConfig&) = default;
 };
 
 // mountd.toml, parsed and checked as a whole; immutable. Both mountd and the

@@ -122,6 +122,7 @@ Result<RuleConfig> ReadRule(const ConfigReader& reader,
        "alloc_roots", "cgroups", "bidirectional", "detached", "containers",
        "host_namespaces", "administer"}));
   RuleConfig rule;
+  rule.line = table.source().begin.line;
   MOUNTD_TRY(ReadSubjects(reader, table, where, rule));
   MOUNTD_TRY(
       ReadAccess(reader, table, "host_volumes", where, rule.host_volumes));

@@ -41,7 +41,7 @@ Result<Found> Judge(const exec::HoldersState& state, const std::string& where) {
 std::uint32_t BudgetMs(const ServiceParts& parts) {
   // Time for the answer is left.
   return static_cast<std::uint32_t>(std::clamp<std::int64_t>(
-      parts.config.timeouts.plan.count() / 2, 1, exec::kMaxHolderBudgetMs));
+      parts.config.timeouts().plan.count() / 2, 1, exec::kMaxHolderBudgetMs));
 }
 
 // 0: it has none of its own.

@@ -116,7 +116,8 @@ void Operations::Finish(const Operation& operation, const Error* error) {
   ++timings.calls;
   timings.errors += error != nullptr ? 1 : 0;
   on_finished_({operation.id, operation.method, operation.object, operation.uid,
-                duration, error, operation.announced});
+                duration, error, operation.decisions->Rules(),
+                operation.announced});
 }
 
 Result<void> Operations::Cancel(const Caller& caller, const std::string& id) {

@@ -34,6 +34,7 @@ struct OperationSummary {
   std::uint32_t uid = 0;
   std::chrono::microseconds duration{0};
   const Error* error = nullptr;  // null: success
+  std::string rules;             // Decisions::Rules
   bool announced = false;        // somebody was answered InProgress
 };
 
@@ -140,6 +141,7 @@ class Operations {
     std::uint32_t uid = 0;
     Clock::time_point begun;
     CancelToken cancelled = std::make_shared<std::atomic<bool>>(false);
+    std::shared_ptr<Decisions> decisions = std::make_shared<Decisions>();
     bool announced = false;
     std::map<std::uint64_t, Deadlines::iterator> deadlines;  // of its waiters
   };
@@ -171,7 +173,8 @@ class Operations {
              std::function<Result<T>(const CallContext&)> work,
              const Caller& caller) {
     const CallContext context{
-        caller, operation->cancelled, [this, operation](std::uint64_t done) {
+        caller, operation->cancelled, operation->decisions,
+        [this, operation](std::uint64_t done) {
           loop_.Post([this, operation, done] {
             on_progress_(
                 {operation->id, operation->method, operation->uid, done});

@@ -36,10 +36,17 @@ Error Denied(const std::string& op, const std::string& object,
 
 template <typename F>
 bool Policy::AnyRule(const Caller& caller, F allows) const {
-  return std::any_of(config_.rules.begin(), config_.rules.end(),
-                     [&](const RuleConfig& rule) {
-                       return Matches(rule, caller) && allows(rule);
-                     });
+  const auto rule = std::find_if(config_.rules.begin(), config_.rules.end(),
+                                 [&](const RuleConfig& one) {
+                                   return Matches(one, caller) && allows(one);
+                                 });
+  if (rule == config_.rules.end()) {
+    return false;
+  }
+  if (decisions_ != nullptr) {
+    decisions_->AllowedByRule(rule->line);
+  }
+  return true;
 }
 
 bool Policy::MayAdminister(const Caller& caller) const {

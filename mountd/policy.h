@@ -2,8 +2,11 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "mountd/base/result.h"
 #include "mountd/caller.h"
@@ -17,11 +20,15 @@ namespace mountd {
 // default; root and administrators are held to rules like everyone else, except
 // that root may administer.
 //
-// Pure: no I/O, no state. Each answer is Ok, or PermissionDenied with what was
-// missing in words an operator can put into the configuration. Thread-safe.
+// Pure: no I/O, and no state but the configuration it was made with. Each
+// answer is Ok, or PermissionDenied with what was missing in words an operator
+// can put into the configuration. Thread-safe.
 class Policy {
  public:
-  explicit Policy(const Config& config) : config_(config) {}
+  // Which rules allow what is written to `decisions`, if there is one.
+  explicit Policy(std::shared_ptr<const Config> config,
+                  std::shared_ptr<Decisions> decisions = nullptr)
+      : holder_(std::move(config)), decisions_(std::move(decisions)) {}
 
   // Owner or administrator of what `owner` made.
   Result<void> MayUse(const Caller& caller, std::uint32_t owner,
@@ -63,9 +70,9 @@ class Policy {
                                 const std::string& plugin) const;
   Result<void> MayUseNetwork(const Caller& caller,
                              const NetworkSpec& spec) const;
-  // Those it may map, as the rules name them.
   // Whether any of CNI's networks may be asked for at all.
   bool MayBeInSomeCni(const Caller& caller) const;
+  // Those it may map, as the rules name them.
   std::vector<PortRange> HostPortsOf(const Caller& caller) const;
   // Network namespaces of the host's user namespace.
   bool MayPassHostNamespaces(const Caller& caller) const;
@@ -91,7 +98,9 @@ class Policy {
   template <typename F>
   bool AnyRule(const Caller& caller, F allows) const;
 
-  const Config& config_;
+  const std::shared_ptr<const Config> holder_;
+  const std::shared_ptr<Decisions> decisions_;
+  const Config& config_ = *holder_;
 };
 
 }  // namespace mountd

@@ -20,14 +20,15 @@ std::string HostPath(const std::string& allocation) {
 }  // namespace
 
 bool Service::Sees(const Caller& caller, std::uint32_t uid) const {
-  return caller.uid == uid || policy_.MayAdminister(caller);
+  return caller.uid == uid || PolicyNow().MayAdminister(caller);
 }
 
 // A plugin is seen by who registered it and by who may use it.
 bool Service::SeesPlugin(const Caller& caller,
                          const PluginRecord& plugin) const {
-  return Sees(caller, plugin.uid) || policy_.MayUsePlugin(caller, plugin.id) ||
-         policy_.MayControlPlugin(caller, plugin.id);
+  return Sees(caller, plugin.uid) ||
+         PolicyNow().MayUsePlugin(caller, plugin.id) ||
+         PolicyNow().MayControlPlugin(caller, plugin.id);
 }
 
 Result<AllocationRecord> Service::Find(const CallContext& call,
@@ -38,8 +39,8 @@ Result<AllocationRecord> Service::Find(const CallContext& call,
     return MakeError(Code::kNotFound, "find", "allocation " + allocation,
                      "is not prepared");
   }
-  MOUNTD_TRY(
-      policy_.MayUse(call.caller, record->uid, "allocation " + allocation));
+  MOUNTD_TRY(PolicyFor(call).MayUse(call.caller, record->uid,
+                                    "allocation " + allocation));
   return *std::move(record);
 }
 
@@ -117,7 +118,7 @@ Result<std::string> Service::PrepareAllocation(const CallContext& call,
                                                const Name& allocation,
                                                const std::string& scope,
                                                std::uint64_t cgroup) {
-  MOUNTD_TRY(policy_.MayPrepare(call.caller));
+  MOUNTD_TRY(PolicyFor(call).MayPrepare(call.caller));
   MOUNTD_ASSIGN(const std::optional<AllocationRecord> known,
                 parts_.state.GetAllocation(allocation.str()));
   if (known) {
@@ -133,7 +134,7 @@ Result<std::string> Service::PrepareAllocation(const CallContext& call,
   }
   MOUNTD_ASSIGN(const std::uint32_t count,
                 parts_.state.CountAllocations(call.caller.uid));
-  if (count >= parts_.config.limits.allocations_per_uid) {
+  if (count >= parts_.config.limits().allocations_per_uid) {
     return MakeError(Code::kResourceExhausted, "prepare",
                      "allocation " + allocation.str(),
                      "limits.allocations_per_uid is reached");
@@ -154,6 +155,23 @@ Result<std::string> Service::PrepareAllocation(const CallContext& call,
 }
 
 // Any process may hold an fd of any cgroup: the id is a name like another.
+Result<bool> Service::OwnsSomething() {
+  MOUNTD_ASSIGN(const auto allocations, parts_.state.ListAllocations());
+  MOUNTD_ASSIGN(const auto plugins, parts_.state.ListPlugins());
+  MOUNTD_ASSIGN(const auto volumes, parts_.state.ListVolumes());
+  MOUNTD_ASSIGN(const auto owed, parts_.state.ListOwed());
+  return !allocations.empty() || !plugins.empty() || !volumes.empty() ||
+         !owed.empty() || !parts_.config.plugins().empty();
+}
+
+Result<std::vector<std::string>> Service::Reload(const CallContext& call) {
+  if (!PolicyFor(call).MayAdminister(call.caller)) {
+    return MakeError(Code::kPermissionDenied, "reload", "configuration",
+                     "no rule allows it to this user (administer = true)");
+  }
+  return parts_.reload();
+}
+
 Result<void> Service::CheckCgroup(const CallContext& call,
                                   std::uint64_t cgroup) {
   if (cgroup == 0) {
@@ -161,7 +179,7 @@ Result<void> Service::CheckCgroup(const CallContext& call,
   }
   MOUNTD_ASSIGN(const exec::CgroupState state,
                 parts_.executor.InspectCgroup({cgroup}));
-  return policy_.MayUseCgroup(call.caller, state.path.data());
+  return PolicyFor(call).MayUseCgroup(call.caller, state.path.data());
 }
 
 Result<ReceiptRecord> Service::ReleaseAllocation(const CallContext& call,
@@ -172,8 +190,8 @@ Result<ReceiptRecord> Service::ReleaseAllocation(const CallContext& call,
     // Released before: the same answer again.
     return GetReceipt(call, allocation);
   }
-  MOUNTD_TRY(policy_.MayUse(call.caller, record->uid,
-                            "allocation " + allocation.str()));
+  MOUNTD_TRY(PolicyFor(call).MayUse(call.caller, record->uid,
+                                    "allocation " + allocation.str()));
   return teardowns_.Release(*record);
 }
 
@@ -185,8 +203,8 @@ Result<ReceiptRecord> Service::GetReceipt(const CallContext& call,
     return MakeError(Code::kNotFound, "find", "receipt of " + allocation.str(),
                      "no such allocation was released");
   }
-  MOUNTD_TRY(policy_.MayUse(call.caller, receipt->uid,
-                            "receipt of " + allocation.str()));
+  MOUNTD_TRY(PolicyFor(call).MayUse(call.caller, receipt->uid,
+                                    "receipt of " + allocation.str()));
   return *receipt;
 }
 
@@ -231,7 +249,7 @@ Result<std::vector<AllocationRecord>> Service::ListAllocations(
 Result<TreeResult> Service::RemoveTree(const CallContext& call,
                                        const UniqueFd& directory) {
   exec::TreePlan plan;
-  MOUNTD_ASSIGN(plan.caller, policy_.MayPassDirectory(call.caller));
+  MOUNTD_ASSIGN(plan.caller, PolicyFor(call).MayPassDirectory(call.caller));
   return mountd::RemoveTree(parts_.executor, call, plan, directory);
 }
 
@@ -239,7 +257,8 @@ Result<TreeResult> Service::ChownTree(const CallContext& call,
                                       const UniqueFd& directory,
                                       std::uint32_t uid, std::uint32_t gid) {
   exec::TreePlan plan;
-  MOUNTD_ASSIGN(plan.caller, policy_.MayGiveFilesTo(call.caller, uid, gid));
+  MOUNTD_ASSIGN(plan.caller,
+                PolicyFor(call).MayGiveFilesTo(call.caller, uid, gid));
   plan.uid = uid;
   plan.gid = gid;
   return mountd::ChownTree(parts_.executor, call, plan, directory);
@@ -249,7 +268,7 @@ Result<TreeResult> Service::ChownTree(const CallContext& call,
 
 Result<csi::PluginRegistration> Service::RegisterPlugin(const CallContext& call,
                                                         PluginRecord record) {
-  MOUNTD_TRY(policy_.MayRegisterPlugin(call.caller, record.id));
+  MOUNTD_TRY(PolicyFor(call).MayRegisterPlugin(call.caller, record.id));
   MOUNTD_TRY(CheckNotDeclared("register", record.id));
   if (!record.allocation.empty()) {
     MOUNTD_TRY(FindPrepared(call, record.allocation));
@@ -257,8 +276,8 @@ Result<csi::PluginRegistration> Service::RegisterPlugin(const CallContext& call,
   record.uid = call.caller.uid;
   bool is_new = true;
   if (const auto known = parts_.plugins.Get(record.id)) {
-    MOUNTD_TRY(
-        policy_.MayUse(call.caller, known->record.uid, "plugin " + record.id));
+    MOUNTD_TRY(PolicyFor(call).MayUse(call.caller, known->record.uid,
+                                      "plugin " + record.id));
     record.uid = known->record.uid;
     is_new = std::none_of(known->instances.begin(), known->instances.end(),
                           [&](const csi::PluginInstance& one) {
@@ -275,7 +294,7 @@ Result<csi::PluginRegistration> Service::RegisterPlugin(const CallContext& call,
 // Those come and go with the configuration.
 Result<void> Service::CheckNotDeclared(const char* op,
                                        const std::string& plugin) const {
-  if (!parts_.config.plugins.contains(plugin)) {
+  if (!parts_.config.plugins().contains(plugin)) {
     return Ok();
   }
   return MakeError(Code::kFailedPrecondition, op, "plugin " + plugin,
@@ -288,7 +307,7 @@ Result<void> Service::CheckPluginLimit(std::uint32_t uid) {
   for (const csi::PluginStatus& one : parts_.plugins.List()) {
     count += one.record.uid == uid ? one.instances.size() : 0;
   }
-  if (count >= parts_.config.limits.plugins_per_uid) {
+  if (count >= parts_.config.limits().plugins_per_uid) {
     return MakeError(Code::kResourceExhausted, "register", "plugin",
                      "limits.plugins_per_uid is reached");
   }
@@ -303,8 +322,8 @@ Result<void> Service::UnregisterPlugin(const CallContext& call,
   if (!known) {
     return Ok();
   }
-  MOUNTD_TRY(
-      policy_.MayUse(call.caller, known->record.uid, "plugin " + plugin.str()));
+  MOUNTD_TRY(PolicyFor(call).MayUse(call.caller, known->record.uid,
+                                    "plugin " + plugin.str()));
   MOUNTD_TRY(CheckNotDeclared("unregister", plugin.str()));
   return parts_.plugins.Unregister(plugin.str(), which);
 }

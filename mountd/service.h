@@ -70,7 +70,7 @@ struct Capabilities {
 class Service {
  public:
   explicit Service(const ServiceParts& parts)
-      : parts_(parts), policy_(parts.config), teardowns_(parts) {}
+      : parts_(parts), teardowns_(parts) {}
 
   // Puts allocations' directories back. Called once, before the parts recover.
   Result<void> Recover();
@@ -213,11 +213,17 @@ class Service {
   bool SeesNetwork(const Caller& caller, const std::string& network) const;
 
   // ---- The node ----
+  // Puts the configuration's file in force, all of it or, on an error, nothing.
+  // The sections for which mountd starts again right after: then none of it
+  // before. For root and administrators.
+  Result<std::vector<std::string>> Reload(const CallContext& call);
   Result<std::vector<OwedRecord>> ListOwed(const CallContext& call);
   // Tries one owed tear-down again, as its owner would, if it still is owed.
   Result<void> RetryOwed(const OwedRecord& owed) {
     return teardowns_.Retry(owed);
   }
+  // Whether there is anything of anybody's that it would have to look after.
+  Result<bool> OwnsSomething();
   // These answer at once.
   std::map<std::string, Networks::Usage> GetAddressUsage() const {
     return parts_.networks.GetUsage();
@@ -226,11 +232,17 @@ class Service {
   std::uint32_t CountFreeHostPorts() const;
   std::uint32_t CountStuckExecutors() const { return parts_.executor.stuck(); }
   // GetCapabilities then waits for plugins.
-  bool HasCni() const { return parts_.config.cni.enabled(); }
+  bool HasCni() const { return parts_.config.cni().enabled(); }
   // Ports: of the caller's rules.
   Result<Capabilities> GetCapabilities(const CallContext& call);
 
  private:
+  // For a call's own decisions, which are written down, and for what only
+  // looks.
+  Policy PolicyFor(const CallContext& call) const {
+    return Policy(parts_.config.Get(), call.decisions);
+  }
+  Policy PolicyNow() const { return Policy(parts_.config.Get()); }
   void AddNetworks(const Caller& caller, Capabilities* capabilities);
   void AddCniNetworks(const Caller& caller, Capabilities* capabilities);
   // The record, if the caller may use it; NotFound, PermissionDenied.
@@ -285,7 +297,6 @@ class Service {
   Result<exec::HelloReply> Hello();
 
   const ServiceParts parts_;
-  const Policy policy_;
   Teardowns teardowns_;
   PreparedMeanwhile prepared_;
   std::mutex hello_mutex_;

@@ -107,19 +107,19 @@ Result<void> Service::CheckIds(const CallContext& call,
     return MakeError(Code::kInvalidArgument, "bind-mount", "options[\"idmap\"]",
                      std::string(fault));
   }
-  return policy_.MayMapIds(call.caller, spec.ids);
+  return PolicyFor(call).MayMapIds(call.caller, spec.ids);
 }
 
 Result<void> Service::AuthoriseTarget(const CallContext& call,
                                       const AllocationRecord& owner,
                                       BindMountSpec& spec) {
   if (spec.target_kind == exec::TargetKind::kDirectory) {
-    MOUNTD_ASSIGN(spec.caller, policy_.MayPassDirectory(call.caller));
+    MOUNTD_ASSIGN(spec.caller, PolicyFor(call).MayPassDirectory(call.caller));
   }
   if (spec.target_kind == exec::TargetKind::kContainer) {
     MOUNTD_ASSIGN(const exec::CgroupState task,
                   parts_.executor.InspectTask(spec.fd->get()));
-    MOUNTD_TRY(policy_.MayMountIn(call.caller, task.path.data()));
+    MOUNTD_TRY(PolicyFor(call).MayMountIn(call.caller, task.path.data()));
     spec.cgroup = owner.cgroup != 0 ? owner.cgroup : task.id;
     spec.place = std::to_string(task.mount_namespace);
   }
@@ -141,14 +141,14 @@ Result<void> Service::Authorise(const CallContext& call,
   MOUNTD_TRY(CheckIds(call, spec));
   switch (spec.source_kind) {
     case exec::SourceKind::kHostVolume:
-      return policy_.MayMountHostVolume(call.caller, spec.source, read_only,
-                                        spec.propagation);
+      return PolicyFor(call).MayMountHostVolume(call.caller, spec.source,
+                                                read_only, spec.propagation);
     case exec::SourceKind::kFilesystem:
-      return policy_.MayMountFilesystem(call.caller, spec.source, read_only,
-                                        spec.propagation);
+      return PolicyFor(call).MayMountFilesystem(call.caller, spec.source,
+                                                read_only, spec.propagation);
     case exec::SourceKind::kPublishedVolume:
       MOUNTD_TRY(CheckVolumeSource(spec));
-      return policy_.MayPropagate(call.caller, spec.propagation);
+      return PolicyFor(call).MayPropagate(call.caller, spec.propagation);
     case exec::SourceKind::kTmpfs:
       return CompleteTmpfs(owner, spec);
   }
@@ -280,7 +280,7 @@ Result<UniqueFd> Service::OpenTree(const CallContext& call,
                                    BindMountSpec spec) {
   MOUNTD_ASSIGN(const AllocationRecord owner,
                 FindPrepared(call, spec.allocation));
-  MOUNTD_TRY(policy_.MayOpenTree(call.caller));
+  MOUNTD_TRY(PolicyFor(call).MayOpenTree(call.caller));
   const auto refused = [&](Code code, const char* why) {
     return MakeError(code, "open-tree", spec.allocation + "/" + spec.source,
                      why);
@@ -312,7 +312,7 @@ Result<void> Service::CheckUnmountMode(const CallContext& call,
                                        const MountRecord& mount,
                                        exec::UnmountMode mode) {
   if (mode == exec::UnmountMode::kPlain || mode == exec::UnmountMode::kDetach ||
-      policy_.MayAdminister(call.caller)) {
+      PolicyFor(call).MayAdminister(call.caller)) {
     return Ok();
   }
   const auto denied = [&](const char* why) {

@@ -10,11 +10,11 @@ Result<NetworkStatus> Service::SetupNetwork(const CallContext& call,
                                             const Name& allocation,
                                             const NetworkSpec& spec,
                                             GivenNetns given) {
-  MOUNTD_TRY(policy_.MayUseNetwork(call.caller, spec));
+  MOUNTD_TRY(PolicyFor(call).MayUseNetwork(call.caller, spec));
   MOUNTD_ASSIGN(const AllocationRecord record,
                 FindPrepared(call, allocation.str()));
   given.owner_uid = call.caller.uid;
-  given.may_be_hosts = policy_.MayPassHostNamespaces(call.caller);
+  given.may_be_hosts = PolicyFor(call).MayPassHostNamespaces(call.caller);
   MOUNTD_ASSIGN(
       NetworkStatus status,
       parts_.networks.Setup(allocation.str(), spec, given, record.gid));
@@ -35,12 +35,13 @@ bool Service::SeesNetwork(const Caller& caller,
                           const std::string& network) const {
   NetworkSpec spec;
   spec.network = network;
-  return policy_.MayUseNetwork(caller, spec).has_value();
+  return PolicyNow().MayUseNetwork(caller, spec).has_value();
 }
 
 std::uint32_t Service::CountFreeHostPorts() const {
   std::vector<PortRange> ranges;
-  for (const RuleConfig& rule : parts_.config.rules) {
+  const std::shared_ptr<const Config> config = parts_.config.Get();
+  for (const RuleConfig& rule : config->rules) {
     ranges.insert(ranges.end(), rule.host_ports.begin(), rule.host_ports.end());
   }
   std::sort(
@@ -60,7 +61,7 @@ std::uint32_t Service::CountFreeHostPorts() const {
 }
 
 void Service::AddNetworks(const Caller& caller, Capabilities* capabilities) {
-  const bool has_bridge = !parts_.config.networks.empty();
+  const bool has_bridge = !parts_.config.networks().empty();
   capabilities->network_modes = {"none", "host", "driver"};
   if (has_bridge) {
     capabilities->network_modes.insert(capabilities->network_modes.begin(),
@@ -69,7 +70,7 @@ void Service::AddNetworks(const Caller& caller, Capabilities* capabilities) {
   capabilities->Set("bridge", has_bridge,
                     "the configuration declares no [network.<name>]");
   capabilities->networks = parts_.networks.GetUsage();
-  for (const PortRange& range : policy_.HostPortsOf(caller)) {
+  for (const PortRange& range : PolicyNow().HostPortsOf(caller)) {
     capabilities->host_ports.push_back(
         {range, parts_.networks.CountFreePorts(range.first, range.last)});
   }
@@ -77,11 +78,11 @@ void Service::AddNetworks(const Caller& caller, Capabilities* capabilities) {
 }
 
 void Service::AddCniNetworks(const Caller& caller, Capabilities* capabilities) {
-  if (!parts_.config.cni.enabled()) {
+  if (!parts_.config.cni().enabled()) {
     capabilities->Set("cni", false, "the configuration has no [cni]");
     return;
   }
-  if (!policy_.MayBeInSomeCni(caller)) {
+  if (!PolicyNow().MayBeInSomeCni(caller)) {
     capabilities->Set("cni", false, "no rule allows any of CNI's networks");
     return;
   }
@@ -96,7 +97,7 @@ void Service::AddCniNetworks(const Caller& caller, Capabilities* capabilities) {
     NetworkSpec spec;
     spec.mode = NetworkMode::kCni;
     spec.network = name;
-    if (!policy_.MayUseNetwork(caller, spec)) {
+    if (!PolicyNow().MayUseNetwork(caller, spec)) {
       continue;
     }
     const std::string mode = ModeText(spec.mode, name);

@@ -6,8 +6,8 @@
 #include "csi-node/controller.h"
 #include "csi-node/plugins.h"
 #include "csi-node/volumes.h"
-#include "mountd/config.h"
 #include "mountd/exec/executor.h"
+#include "mountd/live_config.h"
 #include "mountd/mount_healths.h"
 #include "mountd/mount_room.h"
 #include "mountd/mounts.h"
@@ -19,7 +19,7 @@ namespace mountd {
 
 // The parts the service is made of; owned by the daemon, outlive the service.
 struct ServiceParts {
-  const Config& config;
+  const LiveConfig& config;
   exec::Executor& executor;
   store::StateStore& state;
   store::BootStore& boot;
@@ -33,6 +33,10 @@ struct ServiceParts {
   // More may be owed than when it was last looked. From any thread.
   std::function<void()> on_owed = [] {};
   std::vector<std::string> stores_set_aside{};  // by this start
+  // As Service::Reload. On a worker, one at a time.
+  std::function<Result<std::vector<std::string>>()> reload = [] {
+    return std::vector<std::string>{};
+  };
 };
 
 }  // namespace mountd

@@ -19,7 +19,7 @@ std::string ScopeOf(const ReconcileSpec& spec) {
 
 Result<std::vector<ReconcileEntry>> Service::Reconcile(
     const CallContext& call, const ReconcileSpec& spec, Strands& strands) {
-  MOUNTD_TRY(policy_.MayPrepare(call.caller));
+  MOUNTD_TRY(PolicyFor(call).MayPrepare(call.caller));
   MOUNTD_TRY(EnterEpoch(call, spec));
   std::vector<ReconcileEntry> entries;
   std::set<std::string> missing = spec.wanted;

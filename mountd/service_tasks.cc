@@ -25,7 +25,7 @@ Result<HolderReport> Service::ListHolders(const CallContext& call,
   }
   // Time for the answer is left.
   const auto budget = std::clamp<std::int64_t>(
-      parts_.config.timeouts.plan.count() / 2, 1, exec::kMaxHolderBudgetMs);
+      parts_.config.timeouts().plan.count() / 2, 1, exec::kMaxHolderBudgetMs);
   MOUNTD_ASSIGN(const exec::HoldersState state,
                 parts_.executor.FindHolders({mount->mount_id, scope,
                                              static_cast<std::uint32_t>(budget),
@@ -36,7 +36,7 @@ Result<HolderReport> Service::ListHolders(const CallContext& call,
 }
 
 void Service::HideOthers(const CallContext& call, HolderReport* report) const {
-  if (policy_.MayAdminister(call.caller)) {
+  if (PolicyFor(call).MayAdminister(call.caller)) {
     return;
   }
   for (HolderInfo& holder : report->holders) {
@@ -54,7 +54,7 @@ Result<TaskReport> Service::VerifyTask(const CallContext& call,
   if (cgroup == 0) {
     MOUNTD_ASSIGN(const exec::CgroupState state,
                   parts_.executor.InspectTask(pidfd.get()));
-    MOUNTD_TRY(policy_.MayUseCgroup(call.caller, state.path.data()));
+    MOUNTD_TRY(PolicyFor(call).MayUseCgroup(call.caller, state.path.data()));
     cgroup = state.id;
   }
   MOUNTD_ASSIGN(std::vector<MountRecord> mounts,

@@ -10,7 +10,7 @@ namespace mountd {
 Result<csi::PublishedVolume> Service::PublishVolume(const CallContext& call,
                                                     csi::PublishSpec spec,
                                                     const UniqueFd& secrets) {
-  MOUNTD_TRY(policy_.MayUsePlugin(call.caller, spec.plugin));
+  MOUNTD_TRY(PolicyFor(call).MayUsePlugin(call.caller, spec.plugin));
   MOUNTD_ASSIGN(const AllocationRecord owner,
                 FindPrepared(call, spec.allocation));
   const Result<void> room = parts_.room.Check(

@@ -22,6 +22,7 @@ struct Range {
   Address base{};
   std::uint8_t prefix = 0;
   bool Contains(const Address& address) const;
+  friend bool operator==(const Range&, const Range&) = default;
 };
 using Ipv4Range = Range<Ipv4>;
 using Ipv6Range = Range<Ipv6>;

@@ -77,6 +77,24 @@ Result<void> ShowStatistics(Client& client, bool json) {
   return Ok();
 }
 
+Result<void> Reload(Client& client, bool json) {
+  MOUNTD_ASSIGN(const std::vector<std::string> sections, client.Reload());
+  if (json) {
+    std::cout << Dump(Json{{"restarts_for", sections}}) << std::endl;
+    return Ok();
+  }
+  if (sections.empty()) {
+    std::cout << "The new configuration is in force." << std::endl;
+    return Ok();
+  }
+  std::cout << "mountd starts again, for another:";
+  for (const std::string& section : sections) {
+    std::cout << " " << section;
+  }
+  std::cout << std::endl;
+  return Ok();
+}
+
 void AddSimple(CLI::App& app, Context& context, const char* name,
                const char* help, Result<void> (*show)(Client&, bool)) {
   app.add_subcommand(name, help)->group(kNodeGroup)->callback([&context, show] {
@@ -106,6 +124,10 @@ void AddNodeCommands(CLI::App& app, Context& context) {
             "What this node offers, and why not the rest", &ShowCapabilities);
   AddSimple(app, context, "stats", "Calls and their times since the start",
             &ShowStatistics);
+  AddSimple(app, context, "reload",
+            "Put the changed configuration in force (systemctl reload mountd, "
+            "which accepts it first, is what operators use)",
+            &Reload);
 }
 
 }  // namespace mountd::agent

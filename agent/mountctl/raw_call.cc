@@ -22,7 +22,7 @@ constexpr char kInterface[] = "org.mountd1.Manager";
 constexpr char kObject[] = "/org/mountd1";
 
 using MethodEntry = std::pair<std::string_view, std::string_view>;
-constexpr std::array<MethodEntry, 35> kMethods{{
+constexpr std::array<MethodEntry, 36> kMethods{{
     {"Subscribe", "a{sv}"},
     {"Unsubscribe", "a{sv}"},
     {"PrepareAllocation", "sa{sv}"},
@@ -57,6 +57,7 @@ constexpr std::array<MethodEntry, 35> kMethods{{
     {"Cancel", "sa{sv}"},
     {"GetCapabilities", "a{sv}"},
     {"GetStatistics", "a{sv}"},
+    {"Reload", "a{sv}"},
     {"Introspect", ""},
 }};
 

@@ -10,6 +10,7 @@
 //   /run/mountd/                root 0755   nobody but root renames in it
 //     bus                       the peer-to-peer D-Bus socket
 //     exec.sock  csi.sock       0600 mountd: to the executors, to mountd-csi
+//     mountd.toml               the configuration as it was accepted
 //     state/boot.db             0700 mountd: the records of this boot
 //     cni/                      0700 root: CNI attachments, of mountd-cni-run
 //     base/                     the base: tmpfs, a shared peer group of its own

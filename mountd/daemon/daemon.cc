@@ -20,7 +20,6 @@ namespace {
 // Enough for every call that may wait in slow plugins; idle ones end.
 constexpr std::size_t kMaxWorkers = 256;
 constexpr std::size_t kQuickWorkers = 8;  // for reads of the stores
-constexpr std::chrono::milliseconds kQuarantinePause{50};
 // Until what kept a declared plugin from being started is tried again.
 constexpr std::chrono::milliseconds kSettlePause{5000};
 constexpr std::chrono::milliseconds kCniGarbagePause{60'000};
@@ -75,9 +74,9 @@ Result<std::unique_ptr<Daemon>> Daemon::Start(const DaemonOptions& options,
   MOUNTD_TRY(boot->AdoptBoot(boot_id));
   EndAtDamage(state->database());
   EndAtDamage(boot->database());
-  std::unique_ptr<Daemon> daemon(new Daemon(std::move(config), std::move(loop),
-                                            std::move(state), std::move(boot),
-                                            seams));
+  std::unique_ptr<Daemon> daemon(new Daemon(options, std::move(config),
+                                            std::move(loop), std::move(state),
+                                            std::move(boot), seams));
   MOUNTD_TRY(daemon->Recover());
   MOUNTD_TRY(daemon->peers_.Listen(std::move(listening)));
   if (options.system_bus) {
@@ -96,10 +95,12 @@ Result<std::unique_ptr<Daemon>> Daemon::Start(const DaemonOptions& options,
   return daemon;
 }
 
-Daemon::Daemon(Config config, std::unique_ptr<dbus::EventLoop> loop,
+Daemon::Daemon(const DaemonOptions& options, Config config,
+               std::unique_ptr<dbus::EventLoop> loop,
                std::unique_ptr<store::StateStore> state,
                std::unique_ptr<store::BootStore> boot, const Seams& seams)
-    : config_(std::move(config)),
+    : options_(options),
+      config_(std::move(config)),
       loop_(std::move(loop)),
       state_(std::move(state)),
       boot_(std::move(boot)),
@@ -139,10 +140,10 @@ Daemon::Daemon(Config config, std::unique_ptr<dbus::EventLoop> loop,
                      const std::string& reason) {
                 MountHealthChanged(record, health, reason);
               }),
-      service_({config_, executor_, *state_, *boot_, mounts_, networks_,
+      service_({live_config_, executor_, *state_, *boot_, mounts_, networks_,
                 plugins_, volumes_, controller_, room_, healths_,
                 [this] { loop_->Post([this] { owed_.Check(); }); },
-                StoresSetAside(*state_, *boot_)}),
+                StoresSetAside(*state_, *boot_), [this] { return Reload(); }}),
       operations_(
           *loop_, strands_,
           [this](const OperationSummary& summary) { Finished(summary); },
@@ -170,193 +171,6 @@ Result<void> Daemon::Recover() {
   MOUNTD_TRY(mounts_.Recover());
   MOUNTD_TRY(networks_.Recover());
   return service_.OweCutOff();
-}
-
-Result<void> Daemon::Run() {
-  sd_notify(0, "READY=1");
-  spdlog::info("ready");
-  Result<void> ended = loop_->Run();
-  sd_notify(0, "STOPPING=1");
-  bus_.reset();
-  peers_.Close();
-  return ended;
-}
-
-void Daemon::Finished(const OperationSummary& summary) {
-  if (summary.error == nullptr) {
-    spdlog::debug("{} {} uid={} id={} us={} ok", summary.method, summary.object,
-                  summary.uid, summary.id, summary.duration.count());
-  } else {
-    spdlog::warn("{} {} uid={} id={} us={} {}: {}", summary.method,
-                 summary.object, summary.uid, summary.id,
-                 summary.duration.count(), CodeName(summary.error->code),
-                 summary.error->Message());
-  }
-  // More may be owed, or less.
-  if (summary.error != nullptr || owed_watch_.last().count != 0) {
-    owed_.Check();
-    TellIfStuck();
-  }
-  if (summary.announced) {
-    Send(dbus::OperationDone(summary));
-  }
-}
-
-void Daemon::PluginChanged(const csi::PluginChange& change) {
-  Send(dbus::PluginChanged(service_, change));
-  const csi::PluginInstance& now = change.now;
-  if (change.kind == csi::PluginChange::Kind::kPlugin) {
-    spdlog::info("plugin {} is {}{}{}", now.record.id,
-                 csi::PluginStateName(now.state),
-                 now.reason.empty() ? "" : ": ", now.reason);
-  }
-  // What waited for the plugin may go on.
-  if (now.state == csi::PluginState::kHealthy) {
-    owed_.Check();
-    restorer_.Look(now.record.id);
-  }
-}
-
-Networks::Events Daemon::EventsOfNetworks() {
-  Networks::Events events;
-  events.check_again = [this] {
-    loop_->Post([this] {
-      loop_->After(kQuarantinePause, [this] {
-        strands_.Submit("quarantine", [this] { networks_.ReapQuarantine(); });
-      });
-    });
-  };
-  events.scarce = [this](const std::string& network,
-                         const Networks::Usage& usage) {
-    spdlog::warn("network {}: {} of {} addresses are free", network, usage.free,
-                 usage.capacity);
-    loop_->Post([this, network, usage] {
-      Send(dbus::AddressesScarce(service_, network, usage));
-    });
-  };
-  events.gone = [this](const NetworkRecord& record) {
-    network_watch_.Forget(record);
-  };
-  return events;
-}
-
-NetworkWatch::Events Daemon::EventsOfNetworkWatch() {
-  const auto tell = [this](auto event, const NetworkRecord& record,
-                           const std::string& text) {
-    const auto owner = state_->GetAllocation(record.allocation);
-    if (owner && *owner) {
-      loop_->Post([this, event, record, text, uid = (*owner)->uid] {
-        Send(event(service_, uid, record, text));
-      });
-    }
-  };
-  NetworkWatch::Events events;
-  events.repaired = [tell](const NetworkRecord& record,
-                           const std::string& what) {
-    spdlog::warn("network {}/{} was changed by others, and is repaired: {}",
-                 record.allocation, record.interface, what);
-    tell(dbus::NetworkRepaired, record, what);
-  };
-  events.lost = [tell](const NetworkRecord& record, const std::string& reason) {
-    spdlog::warn("network {}/{} is lost: {}", record.allocation,
-                 record.interface, reason);
-    tell(dbus::NetworkLost, record, reason);
-  };
-  events.ruleset_restored = [this] {
-    spdlog::warn("the nftables table was changed by others, and is restored");
-    loop_->Post([this] { Send(dbus::RulesetRestored()); });
-  };
-  return events;
-}
-
-csi::VolumeEvents Daemon::EventsOfVolumes() {
-  csi::VolumeEvents events;
-  events.on_health = [this](const VolumeRecord& volume,
-                            exec::MountHealth health,
-                            const std::string& reason) {
-    spdlog::warn("volume {} of plugin {} is {}{}{}", volume.key.str(),
-                 volume.plugin, MountHealthName(health),
-                 reason.empty() ? "" : ": ", reason);
-    loop_->Post([this, volume, health, reason] {
-      Send(dbus::VolumeHealthChanged(service_, volume, health, reason));
-    });
-  };
-  events.on_secrets_needed = [this](const VolumeRecord& volume,
-                                    const PublicationRecord& publication) {
-    spdlog::warn("volume {}/{} waits for its agent's secrets or mount flags",
-                 publication.allocation, publication.alias);
-    loop_->Post([this, volume, publication] {
-      Send(dbus::SecretsNeeded(service_, volume, publication));
-    });
-  };
-  events.on_owed = [this] { loop_->Post([this] { owed_.Check(); }); };
-  events.on_unsettled = [this] { loop_->Post([this] { settler_.Check(); }); };
-  return events;
-}
-
-OwedWatch::Events Daemon::EventsOfOwed() {
-  OwedWatch::Events events;
-  events.on_count = [this](const OwedSummary& owed) {
-    spdlog::info("tear-downs owed: {}", owed.count);
-    Send(dbus::OwedChanged(owed.count));
-  };
-  events.on_late = [this](const OwedSummary& owed,
-                          std::chrono::microseconds age) {
-    spdlog::warn("tear-downs owed: {}, the oldest for {} s (mountctl owed)",
-                 owed.count,
-                 std::chrono::floor<std::chrono::seconds>(age).count());
-    Send(dbus::OwedOverdue(owed));
-  };
-  return events;
-}
-
-void Daemon::MountLost(const MountRecord& record, const std::string& reason) {
-  spdlog::warn("mount {}/{}/{} is lost: {}", record.allocation, record.task,
-               record.name, reason);
-  const auto owner = state_->GetAllocation(record.allocation);
-  if (owner && *owner) {
-    loop_->Post([this, record, reason, uid = (*owner)->uid] {
-      Send(dbus::MountLost(service_, uid, record, reason));
-    });
-  }
-}
-
-void Daemon::MountHealthChanged(const MountRecord& record,
-                                exec::MountHealth health,
-                                const std::string& reason) {
-  spdlog::warn("mount {}/{}/{} is {}{}{}", record.allocation, record.task,
-               record.name, MountHealthName(health), reason.empty() ? "" : ": ",
-               reason);
-  LookAtVolumeOf(record, health);
-  const auto owner = state_->GetAllocation(record.allocation);
-  if (owner && *owner) {
-    loop_->Post([this, record, health, reason, uid = (*owner)->uid] {
-      Send(dbus::MountHealthChanged(service_, uid, record, health, reason));
-    });
-  }
-}
-
-// A server of one volume may die though its plugin lives.
-void Daemon::LookAtVolumeOf(const MountRecord& record,
-                            exec::MountHealth health) {
-  if (health != exec::MountHealth::kDead ||
-      record.source_kind != exec::SourceKind::kPublishedVolume) {
-    return;
-  }
-  const auto published = volumes_.Get(record.allocation, record.source);
-  if (published && *published) {
-    const auto volume = state_->GetVolume((*published)->record.key);
-    if (volume && *volume) {
-      restorer_.Look((*volume)->plugin);
-    }
-  }
-}
-
-void Daemon::Send(const dbus::Event& event) {
-  peers_.Send(event);
-  if (bus_ != nullptr) {
-    bus_->Send(event);
-  }
 }
 
 // Less and less often, up to once in a minute.
@@ -409,32 +223,6 @@ void Daemon::CollectCniGarbage() {
     loop_->Post([this] {
       loop_->After(kCniGarbagePause, [this] { CollectCniGarbage(); });
     });
-  });
-}
-
-void Daemon::TellIfStuck() {
-  const std::uint32_t stuck = executor_.stuck();
-  if (stuck == stuck_told_) {
-    return;
-  }
-  stuck_told_ = stuck;
-  spdlog::warn("executors that hang in the kernel, abandoned: {}", stuck);
-  Send(dbus::StuckChanged(stuck));
-}
-
-void Daemon::TidyUpLater() {
-  loop_->After(tidy_up_pause_, [this] {
-    TellIfStuck();
-    executors_.CloseIdle();
-    ReleaseLeftAnchors();
-    // sd-bus (252) keeps the descriptors of a message that it finds malformed:
-    // any peer can make them pile up. Starting again loses nothing.
-    if (IsShortOfFds()) {
-      spdlog::critical("almost out of file descriptors: starting again");
-      spdlog::shutdown();
-      std::_Exit(EXIT_FAILURE);
-    }
-    TidyUpLater();
   });
 }
 

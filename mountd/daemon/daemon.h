@@ -5,6 +5,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "csi-node/controller.h"
 #include "csi-node/csi_channel_client.h"
@@ -17,6 +18,7 @@
 #include "mountd/base/worker_pool.h"
 #include "mountd/config.h"
 #include "mountd/exec/executor_pool.h"
+#include "mountd/live_config.h"
 #include "mountd/mount_prober.h"
 #include "mountd/mount_room.h"
 #include "mountd/mount_watch.h"
@@ -34,6 +36,9 @@ namespace mountd {
 struct DaemonOptions {
   std::string config_path;
   bool system_bus = true;
+  // Without anything to look after, nor anybody connected, for so long it ends;
+  // whoever holds its sockets starts it again. 0: never.
+  std::chrono::seconds exit_when_idle{0};
 };
 
 // Between the core and its two ways out: each is given the real one, and
@@ -60,11 +65,15 @@ class Daemon {
   Daemon(const Daemon&) = delete;
   Daemon& operator=(const Daemon&) = delete;
 
-  // Until SIGTERM or SIGINT. Closes all connections before it returns.
+  // Until SIGTERM or SIGINT, or it has nothing to do, or is to be started
+  // again. Closes all connections before it returns.
   Result<void> Run();
+  // After Run: it ended for a configuration that takes another process.
+  bool restart() const { return restart_; }
 
  private:
-  Daemon(Config config, std::unique_ptr<dbus::EventLoop> loop,
+  Daemon(const DaemonOptions& options, Config config,
+         std::unique_ptr<dbus::EventLoop> loop,
          std::unique_ptr<store::StateStore> state,
          std::unique_ptr<store::BootStore> boot, const Seams& seams);
 
@@ -84,11 +93,19 @@ class Daemon {
   void CollectCniGarbage();
   void TellIfStuck();
   void TidyUpLater();
+  Result<std::vector<std::string>> Reload();
+  void RestartSoon();
+  void QuitIfQuiet();
+  bool IsBusy() const;
+  void EndIfIdle();
+  void EndIdle();
   void ReleaseLeftAnchors();
   void SettleDeclaredPlugins();
   void SettlePlugin(const std::string& name);
 
-  const Config config_;
+  const DaemonOptions options_;
+  const Config config_;  // as it was at the start
+  LiveConfig live_config_{config_};
   const std::unique_ptr<dbus::EventLoop> loop_;
   const std::unique_ptr<store::StateStore> state_;
   const std::unique_ptr<store::BootStore> boot_;
@@ -121,6 +138,10 @@ class Daemon {
   dbus::PeerServer peers_;
   std::unique_ptr<dbus::SystemBus> bus_;
   std::uint32_t stuck_told_ = 0;
+  std::chrono::steady_clock::time_point busy_at_ =
+      std::chrono::steady_clock::now();
+  bool quit_when_quiet_ = false;
+  bool restart_ = false;
   // Tidy-ups until anchors that were left are tried again, and then.
   int anchors_in_ = 0;
   int next_anchors_in_ = 1;

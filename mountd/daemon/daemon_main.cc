@@ -5,6 +5,7 @@
 #include <spdlog/spdlog.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
+#include <sysexits.h>
 #include <systemd/sd-daemon.h>
 
 #include <CLI/CLI.hpp>
@@ -13,6 +14,7 @@
 #include <string>
 
 #include "dbus/received_fds.h"
+#include "mountd/accepted_config.h"
 #include "mountd/base/fd_limit.h"
 #include "mountd/base/out_of_memory.h"
 #include "mountd/base/paths.h"
@@ -54,7 +56,29 @@ Result<void> RunDaemon(const DaemonOptions& options, const Seams& seams) {
   // Workers may be in a plan or an RPC; whatever they did not finish is an
   // intent in the store, exactly as after a kill.
   spdlog::shutdown();
-  std::_Exit(ended ? EXIT_SUCCESS : EXIT_FAILURE);
+  if (!ended) {
+    std::_Exit(EXIT_FAILURE);
+  }
+  std::_Exit(daemon->restart() ? EX_TEMPFAIL : EXIT_SUCCESS);
+}
+
+Result<void> TryConfig(const std::string& path,
+                       const std::string& accept_from) {
+  if (!accept_from.empty()) {
+    return AcceptConfig(accept_from, path);
+  }
+  MOUNTD_TRY(LoadConfig(path, /*require_root_owned=*/true));
+  return Ok();
+}
+
+// A status: EX_CONFIG if it is wrong.
+int CheckConfig(const std::string& path, const std::string& accept_from) {
+  const Result<void> right = TryConfig(path, accept_from);
+  if (!right) {
+    spdlog::error("{}", right.error().Message());
+    return EX_CONFIG;
+  }
+  return EXIT_SUCCESS;
 }
 
 }  // namespace
@@ -69,12 +93,28 @@ int DaemonMain(int argc, char** argv, const Seams& seams) try {
       "node agent"};
   DaemonOptions options{paths::kConfig, true};
   bool no_bus = false;
+  bool check = false;
+  std::string accept_from;
+  std::uint32_t idle_seconds = 0;
   app.add_option("--config", options.config_path, "The configuration file")
       ->capture_default_str();
   app.add_flag("--no-bus", no_bus, "Serve the peer-to-peer socket alone");
+  app.add_option(
+      "--exit-when-idle", idle_seconds,
+      "Seconds with nothing to do after which it ends, to be started "
+      "again by its sockets (0: never)");
+  CLI::Option* const only_check = app.add_flag(
+      "--check", check, "Say what is wrong with the configuration, and end");
+  app.add_option("--accept-from", accept_from,
+                 "Check this file and put it in the place of --config, and end")
+      ->excludes(only_check);
   app.set_version_flag("--version", std::string(MOUNTD_VERSION));
   CLI11_PARSE(app, argc, argv);
   options.system_bus = !no_bus;
+  options.exit_when_idle = std::chrono::seconds(idle_seconds);
+  if (check || !accept_from.empty()) {
+    return CheckConfig(options.config_path, accept_from);
+  }
   const Result<void> ended = RunDaemon(options, seams);
   spdlog::critical("{}", ended ? "ended" : ended.error().Message());
   return EXIT_FAILURE;

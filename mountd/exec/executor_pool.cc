@@ -211,6 +211,13 @@ void ExecutorPool::CloseIdle() {
   probes_.CloseIdle(0);  // nobody waits for these
 }
 
+void ExecutorPool::Renew() {
+  for (ExecutorLane* lane : {&mounts_, &networks_, &cni_, &cni_ends_,
+                             &searches_, &trees_, &probes_}) {
+    lane->Renew();
+  }
+}
+
 std::chrono::milliseconds ExecutorPool::DeadlineOf(PlanKind kind) const {
   return kind == PlanKind::kRunCni ? options_.cni_deadline : options_.deadline;
 }

@@ -56,6 +56,10 @@ class ExecutorPool final : public Executor {
   // call, but one of each lane. Their processes end. Called now and then.
   void CloseIdle();
 
+  // From now on plans are carried out by executors that were started after
+  // this, which have read the configuration as it is now.
+  void Renew();
+
   Result<HelloReply> Hello() override;
   std::uint32_t stuck() const override;
   Result<MountState> PrepareBase() override;

@@ -50,6 +50,7 @@ Result<ExecutorLane::Turn> ExecutorLane::Take(Clock::time_point deadline) {
                      "all executors were busy for too long");
   }
   running_.emplace(turn.ticket, now);
+  turn.generation = generation_;
   if (!idle_.empty()) {
     turn.connection = std::move(idle_.back());
     idle_.pop_back();
@@ -61,10 +62,17 @@ Result<ExecutorLane::Turn> ExecutorLane::Take(Clock::time_point deadline) {
 void ExecutorLane::Give(Turn turn) {
   const std::lock_guard lock(mutex_);
   running_.erase(turn.ticket);
-  if (turn.connection.valid()) {
+  if (turn.connection.valid() && turn.generation == generation_) {
     idle_.push_back(std::move(turn.connection));
   }
   turn_.notify_all();
+}
+
+void ExecutorLane::Renew() {
+  const std::lock_guard lock(mutex_);
+  ++generation_;
+  idle_.clear();
+  fewest_idle_ = 0;
 }
 
 void ExecutorLane::CloseIdle(std::size_t keep) {

@@ -34,6 +34,7 @@ class ExecutorLane {
   struct Turn {
     UniqueFd connection;  // invalid: one may be opened
     std::uint64_t ticket = 0;
+    std::uint64_t generation = 0;  // of the connection
   };
 
   explicit ExecutorLane(Options options) : options_(options) {}
@@ -42,6 +43,10 @@ class ExecutorLane {
   Result<Turn> Take(Clock::time_point deadline);
   // With the connection, for the next plan; an invalid one was lost.
   void Give(Turn turn);
+
+  // Closes all, those that carry out a plan after it: what they know of their
+  // configuration is old.
+  void Renew();
 
   // Closes as many as were never needed since the last call, except `keep`.
   void CloseIdle(std::size_t keep = 1);
@@ -55,6 +60,7 @@ class ExecutorLane {
   std::mutex mutex_;
   std::condition_variable turn_;
   std::uint64_t next_ticket_ = 0;
+  std::uint64_t generation_ = 0;     // how often they were renewed
   std::set<std::uint64_t> waiting_;  // tickets; the lowest is next
   std::map<std::uint64_t, Clock::time_point> running_;  // since when
   std::vector<UniqueFd> idle_;                          // the last used last

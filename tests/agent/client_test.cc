@@ -234,6 +234,8 @@ TEST_F(ClientTest, ListsAreReadElementByElement) {
   EXPECT_EQ(statistics[0].method, "BindMount");
   EXPECT_EQ(statistics[0].p99_us, 900U);
 
+  EXPECT_EQ(client_->Reload().value(), std::vector<std::string>{"limits"});
+
   const Capabilities offers = client_->GetCapabilities().value();
   EXPECT_EQ(offers.network_modes,
             (std::vector<std::string>{"bridge", "cni/net"}));

@@ -309,6 +309,11 @@ class Manager final : public sdbus::AdaptorInterfaces<FakeController> {
            Statistics{{"BindMount", std::uint64_t{9}, std::uint64_t{1},
                        std::uint64_t{120}, std::uint64_t{900}}});
   }
+  void Reload(sdbus::Result<std::vector<std::string>>&& reply,
+              dbus::Dict options) override {
+    Answer("Reload", Show(options), std::move(reply),
+           std::vector<std::string>{"limits"});
+  }
   std::string Version() override { return "0.1.0"; }
   std::map<std::string, sdbus::Struct<std::uint32_t, std::uint32_t>> Addresses()
       override {

@@ -14,8 +14,8 @@ constexpr char kNotSupported[] = "org.mountd1.Error.NotSupported";
 
 // Those without other arguments.
 constexpr const char* kLists[] = {
-    "ListAllocations", "ListVolumes",   "ListPlugins",    "ListOwed",
-    "RetryOwed",       "GetStatistics", "GetCapabilities"};
+    "ListAllocations", "ListVolumes",   "ListPlugins",     "ListOwed",
+    "RetryOwed",       "GetStatistics", "GetCapabilities", "Reload"};
 
 // Something of every kind is there, to be left alone. What it takes is asked
 // once; each call that is refused must leave all of it as it was.

@@ -159,7 +159,7 @@ TEST_F(TaskAttacks, WhoMayOnlyReadGetsNoLaterMountsToWriteTo) {
   rule.uids = {kAttacker};
   rule.host_volumes = {"data:ro"};
   config_.rules.push_back(rule);
-  const Policy policy(config_);
+  const Policy policy(std::make_shared<const Config>(config_));
   Caller caller;
   caller.uid = kAttacker;
   const auto allowed = [&](Propagation mode) {

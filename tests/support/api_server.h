@@ -20,6 +20,9 @@ namespace mountd::test {
 
 struct ApiServerOptions {
   Config config;
+  // What Reload does.
+  std::function<Result<std::vector<std::string>>(LiveConfig&)> reload =
+      [](LiveConfig&) { return std::vector<std::string>{}; };
   dbus::PeerServerOptions peers;
   // Also on $DBUS_SYSTEM_BUS_ADDRESS.
   bool system_bus = false;
@@ -86,6 +89,7 @@ class ApiServer {
   MountHealths healths_;
   MountWatch watch_;
   MountProber prober_;
+  LiveConfig live_config_;
   Service service_;
   Operations operations_;
   OwedWatch owed_watch_;

@@ -159,8 +159,8 @@ void Core::Start() {
   controller = std::make_unique<csi::Controller>(config.timeouts, *rpcs,
                                                  *plugins, *volumes);
   service = std::make_unique<Service>(
-      ServiceParts{config, *plans, *state, *boot, *mounts, *networks, *plugins,
-                   *volumes, *controller, room, healths});
+      ServiceParts{live_config, *plans, *state, *boot, *mounts, *networks,
+                   *plugins, *volumes, *controller, room, healths});
 }
 
 void Core::Restart(bool same_boot) {

@@ -71,6 +71,7 @@ class Core {
   static CallContext By(std::uint32_t uid);
 
   const Config config;
+  LiveConfig live_config{config};
   TempDirectory directory;
   PluginEvents events;
   std::atomic<int> checks = 0;

@@ -254,6 +254,23 @@ TEST_F(ExecutorPoolTest, CloseIdleLeavesOneOfEachLane) {
   EXPECT_EQ(executors_.connections(), 5);
 }
 
+TEST_F(ExecutorPoolTest, RenewLetsPlansEndAndTheNextOnesBegin) {
+  ExecutorPool pool = Make(2);
+  EXPECT_EQ(MessageOf(pool.CreateNetwork({}, -1)), "Ok");  // idle from here on
+  executors_.script().Block(kPrepareBase);
+  {
+    const std::vector<std::jthread> planning = PrepareBases(pool, 1);
+    ASSERT_TRUE(executors_.script().AwaitBlocked(kPrepareBase, 1));
+    pool.Renew();
+    EXPECT_TRUE(AwaitAlive(1));
+    executors_.script().Unblock(kPrepareBase);
+  }
+  EXPECT_TRUE(AwaitAlive(0));
+  EXPECT_EQ(MessageOf(pool.PrepareBase()), "Ok");
+  EXPECT_EQ(MessageOf(pool.PrepareBase()), "Ok");
+  EXPECT_EQ(executors_.connections(), 3);
+}
+
 TEST_F(ExecutorPoolTest, AConnectionToAPluginNeedsItsSocket) {
   ExecutorPool pool = Make(1);
   EXPECT_EQ(Outcome(pool.ConnectPlugin({ToWire("nfs")})), "Internal");

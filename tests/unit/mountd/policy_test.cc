@@ -42,8 +42,8 @@ class PolicyTest : public ::testing::Test {
   }
   std::string Mount(const std::string& volume, bool read_only,
                     Propagation propagation = Propagation::kPrivate) const {
-    return Outcome(
-        policy_.MayMountHostVolume(By(kUser), volume, read_only, propagation));
+    return Outcome(PolicyNow().MayMountHostVolume(By(kUser), volume, read_only,
+                                                  propagation));
   }
   std::string Network(const std::string& network,
                       const std::vector<std::uint16_t>& ports = {}) const {
@@ -52,48 +52,51 @@ class PolicyTest : public ::testing::Test {
     for (const std::uint16_t port : ports) {
       spec.ports.push_back({"", port, 80, exec::kTcp});
     }
-    return Outcome(policy_.MayUseNetwork(By(kUser), spec));
+    return Outcome(PolicyNow().MayUseNetwork(By(kUser), spec));
+  }
+
+  Policy PolicyNow() const {
+    return Policy(std::make_shared<const Config>(config_));
   }
 
   Config config_;
-  const Policy policy_{config_};
 };
 
 constexpr char kOk[] = "Ok";
 constexpr char kDenied[] = "PermissionDenied";
 
 TEST_F(PolicyTest, CgroupsAreGrantedByComponents) {
-  EXPECT_EQ(Outcome(policy_.MayUseCgroup(By(kUser), "/a")), kDenied);
+  EXPECT_EQ(Outcome(PolicyNow().MayUseCgroup(By(kUser), "/a")), kDenied);
   Rule().cgroups = {"/x", "/a/b"};
-  EXPECT_EQ(Outcome(policy_.MayUseCgroup(By(kUser), "/a/b")), kOk);
-  EXPECT_EQ(Outcome(policy_.MayUseCgroup(By(kUser), "/a/b/c")), kOk);
-  EXPECT_EQ(Outcome(policy_.MayUseCgroup(By(kUser), "/a/bc")), kDenied);
-  EXPECT_EQ(Outcome(policy_.MayUseCgroup(By(kUser), "/a")), kDenied);
-  EXPECT_EQ(Outcome(policy_.MayUseCgroup(By(0), "/a/b")), kDenied);
+  EXPECT_EQ(Outcome(PolicyNow().MayUseCgroup(By(kUser), "/a/b")), kOk);
+  EXPECT_EQ(Outcome(PolicyNow().MayUseCgroup(By(kUser), "/a/b/c")), kOk);
+  EXPECT_EQ(Outcome(PolicyNow().MayUseCgroup(By(kUser), "/a/bc")), kDenied);
+  EXPECT_EQ(Outcome(PolicyNow().MayUseCgroup(By(kUser), "/a")), kDenied);
+  EXPECT_EQ(Outcome(PolicyNow().MayUseCgroup(By(0), "/a/b")), kDenied);
 }
 
 TEST_F(PolicyTest, ContainersAreGrantedWithTheirCgroups) {
   RuleConfig& rule = Rule();
   rule.cgroups = {"/a/b"};
-  EXPECT_EQ(Outcome(policy_.MayMountIn(By(kUser), "/a/b/c")), kDenied);
+  EXPECT_EQ(Outcome(PolicyNow().MayMountIn(By(kUser), "/a/b/c")), kDenied);
   rule.containers = true;
-  EXPECT_EQ(Outcome(policy_.MayMountIn(By(kUser), "/a/b/c")), kOk);
-  EXPECT_EQ(Outcome(policy_.MayMountIn(By(kUser), "/a")), kDenied);
-  EXPECT_EQ(Outcome(policy_.MayMountIn(By(0), "/a/b")), kDenied);
+  EXPECT_EQ(Outcome(PolicyNow().MayMountIn(By(kUser), "/a/b/c")), kOk);
+  EXPECT_EQ(Outcome(PolicyNow().MayMountIn(By(kUser), "/a")), kDenied);
+  EXPECT_EQ(Outcome(PolicyNow().MayMountIn(By(0), "/a/b")), kDenied);
 }
 
 TEST_F(PolicyTest, NothingIsAllowedWithoutARule) {
   for (const std::uint32_t uid : {kUser, 0U}) {
     const Caller caller = By(uid, 0);
-    EXPECT_EQ(Outcome(policy_.MayPrepare(caller)), kDenied);
-    EXPECT_EQ(Outcome(policy_.MayMountHostVolume(caller, "data", true,
-                                                 Propagation::kPrivate)),
+    EXPECT_EQ(Outcome(PolicyNow().MayPrepare(caller)), kDenied);
+    EXPECT_EQ(Outcome(PolicyNow().MayMountHostVolume(caller, "data", true,
+                                                     Propagation::kPrivate)),
               kDenied);
-    EXPECT_EQ(Outcome(policy_.MayUsePlugin(caller, "nfs")), kDenied);
-    EXPECT_EQ(Outcome(policy_.MayRegisterPlugin(caller, "nfs")), kDenied);
-    EXPECT_EQ(Outcome(policy_.MayUseNetwork(caller, {})), kDenied);
+    EXPECT_EQ(Outcome(PolicyNow().MayUsePlugin(caller, "nfs")), kDenied);
+    EXPECT_EQ(Outcome(PolicyNow().MayRegisterPlugin(caller, "nfs")), kDenied);
+    EXPECT_EQ(Outcome(PolicyNow().MayUseNetwork(caller, {})), kDenied);
     EXPECT_EQ(
-        Outcome(policy_.MayPropagate(caller, Propagation::kBidirectional)),
+        Outcome(PolicyNow().MayPropagate(caller, Propagation::kBidirectional)),
         kDenied);
   }
 }
@@ -101,12 +104,12 @@ TEST_F(PolicyTest, NothingIsAllowedWithoutARule) {
 TEST_F(PolicyTest, ARuleIsForItsUsersAndGroups) {
   RuleConfig& rule = Rule();
   rule.gids = {kGroup};
-  EXPECT_EQ(Outcome(policy_.MayPrepare(By(kUser))), kOk);
-  EXPECT_EQ(Outcome(policy_.MayPrepare(By(1, kGroup))), kOk);
-  EXPECT_EQ(Outcome(policy_.MayPrepare(By(1, 1, {5, kGroup}))), kOk);
-  EXPECT_EQ(Outcome(policy_.MayPrepare(By(1, 1, {5}))), kDenied);
+  EXPECT_EQ(Outcome(PolicyNow().MayPrepare(By(kUser))), kOk);
+  EXPECT_EQ(Outcome(PolicyNow().MayPrepare(By(1, kGroup))), kOk);
+  EXPECT_EQ(Outcome(PolicyNow().MayPrepare(By(1, 1, {5, kGroup}))), kOk);
+  EXPECT_EQ(Outcome(PolicyNow().MayPrepare(By(1, 1, {5}))), kDenied);
   // A uid is no gid.
-  EXPECT_EQ(Outcome(policy_.MayPrepare(By(kGroup, kUser))), kDenied);
+  EXPECT_EQ(Outcome(PolicyNow().MayPrepare(By(kGroup, kUser))), kDenied);
 }
 
 TEST_F(PolicyTest, RulesAddUp) {
@@ -114,9 +117,9 @@ TEST_F(PolicyTest, RulesAddUp) {
   Rule().plugins = {"ebs"};
   config_.rules.emplace_back().uids = {1};
   config_.rules.back().plugins = {"secret"};
-  EXPECT_EQ(Outcome(policy_.MayUsePlugin(By(kUser), "nfs")), kOk);
-  EXPECT_EQ(Outcome(policy_.MayUsePlugin(By(kUser), "ebs")), kOk);
-  EXPECT_EQ(Outcome(policy_.MayUsePlugin(By(kUser), "secret")), kDenied);
+  EXPECT_EQ(Outcome(PolicyNow().MayUsePlugin(By(kUser), "nfs")), kOk);
+  EXPECT_EQ(Outcome(PolicyNow().MayUsePlugin(By(kUser), "ebs")), kOk);
+  EXPECT_EQ(Outcome(PolicyNow().MayUsePlugin(By(kUser), "secret")), kDenied);
 }
 
 TEST_F(PolicyTest, AHostVolumeByName) {
@@ -163,8 +166,8 @@ TEST_F(PolicyTest, AVolumeOfOtherUsersIsNobodyElses) {
 
 TEST_F(PolicyTest, AFilesystemIsHeldToTheSameAsAHostVolume) {
   const auto mount = [&](const std::string& name, bool read_only) {
-    return Outcome(policy_.MayMountFilesystem(By(kUser), name, read_only,
-                                              Propagation::kPrivate));
+    return Outcome(PolicyNow().MayMountFilesystem(By(kUser), name, read_only,
+                                                  Propagation::kPrivate));
   };
   config_.filesystems["homes"] = {"nfs", "server:/homes"};
   Rule().host_volumes = {"*"};
@@ -208,35 +211,36 @@ TEST_F(PolicyTest, BidirectionalNeedsARuleToo) {
   EXPECT_EQ(Mount("data", false, Propagation::kHostToTask), kOk);
   EXPECT_EQ(Mount("data", false, Propagation::kBidirectional), kDenied);
   EXPECT_EQ(
-      Outcome(policy_.MayPropagate(By(kUser), Propagation::kBidirectional)),
+      Outcome(PolicyNow().MayPropagate(By(kUser), Propagation::kBidirectional)),
       kDenied);
-  EXPECT_EQ(Outcome(policy_.MayPropagate(By(kUser), Propagation::kHostToTask)),
-            kOk);
+  EXPECT_EQ(
+      Outcome(PolicyNow().MayPropagate(By(kUser), Propagation::kHostToTask)),
+      kOk);
   Rule().bidirectional = true;
   EXPECT_EQ(Mount("data", false, Propagation::kBidirectional), kOk);
 }
 
 TEST_F(PolicyTest, UsingAPluginIsNotRegisteringIt) {
   Rule().plugins = {"nfs"};
-  EXPECT_EQ(Outcome(policy_.MayUsePlugin(By(kUser), "nfs")), kOk);
-  EXPECT_EQ(Outcome(policy_.MayUsePlugin(By(kUser), "nfs2")), kDenied);
-  EXPECT_EQ(Outcome(policy_.MayRegisterPlugin(By(kUser), "nfs")), kDenied);
+  EXPECT_EQ(Outcome(PolicyNow().MayUsePlugin(By(kUser), "nfs")), kOk);
+  EXPECT_EQ(Outcome(PolicyNow().MayUsePlugin(By(kUser), "nfs2")), kDenied);
+  EXPECT_EQ(Outcome(PolicyNow().MayRegisterPlugin(By(kUser), "nfs")), kDenied);
   config_.rules[0] = {};
   Rule().register_plugins = {"*"};
-  EXPECT_EQ(Outcome(policy_.MayRegisterPlugin(By(kUser), "nfs")), kOk);
-  EXPECT_EQ(Outcome(policy_.MayUsePlugin(By(kUser), "nfs")), kDenied);
+  EXPECT_EQ(Outcome(PolicyNow().MayRegisterPlugin(By(kUser), "nfs")), kOk);
+  EXPECT_EQ(Outcome(PolicyNow().MayUsePlugin(By(kUser), "nfs")), kDenied);
 }
 
 TEST_F(PolicyTest, ControllingAPluginIsAnotherThingThanUsingIt) {
   RuleConfig& user = Rule();
   user.plugins = {"*"};
   user.register_plugins = {"*"};
-  EXPECT_EQ(Outcome(policy_.MayControlPlugin(By(kUser), "nfs")), kDenied);
+  EXPECT_EQ(Outcome(PolicyNow().MayControlPlugin(By(kUser), "nfs")), kDenied);
   config_.rules[0] = {};
   Rule().control_plugins = {"nfs"};
-  EXPECT_EQ(Outcome(policy_.MayControlPlugin(By(kUser), "nfs")), kOk);
-  EXPECT_EQ(Outcome(policy_.MayControlPlugin(By(kUser), "ebs")), kDenied);
-  EXPECT_EQ(Outcome(policy_.MayUsePlugin(By(kUser), "nfs")), kDenied);
+  EXPECT_EQ(Outcome(PolicyNow().MayControlPlugin(By(kUser), "nfs")), kOk);
+  EXPECT_EQ(Outcome(PolicyNow().MayControlPlugin(By(kUser), "ebs")), kDenied);
+  EXPECT_EQ(Outcome(PolicyNow().MayUsePlugin(By(kUser), "nfs")), kDenied);
 }
 
 TEST_F(PolicyTest, IdsMustLieInOneRange) {
@@ -244,10 +248,10 @@ TEST_F(PolicyTest, IdsMustLieInOneRange) {
     exec::IdMapPlan ids;
     ids.count = 1;
     ids.extents[0] = {on_disk, 1, count};
-    return Outcome(policy_.MayMapIds(By(kUser), ids));
+    return Outcome(PolicyNow().MayMapIds(By(kUser), ids));
   };
   Rule();
-  EXPECT_EQ(Outcome(policy_.MayMapIds(By(kUser), {})), kOk);
+  EXPECT_EQ(Outcome(PolicyNow().MayMapIds(By(kUser), {})), kOk);
   EXPECT_EQ(map(1000, 1), kDenied);
   config_.rules[0].ids = {{1000, 1009}, {1010, 1019}};
   EXPECT_EQ(map(1000, 10), kOk);
@@ -277,10 +281,10 @@ TEST_F(PolicyTest, EveryPortMustLieInARange) {
 
 TEST_F(PolicyTest, DirectoriesOnlyWithAllocRoots) {
   RuleConfig& rule = Rule();
-  EXPECT_EQ(Outcome(policy_.MayPassDirectory(By(kUser))), kDenied);
+  EXPECT_EQ(Outcome(PolicyNow().MayPassDirectory(By(kUser))), kDenied);
   rule.alloc_roots = {"/alloc"};
-  EXPECT_EQ(Outcome(policy_.MayPassDirectory(By(kUser))), kOk);
-  EXPECT_EQ(Outcome(policy_.MayPassDirectory(By(1))), kDenied);
+  EXPECT_EQ(Outcome(PolicyNow().MayPassDirectory(By(kUser))), kOk);
+  EXPECT_EQ(Outcome(PolicyNow().MayPassDirectory(By(1))), kDenied);
 }
 
 TEST_F(PolicyTest, TheExecutorIsToldTheGroupsThatRulesName) {
@@ -288,13 +292,13 @@ TEST_F(PolicyTest, TheExecutorIsToldTheGroupsThatRulesName) {
   config_.rules.emplace_back().gids = {kGroup};
   std::vector<std::uint32_t> groups(100, 7);
   groups.push_back(kGroup);
-  const auto plan = policy_.MayPassDirectory(By(kUser, 5, groups));
+  const auto plan = PolicyNow().MayPassDirectory(By(kUser, 5, groups));
   ASSERT_EQ(Outcome(plan), kOk);
   EXPECT_EQ(plan->uid, kUser);
   ASSERT_EQ(plan->gid_count, 2U);
   EXPECT_EQ(plan->gids[0], 5U);
   EXPECT_EQ(plan->gids[1], kGroup);
-  const auto full = policy_.MayPassDirectory(
+  const auto full = PolicyNow().MayPassDirectory(
       By(kUser, 5, std::vector<std::uint32_t>(100, kGroup)));
   EXPECT_EQ(full->gid_count, full->gids.size());
 }
@@ -302,17 +306,17 @@ TEST_F(PolicyTest, TheExecutorIsToldTheGroupsThatRulesName) {
 TEST_F(PolicyTest, FilesAreGivenToOnesOwnIdsAndThoseOfRules) {
   RuleConfig& rule = Rule();
   const Caller caller = By(kUser, 5, {6, 7});
-  EXPECT_EQ(Outcome(policy_.MayGiveFilesTo(caller, kUser, 5)), kDenied);
+  EXPECT_EQ(Outcome(PolicyNow().MayGiveFilesTo(caller, kUser, 5)), kDenied);
   rule.alloc_roots = {"/alloc"};
-  EXPECT_EQ(Outcome(policy_.MayGiveFilesTo(caller, kUser, 5)), kOk);
-  EXPECT_EQ(Outcome(policy_.MayGiveFilesTo(caller, kUser, 8)), kDenied);
-  EXPECT_EQ(Outcome(policy_.MayGiveFilesTo(caller, 70000, 5)), kDenied);
-  EXPECT_EQ(Outcome(policy_.MayGiveFilesTo(caller, 0, 0)), kDenied);
+  EXPECT_EQ(Outcome(PolicyNow().MayGiveFilesTo(caller, kUser, 5)), kOk);
+  EXPECT_EQ(Outcome(PolicyNow().MayGiveFilesTo(caller, kUser, 8)), kDenied);
+  EXPECT_EQ(Outcome(PolicyNow().MayGiveFilesTo(caller, 70000, 5)), kDenied);
+  EXPECT_EQ(Outcome(PolicyNow().MayGiveFilesTo(caller, 0, 0)), kDenied);
   rule.ids = {{70000, 70001}};
-  EXPECT_EQ(Outcome(policy_.MayGiveFilesTo(caller, 70000, 70001)), kOk);
-  EXPECT_EQ(Outcome(policy_.MayGiveFilesTo(caller, 70002, 70001)), kDenied);
+  EXPECT_EQ(Outcome(PolicyNow().MayGiveFilesTo(caller, 70000, 70001)), kOk);
+  EXPECT_EQ(Outcome(PolicyNow().MayGiveFilesTo(caller, 70002, 70001)), kDenied);
   // The executor is told of the group, which no rule names.
-  const auto plan = policy_.MayGiveFilesTo(caller, kUser, 7);
+  const auto plan = PolicyNow().MayGiveFilesTo(caller, kUser, 7);
   ASSERT_EQ(Outcome(plan), kOk);
   ASSERT_EQ(plan->gid_count, 2U);
   EXPECT_EQ(plan->gids[1], 7U);
@@ -320,23 +324,23 @@ TEST_F(PolicyTest, FilesAreGivenToOnesOwnIdsAndThoseOfRules) {
 
 TEST_F(PolicyTest, OwnersAndAdministratorsUseAThing) {
   Rule();
-  EXPECT_EQ(Outcome(policy_.MayUse(By(kUser), kUser, "it")), kOk);
-  EXPECT_EQ(Outcome(policy_.MayUse(By(kUser), 1, "it")), kDenied);
-  EXPECT_FALSE(policy_.MayAdminister(By(kUser)));
-  EXPECT_EQ(Outcome(policy_.MayUse(By(0), kUser, "it")), kOk);
-  EXPECT_TRUE(policy_.MayAdminister(By(0)));
+  EXPECT_EQ(Outcome(PolicyNow().MayUse(By(kUser), kUser, "it")), kOk);
+  EXPECT_EQ(Outcome(PolicyNow().MayUse(By(kUser), 1, "it")), kDenied);
+  EXPECT_FALSE(PolicyNow().MayAdminister(By(kUser)));
+  EXPECT_EQ(Outcome(PolicyNow().MayUse(By(0), kUser, "it")), kOk);
+  EXPECT_TRUE(PolicyNow().MayAdminister(By(0)));
   Rule().administer = true;
-  EXPECT_TRUE(policy_.MayAdminister(By(kUser)));
-  EXPECT_EQ(Outcome(policy_.MayUse(By(kUser), 1, "it")), kOk);
+  EXPECT_TRUE(PolicyNow().MayAdminister(By(kUser)));
+  EXPECT_EQ(Outcome(PolicyNow().MayUse(By(kUser), 1, "it")), kOk);
   // An administrator is still held to the rules.
-  EXPECT_EQ(Outcome(policy_.MayUsePlugin(By(kUser), "nfs")), kDenied);
+  EXPECT_EQ(Outcome(PolicyNow().MayUsePlugin(By(kUser), "nfs")), kDenied);
 }
 
 TEST_F(PolicyTest, ARefusalSaysWhatIsMissing) {
   Rule().networks = {"default"};
   NetworkSpec spec;
   spec.ports = {{"", 81, 80, exec::kTcp}};
-  const auto refused = policy_.MayUseNetwork(By(kUser), spec);
+  const auto refused = PolicyNow().MayUseNetwork(By(kUser), spec);
   EXPECT_EQ(MessageOf(refused),
             "map host port 81: no rule allows it to this user (host_ports)");
 }

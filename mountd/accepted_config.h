@@ -1,0 +1,20 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#pragma once
+
+#include <string>
+
+#include "mountd/base/result.h"
+
+namespace mountd {
+
+// An administrator's file may be wrong at any moment while it is written. The
+// daemon and its executors read a copy that was right when it was made
+// (mountd.service: before each start, and at each reload).
+//
+// Checks `from` as LoadConfig does, and puts what was checked in the place of
+// `to`, with the same owner, group and mode: whoever opens `to` finds all of
+// the old or all of the new. On an error `to` is as it was. `to` lies in a
+// directory that is root's alone.
+Result<void> AcceptConfig(const std::string& from, const std::string& to);
+
+}  // namespace mountd

@@ -1,0 +1,199 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#include <spdlog/spdlog.h>
+
+#include <chrono>
+
+#include "dbus/event.h"
+#include "mountd/daemon/daemon.h"
+#include "mountd/daemon/operation_log.h"
+
+// What the parts tell: logged, sent to whom it concerns, and acted on.
+namespace mountd {
+namespace {
+
+constexpr std::chrono::milliseconds kQuarantinePause{50};
+
+}  // namespace
+
+void Daemon::Finished(const OperationSummary& summary) {
+  LogOperation(summary);
+  busy_at_ = std::chrono::steady_clock::now();
+  // More may be owed, or less.
+  if (summary.error != nullptr || owed_watch_.last().count != 0) {
+    owed_.Check();
+    TellIfStuck();
+  }
+  if (summary.announced) {
+    Send(dbus::OperationDone(summary));
+  }
+  QuitIfQuiet();
+}
+
+void Daemon::PluginChanged(const csi::PluginChange& change) {
+  Send(dbus::PluginChanged(service_, change));
+  const csi::PluginInstance& now = change.now;
+  if (change.kind == csi::PluginChange::Kind::kPlugin) {
+    spdlog::info("plugin {} is {}{}{}", now.record.id,
+                 csi::PluginStateName(now.state),
+                 now.reason.empty() ? "" : ": ", now.reason);
+  }
+  // What waited for the plugin may go on.
+  if (now.state == csi::PluginState::kHealthy) {
+    owed_.Check();
+    restorer_.Look(now.record.id);
+  }
+}
+
+Networks::Events Daemon::EventsOfNetworks() {
+  Networks::Events events;
+  events.check_again = [this] {
+    loop_->Post([this] {
+      loop_->After(kQuarantinePause, [this] {
+        strands_.Submit("quarantine", [this] { networks_.ReapQuarantine(); });
+      });
+    });
+  };
+  events.scarce = [this](const std::string& network,
+                         const Networks::Usage& usage) {
+    spdlog::warn("network {}: {} of {} addresses are free", network, usage.free,
+                 usage.capacity);
+    loop_->Post([this, network, usage] {
+      Send(dbus::AddressesScarce(service_, network, usage));
+    });
+  };
+  events.gone = [this](const NetworkRecord& record) {
+    network_watch_.Forget(record);
+  };
+  return events;
+}
+
+NetworkWatch::Events Daemon::EventsOfNetworkWatch() {
+  const auto tell = [this](auto event, const NetworkRecord& record,
+                           const std::string& text) {
+    const auto owner = state_->GetAllocation(record.allocation);
+    if (owner && *owner) {
+      loop_->Post([this, event, record, text, uid = (*owner)->uid] {
+        Send(event(service_, uid, record, text));
+      });
+    }
+  };
+  NetworkWatch::Events events;
+  events.repaired = [tell](const NetworkRecord& record,
+                           const std::string& what) {
+    spdlog::warn("network {}/{} was changed by others, and is repaired: {}",
+                 record.allocation, record.interface, what);
+    tell(dbus::NetworkRepaired, record, what);
+  };
+  events.lost = [tell](const NetworkRecord& record, const std::string& reason) {
+    spdlog::warn("network {}/{} is lost: {}", record.allocation,
+                 record.interface, reason);
+    tell(dbus::NetworkLost, record, reason);
+  };
+  events.ruleset_restored = [this] {
+    spdlog::warn("the nftables table was changed by others, and is restored");
+    loop_->Post([this] { Send(dbus::RulesetRestored()); });
+  };
+  return events;
+}
+
+csi::VolumeEvents Daemon::EventsOfVolumes() {
+  csi::VolumeEvents events;
+  events.on_health = [this](const VolumeRecord& volume,
+                            exec::MountHealth health,
+                            const std::string& reason) {
+    spdlog::warn("volume {} of plugin {} is {}{}{}", volume.key.str(),
+                 volume.plugin, MountHealthName(health),
+                 reason.empty() ? "" : ": ", reason);
+    loop_->Post([this, volume, health, reason] {
+      Send(dbus::VolumeHealthChanged(service_, volume, health, reason));
+    });
+  };
+  events.on_secrets_needed = [this](const VolumeRecord& volume,
+                                    const PublicationRecord& publication) {
+    spdlog::warn("volume {}/{} waits for its agent's secrets or mount flags",
+                 publication.allocation, publication.alias);
+    loop_->Post([this, volume, publication] {
+      Send(dbus::SecretsNeeded(service_, volume, publication));
+    });
+  };
+  events.on_owed = [this] { loop_->Post([this] { owed_.Check(); }); };
+  events.on_unsettled = [this] { loop_->Post([this] { settler_.Check(); }); };
+  return events;
+}
+
+OwedWatch::Events Daemon::EventsOfOwed() {
+  OwedWatch::Events events;
+  events.on_count = [this](const OwedSummary& owed) {
+    spdlog::info("tear-downs owed: {}", owed.count);
+    Send(dbus::OwedChanged(owed.count));
+  };
+  events.on_late = [this](const OwedSummary& owed,
+                          std::chrono::microseconds age) {
+    spdlog::warn("tear-downs owed: {}, the oldest for {} s (mountctl owed)",
+                 owed.count,
+                 std::chrono::floor<std::chrono::seconds>(age).count());
+    Send(dbus::OwedOverdue(owed));
+  };
+  return events;
+}
+
+void Daemon::MountLost(const MountRecord& record, const std::string& reason) {
+  spdlog::warn("mount {}/{}/{} is lost: {}", record.allocation, record.task,
+               record.name, reason);
+  const auto owner = state_->GetAllocation(record.allocation);
+  if (owner && *owner) {
+    loop_->Post([this, record, reason, uid = (*owner)->uid] {
+      Send(dbus::MountLost(service_, uid, record, reason));
+    });
+  }
+}
+
+void Daemon::MountHealthChanged(const MountRecord& record,
+                                exec::MountHealth health,
+                                const std::string& reason) {
+  spdlog::warn("mount {}/{}/{} is {}{}{}", record.allocation, record.task,
+               record.name, MountHealthName(health), reason.empty() ? "" : ": ",
+               reason);
+  LookAtVolumeOf(record, health);
+  const auto owner = state_->GetAllocation(record.allocation);
+  if (owner && *owner) {
+    loop_->Post([this, record, health, reason, uid = (*owner)->uid] {
+      Send(dbus::MountHealthChanged(service_, uid, record, health, reason));
+    });
+  }
+}
+
+// A server of one volume may die though its plugin lives.
+void Daemon::LookAtVolumeOf(const MountRecord& record,
+                            exec::MountHealth health) {
+  if (health != exec::MountHealth::kDead ||
+      record.source_kind != exec::SourceKind::kPublishedVolume) {
+    return;
+  }
+  const auto published = volumes_.Get(record.allocation, record.source);
+  if (published && *published) {
+    const auto volume = state_->GetVolume((*published)->record.key);
+    if (volume && *volume) {
+      restorer_.Look((*volume)->plugin);
+    }
+  }
+}
+
+void Daemon::Send(const dbus::Event& event) {
+  peers_.Send(event);
+  if (bus_ != nullptr) {
+    bus_->Send(event);
+  }
+}
+
+void Daemon::TellIfStuck() {
+  const std::uint32_t stuck = executor_.stuck();
+  if (stuck == stuck_told_) {
+    return;
+  }
+  stuck_told_ = stuck;
+  spdlog::warn("executors that hang in the kernel, abandoned: {}", stuck);
+  Send(dbus::StuckChanged(stuck));
+}
+
+}  // namespace mountd

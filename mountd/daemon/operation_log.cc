@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#include "mountd/daemon/operation_log.h"
+
+#include <spdlog/spdlog.h>
+#include <sys/stat.h>
+#include <sys/uio.h>
+#include <syslog.h>
+#include <systemd/sd-journal.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace mountd {
+namespace {
+
+constexpr char kMessageId[] = "c1d4a86a5b7f4b0e9f5e3c0a7d2b6e48";
+
+// systemd says which stream of it is the journal's (systemd.exec(5)).
+bool StderrIsJournal() {
+  const char* const stream = std::getenv("JOURNAL_STREAM");
+  struct stat status {};
+  return stream != nullptr && fstat(STDERR_FILENO, &status) == 0 &&
+         std::to_string(status.st_dev) + ":" + std::to_string(status.st_ino) ==
+             stream;
+}
+
+bool OnlyLooks(std::string_view method) {
+  return method.starts_with("Get") || method.starts_with("List") ||
+         method.starts_with("Verify") || method.starts_with("Validate");
+}
+
+spdlog::level::level_enum LevelOf(const OperationSummary& summary) {
+  if (summary.error != nullptr) {
+    return spdlog::level::warn;
+  }
+  return OnlyLooks(summary.method) ? spdlog::level::debug : spdlog::level::info;
+}
+
+int PriorityOf(spdlog::level::level_enum level) {
+  switch (level) {
+    case spdlog::level::warn:
+      return LOG_WARNING;
+    case spdlog::level::info:
+      return LOG_INFO;
+    default:
+      return LOG_DEBUG;
+  }
+}
+
+std::string TextOf(const OperationSummary& summary) {
+  return fmt::format("{} {} uid={} id={} us={}{}{} {}", summary.method,
+                     summary.object, summary.uid, summary.id,
+                     summary.duration.count(),
+                     summary.rules.empty() ? "" : " rules=", summary.rules,
+                     summary.error == nullptr
+                         ? "ok"
+                         : fmt::format("{}: {}", CodeName(summary.error->code),
+                                       summary.error->Message()));
+}
+
+std::vector<std::string> FieldsOf(const OperationSummary& summary,
+                                  spdlog::level::level_enum level) {
+  std::vector<std::string> fields = {
+      "MESSAGE=" + TextOf(summary),
+      "PRIORITY=" + std::to_string(PriorityOf(level)),
+      std::string("MESSAGE_ID=") + kMessageId,
+      "MOUNTD_METHOD=" + summary.method,
+      "MOUNTD_OBJECT=" + summary.object,
+      "MOUNTD_OPERATION=" + summary.id,
+      "MOUNTD_UID=" + std::to_string(summary.uid),
+      "MOUNTD_DURATION_USEC=" + std::to_string(summary.duration.count()),
+      "MOUNTD_RULES=" + summary.rules};
+  for (const auto& [kind, field] :
+       {std::pair("allocation ", "MOUNTD_ALLOCATION="),
+        std::pair("plugin ", "MOUNTD_PLUGIN="),
+        std::pair("controller of ", "MOUNTD_PLUGIN=")}) {
+    if (summary.object.starts_with(kind)) {
+      fields.push_back(field +
+                       summary.object.substr(std::string_view(kind).size()));
+    }
+  }
+  if (summary.error != nullptr) {
+    fields.push_back(
+        fmt::format("MOUNTD_ERROR={}", CodeName(summary.error->code)));
+    fields.push_back("ERRNO=" + std::to_string(summary.error->sys_errno));
+  }
+  return fields;
+}
+
+void SendToJournal(const std::vector<std::string>& fields) {
+  std::vector<iovec> parts;
+  for (const std::string& field : fields) {
+    // sendmsg(2) only reads them.
+    parts.push_back({const_cast<char*>(field.data()), field.size()});
+  }
+  sd_journal_sendv(parts.data(), static_cast<int>(parts.size()));
+}
+
+}  // namespace
+
+void LogOperation(const OperationSummary& summary) {
+  static const bool to_journal = StderrIsJournal();
+  const spdlog::level::level_enum level = LevelOf(summary);
+  if (!spdlog::should_log(level)) {
+    return;
+  }
+  if (to_journal) {
+    SendToJournal(FieldsOf(summary, level));
+  } else {
+    spdlog::log(level, "{}", TextOf(summary));
+  }
+}
+
+}  // namespace mountd

@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#pragma once
+
+#include "mountd/operations.h"
+
+namespace mountd {
+
+// The one line that an operation gets: who, what, by which rules of the
+// configuration, and what became of it. What changes something is told at
+// level info, what only looks at debug, and what fails at warning.
+//
+// In the journal it has fields (systemd.journal-fields(7)): MESSAGE_ID,
+// MOUNTD_METHOD, MOUNTD_OBJECT, MOUNTD_ALLOCATION or MOUNTD_PLUGIN,
+// MOUNTD_OPERATION (the id that answers and signals have), MOUNTD_UID,
+// MOUNTD_DURATION_USEC, MOUNTD_RULES (lines of the configuration), MOUNTD_ERROR
+// and ERRNO. Elsewhere it is text. Arguments are in neither: secrets come in
+// them.
+//
+// Thread-safe.
+void LogOperation(const OperationSummary& summary);
+
+}  // namespace mountd

@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#include "mountd/live_config.h"
+
+#include <utility>
+
+namespace mountd {
+
+LiveConfig::LiveConfig(Config config)
+    : first_(std::make_shared<const Config>(std::move(config))), now_(first_) {}
+
+std::shared_ptr<const Config> LiveConfig::Get() const {
+  const std::lock_guard lock(mutex_);
+  return now_;
+}
+
+std::vector<std::string> LiveConfig::FixedOtherIn(const Config& next) const {
+  std::vector<std::string> names;
+  const auto compare = [&](const char* name, auto section) {
+    if (!((*first_).*section == next.*section)) {
+      names.emplace_back(name);
+    }
+  };
+  compare("plugin", &Config::plugins);
+  compare("network", &Config::networks);
+  compare("cni", &Config::cni);
+  compare("firewall", &Config::firewall);
+  compare("limits", &Config::limits);
+  compare("timeouts", &Config::timeouts);
+  return names;
+}
+
+void LiveConfig::Replace(Config next) {
+  auto whole = std::make_shared<const Config>(std::move(next));
+  const std::lock_guard lock(mutex_);
+  now_.swap(whole);
+}
+
+}  // namespace mountd
