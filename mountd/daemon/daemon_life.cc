@@ -82,7 +82,8 @@ void Daemon::EndIfIdle() {
 }
 
 // Told first: who calls from now on finds a service that is stopping, and is
-// held until it is started again. What was sent before is still answered.
+// held until it is started again. What was sent before is still answered, and
+// may have made something: then it is started again without being called.
 void Daemon::EndIdle() {
   if (IsBusy()) {
     return;
@@ -93,6 +94,7 @@ void Daemon::EndIdle() {
   if (bus_ != nullptr) {
     bus_->GiveUpName();
   }
+  restart_ = operations_.running() != 0;
   quit_when_quiet_ = true;
   QuitIfQuiet();
 }
