@@ -37,18 +37,8 @@ void VolumeRestorer::Look(const std::string& plugin) {
 }
 
 void VolumeRestorer::LookNow(const std::string& plugin) {
-  const bool restored = Restore(plugin);
-  {
-    const std::lock_guard lock(mutex_);
-    if (restored) {
-      failed_.erase(plugin);
-    } else {
-      failed_.insert(plugin);
-    }
-  }
-  if (!restored) {
-    TryAgain();
-  }
+  Done("plugin " + plugin, Restore(plugin),
+       {VolumesStrand(plugin), [this, plugin] { LookNow(plugin); }});
 }
 
 bool VolumeRestorer::Restore(const std::string& plugin) {
@@ -67,19 +57,9 @@ bool VolumeRestorer::Restore(const std::string& plugin) {
 }
 
 void VolumeRestorer::Repair(const PublicationRecord& published) {
-  const bool repaired = RepairMounts(published);
-  {
-    const std::lock_guard lock(mutex_);
-    const Publication key(published.allocation, published.alias);
-    if (repaired) {
-      unrepaired_.erase(key);
-    } else {
-      unrepaired_.insert_or_assign(key, published);
-    }
-  }
-  if (!repaired) {
-    TryAgain();
-  }
+  Done(published.allocation + "/" + published.alias, RepairMounts(published),
+       {AllocationStrand(published.allocation),
+        [this, published] { Repair(published); }});
 }
 
 bool VolumeRestorer::RepairMounts(const PublicationRecord& published) {
@@ -94,23 +74,29 @@ bool VolumeRestorer::RepairMounts(const PublicationRecord& published) {
   return repaired.has_value();
 }
 
+void VolumeRestorer::Done(const std::string& what, bool well,
+                          RetryRounds::Job again) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (well) {
+      failed_.erase(what);
+    } else {
+      failed_.insert_or_assign(what, std::move(again));
+    }
+  }
+  if (!well) {
+    // The rounds are the loop's.
+    loop_.Post([this] { rounds_.Check(); });
+  }
+}
+
 std::vector<RetryRounds::Job> VolumeRestorer::ListFailed() {
   const std::lock_guard lock(mutex_);
   std::vector<RetryRounds::Job> jobs;
-  for (const std::string& plugin : failed_) {
-    jobs.push_back(
-        {VolumesStrand(plugin), [this, plugin] { LookNow(plugin); }});
-  }
-  for (const auto& [key, published] : unrepaired_) {
-    jobs.push_back({AllocationStrand(published.allocation),
-                    [this, one = published] { Repair(one); }});
+  for (const auto& [what, again] : failed_) {
+    jobs.push_back(again);
   }
   return jobs;
-}
-
-// The rounds are the loop's.
-void VolumeRestorer::TryAgain() {
-  loop_.Post([this] { rounds_.Check(); });
 }
 
 }  // namespace mountd

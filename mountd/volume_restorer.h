@@ -29,25 +29,23 @@ class VolumeRestorer {
   void Look(const std::string& plugin);
 
  private:
-  using Publication = std::pair<std::string, std::string>;  // allocation, alias
-
   // On the strands of the plugin's volumes, and of the allocation.
   void LookNow(const std::string& plugin);
   void Repair(const PublicationRecord& published);
   // Whether all is well, from a worker.
   bool Restore(const std::string& plugin);
   bool RepairMounts(const PublicationRecord& published);
+  // Forgets what went well; the rest is tried again.
+  void Done(const std::string& what, bool well, RetryRounds::Job again);
   std::vector<RetryRounds::Job> ListFailed();
-  void TryAgain();
 
   Loop& loop_;
   Strands& strands_;
   csi::Volumes& volumes_;
   Service& service_;
   std::mutex mutex_;
-  std::set<std::string> waiting_;                        // mutex_; plugins
-  std::set<std::string> failed_;                         // mutex_; plugins
-  std::map<Publication, PublicationRecord> unrepaired_;  // mutex_
+  std::set<std::string> waiting_;                   // mutex_; plugins
+  std::map<std::string, RetryRounds::Job> failed_;  // mutex_; by what
   RetryRounds rounds_;
 };
 
