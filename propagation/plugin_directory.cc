@@ -76,10 +76,11 @@ Result<void> MountSelf(const Context& context, int all, int directory,
 }
 
 // Shares and fills the mounted directory; also what an interrupted plan left.
+// `own` outlives `undo`.
 Result<MountState> FinishPlugin(const Context& context, const Base& base,
-                                int all, const std::string& name) {
+                                const std::string& name, const UniqueFd& own,
+                                Undo* undo) {
   exec::Kernel& kernel = context.kernel;
-  MOUNTD_ASSIGN(const UniqueFd own, OpenBeneath(context, all, name, name));
   MOUNTD_ASSIGN(const FileFacts file,
                 Named(kernel.Stat(own.get(), ""), "statx", name));
   MOUNTD_ASSIGN(MountFacts mount, context.inspector.Facts(file.mount_id));
@@ -101,11 +102,9 @@ Result<MountState> FinishPlugin(const Context& context, const Base& base,
   // The plugin, which is root in its task, may have given them away.
   MOUNTD_TRY(TakeBack(context, own.get(), name));
   for (const char* part : {paths::kStaging, paths::kPublish}) {
-    Undo made;
     MOUNTD_TRY(TakeBack(context, own.get(), part, file.mount_id, name));
     MOUNTD_TRY(
-        EnsureDirectory(context, own.get(), part, kPluginMode, 0, name, &made));
-    made.Commit();
+        EnsureDirectory(context, own.get(), part, kPluginMode, 0, name, undo));
   }
   return StateOf(file, mount);
 }
@@ -118,8 +117,7 @@ Result<void> PreparePlugin(const Context& context, const PluginPlan& plan,
   MOUNTD_ASSIGN(const Base base, OpenBase(context));
   MOUNTD_ASSIGN(const UniqueFd all,
                 LockPart(context, base, paths::kPlugins, name));
-  // What is made inside the directory goes with a tree removal, not step by
-  // step.
+  UniqueFd own;
   Undo undo;
   MOUNTD_ASSIGN(const MountState now, StateOf(context, all.get(), name, name));
   if (now.mount_id == 0) {
@@ -127,6 +125,7 @@ Result<void> PreparePlugin(const Context& context, const PluginPlan& plan,
     MOUNTD_ASSIGN(
         const UniqueFd directory,
         EnsureDirectory(context, all.get(), name, kPluginMode, 0, name, &undo));
+    // With what the plugin, or another, has put there meanwhile.
     if (now.exists == 0) {
       undo.Add([&context, &all, &base, name] {
         IgnoreBecauseBestEffort(
@@ -135,8 +134,9 @@ Result<void> PreparePlugin(const Context& context, const PluginPlan& plan,
     }
     MOUNTD_TRY(MountSelf(context, all.get(), directory.get(), name, &undo));
   }
+  MOUNTD_ASSIGN(own, OpenBeneath(context, all.get(), name, name));
   MOUNTD_ASSIGN(const MountState state,
-                FinishPlugin(context, base, all.get(), name));
+                FinishPlugin(context, base, name, own, &undo));
   MOUNTD_TRY(tell(state));
   undo.Commit();
   return Ok();
