@@ -294,6 +294,12 @@ Result<OwedSummary> Client::Owed() {
   return OwedSummary{owed.get<0>(), ToTimestamp(owed.get<1>())};
 }
 
+Result<std::uint32_t> Client::FreeHostPorts() {
+  return impl_->Call(
+      "FreeHostPorts", "", {},
+      [](ManagerProxy& proxy, dbus::Dict&) { return proxy.FreeHostPorts(); });
+}
+
 Result<std::uint32_t> Client::RetryOwed() {
   return impl_->Call("RetryOwed", "", {},
                      [](ManagerProxy& proxy, dbus::Dict& opts) {

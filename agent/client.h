@@ -180,6 +180,8 @@ class Client {
 
   Result<std::vector<OwedTeardown>> ListOwed();
   Result<OwedSummary> Owed();
+  // Of all that any rule grants.
+  Result<std::uint32_t> FreeHostPorts();
   // How many are left.
   Result<std::uint32_t> RetryOwed();
   Result<void> Cancel(std::string_view operation);

@@ -16,6 +16,7 @@ inline constexpr int kExitUsage = 2;
 
 // The groups of the help that two files' commands are in.
 inline constexpr char kJobsGroup[] = "Jobs";
+inline constexpr char kNodeGroup[] = "The node";
 inline constexpr char kPartsGroup[] = "Networks, volumes and mounts";
 
 // What all commands share: the global flags, and the command that was chosen on
@@ -35,6 +36,7 @@ void AddTaskCommands(CLI::App& app, Context& context);
 void AddPluginCommands(CLI::App& app, Context& context);
 void AddNetworkCommands(CLI::App& app, Context& context);
 void AddNodeCommands(CLI::App& app, Context& context);
+void AddMetricsCommand(CLI::App& app, Context& context);
 void AddTreeCommands(CLI::App& app, Context& context);
 void AddToolCommands(CLI::App& app, Context& context);
 

@@ -9,8 +9,6 @@
 namespace mountd::agent {
 namespace {
 
-constexpr char kNodeGroup[] = "The node";
-
 Result<void> ShowOwed(Client& client, bool json, bool retry) {
   if (retry) {
     MOUNTD_TRY(client.RetryOwed());

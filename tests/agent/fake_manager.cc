@@ -319,7 +319,7 @@ class Manager final : public sdbus::AdaptorInterfaces<FakeController> {
       override {
     return {};
   }
-  std::uint32_t FreeHostPorts() override { return 0; }
+  std::uint32_t FreeHostPorts() override { return 42; }
   sdbus::Struct<std::uint32_t, std::uint64_t> Owed() override {
     return {1U, std::uint64_t{1'700'000'000'000'000}};
   }

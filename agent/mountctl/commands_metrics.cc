@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#include <iostream>
+#include <memory>
+
+#include "agent/mountctl/commands.h"
+#include "agent/mountctl/metrics.h"
+#include "agent/mountctl/output.h"
+#include "agent/mountctl/replace_file.h"
+
+namespace mountd::agent {
+namespace {
+
+constexpr char kMetricsDetails[] = R"(
+Details:
+  Of allocations, volumes, mounts and plugins those are counted that the caller
+  may see: root sees all. A mountd that does not answer is told as mountd_up 0,
+  with the exit status 0.
+
+  For node_exporter's textfile collector there is mountd-metrics.timer, which
+  has to be enabled.)";
+
+Result<NodeMetrics> AskForMetrics(const ClientOptions& options) {
+  MOUNTD_ASSIGN(Client client, Client::Connect(options));
+  return CollectMetrics(client);
+}
+
+// That mountd does not answer is what the metrics say then, and no failure of
+// this program: a collector takes the output of one that has failed for none.
+int Metrics(const Context& context, const std::string& output) {
+  const Result<NodeMetrics> node = AskForMetrics(context.options);
+  if (!node && node.error().code == Code::kInvalidArgument) {
+    static_cast<void>(Fail(node.error()));
+    return kExitUsage;  // an address that cannot be one
+  }
+  if (!node) {
+    PrintError(node.error());
+  }
+  const std::string text = node ? ToExposition(*node) : ExpositionOfNothing();
+  if (output.empty()) {
+    std::cout << text << std::flush;
+    return kExitOk;
+  }
+  const Result<void> written = ReplaceFile(output, text);
+  return written ? kExitOk : Fail(written.error());
+}
+
+}  // namespace
+
+void AddMetricsCommand(CLI::App& app, Context& context) {
+  auto* command = app.add_subcommand(
+      "metrics", "Counts, times and health in Prometheus' text format");
+  command->footer(kMetricsDetails);
+  command->group(kNodeGroup);
+  auto output = std::make_shared<std::string>();
+  command
+      ->add_option("--output", *output,
+                   "Replace this file, which anybody may read then, instead of "
+                   "printing")
+      ->type_name("FILE");
+  command->callback([&context, output] {
+    context.chosen = [&context, output] { return Metrics(context, *output); };
+  });
+}
+
+}  // namespace mountd::agent

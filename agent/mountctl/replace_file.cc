@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#include "agent/mountctl/replace_file.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <cstdlib>
+
+#include "mountd/base/unique_fd.h"
+
+namespace mountd::agent {
+namespace {
+
+constexpr mode_t kReadableByAll = 0644;
+
+Result<void> WriteAll(int fd, std::string_view text, const std::string& path) {
+  while (!text.empty()) {
+    const ssize_t written = ::write(fd, text.data(), text.size());
+    if (written < 0 && errno != EINTR) {
+      return ErrnoError(errno, "write", path);
+    }
+    text.remove_prefix(written < 0 ? 0 : static_cast<std::size_t>(written));
+  }
+  return Ok();
+}
+
+// Beside it, as a rename stays within a file system; hidden, and of another
+// ending than its own, so that no collector takes it for one.
+std::string TemplateBeside(const std::string& path) {
+  const std::size_t name = path.rfind('/') + 1;  // 0 if there is no slash
+  return path.substr(0, name) + "." + path.substr(name) + ".XXXXXX";
+}
+
+Result<void> Fill(const UniqueFd& file, const std::string& made,
+                  const std::string& path, std::string_view text) {
+  MOUNTD_TRY(WriteAll(file.get(), text, path));
+  if (::fchmod(file.get(), kReadableByAll) < 0) {
+    return ErrnoError(errno, "chmod", path);
+  }
+  if (::rename(made.c_str(), path.c_str()) < 0) {
+    return ErrnoError(errno, "rename", path);
+  }
+  return Ok();
+}
+
+}  // namespace
+
+Result<void> ReplaceFile(const std::string& path, std::string_view text) {
+  std::string made = TemplateBeside(path);
+  const UniqueFd file(::mkostemp(made.data(), O_CLOEXEC));
+  if (!file.valid()) {
+    return ErrnoError(errno, "create", path);
+  }
+  Result<void> done = Fill(file, made, path, text);
+  if (!done) {
+    ::unlink(made.c_str());
+  }
+  return done;
+}
+
+}  // namespace mountd::agent

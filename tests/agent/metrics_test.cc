@@ -1,0 +1,193 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#include "agent/mountctl/metrics.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <set>
+#include <sstream>
+#include <string>
+
+#include "agent/mountctl/exposition.h"
+#include "agent/mountctl/replace_file.h"
+#include "tests/support/temp_directory.h"
+
+namespace mountd::agent::test {
+namespace {
+
+using testing::HasSubstr;
+
+std::string ContentOf(const std::string& path) {
+  std::ifstream file(path);
+  return {std::istreambuf_iterator<char>(file),
+          std::istreambuf_iterator<char>()};
+}
+
+TEST(Exposition, AFamilyIsTwoLinesAndItsSamples) {
+  Exposition out;
+  out.Family("x_total", "counter", "How many.");
+  out.Sample(3, {{"a", "b"}, {"c", "d"}});
+  out.Sample(0.25);
+  EXPECT_EQ(out.text(),
+            "# HELP x_total How many.\n# TYPE x_total counter\n"
+            "x_total{a=\"b\",c=\"d\"} 3\nx_total 0.25\n");
+}
+
+TEST(Exposition, ALabelsValueCannotLeaveItsQuotesOrItsLine) {
+  Exposition out;
+  out.Family("x", "gauge", "X.");
+  out.Sample(1, {{"l", "a\\b\"c\nd"}});
+  EXPECT_THAT(out.text(), HasSubstr("x{l=\"a\\\\b\\\"c\\nd\"} 1\n"));
+}
+
+TEST(Exposition, WhatIsNotUtf8IsReplacedAndWhatIsStays) {
+  Exposition out;
+  out.Family("x", "gauge", "X.");
+  out.Sample(1, {{"l", "a\xff"}, {"m", "\xc3\xa4"}});
+  EXPECT_THAT(out.text(), HasSubstr("x{l=\"a?\",m=\"\xc3\xa4\"} 1\n"));
+}
+
+TEST(Exposition, NumbersAreExact) {
+  Exposition out;
+  out.Family("x", "gauge", "X.");
+  out.Sample(4294967295.0);
+  out.Sample(0.00012);
+  out.Sample(12345678901234.0);
+  EXPECT_THAT(out.text(), HasSubstr("x 4294967295\nx 0.00012\n"));
+  EXPECT_THAT(out.text(), HasSubstr("x 12345678901234\n"));
+}
+
+NodeMetrics MetricsOfANode() {
+  NodeMetrics node;
+  node.offers.version = "0.1.0";
+  node.offers.kernel = "6.12";
+  node.offers.addresses = {{"default", {254, 250}}};
+  node.offers.stuck_executors = 1;
+  node.offers.stores_set_aside = {"boot.db.corrupt-1"};
+  node.statistics = {{"BindMount", 9, 1, 120, 950}};
+  node.free_host_ports = 99;
+  node.owed = 2;
+  node.oldest_owed = std::chrono::seconds(61);
+  PluginStatus sick;
+  sick.id = "csi\"x";
+  sick.state = "unhealthy";
+  node.plugins = {sick};
+  node.allocations = {{"prepared", 4}};
+  node.mounts = {{{"attached", "hung"}, 2}};
+  node.volumes = {{"staged", 1}};
+  return node;
+}
+
+TEST(Metrics, TellAllThatIsKnown) {
+  const std::string text = ToExposition(MetricsOfANode());
+  for (
+      const char* line : {
+          "mountd_up 1",
+          "mountd_info{version=\"0.1.0\",kernel=\"6.12\"} 1",
+          "mountd_operations_total{method=\"BindMount\"} 9",
+          "mountd_operation_errors_total{method=\"BindMount\"} 1",
+          R"(mountd_operation_duration_seconds{method="BindMount",quantile="0.5"} 0.00012)",
+          R"(mountd_operation_duration_seconds{method="BindMount",quantile="0.99"} 0.00095)",
+          "mountd_owed_teardowns 2",
+          "mountd_owed_oldest_age_seconds 61",
+          "mountd_network_addresses{network=\"default\",state=\"free\"} 250",
+          "mountd_network_addresses{network=\"default\",state=\"used\"} 4",
+          "mountd_host_ports_free 99",
+          "mountd_stuck_executors 1",
+          "mountd_stores_set_aside 1",
+          "mountd_plugins{state=\"unhealthy\"} 1",
+          "mountd_plugins{state=\"healthy\"} 0",
+          "mountd_plugin_healthy{plugin=\"csi\\\"x\"} 0",
+          "mountd_allocations{state=\"prepared\"} 4",
+          "mountd_volumes{state=\"staged\"} 1",
+          "mountd_mounts{state=\"attached\",health=\"hung\"} 2",
+      }) {
+    EXPECT_THAT(text, HasSubstr("\n" + std::string(line) + "\n"));
+  }
+}
+
+// A name told of twice makes node_exporter drop the file; and each sample is of
+// the family before it.
+TEST(Metrics, EachFamilyIsBegunOnceAndFollowedByItsOwnSamples) {
+  std::istringstream lines(ToExposition(MetricsOfANode()));
+  std::set<std::string> helped;
+  std::set<std::string> typed;
+  std::string family;
+  for (std::string line; std::getline(lines, line);) {
+    std::istringstream words(line);
+    std::string hash;
+    std::string what;
+    words >> hash >> what;
+    if (hash != "#") {
+      EXPECT_EQ(line.substr(0, line.find_first_of("{ ")), family) << line;
+      continue;
+    }
+    words >> family;
+    EXPECT_TRUE((what == "HELP" ? helped : typed).insert(family).second)
+        << line;
+  }
+  EXPECT_EQ(helped, typed);
+  EXPECT_GT(helped.size(), 10U);
+}
+
+TEST(Metrics, CountersAloneEndInTotal) {
+  std::istringstream lines(ToExposition(MetricsOfANode()));
+  for (std::string line; std::getline(lines, line);) {
+    if (line.starts_with("# TYPE ")) {
+      EXPECT_EQ(line.ends_with("_total counter"), line.ends_with("counter"));
+    }
+  }
+}
+
+TEST(Metrics, OfAMountdThatDoesNotAnswerAreThatAlone) {
+  EXPECT_EQ(ExpositionOfNothing(),
+            "# HELP mountd_up Whether mountd answers.\n"
+            "# TYPE mountd_up gauge\nmountd_up 0\n");
+}
+
+TEST(ReplaceFile, ReplacesAndIsReadableByAll) {
+  const TempDirectory directory;
+  const std::string path = directory.File("x.prom");
+  std::ofstream(path) << "old, and longer than the new one";
+  ASSERT_TRUE(ReplaceFile(path, "new\n"));
+  EXPECT_EQ(ContentOf(path), "new\n");
+  struct stat file {};
+  ASSERT_EQ(::stat(path.c_str(), &file), 0);
+  EXPECT_EQ(file.st_mode & 07777U, 0644U);
+}
+
+// Whoever has the old one open goes on with that: it is not written over.
+TEST(ReplaceFile, TheOldOneStaysWholeForWhoReadsIt) {
+  const TempDirectory directory;
+  const std::string path = directory.File("x.prom");
+  std::ofstream(path) << "old";
+  std::ifstream reader(path);
+  ASSERT_TRUE(ReplaceFile(path, "new"));
+  std::string text;
+  reader >> text;
+  EXPECT_EQ(text, "old");
+}
+
+TEST(ReplaceFile, NothingIsLeftOfOneThatFails) {
+  const TempDirectory directory;
+  // A directory of that name, and not empty: rename(2) fails at the end.
+  std::filesystem::create_directories(directory.File("d/x.prom/in"));
+  const Result<void> replaced = ReplaceFile(directory.File("d/x.prom"), "new");
+  ASSERT_FALSE(replaced);
+  EXPECT_EQ(replaced.error().op, "rename");
+  int left = 0;
+  for ([[maybe_unused]] const auto& entry :
+       std::filesystem::directory_iterator(directory.File("d"))) {
+    ++left;
+  }
+  EXPECT_EQ(left, 1);
+  EXPECT_EQ(ReplaceFile(directory.File("none/x"), "new").error().code,
+            Code::kNotFound);
+}
+
+}  // namespace
+}  // namespace mountd::agent::test
