@@ -68,6 +68,7 @@ int Main(int argc, char** argv) {
   AddPluginCommands(app, context);
   AddNetworkCommands(app, context);
   AddNodeCommands(app, context);
+  AddDoctorCommand(app, context);
   AddMetricsCommand(app, context);
   AddToolCommands(app, context);
   app.footer(kFooter);  // now, so that the commands do not inherit it

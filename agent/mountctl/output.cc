@@ -118,6 +118,11 @@ std::string PortList(const std::vector<Port>& ports) {
   return Join(words);
 }
 
+std::string Count(std::size_t number, std::string_view one) {
+  return std::to_string(number) + " " + std::string(one) +
+         (number == 1 ? "" : "s");
+}
+
 std::string Join(const std::vector<std::string>& words) {
   std::string joined;
   for (const std::string& word : words) {

@@ -47,6 +47,8 @@ std::chrono::seconds AgeOf(Timestamp since);
 std::string Age(std::chrono::seconds age);
 // "http 8080->80/tcp, …"
 std::string PortList(const std::vector<Port>& ports);
+// "1 mount", "2 mounts"
+std::string Count(std::size_t number, std::string_view one);
 // "a, b, c"; "-" if there are none.
 std::string Join(const std::vector<std::string>& words);
 // "a=1, b=2"

@@ -14,6 +14,7 @@ namespace mountd::agent::test {
 namespace {
 
 using mountd::test::ProgramOutcome;
+using nlohmann::json;
 using testing::HasSubstr;
 
 class MountctlOperatorTest : public MountctlTest {};
@@ -63,6 +64,58 @@ TEST_F(MountctlOperatorTest, MetricsGoToAFile) {
   EXPECT_THAT(ContentOf(path), HasSubstr("mountd_up 1\n"));
   EXPECT_EQ(Run({"metrics", "--output", path + "/no"}).status, 1);
   EXPECT_EQ(Run({"--address", "nowhere", "metrics"}).status, 2);
+}
+
+// What of the host is in it is this machine's: the rest is told for certain.
+TEST_F(MountctlOperatorTest, DoctorTellsWhatTheDaemonAnswers) {
+  const ProgramOutcome outcome = Run({"doctor"});
+  EXPECT_THAT(outcome.out, HasSubstr("ok       socket: mountd 0.1.0 answers"));
+  EXPECT_THAT(outcome.out, HasSubstr("warning  feature statmount: not offered: "
+                                     "needs Linux 6.8"));
+  EXPECT_THAT(outcome.out, HasSubstr("ok       policy: a rule names "));
+  EXPECT_THAT(outcome.out, HasSubstr("ok       plugin csi-local: healthy\n"));
+  EXPECT_THAT(outcome.out, HasSubstr("failed   plugin sick: unhealthy: ?[2J"));
+  EXPECT_THAT(outcome.out, HasSubstr("failed   owed: 1 tear-down,"));
+  EXPECT_THAT(outcome.out, HasSubstr("addresses of default: 250 of 254"));
+  EXPECT_THAT(outcome.out, HasSubstr("  root: "));
+  EXPECT_EQ(outcome.status, 1);
+  EXPECT_EQ(outcome.err, "");
+  // It changes nothing.
+  EXPECT_THAT(script().calls(),
+              testing::Contains(testing::StartsWith(
+                  "Reconcile [mountctl-doctor] 18446744073709551615 dry ")));
+  EXPECT_EQ(script().count("Reconcile"), 1U);
+}
+
+TEST_F(MountctlOperatorTest, DoctorIsForProgramsToo) {
+  const ProgramOutcome outcome = Run({"doctor", "--json"});
+  const json report = json::parse(outcome.out, nullptr, false);
+  ASSERT_FALSE(report.is_discarded()) << outcome.out;
+  EXPECT_EQ(report["ok"], false);
+  EXPECT_EQ(report["checks"][0]["what"], "socket");
+  EXPECT_EQ(report["checks"][0]["verdict"], "ok");
+}
+
+TEST_F(MountctlOperatorTest, DoctorOfWhomNoRuleNamesAndOneThatMayNotKnow) {
+  script().Fail("Reconcile", {"org.mountd1.Error.PermissionDenied", "no rule"});
+  script().Fail("ListPlugins",
+                {"org.mountd1.Error.PermissionDenied", "not yours"});
+  const ProgramOutcome outcome = Run({"doctor"});
+  EXPECT_THAT(outcome.out, HasSubstr("policy: no rule names "));
+  EXPECT_THAT(outcome.out,
+              HasSubstr("unknown  plugins: PermissionDenied: not yours\n"));
+}
+
+TEST_F(MountctlOperatorTest, DoctorIsOfUseWithoutADaemon) {
+  server_.Stop();
+  const ProgramOutcome outcome = Run({"doctor"});
+  EXPECT_EQ(outcome.status, 1);
+  EXPECT_THAT(outcome.out, HasSubstr("failed   socket: " + server_.path() +
+                                     " is not there; systemctl enable"));
+  EXPECT_THAT(outcome.out, HasSubstr("  root: "));
+  EXPECT_THAT(outcome.out, HasSubstr("  mounts: "));
+  EXPECT_THAT(outcome.out, HasSubstr("unknown  mountd: "));
+  server_.Start();
 }
 
 }  // namespace

@@ -1,0 +1,188 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#include <unistd.h>
+
+#include <algorithm>
+#include <iostream>
+#include <limits>
+#include <memory>
+#include <optional>
+
+#include "agent/mountctl/commands.h"
+#include "agent/mountctl/daemon_checks.h"
+#include "agent/mountctl/host_checks.h"
+#include "agent/mountctl/host_facts.h"
+#include "agent/mountctl/output.h"
+#include "mountd/base/number.h"
+
+namespace mountd::agent {
+namespace {
+
+constexpr char kDoctorDetails[] = R"(
+Details:
+  A line for each check: VERDICT WHAT: WHY; DO THIS. The verdict is "ok",
+  "warning", "failed", or "unknown" of what could not be looked at, for want of
+  rights mostly. The exit status is 1 if a check failed.
+
+  It looks at the socket and who may connect, systemd's units, the host's root
+  and its mounts without mountd; and by it at the kernel's features, the rules,
+  addresses, host ports, executors, stores, plugins and what is owed.)";
+
+using Checks = std::vector<Check>;
+
+// A doctor who waits for minutes is of no use: what takes longer is wrong.
+constexpr std::chrono::seconds kConnectTimeout{5};
+constexpr std::chrono::seconds kAnswerTimeout{10};
+
+void AddAll(Checks& checks, Checks more) {
+  std::move(more.begin(), more.end(), std::back_inserter(checks));
+}
+
+void LookAtUnits(Checks& checks) {
+  const Result<std::vector<UnitState>> units = ReadUnits();
+  if (!units) {
+    checks.push_back(NotSeen("units", units.error()));
+    return;
+  }
+  for (const UnitState& unit : *units) {
+    checks.push_back(CheckUnit(unit));
+  }
+}
+
+void LookAtMounts(Checks& checks) {
+  const Result<std::string> mountinfo = ReadHostMountinfo();
+  if (!mountinfo) {
+    checks.push_back(NotSeen("root", mountinfo.error()));
+    return;
+  }
+  checks.push_back(CheckRootPropagation(*mountinfo));
+  const Result<std::string> text = ReadWhole("/proc/sys/fs/mount-max");
+  const auto most =
+      text ? ParseNumber<std::uint64_t>(text->substr(0, text->find('\n')))
+           : std::nullopt;
+  if (most) {
+    checks.push_back(CheckMountRoom(*mountinfo, *most));
+  }
+}
+
+void LookAtForwarding(const Capabilities& offers, Checks& checks) {
+  std::uint64_t used = 0;
+  for (const auto& [network, usage] : offers.addresses) {
+    used += usage.capacity - std::min(usage.capacity, usage.free);
+  }
+  const Result<std::string> text = ReadWhole("/proc/sys/net/ipv4/ip_forward");
+  if (offers.addresses.empty()) {
+    return;  // there is nothing to forward
+  }
+  checks.push_back(text ? CheckForwarding(text->starts_with('1'), used)
+                        : NotSeen("net.ipv4.ip_forward", text.error()));
+}
+
+// A dry run of the reconciliation of a scope that nobody has: it takes a rule
+// that names the caller, and changes nothing.
+PolicyFacts LookAtPolicy(Client& client) {
+  const auto asked =
+      client.Reconcile({.scope = "mountctl-doctor",
+                        .epoch = std::numeric_limits<std::uint64_t>::max(),
+                        .wanted = {},
+                        .dry_run = true});
+  return {CallerName(), ::geteuid() == 0,
+          asked ? Ok() : Result<void>(asked.error())};
+}
+
+void LookAtPlugins(Client& client, Checks& checks) {
+  const auto plugins = client.ListPlugins();
+  if (plugins) {
+    AddAll(checks, CheckPlugins(*plugins));
+  } else {
+    checks.push_back(NotTold("plugins", plugins.error()));
+  }
+}
+
+Result<OwedFacts> AskForOwed(Client& client) {
+  MOUNTD_ASSIGN(const OwedSummary owed, client.Owed());
+  OwedFacts facts{owed.count, AgeOf(owed.since), {}};
+  MOUNTD_ASSIGN(facts.seen, client.ListOwed());
+  return facts;
+}
+
+void LookAtOwed(Client& client, Checks& checks) {
+  const Result<OwedFacts> owed = AskForOwed(client);
+  checks.push_back(owed ? CheckOwed(*owed) : NotTold("owed", owed.error()));
+}
+
+void LookAtDaemon(Client& client, Checks& checks) {
+  const Result<Capabilities> offers = client.GetCapabilities();
+  if (!offers) {
+    checks.push_back(NotTold("capabilities", offers.error()));
+  } else {
+    checks.push_back(CheckKernel(*offers));
+    AddAll(checks, CheckFeatures(*offers));
+    checks.push_back(CheckPolicy(LookAtPolicy(client), *offers));
+    AddAll(checks, CheckAddresses(*offers));
+    if (auto ports = CheckHostPorts(*offers)) {
+      checks.push_back(*std::move(ports));
+    }
+    LookAtForwarding(*offers, checks);
+    checks.push_back(CheckStuck(*offers));
+    checks.push_back(CheckStores(*offers));
+  }
+  LookAtPlugins(client, checks);
+  LookAtOwed(client, checks);
+}
+
+// The client only if it answers; what was found of that is a check.
+std::optional<Client> Reach(const ClientOptions& options, Checks& checks) {
+  SocketFacts facts = LookAtSocket(options);
+  Result<Client> client = Client::Connect(options);
+  if (!client) {
+    facts.error = client.error();
+  } else if (const Result<std::string> version = client->Version()) {
+    facts.version = *version;
+  } else {
+    facts.error = version.error();
+  }
+  const bool reached = !facts.error;
+  checks.push_back(CheckSocket(facts));
+  return reached ? std::optional<Client>(*std::move(client)) : std::nullopt;
+}
+
+int Doctor(const Context& context) {
+  ClientOptions options = context.options;
+  options.connect_timeout = kConnectTimeout;
+  options.deadline =
+      std::min<std::chrono::milliseconds>(options.deadline, kAnswerTimeout);
+  Checks checks;
+  std::optional<Client> client = Reach(options, checks);
+  LookAtUnits(checks);
+  LookAtMounts(checks);
+  if (client) {
+    LookAtDaemon(*client, checks);
+  } else {
+    checks.push_back({Verdict::kUnknown, "mountd",
+                      "what it alone can tell was not looked at", ""});
+  }
+  if (context.json) {
+    std::cout << Dump({{"ok", !AnyFailed(checks)}, {"checks", ToJson(checks)}})
+              << std::endl;
+  } else {
+    for (const Check& check : checks) {
+      std::cout << LineOf(check) << '\n';
+    }
+    std::cout.flush();
+  }
+  return AnyFailed(checks) ? kExitError : kExitOk;
+}
+
+}  // namespace
+
+void AddDoctorCommand(CLI::App& app, Context& context) {
+  app.add_subcommand("doctor",
+                     "Look at the node; say what is wrong, and what to do")
+      ->footer(kDoctorDetails)
+      ->group(kNodeGroup)
+      ->callback([&context] {
+        context.chosen = [&context] { return Doctor(context); };
+      });
+}
+
+}  // namespace mountd::agent

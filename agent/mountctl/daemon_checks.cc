@@ -1,0 +1,201 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#include "agent/mountctl/daemon_checks.h"
+
+#include "agent/mountctl/output.h"
+
+namespace mountd::agent {
+namespace {
+
+using std::chrono::seconds;
+
+// timeouts.owed_warning_ms, unless mountd.toml says otherwise.
+constexpr seconds kOwedForLong{300};
+
+// How mountd says that root has not configured it: nothing is wrong then.
+bool IsByChoice(const std::string& reason) {
+  return reason.starts_with("the configuration ") ||
+         reason.starts_with("no rule ");
+}
+
+std::string PortsOf(const Capabilities& offers) {
+  std::vector<std::string> words;
+  for (const Capabilities::HostPorts& one : offers.host_ports) {
+    words.push_back(
+        std::to_string(one.first) +
+        (one.first == one.last ? "" : "-" + std::to_string(one.last)));
+  }
+  return Join(words);
+}
+
+Check OfNetwork(const std::string& network, const AddressUsage& usage) {
+  const std::string what = "addresses of " + network;
+  const std::string why = std::to_string(usage.free) + " of " +
+                          std::to_string(usage.capacity) + " are free";
+  const std::string advice = "give [network." + network +
+                             "] another range in /etc/mountd/mountd.toml, or "
+                             "release what is not used (mountctl status)";
+  if (usage.free == 0) {
+    return {Verdict::kFailed, what, why, advice};
+  }
+  // As AddressesScarce tells.
+  if (usage.free <= usage.capacity / 10) {
+    return {Verdict::kWarning, what, why, advice};
+  }
+  return Fine(what, why);
+}
+
+Check OfPlugin(const PluginStatus& plugin) {
+  const std::string what = "plugin " + plugin.id;
+  const std::string why =
+      plugin.state + (plugin.reason.empty() ? "" : ": " + plugin.reason);
+  if (plugin.state == "healthy") {
+    return Fine(what, plugin.state);
+  }
+  if (plugin.state == "starting") {
+    return {Verdict::kWarning, what, why,
+            "mountctl plugin status " + plugin.id + " --wait 30"};
+  }
+  if (plugin.state == "gone") {
+    return {Verdict::kWarning, what,
+            why + " by force, and volumes of it are left",
+            "register it again (mountctl plugin register), then mountctl owed "
+            "--retry"};
+  }
+  return {Verdict::kFailed, what, why,
+          plugin.allocation.empty()
+              ? "look into its log; of one that mountd.toml declares: "
+                "journalctl -u mountd-plugin-" +
+                    plugin.id
+              : "look into the log of allocation " + plugin.allocation};
+}
+
+}  // namespace
+
+Check CheckKernel(const Capabilities& offers) {
+  return Fine("kernel", offers.kernel);
+}
+
+std::vector<Check> CheckFeatures(const Capabilities& offers) {
+  std::vector<Check> checks;
+  for (const auto& [feature, reason] : offers.missing) {
+    const std::string what = "feature " + feature;
+    if (IsByChoice(reason)) {
+      checks.push_back(Fine(what, "not offered: " + reason));
+      continue;
+    }
+    const bool of_cni = feature.starts_with("cni");
+    checks.push_back({Verdict::kWarning, what, "not offered: " + reason,
+                      of_cni ? "put it right in [cni]'s directories"
+                             : "a newer kernel has it"});
+  }
+  if (checks.empty()) {
+    checks.push_back(Fine("features", "all are offered"));
+  }
+  return checks;
+}
+
+Check CheckPolicy(const PolicyFacts& facts, const Capabilities& offers) {
+  if (facts.asked) {
+    return Fine("policy", "a rule names " + facts.user +
+                              "; networks: " + Join(offers.network_modes) +
+                              "; host ports: " + PortsOf(offers) +
+                              "; the rest is told when it is asked for");
+  }
+  const Error& error = facts.asked.error();
+  if (error.code == Code::kInProgress) {
+    // A user's calls of Reconcile run one after the other.
+    return {Verdict::kUnknown, "policy",
+            "the agent of " + facts.user + " is reconciling; ask again", ""};
+  }
+  if (error.code != Code::kPermissionDenied) {
+    return NotTold("policy", error);
+  }
+  if (facts.root) {
+    return Fine("policy",
+                "no rule names root: it sees and may undo everything, and "
+                "makes nothing");
+  }
+  return {Verdict::kFailed, "policy",
+          "no rule names " + facts.user + ": everything is denied",
+          "add [[rule]] users = [\"" + facts.user +
+              "\"] to /etc/mountd/mountd.toml, then systemctl restart "
+              "mountd.service"};
+}
+
+std::vector<Check> CheckAddresses(const Capabilities& offers) {
+  std::vector<Check> checks;
+  for (const auto& [network, usage] : offers.addresses) {
+    checks.push_back(OfNetwork(network, usage));
+  }
+  return checks;
+}
+
+std::optional<Check> CheckHostPorts(const Capabilities& offers) {
+  std::uint64_t free = 0;
+  for (const Capabilities::HostPorts& one : offers.host_ports) {
+    free += one.free;
+  }
+  if (offers.host_ports.empty()) {
+    return std::nullopt;
+  }
+  const std::string why =
+      std::to_string(free) + " of " + PortsOf(offers) + " are free";
+  if (free > 0) {
+    return Fine("host ports", why);
+  }
+  return Check{Verdict::kWarning, "host ports", why,
+               "add to the rule's host_ports, or release what is not used"};
+}
+
+std::vector<Check> CheckPlugins(const std::vector<PluginStatus>& plugins) {
+  std::vector<Check> checks;
+  checks.reserve(plugins.size());
+  for (const PluginStatus& plugin : plugins) {
+    checks.push_back(OfPlugin(plugin));
+  }
+  if (checks.empty()) {
+    checks.push_back(Fine("plugins", "there is none that you may see"));
+  }
+  return checks;
+}
+
+Check CheckOwed(const OwedFacts& facts) {
+  if (facts.count == 0) {
+    return Fine("owed", "nothing");
+  }
+  std::string why =
+      Count(facts.count, "tear-down") + ", the oldest for " + Age(facts.oldest);
+  if (facts.seen.empty()) {
+    why += "; none that you may see";
+  } else {
+    const OwedTeardown& first = facts.seen.front();
+    why += ": " + first.kind + " " + first.object + ": " + first.reason;
+  }
+  return {facts.oldest > kOwedForLong ? Verdict::kFailed : Verdict::kWarning,
+          "owed", why,
+          "mountctl owed tells all of them, mountctl holders who keeps a "
+          "mount, mountctl owed --retry tries them now"};
+}
+
+Check CheckStuck(const Capabilities& offers) {
+  if (offers.stuck_executors == 0) {
+    return Fine("executors", "none is stuck");
+  }
+  return {
+      Verdict::kFailed, "executors",
+      std::to_string(offers.stuck_executors) + " hang in the kernel, abandoned",
+      "ps -C mountd-exec -o pid,stat,wchan:32 tells where: a dead server's "
+      "file system, mostly"};
+}
+
+Check CheckStores(const Capabilities& offers) {
+  if (offers.stores_set_aside.empty()) {
+    return Fine("stores", "none was damaged");
+  }
+  return {Verdict::kWarning, "stores",
+          "found damaged by the last start, and set aside: " +
+              Join(offers.stores_set_aside),
+          "find out why (the disk?), then delete them"};
+}
+
+}  // namespace mountd::agent
