@@ -32,6 +32,7 @@ void AddJobCommands(CLI::App& app, Context& context);
 void AddAllocationCommands(CLI::App& app, Context& context);
 void AddVolumeCommands(CLI::App& app, Context& context);
 void AddReconcileCommand(CLI::App& app, Context& context);
+void AddDrainCommand(CLI::App& app, Context& context);
 void AddTaskCommands(CLI::App& app, Context& context);
 void AddPluginCommands(CLI::App& app, Context& context);
 void AddNetworkCommands(CLI::App& app, Context& context);

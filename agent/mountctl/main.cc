@@ -62,6 +62,7 @@ int Main(int argc, char** argv) {
   AddGlobalFlags(app, context, patience_ms, timeout_s);
   AddJobCommands(app, context);
   AddReconcileCommand(app, context);
+  AddDrainCommand(app, context);
   AddAllocationCommands(app, context);
   AddTreeCommands(app, context);
   AddTaskCommands(app, context);

@@ -235,8 +235,11 @@ class Manager final : public sdbus::AdaptorInterfaces<FakeController> {
   }
   void ListAllocations(sdbus::Result<Entries>&& reply,
                        dbus::Dict options) override {
-    Answer("ListAllocations", Show(options), std::move(reply),
-           Entries{{"web", 1000U, "example", "prepared"}});
+    Entries entries;
+    for (const std::string& id : script_.allocations()) {
+      entries.emplace_back(id, 1000U, "example", "prepared");
+    }
+    Answer("ListAllocations", Show(options), std::move(reply), entries);
   }
   void Reconcile(sdbus::Result<std::vector<dbus::Dict>>&& reply,
                  std::string scope, std::uint64_t epoch,
@@ -288,9 +291,12 @@ class Manager final : public sdbus::AdaptorInterfaces<FakeController> {
            {Plugin("csi-local"), Plugin("sick")});
   }
   void ListOwed(sdbus::Result<OwedList>&& reply, dbus::Dict options) override {
-    Answer("ListOwed", Show(options), std::move(reply),
-           OwedList{{std::uint64_t{3}, "mount", "web/server/data", "EBUSY", 4U,
-                     std::uint64_t{1'700'000'000'000'000}}});
+    OwedList owed{{std::uint64_t{3}, "mount", "web/server/data", "EBUSY", 4U,
+                   std::uint64_t{1'700'000'000'000'000}}};
+    if (script_.emptied("ListOwed")) {
+      owed.clear();
+    }
+    Answer("ListOwed", Show(options), std::move(reply), owed);
   }
   void RetryOwed(sdbus::Result<std::uint32_t>&& reply,
                  dbus::Dict options) override {

@@ -118,5 +118,110 @@ TEST_F(MountctlOperatorTest, DoctorIsOfUseWithoutADaemon) {
   server_.Start();
 }
 
+TEST_F(MountctlOperatorTest, DrainReleasesAllThereIs) {
+  script().Empty("ListOwed");
+  std::vector<std::string> all;
+  for (int i = 0; i < 20; ++i) {
+    all.push_back("a" + std::to_string(i));
+  }
+  script().SetAllocations(all);
+  const ProgramOutcome outcome = Run({"drain"});
+  EXPECT_EQ(outcome.status, 0) << outcome.err;
+  EXPECT_EQ(script().count("ReleaseAllocation"), 20U);
+  for (const std::string& id : all) {
+    EXPECT_THAT(outcome.out, HasSubstr("released  " + id + "  uid 1000\n"));
+  }
+  EXPECT_EQ(script().count("RetryOwed"), 0U);
+}
+
+TEST_F(MountctlOperatorTest, DrainOfNothingSaysSo) {
+  script().Empty("ListOwed");
+  script().SetAllocations({});
+  const ProgramOutcome outcome = Run({"drain"});
+  EXPECT_EQ(outcome.status, 0) << outcome.err;
+  EXPECT_EQ(outcome.out, "there is nothing to release\n");
+}
+
+TEST_F(MountctlOperatorTest, DrainTriesAgainWhatFailed) {
+  script().Empty("ListOwed");
+  script().Fail("ReleaseAllocation", {"org.mountd1.Error.Busy", "in use"});
+  script().Fail("ReleaseAllocation", {"org.mountd1.Error.Busy", "in use"});
+  const ProgramOutcome outcome = Run({"drain"});
+  EXPECT_EQ(outcome.status, 0) << outcome.err;
+  EXPECT_EQ(script().count("ReleaseAllocation"), 3U);
+  EXPECT_EQ(script().count("RetryOwed"), 2U);
+}
+
+TEST_F(MountctlOperatorTest, DrainOutlivesADaemonThatHangsUp) {
+  script().Empty("ListOwed");
+  script().Fail("ListVolumes", {.error = "", .hang_up = true});
+  script().Fail("ReleaseAllocation", {.error = "", .hang_up = true});
+  const ProgramOutcome outcome = Run({"drain"});
+  EXPECT_EQ(outcome.status, 0) << outcome.err << outcome.out;
+}
+
+TEST_F(MountctlOperatorTest, DrainTellsWhatIsLeftAndWhoHoldsIt) {
+  script().SetAllocations({"web", "db"});
+  for (int i = 0; i < 200; ++i) {
+    script().Fail("ReleaseAllocation", {"org.mountd1.Error.Busy", "in use"});
+  }
+  const ProgramOutcome outcome = Run({"drain", "--timeout", "1"});
+  EXPECT_EQ(outcome.status, 1);
+  EXPECT_THAT(outcome.out, HasSubstr("left      db  uid 1000: Busy: in use\n"));
+  EXPECT_THAT(outcome.out, HasSubstr("left      web  uid 1000: Busy"));
+  EXPECT_THAT(outcome.out,
+              HasSubstr("held      web/server/data: pid 12 (sh, uid 1000, fd "
+                        "5), pid 13, and perhaps more\n"));
+  EXPECT_THAT(outcome.out, HasSubstr("owed      mount web/server/data, for "));
+  EXPECT_THAT(outcome.err, HasSubstr("left: 2 allocations, 1 tear-down\n"));
+  EXPECT_GT(script().count("RetryOwed"), 0U);
+}
+
+TEST_F(MountctlOperatorTest, DrainWaitsForWhatIsOwedAlone) {
+  const ProgramOutcome outcome = Run({"drain", "--timeout", "1", "--json"});
+  EXPECT_EQ(outcome.status, 1);
+  const json report = json::parse(outcome.out, nullptr, false);
+  ASSERT_FALSE(report.is_discarded()) << outcome.out;
+  EXPECT_EQ(report["released"][0]["receipt"]["serial"], 7);
+  EXPECT_TRUE(report["left"].empty());
+  EXPECT_EQ(report["owed"][0]["reason"], "EBUSY");
+  EXPECT_GT(script().count("RetryOwed"), 0U);
+  EXPECT_EQ(script().count("ReleaseAllocation"), 1U);
+}
+
+TEST_F(MountctlOperatorTest, DrainWithoutTimeTriesOnce) {
+  script().Empty("ListOwed");
+  script().Fail("ReleaseAllocation", {"org.mountd1.Error.InProgress", "op-9"});
+  const ProgramOutcome outcome = Run({"drain", "--timeout", "0", "--json"});
+  EXPECT_EQ(outcome.status, 1);
+  const json report = json::parse(outcome.out, nullptr, false);
+  EXPECT_EQ(report["left"][0]["error"], "InProgress");
+  EXPECT_EQ(report["held"][0]["holders"][0]["pid"], 12);
+  EXPECT_EQ(script().count("ReleaseAllocation"), 1U);
+}
+
+TEST_F(MountctlOperatorTest, OneThatSomebodyElseReleasesIsGone) {
+  script().Empty("ListOwed");
+  script().Fail("ReleaseAllocation", {"org.mountd1.Error.NotFound", "gone"});
+  EXPECT_EQ(Run({"drain"}).status, 0);
+}
+
+TEST_F(MountctlOperatorTest, DrainsDryRunChangesNothing) {
+  const ProgramOutcome outcome = Run({"drain", "--dry-run"});
+  EXPECT_EQ(outcome.status, 0);
+  EXPECT_EQ(outcome.out, "would release  web  uid 1000\n");
+  EXPECT_EQ(RunJson({"drain", "--dry-run"})["would_release"][0]["id"], "web");
+  EXPECT_EQ(script().count("ReleaseAllocation"), 0U);
+  EXPECT_EQ(script().count("RetryOwed"), 0U);
+}
+
+TEST_F(MountctlOperatorTest, DrainWithoutADaemonFails) {
+  server_.Stop();
+  const ProgramOutcome outcome = Run({"drain"});
+  EXPECT_EQ(outcome.status, 1);
+  EXPECT_THAT(outcome.err, HasSubstr("org.mountd1.Error.Unavailable"));
+  server_.Start();
+}
+
 }  // namespace
 }  // namespace mountd::agent::test

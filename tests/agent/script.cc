@@ -15,6 +15,16 @@ void Script::Garble(const std::string& method) {
   garbled_[method] = true;
 }
 
+void Script::Empty(const std::string& method) {
+  const std::lock_guard lock(mutex_);
+  emptied_[method] = true;
+}
+
+void Script::SetAllocations(std::vector<std::string> allocations) {
+  const std::lock_guard lock(mutex_);
+  allocations_ = std::move(allocations);
+}
+
 std::vector<std::string> Script::calls() {
   const std::lock_guard lock(mutex_);
   return calls_;
@@ -57,6 +67,16 @@ bool Script::Next(const std::string& method, Failure& failure) {
 bool Script::garbled(const std::string& method) {
   const std::lock_guard lock(mutex_);
   return garbled_[method];
+}
+
+bool Script::emptied(const std::string& method) {
+  const std::lock_guard lock(mutex_);
+  return emptied_[method];
+}
+
+std::vector<std::string> Script::allocations() {
+  const std::lock_guard lock(mutex_);
+  return allocations_;
 }
 
 void Script::KeepSecrets(UniqueFd fd) {

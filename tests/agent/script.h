@@ -25,6 +25,10 @@ class Script {
   void Fail(const std::string& method, Failure failure);
   // Answers the method wrong: a result key of another type than the contract's.
   void Garble(const std::string& method);
+  // The list that the method answers is empty from now on.
+  void Empty(const std::string& method);
+  // What ListAllocations answers; "web" alone at first.
+  void SetAllocations(std::vector<std::string> allocations);
 
   // The calls so far, one line each: method, arguments, options.
   std::vector<std::string> calls();
@@ -38,6 +42,8 @@ class Script {
   void Record(const std::string& line);
   bool Next(const std::string& method, Failure& failure);
   bool garbled(const std::string& method);
+  bool emptied(const std::string& method);
+  std::vector<std::string> allocations();
   void KeepSecrets(UniqueFd fd);
 
  private:
@@ -45,6 +51,8 @@ class Script {
   std::vector<std::string> calls_;
   std::map<std::string, std::deque<Failure>> failures_;
   std::map<std::string, bool> garbled_;
+  std::map<std::string, bool> emptied_;
+  std::vector<std::string> allocations_{"web"};
   UniqueFd secrets_;
 };
 
