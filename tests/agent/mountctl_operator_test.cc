@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cstdlib>
 #include <fstream>
 #include <iterator>
 #include <string>
@@ -221,6 +222,34 @@ TEST_F(MountctlOperatorTest, DrainWithoutADaemonFails) {
   EXPECT_EQ(outcome.status, 1);
   EXPECT_THAT(outcome.err, HasSubstr("org.mountd1.Error.Unavailable"));
   server_.Start();
+}
+
+// What bash completes the last of the words to.
+std::string Completed(const std::string& words) {
+  const std::string script =
+      "source '" MOUNTCTL_COMPLETION "'; COMP_WORDS=(" + words +
+      "); COMP_CWORD=$((${#COMP_WORDS[@]} - 1)); _mountctl; "
+      "printf '%s ' \"${COMPREPLY[@]}\"";
+  const ProgramOutcome outcome =
+      mountd::test::RunProgram({"/bin/bash", "-c", script});
+  EXPECT_EQ(outcome.err, "");
+  return outcome.out;
+}
+
+TEST_F(MountctlOperatorTest, BashCompletesTheCommandsAndTheirOptions) {
+  const std::string program = std::string("'") + MOUNTCTL + "' ";
+  EXPECT_EQ(Completed(program + "doc"), "doctor ");
+  EXPECT_EQ(Completed(program + "dr"), "drain ");
+  EXPECT_EQ(Completed(program + "metr"), "metrics ");
+  EXPECT_EQ(Completed(program + "metrics --out"), "--output ");
+  EXPECT_EQ(Completed(program + "drain --dr"), "--dry-run ");
+  // A file, which bash itself completes.
+  EXPECT_EQ(Completed(program + "metrics --output ''"), " ");
+  // They name no allocation; others do.
+  ::setenv("MOUNTD_ADDRESS", server_.address().c_str(), 1);
+  EXPECT_EQ(Completed(program + "drain w"), " ");
+  EXPECT_EQ(Completed(program + "status w"), "web ");
+  ::unsetenv("MOUNTD_ADDRESS");
 }
 
 }  // namespace
