@@ -85,8 +85,9 @@ std::size_t CallsBefore(const std::string& log, const Json& call) {
   std::size_t calls = 0;
   for (std::string line; std::getline(lines, line);) {
     const Json before = Json::parse(line, nullptr, false);
-    if (before.is_object() && before.value("plugin", "") == call["plugin"] &&
-        before.value("verb", "") == call["verb"]) {
+    if (before.is_object() &&
+        before.value("plugin", Json()) == call["plugin"] &&
+        before.value("verb", Json()) == call["verb"]) {
       ++calls;
     }
   }
