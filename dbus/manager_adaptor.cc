@@ -160,6 +160,7 @@ void ManagerAdaptor::Reload(sdbus::Result<std::vector<std::string>>&& answer,
         Decoded<T> call;
         MOUNTD_ASSIGN(call.patience, OnlyPatience(options));
         call.strand = "reload";
+        call.joins = false;  // one under way may have read an older file
         call.work = [](Service& service, const CallContext& context) {
           return service.Reload(context);
         };

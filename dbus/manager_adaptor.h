@@ -51,6 +51,7 @@ class ManagerAdaptor final
   struct Decoded {
     std::string strand;
     std::string arguments;
+    bool joins = true;  // Operations::Call
     std::chrono::milliseconds patience{0};
     // Runs on a worker, perhaps after the peer and its adaptor have gone.
     std::function<Result<T>(Service&, const CallContext&)> work;

@@ -106,7 +106,7 @@ void ManagerAdaptor::Serve(sdbus::Result<Out...>&& answer,
     return work(service, context);
   };
   parts_.operations.Run<T>({method, std::move(decoded->arguments),
-                            std::move(decoded->strand), *caller,
+                            std::move(decoded->strand), decoded->joins, *caller,
                             decoded->patience, std::move(work),
                             [pending, convert](Result<T> result) {
                               if (!result) {

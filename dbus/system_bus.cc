@@ -163,7 +163,11 @@ void SystemBus::LoseLater(const char* why) {
 void SystemBus::Lost(const Error& error) {
   spdlog::warn("no system bus: {}", error.Message());
   Disconnect();
-  loop_.After(reconnect_, [this] { Start(); });
+  loop_.After(reconnect_, [this] {
+    if (!given_up_) {
+      Start();
+    }
+  });
 }
 
 void SystemBus::Disconnect() {
@@ -260,6 +264,7 @@ bool SystemBus::HasSubscribers() const {
 }
 
 void SystemBus::GiveUpName() {
+  given_up_ = true;
   if (connection_ == nullptr || sd_bus_release_name(bus_, kBusName) < 0) {
     return;
   }

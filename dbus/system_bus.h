@@ -63,6 +63,7 @@ class SystemBus final : public CallerSource {
   const ApiParts& parts_;
   const std::chrono::milliseconds reconnect_;
   std::uint64_t attempt_ = 0;  // to connect
+  bool given_up_ = false;      // GiveUpName
   std::unique_ptr<EventLoop::Source> handshake_;
   sd_bus* bus_ = nullptr;  // connection_ owns it, once there is one
   std::shared_ptr<sdbus::IConnection> connection_;

@@ -2,6 +2,7 @@
 #include "mountd/accepted_config.h"
 
 #include <fcntl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -27,19 +28,19 @@ Result<void> WriteWhole(int fd, std::string_view text,
   return Ok();
 }
 
-Result<void> WriteConfigFile(const ConfigFile& file, const std::string& path) {
-  constexpr mode_t kPermissions = 0777;
-  const UniqueFd fd(open(path.c_str(),
-                         O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW,
+Result<void> WriteFile(const std::string& path, std::string_view text,
+                       gid_t readers) {
+  unlink(path.c_str());  // of one that was killed
+  const UniqueFd fd(open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC,
                          S_IRUSR | S_IWUSR));
   if (!fd.valid()) {
     return ErrnoError(errno, "open", path);
   }
-  MOUNTD_TRY(WriteWhole(fd.get(), file.text, path));
-  if (fchown(fd.get(), file.status.st_uid, file.status.st_gid) != 0) {
+  MOUNTD_TRY(WriteWhole(fd.get(), text, path));
+  if (fchown(fd.get(), 0, readers) != 0) {
     return ErrnoError(errno, "fchown", path);
   }
-  if (fchmod(fd.get(), file.status.st_mode & kPermissions) != 0) {
+  if (fchmod(fd.get(), S_IRUSR | S_IWUSR | S_IRGRP) != 0) {
     return ErrnoError(errno, "fchmod", path);
   }
   return Ok();
@@ -47,11 +48,12 @@ Result<void> WriteConfigFile(const ConfigFile& file, const std::string& path) {
 
 }  // namespace
 
-Result<void> AcceptConfig(const std::string& from, const std::string& to) {
+Result<void> AcceptConfig(const std::string& from, const std::string& to,
+                          gid_t readers) {
   MOUNTD_ASSIGN(const ConfigFile file, ReadConfigFile(from, true));
   MOUNTD_TRY(ParseConfig(file.text, from));
   const std::string next = to + ".new";
-  Result<void> written = WriteConfigFile(file, next);
+  Result<void> written = WriteFile(next, file.text, readers);
   if (written && rename(next.c_str(), to.c_str()) != 0) {
     written = ErrnoError(errno, "rename", to);
   }

@@ -180,7 +180,7 @@ struct TimeoutsConfig {
 };
 
 // mountd.toml, parsed and checked as a whole; immutable. Both mountd and the
-// executors read it, the executors only if it and its directory are root's.
+// executors read it, if it is root's.
 struct Config {
   std::map<std::string, HostVolumeConfig> host_volumes;
   std::map<std::string, FilesystemConfig> filesystems;

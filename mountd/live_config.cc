@@ -29,8 +29,12 @@ std::vector<std::string> LiveConfig::FixedOtherIn(const Config& next) const {
   return names;
 }
 
-void LiveConfig::Replace(Config next) {
-  auto whole = std::make_shared<const Config>(std::move(next));
+void LiveConfig::ReplaceLive(Config next) {
+  Config mixed = *first_;
+  mixed.rules = std::move(next.rules);
+  mixed.host_volumes = std::move(next.host_volumes);
+  mixed.filesystems = std::move(next.filesystems);
+  auto whole = std::make_shared<const Config>(std::move(mixed));
   const std::lock_guard lock(mutex_);
   now_.swap(whole);
 }

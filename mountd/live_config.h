@@ -36,10 +36,10 @@ class LiveConfig {
   const CniConfig& cni() const { return first_->cni; }
 
   // The sections, by their names in the file, that are other in `next` and
-  // would need another process.
+  // need another process.
   std::vector<std::string> FixedOtherIn(const Config& next) const;
-  // Precondition: there are none.
-  void Replace(Config next);
+  // With the rules, host volumes and file systems of `next`.
+  void ReplaceLive(Config next);
 
  private:
   const std::shared_ptr<const Config> first_;

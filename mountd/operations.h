@@ -82,6 +82,7 @@ class Operations {
     std::string method;
     std::string arguments;  // canonical; equal calls have equal texts
     std::string strand;     // "": none
+    bool joins = true;      // false: each call is an operation of its own
     Caller caller;
     std::chrono::milliseconds patience{0};
     std::function<Result<T>(const CallContext&)> work;
@@ -90,8 +91,11 @@ class Operations {
 
   template <typename T>
   void Run(Call<T> call) {
-    const std::string key =
+    std::string key =
         IdentityOf(call.caller) + call.method + "\n" + call.arguments;
+    if (!call.joins) {
+      key += "\n" + std::to_string(last_id_ + 1);
+    }
     std::shared_ptr<Typed<T>> operation;
     if (const auto found = running_.find(key); found != running_.end()) {
       // The method is part of the key, so the type is the same.

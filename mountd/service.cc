@@ -154,14 +154,17 @@ Result<std::string> Service::PrepareAllocation(const CallContext& call,
   return HostPath(record.id);
 }
 
-// Any process may hold an fd of any cgroup: the id is a name like another.
 Result<bool> Service::OwnsSomething() {
   MOUNTD_ASSIGN(const auto allocations, parts_.state.ListAllocations());
   MOUNTD_ASSIGN(const auto plugins, parts_.state.ListPlugins());
   MOUNTD_ASSIGN(const auto volumes, parts_.state.ListVolumes());
   MOUNTD_ASSIGN(const auto owed, parts_.state.ListOwed());
+  // What is tried again without being owed to anybody.
+  MOUNTD_ASSIGN(const auto anchors, parts_.boot.ListAnchors());
+  MOUNTD_ASSIGN(const auto quarantine, parts_.boot.ListQuarantine());
   return !allocations.empty() || !plugins.empty() || !volumes.empty() ||
-         !owed.empty() || !parts_.config.plugins().empty();
+         !owed.empty() || !anchors.empty() || !quarantine.empty() ||
+         !parts_.config.plugins().empty();
 }
 
 Result<std::vector<std::string>> Service::Reload(const CallContext& call) {
@@ -172,6 +175,7 @@ Result<std::vector<std::string>> Service::Reload(const CallContext& call) {
   return parts_.reload();
 }
 
+// Any process may hold an fd of any cgroup: the id is a name like another.
 Result<void> Service::CheckCgroup(const CallContext& call,
                                   std::uint64_t cgroup) {
   if (cgroup == 0) {

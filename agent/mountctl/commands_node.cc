@@ -82,7 +82,8 @@ Result<void> Reload(Client& client, bool json) {
     return Ok();
   }
   if (sections.empty()) {
-    std::cout << "The new configuration is in force." << std::endl;
+    std::cout << "The configuration is in force as it was accepted last."
+              << std::endl;
     return Ok();
   }
   std::cout << "mountd starts again, for another:";

@@ -214,9 +214,11 @@ void Daemon::CollectCniGarbage() {
   if (!config_.cni.enabled()) {
     return;
   }
+  cni_garbage_ = true;
   strands_.Submit("cni-gc", [this] {
     const Result<void> collected = networks_.cni().CollectGarbage();
     if (collected) {
+      loop_->Post([this] { cni_garbage_ = false; });
       return;
     }
     spdlog::warn("CNI: {}", collected.error().Message());

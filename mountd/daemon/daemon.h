@@ -98,7 +98,7 @@ class Daemon {
   void QuitIfQuiet();
   bool IsBusy() const;
   void EndIfIdle();
-  void EndIdle();
+  void EndIdle(std::chrono::steady_clock::time_point since);
   void ReleaseLeftAnchors();
   void SettleDeclaredPlugins();
   void SettlePlugin(const std::string& name);
@@ -140,6 +140,7 @@ class Daemon {
   std::uint32_t stuck_told_ = 0;
   std::chrono::steady_clock::time_point busy_at_ =
       std::chrono::steady_clock::now();
+  bool cni_garbage_ = false;  // is still to be collected
   bool quit_when_quiet_ = false;
   bool restart_ = false;
   // Tidy-ups until anchors that were left are tried again, and then.

@@ -11,6 +11,12 @@
 // From ready to the end: what it does now and then, another configuration, and
 // when it ends by itself.
 namespace mountd {
+namespace {
+
+// For what is under way when it is to be started again.
+constexpr std::chrono::milliseconds kLastCalls{2000};
+
+}  // namespace
 
 Result<void> Daemon::Run() {
   sd_notify(0, "READY=1");
@@ -28,15 +34,15 @@ Result<std::vector<std::string>> Daemon::Reload() {
   MOUNTD_ASSIGN(Config next, LoadConfig(options_.config_path,
                                         /*require_root_owned=*/true));
   std::vector<std::string> sections = live_config_.FixedOtherIn(next);
-  if (!sections.empty()) {
+  executors_.Renew();
+  live_config_.ReplaceLive(std::move(next));
+  if (sections.empty()) {
+    spdlog::info("the new configuration is in force");
+  } else {
     spdlog::info("the new configuration needs a start: {}",
                  fmt::join(sections, ", "));
     loop_->Post([this] { RestartSoon(); });
-    return sections;
   }
-  executors_.Renew();
-  live_config_.Replace(std::move(next));
-  spdlog::info("the new configuration is in force");
   return sections;
 }
 
@@ -45,7 +51,7 @@ Result<std::vector<std::string>> Daemon::Reload() {
 void Daemon::RestartSoon() {
   restart_ = true;
   quit_when_quiet_ = true;
-  loop_->After(config_.timeouts.patience, [this] { loop_->Quit(); });
+  loop_->After(kLastCalls, [this] { loop_->Quit(); });
   QuitIfQuiet();
 }
 
@@ -58,7 +64,7 @@ void Daemon::QuitIfQuiet() {
 bool Daemon::IsBusy() const {
   return peers_.peer_count() != 0 || operations_.running() != 0 ||
          owed_watch_.last().count != 0 || executor_.stuck() != 0 ||
-         (bus_ != nullptr && bus_->HasSubscribers());
+         cni_garbage_ || (bus_ != nullptr && bus_->HasSubscribers());
 }
 
 void Daemon::EndIfIdle() {
@@ -73,10 +79,10 @@ void Daemon::EndIfIdle() {
     return;
   }
   busy_at_ = now;  // for the next look, if it owns something
-  strands_.Submit("idle", [this] {
+  strands_.Submit("idle", [this, now] {
     const Result<bool> owns = service_.OwnsSomething();
     if (owns && !*owns) {
-      loop_->Post([this] { EndIdle(); });
+      loop_->Post([this, now] { EndIdle(now); });
     }
   });
 }
@@ -84,8 +90,9 @@ void Daemon::EndIfIdle() {
 // Told first: who calls from now on finds a service that is stopping, and is
 // held until it is started again. What was sent before is still answered, and
 // may have made something: then it is started again without being called.
-void Daemon::EndIdle() {
-  if (IsBusy()) {
+void Daemon::EndIdle(std::chrono::steady_clock::time_point since) {
+  // A call that has ended since may have made what was not seen.
+  if (quit_when_quiet_ || IsBusy() || busy_at_ != since) {
     return;
   }
   spdlog::info("has nothing to do: ends until it is called");

@@ -15,6 +15,7 @@
 
 #include "dbus/received_fds.h"
 #include "mountd/accepted_config.h"
+#include "mountd/base/accounts.h"
 #include "mountd/base/fd_limit.h"
 #include "mountd/base/out_of_memory.h"
 #include "mountd/base/paths.h"
@@ -65,7 +66,8 @@ Result<void> RunDaemon(const DaemonOptions& options, const Seams& seams) {
 Result<void> TryConfig(const std::string& path,
                        const std::string& accept_from) {
   if (!accept_from.empty()) {
-    return AcceptConfig(accept_from, path);
+    MOUNTD_ASSIGN(const gid_t readers, FindGroup("mountd"));
+    return AcceptConfig(accept_from, path, readers);
   }
   MOUNTD_TRY(LoadConfig(path, /*require_root_owned=*/true));
   return Ok();
@@ -96,8 +98,9 @@ int DaemonMain(int argc, char** argv, const Seams& seams) try {
   bool check = false;
   std::string accept_from;
   std::uint32_t idle_seconds = 0;
-  app.add_option("--config", options.config_path, "The configuration file")
-      ->capture_default_str();
+  CLI::Option* const config =
+      app.add_option("--config", options.config_path, "The configuration file")
+          ->capture_default_str();
   app.add_flag("--no-bus", no_bus, "Serve the peer-to-peer socket alone");
   app.add_option(
       "--exit-when-idle", idle_seconds,
@@ -106,8 +109,10 @@ int DaemonMain(int argc, char** argv, const Seams& seams) try {
   CLI::Option* const only_check = app.add_flag(
       "--check", check, "Say what is wrong with the configuration, and end");
   app.add_option("--accept-from", accept_from,
-                 "Check this file and put it in the place of --config, and end")
-      ->excludes(only_check);
+                 "Check this file, put it in the place of --config for the "
+                 "group mountd to read, and end")
+      ->excludes(only_check)
+      ->needs(config);
   app.set_version_flag("--version", std::string(MOUNTD_VERSION));
   CLI11_PARSE(app, argc, argv);
   options.system_bus = !no_bus;

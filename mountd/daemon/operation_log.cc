@@ -90,13 +90,13 @@ std::vector<std::string> FieldsOf(const OperationSummary& summary,
   return fields;
 }
 
-void SendToJournal(const std::vector<std::string>& fields) {
+bool SendToJournal(const std::vector<std::string>& fields) {
   std::vector<iovec> parts;
   for (const std::string& field : fields) {
     // sendmsg(2) only reads them.
     parts.push_back({const_cast<char*>(field.data()), field.size()});
   }
-  sd_journal_sendv(parts.data(), static_cast<int>(parts.size()));
+  return sd_journal_sendv(parts.data(), static_cast<int>(parts.size())) >= 0;
 }
 
 }  // namespace
@@ -107,9 +107,7 @@ void LogOperation(const OperationSummary& summary) {
   if (!spdlog::should_log(level)) {
     return;
   }
-  if (to_journal) {
-    SendToJournal(FieldsOf(summary, level));
-  } else {
+  if (!to_journal || !SendToJournal(FieldsOf(summary, level))) {
     spdlog::log(level, "{}", TextOf(summary));
   }
 }

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 // Another configuration under connections that stay.
+#include <atomic>
+
 #include "tests/dbus/methods.h"
 
 namespace mountd::test {
@@ -17,7 +19,10 @@ class Reload : public Methods {
     }
     ApiServerOptions options;
     options.config = DefaultConfig();
-    options.config.rules.front().administer = true;
+    RuleConfig administrators;
+    administrators.uids = {::geteuid(), kAlice};
+    administrators.administer = true;
+    options.config.rules.push_back(administrators);
     options.system_bus = GetParam() == Transport::kBus;
     options.reload = std::move(reload);
     ApiTest::Start(std::move(options));
@@ -31,7 +36,7 @@ class Reload : public Methods {
 Result<std::vector<std::string>> WithoutRules(LiveConfig& live) {
   Config next = *live.Get();
   next.rules.clear();
-  live.Replace(std::move(next));
+  live.ReplaceLive(std::move(next));
   return std::vector<std::string>{};
 }
 
@@ -64,18 +69,23 @@ TEST_P(Reload, IsForAdministrators) {
   if (!IsRoot()) {
     GTEST_SKIP() << "only root can call as others";
   }
-  int reloads = 0;
+  std::atomic<int> reloads = 0;
   StartWith([&](LiveConfig&) {
     ++reloads;
     return std::vector<std::string>{"limits"};
   });
-  const auto stranger = Connect(kStranger);
-  ASSERT_NE(stranger, nullptr);
-  EXPECT_EQ(stranger->Call("Reload", "a{sv}", 0).error,
-            "org.mountd1.Error.PermissionDenied");
+  for (const uid_t uid : {kStranger, kBob}) {
+    const auto other = Connect(uid);
+    ASSERT_NE(other, nullptr);
+    EXPECT_EQ(other->Call("Reload", "a{sv}", 0).error,
+              "org.mountd1.Error.PermissionDenied");
+  }
   EXPECT_EQ(reloads, 0);
+  const auto alice = Connect(kAlice);
+  ASSERT_NE(alice, nullptr);
+  EXPECT_EQ(alice->Call("Reload", "a{sv}", 0).text, R"(["limits"])");
   EXPECT_EQ(client_->Call("Reload", "a{sv}", 0).text, R"(["limits"])");
-  EXPECT_EQ(reloads, 1);
+  EXPECT_EQ(reloads, 2);
 }
 
 MOUNTD_ON_BOTH_TRANSPORTS(Reload);

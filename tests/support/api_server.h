@@ -20,13 +20,13 @@ namespace mountd::test {
 
 struct ApiServerOptions {
   Config config;
-  // What Reload does.
-  std::function<Result<std::vector<std::string>>(LiveConfig&)> reload =
-      [](LiveConfig&) { return std::vector<std::string>{}; };
   dbus::PeerServerOptions peers;
   // Also on $DBUS_SYSTEM_BUS_ADDRESS.
   bool system_bus = false;
   std::chrono::milliseconds reconnect{20};
+  // What Reload does.
+  std::function<Result<std::vector<std::string>>(LiveConfig&)> reload =
+      [](LiveConfig&) { return std::vector<std::string>{}; };
 };
 
 // mountd as its daemon puts it together (mountd/daemon/daemon.cc), in this

@@ -58,9 +58,12 @@ TEST(LiveConfig, WhoHoldsTheOldOneKeepsIt) {
   const std::shared_ptr<const Config> held = live.Get();
   Config next = Made(kText);
   next.rules.clear();
-  live.Replace(next);
+  next.networks.clear();
+  live.ReplaceLive(next);
   EXPECT_EQ(held->rules.size(), 2U);
   EXPECT_EQ(live.Get()->rules.size(), 0U);
+  // For the life of the process.
+  EXPECT_EQ(live.Get()->networks.size(), 1U);
   EXPECT_EQ(live.networks().size(), 1U);
 }
 

@@ -105,6 +105,18 @@ TEST_F(OperationsTest, AnAnswerIsGivenAndTold) {
   EXPECT_EQ(operations_.running(), 0U);
 }
 
+TEST_F(OperationsTest, OneThatJoinsNoneIsAnOperationOfItsOwn) {
+  for (int i = 0; i < 2; ++i) {
+    Operations::Call<int> call = Call("a");
+    call.joins = false;
+    Run(std::move(call));
+  }
+  EXPECT_EQ(operations_.running(), 2U);
+  Release();
+  ASSERT_TRUE(AwaitTold(2));
+  EXPECT_EQ(answers_, (std::vector<std::string>{"42", "42"}));
+}
+
 TEST_F(OperationsTest, AFailureIsGivenAndTold) {
   fail_ = true;
   Release();
