@@ -53,7 +53,7 @@ Result<AllocationStatus> Client::GetAllocation(std::string_view allocation) {
 
 Result<std::vector<AllocationEntry>> Client::ListAllocations() {
   MOUNTD_ASSIGN(const auto answer,
-                impl_->Call("ListAllocations", "", {},
+                impl_->Call("ListAllocations", "", impl_->ListOptions(),
                             [](ManagerProxy& proxy, dbus::Dict& opts) {
                               return proxy.ListAllocations(opts);
                             }));
@@ -182,7 +182,7 @@ Result<VolumeStats> Client::GetVolumeStats(std::string_view allocation,
 
 Result<std::vector<StagedVolume>> Client::ListVolumes() {
   MOUNTD_ASSIGN(const auto answer,
-                impl_->Call("ListVolumes", "", {},
+                impl_->Call("ListVolumes", "", impl_->ListOptions(),
                             [](ManagerProxy& proxy, dbus::Dict& opts) {
                               return proxy.ListVolumes(opts);
                             }));
@@ -272,7 +272,7 @@ Result<std::vector<PluginStatus>> Client::ListPlugins() {
 
 Result<std::vector<OwedTeardown>> Client::ListOwed() {
   MOUNTD_ASSIGN(const auto answer,
-                impl_->Call("ListOwed", "", {},
+                impl_->Call("ListOwed", "", impl_->ListOptions(),
                             [](ManagerProxy& proxy, dbus::Dict& opts) {
                               return proxy.ListOwed(opts);
                             }));
@@ -301,10 +301,19 @@ Result<std::uint32_t> Client::FreeHostPorts() {
 }
 
 Result<std::uint32_t> Client::RetryOwed() {
-  return impl_->Call("RetryOwed", "", {},
+  return impl_->Call("RetryOwed", "", impl_->ListOptions(),
                      [](ManagerProxy& proxy, dbus::Dict& opts) {
                        return proxy.RetryOwed(opts);
                      });
+}
+
+Result<std::vector<OperationStatus>> Client::ListOperations() {
+  MOUNTD_ASSIGN(const auto answer,
+                impl_->Call("ListOperations", "", {},
+                            [](ManagerProxy& proxy, dbus::Dict& opts) {
+                              return proxy.ListOperations(opts);
+                            }));
+  return ToList(answer, &ToOperation);
 }
 
 Result<void> Client::Cancel(std::string_view operation) {

@@ -3,6 +3,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <string>
@@ -28,6 +29,14 @@ struct ClientOptions {
   // system bus, which is slower and for operators.
   std::string address{};
   bool system_bus = false;
+  // On the system bus: polkit may let somebody authenticate for what only an
+  // administrator may. A call may then wait for that, for minutes.
+  bool interactive = false;
+
+  // What is listed, and tried again, is of all users: PermissionDenied to who
+  // is no administrator. Without it an administrator sees it all, too, and
+  // others see their own.
+  bool all_users = false;
 
   // How long a connection may take, the daemon's start by its socket included.
   std::chrono::milliseconds connect_timeout{15'000};
@@ -42,6 +51,10 @@ struct ClientOptions {
   // once.
   bool join = true;
   std::chrono::milliseconds deadline{300'000};
+
+  // Called by each call, on its thread: with the method's name before it, and
+  // with "" after it.
+  std::function<void(std::string_view method)> on_call{};
 
   // A connection found broken is made again, and the call with it, once. The
   // daemon may have carried out the first try: that is right because every
@@ -123,6 +136,10 @@ class Client {
                        UnmountMode mode = UnmountMode::kPlain);
   Result<InboxConfig> PrepareInbox(std::string_view allocation,
                                    std::string_view task);
+  // The same, as a detached mount, for a runtime to attach before anything is
+  // mounted in it.
+  Result<UniqueFd> OpenInbox(std::string_view allocation,
+                             std::string_view task);
   Result<void> RemoveInbox(std::string_view allocation, std::string_view task);
   Result<std::vector<StagedVolume>> ListVolumes();
 
@@ -184,6 +201,8 @@ class Client {
   Result<std::uint32_t> FreeHostPorts();
   // How many are left.
   Result<std::uint32_t> RetryOwed();
+  // The caller's own; an administrator's are everybody's.
+  Result<std::vector<OperationStatus>> ListOperations();
   Result<void> Cancel(std::string_view operation);
   Result<Capabilities> GetCapabilities();
   Result<std::vector<MethodStatistics>> GetStatistics();

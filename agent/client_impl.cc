@@ -40,6 +40,18 @@ Result<void> Client::Impl::Connect() {
 
 Result<void> Client::Impl::Run(const std::string& op, const std::string& object,
                                dbus::Dict options, const Step& call) {
+  if (!options_.on_call) {
+    return RunJoining(op, object, std::move(options), call);
+  }
+  options_.on_call(op);
+  Result<void> done = RunJoining(op, object, std::move(options), call);
+  options_.on_call("");
+  return done;
+}
+
+Result<void> Client::Impl::RunJoining(const std::string& op,
+                                      const std::string& object,
+                                      dbus::Dict options, const Step& call) {
   const auto deadline = steady_clock::now() + options_.deadline;
   for (;;) {
     const auto started = steady_clock::now();

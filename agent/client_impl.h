@@ -48,11 +48,19 @@ class Client::Impl {
     }
   }
 
+  // Of what lists, or is about what is listed.
+  dbus::Dict ListOptions() const {
+    return options_.all_users ? dbus::Dict{{"all_users", dbus::Value(true)}}
+                              : dbus::Dict();
+  }
+
  private:
   using Step = std::function<void(ManagerProxy&, dbus::Dict&)>;
 
   Result<void> Run(const std::string& op, const std::string& object,
                    dbus::Dict options, const Step& call);
+  Result<void> RunJoining(const std::string& op, const std::string& object,
+                          dbus::Dict options, const Step& call);
   void SetPatience(dbus::Dict& options,
                    std::chrono::steady_clock::duration left) const;
   Result<void> Once(const std::string& op, const std::string& object,

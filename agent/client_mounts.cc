@@ -7,6 +7,7 @@
 #include "agent/client.h"
 #include "agent/client_impl.h"
 #include "agent/convert.h"
+#include "agent/fields.h"
 
 namespace mountd::agent {
 namespace {
@@ -157,6 +158,23 @@ Result<InboxConfig> Client::PrepareInbox(std::string_view allocation,
                               return proxy.PrepareInbox(id, name, opts);
                             }));
   return ToInboxConfig(answer);
+}
+
+Result<UniqueFd> Client::OpenInbox(std::string_view allocation,
+                                   std::string_view task) {
+  const std::string id(allocation);
+  const std::string name(task);
+  dbus::Dict sent = {{"open", dbus::Value(true)}};
+  MOUNTD_ASSIGN(const dbus::Dict answer,
+                impl_->Call("PrepareInbox", id + "/" + name, std::move(sent),
+                            [&](ManagerProxy& proxy, dbus::Dict& opts) {
+                              return proxy.PrepareInbox(id, name, opts);
+                            }));
+  sdbus::UnixFd tree;
+  MOUNTD_TRY(Fields(answer).Read("tree", tree).status());
+  return tree.isValid()
+             ? Result<UniqueFd>(UniqueFd(tree.release()))
+             : MakeError(Code::kInternal, "answer", "tree", "is missing");
 }
 
 Result<void> Client::RemoveInbox(std::string_view allocation,

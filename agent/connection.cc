@@ -30,6 +30,8 @@ constexpr std::string_view kBusErrorPrefix = "org.freedesktop.DBus.Error.";
 // The daemon answers within its patience; beyond that and this it is stuck.
 constexpr std::chrono::seconds kMostPatience{20};
 constexpr std::chrono::seconds kAnswerMargin{10};
+// What mountd gives polkit for it.
+constexpr std::chrono::seconds kTimeToAuthenticate{300};
 
 struct BusUnref {
   void operator()(sd_bus* bus) const { ::sd_bus_close_unref(bus); }
@@ -122,6 +124,20 @@ Result<UniqueBus> Handshake(UniqueFd fd, const std::string& path,
   return bus;
 }
 
+Result<UniqueBus> OpenSystemBus(bool interactive) {
+  sd_bus* raw = nullptr;
+  if (const int r = ::sd_bus_open_system(&raw); r < 0) {
+    return Unreachable(-r, "system bus");
+  }
+  UniqueBus bus(raw);
+  if (const int r =
+          ::sd_bus_set_allow_interactive_authorization(raw, interactive);
+      r < 0) {
+    return ErrnoError(-r, kConnect, "system bus");
+  }
+  return bus;
+}
+
 bool IsLost(const std::string& name) {
   return name == "org.freedesktop.DBus.Error.Disconnected" ||
          name == "org.freedesktop.DBus.Error.NoReply" ||
@@ -197,6 +213,16 @@ void ManagerProxy::onOperationProgress(const std::string& operation,
                                        const std::uint64_t& done) {
   if (handlers_->operation_progress) {
     handlers_->operation_progress(operation, method, done);
+  }
+}
+
+// One that is not of the contract is passed over.
+void ManagerProxy::onOperationStep(const std::string& /*operation*/,
+                                   const dbus::Dict& status) {
+  if (handlers_->operation_step) {
+    if (const Result<OperationStatus> now = ToOperation(status)) {
+      handlers_->operation_step(*now);
+    }
   }
 }
 
@@ -317,7 +343,8 @@ Result<std::unique_ptr<Connection>> Connection::Open(
   const auto deadline = steady_clock::now() + options.connect_timeout;
   try {
     if (options.system_bus) {
-      made->bus_ = sdbus::createSystemBusConnection();
+      MOUNTD_ASSIGN(UniqueBus raw, OpenSystemBus(options.interactive));
+      made->bus_ = sdbus::createBusConnection(raw.release());
       made->service_ = kService;
     } else {
       MOUNTD_ASSIGN(const std::string path, SocketPath(options.address));
@@ -328,7 +355,8 @@ Result<std::unique_ptr<Connection>> Connection::Open(
     }
     made->bus_->setMethodCallTimeout(
         std::max<std::chrono::milliseconds>(options.patience, kMostPatience) +
-        kAnswerMargin);
+        kAnswerMargin +
+        (options.interactive ? kTimeToAuthenticate : std::chrono::seconds(0)));
     made->proxy_ =
         std::make_unique<ManagerProxy>(*made->bus_, made->service_, handlers);
   } catch (const sdbus::Error& error) {

@@ -36,6 +36,8 @@ class ManagerProxy final
   void onOperationProgress(const std::string& operation,
                            const std::string& method,
                            const std::uint64_t& done) override;
+  void onOperationStep(const std::string& operation,
+                       const dbus::Dict& status) override;
   void onMountLost(const std::string& allocation, const std::string& task,
                    const std::string& name, const std::string& reason) override;
   void onMountHealth(const std::string& allocation, const std::string& task,

@@ -497,11 +497,34 @@ Result<TreeResult> ToTreeResult(const dbus::Dict& map) {
   return result;
 }
 
+Result<OperationStatus> ToOperation(const dbus::Dict& map) {
+  OperationStatus operation;
+  std::uint64_t elapsed_ms = 0;
+  MOUNTD_TRY(Fields(map)
+                 .Read("id", operation.id)
+                 .Read("method", operation.method)
+                 .Read("object", operation.object)
+                 .Read("uid", operation.uid)
+                 .Read("elapsed_ms", elapsed_ms)
+                 .Read("waiters", operation.waiters)
+                 .Read("cancelled", operation.cancelled)
+                 .Read("step", operation.step)
+                 .Read("done", operation.done)
+                 .Read("total", operation.total)
+                 .Read("attempt", operation.attempt)
+                 .Read("error", operation.error)
+                 .status());
+  operation.elapsed = std::chrono::milliseconds(elapsed_ms);
+  return operation;
+}
+
 Result<Capabilities> ToCapabilities(const dbus::Dict& map) {
   Capabilities capabilities;
   std::map<std::string, sdbus::Struct<std::uint32_t, std::uint32_t>> addresses;
   std::vector<sdbus::Struct<std::uint16_t, std::uint16_t, std::uint32_t>>
       host_ports;
+  auto owed_warning_ms =
+      static_cast<std::uint32_t>(capabilities.owed_warning.count());
   MOUNTD_TRY(Fields(map)
                  .Read("version", capabilities.version)
                  .Read("kernel", capabilities.kernel)
@@ -515,7 +538,13 @@ Result<Capabilities> ToCapabilities(const dbus::Dict& map) {
                  .Read("missing", capabilities.missing)
                  .Read("stuck_executors", capabilities.stuck_executors)
                  .Read("stores_set_aside", capabilities.stores_set_aside)
+                 .ReadPath("mount_namespace", capabilities.mount_namespace)
+                 .Read("mount_reserve", capabilities.mount_reserve)
+                 .Read("owed_warning_ms", owed_warning_ms)
+                 .Read("administrator", capabilities.administrator)
+                 .Read("rules", capabilities.rules)
                  .status());
+  capabilities.owed_warning = std::chrono::milliseconds(owed_warning_ms);
   for (const auto& ports : host_ports) {
     capabilities.host_ports.push_back(
         {ports.get<0>(), ports.get<1>(), ports.get<2>()});

@@ -47,6 +47,7 @@ Result<PluginRegistration> ToRegistration(const dbus::Dict& map);
 Result<PluginStatus> ToPlugin(const dbus::Dict& map);
 Result<TreeResult> ToTreeResult(const dbus::Dict& map);
 Result<Capabilities> ToCapabilities(const dbus::Dict& map);
+Result<OperationStatus> ToOperation(const dbus::Dict& map);
 
 // Each element of an answer's array by one of the functions above.
 template <typename T>

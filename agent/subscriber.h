@@ -22,6 +22,9 @@ struct SignalHandlers {
     Error error;
   };
   std::function<void(const Outcome&)> operation_done;
+  // What an operation that goes on is at, a few times a second at most; and
+  // that it is over.
+  std::function<void(const OperationStatus& operation)> operation_step;
   // A few times a second, of RemoveTree and ChownTree: how many files so far.
   std::function<void(const std::string& operation, const std::string& method,
                      std::uint64_t done)>

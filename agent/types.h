@@ -429,6 +429,22 @@ struct OwedTeardown {
   Timestamp since;
 };
 
+// An operation under way.
+struct OperationStatus {
+  std::string id;  // for Cancel
+  std::string method;
+  std::string object;  // what its calls come one after the other for
+  std::uint32_t uid = 0;
+  std::chrono::milliseconds elapsed{0};
+  std::uint32_t waiters = 0;  // calls that wait for it
+  bool cancelled = false;
+  std::string step;  // "queue", "stage", "cni-add", ...; "end": it is over
+  std::uint64_t done = 0;     // mounts, volumes, networks, allocations, files
+  std::uint64_t total = 0;    // 0: not known
+  std::uint32_t attempt = 0;  // of a plugin's call that is tried again; else 0
+  std::string error;  // why the one before failed: "Unavailable", ...; or ""
+};
+
 // Of every user's.
 struct OwedSummary {
   std::uint32_t count = 0;
@@ -460,6 +476,14 @@ struct Capabilities {
   std::uint32_t stuck_executors = 0;
   // Files of mountd's stores that its last start found damaged.
   std::vector<std::string> stores_set_aside;
+  // The mount namespace that host paths of mounts are in, for setns(2); "": the
+  // host's.
+  std::string mount_namespace;
+  // Of the configuration: limits.mount_reserve, timeouts.owed_warning_ms.
+  std::uint32_t mount_reserve = 1000;
+  std::chrono::milliseconds owed_warning{300'000};
+  bool administrator = false;  // the caller is
+  bool rules = false;          // there is a rule that names the caller
 };
 
 struct MethodStatistics {

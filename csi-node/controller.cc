@@ -95,10 +95,12 @@ RpcResult<std::string> Controller::Try(const std::string& plugin,
                                        const ControllerCall& call,
                                        const Context& context) {
   const auto once = [&](auto... /*unused*/) -> Tried {
+    context.progress.At(Step::kPlugin);
     const Result<Plugins::Session> session = plugins_.UseController(plugin);
     if (!session) {
       return {RpcError{RpcCode::kUnavailable, session.error().detail}};
     }
+    context.progress.At(Step::kController);
     return {client_.CallController(session->channel, call, context.secrets,
                                    Clock::now() + timeouts_.rpc)};
   };
@@ -106,7 +108,8 @@ RpcResult<std::string> Controller::Try(const std::string& plugin,
     // ABORTED of a list is a token that is not valid, and nothing is uncertain.
     return once().outcome;
   }
-  return RetryUntilFinal(timeouts_.rpc_retries, context.cancelled, once)
+  return RetryUntilFinal(timeouts_.rpc_retries, context.cancelled, once,
+                         context.progress)
       .outcome;
 }
 
@@ -119,6 +122,7 @@ Result<std::string> Controller::Make(const std::string& plugin,
   MOUNTD_TRY(CheckOffers(session.status, rpc));
   const Slot slot(*this, plugin);
   MOUNTD_TRY(slot.Check(rpc));
+  context.progress.At(Step::kQueue);
   const auto turn = subjects_.Lock(subject);
   RpcResult<std::string> outcome = Try(plugin, rpc, call, context);
   if (!outcome) {

@@ -15,6 +15,7 @@
 #include "mountd/base/worker_pool.h"
 #include "mountd/caller.h"
 #include "mountd/config.h"
+#include "mountd/progress.h"
 
 namespace mountd::csi {
 
@@ -40,6 +41,7 @@ class Controller {
   struct Context {
     const UniqueFd& secrets;
     const CancelToken& cancelled;
+    Progress progress{};
   };
 
   // The publish context, opaque.

@@ -47,6 +47,8 @@ const char* RpcCodeName(RpcCode code) {
   return "UNKNOWN";
 }
 
+}  // namespace
+
 Code ToCode(RpcCode code) {
   switch (code) {
     case RpcCode::kInvalidArgument:
@@ -80,8 +82,6 @@ Code ToCode(RpcCode code) {
   }
   return Code::kInternal;
 }
-
-}  // namespace
 
 bool Offers(const PluginCapabilities& capabilities, NodeRpc rpc) {
   return std::find(capabilities.node_rpcs.begin(), capabilities.node_rpcs.end(),

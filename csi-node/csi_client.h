@@ -50,6 +50,8 @@ struct RpcError {
 
 // RpcError -> the API's error; `op` is the RPC's name, `object` the volume.
 Error ToError(const RpcError& error, std::string op, std::string object);
+// The Code that it has then.
+Code ToCode(RpcCode code);
 
 template <typename T>
 using RpcResult = Result<T, RpcError>;

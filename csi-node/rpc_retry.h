@@ -3,11 +3,13 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstdint>
 #include <random>
 #include <thread>
 
 #include "csi-node/csi_client.h"
 #include "mountd/caller.h"
+#include "mountd/progress.h"
 
 namespace mountd::csi {
 
@@ -29,24 +31,31 @@ inline void PauseUnlessCancelled(Clock::time_point end,
 // doubling to 5 s, with jitter (CSI spec: ABORTED and friends are retried with
 // exponential back-off). Answers the last outcome. A try is to find the
 // plugin's channel anew: UNAVAILABLE is often that of one which is being
-// replaced.
+// replaced. Which try it is at, and why the one before failed, is told.
 template <typename F>
 auto RetryUntilFinal(std::chrono::milliseconds budget,
-                     const CancelToken& cancelled, F call) -> decltype(call()) {
+                     const CancelToken& cancelled, F call,
+                     const Progress& progress = Progress())
+    -> decltype(call()) {
   using std::chrono::milliseconds;
   thread_local std::minstd_rand random{std::random_device{}()};
   const Clock::time_point end = Clock::now() + budget;
+  std::uint32_t attempt = 0;
   for (milliseconds pause{100};;
        pause = std::min(pause * 2, milliseconds{5000})) {
+    progress.Attempt(++attempt);
     auto outcome = call();
     const milliseconds jittered =
         pause / 2 + pause * static_cast<int>(random() % 512) / 1024;
     const Clock::time_point next = Clock::now() + jittered;
     if (outcome || outcome.error().IsFinal() || next >= end) {
+      progress.EndAttempts();
       return outcome;
     }
+    progress.Failed(ToCode(outcome.error().code));
     PauseUnlessCancelled(next, cancelled);
     if (IsCancelled(cancelled)) {
+      progress.EndAttempts();
       return outcome;
     }
   }

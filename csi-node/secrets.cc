@@ -10,6 +10,7 @@
 #include <set>
 
 #include "mountd/base/names.h"
+#include "mountd/base/write_all.h"
 
 namespace mountd::csi {
 namespace {
@@ -22,20 +23,6 @@ Error Invalid(std::string detail) {
 
 bool IsText(std::string_view text) {
   return text.find('\0') == std::string_view::npos && IsValidUtf8(text);
-}
-
-Result<void> WriteAll(int fd, std::string_view bytes) {
-  while (!bytes.empty()) {
-    const ssize_t written = ::write(fd, bytes.data(), bytes.size());
-    if (written < 0) {
-      if (errno == EINTR) {
-        continue;
-      }
-      return ErrnoError(errno, "write", "secrets");
-    }
-    bytes.remove_prefix(static_cast<std::size_t>(written));
-  }
-  return Ok();
 }
 
 Result<void> ReadAll(int fd, std::vector<char>* bytes) {
@@ -143,8 +130,9 @@ Result<UniqueFd> EncodeSecrets(
   }
   // Written entry by entry: no joined copy that would have to be wiped.
   for (const auto& [key, value] : entries) {
-    MOUNTD_TRY(WriteAll(memfd.get(), {key.c_str(), key.size() + 1}));
-    MOUNTD_TRY(WriteAll(memfd.get(), {value.c_str(), value.size() + 1}));
+    MOUNTD_TRY(WriteAll(memfd.get(), {key.c_str(), key.size() + 1}, "secrets"));
+    MOUNTD_TRY(
+        WriteAll(memfd.get(), {value.c_str(), value.size() + 1}, "secrets"));
   }
   if (::fcntl(memfd.get(), F_ADD_SEALS, kSeals) != 0) {
     return ErrnoError(errno, "F_ADD_SEALS", "secrets");

@@ -163,19 +163,30 @@ Result<void> Volumes::CheckCompatible(const VolumeRecord& volume,
 
 Result<PublishedVolume> Volumes::Publish(const PublishSpec& spec,
                                          const UniqueFd& secrets,
-                                         const CancelToken& cancelled) {
+                                         const CancelToken& cancelled,
+                                         const Progress& progress) {
   const VolumeKey key = VolumeKey::Derive(spec.plugin, spec.volume_id);
-  const KeyedLocks::Guard guard = volumes_.Lock(key.str());
+  const KeyedLocks::Guard guard = LockVolume(key, progress);
   if (IsCancelled(cancelled)) {
     return MakeError(Code::kAborted, "publish", Described(spec),
                      "was cancelled while it waited: nothing was done");
   }
-  return PublishLocked(spec, secrets, cancelled);
+  return PublishLocked(spec, secrets, cancelled, progress);
+}
+
+// Which takes as long as the work of the one that has it.
+KeyedLocks::Guard Volumes::LockVolume(const VolumeKey& key,
+                                      const Progress& progress) {
+  progress.At(Step::kVolume);
+  KeyedLocks::Guard guard = volumes_.Lock(key.str());
+  progress.At(Step::kWork);
+  return guard;
 }
 
 Result<PublishedVolume> Volumes::PublishLocked(const PublishSpec& spec,
                                                const UniqueFd& secrets,
-                                               const CancelToken& cancelled) {
+                                               const CancelToken& cancelled,
+                                               const Progress& progress) {
   const std::string object = Described(spec);
   const VolumeKey key = VolumeKey::Derive(spec.plugin, spec.volume_id);
   MOUNTD_ASSIGN(const std::optional<PublicationRecord> known,
@@ -199,12 +210,13 @@ Result<PublishedVolume> Volumes::PublishLocked(const PublishSpec& spec,
   MOUNTD_TRY(CheckCapability(spec.capability, session.status.capabilities,
                              spec.read_only, object));
   if (there) {
-    MOUNTD_TRY(FinishTargets(*there));
+    MOUNTD_TRY(FinishTargets(*there, progress));
   }
 
   Call call{spec,
             secrets,
             cancelled,
+            progress,
             RecordOf(key, spec, secrets),
             {key, spec.allocation, spec.alias, spec.read_only},
             session.status.stages(),
@@ -256,7 +268,7 @@ Result<void> Volumes::Stage(Call& call) {
       MOUNTD_TRY(store_.SetVolumeStaging(call.volume));
     }
     const RpcResult<void> outcome = CallNode<void>(
-        call.spec.plugin, call.cancelled,
+        {call.spec.plugin, Step::kStage, call.cancelled, call.progress},
         [&](const Plugins::Session& session, Clock::time_point deadline) {
           return client_.NodeStageVolume(
               session.channel,
@@ -287,7 +299,7 @@ Result<void> Volumes::PublishStaged(Call& call) {
     return std::move(prepared).error();
   }
   const RpcResult<void> outcome = CallNode<void>(
-      call.spec.plugin, call.cancelled,
+      {call.spec.plugin, Step::kPublish, call.cancelled, call.progress},
       [&](const Plugins::Session& session, Clock::time_point deadline) {
         return client_.NodePublishVolume(
             session.channel,
@@ -339,12 +351,12 @@ Result<void> Volumes::AbandonPublication(Call& call) {
   }
   const auto undo = [&]() -> Result<void> {
     if (call.known) {
-      MOUNTD_TRY(UnpublishOne(call.publication, call.volume));
+      MOUNTD_TRY(UnpublishOne(call.publication, call.volume, call.progress));
     } else {
       MOUNTD_TRY(executor_.RemoveVolumeDir(
           PublishDir(call.volume, call.publication.allocation)));
     }
-    return DropUser(call.publication, call.volume);
+    return DropUser(call.publication, call.volume, call.progress);
   };
   Result<void> undone = undo();
   if (!undone) {

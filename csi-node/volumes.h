@@ -18,6 +18,7 @@
 #include "mountd/caller.h"
 #include "mountd/config.h"
 #include "mountd/exec/executor.h"
+#include "mountd/progress.h"
 #include "mountd/store/state_store.h"
 
 namespace mountd::csi {
@@ -98,12 +99,14 @@ class Volumes {
   // if it was cancelled while it waited: nothing was done then.
   Result<PublishedVolume> Publish(const PublishSpec& spec,
                                   const UniqueFd& secrets,
-                                  const CancelToken& cancelled);
+                                  const CancelToken& cancelled,
+                                  const Progress& progress = Progress());
   // Success if there is no such publication, and if the plugin is away. On
   // failure the publication stays, "unpublishing", to be tried again: also when
   // only the unstage failed.
   Result<void> Unpublish(const std::string& allocation,
-                         const std::string& alias);
+                         const std::string& alias,
+                         const Progress& progress = Progress());
   // Does what is owed for those who left while the plugin was away. Unavailable
   // while it still is.
   Result<void> FinishDeparted(const std::string& plugin,
@@ -119,7 +122,8 @@ class Volumes {
     std::int64_t limit_bytes = 0;  // 0: none
   };
   Result<std::int64_t> Expand(const ExpandSpec& spec, const UniqueFd& secrets,
-                              const CancelToken& cancelled);
+                              const CancelToken& cancelled,
+                              const Progress& progress = Progress());
   Result<VolumeStats> Stats(const std::string& allocation,
                             const std::string& alias);
 
@@ -172,18 +176,27 @@ class Volumes {
 
   // ---- One RPC, tried until it is final ----
   // `call(session, deadline)`, with the plugin's channel of the moment.
+  struct NodeCall {
+    const std::string& plugin;
+    Step step;
+    CancelToken cancelled;
+    const Progress& progress;
+  };
   template <typename T, typename F>
-  RpcResult<T> CallNode(const std::string& plugin, const CancelToken& cancelled,
-                        F call);
+  RpcResult<T> CallNode(const NodeCall& node, F call);
+  KeyedLocks::Guard LockVolume(const VolumeKey& key, const Progress& progress);
   Result<void> CallUnpublish(const VolumeRecord& volume,
-                             const std::string& allocation);
-  Result<void> CallUnstage(const VolumeRecord& volume);
+                             const std::string& allocation,
+                             const Progress& progress);
+  Result<void> CallUnstage(const VolumeRecord& volume,
+                           const Progress& progress);
   bool IsAway(const std::string& plugin) const;
 
   // ---- The way up ----
   Result<PublishedVolume> PublishLocked(const PublishSpec& spec,
                                         const UniqueFd& secrets,
-                                        const CancelToken& cancelled);
+                                        const CancelToken& cancelled,
+                                        const Progress& progress);
   Result<void> CheckCompatible(const VolumeRecord& volume,
                                const PublishSpec& spec);
   Result<void> Stage(Call& call);
@@ -198,14 +211,16 @@ class Volumes {
 
   // ---- The way down ----
   Result<void> UnpublishOne(const PublicationRecord& publication,
-                            const VolumeRecord& volume);
+                            const VolumeRecord& volume,
+                            const Progress& progress);
   Result<void> DropUser(const PublicationRecord& publication,
-                        const VolumeRecord& volume);
+                        const VolumeRecord& volume, const Progress& progress);
   Result<void> Depart(const PublicationRecord& publication,
                       const VolumeRecord& volume, bool target_left,
                       const Error& why);
-  Result<void> FinishTargets(const VolumeRecord& volume);
-  Result<void> Unstage(const VolumeRecord& volume);
+  Result<void> FinishTargets(const VolumeRecord& volume,
+                             const Progress& progress);
+  Result<void> Unstage(const VolumeRecord& volume, const Progress& progress);
 
   // ---- What died with its plugin ----
   struct Look {

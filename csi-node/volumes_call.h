@@ -13,6 +13,7 @@ struct Volumes::Call {
   const PublishSpec& spec;
   const UniqueFd& secrets;
   const CancelToken& cancelled;
+  const Progress& progress;
   VolumeRecord volume;
   PublicationRecord publication;
   bool stages = false;  // the plugin does
@@ -30,17 +31,20 @@ PublishRequest PublishRequestOf(const VolumeRecord& volume,
                                 const Plugins::Session& session);
 
 template <typename T, typename F>
-RpcResult<T> Volumes::CallNode(const std::string& plugin,
-                               const CancelToken& cancelled, F call) {
+RpcResult<T> Volumes::CallNode(const NodeCall& node, F call) {
   return RetryUntilFinal(
-      config_.timeouts.rpc_retries, cancelled, [&]() -> RpcResult<T> {
-        const RpcSlots::Slot slot(slots_, plugin);
-        const Result<Plugins::Session> session = plugins_.Use(plugin);
+      config_.timeouts.rpc_retries, node.cancelled,
+      [&]() -> RpcResult<T> {
+        node.progress.At(Step::kPlugin);
+        const RpcSlots::Slot slot(slots_, node.plugin);
+        const Result<Plugins::Session> session = plugins_.Use(node.plugin);
         if (!session) {
           return RpcError{RpcCode::kUnavailable, session.error().Message()};
         }
+        node.progress.At(node.step);
         return call(*session, Clock::now() + config_.timeouts.rpc);
-      });
+      },
+      node.progress);
 }
 
 // A volume's staging path and a user's target as the plugin sees them; no

@@ -25,13 +25,14 @@ bool Volumes::IsAway(const std::string& plugin) const {
 }
 
 Result<void> Volumes::Unpublish(const std::string& allocation,
-                                const std::string& alias) {
+                                const std::string& alias,
+                                const Progress& progress) {
   MOUNTD_ASSIGN(const std::optional<PublicationRecord> found,
                 store_.GetPublication(allocation, alias));
   if (!found) {
     return Ok();
   }
-  const KeyedLocks::Guard guard = volumes_.Lock(found->key.str());
+  const KeyedLocks::Guard guard = LockVolume(found->key, progress);
   MOUNTD_ASSIGN(const std::optional<VolumeRecord> volume,
                 store_.GetVolume(found->key));
   if (!volume) {
@@ -42,14 +43,16 @@ Result<void> Volumes::Unpublish(const std::string& allocation,
   PublicationRecord publication = *found;
   publication.state = PublicationState::kUnpublishing;
   MOUNTD_TRY(store_.SetPublicationState(publication));
-  if (const Result<void> unpublished = UnpublishOne(publication, *volume);
+  if (const Result<void> unpublished =
+          UnpublishOne(publication, *volume, progress);
       !unpublished) {
     return IsAway(volume->plugin)
                ? Depart(publication, *volume, /*target_left=*/true,
                         unpublished.error())
                : unpublished;
   }
-  if (const Result<void> dropped = DropUser(publication, *volume); !dropped) {
+  if (const Result<void> dropped = DropUser(publication, *volume, progress);
+      !dropped) {
     return IsAway(volume->plugin)
                ? Depart(publication, *volume, /*target_left=*/false,
                         dropped.error())
@@ -60,18 +63,20 @@ Result<void> Volumes::Unpublish(const std::string& allocation,
 
 // Refused as Busy if the plugin left its mount in place.
 Result<void> Volumes::UnpublishOne(const PublicationRecord& publication,
-                                   const VolumeRecord& volume) {
-  MOUNTD_TRY(CallUnpublish(volume, publication.allocation));
+                                   const VolumeRecord& volume,
+                                   const Progress& progress) {
+  MOUNTD_TRY(CallUnpublish(volume, publication.allocation, progress));
   return executor_.RemoveVolumeDir(PublishDir(volume, publication.allocation));
 }
 
 Result<void> Volumes::CallUnpublish(const VolumeRecord& volume,
-                                    const std::string& allocation) {
+                                    const std::string& allocation,
+                                    const Progress& progress) {
   if (IsAway(volume.plugin)) {
     return plugins_.Use(volume.plugin).error();
   }
   const RpcResult<void> outcome = CallNode<void>(
-      volume.plugin, nullptr,
+      {volume.plugin, Step::kUnpublish, nullptr, progress},
       [&](const Plugins::Session& session, Clock::time_point deadline) {
         return client_.NodeUnpublishVolume(
             session.channel, volume.volume_id,
@@ -88,7 +93,8 @@ Result<void> Volumes::CallUnpublish(const VolumeRecord& volume,
 // Takes the user's row away, and with the last one the staging. The row goes
 // last: until then the release is not over, and no receipt is given.
 Result<void> Volumes::DropUser(const PublicationRecord& publication,
-                               const VolumeRecord& volume) {
+                               const VolumeRecord& volume,
+                               const Progress& progress) {
   MOUNTD_ASSIGN(const std::vector<PublicationRecord> users,
                 store_.UsersOf(volume.key));
   const bool last =
@@ -96,26 +102,28 @@ Result<void> Volumes::DropUser(const PublicationRecord& publication,
         return user.allocation == publication.allocation;
       });
   if (last) {
-    MOUNTD_TRY(FinishTargets(volume));
-    MOUNTD_TRY(Unstage(volume));
+    MOUNTD_TRY(FinishTargets(volume, progress));
+    MOUNTD_TRY(Unstage(volume, progress));
   }
   return store_.RemovePublication(publication, last);
 }
 
-Result<void> Volumes::Unstage(const VolumeRecord& volume) {
+Result<void> Volumes::Unstage(const VolumeRecord& volume,
+                              const Progress& progress) {
   MOUNTD_ASSIGN(const Plugins::Session session, plugins_.Use(volume.plugin));
   // Also after a stage that failed for good: the plugin may have attached
   // something before it did, and an unstage of nothing is OK (CSI spec).
   if (session.status.stages()) {
     MOUNTD_TRY(store_.SetVolumeState(volume.key, VolumeState::kUnstaging));
-    MOUNTD_TRY(CallUnstage(volume));
+    MOUNTD_TRY(CallUnstage(volume, progress));
   }
   return executor_.RemoveVolumeDir(StagingDir(volume));
 }
 
-Result<void> Volumes::CallUnstage(const VolumeRecord& volume) {
+Result<void> Volumes::CallUnstage(const VolumeRecord& volume,
+                                  const Progress& progress) {
   const RpcResult<void> outcome = CallNode<void>(
-      volume.plugin, nullptr,
+      {volume.plugin, Step::kUnstage, nullptr, progress},
       [&](const Plugins::Session& session, Clock::time_point deadline) {
         return client_.NodeUnstageVolume(
             session.channel, volume.volume_id,
@@ -155,12 +163,13 @@ Result<void> Volumes::Depart(const PublicationRecord& publication,
 }
 
 // Tells the plugin of the targets that went without it.
-Result<void> Volumes::FinishTargets(const VolumeRecord& volume) {
+Result<void> Volumes::FinishTargets(const VolumeRecord& volume,
+                                    const Progress& progress) {
   MOUNTD_ASSIGN(const std::vector<DepartedRecord> all,
                 store_.DepartedFrom(volume.key));
   for (const DepartedRecord& departed : all) {
     if (departed.target_left) {
-      MOUNTD_TRY(CallUnpublish(volume, departed.allocation));
+      MOUNTD_TRY(CallUnpublish(volume, departed.allocation, progress));
       MOUNTD_TRY(
           executor_.RemoveVolumeDir(PublishDir(volume, departed.allocation)));
       MOUNTD_TRY(store_.SetTargetGone(departed));
@@ -178,11 +187,12 @@ Result<void> Volumes::FinishDeparted(const std::string& plugin,
   if (!volume) {
     return store_.RemoveOwed(OwedKind::kUnstage, plugin + "/" + volume_id);
   }
-  MOUNTD_TRY(FinishTargets(*volume));
+  const Progress unseen;  // nobody's call
+  MOUNTD_TRY(FinishTargets(*volume, unseen));
   MOUNTD_ASSIGN(const std::vector<PublicationRecord> users,
                 store_.UsersOf(key));
   if (users.empty()) {
-    MOUNTD_TRY(Unstage(*volume));
+    MOUNTD_TRY(Unstage(*volume, unseen));
   }
   return store_.FinishDeparted(*volume, /*unstaged=*/users.empty());
 }

@@ -153,7 +153,7 @@ Result<std::vector<PublicationRecord>> Volumes::Restore(const VolumeKey& key) {
 Result<void> Volumes::TakeAway(const VolumeRecord& volume,
                                const std::vector<PublicationRecord>& users) {
   for (const PublicationRecord& user : users) {
-    MOUNTD_TRY(UnpublishOne(user, volume));
+    MOUNTD_TRY(UnpublishOne(user, volume, Progress()));
   }
   MOUNTD_ASSIGN(const std::vector<PublicationRecord> all,
                 store_.UsersOf(volume.key));
@@ -162,7 +162,7 @@ Result<void> Volumes::TakeAway(const VolumeRecord& volume,
     return Ok();
   }
   MOUNTD_TRY(store_.SetVolumeState(volume.key, VolumeState::kUncertain));
-  return Unstage(volume);
+  return Unstage(volume, Progress());
 }
 
 Result<std::vector<PublicationRecord>> Volumes::PublishAnew(
@@ -180,7 +180,7 @@ Result<std::vector<PublicationRecord>> Volumes::PublishAnew(
     spec.volume_context = volume.volume_context;
     spec.uid = volume.uid;
     MOUNTD_ASSIGN(PublishedVolume published,
-                  PublishLocked(spec, UniqueFd(), nullptr));
+                  PublishLocked(spec, UniqueFd(), nullptr, Progress()));
     restored.push_back(std::move(published.record));
   }
   return restored;

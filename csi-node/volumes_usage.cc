@@ -34,7 +34,8 @@ Result<Volumes::InUse> Volumes::FindInUse(const char* op,
 
 Result<std::int64_t> Volumes::Expand(const ExpandSpec& spec,
                                      const UniqueFd& secrets,
-                                     const CancelToken& cancelled) {
+                                     const CancelToken& cancelled,
+                                     const Progress& progress) {
   const std::string object = Described(spec.allocation, spec.alias);
   if (spec.required_bytes < 0 || spec.limit_bytes < 0 ||
       (spec.limit_bytes != 0 && spec.limit_bytes < spec.required_bytes)) {
@@ -43,7 +44,7 @@ Result<std::int64_t> Volumes::Expand(const ExpandSpec& spec,
   }
   MOUNTD_ASSIGN(const InUse before,
                 FindInUse("expand", spec.allocation, spec.alias));
-  const KeyedLocks::Guard guard = volumes_.Lock(before.volume.key.str());
+  const KeyedLocks::Guard guard = LockVolume(before.volume.key, progress);
   MOUNTD_ASSIGN(const InUse use,
                 FindInUse("expand", spec.allocation, spec.alias));
   MOUNTD_ASSIGN(const Plugins::Session first, plugins_.Use(use.volume.plugin));
@@ -52,7 +53,7 @@ Result<std::int64_t> Volumes::Expand(const ExpandSpec& spec,
                      "the plugin does not offer EXPAND_VOLUME on the node");
   }
   const RpcResult<std::int64_t> outcome = CallNode<std::int64_t>(
-      use.volume.plugin, cancelled,
+      {use.volume.plugin, Step::kExpand, cancelled, progress},
       [&](const Plugins::Session& session, Clock::time_point deadline) {
         const VolumePaths paths = PathsOf(use.volume, use.publication, session);
         ExpandRequest request;

@@ -3,8 +3,10 @@
 
 #include <sdbus-c++/Message.h>
 
+#include <memory>
 #include <string>
 
+#include "dbus/authority.h"
 #include "mountd/base/result.h"
 #include "mountd/caller.h"
 
@@ -19,6 +21,9 @@ class CallerSource {
   // By the message's sender, which only a bus has; null on the socket.
   virtual Result<Caller> CallerOfSender(const char* sender) = 0;
   virtual Result<void> Subscribe(const sdbus::Message& message) = 0;
+  // Who is asked about a caller that is refused; null where what the
+  // credentials say is all, as on the socket.
+  virtual std::shared_ptr<Authority> authority() const { return nullptr; }
   virtual void Unsubscribe(const sdbus::Message& message) = 0;
 };
 

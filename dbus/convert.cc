@@ -10,6 +10,7 @@
 
 #include "csi-node/volume_capability.h"
 #include "dbus/convert_network.h"
+#include "dbus/event.h"
 #include "dbus/plugin_object.h"
 
 namespace mountd::dbus {
@@ -339,6 +340,22 @@ AddressesMap ToAddresses(const std::map<std::string, Networks::Usage>& usage) {
   return addresses;
 }
 
+Dict WithNamespace(const std::string& path, Dict dict) {
+  if (!path.empty()) {
+    dict.emplace("mount_namespace", Value(ToBytes(path)));
+  }
+  return dict;
+}
+
+Dict ToDict(const OperationStatus& status) {
+  Dict dict;
+  for (const auto& [key, value] : ToEventDict(status)) {
+    dict.emplace(key,
+                 std::visit([](const auto& one) { return Value(one); }, value));
+  }
+  return dict;
+}
+
 Dict ToDict(const Capabilities& capabilities) {
   utsname kernel{};
   uname(&kernel);
@@ -347,7 +364,7 @@ Dict ToDict(const Capabilities& capabilities) {
   for (const Capabilities::HostPorts& ports : capabilities.host_ports) {
     host_ports.emplace_back(ports.range.first, ports.range.last, ports.free);
   }
-  return {
+  Dict dict = {
       {"version", Value(std::string(MOUNTD_VERSION))},
       {"kernel", Value(std::string(kernel.release))},
       {"network_modes", Value(capabilities.network_modes)},
@@ -363,7 +380,13 @@ Dict ToDict(const Capabilities& capabilities) {
       {"executor_capabilities", Value(capabilities.executor_capabilities)},
       {"stuck_executors", Value(capabilities.stuck_executors)},
       {"stores_set_aside", Value(capabilities.stores_set_aside)},
+      {"mount_reserve", Value(capabilities.mount_reserve)},
+      {"owed_warning_ms",
+       Value(static_cast<std::uint32_t>(capabilities.owed_warning.count()))},
+      {"administrator", Value(capabilities.administrator)},
+      {"rules", Value(capabilities.rules)},
   };
+  return WithNamespace(capabilities.mount_namespace, std::move(dict));
 }
 
 std::string AllocationStateName(AllocationState state) {

@@ -47,6 +47,9 @@ Dict ToDict(const HolderReport& report);
 Dict ToDict(const TaskReport& report);
 Dict ToDict(const ReconcileEntry& entry);
 Dict ToDict(const Capabilities& capabilities);
+// "mount_namespace", where host paths are in one of mountd's own; else nothing.
+Dict WithNamespace(const std::string& path, Dict dict);
+Dict ToDict(const OperationStatus& status);
 
 // By network: addresses it has, how many of them are free.
 using AddressesMap =

@@ -15,7 +15,33 @@ struct UnrefMessage {
   }
 };
 
+int AppendValue(sd_bus_message* message, const EventDict::value_type& entry) {
+  const char* const key = entry.first.c_str();
+  if (const auto* text = std::get_if<std::string>(&entry.second)) {
+    return sd_bus_message_append(message, "{sv}", key, "s", text->c_str());
+  }
+  if (const auto* yes = std::get_if<bool>(&entry.second)) {
+    return sd_bus_message_append(message, "{sv}", key, "b", *yes ? 1 : 0);
+  }
+  if (const auto* number = std::get_if<std::uint64_t>(&entry.second)) {
+    return sd_bus_message_append(message, "{sv}", key, "t", *number);
+  }
+  return sd_bus_message_append(message, "{sv}", key, "u",
+                               std::get<std::uint32_t>(entry.second));
+}
+
+int Append(sd_bus_message* message, const EventDict& dict) {
+  int status = sd_bus_message_open_container(message, 'a', "{sv}");
+  for (const auto& entry : dict) {
+    status = status < 0 ? status : AppendValue(message, entry);
+  }
+  return status < 0 ? status : sd_bus_message_close_container(message);
+}
+
 int Append(sd_bus_message* message, const EventArgument& argument) {
+  if (const auto* dict = std::get_if<EventDict>(&argument)) {
+    return Append(message, *dict);
+  }
   if (const auto* text = std::get_if<std::string>(&argument)) {
     return sd_bus_message_append_basic(message, 's', text->c_str());
   }
@@ -40,11 +66,48 @@ Event OperationDone(const OperationSummary& summary) {
       [uid = summary.uid](const Caller& caller) { return caller.uid == uid; }};
 }
 
-Event OperationProgressed(const OperationProgress& progress) {
-  return {
-      "OperationProgress",
-      {progress.id, progress.method, progress.done},
-      [uid = progress.uid](const Caller& caller) { return caller.uid == uid; }};
+std::vector<Event> OperationChanged(const Service& service,
+                                    const OperationStatus& status) {
+  std::vector<Event> all;
+  all.push_back({"OperationStep",
+                 {status.id, ToEventDict(status)},
+                 [&service, uid = status.uid](const Caller& caller) {
+                   return service.Sees(caller, uid);
+                 }});
+  if (status.progress.step == Step::kTree) {
+    all.push_back({"OperationProgress",
+                   {status.id, status.method, status.progress.done},
+                   [uid = status.uid](const Caller& caller) {
+                     return caller.uid == uid;
+                   }});
+  }
+  return all;
+}
+
+EventDict ToEventDict(const OperationStatus& status) {
+  const Progress::Status& progress = status.progress;
+  EventDict dict = {
+      {"id", status.id},
+      {"method", status.method},
+      {"object", status.object},
+      {"uid", status.uid},
+      {"elapsed_ms", static_cast<std::uint64_t>(status.elapsed.count())},
+      {"waiters", status.waiters},
+      {"cancelled", status.cancelled},
+      {"step", std::string(StepName(progress.step))}};
+  if (progress.done != 0 || progress.total > 1) {
+    dict.emplace_back("done", progress.done);
+  }
+  if (progress.total > 1) {
+    dict.emplace_back("total", progress.total);
+  }
+  if (progress.attempt != 0) {
+    dict.emplace_back("attempt", progress.attempt);
+  }
+  if (progress.error) {
+    dict.emplace_back("error", std::string(CodeName(*progress.error)));
+  }
+  return dict;
 }
 
 Event MountLost(const Service& service, std::uint32_t uid,

@@ -7,6 +7,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <utility>
 #include <variant>
 #include <vector>
 
@@ -21,8 +22,13 @@ struct ObjectPathText {
   std::string path;
 };
 
-using EventArgument =
-    std::variant<std::string, std::uint32_t, std::uint64_t, ObjectPathText>;
+// An a{sv}.
+using EventDict = std::vector<
+    std::pair<std::string,
+              std::variant<bool, std::string, std::uint32_t, std::uint64_t>>>;
+
+using EventArgument = std::variant<std::string, std::uint32_t, std::uint64_t,
+                                   ObjectPathText, EventDict>;
 
 // One signal on its way to whoever subscribed and may see it: of
 // org.mountd1.Manager, or that all properties of an instance of a plugin may
@@ -36,7 +42,11 @@ struct Event {
 
 // The signals there are, and who may see each. `service` outlives the event.
 Event OperationDone(const OperationSummary& summary);
-Event OperationProgressed(const OperationProgress& progress);
+// What is to be told of an operation that goes on: OperationStep and, of files,
+// OperationProgress.
+std::vector<Event> OperationChanged(const Service& service,
+                                    const OperationStatus& status);
+EventDict ToEventDict(const OperationStatus& status);
 // Of the allocation's owner `uid`.
 Event MountLost(const Service& service, std::uint32_t uid,
                 const MountRecord& record, const std::string& reason);

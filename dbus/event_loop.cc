@@ -106,9 +106,6 @@ Result<void> EventLoop::Start() {
       return LoopError(status, "watch signal");
     }
   }
-  if (const int status = sd_event_set_watchdog(event_, 1); status < 0) {
-    return LoopError(status, "watchdog");
-  }
   return Ok();
 }
 
@@ -173,6 +170,11 @@ void EventLoop::After(std::chrono::milliseconds delay,
 
 Result<void> EventLoop::Run() {
   thread_ = std::this_thread::get_id();
+  // Not before: the first word to systemd's watchdog is what sets it going, and
+  // a recovery may take longer than it waits.
+  if (const int status = sd_event_set_watchdog(event_, 1); status < 0) {
+    return LoopError(status, "watchdog");
+  }
   const int status = sd_event_loop(event_);
   if (status < 0) {
     return LoopError(status, "run");

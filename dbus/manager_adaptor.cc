@@ -8,6 +8,28 @@
 
 // The node: subscriptions, what is owed, operations, what there is.
 namespace mountd::dbus {
+namespace {
+
+// Each on its own strand, like any call for it. How many are left.
+Result<std::uint32_t> RetryAllOwed(Service& service, Strands& strands,
+                                   const CallContext& context) {
+  MOUNTD_ASSIGN(const std::vector<OwedRecord> owed, service.ListOwed(context));
+  context.progress.At(Step::kRetry);
+  context.progress.Expect(owed.size());
+  for (const OwedRecord& one : owed) {
+    std::promise<void> done;
+    strands.Submit(StrandOf(one), [&] {
+      IgnoreBecauseBestEffort(service.RetryOwed(one));
+      done.set_value();
+    });
+    done.get_future().wait();
+    context.progress.Advance();
+  }
+  MOUNTD_ASSIGN(const std::vector<OwedRecord> left, service.ListOwed(context));
+  return static_cast<std::uint32_t>(left.size());
+}
+
+}  // namespace
 
 ManagerAdaptor::ManagerAdaptor(
     const std::shared_ptr<sdbus::IConnection>& connection,
@@ -60,12 +82,7 @@ void ManagerAdaptor::ListOwed(sdbus::Result<std::vector<OwedStruct>>&& answer,
   Serve<T>(
       std::move(answer), "ListOwed",
       [&]() -> Result<Decoded<T>> {
-        Decoded<T> call;
-        MOUNTD_ASSIGN(call.patience, OnlyPatience(options));
-        call.work = [](Service& service, const CallContext& context) {
-          return service.ListOwed(context);
-        };
-        return call;
+        return DecodeListing<T>(options, &Service::ListOwed);
       },
       [](const T& owed) {
         std::vector<OwedStruct> all;
@@ -82,27 +99,14 @@ void ManagerAdaptor::RetryOwed(sdbus::Result<std::uint32_t>&& answer,
   Serve<std::uint32_t>(
       std::move(answer), "RetryOwed",
       [&]() -> Result<Decoded<std::uint32_t>> {
-        Decoded<std::uint32_t> call;
-        MOUNTD_ASSIGN(call.patience, OnlyPatience(options));
+        MOUNTD_ASSIGN(
+            Decoded<std::uint32_t> call,
+            DecodeListing<std::uint32_t>(
+                options, [&strands = parts_.strands](
+                             Service& service, const CallContext& context) {
+                  return RetryAllOwed(service, strands, context);
+                }));
         call.strand = "retry owed";
-        call.work = [&strands = parts_.strands](
-                        Service& service,
-                        const CallContext& context) -> Result<std::uint32_t> {
-          MOUNTD_ASSIGN(const std::vector<OwedRecord> owed,
-                        service.ListOwed(context));
-          for (const OwedRecord& one : owed) {
-            // On its own strand, like any call for it.
-            std::promise<void> done;
-            strands.Submit(StrandOf(one), [&] {
-              IgnoreBecauseBestEffort(service.RetryOwed(one));
-              done.set_value();
-            });
-            done.get_future().wait();
-          }
-          MOUNTD_ASSIGN(const std::vector<OwedRecord> left,
-                        service.ListOwed(context));
-          return static_cast<std::uint32_t>(left.size());
-        };
         return call;
       },
       [](std::uint32_t left) { return left; });
@@ -118,6 +122,21 @@ void ManagerAdaptor::Cancel(sdbus::Result<>&& answer, std::string operation,
              } else {
                pending.Fail(cancelled.error());
              }
+           });
+}
+
+// From the loop: it says why all workers are busy, also when they are.
+void ManagerAdaptor::ListOperations(sdbus::Result<std::vector<Dict>>&& answer,
+                                    Dict options) {
+  ServeNow(std::move(answer), options,
+           [&](const Caller& caller, auto& pending) {
+             std::vector<Dict> all;
+             for (const OperationStatus& one : parts_.operations.List()) {
+               if (parts_.service.Sees(caller, one.uid)) {
+                 all.push_back(ToDict(one));
+               }
+             }
+             pending.Succeed(all);
            });
 }
 

@@ -62,12 +62,20 @@ class ManagerAdaptor final
   template <typename T, typename Decode, typename Convert, typename... Out>
   void Serve(sdbus::Result<Out...>&& answer, const std::string& method,
              Decode decode, Convert convert);
+  template <typename T>
+  void AskIfRefused(Operations::Call<T>& call);
   // For calls that are answered from the loop.
   template <typename Body, typename... Out>
   void ServeNow(sdbus::Result<Out...>&& answer, const Dict& options, Body body);
 
   std::chrono::milliseconds Patience(OptionReader& reader) const;
   Result<std::chrono::milliseconds> OnlyPatience(const Dict& options) const;
+  // A call that lists what its caller may see, or with "all_users" what there
+  // is; `arguments` is nothing else.
+  template <typename T>
+  Result<Decoded<T>> DecodeListing(
+      const Dict& options,
+      std::function<Result<T>(Service&, const CallContext&)> list) const;
   // A call of one of the service's verbs that take a BindMountSpec.
   template <typename T>
   Result<Decoded<T>> DecodeSpec(
@@ -191,6 +199,8 @@ class ManagerAdaptor final
   void RetryOwed(sdbus::Result<std::uint32_t>&& answer, Dict options) override;
   void Cancel(sdbus::Result<>&& answer, std::string operation,
               Dict options) override;
+  void ListOperations(sdbus::Result<std::vector<Dict>>&& answer,
+                      Dict options) override;
   void GetCapabilities(sdbus::Result<Dict>&& answer, Dict options) override;
   void GetStatistics(sdbus::Result<std::vector<StatisticsStruct>>&& answer,
                      Dict options) override;

@@ -68,8 +68,8 @@ void ManagerAdaptor::PrepareAllocation(sdbus::Result<Dict>&& answer,
         };
         return call;
       },
-      [](const std::string& path) {
-        return Dict{{"host_path", Value(ToBytes(path))}};
+      [where = parts_.service.MountNamespace()](const std::string& path) {
+        return WithNamespace(where, {{"host_path", Value(ToBytes(path))}});
       });
 }
 
@@ -131,12 +131,7 @@ void ManagerAdaptor::ListAllocations(
   Serve<T>(
       std::move(answer), "ListAllocations",
       [&]() -> Result<Decoded<T>> {
-        Decoded<T> call;
-        MOUNTD_ASSIGN(call.patience, OnlyPatience(options));
-        call.work = [](Service& service, const CallContext& context) {
-          return service.ListAllocations(context);
-        };
-        return call;
+        return DecodeListing<T>(options, &Service::ListAllocations);
       },
       [](const T& records) {
         std::vector<AllocationStruct> all;

@@ -166,28 +166,36 @@ void ManagerAdaptor::OpenTree(sdbus::Result<sdbus::UnixFd>&& answer,
 void ManagerAdaptor::PrepareInbox(sdbus::Result<Dict>&& answer,
                                   std::string allocation, std::string task,
                                   Dict options) {
-  Serve<std::string>(
+  using T = Service::Inbox;
+  Serve<T>(
       std::move(answer), "PrepareInbox",
-      [&]() -> Result<Decoded<std::string>> {
-        Decoded<std::string> call;
-        MOUNTD_ASSIGN(call.patience, OnlyPatience(options));
+      [&]() -> Result<Decoded<T>> {
+        Decoded<T> call;
+        OptionReader reader("options", options);
+        call.patience = Patience(reader);
+        const bool open = reader.Get<bool>("open", false);
+        MOUNTD_TRY(reader.Finish());
         MOUNTD_TRY(Name::Parse("allocation", allocation));
         MOUNTD_TRY(Name::Parse("task", task));
         call.strand = AllocationStrand(allocation);
-        call.arguments = Arguments::Of(allocation, task);
-        call.work = [inbox = InboxRecord{allocation, task}](
+        call.arguments = Arguments::Of(allocation, task, open ? "open" : "");
+        call.work = [record = InboxRecord{allocation, task}, open](
                         Service& service, const CallContext& context) {
-          return service.PrepareInbox(context, inbox);
+          return service.PrepareInbox(context, record, open);
         };
         return call;
       },
-      [](const std::string& path) {
+      [where = parts_.service.MountNamespace()](const T& inbox) {
         constexpr auto kSlave = exec::Propagation::kHostToTask;
-        return Dict{
-            {"host_path", Value(ToBytes(path))},
+        Dict dict = {
+            {"host_path", Value(ToBytes(inbox.host_path))},
             {"propagation", Value(std::string(PropagationName(kSlave)))},
             {"required_rootfs_propagation",
              Value(std::string(RequiredRootfsPropagation(kSlave)))}};
+        if (inbox.tree != nullptr) {
+          dict.emplace("tree", Value(sdbus::UnixFd(inbox.tree->get())));
+        }
+        return WithNamespace(where, std::move(dict));
       });
 }
 

@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "dbus/administrator_actions.h"
 #include "dbus/error_map.h"
 #include "dbus/manager_adaptor.h"
 
@@ -105,19 +106,95 @@ void ManagerAdaptor::Serve(sdbus::Result<Out...>&& answer,
                work = std::move(decoded->work)](const CallContext& context) {
     return work(service, context);
   };
-  parts_.operations.Run<T>({method, std::move(decoded->arguments),
-                            std::move(decoded->strand), decoded->joins, *caller,
-                            decoded->patience, std::move(work),
-                            [pending, convert](Result<T> result) {
-                              if (!result) {
-                                pending->Fail(result.error());
-                              } else if constexpr (std::is_void_v<T>) {
-                                static_cast<void>(convert);  // else unused
-                                pending->Succeed();
-                              } else {
-                                pending->Succeed(convert(*result));
-                              }
-                            }});
+  Operations::Call<T> call{method,
+                           std::move(decoded->arguments),
+                           std::move(decoded->strand),
+                           decoded->joins,
+                           *caller,
+                           decoded->patience,
+                           std::move(work),
+                           [pending, convert](Result<T> result) {
+                             if (!result) {
+                               pending->Fail(result.error());
+                             } else if constexpr (std::is_void_v<T>) {
+                               static_cast<void>(convert);  // else unused
+                               pending->Succeed();
+                             } else {
+                               pending->Succeed(convert(*result));
+                             }
+                           }};
+  AskIfRefused(call);
+  parts_.operations.Run<T>(std::move(call));
+}
+
+// A call that only an administrator may make is made once more, from its
+// beginning, when who is asked says that its caller may: so all that decides is
+// looked at again.
+template <typename T>
+void ManagerAdaptor::AskIfRefused(Operations::Call<T>& call) {
+  const std::shared_ptr<Authority> authority = callers_.authority();
+  const AdministratorAction* const action =
+      authority == nullptr ? nullptr : FindAdministratorAction(call.method);
+  if (action == nullptr) {
+    return;
+  }
+  // What was begun so is joined without being asked about again.
+  auto allowed = std::make_shared<Operations::Call<T>>(call);
+  allowed->caller.authority = action->id;
+  if (parts_.operations.IsUnderWay(*allowed)) {
+    call.caller = allowed->caller;
+    return;
+  }
+  const char* const sender =
+      getObject().getCurrentlyProcessedMessage().getSender();
+  AuthorityQuestion question{std::string(action->id),
+                             std::string(action->message),
+                             call.method,
+                             "",
+                             sender == nullptr ? "" : sender,
+                             call.caller.uid,
+                             authority->IsInteractive()};
+  call.reply = [&operations = parts_.operations, question, allowed,
+                authority = std::weak_ptr(authority)](Result<T> result) {
+    const auto asked = authority.lock();
+    if (result || !result.error().administrator_may || asked == nullptr) {
+      allowed->reply(std::move(result));
+      return;
+    }
+    AuthorityQuestion about = question;
+    about.object = result.error().object;
+    asked->Ask(about, [&operations, allowed, refusal = result.error()](
+                          const Authority::Answer& answer) {
+      if (answer.caller) {
+        allowed->caller = *answer.caller;
+        operations.Run<T>(std::move(*allowed));
+        return;
+      }
+      Error error = refusal;
+      error.detail += " (" + answer.why_not + ")";
+      allowed->reply(std::move(error));
+    });
+  };
+}
+
+template <typename T>
+Result<ManagerAdaptor::Decoded<T>> ManagerAdaptor::DecodeListing(
+    const Dict& options,
+    std::function<Result<T>(Service&, const CallContext&)> list) const {
+  Decoded<T> call;
+  OptionReader reader("options", options);
+  call.patience = Patience(reader);
+  const bool all_users = reader.Get<bool>("all_users", false);
+  MOUNTD_TRY(reader.Finish());
+  call.arguments = Arguments::Of(std::string(all_users ? "all users" : ""));
+  call.work = [all_users, list = std::move(list)](
+                  Service& service, const CallContext& context) -> Result<T> {
+    if (all_users) {
+      MOUNTD_TRY(service.SeesAll(context));
+    }
+    return list(service, context);
+  };
+  return call;
 }
 
 template <typename Body, typename... Out>

@@ -132,12 +132,7 @@ void ManagerAdaptor::ListVolumes(sdbus::Result<std::vector<Dict>>&& answer,
   Serve<T>(
       std::move(answer), "ListVolumes",
       [&]() -> Result<Decoded<T>> {
-        Decoded<T> call;
-        MOUNTD_ASSIGN(call.patience, OnlyPatience(options));
-        call.work = [](Service& service, const CallContext& context) {
-          return service.ListVolumes(context);
-        };
-        return call;
+        return DecodeListing<T>(options, &Service::ListVolumes);
       },
       [](const T& volumes) { return ToDicts(volumes); });
 }

@@ -103,6 +103,9 @@ void SystemBus::Step() {
 Result<void> SystemBus::Serve() {
   try {
     connection_ = sdbus::createBusConnection(bus_);
+    polkit_ = std::make_shared<Polkit>(
+        *connection_, bus_,
+        [this](const std::string& sender) { return AskBus(sender); });
     manager_ = std::make_unique<ManagerAdaptor>(connection_, parts_, *this);
     log_control_ = std::make_unique<LogControl>(*connection_);
   } catch (const sdbus::Error& error) {
@@ -183,6 +186,7 @@ void SystemBus::Disconnect() {
     sd_bus_close(bus_);
     log_control_.reset();
     manager_.reset();
+    polkit_.reset();
     connection_.reset();
   } else if (bus_ != nullptr) {
     sd_bus_close(bus_);

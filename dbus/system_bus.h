@@ -13,6 +13,7 @@
 #include "dbus/log_control.h"
 #include "dbus/manager_adaptor.h"
 #include "dbus/plugin_object.h"
+#include "dbus/polkit.h"
 
 namespace mountd::dbus {
 
@@ -48,6 +49,9 @@ class SystemBus final : public CallerSource {
   Result<Caller> CallerOfSender(const char* sender) override;
   Result<void> Subscribe(const sdbus::Message& message) override;
   void Unsubscribe(const sdbus::Message& message) override;
+  std::shared_ptr<Authority> authority() const override { return polkit_; }
+  // For somebody who may have to type a password.
+  bool IsAsking() const { return polkit_ != nullptr && polkit_->IsAsking(); }
 
  private:
   void Step();
@@ -67,6 +71,7 @@ class SystemBus final : public CallerSource {
   std::unique_ptr<EventLoop::Source> handshake_;
   sd_bus* bus_ = nullptr;  // connection_ owns it, once there is one
   std::shared_ptr<sdbus::IConnection> connection_;
+  std::shared_ptr<Polkit> polkit_;
   std::unique_ptr<ManagerAdaptor> manager_;
   std::unique_ptr<LogControl> log_control_;
   PluginObjects plugins_;

@@ -2,31 +2,28 @@
 #include "mountd/accepted_config.h"
 
 #include <fcntl.h>
+#include <linux/nsfs.h>
+#include <sched.h>
+#include <sys/ioctl.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+#include <string>
 #include <string_view>
+#include <system_error>
 
+#include "mountd/base/paths.h"
 #include "mountd/base/unique_fd.h"
+#include "mountd/base/write_all.h"
 #include "mountd/config.h"
 #include "mountd/config_file.h"
 
 namespace mountd {
 namespace {
-
-Result<void> WriteWhole(int fd, std::string_view text,
-                        const std::string& path) {
-  while (!text.empty()) {
-    const ssize_t written = write(fd, text.data(), text.size());
-    if (written < 0 && errno != EINTR) {
-      return ErrnoError(errno, "write", path);
-    }
-    text.remove_prefix(static_cast<std::size_t>(std::max<ssize_t>(written, 0)));
-  }
-  return Ok();
-}
 
 Result<void> WriteFile(const std::string& path, std::string_view text,
                        gid_t readers) {
@@ -36,7 +33,7 @@ Result<void> WriteFile(const std::string& path, std::string_view text,
   if (!fd.valid()) {
     return ErrnoError(errno, "open", path);
   }
-  MOUNTD_TRY(WriteWhole(fd.get(), text, path));
+  MOUNTD_TRY(WriteAll(fd.get(), text, path));
   if (fchown(fd.get(), 0, readers) != 0) {
     return ErrnoError(errno, "fchown", path);
   }
@@ -46,14 +43,76 @@ Result<void> WriteFile(const std::string& path, std::string_view text,
   return Ok();
 }
 
+// Anything of an allocation, plugin or network; what cannot be told is.
+bool IsBaseUsed() {
+  namespace fs = std::filesystem;
+  std::error_code error;
+  for (const char* part :
+       {paths::kAllocations, paths::kPlugins, paths::kAnchors,
+        paths::kFilesystems, paths::kNetworks, paths::kNetworkFiles}) {
+    const fs::directory_iterator entries(fs::path(paths::kBase) / part, error);
+    if (error ? error != std::errc::no_such_file_or_directory
+              : entries != fs::directory_iterator()) {
+      return true;
+    }
+  }
+  return false;
+}
+
+// mountd's own mount namespace; invalid if there is none. What systemd starts
+// for a sandboxed service, with a "+" too, is in a copy of the host's mounts,
+// and such files are never copied: init's are asked as well.
+UniqueFd OpenOwnNamespace() {
+  for (const char* root : {"", "/proc/1/root"}) {
+    const std::string path = std::string(root) + paths::kNamespace;
+    UniqueFd pin(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOCTTY));
+    if (pin.valid() && ioctl(pin.get(), NS_GET_NSTYPE) == CLONE_NEWNS) {
+      return pin;
+    }
+  }
+  return {};
+}
+
+// The same there; what cannot be looked at is used.
+bool IsBaseUsedApart() {
+  const UniqueFd pin = OpenOwnNamespace();
+  if (!pin.valid()) {
+    return false;
+  }
+  const pid_t child = fork();
+  if (child == 0) {
+    const bool used = setns(pin.get(), CLONE_NEWNS) != 0 || IsBaseUsed();
+    _exit(used ? EXIT_FAILURE : EXIT_SUCCESS);
+  }
+  int status = 0;
+  return child < 0 || waitpid(child, &status, 0) != child || status != 0;
+}
+
+// The executors would refuse it, all that they are asked.
+Result<void> CheckNamespaceChange(const std::string& accepted,
+                                  const Config& next) {
+  const Result<Config> now = LoadConfig(accepted, true);
+  if (!now || now->mounts == next.mounts) {
+    return Ok();
+  }
+  const bool used =
+      now->mounts.own_namespace ? IsBaseUsedApart() : IsBaseUsed();
+  return used ? Result<void>(MakeError(
+                    Code::kFailedPrecondition, "accept", "mounts.namespace",
+                    "cannot change while there are allocations or plugins: "
+                    "release them first"))
+              : Ok();
+}
+
 }  // namespace
 
 Result<void> AcceptConfig(const std::string& from, const std::string& to,
                           gid_t readers) {
-  MOUNTD_ASSIGN(const ConfigFile file, ReadConfigFile(from, true));
-  MOUNTD_TRY(ParseConfig(file.text, from));
+  MOUNTD_ASSIGN(const std::string text, ReadConfigFile(from, true));
+  MOUNTD_ASSIGN(const Config config, ParseConfig(text, from));
+  MOUNTD_TRY(CheckNamespaceChange(to, config));
   const std::string next = to + ".new";
-  Result<void> written = WriteFile(next, file.text, readers);
+  Result<void> written = WriteFile(next, text, readers);
   if (written && rename(next.c_str(), to.c_str()) != 0) {
     written = ErrnoError(errno, "rename", to);
   }

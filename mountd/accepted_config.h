@@ -17,8 +17,9 @@ namespace mountd {
 // `to`: whoever opens `to` finds all of the old or all of the new. It is
 // root's, and `readers` can read it, whoever can read `from`: a copy that
 // mountd cannot read would be as bad as one that is wrong. On an error `to` is
-// as it was. `to` lies in a directory that is root's alone. For one process at
-// a time.
+// as it was; so it is while mountd's tree is used and `from` wants it in
+// another mount namespace (FailedPrecondition). `to` lies in a directory that
+// is root's alone. For one process at a time.
 Result<void> AcceptConfig(const std::string& from, const std::string& to,
                           gid_t readers);
 

@@ -3,11 +3,12 @@
 
 #include <atomic>
 #include <cstdint>
-#include <functional>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "mountd/decisions.h"
+#include "mountd/progress.h"
 
 namespace mountd {
 
@@ -17,6 +18,9 @@ struct Caller {
   std::uint32_t uid = 0;
   std::uint32_t gid = 0;
   std::vector<std::uint32_t> groups;  // supplementary, where they are known
+  // Of this one call: who is asked for it has said that it may administer
+  // (dbus/polkit.h); "": nobody was asked.
+  std::string authority = {};
 };
 
 // Set once nobody waits for the work any more; long retries look at it.
@@ -27,8 +31,8 @@ struct CallContext {
   CancelToken cancelled = std::make_shared<std::atomic<bool>>(false);
   // What the policy says meanwhile is written down here.
   std::shared_ptr<Decisions> decisions = std::make_shared<Decisions>();
-  // Tells the caller how far long work is, in things done. From any thread.
-  std::function<void(std::uint64_t)> progress = [](std::uint64_t) {};
+  // How far long work is, for whoever asks.
+  Progress progress{};
 };
 
 }  // namespace mountd

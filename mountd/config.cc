@@ -192,6 +192,20 @@ Result<void> ReadTimeouts(const ConfigReader& reader, const toml::table& table,
   return Ok();
 }
 
+Result<void> ReadMounts(const ConfigReader& reader, const toml::table& table,
+                        MountsConfig& mounts) {
+  const std::string where = "mounts.";
+  MOUNTD_TRY(reader.OnlyKeys(table, where, {"namespace"}));
+  std::string name = "host";
+  MOUNTD_TRY(reader.Scalar(table, "namespace", where, name));
+  if (name != "host" && name != "own") {
+    return reader.At(NodeOf(table, "namespace"), where + "namespace",
+                     "is none of host, own");
+  }
+  mounts.own_namespace = name == "own";
+  return Ok();
+}
+
 // [<section>.<name>] tables, each read by `read`.
 template <typename T, typename F>
 Result<void> ReadNamed(const ConfigReader& reader, const toml::table& root,
@@ -221,7 +235,7 @@ Result<Config> ReadRoot(const ConfigReader& reader, const toml::table& root) {
   MOUNTD_TRY(
       reader.OnlyKeys(root, "",
                       {"host_volume", "filesystem", "plugin", "network", "cni",
-                       "firewall", "rule", "limits", "timeouts"}));
+                       "firewall", "mounts", "rule", "limits", "timeouts"}));
   Config config;
   MOUNTD_TRY(ReadNamed(reader, root, "host_volume", config.host_volumes,
                        ReadHostVolume));
@@ -242,6 +256,10 @@ Result<Config> ReadRoot(const ConfigReader& reader, const toml::table& root) {
   if (const toml::node* node = root.get("firewall")) {
     MOUNTD_ASSIGN(const toml::table* table, reader.Table(*node, "firewall"));
     MOUNTD_TRY(ReadFirewall(reader, *table, config.firewall));
+  }
+  if (const toml::node* node = root.get("mounts")) {
+    MOUNTD_ASSIGN(const toml::table* table, reader.Table(*node, "mounts"));
+    MOUNTD_TRY(ReadMounts(reader, *table, config.mounts));
   }
   MOUNTD_TRY(ReadRules(reader, root, config.rules));
   if (const toml::node* node = root.get("limits")) {
@@ -321,9 +339,9 @@ Result<Config> ParseConfig(std::string_view text, std::string_view origin) {
 }
 
 Result<Config> LoadConfig(const std::string& path, bool require_root_owned) {
-  MOUNTD_ASSIGN(const ConfigFile file,
+  MOUNTD_ASSIGN(const std::string text,
                 ReadConfigFile(path, require_root_owned));
-  return ParseConfig(file.text, path);
+  return ParseConfig(text, path);
 }
 
 }  // namespace mountd

@@ -143,6 +143,14 @@ struct FirewallConfig {
                          const FirewallConfig&) = default;
 };
 
+// [mounts]: where mountd's tree is.
+struct MountsConfig {
+  // A mount namespace of its own, for nodes where PID 1 need not see what is
+  // mounted in it (propagation/tree_namespace.h).
+  bool own_namespace = false;
+  friend bool operator==(const MountsConfig&, const MountsConfig&) = default;
+};
+
 struct LimitsConfig {
   std::uint32_t peers_per_uid = 32;
   std::uint32_t allocations_per_uid = 1000;
@@ -189,6 +197,7 @@ struct Config {
   std::vector<RuleConfig> rules;
   CniConfig cni{};
   FirewallConfig firewall{};
+  MountsConfig mounts{};
   LimitsConfig limits;
   TimeoutsConfig timeouts;
 };

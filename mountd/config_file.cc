@@ -2,6 +2,7 @@
 #include "mountd/config_file.h"
 
 #include <fcntl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <array>
@@ -37,28 +38,26 @@ Result<std::string> ReadWhole(const std::string& path, int fd) {
 
 }  // namespace
 
-Result<ConfigFile> ReadConfigFile(const std::string& path,
-                                  bool require_root_owned) {
+Result<std::string> ReadConfigFile(const std::string& path,
+                                   bool require_root_owned) {
   const UniqueFd fd(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW));
   if (!fd.valid()) {
     return ErrnoError(errno, "open", path);
   }
-  ConfigFile file;
-  if (fstat(fd.get(), &file.status) != 0) {
+  struct stat status {};
+  if (fstat(fd.get(), &status) != 0) {
     return ErrnoError(errno, "fstat", path);
   }
-  if (!S_ISREG(file.status.st_mode)) {
+  if (!S_ISREG(status.st_mode)) {
     return MakeError(Code::kInvalidArgument, "config", path,
                      "is not a regular file");
   }
   if (require_root_owned &&
-      (file.status.st_uid != 0 ||
-       (file.status.st_mode & (S_IWGRP | S_IWOTH)) != 0)) {
+      (status.st_uid != 0 || (status.st_mode & (S_IWGRP | S_IWOTH)) != 0)) {
     return MakeError(Code::kPermissionDenied, "config", path,
                      "must belong to root and be writable by nobody else");
   }
-  MOUNTD_ASSIGN(file.text, ReadWhole(path, fd.get()));
-  return file;
+  return ReadWhole(path, fd.get());
 }
 
 }  // namespace mountd

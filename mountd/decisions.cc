@@ -8,13 +8,25 @@ void Decisions::AllowedByRule(std::uint32_t line) {
   lines_.insert(line);
 }
 
+void Decisions::AllowedBy(const std::string& authority) {
+  const std::lock_guard lock(mutex_);
+  authority_ = authority;
+}
+
+void Decisions::Denied() {
+  const std::lock_guard lock(mutex_);
+  lines_.clear();
+  authority_.clear();
+}
+
 std::string Decisions::Rules() const {
   const std::lock_guard lock(mutex_);
   std::string text;
   for (const std::uint32_t line : lines_) {
     text += (text.empty() ? "" : ",") + std::to_string(line);
   }
-  return text;
+  return authority_.empty() || text.empty() ? text + authority_
+                                            : text + "," + authority_;
 }
 
 }  // namespace mountd

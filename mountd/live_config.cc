@@ -24,6 +24,7 @@ std::vector<std::string> LiveConfig::FixedOtherIn(const Config& next) const {
   compare("network", &Config::networks);
   compare("cni", &Config::cni);
   compare("firewall", &Config::firewall);
+  compare("mounts", &Config::mounts);
   compare("limits", &Config::limits);
   compare("timeouts", &Config::timeouts);
   return names;

@@ -28,6 +28,9 @@ Result<void> MountRoom::Check(const std::string& op,
   if (most == 0 || count + reserve_ < most) {
     return Ok();
   }
+  if (look_) {
+    look_();
+  }
   return MakeError(Code::kResourceExhausted, op, object,
                    "the host has " + std::to_string(count) + " of " +
                        std::to_string(most) +

@@ -3,11 +3,13 @@
 
 #include <atomic>
 #include <cstdint>
+#include <functional>
 #include <limits>
 #include <map>
 #include <mutex>
 #include <optional>
 #include <string>
+#include <utility>
 
 #include "mountd/base/result.h"
 
@@ -21,12 +23,18 @@ namespace mountd {
 // served no more.
 //
 // Set by who watches the mounts; until then there is room. Thread-safe.
+//
+// That somebody has set another fs.mount-max, nothing tells: whoever is refused
+// has it looked at anew, for his next call.
 class MountRoom {
  public:
   explicit MountRoom(
       std::uint64_t reserve,
       std::uint64_t per_plugin = std::numeric_limits<std::uint64_t>::max())
       : reserve_(reserve), per_plugin_(per_plugin) {}
+
+  // What looks, from any thread. Before the first check.
+  void WhenFull(std::function<void()> look) { look_ = std::move(look); }
 
   void Set(std::uint64_t count, std::uint64_t most) {
     most_ = most;
@@ -51,6 +59,7 @@ class MountRoom {
  private:
   const std::uint64_t reserve_;
   const std::uint64_t per_plugin_;
+  std::function<void()> look_;
   std::atomic<std::uint64_t> count_ = 0;
   std::atomic<std::uint64_t> most_ = 0;  // 0: not known
   mutable std::mutex mutex_;

@@ -9,6 +9,7 @@
 #include "mountd/base/result.h"
 #include "mountd/base/unique_fd.h"
 #include "mountd/exec/plan.h"
+#include "mountd/progress.h"
 #include "mountd/store/records.h"
 
 namespace mountd {
@@ -70,6 +71,12 @@ std::string InboxPath(const InboxRecord& inbox);
 
 // What is anchored, or mounted, for its users.
 std::optional<AnchorKey> AnchorOf(const MountRecord& record);
+
+// What mounting it is.
+inline Step StepOf(const BindMountSpec& spec) {
+  return spec.source_kind == exec::SourceKind::kFilesystem ? Step::kFilesystem
+                                                           : Step::kMount;
+}
 
 exec::TargetPlan TargetOf(const MountRecord& record);
 exec::AttachPlan PlanOf(const BindMountSpec& spec);

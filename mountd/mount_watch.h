@@ -33,7 +33,7 @@ namespace mountd {
 // changed, and all is compared, at most a few times a second. What has changed
 // is looked at 50 ms later, with all that came meanwhile. What seems lost
 // is looked at on its allocation's strand, so that what mountd itself is taking
-// away is not.
+// away is not. All is compared, too, when a mount is refused for want of room.
 //
 // Of the loop's thread; plans and the store are for workers. Outlives neither
 // the strands nor the loop.
@@ -56,7 +56,10 @@ class MountWatch {
   MountWatch(const Parts& parts, OnLost on_lost)
       : parts_(parts), on_lost_(std::move(on_lost)) {}
 
-  void Start() { Arm(); }
+  void Start() {
+    parts_.room.WhenFull([this] { parts_.loop.Post([this] { Compare(); }); });
+    Arm();
+  }
 
  private:
   void Arm();

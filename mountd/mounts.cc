@@ -33,10 +33,12 @@ Result<void> CheckNamedOnce(const std::vector<BindMountSpec>& specs) {
 }  // namespace
 
 Result<std::vector<MountConfig>> Mounts::Bind(
-    const std::vector<BindMountSpec>& specs) {
+    const std::vector<BindMountSpec>& specs, const Progress& progress) {
   MOUNTD_TRY(CheckNamedOnce(specs));
+  progress.Expect(specs.size());
   std::vector<Bound> bound;
   for (const BindMountSpec& spec : specs) {
+    progress.At(StepOf(spec));
     Result<Bound> one = BindOne(spec);
     if (!one) {
       for (auto done = bound.rbegin(); done != bound.rend(); ++done) {
@@ -47,6 +49,7 @@ Result<std::vector<MountConfig>> Mounts::Bind(
       return std::move(one).error();
     }
     bound.push_back(*std::move(one));
+    progress.Advance();
   }
   std::vector<MountConfig> configs;
   for (Bound& one : bound) {
@@ -398,15 +401,19 @@ MountRecord Mounts::AsItIsNow(MountRecord record) {
   return record;
 }
 
-Result<void> Mounts::UnmountAll(const std::string& allocation) {
+Result<void> Mounts::UnmountAll(const std::string& allocation,
+                                const Progress& progress) {
   MOUNTD_ASSIGN(const std::vector<MountRecord> records,
                 store_.MountsOf(allocation));
+  progress.At(Step::kUnmount);
+  progress.Expect(records.size());
   // One that cannot go does not keep the others: the first error is told.
   Result<void> outcome = Ok();
   for (auto record = records.rbegin(); record != records.rend(); ++record) {
     if (Result<void> detached = Detach(*record); !detached && outcome) {
       outcome = std::move(detached);
     }
+    progress.Advance();
   }
   of_allocations_.Forget(allocation);
   return outcome;
@@ -454,6 +461,11 @@ Result<std::string> Mounts::PrepareInbox(const InboxRecord& inbox) {
   MOUNTD_TRY(executor_.PrepareInbox(
       {exec::ToWire(inbox.allocation), exec::ToWire(inbox.task)}));
   return InboxPath(inbox);
+}
+
+Result<UniqueFd> Mounts::OpenInbox(const InboxRecord& inbox) {
+  return executor_.OpenInbox(
+      {exec::ToWire(inbox.allocation), exec::ToWire(inbox.task)});
 }
 
 Result<void> Mounts::RecoverInboxes(const std::string& allocation) {

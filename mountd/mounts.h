@@ -14,6 +14,7 @@
 #include "mountd/exec/executor.h"
 #include "mountd/holders.h"
 #include "mountd/mount_spec.h"
+#include "mountd/progress.h"
 #include "mountd/store/boot_store.h"
 
 namespace mountd {
@@ -54,8 +55,8 @@ class Mounts {
   // All of them or none: what this call mounted is undone if one fails, also
   // after a restart in the middle. Idempotent; the same name with another spec
   // is AlreadyExists.
-  Result<std::vector<MountConfig>> Bind(
-      const std::vector<BindMountSpec>& specs);
+  Result<std::vector<MountConfig>> Bind(const std::vector<BindMountSpec>& specs,
+                                        const Progress& progress = Progress());
   Result<MountConfig> Bind(const BindMountSpec& spec);
   // Puts another mount in the place of one, without a moment in between at
   // which there is none. NotFound if it is not mounted.
@@ -78,7 +79,8 @@ class Mounts {
   // with its last fd.
   Result<UniqueFd> OpenTree(const BindMountSpec& spec);
   // All of an allocation's, the last one first.
-  Result<void> UnmountAll(const std::string& allocation);
+  Result<void> UnmountAll(const std::string& allocation,
+                          const Progress& progress = Progress());
   Result<std::vector<MountConfig>> Of(const std::string& allocation);
 
   // Looks whether the mount is still there that `seen` was the record of; if it
@@ -94,6 +96,7 @@ class Mounts {
   void ReleaseLeftAnchors();
   // A task's inbox (propagation/inbox.h); its path on the host.
   Result<std::string> PrepareInbox(const InboxRecord& inbox);
+  Result<UniqueFd> OpenInbox(const InboxRecord& inbox);
   // Puts the inboxes of an allocation back.
   Result<void> RecoverInboxes(const std::string& allocation);
   // Busy while a mount is in it; none is success.

@@ -159,7 +159,8 @@ Result<void> Networks::Recover() {
 Result<NetworkStatus> Networks::Setup(const std::string& allocation,
                                       const NetworkSpec& asked,
                                       const GivenNetns& given,
-                                      std::uint32_t gid) {
+                                      std::uint32_t gid,
+                                      const Progress& progress) {
   MOUNTD_ASSIGN(const NetworkSpec spec, Normalised(asked));
   MOUNTD_ASSIGN(std::vector<NetworkRecord> others,
                 store_.NetworksOf(allocation));
@@ -179,7 +180,7 @@ Result<NetworkStatus> Networks::Setup(const std::string& allocation,
   }
   if (found && found->state != NetworkRecordState::kCreated) {
     // An earlier attempt that could not be undone: undo it now, then anew.
-    MOUNTD_TRY(Delete(*found, others.size() == 1));
+    MOUNTD_TRY(Delete(*found, others.size() == 1, progress));
     others.erase(own);
     found.reset();
   }
@@ -194,7 +195,7 @@ Result<NetworkStatus> Networks::Setup(const std::string& allocation,
   }
   NetworkRecord record = RecordFor(allocation, spec, given, others);
   MOUNTD_TRY(Reserve(spec, &record));
-  return Create(std::move(record), given, gid, others.empty());
+  return Create(std::move(record), {given, gid, others.empty(), progress});
 }
 
 // The executor answers Ok to a plan all of which is there, and makes nothing
@@ -242,8 +243,7 @@ Result<NetworkStatus> Networks::TakeOver(
 }
 
 Result<NetworkStatus> Networks::Create(NetworkRecord record,
-                                       const GivenNetns& given,
-                                       std::uint32_t gid, bool first) {
+                                       const Making& making) {
   if (Result<void> added = store_.AddNetwork(record); !added) {
     FreePorts(record);
     if (record.mode == NetworkMode::kBridge) {
@@ -251,11 +251,11 @@ Result<NetworkStatus> Networks::Create(NetworkRecord record,
     }
     return std::move(added).error();
   }
-  if (Result<void> made = Make(given, gid, first, &record); !made) {
+  if (Result<void> made = Make(making, &record); !made) {
     // The plan undid itself, unless its executor died with it: either way the
     // delete finds what is left. What it cannot undo stays recorded, and the
     // next Setup or the release tries again.
-    IgnoreBecauseBestEffort(Delete(record, first));
+    IgnoreBecauseBestEffort(Delete(record, making.first, making.progress));
     return std::move(made).error();
   }
   record.state = NetworkRecordState::kCreated;
@@ -263,11 +263,12 @@ Result<NetworkStatus> Networks::Create(NetworkRecord record,
   return StatusOf(record);
 }
 
-Result<void> Networks::Make(const GivenNetns& given, std::uint32_t gid,
-                            bool first, NetworkRecord* record) {
-  const bool needs_namespace = first && HasNamespace(record->mode);
+Result<void> Networks::Make(const Making& making, NetworkRecord* record) {
+  const GivenNetns& given = making.given;
+  const bool needs_namespace = making.first && HasNamespace(record->mode);
+  making.progress.At(Step::kNetwork);
   if (needs_namespace || record->mode == NetworkMode::kBridge) {
-    exec::NetworkPlan plan = PlanOf(*record, OriginOf(*record, first));
+    exec::NetworkPlan plan = PlanOf(*record, OriginOf(*record, making.first));
     plan.owner_uid = given.owner_uid;
     plan.may_be_hosts = given.may_be_hosts ? 1 : 0;
     const bool passes = plan.origin == exec::NamespaceOrigin::kGiven;
@@ -276,9 +277,11 @@ Result<void> Networks::Make(const GivenNetns& given, std::uint32_t gid,
     record->netns_inode = created.netns_inode;
   }
   if (record->mode == NetworkMode::kCni) {
+    making.progress.At(Step::kCniAdd);
     MOUNTD_TRY(AttachCni(record));
+    making.progress.At(Step::kNetwork);
   }
-  return WriteFiles(*record, gid);
+  return WriteFiles(*record, making.gid);
 }
 
 Result<void> Networks::AttachCni(NetworkRecord* record) {
@@ -308,7 +311,8 @@ Result<void> Networks::WriteFiles(const NetworkRecord& record,
   return Ok();
 }
 
-Result<void> Networks::Delete(NetworkRecord record, bool alone) {
+Result<void> Networks::Delete(NetworkRecord record, bool alone,
+                              const Progress& progress) {
   if (!alone && !HasInterface(record.mode)) {
     return MakeError(Code::kFailedPrecondition, "tear down",
                      "namespace of " + record.allocation,
@@ -317,8 +321,10 @@ Result<void> Networks::Delete(NetworkRecord record, bool alone) {
   record.state = NetworkRecordState::kDeleting;
   MOUNTD_TRY(store_.SetNetworkState(record));
   if (record.mode == NetworkMode::kCni) {
+    progress.At(Step::kCniDel);
     MOUNTD_TRY(cni_.Detach(record));
   }
+  progress.At(Step::kNetwork);
   const bool ends_namespace = alone && HasNamespace(record.mode);
   if (ends_namespace || record.mode == NetworkMode::kBridge) {
     MOUNTD_TRY(
@@ -341,12 +347,13 @@ Result<void> Networks::Delete(NetworkRecord record, bool alone) {
 }
 
 Result<void> Networks::Teardown(const std::string& allocation,
-                                const std::string& interface) {
+                                const std::string& interface,
+                                const Progress& progress) {
   MOUNTD_ASSIGN(const std::vector<NetworkRecord> records,
                 store_.NetworksOf(allocation));
   for (const NetworkRecord& record : records) {
     if (record.interface == interface) {
-      return Delete(record, records.size() == 1);
+      return Delete(record, records.size() == 1, progress);
     }
   }
   return Ok();

@@ -14,6 +14,7 @@
 #include "mountd/config.h"
 #include "mountd/exec/executor.h"
 #include "mountd/network_spec.h"
+#include "mountd/progress.h"
 #include "mountd/store/boot_store.h"
 #include "netns/address_pool.h"
 #include "netns/events.h"
@@ -72,11 +73,13 @@ class Networks {
   Result<NetworkStatus> Setup(const std::string& allocation,
                               const NetworkSpec& spec,
                               const GivenNetns& given = {},
-                              std::uint32_t gid = 0);
+                              std::uint32_t gid = 0,
+                              const Progress& progress = Progress());
   // None is success. FailedPrecondition for the namespace alone while others
   // are in it.
   Result<void> Teardown(const std::string& allocation,
-                        const std::string& interface);
+                        const std::string& interface,
+                        const Progress& progress = Progress());
   // In the order of their interfaces.
   Result<std::vector<NetworkStatus>> Of(const std::string& allocation);
   // Interfaces, so that a tear-down of each in turn succeeds.
@@ -139,14 +142,19 @@ class Networks {
   // Whether the quarantined link has had the time that it takes to go alone.
   bool IsOverdue(const netns::Ipv4& ipv4);
 
-  Result<NetworkStatus> Create(NetworkRecord record, const GivenNetns& given,
-                               std::uint32_t gid, bool first);
-  Result<void> Make(const GivenNetns& given, std::uint32_t gid, bool first,
-                    NetworkRecord* record);
+  struct Making {
+    const GivenNetns& given;
+    std::uint32_t gid;
+    bool first;  // of its allocation
+    const Progress& progress;
+  };
+  Result<NetworkStatus> Create(NetworkRecord record, const Making& making);
+  Result<void> Make(const Making& making, NetworkRecord* record);
   Result<void> AttachCni(NetworkRecord* record);
   Result<void> WriteFiles(const NetworkRecord& record, std::uint32_t gid);
   // `alone`: its allocation has no other network.
-  Result<void> Delete(NetworkRecord record, bool alone);
+  Result<void> Delete(NetworkRecord record, bool alone,
+                      const Progress& progress);
 
   const Config& config_;
   exec::Executor& executor_;

@@ -21,12 +21,67 @@ std::uint64_t Quantile(const std::vector<std::uint32_t>& sorted,
 void Operations::Begin(Operation& operation, const std::string& method,
                        const std::string& object, std::uint32_t uid) {
   // The pid tells ids of different lives of the daemon apart.
-  operation.id = std::to_string(getpid()) + "." + std::to_string(++last_id_);
+  operation.number = ++last_id_;
+  operation.id =
+      std::to_string(getpid()) + "." + std::to_string(operation.number);
   operation.method = method;
   operation.object = object;
   operation.uid = uid;
   operation.begun = Clock::now();
   ++running_of_uid_[uid];
+  LookLater();
+}
+
+OperationStatus Operations::StatusOf(const Operation& operation) const {
+  return {operation.id,
+          operation.method,
+          operation.object,
+          operation.uid,
+          std::chrono::duration_cast<std::chrono::milliseconds>(
+              Clock::now() - operation.begun),
+          static_cast<std::uint32_t>(operation.deadlines.size()),
+          operation.cancelled->load(),
+          operation.progress.Get()};
+}
+
+std::vector<OperationStatus> Operations::List() const {
+  std::map<std::uint64_t, const Operation*> in_order;
+  for (const auto& [key, operation] : running_) {
+    in_order.emplace(operation->number, operation.get());
+  }
+  std::vector<OperationStatus> all;
+  all.reserve(in_order.size());
+  for (const auto& [number, operation] : in_order) {
+    all.push_back(StatusOf(*operation));
+  }
+  return all;
+}
+
+// Nothing is told by those that do the work: most is over before anybody could
+// read it.
+void Operations::LookLater() {
+  if (looks_) {
+    return;
+  }
+  looks_ = true;
+  loop_.After(kBetweenLooks, [this] {
+    looks_ = false;
+    TellProgress();
+    if (!running_.empty()) {
+      LookLater();
+    }
+  });
+}
+
+void Operations::TellProgress() {
+  for (const auto& [key, operation] : running_) {
+    const OperationStatus status = StatusOf(*operation);
+    if (status.elapsed >= kBetweenLooks &&
+        operation->told != status.progress.changes) {
+      operation->told = status.progress.changes;
+      on_progress_(status);
+    }
+  }
 }
 
 std::string Operations::IdentityOf(const Caller& caller) {
@@ -35,7 +90,7 @@ std::string Operations::IdentityOf(const Caller& caller) {
   for (const std::uint32_t group : caller.groups) {
     text += " " + std::to_string(group);
   }
-  return text + "\n";
+  return text + " " + caller.authority + "\n";
 }
 
 Result<void> Operations::Admit(const Operation* joined,
@@ -115,6 +170,14 @@ void Operations::Finish(const Operation& operation, const Error* error) {
   }
   ++timings.calls;
   timings.errors += error != nullptr ? 1 : 0;
+  if (operation.told) {
+    OperationStatus last = StatusOf(operation);
+    last.progress.step = Step::kEnd;
+    last.progress.attempt = 0;
+    last.progress.error =
+        error != nullptr ? std::optional(error->code) : std::nullopt;
+    on_progress_(last);
+  }
   on_finished_({operation.id, operation.method, operation.object, operation.uid,
                 duration, error, operation.decisions->Rules(),
                 operation.announced});

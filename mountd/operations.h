@@ -6,6 +6,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -38,12 +39,16 @@ struct OperationSummary {
   bool announced = false;        // somebody was answered InProgress
 };
 
-// How far an operation is that tells it (CallContext::progress).
-struct OperationProgress {
+// An operation under way.
+struct OperationStatus {
   std::string id;
   std::string method;
+  std::string object;
   std::uint32_t uid = 0;
-  std::uint64_t done = 0;
+  std::chrono::milliseconds elapsed{0};  // since the call
+  std::uint32_t waiters = 0;
+  bool cancelled = false;
+  Progress::Status progress;
 };
 
 // Calls on their way. Each runs on its strand; callers wait for it as long as
@@ -60,17 +65,21 @@ struct OperationProgress {
 // bounded: one more is answered ResourceExhausted, so that nobody can take all
 // threads, or all memory.
 //
+// Of those that take longer than a moment each change of what they are at is
+// told (CallContext::progress), a few times a second at most, and then the end.
+//
 // Lives on the loop's thread; only `work` runs elsewhere.
 class Operations {
  public:
   using OnFinished = std::function<void(const OperationSummary&)>;
-  using OnProgress = std::function<void(const OperationProgress&)>;
+  using OnProgress = std::function<void(const OperationStatus&)>;
   static constexpr std::uint32_t kMaxWaiters = 64;  // for one operation
+  static constexpr std::chrono::milliseconds kBetweenLooks{250};
 
   Operations(
       Loop& loop, Strands& strands, OnFinished on_finished,
       std::uint32_t max_per_uid = LimitsConfig().operations_per_uid,
-      OnProgress on_progress = [](const OperationProgress&) {})
+      OnProgress on_progress = [](const OperationStatus&) {})
       : loop_(loop),
         strands_(strands),
         on_finished_(std::move(on_finished)),
@@ -90,9 +99,18 @@ class Operations {
   };
 
   template <typename T>
+  static std::string KeyOf(const Call<T>& call) {
+    return IdentityOf(call.caller) + call.method + "\n" + call.arguments;
+  }
+  // Whether there is one that it would join.
+  template <typename T>
+  bool IsUnderWay(const Call<T>& call) const {
+    return call.joins && running_.contains(KeyOf(call));
+  }
+
+  template <typename T>
   void Run(Call<T> call) {
-    std::string key =
-        IdentityOf(call.caller) + call.method + "\n" + call.arguments;
+    std::string key = KeyOf(call);
     if (!call.joins) {
       key += "\n" + std::to_string(last_id_ + 1);
     }
@@ -120,6 +138,8 @@ class Operations {
   // NotFound if the caller has no such operation under way.
   Result<void> Cancel(const Caller& caller, const std::string& id);
 
+  // In the order in which they were called.
+  std::vector<OperationStatus> List() const;
   std::vector<MethodStatistics> GetStatistics() const;
   std::size_t running() const { return running_.size(); }
 
@@ -140,10 +160,13 @@ class Operations {
     virtual void Answer(std::uint64_t waiter, const Error& error) = 0;
 
     std::string id;
+    std::uint64_t number = 0;  // in the order of the calls
     std::string method;
     std::string object;
     std::uint32_t uid = 0;
     Clock::time_point begun;
+    Progress progress;
+    std::optional<std::uint64_t> told;  // Progress::Status::changes of then
     CancelToken cancelled = std::make_shared<std::atomic<bool>>(false);
     std::shared_ptr<Decisions> decisions = std::make_shared<Decisions>();
     bool announced = false;
@@ -176,16 +199,11 @@ class Operations {
   void Start(const std::shared_ptr<Typed<T>>& operation, const std::string& key,
              std::function<Result<T>(const CallContext&)> work,
              const Caller& caller) {
-    const CallContext context{
-        caller, operation->cancelled, operation->decisions,
-        [this, operation](std::uint64_t done) {
-          loop_.Post([this, operation, done] {
-            on_progress_(
-                {operation->id, operation->method, operation->uid, done});
-          });
-        }};
+    const CallContext context{caller, operation->cancelled,
+                              operation->decisions, operation->progress};
     strands_.Submit(operation->object, [this, operation, key, context,
                                         work = std::move(work)] {
+      context.progress.At(Step::kWork);
       // Boxed, since closures are copied and results are not.
       auto result = std::make_shared<Result<T>>(work(context));
       loop_.Post([this, operation, key, result] {
@@ -213,6 +231,10 @@ class Operations {
   void Begin(Operation& operation, const std::string& method,
              const std::string& object, std::uint32_t uid);
   void Finish(const Operation& operation, const Error* error);
+  OperationStatus StatusOf(const Operation& operation) const;
+  // One look at all that is under way, again and again while anything is.
+  void LookLater();
+  void TellProgress();
 
   Loop& loop_;
   Strands& strands_;
@@ -223,6 +245,7 @@ class Operations {
   std::map<std::uint32_t, std::uint32_t> running_of_uid_;
   Deadlines deadlines_;
   Clock::time_point timer_ = Clock::time_point::max();  // when it will fire
+  bool looks_ = false;  // LookLater's timer is set
   std::map<std::string, Timings> timings_;
   std::uint64_t last_id_ = 0;
   std::uint64_t last_waiter_ = 0;

@@ -27,12 +27,15 @@ bool ListsWithAccess(const std::vector<std::string>& entries,
                                                 Lists(entries, "*:ro")));
 }
 
-Error Denied(const std::string& op, const std::string& object,
-             const std::string& why) {
+}  // namespace
+
+Error Policy::Denied(const std::string& op, const std::string& object,
+                     const std::string& why) const {
+  if (decisions_ != nullptr) {
+    decisions_->Denied();
+  }
   return MakeError(Code::kPermissionDenied, op, object, why);
 }
-
-}  // namespace
 
 template <typename F>
 bool Policy::AnyRule(const Caller& caller, F allows) const {
@@ -50,9 +53,24 @@ bool Policy::AnyRule(const Caller& caller, F allows) const {
 }
 
 bool Policy::MayAdminister(const Caller& caller) const {
+  if (!caller.authority.empty()) {
+    if (decisions_ != nullptr) {
+      decisions_->AllowedBy(caller.authority);
+    }
+    return true;
+  }
   return caller.uid == 0 || AnyRule(caller, [](const RuleConfig& rule) {
            return rule.administer;
          });
+}
+
+Result<void> Policy::MustAdminister(const Caller& caller, const std::string& op,
+                                    const std::string& object) const {
+  if (MayAdminister(caller)) {
+    return Ok();
+  }
+  return ButAdministrators(
+      Denied(op, object, "no rule allows it to this user (administer = true)"));
 }
 
 Result<void> Policy::MayUse(const Caller& caller, std::uint32_t owner,
@@ -60,7 +78,7 @@ Result<void> Policy::MayUse(const Caller& caller, std::uint32_t owner,
   if (caller.uid == owner || MayAdminister(caller)) {
     return Ok();
   }
-  return Denied("use", what, "belongs to another user");
+  return ButAdministrators(Denied("use", what, "belongs to another user"));
 }
 
 Result<void> Policy::MayPrepare(const Caller& caller) const {
@@ -101,9 +119,13 @@ Result<void> Policy::MayMount(const Caller& caller, const Declared<T>& source,
   if (!AnyRule(caller, [&](const RuleConfig& rule) {
         return ListsWithAccess(rule.*source.granted, source.name, read_only);
       })) {
-    return Denied("bind-mount", object,
-                  read_only ? "no rule allows it to this user"
-                            : "no rule allows it writable to this user");
+    return Denied(
+        "bind-mount", object,
+        std::string(read_only ? "no rule allows it to this user"
+                              : "no rule allows it writable to this "
+                                "user") +
+            (source.granted == &RuleConfig::host_volumes ? " (host_volumes)"
+                                                         : " (filesystems)"));
   }
   const T& declared = found->second;
   if (!declared.uids.empty() &&
@@ -154,8 +176,17 @@ Result<void> Policy::MayMountFilesystem(const Caller& caller,
 }
 
 Result<exec::CallerPlan> Policy::MayPassDirectory(const Caller& caller) const {
-  if (!AnyRule(caller,
-               [](const RuleConfig& r) { return !r.alloc_roots.empty(); })) {
+  // Which of them it is, an executor finds out: all are written down.
+  bool allowed = false;
+  for (const RuleConfig& rule : config_.rules) {
+    if (!rule.alloc_roots.empty() && Matches(rule, caller)) {
+      allowed = true;
+      if (decisions_ != nullptr) {
+        decisions_->AllowedByRule(rule.line);
+      }
+    }
+  }
+  if (!allowed) {
     return Denied("use", "directory",
                   "no rule has allocation directories for this user "
                   "(alloc_roots)");

@@ -22,7 +22,8 @@ namespace mountd {
 //
 // Pure: no I/O, and no state but the configuration it was made with. Each
 // answer is Ok, or PermissionDenied with what was missing in words an operator
-// can put into the configuration. Thread-safe.
+// can put into the configuration, and whether an administrator might
+// (Error::administrator_may). Thread-safe.
 class Policy {
  public:
   // Which rules allow what is written to `decisions`, if there is one.
@@ -34,6 +35,9 @@ class Policy {
   Result<void> MayUse(const Caller& caller, std::uint32_t owner,
                       const std::string& what) const;
   bool MayAdminister(const Caller& caller) const;
+  // The same for what nobody else may: `op` on `object`.
+  Result<void> MustAdminister(const Caller& caller, const std::string& op,
+                              const std::string& object) const;
 
   // Whether the caller may have allocations at all: some rule names it.
   Result<void> MayPrepare(const Caller& caller) const;
@@ -97,6 +101,9 @@ class Policy {
                         bool read_only, exec::Propagation propagation) const;
   template <typename F>
   bool AnyRule(const Caller& caller, F allows) const;
+  // The answer to a call that no rule allows: it rests on none.
+  Error Denied(const std::string& op, const std::string& object,
+               const std::string& why) const;
 
   const std::shared_ptr<const Config> holder_;
   const std::shared_ptr<Decisions> decisions_;

@@ -168,10 +168,8 @@ Result<bool> Service::OwnsSomething() {
 }
 
 Result<std::vector<std::string>> Service::Reload(const CallContext& call) {
-  if (!PolicyFor(call).MayAdminister(call.caller)) {
-    return MakeError(Code::kPermissionDenied, "reload", "configuration",
-                     "no rule allows it to this user (administer = true)");
-  }
+  MOUNTD_TRY(
+      PolicyFor(call).MustAdminister(call.caller, "reload", "configuration"));
   return parts_.reload();
 }
 
@@ -196,7 +194,7 @@ Result<ReceiptRecord> Service::ReleaseAllocation(const CallContext& call,
   }
   MOUNTD_TRY(PolicyFor(call).MayUse(call.caller, record->uid,
                                     "allocation " + allocation.str()));
-  return teardowns_.Release(*record);
+  return teardowns_.Release(*record, call.progress);
 }
 
 Result<ReceiptRecord> Service::GetReceipt(const CallContext& call,
@@ -340,8 +338,9 @@ Result<csi::PluginStatus> Service::GetPlugin(const CallContext& call,
                      "is not registered");
   }
   if (!SeesPlugin(call.caller, status->record)) {
-    return MakeError(Code::kPermissionDenied, "find", "plugin " + plugin.str(),
-                     "is not for this user");
+    return ButAdministrators(MakeError(Code::kPermissionDenied, "find",
+                                       "plugin " + plugin.str(),
+                                       "is not for this user"));
   }
   return *std::move(status);
 }
@@ -359,8 +358,13 @@ Result<std::vector<csi::PluginStatus>> Service::ListPlugins(
 
 Result<std::vector<OwedRecord>> Service::ListOwed(const CallContext& call) {
   MOUNTD_ASSIGN(std::vector<OwedRecord> owed, parts_.state.ListOwed());
-  std::erase_if(
-      owed, [&](const OwedRecord& one) { return !Sees(call.caller, one.uid); });
+  const auto is_others = [&](const OwedRecord& one) {
+    return one.uid != call.caller.uid;
+  };
+  if (std::any_of(owed.begin(), owed.end(), is_others) &&
+      !PolicyFor(call).MayAdminister(call.caller)) {
+    std::erase_if(owed, is_others);
+  }
   return owed;
 }
 
@@ -374,11 +378,16 @@ Result<exec::HelloReply> Service::Hello() {
   return *hello_;
 }
 
+std::string Service::MountNamespace() const {
+  return parts_.config.Get()->mounts.own_namespace ? paths::kNamespace : "";
+}
+
 Result<Capabilities> Service::GetCapabilities(const CallContext& call) {
   MOUNTD_ASSIGN(const exec::HelloReply hello, Hello());
   Capabilities capabilities;
   capabilities.stuck_executors = parts_.executor.stuck();
   capabilities.stores_set_aside = parts_.stores_set_aside;
+  capabilities.mount_namespace = MountNamespace();
   capabilities.executor_capabilities = hello.effective_capabilities;
   capabilities.Set(
       "unique-mount-ids", hello.has_unique_mount_ids != 0,
@@ -387,6 +396,10 @@ Result<Capabilities> Service::GetCapabilities(const CallContext& call) {
   capabilities.Set(
       "mount-beneath", hello.has_mount_beneath != 0,
       "the kernel is older than 6.5: a live mount cannot be replaced");
+  capabilities.mount_reserve = parts_.config.limits().mount_reserve;
+  capabilities.owed_warning = parts_.config.timeouts().owed_warning;
+  capabilities.administrator = PolicyNow().MayAdminister(call.caller);
+  capabilities.rules = PolicyNow().MayPrepare(call.caller).has_value();
   AddNetworks(call.caller, &capabilities);
   return capabilities;
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 #pragma once
 
+#include <chrono>
 #include <functional>
 #include <map>
 #include <mutex>
@@ -53,6 +54,12 @@ struct Capabilities {
   std::uint64_t executor_capabilities = 0;
   std::uint32_t stuck_executors = 0;
   std::vector<std::string> stores_set_aside;
+  // Where mountd's mount namespace is pinned; "" if its mounts are the host's.
+  std::string mount_namespace;
+  std::uint32_t mount_reserve = 0;  // limits
+  std::chrono::milliseconds owed_warning{0};
+  bool administrator = false;  // the caller is
+  bool rules = false;          // some rule names the caller
 
   void Set(const std::string& feature, bool present, const std::string& why) {
     features[feature] = present;
@@ -78,6 +85,9 @@ class Service {
   Result<void> OweCutOff() { return teardowns_.OweCutOff(); }
 
   // ---- Allocations ----
+  // The path of the mount namespace that host paths of mounts are in; "": the
+  // host's.
+  std::string MountNamespace() const;
   Result<std::string> PrepareAllocation(const CallContext& call,
                                         const Name& allocation,
                                         const std::string& scope,
@@ -144,8 +154,12 @@ class Service {
   Result<void> Unmount(const CallContext& call, const Name& allocation,
                        const Name& task, const Name& name,
                        exec::UnmountMode mode = exec::UnmountMode::kPlain);
-  Result<std::string> PrepareInbox(const CallContext& call,
-                                   const InboxRecord& inbox);
+  struct Inbox {
+    std::string host_path;
+    std::shared_ptr<UniqueFd> tree;  // a clone of it, if one is wanted
+  };
+  Result<Inbox> PrepareInbox(const CallContext& call, const InboxRecord& record,
+                             bool open);
   Result<void> RemoveInbox(const CallContext& call, const InboxRecord& inbox);
 
   // ---- Trees of files ----
@@ -207,6 +221,10 @@ class Service {
                                      const std::string& request,
                                      const UniqueFd& secrets);
 
+  // What every user made: PermissionDenied to who is no administrator.
+  Result<void> SeesAll(const CallContext& call) const {
+    return PolicyFor(call).MustAdminister(call.caller, "see", "all users");
+  }
   // What `uid` made.
   bool Sees(const Caller& caller, std::uint32_t uid) const;
   bool SeesPlugin(const Caller& caller, const PluginRecord& plugin) const;

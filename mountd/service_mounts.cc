@@ -177,7 +177,8 @@ Result<std::vector<MountConfig>> Service::BindMounts(
     MOUNTD_TRY(Authorise(call, owner, spec));
     MOUNTD_TRY(CheckRoom(spec));
   }
-  Result<std::vector<MountConfig>> configs = parts_.mounts.Bind(specs);
+  Result<std::vector<MountConfig>> configs =
+      parts_.mounts.Bind(specs, call.progress);
   for (const BindMountSpec& spec : specs) {
     MOUNTD_TRY(configs ? Forgive(spec) : teardowns_.OweUnlessUndone(spec));
   }
@@ -210,6 +211,7 @@ Result<Mounts::Replaced> Service::ReplaceMount(const CallContext& call,
   MOUNTD_ASSIGN(const std::optional<MountRecord> old,
                 parts_.boot.GetMount(spec.allocation, spec.task, spec.name));
   const std::optional<HolderReport> holders = HoldersBefore(owner, old);
+  call.progress.At(StepOf(spec));
   MOUNTD_ASSIGN(Mounts::Replaced replaced, parts_.mounts.Replace(spec));
   MOUNTD_TRY(Forgive(spec));
   replaced.old_holders = replaced.old_mount_id != 0 ? holders : std::nullopt;
@@ -264,6 +266,7 @@ Result<Service::Repaired> Service::RepairMount(const CallContext& call,
   MOUNTD_TRY(Authorise(call, owner, spec));
   const std::optional<HolderReport> holders = HoldersBefore(owner, mount);
   Repaired repaired;
+  call.progress.At(StepOf(spec));
   MOUNTD_ASSIGN(repaired.replaced, parts_.mounts.Repair(spec));
   MOUNTD_TRY(Forgive(spec));
   repaired.replaced.old_holders = holders;
@@ -292,13 +295,24 @@ Result<UniqueFd> Service::OpenTree(const CallContext& call,
     return refused(Code::kInvalidArgument, "never bidirectional");
   }
   MOUNTD_TRY(Authorise(call, owner, spec));
+  call.progress.At(StepOf(spec));
   return parts_.mounts.OpenTree(spec);
 }
 
-Result<std::string> Service::PrepareInbox(const CallContext& call,
-                                          const InboxRecord& inbox) {
-  MOUNTD_TRY(FindPrepared(call, inbox.allocation));
-  return parts_.mounts.PrepareInbox(inbox);
+Result<Service::Inbox> Service::PrepareInbox(const CallContext& call,
+                                             const InboxRecord& record,
+                                             bool open) {
+  MOUNTD_TRY(FindPrepared(call, record.allocation));
+  if (open) {
+    MOUNTD_TRY(PolicyFor(call).MayOpenTree(call.caller));
+  }
+  Inbox inbox;
+  MOUNTD_ASSIGN(inbox.host_path, parts_.mounts.PrepareInbox(record));
+  if (open) {
+    MOUNTD_ASSIGN(UniqueFd tree, parts_.mounts.OpenInbox(record));
+    inbox.tree = std::make_shared<UniqueFd>(std::move(tree));
+  }
+  return inbox;
 }
 
 Result<void> Service::RemoveInbox(const CallContext& call,
@@ -316,7 +330,8 @@ Result<void> Service::CheckUnmountMode(const CallContext& call,
     return Ok();
   }
   const auto denied = [&](const char* why) {
-    return MakeError(Code::kPermissionDenied, "unmount", Described(mount), why);
+    return ButAdministrators(
+        MakeError(Code::kPermissionDenied, "unmount", Described(mount), why));
   };
   if (mount.source_kind != exec::SourceKind::kPublishedVolume) {
     return denied("its source is the host's: an administrator may");
@@ -347,6 +362,7 @@ Result<void> Service::Unmount(const CallContext& call, const Name& allocation,
   if (mount) {
     MOUNTD_TRY(CheckUnmountMode(call, *mount, mode));
   }
+  call.progress.At(Step::kUnmount);
   return teardowns_.Unmount(record, task.str(), name.str(), mode);
 }
 

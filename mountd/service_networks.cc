@@ -14,10 +14,11 @@ Result<NetworkStatus> Service::SetupNetwork(const CallContext& call,
   MOUNTD_ASSIGN(const AllocationRecord record,
                 FindPrepared(call, allocation.str()));
   given.owner_uid = call.caller.uid;
-  given.may_be_hosts = PolicyFor(call).MayPassHostNamespaces(call.caller);
-  MOUNTD_ASSIGN(
-      NetworkStatus status,
-      parts_.networks.Setup(allocation.str(), spec, given, record.gid));
+  given.may_be_hosts =
+      given.valid() && PolicyFor(call).MayPassHostNamespaces(call.caller);
+  MOUNTD_ASSIGN(NetworkStatus status,
+                parts_.networks.Setup(allocation.str(), spec, given, record.gid,
+                                      call.progress));
   MOUNTD_TRY(teardowns_.Forgive(OwedKind::kTeardownNetwork,
                                 allocation.str() + "/" + status.interface));
   return status;
@@ -27,8 +28,9 @@ Result<void> Service::TeardownNetwork(const CallContext& call,
                                       const Name& allocation,
                                       const std::string& interface) {
   MOUNTD_ASSIGN(const AllocationRecord record, Find(call, allocation.str()));
-  return interface.empty() ? teardowns_.TeardownNetworks(record)
-                           : teardowns_.TeardownNetwork(record, interface);
+  return interface.empty()
+             ? teardowns_.TeardownNetworks(record, call.progress)
+             : teardowns_.TeardownNetwork(record, interface, call.progress);
 }
 
 bool Service::SeesNetwork(const Caller& caller,

@@ -72,9 +72,15 @@ Result<void> Service::SweepAll(const Sweeping& sweeping, Strands& strands,
                                const std::vector<std::string>& unwanted,
                                std::vector<ReconcileEntry>* entries) {
   std::vector<std::optional<Result<ReconcileEntry>>> outcomes(unwanted.size());
+  const Progress& progress = sweeping.call.progress;
+  progress.At(Step::kRelease);
+  progress.Expect(unwanted.size());
   ForEachOnStrand(
       strands, unwanted, [&] { return sweeping.call.cancelled->load(); },
-      [&](std::size_t i) { outcomes[i] = Sweep(sweeping, unwanted[i]); });
+      [&](std::size_t i) {
+        outcomes[i] = Sweep(sweeping, unwanted[i]);
+        progress.Advance();
+      });
   Result<void> outcome = Ok();
   for (auto& swept : outcomes) {
     if (swept && *swept) {

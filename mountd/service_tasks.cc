@@ -36,11 +36,15 @@ Result<HolderReport> Service::ListHolders(const CallContext& call,
 }
 
 void Service::HideOthers(const CallContext& call, HolderReport* report) const {
-  if (PolicyFor(call).MayAdminister(call.caller)) {
+  const auto is_others = [&](const HolderInfo& holder) {
+    return !holder.details->in_cgroup && holder.details->uid != call.caller.uid;
+  };
+  if (std::none_of(report->holders.begin(), report->holders.end(), is_others) ||
+      PolicyFor(call).MayAdminister(call.caller)) {
     return;
   }
   for (HolderInfo& holder : report->holders) {
-    if (!holder.details->in_cgroup && holder.details->uid != call.caller.uid) {
+    if (is_others(holder)) {
       holder.details.reset();
     }
   }

@@ -25,8 +25,9 @@ Result<csi::PublishedVolume> Service::PublishVolume(const CallContext& call,
   spec.uid = owner.uid;
   MOUNTD_ASSIGN(const std::optional<PublicationRecord> before,
                 parts_.state.GetPublication(spec.allocation, spec.alias));
-  MOUNTD_ASSIGN(csi::PublishedVolume published,
-                parts_.volumes.Publish(spec, secrets, call.cancelled));
+  MOUNTD_ASSIGN(
+      csi::PublishedVolume published,
+      parts_.volumes.Publish(spec, secrets, call.cancelled, call.progress));
   if (before && before->was_published &&
       before->state == PublicationState::kUncertain) {
     IgnoreBecauseBestEffort(RepairMountsOf(published.record));
@@ -38,7 +39,7 @@ Result<void> Service::UnpublishVolume(const CallContext& call,
                                       const Name& allocation,
                                       const Name& alias) {
   MOUNTD_ASSIGN(const AllocationRecord record, Find(call, allocation.str()));
-  return teardowns_.Unpublish(record, alias.str());
+  return teardowns_.Unpublish(record, alias.str(), call.progress);
 }
 
 Result<std::vector<VolumeStatus>> Service::ListVolumes(
@@ -68,7 +69,7 @@ Result<std::int64_t> Service::ExpandVolume(const CallContext& call,
                                            const csi::Volumes::ExpandSpec& spec,
                                            const UniqueFd& secrets) {
   MOUNTD_TRY(FindPrepared(call, spec.allocation));
-  return parts_.volumes.Expand(spec, secrets, call.cancelled);
+  return parts_.volumes.Expand(spec, secrets, call.cancelled, call.progress);
 }
 
 Result<csi::VolumeStats> Service::GetVolumeStats(const CallContext& call,

@@ -60,8 +60,14 @@ exec::AllocationPlan PlanOf(const AllocationRecord& record) {
 // Tasks' mounts first, then what they were mounts of; the network last, so that
 // a volume whose server is reached through it can still be unmounted. One thing
 // that cannot go keeps only what depends on it; the first error is told.
-Result<void> Teardowns::Undo(const AllocationRecord& record) {
-  Result<void> outcome = parts_.mounts.UnmountAll(record.id);
+Result<void> Teardowns::Undo(const AllocationRecord& record,
+                             const Progress& progress) {
+  MOUNTD_ASSIGN(const std::vector<PublicationRecord> publications,
+                parts_.volumes.Of(record.id));
+  MOUNTD_ASSIGN(const std::vector<std::string> interfaces,
+                parts_.networks.TeardownOrder(record.id));
+  progress.Expect(publications.size() + interfaces.size());
+  Result<void> outcome = parts_.mounts.UnmountAll(record.id, progress);
   if (!outcome && outcome.error().code == Code::kBusy) {
     MOUNTD_ASSIGN(const std::vector<MountRecord> mounts,
                   parts_.boot.MountsOf(record.id));
@@ -72,8 +78,6 @@ Result<void> Teardowns::Undo(const AllocationRecord& record) {
     outcome = WithHolders(record, busy == mounts.end() ? 0 : busy->mount_id,
                           std::move(outcome).error());
   }
-  MOUNTD_ASSIGN(const std::vector<PublicationRecord> publications,
-                parts_.volumes.Of(record.id));
   const auto keep_first = [&outcome](Result<void> next) {
     if (!next && outcome) {
       outcome = std::move(next);
@@ -82,24 +86,27 @@ Result<void> Teardowns::Undo(const AllocationRecord& record) {
   for (const PublicationRecord& publication : publications) {
     Result<void> detached = CheckUnused(record.id, publication.alias);
     if (detached) {
-      detached = parts_.volumes.Unpublish(record.id, publication.alias);
+      detached =
+          parts_.volumes.Unpublish(record.id, publication.alias, progress);
     }
     keep_first(std::move(detached));
+    progress.Advance();
   }
-  MOUNTD_ASSIGN(const std::vector<std::string> interfaces,
-                parts_.networks.TeardownOrder(record.id));
   for (const std::string& interface : interfaces) {
-    keep_first(parts_.networks.Teardown(record.id, interface));
+    keep_first(parts_.networks.Teardown(record.id, interface, progress));
+    progress.Advance();
   }
+  progress.At(Step::kWork);
   MOUNTD_TRY(std::move(outcome));
   MOUNTD_TRY(parts_.executor.RemoveAllocation(PlanOf(record)));
   return parts_.boot.RemoveInboxes(record.id);
 }
 
-Result<ReceiptRecord> Teardowns::Release(const AllocationRecord& record) {
+Result<ReceiptRecord> Teardowns::Release(const AllocationRecord& record,
+                                         const Progress& progress) {
   MOUNTD_TRY(
       parts_.state.SetAllocationState(record.id, AllocationState::kReleasing));
-  if (Result<void> undone = Undo(record); !undone) {
+  if (Result<void> undone = Undo(record, progress); !undone) {
     MOUNTD_TRY(parts_.state.AddOwed(
         Owed(OwedKind::kRelease, record.id, record.uid, undone.error())));
     return std::move(undone).error();
@@ -130,10 +137,12 @@ Result<void> Teardowns::CheckUnused(const std::string& allocation,
 }
 
 Result<void> Teardowns::Unpublish(const AllocationRecord& record,
-                                  const std::string& alias) {
+                                  const std::string& alias,
+                                  const Progress& progress) {
   MOUNTD_TRY(CheckUnused(record.id, alias));
   return OweUnlessDone(OwedKind::kUnpublish, record.id + "/" + alias,
-                       record.uid, parts_.volumes.Unpublish(record.id, alias));
+                       record.uid,
+                       parts_.volumes.Unpublish(record.id, alias, progress));
 }
 
 Result<void> Teardowns::Unmount(const AllocationRecord& record,
@@ -174,17 +183,21 @@ Result<void> Teardowns::OweUnlessUndone(const BindMountSpec& spec) {
 }
 
 Result<void> Teardowns::TeardownNetwork(const AllocationRecord& record,
-                                        const std::string& interface) {
-  return OweUnlessDone(OwedKind::kTeardownNetwork, record.id + "/" + interface,
-                       record.uid,
-                       parts_.networks.Teardown(record.id, interface));
+                                        const std::string& interface,
+                                        const Progress& progress) {
+  return OweUnlessDone(
+      OwedKind::kTeardownNetwork, record.id + "/" + interface, record.uid,
+      parts_.networks.Teardown(record.id, interface, progress));
 }
 
-Result<void> Teardowns::TeardownNetworks(const AllocationRecord& record) {
+Result<void> Teardowns::TeardownNetworks(const AllocationRecord& record,
+                                         const Progress& progress) {
   MOUNTD_ASSIGN(const std::vector<std::string> interfaces,
                 parts_.networks.TeardownOrder(record.id));
+  progress.Expect(interfaces.size());
   for (const std::string& interface : interfaces) {
-    MOUNTD_TRY(TeardownNetwork(record, interface));
+    MOUNTD_TRY(TeardownNetwork(record, interface, progress));
+    progress.Advance();
   }
   return Ok();
 }

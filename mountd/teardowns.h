@@ -5,6 +5,7 @@
 #include <string>
 #include <string_view>
 
+#include "mountd/progress.h"
 #include "mountd/service_parts.h"
 
 namespace mountd {
@@ -27,10 +28,12 @@ class Teardowns {
  public:
   explicit Teardowns(const ServiceParts& parts) : parts_(parts) {}
 
-  Result<ReceiptRecord> Release(const AllocationRecord& record);
+  Result<ReceiptRecord> Release(const AllocationRecord& record,
+                                const Progress& progress = Progress());
   // Busy, and not owed, while a bind mount of it is left.
   Result<void> Unpublish(const AllocationRecord& record,
-                         const std::string& alias);
+                         const std::string& alias,
+                         const Progress& progress = Progress());
   // Busy, and not owed, while something uses the mount.
   Result<void> Unmount(const AllocationRecord& record, const std::string& task,
                        const std::string& name,
@@ -38,8 +41,10 @@ class Teardowns {
   // After a Bind that failed: owes what of it could not be undone.
   Result<void> OweUnlessUndone(const BindMountSpec& spec);
   Result<void> TeardownNetwork(const AllocationRecord& record,
-                               const std::string& interface);
-  Result<void> TeardownNetworks(const AllocationRecord& record);
+                               const std::string& interface,
+                               const Progress& progress = Progress());
+  Result<void> TeardownNetworks(const AllocationRecord& record,
+                                const Progress& progress);
 
   // What is there anew is not to go any more.
   Result<void> Forgive(OwedKind kind, const std::string& object);
@@ -49,7 +54,7 @@ class Teardowns {
   Result<void> OweCutOff();
 
  private:
-  Result<void> Undo(const AllocationRecord& record);
+  Result<void> Undo(const AllocationRecord& record, const Progress& progress);
   Result<void> CheckUnused(const std::string& allocation,
                            const std::string& alias);
   Error WithHolders(const AllocationRecord& record, std::uint64_t mount_id,

@@ -1,25 +1,20 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 #include "mountd/trees.h"
 
-#include <chrono>
-
 namespace mountd {
 namespace {
 
-constexpr std::chrono::milliseconds kBetweenReports{200};
-
-// `step` makes one plan.
-template <typename Step>
+// `make` makes one plan.
+template <typename Make>
 Result<TreeResult> Repeat(const CallContext& call, const char* op,
-                          exec::TreePlan plan, const Step& step) {
-  using Clock = std::chrono::steady_clock;
+                          exec::TreePlan plan, const Make& make) {
   TreeResult result;
-  auto told = Clock::now();
+  call.progress.At(Step::kTree);
   for (;;) {
     if (*call.cancelled) {
       return MakeError(Code::kAborted, op, "directory", "was cancelled");
     }
-    MOUNTD_ASSIGN(const exec::TreeReply part, step(plan));
+    MOUNTD_ASSIGN(const exec::TreeReply part, make(plan));
     result.done += part.done;
     result.left += part.left;
     if (part.finished != 0) {
@@ -27,10 +22,7 @@ Result<TreeResult> Repeat(const CallContext& call, const char* op,
     }
     plan.depth = part.depth;
     plan.after = part.after;
-    if (Clock::now() - told >= kBetweenReports) {
-      told = Clock::now();
-      call.progress(result.done);
-    }
+    call.progress.Done(result.done);
   }
 }
 

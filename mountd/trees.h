@@ -16,10 +16,10 @@ struct TreeResult {
 };
 
 // Work on the files below a directory that a caller passed, plan after plan
-// until it is finished; between two, others have their turn, the caller is told
-// how far it is (CallContext::progress, a few times a second), and Cancel is
-// looked at: Aborted then, with what is done done. Nothing is remembered: the
-// same call again goes on with what is left.
+// until it is finished; between two, others have their turn, how far it is is
+// told (CallContext::progress), and Cancel is looked at: Aborted then, with
+// what is done done. Nothing is remembered: the same call again goes on with
+// what is left.
 //
 // Blocks; on a worker, on the strand of the directory.
 Result<TreeResult> RemoveTree(exec::Executor& executor, const CallContext& call,

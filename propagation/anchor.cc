@@ -8,6 +8,7 @@
 
 #include "mountd/base/paths.h"
 #include "propagation/marker.h"
+#include "propagation/residence.h"
 
 namespace mountd::propagation {
 namespace {
@@ -123,10 +124,11 @@ Result<void> MakeAnchor(const Context& context, const std::string& volume,
       const UniqueFd tree,
       Named(kernel.CloneTree(source->fd.get(), false), "open_tree", volume));
   // Out of the peer group of the mount it was cloned from, then, attached, into
-  // one of its own.
-  MOUNTD_TRY(
-      Named(kernel.SetMount(tree.get(), false, {.propagation = MS_PRIVATE}),
-            "mount_setattr", volume));
+  // one of its own. In a mount namespace of mountd's own it goes on following
+  // the host's.
+  const std::uint64_t apart = IsApart(context) ? MS_SLAVE : MS_PRIVATE;
+  MOUNTD_TRY(Named(kernel.SetMount(tree.get(), false, {.propagation = apart}),
+                   "mount_setattr", volume));
   MOUNTD_ASSIGN(const FileFacts clone,
                 Named(kernel.Stat(tree.get(), ""), "statx", volume));
   const Marker marker{clone.mount_id, Described(clone, path)};
@@ -215,7 +217,9 @@ Result<void> ReleaseHostVolume(const Context& context,
     RemoveIfEmpty(context, markers.get(), volume);
     return Ok();
   }
-  MOUNTD_TRY(UnmountAnchor(context, volume, marker, 0));
+  // Apart from the host, all that is mounted in it are copies of its mounts.
+  MOUNTD_TRY(UnmountAnchor(context, volume, marker,
+                           IsApart(context) ? MNT_DETACH : 0));
   MOUNTD_TRY(RemoveMarker(context, lock.get(), volume));
   return Named(context.kernel.RemoveDirectory(markers.get(), volume),
                "unlinkat", volume);

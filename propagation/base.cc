@@ -22,23 +22,6 @@ constexpr unsigned kBaseMode = 0711;
 constexpr unsigned kAttributes =
     MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV | MOUNT_ATTR_NOEXEC;
 
-// /run/mountd, where nobody but root may rename.
-Result<UniqueFd> OpenRunDir(const Context& context) {
-  MOUNTD_ASSIGN(
-      UniqueFd fd,
-      Named(context.kernel.Open(exec::kFromRoot, paths::kRunDir,
-                                O_RDONLY | O_DIRECTORY,
-                                RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS),
-            "openat2", paths::kRunDir));
-  MOUNTD_ASSIGN(const FileFacts facts,
-                Named(context.kernel.Stat(fd.get(), ""), "statx", kObject));
-  if (facts.uid != 0 || (facts.mode & (S_IWGRP | S_IWOTH)) != 0) {
-    return MakeError(Code::kFailedPrecondition, "check", paths::kRunDir,
-                     "must belong to root and be writable by nobody else");
-  }
-  return fd;
-}
-
 Result<void> MountBase(const Context& context, int parent, Undo* undo) {
   exec::Kernel& kernel = context.kernel;
   MOUNTD_ASSIGN(const UniqueFd fs,
@@ -106,8 +89,24 @@ Result<MountState> FinishBase(const Context& context, int parent, Undo* undo) {
 
 }  // namespace
 
+Result<UniqueFd> OpenRunDirectory(const Context& context) {
+  MOUNTD_ASSIGN(
+      UniqueFd fd,
+      Named(context.kernel.Open(exec::kFromRoot, paths::kRunDir,
+                                O_RDONLY | O_DIRECTORY,
+                                RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS),
+            "openat2", paths::kRunDir));
+  MOUNTD_ASSIGN(const FileFacts facts,
+                Named(context.kernel.Stat(fd.get(), ""), "statx", kObject));
+  if (facts.uid != 0 || (facts.mode & (S_IWGRP | S_IWOTH)) != 0) {
+    return MakeError(Code::kFailedPrecondition, "check", paths::kRunDir,
+                     "must belong to root and be writable by nobody else");
+  }
+  return fd;
+}
+
 Result<MountState> PrepareBase(const Context& context) {
-  MOUNTD_ASSIGN(const UniqueFd parent, OpenRunDir(context));
+  MOUNTD_ASSIGN(const UniqueFd parent, OpenRunDirectory(context));
   MOUNTD_TRY(exec::Locked(context.kernel, parent.get(), kObject));
   Undo undo;
   MOUNTD_ASSIGN(const MountState now,
@@ -121,7 +120,7 @@ Result<MountState> PrepareBase(const Context& context) {
 }
 
 Result<Base> OpenBase(const Context& context) {
-  MOUNTD_ASSIGN(const UniqueFd parent, OpenRunDir(context));
+  MOUNTD_ASSIGN(const UniqueFd parent, OpenRunDirectory(context));
   Base base;
   MOUNTD_ASSIGN(base.fd, OpenBeneath(context, parent.get(), kName, kObject));
   MOUNTD_ASSIGN(base.facts, Named(context.kernel.Stat(base.fd.get(), ""),

@@ -12,6 +12,9 @@ struct Base {
   exec::FileFacts facts;
 };
 
+// /run/mountd, where nobody but root may rename; to be locked.
+Result<UniqueFd> OpenRunDirectory(const Context& context);
+
 // Mounts the base if it is missing: nosuid, nodev, noexec, 0711, bounded in
 // size, in a shared peer group of its own. Shared, because mount namespaces
 // that others copy from the host's would else keep every volume alive after its

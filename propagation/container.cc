@@ -12,6 +12,7 @@
 #include "mountd/base/paths.h"
 #include "mountd/exec/plan_error.h"
 #include "propagation/cgroup.h"
+#include "propagation/residence.h"
 
 namespace mountd::propagation {
 namespace {
@@ -42,7 +43,9 @@ Result<void> CheckNotHosts(const Context& context, std::uint64_t theirs) {
       return Refused("has the host's mount namespace");
     }
   }
-  return Ok();
+  return IsApart(context) && context.residence->host() == theirs
+             ? Result<void>(Refused("has the host's mount namespace"))
+             : Ok();
 }
 
 // Opens the namespace, and says so if it is one that no container has.

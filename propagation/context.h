@@ -14,13 +14,15 @@
 // and either do the whole plan or undo what they did of it.
 namespace mountd::propagation {
 
-class IdMaps;  // propagation/idmap.h
+class IdMaps;     // propagation/idmap.h
+class Residence;  // propagation/residence.h
 
 struct Context {
   exec::Kernel& kernel;
   const MountInspector& inspector;
   const Config& config;
-  IdMaps& id_maps;  // kept from plan to plan
+  IdMaps& id_maps;                 // kept from plan to plan
+  Residence* residence = nullptr;  // the same; nullptr: the host's
 };
 
 using exec::Text;

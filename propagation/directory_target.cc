@@ -7,6 +7,7 @@
 
 #include "propagation/caller_directory.h"
 #include "propagation/outside_inbox.h"
+#include "propagation/residence.h"
 
 namespace mountd::propagation {
 
@@ -20,6 +21,11 @@ Result<MountState> AttachToDirectory(const Context& context,
                                      const Source& source,
                                      const exec::AttachPlan& plan, int fd,
                                      const CloneSpec& spec, Undo* undo) {
+  if (IsApart(context)) {
+    return MakeError(Code::kNotSupported, "mount", spec.object,
+                     "mountd's mounts are in a mount namespace of its own "
+                     "([mounts] namespace), the directory is not");
+  }
   if (!S_ISDIR(source.file.mode)) {
     return MakeError(Code::kFailedPrecondition, "mount", spec.object,
                      "the source is not a directory");

@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 #include "propagation/inbox.h"
 
+#include <sys/mount.h>
 #include <sys/stat.h>
+
+#include "mountd/base/paths.h"
 
 namespace mountd::propagation {
 namespace {
@@ -68,6 +71,51 @@ Result<void> PrepareInbox(const Context& context, const exec::TaskPlan& plan,
   MOUNTD_TRY(tell(MountState{}));
   undo.Commit();
   return Ok();
+}
+
+namespace {
+
+Result<void> CheckAllWritable(const Context& context, const Base& base,
+                              const exec::TaskPlan& plan,
+                              const std::string& object) {
+  const std::string below = std::string(paths::kBase) + "/" +
+                            paths::kAllocations + "/" + Text(plan.allocation) +
+                            "/" + Text(plan.task) + "/";
+  MOUNTD_ASSIGN(const std::vector<MountFacts> mounts,
+                Descendants(context.inspector, base.facts.mount_id));
+  for (const MountFacts& mount : mounts) {
+    if (mount.point.starts_with(below) &&
+        (mount.attributes & MOUNT_ATTR_RDONLY) != 0) {
+      return MakeError(Code::kFailedPrecondition, "open_tree", object,
+                       "a mount in it is read-only, which an fd would not be: "
+                       "open the inbox first");
+    }
+  }
+  return Ok();
+}
+
+}  // namespace
+
+Result<UniqueFd> OpenInbox(const Context& context, const exec::TaskPlan& plan) {
+  exec::Kernel& kernel = context.kernel;
+  const std::string object = ObjectOf(plan);
+  MOUNTD_ASSIGN(const Base base, OpenBase(context));
+  MOUNTD_ASSIGN(const UniqueFd allocation,
+                OpenAllocation(context, base, plan.allocation));
+  MOUNTD_ASSIGN(const UniqueFd task, OpenBeneath(context, allocation.get(),
+                                                 Text(plan.task), object));
+  MOUNTD_ASSIGN(const FileFacts facts,
+                Named(kernel.Stat(task.get(), ""), "statx", object));
+  if (!IsInbox(facts)) {
+    return MakeError(Code::kFailedPrecondition, "open_tree", object,
+                     "the task has no inbox");
+  }
+  MOUNTD_TRY(CheckAllWritable(context, base, plan, object));
+  MOUNTD_ASSIGN(UniqueFd tree,
+                Named(kernel.CloneTree(task.get(), true), "open_tree", object));
+  MOUNTD_TRY(Named(kernel.SetMount(tree.get(), true, {.propagation = MS_SLAVE}),
+                   "mount_setattr", object));
+  return tree;
 }
 
 Result<void> RemoveInbox(const Context& context, const exec::TaskPlan& plan) {

@@ -21,6 +21,12 @@ Result<void> PrepareInbox(const Context& context, const exec::TaskPlan& plan,
                           const exec::Tell<exec::MountState>& tell);
 
 // Busy while a mount is in it. None is success.
+// A clone of the inbox with the mounts in it, attached nowhere. Once whoever
+// has it has attached it, it follows the inbox. Any flag of a mount that it
+// begins with can be taken off it, so FailedPrecondition if one of them is
+// read-only; what comes by propagation is locked in a user namespace of others.
+Result<UniqueFd> OpenInbox(const Context& context, const exec::TaskPlan& plan);
+
 Result<void> RemoveInbox(const Context& context, const exec::TaskPlan& plan);
 
 // The task's directory, either kind, made if it is missing (as no inbox).

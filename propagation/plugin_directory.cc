@@ -4,6 +4,7 @@
 #include <sys/mount.h>
 
 #include "mountd/base/paths.h"
+#include "propagation/plugin_face.h"
 #include "propagation/tree_removal.h"
 
 namespace mountd::propagation {
@@ -137,6 +138,7 @@ Result<void> PreparePlugin(const Context& context, const PluginPlan& plan,
   MOUNTD_ASSIGN(own, OpenBeneath(context, all.get(), name, name));
   MOUNTD_ASSIGN(const MountState state,
                 FinishPlugin(context, base, name, own, &undo));
+  MOUNTD_TRY(ShowOnHost(context, name, own, state.peer_group, &undo));
   MOUNTD_TRY(tell(state));
   undo.Commit();
   return Ok();
@@ -158,6 +160,7 @@ Result<void> RemovePlugin(const Context& context, const PluginPlan& plan) {
       return ForeignOnPlugin(name);
     }
     MOUNTD_TRY(CheckNothingCovered(context, base, mount, name));
+    MOUNTD_TRY(HideFromHost(context, mount, name));
     const exec::Sys<void> unmounted =
         context.kernel.Unmount(all.get(), name, 0);
     if (exec::FailedWith(unmounted, EBUSY)) {

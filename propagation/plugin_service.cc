@@ -19,14 +19,14 @@ using Command = std::vector<std::string>;
 
 constexpr char kSystemctl[] = "/usr/bin/systemctl";
 constexpr char kSystemdRun[] = "/usr/bin/systemd-run";
-constexpr std::chrono::milliseconds kLimit{3'000};
 constexpr int kNotExecuted = 127;
 
 std::string UnitOf(const std::string& plugin) {
   return "mountd-plugin-" + plugin + ".service";
 }
 
-// The program's exit status. Its environment is clean, its output lost.
+// The program's exit status. Its environment is clean, its output lost; it has
+// a part of the plan's time, which has other steps.
 Result<int> Run(const Context& context, const Command& command,
                 const std::string& object) {
   std::vector<char*> argv;
@@ -40,7 +40,7 @@ Result<int> Run(const Context& context, const Command& command,
         ::execv(argv.front(), argv.data());
         return kNotExecuted;
       },
-      {}, kLimit);
+      {}, context.config.timeouts.plan * 3 / 10);
   if (exec::FailedWith(status, ETIMEDOUT)) {
     return MakeError(Code::kDeadlineExceeded, "start", object,
                      "systemd does not answer");

@@ -13,6 +13,7 @@
 #include "propagation/anchor.h"
 #include "propagation/filesystem.h"
 #include "propagation/plugin_directory.h"
+#include "propagation/residence.h"
 #include "propagation/tmpfs.h"
 
 namespace mountd::propagation {
@@ -64,6 +65,11 @@ Result<void> OpenHostVolume(const Context& context, const Base& base,
     return MakeError(Code::kPermissionDenied, "open source", name,
                      "the host volume does not allow this propagation");
   }
+  if (IsApart(context) && plan.propagation == Propagation::kBidirectional) {
+    return MakeError(Code::kNotSupported, "open source", name,
+                     "nothing is propagated to the host from mountd's own "
+                     "mount namespace ([mounts] namespace)");
+  }
   source->read_only = volume.read_only;
   MOUNTD_ASSIGN(HostPath path, OpenHostPath(context, volume.path, name));
   source->parent = std::move(path.parent);
@@ -75,6 +81,7 @@ Result<void> OpenHostVolume(const Context& context, const Base& base,
     return Refused(name, "lies in the base");
   }
   MOUNTD_TRY(CheckSource(context, name, source));
+  MOUNTD_TRY(CheckAsOnHost(context, volume.path, source->file, name));
   return AnchorHostVolume(context, base, name, volume.path, path.name, source,
                           undo);
 }

@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <iostream>
-#include <limits>
 #include <memory>
 #include <optional>
 
@@ -48,7 +47,7 @@ void LookAtUnits(Checks& checks) {
   }
 }
 
-void LookAtMounts(Checks& checks) {
+void LookAtMounts(std::uint64_t reserve, Checks& checks) {
   const Result<std::string> mountinfo = ReadHostMountinfo();
   if (!mountinfo) {
     checks.push_back(NotSeen("root", mountinfo.error()));
@@ -60,7 +59,7 @@ void LookAtMounts(Checks& checks) {
       text ? ParseNumber<std::uint64_t>(text->substr(0, text->find('\n')))
            : std::nullopt;
   if (most) {
-    checks.push_back(CheckMountRoom(*mountinfo, *most));
+    checks.push_back(CheckMountRoom(*mountinfo, *most, reserve));
   }
 }
 
@@ -77,18 +76,6 @@ void LookAtForwarding(const Capabilities& offers, Checks& checks) {
                         : NotSeen("net.ipv4.ip_forward", text.error()));
 }
 
-// A dry run of the reconciliation of a scope that nobody has: it takes a rule
-// that names the caller, and changes nothing.
-PolicyFacts LookAtPolicy(Client& client) {
-  const auto asked =
-      client.Reconcile({.scope = "mountctl-doctor",
-                        .epoch = std::numeric_limits<std::uint64_t>::max(),
-                        .wanted = {},
-                        .dry_run = true});
-  return {CallerName(), ::geteuid() == 0,
-          asked ? Ok() : Result<void>(asked.error())};
-}
-
 void LookAtPlugins(Client& client, Checks& checks) {
   const auto plugins = client.ListPlugins();
   if (plugins) {
@@ -98,26 +85,26 @@ void LookAtPlugins(Client& client, Checks& checks) {
   }
 }
 
-Result<OwedFacts> AskForOwed(Client& client) {
+Result<OwedFacts> AskForOwed(Client& client, const Capabilities& offers) {
   MOUNTD_ASSIGN(const OwedSummary owed, client.Owed());
-  OwedFacts facts{owed.count, AgeOf(owed.since), {}};
+  OwedFacts facts{owed.count, AgeOf(owed.since), {}, offers.owed_warning};
   MOUNTD_ASSIGN(facts.seen, client.ListOwed());
   return facts;
 }
 
-void LookAtOwed(Client& client, Checks& checks) {
-  const Result<OwedFacts> owed = AskForOwed(client);
+void LookAtOwed(Client& client, const Capabilities& offers, Checks& checks) {
+  const Result<OwedFacts> owed = AskForOwed(client, offers);
   checks.push_back(owed ? CheckOwed(*owed) : NotTold("owed", owed.error()));
 }
 
-void LookAtDaemon(Client& client, Checks& checks) {
-  const Result<Capabilities> offers = client.GetCapabilities();
+void LookAtDaemon(Client& client, const Result<Capabilities>& offers,
+                  Checks& checks) {
   if (!offers) {
     checks.push_back(NotTold("capabilities", offers.error()));
   } else {
     checks.push_back(CheckKernel(*offers));
     AddAll(checks, CheckFeatures(*offers));
-    checks.push_back(CheckPolicy(LookAtPolicy(client), *offers));
+    checks.push_back(CheckPolicy({CallerName(), ::geteuid() == 0}, *offers));
     AddAll(checks, CheckAddresses(*offers));
     if (auto ports = CheckHostPorts(*offers)) {
       checks.push_back(*std::move(ports));
@@ -127,7 +114,7 @@ void LookAtDaemon(Client& client, Checks& checks) {
     checks.push_back(CheckStores(*offers));
   }
   LookAtPlugins(client, checks);
-  LookAtOwed(client, checks);
+  LookAtOwed(client, offers ? *offers : Capabilities(), checks);
 }
 
 // The client only if it answers; what was found of that is a check.
@@ -153,10 +140,15 @@ int Doctor(const Context& context) {
       std::min<std::chrono::milliseconds>(options.deadline, kAnswerTimeout);
   Checks checks;
   std::optional<Client> client = Reach(options, checks);
+  // The figures that are configured, or else their defaults.
+  const Result<Capabilities> offers =
+      client ? client->GetCapabilities()
+             : Result<Capabilities>(
+                   MakeError(Code::kUnavailable, "GetCapabilities", ""));
   LookAtUnits(checks);
-  LookAtMounts(checks);
+  LookAtMounts((offers ? *offers : Capabilities()).mount_reserve, checks);
   if (client) {
-    LookAtDaemon(*client, checks);
+    LookAtDaemon(*client, offers, checks);
   } else {
     checks.push_back({Verdict::kUnknown, "mountd",
                       "what it alone can tell was not looked at", ""});

@@ -36,6 +36,9 @@ Result<void> ShowCapabilities(Client& client, bool json) {
             << "\npropagation    " << Printable(Join(offers.propagation))
             << "\nsource types   " << Printable(Join(offers.source_types))
             << '\n';
+  if (!offers.mount_namespace.empty()) {
+    std::cout << "mounts are in  " << Printable(offers.mount_namespace) << '\n';
+  }
   if (offers.stuck_executors != 0) {
     std::cout << "stuck          " << offers.stuck_executors
               << " executors, in the kernel\n";
@@ -72,6 +75,18 @@ Result<void> ShowStatistics(Client& client, bool json) {
                Millis(std::chrono::microseconds(entry.p99_us))});
   }
   table.Print(std::cout);
+  return Ok();
+}
+
+Result<void> ShowOperations(Client& client, bool json) {
+  MOUNTD_ASSIGN(const auto operations, client.ListOperations());
+  if (json) {
+    std::cout << Dump(ToJson(operations)) << std::endl;
+  } else if (operations.empty()) {
+    std::cout << "nothing is under way\n";
+  } else {
+    PrintOperations(std::cout, operations);
+  }
   return Ok();
 }
 
@@ -121,6 +136,9 @@ void AddNodeCommands(CLI::App& app, Context& context) {
   });
   AddSimple(app, context, "capabilities",
             "What this node offers, and why not the rest", &ShowCapabilities);
+  AddSimple(app, context, "operations",
+            "Calls under way, and what each is at; an administrator sees all",
+            &ShowOperations);
   AddSimple(app, context, "stats", "Calls and their times since the start",
             &ShowStatistics);
   AddSimple(app, context, "reload",

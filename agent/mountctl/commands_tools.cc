@@ -12,8 +12,10 @@
 #include "agent/mountctl/commands.h"
 #include "agent/mountctl/json.h"
 #include "agent/mountctl/output.h"
+#include "agent/mountctl/polkit_agent.h"
 #include "agent/mountctl/raw_call.h"
 #include "agent/mountctl/soak.h"
+#include "agent/mountctl/waiting_line.h"
 #include "agent/subscriber.h"
 
 namespace mountd::agent {
@@ -72,6 +74,11 @@ SignalHandlers PrintingHandlers(bool json, std::optional<Error>& lost) {
                       {"operation", outcome.operation},
                       {"error", error},
                       {"message", outcome.error.detail}});
+  };
+  handlers.operation_step = [json](const OperationStatus& operation) {
+    Json event = {{"signal", "OperationStep"}};
+    event.update(ToJson(operation));
+    PrintEvent(json, event);
   };
   handlers.operation_progress = [json](const std::string& operation,
                                        const std::string& method,
@@ -183,7 +190,15 @@ int Call(const Context& context, const std::string& method,
     std::cerr << "mountctl: the arguments are not JSON" << std::endl;
     return kExitUsage;
   }
+  const WaitingLine line(context);
+  const auto& on_call = line.options().on_call;
+  if (on_call) {
+    on_call(method);
+  }
   const Result<Json> answer = RawCall(context.options, method, args);
+  if (on_call) {
+    on_call("");
+  }
   if (!answer) {
     if (answer.error().op == "call") {
       std::cerr << "mountctl: " << answer.error().Message() << std::endl;
@@ -266,7 +281,12 @@ int Fail(const Error& error) {
 
 int WithClient(const Context& context,
                const std::function<Result<void>(Client&)>& body) {
-  Result<Client> client = Client::Connect(context.options);
+  std::optional<PolkitAgent> polkit_agent;
+  if (context.options.interactive) {
+    polkit_agent.emplace();
+  }
+  const WaitingLine line(context);
+  Result<Client> client = Client::Connect(line.options());
   if (!client) {
     // An address that cannot be one is the command line's fault.
     const bool usage = client.error().code == Code::kInvalidArgument;

@@ -2,6 +2,7 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include <functional>
 #include <iostream>
 #include <memory>
 #include <vector>
@@ -58,12 +59,13 @@ struct OpenArguments {
   std::vector<std::string> command;
 };
 
-// Becomes the command, which has the tree as its fd 3.
-int RunWithTree(const Context& context, const OpenArguments& arguments) {
+// Becomes the command, which has what `open` answers as its fd 3.
+int RunWithTree(const Context& context, const OpenArguments& arguments,
+                const std::function<Result<UniqueFd>(Client&)>& open) {
   constexpr int kTree = 3;
   UniqueFd tree;
   const int status = WithClient(context, [&](Client& client) -> Result<void> {
-    MOUNTD_ASSIGN(tree, client.OpenTree(arguments.allocation, arguments.spec));
+    MOUNTD_ASSIGN(tree, open(client));
     return Ok();
   });
   if (status != kExitOk) {
@@ -115,7 +117,31 @@ void AddOpenTree(CLI::App& app, Context& context) {
     context.chosen = [&context, arguments] {
       arguments->spec.propagation =
           ParsePropagation(arguments->propagation).value();
-      return RunWithTree(context, *arguments);
+      return RunWithTree(context, *arguments, [&](Client& client) {
+        return client.OpenTree(arguments->allocation, arguments->spec);
+      });
+    };
+  });
+}
+
+void AddOpenInbox(CLI::App& app, Context& context) {
+  auto* command = app.add_subcommand(
+      "open-inbox",
+      "Run a command with a task's inbox as a detached mount, its fd 3");
+  command->group(kPartsGroup);
+  auto arguments = std::make_shared<OpenArguments>();
+  command->add_option("ALLOC", arguments->allocation, "The allocation")
+      ->required();
+  command->add_option("TASK", arguments->spec.task, "Its task")->required();
+  command
+      ->add_option("COMMAND", arguments->command,
+                   "After --: the command and its arguments")
+      ->required();
+  command->callback([&context, arguments] {
+    context.chosen = [&context, arguments] {
+      return RunWithTree(context, *arguments, [&](Client& client) {
+        return client.OpenInbox(arguments->allocation, arguments->spec.task);
+      });
     };
   });
 }
@@ -124,6 +150,7 @@ void AddOpenTree(CLI::App& app, Context& context) {
 
 void AddTreeCommands(CLI::App& app, Context& context) {
   AddOpenTree(app, context);
+  AddOpenInbox(app, context);
   auto arguments = std::make_shared<TreeArguments>();
   auto* remove = app.add_subcommand(
       "remove-tree", "Remove all that is in a directory, whoever owns it");

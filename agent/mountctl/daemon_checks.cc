@@ -6,11 +6,6 @@
 namespace mountd::agent {
 namespace {
 
-using std::chrono::seconds;
-
-// timeouts.owed_warning_ms, unless mountd.toml says otherwise.
-constexpr seconds kOwedForLong{300};
-
 // How mountd says that root has not configured it: nothing is wrong then.
 bool IsByChoice(const std::string& reason) {
   return reason.starts_with("the configuration ") ||
@@ -94,32 +89,25 @@ std::vector<Check> CheckFeatures(const Capabilities& offers) {
   return checks;
 }
 
-Check CheckPolicy(const PolicyFacts& facts, const Capabilities& offers) {
-  if (facts.asked) {
-    return Fine("policy", "a rule names " + facts.user +
+Check CheckPolicy(const CallerFacts& caller, const Capabilities& offers) {
+  if (offers.rules) {
+    const std::string all =
+        offers.administrator ? ", who sees and may undo everybody's" : "";
+    return Fine("policy", "a rule names " + caller.user + all +
                               "; networks: " + Join(offers.network_modes) +
                               "; host ports: " + PortsOf(offers) +
                               "; the rest is told when it is asked for");
   }
-  const Error& error = facts.asked.error();
-  if (error.code == Code::kInProgress) {
-    // A user's calls of Reconcile run one after the other.
-    return {Verdict::kUnknown, "policy",
-            "the agent of " + facts.user + " is reconciling; ask again", ""};
-  }
-  if (error.code != Code::kPermissionDenied) {
-    return NotTold("policy", error);
-  }
-  if (facts.root) {
+  if (caller.root) {
     return Fine("policy",
                 "no rule names root: it sees and may undo everything, and "
                 "makes nothing");
   }
   return {Verdict::kFailed, "policy",
-          "no rule names " + facts.user + ": everything is denied",
-          "add [[rule]] users = [\"" + facts.user +
-              "\"] to /etc/mountd/mountd.toml, then systemctl restart "
-              "mountd.service"};
+          "no rule names " + caller.user + ": everything is denied",
+          "add [[rule]] users = [\"" + caller.user +
+              "\"] to /etc/mountd/mountd.toml, then systemctl "
+              "reload-or-restart mountd.service"};
 }
 
 std::vector<Check> CheckAddresses(const Capabilities& offers) {
@@ -171,7 +159,7 @@ Check CheckOwed(const OwedFacts& facts) {
     const OwedTeardown& first = facts.seen.front();
     why += ": " + first.kind + " " + first.object + ": " + first.reason;
   }
-  return {facts.oldest > kOwedForLong ? Verdict::kFailed : Verdict::kWarning,
+  return {facts.oldest > facts.warning ? Verdict::kFailed : Verdict::kWarning,
           "owed", why,
           "mountctl owed tells all of them, mountctl holders who keeps a "
           "mount, mountctl owed --retry tries them now"};

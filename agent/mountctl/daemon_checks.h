@@ -18,13 +18,12 @@ Check CheckKernel(const Capabilities& offers);
 // One for each thing that is not offered.
 std::vector<Check> CheckFeatures(const Capabilities& offers);
 
-// Whether a rule names the caller: what Reconcile, which needs one, answered.
-struct PolicyFacts {
+// Whether a rule names the caller, and what it may.
+struct CallerFacts {
   std::string user;
   bool root = false;
-  Result<void> asked = Ok();
 };
-Check CheckPolicy(const PolicyFacts& facts, const Capabilities& offers);
+Check CheckPolicy(const CallerFacts& caller, const Capabilities& offers);
 
 // One for each network; and one for the host ports that the caller may map.
 std::vector<Check> CheckAddresses(const Capabilities& offers);
@@ -38,6 +37,7 @@ struct OwedFacts {
   std::uint32_t count = 0;
   std::chrono::seconds oldest{0};
   std::vector<OwedTeardown> seen;
+  std::chrono::milliseconds warning{300'000};  // timeouts.owed_warning_ms
 };
 Check CheckOwed(const OwedFacts& facts);
 

@@ -132,9 +132,8 @@ Check CheckRootPropagation(std::string_view mountinfo) {
           "its own"};
 }
 
-Check CheckMountRoom(std::string_view mountinfo, std::uint64_t most) {
-  // limits.mount_reserve, unless mountd.toml says otherwise.
-  constexpr std::uint64_t kReserve = 1000;
+Check CheckMountRoom(std::string_view mountinfo, std::uint64_t most,
+                     std::uint64_t reserve) {
   const auto count = static_cast<std::uint64_t>(
       std::count(mountinfo.begin(), mountinfo.end(), '\n'));
   const std::uint64_t left = most > count ? most - count : 0;
@@ -142,7 +141,7 @@ Check CheckMountRoom(std::string_view mountinfo, std::uint64_t most) {
                           std::to_string(most) + " that fs.mount-max allows";
   const std::string advice = "sysctl fs.mount-max=" + std::to_string(2 * most) +
                              ", and find out whose they are: findmnt --real";
-  if (left <= kReserve) {
+  if (left <= reserve) {
     return {Verdict::kFailed, "mounts",
             why + ": mountd keeps the last of them for others", advice};
   }

@@ -38,7 +38,9 @@ Check CheckUnit(const UnitState& unit);
 Check CheckRootPropagation(std::string_view mountinfo);
 
 // How near the mounts of the namespace are to what it may have (fs.mount-max).
-Check CheckMountRoom(std::string_view mountinfo, std::uint64_t most);
+// `reserve`: limits.mount_reserve.
+Check CheckMountRoom(std::string_view mountinfo, std::uint64_t most,
+                     std::uint64_t reserve);
 
 // Whether the kernel forwards IPv4 packets. mountd turns that on with each
 // network it makes; `used` are the addresses that allocations have.

@@ -243,7 +243,27 @@ Json ToJson(const Capabilities& capabilities) {
           {"features", capabilities.features},
           {"missing", capabilities.missing},
           {"stuck_executors", capabilities.stuck_executors},
-          {"stores_set_aside", capabilities.stores_set_aside}};
+          {"stores_set_aside", capabilities.stores_set_aside},
+          {"mount_namespace", capabilities.mount_namespace},
+          {"mount_reserve", capabilities.mount_reserve},
+          {"owed_warning_ms", capabilities.owed_warning.count()},
+          {"administrator", capabilities.administrator},
+          {"rules", capabilities.rules}};
+}
+
+Json ToJson(const OperationStatus& operation) {
+  return {{"id", operation.id},
+          {"method", operation.method},
+          {"object", operation.object},
+          {"uid", operation.uid},
+          {"elapsed_ms", operation.elapsed.count()},
+          {"waiters", operation.waiters},
+          {"cancelled", operation.cancelled},
+          {"step", operation.step},
+          {"done", operation.done},
+          {"total", operation.total},
+          {"attempt", operation.attempt},
+          {"error", operation.error}};
 }
 
 Json ToJson(const MethodStatistics& statistics) {

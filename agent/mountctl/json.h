@@ -40,6 +40,7 @@ Json ToJson(const TreeResult& result);
 Json ToJson(const std::map<std::string, AddressUsage>& addresses);
 Json ToJson(const Capabilities& capabilities);
 Json ToJson(const MethodStatistics& statistics);
+Json ToJson(const OperationStatus& operation);
 
 template <typename T>
 Json ToJson(const std::vector<T>& list) {

@@ -35,6 +35,13 @@ void AddGlobalFlags(CLI::App& app, Context& context, unsigned& patience_ms,
   app.add_flag("--bus", context.options.system_bus,
                "Talk over the system bus; the address is not used then")
       ->group("Global options");
+  app.add_flag("--interactive", context.options.interactive,
+               "Over the system bus, and where only an administrator may: let "
+               "polkit ask for a password")
+      ->group("Global options");
+  app.add_flag("--all-users", context.options.all_users,
+               "List, and retry, what all users have; else refuse it")
+      ->group("Global options");
   app.add_option("--patience", patience_ms,
                  "Milliseconds the daemon may work on a call before it answers "
                  "InProgress (0: as configured)")
@@ -81,6 +88,7 @@ int Main(int argc, char** argv) {
   context.options.patience = std::chrono::milliseconds(patience_ms);
   context.options.deadline = std::chrono::seconds(timeout_s);
   context.options.join = timeout_s > 0;
+  context.options.system_bus |= context.options.interactive;
   return context.chosen ? context.chosen() : kExitUsage;
 }
 

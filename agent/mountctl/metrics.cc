@@ -48,6 +48,9 @@ void WriteOwed(Exposition& out, const NodeMetrics& node) {
   out.Family("mountd_owed_oldest_age_seconds", kGauge,
              "For how long the oldest of them is owed; 0: none is.");
   out.Sample(static_cast<double>(node.oldest_owed.count()));
+  out.Family("mountd_owed_warning_seconds", kGauge,
+             "Owed for longer is warned of (timeouts.owed_warning_ms).");
+  out.Sample(static_cast<double>(node.offers.owed_warning.count()) / 1e3);
 }
 
 void WriteRoom(Exposition& out, const NodeMetrics& node) {
@@ -61,6 +64,9 @@ void WriteRoom(Exposition& out, const NodeMetrics& node) {
   out.Family("mountd_host_ports_free", kGauge,
              "Host ports that a rule grants and no allocation has.");
   out.Sample(node.free_host_ports);
+  out.Family("mountd_mount_reserve", kGauge,
+             "Mounts below fs.mount-max that are kept for others.");
+  out.Sample(node.offers.mount_reserve);
 }
 
 void WriteTrouble(Exposition& out, const Capabilities& offers) {

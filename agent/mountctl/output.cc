@@ -320,6 +320,35 @@ void PrintReconciled(std::ostream& out,
   table.Print(out);
 }
 
+std::string StepText(const OperationStatus& operation) {
+  std::string text = operation.step;
+  if (operation.total != 0) {
+    text += " " + std::to_string(operation.done) + "/" +
+            std::to_string(operation.total);
+  } else if (operation.done != 0) {
+    text += " " + std::to_string(operation.done);
+  }
+  if (operation.attempt > 1 || !operation.error.empty()) {
+    text += operation.attempt == 0
+                ? ""
+                : ", attempt " + std::to_string(operation.attempt);
+    text += operation.error.empty() ? "" : " (" + operation.error + ")";
+  }
+  return text + (operation.cancelled ? ", cancelled" : "");
+}
+
+void PrintOperations(std::ostream& out,
+                     const std::vector<OperationStatus>& list) {
+  Table table({"ID", "METHOD", "OBJECT", "UID", "FOR", "WAITERS", "STEP"});
+  for (const OperationStatus& one : list) {
+    table.Add(
+        {one.id, one.method, OrDash(one.object), std::to_string(one.uid),
+         Age(std::chrono::duration_cast<std::chrono::seconds>(one.elapsed)),
+         std::to_string(one.waiters), StepText(one)});
+  }
+  table.Print(out);
+}
+
 void PrintOwed(std::ostream& out, const std::vector<OwedTeardown>& list) {
   Table table({"ID", "KIND", "OBJECT", "ATTEMPTS", "SINCE", "AGE", "REASON"});
   for (const OwedTeardown& owed : list) {

@@ -81,6 +81,10 @@ void PrintVolumeStats(std::ostream& out, const VolumeStats& stats);
 void PrintSnapshots(std::ostream& out, const std::vector<Snapshot>& list);
 void PrintReconciled(std::ostream& out,
                      const std::vector<ReconciledAllocation>& list);
+// "stage, attempt 3 (Unavailable)", "unmount 2/7", "tree 1200"
+std::string StepText(const OperationStatus& operation);
+void PrintOperations(std::ostream& out,
+                     const std::vector<OperationStatus>& list);
 void PrintOwed(std::ostream& out, const std::vector<OwedTeardown>& list);
 
 }  // namespace mountd::agent

@@ -10,22 +10,12 @@
 #include <cstdlib>
 
 #include "mountd/base/unique_fd.h"
+#include "mountd/base/write_all.h"
 
 namespace mountd::agent {
 namespace {
 
 constexpr mode_t kReadableByAll = 0644;
-
-Result<void> WriteAll(int fd, std::string_view text, const std::string& path) {
-  while (!text.empty()) {
-    const ssize_t written = ::write(fd, text.data(), text.size());
-    if (written < 0 && errno != EINTR) {
-      return ErrnoError(errno, "write", path);
-    }
-    text.remove_prefix(written < 0 ? 0 : static_cast<std::size_t>(written));
-  }
-  return Ok();
-}
 
 // Beside it, as a rename stays within a file system; hidden, and of another
 // ending than its own, so that no collector takes it for one.

@@ -74,18 +74,6 @@ Result<void> CopyRange(int from, int to, off_t at, off_t end,
 
 }  // namespace
 
-Result<void> WriteAll(int fd, std::string_view bytes,
-                      const std::string& object) {
-  while (!bytes.empty()) {
-    const ssize_t put = ::write(fd, bytes.data(), bytes.size());
-    if (put < 0 && errno != EINTR) {
-      return ErrnoError(errno, "write", object);
-    }
-    bytes.remove_prefix(static_cast<std::size_t>(std::max<ssize_t>(put, 0)));
-  }
-  return Ok();
-}
-
 Result<std::string> ReadAll(int fd, std::size_t limit,
                             const std::string& object) {
   std::string bytes;

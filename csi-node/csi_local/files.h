@@ -13,8 +13,6 @@
 // Files, by fd; `object` names what they belong to in an error.
 namespace mountd::csi_local {
 
-Result<void> WriteAll(int fd, std::string_view bytes,
-                      const std::string& object);
 // What is left of it; Internal if that is more than `limit`.
 Result<std::string> ReadAll(int fd, std::size_t limit,
                             const std::string& object);

@@ -10,6 +10,7 @@
 
 #include "csi-node/csi_local/files.h"
 #include "mountd/base/names.h"
+#include "mountd/base/write_all.h"
 
 namespace mountd::csi_local {
 namespace {

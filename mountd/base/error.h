@@ -48,6 +48,9 @@ struct Error {
   std::string object;
   std::string detail;
   int sys_errno = 0;
+  // Of a refusal (kPermissionDenied): an administrator had not met it. It does
+  // not leave the process.
+  bool administrator_may = false;
 
   // "move_mount web/data: source is not a directory (EINVAL)"
   std::string Message() const;
@@ -55,7 +58,14 @@ struct Error {
 
 inline Error MakeError(Code code, std::string op, std::string object,
                        std::string detail = {}) {
-  return Error{code, std::move(op), std::move(object), std::move(detail), 0};
+  return Error{code, std::move(op), std::move(object), std::move(detail),
+               0,    false};
+}
+
+// A refusal that an administrator would not have met.
+inline Error ButAdministrators(Error refusal) {
+  refusal.administrator_may = true;
+  return refusal;
 }
 
 // The Error for a failed system call; `err` is its errno, taken by the caller

@@ -11,6 +11,8 @@
 //     bus                       the peer-to-peer D-Bus socket
 //     exec.sock  csi.sock       0600 mountd: to the executors, to mountd-csi
 //     mountd.toml               the configuration as it was accepted
+//     namespace                 the base's mount namespace, pinned, where it
+//                               has one of its own
 //     state/boot.db             0700 mountd: the records of this boot
 //     cni/                      0700 root: CNI attachments, of mountd-cni-run
 //     base/                     the base: tmpfs, a shared peer group of its own
@@ -35,6 +37,7 @@ inline constexpr char kStateStore[] = "/var/lib/mountd/state.db";
 inline constexpr char kCniState[] = "/run/mountd/cni";
 inline constexpr char kCniKept[] = "/var/lib/mountd-cni";
 inline constexpr char kBase[] = "/run/mountd/base";
+inline constexpr char kNamespace[] = "/run/mountd/namespace";
 inline constexpr char kAllocations[] = "a";
 inline constexpr char kPlugins[] = "p";
 inline constexpr char kAnchors[] = "h";

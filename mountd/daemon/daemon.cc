@@ -148,8 +148,11 @@ Daemon::Daemon(const DaemonOptions& options, Config config,
           *loop_, strands_,
           [this](const OperationSummary& summary) { Finished(summary); },
           config_.limits.operations_per_uid,
-          [this](const OperationProgress& progress) {
-            Send(dbus::OperationProgressed(progress));
+          [this](const OperationStatus& status) {
+            for (const dbus::Event& event :
+                 dbus::OperationChanged(service_, status)) {
+              Send(event);
+            }
           }),
       owed_watch_(*loop_, config_.timeouts.owed_warning, EventsOfOwed()),
       owed_(*loop_, strands_, service_,

@@ -64,7 +64,8 @@ void Daemon::QuitIfQuiet() {
 bool Daemon::IsBusy() const {
   return peers_.peer_count() != 0 || operations_.running() != 0 ||
          owed_watch_.last().count != 0 || executor_.stuck() != 0 ||
-         cni_garbage_ || (bus_ != nullptr && bus_->HasSubscribers());
+         cni_garbage_ ||
+         (bus_ != nullptr && (bus_->HasSubscribers() || bus_->IsAsking()));
 }
 
 void Daemon::EndIfIdle() {

@@ -8,6 +8,7 @@
 #include <systemd/sd-journal.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <string>
 #include <string_view>
@@ -50,22 +51,40 @@ int PriorityOf(spdlog::level::level_enum level) {
   }
 }
 
-std::string TextOf(const OperationSummary& summary) {
-  return fmt::format("{} {} uid={} id={} us={}{}{} {}", summary.method,
-                     summary.object, summary.uid, summary.id,
-                     summary.duration.count(),
-                     summary.rules.empty() ? "" : " rules=", summary.rules,
-                     summary.error == nullptr
-                         ? "ok"
-                         : fmt::format("{}: {}", CodeName(summary.error->code),
-                                       summary.error->Message()));
+// One line, whatever an error quotes.
+std::string OnOneLine(std::string text) {
+  std::replace_if(
+      text.begin(), text.end(),
+      [](unsigned char c) { return c < 0x20 || c == 0x7f; }, '?');
+  return text;
 }
 
-std::vector<std::string> FieldsOf(const OperationSummary& summary,
-                                  spdlog::level::level_enum level) {
+std::string TextOf(const OperationSummary& summary) {
+  return OnOneLine(fmt::format(
+      "{} {} uid={} id={} us={}{}{} {}", summary.method, summary.object,
+      summary.uid, summary.id, summary.duration.count(),
+      summary.rules.empty() ? "" : " rules=", summary.rules,
+      summary.error == nullptr
+          ? "ok"
+          : fmt::format("{}: {}", CodeName(summary.error->code),
+                        summary.error->Message())));
+}
+
+bool SendToJournal(const std::vector<std::string>& fields) {
+  std::vector<iovec> parts;
+  for (const std::string& field : fields) {
+    // sendmsg(2) only reads them.
+    parts.push_back({const_cast<char*>(field.data()), field.size()});
+  }
+  return sd_journal_sendv(parts.data(), static_cast<int>(parts.size())) >= 0;
+}
+
+}  // namespace
+
+std::vector<std::string> JournalFieldsOf(const OperationSummary& summary) {
   std::vector<std::string> fields = {
       "MESSAGE=" + TextOf(summary),
-      "PRIORITY=" + std::to_string(PriorityOf(level)),
+      "PRIORITY=" + std::to_string(PriorityOf(LevelOf(summary))),
       std::string("MESSAGE_ID=") + kMessageId,
       "MOUNTD_METHOD=" + summary.method,
       "MOUNTD_OBJECT=" + summary.object,
@@ -90,24 +109,13 @@ std::vector<std::string> FieldsOf(const OperationSummary& summary,
   return fields;
 }
 
-bool SendToJournal(const std::vector<std::string>& fields) {
-  std::vector<iovec> parts;
-  for (const std::string& field : fields) {
-    // sendmsg(2) only reads them.
-    parts.push_back({const_cast<char*>(field.data()), field.size()});
-  }
-  return sd_journal_sendv(parts.data(), static_cast<int>(parts.size())) >= 0;
-}
-
-}  // namespace
-
 void LogOperation(const OperationSummary& summary) {
   static const bool to_journal = StderrIsJournal();
   const spdlog::level::level_enum level = LevelOf(summary);
   if (!spdlog::should_log(level)) {
     return;
   }
-  if (!to_journal || !SendToJournal(FieldsOf(summary, level))) {
+  if (!to_journal || !SendToJournal(JournalFieldsOf(summary))) {
     spdlog::log(level, "{}", TextOf(summary));
   }
 }

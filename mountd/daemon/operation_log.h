@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 #pragma once
 
+#include <string>
+#include <vector>
+
 #include "mountd/operations.h"
 
 namespace mountd {
@@ -18,5 +21,8 @@ namespace mountd {
 //
 // Thread-safe.
 void LogOperation(const OperationSummary& summary);
+
+// The fields, each as "NAME=value".
+std::vector<std::string> JournalFieldsOf(const OperationSummary& summary);
 
 }  // namespace mountd

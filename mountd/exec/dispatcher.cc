@@ -69,10 +69,30 @@ Result<void> CheckContent(Kernel& kernel, const Request& request,
                                          "fds", "is no file of memory"));
 }
 
+// What is not done to the tree is done to the host, and seen there: trees below
+// its directories, systemd's units, what CNI's plugins do. Networks begin with
+// their markers in the base.
+propagation::Side SideOf(PlanKind kind) {
+  switch (kind) {
+    case PlanKind::kRunCni:
+    case PlanKind::kStartPlugin:
+    case PlanKind::kStopPlugin:
+    case PlanKind::kRemoveTree:
+    case PlanKind::kChownTree:
+      return propagation::Side::kHost;
+    default:
+      return propagation::Side::kTree;
+  }
+}
+
 }  // namespace
 
 Dispatcher::Dispatcher(Kernel& kernel, const Config& config)
     : kernel_(kernel), config_(config) {}
+
+propagation::Context Dispatcher::ContextOf() {
+  return {kernel_, *inspector_, config_, id_maps_, &residence_};
+}
 
 Result<void> Dispatcher::Handle(std::span<const std::byte> message,
                                 const Fds& fds, const Sender& send) {
@@ -90,6 +110,7 @@ Result<void> Dispatcher::Handle(std::span<const std::byte> message,
     if (!inspector_) {
       MOUNTD_ASSIGN(inspector_, propagation::MakeMountInspector(kernel_));
     }
+    MOUNTD_TRY(residence_.Enter(ContextOf(), SideOf(request.kind)));
     return Carry(request, fds, &answer, send_now);
   };
   Result<void> outcome = handle();
@@ -122,6 +143,7 @@ Result<void> Dispatcher::Carry(const Request& request, const Fds& fds,
     case PlanKind::kPrepareInbox:
     case PlanKind::kRemoveInbox:
     case PlanKind::kOpenTree:
+    case PlanKind::kOpenInbox:
       return CarryMount(request, fds, answer, send);
     case PlanKind::kPreparePlugin:
     case PlanKind::kRemovePlugin:
@@ -170,7 +192,7 @@ Result<void> Dispatcher::Carry(const Request& request, const Fds& fds,
 
 Result<void> Dispatcher::CarryMount(const Request& request, const Fds& fds,
                                     Answer* answer, const SendNow& send) {
-  const propagation::Context context{kernel_, *inspector_, config_, id_maps_};
+  const propagation::Context context = ContextOf();
   const PlanBody& body = request.body;
   MountState* state = &answer->reply.body.mount;
   *state = MountState{};
@@ -196,6 +218,10 @@ Result<void> Dispatcher::CarryMount(const Request& request, const Fds& fds,
       MOUNTD_ASSIGN(answer->fd, propagation::OpenTree(context, body.open_tree));
       return Ok();
     }
+    case PlanKind::kOpenInbox: {
+      MOUNTD_ASSIGN(answer->fd, propagation::OpenInbox(context, body.task));
+      return Ok();
+    }
     case PlanKind::kDetach:
       return propagation::Detach(context, body.detach);
     case PlanKind::kPrepareInbox:
@@ -215,7 +241,7 @@ Result<void> Dispatcher::CarryMount(const Request& request, const Fds& fds,
 
 Result<void> Dispatcher::CarryPlugin(const Request& request, Answer* answer,
                                      const SendNow& send) {
-  const propagation::Context context{kernel_, *inspector_, config_, id_maps_};
+  const propagation::Context context = ContextOf();
   const PlanBody& body = request.body;
   MountState* state = &answer->reply.body.mount;
   *state = MountState{};
@@ -258,9 +284,10 @@ Result<void> Dispatcher::CarryPlugin(const Request& request, Answer* answer,
 
 Result<void> Dispatcher::CarryNetwork(const Request& request, const Fds& fds,
                                       Answer* answer, const SendNow& send) {
+  const propagation::Context mounts = ContextOf();
   MOUNTD_ASSIGN(const UniqueFd markers,
-                propagation::OpenNetworkMarkers(
-                    {kernel_, *inspector_, config_, id_maps_}));
+                propagation::OpenNetworkMarkers(mounts));
+  MOUNTD_TRY(residence_.Enter(mounts, propagation::Side::kHost));
   const netns::Context context{kernel_, config_, networks_, markers.get()};
   const NetworkPlan& plan = request.body.network;
   NetworkState* state = &answer->reply.body.network;
@@ -298,7 +325,7 @@ Result<void> Dispatcher::CarryNetwork(const Request& request, const Fds& fds,
 
 Result<void> Dispatcher::CarryTask(const Request& request, const Fds& fds,
                                    Answer* answer) {
-  const propagation::Context context{kernel_, *inspector_, config_, id_maps_};
+  const propagation::Context context = ContextOf();
   const PlanBody& body = request.body;
   ReplyBody* reply = &answer->reply.body;
   switch (request.kind) {
@@ -334,7 +361,7 @@ Result<void> Dispatcher::CarryTree(const Request& request, const Fds& fds,
                                    Answer* answer) {
   // Some ten milliseconds, unless the file system is slow.
   constexpr propagation::TreeBound kBound{2048, std::chrono::milliseconds(250)};
-  const propagation::Context context{kernel_, *inspector_, config_, id_maps_};
+  const propagation::Context context = ContextOf();
   const TreePlan& plan = request.body.tree;
   TreeReply* reply = &answer->reply.body.tree;
   *reply = TreeReply{};
@@ -347,7 +374,7 @@ Result<void> Dispatcher::CarryTree(const Request& request, const Fds& fds,
 }
 
 Result<void> Dispatcher::CarryHealth(const Request& request, Answer* answer) {
-  const propagation::Context context{kernel_, *inspector_, config_, id_maps_};
+  const propagation::Context context = ContextOf();
   ReplyBody* reply = &answer->reply.body;
   switch (request.kind) {
     case PlanKind::kWatchMounts: {

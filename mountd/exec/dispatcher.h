@@ -13,6 +13,7 @@
 #include "netns/network.h"
 #include "propagation/idmap.h"
 #include "propagation/mount_inspector.h"
+#include "propagation/residence.h"
 
 namespace mountd::exec {
 
@@ -59,12 +60,14 @@ class Dispatcher {
                          Answer* answer);
   Result<void> CarryHealth(const Request& request, Answer* answer);
   Result<HelloReply> Hello();
+  propagation::Context ContextOf();
 
   Kernel& kernel_;
   const Config& config_;
   std::unique_ptr<propagation::MountInspector> inspector_;  // since a plan
   netns::Kept networks_;
   propagation::IdMaps id_maps_;
+  propagation::Residence residence_;
 };
 
 }  // namespace mountd::exec

@@ -41,6 +41,8 @@ class Executor {
   // Busy while a mount is in the inbox; none is success.
   virtual Result<void> PrepareInbox(const TaskPlan& plan) = 0;
   virtual Result<void> RemoveInbox(const TaskPlan& plan) = 0;
+  // A clone of it, with what is in it, that follows it once it is attached.
+  virtual Result<UniqueFd> OpenInbox(const TaskPlan& plan) = 0;
   // Busy while the anchor is used; gone already is success. Also of a source
   // that is declared no longer.
   virtual Result<void> ReleaseAnchor(const AnchorPlan& plan) = 0;

@@ -116,6 +116,11 @@ Result<void> ExecutorPool::RemoveInbox(const TaskPlan& plan) {
       mounts_, MakeRequest(PlanKind::kRemoveInbox, &PlanBody::task, plan));
 }
 
+Result<UniqueFd> ExecutorPool::OpenInbox(const TaskPlan& plan) {
+  return RunForFd(mounts_,
+                  MakeRequest(PlanKind::kOpenInbox, &PlanBody::task, plan));
+}
+
 Result<MountState> ExecutorPool::PreparePlugin(const PluginPlan& plan) {
   return RunForMount(
       MakeRequest(PlanKind::kPreparePlugin, &PlanBody::plugin, plan));

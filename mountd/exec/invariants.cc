@@ -296,6 +296,7 @@ Result<void> CheckRequest(const Request& request, const Config& config) {
       return CheckOpenTree(body.open_tree, config);
     case PlanKind::kPrepareInbox:
     case PlanKind::kRemoveInbox:
+    case PlanKind::kOpenInbox:
       MOUNTD_TRY(CheckName(body.task.allocation, "allocation"));
       return CheckName(body.task.task, "task");
     case PlanKind::kPreparePlugin:

@@ -180,9 +180,15 @@ class Kernel {
                                      std::span<const int> kept,
                                      std::chrono::milliseconds limit) = 0;
 
-  // Namespaces of others. setns(2) into a mount namespace: root and working
-  // directory are its root then. For a child of RunChild only.
+  // Mount namespaces. Leaves the one the process is in for a copy of it, that
+  // can be pinned there: younger in the kernel's eyes, which else fears a loop.
+  // On an error the process is where it was.
+  virtual Sys<void> NewMountNamespace() = 0;
+  // setns(2): root and working directory are its root then. Into one of others,
+  // for a child of RunChild only.
   virtual Sys<void> EnterMountNamespace(int mount_namespace) = 0;
+
+  // Namespaces of others.
   // The inode of the user namespace that owns a namespace (NS_GET_USERNS).
   virtual Sys<std::uint64_t> OwnerOf(int name_space) = 0;
   // Whose that user namespace is (NS_GET_OWNER_UID).

@@ -38,6 +38,9 @@ inline constexpr int kSoPeerPidfd = 77;  // SO_PEERPIDFD, 6.5
 
 inline constexpr std::uint64_t kAllMounts = ~std::uint64_t{0};
 
+// ioctl_nsfs(2), NS_GET_MNTNS_ID (6.11).
+inline constexpr unsigned long kNamespaceId = 0x8008b705;
+
 struct MountIdRequest {  // struct mnt_id_req, MNT_ID_REQ_SIZE_VER0
   std::uint32_t size = 24;
   std::uint32_t spare = 0;

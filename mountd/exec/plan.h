@@ -50,6 +50,7 @@ enum class PlanKind : std::uint32_t {
   kPrepareInbox = 17,
   kRemoveInbox = 18,
   kOpenTree = 19,
+  kOpenInbox = 29,
   // CSI plugins' directories.
   kPreparePlugin = 20,
   kRemovePlugin = 21,

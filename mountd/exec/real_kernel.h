@@ -75,6 +75,7 @@ class RealKernel final : public Kernel {
   Sys<std::uint8_t> RunChild(const std::function<int()>& body,
                              std::span<const int> kept,
                              std::chrono::milliseconds limit) override;
+  Sys<void> NewMountNamespace() override;
   Sys<void> EnterMountNamespace(int mount_namespace) override;
   Sys<std::uint64_t> OwnerOf(int name_space) override;
   Sys<uid_t> OwnerUidOf(int name_space) override;

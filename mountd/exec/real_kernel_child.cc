@@ -17,6 +17,7 @@
 #include <cstdlib>
 #include <vector>
 
+#include "mountd/exec/kernel_abi.h"
 #include "mountd/exec/real_kernel.h"
 
 namespace mountd::exec {
@@ -117,6 +118,73 @@ Sys<std::uint8_t> RealKernel::RunChild(const std::function<int()>& body,
     return ECHILD;
   }
   return static_cast<std::uint8_t>(WEXITSTATUS(status));
+}
+
+namespace {
+
+UniqueFd OpenOwnMounts() {
+  return UniqueFd(::open("/proc/self/ns/mnt", O_RDONLY | O_CLOEXEC));
+}
+
+// 0: this kernel does not say, and counts them one after the other.
+std::uint64_t NamespaceIdOf(const UniqueFd& mounts) {
+  std::uint64_t id = 0;
+  return ::ioctl(mounts.get(), abi::kNamespaceId, &id) == 0 ? id : 0;
+}
+
+// For as long as it lives, the thread runs where it is told.
+class OnCpu {
+ public:
+  OnCpu() {
+    CPU_ZERO(&before_);
+    known_ = ::sched_getaffinity(0, sizeof(before_), &before_) == 0;
+  }
+  ~OnCpu() {
+    if (known_) {
+      ::sched_setaffinity(0, sizeof(before_), &before_);
+    }
+  }
+  OnCpu(const OnCpu&) = delete;
+  OnCpu& operator=(const OnCpu&) = delete;
+  bool Move(std::size_t cpu) const {
+    cpu_set_t one;
+    CPU_ZERO(&one);
+    CPU_SET(cpu, &one);
+    return known_ && CPU_ISSET(cpu, &before_) &&
+           ::sched_setaffinity(0, sizeof(one), &one) == 0;
+  }
+
+ private:
+  cpu_set_t before_;
+  bool known_ = false;
+};
+
+}  // namespace
+
+// Linux 6.18 has numbers for them ready on each CPU: on another one than the
+// old namespace was made on, the new one may get a smaller number.
+Sys<void> RealKernel::NewMountNamespace() {
+  const UniqueFd old = OpenOwnMounts();
+  if (!old.valid() || ::unshare(CLONE_NEWNS) < 0) {
+    return errno;
+  }
+  const OnCpu where;
+  for (std::size_t cpu = 0; cpu < CPU_SETSIZE; ++cpu) {
+    const std::uint64_t id = NamespaceIdOf(OpenOwnMounts());
+    if (id == 0 || id > NamespaceIdOf(old)) {
+      break;
+    }
+    if (!where.Move(cpu)) {
+      continue;
+    }
+    if (::setns(old.get(), CLONE_NEWNS) < 0) {
+      std::abort();
+    }
+    if (::unshare(CLONE_NEWNS) < 0) {
+      return errno;
+    }
+  }
+  return {};
 }
 
 Sys<void> RealKernel::EnterMountNamespace(int mount_namespace) {

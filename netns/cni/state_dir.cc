@@ -13,6 +13,7 @@
 #include <string_view>
 #include <utility>
 
+#include "mountd/base/write_all.h"
 #include "netns/cni/names.h"
 #include "netns/cni/trusted_files.h"
 
@@ -39,17 +40,6 @@ std::optional<Attachment> AttachmentOf(const std::string& file) {
              : std::nullopt;
 }
 
-Result<void> Write(int fd, std::string_view bytes, const std::string& object) {
-  while (!bytes.empty()) {
-    const ssize_t put = ::write(fd, bytes.data(), bytes.size());
-    if (put < 0 && errno != EINTR) {
-      return ErrnoError(errno, "write", object);
-    }
-    bytes.remove_prefix(put < 0 ? 0 : static_cast<std::size_t>(put));
-  }
-  return Ok();
-}
-
 // The whole file, or the one that was there before.
 Result<void> Replace(int directory, const Record& record, bool on_disk) {
   const std::string name = FileOf(record.attachment);
@@ -67,7 +57,7 @@ Result<void> Replace(int directory, const Record& record, bool on_disk) {
   if (!file.valid()) {
     return ErrnoError(errno, "open", object);
   }
-  MOUNTD_TRY(Write(file.get(), text, object));
+  MOUNTD_TRY(WriteAll(file.get(), text, object));
   if (on_disk && ::fdatasync(file.get()) != 0) {
     return ErrnoError(errno, "fdatasync", object);
   }

@@ -147,12 +147,15 @@ TEST(CheckRootPropagation, OfNoRootIsUnknown) {
 
 TEST(CheckMountRoom, WarnsBeforeMountdRefuses) {
   const auto with = [](std::size_t count, std::uint64_t most) {
-    return CheckMountRoom(std::string(count, '\n'), most);
+    return CheckMountRoom(std::string(count, '\n'), most, 1000);
   };
   EXPECT_EQ(with(100, 100'000).verdict, Verdict::kOk);
   EXPECT_EQ(with(18'001, 20'000).verdict, Verdict::kWarning);
   EXPECT_EQ(with(19'000, 20'000).verdict, Verdict::kFailed);
   EXPECT_EQ(with(30'000, 20'000).verdict, Verdict::kFailed);
+  // What is kept for others is as configured.
+  EXPECT_EQ(CheckMountRoom("\n\n", 10, 8).verdict, Verdict::kFailed);
+  EXPECT_EQ(CheckMountRoom("\n\n", 10, 7).verdict, Verdict::kOk);
   EXPECT_THAT(with(19'000, 20'000).why, HasSubstr("19000 of 20000"));
   EXPECT_THAT(with(19'000, 20'000).advice, HasSubstr("fs.mount-max=40000"));
 }
@@ -186,22 +189,20 @@ TEST(CheckPolicy, TellsWhetherARuleNamesTheCaller) {
   Capabilities offers;
   offers.network_modes = {"bridge", "none"};
   offers.host_ports = {{8080, 8080, 1}, {20000, 20100, 5}};
-  const Check named = CheckPolicy({"alice", false, Ok()}, offers);
+  offers.rules = true;
+  const Check named = CheckPolicy({"alice", false}, offers);
   EXPECT_EQ(named.verdict, Verdict::kOk);
   EXPECT_THAT(named.why, HasSubstr("networks: bridge, none"));
   EXPECT_THAT(named.why, HasSubstr("host ports: 8080, 20000-20100"));
-  const Result<void> denied =
-      MakeError(Code::kPermissionDenied, "prepare", "", "no rule");
-  const Check unnamed = CheckPolicy({"bob", false, denied}, offers);
+  EXPECT_EQ(named.why.find("everybody"), std::string::npos);
+  offers.administrator = true;
+  EXPECT_THAT(CheckPolicy({"alice", false}, offers).why,
+              HasSubstr("a rule names alice, who sees and may undo everybody"));
+  offers.rules = offers.administrator = false;
+  const Check unnamed = CheckPolicy({"bob", false}, offers);
   EXPECT_EQ(unnamed.verdict, Verdict::kFailed);
   EXPECT_THAT(unnamed.advice, HasSubstr("users = [\"bob\"]"));
-  EXPECT_EQ(CheckPolicy({"root", true, denied}, offers).verdict, Verdict::kOk);
-  const Result<void> busy = MakeError(Code::kInProgress, "", "", "op-1");
-  EXPECT_EQ(CheckPolicy({"bob", false, busy}, offers).verdict,
-            Verdict::kUnknown);
-  const Result<void> broken = MakeError(Code::kInternal, "", "", "broken");
-  EXPECT_EQ(CheckPolicy({"bob", false, broken}, offers).why,
-            "Internal: broken");
+  EXPECT_EQ(CheckPolicy({"root", true}, offers).verdict, Verdict::kOk);
 }
 
 TEST(CheckAddresses, WarnsAtATenthAndFailsAtNone) {
@@ -260,6 +261,8 @@ TEST(CheckOwed, FailsOnceItIsOwedForLong) {
       "1 tear-down, the oldest for 1m 1s: unmount web/server/data: EBUSY");
   EXPECT_THAT(CheckOwed({2, seconds(1), {one}}).why, HasSubstr("2 tear-downs"));
   EXPECT_EQ(CheckOwed({1, seconds(301), {one}}).verdict, Verdict::kFailed);
+  EXPECT_EQ(CheckOwed({1, seconds(301), {one}, seconds(302)}).verdict,
+            Verdict::kWarning);
   EXPECT_THAT(CheckOwed({1, seconds(1), {}}).why, HasSubstr("none that you"));
 }
 

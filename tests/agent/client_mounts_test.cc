@@ -106,6 +106,11 @@ TEST_F(ClientMountsTest, InboxesArePreparedAndRemoved) {
   EXPECT_EQ(inbox.host_path, "/run/mountd/base/a/web/server");
   EXPECT_EQ(inbox.propagation, "host-to-task");
   EXPECT_EQ(inbox.required_rootfs_propagation, "slave");
+  // As an fd only if the daemon answers one.
+  const Result<UniqueFd> inbox_fd = client_->OpenInbox("web", "server");
+  ASSERT_FALSE(inbox_fd);
+  EXPECT_EQ(inbox_fd.error().code, Code::kInternal);
+  EXPECT_EQ(script().last_call(), "PrepareInbox web server {open=true;}");
   ASSERT_TRUE(client_->RemoveInbox("web", "server"));
   EXPECT_EQ(script().last_call(), "RemoveInbox web server {}");
 }

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 #include "tests/agent/fake_answers.h"
 
+#include <unistd.h>
+
 namespace mountd::agent::test {
 
 dbus::Value Text(const char* text) { return V(std::string(text)); }
@@ -222,25 +224,46 @@ dbus::Dict TaskReport(const std::string& task) {
           {"own_user_namespace", V(true)}};
 }
 
-dbus::Dict Capabilities() {
+dbus::Dict Operation() {
+  return {{"id", Text("op-1")},
+          {"method", Text("ReleaseAllocation")},
+          {"object", Text("allocation web")},
+          {"uid", V(::geteuid())},
+          {"elapsed_ms", V(std::uint64_t{90'000})},
+          {"waiters", V(1U)},
+          {"cancelled", V(false)},
+          {"step", Text("stage")},
+          {"done", V(std::uint64_t{2})},
+          {"total", V(std::uint64_t{7})},
+          {"attempt", V(3U)},
+          {"error", Text("Unavailable")},
+          {"of_a_later_release", V(1.5)}};
+}
+
+dbus::Dict Capabilities(bool named) {
   using Words = std::vector<std::string>;
-  return {{"version", Text("0.1.0")},
-          {"kernel", Text("6.18")},
-          {"cni_plugins",
-           V(std::map<std::string, std::string>{{"bridge", "1.6.0"}})},
-          {"network_modes", V(Words{"bridge", "cni/net"})},
-          {"host_ports",
-           V(std::vector<
-               sdbus::Struct<std::uint16_t, std::uint16_t, std::uint32_t>>{
-               {std::uint16_t{20000}, std::uint16_t{20100}, 99U}})},
-          {"addresses",
-           V(std::map<std::string, sdbus::Struct<std::uint32_t, std::uint32_t>>{
-               {"default", {254U, 250U}}})},
-          {"propagation", V(Words{"private", "host-to-task"})},
-          {"source_types", V(Words{"host", "volume"})},
-          {"features", V(std::map<std::string, bool>{{"statmount", false}})},
-          {"missing", V(std::map<std::string, std::string>{
-                          {"statmount", "needs Linux 6.8"}})}};
+  return {
+      {"version", Text("0.1.0")},
+      {"kernel", Text("6.18")},
+      {"cni_plugins",
+       V(std::map<std::string, std::string>{{"bridge", "1.6.0"}})},
+      {"network_modes", V(Words{"bridge", "cni/net"})},
+      {"host_ports",
+       V(std::vector<
+           sdbus::Struct<std::uint16_t, std::uint16_t, std::uint32_t>>{
+           {std::uint16_t{20000}, std::uint16_t{20100}, 99U}})},
+      {"addresses",
+       V(std::map<std::string, sdbus::Struct<std::uint32_t, std::uint32_t>>{
+           {"default", {254U, 250U}}})},
+      {"propagation", V(Words{"private", "host-to-task"})},
+      {"source_types", V(Words{"host", "volume"})},
+      {"features", V(std::map<std::string, bool>{{"statmount", false}})},
+      {"missing",
+       V(std::map<std::string, std::string>{{"statmount", "needs Linux 6.8"}})},
+      {"mount_reserve", V(77U)},
+      {"owed_warning_ms", V(1500U)},
+      {"administrator", V(named)},
+      {"rules", V(named)}};
 }
 
 dbus::Dict CreatedVolume(const std::string& volume) {

@@ -52,7 +52,10 @@ dbus::Dict Plugin(const std::string& id);
 dbus::Dict Holders();
 // "fine" is in order.
 dbus::Dict TaskReport(const std::string& task);
-dbus::Dict Capabilities();
+// No rule names the caller, unless `named`.
+dbus::Dict Capabilities(bool named = true);
+// The caller's.
+dbus::Dict Operation();
 // As a plugin's controller answers it.
 dbus::Dict CreatedVolume(const std::string& volume);
 // What protoc makes of a response of this call; nothing of others.

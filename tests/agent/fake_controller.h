@@ -33,6 +33,7 @@ class FakeController : public org::mountd1::Manager_adaptor {
   void Answer(const std::string& method, const std::string& arguments,
               sdbus::Result<T...>&& reply, const T&... values) {
     script().Record(method + " " + arguments);
+    script().Hold(method);
     Failure failure;
     if (!script().Next(method, failure)) {
       reply.returnResults(values...);

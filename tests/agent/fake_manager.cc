@@ -35,6 +35,7 @@ class Manager final : public sdbus::AdaptorInterfaces<FakeController> {
   void EmitAll() {
     emitOperationDone("op-1", "org.mountd1.Error.Busy", "in use");
     emitOperationProgress("op-1", "RemoveTree", 7);
+    emitOperationStep("op-1", Operation());
     emitPluginAdded("csi-local", "node", "web",
                     sdbus::ObjectPath("/org/mountd1/plugin/csi_2dlocal/0"));
     emitPluginChanged("csi-local", "healthy", "");
@@ -306,8 +307,16 @@ class Manager final : public sdbus::AdaptorInterfaces<FakeController> {
               dbus::Dict options) override {
     Answer("Cancel", operation + " " + Show(options), std::move(reply));
   }
+  void ListOperations(sdbus::Result<std::vector<dbus::Dict>>&& reply,
+                      dbus::Dict options) override {
+    Answer("ListOperations", Show(options), std::move(reply),
+           script_.emptied("ListOperations")
+               ? std::vector<dbus::Dict>()
+               : std::vector<dbus::Dict>{Operation()});
+  }
   void GetCapabilities(MapReply&& reply, dbus::Dict options) override {
-    Answer("GetCapabilities", Show(options), std::move(reply), Capabilities());
+    Answer("GetCapabilities", Show(options), std::move(reply),
+           Capabilities(!script_.emptied("GetCapabilities")));
   }
   void GetStatistics(sdbus::Result<Statistics>&& reply,
                      dbus::Dict options) override {

@@ -20,6 +20,7 @@ namespace {
 
 using mountd::test::ProgramOutcome;
 using mountd::test::RunningProgram;
+using mountd::test::RunOnTerminal;
 using mountd::test::RunProgram;
 using nlohmann::json;
 using testing::HasSubstr;
@@ -124,6 +125,52 @@ TEST_F(MountctlTest, TreeDrawsWhatTheCallerSeesOrOne) {
   // One that is released meanwhile is left out.
   script().Fail("GetAllocation", {"org.mountd1.Error.NotFound", "gone"});
   EXPECT_EQ(Run({"tree"}).out, "");
+}
+
+TEST_F(MountctlTest, OperationsTellsWhatEachIsAt) {
+  const ProgramOutcome outcome = Run({"operations"});
+  EXPECT_EQ(outcome.status, 0) << outcome.err;
+  EXPECT_THAT(outcome.out,
+              HasSubstr("op-1  ReleaseAllocation  allocation web"));
+  EXPECT_THAT(outcome.out,
+              HasSubstr("1m 30s  1        stage 2/7, attempt 3 (Unavailable)"));
+  const json operations = RunJson({"operations"});
+  ASSERT_EQ(operations.size(), 1U);
+  EXPECT_EQ(operations[0]["step"], "stage");
+  EXPECT_EQ(operations[0]["elapsed_ms"], 90'000);
+  EXPECT_EQ(operations[0]["error"], "Unavailable");
+  script().Empty("ListOperations");
+  EXPECT_EQ(Run({"operations"}).out, "nothing is under way\n");
+  EXPECT_EQ(RunJson({"operations"}), json::array());
+}
+
+// The command's own output comes on a line that is clear again.
+TEST_F(MountctlTest, WhoWaitsAtATerminalIsToldForWhat) {
+  ::setenv("TERM", "xterm", 1);
+  script().HoldUntil("ReleaseAllocation", "ListOperations", 2);
+  const ProgramOutcome outcome = RunOnTerminal(Command({"stop", "web"}));
+  EXPECT_EQ(outcome.status, 0) << outcome.err;
+  EXPECT_THAT(outcome.out, HasSubstr("web"));
+  // As wide as the terminal, but for one column.
+  EXPECT_THAT(outcome.err,
+              StartsWith("\r\x1b[KReleaseAllocation allocation web: stage 2/7, "
+                         "attempt 3 (Una\r\x1b[K"));
+  EXPECT_THAT(outcome.err, testing::EndsWith("\r\x1b[K"));
+  EXPECT_EQ(script().count("ReleaseAllocation"), 1U);
+}
+
+TEST_F(MountctlTest, WhoWaitsElsewhereIsToldNothing) {
+  const auto waits = [&] {
+    script().HoldUntil("ReleaseAllocation", "ListOperations", 1,
+                       std::chrono::milliseconds(1600));
+  };
+  ::setenv("TERM", "xterm", 1);
+  waits();
+  EXPECT_EQ(RunOnTerminal(Command({"stop", "web", "--json"})).err, "");
+  EXPECT_EQ(Run({"stop", "web"}).err, "");
+  ::setenv("TERM", "dumb", 1);
+  EXPECT_EQ(RunOnTerminal(Command({"stop", "web"})).err, "");
+  EXPECT_EQ(script().count("ListOperations"), 0U);
 }
 
 TEST_F(MountctlTest, EveryListingAndStatusHasJson) {
@@ -405,6 +452,17 @@ TEST_F(MountctlTest, OwedRetryTriesThenLists) {
               testing::ElementsAre("RetryOwed {}", "ListOwed {}"));
 }
 
+TEST_F(MountctlTest, WhatIsListedIsOfAllUsersWhenToldSo) {
+  EXPECT_EQ(Run({"--all-users", "owed", "--retry"}).status, 0);
+  EXPECT_EQ(Run({"alloc", "list", "--all-users"}).status, 0);
+  EXPECT_EQ(Run({"--all-users", "volume", "list"}).status, 0);
+  EXPECT_THAT(script().calls(),
+              testing::ElementsAre("RetryOwed {all_users=true;}",
+                                   "ListOwed {all_users=true;}",
+                                   "ListAllocations {all_users=true;}",
+                                   "ListVolumes {all_users=true;}"));
+}
+
 TEST_F(MountctlTest, EventsArePrintedAsTheyComeUntilItIsInterrupted) {
   RunningProgram events(Command({"events", "--json"}));
   while (!server_.EmitSignals()) {
@@ -412,6 +470,7 @@ TEST_F(MountctlTest, EventsArePrintedAsTheyComeUntilItIsInterrupted) {
   }
   EXPECT_EQ(json::parse(events.ReadLine())["operation"], "op-1");
   EXPECT_EQ(json::parse(events.ReadLine())["done"], 7);
+  EXPECT_EQ(json::parse(events.ReadLine())["step"], "stage");
   EXPECT_EQ(json::parse(events.ReadLine())["signal"], "PluginAdded");
   EXPECT_EQ(json::parse(events.ReadLine())["state"], "healthy");
   EXPECT_EQ(json::parse(events.ReadLine())["allocation"], "web");

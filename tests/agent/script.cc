@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 #include "tests/agent/script.h"
 
+#include <algorithm>
 #include <utility>
 
 namespace mountd::agent::test {
@@ -51,6 +52,27 @@ UniqueFd Script::TakeSecrets() {
 void Script::Record(const std::string& line) {
   const std::lock_guard lock(mutex_);
   calls_.push_back(line);
+  recorded_.notify_all();
+}
+
+void Script::HoldUntil(const std::string& method, const std::string& other,
+                       std::size_t count, std::chrono::milliseconds most) {
+  const std::lock_guard lock(mutex_);
+  held_[method] = {other, count, most};
+}
+
+void Script::Hold(const std::string& method) {
+  std::unique_lock lock(mutex_);
+  const auto held = held_.find(method);
+  if (held == held_.end()) {
+    return;
+  }
+  const Held until = held->second;
+  recorded_.wait_for(lock, until.most, [&] {
+    return std::count_if(calls_.begin(), calls_.end(), [&](const auto& call) {
+             return call.starts_with(until.other + " ");
+           }) >= static_cast<std::ptrdiff_t>(until.count);
+  });
 }
 
 bool Script::Next(const std::string& method, Failure& failure) {

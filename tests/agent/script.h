@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 #pragma once
 
+#include <chrono>
+#include <condition_variable>
 #include <cstddef>
 #include <deque>
 #include <map>
@@ -27,6 +29,11 @@ class Script {
   void Garble(const std::string& method);
   // The list that the method answers is empty from now on.
   void Empty(const std::string& method);
+  // Calls of the method are answered once there were so many of the other one,
+  // or after so long.
+  void HoldUntil(const std::string& method, const std::string& other,
+                 std::size_t count,
+                 std::chrono::milliseconds most = std::chrono::seconds(30));
   // What ListAllocations answers; "web" alone at first.
   void SetAllocations(std::vector<std::string> allocations);
 
@@ -41,6 +48,7 @@ class Script {
   // For the fake.
   void Record(const std::string& line);
   bool Next(const std::string& method, Failure& failure);
+  void Hold(const std::string& method);
   bool garbled(const std::string& method);
   bool emptied(const std::string& method);
   std::vector<std::string> allocations();
@@ -50,6 +58,13 @@ class Script {
   std::mutex mutex_;
   std::vector<std::string> calls_;
   std::map<std::string, std::deque<Failure>> failures_;
+  struct Held {
+    std::string other;
+    std::size_t count = 0;
+    std::chrono::milliseconds most{0};
+  };
+  std::map<std::string, Held> held_;
+  std::condition_variable recorded_;
   std::map<std::string, bool> garbled_;
   std::map<std::string, bool> emptied_;
   std::vector<std::string> allocations_{"web"};

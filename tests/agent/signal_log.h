@@ -27,6 +27,10 @@ class SignalLog {
                                          std::uint64_t done) {
       Add("progress " + operation + " " + method + " " + std::to_string(done));
     };
+    handlers.operation_step = [this](const OperationStatus& operation) {
+      Add("step " + operation.id + " " + operation.step + " " +
+          std::to_string(operation.attempt) + " " + operation.error);
+    };
     handlers.plugin_changed = [this](const std::string& plugin,
                                      const std::string& state,
                                      const std::string& reason) {

@@ -380,6 +380,56 @@ TEST_P(Methods, ListOwedAndRetryOwed) {
   EXPECT_EQ(client_->Call("ListOwed", "a{sv}", 0).text, "[]");
 }
 
+TEST_P(Methods, ListOperations) {
+  EXPECT_EQ(client_->Call("ListOperations", "a{sv}", 0).text, "[]");
+  executor().script().Block("PrepareAllocation");
+  const Answer waiting = client_->Call("PrepareAllocation", "sa{sv}", "web", 1,
+                                       "patience_ms", "u", 1);
+  ASSERT_EQ(waiting.error, "org.mountd1.Error.InProgress");
+  ASSERT_TRUE(executor().script().AwaitBlocked("PrepareAllocation"));
+  const Answer all = client_->Call("ListOperations", "a{sv}", 0);
+  EXPECT_EQ(all.signature, "aa{sv}");
+  EXPECT_EQ(all.types, Prefixed("0.", {{"id", "s"},
+                                       {"method", "s"},
+                                       {"object", "s"},
+                                       {"uid", "u"},
+                                       {"elapsed_ms", "t"},
+                                       {"waiters", "u"},
+                                       {"cancelled", "b"},
+                                       {"step", "s"}}));
+  EXPECT_EQ(all.values.at("0.id"), "\"" + waiting.message + "\"");
+  EXPECT_EQ(all.values.at("0.method"), R"("PrepareAllocation")");
+  EXPECT_EQ(all.values.at("0.object"), R"("allocation web")");
+  EXPECT_EQ(all.values.at("0.uid"), std::to_string(::geteuid()));
+  EXPECT_EQ(all.values.at("0.waiters"), "0");
+  EXPECT_EQ(all.values.at("0.step"), R"("work")");
+  executor().script().UnblockAll();
+  EXPECT_TRUE(Eventually([&] { return server().running() == 0; }));
+  EXPECT_EQ(client_->Call("ListOperations", "a{sv}", 0).text, "[]");
+}
+
+// What is tried again says which try it is, and why: by a word, not by the
+// plugin's own.
+TEST_P(Methods, ListOperationsTellsTries) {
+  RegisterPlugin(*client_);
+  MustPrepare();
+  csi().FailNext("NodeStageVolume", csi::RpcCode::kUnavailable,
+                 FailWhen::kBefore, CallScript<csi::RpcError>::kAlways);
+  const std::uint64_t call =
+      client_->Send("PublishVolume", "ssssa{sv}a{ss}a{ss}a{sv}", "web", "data",
+                    "vol", "csi", 0, 0, 0, 0);
+  const auto other = Connect();
+  std::map<std::string, std::string> now;
+  ASSERT_TRUE(Eventually([&] {
+    now = other->Call("ListOperations", "a{sv}", 0).values;
+    return now.contains("0.error") && now.at("0.step") == R"("stage")";
+  }));
+  EXPECT_NE(now.at("0.attempt"), "0");
+  EXPECT_EQ(now.at("0.error"), R"("Unavailable")");
+  csi().script().Clear();
+  EXPECT_TRUE(client_->Await(call).ok());
+}
+
 TEST_P(Methods, GetCapabilities) {
   const Answer answer = client_->Call("GetCapabilities", "a{sv}", 0);
   ASSERT_TRUE(answer.ok()) << answer.message;
@@ -395,7 +445,16 @@ TEST_P(Methods, GetCapabilities) {
                                  {"cni_plugins", "a{ss}"},
                                  {"executor_capabilities", "t"},
                                  {"stuck_executors", "u"},
-                                 {"stores_set_aside", "as"}}));
+                                 {"stores_set_aside", "as"},
+                                 {"mount_reserve", "u"},
+                                 {"owed_warning_ms", "u"},
+                                 {"administrator", "b"},
+                                 {"rules", "b"}}));
+  EXPECT_EQ(answer.values.at("mount_reserve"), "1000");
+  EXPECT_EQ(answer.values.at("owed_warning_ms"), "20");
+  EXPECT_EQ(answer.values.at("administrator"),
+            ::geteuid() == 0 ? "true" : "false");
+  EXPECT_EQ(answer.values.at("rules"), "true");
   EXPECT_EQ(answer.values.at("version"), "\"" MOUNTD_VERSION "\"");
   EXPECT_EQ(answer.values.at("network_modes"),
             R"(["bridge", "none", "host", "driver"])");

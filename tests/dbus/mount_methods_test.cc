@@ -175,6 +175,15 @@ TEST_P(MountMethods, OpenTreeAnswersAnFd) {
   EXPECT_EQ(answer.signature, "h");
 }
 
+TEST_P(MountMethods, AnInboxIsAnsweredAsAnFdToWhomItIsWantedBy) {
+  MustPrepare();
+  const Answer answer = client_->Call("PrepareInbox", "ssa{sv}", "web", "task",
+                                      1, "open", "b", true);
+  ASSERT_TRUE(answer.ok()) << answer.message;
+  EXPECT_EQ(answer.types.at("tree"), "h");
+  EXPECT_EQ(answer.values.at("host_path"), R"(b"/run/mountd/base/a/web/task")");
+}
+
 TEST_P(MountMethods, PrepareInboxAndRemoveInbox) {
   MustPrepare();
   const Answer answer =
@@ -182,6 +191,8 @@ TEST_P(MountMethods, PrepareInboxAndRemoveInbox) {
   ASSERT_TRUE(answer.ok()) << answer.message;
   EXPECT_EQ(answer.values.at("host_path"), R"(b"/run/mountd/base/a/web/task")");
   EXPECT_EQ(answer.values.at("required_rootfs_propagation"), R"("slave")");
+  EXPECT_FALSE(answer.values.contains("tree"));
+  EXPECT_FALSE(answer.values.contains("mount_namespace"));
   ASSERT_TRUE(client_->Call("RemoveInbox", "ssa{sv}", "web", "task", 0).ok());
   EXPECT_EQ(executor().Existing(), std::vector<std::string>{"allocation web"});
 }

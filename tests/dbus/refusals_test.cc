@@ -14,8 +14,9 @@ constexpr char kNotSupported[] = "org.mountd1.Error.NotSupported";
 
 // Those without other arguments.
 constexpr const char* kLists[] = {
-    "ListAllocations", "ListVolumes",   "ListPlugins",     "ListOwed",
-    "RetryOwed",       "GetStatistics", "GetCapabilities", "Reload"};
+    "ListAllocations", "ListVolumes", "ListPlugins",
+    "ListOwed",        "RetryOwed",   "GetStatistics",
+    "GetCapabilities", "Reload",      "ListOperations"};
 
 // Something of every kind is there, to be left alone. What it takes is asked
 // once; each call that is refused must leave all of it as it was.

@@ -191,6 +191,31 @@ TEST_P(SignalsOfOthers, AnOperationIsItsCallersAlone) {
   }
 }
 
+TEST_P(SignalsOfOthers, WhatALongOneIsAtIsItsCallersAndAdministrators) {
+  Subscribe(*client_);  // root
+  executor().script().Block("PrepareAllocation");
+  const Answer waiting = alice_->Call("PrepareAllocation", "sa{sv}", "web", 1,
+                                      "patience_ms", "u", 1);
+  ASSERT_EQ(waiting.error, "org.mountd1.Error.InProgress");
+  for (BusClient* client : {alice_.get(), client_.get()}) {
+    const Signal step = client->AwaitSignal("OperationStep");
+    EXPECT_TRUE(step.text.starts_with("\"" + waiting.message + "\", {"))
+        << step.text;
+    EXPECT_NE(step.text.find("\"step\": \"work\""), std::string::npos)
+        << step.text;
+    EXPECT_NE(
+        client->Call("ListOperations", "a{sv}", 0).text.find(waiting.message),
+        std::string::npos);
+  }
+  executor().script().UnblockAll();
+  EXPECT_NE(alice_->AwaitSignal("OperationStep").text.find("\"end\""),
+            std::string::npos);
+  for (BusClient* other : {bob_.get(), stranger_.get()}) {
+    EXPECT_EQ(other->Call("ListOperations", "a{sv}", 0).text, "[]");
+    EXPECT_FALSE(Has(*other, "OperationStep"));
+  }
+}
+
 TEST_P(SignalsOfOthers, APluginIsSeenByWhoMayUseIt) {
   RegisterPlugin(*alice_);
   EXPECT_EQ(alice_->AwaitSignal("PluginChanged").text,

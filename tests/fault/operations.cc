@@ -575,6 +575,7 @@ const std::vector<Uncounted>& UncountedMethods() {
       {"ListPlugins", "only reads"},
       {"ListOwed", "only reads; called after each step of others"},
       {"GetStatistics", "only reads"},
+      {"ListOperations", "of mountd's memory alone"},
       {"Reload", "of mountd's memory alone"},
       {"VerifyTask",
        "only reads; each of its calls fails in "

@@ -54,6 +54,7 @@ const Errors& OfKernel() {
       {"MountById", {ENOMEM}},
       {"MountsBelow", {ENOMEM}},
       {"RunChild", {EAGAIN, ETIMEDOUT}},
+      {"NewMountNamespace", {ENOSPC, ENOMEM}},
       {"EnterMountNamespace", {EINVAL}},
       {"OwnerOf", {EMFILE}},
       {"OwnerUidOf", {EMFILE}},

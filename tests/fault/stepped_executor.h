@@ -52,6 +52,10 @@ class SteppedExecutor final : public exec::Executor {
     return Pass<void>("PrepareInbox",
                       [&] { return executor_.PrepareInbox(plan); });
   }
+  Result<UniqueFd> OpenInbox(const exec::TaskPlan& plan) override {
+    return Pass<UniqueFd>("OpenInbox",
+                          [&] { return executor_.OpenInbox(plan); });
+  }
   Result<void> RemoveInbox(const exec::TaskPlan& plan) override {
     return Pass<void>("RemoveInbox",
                       [&] { return executor_.RemoveInbox(plan); });

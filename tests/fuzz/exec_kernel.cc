@@ -324,6 +324,10 @@ void ExecKernel::Distort(FileFacts* facts) {
 }
 
 Sys<FileFacts> ExecKernel::Stat(int dir, const std::string& name) {
+  // Root alone can put anything there, and the tree is the host's.
+  if (dir < 0 && name == paths::kNamespace) {
+    return ENOENT;
+  }
   if (const int error = Fails()) {
     return error;
   }
@@ -685,6 +689,11 @@ Sys<std::uint8_t> ExecKernel::RunChild(const std::function<int()>& body,
     }
   }
   return Lie();
+}
+
+Sys<void> ExecKernel::NewMountNamespace() {
+  Require(false, "the tree gets another namespace than the configuration's");
+  return ENOSYS;
 }
 
 Sys<void> ExecKernel::EnterMountNamespace(int mount_namespace) {

@@ -96,6 +96,7 @@ class ExecKernel final : public RefusingKernel {
   exec::Sys<std::uint8_t> RunChild(const std::function<int()>& body,
                                    std::span<const int> kept,
                                    std::chrono::milliseconds limit) override;
+  exec::Sys<void> NewMountNamespace() override;
   exec::Sys<void> EnterMountNamespace(int mount_namespace) override;
   exec::Sys<std::uint64_t> OwnerOf(int name_space) override;
   exec::Sys<uid_t> OwnerUidOf(int name_space) override;

@@ -551,6 +551,16 @@ void ExecKernel::CheckAnswer(int fd) {
               "a tree is handed out that may only be read");
       return;
     }
+    case PlanKind::kOpenInbox: {
+      const exec::TaskPlan& task = plan_->body.task;
+      Require(node.kind == Kind::kTree && node.trusted &&
+                  node.path == PlaceOfAllocation(Text(task.allocation)) + "/" +
+                                   Text(task.task),
+              "another tree is handed out than the plan's inbox");
+      Require(node.propagation == MS_SLAVE,
+              "an inbox is handed out that does not only follow");
+      return;
+    }
     case PlanKind::kConnectPlugin:
       Require(node.kind == Kind::kSocket, "no socket is handed out");
       return;

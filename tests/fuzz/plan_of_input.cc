@@ -27,6 +27,7 @@ constexpr PlanKind kKinds[] = {
     PlanKind::kReleaseAnchor,
     PlanKind::kPrepareInbox,
     PlanKind::kRemoveInbox,
+    PlanKind::kOpenInbox,
     PlanKind::kOpenTree,
     PlanKind::kPreparePlugin,
     PlanKind::kRemovePlugin,
@@ -225,6 +226,7 @@ void SetMountBody(Input* input, Request* request) {
       break;
     case PlanKind::kPrepareInbox:
     case PlanKind::kRemoveInbox:
+    case PlanKind::kOpenInbox:
       body.task = {Allocation(input), NameOf(input, "server", "sidecar")};
       break;
     default:
@@ -335,6 +337,7 @@ Request RequestOf(Input* input) {
     case PlanKind::kReleaseAnchor:
     case PlanKind::kPrepareInbox:
     case PlanKind::kRemoveInbox:
+    case PlanKind::kOpenInbox:
     case PlanKind::kOpenTree:
       SetMountBody(input, &request);
       break;

@@ -143,6 +143,7 @@ class RefusingKernel : public exec::Kernel {
       std::chrono::milliseconds /*limit*/) override {
     return ENOSYS;
   }
+  exec::Sys<void> NewMountNamespace() override { return ENOSYS; }
   exec::Sys<void> EnterMountNamespace(int /*mount_namespace*/) override {
     return ENOSYS;
   }

@@ -4,6 +4,8 @@
 PASSED=0
 FAILED=0
 CHECK_OUTPUT=/dev/null  # whoever sources this names a file
+# How many times as long as elsewhere everything may take: where a machine is emulated.
+SLOWNESS=${MOUNTD_TEST_SLOWNESS:-1}
 
 step() {
   if [[ -n $1 ]]; then
@@ -39,7 +41,7 @@ not() { ! "$@"; }
 # eventually SECONDS COMMAND...: tries until it succeeds or the time is over.
 # For what mountd does on its own time: nothing that a call answers for.
 eventually() {
-  local end=$((SECONDS + $1)) output=
+  local end=$((SECONDS + $1 * SLOWNESS)) output=
   shift
   while :; do
     output=$("$@" 2>&1) && return 0

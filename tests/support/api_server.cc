@@ -79,8 +79,11 @@ ApiServer::ApiServer(const std::string& directory, ApiServerOptions options)
           *loop_, strands_,
           [this](const OperationSummary& summary) { Finished(summary); },
           options_.config.limits.operations_per_uid,
-          [this](const OperationProgress& progress) {
-            Send(dbus::OperationProgressed(progress));
+          [this](const OperationStatus& status) {
+            for (const dbus::Event& event :
+                 dbus::OperationChanged(service_, status)) {
+              Send(event);
+            }
           }),
       owed_watch_(*loop_, options_.config.timeouts.owed_warning,
                   {[this](const OwedSummary& owed) {

@@ -305,6 +305,20 @@ Result<void> FakeExecutor::RemoveInbox(const TaskPlan& plan) {
       });
 }
 
+Result<UniqueFd> FakeExecutor::OpenInbox(const TaskPlan& plan) {
+  PlanBody body;
+  body.task = plan;
+  const std::string inbox = Text(plan.allocation) + "/" + Text(plan.task);
+  return Run<Result<UniqueFd>>(
+      PlanKind::kOpenInbox, "OpenInbox", inbox, body,
+      [&]() -> Result<UniqueFd> {
+        if (!inboxes_.contains(inbox)) {
+          return ErrnoError(ENOENT, "openat2", inbox);
+        }
+        return UniqueFd(memfd_create("inbox", MFD_CLOEXEC));
+      });
+}
+
 Result<TreeReply> FakeExecutor::RemoveTree(const TreePlan& plan,
                                            int /*directory*/) {
   PlanBody body;

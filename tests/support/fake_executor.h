@@ -147,6 +147,7 @@ class FakeExecutor final : public Executor {
   Result<void> ReleaseAnchor(const AnchorPlan& plan) override;
   Result<void> PrepareInbox(const TaskPlan& plan) override;
   Result<void> RemoveInbox(const TaskPlan& plan) override;
+  Result<UniqueFd> OpenInbox(const TaskPlan& plan) override;
   Result<MountState> PreparePlugin(const PluginPlan& plan) override;
   Result<void> RemovePlugin(const PluginPlan& plan) override;
   Result<PluginConnection> ConnectPlugin(const PluginSocketPlan& plan) override;

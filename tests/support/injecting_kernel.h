@@ -240,6 +240,10 @@ class InjectingKernel final : public Kernel {
       return status;
     });
   }
+  Sys<void> NewMountNamespace() override {
+    return Pass<void>("NewMountNamespace",
+                      [&] { return kernel_.NewMountNamespace(); });
+  }
   Sys<void> EnterMountNamespace(int mount_namespace) override {
     return Pass<void>("EnterMountNamespace", [&] {
       return kernel_.EnterMountNamespace(mount_namespace);

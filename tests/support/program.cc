@@ -5,11 +5,13 @@
 #include <poll.h>
 #include <signal.h>
 #include <spawn.h>
+#include <sys/ioctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <array>
 #include <cstdlib>
+#include <utility>
 
 #include "mountd/base/unique_fd.h"
 
@@ -64,11 +66,26 @@ bool ReadSome(int fd, std::string& text) {
   return true;
 }
 
-}  // namespace
+// The end that is read, and the terminal.
+std::array<UniqueFd, 2> MakeTerminal() {
+  UniqueFd read(::posix_openpt(O_RDWR | O_NOCTTY | O_CLOEXEC));
+  if (!read.valid() || ::grantpt(read.get()) < 0 ||
+      ::unlockpt(read.get()) < 0) {
+    std::abort();
+  }
+  UniqueFd terminal(
+      ::open(::ptsname(read.get()), O_RDWR | O_NOCTTY | O_CLOEXEC));
+  const winsize size{24, 60, 0, 0};
+  if (::ioctl(terminal.get(), TIOCSWINSZ, &size) < 0) {
+    std::abort();
+  }
+  return {std::move(read), std::move(terminal)};
+}
 
-ProgramOutcome RunProgram(const std::vector<std::string>& command) {
+ProgramOutcome Run(const std::vector<std::string>& command,
+                   std::array<UniqueFd, 2> on_err) {
   auto [out, out_write] = MakePipe();
-  auto [err, err_write] = MakePipe();
+  auto [err, err_write] = std::move(on_err);
   const int pid = Spawn(command, out_write.get(), err_write.get());
   out_write.reset();
   err_write.reset();
@@ -85,6 +102,16 @@ ProgramOutcome RunProgram(const std::vector<std::string>& command) {
   }
   outcome.status = WaitFor(pid);
   return outcome;
+}
+
+}  // namespace
+
+ProgramOutcome RunProgram(const std::vector<std::string>& command) {
+  return Run(command, MakePipe());
+}
+
+ProgramOutcome RunOnTerminal(const std::vector<std::string>& command) {
+  return Run(command, MakeTerminal());
 }
 
 RunningProgram::RunningProgram(const std::vector<std::string>& command) {

@@ -15,6 +15,8 @@ struct ProgramOutcome {
 
 // Runs a program to its end, with an empty stdin.
 ProgramOutcome RunProgram(const std::vector<std::string>& command);
+// The same with a terminal of 60 columns as its stderr.
+ProgramOutcome RunOnTerminal(const std::vector<std::string>& command);
 
 // A program that goes on beside the test; killed when this is destroyed.
 class RunningProgram {

@@ -95,6 +95,13 @@ owed_warning_ms = 20
 probe_answer_ms = 18
 )";
 
+TEST(ConfigTest, MountsAreTheHostsUnlessItSaysOtherwise) {
+  EXPECT_FALSE(Parse("")->mounts.own_namespace);
+  EXPECT_FALSE(Parse("[mounts]")->mounts.own_namespace);
+  EXPECT_FALSE(Parse("[mounts]\nnamespace = \"host\"")->mounts.own_namespace);
+  EXPECT_TRUE(Parse("[mounts]\nnamespace = \"own\"")->mounts.own_namespace);
+}
+
 TEST(ConfigTest, HostVolumes) {
   const auto config = Parse(kEverything);
   ASSERT_EQ(MessageOf(config), "Ok");
@@ -284,6 +291,9 @@ const Bad kBad[] = {
   {"PropagationText", WithPath("/x") + "\npropagation = \"private\"", "mountd.toml:3: host_volume.data.propagation: must be an array"},
   {"VolumeName", "[host_volume.\"a/b\"]\npath = \"/x\"", "mountd.toml:1: host_volume: \"a/b\" is not a name"},
   {"VolumeIsNoTable", "[host_volume]\ndata = \"/x\"", "mountd.toml:2: host_volume.data"},
+  {"NamespaceOfAnother", "[mounts]\nnamespace = \"/proc/1/ns/mnt\"", "mountd.toml:2: mounts.namespace: is none of host, own"},
+  {"NamespaceAsANumber", "[mounts]\nnamespace = 1", "mountd.toml:2: mounts.namespace: has the wrong type"},
+  {"MountsOther", "[mounts]\nbase = \"/srv\"", "mountd.toml:2: mounts.base: "},
   {"VolumesAreNoTable", "host_volume = 3", "mountd.toml:1: host_volume: must be a table"},
   {"NoIpv4", "[network.n]\nmtu = 1500", "network.n.ipv4"},
   {"Ipv4HostBits", "[network.n]\nipv4 = \"10.0.0.1/24\"", "network.n.ipv4: has host bits set"},

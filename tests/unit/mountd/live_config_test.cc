@@ -46,6 +46,7 @@ TEST(LiveConfig, EachOtherSectionDoes) {
       {"network", "[network.b]\nipv4 = \"10.1.0.0/24\""},
       {"cni", "[cni]\nconfig_dirs = [\"/a\"]\nplugin_dirs = [\"/b\"]"},
       {"firewall", "[firewall]\nforward_rules = true"},
+      {"mounts", "[mounts]\nnamespace = \"own\""},
       {"limits", "[limits]\npeers_per_uid = 1"},
       {"timeouts", "[timeouts]\nplan_ms = 9000"}};
   for (const auto& [name, text] : sections) {
@@ -80,8 +81,9 @@ TEST(LiveConfig, WhichRulesAllowACallIsWrittenDown) {
       MessageOf(policy.MayPropagate(root, exec::Propagation::kBidirectional)),
       "Ok");
   EXPECT_EQ(decisions->Rules(), "8,11");
+  // It rests on none then.
   EXPECT_EQ(Outcome(policy.MayOpenTree(root)), "PermissionDenied");
-  EXPECT_EQ(decisions->Rules(), "8,11");
+  EXPECT_EQ(decisions->Rules(), "");
 }
 
 }  // namespace

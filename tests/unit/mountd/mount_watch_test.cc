@@ -190,6 +190,16 @@ TEST_F(MountWatchTest, MountsAreCountedAndTheLastAreKept) {
   EXPECT_TRUE(room_.Check("mount", "x").has_value());
 }
 
+TEST_F(MountWatchTest, ARaisedLimitIsNoticedByWhoIsRefused) {
+  Bind("data");
+  core_.executor->SetMostMounts(11);
+  Start();
+  EXPECT_EQ(Outcome(room_.Check("mount", "x")), "ResourceExhausted");
+  core_.executor->SetMostMounts(1000);
+  EXPECT_TRUE(
+      UntilWithTimers([&] { return room_.Check("mount", "x").has_value(); }));
+}
+
 // Counting takes a plan: it is made only if so many mounts have come that a
 // plugin may have too many.
 TEST_F(MountWatchTest, APluginsMountsAreCountedWhenTheyMayBeTooMany) {

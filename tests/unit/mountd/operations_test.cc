@@ -89,7 +89,22 @@ class OperationsTest : public ::testing::Test {
                              : std::string(CodeName(summary.error->code)),
                          summary.announced});
       },
-      3};
+      3,
+      [this](const OperationStatus& status) {
+        progress_.push_back(
+            std::string(StepName(status.progress.step)) +
+            (status.progress.error
+                 ? " " + std::string(CodeName(*status.progress.error))
+                 : ""));
+      }};
+  std::vector<std::string> progress_;
+
+  // As old as an operation has to be to be told of.
+  void AwaitOld() {
+    while (operations_.List().at(0).elapsed < Operations::kBetweenLooks) {
+      std::this_thread::sleep_for(milliseconds(5));
+    }
+  }
 };
 
 TEST_F(OperationsTest, AnAnswerIsGivenAndTold) {
@@ -265,6 +280,76 @@ TEST_F(OperationsTest, WhoWaitsForOneOperationIsBounded) {
   EXPECT_TRUE(answers_[0].ends_with("ResourceExhausted")) << answers_[0];
   Release();
   EXPECT_TRUE(AwaitAnswers(1 + Operations::kMaxWaiters));
+}
+
+TEST_F(OperationsTest, WhatIsUnderWayIsListedInTheOrderOfTheCalls) {
+  EXPECT_TRUE(operations_.List().empty());
+  for (int i = 0; i < 3; ++i) {
+    Run(Call("z"));
+    Run(Call("a", 2));
+  }
+  ASSERT_TRUE(loop_.RunUntil(
+      [&] { return operations_.List()[0].progress.step == Step::kWork; }));
+  const std::vector<OperationStatus> all = operations_.List();
+  ASSERT_EQ(all.size(), 2U);
+  EXPECT_EQ(all[0].uid, 1U);
+  EXPECT_EQ(all[0].method, "Method");
+  EXPECT_EQ(all[0].object, "allocation web");
+  EXPECT_EQ(all[0].waiters, 3U);
+  EXPECT_FALSE(all[0].cancelled);
+  // One strand: the second waits for the first.
+  EXPECT_EQ(all[1].uid, 2U);
+  EXPECT_EQ(all[1].progress.step, Step::kQueue);
+  EXPECT_GE(all[0].elapsed, all[1].elapsed);
+  Caller owner;
+  owner.uid = 1;
+  ASSERT_EQ(Outcome(operations_.Cancel(owner, all[0].id)), "Ok");
+  EXPECT_TRUE(operations_.List().at(0).cancelled);
+  EXPECT_EQ(operations_.List().at(0).waiters, 0U);
+  Release();
+  ASSERT_TRUE(AwaitTold(2));
+  EXPECT_TRUE(operations_.List().empty());
+}
+
+TEST_F(OperationsTest, OfALongOneEachChangeIsToldOnceAndThenTheEnd) {
+  fail_ = true;
+  Operations::Call<int> call = Call("a");
+  std::promise<Progress> begun;
+  call.work = [this, &begun,
+               work = call.work](const CallContext& context) -> Result<int> {
+    begun.set_value(context.progress);
+    return work(context);
+  };
+  Run(std::move(call));
+  const Progress progress = begun.get_future().get();
+  AwaitOld();
+  loop_.FireTimers();
+  loop_.FireTimers();  // nothing has changed
+  EXPECT_EQ(progress_, std::vector<std::string>{"work"});
+  progress.At(Step::kStage);
+  progress.At(Step::kPublish);
+  loop_.FireTimers();
+  EXPECT_EQ(progress_, (std::vector<std::string>{"work", "publish"}));
+  progress.Attempt(2);
+  progress.Failed(Code::kUnavailable);
+  loop_.FireTimers();
+  Release();
+  ASSERT_TRUE(AwaitTold(1));
+  EXPECT_EQ(progress_,
+            (std::vector<std::string>{"work", "publish", "publish Unavailable",
+                                      "end Busy"}));
+  // The last look finds nothing, and none comes after it.
+  loop_.FireTimers();
+  loop_.FireTimers();
+  EXPECT_TRUE(loop_.FireTimers().empty());
+}
+
+TEST_F(OperationsTest, OfAShortOneNothingIsTold) {
+  Release();
+  Run(Call("a"));
+  ASSERT_TRUE(AwaitTold(1));
+  loop_.FireTimers();
+  EXPECT_TRUE(progress_.empty());
 }
 
 TEST_F(OperationsTest, StatisticsCountCallsAndErrors) {

@@ -336,6 +336,28 @@ TEST_F(PolicyTest, OwnersAndAdministratorsUseAThing) {
   EXPECT_EQ(Outcome(PolicyNow().MayUsePlugin(By(kUser), "nfs")), kDenied);
 }
 
+// Of one call: whose answer it was is written down with the rules.
+TEST_F(PolicyTest, AnAuthorityMakesAnAdministratorAndNoMore) {
+  Rule().administer = false;
+  const Result<void> refused = PolicyNow().MayUse(By(kUser), 1, "it");
+  ASSERT_FALSE(refused);
+  EXPECT_TRUE(refused.error().administrator_may);
+  Caller allowed = By(kUser);
+  allowed.authority = "org.mountd1.release";
+  const auto decisions = std::make_shared<Decisions>();
+  const Policy policy(std::make_shared<const Config>(config_), decisions);
+  EXPECT_EQ(Outcome(policy.MayUse(allowed, 1, "it")), kOk);
+  EXPECT_EQ(decisions->Rules(), "org.mountd1.release");
+  EXPECT_EQ(Outcome(policy.MustAdminister(allowed, "see", "it")), kOk);
+  const auto plugin = policy.MayUsePlugin(allowed, "nfs");
+  ASSERT_EQ(Outcome(plugin), kDenied);
+  EXPECT_FALSE(plugin.error().administrator_may);
+  EXPECT_EQ(decisions->Rules(), "");
+  decisions->AllowedByRule(12);
+  EXPECT_EQ(Outcome(policy.MayUse(allowed, 1, "it")), kOk);
+  EXPECT_EQ(decisions->Rules(), "12,org.mountd1.release");
+}
+
 TEST_F(PolicyTest, ARefusalSaysWhatIsMissing) {
   Rule().networks = {"default"};
   NetworkSpec spec;

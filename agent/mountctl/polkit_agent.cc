@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#include "agent/mountctl/polkit_agent.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <array>
+#include <string>
+
+#include "mountd/base/unique_fd.h"
+
+namespace mountd::agent {
+namespace {
+
+constexpr char kProgram[] = "/usr/bin/pkttyagent";
+constexpr int kMostMsToRegister = 5000;
+
+// In the child.
+[[noreturn]] void Become(const std::string& notify_fd, pid_t parent) {
+  if (prctl(PR_SET_PDEATHSIG, SIGTERM) == 0 && getppid() == parent) {
+    execl(kProgram, kProgram, "--fallback", "--notify-fd", notify_fd.c_str(),
+          static_cast<char*>(nullptr));
+  }
+  _exit(1);
+}
+
+}  // namespace
+
+PolkitAgent::PolkitAgent() {
+  if (isatty(STDIN_FILENO) == 0 || access(kProgram, X_OK) != 0) {
+    return;
+  }
+  // It closes its end once it is registered.
+  std::array<int, 2> ends{};
+  if (pipe2(ends.data(), O_CLOEXEC) != 0) {
+    return;
+  }
+  const UniqueFd mine(ends[0]);
+  UniqueFd its(ends[1]);
+  const std::string notify_fd = std::to_string(its.get());
+  const pid_t parent = getpid();
+  pid_ = fork();
+  if (pid_ == 0) {
+    fcntl(its.get(), F_SETFD, 0);
+    Become(notify_fd, parent);
+  }
+  its.reset();
+  pollfd entry{mine.get(), POLLIN, 0};
+  poll(&entry, 1, kMostMsToRegister);
+}
+
+PolkitAgent::~PolkitAgent() {
+  if (pid_ > 0) {
+    kill(pid_, SIGTERM);
+    // One that is stopped, or has its terminal stopped, ends all the same.
+    kill(pid_, SIGCONT);
+    waitpid(pid_, nullptr, 0);
+  }
+}
+
+}  // namespace mountd::agent

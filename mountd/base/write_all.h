@@ -1,0 +1,15 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "mountd/base/result.h"
+
+namespace mountd {
+
+// write(2) until all of it is written. `object` names the file in an error.
+Result<void> WriteAll(int fd, std::string_view bytes,
+                      const std::string& object);
+
+}  // namespace mountd

@@ -1,0 +1,31 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+# shellcheck shell=bash
+# What the steps in the virtual machine share. All takes ten times as long there.
+readonly PATIENCE=${VM_PATIENCE:-300}  # seconds for what mountd does on its own time
+readonly BASE=/run/mountd/base
+
+nomad() { as nomad "$@"; }
+allocation() { nomad mountctl status "$1" --json; }
+# A change of memory that is to be on the disk when the power goes.
+keep_counts() { echo "$PASSED $FAILED" >"$VM_OUT/counts" && sync "$VM_OUT/counts" "$VM_OUT"; }
+boots_next() { touch "$VM_NEXT" && sync "$VM_NEXT" "$(dirname "$VM_NEXT")"; }
+
+mounted() { awk -v at="$1" '$5 == at { found = 1 } END { exit !found }' /proc/1/mountinfo; }
+mounts_below() { awk -v at="$1/" 'index($5, at) == 1' /proc/1/mountinfo | wc -l; }
+links() { ip -o link show | grep -c ': md[0-9a-f]*[@:]'; }
+
+plugin_is_healthy() {
+  eventually "$PATIENCE" bash -c \
+    "mountctl plugin status csi-local --json | grep -q '\"state\": \"healthy\"'"
+}
+
+# A task's process in the place of a mount, and the server in its network.
+start_tasks() {
+  systemd-run --quiet --unit task-sitter --property "WorkingDirectory=$1" sleep infinity
+  systemd-run --quiet --unit task-server --property NetworkNamespacePath=/run/netns/web \
+    /usr/bin/python3 -m http.server 80
+}
+stop_tasks() { systemctl stop task-sitter.service task-server.service; }
+port_answers() {
+  eventually "$PATIENCE" curl -sSf --max-time 20 -o /dev/null http://127.0.0.1:8080/
+}

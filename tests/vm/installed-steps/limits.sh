@@ -1,0 +1,122 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+# shellcheck shell=bash
+# What the kernel holds the services to. Nobody's allocation is the worse for it.
+
+limit_of() { sed -n "s/^$2  *\([^ ]*\) .*/\1/p" "/proc/$1/limits"; }
+# cgroup_of UNIT: its directory
+cgroup_of() { echo "/sys/fs/cgroup$(property ControlGroup "$1")"; }
+
+as_before() { equals "$(allocation web)" "$BEFORE"; }
+is_as_before() {
+  check "the allocation is as it was" eventually "$PATIENCE" as_before
+  check "its task goes on" systemctl -q is-active task-sitter.service
+  check "its port answers" port_answers
+}
+
+limits_are_in_force() {
+  local pid executor unit
+  step 3 "limits of the units"
+  pid=$(pid_of)
+  executor=$(executors | head -n1)
+  check "mountd's file descriptors" equals "$(limit_of "$pid" "Max open files")" 65536
+  check "mountd is among the last that memory is taken from" equals \
+    "$(cat "/proc/$pid/oom_score_adj")" -900
+  check "and executors are" equals "$(cat "/proc/$executor/oom_score_adj")" -900
+  for unit in mountd mountd-csi; do
+    check "$unit's threads" equals "$(cat "$(cgroup_of $unit.service)/pids.max")" 256
+    check "$unit writes no core" equals \
+      "$(limit_of "$(pid_of $unit.service)" "Max core file size")" 0
+  done
+}
+
+# One more mount is refused, as the expression says. What mountd knows of the limit
+# may be a moment old.
+is_refused() {
+  local said
+  if said=$(nomad mountctl mount web server more --source host:shared 2>&1); then
+    nomad mountctl unmount web server more
+  fi
+  matches "$said" "$1"
+}
+
+# A mount namespace that receives what the host mounts, and has 511 mounts more.
+fuller_namespace() {
+  exec unshare --mount --propagation slave bash -c '
+    mount -t tmpfs tmpfs /mnt && mount --make-private /mnt
+    for i in {1..9}; do mkdir /mnt/$i && mount --rbind /mnt /mnt/$i; done
+    echo ready >/run/fuller
+    exec sleep infinity'
+}
+
+too_many_mounts() {
+  local most before namespace
+  step 4 "too many mounts (fs.mount-max)"
+  most=$(sysctl -n fs.mount-max)
+  before=$(mounts_below $BASE)
+  sysctl -q fs.mount-max="$(($(wc -l </proc/1/mountinfo) + 500))"
+  check "those above the reserve are refused" eventually "$PATIENCE" \
+    is_refused "ResourceExhausted.*fs.mount-max"
+  check "the reserve is the host's" mount -t tmpfs tmpfs /mnt
+  umount /mnt
+  sysctl -q fs.mount-max="$most"
+  check "a limit that is raised is none any more" eventually "$PATIENCE" \
+    nomad mountctl mount web server more --source host:shared
+  check "for either" nomad mountctl unmount web server more
+  fuller_namespace &
+  namespace=$!
+  eventually "$PATIENCE" test -e /run/fuller
+  # There is room by mountd's count, which is the host's.
+  sysctl -q fs.mount-max="$(wc -l <"/proc/$namespace/mountinfo")"
+  check "another namespace may be full first" eventually "$PATIENCE" \
+    is_refused "ResourceExhausted.*ENOSPC"
+  check "which leaves nothing" equals "$(mounts_below $BASE)" "$before"
+  kill "$namespace"
+  wait "$namespace" 2>/dev/null
+  sysctl -q fs.mount-max="$most"
+  check "and is no limit later" eventually "$PATIENCE" \
+    nomad mountctl mount web server more --source host:shared
+  check "nor is the end of it" nomad mountctl unmount web server more
+}
+
+too_many_threads() {
+  local cgroup
+  step 5 "too many threads (TasksMax=)"
+  BEFORE=$(allocation web)
+  cgroup=$(cgroup_of mountd.service)
+  systemctl set-property --runtime mountd.service \
+    TasksMax="$(($(cat "$cgroup/pids.current") + 1))"
+  check "calls that wait for a thread are answered" call_often
+  check "though mountd could have no more" equals \
+    "$(($(sed -n 's/^max //p' "$cgroup/pids.events") > 0))" 1
+  systemctl set-property --runtime mountd.service TasksMax=256
+  is_as_before
+}
+
+# Twenty calls at once, each of which has to be answered.
+call_often() {
+  local calls=() call failed=0
+  for call in {1..20}; do
+    nomad mountctl call PrepareAllocation "[\"many-$call\", {}]" &
+    calls+=($!)
+  done
+  for call in "${calls[@]}"; do wait "$call" || failed=1; done
+  for call in {1..20}; do nomad mountctl stop "many-$call" || failed=1; done
+  return "$failed"
+}
+
+too_much_memory() {
+  local unit
+  step 6 "too little memory (MemoryMax=)"
+  BEFORE=$(allocation web)
+  for unit in mountd.service mountd-csi.service; do
+    # Less than it has: the kernel ends it at once.
+    check "$unit is given too little" systemctl set-property --runtime "$unit" MemoryMax=2M
+    check "and ended" eventually "$PATIENCE" bash -c \
+      "journalctl -q -o cat -u $unit | grep -q \"result 'oom-kill'\""
+    check "it is given enough" systemctl set-property --runtime "$unit" MemoryMax=infinity
+    check "it is not given up" eventually "$PATIENCE" nomad mountctl volume status web data
+    check "and runs" systemctl -q is-active "$unit"
+    is_as_before
+  done
+  check "the plugin becomes healthy again" plugin_is_healthy
+}
