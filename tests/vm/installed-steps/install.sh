@@ -40,6 +40,8 @@ SH
   chmod 0755 /usr/local/bin/editor
 }
 
+never_told() { ! log -u mountd | grep -F "$1"; }
+
 packages_are_installed() {
   step 1 "the packages, as README.md says"
   # Who looks after the network on a server, and is stopped after it.
@@ -55,6 +57,7 @@ packages_are_installed() {
     $'cmake/install-deps\ncmake/build-packages'
   check "apt-get install" as_in_readme apt-get
   check "mountd runs" systemctl -q is-active mountd.service
+  check "the bus knew its user" never_told "does not give the name"
   check "adduser" as_in_readme adduser
   check "editor" as_in_readme editor
   check "systemctl" as_in_readme systemctl
