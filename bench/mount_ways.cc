@@ -110,10 +110,12 @@ class Libmount final : public MountWay {
 
 class SystemCalls final : public MountWay {
  public:
-  const char* name() const override { return "system calls"; }
+  SystemCalls(const char* name, std::string source, std::string point)
+      : name_(name), source_(std::move(source)), point_(std::move(point)) {}
+  const char* name() const override { return name_; }
   Result<void> Mount() override {
     MOUNTD_TRY(Done(::mkdir(point_.c_str(), 0700), "mkdir"));
-    const UniqueFd tree(::open_tree(AT_FDCWD, kVolume,
+    const UniqueFd tree(::open_tree(AT_FDCWD, source_.c_str(),
                                     OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC |
                                         static_cast<unsigned>(AT_RECURSIVE)));
     MOUNTD_TRY(Done(tree.get(), "open_tree"));
@@ -139,7 +141,9 @@ class SystemCalls final : public MountWay {
   }
 
  private:
-  const std::string point_ = std::string(kPoints) + "/calls";
+  const char* const name_;
+  const std::string source_;
+  const std::string point_;
 };
 
 class Empty final : public MountWay {
@@ -166,7 +170,13 @@ std::unique_ptr<MountWay> ThroughMountd(agent::Client& client,
 std::unique_ptr<MountWay> ByPrograms() { return std::make_unique<Programs>(); }
 std::unique_ptr<MountWay> ByLibmount() { return std::make_unique<Libmount>(); }
 std::unique_ptr<MountWay> BySystemCalls() {
-  return std::make_unique<SystemCalls>();
+  return std::make_unique<SystemCalls>("system calls", kVolume,
+                                       std::string(kPoints) + "/calls");
+}
+std::unique_ptr<MountWay> BySystemCallsNaively() {
+  return std::make_unique<SystemCalls>("naive layout",
+                                       std::string(kNaive) + "/volume",
+                                       std::string(kNaive) + "/calls");
 }
 
 std::unique_ptr<MountWay> EmptyCalls(agent::Client& client, World& world) {

@@ -29,6 +29,9 @@ std::unique_ptr<MountWay> ByPrograms();
 std::unique_ptr<MountWay> ByLibmount();
 // The bare system calls, as few as there can be.
 std::unique_ptr<MountWay> BySystemCalls();
+// The same where source and mountpoint are plain directories of one shared
+// mount, kNaive, as an agent's data directory is.
+std::unique_ptr<MountWay> BySystemCallsNaively();
 // The least that any call costs: Mount is an empty one over the socket, Unmount
 // an empty plan to an executor.
 std::unique_ptr<MountWay> EmptyCalls(agent::Client& client, World& world);

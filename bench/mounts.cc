@@ -21,6 +21,12 @@ struct Times {
   Samples unmount;
 };
 
+constexpr int kPresent[] = {0, 100, 1000, 10'000};
+
+std::string Others(int present) {
+  return std::to_string(present) + " other mounts";
+}
+
 class Mounts {
  public:
   Mounts(World& world, agent::Client& client, Report& report, int rounds)
@@ -28,10 +34,9 @@ class Mounts {
 
   Result<void> Run() {
     MOUNTD_TRY(client_.PrepareAllocation("bench"));
-    for (const int present : {0, 1000, 10'000}) {
+    for (const int present : kPresent) {
       MOUNTD_TRY(world_.HaveMounts(present));
-      MOUNTD_TRY(
-          AllWays(std::to_string(present) + " other mounts", present > 1000));
+      MOUNTD_TRY(AllWays(Others(present), present > 1000));
     }
     MOUNTD_TRY(PlainDirectory("plain directory, 10000"));
     MOUNTD_TRY(world_.HaveMounts(0));
@@ -40,6 +45,7 @@ class Mounts {
     MOUNTD_TRY(AllWays("30 slave namespaces", false));
     MOUNTD_TRY(world_.HaveNamespaces(0));
     MOUNTD_TRY(ManyUsers());
+    MOUNTD_TRY(NaiveLayout());
     Ratios();
     return Ok();
   }
@@ -83,9 +89,10 @@ class Mounts {
     report_.Row(point, who, times.mount, times.unmount);
   }
 
-  Result<void> Mountd(const std::string& point, const std::string& volume) {
+  Result<void> Mountd(const std::string& point, const std::string& volume,
+                      int rounds) {
     const auto way = ThroughMountd(client_, volume);
-    for (int i = -1; i < rounds_; ++i) {
+    for (int i = -1; i < rounds; ++i) {
       MOUNTD_TRY(Once(point, *way, i < 0));
     }
     Show(point, way->name());
@@ -105,12 +112,12 @@ class Mounts {
     return client_.Unmount("bench", "users", "user" + std::to_string(number));
   }
 
-  // By its first and last user, with whom its anchor comes and goes; and by one
-  // more.
+  // By its first and last user, with whom its anchor comes and goes, which
+  // takes long; and by one more.
   Result<void> PlainDirectory(const std::string& point) {
-    MOUNTD_TRY(Mountd(point + ", alone", "plain"));
+    MOUNTD_TRY(Mountd(point + ", alone", "plain", rounds_ / 10));
     MOUNTD_TRY(BindUser("plain", 0));
-    MOUNTD_TRY(Mountd(point, "plain"));
+    MOUNTD_TRY(Mountd(point, "plain", rounds_));
     return UnmountUser(0);
   }
 
@@ -126,6 +133,19 @@ class Mounts {
     return Ok();
   }
 
+  // Beside the others' figures with as many mounts, wherever theirs are.
+  Result<void> NaiveLayout() {
+    const auto way = BySystemCallsNaively();
+    for (const int present : kPresent) {
+      MOUNTD_TRY(world_.HaveNaiveMounts(present));
+      for (int i = -1; i < rounds_; ++i) {
+        MOUNTD_TRY(Once(Others(present), *way, i < 0));
+      }
+      Show(Others(present), way->name());
+    }
+    return world_.HaveNaiveMounts(0);
+  }
+
   double Mount(const std::string& point, const std::string& who = "mountd") {
     return times_[point + who].mount.Median();
   }
@@ -134,8 +154,8 @@ class Mounts {
   }
 
   void Ratios() {
-    const std::string none = "0 other mounts";
-    const std::string all = "10000 other mounts";
+    const std::string none = Others(0);
+    const std::string all = Others(10'000);
     const double empty = Mount(none, "empty") + Unmount(none, "empty");
     std::printf("\n");
     report_.Ratio("bindmount.speedup_vs_mount8",
@@ -144,6 +164,9 @@ class Mounts {
                   Mount(all, "mount(8)") / Mount(all), 10, true);
     report_.Ratio("bindmount.growth_10k", Mount(all) / Mount(none), 1.5, false);
     report_.Ratio("unmount.growth_10k", Unmount(all) / Unmount(none), 1.5,
+                  false);
+    report_.Ratio("naive.growth_10k",
+                  Mount(all, "naive layout") / Mount(none, "naive layout"), 0,
                   false);
     report_.Ratio("unmount.speedup_vs_umount8",
                   Unmount(none, "mount(8)") / Unmount(none), 0, true);

@@ -84,7 +84,7 @@ class Container {
 class Netavark final : public NetworkWay {
  public:
   explicit Netavark(Namespace host) : host_(std::move(host)) {}
-  std::string name() const override { return "netavark"; }
+  std::string name() const override { return NetavarkVersion(); }
 
   // The first one makes the bridge, and the last one takes it away.
   Result<void> HaveAnother() {
@@ -117,10 +117,13 @@ Result<std::unique_ptr<NetworkWay>> ByNetavark() {
   return std::unique_ptr<NetworkWay>(std::move(way));
 }
 
-std::string NetavarkVersion() {
-  const Result<std::string> version =
-      RunProgram({.command = {kNetavark, "--version"}});
-  return version ? version->substr(0, version->find('\n')) : "";
+const std::string& NetavarkVersion() {
+  static const std::string version = [] {
+    const Result<std::string> told =
+        RunProgram({.command = {kNetavark, "--version"}});
+    return told ? told->substr(0, told->find('\n')) : "netavark";
+  }();
+  return version;
 }
 
 }  // namespace mountd::bench

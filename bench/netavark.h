@@ -14,6 +14,6 @@ namespace mountd::bench {
 Result<std::unique_ptr<NetworkWay>> ByNetavark();
 
 // "netavark 1.4.0"; "" if it is not here.
-std::string NetavarkVersion();
+const std::string& NetavarkVersion();
 
 }  // namespace mountd::bench

@@ -3,6 +3,7 @@
 
 #include <linux/netlink.h>
 
+#include <map>
 #include <optional>
 #include <utility>
 
@@ -13,7 +14,7 @@
 namespace mountd::bench {
 namespace {
 
-class Floor final : public NetworkWay {
+class Floor final : public NetworkFloor {
  public:
   Floor(UniqueFd route, UniqueFd netfilter, LinkWatch& links)
       : route_(std::move(route)),
@@ -43,13 +44,23 @@ class Floor final : public NetworkWay {
   }
 
   Result<void> SetUp() override {
-    MOUNTD_TRY(
-        Exchange(route_, HostEnd(*ends_, namespace_.fd.get()), "host end"));
-    MOUNTD_TRY(Exchange(namespace_.route, AllocationEnd(*ends_), "eth0"));
-    MOUNTD_TRY(Exchange(route_, HostEndReady(*ends_), "carrier"));
+    const auto part = [this](const char* name, const auto& call) {
+      return Time(parts_[ports_.size()][name], call);
+    };
+    MOUNTD_TRY(part("veth", [&] {
+      return Exchange(route_, HostEnd(*ends_, namespace_.fd.get()), "host end");
+    }));
+    MOUNTD_TRY(part("eth0", [&] {
+      return Exchange(namespace_.route, AllocationEnd(*ends_), "eth0");
+    }));
+    MOUNTD_TRY(part("carrier", [&] {
+      return Exchange(route_, HostEndReady(*ends_), "carrier");
+    }));
     // A closed socket holds its namespace for some 20 ms more.
     namespace_.route.reset();
-    return Exchange(netfilter_, AddedElements(*ends_, ports_), "elements");
+    return part("elements", [&] {
+      return Exchange(netfilter_, AddedElements(*ends_, ports_), "elements");
+    });
   }
 
   Result<void> TearDown() override {
@@ -60,6 +71,10 @@ class Floor final : public NetworkWay {
   }
   Result<void> AwaitGone() override { return links_.AwaitGone({ends_->name}); }
 
+  const SetupParts& parts(int ports) override {
+    return parts_[static_cast<std::size_t>(ports)];
+  }
+
  private:
   const UniqueFd route_;
   const UniqueFd netfilter_;
@@ -68,17 +83,18 @@ class Floor final : public NetworkWay {
   std::optional<Ends> ends_;
   std::vector<std::uint16_t> ports_;
   int number_ = 0;
+  std::map<std::size_t, SetupParts> parts_;  // by ports
 };
 
 }  // namespace
 
-Result<std::unique_ptr<NetworkWay>> ByMessages(LinkWatch& links) {
+Result<std::unique_ptr<NetworkFloor>> ByMessages(LinkWatch& links) {
   MOUNTD_ASSIGN(UniqueFd route, OpenNetlink(NETLINK_ROUTE));
   MOUNTD_ASSIGN(UniqueFd netfilter, OpenNetlink(NETLINK_NETFILTER));
   auto floor =
       std::make_unique<Floor>(std::move(route), std::move(netfilter), links);
   MOUNTD_TRY(floor->MakeHost());
-  return std::unique_ptr<NetworkWay>(std::move(floor));
+  return std::unique_ptr<NetworkFloor>(std::move(floor));
 }
 
 }  // namespace mountd::bench

@@ -53,8 +53,13 @@ Result<void> Mount(const char* type, const std::string& from,
   return Ok();
 }
 
-std::string Other(int i) {
-  return std::string(kOthers) + "/" + std::to_string(i);
+std::string Numbered(const char* directory, int i) {
+  return std::string(directory) + "/" + std::to_string(i);
+}
+
+Result<void> Bind(const std::string& source, const std::string& at) {
+  fs::create_directory(at);
+  return Mount(nullptr, source, at, MS_BIND);
 }
 
 // What mountd's user may connect to.
@@ -77,11 +82,13 @@ Result<std::unique_ptr<World>> World::Make() {
   MOUNTD_TRY(Mount(nullptr, "", "/", MS_REC | MS_PRIVATE));
   MOUNTD_TRY(Mount("tmpfs", "run", "/run", 0));
   MOUNTD_TRY(Mount(nullptr, "", "/", MS_REC | MS_SHARED));
-  for (const char* path : {kVolume, kPlain, kPoints, kOthers}) {
+  for (const char* path : {kVolume, kPlain, kPoints, kOthers, kNaive}) {
     fs::create_directories(path);
   }
   fs::permissions("/run", fs::perms(0755));
   MOUNTD_TRY(Mount("tmpfs", "volume", kVolume, 0));
+  MOUNTD_TRY(Mount("tmpfs", "naive", kNaive, 0));
+  fs::create_directory(std::string(kNaive) + "/volume");
   std::unique_ptr<World> world(new World);
   MOUNTD_ASSIGN(world->node_, testing::Node::Start(kConfig));
   world->executors_ = std::make_unique<exec::ExecutorPool>(
@@ -96,12 +103,22 @@ Result<void> World::EmptyPlan() {
 
 Result<void> World::HaveMounts(int count) {
   for (; mounts_ < count; ++mounts_) {
-    fs::create_directory(Other(mounts_));
-    MOUNTD_TRY(Mount(nullptr, kVolume, Other(mounts_), MS_BIND));
-    MOUNTD_TRY(Mount(nullptr, "", Other(mounts_), MS_PRIVATE));
+    MOUNTD_TRY(Bind(kVolume, Numbered(kOthers, mounts_)));
+    MOUNTD_TRY(Mount(nullptr, "", Numbered(kOthers, mounts_), MS_PRIVATE));
   }
   for (; mounts_ > count; --mounts_) {
-    ::umount2(Other(mounts_ - 1).c_str(), MNT_DETACH);
+    ::umount2(Numbered(kOthers, mounts_ - 1).c_str(), MNT_DETACH);
+  }
+  return Ok();
+}
+
+Result<void> World::HaveNaiveMounts(int count) {
+  for (; naive_mounts_ < count; ++naive_mounts_) {
+    MOUNTD_TRY(
+        Bind(std::string(kNaive) + "/volume", Numbered(kNaive, naive_mounts_)));
+  }
+  for (; naive_mounts_ > count; --naive_mounts_) {
+    ::umount2(Numbered(kNaive, naive_mounts_ - 1).c_str(), MNT_DETACH);
   }
   return Ok();
 }

@@ -17,6 +17,7 @@ namespace mountd::bench {
 inline constexpr char kVolume[] = "/run/bench/volume";  // a mount of its own
 inline constexpr char kPlain[] = "/run/bench/plain";    // a plain directory
 inline constexpr char kPoints[] = "/run/bench/points";  // contenders' targets
+inline constexpr char kNaive[] = "/run/bench/naive";  // a shared mount for all
 
 // A host in namespaces of this process's own, with everything shared as systemd
 // leaves it, and mountd on it.
@@ -31,6 +32,8 @@ class World {
 
   // As many other mounts, in the peer group that / and most of a host are in.
   Result<void> HaveMounts(int count);
+  // As many binds of kNaive/volume below kNaive itself.
+  Result<void> HaveNaiveMounts(int count);
   // As many other mount namespaces that follow the host's, as systemd makes
   // them for services.
   Result<void> HaveNamespaces(int count);
@@ -40,6 +43,7 @@ class World {
   std::unique_ptr<testing::Node> node_;
   std::unique_ptr<exec::ExecutorPool> executors_;
   int mounts_ = 0;
+  int naive_mounts_ = 0;
   std::vector<pid_t> namespaces_;
 };
 
