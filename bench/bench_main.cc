@@ -8,17 +8,28 @@
 namespace mountd::bench {
 namespace {
 
-Result<void> Run(const Measure& measure, bool quick, const std::string& json) {
+// What came last: each call has its line.
+std::string LastOf(const std::string& log) {
+  constexpr std::size_t kEnough = 6000;
+  return log.size() <= kEnough ? log : log.substr(log.size() - kEnough);
+}
+
+Result<void> WithWorld(const Measure& measure, Report& report, bool quick) {
   MOUNTD_ASSIGN(const auto world, World::Make());
-  Report report;
   const auto measured = [&]() -> Result<void> {
     MOUNTD_ASSIGN(agent::Client client, world->Connect());
     return measure(*world, client, report, quick);
   }();
   if (!measured) {
-    std::fputs(world->Log().c_str(), stderr);
-    return measured;
+    std::fputs(LastOf(world->Log()).c_str(), stderr);
   }
+  return measured;
+}
+
+Result<void> Run(const MeasureAlone& measure, bool quick,
+                 const std::string& json) {
+  Report report;
+  MOUNTD_TRY(measure(report, quick));
   if (!json.empty() && !report.WriteJson(json)) {
     return MakeError(Code::kInternal, "write", json);
   }
@@ -28,6 +39,12 @@ Result<void> Run(const Measure& measure, bool quick, const std::string& json) {
 }  // namespace
 
 int RunBench(int argc, char** argv, const Measure& measure) {
+  return RunAlone(argc, argv, [&](Report& report, bool quick) {
+    return WithWorld(measure, report, quick);
+  });
+}
+
+int RunAlone(int argc, char** argv, const MeasureAlone& measure) {
   bool quick = false;
   std::string json;
   for (int i = 1; i < argc; ++i) {

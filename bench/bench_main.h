@@ -15,4 +15,8 @@ using Measure =
 // Options: [--quick] [--json FILE]. Answers the exit status.
 int RunBench(int argc, char** argv, const Measure& measure);
 
+// The same of what needs no mountd.
+using MeasureAlone = std::function<Result<void>(Report&, bool quick)>;
+int RunAlone(int argc, char** argv, const MeasureAlone& measure);
+
 }  // namespace mountd::bench

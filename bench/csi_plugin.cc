@@ -13,15 +13,15 @@ testing::Process StartCsiLocal(const std::string& socket,
                            "--create-on-stage"});
 }
 
-Result<void> AwaitHealthy(agent::Client& client) {
+Result<void> AwaitHealthy(agent::Client& client, const std::string& plugin) {
   for (int tries = 0; tries < 200; ++tries) {
-    MOUNTD_ASSIGN(const agent::PluginStatus plugin, client.GetPlugin("local"));
-    if (plugin.state == "healthy") {
+    MOUNTD_ASSIGN(const agent::PluginStatus status, client.GetPlugin(plugin));
+    if (status.state == "healthy") {
       return Ok();
     }
     std::this_thread::sleep_for(std::chrono::milliseconds(50));
   }
-  return MakeError(Code::kUnavailable, "await", "csi-local");
+  return MakeError(Code::kUnavailable, "await", plugin);
 }
 
 Result<testing::Process> HavePlugin(agent::Client& client) {

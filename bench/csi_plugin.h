@@ -14,6 +14,7 @@ testing::Process StartCsiLocal(const std::string& socket,
 
 // Registers "local" and starts a csi-local for it; returns when it is healthy.
 Result<testing::Process> HavePlugin(agent::Client& client);
-Result<void> AwaitHealthy(agent::Client& client);
+Result<void> AwaitHealthy(agent::Client& client,
+                          const std::string& plugin = "local");
 
 }  // namespace mountd::bench

@@ -11,23 +11,14 @@
 #include <utility>
 #include <vector>
 
-#include "bench/agents.h"
 #include "bench/bench_main.h"
 #include "bench/csi_plugin.h"
-#include "bench/mountd_network.h"
-#include "bench/network_way.h"
 #include "bench/report.h"
+#include "bench/whole_allocations.h"
 #include "bench/world.h"
 
 namespace mountd::bench {
 namespace {
-
-// Of each allocation: itself, a volume, its publication, two mounts of it, a
-// network with four ports.
-constexpr int kRecords = 6;
-constexpr int kPorts = 4;
-constexpr int kFirstPort = 20'100;
-constexpr int kConnections = 4;
 
 struct Counts {
   std::vector<int> allocations;
@@ -35,22 +26,20 @@ struct Counts {
   int rounds;  // of BindMount at each
 };
 
-const Counts kFull = {{0, 1, 100, 300, 1000}, 15, 300};
+const Counts kFull = {{0, 100, 1000}, 15, 300};
 const Counts kQuick = {{0, 30, 100}, 5, 60};
-
-std::string Allocation(int i) { return "present-" + std::to_string(i); }
 
 class Recovery {
  public:
   Recovery(World& world, Report& report, const Counts& counts)
-      : world_(world), report_(report), counts_(counts) {}
+      : world_(world), report_(report), counts_(counts), present_(world) {}
 
   Result<void> Run() {
     MOUNTD_ASSIGN(agent::Client client, world_.Connect());
     MOUNTD_ASSIGN(const testing::Process plugin, HavePlugin(client));
     MOUNTD_TRY(client.PrepareAllocation("bench"));
     for (const int count : counts_.allocations) {
-      MOUNTD_TRY(Have(count));
+      MOUNTD_TRY(present_.Have(count));
       MOUNTD_TRY(Bind(count));
       for (int i = 0; i < counts_.kills; ++i) {
         MOUNTD_TRY(KillAndAwait(count));
@@ -62,37 +51,6 @@ class Recovery {
   }
 
  private:
-  Result<void> Have(int count) {
-    MOUNTD_ASSIGN(Agents agents, Agents::Connect(world_, kConnections));
-    const int from = present_;
-    MOUNTD_TRY(agents.ForEach(count - from, [&](agent::Client& client, int i) {
-      return Make(client, from + i);
-    }));
-    present_ = count;
-    return Ok();
-  }
-
-  static Result<void> Make(agent::Client& client, int i) {
-    const std::string allocation = Allocation(i);
-    MOUNTD_TRY(client.PrepareAllocation(allocation));
-    MOUNTD_TRY(client.SetupNetwork(
-        allocation, SpecWith(Ports(kFirstPort + i * kPorts, kPorts))));
-    agent::VolumeSpec volume;
-    volume.alias = "data";
-    volume.volume = "volume-" + std::to_string(i);
-    volume.plugin = "local";
-    MOUNTD_TRY(client.PublishVolume(allocation, volume));
-    for (const char* task : {"server", "sidecar"}) {
-      MOUNTD_TRY(client.BindMount(
-          allocation, {.task = task,
-                       .name = "data",
-                       .source_type = agent::SourceType::kVolume,
-                       .source = "data",
-                       .propagation = agent::Propagation::kHostToTask}));
-    }
-    return Ok();
-  }
-
   // The measure of it all, on a node with as much.
   Result<void> Bind(int count) {
     MOUNTD_ASSIGN(agent::Client client, world_.Connect());
@@ -123,30 +81,11 @@ class Recovery {
     MOUNTD_TRY(Time(times.start, [&]() -> Result<void> {
       MOUNTD_ASSIGN(agent::Client connected, world_.Connect());
       client.emplace(std::move(connected));
-      MOUNTD_TRY(client->Version());
-      return Ok();
+      return EmptyCall(*client);
     }));
     // All is as it was: what was found wanting would be lost, or uncertain.
-    MOUNTD_TRY(CheckAll(*client, count));
+    MOUNTD_TRY(present_.CheckAll(*client));
     return AwaitHealthy(*client);
-  }
-
-  static Result<void> CheckAll(agent::Client& client, int count) {
-    for (int i = 0; i < count; ++i) {
-      MOUNTD_ASSIGN(const agent::AllocationStatus status,
-                    client.GetAllocation(Allocation(i)));
-      const bool whole = status.networks.size() == 1 &&
-                         status.volumes.size() == 1 &&
-                         status.volumes.front().state == "published" &&
-                         status.mounts.size() == 2 &&
-                         status.mounts.front().state == "attached" &&
-                         status.mounts.back().state == "attached";
-      if (!whole) {
-        return MakeError(Code::kInternal, "recover", Allocation(i),
-                         "has lost something");
-      }
-    }
-    return Ok();
   }
 
   void Show(int count) {
@@ -157,20 +96,15 @@ class Recovery {
 
   double Start(int count) { return times_[count].start.Median(); }
 
-  double Each(int count) { return Start(count) / (count * kRecords); }
+  double Each(int count) { return Start(count) / (count * kRecordsOfWhole); }
 
   void Ratios() {
     std::printf("\n");
     const int most = counts_.allocations.back();
     const int fewer = *(counts_.allocations.end() - 2);
-    for (const int count : counts_.allocations) {
-      if (count > 0) {
-        const std::string suffix = "_" + std::to_string(count);
-        report_.Ratio("recovery.record_in_bindmounts" + suffix,
-                      Each(count) / times_[count].bind.Median(),
-                      count == most ? 1 : 0, false);
-      }
-    }
+    const double bind = times_[most].bind.Median();
+    report_.Ratio("recovery.per_record_vs_bindmount", Each(most) / bind, 1,
+                  false);
     // What each of the last ones adds, over what each of those before did: a
     // start with nothing to look at is in neither.
     const double last = (Start(most) - Start(fewer)) / (most - fewer);
@@ -188,7 +122,7 @@ class Recovery {
   World& world_;
   Report& report_;
   const Counts counts_;
-  int present_ = 0;
+  Present present_;
   std::map<int, Times> times_;
 };
 

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cstdio>
 #include <fstream>
 #include <nlohmann/json.hpp>
@@ -15,6 +16,28 @@ namespace {
 bool Holds(double value, double goal, bool higher) {
   return higher ? value >= goal : value <= goal;
 }
+
+std::string Text(double value, int digits = 1) {
+  std::array<char, 32> text{};
+  std::snprintf(text.data(), text.size(), "%.*f", digits, value);
+  return text.data();
+}
+
+std::string Padded(const std::string& text, std::size_t width) {
+  return std::string(width - std::min(width, text.size()), ' ') + text;
+}
+
+// What a line begins with, and each column after it.
+std::string Left(const std::string& point, const std::string& who,
+                 const std::string& n) {
+  std::string line = point;
+  line.resize(std::max<std::size_t>(24, line.size()), ' ');
+  line += " " + who;
+  line.resize(std::max<std::size_t>(37, line.size()), ' ');
+  return line + " " + Padded(n, 5);
+}
+
+std::string Right(const std::string& text) { return " " + Padded(text, 10); }
 
 nlohmann::json Machine() {
   utsname name = {};
@@ -40,25 +63,20 @@ double Samples::Quantile(double part) const {
   return sorted[at];
 }
 
-void Report::PrintHeader(std::initializer_list<Column> columns) {
-  std::string names;
-  for (const Column& column : columns) {
-    names += std::string(" ") + column.name;
+void Report::PrintHeader(const std::string& line) {
+  if (line != header_) {
+    header_ = line;
+    std::printf("%s\n", line.c_str());
   }
-  if (names == header_) {
-    return;
-  }
-  header_ = names;
-  std::printf("%-24s %-12s %5s", "", "us", "n");
-  for (const Column& column : columns) {
-    std::printf(" %10s %10s", column.name, "p99");
-  }
-  std::printf("\n");
 }
 
 void Report::Row(const std::string& point, const std::string& who,
                  std::initializer_list<Column> columns) {
-  PrintHeader(columns);
+  std::string header = Left("", "us", "n");
+  for (const Column& column : columns) {
+    header += Right(column.name) + Right("p99");
+  }
+  PrintHeader(header);
   Line line{point, who, {}};
   for (const Column& column : columns) {
     const Samples& samples = column.samples;
@@ -71,17 +89,30 @@ void Report::Row(const std::string& point, const std::string& who,
     line.figures[name + "_p50_us"] = samples.Median();
     line.figures[name + "_p99_us"] = samples.P99();
   }
-  std::printf("%-24s %-12s %5.0f", point.c_str(), who.c_str(),
-              line.figures["n"]);
+  std::printf("%s", Left(point, who, Text(line.figures["n"], 0)).c_str());
   for (const Column& column : columns) {
-    if (column.samples.count() == 0) {
-      std::printf(" %10s %10s", "", "");
-    } else {
-      std::printf(" %10.1f %10.1f", column.samples.Median(),
-                  column.samples.P99());
-    }
+    const bool none = column.samples.count() == 0;
+    std::printf("%s%s",
+                Right(none ? "" : Text(column.samples.Median())).c_str(),
+                Right(none ? "" : Text(column.samples.P99())).c_str());
   }
   std::printf("\n");
+  std::fflush(stdout);
+  lines_.push_back(std::move(line));
+}
+
+void Report::Figures(const std::string& point, const std::string& who,
+                     std::size_t n, std::initializer_list<Figure> figures) {
+  std::string header = Left("", "", "n");
+  std::string text = Left(point, who, std::to_string(n));
+  Line line{point, who, {{"n", static_cast<double>(n)}}};
+  for (const Figure& figure : figures) {
+    header += Right(figure.name);
+    text += Right(Text(figure.value));
+    line.figures[figure.name] = figure.value;
+  }
+  PrintHeader(header);
+  std::printf("%s\n", text.c_str());
   std::fflush(stdout);
   lines_.push_back(std::move(line));
 }
@@ -92,14 +123,15 @@ void Report::Note(const std::string& text) {
   notes_.push_back(text);
 }
 
-void Report::Ratio(const std::string& name, double value, double goal,
-                   bool higher) {
-  metrics_.push_back({name, value, goal, higher});
+void Report::Value(const std::string& name, double value,
+                   const std::string& unit, double goal, bool higher) {
+  metrics_.push_back({name, value, unit, goal, higher});
+  const std::string shown = unit == "ratio" ? "" : " " + unit;
   if (goal == 0) {
-    std::printf("%-40s %8.2f\n", name.c_str(), value);
+    std::printf("%-40s %8.2f%s\n", name.c_str(), value, shown.c_str());
   } else {
-    std::printf("%-40s %8.2f  goal %s %g: %s\n", name.c_str(), value,
-                higher ? ">=" : "<=", goal,
+    std::printf("%-40s %8.2f%s  goal %s %g: %s\n", name.c_str(), value,
+                shown.c_str(), higher ? ">=" : "<=", goal,
                 Holds(value, goal, higher) ? "holds" : "does NOT hold");
   }
   std::fflush(stdout);
@@ -110,7 +142,7 @@ bool Report::WriteJson(const std::string& path) const {
   for (const Metric& metric : metrics_) {
     nlohmann::json one = {{"name", metric.name},
                           {"value", metric.value},
-                          {"unit", "ratio"},
+                          {"unit", metric.unit},
                           {"better", metric.higher ? "higher" : "lower"}};
     if (metric.goal != 0) {
       one["goal"] = metric.goal;

@@ -12,10 +12,10 @@
 
 namespace mountd::bench {
 
-// Times of one thing, in microseconds.
+// Times of one thing, in microseconds; or what else was measured of it.
 class Samples {
  public:
-  void Add(double microseconds) { values_.push_back(microseconds); }
+  void Add(double value) { values_.push_back(value); }
   std::size_t count() const { return values_.size(); }
   double Median() const { return Quantile(0.5); }
   double P99() const { return Quantile(0.99); }
@@ -36,6 +36,14 @@ Result<void> Time(Samples& into, const F& call) {
   return Ok();
 }
 
+// The same right after one that is not measured: what ran in between, of
+// others, has left the caches to itself, and its processor asleep.
+template <typename F>
+Result<void> AfterOne(Samples& into, const F& call) {
+  MOUNTD_TRY(call());
+  return Time(into, call);
+}
+
 // All that was measured: printed as it comes, and written as JSON at the end.
 class Report {
  public:
@@ -51,10 +59,21 @@ class Report {
   };
   void Row(const std::string& point, const std::string& who,
            std::initializer_list<Column> columns);
+  // The same of what is no time: `n` times measured, each its median.
+  struct Figure {
+    const char* name;
+    double value;
+  };
+  void Figures(const std::string& point, const std::string& who, std::size_t n,
+               std::initializer_list<Figure> figures);
   // What a reader has to know beside the figures.
   void Note(const std::string& text);
-  // A ratio. `goal`: at least that if `higher`, else at most; 0: only shown.
-  void Ratio(const std::string& name, double value, double goal, bool higher);
+  // `goal`: at least that if `higher`, else at most; 0: only shown.
+  void Value(const std::string& name, double value, const std::string& unit,
+             double goal, bool higher);
+  void Ratio(const std::string& name, double value, double goal, bool higher) {
+    Value(name, value, "ratio", goal, higher);
+  }
   // False if it cannot be written.
   bool WriteJson(const std::string& path) const;
 
@@ -62,6 +81,7 @@ class Report {
   struct Metric {
     std::string name;
     double value = 0;
+    std::string unit;
     double goal = 0;
     bool higher = false;
   };
@@ -71,7 +91,8 @@ class Report {
     std::map<std::string, double> figures;
   };
 
-  void PrintHeader(std::initializer_list<Column> columns);
+  // Of a table that begins: `line` is all of it.
+  void PrintHeader(const std::string& line);
 
   std::vector<Metric> metrics_;
   std::vector<Line> lines_;

@@ -35,8 +35,8 @@ ipv6 = "fd88::/64"
 [[rule]]
 users = ["agent"]
 host_volumes = ["volume", "plain"]
-plugins = ["local"]
-register_plugins = ["local"]
+plugins = ["local", "hostpath"]
+register_plugins = ["local", "hostpath"]
 bidirectional = true
 networks = ["default"]
 host_ports = ["20000-60000"]
@@ -101,6 +101,12 @@ Result<void> World::EmptyPlan() {
   return Ok();
 }
 
+Result<void> World::FirstPlan() {
+  exec::ExecutorPool executors(ConnectAsMountd, exec::ExecutorPool::Options{});
+  MOUNTD_TRY(executors.Hello());
+  return Ok();
+}
+
 Result<void> World::HaveMounts(int count) {
   for (; mounts_ < count; ++mounts_) {
     MOUNTD_TRY(Bind(kVolume, Numbered(kOthers, mounts_)));
@@ -154,6 +160,13 @@ Result<void> World::HaveNamespaces(int count) {
     }
   }
   return Ok();
+}
+
+Result<void> EmptyCall(agent::Client& client) {
+  MOUNTD_ASSIGN(const std::string version, client.Version());
+  return version.empty()
+             ? Result<void>(MakeError(Code::kInternal, "call", "Version"))
+             : Ok();
 }
 
 }  // namespace mountd::bench

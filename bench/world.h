@@ -5,6 +5,7 @@
 
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "agent/client.h"
@@ -25,9 +26,13 @@ class World {
  public:
   static Result<std::unique_ptr<World>> Make();
 
-  Result<agent::Client> Connect() const { return node_->Connect(); }
+  Result<agent::Client> Connect(agent::ClientOptions options = {}) const {
+    return node_->Connect(std::move(options));
+  }
   // One empty plan, there and back. It has executors of its own.
   Result<void> EmptyPlan();
+  // The same by an executor that is started for it.
+  static Result<void> FirstPlan();
   std::string Log() const { return node_->Log(); }
 
   // As many other mounts, in the peer group that / and most of a host are in.
@@ -46,5 +51,9 @@ class World {
   int naive_mounts_ = 0;
   std::vector<pid_t> namespaces_;
 };
+
+// The unit of what is told in empty calls: Version, a property, which the loop
+// answers by itself. Neither a worker nor a store has a part in it.
+Result<void> EmptyCall(agent::Client& client);
 
 }  // namespace mountd::bench

@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#pragma once
+
+#include <csi.grpc.pb.h>
+
+#include <memory>
+#include <string>
+
+#include "mountd/base/result.h"
+
+namespace mountd::bench {
+
+// A plugin's services without anything in between: the RPCs that mountd makes
+// of a volume's first user and its last, in the same order.
+class DirectPlugin {
+ public:
+  // `directory` is for what is staged and published.
+  DirectPlugin(const std::string& socket, std::string directory);
+
+  // Waits for the plugin to listen. Answers the volume's id.
+  Result<std::string> CreateVolume(const std::string& name);
+  // NodeGetInfo.
+  Result<void> EmptyCall();
+  // NodeStageVolume and NodePublishVolume; so does the first of these.
+  Result<void> Publish(const std::string& volume);
+  Result<void> Unpublish(const std::string& volume);
+
+ private:
+  std::string Staging() const { return directory_ + "/staging"; }
+  std::string Target() const { return directory_ + "/target"; }
+
+  const std::string directory_;
+  const std::shared_ptr<grpc::Channel> channel_;
+  const std::unique_ptr<::csi::v1::Controller::Stub> controller_;
+  const std::unique_ptr<::csi::v1::Node::Stub> node_;
+  ::csi::v1::VolumeCapability capability_;
+};
+
+}  // namespace mountd::bench
