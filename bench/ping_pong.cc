@@ -14,8 +14,8 @@ namespace mountd::bench {
 namespace {
 
 // Of a call of Get for Version and of its answer, in bytes.
-using Question = std::array<char, 176>;
-using Answer = std::array<char, 72>;
+using Question = std::array<char, 140>;
+using Answer = std::array<char, 46>;
 
 template <typename Message>
 bool Send(int socket, const Message& message) {

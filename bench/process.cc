@@ -243,7 +243,8 @@ Result<void> MeasureProcess(Report& report, bool quick) {
   MOUNTD_ASSIGN(const std::unique_ptr<Process> process, Process::Make());
   process->Register();
   std::vector<std::string> words = {
-      "bench", quick ? "--benchmark_min_time=0.02" : "--benchmark_min_time=0.04",
+      "bench",
+      quick ? "--benchmark_min_time=0.02" : "--benchmark_min_time=0.04",
       quick ? "--benchmark_repetitions=7" : "--benchmark_repetitions=20"};
   std::vector<char*> pointers;
   for (std::string& word : words) {
