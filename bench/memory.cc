@@ -38,7 +38,7 @@ struct Looks {
 class Memory {
  public:
   Memory(const World& world, Report& report)
-      : world_(world), report_(report), present_(world) {}
+      : report_(report), present_(world) {}
 
   Result<void> Run(agent::Client& client, const std::vector<int>& counts) {
     MOUNTD_TRY(EmptyCall(client));
@@ -99,7 +99,6 @@ class Memory {
                      {"fds", looks.fds.Median()}});
   }
 
-  const World& world_;
   Report& report_;
   Present present_;
 };

@@ -19,6 +19,7 @@
 #include <string>
 #include <vector>
 
+#include "bench/bench_main.h"
 #include "bench/report.h"
 #include "mountd/base/fd_message.h"
 #include "mountd/base/unique_fd.h"

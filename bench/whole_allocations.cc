@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 #include "bench/whole_allocations.h"
 
+#include <chrono>
+#include <thread>
+
 #include "bench/agents.h"
 #include "bench/mountd_network.h"
 #include "bench/network_way.h"
@@ -36,7 +39,8 @@ Result<void> StartWhole(agent::Client& client, const std::string& allocation,
 }
 
 Result<int> StopWhole(agent::Client& client, const std::string& allocation) {
-  constexpr int kTries = 3;
+  constexpr int kTries = 5;
+  constexpr std::chrono::milliseconds kPause{10};
   for (int tries = 1;; ++tries) {
     const Result<agent::Receipt> receipt = client.ReleaseAllocation(allocation);
     if (receipt && receipt->node_detached) {
@@ -47,6 +51,7 @@ Result<int> StopWhole(agent::Client& client, const std::string& allocation) {
                                  "its volume is not detached")
                      : receipt.error();
     }
+    std::this_thread::sleep_for(kPause);
   }
 }
 
@@ -64,17 +69,33 @@ Result<void> CheckWhole(agent::Client& client, const std::string& allocation) {
 }
 
 Result<void> Present::Have(int count) {
-  if (count <= count_) {
-    return Ok();
-  }
+  MOUNTD_TRY(count > count_ ? Start(count - count_) : Stop(count_ - count));
+  count_ = count;
+  return Ok();
+}
+
+Result<void> Present::Start(int count) {
   MOUNTD_ASSIGN(Agents agents, Agents::Connect(world_, kMakers));
   const auto start = [&](agent::Client& client, int i) {
     const int number = count_ + i;
     return StartWhole(client, Allocation(number),
                       kFirstPort + number * kPortsOfWhole);
   };
-  MOUNTD_TRY(agents.ForEach(count - count_, start));
-  count_ = count;
+  MOUNTD_TRY(agents.ForEach(count, start));
+  return Ok();
+}
+
+// The last ones.
+Result<void> Present::Stop(int count) {
+  if (count == 0) {
+    return Ok();
+  }
+  MOUNTD_ASSIGN(Agents agents, Agents::Connect(world_, kMakers));
+  const auto stop = [&](agent::Client& client, int i) -> Result<void> {
+    MOUNTD_TRY(StopWhole(client, Allocation(count_ - 1 - i)));
+    return Ok();
+  };
+  MOUNTD_TRY(agents.ForEach(count, stop));
   return Ok();
 }
 

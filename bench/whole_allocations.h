@@ -28,11 +28,13 @@ class Present {
   explicit Present(const World& world) : world_(world) {}
 
   int count() const { return count_; }
-  // No fewer than there are already.
   Result<void> Have(int count);
   Result<void> CheckAll(agent::Client& client) const;
 
  private:
+  Result<void> Start(int count);
+  Result<void> Stop(int count);
+
   const World& world_;
   int count_ = 0;
 };
