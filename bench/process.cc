@@ -7,8 +7,10 @@
 #include <sys/mount.h>
 #include <sys/socket.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
+#include <cstdio>
 #include <cstring>
 #include <filesystem>
 #include <functional>
@@ -17,6 +19,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "bench/bench_main.h"
@@ -147,35 +150,35 @@ class Process {
   }
 
   void Register() {
-    Add("a plan, filled in", [] {
+    Add("plan filled in", [] {
       benchmark::DoNotOptimize(Plan());
       return Ok();
     });
-    Add("a plan, checked",
+    Add("plan checked",
         [this, plan = Plan()] { return Decode(plan, config_); });
-    Add("a plan, handed over",
+    Add("plan handed over",
         [this, plan = Plan()] { return Send(ends_[0], ends_[1], plan); });
-    Add("its answer", [this] { return Answer(reply_); });
-    Add("a decision", [this] {
+    Add("plan answered", [this] { return Answer(reply_); });
+    Add("policy decision", [this] {
       return policy_->MayMountHostVolume(caller_, "volume-99", true,
                                          exec::Propagation::kHostToTask);
     });
     // Each another than before: SQLite does not write what is there already.
-    Add("a mount's record", [this] {
+    Add("mount record", [this] {
       ++mount_.mount_id;
       return boot_->PutMount(mount_);
     });
-    Add("its state alone", [this] {
+    Add("mount state", [this] {
       return boot_->SetMountState(mount_, Turn()
                                               ? MountRecordState::kAttached
                                               : MountRecordState::kDetaching);
     });
-    Add("an allocation's state", [this] {
+    Add("allocation state", [this] {
       return state_->SetAllocationState(
           "web",
           Turn() ? AllocationState::kPrepared : AllocationState::kReleasing);
     });
-    Add("the configuration", [this]() -> Result<void> {
+    Add("configuration read", [this]() -> Result<void> {
       MOUNTD_ASSIGN(const Config config, ParseConfig(text_, "config"));
       return config.host_volumes.size() == kHostVolumes
                  ? Ok()
@@ -228,16 +231,29 @@ class Rows final : public benchmark::BenchmarkReporter {
         samples.Add(run.real_accumulated_time * 1e6 /
                     static_cast<double>(run.iterations));
         if (run.repetition_index + 1 == run.repetitions) {
-          report_.Row(run.run_name.function_name, "in process",
-                      {{"call", samples}});
+          const std::string& name = run.run_name.function_name;
+          report_.Row(name, "in process", {{"call", samples}});
+          medians_.emplace_back(name, samples.Median());
         }
       }
+    }
+  }
+
+  // Of none there is a goal: shown, for who compares two runs.
+  void Finalize() override {
+    std::printf("\n");
+    for (auto [name, median] : medians_) {
+      std::replace_if(
+          name.begin(), name.end(),
+          [](char letter) { return letter < 'a' || letter > 'z'; }, '_');
+      report_.Value("process." + name, median, "us", 0, false);
     }
   }
 
  private:
   Report& report_;
   std::map<std::string, Samples> samples_;
+  std::vector<std::pair<std::string, double>> medians_;
 };
 
 Result<void> MeasureProcess(Report& report, bool quick) {
