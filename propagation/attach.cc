@@ -3,6 +3,8 @@
 
 #include <sys/mount.h>
 
+#include <utility>
+
 #include "propagation/clone.h"
 #include "propagation/container_target.h"
 #include "propagation/directory_target.h"
@@ -54,7 +56,7 @@ Result<MountState> AttachClone(const Context& context, const Way& way,
   undo->Add([&kernel, &target = way.target, clone] {
     // If mountd gave this plan up it may have detached the mount already, and
     // attached another; of another source, as long as this executor holds on
-    // to its own. Before Linux 6.8 it may well have the same id.
+    // to its own (LetGo). Before Linux 6.8 it may well have the same id.
     const exec::Sys<FileFacts> top =
         kernel.Stat(target.task.get(), target.name);
     if (top && top->mount_id == clone.mount_id && top->device == clone.device &&
@@ -98,6 +100,21 @@ Result<MountState> AttachToTarget(const Context& context,
   return AttachToInbox(context, plan, way, undo);
 }
 
+// Who is told may have the source away with the next plan, while this executor
+// waits for a CPU: the source's mount must not be busy by it. Its file system
+// stays until the plan ends where a mount's id does not say which it is.
+Result<void> LetGo(const Context& context, const std::string& object,
+                   Source* source) {
+  UniqueFd& held = source->made.valid() ? source->made : source->fd;
+  UniqueFd other;
+  if (!source->file.mount_id_is_unique) {
+    MOUNTD_ASSIGN(other, Named(context.kernel.CloneTree(held.get(), false),
+                               "open_tree", object));
+  }
+  held = std::move(other);
+  return Ok();
+}
+
 }  // namespace
 
 Result<void> Attach(const Context& context, const AttachPlan& plan, int fd,
@@ -119,6 +136,7 @@ Result<void> Attach(const Context& context, const AttachPlan& plan, int fd,
       CheckSourcePropagation(way.source, plan.propagation, way.spec.object));
   MOUNTD_ASSIGN(const MountState state,
                 AttachToTarget(context, plan, fd, &way, &undo));
+  MOUNTD_TRY(LetGo(context, way.spec.object, &way.source));
   MOUNTD_TRY(tell(state));
   undo.Commit();
   return Ok();

@@ -78,6 +78,7 @@ Reply ExecutorFixture::Send(const Request& request) {
   const auto take = [&](const exec::Dispatcher::Answer& answer) {
     reply = answer.reply;
     last_fd_.reset(answer.fd.valid() ? ::dup(answer.fd.get()) : -1);
+    when_told_();
     return Ok();
   };
   EXPECT_TRUE(

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 #pragma once
 
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -58,7 +59,8 @@ class ExecutorFixture : public PrivateNamespaces {
   exec::InjectingKernel kernel_{real_};
   propagation::IdMaps id_maps_;  // of those who call propagation/ themselves
   std::optional<exec::Dispatcher> dispatcher_;
-  std::vector<UniqueFd> fds_;  // sent beside each request
+  std::vector<UniqueFd> fds_;                // sent beside each request
+  std::function<void()> when_told_ = [] {};  // before the plan has ended
   UniqueFd last_fd_;
 };
 

@@ -45,6 +45,16 @@ TEST_F(HostVolumes, AReadOnlyOneIsReadOnlyUnasked) {
   EXPECT_NE(st.f_flag & ST_RDONLY, 0U);
 }
 
+TEST_F(HostVolumes, WhoIsToldOfAMountMayHaveItsSourceAway) {
+  MountTmpfs("/run/host/data");
+  int error = -1;
+  when_told_ = [&] {
+    error = ::umount2("/run/host/data", 0) == 0 ? 0 : errno;
+  };
+  ASSERT_EQ(ErrorOf(Attach("data", Propagation::kPrivate)), "");
+  EXPECT_EQ(error, 0);
+}
+
 TEST_F(HostVolumes, LinksInThePathAreNotFollowed) {
   EXPECT_EQ(RefusalOf("link", Propagation::kPrivate), "InvalidArgument");
   EXPECT_EQ(RefusalOf("last-link", Propagation::kPrivate), "InvalidArgument");
