@@ -75,7 +75,7 @@ Result<UniqueFd> ConnectAsMountd() {
 
 }  // namespace
 
-Result<std::unique_ptr<World>> World::Make() {
+Result<std::unique_ptr<World>> World::Make(const std::string& programs) {
   if (::unshare(CLONE_NEWNS) != 0) {
     return ErrnoError(errno, "unshare", "");
   }
@@ -90,7 +90,7 @@ Result<std::unique_ptr<World>> World::Make() {
   MOUNTD_TRY(Mount("tmpfs", "naive", kNaive, 0));
   fs::create_directory(std::string(kNaive) + "/volume");
   std::unique_ptr<World> world(new World);
-  MOUNTD_ASSIGN(world->node_, testing::Node::Start(kConfig));
+  MOUNTD_ASSIGN(world->node_, testing::Node::Start(kConfig, programs));
   world->executors_ = std::make_unique<exec::ExecutorPool>(
       ConnectAsMountd, exec::ExecutorPool::Options{});
   return world;

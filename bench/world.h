@@ -24,7 +24,9 @@ inline constexpr char kNaive[] = "/run/bench/naive";  // a shared mount for all
 // leaves it, and mountd on it.
 class World {
  public:
-  static Result<std::unique_ptr<World>> Make();
+  // `programs`: the directory with the daemons; "" is that of what is
+  // installed.
+  static Result<std::unique_ptr<World>> Make(const std::string& programs = "");
 
   Result<agent::Client> Connect(agent::ClientOptions options = {}) const {
     return node_->Connect(std::move(options));
