@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cstdio>
 #include <utility>
 
 #include "mountd/teardowns.h"
@@ -31,6 +32,35 @@ bool Concern(const netns::LinkEvents& events, const NetworkRecord& record) {
   return HasNamespace(record.mode) &&
          (events.allocations.contains(record.allocation) ||
           AreOnLink(events, record.ipv4, record.ipv6));
+}
+
+// Of the host end with that name; nothing: the name is none of a host end's.
+std::optional<netns::Ipv4> AddressOf(const std::string& link) {
+  netns::Ipv4 address{};
+  if (std::sscanf(link.c_str(), "md%2hhx%2hhx%2hhx%2hhx", &address[0],
+                  &address[1], &address[2], &address[3]) != 4 ||
+      netns::HostLinkName(address) != link) {
+    return std::nullopt;
+  }
+  return address;
+}
+
+// What its record has of each network that they may concern.
+std::vector<std::string> KeysOf(const netns::LinkEvents& events) {
+  std::vector<std::string> keys(events.allocations.begin(),
+                                events.allocations.end());
+  for (const netns::Ipv4& address : events.ipv4) {
+    keys.push_back(netns::ToString(address));
+  }
+  for (const netns::Ipv6& address : events.ipv6) {
+    keys.push_back(netns::ToString(address));
+  }
+  for (const std::string& link : events.links) {
+    if (const auto address = AddressOf(link)) {
+      keys.push_back(netns::ToString(*address));
+    }
+  }
+  return keys;
 }
 
 bool HasAny(const netns::LinkEvents& events) {
@@ -190,7 +220,9 @@ void NetworkWatch::LookAtNetworks(const netns::LinkEvents& events) {
                                 })) {
     parts_.networks.ReapQuarantine();
   }
-  const auto records = parts_.store.ListNetworks();
+  const auto records = events.overflowed
+                           ? parts_.store.ListNetworks()
+                           : parts_.store.NetworksWith(KeysOf(events));
   if (!records) {
     return;
   }

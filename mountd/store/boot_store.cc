@@ -373,7 +373,7 @@ Result<void> BootStore::AddNetwork(const NetworkRecord& record) {
 }
 
 Result<std::vector<NetworkRecord>> BootStore::SelectNetworks(
-    std::string_view where, const std::string& allocation) {
+    std::string_view where, const std::string& argument) {
   std::vector<NetworkRecord> all;
   MOUNTD_TRY(database_->Query(
       std::string("SELECT allocation,interface,mode,network,ipv4,ipv6,flags,"
@@ -399,7 +399,7 @@ Result<std::vector<NetworkRecord>> BootStore::SelectNetworks(
         record.cni_result = CniResultFromColumn(row.Text(13));
         all.push_back(std::move(record));
       },
-      allocation));
+      argument));
   return all;
 }
 
@@ -410,6 +410,15 @@ Result<std::vector<NetworkRecord>> BootStore::NetworksOf(
 
 Result<std::vector<NetworkRecord>> BootStore::ListNetworks() {
   return SelectNetworks("?1=''", "");
+}
+
+Result<std::vector<NetworkRecord>> BootStore::NetworksWith(
+    const std::vector<std::string>& allocations_and_addresses) {
+  return SelectNetworks(
+      "allocation IN (SELECT value FROM json_each(?1)) OR "
+      "ipv4 IN (SELECT value FROM json_each(?1)) OR "
+      "ipv6 IN (SELECT value FROM json_each(?1))",
+      ToColumn(allocations_and_addresses));
 }
 
 Result<void> BootStore::SetNetworkState(const NetworkRecord& record) {

@@ -73,6 +73,9 @@ class BootStore {
   Result<void> AddNetwork(const NetworkRecord& record);
   Result<std::vector<NetworkRecord>> NetworksOf(const std::string& allocation);
   Result<std::vector<NetworkRecord>> ListNetworks();
+  // Those of one of these allocations, or with one of these addresses, as text.
+  Result<std::vector<NetworkRecord>> NetworksWith(
+      const std::vector<std::string>& allocations_and_addresses);
   // What its making and its end change: all but what was asked for.
   Result<void> SetNetworkState(const NetworkRecord& record);
   Result<void> RemoveNetwork(const NetworkRecord& record);
@@ -89,7 +92,7 @@ class BootStore {
       : database_(std::move(database)) {}
 
   Result<std::vector<NetworkRecord>> SelectNetworks(
-      std::string_view where, const std::string& allocation);
+      std::string_view where, const std::string& argument);
 
   std::unique_ptr<Database> database_;
 };

@@ -64,6 +64,9 @@ std::vector<int> Numbers(const json& value, std::size_t index) {
 }  // namespace
 
 std::string ToColumn(const StringMap& map) { return Dump(json(map)); }
+std::string ToColumn(const std::vector<std::string>& texts) {
+  return Dump(json(texts));
+}
 
 StringMap MapFromColumn(std::string_view text) {
   StringMap map;

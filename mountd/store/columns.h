@@ -14,6 +14,7 @@
 namespace mountd::store {
 
 std::string ToColumn(const StringMap& map);
+std::string ToColumn(const std::vector<std::string>& texts);
 StringMap MapFromColumn(std::string_view text);
 
 std::string ToColumn(const std::vector<PortMapping>& ports);

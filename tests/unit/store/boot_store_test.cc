@@ -196,6 +196,27 @@ TEST_F(BootStoreTest, NetworksAreKept) {
   EXPECT_TRUE(store_->NetworksOf("db")->empty());
 }
 
+TEST_F(BootStoreTest, NetworksAreFoundByAllocationOrAddress) {
+  const NetworkRecord web = Network("web", 2, 80, exec::kTcp);
+  const NetworkRecord db = Network("db", 3, 81, exec::kTcp);
+  ASSERT_EQ(Outcome(store_->AddNetwork(web)), "Ok");
+  ASSERT_EQ(Outcome(store_->AddNetwork(db)), "Ok");
+  const auto found = [&](const std::vector<std::string>& keys) {
+    std::string names;
+    const auto records = store_->NetworksWith(keys);
+    for (const NetworkRecord& record : *records) {
+      names += record.allocation + " ";
+    }
+    return names;
+  };
+  EXPECT_EQ(found({}), "");
+  EXPECT_EQ(found({"web"}), "web ");
+  EXPECT_EQ(found({"other", netns::ToString(db.ipv4)}), "db ");
+  EXPECT_EQ(found({netns::ToString(web.ipv6)}), "web ");
+  EXPECT_EQ(found({"web", netns::ToString(db.ipv4)}), "db web ");
+  EXPECT_EQ(found({"') OR (1", "\xff\xfe", "\"]", "we"}), "");
+}
+
 TEST_F(BootStoreTest, AnAllocationHasOneNetworkOfAnInterface) {
   NetworkRecord web = Network("web", 2, 80, exec::kTcp);
   ASSERT_EQ(MessageOf(store_->AddNetwork(web)), "Ok");
