@@ -315,7 +315,7 @@ TEST_F(OperationsTest, OfALongOneEachChangeIsToldOnceAndThenTheEnd) {
   fail_ = true;
   Operations::Call<int> call = Call("a");
   std::promise<Progress> begun;
-  call.work = [this, &begun,
+  call.work = [&begun,
                work = call.work](const CallContext& context) -> Result<int> {
     begun.set_value(context.progress);
     return work(context);
