@@ -109,8 +109,8 @@ def setup_network_parts(series):
 
     if at("mountd") is None:
         return None
-    parts = [("an empty call", at("empty")),
-             ("an empty plan", at("empty", "teardown_p50_us"))]
+    parts = [("empty call", at("empty")),
+             ("empty plan", at("empty", "teardown_p50_us"))]
     parts += [(name, value_of(series, "network", "messages, parts", name, figure))
               for name in ("veth", "eth0", "carrier", "elements")]
     return with_rest(parts, at("mountd"))
@@ -127,9 +127,9 @@ def publish_volume_parts(series):
 
 
 def with_rest(parts, whole):
-    """What is not accounted for are records, checks and ways between threads."""
+    """What is not accounted for: records, checks, and ways between threads."""
     rest = whole - sum(value for _, value in parts)
-    return [*parts, ("records, checks", max(rest, 0))]
+    return [*parts, ("the rest", max(rest, 0))]
 
 
 def draw(whole, directory):

@@ -48,9 +48,7 @@ TEST_F(HostVolumes, AReadOnlyOneIsReadOnlyUnasked) {
 TEST_F(HostVolumes, WhoIsToldOfAMountMayHaveItsSourceAway) {
   MountTmpfs("/run/host/data");
   int error = -1;
-  when_told_ = [&] {
-    error = ::umount2("/run/host/data", 0) == 0 ? 0 : errno;
-  };
+  when_told_ = [&] { error = ::umount2("/run/host/data", 0) == 0 ? 0 : errno; };
   ASSERT_EQ(ErrorOf(Attach("data", Propagation::kPrivate)), "");
   EXPECT_EQ(error, 0);
 }
