@@ -112,14 +112,19 @@ int GetProperty(sd_bus* /*bus*/, const char* /*path*/,
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wold-style-cast"
 #pragma GCC diagnostic ignored "-Wpedantic"
+// An array, as nothing destroys it: sd-bus reads it until the last slot has
+// gone, which may be while static objects are destroyed.
 const sd_bus_vtable* Vtable() {
-  static const std::vector<sd_bus_vtable> table = [] {
-    std::vector<sd_bus_vtable> made = {SD_BUS_VTABLE_START(0)};
-    for (const Property& one : kProperties) {
-      made.push_back(SD_BUS_PROPERTY(one.name, one.type, &GetProperty, 0,
-                                     SD_BUS_VTABLE_PROPERTY_EMITS_CHANGE));
-    }
-    made.push_back(SD_BUS_VTABLE_END);
+  static const auto table = [] {
+    std::array<sd_bus_vtable, kProperties.size() + 2> made = {
+        {SD_BUS_VTABLE_START(0)}};
+    std::transform(kProperties.begin(), kProperties.end(), made.begin() + 1,
+                   [](const Property& one) -> sd_bus_vtable {
+                     return SD_BUS_PROPERTY(
+                         one.name, one.type, &GetProperty, 0,
+                         SD_BUS_VTABLE_PROPERTY_EMITS_CHANGE);
+                   });
+    made.back() = SD_BUS_VTABLE_END;
     return made;
   }();
   return table.data();
