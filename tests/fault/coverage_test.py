@@ -28,7 +28,8 @@ NO_STEPS = {"stuck", "Close", "CanMountBeneath"}  # nothing that could fail
 ELSEWHERE = {
     "kernel": {
         "EnterMountNamespace", "HasEnded", "JoinGroup", "LinkedMountId",
-        "ListAfter", "NamespaceTypeOf", "NewUserNamespace", "OpenKernfs",
+        "ListAfter", "NamespaceTypeOf", "NewMountNamespace",
+        "NewUserNamespace", "OpenKernfs",
         "OwnerOf", "OwnerUidOf", "PeerOf", "PeerProcess", "ProbeFilesystem",
         "ReadFile", "Rename", "RunNft", "StatLinked", "Subscribe",
         "WatchMounts", "WriteSetting",

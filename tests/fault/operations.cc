@@ -287,6 +287,13 @@ std::vector<Operation> OfAllocations() {
        [](Agent& agent) -> std::string {
          return fs::is_directory(agent.Inbox()) ? "" : "no inbox";
        }},
+      {"OpenInbox", "PrepareInbox", Prepare,
+       [](Agent& agent) {
+         return agent.Told(agent.client().OpenInbox(agent.allocation(), "app"));
+       },
+       [](Agent& agent) -> std::string {
+         return fs::is_directory(agent.Inbox()) ? "" : "no inbox";
+       }},
       {"RemoveInbox", "RemoveInbox",
        All({Prepare,
             [](Agent& agent) {
