@@ -64,6 +64,8 @@ std::vector<std::string> StoresSetAside(store::StateStore& state,
 Result<std::unique_ptr<Daemon>> Daemon::Start(const DaemonOptions& options,
                                               UniqueFd listening,
                                               const Seams& seams) {
+  exec::ExecutorPool::Ahead executors = exec::ExecutorPool::StartAhead(
+      exec::ExecutorPool::ConnectTo(paths::kExecSocket));
   MOUNTD_ASSIGN(Config config, LoadConfig(options.config_path,
                                           /*require_root_owned=*/true));
   MOUNTD_ASSIGN(const std::string boot_id, BootId());
@@ -74,9 +76,9 @@ Result<std::unique_ptr<Daemon>> Daemon::Start(const DaemonOptions& options,
   MOUNTD_TRY(boot->AdoptBoot(boot_id));
   EndAtDamage(state->database());
   EndAtDamage(boot->database());
-  std::unique_ptr<Daemon> daemon(new Daemon(options, std::move(config),
-                                            std::move(loop), std::move(state),
-                                            std::move(boot), seams));
+  std::unique_ptr<Daemon> daemon(
+      new Daemon(options, std::move(config), std::move(loop), std::move(state),
+                 std::move(boot), std::move(executors), seams));
   MOUNTD_TRY(daemon->Recover());
   MOUNTD_TRY(daemon->peers_.Listen(std::move(listening)));
   if (options.system_bus) {
@@ -98,7 +100,8 @@ Result<std::unique_ptr<Daemon>> Daemon::Start(const DaemonOptions& options,
 Daemon::Daemon(const DaemonOptions& options, Config config,
                std::unique_ptr<dbus::EventLoop> loop,
                std::unique_ptr<store::StateStore> state,
-               std::unique_ptr<store::BootStore> boot, const Seams& seams)
+               std::unique_ptr<store::BootStore> boot,
+               exec::ExecutorPool::Ahead executors, const Seams& seams)
     : options_(options),
       config_(std::move(config)),
       loop_(std::move(loop)),
@@ -111,7 +114,8 @@ Daemon::Daemon(const DaemonOptions& options, Config config,
       executors_(exec::ExecutorPool::ConnectTo(paths::kExecSocket),
                  {.mount_lanes = config_.limits.mount_executors,
                   .deadline = config_.timeouts.plan,
-                  .cni_deadline = config_.timeouts.cni + kCniPatience}),
+                  .cni_deadline = config_.timeouts.cni + kCniPatience},
+                 std::move(executors)),
       executor_(seams.executor ? seams.executor(executors_) : executors_),
       csi_channels_(
           csi::CsiChannelClient::ConnectToCsiSocket,

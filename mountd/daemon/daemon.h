@@ -75,7 +75,8 @@ class Daemon {
   Daemon(const DaemonOptions& options, Config config,
          std::unique_ptr<dbus::EventLoop> loop,
          std::unique_ptr<store::StateStore> state,
-         std::unique_ptr<store::BootStore> boot, const Seams& seams);
+         std::unique_ptr<store::BootStore> boot,
+         exec::ExecutorPool::Ahead executors, const Seams& seams);
 
   Result<void> Recover();
   void Finished(const OperationSummary& summary);

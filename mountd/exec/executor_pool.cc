@@ -124,7 +124,7 @@ Result<void> SendRequest(int socket, const Request& request,
 
 }  // namespace
 
-ExecutorPool::ExecutorPool(Connector connect, Options options)
+ExecutorPool::ExecutorPool(Connector connect, Options options, Ahead ahead)
     : connect_(std::move(connect)),
       options_(options),
       mounts_({options.mount_lanes, options.slow, options.max_stuck}),
@@ -133,7 +133,21 @@ ExecutorPool::ExecutorPool(Connector connect, Options options)
       cni_ends_({options.cni_lanes, options.slow, options.max_stuck}),
       searches_({.width = 1}),
       trees_({.width = 2}),
-      probes_({.width = 1}) {}
+      probes_({.width = 1}) {
+  mounts_.Add(std::move(ahead.mounts));
+  networks_.Add(std::move(ahead.networks));
+}
+
+ExecutorPool::Ahead ExecutorPool::StartAhead(const Connector& connect) {
+  const auto start = [&] {
+    Result<UniqueFd> connection = connect();
+    return connection ? *std::move(connection) : UniqueFd();
+  };
+  Ahead ahead;
+  ahead.mounts = start();
+  ahead.networks = start();
+  return ahead;
+}
 
 ExecutorPool::~ExecutorPool() = default;
 

@@ -46,7 +46,17 @@ class ExecutorPool final : public Executor {
     std::uint32_t cni_lanes = 4;
   };
 
-  ExecutorPool(Connector connect, Options options);
+  // One connection for mount plans and one for network plans: each has its
+  // executor started, which takes some milliseconds.
+  struct Ahead {
+    UniqueFd mounts;
+    UniqueFd networks;
+  };
+  // For a pool to be made of later, so that mountd and its first executors
+  // start side by side. What does not succeed is left to the first plan.
+  static Ahead StartAhead(const Connector& connect);
+
+  ExecutorPool(Connector connect, Options options, Ahead ahead = {});
   ~ExecutorPool() override;
 
   // Connects to an executor's SOCK_SEQPACKET socket by path.

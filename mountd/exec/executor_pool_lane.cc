@@ -29,6 +29,13 @@ ExecutorLane::Clock::time_point ExecutorLane::NextSlow(
   return next;
 }
 
+void ExecutorLane::Add(UniqueFd connection) {
+  const std::lock_guard lock(mutex_);
+  if (connection.valid()) {
+    idle_.push_back(std::move(connection));
+  }
+}
+
 Result<ExecutorLane::Turn> ExecutorLane::Take(Clock::time_point deadline) {
   std::unique_lock lock(mutex_);
   Turn turn;

@@ -39,6 +39,10 @@ class ExecutorLane {
 
   explicit ExecutorLane(Options options) : options_(options) {}
 
+  // A connection that was opened elsewhere, for the next plan. None, if it is
+  // invalid.
+  void Add(UniqueFd connection);
+
   // DeadlineExceeded if its turn does not come before.
   Result<Turn> Take(Clock::time_point deadline);
   // With the connection, for the next plan; an invalid one was lost.

@@ -141,6 +141,25 @@ TEST_F(ExecutorPoolTest, ADeadIdleOneIsReplacedWithoutFailingThePlan) {
   EXPECT_EQ(executors_.connections(), 2);
 }
 
+TEST_F(ExecutorPoolTest, WhatWasStartedAheadTakesTheFirstPlans) {
+  ExecutorPool::Ahead ahead = ExecutorPool::StartAhead(executors_.connector());
+  ASSERT_TRUE(AwaitAlive(2));
+  ExecutorPool pool(executors_.connector(), {}, std::move(ahead));
+  EXPECT_EQ(MessageOf(pool.PrepareBase()), "Ok");
+  EXPECT_EQ(MessageOf(pool.CreateNetwork({}, -1)), "Ok");
+  EXPECT_EQ(executors_.connections(), 2);
+}
+
+TEST_F(ExecutorPoolTest, WhatCouldNotBeStartedAheadIsStartedForItsPlan) {
+  executors_.Refuse(true);
+  ExecutorPool::Ahead ahead = ExecutorPool::StartAhead(executors_.connector());
+  executors_.Refuse(false);
+  ExecutorPool pool(executors_.connector(), {}, std::move(ahead));
+  EXPECT_EQ(MessageOf(pool.PrepareBase()), "Ok");
+  EXPECT_EQ(MessageOf(pool.CreateNetwork({}, -1)), "Ok");
+  EXPECT_EQ(executors_.connections(), 2);
+}
+
 TEST_F(ExecutorPoolTest, OneThatDiesWithThePlanInHandIsUnavailable) {
   ExecutorPool pool = Make(1);
   executors_.script().Block(kPrepareBase);
