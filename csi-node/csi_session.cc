@@ -67,13 +67,11 @@ RpcResult<ipc::Reply> CsiSession::Call(ipc::Request request, UniqueFd fd,
     return RpcError{RpcCode::kInvalidArgument, "the request is too large"};
   }
   if (waiters_.size() >= kMaxInFlight ||
-      queued_bytes_ + size > kMaxQueuedBytes) {
+      socket_->queued_bytes() + size > kMaxQueuedBytes) {
     return RpcError{RpcCode::kResourceExhausted, "too many calls in flight"};
   }
-  queued_bytes_ += size;
-  queue_.push_back(std::move(frame));
   waiters_.emplace(request.id, &waiter);
-  Wake();
+  Send(std::move(frame));
   const bool answered = waiter.answered.wait_until(
       lock, deadline + kGrace, [&] { return waiter.result.has_value(); });
   if (!answered) {
@@ -83,15 +81,21 @@ RpcResult<ipc::Reply> CsiSession::Call(ipc::Request request, UniqueFd fd,
   return std::move(*waiter.result);
 }
 
+// By the caller itself: it would only wait for the thread to do it. What does
+// not fit is left to the thread, and so is a connection that is no more.
+void CsiSession::Send(ipc::Frame frame) {
+  broken_ = broken_ || !socket_->Queue(std::move(frame)) || !socket_->Flush();
+  if (broken_ || socket_->HasQueued()) {
+    Wake();
+  }
+}
+
 void CsiSession::Run() {
   bool alive = wake_.valid();
   while (alive && !stopping_) {
     std::array<pollfd, 2> fds{};
     fds[0] = {wake_.get(), POLLIN, 0};
-    fds[1] = {socket_->fd(), POLLIN, 0};
-    if (socket_->HasQueued()) {
-      fds[1].events = POLLIN | POLLOUT;
-    }
+    fds[1] = {socket_->fd(), AwaitedEvents(), 0};
     if (::poll(fds.data(), fds.size(), -1) < 0) {
       alive = errno == EINTR;
       continue;
@@ -107,6 +111,11 @@ void CsiSession::Run() {
     on_death_();
   }
   finished_ = true;
+}
+
+short CsiSession::AwaitedEvents() {
+  const std::lock_guard lock(mutex_);
+  return socket_->HasQueued() ? POLLIN | POLLOUT : POLLIN;
 }
 
 bool CsiSession::Turn(short events) {
@@ -128,29 +137,8 @@ bool CsiSession::Turn(short events) {
 }
 
 bool CsiSession::SendQueued() {
-  // One frame at a time keeps queued_bytes_ telling what is not yet sent, and
-  // so bounds this process's memory when mountd-csi does not read.
-  for (;;) {
-    if (!socket_->Flush()) {
-      return false;
-    }
-    if (socket_->HasQueued()) {
-      return true;
-    }
-    ipc::Frame next;
-    {
-      const std::lock_guard lock(mutex_);
-      if (queue_.empty()) {
-        return true;
-      }
-      next = std::move(queue_.front());
-      queue_.pop_front();
-      queued_bytes_ -= next.payload.size();
-    }
-    if (!socket_->Queue(std::move(next))) {
-      return false;
-    }
-  }
+  const std::lock_guard lock(mutex_);
+  return !broken_ && socket_->Flush().has_value();
 }
 
 // An answer to nobody is one whose caller has given up; that is no error.
@@ -181,8 +169,6 @@ void CsiSession::FailAll() {
     waiter->answered.notify_one();
   }
   waiters_.clear();
-  queue_.clear();
-  queued_bytes_ = 0;
   // mountd-csi cancels what was in flight when it sees this.
   socket_.reset();
 }

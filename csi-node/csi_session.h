@@ -4,7 +4,6 @@
 #include <atomic>
 #include <condition_variable>
 #include <cstdint>
-#include <deque>
 #include <functional>
 #include <map>
 #include <memory>
@@ -20,8 +19,8 @@
 namespace mountd::csi {
 
 // One connection to mountd-csi, from its start to its death; calls of several
-// threads are in flight on it at once. One thread of its own reads, writes, and
-// wakes the callers.
+// threads are in flight on it at once. Callers send by themselves; one thread
+// of its own reads, wakes them, and sends what they could not.
 //
 // Dies once, when mountd-csi hangs up or breaks the protocol: every call in
 // flight, and every later one, then ends with kUnavailable.
@@ -53,7 +52,9 @@ class CsiSession {
     std::optional<RpcResult<ipc::Reply>> result;
   };
 
+  void Send(ipc::Frame frame);  // with the mutex
   void Run();
+  short AwaitedEvents();
   // One turn of the thread's loop; false: the connection is over.
   bool Turn(short events);
   bool SendQueued();
@@ -64,11 +65,11 @@ class CsiSession {
   std::mutex mutex_;
   std::uint64_t next_id_ = 0;                 // mutex_
   std::map<std::uint64_t, Waiter*> waiters_;  // mutex_
-  std::deque<ipc::Frame> queue_;              // mutex_
-  std::size_t queued_bytes_ = 0;              // mutex_
+  bool broken_ = false;                       // mutex_: could not be sent to
 
   UniqueFd wake_;
-  std::unique_ptr<ipc::FrameSocket> socket_;  // the thread's
+  // Reading is the thread's, sending needs mutex_.
+  std::unique_ptr<ipc::FrameSocket> socket_;
   std::function<void()> on_death_;
   std::atomic<bool> stopping_ = false;
   std::atomic<bool> dead_ = false;

@@ -58,7 +58,8 @@ Result<void> FrameSocket::Receive(std::vector<Frame>* frames) {
   return Ok();
 }
 
-// True if something was read and there may be more.
+// True if there surely was more than fitted. Who wants to know whether there is
+// any asks poll(2), which comes next anyway.
 Result<bool> FrameSocket::ReceiveSome() {
   const std::size_t old_size = incoming_.size();
   incoming_.resize(old_size + kReadChunk);
@@ -84,7 +85,7 @@ Result<bool> FrameSocket::ReceiveSome() {
   }
   std::move(received->fds.begin(), received->fds.end(),
             std::back_inserter(incoming_fds_));
-  return true;
+  return received->size == kReadChunk;
 }
 
 Result<void> FrameSocket::TakeFrames(std::vector<Frame>* frames) {

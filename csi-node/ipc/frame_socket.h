@@ -25,9 +25,10 @@ struct Frame {
 //   u32 payload length, u32 flags (little endian; flag 1: an fd comes with it)
 // and the payload; the fd travels as SCM_RIGHTS with the header's first byte.
 //
-// The socket is non-blocking and owned; one thread uses an object. Any error is
-// the end of the connection: Aborted for a peer that breaks the rules above,
-// Unavailable for one that has gone. Frames already received stay received.
+// The socket is non-blocking and owned. One thread at a time receives, and one
+// at a time, which may be another, queues and flushes. Any error is the end of
+// the connection: Aborted for a peer that breaks the rules above, Unavailable
+// for one that has gone. Frames already received stay received.
 class FrameSocket {
  public:
   enum class AcceptFds { kNo, kYes };
@@ -37,8 +38,9 @@ class FrameSocket {
 
   int fd() const { return socket_.get(); }
 
-  // Reads what is there, until EAGAIN or `kMaxReadPerCall`, and appends the
-  // frames that are complete. After an error `frames` holds what came before.
+  // Reads what is there, or a part of it: as long as there is more the socket
+  // is readable. Appends the frames that are complete. After an error `frames`
+  // holds what came before.
   Result<void> Receive(std::vector<Frame>* frames);
 
   // Queues a frame; Flush sends. InvalidArgument if it is too large.

@@ -57,9 +57,9 @@ struct Rpc {
 
 }  // namespace
 
-std::shared_ptr<Call> Call::Start(std::shared_ptr<PluginChannel> channel,
-                                  ipc::Request request, Secrets secrets,
-                                  RpcQueue* queue, Done done) {
+std::shared_ptr<Call> Call::Make(std::shared_ptr<PluginChannel> channel,
+                                 ipc::Request request, Secrets secrets,
+                                 RpcQueue* queue, Done done) {
   std::shared_ptr<Call> call(new Call);
   call->channel_ = std::move(channel);
   call->request_ = std::move(request);
@@ -67,7 +67,6 @@ std::shared_ptr<Call> Call::Start(std::shared_ptr<PluginChannel> channel,
   call->secrets_ = std::move(secrets);
   call->queue_ = queue;
   call->done_ = std::move(done);
-  queue->poster()->Post([call] { call->Begin(); });
   return call;
 }
 

@@ -22,12 +22,14 @@ class Call : public std::enable_shared_from_this<Call> {
  public:
   using Done = std::function<void(ipc::Reply)>;
 
-  // `done` is called exactly once, on the loop's thread, never from within
-  // Start or Cancel.
-  static std::shared_ptr<Call> Start(std::shared_ptr<PluginChannel> channel,
-                                     ipc::Request request, Secrets secrets,
-                                     RpcQueue* queue, Done done);
+  // `done` is called exactly once, on the loop's thread, from within Begin or
+  // later, never from within Cancel.
+  static std::shared_ptr<Call> Make(std::shared_ptr<PluginChannel> channel,
+                                    ipc::Request request, Secrets secrets,
+                                    RpcQueue* queue, Done done);
 
+  // Once.
+  void Begin();
   // The reply is then kCancelled, unless an answer was on its way already.
   void Cancel();
 
@@ -36,7 +38,6 @@ class Call : public std::enable_shared_from_this<Call> {
  private:
   Call() = default;
 
-  void Begin();
   void StartCapabilities();
   void StartControllerCapabilities();
   void StartNodeCapabilities();

@@ -27,7 +27,6 @@ class RpcQueue {
   RpcQueue& operator=(const RpcQueue&) = delete;
 
   grpc::CompletionQueue* queue() { return &queue_; }
-  Poster* poster() { return poster_; }
 
   // For exactly one operation on the queue; `work` runs on the loop's thread
   // when it is complete. False: an answer came that is no such message, though

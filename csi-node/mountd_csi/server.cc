@@ -235,10 +235,12 @@ void Server::StartCall(std::uint64_t serial, Connection* connection,
     return;
   }
   ++calls_in_flight_;
-  connection->calls[id] = Call::Start(
+  const std::shared_ptr<Call> call = Call::Make(
       found->second.channel, std::move(request), std::move(secrets), &queue_,
       [this, serial](const ipc::Reply& reply) { OnDone(serial, reply); });
+  connection->calls[id] = call;
   EndStep();
+  call->Begin();
 }
 
 void Server::OnDone(std::uint64_t serial, const ipc::Reply& reply) {
