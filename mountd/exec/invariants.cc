@@ -263,6 +263,14 @@ Result<Request> DecodeRequest(std::span<const std::byte> message) {
   return request;
 }
 
+PlanKind KindOf(std::span<const std::byte> message) {
+  PlanKind kind = PlanKind::kHello;
+  if (message.size() >= offsetof(Request, kind) + sizeof(kind)) {
+    std::memcpy(&kind, message.data() + offsetof(Request, kind), sizeof(kind));
+  }
+  return kind;
+}
+
 Result<void> CheckFds(const Request& request, std::size_t count) {
   const std::size_t taken = FdsOf(request);
   return count == taken

@@ -11,6 +11,8 @@ namespace mountd::exec {
 
 // Decodes one received message. InvalidArgument for another size or version.
 Result<Request> DecodeRequest(std::span<const std::byte> message);
+// What it is to be decoded to, as it claims; kHello if it is too short for that.
+PlanKind KindOf(std::span<const std::byte> message);
 
 // Checks every field of the request's plan against what this executor may ever
 // do, whoever asks: kinds and enumerations in range, no unknown flag bits,

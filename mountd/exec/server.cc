@@ -100,9 +100,7 @@ namespace {
 
 std::chrono::seconds LimitOf(std::span<const std::byte> message,
                              const Longest& longest) {
-  const Result<Request> request = DecodeRequest(message);
-  return request && request->kind == PlanKind::kRunCni ? longest.cni
-                                                       : longest.plan;
+  return KindOf(message) == PlanKind::kRunCni ? longest.cni : longest.plan;
 }
 
 // What there is to do ahead is done while nothing is asked; and not at once, as

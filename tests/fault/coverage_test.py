@@ -29,7 +29,7 @@ ELSEWHERE = {
     "kernel": {
         "EnterMountNamespace", "HasEnded", "JoinGroup", "LinkedMountId",
         "ListAfter", "NamespaceTypeOf", "NewMountNamespace",
-        "NewUserNamespace", "OpenKernfs",
+        "NewUserNamespace", "OpenKernfs", "OpenNetlinkIn",
         "OwnerOf", "OwnerUidOf", "PeerOf", "PeerProcess", "ProbeFilesystem",
         "ReadFile", "Rename", "RunNft", "StatLinked", "Subscribe",
         "WatchMounts", "WriteSetting",

@@ -83,6 +83,15 @@ TEST(Invariants, RefusesAMessageOfAnotherSizeOrVersion) {
   EXPECT_FALSE(DecodeRequest(bytes).has_value());
 }
 
+TEST(Invariants, AMessagesKindIsKnownBeforeItIsDecoded) {
+  Request request;
+  request.kind = PlanKind::kRunCni;
+  const auto bytes = std::as_bytes(std::span(&request, 1));
+  EXPECT_EQ(KindOf(bytes), PlanKind::kRunCni);
+  EXPECT_EQ(KindOf(bytes.first(7)), PlanKind::kHello);
+  EXPECT_EQ(KindOf({}), PlanKind::kHello);
+}
+
 TEST(Invariants, ChecksPlansOnTrees) {
   Request request;
   request.kind = PlanKind::kChownTree;

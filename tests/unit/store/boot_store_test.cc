@@ -258,7 +258,7 @@ TEST_F(BootStoreTest, ALogThatIsCopiedBackLosesNothing) {
     most = std::max(most, std::filesystem::file_size(log));
   }
   // A page each, if it were never copied back.
-  EXPECT_LT(most, 1000U * 4096);
+  EXPECT_LT(most, 1000U * 1024);
   Open();
   EXPECT_EQ(store_->GetMount("web", "task", "d")->value().state,
             MountRecordState::kAttached);

@@ -203,9 +203,10 @@ void Damage(const std::string& path) {
   std::fstream file(path, std::ios::in | std::ios::out | std::ios::binary);
   file.seekp(0, std::ios::end);
   const auto size = static_cast<std::size_t>(file.tellp());
-  ASSERT_GT(size, 8192U);
-  file.seekp(4096);
-  file << std::string(size - 4096, '\x5a');
+  constexpr std::size_t kPage = 1024;
+  ASSERT_GT(size, 2 * kPage);
+  file.seekp(kPage);
+  file << std::string(size - kPage, '\x5a');
 }
 
 void PutAnchors(BootStore& store) {
