@@ -9,7 +9,7 @@
 #include "bench/bench_main.h"
 #include "bench/csi_plugin.h"
 #include "bench/direct_plugin.h"
-#include "bench/host_path.h"
+#include "tests/csi/host_path.h"
 
 namespace mountd::bench {
 namespace {
@@ -108,9 +108,9 @@ Result<void> HostPath(agent::Client& client, Report& report,
   const std::string ours = made.host_path + "/csi.sock";
   const std::string others = directory + "/csi.sock";
   const testing::Process plugin =
-      StartHostPath(program, ours, directory + "/data-of-mountd");
+      testing::StartHostPath(program, ours, directory + "/data-of-mountd");
   const testing::Process other =
-      StartHostPath(program, others, directory + "/data");
+      testing::StartHostPath(program, others, directory + "/data");
   MOUNTD_TRY(AwaitHealthy(client, kHostPath));
   // Volumes are made by plugins' controllers, which are no part of this.
   MOUNTD_ASSIGN(const std::string volume,
@@ -133,7 +133,7 @@ Result<void> MeasureCsi(agent::Client& client, Report& report,
   MOUNTD_TRY(client.PrepareAllocation("bench"));
   MOUNTD_TRY(CsiLocal(client, report, rounds.csi_local));
   std::printf("\n");
-  const std::string program = HostPathProgram();
+  const std::string program = testing::HostPathProgram();
   if (program.empty()) {
     report.Note(
         "csi-driver-host-path: left out, as neither HOSTPATHPLUGIN nor PATH "

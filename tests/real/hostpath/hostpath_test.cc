@@ -2,20 +2,18 @@
 //
 // Kubernetes' csi-driver-host-path behind a whole mountd, as an unprivileged
 // agent uses it: that a plugin which nobody wrote for mountd works unchanged.
-// HOSTPATHPLUGIN is its program, or it is in PATH as hostpathplugin.
 #include <csi.pb.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
 #include <unistd.h>
 
-#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <map>
 #include <sstream>
 #include <string>
 
-#include "tests/csi/process.h"
+#include "tests/csi/host_path.h"
 #include "tests/support/eventually.h"
 #include "tests/support/node_fixture.h"
 
@@ -40,22 +38,6 @@ control_plugins = ["*"]
 probe_starting_ms = 100
 )";
 
-// "" if there is none.
-std::string Program() {
-  if (const char* told = std::getenv("HOSTPATHPLUGIN")) {
-    return told;
-  }
-  const char* const directories = std::getenv("PATH");
-  std::istringstream path(directories == nullptr ? "" : directories);
-  for (std::string directory; std::getline(path, directory, ':');) {
-    std::string file = directory + "/hostpathplugin";
-    if (::access(file.c_str(), X_OK) == 0) {
-      return file;
-    }
-  }
-  return "";
-}
-
 void WriteFile(const std::string& path, const std::string& text) {
   std::ofstream file(path);
   ASSERT_TRUE(file << text << std::flush) << path;
@@ -70,7 +52,7 @@ std::string ReadFile(const std::string& path) {
 class HostPath : public NodeFixture {
  protected:
   void SetUp() override {
-    program_ = Program();
+    program_ = HostPathProgram();
     if (program_.empty()) {
       GTEST_SKIP() << "there is no hostpathplugin: neither HOSTPATHPLUGIN nor "
                       "PATH has one";
@@ -79,7 +61,6 @@ class HostPath : public NodeFixture {
     if (IsSkipped()) {
       return;
     }
-    fs::create_directories(kData);
     ASSERT_NO_FATAL_FAILURE(StartNode(kConfig));
     ASSERT_EQ(MessageOf(client_->RegisterPlugin(
                   {.plugin = kId, .type = agent::PluginType::kMonolith})),
@@ -96,10 +77,9 @@ class HostPath : public NodeFixture {
   }
 
   void StartPlugin() {
-    plugin_ = Process({program_, "--endpoint",
-                       std::string("unix://") + kPluginDirectory + "/csi.sock",
-                       "--statedir", kData, "--nodeid", "node-1",
-                       "--enable-attach", "--v=0"});
+    plugin_ =
+        StartHostPath(program_, std::string(kPluginDirectory) + "/csi.sock",
+                      kData, {"--enable-attach"});
     ASSERT_TRUE(Eventually([&] { return State() == "healthy"; }));
   }
   // "" if that cannot be known.
