@@ -53,6 +53,20 @@ TEST_F(HostVolumes, WhoIsToldOfAMountMayHaveItsSourceAway) {
   EXPECT_EQ(error, 0);
 }
 
+// Whose mounts' ids do not say which they are: there it holds on to the file
+// system (attach.cc), and to no mount.
+TEST_F(HostVolumes, SoItIsOnAnOlderKernel) {
+  kernel_.HideUniqueMountIds();
+  dispatcher_.emplace(kernel_, config_);
+  MountTmpfs("/run/host/data");
+  int error = -1;
+  when_told_ = [&] { error = ::umount2("/run/host/data", 0) == 0 ? 0 : errno; };
+  const Reply told = Attach("data", Propagation::kPrivate);
+  ASSERT_EQ(ErrorOf(told), "");
+  EXPECT_EQ(error, 0);
+  EXPECT_EQ(ErrorOf(Detach(told.body.mount.mount_id)), "");
+}
+
 TEST_F(HostVolumes, LinksInThePathAreNotFollowed) {
   EXPECT_EQ(RefusalOf("link", Propagation::kPrivate), "InvalidArgument");
   EXPECT_EQ(RefusalOf("last-link", Propagation::kPrivate), "InvalidArgument");

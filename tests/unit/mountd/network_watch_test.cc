@@ -3,6 +3,8 @@
 
 #include <net/if.h>
 
+#include <algorithm>
+
 namespace mountd {
 namespace {
 
@@ -30,6 +32,30 @@ TEST_F(NetworkWatchTest, WhatComesTogetherIsLookedAtOnce) {
               LinkGoes(web.host_interface)});
   EXPECT_EQ(Told(), Lines{"web/eth0 repaired: link"});
   EXPECT_EQ(Count("RepairNetwork"), 1U);
+}
+
+TEST_F(NetworkWatchTest, OfManyThatGoTogetherEachIsRepairedAndNoOther) {
+  constexpr std::size_t kNetworks = 5;  // all that the range has room for
+  std::vector<NetworkStatus> all;
+  for (std::size_t i = 0; i < kNetworks; ++i) {
+    all.push_back(SetUpNetwork("n" + std::to_string(i)));
+  }
+  Start();
+  std::vector<NetlinkMessage> messages;
+  Lines expected;
+  for (std::size_t i = 0; i < kNetworks; i += 2) {
+    core_.executor->TakeLink(netns::ToString(all[i].ipv4));
+    messages.push_back(RouteGoes(all[i].ipv4));
+    messages.push_back(LinkGoes(all[i].host_interface));
+    expected.push_back("n" + std::to_string(i) + "/eth0 repaired: link");
+  }
+  SayOfLinks(messages);
+  EXPECT_TRUE(loop_.RunUntil([&] { return Told().size() == expected.size(); }));
+  Lines told = Told();
+  std::sort(told.begin(), told.end());
+  std::sort(expected.begin(), expected.end());
+  EXPECT_EQ(told, expected);
+  EXPECT_EQ(Count("RepairNetwork"), expected.size());
 }
 
 TEST_F(NetworkWatchTest, ARouteOrANeighbourThatGoesHasItLookedAt) {
