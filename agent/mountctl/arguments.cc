@@ -47,12 +47,7 @@ std::string ToBytes(std::string& text) {
 
 }  // namespace
 
-CLI::Option* AddSize(CLI::App& command, const std::string& name,
-                     std::int64_t& bytes, const std::string& help) {
-  return command.add_option(name, bytes, help)
-      ->transform(CLI::Validator(&ToBytes, ""))
-      ->type_name("SIZE");
-}
+CLI::Validator IsSize() { return CLI::Validator(&ToBytes, ""); }
 
 void AddPairs(CLI::App& command, const std::string& name, Pairs& pairs,
               const std::string& help) {

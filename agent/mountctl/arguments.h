@@ -2,6 +2,7 @@
 #pragma once
 
 #include <CLI/CLI.hpp>
+#include <concepts>
 #include <cstdint>
 #include <map>
 #include <string>
@@ -9,9 +10,19 @@
 // Options that several commands have. What they fill in outlives the parsing.
 namespace mountd::agent {
 
-// Bytes, as 1048576, 512MiB or 10GiB; K, KB and KiB are 1024 all the same.
-CLI::Option* AddSize(CLI::App& command, const std::string& name,
-                     std::int64_t& bytes, const std::string& help);
+// Puts a number of bytes in the place of 1048576, 512MiB or 10GiB; K, KB and
+// KiB are 1024 all the same. Refuses what an int64_t does not hold, and the
+// negative.
+CLI::Validator IsSize();
+
+template <std::integral Bytes>
+CLI::Option* AddSize(CLI::App& command, const std::string& name, Bytes& bytes,
+                     const std::string& help) {
+  static_assert(sizeof(Bytes) == sizeof(std::int64_t));
+  return command.add_option(name, bytes, help)
+      ->transform(IsSize())
+      ->type_name("SIZE");
+}
 
 // KEY=VALUE, once for each of the map.
 void AddPairs(CLI::App& command, const std::string& name,

@@ -8,6 +8,7 @@
 #include <map>
 #include <memory>
 
+#include "agent/mountctl/arguments.h"
 #include "agent/mountctl/commands.h"
 #include "agent/mountctl/job.h"
 #include "agent/mountctl/json.h"
@@ -83,9 +84,7 @@ struct MountArguments {
 
 void AddTmpfs(CLI::App& command, MountArguments& arguments) {
   TmpfsOptions& tmpfs = arguments.tmpfs;
-  command
-      .add_option("--size", tmpfs.size, "Bytes of a tmpfs, as 1048576 or 1M")
-      ->transform(CLI::AsSizeValue(false));
+  AddSize(command, "--size", tmpfs.size, "Bytes of a tmpfs, as 1048576 or 1M");
   command.add_option("--inodes", tmpfs.inodes, "Its most files");
   command
       .add_option_function<std::string>(

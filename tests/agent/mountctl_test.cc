@@ -295,6 +295,24 @@ TEST_F(MountctlTest, MountAndUnmountAskForExactlyThat) {
   EXPECT_EQ(script().last_call(), "Unmount web t n {}");
 }
 
+TEST_F(MountctlTest, ASizeIsNotAnotherNumberThanWasWritten) {
+  for (const char* size :
+       {"-1", "16777216T", "9223372036854775808", "1X", ""}) {
+    EXPECT_NE(
+        Run({"mount", "web", "t", "n", "--source", "tmpfs", "--size", size})
+            .status,
+        0)
+        << size;
+  }
+  EXPECT_EQ(script().last_call(), "");
+  EXPECT_EQ(Run({"mount", "web", "t", "n", "--source", "tmpfs", "--size",
+                 "9223372036854775807"})
+                .status,
+            0);
+  EXPECT_EQ(script().last_call(),
+            "BindMount web t n tmpfs: rw private {size=t9223372036854775807;}");
+}
+
 TEST_F(MountctlTest, TreesAreOpenedHereAndPassed) {
   const ProgramOutcome removed = Run({"remove-tree", "/"});
   EXPECT_EQ(removed.status, 0);
