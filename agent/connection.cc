@@ -7,13 +7,13 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <cstring>
 #include <string_view>
 #include <utility>
 
 #include "agent/convert.h"
 #include "mountd/base/paths.h"
 #include "mountd/base/unique_fd.h"
+#include "mountd/base/unix_socket.h"
 
 namespace mountd::agent {
 namespace {
@@ -79,14 +79,8 @@ Result<UniqueFd> ConnectSocket(const std::string& path,
       0) {
     return ErrnoError(errno, kConnect, path);
   }
-  sockaddr_un address{};
-  address.sun_family = AF_UNIX;
-  std::memcpy(address.sun_path, path.data(), path.size());
-  if (::connect(
-          fd.get(),
-          static_cast<const sockaddr*>(static_cast<const void*>(&address)),
-          sizeof(address)) < 0) {
-    return Unreachable(errno, path);
+  if (const int err = ConnectUnix(fd.get(), path); err != 0) {
+    return Unreachable(err, path);
   }
   return fd;
 }

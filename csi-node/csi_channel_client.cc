@@ -3,16 +3,16 @@
 
 #include <fcntl.h>
 #include <sys/socket.h>
-#include <sys/un.h>
 
+#include <cerrno>
 #include <chrono>
-#include <cstring>
 #include <utility>
 #include <variant>
 
 #include "csi-node/csi_session.h"
 #include "csi-node/ipc/message.h"
 #include "mountd/base/paths.h"
+#include "mountd/base/unix_socket.h"
 
 namespace mountd::csi {
 namespace {
@@ -44,14 +44,8 @@ Result<UniqueFd> CsiChannelClient::ConnectToCsiSocket() {
   if (!fd.valid()) {
     return ErrnoError(errno, "socket", "mountd-csi");
   }
-  sockaddr_un address{};
-  address.sun_family = AF_UNIX;
-  static_assert(sizeof(paths::kCsiSocket) <= sizeof(address.sun_path));
-  std::memcpy(address.sun_path, paths::kCsiSocket, sizeof(paths::kCsiSocket));
-  const auto* generic =
-      static_cast<const sockaddr*>(static_cast<const void*>(&address));
-  if (::connect(fd.get(), generic, sizeof(address)) != 0) {
-    Error error = ErrnoError(errno, "connect", "mountd-csi");
+  if (const int err = ConnectUnix(fd.get(), paths::kCsiSocket); err != 0) {
+    Error error = ErrnoError(err, "connect", "mountd-csi");
     error.code = Code::kUnavailable;
     return error;
   }

@@ -6,11 +6,12 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <chrono>
-#include <cstring>
 #include <thread>
 
 #include "mountd/base/unique_fd.h"
+#include "mountd/base/unix_socket.h"
 
 namespace mountd::csi_local {
 namespace {
@@ -22,13 +23,7 @@ constexpr std::chrono::milliseconds kProbePause(20);
 bool IsRefusedAt(const std::string& path) {
   const UniqueFd probe(
       ::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
-  sockaddr_un address{};
-  address.sun_family = AF_UNIX;
-  std::memcpy(address.sun_path, path.c_str(), path.size() + 1);
-  const auto* generic =
-      static_cast<const sockaddr*>(static_cast<const void*>(&address));
-  return ::connect(probe.get(), generic, sizeof(address)) != 0 &&
-         errno == ECONNREFUSED;
+  return ConnectUnix(probe.get(), path) == ECONNREFUSED;
 }
 
 bool IsListenedOn(const std::string& path) {

@@ -5,15 +5,15 @@
 #include <poll.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
-#include <sys/un.h>
 
 #include <algorithm>
 #include <array>
-#include <cstring>
+#include <cerrno>
 #include <span>
 #include <utility>
 
 #include "mountd/base/fd_message.h"
+#include "mountd/base/unix_socket.h"
 #include "mountd/exec/plan_error.h"
 
 namespace mountd::exec {
@@ -159,15 +159,8 @@ ExecutorPool::Connector ExecutorPool::ConnectTo(std::string path) {
     if (!connection.valid()) {
       return ErrnoError(errno, "socket", path);
     }
-    sockaddr_un address{};
-    address.sun_family = AF_UNIX;
-    if (path.size() >= sizeof(address.sun_path)) {
-      return MakeError(Code::kInvalidArgument, "connect", path, "is too long");
-    }
-    std::memcpy(address.sun_path, path.data(), path.size());
-    if (connect(connection.get(), reinterpret_cast<sockaddr*>(&address),
-                sizeof(address)) != 0) {
-      return ErrnoError(errno, "connect", path);
+    if (const int err = ConnectUnix(connection.get(), path); err != 0) {
+      return ErrnoError(err, "connect", path);
     }
     return connection;
   };

@@ -4,13 +4,13 @@
 #include <linux/rtnetlink.h>
 #include <sched.h>
 #include <sys/socket.h>
-#include <sys/un.h>
 #include <unistd.h>
 
 #include <cerrno>
-#include <cstdio>
 #include <cstdlib>
+#include <string>
 
+#include "mountd/base/unix_socket.h"
 #include "mountd/exec/kernel_abi.h"
 #include "mountd/exec/real_kernel.h"
 #include "netns/nft_command.h"
@@ -34,13 +34,10 @@ Sys<UniqueFd> RealKernel::ConnectUnix(int file) {
   if (!fd.valid()) {
     return errno;
   }
-  sockaddr_un address = {};
-  address.sun_family = AF_UNIX;
-  std::snprintf(&address.sun_path[0], sizeof(address.sun_path),
-                "/proc/self/fd/%d", file);
-  if (::connect(fd.get(), reinterpret_cast<const sockaddr*>(&address),
-                sizeof(address)) < 0) {
-    return errno;
+  const int err =
+      mountd::ConnectUnix(fd.get(), "/proc/self/fd/" + std::to_string(file));
+  if (err != 0) {
+    return err;
   }
   return fd;
 }

@@ -16,6 +16,8 @@
 #include <filesystem>
 #include <utility>
 
+#include "mountd/base/unix_socket.h"
+
 namespace mountd::testing {
 namespace {
 
@@ -117,11 +119,7 @@ UniqueFd Listen(const std::string& path) {
 
 UniqueFd ConnectNow(const std::string& path) {
   UniqueFd fd = StreamSocket();
-  const sockaddr_un address = AddressOf(path);
-  if (::connect(fd.get(), Generic(address), sizeof(address)) != 0) {
-    return UniqueFd();
-  }
-  return fd;
+  return ConnectUnix(fd.get(), path) == 0 ? std::move(fd) : UniqueFd();
 }
 
 UniqueFd ConnectWithin(const std::string& path, int seconds) {

@@ -13,6 +13,7 @@
 
 #include <string>
 
+#include "mountd/base/unix_socket.h"
 #include "tests/root/attacker.h"
 #include "tests/root/executor_fixture.h"
 
@@ -260,11 +261,7 @@ UniqueFd ListenAt(const std::string& path) {
 
 bool NaiveConnect(const std::string& path) {
   const UniqueFd fd(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
-  sockaddr_un address = {};
-  address.sun_family = AF_UNIX;
-  path.copy(&address.sun_path[0], sizeof(address.sun_path) - 1);
-  return ::connect(fd.get(), reinterpret_cast<sockaddr*>(&address),
-                   sizeof(address)) == 0;
+  return ConnectUnix(fd.get(), path) == 0;
 }
 
 // Whether somebody has connected to it since the last time.

@@ -8,6 +8,7 @@
 #include <fstream>
 #include <string>
 
+#include "mountd/base/unix_socket.h"
 #include "tests/root/cgroup_fixture.h"
 
 namespace mountd::testing {
@@ -106,12 +107,7 @@ TEST_F(PluginPeers, AnotherWithItsNumberIsNotIt) {
   const UniqueFd kept = Keep(maker.pidfd);
   ASSERT_TRUE(kept.valid());
   UniqueFd connected(::socket(AF_UNIX, SOCK_STREAM, 0));
-  sockaddr_un address = {};
-  address.sun_family = AF_UNIX;
-  std::string(kSocket).copy(&address.sun_path[0], sizeof(address.sun_path) - 1);
-  ASSERT_EQ(::connect(connected.get(), reinterpret_cast<sockaddr*>(&address),
-                      sizeof(address)),
-            0);
+  ASSERT_EQ(ConnectUnix(connected.get(), kSocket), 0);
   if (exec::FailedWith(real_.PeerProcess(connected.get()), ENOPROTOOPT)) {
     GTEST_SKIP() << "SO_PEERPIDFD: Linux 6.5";
   }

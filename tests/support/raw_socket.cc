@@ -3,7 +3,6 @@
 
 #include <poll.h>
 #include <sys/socket.h>
-#include <sys/un.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -11,6 +10,7 @@
 #include <cerrno>
 #include <cstring>
 
+#include "mountd/base/unix_socket.h"
 #include "tests/support/bus_client.h"
 
 namespace mountd::test {
@@ -111,11 +111,7 @@ std::string MarshalIntrospectWithFd(std::uint32_t serial) {
 
 RawSocket::RawSocket(const std::string& path)
     : fd_(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0)) {
-  sockaddr_un address{};
-  address.sun_family = AF_UNIX;
-  std::strncpy(address.sun_path, path.c_str(), sizeof(address.sun_path) - 1);
-  if (::connect(fd_.get(), reinterpret_cast<const sockaddr*>(&address),
-                sizeof(address)) != 0) {
+  if (ConnectUnix(fd_.get(), path) != 0) {
     fd_.reset();
   }
 }
