@@ -71,6 +71,11 @@ PluginInstance PluginSupervisor::status() const {
   return status_;
 }
 
+void PluginSupervisor::AwaitFirstAttempt(Clock::time_point deadline) const {
+  std::unique_lock lock(mutex_);
+  first_attempt_.wait_until(lock, deadline, [this] { return attempted_; });
+}
+
 ChannelRef PluginSupervisor::channel() const {
   const std::lock_guard lock(mutex_);
   return {status_.record.id, status_.generation};
@@ -170,9 +175,20 @@ PluginSupervisor::Wake PluginSupervisor::Wait(std::chrono::milliseconds timeout,
   }
 }
 
+void PluginSupervisor::SetAttempted() {
+  {
+    const std::lock_guard lock(mutex_);
+    if (std::exchange(attempted_, true)) {
+      return;
+    }
+  }
+  first_attempt_.notify_all();
+}
+
 void PluginSupervisor::Run() {
   for (;;) {
     const Attempt attempt = ConnectAndFingerprint();
+    SetAttempted();
     std::chrono::milliseconds pause = PauseAfter(attempt);
     if (attempt == Attempt::kReady) {
       awaited_since_ = Clock::now();

@@ -3,6 +3,7 @@
 
 #include <atomic>
 #include <chrono>
+#include <condition_variable>
 #include <functional>
 #include <memory>
 #include <mutex>
@@ -47,6 +48,9 @@ class PluginSupervisor {
   PluginSupervisor& operator=(const PluginSupervisor&) = delete;
 
   PluginInstance status() const;
+  // Until the first attempt to connect and to ask it is over, well or not, or
+  // `deadline` is: before that nothing is known of it.
+  void AwaitFirstAttempt(Clock::time_point deadline) const;
 
   // Why it does not run, for the reason; then looks again.
   void SetObstacle(const std::string& why);
@@ -64,6 +68,7 @@ class PluginSupervisor {
   enum class Attempt { kReady, kAbsent, kFailed };
 
   void Run();
+  void SetAttempted();
   Attempt ConnectAndFingerprint();
   Result<exec::Executor::PluginConnection> Connect();
   // How long until the next attempt after one that ended so.
@@ -87,6 +92,8 @@ class PluginSupervisor {
   std::string obstacle_;
   bool stopping_ = false;
   bool reconnect_ = false;
+  bool attempted_ = false;
+  mutable std::condition_variable first_attempt_;
   std::mutex directory_mutex_;  // held during each plan in the directory
   bool removing_ = false;       // directory_mutex_
   UniqueFd wake_;               // eventfd: stop or reconnect

@@ -396,6 +396,13 @@ Result<Plugins::Session> Plugins::UseController(const std::string& id) const {
   return UseOf(id, "controller", &PluginInstance::serves_controller);
 }
 
+void Plugins::AwaitFirstAttempt(const std::string& id) const {
+  const Clock::time_point deadline = Clock::now() + timeouts_.probe_timeout;
+  for (const auto& instance : InstancesOf(id)) {
+    instance->AwaitFirstAttempt(deadline);
+  }
+}
+
 void Plugins::SetObstacle(const std::string& id, const std::string& why) {
   for (const auto& instance : InstancesOf(id)) {
     instance->SetObstacle(why);

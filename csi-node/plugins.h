@@ -80,6 +80,10 @@ class Plugins {
     PluginInstance status;
   };
   Result<Session> Use(const std::string& id) const;  // for the node
+  // Until each of its instances has been asked once, well or not: whether it is
+  // there is not known before, as right after mountd's start. At most as long
+  // as one probe may take.
+  void AwaitFirstAttempt(const std::string& id) const;
   Result<Session> UseController(const std::string& id) const;
 
   // Why it does not run, as far as mountd knows, in place of what is seen at

@@ -167,10 +167,6 @@ Result<PublishedVolume> Volumes::Publish(const PublishSpec& spec,
                                          const Progress& progress) {
   const VolumeKey key = VolumeKey::Derive(spec.plugin, spec.volume_id);
   const KeyedLocks::Guard guard = LockVolume(key, progress);
-  if (IsCancelled(cancelled)) {
-    return MakeError(Code::kAborted, "publish", Described(spec),
-                     "was cancelled while it waited: nothing was done");
-  }
   return PublishLocked(spec, secrets, cancelled, progress);
 }
 
@@ -181,6 +177,14 @@ KeyedLocks::Guard Volumes::LockVolume(const VolumeKey& key,
   KeyedLocks::Guard guard = volumes_.Lock(key.str());
   progress.At(Step::kWork);
   return guard;
+}
+
+// One that runs is not taken for one that is away only because mountd has just
+// started.
+void Volumes::AwaitPlugin(const std::string& plugin, const Progress& progress) {
+  progress.At(Step::kPlugin);
+  plugins_.AwaitFirstAttempt(plugin);
+  progress.At(Step::kWork);
 }
 
 Result<PublishedVolume> Volumes::PublishLocked(const PublishSpec& spec,
@@ -205,6 +209,11 @@ Result<PublishedVolume> Volumes::PublishLocked(const PublishSpec& spec,
   }
   if (known && known->state == PublicationState::kPublished) {
     return ResultOf(*known, spec.plugin);
+  }
+  AwaitPlugin(spec.plugin, progress);
+  if (IsCancelled(cancelled)) {
+    return MakeError(Code::kAborted, "publish", object,
+                     "was cancelled while it waited: nothing was done");
   }
   MOUNTD_ASSIGN(Plugins::Session session, plugins_.Use(spec.plugin));
   MOUNTD_TRY(CheckCapability(spec.capability, session.status.capabilities,

@@ -185,6 +185,7 @@ class Volumes {
   template <typename T, typename F>
   RpcResult<T> CallNode(const NodeCall& node, F call);
   KeyedLocks::Guard LockVolume(const VolumeKey& key, const Progress& progress);
+  void AwaitPlugin(const std::string& plugin, const Progress& progress);
   Result<void> CallUnpublish(const VolumeRecord& volume,
                              const std::string& allocation,
                              const Progress& progress);

@@ -39,6 +39,7 @@ Result<void> Volumes::Unpublish(const std::string& allocation,
     return MakeError(Code::kInternal, "unpublish", Described(allocation, alias),
                      "has no volume record");
   }
+  AwaitPlugin(volume->plugin, progress);
   Drop(allocation, alias);
   PublicationRecord publication = *found;
   publication.state = PublicationState::kUnpublishing;

@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 //
 // Unpublishing, with and without the plugin, and what a restart finds.
+#include <atomic>
+#include <memory>
 #include <thread>
 
+#include "tests/support/eventually.h"
 #include "tests/unit/csi-node/volumes_fixture.h"
 
 namespace mountd::csi {
@@ -211,6 +214,86 @@ TEST_F(DepartedVolumesTest, APluginThatDiesBetweenTheTwoIsOwedTheUnstage) {
 }
 
 // ---- After a restart ----
+
+// Whose plugin runs, and only has not been asked yet.
+class RestartedVolumesTest : public DepartedVolumesTest {
+ protected:
+  void SetUp() override {
+    DepartedVolumesTest::SetUp();
+    ASSERT_EQ(MessageOf(Publish()), "Ok");
+    client().script().Block("Probe");
+    core_.Restart();
+    ASSERT_EQ(MessageOf(core_.plugins->Recover()), "Ok");
+    ASSERT_EQ(MessageOf(core_.volumes->Recover()), "Ok");
+    ASSERT_TRUE(client().script().AwaitBlocked("Probe"));
+  }
+  bool IsAwaited() {
+    return testing::Eventually(
+        [&] { return progress_.Get().step == Step::kPlugin; });
+  }
+
+  const Progress progress_;
+};
+
+TEST_F(RestartedVolumesTest, ItIsTheOneThatUnpublishes) {
+  std::jthread down([&] {
+    EXPECT_EQ(MessageOf(core_.volumes->Unpublish("web", "alias", progress_)),
+              "Ok");
+  });
+  EXPECT_TRUE(IsAwaited());
+  EXPECT_EQ(Publication()->state, PublicationState::kPublished);
+  client().script().Unblock("Probe");
+  down.join();
+  EXPECT_EQ(Calls("NodeUnpublishVolume"), 1U);
+  EXPECT_TRUE(Owed().empty());
+  ExpectNothing();
+}
+
+TEST_F(RestartedVolumesTest, ItIsTheOneThatPublishes) {
+  std::jthread up([&] {
+    EXPECT_EQ(MessageOf(core_.volumes->Publish(Spec("db"), UniqueFd(), nullptr,
+                                               progress_)),
+              "Ok");
+  });
+  EXPECT_TRUE(IsAwaited());
+  EXPECT_FALSE(Publication("db").has_value());
+  client().script().Unblock("Probe");
+  up.join();
+  EXPECT_EQ(Calls("NodePublishVolume"), 2U);
+}
+
+TEST_F(RestartedVolumesTest, WhoGivesUpMeanwhileHasDoneNothing) {
+  const CancelToken cancelled = std::make_shared<std::atomic<bool>>(false);
+  std::jthread up([&] {
+    EXPECT_EQ(Outcome(core_.volumes->Publish(Spec("db"), UniqueFd(), cancelled,
+                                             progress_)),
+              "Aborted");
+  });
+  EXPECT_TRUE(IsAwaited());
+  *cancelled = true;
+  client().script().Unblock("Probe");
+  up.join();
+  EXPECT_FALSE(Publication("db").has_value());
+}
+
+TEST_F(RestartedVolumesTest, OneThatIsNotReadyIsAwaitedOnce) {
+  client().SetReady("nfs", false);
+  std::jthread down([&] {
+    EXPECT_EQ(MessageOf(core_.volumes->Unpublish("web", "alias", progress_)),
+              "Ok");
+  });
+  EXPECT_TRUE(IsAwaited());
+  client().script().Unblock("Probe");
+  down.join();
+  EXPECT_EQ(Calls("NodeUnpublishVolume"), 0U);
+  EXPECT_EQ(Owed().size(), 1U);
+  EXPECT_EQ(Outcome(Publish(Spec("db"))), "Unavailable");
+}
+
+TEST_F(RestartedVolumesTest, WhatIsPublishedIsToldWithoutIt) {
+  EXPECT_EQ(MessageOf(Publish()), "Ok");
+  client().script().Unblock("Probe");
+}
 
 TEST_F(VolumesTest, WhatIsAsRecordedStaysPublished) {
   ASSERT_EQ(MessageOf(Publish()), "Ok");
