@@ -232,7 +232,7 @@ class RestartedVolumesTest : public DepartedVolumesTest {
         [&] { return progress_.Get().step == Step::kPlugin; });
   }
 
-  const Progress progress_;
+  const Progress progress_{};
 };
 
 TEST_F(RestartedVolumesTest, ItIsTheOneThatUnpublishes) {
