@@ -115,7 +115,7 @@ Result<void> MeasureIpc(const World& world, agent::Client& client,
   } else {
     report.Note("the bus: left out, as there is no dbus-daemon");
   }
-  return ipc.Run(quick ? 3000 : 30'000);
+  return ipc.Run(quick ? 3000 : 20'000);
 }
 
 }  // namespace

@@ -47,7 +47,7 @@ struct Counts {
   std::vector<int> present;
 };
 
-const Counts kFull = {60, {{0, 3}, {8, 4}, {32, 12}}, 8, 5, {100, 1000}};
+const Counts kFull = {45, {{0, 3}, {8, 5}, {32, 15}}, 8, 5, {100, 1000}};
 const Counts kQuick = {6, {{0, 3}, {8, 3}}, 2, 1, {1000}};
 
 struct Times {
