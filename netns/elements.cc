@@ -270,19 +270,23 @@ Result<std::vector<bool>> FindElements(Channel* nft,
 
 Result<void> AddElements(Channel* nft, const std::vector<Element>& elements,
                          const std::string& object) {
-  MOUNTD_ASSIGN(
-      const int failed,
-      Transact(nft, NFT_MSG_NEWSETELEM, NLM_F_CREATE | NLM_F_EXCL, elements));
-  if (failed == 0) {
+  const Result<int> failed =
+      Transact(nft, NFT_MSG_NEWSETELEM, NLM_F_CREATE | NLM_F_EXCL, elements);
+  if (!failed) {
+    // The answer is lost: they may be there all the same.
+    IgnoreBecauseBestEffort(DeleteElements(nft, elements, object));
+    return failed.error();
+  }
+  if (*failed == 0) {
     return Ok();
   }
   std::string why;
-  if (failed == EEXIST) {
+  if (*failed == EEXIST) {
     MOUNTD_ASSIGN(const std::uint16_t port,
                   FindTakenPort(nft, elements, object));
     why = port == 0 ? "" : "host port " + std::to_string(port) + " is taken";
   }
-  return ErrnoError(failed, "NFT_MSG_NEWSETELEM", object, why);
+  return ErrnoError(*failed, "NFT_MSG_NEWSETELEM", object, why);
 }
 
 Result<void> CompleteElements(Channel* nft,

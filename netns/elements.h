@@ -51,7 +51,8 @@ Result<std::vector<bool>> FindElements(Channel* nft,
                                        const std::vector<Element>& elements,
                                        const std::string& object);
 
-// All or none. AlreadyExists names the host port that is mapped already.
+// All or none, also where the kernel's answer is lost. AlreadyExists names the
+// host port that is mapped already.
 Result<void> AddElements(Channel* nft, const std::vector<Element>& elements,
                          const std::string& object);
 

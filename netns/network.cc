@@ -122,15 +122,17 @@ Result<void> CheckIsFree(const NetworkPlan& plan, const Before& before) {
                                 : Result<void>(LinkIsThere(NameOf(plan)));
 }
 
-// Elements come last, so that a mapped port leads to a network that is up. If
-// the answer is lost they may be there all the same.
+// Elements come last, so that a mapped port leads to a network that is up. They
+// are taken away again only where they came by this plan: the same ones may
+// have been there before, and the kernel refused these.
 Result<void> MakeElements(Access* access, const NetworkPlan& plan,
                           exec::Undo* undo) {
+  MOUNTD_TRY(AddElements(access->netfilter, ElementsOf(plan), NameOf(plan)));
   undo->Add([access, &plan] {
     IgnoreBecauseBestEffort(
         DeleteElements(access->netfilter, ElementsOf(plan), NameOf(plan)));
   });
-  return AddElements(access->netfilter, ElementsOf(plan), NameOf(plan));
+  return Ok();
 }
 
 // All that it says was acknowledged by the kernel.

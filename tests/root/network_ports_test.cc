@@ -144,6 +144,20 @@ TEST_F(NetworkPorts, ALargePlanIsMadeWholeAndGoesWhole) {
   Delete(plan);
 }
 
+// Of the plan's own, even: an undoing takes away what its plan made.
+TEST_F(NetworkPorts, ARefusedPlanLeavesWhatWasThere) {
+  const std::string element =
+      " element inet mountd pm4 { tcp . 18080 : 10.88.0.2 . 80 }";
+  const NetworkPlan plan = Plan("web", 2, 18080);
+  ASSERT_TRUE(netns::RunNftCommand("add" + element).has_value());
+  const Inventory there = Inventory::Take();
+  EXPECT_EQ(CodeOf(Do(PlanKind::kCreateNetwork, plan)), "AlreadyExists");
+  EXPECT_EQ(DifferenceWithin(there, 20), "");
+  ASSERT_TRUE(netns::RunNftCommand("delete" + element).has_value());
+  Create(plan);
+  EXPECT_EQ(StateOf(plan).elements_present, 1U);
+}
+
 TEST_F(NetworkPorts, AllThatWasMadeGoes) {
   PortMap range{20000, 8000, exec::kAllProtocols, 4};
   range.count = 201;
