@@ -51,6 +51,26 @@ bool IsServerGone(const Result<void>& outcome) {
                       outcome.error().sys_errno == ESTALE);
 }
 
+// Neither it nor what is below it has peers any more. What others mounted over
+// it since it was looked at keeps its own.
+Result<void> LeaveGroup(const Context& context, int dir,
+                        const std::string& name, const MountFacts& top,
+                        const std::string& object) {
+  if (top.peer_group == 0) {
+    return Ok();
+  }
+  MOUNTD_ASSIGN(const UniqueFd fd, OpenBeneath(context, dir, name, object));
+  MOUNTD_ASSIGN(const FileFacts opened,
+                Named(context.kernel.Stat(fd.get(), ""), "statx", object));
+  if (opened.mount_id != top.id) {
+    return MakeError(Code::kBusy, "umount2", object,
+                     "it is covered by another mount");
+  }
+  return Named(
+      context.kernel.SetMount(fd.get(), true, {.propagation = MS_PRIVATE}),
+      "mount_setattr", object);
+}
+
 // The clone of a source with mounts below it has them too, and later ones come
 // by propagation; they are the source's own, so here they only go from the
 // target.
@@ -63,12 +83,7 @@ Result<void> UnmountTree(const Context& context, int dir,
     return MakeError(Code::kBusy, "umount2", object, "the mount is in use");
   }
   MOUNTD_ASSIGN(const MountFacts top, context.inspector.Facts(mount_id));
-  if (top.peer_group != 0) {
-    MOUNTD_ASSIGN(const UniqueFd fd, OpenBeneath(context, dir, name, object));
-    MOUNTD_TRY(Named(
-        context.kernel.SetMount(fd.get(), true, {.propagation = MS_PRIVATE}),
-        "mount_setattr", object));
-  }
+  MOUNTD_TRY(LeaveGroup(context, dir, name, top, object));
   int flags = 0;
   for (const MountFacts& mount : below) {
     const Result<void> unmounted =
@@ -88,12 +103,7 @@ Result<void> UnmountLazily(const Context& context, int dir,
                            const std::string& name, std::uint64_t mount_id,
                            const std::string& object) {
   MOUNTD_ASSIGN(const MountFacts top, context.inspector.Facts(mount_id));
-  if (top.peer_group != 0) {
-    MOUNTD_ASSIGN(const UniqueFd fd, OpenBeneath(context, dir, name, object));
-    MOUNTD_TRY(Named(
-        context.kernel.SetMount(fd.get(), true, {.propagation = MS_PRIVATE}),
-        "mount_setattr", object));
-  }
+  MOUNTD_TRY(LeaveGroup(context, dir, name, top, object));
   return Named(context.kernel.Unmount(dir, name, MNT_DETACH), "umount2",
                object);
 }
