@@ -362,7 +362,11 @@ Sys<FileFacts> ExecKernel::Stat(int dir, const std::string& name) {
   if (!found && Lie() == 0) {
     return ENOENT;
   }
+  const std::uint64_t mount_id = facts.mount_id;
   Distort(&facts);
+  if (dir >= 0 && name.empty()) {
+    facts.mount_id = mount_id;  // what an fd is of stays, whatever is mounted
+  }
   seen_[path] = facts.mount_id;
   return facts;
 }

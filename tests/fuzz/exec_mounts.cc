@@ -565,6 +565,8 @@ void ExecKernel::CheckAnswer(int fd) {
       Require(node.kind == Kind::kSocket, "no socket is handed out");
       return;
     case PlanKind::kListMounts:
+    case PlanKind::kListTargets:
+    case PlanKind::kListNetworks:
     case PlanKind::kRunCni:
       Require(node.kind == Kind::kMemory, "no memory is handed out");
       return;

@@ -80,6 +80,8 @@ std::vector<std::byte> ExecNetlink::Answer(int protocol, bool inside,
                                            std::span<const std::byte> requests,
                                            const Lie& lie) {
   std::vector<std::byte> out;
+  const auto elements_before = elements_;
+  bool refused = false;
   while (requests.size() >= sizeof(nlmsghdr)) {
     const auto header = *HeaderOf<nlmsghdr>(requests);
     Require(header.nlmsg_len >= sizeof(header) &&
@@ -90,6 +92,7 @@ std::vector<std::byte> ExecNetlink::Answer(int protocol, bool inside,
         requests.subspan(sizeof(header), header.nlmsg_len - sizeof(header))};
     int error = protocol == NETLINK_ROUTE ? Route(asked, inside, lie, &out)
                                           : Netfilter(asked, lie, &out);
+    refused = refused || error != 0;
     if (lie() != 0) {
       constexpr int kErrors[] = {EEXIST, ENOENT, EPERM, EBUSY, ENODEV};
       error = kErrors[lie() % std::size(kErrors)];
@@ -99,6 +102,9 @@ std::vector<std::byte> ExecNetlink::Answer(int protocol, bool inside,
     }
     requests = requests.subspan(
         std::min<std::size_t>(NLMSG_ALIGN(header.nlmsg_len), requests.size()));
+  }
+  if (protocol == NETLINK_NETFILTER && refused) {
+    elements_ = elements_before;  // a batch is one transaction
   }
   if (const std::uint8_t cut = lie(); cut != 0) {
     out.resize(out.size() - std::min<std::size_t>(cut, out.size()));
@@ -145,6 +151,13 @@ int ExecNetlink::GetLink(const Asked& asked, bool inside, const Lie& lie,
       AttributesAfter<ifinfomsg>(asked.payload).Text(IFLA_IFNAME);
   Require(header.has_value(), "a request for a link has no header");
   const auto index = static_cast<std::uint32_t>(header->ifi_index);
+  if (!inside && (asked.flags & NLM_F_DUMP) == NLM_F_DUMP) {
+    for (const auto& [its, link] : links_) {
+      PutLink(asked, its, link, out);
+    }
+    Put(NetlinkMessage(NLMSG_DONE, int{0}), asked.sequence, out);
+    return 0;
+  }
   if (inside || lie() != 0) {
     Link link{index != 0 ? index : 2U, "", true};
     link.alias = plan_ != nullptr && lie() == 0
@@ -299,6 +312,17 @@ int ExecNetlink::Elements(const Asked& asked, const Lie& lie,
   Require(attributes.Text(NFTA_SET_ELEM_LIST_TABLE) == "mountd",
           "another table is asked or changed");
   const std::string set = attributes.Text(NFTA_SET_ELEM_LIST_SET);
+  if (asked.type == kGetElement && (asked.flags & NLM_F_DUMP) == NLM_F_DUMP) {
+    for (auto at = elements_.lower_bound(set + " ");
+         at != elements_.end() && at->first.starts_with(set + " "); ++at) {
+      Put(NetlinkMessage(kNewElement, nfgenmsg{})
+              .Put(NFTA_SET_ELEM_LIST_ELEMENTS, at->second.data(),
+                   at->second.size()),
+          asked.sequence, out);
+    }
+    Put(NetlinkMessage(NLMSG_DONE, int{0}), asked.sequence, out);
+    return 0;
+  }
   auto left = attributes.Bytes(NFTA_SET_ELEM_LIST_ELEMENTS);
   int outcome = 0;
   while (left.size() >= sizeof(nlattr)) {

@@ -59,12 +59,16 @@ constexpr PlanKind kKinds[] = {
     PlanKind::kRemovePluginSocket,
     PlanKind::kStartPlugin,
     PlanKind::kStopPlugin,
+    PlanKind::kListTargets,
+    PlanKind::kListNetworks,
+    PlanKind::kFindProcesses,
 };
 
 constexpr std::string_view kVolume = "0123456789abcdef0123456789abcdef";
 // The first that the kernel in memory gives, of its mounts and namespaces.
 constexpr std::uint64_t kFirstMount = 0x80000101;
 constexpr std::uint64_t kCgroup = 4242;
+constexpr std::uint64_t kGivenNetns = 4026532600;
 
 // What is known comes first: a byte of zero means it.
 WireName NameOf(Input* input, std::string_view usual, std::string_view other) {
@@ -149,7 +153,6 @@ void SetNetwork(Input* input, NetworkPlan* plan) {
   constexpr NamespaceOrigin kOrigins[] = {NamespaceOrigin::kNew,
                                           NamespaceOrigin::kGiven,
                                           NamespaceOrigin::kExisting};
-  constexpr std::uint64_t kGiven = 4026532600;
   constexpr std::uint64_t kMade = 4026533000;
   plan->allocation = Allocation(input);
   plan->network = NameOf(input, "bridge", "other");
@@ -178,7 +181,7 @@ void SetNetwork(Input* input, NetworkPlan* plan) {
   }
   const std::uint8_t which = input->Byte();
   plan->netns_inode = which == 0                                ? 0
-                      : plan->origin == NamespaceOrigin::kGiven ? kGiven
+                      : plan->origin == NamespaceOrigin::kGiven ? kGivenNetns
                                                                 : kMade + which;
   plan->owner_uid = 1000;
   plan->may_be_hosts = input->Byte() & 1U;
@@ -247,6 +250,8 @@ void SetOtherBody(Input* input, Request* request) {
     case PlanKind::kInspectTask:
     case PlanKind::kWatchMounts:
     case PlanKind::kListMounts:
+    case PlanKind::kListTargets:
+    case PlanKind::kListNetworks:
       break;
     case PlanKind::kConnectPlugin:
     case PlanKind::kInspectPluginSocket:
@@ -298,6 +303,10 @@ void SetOtherBody(Input* input, Request* request) {
       body.holders = {MountId(input),
                       input->Flag() ? HolderScope::kNode : HolderScope::kCgroup,
                       100, kCgroup};
+      break;
+    case PlanKind::kFindProcesses:
+      body.processes = {input->Flag() ? 0 : kCgroup,
+                        input->Flag() ? kGivenNetns : 0, 100};
       break;
     case PlanKind::kVerifyTask:
       body.verify_task = VerifyTaskPlan{};
