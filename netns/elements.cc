@@ -270,23 +270,23 @@ Result<std::vector<bool>> FindElements(Channel* nft,
 
 Result<void> AddElements(Channel* nft, const std::vector<Element>& elements,
                          const std::string& object) {
-  const Result<int> failed =
+  const Result<int> answer =
       Transact(nft, NFT_MSG_NEWSETELEM, NLM_F_CREATE | NLM_F_EXCL, elements);
-  if (!failed) {
+  if (!answer) {
     // The answer is lost: they may be there all the same.
     IgnoreBecauseBestEffort(DeleteElements(nft, elements, object));
-    return failed.error();
+    return answer.error();
   }
-  if (*failed == 0) {
+  if (*answer == 0) {
     return Ok();
   }
   std::string why;
-  if (*failed == EEXIST) {
+  if (*answer == EEXIST) {
     MOUNTD_ASSIGN(const std::uint16_t port,
                   FindTakenPort(nft, elements, object));
     why = port == 0 ? "" : "host port " + std::to_string(port) + " is taken";
   }
-  return ErrnoError(*failed, "NFT_MSG_NEWSETELEM", object, why);
+  return ErrnoError(*answer, "NFT_MSG_NEWSETELEM", object, why);
 }
 
 Result<void> CompleteElements(Channel* nft,
