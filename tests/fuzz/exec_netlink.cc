@@ -50,6 +50,13 @@ void PutError(std::uint32_t sequence, int number, std::vector<std::byte>* out) {
   Put(NetlinkMessage(NLMSG_ERROR, error), sequence, out);
 }
 
+// The end of a dump.
+void PutDone(std::uint32_t sequence, std::vector<std::byte>* out) {
+  Put(NetlinkMessage(NLMSG_DONE, int{0}), sequence, out);
+}
+
+bool IsDump(int flags) { return (flags & NLM_F_DUMP) == NLM_F_DUMP; }
+
 bool StartsWith(std::span<const std::byte> bytes,
                 std::span<const std::byte> start) {
   return bytes.size() >= start.size() &&
@@ -59,6 +66,13 @@ bool StartsWith(std::span<const std::byte> bytes,
 constexpr int kNewElement = (NFNL_SUBSYS_NFTABLES << 8) | NFT_MSG_NEWSETELEM;
 constexpr int kGetElement = (NFNL_SUBSYS_NFTABLES << 8) | NFT_MSG_GETSETELEM;
 constexpr int kDeleteElement = (NFNL_SUBSYS_NFTABLES << 8) | NFT_MSG_DELSETELEM;
+
+void PutElement(const std::vector<std::byte>& element, std::uint32_t sequence,
+                std::vector<std::byte>* out) {
+  Put(NetlinkMessage(kNewElement, nfgenmsg{})
+          .Put(NFTA_SET_ELEM_LIST_ELEMENTS, element.data(), element.size()),
+      sequence, out);
+}
 
 }  // namespace
 
@@ -151,11 +165,11 @@ int ExecNetlink::GetLink(const Asked& asked, bool inside, const Lie& lie,
       AttributesAfter<ifinfomsg>(asked.payload).Text(IFLA_IFNAME);
   Require(header.has_value(), "a request for a link has no header");
   const auto index = static_cast<std::uint32_t>(header->ifi_index);
-  if (!inside && (asked.flags & NLM_F_DUMP) == NLM_F_DUMP) {
+  if (!inside && IsDump(asked.flags)) {
     for (const auto& [its, link] : links_) {
       PutLink(asked, its, link, out);
     }
-    Put(NetlinkMessage(NLMSG_DONE, int{0}), asked.sequence, out);
+    PutDone(asked.sequence, out);
     return 0;
   }
   if (inside || lie() != 0) {
@@ -279,7 +293,7 @@ int ExecNetlink::Netfilter(const Asked& asked, const Lie& lie,
     case (NFNL_SUBSYS_NFTABLES << 8) | NFT_MSG_GETCHAIN:
       return lie() == 0 ? 0 : ENOENT;
     case (NFNL_SUBSYS_NFTABLES << 8) | NFT_MSG_GETRULE: {
-      Put(NetlinkMessage(NLMSG_DONE, int{0}), asked.sequence, out);
+      PutDone(asked.sequence, out);
       return 0;
     }
     case kNewElement:
@@ -312,15 +326,12 @@ int ExecNetlink::Elements(const Asked& asked, const Lie& lie,
   Require(attributes.Text(NFTA_SET_ELEM_LIST_TABLE) == "mountd",
           "another table is asked or changed");
   const std::string set = attributes.Text(NFTA_SET_ELEM_LIST_SET);
-  if (asked.type == kGetElement && (asked.flags & NLM_F_DUMP) == NLM_F_DUMP) {
+  if (asked.type == kGetElement && IsDump(asked.flags)) {
     for (auto at = elements_.lower_bound(set + " ");
          at != elements_.end() && at->first.starts_with(set + " "); ++at) {
-      Put(NetlinkMessage(kNewElement, nfgenmsg{})
-              .Put(NFTA_SET_ELEM_LIST_ELEMENTS, at->second.data(),
-                   at->second.size()),
-          asked.sequence, out);
+      PutElement(at->second, asked.sequence, out);
     }
-    Put(NetlinkMessage(NLMSG_DONE, int{0}), asked.sequence, out);
+    PutDone(asked.sequence, out);
     return 0;
   }
   auto left = attributes.Bytes(NFTA_SET_ELEM_LIST_ELEMENTS);
@@ -338,10 +349,7 @@ int ExecNetlink::Elements(const Asked& asked, const Lie& lie,
       if (there == elements_.end() || lie() != 0) {
         return ENOENT;
       }
-      Put(NetlinkMessage(kNewElement, nfgenmsg{})
-              .Put(NFTA_SET_ELEM_LIST_ELEMENTS, there->second.data(),
-                   there->second.size()),
-          asked.sequence, out);
+      PutElement(there->second, asked.sequence, out);
       return 0;
     }
     CheckElement(set, element);

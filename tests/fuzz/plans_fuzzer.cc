@@ -115,10 +115,15 @@ std::string LinesOf(const std::string& text, const std::string& other) {
 
 // An earlier plan that was lied to may have left the place of a marker without
 // the marker: whoever has its lock next removes it, whatever comes of its plan.
-bool IsLitter(const std::string& line) {
+// It is a directory with nothing in it, and no mount on it.
+bool IsLitter(const std::string& line, const std::string& before) {
   const std::string base = std::string(paths::kBase) + "/";
-  return line.starts_with(base + paths::kAnchors + "/") ||
-         line.starts_with(base + paths::kFilesystems + "/");
+  const std::string path = line.substr(0, line.find(' '));
+  const std::string above = path.substr(0, path.rfind('/'));
+  return (above == base + paths::kAnchors ||
+          above == base + paths::kFilesystems) &&
+         before.find("\n" + path + "/") == std::string::npos &&
+         before.find("\n" + path + " has ") == std::string::npos;
 }
 
 // Nothing is there that was not, and what was is still, but for litter.
@@ -128,7 +133,7 @@ void CheckUndone(const exec::Request& request, const std::string& before,
   std::string gone;
   std::istringstream lines(LinesOf(before, after));
   for (std::string line; std::getline(lines, line);) {
-    gone += IsLitter(line) ? "" : line + "\n";
+    gone += IsLitter(line, before) ? "" : line + "\n";
   }
   Require(left.empty() && gone.empty(),
           "what nobody was told of is left by plan " +
