@@ -49,13 +49,15 @@ Result<UniqueFd> MakeReadable(int parent, const char* name) {
 DataDirectory::DataDirectory(UniqueFd root, UniqueFd volumes,
                              UniqueFd snapshots, Records volume_records,
                              Records snapshot_records,
-                             Publications publications, std::string key)
+                             Publications publications, UniqueFd loop_numbers,
+                             std::string key)
     : root_(std::move(root)),
       volumes_(std::move(volumes)),
       snapshots_(std::move(snapshots)),
       volume_records_(std::move(volume_records)),
       snapshot_records_(std::move(snapshot_records)),
       publications_(std::move(publications)),
+      loop_numbers_(std::move(loop_numbers)),
       key_(std::move(key)) {}
 
 Result<std::unique_ptr<DataDirectory>> DataDirectory::Open(
@@ -76,12 +78,18 @@ Result<std::unique_ptr<DataDirectory>> DataDirectory::Open(
                 MakeReadable(root.get(), "snapshot-records"));
   MOUNTD_ASSIGN(UniqueFd publications,
                 MakeReadable(root.get(), "publications"));
+  UniqueFd numbers(
+      ::openat(root.get(), ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (!numbers.valid()) {
+    return ErrnoError(errno, "open", path);
+  }
   std::string key =
       std::to_string(status.st_dev) + ":" + std::to_string(status.st_ino);
   return std::unique_ptr<DataDirectory>(new DataDirectory(
       std::move(root), std::move(volumes), std::move(snapshots),
       Records(std::move(records)), Records(std::move(snapshot_records)),
-      Publications(std::move(publications)), std::move(key)));
+      Publications(std::move(publications)), std::move(numbers),
+      std::move(key)));
 }
 
 std::string DataDirectory::LabelOf(const std::string& volume) const {

@@ -5,6 +5,7 @@
 #include <memory>
 #include <string>
 
+#include "csi-node/csi_local/loop_numbers.h"
 #include "csi-node/csi_local/publications.h"
 #include "csi-node/csi_local/records.h"
 #include "mountd/base/result.h"
@@ -19,6 +20,7 @@ namespace mountd::csi_local {
 //   records/<id>            a volume's (csi_local_records.proto)
 //   snapshot-records/<id>   a snapshot's
 //   publications/<id>/      where a volume is published (publications.h)
+//   loop-numbers            which loop devices come next (loop_numbers.h)
 class DataDirectory {
  public:
   struct Space {
@@ -35,9 +37,10 @@ class DataDirectory {
   Records& volume_records() { return volume_records_; }
   Records& snapshot_records() { return snapshot_records_; }
   Publications& publications() { return publications_; }
+  LoopNumbers& loop_numbers() { return loop_numbers_; }
 
-  // By which the volume's loop device or tmpfs is known; of no other volume,
-  // nor of one in another data directory.
+  // By which the volume's tmpfs is known, and its loop device to people; of no
+  // other volume, nor of one in another data directory.
   std::string LabelOf(const std::string& volume) const;
 
   // Of its file system, in bytes.
@@ -46,7 +49,8 @@ class DataDirectory {
  private:
   DataDirectory(UniqueFd root, UniqueFd volumes, UniqueFd snapshots,
                 Records volume_records, Records snapshot_records,
-                Publications publications, std::string key);
+                Publications publications, UniqueFd loop_numbers,
+                std::string key);
 
   UniqueFd root_;
   UniqueFd volumes_;
@@ -54,6 +58,7 @@ class DataDirectory {
   Records volume_records_;
   Records snapshot_records_;
   Publications publications_;
+  LoopNumbers loop_numbers_;
   std::string key_;
 };
 

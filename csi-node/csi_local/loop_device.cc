@@ -6,12 +6,14 @@
 #include <sys/ioctl.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <array>
 #include <cstring>
 
 #include "csi-node/csi_local/files.h"
+#include "csi-node/csi_local/loop_numbers.h"
 #include "mountd/base/number.h"
 
 namespace mountd::csi_local {
@@ -19,8 +21,19 @@ namespace {
 
 constexpr unsigned kLoopMajor = 7;
 constexpr std::string_view kPrefix = "loop";
-// Others take free devices as well, between our two calls.
-constexpr int kTries = 32;
+constexpr char kControl[] = "/dev/loop-control";
+
+std::string PathOf(int number) { return "/dev/loop" + std::to_string(number); }
+
+Result<UniqueFd> OpenControl() {
+  UniqueFd control(::open(kControl, O_RDWR | O_CLOEXEC));
+  if (!control.valid()) {
+    Error error = ErrnoError(errno, "open", kControl);
+    error.code = Code::kUnavailable;
+    return error;
+  }
+  return control;
+}
 
 Result<LoopDevice> Open(int number, int mode) {
   LoopDevice loop;
@@ -32,12 +45,33 @@ Result<LoopDevice> Open(int number, int mode) {
     error.code = Code::kUnavailable;
     return error;
   }
-  if (!S_ISBLK(status.st_mode) ||
-      status.st_rdev != makedev(kLoopMajor, static_cast<unsigned>(number))) {
+  if (!S_ISBLK(status.st_mode) || status.st_rdev != LoopDeviceId(number)) {
     return MakeError(Code::kUnavailable, "open", loop.Path(),
                      "not that loop device");
   }
   return loop;
+}
+
+// devtmpfs makes the node with the device; a container's /dev may be a plain
+// tmpfs.
+Result<void> MakeNode(int number) {
+  const std::string path = PathOf(number);
+  if (::mknod(path.c_str(), S_IFBLK | 0600, LoopDeviceId(number)) != 0 &&
+      errno != EEXIST) {
+    Error error = ErrnoError(errno, "mknod", path);
+    error.code = Code::kUnavailable;
+    return error;
+  }
+  return Ok();
+}
+
+void RemoveOwnNode(int number) {
+  const std::string path = PathOf(number);
+  struct stat status {};
+  if (number >= kFirstLoopNumber && ::lstat(path.c_str(), &status) == 0 &&
+      S_ISBLK(status.st_mode) && status.st_rdev == LoopDeviceId(number)) {
+    ::unlink(path.c_str());
+  }
 }
 
 // False if it is not bound.
@@ -49,6 +83,9 @@ bool ReadStatus(LoopDevice* loop) {
   const auto* name =
       static_cast<const char*>(static_cast<void*>(info.lo_file_name));
   loop->label.assign(name, ::strnlen(name, sizeof(info.lo_file_name)));
+  // The kernel's huge_encode_dev() is makedev() for what has 12 and 20 bits.
+  loop->image_device = info.lo_device;
+  loop->image_inode = info.lo_inode;
   loop->read_only = (info.lo_flags & LO_FLAGS_READ_ONLY) != 0;
   loop->autoclear = (info.lo_flags & LO_FLAGS_AUTOCLEAR) != 0;
   return true;
@@ -71,34 +108,55 @@ loop_config ConfigOf(const UniqueFd& image, const std::string& label,
 
 }  // namespace
 
-Result<LoopDevice> AttachLoop(const UniqueFd& image, const std::string& label,
-                              LoopUse use) {
-  const UniqueFd control(::open("/dev/loop-control", O_RDWR | O_CLOEXEC));
-  if (!control.valid()) {
-    Error error = ErrnoError(errno, "open", "/dev/loop-control");
-    error.code = Code::kUnavailable;
-    return error;
-  }
-  const loop_config config = ConfigOf(image, label, use);
-  for (int i = 0; i < kTries; ++i) {
-    const int number = ::ioctl(control.get(), LOOP_CTL_GET_FREE);
-    if (number < 0) {
-      return ErrnoError(errno, "LOOP_CTL_GET_FREE", label);
-    }
-    MOUNTD_ASSIGN(LoopDevice loop, Open(number, O_RDWR));
-    if (::ioctl(loop.fd.get(), LOOP_CONFIGURE, &config) == 0) {
-      ReadStatus(&loop);
-      return loop;
-    }
-    if (errno != EBUSY) {
-      return ErrnoError(errno, "LOOP_CONFIGURE", label);
-    }
-  }
-  return MakeError(Code::kUnavailable, "LOOP_CONFIGURE", label,
-                   "others take every free loop device");
+dev_t LoopDeviceId(int number) {
+  return makedev(kLoopMajor, static_cast<unsigned>(number));
 }
 
-Result<std::optional<LoopDevice>> FindLoop(const std::string& label) {
+Result<void> AddLoop(int number) {
+  MOUNTD_ASSIGN(const UniqueFd control, OpenControl());
+  if (::ioctl(control.get(), LOOP_CTL_ADD, number) < 0) {
+    Error error = ErrnoError(errno, "LOOP_CTL_ADD", PathOf(number));
+    if (error.sys_errno == EEXIST) {
+      error.code = Code::kAlreadyExists;
+    }
+    return error;
+  }
+  Result<void> node = MakeNode(number);
+  if (!node) {
+    IgnoreBecauseBestEffort(RemoveIdleLoop(number));
+  }
+  return node;
+}
+
+Result<LoopDevice> BindLoop(int number, const UniqueFd& image,
+                            const std::string& label, LoopUse use) {
+  MOUNTD_ASSIGN(LoopDevice loop, Open(number, O_RDWR));
+  const loop_config config = ConfigOf(image, label, use);
+  if (::ioctl(loop.fd.get(), LOOP_CONFIGURE, &config) != 0) {
+    return ErrnoError(errno, "LOOP_CONFIGURE", label);
+  }
+  ReadStatus(&loop);
+  return loop;
+}
+
+Result<std::optional<LoopDevice>> OpenLoop(int number) {
+  Result<LoopDevice> loop = Open(number, O_RDONLY);
+  if (!loop) {
+    const int why = loop.error().sys_errno;
+    return why == ENOENT || why == ENXIO || why == ENODEV
+               ? Result<std::optional<LoopDevice>>(std::optional<LoopDevice>())
+               : Result<std::optional<LoopDevice>>(loop.error());
+  }
+  return ReadStatus(&*loop) ? std::optional(std::move(*loop))
+                            : std::optional<LoopDevice>();
+}
+
+std::optional<UniqueFd> HoldLoop(int number) {
+  Result<LoopDevice> loop = Open(number, O_RDONLY);
+  return loop ? std::optional(std::move(loop->fd)) : std::nullopt;
+}
+
+Result<std::optional<LoopDevice>> FindLabelledLoop(const std::string& label) {
   const UniqueFd devices(::open("/dev", O_PATH | O_DIRECTORY | O_CLOEXEC));
   MOUNTD_ASSIGN(const auto names, ListNames(devices.get()));
   for (const std::string& name : names) {
@@ -117,17 +175,6 @@ Result<std::optional<LoopDevice>> FindLoop(const std::string& label) {
   return std::optional<LoopDevice>();
 }
 
-std::optional<std::string> LoopLabelOf(dev_t device) {
-  if (major(device) != kLoopMajor) {
-    return std::nullopt;
-  }
-  Result<LoopDevice> loop = Open(static_cast<int>(minor(device)), O_RDONLY);
-  if (!loop || !ReadStatus(&*loop)) {
-    return std::nullopt;
-  }
-  return loop->label;
-}
-
 Result<void> UpdateLoopSize(const LoopDevice& loop) {
   if (::ioctl(loop.fd.get(), LOOP_SET_CAPACITY) != 0) {
     return ErrnoError(errno, "LOOP_SET_CAPACITY", loop.label);
@@ -135,11 +182,26 @@ Result<void> UpdateLoopSize(const LoopDevice& loop) {
   return Ok();
 }
 
-Result<void> DetachLoop(const LoopDevice& loop) {
-  if (::ioctl(loop.fd.get(), LOOP_CLR_FD) != 0 && errno != ENXIO) {
-    return ErrnoError(errno, "LOOP_CLR_FD", loop.label);
+Result<bool> RemoveIdleLoop(int number) {
+  MOUNTD_ASSIGN(const UniqueFd control, OpenControl());
+  if (::ioctl(control.get(), LOOP_CTL_REMOVE, number) < 0 && errno != ENODEV) {
+    return errno == EBUSY ? Result<bool>(false)
+                          : Result<bool>(ErrnoError(errno, "LOOP_CTL_REMOVE",
+                                                    PathOf(number)));
   }
-  return Ok();
+  RemoveOwnNode(number);
+  return true;
+}
+
+Result<bool> RemoveLoop(int number) {
+  {
+    // Whatever it is bound to by now: the number is this volume's alone.
+    const Result<LoopDevice> loop = Open(number, O_RDONLY);
+    if (loop) {
+      ::ioctl(loop->fd.get(), LOOP_CLR_FD);
+    }
+  }
+  return RemoveIdleLoop(number);
 }
 
 }  // namespace mountd::csi_local

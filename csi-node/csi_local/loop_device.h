@@ -9,16 +9,20 @@
 #include "mountd/base/result.h"
 #include "mountd/base/unique_fd.h"
 
-// Loop devices (loop(4)), by ioctls alone. Which device is whose is read from
-// the kernel: each bears a label, set in the call that binds it, by root only.
+// Loop devices (loop(4)), by ioctls alone. A task that has a device may set its
+// label, its flags and even its file; only the number, which csi-local chooses,
+// and the image's inode, which the kernel reads from the open file, say whose a
+// device is.
 namespace mountd::csi_local {
 
 struct LoopDevice {
   int number = -1;
-  UniqueFd fd;  // keeps it from being cleared
-  std::string label;
+  UniqueFd fd;
+  // Of the file that it is bound to.
+  dev_t image_device = 0;
+  ino_t image_inode = 0;
+  std::string label;  // for people, and for what an older version has left
   bool read_only = false;
-  // Cleared by the kernel once nobody has it open or mounted.
   bool autoclear = false;
 
   std::string Path() const { return "/dev/loop" + std::to_string(number); }
@@ -26,28 +30,41 @@ struct LoopDevice {
 
 enum class LoopUse {
   kFilesystem,  // goes with its last mount
-  kDevice,      // stays until it is detached
+  kDevice,      // stays until it is removed
   kDeviceReadOnly,
 };
 
 inline constexpr std::size_t kMaxLoopLabel = 63;
 
-// Binds a free device to `image`. Unavailable if there is none, or no
-// /dev/loop-control.
-Result<LoopDevice> AttachLoop(const UniqueFd& image, const std::string& label,
-                              LoopUse use);
+// The device number of the loop device.
+dev_t LoopDeviceId(int number);
 
-// The device that bears that label.
-Result<std::optional<LoopDevice>> FindLoop(const std::string& label);
+// Makes the loop device of that number, bound to nothing. AlreadyExists if
+// there is one; Unavailable without /dev/loop-control.
+Result<void> AddLoop(int number);
 
-// The label of the device with that number (of st_dev or st_rdev); nothing if
-// it is no loop device, or not bound.
-std::optional<std::string> LoopLabelOf(dev_t device);
+// Binds it to `image`.
+Result<LoopDevice> BindLoop(int number, const UniqueFd& image,
+                            const std::string& label, LoopUse use);
+
+// Nothing if there is no such device, or it is bound to nothing.
+Result<std::optional<LoopDevice>> OpenLoop(int number);
+
+// Only opened, whatever it is bound to; nothing if it cannot be.
+std::optional<UniqueFd> HoldLoop(int number);
+
+// The device that bears that label. An older version kept no numbers.
+Result<std::optional<LoopDevice>> FindLabelledLoop(const std::string& label);
 
 // Makes the device as large as its image has become.
 Result<void> UpdateLoopSize(const LoopDevice& loop);
 
-// At once if nobody has it open, otherwise when the last one closes it.
-Result<void> DetachLoop(const LoopDevice& loop);
+// Removes the device if it is bound to nothing and nobody has it open: then no
+// descriptor, mapping, mount or other device leads to its image. False while
+// somebody has.
+Result<bool> RemoveIdleLoop(int number);
+
+// The same, and asks for it to be unbound first.
+Result<bool> RemoveLoop(int number);
 
 }  // namespace mountd::csi_local

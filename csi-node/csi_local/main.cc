@@ -11,6 +11,7 @@
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <memory>
 #include <string>
 
@@ -19,6 +20,7 @@
 #include "csi-node/csi_local/identity_service.h"
 #include "csi-node/csi_local/node_service.h"
 #include "csi-node/csi_local/store.h"
+#include "csi-node/csi_local/tool_sandbox.h"
 #include "csi-node/csi_local/volumes.h"
 #include "mountd/base/fd_limit.h"
 #include "mountd/base/out_of_memory.h"
@@ -111,6 +113,9 @@ int Serve(const Options& options, const std::string& path,
 }  // namespace
 
 int main(int argc, char** argv) try {
+  if (argc > 2 && std::strcmp(argv[1], csi_local::kRunToolOption) == 0) {
+    return Fail(csi_local::BecomeTool(argv + 2).Message());
+  }
   // gRPC would catch what a call throws, and go on.
   mountd::EndWhenOutOfMemory("csi-local");
   CLI::App app{

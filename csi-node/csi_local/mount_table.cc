@@ -77,10 +77,10 @@ Result<MountEntry> ParseMountEntry(std::string_view line) {
                                : Result<MountEntry>(std::move(entry));
 }
 
-Result<std::vector<MountEntry>> ReadMountTable() {
-  const UniqueFd file(::open("/proc/self/mountinfo", O_RDONLY | O_CLOEXEC));
+Result<std::vector<MountEntry>> ReadMountTable(const std::string& path) {
+  const UniqueFd file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
   if (!file.valid()) {
-    return ErrnoError(errno, "open", "/proc/self/mountinfo");
+    return ErrnoError(errno, "open", path);
   }
   MOUNTD_ASSIGN(const std::string text,
                 ReadAll(file.get(), kMaxTable, "mountinfo"));

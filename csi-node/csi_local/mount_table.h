@@ -30,8 +30,9 @@ struct MountEntry {
 // One line; nothing of it is believed to be well-formed.
 Result<MountEntry> ParseMountEntry(std::string_view line);
 
-// All mounts of this process's namespace.
-Result<std::vector<MountEntry>> ReadMountTable();
+// All mounts of this process's namespace, or of another's by its file.
+Result<std::vector<MountEntry>> ReadMountTable(
+    const std::string& path = "/proc/self/mountinfo");
 
 // The mount that `fd` (O_PATH will do) is on. NotFound if it is in no
 // namespace, or another.

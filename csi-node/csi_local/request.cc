@@ -84,6 +84,12 @@ grpc::Status ParseCapabilities(const google::protobuf::RepeatedPtrField<
     }
     spec->fs_type = options.fs_type;
   }
+  if (spec->block && spec->mount) {
+    return Invalid(
+        "volume_capabilities: a volume is for block access or for mounts, "
+        "never "
+        "for both");
+  }
   return grpc::Status::OK;
 }
 

@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cstdio>
 #include <utility>
 
 #include "csi-node/csi_local/contents.h"
@@ -59,15 +60,77 @@ Result<void> Store::RecoverVolumes() {
       MOUNTD_TRY(RemoveVolume(record));
       continue;
     }
-    // It was being copied.
     if (record.content().kind() == IMAGE) {
-      MOUNTD_ASSIGN(const auto root, OpenMounted(VolumeMounts(*data_, record)));
-      if (root) {
-        Thaw(*root);
-      }
+      MOUNTD_TRY(RecoverImage(&record));
     }
   }
   return Ok();
+}
+
+Result<void> Store::RecoverImage(VolumeRecord* record) {
+  if (record->content().access() == ACCESS_UNKNOWN) {
+    MOUNTD_TRY(DecideAccess(record));
+  }
+  if (record->content().access() == ACCESS_BLOCK) {
+    return RecoverDevice(record);
+  }
+  // It was being copied.
+  MOUNTD_ASSIGN(const auto root, OpenMounted(VolumeMounts(*data_, *record)));
+  if (root) {
+    Thaw(*root);
+  }
+  return Ok();
+}
+
+// What the device is bound to is not asked: its task may have bound it to a
+// file that never answers.
+Result<void> Store::RecoverDevice(VolumeRecord* record) {
+  const int number = record->loop_number();
+  if (number == 0 || record->releasing()) {
+    return Ok();
+  }
+  const Result<bool> removed = RemoveIdleLoop(number);
+  if (removed && *removed) {
+    record->set_loop_number(0);
+    return PutVolume(*record);
+  }
+  auto device = HoldLoop(number);
+  if (device) {
+    holds_.Keep(record->id(), std::move(*device));
+  }
+  return Ok();
+}
+
+// An older version let an image with a file system be a device as well, and
+// kept no note of that. A volume that is a device now was one; of the others
+// the creator has asked for mounts, and they are never a device again.
+Result<void> Store::DecideAccess(VolumeRecord* record) {
+  MOUNTD_ASSIGN(const auto loop,
+                FindLabelledLoop(data_->LabelOf(record->id())));
+  const bool device = record->published().block() || (loop && !loop->autoclear);
+  Content* content = record->mutable_content();
+  content->set_access(content->fs_type().empty() || device ? ACCESS_BLOCK
+                                                           : ACCESS_MOUNT);
+  record->set_loop_number(loop ? loop->number : 0);
+  if (content->access() == ACCESS_MOUNT) {
+    std::fprintf(
+        stderr,
+        "csi-local: volume %s was made by a version that gave such "
+        "volumes as devices, too; from now on it is only mounted. If a "
+        "task that is not trusted ever had it as a device, copy what is "
+        "needed and delete it.\n",
+        record->id().c_str());
+  }
+  return PutVolume(*record);
+}
+
+Result<void> Store::DecideAccess(SnapshotRecord* record) {
+  const Result<VolumeRecord> source = GetVolume(record->source_volume_id());
+  const bool device = source && source->content().access() == ACCESS_BLOCK;
+  Content* content = record->mutable_content();
+  content->set_access(content->fs_type().empty() || device ? ACCESS_BLOCK
+                                                           : ACCESS_MOUNT);
+  return data_->snapshot_records().Put(record->id(), *record);
 }
 
 Result<void> Store::RecoverSnapshots() {
@@ -77,6 +140,9 @@ Result<void> Store::RecoverSnapshots() {
     MOUNTD_TRY(data_->snapshot_records().Get(id, &record));
     if (record.state() != READY) {
       MOUNTD_TRY(RemoveSnapshot(record));
+    } else if (record.content().kind() == IMAGE &&
+               record.content().access() == ACCESS_UNKNOWN) {
+      MOUNTD_TRY(DecideAccess(&record));
     }
   }
   return Ok();
@@ -133,8 +199,7 @@ Result<VolumeRecord> Store::MakeOnStage(const std::string& id) {
   return record;
 }
 
-Result<void> Store::ForgetFresh(VolumeRecord record) {
-  record.set_fresh(false);
+Result<void> Store::PutVolume(const VolumeRecord& record) {
   return data_->volume_records().Put(record.id(), record);
 }
 

@@ -12,6 +12,8 @@
 
 #include "csi-node/csi_local/data_directory.h"
 #include "csi-node/csi_local/locks.h"
+#include "csi-node/csi_local/loop_device.h"
+#include "csi-node/csi_local/loop_holds.h"
 #include "csi-node/csi_local/volume_spec.h"
 #include "mountd/base/result.h"
 
@@ -44,10 +46,12 @@ class Store {
 
   DataDirectory& data() { return *data_; }
   Locks& locks() { return locks_; }
+  LoopHolds& holds() { return holds_; }
   const StoreOptions& options() const { return options_; }
 
   Result<VolumeRecord> CreateVolume(const VolumeSpec& spec);
-  // FailedPrecondition while it is published or mounted.
+  // FailedPrecondition while it is published or mounted, or its device is still
+  // open somewhere.
   Result<void> DeleteVolume(const std::string& id);
   // NotFound unless it is READY.
   Result<VolumeRecord> GetVolume(const std::string& id);
@@ -56,8 +60,8 @@ class Store {
   // A directory by that very id, if there is no volume of it. The caller has
   // the lock of the id.
   Result<VolumeRecord> MakeOnStage(const std::string& id);
-  // Its root directory is now as it has to be. With the lock, too.
-  Result<void> ForgetFresh(VolumeRecord record);
+  // Replaces a volume's record. With the lock, too.
+  Result<void> PutVolume(const VolumeRecord& record);
 
   // The size it has afterwards.
   Result<std::int64_t> ExpandVolume(const std::string& id,
@@ -85,6 +89,11 @@ class Store {
   Result<void> Recover();
   Result<void> RecoverVolumes();
   Result<void> RecoverSnapshots();
+  Result<void> RecoverImage(VolumeRecord* record);
+  Result<void> RecoverDevice(VolumeRecord* record);
+  // For records of a version that did not write the access down.
+  Result<void> DecideAccess(VolumeRecord* record);
+  Result<void> DecideAccess(SnapshotRecord* record);
 
   Result<VolumeRecord> MakeVolume(const std::string& id,
                                   const VolumeSpec& spec);
@@ -104,6 +113,7 @@ class Store {
   std::unique_ptr<DataDirectory> data_;
   const StoreOptions options_;
   Locks locks_;
+  LoopHolds holds_;
   std::mutex reserve_mutex_;  // between looking for room and taking it
 };
 

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "csi-node/csi_local/contents.h"
+#include "csi-node/csi_local/device_release.h"
 #include "csi-node/csi_local/filesystem.h"
 #include "csi-node/csi_local/mount_point.h"
 #include "csi-node/csi_local/store.h"
@@ -20,6 +21,16 @@ namespace {
 // The same name is the same volume, whenever and whoever asks.
 std::string VolumeIdOf(const std::string& name) {
   return "vol-" + VolumeKey::Derive("csi-local volume", name).str();
+}
+
+Result<bool> IsStaged(const DataDirectory& data, const VolumeRecord& record) {
+  const VolumeMounts mounts(data, record);
+  MOUNTD_ASSIGN(const auto mounted, mounts.All());
+  if (!mounted.empty()) {
+    return true;
+  }
+  return record.content().access() == ACCESS_BLOCK &&
+         record.loop_number() != 0 && !record.releasing();
 }
 
 }  // namespace
@@ -143,11 +154,12 @@ Result<void> Store::DeleteVolume(const std::string& id) {
       return MakeError(Code::kFailedPrecondition, "delete", id,
                        "it is published to this node");
     }
-    MOUNTD_ASSIGN(const bool used, VolumeMounts(*data_, record).InUse());
-    if (used) {
+    MOUNTD_ASSIGN(const bool staged, IsStaged(*data_, record));
+    if (staged) {
       return MakeError(Code::kFailedPrecondition, "delete", id,
                        "it is staged or published here");
     }
+    MOUNTD_TRY(ReleaseDevice(this, &record));
   }
   return RemoveVolume(record);
 }

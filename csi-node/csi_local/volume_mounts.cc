@@ -4,18 +4,11 @@
 #include <fcntl.h>
 #include <sys/stat.h>
 
-#include <chrono>
 #include <string_view>
-#include <thread>
 #include <utility>
 
 namespace mountd::csi_local {
 namespace {
-
-// A device may be held by whoever looks at new devices, or by another mount
-// namespace that is just going.
-constexpr int kUseTries = 100;
-constexpr std::chrono::milliseconds kUsePause(20);
 
 bool EndsWith(std::string_view text, std::string_view end) {
   return text.size() >= end.size() &&
@@ -28,8 +21,14 @@ VolumeMounts::VolumeMounts(const DataDirectory& data,
                            const VolumeRecord& record)
     : data_(data),
       kind_(record.content().kind()),
+      mountable_(record.content().access() != ACCESS_BLOCK),
+      number_(record.loop_number()),
       id_(record.id()),
       label_(data.LabelOf(record.id())) {}
+
+bool VolumeMounts::IsLoop(dev_t device) const {
+  return kind_ == IMAGE && number_ != 0 && device == LoopDeviceId(number_);
+}
 
 Result<bool> VolumeMounts::IsDirectoryAt(const UniqueFd& fd,
                                          const DirectoryState& there) const {
@@ -50,7 +49,8 @@ Result<bool> VolumeMounts::IsAt(const UniqueFd& fd) const {
     return ErrnoError(errno, "fstat", id_);
   }
   if (S_ISBLK(status.st_mode)) {
-    return kind_ == IMAGE && LoopLabelOf(status.st_rdev) == label_;
+    // Whatever its task has bound to it since: the number is the volume's.
+    return IsLoop(status.st_rdev);
   }
   MOUNTD_ASSIGN(const DirectoryState there, Inspect(fd));
   if (!there.is_mount_root) {
@@ -60,7 +60,11 @@ Result<bool> VolumeMounts::IsAt(const UniqueFd& fd) const {
     return IsDirectoryAt(fd, there);
   }
   if (kind_ == IMAGE) {
-    return LoopLabelOf(there.device) == label_;
+    if (!mountable_ || !IsLoop(there.device)) {
+      return false;
+    }
+    MOUNTD_ASSIGN(const auto loop, Loop());
+    return loop.has_value();
   }
   MOUNTD_ASSIGN(const MountEntry entry, MountOf(fd));
   return IsOf(entry);
@@ -71,7 +75,7 @@ bool VolumeMounts::IsOf(const MountEntry& entry) const {
     case TMPFS:
       return entry.fs_type == "tmpfs" && entry.source == label_;
     case IMAGE:
-      return LoopLabelOf(entry.device) == label_;
+      return mountable_ && IsLoop(entry.device);
     default:
       return EndsWith(entry.root, "/volumes/" + id_) ||
              EndsWith(entry.root, "/volumes/" + id_ + "//deleted");
@@ -99,33 +103,19 @@ Result<std::vector<MountEntry>> VolumeMounts::All() const {
 }
 
 Result<std::optional<LoopDevice>> VolumeMounts::Loop() const {
-  return kind_ == IMAGE
-             ? FindLoop(label_)
-             : Result<std::optional<LoopDevice>>(std::optional<LoopDevice>());
-}
-
-Result<bool> VolumeMounts::InUseNow() const {
-  MOUNTD_ASSIGN(const auto loop, Loop());
-  if (loop) {
-    return true;
+  if (kind_ != IMAGE || number_ == 0) {
+    return std::optional<LoopDevice>();
   }
-  MOUNTD_ASSIGN(const auto mounts, All());
-  return !mounts.empty();
-}
-
-Result<bool> VolumeMounts::InUse() const {
-  for (int i = 0; i < kUseTries; ++i) {
-    MOUNTD_ASSIGN(const auto mounts, All());
-    MOUNTD_ASSIGN(const auto loop, Loop());
-    if (!mounts.empty() || (loop && !loop->autoclear)) {
-      return true;
-    }
-    if (!loop) {
-      return false;
-    }
-    std::this_thread::sleep_for(kUsePause);
+  MOUNTD_ASSIGN(auto loop, OpenLoop(number_));
+  struct stat image {};
+  if (!loop || ::fstatat(data_.volumes().get(), id_.c_str(), &image,
+                         AT_SYMLINK_NOFOLLOW) != 0) {
+    // Somebody has deleted the image; the label is all there is to go by.
+    return loop && loop->label == label_ ? std::move(loop) : std::nullopt;
   }
-  return InUseNow();
+  const bool bound =
+      loop->image_device == image.st_dev && loop->image_inode == image.st_ino;
+  return bound ? std::move(loop) : std::nullopt;
 }
 
 Result<std::optional<UniqueFd>> OpenMounted(const VolumeMounts& mounts) {

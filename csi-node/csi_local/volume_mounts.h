@@ -17,8 +17,9 @@ namespace mountd::csi_local {
 
 // Knows a volume's mounts and devices where it sees them, by what the kernel
 // says of them: a directory's by device and inode, a tmpfs's by its source, an
-// image's by the label of its loop device. A view: the data directory outlives
-// it.
+// image's by the number of its loop device, which no other volume has, and the
+// inode that the device is bound to. A view of the record as it is now: the
+// data directory outlives the view.
 class VolumeMounts {
  public:
   VolumeMounts(const DataDirectory& data, const VolumeRecord& record);
@@ -29,21 +30,20 @@ class VolumeMounts {
   // Its mounts in this process's namespace; no device nodes.
   Result<std::vector<MountEntry>> All() const;
 
-  // Its device, bound for a file system or as a device.
+  // Its device, if its image is bound to that.
   Result<std::optional<LoopDevice>> Loop() const;
-
-  // Whether anything of it is left, after a moment for what the kernel lets go
-  // of only now.
-  Result<bool> InUse() const;
 
  private:
   bool IsOf(const MountEntry& entry) const;
   Result<bool> IsDirectoryAt(const UniqueFd& fd,
                              const DirectoryState& there) const;
-  Result<bool> InUseNow() const;
+  bool IsLoop(dev_t device) const;
 
   const DataDirectory& data_;
   const Kind kind_;
+  // Of an image. Nothing that is mounted of a device was mounted by csi-local.
+  const bool mountable_;
+  const int number_;
   const std::string id_;
   const std::string label_;
 };

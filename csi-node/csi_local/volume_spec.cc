@@ -40,6 +40,13 @@ std::string FsTypeOf(const VolumeSpec& spec, const Content* source) {
   return spec.fs_type.empty() ? "ext4" : spec.fs_type;
 }
 
+Access AccessOf(const VolumeSpec& spec, const Content* source) {
+  if (source != nullptr) {
+    return source->access();
+  }
+  return spec.block ? ACCESS_BLOCK : ACCESS_MOUNT;
+}
+
 Result<std::int64_t> SizeOf(const VolumeSpec& spec, const Content& content,
                             const Content* source) {
   std::int64_t least = source == nullptr ? 0 : source->capacity_bytes();
@@ -98,10 +105,16 @@ Result<Content> ResolveContent(const VolumeSpec& spec, const Content* source) {
     return Incompatible(spec, "what is in memory is not copied");
   }
   if (content.kind() == IMAGE) {
+    content.set_access(AccessOf(spec, source));
     content.set_fs_type(FsTypeOf(spec, source));
     if (!content.fs_type().empty() && !IsImageFsType(content.fs_type())) {
       return Incompatible(spec, "fs_type is not ext4 or xfs");
     }
+  }
+  if (spec.mount && content.access() == ACCESS_BLOCK) {
+    return Incompatible(spec,
+                        "its source was made for block access: a task may have "
+                        "written anything there, so no copy is ever mounted");
   }
   if ((spec.block && !FitsAccess(content, true, "")) ||
       (spec.mount && !FitsAccess(content, false, spec.fs_type))) {
@@ -143,11 +156,11 @@ bool IsCompatible(const VolumeRecord& record, const VolumeSpec& spec) {
 bool FitsAccess(const Content& content, bool block,
                 const std::string& fs_type) {
   if (block) {
-    return content.kind() == IMAGE;
+    return content.kind() == IMAGE && content.access() == ACCESS_BLOCK;
   }
   switch (content.kind()) {
     case IMAGE:
-      return !content.fs_type().empty() &&
+      return content.access() == ACCESS_MOUNT && !content.fs_type().empty() &&
              (fs_type.empty() || fs_type == content.fs_type());
     case TMPFS:
       return fs_type.empty() || fs_type == "tmpfs";

@@ -23,7 +23,7 @@ struct VolumeSpec {
   std::string name;
   std::map<std::string, std::string> parameters;
   std::optional<Kind> kind;  // by the parameter "kind"
-  bool block = false;        // access asked for; both is possible
+  bool block = false;        // access asked for: one of the two
   bool mount = false;
   std::string fs_type;  // asked for by a capability
   CapacityRange range;

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "csi-node/csi_local/contents.h"
+#include "csi-node/csi_local/device_release.h"
 #include "csi-node/csi_local/filesystem.h"
 #include "csi-node/csi_local/mount_point.h"
 #include "csi-node/csi_local/volume_mounts.h"
@@ -36,42 +37,37 @@ Result<void> GrowIfSmaller(const UniqueFd& image, const VolumeRecord& record) {
              : GrowUnused(fs_type, image);
 }
 
-Result<LoopDevice> DeviceForMount(Store* store, const VolumeRecord& record,
-                                  const VolumeMounts& mounts) {
+// Another device of one image would be a second file system that writes to it.
+Result<LoopDevice> DeviceForMount(Store* store, VolumeRecord* record) {
+  const VolumeMounts mounts(store->data(), *record);
+  MOUNTD_ASSIGN(const auto mounted, mounts.All());
   MOUNTD_ASSIGN(auto found, mounts.Loop());
-  if (found && !found->autoclear) {
-    return MakeError(Code::kFailedPrecondition, "stage", record.id(),
-                     "it is staged for block access");
-  }
-  // Never a second device of one image: two file systems would write to it.
-  if (found) {
+  if (found && !mounted.empty()) {
     return std::move(*found);
   }
-  const UniqueFd& volumes = store->data().volumes();
-  {
-    MOUNTD_ASSIGN(const UniqueFd locked, OpenImage(volumes, record.id()));
-    MOUNTD_TRY(GrowIfSmaller(locked, record));
-  }
-  MOUNTD_ASSIGN(const UniqueFd image, OpenImage(volumes, record.id()));
-  return AttachLoop(image, store->data().LabelOf(record.id()),
-                    LoopUse::kFilesystem);
+  // What is bound without a mount is somebody else's leftover, not ours to use.
+  found.reset();
+  MOUNTD_TRY(ReleaseDevice(store, record));
+  MOUNTD_ASSIGN(const UniqueFd locked,
+                OpenImage(store->data().volumes(), record->id()));
+  MOUNTD_TRY(GrowIfSmaller(locked, *record));
+  return TakeDevice(store, record, LoopUse::kFilesystem);
 }
 
-Result<UniqueFd> MountImage(Store* store, const VolumeRecord& record,
-                            const VolumeMounts& mounts) {
-  MOUNTD_ASSIGN(const LoopDevice device, DeviceForMount(store, record, mounts));
-  const Content& content = record.content();
+Result<UniqueFd> MountImage(Store* store, VolumeRecord* record) {
+  MOUNTD_ASSIGN(const LoopDevice device, DeviceForMount(store, record));
+  const Content& content = record->content();
   MOUNTD_ASSIGN(UniqueFd tree, MountDevice(content.fs_type(), device));
   if (content.fs_type() == "xfs") {
     MOUNTD_ASSIGN(const UniqueFd image,
-                  OpenImage(store->data().volumes(), record.id()));
+                  OpenImage(store->data().volumes(), record->id()));
     MOUNTD_TRY(GrowMounted("xfs", tree, image, content.capacity_bytes()));
   }
   return tree;
 }
 
-Result<UniqueFd> MountMemory(Store* store, const VolumeRecord& record,
-                             const VolumeMounts& mounts) {
+Result<UniqueFd> MountMemory(Store* store, const VolumeRecord& record) {
+  const VolumeMounts mounts(store->data(), record);
   MOUNTD_ASSIGN(const auto mounted, OpenMounted(mounts));
   return mounted ? CloneTree(*mounted)
                  : MountTmpfs(store->data().LabelOf(record.id()),
@@ -80,66 +76,69 @@ Result<UniqueFd> MountMemory(Store* store, const VolumeRecord& record,
 
 }  // namespace
 
-Result<UniqueFd> MakeTree(Store* store, const VolumeRecord& record) {
-  const VolumeMounts mounts(store->data(), record);
-  switch (record.content().kind()) {
+Result<UniqueFd> MakeTree(Store* store, VolumeRecord* record) {
+  switch (record->content().kind()) {
     case IMAGE:
-      return MountImage(store, record, mounts);
+      return MountImage(store, record);
     case TMPFS:
-      return MountMemory(store, record, mounts);
+      return MountMemory(store, *record);
     default: {
       MOUNTD_ASSIGN(
           const UniqueFd directory,
-          OpenDirectoryAt(store->data().volumes().get(), record.id()));
+          OpenDirectoryAt(store->data().volumes().get(), record->id()));
       return CloneTree(directory);
     }
   }
 }
 
-Result<void> PrepareRoot(Store* store, const VolumeRecord& record,
+Result<void> PrepareRoot(Store* store, VolumeRecord* record,
                          const UniqueFd& tree, std::optional<gid_t> group) {
-  if (!record.fresh() && !group) {
+  if (!record->fresh() && !group) {
     return Ok();
   }
   const UniqueFd root(
       ::openat(tree.get(), ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   struct stat status {};
   if (!root.valid() || ::fstat(root.get(), &status) != 0) {
-    return ErrnoError(errno, "open", record.id());
+    return ErrnoError(errno, "open", record->id());
   }
-  mode_t mode = record.fresh() ? kFreshMode : status.st_mode & 07777;
+  mode_t mode = record->fresh() ? kFreshMode : status.st_mode & 07777;
   if (group) {
     if (status.st_gid != *group &&
         ::fchown(root.get(), status.st_uid, *group) != 0) {
-      return ErrnoError(errno, "fchown", record.id());
+      return ErrnoError(errno, "fchown", record->id());
     }
     mode |= kGroupBits;
   }
   if (::fchmod(root.get(), mode) != 0) {
-    return ErrnoError(errno, "fchmod", record.id());
+    return ErrnoError(errno, "fchmod", record->id());
   }
-  return record.fresh() ? store->ForgetFresh(record) : Ok();
+  if (!record->fresh()) {
+    return Ok();
+  }
+  record->set_fresh(false);
+  return store->PutVolume(*record);
 }
 
-Result<LoopDevice> MakeDevice(Store* store, const VolumeRecord& record,
-                              bool read_only) {
-  const VolumeMounts mounts(store->data(), record);
-  MOUNTD_ASSIGN(auto found, mounts.Loop());
-  if (found && found->autoclear) {
-    return MakeError(Code::kFailedPrecondition, "stage", record.id(),
-                     "its file system is mounted");
+Result<void> MakeDevice(Store* store, VolumeRecord* record, bool read_only) {
+  const std::string id = record->id();
+  MOUNTD_ASSIGN(auto found, VolumeMounts(store->data(), *record).Loop());
+  if (found && !record->releasing()) {
+    if (found->read_only != read_only) {
+      return MakeError(Code::kAlreadyExists, "stage", id,
+                       "staged already with another capability");
+    }
+    store->holds().Keep(id, std::move(found->fd));
+    return Ok();
   }
-  if (found && found->read_only != read_only) {
-    return MakeError(Code::kAlreadyExists, "stage", record.id(),
-                     "staged already with another capability");
-  }
-  if (found) {
-    return std::move(*found);
-  }
-  MOUNTD_ASSIGN(const UniqueFd image,
-                OpenImage(store->data().volumes(), record.id()));
-  return AttachLoop(image, store->data().LabelOf(record.id()),
-                    read_only ? LoopUse::kDeviceReadOnly : LoopUse::kDevice);
+  found.reset();
+  MOUNTD_TRY(ReleaseDevice(store, record));
+  MOUNTD_ASSIGN(
+      LoopDevice device,
+      TakeDevice(store, record,
+                 read_only ? LoopUse::kDeviceReadOnly : LoopUse::kDevice));
+  store->holds().Keep(id, std::move(device.fd));
+  return Ok();
 }
 
 Result<void> GrowAt(Store* store, const VolumeRecord& record,

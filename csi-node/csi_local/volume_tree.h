@@ -6,7 +6,6 @@
 #include <cstdint>
 #include <optional>
 
-#include "csi-node/csi_local/loop_device.h"
 #include "csi-node/csi_local/store.h"
 #include "mountd/base/result.h"
 #include "mountd/base/unique_fd.h"
@@ -17,19 +16,19 @@ namespace mountd::csi_local {
 
 // A mount of the volume that nobody sees yet: of what is mounted of it already,
 // if something is. An image that was grown has its file system grown.
-// FailedPrecondition while it is used as a device; Aborted while a tool of an
-// earlier process is still at work on it.
-Result<UniqueFd> MakeTree(Store* store, const VolumeRecord& record);
+// FailedPrecondition while an earlier use of its device has not ended; Aborted
+// while a tool of an earlier process is still at work on it.
+Result<UniqueFd> MakeTree(Store* store, VolumeRecord* record);
 
 // Before the first use, its root directory becomes everybody's; with a `group`,
 // that group's, and what is made in it later, too (VOLUME_MOUNT_GROUP).
-Result<void> PrepareRoot(Store* store, const VolumeRecord& record,
+Result<void> PrepareRoot(Store* store, VolumeRecord* record,
                          const UniqueFd& tree, std::optional<gid_t> group);
 
-// Its device, bound first if it is not. FailedPrecondition while its file
-// system is mounted, AlreadyExists if it is bound the other way.
-Result<LoopDevice> MakeDevice(Store* store, const VolumeRecord& record,
-                              bool read_only);
+// Its device, bound first if it is not, and held (loop_holds.h).
+// FailedPrecondition while an earlier use of it has not ended, AlreadyExists if
+// it is bound the other way.
+Result<void> MakeDevice(Store* store, VolumeRecord* record, bool read_only);
 
 // Grows what is mounted at `node`, or is the device there, to the volume's
 // size.

@@ -4,11 +4,13 @@
 #include <fcntl.h>
 #include <sys/mount.h>
 #include <sys/stat.h>
+#include <sys/sysmacros.h>
 
 #include <memory>
 #include <utility>
 #include <vector>
 
+#include "csi-node/csi_local/device_release.h"
 #include "csi-node/csi_local/loop_device.h"
 #include "csi-node/csi_local/volume_tree.h"
 
@@ -66,10 +68,19 @@ Result<void> AttachTarget(const Target& target, const UniqueFd& source,
   return attached;
 }
 
-bool IsUnboundDevice(const UniqueFd& node) {
+// A loop device that is gone leaves its node mounted. No volume has that number
+// now, and none gets it again soon.
+bool IsNodeOfNothing(const UniqueFd& node) {
   struct stat status {};
-  return ::fstat(node.get(), &status) == 0 && S_ISBLK(status.st_mode) &&
-         !LoopLabelOf(status.st_rdev);
+  if (::fstat(node.get(), &status) != 0 || !S_ISBLK(status.st_mode)) {
+    return false;
+  }
+  const int number = static_cast<int>(minor(status.st_rdev));
+  if (status.st_rdev != LoopDeviceId(number)) {
+    return false;
+  }
+  const auto loop = OpenLoop(number);
+  return loop && !loop->has_value();
 }
 
 }  // namespace
@@ -88,13 +99,12 @@ Result<VolumeRecord> Volumes::RecordForStage(const std::string& volume,
   return store_->MakeOnStage(volume);
 }
 
-Result<void> Volumes::StageMount(const VolumeRecord& record,
-                                 const UniqueFd& staging,
+Result<void> Volumes::StageMount(VolumeRecord record, const UniqueFd& staging,
                                  const MountOptions& options) {
   MOUNTD_ASSIGN(const DirectoryState there, Inspect(staging));
   if (!there.is_mount_root) {
-    MOUNTD_ASSIGN(const UniqueFd tree, MakeTree(store_, record));
-    MOUNTD_TRY(PrepareRoot(store_, record, tree, options.group));
+    MOUNTD_ASSIGN(const UniqueFd tree, MakeTree(store_, &record));
+    MOUNTD_TRY(PrepareRoot(store_, &record, tree, options.group));
     return AttachTree(tree, staging, Contents::kFiles, options.attributes);
   }
   MOUNTD_ASSIGN(const bool ours,
@@ -117,13 +127,9 @@ Result<void> Volumes::Stage(const std::string& volume,
   MOUNTD_ASSIGN(const auto held, store_->locks().Take({volume, staging_path}));
   MOUNTD_ASSIGN(const Target target, OpenTarget(staging_path));
   MOUNTD_ASSIGN(const UniqueFd staging, OpenDirectory(target));
-  MOUNTD_ASSIGN(const VolumeRecord record, RecordForStage(volume, options));
-  if (!options.block) {
-    return StageMount(record, staging, options);
-  }
-  const Result<LoopDevice> device =
-      MakeDevice(store_, record, IsReadOnly(options));
-  return device ? Ok() : Result<void>(device.error());
+  MOUNTD_ASSIGN(VolumeRecord record, RecordForStage(volume, options));
+  return options.block ? MakeDevice(store_, &record, IsReadOnly(options))
+                       : StageMount(std::move(record), staging, options);
 }
 
 Result<bool> Volumes::IsPublishedAt(const VolumeRecord& record,
@@ -139,14 +145,14 @@ Result<bool> Volumes::IsPublishedAt(const VolumeRecord& record,
   return VolumeMounts(store_->data(), record).IsAt(*node);
 }
 
-// A device's node that is still mounted somewhere would soon lead to another
-// volume's bytes.
-Result<void> Volumes::ReleaseDevice(const VolumeRecord& record) {
-  const VolumeMounts mounts(store_->data(), record);
-  MOUNTD_ASSIGN(const auto loop, mounts.Loop());
-  if (!loop || loop->autoclear) {
-    return Ok();
-  }
+// A mount that is left needs the device: another staging path's, or one whose
+// NodeUnpublishVolume comes late.
+Result<bool> Volumes::IsDeviceNeeded(const VolumeRecord& record) {
+  MOUNTD_ASSIGN(const auto mounted, VolumeMounts(store_->data(), record).All());
+  return !mounted.empty();
+}
+
+Result<void> Volumes::CheckUnpublished(const VolumeRecord& record) {
   MOUNTD_ASSIGN(const auto publications,
                 store_->data().publications().List(record.id()));
   for (const Publication& publication : publications) {
@@ -157,13 +163,13 @@ Result<void> Volumes::ReleaseDevice(const VolumeRecord& record) {
                        "it is published");
     }
   }
-  return DetachLoop(*loop);
+  return Ok();
 }
 
 Result<void> Volumes::Unstage(const std::string& volume,
                               const std::string& staging_path) {
   MOUNTD_ASSIGN(const auto held, store_->locks().Take({volume, staging_path}));
-  MOUNTD_ASSIGN(const VolumeRecord record, store_->GetVolume(volume));
+  MOUNTD_ASSIGN(VolumeRecord record, store_->GetVolume(volume));
   const Result<Target> target = OpenTarget(staging_path);
   if (!target && target.error().code != Code::kNotFound) {
     return target.error();
@@ -171,7 +177,14 @@ Result<void> Volumes::Unstage(const std::string& volume,
   if (target) {
     MOUNTD_TRY(TakeOff(*target, record));
   }
-  return ReleaseDevice(record);
+  if (record.content().kind() != IMAGE) {
+    return Ok();
+  }
+  if (record.content().access() == ACCESS_BLOCK) {
+    MOUNTD_TRY(CheckUnpublished(record));
+  }
+  MOUNTD_ASSIGN(const bool needed, IsDeviceNeeded(record));
+  return needed ? Ok() : ReleaseDevice(store_, &record);
 }
 
 Result<void> Volumes::TakeOff(const Target& target,
@@ -188,7 +201,7 @@ Result<void> Volumes::TakeOff(const Target& target,
     }
     MOUNTD_ASSIGN(const bool ours,
                   VolumeMounts(store_->data(), record).IsAt(*node));
-    if (!ours && !IsUnboundDevice(*node)) {
+    if (!ours && !IsNodeOfNothing(*node)) {
       return MakeError(Code::kFailedPrecondition, "unmount", target.name,
                        "another mount is there");
     }
@@ -263,7 +276,7 @@ Result<UniqueFd> Volumes::StagedAt(const VolumeRecord& record,
     return ours && *ours ? std::move(staging) : Result<UniqueFd>(not_staged);
   }
   MOUNTD_ASSIGN(const auto loop, mounts.Loop());
-  if (!loop || loop->autoclear) {
+  if (!loop || record.releasing()) {
     return not_staged;
   }
   // A mount's read-only flag stops nobody from writing to a device.

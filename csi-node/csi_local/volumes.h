@@ -33,9 +33,10 @@ struct MountOptions {
 //
 // Staged is a private mount of the volume at the staging path, published
 // another at the target path. For block access, staged is a loop device,
-// published the mount of its node. Which of these holds is read from the kernel
-// each time, so a killed process forgets nothing. Idempotent as the CSI
-// specification has it; errors carry its codes' meaning (AlreadyExists,
+// published the mount of its node. An image is unstaged when the kernel has no
+// device of it any more (device_release.h). Which of these holds is read from
+// the kernel each time, so a killed process forgets nothing. Idempotent as the
+// CSI specification has it; errors carry its codes' meaning (AlreadyExists,
 // FailedPrecondition, NotFound, InvalidArgument; Aborted while another call is
 // at work on the volume or the path). Thread-safe.
 class Volumes {
@@ -76,7 +77,7 @@ class Volumes {
  private:
   Result<VolumeRecord> RecordForStage(const std::string& volume,
                                       const MountOptions& options);
-  Result<void> StageMount(const VolumeRecord& record, const UniqueFd& staging,
+  Result<void> StageMount(VolumeRecord record, const UniqueFd& staging,
                           const MountOptions& options);
   // What Publish copies: the mount at the staging path, or the device's node.
   // FailedPrecondition if the volume is not staged.
@@ -94,7 +95,9 @@ class Volumes {
   // Takes the volume's mounts there off, if there are any. FailedPrecondition
   // if another's is there.
   Result<void> TakeOff(const Target& target, const VolumeRecord& record);
-  Result<void> ReleaseDevice(const VolumeRecord& record);
+  Result<bool> IsDeviceNeeded(const VolumeRecord& record);
+  // FailedPrecondition while the volume is at a target.
+  Result<void> CheckUnpublished(const VolumeRecord& record);
 
   Store* store_;
   const Options options_;

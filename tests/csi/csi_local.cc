@@ -195,11 +195,12 @@ grpc::StatusCode CsiLocalPlugin::Stage(const std::string& volume,
   return MOUNTD_CALL(node_, NodeStageVolume, request).code;
 }
 
-grpc::StatusCode CsiLocalPlugin::Unstage(const std::string& volume) {
+auto CsiLocalPlugin::TryUnstage(const std::string& volume)
+    -> Answer<pb::NodeUnstageVolumeResponse> {
   pb::NodeUnstageVolumeRequest request;
   request.set_volume_id(volume);
   request.set_staging_target_path(Staging(volume));
-  return MOUNTD_CALL(node_, NodeUnstageVolume, request).code;
+  return MOUNTD_CALL(node_, NodeUnstageVolume, request);
 }
 
 grpc::StatusCode CsiLocalPlugin::Publish(

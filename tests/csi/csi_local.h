@@ -61,7 +61,11 @@ class CsiLocalPlugin : public Sandbox {
   grpc::StatusCode Stage(
       const std::string& volume,
       const ::csi::v1::VolumeCapability& capability = MountCapability());
-  grpc::StatusCode Unstage(const std::string& volume);
+  Answer<::csi::v1::NodeUnstageVolumeResponse> TryUnstage(
+      const std::string& volume);
+  grpc::StatusCode Unstage(const std::string& volume) {
+    return TryUnstage(volume).code;
+  }
   grpc::StatusCode Publish(
       const std::string& volume, const std::string& target,
       const ::csi::v1::VolumeCapability& capability = MountCapability());

@@ -1,12 +1,18 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 //
 // What csi-local works out before it touches anything.
+#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/sysmacros.h>
 
+#include <fstream>
+#include <set>
+
+#include "csi-node/csi_local/loop_numbers.h"
 #include "csi-node/csi_local/mount_table.h"
 #include "csi-node/csi_local/topology.h"
 #include "csi-node/csi_local/volume_spec.h"
+#include "tests/support/temp_directory.h"
 
 namespace mountd::csi_local {
 namespace {
@@ -77,8 +83,16 @@ TEST(Contents, FollowFromTheAccess) {
   spec.block = true;
   EXPECT_EQ(IMAGE, ResolveContent(spec, nullptr)->kind());
   EXPECT_EQ("", ResolveContent(spec, nullptr)->fs_type());
+  EXPECT_EQ(ACCESS_BLOCK, ResolveContent(spec, nullptr)->access());
+  spec = VolumeSpec();
   spec.mount = true;
+  spec.kind = IMAGE;
   EXPECT_EQ("ext4", ResolveContent(spec, nullptr)->fs_type());
+  EXPECT_EQ(ACCESS_MOUNT, ResolveContent(spec, nullptr)->access());
+  // Both at once is no volume of ours.
+  spec.block = true;
+  EXPECT_FALSE(ResolveContent(spec, nullptr));
+  spec.mount = false;
   spec.kind = TMPFS;
   EXPECT_FALSE(ResolveContent(spec, nullptr));
 }
@@ -87,6 +101,7 @@ TEST(Contents, OfACopyAreItsSources) {
   Content source;
   source.set_kind(IMAGE);
   source.set_fs_type("xfs");
+  source.set_access(ACCESS_MOUNT);
   source.set_capacity_bytes(512 * kMiB);
   VolumeSpec spec;
   spec.mount = true;
@@ -102,6 +117,53 @@ TEST(Contents, OfACopyAreItsSources) {
   spec.fs_type = "";
   spec.kind = DIRECTORY;
   EXPECT_FALSE(ResolveContent(spec, &source));
+}
+
+TEST(Contents, OfACopyNeverChangeTheirAccess) {
+  Content source;
+  source.set_kind(IMAGE);
+  source.set_access(ACCESS_BLOCK);
+  source.set_capacity_bytes(8 * kMiB);
+  VolumeSpec spec;
+  spec.mount = true;
+  EXPECT_FALSE(ResolveContent(spec, &source));
+  spec.mount = false;
+  spec.block = true;
+  EXPECT_EQ(ACCESS_BLOCK, ResolveContent(spec, &source)->access());
+  source.set_fs_type("ext4");
+  source.set_access(ACCESS_MOUNT);
+  EXPECT_FALSE(ResolveContent(spec, &source));
+}
+
+TEST(LoopNumbers, AreNotGivenOutTwice) {
+  const TempDirectory directory;
+  std::set<int> taken;
+  for (int restart = 0; restart < 3; ++restart) {
+    LoopNumbers numbers(
+        UniqueFd(::open(directory.File("").c_str(), O_RDONLY | O_DIRECTORY)));
+    for (int i = 0; i < 100; ++i) {
+      const auto number = numbers.Take();
+      ASSERT_TRUE(number);
+      EXPECT_LE(kFirstLoopNumber, *number);
+      EXPECT_GT(kEndLoopNumber, *number);
+      EXPECT_TRUE(taken.insert(*number).second) << *number;
+    }
+  }
+}
+
+TEST(LoopNumbers, BeginAgainAtTheEnd) {
+  const TempDirectory directory;
+  for (const int next : {kEndLoopNumber - 1, kEndLoopNumber - 64, 3, -1}) {
+    std::ofstream(directory.File("loop-numbers")) << next;
+    LoopNumbers numbers(
+        UniqueFd(::open(directory.File("").c_str(), O_RDONLY | O_DIRECTORY)));
+    for (int i = 0; i < 130; ++i) {
+      const auto number = numbers.Take();
+      ASSERT_TRUE(number) << next;
+      EXPECT_LE(kFirstLoopNumber, *number) << next;
+      EXPECT_GT(kEndLoopNumber, *number) << next;
+    }
+  }
 }
 
 TEST(Topology, IsTheNodesOwn) {

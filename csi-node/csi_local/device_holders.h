@@ -1,0 +1,17 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#pragma once
+
+#include <sys/types.h>
+
+#include <string>
+
+namespace mountd::csi_local {
+
+// Names the processes that have a block device open, or a mount of it in their
+// mount namespace, for a message: "process 12 (cat), process 13 (sh)". Other
+// holders have no process: a mount, a mapping, another device on top of it.
+// Only this process's pid namespace is looked at; no file system is asked
+// anything.
+std::string DescribeHolders(dev_t device);
+
+}  // namespace mountd::csi_local

@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#include "csi-node/csi_local/device_release.h"
+
+#include <chrono>
+#include <thread>
+#include <utility>
+
+#include "csi-node/csi_local/contents.h"
+#include "csi-node/csi_local/device_holders.h"
+
+namespace mountd::csi_local {
+namespace {
+
+constexpr int kReleaseTries = 100;
+constexpr std::chrono::milliseconds kReleasePause(20);
+// Another program may have made devices of these numbers.
+constexpr int kNumberTries = 32;
+
+Result<int> AddAnyLoop(Store* store) {
+  for (int i = 0; i < kNumberTries; ++i) {
+    MOUNTD_ASSIGN(const int number, store->data().loop_numbers().Take());
+    const Result<void> added = AddLoop(number);
+    if (added) {
+      return number;
+    }
+    if (added.error().code != Code::kAlreadyExists) {
+      return added.error();
+    }
+  }
+  return MakeError(Code::kUnavailable, "LOOP_CTL_ADD", "",
+                   "other programs have the devices of all these numbers");
+}
+
+Result<void> SetNumber(Store* store, VolumeRecord* record, int number) {
+  record->set_loop_number(number);
+  record->set_releasing(false);
+  return store->PutVolume(*record);
+}
+
+Error StillOpen(const VolumeRecord& record) {
+  const int number = record.loop_number();
+  return MakeError(Code::kFailedPrecondition, "release", record.id(),
+                   "its device /dev/loop" + std::to_string(number) +
+                       " is still used by " +
+                       DescribeHolders(LoopDeviceId(number)) +
+                       "; end these, and make the call again");
+}
+
+}  // namespace
+
+Result<LoopDevice> TakeDevice(Store* store, VolumeRecord* record, LoopUse use) {
+  MOUNTD_ASSIGN(const UniqueFd image,
+                OpenImage(store->data().volumes(), record->id()));
+  MOUNTD_ASSIGN(const int number, AddAnyLoop(store));
+  const Result<void> noted = SetNumber(store, record, number);
+  Result<LoopDevice> loop =
+      noted ? BindLoop(number, image, store->data().LabelOf(record->id()), use)
+            : Result<LoopDevice>(noted.error());
+  if (!loop) {
+    // If this fails as well, the next use, or the next start, does it.
+    IgnoreBecauseBestEffort(ReleaseDevice(store, record));
+  }
+  return loop;
+}
+
+Result<void> ReleaseDevice(Store* store, VolumeRecord* record) {
+  if (record->loop_number() == 0) {
+    return Ok();
+  }
+  if (!record->releasing()) {
+    record->set_releasing(true);
+    MOUNTD_TRY(store->PutVolume(*record));
+  }
+  store->holds().Drop(record->id());
+  for (int i = 0; i < kReleaseTries; ++i) {
+    MOUNTD_ASSIGN(const bool removed, RemoveLoop(record->loop_number()));
+    if (removed) {
+      return SetNumber(store, record, 0);
+    }
+    std::this_thread::sleep_for(kReleasePause);
+  }
+  return StillOpen(*record);
+}
+
+}  // namespace mountd::csi_local

@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#include "csi-node/csi_local/tool_sandbox.h"
+
+#include <fcntl.h>
+#include <grp.h>
+#include <linux/capability.h>
+#include <sched.h>
+#include <sys/mount.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <array>
+#include <csignal>
+#include <string>
+
+#include "csi-node/csi_local/tool_calls.h"
+
+namespace mountd::csi_local {
+namespace {
+
+// No account has it: Debian gives out 16 bits, and ranges for containers end
+// below 2^31 - 2^28.
+constexpr uid_t kToolUser = 0x7FFFFFF0;
+constexpr rlim_t kMemoryLimit = rlim_t{4} << 30U;
+constexpr rlim_t kFilesLimit = 32;
+// As the deadline of RunTool(), which counts only while that waits.
+constexpr rlim_t kCpuLimit = 600;
+
+Result<void> Limit(int resource, rlim_t most) {
+  const rlimit limit{most, most};
+  if (::setrlimit(static_cast<__rlimit_resource>(resource), &limit) != 0) {
+    return ErrnoError(errno, "setrlimit", std::to_string(resource));
+  }
+  return Ok();
+}
+
+Result<void> LimitResources() {
+  struct stat image {};
+  if (::fstat(kToolFd, &image) != 0) {
+    return ErrnoError(errno, "fstat", "image");
+  }
+  // A log on stderr may be larger than the image: EFBIG, not the end.
+  ::signal(SIGXFSZ, SIG_IGN);
+  MOUNTD_TRY(Limit(RLIMIT_CORE, 0));
+  MOUNTD_TRY(Limit(RLIMIT_FSIZE, static_cast<rlim_t>(image.st_size)));
+  MOUNTD_TRY(Limit(RLIMIT_NOFILE, kFilesLimit));
+  MOUNTD_TRY(Limit(RLIMIT_CPU, kCpuLimit));
+  return Limit(RLIMIT_AS, kMemoryLimit);
+}
+
+// The image's descriptor is of the mount that csi-local has opened the image
+// on, so that the image stays writable. No user namespace: a process without a
+// capability gains nothing by one that grants none.
+Result<void> LeaveNamespaces() {
+  if (::unshare(CLONE_NEWNS | CLONE_NEWNET | CLONE_NEWIPC | CLONE_NEWUTS) !=
+      0) {
+    return ErrnoError(errno, "unshare", "tool");
+  }
+  mount_attr attributes{};
+  attributes.attr_set = MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID;
+  attributes.propagation = MS_PRIVATE;
+  if (::mount_setattr(AT_FDCWD, "/", AT_RECURSIVE, &attributes,
+                      sizeof(attributes)) != 0) {
+    return ErrnoError(errno, "mount_setattr", "/");
+  }
+  return Ok();
+}
+
+Result<void> DropPrivileges() {
+  // The bounding set needs CAP_SETPCAP; no_new_privs keeps exec from giving
+  // anything out of it anyway.
+  for (unsigned long capability = 0; capability <= CAP_LAST_CAP; ++capability) {
+    ::prctl(PR_CAPBSET_DROP, capability, 0, 0, 0);
+  }
+  ::prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0);
+  if (::setgroups(0, nullptr) != 0 ||
+      ::setresgid(kToolUser, kToolUser, kToolUser) != 0 ||
+      ::setresuid(kToolUser, kToolUser, kToolUser) != 0 ||
+      ::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0) {
+    return ErrnoError(errno, "drop privileges", "tool");
+  }
+  __user_cap_header_struct header{_LINUX_CAPABILITY_VERSION_3, 0};
+  std::array<__user_cap_data_struct, _LINUX_CAPABILITY_U32S_3> none{};
+  if (::syscall(SYS_capset, &header, none.data()) != 0) {
+    return ErrnoError(errno, "capset", "tool");
+  }
+  return Ok();
+}
+
+Result<void> Confine() {
+  MOUNTD_TRY(LimitResources());
+  MOUNTD_TRY(LeaveNamespaces());
+  MOUNTD_TRY(DropPrivileges());
+  return RestrictToolCalls();
+}
+
+}  // namespace
+
+Error BecomeTool(char* const* argv) {
+  const Result<void> confined = Confine();
+  if (!confined) {
+    return confined.error();
+  }
+  ::execv(argv[0], argv);
+  return ErrnoError(errno, "execv", argv[0]);
+}
+
+}  // namespace mountd::csi_local
