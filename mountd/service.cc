@@ -114,13 +114,42 @@ Result<void> Service::Recover() {
 
 // ---- Allocations ----
 
+// A PrepareAllocation that fails and cannot be undone leaves a release, and the
+// same call has to succeed. The caller's call finishes a release that has
+// nothing but the directory left, because that is one plan. Whether it did.
+Result<bool> Service::FinishBareRelease(const CallContext& call,
+                                        const AllocationRecord& record) {
+  if (record.state == AllocationState::kPrepared) {
+    return false;
+  }
+  MOUNTD_TRY(PolicyFor(call).MayUse(call.caller, record.uid,
+                                    "allocation " + record.id));
+  MOUNTD_ASSIGN(const std::vector<MountRecord> mounts,
+                parts_.boot.MountsOf(record.id));
+  MOUNTD_ASSIGN(const std::vector<NetworkRecord> networks,
+                parts_.boot.NetworksOf(record.id));
+  MOUNTD_ASSIGN(const std::vector<PublicationRecord> volumes,
+                parts_.state.PublicationsOf(record.id));
+  if (!mounts.empty() || !networks.empty() || !volumes.empty()) {
+    return false;
+  }
+  MOUNTD_TRY(teardowns_.Release(record, call.progress));
+  return true;
+}
+
 Result<std::string> Service::PrepareAllocation(const CallContext& call,
                                                const Name& allocation,
                                                const std::string& scope,
                                                std::uint64_t cgroup) {
   MOUNTD_TRY(PolicyFor(call).MayPrepare(call.caller));
-  MOUNTD_ASSIGN(const std::optional<AllocationRecord> known,
+  MOUNTD_ASSIGN(std::optional<AllocationRecord> known,
                 parts_.state.GetAllocation(allocation.str()));
+  if (known) {
+    MOUNTD_ASSIGN(const bool released, FinishBareRelease(call, *known));
+    if (released) {
+      known.reset();
+    }
+  }
   if (known) {
     MOUNTD_ASSIGN(const AllocationRecord record,
                   FindPrepared(call, allocation.str()));

@@ -269,6 +269,8 @@ class Service {
   // As Find, and FailedPrecondition while it is being released.
   Result<AllocationRecord> FindPrepared(const CallContext& call,
                                         const std::string& allocation);
+  Result<bool> FinishBareRelease(const CallContext& call,
+                                 const AllocationRecord& record);
   struct Sweeping {
     const CallContext& call;
     const ReconcileSpec& spec;

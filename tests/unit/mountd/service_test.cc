@@ -153,6 +153,27 @@ TEST_F(ServiceTest, APrepareThatFailsLeavesNoAllocation) {
   EXPECT_EQ(MessageOf(Prepare("web")), "Ok");
 }
 
+// As when all executors are killed: neither the call nor its undoing gets
+// through.
+TEST_F(ServiceTest, APrepareThatCouldNotBeUndoneIsMadeAgain) {
+  for (const FailWhen when : {FailWhen::kBefore, FailWhen::kAfter}) {
+    executor().FailNext("PrepareAllocation", Code::kUnavailable, when);
+    executor().FailNext("RemoveAllocation", Code::kUnavailable, when, 2);
+    EXPECT_EQ(Outcome(Prepare("web")), "Unavailable");
+    EXPECT_EQ(Outcome(Prepare("web", Core::kOther)), "PermissionDenied");
+    // What its release meets is told, and no other reason.
+    EXPECT_EQ(Outcome(Prepare("web")), "Unavailable");
+    EXPECT_EQ(service().ListOwed(CallContext{})->size(), 1U);
+    EXPECT_EQ(MessageOf(Prepare("web")), "Ok");
+    EXPECT_TRUE(service().ListOwed(CallContext{})->empty());
+    EXPECT_EQ(executor().Existing(),
+              std::vector<std::string>{"allocation web"});
+    EXPECT_EQ(MessageOf(service().ReleaseAllocation(Core::By(Core::kAgent),
+                                                    NameOf("web"))),
+              "Ok");
+  }
+}
+
 TEST(ServiceLimitTest, OneMoreThanTheLimitIsResourceExhausted) {
   Config config = Core::DefaultConfig();
   config.limits.allocations_per_uid = 1;
