@@ -57,6 +57,26 @@ equals() {
   [[ $1 == "$2" ]] || { printf 'is:       %s\nexpected: %s\n' "$1" "$2"; return 1; }
 }
 
+# each_executor COMMAND...: whether the command succeeds of each executor, whose pid is
+# its last argument, and there is one. An executor ends at any moment, as its
+# connection does: the command's failure then says nothing. `executors` lists only
+# processes that the launcher or systemd started, because a child that an executor forks
+# has the same name, and may have other capabilities.
+each_executor() {
+  local pid looked=0
+  for pid in $(executors); do
+    if "$@" "$pid"; then
+      looked=1
+    elif readlink "/proc/$pid/ns/mnt" >/dev/null; then
+      return 1
+    fi
+  done
+  ((looked))
+}
+
+# NAMESPACE PROC: the same as this shell's.
+is_in_own() { equals "$(readlink "/proc/$2/ns/$1")" "$(readlink "/proc/self/ns/$1")"; }
+
 matches() {
   [[ $1 =~ $2 ]] || { printf 'is:       %s\nexpected: %s\n' "$1" "$2"; return 1; }
 }

@@ -6,8 +6,11 @@
 readonly EXEC_CAPS=00000000002c10c5
 readonly NO_CAPS=0000000000000000
 
+executors() { pgrep -P "$LAUNCHER" -x mountd-exec; }
+
+# NAME PROC
 show_process() {
-  local pid=$1 name=$2
+  local name=$1 pid=$2
   printf '     %s: pid %s' "$name" "$pid"
   local field
   for field in Uid CapPrm CapEff CapBnd NoNewPrivs; do
@@ -16,8 +19,9 @@ show_process() {
   printf '\n'
 }
 
+# CAPABILITIES PROC
 has_caps() {
-  local pid=$1 caps=$2 field
+  local caps=$1 pid=$2 field
   for field in CapPrm CapEff CapBnd; do
     equals "$field $(status_field "$pid" $field)" "$field $caps" || return 1
   done
@@ -48,23 +52,20 @@ step_activation() {
   check "no service runs yet" not pgrep -x 'mountd|mountd-exec|mountd-csi'
   check "an ordinary user's first call is answered" ctl status
   show alice status
-  local mountd executor
+  local mountd
   mountd=$(pid_of mountd)
   check "mountd runs" test -n "$mountd" || return
   check "mountd got its listening socket as LISTEN_FDS" was_activated "$mountd"
-  show_process "$mountd" mountd
+  show_process mountd "$mountd"
   check "mountd is a user of its own" \
     equals "$(status_field "$mountd" Uid)" "$(id -u mountd)"
   check "mountd has no capability, and can get none" \
-    has_caps "$mountd" $NO_CAPS
-  check "an executor runs" eventually 5 pgrep -x mountd-exec
-  for executor in $(pgrep -x mountd-exec); do
-    show_process "$executor" mountd-exec
-    check "mountd-exec has its few capabilities and no other" \
-      has_caps "$executor" $EXEC_CAPS
-    check "mountd-exec is in the host's mount namespace" equals \
-      "$(readlink "/proc/$executor/ns/mnt")" "$(readlink /proc/self/ns/mnt)"
-  done
+    has_caps $NO_CAPS "$mountd"
+  check "an executor runs" eventually 5 executors
+  each_executor show_process mountd-exec
+  check "mountd-exec has its few capabilities and no other" \
+    eventually 5 each_executor has_caps $EXEC_CAPS
+  check "mountd-exec is in the host's mount namespace" eventually 5 each_executor is_in_own mnt
   check "org.mountd1 is owned on the system bus, by mountd's user" \
     eventually 5 owns_the_name
   check "the same API answers on the system bus" ctl --bus status
@@ -138,8 +139,8 @@ step_plugin() {
   local csi
   csi=$(pid_of mountd-csi)
   check "mountd-csi runs" test -n "$csi" || return
-  show_process "$csi" mountd-csi
-  check "mountd-csi has no capability" has_caps "$csi" $NO_CAPS
+  show_process mountd-csi "$csi"
+  check "mountd-csi has no capability" has_caps $NO_CAPS "$csi"
   check "mountd-csi is neither root nor mountd" not matches \
     "$(status_field "$csi" Uid)" "^(0|$(id -u mountd))\$"
 }

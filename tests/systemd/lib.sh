@@ -12,7 +12,9 @@ property() { systemctl show --property "$1" --value "$2"; }
 pid_of() { property MainPID "${1:-mountd.service}"; }
 # PROC FIELD: of the process's status
 status_of() { sed -n "s/^$2:[[:space:]]*//p" "/proc/$1/status"; }
-executors() { pgrep -x mountd-exec; }
+# FIELD VALUE PROC
+has_status() { equals "$(status_of "$3" "$1")" "$2"; }
+executors() { pgrep -P 1 -x mountd-exec; }
 log() { journalctl -q --no-pager -o cat "$@"; }
 
 # The commands of README.md's section "Install", as they are there.
