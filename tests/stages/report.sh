@@ -1,0 +1,128 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+# shellcheck shell=bash
+# The counts of ./test: passed, failed and skipped tests, of each stage and of all.
+
+PASSED=0 FAILED=0 SKIPPED=0
+# Each failure so far, with its output. The end of the run prints all of them again,
+# because a log is often cut to its end.
+FAILURES=$(mktemp)
+trap 'rm -f "$FAILURES"' EXIT
+# The stage under way, when it began, and what was counted before it.
+STAGE='' STAGE_BEGAN=0 STAGE_BEFORE=(0 0 0)
+ROWS=()  # of the table at the end
+
+stage() {
+  end_stage
+  STAGE=$* STAGE_BEGAN=$SECONDS STAGE_BEFORE=("$PASSED" "$FAILED" "$SKIPPED")
+  printf '\n== %s\n' "$*"
+}
+
+# A stage that counted nothing, such as a build, has no row.
+end_stage() {
+  local took=$((SECONDS - STAGE_BEGAN)) row
+  local counts=("$((PASSED - STAGE_BEFORE[0]))" "$((FAILED - STAGE_BEFORE[1]))" \
+    "$((SKIPPED - STAGE_BEFORE[2]))")
+  if [[ -n $STAGE && ${counts[*]} != "0 0 0" ]]; then
+    printf -v row '%-28s %7d %7d %8d %6d:%02d' "$STAGE" "${counts[@]}" \
+      $((took / 60)) $((took % 60))
+    ROWS+=("$row")
+  fi
+  STAGE=''
+}
+
+finish() {
+  end_stage
+  if [[ -s $FAILURES ]]; then
+    printf '\n== what failed\n'
+    head -n 200 "$FAILURES"
+  fi
+  printf '\n%-28s %7s %7s %8s %9s\n' stage passed failed skipped minutes
+  ((!${#ROWS[@]})) || printf '%s\n' "${ROWS[@]}"
+  printf '\n%d passed, %d failed, %d skipped\n' "$PASSED" "$FAILED" "$SKIPPED"
+  ((FAILED == 0))
+  exit
+}
+
+# One step of this script that is no test of its own counts when it fails.
+broken() {
+  echo "FAILED: $*" | tee -a "$FAILURES" >&2
+  ((++FAILED))
+}
+
+# count_ctest JUNIT_FILE: adds ctest's own counts.
+count_ctest() {
+  local total failed skipped
+  read -r total failed skipped < <(python3 - "$1" <<'PYTHON'
+import sys
+import xml.etree.ElementTree as tree
+cases = tree.parse(sys.argv[1]).getroot().findall("testcase")
+failed = [c for c in cases if c.get("status") == "fail"]
+skipped = [c for c in cases if c.get("status") not in ("run", "fail")]
+print(len(cases), len(failed), len(skipped))
+PYTHON
+  ) || { broken "reading $1"; return; }
+  PASSED=$((PASSED + total - failed - skipped))
+  FAILED=$((FAILED + failed))
+  SKIPPED=$((SKIPPED + skipped))
+}
+
+skipped_names() {
+  python3 -c '
+import sys, xml.etree.ElementTree as tree
+for case in tree.parse(sys.argv[1]).getroot().findall("testcase"):
+    if case.get("status") not in ("run", "fail"):
+        print(case.get("name"))' "$1"
+}
+
+# What each failed test said of its failure, as thousands have run since: from
+# each "Failure" or sanitizer's report some lines, and the last ones.
+tell_failures() {
+  python3 - "$1" <<'PYTHON' | tee -a "$FAILURES"
+import re
+import sys
+import xml.etree.ElementTree as tree
+FAILURE = re.compile(r": Failure$|ERROR: \w+Sanitizer|runtime error:|WARNING: ThreadS")
+for case in tree.parse(sys.argv[1]).getroot().findall("testcase"):
+    if case.get("status") != "fail":
+        continue
+    lines = (case.findtext("system-out") or "").splitlines()
+    shown = set(range(len(lines) - 8, len(lines)))
+    for at in [i for i, line in enumerate(lines) if FAILURE.search(line)][:6]:
+        shown.update(range(at, at + 14))
+    print("FAILED: " + case.get("name"))
+    for at in sorted(i for i in shown if 0 <= i < len(lines)):
+        print("  " + lines[at][:300])
+PYTHON
+}
+
+# judge_skip NAME LIST: in CI nothing may go unnoticed: a skip that nobody has
+# allowed is a failure.
+judge_skip() {
+  if [[ ${CI:-} == true ]] && ! grep -qxF "$1" "$2"; then
+    broken "$1 was skipped, and $2 does not list it"
+    ((--SKIPPED))
+  else
+    echo "skipped: $1"
+  fi
+}
+
+# judge_skips JUNIT_FILE LIST
+judge_skips() {
+  local name
+  while read -r name; do
+    judge_skip "$name" "$2"
+  done < <(skipped_names "$1")
+}
+
+# run_checks COMMAND...: whose checks are tests of their own, and whose last argument
+# is a file that it writes their counts to.
+run_checks() {
+  local result passed failed
+  result=$(mktemp)
+  "$@" "$result" </dev/null | tee >(grep -E '^ *FAILED ' >>"$FAILURES")
+  read -r passed failed <"$result" || { passed=0 failed=1; }
+  rm -f "$result"
+  PASSED=$((PASSED + passed))
+  FAILED=$((FAILED + failed))
+}
+

@@ -1,0 +1,179 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+# shellcheck shell=bash
+# The stages of ./test: each builds what it needs, runs, and counts by report.sh. A
+# stage that fails leaves the others as they are.
+
+# need OPTION...: installs a stage's packages, by those options of cmake/install-deps.
+need() { cmake/install-deps "$@" || { broken "installing what is needed: $*"; return 1; }; }
+
+# run_ctest PRESET LABELS: the labels as a regular expression; "" is all.
+run_ctest() {
+  local dir=build/$1 junit=$PWD/build/$1/junit.xml labels=${ONLY:+^$ONLY\$}
+  local -a prefix=()
+  # TSan of GCC 12 wants its shadow memory where a random layout may put others.
+  [[ $1 != tsan* ]] || prefix=(setarch --addr-no-randomize)
+  rm -f "$junit"
+  "${prefix[@]}" ctest --test-dir "$dir" -j2 --output-on-failure --progress \
+    --output-junit "$junit" -L "${labels:-$2}" </dev/null 2>&1 |
+    sed -u 's/.*\r//' | grep -vE '^ *[0-9]+/[0-9]+ Test .* Passed|^$'
+  if [[ -e $junit ]]; then
+    count_ctest "$junit"
+    judge_skips "$junit" tests/may-skip.txt
+    tell_failures "$junit"
+  else
+    broken "ctest of $1 wrote no results"
+  fi
+}
+
+# That it runs through; what its figures are is the machine's.
+run_bench() {
+  stage "bench"
+  if bench/run --quick </dev/null; then ((++PASSED)); else broken "bench/run"; fi
+}
+
+# Of the release, and where there is a record for the system. By no clock: it may run
+# beside anything else.
+run_guard() {
+  local before=$((PASSED + FAILED))
+  stage "guard"
+  run_checks bench/guard/run --result
+  if ((PASSED + FAILED == before)); then
+    ((++SKIPPED))
+    judge_skip guard tests/may-skip.txt
+  fi
+}
+
+# The tests on the real kernel, on the one that Debian's users have. Without
+# those that load a plugin of gRPC: its own timers give up under emulation. The
+# memory is for csi-local's images.
+readonly VM_TARGETS=(exec_root_test node_test csi_codec_test csi_local_test
+  csi_channel_test
+  # what is packed
+  mountd mountd-exec mountd-csi csi-local mountctl mountd-cni mountd-cni-run
+  mountd_client_archive man)
+run_vm() {
+  local out=build/vm/out
+  stage "vm: tests"
+  need --vm || return
+  rm -rf "$out"
+  tests/vm/run --timeout 1200 --memory 3072 --out "$out" "${KERNEL[@]}" \
+    tests/vm/tests '^(root|csi)$' -E '^root/(NodeCsi|NodeSoak)'
+  if [[ -e $out/junit.xml ]]; then
+    count_ctest "$out/junit.xml"
+    judge_skips "$out/junit.xml" tests/vm/may-skip.txt
+    tell_failures "$out/junit.xml"
+  else
+    broken "the virtual machine wrote no results"
+  fi
+  stage "vm: AppArmor"
+  run_checks tests/vm/apparmor build/release
+  stage "vm: installed"
+  run_checks tests/vm/installed "${KERNEL[@]}" build/release
+}
+
+# Its own ./try counts as one test.
+run_debian13() {
+  local out=build/debian13/out
+  stage "debian13"
+  need --debian13 || return
+  rm -rf "$out"
+  tests/debian13 --out "$out" | tee >(grep -E '^ *FAILED ' >>"$FAILURES")
+  if [[ -e $out/junit.xml ]]; then
+    ((++PASSED))
+    count_ctest "$out/junit.xml"
+    judge_skips "$out/junit.xml" tests/may-skip.txt
+    tell_failures "$out/junit.xml"
+  else
+    broken "./try on Debian 13, or the build of its tests"
+  fi
+}
+
+run_vagrant() {
+  stage "vagrant"
+  need --vagrant || return
+  run_checks vagrant/run --result
+}
+
+# run_stage PRESET LABELS JOB
+run_stage() {
+  local -a targets=()
+  [[ $ONLY != vm ]] || targets=("${VM_TARGETS[@]}")
+  stage "$1: build"
+  cmake/build-preset "$1" "${targets[@]}" ||
+    { broken "the build of $1"; return; }
+  if [[ ! $ONLY =~ ^(job|bench|guard|vm)$ ]]; then
+    stage "$1: tests"
+    run_ctest "$1" "$2"
+  fi
+  if (($3)) && [[ -z $ONLY || $ONLY == job ]]; then
+    stage "$1: the main job"
+    run_checks tests/job/enter "$PWD/build/$1/bin"
+  fi
+}
+
+run_lint() {
+  local -a files
+  mapfile -t files < <(git ls-files '*.cc' '*.h')
+  stage "format"
+  need --lint || return
+  if clang-format --dry-run --Werror "${files[@]}"; then
+    ((++PASSED))
+  else
+    broken "clang-format"
+  fi
+  stage "clang-tidy"
+  if cmake/build-preset tidy; then ((++PASSED)); else broken "clang-tidy"; fi
+}
+
+# What they find is in build/fuzz/run.
+run_fuzz() {
+  local passed failed
+  stage "fuzz"
+  need --sanitize address || return
+  tests/fuzz/run </dev/null 2> >(tee -a "$FAILURES" >&2)
+  read -r passed failed < <(python3 -c '
+import json
+crashes = [r["crashes"] for r in json.load(open("build/fuzz/results.json"))]
+print(crashes.count(0), len(crashes) - crashes.count(0))') ||
+    { broken "tests/fuzz/run"; return; }
+  PASSED=$((PASSED + passed))
+  FAILED=$((FAILED + failed))
+}
+
+run_coverage() {
+  stage "coverage"
+  need --lint || return
+  if tests/coverage; then ((++PASSED)); else broken "tests/coverage"; fi
+}
+
+
+# run_asan [LABEL]: only the nightly run names `fault`, because failure points and the
+# soak take long.
+run_asan() {
+  stage "asan: what is needed"
+  need --sanitize address || return
+  run_stage asan "^(unit|dbus|root|csi|agent|real|systemd|fuzz${1:+|$1})\$" 1
+}
+
+# run_tsan PRESET LABELS: only the nightly run has whole nodes, because most of their
+# processes have one thread.
+run_tsan() {
+  stage "tsan: what is needed"
+  need --sanitize thread || return
+  run_stage "$1" "$2" 0
+}
+
+# run_seeds RUNS KIND...: runs each kind with so many fresh seeds.
+run_seeds() {
+  local runs=$1
+  shift
+  stage "seeds: $*"
+  run_checks tests/seeds --runs "$runs" "$@" --result
+}
+
+# CI has this beside its own seeds, which never change.
+run_seed_of_the_day() {
+  stage "seed of the day: $DAY"
+  echo "MOUNTD_DAY=$DAY does the same again; tests/seeds --seed $DAY that alone"
+  run_checks tests/seeds --seed "$DAY" --result
+}
