@@ -19,31 +19,32 @@ OwedSummary SummaryOf(const std::vector<OwedRecord>& all) {
 
 OwedRetrier::OwedRetrier(Loop& loop, Strands& strands, Service& service,
                          std::function<void(const OwedSummary&)> on_look)
-    : RetryRounds(loop, strands,
-                  [&loop, &service,
-                   on_look = std::move(on_look)]() -> Result<std::vector<Job>> {
-                    // uid 0: everybody's
-                    MOUNTD_ASSIGN(const std::vector<OwedRecord> all,
-                                  service.ListOwed(CallContext{}));
-                    loop.Post([on_look, summary = SummaryOf(all)] {
-                      on_look(summary);
-                    });
-                    std::vector<Job> jobs;
-                    for (const OwedRecord& owed : all) {
-                      jobs.push_back({StrandOf(owed), [&service, owed] {
-                                        IgnoreBecauseBestEffort(
-                                            service.RetryOwed(owed));
-                                      }});
-                    }
-                    return jobs;
-                  }) {}
+    : RetryRounds(
+          loop, strands,
+          [&loop, &service,
+           on_look = std::move(on_look)]() -> Result<std::vector<Job>> {
+            // uid 0: everybody's
+            MOUNTD_ASSIGN(const std::vector<OwedRecord> all,
+                          service.ListOwed(CallContext{}));
+            loop.Post(
+                [on_look, summary = SummaryOf(all)] { on_look(summary); });
+            std::vector<Job> jobs;
+            for (const OwedRecord& owed : all) {
+              jobs.push_back(
+                  {std::to_string(owed.id), StrandOf(owed), [&service, owed] {
+                     IgnoreBecauseBestEffort(service.RetryOwed(owed));
+                   }});
+            }
+            return jobs;
+          }) {}
 
 VolumeSettler::VolumeSettler(Loop& loop, Strands& strands,
                              csi::Volumes& volumes)
     : RetryRounds(loop, strands, [&volumes]() -> Result<std::vector<Job>> {
         std::vector<Job> jobs;
         for (const csi::Volumes::Unsettled& one : volumes.ListUnsettled()) {
-          jobs.push_back({AllocationStrand(one.allocation), [&volumes, one] {
+          jobs.push_back({one.allocation + "/" + one.alias,
+                          AllocationStrand(one.allocation), [&volumes, one] {
                             IgnoreBecauseBestEffort(volumes.Settle(one));
                           }});
         }

@@ -24,22 +24,38 @@ void RetryRounds::ListThen(std::function<void(Result<std::vector<Job>>)> then) {
 
 void RetryRounds::Check() {
   ListThen([this](const Result<std::vector<Job>>& jobs) {
-    Schedule(jobs ? static_cast<std::uint32_t>(jobs->size()) : last_count_);
+    Names now = last_;
+    if (jobs) {
+      now.clear();
+      for (const Job& job : *jobs) {
+        now.insert(job.what);
+      }
+    }
+    Schedule(std::move(now));
   });
 }
 
-void RetryRounds::Schedule(std::uint32_t count) {
-  if (count > last_count_) {
+void RetryRounds::Hurry() {
+  pause_ = kFirstPause;
+  Check();
+}
+
+void RetryRounds::Schedule(Names now) {
+  if (!std::includes(last_.begin(), last_.end(), now.begin(), now.end())) {
     pause_ = kFirstPause;
   }
-  last_count_ = count;
+  last_ = std::move(now);
   // As long as a round has any left, some are under way.
-  if (count == 0 || scheduled_ || under_way_ != 0) {
+  if (last_.empty() || under_way_ != 0 ||
+      (scheduled_ && *scheduled_ <= pause_)) {
     return;
   }
-  scheduled_ = true;
-  loop_.After(pause_, [this] {
-    scheduled_ = false;
+  scheduled_ = pause_;
+  loop_.After(pause_, [this, timer = ++timer_] {
+    if (timer != timer_) {
+      return;  // a shorter pause was set since
+    }
+    scheduled_.reset();
     pause_ = std::min(pause_ * 2, kLongestPause);
     BeginRound();
   });

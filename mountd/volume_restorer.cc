@@ -37,8 +37,8 @@ void VolumeRestorer::Look(const std::string& plugin) {
 }
 
 void VolumeRestorer::LookNow(const std::string& plugin) {
-  Done("plugin " + plugin, Restore(plugin),
-       {VolumesStrand(plugin), [this, plugin] { LookNow(plugin); }});
+  Done(Restore(plugin), {"plugin " + plugin, VolumesStrand(plugin),
+                         [this, plugin] { LookNow(plugin); }});
 }
 
 bool VolumeRestorer::Restore(const std::string& plugin) {
@@ -57,9 +57,9 @@ bool VolumeRestorer::Restore(const std::string& plugin) {
 }
 
 void VolumeRestorer::Repair(const PublicationRecord& published) {
-  Done(published.allocation + "/" + published.alias, RepairMounts(published),
-       {AllocationStrand(published.allocation),
-        [this, published] { Repair(published); }});
+  Done(RepairMounts(published), {published.allocation + "/" + published.alias,
+                                 AllocationStrand(published.allocation),
+                                 [this, published] { Repair(published); }});
 }
 
 bool VolumeRestorer::RepairMounts(const PublicationRecord& published) {
@@ -74,14 +74,14 @@ bool VolumeRestorer::RepairMounts(const PublicationRecord& published) {
   return repaired.has_value();
 }
 
-void VolumeRestorer::Done(const std::string& what, bool well,
-                          RetryRounds::Job again) {
+void VolumeRestorer::Done(bool well, RetryRounds::Job again) {
   {
     const std::lock_guard lock(mutex_);
     if (well) {
-      failed_.erase(what);
+      failed_.erase(again.what);
     } else {
-      failed_.insert_or_assign(what, std::move(again));
+      std::string what = again.what;
+      failed_.insert_or_assign(std::move(what), std::move(again));
     }
   }
   if (!well) {

@@ -36,7 +36,7 @@ class VolumeRestorer {
   bool Restore(const std::string& plugin);
   bool RepairMounts(const PublicationRecord& published);
   // Forgets what went well; the rest is tried again.
-  void Done(const std::string& what, bool well, RetryRounds::Job again);
+  void Done(bool well, RetryRounds::Job again);
   std::vector<RetryRounds::Job> ListFailed();
 
   Loop& loop_;

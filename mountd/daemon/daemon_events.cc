@@ -39,7 +39,8 @@ void Daemon::PluginChanged(const csi::PluginChange& change) {
   }
   // What waited for the plugin may go on.
   if (now.state == csi::PluginState::kHealthy) {
-    owed_.Check();
+    owed_.Hurry();
+    settler_.Hurry();
     restorer_.Look(now.record.id);
   }
 }

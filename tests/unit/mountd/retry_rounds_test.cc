@@ -38,7 +38,8 @@ class RetryRoundsTest : public ::testing::Test {
     }
     std::vector<RetryRounds::Job> jobs;
     for (int i = 0; i < count_; ++i) {
-      jobs.push_back({"strand " + std::to_string(i), [this] {
+      const std::string name = std::to_string(first_ + i);
+      jobs.push_back({name, "strand " + name, [this] {
                         std::unique_lock lock(mutex_);
                         ++begun_;
                         most_ = std::max(most_, ++at_once_);
@@ -60,9 +61,9 @@ class RetryRoundsTest : public ::testing::Test {
   bool Until(const std::function<bool()>& condition) {
     return loop_.RunUntil(condition);
   }
-  void CheckAndWait() {
+  void CheckAndWait(void (RetryRounds::*check)() = &RetryRounds::Check) {
     const int before = lists_;
-    rounds_->Check();
+    ((*rounds_).*check)();
     ASSERT_TRUE(Until([&] { return lists_ > before; }));
     // What was listed is posted, and taken.
     bool posted = false;
@@ -82,6 +83,7 @@ class RetryRoundsTest : public ::testing::Test {
   int most_ = 0;
   std::atomic<int> lists_ = 0;
   std::atomic<int> count_ = 0;
+  std::atomic<int> first_ = 0;  // the name of the first
   std::atomic<bool> fails_ = false;
 };
 
@@ -129,6 +131,55 @@ TEST_F(RetryRoundsTest, PausesGrowUntilThereIsMore) {
     EXPECT_EQ(next, 60'000);
     EXPECT_EQ(pause(), 1000);
   }
+}
+
+// The pause under way is as long as the one thing there is has come to.
+class LongPauseTest : public RetryRoundsTest {
+ protected:
+  void SetUp() override {
+    Open();
+    count_ = 1;
+    CheckAndWait();
+    for (int tries = 1; tries <= 4; ++tries) {
+      ASSERT_TRUE(Until([&] { return loop_.timer_count() == 1; }));
+      loop_.FireTimers();
+    }
+    ASSERT_TRUE(Until([&] { return loop_.timer_count() == 1; }));
+    ASSERT_EQ(Begun(), 4);
+  }
+  // The long one, whose end is nothing any more, and a short one.
+  void ExpectTheNextRoundSoon() {
+    EXPECT_EQ(loop_.FireTimers(),
+              (std::vector{milliseconds(16'000), milliseconds(1000)}));
+    ASSERT_TRUE(Until([&] { return loop_.timer_count() == 1; }));
+    EXPECT_EQ(Begun(), 4 + count_);
+    EXPECT_EQ(loop_.FireTimers(), std::vector{milliseconds(2000)});
+  }
+};
+
+TEST_F(LongPauseTest, WhatIsNewIsTriedSoon) {
+  count_ = 2;
+  CheckAndWait();
+  ExpectTheNextRoundSoon();
+}
+
+TEST_F(LongPauseTest, AlsoInPlaceOfWhatWasThereBefore) {
+  first_ = 1;
+  CheckAndWait();
+  ExpectTheNextRoundSoon();
+}
+
+TEST_F(LongPauseTest, AndWhoeverHurriesIsHeardOnce) {
+  CheckAndWait(&RetryRounds::Hurry);
+  CheckAndWait(&RetryRounds::Hurry);
+  ExpectTheNextRoundSoon();
+}
+
+TEST_F(LongPauseTest, NothingElseMakesItShorter) {
+  CheckAndWait();
+  count_ = 0;
+  CheckAndWait();
+  EXPECT_EQ(loop_.timer_count(), 1U);
 }
 
 // It is not taken for one without anything in it.
