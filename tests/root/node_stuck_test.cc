@@ -185,7 +185,8 @@ void NodeStuck::StopDuring(const Case& one, Clock::duration takes, Then then) {
               outcome == "Unavailable" || outcome == "Busy")
       << outcome;
   if (outcome == "DeadlineExceeded") {
-    EXPECT_TRUE(Stuck() > 0 || HaveEnded(stopped));
+    // It may be another plan's, whose deadline is still to come.
+    EXPECT_TRUE(Eventually([&] { return Stuck() > 0 || HaveEnded(stopped); }));
   }
   const auto wake = [&] {
     for (const UniqueFd& process : stopped) {
@@ -216,9 +217,15 @@ void NodeStuck::StopDuring(const Case& one, Clock::duration takes, Then then) {
 void NodeStuck::StopAtAllMoments(const Case& one) {
   ASSERT_TRUE(Succeeds(Prepare));
   ASSERT_TRUE(Succeeds(one.before));
-  const auto started = Clock::now();
-  ASSERT_EQ(Outcome(one.call(*client_)), "Ok");
-  const auto takes = Clock::now() - started;
+  // How long the call takes that succeeds: on a busy machine one may come to
+  // its deadline first.
+  Clock::duration takes{};
+  ASSERT_TRUE(Succeeds([&](agent::Client& client) -> Result<void> {
+    const auto started = Clock::now();
+    Result<void> result = one.call(client);
+    takes = Clock::now() - started;
+    return result;
+  }));
   ASSERT_TRUE(one.done());
   ASSERT_TRUE(Succeeds(Release));
   // A short call may end before it can be stopped: then it is tried again.
