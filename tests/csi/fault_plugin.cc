@@ -11,6 +11,8 @@
 // ones) or "*". ACTION:
 //   code C        answers gRPC's code C, and does nothing
 //   code-after C  does it, then answers C
+//   echo C        answers code C with all secrets and mount flags in its text;
+//                 "echo-late C" half a second later
 //   delay MS      waits so long first
 //   hang          never answers
 //   die, die-after   ends at once, before or after it has done it
@@ -70,7 +72,23 @@ struct CallInfo {
   std::string volume;
   std::string path;
   int secrets = 0;
+  std::string given{};  // the secrets' values and the mount flags
 };
+
+// What a careless plugin quotes in an error.
+template <typename Request>
+std::string Given(const Request& request) {
+  std::string text;
+  for (const auto& [key, value] : request.secrets()) {
+    text += " " + key + "=" + value;
+  }
+  if constexpr (requires { request.volume_capability(); }) {
+    for (const auto& flag : request.volume_capability().mount().mount_flags()) {
+      text += " " + flag;
+    }
+  }
+  return text;
+}
 
 class Plugin {
  public:
@@ -105,6 +123,12 @@ class Plugin {
     }
     if (fault.action == "code") {
       return Told(fault);
+    }
+    if (fault.action == "echo-late") {
+      std::this_thread::sleep_for(std::chrono::milliseconds(500));
+    }
+    if (fault.action.rfind("echo", 0) == 0) {
+      return {Told(fault).error_code(), "cannot log in with" + call.given};
     }
     if (fault.action == "lie" || fault.action == "hang") {
       return Status::OK;
@@ -294,7 +318,9 @@ class Controller final : public pb::Controller::Service {
                       const pb::CreateVolumeRequest* request,
                       pb::CreateVolumeResponse* response) override {
     return plugin_.Run(
-        context, {"CreateVolume", request->name(), "", request->secrets_size()},
+        context,
+        {"CreateVolume", request->name(), "", request->secrets_size(),
+         Given(*request)},
         [&](const Fault& fault) {
           fs::create_directories(plugin_.DataOf(request->name()));
           response->mutable_volume()->set_volume_id(request->name());
@@ -306,41 +332,43 @@ class Controller final : public pb::Controller::Service {
   Status DeleteVolume(grpc::ServerContext* context,
                       const pb::DeleteVolumeRequest* request,
                       pb::DeleteVolumeResponse* /*response*/) override {
-    return plugin_.Run(
-        context,
-        {"DeleteVolume", request->volume_id(), "", request->secrets_size()},
-        [&](const Fault&) {
-          fs::remove_all(plugin_.DataOf(request->volume_id()));
-          return Status::OK;
-        });
+    return plugin_.Run(context,
+                       {"DeleteVolume", request->volume_id(), "",
+                        request->secrets_size(), Given(*request)},
+                       [&](const Fault&) {
+                         fs::remove_all(plugin_.DataOf(request->volume_id()));
+                         return Status::OK;
+                       });
   }
   Status ControllerPublishVolume(
       grpc::ServerContext* context,
       const pb::ControllerPublishVolumeRequest* request,
       pb::ControllerPublishVolumeResponse* response) override {
-    return plugin_.Run(context,
-                       {"ControllerPublishVolume", request->volume_id(),
-                        request->node_id(), request->secrets_size()},
-                       [&](const Fault& fault) {
-                         std::ofstream(plugin_.AttachedTo(request->volume_id(),
-                                                          request->node_id()));
-                         (*response->mutable_publish_context())["attached"] =
-                             Answer(request->node_id(), fault);
-                         return Status::OK;
-                       });
+    return plugin_.Run(
+        context,
+        {"ControllerPublishVolume", request->volume_id(), request->node_id(),
+         request->secrets_size(), Given(*request)},
+        [&](const Fault& fault) {
+          std::ofstream(
+              plugin_.AttachedTo(request->volume_id(), request->node_id()));
+          (*response->mutable_publish_context())["attached"] =
+              Answer(request->node_id(), fault);
+          return Status::OK;
+        });
   }
   Status ControllerUnpublishVolume(
       grpc::ServerContext* context,
       const pb::ControllerUnpublishVolumeRequest* request,
       pb::ControllerUnpublishVolumeResponse* /*response*/) override {
-    return plugin_.Run(context,
-                       {"ControllerUnpublishVolume", request->volume_id(),
-                        request->node_id(), request->secrets_size()},
-                       [&](const Fault&) {
-                         fs::remove(plugin_.AttachedTo(request->volume_id(),
-                                                       request->node_id()));
-                         return Status::OK;
-                       });
+    return plugin_.Run(
+        context,
+        {"ControllerUnpublishVolume", request->volume_id(), request->node_id(),
+         request->secrets_size(), Given(*request)},
+        [&](const Fault&) {
+          fs::remove(
+              plugin_.AttachedTo(request->volume_id(), request->node_id()));
+          return Status::OK;
+        });
   }
 
  private:
@@ -376,14 +404,15 @@ class Node final : public pb::Node::Service {
   Status NodeExpandVolume(grpc::ServerContext* context,
                           const pb::NodeExpandVolumeRequest* request,
                           pb::NodeExpandVolumeResponse* response) override {
-    return plugin_.Run(context,
-                       {"NodeExpandVolume", request->volume_id(),
-                        request->volume_path(), request->secrets_size()},
-                       [&](const Fault&) {
-                         response->set_capacity_bytes(
-                             request->capacity_range().required_bytes());
-                         return Status::OK;
-                       });
+    return plugin_.Run(
+        context,
+        {"NodeExpandVolume", request->volume_id(), request->volume_path(),
+         request->secrets_size(), Given(*request)},
+        [&](const Fault&) {
+          response->set_capacity_bytes(
+              request->capacity_range().required_bytes());
+          return Status::OK;
+        });
   }
   Status NodeGetVolumeStats(grpc::ServerContext* context,
                             const pb::NodeGetVolumeStatsRequest* request,
@@ -408,7 +437,8 @@ class Node final : public pb::Node::Service {
     return plugin_.Run(
         context,
         {"NodeStageVolume", request->volume_id(),
-         request->staging_target_path(), request->secrets_size()},
+         request->staging_target_path(), request->secrets_size(),
+         Given(*request)},
         [&](const Fault& fault) {
           const fs::path data = plugin_.DataOf(request->volume_id());
           fs::create_directories(data);
@@ -428,14 +458,14 @@ class Node final : public pb::Node::Service {
   Status NodePublishVolume(
       grpc::ServerContext* context, const pb::NodePublishVolumeRequest* request,
       pb::NodePublishVolumeResponse* /*response*/) override {
-    return plugin_.Run(context,
-                       {"NodePublishVolume", request->volume_id(),
-                        request->target_path(), request->secrets_size()},
-                       [&](const Fault& fault) {
-                         return Mount(request->staging_target_path(),
-                                      request->target_path(), fault,
-                                      request->readonly());
-                       });
+    return plugin_.Run(
+        context,
+        {"NodePublishVolume", request->volume_id(), request->target_path(),
+         request->secrets_size(), Given(*request)},
+        [&](const Fault& fault) {
+          return Mount(request->staging_target_path(), request->target_path(),
+                       fault, request->readonly());
+        });
   }
   Status NodeUnpublishVolume(
       grpc::ServerContext* context,

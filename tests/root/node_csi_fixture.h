@@ -64,6 +64,7 @@ class NodeCsi : public NodeFixture {
     }
     std::filesystem::create_directories("/run/host/a");
     std::filesystem::create_directories(kFaults);
+    BeforeStart();
     ASSERT_NO_FATAL_FAILURE(StartNode(config_));
     ASSERT_EQ(MessageOf(client_->RegisterPlugin(
                   {.plugin = "fault", .type = agent::PluginType::kMonolith})),
@@ -75,6 +76,8 @@ class NodeCsi : public NodeFixture {
     plugin_ = Process();
     NodeFixture::TearDown();
   }
+
+  virtual void BeforeStart() {}
 
   void StartPlugin() {
     const std::string socket = std::string(kFaultDirectory) + "/csi.sock";

@@ -10,10 +10,16 @@
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <memory>
 #include <string>
 #include <string_view>
+#include <utility>
+#include <vector>
 
+#include "mountd/base/paths.h"
 #include "tests/root/node_csi_fixture.h"
+#include "tests/support/bus_client.h"
+#include "tests/support/private_bus.h"
 
 namespace mountd::testing {
 namespace {
@@ -28,6 +34,15 @@ constexpr bool kHasShadow = false;
 #endif
 
 constexpr char kCanary[] = "canary-5f0e7b21d4";
+constexpr char kSecret[] = "canary-5f0e7b21d4-secret";
+constexpr char kFlag[] = "canary-5f0e7b21d4-flag";
+constexpr char kBusDirectory[] = "/run/host/bus";
+constexpr char kProperties[] = "org.freedesktop.DBus.Properties";
+
+std::string TextOf(const std::string& path) {
+  std::ifstream in(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>()};
+}
 
 // Whether the text is in any file below it.
 bool IsInFiles(const std::string& directory, const std::string& text) {
@@ -57,33 +72,37 @@ pid_t PidOf(const UniqueFd& pidfd) {
   return -1;
 }
 
-// Whether the text is in this part of a process's memory; in chunks that
-// overlap, as reserved memory is larger than what is there.
-bool IsInRange(int memory, unsigned long begin, unsigned long end,
-               const std::string& text) {
+// What is around the text in this part of a process's memory, "" if it is not
+// there; in chunks that overlap, as reserved memory is larger than what is
+// there.
+std::string FindInRange(int memory, unsigned long begin, unsigned long end,
+                        const std::string& text) {
   constexpr std::size_t kChunk = std::size_t{1} << 20U;
+  constexpr std::size_t kAround = 256;
   std::string chunk(kChunk, '\0');
   for (unsigned long at = begin; at < end; at += kChunk - text.size()) {
     const ssize_t got =
         ::pread(memory, chunk.data(), std::min<std::size_t>(kChunk, end - at),
                 static_cast<off_t>(at));
     if (got <= 0) {
-      return false;
+      return "";
     }
-    if (std::string_view(chunk.data(), static_cast<std::size_t>(got))
-            .find(text) != std::string_view::npos) {
-      return true;
+    const std::string_view part(chunk.data(), static_cast<std::size_t>(got));
+    const std::size_t found = part.find(text);
+    if (found != std::string_view::npos) {
+      return std::string(
+          part.substr(found - std::min(found, kAround), 2 * kAround));
     }
     if (end - at <= kChunk) {
-      return false;
+      return "";
     }
   }
-  return false;
+  return "";
 }
 
 // Whether the text is in the writable memory of a process: what a core of it
-// would hold.
-bool IsInMemory(pid_t pid, const std::string& text) {
+// would hold. Says where, and what is around it.
+std::string FindInMemory(pid_t pid, const std::string& text) {
   const std::string process = "/proc/" + std::to_string(pid);
   std::ifstream maps(process + "/maps");
   const UniqueFd memory(
@@ -94,63 +113,196 @@ bool IsInMemory(pid_t pid, const std::string& text) {
     unsigned long begin = 0;
     unsigned long end = 0;
     std::array<char, 5> mode{};
-    if (std::sscanf(line.c_str(), "%lx-%lx %4s", &begin, &end, mode.data()) ==
-            3 &&
-        mode[1] == 'w' && IsInRange(memory.get(), begin, end, text)) {
-      ADD_FAILURE() << process << ": " << line;
-      return true;
+    if (std::sscanf(line.c_str(), "%lx-%lx %4s", &begin, &end, mode.data()) !=
+            3 ||
+        mode[1] != 'w') {
+      continue;
+    }
+    const std::string found = FindInRange(memory.get(), begin, end, text);
+    if (!found.empty()) {
+      return line + ": " + ::testing::PrintToString(found);
     }
   }
-  return false;
+  return "";
 }
 
-TEST_F(NodeCsi, ASecretIsFoundNowhere) {
-  const std::string secret = std::string(kCanary) + "-secret";
-  const std::string flag = std::string(kCanary) + "-flag";
-  agent::VolumeSpec spec = Volume();
-  spec.secrets = {{"password", secret}};
-  spec.usage.mount_flags = {flag};
-  std::string texts;
-  for (const char* action : {"code 3", "code 14", ""}) {
-    Tell("NodeStageVolume", action);
-    const auto published = client_->PublishVolume("web", spec);
-    texts += published ? "" : published.error().Message();
+// With mountd on the bus as well, where root asks for all that it logs.
+class NodeCsiSecrets : public NodeCsi {
+ protected:
+  void BeforeStart() override {
+    fs::create_directories(kBusDirectory);
+    bus_ = std::make_unique<test::PrivateBus>(kBusDirectory);
   }
-  const auto published = client_->PublishVolume("web", spec);
-  ASSERT_EQ(MessageOf(published), "Ok");
-  spec.usage.mount_flags = {flag + "2"};
-  const auto other = client_->PublishVolume("web", spec);
-  texts += other ? "" : other.error().Message();
-  const auto volumes = client_->ListVolumes();
-  ASSERT_TRUE(volumes) << volumes.error().Message();
-  for (const agent::StagedVolume& volume : *volumes) {
-    texts += volume.plugin + volume.volume + volume.state + volume.fs_type;
+  void TearDown() override {
+    clients_.clear();
+    NodeCsi::TearDown();
+    bus_.reset();
   }
-  texts += node_->Log();
-  EXPECT_EQ(texts.find(kCanary), std::string::npos) << texts;
-  EXPECT_FALSE(IsInFiles("/var/lib", kCanary));
-  EXPECT_FALSE(IsInFiles("/run/mountd/state", kCanary));
-  for (const char* name : {"mountd", "mountd-exec", "mountd-csi"}) {
-    for (const UniqueFd& process : Node::Processes(name)) {
-      const std::string proc = "/proc/" + std::to_string(PidOf(process));
-      for (const char* file : {"/cmdline", "/environ"}) {
-        std::ifstream in(proc + file, std::ios::binary);
-        const std::string content((std::istreambuf_iterator<char>(in)),
-                                  std::istreambuf_iterator<char>());
-        EXPECT_EQ(content.find(kCanary), std::string::npos) << proc << file;
+
+  // The agent and root, on the socket and on the bus.
+  void ConnectAll() {
+    for (const uid_t uid : {kAgentUid, uid_t{0}}) {
+      for (const bool on_the_bus : {false, true}) {
+        auto client = test::BusClient::Connect(
+            {on_the_bus ? bus_->address()
+                        : "unix:path=" + std::string(paths::kBusSocket),
+             on_the_bus, uid});
+        ASSERT_NE(client, nullptr) << uid << on_the_bus;
+        const auto subscribed = client->Call("Subscribe", "a{sv}", 0);
+        ASSERT_TRUE(subscribed.ok()) << subscribed.message;
+        clients_.push_back(std::move(client));
+      }
+    }
+    const auto level = clients_.back()->CallOn(
+        "/org/freedesktop/LogControl1", kProperties, "Set", "ssv",
+        "org.freedesktop.LogControl1", "LogLevel", "s", "debug");
+    ASSERT_TRUE(level.ok()) << level.message;
+  }
+  // All that mountd tells without being asked, and of what there is.
+  std::string AllThatIsTold() {
+    std::string text;
+    for (const auto& client : clients_) {
+      for (const char* method : {"ListVolumes", "ListAllocations", "ListOwed",
+                                 "ListOperations", "ListPlugins"}) {
+        text += client->Call(method, "a{sv}", 0).text;
+      }
+      text += client->Call("GetStatistics", "a{sv}", 0).text;
+      text += client->Call("GetAllocation", "sa{sv}", "web", 0).text;
+      const auto objects =
+          client->CallOn("/org/mountd1", "org.freedesktop.DBus.ObjectManager",
+                         "GetManagedObjects", "");
+      text += objects.text;
+      for (const char* path : {"/", "/org", "/org/mountd1"}) {
+        text += client
+                    ->CallOn(path, "org.freedesktop.DBus.Introspectable",
+                             "Introspect", "")
+                    .text;
+      }
+      text += client
+                  ->CallOn("/org/mountd1", kProperties, "GetAll", "s",
+                           "org.mountd1.Manager")
+                  .text;
+      client->Fence();
+      for (const test::Signal& signal : client->signals()) {
+        text += signal.member + signal.text + "\n";
+      }
+    }
+    return text;
+  }
+  // "" if none of the daemons has it in its memory.
+  static std::string FindInDaemons(const std::string& secret) {
+    for (const char* name : {"mountd", "mountd-exec", "mountd-csi"}) {
+      for (const UniqueFd& process : Node::Processes(name)) {
+        const std::string found =
+            kHasShadow ? "" : FindInMemory(PidOf(process), secret);
+        if (!found.empty()) {
+          return name + (": " + found);
+        }
+      }
+    }
+    return "";
+  }
+  void ExpectNotToldByProc() {
+    for (const char* name : {"mountd", "mountd-exec", "mountd-csi"}) {
+      const std::vector<UniqueFd> processes = Node::Processes(name);
+      EXPECT_FALSE(processes.empty()) << name;
+      for (const UniqueFd& process : processes) {
+        const std::string proc = "/proc/" + std::to_string(PidOf(process));
+        for (const char* file : {"/cmdline", "/environ"}) {
+          EXPECT_EQ(TextOf(proc + file).find(kCanary), std::string::npos)
+              << proc << file;
+        }
+        // Flags come to mountd in a message, but no core of it can be.
+        EXPECT_NE(TextOf(proc + "/limits").find("Max core file size        0 "),
+                  std::string::npos)
+            << name;
       }
     }
   }
-  // The secret is the plugin's host's to read; mountd never has it. The flags
-  // come to it in a message, but no core of it can be.
-  for (const UniqueFd& process : Node::Processes("mountd")) {
-    EXPECT_FALSE(!kHasShadow && IsInMemory(PidOf(process), secret));
-    std::ifstream limits("/proc/" + std::to_string(PidOf(process)) + "/limits");
-    const std::string text((std::istreambuf_iterator<char>(limits)),
-                           std::istreambuf_iterator<char>());
-    EXPECT_NE(text.find("Max core file size        0 "), std::string::npos)
-        << text;
+  agent::VolumeSpec Spec() const {
+    agent::VolumeSpec spec = Volume();
+    spec.secrets = {{"password", kSecret}};
+    spec.usage.mount_flags = {kFlag};
+    return spec;
   }
+  // The errors of publishing while the plugin does each of these.
+  std::string FailToPublish(const std::vector<std::string>& actions) {
+    std::string texts;
+    for (const char* rpc : {"NodeStageVolume", "NodePublishVolume"}) {
+      for (const std::string& action : actions) {
+        Tell(rpc, action);
+        const auto published = client_->PublishVolume("web", Spec());
+        EXPECT_FALSE(published) << rpc << action;
+        texts += MessageOf(published) + "\n";
+      }
+    }
+    Tell("", "");
+    return texts;
+  }
+  // An answer that comes as a signal, because nobody waits for it.
+  void PublishWithoutPatience(test::BusClient& client) {
+    Tell("NodeStageVolume", "echo-late 3");
+    const auto answer =
+        client.Call("PublishVolume", "ssssa{sv}a{ss}a{ss}a{sv}", "web", "data",
+                    "v", "fault", 1, "mount_flags", "as", 1, kFlag, 0, 0, 1,
+                    "patience_ms", "u", 1U);
+    EXPECT_EQ(answer.error, "org.mountd1.Error.InProgress") << answer.message;
+    const std::string done = client.AwaitSignal("OperationDone").text;
+    EXPECT_NE(done.find("cannot log in with [REDACTED]"), std::string::npos)
+        << done;
+    EXPECT_EQ(done.find(kCanary), std::string::npos) << done;
+    Tell("", "");
+  }
+
+  std::unique_ptr<test::PrivateBus> bus_;
+  std::vector<std::unique_ptr<test::BusClient>> clients_;
+};
+
+TEST_F(NodeCsiSecrets, ASecretIsFoundNowhere) {
+  ASSERT_NO_FATAL_FAILURE(ConnectAll());
+  std::string texts = FailToPublish({"code 3", "code 14"});
+  ASSERT_EQ(MessageOf(client_->PublishVolume("web", Spec())), "Ok");
+  agent::VolumeSpec other = Spec();
+  other.usage.mount_flags = {std::string(kFlag) + "2"};
+  texts += MessageOf(client_->PublishVolume("web", other));
+  texts += AllThatIsTold();
+  const std::string log = node_->Log();
+  EXPECT_NE(log.find("debug: "), std::string::npos) << log;
+  texts += log;
+  EXPECT_EQ(texts.find(kCanary), std::string::npos) << texts;
+  EXPECT_FALSE(IsInFiles("/var/lib", kCanary));
+  EXPECT_FALSE(IsInFiles("/run/mountd/state", kCanary));
+  ExpectNotToldByProc();
+  // It was mountd-csi's to hand on, and is overwritten by now. A plugin's own
+  // text that quotes it is gRPC's, in buffers and on stacks.
+  EXPECT_EQ(FindInDaemons(kSecret), "");
+  ExpectReleased();
+}
+
+TEST_F(NodeCsiSecrets, APluginThatQuotesASecretTellsItToNobody) {
+  ASSERT_NO_FATAL_FAILURE(ConnectAll());
+  std::string texts = FailToPublish({"echo 3", "echo 14"});
+  // The plugin's text comes through, without what it quotes.
+  EXPECT_NE(texts.find("cannot log in with password=[REDACTED] [REDACTED]"),
+            std::string::npos)
+      << texts;
+  EXPECT_TRUE(Eventually([this] { return Unpublish() == "Ok"; }));
+  for (const auto* client : {&clients_[0], &clients_[1]}) {  // the agent's
+    PublishWithoutPatience(**client);
+    EXPECT_TRUE(Eventually([this] { return Unpublish() == "Ok"; }));
+  }
+  agent::VolumeCreation creation;
+  creation.plugin = "fault";
+  creation.name = "created";
+  creation.secrets = {{"password", kSecret}};
+  Tell("CreateVolume", "echo 13");
+  const auto created = client_->CreateVolume(creation);
+  EXPECT_NE(MessageOf(created).find("password=[REDACTED]"), std::string::npos);
+  Tell("", "");
+  texts += MessageOf(created) + AllThatIsTold() + node_->Log();
+  EXPECT_EQ(texts.find(kCanary), std::string::npos) << texts;
+  EXPECT_FALSE(IsInFiles("/var/lib", kCanary));
+  EXPECT_FALSE(IsInFiles("/run/mountd/state", kCanary));
   ExpectReleased();
 }
 
