@@ -21,9 +21,9 @@
 namespace mountd::csi_local {
 namespace {
 
-// No account has it: Debian gives out 16 bits, and ranges for containers end
-// below 2^31 - 2^28.
-constexpr uid_t kToolUser = 0x7FFFFFF0;
+// Nobody's: systemd's ranges for containers end right below (systemd's
+// UIDS-GIDS), and a number of a process has 22 bits.
+constexpr uid_t kFirstToolUser = 0x70000000;
 constexpr rlim_t kMemoryLimit = rlim_t{4} << 30U;
 constexpr rlim_t kFilesLimit = 32;
 // As the deadline of RunTool(), which counts only while that waits.
@@ -69,16 +69,20 @@ Result<void> LeaveNamespaces() {
   return Ok();
 }
 
+// Each tool is another user: two of one user would have each other's images, by
+// /proc/<pid>/fd.
+uid_t ToolUser() { return kFirstToolUser + static_cast<uid_t>(::getpid()); }
+
 Result<void> DropPrivileges() {
+  const uid_t user = ToolUser();
   // The bounding set needs CAP_SETPCAP; no_new_privs keeps exec from giving
   // anything out of it anyway.
   for (unsigned long capability = 0; capability <= CAP_LAST_CAP; ++capability) {
     ::prctl(PR_CAPBSET_DROP, capability, 0, 0, 0);
   }
   ::prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0);
-  if (::setgroups(0, nullptr) != 0 ||
-      ::setresgid(kToolUser, kToolUser, kToolUser) != 0 ||
-      ::setresuid(kToolUser, kToolUser, kToolUser) != 0 ||
+  if (::setgroups(0, nullptr) != 0 || ::setresgid(user, user, user) != 0 ||
+      ::setresuid(user, user, user) != 0 ||
       ::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0) {
     return ErrnoError(errno, "drop privileges", "tool");
   }

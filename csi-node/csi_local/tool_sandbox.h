@@ -13,12 +13,12 @@ inline constexpr int kToolFd = 3;
 inline constexpr char kRunToolOption[] = "--run-tool";
 
 // Becomes the program argv[0], of a path, which parses what may be hostile: as
-// a user that owns no file, without a capability and without a way to get one,
-// in mount, network, IPC and UTS namespaces of its own, all mounts read-only,
-// no file larger than kToolFd's, and with only the system calls that read
-// files, write descriptors and manage memory. Single-threaded callers only.
-// Returns only if something of that fails; the process must end then, because
-// it is half confined.
+// a user of its own that owns no file, without a capability and without a way
+// to get one, in mount, network, IPC and UTS namespaces of its own, all mounts
+// read-only, no file larger than kToolFd's, and with only the system calls that
+// read files, write descriptors and manage memory. Single-threaded callers
+// only. Returns only if something of that fails; the process must end then,
+// because it is half confined.
 Error BecomeTool(char* const* argv);
 
 }  // namespace mountd::csi_local

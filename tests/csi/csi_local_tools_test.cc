@@ -28,6 +28,7 @@ while read -r line; do echo "$line" >&2; done </proc/self/status
 echo x >"$1/made" && echo attack: a file is made >&2
 echo x >>"$1/there" && echo attack: a file of root is written to >&2
 read -r line <"$1/secret" && echo attack: a file of root is read >&2
+read -r line <"/proc/$2/fd/3" && echo attack: another image is read >&2
 kill -0 $PPID && echo attack: a process is signalled >&2
 echo tried all but one >&2
 /bin/true && echo attack: a program is started >&2
@@ -49,7 +50,10 @@ class CsiLocalTools : public Sandbox {
     }
     image_.reset(::open((root() + "/image").c_str(),
                         O_RDWR | O_CREAT | O_CLOEXEC, 0666));
+    ASSERT_EQ(6, ::write(image_.get(), "image\n", 6));
     ASSERT_EQ(0, ::ftruncate(image_.get(), 1 << 20));
+    // As csi-local has lent it to the tool.
+    ASSERT_EQ(0, ::fchmod(image_.get(), 0666));
     std::ofstream(root() + "/there") << "root's\n";
     std::ofstream(root() + "/secret") << "root's\n";
     ASSERT_EQ(0, ::chmod((root() + "/secret").c_str(), 0600));
@@ -62,20 +66,38 @@ class CsiLocalTools : public Sandbox {
     std::vector<std::string> argv{"/bin/sh", "-c", "exec \"$@\" 2>" + log,
                                   "sh"};
     argv.insert(argv.end(), before.begin(), before.end());
-    argv.insert(argv.end(), {"/bin/sh", "-c", script, "sh", root()});
+    argv.insert(argv.end(), {"/bin/sh", "-c", script, "sh", root(),
+                             std::to_string(other_.pid())});
     Process shell(argv, image_);
     shell.Wait();
     return Text(log);
   }
 
+  // A tool that is at work all the time.
+  void StartOther() {
+    other_ = Process(
+        {CSI_LOCAL, "--run-tool", "/bin/sh", "-c", "while :; do :; done"},
+        image_);
+    const std::string status =
+        "/proc/" + std::to_string(other_.pid()) + "/status";
+    ASSERT_TRUE(Eventually([&status] {
+      const std::string text = Text(status);
+      return text.find("Name:\tsh") != std::string::npos &&
+             text.find("Seccomp:\t2") != std::string::npos;
+    }));
+  }
+
   UniqueFd image_;
+  Process other_;
 };
 
 TEST_F(CsiLocalTools, DoNothingToAnythingButTheirImage) {
+  ASSERT_NO_FATAL_FAILURE(StartOther());
   const std::string naive = Run({"/usr/bin/env"}, kAttacks);
-  for (const char* attack : {"a file is made", "a file of root is written to",
-                             "a file of root is read", "a process is signalled",
-                             "a program is started"}) {
+  for (const char* attack :
+       {"a file is made", "a file of root is written to",
+        "a file of root is read", "another image is read",
+        "a process is signalled", "a program is started"}) {
     EXPECT_NE(std::string::npos, naive.find(attack)) << attack << "\n" << naive;
   }
   ASSERT_EQ(0, ::unlink((root() + "/made").c_str()));
@@ -94,13 +116,8 @@ TEST_F(CsiLocalTools, DoNothingToAnythingButTheirImage) {
 }
 
 TEST_F(CsiLocalTools, HaveNamespacesOfTheirOwnAndMakeNoLargerFile) {
-  Process shell(
-      {CSI_LOCAL, "--run-tool", "/bin/sh", "-c", "while :; do :; done"},
-      image_);
-  const std::string process = "/proc/" + std::to_string(shell.pid());
-  ASSERT_TRUE(Eventually([&process] {
-    return Text(process + "/status").find("Seccomp:\t2") != std::string::npos;
-  }));
+  ASSERT_NO_FATAL_FAILURE(StartOther());
+  const std::string process = "/proc/" + std::to_string(other_.pid());
   for (const char* kind : {"mnt", "net", "ipc", "uts"}) {
     const std::string name = std::string("/ns/") + kind;
     EXPECT_NE(std::filesystem::read_symlink("/proc/self" + name),
