@@ -24,6 +24,12 @@ namespace {
 // Nobody's: systemd's ranges for containers end right below (systemd's
 // UIDS-GIDS), and a number of a process has 22 bits.
 constexpr uid_t kFirstToolUser = 0x70000000;
+// A sanitizer has reserved terabytes, and could map nothing more until exec.
+#ifdef MOUNTD_SANITIZED
+constexpr bool kSanitized = true;
+#else
+constexpr bool kSanitized = false;
+#endif
 constexpr rlim_t kMemoryLimit = rlim_t{4} << 30U;
 constexpr rlim_t kFilesLimit = 32;
 // As the deadline of RunTool(), which counts only while that waits.
@@ -48,7 +54,7 @@ Result<void> LimitResources() {
   MOUNTD_TRY(Limit(RLIMIT_FSIZE, static_cast<rlim_t>(image.st_size)));
   MOUNTD_TRY(Limit(RLIMIT_NOFILE, kFilesLimit));
   MOUNTD_TRY(Limit(RLIMIT_CPU, kCpuLimit));
-  return Limit(RLIMIT_AS, kMemoryLimit);
+  return kSanitized ? Ok() : Limit(RLIMIT_AS, kMemoryLimit);
 }
 
 // The image's descriptor is of the mount that csi-local has opened the image
