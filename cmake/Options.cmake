@@ -54,7 +54,11 @@ include_directories(${PROJECT_SOURCE_DIR})
 
 find_program(MOUNTD_CCACHE ccache)
 if(MOUNTD_CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
-  set(CMAKE_CXX_COMPILER_LAUNCHER ${MOUNTD_CCACHE})
+  # A clone in another folder finds what this one has compiled, because ccache
+  # makes paths below the base directory relative before it compares.
+  set(CMAKE_CXX_COMPILER_LAUNCHER
+      ${CMAKE_COMMAND} -E env CCACHE_BASEDIR=${PROJECT_SOURCE_DIR}
+      CCACHE_NOHASHDIR=1 ${MOUNTD_CCACHE})
 endif()
 
 if(MOUNTD_SANITIZE)
