@@ -418,17 +418,15 @@ TEST_F(CsiLocalDevices, AFileThatATaskBindsInsteadIsNotTheVolume) {
       0, ::mount(Target("t").c_str(), kept.c_str(), nullptr, MS_BIND, nullptr));
   // csi-local is killed, so that the last one to have it open is the task.
   plugin_.KillAndWait();
-  {
-    const UniqueFd task = OpenDevice(kept);
-    ASSERT_EQ(0, ::ioctl(task.get(), LOOP_CLR_FD));
-  }
-  {
+  // udev may have it open for a moment as well.
+  ASSERT_TRUE(Eventually([&] {
+    ::ioctl(OpenDevice(kept).get(), LOOP_CLR_FD);
     const UniqueFd task = OpenDevice(kept);
     const UniqueFd own = OpenDevice(file);
     loop_config config{};
     config.fd = static_cast<__u32>(own.get());
-    ASSERT_EQ(0, ::ioctl(task.get(), LOOP_CONFIGURE, &config));
-  }
+    return ::ioctl(task.get(), LOOP_CONFIGURE, &config) == 0;
+  }));
   Start();
   EXPECT_EQ(StatusCode::FAILED_PRECONDITION,
             Publish(id, "u", BlockCapability()));
