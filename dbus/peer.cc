@@ -4,8 +4,11 @@
 #include <sdbus-c++/IConnection.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <systemd/sd-id128.h>
+#include <unistd.h>
 
+#include <memory>
 #include <utility>
 
 #include "dbus/handshake.h"
@@ -45,6 +48,19 @@ const sd_bus_vtable kDriver[] = {
     SD_BUS_VTABLE_END};
 #pragma GCC diagnostic pop
 
+// A pidfd of the process that connected. Before Linux 6.5 it is opened by its
+// number, which another process may have by then.
+UniqueFd PeerProcess(int socket, pid_t pid) {
+  constexpr int kSoPeerPidfd = 77;  // SO_PEERPIDFD
+  int fd = -1;
+  socklen_t size = sizeof(fd);
+  if (getsockopt(socket, SOL_SOCKET, kSoPeerPidfd, &fd, &size) == 0) {
+    return UniqueFd(fd);
+  }
+  // Not the function of glibc 2.36, whose header lacks extern "C".
+  return UniqueFd(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)));
+}
+
 }  // namespace
 
 Result<Caller> PeerCaller(int socket) {
@@ -54,6 +70,9 @@ Result<Caller> PeerCaller(int socket) {
     return ErrnoError(errno, "SO_PEERCRED", "peer");
   }
   Caller caller{credentials.uid, credentials.gid, {}};
+  caller.pid = static_cast<std::uint32_t>(credentials.pid);
+  caller.process =
+      std::make_shared<const UniqueFd>(PeerProcess(socket, credentials.pid));
   caller.groups.resize(64);
   size = static_cast<socklen_t>(caller.groups.size() * sizeof(gid_t));
   int status = getsockopt(socket, SOL_SOCKET, SO_PEERGROUPS,

@@ -7,6 +7,8 @@
 #include <string>
 #include <vector>
 
+#include "mountd/base/result.h"
+#include "mountd/base/unique_fd.h"
 #include "mountd/decisions.h"
 #include "mountd/progress.h"
 
@@ -21,7 +23,15 @@ struct Caller {
   // Of this one call: who is asked for it has said that it may administer
   // (dbus/polkit.h); "": nobody was asked.
   std::string authority = {};
+  // The process that connected, and a pidfd of it; 0 where that is not known.
+  std::uint32_t pid = 0;
+  std::shared_ptr<const UniqueFd> process = {};
 };
+
+// The pid of the process that connected, for looking at it in /proc.
+// FailedPrecondition if it has ended, as another may have its number, or if it
+// is not known.
+Result<std::uint32_t> LivingPidOf(const Caller& caller);
 
 // Set once nobody waits for the work any more; long retries look at it.
 using CancelToken = std::shared_ptr<std::atomic<bool>>;

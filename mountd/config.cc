@@ -281,6 +281,12 @@ bool Contains(const std::vector<IdRange>& ranges, std::uint32_t id) {
   });
 }
 
+bool AllowsContainer(const RuleConfig& rule, std::string_view cgroup,
+                     bool tmpfs) {
+  return rule.containers && (!tmpfs || rule.container_tmpfs) &&
+         AllowsCgroup(rule, cgroup);
+}
+
 bool AllowsCgroup(const RuleConfig& rule, std::string_view path) {
   return std::any_of(
       rule.cgroups.begin(), rule.cgroups.end(),

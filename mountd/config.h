@@ -110,6 +110,7 @@ struct RuleConfig {
   bool bidirectional = false;
   bool detached = false;    // may have mounts as fds
   bool containers = false;  // may have mounts made in containers in `cgroups`
+  bool container_tmpfs = false;  // tmpfs mounts there, too
   // May hand in network namespaces of the host's user namespace, as those of
   // containers that root has started.
   bool host_namespaces = false;
@@ -119,6 +120,10 @@ struct RuleConfig {
 
 // Whether the cgroup at this path is one that the rule grants, or beneath it.
 bool AllowsCgroup(const RuleConfig& rule, std::string_view path);
+
+// Whether the rule grants mounts in containers of that cgroup, or a tmpfs.
+bool AllowsContainer(const RuleConfig& rule, std::string_view cgroup,
+                     bool tmpfs);
 
 // Whether the rule names this user or one of these groups.
 bool Applies(const RuleConfig& rule, std::uint32_t uid,

@@ -120,7 +120,7 @@ Result<RuleConfig> ReadRule(const ConfigReader& reader,
       {"users", "groups", "host_volumes", "filesystems", "plugins",
        "register_plugins", "control_plugins", "networks", "host_ports", "ids",
        "alloc_roots", "cgroups", "bidirectional", "detached", "containers",
-       "host_namespaces", "administer"}));
+       "container_tmpfs", "host_namespaces", "administer"}));
   RuleConfig rule;
   rule.line = table.source().begin.line;
   MOUNTD_TRY(ReadSubjects(reader, table, where, rule));
@@ -149,6 +149,8 @@ Result<RuleConfig> ReadRule(const ConfigReader& reader,
   MOUNTD_TRY(reader.Scalar(table, "bidirectional", where, rule.bidirectional));
   MOUNTD_TRY(reader.Scalar(table, "detached", where, rule.detached));
   MOUNTD_TRY(reader.Scalar(table, "containers", where, rule.containers));
+  MOUNTD_TRY(
+      reader.Scalar(table, "container_tmpfs", where, rule.container_tmpfs));
   MOUNTD_TRY(
       reader.Scalar(table, "host_namespaces", where, rule.host_namespaces));
   MOUNTD_TRY(reader.Scalar(table, "administer", where, rule.administer));

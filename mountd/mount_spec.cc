@@ -28,7 +28,8 @@ exec::AttachPlan PlanOf(const BindMountSpec& spec) {
   plan.target_kind = spec.target_kind;
   plan.caller = spec.caller;
   if (spec.target_kind == exec::TargetKind::kContainer) {
-    plan.container = exec::Container(spec.cgroup, spec.task_path);
+    plan.container =
+        exec::Container(spec.cgroup, spec.task_path, spec.caller_pid);
   }
   plan.source.kind = spec.source_kind;
   switch (spec.source_kind) {

@@ -45,6 +45,7 @@ struct BindMountSpec {
   std::string place;
   exec::CallerPlan caller;   // kDirectory
   std::uint64_t cgroup = 0;  // kContainer: that the container is in, or beneath
+  std::uint32_t caller_pid = 0;  // kContainer: who asks
 };
 
 // The mount configuration a task driver inserts.

@@ -369,15 +369,18 @@ Result<void> Policy::MayUseCgroup(const Caller& caller,
                 "no rule allows it to this user (cgroups)");
 }
 
-Result<void> Policy::MayMountIn(const Caller& caller,
-                                const std::string& path) const {
+Result<void> Policy::MayMountIn(const Caller& caller, const std::string& path,
+                                bool tmpfs) const {
   if (AnyRule(caller, [&](const RuleConfig& rule) {
-        return rule.containers && AllowsCgroup(rule, path);
+        return AllowsContainer(rule, path, tmpfs);
       })) {
     return Ok();
   }
   return Denied("bind-mount", "container in cgroup " + path,
-                "no rule allows it to this user (cgroups, containers = true)");
+                tmpfs ? "no rule allows this user a tmpfs there (cgroups, "
+                        "containers = true, container_tmpfs = true)"
+                      : "no rule allows it to this user (cgroups, containers "
+                        "= true)");
 }
 
 }  // namespace mountd

@@ -64,8 +64,10 @@ class Policy {
                          const exec::IdMapPlan& ids) const;
   // Detached mounts, whose flags their holder can change (detached = true).
   Result<void> MayOpenTree(const Caller& caller) const;
-  // In a container whose process is in the cgroup `path` (containers = true).
-  Result<void> MayMountIn(const Caller& caller, const std::string& path) const;
+  // In a container whose process is in the cgroup `path` (containers = true); a
+  // tmpfs needs container_tmpfs = true in the same rule.
+  Result<void> MayMountIn(const Caller& caller, const std::string& path,
+                          bool tmpfs) const;
   Result<void> MayUsePlugin(const Caller& caller,
                             const std::string& plugin) const;
   Result<void> MayRegisterPlugin(const Caller& caller,

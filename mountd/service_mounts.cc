@@ -119,7 +119,10 @@ Result<void> Service::AuthoriseTarget(const CallContext& call,
   if (spec.target_kind == exec::TargetKind::kContainer) {
     MOUNTD_ASSIGN(const exec::CgroupState task,
                   parts_.executor.InspectTask(spec.fd->get()));
-    MOUNTD_TRY(PolicyFor(call).MayMountIn(call.caller, task.path.data()));
+    MOUNTD_TRY(PolicyFor(call).MayMountIn(
+        call.caller, task.path.data(),
+        spec.source_kind == exec::SourceKind::kTmpfs));
+    MOUNTD_ASSIGN(spec.caller_pid, LivingPidOf(call.caller));
     spec.cgroup = owner.cgroup != 0 ? owner.cgroup : task.id;
     spec.place = std::to_string(task.mount_namespace);
   }

@@ -80,16 +80,18 @@ Result<void> CheckOwner(const Context& context, const Container& container) {
 }
 
 // Whose rule it is, only mountd knows.
-Result<void> CheckGranted(const Context& context, const std::string& cgroup) {
+Result<void> CheckGranted(const Context& context, const std::string& cgroup,
+                          bool tmpfs) {
   const std::vector<RuleConfig>& rules = context.config.rules;
   return std::any_of(rules.begin(), rules.end(),
                      [&](const RuleConfig& rule) {
-                       return rule.containers && AllowsCgroup(rule, cgroup);
+                       return AllowsContainer(rule, cgroup, tmpfs);
                      })
              ? Ok()
              : Result<void>(MakeError(
                    Code::kPermissionDenied, "open container", cgroup,
-                   "no rule grants containers there (containers = true)"));
+                   tmpfs ? "no rule grants a tmpfs there (container_tmpfs)"
+                         : "no rule grants containers there (containers)"));
 }
 
 // Where the child leaves its answer.
@@ -132,13 +134,17 @@ Result<MountState> EnterAndRun(
 }  // namespace
 
 Result<Container> OpenContainer(const Context& context, int pidfd,
-                                std::uint64_t cgroup) {
+                                const exec::ContainerPlan& plan, bool tmpfs) {
   MOUNTD_ASSIGN(Process process, OpenProcess(context, pidfd));
-  MOUNTD_ASSIGN(const Cgroup allowed, CheckWithin(context, process, cgroup));
-  MOUNTD_TRY(CheckGranted(context, allowed.path));
+  MOUNTD_ASSIGN(const Cgroup allowed,
+                CheckWithin(context, process, plan.cgroup));
+  MOUNTD_TRY(CheckGranted(context, allowed.path, tmpfs));
   MOUNTD_ASSIGN(Container container, Open(context, std::move(process)));
   container.cgroup = allowed.path;
   MOUNTD_TRY(CheckOwner(context, container));
+  MOUNTD_ASSIGN(container.roots,
+                CheckIdentity(context, container.process,
+                              container.mount_namespace, plan.caller));
   // Only if it still lives is what was opened the process's.
   MOUNTD_TRY(CheckAlive(context, pidfd));
   return container;

@@ -6,7 +6,7 @@
 #include <span>
 #include <string>
 
-#include "propagation/process.h"
+#include "propagation/container_identity.h"
 
 // Containers that others have made, and what is done in their mount namespaces.
 // The executor itself enters none: a child does, which ends with what it did
@@ -18,16 +18,18 @@ struct Container {
   UniqueFd mounts;                    // its mount namespace
   std::uint64_t mount_namespace = 0;  // the inode of that
   std::string cgroup;  // path of the one that the process is in, or beneath
+  ForeignRoots roots;  // of OpenContainer alone: that its own may not be
 };
 
 // The container of the process that `pidfd` is of. PermissionDenied unless some
-// rule of the config grants containers in `cgroup`; FailedPrecondition if that
-// is not in `cgroup` or beneath, has no mount namespace of its own (it is this
-// executor's, or init's), or one that another user namespace owns: there the
-// flags of what is attached are not locked, as those of copies are
-// (mount_namespaces(7)).
+// rule of the config grants containers in `plan.cgroup`, and a tmpfs there if
+// it is for one; FailedPrecondition if that is not in that cgroup or beneath,
+// has no mount namespace of its own (it is this executor's, or init's), or one
+// that another user namespace owns: there the flags of what is attached are not
+// locked, as those of copies are (mount_namespaces(7)); or if it is no
+// container (container_identity.h). Its root is still to be looked at.
 Result<Container> OpenContainer(const Context& context, int pidfd,
-                                std::uint64_t cgroup);
+                                const exec::ContainerPlan& plan, bool tmpfs);
 
 // A container with this mount namespace, if a process of `cgroup` or beneath is
 // in it yet.

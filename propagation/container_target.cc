@@ -18,26 +18,83 @@ using exec::FileFacts;
 using exec::MountState;
 using exec::Named;
 
-// In the container, where `clone` is not attached yet. If it fails half way,
-// the placeholder's undoing takes it away again.
-Result<MountState> AttachHere(const Context& context, const Source& source,
-                              const UniqueFd& clone, const std::string& path,
-                              const CloneSpec& spec) {
-  constexpr std::uint64_t kNoLinks =
-      RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS;
+struct Attachment {
+  UniqueFd clone;
+  std::uint64_t id = 0;  // of the clone
+  std::string path;      // in the container
+};
+
+// FailedPrecondition if what is mounted in the mount `id` goes to others, too:
+// to its peers and to the slaves of these, which may be on the host or in any
+// other namespace. No way is known to see all of them, so a shared mount is
+// refused even if it is the container's alone. A slave only receives.
+Result<void> CheckSendsNothing(const Context& context, std::uint64_t id,
+                               const std::string& path) {
+  MOUNTD_ASSIGN(const MountFacts mount, context.inspector.Facts(id));
+  return mount.peer_group == 0
+             ? Ok()
+             : Result<void>(MakeError(
+                   Code::kFailedPrecondition, "mount", path,
+                   "it lies in a shared mount, whose peers outside of the "
+                   "container would get the mount, too: make that mount "
+                   "private or a slave first"));
+}
+
+// In the container: opens the target, which leads from a root of its own.
+Result<UniqueFd> OpenTarget(const Context& context, const ForeignRoots& roots,
+                            const Source& source, const std::string& path) {
+  constexpr std::uint64_t kBelow =
+      RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS;
+  MOUNTD_ASSIGN(const UniqueFd root, OpenOwnRoot(context, roots, path));
   MOUNTD_ASSIGN(
-      const UniqueFd target,
-      Named(context.kernel.Open(exec::kFromRoot, path, O_PATH, kNoLinks),
+      UniqueFd target,
+      Named(context.kernel.Open(root.get(), path.substr(1), O_PATH, kBelow),
             "openat2", path));
   MOUNTD_ASSIGN(const FileFacts there,
                 Named(context.kernel.Stat(target.get(), ""), "statx", path));
-  if (S_ISDIR(there.mode) != S_ISDIR(source.file.mode)) {
-    return MakeError(Code::kFailedPrecondition, "mount", path,
-                     "what is there is of another type than the source");
+  return S_ISDIR(there.mode) == S_ISDIR(source.file.mode)
+             ? Result<UniqueFd>(std::move(target))
+             : MakeError(Code::kFailedPrecondition, "mount", path,
+                         "what is there is of another type than the source");
+}
+
+// The kernel's word that the mount went nowhere else: attached to a shared
+// mount it would have become shared itself, or that mount still is.
+Result<void> CheckWasNotSent(const Context& context, const Attachment& attached,
+                             std::uint64_t holder, const CloneSpec& spec) {
+  if (spec.propagation != exec::Propagation::kBidirectional) {
+    MOUNTD_TRY(CheckSendsNothing(context, attached.id, attached.path));
   }
-  MOUNTD_TRY(Named(context.kernel.AttachTree(clone.get(), target.get()),
-                   "move_mount", path));
-  return Settle(context, source, clone, there.mount_id, spec);
+  return CheckSendsNothing(context, holder, attached.path);
+}
+
+// In the container, where the clone is not attached yet. What comes after that
+// and fails, undoes it right here, with all copies that the kernel has made of
+// it: the process by which the container is found again may have left.
+Result<MountState> AttachHere(const Context& context, const Source& source,
+                              const ForeignRoots& roots,
+                              const Attachment& attachment,
+                              const CloneSpec& spec) {
+  const std::string& path = attachment.path;
+  MOUNTD_ASSIGN(const UniqueFd target,
+                OpenTarget(context, roots, source, path));
+  MOUNTD_ASSIGN(const FileFacts there,
+                Named(context.kernel.Stat(target.get(), ""), "statx", path));
+  MOUNTD_TRY(CheckSendsNothing(context, there.mount_id, path));
+  MOUNTD_TRY(
+      Named(context.kernel.AttachTree(attachment.clone.get(), target.get()),
+            "move_mount", path));
+  exec::Undo undo;
+  undo.Add([&] {
+    IgnoreBecauseBestEffort(
+        UnmountById(context, attachment.id, exec::UnmountMode::kDetach, path));
+  });
+  MOUNTD_TRY(CheckWasNotSent(context, attachment, there.mount_id, spec));
+  MOUNTD_ASSIGN(
+      const MountState state,
+      Settle(context, source, attachment.clone, there.mount_id, spec));
+  undo.Commit();
+  return state;
 }
 
 }  // namespace
@@ -48,23 +105,27 @@ Result<MountState> AttachInContainer(const Context& context,
                                      const exec::AttachPlan& plan, int pidfd,
                                      const CloneSpec& spec, exec::Undo* undo) {
   MOUNTD_ASSIGN(const Container container,
-                OpenContainer(context, pidfd, plan.container.cgroup));
+                OpenContainer(context, pidfd, plan.container,
+                              plan.source.kind == exec::SourceKind::kTmpfs));
   MOUNTD_ASSIGN(const std::shared_ptr<Place> place,
                 ClaimPlace(context, allocation, plan.target, undo));
-  MOUNTD_ASSIGN(const UniqueFd clone, MakeClone(context, source, spec));
-  MOUNTD_ASSIGN(
-      const FileFacts file,
-      Named(context.kernel.Stat(clone.get(), ""), "statx", spec.object));
+  Attachment attachment;
+  attachment.path = plan.container.path.data();
+  MOUNTD_ASSIGN(attachment.clone, MakeClone(context, source, spec));
+  MOUNTD_ASSIGN(const FileFacts file,
+                Named(context.kernel.Stat(attachment.clone.get(), ""), "statx",
+                      spec.object));
+  attachment.id = file.mount_id;
   MOUNTD_TRY(WritePlaceholder(
       context, place,
       {file.mount_id, container.mount_namespace, plan.container.cgroup}, undo));
-  const std::array<int, 3> kept = {clone.get(), source.fd.get(),
+  const std::array<int, 3> kept = {attachment.clone.get(), source.fd.get(),
                                    source.made.get()};
   return InContainer(context, container, kept, spec.object,
                      [&](const Context& there) -> Result<MountState> {
                        MOUNTD_TRY(CheckStill(there, container));
-                       return AttachHere(there, source, clone,
-                                         plan.container.path.data(), spec);
+                       return AttachHere(there, source, container.roots,
+                                         attachment, spec);
                      });
 }
 

@@ -117,6 +117,8 @@ Result<MountState> Inspect(const Context& context, std::uint64_t id) {
   return state;
 }
 
+}  // namespace
+
 // Where it is now, by the kernel: others may have moved what is above.
 Result<void> UnmountById(const Context& context, std::uint64_t id,
                          exec::UnmountMode mode, const std::string& object) {
@@ -145,6 +147,8 @@ Result<void> UnmountById(const Context& context, std::uint64_t id,
   }
   return UnmountTop(context, parent.get(), last, mount->id, mode, object);
 }
+
+namespace {
 
 // The place must be free, but for the placeholder of a mount that has gone.
 Result<void> Clear(const Context& context, const Place& place) {

@@ -47,6 +47,11 @@ Result<exec::MountState> InspectOutside(const Context& context, int task,
                                         const std::string& name,
                                         const std::string& object);
 
+// Unmounts the mount `id` of this namespace, wherever it was moved. Gone
+// already is success.
+Result<void> UnmountById(const Context& context, std::uint64_t id,
+                         exec::UnmountMode mode, const std::string& object);
+
 // Unmounts it and removes the link. Gone already is success; Busy while it is
 // used, or covered by another.
 Result<void> DetachOutside(const Context& context, int task,

@@ -77,6 +77,9 @@ Result<void> CheckContainer(const ContainerPlan& plan) {
   if (plan.cgroup == 0) {
     return Invalid("cgroup");
   }
+  if (plan.caller == 0) {
+    return Invalid("caller");
+  }
   if (plan.path.back() != '\0') {
     return Invalid("path", "is too long");
   }

@@ -203,9 +203,10 @@ enum class TargetKind : std::uint32_t {
 };
 
 // A container as its runtime has created it, and where to mount in it. It must
-// be in `cgroup` or in one beneath.
+// be in `cgroup` or in one beneath, and none that the caller itself is in.
 struct ContainerPlan {
   std::uint64_t cgroup = 0;
+  std::uint32_t caller = 0;  // the pid of the process that asks
   // From its root: absolute, without ".", ".." or "//", with a NUL.
   std::array<char, kMaxContainerPath> path{};
 };

@@ -24,9 +24,11 @@ inline TargetPlan Target(std::string_view allocation, std::string_view task,
   return {ToWire(allocation), ToWire(task), ToWire(name)};
 }
 
-inline ContainerPlan Container(std::uint64_t cgroup, std::string_view path) {
+inline ContainerPlan Container(std::uint64_t cgroup, std::string_view path,
+                               std::uint32_t caller) {
   ContainerPlan plan;
   plan.cgroup = cgroup;
+  plan.caller = caller;
   std::copy_n(path.begin(), std::min(path.size(), plan.path.size()),
               plan.path.begin());
   return plan;

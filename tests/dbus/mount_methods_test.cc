@@ -106,6 +106,7 @@ TEST_P(MountMethods, BindMountInAContainer) {
   EXPECT_EQ(plan.target_kind, exec::TargetKind::kContainer);
   EXPECT_EQ(plan.container.cgroup, 7U);
   EXPECT_STREQ(plan.container.path.data(), "/data");
+  EXPECT_EQ(plan.container.caller, static_cast<std::uint32_t>(::getpid()));
   // Another user's container is none of the caller's.
   executor().PutCgroup(8, "/system.slice/db");
   executor().SetTask(8);

@@ -105,8 +105,8 @@ Config TheConfig() {
   all.ids = {{100000, 165535}};
   all.cgroups = {"/mountd-test"};
   all.alloc_roots = {"/tmp"};
-  all.bidirectional = all.detached = all.containers = all.host_namespaces =
-      all.administer = true;
+  all.bidirectional = all.detached = all.containers = all.container_tmpfs =
+      all.host_namespaces = all.administer = true;
   config.rules = {all};
   return config;
 }

@@ -30,7 +30,9 @@ namespace {
 constexpr std::uint64_t kHostMounts = 4026531840;
 constexpr std::uint64_t kHostNet = 4026531833;
 constexpr std::uint64_t kHostUsers = 4026531837;
+constexpr std::uint64_t kHostPids = 4026531836;
 constexpr std::uint64_t kContainersMounts = 4026532500;
+constexpr std::uint64_t kContainersPids = 4026532501;
 constexpr std::uint64_t kGivenNet = 4026532600;
 constexpr std::uint64_t kCgroupOfWeb = 4242;
 
@@ -64,6 +66,9 @@ std::optional<std::uint64_t> NamespaceAt(const std::string& path) {
   const bool containers = path.starts_with("/proc/100/");
   if (path.ends_with("/mnt")) {
     return containers ? kContainersMounts : kHostMounts;
+  }
+  if (path.ends_with("/pid")) {
+    return containers ? kContainersPids : kHostPids;
   }
   return path.ends_with("/net") ? kHostNet : kHostUsers;
 }
@@ -333,7 +338,8 @@ Sys<FileFacts> ExecKernel::Stat(int dir, const std::string& name) {
   }
   const std::string path = PathOf(dir, name);
   bool found = false;
-  FileFacts facts = FactsOf(path, &found);
+  FileFacts facts =
+      FactsOf(in_container_ && path == "/" ? "/container" : path, &found);
   if (const auto inode = NamespaceAt(path)) {
     facts.inode = *inode;
     facts.device = World::kNsfsDevice;

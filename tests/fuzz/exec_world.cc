@@ -68,6 +68,7 @@ World::World() {
                                 "/proc/1",
                                 "/proc/100",
                                 "/proc/200",
+                                "/proc/300",
                                 "/etc",
                                 "/usr",
                                 "/usr/bin",
@@ -89,6 +90,10 @@ World::World() {
   FileAt("/var/other/db")->uid = 1001;
   const std::uint64_t cgroups = NewMount("/sys/fs/cgroup", "cgroup2", 0x1d);
   Attach(cgroups, "/sys/fs/cgroup", false);
+  // The root of the only container, whose mounts are nobody else's.
+  const std::uint64_t rootfs = NewMount("/container", "overlay", 0x77);
+  Attach(rootfs, "/container", false);
+  mounts_[rootfs].facts.peer_group = 0;
 }
 
 std::uint64_t World::HolderOf(const std::string& path) const {

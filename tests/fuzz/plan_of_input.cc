@@ -68,6 +68,7 @@ constexpr std::string_view kVolume = "0123456789abcdef0123456789abcdef";
 // The first that the kernel in memory gives, of its mounts and namespaces.
 constexpr std::uint64_t kFirstMount = 0x80000101;
 constexpr std::uint64_t kCgroup = 4242;
+constexpr std::uint32_t kCallersPid = 300;
 constexpr std::uint64_t kGivenNetns = 4026532600;
 
 // What is known comes first: a byte of zero means it.
@@ -135,9 +136,9 @@ void SetAttach(Input* input, AttachPlan* plan) {
   plan->target = TargetOf(input);
   plan->target_kind = input->OneOf(kTargets);
   plan->caller = Caller(input);
-  plan->container = Container(kCgroup, "/container/dir");
+  plan->container = Container(kCgroup, "/container/dir", kCallersPid);
   if (input->Flag()) {
-    plan->container = Container(kCgroup, "/container/file");
+    plan->container = Container(kCgroup, "/container/file", kCallersPid);
   }
   plan->source = Source(input);
   plan->propagation = PropagationOf(input);

@@ -60,6 +60,7 @@ ids = ["100000-165535"]
 host_ports = ["8000-8100"]
 networks = ["bridge", "cni/*"]
 containers = true
+container_tmpfs = true
 host_namespaces = true
 [[rule]]
 users = ["1001"]

@@ -69,22 +69,25 @@ std::uint64_t CgroupFixture::IdOf(const std::string& name) const {
 }
 
 Child& CgroupFixture::Spawn(const std::string& name,
-                            const std::function<bool()>& body) {
-  return Fork(kRoot + top_ + "/" + name + "/cgroup.procs", body);
+                            const std::function<bool()>& body, unsigned flags) {
+  return Fork(kRoot + top_ + "/" + name + "/cgroup.procs", body, flags);
 }
 
-Child& CgroupFixture::SpawnOutside(const std::function<bool()>& body) {
-  return Fork("", body);
+Child& CgroupFixture::SpawnOutside(const std::function<bool()>& body,
+                                   unsigned flags) {
+  return Fork("", body, flags);
 }
 
 Child& CgroupFixture::Fork(const std::string& procs,
-                           const std::function<bool()>& body) {
+                           const std::function<bool()>& body, unsigned flags) {
   std::array<int, 2> ends{};
   EXPECT_EQ(::pipe2(ends.data(), O_CLOEXEC), 0);
   const UniqueFd ready(ends[0]);
   UniqueFd done(ends[1]);
   auto& child = *children_.emplace_back(std::make_unique<Child>());
-  child.pid = ::fork();
+  // As fork(2), whose library function knows of no flags.
+  child.pid = static_cast<pid_t>(
+      ::syscall(SYS_clone, flags | SIGCHLD, nullptr, nullptr, nullptr, 0));
   if (child.pid == 0) {
     const UniqueFd join(
         procs.empty() ? -1 : ::open(procs.c_str(), O_WRONLY | O_CLOEXEC));

@@ -33,14 +33,17 @@ class CgroupFixture : public ExecutorFixture {
   const std::string& top() const { return top_; }  // "/mountd-test-1234"
 
   // A child that is in the cgroup `name`, has run `body`, and waits. `body`
-  // answers whether all went well.
-  Child& Spawn(const std::string& name, const std::function<bool()>& body);
+  // answers whether all went well. `flags` are of clone(2): CLONE_NEWPID makes
+  // it the first of a pid namespace of its own.
+  Child& Spawn(const std::string& name, const std::function<bool()>& body,
+               unsigned flags = 0);
   // The same in none of the test's cgroups.
-  Child& SpawnOutside(const std::function<bool()>& body);
+  Child& SpawnOutside(const std::function<bool()>& body, unsigned flags = 0);
   void End(Child& child);
 
  private:
-  Child& Fork(const std::string& procs, const std::function<bool()>& body);
+  Child& Fork(const std::string& procs, const std::function<bool()>& body,
+              unsigned flags);
 
   std::string top_;
   std::vector<std::string> cgroups_;  // names, in the order they were made

@@ -3,121 +3,22 @@
 #include <sched.h>
 #include <sys/mount.h>
 #include <sys/statvfs.h>
-#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <csignal>
 #include <fstream>
 
-#include "tests/root/cgroup_fixture.h"
+#include "tests/root/container_fixture.h"
 
 // Mounts in containers (propagation/container_target.h).
 namespace mountd::testing {
 namespace {
 
-using exec::PlanBody;
-using exec::PlanKind;
 using exec::Propagation;
 using exec::Reply;
-using exec::Request;
 
-constexpr char kRoot[] = "/run/rootfs";
-
-bool WriteTo(const char* path, const char* text) {
-  std::ofstream file(path);
-  file << text << std::flush;
-  return file.good();
-}
-
-// A mount namespace whose root is a tmpfs of its own, as a runtime makes it.
-bool BecomeContainer(bool user_namespace) {
-  if (user_namespace && (::unshare(CLONE_NEWUSER) != 0 ||
-                         !WriteTo("/proc/self/setgroups", "deny") ||
-                         !WriteTo("/proc/self/uid_map", "0 0 1") ||
-                         !WriteTo("/proc/self/gid_map", "0 0 1"))) {
-    return false;
-  }
-  if (::unshare(CLONE_NEWNS) != 0 ||
-      ::mount(nullptr, "/", nullptr, MS_PRIVATE | MS_REC, nullptr) != 0 ||
-      ::mount("rootfs", kRoot, "tmpfs", 0, nullptr) != 0) {
-    return false;
-  }
-  const std::string root = kRoot;
-  for (const char* path : {"/data", "/data2", "/old", "/proc"}) {
-    MakeDirectories(root + path);
-  }
-  WriteFile(root + "/file", "");
-  return ::symlink("data", (root + "/link").c_str()) == 0 &&
-         ::syscall(SYS_pivot_root, kRoot, (root + "/old").c_str()) == 0 &&
-         ::chdir("/") == 0 && ::umount2("/old", MNT_DETACH) == 0;
-}
-
-class ContainerTarget : public CgroupFixture {
- protected:
-  void SetUp() override {
-    CgroupFixture::SetUp();
-    if (IsSkipped() || HasFatalFailure()) {
-      return;
-    }
-    config_.rules.back().containers = true;
-    cgroup_ = MakeCgroup("web");
-    MakeDirectories(kRoot);
-    PrepareBase();
-    container_ = &Spawn("web", [] { return BecomeContainer(false); });
-  }
-
-  Request InContainer(Propagation propagation,
-                      const std::string& path = "/data",
-                      const std::string& volume = "data") const {
-    Request request = AttachRequest(volume, propagation);
-    request.body.attach.target_kind = exec::TargetKind::kContainer;
-    request.body.attach.container = exec::Container(cgroup_, path);
-    return request;
-  }
-  Reply SendFor(const Child& child, const Request& request) {
-    fds_.clear();
-    fds_.emplace_back(::fcntl(child.pidfd.get(), F_DUPFD_CLOEXEC, 3));
-    const Reply reply = Send(request);
-    fds_.clear();
-    return reply;
-  }
-  Reply AttachTo(const Child& child, Propagation propagation,
-                 const std::string& path = "/data",
-                 const std::string& volume = "data") {
-    return SendFor(child, InContainer(propagation, path, volume));
-  }
-  Reply Inspect() {
-    return Call(PlanKind::kInspectTarget, [](PlanBody* body) {
-      body->target = exec::Target("web", "app", "data");
-    });
-  }
-  // What `body` answers in the container, 255 if it could not be run there.
-  static int Do(const Child& child, const std::function<int()>& body) {
-    const pid_t pid = ::fork();
-    if (pid == 0) {
-      ::_exit(::setns(child.pidfd.get(), CLONE_NEWNS) == 0 ? body() : 255);
-    }
-    int status = 0;
-    ::waitpid(pid, &status, 0);
-    return WIFEXITED(status) ? WEXITSTATUS(status) : 255;
-  }
-  static bool Sees(const Child& child, const std::string& path) {
-    return Do(child, [&] { return Exists(path) ? 1 : 0; }) == 1;
-  }
-  static std::string MountsOf(const Child& child) {
-    std::ifstream file("/proc/" + std::to_string(child.pid) + "/mountinfo");
-    return {std::istreambuf_iterator<char>(file), {}};
-  }
-  // Leaves nothing on the host and nothing in the container.
-  void ExpectNothingLeft(std::uint64_t mount_id) {
-    EXPECT_EQ(ErrorOf(Detach(mount_id)), "");
-    EXPECT_EQ(ErrorOf(ReleaseHostVolume("data", 0)), "");
-  }
-
-  std::uint64_t cgroup_ = 0;
-  Child* container_ = nullptr;
-};
+class ContainerTarget : public ContainerFixture {};
 
 TEST_F(ContainerTarget, EveryPropagationIsAsItIsInTheInbox) {
   const std::string empty = MountsOf(*container_);
@@ -199,14 +100,15 @@ TEST_F(ContainerTarget, RefusesWhatIsNoContainerOfTheCgroup) {
   EXPECT_EQ(ErrorOf(AttachTo(plain, Propagation::kPrivate)),
             "FailedPrecondition: open container pidfd: has the host's mount "
             "namespace");
-  Child& outside = SpawnOutside([] { return BecomeContainer(false); });
+  Child& outside =
+      SpawnOutside([] { return BecomeContainer(false); }, CLONE_NEWPID);
   EXPECT_EQ(CodeOf(AttachTo(outside, Propagation::kPrivate)),
             "PermissionDenied");
   MakeCgroup("other");
-  Child& other = Spawn("other", [] { return BecomeContainer(false); });
+  Child& other = SpawnContainer("other");
   EXPECT_EQ(CodeOf(AttachTo(other, Propagation::kPrivate)),
             "FailedPrecondition");
-  Child& ended = Spawn("web", [] { return BecomeContainer(false); });
+  Child& ended = SpawnContainer("web");
   End(ended);
   EXPECT_EQ(CodeOf(AttachTo(ended, Propagation::kPrivate)),
             "FailedPrecondition");
@@ -234,7 +136,8 @@ TEST_F(ContainerTarget, IsForThoseWhoseRuleSaysSo) {
 // Attached there by whoever can, the mount's flags are the container's to
 // change: so mountd attaches nothing there.
 TEST_F(ContainerTarget, RefusesAUserNamespaceThatCouldTakeFlagsOff) {
-  Child& rootless = Spawn("web", [] { return BecomeContainer(true); });
+  Child& rootless = Spawn(
+      "web", [] { return BecomeContainer(true); }, CLONE_NEWPID);
   const auto remount = [&](const char* path) {
     const pid_t pid = ::fork();
     if (pid == 0) {
@@ -282,7 +185,7 @@ TEST_F(ContainerTarget, AProcessThatLeavesItsCgroupMeanwhileIsRefused) {
 TEST_F(ContainerTarget, OneNameIsOneMount) {
   const Reply reply = AttachTo(*container_, Propagation::kPrivate);
   ASSERT_EQ(ErrorOf(reply), "");
-  Child& other = Spawn("web", [] { return BecomeContainer(false); });
+  Child& other = SpawnContainer("web");
   EXPECT_EQ(CodeOf(AttachTo(other, Propagation::kPrivate)), "AlreadyExists");
   EXPECT_FALSE(Sees(other, "/data/file"));
   EXPECT_EQ(CodeOf(Attach("data", Propagation::kPrivate)), "AlreadyExists");
@@ -297,7 +200,7 @@ TEST_F(ContainerTarget, GoesWithItsContainerAndIsMountedInTheNext) {
   ASSERT_EQ(ErrorOf(reply), "");
   End(*container_);
   EXPECT_EQ(Inspect().body.mount.mount_id, 0U);
-  Child& next = Spawn("web", [] { return BecomeContainer(false); });
+  Child& next = SpawnContainer("web");
   const Reply again = AttachTo(next, Propagation::kPrivate);
   ASSERT_EQ(ErrorOf(again), "");
   EXPECT_TRUE(Sees(next, "/data/file"));

@@ -201,7 +201,8 @@ TEST_F(CrunTask, IsGivenAMountBeforeItIsStarted) {
     SCOPED_TRACE(static_cast<int>(mode));
     exec::Request request = AttachRequest("data", mode, "more");
     request.body.attach.target_kind = exec::TargetKind::kContainer;
-    request.body.attach.container = exec::Container(cgroup_, "/more");
+    request.body.attach.container = exec::Container(
+        cgroup_, "/more", static_cast<std::uint32_t>(::getpid()));
     fds_.clear();
     fds_.emplace_back(::dup(pidfd_.get()));
     const Reply reply = Send(request);
@@ -219,6 +220,49 @@ TEST_F(CrunTask, IsGivenAMountBeforeItIsStarted) {
     ASSERT_EQ(ErrorOf(Detach(reply.body.mount.mount_id, "more")), "");
     EXPECT_NE(Crun({"exec", kContainer, "/bin/test", "-e", "/more/file"}), 0);
   }
+}
+
+// mountd's own bidirectional mount in it is one: what is mounted in that would
+// come to the host's volume, and to all who have it.
+TEST_F(CrunTask, ASharedMountInItIsNoPlaceForAnother) {
+  config_.rules.back().containers = true;
+  Mounted(Propagation::kBidirectional);
+  ASSERT_NO_FATAL_FAILURE(Create("rshared", "rshared"));
+  exec::Request request = AttachRequest("ro", Propagation::kPrivate, "more");
+  request.body.attach.target_kind = exec::TargetKind::kContainer;
+  request.body.attach.container = exec::Container(
+      cgroup_, "/data/sub", static_cast<std::uint32_t>(::getpid()));
+  const auto send = [&] {
+    fds_.clear();
+    fds_.emplace_back(::dup(pidfd_.get()));
+    const Reply reply = Send(request);
+    fds_.clear();
+    return reply;
+  };
+  EXPECT_NE(ErrorOf(send()).find("shared mount"), std::string::npos);
+  EXPECT_FALSE(real_.Stat(-1, "/run/host/data/sub")->mount_root);
+  // Nor is any other place there: all of the container's root is shared.
+  request.body.attach.container =
+      exec::Container(cgroup_, "/more", static_cast<std::uint32_t>(::getpid()));
+  const Reply reply = send();
+  EXPECT_TRUE(reply.code == 0 ||
+              ErrorOf(reply).find("shared mount") != std::string::npos);
+  if (reply.code == 0) {
+    EXPECT_EQ(ErrorOf(Detach(reply.body.mount.mount_id, "more")), "");
+  }
+  // The naive way: the runtime's own answer was that all is well.
+  const pid_t child = ::fork();
+  if (child == 0) {
+    ::_exit(::setns(pidfd_.get(), CLONE_NEWNS) == 0 &&
+                    ::mount("x", "/data/sub", "tmpfs", 0, nullptr) == 0
+                ? 0
+                : 1);
+  }
+  int status = 1;
+  ::waitpid(child, &status, 0);
+  EXPECT_EQ(status, 0);
+  EXPECT_TRUE(real_.Stat(-1, "/run/host/data/sub")->mount_root);
+  Unmount("/run/host/data/sub");
 }
 
 // A runtime that clones the mount before it enters the user namespace, as this

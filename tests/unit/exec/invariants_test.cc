@@ -448,26 +448,29 @@ TEST(Invariants, ProcessesAreLookedForWithinBounds) {
 TEST(Invariants, AContainerIsNamedByCgroupPidfdAndPath) {
   Request request = AttachRequest();
   request.body.attach.target_kind = TargetKind::kContainer;
-  request.body.attach.container = Container(7, "/data");
+  request.body.attach.container = Container(7, "/data", 300);
   EXPECT_TRUE(Passes(request));
   EXPECT_TRUE(CheckFds(request, 1).has_value());
   EXPECT_FALSE(CheckFds(request, 0).has_value());
   request.body.attach.replaces = 5;
   EXPECT_FALSE(Passes(request));
   request.body.attach.replaces = 0;
-  request.body.attach.container = Container(0, "/data");
+  request.body.attach.container = Container(0, "/data", 300);
+  EXPECT_FALSE(Passes(request));
+  // Who asks has to be told from the container.
+  request.body.attach.container = Container(7, "/data", 0);
   EXPECT_FALSE(Passes(request));
   for (const std::string path :
        {"", "/", "data", "/data/", "//data", "/data/../x", "/.", "/proc",
         "/proc/1", "/sys/fs/cgroup"}) {
-    request.body.attach.container = Container(7, path);
+    request.body.attach.container = Container(7, path, 300);
     EXPECT_FALSE(Passes(request)) << path;
   }
   // Without a NUL it has no end.
   const std::string longest = "/" + std::string(kMaxContainerPath - 2, 'a');
-  request.body.attach.container = Container(7, longest);
+  request.body.attach.container = Container(7, longest, 300);
   EXPECT_TRUE(Passes(request));
-  request.body.attach.container = Container(7, longest + "a");
+  request.body.attach.container = Container(7, longest + "a", 300);
   EXPECT_FALSE(Passes(request));
 }
 

@@ -65,6 +65,7 @@ alloc_roots = ["/var/lib/nomad/alloc", "/srv/alloc"]
 ids = ["1000", "100000-165535"]
 bidirectional = true
 containers = true
+container_tmpfs = true
 administer = true
 
 [[rule]]
@@ -172,6 +173,7 @@ TEST(ConfigTest, Rules) {
   EXPECT_EQ(rule.host_ports[1].last, 32000);
   EXPECT_EQ(rule.cgroups, std::vector<std::string>{"/nomad.slice"});
   EXPECT_TRUE(rule.containers);
+  EXPECT_TRUE(rule.container_tmpfs);
   EXPECT_EQ(rule.alloc_roots, (Texts{"/var/lib/nomad/alloc", "/srv/alloc"}));
   ASSERT_EQ(rule.ids.size(), 2U);
   EXPECT_TRUE(Contains(rule.ids, 1000) && Contains(rule.ids, 100000) &&

@@ -78,11 +78,36 @@ TEST_F(PolicyTest, CgroupsAreGrantedByComponents) {
 TEST_F(PolicyTest, ContainersAreGrantedWithTheirCgroups) {
   RuleConfig& rule = Rule();
   rule.cgroups = {"/a/b"};
-  EXPECT_EQ(Outcome(PolicyNow().MayMountIn(By(kUser), "/a/b/c")), kDenied);
+  const auto may = [&](const Caller& caller, const char* path,
+                       bool tmpfs = false) {
+    return Outcome(PolicyNow().MayMountIn(caller, path, tmpfs));
+  };
+  EXPECT_EQ(may(By(kUser), "/a/b/c"), kDenied);
   rule.containers = true;
-  EXPECT_EQ(Outcome(PolicyNow().MayMountIn(By(kUser), "/a/b/c")), kOk);
-  EXPECT_EQ(Outcome(PolicyNow().MayMountIn(By(kUser), "/a")), kDenied);
-  EXPECT_EQ(Outcome(PolicyNow().MayMountIn(By(0), "/a/b")), kDenied);
+  EXPECT_EQ(may(By(kUser), "/a/b/c"), kOk);
+  EXPECT_EQ(may(By(kUser), "/a"), kDenied);
+  EXPECT_EQ(may(By(0), "/a/b"), kDenied);
+}
+
+// Its content is the user's own choice from the first moment.
+TEST_F(PolicyTest, ATmpfsInAContainerIsARightOfItsOwn) {
+  RuleConfig& rule = Rule();
+  rule.cgroups = {"/a/b"};
+  const auto may = [&](bool tmpfs) {
+    return Outcome(PolicyNow().MayMountIn(By(kUser), "/a/b", tmpfs));
+  };
+  rule.container_tmpfs = true;
+  EXPECT_EQ(may(true), kDenied);  // nor does it grant containers
+  rule.containers = true;
+  EXPECT_EQ(may(true), kOk);
+  config_.rules.front().container_tmpfs = false;
+  EXPECT_EQ(may(true), kDenied);
+  EXPECT_EQ(may(false), kOk);
+  // Of another rule that has no such cgroup it is no right here.
+  Rule().container_tmpfs = true;
+  config_.rules.back().containers = true;
+  config_.rules.back().cgroups = {"/other"};
+  EXPECT_EQ(may(true), kDenied);
 }
 
 TEST_F(PolicyTest, NothingIsAllowedWithoutARule) {

@@ -1,0 +1,414 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+//
+// Attacks by way of mounts in containers (propagation/container_target.h), as
+// in attacks_test.cc: of processes that are no containers, and of containers
+// whose mounts are shared with others.
+#include <fcntl.h>
+#include <sched.h>
+#include <sys/mman.h>
+#include <sys/mount.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <csignal>
+
+#include "tests/root/attacker.h"
+#include "tests/root/container_fixture.h"
+
+namespace mountd::testing {
+namespace {
+
+using exec::Propagation;
+using exec::Reply;
+using exec::Request;
+
+constexpr char kShared[] = "/run/shared";
+constexpr char kHostsRoot[] =
+    "FailedPrecondition: open container pidfd: its root directory is the "
+    "host's "
+    "or the caller's: a container has one of its own";
+
+std::uint32_t PidOf(const Child& child) {
+  return static_cast<std::uint32_t>(child.pid);
+}
+
+// As systemd makes it of PrivateTmp=: the host's mounts, but its own namespace.
+bool BecomeService() {
+  return ::unshare(CLONE_NEWNS) == 0 &&
+         ::mount(nullptr, "/", nullptr, MS_PRIVATE | MS_REC, nullptr) == 0;
+}
+
+// The same with the host's / bound elsewhere as its root, as a sandbox has it.
+bool BecomeBoundService() {
+  return BecomeService() &&
+         ::mount("/", kContainersRoot, nullptr, MS_BIND | MS_REC, nullptr) ==
+             0 &&
+         ::chdir(kContainersRoot) == 0 &&
+         ::syscall(SYS_pivot_root, ".", ".") == 0 &&
+         ::umount2(".", MNT_DETACH) == 0 && ::chdir("/") == 0;
+}
+
+// A jail in the host's tree, without any root mount of its own.
+bool BecomeJail() {
+  return BecomeService() && ::chroot(kContainersRoot) == 0 && ::chdir("/") == 0;
+}
+
+class ContainerAttacks : public ContainerFixture {
+ protected:
+  void SetUp() override {
+    ContainerFixture::SetUp();
+    if (IsSkipped() || HasFatalFailure()) {
+      return;
+    }
+    MakeDirectories("/run/etc");
+    WriteFile("/run/etc/passwd", "root:x:0:0::/:/bin/sh\n");
+  }
+
+  Request TmpfsInContainer(const std::string& path) const {
+    Request request = TmpfsRequest();
+    request.body.attach.target_kind = exec::TargetKind::kContainer;
+    request.body.attach.container = exec::Container(cgroup_, path, caller_);
+    return request;
+  }
+  // A naive daemon takes a process with a mount namespace of its own for a
+  // container: what it mounts there for the attacker replaces the files that a
+  // setuid program of the host believes.
+  static bool NaiveMountGivesTheAttackerItsEtc(const Child& service) {
+    const auto attack = [] {
+      if (::mount("t", "/run/etc", "tmpfs", MS_NOSUID | MS_NODEV, "mode=777") !=
+          0) {
+        return 1;
+      }
+      const bool written =
+          AsAttacker([] {
+            WriteFile("/run/etc/passwd", "root::0:0::/:/bin/sh\n");
+            return Exists("/run/etc/passwd") ? 0 : 1;
+          }) == 0;
+      ::umount2("/run/etc", MNT_DETACH);
+      return written ? 0 : 1;
+    };
+    return Do(service, attack) == 0;
+  }
+};
+
+TEST_F(ContainerAttacks, AServiceWithAMountNamespaceOfItsOwnIsNoContainer) {
+  config_.rules.back().container_tmpfs = true;
+  Child& service = Spawn("web", BecomeService);
+  const std::string before = MountsOf(service);
+  EXPECT_TRUE(NaiveMountGivesTheAttackerItsEtc(service));
+  // The agent passes a pidfd of itself, or of another process of its service.
+  caller_ = PidOf(service);
+  EXPECT_EQ(ErrorOf(SendFor(service, TmpfsInContainer("/run/etc"))),
+            "FailedPrecondition: open container pidfd: is the caller itself");
+  Child& other = Spawn(
+      "web", [&] { return ::setns(service.pidfd.get(), CLONE_NEWNS) == 0; });
+  EXPECT_EQ(
+      ErrorOf(SendFor(other, TmpfsInContainer("/run/etc"))),
+      "FailedPrecondition: open container pidfd: is where the caller itself "
+      "runs");
+  // An agent that runs elsewhere passes one of another service.
+  caller_ = static_cast<std::uint32_t>(::getpid());
+  for (const Child* child : {&service, &other}) {
+    EXPECT_EQ(ErrorOf(SendFor(*child, TmpfsInContainer("/run/etc"))),
+              "FailedPrecondition: open container pidfd: has the host's pid "
+              "namespace, as services have");
+    EXPECT_EQ(CodeOf(AttachTo(*child, Propagation::kPrivate, "/run/etc")),
+              "FailedPrecondition");
+  }
+  EXPECT_EQ(MountsOf(service), before);
+}
+
+// With a pid namespace of its own (PrivatePIDs=) it is none either.
+TEST_F(ContainerAttacks, ARootThatIsTheHostsIsNoContainers) {
+  config_.rules.back().container_tmpfs = true;
+  for (bool (*become)() : {BecomeService, BecomeBoundService, BecomeJail}) {
+    Child& service = Spawn("web", become, CLONE_NEWPID);
+    const std::string before = MountsOf(service);
+    EXPECT_TRUE(NaiveMountGivesTheAttackerItsEtc(service));
+    EXPECT_EQ(ErrorOf(SendFor(service, TmpfsInContainer("/run/etc"))),
+              kHostsRoot);
+    EXPECT_EQ(ErrorOf(AttachTo(service, Propagation::kPrivate, "/run/etc")),
+              kHostsRoot);
+    EXPECT_EQ(MountsOf(service), before);
+  }
+  EXPECT_FALSE(Exists("/run/mountd/base/a/web/app"));
+}
+
+// Anybody can have one, by a user namespace, while the mount namespace and the
+// root directory stay those that root gave his service (RootDirectory=).
+TEST_F(ContainerAttacks, APidNamespaceThatAnybodyMadeIsNoContainers) {
+  auto* child =
+      static_cast<pid_t*>(::mmap(nullptr, sizeof(pid_t), PROT_READ | PROT_WRITE,
+                                 MAP_SHARED | MAP_ANONYMOUS, -1, 0));
+  ASSERT_NE(child, MAP_FAILED);
+  Child& service = Spawn("web", [&] {
+    if (!BecomeContainer(false) ||
+        ::setresgid(kAttacker, kAttacker, kAttacker) != 0 ||
+        ::setresuid(kAttacker, kAttacker, kAttacker) != 0 ||
+        ::unshare(CLONE_NEWUSER | CLONE_NEWPID) != 0) {
+      return false;
+    }
+    const pid_t pid = ::fork();
+    if (pid == 0) {
+      ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+      for (;;) {
+        ::pause();
+      }
+    }
+    *child = pid;
+    return *child > 0;
+  });
+  Child inside;
+  inside.pid = *child;
+  inside.pidfd.reset(static_cast<int>(::syscall(SYS_pidfd_open, *child, 0U)));
+  ASSERT_TRUE(inside.pidfd.valid());
+  const std::string before = MountsOf(service);
+  // What a naive daemon compares is another namespace than the host's.
+  const std::string pids = "/proc/" + std::to_string(*child) + "/ns/pid";
+  EXPECT_NE(real_.StatLinked(-1, pids)->inode,
+            real_.StatLinked(-1, "/proc/self/ns/pid")->inode);
+  EXPECT_TRUE(Do(inside, [] {
+                return ::mount("t", "/data", "tmpfs", 0, nullptr) == 0 &&
+                               ::umount2("/data", 0) == 0
+                           ? 0
+                           : 1;
+              }) == 0);
+  EXPECT_NE(ErrorOf(AttachTo(inside, Propagation::kPrivate))
+                .find("its pid namespace belongs to a user namespace"),
+            std::string::npos);
+  EXPECT_EQ(MountsOf(service), before);
+  ::kill(inside.pid, SIGKILL);
+  ::munmap(child, sizeof(pid_t));
+}
+
+// An agent that runs in a container, whose cgroup it was granted.
+TEST_F(ContainerAttacks, TheCallersOwnContainerIsNone) {
+  caller_ = PidOf(*container_);
+  Child& same = Spawn("web", [&] {
+    return ::setns(container_->pidfd.get(), CLONE_NEWNS) == 0;
+  });
+  EXPECT_EQ(CodeOf(AttachTo(same, Propagation::kPrivate)),
+            "FailedPrecondition");
+  // Its root with other namespaces is what setuid programs there still use.
+  Child& copy = Spawn(
+      "web",
+      [&] {
+        return ::setns(container_->pidfd.get(), CLONE_NEWNS) == 0 &&
+               ::unshare(CLONE_NEWNS) == 0;
+      },
+      CLONE_NEWPID);
+  EXPECT_EQ(ErrorOf(AttachTo(copy, Propagation::kPrivate)), kHostsRoot);
+  EXPECT_FALSE(Sees(copy, "/data/file"));
+  Child& other = SpawnContainer("web");
+  const Reply reply = AttachTo(other, Propagation::kPrivate);
+  EXPECT_EQ(ErrorOf(reply), "");
+  ExpectNothingLeft(reply.body.mount.mount_id);
+}
+
+// Another process may have its number by then.
+TEST_F(ContainerAttacks, ACallerThatHasEndedGetsNothing) {
+  Child& caller = Spawn("web", [] { return true; });
+  caller_ = PidOf(caller);
+  End(caller);
+  EXPECT_EQ(ErrorOf(AttachTo(*container_, Propagation::kPrivate)),
+            "FailedPrecondition: open container pidfd: the process that "
+            "connected has ended: connect again");
+}
+
+TEST_F(ContainerAttacks, ATmpfsIsForThoseWhoseRuleSaysSo) {
+  EXPECT_EQ(CodeOf(SendFor(*container_, TmpfsInContainer("/data"))),
+            "PermissionDenied");
+  EXPECT_EQ(Do(*container_, [] { return Exists("/data/x") ? 1 : 0; }), 0);
+  config_.rules.back().container_tmpfs = true;
+  const Reply reply = SendFor(*container_, TmpfsInContainer("/data"));
+  EXPECT_EQ(ErrorOf(reply), "");
+  EXPECT_EQ(ErrorOf(Detach(reply.body.mount.mount_id)), "");
+  config_.rules.back().containers = false;
+  EXPECT_EQ(CodeOf(SendFor(*container_, TmpfsInContainer("/data"))),
+            "PermissionDenied");
+}
+
+// After it was looked at, into the namespace of a service.
+TEST_F(ContainerAttacks, AProcessThatGoesElsewhereMeanwhileIsRefused) {
+  Child& service = Spawn("web", BecomeService);
+  static int to = -1;
+  to = service.pidfd.get();
+  Child& moving = Spawn(
+      "web",
+      [] {
+        ::signal(SIGUSR1, [](int) { ::setns(to, CLONE_NEWNS); });
+        return BecomeContainer(false);
+      },
+      CLONE_NEWPID);
+  const std::string services = MountsOf(service);
+  kernel_.Before([&](const std::string& call) {
+    if (call == "RunChild") {
+      ::kill(moving.pid, SIGUSR1);
+      EXPECT_TRUE(Within([&] { return MountsOf(moving) == services; }));
+    }
+  });
+  EXPECT_EQ(ErrorOf(AttachTo(moving, Propagation::kPrivate)),
+            "FailedPrecondition: open container pidfd: has gone to another "
+            "mount namespace");
+  kernel_.Before(nullptr);
+  EXPECT_EQ(MountsOf(service), services);
+}
+
+// ---- Containers whose mounts are shared ------------------------------------
+
+class SharedContainerAttacks : public ContainerAttacks {
+ protected:
+  void SetUp() override {
+    ContainerAttacks::SetUp();
+    if (IsSkipped() || HasFatalFailure()) {
+      return;
+    }
+    MountTmpfs(kShared);
+    MakeDirectories(std::string(kShared) + "/etc");
+    ASSERT_EQ(::mount(nullptr, kShared, nullptr, MS_SHARED, nullptr), 0);
+    sharing_ = &SpawnContainer("web", kShared);
+  }
+
+  static int MountNaively() {
+    return ::mount("t", "/shared/etc", "tmpfs", 0, nullptr) == 0 ? 0 : 1;
+  }
+  // In `child`, or on the host if it is null.
+  static bool IsMounted(const Child* child, const std::string& path) {
+    const auto look = [&] {
+      return exec::RealKernel().Stat(-1, path)->mount_root ? 1 : 0;
+    };
+    return child == nullptr ? look() == 1 : Do(*child, look) == 1;
+  }
+  std::string RefusedAt(const std::string& path,
+                        Propagation mode = Propagation::kPrivate) {
+    const Reply reply = AttachTo(*sharing_, mode, path);
+    if (reply.code == 0) {
+      EXPECT_EQ(ErrorOf(Detach(reply.body.mount.mount_id)), "");
+    }
+    return ErrorOf(reply).find("shared mount") != std::string::npos
+               ? CodeOf(reply)
+               : ErrorOf(reply);
+  }
+
+  Child* sharing_ = nullptr;
+};
+
+// As `-v /srv/x:/x:rshared` makes it, and mountd's own bidirectional mounts.
+TEST_F(SharedContainerAttacks, AMountInItComesToNobodyElse) {
+  const std::string etc = std::string(kShared) + "/etc";
+  ASSERT_EQ(Do(*sharing_, MountNaively), 0);
+  EXPECT_TRUE(IsMounted(nullptr, etc));
+  ASSERT_EQ(::umount2(etc.c_str(), 0), 0);
+  const Inventory host = Inventory::Take();
+  const std::string before = MountsOf(*sharing_);
+  for (const Propagation mode :
+       {Propagation::kPrivate, Propagation::kHostToTask,
+        Propagation::kBidirectional}) {
+    EXPECT_EQ(RefusedAt("/shared/etc", mode), "FailedPrecondition");
+    EXPECT_FALSE(IsMounted(nullptr, etc));
+    EXPECT_EQ(MountsOf(*sharing_), before);
+  }
+  EXPECT_EQ(ErrorOf(ReleaseHostVolume("data", 0)), "");
+  EXPECT_EQ(Difference(host, Inventory::Take()), "");
+  // Beside it there is room.
+  EXPECT_EQ(RefusedAt("/data"), "");
+  EXPECT_EQ(ErrorOf(ReleaseHostVolume("data", 0)), "");
+}
+
+// The host itself has left the group.
+TEST_F(SharedContainerAttacks, AMountInItComesToNoThirdNamespace) {
+  Child& third = Spawn("web", [] { return ::unshare(CLONE_NEWNS) == 0; });
+  ASSERT_EQ(::mount(nullptr, kShared, nullptr, MS_PRIVATE, nullptr), 0);
+  const std::string etc = std::string(kShared) + "/etc";
+  ASSERT_EQ(Do(*sharing_, MountNaively), 0);
+  EXPECT_TRUE(IsMounted(&third, etc));
+  ASSERT_EQ(Do(*sharing_, [] { return ::umount2("/shared/etc", 0); }), 0);
+  EXPECT_EQ(RefusedAt("/shared/etc"), "FailedPrecondition");
+  EXPECT_FALSE(IsMounted(&third, etc));
+}
+
+// One that is in no group has slaves neither.
+TEST_F(SharedContainerAttacks, AMountInASlaveIsTheContainersAlone) {
+  ASSERT_EQ(Do(*sharing_,
+               [] {
+                 return ::mount(nullptr, "/shared", nullptr, MS_SLAVE, nullptr);
+               }),
+            0);
+  Child& copy = Spawn("web", [&] {
+    return ::setns(sharing_->pidfd.get(), CLONE_NEWNS) == 0 &&
+           ::unshare(CLONE_NEWNS) == 0;
+  });
+  const Reply reply =
+      AttachTo(*sharing_, Propagation::kBidirectional, "/shared/etc");
+  ASSERT_EQ(ErrorOf(reply), "");
+  EXPECT_TRUE(Sees(*sharing_, "/shared/etc/file"));
+  EXPECT_FALSE(IsMounted(nullptr, std::string(kShared) + "/etc"));
+  EXPECT_FALSE(IsMounted(&copy, "/shared/etc"));
+  ExpectNothingLeft(reply.body.mount.mount_id);
+}
+
+// Nobody else is in the group now; who will be, cannot be seen.
+TEST_F(SharedContainerAttacks, AGroupOfTheContainersOwnIsRefused) {
+  ASSERT_EQ(
+      Do(*container_,
+         [] { return ::mount(nullptr, "/", nullptr, MS_SHARED, nullptr); }),
+      0);
+  EXPECT_NE(ErrorOf(AttachTo(*container_, Propagation::kPrivate))
+                .find("shared mount"),
+            std::string::npos);
+}
+
+// Between the look at the target and the mount it joins the host's group: then
+// the mount is read back as sent, and taken away wherever it came.
+TEST_F(SharedContainerAttacks, AMountThatWasSentIsTakenAwayEverywhere) {
+  ASSERT_EQ(Do(*sharing_,
+               [] {
+                 return ::mount("/shared/etc", "/data", nullptr, MS_BIND,
+                                nullptr) == 0 &&
+                                ::mount(nullptr, "/data", nullptr, MS_PRIVATE,
+                                        nullptr) == 0 &&
+                                ::mkdir("/data/sub", 0755) == 0
+                            ? 0
+                            : 1;
+               }),
+            0);
+  const std::string sub = std::string(kShared) + "/etc/sub";
+  for (const Propagation mode :
+       {Propagation::kPrivate, Propagation::kHostToTask,
+        Propagation::kBidirectional}) {
+    SCOPED_TRACE(static_cast<int>(mode));
+    auto* seen = static_cast<bool*>(::mmap(nullptr, 1, PROT_READ | PROT_WRITE,
+                                           MAP_SHARED | MAP_ANONYMOUS, -1, 0));
+    ASSERT_NE(seen, MAP_FAILED);
+    bool attached = false;
+    // In the child, which is in the container.
+    kernel_.Before([&](const std::string& call) {
+      if (call == "AttachTree" && !Exists("/run/host")) {
+        attached = ::move_mount(AT_FDCWD, "/shared", AT_FDCWD, "/data",
+                                MOVE_MOUNT_SET_GROUP) == 0;
+      } else if (attached && call == "MountById") {
+        // The naive daemon ends here.
+        *seen = true;
+        attached = false;
+      }
+    });
+    EXPECT_EQ(CodeOf(AttachTo(*sharing_, mode, "/data/sub")),
+              "FailedPrecondition");
+    kernel_.Before(nullptr);
+    EXPECT_TRUE(*seen);
+    EXPECT_FALSE(IsMounted(nullptr, sub));
+    EXPECT_FALSE(Sees(*sharing_, "/data/sub/file"));
+    ::munmap(seen, 1);
+    ASSERT_EQ(Do(*sharing_,
+                 [] {
+                   return ::mount(nullptr, "/data", nullptr, MS_PRIVATE,
+                                  nullptr);
+                 }),
+              0);
+  }
+  EXPECT_EQ(ErrorOf(ReleaseHostVolume("data", 0)), "");
+}
+
+}  // namespace
+}  // namespace mountd::testing
