@@ -208,47 +208,85 @@ TEST_F(NodeCni, AllocationsDoNotWaitForEachOthersPlugins) {
   Release("fast");
 }
 
-TEST_F(NodeCni, WhoeverIsKilledMeanwhileNothingIsLeft) {
-  const auto kill_all = [this](const char* name) {
-    return [this, name] { Kill(name); };
-  };
-  // Either of its two processes, each of which ends what the other left.
-  const auto kill_one = [](bool first) {
-    return [first] {
-      std::vector<UniqueFd> processes = Node::Processes("mountd-cni-run");
-      ASSERT_EQ(processes.size(), 2U);
-      processes.erase(first ? processes.begin() + 1 : processes.begin());
-      Node::Kill(processes);
-    };
-  };
-  for (const std::function<void()>& kill :
-       {std::function<void()>(kill_all("mountd")),
-        std::function<void()>(kill_all("mountd-exec")),
-        std::function<void()>(kill_one(true)),
-        std::function<void()>(kill_one(false))}) {
-    ForgetCalls();
-    WriteNet({}, {{"ADD", {"hang", "ok"}}});
-    ASSERT_EQ(MessageOf(client_->PrepareAllocation("web")), "Ok");
+// mountd, its executors, and the runner's two processes, each of which ends
+// what the other left.
+class NodeCniKills : public NodeCni,
+                     public ::testing::WithParamInterface<const char*> {
+ protected:
+  void KillIt() {
+    const std::string victim = GetParam();
+    if (victim == "mountd" || victim == "mountdexec") {
+      return Kill(victim == "mountd" ? "mountd" : "mountd-exec");
+    }
+    std::vector<UniqueFd> runner = Node::Processes("mountd-cni-run");
+    ASSERT_EQ(runner.size(), 2U);
+    if (victim == "guard") {
+      runner.erase(runner.begin() + 1);
+    } else if (victim == "worker") {
+      runner.erase(runner.begin());
+    }
+    Node::Kill(runner);
+  }
+  // While a plugin hangs in `call`. Whether the call succeeded.
+  bool KillDuring(const std::function<Result<void>(agent::Client&)>& call) {
+    bool succeeded = false;
     std::thread caller([&] {
-      const auto other = node_->Connect();
+      auto other = node_->Connect();
       ASSERT_EQ(MessageOf(other), "Ok");
-      auto& client = const_cast<agent::Client&>(*other);
-      EXPECT_FALSE(client.SetupNetwork("web", Cni()));
+      succeeded = call(*other).has_value();
     });
-    ASSERT_TRUE(Eventually([&] { return Daemons().size() == 1; }));
-    kill();
+    EXPECT_TRUE(Eventually([&] { return Daemons().size() == 1; }));
+    KillIt();
     caller.join();
     EXPECT_TRUE(Eventually([&] {
       const auto daemons = Daemons();
       return std::none_of(daemons.begin(), daemons.end(), cni::IsAlive);
     }));
-    // By the retry of what is owed, if not by the call itself.
-    ASSERT_EQ(MessageOf(client_->SetupNetwork("web", Cni())), "Ok");
-    EXPECT_EQ(NetworksOf("web").size(), 1U);
-    Release("web");
-    EXPECT_EQ(LeftOf("web"), "");
+    return succeeded;
   }
+};
+
+TEST_P(NodeCniKills, InTheMiddleOfAnAddNothingIsLeft) {
+  WriteNet({}, {{"ADD", {"hang", "ok"}}});
+  ASSERT_EQ(MessageOf(client_->PrepareAllocation("web")), "Ok");
+  EXPECT_FALSE(KillDuring([](agent::Client& client) -> Result<void> {
+    MOUNTD_TRY(client.SetupNetwork("web", Cni()));
+    return Ok();
+  }));
+  // By the retry of what is owed, if not by the call itself.
+  ASSERT_EQ(MessageOf(client_->SetupNetwork("web", Cni())), "Ok");
+  EXPECT_EQ(NetworksOf("web").size(), 1U);
+  Release("web");
+  EXPECT_EQ(LeftOf("web"), "");
 }
+
+TEST_P(NodeCniKills, InTheMiddleOfADelTheNextOneFinishes) {
+  WriteNet({}, {{"DEL", {"hang", "ok"}}});
+  ASSERT_EQ(MessageOf(SetUpNetwork("web", Cni())), "Ok");
+  ForgetCalls();
+  // A client that connects again makes the call again, so it may succeed.
+  KillDuring([](agent::Client& client) -> Result<void> {
+    return client.TeardownNetwork("web");
+  });
+  EXPECT_TRUE(Eventually(
+      [&] { return Outcome(client_->TeardownNetwork("web")) == "Ok"; }));
+  EXPECT_TRUE(NetworksOf("web").empty());
+  // All plugins were told, in the order of a DEL.
+  const std::vector<std::string> calls = CallNames();
+  const std::vector<std::string> last = {"DEL second", "DEL first"};
+  EXPECT_TRUE(calls.size() > last.size() &&
+              std::equal(last.rbegin(), last.rend(), calls.rbegin()))
+      << ::testing::PrintToString(calls);
+  Release("web");
+  EXPECT_EQ(LeftOf("web"), "");
+}
+
+INSTANTIATE_TEST_SUITE_P(Of, NodeCniKills,
+                         ::testing::Values("mountd", "mountdexec", "guard",
+                                           "worker", "runner"),
+                         [](const auto& test) {
+                           return std::string(test.param);
+                         });
 
 TEST_F(NodeCni, APluginThatHangsIsEndedAtItsTime) {
   WriteNet({{"ADD", {"hang"}}});
