@@ -81,6 +81,16 @@ TEST_F(DeclaredPluginsTest, OneThatIsDeclaredNoLongerIsLetGo) {
   EXPECT_TRUE(plugins.Names().empty());
 }
 
+TEST_F(DeclaredPluginsTest, OneThatCannotBeStoppedStaysUntilItCan) {
+  ASSERT_EQ(Settle(), "Ok");
+  declared_.clear();
+  core_.executor->FailNext("StopPlugin", Code::kUnavailable);
+  EXPECT_EQ(Settle(), "Unavailable");
+  EXPECT_TRUE(core_.plugins->Get("nfs").has_value());
+  EXPECT_EQ(Settle(), "Ok");
+  EXPECT_FALSE(core_.plugins->Get("nfs").has_value());
+}
+
 TEST_F(DeclaredPluginsTest, OneThatAUserRegisteredIsNotTaken) {
   ASSERT_TRUE(core_.AddPlugin("nfs"));
   EXPECT_EQ(Settle(), "AlreadyExists");

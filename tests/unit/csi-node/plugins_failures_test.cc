@@ -110,6 +110,20 @@ TEST_F(PluginsFailuresTest, ControllersAloneGoOneByOne) {
   EXPECT_FALSE(plugins().Get("nfs").has_value());
 }
 
+// Its socket goes with the directory then.
+TEST_F(PluginsFailuresTest, AnInstanceGoesAlthoughItsSocketStays) {
+  ASSERT_EQ(Register(Of("one", "controller")), "Ok");
+  ASSERT_EQ(Register(Of("two", "controller")), "Ok");
+  PluginSelection which;
+  which.allocation = "one";
+  executor().FailNext("RemovePluginSocket", Code::kUnavailable);
+  EXPECT_EQ(Unregister(which), "Ok");
+  EXPECT_EQ(Instances(), 1U);
+  EXPECT_EQ(core_.state->ListPlugins()->size(), 1U);
+  EXPECT_EQ(Unregister({}), "Ok");
+  EXPECT_TRUE(executor().Existing().empty());
+}
+
 // One that is kept for its volumes is nobody's instance.
 TEST_F(PluginsFailuresTest, WhatIsGoneHasNoInstanceToUnregister) {
   ASSERT_EQ(Register(Of("one")), "Ok");

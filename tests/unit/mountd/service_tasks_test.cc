@@ -76,6 +76,24 @@ TEST_F(ServiceTasksTest, ACgroupMustBeGrantedToTheCaller) {
             "PermissionDenied");
 }
 
+TEST_F(ServiceTasksTest, ACgroupThatNobodyCouldLookAtIsNotTaken) {
+  executor().FailNext("InspectCgroup", Code::kUnavailable);
+  EXPECT_EQ(Outcome(Prepare(kWeb)), "Unavailable");
+  EXPECT_TRUE(core_.state->ListAllocations()->empty());
+  EXPECT_TRUE(executor().Existing().empty());
+  EXPECT_EQ(MessageOf(Prepare(kWeb)), "Ok");
+}
+
+TEST_F(ServiceTasksTest, ATaskThatNobodyCouldLookAtIsNotJudged) {
+  ASSERT_EQ(MessageOf(Prepare(0)), "Ok");
+  executor().FailNext("InspectTask", Code::kUnavailable);
+  EXPECT_EQ(Outcome(Verify()), "Unavailable");
+  ASSERT_EQ(MessageOf(Prepare(kWeb)), "Ok");
+  Mount();
+  executor().FailNext("VerifyTask", Code::kUnavailable);
+  EXPECT_EQ(Outcome(Verify()), "Unavailable");
+}
+
 TEST_F(ServiceTasksTest, ACgroupGivenAgainReplacesTheOneBefore) {
   executor().PutCgroup(79, "/agent/again");
   ASSERT_EQ(MessageOf(Prepare(kWeb)), "Ok");
