@@ -63,18 +63,35 @@ class FailurePoints : public ExecutorFixture {
     undo(counted);
     ASSERT_EQ(DifferenceWithin(before, 20), "");
     for (std::size_t k = 1; k <= calls.size(); ++k) {
-      SCOPED_TRACE("call " + std::to_string(k) + " of " +
-                   std::to_string(calls.size()) + ": " + calls[k - 1]);
-      kernel_.FailAt(k, EIO);
-      Reply reply = try_plan();
-      kernel_.FailAt(0, 0);
-      if (reply.code != 0) {
+      for (const int error : exec::kErrorsOfAnyCall) {
+        SCOPED_TRACE("call " + std::to_string(k) + " of " +
+                     std::to_string(calls.size()) + ": " + calls[k - 1] +
+                     ", errno " + std::to_string(error));
+        kernel_.FailAt(k, error);
+        Reply reply = try_plan();
+        kernel_.FailAt(0, 0);
+        if (reply.code != 0) {
+          ASSERT_EQ(DifferenceWithin(before, 20), "");
+          reply = try_plan();
+          ASSERT_EQ(ErrorOf(reply), "");
+        }
+        undo(reply);
         ASSERT_EQ(DifferenceWithin(before, 20), "");
-        reply = try_plan();
-        ASSERT_EQ(ErrorOf(reply), "");
       }
-      undo(reply);
-      ASSERT_EQ(DifferenceWithin(before, 20), "");
+    }
+  }
+
+  // `at(k, error)` makes a plan whose k-th call fails, and says whether there
+  // was such a call.
+  template <typename At>
+  void AtEachCall(const At& at) {
+    for (const int error : exec::kErrorsOfAnyCall) {
+      bool reached = true;
+      for (std::size_t k = 1; reached && !HasFatalFailure(); ++k) {
+        SCOPED_TRACE("call " + std::to_string(k) + ", errno " +
+                     std::to_string(error));
+        reached = at(k, error);
+      }
     }
   }
 };
@@ -248,21 +265,21 @@ TEST_F(FailurePoints, OfDetachAreFinishedByTheNextTry) {
   const Reply kept = Attach("data", Propagation::kPrivate, "kept");
   ASSERT_EQ(ErrorOf(kept), "");
   const Inventory before = Inventory::Take();
-  bool reached = true;
-  for (std::size_t k = 1; reached; ++k) {
+  AtEachCall([&](std::size_t k, int error) {
     const Reply reply = Attach("data", Propagation::kHostToTask);
-    ASSERT_EQ(ErrorOf(reply), "");
+    EXPECT_EQ(ErrorOf(reply), "");
     MountTmpfs("/run/host/data/sub");
-    kernel_.FailAt(k, EIO);
+    kernel_.FailAt(k, error);
     const Reply detached = Detach(reply.body.mount.mount_id);
-    reached = kernel_.calls().size() >= k;
+    const bool reached = kernel_.calls().size() >= k;
     kernel_.FailAt(0, 0);
     if (detached.code != 0) {
-      ASSERT_EQ(ErrorOf(Detach(reply.body.mount.mount_id)), "");
+      EXPECT_EQ(ErrorOf(Detach(reply.body.mount.mount_id)), "");
     }
     Unmount("/run/host/data/sub");
-    ASSERT_EQ(Difference(before, Inventory::Take()), "");
-  }
+    EXPECT_EQ(Difference(before, Inventory::Take()), "");
+    return reached && !HasFailure();
+  });
 }
 
 // A swap that was cut off anywhere is finished by the same plan, or taken away
@@ -275,8 +292,9 @@ TEST_F(FailurePoints, OfASwapAreFinishedOrUndoneByTheNextPlan) {
   const Reply kept = Attach("data", Propagation::kPrivate, "kept");
   ASSERT_EQ(ErrorOf(kept), "");
   const Inventory before = Inventory::Take();
-  const auto cut_off = [&](std::size_t k, bool killed, const Request& swap) {
-    killed ? kernel_.DieAt(k) : kernel_.FailAt(k, EIO);
+  // `error` 0: the executor is killed there.
+  const auto cut_off = [&](std::size_t k, int error, const Request& swap) {
+    error == 0 ? kernel_.DieAt(k) : kernel_.FailAt(k, error);
     Send(swap);
     const bool reached = kernel_.calls().size() >= k;
     kernel_.FailAt(0, 0);
@@ -289,7 +307,7 @@ TEST_F(FailurePoints, OfASwapAreFinishedOrUndoneByTheNextPlan) {
                 })
         .body.mount.mount_id;
   };
-  for (const bool killed : {false, true}) {
+  for (const int error : {EIO, ENOMEM, EACCES, 0}) {
     for (const bool finish : {false, true}) {
       bool reached = true;
       for (std::size_t k = 1; reached; ++k) {
@@ -298,7 +316,7 @@ TEST_F(FailurePoints, OfASwapAreFinishedOrUndoneByTheNextPlan) {
         Request swap = AttachRequest("data", Propagation::kHostToTask);
         swap.body.attach.replaces = old.body.mount.mount_id;
         swap.body.attach.attributes = exec::kReadOnly;
-        reached = cut_off(k, killed, swap);
+        reached = cut_off(k, error, swap);
         if (finish) {
           ASSERT_EQ(ErrorOf(Send(swap)), "");
         }
@@ -358,19 +376,19 @@ TEST_F(FailurePoints, OfDeletingANetworkAreFinishedByTheNextTry) {
   PrepareBase();
   ASSERT_EQ(ErrorOf(Call(PlanKind::kPrepareNetworks)), "");
   const Inventory before = Inventory::Take();
-  bool reached = true;
-  for (std::size_t k = 1; reached; ++k) {
-    ASSERT_EQ(ErrorOf(Network(PlanKind::kCreateNetwork)), "");
-    kernel_.FailAt(k, EIO);
+  AtEachCall([&](std::size_t k, int error) {
+    EXPECT_EQ(ErrorOf(Network(PlanKind::kCreateNetwork)), "");
+    kernel_.FailAt(k, error);
     const Reply reply = Network(PlanKind::kDeleteNetwork);
-    reached = kernel_.calls().size() >= k;
+    const bool reached = kernel_.calls().size() >= k;
     kernel_.FailAt(0, 0);
     if (reply.code != 0) {
-      ASSERT_EQ(ErrorOf(Network(PlanKind::kDeleteNetwork)), "");
+      EXPECT_EQ(ErrorOf(Network(PlanKind::kDeleteNetwork)), "");
     }
-    ASSERT_EQ(ErrorOf(Network(PlanKind::kDeleteNetwork)), "");
-    ASSERT_EQ(DifferenceWithin(before, 20), "") << k;
-  }
+    EXPECT_EQ(ErrorOf(Network(PlanKind::kDeleteNetwork)), "");
+    EXPECT_EQ(DifferenceWithin(before, 20), "");
+    return reached && !HasFailure();
+  });
 }
 
 }  // namespace

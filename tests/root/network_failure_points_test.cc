@@ -29,13 +29,23 @@ class NetworkFailurePoints : public Networks {
   // the last that is made; `after` looks at what is left each time.
   void AtEachCall(const std::function<Reply()>& try_it, bool killed,
                   const std::function<void(const Reply&)>& after) {
+    if (killed) {
+      return CutOffEach(try_it, 0, after);
+    }
+    for (const int error : exec::kErrorsOfAnyCall) {
+      CutOffEach(try_it, error, after);
+    }
+  }
+  // `error` 0: killed.
+  void CutOffEach(const std::function<Reply()>& try_it, int error,
+                  const std::function<void(const Reply&)>& after) {
     bool reached = true;
     for (std::size_t k = 1; reached && !HasFailure(); ++k) {
-      killed ? kernel_.DieAt(k) : kernel_.FailAt(k, EIO);
+      error == 0 ? kernel_.DieAt(k) : kernel_.FailAt(k, error);
       const Reply reply = try_it();
       reached = kernel_.calls().size() >= k;
-      SCOPED_TRACE((killed ? "killed at call " : "failed call ") +
-                   std::to_string(k) + ": " +
+      SCOPED_TRACE((error == 0 ? "killed" : "errno " + std::to_string(error)) +
+                   " at call " + std::to_string(k) + ": " +
                    (reached ? kernel_.calls()[k - 1] : "none"));
       kernel_.FailAt(0, 0);
       after(reply);

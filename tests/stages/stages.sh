@@ -46,8 +46,8 @@ run_guard() {
 # The tests on the real kernel, on the one that Debian's users have. Without
 # those that load a plugin of gRPC: its own timers give up under emulation. The
 # memory is for csi-local's images.
-readonly VM_TARGETS=(exec_root_test node_test csi_codec_test csi_local_test
-  csi_channel_test
+readonly VM_TARGETS=(exec_root_test exec_failure_points_test node_test csi_codec_test
+  csi_local_test csi_channel_test
   # what is packed
   mountd mountd-exec mountd-csi csi-local mountctl mountd-cni mountd-cni-run
   mountd_client_archive man)

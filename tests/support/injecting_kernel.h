@@ -17,6 +17,10 @@
 
 namespace mountd::exec {
 
+// Errnos that any call may fail with, and none of which says of its object what
+// is not true: a device's, for want of memory, a security module's.
+inline constexpr int kErrorsOfAnyCall[] = {EIO, ENOMEM, EACCES};
+
 // Passes every call on to another kernel, records its name, and fails the k-th
 // with an errno, or all from the k-th on, without making it. With `steps` it
 // records nothing, and each call is one of these.
