@@ -138,20 +138,22 @@ void ManagerAdaptor::AskIfRefused(Operations::Call<T>& call) {
   if (action == nullptr) {
     return;
   }
-  // What was begun so is joined without being asked about again.
+  const char* const sender =
+      getObject().getCurrentlyProcessedMessage().getSender();
+  // What was begun so on this connection is joined without being asked about
+  // again.
   auto allowed = std::make_shared<Operations::Call<T>>(call);
   allowed->caller.authority = action->id;
+  allowed->caller.authority_subject = sender == nullptr ? "" : sender;
   if (parts_.operations.IsUnderWay(*allowed)) {
     call.caller = allowed->caller;
     return;
   }
-  const char* const sender =
-      getObject().getCurrentlyProcessedMessage().getSender();
   AuthorityQuestion question{std::string(action->id),
                              std::string(action->message),
                              call.method,
                              "",
-                             sender == nullptr ? "" : sender,
+                             allowed->caller.authority_subject,
                              call.caller.uid,
                              authority->IsInteractive()};
   call.reply = [&operations = parts_.operations, question, allowed,

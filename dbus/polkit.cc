@@ -114,6 +114,7 @@ Authority::Answer Polkit::Judge(const AuthorityQuestion& question,
     return {std::nullopt, "its sender has gone"};
   }
   caller->authority = question.action;
+  caller->authority_subject = question.sender;
   return {*std::move(caller), ""};
 }
 

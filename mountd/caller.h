@@ -26,6 +26,10 @@ struct Caller {
   // The process that connected, and a pidfd of it; 0 where that is not known.
   std::uint32_t pid = 0;
   std::shared_ptr<const UniqueFd> process = {};
+  // The bus name that it was asked about. Another connection of the same user
+  // may be another session, of which another answer would be given: its call
+  // does not join one that was allowed to this.
+  std::string authority_subject = {};
 };
 
 // The pid of the process that connected, for looking at it in /proc.

@@ -90,7 +90,7 @@ std::string Operations::IdentityOf(const Caller& caller) {
   for (const std::uint32_t group : caller.groups) {
     text += " " + std::to_string(group);
   }
-  return text + " " + caller.authority + "\n";
+  return text + " " + caller.authority + " " + caller.authority_subject + "\n";
 }
 
 Result<void> Operations::Admit(const Operation* joined,

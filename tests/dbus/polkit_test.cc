@@ -242,6 +242,29 @@ TEST_F(PolkitCalls, TheSameCallJoinsWhatIsUnderWay) {
   EXPECT_EQ(polkit.questions().size(), 1U);
 }
 
+// Another session of the user's, say one over the network, may not do what the
+// one at the seat may: the answer to the one is none to the other, also while
+// what was allowed hangs.
+TEST_F(PolkitCalls, AnotherSessionOfTheUserIsAskedAboutItself) {
+  FakePolkit polkit(Says::kYes);
+  executor().script().Block("RemoveAllocation");
+  const std::uint64_t first =
+      bob_->Send("ReleaseAllocation", "sa{sv}", "web", 0);
+  bob_->Fence();
+  ASSERT_TRUE(executor().script().AwaitBlocked("RemoveAllocation"));
+  const auto other_session = ConnectBus(kBob);
+  ASSERT_NE(other_session, nullptr);
+  polkit.Say(Says::kNo);
+  const std::uint64_t second =
+      other_session->Send("ReleaseAllocation", "sa{sv}", "web", 0);
+  other_session->Fence();
+  ASSERT_TRUE(AwaitQuestions(polkit, 2));
+  EXPECT_EQ(polkit.questions().back().sender, NameOf(*other_session));
+  EXPECT_EQ(other_session->Await(second).error, kDenied);
+  executor().script().UnblockAll();
+  EXPECT_TRUE(bob_->Await(first).ok());
+}
+
 TEST_F(PolkitCalls, ABusThatGoesTakesItsQuestionsAlong) {
   auto polkit = std::make_unique<FakePolkit>(Says::kNothing);
   bob_->Send("ReleaseAllocation", "sa{sv}", "web", 0);
