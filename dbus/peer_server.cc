@@ -63,10 +63,31 @@ void PeerServer::Accept() {
   }
 }
 
-bool PeerServer::Admits(const Caller& caller) const {
+bool PeerServer::MayLog(std::uint32_t uid) {
+  const LogBudget::Verdict verdict =
+      refusals_.Take(uid, LogBudget::Clock::now());
+  if (verdict == LogBudget::Verdict::kLeaveOut) {
+    return false;
+  }
+  if (const std::uint64_t left_out = refusals_.TakeLeftOut(uid)) {
+    spdlog::warn("uid {}: {} lines of peers refused or dropped were left out",
+                 uid, left_out);
+  }
+  if (verdict == LogBudget::Verdict::kLogLast) {
+    spdlog::warn(
+        "uid {}: too many peers refused or dropped to log each from "
+        "now on",
+        uid);
+  }
+  return true;
+}
+
+bool PeerServer::Admits(const Caller& caller) {
   if (peers_.size() >= options_.max_peers) {
-    spdlog::warn("peer of uid {} refused: {} connections", caller.uid,
-                 peers_.size());
+    if (MayLog(caller.uid)) {
+      spdlog::warn("peer of uid {} refused: {} connections", caller.uid,
+                   peers_.size());
+    }
     return false;
   }
   const auto same_uid =
@@ -74,10 +95,12 @@ bool PeerServer::Admits(const Caller& caller) const {
         return entry.second->caller().uid == caller.uid;
       });
   if (same_uid >= limits_.peers_per_uid) {
-    spdlog::warn(
-        "peer refused: uid {} has {} connections "
-        "(limits.peers_per_uid)",
-        caller.uid, same_uid);
+    if (MayLog(caller.uid)) {
+      spdlog::warn(
+          "peer refused: uid {} has {} connections "
+          "(limits.peers_per_uid)",
+          caller.uid, same_uid);
+    }
     return false;
   }
   return true;
@@ -86,7 +109,9 @@ bool PeerServer::Admits(const Caller& caller) const {
 void PeerServer::AcceptOne(UniqueFd socket) {
   Result<Caller> caller = PeerCaller(socket.get());
   if (!caller) {
-    spdlog::warn("peer refused: {}", caller.error().Message());
+    if (MayLog(UINT32_MAX)) {  // nobody's id
+      spdlog::warn("peer refused: {}", caller.error().Message());
+    }
     return;
   }
   if (!Admits(*caller)) {
@@ -100,8 +125,10 @@ void PeerServer::AcceptOne(UniqueFd socket) {
   loop_.After(options_.handshake, [this, serial] {
     const auto found = peers_.find(serial);
     if (found != peers_.end() && !found->second->ready()) {
-      spdlog::info("peer of uid {} dropped: no handshake in time",
-                   found->second->caller().uid);
+      if (MayLog(found->second->caller().uid)) {
+        spdlog::info("peer of uid {} dropped: no handshake in time",
+                     found->second->caller().uid);
+      }
       peers_.erase(found);
     }
   });
@@ -115,8 +142,10 @@ void PeerServer::DropLater(std::uint64_t serial) {
 void PeerServer::DropStalled() {
   for (const auto& [serial, held] : peers_) {
     if (held->stalled()) {
-      spdlog::warn("peer of uid {} dropped: it does not read its answers",
-                   held->caller().uid);
+      if (MayLog(held->caller().uid)) {
+        spdlog::warn("peer of uid {} dropped: it does not read its answers",
+                     held->caller().uid);
+      }
       DropLater(serial);
     }
   }

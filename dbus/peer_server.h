@@ -7,6 +7,7 @@
 #include <memory>
 
 #include "dbus/peer.h"
+#include "mountd/log_budget.h"
 
 namespace mountd::dbus {
 
@@ -41,7 +42,10 @@ class PeerServer {
  private:
   void Accept();
   void AcceptOne(UniqueFd socket);
-  bool Admits(const Caller& caller) const;
+  bool Admits(const Caller& caller);
+  // Whether a line about a peer of the user's that was not served may be
+  // logged.
+  bool MayLog(std::uint32_t uid);
   void DropLater(std::uint64_t serial);
   void DropStalled();
 
@@ -53,6 +57,7 @@ class PeerServer {
   std::unique_ptr<EventLoop::Source> source_;
   std::uint64_t last_serial_ = 0;
   std::map<std::uint64_t, std::shared_ptr<Peer>> peers_;
+  LogBudget refusals_{{.burst = 20, .per_second = 1, .users = 20}};
 };
 
 }  // namespace mountd::dbus

@@ -23,6 +23,7 @@
 #include "csi-node/csi_local/tool_sandbox.h"
 #include "csi-node/csi_local/volumes.h"
 #include "mountd/base/fd_limit.h"
+#include "mountd/base/one_line.h"
 #include "mountd/base/out_of_memory.h"
 
 namespace {
@@ -66,7 +67,7 @@ void AddOptions(CLI::App* app, Options* options) {
 }
 
 int Fail(const std::string& why) {
-  std::fprintf(stderr, "csi-local: %s\n", why.c_str());
+  std::fprintf(stderr, "csi-local: %s\n", mountd::OnOneLine(why).c_str());
   return EXIT_FAILURE;
 }
 

@@ -2,6 +2,7 @@
 #include "csi-node/mountd_csi/csi_main.h"
 
 #include <getopt.h>
+#include <grpc/support/log.h>
 #include <sys/signalfd.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -19,6 +20,7 @@
 #include "csi-node/mountd_csi/system_calls.h"
 #include "mountd/base/accounts.h"
 #include "mountd/base/number.h"
+#include "mountd/base/one_line.h"
 #include "mountd/base/out_of_memory.h"
 
 namespace mountd::csi {
@@ -100,14 +102,21 @@ UniqueFd BlockStopSignals() {
 }
 
 int Fail(const char* why) {
-  std::fprintf(stderr, "mountd-csi: %s\n", why);
+  std::fprintf(stderr, "mountd-csi: %s\n", OnOneLine(why).c_str());
   return EXIT_FAILURE;
+}
+
+// gRPC quotes what plugins have sent.
+void LogOfGrpc(gpr_log_func_args* args) {
+  std::fprintf(stderr, "mountd-csi: gRPC: %s\n",
+               OnOneLine(args->message).c_str());
 }
 
 }  // namespace
 
 int CsiMain(int argc, char** argv, Steps* steps) {
   EndWhenOutOfMemory("mountd-csi");
+  gpr_set_log_function(LogOfGrpc);
   const std::optional<Options> options = ParseOptions(argc, argv);
   if (!options) {
     std::fputs(kUsage, stderr);

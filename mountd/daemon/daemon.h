@@ -17,6 +17,7 @@
 #include "dbus/system_bus.h"
 #include "mountd/base/worker_pool.h"
 #include "mountd/config.h"
+#include "mountd/daemon/operation_log.h"
 #include "mountd/exec/executor_pool.h"
 #include "mountd/live_config.h"
 #include "mountd/mount_prober.h"
@@ -130,6 +131,7 @@ class Daemon {
   NetworkWatch network_watch_;
   MountProber prober_;
   Service service_;
+  OperationLog operation_log_;
   Operations operations_;
   OwedWatch owed_watch_;
   OwedRetrier owed_;

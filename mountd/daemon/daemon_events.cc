@@ -16,7 +16,7 @@ constexpr std::chrono::milliseconds kQuarantinePause{50};
 }  // namespace
 
 void Daemon::Finished(const OperationSummary& summary) {
-  LogOperation(summary);
+  operation_log_.Log(summary);
   busy_at_ = std::chrono::steady_clock::now();
   // More may be owed, or less.
   if (summary.error != nullptr || owed_watch_.last().count != 0) {

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 #include "mountd/daemon/daemon_main.h"
 
-#include <spdlog/sinks/stdout_sinks.h>
 #include <spdlog/spdlog.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
@@ -19,6 +18,7 @@
 #include "mountd/base/fd_limit.h"
 #include "mountd/base/out_of_memory.h"
 #include "mountd/base/paths.h"
+#include "mountd/daemon/log.h"
 
 namespace mountd {
 namespace {
@@ -87,9 +87,7 @@ int CheckConfig(const std::string& path, const std::string& accept_from) {
 
 int DaemonMain(int argc, char** argv, const Seams& seams) try {
   EndWhenOutOfMemory("mountd");
-  // To stderr, which systemd gives to the journal.
-  spdlog::set_default_logger(spdlog::stderr_logger_mt("mountd"));
-  spdlog::set_pattern("%l: %v");
+  LogToStderr();
   CLI::App app{
       "mountd: mounts, CSI volumes and networks for an unprivileged "
       "node agent"};

@@ -8,11 +8,12 @@
 #include <systemd/sd-journal.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <cstdlib>
 #include <string>
 #include <string_view>
 #include <vector>
+
+#include "mountd/base/one_line.h"
 
 namespace mountd {
 namespace {
@@ -49,14 +50,6 @@ int PriorityOf(spdlog::level::level_enum level) {
     default:
       return LOG_DEBUG;
   }
-}
-
-// One line, whatever an error quotes.
-std::string OnOneLine(std::string text) {
-  std::replace_if(
-      text.begin(), text.end(),
-      [](unsigned char c) { return c < 0x20 || c == 0x7f; }, '?');
-  return text;
 }
 
 std::string TextOf(const OperationSummary& summary) {
@@ -106,17 +99,36 @@ std::vector<std::string> JournalFieldsOf(const OperationSummary& summary) {
         fmt::format("MOUNTD_ERROR={}", CodeName(summary.error->code)));
     fields.push_back("ERRNO=" + std::to_string(summary.error->sys_errno));
   }
+  for (std::string& field : fields) {
+    field = OnOneLine(field);
+  }
   return fields;
 }
 
-void LogOperation(const OperationSummary& summary) {
+void OperationLog::Log(const OperationSummary& summary,
+                       LogBudget::Clock::time_point now) {
   static const bool to_journal = StderrIsJournal();
   const spdlog::level::level_enum level = LevelOf(summary);
   if (!spdlog::should_log(level)) {
     return;
   }
+  const bool refused = summary.error != nullptr;
+  const char* const what = refused ? "failed" : "done";
+  LogBudget& budget = refused ? refused_ : done_;
+  const LogBudget::Verdict verdict = budget.Take(summary.uid, now);
+  if (verdict == LogBudget::Verdict::kLeaveOut) {
+    return;
+  }
+  if (const std::uint64_t left_out = budget.TakeLeftOut(summary.uid)) {
+    spdlog::warn("uid {}: {} lines of operations {} were left out", summary.uid,
+                 left_out, what);
+  }
   if (!to_journal || !SendToJournal(JournalFieldsOf(summary))) {
     spdlog::log(level, "{}", TextOf(summary));
+  }
+  if (verdict == LogBudget::Verdict::kLogLast) {
+    spdlog::warn("uid {}: too many operations {} to log each from now on",
+                 summary.uid, what);
   }
 }
 

@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "mountd/log_budget.h"
 #include "mountd/operations.h"
 
 namespace mountd {
@@ -19,10 +20,21 @@ namespace mountd {
 // and ERRNO. Elsewhere it is text. Arguments are in neither: secrets come in
 // them.
 //
-// Thread-safe.
-void LogOperation(const OperationSummary& summary);
+// Of one user so many at once, and in a second, as LogBudget says: then they
+// are left out, which is said.
+//
+// Lives on one thread.
+class OperationLog {
+ public:
+  void Log(const OperationSummary& summary,
+           LogBudget::Clock::time_point now = LogBudget::Clock::now());
 
-// The fields, each as "NAME=value".
+ private:
+  LogBudget refused_{{.burst = 100, .per_second = 2, .users = 10}};
+  LogBudget done_{{.burst = 2000, .per_second = 100, .users = 10}};
+};
+
+// The fields, each as "NAME=value", none with anything that ends a line.
 std::vector<std::string> JournalFieldsOf(const OperationSummary& summary);
 
 }  // namespace mountd

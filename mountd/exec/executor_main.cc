@@ -18,6 +18,7 @@
 
 #include "mountd/base/accounts.h"
 #include "mountd/base/number.h"
+#include "mountd/base/one_line.h"
 #include "mountd/base/out_of_memory.h"
 #include "mountd/base/paths.h"
 #include "mountd/exec/dispatcher.h"
@@ -117,7 +118,7 @@ int ExecutorMain(int argc, char** argv, const AroundKernel& around) {
   const Result<void> outcome = Run(*options, around);
   if (!outcome) {
     std::fprintf(stderr, "mountd-exec: %s\n",
-                 outcome.error().Message().c_str());
+                 OnOneLine(outcome.error().Message()).c_str());
     return EXIT_FAILURE;
   }
   return EXIT_SUCCESS;

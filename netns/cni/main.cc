@@ -6,6 +6,7 @@
 #include <cstdio>
 #include <cstdlib>
 
+#include "mountd/base/one_line.h"
 #include "netns/cni/cgroup.h"
 #include "netns/cni/guard.h"
 #include "netns/cni/options.h"
@@ -37,7 +38,8 @@ int main(int argc, char** argv) {
   const auto options = mountd::cni::ParseOptions(argc, argv);
   if (!options) {
     std::fprintf(stderr, "mountd-cni-run: %s\n%s",
-                 options.error().Message().c_str(), mountd::cni::kUsage);
+                 mountd::OnOneLine(options.error().Message()).c_str(),
+                 mountd::cni::kUsage);
     return kBadUsage;
   }
   if (options->help) {

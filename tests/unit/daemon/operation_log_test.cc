@@ -10,9 +10,12 @@
 #include <algorithm>
 #include <cerrno>
 #include <chrono>
+#include <functional>
 #include <map>
 #include <memory>
 #include <sstream>
+
+#include "mountd/daemon/log.h"
 
 namespace mountd {
 namespace {
@@ -42,19 +45,24 @@ std::map<std::string, std::string> FieldsOf(const OperationSummary& summary) {
   return fields;
 }
 
-// What LogOperation writes where there is no journal, at this level.
-std::string Logged(const OperationSummary& summary,
+// What is written where there is no journal, at this level.
+std::string Logged(const std::function<void()>& log_something,
                    spdlog::level::level_enum level) {
   std::ostringstream out;
   const auto before = spdlog::default_logger();
   const auto logger = std::make_shared<spdlog::logger>(
       "test", std::make_shared<spdlog::sinks::ostream_sink_mt>(out));
   logger->set_level(level);
-  logger->set_pattern("%l: %v");
+  logger->set_formatter(LogFormatter());
   spdlog::set_default_logger(logger);
-  LogOperation(summary);
+  log_something();
   spdlog::set_default_logger(before);
   return out.str();
+}
+
+std::string Logged(const OperationSummary& summary,
+                   spdlog::level::level_enum level) {
+  return Logged([&] { OperationLog().Log(summary); }, level);
 }
 
 TEST(OperationLog, OneThatSucceededSaysWhoWhatHowLongAndByWhichRules) {
@@ -141,6 +149,63 @@ TEST(OperationLog, ALineIsALine) {
   EXPECT_EQ(text.find('\x1b'), std::string::npos) << text;
   const auto fields = FieldsOf(summary);
   EXPECT_EQ(fields.at("MESSAGE").find('\n'), std::string::npos);
+}
+
+// Also what nobody has thought of: the naive pattern, which mountd had, makes
+// two lines of it, and the second one is what the journal reads as a message
+// to everybody's terminal.
+TEST(OperationLog, NoMessageIsTwoLines) {
+  const auto log = [] {
+    spdlog::warn("restore: volume {} of plugin {}: {}",
+                 "v\n<0>mountd: all is lost\xE2\x80\xA8\xC2\x85", "p", "gone");
+  };
+  const std::string text = Logged(log, spdlog::level::info);
+  EXPECT_EQ(text,
+            "warning: restore: volume v?<0>mountd: all is lost?? of plugin p: "
+            "gone\n");
+  std::ostringstream out;
+  spdlog::logger naive("naive",
+                       std::make_shared<spdlog::sinks::ostream_sink_mt>(out));
+  naive.set_pattern("%l: %v");
+  naive.warn("restore: volume {}", "v\n<0>mountd: all is lost");
+  EXPECT_NE(out.str().find("\n<0>mountd"), std::string::npos);
+}
+
+TEST(OperationLog, WhoIsRefusedTooOftenIsLeftOut) {
+  const Error denied = MakeError(Code::kPermissionDenied, "use",
+                                 "allocation web", "belongs to another user");
+  OperationSummary attackers = Summary();
+  attackers.error = &denied;
+  OperationSummary others = attackers;
+  others.uid = 1001;
+  OperationLog operations;
+  LogBudget::Clock::time_point now{};
+  const std::string text = Logged(
+      [&] {
+        for (int i = 0; i < 20'000; ++i) {
+          operations.Log(attackers, now);
+        }
+        operations.Log(others, now);
+        operations.Log(Summary(), now);  // what it may is another budget's
+        now += std::chrono::seconds(1);
+        operations.Log(attackers, now);
+      },
+      spdlog::level::info);
+  const auto count = [&text](const std::string& part) {
+    std::size_t found = 0;
+    for (std::size_t at = text.find(part); at != std::string::npos;
+         at = text.find(part, at + 1)) {
+      ++found;
+    }
+    return found;
+  };
+  EXPECT_EQ(count("uid=1000 id=7.12 us=1234 rules=8,11 PermissionDenied"),
+            101U);
+  EXPECT_EQ(count("uid=1001"), 1U);
+  EXPECT_EQ(count("rules=8,11 ok"), 1U);
+  EXPECT_EQ(count("uid 1000: too many operations failed to log each"), 1U);
+  EXPECT_EQ(count("uid 1000: 19900 lines of operations failed were left out"),
+            1U);
 }
 
 }  // namespace
