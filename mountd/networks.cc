@@ -159,7 +159,7 @@ Result<void> Networks::Recover() {
 Result<NetworkStatus> Networks::Setup(const std::string& allocation,
                                       const NetworkSpec& asked,
                                       const GivenNetns& given,
-                                      std::uint32_t gid,
+                                      std::uint32_t uid,
                                       const Progress& progress) {
   MOUNTD_ASSIGN(const NetworkSpec spec, Normalised(asked));
   MOUNTD_ASSIGN(std::vector<NetworkRecord> others,
@@ -168,7 +168,7 @@ Result<NetworkStatus> Networks::Setup(const std::string& allocation,
                   [](const NetworkRecord& record) {
                     return record.state == NetworkRecordState::kFound;
                   })) {
-    return TakeOver(allocation, spec, given, gid, others);
+    return TakeOver(allocation, spec, given, uid, others);
   }
   const auto own = std::find_if(others.begin(), others.end(),
                                 [&](const NetworkRecord& record) {
@@ -195,14 +195,14 @@ Result<NetworkStatus> Networks::Setup(const std::string& allocation,
   }
   NetworkRecord record = RecordFor(allocation, spec, given, others);
   MOUNTD_TRY(Reserve(spec, &record));
-  return Create(std::move(record), {given, gid, others.empty(), progress});
+  return Create(std::move(record), {given, uid, others.empty(), progress});
 }
 
 // The executor answers Ok to a plan all of which is there, and makes nothing
 // where anything else is.
 Result<NetworkStatus> Networks::TakeOver(
     const std::string& allocation, const NetworkSpec& spec,
-    const GivenNetns& given, std::uint32_t gid,
+    const GivenNetns& given, std::uint32_t uid,
     const std::vector<NetworkRecord>& all) {
   const auto found =
       std::find_if(all.begin(), all.end(), [&](const NetworkRecord& one) {
@@ -228,7 +228,7 @@ Result<NetworkStatus> Networks::TakeOver(
   record.netns_inode = found->netns_inode;
   MOUNTD_TRY(executor_.CreateNetwork(
       PlanOf(record, OriginOf(record, /*alone=*/true)), given.fd));
-  MOUNTD_TRY(WriteFiles(record, gid));
+  MOUNTD_TRY(WriteFiles(record, uid));
   record.state = NetworkRecordState::kCreated;
   MOUNTD_TRY(PassPorts(*found, record));
   if (Result<void> recorded = store_.Together([&]() -> Result<void> {
@@ -281,7 +281,7 @@ Result<void> Networks::Make(const Making& making, NetworkRecord* record) {
     MOUNTD_TRY(AttachCni(record));
     making.progress.At(Step::kNetwork);
   }
-  return WriteFiles(*record, making.gid);
+  return WriteFiles(*record, making.uid);
 }
 
 Result<void> Networks::AttachCni(NetworkRecord* record) {
@@ -298,13 +298,13 @@ Result<void> Networks::AttachCni(NetworkRecord* record) {
 }
 
 Result<void> Networks::WriteFiles(const NetworkRecord& record,
-                                  std::uint32_t gid) {
+                                  std::uint32_t uid) {
   for (const NetworkFile& file : FilesOf(record)) {
     MOUNTD_ASSIGN(const UniqueFd content,
                   MemoryWith("network-file", file.text));
     exec::NetworkFilePlan plan;
     plan.allocation = exec::ToWire(record.allocation);
-    plan.gid = gid;
+    plan.uid = uid;
     plan.kind = file.kind;
     MOUNTD_TRY(executor_.WriteNetworkFile(plan, content.get()));
   }

@@ -66,14 +66,14 @@ class Networks {
   // asks for just them takes them over, or their allocation is released.
   Result<void> Recover();
 
-  // `gid` may reach the files that are made with it.
+  // `uid` may reach the files that are made with it.
   // Idempotent: the same allocation and interface, the same namespace and
   // addresses. FailedPrecondition for another spec than the one it has, and for
   // a namespace where it has one.
   Result<NetworkStatus> Setup(const std::string& allocation,
                               const NetworkSpec& spec,
                               const GivenNetns& given = {},
-                              std::uint32_t gid = 0,
+                              std::uint32_t uid = 0,
                               const Progress& progress = Progress());
   // None is success. FailedPrecondition for the namespace alone while others
   // are in it.
@@ -119,7 +119,7 @@ class Networks {
   Result<void> RecordFound(const NetworkRecord& record);
   Result<NetworkStatus> TakeOver(const std::string& allocation,
                                  const NetworkSpec& spec,
-                                 const GivenNetns& given, std::uint32_t gid,
+                                 const GivenNetns& given, std::uint32_t uid,
                                  const std::vector<NetworkRecord>& all);
 
   // Ports and addresses, in memory; the record gets the addresses.
@@ -144,14 +144,14 @@ class Networks {
 
   struct Making {
     const GivenNetns& given;
-    std::uint32_t gid;
+    std::uint32_t uid;
     bool first;  // of its allocation
     const Progress& progress;
   };
   Result<NetworkStatus> Create(NetworkRecord record, const Making& making);
   Result<void> Make(const Making& making, NetworkRecord* record);
   Result<void> AttachCni(NetworkRecord* record);
-  Result<void> WriteFiles(const NetworkRecord& record, std::uint32_t gid);
+  Result<void> WriteFiles(const NetworkRecord& record, std::uint32_t uid);
   // `alone`: its allocation has no other network.
   Result<void> Delete(NetworkRecord record, bool alone,
                       const Progress& progress);

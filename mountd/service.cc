@@ -54,10 +54,15 @@ Result<AllocationRecord> Service::FindPrepared(const CallContext& call,
   return record;
 }
 
-// Whose the allocation's mounts are, by their records; root's, if none tells.
-Result<std::uint32_t> Service::OwnerByMounts(const std::string& allocation) {
+// The owner of an allocation without a record: whom its directory lets pass, as
+// root's executor wrote that down. A mountd that knew no lists let a group
+// pass; then the owner is who the records of its mounts name, or else root.
+Result<std::uint32_t> Service::OwnerOf(const exec::FoundTarget& found) {
+  if (found.uid != 0) {
+    return found.uid;
+  }
   MOUNTD_ASSIGN(const std::vector<MountRecord> mounts,
-                parts_.boot.MountsOf(allocation));
+                parts_.boot.MountsOf(exec::Text(found.target.allocation)));
   const std::uint32_t uid = mounts.empty() ? 0 : mounts.front().uid;
   const bool same =
       std::all_of(mounts.begin(), mounts.end(),
@@ -75,8 +80,8 @@ Result<void> Service::RecordFound() {
     MOUNTD_ASSIGN(std::optional<AllocationRecord> owner,
                   parts_.state.GetAllocation(id));
     if (!owner) {
-      MOUNTD_ASSIGN(const std::uint32_t uid, OwnerByMounts(id));
-      owner.emplace(AllocationRecord{id, uid, found.gid, "",
+      MOUNTD_ASSIGN(const std::uint32_t uid, OwnerOf(found));
+      owner.emplace(AllocationRecord{id, uid, /*gid=*/0, "",
                                      AllocationState::kPrepared, 0});
       spdlog::warn("recovery: allocation {} has no record: uid {} owns it", id,
                    uid);

@@ -309,7 +309,7 @@ class Service {
                                     BindMountSpec& spec);
   Result<void> CheckCgroup(const CallContext& call, std::uint64_t cgroup);
   Result<void> RecordFound();
-  Result<std::uint32_t> OwnerByMounts(const std::string& allocation);
+  Result<std::uint32_t> OwnerOf(const exec::FoundTarget& found);
   Result<void> CheckNotDeclared(const char* op,
                                 const std::string& plugin) const;
   Result<void> CheckPluginLimit(std::uint32_t uid);

@@ -17,7 +17,7 @@ Result<NetworkStatus> Service::SetupNetwork(const CallContext& call,
   given.may_be_hosts =
       given.valid() && PolicyFor(call).MayPassHostNamespaces(call.caller);
   MOUNTD_ASSIGN(NetworkStatus status,
-                parts_.networks.Setup(allocation.str(), spec, given, record.gid,
+                parts_.networks.Setup(allocation.str(), spec, given, record.uid,
                                       call.progress));
   MOUNTD_TRY(teardowns_.Forgive(OwedKind::kTeardownNetwork,
                                 allocation.str() + "/" + status.interface));

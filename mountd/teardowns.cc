@@ -54,7 +54,7 @@ std::string AllocationStrand(const std::string& allocation) {
 }
 
 exec::AllocationPlan PlanOf(const AllocationRecord& record) {
-  return {exec::ToWire(record.id), record.gid};
+  return {exec::ToWire(record.id), record.uid};
 }
 
 // Tasks' mounts first, then what they were mounts of; the network last, so that

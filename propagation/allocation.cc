@@ -5,6 +5,8 @@
 
 #include "mountd/base/paths.h"
 #include "propagation/detach.h"
+#include "propagation/network_files.h"
+#include "propagation/passage.h"
 
 namespace mountd::propagation {
 namespace {
@@ -85,14 +87,13 @@ Result<void> SweepTask(const Context& context, const Base& base, int allocation,
 Result<void> PrepareAllocation(const Context& context,
                                const AllocationPlan& plan,
                                const exec::Tell<MountState>& tell) {
-  constexpr unsigned kAllocationMode = 0710;
   const std::string name = Text(plan.allocation);
   MOUNTD_ASSIGN(const Base base, OpenBase(context));
   MOUNTD_ASSIGN(const UniqueFd all,
                 LockPart(context, base, paths::kAllocations, name));
   Undo undo;
-  MOUNTD_TRY(EnsureDirectory(context, all.get(), name, kAllocationMode,
-                             plan.gid, name, &undo));
+  MOUNTD_TRY(EnsurePassage(context, all.get(), name, plan.uid, name, &undo));
+  MOUNTD_TRY(CloseNetworkFiles(context, base, plan));
   MOUNTD_TRY(tell(MountState{}));
   undo.Commit();
   return Ok();

@@ -6,8 +6,9 @@
 // The directories base/a/<allocation>.
 namespace mountd::propagation {
 
-// 0710 root:<gid>. Idempotent; another group at the same name is
-// FailedPrecondition. Tells nothing but that it is done.
+// Makes the directory, where the plan's user alone may pass
+// (propagation/passage.h). Idempotent; FailedPrecondition if another user may.
+// Tells nothing but that it is done.
 Result<void> PrepareAllocation(const Context& context,
                                const exec::AllocationPlan& plan,
                                const exec::Tell<exec::MountState>& tell);

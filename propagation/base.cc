@@ -7,6 +7,7 @@
 #include <sys/stat.h>
 
 #include "mountd/base/paths.h"
+#include "propagation/passage.h"
 
 namespace mountd::propagation {
 namespace {
@@ -27,12 +28,16 @@ Result<void> MountBase(const Context& context, int parent, Undo* undo) {
   MOUNTD_ASSIGN(const UniqueFd fs,
                 Named(kernel.OpenFilesystem("tmpfs"), "fsopen", kObject));
   // Directories and links take no blocks, so this is room enough for mountd's
-  // own. Without a bound a plugin that publishes a bare directory, and with it
-  // the task that gets it, could fill the host's memory from here.
+  // own, and for allocations' files within limits.network_file_bytes_per_uid.
+  // Without a bound a plugin that publishes a bare directory, and with it the
+  // task that gets it, could fill the host's memory from here.
+  const std::string bytes = std::to_string(kBaseBytes);
+  const std::string files = std::to_string(kBaseFiles);
   for (const auto& [key, value] :
        {std::pair("source", "mountd"), std::pair("mode", "0711"),
-        std::pair("uid", "0"), std::pair("gid", "0"), std::pair("size", "64m"),
-        std::pair("nr_inodes", "1000000")}) {
+        std::pair("uid", "0"), std::pair("gid", "0"),
+        std::pair("size", bytes.c_str()),
+        std::pair("nr_inodes", files.c_str())}) {
     MOUNTD_TRY(Named(kernel.ConfigureFilesystem(fs.get(), key, value),
                      "fsconfig", kObject));
   }
@@ -79,10 +84,11 @@ Result<MountState> FinishBase(const Context& context, int parent, Undo* undo) {
        {paths::kAllocations, paths::kPlugins, paths::kAnchors,
         paths::kFilesystems, paths::kNetworks, paths::kNetworkFiles}) {
     Undo nothing;  // kept: the base is checked as a whole
-    MOUNTD_TRY(EnsureDirectory(context, base.get(), name, kBaseMode, 0, kObject,
+    MOUNTD_TRY(EnsureDirectory(context, base.get(), name, kBaseMode, kObject,
                                &nothing));
     nothing.Commit();
   }
+  MOUNTD_TRY(CheckKeepsLists(context, base.get(), kObject));
   undo->Commit();
   return StateOf(facts, mount);
 }
@@ -112,8 +118,8 @@ Result<MountState> PrepareBase(const Context& context) {
   MOUNTD_ASSIGN(const MountState now,
                 StateOf(context, parent.get(), kName, kObject));
   if (now.mount_id == 0) {
-    MOUNTD_TRY(EnsureDirectory(context, parent.get(), kName, kBaseMode, 0,
-                               kObject, &undo));
+    MOUNTD_TRY(EnsureDirectory(context, parent.get(), kName, kBaseMode, kObject,
+                               &undo));
     MOUNTD_TRY(MountBase(context, parent.get(), &undo));
   }
   return FinishBase(context, parent.get(), &undo);

@@ -1,9 +1,15 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 #pragma once
 
+#include <cstdint>
+
 #include "propagation/context.h"
 
 namespace mountd::propagation {
+
+// What the base holds, of all users together.
+inline constexpr std::uint64_t kBaseBytes = 64U << 20U;
+inline constexpr std::uint64_t kBaseFiles = 1'000'000;
 
 // The base (mountd/base/paths.h), checked: the root of a tmpfs of root's, on a
 // directory where only root renames.

@@ -20,10 +20,10 @@ Result<UniqueFd> OpenBeneath(const Context& context, int dir,
                "openat2", object);
 }
 
-Result<UniqueFd> EnsureDirectory(const Context& context, int dir,
-                                 const std::string& name, unsigned mode,
-                                 std::uint32_t gid, const std::string& object,
-                                 exec::Undo* undo) {
+Result<UniqueFd> MakeAndOpenDirectory(const Context& context, int dir,
+                                      const std::string& name, unsigned mode,
+                                      const std::string& object,
+                                      exec::Undo* undo) {
   exec::Kernel& kernel = context.kernel;
   const exec::Sys<void> made = kernel.MakeDirectory(dir, name, mode);
   if (!made && made.error() != EEXIST) {
@@ -34,16 +34,17 @@ Result<UniqueFd> EnsureDirectory(const Context& context, int dir,
       IgnoreBecauseBestEffort(kernel.RemoveDirectory(dir, name));
     });
   }
-  MOUNTD_ASSIGN(UniqueFd fd, OpenBeneath(context, dir, name, object));
-  MOUNTD_ASSIGN(FileFacts facts,
-                Named(kernel.Stat(fd.get(), ""), "statx", object));
-  if (facts.mode == (S_IFDIR | mode) && facts.uid == 0 && facts.gid == 0 &&
-      gid != 0 && !facts.mount_root) {
-    // Made just now, or by an executor that was killed before this step.
-    MOUNTD_TRY(Named(kernel.SetOwner(fd.get(), 0, gid), "fchownat", object));
-    facts.gid = gid;
-  }
-  if (facts.mode != (S_IFDIR | mode) || facts.uid != 0 || facts.gid != gid) {
+  return OpenBeneath(context, dir, name, object);
+}
+
+Result<UniqueFd> EnsureDirectory(const Context& context, int dir,
+                                 const std::string& name, unsigned mode,
+                                 const std::string& object, exec::Undo* undo) {
+  MOUNTD_ASSIGN(UniqueFd fd,
+                MakeAndOpenDirectory(context, dir, name, mode, object, undo));
+  MOUNTD_ASSIGN(const FileFacts facts,
+                Named(context.kernel.Stat(fd.get(), ""), "statx", object));
+  if (facts.mode != (S_IFDIR | mode) || facts.uid != 0 || facts.gid != 0) {
     return MakeError(Code::kFailedPrecondition, "mkdirat", object,
                      "a file of another type, owner or mode is there");
   }

@@ -38,12 +38,16 @@ Result<UniqueFd> OpenBeneath(const Context& context, int dir,
 
 // Makes the directory `name` in `dir` if it is missing, removed again by
 // `undo`, and opens it. One that is there must be a directory of root's with
-// just this mode and group, or group 0: then an interrupted plan made it, and
-// its group is set now. `dir` must outlive `undo`.
+// just this mode; FailedPrecondition otherwise. `dir` must outlive `undo`.
 Result<UniqueFd> EnsureDirectory(const Context& context, int dir,
                                  const std::string& name, unsigned mode,
-                                 std::uint32_t gid, const std::string& object,
-                                 exec::Undo* undo);
+                                 const std::string& object, exec::Undo* undo);
+
+// The same without a look at what is there.
+Result<UniqueFd> MakeAndOpenDirectory(const Context& context, int dir,
+                                      const std::string& name, unsigned mode,
+                                      const std::string& object,
+                                      exec::Undo* undo);
 
 // Makes the directory `fd` is of root's alone.
 Result<void> TakeBack(const Context& context, int fd,

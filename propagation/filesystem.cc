@@ -132,7 +132,7 @@ Result<void> Settle(const Context& context, const FilesystemConfig& declared,
 Result<void> Mount(const Context& context, const Base& base,
                    const FilesystemConfig& declared, const std::string& name,
                    Source* source, exec::Undo* undo) {
-  MOUNTD_TRY(EnsureDirectory(context, source->lock.get(), kPoint, kPointMode, 0,
+  MOUNTD_TRY(EnsureDirectory(context, source->lock.get(), kPoint, kPointMode,
                              name, undo));
   undo->Add([&context, source, name] {
     source->fd.reset();

@@ -4,6 +4,7 @@
 #include "mountd/base/paths.h"
 #include "mountd/exec/wire.h"
 #include "propagation/base.h"
+#include "propagation/passage.h"
 #include "propagation/target.h"
 
 namespace mountd::propagation {
@@ -63,7 +64,7 @@ Result<std::vector<FoundTarget>> ListTargets(const Context& context) {
     }
     FoundTarget row;
     row.target.allocation = exec::ToWire(allocation);
-    row.gid = facts->gid;
+    row.uid = PasserOf(context, fd.get());
     all.push_back(row);
     for (const std::string& task : tasks) {
       ListTask(context, fd.get(), task, row, &all);

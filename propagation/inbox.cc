@@ -22,6 +22,19 @@ bool IsInbox(const FileFacts& facts) {
   return facts.mode == (S_IFDIR | kInboxMode);
 }
 
+// A mountd that knew no lists let a group pass.
+Result<void> TakeFromGroup(const Context& context, int allocation,
+                           const std::string& task, bool inbox,
+                           const std::string& object) {
+  MOUNTD_ASSIGN(const UniqueFd dir,
+                OpenBeneath(context, allocation, task, object));
+  MOUNTD_TRY(
+      Named(context.kernel.SetOwner(dir.get(), 0, 0), "fchownat", object));
+  return inbox ? Ok()
+               : Named(context.kernel.SetMode(dir.get(), kTaskMode), "chmod",
+                       object);
+}
+
 Result<void> RemoveTask(const Context& context, const UniqueFd& allocation,
                         const std::string& task, const std::string& object) {
   const exec::Sys<void> removed =
@@ -38,15 +51,14 @@ Result<void> RemoveTask(const Context& context, const UniqueFd& allocation,
 Result<UniqueFd> EnsureTask(const Context& context, const UniqueFd& allocation,
                             const std::string& task, const std::string& object,
                             Undo* undo) {
-  MOUNTD_ASSIGN(
-      const FileFacts above,
-      Named(context.kernel.Stat(allocation.get(), ""), "statx", object));
   const exec::Sys<FileFacts> there =
       context.kernel.Stat(allocation.get(), task);
   const bool inbox = there && IsInbox(*there);
+  if (there && there->gid != 0 && there->uid == 0 && !there->mount_root) {
+    MOUNTD_TRY(TakeFromGroup(context, allocation.get(), task, inbox, object));
+  }
   return EnsureDirectory(context, allocation.get(), task,
-                         inbox ? kInboxMode : kTaskMode, above.gid, object,
-                         undo);
+                         inbox ? kInboxMode : kTaskMode, object, undo);
 }
 
 Result<void> PrepareInbox(const Context& context, const exec::TaskPlan& plan,

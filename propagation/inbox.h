@@ -13,7 +13,8 @@
 // one; which of the two it is its mode tells.
 namespace mountd::propagation {
 
-inline constexpr unsigned kTaskMode = 0710;   // goes with its last mount
+// Who gets this far is told by the allocation's directory.
+inline constexpr unsigned kTaskMode = 0711;   // goes with its last mount
 inline constexpr unsigned kInboxMode = 0755;  // stays; tasks may list it
 
 // Idempotent.

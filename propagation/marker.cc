@@ -24,8 +24,8 @@ Result<UniqueFd> LockMarker(const Context& context, int part,
   constexpr int kTries = 8;
   for (int i = 0; i < kTries; ++i) {
     exec::Undo undo;
-    MOUNTD_ASSIGN(const UniqueFd made, EnsureDirectory(context, part, source,
-                                                       0700, 0, source, &undo));
+    MOUNTD_ASSIGN(const UniqueFd made,
+                  EnsureDirectory(context, part, source, 0700, source, &undo));
     MOUNTD_ASSIGN(
         UniqueFd fd,
         Named(context.kernel.Open(made.get(), ".", O_RDONLY | O_DIRECTORY,

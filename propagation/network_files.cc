@@ -7,6 +7,7 @@
 #include <cerrno>
 
 #include "mountd/base/paths.h"
+#include "propagation/passage.h"
 
 namespace mountd::propagation {
 namespace {
@@ -46,7 +47,6 @@ Result<void> RemoveOne(Kernel& kernel, int dir, const char* name,
 Result<void> WriteNetworkFile(const Context& context,
                               const NetworkFilePlan& plan, int content,
                               const exec::Tell<exec::MountState>& tell) {
-  constexpr unsigned kDirectoryMode = 0710;
   constexpr mode_t kFileMode = 0644;
   Kernel& kernel = context.kernel;
   const std::string object = Text(plan.allocation);
@@ -59,8 +59,8 @@ Result<void> WriteNetworkFile(const Context& context,
                       "pread", object));
   UniqueFd dir;
   exec::Undo undo;
-  MOUNTD_ASSIGN(dir, EnsureDirectory(context, all.get(), object, kDirectoryMode,
-                                     plan.gid, object, &undo));
+  MOUNTD_ASSIGN(
+      dir, EnsurePassage(context, all.get(), object, plan.uid, object, &undo));
   MOUNTD_TRY(RemoveOne(kernel, dir.get(), name, object));
   MOUNTD_TRY(
       Named(kernel.MakeFile(dir.get(), name, kFileMode), "openat", object));
@@ -75,6 +75,18 @@ Result<void> WriteNetworkFile(const Context& context,
   MOUNTD_TRY(tell(exec::MountState{}));
   undo.Commit();
   return Ok();
+}
+
+Result<void> CloseNetworkFiles(const Context& context, const Base& base,
+                               const exec::AllocationPlan& plan) {
+  const std::string object = Text(plan.allocation);
+  const Result<UniqueFd> dir =
+      OpenBeneath(context, base.fd.get(),
+                  std::string(paths::kNetworkFiles) + "/" + object, object);
+  if (!dir) {
+    return dir.error().sys_errno == ENOENT ? Ok() : Result<void>(dir.error());
+  }
+  return LetPass(context, dir->get(), plan.uid, object);
 }
 
 Result<void> RemoveNetworkFiles(const Context& context,

@@ -105,7 +105,7 @@ Result<MountState> FinishPlugin(const Context& context, const Base& base,
   for (const char* part : {paths::kStaging, paths::kPublish}) {
     MOUNTD_TRY(TakeBack(context, own.get(), part, file.mount_id, name));
     MOUNTD_TRY(
-        EnsureDirectory(context, own.get(), part, kPluginMode, 0, name, undo));
+        EnsureDirectory(context, own.get(), part, kPluginMode, name, undo));
   }
   return StateOf(file, mount);
 }
@@ -125,7 +125,7 @@ Result<void> PreparePlugin(const Context& context, const PluginPlan& plan,
     MOUNTD_TRY(TakeBack(context, all.get(), name, base.facts.mount_id, name));
     MOUNTD_ASSIGN(
         const UniqueFd directory,
-        EnsureDirectory(context, all.get(), name, kPluginMode, 0, name, &undo));
+        EnsureDirectory(context, all.get(), name, kPluginMode, name, &undo));
     // With what the plugin, or another, has put there meanwhile.
     if (now.exists == 0) {
       undo.Add([&context, &all, &base, name] {

@@ -25,11 +25,11 @@ Result<UniqueFd> EnsureParent(const Context& context,
   MOUNTD_ASSIGN(const UniqueFd run, OpenRunDirectory(context));
   exec::Undo undo;
   MOUNTD_ASSIGN(const UniqueFd base,
-                EnsureDirectory(context, run.get(), kBaseDir, kParentMode, 0,
+                EnsureDirectory(context, run.get(), kBaseDir, kParentMode,
                                 object, &undo));
   MOUNTD_ASSIGN(UniqueFd plugins,
                 EnsureDirectory(context, base.get(), paths::kPlugins,
-                                kParentMode, 0, object, &undo));
+                                kParentMode, object, &undo));
   undo.Commit();  // for all plugins
   return plugins;
 }
@@ -50,9 +50,8 @@ Result<void> ShowHere(const Context& context, const std::string& name,
                                         : Result<void>(ForeignFace(name));
   }
   exec::Undo here;
-  MOUNTD_ASSIGN(
-      const UniqueFd place,
-      EnsureDirectory(context, all.get(), name, kFaceMode, 0, name, &here));
+  MOUNTD_ASSIGN(const UniqueFd place, EnsureDirectory(context, all.get(), name,
+                                                      kFaceMode, name, &here));
   MOUNTD_TRY(
       Named(kernel.AttachTree(tree.get(), place.get()), "move_mount", name));
   here.Commit();

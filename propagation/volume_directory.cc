@@ -43,7 +43,7 @@ Result<void> EnsureStaging(const Context& context, int area,
   MOUNTD_ASSIGN(const MountState now,
                 StateOf(context, area, Text(plan.volume), object));
   if (now.mount_id == 0 && now.is_directory == 0) {
-    MOUNTD_TRY(EnsureDirectory(context, area, Text(plan.volume), kVolumeMode, 0,
+    MOUNTD_TRY(EnsureDirectory(context, area, Text(plan.volume), kVolumeMode,
                                object, undo));
   }
   return Ok();
@@ -56,7 +56,7 @@ Result<UniqueFd> EnsurePublish(const Context& context, int area,
   MOUNTD_ASSIGN(const FileFacts above,
                 Named(context.kernel.Stat(area, ""), "statx", object));
   MOUNTD_TRY(TakeBack(context, area, name, above.mount_id, object));
-  return EnsureDirectory(context, area, name, kVolumeMode, 0, object, undo);
+  return EnsureDirectory(context, area, name, kVolumeMode, object, undo);
 }
 
 bool IsMissing(const Error& error) { return error.sys_errno == ENOENT; }

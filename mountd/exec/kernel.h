@@ -114,6 +114,11 @@ class Kernel {
   // Of the file `fd` is any fd of, O_PATH too.
   virtual Sys<void> SetOwner(int fd, uid_t uid, gid_t gid) = 0;
   virtual Sys<void> SetMode(int fd, mode_t mode) = 0;
+  // The same file's access ACL, acl(5), as the kernel hands it out
+  // (linux/posix_acl_xattr.h); "" if its mode says it all. EOPNOTSUPP if its
+  // file system keeps none.
+  virtual Sys<std::string> ReadAcl(int fd) = 0;
+  virtual Sys<void> SetAcl(int fd, std::string_view acl) = 0;
   // Names other than "." and "..", at most `limit`. `dir` may be O_PATH.
   virtual Sys<std::vector<std::string>> List(int dir, std::size_t limit) = 0;
   // The first `limit` of them after `after`, in the order of NameOrder.

@@ -111,10 +111,10 @@ enum Attribute : std::uint32_t {
 };
 inline constexpr std::uint32_t kAllAttributes = kReadOnly | kNoExec | kNoAtime;
 
-// base/a/<allocation>, 0710 root:<gid>: its owner's group may pass through it.
+// base/a/<allocation>: its owner alone, besides root, may pass through it.
 struct AllocationPlan {
   WireName allocation;
-  std::uint32_t gid = 0;
+  std::uint32_t uid = 0;
 };
 
 // base/a/<allocation>/<task>/<name>.
@@ -363,7 +363,7 @@ enum class NetworkFileKind : std::uint32_t {
 // base/d/<allocation>/<kind>; its content comes as a memfd beside the plan.
 struct NetworkFilePlan {
   WireName allocation;
-  std::uint32_t gid = 0;  // that may reach it
+  std::uint32_t uid = 0;  // that may reach it
   NetworkFileKind kind = NetworkFileKind::kHosts;
 };
 inline constexpr std::size_t kMaxNetworkFileBytes = std::size_t{128} << 10U;
@@ -655,7 +655,7 @@ struct WatchReply {
 // mount in its inboxes.
 struct FoundTarget {
   TargetPlan target;
-  std::uint32_t gid = 0;  // of the allocation's directory
+  std::uint32_t uid = 0;  // that may pass through the allocation's directory
   MountState state;       // of the mount
 };
 

@@ -40,6 +40,8 @@ class RealKernel final : public Kernel {
                    const std::string& new_name) override;
   Sys<void> SetOwner(int fd, uid_t uid, gid_t gid) override;
   Sys<void> SetMode(int fd, mode_t mode) override;
+  Sys<std::string> ReadAcl(int fd) override;
+  Sys<void> SetAcl(int fd, std::string_view acl) override;
   Sys<std::vector<std::string>> List(int dir, std::size_t limit) override;
   Sys<std::vector<OrderedName>> ListAfter(int dir, std::uint64_t after,
                                           std::size_t limit) override;

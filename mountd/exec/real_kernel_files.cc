@@ -5,6 +5,7 @@
 #include <sys/file.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
+#include <sys/xattr.h>
 
 #include <algorithm>
 #include <array>
@@ -183,10 +184,33 @@ Sys<void> RealKernel::SetOwner(int fd, uid_t uid, gid_t gid) {
   return Done(::fchownat(fd, "", uid, gid, AT_EMPTY_PATH));
 }
 
+namespace {
+
+// For the calls that take no O_PATH fd: fchmod (fchmodat2 is of Linux 6.6),
+// fgetxattr and fsetxattr.
+std::string MagicLink(int fd) { return "/proc/self/fd/" + std::to_string(fd); }
+
+constexpr char kAclAttribute[] = "system.posix_acl_access";
+
+}  // namespace
+
 Sys<void> RealKernel::SetMode(int fd, mode_t mode) {
-  // fchmod takes no O_PATH fd, and fchmodat2 is of Linux 6.6.
-  const std::string path = "/proc/self/fd/" + std::to_string(fd);
-  return Done(::chmod(path.c_str(), mode));
+  return Done(::chmod(MagicLink(fd).c_str(), mode));
+}
+
+Sys<std::string> RealKernel::ReadAcl(int fd) {
+  std::array<char, 1024> acl{};  // 127 entries; an executor makes five
+  const ssize_t size =
+      ::getxattr(MagicLink(fd).c_str(), kAclAttribute, acl.data(), acl.size());
+  if (size < 0) {
+    return errno == ENODATA ? Sys<std::string>(std::string()) : errno;
+  }
+  return std::string(acl.data(), static_cast<std::size_t>(size));
+}
+
+Sys<void> RealKernel::SetAcl(int fd, std::string_view acl) {
+  return Done(::setxattr(MagicLink(fd).c_str(), kAclAttribute, acl.data(),
+                         acl.size(), 0));
 }
 
 Sys<std::vector<std::string>> RealKernel::List(int dir, std::size_t limit) {

@@ -29,6 +29,8 @@ const Errors& OfKernel() {
       {"Rename", {ENOSPC}},
       {"SetOwner", {EIO}},
       {"SetMode", {EIO}},
+      {"ReadAcl", {ENOMEM}},
+      {"SetAcl", {ENOSPC}},
       {"List", {EMFILE}},
       {"ListAfter", {EMFILE}},
       {"Lock", {EWOULDBLOCK, ENOLCK}},

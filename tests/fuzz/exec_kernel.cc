@@ -42,6 +42,24 @@ int NewNumber() {
   return ::fcntl(null, F_DUPFD_CLOEXEC, 3);
 }
 
+// u::rwx,u:<uid>:--x,g::---,m::--x,o::--- (linux/posix_acl_xattr.h), written
+// down once more.
+std::string ListOf(std::uint32_t uid) {
+  std::string list("\2\0\0\0", 4);
+  const auto add = [&list](char tag, char permissions, std::uint32_t id) {
+    list.append({tag, 0, permissions, 0});
+    for (unsigned shift = 0; shift < 32; shift += 8) {
+      list.push_back(static_cast<char>(id >> shift & 0xFFU));
+    }
+  };
+  add(0x01, 7, UINT32_MAX);
+  add(0x02, 1, uid);
+  add(0x04, 0, UINT32_MAX);
+  add(0x10, 1, UINT32_MAX);
+  add(0x20, 0, UINT32_MAX);
+  return list;
+}
+
 bool HasDots(const std::string& path) {
   return path == ".." || path.starts_with("../") || path.ends_with("/..") ||
          path.find("/../") != std::string::npos;
@@ -528,6 +546,35 @@ Sys<void> ExecKernel::SetMode(int fd, mode_t mode) {
   }
   if (World::File* file = world_.FileAt(Of(fd).path)) {
     file->mode = (file->mode & S_IFMT) | mode;
+  }
+  return {};
+}
+
+Sys<std::string> ExecKernel::ReadAcl(int fd) {
+  if (const int error = Fails()) {
+    return error;
+  }
+  const auto found = world_.Look(Of(fd).path);
+  // Somebody else's, now and then.
+  return Lie() % 8 == 1 ? std::string(44, '\1')
+                        : (found ? found->file.acl : std::string());
+}
+
+Sys<void> ExecKernel::SetAcl(int fd, std::string_view acl) {
+  CheckChange(Of(fd).path);
+  Require(Of(fd).trusted, "what others led to gets a list");
+  const bool is_files = plan_->kind == PlanKind::kWriteNetworkFile;
+  Require(is_files || plan_->kind == PlanKind::kPrepareAllocation,
+          "a list by a plan that lets nobody pass");
+  const std::uint32_t uid =
+      is_files ? plan_->body.network_file.uid : plan_->body.allocation.uid;
+  Require(acl == ListOf(uid), "a list lets others than the plan's user pass");
+  if (const int error = Fails()) {
+    return error;
+  }
+  if (World::File* file = world_.FileAt(Of(fd).path)) {
+    file->acl = acl;
+    file->mode = S_IFDIR | 0710;  // the mask
   }
   return {};
 }

@@ -62,6 +62,8 @@ class ExecKernel final : public RefusingKernel {
                          const std::string& new_name) override;
   exec::Sys<void> SetOwner(int fd, uid_t uid, gid_t gid) override;
   exec::Sys<void> SetMode(int fd, mode_t mode) override;
+  exec::Sys<std::string> ReadAcl(int fd) override;
+  exec::Sys<void> SetAcl(int fd, std::string_view acl) override;
   exec::Sys<std::vector<std::string>> List(int dir, std::size_t limit) override;
   exec::Sys<std::vector<exec::OrderedName>> ListAfter(
       int dir, std::uint64_t after, std::size_t limit) override;

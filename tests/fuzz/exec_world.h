@@ -25,6 +25,7 @@ class World {
     std::uint64_t inode = 0;
     std::uint64_t device = 0;
     std::string text;  // of a link, or of a file
+    std::string acl;   // "": none
     friend bool operator==(const File&, const File&) = default;
   };
   struct Mount {

@@ -63,6 +63,10 @@ class RefusingKernel : public exec::Kernel {
   exec::Sys<void> SetMode(int /*fd*/, mode_t /*mode*/) override {
     return ENOSYS;
   }
+  exec::Sys<std::string> ReadAcl(int /*fd*/) override { return ENOSYS; }
+  exec::Sys<void> SetAcl(int /*fd*/, std::string_view /*acl*/) override {
+    return ENOSYS;
+  }
   exec::Sys<std::vector<std::string>> List(int /*dir*/,
                                            std::size_t /*limit*/) override {
     return ENOSYS;

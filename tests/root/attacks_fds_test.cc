@@ -141,6 +141,24 @@ TEST_F(FdAttacks, ATreeThatIsHandedOutMountsNothingOnTheHost) {
   EXPECT_TRUE(is_hit());
 }
 
+// SECURITY.md says so of `detached`: the kernel has no way to take it back.
+TEST_F(FdAttacks, ATreeThatIsHandedOutOutlivesTheRelease) {
+  ASSERT_EQ(ErrorOf(OpenTree("data", Propagation::kPrivate, 0)), "");
+  ASSERT_EQ(ErrorOf(Call(PlanKind::kRemoveAllocation,
+                         [](PlanBody* body) {
+                           body->allocation = {exec::ToWire("web"), kAttacker};
+                         })),
+            "");
+  EXPECT_FALSE(Exists("/run/mountd/base/a/web"));
+  const int tree = last_fd_.get();
+  EXPECT_EQ(AsRootOfOwnNamespaces([tree] {
+              return AttachHere(tree) && ::access("/run/place/file", R_OK) == 0
+                         ? 0
+                         : errno;
+            }),
+            0);
+}
+
 // O_PATH needs no right to the directory but the way to it.
 TEST_F(FdAttacks, ADirectoryOfAnothersIsNoTarget) {
   const auto pass = [] {

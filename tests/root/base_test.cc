@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
+#include "propagation/base.h"
+
 #include <fcntl.h>
 #include <sys/mount.h>
 #include <sys/stat.h>
@@ -17,9 +19,9 @@ using exec::ToWire;
 
 class Base : public ExecutorFixture {
  protected:
-  Reply Allocation(PlanKind kind, const char* name, std::uint32_t gid = 0) {
+  Reply Allocation(PlanKind kind, const char* name, std::uint32_t uid = 0) {
     return Call(kind, [&](PlanBody* body) {
-      body->allocation = {ToWire(name), gid};
+      body->allocation = {ToWire(name), uid};
     });
   }
 };
@@ -39,8 +41,8 @@ TEST_F(Base, IsBoundedInBytesAndFiles) {
   ASSERT_EQ(ErrorOf(Call(PlanKind::kPrepareBase)), "");
   struct statvfs st = {};
   ASSERT_EQ(::statvfs("/run/mountd/base", &st), 0);
-  EXPECT_EQ(st.f_blocks * st.f_frsize, 64U << 20U);
-  EXPECT_EQ(st.f_files, 1000000U);
+  EXPECT_EQ(st.f_blocks * st.f_frsize, propagation::kBaseBytes);
+  EXPECT_EQ(st.f_files, propagation::kBaseFiles);
 }
 
 TEST_F(Base, PreparingItAgainAnswersTheSameMount) {
@@ -76,16 +78,16 @@ TEST_F(Base, IsRefusedIfAnotherFileSystemIsThere) {
   EXPECT_EQ(CodeOf(Call(PlanKind::kPrepareBase)), "FailedPrecondition");
 }
 
-TEST_F(Base, AnAllocationsDirectoryIsForItsOwnersGroup) {
+TEST_F(Base, AnAllocationsDirectoryIsRootsAndLetsItsOwnerPass) {
   PrepareBase();
   struct stat st = {};
   ASSERT_EQ(::stat("/run/mountd/base/a/web", &st), 0);
   EXPECT_EQ(st.st_mode, static_cast<mode_t>(S_IFDIR | 0710));
   EXPECT_EQ(st.st_uid, 0U);
-  EXPECT_EQ(st.st_gid, 1234U);
+  EXPECT_EQ(st.st_gid, 0U);
 }
 
-TEST_F(Base, PreparingAnAllocationAgainSucceedsForTheSameGroupOnly) {
+TEST_F(Base, PreparingAnAllocationAgainSucceedsForTheSameUserOnly) {
   PrepareBase();
   EXPECT_EQ(CodeOf(Allocation(PlanKind::kPrepareAllocation, "web", 1234)), "");
   EXPECT_EQ(CodeOf(Allocation(PlanKind::kPrepareAllocation, "web", 1235)),

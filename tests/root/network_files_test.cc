@@ -51,7 +51,7 @@ class NetworkFiles : public Networks {
   }
 };
 
-TEST_F(NetworkFiles, AreRootsAndTheOwnersGroupMayReachThem) {
+TEST_F(NetworkFiles, AreRootsAndTheirOwnerMayReachThem) {
   ASSERT_EQ(ErrorOf(Write(NetworkFileKind::kHosts, "127.0.0.1 localhost\n")),
             "");
   ASSERT_EQ(ErrorOf(Write(NetworkFileKind::kHostname, "web\n")), "");
@@ -64,7 +64,7 @@ TEST_F(NetworkFiles, AreRootsAndTheOwnersGroupMayReachThem) {
   ASSERT_EQ(::stat(kDirectory, &facts), 0);
   EXPECT_EQ(facts.st_mode, static_cast<mode_t>(S_IFDIR | 0710));
   EXPECT_EQ(facts.st_uid, 0U);
-  EXPECT_EQ(facts.st_gid, 1234U);
+  EXPECT_EQ(facts.st_gid, 0U);
   ASSERT_EQ(::stat((directory + "/hosts").c_str(), &facts), 0);
   EXPECT_EQ(facts.st_mode, static_cast<mode_t>(S_IFREG | 0644));
   EXPECT_EQ(facts.st_uid, 0U);

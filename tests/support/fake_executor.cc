@@ -86,16 +86,26 @@ Result<void> FakeExecutor::PrepareAllocation(const AllocationPlan& plan) {
   PlanBody body;
   body.allocation = plan;
   const std::string id = Text(plan.allocation);
-  return Run<Result<void>>(
-      PlanKind::kPrepareAllocation, "PrepareAllocation", id, body,
-      [&]() -> Result<void> {
-        const auto [found, made] = allocations_.emplace(id, plan.gid);
-        if (!made && found->second != plan.gid) {
-          return MakeError(Code::kFailedPrecondition, "mkdirat", id,
-                           "is there with another group");
-        }
-        return Ok();
-      });
+  return Run<Result<void>>(PlanKind::kPrepareAllocation, "PrepareAllocation",
+                           id, body, [&]() -> Result<void> {
+                             std::uint32_t& uid = allocations_[id];
+                             if (uid == 0) {
+                               uid = plan.uid;
+                             }
+                             if (uid != plan.uid) {
+                               return MakeError(Code::kFailedPrecondition,
+                                                "mkdirat", id,
+                                                "is there for another user");
+                             }
+                             return Ok();
+                           });
+}
+
+void FakeExecutor::ForgetWhoPasses() {
+  const std::lock_guard lock(mutex_);
+  for (auto& [id, uid] : allocations_) {
+    uid = 0;
+  }
 }
 
 Result<void> FakeExecutor::RemoveAllocation(const AllocationPlan& plan) {

@@ -132,6 +132,8 @@ class FakeExecutor final : public Executor {
   // As before Linux 6.15: who watches them from now on is told that something
   // has changed, until the mounts are listed, and not what.
   void SetTellsIds(bool tells);
+  // Allocations' directories are as a mountd left them that let groups pass.
+  void ForgetWhoPasses();
   // The next list of the mounts lacks an id that it should have.
   void CutOffNextList();
 
@@ -215,7 +217,7 @@ class FakeExecutor final : public Executor {
   std::vector<Request> plans_;
   std::uint64_t last_id_ = 1000;
   std::set<std::string> busy_;
-  std::map<std::string, std::uint32_t> allocations_;
+  std::map<std::string, std::uint32_t> allocations_;  // and who may pass
   std::map<std::string, Mount> mounts_;
   std::set<std::string> inboxes_;
   std::map<std::string, MountState> anchors_;

@@ -160,8 +160,8 @@ Result<std::vector<FoundTarget>> FakeExecutor::ListTargets() {
       PlanKind::kListTargets, "ListTargets", "", PlanBody(),
       [&]() -> Result<std::vector<FoundTarget>> {
         std::vector<FoundTarget> all;
-        for (const auto& [id, gid] : allocations_) {
-          all.push_back({{ToWire(id), {}, {}}, gid, {}});
+        for (const auto& [id, uid] : allocations_) {
+          all.push_back({{ToWire(id), {}, {}}, uid, {}});
         }
         for (const auto& [name, mount] : mounts_) {
           const TargetPlan& target = mount.plan.target;

@@ -120,6 +120,12 @@ class InjectingKernel final : public Kernel {
   Sys<void> SetMode(int fd, mode_t mode) override {
     return Pass<void>("SetMode", [&] { return kernel_.SetMode(fd, mode); });
   }
+  Sys<std::string> ReadAcl(int fd) override {
+    return Pass<std::string>("ReadAcl", [&] { return kernel_.ReadAcl(fd); });
+  }
+  Sys<void> SetAcl(int fd, std::string_view acl) override {
+    return Pass<void>("SetAcl", [&] { return kernel_.SetAcl(fd, acl); });
+  }
   Sys<std::vector<std::string>> List(int dir, std::size_t limit) override {
     return Pass<std::vector<std::string>>(
         "List", [&] { return kernel_.List(dir, limit); });

@@ -55,10 +55,26 @@ class LostStoreTest : public ::testing::Test {
   Core core_;
 };
 
+// Its directory tells.
+TEST_F(LostStoreTest, AnAllocationIsWhoseItWas) {
+  Prepare("web", agent_);
+  Prepare("db", Core::By(Core::kOther));
+  LoseAllocations();
+  Start();
+  EXPECT_EQ(OwnerOf("web"), Core::kAgent);
+  EXPECT_EQ(OwnerOf("db"), Core::kOther);
+  EXPECT_EQ(MessageOf(service().ReleaseAllocation(agent_, NameOf("web"))),
+            "Ok");
+  EXPECT_EQ(Outcome(service().ReleaseAllocation(agent_, NameOf("db"))),
+            "PermissionDenied");
+}
+
+// One that a mountd made which let a group pass.
 TEST_F(LostStoreTest, AnAllocationIsWhoseItsMountsAre) {
   Prepare("web", agent_);
   Bind("web");
   LoseAllocations();
+  executor().ForgetWhoPasses();
   Start();
   EXPECT_EQ(OwnerOf("web"), Core::kAgent);
   EXPECT_EQ(MessageOf(service().Unmount(agent_, NameOf("web"), NameOf("task"),
@@ -80,6 +96,7 @@ TEST_F(LostStoreTest, WhereNoRecordTellsRootIsTheOwner) {
   others.uid = Core::kOther;
   ASSERT_EQ(Outcome(core_.boot->PutMount(others)), "Ok");
   LoseAllocations();
+  executor().ForgetWhoPasses();
   Start();
   for (const char* allocation : {"bare", "mixed"}) {
     EXPECT_EQ(OwnerOf(allocation), 0) << allocation;

@@ -114,7 +114,7 @@ TEST(NetworkFilesTest, TheyAreMadeWithTheNetworkAndGoWithIt) {
   EXPECT_NE(core.executor->NetworkFileText("web/1").find(
                 netns::ToString(made->ipv4) + " web-1.example\n"),
             std::string::npos);
-  EXPECT_EQ(core.executor->plans().back().body.network_file.gid, 1000U);
+  EXPECT_EQ(core.executor->plans().back().body.network_file.uid, 1000U);
   // The same again is the same; another network does not bring others.
   EXPECT_EQ(Outcome(core.networks->Setup("web", spec)), "Ok");
   NetworkSpec second = spec;

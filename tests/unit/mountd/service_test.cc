@@ -90,10 +90,10 @@ TEST_F(ServiceTest, ATmpfsThatMakesNoSenseIsInvalid) {
   EXPECT_EQ(executor().Existing(), std::vector<std::string>{"allocation web"});
 }
 
-TEST_F(ServiceTest, PreparingMakesTheDirectoryForItsOwnersGroup) {
+TEST_F(ServiceTest, PreparingMakesTheDirectoryForItsOwner) {
   EXPECT_EQ(Prepare("web").value(), "/run/mountd/base/a/web");
   EXPECT_EQ(executor().Existing(), std::vector<std::string>{"allocation web"});
-  EXPECT_EQ(executor().plans().back().body.allocation.gid, Core::kAgent);
+  EXPECT_EQ(executor().plans().back().body.allocation.uid, Core::kAgent);
   const auto status =
       service().GetAllocation(Core::By(Core::kAgent), NameOf("web"));
   ASSERT_EQ(MessageOf(status), "Ok");
@@ -101,6 +101,26 @@ TEST_F(ServiceTest, PreparingMakesTheDirectoryForItsOwnersGroup) {
   EXPECT_EQ(status->record.scope, "scope");
   EXPECT_EQ(status->host_path, "/run/mountd/base/a/web");
   EXPECT_TRUE(status->networks.empty());
+}
+
+// SECURITY.md says so: ids are the node's. A user who takes another's first
+// keeps it until it is released, by an administrator if need be, and then it is
+// the name of its receipt.
+TEST_F(ServiceTest, AnIdIsWhoseTheFirstCallIs) {
+  ASSERT_EQ(MessageOf(Prepare("web", Core::kOther)), "Ok");
+  const auto refused = Prepare("web");
+  EXPECT_EQ(Outcome(refused), "PermissionDenied");
+  // It is not said whose it is.
+  EXPECT_EQ(MessageOf(refused).find(std::to_string(Core::kOther)),
+            std::string::npos);
+  EXPECT_EQ(Outcome(service().ReleaseAllocation(Core::By(Core::kAgent),
+                                                NameOf("web"))),
+            "PermissionDenied");
+  EXPECT_EQ(MessageOf(service().ReleaseAllocation(Core::By(Core::kAdmin),
+                                                  NameOf("web"))),
+            "Ok");
+  EXPECT_EQ(Outcome(Prepare("web")), "AlreadyExists");
+  EXPECT_EQ(MessageOf(Prepare("web", Core::kOther)), "Ok");
 }
 
 TEST_F(ServiceTest, PreparingAgainAnswersTheSame) {
