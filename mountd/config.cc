@@ -132,7 +132,8 @@ Result<void> ReadLimits(const ConfigReader& reader, const toml::table& table,
       {"peers_per_uid", "allocations_per_uid", "operations_per_uid",
        "plugins_per_uid", "rpcs_per_plugin", "mounts_per_uid",
        "mounts_per_allocation", "mounts_per_plugin", "inboxes_per_allocation",
-       "tmpfs_bytes", "tmpfs_bytes_per_allocation", "mount_executors",
+       "tmpfs_bytes", "tmpfs_bytes_per_allocation",
+       "network_file_bytes_per_uid", "namespaces_per_uid", "mount_executors",
        "mount_reserve"}));
   MOUNTD_TRY(reader.Number(table, "peers_per_uid", where, 1, 4096,
                            limits.peers_per_uid));
@@ -157,6 +158,10 @@ Result<void> ReadLimits(const ConfigReader& reader, const toml::table& table,
                            limits.tmpfs_bytes));
   MOUNTD_TRY(reader.Number(table, "tmpfs_bytes_per_allocation", where, 0,
                            kMostBytes, limits.tmpfs_bytes_per_allocation));
+  MOUNTD_TRY(reader.Number(table, "network_file_bytes_per_uid", where, 0,
+                           kMostBytes, limits.network_file_bytes_per_uid));
+  MOUNTD_TRY(reader.Number(table, "namespaces_per_uid", where, 0, 1'000'000,
+                           limits.namespaces_per_uid));
   MOUNTD_TRY(reader.Number(table, "mount_executors", where, 1, 64,
                            limits.mount_executors));
   return reader.Number(table, "mount_reserve", where, 0, 1'000'000,

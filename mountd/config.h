@@ -168,6 +168,10 @@ struct LimitsConfig {
   std::uint32_t inboxes_per_allocation = 64;
   std::uint64_t tmpfs_bytes = 16U << 20U;  // of one mount; 0: none at all
   std::uint64_t tmpfs_bytes_per_allocation = 64U << 20U;
+  // Of hosts, hostname and resolv.conf, in whole pages: a thousand allocations
+  // can have a page of each, and five users can have as much in the base.
+  std::uint64_t network_file_bytes_per_uid = 12U << 20U;
+  std::uint32_t namespaces_per_uid = 512;  // network namespaces made for it
   std::uint32_t mount_executors = 4;
   std::uint32_t mount_reserve = 1000;  // below fs.mount-max, kept for others
   friend bool operator==(const LimitsConfig&, const LimitsConfig&) = default;

@@ -126,7 +126,8 @@ Networks::Networks(const Config& config, exec::Executor& executor,
       executor_(executor),
       store_(store),
       events_(std::move(events)),
-      cni_(executor, store) {
+      cni_(executor, store),
+      room_(config.limits) {
   for (const auto& [name, network] : config.networks) {
     pools_.emplace(name, Pool{netns::AddressPool(network.ipv4),
                               netns::AddressPool(network.ipv6)});
@@ -142,6 +143,7 @@ Result<void> Networks::Recover() {
                 store_.ListNetworks());
   TakeRecorded(quarantine, records);
   for (const NetworkRecord& record : records) {
+    room_.TakeRecorded(events_.owner_of(record.allocation), record);
     // Nobody was told of a network whose making was cut off: roll it back. One
     // of CNI's is owed: its plugins may take long.
     if (record.state != NetworkRecordState::kCreated &&
@@ -226,25 +228,52 @@ Result<NetworkStatus> Networks::TakeOver(
   record.ipv4 = found->ipv4;
   record.ipv6 = found->ipv6;
   record.netns_inode = found->netns_inode;
-  MOUNTD_TRY(executor_.CreateNetwork(
-      PlanOf(record, OriginOf(record, /*alone=*/true)), given.fd));
-  MOUNTD_TRY(WriteFiles(record, uid));
-  record.state = NetworkRecordState::kCreated;
-  MOUNTD_TRY(PassPorts(*found, record));
-  if (Result<void> recorded = store_.Together([&]() -> Result<void> {
-        MOUNTD_TRY(store_.RemoveNetwork(*found));
-        return store_.AddNetwork(record);
-      });
-      !recorded) {
-    IgnoreBecauseBestEffort(PassPorts(record, *found));
-    return std::move(recorded).error();
+  MOUNTD_TRY(PassRoom(uid, *found, record));
+  if (Result<void> taken = TakeOver(given, uid, *found, &record); !taken) {
+    room_.Free(record);
+    room_.TakeRecorded(uid, *found);
+    return std::move(taken).error();
   }
   return StatusOf(record);
 }
 
+Result<void> Networks::TakeOver(const GivenNetns& given, std::uint32_t uid,
+                                const NetworkRecord& found,
+                                NetworkRecord* record) {
+  MOUNTD_TRY(executor_.CreateNetwork(
+      PlanOf(*record, OriginOf(*record, /*alone=*/true)), given.fd));
+  MOUNTD_TRY(WriteFiles(*record, uid));
+  record->state = NetworkRecordState::kCreated;
+  MOUNTD_TRY(PassPorts(found, *record));
+  if (Result<void> recorded = store_.Together([&]() -> Result<void> {
+        MOUNTD_TRY(store_.RemoveNetwork(found));
+        return store_.AddNetwork(*record);
+      });
+      !recorded) {
+    IgnoreBecauseBestEffort(PassPorts(*record, found));
+    return std::move(recorded).error();
+  }
+  return Ok();
+}
+
+Result<void> Networks::PassRoom(std::uint32_t uid, const NetworkRecord& from,
+                                const NetworkRecord& to) {
+  room_.Free(from);
+  Result<void> taken = room_.Take(uid, to);
+  if (!taken) {
+    room_.TakeRecorded(uid, from);
+  }
+  return taken;
+}
+
 Result<NetworkStatus> Networks::Create(NetworkRecord record,
                                        const Making& making) {
-  if (Result<void> added = store_.AddNetwork(record); !added) {
+  Result<void> added = room_.Take(making.uid, record);
+  if (added) {
+    added = store_.AddNetwork(record);
+  }
+  if (!added) {
+    room_.Free(record);
     FreePorts(record);
     if (record.mode == NetworkMode::kBridge) {
       FreeAddresses(record.network, record.ipv4, record.ipv6);
@@ -278,13 +307,13 @@ Result<void> Networks::Make(const Making& making, NetworkRecord* record) {
   }
   if (record->mode == NetworkMode::kCni) {
     making.progress.At(Step::kCniAdd);
-    MOUNTD_TRY(AttachCni(record));
+    MOUNTD_TRY(AttachCni(making.uid, record));
     making.progress.At(Step::kNetwork);
   }
   return WriteFiles(*record, making.uid);
 }
 
-Result<void> Networks::AttachCni(NetworkRecord* record) {
+Result<void> Networks::AttachCni(std::uint32_t uid, NetworkRecord* record) {
   MOUNTD_ASSIGN(CniAttachment attachment, cni_.Attach(*record));
   MOUNTD_ASSIGN(const std::vector<NetworkRecord> all,
                 store_.NetworksOf(record->allocation));
@@ -294,7 +323,9 @@ Result<void> Networks::AttachCni(NetworkRecord* record) {
                              !OthersHaveFiles(all, record->interface);
   record->flags |= attachment.default_route ? exec::kDefaultRoute : 0U;
   // Before there are files that nothing else tells of.
-  return store_.SetNetworkState(*record);
+  MOUNTD_TRY(store_.SetNetworkState(*record));
+  // Its plugins may have said what is in its resolv.conf.
+  return room_.Take(uid, *record);
 }
 
 Result<void> Networks::WriteFiles(const NetworkRecord& record,
@@ -342,6 +373,7 @@ Result<void> Networks::Delete(NetworkRecord record, bool alone,
     MOUNTD_TRY(store_.RemoveNetwork(record));
   }
   FreePorts(record);
+  room_.Free(record);
   events_.gone(record);
   return Ok();
 }

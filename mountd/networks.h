@@ -13,6 +13,7 @@
 #include "mountd/cni_networks.h"
 #include "mountd/config.h"
 #include "mountd/exec/executor.h"
+#include "mountd/network_room.h"
 #include "mountd/network_spec.h"
 #include "mountd/progress.h"
 #include "mountd/store/boot_store.h"
@@ -55,6 +56,10 @@ class Networks {
     // the kernel ends namespaces one batch after another, some 40 ms each, and
     // to delete a link that is among them only waits for them.
     std::chrono::milliseconds link_grace{1000};
+    // The owner of an allocation, 0 if it has none: who is charged for what was
+    // there at the start.
+    std::function<std::uint32_t(const std::string& allocation)> owner_of =
+        [](const std::string&) { return 0U; };
   };
 
   Networks(const Config& config, exec::Executor& executor,
@@ -66,10 +71,11 @@ class Networks {
   // asks for just them takes them over, or their allocation is released.
   Result<void> Recover();
 
-  // `uid` may reach the files that are made with it.
-  // Idempotent: the same allocation and interface, the same namespace and
-  // addresses. FailedPrecondition for another spec than the one it has, and for
-  // a namespace where it has one.
+  // `uid` may reach the files that are made with it, and is charged for them
+  // and the namespace. Idempotent: the same allocation and interface, the same
+  // namespace and addresses. FailedPrecondition for another spec than the one
+  // it has, and for a namespace where it has one. ResourceExhausted as
+  // NetworkRoom.
   Result<NetworkStatus> Setup(const std::string& allocation,
                               const NetworkSpec& spec,
                               const GivenNetns& given = {},
@@ -122,12 +128,18 @@ class Networks {
                                  const GivenNetns& given, std::uint32_t uid,
                                  const std::vector<NetworkRecord>& all);
 
+  Result<void> TakeOver(const GivenNetns& given, std::uint32_t uid,
+                        const NetworkRecord& found, NetworkRecord* record);
+
   // Ports and addresses, in memory; the record gets the addresses.
   Result<void> Reserve(const NetworkSpec& spec, NetworkRecord* record);
   Result<void> TakeAddresses(const NetworkSpec& spec, NetworkRecord* record);
   // The ports of the one are the other's then; on failure they stay its own.
   Result<void> PassPorts(const NetworkRecord& from, const NetworkRecord& to);
   void FreePorts(const NetworkRecord& record);
+  // Makes the charge for `from` one for `to`.
+  Result<void> PassRoom(std::uint32_t uid, const NetworkRecord& from,
+                        const NetworkRecord& to);
   void FreeAddresses(const std::string& network, const netns::Ipv4& ipv4,
                      const netns::Ipv6& ipv6);
   // What is in the store.
@@ -150,7 +162,7 @@ class Networks {
   };
   Result<NetworkStatus> Create(NetworkRecord record, const Making& making);
   Result<void> Make(const Making& making, NetworkRecord* record);
-  Result<void> AttachCni(NetworkRecord* record);
+  Result<void> AttachCni(std::uint32_t uid, NetworkRecord* record);
   Result<void> WriteFiles(const NetworkRecord& record, std::uint32_t uid);
   // `alone`: its allocation has no other network.
   Result<void> Delete(NetworkRecord record, bool alone,
@@ -161,6 +173,7 @@ class Networks {
   store::BootStore& store_;
   const Events events_;
   CniNetworks cni_;
+  NetworkRoom room_;
   mutable std::mutex mutex_;
   std::map<std::string, Pool> pools_;
   netns::PortTable ports_;

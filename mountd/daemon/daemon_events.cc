@@ -65,6 +65,10 @@ Networks::Events Daemon::EventsOfNetworks() {
   events.gone = [this](const NetworkRecord& record) {
     network_watch_.Forget(record);
   };
+  events.owner_of = [this](const std::string& allocation) {
+    const auto owner = state_->GetAllocation(allocation);
+    return owner && *owner ? (*owner)->uid : 0U;
+  };
   return events;
 }
 

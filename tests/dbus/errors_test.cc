@@ -154,6 +154,46 @@ TEST_P(Callers, TheSameCallOfAnotherUserIsNotJoined) {
 }
 
 MOUNTD_ON_BOTH_TRANSPORTS(Errors);
+
+// What SECURITY.md says that a user learns of the others.
+class OtherUsers : public BothTransports {};
+
+TEST_P(OtherUsers, AreKnownByNumbersAlone) {
+  if (!IsRoot()) {
+    GTEST_SKIP() << "callers are other users: needs root";
+  }
+  const auto alice = Connect(kAlice);
+  const auto bob = Connect(kBob);
+  ASSERT_NE(alice, nullptr);
+  ASSERT_NE(bob, nullptr);
+  ASSERT_TRUE(alice
+                  ->Call("PrepareAllocation", "sa{sv}", "secret-id", 1, "scope",
+                         "s", "secret-scope")
+                  .ok());
+  ASSERT_TRUE(alice
+                  ->Call("SetupNetwork", "ssa(ssqqqs)a{sv}", "secret-id",
+                         "bridge", 0, 0)
+                  .ok());
+  for (const char* method :
+       {"ListAllocations", "ListVolumes", "ListOwed", "ListPlugins",
+        "ListOperations", "GetCapabilities", "GetStatistics"}) {
+    SCOPED_TRACE(method);
+    const Answer answer = bob->Call(method, "a{sv}", 0);
+    EXPECT_TRUE(answer.ok()) << answer.message;
+    EXPECT_EQ(answer.text.find("secret"), std::string::npos) << answer.text;
+  }
+  // How often, and how long, of all together.
+  EXPECT_NE(bob->Call("GetStatistics", "a{sv}", 0)
+                .text.find(R"(("PrepareAllocation", 1, 0, )"),
+            std::string::npos);
+  // That there is one of this name, and neither whose nor what for.
+  const Answer taken = bob->Call("PrepareAllocation", "sa{sv}", "secret-id", 0);
+  EXPECT_EQ(taken.error, "org.mountd1.Error.PermissionDenied");
+  EXPECT_EQ(taken.message.find("scope"), std::string::npos);
+  EXPECT_EQ(taken.message.find("uid"), std::string::npos) << taken.message;
+}
+
+MOUNTD_ON_BOTH_TRANSPORTS(OtherUsers);
 MOUNTD_ON_BOTH_TRANSPORTS(Callers);
 
 }  // namespace

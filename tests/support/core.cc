@@ -149,6 +149,10 @@ void Core::Start() {
   };
   network_events.gone = [this](const NetworkRecord& record) { gone(record); };
   network_events.link_grace = link_grace;
+  network_events.owner_of = [this](const std::string& allocation) {
+    const auto owner = state->GetAllocation(allocation);
+    return owner && *owner ? (*owner)->uid : 0U;
+  };
   networks = std::make_unique<Networks>(config, *plans, *boot,
                                         std::move(network_events));
   plugins = std::make_unique<csi::Plugins>(

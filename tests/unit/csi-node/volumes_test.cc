@@ -118,8 +118,15 @@ TEST_F(VolumesTest, AnotherUserCannotJoin) {
   ASSERT_EQ(MessageOf(Publish()), "Ok");
   PublishSpec other = Spec("db");
   other.uid = Core::kOther;
-  EXPECT_EQ(Outcome(Publish(other)), "PermissionDenied");
+  const auto refused = Publish(other);
+  EXPECT_EQ(Outcome(refused), "PermissionDenied");
+  // It is not said whose it is.
+  EXPECT_EQ(MessageOf(refused).find(std::to_string(Core::kAgent)),
+            std::string::npos);
   EXPECT_FALSE(Publication("db").has_value());
+  // Until the first has gone.
+  ASSERT_EQ(MessageOf(Unpublish()), "Ok");
+  EXPECT_EQ(MessageOf(Publish(other)), "Ok");
 }
 
 TEST_F(VolumesTest, AnAliasIsOneVolumeInOneMode) {

@@ -80,6 +80,8 @@ mounts_per_allocation = 4
 mounts_per_plugin = 9
 tmpfs_bytes = 0
 tmpfs_bytes_per_allocation = 8589934592
+network_file_bytes_per_uid = 21
+namespaces_per_uid = 22
 mount_executors = 5
 mount_reserve = 7
 
@@ -202,6 +204,8 @@ TEST(ConfigTest, LimitsAndTimeouts) {
   EXPECT_EQ(config->limits.mounts_per_plugin, 9U);
   EXPECT_EQ(config->limits.tmpfs_bytes, 0U);
   EXPECT_EQ(config->limits.tmpfs_bytes_per_allocation, std::uint64_t{8} << 30U);
+  EXPECT_EQ(config->limits.network_file_bytes_per_uid, 21U);
+  EXPECT_EQ(config->limits.namespaces_per_uid, 22U);
   EXPECT_EQ(config->limits.mount_executors, 5U);
   EXPECT_EQ(config->timeouts.plan, milliseconds(11));
   EXPECT_EQ(config->timeouts.rpc, milliseconds(12));
