@@ -115,6 +115,9 @@ dbus::Dict ToWire(const NetworkSpec& spec) {
   if (spec.netns >= 0) {
     sent.emplace("netns", dbus::Value(sdbus::UnixFd(spec.netns)));
   }
+  if (spec.ports_keeper >= 0) {
+    sent.emplace("ports_keeper", dbus::Value(sdbus::UnixFd(spec.ports_keeper)));
+  }
   return sent;
 }
 

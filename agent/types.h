@@ -59,6 +59,9 @@ struct NetworkSpec {
   std::map<std::string, std::uint64_t> bandwidth{};
   // A network namespace to use, the caller's to close; -1: none.
   int netns = -1;
+  // A pidfd of a process of the caller's whose sockets keep the ports, the
+  // caller's to close; -1: none.
+  int ports_keeper = -1;
 };
 
 struct NetworkStatus {

@@ -12,14 +12,29 @@
 namespace mountd::dbus {
 namespace {
 
-// A namespace that came with a call; no fd if none did.
+// A namespace and a process that came with a call; no fd where none did.
 struct PassedNetns {
   std::shared_ptr<UniqueFd> fd = std::make_shared<UniqueFd>();
   std::uint64_t inode = 0;
+  std::shared_ptr<UniqueFd> keeper = std::make_shared<UniqueFd>();
 };
+
+Result<void> ReadKeeper(OptionReader& reader, PassedNetns* passed) {
+  const auto given = reader.Get<sdbus::UnixFd>("ports_keeper", sdbus::UnixFd());
+  if (!given.isValid()) {
+    return Ok();
+  }
+  passed->keeper->reset(::fcntl(given.get(), F_DUPFD_CLOEXEC, 3));
+  return IsProcess(passed->keeper->get())
+             ? Ok()
+             : Result<void>(MakeError(Code::kInvalidArgument, "check",
+                                      "options[\"ports_keeper\"]",
+                                      "must be a pidfd"));
+}
 
 Result<PassedNetns> NetnsFrom(OptionReader& reader) {
   PassedNetns netns;
+  MOUNTD_TRY(ReadKeeper(reader, &netns));
   const auto given = reader.Get<sdbus::UnixFd>("netns", sdbus::UnixFd());
   if (!given.isValid()) {
     return netns;
@@ -70,13 +85,14 @@ void AddFiles(const NetworkFiles& files, Arguments* arguments) {
 
 Arguments ArgumentsOf(const std::string& allocation, const std::string& mode,
                       const std::vector<PortStruct>& ports,
-                      const NetworkSpec& spec, std::uint64_t netns) {
+                      const NetworkSpec& spec, const PassedNetns& passed) {
   Arguments arguments;
   arguments.Add(allocation).Add(mode).Add(spec.network).Add(spec.interface);
   arguments.Add(netns::ToString(spec.ipv4)).Add(netns::ToString(spec.ipv6));
   arguments.Add(spec.isolated ? "isolated" : "");
   arguments.Add(spec.default_route ? std::to_string(*spec.default_route) : "");
-  arguments.Add(std::to_string(netns));
+  arguments.Add(std::to_string(passed.inode));
+  arguments.Add(passed.keeper->valid() ? TaskOf(passed.keeper->get()) : "");
   AddFiles(spec.files, &arguments);
   AddCni(spec.cni, &arguments);
   for (const PortStruct& port : ports) {
@@ -109,12 +125,13 @@ void ManagerAdaptor::SetupNetwork(sdbus::Result<Dict>&& answer,
         MOUNTD_ASSIGN(spec.ports, PortsFrom(ports));
         call.strand = AllocationStrand(id.str());
         call.arguments =
-            ArgumentsOf(allocation, mode, ports, spec, netns.inode).text();
+            ArgumentsOf(allocation, mode, ports, spec, netns).text();
         call.work = [id, spec, netns](Service& service,
                                       const CallContext& context) {
           GivenNetns given;
           given.fd = netns.fd->get();
           given.inode = netns.inode;
+          given.keeper = netns.keeper->get();
           return service.SetupNetwork(context, id, spec, given);
         };
         return call;

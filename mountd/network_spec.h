@@ -27,12 +27,15 @@ struct NetworkSpec {
   CniSettings cni{};  // kCni alone
 };
 
-// A network namespace that a caller passed.
+// What a caller passed: a network namespace, and who keeps its ports until they
+// are mapped.
 struct GivenNetns {
   int fd = -1;
   std::uint64_t inode = 0;
-  std::uint32_t owner_uid = 0;  // who its user namespace must belong to
-  bool may_be_hosts = false;    // or to the host
+  std::uint32_t owner_uid =
+      0;                      // the caller: whose user namespace it must be of
+  bool may_be_hosts = false;  // or of the host's
+  int keeper = -1;            // a pidfd of a process of the caller's
   bool valid() const { return fd >= 0; }
 };
 

@@ -24,6 +24,14 @@ exec::PortMap PortPlanOf(const PortMapping& port) {
   return plan;
 }
 
+void PutPorts(const NetworkRecord& record, exec::NetworkPlan* plan) {
+  plan->port_count = static_cast<std::uint32_t>(
+      std::min(record.ports.size(), plan->ports.size()));
+  for (std::size_t i = 0; i < plan->port_count; ++i) {
+    plan->ports.at(i) = PortPlanOf(record.ports.at(i));
+  }
+}
+
 exec::NetworkPlan PlanOf(const NetworkRecord& record,
                          exec::NamespaceOrigin origin) {
   exec::NetworkPlan plan;
@@ -38,12 +46,25 @@ exec::NetworkPlan PlanOf(const NetworkRecord& record,
   plan.ipv4 = record.ipv4;
   plan.ipv6 = record.ipv6;
   plan.flags = record.flags;
-  plan.port_count = static_cast<std::uint32_t>(
-      std::min(record.ports.size(), plan.ports.size()));
-  for (std::size_t i = 0; i < plan.port_count; ++i) {
-    plan.ports.at(i) = PortPlanOf(record.ports.at(i));
-  }
+  PutPorts(record, &plan);
   return plan;
+}
+
+// The ports alone, of a network that mountd maps none for.
+exec::NetworkPlan PortsPlanOf(const NetworkRecord& record) {
+  exec::NetworkPlan plan;
+  plan.allocation = exec::ToWire(record.allocation);
+  PutPorts(record, &plan);
+  return plan;
+}
+
+void PutKeeper(const GivenNetns& given, exec::NetworkPlan* plan) {
+  plan->owner_uid = given.owner_uid;
+  plan->has_keeper = given.keeper >= 0 && plan->port_count != 0 ? 1 : 0;
+}
+
+int KeeperOf(const exec::NetworkPlan& plan, const GivenNetns& given) {
+  return plan.has_keeper != 0 ? given.keeper : -1;
 }
 
 // Who the namespace goes with: with the last network in it.
@@ -197,7 +218,23 @@ Result<NetworkStatus> Networks::Setup(const std::string& allocation,
   }
   NetworkRecord record = RecordFor(allocation, spec, given, others);
   MOUNTD_TRY(Reserve(spec, &record));
+  if (Result<void> free = CheckPorts(record, given); !free) {
+    FreePorts(record);
+    return std::move(free).error();
+  }
   return Create(std::move(record), {given, uid, others.empty(), progress});
+}
+
+// A bridge's are looked at with the plan that maps them. FreePorts undoes all
+// that was reserved for another.
+Result<void> Networks::CheckPorts(const NetworkRecord& record,
+                                  const GivenNetns& given) {
+  if (record.mode == NetworkMode::kBridge || record.ports.empty()) {
+    return Ok();
+  }
+  exec::NetworkPlan plan = PortsPlanOf(record);
+  PutKeeper(given, &plan);
+  return executor_.CheckHostPorts(plan, KeeperOf(plan, given));
 }
 
 // The executor answers Ok to a plan all of which is there, and makes nothing
@@ -241,7 +278,7 @@ Result<void> Networks::TakeOver(const GivenNetns& given, std::uint32_t uid,
                                 const NetworkRecord& found,
                                 NetworkRecord* record) {
   MOUNTD_TRY(executor_.CreateNetwork(
-      PlanOf(*record, OriginOf(*record, /*alone=*/true)), given.fd));
+      PlanOf(*record, OriginOf(*record, /*alone=*/true)), given.fd, -1));
   MOUNTD_TRY(WriteFiles(*record, uid));
   record->state = NetworkRecordState::kCreated;
   MOUNTD_TRY(PassPorts(found, *record));
@@ -298,11 +335,12 @@ Result<void> Networks::Make(const Making& making, NetworkRecord* record) {
   making.progress.At(Step::kNetwork);
   if (needs_namespace || record->mode == NetworkMode::kBridge) {
     exec::NetworkPlan plan = PlanOf(*record, OriginOf(*record, making.first));
-    plan.owner_uid = given.owner_uid;
+    PutKeeper(given, &plan);
     plan.may_be_hosts = given.may_be_hosts ? 1 : 0;
     const bool passes = plan.origin == exec::NamespaceOrigin::kGiven;
     MOUNTD_ASSIGN(const exec::NetworkState created,
-                  executor_.CreateNetwork(plan, passes ? given.fd : -1));
+                  executor_.CreateNetwork(plan, passes ? given.fd : -1,
+                                          KeeperOf(plan, given)));
     record->netns_inode = created.netns_inode;
   }
   if (record->mode == NetworkMode::kCni) {

@@ -133,6 +133,8 @@ class Networks {
 
   // Ports and addresses, in memory; the record gets the addresses.
   Result<void> Reserve(const NetworkSpec& spec, NetworkRecord* record);
+  // AlreadyExists if a socket of the host listens on one of the ports.
+  Result<void> CheckPorts(const NetworkRecord& record, const GivenNetns& given);
   Result<void> TakeAddresses(const NetworkSpec& spec, NetworkRecord* record);
   // The ports of the one are the other's then; on failure they stay its own.
   Result<void> PassPorts(const NetworkRecord& from, const NetworkRecord& to);

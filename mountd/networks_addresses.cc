@@ -80,7 +80,6 @@ Result<void> Networks::TakeAddresses(const NetworkSpec& spec,
 }
 
 Result<void> Networks::Reserve(const NetworkSpec& spec, NetworkRecord* record) {
-  MOUNTD_TRY(CheckNotListening(record->ports));
   const std::lock_guard lock(mutex_);
   MOUNTD_TRY(ports_.Take(OwnerOf(*record), HostPortsOf(record->ports)));
   if (record->mode != NetworkMode::kBridge) {

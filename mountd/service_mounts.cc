@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 //
 // Service's verbs on bind mounts.
+#include <spdlog/spdlog.h>
+
 #include <algorithm>
 #include <utility>
 
 #include "mountd/exec/plan_ids.h"
 #include "mountd/exec/wire.h"
+#include "mountd/filesystem_users.h"
 #include "mountd/service.h"
 
 namespace mountd {
@@ -324,6 +327,14 @@ Result<void> Service::RemoveInbox(const CallContext& call,
   return parts_.mounts.RemoveInbox(inbox);
 }
 
+namespace {
+
+const char* NameOf(exec::UnmountMode mode) {
+  return mode == exec::UnmountMode::kForce ? "force" : "abort";
+}
+
+}  // namespace
+
 // Force and abort are felt by every user of the file system.
 Result<void> Service::CheckUnmountMode(const CallContext& call,
                                        const MountRecord& mount,
@@ -332,26 +343,24 @@ Result<void> Service::CheckUnmountMode(const CallContext& call,
       PolicyFor(call).MayAdminister(call.caller)) {
     return Ok();
   }
-  const auto denied = [&](const char* why) {
+  const auto denied = [&](const std::string& why) {
     return ButAdministrators(
-        MakeError(Code::kPermissionDenied, "unmount", Described(mount), why));
+        MakeError(Code::kPermissionDenied, "unmount", Described(mount),
+                  std::string("mode ") + NameOf(mode) + ": " + why));
   };
   if (mount.source_kind != exec::SourceKind::kPublishedVolume) {
     return denied("its source is the host's: an administrator may");
   }
-  MOUNTD_ASSIGN(const std::optional<csi::PublishedVolume> volume,
-                parts_.volumes.Get(mount.allocation, mount.source));
-  if (!volume) {
-    return Ok();
+  const Result<std::optional<FilesystemUser>> other =
+      FindOtherUser(parts_, mount);
+  if (!other) {
+    return denied("whether others use its file system cannot be told: " +
+                  other.error().Message());
   }
-  MOUNTD_ASSIGN(const std::vector<PublicationRecord> users,
-                parts_.state.UsersOf(volume->record.key));
-  for (const PublicationRecord& user : users) {
-    MOUNTD_ASSIGN(const std::optional<AllocationRecord> owner,
-                  parts_.state.GetAllocation(user.allocation));
-    if (owner && owner->uid != call.caller.uid) {
-      return denied("another user's allocation uses the volume");
-    }
+  if (*other) {
+    return denied((*other)->uid == call.caller.uid
+                      ? (*other)->what + " uses its file system, too"
+                      : "another user's allocation uses its file system, too");
   }
   return Ok();
 }
@@ -364,6 +373,10 @@ Result<void> Service::Unmount(const CallContext& call, const Name& allocation,
                 parts_.boot.GetMount(allocation.str(), task.str(), name.str()));
   if (mount) {
     MOUNTD_TRY(CheckUnmountMode(call, *mount, mode));
+  }
+  if (mode == exec::UnmountMode::kForce || mode == exec::UnmountMode::kAbort) {
+    spdlog::info("unmount {}/{}/{} for uid {}: mode {}", allocation.str(),
+                 task.str(), name.str(), call.caller.uid, NameOf(mode));
   }
   call.progress.At(Step::kUnmount);
   return teardowns_.Unmount(record, task.str(), name.str(), mode);

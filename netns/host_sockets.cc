@@ -1,167 +1,304 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 #include "netns/host_sockets.h"
 
+#include <arpa/inet.h>
+#include <fcntl.h>
 #include <linux/inet_diag.h>
 #include <linux/netlink.h>
 #include <linux/sock_diag.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
-#include <netlink/msg.h>
-#include <sys/socket.h>
 
 #include <algorithm>
 #include <array>
 #include <cerrno>
-#include <climits>
 #include <cstddef>
 #include <cstring>
+#include <string>
 
-#include "mountd/base/unique_fd.h"
+#include "mountd/base/number.h"
 #include "netns/attributes.h"
 
 namespace mountd::netns {
 namespace {
 
+using Sockets = std::vector<HostSocket>;
+
 constexpr char kObject[] = "sockets of the host";
+constexpr char kTables[] = "/proc/thread-self/net";
+constexpr std::size_t kMaxTableBytes = std::size_t{16} << 20U;
+
+// The state in which a socket of the protocol hears: sockets of UDP have no
+// other before they are connected.
+unsigned HearingState(std::uint8_t protocol) {
+  return protocol == IPPROTO_UDP ? TCP_CLOSE : TCP_LISTEN;
+}
 
 // The kernel compares ports itself (inet_diag_bc_sk): a host may have thousands
 // of other sockets. Each comparison takes two slots, the second of which holds
 // the port; a jump to beyond the end is a no.
-struct PortFilter {
-  PortFilter(std::uint16_t first, std::uint16_t last)
-      : slots{{{INET_DIAG_BC_S_GE, 8, 20},
-               {0, 0, first},
-               {INET_DIAG_BC_S_LE, 8, 12},
-               {0, 0, last}}} {}
-  std::array<inet_diag_bc_op, 4> slots;
-};
+using PortFilter = std::array<inet_diag_bc_op, 4>;
 
-struct DumpRequest {
-  nlmsghdr header{};
-  inet_diag_req_v2 query{};
-  nlattr attribute{};
-  PortFilter filter;
-
-  DumpRequest(std::uint8_t family, std::uint8_t protocol, std::uint16_t first,
-              std::uint16_t last)
-      : filter(first, last) {
-    header.nlmsg_len = sizeof(DumpRequest);
-    header.nlmsg_type = SOCK_DIAG_BY_FAMILY;
-    header.nlmsg_flags = NLM_F_REQUEST | NLM_F_DUMP;
-    query.sdiag_family = family;
-    query.sdiag_protocol = protocol;
-    query.idiag_states = 1U << static_cast<unsigned>(
-                             protocol == IPPROTO_TCP ? TCP_LISTEN : TCP_CLOSE);
-    attribute.nla_len = sizeof(attribute) + sizeof(filter);
-    attribute.nla_type = INET_DIAG_REQ_BYTECODE;
-  }
-};
-static_assert(sizeof(DumpRequest) == sizeof(nlmsghdr) +
-                                         sizeof(inet_diag_req_v2) +
-                                         sizeof(nlattr) + sizeof(PortFilter));
-
-// The kernel says so of any that listens or is not connected.
-bool HearsIpv6Alone(const Attributes& socket) {
-  return socket.Value<std::uint8_t>(INET_DIAG_SKV6ONLY).value_or(0) != 0;
+PortFilter FilterOf(std::uint16_t first, std::uint16_t last) {
+  return {{{INET_DIAG_BC_S_GE, 8, 20},
+           {0, 0, first},
+           {INET_DIAG_BC_S_LE, 8, 12},
+           {0, 0, last}}};
 }
 
-HostIp AddressOf(const inet_diag_msg& socket, bool ipv6_alone) {
+// An IPv4 address, or an IPv6 one that stands for it, or an IPv6 one. One of
+// IPv6 that is any hears IPv4, too, but `ipv6_alone`.
+HostIp AddressOf(bool ipv6, const Ipv6& bytes, bool ipv6_alone) {
   constexpr Ipv6 kMapped = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff};
-  constexpr std::ptrdiff_t kPrefix = 12;
+  constexpr std::size_t kPrefix = 12;
+  const bool mapped =
+      ipv6 &&
+      std::equal(kMapped.begin(), kMapped.begin() + kPrefix, bytes.begin());
   HostIp address;
-  std::memcpy(address.bytes.data(), socket.id.idiag_src, sizeof(Ipv6));
-  if (socket.idiag_family == AF_INET) {
+  if (!ipv6 || mapped) {
     address.family = HostIp::Family::kIpv4;
-    std::fill(address.bytes.begin() + sizeof(Ipv4), address.bytes.end(), 0);
-  } else if (std::equal(kMapped.begin(), kMapped.begin() + kPrefix,
-                        address.bytes.begin())) {
-    address.family = HostIp::Family::kIpv4;
-    std::rotate(address.bytes.begin(), address.bytes.begin() + kPrefix,
-                address.bytes.end());
-    std::fill(address.bytes.begin() + sizeof(Ipv4), address.bytes.end(), 0);
-  } else if (!IsNone(address.bytes) || ipv6_alone) {
+    std::copy_n(bytes.begin() + (mapped ? kPrefix : 0), sizeof(Ipv4),
+                address.bytes.begin());
+    return address;
+  }
+  address.bytes = bytes;
+  if (!IsNone(bytes) || ipv6_alone) {
     address.family = HostIp::Family::kIpv6;
   }
   return address;
 }
 
-// What one message says; true if it is the last.
-Result<bool> Take(nlmsghdr* header, std::vector<HostSocket>* sockets) {
-  if (header->nlmsg_type == NLMSG_DONE || header->nlmsg_type == NLMSG_ERROR) {
-    int status = 0;  // what both begin with
-    if (nlmsg_datalen(header) >= static_cast<int>(sizeof(status))) {
-      std::memcpy(&status, nlmsg_data(header), sizeof(status));
-    }
-    return status == 0 ? Result<bool>(true)
-                       : ErrnoError(status == INT_MIN ? EBADMSG : -status,
-                                    "SOCK_DIAG_BY_FAMILY", kObject);
-  }
-  inet_diag_msg socket{};
-  if (nlmsg_datalen(header) < static_cast<int>(sizeof(socket))) {
-    return false;
-  }
-  std::memcpy(&socket, nlmsg_data(header), sizeof(socket));
-  const std::span<const std::byte> payload(
-      static_cast<const std::byte*>(nlmsg_data(header)),
-      static_cast<std::size_t>(nlmsg_datalen(header)));
-  const bool ipv6_alone =
-      HearsIpv6Alone(AttributesAfter<inet_diag_msg>(payload));
-  sockets->push_back(
-      {ntohs(socket.id.idiag_sport), AddressOf(socket, ipv6_alone)});
-  return false;
+// ---- sock_diag(7) -----------------------------------------------------------
+
+Message DumpRequest(std::uint8_t family, std::uint8_t protocol,
+                    std::uint16_t first, std::uint16_t last) {
+  inet_diag_req_v2 query = {};
+  query.sdiag_family = family;
+  query.sdiag_protocol = protocol;
+  query.idiag_states = 1U << HearingState(protocol);
+  Message message(SOCK_DIAG_BY_FAMILY, NLM_F_DUMP, query);
+  message.Put(INET_DIAG_REQ_BYTECODE, FilterOf(first, last));
+  return message;
 }
 
-}  // namespace
-
-Result<bool> TakeHostSockets(std::span<std::byte> datagram,
-                             std::vector<HostSocket>* sockets) {
-  bool last = false;
-  auto left = static_cast<int>(datagram.size());
-  auto* header = reinterpret_cast<nlmsghdr*>(datagram.data());
-  for (; nlmsg_ok(header, left) != 0; header = nlmsg_next(header, &left)) {
-    MOUNTD_ASSIGN(last, Take(header, sockets));
-  }
-  return last;
-}
-
-namespace {
-
-Result<void> Dump(int netlink, const DumpRequest& request,
-                  std::vector<HostSocket>* sockets) {
-  alignas(nlmsghdr) static thread_local std::array<std::byte, 65536> buffer;
-  if (::send(netlink, &request, sizeof(request), 0) < 0) {
-    return ErrnoError(errno, "send", kObject);
-  }
-  for (bool last = false; !last;) {
-    const ssize_t size = ::recv(netlink, buffer.data(), buffer.size(), 0);
-    if (size <= 0) {
-      return ErrnoError(size < 0 ? errno : EPIPE, "recv", kObject);
+Result<void> AddDump(Channel* diag, std::uint8_t family, std::uint8_t protocol,
+                     std::uint16_t first, std::uint16_t last,
+                     Sockets* sockets) {
+  std::vector<Message> messages;
+  messages.push_back(DumpRequest(family, protocol, first, last));
+  MOUNTD_ASSIGN(const std::vector<Answer> answers,
+                diag->Ask(messages, "SOCK_DIAG_BY_FAMILY", kObject));
+  for (const Answer& answer : answers) {
+    if (answer.type != SOCK_DIAG_BY_FAMILY) {
+      continue;
     }
-    MOUNTD_ASSIGN(
-        last,
-        TakeHostSockets(std::span(buffer).first(static_cast<std::size_t>(size)),
-                        sockets));
+    const std::optional<HostSocket> socket = HostSocketOf(answer.payload);
+    if (!socket) {
+      return ErrnoError(EBADMSG, "SOCK_DIAG_BY_FAMILY", kObject);
+    }
+    sockets->push_back(*socket);
   }
   return Ok();
 }
 
-}  // namespace
-
-Result<std::vector<HostSocket>> FindHostSockets(std::uint8_t protocol,
-                                                std::uint16_t first,
-                                                std::uint16_t last) {
-  const UniqueFd netlink(
-      ::socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_SOCK_DIAG));
-  if (!netlink.valid()) {
-    return ErrnoError(errno, "socket", kObject);
+Result<Sockets> DumpSockets(exec::Kernel& kernel, std::optional<Channel>* diag,
+                            std::uint8_t protocol, std::uint16_t first,
+                            std::uint16_t last) {
+  if (!*diag) {
+    MOUNTD_ASSIGN(*diag, Channel::Open(kernel, NETLINK_SOCK_DIAG));
   }
-  std::vector<HostSocket> sockets;
+  Sockets sockets;
   for (const std::uint8_t family :
        std::array<std::uint8_t, 2>{AF_INET, AF_INET6}) {
-    MOUNTD_TRY(Dump(netlink.get(), DumpRequest(family, protocol, first, last),
-                    &sockets));
+    // What a dump that was cut off has left is of another sequence, and goes
+    // with the next ones.
+    MOUNTD_TRY(AddDump(&**diag, family, protocol, first, last, &sockets));
   }
   return sockets;
+}
+
+// ---- /proc/net --------------------------------------------------------------
+
+Error BadTable() {
+  return ErrnoError(EBADMSG, "read", kTables, "a line is no socket's");
+}
+
+std::vector<std::string_view> WordsOf(std::string_view line) {
+  std::vector<std::string_view> words;
+  for (;;) {
+    const std::size_t begin = line.find_first_not_of(' ');
+    if (begin == std::string_view::npos) {
+      return words;
+    }
+    line.remove_prefix(begin);
+    const std::size_t size = std::min(line.find(' '), line.size());
+    words.push_back(line.substr(0, size));
+    line.remove_prefix(size);
+  }
+}
+
+template <typename T>
+bool ReadAll(std::string_view text, int base, T* value) {
+  const std::optional<T> number = ParseNumber<T>(text, base);
+  *value = number.value_or(T{});
+  return number.has_value();
+}
+
+// Words of 32 bits, as the machine has them, that hold bytes in the network's
+// order: "0100007F:1F90".
+bool ReadAddress(std::string_view text, HostSocket* socket) {
+  constexpr std::size_t kDigits = 8;
+  const std::size_t colon = text.find(':');
+  if (colon != kDigits && colon != 4 * kDigits) {
+    return false;
+  }
+  Ipv6 bytes{};
+  for (std::size_t i = 0; i < colon / kDigits; ++i) {
+    std::uint32_t word = 0;
+    if (!ReadAll(text.substr(i * kDigits, kDigits), 16, &word)) {
+      return false;
+    }
+    std::memcpy(&bytes.at(i * sizeof(word)), &word, sizeof(word));
+  }
+  socket->address = AddressOf(colon != kDigits, bytes, false);
+  return ReadAll(text.substr(colon + 1), 16, &socket->port);
+}
+
+// Calls `each` with the words of each line behind the headline.
+template <typename Each>
+Result<Sockets> ReadTable(std::string_view table, const Each& each) {
+  Sockets sockets;
+  table.remove_prefix(std::min(table.find('\n'), table.size()));
+  while (table.size() > 1) {
+    table.remove_prefix(1);  // the end of the line before
+    const std::size_t end = std::min(table.find('\n'), table.size());
+    if (!each(WordsOf(table.substr(0, end)), &sockets)) {
+      return BadTable();
+    }
+    table.remove_prefix(end);
+  }
+  return sockets;
+}
+
+// Empty where there is none: without IPv6, or without SCTP, nobody listens.
+Result<std::string> ReadTableFile(exec::Kernel& kernel, int dir,
+                                  const std::string& name) {
+  exec::Sys<std::string> text = kernel.ReadFile(dir, name, kMaxTableBytes);
+  if (exec::FailedWith(text, ENOENT) && name != "tcp" && name != "udp") {
+    return std::string();
+  }
+  return exec::Named(std::move(text), "read",
+                     std::string(kTables) + "/" + name);
+}
+
+Result<Sockets> ReadTables(exec::Kernel& kernel, std::uint8_t protocol) {
+  MOUNTD_ASSIGN(const UniqueFd dir,
+                exec::Named(kernel.Open(exec::kFromRoot, kTables,
+                                        O_PATH | O_DIRECTORY | O_CLOEXEC, 0),
+                            "openat2", kTables));
+  if (protocol == IPPROTO_SCTP) {
+    MOUNTD_ASSIGN(const std::string table,
+                  ReadTableFile(kernel, dir.get(), "sctp/eps"));
+    return HostSocketsOfEndpoints(table);
+  }
+  const std::string name = protocol == IPPROTO_UDP ? "udp" : "tcp";
+  Sockets all;
+  for (const std::string& each : {name, name + "6"}) {
+    MOUNTD_ASSIGN(const std::string table,
+                  ReadTableFile(kernel, dir.get(), each));
+    MOUNTD_ASSIGN(const Sockets sockets,
+                  HostSocketsOfTable(table, HearingState(protocol)));
+    all.insert(all.end(), sockets.begin(), sockets.end());
+  }
+  return all;
+}
+
+}  // namespace
+
+std::optional<HostSocket> HostSocketOf(std::span<const std::byte> payload) {
+  const auto told = HeaderOf<inet_diag_msg>(payload);
+  if (!told) {
+    return std::nullopt;
+  }
+  Ipv6 bytes{};
+  std::memcpy(bytes.data(), told->id.idiag_src, sizeof(bytes));
+  // The kernel says so of any that listens or is not connected.
+  const bool ipv6_alone = AttributesAfter<inet_diag_msg>(payload)
+                              .Value<std::uint8_t>(INET_DIAG_SKV6ONLY)
+                              .value_or(0) != 0;
+  HostSocket socket;
+  socket.port = ntohs(told->id.idiag_sport);
+  socket.address = AddressOf(told->idiag_family != AF_INET, bytes, ipv6_alone);
+  socket.uid = told->idiag_uid;
+  socket.inode = told->idiag_inode;
+  return socket;
+}
+
+Result<Sockets> HostSocketsOfTable(std::string_view table, unsigned state) {
+  constexpr std::size_t kAddress = 1;
+  constexpr std::size_t kState = 3;
+  constexpr std::size_t kUid = 7;
+  constexpr std::size_t kInode = 9;
+  return ReadTable(table, [&](const auto& words, Sockets* sockets) {
+    HostSocket socket;
+    unsigned now = 0;
+    if (words.size() <= kInode || !ReadAddress(words[kAddress], &socket) ||
+        !ReadAll(words[kState], 16, &now) ||
+        !ReadAll(words[kUid], 10, &socket.uid) ||
+        !ReadAll(words[kInode], 10, &socket.inode)) {
+      return false;
+    }
+    if (now == state) {
+      sockets->push_back(socket);
+    }
+    return true;
+  });
+}
+
+Result<Sockets> HostSocketsOfEndpoints(std::string_view table) {
+  constexpr std::size_t kState = 3;
+  constexpr std::size_t kPort = 5;
+  constexpr std::size_t kUid = 6;
+  constexpr std::size_t kInode = 7;
+  return ReadTable(table, [&](const auto& words, Sockets* sockets) {
+    HostSocket socket;
+    unsigned now = 0;
+    if (words.size() <= kInode || !ReadAll(words[kState], 10, &now) ||
+        !ReadAll(words[kPort], 10, &socket.port) ||
+        !ReadAll(words[kUid], 10, &socket.uid) ||
+        !ReadAll(words[kInode], 10, &socket.inode)) {
+      return false;
+    }
+    if (now == TCP_LISTEN) {
+      sockets->push_back(socket);
+    }
+    return true;
+  });
+}
+
+Result<Sockets> FindHostSockets(exec::Kernel& kernel,
+                                std::optional<Channel>* diag,
+                                std::uint8_t protocol, std::uint16_t first,
+                                std::uint16_t last) {
+  if (protocol != IPPROTO_SCTP) {
+    Result<Sockets> dumped = DumpSockets(kernel, diag, protocol, first, last);
+    if (dumped) {
+      return dumped;
+    }
+  }
+  Result<Sockets> all = ReadTables(kernel, protocol);
+  if (!all) {
+    Error error = MakeError(
+        Code::kFailedPrecondition, "look for", kObject,
+        "the kernel does not tell which ports they have: load the modules "
+        "tcp_diag and udp_diag, or let mountd-exec read /proc/net");
+    error.sys_errno = all.error().sys_errno;
+    return error;
+  }
+  std::erase_if(*all, [&](const HostSocket& socket) {
+    return socket.port < first || socket.port > last;
+  });
+  return all;
 }
 
 }  // namespace mountd::netns

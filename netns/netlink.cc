@@ -18,6 +18,16 @@ int ErrnoOf(const nlmsgerr& error) {
   return error.error <= 0 && error.error >= -kMaxErrno ? -error.error : EBADMSG;
 }
 
+// What a dump that was cut short ended with: netlink_dump_done of the kernel's.
+int ErrnoOfDump(std::span<const std::byte> done) {
+  nlmsgerr error{};
+  if (done.size() < sizeof(error.error)) {
+    return 0;
+  }
+  std::memcpy(&error.error, done.data(), sizeof(error.error));
+  return ErrnoOf(error);
+}
+
 }  // namespace
 
 void Message::Deleter::operator()(nl_msg* message) const {
@@ -146,7 +156,10 @@ Result<bool> Channel::Collect(std::uint32_t first_sequence, std::size_t count,
       complete = complete || index == last;
     } else if (header->nlmsg_type == NLMSG_DONE) {
       complete = complete || index == last;  // of a dump
-      continue;
+      answer.err = ErrnoOfDump(std::span(data, length));
+      if (answer.err == 0) {
+        continue;
+      }
     } else {
       answer.payload.assign(data, data + length);
     }

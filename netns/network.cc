@@ -32,6 +32,17 @@ Result<void> EnableForwarding(exec::Kernel& kernel) {
   return Ok();
 }
 
+// Where there is none, the first port map asks otherwise.
+void OpenSocketDiagAhead(const Context& context) {
+  if (context.kept.sockets) {
+    return;
+  }
+  Result<Channel> diag = Channel::Open(context.kernel, NETLINK_SOCK_DIAG);
+  if (diag) {
+    context.kept.sockets = *std::move(diag);
+  }
+}
+
 // What is there before a network is made.
 struct Before {
   Pin pin;
@@ -122,6 +133,19 @@ Result<void> CheckIsFree(const NetworkPlan& plan, const Before& before) {
                                 : Result<void>(LinkIsThere(NameOf(plan)));
 }
 
+// The caller's namespace may be new: then lo is down, and neither 127.0.0.1
+// nor ::1 is there. It stays up when the network goes, as tasks may use it.
+Result<void> RaiseGivenLoopback(Channel* inside, const std::string& name,
+                                exec::Undo* undo) {
+  MOUNTD_ASSIGN(const bool up, IsLoopbackUp(inside));
+  if (up) {
+    return Ok();
+  }
+  undo->Add(
+      [inside, name] { IgnoreBecauseBestEffort(LowerLoopback(inside, name)); });
+  return RaiseLoopback(inside, name);
+}
+
 // Elements come last, so that a mapped port leads to a network that is up. They
 // are taken away again only where they came by this plan: the same ones may
 // have been there before, and the kernel refused these.
@@ -205,11 +229,13 @@ Result<void> PrepareNetworks(const Context& context, bool anew) {
   for (const auto& [name, network] : context.config.networks) {
     MOUNTD_TRY(AddHostAddresses(access.route, network, name));
   }
+  OpenSocketDiagAhead(context);
   return Ok();
 }
 
 Result<void> CreateNetwork(const Context& context, const NetworkPlan& plan,
-                           int given, const exec::Tell<NetworkState>& tell) {
+                           const Passed& passed,
+                           const exec::Tell<NetworkState>& tell) {
   Veth veth;
   if (!IsNone(plan.ipv4)) {
     MOUNTD_ASSIGN(const NetworkConfig* declared, DeclaredFor(context, plan));
@@ -224,9 +250,13 @@ Result<void> CreateNetwork(const Context& context, const NetworkPlan& plan,
     return tell({before.pin.inode, before.link.index, 1, 0});
   }
   MOUNTD_TRY(CheckIsFree(plan, before));
+  MOUNTD_TRY(CheckHostPorts(context, plan, passed.kept));
   // Closed when all is told: who waits does not wait for that.
-  MOUNTD_ASSIGN(Home home, HomeFor(context, access, plan, given));
+  MOUNTD_ASSIGN(Home home, HomeFor(context, access, plan, passed.netns));
   exec::Undo undo;
+  if (plan.origin == exec::NamespaceOrigin::kGiven) {
+    MOUNTD_TRY(RaiseGivenLoopback(&home.inside, name, &undo));
+  }
   MOUNTD_ASSIGN(const NetworkState state,
                 MakeNetwork(context, &access, plan, veth, &home, &undo));
   MOUNTD_TRY(tell(state));

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 #pragma once
 
+#include <cstdint>
 #include <optional>
+#include <set>
 
 #include "mountd/config.h"
 #include "mountd/exec/kernel.h"
@@ -21,6 +23,7 @@ namespace mountd::netns {
 struct Kept {
   std::optional<Channel> route;
   std::optional<Channel> netfilter;
+  std::optional<Channel> sockets;  // sock_diag(7)
   std::uint64_t nsfs = 0;
   NamespacePool pool;
 };
@@ -40,14 +43,36 @@ struct Context {
 // With `anew` also the rules that somebody has changed.
 Result<void> PrepareNetworks(const Context& context, bool anew);
 
-// All or nothing. The same plan again answers what is there. `given` is the
-// namespace of a plan whose origin is kGiven. AlreadyExists names a host port
-// that is mapped already, or says that the interface is there;
+// Sockets of a process of the caller's own, by their inodes, and whose they
+// are: on a port they keep it for the allocation, and do not stand in its way.
+struct KeptSockets {
+  std::uint32_t uid = 0;
+  std::set<std::uint64_t> inodes{};
+};
+
+// What came beside a plan.
+struct Passed {
+  int netns = -1;  // of a plan whose origin is kGiven
+  const KeptSockets& kept;
+};
+
+// AlreadyExists, with EADDRINUSE, if a socket of the host but those kept hears
+// what comes to one of the plan's ports, at an address that the port is mapped
+// at: it names one, and says how to find whose it is. FailedPrecondition where
+// the kernel does not tell (netns/host_sockets.h). A socket that is bound later
+// hears nothing: the port is the allocation's by then.
+Result<void> CheckHostPorts(const Context& context,
+                            const exec::NetworkPlan& plan,
+                            const KeptSockets& kept);
+
+// All or nothing. The same plan again answers what is there. AlreadyExists
+// names a host port that is mapped already, or that a socket listens on, as
+// CheckHostPorts does, or says that the interface is there;
 // FailedPrecondition: another namespace or file has the name, or an interrupted
 // plan left something, which DeleteNetwork takes; Busy: the link of the
 // address's last user is not gone yet.
 Result<void> CreateNetwork(const Context& context,
-                           const exec::NetworkPlan& plan, int given,
+                           const exec::NetworkPlan& plan, const Passed& passed,
                            const exec::Tell<exec::NetworkState>& tell);
 
 // From any partial state. Of a namespace of the executor's making (kNew) the

@@ -40,7 +40,9 @@ flush set inet mountd version
 // guard: no allocation reaches the host's loopback services through the
 // route_localnet of its link, or sends from an address that is not its own.
 // nat_pre: what comes from outside to 127/8 the kernel refuses when it routes
-// it, so long as nothing leads it elsewhere before. forward: allocations reach
+// it, so long as nothing leads it elsewhere before. nat_out: no route leads
+// from ::1 to an allocation, so whoever asks there is refused at once, as
+// nobody listens. forward: allocations reach
 // each other and the outside; the outside reaches them only through port maps.
 constexpr char kRules[] = R"(table inet mountd {
   chain guard {
@@ -61,7 +63,10 @@ constexpr char kRules[] = R"(table inet mountd {
     ip daddr 127.0.0.0/8 return
     meta l4proto { tcp, udp, sctp } fib daddr type local jump portmap
   }
-  chain nat_out { meta l4proto { tcp, udp, sctp } fib daddr type local jump portmap; }
+  chain nat_out {
+    ip6 daddr ::1 return
+    meta l4proto { tcp, udp, sctp } fib daddr type local jump portmap
+  }
   chain forward {
     iifname != "md*" oifname != "md*" return
     ct state vmap { established : accept, related : accept, invalid : drop }

@@ -378,6 +378,20 @@ Result<void> RaiseLoopback(Channel* inside, const std::string& object) {
   return Ok();
 }
 
+Result<bool> IsLoopbackUp(Channel* inside) {
+  MOUNTD_ASSIGN(const LinkFacts loopback, FindLink(inside, kLoopback));
+  return loopback.up;
+}
+
+Result<void> LowerLoopback(Channel* inside, const std::string& object) {
+  ifinfomsg down = LinkHeader(kLoopback);
+  down.ifi_change = IFF_UP;
+  std::vector<Message> messages;
+  messages.emplace_back(RTM_NEWLINK, 0, down);
+  MOUNTD_TRY(inside->Ask(messages, "lower lo", object));
+  return Ok();
+}
+
 Result<void> ConfigureAllocationEnd(Channel* inside, const Veth& veth,
                                     std::uint32_t index) {
   std::vector<Message> messages;

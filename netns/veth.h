@@ -67,7 +67,10 @@ Result<void> ConfigureAllocationEnd(Channel* inside, const Veth& veth,
 // the end that was raised first is made ready in a work of its own (linkwatch).
 // After 50 ms in any case: who is root inside may have taken his end down.
 Result<void> AwaitCarrier(Channel* host, const Veth& veth, std::uint32_t index);
+// Its addresses, 127.0.0.1 and ::1, come and go with it.
 Result<void> RaiseLoopback(Channel* inside, const std::string& object);
+Result<void> LowerLoopback(Channel* inside, const std::string& object);
+Result<bool> IsLoopbackUp(Channel* inside);
 
 // Whether the host's end, the link `index`, is as it was made
 // (netns/host_link.h), and has its routes and neighbours, just so.

@@ -27,6 +27,7 @@
 #include "propagation/plugin_service.h"
 #include "propagation/plugin_socket.h"
 #include "propagation/probe.h"
+#include "propagation/process_sockets.h"
 #include "propagation/processes.h"
 #include "propagation/target.h"
 #include "propagation/task.h"
@@ -163,6 +164,7 @@ Result<void> Dispatcher::Carry(const Request& request, const Fds& fds,
     case PlanKind::kRepairNetwork:
     case PlanKind::kWatchNetworks:
     case PlanKind::kListNetworks:
+    case PlanKind::kCheckHostPorts:
       return CarryNetwork(request, fds, answer, send);
     case PlanKind::kRunCni: {
       MOUNTD_ASSIGN(answer->fd,
@@ -282,6 +284,21 @@ Result<void> Dispatcher::CarryPlugin(const Request& request, Answer* answer,
   }
 }
 
+// What a plan's pidfd is of is looked at on the host's side.
+Result<netns::KeptSockets> Dispatcher::KeptSocketsOf(const Request& request,
+                                                     const Fds& fds) {
+  netns::KeptSockets kept;
+  const bool takes_keeper = request.kind == PlanKind::kCreateNetwork ||
+                            request.kind == PlanKind::kCheckHostPorts;
+  if (!takes_keeper || request.body.network.has_keeper == 0) {
+    return kept;
+  }
+  kept.uid = request.body.network.owner_uid;
+  MOUNTD_ASSIGN(kept.inodes, propagation::SocketsOf(
+                                 ContextOf(), fds.back().get(), kept.uid));
+  return kept;
+}
+
 Result<void> Dispatcher::CarryNetwork(const Request& request, const Fds& fds,
                                       Answer* answer, const SendNow& send) {
   const propagation::Context mounts = ContextOf();
@@ -290,6 +307,7 @@ Result<void> Dispatcher::CarryNetwork(const Request& request, const Fds& fds,
   MOUNTD_TRY(residence_.Enter(mounts, propagation::Side::kHost));
   const netns::Context context{kernel_, config_, networks_, markers.get()};
   const NetworkPlan& plan = request.body.network;
+  MOUNTD_ASSIGN(const netns::KeptSockets kept, KeptSocketsOf(request, fds));
   NetworkState* state = &answer->reply.body.network;
   *state = NetworkState{};
   const Tell<NetworkState> tell = TellBy(send, state);
@@ -298,8 +316,13 @@ Result<void> Dispatcher::CarryNetwork(const Request& request, const Fds& fds,
       return netns::PrepareNetworks(context,
                                     request.body.prepare_networks.anew != 0);
     case PlanKind::kCreateNetwork:
-      return netns::CreateNetwork(context, plan,
-                                  fds.empty() ? -1 : fds.front().get(), tell);
+      return netns::CreateNetwork(
+          context, plan,
+          {plan.origin == NamespaceOrigin::kGiven ? fds.front().get() : -1,
+           kept},
+          tell);
+    case PlanKind::kCheckHostPorts:
+      return netns::CheckHostPorts(context, plan, kept);
     case PlanKind::kDeleteNetwork:
       return netns::DeleteNetwork(context, plan);
     case PlanKind::kRepairNetwork: {

@@ -54,6 +54,8 @@ class Dispatcher {
                            const SendNow& send);
   Result<void> CarryNetwork(const Request& request, const Fds& fds,
                             Answer* answer, const SendNow& send);
+  Result<netns::KeptSockets> KeptSocketsOf(const Request& request,
+                                           const Fds& fds);
   Result<void> CarryTask(const Request& request, const Fds& fds,
                          Answer* answer);
   Result<void> CarryTree(const Request& request, const Fds& fds,

@@ -79,10 +79,15 @@ class Executor {
   // The base ruleset, forwarding, /run/netns. Made if missing.
   // With `anew` also the rules that somebody has changed.
   virtual Result<void> PrepareNetworks(bool anew) = 0;
-  // AlreadyExists if a host port is mapped already.
-  // `netns` is the namespace of a plan whose origin is kGiven, else -1.
-  virtual Result<NetworkState> CreateNetwork(const NetworkPlan& plan,
-                                             int netns) = 0;
+  // AlreadyExists if a host port is mapped already, or a socket of the host
+  // listens on it. `netns` is the namespace of a plan whose origin is kGiven,
+  // else -1; `keeper` the pidfd of one that has_keeper, else -1.
+  virtual Result<NetworkState> CreateNetwork(const NetworkPlan& plan, int netns,
+                                             int keeper) = 0;
+  // AlreadyExists if a socket of the host listens on one of the plan's ports:
+  // of those that no CreateNetwork maps. FailedPrecondition where the kernel
+  // does not tell.
+  virtual Result<void> CheckHostPorts(const NetworkPlan& plan, int keeper) = 0;
   // Answers when ports, addresses' rules and the name are gone; the link may
   // still be dying (InspectNetwork says when it is gone).
   virtual Result<void> DeleteNetwork(const NetworkPlan& plan) = 0;

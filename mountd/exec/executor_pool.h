@@ -95,8 +95,9 @@ class ExecutorPool final : public Executor {
   Result<MountState> InspectVolumeDir(const VolumeDirPlan& plan) override;
   Result<void> RemoveVolumeDir(const VolumeDirPlan& plan) override;
   Result<void> PrepareNetworks(bool anew) override;
-  Result<NetworkState> CreateNetwork(const NetworkPlan& plan,
-                                     int netns) override;
+  Result<NetworkState> CreateNetwork(const NetworkPlan& plan, int netns,
+                                     int keeper) override;
+  Result<void> CheckHostPorts(const NetworkPlan& plan, int keeper) override;
   Result<void> DeleteNetwork(const NetworkPlan& plan) override;
   Result<NetworkState> InspectNetwork(const NetworkPlan& plan) override;
   Result<NetworkState> RepairNetwork(const NetworkPlan& plan) override;

@@ -3,6 +3,7 @@
 #include <span>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "mountd/base/memory_file.h"
 #include "mountd/exec/executor_pool.h"
@@ -189,13 +190,22 @@ Result<void> ExecutorPool::PrepareNetworks(bool anew) {
 }
 
 Result<NetworkState> ExecutorPool::CreateNetwork(const NetworkPlan& plan,
-                                                 int netns) {
-  MOUNTD_ASSIGN(
-      const Answer answer,
-      Run(networks_,
-          MakeRequest(PlanKind::kCreateNetwork, &PlanBody::network, plan),
-          std::span(&netns, netns < 0 ? 0U : 1U)));
+                                                 int netns, int keeper) {
+  std::vector<int> fds = {netns, keeper};
+  std::erase(fds, -1);
+  MOUNTD_ASSIGN(const Answer answer, Run(networks_,
+                                         MakeRequest(PlanKind::kCreateNetwork,
+                                                     &PlanBody::network, plan),
+                                         fds));
   return answer.reply.body.network;
+}
+
+Result<void> ExecutorPool::CheckHostPorts(const NetworkPlan& plan, int keeper) {
+  MOUNTD_TRY(
+      Run(networks_,
+          MakeRequest(PlanKind::kCheckHostPorts, &PlanBody::network, plan),
+          std::span(&keeper, keeper < 0 ? 0U : 1U)));
+  return Ok();
 }
 
 Result<NetworkState> ExecutorPool::RepairNetwork(const NetworkPlan& plan) {

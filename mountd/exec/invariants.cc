@@ -327,6 +327,8 @@ Result<void> CheckRequest(const Request& request, const Config& config) {
     case PlanKind::kCreateNetwork:
     case PlanKind::kRepairNetwork:
       return CheckNetworkToMake(body.network, config);
+    case PlanKind::kCheckHostPorts:
+      return CheckPortsToAskFor(body.network, config);
     case PlanKind::kDeleteNetwork:
     case PlanKind::kInspectNetwork:
       return CheckNetwork(body.network);

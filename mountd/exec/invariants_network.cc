@@ -70,7 +70,8 @@ Result<void> CheckInterface(const std::array<char, 16>& interface) {
 
 Result<void> CheckNamespaceAlone(const NetworkPlan& plan) {
   if (plan.network.size != 0 || plan.port_count != 0 || plan.flags != 0 ||
-      !netns::IsNone(plan.ipv6) || plan.origin == NamespaceOrigin::kExisting) {
+      plan.has_keeper != 0 || !netns::IsNone(plan.ipv6) ||
+      plan.origin == NamespaceOrigin::kExisting) {
     return Invalid("network", "a namespace alone has none");
   }
   return Ok();
@@ -110,6 +111,9 @@ Result<void> CheckNetwork(const NetworkPlan& plan) {
   if ((plan.flags & ~kAllNetworkFlags) != 0) {
     return Invalid("flags");
   }
+  if (plan.has_keeper > 1) {
+    return Invalid("keeper");
+  }
   MOUNTD_TRY(CheckName(plan.network, "network"));
   MOUNTD_TRY(CheckInterface(plan.interface));
   return CheckPorts(plan);
@@ -133,6 +137,15 @@ Result<void> CheckNetworkToMake(const NetworkPlan& plan, const Config& config) {
     return Invalid("ipv6", "not an address of the network");
   }
   return Ok();
+}
+
+Result<void> CheckPortsToAskFor(const NetworkPlan& plan, const Config& config) {
+  MOUNTD_TRY(CheckName(plan.allocation, "allocation"));
+  if (plan.has_keeper > 1) {
+    return Invalid("keeper");
+  }
+  MOUNTD_TRY(CheckPorts(plan));
+  return CheckPortsGranted(plan, config);
 }
 
 Result<void> CheckNetworkFile(const NetworkFilePlan& plan) {

@@ -22,6 +22,8 @@ Result<void> CheckNetwork(const NetworkPlan& plan);
 // One that is to be made or repaired: its addresses must be declared, and its
 // ports granted, now.
 Result<void> CheckNetworkToMake(const NetworkPlan& plan, const Config& config);
+// Ports that are asked for, and map to nothing here: granted ones, now.
+Result<void> CheckPortsToAskFor(const NetworkPlan& plan, const Config& config);
 Result<void> CheckNetworkFile(const NetworkFilePlan& plan);
 // An ADD's network must be granted by some rule, now.
 Result<void> CheckCni(const CniPlan& plan, const Config& config);

@@ -69,6 +69,7 @@ enum class PlanKind : std::uint32_t {
   kRemoveNetworkFiles = 37,
   kRunCni = 38,
   kListNetworks = 39,
+  kCheckHostPorts = 80,
   // Tasks, and who uses a mount.
   kInspectCgroup = 40,
   kFindHolders = 41,
@@ -348,10 +349,14 @@ struct NetworkPlan {
   // way it must be one that an executor pinned (netns/pin.h); with 0 another's
   // is left.
   std::uint64_t netns_inode = 0;
-  // kGiven: whose user namespace it must be of; with the second, and a rule
-  // that allows it, it may be of the host's.
+  // The caller. kGiven: whose user namespace it must be of; with the second,
+  // and a rule that allows it, it may be of the host's.
   std::uint32_t owner_uid = 0;
   std::uint32_t may_be_hosts = 0;
+  // CreateNetwork and CheckHostPorts: 1 if the last fd beside the plan is a
+  // pidfd of a process of the caller's, whose sockets on the plan's ports keep
+  // these for the allocation.
+  std::uint32_t has_keeper = 0;
 };
 
 enum class NetworkFileKind : std::uint32_t {
@@ -515,8 +520,12 @@ inline std::size_t FdsOf(const Request& request) {
   switch (request.kind) {
     case PlanKind::kAttach:  // the directory, or the container's pidfd
       return request.body.attach.target_kind != TargetKind::kInbox ? 1 : 0;
-    case PlanKind::kCreateNetwork:  // the namespace
-      return request.body.network.origin == NamespaceOrigin::kGiven ? 1 : 0;
+    case PlanKind::kCreateNetwork:  // the namespace, and a pidfd
+      return (request.body.network.origin == NamespaceOrigin::kGiven ? 1U
+                                                                     : 0U) +
+             (request.body.network.has_keeper != 0 ? 1U : 0U);
+    case PlanKind::kCheckHostPorts:  // a pidfd
+      return request.body.network.has_keeper != 0 ? 1 : 0;
     case PlanKind::kInspectTask:  // a pidfd
     case PlanKind::kVerifyTask:
     case PlanKind::kRemoveTree:  // the directory

@@ -142,6 +142,8 @@ TEST_P(Refusals, NetworksOutsideTheContract) {
   const UniqueFd null(::open("/dev/null", O_RDONLY | O_CLOEXEC));
   Expect(option("driver", "netns", "h", null.get()), kInvalid,
          "options[\"netns\"]");
+  Expect(option("bridge", "ports_keeper", "h", null.get()), kInvalid,
+         "options[\"ports_keeper\"]");
   const UniqueFd own(::open("/proc/self/ns/net", O_RDONLY | O_CLOEXEC));
   Expect(option("none", "netns", "h", own.get()), kInvalid, "mode none");
 }

@@ -435,11 +435,22 @@ std::vector<Operation> OfNetworks() {
   const auto bridge = [](const Agent& agent) { return Bridge(agent); };
   const auto alone = [](const Agent&) { return Alone(); };
   const auto cni = [](const Agent&) { return Cni(); };
+  const auto host = [](const Agent& agent) {
+    agent::NetworkSpec spec = Bridge(agent);
+    spec.mode = "host";
+    spec.network.clear();
+    return spec;
+  };
   return {
       {"SetupNetwork", "SetupNetwork", Prepare, SetUp(bridge), HasNetwork},
       {"SetupNetworkOfANamespace", "SetupNetwork", Prepare, SetUp(alone),
        HasNetwork},
       {"SetupNetworkOfCni", "SetupNetwork", Prepare, SetUp(cni), HasNetwork},
+      {"SetupNetworkOfTheHost", "SetupNetwork", Prepare, SetUp(host),
+       [](Agent& agent) -> std::string {
+         const auto status = agent.Status();
+         return status && status->networks.size() == 1 ? "" : "no network";
+       }},
       {"TeardownNetwork", "TeardownNetwork", All({Prepare, SetUp(bridge)}),
        TearDown, HasNoNetwork},
       {"TeardownNetworkOfCni", "TeardownNetwork", All({Prepare, SetUp(cni)}),

@@ -114,9 +114,15 @@ class SteppedExecutor final : public exec::Executor {
                       [&] { return executor_.PrepareNetworks(anew); });
   }
   Result<exec::NetworkState> CreateNetwork(const exec::NetworkPlan& plan,
-                                           int netns) override {
-    return Pass<exec::NetworkState>(
-        "CreateNetwork", [&] { return executor_.CreateNetwork(plan, netns); });
+                                           int netns, int keeper) override {
+    return Pass<exec::NetworkState>("CreateNetwork", [&] {
+      return executor_.CreateNetwork(plan, netns, keeper);
+    });
+  }
+  Result<void> CheckHostPorts(const exec::NetworkPlan& plan,
+                              int keeper) override {
+    return Pass<void>("CheckHostPorts",
+                      [&] { return executor_.CheckHostPorts(plan, keeper); });
   }
   Result<void> DeleteNetwork(const exec::NetworkPlan& plan) override {
     return Pass<void>("DeleteNetwork",

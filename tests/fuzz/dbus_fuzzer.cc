@@ -207,6 +207,7 @@ std::string KeyFor(Input* input) {
                                    "address",
                                    "address6",
                                    "netns",
+                                   "ports_keeper",
                                    "cni_args",
                                    "bandwidth",
                                    "ips",

@@ -634,7 +634,8 @@ Sys<std::string> ExecKernel::ReadFile(int dir, const std::string& name,
     return "pos:\t0\nPid:\t" + Of(*fd).path.substr(sizeof("/proc/") - 1) + "\n";
   }
   if (path.ends_with("/status")) {
-    return "Name:\tx\nTgid:\t" + path.substr(6, 3) + "\n";
+    return "Name:\tx\nTgid:\t" + path.substr(6, 3) +
+           "\nUid:\t1000\t1000\t1000\t1000\n";
   }
   if (path.ends_with("/cgroup")) {
     return std::string(path.starts_with("/proc/100") ? "0::/nomad.slice/web\n"
@@ -911,7 +912,8 @@ Sys<UniqueFd> ExecKernel::OpenNetlinkIn(int netns, int protocol) {
 }
 
 Sys<UniqueFd> ExecKernel::OpenNetlink(int protocol) {
-  Require(protocol == NETLINK_ROUTE || protocol == NETLINK_NETFILTER,
+  Require(protocol == NETLINK_ROUTE || protocol == NETLINK_NETFILTER ||
+              protocol == NETLINK_SOCK_DIAG,
           "netlink of another protocol");
   if (const int error = Fails()) {
     return error;

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 #include "tests/fuzz/exec_netlink.h"
 
+#include <arpa/inet.h>
 #include <linux/if_addr.h>
 #include <linux/if_link.h>
+#include <linux/inet_diag.h>
 #include <linux/ip.h>
 #include <linux/neighbour.h>
 #include <linux/net_namespace.h>
@@ -12,6 +14,7 @@
 #include <linux/netfilter/nfnetlink_conntrack.h>
 #include <linux/netlink.h>
 #include <linux/rtnetlink.h>
+#include <linux/sock_diag.h>
 #include <net/if.h>
 
 #include <algorithm>
@@ -105,7 +108,8 @@ std::vector<std::byte> ExecNetlink::Answer(int protocol, bool inside,
         header.nlmsg_type, header.nlmsg_flags, header.nlmsg_seq,
         requests.subspan(sizeof(header), header.nlmsg_len - sizeof(header))};
     int error = protocol == NETLINK_ROUTE ? Route(asked, inside, lie, &out)
-                                          : Netfilter(asked, lie, &out);
+                : protocol == NETLINK_SOCK_DIAG ? Sockets(asked, lie, &out)
+                                                : Netfilter(asked, lie, &out);
     refused = refused || error != 0;
     if (lie() != 0) {
       constexpr int kErrors[] = {EEXIST, ENOENT, EPERM, EBUSY, ENODEV};
@@ -156,6 +160,30 @@ int ExecNetlink::Route(const Asked& asked, bool inside, const Lie& lie,
       Require(false, "a request of a kind that no plan needs");
       return 0;
   }
+}
+
+// A socket at any address, or none.
+int ExecNetlink::Sockets(const Asked& asked, const Lie& lie,
+                         std::vector<std::byte>* out) {
+  Require(plan_ != nullptr && (plan_->kind == exec::PlanKind::kCreateNetwork ||
+                               plan_->kind == exec::PlanKind::kCheckHostPorts),
+          "a plan that maps no port asks for sockets");
+  Require(asked.type == SOCK_DIAG_BY_FAMILY && IsDump(asked.flags),
+          "sockets are changed");
+  if (const std::uint8_t what = lie(); what != 0) {
+    inet_diag_msg socket{};
+    socket.idiag_family = (what & 1U) != 0 ? AF_INET6 : AF_INET;
+    socket.id.idiag_sport = htons(static_cast<std::uint16_t>(8000 + lie()));
+    socket.id.idiag_src[0] = lie();
+    socket.idiag_uid = what;
+    socket.idiag_inode = what;
+    const std::uint8_t ipv6_alone = lie();
+    Put(NetlinkMessage(SOCK_DIAG_BY_FAMILY, socket)
+            .Put(INET_DIAG_SKV6ONLY, &ipv6_alone, sizeof(ipv6_alone)),
+        asked.sequence, out);
+  }
+  PutDone(asked.sequence, out);
+  return 0;
 }
 
 int ExecNetlink::GetLink(const Asked& asked, bool inside, const Lie& lie,

@@ -57,6 +57,7 @@ class ExecNetlink {
   int GetLink(const Asked& asked, bool inside, const Lie& lie,
               std::vector<std::byte>* out);
   int ChangeLink(const Asked& asked, std::vector<std::byte>* out);
+  int Sockets(const Asked& asked, const Lie& lie, std::vector<std::byte>* out);
   int Netfilter(const Asked& asked, const Lie& lie,
                 std::vector<std::byte>* out);
   int Elements(const Asked& asked, const Lie& lie, std::vector<std::byte>* out);

@@ -113,14 +113,16 @@ void ReadDatagrams(std::uint8_t who, Input* input) {
 }
 
 void ReadSockets(Input* input) {
+  const std::uint8_t how = input->Byte() % 3;
   const std::string_view text = input->Rest();
-  std::vector<netns::HostSocket> sockets;
-  // Aligned and of its own size, as the buffer that is received into.
-  const auto given = std::as_bytes(std::span(text));
-  std::vector<std::byte> bytes(given.begin(), given.end());
-  IgnoreBecauseBestEffort(netns::TakeHostSockets(bytes, &sockets));
-  Require(sockets.size() * sizeof(nlmsghdr) <= text.size(),
-          "more sockets than messages");
+  if (how == 0) {
+    (void)netns::HostSocketOf(std::as_bytes(std::span(text)));
+    return;
+  }
+  const auto sockets = how == 1 ? netns::HostSocketsOfTable(text, 10)
+                                : netns::HostSocketsOfEndpoints(text);
+  Require(!sockets || sockets->size() <= text.size() / 8,
+          "more sockets than lines");
 }
 
 }  // namespace

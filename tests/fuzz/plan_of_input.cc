@@ -62,6 +62,7 @@ constexpr PlanKind kKinds[] = {
     PlanKind::kListTargets,
     PlanKind::kListNetworks,
     PlanKind::kFindProcesses,
+    PlanKind::kCheckHostPorts,
 };
 
 constexpr std::string_view kVolume = "0123456789abcdef0123456789abcdef";
@@ -186,8 +187,10 @@ void SetNetwork(Input* input, NetworkPlan* plan) {
                                                                 : kMade + which;
   plan->owner_uid = 1000;
   plan->may_be_hosts = input->Byte() & 1U;
+  plan->has_keeper = plan->may_be_hosts;
   plan->port_count = mountd::netns::IsNone(plan->ipv4) ? 0 : plan->port_count;
   plan->flags = mountd::netns::IsNone(plan->ipv4) ? 0 : plan->flags;
+  plan->has_keeper = mountd::netns::IsNone(plan->ipv4) ? 0 : plan->has_keeper;
 }
 
 void SetVolumeDir(Input* input, VolumeDirPlan* plan) {
@@ -277,6 +280,7 @@ void SetOtherBody(Input* input, Request* request) {
     case PlanKind::kDeleteNetwork:
     case PlanKind::kInspectNetwork:
     case PlanKind::kRepairNetwork:
+    case PlanKind::kCheckHostPorts:
       body.network = NetworkPlan{};
       SetNetwork(input, &body.network);
       break;
@@ -367,6 +371,7 @@ std::uint8_t FdFor(const Request& request) {
       return 3;
     case PlanKind::kInspectTask:
     case PlanKind::kVerifyTask:
+    case PlanKind::kCheckHostPorts:
       return 1;
     case PlanKind::kWriteNetworkFile:
     case PlanKind::kRunCni:
@@ -392,6 +397,10 @@ PlanOfInput PlanOf(Input* input) {
   const auto bytes = std::as_bytes(std::span(&request, 1));
   plan.message.assign(bytes.begin(), bytes.end());
   plan.fds.assign(FdsOf(request), FdFor(request));
+  if (request.kind == PlanKind::kCreateNetwork &&
+      request.body.network.has_keeper != 0) {
+    plan.fds.back() = 1;
+  }
   const std::uint8_t odd = input->Byte();
   plan.peer_is_gone = (odd & 1U) != 0;
   if ((odd & 2U) != 0) {

@@ -165,7 +165,9 @@ TEST_F(NetworkHomes, AGivenNamespaceGetsItsLinkAndLivesOnWithout) {
   ASSERT_EQ(ErrorOf(reply), "");
   plan.netns_inode = InodeOf(given.get());
   EXPECT_EQ(reply.body.network.netns_inode, plan.netns_inode);
-  EXPECT_EQ(LinksIn(kWeb), links + "eth0 up\n");
+  ASSERT_EQ(links.substr(0, 8), "lo down\n");
+  const std::string raised = "lo up\n" + links.substr(8);
+  EXPECT_EQ(LinksIn(kWeb), raised + "eth0 up\n");
   {
     const Server server(kWeb, 80, "hello");
     EXPECT_EQ(Ask("10.88.0.2", 80), "hello");
@@ -173,7 +175,7 @@ TEST_F(NetworkHomes, AGivenNamespaceGetsItsLinkAndLivesOnWithout) {
     EXPECT_EQ(Ask("127.0.0.1", 18080), "hello");
     // Held as it is, it has lost its link when Delete answers.
     Delete(plan);
-    EXPECT_EQ(LinksIn(PathOf(given)), links);
+    EXPECT_EQ(LinksIn(PathOf(given)), raised);
     EXPECT_FALSE(Exists(kWeb));
     EXPECT_EQ(Ask("127.0.0.1", 18080, kNoAnswerMs), "");
   }
@@ -200,7 +202,7 @@ TEST_F(NetworkHomes, TheFirstPacketAfterTheAnswerPasses) {
   }
 }
 
-TEST_F(NetworkHomes, AGivenNamespaceAloneIsPinnedAndLeftAsItIs) {
+TEST_F(NetworkHomes, AGivenNamespaceAloneIsPinnedWithItsLoopbackUp) {
   const UniqueFd given = UsersNetns(kAttacker);
   if (!given.valid()) {
     GTEST_SKIP() << "an ordinary user may make no user namespaces";
@@ -211,9 +213,17 @@ TEST_F(NetworkHomes, AGivenNamespaceAloneIsPinnedAndLeftAsItIs) {
   plan.owner_uid = kAttacker;
   ASSERT_EQ(ErrorOf(CreateGiven(plan, given)), "");
   EXPECT_EQ(StateOf(plan).netns_inode, InodeOf(given.get()));
-  EXPECT_EQ(LinksIn(kWeb), links);
+  ASSERT_EQ(links.substr(0, 8), "lo down\n");
+  const std::string raised = "lo up\n" + links.substr(8);
+  EXPECT_EQ(LinksIn(kWeb), raised);
+  {
+    const Server server(kWeb, 80, "hello");
+    EXPECT_EQ(AskFrom(kWeb, "127.0.0.1", 80), "hello");
+    EXPECT_EQ(AskFrom(kWeb, "::1", 80), "hello");
+  }
   Delete(plan);
-  EXPECT_EQ(LinksIn(PathOf(given)), links);
+  // A task may go on, and use it.
+  EXPECT_EQ(LinksIn(PathOf(given)), raised);
   EXPECT_EQ(DifferenceWithin(before, 20), "");
 }
 

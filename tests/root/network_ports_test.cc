@@ -1,5 +1,11 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <poll.h>
+#include <sys/socket.h>
+
 #include <algorithm>
+#include <cerrno>
 #include <vector>
 
 #include "netns/nft_command.h"
@@ -87,6 +93,45 @@ TEST_F(NetworkPorts, AnyAddressOfOneFamilyIsNoneOfTheOther) {
                                         "2001:db8::1", "fd88::1"};
   EXPECT_EQ(AnswersAt(all, 18080), "192.0.2.1 127.0.0.1 10.88.0.1");
   EXPECT_EQ(AnswersAt(all, 18081), "2001:db8::1 fd88::1");
+}
+
+// Which errno a connection ends with: EINPROGRESS if it has no end in time.
+int ConnectTo(const std::string& address, std::uint16_t port, int timeout_ms) {
+  const UniqueFd fd(
+      ::socket(AF_INET6, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
+  sockaddr_in6 to{};
+  to.sin6_family = AF_INET6;
+  to.sin6_port = htons(port);
+  ::inet_pton(AF_INET6, address.c_str(), &to.sin6_addr);
+  if (::connect(fd.get(), reinterpret_cast<sockaddr*>(&to), sizeof(to)) == 0) {
+    return 0;
+  }
+  pollfd wait{fd.get(), POLLOUT, 0};
+  if (errno != EINPROGRESS || ::poll(&wait, 1, timeout_ms) != 1) {
+    return errno;
+  }
+  int error = 0;
+  socklen_t size = sizeof(error);
+  ::getsockopt(fd.get(), SOL_SOCKET, SO_ERROR, &error, &size);
+  return error;
+}
+
+// Clients that try ::1 first, as most do for "localhost", go on to 127.0.0.1.
+TEST_F(NetworkPorts, TheHostsLoopbackOfIpv6RefusesAtOnce) {
+  Create(PlanWith("web", 2, {MapAt("", 18080), MapAt("::", 18081)}));
+  const Server server(kWeb, 80, "hello");
+  EXPECT_EQ(ConnectTo("::1", 18080, kAnswerMs), ECONNREFUSED);
+  EXPECT_EQ(ConnectTo("::1", 18081, kAnswerMs), ECONNREFUSED);
+  EXPECT_EQ(ConnectTo("::ffff:127.0.0.1", 18080, kAnswerMs), 0);
+  EXPECT_EQ(Ask("::ffff:127.0.0.1", 18080), "hello");
+  EXPECT_EQ(ConnectTo("fd88::1", 18081, kAnswerMs), 0);
+  // The naive way: no route leads on from there, and nobody says so.
+  ASSERT_TRUE(netns::RunNftCommand(
+                  "flush chain inet mountd nat_out\n"
+                  "add rule inet mountd nat_out fib daddr type local jump "
+                  "portmap")
+                  .has_value());
+  EXPECT_EQ(ConnectTo("::1", 18080, kNoAnswerMs), EINPROGRESS);
 }
 
 TEST_F(NetworkPorts, DatagramsPassAsConnectionsDo) {

@@ -89,6 +89,9 @@ class FakeExecutor final : public Executor {
   // The process that any pidfd is of, and what it sees: mounts by our ids.
   void SetTask(std::uint64_t cgroup, bool own_user_namespace = false);
   void SetTaskMount(std::uint64_t mount_id, const TaskMount& seen);
+  // A socket of the host's listens on the port, of all protocols; whoever is
+  // said to keep it has it.
+  void PutHostSocket(std::uint16_t port);
   // Links outlive DeleteNetwork until EndLinks.
   void KeepLinks();
   void EndLinks();
@@ -162,8 +165,9 @@ class FakeExecutor final : public Executor {
   Result<MountState> InspectVolumeDir(const VolumeDirPlan& plan) override;
   Result<void> RemoveVolumeDir(const VolumeDirPlan& plan) override;
   Result<void> PrepareNetworks(bool anew) override;
-  Result<NetworkState> CreateNetwork(const NetworkPlan& plan,
-                                     int netns) override;
+  Result<NetworkState> CreateNetwork(const NetworkPlan& plan, int netns,
+                                     int keeper) override;
+  Result<void> CheckHostPorts(const NetworkPlan& plan, int keeper) override;
   Result<void> DeleteNetwork(const NetworkPlan& plan) override;
   Result<NetworkState> InspectNetwork(const NetworkPlan& plan) override;
   Result<NetworkState> RepairNetwork(const NetworkPlan& plan) override;
@@ -208,6 +212,7 @@ class FakeExecutor final : public Executor {
   // All that the plan would make is there, of an earlier one.
   bool IsMadeLocked(const NetworkPlan& plan) const;
   Result<void> CheckNetworkLocked(const NetworkPlan& plan) const;
+  Result<void> CheckHostPortsLocked(const NetworkPlan& plan) const;
   NetworkState StateLocked(const NetworkPlan& plan) const;
   bool AnyBelowLocked(const std::string& directory) const;
   Result<CgroupState> CgroupLocked(std::uint64_t id) const;
@@ -231,6 +236,7 @@ class FakeExecutor final : public Executor {
   std::map<std::string, std::uint64_t> networks_;  // namespaces, by allocation
   std::map<std::string, Link> links_;              // by address
   std::map<NetworkWatchKind, UniqueFd> network_watches_;
+  std::set<std::uint16_t> host_sockets_;
   bool network_watches_overflow_ = false;
   std::map<std::string, std::string> network_files_;  // their contents
   bool keep_links_ = false;

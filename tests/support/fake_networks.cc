@@ -148,8 +148,39 @@ NetworkState FakeExecutor::StateLocked(const NetworkPlan& plan) const {
   return state;
 }
 
+void FakeExecutor::PutHostSocket(std::uint16_t port) {
+  const std::lock_guard lock(mutex_);
+  host_sockets_.insert(port);
+}
+
+Result<void> FakeExecutor::CheckHostPortsLocked(const NetworkPlan& plan) const {
+  for (std::uint32_t i = 0; i < plan.port_count && plan.has_keeper == 0; ++i) {
+    const PortMap& port = plan.ports.at(i);
+    const auto socket = host_sockets_.lower_bound(port.host_port);
+    if (socket != host_sockets_.end() &&
+        *socket < port.host_port + std::uint32_t{port.count}) {
+      return ErrnoError(EADDRINUSE, "map",
+                        "host port " + std::to_string(*socket) + "/tcp",
+                        "a socket of the host listens on it");
+    }
+  }
+  return Ok();
+}
+
+Result<void> FakeExecutor::CheckHostPorts(const NetworkPlan& plan, int keeper) {
+  const std::string id = Text(plan.allocation);
+  return Run<Result<void>>(PlanKind::kCheckHostPorts, "CheckHostPorts", id,
+                           BodyOf(plan), [&]() -> Result<void> {
+                             if ((plan.has_keeper != 0) != (keeper >= 0)) {
+                               return MakeError(Code::kInternal,
+                                                "check host ports", id, "fds");
+                             }
+                             return CheckHostPortsLocked(plan);
+                           });
+}
+
 Result<NetworkState> FakeExecutor::CreateNetwork(const NetworkPlan& plan,
-                                                 int netns) {
+                                                 int netns, int keeper) {
   const std::string id = Text(plan.allocation);
   return Run<Result<NetworkState>>(
       PlanKind::kCreateNetwork, "CreateNetwork", id, BodyOf(plan),
@@ -158,10 +189,12 @@ Result<NetworkState> FakeExecutor::CreateNetwork(const NetworkPlan& plan,
         if (IsMadeLocked(plan)) {
           return StateLocked(plan);
         }
-        if ((plan.origin == NamespaceOrigin::kGiven) != (netns >= 0)) {
+        if ((plan.origin == NamespaceOrigin::kGiven) != (netns >= 0) ||
+            (plan.has_keeper != 0) != (keeper >= 0)) {
           return MakeError(Code::kInternal, "create network", id, "fds");
         }
         MOUNTD_TRY(CheckNetworkLocked(plan));
+        MOUNTD_TRY(CheckHostPortsLocked(plan));
         networks_.emplace(id, plan.origin == NamespaceOrigin::kGiven
                                   ? plan.netns_inode
                                   : ++last_id_);

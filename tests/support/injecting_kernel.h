@@ -2,6 +2,7 @@
 #pragma once
 
 #include <fcntl.h>
+#include <linux/netlink.h>
 #include <sys/stat.h>
 
 #include <cerrno>
@@ -54,6 +55,9 @@ class InjectingKernel final : public Kernel {
   void HideMountBeneath() { hide_mount_beneath_ = true; }
   // As a kernel before 6.15: no events of mounts.
   void HideMountEvents() { hide_mount_events_ = true; }
+  // As one without inet_diag, or that keeps /proc/net's tables to itself.
+  void HideSocketDiag(bool hidden = true) { hide_socket_diag_ = hidden; }
+  void HideSocketTables(bool hidden = true) { hide_socket_tables_ = hidden; }
 
   Sys<UniqueFd> Open(int dir, const std::string& path, int flags,
                      std::uint64_t resolve) override {
@@ -140,8 +144,13 @@ class InjectingKernel final : public Kernel {
   }
   Sys<std::string> ReadFile(int dir, const std::string& name,
                             std::size_t limit) override {
-    return Pass<std::string>(
-        "ReadFile", [&] { return kernel_.ReadFile(dir, name, limit); });
+    return Pass<std::string>("ReadFile", [&]() -> Sys<std::string> {
+      const bool table = name.starts_with("tcp") || name.starts_with("udp");
+      if (hide_socket_tables_ && table) {
+        return EACCES;
+      }
+      return kernel_.ReadFile(dir, name, limit);
+    });
   }
   Sys<bool> IsMemory(int fd) override {
     return Pass<bool>("IsMemory", [&] { return kernel_.IsMemory(fd); });
@@ -317,8 +326,12 @@ class InjectingKernel final : public Kernel {
                       [&] { return kernel_.Subscribe(netlink, group); });
   }
   Sys<UniqueFd> OpenNetlink(int protocol) override {
-    return Pass<UniqueFd>("OpenNetlink",
-                          [&] { return kernel_.OpenNetlink(protocol); });
+    return Pass<UniqueFd>("OpenNetlink", [&]() -> Sys<UniqueFd> {
+      if (hide_socket_diag_ && protocol == NETLINK_SOCK_DIAG) {
+        return EPROTONOSUPPORT;
+      }
+      return kernel_.OpenNetlink(protocol);
+    });
   }
   Sys<void> Send(int socket, std::span<const std::byte> bytes) override {
     return Pass<void>("Send", [&] { return kernel_.Send(socket, bytes); });
@@ -361,6 +374,8 @@ class InjectingKernel final : public Kernel {
   bool hide_unique_ids_ = false;
   bool hide_mount_beneath_ = false;
   bool hide_mount_events_ = false;
+  bool hide_socket_diag_ = false;
+  bool hide_socket_tables_ = false;
   std::vector<std::string> calls_;
 };
 

@@ -155,12 +155,17 @@ Node::~Node() {
 }
 
 Result<agent::Client> Node::Connect(agent::ClientOptions options) const {
+  return ConnectAs(kAgentUid, std::move(options));
+}
+
+Result<agent::Client> Node::ConnectAs(uid_t uid,
+                                      agent::ClientOptions options) const {
   std::optional<Result<agent::Client>> client;
   // The call itself, unlike glibc's function, changes one thread alone.
   std::thread([&] {
     ::syscall(SYS_setgroups, 0, nullptr);
     ::syscall(SYS_setresgid, kAgentUid, kAgentUid, kAgentUid);
-    ::syscall(SYS_setresuid, kAgentUid, kAgentUid, kAgentUid);
+    ::syscall(SYS_setresuid, uid, uid, uid);
     client = agent::Client::Connect(std::move(options));
   }).join();
   return *std::move(client);

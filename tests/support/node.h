@@ -35,8 +35,11 @@ class Node {
   Node(const Node&) = delete;
   Node& operator=(const Node&) = delete;
 
-  // As the user "agent", without any privilege, whoever calls.
+  // As the user "agent", without any privilege, whoever calls; or as another
+  // one of that group.
   Result<agent::Client> Connect(agent::ClientOptions options = {}) const;
+  Result<agent::Client> ConnectAs(uid_t uid,
+                                  agent::ClientOptions options = {}) const;
 
   // Processes of this mount namespace with that name, "mountd" say, as pidfds.
   static std::vector<UniqueFd> Processes(const std::string& name);

@@ -58,7 +58,7 @@ TEST_F(ExecutorPoolTest, WhileTooManyAreStuckPlansAreRefused) {
   EXPECT_EQ(Outcome(pool.PrepareBase()), "DeadlineExceeded");
   EXPECT_EQ(Outcome(pool.PrepareBase()), "DeadlineExceeded");
   EXPECT_EQ(Outcome(pool.PrepareAllocation(Allocation("web"))), "Unavailable");
-  EXPECT_EQ(Outcome(pool.CreateNetwork({}, -1)), "Unavailable");
+  EXPECT_EQ(Outcome(pool.CreateNetwork({}, -1, -1)), "Unavailable");
   EXPECT_EQ(executors_.connections(), 2);
   executors_.script().Unblock(kPrepareBase);
   EXPECT_TRUE(Await([&] { return pool.stuck() == 0; }));
@@ -146,7 +146,7 @@ TEST_F(ExecutorPoolTest, WhatWasStartedAheadTakesTheFirstPlans) {
   ASSERT_TRUE(AwaitAlive(2));
   ExecutorPool pool(executors_.connector(), {}, std::move(ahead));
   EXPECT_EQ(MessageOf(pool.PrepareBase()), "Ok");
-  EXPECT_EQ(MessageOf(pool.CreateNetwork({}, -1)), "Ok");
+  EXPECT_EQ(MessageOf(pool.CreateNetwork({}, -1, -1)), "Ok");
   EXPECT_EQ(executors_.connections(), 2);
 }
 
@@ -156,7 +156,7 @@ TEST_F(ExecutorPoolTest, WhatCouldNotBeStartedAheadIsStartedForItsPlan) {
   executors_.Refuse(false);
   ExecutorPool pool(executors_.connector(), {}, std::move(ahead));
   EXPECT_EQ(MessageOf(pool.PrepareBase()), "Ok");
-  EXPECT_EQ(MessageOf(pool.CreateNetwork({}, -1)), "Ok");
+  EXPECT_EQ(MessageOf(pool.CreateNetwork({}, -1, -1)), "Ok");
   EXPECT_EQ(executors_.connections(), 2);
 }
 
@@ -199,7 +199,7 @@ TEST_F(ExecutorPoolTest, MountPlansShareTheirLanesAndNetworksHaveOne) {
   std::vector<std::jthread> planning = PrepareBases(pool, 4);
   for (int i = 0; i < 4; ++i) {
     planning.emplace_back(
-        [&] { EXPECT_EQ(MessageOf(pool.CreateNetwork({}, -1)), "Ok"); });
+        [&] { EXPECT_EQ(MessageOf(pool.CreateNetwork({}, -1, -1)), "Ok"); });
   }
   ASSERT_TRUE(executors_.script().AwaitBlocked(kPrepareBase, 2));
   ASSERT_TRUE(executors_.script().AwaitBlocked(kCreateNetwork, 1));
@@ -258,7 +258,7 @@ TEST_F(ExecutorPoolTest, CloseIdleLeavesOneOfEachLane) {
   {
     std::vector<std::jthread> planning = PrepareBases(pool, 4);
     planning.emplace_back(
-        [&] { EXPECT_EQ(MessageOf(pool.CreateNetwork({}, -1)), "Ok"); });
+        [&] { EXPECT_EQ(MessageOf(pool.CreateNetwork({}, -1, -1)), "Ok"); });
     ASSERT_TRUE(executors_.script().AwaitBlocked(kPrepareBase, 4));
     executors_.script().Unblock(kPrepareBase);
   }
@@ -269,13 +269,14 @@ TEST_F(ExecutorPoolTest, CloseIdleLeavesOneOfEachLane) {
   EXPECT_TRUE(AwaitAlive(2));
   pool.CloseIdle();
   EXPECT_EQ(MessageOf(pool.PrepareBase()), "Ok");
-  EXPECT_EQ(MessageOf(pool.CreateNetwork({}, -1)), "Ok");
+  EXPECT_EQ(MessageOf(pool.CreateNetwork({}, -1, -1)), "Ok");
   EXPECT_EQ(executors_.connections(), 5);
 }
 
 TEST_F(ExecutorPoolTest, RenewLetsPlansEndAndTheNextOnesBegin) {
   ExecutorPool pool = Make(2);
-  EXPECT_EQ(MessageOf(pool.CreateNetwork({}, -1)), "Ok");  // idle from here on
+  EXPECT_EQ(MessageOf(pool.CreateNetwork({}, -1, -1)),
+            "Ok");  // idle from here on
   executors_.script().Block(kPrepareBase);
   {
     const std::vector<std::jthread> planning = PrepareBases(pool, 1);

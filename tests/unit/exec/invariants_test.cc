@@ -122,6 +122,14 @@ TEST(Invariants, TakesJustTheFdsOfThePlan) {
   EXPECT_TRUE(CheckFds(request, 1).has_value());
   EXPECT_FALSE(CheckFds(request, 0).has_value());
   EXPECT_FALSE(CheckFds(request, 2).has_value());
+  request = NetworkRequest();
+  request.body.network.has_keeper = 1;
+  EXPECT_TRUE(CheckFds(request, 1).has_value());
+  EXPECT_FALSE(CheckFds(request, 0).has_value());
+  request.body.network.origin = NamespaceOrigin::kGiven;
+  EXPECT_TRUE(CheckFds(request, 2).has_value());
+  request.kind = PlanKind::kCheckHostPorts;
+  EXPECT_TRUE(CheckFds(request, 1).has_value());
 }
 
 TEST(Invariants, RefusesAnUnknownKind) {
@@ -375,6 +383,21 @@ TEST(Invariants, RefusesHostPortsThatNoRuleGrants) {
     request.body.network.ports[0] = port;
     EXPECT_TRUE(Passes(request)) << port.host_port;
   }
+}
+
+TEST(Invariants, PortsThatAreAskedForAreGranted) {
+  Request request = NetworkRequest();
+  request.kind = PlanKind::kCheckHostPorts;
+  EXPECT_TRUE(Passes(request));
+  request.body.network.has_keeper = 2;
+  EXPECT_FALSE(Passes(request));
+  request.kind = PlanKind::kCreateNetwork;
+  EXPECT_FALSE(Passes(request));
+  request.kind = PlanKind::kCheckHostPorts;
+  request.body.network.has_keeper = 1;
+  EXPECT_TRUE(Passes(request));
+  request.body.network.ports[0] = At(22);
+  EXPECT_FALSE(Passes(request));
 }
 
 TEST(Invariants, RefusesPortsThatAreZeroUnknownOrTooMany) {

@@ -64,6 +64,32 @@ TEST_F(NetworkModesTest, NoneIsANamespaceWithoutAnAddress) {
   EXPECT_TRUE(core_.boot->ListQuarantine()->empty());
 }
 
+// Nothing maps them here: they are asked for all the same.
+TEST_F(NetworkModesTest, TheHostsPortsAreFreeOrRefused) {
+  NetworkSpec host = Mode(NetworkMode::kHost);
+  host.ports = {{"http", 20080, 0, exec::kTcp}};
+  executor().PutHostSocket(20080);
+  EXPECT_EQ(SetUpNetwork(host), "AlreadyExists");
+  EXPECT_EQ(networks().CountFreePorts(20080, 20080), 1U);
+  EXPECT_FALSE(RecordOf("web").has_value());
+  GivenNetns keeper;
+  keeper.keeper = 0;
+  EXPECT_EQ(SetUpNetwork(host, keeper), "Ok");
+  EXPECT_EQ(LastPlan().has_keeper, 1U);
+  // What is there already is not asked for again.
+  EXPECT_EQ(SetUpNetwork(host), "Ok");
+  EXPECT_EQ(executor().script().Count("CheckHostPorts"), 2U);
+}
+
+TEST_F(NetworkModesTest, NothingIsReservedWhereTheKernelDoesNotTell) {
+  NetworkSpec host = Mode(NetworkMode::kHost);
+  host.ports = {{"http", 20080, 0, exec::kTcp}};
+  executor().FailNext("CheckHostPorts", Code::kFailedPrecondition);
+  EXPECT_EQ(SetUpNetwork(host), "FailedPrecondition");
+  EXPECT_EQ(networks().CountFreePorts(20080, 20080), 1U);
+  EXPECT_EQ(SetUpNetwork(host), "Ok");
+}
+
 TEST_F(NetworkModesTest, TheHostsKeepsPortsAndMakesNothing) {
   NetworkSpec host = Mode(NetworkMode::kHost);
   host.ports = {{"http", 20080, 0, exec::kTcp}};

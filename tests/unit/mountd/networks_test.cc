@@ -1,33 +1,10 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 #include "tests/unit/mountd/networks_test.h"
 
-#include <netinet/in.h>
-#include <sys/socket.h>
+#include <cerrno>
 
 namespace mountd {
 namespace {
-
-// A listening socket on a port that the kernel chose.
-class Listener {
- public:
-  Listener() : socket_(socket(AF_INET6, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
-    sockaddr_in6 address{};
-    address.sin6_family = AF_INET6;
-    socklen_t size = sizeof(address);
-    auto* any = reinterpret_cast<sockaddr*>(&address);
-    listening_ = bind(socket_.get(), any, size) == 0 &&
-                 listen(socket_.get(), 1) == 0 &&
-                 getsockname(socket_.get(), any, &size) == 0;
-    port_ = ntohs(address.sin6_port);
-  }
-  bool listening() const { return listening_; }
-  std::uint16_t port() const { return port_; }
-
- private:
-  UniqueFd socket_;
-  bool listening_ = false;
-  std::uint16_t port_ = 0;
-};
 
 TEST_F(NetworksTest, ANetworkIsThereAndRecorded) {
   const auto status = networks().Setup("web", Spec(20080));
@@ -115,25 +92,32 @@ TEST_F(NetworksTest, APortOfAnotherIsAlreadyExistsAndNothingIsMade) {
   EXPECT_EQ(MessageOf(networks().Setup("db", udp)), "Ok");
 }
 
+// The executor says so: under its unit mountd itself sees no socket of the
+// host's.
 TEST_F(NetworksTest, APortThatASocketOfTheHostHasIsAlreadyExists) {
-  const Listener listener;
-  ASSERT_TRUE(listener.listening());
+  executor().PutHostSocket(20080);
   const std::uint32_t before = Free();
-  EXPECT_EQ(Outcome(networks().Setup("web", Spec(listener.port()))),
-            CodeName(CodeFromErrno(EADDRINUSE)));
-  EXPECT_EQ(Free(), before);
+  const auto refused = networks().Setup("web", Spec(20080));
+  EXPECT_EQ(Outcome(refused), "AlreadyExists");
+  EXPECT_EQ(refused.error().sys_errno, EADDRINUSE);
   EXPECT_FALSE(RecordOf("web").has_value());
-  EXPECT_TRUE(executor().plans().empty());
+  EXPECT_TRUE(Existing().empty());
+  // It is nobody's by that: another one may ask when the socket is gone.
+  EXPECT_EQ(networks().CountFreePorts(20080, 20080), 1U);
+  networks().ReapQuarantine();
+  EXPECT_EQ(Free(), before);
+  EXPECT_EQ(MessageOf(networks().Setup("web", Spec(20081))), "Ok");
 }
 
-TEST_F(NetworksTest, ASocketOfAnotherPortOrProtocolIsInNobodysWay) {
-  const Listener listener;
-  ASSERT_TRUE(listener.listening());
-  NetworkSpec spec = Spec(static_cast<std::uint16_t>(listener.port() - 1));
-  spec.ports.push_back({"udp", listener.port(), 80, exec::kUdp});
-  spec.ports.push_back({"next", static_cast<std::uint16_t>(listener.port() + 1),
-                        81, exec::kTcp});
-  EXPECT_EQ(MessageOf(networks().Setup("web", spec)), "Ok");
+TEST_F(NetworksTest, APortThatTheCallersProcessKeepsIsMapped) {
+  executor().PutHostSocket(20080);
+  GivenNetns given;
+  given.owner_uid = 1000;
+  given.keeper = 0;  // the fake takes any
+  ASSERT_EQ(MessageOf(networks().Setup("web", Spec(20080), given)), "Ok");
+  const exec::NetworkPlan plan = executor().plans().back().body.network;
+  EXPECT_EQ(plan.has_keeper, 1U);
+  EXPECT_EQ(plan.owner_uid, 1000U);
 }
 
 TEST_F(NetworksTest, AnUndeclaredNetworkIsNotFound) {
