@@ -66,10 +66,11 @@ Result<std::vector<AllocationEntry>> Client::ListAllocations() {
   return list;
 }
 
-Result<Receipt> Client::ReleaseAllocation(std::string_view allocation) {
+Result<Receipt> Client::ReleaseAllocation(std::string_view allocation,
+                                          OnTasks on_tasks) {
   const std::string id(allocation);
   MOUNTD_ASSIGN(const dbus::Dict answer,
-                impl_->Call("ReleaseAllocation", id, {},
+                impl_->Call("ReleaseAllocation", id, ToOptions(on_tasks),
                             [&](ManagerProxy& proxy, dbus::Dict& opts) {
                               return proxy.ReleaseAllocation(id, opts);
                             }));
@@ -142,10 +143,10 @@ Result<PublishedVolume> Client::PublishVolume(std::string_view allocation,
 }
 
 Result<void> Client::UnpublishVolume(std::string_view allocation,
-                                     std::string_view alias) {
+                                     std::string_view alias, OnTasks on_tasks) {
   const std::string id(allocation);
   const std::string name(alias);
-  return impl_->Call("UnpublishVolume", id + "/" + name, {},
+  return impl_->Call("UnpublishVolume", id + "/" + name, ToOptions(on_tasks),
                      [&](ManagerProxy& proxy, dbus::Dict& opts) {
                        proxy.UnpublishVolume(id, name, opts);
                      });

@@ -90,7 +90,8 @@ class Client {
   Result<std::vector<AllocationEntry>> ListAllocations();
 
   // Postrun, whole: mounts, volumes, network, directory, record.
-  Result<Receipt> ReleaseAllocation(std::string_view allocation);
+  Result<Receipt> ReleaseAllocation(std::string_view allocation,
+                                    OnTasks on_tasks = OnTasks::kRefuse);
   Result<Receipt> GetReceipt(std::string_view allocation);
 
   // Releases what the scope has beyond what is wanted, except what has live
@@ -111,7 +112,8 @@ class Client {
   Result<PublishedVolume> PublishVolume(std::string_view allocation,
                                         const VolumeSpec& spec);
   Result<void> UnpublishVolume(std::string_view allocation,
-                               std::string_view alias);
+                               std::string_view alias,
+                               OnTasks on_tasks = OnTasks::kRefuse);
   // Answers its size in bytes, 0 if the plugin does not tell.
   Result<std::int64_t> ExpandVolume(std::string_view allocation,
                                     std::string_view alias,
@@ -124,7 +126,8 @@ class Client {
   Result<std::vector<MountConfig>> BindMounts(
       std::string_view allocation, const std::vector<BindMountSpec>& specs);
   Result<ReplacedMount> ReplaceMount(std::string_view allocation,
-                                     const BindMountSpec& spec);
+                                     const BindMountSpec& spec,
+                                     OnTasks on_tasks = OnTasks::kRefuse);
   Result<RepairedMount> RepairMount(std::string_view allocation,
                                     std::string_view task,
                                     std::string_view name);
@@ -133,7 +136,8 @@ class Client {
                             const BindMountSpec& spec);
   Result<void> Unmount(std::string_view allocation, std::string_view task,
                        std::string_view name,
-                       UnmountMode mode = UnmountMode::kPlain);
+                       UnmountMode mode = UnmountMode::kPlain,
+                       OnTasks on_tasks = OnTasks::kRefuse);
   Result<InboxConfig> PrepareInbox(std::string_view allocation,
                                    std::string_view task);
   // The same, as a detached mount, for a runtime to attach before anything is

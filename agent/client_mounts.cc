@@ -76,8 +76,10 @@ std::string ObjectOf(const std::string& allocation, const BindMountSpec& spec) {
 template <typename Impl, typename Method>
 Result<dbus::Dict> CallWith(Impl& impl, const char* name, Method method,
                             const std::string& allocation,
-                            const BindMountSpec& spec) {
-  return impl.Call(name, ObjectOf(allocation, spec), OptionsOf(spec),
+                            const BindMountSpec& spec, dbus::Dict more = {}) {
+  dbus::Dict sent = OptionsOf(spec);
+  sent.merge(more);
+  return impl.Call(name, ObjectOf(allocation, spec), std::move(sent),
                    [&](ManagerProxy& proxy, dbus::Dict& opts) {
                      return (proxy.*method)(allocation, spec.task, spec.name,
                                             ToWire(spec.source_type),
@@ -113,10 +115,11 @@ Result<std::vector<MountConfig>> Client::BindMounts(
 }
 
 Result<ReplacedMount> Client::ReplaceMount(std::string_view allocation,
-                                           const BindMountSpec& spec) {
+                                           const BindMountSpec& spec,
+                                           OnTasks on_tasks) {
   MOUNTD_ASSIGN(const dbus::Dict answer,
                 CallWith(*impl_, "ReplaceMount", &ManagerProxy::ReplaceMount,
-                         std::string(allocation), spec));
+                         std::string(allocation), spec, ToOptions(on_tasks)));
   return ToReplacedMount(answer);
 }
 
@@ -188,11 +191,12 @@ Result<void> Client::RemoveInbox(std::string_view allocation,
 }
 
 Result<void> Client::Unmount(std::string_view allocation, std::string_view task,
-                             std::string_view name, UnmountMode mode) {
+                             std::string_view name, UnmountMode mode,
+                             OnTasks on_tasks) {
   const std::string id(allocation);
   const std::string task_name(task);
   const std::string mount(name);
-  dbus::Dict sent;
+  dbus::Dict sent = ToOptions(on_tasks);
   if (mode != UnmountMode::kPlain) {
     sent.emplace("mode", dbus::Value(ToWire(mode)));
   }

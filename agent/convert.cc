@@ -174,6 +174,18 @@ std::string ToWire(UnmountMode mode) {
   return "plain";
 }
 
+dbus::Dict ToOptions(OnTasks on_tasks) {
+  switch (on_tasks) {
+    case OnTasks::kWait:
+      return {{"tasks", dbus::Value(std::string("wait"))}};
+    case OnTasks::kIgnore:
+      return {{"tasks", dbus::Value(std::string("ignore"))}};
+    case OnTasks::kRefuse:
+      break;
+  }
+  return {};
+}
+
 std::string ToWire(PluginType type) {
   switch (type) {
     case PluginType::kNode:

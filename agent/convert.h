@@ -27,6 +27,8 @@ std::string ToWire(SourceType type);
 std::string ToWire(Propagation propagation);
 std::string ToWire(PluginType type);
 std::string ToWire(UnmountMode mode);
+// "tasks", unless it is as it is without.
+dbus::Dict ToOptions(OnTasks on_tasks);
 
 // The value of "host_path" alone.
 Result<std::string> ToHostPath(const dbus::Dict& map);

@@ -207,6 +207,12 @@ struct InboxConfig {
 
 enum class UnmountMode { kPlain, kDetach, kForce, kAbort };
 
+// What a tear-down does about processes that have copies of their own of what
+// is to go, which its detaching does not take from them: refuses (Busy, with
+// their names, and nothing has gone); waits until there are none; or goes on.
+// Then a volume is not detached (Receipt::node_detached) before there are none.
+enum class OnTasks { kRefuse, kWait, kIgnore };
+
 // What a task driver inserts to give the task this mount.
 struct MountConfig {
   std::string host_path;
@@ -282,8 +288,8 @@ struct Receipt {
   Timestamp released_at;
   bool node_detached = false;
   std::vector<ReleasedVolume> volumes;
-  // Plugins that were away still have to be told of these: no claim on them may
-  // be freed until a later GetReceipt has none.
+  // Plugins that were away still have to be told of these, or tasks have copies
+  // of them: no claim on them may be freed until a later GetReceipt has none.
   std::vector<ReleasedVolume> owed;
   std::uint64_t serial = 0;
 };

@@ -65,6 +65,13 @@ struct VolumeEvents {
   std::function<void()> on_unsettled = [] {};
 };
 
+// How a user of a volume leaves it.
+struct Leaving {
+  std::uint64_t cgroup = 0;     // the allocation's; 0: none, or not known
+  bool ignores_tasks = false;   // goes also if they have copies
+  bool was_looked_for = false;  // copies, on all of the node, just now
+};
+
 // Volumes on this node: staged once, published to each allocation that uses
 // them. One staging path per volume and node (CSI spec, NodeStageVolume); a
 // volume is staged while it has users, and the users are rows on disk.
@@ -101,14 +108,18 @@ class Volumes {
                                   const UniqueFd& secrets,
                                   const CancelToken& cancelled,
                                   const Progress& progress = Progress());
-  // Success if there is no such publication, and if the plugin is away. On
-  // failure the publication stays, "unpublishing", to be tried again: also when
-  // only the unstage failed.
+  // Success if there is no such publication, and if the plugin is away. Busy,
+  // with nothing changed, if tasks have copies of their own (mountd/copies.h);
+  // where these are ignored it is a success, and the volume stays as it is
+  // until FinishDeparted finds none. On another failure the publication stays,
+  // "unpublishing", to be tried again: also when only the unstage failed, or
+  // copies were found after it.
   Result<void> Unpublish(const std::string& allocation,
                          const std::string& alias,
-                         const Progress& progress = Progress());
-  // Does what is owed for those who left while the plugin was away. Unavailable
-  // while it still is.
+                         const Progress& progress = Progress(),
+                         const Leaving& leaving = {});
+  // Does what is owed for those who left while the plugin was away, or tasks
+  // had copies. Unavailable and Busy while it still is so.
   Result<void> FinishDeparted(const std::string& plugin,
                               const std::string& volume_id);
 
@@ -215,10 +226,24 @@ class Volumes {
                             const VolumeRecord& volume,
                             const Progress& progress);
   Result<void> DropUser(const PublicationRecord& publication,
-                        const VolumeRecord& volume, const Progress& progress);
+                        const VolumeRecord& volume, const Progress& progress,
+                        std::uint64_t cgroup = 0);
+  enum class Target { kKept, kDetached, kGone };
   Result<void> Depart(const PublicationRecord& publication,
-                      const VolumeRecord& volume, bool target_left,
-                      const Error& why);
+                      const VolumeRecord& volume, Target target,
+                      std::uint64_t cgroup, const Error& why);
+  exec::CopiesPlan CopiesOf(const VolumeRecord& volume,
+                            const std::string& allocation,
+                            const exec::FileSystemPlan& before,
+                            std::uint64_t cgroup) const;
+  Result<void> CheckBefore(const VolumeRecord& volume, const Leaving& leaving,
+                           PublicationRecord* publication);
+  Result<void> CheckDeparted(const VolumeRecord& volume,
+                             const DepartedRecord& departed);
+  Result<void> CheckAfter(const VolumeRecord& volume,
+                          const std::string& allocation,
+                          const exec::FileSystemPlan& before,
+                          std::uint64_t cgroup);
   Result<void> FinishTargets(const VolumeRecord& volume,
                              const Progress& progress);
   Result<void> Unstage(const VolumeRecord& volume, const Progress& progress);

@@ -26,7 +26,8 @@ bool Volumes::IsAway(const std::string& plugin) const {
 
 Result<void> Volumes::Unpublish(const std::string& allocation,
                                 const std::string& alias,
-                                const Progress& progress) {
+                                const Progress& progress,
+                                const Leaving& leaving) {
   MOUNTD_ASSIGN(const std::optional<PublicationRecord> found,
                 store_.GetPublication(allocation, alias));
   if (!found) {
@@ -40,22 +41,34 @@ Result<void> Volumes::Unpublish(const std::string& allocation,
                      "has no volume record");
   }
   AwaitPlugin(volume->plugin, progress);
-  Drop(allocation, alias);
   PublicationRecord publication = *found;
+  const Result<void> unused = CheckBefore(*volume, leaving, &publication);
+  const auto goes_on = [&](const Result<void>& outcome) {
+    return leaving.ignores_tasks && outcome.error().code == Code::kBusy;
+  };
+  if (!unused && !goes_on(unused)) {
+    return unused;
+  }
+  Drop(allocation, alias);
   publication.state = PublicationState::kUnpublishing;
   MOUNTD_TRY(store_.SetPublicationState(publication));
+  if (!unused) {
+    return Depart(publication, *volume, Target::kKept, leaving.cgroup,
+                  unused.error());
+  }
   if (const Result<void> unpublished =
           UnpublishOne(publication, *volume, progress);
       !unpublished) {
     return IsAway(volume->plugin)
-               ? Depart(publication, *volume, /*target_left=*/true,
+               ? Depart(publication, *volume, Target::kDetached, leaving.cgroup,
                         unpublished.error())
                : unpublished;
   }
-  if (const Result<void> dropped = DropUser(publication, *volume, progress);
+  if (const Result<void> dropped =
+          DropUser(publication, *volume, progress, leaving.cgroup);
       !dropped) {
-    return IsAway(volume->plugin)
-               ? Depart(publication, *volume, /*target_left=*/false,
+    return IsAway(volume->plugin) || goes_on(dropped)
+               ? Depart(publication, *volume, Target::kGone, leaving.cgroup,
                         dropped.error())
                : dropped;
   }
@@ -95,7 +108,7 @@ Result<void> Volumes::CallUnpublish(const VolumeRecord& volume,
 // last: until then the release is not over, and no receipt is given.
 Result<void> Volumes::DropUser(const PublicationRecord& publication,
                                const VolumeRecord& volume,
-                               const Progress& progress) {
+                               const Progress& progress, std::uint64_t cgroup) {
   MOUNTD_ASSIGN(const std::vector<PublicationRecord> users,
                 store_.UsersOf(volume.key));
   const bool last =
@@ -105,6 +118,8 @@ Result<void> Volumes::DropUser(const PublicationRecord& publication,
   if (last) {
     MOUNTD_TRY(FinishTargets(volume, progress));
     MOUNTD_TRY(Unstage(volume, progress));
+    MOUNTD_TRY(CheckAfter(volume, publication.allocation,
+                          publication.file_system, cgroup));
   }
   return store_.RemovePublication(publication, last);
 }
@@ -137,16 +152,20 @@ Result<void> Volumes::CallUnstage(const VolumeRecord& volume,
                                     "a volume of plugin " + volume.plugin));
 }
 
-// ---- While the plugin is away ----
+// ---- While the plugin is away, or tasks have copies ----
 
-// What it mounted for this allocation is detached without it, so that the
-// allocation can go; the plugin hears of it when it is back.
+// What the plugin mounted for this allocation is detached without it, so that
+// the allocation can go; the plugin hears of it when it is back. While tasks
+// have copies it stays: it says which file system theirs are of, and the plugin
+// must not detach what they write to.
 Result<void> Volumes::Depart(const PublicationRecord& publication,
-                             const VolumeRecord& volume, bool target_left,
-                             const Error& why) {
-  exec::VolumeDirPlan target = PublishDir(volume, publication.allocation);
-  target.detach = 1;
-  MOUNTD_TRY(executor_.RemoveVolumeDir(target));
+                             const VolumeRecord& volume, Target target,
+                             std::uint64_t cgroup, const Error& why) {
+  if (target != Target::kKept) {
+    exec::VolumeDirPlan directory = PublishDir(volume, publication.allocation);
+    directory.detach = 1;
+    MOUNTD_TRY(executor_.RemoveVolumeDir(directory));
+  }
   MOUNTD_ASSIGN(const std::vector<PublicationRecord> users,
                 store_.UsersOf(volume.key));
   if (users.size() == 1) {
@@ -158,7 +177,11 @@ Result<void> Volumes::Depart(const PublicationRecord& publication,
   owed.uid = volume.uid;
   owed.reason = why.Message();
   owed.since_us = NowMicroseconds();
-  MOUNTD_TRY(store_.DepartFromVolume(publication, target_left, owed));
+  MOUNTD_TRY(store_.DepartFromVolume(
+      publication,
+      {publication.key, publication.allocation, target != Target::kGone, cgroup,
+       publication.file_system},
+      owed));
   events_.on_owed();
   return Ok();
 }
@@ -169,6 +192,7 @@ Result<void> Volumes::FinishTargets(const VolumeRecord& volume,
   MOUNTD_ASSIGN(const std::vector<DepartedRecord> all,
                 store_.DepartedFrom(volume.key));
   for (const DepartedRecord& departed : all) {
+    MOUNTD_TRY(CheckDeparted(volume, departed));
     if (departed.target_left) {
       MOUNTD_TRY(CallUnpublish(volume, departed.allocation, progress));
       MOUNTD_TRY(
@@ -193,7 +217,13 @@ Result<void> Volumes::FinishDeparted(const std::string& plugin,
   MOUNTD_ASSIGN(const std::vector<PublicationRecord> users,
                 store_.UsersOf(key));
   if (users.empty()) {
+    MOUNTD_ASSIGN(const std::vector<DepartedRecord> all,
+                  store_.DepartedFrom(key));
     MOUNTD_TRY(Unstage(*volume, unseen));
+    for (const DepartedRecord& departed : all) {
+      MOUNTD_TRY(CheckAfter(*volume, departed.allocation, departed.file_system,
+                            departed.cgroup));
+    }
   }
   return store_.FinishDeparted(*volume, /*unstaged=*/users.empty());
 }

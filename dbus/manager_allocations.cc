@@ -79,12 +79,17 @@ void ManagerAdaptor::ReleaseAllocation(sdbus::Result<Dict>&& answer,
       std::move(answer), "ReleaseAllocation",
       [&]() -> Result<Decoded<ReceiptRecord>> {
         Decoded<ReceiptRecord> call;
-        MOUNTD_ASSIGN(call.patience, OnlyPatience(options));
+        OptionReader reader("options", options);
+        call.patience = Patience(reader);
+        const auto tasks = reader.Get<std::string>("tasks", "");
+        MOUNTD_TRY(reader.Finish());
+        MOUNTD_ASSIGN(const OnTasks on_tasks, ParseOnTasks(tasks));
         MOUNTD_ASSIGN(const Name id, Name::Parse("allocation", allocation));
         call.strand = AllocationStrand(id.str());
-        call.arguments = Arguments::Of(allocation);
-        call.work = [id](Service& service, const CallContext& context) {
-          return service.ReleaseAllocation(context, id);
+        call.arguments = Arguments::Of(allocation, tasks);
+        call.work = [id, on_tasks](Service& service,
+                                   const CallContext& context) {
+          return service.ReleaseAllocation(context, id, on_tasks);
         };
         return call;
       },

@@ -95,10 +95,24 @@ void ManagerAdaptor::ReplaceMount(sdbus::Result<Dict>&& answer,
   using T = Mounts::Replaced;
   Serve<T>(
       std::move(answer), "ReplaceMount",
-      [&] {
-        return DecodeSpec<T>({allocation, task, name, source_type, source,
-                              read_only, propagation},
-                             options, &Service::ReplaceMount);
+      [&]() -> Result<Decoded<T>> {
+        Decoded<T> call;
+        OptionReader reader("options", options);
+        call.patience = Patience(reader);
+        const auto tasks = reader.Get<std::string>("tasks", "");
+        const MountArguments arguments{allocation,  task,   name,
+                                       source_type, source, read_only,
+                                       propagation};
+        MOUNTD_ASSIGN(const BindMountSpec spec, SpecFrom(arguments, reader));
+        MOUNTD_TRY(reader.Finish());
+        MOUNTD_ASSIGN(const OnTasks on_tasks, ParseOnTasks(tasks));
+        call.strand = AllocationStrand(spec.allocation);
+        call.arguments = IdentityOf(spec) + "\n" + tasks;
+        call.work = [spec, on_tasks](Service& service,
+                                     const CallContext& context) {
+          return service.ReplaceMount(context, spec, on_tasks);
+        };
+        return call;
       },
       [](const T& replaced) { return ToDict(replaced); });
 }
@@ -229,16 +243,20 @@ void ManagerAdaptor::Unmount(sdbus::Result<>&& answer, std::string allocation,
         OptionReader reader("options", options);
         call.patience = Patience(reader);
         const std::string mode_name = reader.Get<std::string>("mode", "plain");
+        const auto tasks = reader.Get<std::string>("tasks", "");
         MOUNTD_TRY(reader.Finish());
+        MOUNTD_ASSIGN(const OnTasks on_tasks, ParseOnTasks(tasks));
         MOUNTD_ASSIGN(const exec::UnmountMode mode, UnmountModeFrom(mode_name));
         MOUNTD_ASSIGN(const Name id, Name::Parse("allocation", allocation));
         MOUNTD_ASSIGN(const Name task_name, Name::Parse("task", task));
         MOUNTD_ASSIGN(const Name mount_name, Name::Parse("name", name));
         call.strand = AllocationStrand(id.str());
-        call.arguments = Arguments::Of(allocation, task, name, mode_name);
-        call.work = [id, task_name, mount_name, mode](
+        call.arguments =
+            Arguments::Of(allocation, task, name, mode_name, tasks);
+        call.work = [id, task_name, mount_name, mode, on_tasks](
                         Service& service, const CallContext& context) {
-          return service.Unmount(context, id, task_name, mount_name, mode);
+          return service.Unmount(context, id, task_name, mount_name, mode,
+                                 on_tasks);
         };
         return call;
       },

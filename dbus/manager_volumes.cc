@@ -58,13 +58,18 @@ void ManagerAdaptor::UnpublishVolume(sdbus::Result<>&& answer,
       std::move(answer), "UnpublishVolume",
       [&]() -> Result<Decoded<void>> {
         Decoded<void> call;
-        MOUNTD_ASSIGN(call.patience, OnlyPatience(options));
+        OptionReader reader("options", options);
+        call.patience = Patience(reader);
+        const auto tasks = reader.Get<std::string>("tasks", "");
+        MOUNTD_TRY(reader.Finish());
+        MOUNTD_ASSIGN(const OnTasks on_tasks, ParseOnTasks(tasks));
         MOUNTD_ASSIGN(const Name id, Name::Parse("allocation", allocation));
         MOUNTD_ASSIGN(const Name name, Name::Parse("alias", alias));
         call.strand = AllocationStrand(id.str());
-        call.arguments = Arguments::Of(allocation, alias);
-        call.work = [id, name](Service& service, const CallContext& context) {
-          return service.UnpublishVolume(context, id, name);
+        call.arguments = Arguments::Of(allocation, alias, tasks);
+        call.work = [id, name, on_tasks](Service& service,
+                                         const CallContext& context) {
+          return service.UnpublishVolume(context, id, name, on_tasks);
         };
         return call;
       },

@@ -21,6 +21,10 @@ std::string HowOf(const exec::Holder& holder) {
       return "cgroup";
     case exec::HolderKind::kNetwork:
       return "network namespace";
+    case exec::HolderKind::kMount:
+      return "mount";
+    case exec::HolderKind::kDevice:
+      return "device, fd " + std::to_string(holder.fd);
     case exec::HolderKind::kMap:
       break;
   }

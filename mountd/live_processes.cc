@@ -5,6 +5,8 @@
 #include <utility>
 #include <vector>
 
+#include "mountd/copies.h"
+
 namespace mountd {
 namespace {
 
@@ -39,9 +41,7 @@ Result<Found> Judge(const exec::HoldersState& state, const std::string& where) {
 }
 
 std::uint32_t BudgetMs(const ServiceParts& parts) {
-  // Time for the answer is left.
-  return static_cast<std::uint32_t>(std::clamp<std::int64_t>(
-      parts.config.timeouts().plan.count() / 2, 1, exec::kMaxHolderBudgetMs));
+  return SearchBudgetMs(parts.config.timeouts().plan);
 }
 
 // 0: it has none of its own.

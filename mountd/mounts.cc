@@ -402,7 +402,8 @@ MountRecord Mounts::AsItIsNow(MountRecord record) {
 }
 
 Result<void> Mounts::UnmountAll(const std::string& allocation,
-                                const Progress& progress) {
+                                const Progress& progress,
+                                exec::UnmountMode mode) {
   MOUNTD_ASSIGN(const std::vector<MountRecord> records,
                 store_.MountsOf(allocation));
   progress.At(Step::kUnmount);
@@ -410,7 +411,7 @@ Result<void> Mounts::UnmountAll(const std::string& allocation,
   // One that cannot go does not keep the others: the first error is told.
   Result<void> outcome = Ok();
   for (auto record = records.rbegin(); record != records.rend(); ++record) {
-    if (Result<void> detached = Detach(*record); !detached && outcome) {
+    if (Result<void> detached = Detach(*record, mode); !detached && outcome) {
       outcome = std::move(detached);
     }
     progress.Advance();

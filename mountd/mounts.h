@@ -80,7 +80,8 @@ class Mounts {
   Result<UniqueFd> OpenTree(const BindMountSpec& spec);
   // All of an allocation's, the last one first.
   Result<void> UnmountAll(const std::string& allocation,
-                          const Progress& progress = Progress());
+                          const Progress& progress = Progress(),
+                          exec::UnmountMode mode = exec::UnmountMode::kPlain);
   Result<std::vector<MountConfig>> Of(const std::string& allocation);
 
   // Looks whether the mount is still there that `seen` was the record of; if it

@@ -43,6 +43,8 @@ std::string_view StepName(Step step) {
       return "retry";
     case Step::kTree:
       return "tree";
+    case Step::kTasks:
+      return "tasks";
     case Step::kEnd:
       break;
   }

@@ -33,6 +33,7 @@ enum class Step : std::uint8_t {
   kRelease,  // allocations, by Reconcile
   kRetry,    // what is owed
   kTree,     // files and directories
+  kTasks,    // tasks that have copies of what is to go
   kEnd,      // none any more
 };
 

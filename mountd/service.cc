@@ -138,7 +138,8 @@ Result<bool> Service::FinishBareRelease(const CallContext& call,
   if (!mounts.empty() || !networks.empty() || !volumes.empty()) {
     return false;
   }
-  MOUNTD_TRY(teardowns_.Release(record, call.progress));
+  MOUNTD_TRY(teardowns_.Release(
+      record, {OnTasks::kRefuse, call.progress, call.cancelled}));
   return true;
 }
 
@@ -219,7 +220,8 @@ Result<void> Service::CheckCgroup(const CallContext& call,
 }
 
 Result<ReceiptRecord> Service::ReleaseAllocation(const CallContext& call,
-                                                 const Name& allocation) {
+                                                 const Name& allocation,
+                                                 OnTasks on_tasks) {
   MOUNTD_ASSIGN(const std::optional<AllocationRecord> record,
                 parts_.state.GetAllocation(allocation.str()));
   if (!record) {
@@ -228,7 +230,7 @@ Result<ReceiptRecord> Service::ReleaseAllocation(const CallContext& call,
   }
   MOUNTD_TRY(PolicyFor(call).MayUse(call.caller, record->uid,
                                     "allocation " + allocation.str()));
-  return teardowns_.Release(*record, call.progress);
+  return teardowns_.Release(*record, {on_tasks, call.progress, call.cancelled});
 }
 
 Result<ReceiptRecord> Service::GetReceipt(const CallContext& call,

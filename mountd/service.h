@@ -93,7 +93,8 @@ class Service {
                                         const std::string& scope,
                                         std::uint64_t cgroup = 0);
   Result<ReceiptRecord> ReleaseAllocation(const CallContext& call,
-                                          const Name& allocation);
+                                          const Name& allocation,
+                                          OnTasks on_tasks = OnTasks::kRefuse);
   Result<ReceiptRecord> GetReceipt(const CallContext& call,
                                    const Name& allocation);
   Result<AllocationStatus> GetAllocation(const CallContext& call,
@@ -125,7 +126,8 @@ class Service {
                                              csi::PublishSpec spec,
                                              const UniqueFd& secrets);
   Result<void> UnpublishVolume(const CallContext& call, const Name& allocation,
-                               const Name& alias);
+                               const Name& alias,
+                               OnTasks on_tasks = OnTasks::kRefuse);
   Result<std::vector<VolumeStatus>> ListVolumes(const CallContext& call);
   Result<std::int64_t> ExpandVolume(const CallContext& call,
                                     const csi::Volumes::ExpandSpec& spec,
@@ -141,7 +143,8 @@ class Service {
   Result<std::vector<MountConfig>> BindMounts(const CallContext& call,
                                               std::vector<BindMountSpec> specs);
   Result<Mounts::Replaced> ReplaceMount(const CallContext& call,
-                                        BindMountSpec spec);
+                                        BindMountSpec spec,
+                                        OnTasks on_tasks = OnTasks::kRefuse);
   struct Repaired {
     Mounts::Replaced replaced;
     bool reaches_task = false;
@@ -153,7 +156,8 @@ class Service {
   Result<UniqueFd> OpenTree(const CallContext& call, BindMountSpec spec);
   Result<void> Unmount(const CallContext& call, const Name& allocation,
                        const Name& task, const Name& name,
-                       exec::UnmountMode mode = exec::UnmountMode::kPlain);
+                       exec::UnmountMode mode = exec::UnmountMode::kPlain,
+                       OnTasks on_tasks = OnTasks::kRefuse);
   struct Inbox {
     std::string host_path;
     std::shared_ptr<UniqueFd> tree;  // a clone of it, if one is wanted
@@ -287,6 +291,9 @@ class Service {
   Result<ReconcileEntry> JudgeWanted(const AllocationRecord& record);
   Result<ReconcileEntry> JudgeMissing(const CallContext& call,
                                       const std::string& name);
+  Result<void> AddCopies(const AllocationRecord& record,
+                         const MountRecord& mount, exec::HolderScope scope,
+                         HolderReport* report);
   // Takes out what the caller may not know of other users' processes.
   void HideOthers(const CallContext& call, HolderReport* report) const;
   Result<void> CheckRoom(const BindMountSpec& spec);

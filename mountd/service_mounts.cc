@@ -201,7 +201,8 @@ std::optional<HolderReport> Service::HoldersBefore(
 }
 
 Result<Mounts::Replaced> Service::ReplaceMount(const CallContext& call,
-                                               BindMountSpec spec) {
+                                               BindMountSpec spec,
+                                               OnTasks on_tasks) {
   MOUNTD_ASSIGN(const AllocationRecord owner,
                 FindPrepared(call, spec.allocation));
   if (spec.source_kind == exec::SourceKind::kTmpfs) {
@@ -216,6 +217,10 @@ Result<Mounts::Replaced> Service::ReplaceMount(const CallContext& call,
   MOUNTD_TRY(Authorise(call, owner, spec));
   MOUNTD_ASSIGN(const std::optional<MountRecord> old,
                 parts_.boot.GetMount(spec.allocation, spec.task, spec.name));
+  if (old) {
+    MOUNTD_TRY(teardowns_.CheckReplaceable(
+        owner, *old, {on_tasks, call.progress, call.cancelled}));
+  }
   const std::optional<HolderReport> holders = HoldersBefore(owner, old);
   call.progress.At(StepOf(spec));
   MOUNTD_ASSIGN(Mounts::Replaced replaced, parts_.mounts.Replace(spec));
@@ -367,7 +372,7 @@ Result<void> Service::CheckUnmountMode(const CallContext& call,
 
 Result<void> Service::Unmount(const CallContext& call, const Name& allocation,
                               const Name& task, const Name& name,
-                              exec::UnmountMode mode) {
+                              exec::UnmountMode mode, OnTasks on_tasks) {
   MOUNTD_ASSIGN(const AllocationRecord record, Find(call, allocation.str()));
   MOUNTD_ASSIGN(const std::optional<MountRecord> mount,
                 parts_.boot.GetMount(allocation.str(), task.str(), name.str()));
@@ -379,7 +384,8 @@ Result<void> Service::Unmount(const CallContext& call, const Name& allocation,
                  task.str(), name.str(), call.caller.uid, NameOf(mode));
   }
   call.progress.At(Step::kUnmount);
-  return teardowns_.Unmount(record, task.str(), name.str(), mode);
+  return teardowns_.Unmount(record, task.str(), name.str(), mode,
+                            {on_tasks, call.progress, call.cancelled});
 }
 
 }  // namespace mountd

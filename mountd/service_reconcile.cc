@@ -127,6 +127,12 @@ Result<ReconcileEntry> Service::Sweep(const Sweeping& sweeping,
   }
   MOUNTD_ASSIGN(const bool owed,
                 parts_.state.IsOwed(OwedKind::kRelease, record->id));
+  if (!owed && released.error().code == Code::kBusy) {
+    // A task that is in no cgroup and no namespace of its, and has copies.
+    entry.outcome = Outcome::kLive;
+    entry.reason = released.error().Message();
+    return entry;
+  }
   if (!owed) {
     return released.error();
   }

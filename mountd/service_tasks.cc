@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 #include <algorithm>
 #include <span>
+#include <utility>
 
 #include "mountd/service.h"
 
@@ -23,16 +24,40 @@ Result<HolderReport> Service::ListHolders(const CallContext& call,
     return MakeError(Code::kFailedPrecondition, "list holders", object,
                      "the allocation was prepared without a cgroup");
   }
-  // Time for the answer is left.
-  const auto budget = std::clamp<std::int64_t>(
-      parts_.config.timeouts().plan.count() / 2, 1, exec::kMaxHolderBudgetMs);
-  MOUNTD_ASSIGN(const exec::HoldersState state,
-                parts_.executor.FindHolders({mount->mount_id, scope,
-                                             static_cast<std::uint32_t>(budget),
-                                             record.cgroup}));
+  MOUNTD_ASSIGN(
+      const exec::HoldersState state,
+      parts_.executor.FindHolders(
+          {mount->mount_id, scope,
+           SearchBudgetMs(parts_.config.timeouts().plan), record.cgroup}));
   HolderReport report = ReportOf(state);
+  MOUNTD_TRY(AddCopies(record, *mount, scope, &report));
   HideOthers(call, &report);
   return report;
+}
+
+// Whoever has a copy keeps more than the mount busy, and opens it anew at will.
+Result<void> Service::AddCopies(const AllocationRecord& record,
+                                const MountRecord& mount,
+                                exec::HolderScope scope, HolderReport* report) {
+  exec::CopiesPlan plan;
+  plan.scope = scope;
+  plan.cgroup = record.cgroup;
+  plan.budget_ms = SearchBudgetMs(parts_.config.timeouts().plan);
+  plan.count = 1;
+  plan.mount_ids[0] = mount.mount_id;
+  MOUNTD_ASSIGN(const exec::CopiesState found,
+                parts_.executor.FindCopies(plan));
+  HolderReport copies = ReportOf(found.holders);
+  report->more = report->more || copies.more;
+  report->complete = report->complete && copies.complete;
+  for (HolderInfo& copy : copies.holders) {
+    if (std::none_of(
+            report->holders.begin(), report->holders.end(),
+            [&](const HolderInfo& one) { return one.pid == copy.pid; })) {
+      report->holders.push_back(std::move(copy));
+    }
+  }
+  return Ok();
 }
 
 void Service::HideOthers(const CallContext& call, HolderReport* report) const {

@@ -36,10 +36,11 @@ Result<csi::PublishedVolume> Service::PublishVolume(const CallContext& call,
 }
 
 Result<void> Service::UnpublishVolume(const CallContext& call,
-                                      const Name& allocation,
-                                      const Name& alias) {
+                                      const Name& allocation, const Name& alias,
+                                      OnTasks on_tasks) {
   MOUNTD_ASSIGN(const AllocationRecord record, Find(call, allocation.str()));
-  return teardowns_.Unpublish(record, alias.str(), call.progress);
+  return teardowns_.Unpublish(record, alias.str(),
+                              {on_tasks, call.progress, call.cancelled});
 }
 
 Result<std::vector<VolumeStatus>> Service::ListVolumes(

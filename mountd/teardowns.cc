@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <thread>
 #include <utility>
 
 #include "mountd/base/wall_clock.h"
@@ -61,13 +62,17 @@ exec::AllocationPlan PlanOf(const AllocationRecord& record) {
 // a volume whose server is reached through it can still be unmounted. One thing
 // that cannot go keeps only what depends on it; the first error is told.
 Result<void> Teardowns::Undo(const AllocationRecord& record,
-                             const Progress& progress) {
+                             const Manner& manner) {
+  const Progress& progress = manner.progress;
+  const bool ignores = manner.on_tasks == OnTasks::kIgnore;
   MOUNTD_ASSIGN(const std::vector<PublicationRecord> publications,
                 parts_.volumes.Of(record.id));
   MOUNTD_ASSIGN(const std::vector<std::string> interfaces,
                 parts_.networks.TeardownOrder(record.id));
   progress.Expect(publications.size() + interfaces.size());
-  Result<void> outcome = parts_.mounts.UnmountAll(record.id, progress);
+  Result<void> outcome = parts_.mounts.UnmountAll(
+      record.id, progress,
+      ignores ? exec::UnmountMode::kDetach : exec::UnmountMode::kPlain);
   if (!outcome && outcome.error().code == Code::kBusy) {
     MOUNTD_ASSIGN(const std::vector<MountRecord> mounts,
                   parts_.boot.MountsOf(record.id));
@@ -86,8 +91,10 @@ Result<void> Teardowns::Undo(const AllocationRecord& record,
   for (const PublicationRecord& publication : publications) {
     Result<void> detached = CheckUnused(record.id, publication.alias);
     if (detached) {
-      detached =
-          parts_.volumes.Unpublish(record.id, publication.alias, progress);
+      detached = parts_.volumes.Unpublish(
+          record.id, publication.alias, progress,
+          {record.cgroup, ignores,
+           /*was_looked_for=*/!ignores && publication.mount_id != 0});
     }
     keep_first(std::move(detached));
     progress.Advance();
@@ -102,11 +109,124 @@ Result<void> Teardowns::Undo(const AllocationRecord& record,
   return parts_.boot.RemoveInboxes(record.id);
 }
 
+namespace {
+
+// Without a cgroup nothing tells a task's copy of what others on the node mount
+// as well from theirs: then a tmpfs alone is looked for, which is one mount's
+// own, and a volume that goes as a whole.
+bool IsSearched(const AllocationRecord& record, const MountRecord& mount,
+                bool volumes_too) {
+  return mount.mount_id != 0 &&
+         mount.target_kind != exec::TargetKind::kContainer &&
+         (record.cgroup != 0 || mount.source_kind == exec::SourceKind::kTmpfs ||
+          (volumes_too &&
+           mount.source_kind == exec::SourceKind::kPublishedVolume));
+}
+
+std::vector<std::uint64_t> SearchedOf(const AllocationRecord& record,
+                                      const MountRecord& mount) {
+  return IsSearched(record, mount, /*volumes_too=*/false)
+             ? std::vector<std::uint64_t>{mount.mount_id}
+             : std::vector<std::uint64_t>();
+}
+
+}  // namespace
+
+Result<void> Teardowns::CheckCopies(
+    const AllocationRecord& record, const char* op, const std::string& object,
+    const std::vector<std::uint64_t>& mount_ids) {
+  for (std::size_t at = 0; at < mount_ids.size();
+       at += exec::kMaxCopiedMounts) {
+    exec::CopiesPlan plan;
+    plan.scope = record.cgroup != 0 ? exec::HolderScope::kCgroup
+                                    : exec::HolderScope::kNode;
+    plan.cgroup = record.cgroup;
+    plan.budget_ms = SearchBudgetMs(parts_.config.timeouts().plan);
+    while (plan.count < plan.mount_ids.size() &&
+           at + plan.count < mount_ids.size()) {
+      plan.mount_ids.at(plan.count) = mount_ids[at + plan.count];
+      ++plan.count;
+    }
+    MOUNTD_ASSIGN(const exec::CopiesState found,
+                  FindCopies(parts_.executor, plan));
+    MOUNTD_TRY(CheckNoCopies(found.holders, op, object));
+  }
+  return Ok();
+}
+
+// Before anything of it goes: of all that is mounted for it, in one search.
+Result<void> Teardowns::CheckRelease(const AllocationRecord& record,
+                                     const Manner& manner) {
+  if (manner.on_tasks == OnTasks::kIgnore) {
+    return Ok();
+  }
+  MOUNTD_ASSIGN(const std::vector<MountRecord> mounts,
+                parts_.boot.MountsOf(record.id));
+  MOUNTD_ASSIGN(const std::vector<PublicationRecord> publications,
+                parts_.state.PublicationsOf(record.id));
+  std::vector<std::uint64_t> ids;
+  for (const MountRecord& mount : mounts) {
+    if (IsSearched(record, mount, /*volumes_too=*/true)) {
+      ids.push_back(mount.mount_id);
+    }
+  }
+  for (const PublicationRecord& one : publications) {
+    if (one.mount_id != 0) {
+      ids.push_back(one.mount_id);
+    }
+  }
+  return Await(manner, [&] {
+    return CheckCopies(record, "release", "allocation " + record.id, ids);
+  });
+}
+
+Result<void> Teardowns::CheckReplaceable(const AllocationRecord& record,
+                                         const MountRecord& mount,
+                                         const Manner& manner) {
+  return manner.on_tasks == OnTasks::kIgnore ? Ok() : Await(manner, [&] {
+    return CheckCopies(record, "replace", Described(mount),
+                       SearchedOf(record, mount));
+  });
+}
+
+// There is nothing to wait on that tells of others' mount namespaces: it is
+// looked again and again.
+Result<void> Teardowns::Await(const Manner& manner,
+                              const std::function<Result<void>()>& look) const {
+  using Clock = std::chrono::steady_clock;
+  constexpr std::chrono::milliseconds kMostPause(1000);
+  const Clock::time_point deadline =
+      Clock::now() + parts_.config.timeouts().rpc_retries;
+  std::chrono::milliseconds pause(20);
+  Result<void> outcome = look();
+  while (!outcome && outcome.error().code == Code::kBusy &&
+         manner.on_tasks == OnTasks::kWait && Clock::now() < deadline) {
+    if (manner.cancelled != nullptr && manner.cancelled->load()) {
+      return MakeError(Code::kAborted, outcome.error().op,
+                       outcome.error().object,
+                       "was cancelled while it waited: nothing was done");
+    }
+    manner.progress.At(Step::kTasks);
+    std::this_thread::sleep_for(pause);
+    pause = std::min(pause * 2, kMostPause);
+    outcome = look();
+  }
+  manner.progress.At(Step::kWork);
+  return outcome;
+}
+
 Result<ReceiptRecord> Teardowns::Release(const AllocationRecord& record,
-                                         const Progress& progress) {
+                                         const Manner& manner) {
+  if (Result<void> unused = CheckRelease(record, manner); !unused) {
+    if (record.state == AllocationState::kReleasing) {
+      MOUNTD_TRY(parts_.state.AddOwed(
+          Owed(OwedKind::kRelease, record.id, record.uid, unused.error())));
+    }
+    return std::move(unused).error();
+  }
   MOUNTD_TRY(
       parts_.state.SetAllocationState(record.id, AllocationState::kReleasing));
-  if (Result<void> undone = Undo(record, progress); !undone) {
+  if (Result<void> undone = Undo(record, manner); !undone) {
     MOUNTD_TRY(parts_.state.AddOwed(
         Owed(OwedKind::kRelease, record.id, record.uid, undone.error())));
     return std::move(undone).error();
@@ -138,17 +258,37 @@ Result<void> Teardowns::CheckUnused(const std::string& allocation,
 
 Result<void> Teardowns::Unpublish(const AllocationRecord& record,
                                   const std::string& alias,
-                                  const Progress& progress) {
+                                  const Manner& manner) {
   MOUNTD_TRY(CheckUnused(record.id, alias));
+  Result<void> outcome = Await(manner, [&] {
+    return parts_.volumes.Unpublish(
+        record.id, alias, manner.progress,
+        {record.cgroup, manner.on_tasks == OnTasks::kIgnore, false});
+  });
+  if (!outcome) {
+    MOUNTD_ASSIGN(const std::optional<PublicationRecord> now,
+                  parts_.state.GetPublication(record.id, alias));
+    if (now && now->state != PublicationState::kUnpublishing) {
+      return outcome;  // it is as it was: no debt
+    }
+  }
   return OweUnlessDone(OwedKind::kUnpublish, record.id + "/" + alias,
-                       record.uid,
-                       parts_.volumes.Unpublish(record.id, alias, progress));
+                       record.uid, std::move(outcome));
 }
 
 Result<void> Teardowns::Unmount(const AllocationRecord& record,
                                 const std::string& task,
-                                const std::string& name,
-                                exec::UnmountMode mode) {
+                                const std::string& name, exec::UnmountMode mode,
+                                const Manner& manner) {
+  MOUNTD_ASSIGN(const std::optional<MountRecord> before,
+                parts_.boot.GetMount(record.id, task, name));
+  if (before && mode != exec::UnmountMode::kDetach &&
+      manner.on_tasks != OnTasks::kIgnore) {
+    MOUNTD_TRY(Await(manner, [&] {
+      return CheckCopies(record, "unmount", Described(*before),
+                         SearchedOf(record, *before));
+    }));
+  }
   Result<void> unmounted = parts_.mounts.Unmount(record.id, task, name, mode);
   if (!unmounted && unmounted.error().code == Code::kBusy) {
     // It is as it was: no debt.

@@ -2,9 +2,13 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <string_view>
+#include <vector>
 
+#include "mountd/caller.h"
+#include "mountd/copies.h"
 #include "mountd/progress.h"
 #include "mountd/service_parts.h"
 
@@ -19,6 +23,13 @@ std::string AllocationStrand(const std::string& allocation);
 
 exec::AllocationPlan PlanOf(const AllocationRecord& record);
 
+// How something is undone for a call.
+struct Manner {
+  OnTasks on_tasks = OnTasks::kRefuse;
+  Progress progress{};
+  CancelToken cancelled = nullptr;
+};
+
 // Undoing what was made for an allocation, one thing or all of it, in the right
 // order. What fails is owed: recorded with its reason, to be retried until it
 // succeeds, is asked for anew, or the allocation is gone.
@@ -28,16 +39,22 @@ class Teardowns {
  public:
   explicit Teardowns(const ServiceParts& parts) : parts_(parts) {}
 
+  // Refused because tasks have copies of what is to go (mountd/copies.h), each
+  // is Busy and as it was: nothing is owed that was not before.
   Result<ReceiptRecord> Release(const AllocationRecord& record,
-                                const Progress& progress = Progress());
+                                const Manner& manner = {});
   // Busy, and not owed, while a bind mount of it is left.
   Result<void> Unpublish(const AllocationRecord& record,
-                         const std::string& alias,
-                         const Progress& progress = Progress());
-  // Busy, and not owed, while something uses the mount.
+                         const std::string& alias, const Manner& manner = {});
+  // Busy, and not owed, while something uses the mount. What is only detached,
+  // its users keep.
   Result<void> Unmount(const AllocationRecord& record, const std::string& task,
                        const std::string& name,
-                       exec::UnmountMode mode = exec::UnmountMode::kPlain);
+                       exec::UnmountMode mode = exec::UnmountMode::kPlain,
+                       const Manner& manner = {});
+  // Busy while a task has a copy of the mount that replacing it would leave.
+  Result<void> CheckReplaceable(const AllocationRecord& record,
+                                const MountRecord& mount, const Manner& manner);
   // After a Bind that failed: owes what of it could not be undone.
   Result<void> OweUnlessUndone(const BindMountSpec& spec);
   Result<void> TeardownNetwork(const AllocationRecord& record,
@@ -54,7 +71,14 @@ class Teardowns {
   Result<void> OweCutOff();
 
  private:
-  Result<void> Undo(const AllocationRecord& record, const Progress& progress);
+  Result<void> Undo(const AllocationRecord& record, const Manner& manner);
+  Result<void> CheckCopies(const AllocationRecord& record, const char* op,
+                           const std::string& object,
+                           const std::vector<std::uint64_t>& mount_ids);
+  Result<void> CheckRelease(const AllocationRecord& record,
+                            const Manner& manner);
+  Result<void> Await(const Manner& manner,
+                     const std::function<Result<void>()>& look) const;
   Result<void> CheckUnused(const std::string& allocation,
                            const std::string& alias);
   Error WithHolders(const AllocationRecord& record, std::uint64_t mount_id,

@@ -13,7 +13,7 @@ namespace mountd::propagation {
 namespace {
 
 constexpr char kMountinfo[] = "/proc/self/mountinfo";
-constexpr std::size_t kMaxBytes = std::size_t{256} << 20U;
+constexpr std::size_t kMaxTableBytes = std::size_t{256} << 20U;
 
 struct TableDeleter {
   void operator()(libmnt_table* table) const { mnt_unref_table(table); }
@@ -118,7 +118,7 @@ Result<std::vector<MountFacts>> MountinfoInspector::Select(
       std::string text,
       exec::Named(
           kernel_.ReadFile(process_, process_ < 0 ? kMountinfo : "mountinfo",
-                           kMaxBytes),
+                           kMaxTableBytes),
           "read mountinfo", ""));
   MOUNTD_ASSIGN(const Table table, ParseTable(std::move(text)));
   return propagation::Select(table, keep);

@@ -86,4 +86,17 @@ void AddSecretsFile(CLI::App& command, Pairs& secrets) {
       ->type_name("FILE");
 }
 
+std::shared_ptr<OnTasks> AddOnTasks(CLI::App& command) {
+  auto on_tasks = std::make_shared<OnTasks>(OnTasks::kRefuse);
+  const std::map<std::string, OnTasks> names = {{"wait", OnTasks::kWait},
+                                                {"ignore", OnTasks::kIgnore}};
+  command
+      .add_option("--tasks", *on_tasks,
+                  "If tasks have copies of what is to go (Busy): wait for "
+                  "their end, or ignore them, and detach volumes after it")
+      ->transform(CLI::CheckedTransformer(names))
+      ->option_text("HOW");
+  return on_tasks;
+}
+
 }  // namespace mountd::agent

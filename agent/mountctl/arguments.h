@@ -5,7 +5,10 @@
 #include <concepts>
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <string>
+
+#include "agent/types.h"
 
 // Options that several commands have. What they fill in outlives the parsing.
 namespace mountd::agent {
@@ -33,5 +36,8 @@ void AddPairs(CLI::App& command, const std::string& name,
 // which every process of the node can read.
 void AddSecretsFile(CLI::App& command,
                     std::map<std::string, std::string>& secrets);
+
+// --tasks wait|ignore; kRefuse without. The value is there once it is parsed.
+std::shared_ptr<OnTasks> AddOnTasks(CLI::App& command);
 
 }  // namespace mountd::agent

@@ -233,11 +233,12 @@ void AddUnmount(CLI::App& app, Context& context) {
                    "If it is used: plain (Busy), detach, force or abort")
       ->transform(CLI::CheckedTransformer(modes))
       ->option_text("MODE");
-  command->callback([&context, arguments, mode] {
-    context.chosen = [&context, arguments, mode] {
+  const std::shared_ptr<OnTasks> on_tasks = AddOnTasks(*command);
+  command->callback([&context, arguments, mode, on_tasks] {
+    context.chosen = [&context, arguments, mode, on_tasks] {
       return WithClient(context, [&](Client& client) {
         return client.Unmount(arguments->allocation, arguments->spec.task,
-                              arguments->spec.name, *mode);
+                              arguments->spec.name, *mode, *on_tasks);
       });
     };
   });

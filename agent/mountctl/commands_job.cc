@@ -5,6 +5,7 @@
 #include <iostream>
 #include <memory>
 
+#include "agent/mountctl/arguments.h"
 #include "agent/mountctl/commands.h"
 #include "agent/mountctl/job.h"
 #include "agent/mountctl/json.h"
@@ -112,12 +113,14 @@ void AddReceiptCommand(CLI::App& parent, Context& context, const char* name,
   auto* command = parent.add_subcommand(name, help);
   auto id = std::make_shared<std::string>();
   command->add_option("ALLOC", *id, "The allocation")->required();
-  command->callback([&context, id, release] {
-    context.chosen = [&context, id, release] {
+  const auto on_tasks =
+      release ? AddOnTasks(*command) : std::make_shared<OnTasks>();
+  command->callback([&context, id, release, on_tasks] {
+    context.chosen = [&context, id, release, on_tasks] {
       return WithClient(context, [&](Client& client) {
-        return PrintReleased(
-            release ? client.ReleaseAllocation(*id) : client.GetReceipt(*id),
-            context.json);
+        return PrintReleased(release ? client.ReleaseAllocation(*id, *on_tasks)
+                                     : client.GetReceipt(*id),
+                             context.json);
       });
     };
   });

@@ -16,6 +16,7 @@
 #include "propagation/attach.h"
 #include "propagation/base.h"
 #include "propagation/cgroup.h"
+#include "propagation/copies.h"
 #include "propagation/detach.h"
 #include "propagation/detached.h"
 #include "propagation/filesystem.h"
@@ -175,6 +176,7 @@ Result<void> Dispatcher::Carry(const Request& request, const Fds& fds,
     case PlanKind::kInspectCgroup:
     case PlanKind::kFindHolders:
     case PlanKind::kFindProcesses:
+    case PlanKind::kFindCopies:
     case PlanKind::kInspectTask:
     case PlanKind::kVerifyTask:
       return CarryTask(request, fds, answer);
@@ -365,6 +367,11 @@ Result<void> Dispatcher::CarryTask(const Request& request, const Fds& fds,
     case PlanKind::kFindProcesses: {
       MOUNTD_ASSIGN(reply->holders,
                     propagation::FindProcesses(context, body.processes));
+      return Ok();
+    }
+    case PlanKind::kFindCopies: {
+      MOUNTD_ASSIGN(reply->copies,
+                    propagation::FindCopies(context, body.copies));
       return Ok();
     }
     case PlanKind::kInspectTask: {

@@ -108,6 +108,8 @@ class Executor {
   // NotFound if there is no such cgroup; PermissionDenied if no rule grants it.
   virtual Result<CgroupState> InspectCgroup(const CgroupPlan& plan) = 0;
   virtual Result<HoldersState> FindHolders(const HoldersPlan& plan) = 0;
+  // PermissionDenied as InspectCgroup; a cgroup that is gone has no processes.
+  virtual Result<CopiesState> FindCopies(const CopiesPlan& plan) = 0;
   // NotFound and PermissionDenied as InspectCgroup.
   virtual Result<HoldersState> FindProcesses(const ProcessesPlan& plan) = 0;
   // The cgroup of the process that `pidfd` is of. FailedPrecondition if it has

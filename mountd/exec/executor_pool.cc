@@ -84,6 +84,7 @@ std::string HolderOf(const Request& request) {
       return "CNI network " + TextOf(body.cni.network);
     case PlanKind::kFindHolders:
     case PlanKind::kFindProcesses:
+    case PlanKind::kFindCopies:
       // Whatever one hangs on, the next one comes by it as well.
       return "the search for holders";
     default:

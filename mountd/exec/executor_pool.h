@@ -108,6 +108,7 @@ class ExecutorPool final : public Executor {
   Result<UniqueFd> RunCni(const CniPlan& plan, int request) override;
   Result<CgroupState> InspectCgroup(const CgroupPlan& plan) override;
   Result<HoldersState> FindHolders(const HoldersPlan& plan) override;
+  Result<CopiesState> FindCopies(const CopiesPlan& plan) override;
   Result<HoldersState> FindProcesses(const ProcessesPlan& plan) override;
   Result<CgroupState> InspectTask(int pidfd) override;
   Result<TaskState> VerifyTask(const VerifyTaskPlan& plan, int pidfd) override;

@@ -274,6 +274,13 @@ Result<HoldersState> ExecutorPool::FindProcesses(const ProcessesPlan& plan) {
   return answer.reply.body.holders;
 }
 
+Result<CopiesState> ExecutorPool::FindCopies(const CopiesPlan& plan) {
+  MOUNTD_ASSIGN(const Answer answer,
+                Run(searches_, MakeRequest(PlanKind::kFindCopies,
+                                           &PlanBody::copies, plan)));
+  return answer.reply.body.copies;
+}
+
 Result<CgroupState> ExecutorPool::InspectTask(int pidfd) {
   MOUNTD_ASSIGN(
       const Answer answer,

@@ -228,6 +228,36 @@ Result<void> CheckProcesses(const ProcessesPlan& plan) {
              : Result<void>(Invalid("budget"));
 }
 
+template <std::size_t kSize>
+bool HasEnd(const std::array<char, kSize>& text) {
+  return std::find(text.begin(), text.end(), '\0') != text.end();
+}
+
+Result<void> CheckCopies(const CopiesPlan& plan) {
+  if (plan.count > plan.mount_ids.size() ||
+      (plan.count != 0) == (plan.has_volume != 0)) {
+    return Invalid("count");
+  }
+  if (plan.budget_ms == 0 || plan.budget_ms > kMaxHolderBudgetMs) {
+    return Invalid("budget");
+  }
+  // Without a cgroup it only tells which file system a volume is.
+  if (plan.scope != HolderScope::kNode &&
+      (plan.scope != HolderScope::kCgroup ||
+       (plan.cgroup == 0 && plan.has_volume == 0))) {
+    return Invalid("scope");
+  }
+  if (plan.has_volume == 0) {
+    return Ok();
+  }
+  if (!HasEnd(plan.before.type) || !HasEnd(plan.before.root)) {
+    return Invalid("file system");
+  }
+  return plan.volume.area == VolumeArea::kPublish
+             ? CheckVolumeDir(plan.volume)
+             : Result<void>(Invalid("volume area"));
+}
+
 Result<void> CheckVerifyTask(const VerifyTaskPlan& plan) {
   if (plan.cgroup == 0) {
     return Invalid("cgroup");
@@ -346,6 +376,8 @@ Result<void> CheckRequest(const Request& request, const Config& config) {
       return CheckHolders(body.holders);
     case PlanKind::kFindProcesses:
       return CheckProcesses(body.processes);
+    case PlanKind::kFindCopies:
+      return CheckCopies(body.copies);
     case PlanKind::kInspectTask:
       return Ok();
     case PlanKind::kVerifyTask:

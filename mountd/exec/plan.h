@@ -76,6 +76,7 @@ enum class PlanKind : std::uint32_t {
   kInspectTask = 42,
   kVerifyTask = 43,
   kFindProcesses = 44,
+  kFindCopies = 45,
   // Trees of files in allocations' directories.
   kRemoveTree = 50,
   kChownTree = 51,
@@ -440,6 +441,36 @@ struct ProcessesPlan {
   std::uint32_t budget_ms = 0;
 };
 
+// What a volume is, as the kernel says it while it is mounted: by this it is
+// known once no mount of mountd's shows it any more.
+inline constexpr std::size_t kMaxFileSystemRoot = 1024;
+struct FileSystemPlan {
+  std::uint64_t device = 0;     // as st_dev; 0: not known
+  std::uint64_t node = 0;       // of a block device, as st_rdev; 0: it is none
+  std::array<char, 32> type{};  // "ext4", with a NUL
+  // The part of it that is the volume: "/" if it is all, with a NUL.
+  std::array<char, kMaxFileSystemRoot> root{};
+  friend bool operator==(const FileSystemPlan&,
+                         const FileSystemPlan&) = default;
+};
+
+// Who has copies, looked for during `budget_ms` at most: of the mounts
+// `mount_ids`, or of the one volume that is published at `volume`, or was and
+// is `before`. kCgroup: only its processes and those beneath are looked at;
+// with none of a volume, which is told alone. kNode: all are; but of what
+// mountd has mounted for others, too, only those of the cgroup are meant.
+inline constexpr std::size_t kMaxCopiedMounts = 128;
+struct CopiesPlan {
+  HolderScope scope = HolderScope::kCgroup;
+  std::uint32_t budget_ms = 0;
+  std::uint64_t cgroup = 0;  // 0: none
+  std::uint32_t count = 0;
+  std::uint32_t has_volume = 0;
+  std::array<std::uint64_t, kMaxCopiedMounts> mount_ids{};
+  VolumeDirPlan volume;  // its publish directory
+  FileSystemPlan before;
+};
+
 // The mounts of `mount_ids` as the task sees them that the pidfd beside the
 // plan is of. Its cgroup must be `cgroup` or one beneath.
 inline constexpr std::size_t kMaxTaskMounts = 64;
@@ -502,6 +533,7 @@ union PlanBody {
   CgroupPlan cgroup;
   HoldersPlan holders;
   ProcessesPlan processes;
+  CopiesPlan copies;
   VerifyTaskPlan verify_task;
   TreePlan tree;
   ProbePlan probe;
@@ -603,6 +635,9 @@ enum class HolderKind : std::uint8_t {
   // Of FindProcesses alone:
   kMember = 6,   // is in the cgroup
   kNetwork = 7,  // is in the network namespace
+  // Of FindCopies alone:
+  kMount = 8,   // its mount namespace has a copy
+  kDevice = 9,  // has the block device open
 };
 
 // One process, and the first that was found of what it holds.
@@ -625,6 +660,11 @@ struct HoldersState {
   // Init alone was not looked at, which some machines keep from everybody.
   std::uint32_t init_unseen = 0;
   std::array<Holder, kMaxHolders> holders{};
+};
+
+struct CopiesState {
+  HoldersState holders;
+  FileSystemPlan found;  // of the volume; device 0: it cannot be told
 };
 
 // One of our mounts, and the mount of the task that shows it, if there is one.
@@ -708,6 +748,7 @@ union ReplyBody {
   NetworkState network;
   CgroupState cgroup;
   HoldersState holders;
+  CopiesState copies;
   TaskState task;
   TreeReply tree;
   WatchReply watch;

@@ -244,6 +244,39 @@ exec::TmpfsPlan TmpfsFromColumn(std::string_view text) {
           Number<std::uint32_t>(value, 4), Number<std::uint32_t>(value, 5)};
 }
 
+// A path is bytes, which need not be text.
+std::string ToColumn(const exec::FileSystemPlan& file_system) {
+  if (file_system.device == 0) {
+    return "";
+  }
+  json root = json::array();
+  for (const char c : file_system.root) {
+    if (c == '\0') {
+      break;
+    }
+    root.push_back(static_cast<unsigned>(static_cast<unsigned char>(c)));
+  }
+  return Dump({file_system.device, file_system.node, file_system.type.data(),
+               std::move(root)});
+}
+
+exec::FileSystemPlan FileSystemFromColumn(std::string_view text) {
+  exec::FileSystemPlan file_system;
+  const json value = Parse(text);
+  const std::string type = Text(value, 2);
+  const std::vector<int> root = Numbers(value, 3);
+  if (type.size() >= file_system.type.size() ||
+      root.size() >= file_system.root.size()) {
+    return file_system;
+  }
+  file_system.device = Number<std::uint64_t>(value, 0);
+  file_system.node = Number<std::uint64_t>(value, 1);
+  std::copy(type.begin(), type.end(), file_system.type.begin());
+  std::transform(root.begin(), root.end(), file_system.root.begin(),
+                 [](int byte) { return static_cast<char>(byte); });
+  return file_system;
+}
+
 std::string ToColumn(const std::vector<ReceiptRecord::Volume>& volumes) {
   json value = json::array();
   for (const ReceiptRecord::Volume& volume : volumes) {

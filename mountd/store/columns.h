@@ -32,6 +32,10 @@ exec::IdMapPlan IdsFromColumn(std::string_view text);
 std::string ToColumn(const exec::TmpfsPlan& tmpfs);
 exec::TmpfsPlan TmpfsFromColumn(std::string_view text);
 
+// "" if it is not known.
+std::string ToColumn(const exec::FileSystemPlan& file_system);
+exec::FileSystemPlan FileSystemFromColumn(std::string_view text);
+
 std::string ToColumn(const std::vector<ReceiptRecord::Volume>& volumes);
 std::vector<ReceiptRecord::Volume> ReceiptVolumesFromColumn(
     std::string_view text);

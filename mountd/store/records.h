@@ -100,6 +100,8 @@ struct PublicationRecord {
   std::uint64_t mount_id = 0;  // 0: the plugin made a bare directory, or node
   std::uint64_t device = 0;    // of a block device, as st_rdev; 0: it is none
   bool was_published = false;  // in this boot: tasks may have mounts of it
+  // What it is a mount of, as it was when it began to go; of this boot.
+  exec::FileSystemPlan file_system{};
 };
 
 // An allocation whose part in a volume is over, except for what the plugin,
@@ -108,6 +110,9 @@ struct DepartedRecord {
   VolumeKey key;
   std::string allocation;
   bool target_left = false;  // NodeUnpublishVolume has not been answered
+  // By these, of this boot, is told who still has copies of it.
+  std::uint64_t cgroup = 0;
+  exec::FileSystemPlan file_system{};
 };
 
 struct ReceiptRecord {

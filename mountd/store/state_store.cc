@@ -81,13 +81,19 @@ CREATE TABLE scopes(
   PRIMARY KEY(uid, scope));
 CREATE INDEX allocations_by_scope ON allocations(uid, scope);
 )sql";
-constexpr std::array<std::string_view, 6> kStateSchema = {
+constexpr std::string_view kFileSystems = R"sql(
+ALTER TABLE publications ADD COLUMN file_system TEXT NOT NULL DEFAULT '';
+ALTER TABLE departed ADD COLUMN file_system TEXT NOT NULL DEFAULT '';
+ALTER TABLE departed ADD COLUMN cgroup INTEGER NOT NULL DEFAULT 0;
+)sql";
+constexpr std::array<std::string_view, 7> kStateSchema = {
     kStateSchema1,
     "ALTER TABLE allocations ADD COLUMN cgroup INTEGER NOT NULL DEFAULT 0",
     kPluginInstances,
     "ALTER TABLE plugins ADD COLUMN declared INTEGER NOT NULL DEFAULT 0",
     kVolumesSchema,
-    kScopes};
+    kScopes,
+    kFileSystems};
 
 AllocationRecord ReadAllocation(const Row& row) {
   return {row.Text(0),
@@ -116,12 +122,13 @@ Result<std::unique_ptr<StateStore>> StateStore::Open(
       // owed tear-down would then find it.
       MOUNTD_TRY(database->Run(
           "UPDATE publications SET state=iif(state=?2,?2,?1), mount_id=0, "
-          "device=0, was_published=0",
+          "device=0, was_published=0, file_system=''",
           static_cast<int>(PublicationState::kUncertain),
           static_cast<int>(PublicationState::kUnpublishing)));
       MOUNTD_TRY(database->Run("UPDATE volumes SET state=?1",
                                static_cast<int>(VolumeState::kUncertain)));
       MOUNTD_TRY(database->Run("UPDATE allocations SET cgroup=0"));
+      MOUNTD_TRY(database->Run("UPDATE departed SET cgroup=0, file_system=''"));
       // What they were to undo has gone with the boot; what a plugin or an
       // agent has to be told has not.
       MOUNTD_TRY(database->Run("DELETE FROM owed WHERE kind IN (?1,?2)",

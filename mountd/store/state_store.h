@@ -93,10 +93,11 @@ class StateStore {
   Result<void> RemovePublication(const PublicationRecord& publication,
                                  bool volume_too);
 
-  // The plugin is away: the user's row goes, and what is left to be done of it
-  // is owed, in one transaction.
+  // The plugin is away, or tasks have copies: the user's row goes, and what is
+  // left to be done of it is owed, in one transaction.
   Result<void> DepartFromVolume(const PublicationRecord& publication,
-                                bool target_left, const OwedRecord& owed);
+                                const DepartedRecord& departed,
+                                const OwedRecord& owed);
   Result<std::vector<DepartedRecord>> DepartedFrom(const VolumeKey& key);
   Result<void> SetTargetGone(const DepartedRecord& departed);
   // Nothing is owed any more to those who departed: their receipts say so. With

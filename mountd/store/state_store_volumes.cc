@@ -45,7 +45,8 @@ Result<std::vector<PublicationRecord>> SelectPublications(
     Database& database, std::string_view condition, const Args&... arguments) {
   const std::string sql =
       "SELECT p.allocation,p.alias,p.read_only,p.state,p.mount_id,"
-      "v.plugin,v.volume_id,p.device,p.was_published FROM publications p JOIN "
+      "v.plugin,v.volume_id,p.device,p.was_published,p.file_system "
+      "FROM publications p JOIN "
       "volumes v "
       "ON v.key=p.key WHERE " +
       std::string(condition) + " ORDER BY p.allocation,p.alias";
@@ -56,7 +57,8 @@ Result<std::vector<PublicationRecord>> SelectPublications(
         all.push_back({VolumeKey::Derive(row.Text(5), row.Text(6)), row.Text(0),
                        row.Text(1), row.Int(2) != 0,
                        static_cast<PublicationState>(row.Int(3)), row.Bits(4),
-                       row.Bits(7), row.Int(8) != 0});
+                       row.Bits(7), row.Int(8) != 0,
+                       FileSystemFromColumn(row.Text(9))});
       },
       arguments...));
   return all;
@@ -160,10 +162,11 @@ Result<void> StateStore::SetPublicationState(
     const PublicationRecord& publication) {
   MOUNTD_TRY(database_->Run(
       "UPDATE publications SET state=?3, mount_id=?4, device=?5, "
-      "was_published=?6 WHERE allocation=?1 AND alias=?2",
+      "was_published=?6, file_system=?7 WHERE allocation=?1 AND alias=?2",
       publication.allocation, publication.alias,
       static_cast<int>(publication.state), publication.mount_id,
-      publication.device, static_cast<int>(publication.was_published)));
+      publication.device, static_cast<int>(publication.was_published),
+      ToColumn(publication.file_system)));
   return Ok();
 }
 
@@ -214,17 +217,18 @@ Result<void> StateStore::RemovePublication(const PublicationRecord& publication,
 // ---- What a plugin that was away is owed ----
 
 Result<void> StateStore::DepartFromVolume(const PublicationRecord& publication,
-                                          bool target_left,
+                                          const DepartedRecord& departed,
                                           const OwedRecord& owed) {
   return database_->Transaction([&]() -> Result<void> {
     MOUNTD_TRY(DeletePublication(publication));
     MOUNTD_TRY(NoteDetached(publication.allocation, publication.key,
                             /*unstaged=*/false, /*owed=*/true));
     MOUNTD_TRY(database_->Run(
-        "INSERT OR REPLACE INTO departed(key,allocation,target_left) "
-        "VALUES(?1,?2,?3)",
-        publication.key.str(), publication.allocation,
-        static_cast<int>(target_left)));
+        "INSERT OR REPLACE INTO departed(key,allocation,target_left,cgroup,"
+        "file_system) VALUES(?1,?2,?3,?4,?5)",
+        departed.key.str(), departed.allocation,
+        static_cast<int>(departed.target_left), departed.cgroup,
+        ToColumn(departed.file_system)));
     return AddOwed(owed);
   });
 }
@@ -233,10 +237,12 @@ Result<std::vector<DepartedRecord>> StateStore::DepartedFrom(
     const VolumeKey& key) {
   std::vector<DepartedRecord> all;
   MOUNTD_TRY(database_->Query(
-      "SELECT allocation,target_left FROM departed WHERE key=?1 "
+      "SELECT allocation,target_left,cgroup,file_system FROM departed "
+      "WHERE key=?1 "
       "ORDER BY allocation",
       [&](const Row& row) {
-        all.push_back({key, row.Text(0), row.Int(1) != 0});
+        all.push_back({key, row.Text(0), row.Int(1) != 0, row.Bits(2),
+                       FileSystemFromColumn(row.Text(3))});
       },
       key.str()));
   return all;

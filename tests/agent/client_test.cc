@@ -125,6 +125,9 @@ TEST_F(ClientTest, CallsWithoutAnAnswerNameWhatTheyUndo) {
   EXPECT_EQ(script().last_call(), "Unmount web server data {}");
   ASSERT_TRUE(client_->Unmount("web", "server", "data", UnmountMode::kDetach));
   EXPECT_EQ(script().last_call(), "Unmount web server data {mode=detach;}");
+  ASSERT_TRUE(client_->Unmount("web", "server", "data", UnmountMode::kPlain,
+                               OnTasks::kWait));
+  EXPECT_EQ(script().last_call(), "Unmount web server data {tasks=wait;}");
   ASSERT_TRUE(client_->UnregisterPlugin("csi"));
   EXPECT_EQ(script().last_call(), "UnregisterPlugin csi {}");
   ASSERT_TRUE(client_->Cancel("op-1"));
@@ -145,6 +148,13 @@ TEST_F(ClientTest, TreesGoByTheirDirectory) {
   ASSERT_TRUE(changed) << changed.error().Message();
   EXPECT_EQ(changed->left, 1U);
   EXPECT_EQ(script().last_call(), "ChownTree " + inode + " 1000:100 {}");
+}
+
+TEST_F(ClientTest, WhatTasksHaveIsWaitedForOrIgnored) {
+  ASSERT_TRUE(client_->ReleaseAllocation("web", OnTasks::kWait));
+  EXPECT_EQ(script().last_call(), "ReleaseAllocation web {tasks=wait;}");
+  ASSERT_TRUE(client_->UnpublishVolume("web", "data", OnTasks::kIgnore));
+  EXPECT_EQ(script().last_call(), "UnpublishVolume web data {tasks=ignore;}");
 }
 
 TEST_F(ClientTest, ReceiptsAreTheSameFromReleaseAndGetReceipt) {

@@ -166,6 +166,10 @@ class SteppedExecutor final : public exec::Executor {
     return Pass<exec::HoldersState>(
         "FindHolders", [&] { return executor_.FindHolders(plan); });
   }
+  Result<exec::CopiesState> FindCopies(const exec::CopiesPlan& plan) override {
+    return Pass<exec::CopiesState>("FindCopies",
+                                   [&] { return executor_.FindCopies(plan); });
+  }
   Result<std::vector<exec::FoundTarget>> ListTargets() override {
     return Pass<std::vector<exec::FoundTarget>>(
         "ListTargets", [&] { return executor_.ListTargets(); });

@@ -7,6 +7,7 @@
 #include <string>
 
 #include "propagation/mount_inspector.h"
+#include "propagation/mountinfo_excerpt.h"
 #include "tests/fuzz/fuzz_input.h"
 #include "tests/fuzz/refusing_kernel.h"
 
@@ -44,6 +45,10 @@ void Check(const std::string& text) {
   const propagation::MountinfoInspector inspector(kernel);
   const auto parsed = propagation::ParseMountinfo(text);
   const auto all = inspector.All();
+  // A part of it is of whole lines, and of no more than there are.
+  const auto excerpt = propagation::ExcerptOf(text, {0x801, 0x1f});
+  Require(!excerpt || excerpt->places.size() <= excerpt->mounts.size(),
+          "an excerpt has more places than mounts");
   Require(parsed.has_value() == all.has_value(), "two readings differ");
   if (!parsed) {
     return;

@@ -63,6 +63,7 @@ constexpr PlanKind kKinds[] = {
     PlanKind::kListNetworks,
     PlanKind::kFindProcesses,
     PlanKind::kCheckHostPorts,
+    PlanKind::kFindCopies,
 };
 
 constexpr std::string_view kVolume = "0123456789abcdef0123456789abcdef";
@@ -308,6 +309,21 @@ void SetOtherBody(Input* input, Request* request) {
       body.holders = {MountId(input),
                       input->Flag() ? HolderScope::kNode : HolderScope::kCgroup,
                       100, kCgroup};
+      break;
+    case PlanKind::kFindCopies:
+      body.copies = CopiesPlan{};
+      body.copies.scope =
+          input->Flag() ? HolderScope::kNode : HolderScope::kCgroup;
+      body.copies.budget_ms = 100;
+      body.copies.cgroup = input->Flag() ? 0 : kCgroup;
+      if (input->Flag()) {
+        body.copies.count = 1;
+        body.copies.mount_ids[0] = MountId(input);
+      } else {
+        body.copies.has_volume = 1;
+        SetVolumeDir(input, &body.copies.volume);
+        body.copies.volume.area = VolumeArea::kPublish;
+      }
       break;
     case PlanKind::kFindProcesses:
       body.processes = {input->Flag() ? 0 : kCgroup,

@@ -37,6 +37,7 @@ void CheckColumns(std::string_view text) {
   CheckColumn(store::PortsFromColumn, text);
   CheckColumn(store::IdsFromColumn, text);
   CheckColumn(store::TmpfsFromColumn, text);
+  CheckColumn(store::FileSystemFromColumn, text);
   CheckColumn(store::ReceiptVolumesFromColumn, text);
   CheckColumn(store::FingerprintFromColumn, text);
 }

@@ -82,7 +82,11 @@ class FakeExecutor final : public Executor {
                  std::uint64_t cgroup = 0);
   // A process that is in the network namespace.
   void AddToNamespace(std::uint64_t netns_inode, const Holder& holder);
-  // Of those that use, or are in, anything.
+  // A process with a copy of its own of the mount (0: of none), or of what is
+  // published by the plugin ("": of none); in the cgroup or in none (0).
+  void AddCopy(std::uint64_t mount_id, const std::string& plugin,
+               const Holder& holder, std::uint64_t cgroup = 0);
+  // Of those that use, are in, or have copies of, anything.
   void EndProcesses();
   // Searches for processes do not see all there are.
   void SetBlind(bool blind);
@@ -178,6 +182,7 @@ class FakeExecutor final : public Executor {
   Result<UniqueFd> RunCni(const CniPlan& plan, int request) override;
   Result<CgroupState> InspectCgroup(const CgroupPlan& plan) override;
   Result<HoldersState> FindHolders(const HoldersPlan& plan) override;
+  Result<CopiesState> FindCopies(const CopiesPlan& plan) override;
   Result<HoldersState> FindProcesses(const ProcessesPlan& plan) override;
   Result<CgroupState> InspectTask(int pidfd) override;
   Result<TaskState> VerifyTask(const VerifyTaskPlan& plan, int pidfd) override;
@@ -258,6 +263,13 @@ class FakeExecutor final : public Executor {
     std::uint64_t netns_inode = 0;
   };
   std::vector<Use> uses_;
+  struct Copy {
+    std::uint64_t mount_id;
+    std::string plugin;
+    std::uint64_t cgroup;
+    Holder holder;
+  };
+  std::vector<Copy> copies_;
   bool blind_ = false;
   std::uint64_t task_cgroup_ = 0;  // 0: it has ended
   bool task_has_user_namespace_ = false;

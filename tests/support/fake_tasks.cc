@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 // FakeExecutor's tasks: cgroups, who uses a mount, what a task sees.
 #include <algorithm>
+#include <span>
 
 #include "mountd/base/paths.h"
 #include "tests/support/fake_executor.h"
@@ -32,6 +33,13 @@ void FakeExecutor::AddToNamespace(std::uint64_t netns_inode,
 void FakeExecutor::EndProcesses() {
   const std::lock_guard lock(mutex_);
   uses_.clear();
+  copies_.clear();
+}
+
+void FakeExecutor::AddCopy(std::uint64_t mount_id, const std::string& plugin,
+                           const Holder& holder, std::uint64_t cgroup) {
+  const std::lock_guard lock(mutex_);
+  copies_.push_back({mount_id, plugin, cgroup, holder});
 }
 
 void FakeExecutor::SetBlind(bool blind) {
@@ -95,6 +103,41 @@ Result<HoldersState> FakeExecutor::FindHolders(const HoldersPlan& plan) {
           holder.in_cgroup = in_cgroup ? 1 : 0;
         }
         state.incomplete = blind_ ? 1 : 0;
+        return state;
+      });
+}
+
+Result<CopiesState> FakeExecutor::FindCopies(const CopiesPlan& plan) {
+  PlanBody body;
+  body.copies = plan;
+  return Run<Result<CopiesState>>(
+      PlanKind::kFindCopies, "FindCopies",
+      plan.has_volume != 0 ? Text(plan.volume.plugin)
+                           : std::to_string(plan.mount_ids[0]),
+      body, [&]() -> Result<CopiesState> {
+        CopiesState state;
+        if (plan.has_volume != 0) {
+          state.found = plan.before;
+          state.found.device = 1;
+        }
+        const auto ids = std::span(plan.mount_ids).first(plan.count);
+        for (const Copy& copy : copies_) {
+          const bool in_cgroup = plan.cgroup != 0 && copy.cgroup == plan.cgroup;
+          const bool is_meant = plan.has_volume != 0
+                                    ? copy.plugin == Text(plan.volume.plugin)
+                                    : std::find(ids.begin(), ids.end(),
+                                                copy.mount_id) != ids.end();
+          if (!is_meant || (plan.scope == HolderScope::kCgroup && !in_cgroup)) {
+            continue;
+          }
+          Holder& holder = state.holders.holders.at(state.holders.count++);
+          holder = copy.holder;
+          holder.kind = HolderKind::kMount;
+          holder.is_copy = 1;
+          holder.in_cgroup = in_cgroup ? 1 : 0;
+        }
+        const bool looks = plan.scope == HolderScope::kNode || plan.cgroup != 0;
+        state.holders.incomplete = blind_ && looks ? 1 : 0;
         return state;
       });
 }

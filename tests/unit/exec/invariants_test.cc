@@ -451,6 +451,47 @@ TEST(Invariants, HoldersAreLookedForWithinBounds) {
   EXPECT_FALSE(Passes(request));
 }
 
+TEST(Invariants, CopiesAreLookedForWithinBounds) {
+  Request request;
+  request.kind = PlanKind::kFindCopies;
+  request.body.copies = CopiesPlan{};
+  CopiesPlan right;
+  right.cgroup = 7;
+  right.budget_ms = 100;
+  right.count = 1;
+  right.mount_ids[0] = 5;
+  const auto passes = [&](const auto& change) {
+    request.body.copies = right;
+    change(request.body.copies);
+    return Passes(request);
+  };
+  EXPECT_TRUE(passes([](CopiesPlan&) {}));
+  EXPECT_FALSE(passes([](CopiesPlan& plan) { plan.budget_ms = 0; }));
+  EXPECT_FALSE(passes(
+      [](CopiesPlan& plan) { plan.budget_ms = kMaxHolderBudgetMs + 1; }));
+  EXPECT_FALSE(passes([](CopiesPlan& plan) { plan.count = 0; }));
+  EXPECT_FALSE(
+      passes([](CopiesPlan& plan) { plan.count = kMaxCopiedMounts + 1; }));
+  EXPECT_FALSE(passes([](CopiesPlan& plan) { plan.cgroup = 0; }));
+  EXPECT_FALSE(passes(
+      [](CopiesPlan& plan) { plan.scope = static_cast<HolderScope>(3); }));
+  EXPECT_FALSE(passes([](CopiesPlan& plan) { plan.has_volume = 1; }));
+  right.count = 0;
+  right.cgroup = 0;
+  right.has_volume = 1;
+  right.volume.plugin = ToWire("nfs");
+  right.volume.allocation = ToWire("web");
+  right.volume.volume = VolumeKey::Derive("nfs", "v").hex();
+  right.volume.area = VolumeArea::kPublish;
+  EXPECT_TRUE(passes([](CopiesPlan&) {}));
+  EXPECT_FALSE(passes([](CopiesPlan& plan) {
+    plan.volume.area = VolumeArea::kStaging;
+    plan.volume.allocation = {};
+  }));
+  EXPECT_FALSE(passes([](CopiesPlan& plan) { plan.before.root.fill('x'); }));
+  EXPECT_FALSE(passes([](CopiesPlan& plan) { plan.before.type.fill('x'); }));
+}
+
 TEST(Invariants, ProcessesAreLookedForWithinBounds) {
   Request request;
   request.kind = PlanKind::kFindProcesses;

@@ -512,5 +512,152 @@ TEST_F(ReleaseTest, TheRetrierRestsWhenNothingIsOwed) {
   EXPECT_EQ(loop.timer_count(), 0U);
 }
 
+// ---- Tasks that have copies of what is to go ----
+
+class ReleaseUnderTasksTest : public ReleaseTest {
+ protected:
+  static exec::Holder Task() {
+    exec::Holder holder;
+    holder.pid = 4711;
+    holder.comm = {'s', 'h'};
+    return holder;
+  }
+  Result<ReceiptRecord> ReleaseBut(OnTasks on_tasks) {
+    return service().ReleaseAllocation(agent_, NameOf("web"), on_tasks);
+  }
+  Result<void> UnpublishBut(OnTasks on_tasks) {
+    return service().UnpublishVolume(agent_, NameOf("web"), NameOf("alias-v1"),
+                                     on_tasks);
+  }
+  std::uint64_t PublishedMount() {
+    return core_.state->PublicationsOf("web")->front().mount_id;
+  }
+};
+
+TEST_F(ReleaseUnderTasksTest, IsRefusedBeforeAnythingGoes) {
+  Fill();
+  executor().AddCopy(PublishedMount(), "nfs", Task());
+  const Texts before = executor().Existing();
+  const auto released = Release();
+  EXPECT_EQ(Outcome(released), "Busy");
+  EXPECT_NE(MessageOf(released).find("sh (pid 4711, mount)"), std::string::npos)
+      << MessageOf(released);
+  EXPECT_EQ(executor().Existing(), before);
+  EXPECT_EQ(client().script().calls(), Texts());
+  EXPECT_TRUE(service().ListOwed(CallContext{})->empty());
+  EXPECT_EQ(service().GetAllocation(agent_, NameOf("web"))->record.state,
+            AllocationState::kPrepared);
+  executor().EndProcesses();
+  EXPECT_EQ(MessageOf(Release()), "Ok");
+}
+
+// One search for all that is mounted for it, and none where that is nothing.
+TEST_F(ReleaseUnderTasksTest, AreLookedForOnceForAllMounts) {
+  Prepare("bare");
+  EXPECT_EQ(MessageOf(Release("bare")), "Ok");
+  EXPECT_EQ(executor().script().Count("FindCopies"), 0U);
+  Fill();
+  EXPECT_EQ(MessageOf(Release()), "Ok");
+  // Of the volume: what it is, and once more when it was unstaged.
+  EXPECT_EQ(executor().script().Count("FindCopies nfs"), 2U);
+  EXPECT_EQ(executor().script().Count("FindCopies"), 3U);
+}
+
+TEST_F(ReleaseUnderTasksTest, ASearchThatDoesNotSeeAllMeansThatThereMayBeSome) {
+  Fill();
+  executor().SetBlind(true);
+  EXPECT_EQ(Outcome(Release()), "Busy");
+  EXPECT_EQ(Outcome(ReleaseBut(OnTasks::kIgnore)), "Ok");
+  EXPECT_TRUE(service().GetReceipt(agent_, NameOf("web"))->volumes.at(0).owed);
+  executor().SetBlind(false);
+  EXPECT_EQ(MessageOf(service().RetryOwed(*TheOwed())), "Ok");
+  EXPECT_FALSE(service().GetReceipt(agent_, NameOf("web"))->volumes.at(0).owed);
+}
+
+TEST_F(ReleaseUnderTasksTest, WaitsUntilTheyHaveNone) {
+  Fill();
+  executor().AddCopy(PublishedMount(), "nfs", Task());
+  executor().script().Forget();
+  std::thread releasing(
+      [this] { EXPECT_EQ(MessageOf(ReleaseBut(OnTasks::kWait)), "Ok"); });
+  while (executor().script().Count("FindCopies") < 3U) {
+    std::this_thread::yield();
+  }
+  EXPECT_EQ(executor().script().Count("Detach"), 0U);
+  executor().EndProcesses();
+  releasing.join();
+  EXPECT_EQ(executor().Existing(), only_the_plugin_);
+}
+
+TEST_F(ReleaseUnderTasksTest, AWaitThatIsCancelledHasDoneNothing) {
+  Fill();
+  executor().AddCopy(PublishedMount(), "nfs", Task());
+  const Texts before = executor().Existing();
+  agent_.cancelled->store(true);
+  EXPECT_EQ(Outcome(ReleaseBut(OnTasks::kWait)), "Aborted");
+  EXPECT_EQ(executor().Existing(), before);
+}
+
+TEST_F(ReleaseUnderTasksTest, IgnoredTheVolumeStaysUntilTheyHaveNone) {
+  Fill();
+  executor().AddCopy(PublishedMount(), "nfs", Task());
+  const auto receipt = ReleaseBut(OnTasks::kIgnore);
+  ASSERT_EQ(MessageOf(receipt), "Ok");
+  ASSERT_EQ(receipt->volumes.size(), 1U);
+  EXPECT_TRUE(receipt->volumes[0].owed);
+  EXPECT_EQ(client().script().Count("NodeUnpublishVolume"), 0U);
+  EXPECT_EQ(client().script().Count("NodeUnstageVolume"), 0U);
+  ASSERT_TRUE(TheOwed());
+  EXPECT_EQ(TheOwed()->kind, OwedKind::kUnstage);
+  EXPECT_EQ(Outcome(service().RetryOwed(*TheOwed())), "Busy");
+  core_.Restart();
+  ASSERT_EQ(MessageOf(core_.Recover()), "Ok");
+  ASSERT_TRUE(TheOwed());
+  EXPECT_EQ(Outcome(service().RetryOwed(*TheOwed())), "Busy");
+  EXPECT_TRUE(service().GetReceipt(agent_, NameOf("web"))->volumes[0].owed);
+  executor().EndProcesses();
+  EXPECT_EQ(MessageOf(service().RetryOwed(*TheOwed())), "Ok");
+  const auto later = service().GetReceipt(agent_, NameOf("web"));
+  EXPECT_FALSE(later->volumes[0].owed);
+  EXPECT_TRUE(later->volumes[0].unstaged);
+  EXPECT_TRUE(client().Staged().empty());
+  EXPECT_EQ(executor().Existing(), only_the_plugin_);
+}
+
+// Somebody else on the node: found by the last look alone, and then no receipt
+// says that it is detached.
+TEST_F(ReleaseUnderTasksTest, OneThatGotACopyMeanwhileKeepsItFromBeingTold) {
+  Fill();
+  client().script().Block("NodeUnstageVolume");
+  std::thread releasing([this] { EXPECT_EQ(Outcome(Release()), "Busy"); });
+  ASSERT_TRUE(client().script().AwaitBlocked("NodeUnstageVolume"));
+  executor().AddCopy(0, "nfs", Task());
+  client().script().Unblock("NodeUnstageVolume");
+  releasing.join();
+  EXPECT_EQ(Outcome(service().GetReceipt(agent_, NameOf("web"))), "NotFound");
+  ASSERT_TRUE(TheOwed());
+  EXPECT_EQ(Outcome(service().RetryOwed(*TheOwed())), "Busy");
+  executor().EndProcesses();
+  EXPECT_EQ(MessageOf(service().RetryOwed(*TheOwed())), "Ok");
+  EXPECT_FALSE(service().GetReceipt(agent_, NameOf("web"))->volumes[0].owed);
+}
+
+TEST_F(ReleaseUnderTasksTest, AnUnpublishIsTheSame) {
+  ASSERT_TRUE(core_.AddPlugin("nfs"));
+  Prepare("web");
+  Publish("web", "v1");
+  executor().AddCopy(0, "nfs", Task());
+  EXPECT_EQ(Outcome(Unpublish()), "Busy");
+  EXPECT_FALSE(TheOwed());
+  EXPECT_EQ(core_.state->PublicationsOf("web")->front().state,
+            PublicationState::kPublished);
+  EXPECT_EQ(MessageOf(UnpublishBut(OnTasks::kIgnore)), "Ok");
+  ASSERT_TRUE(TheOwed());
+  EXPECT_EQ(TheOwed()->kind, OwedKind::kUnstage);
+  executor().EndProcesses();
+  EXPECT_EQ(MessageOf(service().RetryOwed(*TheOwed())), "Ok");
+  EXPECT_TRUE(client().Staged().empty());
+}
+
 }  // namespace
 }  // namespace mountd

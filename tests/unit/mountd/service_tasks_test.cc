@@ -284,5 +284,52 @@ TEST_F(ServiceTasksTest, WithoutACgroupTheTasksOwnMustBeGranted) {
   EXPECT_EQ(executor().plans().back().body.verify_task.cgroup, kWeb);
 }
 
+TEST_F(ServiceTasksTest, CopiesAreListedWithTheHolders) {
+  ASSERT_EQ(MessageOf(Prepare(kWeb)), "Ok");
+  const std::uint64_t mount = Mount();
+  executor().AddHolder(mount, Holder(5, Core::kAgent), kWeb);
+  executor().AddCopy(mount, "", Holder(5, Core::kAgent), kWeb);
+  executor().AddCopy(mount, "", Holder(6, Core::kAgent), kWeb);
+  const auto report = List(exec::HolderScope::kCgroup);
+  ASSERT_EQ(MessageOf(report), "Ok");
+  ASSERT_EQ(report->holders.size(), 2U);
+  EXPECT_EQ(report->holders[1].pid, 6U);
+  EXPECT_EQ(report->holders[1].details->how, "mount");
+  EXPECT_TRUE(report->holders[1].details->copy);
+}
+
+TEST_F(ServiceTasksTest, AMountOfWhichATaskHasACopyStays) {
+  ASSERT_EQ(MessageOf(Prepare(kWeb)), "Ok");
+  executor().AddCopy(Mount(), "", Holder(6, Core::kAgent), kWeb);
+  const auto unmount = [&](OnTasks on_tasks, exec::UnmountMode mode) {
+    return Outcome(service().Unmount(Core::By(Core::kAgent), NameOf("web"),
+                                     NameOf("task"), NameOf("m"), mode,
+                                     on_tasks));
+  };
+  EXPECT_EQ(unmount(OnTasks::kRefuse, exec::UnmountMode::kPlain), "Busy");
+  EXPECT_TRUE(service().ListOwed(CallContext{})->empty());
+  EXPECT_EQ(executor().script().Count("Detach"), 0U);
+  EXPECT_EQ(unmount(OnTasks::kIgnore, exec::UnmountMode::kPlain), "Ok");
+  executor().EndProcesses();
+  executor().AddCopy(Mount(), "", Holder(6, Core::kAgent), kWeb);
+  EXPECT_EQ(unmount(OnTasks::kRefuse, exec::UnmountMode::kDetach), "Ok");
+}
+
+TEST_F(ServiceTasksTest, AMountOfWhichATaskHasACopyIsNotReplaced) {
+  ASSERT_EQ(MessageOf(Prepare(kWeb)), "Ok");
+  executor().AddCopy(Mount(), "", Holder(6, Core::kAgent), kWeb);
+  BindMountSpec spec;
+  spec.allocation = "web";
+  spec.task = "task";
+  spec.name = "m";
+  spec.source = "data";
+  spec.attributes = exec::kReadOnly;
+  EXPECT_EQ(Outcome(service().ReplaceMount(Core::By(Core::kAgent), spec)),
+            "Busy");
+  EXPECT_EQ(Outcome(service().ReplaceMount(Core::By(Core::kAgent), spec,
+                                           OnTasks::kIgnore)),
+            "Ok");
+}
+
 }  // namespace
 }  // namespace mountd

@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#include "mountd/copies.h"
+
+#include <algorithm>
+
+namespace mountd {
+
+Result<OnTasks> ParseOnTasks(std::string_view name) {
+  if (name.empty()) {
+    return OnTasks::kRefuse;
+  }
+  if (name == "wait") {
+    return OnTasks::kWait;
+  }
+  if (name == "ignore") {
+    return OnTasks::kIgnore;
+  }
+  return MakeError(Code::kInvalidArgument, "check", "options[\"tasks\"]",
+                   "must be wait or ignore");
+}
+
+Result<exec::CopiesState> FindCopies(exec::Executor& executor,
+                                     exec::CopiesPlan plan) {
+  Result<exec::CopiesState> found = executor.FindCopies(plan);
+  if (!found && plan.cgroup != 0 &&
+      (found.error().code == Code::kPermissionDenied ||
+       found.error().code == Code::kNotSupported)) {
+    plan.cgroup = 0;
+    plan.scope = exec::HolderScope::kNode;
+    found = executor.FindCopies(plan);
+  }
+  return found;
+}
+
+Result<void> CheckNoCopies(const exec::HoldersState& found,
+                           const std::string& op, const std::string& object) {
+  const HolderReport report = ReportOf(found);
+  if (!report.holders.empty() || report.more) {
+    return MakeError(Code::kBusy, op, object,
+                     "processes have copies of it: " + Summary(report) +
+                         "; end them, or say tasks = wait or ignore");
+  }
+  // Init is nobody's task.
+  if (found.incomplete != 0) {
+    return MakeError(Code::kBusy, op, object,
+                     "whether processes have copies of it cannot be told: not "
+                     "all could be looked at");
+  }
+  return Ok();
+}
+
+std::uint32_t SearchBudgetMs(std::chrono::milliseconds plan) {
+  // Time for the answer is left.
+  return static_cast<std::uint32_t>(
+      std::clamp<std::int64_t>(plan.count() / 2, 1, exec::kMaxHolderBudgetMs));
+}
+
+}  // namespace mountd

@@ -1,0 +1,720 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#include "propagation/copies.h"
+
+#include <fcntl.h>
+#include <linux/openat2.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <map>
+#include <optional>
+
+#include "mountd/base/number.h"
+#include "mountd/base/paths.h"
+#include "propagation/base.h"
+#include "propagation/cgroup.h"
+#include "propagation/mountinfo_excerpt.h"
+#include "propagation/plugin_directory.h"
+
+namespace mountd::propagation {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+using exec::FileFacts;
+using exec::FileSystemPlan;
+using exec::Holder;
+using exec::HolderKind;
+using exec::HolderScope;
+using exec::MountState;
+using exec::Named;
+using exec::Sys;
+
+constexpr std::size_t kMostLinks = 1U << 16U;  // of one process and kind
+constexpr std::size_t kMostBytes = 64U << 20U;
+constexpr char kMountNamespaceLink[] = "ns/mnt";
+
+bool IsWithin(const std::string& path, const std::string& top) {
+  return top == "/" || paths::IsAtOrBelow(path, top);
+}
+
+// What copies are looked for of.
+struct Wanted {
+  std::uint64_t device = 0;
+  std::uint64_t node = 0;
+  std::string type;
+  std::string root;
+  bool is_volume = false;
+  // Mountd has other mounts of it, which others than the plan's allocation may
+  // have copies of as well: only the cgroup's processes tell.
+  bool is_shared = false;
+
+  bool Matches(const MountFacts& mount) const {
+    return (mount.device == device && mount.type == type &&
+            IsWithin(mount.root, root)) ||
+           (node != 0 && mount.device == node);
+  }
+  bool is_whole() const { return root == "/"; }
+};
+
+// A mount namespace, and who is in it.
+struct Space {
+  MountinfoExcerpt seen;
+  std::set<std::uint32_t> pids;
+};
+
+// A file of a device that is looked for.
+struct Opened {
+  std::uint64_t mount_id;  // reusable
+  const Wanted* wanted;
+  Holder holder;
+};
+
+const MountFacts* ParentOf(const Space& space, const MountFacts& mount) {
+  const auto parent = space.seen.places.find(mount.parent_id);
+  return parent == space.seen.places.end() ||
+                 space.seen.mounts[parent->second].id != mount.parent_id
+             ? nullptr
+             : &space.seen.mounts[parent->second];
+}
+
+// Where in its file system the directory is that `mount` is attached to. "": it
+// cannot be told.
+std::string PlaceOf(const MountFacts& mount, const MountFacts& parent) {
+  const std::string top = parent.point == "/" ? "" : parent.point;
+  const std::string root = parent.root == "/" ? "" : parent.root;
+  return mount.point.starts_with(top + "/")
+             ? root + mount.point.substr(top.size())
+             : "";
+}
+
+class CopySearch {
+ public:
+  CopySearch(const Context& context, const exec::CopiesPlan& plan)
+      : context_(context),
+        plan_(plan),
+        deadline_(Clock::now() + std::chrono::milliseconds(plan.budget_ms)) {}
+
+  Result<exec::CopiesState> Run();
+
+ private:
+  // ---- What is looked for ----
+  Result<void> WantMounts();
+  Result<void> WantVolume();
+  Result<std::optional<MountFacts>> MountedAt(exec::VolumeDirPlan plan,
+                                              std::uint64_t* node);
+  Result<std::optional<MountFacts>> BareDirectory();
+  void Want(const MountFacts& mount, std::uint64_t node, bool is_volume);
+  bool IsPlans(const MountFacts& mount) const;
+  void FindShared();
+
+  // ---- Processes ----
+  Result<std::set<std::uint32_t>> ProcessesInScope();
+  Result<void> ReadOwnNamespace();
+  Result<void> LookAtAll(std::set<std::uint32_t> pids);
+  bool IsOver();
+  template <typename T>
+  bool Got(const Sys<T>& outcome);
+  void LookAt(std::uint32_t pid);
+  void LookAtProcess(std::uint32_t pid);
+  void LookAtThread(std::uint32_t pid, int dir, bool files_too);
+  Space* SpaceOf(int dir);
+  void LookAtFiles(std::uint32_t pid, int dir);
+  void LookAtLinks(std::uint32_t pid, int dir, const char* name,
+                   HolderKind kind);
+  void LookAtFile(int dir, const std::string& link, Holder holder);
+  bool MapsAny(int dir);
+
+  // ---- What was found ----
+  bool Goes(const Space& space, const MountFacts& copy);
+  const std::set<std::uint64_t>& FollowersOf(std::uint64_t group);
+  static std::string KeyOf(const MountFacts& mount, const MountFacts& parent);
+  void IndexOwn();
+  void Tell(const Wanted& wanted, Holder holder);
+  void TellMounts(const Space& space);
+  void TellOwnMounts();
+  void TellFiles();
+
+  const Context& context_;
+  const exec::CopiesPlan& plan_;
+  const Clock::time_point deadline_;
+  std::vector<Wanted> wanted_;
+  std::set<std::uint64_t> devices_;
+  std::set<std::string> plans_points_;
+  // Where the host has what a mount is a clone of: a namespace that was made as
+  // a copy of the host's has it there as well.
+  std::set<std::string> hosts_points_;
+  Members members_;
+  std::uint64_t own_inode_ = 0;
+  Space own_;
+  std::map<std::uint64_t, Space> spaces_;  // by inode
+  std::vector<Opened> opened_;
+  std::map<std::string, std::set<std::uint64_t>> groups_;  // by KeyOf
+  std::map<std::uint64_t, std::set<std::uint64_t>> followers_;
+  std::set<std::uint32_t> told_;
+  exec::CopiesState state_;
+};
+
+// ---- What is looked for ----
+
+void CopySearch::Want(const MountFacts& mount, std::uint64_t node,
+                      bool is_volume) {
+  wanted_.push_back(
+      {mount.device, node, mount.type, mount.root, is_volume, false});
+  devices_.insert(mount.device);
+  if (node != 0) {
+    devices_.insert(node);
+  }
+}
+
+// One that is not there has no copies that could be told.
+Result<void> CopySearch::WantMounts() {
+  const std::string plugins = std::string(paths::kBase) + "/" + paths::kPlugins;
+  for (std::uint32_t i = 0; i < plan_.count; ++i) {
+    Result<MountFacts> mount = context_.inspector.Facts(plan_.mount_ids.at(i));
+    if (!mount && mount.error().code == Code::kNotFound) {
+      continue;
+    }
+    if (!mount) {
+      return std::move(mount).error();
+    }
+    const bool is_volume = paths::IsAtOrBelow(mount->point, plugins);
+    if (is_volume) {
+      // <base>/p/<plugin>/publish/<allocation>/<key>
+      const std::size_t key = mount->point.rfind('/');
+      const std::size_t area = mount->point.find('/', plugins.size() + 1);
+      plans_points_.insert(mount->point);
+      plans_points_.insert(mount->point.substr(0, area + 1) + paths::kStaging +
+                           mount->point.substr(key));
+    }
+    Want(*mount, 0, is_volume);
+    plans_points_.insert(mount->point);
+  }
+  return Ok();
+}
+
+Result<std::optional<MountFacts>> CopySearch::MountedAt(
+    exec::VolumeDirPlan plan, std::uint64_t* node) {
+  const std::string plugin = std::string(paths::kBase) + "/" + paths::kPlugins +
+                             "/" + Text(plan.plugin) + "/";
+  plans_points_.insert(plugin +
+                       (plan.area == exec::VolumeArea::kStaging
+                            ? paths::kStaging + ("/" + Text(plan.volume))
+                            : paths::kPublish + ("/" + Text(plan.allocation)) +
+                                  "/" + Text(plan.volume)));
+  const Result<MountState> there = InspectVolumeDir(context_, plan);
+  if (!there) {
+    return there.error();
+  }
+  *node = there->block_device;
+  if (there->mount_id == 0) {
+    return std::optional<MountFacts>();
+  }
+  MOUNTD_ASSIGN(MountFacts mount, context_.inspector.Facts(there->mount_id));
+  return std::optional(std::move(mount));
+}
+
+// A plugin may publish a directory that it mounts nothing at.
+Result<std::optional<MountFacts>> CopySearch::BareDirectory() {
+  MOUNTD_ASSIGN(const MountState there,
+                InspectVolumeDir(context_, plan_.volume));
+  if (there.is_directory == 0) {
+    return std::optional<MountFacts>();
+  }
+  MOUNTD_ASSIGN(const Base base, OpenBase(context_));
+  MOUNTD_ASSIGN(MountFacts mount,
+                context_.inspector.Facts(base.facts.mount_id));
+  mount.root = (mount.root == "/" ? "" : mount.root) + "/" + paths::kPlugins +
+               "/" + Text(plan_.volume.plugin) + "/" + paths::kPublish + "/" +
+               Text(plan_.volume.allocation) + "/" + Text(plan_.volume.volume);
+  return std::optional(std::move(mount));
+}
+
+// The mount at its publish directory says what it is, or else that at its
+// staging directory, or else what mountd knew before.
+Result<void> CopySearch::WantVolume() {
+  std::uint64_t node = 0;
+  std::uint64_t none = 0;
+  exec::VolumeDirPlan staging = plan_.volume;
+  staging.area = exec::VolumeArea::kStaging;
+  staging.allocation = {};
+  MOUNTD_ASSIGN(std::optional<MountFacts> mount,
+                MountedAt(plan_.volume, &node));
+  MOUNTD_ASSIGN(std::optional<MountFacts> staged, MountedAt(staging, &none));
+  if (!mount) {
+    mount = std::move(staged);
+  }
+  if (!mount && plan_.before.device != 0) {
+    mount.emplace();
+    mount->device = plan_.before.device;
+    mount->type = plan_.before.type.data();
+    mount->root = plan_.before.root.data();
+  }
+  if (!mount) {
+    MOUNTD_ASSIGN(mount, BareDirectory());
+  }
+  if (!mount) {
+    return Ok();
+  }
+  FileSystemPlan& found = state_.found;
+  found.device = mount->device;
+  found.node = node != 0 ? node : plan_.before.node;
+  std::copy_n(mount->type.begin(),
+              std::min(mount->type.size(), found.type.size() - 1),
+              found.type.begin());
+  // What does not fit is told by a part of it, and more is taken for a copy.
+  std::string root = mount->root;
+  while (root.size() >= found.root.size()) {
+    root.resize(std::max<std::size_t>(root.rfind('/'), 1));
+  }
+  std::copy(root.begin(), root.end(), found.root.begin());
+  Want(*mount, found.node, /*is_volume=*/true);
+  return Ok();
+}
+
+bool CopySearch::IsPlans(const MountFacts& mount) const {
+  return plans_points_.contains(mount.point);
+}
+
+void CopySearch::FindShared() {
+  for (const MountFacts& mount : own_.seen.mounts) {
+    const bool is_bases = paths::IsAtOrBelow(mount.point, paths::kBase);
+    for (Wanted& wanted : wanted_) {
+      if (!wanted.Matches(mount) || IsPlans(mount)) {
+        continue;
+      }
+      wanted.is_shared = wanted.is_shared || !wanted.is_volume || is_bases;
+      if (!wanted.is_volume && !is_bases) {
+        hosts_points_.insert(mount.point);
+      }
+    }
+  }
+}
+
+// ---- Processes ----
+
+Result<std::set<std::uint32_t>> CopySearch::ProcessesInScope() {
+  if (plan_.cgroup != 0) {
+    const Result<Cgroup> cgroup = OpenCgroup(context_, plan_.cgroup);
+    if (cgroup) {
+      MOUNTD_ASSIGN(members_, MembersOf(context_, *cgroup));
+    } else if (cgroup.error().code != Code::kNotFound) {
+      return cgroup.error();
+    }
+  }
+  Members looked_at = members_;
+  if (plan_.scope == HolderScope::kNode) {
+    MOUNTD_ASSIGN(looked_at, AllProcesses(context_));
+  }
+  if (!members_.all_seen || !looked_at.all_seen) {
+    state_.holders.incomplete = 1;
+  }
+  looked_at.pids.erase(static_cast<std::uint32_t>(::getpid()));
+  return std::move(looked_at.pids);
+}
+
+Result<void> CopySearch::ReadOwnNamespace() {
+  MOUNTD_ASSIGN(own_inode_,
+                NamespaceAt(context_, exec::kFromRoot, "/proc/self/ns/mnt"));
+  MOUNTD_ASSIGN(const std::string text,
+                Named(context_.kernel.ReadFile(
+                          exec::kFromRoot, "/proc/self/mountinfo", kMostBytes),
+                      "read mountinfo", "self"));
+  MOUNTD_ASSIGN(own_.seen, ExcerptOf(text, devices_));
+  return Ok();
+}
+
+bool CopySearch::IsOver() {
+  if (Clock::now() < deadline_) {
+    return false;
+  }
+  state_.holders.incomplete = 1;
+  return true;
+}
+
+// Whether it was to be had; one that has ended has none.
+template <typename T>
+bool CopySearch::Got(const Sys<T>& outcome) {
+  if (!outcome && outcome.error() != ENOENT && outcome.error() != ESRCH) {
+    state_.holders.incomplete = 1;
+  }
+  return outcome.has_value();
+}
+
+void CopySearch::LookAt(std::uint32_t pid) {
+  exec::HoldersState& holders = state_.holders;
+  const bool before = holders.incomplete != 0;
+  LookAtProcess(pid);
+  if (holders.incomplete != 0 && !before &&
+      (pid == kInit || HasGone(context_, pid))) {
+    holders.incomplete = 0;  // a deadline that has passed is noticed again
+    holders.init_unseen |= pid == kInit ? 1U : 0U;
+  }
+}
+
+// A thread may have a mount namespace of its own, and outlive the first one,
+// which is all that a process's own directory in /proc tells of.
+void CopySearch::LookAtProcess(std::uint32_t pid) {
+  const Result<Process> process = OpenProcess(context_, pid);
+  if (!process) {
+    if (process.error().sys_errno != ENOENT) {
+      state_.holders.incomplete = 1;
+    }
+    return;
+  }
+  const Sys<UniqueFd> tasks =
+      context_.kernel.Open(process->dir.get(), "task", O_PATH | O_DIRECTORY,
+                           RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS);
+  if (!Got(tasks)) {
+    return;
+  }
+  const Sys<std::vector<std::string>> names =
+      context_.kernel.List(tasks->get(), kMostLinks);
+  if (!Got(names)) {
+    return;
+  }
+  if (names->size() == kMostLinks) {
+    state_.holders.incomplete = 1;
+  }
+  for (const std::string& name : *names) {
+    if (IsOver()) {
+      return;
+    }
+    const Sys<UniqueFd> thread =
+        context_.kernel.Open(tasks->get(), name, O_PATH | O_DIRECTORY,
+                             RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS);
+    if (Got(thread)) {
+      // That each has files of its own is believed of the cgroup's alone: to
+      // look is a call for each file and thread.
+      const bool files_too = name == names->front() ||
+                             name == std::to_string(pid) ||
+                             members_.pids.contains(pid);
+      LookAtThread(pid, thread->get(), files_too);
+    }
+  }
+}
+
+void CopySearch::LookAtThread(std::uint32_t pid, int dir, bool files_too) {
+  Space* space = SpaceOf(dir);
+  if (space == nullptr) {
+    return;
+  }
+  space->pids.insert(pid);
+  const bool may_have_files = std::any_of(
+      wanted_.begin(), wanted_.end(),
+      [](const Wanted& one) { return one.is_whole() || one.node != 0; });
+  if (files_too && may_have_files) {
+    LookAtFiles(pid, dir);
+  }
+}
+
+// nullptr: it is ending.
+Space* CopySearch::SpaceOf(int dir) {
+  const Sys<FileFacts> file =
+      context_.kernel.StatLinked(dir, kMountNamespaceLink);
+  if (!Got(file)) {
+    return nullptr;
+  }
+  if (file->inode == own_inode_) {
+    return &own_;
+  }
+  const auto [place, is_new] = spaces_.try_emplace(file->inode);
+  if (!is_new) {
+    return &place->second;
+  }
+  const Sys<std::string> text =
+      context_.kernel.ReadFile(dir, "mountinfo", kMostBytes);
+  // EINVAL: of one that has ended, and is not waited for.
+  if (!exec::FailedWith(text, EINVAL) && Got(text)) {
+    Result<MountinfoExcerpt> excerpt = ExcerptOf(*text, devices_);
+    if (excerpt) {
+      place->second.seen = std::move(excerpt).value();
+      return &place->second;
+    }
+    state_.holders.incomplete = 1;
+  }
+  spaces_.erase(place);  // another one there may tell
+  return nullptr;
+}
+
+void CopySearch::LookAtFiles(std::uint32_t pid, int dir) {
+  Holder holder;
+  holder.pid = pid;
+  for (const auto& [link, kind] : {std::pair("cwd", HolderKind::kCwd),
+                                   std::pair("root", HolderKind::kRoot),
+                                   std::pair("exe", HolderKind::kExe)}) {
+    holder.kind = kind;
+    LookAtFile(dir, link, holder);
+  }
+  LookAtLinks(pid, dir, "fd", HolderKind::kFd);
+  // Whose memory is not the cgroup's may keep whoever looks at it waiting.
+  if (members_.pids.contains(pid) && MapsAny(dir)) {
+    // Of the process: a thread's directory has no map_files.
+    const Result<Process> process = OpenProcess(context_, pid);
+    if (process) {
+      LookAtLinks(pid, process->dir.get(), "map_files", HolderKind::kMap);
+    }
+  }
+}
+
+// map_files has an entry for each mapping, and few are of what is looked for.
+bool CopySearch::MapsAny(int dir) {
+  const Sys<std::string> maps =
+      context_.kernel.ReadFile(dir, "maps", kMostBytes);
+  if (!Got(maps)) {
+    return false;
+  }
+  return std::any_of(wanted_.begin(), wanted_.end(), [&](const Wanted& wanted) {
+    std::array<char, 32> text{};
+    std::snprintf(text.data(), text.size(), " %02x:%02x ", major(wanted.device),
+                  minor(wanted.device));
+    return wanted.is_whole() && maps->find(text.data()) != std::string::npos;
+  });
+}
+
+void CopySearch::LookAtLinks(std::uint32_t pid, int dir, const char* name,
+                             HolderKind kind) {
+  const Sys<UniqueFd> links = context_.kernel.Open(
+      dir, name, O_PATH | O_DIRECTORY, RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS);
+  if (!Got(links)) {
+    return;
+  }
+  const Sys<std::vector<std::string>> names =
+      context_.kernel.List(links->get(), kMostLinks);
+  if (!Got(names)) {
+    return;
+  }
+  if (names->size() == kMostLinks) {
+    state_.holders.incomplete = 1;
+  }
+  Holder holder;
+  holder.pid = pid;
+  holder.kind = kind;
+  for (const std::string& link : *names) {
+    if (IsOver()) {
+      return;
+    }
+    holder.fd =
+        kind == HolderKind::kFd ? ParseNumber<int>(link).value_or(-1) : -1;
+    LookAtFile(links->get(), link, holder);
+  }
+}
+
+void CopySearch::LookAtFile(int dir, const std::string& link, Holder holder) {
+  const Sys<FileFacts> file = context_.kernel.StatLinked(dir, link);
+  if (!Got(file)) {
+    return;
+  }
+  for (const Wanted& wanted : wanted_) {
+    if (wanted.node != 0 && S_ISBLK(file->mode) && file->node == wanted.node) {
+      holder.kind = HolderKind::kDevice;
+      opened_.push_back({0, &wanted, holder});
+    } else if ((wanted.is_whole() && file->device == wanted.device) ||
+               (wanted.node != 0 && file->device == wanted.node)) {
+      const Sys<std::uint64_t> id = context_.kernel.LinkedMountId(dir, link);
+      if (Got(id)) {
+        opened_.push_back({*id, &wanted, holder});
+      }
+    }
+  }
+}
+
+// ---- What was found ----
+
+// The peer groups that receive what is mounted in `group`.
+const std::set<std::uint64_t>& CopySearch::FollowersOf(std::uint64_t group) {
+  const auto [known, is_new] = followers_.try_emplace(group);
+  std::set<std::uint64_t>& all = known->second;
+  if (!is_new) {
+    return all;
+  }
+  all.insert(group);
+  const auto add = [&all](const Space& space) {
+    bool grown = false;
+    for (const MountFacts& mount : space.seen.mounts) {
+      if (mount.peer_group != 0 && all.contains(mount.master)) {
+        grown = all.insert(mount.peer_group).second || grown;
+      }
+    }
+    return grown;
+  };
+  bool grown = true;
+  while (grown) {
+    grown = add(own_);
+    for (const auto& [inode, space] : spaces_) {
+      grown = add(space) || grown;
+    }
+  }
+  return all;
+}
+
+// What is mounted, and at which place of what file system it is attached.
+std::string CopySearch::KeyOf(const MountFacts& mount,
+                              const MountFacts& parent) {
+  const std::string place = PlaceOf(mount, parent);
+  return place.empty()
+             ? ""
+             : std::to_string(mount.device) + '\0' + mount.root + '\0' +
+                   std::to_string(parent.device) + '\0' + place;
+}
+
+void CopySearch::IndexOwn() {
+  for (const MountFacts& mount : own_.seen.mounts) {
+    const MountFacts* const parent = ParentOf(own_, mount);
+    if (parent != nullptr && parent->peer_group != 0) {
+      groups_[KeyOf(mount, *parent)].insert(parent->peer_group);
+    }
+  }
+  groups_.erase("");
+}
+
+// Whether it is there by propagation of one of ours, and goes with that.
+bool CopySearch::Goes(const Space& space, const MountFacts& copy) {
+  const MountFacts* const parent = ParentOf(space, copy);
+  const auto ours =
+      parent == nullptr ? groups_.end() : groups_.find(KeyOf(copy, *parent));
+  return ours != groups_.end() &&
+         std::any_of(ours->second.begin(), ours->second.end(),
+                     [&](std::uint64_t group) {
+                       const auto& all = FollowersOf(group);
+                       return all.contains(parent->peer_group) ||
+                              all.contains(parent->master);
+                     });
+}
+
+// Each process once.
+void CopySearch::Tell(const Wanted& wanted, Holder holder) {
+  const bool is_member = members_.pids.contains(holder.pid);
+  if ((wanted.is_shared && !is_member) || !told_.insert(holder.pid).second) {
+    return;
+  }
+  exec::HoldersState& holders = state_.holders;
+  if (holders.count == exec::kMaxHolders) {
+    holders.more = 1;
+    return;
+  }
+  holder.in_cgroup = is_member ? 1 : 0;
+  if (const Result<Process> process = OpenProcess(context_, holder.pid)) {
+    Describe(context_, *process, &holder);
+  }
+  holders.holders.at(holders.count++) = holder;
+}
+
+void CopySearch::TellMounts(const Space& space) {
+  for (const MountFacts& mount : space.seen.mounts) {
+    for (const Wanted& wanted : wanted_) {
+      if (!wanted.Matches(mount) || Goes(space, mount) ||
+          (!wanted.is_volume && hosts_points_.contains(mount.point))) {
+        continue;
+      }
+      for (const std::uint32_t pid : space.pids) {
+        Holder holder;
+        holder.pid = pid;
+        holder.kind = HolderKind::kMount;
+        holder.is_copy = 1;
+        Tell(wanted, holder);
+      }
+    }
+  }
+}
+
+// What of a volume somebody has mounted beside mountd's, where mountd's are.
+// All who are there have it: of the node's, one is named.
+void CopySearch::TellOwnMounts() {
+  for (const MountFacts& mount : own_.seen.mounts) {
+    for (const Wanted& wanted : wanted_) {
+      if (!wanted.is_volume || !wanted.Matches(mount) || IsPlans(mount) ||
+          paths::IsAtOrBelow(mount.point, paths::kBase)) {
+        continue;
+      }
+      std::set<std::uint32_t> pids = own_.pids;
+      if (plan_.scope == HolderScope::kNode) {
+        pids = {pids.empty() ? kInit : *pids.begin()};
+      }
+      for (const std::uint32_t pid : pids) {
+        Holder holder;
+        holder.pid = pid;
+        holder.kind = HolderKind::kMount;
+        holder.is_copy = 1;
+        Tell(wanted, holder);
+      }
+    }
+  }
+}
+
+// A file of a mount that some namespace shows is that mount's: it is a copy, or
+// goes, or is one of ours, and then the kernel says that it is busy.
+void CopySearch::TellFiles() {
+  for (const Opened& opened : opened_) {
+    const auto shows = [&](const Space& space) {
+      return space.seen.ids.contains(opened.mount_id);
+    };
+    const bool is_shown =
+        opened.mount_id != 0 &&
+        (shows(own_) ||
+         std::any_of(spaces_.begin(), spaces_.end(),
+                     [&](const auto& one) { return shows(one.second); }));
+    if (!is_shown) {
+      Tell(*opened.wanted, opened.holder);
+    }
+  }
+}
+
+// One that ends may have handed on what it has to a child that was not there
+// when they were listed.
+Result<void> CopySearch::LookAtAll(std::set<std::uint32_t> pids) {
+  constexpr int kMostRounds = 16;
+  std::set<std::uint32_t> seen;
+  for (int round = 0; !pids.empty(); ++round) {
+    if (round == kMostRounds) {
+      state_.holders.incomplete = 1;
+      break;
+    }
+    for (const std::uint32_t pid : pids) {
+      if (IsOver()) {
+        return Ok();
+      }
+      LookAt(pid);
+      seen.insert(pid);
+    }
+    MOUNTD_ASSIGN(pids, ProcessesInScope());
+    std::erase_if(pids, [&](std::uint32_t pid) { return seen.contains(pid); });
+  }
+  return Ok();
+}
+
+Result<exec::CopiesState> CopySearch::Run() {
+  if (plan_.has_volume != 0) {
+    MOUNTD_TRY(WantVolume());
+  }
+  MOUNTD_ASSIGN(std::set<std::uint32_t> pids, ProcessesInScope());
+  if (pids.empty()) {
+    return state_;
+  }
+  MOUNTD_TRY(WantMounts());
+  if (wanted_.empty()) {
+    return state_;
+  }
+  MOUNTD_TRY(ReadOwnNamespace());
+  FindShared();
+  MOUNTD_TRY(LookAtAll(std::move(pids)));
+  IndexOwn();
+  for (const auto& [inode, space] : spaces_) {
+    TellMounts(space);
+  }
+  TellOwnMounts();
+  TellFiles();
+  return state_;
+}
+
+}  // namespace
+
+Result<exec::CopiesState> FindCopies(const Context& context,
+                                     const exec::CopiesPlan& plan) {
+  return CopySearch(context, plan).Run();
+}
+
+}  // namespace mountd::propagation

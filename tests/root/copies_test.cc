@@ -1,0 +1,158 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+//
+// Who has a copy of a mount that its unmount does not take from him.
+#include <sched.h>
+#include <sys/mount.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+
+#include "tests/root/cgroup_fixture.h"
+#include "tests/support/copying_task.h"
+
+namespace mountd::testing {
+namespace {
+
+using exec::HolderKind;
+using exec::HolderScope;
+using exec::HoldersState;
+using exec::PlanBody;
+using exec::PlanKind;
+using exec::Propagation;
+using exec::Reply;
+
+constexpr char kMount[] = "/run/mountd/base/a/web/app/data";
+
+bool BindPrivately() {
+  ::mkdir(CopyingTask::kPlace, 0755);
+  return ::unshare(CLONE_NEWNS) == 0 &&
+         ::mount(nullptr, "/", nullptr, MS_PRIVATE | MS_REC, nullptr) == 0 &&
+         ::mount(kMount, CopyingTask::kPlace, nullptr, MS_BIND, nullptr) == 0 &&
+         ::umount2("/run/mountd/base", MNT_DETACH) == 0;
+}
+
+class Copies : public CgroupFixture {
+ protected:
+  void SetUp() override {
+    CgroupFixture::SetUp();
+    if (IsSkipped() || HasFatalFailure()) {
+      return;
+    }
+    cgroup_ = MakeCgroup("web");
+    PrepareBase();
+    const Reply attached = Attach("data", Propagation::kPrivate);
+    ASSERT_EQ(ErrorOf(attached), "");
+    mount_id_ = attached.body.mount.mount_id;
+  }
+  Reply Find(HolderScope scope = HolderScope::kCgroup,
+             std::uint32_t budget_ms = 10'000) {
+    return Call(PlanKind::kFindCopies, [&](PlanBody* body) {
+      body->copies = exec::CopiesPlan{};
+      body->copies.scope = scope;
+      body->copies.budget_ms = budget_ms;
+      body->copies.cgroup = cgroup_;
+      body->copies.count = 1;
+      body->copies.mount_ids[0] = mount_id_;
+    });
+  }
+  HoldersState Found(HolderScope scope = HolderScope::kCgroup) {
+    const Reply reply = Find(scope);
+    EXPECT_EQ(ErrorOf(reply), "");
+    return reply.body.copies.holders;
+  }
+
+  std::uint64_t cgroup_ = 0;
+  std::uint64_t mount_id_ = 0;
+};
+
+TEST_F(Copies, OfAPrivateBindAreTold) {
+  const Child& task = Spawn("web", BindPrivately);
+  const HoldersState found = Found();
+  ASSERT_EQ(found.count, 1U);
+  EXPECT_EQ(found.incomplete, 0U);
+  EXPECT_EQ(found.holders[0].pid, static_cast<std::uint32_t>(task.pid));
+  EXPECT_EQ(found.holders[0].kind, HolderKind::kMount);
+  EXPECT_EQ(found.holders[0].is_copy, 1);
+  EXPECT_EQ(found.holders[0].in_cgroup, 1);
+}
+
+TEST_F(Copies, AreTheCgroupsOwnWhereOthersMayHaveThemToo) {
+  SpawnOutside(BindPrivately);
+  EXPECT_EQ(Found().count, 0U);
+  // Host volumes are everybody's: a stranger's bind is his.
+  EXPECT_EQ(Found(HolderScope::kNode).count, 0U);
+}
+
+TEST_F(Copies, AreNoneInANamespaceThatFollows) {
+  Spawn("web", [] {
+    return ::unshare(CLONE_NEWNS) == 0 &&
+           ::mount(nullptr, "/", nullptr, MS_SLAVE | MS_REC, nullptr) == 0;
+  });
+  EXPECT_EQ(Found().count, 0U);
+}
+
+TEST_F(Copies, AreThoseOfAPartToo) {
+  Spawn("web", [] {
+    ::mkdir(CopyingTask::kPlace, 0755);
+    return ::unshare(CLONE_NEWNS) == 0 &&
+           ::mount(nullptr, "/", nullptr, MS_SLAVE | MS_REC, nullptr) == 0 &&
+           ::mount((std::string(kMount) + "/sub").c_str(), CopyingTask::kPlace,
+                   nullptr, MS_BIND, nullptr) == 0;
+  });
+  EXPECT_EQ(Found().count, 1U);
+}
+
+// Following ours it still is another mount: its parent is not ours' parent's.
+TEST_F(Copies, AreThoseThatFollowOursToo) {
+  Spawn("web", [] {
+    ::mkdir(CopyingTask::kPlace, 0755);
+    return ::unshare(CLONE_NEWNS) == 0 &&
+           ::mount(nullptr, "/", nullptr, MS_SLAVE | MS_REC, nullptr) == 0 &&
+           ::mount(kMount, CopyingTask::kPlace, nullptr, MS_BIND | MS_REC,
+                   nullptr) == 0 &&
+           ::mount(nullptr, CopyingTask::kPlace, nullptr, MS_SLAVE | MS_REC,
+                   nullptr) == 0;
+  });
+  EXPECT_EQ(Found().count, 1U);
+}
+
+TEST_F(Copies, AreNotLookedForLongerThanAsked) {
+  Spawn("web", BindPrivately);
+  const Reply reply = Find(HolderScope::kNode, 1);
+  EXPECT_EQ(ErrorOf(reply), "");
+  // Either it was over, or all had been seen.
+  EXPECT_TRUE(reply.body.copies.holders.incomplete != 0 ||
+              reply.body.copies.holders.count == 1U);
+}
+
+TEST_F(Copies, OfACgroupThatIsGoneAreNone) {
+  cgroup_ = 0x7fffffff;
+  EXPECT_EQ(Found().count, 0U);
+}
+
+TEST_F(Copies, OfCgroupsThatAreNotGrantedAreNotTold) {
+  config_.rules.back().cgroups = {top() + "/other"};
+  EXPECT_EQ(CodeOf(Find()), "PermissionDenied");
+  EXPECT_EQ(CodeOf(Find(HolderScope::kNode)), "PermissionDenied");
+}
+
+// Whatever cannot be read, nobody is told that there is no copy.
+TEST_F(Copies, ACallThatFailsNeverHidesOne) {
+  Spawn("web", BindPrivately);
+  kernel_.FailAt(0, 0);
+  ASSERT_EQ(Found().count, 1U);
+  const std::vector<std::string> calls = kernel_.calls();
+  for (std::size_t k = 1; k <= calls.size(); ++k) {
+    SCOPED_TRACE(std::to_string(k) + " " + calls[k - 1]);
+    kernel_.FailAt(k, EIO);
+    const Reply reply = Find();
+    kernel_.FailAt(0, 0);
+    const HoldersState& found = reply.body.copies.holders;
+    EXPECT_TRUE(!ErrorOf(reply).empty() || found.count == 1U ||
+                found.incomplete != 0);
+  }
+}
+
+}  // namespace
+}  // namespace mountd::testing

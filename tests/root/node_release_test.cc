@@ -1,0 +1,235 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+//
+// Tear-downs while a task has a copy of its own of what is to go, as its
+// runtime's bind is one: nothing of a volume is detached, or told as detached,
+// while somebody on the node can write to it.
+#include <sched.h>
+#include <sys/mount.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <csignal>
+#include <future>
+#include <vector>
+
+#include "tests/root/node_csi_fixture.h"
+#include "tests/support/copying_task.h"
+
+namespace mountd::testing {
+namespace {
+
+using agent::OnTasks;
+using Kind = CopyingTask::Kind;
+
+std::string WithTime(std::string config) {
+  const std::string line = "rpc_retries_ms = 1\n";
+  config.replace(config.find(line), line.size(), "rpc_retries_ms = 60000\n");
+  return config;
+}
+
+bool IsThere(const std::string& path) {
+  struct stat st = {};
+  return ::stat(path.c_str(), &st) == 0;
+}
+
+class NodeRelease : public NodeCsi {
+ protected:
+  NodeRelease() { config_ = WithTime(config_); }
+
+  // Where it is on the host. `own`: it is a file system of its own.
+  std::string PublishOne(bool own) {
+    Tell("NodePublishVolume", own ? "tmpfs" : "");
+    const auto published = client_->PublishVolume("web", Volume());
+    EXPECT_EQ(MessageOf(published), "Ok");
+    Tell("", "");
+    return published ? published->host_path : "";
+  }
+  void Restart() {
+    Node::Kill(Node::Processes("mountd"));
+    Connect();
+  }
+  bool BecomesDetached() {
+    return Eventually([&] {
+      const auto later = client_->GetReceipt("web");
+      return later && later->node_detached && later->owed.empty();
+    });
+  }
+};
+
+// The attack on whoever believes an unmount that succeeds.
+TEST_F(NodeRelease, AnUnmountAloneLosesData) {
+  ASSERT_EQ(::mkdir("/run/naive", 0700), 0);
+  ASSERT_EQ(::mount("/run/host/a", "/run/naive", nullptr, MS_BIND, nullptr), 0);
+  const CopyingTask task("/run/naive", Kind::kPrivate);
+  ASSERT_GT(task.pid(), 0);
+  EXPECT_EQ(::umount2("/run/naive", 0), 0);
+  // Another node has the volume by now.
+  EXPECT_EQ(task.Write("late"), 0);
+  EXPECT_TRUE(IsThere("/run/host/a/late"));
+}
+
+TEST_F(NodeRelease, IsRefusedWhileATaskHasACopy) {
+  for (const bool own : {false, true}) {
+    for (const Kind kind :
+         {Kind::kPrivate, Kind::kShared, Kind::kUserNamespace, Kind::kOpenFile,
+          Kind::kHandedOn, Kind::kThread, Kind::kThreadAlone}) {
+      if (kind == Kind::kOpenFile && !own) {
+        continue;  // a directory of a file system that others use, too
+      }
+      SCOPED_TRACE(std::to_string(static_cast<int>(kind)) +
+                   (own ? ", own" : ""));
+      const std::string path = PublishOne(own);
+      CopyingTask task(path, kind);
+      ASSERT_GT(task.pid(), 0);
+      const auto unpublished = client_->UnpublishVolume("web", "data");
+      EXPECT_EQ(Outcome(unpublished), "Busy");
+      EXPECT_NE(
+          MessageOf(unpublished).find("pid " + std::to_string(task.pid())),
+          std::string::npos)
+          << MessageOf(unpublished);
+      const auto released = client_->ReleaseAllocation("web");
+      EXPECT_EQ(Outcome(released), "Busy") << MessageOf(released);
+      // All is as it was, and nothing is owed.
+      EXPECT_EQ(Recorded(), "staged published");
+      EXPECT_TRUE(client_->ListOwed()->empty());
+      EXPECT_EQ(task.Write("one"), 0);
+      EXPECT_TRUE(IsThere(path + "/one"));
+      task.End();
+      EXPECT_EQ(Unpublish(), "Ok");
+      EXPECT_TRUE(NothingIsLeft()) << Recorded();
+    }
+  }
+}
+
+TEST_F(NodeRelease, WaitsForTheTasks) {
+  const std::string path = PublishOne(false);
+  CopyingTask task(path, Kind::kPrivate);
+  ASSERT_GT(task.pid(), 0);
+  auto other = node_->Connect();
+  ASSERT_EQ(MessageOf(other), "Ok");
+  auto released = std::async(std::launch::async, [&] {
+    return other->ReleaseAllocation("web", OnTasks::kWait);
+  });
+  EXPECT_TRUE(Eventually([&] {
+    const auto all = client_->ListOperations();
+    return all && std::any_of(all->begin(), all->end(), [](const auto& one) {
+             return one.method == "ReleaseAllocation" && one.step == "tasks";
+           });
+  }));
+  EXPECT_EQ(task.Write("meanwhile"), 0);
+  EXPECT_EQ(Recorded(), "staged published");
+  task.End();
+  const Result<agent::Receipt> receipt = released.get();
+  ASSERT_EQ(MessageOf(receipt), "Ok");
+  EXPECT_TRUE(receipt->node_detached);
+  EXPECT_TRUE(NothingIsLeft() || !client_->GetAllocation("web"));
+}
+
+TEST_F(NodeRelease, IgnoringTasksTellsThatItIsNotDetached) {
+  for (const bool own : {false, true}) {
+    for (const Kind kind : {Kind::kPrivate, Kind::kOpenFile}) {
+      if (kind == Kind::kOpenFile && !own) {
+        continue;
+      }
+      SCOPED_TRACE(std::to_string(static_cast<int>(kind)) +
+                   (own ? ", own" : ""));
+      ASSERT_EQ(Outcome(client_->PrepareAllocation("web")), "Ok");
+      const std::string path = PublishOne(own);
+      CopyingTask task(path, kind);
+      ASSERT_GT(task.pid(), 0);
+      const std::size_t unstaged = Asked("NodeUnstageVolume");
+      const auto receipt = client_->ReleaseAllocation("web", OnTasks::kIgnore);
+      ASSERT_EQ(MessageOf(receipt), "Ok");
+      EXPECT_FALSE(receipt->node_detached);
+      EXPECT_EQ(receipt->owed.size(), 1U);
+      // The plugin detaches nothing below who writes, over a restart, too.
+      for (int round = 0; round < 2; ++round) {
+        EXPECT_EQ(task.Write("late" + std::to_string(round)), 0);
+        const auto owed = client_->ListOwed();
+        ASSERT_EQ(MessageOf(owed), "Ok");
+        ASSERT_EQ(owed->size(), 1U);
+        EXPECT_EQ(owed->front().kind, "unstage");
+        EXPECT_NE(
+            owed->front().reason.find("pid " + std::to_string(task.pid())),
+            std::string::npos)
+            << owed->front().reason;
+        EXPECT_EQ(Asked("NodeUnstageVolume"), unstaged);
+        const auto later = client_->GetReceipt("web");
+        EXPECT_TRUE(later && !later->node_detached);
+        Restart();
+      }
+      task.End();
+      EXPECT_TRUE(BecomesDetached());
+      EXPECT_EQ(Asked("NodeUnstageVolume"), unstaged + 1);
+      EXPECT_TRUE(client_->ListOwed()->empty());
+      EXPECT_EQ(MountPointsUnder(kFaultDirectory).size(), 1U);
+    }
+  }
+}
+
+TEST_F(NodeRelease, AnUnpublishThatIgnoresTasksIsOwedToo) {
+  const std::string path = PublishOne(false);
+  CopyingTask task(path, Kind::kPrivate);
+  ASSERT_GT(task.pid(), 0);
+  EXPECT_EQ(Outcome(client_->UnpublishVolume("web", "data", OnTasks::kIgnore)),
+            "Ok");
+  EXPECT_EQ(client_->ListOwed()->size(), 1U);
+  // It is no task of another allocation's: who comes next has to wait.
+  EXPECT_EQ(Publish(), "Busy");
+  const auto receipt = client_->ReleaseAllocation("web");
+  ASSERT_EQ(MessageOf(receipt), "Ok");
+  EXPECT_FALSE(receipt->node_detached);
+  task.End();
+  EXPECT_TRUE(BecomesDetached());
+}
+
+// What is in an inbox goes for the task as well, and is no copy.
+TEST_F(NodeRelease, WhatGoesByPropagationIsNoCopy) {
+  const std::string path = PublishOne(false);
+  ASSERT_EQ(MessageOf(client_->BindMount(
+                "web", {.task = "app",
+                        .name = "data",
+                        .source_type = agent::SourceType::kVolume,
+                        .source = "data",
+                        .task_path = "/data"})),
+            "Ok");
+  // A namespace that follows the host's, as of a sandboxed service.
+  const pid_t task = ::fork();
+  if (task == 0) {
+    const bool ok =
+        ::unshare(CLONE_NEWNS) == 0 &&
+        ::mount(nullptr, "/", nullptr, MS_SLAVE | MS_REC, nullptr) == 0;
+    ::kill(::getpid(), ok ? SIGSTOP : SIGKILL);
+    ::_exit(1);
+  }
+  int status = 0;
+  ASSERT_EQ(::waitpid(task, &status, WUNTRACED), task);
+  ASSERT_TRUE(WIFSTOPPED(status));
+  const auto receipt = client_->ReleaseAllocation("web");
+  EXPECT_EQ(MessageOf(receipt), "Ok");
+  EXPECT_TRUE(receipt && receipt->node_detached);
+  ::kill(task, SIGKILL);
+  ::waitpid(task, nullptr, 0);
+}
+
+TEST_F(NodeRelease, AnotherUsersCopiesKeepNobody) {
+  ASSERT_EQ(Outcome(client_->PrepareAllocation("other")), "Ok");
+  agent::VolumeSpec spec = Volume();
+  spec.usage.access_mode = "multi-node-multi-writer";
+  const auto mine = client_->PublishVolume("web", spec);
+  ASSERT_EQ(MessageOf(mine), "Ok");
+  const auto theirs = client_->PublishVolume("other", spec);
+  ASSERT_EQ(MessageOf(theirs), "Ok");
+  CopyingTask task(theirs->host_path, Kind::kPrivate);
+  ASSERT_GT(task.pid(), 0);
+  EXPECT_EQ(Unpublish(), "Ok");
+  EXPECT_EQ(Outcome(client_->UnpublishVolume("other", "data")), "Busy");
+  task.End();
+  EXPECT_EQ(Outcome(client_->UnpublishVolume("other", "data")), "Ok");
+  EXPECT_EQ(MessageOf(client_->ReleaseAllocation("other")), "Ok");
+}
+
+}  // namespace
+}  // namespace mountd::testing

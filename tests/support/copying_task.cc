@@ -1,0 +1,169 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#include "tests/support/copying_task.h"
+
+#include <fcntl.h>
+#include <sched.h>
+#include <sys/mount.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <csignal>
+#include <thread>
+
+namespace mountd::testing {
+namespace {
+
+using Kind = CopyingTask::Kind;
+
+bool Copy(const std::string& source) {
+  return ::unshare(CLONE_NEWNS) == 0 &&
+         ::mount(nullptr, "/", nullptr, MS_PRIVATE | MS_REC, nullptr) == 0 &&
+         ::mount(source.c_str(), CopyingTask::kPlace, nullptr, MS_BIND,
+                 nullptr) == 0 &&
+         ::umount2("/run/mountd/base", MNT_DETACH) == 0;
+}
+
+int Make(int directory, const std::string& name) {
+  const int fd = ::openat(directory, name.c_str(), O_CREAT | O_WRONLY, 0600);
+  if (fd < 0) {
+    return errno;
+  }
+  ::close(fd);
+  return 0;
+}
+
+// Answers each name with the errno of making that file.
+void Serve(int socket, bool ok, int directory) {
+  int outcome = ok ? 0 : -1;
+  (void)!::write(socket, &outcome, sizeof(outcome));
+  std::array<char, 256> name{};
+  for (ssize_t size = 0;
+       (size = ::read(socket, name.data(), name.size())) > 0;) {
+    const std::string file(name.data(), static_cast<std::size_t>(size));
+    outcome =
+        directory >= 0
+            ? Make(directory, file)
+            : Make(AT_FDCWD, std::string(CopyingTask::kPlace) + "/" + file);
+    (void)!::write(socket, &outcome, sizeof(outcome));
+  }
+  ::_exit(0);
+}
+
+void ServeFile(int socket, const std::string& source) {
+  const bool copied = Copy(source);
+  const int directory =
+      ::open(CopyingTask::kPlace, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  const bool alone = copied && directory >= 0 &&
+                     ::umount2(CopyingTask::kPlace, MNT_DETACH) == 0;
+  Serve(socket, alone, directory);
+}
+
+// One ends that had the namespace, and the other goes on there.
+void ServeHandedOn(int socket, const std::string& source) {
+  int ready[2] = {-1, -1};
+  bool ok = ::pipe(ready) == 0;
+  const pid_t first = ::fork();
+  if (first == 0) {
+    const char done = Copy(source) ? 1 : 0;
+    (void)!::write(ready[1], &done, 1);
+    for (;;) {
+      ::pause();
+    }
+  }
+  char done = 0;
+  ok = ok && ::read(ready[0], &done, 1) == 1 && done == 1;
+  const std::string path = "/proc/" + std::to_string(first) + "/ns/mnt";
+  const int mounts = ::open(path.c_str(), O_RDONLY);
+  ok = ok && ::setns(mounts, CLONE_NEWNS) == 0;
+  ::close(mounts);
+  ::kill(first, SIGKILL);
+  ::waitpid(first, nullptr, 0);
+  Serve(socket, ok, -1);
+}
+
+void Become(int socket, const std::string& source, Kind kind) {
+  ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+  switch (kind) {
+    case Kind::kPrivate:
+      Serve(socket, Copy(source), -1);
+      break;
+    case Kind::kShared:
+      Serve(socket,
+            Copy(source) && ::mount(nullptr, CopyingTask::kPlace, nullptr,
+                                    MS_SHARED, nullptr) == 0,
+            -1);
+      break;
+    case Kind::kUserNamespace:
+      Serve(socket, Copy(source) && ::unshare(CLONE_NEWUSER | CLONE_NEWNS) == 0,
+            -1);
+      break;
+    case Kind::kOpenFile:
+      ServeFile(socket, source);
+      break;
+    case Kind::kHandedOn:
+      ServeHandedOn(socket, source);
+      break;
+    case Kind::kThread:
+    case Kind::kThreadAlone:
+      std::thread([&] { Serve(socket, Copy(source), -1); }).detach();
+      if (kind == Kind::kThreadAlone) {
+        ::syscall(SYS_exit, 0);
+      }
+      for (;;) {
+        ::pause();
+      }
+  }
+}
+
+}  // namespace
+
+CopyingTask::CopyingTask(const std::string& source, Kind kind) {
+  int ends[2] = {-1, -1};
+  if (::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0) {
+    return;
+  }
+  ::mkdir(kPlace, 0755);
+  const pid_t pid = ::fork();
+  if (pid == 0) {
+    ::close(ends[0]);
+    // By value: the first thread's stack goes with it.
+    static std::string kept;
+    kept = source;
+    Become(ends[1], kept, kind);
+    ::_exit(1);
+  }
+  ::close(ends[1]);
+  socket_ = ends[0];
+  pid_ = pid;
+  int made = -1;
+  if (::read(socket_, &made, sizeof(made)) != sizeof(made) || made != 0) {
+    End();
+  }
+}
+
+int CopyingTask::Write(const std::string& name) const {
+  int outcome = EPIPE;
+  if (::send(socket_, name.data(), name.size(), MSG_NOSIGNAL) < 0 ||
+      ::read(socket_, &outcome, sizeof(outcome)) != sizeof(outcome)) {
+    return EPIPE;
+  }
+  return outcome;
+}
+
+void CopyingTask::End() {
+  if (pid_ > 0) {
+    ::kill(pid_, SIGKILL);
+    ::waitpid(pid_, nullptr, 0);
+  }
+  ::close(socket_);
+  pid_ = -1;
+  socket_ = -1;
+}
+
+}  // namespace mountd::testing
