@@ -20,6 +20,7 @@
 #include <thread>
 
 #include "tests/support/eventually.h"
+#include "tests/support/network_inventory.h"
 
 namespace mountd::testing {
 namespace {
@@ -122,6 +123,7 @@ Inventory Inventory::Take() {
   AddLines("/proc/self/mountinfo", "mount", &inventory.items);
   AddLines("/proc/net/fib_trie", "route", &inventory.items);
   AddLinks(&inventory.items);
+  AddNetworkInventory(&inventory.items);
   AddRuleset(&inventory.items);
   AddFiles(&inventory.items);
   AddOpenFds(&inventory.items);

@@ -22,8 +22,10 @@ class PrivateNamespaces : public ::testing::Test {
   UniqueFd network_;
 };
 
-// Everything that could leak: mountinfo, links, addresses of lo, the nftables
-// ruleset, all of /run's tree, open fds. Two are equal if nothing did.
+// Everything that could leak: mountinfo, links, addresses of lo, routes, rules
+// of routing, neighbours, settings of the network (network_inventory.h), the
+// nftables ruleset, all of /run's tree, this process's open fds. Two are equal
+// if nothing did.
 struct Inventory {
   static Inventory Take();
   std::set<std::string> items;
