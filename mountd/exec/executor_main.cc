@@ -90,6 +90,7 @@ Result<void> Run(const Options& options, const AroundKernel& around) {
   MOUNTD_ASSIGN(const UniqueFd socket, TakeSocket(options));
   MOUNTD_ASSIGN(const uid_t peer, FindUser(options.peer_user));
   MOUNTD_TRY(CheckPeer(socket.get(), peer));
+  MOUNTD_TRY(LayPrivilegesDown());
   MOUNTD_ASSIGN(const Config config, LoadConfig(options.config, true));
   MOUNTD_TRY(DropPrivileges(config.cni.enabled()));
   // Modes are given in full; nothing of the executor's memory on disk.

@@ -47,7 +47,39 @@ bool Holds(cap_value_t cap, cap_flag_t set = CAP_EFFECTIVE) {
          value == CAP_SET;
 }
 
+Result<void> SetCapabilities(const Values& permitted, const Values& effective) {
+  const Caps caps(cap_init());
+  if (caps == nullptr ||
+      cap_set_flag(caps.get(), CAP_PERMITTED,
+                   static_cast<int>(permitted.size()), permitted.data(),
+                   CAP_SET) != 0 ||
+      (!effective.empty() && cap_set_flag(caps.get(), CAP_EFFECTIVE,
+                                          static_cast<int>(effective.size()),
+                                          effective.data(), CAP_SET) != 0) ||
+      cap_set_proc(caps.get()) != 0) {
+    return Failed("cap_set_proc");
+  }
+  return Ok();
+}
+
+Result<void> ForbidNewPrivileges() {
+  return ::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0
+             ? Ok()
+             : Result<void>(Failed("prctl"));
+}
+
 }  // namespace
+
+Result<void> LayPrivilegesDown() {
+  Values permitted(kKept.begin(), kKept.end());
+  for (const cap_value_t other : {CAP_NET_RAW, CAP_SETPCAP}) {
+    if (Holds(other, CAP_PERMITTED)) {
+      permitted.push_back(other);
+    }
+  }
+  MOUNTD_TRY(SetCapabilities(permitted, {}));
+  return ForbidNewPrivileges();
+}
 
 Result<void> DropPrivileges(bool runs_cni) {
   Values permitted(kKept.begin(), kKept.end());
@@ -58,23 +90,14 @@ Result<void> DropPrivileges(bool runs_cni) {
     return Failed("cap_reset_ambient");
   }
   // A unit's CapabilityBoundingSet= has left nothing to drop, nor the right to.
-  if (Holds(CAP_SETPCAP)) {
+  if (Holds(CAP_SETPCAP, CAP_PERMITTED)) {
+    Values all = permitted;
+    all.push_back(CAP_SETPCAP);
+    MOUNTD_TRY(SetCapabilities(all, {CAP_SETPCAP}));
     MOUNTD_TRY(DropBounding(permitted));
   }
-  const Caps caps(cap_init());
-  if (caps == nullptr ||
-      cap_set_flag(caps.get(), CAP_PERMITTED,
-                   static_cast<int>(permitted.size()), permitted.data(),
-                   CAP_SET) != 0 ||
-      cap_set_flag(caps.get(), CAP_EFFECTIVE, kKept.size(), kKept.data(),
-                   CAP_SET) != 0 ||
-      cap_set_proc(caps.get()) != 0) {
-    return Failed("cap_set_proc");
-  }
-  if (::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0) {
-    return Failed("prctl");
-  }
-  return Ok();
+  MOUNTD_TRY(SetCapabilities(permitted, {kKept.begin(), kKept.end()}));
+  return ForbidNewPrivileges();
 }
 
 std::uint64_t EffectiveCapabilities() {

@@ -7,6 +7,11 @@
 
 namespace mountd::exec {
 
+// Before the configuration is parsed: no capability is effective, none but
+// those of DropPrivileges (and CAP_SETPCAP, which that needs) can become so
+// again, and nothing that is executed gains any (no_new_privs).
+Result<void> LayPrivilegesDown();
+
 // Reduces this process to what the executor needs, for good: the capabilities
 // CAP_SYS_ADMIN (mounts, namespaces), CAP_NET_ADMIN (links, rules),
 // CAP_DAC_READ_SEARCH (a source below a directory that is closed to root, a

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 #include <fcntl.h>
 #include <sched.h>
+#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -18,8 +19,14 @@ namespace mountd::exec {
 namespace {
 
 // Its namespace, to the parent; or an errno instead. Then it waits to be
-// killed.
-[[noreturn]] void EnterAndTell(int socket) {
+// killed, or to be the last of its parent. Who gets into the namespace finds
+// nothing of the executor's in it: it keeps its end of the socket alone.
+[[noreturn]] void EnterAndTell(int parents) {
+  constexpr int socket = 0;
+  if (::prctl(PR_SET_PDEATHSIG, SIGKILL) < 0 || ::dup2(parents, socket) < 0 ||
+      ::close_range(socket + 1, ~0U, 0) < 0) {
+    ::_exit(1);
+  }
   const int fd = ::unshare(CLONE_NEWUSER) == 0
                      ? ::open("/proc/self/ns/user", O_RDONLY | O_CLOEXEC)
                      : -1;

@@ -7,7 +7,13 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
+#include <filesystem>
+#include <fstream>
+#include <set>
+#include <thread>
 
+#include "tests/root/attacker.h"
 #include "tests/root/executor_fixture.h"
 
 namespace mountd::testing {
@@ -24,6 +30,11 @@ std::string OwnerOf(const std::string& path) {
   return ::lstat(path.c_str(), &st) == 0
              ? std::to_string(st.st_uid) + ":" + std::to_string(st.st_gid)
              : "none";
+}
+
+std::string ReadLinkOf(const std::string& path) {
+  std::error_code gone;
+  return std::filesystem::read_symlink(path, gone).string();
 }
 
 class IdMap : public ExecutorFixture {
@@ -137,7 +148,7 @@ TEST_F(IdMap, AFileSystemThatCannotIsNamed) {
 
 TEST_F(IdMap, ATreeOfWhichAPartCannotIsRefusedWhole) {
   MakeDirectories("/run/host/data/sub");
-  ASSERT_EQ(::mount("proc", "/run/host/data/sub", "proc", 0, nullptr), 0);
+  ASSERT_EQ(::mount("ramfs", "/run/host/data/sub", "ramfs", 0, nullptr), 0);
   const Reply reply = Send(MappedRequest());
   EXPECT_EQ(CodeOf(reply), "NotSupported");
   EXPECT_NE(ErrorOf(reply).find("below"), std::string::npos) << ErrorOf(reply);
@@ -218,6 +229,48 @@ TEST_F(IdMap, AMapTheKernelRefusesIsAnError) {
   EXPECT_FALSE(real_.NewUserNamespace("1000 2000 0\n"));
   EXPECT_FALSE(real_.NewUserNamespace("nonsense"));
   EXPECT_TRUE(real_.NewUserNamespace("1000 2000 1\n"));
+}
+
+// Whoever gets into the new namespace is root in it: of the child that made it
+// it could take all fds that it finds (/proc/<pid>/fd), the executor's own too.
+TEST_F(IdMap, TheChildThatMakesAMapHasNoneOfTheExecutorsFds) {
+  const UniqueFd ours(::open("/run/host/data", O_PATH | O_CLOEXEC));
+  std::atomic<bool> over = false;
+  std::set<std::string> had;
+  std::atomic<int> looks = 0;
+  const std::string own = ReadLinkOf("/proc/self/ns/user");
+  std::thread watcher([&] {
+    const std::string children =
+        "/proc/self/task/" + std::to_string(::getpid()) + "/children";
+    while (!over) {
+      std::ifstream list(children);
+      for (std::string pid; list >> pid;) {
+        const std::string proc = "/proc/" + pid;
+        const std::string users = ReadLinkOf(proc + "/ns/user");
+        if (users.empty() || users == own) {
+          continue;  // it is a copy of this process yet
+        }
+        std::error_code gone;
+        for (const auto& fd :
+             std::filesystem::directory_iterator(proc + "/fd", gone)) {
+          had.insert(ReadLinkOf(fd.path()));
+        }
+        ++looks;
+      }
+    }
+  });
+  EXPECT_TRUE(Within([&] {
+    EXPECT_TRUE(real_.NewUserNamespace("1000 2000 1\n"));
+    return looks >= 5;
+  }));
+  over = true;
+  watcher.join();
+  EXPECT_FALSE(had.contains("/run/host/data"));
+  for (const std::string& file : had) {
+    EXPECT_TRUE(file.empty() || file.starts_with("socket:") ||
+                file.starts_with("user:"))
+        << file;
+  }
 }
 
 }  // namespace

@@ -13,7 +13,9 @@
 #include <cstring>
 #include <fstream>
 
+#include "tests/root/attacker.h"
 #include "tests/root/executor_fixture.h"
+#include "tests/support/fuse_server.h"
 
 namespace mountd::testing {
 namespace {
@@ -42,7 +44,7 @@ class Program : public ExecutorFixture {
     ExecutorFixture::TearDown();
   }
 
-  void Start(const char* peer_user = "0") {
+  void Start(const char* peer_user = "0", const char* config = kConfigPath) {
     std::array<int, 2> ends{};
     ASSERT_EQ(
         ::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends.data()),
@@ -59,7 +61,7 @@ class Program : public ExecutorFixture {
       }
       ::setenv("LISTEN_FDS", "1", 1);
       ::setenv("LISTEN_PID", std::to_string(::getpid()).c_str(), 1);
-      ::execl(MOUNTD_EXEC, MOUNTD_EXEC, "--config", kConfigPath, "--peer-user",
+      ::execl(MOUNTD_EXEC, MOUNTD_EXEC, "--config", config, "--peer-user",
               peer_user, nullptr);
       ::_exit(127);
     }
@@ -112,6 +114,38 @@ TEST_F(Program, HoldsItsCapabilitiesAndNoMore) {
   ASSERT_EQ(::stat("/proc/self/ns/mnt", &own), 0);
   EXPECT_EQ(hello.body.hello.mount_namespace, own.st_ino);
   EXPECT_EQ(Stop(), 0);
+}
+
+// A parser's mistake is worth as much as what it is given: while the file is
+// read nothing is effective, and nothing that was not to stay comes back.
+TEST_F(Program, ReadsItsConfigurationWithoutPrivileges) {
+  MakeDirectories("/run/fuse");
+  FuseServer server("/run/fuse");
+  if (!server.valid()) {
+    GTEST_SKIP() << "cannot mount FUSE";
+  }
+  server.Hang();
+  Start("0", "/run/fuse/file");
+  const auto line = [&](const std::string& label) {
+    std::ifstream status("/proc/" + std::to_string(pid_) + "/status");
+    for (std::string text; std::getline(status, text);) {
+      if (text.starts_with(label)) {
+        return text.substr(label.size());
+      }
+    }
+    return std::string();
+  };
+  // It gets no further than to open the file.
+  EXPECT_TRUE(Within([&] { return line("CapEff:\t") == "0000000000000000"; }));
+  EXPECT_EQ(line("NoNewPrivs:\t"), "1");
+  const std::uint64_t permitted = std::stoull(line("CapPrm:\t"), nullptr, 16);
+  for (const int gone : {CAP_SYS_MODULE, CAP_DAC_OVERRIDE, CAP_SYS_RAWIO,
+                         CAP_SYS_BOOT, CAP_FOWNER, CAP_KILL, CAP_MKNOD}) {
+    EXPECT_EQ(permitted >> static_cast<unsigned>(gone) & 1U, 0U) << gone;
+  }
+  server.Die();
+  EXPECT_NE(Stop(), 0);  // that is no configuration
+  Unmount("/run/fuse");
 }
 
 TEST_F(Program, TakesNoFdThatThePlanDoesNot) {
