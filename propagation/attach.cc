@@ -8,6 +8,7 @@
 #include "propagation/clone.h"
 #include "propagation/container_target.h"
 #include "propagation/directory_target.h"
+#include "propagation/kernel_filesystems.h"
 #include "propagation/swap.h"
 #include "propagation/target.h"
 
@@ -48,12 +49,10 @@ Result<MountState> Adopt(const Context& context, const Way& way) {
 Result<MountState> AttachClone(const Context& context, const Way& way,
                                Undo* undo) {
   exec::Kernel& kernel = context.kernel;
-  MOUNTD_ASSIGN(const UniqueFd tree, MakeClone(context, way.source, way.spec));
-  MOUNTD_ASSIGN(const FileFacts clone,
-                Named(kernel.Stat(tree.get(), ""), "statx", way.spec.object));
-  MOUNTD_TRY(Named(kernel.AttachTree(tree.get(), way.target.point.get()),
+  MOUNTD_ASSIGN(const Clone made, MakeClone(context, way.source, way.spec));
+  MOUNTD_TRY(Named(kernel.AttachTree(made.tree.get(), way.target.point.get()),
                    "move_mount", way.spec.object));
-  undo->Add([&kernel, &target = way.target, clone] {
+  undo->Add([&kernel, &target = way.target, clone = made.file] {
     // If mountd gave this plan up it may have detached the mount already, and
     // attached another; of another source, as long as this executor holds on
     // to its own (LetGo). Before Linux 6.8 it may well have the same id.
@@ -65,7 +64,9 @@ Result<MountState> AttachClone(const Context& context, const Way& way,
           kernel.Unmount(target.task.get(), target.name, MNT_DETACH));
     }
   });
-  return Settle(context, way.source, tree, way.base.facts.mount_id, way.spec);
+  MOUNTD_TRY(CheckClone(context, made.file.mount_id, way.spec));
+  return Settle(context, way.source, made.tree, way.base.facts.mount_id,
+                way.spec);
 }
 
 Result<MountState> AttachToInbox(const Context& context, const AttachPlan& plan,
@@ -134,10 +135,16 @@ Result<void> Attach(const Context& context, const AttachPlan& plan, int fd,
   MOUNTD_TRY(OpenSource(context, way.base, plan, &way.source, &undo));
   MOUNTD_TRY(
       CheckSourcePropagation(way.source, plan.propagation, way.spec.object));
-  MOUNTD_ASSIGN(const MountState state,
-                AttachToTarget(context, plan, fd, &way, &undo));
+  const Result<MountState> attached =
+      AttachToTarget(context, plan, fd, &way, &undo);
+  if (!attached) {
+    if (context.checked != nullptr) {
+      context.checked->Failed(way.source.file);
+    }
+    return attached.error();
+  }
   MOUNTD_TRY(LetGo(context, way.spec.object, &way.source));
-  MOUNTD_TRY(tell(state));
+  MOUNTD_TRY(tell(*attached));
   undo.Commit();
   return Ok();
 }

@@ -82,6 +82,7 @@ Result<CallerDirectory> WalkFrom(const Context& context,
   constexpr std::uint64_t kBelow = RESOLVE_BENEATH | RESOLVE_NO_XDEV | kNoLinks;
   exec::Kernel& kernel = context.kernel;
   CallerDirectory found;
+  found.root = root;
   MOUNTD_ASSIGN(found.parent, Named(kernel.Open(exec::kFromRoot, root,
                                                 O_PATH | O_DIRECTORY, kNoLinks),
                                     "openat2", object));

@@ -7,7 +7,8 @@ namespace mountd::propagation {
 
 // A directory that a caller passed as an fd, as this executor found it again.
 struct CallerDirectory {
-  UniqueFd parent;  // O_PATH; only root, or the caller, renames in it
+  std::string root;  // the alloc_roots that it lies beneath
+  UniqueFd parent;   // O_PATH; only root, or the caller, renames in it
   std::string name;
   UniqueFd fd;  // O_PATH, of the executor's own
   exec::FileFacts file;

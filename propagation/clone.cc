@@ -4,6 +4,7 @@
 #include <sys/mount.h>
 
 #include "propagation/idmap.h"
+#include "propagation/kernel_filesystems.h"
 
 namespace mountd::propagation {
 namespace {
@@ -131,16 +132,27 @@ Result<UniqueFd> TreeOf(const Context& context, const Source& source,
 
 }  // namespace
 
-Result<UniqueFd> MakeClone(const Context& context, const Source& source,
-                           const CloneSpec& spec, Depth depth) {
+Result<Clone> MakeClone(const Context& context, const Source& source,
+                        const CloneSpec& spec, Depth depth) {
   exec::Kernel& kernel = context.kernel;
   const bool recursive = depth == Depth::kWholeTree;
-  MOUNTD_ASSIGN(UniqueFd tree, TreeOf(context, source, recursive, spec.object));
-  MOUNTD_TRY(Named(
-      kernel.SetMount(tree.get(), recursive, ChangeFor(spec, source.read_only)),
-      "mount_setattr", spec.object));
-  MOUNTD_TRY(MapIds(context, source, tree, spec.ids, spec.object));
-  return tree;
+  if (recursive) {
+    MOUNTD_TRY(CheckBelow(context, source, spec.object));
+  }
+  Clone clone;
+  MOUNTD_ASSIGN(clone.tree, TreeOf(context, source, recursive, spec.object));
+  MOUNTD_TRY(Named(kernel.SetMount(clone.tree.get(), recursive,
+                                   ChangeFor(spec, source.read_only)),
+                   "mount_setattr", spec.object));
+  MOUNTD_TRY(MapIds(context, source, clone.tree, spec.ids, spec.object));
+  MOUNTD_ASSIGN(clone.file,
+                Named(kernel.Stat(clone.tree.get(), ""), "statx", spec.object));
+  if (recursive && context.checked != nullptr && !source.made.valid() &&
+      spec.propagation != Propagation::kBidirectional) {
+    // Until the plan fails, by CheckClone or otherwise (attach.cc).
+    context.checked->Checked(source.file, clone.file.mount_id);
+  }
+  return clone;
 }
 
 Result<MountState> Settle(const Context& context, const Source& source,

@@ -15,13 +15,19 @@ struct CloneSpec {
 
 enum class Depth { kWholeTree, kTopOnly };
 
+struct Clone {
+  UniqueFd tree;
+  exec::FileFacts file;  // of its root
+};
+
 // A detached copy of `source`, with all mounts below it or without, or what was
 // made for this plan itself: nosuid and nodev always, read-only if `spec` or
 // the source's declaration says so. Never is anything of it visible with weaker
-// flags, nor with ids that are not mapped.
-Result<UniqueFd> MakeClone(const Context& context, const Source& source,
-                           const CloneSpec& spec,
-                           Depth depth = Depth::kWholeTree);
+// flags, nor with ids that are not mapped. FailedPrecondition if a file system
+// of the kernel is mounted below it: CheckClone (kernel_filesystems.h) says so
+// of what came meanwhile.
+Result<Clone> MakeClone(const Context& context, const Source& source,
+                        const CloneSpec& spec, Depth depth = Depth::kWholeTree);
 
 // Sets the propagation of a clone once it is attached, and reads it back:
 // attaching below a shared parent has made the whole tree shared again, and its

@@ -9,6 +9,7 @@
 #include <memory>
 
 #include "propagation/container.h"
+#include "propagation/kernel_filesystems.h"
 #include "propagation/outside_inbox.h"
 
 namespace mountd::propagation {
@@ -19,9 +20,8 @@ using exec::MountState;
 using exec::Named;
 
 struct Attachment {
-  UniqueFd clone;
-  std::uint64_t id = 0;  // of the clone
-  std::string path;      // in the container
+  Clone clone;
+  std::string path;  // in the container
 };
 
 // FailedPrecondition if what is mounted in the mount `id` goes to others, too:
@@ -63,7 +63,8 @@ Result<UniqueFd> OpenTarget(const Context& context, const ForeignRoots& roots,
 Result<void> CheckWasNotSent(const Context& context, const Attachment& attached,
                              std::uint64_t holder, const CloneSpec& spec) {
   if (spec.propagation != exec::Propagation::kBidirectional) {
-    MOUNTD_TRY(CheckSendsNothing(context, attached.id, attached.path));
+    MOUNTD_TRY(CheckSendsNothing(context, attached.clone.file.mount_id,
+                                 attached.path));
   }
   return CheckSendsNothing(context, holder, attached.path);
 }
@@ -81,18 +82,19 @@ Result<MountState> AttachHere(const Context& context, const Source& source,
   MOUNTD_ASSIGN(const FileFacts there,
                 Named(context.kernel.Stat(target.get(), ""), "statx", path));
   MOUNTD_TRY(CheckSendsNothing(context, there.mount_id, path));
-  MOUNTD_TRY(
-      Named(context.kernel.AttachTree(attachment.clone.get(), target.get()),
-            "move_mount", path));
+  MOUNTD_TRY(Named(
+      context.kernel.AttachTree(attachment.clone.tree.get(), target.get()),
+      "move_mount", path));
   exec::Undo undo;
   undo.Add([&] {
-    IgnoreBecauseBestEffort(
-        UnmountById(context, attachment.id, exec::UnmountMode::kDetach, path));
+    IgnoreBecauseBestEffort(UnmountById(context, attachment.clone.file.mount_id,
+                                        exec::UnmountMode::kDetach, path));
   });
   MOUNTD_TRY(CheckWasNotSent(context, attachment, there.mount_id, spec));
+  MOUNTD_TRY(CheckClone(context, attachment.clone.file.mount_id, spec));
   MOUNTD_ASSIGN(
       const MountState state,
-      Settle(context, source, attachment.clone, there.mount_id, spec));
+      Settle(context, source, attachment.clone.tree, there.mount_id, spec));
   undo.Commit();
   return state;
 }
@@ -112,14 +114,12 @@ Result<MountState> AttachInContainer(const Context& context,
   Attachment attachment;
   attachment.path = plan.container.path.data();
   MOUNTD_ASSIGN(attachment.clone, MakeClone(context, source, spec));
-  MOUNTD_ASSIGN(const FileFacts file,
-                Named(context.kernel.Stat(attachment.clone.get(), ""), "statx",
-                      spec.object));
-  attachment.id = file.mount_id;
-  MOUNTD_TRY(WritePlaceholder(
-      context, place,
-      {file.mount_id, container.mount_namespace, plan.container.cgroup}, undo));
-  const std::array<int, 3> kept = {attachment.clone.get(), source.fd.get(),
+  MOUNTD_TRY(
+      WritePlaceholder(context, place,
+                       {attachment.clone.file.mount_id,
+                        container.mount_namespace, plan.container.cgroup},
+                       undo));
+  const std::array<int, 3> kept = {attachment.clone.tree.get(), source.fd.get(),
                                    source.made.get()};
   return InContainer(context, container, kept, spec.object,
                      [&](const Context& there) -> Result<MountState> {

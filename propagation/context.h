@@ -14,15 +14,17 @@
 // and either do the whole plan or undo what they did of it.
 namespace mountd::propagation {
 
-class IdMaps;     // propagation/idmap.h
-class Residence;  // propagation/residence.h
+class CheckedSources;  // propagation/kernel_filesystems.h
+class IdMaps;          // propagation/idmap.h
+class Residence;       // propagation/residence.h
 
 struct Context {
   exec::Kernel& kernel;
   const MountInspector& inspector;
   const Config& config;
-  IdMaps& id_maps;                 // kept from plan to plan
-  Residence* residence = nullptr;  // the same; nullptr: the host's
+  IdMaps& id_maps;                    // kept from plan to plan
+  Residence* residence = nullptr;     // the same; nullptr: the host's
+  CheckedSources* checked = nullptr;  // the same; nullptr: nothing is known
 };
 
 using exec::Text;

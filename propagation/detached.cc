@@ -3,6 +3,8 @@
 
 #include <sys/mount.h>
 
+#include <utility>
+
 namespace mountd::propagation {
 
 Result<UniqueFd> OpenTree(const Context& context,
@@ -27,7 +29,8 @@ Result<UniqueFd> OpenTree(const Context& context,
     return MakeError(Code::kFailedPrecondition, "open_tree", spec.object,
                      "the source is a plain directory: private only");
   }
-  return MakeClone(context, source, spec, Depth::kTopOnly);
+  MOUNTD_ASSIGN(Clone clone, MakeClone(context, source, spec, Depth::kTopOnly));
+  return std::move(clone.tree);
 }
 
 }  // namespace mountd::propagation

@@ -5,16 +5,36 @@
 
 #include <memory>
 
+#include "mountd/base/paths.h"
 #include "propagation/caller_directory.h"
+#include "propagation/kernel_filesystems.h"
 #include "propagation/outside_inbox.h"
 #include "propagation/residence.h"
 
 namespace mountd::propagation {
 
-using exec::FileFacts;
 using exec::MountState;
 using exec::Named;
 using exec::Undo;
+
+namespace {
+
+// Its owner may have moved the directory between the look at it and the mount.
+Result<void> CheckStillBeneath(const Context& context,
+                               const CallerDirectory& directory,
+                               std::uint64_t mount_id,
+                               const std::string& object) {
+  MOUNTD_ASSIGN(const MountFacts mount, context.inspector.Facts(mount_id));
+  return mount.point != directory.root &&
+                 paths::IsAtOrBelow(mount.point, directory.root)
+             ? Ok()
+             : Result<void>(MakeError(
+                   Code::kPermissionDenied, "mount", object,
+                   "the directory was moved out of the caller's alloc_roots "
+                   "meanwhile: leave it where it is"));
+}
+
+}  // namespace
 
 Result<MountState> AttachToDirectory(const Context& context,
                                      const UniqueFd& allocation,
@@ -34,14 +54,15 @@ Result<MountState> AttachToDirectory(const Context& context,
                 OpenCallerDirectory(context, fd, plan.caller, spec.object));
   MOUNTD_ASSIGN(const std::shared_ptr<Place> place,
                 ClaimPlace(context, allocation, plan.target, undo));
-  MOUNTD_ASSIGN(const UniqueFd clone, MakeClone(context, source, spec));
-  MOUNTD_ASSIGN(
-      const FileFacts file,
-      Named(context.kernel.Stat(clone.get(), ""), "statx", spec.object));
-  MOUNTD_TRY(WritePlaceholder(context, place, {file.mount_id, 0, 0}, undo));
-  MOUNTD_TRY(Named(context.kernel.AttachTree(clone.get(), directory.fd.get()),
-                   "move_mount", spec.object));
-  return Settle(context, source, clone, directory.file.mount_id, spec);
+  MOUNTD_ASSIGN(const Clone clone, MakeClone(context, source, spec));
+  const std::uint64_t id = clone.file.mount_id;
+  MOUNTD_TRY(WritePlaceholder(context, place, {id, 0, 0}, undo));
+  MOUNTD_TRY(
+      Named(context.kernel.AttachTree(clone.tree.get(), directory.fd.get()),
+            "move_mount", spec.object));
+  MOUNTD_TRY(CheckStillBeneath(context, directory, id, spec.object));
+  MOUNTD_TRY(CheckClone(context, id, spec));
+  return Settle(context, source, clone.tree, directory.file.mount_id, spec);
 }
 
 }  // namespace mountd::propagation

@@ -5,6 +5,7 @@
 #include <sys/stat.h>
 
 #include "mountd/base/paths.h"
+#include "propagation/kernel_filesystems.h"
 
 namespace mountd::propagation {
 namespace {
@@ -87,17 +88,26 @@ Result<void> PrepareInbox(const Context& context, const exec::TaskPlan& plan,
 
 namespace {
 
-Result<void> CheckAllWritable(const Context& context, const Base& base,
-                              const exec::TaskPlan& plan,
-                              const std::string& object) {
+Result<void> CheckAllInIt(const Context& context, const Base& base,
+                          const exec::TaskPlan& plan,
+                          const std::string& object) {
   const std::string below = std::string(paths::kBase) + "/" +
                             paths::kAllocations + "/" + Text(plan.allocation) +
                             "/" + Text(plan.task) + "/";
   MOUNTD_ASSIGN(const std::vector<MountFacts> mounts,
                 Descendants(context.inspector, base.facts.mount_id));
   for (const MountFacts& mount : mounts) {
-    if (mount.point.starts_with(below) &&
-        (mount.attributes & MOUNT_ATTR_RDONLY) != 0) {
+    if (!mount.point.starts_with(below)) {
+      continue;
+    }
+    if (IsKernelFilesystem(mount.type)) {
+      return MakeError(Code::kFailedPrecondition, "open_tree", object,
+                       "a file system of the kernel (" + mount.type +
+                           ") is mounted in it, at " +
+                           mount.point.substr(below.size()) +
+                           ": unmount it first");
+    }
+    if ((mount.attributes & MOUNT_ATTR_RDONLY) != 0) {
       return MakeError(Code::kFailedPrecondition, "open_tree", object,
                        "a mount in it is read-only, which an fd would not be: "
                        "open the inbox first");
@@ -122,7 +132,7 @@ Result<UniqueFd> OpenInbox(const Context& context, const exec::TaskPlan& plan) {
     return MakeError(Code::kFailedPrecondition, "open_tree", object,
                      "the task has no inbox");
   }
-  MOUNTD_TRY(CheckAllWritable(context, base, plan, object));
+  MOUNTD_TRY(CheckAllInIt(context, base, plan, object));
   MOUNTD_ASSIGN(UniqueFd tree,
                 Named(kernel.CloneTree(task.get(), true), "open_tree", object));
   MOUNTD_TRY(Named(kernel.SetMount(tree.get(), true, {.propagation = MS_SLAVE}),

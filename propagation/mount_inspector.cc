@@ -13,33 +13,38 @@ Result<MountFacts> StatmountInspector::Facts(std::uint64_t id) const {
 
 Result<std::vector<MountFacts>> StatmountInspector::Children(
     std::uint64_t id) const {
-  MOUNTD_ASSIGN(const std::vector<std::uint64_t> below,
-                exec::Named(kernel_.MountsBelow(id), "listmount", ""));
-  std::vector<MountFacts> children;
-  for (const std::uint64_t child : below) {
-    exec::Sys<MountFacts> facts = kernel_.MountById(child);
+  MOUNTD_ASSIGN(std::vector<MountFacts> mounts, Below(id, 0));
+  std::erase_if(mounts, [&](const auto& one) { return one.parent_id != id; });
+  return mounts;
+}
+
+// listmount(2) goes all the way down.
+Result<std::vector<MountFacts>> StatmountInspector::Below(
+    std::uint64_t id, std::uint64_t after) const {
+  MOUNTD_ASSIGN(const std::vector<std::uint64_t> ids,
+                exec::Named(kernel_.MountsBelow(id, after), "listmount", ""));
+  std::vector<MountFacts> below;
+  for (const std::uint64_t one : ids) {
+    exec::Sys<MountFacts> facts = kernel_.MountById(one);
     if (exec::FailedWith(facts, ENOENT)) {
       continue;  // unmounted since
     }
     if (!facts) {
       return ErrnoError(facts.error(), "statmount", "");
     }
-    if (facts->parent_id == id) {
-      children.push_back(std::move(facts).value());
-    }
+    below.push_back(std::move(facts).value());
   }
-  return children;
+  return below;
 }
 
-// listmount(2) goes all the way down.
 Result<std::uint64_t> StatmountInspector::CountBelow(std::uint64_t id) const {
   MOUNTD_ASSIGN(const std::vector<std::uint64_t> below,
-                exec::Named(kernel_.MountsBelow(id), "listmount", ""));
+                exec::Named(kernel_.MountsBelow(id, 0), "listmount", ""));
   return below.size();
 }
 
 Result<std::vector<std::uint64_t>> StatmountInspector::All() const {
-  return exec::Named(kernel_.MountsBelow(exec::abi::kAllMounts), "listmount",
+  return exec::Named(kernel_.MountsBelow(exec::abi::kAllMounts, 0), "listmount",
                      "");
 }
 

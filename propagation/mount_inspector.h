@@ -20,6 +20,11 @@ class MountInspector {
   virtual Result<MountFacts> Facts(std::uint64_t id) const = 0;
   // The mounts attached right on the mount `id`, oldest first.
   virtual Result<std::vector<MountFacts>> Children(std::uint64_t id) const = 0;
+  // The mounts below the mount `id`, at whatever depth, that are newer than the
+  // mount `after`; 0: all. Where ids do not say which is newer, all. Costs no
+  // more for what is older.
+  virtual Result<std::vector<MountFacts>> Below(std::uint64_t id,
+                                                std::uint64_t after) const = 0;
   // How many mounts there are below the mount `id`, at whatever depth.
   virtual Result<std::uint64_t> CountBelow(std::uint64_t id) const = 0;
   // The ids of all mounts of this namespace.
@@ -33,6 +38,8 @@ class StatmountInspector final : public MountInspector {
   explicit StatmountInspector(exec::Kernel& kernel) : kernel_(kernel) {}
   Result<MountFacts> Facts(std::uint64_t id) const override;
   Result<std::vector<MountFacts>> Children(std::uint64_t id) const override;
+  Result<std::vector<MountFacts>> Below(std::uint64_t id,
+                                        std::uint64_t after) const override;
   Result<std::uint64_t> CountBelow(std::uint64_t id) const override;
   Result<std::vector<std::uint64_t>> All() const override;
 
@@ -48,6 +55,8 @@ class MountinfoInspector final : public MountInspector {
       : kernel_(kernel), process_(process) {}
   Result<MountFacts> Facts(std::uint64_t id) const override;
   Result<std::vector<MountFacts>> Children(std::uint64_t id) const override;
+  Result<std::vector<MountFacts>> Below(std::uint64_t id,
+                                        std::uint64_t after) const override;
   Result<std::uint64_t> CountBelow(std::uint64_t id) const override;
   Result<std::vector<std::uint64_t>> All() const override;
 

@@ -146,6 +146,11 @@ Result<std::vector<MountFacts>> ParseMountinfo(std::string text) {
   return Select(table, [](const MountFacts& /*facts*/) { return true; });
 }
 
+Result<std::vector<MountFacts>> MountinfoInspector::Below(
+    std::uint64_t id, std::uint64_t /*after*/) const {
+  return Descendants(*this, id);
+}
+
 Result<std::uint64_t> MountinfoInspector::CountBelow(std::uint64_t id) const {
   MOUNTD_ASSIGN(const std::vector<MountFacts> mounts,
                 Select([](const auto&) { return true; }));

@@ -6,12 +6,11 @@
 #include <sys/stat.h>
 
 #include <algorithm>
-#include <array>
-#include <string_view>
 
 #include "mountd/base/paths.h"
 #include "propagation/anchor.h"
 #include "propagation/filesystem.h"
+#include "propagation/kernel_filesystems.h"
 #include "propagation/plugin_directory.h"
 #include "propagation/residence.h"
 #include "propagation/tmpfs.h"
@@ -28,15 +27,6 @@ Error Refused(const std::string& object, std::string why) {
                    std::move(why));
 }
 
-// File systems that show the kernel or devices, wherever they are mounted.
-bool IsKernelFileSystem(std::string_view type) {
-  constexpr std::array<std::string_view, 14> kTypes = {
-      "proc",    "sysfs",  "devtmpfs", "devpts",     "cgroup",
-      "cgroup2", "nsfs",   "debugfs",  "securityfs", "tracefs",
-      "bpf",     "pstore", "configfs", "efivarfs"};
-  return std::find(kTypes.begin(), kTypes.end(), type) != kTypes.end();
-}
-
 // The opened source's own facts; whatever path led there.
 Result<void> CheckSource(const Context& context, const std::string& object,
                          Source* source) {
@@ -44,7 +34,7 @@ Result<void> CheckSource(const Context& context, const std::string& object,
     return Refused(object, "must be a directory or a regular file");
   }
   MOUNTD_ASSIGN(source->mount, context.inspector.Facts(source->file.mount_id));
-  if (IsKernelFileSystem(source->mount.type)) {
+  if (IsKernelFilesystem(source->mount.type)) {
     return Refused(object, "is on a file system of the kernel");
   }
   return Ok();

@@ -3,6 +3,8 @@
 
 #include <sys/mount.h>
 
+#include "propagation/kernel_filesystems.h"
+
 namespace mountd::propagation {
 namespace {
 
@@ -65,11 +67,24 @@ Result<MountState> Swap(const Context& context, const Base& base,
     undo->Commit();
     return Finish(context, base, source, target, top, spec);
   }
-  MOUNTD_ASSIGN(const UniqueFd clone, MakeClone(context, source, spec));
-  MOUNTD_TRY(Named(kernel.AttachBeneath(clone.get(), target->point.get()),
+  MOUNTD_ASSIGN(const Clone clone, MakeClone(context, source, spec));
+  MOUNTD_TRY(Named(kernel.AttachBeneath(clone.tree.get(), target->point.get()),
                    "move_mount", spec.object));
   undo->Commit();
-  return Finish(context, base, source, target, top, spec);
+  MOUNTD_ASSIGN(const MountState state,
+                Finish(context, base, source, target, top, spec));
+  Result<void> clean = CheckClone(context, clone.file.mount_id, spec);
+  if (!clean && clean.error().code != Code::kFailedPrecondition) {
+    return clean.error();
+  }
+  if (!clean) {
+    // There is no way back to the old one: rather none than this.
+    target->point.reset();
+    IgnoreBecauseBestEffort(
+        kernel.Unmount(target->task.get(), target->name, MNT_DETACH));
+    return clean.error();
+  }
+  return state;
 }
 
 }  // namespace mountd::propagation

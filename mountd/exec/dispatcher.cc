@@ -93,7 +93,7 @@ Dispatcher::Dispatcher(Kernel& kernel, const Config& config)
     : kernel_(kernel), config_(config) {}
 
 propagation::Context Dispatcher::ContextOf() {
-  return {kernel_, *inspector_, config_, id_maps_, &residence_};
+  return {kernel_, *inspector_, config_, id_maps_, &residence_, &checked_};
 }
 
 Result<void> Dispatcher::Handle(std::span<const std::byte> message,

@@ -12,6 +12,7 @@
 #include "mountd/exec/plan.h"
 #include "netns/network.h"
 #include "propagation/idmap.h"
+#include "propagation/kernel_filesystems.h"
 #include "propagation/mount_inspector.h"
 #include "propagation/residence.h"
 
@@ -70,6 +71,7 @@ class Dispatcher {
   netns::Kept networks_;
   propagation::IdMaps id_maps_;
   propagation::Residence residence_;
+  propagation::CheckedSources checked_;
 };
 
 }  // namespace mountd::exec

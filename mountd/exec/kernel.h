@@ -170,10 +170,13 @@ class Kernel {
   virtual Sys<void> JoinGroup(int from, int fd) = 0;
   // umount2(2) of the top mount at (parent, name), never through a link.
   virtual Sys<void> Unmount(int parent, const std::string& name, int flags) = 0;
-  virtual bool CanMountBeneath() = 0;                       // Linux 6.5
-  virtual Sys<MountFacts> MountById(std::uint64_t id) = 0;  // statmount
-  // listmount(2): the mounts attached anywhere below that of `id`.
-  virtual Sys<std::vector<std::uint64_t>> MountsBelow(std::uint64_t id) = 0;
+  virtual bool CanMountBeneath() = 0;  // Linux 6.5
+  // statmount; `root` and `point` are empty where they are too long to tell.
+  virtual Sys<MountFacts> MountById(std::uint64_t id) = 0;
+  // listmount(2): the mounts attached anywhere below that of `id` that are
+  // newer than that of `after`; 0: all. The kernel looks at no older ones.
+  virtual Sys<std::vector<std::uint64_t>> MountsBelow(std::uint64_t id,
+                                                      std::uint64_t after) = 0;
 
   // Processes. Runs `body` in a child in a session of its own, with this
   // process's capabilities, an empty environment but for PATH, and no fds but

@@ -72,7 +72,8 @@ class RealKernel final : public Kernel {
   Sys<void> Unmount(int parent, const std::string& name, int flags) override;
   bool CanMountBeneath() override;
   Sys<MountFacts> MountById(std::uint64_t id) override;
-  Sys<std::vector<std::uint64_t>> MountsBelow(std::uint64_t id) override;
+  Sys<std::vector<std::uint64_t>> MountsBelow(std::uint64_t id,
+                                              std::uint64_t after) override;
 
   Sys<std::uint8_t> RunChild(const std::function<int()>& body,
                              std::span<const int> kept,

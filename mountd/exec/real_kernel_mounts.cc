@@ -107,16 +107,24 @@ Sys<MountFacts> RealKernel::MountById(std::uint64_t id) {
   request.mount_id = id;
   request.param =
       abi::kSuperblock | abi::kMount | abi::kRoot | abi::kPoint | abi::kType;
-  // Two paths and a type; a mount with longer ones answers EOVERFLOW.
+  // Two paths and a type. Of longer paths, which anybody can have who may mount
+  // by a helper, nothing is told.
   alignas(abi::Statmount)
       std::array<char, sizeof(abi::Statmount) + std::size_t{2} * PATH_MAX + 256>
           buffer{};
-  if (::syscall(abi::kSysStatmount, &request, buffer.data(), buffer.size(), 0) <
-      0) {
+  long status =
+      ::syscall(abi::kSysStatmount, &request, buffer.data(), buffer.size(), 0);
+  if (status < 0 && errno == EOVERFLOW) {
+    request.param = abi::kSuperblock | abi::kMount | abi::kType;
+    status = ::syscall(abi::kSysStatmount, &request, buffer.data(),
+                       buffer.size(), 0);
+  }
+  if (status < 0) {
     return errno;
   }
   abi::Statmount out{};
   std::memcpy(&out, buffer.data(), sizeof(out));
+  const bool has_paths = (request.param & abi::kPoint) != 0;
   const auto text = [&](std::uint32_t offset) {
     const std::size_t at = sizeof(abi::Statmount) + offset;
     return at < buffer.size()
@@ -132,15 +140,17 @@ Sys<MountFacts> RealKernel::MountById(std::uint64_t id) {
   facts.peer_group = out.peer_group;
   facts.master = out.master;
   facts.type = text(out.type);
-  facts.root = text(out.root);
-  facts.point = text(out.point);
+  facts.root = has_paths ? text(out.root) : "";
+  facts.point = has_paths ? text(out.point) : "";
   return facts;
 }
 
-Sys<std::vector<std::uint64_t>> RealKernel::MountsBelow(std::uint64_t id) {
+Sys<std::vector<std::uint64_t>> RealKernel::MountsBelow(std::uint64_t id,
+                                                        std::uint64_t after) {
   std::vector<std::uint64_t> ids;
   abi::MountIdRequest request;
   request.mount_id = id;
+  request.param = after;
   std::array<std::uint64_t, 256> some{};
   for (;;) {
     const long count =

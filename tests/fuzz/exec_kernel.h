@@ -94,7 +94,8 @@ class ExecKernel final : public RefusingKernel {
                           int flags) override;
   bool CanMountBeneath() override;
   exec::Sys<exec::MountFacts> MountById(std::uint64_t id) override;
-  exec::Sys<std::vector<std::uint64_t>> MountsBelow(std::uint64_t id) override;
+  exec::Sys<std::vector<std::uint64_t>> MountsBelow(
+      std::uint64_t id, std::uint64_t after) override;
   exec::Sys<std::uint8_t> RunChild(const std::function<int()>& body,
                                    std::span<const int> kept,
                                    std::chrono::milliseconds limit) override;

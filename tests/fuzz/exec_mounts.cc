@@ -514,7 +514,8 @@ Sys<MountFacts> ExecKernel::MountById(std::uint64_t id) {
   return facts;
 }
 
-Sys<std::vector<std::uint64_t>> ExecKernel::MountsBelow(std::uint64_t id) {
+Sys<std::vector<std::uint64_t>> ExecKernel::MountsBelow(std::uint64_t id,
+                                                        std::uint64_t after) {
   if (const int error = Fails()) {
     return error;
   }
@@ -526,7 +527,7 @@ Sys<std::vector<std::uint64_t>> ExecKernel::MountsBelow(std::uint64_t id) {
   std::vector<std::uint64_t> below;
   for (const std::uint64_t one : all) {
     const std::string& point = world_.MountOf(one)->facts.point;
-    if (top != nullptr && one != id &&
+    if (top != nullptr && one != id && one > after &&
         paths::IsAtOrBelow(point, top->facts.point)) {
       below.push_back(one);
     }

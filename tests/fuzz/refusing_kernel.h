@@ -139,7 +139,7 @@ class RefusingKernel : public exec::Kernel {
     return ENOSYS;
   }
   exec::Sys<std::vector<std::uint64_t>> MountsBelow(
-      std::uint64_t /*id*/) override {
+      std::uint64_t /*id*/, std::uint64_t /*after*/) override {
     return ENOSYS;
   }
   exec::Sys<std::uint8_t> RunChild(

@@ -3,16 +3,22 @@
 // Attacks by way of what is in a volume, and of the kernel's own file systems;
 // as in attacks_test.cc.
 #include <fcntl.h>
+#include <sched.h>
 #include <sys/mount.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <array>
 #include <filesystem>
+#include <fstream>
 #include <string>
 
 #include "tests/root/attacker.h"
 #include "tests/root/executor_fixture.h"
+#include "tests/root/unshared.h"
 
 namespace mountd::testing {
 namespace {
@@ -97,6 +103,292 @@ TEST_F(FlagAttacks, TheKernelsFileSystemsAreNoSourceWhereverTheyAre) {
   ASSERT_FALSE(std::string(kMoved).starts_with("/proc"));
   ASSERT_TRUE(NaiveBind(kMoved, kNaiveTarget));
   EXPECT_TRUE(Exists(std::string(kNaiveTarget) + "/self"));
+}
+
+constexpr char kChroot[] = "/run/host/data/chroot";
+constexpr char kInTarget[] = "/run/mountd/base/a/web/app/data/chroot";
+
+constexpr std::array<Propagation, 3> kModes = {Propagation::kPrivate,
+                                               Propagation::kHostToTask,
+                                               Propagation::kBidirectional};
+
+// An Inventory would walk through /proc.
+std::string Mountinfo() {
+  std::ifstream file("/proc/self/mountinfo");
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+bool MountAt(const std::string& path, const char* type) {
+  MakeDirectories(path);
+  return ::mount(type, path.c_str(), type, 0, nullptr) == 0;
+}
+
+// What a naive daemon that clones the whole tree gives to a task: with a uid 0
+// of the host's there, the way out of its container.
+bool NaiveCloneShows(const std::string& path) {
+  const bool mounted = ::mount("/run/host/data", kNaiveTarget, nullptr,
+                               MS_BIND | MS_REC, nullptr) == 0;
+  const bool shows = mounted && Exists(kNaiveTarget + path);
+  // As its peer, the source would lose its own with it.
+  EXPECT_EQ(
+      ::mount(nullptr, kNaiveTarget, nullptr, MS_PRIVATE | MS_REC, nullptr), 0);
+  EXPECT_EQ(::umount2(kNaiveTarget, MNT_DETACH), 0);
+  return shows;
+}
+
+TEST_F(FlagAttacks, TheKernelsFileSystemsBelowASourceAreNotCloned) {
+  for (const unsigned long flags : {MS_BIND, MS_SHARED}) {
+    ASSERT_EQ(
+        ::mount("/run/host/data", "/run/host/data", nullptr, flags, nullptr),
+        0);
+  }
+  ASSERT_TRUE(MountAt(std::string(kChroot) + "/proc", "proc"));
+  EXPECT_TRUE(NaiveCloneShows("/chroot/proc/sys/kernel/core_pattern"));
+  const std::string before = Mountinfo();
+  for (const Propagation mode : kModes) {
+    EXPECT_EQ(ErrorOf(Attach("data", mode)),
+              "FailedPrecondition: mount web/app/data: a file system of the "
+              "kernel (proc) is mounted below the source, at chroot/proc: "
+              "unmount it, or have another directory mounted");
+    EXPECT_EQ(ErrorOf(ReleaseHostVolume("data", 0)), "");
+    EXPECT_EQ(Mountinfo(), before);
+    EXPECT_FALSE(Exists(kTarget));
+  }
+  Unmount(std::string(kChroot) + "/proc");
+  const Reply reply = Attach("data", Propagation::kPrivate);
+  EXPECT_EQ(ErrorOf(reply), "");
+  EXPECT_EQ(ErrorOf(Detach(reply.body.mount.mount_id)), "");
+}
+
+// By what they are, of those that this kernel has: devpts and a tmpfs in a
+// chroot's /dev look alike to who goes by the path.
+TEST_F(FlagAttacks, TheKernelsFileSystemsBelowASourceGoByTheirTypes) {
+  const std::string path = std::string(kChroot) + "/any";
+  int tried = 0;
+  for (const char* type :
+       {"binder",    "binfmt_misc", "bpf",        "cgroup2",   "configfs",
+        "debugfs",   "devpts",      "devtmpfs",   "efivarfs",  "fusectl",
+        "hugetlbfs", "mqueue",      "nfsd",       "proc",      "pstore",
+        "resctrl",   "rpc_pipefs",  "securityfs", "selinuxfs", "smackfs",
+        "sysfs",     "tracefs"}) {
+    if (!MountAt(path, type)) {
+      continue;
+    }
+    ++tried;
+    EXPECT_EQ(CodeOf(Attach("data", Propagation::kPrivate)),
+              "FailedPrecondition")
+        << type;
+    Unmount(path);
+  }
+  EXPECT_GE(tried, 4);
+  // What a volume may well have.
+  for (const char* type : {"tmpfs", "ramfs"}) {
+    ASSERT_TRUE(MountAt(path, type));
+    const Reply reply = Attach("data", Propagation::kPrivate);
+    EXPECT_EQ(ErrorOf(reply), "") << type;
+    EXPECT_TRUE(IsMountPoint(std::string(kInTarget) + "/any"));
+    EXPECT_EQ(ErrorOf(Detach(reply.body.mount.mount_id)), "");
+    Unmount(path);
+  }
+}
+
+// Of a directory that is no mount, as a plugin publishes it, and of a volume
+// that is swapped for another.
+TEST_F(FlagAttacks, TheKernelsFileSystemsBelowAPublishedVolumeAreNotCloned) {
+  ASSERT_EQ(ErrorOf(Call(
+                PlanKind::kPreparePlugin,
+                [](PlanBody* body) { body->plugin = {exec::ToWire("csi")}; })),
+            "");
+  const std::string published = "/run/mountd/base/p/csi/publish/web/" +
+                                std::string(VolumeKey::kHexDigits, 'a');
+  MakeDirectories(published);
+  WriteFile(published + "/file", "");
+  Request request = AttachRequest("", Propagation::kPrivate);
+  request.body.attach.source = exec::SourcePlan{};
+  request.body.attach.source.kind = exec::SourceKind::kPublishedVolume;
+  request.body.attach.source.plugin = exec::ToWire("csi");
+  request.body.attach.source.volume.fill('a');
+  ASSERT_TRUE(MountAt(published + "/chroot/proc", "proc"));
+  // Beside it there may be any.
+  ASSERT_TRUE(MountAt("/run/mountd/base/p/csi/publish/web/beside", "sysfs"));
+  EXPECT_NE(ErrorOf(Send(request))
+                .find("(proc) is mounted below the source, "
+                      "at chroot/proc"),
+            std::string::npos);
+  EXPECT_FALSE(Exists(kTarget));
+  const Reply old = Attach("data", Propagation::kPrivate);
+  ASSERT_EQ(ErrorOf(old), "");
+  request.body.attach.replaces = old.body.mount.mount_id;
+  EXPECT_EQ(CodeOf(Send(request)), "FailedPrecondition");
+  EXPECT_TRUE(Exists(std::string(kTarget) + "/file"));
+  EXPECT_FALSE(Exists(std::string(kInTarget) + "/proc"));
+  EXPECT_EQ(ErrorOf(Detach(old.body.mount.mount_id)), "");
+  Unmount(published + "/chroot/proc");
+  request.body.attach.replaces = 0;
+  const Reply reply = Send(request);
+  EXPECT_EQ(ErrorOf(reply), "");
+  EXPECT_EQ(ErrorOf(Detach(reply.body.mount.mount_id)), "");
+  Unmount("/run/mountd/base/p/csi/publish/web/beside");
+}
+
+// Between the look at the source and the clone, by who may mount there: then
+// the clone itself tells.
+TEST_F(FlagAttacks, AKernelsFileSystemThatComesMeanwhileIsTakenAway) {
+  const std::string proc = std::string(kChroot) + "/proc";
+  MakeDirectories(proc);
+  for (const bool old_kernel : {false, true}) {
+    if (old_kernel) {
+      kernel_.HideUniqueMountIds();
+      dispatcher_.emplace(kernel_, config_);
+    }
+    for (const Propagation mode :
+         {Propagation::kPrivate, Propagation::kHostToTask}) {
+      SCOPED_TRACE(static_cast<int>(mode));
+      // The anchor is there, so that its clone is the only one.
+      const Reply kept = Attach("data", mode, "kept");
+      ASSERT_EQ(ErrorOf(kept), "");
+      bool naive = false;
+      int clones = 0;
+      kernel_.Before([&](const std::string& call) {
+        clones += call == "CloneTree" ? 1 : 0;
+        if (call == "CloneTree" && clones == 1) {
+          ASSERT_TRUE(MountAt(proc, "proc"));
+        }
+        naive = naive || Exists(std::string(kInTarget) + "/proc/self");
+      });
+      EXPECT_NE(ErrorOf(Attach("data", mode)).find("(proc) is mounted below"),
+                std::string::npos);
+      kernel_.Before(nullptr);
+      EXPECT_TRUE(naive);
+      EXPECT_FALSE(Exists(kTarget));
+      // From then on it is known.
+      const std::size_t before = kernel_.calls().size();
+      EXPECT_EQ(CodeOf(Attach("data", mode)), "FailedPrecondition");
+      EXPECT_EQ(std::count(kernel_.calls().begin() +
+                               static_cast<std::ptrdiff_t>(before),
+                           kernel_.calls().end(), "AttachTree"),
+                0);
+      Unmount(proc);
+      EXPECT_EQ(ErrorOf(Detach(kept.body.mount.mount_id, "kept")), "");
+      EXPECT_EQ(ErrorOf(ReleaseHostVolume("data", 0)), "");
+    }
+  }
+}
+
+// An old one is moved there, whose id tells that it was looked at.
+TEST_F(FlagAttacks, AKernelsFileSystemThatIsMovedThereIsFound) {
+  const std::string proc = std::string(kChroot) + "/proc";
+  MakeDirectories(proc);
+  ASSERT_TRUE(MountAt("/run/proc", "proc"));
+  const Reply first = Attach("data", Propagation::kPrivate, "first");
+  ASSERT_EQ(ErrorOf(first), "");
+  ASSERT_EQ(::mount("/run/proc", proc.c_str(), nullptr, MS_MOVE, nullptr), 0);
+  for (int i = 0; i < 3; ++i) {
+    EXPECT_EQ(CodeOf(Attach("data", Propagation::kPrivate)),
+              "FailedPrecondition");
+    EXPECT_FALSE(Exists(kTarget));
+  }
+  Unmount(proc);
+  EXPECT_EQ(ErrorOf(Detach(first.body.mount.mount_id, "first")), "");
+}
+
+// Longer than any path that the kernel takes: who mounts by chdir(2) and a
+// name, as fusermount3 does for anybody, gets there. It is not to keep others
+// from their mounts, nor to hide what is mounted there.
+TEST_F(FlagAttacks, AMountWhosePathIsTooLongToTellIsStillLookedAt) {
+  const std::string name(250, 'x');
+  const auto deep = [&](const char* top, const char* type) {
+    const pid_t child = ::fork();
+    if (child == 0) {
+      bool there = ::chdir(top) == 0;
+      for (int i = 0; i < 40; ++i) {
+        there = there && ::mkdir(name.c_str(), 0755) == 0 &&
+                ::chdir(name.c_str()) == 0;
+      }
+      ::_exit(there && ::mkdir("at", 0755) == 0 &&
+                      ::mount(type, "at", type, 0, nullptr) == 0
+                  ? 0
+                  : 1);
+    }
+    int status = 1;
+    ::waitpid(child, &status, 0);
+    return status == 0;
+  };
+  MakeDirectories("/run/host/beside");
+  ASSERT_TRUE(deep("/run/host/beside", "tmpfs"));
+  const Reply reply = Attach("data", Propagation::kPrivate);
+  EXPECT_EQ(ErrorOf(reply), "");
+  EXPECT_EQ(ErrorOf(Detach(reply.body.mount.mount_id)), "");
+  EXPECT_EQ(ErrorOf(ReleaseHostVolume("data", 0)), "");
+  // A mount of its own is not anchored above it.
+  ASSERT_EQ(
+      ::mount("/run/host/data", "/run/host/data", nullptr, MS_BIND, nullptr),
+      0);
+  ASSERT_TRUE(deep("/run/host/data", "proc"));
+  EXPECT_EQ(CodeOf(Attach("data", Propagation::kPrivate)),
+            "FailedPrecondition");
+}
+
+// The kernel refuses to mount a tree that holds one, and says ELOOP alone.
+TEST_F(FlagAttacks, APinnedMountNamespaceBelowASourceIsNamed) {
+  const Unshared other([] { return ::unshare(CLONE_NEWNS) == 0; });
+  ASSERT_TRUE(other.valid());
+  MakeDirectories(kChroot);
+  const std::string pin = std::string(kChroot) + "/pin";
+  WriteFile(pin, "");
+  ASSERT_EQ(::mount((other.proc() + "/ns/mnt").c_str(), pin.c_str(), nullptr,
+                    MS_BIND, nullptr),
+            0);
+  EXPECT_NE(::mount("/run/host/data", kNaiveTarget, nullptr, MS_BIND | MS_REC,
+                    nullptr) == 0
+                ? ENOENT
+                : errno,
+            0);
+  ::umount2(kNaiveTarget, MNT_DETACH);
+  EXPECT_NE(ErrorOf(Attach("data", Propagation::kPrivate))
+                .find("(nsfs) is mounted below the source, at chroot/pin"),
+            std::string::npos);
+  Unmount(pin);
+}
+
+// What came into an inbox by propagation, as a task that follows the host has
+// it, is not handed out.
+TEST_F(FlagAttacks, TheKernelsFileSystemsInAnInboxAreNotHandedOut) {
+  const auto task = [](PlanBody* body) {
+    body->task = {exec::ToWire("web"), exec::ToWire("app")};
+  };
+  ASSERT_EQ(ErrorOf(Call(PlanKind::kPrepareInbox, task)), "");
+  const Reply reply = Attach("data", Propagation::kHostToTask);
+  ASSERT_EQ(ErrorOf(reply), "");
+  ASSERT_EQ(ErrorOf(Call(PlanKind::kOpenInbox, task)), "");
+  last_fd_.reset();
+  ASSERT_TRUE(MountAt(std::string(kChroot) + "/proc", "proc"));
+  ASSERT_TRUE(Exists(std::string(kInTarget) + "/proc/self"));
+  EXPECT_NE(ErrorOf(Call(PlanKind::kOpenInbox, task)).find("kernel (proc)"),
+            std::string::npos);
+  EXPECT_FALSE(last_fd_.valid());
+  Unmount(std::string(kChroot) + "/proc");
+  EXPECT_EQ(ErrorOf(Call(PlanKind::kOpenInbox, task)), "");
+  last_fd_.reset();
+  EXPECT_EQ(ErrorOf(Detach(reply.body.mount.mount_id)), "");
+}
+
+// Of a detached one there is the source's own mount alone.
+TEST_F(FlagAttacks, ADetachedTreeHasNoneOfTheMountsBelow) {
+  ASSERT_TRUE(MountAt(std::string(kChroot) + "/proc", "proc"));
+  EXPECT_EQ(ErrorOf(Call(PlanKind::kOpenTree,
+                         [](PlanBody* body) {
+                           body->open_tree = exec::OpenTreePlan{};
+                           body->open_tree.allocation = exec::ToWire("web");
+                           body->open_tree.source.host_volume =
+                               exec::ToWire("data");
+                         })),
+            "");
+  struct stat st = {};
+  EXPECT_EQ(::fstatat(last_fd_.get(), "chroot/proc", &st, 0), 0);
+  EXPECT_NE(::fstatat(last_fd_.get(), "chroot/proc/self", &st, 0), 0);
+  last_fd_.reset();
+  Unmount(std::string(kChroot) + "/proc");
 }
 
 }  // namespace

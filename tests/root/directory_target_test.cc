@@ -181,6 +181,39 @@ TEST_F(DirectoryTarget, NothingElseIsTaken) {
   EXPECT_EQ(Difference(before_, Inventory::Take()), "");
 }
 
+// Between the look at it and the mount, by its owner.
+TEST_F(DirectoryTarget, ADirectoryThatIsMovedAwayMeanwhileGetsNoMount) {
+  MakeDirectories("/run/host/elsewhere");
+  ASSERT_EQ(::chown("/run/host/elsewhere", kCaller, kCaller), 0);
+  for (const bool old_kernel : {false, true}) {
+    if (old_kernel) {
+      kernel_.HideUniqueMountIds();
+      dispatcher_.emplace(kernel_, config_);
+    }
+    int attached = 0;
+    bool naive = false;
+    kernel_.Before([&](const std::string& call) {
+      attached += call == "AttachTree" ? 1 : 0;
+      // The first is the anchor's.
+      if (call == "AttachTree" && attached == 2) {
+        ASSERT_EQ(::rename("/run/host/allocs/web", "/run/host/elsewhere/web"),
+                  0);
+      }
+      naive = naive || Exists("/run/host/elsewhere/web/data/file");
+    });
+    EXPECT_EQ(CodeOf(AttachTo(kDirectory, Propagation::kPrivate)),
+              "PermissionDenied");
+    kernel_.Before(nullptr);
+    EXPECT_TRUE(naive);
+    EXPECT_FALSE(Exists("/run/host/elsewhere/web/data/file"));
+    ASSERT_EQ(::rename("/run/host/elsewhere/web", "/run/host/allocs/web"), 0);
+    EXPECT_EQ(Inspect().body.mount.mount_id, 0U);
+    EXPECT_EQ(ErrorOf(ReleaseHostVolume("data", 0)), "");
+  }
+  ASSERT_EQ(::rmdir("/run/host/elsewhere"), 0);
+  EXPECT_EQ(Difference(before_, Inventory::Take()), "");
+}
+
 TEST_F(DirectoryTarget, AFailureOrAKillAnywhereLeavesNothing) {
   for (const bool killed : {false, true}) {
     bool reached = true;

@@ -234,10 +234,14 @@ class InjectingKernel final : public Kernel {
       return hide_unique_ids_ ? Sys<MountFacts>(ENOSYS) : kernel_.MountById(id);
     });
   }
-  Sys<std::vector<std::uint64_t>> MountsBelow(std::uint64_t id) override {
+  Sys<std::vector<std::uint64_t>> MountsBelow(std::uint64_t id,
+                                              std::uint64_t after) override {
+    listings_ += after == 0 ? 1 : 0;
     return Pass<std::vector<std::uint64_t>>(
-        "MountsBelow", [&] { return kernel_.MountsBelow(id); });
+        "MountsBelow", [&] { return kernel_.MountsBelow(id, after); });
   }
+  // How often MountsBelow was called for old mounts, too.
+  int listings() const { return listings_; }
 
   // The child's calls are recorded and failed as if they were this process's.
   Sys<std::uint8_t> RunChild(const std::function<int()>& body,
@@ -371,6 +375,7 @@ class InjectingKernel final : public Kernel {
   int error_ = 0;
   bool dead_ = false;
   std::function<void(const std::string&)> hook_;
+  int listings_ = 0;
   bool hide_unique_ids_ = false;
   bool hide_mount_beneath_ = false;
   bool hide_mount_events_ = false;

@@ -1,0 +1,156 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#include "propagation/kernel_filesystems.h"
+
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <vector>
+
+#include "mountd/base/paths.h"
+
+namespace mountd::propagation {
+namespace {
+
+using exec::FileFacts;
+using exec::Named;
+
+// Of more sources than a node has; a forgotten one is looked at anew.
+constexpr std::size_t kMaxSources = 4096;
+
+// As mount(2) names them. A clone of an autofs would have tasks wait for a
+// daemon that mounts elsewhere; a hugetlbfs takes memory that nobody bounds.
+constexpr std::array<std::string_view, 41> kTypes = {"autofs",
+                                                     "binder",
+                                                     "binfmt_misc",
+                                                     "bpf",
+                                                     "cgroup",
+                                                     "cgroup2",
+                                                     "configfs",
+                                                     "cpuset",
+                                                     "debugfs",
+                                                     "devfs",
+                                                     "devpts",
+                                                     "devtmpfs",
+                                                     "efivarfs",
+                                                     "functionfs",
+                                                     "fusectl",
+                                                     "gadgetfs",
+                                                     "hugetlbfs",
+                                                     "ibmasmfs",
+                                                     "mqueue",
+                                                     "nfsd",
+                                                     "nsfs",
+                                                     "ocfs2_dlmfs",
+                                                     "openpromfs",
+                                                     "oprofilefs",
+                                                     "pidfs",
+                                                     "proc",
+                                                     "pstore",
+                                                     "resctrl",
+                                                     "rpc_pipefs",
+                                                     "s390_hypfs",
+                                                     "securityfs",
+                                                     "selinuxfs",
+                                                     "smackfs",
+                                                     "spufs",
+                                                     "sysfs",
+                                                     "tracefs",
+                                                     "usbdevfs",
+                                                     "usbfs",
+                                                     "xenfs",
+                                                     "qibfs",
+                                                     "infinibandeventfs"};
+
+// The first that lies beneath `root`, a path of this namespace, or may do so.
+Result<void> CheckAll(const std::vector<MountFacts>& mounts,
+                      const std::string& root, const std::string& object) {
+  for (const MountFacts& mount : mounts) {
+    if (IsKernelFilesystem(mount.type) &&
+        (mount.point.empty() || paths::IsAtOrBelow(mount.point, root))) {
+      return MakeError(Code::kFailedPrecondition, "mount", object,
+                       "a file system of the kernel (" + mount.type +
+                           ") is mounted below the source, at " +
+                           mount.point.substr(
+                               std::min(root.size() + 1, mount.point.size())) +
+                           ": unmount it, or have another directory mounted");
+    }
+  }
+  return Ok();
+}
+
+bool HasAny(const std::vector<MountFacts>& mounts) {
+  return std::any_of(mounts.begin(), mounts.end(), [](const auto& mount) {
+    return IsKernelFilesystem(mount.type);
+  });
+}
+
+}  // namespace
+
+bool IsKernelFilesystem(std::string_view type) {
+  return std::find(kTypes.begin(), kTypes.end(), type) != kTypes.end();
+}
+
+std::uint64_t CheckedSources::UpTo(const FileFacts& source) const {
+  const auto found =
+      up_to_.find({source.mount_id, source.device, source.inode});
+  return found == up_to_.end() ? source.mount_id : found->second;
+}
+
+void CheckedSources::Checked(const FileFacts& source, std::uint64_t clone_id) {
+  if (!source.mount_id_is_unique) {
+    return;
+  }
+  if (up_to_.size() >= kMaxSources) {
+    up_to_.clear();
+  }
+  up_to_[{source.mount_id, source.device, source.inode}] = clone_id;
+}
+
+void CheckedSources::Failed(const FileFacts& source) {
+  const auto found =
+      up_to_.find({source.mount_id, source.device, source.inode});
+  if (found != up_to_.end()) {
+    found->second = 0;
+  }
+}
+
+Result<void> CheckBelow(const Context& context, const Source& source,
+                        const std::string& object) {
+  // What was made for this plan has nothing mounted in it, nor has a file.
+  if (source.made.valid() || !S_ISDIR(source.file.mode)) {
+    return Ok();
+  }
+  const std::uint64_t known =
+      context.checked == nullptr ? 0 : context.checked->UpTo(source.file);
+  MOUNTD_ASSIGN(const std::vector<MountFacts> mounts,
+                context.inspector.Below(source.file.mount_id, known));
+  if (!HasAny(mounts)) {
+    return Ok();
+  }
+  std::string root = source.mount.point;
+  if (!source.file.mount_root) {
+    MOUNTD_ASSIGN(root,
+                  Named(context.kernel.ReadLink(
+                            exec::kFromRoot,
+                            "/proc/self/fd/" + std::to_string(source.fd.get())),
+                        "readlink", object));
+  }
+  return CheckAll(mounts, root, object);
+}
+
+// What was cloned with it is newer than it.
+Result<void> CheckClone(const Context& context, std::uint64_t clone_id,
+                        const CloneSpec& spec) {
+  if (spec.propagation == exec::Propagation::kBidirectional) {
+    return Ok();
+  }
+  MOUNTD_ASSIGN(const std::vector<MountFacts> mounts,
+                context.inspector.Below(clone_id, clone_id));
+  if (!HasAny(mounts)) {
+    return Ok();
+  }
+  MOUNTD_ASSIGN(const MountFacts clone, context.inspector.Facts(clone_id));
+  return CheckAll(mounts, clone.point, spec.object);
+}
+
+}  // namespace mountd::propagation
