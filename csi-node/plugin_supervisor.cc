@@ -243,7 +243,7 @@ PluginSupervisor::Attempt PluginSupervisor::Failed(Attempt attempt,
 
 Result<exec::Executor::PluginConnection> PluginSupervisor::Connect() {
   exec::PluginSocketPlan plan = SocketPlan();
-  plan.cgroup = parts_.cgroup();
+  MOUNTD_ASSIGN(plan.cgroup, parts_.cgroup());
   const std::lock_guard lock(directory_mutex_);
   if (removing_) {
     return MakeError(Code::kUnavailable, "connect",

@@ -36,7 +36,8 @@ class PluginSupervisor {
     CsiClient& client;
     store::StateStore& store;
     std::shared_ptr<std::atomic<std::uint64_t>> generations;
-    std::function<std::uint64_t()> cgroup;  // of its tasks; 0: not known
+    // Of its tasks; 0: it has none. An error: nobody may listen.
+    std::function<Result<std::uint64_t>()> cgroup;
     // Edges of the state, and other fingerprints.
     std::function<void(const PluginInstance&)> on_change;
   };

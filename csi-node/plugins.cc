@@ -52,6 +52,16 @@ bool Matches(const PluginRecord& record, const PluginSelection& which) {
          (!which.allocation || *which.allocation == record.allocation);
 }
 
+// Whether the allocation that it was registered for is not there.
+Result<bool> IsOrphan(store::StateStore& store, const PluginRecord& record) {
+  if (record.allocation.empty()) {
+    return false;
+  }
+  MOUNTD_ASSIGN(const std::optional<AllocationRecord> found,
+                store.GetAllocation(record.allocation));
+  return !found.has_value();
+}
+
 }  // namespace
 
 Plugins::Plugins(const TimeoutsConfig& timeouts, exec::Executor& executor,
@@ -75,7 +85,12 @@ Plugins::~Plugins() {
 Result<void> Plugins::Recover() {
   MOUNTD_ASSIGN(const std::vector<PluginRecord> records, store_.ListPlugins());
   MOUNTD_ASSIGN(const auto fingerprints, store_.ListFingerprints());
+  std::vector<PluginRecord> orphans;
   for (const PluginRecord& record : records) {
+    MOUNTD_ASSIGN(const bool is_orphan, IsOrphan(store_, record));
+    if (is_orphan) {
+      orphans.push_back(record);
+    }
     if (record.serial != 0) {
       const auto known = fingerprints.find(record.serial);
       Supervise(record,
@@ -90,6 +105,11 @@ Result<void> Plugins::Recover() {
     }
     // One that was only kept for its volumes goes with them.
     IgnoreBecauseBestEffort(Unregister(record.id));
+  }
+  // A release by an earlier version of mountd has left them.
+  for (const PluginRecord& record : orphans) {
+    IgnoreBecauseBestEffort(
+        Unregister(record.id, {record.type, record.allocation, true}));
   }
   return Ok();
 }
@@ -110,14 +130,31 @@ void Plugins::Supervise(const PluginRecord& record, const Fingerprint& known) {
   plugin.instances.insert(plugin.instances.begin(), std::move(supervisor));
 }
 
-// 0: not known, or of no allocation.
-std::uint64_t Plugins::CgroupOf(const std::string& allocation) const {
+// 0: of no allocation, or of one without a cgroup.
+Result<std::uint64_t> Plugins::CgroupOf(const std::string& allocation) const {
   if (allocation.empty()) {
-    return 0;
+    return std::uint64_t{0};
   }
-  const Result<std::optional<AllocationRecord>> found =
-      store_.GetAllocation(allocation);
-  return found && *found ? (*found)->cgroup : 0;
+  MOUNTD_ASSIGN(const std::optional<AllocationRecord> found,
+                store_.GetAllocation(allocation));
+  if (!found) {
+    // Nobody can tell who may listen on its socket.
+    return MakeError(Code::kUnavailable, "connect", "allocation " + allocation,
+                     "was released");
+  }
+  return found->cgroup;
+}
+
+std::shared_ptr<std::mutex> Plugins::ChangingOf(const std::string& id) {
+  const std::lock_guard lock(mutex_);
+  std::erase_if(changing_,
+                [](const auto& one) { return one.second.expired(); });
+  std::shared_ptr<std::mutex> changing = changing_[id].lock();
+  if (changing == nullptr) {
+    changing = std::make_shared<std::mutex>();
+    changing_[id] = changing;
+  }
+  return changing;
 }
 
 Result<void> Plugins::CheckRegistration(const PluginRecord& record,
@@ -166,6 +203,8 @@ Result<std::shared_ptr<PluginSupervisor>> Plugins::FindSame(
 }
 
 Result<PluginRegistration> Plugins::Register(PluginRecord record) {
+  const auto changing = ChangingOf(record.id);
+  const std::lock_guard lock(*changing);
   PluginRegistration made = RegistrationOf(record);
   MOUNTD_TRY(CheckRegistration(record, made));
   MOUNTD_ASSIGN(const std::shared_ptr<PluginSupervisor> same, FindSame(record));
@@ -207,36 +246,78 @@ Plugins::Supervisors Plugins::InstancesOf(const std::string& id) const {
   return found == plugins_.end() ? Supervisors() : found->second.instances;
 }
 
-Result<void> Plugins::Unregister(const std::string& id,
-                                 const PluginSelection& which) {
-  const Supervisors all = InstancesOf(id);
-  Supervisors victims;
-  bool node_goes = false;
-  bool node_stays = false;
-  for (const auto& instance : all) {
+Plugins::Selected Plugins::Select(const std::string& id,
+                                  const PluginSelection& which) const {
+  Selected selected;
+  selected.all = InstancesOf(id);
+  for (const auto& instance : selected.all) {
     const PluginInstance status = instance->status();
     const bool goes = Matches(status.record, which);
-    (goes ? node_goes : node_stays) |= status.serves_node();
+    (goes ? selected.node_goes : selected.node_stays) |= status.serves_node();
     if (goes) {
-      victims.push_back(instance);
+      selected.victims.push_back(instance);
     }
   }
-  if (!Get(id) ||
-      (victims.empty() && (!all.empty() || which.type || which.allocation))) {
+  return selected;
+}
+
+Result<std::set<std::string>> Plugins::IdsOf(
+    const std::string& allocation) const {
+  MOUNTD_ASSIGN(const std::vector<PluginRecord> records, store_.ListPlugins());
+  std::set<std::string> ids;
+  for (const PluginRecord& record : records) {
+    if (record.serial != 0 && record.allocation == allocation) {
+      ids.insert(record.id);
+    }
+  }
+  return ids;
+}
+
+Result<void> Plugins::CheckUnused(const std::string& allocation) const {
+  MOUNTD_ASSIGN(const std::set<std::string> ids, IdsOf(allocation));
+  for (const std::string& id : ids) {
+    if (!Select(id, {{}, allocation}).ends_service()) {
+      continue;
+    }
+    MOUNTD_ASSIGN(const bool in_use, store_.HasVolumesOfOthers(id, allocation));
+    if (in_use) {
+      return MakeError(Code::kBusy, "unregister", "plugin " + id,
+                       "volumes of other allocations are in use: release these "
+                       "first, or unregister the plugin by force");
+    }
+  }
+  return Ok();
+}
+
+Result<void> Plugins::UnregisterOf(const std::string& allocation) {
+  MOUNTD_ASSIGN(const std::set<std::string> ids, IdsOf(allocation));
+  for (const std::string& id : ids) {
+    MOUNTD_TRY(Unregister(id, {{}, allocation}));
+  }
+  return Ok();
+}
+
+Result<void> Plugins::Unregister(const std::string& id,
+                                 const PluginSelection& which) {
+  const auto changing = ChangingOf(id);
+  const std::lock_guard lock(*changing);
+  const Selected selected = Select(id, which);
+  const Supervisors& victims = selected.victims;
+  if (!Get(id) || (victims.empty() &&
+                   (!selected.all.empty() || which.type || which.allocation))) {
     return Ok();
   }
-  const bool all_go = victims.size() == all.size();
-  if (!all_go && (node_stays || !node_goes)) {
+  if (!selected.ends_service()) {
     return RemoveSome(id, victims);
   }
   // From here on no volume of it is added.
   const Result<void> unused = store_.BeginPluginRemoval(id);
   if (!unused) {
-    const bool kept =
-        unused.error().code == Code::kBusy && (which.force || all.empty());
+    const bool kept = unused.error().code == Code::kBusy &&
+                      (which.force || selected.all.empty());
     return kept ? RemoveSome(id, victims) : unused;
   }
-  if (all_go) {
+  if (selected.all_go()) {
     return RemoveAll(id, victims);
   }
   Result<void> removed = RemoveSome(id, victims);

@@ -6,6 +6,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -46,9 +47,10 @@ class PluginSupervisor;
 // connection for hang-up). All instances of a plugin belong to one user, and
 // have one directory, with a socket for each.
 //
-// Thread-safe; calls that register and unregister come one at a time for one
-// plugin (its strand). `on_change` is called from supervisors and from callers,
-// edges only, in their order, and must not call back.
+// Thread-safe; calls that register and unregister wait for each other if they
+// are of one plugin: they come by the plugin's strand, and by the strands of
+// the allocations that are released. `on_change` is called from supervisors and
+// from callers, edges only, in their order, and must not call back.
 class Plugins {
  public:
   Plugins(const TimeoutsConfig& timeouts, exec::Executor& executor,
@@ -69,6 +71,13 @@ class Plugins {
   // changes nothing.
   Result<void> Unregister(const std::string& id,
                           const PluginSelection& which = {});
+  // The instances that were registered for an allocation end with it. Busy if
+  // the other instances do not serve the node and an allocation other than this
+  // one uses a volume of the plugin, or waits for the plugin to unstage it.
+  // Changes nothing.
+  Result<void> CheckUnused(const std::string& allocation) const;
+  // Unregisters them. Busy while any volume needs one of them.
+  Result<void> UnregisterOf(const std::string& allocation);
 
   std::optional<PluginStatus> Get(const std::string& id) const;
   std::vector<PluginStatus> List() const;
@@ -96,6 +105,17 @@ class Plugins {
  private:
   using Supervisors = std::vector<std::shared_ptr<PluginSupervisor>>;
 
+  // The instances that a selection names, among those there are.
+  struct Selected {
+    Supervisors all;
+    Supervisors victims;
+    bool node_goes = false;
+    bool node_stays = false;
+    bool all_go() const { return victims.size() == all.size(); }
+    // Without the victims no instance serves the node any more.
+    bool ends_service() const { return !node_stays && (all_go() || node_goes); }
+  };
+
   struct Plugin {
     PluginRecord record;    // what all instances have
     Supervisors instances;  // the newest first; none: it is gone
@@ -117,7 +137,12 @@ class Plugins {
   Result<void> RemoveSome(const std::string& id, const Supervisors& victims);
   void Forget(const std::string& id, const Supervisors& victims);
   Supervisors InstancesOf(const std::string& id) const;
-  std::uint64_t CgroupOf(const std::string& allocation) const;
+  Selected Select(const std::string& id, const PluginSelection& which) const;
+  // The ids of the plugins that have an instance of the allocation.
+  Result<std::set<std::string>> IdsOf(const std::string& allocation) const;
+  // Held while a plugin's instances are added or removed.
+  std::shared_ptr<std::mutex> ChangingOf(const std::string& id);
+  Result<std::uint64_t> CgroupOf(const std::string& allocation) const;
   Result<Session> UseOf(const std::string& id, const char* service,
                         bool (PluginInstance::*serves)() const) const;
   static PluginStatus StatusOfPlugin(const Plugin& plugin);
@@ -133,6 +158,8 @@ class Plugins {
   std::mutex telling_;  // before mutex_; held while telling, for the order
   mutable std::mutex mutex_;
   std::map<std::string, Plugin> plugins_;
+  // By the plugin's id, while anybody holds it.
+  std::map<std::string, std::weak_ptr<std::mutex>> changing_;
 };
 
 }  // namespace mountd::csi

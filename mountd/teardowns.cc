@@ -60,11 +60,13 @@ exec::AllocationPlan PlanOf(const AllocationRecord& record) {
 
 // Tasks' mounts first, then what they were mounts of; the network last, so that
 // a volume whose server is reached through it can still be unmounted. One thing
-// that cannot go keeps only what depends on it; the first error is told.
+// that cannot go keeps only what depends on it; the first error is told. A
+// plugin that others' volumes need keeps all that it runs with.
 Result<void> Teardowns::Undo(const AllocationRecord& record,
                              const Manner& manner) {
   const Progress& progress = manner.progress;
   const bool ignores = manner.on_tasks == OnTasks::kIgnore;
+  MOUNTD_TRY(parts_.plugins.CheckUnused(record.id));
   MOUNTD_ASSIGN(const std::vector<PublicationRecord> publications,
                 parts_.volumes.Of(record.id));
   MOUNTD_ASSIGN(const std::vector<std::string> interfaces,
@@ -99,10 +101,15 @@ Result<void> Teardowns::Undo(const AllocationRecord& record,
     keep_first(std::move(detached));
     progress.Advance();
   }
+  // After the volumes, which may be of its own plugin.
+  Result<void> ended = parts_.plugins.UnregisterOf(record.id);
   for (const std::string& interface : interfaces) {
-    keep_first(parts_.networks.Teardown(record.id, interface, progress));
+    if (ended) {
+      keep_first(parts_.networks.Teardown(record.id, interface, progress));
+    }
     progress.Advance();
   }
+  keep_first(std::move(ended));
   progress.At(Step::kWork);
   MOUNTD_TRY(std::move(outcome));
   MOUNTD_TRY(parts_.executor.RemoveAllocation(PlanOf(record)));

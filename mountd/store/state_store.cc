@@ -320,9 +320,23 @@ Result<std::optional<ReceiptRecord>> StateStore::GetReceipt(
   return found;
 }
 
+// A release that has begun looks for the allocation's plugins once.
+Result<void> StateStore::CheckPrepared(const std::string& allocation) {
+  MOUNTD_ASSIGN(const std::optional<AllocationRecord> found,
+                GetAllocation(allocation));
+  if (allocation.empty() ||
+      (found && found->state == AllocationState::kPrepared)) {
+    return Ok();
+  }
+  return MakeError(Code::kFailedPrecondition, "register",
+                   "allocation " + allocation,
+                   found ? "is being released" : "is not prepared");
+}
+
 Result<std::uint64_t> StateStore::PutPlugin(const PluginRecord& record) {
   std::uint64_t serial = 0;
   MOUNTD_TRY(database_->Transaction([&]() -> Result<void> {
+    MOUNTD_TRY(CheckPrepared(record.allocation));
     MOUNTD_TRY(database_->Run(
         "INSERT INTO plugins(id,uid,bare_directories,declared) "
         "VALUES(?1,?2,?3,?4) ON CONFLICT(id) DO UPDATE SET uid=excluded.uid, "
@@ -359,6 +373,18 @@ Result<void> StateStore::BeginPluginRemoval(const std::string& id) {
                      "volumes of it are in use");
   }
   return Ok();
+}
+
+Result<bool> StateStore::HasVolumesOfOthers(const std::string& plugin,
+                                            const std::string& allocation) {
+  bool found = false;
+  MOUNTD_TRY(database_->Query(
+      "SELECT EXISTS(SELECT 1 FROM volumes v WHERE v.plugin=?1 AND NOT "
+      "EXISTS(SELECT 1 FROM publications p WHERE p.key=v.key AND "
+      "p.allocation=?2)) OR EXISTS(SELECT 1 FROM volumes v JOIN publications p "
+      "ON p.key=v.key WHERE v.plugin=?1 AND p.allocation<>?2)",
+      [&](const Row& row) { found = row.Int(0) != 0; }, plugin, allocation));
+  return found;
 }
 
 Result<void> StateStore::CancelPluginRemoval(const std::string& id) {

@@ -55,11 +55,16 @@ class StateStore {
       const std::string& allocation);
 
   // Adds the instance, and its plugin if it is the first; answers its serial.
+  // FailedPrecondition if the instance's allocation is not prepared.
   Result<std::uint64_t> PutPlugin(const PluginRecord& record);
   // From here on no volume of the plugin can be added, until the removal is
   // finished or cancelled; another start cancels it, too. Busy if it has any.
   Result<void> BeginPluginRemoval(const std::string& id);
   Result<void> CancelPluginRemoval(const std::string& id);
+  // Whether a volume of the plugin is recorded of which this allocation is not
+  // the only user: others use it, or its unstage is pending.
+  Result<bool> HasVolumesOfOthers(const std::string& plugin,
+                                  const std::string& allocation);
   // The plugin with all its instances.
   Result<void> RemovePlugin(const std::string& id);
   // Its plugin stays, also without any.
@@ -119,6 +124,7 @@ class StateStore {
       : database_(std::move(database)) {}
 
   // Within a transaction.
+  Result<void> CheckPrepared(const std::string& allocation);
   Result<void> ForgetScopes(std::uint32_t uid);
   Result<void> DeletePublication(const PublicationRecord& publication);
   Result<void> DeleteVolume(const VolumeKey& key);

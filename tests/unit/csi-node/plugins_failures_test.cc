@@ -22,6 +22,12 @@ class PluginsFailuresTest : public ::testing::Test {
     return record;
   }
   std::string Register(const PluginRecord& record) {
+    if (!record.allocation.empty()) {
+      // There already, the second time.
+      IgnoreBecauseBestEffort(
+          core_.state->AddAllocation({record.allocation, Core::kAgent, 1, "",
+                                      AllocationState::kPrepared}));
+    }
     return Outcome(plugins().Register(record));
   }
   std::string Unregister(const PluginSelection& which) {

@@ -28,7 +28,16 @@ class PluginsTest : public ::testing::Test {
     return {id, type, Core::kAgent, "", ""};
   }
   Result<PluginRegistration> Register(const PluginRecord& record = Record()) {
+    Prepare(record.allocation);
     return plugins().Register(record);
+  }
+  void Prepare(const std::string& allocation) {
+    if (!allocation.empty() && !*core_.state->GetAllocation(allocation)) {
+      ASSERT_EQ(
+          Outcome(core_.state->AddAllocation(
+              {allocation, Core::kAgent, 1, "", AllocationState::kPrepared})),
+          "Ok");
+    }
   }
   static PluginRecord Of(const std::string& allocation,
                          const std::string& type = "node") {
@@ -527,6 +536,89 @@ TEST_F(PluginsTest, WhoListensMustBeInTheAllocationsCgroup) {
   EXPECT_EQ(Status().generation, 0U);
   executor().SetPluginCgroup(77);
   EXPECT_TRUE(Await("nfs healthy 1"));
+}
+
+TEST_F(PluginsTest, NobodyListensForAnAllocationThatIsGone) {
+  ASSERT_EQ(MessageOf(Register(Of("web"))), "Ok");
+  ASSERT_TRUE(Await("nfs healthy 1"));
+  ReceiptRecord receipt;
+  receipt.allocation = "web";
+  ASSERT_EQ(Outcome(core_.state->FinishAllocation(receipt)), "Ok");
+  executor().HangUp(SocketOf(Of("web")));
+  EXPECT_TRUE(AwaitReason("allocation web: was released"));
+}
+
+TEST_F(PluginsTest, OneIsNotRegisteredForAnAllocationThatIsReleased) {
+  Prepare("web");
+  ASSERT_EQ(Outcome(core_.state->SetAllocationState(
+                "web", AllocationState::kReleasing)),
+            "Ok");
+  EXPECT_EQ(Outcome(Register(Of("web"))), "FailedPrecondition");
+  EXPECT_EQ(Outcome(plugins().Register(Of("none"))), "FailedPrecondition");
+  EXPECT_TRUE(plugins().List().empty());
+  EXPECT_TRUE(executor().Existing().empty());
+}
+
+TEST_F(PluginsTest, InstancesEndWithTheirAllocation) {
+  for (const char* allocation : {"a", "b"}) {
+    ASSERT_EQ(MessageOf(Register(Of(allocation))), "Ok");
+  }
+  ASSERT_EQ(MessageOf(Register(Of("a", "controller"))), "Ok");
+  EXPECT_EQ(Outcome(plugins().CheckUnused("a")), "Ok");
+  EXPECT_EQ(Outcome(plugins().UnregisterOf("a")), "Ok");
+  ASSERT_EQ(Status().instances.size(), 1U);
+  EXPECT_EQ(Status().instances[0].record.allocation, "b");
+  EXPECT_EQ(Outcome(plugins().UnregisterOf("c")), "Ok");
+  EXPECT_EQ(Outcome(plugins().UnregisterOf("b")), "Ok");
+  EXPECT_TRUE(plugins().List().empty());
+  EXPECT_TRUE(executor().Existing().empty());
+}
+
+TEST_F(PluginsTest, OthersVolumesKeepTheLastOneOfTheNode) {
+  ASSERT_EQ(MessageOf(Register(Of("a"))), "Ok");
+  AddVolume();
+  EXPECT_EQ(Outcome(plugins().CheckUnused("a")), "Busy");
+  EXPECT_EQ(Outcome(plugins().UnregisterOf("a")), "Busy");
+  ASSERT_EQ(MessageOf(Register(Of("b"))), "Ok");
+  EXPECT_EQ(Outcome(plugins().CheckUnused("a")), "Ok");
+  EXPECT_EQ(Outcome(plugins().UnregisterOf("a")), "Ok");
+  EXPECT_EQ(Outcome(plugins().CheckUnused("b")), "Busy");
+  // The volume is its own allocation's alone.
+  ASSERT_EQ(MessageOf(Register(Of("web"))), "Ok");
+  ASSERT_EQ(UnregisterOf({{}, "b"}), "Ok");
+  EXPECT_EQ(Outcome(plugins().CheckUnused("web")), "Ok");
+  EXPECT_EQ(Outcome(plugins().UnregisterOf("web")), "Busy");
+}
+
+TEST_F(PluginsTest, ARestartEndsThoseWhoseAllocationIsGone) {
+  ASSERT_EQ(MessageOf(Register(Of("a"))), "Ok");
+  ASSERT_EQ(MessageOf(Register(Of("b"))), "Ok");
+  ReceiptRecord receipt;
+  receipt.allocation = "a";
+  ASSERT_EQ(Outcome(core_.state->FinishAllocation(receipt)), "Ok");
+  core_.Restart();
+  ASSERT_EQ(MessageOf(plugins().Recover()), "Ok");
+  ASSERT_EQ(Status().instances.size(), 1U);
+  EXPECT_EQ(Status().instances[0].record.allocation, "b");
+}
+
+TEST_F(PluginsTest, RegistrationsOfOnePluginWaitForEachOther) {
+  Prepare("a");
+  executor().script().Block("PreparePlugin");
+  std::thread registers([&] { EXPECT_EQ(MessageOf(Register(Of("a"))), "Ok"); });
+  ASSERT_TRUE(executor().script().AwaitBlocked("PreparePlugin"));
+  std::promise<void> ended;
+  std::thread unregisters([&] {
+    EXPECT_EQ(Outcome(plugins().UnregisterOf("a")), "Ok");
+    ended.set_value();
+  });
+  EXPECT_EQ(ended.get_future().wait_for(std::chrono::milliseconds(100)),
+            std::future_status::timeout);
+  executor().script().Unblock("PreparePlugin");
+  registers.join();
+  unregisters.join();
+  EXPECT_TRUE(plugins().List().empty());
+  EXPECT_TRUE(executor().Existing().empty());
 }
 
 TEST_F(PluginsTest, WhatItSaidOutlivesMountd) {

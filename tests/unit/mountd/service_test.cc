@@ -359,6 +359,40 @@ TEST_F(ServiceTest, APluginsAllocationMustBePrepared) {
   EXPECT_EQ(MessageOf(service().RegisterPlugin(agent, record)), "Ok");
 }
 
+TEST_F(ServiceTest, APluginEndsWithItsAllocation) {
+  const CallContext agent = Core::By(Core::kAgent);
+  const auto release = [&](const char* allocation) {
+    return Outcome(service().ReleaseAllocation(agent, NameOf(allocation)));
+  };
+  for (const char* allocation : {"plugin", "web"}) {
+    ASSERT_EQ(MessageOf(Prepare(allocation)), "Ok");
+  }
+  ASSERT_EQ(MessageOf(service().RegisterPlugin(
+                agent, {"nfs", "node", 0, "plugin", ""})),
+            "Ok");
+  const std::vector<std::string> before = executor().Existing();
+  VolumeRecord volume;
+  volume.key = VolumeKey::Derive("nfs", "v1");
+  volume.plugin = "nfs";
+  volume.volume_id = "v1";
+  PublicationRecord publication;
+  publication.key = volume.key;
+  publication.allocation = "web";
+  publication.alias = "data";
+  ASSERT_EQ(Outcome(core_.state->AddPublication(volume, publication)), "Ok");
+  EXPECT_EQ(release("plugin"), "Busy");
+  // Nothing has gone, and it is retried.
+  EXPECT_EQ(executor().Existing(), before);
+  ASSERT_EQ(service().ListOwed(agent)->size(), 1U);
+  ASSERT_EQ(Outcome(core_.state->RemovePublication(publication, true)), "Ok");
+  EXPECT_EQ(MessageOf(service().RetryOwed(service().ListOwed(agent)->front())),
+            "Ok");
+  EXPECT_TRUE(service().ListPlugins(agent)->empty());
+  EXPECT_EQ(Outcome(service().GetReceipt(agent, NameOf("plugin"))), "Ok");
+  EXPECT_EQ(release("web"), "Ok");
+  EXPECT_TRUE(executor().Existing().empty());
+}
+
 TEST_F(ServiceTest, PluginsOfAUserAreBounded) {
   Config config = Core::DefaultConfig();
   config.limits.plugins_per_uid = 1;

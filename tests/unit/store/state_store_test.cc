@@ -194,6 +194,7 @@ TEST_F(StateStoreTest, AnAllocationWithPublicationsIsNotFinished) {
 }
 
 TEST_F(StateStoreTest, PluginsAreKept) {
+  ASSERT_EQ(MessageOf(store_->AddAllocation(Allocation("web", 7))), "Ok");
   ASSERT_EQ(Outcome(store_->PutPlugin({"smb", "node", 7, "web", "/csi"})),
             "Ok");
   ASSERT_EQ(Outcome(store_->PutPlugin({"ebs", "monolith", 8, "", ""})), "Ok");
@@ -212,7 +213,33 @@ TEST_F(StateStoreTest, PluginsAreKept) {
   EXPECT_EQ(store_->ListPlugins()->size(), 2U);
 }
 
+TEST_F(StateStoreTest, AnInstancesAllocationIsPrepared) {
+  const PluginRecord record{"smb", "node", 7, "web", "/csi"};
+  EXPECT_EQ(Outcome(store_->PutPlugin(record)), "FailedPrecondition");
+  ASSERT_EQ(MessageOf(store_->AddAllocation(Allocation("web", 7))), "Ok");
+  ASSERT_EQ(
+      Outcome(store_->SetAllocationState("web", AllocationState::kReleasing)),
+      "Ok");
+  EXPECT_EQ(Outcome(store_->PutPlugin(record)), "FailedPrecondition");
+  EXPECT_EQ(store_->ListPlugins()->size(), 1U);
+}
+
+TEST_F(StateStoreTest, VolumesOfOthersAreThoseOfMoreThanOneAllocation) {
+  const auto of_others = [&] {
+    return store_->HasVolumesOfOthers("nfs", "web").value();
+  };
+  EXPECT_FALSE(of_others());
+  AddPublished("web");
+  EXPECT_FALSE(of_others());
+  EXPECT_TRUE(store_->HasVolumesOfOthers("nfs", "api").value());
+  EXPECT_FALSE(store_->HasVolumesOfOthers("smb", "api").value());
+}
+
 TEST_F(StateStoreTest, InstancesOfAPluginAreKeptInTheirOrder) {
+  for (const char* allocation : {"web", "api"}) {
+    ASSERT_EQ(MessageOf(store_->AddAllocation(Allocation(allocation, 7))),
+              "Ok");
+  }
   ASSERT_EQ(Outcome(store_->RemovePlugin("nfs")), "Ok");
   PluginRecord first{"nfs", "node", 7, "web", "/csi"};
   first.stage_publish_base_dir = "/base";
