@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "agent/cni_plugin/values.h"
+#include "netns/cni/go_json.h"
 #include "netns/cni/limits.h"
 #include "netns/cni/names.h"
 #include "netns/cni/plugin_result.h"
@@ -31,9 +32,12 @@ constexpr std::array<std::string_view, 13> kKnownKeys = {
 
 // Keys with a domain are extensions of the specification's or of a runtime's.
 bool IsKnownKey(std::string_view key) {
+  const std::string folded = cni::FoldedName(key);
   return key.find('/') != std::string_view::npos ||
-         std::find(kKnownKeys.begin(), kKnownKeys.end(), key) !=
-             kKnownKeys.end();
+         std::any_of(kKnownKeys.begin(), kKnownKeys.end(),
+                     [&](std::string_view known) {
+                       return cni::FoldedName(known) == folded;
+                     });
 }
 
 Outcome<void> CheckKeys(const Json& document) {
@@ -136,7 +140,7 @@ std::string AnswerVersion(const Json& document) {
 }
 
 Outcome<Json> ParseDocument(std::string_view text) {
-  Result<Json> document = cni::ParseObject(text, kInputBounds, "stdin");
+  Result<Json> document = cni::ParseAsGo(text, kInputBounds, "stdin");
   if (!document) {
     return Failure{cni::kUndecodable, document.error().Message()};
   }

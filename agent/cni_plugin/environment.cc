@@ -60,8 +60,9 @@ Outcome<void> CheckEnvironment(const Environment& environment) {
   return {};
 }
 
-Outcome<std::vector<std::string>> AddressesInArgs(const std::string& args) {
-  std::vector<std::string> addresses;
+Outcome<std::vector<std::string>> ValuesInArgs(const std::string& args,
+                                               std::string_view key) {
+  std::vector<std::string> values;
   if (args.size() > cni::kMaxArgsBytes) {
     return BadVariable("CNI_ARGS", "is too long");
   }
@@ -74,11 +75,11 @@ Outcome<std::vector<std::string>> AddressesInArgs(const std::string& args) {
     if (equals == std::string_view::npos || equals == 0) {
       return BadVariable("CNI_ARGS", "must be K=V;K=V");
     }
-    if (pair.substr(0, equals) == "IP") {
-      addresses.emplace_back(pair.substr(equals + 1));
+    if (pair.substr(0, equals) == key) {
+      values.emplace_back(pair.substr(equals + 1));
     }
   }
-  return addresses;
+  return values;
 }
 
 }  // namespace mountd::cni_plugin

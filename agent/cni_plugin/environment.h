@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "agent/cni_plugin/failure.h"
@@ -24,9 +25,10 @@ Environment ProcessEnvironment();
 // no valid word.
 Outcome<void> CheckEnvironment(const Environment& environment);
 
-// Addresses that CNI_ARGS asks for ("IP=10.88.0.9"), as host-local takes them.
-// All other keys are others' business, with IgnoreUnknown or without.
+// The values that CNI_ARGS has for a key ("IP=10.88.0.9", as host-local takes
+// it). All other keys are others' business, with IgnoreUnknown or without.
 // kInvalidEnvironment if it is not "K=V;K=V".
-Outcome<std::vector<std::string>> AddressesInArgs(const std::string& args);
+Outcome<std::vector<std::string>> ValuesInArgs(const std::string& args,
+                                               std::string_view key);
 
 }  // namespace mountd::cni_plugin

@@ -5,6 +5,7 @@
 #include <optional>
 #include <utility>
 
+#include "netns/cni/go_json.h"
 #include "netns/cni/plugin_result.h"
 
 namespace mountd::cni_plugin {
@@ -91,6 +92,21 @@ bool HasAddress(const cni::PluginResult& result, std::size_t interface,
 
 }  // namespace
 
+namespace {
+
+// The member, under CNI's own spelling of its name.
+Json& OwnMember(Json* object, const char* key, Json absent) {
+  const Json* found = cni::FindMember(*object, key);
+  Json value = found == nullptr ? std::move(absent) : *found;
+  const std::string folded = cni::FoldedName(key);
+  for (auto at = object->begin(); at != object->end();) {
+    at = cni::FoldedName(at.key()) == folded ? object->erase(at) : ++at;
+  }
+  return (*object)[key] = std::move(value);
+}
+
+}  // namespace
+
 Json ResultOf(const agent::NetworkStatus& status,
               const Environment& environment, const Config& config,
               const Macs& macs) {
@@ -98,11 +114,9 @@ Json ResultOf(const agent::NetworkStatus& status,
   if (result.is_null()) {
     result = Json::object();
   }
-  result["cniVersion"] = config.version;
+  OwnMember(&result, "cniVersion", nullptr) = config.version;
   for (const char* key : {"interfaces", "ips", "routes"}) {
-    if (cni::IsAbsent(result, key)) {
-      result[key] = Json::array();
-    }
+    OwnMember(&result, key, Json::array());
   }
   result["interfaces"].push_back(
       InterfaceOf(status.host_interface, macs.host, ""));
@@ -112,10 +126,9 @@ Json ResultOf(const agent::NetworkStatus& status,
   for (const Family& family : FamiliesOf(status)) {
     AddFamily(family, own, status.default_route, config.version, &result);
   }
+  Json& dns = OwnMember(&result, "dns", Json::object());
   if (!config.runtime.dns.is_null()) {
-    result["dns"] = config.runtime.dns;
-  } else if (cni::IsAbsent(result, "dns")) {
-    result["dns"] = Json::object();
+    dns = config.runtime.dns;
   }
   return result;
 }

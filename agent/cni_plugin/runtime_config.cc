@@ -2,11 +2,15 @@
 #include "agent/cni_plugin/runtime_config.h"
 
 #include <algorithm>
+#include <array>
 #include <cctype>
+#include <string_view>
 #include <utility>
 
+#include "agent/cni_plugin/mac_address.h"
 #include "agent/cni_plugin/values.h"
 #include "netns/cni/addresses.h"
+#include "netns/cni/go_json.h"
 #include "netns/cni/plugin_result.h"
 
 namespace mountd::cni_plugin {
@@ -99,35 +103,89 @@ Outcome<void> AddAddressesOf(const Json& object, RuntimeConfig* runtime) {
   return {};
 }
 
+// mountd derives a link's MAC address from its IPv4 address: whoever asks for
+// the one asks for the other.
+Outcome<void> AddMac(const std::string& mac, RuntimeConfig* runtime) {
+  if (mac.empty()) {
+    return {};
+  }
+  MOUNTD_ASSIGN(const std::string address, AddressOfMac(mac));
+  if (!runtime->address.empty() && runtime->address != address) {
+    return BadConfig("mac", mac + " is of " + address + ", and " +
+                                runtime->address + " is asked for");
+  }
+  runtime->address = address;
+  return {};
+}
+
+Outcome<void> AddMacOf(const Json& object, RuntimeConfig* runtime) {
+  MOUNTD_ASSIGN(const std::string mac,
+                TextAt(object, "mac", "", kMaxWordBytes));
+  return AddMac(mac, runtime);
+}
+
+// By all of the ways in CNI's CONVENTIONS.md.
 Outcome<void> ReadAddresses(const Json& document, const Json& capabilities,
                             const Environment& environment,
                             RuntimeConfig* runtime) {
-  MOUNTD_TRY(AddAddressesOf(capabilities, runtime));
   MOUNTD_ASSIGN(const Json args, ObjectAt(document, "args"));
   MOUNTD_ASSIGN(const Json cni_args, ObjectAt(args, "cni"));
-  MOUNTD_TRY(AddAddressesOf(cni_args, runtime));
   MOUNTD_ASSIGN(const std::vector<std::string> asked,
-                AddressesInArgs(environment.args));
+                ValuesInArgs(environment.args, "IP"));
+  MOUNTD_ASSIGN(const std::vector<std::string> macs,
+                ValuesInArgs(environment.args, "MAC"));
+  MOUNTD_TRY(AddAddressesOf(capabilities, runtime));
+  MOUNTD_TRY(AddAddressesOf(cni_args, runtime));
   for (const std::string& text : asked) {
     MOUNTD_TRY(AddAddress(text, runtime));
+  }
+  MOUNTD_TRY(AddMacOf(capabilities, runtime));
+  MOUNTD_TRY(AddMacOf(cni_args, runtime));
+  for (const std::string& text : macs) {
+    MOUNTD_TRY(AddMac(text, runtime));
   }
   return {};
 }
 
-// The runtime's own words for it, which go before the configuration's.
-void Overlay(const Json& given, const char* key, const char* result_key,
-             Json* dns) {
-  if (!cni::IsAbsent(given, key)) {
-    (*dns)[result_key] = given[key];
+// The conventions' other capabilities come only where the configuration
+// declares them: nobody may believe that they are in force.
+Outcome<void> CheckCapabilities(const Json& capabilities) {
+  constexpr std::array<std::string_view, 4> kKnown = {"portMappings", "ips",
+                                                      "dns", "mac"};
+  for (const auto& [key, value] : capabilities.items()) {
+    const bool is_extension = key.find_first_of("./") != std::string::npos;
+    const std::string folded = cni::FoldedName(key);
+    if (!value.is_null() && !value.empty() && !is_extension &&
+        std::none_of(kKnown.begin(), kKnown.end(), [&](std::string_view known) {
+          return cni::FoldedName(known) == folded;
+        })) {
+      return Failure{cni::kUnsupportedField,
+                     "runtimeConfig." + key +
+                         " is not supported: the configuration declares a "
+                         "capability that mountd does not have"};
+    }
+  }
+  return {};
+}
+
+// The configuration's value, or the runtime's own where it has one.
+void PutDns(const Json& configured, const Json& given, const char* key,
+            const char* given_key, Json* dns) {
+  const Json* own = cni::FindMember(given, given_key);
+  const Json* value = own != nullptr ? own : cni::FindMember(configured, key);
+  if (value != nullptr) {
+    (*dns)[key] = *value;
   }
 }
 
 Outcome<Json> DnsOf(const Json& document, const Json& capabilities) {
-  MOUNTD_ASSIGN(Json dns, ObjectAt(document, "dns"));
+  MOUNTD_ASSIGN(const Json configured, ObjectAt(document, "dns"));
   MOUNTD_ASSIGN(const Json given, ObjectAt(capabilities, "dns"));
-  Overlay(given, "servers", "nameservers", &dns);
-  Overlay(given, "searches", "search", &dns);
-  Overlay(given, "options", "options", &dns);
+  Json dns = Json::object();
+  PutDns(configured, given, "nameservers", "servers", &dns);
+  PutDns(configured, Json::object(), "domain", "domain", &dns);
+  PutDns(configured, given, "search", "searches", &dns);
+  PutDns(configured, given, "options", "options", &dns);
   Json empty;
   if (dns.empty()) {
     return empty;
@@ -146,6 +204,7 @@ Outcome<RuntimeConfig> ReadRuntimeConfig(const Json& document,
                                          const Environment& environment) {
   RuntimeConfig runtime;
   MOUNTD_ASSIGN(const Json capabilities, ObjectAt(document, "runtimeConfig"));
+  MOUNTD_TRY(CheckCapabilities(capabilities));
   MOUNTD_ASSIGN(runtime.ports, PortsOf(capabilities));
   MOUNTD_TRY(ReadAddresses(document, capabilities, environment, &runtime));
   MOUNTD_ASSIGN(runtime.dns, DnsOf(document, capabilities));

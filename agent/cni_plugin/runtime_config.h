@@ -22,8 +22,10 @@ struct RuntimeConfig {
   cni::Json dns;
 };
 
-// Of runtimeConfig.{portMappings, ips, dns}, args.cni.ips, dns and CNI_ARGS'
-// IP. kInvalidConfig, kInvalidEnvironment.
+// Of runtimeConfig.{portMappings, ips, dns, mac}, args.cni.{ips, mac}, dns and
+// CNI_ARGS' IP and MAC. kUnsupportedField for another capability,
+// kInvalidConfig, also for a MAC address that mountd gives no link,
+// kInvalidEnvironment.
 Outcome<RuntimeConfig> ReadRuntimeConfig(const cni::Json& document,
                                          const Environment& environment);
 

@@ -5,22 +5,33 @@
 #include <utility>
 
 #include "mountd/base/json_bounds.h"
+#include "netns/cni/go_json.h"
 
 namespace mountd::cni {
-Result<Json> ParseObject(std::string_view text, const TextBounds& bounds,
-                         const std::string& object) {
+
+Result<void> CheckText(std::string_view text, const TextBounds& bounds,
+                       const std::string& object) {
   // Plugins may have fractions in what is theirs alone.
   const JsonBounds values{bounds.max_depth, bounds.max_values,
                           JsonBounds::Fractions::kTaken};
-  if (text.size() > bounds.max_bytes ||
-      !IsWithin<Json>(text, Json::input_format_t::json, values)) {
-    return MakeError(Code::kInvalidArgument, "parse", object,
-                     "is not JSON, or too large or too deep");
-  }
+  return text.size() <= bounds.max_bytes &&
+                 IsWithin<Json>(text, Json::input_format_t::json, values)
+             ? Ok()
+             : Result<void>(MakeError(Code::kInvalidArgument, "parse", object,
+                                      "is not JSON, or too large or too deep"));
+}
+
+Error NotAnObject(const std::string& object) {
+  return MakeError(Code::kInvalidArgument, "parse", object,
+                   "is not a JSON object");
+}
+
+Result<Json> ParseObject(std::string_view text, const TextBounds& bounds,
+                         const std::string& object) {
+  MOUNTD_TRY(CheckText(text, bounds, object));
   Json value = Json::parse(text.begin(), text.end(), nullptr, false);
   if (!value.is_object()) {
-    return MakeError(Code::kInvalidArgument, "parse", object,
-                     "is not a JSON object");
+    return NotAnObject(object);
   }
   return value;
 }
@@ -29,12 +40,26 @@ std::string ToText(const Json& value) {
   return value.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 
-const Json* FindMember(const Json& object, const char* key) {
+const Json* FindExact(const Json& object, const char* key) {
   if (!object.is_object()) {
     return nullptr;
   }
   const auto at = object.find(key);
   return at == object.end() || at->is_null() ? nullptr : &*at;
+}
+
+const Json* FindMember(const Json& object, const char* key) {
+  if (!object.is_object()) {
+    return nullptr;
+  }
+  const std::string folded = FoldedName(key);
+  const Json* found = nullptr;
+  for (const auto& [name, value] : object.items()) {
+    if (!value.is_null() && FoldedName(name) == folded) {
+      found = &value;
+    }
+  }
+  return found;
 }
 
 std::optional<std::string> FindText(const Json& object, const char* key) {
@@ -64,7 +89,7 @@ void MemberReader::Refuse(const std::string& key, const std::string& why) {
 
 const Json* MemberReader::Take(const char* key) {
   asked_.emplace_back(key);
-  return first_ ? nullptr : FindMember(object_, key);
+  return first_ ? nullptr : FindExact(object_, key);
 }
 
 std::string MemberReader::Text(const char* key, std::size_t max_bytes) {

@@ -22,14 +22,25 @@ using Json = nlohmann::json;
 Result<Json> ParseObject(std::string_view text, const TextBounds& bounds,
                          const std::string& object);
 
+// The parts of it, for another parser: whether the text is JSON within the
+// bounds, and the error of a document that is no object.
+Result<void> CheckText(std::string_view text, const TextBounds& bounds,
+                       const std::string& object);
+Error NotAnObject(const std::string& object);
+
 // One line. Never fails: what is no UTF-8 is replaced.
 std::string ToText(const Json& value);
 
-// The member, or nothing where it is not there or of another type.
+// The member, or nothing where it is not there or of another type. The names of
+// members are compared as Go compares them (FoldedName). Of several the last in
+// the order of their bytes counts: so ToText writes them, and so Go reads what
+// we hand on.
 const Json* FindMember(const Json& object, const char* key);
 std::optional<std::string> FindText(const Json& object, const char* key);
 // Null and an absent member are the same to every plugin (Go's encoding/json).
 bool IsAbsent(const Json& object, const char* key);
+// The member of just that name: of documents that no Go program writes.
+const Json* FindExact(const Json& object, const char* key);
 
 // Reads the members of one object of which none may be unknown. The first thing
 // wrong is kept, and all that is read after it is empty: ask Finish().

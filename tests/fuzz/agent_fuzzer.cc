@@ -1,15 +1,19 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 // What agents' tools read: a job's file, plugins' answers on snapshots, and
 // what a container runtime tells the CNI plugin. The first byte says which.
+#include <set>
 #include <string>
 #include <string_view>
 
 #include "agent/cni_plugin/attachment_ids.h"
 #include "agent/cni_plugin/config.h"
 #include "agent/cni_plugin/environment.h"
+#include "agent/cni_plugin/mac_address.h"
 #include "agent/mountctl/job.h"
 #include "agent/mountctl/snapshot_message.h"
 #include "mountd/base/names.h"
+#include "netns/cni/addresses.h"
+#include "netns/cni/go_json.h"
 #include "tests/fuzz/fuzz_input.h"
 
 namespace mountd::fuzz {
@@ -31,7 +35,27 @@ void CheckWords(std::string_view text) {
                            : cni_plugin::MarkerOf(id->allocation, id->ifname);
     Require(again == text, "an id is another");
   }
-  IgnoreBecauseBestEffort(cni_plugin::AddressesInArgs(std::string(text)));
+  for (const char* key : {"IP", "MAC"}) {
+    IgnoreBecauseBestEffort(cni_plugin::ValuesInArgs(std::string(text), key));
+  }
+  if (const auto address = cni_plugin::AddressOfMac(std::string(text))) {
+    Require(cni::ParseIpAddress(*address).has_value(), "an address is none");
+  }
+}
+
+// Of each name one member is left, and to read it again changes nothing.
+void CheckNames(const cni::Json& value) {
+  if (value.is_object()) {
+    std::set<std::string> names;
+    for (const auto& [key, member] : value.items()) {
+      Require(names.insert(cni::FoldedName(key)).second, "a name is twice");
+    }
+  }
+  if (value.is_structured()) {
+    for (const cni::Json& member : value) {
+      CheckNames(member);
+    }
+  }
 }
 
 void CheckSnapshots(std::string_view text) {
@@ -62,6 +86,9 @@ void CheckConfig(std::string_view text) {
   if (!document) {
     return;
   }
+  CheckNames(*document);
+  const auto again = cni_plugin::ParseDocument(cni::ToText(*document));
+  Require(again && *again == *document, "a document is another");
   (void)cni_plugin::AnswerVersion(*document);
   const auto config = cni_plugin::ParseConfig(*document, environment);
   if (config) {

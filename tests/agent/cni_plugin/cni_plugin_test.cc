@@ -4,7 +4,10 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <chrono>
+#include <future>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "agent/cni_plugin/attachment_ids.h"
@@ -114,7 +117,8 @@ TEST(CniConfig, ReadsWhatTheRuntimeWants) {
         {{"hostPort", 82}, {"containerPort", 83}, {"hostIP", "127.0.0.1"}}}},
       {"ips", {"10.88.0.9/16", "fd88::9"}},
       {"dns", {{"servers", {"10.0.0.1"}}}},
-      {"bandwidth", {{"ingressRate", 1}}}};
+      {"mac", "02:4D:0a:58:00:09"},
+      {"bandwidth", nullptr}};
   conf["dns"] = {{"domain", "example"}, {"nameservers", {"10.0.0.2"}}};
   Environment environment = Env("ADD");
   environment.args = "IgnoreUnknown=1;K8S_POD_NAME=web;IP=10.88.0.9";
@@ -169,6 +173,48 @@ TEST(CniConfig, RefusesARuntimesMistakes) {
   EXPECT_EQ(code({{"ips", {"x"}}}), 7);
   EXPECT_EQ(code({{"ips", {1}}}), 7);
   EXPECT_EQ(code({{"dns", {{"servers", 1}}}}), 7);
+  EXPECT_EQ(code({{"bandwidth", {{"ingressRate", 1}}}}), 2);
+  EXPECT_EQ(code({{"ipRanges", {{"x"}}}}), 2);
+  EXPECT_EQ(code({{"io.kubernetes.cri.pod-annotations", {{"a", "b"}}}}), 0);
+  for (const char* mac : {"02:00:00:00:00:09", "02:4d:0a:58:00", "x",
+                          "02:4d:0a:58:00:0g", "03:4d:0a:58:00:09"}) {
+    EXPECT_EQ(code({{"mac", mac}}), 7) << mac;
+  }
+  EXPECT_EQ(code({{"mac", "02:4d:0a:58:00:09"}, {"ips", {"10.88.0.8"}}}), 7);
+  EXPECT_EQ(code({{"mac", "02:4d:0a:58:00:09"}, {"ips", {"fd88::9"}}}), 0);
+}
+
+TEST(CniConfig, AMacAddressAsksForItsAddress) {
+  const auto address = [](Json more, const std::string& args = "") {
+    Json conf = Conf();
+    conf.update(more);
+    Environment environment = Env("ADD");
+    environment.args = args;
+    const auto config = Parsed(conf, environment);
+    return config ? config->runtime.address : config.error().message;
+  };
+  const std::string mac = "02:4d:0a:58:07:09";
+  EXPECT_EQ(address({{"runtimeConfig", {{"MAC", mac}}}}), "10.88.7.9");
+  EXPECT_EQ(address({{"args", {{"cni", {{"mac", mac}}}}}}), "10.88.7.9");
+  EXPECT_EQ(address(Json::object(), "MAC=" + mac), "10.88.7.9");
+  EXPECT_EQ(address(Json::object(), "IP=10.88.7.9;MAC=" + mac), "10.88.7.9");
+  EXPECT_NE(address(Json::object(), "IP=10.88.7.8;MAC=" + mac)
+                .find("10.88.7.8 is asked for"),
+            std::string::npos);
+}
+
+TEST(CniConfig, NamesAreComparedAsGoComparesThem) {
+  Json conf = Conf();
+  conf["ISOLATED"] = true;
+  conf["Network"] = "back";
+  const auto config = Parsed(conf, Env("ADD"));
+  ASSERT_TRUE(config) << config.error().message;
+  EXPECT_TRUE(config->isolated);
+  EXPECT_EQ(config->network, "back");
+  const auto last = ParseDocument(
+      R"({"cniVersion":"1.0.0","name":"net","network":"a","NETWORK":"b"})");
+  ASSERT_TRUE(last);
+  EXPECT_EQ(ParseConfig(*last, Env("ADD"))->network, "b");
 }
 
 TEST(CniResult, IsOfItsVersion) {
@@ -193,8 +239,8 @@ TEST(CniResult, IsOfItsVersion) {
 TEST(CniResult, IsMergedIntoTheOneBefore) {
   Json conf = Conf();
   conf["prevResult"] = {{"interfaces", {{{"name", "lo"}}}},
-                        {"ips", {{{"address", "127.0.0.1/8"}}}},
-                        {"dns", {{"domain", "a"}}},
+                        {"IPs", {{{"address", "127.0.0.1/8"}}}},
+                        {"DNS", {{"domain", "a"}}},
                         {"else", 1}};
   const auto config = Parsed(conf, Env("ADD"));
   ASSERT_TRUE(config) << config.error().message;
@@ -271,6 +317,9 @@ TEST(CniRun, SurvivesAnyValue) {
              {{"ips", 1}, {"portMappings", 1}, {"interfaces", 1}}}) {
       Json changed = conf;
       changed[key] = value;
+      if (changed["timeoutMs"].is_null()) {
+        continue;  // the default, for which a DEL waits for mountd
+      }
       for (const char* verb : {"ADD", "CHECK", "DEL", "GC", "STATUS"}) {
         EXPECT_NE(CodeOf(Env(verb), changed.dump()), 0) << verb << changed;
       }
@@ -329,6 +378,40 @@ TEST_F(CniFake, AddAsksForTheNetwork) {
   // The fake's allocations are of another configuration.
   EXPECT_TRUE(HasCall("PrepareAllocation cni-web[eth0] {scope=net;}"));
   EXPECT_TRUE(HasCall("SetupNetwork cni-web bridge 0,,8080,80,1,tcp "));
+}
+
+// A runtime calls DEL once, and takes a CHECK that fails for a broken network.
+TEST_F(CniFake, DelAndCheckAndGcWaitForMountd) {
+  const Json prev = {{"prevResult", Json::object()}};
+  const Json none = {{"cni.dev/valid-attachments", Json::array()}};
+  for (const auto& [verb, more] :
+       {std::pair("DEL", Json::object()), std::pair("CHECK", prev),
+        std::pair("GC", none)}) {
+    server_.Stop();
+    // Without a wait it fails, as ADD does, which is tried again by itself.
+    EXPECT_EQ(Made("ADD")["told"]["code"], 11);
+    auto made =
+        std::async(std::launch::async, [&] { return Made(verb, more); });
+    EXPECT_EQ(made.wait_for(std::chrono::milliseconds(100)),
+              std::future_status::timeout)
+        << verb;
+    server_.Start();
+    const Json outcome = made.get();
+    if (std::string(verb) == "CHECK") {
+      // The fake's allocation is in another namespace.
+      EXPECT_EQ(outcome["told"]["code"], 109) << outcome;
+    } else {
+      EXPECT_EQ(outcome["status"], 0) << outcome;
+    }
+  }
+}
+
+TEST_F(CniFake, NobodyWaitsForWhatIsRefused) {
+  const std::string file = server_.path() + ".x/bus";
+  // Not a directory: it will not become one.
+  EXPECT_EQ(Made("DEL", {{"address", file}, {"timeoutMs", 100}})["status"], 1);
+  Fail("TeardownNetwork", "PermissionDenied");
+  EXPECT_EQ(Made("DEL", {{"timeoutMs", 3'600'000}})["told"]["code"], 104);
 }
 
 TEST_F(CniFake, MountdsErrorsAreCnis) {
