@@ -18,23 +18,6 @@ Result<void> SuccessIfNotFound(Result<void> result) {
   return !result && result.error().code == Code::kNotFound ? Ok() : result;
 }
 
-Result<void> Release(agent::Client& client, const std::string& allocation) {
-  const auto released = client.ReleaseAllocation(allocation);
-  return SuccessIfNotFound(released ? Ok() : Result<void>(released.error()));
-}
-
-Result<std::optional<agent::AllocationStatus>> Find(
-    agent::Client& client, const std::string& allocation) {
-  auto status = client.GetAllocation(allocation);
-  if (!status && status.error().code == Code::kNotFound) {
-    return std::optional<agent::AllocationStatus>();
-  }
-  if (!status) {
-    return std::move(status).error();
-  }
-  return std::optional<agent::AllocationStatus>(*std::move(status));
-}
-
 // Attachments of one network configuration that are not valid any more.
 class Garbage {
  public:
@@ -86,7 +69,7 @@ class Garbage {
 
   Result<void> CollectFrom(const std::string& allocation,
                            const std::string& scope) {
-    MOUNTD_ASSIGN(const auto status, Find(client_, allocation));
+    MOUNTD_ASSIGN(const auto status, FindAllocation(client_, allocation));
     if (!status) {
       return Ok();
     }
@@ -124,9 +107,26 @@ class Garbage {
 
 }  // namespace
 
+Result<std::optional<agent::AllocationStatus>> FindAllocation(
+    agent::Client& client, const std::string& allocation) {
+  auto status = client.GetAllocation(allocation);
+  if (!status && status.error().code == Code::kNotFound) {
+    return std::optional<agent::AllocationStatus>();
+  }
+  if (!status) {
+    return std::move(status).error();
+  }
+  return std::optional<agent::AllocationStatus>(*std::move(status));
+}
+
+Result<void> Release(agent::Client& client, const std::string& allocation) {
+  const auto released = client.ReleaseAllocation(allocation);
+  return SuccessIfNotFound(released ? Ok() : Result<void>(released.error()));
+}
+
 Result<void> Tidy(agent::Client& client, const std::string& allocation,
                   const std::string& ifname, const std::string& name) {
-  MOUNTD_ASSIGN(const auto status, Find(client, allocation));
+  MOUNTD_ASSIGN(const auto status, FindAllocation(client, allocation));
   if (!status) {
     return Ok();
   }

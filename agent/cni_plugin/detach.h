@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 #pragma once
 
+#include <optional>
 #include <string>
 
 #include "agent/client.h"
@@ -18,6 +19,13 @@ Result<void> Detach(agent::Client& client, const std::string& allocation,
 // an ADD failed. An interface that is there is left alone.
 Result<void> Tidy(agent::Client& client, const std::string& allocation,
                   const std::string& ifname, const std::string& name);
+
+// The status; nothing of an allocation that mountd does not know.
+Result<std::optional<agent::AllocationStatus>> FindAllocation(
+    agent::Client& client, const std::string& allocation);
+
+// ReleaseAllocation; success where there is no such allocation.
+Result<void> Release(agent::Client& client, const std::string& allocation);
 
 // GC: detaches what was attached for this network configuration, by this user,
 // and is not in config.valid_attachments. Goes on after an error, and answers

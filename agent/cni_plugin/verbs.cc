@@ -2,9 +2,13 @@
 #include "agent/cni_plugin/verbs.h"
 
 #include <algorithm>
+#include <cerrno>
+#include <chrono>
+#include <thread>
 #include <utility>
 
 #include "agent/client.h"
+#include "agent/cni_plugin/abandoned.h"
 #include "agent/cni_plugin/attachment_ids.h"
 #include "agent/cni_plugin/detach.h"
 #include "agent/cni_plugin/links.h"
@@ -15,12 +19,52 @@ namespace {
 
 using agent::Client;
 
-Result<Client> Connect(const Config& config) {
+// Between two attempts to reach mountd: it starts within half a second.
+constexpr std::chrono::milliseconds kRestartPause{50};
+
+Result<Client> Connect(const Config& config,
+                       std::chrono::milliseconds timeout) {
   agent::ClientOptions options;
   options.address = config.address;
-  options.connect_timeout = std::min(options.connect_timeout, config.timeout);
-  options.deadline = config.timeout;
+  options.connect_timeout = std::min(options.connect_timeout, timeout);
+  options.deadline = timeout;
   return Client::Connect(std::move(options));
+}
+
+Result<Client> Connect(const Config& config) {
+  return Connect(config, config.timeout);
+}
+
+// mountd is away for the moment: its socket is not there yet, nobody listens on
+// it, or it hung up. Not where this user may not reach it.
+bool IsAway(const Error& error) {
+  return error.code == Code::kUnavailable && error.sys_errno != EACCES &&
+         error.sys_errno != EPERM;
+}
+
+// Makes a call, again and again while mountd is away, within config.timeout: a
+// runtime calls DEL once, takes a failed CHECK for a broken network, and asks
+// for neither again.
+template <typename Work>
+auto AwaitMountd(const Config& config, const Work& work)
+    -> decltype(work(std::declval<Client&>())) {
+  using std::chrono::milliseconds;
+  using std::chrono::steady_clock;
+  const auto deadline = steady_clock::now() + config.timeout;
+  milliseconds left = config.timeout;
+  for (;;) {
+    auto outcome = [&]() -> decltype(work(std::declval<Client&>())) {
+      MOUNTD_ASSIGN(Client client, Connect(config, left));
+      return work(client);
+    }();
+    left = std::chrono::duration_cast<milliseconds>(deadline -
+                                                    steady_clock::now());
+    if (outcome || !IsAway(outcome.error()) || left <= kRestartPause) {
+      return outcome;
+    }
+    std::this_thread::sleep_for(kRestartPause);
+    left -= kRestartPause;
+  }
 }
 
 agent::NetworkSpec SpecOf(const Environment& environment, const Config& config,
@@ -58,6 +102,26 @@ Result<agent::NetworkStatus> Attach(Client& client,
   return client.SetupNetwork(allocation, SpecOf(environment, config, netns));
 }
 
+// An attachment whose DEL never came may be in the way.
+bool MayBeInTheWay(Code code) {
+  return code == Code::kAlreadyExists || code == Code::kFailedPrecondition ||
+         code == Code::kPermissionDenied;
+}
+
+Result<agent::NetworkStatus> AttachOrMakeRoom(Client& client,
+                                              const Environment& environment,
+                                              const Config& config,
+                                              const Netns& netns) {
+  const int fd = netns.fd.get();
+  Result<agent::NetworkStatus> status = Attach(client, environment, config, fd);
+  if (status || !MayBeInTheWay(status.error().code)) {
+    return status;
+  }
+  const Result<bool> made = MakeRoom(client, environment, config, netns);
+  // The refusal says more than why room could not be made.
+  return made && *made ? Attach(client, environment, config, fd) : status;
+}
+
 // mountd tells a network that is not declared from one that it refuses; to the
 // runtime both are a configuration that will not do.
 Failure AddFailure(const Error& error) {
@@ -84,7 +148,7 @@ Failure NotAvailable(const std::string& why) {
 Outcome<cni::Json> Add(const Environment& environment, const Config& config) {
   MOUNTD_ASSIGN(const Netns netns, OpenNetns(environment.netns));
   MOUNTD_ASSIGN(Client client, Told(Connect(config)));
-  const auto status = Attach(client, environment, config, netns.fd.get());
+  const auto status = AttachOrMakeRoom(client, environment, config, netns);
   if (!status) {
     const Failure failure = AddFailure(status.error());
     if (failure.code != cni::kTryAgainLater) {
@@ -98,19 +162,18 @@ Outcome<cni::Json> Add(const Environment& environment, const Config& config) {
 }
 
 Outcome<void> Del(const Environment& environment, const Config& config) {
-  MOUNTD_ASSIGN(Client client, Told(Connect(config)));
-  return Told(Detach(client, AllocationOf(environment.container_id),
-                     environment.ifname, config.name));
+  return Told(AwaitMountd(config, [&](Client& client) {
+    return Detach(client, AllocationOf(environment.container_id),
+                  environment.ifname, config.name);
+  }));
 }
 
 Outcome<void> Check(const Environment& environment, const Config& config) {
   MOUNTD_ASSIGN(const Netns netns, OpenNetns(environment.netns));
-  MOUNTD_ASSIGN(Client client, Told(Connect(config)));
-  const auto status =
-      client.GetAllocation(AllocationOf(environment.container_id));
-  if (!status && status.error().code != Code::kNotFound) {
-    return FailureOf(status.error());
-  }
+  MOUNTD_ASSIGN(
+      const auto status, Told(AwaitMountd(config, [&](Client& client) {
+        return FindAllocation(client, AllocationOf(environment.container_id));
+      })));
   const std::vector<agent::NetworkStatus> networks =
       status ? status->networks : std::vector<agent::NetworkStatus>();
   const auto own =
@@ -132,8 +195,8 @@ Outcome<void> Check(const Environment& environment, const Config& config) {
 }
 
 Outcome<void> Gc(const Config& config) {
-  MOUNTD_ASSIGN(Client client, Told(Connect(config)));
-  return Told(CollectGarbage(client, config));
+  return Told(AwaitMountd(
+      config, [&](Client& client) { return CollectGarbage(client, config); }));
 }
 
 Outcome<void> Status(const Config& config) {

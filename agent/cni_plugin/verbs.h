@@ -7,11 +7,13 @@
 #include "netns/cni/json.h"
 
 // The specification's verbs (CNI 1.1, section 2). Each makes a connection of
-// its own, and may be repeated after any failure.
+// its own, and may be repeated after any failure. DEL, CHECK and GC wait for
+// mountd while it is away, within config.timeout.
 namespace mountd::cni_plugin {
 
-// The result. What was made for a failed one is taken away again, unless mountd
-// is out of reach: then it waits for DEL.
+// The result. Attachments whose DEL never came, and which are in the way, go
+// first (MakeRoom). What was made for a failed one is taken away again, unless
+// mountd is out of reach: then it waits for DEL.
 Outcome<cni::Json> Add(const Environment& environment, const Config& config);
 
 Outcome<void> Del(const Environment& environment, const Config& config);

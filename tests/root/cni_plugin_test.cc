@@ -13,8 +13,10 @@
 #include <csignal>
 #include <filesystem>
 #include <fstream>
+#include <memory>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "tests/support/eventually.h"
@@ -37,7 +39,7 @@ ipv6 = "fd88::/64"
 [network.back]
 ipv4 = "10.99.0.0/16"
 [[rule]]
-users = ["0"]
+users = ["0", "60002"]
 networks = ["default", "back"]
 host_ports = ["8000-8999"]
 host_namespaces = true
@@ -81,6 +83,7 @@ struct Attached {
   std::string container = "web";
   std::string ifname = "eth0";
   std::string conf = "net";
+  std::string netns{};  // its pin's name; "": the container's
 };
 
 class CniPluginNode : public NodeFixture {
@@ -126,6 +129,12 @@ class CniPluginNode : public NodeFixture {
     ASSERT_EQ(::setns(own.get(), CLONE_NEWNET), 0);
   }
 
+  // As a runtime does after a DEL, well or not.
+  static void Unpin(const std::string& name) {
+    EXPECT_EQ(::umount2(PathOf(name).c_str(), MNT_DETACH), 0);
+    EXPECT_TRUE(fs::remove(PathOf(name)));
+  }
+
   static Json Conf(const std::string& name = "net") {
     return {{"cniVersion", "1.1.0"}, {"name", name}, {"type", "mountd"}};
   }
@@ -139,7 +148,10 @@ class CniPluginNode : public NodeFixture {
     std::ofstream(input) << conf.dump();
     return "CNI_COMMAND=" + verb + " CNI_CONTAINERID=" + attached.container +
            " CNI_IFNAME=" + attached.ifname + " CNI_PATH=/run/cni/bin" +
-           (verb == "DEL" ? "" : " CNI_NETNS=" + PathOf(attached.container)) +
+           (verb == "DEL" ? ""
+                          : " CNI_NETNS=" + PathOf(attached.netns.empty()
+                                                       ? attached.container
+                                                       : attached.netns)) +
            " exec " + path + " <" + input;
   }
 
@@ -299,6 +311,169 @@ TEST_F(CniPluginNode, GarbageIsOfItsConfigurationAlone) {
   EXPECT_NE(Shell("nsenter --net=/run/netns/web ip -o link show eth1"), "");
   EXPECT_EQ(Collect("other", {}).status, 0);
   EXPECT_EQ(Collect("net", {}).status, 0);
+  ExpectNothingLeft();
+}
+
+// A runtime whose DEL failed has ended the container all the same, and does not
+// call DEL again.
+class CniPluginLeft : public CniPluginNode {
+ protected:
+  void SetUp() override {
+    CniPluginNode::SetUp();
+    if (IsSkipped() || HasFatalFailure()) {
+      return;
+    }
+    // After /run/netns became a mount of its own: each is mounted once.
+    Pin("app");
+    Pin("db");
+    before_ = Everything();
+  }
+
+  static Told CallApp(const std::string& verb,
+                      const Json& more = Json::object()) {
+    return Call(verb, more, {.container = "app"});
+  }
+  static Told AddDb() { return Call("ADD", Mapping(), {.container = "db"}); }
+  static Told DelDb() {
+    return Call("DEL", Json::object(), {.container = "db"});
+  }
+  static bool AppHasLink() {
+    return !Shell("nsenter --net=/run/netns/cni-app ip -o link show eth0")
+                .empty();
+  }
+  // mountd refuses, as the plugin once did for ever, and nothing has gone.
+  static void ExpectKept(const std::string& who) {
+    const Told refused = AddDb();
+    ASSERT_EQ(refused.status, 1) << who;
+    EXPECT_EQ(refused.json["code"], 102) << who << refused.json;
+    EXPECT_TRUE(AppHasLink()) << who;
+  }
+  // In app's namespace, and there before this returns.
+  static std::unique_ptr<test::RunningProgram> Run(const std::string& command) {
+    auto program = std::make_unique<test::RunningProgram>(
+        std::vector<std::string>{"/bin/sh", "-c", command});
+    EXPECT_EQ(program->ReadLine(), "ready");
+    return program;
+  }
+  static void End(std::unique_ptr<test::RunningProgram> program) {
+    program->Signal(SIGKILL);
+    program->Wait();
+  }
+};
+
+TEST_F(CniPluginLeft, ItsPortIsForTheNextContainer) {
+  ASSERT_EQ(CallApp("ADD", Mapping()).status, 0);
+  ExpectKept("the runtime's pin");
+  auto process = Run(
+      "exec nsenter --net=/run/netns/app sh -c 'echo ready; exec sleep 600'");
+  // At another path: the kernel unmounts what is on a file that is removed.
+  auto elsewhere = Run(
+      "exec unshare --mount --propagation private sh -c"
+      " 'mount -t tmpfs pins /mnt && touch /mnt/app &&"
+      " mount --bind /run/netns/app /mnt/app && echo ready; exec sleep 600'");
+  auto file =
+      Run("exec sh -c 'exec 7</run/netns/app; echo ready; exec sleep 600'");
+  Unpin("app");
+  ExpectKept("a process in it");
+  End(std::move(process));
+  ExpectKept("a mount elsewhere");
+  End(std::move(elsewhere));
+  ExpectKept("an open file");
+  End(std::move(file));
+  const Told added = AddDb();
+  ASSERT_EQ(added.status, 0) << added.err;
+  EXPECT_FALSE(fs::exists("/run/mountd/base/a/cni-app"));
+  {
+    const Server server(PathOf("db"), 80, "hello");
+    EXPECT_EQ(Ask("127.0.0.1", 8080), "hello");
+  }
+  EXPECT_EQ(DelDb().status, 0);
+  Pin("app");
+  ExpectNothingLeft();
+}
+
+TEST_F(CniPluginLeft, AnotherUsersPortIsNot) {
+  ASSERT_EQ(Outcome(client_->PrepareAllocation("cni-app", {.scope = "net"})),
+            "Ok");
+  agent::NetworkSpec spec;
+  spec.ports = {{.label = "0", .host = 8080, .container = 80}};
+  ASSERT_EQ(Outcome(client_->SetupNetwork("cni-app", spec)), "Ok");
+  ExpectKept("another user's");
+  EXPECT_EQ(Outcome(client_->ReleaseAllocation("cni-app")), "Ok");
+  EXPECT_EQ(AddDb().status, 0);
+  EXPECT_EQ(DelDb().status, 0);
+  ExpectNothingLeft();
+}
+
+TEST_F(CniPluginLeft, ItsContainerGetsANewNamespace) {
+  const Attached second{"app", "eth1", "other"};
+  ASSERT_EQ(CallApp("ADD", Mapping()).status, 0);
+  ASSERT_EQ(Call("ADD", {{"network", "back"}}, second).status, 0);
+  auto process = Run(
+      "exec nsenter --net=/run/netns/app sh -c 'echo ready; exec sleep 600'");
+  Unpin("app");
+  Pin("app");
+  const Told refused = CallApp("ADD", Mapping());
+  ASSERT_EQ(refused.status, 1);
+  EXPECT_EQ(refused.json["code"], 109) << refused.json;
+  EXPECT_TRUE(AppHasLink());
+  End(std::move(process));
+  const Told added = CallApp("ADD", Mapping());
+  ASSERT_EQ(added.status, 0) << added.err;
+  const Told checked = CallApp("CHECK", {{"prevResult", added.json}});
+  EXPECT_EQ(checked.status, 0) << checked.err;
+  {
+    const Server server(PathOf("app"), 80, "hello");
+    EXPECT_EQ(Ask("127.0.0.1", 8080), "hello");
+  }
+  EXPECT_EQ(CallApp("DEL").status, 0);
+  EXPECT_EQ(Call("DEL", {{"network", "back"}}, second).status, 0);
+  ExpectNothingLeft();
+}
+
+TEST_F(CniPluginLeft, ItsInterfaceIsMadeAsItIsAskedForAnew) {
+  ASSERT_EQ(CallApp("ADD").status, 0);
+  // The container runs.
+  const Server server(PathOf("app"), 80, "hello");
+  const Told added = CallApp("ADD", Mapping());
+  ASSERT_EQ(added.status, 0) << added.err;
+  EXPECT_EQ(Ask("127.0.0.1", 8080), "hello");
+  const Told moved =
+      CallApp("ADD", {{"runtimeConfig", {{"ips", {"10.88.7.7"}}}}});
+  ASSERT_EQ(moved.status, 0) << moved.err;
+  EXPECT_EQ(moved.json["ips"][0]["address"], "10.88.7.7/32");
+  EXPECT_EQ(CallApp("DEL").status, 0);
+  ExpectNothingLeft();
+}
+
+TEST_F(CniPluginLeft, ItsNamespaceMayBeAnothersWhereNobodyIsInIt) {
+  const Attached other{"other", "eth0", "net", "app"};
+  ASSERT_EQ(CallApp("ADD").status, 0);
+  auto process = Run(
+      "exec nsenter --net=/run/netns/app sh -c 'echo ready; exec sleep 600'");
+  const Told refused = Call("ADD", Json::object(), other);
+  ASSERT_EQ(refused.status, 1);
+  EXPECT_EQ(refused.json["code"], 104) << refused.json;
+  EXPECT_TRUE(AppHasLink());
+  End(std::move(process));
+  const Told added = Call("ADD", Json::object(), other);
+  EXPECT_EQ(added.status, 0) << added.err;
+  EXPECT_EQ(Call("DEL", Json::object(), other).status, 0);
+  ExpectNothingLeft();
+}
+
+TEST_F(CniPluginNode, AMacAddressIsHonouredOrRefused) {
+  const Told added =
+      Call("ADD", {{"runtimeConfig", {{"mac", "02:4d:0a:58:07:09"}}}});
+  ASSERT_EQ(added.status, 0) << added.err;
+  EXPECT_NE(Shell("nsenter --net=/run/netns/web ip -o link show eth0")
+                .find("02:4d:0a:58:07:09"),
+            std::string::npos);
+  EXPECT_EQ(Call("DEL").status, 0);
+  const Told refused =
+      Call("ADD", {{"runtimeConfig", {{"mac", "02:00:00:00:00:09"}}}});
+  ASSERT_EQ(refused.status, 1);
+  EXPECT_EQ(refused.json["code"], 7);
   ExpectNothingLeft();
 }
 
