@@ -12,6 +12,7 @@
 #include "agent/cni_plugin/attachment_ids.h"
 #include "agent/cni_plugin/detach.h"
 #include "agent/cni_plugin/links.h"
+#include "agent/cni_plugin/ports_keeper.h"
 #include "agent/cni_plugin/result.h"
 
 namespace mountd::cni_plugin {
@@ -94,12 +95,31 @@ Result<void> PrepareFor(Client& client, const std::string& allocation,
   return Ok();
 }
 
+// So mountd refuses a keeper that is no process of ours any more.
+bool IsOfTheKeeper(Code code) {
+  return code == Code::kPermissionDenied || code == Code::kFailedPrecondition;
+}
+
 Result<agent::NetworkStatus> Attach(Client& client,
                                     const Environment& environment,
                                     const Config& config, int netns) {
   const std::string allocation = AllocationOf(environment.container_id);
   MOUNTD_TRY(PrepareFor(client, allocation, environment.ifname, config.name));
-  return client.SetupNetwork(allocation, SpecOf(environment, config, netns));
+  agent::NetworkSpec spec = SpecOf(environment, config, netns);
+  const UniqueFd keeper = spec.ports.empty()
+                              ? UniqueFd()
+                              : FindPortsKeeper(environment.container_id);
+  if (!keeper.valid()) {
+    return client.SetupNetwork(allocation, spec);
+  }
+  spec.ports_keeper = keeper.get();
+  Result<agent::NetworkStatus> status = client.SetupNetwork(allocation, spec);
+  if (status || !IsOfTheKeeper(status.error().code)) {
+    return status;
+  }
+  // It has ended meanwhile, and keeps nothing any more.
+  spec.ports_keeper = -1;
+  return client.SetupNetwork(allocation, spec);
 }
 
 // An attachment whose DEL never came may be in the way.

@@ -433,6 +433,26 @@ TEST_F(CniPodman, AContainerHasItsPortsUntilItIsRemoved) {
   ExpectAsBefore(before_);
 }
 
+// podman's conmon listens on the ports of a running container, to keep them.
+TEST_F(CniPodman, ARunningContainersNetworkIsMadeAnew) {
+  const Ended run = Podman("run -d --name web -p 8080:80 " + Sleep());
+  ASSERT_TRUE(run.good) << run.out;
+  ASSERT_NE(Sh("ss -Hltn sport = :8080").out, "");
+  const Ended reloaded = Podman("network reload web");
+  EXPECT_TRUE(reloaded.good) << reloaded.out;
+  ExpectAnswers("web");
+  const Ended gone = Podman("network disconnect mountd web");
+  EXPECT_TRUE(gone.good) << gone.out;
+  const Ended back = Podman("network connect mountd web");
+  EXPECT_TRUE(back.good) << back.out;
+  ExpectAnswers("web");
+  // Another container does not get its port.
+  EXPECT_FALSE(Podman("run -d --name db -p 8080:80 " + Sleep()).good);
+  ExpectAnswers("web");
+  EXPECT_TRUE(Podman("rm -f -t 0 web db").good);
+  ExpectAsBefore(before_);
+}
+
 TEST_F(CniPodman, AMacAddressIsHonouredOrRefused) {
   const Ended refused =
       Podman("run -d --name other --mac-address 02:00:00:00:00:09 " + Sleep());
