@@ -16,6 +16,7 @@
 #include <string_view>
 
 #include "csi-node/mountd_csi/harden.h"
+#include "csi-node/mountd_csi/plugin_reads.h"
 #include "csi-node/mountd_csi/server.h"
 #include "csi-node/mountd_csi/system_calls.h"
 #include "mountd/base/accounts.h"
@@ -141,7 +142,7 @@ int CsiMain(int argc, char** argv, Steps* steps) {
     return Fail("no signalfd");
   }
   for (const auto& restrict_itself :
-       {GiveUpPrivileges, RestrictMemory, RestrictSystemCalls}) {
+       {CheckReads, GiveUpPrivileges, RestrictMemory, RestrictSystemCalls}) {
     if (const Result<void> done = restrict_itself(); !done) {
       return Fail(done.error().Message().c_str());
     }

@@ -7,6 +7,8 @@
 #include <grpcpp/resource_quota.h>
 #include <sys/socket.h>
 
+#include "csi-node/mountd_csi/plugin_reads.h"
+
 namespace mountd::csi {
 namespace {
 
@@ -40,6 +42,7 @@ RpcResult<std::shared_ptr<PluginChannel>> MakePluginChannel(UniqueFd socket) {
   if (flags < 0 || ::fcntl(socket.get(), F_SETFL, flags | O_NONBLOCK) != 0) {
     return RpcError{RpcCode::kInternal, "the plugin's socket cannot be set up"};
   }
+  NotePluginSocket(socket.get());
   grpc::ChannelArguments arguments;
   // Go plugins refuse an authority made from a socket's path.
   arguments.SetString(GRPC_ARG_DEFAULT_AUTHORITY, "localhost");

@@ -34,6 +34,11 @@ Sys<UniqueFd> RealKernel::ConnectUnix(int file) {
   if (!fd.valid()) {
     return errno;
   }
+  // A plugin has no fd to send: whoever reads would close it, and may wait
+  // then. Earlier kernels do not know the option.
+  constexpr int kSoPassRights = 83;  // SO_PASSRIGHTS, Linux 6.16
+  const int no = 0;
+  ::setsockopt(fd.get(), SOL_SOCKET, kSoPassRights, &no, sizeof(no));
   const int err =
       mountd::ConnectUnix(fd.get(), "/proc/self/fd/" + std::to_string(file));
   if (err != 0) {
