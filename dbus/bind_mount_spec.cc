@@ -9,7 +9,8 @@
 #include <climits>
 #include <tuple>
 
-#include "dbus/passed_fd.h"
+#include "dbus/inbound.h"
+#include "mountd/closer/passed_fd.h"
 #include "mountd/exec/container_path.h"
 #include "mountd/exec/plan_ids.h"
 
@@ -64,7 +65,7 @@ Result<void> TakeFd(const sdbus::UnixFd& given, const char* key,
   if (spec->fd) {
     return InvalidOption(key, "is not for a mount with another target");
   }
-  auto fd = std::make_shared<UniqueFd>(fcntl(given.get(), F_DUPFD_CLOEXEC, 3));
+  auto fd = TakePassed(given.get());
   if (!fd->valid()) {
     return ErrnoError(errno, "check", key);
   }
@@ -144,7 +145,7 @@ namespace {
 std::string TargetOf(const BindMountSpec& spec) {
   switch (spec.target_kind) {
     case exec::TargetKind::kDirectory:
-      return IdentityOf(spec.fd->get());
+      return FileIdentityOf(spec.fd->get());
     case exec::TargetKind::kContainer:
       return TaskOf(spec.fd->get());
     case exec::TargetKind::kInbox:

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
+#include "dbus/inbound.h"
 #include "dbus/manager_serve.h"
-#include "dbus/passed_fd.h"
+#include "mountd/closer/passed_fd.h"
 
 // ManagerAdaptor's methods on allocations.
 namespace mountd::dbus {
@@ -13,7 +14,8 @@ Result<std::uint64_t> CgroupFrom(OptionReader& reader) {
   if (!given.isValid()) {
     return std::uint64_t{0};
   }
-  const std::optional<std::uint64_t> id = CgroupIdOf(given.get());
+  const std::optional<std::uint64_t> id =
+      CgroupIdOf(TakePassed(given.get())->get());
   if (!id) {
     return MakeError(Code::kInvalidArgument, "check", "options[\"cgroup\"]",
                      "must be a directory of the cgroup hierarchy (version 2)");

@@ -4,9 +4,10 @@
 #include <memory>
 
 #include "dbus/convert_network.h"
+#include "dbus/inbound.h"
 #include "dbus/manager_serve.h"
-#include "dbus/passed_fd.h"
 #include "mountd/base/unique_fd.h"
+#include "mountd/closer/passed_fd.h"
 
 // ManagerAdaptor's methods on allocations' networks.
 namespace mountd::dbus {
@@ -39,7 +40,7 @@ Result<PassedNetns> NetnsFrom(OptionReader& reader) {
   if (!given.isValid()) {
     return netns;
   }
-  netns.fd->reset(::fcntl(given.get(), F_DUPFD_CLOEXEC, 3));
+  netns.fd = TakePassed(given.get());
   const std::optional<std::uint64_t> inode = NamespaceInodeOf(netns.fd->get());
   if (!inode) {
     return MakeError(Code::kInvalidArgument, "check", "options[\"netns\"]",

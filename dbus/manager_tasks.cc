@@ -2,8 +2,9 @@
 #include <fcntl.h>
 #include <sys/stat.h>
 
+#include "dbus/inbound.h"
 #include "dbus/manager_serve.h"
-#include "dbus/passed_fd.h"
+#include "mountd/closer/passed_fd.h"
 
 // ManagerAdaptor's methods on running tasks.
 namespace mountd::dbus {
@@ -65,8 +66,7 @@ void ManagerAdaptor::VerifyTask(sdbus::Result<Dict>&& answer,
         MOUNTD_ASSIGN(call.patience, OnlyPatience(options));
         MOUNTD_ASSIGN(const Name id, Name::Parse("allocation", allocation));
         MOUNTD_ASSIGN(const Name task_name, Name::Parse("task", task));
-        const auto process =
-            std::make_shared<UniqueFd>(fcntl(pidfd.get(), F_DUPFD_CLOEXEC, 3));
+        const auto process = TakePassed(pidfd.get());
         if (!process->valid()) {
           return MakeError(Code::kInvalidArgument, "check", "pidfd",
                            "is no fd");

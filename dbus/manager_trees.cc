@@ -2,8 +2,9 @@
 #include <fcntl.h>
 #include <sys/stat.h>
 
+#include "dbus/inbound.h"
 #include "dbus/manager_serve.h"
-#include "dbus/passed_fd.h"
+#include "mountd/closer/passed_fd.h"
 
 // ManagerAdaptor's methods on trees of files.
 namespace mountd::dbus {
@@ -18,8 +19,7 @@ struct PassedDirectory {
 
 Result<PassedDirectory> DirectoryFrom(const sdbus::UnixFd& given) {
   PassedDirectory directory;
-  directory.fd =
-      std::make_shared<UniqueFd>(fcntl(given.get(), F_DUPFD_CLOEXEC, 3));
+  directory.fd = TakePassed(given.get());
   const std::optional<PassedFile> file = LookAt(directory.fd->get());
   if (!file) {
     return ErrnoError(errno, "statx", "directory");
@@ -28,7 +28,7 @@ Result<PassedDirectory> DirectoryFrom(const sdbus::UnixFd& given) {
     return MakeError(Code::kInvalidArgument, "check", "directory",
                      "must be a directory");
   }
-  directory.identity = IdentityOf(directory.fd->get());
+  directory.identity = FileIdentityOf(directory.fd->get());
   return directory;
 }
 

@@ -16,8 +16,10 @@
 namespace mountd::dbus {
 namespace {
 
-// About 64 MiB of the largest answers; a peer that reads at all has a handful.
+// Of one user. About 64 MiB of the largest answers; a peer that reads at all
+// has a handful, for which no other is looked at.
 constexpr std::uint64_t kMaxQueuedAnswers = 1024;
+constexpr std::uint64_t kFewQueuedAnswers = 8;
 
 // More than fit into what the handshake reads ahead.
 constexpr int kMaxBufferedCalls = 1024;
@@ -89,14 +91,18 @@ Result<Caller> PeerCaller(int socket) {
   return caller;
 }
 
-Peer::Peer(EventLoop& loop, const ApiParts& parts, UniqueFd socket,
-           Caller caller, OnDrop on_drop)
+Peer::Peer(EventLoop& loop, const ApiParts& parts, ForeignFds& foreign,
+           ForeignFds::Accepted accepted, Caller caller, QueuedOf queued_of,
+           OnDrop on_drop)
     : loop_(loop),
       parts_(parts),
       caller_(std::move(caller)),
+      queued_of_(std::move(queued_of)),
       on_drop_(std::move(on_drop)),
+      inbound_(foreign, accepted.id, caller_.uid, accepted.socket.get(),
+               Inbound::Kind::kPeer),
       plugins_(parts.service, *this) {
-  Start(std::move(socket));
+  Start(std::move(accepted.socket));
 }
 
 // Closing before destroying: a flush to a peer that does not read would block
@@ -107,6 +113,7 @@ Peer::~Peer() {
   sd_bus_slot_unref(filter_);
   sd_bus_slot_unref(disconnected_);
   plugins_.Remove();
+  inbound_.BeforeClose();
   if (connection_ != nullptr) {
     sd_bus_detach_event(bus_);
     sd_bus_close(bus_);
@@ -122,7 +129,7 @@ void Peer::Start(UniqueFd socket) {
   sd_id128_t id = {};
   const int fd = socket.get();
   if (sd_id128_randomize(&id) < 0 || sd_bus_new(&bus_) < 0 ||
-      sd_bus_set_fd(bus_, fd, fd) < 0) {
+      inbound_.Watch(bus_) < 0 || sd_bus_set_fd(bus_, fd, fd) < 0) {
     Drop();
     return;
   }
@@ -231,10 +238,14 @@ void Peer::Drop() {
   on_drop_();
 }
 
+std::uint64_t Peer::queued() const {
+  std::uint64_t count = 0;
+  return ready() && sd_bus_get_n_queued_write(bus_, &count) >= 0 ? count : 0;
+}
+
 bool Peer::stalled() const {
-  std::uint64_t queued = 0;
-  return ready() && sd_bus_get_n_queued_write(bus_, &queued) >= 0 &&
-         queued > kMaxQueuedAnswers;
+  return queued() > kFewQueuedAnswers &&
+         queued_of_(caller_.uid) > kMaxQueuedAnswers;
 }
 
 void Peer::Send(const Event& event) {

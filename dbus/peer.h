@@ -8,6 +8,8 @@
 
 #include "dbus/event.h"
 #include "dbus/event_loop.h"
+#include "dbus/foreign_fds.h"
+#include "dbus/inbound.h"
 #include "dbus/manager_adaptor.h"
 #include "dbus/plugin_object.h"
 #include "mountd/base/unique_fd.h"
@@ -30,9 +32,12 @@ Result<Caller> PeerCaller(int socket);
 class Peer final : public CallerSource {
  public:
   using OnDrop = std::function<void()>;
+  // Answers to all connections of one user that are not sent yet.
+  using QueuedOf = std::function<std::uint64_t(uid_t)>;
 
   // Starts the handshake. `on_drop` may be called before this returns.
-  Peer(EventLoop& loop, const ApiParts& parts, UniqueFd socket, Caller caller,
+  Peer(EventLoop& loop, const ApiParts& parts, ForeignFds& foreign,
+       ForeignFds::Accepted accepted, Caller caller, QueuedOf queued_of,
        OnDrop on_drop);
   ~Peer() override;
   Peer(const Peer&) = delete;
@@ -40,8 +45,12 @@ class Peer final : public CallerSource {
 
   const Caller& caller() const { return caller_; }
   bool ready() const { return connection_ != nullptr; }
-  // Does not read its answers, so that they pile up here.
+  // Does not read its answers, so that they pile up here: its own, or those of
+  // all connections of its user together.
   bool stalled() const;
+  std::uint64_t queued() const;
+  // Inbound::LookAtUnfinished.
+  int LookAtUnfinished() { return inbound_.LookAtUnfinished(); }
   void Send(const Event& event);
 
   Result<Caller> CallerOf(const sdbus::Message& message) override;
@@ -62,7 +71,9 @@ class Peer final : public CallerSource {
   EventLoop& loop_;
   const ApiParts& parts_;
   const Caller caller_;
+  const QueuedOf queued_of_;
   const OnDrop on_drop_;
+  Inbound inbound_;        // dies after the socket is closed
   sd_bus* bus_ = nullptr;  // owned until promoted, then by connection_
   std::unique_ptr<EventLoop::Source> handshake_;
   sd_bus_slot* driver_ = nullptr;

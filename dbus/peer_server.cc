@@ -14,6 +14,9 @@ namespace mountd::dbus {
 namespace {
 
 constexpr std::chrono::milliseconds kNoFdsPause{100};
+// Fds of one user that wait to be closed. Each sticks, or waits behind some
+// that stick: a close(2) that does not takes microseconds.
+constexpr std::size_t kMostPending = 64;
 
 }  // namespace
 
@@ -38,22 +41,24 @@ Result<void> PeerServer::Listen(UniqueFd listening) {
   if (source_ == nullptr) {
     return MakeError(Code::kInternal, "watch", "peer socket");
   }
-  loop_.After(options_.stall_check, [this] { DropStalled(); });
+  foreign_.Listen(listening_.get());
+  loop_.After(options_.stall_check, [this] { LookAtPeers(); });
   return Ok();
 }
 
 // One in a turn of the loop: who connects faster than this accepts would be all
 // that is served.
 void PeerServer::Accept() {
-  UniqueFd socket(accept4(listening_.get(), nullptr, nullptr,
-                          SOCK_CLOEXEC | SOCK_NONBLOCK));
-  if (socket.valid()) {
-    AcceptOne(std::move(socket));
+  Result<ForeignFds::Accepted, int> accepted = foreign_.Accept();
+  if (accepted) {
+    AcceptOne(*std::move(accepted));
     return;
   }
-  if (errno == EMFILE || errno == ENFILE || errno == ENOMEM) {
+  const int error = accepted.error();
+  if (error == EMFILE || error == ENFILE || error == ENOMEM ||
+      error == ENOTCONN) {
     // Level-triggered: without a pause this would be a busy loop.
-    spdlog::warn("accept on the peer socket: {}", strerrorname_np(errno));
+    spdlog::warn("accept on the peer socket: {}", strerrorname_np(error));
     source_->SetEvents(0);
     loop_.After(kNoFdsPause, [this] {
       if (source_ != nullptr) {
@@ -82,7 +87,15 @@ bool PeerServer::MayLog(std::uint32_t uid) {
   return true;
 }
 
-bool PeerServer::Admits(const Caller& caller) {
+bool PeerServer::Admits(const Caller& caller, std::size_t pending) {
+  if (pending > kMostPending) {
+    if (MayLog(caller.uid)) {
+      spdlog::warn(
+          "peer refused: uid {} has {} file descriptors that cannot be closed",
+          caller.uid, pending);
+    }
+    return false;
+  }
   if (peers_.size() >= options_.max_peers) {
     if (MayLog(caller.uid)) {
       spdlog::warn("peer of uid {} refused: {} connections", caller.uid,
@@ -106,20 +119,31 @@ bool PeerServer::Admits(const Caller& caller) {
   return true;
 }
 
-void PeerServer::AcceptOne(UniqueFd socket) {
-  Result<Caller> caller = PeerCaller(socket.get());
+// mountd-closer has what came by it, and closes that after us.
+void PeerServer::Refuse(ForeignFds::Accepted accepted) {
+  foreign_.BeforeClose(accepted.id);
+  accepted.socket.reset();
+  foreign_.Drop(accepted.id);
+}
+
+void PeerServer::AcceptOne(ForeignFds::Accepted accepted) {
+  Result<Caller> caller = PeerCaller(accepted.socket.get());
   if (!caller) {
     if (MayLog(UINT32_MAX)) {  // nobody's id
       spdlog::warn("peer refused: {}", caller.error().Message());
     }
+    Refuse(std::move(accepted));
     return;
   }
-  if (!Admits(*caller)) {
+  if (!Admits(*caller, accepted.pending)) {
+    Refuse(std::move(accepted));
     return;
   }
+  ForeignFds::Admit(accepted.socket.get());
   const std::uint64_t serial = ++last_serial_;
   const auto peer = std::make_shared<Peer>(
-      loop_, parts_, std::move(socket), std::move(*caller),
+      loop_, parts_, foreign_, std::move(accepted), std::move(*caller),
+      [this](uid_t uid) { return QueuedOf(uid); },
       [this, serial] { DropLater(serial); });
   peers_.emplace(serial, peer);
   loop_.After(options_.handshake, [this, serial] {
@@ -134,12 +158,20 @@ void PeerServer::AcceptOne(UniqueFd socket) {
   });
 }
 
+std::uint64_t PeerServer::QueuedOf(uid_t uid) const {
+  std::uint64_t all = 0;
+  for (const auto& [serial, held] : peers_) {
+    all += held->caller().uid == uid ? held->queued() : 0;
+  }
+  return all;
+}
+
 // Posted: the peer may be in the middle of a callback of its own.
 void PeerServer::DropLater(std::uint64_t serial) {
   loop_.Post([this, serial] { peers_.erase(serial); });
 }
 
-void PeerServer::DropStalled() {
+void PeerServer::LookAtPeers() {
   for (const auto& [serial, held] : peers_) {
     if (held->stalled()) {
       if (MayLog(held->caller().uid)) {
@@ -147,9 +179,16 @@ void PeerServer::DropStalled() {
                      held->caller().uid);
       }
       DropLater(serial);
+    } else if (held->LookAtUnfinished() >=
+               options_.message / options_.stall_check) {
+      if (MayLog(held->caller().uid)) {
+        spdlog::warn("peer of uid {} dropped: it does not finish its message",
+                     held->caller().uid);
+      }
+      DropLater(serial);
     }
   }
-  loop_.After(options_.stall_check, [this] { DropStalled(); });
+  loop_.After(options_.stall_check, [this] { LookAtPeers(); });
 }
 
 void PeerServer::Send(const Event& event) {

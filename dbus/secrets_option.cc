@@ -5,6 +5,8 @@
 #include <sdbus-c++/Types.h>
 #include <sys/stat.h>
 
+#include "dbus/inbound.h"
+
 namespace mountd::dbus {
 namespace {
 
@@ -15,11 +17,10 @@ constexpr int kAllSeals =
 
 Result<std::shared_ptr<UniqueFd>> SecretsFrom(OptionReader& reader) {
   const auto given = reader.Get<sdbus::UnixFd>("secrets", sdbus::UnixFd());
-  auto secrets = std::make_shared<UniqueFd>();
   if (!given.isValid()) {
-    return secrets;
+    return std::make_shared<UniqueFd>();
   }
-  secrets->reset(fcntl(given.get(), F_DUPFD_CLOEXEC, 3));
+  const std::shared_ptr<UniqueFd> secrets = TakePassed(given.get());
   const int seals = secrets->valid() ? fcntl(secrets->get(), F_GET_SEALS) : -1;
   if (seals < 0 || (seals & kAllSeals) != kAllSeals) {
     return MakeError(Code::kInvalidArgument, "check", "options[\"secrets\"]",

@@ -56,9 +56,10 @@ void AddGroups(Caller& caller) {
 }  // namespace
 
 SystemBus::SystemBus(EventLoop& loop, const ApiParts& parts,
-                     std::chrono::milliseconds reconnect)
+                     ForeignFds& foreign, std::chrono::milliseconds reconnect)
     : loop_(loop),
       parts_(parts),
+      foreign_(foreign),
       reconnect_(reconnect),
       plugins_(parts.service, *this) {}
 
@@ -70,8 +71,13 @@ void SystemBus::Start() {
     Lost(BusError(status, "open"));
     return;
   }
-  handshake_ = loop_.WatchFd(sd_bus_get_fd(bus_), EPOLLIN,
-                             [this](std::uint32_t) { Step(); });
+  // Nobody can send anything by the bus before it has said Hello. SO_PEERCRED
+  // of the bus is root's, who made the socket: what comes is not.
+  const int fd = sd_bus_get_fd(bus_);
+  inbound_ = std::make_unique<Inbound>(
+      foreign_, foreign_.Hold(fd, ForeignFds::kBusOwner), ForeignFds::kBusOwner,
+      fd, Inbound::Kind::kBus);
+  handshake_ = loop_.WatchFd(fd, EPOLLIN, [this](std::uint32_t) { Step(); });
   if (handshake_ == nullptr) {
     Lost(MakeError(Code::kInternal, "watch", "system bus"));
     return;
@@ -183,6 +189,9 @@ void SystemBus::Disconnect() {
   disconnected_ = sd_bus_slot_unref(disconnected_);
   named_ = sd_bus_slot_unref(named_);
   plugins_.Remove();
+  if (inbound_ != nullptr) {
+    inbound_->BeforeClose();
+  }
   if (connection_ != nullptr) {
     sd_bus_detach_event(bus_);
     sd_bus_close(bus_);
@@ -195,6 +204,7 @@ void SystemBus::Disconnect() {
     sd_bus_unref(bus_);
   }
   bus_ = nullptr;
+  inbound_.reset();
 }
 
 Result<Caller> SystemBus::CallerOf(const sdbus::Message& message) {

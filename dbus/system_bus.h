@@ -10,6 +10,8 @@
 
 #include "dbus/event.h"
 #include "dbus/event_loop.h"
+#include "dbus/foreign_fds.h"
+#include "dbus/inbound.h"
 #include "dbus/log_control.h"
 #include "dbus/manager_adaptor.h"
 #include "dbus/plugin_object.h"
@@ -32,7 +34,7 @@ namespace mountd::dbus {
 class SystemBus final : public CallerSource {
  public:
   // `reconnect`: the pause before a bus that is not there is tried again.
-  SystemBus(EventLoop& loop, const ApiParts& parts,
+  SystemBus(EventLoop& loop, const ApiParts& parts, ForeignFds& foreign,
             std::chrono::milliseconds reconnect = std::chrono::seconds(5));
   ~SystemBus() override;
   SystemBus(const SystemBus&) = delete;
@@ -65,10 +67,12 @@ class SystemBus final : public CallerSource {
 
   EventLoop& loop_;
   const ApiParts& parts_;
+  ForeignFds& foreign_;
   const std::chrono::milliseconds reconnect_;
   std::uint64_t attempt_ = 0;  // to connect
   bool given_up_ = false;      // GiveUpName
   std::unique_ptr<EventLoop::Source> handshake_;
+  std::unique_ptr<Inbound> inbound_;
   sd_bus* bus_ = nullptr;  // connection_ owns it, once there is one
   std::shared_ptr<sdbus::IConnection> connection_;
   std::shared_ptr<Polkit> polkit_;

@@ -9,7 +9,8 @@
 //
 //   /run/mountd/                root 0755   nobody but root renames in it
 //     bus                       the peer-to-peer D-Bus socket
-//     exec.sock  csi.sock       0600 mountd: to the executors, to mountd-csi
+//     exec.sock  csi.sock  closer.sock   0600 mountd: to the executors, to
+//                               mountd-csi, to mountd-closer
 //     mountd.toml               the configuration as it was accepted
 //     namespace                 the base's mount namespace, pinned, where it
 //                               has one of its own
@@ -32,6 +33,7 @@ inline constexpr char kRunDir[] = "/run/mountd";
 inline constexpr char kBusSocket[] = "/run/mountd/bus";
 inline constexpr char kExecSocket[] = "/run/mountd/exec.sock";
 inline constexpr char kCsiSocket[] = "/run/mountd/csi.sock";
+inline constexpr char kCloserSocket[] = "/run/mountd/closer.sock";
 inline constexpr char kBootStore[] = "/run/mountd/state/boot.db";
 inline constexpr char kStateStore[] = "/var/lib/mountd/state.db";
 inline constexpr char kCniState[] = "/run/mountd/cni";

@@ -82,8 +82,8 @@ Result<std::unique_ptr<Daemon>> Daemon::Start(const DaemonOptions& options,
   MOUNTD_TRY(daemon->Recover());
   MOUNTD_TRY(daemon->peers_.Listen(std::move(listening)));
   if (options.system_bus) {
-    daemon->bus_ =
-        std::make_unique<dbus::SystemBus>(*daemon->loop_, daemon->api_);
+    daemon->bus_ = std::make_unique<dbus::SystemBus>(
+        *daemon->loop_, daemon->api_, daemon->foreign_);
     daemon->bus_->Start();
   }
   daemon->owed_.Check();
@@ -164,7 +164,8 @@ Daemon::Daemon(const DaemonOptions& options, Config config,
       settler_(*loop_, strands_, volumes_),
       restorer_(*loop_, strands_, volumes_, service_),
       api_{config_.timeouts, service_, operations_, strands_, owed_watch_},
-      peers_(*loop_, api_, config_.limits) {}
+      foreign_(*loop_, seams.closer),
+      peers_(*loop_, api_, foreign_, config_.limits) {}
 
 // Directories before what is in them; volumes before the mounts of them.
 Result<void> Daemon::Recover() {

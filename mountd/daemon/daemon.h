@@ -13,6 +13,7 @@
 #include "csi-node/plugins.h"
 #include "csi-node/volumes.h"
 #include "dbus/event_loop.h"
+#include "dbus/foreign_fds.h"
 #include "dbus/peer_server.h"
 #include "dbus/system_bus.h"
 #include "mountd/base/worker_pool.h"
@@ -47,6 +48,8 @@ struct DaemonOptions {
 struct Seams {
   std::function<exec::Executor&(exec::Executor&)> executor;
   std::function<csi::CsiClient&(csi::CsiClient&)> csi;
+  // To mountd-closer.
+  dbus::ForeignFds::Connector closer = dbus::ForeignFds::ConnectToCloser();
   // How often it looks after what nobody waits for.
   std::chrono::milliseconds tidy_up_pause{2000};
 };
@@ -138,6 +141,7 @@ class Daemon {
   VolumeSettler settler_;
   VolumeRestorer restorer_;
   const dbus::ApiParts api_;
+  dbus::ForeignFds foreign_;
   dbus::PeerServer peers_;
   std::unique_ptr<dbus::SystemBus> bus_;
   std::uint32_t stuck_told_ = 0;

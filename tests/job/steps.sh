@@ -49,7 +49,7 @@ step_activation() {
   LAUNCHER=$!
   check "the sockets are there before any service" \
     eventually 5 test -S /run/mountd/csi.sock
-  check "no service runs yet" not pgrep -x 'mountd|mountd-exec|mountd-csi'
+  check "no service runs yet" not pgrep -x 'mountd|mountd-closer|mountd-exec|mountd-csi'
   check "an ordinary user's first call is answered" ctl status
   show alice status
   local mountd
@@ -378,7 +378,7 @@ step_kills() {
   step 7 "each process is killed half way, and starts again"
   local name pids
   allocation_known >"$WORLD/alloc.before"
-  for name in mountd mountd-exec mountd-csi csi-local; do
+  for name in mountd mountd-closer mountd-exec mountd-csi csi-local; do
     pids=$(pgrep -x "$name" | xargs)
     if ! check "$name runs" test -n "$pids"; then continue; fi
     # shellcheck disable=SC2086
@@ -435,7 +435,7 @@ same_base() {
   diff -u "$WORLD/base.before" "$WORLD/base.after"
 }
 
-service_processes_gone() { ! pgrep -x 'mountd|mountd-exec|mountd-csi'; }
+service_processes_gone() { ! pgrep -x 'mountd|mountd-closer|mountd-exec|mountd-csi'; }
 
 step_nothing_left() {
   step 8 "nothing is left, and what it cost"

@@ -30,6 +30,7 @@
 #include "mountd/base/paths.h"
 #include "mountd/daemon/daemon.h"
 #include "tests/support/bus_client.h"
+#include "tests/support/closer_thread.h"
 #include "tests/support/eventually.h"
 #include "tests/support/fake_csi_client.h"
 #include "tests/support/fake_executor.h"
@@ -152,6 +153,7 @@ class DaemonLife : public mountd::testing::PrivateNamespaces {
     };
     seams.csi = [&](csi::CsiClient&) -> csi::CsiClient& { return client; };
     seams.tidy_up_pause = std::chrono::milliseconds(20);
+    seams.closer = CloserInThread();
     const auto daemon = Daemon::Start({kConfig, true, std::chrono::seconds(1)},
                                       std::move(listening), seams);
     if (!daemon) {

@@ -49,7 +49,7 @@ run_guard() {
 readonly VM_TARGETS=(exec_root_test exec_failure_points_test node_test csi_codec_test
   csi_local_test csi_channel_test
   # what is packed
-  mountd mountd-exec mountd-csi csi-local mountctl mountd-cni mountd-cni-run
+  mountd mountd-closer mountd-exec mountd-csi csi-local mountctl mountd-cni mountd-cni-run
   mountd_client_archive man)
 run_vm() {
   local out=build/vm/out

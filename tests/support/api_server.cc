@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "dbus/event.h"
+#include "tests/support/closer_thread.h"
 #include "tests/support/unix_socket.h"
 
 namespace mountd::test {
@@ -98,12 +99,14 @@ ApiServer::ApiServer(const std::string& directory, ApiServerOptions options)
       restorer_(*loop_, strands_, volumes_, service_),
       api_{options_.config.timeouts, service_, operations_, strands_,
            owed_watch_},
+      foreign_(std::make_unique<dbus::ForeignFds>(*loop_, CloserInThread())),
       peers_(std::make_unique<dbus::PeerServer>(
-          *loop_, api_, options_.config.limits, options_.peers)) {
+          *loop_, api_, *foreign_, options_.config.limits, options_.peers)) {
   Recover();
   Must(peers_->Listen(ListenAt(socket_)));
   if (options_.system_bus) {
-    bus_ = std::make_unique<dbus::SystemBus>(*loop_, api_, options_.reconnect);
+    bus_ = std::make_unique<dbus::SystemBus>(*loop_, api_, *foreign_,
+                                             options_.reconnect);
     loop_->Post([this] { bus_->Start(); });
   }
   thread_ = std::thread([this] {

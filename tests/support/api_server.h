@@ -7,6 +7,7 @@
 #include <thread>
 
 #include "dbus/event_loop.h"
+#include "dbus/foreign_fds.h"
 #include "dbus/peer_server.h"
 #include "dbus/system_bus.h"
 #include "mountd/mount_prober.h"
@@ -97,6 +98,7 @@ class ApiServer {
   VolumeSettler settler_;
   VolumeRestorer restorer_;
   const dbus::ApiParts api_;
+  std::unique_ptr<dbus::ForeignFds> foreign_;
   std::unique_ptr<dbus::PeerServer> peers_;
   std::unique_ptr<dbus::SystemBus> bus_;
   std::thread thread_;

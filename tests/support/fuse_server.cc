@@ -58,7 +58,7 @@ fuse_attr AttributesOf(const Node& node) {
 // One request after the other, in the child, until the file system is gone.
 class Session {
  public:
-  explicit Session(int fd) : fd_(fd) {}
+  Session(int fd, FuseServer::Writes writes) : fd_(fd), writes_(writes) {}
 
   void Run() {
     for (;;) {
@@ -95,6 +95,17 @@ class Session {
             Arguments<fuse_read_in>().offset, kContent.size());
         return Answer(kContent.data() + from, kContent.size() - from);
       }
+      case FUSE_WRITE: {
+        fuse_write_out out = {};
+        out.size = Arguments<fuse_write_in>().size;
+        return Answer(out);
+      }
+      case FUSE_SETATTR: {
+        fuse_attr_out out = {};
+        const Node* node = Find(in_.nodeid);
+        out.attr = AttributesOf(node != nullptr ? *node : kNodes.front());
+        return Answer(out);
+      }
       case FUSE_STATFS:
         return Answer(fuse_statfs_out{});
       case FUSE_READDIR:  // the names are the tests' to know
@@ -117,6 +128,11 @@ class Session {
     out.minor = FUSE_KERNEL_MINOR_VERSION;
     out.max_write = 4096;
     out.time_gran = 1;
+    if (writes_ == FuseServer::Writes::kWriteback) {
+      out.flags = FUSE_WRITEBACK_CACHE;
+      out.max_background = 64;
+      out.congestion_threshold = 64;
+    }
     Answer(out);
   }
 
@@ -166,24 +182,26 @@ class Session {
   }
 
   const int fd_;
+  const FuseServer::Writes writes_;
   fuse_in_header in_ = {};
-  std::array<char, FUSE_MIN_READ_BUFFER> buffer_{};
+  // Room for a page that is written back, and its header.
+  std::array<char, 2 * FUSE_MIN_READ_BUFFER> buffer_{};
 };
 
-[[noreturn]] void RunServer(int fd, pid_t parent) {
+[[noreturn]] void RunServer(int fd, pid_t parent, FuseServer::Writes writes) {
   constexpr int kOnly = 0;
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (::getppid() != parent || ::dup2(fd, kOnly) < 0 ||
       ::close_range(kOnly + 1, ~0U, 0) != 0) {
     ::_exit(1);
   }
-  Session(kOnly).Run();
+  Session(kOnly, writes).Run();
   ::_exit(0);
 }
 
 }  // namespace
 
-FuseServer::FuseServer(const std::string& path) {
+FuseServer::FuseServer(const std::string& path, Writes writes) {
   const UniqueFd fd(::open("/dev/fuse", O_RDWR | O_CLOEXEC));
   if (!fd.valid()) {
     return;
@@ -198,7 +216,7 @@ FuseServer::FuseServer(const std::string& path) {
   const pid_t parent = ::getpid();
   pid_ = ::fork();
   if (pid_ == 0) {
-    RunServer(fd.get(), parent);
+    RunServer(fd.get(), parent, writes);
   }
 }
 
@@ -234,6 +252,21 @@ bool AwaitWaiting(pid_t child) {
     std::string where;
     file >> where;
     if (where.find("request_wait_answer") != std::string::npos) {
+      return true;
+    }
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  return false;
+}
+
+bool AwaitUnkillable(pid_t process) {
+  for (int i = 0; i < 5000; ++i) {
+    std::ifstream file("/proc/" + std::to_string(process) + "/stat");
+    std::string line;
+    std::getline(file, line);
+    // "<pid> (<name>) <state> …", and a name may hold anything.
+    const std::size_t at = line.rfind(") ");
+    if (at != std::string::npos && line.compare(at + 2, 1, "D") == 0) {
       return true;
     }
     std::this_thread::sleep_for(std::chrono::milliseconds(1));

@@ -18,9 +18,14 @@ namespace mountd::testing {
 // else held it would keep a dead server's file system hung.
 class FuseServer {
  public:
+  // kWriteback: the kernel keeps what is written to <path>/file, and the last
+  // close(2) of an open file waits, unkillably, until the server has it.
+  enum class Writes { kThrough, kWriteback };
+
   // Mounts it at `path`, in this mount namespace, with the propagation that a
   // new mount gets there. On failure valid() is false and errno says why.
-  explicit FuseServer(const std::string& path);
+  explicit FuseServer(const std::string& path,
+                      Writes writes = Writes::kThrough);
   ~FuseServer();  // as Die; unmounting is the test's
   FuseServer(const FuseServer&) = delete;
   FuseServer& operator=(const FuseServer&) = delete;
@@ -43,6 +48,9 @@ pid_t StatInChild(const std::string& path);
 // Until the child waits in the kernel for a server of FUSE; false if it does
 // not in some seconds.
 bool AwaitWaiting(pid_t child);
+// Until the process waits in the kernel as nobody can end (state D); false if
+// it does not in some seconds.
+bool AwaitUnkillable(pid_t process);
 // Waits for it: its exit status, or 128 and the signal.
 int ExitOf(pid_t child);
 

@@ -57,6 +57,9 @@ const std::vector<cap_value_t> kExecutorCapabilities = {
     CAP_SYS_ADMIN, CAP_NET_ADMIN, CAP_DAC_READ_SEARCH, CAP_CHOWN,
     CAP_SETUID,    CAP_SETGID,    CAP_SYS_PTRACE,      CAP_SYS_CHROOT};
 
+// Of mountd-closer, a DynamicUser= of systemd's.
+constexpr Account kNobody{65534, 65534};
+
 struct Options {
   std::string bin_dir;
   std::string mountd_user = "mountd";
@@ -335,6 +338,16 @@ Result<void> AddUnits(Launcher& launcher, const Options& options,
                                .socket_owner = mountd,
                                .account = {},
                                .capabilities = CapabilitiesOfExecutor(options),
+                               .accept = true,
+                               .restart = false}));
+  MOUNTD_TRY(launcher.AddUnit({.name = "mountd-closer",
+                               .fd_name = "connection",
+                               .socket_path = paths::kCloserSocket,
+                               .socket_type = SOCK_SEQPACKET,
+                               .socket_mode = 0600,
+                               .socket_owner = mountd,
+                               .account = kNobody,
+                               .capabilities = {},
                                .accept = true,
                                .restart = false}));
   return launcher.AddUnit({.name = "mountd-csi",

@@ -201,7 +201,8 @@ void Node::Kill(const std::vector<UniqueFd>& processes) {
 }
 
 void Node::KillAll() {
-  for (const char* name : {"mountd", "mountd-csi", "mountd-exec"}) {
+  for (const char* name :
+       {"mountd", "mountd-csi", "mountd-exec", "mountd-closer"}) {
     Kill(Processes(name));
   }
 }

@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <cstddef>
 #include <cstring>
 
 #include "mountd/base/unix_socket.h"
@@ -109,6 +110,11 @@ std::string MarshalIntrospectWithFd(std::uint32_t serial) {
                  "", 0, 1);
 }
 
+std::string MarshalCallWithFds(std::uint32_t serial, const std::string& member,
+                               std::uint32_t fds) {
+  return Marshal(serial, "org.mountd1.Manager", member, "", 0, fds);
+}
+
 RawSocket::RawSocket(const std::string& path)
     : fd_(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0)) {
   if (ConnectUnix(fd_.get(), path) != 0) {
@@ -145,20 +151,23 @@ bool RawSocket::Write(const std::string& bytes) {
   return true;
 }
 
-bool RawSocket::WriteWithFd(const std::string& bytes, int fd) {
-  alignas(cmsghdr) std::array<char, CMSG_SPACE(sizeof(int))> control{};
+bool RawSocket::WriteWithFds(const std::string& bytes,
+                             const std::vector<int>& fds) {
+  const std::size_t size = fds.size() * sizeof(int);
+  std::vector<std::max_align_t> control(
+      CMSG_SPACE(size) / sizeof(std::max_align_t) + 1);
   std::string data = bytes;
   iovec part{data.data(), data.size()};
   msghdr message{};
   message.msg_iov = &part;
   message.msg_iovlen = 1;
   message.msg_control = control.data();
-  message.msg_controllen = control.size();
+  message.msg_controllen = CMSG_SPACE(size);
   cmsghdr* const header = CMSG_FIRSTHDR(&message);
   header->cmsg_level = SOL_SOCKET;
   header->cmsg_type = SCM_RIGHTS;
-  header->cmsg_len = CMSG_LEN(sizeof(int));
-  std::memcpy(CMSG_DATA(header), &fd, sizeof(fd));
+  header->cmsg_len = CMSG_LEN(size);
+  std::memcpy(CMSG_DATA(header), fds.data(), size);
   return ::sendmsg(fd_.get(), &message, MSG_NOSIGNAL) ==
          static_cast<ssize_t>(bytes.size());
 }

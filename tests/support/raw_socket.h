@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "mountd/base/unique_fd.h"
 
@@ -25,6 +26,9 @@ inline std::string MarshalCall(std::uint32_t serial, const std::string& member,
   return MarshalCall(serial, member, signature, body,
                      static_cast<std::uint32_t>(body.size()));
 }
+// The same, whose header says it has `fds` fds.
+std::string MarshalCallWithFds(std::uint32_t serial, const std::string& member,
+                               std::uint32_t fds);
 // A call of Introspect: the shortest with a large answer.
 std::string MarshalIntrospect(std::uint32_t serial);
 // The same, that says it has an fd beside it.
@@ -42,7 +46,11 @@ class RawSocket {
   // Writes what fits now; the number of bytes, or nothing if the other end has
   // gone.
   std::optional<std::size_t> WriteSome(const std::string& bytes);
-  bool WriteWithFd(const std::string& bytes, int fd);
+  bool WriteWithFd(const std::string& bytes, int fd) {
+    return WriteWithFds(bytes, {fd});
+  }
+  // At most SCM_MAX_FD (253).
+  bool WriteWithFds(const std::string& bytes, const std::vector<int>& fds);
 
   // The next line, without its end; nothing if there is none.
   std::optional<std::string> ReadLine();

@@ -10,7 +10,7 @@
 // What is behind the fds that callers pass. It is asked on the loop's thread,
 // and the file may lie on a FUSE file system of the caller's own: so nothing
 // here waits for a file system's server, as fstat(2) and fstatfs(2) would.
-namespace mountd::dbus {
+namespace mountd {
 
 struct PassedFile {
   std::uint64_t device = 0;
@@ -22,7 +22,7 @@ struct PassedFile {
 std::optional<PassedFile> LookAt(int fd);
 
 // "<device>:<inode>", which tells calls on the same file; "" if it is no fd.
-std::string IdentityOf(int fd);
+std::string FileIdentityOf(int fd);
 
 // The id of the cgroup (version 2) whose directory it is of; nothing for any
 // other file.
@@ -42,4 +42,4 @@ bool IsProcess(int fd);
 // file: then no two calls are on the same.
 std::string TaskOf(int pidfd);
 
-}  // namespace mountd::dbus
+}  // namespace mountd

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
-#include "dbus/passed_fd.h"
+#include "mountd/closer/passed_fd.h"
 
 #include <fcntl.h>
 #include <linux/magic.h>
@@ -18,7 +18,7 @@
 
 #include "mountd/base/unique_fd.h"
 
-namespace mountd::dbus {
+namespace mountd {
 
 std::optional<PassedFile> LookAt(int fd) {
   struct statx file {};
@@ -30,7 +30,7 @@ std::optional<PassedFile> LookAt(int fd) {
                     file.stx_ino, static_cast<mode_t>(file.stx_mode & S_IFMT)};
 }
 
-std::string IdentityOf(int fd) {
+std::string FileIdentityOf(int fd) {
   const std::optional<PassedFile> file = LookAt(fd);
   return file ? std::to_string(file->device) + ":" + std::to_string(file->inode)
               : std::string();
@@ -95,8 +95,8 @@ bool IsUniquePidfd(int fd) {
 
 std::string TaskOf(int pidfd) {
   static std::uint64_t calls = 0;
-  return IsUniquePidfd(pidfd) ? IdentityOf(pidfd)
+  return IsUniquePidfd(pidfd) ? FileIdentityOf(pidfd)
                               : "call " + std::to_string(++calls);
 }
 
-}  // namespace mountd::dbus
+}  // namespace mountd

@@ -1,0 +1,356 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#include "dbus/inbound.h"
+
+#include <fcntl.h>
+#include <spdlog/spdlog.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <map>
+#include <unordered_map>
+#include <utility>
+
+namespace mountd::dbus {
+namespace {
+
+// A claim on its owner's share is noted from this size on.
+constexpr std::size_t kSmallMessage = std::size_t{64} << 10U;
+constexpr std::size_t kMostDeliveredOfBus = 256;
+
+// What the loop's thread has; other threads have none.
+struct LoopState {
+  std::unordered_map<int, Inbound*> inbounds;
+  std::unordered_map<std::uint64_t, std::shared_ptr<UniqueFd>> passed;
+  std::vector<std::uint64_t> taken;             // of passed
+  std::map<std::uint64_t, std::size_t> claims;  // bytes, by owner
+  EventLoop* loop = nullptr;
+};
+
+// Never destroyed: sd-bus may read to the end of the thread.
+thread_local LoopState* t_state = nullptr;
+
+LoopState& State() {
+  if (t_state == nullptr) {
+    t_state = new LoopState;
+  }
+  return *t_state;
+}
+
+std::uint64_t InodeOf(int fd) {
+  struct stat file {};
+  return ::fstat(fd, &file) == 0 ? file.st_ino : 0;
+}
+
+ssize_t RawReceive(int socket, void* into, std::size_t size, int flags,
+                   bool* has_fds) {
+  iovec part = {into, size};
+  msghdr message = {};
+  message.msg_iov = &part;
+  message.msg_iovlen = 1;
+  const ssize_t received =
+      ::syscall(SYS_recvmsg, socket, &message, flags | MSG_DONTWAIT);
+  *has_fds = received >= 0 && (message.msg_flags & MSG_CTRUNC) != 0;
+  return received;
+}
+
+}  // namespace
+
+Inbound* FindInbound(int socket) {
+  if (t_state == nullptr) {
+    return nullptr;
+  }
+  const auto found = t_state->inbounds.find(socket);
+  return found == t_state->inbounds.end() ? nullptr : found->second;
+}
+
+// Kept until this call is decoded: its message may name one fd twice. Whoever
+// owns the file must not find it in use here afterwards.
+std::shared_ptr<UniqueFd> TakePassed(int fd) {
+  if (t_state != nullptr && !t_state->passed.empty()) {
+    const auto found = t_state->passed.find(InodeOf(fd));
+    if (found != t_state->passed.end()) {
+      if (t_state->taken.empty()) {
+        t_state->loop->Post([] {
+          for (const std::uint64_t inode : std::exchange(State().taken, {})) {
+            State().passed.erase(inode);
+          }
+        });
+      }
+      t_state->taken.push_back(found->first);
+      return found->second;
+    }
+  }
+  return std::make_shared<UniqueFd>(::fcntl(fd, F_DUPFD_CLOEXEC, 3));
+}
+
+Inbound::Inbound(ForeignFds& foreign, std::uint64_t id, std::uint64_t owner,
+                 int socket, Kind kind)
+    : foreign_(foreign), id_(id), owner_(owner), socket_(socket), kind_(kind) {
+  State().inbounds[socket] = this;
+  State().loop = &foreign.loop();
+}
+
+Inbound::~Inbound() {
+  LoopState& state = State();
+  const auto found = state.inbounds.find(socket_);
+  if (found != state.inbounds.end() && found->second == this) {
+    state.inbounds.erase(found);
+  }
+  CloseLost();
+  MessageSeen();
+  Forget(0);
+  foreign_.Drop(id_);
+}
+
+void Inbound::BeforeClose() {
+  State().inbounds.erase(socket_);
+  foreign_.BeforeClose(id_);
+}
+
+// sd-bus makes a message of its own of the end of a connection: it was not
+// sent, and what was malformed before it stays so.
+int Inbound::Watch(sd_bus* bus) {
+  return sd_bus_add_filter(
+      bus, nullptr,
+      [](sd_bus_message* message, void* userdata, sd_bus_error* /*error*/) {
+        if (sd_bus_is_open(sd_bus_message_get_bus(message)) > 0) {
+          static_cast<Inbound*>(userdata)->MessageSeen();
+        }
+        return 0;
+      },
+      this);
+}
+
+int Inbound::LookAtUnfinished() {
+  const bool is_same = looked_at_ == framing_.complete();
+  looks_ = framing_.IsInMessage() && is_same ? looks_ + 1 : 0;
+  looked_at_ = framing_.complete();
+  return looks_;
+}
+
+ssize_t Inbound::Receive(msghdr* message, int flags) {
+  // sd-bus reads into one part, and peeks nowhere.
+  if (message->msg_iovlen != 1 || (flags & MSG_PEEK) != 0) {
+    errno = EINVAL;
+    return -1;
+  }
+  const std::size_t size = message->msg_iov->iov_len;
+  if (ended_ || Refuses(size)) {
+    errno = ECONNRESET;
+    return -1;
+  }
+  if (kind_ == Kind::kPeer) {
+    Forget(0);
+  }
+  auto* const into = static_cast<std::byte*>(message->msg_iov->iov_base);
+  const ssize_t received = Read(into, size, message);
+  if (received > 0 && kind_ == Kind::kPeer) {
+    framing_.Add(std::span(into, static_cast<std::size_t>(received)));
+  }
+  return received;
+}
+
+// sd-bus asks for all that is left of a message at once.
+bool Inbound::Refuses(std::size_t asked) {
+  if (kind_ == Kind::kBus) {
+    return false;
+  }
+  if (asked > kMostBytes) {
+    End("a message of more than " + std::to_string(kMostBytes) + " bytes");
+    return true;
+  }
+  if (HasLost()) {
+    End("a malformed message with file descriptors");
+    return true;
+  }
+  if (asked > kSmallMessage && claimed_ == 0) {
+    std::size_t& claims = State().claims[owner_];
+    if (claims + asked > kMostBytesOfOwner) {
+      End("unfinished messages of its user with more than " +
+          std::to_string(kMostBytesOfOwner) + " bytes");
+      return true;
+    }
+    claims += asked;
+    claimed_ = asked;
+  }
+  return false;
+}
+
+ssize_t Inbound::End(const std::string& why) {
+  if (!std::exchange(ended_, true)) {
+    spdlog::warn("peer of uid {} dropped: {}", owner_, why);
+  }
+  errno = ECONNRESET;
+  return -1;
+}
+
+ssize_t Inbound::Read(std::byte* into, std::size_t size, msghdr* message) {
+  message->msg_flags = 0;
+  if (given_ < ahead_) {
+    message->msg_controllen = 0;
+    return ReadAhead(into, size);
+  }
+  const bool is_large = size > peeked_.size();
+  bool has_fds = false;
+  const ssize_t peeked =
+      RawReceive(socket_, is_large ? into : peeked_.data(),
+                 is_large ? size : peeked_.size(), MSG_PEEK, &has_fds);
+  if (has_fds) {
+    return ReadWithFds(into, size, message);
+  }
+  message->msg_controllen = 0;
+  if (peeked <= 0) {
+    return peeked;
+  }
+  if (is_large) {
+    // They are there already; this takes them from the queue.
+    return RawReceive(socket_, into, static_cast<std::size_t>(peeked), 0,
+                      &has_fds);
+  }
+  ahead_ = static_cast<std::size_t>(peeked);
+  given_ = 0;
+  return ReadAhead(into, size);
+}
+
+ssize_t Inbound::ReadAhead(std::byte* into, std::size_t size) {
+  const std::size_t count = std::min(size, ahead_ - given_);
+  std::memcpy(into, peeked_.data() + given_, count);
+  given_ += count;
+  // Until then the socket stays readable: sd-bus comes back for the rest.
+  if (given_ == ahead_) {
+    Consume(ahead_);
+    ahead_ = 0;
+    given_ = 0;
+  }
+  return static_cast<ssize_t>(count);
+}
+
+void Inbound::Consume(std::size_t size) const {
+  std::array<std::byte, sizeof(peeked_)> ignored;
+  while (size > 0) {
+    bool has_fds = false;
+    const ssize_t taken =
+        RawReceive(socket_, ignored.data(), size, 0, &has_fds);
+    if (taken <= 0) {
+      return;
+    }
+    size -= static_cast<std::size_t>(taken);
+  }
+}
+
+ssize_t Inbound::ReadWithFds(std::byte* into, std::size_t size,
+                             msghdr* message) {
+  Result<ForeignFds::Received, int> received =
+      foreign_.Receive(id_, owner_, std::span(into, size));
+  if (!received) {
+    if (received.error() == EAGAIN) {
+      errno = EAGAIN;
+      return -1;
+    }
+    return End(received.error() == EDQUOT
+                   ? "its user has too many file descriptors here"
+                   : "its file descriptors cannot be received");
+  }
+  if (kind_ == Kind::kPeer &&
+      placeholders_.size() + received->fds.size() > closer::kMostFds) {
+    return End("more file descriptors than any message has");
+  }
+  if (!PutPlaceholders(std::move(received->fds), message)) {
+    return End("no room for its file descriptors");
+  }
+  return static_cast<ssize_t>(received->size);
+}
+
+bool Inbound::PutPlaceholders(std::vector<std::shared_ptr<UniqueFd>> fds,
+                              msghdr* message) {
+  if (fds.empty()) {
+    message->msg_controllen = 0;
+    return true;
+  }
+  const std::size_t bytes = fds.size() * sizeof(int);
+  if (message->msg_control == nullptr ||
+      message->msg_controllen < CMSG_SPACE(bytes)) {
+    return false;
+  }
+  std::vector<int> numbers;
+  for (std::shared_ptr<UniqueFd>& fd : fds) {
+    UniqueFd own(::memfd_create("mountd-passed", MFD_CLOEXEC));
+    const std::uint64_t inode = own.valid() ? InodeOf(own.get()) : 0;
+    if (inode == 0) {
+      std::for_each(numbers.begin(), numbers.end(), ::close);
+      if (kind_ == Kind::kPeer) {
+        placeholders_.resize(placeholders_.size() - numbers.size());
+      }
+      return false;
+    }
+    if (fd != nullptr) {
+      State().passed[inode] = std::move(fd);
+    }
+    // On the bus no message is malformed, and some are made before those that
+    // came earlier are decoded.
+    if (kind_ == Kind::kBus) {
+      delivered_.push_back(inode);
+      Forget(kMostDeliveredOfBus);
+    } else {
+      placeholders_.push_back({own.get(), inode, framing_.complete()});
+    }
+    numbers.push_back(own.release());
+  }
+  message->msg_controllen = CMSG_SPACE(bytes);
+  cmsghdr* const header = CMSG_FIRSTHDR(message);
+  header->cmsg_level = SOL_SOCKET;
+  header->cmsg_type = SCM_RIGHTS;
+  header->cmsg_len = CMSG_LEN(bytes);
+  std::memcpy(CMSG_DATA(header), numbers.data(), bytes);
+  return true;
+}
+
+// Decoded in the next moment: what is left when more is read was not wanted.
+void Inbound::MessageSeen() {
+  if (claimed_ != 0) {
+    const auto claims = State().claims.find(owner_);
+    claims->second -= claimed_;
+    if (claims->second == 0) {
+      State().claims.erase(claims);
+    }
+    claimed_ = 0;
+  }
+  for (const Placeholder& one : placeholders_) {
+    delivered_.push_back(one.inode);
+  }
+  placeholders_.clear();
+}
+
+void Inbound::Forget(std::size_t most) {
+  while (delivered_.size() > most) {
+    State().passed.erase(delivered_.front());
+    delivered_.pop_front();
+  }
+}
+
+// sd-bus calls the filter for each message before it reads on: one that is
+// whole, and was not seen, was malformed.
+bool Inbound::HasLost() const {
+  return std::any_of(placeholders_.begin(), placeholders_.end(),
+                     [this](const Placeholder& one) {
+                       return one.message < framing_.complete();
+                     });
+}
+
+// sd-bus has lost those of malformed messages. An inode is one placeholder's
+// alone, so a number that still shows it still is what it was. Those of an
+// unfinished message are sd-bus's, which closes them with the connection.
+void Inbound::CloseLost() {
+  for (const Placeholder& one : placeholders_) {
+    if (one.message < framing_.complete() && InodeOf(one.number) == one.inode) {
+      ::close(one.number);
+    }
+  }
+}
+
+}  // namespace mountd::dbus

@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+//
+// mountd-closer: holds what peers of mountd made, receives the fds that they
+// send, and closes all of it where nobody else waits (closer.h). systemd starts
+// one for each connection of mountd's (mountd-closer.socket).
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <utility>
+
+#include "mountd/base/accounts.h"
+#include "mountd/base/fd_limit.h"
+#include "mountd/base/out_of_memory.h"
+#include "mountd/base/unique_fd.h"
+#include "mountd/closer/closer.h"
+
+namespace {
+
+constexpr int kConnection = 3;  // SD_LISTEN_FDS_START
+
+int Fail(const char* why) {
+  std::fprintf(stderr, "mountd-closer: %s\n", why);
+  return EXIT_FAILURE;
+}
+
+}  // namespace
+
+int main() {
+  mountd::EndWhenOutOfMemory("mountd-closer");
+  // It ends after mountd. Ended earlier it would leave mountd with the last
+  // reference of what it holds.
+  std::signal(SIGTERM, SIG_IGN);
+  std::signal(SIGINT, SIG_IGN);
+  const rlimit none{0, 0};
+  if (::prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) != 0 ||
+      ::setrlimit(RLIMIT_CORE, &none) != 0) {
+    return Fail("it cannot keep itself from dumping core");
+  }
+  mountd::RaiseFdLimit();
+  mountd::UniqueFd connection(kConnection);
+  const mountd::Result<uid_t> mountd = mountd::FindUser("mountd");
+  ucred peer{};
+  socklen_t size = sizeof(peer);
+  if (!mountd ||
+      ::getsockopt(kConnection, SOL_SOCKET, SO_PEERCRED, &peer, &size) != 0 ||
+      peer.uid != *mountd) {
+    return Fail("its connection (fd 3) is not of the user mountd");
+  }
+  mountd::closer::Closer(std::move(connection)).Run();
+  // Threads have closed all there was.
+  std::_Exit(EXIT_SUCCESS);
+}

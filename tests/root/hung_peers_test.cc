@@ -1,0 +1,280 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+//
+// Whoever may connect sends mountd open files of a FUSE server of his own,
+// which does not answer: the last close(2) of one waits, and nobody can kill
+// whoever waits there. mountd goes on, ends when it is told to, and is started
+// again.
+#include <fcntl.h>
+#include <sys/mount.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <array>
+#include <csignal>
+#include <filesystem>
+#include <functional>
+#include <iostream>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "mountd/base/fd_message.h"
+#include "mountd/base/paths.h"
+#include "tests/support/eventually.h"
+#include "tests/support/fuse_server.h"
+#include "tests/support/node.h"
+#include "tests/support/outcome.h"
+#include "tests/support/private_namespaces.h"
+#include "tests/support/raw_socket.h"
+#include "tests/support/stopped.h"
+
+namespace mountd::testing {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr char kConfigOfPeers[] = R"(
+[[rule]]
+users = ["agent"]
+)";
+constexpr char kServed[] = "/run/host/fuse";
+
+// A connected pair of sockets; the second's queue holds `fd`.
+std::array<UniqueFd, 2> Queued(UniqueFd fd) {
+  std::array<int, 2> ends{};
+  EXPECT_EQ(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends.data()),
+            0);
+  const int number = fd.get();
+  const std::array<std::byte, 1> byte{};
+  EXPECT_TRUE(SendWithFds(ends[0], byte, std::span(&number, 1)));
+  return {UniqueFd(ends[0]), UniqueFd(ends[1])};
+}
+
+class HungPeers : public PrivateNamespaces {
+ protected:
+  void SetUp() override {
+    PrivateNamespaces::SetUp();
+    if (IsSkipped()) {
+      return;
+    }
+    fs::create_directories(kServed);
+    server_ =
+        std::make_unique<FuseServer>(kServed, FuseServer::Writes::kWriteback);
+    ASSERT_TRUE(server_->valid());
+    writer_.reset(::open(File().c_str(), O_RDWR | O_CLOEXEC));
+    ASSERT_TRUE(writer_.valid());
+    auto node = Node::Start(kConfigOfPeers);
+    ASSERT_TRUE(node) << node.error().Message();
+    node_ = *std::move(node);
+    ASSERT_EQ(Call(), "Ok");
+  }
+  // The server's death ends whoever waits for it.
+  void TearDown() override {
+    if (server_ != nullptr) {
+      server_->Die();
+    }
+    writer_.reset();
+    if (node_ && HasFailure()) {
+      std::cerr << node_->Log();
+    }
+    node_.reset();
+    PrivateNamespaces::TearDown();
+  }
+
+  static std::string File() { return std::string(kServed) + "/file"; }
+  static UniqueFd Open() {
+    return UniqueFd(::open(File().c_str(), O_RDWR | O_CLOEXEC));
+  }
+  // From now on whoever closes an open file last waits for what was written.
+  void DirtyAndHang() {
+    ASSERT_EQ(::pwrite(writer_.get(), "dirty", 5, 0), 5);
+    server_->Hang();
+  }
+  // Of another connection.
+  std::string Call() {
+    auto client = node_->Connect();
+    return client ? Outcome(client->PrepareAllocation("web"))
+                  : client.error().Message();
+  }
+  static std::unique_ptr<test::RawSocket> Connect() {
+    EXPECT_EQ(::seteuid(kAgentUid), 0);
+    auto raw =
+        std::make_unique<test::RawSocket>(std::string(paths::kBusSocket));
+    EXPECT_EQ(::seteuid(0), 0);
+    return raw;
+  }
+  static std::unique_ptr<test::RawSocket> ConnectAndGreet() {
+    auto raw = Connect();
+    EXPECT_TRUE(raw->Write(test::kHandshake));
+    for (int i = 0; i < 3; ++i) {
+      EXPECT_TRUE(raw->ReadLine());
+    }
+    return raw;
+  }
+
+  // Sends the second of each pair, and lets go of all before mountd reads: who
+  // lets go last would wait, and that must not be this process.
+  static bool SendAndLetGo(test::RawSocket& raw, const std::string& bytes,
+                           std::array<UniqueFd, 2> pair) {
+    const std::vector<UniqueFd> mountd = Node::Processes("mountd");
+    Signal(mountd, SIGSTOP);
+    const bool sent = raw.WriteWithFd(bytes, pair[1].get());
+    pair[0].reset();
+    if (sent) {
+      pair[1].reset();
+    }
+    Signal(mountd, SIGCONT);
+    return sent;
+  }
+  static void Signal(const std::vector<UniqueFd>& processes, int signal) {
+    for (const UniqueFd& one : processes) {
+      ::syscall(SYS_pidfd_send_signal, one.get(), signal, nullptr, 0);
+    }
+    // A stopped one runs no more, once it is seen to be.
+    for (const UniqueFd& one : processes) {
+      EXPECT_TRUE(signal != SIGSTOP ||
+                  Eventually([&] { return StateOf(PidOf(one)) == 'T'; }));
+    }
+  }
+  void ExpectMountdToGoOnAndToStartAgain() {
+    EXPECT_EQ(Call(), "Ok");
+    // Returns when it has ended.
+    Node::Kill(Node::Processes("mountd"));
+    EXPECT_EQ(Call(), "Ok");
+    Node::Kill(Node::Processes("mountd"));
+    EXPECT_EQ(Call(), "Ok");
+  }
+  std::unique_ptr<FuseServer> server_;
+  UniqueFd writer_;
+  std::unique_ptr<Node> node_;
+};
+
+// What mountd would do without mountd-closer: the receiver holds the last
+// reference of what was sent, and is told to end.
+pid_t StickInAChild(std::function<void()> drop) {
+  const pid_t child = ::fork();
+  if (child == 0) {
+    drop();
+    ::_exit(0);
+  }
+  return child;
+}
+
+TEST_F(HungPeers, AFileInTheQueueOfASocketThatIsSent) {
+  std::array<UniqueFd, 2> naive = Queued(Open());
+  std::array<UniqueFd, 2> pair = Queued(Open());
+  DirtyAndHang();
+  // The naive daemon closes the socket that it was sent.
+  const pid_t stuck = StickInAChild([&] {
+    pair[0].reset();
+    pair[1].reset();
+    naive[0].reset();
+    // The parent closes its own first.
+    ::raise(SIGSTOP);
+    naive[1].reset();
+  });
+  ::waitpid(stuck, nullptr, WUNTRACED);
+  naive[0].reset();
+  naive[1].reset();
+  ::kill(stuck, SIGCONT);
+  EXPECT_TRUE(AwaitUnkillable(stuck));
+  ::kill(stuck, SIGKILL);
+  EXPECT_EQ(::waitpid(stuck, nullptr, WNOHANG), 0);
+
+  const auto raw = ConnectAndGreet();
+  ASSERT_TRUE(
+      raw->WriteWithFd(test::MarshalIntrospectWithFd(1), pair[1].get()));
+  pair[1].reset();
+  pair[0].reset();
+  ASSERT_TRUE(raw->ReadMessage());
+  ExpectMountdToGoOnAndToStartAgain();
+  server_->Die();
+  ::waitpid(stuck, nullptr, 0);
+}
+
+TEST_F(HungPeers, AFileThatIsSentItself) {
+  UniqueFd file = Open();
+  DirtyAndHang();
+  const auto raw = ConnectAndGreet();
+  ASSERT_TRUE(raw->WriteWithFd(test::MarshalIntrospectWithFd(1), file.get()));
+  // Its close(2) here would wait, too: in a child, as the sender dies.
+  const pid_t sender = StickInAChild([&] { ::close(file.get()); });
+  EXPECT_TRUE(AwaitWaiting(sender) || AwaitUnkillable(sender));
+  ASSERT_TRUE(raw->ReadMessage());
+  ExpectMountdToGoOnAndToStartAgain();
+  server_->Die();
+  ::waitpid(sender, nullptr, 0);
+}
+
+TEST_F(HungPeers, AFileInAConnectionThatIsClosedUnread) {
+  std::array<UniqueFd, 2> pair = Queued(Open());
+  DirtyAndHang();
+  auto raw = Connect();
+  // Until it is admitted nobody can send an fd, where the kernel knows of that.
+  ASSERT_EQ(Call(), "Ok");
+  ASSERT_TRUE(SendAndLetGo(*raw, std::string(1, '\0'), std::move(pair)));
+  raw.reset();
+  EXPECT_EQ(Call(), "Ok");
+  ExpectMountdToGoOnAndToStartAgain();
+}
+
+TEST_F(HungPeers, AFileInTheMiddleOfAMessageWhenMountdIsKilled) {
+  std::array<UniqueFd, 2> pair = Queued(Open());
+  DirtyAndHang();
+  const auto raw = ConnectAndGreet();
+  ASSERT_TRUE(SendAndLetGo(*raw, test::MarshalIntrospectWithFd(1).substr(0, 20),
+                           std::move(pair)));
+  EXPECT_EQ(Call(), "Ok");
+  ExpectMountdToGoOnAndToStartAgain();
+}
+
+// A user that leaves more than it may is not connected; others are.
+TEST_F(HungPeers, AUserWhoseFilesStickIsRefusedUntilTheyAreGone) {
+  constexpr int kMore = 70;
+  std::vector<std::array<UniqueFd, 2>> pairs;
+  for (int i = 0; i < kMore; ++i) {
+    pairs.push_back(Queued(Open()));
+  }
+  DirtyAndHang();
+  {
+    const auto raw = ConnectAndGreet();
+    for (std::uint32_t i = 0; i < kMore; ++i) {
+      ASSERT_TRUE(SendAndLetGo(*raw, test::MarshalIntrospectWithFd(i + 1),
+                               std::move(pairs[i])));
+      ASSERT_TRUE(raw->ReadMessage());
+    }
+  }
+  pairs.clear();
+  EXPECT_TRUE(Eventually([&] {
+    const auto refused = Connect();
+    return refused->Write(test::kHandshake) && refused->AwaitClosed();
+  }));
+  test::RawSocket root{std::string(paths::kBusSocket)};
+  ASSERT_TRUE(root.Write(test::kHandshake));
+  EXPECT_TRUE(root.ReadLine());
+  server_->GoOn();
+  EXPECT_TRUE(Eventually([&] { return Call() == "Ok"; }));
+}
+
+// mountd-closer killed, whatever it holds: mountd starts the next, and nothing
+// of its is lost.
+TEST_F(HungPeers, AKilledMountdCloserIsReplaced) {
+  std::array<UniqueFd, 2> pair = Queued(Open());
+  DirtyAndHang();
+  const auto raw = ConnectAndGreet();
+  ASSERT_TRUE(
+      SendAndLetGo(*raw, test::MarshalIntrospectWithFd(1), std::move(pair)));
+  ASSERT_TRUE(raw->ReadMessage());
+  // It sticks, so it does not end before the server does.
+  Signal(Node::Processes("mountd-closer"), SIGKILL);
+  EXPECT_EQ(Call(), "Ok");
+  ASSERT_TRUE(raw->Write(test::MarshalIntrospect(2)));
+  EXPECT_TRUE(raw->ReadMessage());
+  ExpectMountdToGoOnAndToStartAgain();
+}
+
+}  // namespace
+}  // namespace mountd::testing
