@@ -127,8 +127,11 @@ Result<ReconcileEntry> Service::Sweep(const Sweeping& sweeping,
   }
   MOUNTD_ASSIGN(const bool owed,
                 parts_.state.IsOwed(OwedKind::kRelease, record->id));
-  if (!owed && released.error().code == Code::kBusy) {
-    // A task that is in no cgroup and no namespace of its, and has copies.
+  const Code code = released.error().code;
+  if (!owed && (code == Code::kBusy || code == Code::kUnavailable ||
+                code == Code::kDeadlineExceeded)) {
+    // Nothing of it has gone: a process has copies, or whether one has cannot
+    // be told.
     entry.outcome = Outcome::kLive;
     entry.reason = released.error().Message();
     return entry;

@@ -51,6 +51,9 @@ struct Wanted {
   // Mountd has other mounts of it, which others than the plan's allocation may
   // have copies of as well: only the cgroup's processes tell.
   bool is_shared = false;
+  // Of no volume, and some task has another mount of it from mountd, whose copy
+  // looks the same: nobody's can be told.
+  bool is_ambiguous = false;
 
   bool Matches(const MountFacts& mount) const {
     return (mount.device == device && mount.type == type &&
@@ -163,7 +166,7 @@ class CopySearch {
 void CopySearch::Want(const MountFacts& mount, std::uint64_t node,
                       bool is_volume) {
   wanted_.push_back(
-      {mount.device, node, mount.type, mount.root, is_volume, false});
+      {mount.device, node, mount.type, mount.root, is_volume, false, false});
   devices_.insert(mount.device);
   if (node != 0) {
     devices_.insert(node);
@@ -280,6 +283,8 @@ bool CopySearch::IsPlans(const MountFacts& mount) const {
 }
 
 void CopySearch::FindShared() {
+  const std::string allocations =
+      std::string(paths::kBase) + "/" + paths::kAllocations;
   for (const MountFacts& mount : own_.seen.mounts) {
     const bool is_bases = paths::IsAtOrBelow(mount.point, paths::kBase);
     for (Wanted& wanted : wanted_) {
@@ -290,6 +295,9 @@ void CopySearch::FindShared() {
       if (!wanted.is_volume && !is_bases) {
         hosts_points_.insert(mount.point);
       }
+      wanted.is_ambiguous =
+          wanted.is_ambiguous ||
+          (!wanted.is_volume && paths::IsAtOrBelow(mount.point, allocations));
     }
   }
 }
@@ -588,7 +596,8 @@ bool CopySearch::Goes(const Space& space, const MountFacts& copy) {
 // Each process once.
 void CopySearch::Tell(const Wanted& wanted, Holder holder) {
   const bool is_member = members_.pids.contains(holder.pid);
-  if ((wanted.is_shared && !is_member) || !told_.insert(holder.pid).second) {
+  if (wanted.is_ambiguous || (wanted.is_shared && !is_member) ||
+      !told_.insert(holder.pid).second) {
     return;
   }
   exec::HoldersState& holders = state_.holders;

@@ -84,6 +84,16 @@ TEST_F(Copies, AreTheCgroupsOwnWhereOthersMayHaveThemToo) {
   EXPECT_EQ(Found(HolderScope::kNode).count, 0U);
 }
 
+// Whose copy it is then, nothing tells.
+TEST_F(Copies, AreNobodysWhileAnotherTaskHasAMountOfTheSame) {
+  Spawn("web", BindPrivately);
+  ASSERT_EQ(Found().count, 1U);
+  exec::Request other = AttachRequest("data", Propagation::kPrivate);
+  other.body.attach.target.task = exec::ToWire("another");
+  ASSERT_EQ(ErrorOf(Send(other)), "");
+  EXPECT_EQ(Found().count, 0U);
+}
+
 TEST_F(Copies, AreNoneInANamespaceThatFollows) {
   Spawn("web", [] {
     return ::unshare(CLONE_NEWNS) == 0 &&

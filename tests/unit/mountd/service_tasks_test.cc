@@ -3,6 +3,8 @@
 #include <gtest/gtest.h>
 #include <sys/mount.h>
 
+#include <algorithm>
+
 #include "mountd/service.h"
 #include "tests/support/core.h"
 #include "tests/support/outcome.h"
@@ -119,7 +121,13 @@ TEST_F(ServiceTasksTest, HoldersAreOfTheAllocationsCgroup) {
   ASSERT_TRUE(report->holders[0].details.has_value());
   EXPECT_EQ(report->holders[0].details->uid, 4321U);
   EXPECT_EQ(report->holders[0].details->command, "sh");
-  const exec::HoldersPlan plan = executor().plans().back().body.holders;
+  const auto plans = executor().plans();
+  const auto search =
+      std::find_if(plans.begin(), plans.end(), [](const exec::Request& one) {
+        return one.kind == exec::PlanKind::kFindHolders;
+      });
+  ASSERT_NE(search, plans.end());
+  const exec::HoldersPlan plan = search->body.holders;
   EXPECT_EQ(plan.mount_id, id);
   EXPECT_EQ(plan.cgroup, kWeb);
   EXPECT_EQ(plan.budget_ms, 5000U);
