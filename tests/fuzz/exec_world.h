@@ -24,8 +24,8 @@ class World {
     std::uint32_t gid = 0;
     std::uint64_t inode = 0;
     std::uint64_t device = 0;
-    std::string text;  // of a link, or of a file
-    std::string acl;   // "": none
+    std::string text;   // of a link, or of a file
+    std::string acl{};  // "": none
     friend bool operator==(const File&, const File&) = default;
   };
   struct Mount {
