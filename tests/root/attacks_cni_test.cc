@@ -18,9 +18,11 @@
 #include <filesystem>
 
 #include "mountd/base/memory_file.h"
+#include "tests/root/attacker.h"
 #include "tests/root/network_fixture.h"
 #include "tests/support/cni_world.h"
 #include "tests/support/fuse_server.h"
+#include "tests/support/naive.h"
 
 namespace mountd::testing {
 namespace {
@@ -136,11 +138,11 @@ TEST_F(CniAttacks, ARequestForAnotherNetworkOrContainerIsRefused) {
   ExpectNothingRun();
   NaiveRun(RequestFor("web", "other"));
   ASSERT_EQ(Calls().size(), 1U);
-  EXPECT_EQ(Calls()[0]["config"]["name"], "other");
+  EXPECT_NAIVE(Calls()[0]["config"]["name"] == "other");
   ForgetCalls();
   NaiveRun(RequestFor("db"));
   ASSERT_EQ(Calls().size(), 1U);
-  EXPECT_EQ(Calls()[0]["container"], "db");
+  EXPECT_NAIVE(Calls()[0]["container"] == "db");
 }
 
 TEST_F(CniAttacks, HostPortsThatNoRuleNamesAreRefused) {
@@ -159,8 +161,9 @@ TEST_F(CniAttacks, HostPortsThatNoRuleNamesAreRefused) {
   WriteNetwork("net.conflist", network);
   NaiveRun(with(22));
   ASSERT_EQ(Calls().size(), 1U);
-  EXPECT_EQ(
-      Calls()[0]["config"]["runtimeConfig"]["portMappings"][0]["hostPort"], 22);
+  EXPECT_NAIVE(
+      Calls()[0]["config"]["runtimeConfig"]["portMappings"][0]["hostPort"] ==
+      22);
 }
 
 // A path below /run/netns can lead anywhere.
@@ -180,8 +183,8 @@ TEST_F(CniAttacks, TheHostsNamespaceIsNotTakenForAnAllocations) {
   ExpectNothingRun();
   const Inventory before = Inventory::Take();
   Shell("ip -n web link add evil0 type veth peer evil1");
-  EXPECT_NE(Difference(before, Inventory::Take()).find("link evil0"),
-            std::string::npos);
+  EXPECT_NAIVE(Difference(before, Inventory::Take()).find("link evil0") !=
+               std::string::npos);
 }
 
 TEST_F(CniAttacks, ANameIsNoOptionPathOrCommand) {
@@ -209,7 +212,7 @@ TEST_F(CniAttacks, ANameIsNoOptionPathOrCommand) {
   ExpectNothingRun();
   EXPECT_FALSE(Exists("/run/pwned"));
   Shell("echo >/dev/null " + std::string("web; touch /run/pwned"));
-  EXPECT_TRUE(Exists("/run/pwned"));
+  EXPECT_NAIVE(Exists("/run/pwned"));
 }
 
 // Who reads all of it by himself.
@@ -257,7 +260,7 @@ TEST_F(CniRequestAttacks, APipeThatNobodyWritesToHoldsNobodyUp) {
   const UniqueFd out(ends[0]);
   ExpectRefused(UniqueFd(::fcntl(out.get(), F_DUPFD_CLOEXEC, 0)));
   const NaiveReader reader(out.get());
-  EXPECT_TRUE(reader.IsHeldUp());
+  EXPECT_NAIVE(reader.IsHeldUp());
 }
 
 TEST_F(CniRequestAttacks, AFileOfAHungFuseServerHoldsNobodyUp) {
@@ -278,7 +281,7 @@ TEST_F(CniRequestAttacks, AFileOfAHungFuseServerHoldsNobodyUp) {
                         })),
             "InvalidArgument");
   const NaiveReader reader(fd.get());
-  EXPECT_TRUE(reader.IsHeldUp());
+  EXPECT_NAIVE(reader.IsHeldUp());
   server.GoOn();
   ExpectNothingRun();
 }
@@ -289,7 +292,7 @@ TEST_F(CniRequestAttacks, WhatIsNoMemoryIsNotRead) {
   }
   const UniqueFd zeroes(::open("/dev/zero", O_RDONLY | O_CLOEXEC));
   const NaiveReader reader(zeroes.get());
-  EXPECT_TRUE(reader.IsHeldUp());
+  EXPECT_NAIVE(reader.IsHeldUp());
 }
 
 // Within its bounds it is read, and run.
@@ -297,6 +300,12 @@ TEST_F(CniRequestAttacks, AGibibyteOfNothingIsNotReadWhole) {
   UniqueFd zeroes(::memfd_create("request", MFD_CLOEXEC));
   ASSERT_EQ(::ftruncate(zeroes.get(), off_t{1} << 30U), 0);
   ExpectRefused(UniqueFd(::fcntl(zeroes.get(), F_DUPFD_CLOEXEC, 0)));
+  std::array<char, 65536> some{};
+  off_t naive = 0;  // what somebody reads who stops at the end
+  for (ssize_t got = 1; got > 0; naive += got) {
+    got = ::read(zeroes.get(), some.data(), some.size());
+  }
+  EXPECT_NAIVE(naive == off_t{1} << 30U);
   ASSERT_EQ(::ftruncate(zeroes.get(), 0), 0);
   const std::string text = RequestFor("web").dump();
   ASSERT_EQ(::pwrite(zeroes.get(), text.data(), text.size(), 0),
@@ -328,7 +337,7 @@ TEST_F(CniAttacks, PluginsInheritNothing) {
   WriteFile("/run/config", config.dump());
   Shell("CNI_COMMAND=ADD /run/plugins/first </run/config >/dev/null");
   ASSERT_EQ(Calls().size(), 1U);
-  EXPECT_TRUE(inherited(Calls()[0])) << Calls()[0];
+  EXPECT_NAIVE(inherited(Calls()[0])) << Calls()[0];
   ::unsetenv("SECRET");
 }
 
@@ -349,9 +358,9 @@ TEST_F(CniAttacks, ATypeLeadsToNoOtherProgram) {
     EXPECT_NE(CodeOfRun(AddPlan(), RequestFor("web")), "") << type;
     ExpectNothingRun();
   }
-  EXPECT_EQ(::access("/run/plugins/../../bin/sh", X_OK), 0);
-  EXPECT_EQ(
-      ::access(("/run/plugins/../.." + own + "/mountd-exec").c_str(), X_OK), 0);
+  EXPECT_NAIVE(::access("/run/plugins/../../bin/sh", X_OK) == 0);
+  EXPECT_NAIVE(::access(("/run/plugins/../.." + own + "/mountd-exec").c_str(),
+                        X_OK) == 0);
 }
 
 TEST_F(CniAttacks, WhatOthersCanWriteIsNeitherReadNorRun) {
@@ -364,6 +373,9 @@ TEST_F(CniAttacks, WhatOthersCanWriteIsNeitherReadNorRun) {
     const fs::perms mode = fs::status(path).permissions();
     fs::permissions(path, fs::perms(0777));
     refused(path);
+    // A naive runner reads and runs what anybody has changed meanwhile.
+    EXPECT_NAIVE(AsAttacker([path] { return ::access(path, W_OK); }) == 0)
+        << path;
     fs::permissions(path, mode);
     const std::string real = std::string(path) + ".real";
     fs::rename(path, real);

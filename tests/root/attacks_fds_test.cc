@@ -16,6 +16,7 @@
 
 #include "tests/root/attacker.h"
 #include "tests/root/executor_fixture.h"
+#include "tests/support/naive.h"
 
 namespace mountd::testing {
 namespace {
@@ -106,7 +107,7 @@ TEST_F(FdAttacks, AReadOnlyTreeIsNotHandedOutAsItsHolderCouldWriteToIt) {
                          : errno;
             }),
             0);
-  EXPECT_TRUE(Exists("/run/host/ro/pwned"));
+  EXPECT_NAIVE(Exists("/run/host/ro/pwned"));
 }
 
 TEST_F(FdAttacks, ATreeThatIsHandedOutMountsNothingOnTheHost) {
@@ -138,7 +139,7 @@ TEST_F(FdAttacks, ATreeThatIsHandedOutMountsNothingOnTheHost) {
   }
   const UniqueFd tree = NaiveTree("/run/host/data", MOUNT_ATTR_NOSUID);
   EXPECT_EQ(mount_in(tree.get()), 0);
-  EXPECT_TRUE(is_hit());
+  EXPECT_NAIVE(is_hit());
 }
 
 // SECURITY.md says so of `detached`: the kernel has no way to take it back.
@@ -171,7 +172,7 @@ TEST_F(FdAttacks, ADirectoryOfAnothersIsNoTarget) {
   const std::string path = "/proc/self/fd/" + std::to_string(fd.get());
   ASSERT_EQ(::mount("/run/host/data", path.c_str(), nullptr, MS_BIND, nullptr),
             0);
-  EXPECT_TRUE(Exists("/run/host/secret/file"));
+  EXPECT_NAIVE(Exists("/run/host/secret/file"));
 }
 
 // Fact: a runtime without root can neither clone, attach nor enter what is the
@@ -235,7 +236,7 @@ TEST_F(FdAttacks, ADirectoryOfAForeignNamespaceIsNoTarget) {
   EXPECT_STREQ(path.data(), "/run/host/allocs/web/data");
   ASSERT_EQ(::mount("/run/host/data", path.data(), nullptr, MS_BIND, nullptr),
             0);
-  EXPECT_TRUE(Exists("/run/host/allocs/web/data/file"));
+  EXPECT_NAIVE(Exists("/run/host/allocs/web/data/file"));
   Unmount(path.data());
 }
 
@@ -276,6 +277,18 @@ TEST_F(FdAttacks, FdsOfOtherKindsAreRefused) {
               std::string::npos)
         << name;
   }
+  // A naive daemon takes the kernel's text for a link of the caller's, and
+  // follows the link.
+  ASSERT_EQ(::symlink("/run/host/secret", "/run/host/allocs/web/link"), 0);
+  const UniqueFd link(
+      ::open("/run/host/allocs/web/link", O_PATH | O_NOFOLLOW | O_CLOEXEC));
+  EXPECT_NE(CodeOf(AttachTo(UniqueFd(::dup(link.get())))), "");
+  EXPECT_FALSE(IsMountPoint("/run/host/secret"));
+  ASSERT_EQ(::mount("/run/host/data", "/run/host/allocs/web/link", nullptr,
+                    MS_BIND, nullptr),
+            0);
+  EXPECT_NAIVE(IsMountPoint("/run/host/secret"));
+  Unmount("/run/host/secret");
   // The right kind is taken.
   const Reply reply = AttachTo(UniqueFd(::open(kWeb, O_PATH | O_CLOEXEC)));
   EXPECT_EQ(ErrorOf(reply), "");

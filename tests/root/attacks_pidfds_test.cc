@@ -18,6 +18,7 @@
 
 #include "tests/root/attacker.h"
 #include "tests/root/cgroup_fixture.h"
+#include "tests/support/naive.h"
 
 namespace mountd::testing {
 namespace {
@@ -81,11 +82,11 @@ TEST_F(PidfdAttacks, AnothersProcessIsNotLookedAt) {
   MakeCgroup("others");
   const Child& other = Spawn("others", MountAtPlace);
   EXPECT_EQ(Verify(other.pidfd), "FailedPrecondition");
-  EXPECT_TRUE(NaiveSees(other.pid, kPlace));
+  EXPECT_NAIVE(NaiveSees(other.pid, kPlace));
   const Child& outside = SpawnOutside(MountAtPlace);
   EXPECT_EQ(Verify(outside.pidfd), "PermissionDenied");
   EXPECT_EQ(Inspect(outside.pidfd), "PermissionDenied");
-  EXPECT_TRUE(NaiveSees(outside.pid, kPlace));
+  EXPECT_NAIVE(NaiveSees(outside.pid, kPlace));
   // Whose process it is, does not matter: the cgroup is the allocation's.
   const Child& own = Spawn("web", [] {
     return ::setgid(kAttacker) == 0 && ::setuid(kAttacker) == 0;
@@ -112,7 +113,7 @@ TEST_F(PidfdAttacks, WhatIsOfATaskButNoPidfdIsNotTaken) {
   }
   int status = 1;
   ::waitpid(naive, &status, 0);
-  EXPECT_EQ(status, 0);
+  EXPECT_NAIVE(status == 0);
 }
 
 // A child with this number, in a mount namespace of its own.
@@ -149,7 +150,7 @@ TEST_F(PidfdAttacks, AProcessWithTheTasksOldNumberIsNotTheTask) {
   ASSERT_EQ(again, number);
   EXPECT_EQ(Verify(task.pidfd), "FailedPrecondition");
   EXPECT_EQ(Inspect(task.pidfd), "FailedPrecondition");
-  EXPECT_TRUE(NaiveSees(number, kPlace));
+  EXPECT_NAIVE(NaiveSees(number, kPlace));
   ::kill(again, SIGKILL);
   ::waitpid(again, nullptr, 0);
 }
@@ -180,7 +181,7 @@ TEST_F(PidfdAttacks, AThreadIsNoTask) {
   EXPECT_EQ(Verify(task.pidfd), "");
   EXPECT_EQ(Verify(pidfd), "InvalidArgument");
   EXPECT_EQ(Inspect(pidfd), "InvalidArgument");
-  EXPECT_TRUE(NaiveSees(thread, kPlace));
+  EXPECT_NAIVE(NaiveSees(thread, kPlace));
   EXPECT_FALSE(NaiveSees(task.pid, kPlace));
 }
 

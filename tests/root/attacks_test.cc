@@ -16,6 +16,7 @@
 #include "mountd/base/unix_socket.h"
 #include "tests/root/attacker.h"
 #include "tests/root/executor_fixture.h"
+#include "tests/support/naive.h"
 
 namespace mountd::testing {
 namespace {
@@ -99,7 +100,7 @@ TEST_P(SourceExchange, NeverLeadsToAnotherSource) {
     const Attacker attacker(
         [] { Exchange("/run/host/pool/volume", "/run/host/pool/link"); });
     AttachOverAndOver("pool");
-    EXPECT_TRUE(Within([&] {
+    EXPECT_NAIVE(Within([&] {
       const bool seen = NaiveBind(path, kNaiveTarget) &&
                         Exists(std::string(kNaiveTarget) + "/key");
       NaiveUnmount(kNaiveTarget);
@@ -157,7 +158,7 @@ TEST_F(Attacks, ATargetExchangedForALinkIsNotMountedOnWhatItLeadsTo) {
       return attached == kTimes || HasFailure();
     }));
     EXPECT_EQ(attached, kTimes);
-    EXPECT_TRUE(Within([&] {
+    EXPECT_NAIVE(Within([&] {
       NaiveBind("/run/host/data", kDirectory);
       const bool hit = IsMountPoint(kSecret);
       for (const char* path : {kSecret, kDirectory, kLink}) {
@@ -205,7 +206,7 @@ TEST_F(Attacks, AReadOnlyMountIsAtNoTimeWritable) {
   }
   ASSERT_EQ(::unlink("/run/host/data/pwned"), 0);
   const Attacker attacker(write_at(kNaiveTarget));
-  EXPECT_TRUE(Within([&] {
+  EXPECT_NAIVE(Within([&] {
     NaiveBindReadOnly("/run/host/data", kNaiveTarget);
     ::umount2(kNaiveTarget, MNT_DETACH);
     return is_hit();
@@ -241,7 +242,7 @@ TEST_F(Attacks, AVolumePublishedAsALinkIsNotFollowed) {
     EXPECT_EQ(Difference(before, Inventory::Take()), "");
     ASSERT_EQ(
         ::mount(published.c_str(), kNaiveTarget, nullptr, MS_BIND, nullptr), 0);
-    EXPECT_TRUE(Exists(std::string(kNaiveTarget) + "/key"));
+    EXPECT_NAIVE(Exists(std::string(kNaiveTarget) + "/key"));
     NaiveUnmount(kNaiveTarget);
     ASSERT_EQ(::unlink(published.c_str()), 0);
   }
@@ -290,8 +291,7 @@ TEST_F(Attacks, APluginDoesNotSendUsToAnothersSocket) {
   ASSERT_EQ(::symlink(others.c_str(), own.c_str()), 0);
   EXPECT_EQ(connect(), "InvalidArgument");
   EXPECT_FALSE(WasReached(listening));
-  EXPECT_TRUE(NaiveConnect(own));
-  EXPECT_TRUE(WasReached(listening));
+  EXPECT_NAIVE(NaiveConnect(own) && WasReached(listening));
   ASSERT_EQ(::unlink(own.c_str()), 0);
 
   const UniqueFd its = ListenAt(own);
@@ -299,8 +299,7 @@ TEST_F(Attacks, APluginDoesNotSendUsToAnothersSocket) {
   ASSERT_EQ(::mount(others.c_str(), own.c_str(), nullptr, MS_BIND, nullptr), 0);
   EXPECT_EQ(connect(), "FailedPrecondition");
   EXPECT_FALSE(WasReached(listening));
-  EXPECT_TRUE(NaiveConnect(own));
-  EXPECT_TRUE(WasReached(listening));
+  EXPECT_NAIVE(NaiveConnect(own) && WasReached(listening));
   Unmount(own);
 }
 
@@ -311,7 +310,7 @@ TEST_F(Attacks, AMountStackedOnOursIsNotTakenDownForIt) {
   EXPECT_EQ(CodeOf(Detach(reply.body.mount.mount_id)), "FailedPrecondition");
   EXPECT_TRUE(Exists(std::string(kTarget) + "/mark"));
   NaiveUnmount(kTarget);
-  EXPECT_FALSE(Exists(std::string(kTarget) + "/mark"));
+  EXPECT_NAIVE(!Exists(std::string(kTarget) + "/mark"));
   EXPECT_EQ(ErrorOf(Detach(reply.body.mount.mount_id)), "");
 }
 
@@ -327,7 +326,7 @@ TEST_F(Attacks, AMountThatTookOursPlaceIsNotTakenDownForIt) {
   EXPECT_EQ(CodeOf(Detach(reply.body.mount.mount_id)), "FailedPrecondition");
   EXPECT_TRUE(Exists(std::string(kTarget) + "/mark"));
   NaiveUnmount(kTarget);
-  EXPECT_FALSE(Exists(std::string(kTarget) + "/mark"));
+  EXPECT_NAIVE(!Exists(std::string(kTarget) + "/mark"));
   EXPECT_TRUE(Exists(std::string(kNaiveTarget) + "/file"));
 }
 
@@ -362,7 +361,7 @@ TEST_F(Attacks, APrivateMountBelowASharedParentStaysPrivate) {
                          MOVE_MOUNT_F_EMPTY_PATH),
             0);
   MakeDirectories("/run/host/real/sub");
-  EXPECT_TRUE(reaches_copy("/run/shared/naive"));
+  EXPECT_NAIVE(reaches_copy("/run/shared/naive"));
 }
 
 // Fact: below a private parent, namespaces that others copied keep the volume
@@ -380,7 +379,7 @@ TEST_F(Attacks, ACopiedNamespaceDoesNotKeepAVolume) {
   NaiveUnmount(kNaiveTarget);
   ASSERT_EQ(::setns(copy.get(), CLONE_NEWNS), 0);
   EXPECT_FALSE(Exists(std::string(kTarget) + "/file"));
-  EXPECT_TRUE(Exists(std::string(kNaiveTarget) + "/file"));
+  EXPECT_NAIVE(Exists(std::string(kNaiveTarget) + "/file"));
   ASSERT_EQ(::setns(home.get(), CLONE_NEWNS), 0);
 }
 
@@ -394,7 +393,7 @@ TEST_F(Attacks, APropagationThatCannotBeIsRefused) {
   ASSERT_EQ(::mount(nullptr, kNaiveTarget, nullptr, MS_SLAVE | MS_REC, nullptr),
             0);
   MountTmpfs("/run/host/data/sub");
-  EXPECT_FALSE(Exists(std::string(kNaiveTarget) + "/sub/mark"));
+  EXPECT_NAIVE(!Exists(std::string(kNaiveTarget) + "/sub/mark"));
 }
 
 }  // namespace

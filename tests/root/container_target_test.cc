@@ -10,6 +10,7 @@
 #include <fstream>
 
 #include "tests/root/container_fixture.h"
+#include "tests/support/naive.h"
 
 // Mounts in containers (propagation/container_target.h).
 namespace mountd::testing {
@@ -120,6 +121,10 @@ TEST_F(ContainerTarget, RefusesWhatIsNoContainerOfTheCgroup) {
              O_RDONLY | O_CLOEXEC));
   EXPECT_EQ(CodeOf(AttachTo(file, Propagation::kPrivate)), "InvalidArgument");
   file.pidfd.reset();
+  // The naive version enters the mount namespace of any pidfd.
+  EXPECT_NAIVE(Do(outside, [] {
+                 return ::mount("t", "/data2", "tmpfs", 0, nullptr);
+               }) == 0);
   End(outside);
   End(other);
   End(plain);
@@ -159,7 +164,7 @@ TEST_F(ContainerTarget, RefusesAUserNamespaceThatCouldTakeFlagsOff) {
                }),
             0);
   const std::string naive = MountsOf(rootless);
-  EXPECT_TRUE(remount("/data2"));
+  EXPECT_NAIVE(remount("/data2"));
   EXPECT_NE(MountsOf(rootless), naive);
   EXPECT_NE(ErrorOf(AttachTo(rootless, Propagation::kPrivate))
                 .find("belongs to a user namespace"),
@@ -180,6 +185,10 @@ TEST_F(ContainerTarget, AProcessThatLeavesItsCgroupMeanwhileIsRefused) {
   EXPECT_NE(ErrorOf(reply).find("another cgroup"), std::string::npos)
       << ErrorOf(reply);
   EXPECT_EQ(MountsOf(*container_), empty);
+  // The naive version has looked before, and enters.
+  EXPECT_NAIVE(Do(*container_, [] {
+                 return ::mount("t", "/data2", "tmpfs", 0, nullptr);
+               }) == 0);
 }
 
 TEST_F(ContainerTarget, OneNameIsOneMount) {

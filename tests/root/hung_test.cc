@@ -23,6 +23,7 @@
 #include "mountd/base/paths.h"
 #include "tests/support/eventually.h"
 #include "tests/support/fuse_server.h"
+#include "tests/support/naive.h"
 #include "tests/support/node.h"
 #include "tests/support/outcome.h"
 #include "tests/support/private_namespaces.h"
@@ -152,6 +153,11 @@ class Hung : public PrivateNamespaces {
     }
   }
   static std::string Allocation(int i) { return "web" + std::to_string(i); }
+  // Whether a naive daemon, which asks the file system by a path, waits for
+  // its server. The child that asks ends with the server.
+  static bool NaiveWaits(int server) {
+    return AwaitWaiting(StatInChild(At(server) + "/dir"));
+  }
 
   // By a client of its own, for an allocation of its own.
   std::string Bind(int i, const std::string& volume,
@@ -177,6 +183,7 @@ class Hung : public PrivateNamespaces {
 
 TEST_F(Hung, TheRootOfAFileSystemIsMountedWithoutItsServer) {
   servers_[0]->Hang();
+  EXPECT_NAIVE(NaiveWaits(0));
   for (const Propagation propagation :
        {Propagation::kPrivate, Propagation::kHostToTask,
         Propagation::kBidirectional}) {
@@ -188,6 +195,7 @@ TEST_F(Hung, TheRootOfAFileSystemIsMountedWithoutItsServer) {
 
 TEST_F(Hung, OthersGoOnWhileMoreHangThanThereAreExecutors) {
   HangAll();
+  EXPECT_NAIVE(NaiveWaits(0));
   std::vector<std::future<std::string>> hung;
   for (int i = 0; i < kServers; ++i) {
     hung.push_back(std::async(std::launch::async,
@@ -232,6 +240,7 @@ TEST_F(Hung, ATearDownIsOwedAndDoneWhenTheServerHasDied) {
   ASSERT_TRUE(MountTmpfs(At(0) + "/dir"));
   ASSERT_EQ(MountPointsUnder("/run/mountd/base/a").size(), 2U);
   servers_[0]->Hang();
+  EXPECT_NAIVE(NaiveWaits(0));
   EXPECT_EQ(Outcome(clients_[0].ReleaseAllocation(Allocation(0))),
             "DeadlineExceeded");
   const auto owed = clients_[0].ListOwed();
@@ -268,7 +277,7 @@ TEST_F(Hung, AnFdOfAFileSystemThatDoesNotAnswerHoldsNobodyUp) {
     struct stat file = {};
     return ::fstat(directory.get(), &file);
   });
-  EXPECT_TRUE(AwaitWaiting(naive));
+  EXPECT_NAIVE(AwaitWaiting(naive));
   std::vector<std::future<std::string>> calls;
   const auto call = [&](auto verb) {
     calls.push_back(std::async(std::launch::async, [this, verb] {
@@ -311,7 +320,7 @@ TEST_F(Hung, AnOpenFileThatItsServerDoesNotLetCloseHoldsNobodyUp) {
   ASSERT_TRUE(file.valid());
   servers_[0]->Hang();
   const pid_t naive = InChild([&] { return ::close(file.get()); });
-  EXPECT_TRUE(AwaitWaiting(naive));
+  EXPECT_NAIVE(AwaitWaiting(naive));
   // Root's are taken as they are.
   ASSERT_EQ(::seteuid(kAgentUid), 0);
   test::RawSocket raw{std::string(paths::kBusSocket)};
@@ -335,6 +344,7 @@ TEST_F(Hung, AnAnchorThatCannotGoGoesWhenTheServerAnswersAgain) {
   ASSERT_EQ(Bind(0, DirectoryIn(0)), "Ok");
   ASSERT_EQ(MountPointsUnder(At(0) + "/dir").size(), 1U);
   servers_[0]->Hang();
+  EXPECT_NAIVE(NaiveWaits(0));
   EXPECT_EQ(Unmount(0, DirectoryIn(0)), "Ok");
   EXPECT_EQ(MountPointsUnder("/run/mountd/base/a").size(), 0U);
   EXPECT_EQ(MountPointsUnder(At(0) + "/dir").size(), 1U);
@@ -350,6 +360,7 @@ TEST_F(Hung, ASetWhoseLastHangsGoesWhenMountdIsKilledInIt) {
   auto client = node_->Connect({.reconnect = false});
   ASSERT_TRUE(client) << client.error().Message();
   servers_[0]->Hang();
+  EXPECT_NAIVE(NaiveWaits(0));
   agent::BindMountSpec first;
   first.task = "app";
   first.name = "first";
@@ -384,6 +395,7 @@ TEST_F(Hung, MountdStartsAndServesOthersWhileAServerHangs) {
   ASSERT_TRUE(MountTmpfs(At(0) + "/dir"));
   ASSERT_EQ(Bind(1, DirectoryIn(1)), "Ok");
   HangAll();
+  EXPECT_NAIVE(NaiveWaits(0));
   KillMountd();
   EXPECT_EQ(Bind(kServers, "good"), "Ok");
   EXPECT_EQ(Unmount(kServers, "good"), "Ok");

@@ -14,6 +14,7 @@
 #include "tests/root/network_fixture.h"
 #include "tests/root/unshared.h"
 #include "tests/support/fuse_server.h"
+#include "tests/support/naive.h"
 #include "tests/support/net_probe.h"
 
 // The namespaces that networks go into: of the executor's making, passed by a
@@ -357,6 +358,15 @@ TEST_F(SecondNetwork, AnInterfaceThatIsThereIsNamedAndNothingIsMade) {
 
 class NetworkGivenAttacks : public NetworkHomes {
  protected:
+  // A naive daemon enters whatever namespace it is given.
+  static bool NaiveEnters(const UniqueFd& fd) {
+    const pid_t child = ::fork();
+    if (child == 0) {
+      ::_exit(::setns(fd.get(), 0) == 0 ? 0 : 1);
+    }
+    return ExitOf(child) == 0;
+  }
+
   // Counted from 1: of the user namespace, of the own network's, of the first
   // process's.
   static std::size_t ThirdOf(const std::string& call,
@@ -383,6 +393,7 @@ TEST_F(NetworkGivenAttacks, TheHostsOwnIsRefused) {
     SCOPED_TRACE(path);
     const UniqueFd fd(::open(path, O_RDONLY | O_CLOEXEC));
     ExpectRefused(plan, fd, "PermissionDenied");
+    EXPECT_NAIVE(NaiveEnters(fd));
   }
 }
 
@@ -417,6 +428,7 @@ TEST_F(NetworkGivenAttacks, WhatMayBeTheHostsIsRefusedIfNobodyCanTell) {
   ASSERT_EQ(DifferenceWithin(before_, 20), "");
   kernel_.FailAt(first, EIO);
   EXPECT_NE(CodeOf(CreateGiven(plan, users)), "");
+  EXPECT_NAIVE(NaiveEnters(made->fd));
 }
 
 TEST_F(NetworkGivenAttacks, AnotherAllocationsIsRefused) {
@@ -434,6 +446,7 @@ TEST_F(NetworkGivenAttacks, AnotherAllocationsIsRefused) {
   alone.allocation = ToWire("db");
   alone.may_be_hosts = 1;
   ExpectRefused(alone, fd, "PermissionDenied");
+  EXPECT_NAIVE(NaiveEnters(fd));
 }
 
 TEST_F(NetworkGivenAttacks, AnotherUsersIsRefused) {
@@ -449,6 +462,7 @@ TEST_F(NetworkGivenAttacks, AnotherUsersIsRefused) {
   config_.rules.push_back(rule);
   plan.may_be_hosts = 1;
   ExpectRefused(plan, fd, "PermissionDenied");
+  EXPECT_NAIVE(NaiveEnters(fd));
   plan.owner_uid = kAttacker + 1;
   EXPECT_EQ(ErrorOf(CreateGiven(plan, fd)), "");
 }
@@ -466,6 +480,7 @@ TEST_F(NetworkGivenAttacks, OneOfTheHostsUserNamespaceNeedsARuleAndThePlan) {
   config_.rules.push_back(rule);
   plan.may_be_hosts = 0;
   ExpectRefused(plan, made->fd, "PermissionDenied");
+  EXPECT_NAIVE(NaiveEnters(made->fd));
   plan.may_be_hosts = 1;
   const Inventory before = Inventory::Take();
   ASSERT_EQ(ErrorOf(CreateGiven(plan, made->fd)), "");
@@ -494,6 +509,8 @@ TEST_F(NetworkGivenAttacks, AnFdOfAnotherKindIsRefused) {
   ExpectRefused(PlanGiven(), in, "InvalidArgument");
   const UniqueFd socket(::socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0));
   ExpectRefused(PlanGiven(), socket, "InvalidArgument");
+  const UniqueFd mounts(::open("/proc/self/ns/mnt", O_RDONLY | O_CLOEXEC));
+  EXPECT_NAIVE(NaiveEnters(mounts));
 }
 
 // Whoever passes it may be the server, and never answer.
@@ -508,7 +525,10 @@ TEST_F(NetworkGivenAttacks, AFileOfAHungFuseServerIsRefusedWithoutAskingIt) {
   PutBeside(fd);
   server.Hang();
   EXPECT_EQ(CodeOf(Do(PlanKind::kCreateNetwork, plan)), "InvalidArgument");
+  const pid_t naive = StatInChild("/run/fuse/file");
+  EXPECT_NAIVE(AwaitWaiting(naive));
   server.GoOn();
+  EXPECT_EQ(ExitOf(naive), 0);
 }
 
 TEST_F(NetworkGivenAttacks, OneThatIsNotThePlansIsRefused) {
@@ -519,6 +539,7 @@ TEST_F(NetworkGivenAttacks, OneThatIsNotThePlansIsRefused) {
   NetworkPlan plan = PlanGiven();
   plan.netns_inode = InodeOf(fd.get()) + 1;
   ExpectRefused(plan, fd, "InvalidArgument");
+  EXPECT_NAIVE(NaiveEnters(fd));
 }
 
 TEST_F(NetworkGivenAttacks, APlanAndItsFdsGoTogether) {

@@ -10,6 +10,7 @@
 
 #include "netns/nft_command.h"
 #include "tests/root/network_fixture.h"
+#include "tests/support/naive.h"
 #include "tests/support/net_probe.h"
 
 // Port maps and what else the rules let through, with real packets.
@@ -374,6 +375,12 @@ TEST_F(NetworkOutside, KeepsItsPortsThatHaveAMappedOnesNumber) {
     EXPECT_EQ(Ask(address, 18080), "outside") << address;
   }
   EXPECT_EQ(AskFrom(kDb, "192.0.2.1", 18080), "web");
+  // A rule on the number alone takes what is meant for another machine.
+  ASSERT_TRUE(netns::RunNftCommand(
+                  "flush chain inet mountd nat_pre; add rule inet mountd "
+                  "nat_pre meta l4proto { tcp, udp, sctp } jump portmap")
+                  .has_value());
+  EXPECT_NAIVE(AskFrom(kDb, "192.0.2.2", 18080) == "web");
 }
 
 TEST_F(NetworkOutside, IsKeptOutByTheOperatorsRules) {

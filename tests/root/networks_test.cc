@@ -4,6 +4,7 @@
 #include "netns/address.h"
 #include "netns/nft_command.h"
 #include "tests/root/network_fixture.h"
+#include "tests/support/naive.h"
 #include "tests/support/net_probe.h"
 
 namespace mountd::testing {
@@ -131,6 +132,14 @@ TEST_F(Networks, ASecondDeleteTakesTheLinkOfANamespaceThatIsHeld) {
   EXPECT_EQ(DifferenceWithin(before_, 20), "");
 }
 
+// A naive daemon undoes a port map by the port alone, whoever has it.
+void NaiveDeletePort() {
+  ASSERT_TRUE(
+      netns::RunNftCommand("delete element inet mountd pm4 { tcp . 18080 }; "
+                           "delete element inet mountd pm6 { tcp . 18080 }")
+          .has_value());
+}
+
 TEST_F(Networks, APortThatIsTakenIsNamedAndNothingIsMade) {
   const NetworkPlan web = Plan("web", 2, 18080);
   ASSERT_EQ(ErrorOf(Do(PlanKind::kCreateNetwork, web)), "");
@@ -147,6 +156,8 @@ TEST_F(Networks, APortThatIsTakenIsNamedAndNothingIsMade) {
   EXPECT_EQ(StateOf(web).elements_present, 1U);
   other.ports[1].host_port = 18082;
   EXPECT_EQ(ErrorOf(Do(PlanKind::kCreateNetwork, other)), "");
+  NaiveDeletePort();
+  EXPECT_NAIVE(StateOf(web).elements_present == 0U);
 }
 
 TEST_F(Networks, DeleteWorksFromAnyPartialState) {
@@ -185,6 +196,8 @@ TEST_F(Networks, ALateDeleteDoesNotTouchTheAddressesNextUser) {
   EXPECT_EQ(ErrorOf(Do(PlanKind::kDeleteNetwork, first)), "");
   EXPECT_EQ(Difference(made, Inventory::Take()), "");
   EXPECT_EQ(StateOf(next).elements_present, 1U);
+  NaiveDeletePort();
+  EXPECT_NAIVE(StateOf(next).elements_present == 0U);
 }
 
 TEST_F(Networks, AnAddressWhoseLinkIsLeftIsBusy) {

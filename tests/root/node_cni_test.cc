@@ -3,12 +3,15 @@
 // Networks of CNI's through the whole of mountd: the agent asks, an executor
 // runs plugins.
 #include <gtest/gtest.h>
+#include <signal.h>
 
 #include <algorithm>
 #include <functional>
 #include <thread>
 
 #include "tests/root/node_cni_fixture.h"
+#include "tests/support/naive.h"
+#include "tests/support/program.h"
 
 namespace mountd::testing {
 namespace {
@@ -103,17 +106,28 @@ TEST_F(NodeCni, APartialFailureIsUndoneAndTold) {
 }
 
 TEST_F(NodeCni, AHostileResultIsRefusedAndUndone) {
-  Json network = Network("net", {Plugin("first")});
-  network["plugins"][0]["fake"]["result"] = {
-      {"cniVersion", "1.0.0"},
-      {"ips", {{{"address", "10.1.0.2/24"}}}},
-      {"dns", {{"search", {"good.example options"}}}}};
-  WriteNetwork("net.conflist", network);
-  const auto made = SetUpNetwork("web", Cni());
-  EXPECT_EQ(Outcome(made), "FailedPrecondition");
-  EXPECT_FALSE(VerbsOf("DEL").empty());
-  EXPECT_EQ(LeftOf("web"), "");
-  Release("web");
+  for (const std::string& search :
+       {std::string("good.example options"),
+        std::string("good.example\nnameserver 198.51.100.66")}) {
+    Json network = Network("net", {Plugin("first")});
+    network["plugins"][0]["fake"]["result"] = {
+        {"cniVersion", "1.0.0"},
+        {"ips", {{{"address", "10.1.0.2/24"}}}},
+        {"dns", {{"search", {search}}}}};
+    WriteNetwork("net.conflist", network);
+    ForgetCalls();
+    const auto made = SetUpNetwork("web", Cni());
+    EXPECT_EQ(Outcome(made), "FailedPrecondition");
+    EXPECT_FALSE(VerbsOf("DEL").empty());
+    EXPECT_EQ(LeftOf("web"), "");
+    Release("web");
+    // A naive daemon writes resolv.conf of the text, as it is.
+    cni::WriteFile("/run/naive-resolv.conf", "search " + search + "\n");
+    EXPECT_NAIVE(
+        test::RunProgram({"/bin/grep", "-qE", "^nameserver|^search.* options",
+                          "/run/naive-resolv.conf"})
+            .status == 0);
+  }
 }
 
 TEST_F(NodeCni, ADelThatFailsIsOwedAndTriedAgain) {
@@ -295,6 +309,18 @@ TEST_F(NodeCni, APluginThatHangsIsEndedAtItsTime) {
   EXPECT_TRUE(std::none_of(daemons.begin(), daemons.end(), cni::IsAlive));
   EXPECT_EQ(LeftOf("web"), "");
   Release("web");
+  // A naive runner ends the plugin alone: the plugin's daemon stays.
+  ForgetCalls();
+  Json config = Plugin("first", {{"ADD", {"hang"}}});
+  config["cniVersion"] = "1.0.0";
+  cni::WriteFile("/run/config", config.dump());
+  test::RunProgram({"/usr/bin/timeout", "1", "/bin/sh", "-c",
+                    "CNI_COMMAND=ADD exec /run/plugins/first </run/config"});
+  const auto left = Daemons();
+  EXPECT_NAIVE(std::any_of(left.begin(), left.end(), cni::IsAlive));
+  for (const int daemon : left) {
+    ::kill(daemon, SIGKILL);
+  }
 }
 
 class NodeWithoutCni : public NodeCniFixture {

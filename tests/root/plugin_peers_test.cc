@@ -10,6 +10,7 @@
 
 #include "mountd/base/unix_socket.h"
 #include "tests/root/cgroup_fixture.h"
+#include "tests/support/naive.h"
 
 namespace mountd::testing {
 namespace {
@@ -53,6 +54,12 @@ class PluginPeers : public CgroupFixture {
   }
 };
 
+// A daemon that looks at nothing connects to whoever listens at the path.
+bool NaiveConnect() {
+  const UniqueFd fd(::socket(AF_UNIX, SOCK_STREAM, 0));
+  return ConnectUnix(fd.get(), kSocket) == 0;
+}
+
 TEST_F(PluginPeers, AreInTheAllocationsCgroupOrBeneath) {
   const std::uint64_t web = MakeCgroup("web");
   MakeCgroup("web/task");
@@ -70,6 +77,7 @@ TEST_F(PluginPeers, OneOutsideIsRefused) {
   const std::uint64_t web = MakeCgroup("web");
   SpawnOutside(&Listen);
   EXPECT_EQ(CodeOf(Connect(web)), "PermissionDenied");
+  EXPECT_NAIVE(NaiveConnect());
 }
 
 // A process's listening socket, which it keeps alive beyond its end.
@@ -98,6 +106,7 @@ TEST_F(PluginPeers, OneThatHasEndedIsRefused) {
   EXPECT_EQ(ErrorOf(Connect(web)), "");
   End(maker);
   EXPECT_EQ(CodeOf(Connect(web)), "PermissionDenied");
+  EXPECT_NAIVE(NaiveConnect());
 }
 
 // Outside, it listens; then somebody of the allocation's has its number.
@@ -122,6 +131,12 @@ TEST_F(PluginPeers, AnotherWithItsNumberIsNotIt) {
     GTEST_SKIP() << "the number cannot be had again";
   }
   EXPECT_EQ(CodeOf(Connect(web)), "PermissionDenied");
+  // The kernel still tells the number, which a member of the cgroup has now.
+  ucred peer = {};
+  socklen_t size = sizeof(peer);
+  ASSERT_EQ(
+      ::getsockopt(connected.get(), SOL_SOCKET, SO_PEERCRED, &peer, &size), 0);
+  EXPECT_NAIVE(peer.pid == number);
 }
 
 TEST_F(PluginPeers, ACgroupThatNoRuleGrantsIsOfNoHelp) {
@@ -129,6 +144,7 @@ TEST_F(PluginPeers, ACgroupThatNoRuleGrantsIsOfNoHelp) {
   Spawn("web", &Listen);
   config_.rules.back().cgroups = {top() + "/other"};
   EXPECT_EQ(CodeOf(Connect(web)), "PermissionDenied");
+  EXPECT_NAIVE(NaiveConnect());
 }
 
 }  // namespace

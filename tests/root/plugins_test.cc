@@ -12,6 +12,7 @@
 
 #include "tests/root/attacker.h"
 #include "tests/root/executor_fixture.h"
+#include "tests/support/naive.h"
 
 namespace mountd::testing {
 namespace {
@@ -243,6 +244,12 @@ TEST_F(Plugins, WhatAPluginMountsInItsTaskIsCounted) {
   }
   ASSERT_EQ(::setns(home.get(), CLONE_NEWNS), 0);
   EXPECT_EQ(count(), 21U);
+  // A naive clone takes them all along, uncounted.
+  MakeDirectories("/run/naive");
+  ASSERT_EQ(::mount(kPlugin, "/run/naive", nullptr, MS_BIND | MS_REC, nullptr),
+            0);
+  EXPECT_NAIVE(Exists("/run/naive/staging/one/19/mark"));
+  ASSERT_EQ(::umount2("/run/naive", MNT_DETACH), 0);
   ASSERT_EQ(
       ::umount2((std::string(kPlugin) + "/staging/one").c_str(), MNT_DETACH),
       0);

@@ -10,6 +10,7 @@
 
 #include "tests/root/executor_fixture.h"
 #include "tests/support/fuse_server.h"
+#include "tests/support/naive.h"
 
 // How far an unmount goes for a mount that is used (exec::UnmountMode).
 namespace mountd::testing {
@@ -110,13 +111,15 @@ TEST_F(UnmountModes, DetachTakesAMountThatIsUsed) {
 }
 
 TEST_F(HungServer, AbortCutsItsConnection) {
-  EXPECT_EQ(CodeOf(DetachBy(UnmountMode::kPlain, mount_id_)), "Busy");
+  // An unmount as one writes it first goes nowhere.
+  EXPECT_NAIVE(CodeOf(DetachBy(UnmountMode::kPlain, mount_id_)) == "Busy");
   EXPECT_EQ(ErrorOf(DetachWhenLeft(UnmountMode::kAbort)), "");
   EXPECT_EQ(ExitOf(waiting_), ECONNABORTED);
   ExpectGone();
 }
 
 TEST_F(HungServer, ForceGivesUpWhatWaitsForIt) {
+  EXPECT_NAIVE(CodeOf(DetachBy(UnmountMode::kPlain, mount_id_)) == "Busy");
   EXPECT_EQ(ErrorOf(DetachWhenLeft(UnmountMode::kForce)), "");
   EXPECT_NE(ExitOf(waiting_), 0);
   ExpectGone();

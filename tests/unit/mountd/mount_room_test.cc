@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "tests/support/core.h"
+#include "tests/support/naive.h"
 #include "tests/support/outcome.h"
 
 // A plugin with too many mounts below its directory: they would come with each
@@ -66,7 +67,7 @@ TEST_F(PluginRoom, NoNewVolumeOrMountIsServedAndTheLimitIsNamed) {
       calls, [](const std::string& call) { return call.starts_with("Probe"); });
   EXPECT_EQ(calls, std::vector<std::string>());
   core_.room.SetPlugins({{"nfs", 99}});
-  EXPECT_EQ(Publish("other"), "Ok");
+  EXPECT_NAIVE(Publish("other") == "Ok");
   EXPECT_EQ(Bind(SourceKind::kPublishedVolume, "v", "new"), "Ok");
 }
 

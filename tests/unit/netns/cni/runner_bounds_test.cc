@@ -6,6 +6,7 @@
 
 #include <filesystem>
 
+#include "tests/support/naive.h"
 #include "tests/unit/netns/cni/runner_fixture.h"
 
 namespace mountd::cni {
@@ -55,6 +56,7 @@ TEST_F(CniBounds, ARequestNamesTheOneNetwork) {
                  {"--network", "net"});
   }
   EXPECT_FALSE(std::filesystem::exists("/run/state"));
+  EXPECT_NAIVE(Run("add", RequestFor("web"))["ok"] == true);
   const Names bounds = {"--network", "net"};
   for (const char* verb : {"add", "check", "del", "status", "gc"}) {
     EXPECT_EQ(Run(verb, RequestFor("web"), bounds)["ok"], true) << verb;
@@ -67,6 +69,7 @@ TEST_F(CniBounds, ARequestIsAboutTheOneContainer) {
     ExpectDenied(verb, {{"network", "net"}, {"ifname", "eth0"}},
                  {"--container-id", "web"});
   }
+  EXPECT_NAIVE(Run("add", RequestFor("web"))["ok"] == true);
   for (const char* verb : {"add", "check", "del"}) {
     EXPECT_EQ(Run(verb, RequestFor("web"), {"--container-id", "web"})["ok"],
               true)
@@ -84,6 +87,8 @@ TEST_F(CniBounds, HostPortsAreThoseThatAreGranted) {
   EXPECT_FALSE(HasRecord("web"));
   EXPECT_EQ(Run("add", RequestWithPorts({8080, 20000, 20999}), bounds)["ok"],
             true);
+  EXPECT_EQ(Run("del", RequestFor("web"))["ok"], true);
+  EXPECT_NAIVE(Run("add", RequestWithPorts({8081}))["ok"] == true);
 }
 
 TEST_F(CniBounds, WhoAsksForNoHostPortNeedsNone) {
@@ -110,6 +115,8 @@ TEST_F(CniBounds, GarbageOfAllNetworksIsThatOfTheOne) {
   for (const Json& call : Calls()) {
     EXPECT_EQ(call["config"]["name"], "net");
   }
+  Run("gc", Json::object());
+  EXPECT_NAIVE(!HasRecord("old"));
 }
 
 TEST_F(CniBounds, ABoundThatCannotBeReadIsNoRun) {

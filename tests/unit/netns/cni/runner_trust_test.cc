@@ -3,10 +3,12 @@
 // What the runner does not believe.
 #include <gtest/gtest.h>
 #include <sys/mount.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <filesystem>
 
+#include "tests/support/naive.h"
 #include "tests/unit/netns/cni/runner_fixture.h"
 
 namespace mountd::cni {
@@ -23,6 +25,25 @@ class CniTrust : public RunnerTest {
     }
   }
 
+  // Whether a runner that looks at nothing runs the plugin.
+  static bool NaiveRuns(const std::string& type) {
+    ForgetCalls();
+    Json config = Plugin(type);
+    config["cniVersion"] = "1.0.0";
+    WriteFile("/run/config", config.dump());
+    test::RunProgram(
+        {"/bin/sh", "-c",
+         "CNI_COMMAND=ADD /run/plugins/" + type + " </run/config >/dev/null"});
+    return CallNames().size() == 1;
+  }
+  // Whether somebody without any right can do so to the path (access(2)).
+  static bool NobodyMay(int how, const char* path) {
+    return test::RunProgram({"/usr/bin/setpriv", "--reuid=65534",
+                             "--regid=65534", "--clear-groups", "/usr/bin/test",
+                             how == W_OK ? "-w" : "-x", path})
+               .status == 0;
+  }
+
   static void ExpectNothingRun(const Json& answer, const char* code) {
     EXPECT_EQ(answer["code"], code) << answer;
     EXPECT_TRUE(CallNames().empty());
@@ -32,17 +53,20 @@ class CniTrust : public RunnerTest {
 TEST_F(CniTrust, APluginThatOthersCanWriteIsNotRun) {
   fs::permissions("/run/plugins/first", fs::perms(0775));
   ExpectNothingRun(Run("add", RequestFor("web")), "PermissionDenied");
+  EXPECT_NAIVE(NaiveRuns("first"));
 }
 
 TEST_F(CniTrust, APluginOfSomebodyElseIsNotRun) {
   ASSERT_EQ(::chown("/run/plugins/first", 65534, 0), 0);
   ExpectNothingRun(Run("add", RequestFor("web")), "PermissionDenied");
+  EXPECT_NAIVE(NaiveRuns("first"));
 }
 
 TEST_F(CniTrust, APluginIsNoLink) {
   fs::rename("/run/plugins/first", "/run/plugins/real");
   fs::create_symlink("real", "/run/plugins/first");
   ExpectNothingRun(Run("add", RequestFor("web")), "PermissionDenied");
+  EXPECT_NAIVE(NaiveRuns("first"));
 }
 
 TEST_F(CniTrust, AnIpamPluginIsLookedAtBeforeAnythingRuns) {
@@ -51,6 +75,7 @@ TEST_F(CniTrust, AnIpamPluginIsLookedAtBeforeAnythingRuns) {
   WriteNetwork("1.conflist", Network("net", {plugin}));
   ASSERT_EQ(::chown("/run/plugins/second", 65534, 0), 0);
   ExpectNothingRun(Run("add", RequestFor("web")), "PermissionDenied");
+  EXPECT_NAIVE(NaiveRuns("second"));
 }
 
 TEST_F(CniTrust, PluginsDirectoriesAreRootsAlone) {
@@ -58,11 +83,13 @@ TEST_F(CniTrust, PluginsDirectoriesAreRootsAlone) {
   ExpectNothingRun(Run("add", RequestFor("web")), "FailedPrecondition");
   const Json answer = Run("list", nullptr);
   EXPECT_EQ(answer["networks"][0]["usable"], false) << answer;
+  EXPECT_NAIVE(NobodyMay(W_OK, "/run/plugins") && NaiveRuns("first"));
 }
 
 TEST_F(CniTrust, ConfigurationThatOthersCanWriteIsNotRead) {
   fs::permissions("/run/networks/1.conflist", fs::perms(0666));
   ExpectNothingRun(Run("add", RequestFor("web")), "NotFound");
+  EXPECT_NAIVE(NobodyMay(W_OK, "/run/networks/1.conflist"));
   fs::permissions("/run/networks/1.conflist", fs::perms(0644));
   fs::permissions("/run/networks", fs::perms(0777));
   ExpectNothingRun(Run("add", RequestFor("web")), "NotFound");
@@ -73,6 +100,7 @@ TEST_F(CniTrust, StateThatOthersCanReachIsNotUsed) {
   fs::create_directory("/run/state");
   fs::permissions("/run/state", fs::perms(0755));
   ExpectNothingRun(Run("add", RequestFor("web")), "PermissionDenied");
+  EXPECT_NAIVE(NobodyMay(X_OK, "/run/state"));
 }
 
 TEST_F(CniTrust, TheHostsNamespaceIsNobodys) {
@@ -83,6 +111,12 @@ TEST_F(CniTrust, TheHostsNamespaceIsNobodys) {
   ExpectNothingRun(
       Run("add", RequestFor("web"), {"--netns", "/run/netns/host"}),
       "PermissionDenied");
+  // A naive runner names it to the plugins, which enter the host's.
+  struct stat named = {};
+  struct stat hosts = {};
+  ASSERT_EQ(::stat("/run/netns/host", &named), 0);
+  ASSERT_EQ(::stat("/proc/self/ns/net", &hosts), 0);
+  EXPECT_NAIVE(named.st_ino == hosts.st_ino);
 }
 
 TEST_F(CniTrust, ANamespaceIsWhatItIsSaidToBe) {
@@ -99,6 +133,8 @@ TEST_F(CniTrust, ANamespaceIsWhatItIsSaidToBe) {
       "NotFound");
   ExpectNothingRun(Run("add", RequestFor("web"), {"--netns-inode", "12"}),
                    "FailedPrecondition");
+  // A naive runner follows the link to the namespace.
+  EXPECT_NAIVE(fs::equivalent("/run/netns/link", "/run/netns/web"));
 }
 
 TEST_F(CniTrust, ARequestReachesNoPluginUnchecked) {
@@ -116,6 +152,10 @@ TEST_F(CniTrust, ARequestReachesNoPluginUnchecked) {
     ExpectNothingRun(Run("add", request), "InvalidArgument");
   }
   EXPECT_FALSE(fs::exists("/run/state/records/web@eth0"));
+  // A naive runner makes a path of the name.
+  fs::create_directories("/run/naive/records");
+  WriteFile("/run/naive/records/" + std::string("../web") + "@eth0", "");
+  EXPECT_NAIVE(fs::exists("/run/naive/web@eth0"));
 }
 
 TEST_F(CniTrust, ARequestIsBounded) {

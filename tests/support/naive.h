@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <iostream>
+
+namespace mountd::testing {
+
+// Answers `succeeded`. With MOUNTD_NAIVE set in the environment it also prints
+// the attack and its outcome, so that a reader sees each attack succeed.
+inline bool ReportNaive(bool succeeded, const char* attack) {
+  if (std::getenv("MOUNTD_NAIVE") != nullptr) {
+    const auto* const test =
+        ::testing::UnitTest::GetInstance()->current_test_info();
+    std::cout << "naive: " << test->test_suite_name() << "." << test->name()
+              << ": " << (succeeded ? "succeeds" : "fails") << ": " << attack
+              << std::endl;
+  }
+  return succeeded;
+}
+
+}  // namespace mountd::testing
+
+// Holds when the attack of this test succeeds against the naive way: the code
+// that one would write first, without mountd's check. The test proves by it
+// that its attack works, so a pass against mountd means something.
+// tests/lint/attacks wants one in each test of SECURITY.md's list of attacks.
+#define EXPECT_NAIVE(attack) \
+  EXPECT_TRUE(::mountd::testing::ReportNaive((attack), #attack))
