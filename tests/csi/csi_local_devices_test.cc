@@ -20,6 +20,7 @@
 #include "mountd/base/unique_fd.h"
 #include "tests/csi/csi_local.h"
 #include "tests/support/eventually.h"
+#include "tests/support/naive.h"
 
 namespace mountd::testing {
 namespace {
@@ -213,7 +214,7 @@ TEST_F(CsiLocalDevices, WhatATaskWroteToItsDeviceIsNeverMounted) {
     ASSERT_EQ(0,
               ::mount(naive.Path().c_str(), point.c_str(), "ext4", 0, nullptr))
         << std::strerror(errno);
-    EXPECT_TRUE(fs::exists(point + "/lost+found"));
+    EXPECT_NAIVE(fs::exists(point + "/lost+found"));
     ASSERT_EQ(0, ::umount(point.c_str()));
   }
   for (const char* fs_type : {"", "ext4"}) {
@@ -253,6 +254,8 @@ TEST_F(CsiLocalDevices, WhatIsMountedIsNeverADevice) {
   *both.add_volume_capabilities() = BlockCapability();
   EXPECT_EQ(StatusCode::INVALID_ARGUMENT, Create(both).code);
   EXPECT_TRUE(Loops().empty());
+  const NaiveLoop naive(ImageOf(id));
+  EXPECT_NAIVE(Bytes(naive.Path(), kBlock).size() == kBlock);
 }
 
 TEST_F(CsiLocalDevices, AnUnstageIsDoneWhenNobodyCanWriteToTheImage) {
@@ -263,7 +266,7 @@ TEST_F(CsiLocalDevices, AnUnstageIsDoneWhenNobodyCanWriteToTheImage) {
     const UniqueFd task = OpenDevice(naive.Path());
     ASSERT_TRUE(naive.Detach());
     ASSERT_TRUE(WriteThrough(task, "written after the end"));
-    EXPECT_EQ("written after the end", Bytes(file, 21));
+    EXPECT_NAIVE(Bytes(file, 21) == "written after the end");
   }
   const std::string id = MustCreateDevice("v");
   MustUse(id);
@@ -310,7 +313,7 @@ TEST_F(CsiLocalDevices, AMappingOrADeviceOnTopHoldsUpTheUnstage) {
   // No descriptor is left, and still it is written to.
   std::strcpy(static_cast<char*>(mapping), "mapped");
   ASSERT_EQ(0, ::msync(mapping, kBlock, MS_SYNC));
-  EXPECT_EQ("mapped", Bytes(ImageOf(id), 6));
+  EXPECT_NAIVE(Bytes(ImageOf(id), 6) == "mapped");
   ASSERT_EQ(0, ::munmap(mapping, kBlock));
   EXPECT_EQ(StatusCode::FAILED_PRECONDITION, Unstage(id));
   on_top.reset();
@@ -338,7 +341,7 @@ TEST_F(CsiLocalDevices, ANodeThatATaskKeptLeadsToNoOtherVolume) {
       naive.emplace(second);
       return naive->Path() == path;
     }));
-    EXPECT_EQ(secret, Bytes(kept, secret.size()));
+    EXPECT_NAIVE(Bytes(kept, secret.size()) == secret);
     ASSERT_EQ(0, ::umount(kept.c_str()));
   }
   const std::string mine = MustCreateDevice("mine");
@@ -394,7 +397,7 @@ TEST_F(CsiLocalDevices, ALabelThatATaskForgesIsBelievedByNobody) {
   MakeFilesystem(Target("t"));
   ASSERT_TRUE(SetLoop(OpenDevice(Target("t")), label, LO_FLAGS_AUTOCLEAR));
   // Whoever goes by labels takes this device for the victim's.
-  EXPECT_EQ(label, LabelOf(OpenDevice(Target("t"), O_RDONLY)));
+  EXPECT_NAIVE(LabelOf(OpenDevice(Target("t"), O_RDONLY)) == label);
   ASSERT_EQ(StatusCode::OK, Stage(victim));
   std::ifstream file(Staging(victim) + "/file");
   std::string text;
@@ -418,8 +421,9 @@ TEST_F(CsiLocalDevices, AFileThatATaskBindsInsteadIsNotTheVolume) {
       0, ::mount(Target("t").c_str(), kept.c_str(), nullptr, MS_BIND, nullptr));
   // csi-local is killed, so that the last one to have it open is the task.
   plugin_.KillAndWait();
+  // Whoever goes by the device's number takes the file for the volume then.
   // udev may have it open for a moment as well.
-  ASSERT_TRUE(Eventually([&] {
+  EXPECT_NAIVE(Eventually([&] {
     ::ioctl(OpenDevice(kept).get(), LOOP_CLR_FD);
     const UniqueFd task = OpenDevice(kept);
     const UniqueFd own = OpenDevice(file);
@@ -456,7 +460,8 @@ TEST_F(CsiLocalDevices, AMountThatSomebodyKeepsHoldsUpTheUnstage) {
   EXPECT_NE(std::string::npos, held.message.find("(sleep)")) << held.message;
   EXPECT_EQ(0, MountsAt(Staging(id)));
   // All that unmounting has done: the task still writes.
-  EXPECT_TRUE(std::ofstream(process + "/root" + Staging(id) + "/late") << "x");
+  EXPECT_NAIVE(static_cast<bool>(
+      std::ofstream(process + "/root" + Staging(id) + "/late") << "x"));
   EXPECT_EQ(StatusCode::FAILED_PRECONDITION, Stage(id));
   EXPECT_EQ(StatusCode::FAILED_PRECONDITION, Delete(id));
   task.KillAndWait();
