@@ -15,6 +15,7 @@
 
 #include "tests/root/attacker.h"
 #include "tests/root/container_fixture.h"
+#include "tests/support/naive.h"
 
 namespace mountd::testing {
 namespace {
@@ -96,7 +97,7 @@ TEST_F(ContainerAttacks, AServiceWithAMountNamespaceOfItsOwnIsNoContainer) {
   config_.rules.back().container_tmpfs = true;
   Child& service = Spawn("web", BecomeService);
   const std::string before = MountsOf(service);
-  EXPECT_TRUE(NaiveMountGivesTheAttackerItsEtc(service));
+  EXPECT_NAIVE(NaiveMountGivesTheAttackerItsEtc(service));
   // The agent passes a pidfd of itself, or of another process of its service.
   caller_ = PidOf(service);
   EXPECT_EQ(ErrorOf(SendFor(service, TmpfsInContainer("/run/etc"))),
@@ -125,7 +126,7 @@ TEST_F(ContainerAttacks, ARootThatIsTheHostsIsNoContainers) {
   for (bool (*become)() : {BecomeService, BecomeBoundService, BecomeJail}) {
     Child& service = Spawn("web", become, CLONE_NEWPID);
     const std::string before = MountsOf(service);
-    EXPECT_TRUE(NaiveMountGivesTheAttackerItsEtc(service));
+    EXPECT_NAIVE(NaiveMountGivesTheAttackerItsEtc(service));
     EXPECT_EQ(ErrorOf(SendFor(service, TmpfsInContainer("/run/etc"))),
               kHostsRoot);
     EXPECT_EQ(ErrorOf(AttachTo(service, Propagation::kPrivate, "/run/etc")),
@@ -298,7 +299,7 @@ class SharedContainerAttacks : public ContainerAttacks {
 TEST_F(SharedContainerAttacks, AMountInItComesToNobodyElse) {
   const std::string etc = std::string(kShared) + "/etc";
   ASSERT_EQ(Do(*sharing_, MountNaively), 0);
-  EXPECT_TRUE(IsMounted(nullptr, etc));
+  EXPECT_NAIVE(IsMounted(nullptr, etc));
   ASSERT_EQ(::umount2(etc.c_str(), 0), 0);
   const Inventory host = Inventory::Take();
   const std::string before = MountsOf(*sharing_);
@@ -322,7 +323,7 @@ TEST_F(SharedContainerAttacks, AMountInItComesToNoThirdNamespace) {
   ASSERT_EQ(::mount(nullptr, kShared, nullptr, MS_PRIVATE, nullptr), 0);
   const std::string etc = std::string(kShared) + "/etc";
   ASSERT_EQ(Do(*sharing_, MountNaively), 0);
-  EXPECT_TRUE(IsMounted(&third, etc));
+  EXPECT_NAIVE(IsMounted(&third, etc));
   ASSERT_EQ(Do(*sharing_, [] { return ::umount2("/shared/etc", 0); }), 0);
   EXPECT_EQ(RefusedAt("/shared/etc"), "FailedPrecondition");
   EXPECT_FALSE(IsMounted(&third, etc));

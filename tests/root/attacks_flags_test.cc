@@ -144,7 +144,7 @@ TEST_F(FlagAttacks, TheKernelsFileSystemsBelowASourceAreNotCloned) {
         0);
   }
   ASSERT_TRUE(MountAt(std::string(kChroot) + "/proc", "proc"));
-  EXPECT_TRUE(NaiveCloneShows("/chroot/proc/sys/kernel/core_pattern"));
+  EXPECT_NAIVE(NaiveCloneShows("/chroot/proc/sys/kernel/core_pattern"));
   const std::string before = Mountinfo();
   for (const Propagation mode : kModes) {
     EXPECT_EQ(ErrorOf(Attach("data", mode)),
@@ -260,7 +260,7 @@ TEST_F(FlagAttacks, AKernelsFileSystemThatComesMeanwhileIsTakenAway) {
       EXPECT_NE(ErrorOf(Attach("data", mode)).find("(proc) is mounted below"),
                 std::string::npos);
       kernel_.Before(nullptr);
-      EXPECT_TRUE(naive);
+      EXPECT_NAIVE(naive);
       EXPECT_FALSE(Exists(kTarget));
       // From then on it is known.
       const std::size_t before = kernel_.calls().size();

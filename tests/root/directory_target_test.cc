@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "tests/root/executor_fixture.h"
+#include "tests/support/naive.h"
 
 // Mounts on directories that callers pass (propagation/directory_target.h), and
 // detached ones (propagation/detached.h).
@@ -204,7 +205,7 @@ TEST_F(DirectoryTarget, ADirectoryThatIsMovedAwayMeanwhileGetsNoMount) {
     EXPECT_EQ(CodeOf(AttachTo(kDirectory, Propagation::kPrivate)),
               "PermissionDenied");
     kernel_.Before(nullptr);
-    EXPECT_TRUE(naive);
+    EXPECT_NAIVE(naive);
     EXPECT_FALSE(Exists("/run/host/elsewhere/web/data/file"));
     ASSERT_EQ(::rename("/run/host/elsewhere/web", "/run/host/allocs/web"), 0);
     EXPECT_EQ(Inspect().body.mount.mount_id, 0U);
