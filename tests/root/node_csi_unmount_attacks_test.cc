@@ -76,7 +76,7 @@ class UnmountModeAttacks : public NodeCsi {
     return ::stat((path + "/.").c_str(), &file) == 0;
   }
 
-  const std::string kServed = "/run/host/served";
+  static inline const std::string kServed = "/run/host/served";
   std::unique_ptr<FuseServer> server_;
 };
 
