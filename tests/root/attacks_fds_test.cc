@@ -145,13 +145,14 @@ TEST_F(FdAttacks, ATreeThatIsHandedOutMountsNothingOnTheHost) {
 // SECURITY.md says so of `detached`: the kernel has no way to take it back.
 TEST_F(FdAttacks, ATreeThatIsHandedOutOutlivesTheRelease) {
   ASSERT_EQ(ErrorOf(OpenTree("data", Propagation::kPrivate, 0)), "");
+  const UniqueFd handed_out = std::move(last_fd_);
   ASSERT_EQ(ErrorOf(Call(PlanKind::kRemoveAllocation,
                          [](PlanBody* body) {
                            body->allocation = {exec::ToWire("web"), kAttacker};
                          })),
             "");
   EXPECT_FALSE(Exists("/run/mountd/base/a/web"));
-  const int tree = last_fd_.get();
+  const int tree = handed_out.get();
   EXPECT_EQ(AsRootOfOwnNamespaces([tree] {
               return AttachHere(tree) && ::access("/run/place/file", R_OK) == 0
                          ? 0

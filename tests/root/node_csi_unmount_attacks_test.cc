@@ -25,8 +25,8 @@ class UnmountModeAttacks : public NodeCsi {
  protected:
   void SetUp() override {
     for (std::size_t at = config_.find("\"agent\""); at != std::string::npos;
-         at = config_.find("\"agent\"")) {
-      config_.replace(at, 7, "\"*\"");
+         at = config_.find("\"agent\"", at + 1)) {
+      config_.replace(at, 7, "\"agent\", \"" + std::to_string(kOther) + "\"");
     }
     NodeCsi::SetUp();
     if (IsSkipped() || HasFatalFailure()) {

@@ -249,6 +249,9 @@ TEST_F(Plugins, WhatAPluginMountsInItsTaskIsCounted) {
   ASSERT_EQ(::mount(kPlugin, "/run/naive", nullptr, MS_BIND | MS_REC, nullptr),
             0);
   EXPECT_NAIVE(Exists("/run/naive/staging/one/19/mark"));
+  // As its peer, the directory would lose its own with the clone.
+  ASSERT_EQ(
+      ::mount(nullptr, "/run/naive", nullptr, MS_PRIVATE | MS_REC, nullptr), 0);
   ASSERT_EQ(::umount2("/run/naive", MNT_DETACH), 0);
   ASSERT_EQ(
       ::umount2((std::string(kPlugin) + "/staging/one").c_str(), MNT_DETACH),

@@ -17,7 +17,8 @@
 namespace mountd::cni_plugin {
 namespace {
 
-// Processes of that name, with any arguments.
+// Processes of that name, with any arguments, which stop themselves: a child
+// that outlives one would keep its pipe open.
 class PortsKeeper : public ::testing::Test {
  protected:
   std::unique_ptr<test::RunningProgram> Run(
@@ -26,7 +27,7 @@ class PortsKeeper : public ::testing::Test {
     std::filesystem::copy_file("/bin/sh", program,
                                std::filesystem::copy_options::skip_existing);
     const std::string script = directory_.File("script");
-    std::ofstream(script) << "echo ready\nwhile sleep 600; do :; done\n";
+    std::ofstream(script) << "echo ready\nkill -STOP $$\n";
     std::vector<std::string> command = {program, script};
     command.insert(command.end(), arguments.begin(), arguments.end());
     auto running = std::make_unique<test::RunningProgram>(command);

@@ -21,7 +21,7 @@ namespace mountd::store {
 namespace {
 
 // Of this release; of each earlier one there is a store in schemas/.
-constexpr int kStateVersions = 6;
+constexpr int kStateVersions = 7;
 constexpr int kBootVersions = 10;
 
 struct CloseRaw {
