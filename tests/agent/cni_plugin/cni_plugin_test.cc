@@ -390,8 +390,9 @@ TEST_F(CniFake, DelAndCheckAndGcWaitForMountd) {
     server_.Stop();
     // Without a wait it fails, as ADD does, which is tried again by itself.
     EXPECT_EQ(Made("ADD")["told"]["code"], 11);
-    auto made =
-        std::async(std::launch::async, [&] { return Made(verb, more); });
+    auto made = std::async(std::launch::async, [&, asked = verb, with = more] {
+      return Made(asked, with);
+    });
     EXPECT_EQ(made.wait_for(std::chrono::milliseconds(100)),
               std::future_status::timeout)
         << verb;
