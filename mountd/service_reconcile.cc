@@ -128,8 +128,10 @@ Result<ReconcileEntry> Service::Sweep(const Sweeping& sweeping,
   MOUNTD_ASSIGN(const bool owed,
                 parts_.state.IsOwed(OwedKind::kRelease, record->id));
   const Code code = released.error().code;
-  if (!owed && (code == Code::kBusy || code == Code::kUnavailable ||
-                code == Code::kDeadlineExceeded)) {
+  // A store that cannot be written to says nothing of the tasks.
+  if (!owed && released.error().op != "store" &&
+      (code == Code::kBusy || code == Code::kUnavailable ||
+       code == Code::kDeadlineExceeded)) {
     // Nothing of it has gone: a process has copies, or whether one has cannot
     // be told.
     entry.outcome = Outcome::kLive;
