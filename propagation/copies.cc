@@ -631,7 +631,9 @@ void CopySearch::TellMounts(const Space& space) {
 }
 
 // What of a volume somebody has mounted beside mountd's, where mountd's are.
-// All who are there have it: of the node's, one is named.
+// All who are there have it, but only the cgroup's processes are told: a plugin
+// that runs on the host has its own mounts there, from which it serves the
+// volume, and these look the same as a copy that root has made.
 void CopySearch::TellOwnMounts() {
   for (const MountFacts& mount : own_.seen.mounts) {
     for (const Wanted& wanted : wanted_) {
@@ -639,11 +641,10 @@ void CopySearch::TellOwnMounts() {
           paths::IsAtOrBelow(mount.point, paths::kBase)) {
         continue;
       }
-      std::set<std::uint32_t> pids = own_.pids;
-      if (plan_.scope == HolderScope::kNode) {
-        pids = {pids.empty() ? kInit : *pids.begin()};
-      }
-      for (const std::uint32_t pid : pids) {
+      for (const std::uint32_t pid : own_.pids) {
+        if (!members_.pids.contains(pid)) {
+          continue;
+        }
         Holder holder;
         holder.pid = pid;
         holder.kind = HolderKind::kMount;

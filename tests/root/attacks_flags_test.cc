@@ -138,7 +138,8 @@ bool NaiveCloneShows(const std::string& path) {
 }
 
 TEST_F(FlagAttacks, TheKernelsFileSystemsBelowASourceAreNotCloned) {
-  for (const unsigned long flags : {MS_BIND, MS_SHARED}) {
+  for (const unsigned long flags :
+       std::array<unsigned long, 2>{MS_BIND, MS_SHARED}) {
     ASSERT_EQ(
         ::mount("/run/host/data", "/run/host/data", nullptr, flags, nullptr),
         0);
