@@ -2,6 +2,7 @@
 #include "mountd/copies.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace mountd {
 
@@ -19,6 +20,26 @@ Result<OnTasks> ParseOnTasks(std::string_view name) {
                    "must be wait or ignore");
 }
 
+namespace {
+
+// The caller has asked for a tear-down: that a search was refused, or found no
+// such thing, is no word on what the caller has named.
+Error OfTheSearch(Error error) {
+  switch (error.code) {
+    case Code::kNotFound:
+    case Code::kAlreadyExists:
+    case Code::kPermissionDenied:
+    case Code::kInvalidArgument:
+    case Code::kNotSupported:
+      error.code = Code::kUnavailable;
+      return error;
+    default:
+      return error;
+  }
+}
+
+}  // namespace
+
 Result<exec::CopiesState> FindCopies(exec::Executor& executor,
                                      exec::CopiesPlan plan) {
   Result<exec::CopiesState> found = executor.FindCopies(plan);
@@ -29,7 +50,8 @@ Result<exec::CopiesState> FindCopies(exec::Executor& executor,
     plan.scope = exec::HolderScope::kNode;
     found = executor.FindCopies(plan);
   }
-  return found;
+  return found ? std::move(found)
+               : Result<exec::CopiesState>(OfTheSearch(found.error()));
 }
 
 Result<void> CheckNoCopies(const exec::HoldersState& found,

@@ -23,7 +23,8 @@ enum class OnTasks {
 Result<OnTasks> ParseOnTasks(std::string_view name);
 
 // The executor's answer. Where the cgroup is not to be looked into any more, as
-// no rule grants it, all of the node is.
+// no rule grants it, all of the node is. A search that is refused otherwise is
+// Unavailable.
 Result<exec::CopiesState> FindCopies(exec::Executor& executor,
                                      exec::CopiesPlan plan);
 
