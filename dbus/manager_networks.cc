@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
-#include <fcntl.h>
 
 #include <memory>
 
@@ -25,7 +24,7 @@ Result<void> ReadKeeper(OptionReader& reader, PassedNetns* passed) {
   if (!given.isValid()) {
     return Ok();
   }
-  passed->keeper->reset(::fcntl(given.get(), F_DUPFD_CLOEXEC, 3));
+  passed->keeper = TakePassed(given.get());
   return IsProcess(passed->keeper->get())
              ? Ok()
              : Result<void>(MakeError(Code::kInvalidArgument, "check",

@@ -217,7 +217,15 @@ Result<NetworkStatus> Networks::Setup(const std::string& allocation,
     return StatusOf(*found);
   }
   NetworkRecord record = RecordFor(allocation, spec, given, others);
-  MOUNTD_TRY(Reserve(spec, &record));
+  Result<void> reserved = Reserve(spec, &record);
+  if (!reserved && reserved.error().code == Code::kAlreadyExists &&
+      !(netns::IsNone(spec.ipv4) && netns::IsNone(spec.ipv6))) {
+    // The address may have been the same container's a moment ago: its link is
+    // gone by now, and nobody has looked yet.
+    ReapQuarantine();
+    reserved = Reserve(spec, &record);
+  }
+  MOUNTD_TRY(reserved);
   if (Result<void> free = CheckPorts(record, given); !free) {
     FreePorts(record);
     return std::move(free).error();
