@@ -12,7 +12,7 @@ import subprocess
 import sys
 
 DAEMONS = ("mountd", "mountd-exec")
-OTHERS = ("mountd-csi", "mountd-cni-run")  # not counted
+OTHERS = ("mountd-closer", "mountd-csi", "mountd-cni-run")  # not counted
 PRELOAD = "libmountd-bench-preload.so"
 COUNTS = "/run/guard"  # daemons.h
 MARK = "SIGRT_12"  # carrier.h: kMarkSignal, as strace names it
