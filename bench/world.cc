@@ -43,6 +43,8 @@ host_ports = ["20000-60000"]
 [limits]
 allocations_per_uid = 10000
 mounts_per_allocation = 10000
+namespaces_per_uid = 10000
+network_file_bytes_per_uid = 64000000
 )";
 
 Result<void> Mount(const char* type, const std::string& from,

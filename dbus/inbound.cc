@@ -31,10 +31,16 @@ struct LoopState {
   EventLoop* loop = nullptr;
 };
 
-// Never destroyed: sd-bus may read to the end of the thread.
+// Null after the thread's end has destroyed the state, because sd-bus may read
+// until then.
 thread_local LoopState* t_state = nullptr;
 
+struct StateOwner {
+  ~StateOwner() { delete std::exchange(t_state, nullptr); }
+};
+
 LoopState& State() {
+  thread_local const StateOwner owner;
   if (t_state == nullptr) {
     t_state = new LoopState;
   }
