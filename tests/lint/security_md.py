@@ -3,7 +3,7 @@
 
 In a text `Suite.Name` is that test, with whatever parameter; `Suite.Name…` is all
 whose names begin so; `Suite.*` is the suite. A name alone is of the suite before it.
-`fuzz/NAME` and `systemd/NAME` are ctest's.
+`fuzz/NAME`, `real/NAME` and `systemd/NAME` are ctest's.
 """
 import os
 import re
@@ -15,6 +15,11 @@ ROOT = os.path.realpath(os.path.join(os.path.dirname(__file__), "../.."))
 def read(path):
     with open(os.path.join(ROOT, path), encoding="utf-8") as file:
         return file.read()
+
+
+def headings():
+    """The headings of the second level, in their order."""
+    return re.findall(r"^## (.+)$", read("SECURITY.md"), re.MULTILINE)
 
 
 def section(heading):
@@ -37,7 +42,7 @@ def named_tests(text):
     """The tests that a text names, each with its suite."""
     suite = None
     for name in re.findall(r"`([^`]+)`", text):
-        if name.startswith(("fuzz/", "systemd/")):
+        if name.startswith(("fuzz/", "real/", "systemd/")):
             yield name
         elif "." in name:
             suite = name.split(".")[0]
