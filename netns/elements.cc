@@ -165,14 +165,7 @@ Result<int> Transact(Channel* nft, int type, int flags,
     elements = elements.subspan(count);
   }
   messages.push_back(BatchMarker(NFNL_MSG_BATCH_END));
-  MOUNTD_ASSIGN(const std::vector<Answer> answers,
-                nft->Exchange(messages, messages.size() - 2));
-  for (const Answer& answer : answers) {
-    if (answer.err != 0) {
-      return answer.err;
-    }
-  }
-  return 0;
+  return nft->Transact(messages);
 }
 
 // Which host port is there already, with whatever data; 0 if none.

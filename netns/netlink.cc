@@ -4,7 +4,7 @@
 #include <netlink/attr.h>
 #include <netlink/msg.h>
 
-#include <array>
+#include <algorithm>
 #include <cstring>
 
 namespace mountd::netns {
@@ -26,6 +26,16 @@ int ErrnoOfDump(std::span<const std::byte> done) {
   }
   std::memcpy(&error.error, done.data(), sizeof(error.error));
   return ErrnoOf(error);
+}
+
+bool IsInterrupted(const std::vector<Answer>& answers) {
+  return std::ranges::any_of(answers, &Answer::is_interrupted);
+}
+
+int FirstError(const std::vector<Answer>& answers) {
+  const auto found = std::ranges::find_if(
+      answers, [](const Answer& answer) { return answer.err != 0; });
+  return found == answers.end() ? 0 : found->err;
 }
 
 }  // namespace
@@ -92,9 +102,9 @@ Result<Channel> Channel::Open(exec::Kernel& kernel, int protocol) {
   return Channel(kernel, std::move(fd));
 }
 
-Result<std::vector<Answer>> Channel::Exchange(
-    const std::vector<Message>& messages, std::size_t last) {
-  const std::uint32_t first = sequence_ + 1;
+Result<Channel::Sent> Channel::SendAll(const std::vector<Message>& messages,
+                                       std::size_t last) {
+  const Sent sent{sequence_ + 1, messages.size(), last};
   std::vector<std::byte> bytes;
   for (std::size_t i = 0; i < messages.size(); ++i) {
     if (!messages[i].usable()) {
@@ -112,52 +122,75 @@ Result<std::vector<Answer>> Channel::Exchange(
   }
   MOUNTD_TRY(
       exec::Named(kernel_->Send(socket_.get(), bytes), "send", "netlink"));
+  return sent;
+}
+
+Result<std::vector<Answer>> Channel::Exchange(
+    const std::vector<Message>& messages, std::size_t last) {
+  constexpr int kTries = 8;
+  for (int i = 0; i < kTries; ++i) {
+    MOUNTD_ASSIGN(const Sent sent, SendAll(messages, last));
+    std::vector<Answer> answers;
+    for (bool complete = false; !complete;) {
+      MOUNTD_ASSIGN(complete, Collect(sent, &answers));
+    }
+    if (!IsInterrupted(answers)) {
+      return answers;
+    }
+  }
+  return MakeError(Code::kUnavailable, "recv", "netlink",
+                   "the list changed whenever it was read; try again");
+}
+
+Result<int> Channel::Transact(const std::vector<Message>& batch) {
+  MOUNTD_ASSIGN(const Sent sent, SendAll(batch, batch.size() - 2));
   std::vector<Answer> answers;
   for (;;) {
-    MOUNTD_ASSIGN(const bool complete,
-                  Collect(first, messages.size(), last, &answers));
-    if (complete) {
-      return answers;
+    MOUNTD_ASSIGN(const bool complete, Collect(sent, &answers));
+    // The kernel may acknowledge nothing of a batch that it refuses as a whole,
+    // so that the first error is the outcome. Collect passes over what else the
+    // kernel says of this batch, by its sequence numbers.
+    const int refusal = FirstError(answers);
+    if (complete || refusal != 0) {
+      return refusal;
     }
   }
 }
 
-Result<bool> Channel::Collect(std::uint32_t first_sequence, std::size_t count,
-                              std::size_t last, std::vector<Answer>* answers) {
+Result<bool> Channel::Collect(const Sent& sent, std::vector<Answer>* answers) {
   if (buffer_ == nullptr) {
     // Not cleared, as only what was received is read.
     buffer_.reset(new std::byte[kReceiveBytes]);
   }
   const exec::Sys<std::size_t> size =
       kernel_->Receive(socket_.get(), std::span(buffer_.get(), kReceiveBytes));
-  if (exec::FailedWith(size, EAGAIN) && !answers->empty()) {
-    return true;  // a batch that was refused as a whole
-  }
   if (!size) {
-    return ErrnoError(size.error(), "recv", "netlink");
+    return ErrnoError(size.error(), "recv", "netlink",
+                      size.error() == EAGAIN ? "an answer is missing" : "");
   }
   auto left = static_cast<int>(*size);
   auto* header = reinterpret_cast<nlmsghdr*>(buffer_.get());
   bool complete = false;
   for (; nlmsg_ok(header, left) != 0; header = nlmsg_next(header, &left)) {
-    const std::size_t index = header->nlmsg_seq - first_sequence;
-    if (index >= count) {
+    const std::size_t index = header->nlmsg_seq - sent.first;
+    if (index >= sent.count) {
       continue;
     }
     Answer answer;
     answer.request = index;
     answer.type = header->nlmsg_type;
+    answer.is_interrupted = (header->nlmsg_flags & NLM_F_DUMP_INTR) != 0;
     const auto* data = static_cast<const std::byte*>(nlmsg_data(header));
     const auto length = static_cast<std::size_t>(nlmsg_datalen(header));
     if (header->nlmsg_type == NLMSG_ERROR && length >= sizeof(nlmsgerr)) {
       nlmsgerr error{};
       std::memcpy(&error, data, sizeof(error));
       answer.err = ErrnoOf(error);
-      complete = complete || index == last;
+      complete = complete || index == sent.last;
     } else if (header->nlmsg_type == NLMSG_DONE) {
-      complete = complete || index == last;  // of a dump
+      complete = complete || index == sent.last;  // of a dump
       answer.err = ErrnoOfDump(std::span(data, length));
-      if (answer.err == 0) {
+      if (answer.err == 0 && !answer.is_interrupted) {
         continue;
       }
     } else {
@@ -173,10 +206,8 @@ Result<std::vector<Answer>> Channel::Ask(const std::vector<Message>& messages,
                                          const std::string& object) {
   MOUNTD_ASSIGN(std::vector<Answer> answers,
                 Exchange(messages, messages.size() - 1));
-  for (const Answer& answer : answers) {
-    if (answer.err != 0) {
-      return ErrnoError(answer.err, op, object);
-    }
+  if (const int failed = FirstError(answers); failed != 0) {
+    return ErrnoError(failed, op, object);
   }
   return answers;
 }

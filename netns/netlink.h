@@ -54,12 +54,15 @@ struct Answer {
   std::size_t request = 0;  // index of the message it answers
   int err = 0;
   int type = 0;
+  // The list of a dump changed while the kernel wrote the dump, so that entries
+  // may be missing: NLM_F_DUMP_INTR. Exchange returns no such answer.
+  bool is_interrupted = false;
   std::vector<std::byte> payload;
 };
 
 // A netlink socket of one protocol in one namespace. The kernel handles
-// requests within send(2), so every answer is there when it returns: nothing
-// blocks.
+// requests within send(2), so every answer is there when send(2) returns, and
+// no call blocks. An answer that is not there by then is lost, netlink(7).
 class Channel {
  public:
   Channel(exec::Kernel& kernel, UniqueFd socket)
@@ -69,17 +72,29 @@ class Channel {
 
   // Sends all messages in one call and collects the answers. Only the message
   // `last` is asked to be acknowledged; errors come for each. Fails only if
-  // nothing can be said of the outcome.
+  // nothing can be said of the outcome, as with an answer that is lost. Sends
+  // a dump that was interrupted again, some times, and then is Unavailable.
   Result<std::vector<Answer>> Exchange(const std::vector<Message>& messages,
                                        std::size_t last);
-  // The same, where any error is a failure of `op` on `object`.
+  // Sends one batch of nf_tables', its markers included, of which the kernel
+  // does all or nothing. Returns 0, or the errno of the first message that the
+  // kernel refuses. Fails as Exchange does.
+  Result<int> Transact(const std::vector<Message>& batch);
+  // Exchanges `messages`, where any error is a failure of `op` on `object`.
   Result<std::vector<Answer>> Ask(const std::vector<Message>& messages,
                                   const std::string& op,
                                   const std::string& object);
 
  private:
-  Result<bool> Collect(std::uint32_t first_sequence, std::size_t count,
-                       std::size_t last, std::vector<Answer>* answers);
+  // The messages of one send(2), by their sequence numbers.
+  struct Sent {
+    std::uint32_t first = 0;
+    std::size_t count = 0;
+    std::size_t last = 0;  // index of the one that is acknowledged
+  };
+  Result<Sent> SendAll(const std::vector<Message>& messages, std::size_t last);
+  // Adds what one recv(2) brings; true with the answer to the last.
+  Result<bool> Collect(const Sent& sent, std::vector<Answer>* answers);
 
   exec::Kernel* kernel_;
   UniqueFd socket_;

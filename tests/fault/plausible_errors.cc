@@ -72,8 +72,9 @@ const Errors& OfKernel() {
       {"OpenNetlink", {ENOBUFS}},
       {"Subscribe", {ENOMEM}},
       {"Send", {ENOBUFS}},
-      // Done, and not known to be.
-      {"Receive", {ENOBUFS}},
+      // Done, and not known to be: the socket has no room for the answer, or
+      // the answer is lost.
+      {"Receive", {ENOBUFS, EAGAIN}},
       {"RunNft", {ENOMEM}},
   };
   return errors;

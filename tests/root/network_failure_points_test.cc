@@ -89,6 +89,25 @@ TEST_F(NetworkFailurePoints, AListIsWholeOrAnError) {
   EXPECT_EQ(list().size(), 2U);
 }
 
+// ---- Delete
+// ------------------------------------------------------------------
+
+// An element whose answer is lost is not gone.
+TEST_F(NetworkFailurePoints, ADeleteThatLosesAnAnswerIsNotDone) {
+  const NetworkPlan plan = Plan("web", 2, 18080);
+  Create(plan);
+  CutOffEach([&] { return Do(PlanKind::kDeleteNetwork, plan); }, EAGAIN,
+             [&](const Reply& reply) {
+               if (reply.code == 0) {
+                 EXPECT_EQ(DifferenceWithin(before_, 20), "");
+               }
+               DeleteTwice(plan);
+               EXPECT_EQ(DifferenceWithin(before_, 20), "");
+               Create(plan);
+             });
+  DeleteTwice(plan);
+}
+
 // ---- Create
 // ------------------------------------------------------------------
 
