@@ -2,6 +2,7 @@
 //
 // Where a secret and a mount flag could be found.
 #include <fcntl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -212,6 +213,10 @@ class NodeCsiSecrets : public NodeCsi {
           EXPECT_EQ(TextOf(proc + file).find(kCanary), std::string::npos)
               << proc << file;
         }
+        // What is not dumpable is root's, whoever it runs as (proc(5)).
+        struct stat memory = {};
+        ASSERT_EQ(::stat((proc + "/mem").c_str(), &memory), 0);
+        EXPECT_EQ(memory.st_uid, 0U) << name;
         // Flags come to mountd in a message, but no core of it can be.
         EXPECT_NE(TextOf(proc + "/limits").find("Max core file size        0 "),
                   std::string::npos)
