@@ -8,6 +8,7 @@
 #include "tests/fault/fault_fixture.h"
 #include "tests/support/copying_task.h"
 #include "tests/support/eventually.h"
+#include "tests/support/naive.h"
 
 namespace mountd::testing {
 namespace {
@@ -83,6 +84,8 @@ bool ReleaseUnderTasks::CutOff(std::uint32_t at) {
 }
 
 TEST_P(ReleaseUnderTasks, AreNeverToldAsDetached) {
+  EXPECT_NAIVE(
+      NaiveReleaseLosesData("/run/host/a", CopyingTask::Kind::kPrivate));
   for (std::uint32_t at = 1; CutOff(at); ++at) {
     ASSERT_FALSE(HasFailure());
     // An executor's search has a step for each file of each process.

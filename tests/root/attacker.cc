@@ -3,16 +3,22 @@
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
+#include <linux/sched.h>
 #include <sched.h>
 #include <sys/mount.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <array>
 #include <chrono>
 #include <csignal>
+#include <cstdint>
 #include <cstdio>
+
+#include "mountd/base/unique_fd.h"
 
 namespace mountd::testing {
 
@@ -88,6 +94,29 @@ int AsRootOfOwnNamespaces(const std::function<int()>& body) {
   return AsAttacker([&] {
     return ::unshare(CLONE_NEWUSER | CLONE_NEWNS) == 0 ? body() : 126;
   });
+}
+
+pid_t SpawnAs(pid_t number, const std::function<bool()>& body) {
+  std::array<int, 2> ends{};
+  EXPECT_EQ(::pipe2(ends.data(), O_CLOEXEC), 0);
+  const UniqueFd ready(ends[0]);
+  UniqueFd done(ends[1]);
+  struct clone_args arguments = {};
+  arguments.exit_signal = SIGCHLD;
+  arguments.set_tid = reinterpret_cast<std::uint64_t>(&number);
+  arguments.set_tid_size = 1;
+  const long pid = ::syscall(SYS_clone3, &arguments, sizeof(arguments));
+  if (pid == 0) {
+    (void)!::write(done.get(), body() ? "y" : "n", 1);
+    for (;;) {
+      ::pause();
+    }
+  }
+  done.reset();
+  char outcome = 0;
+  EXPECT_EQ(::read(ready.get(), &outcome, 1), 1);
+  EXPECT_EQ(outcome, 'y');
+  return static_cast<pid_t>(pid);
 }
 
 }  // namespace mountd::testing

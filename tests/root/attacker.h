@@ -44,4 +44,8 @@ int AsAttacker(const std::function<int()>& body);
 // what anybody can be.
 int AsRootOfOwnNamespaces(const std::function<int()>& body);
 
+// A child with this number, which must be free, that waits once `body` has
+// succeeded.
+pid_t SpawnAs(pid_t number, const std::function<bool()>& body);
+
 }  // namespace mountd::testing

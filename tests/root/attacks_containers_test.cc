@@ -12,6 +12,8 @@
 #include <unistd.h>
 
 #include <csignal>
+#include <filesystem>
+#include <string>
 
 #include "tests/root/attacker.h"
 #include "tests/root/container_fixture.h"
@@ -76,20 +78,30 @@ class ContainerAttacks : public ContainerFixture {
   // container: what it mounts there for the attacker replaces the files that a
   // setuid program of the host believes.
   static bool NaiveMountGivesTheAttackerItsEtc(const Child& service) {
-    const auto attack = [] {
-      if (::mount("t", "/run/etc", "tmpfs", MS_NOSUID | MS_NODEV, "mode=777") !=
+    return NaiveMountGivesTheAttacker(service, "/run/etc");
+  }
+  static bool NaiveMountGivesTheAttacker(const Child& container,
+                                         const char* directory) {
+    const auto attack = [&] {
+      if (::mount("t", directory, "tmpfs", MS_NOSUID | MS_NODEV, "mode=777") !=
           0) {
         return 1;
       }
-      const bool written =
-          AsAttacker([] {
-            WriteFile("/run/etc/passwd", "root::0:0::/:/bin/sh\n");
-            return Exists("/run/etc/passwd") ? 0 : 1;
-          }) == 0;
-      ::umount2("/run/etc", MNT_DETACH);
+      const std::string file = std::string(directory) + "/passwd";
+      const bool written = AsAttacker([&] {
+                             WriteFile(file, "root::0:0::/:/bin/sh\n");
+                             return Exists(file) ? 0 : 1;
+                           }) == 0;
+      ::umount2(directory, MNT_DETACH);
       return written ? 0 : 1;
     };
-    return Do(service, attack) == 0;
+    return Do(container, attack) == 0;
+  }
+  // What a naive daemon compares.
+  static std::string NamespaceOf(pid_t process, const char* kind) {
+    std::error_code gone;
+    return std::filesystem::read_symlink(
+        "/proc/" + std::to_string(process) + "/ns/" + kind, gone);
   }
 };
 
@@ -165,16 +177,8 @@ TEST_F(ContainerAttacks, APidNamespaceThatAnybodyMadeIsNoContainers) {
   inside.pidfd.reset(static_cast<int>(::syscall(SYS_pidfd_open, *child, 0U)));
   ASSERT_TRUE(inside.pidfd.valid());
   const std::string before = MountsOf(service);
-  // What a naive daemon compares is another namespace than the host's.
-  const std::string pids = "/proc/" + std::to_string(*child) + "/ns/pid";
-  EXPECT_NE(real_.StatLinked(-1, pids)->inode,
-            real_.StatLinked(-1, "/proc/self/ns/pid")->inode);
-  EXPECT_TRUE(Do(inside, [] {
-                return ::mount("t", "/data", "tmpfs", 0, nullptr) == 0 &&
-                               ::umount2("/data", 0) == 0
-                           ? 0
-                           : 1;
-              }) == 0);
+  EXPECT_NAIVE(NamespaceOf(*child, "pid") != NamespaceOf(::getpid(), "pid") &&
+               NaiveMountGivesTheAttacker(inside, "/data"));
   EXPECT_NE(ErrorOf(AttachTo(inside, Propagation::kPrivate))
                 .find("its pid namespace belongs to a user namespace"),
             std::string::npos);
@@ -189,6 +193,8 @@ TEST_F(ContainerAttacks, TheCallersOwnContainerIsNone) {
   Child& same = Spawn("web", [&] {
     return ::setns(container_->pidfd.get(), CLONE_NEWNS) == 0;
   });
+  EXPECT_NAIVE(NamespaceOf(same.pid, "mnt") != NamespaceOf(::getpid(), "mnt") &&
+               NaiveMountGivesTheAttacker(same, "/data"));
   EXPECT_EQ(CodeOf(AttachTo(same, Propagation::kPrivate)),
             "FailedPrecondition");
   // Its root with other namespaces is what setuid programs there still use.
@@ -207,17 +213,26 @@ TEST_F(ContainerAttacks, TheCallersOwnContainerIsNone) {
   ExpectNothingLeft(reply.body.mount.mount_id);
 }
 
-// Another process may have its number by then.
+// Another process may have its number by then. A naive daemon refuses where the
+// caller itself runs, and cannot tell any more where that was.
 TEST_F(ContainerAttacks, ACallerThatHasEndedGetsNothing) {
-  Child& caller = Spawn("web", [] { return true; });
+  Child& caller = Spawn("web", BecomeService);
+  Child& same = Spawn(
+      "web", [&] { return ::setns(caller.pidfd.get(), CLONE_NEWNS) == 0; });
+  const auto is_callers = [&same, number = caller.pid] {
+    return NamespaceOf(same.pid, "mnt") == NamespaceOf(number, "mnt");
+  };
+  EXPECT_TRUE(is_callers());
   caller_ = PidOf(caller);
   End(caller);
+  EXPECT_NAIVE(!is_callers() && NaiveMountGivesTheAttackerItsEtc(same));
   EXPECT_EQ(ErrorOf(AttachTo(*container_, Propagation::kPrivate)),
             "FailedPrecondition: open container pidfd: the process that "
             "connected has ended: connect again");
 }
 
 TEST_F(ContainerAttacks, ATmpfsIsForThoseWhoseRuleSaysSo) {
+  EXPECT_NAIVE(NaiveMountGivesTheAttacker(*container_, "/data"));
   EXPECT_EQ(CodeOf(SendFor(*container_, TmpfsInContainer("/data"))),
             "PermissionDenied");
   EXPECT_EQ(Do(*container_, [] { return Exists("/data/x") ? 1 : 0; }), 0);
@@ -235,18 +250,24 @@ TEST_F(ContainerAttacks, AProcessThatGoesElsewhereMeanwhileIsRefused) {
   Child& service = Spawn("web", BecomeService);
   static int to = -1;
   to = service.pidfd.get();
-  Child& moving = Spawn(
-      "web",
-      [] {
-        ::signal(SIGUSR1, [](int) { ::setns(to, CLONE_NEWNS); });
-        return BecomeContainer(false);
-      },
-      CLONE_NEWPID);
+  const auto become = [] {
+    ::signal(SIGUSR1, [](int) { ::setns(to, CLONE_NEWNS); });
+    return BecomeContainer(false);
+  };
+  Child& moving = Spawn("web", become, CLONE_NEWPID);
   const std::string services = MountsOf(service);
+  const auto move = [&](Child& child) {
+    ::kill(child.pid, SIGUSR1);
+    EXPECT_TRUE(Within([&] { return MountsOf(child) == services; }));
+  };
+  // The naive way looks once, and mounts then.
+  Child& naive = Spawn("web", become, CLONE_NEWPID);
+  const bool looked_well = Sees(naive, "/data2");
+  move(naive);
+  EXPECT_NAIVE(looked_well && NaiveMountGivesTheAttackerItsEtc(naive));
   kernel_.Before([&](const std::string& call) {
     if (call == "RunChild") {
-      ::kill(moving.pid, SIGUSR1);
-      EXPECT_TRUE(Within([&] { return MountsOf(moving) == services; }));
+      move(moving);
     }
   });
   EXPECT_EQ(ErrorOf(AttachTo(moving, Propagation::kPrivate)),
@@ -355,6 +376,17 @@ TEST_F(SharedContainerAttacks, AGroupOfTheContainersOwnIsRefused) {
       Do(*container_,
          [] { return ::mount(nullptr, "/", nullptr, MS_SHARED, nullptr); }),
       0);
+  // Somebody who comes between a naive daemon's look and its mount.
+  Child& third = Spawn("web", [&] {
+    return ::setns(container_->pidfd.get(), CLONE_NEWNS) == 0 &&
+           ::unshare(CLONE_NEWNS) == 0;
+  });
+  const auto mount_naively = [] {
+    return ::mount("t", "/data", "tmpfs", 0, nullptr);
+  };
+  EXPECT_NAIVE(Do(*container_, mount_naively) == 0 &&
+               IsMounted(&third, "/data"));
+  ASSERT_EQ(Do(*container_, [] { return ::umount2("/data", 0); }), 0);
   EXPECT_NE(ErrorOf(AttachTo(*container_, Propagation::kPrivate))
                 .find("shared mount"),
             std::string::npos);
@@ -389,15 +421,15 @@ TEST_F(SharedContainerAttacks, AMountThatWasSentIsTakenAwayEverywhere) {
         attached = ::move_mount(AT_FDCWD, "/shared", AT_FDCWD, "/data",
                                 MOVE_MOUNT_SET_GROUP) == 0;
       } else if (attached && call == "MountById") {
-        // The naive daemon ends here.
-        *seen = true;
+        // A naive daemon ends here. What the host has there it has, too.
+        *seen = exec::RealKernel().Stat(-1, "/shared/etc/sub")->mount_root;
         attached = false;
       }
     });
     EXPECT_EQ(CodeOf(AttachTo(*sharing_, mode, "/data/sub")),
               "FailedPrecondition");
     kernel_.Before(nullptr);
-    EXPECT_TRUE(*seen);
+    EXPECT_NAIVE(*seen);
     EXPECT_FALSE(IsMounted(nullptr, sub));
     EXPECT_FALSE(Sees(*sharing_, "/data/sub/file"));
     ::munmap(seen, 1);

@@ -3,9 +3,11 @@
 // Attacks by way of what is in a volume, and of the kernel's own file systems;
 // as in attacks_test.cc.
 #include <fcntl.h>
+#include <linux/magic.h>
 #include <sched.h>
 #include <sys/mount.h>
 #include <sys/stat.h>
+#include <sys/statfs.h>
 #include <sys/sysmacros.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -14,6 +16,7 @@
 #include <array>
 #include <filesystem>
 #include <fstream>
+#include <functional>
 #include <string>
 
 #include "tests/root/attacker.h"
@@ -124,17 +127,35 @@ bool MountAt(const std::string& path, const char* type) {
   return ::mount(type, path.c_str(), type, 0, nullptr) == 0;
 }
 
-// What a naive daemon that clones the whole tree gives to a task: with a uid 0
-// of the host's there, the way out of its container.
-bool NaiveCloneShows(const std::string& path) {
-  const bool mounted = ::mount("/run/host/data", kNaiveTarget, nullptr,
+// A naive daemon clones the whole tree for a task. Answers whether the task has
+// what `looks` sees below kNaiveTarget then: with a uid 0 of the host's there,
+// the way out of its container.
+bool NaiveClone(const std::string& source, const std::function<bool()>& looks) {
+  const bool mounted = ::mount(source.c_str(), kNaiveTarget, nullptr,
                                MS_BIND | MS_REC, nullptr) == 0;
-  const bool shows = mounted && Exists(kNaiveTarget + path);
+  const bool shows = mounted && looks();
   // As its peer, the source would lose its own with it.
   EXPECT_EQ(
       ::mount(nullptr, kNaiveTarget, nullptr, MS_PRIVATE | MS_REC, nullptr), 0);
   EXPECT_EQ(::umount2(kNaiveTarget, MNT_DETACH), 0);
   return shows;
+}
+
+bool NaiveCloneShows(const std::string& path,
+                     const std::string& source = "/run/host/data") {
+  return NaiveClone(source, [&] { return Exists(kNaiveTarget + path); });
+}
+
+// The same as an fd, for a task to attach.
+UniqueFd NaiveTree(const std::string& source) {
+  return UniqueFd(
+      ::open_tree(AT_FDCWD, source.c_str(),
+                  OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | AT_RECURSIVE));
+}
+
+bool Shows(const UniqueFd& tree, const char* path) {
+  struct stat st = {};
+  return ::fstatat(tree.get(), path, &st, 0) == 0;
 }
 
 TEST_F(FlagAttacks, TheKernelsFileSystemsBelowASourceAreNotCloned) {
@@ -177,6 +198,10 @@ TEST_F(FlagAttacks, TheKernelsFileSystemsBelowASourceGoByTheirTypes) {
       continue;
     }
     ++tried;
+    // Its path tells a naive daemon nothing.
+    EXPECT_NAIVE(NaiveClone("/run/host/data", [] {
+      return IsMountPoint(std::string(kNaiveTarget) + "/chroot/any");
+    }));
     EXPECT_EQ(CodeOf(Attach("data", Propagation::kPrivate)),
               "FailedPrecondition")
         << type;
@@ -211,6 +236,8 @@ TEST_F(FlagAttacks, TheKernelsFileSystemsBelowAPublishedVolumeAreNotCloned) {
   request.body.attach.source.plugin = exec::ToWire("csi");
   request.body.attach.source.volume.fill('a');
   ASSERT_TRUE(MountAt(published + "/chroot/proc", "proc"));
+  EXPECT_NAIVE(
+      NaiveCloneShows("/chroot/proc/sys/kernel/core_pattern", published));
   // Beside it there may be any.
   ASSERT_TRUE(MountAt("/run/mountd/base/p/csi/publish/web/beside", "sysfs"));
   EXPECT_NE(ErrorOf(Send(request))
@@ -277,6 +304,12 @@ TEST_F(FlagAttacks, AKernelsFileSystemThatComesMeanwhileIsTakenAway) {
   }
 }
 
+std::uint64_t MountIdOf(const std::string& path) {
+  struct statx stx = {};
+  EXPECT_EQ(::statx(AT_FDCWD, path.c_str(), 0, STATX_MNT_ID, &stx), 0);
+  return stx.stx_mnt_id;
+}
+
 // An old one is moved there, whose id tells that it was looked at.
 TEST_F(FlagAttacks, AKernelsFileSystemThatIsMovedThereIsFound) {
   const std::string proc = std::string(kChroot) + "/proc";
@@ -284,7 +317,11 @@ TEST_F(FlagAttacks, AKernelsFileSystemThatIsMovedThereIsFound) {
   ASSERT_TRUE(MountAt("/run/proc", "proc"));
   const Reply first = Attach("data", Propagation::kPrivate, "first");
   ASSERT_EQ(ErrorOf(first), "");
+  // A naive daemon remembers which mounts it has looked at.
+  const std::uint64_t looked_at = MountIdOf("/run/proc");
   ASSERT_EQ(::mount("/run/proc", proc.c_str(), nullptr, MS_MOVE, nullptr), 0);
+  EXPECT_NAIVE(MountIdOf(proc) == looked_at &&
+               NaiveCloneShows("/chroot/proc/sys/kernel/core_pattern"));
   for (int i = 0; i < 3; ++i) {
     EXPECT_EQ(CodeOf(Attach("data", Propagation::kPrivate)),
               "FailedPrecondition");
@@ -294,27 +331,46 @@ TEST_F(FlagAttacks, AKernelsFileSystemThatIsMovedThereIsFound) {
   EXPECT_EQ(ErrorOf(Detach(first.body.mount.mount_id, "first")), "");
 }
 
+// By statfs(2) of each mount that /proc shows below the directory.
+bool NaiveFindsNoneOf(long type, const std::string& directory) {
+  std::ifstream mounts("/proc/self/mounts");
+  for (std::string source, path, rest;
+       mounts >> source >> path && std::getline(mounts, rest);) {
+    struct statfs fs = {};
+    if (path.starts_with(directory) && ::statfs(path.c_str(), &fs) == 0 &&
+        fs.f_type == type) {
+      return false;
+    }
+  }
+  return true;
+}
+
 // Longer than any path that the kernel takes: who mounts by chdir(2) and a
 // name, as fusermount3 does for anybody, gets there. It is not to keep others
 // from their mounts, nor to hide what is mounted there.
 TEST_F(FlagAttacks, AMountWhosePathIsTooLongToTellIsStillLookedAt) {
   const std::string name(250, 'x');
-  const auto deep = [&](const char* top, const char* type) {
+  // Whether `body` succeeds in a child whose working directory is that deep.
+  const auto in_the_deep = [&](const char* top,
+                               const std::function<bool()>& body) {
     const pid_t child = ::fork();
     if (child == 0) {
       bool there = ::chdir(top) == 0;
       for (int i = 0; i < 40; ++i) {
-        there = there && ::mkdir(name.c_str(), 0755) == 0 &&
-                ::chdir(name.c_str()) == 0;
+        ::mkdir(name.c_str(), 0755);
+        there = there && ::chdir(name.c_str()) == 0;
       }
-      ::_exit(there && ::mkdir("at", 0755) == 0 &&
-                      ::mount(type, "at", type, 0, nullptr) == 0
-                  ? 0
-                  : 1);
+      ::_exit(there && body() ? 0 : 1);
     }
     int status = 1;
     ::waitpid(child, &status, 0);
     return status == 0;
+  };
+  const auto deep = [&](const char* top, const char* type) {
+    return in_the_deep(top, [&] {
+      return ::mkdir("at", 0755) == 0 &&
+             ::mount(type, "at", type, 0, nullptr) == 0;
+    });
   };
   MakeDirectories("/run/host/beside");
   ASSERT_TRUE(deep("/run/host/beside", "tmpfs"));
@@ -327,11 +383,31 @@ TEST_F(FlagAttacks, AMountWhosePathIsTooLongToTellIsStillLookedAt) {
       ::mount("/run/host/data", "/run/host/data", nullptr, MS_BIND, nullptr),
       0);
   ASSERT_TRUE(deep("/run/host/data", "proc"));
+  // A naive daemon asks for the type of what /proc tells by its path.
+  EXPECT_NAIVE(NaiveFindsNoneOf(PROC_SUPER_MAGIC, "/run/host/data/") &&
+               NaiveClone("/run/host/data", [&] {
+                 return in_the_deep(kNaiveTarget,
+                                    [] { return Exists("at/self"); });
+               }));
   EXPECT_EQ(CodeOf(Attach("data", Propagation::kPrivate)),
             "FailedPrecondition");
 }
 
-// The kernel refuses to mount a tree that holds one, and says ELOOP alone.
+// Whether who has the privilege, as tasks of root's have, enters a namespace of
+// mounts by this file.
+bool Enters(const std::string& pin) {
+  const pid_t child = ::fork();
+  if (child == 0) {
+    const UniqueFd fd(::open(pin.c_str(), O_RDONLY | O_CLOEXEC));
+    ::_exit(::setns(fd.get(), CLONE_NEWNS) == 0 ? 0 : 1);
+  }
+  int status = 1;
+  ::waitpid(child, &status, 0);
+  return status == 0;
+}
+
+// A task would leave its own by it. Of one that is older than the namespace of
+// whoever mounts, the kernel refuses the whole tree, and says ELOOP alone.
 TEST_F(FlagAttacks, APinnedMountNamespaceBelowASourceIsNamed) {
   const Unshared other([] { return ::unshare(CLONE_NEWNS) == 0; });
   ASSERT_TRUE(other.valid());
@@ -341,12 +417,9 @@ TEST_F(FlagAttacks, APinnedMountNamespaceBelowASourceIsNamed) {
   ASSERT_EQ(::mount((other.proc() + "/ns/mnt").c_str(), pin.c_str(), nullptr,
                     MS_BIND, nullptr),
             0);
-  EXPECT_NE(::mount("/run/host/data", kNaiveTarget, nullptr, MS_BIND | MS_REC,
-                    nullptr) == 0
-                ? ENOENT
-                : errno,
-            0);
-  ::umount2(kNaiveTarget, MNT_DETACH);
+  EXPECT_NAIVE(NaiveClone("/run/host/data", [] {
+    return Enters(std::string(kNaiveTarget) + "/chroot/pin");
+  }));
   EXPECT_NE(ErrorOf(Attach("data", Propagation::kPrivate))
                 .find("(nsfs) is mounted below the source, at chroot/pin"),
             std::string::npos);
@@ -365,7 +438,8 @@ TEST_F(FlagAttacks, TheKernelsFileSystemsInAnInboxAreNotHandedOut) {
   ASSERT_EQ(ErrorOf(Call(PlanKind::kOpenInbox, task)), "");
   last_fd_.reset();
   ASSERT_TRUE(MountAt(std::string(kChroot) + "/proc", "proc"));
-  ASSERT_TRUE(Exists(std::string(kInTarget) + "/proc/self"));
+  EXPECT_NAIVE(Shows(NaiveTree("/run/mountd/base/a/web/app"),
+                     "data/chroot/proc/sys/kernel/core_pattern"));
   EXPECT_NE(ErrorOf(Call(PlanKind::kOpenInbox, task)).find("kernel (proc)"),
             std::string::npos);
   EXPECT_FALSE(last_fd_.valid());
@@ -386,9 +460,9 @@ TEST_F(FlagAttacks, ADetachedTreeHasNoneOfTheMountsBelow) {
                                exec::ToWire("data");
                          })),
             "");
-  struct stat st = {};
-  EXPECT_EQ(::fstatat(last_fd_.get(), "chroot/proc", &st, 0), 0);
-  EXPECT_NE(::fstatat(last_fd_.get(), "chroot/proc/self", &st, 0), 0);
+  EXPECT_NAIVE(Shows(NaiveTree("/run/host/data"), "chroot/proc/self"));
+  EXPECT_TRUE(Shows(last_fd_, "chroot/proc"));
+  EXPECT_FALSE(Shows(last_fd_, "chroot/proc/self"));
   last_fd_.reset();
   Unmount(std::string(kChroot) + "/proc");
 }

@@ -2,14 +2,12 @@
 //
 // Attacks by way of processes that are not the task; as in attacks_test.cc.
 #include <fcntl.h>
-#include <linux/sched.h>
 #include <sched.h>
 #include <sys/mount.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <array>
 #include <csignal>
 #include <fstream>
 #include <sstream>
@@ -116,37 +114,13 @@ TEST_F(PidfdAttacks, WhatIsOfATaskButNoPidfdIsNotTaken) {
   EXPECT_NAIVE(status == 0);
 }
 
-// A child with this number, in a mount namespace of its own.
-pid_t SpawnAs(pid_t number) {
-  std::array<int, 2> ends{};
-  EXPECT_EQ(::pipe2(ends.data(), O_CLOEXEC), 0);
-  const UniqueFd ready(ends[0]);
-  UniqueFd done(ends[1]);
-  struct clone_args arguments = {};
-  arguments.exit_signal = SIGCHLD;
-  arguments.set_tid = reinterpret_cast<std::uint64_t>(&number);
-  arguments.set_tid_size = 1;
-  const long pid = ::syscall(SYS_clone3, &arguments, sizeof(arguments));
-  if (pid == 0) {
-    (void)!::write(done.get(), MountAtPlace() ? "y" : "n", 1);
-    for (;;) {
-      ::pause();
-    }
-  }
-  done.reset();
-  char outcome = 0;
-  EXPECT_EQ(::read(ready.get(), &outcome, 1), 1);
-  EXPECT_EQ(outcome, 'y');
-  return static_cast<pid_t>(pid);
-}
-
 TEST_F(PidfdAttacks, AProcessWithTheTasksOldNumberIsNotTheTask) {
   Child& task = Spawn("web", [] { return true; });
   const pid_t number = task.pid;
   ASSERT_EQ(Verify(task.pidfd), "");
   End(task);
   EXPECT_EQ(Verify(task.pidfd), "FailedPrecondition");
-  const pid_t again = SpawnAs(number);
+  const pid_t again = SpawnAs(number, MountAtPlace);
   ASSERT_EQ(again, number);
   EXPECT_EQ(Verify(task.pidfd), "FailedPrecondition");
   EXPECT_EQ(Inspect(task.pidfd), "FailedPrecondition");

@@ -21,6 +21,7 @@
 
 #include "tests/root/attacker.h"
 #include "tests/root/executor_fixture.h"
+#include "tests/support/naive.h"
 
 namespace mountd::testing {
 namespace {
@@ -148,23 +149,30 @@ class UserAttacks : public ExecutorFixture {
   }
   // What one would make at first, and mountd did.
   static void MakeForGroup(const std::string& path) {
-    ASSERT_EQ(::mkdir(path.c_str(), 0710), 0) << path;
-    ASSERT_EQ(::chmod(path.c_str(), 0710), 0);
-    ASSERT_EQ(::chown(path.c_str(), 0, kNogroup), 0);
+    Make(path, 0710, 0, kNogroup);
+  }
+  static void Make(const std::string& path, mode_t mode, uid_t uid, gid_t gid) {
+    ASSERT_EQ(::mkdir(path.c_str(), mode), 0) << path;
+    ASSERT_EQ(::chmod(path.c_str(), mode), 0);
+    ASSERT_EQ(::chown(path.c_str(), uid, gid), 0);
+  }
+  // Whether another user of the owner's group writes to a file in it, whose
+  // own mode lets everybody in.
+  static bool NaiveIsReached(const std::string& directory) {
+    const std::string path = directory + "/secret";
+    WriteFile(path, "s");
+    EXPECT_EQ(::chmod(path.c_str(), 0666), 0);
+    return As(kAttacker, kNogroup,
+              [&] { return ErrnoOfOpening(path, O_RDWR); }) == 0;
   }
 };
 
+constexpr char kNaive[] = "/run/mountd/base/a/naive";
+
 TEST_F(UserAttacks, AUserOfTheSameGroupReachesNothingOfAnothers) {
   const std::vector<std::string> all = MakeAll();
-  MakeForGroup("/run/mountd/base/a/naive");
-  WriteFile("/run/mountd/base/a/naive/secret", "s");
-  ASSERT_EQ(::chmod("/run/mountd/base/a/naive/secret", 0666), 0);
-  EXPECT_EQ(As(kAttacker, kNogroup,
-               [] {
-                 return ErrnoOfOpening("/run/mountd/base/a/naive/secret",
-                                       O_RDWR);
-               }),
-            0);
+  MakeForGroup(kNaive);
+  EXPECT_NAIVE(NaiveIsReached(kNaive));
   for (const std::string& path : all) {
     EXPECT_EQ(As(kAttacker, kNogroup, [&] { return ErrnoOfOpening(path); }),
               EACCES)
@@ -211,6 +219,12 @@ TEST_F(UserAttacks, ATaskOfASubordinateIdReachesWhatItsRuntimeHasBound) {
 }
 
 TEST_F(UserAttacks, TheOwnerDoesNotLetOthersPass) {
+  // The naive directory is its owner's, and closed to all others.
+  Make(kNaive, 0700, kOwner, kNogroup);
+  EXPECT_FALSE(NaiveIsReached(kNaive));
+  EXPECT_NAIVE(As(kOwner, kNogroup,
+                  [] { return ::chmod(kNaive, 0777) == 0 ? 0 : errno; }) == 0 &&
+               NaiveIsReached(kNaive));
   EXPECT_EQ(As(kOwner, kNogroup,
                [] {
                  return ::chmod("/run/mountd/base/a/db", 0777) == 0 ? 0 : errno;
@@ -239,7 +253,8 @@ TEST_F(UserAttacks, WhatWasLeftOpenToAGroupIsClosed) {
        {"/run/mountd/base/a/old/t/secret", "/run/mountd/base/d/old/hosts"}) {
     WriteFile(path, "s");
     ASSERT_EQ(::chmod(path, 0644), 0);
-    EXPECT_EQ(As(kAttacker, kNogroup, [&] { return ErrnoOfOpening(path); }), 0);
+    EXPECT_NAIVE(
+        As(kAttacker, kNogroup, [&] { return ErrnoOfOpening(path); }) == 0);
   }
   ASSERT_EQ(ErrorOf(Prepare("old", kOwner)), "");
   for (const char* path :
@@ -267,6 +282,9 @@ TEST_F(UserAttacks, NobodyPassesBeforeTheOwnerIsNamed) {
   kernel_.DieAt(static_cast<std::size_t>(set - calls.begin()) + 1);
   EXPECT_NE(ErrorOf(Prepare("cut", kOwner)), "");
   kernel_.FailAt(0, 0);
+  // The naive way makes it as any directory is made, and is cut off there.
+  Make(kNaive, 0755, 0, 0);
+  EXPECT_NAIVE(NaiveIsReached(kNaive));
   ASSERT_TRUE(Exists("/run/mountd/base/a/cut"));
   for (const uid_t uid : {kAttacker, kOwner}) {
     EXPECT_EQ(As(uid, kNogroup,
@@ -293,6 +311,9 @@ TEST_F(UserAttacks, WithoutListsThereIsNoBase) {
   kernel_.FailAt(0, 0);
   EXPECT_EQ(CodeOf(reply), "FailedPrecondition");
   EXPECT_NE(ErrorOf(reply).find("CONFIG_TMPFS_POSIX_ACL"), std::string::npos);
+  // The naive way goes on by what such a kernel has, which is groups.
+  MakeForGroup(kNaive);
+  EXPECT_NAIVE(NaiveIsReached(kNaive));
 }
 
 }  // namespace

@@ -251,7 +251,7 @@ TEST_F(CrunTask, ASharedMountInItIsNoPlaceForAnother) {
   if (reply.code == 0) {
     EXPECT_EQ(ErrorOf(Detach(reply.body.mount.mount_id, "more")), "");
   }
-  // The naive way: the runtime's own answer was that all is well.
+  // The naive way mounts where the runtime's answer was that all is well.
   const pid_t child = ::fork();
   if (child == 0) {
     ::_exit(::setns(pidfd_.get(), CLONE_NEWNS) == 0 &&
@@ -261,8 +261,7 @@ TEST_F(CrunTask, ASharedMountInItIsNoPlaceForAnother) {
   }
   int status = 1;
   ::waitpid(child, &status, 0);
-  EXPECT_EQ(status, 0);
-  EXPECT_TRUE(real_.Stat(-1, "/run/host/data/sub")->mount_root);
+  EXPECT_NAIVE(status == 0 && real_.Stat(-1, "/run/host/data/sub")->mount_root);
   Unmount("/run/host/data/sub");
 }
 

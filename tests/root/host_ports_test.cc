@@ -13,8 +13,12 @@
 
 #include <csignal>
 #include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <functional>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -22,6 +26,7 @@
 #include "netns/nft_command.h"
 #include "tests/root/attacker.h"
 #include "tests/root/network_fixture.h"
+#include "tests/support/naive.h"
 #include "tests/support/net_probe.h"
 
 namespace mountd::testing {
@@ -260,6 +265,23 @@ class HostPortAttacks : public Networks {
   std::string PathOfOwnNetns() const {
     return "/proc/self/fd/" + std::to_string(other_.get());
   }
+  // A naive executor maps the port without asking who listens there. Whether
+  // the allocation's process then hears what comes to it.
+  bool NaiveMapTakesOver() {
+    NetworkPlan plan = Plan("web", 2, kPort);
+    plan.port_count = 0;
+    Create(plan);
+    Nft("add element inet mountd pm4 { tcp . 18080 : 10.88.0.2 . 80 }");
+    bool taken = false;
+    {
+      const Server attacker(kWeb, 80, "attacker");
+      taken = Ask("127.0.0.1", kPort) == "attacker";
+    }
+    Nft("delete element inet mountd pm4 { tcp . 18080 : 10.88.0.2 . 80 }");
+    Delete(plan);
+    Delete(plan);
+    return taken;
+  }
   UniqueFd other_;
   static void Nft(const std::string& command) {
     ASSERT_TRUE(netns::RunNftCommand(command).has_value()) << command;
@@ -270,12 +292,11 @@ class HostPortAttacks : public Networks {
 // there, and finds that nobody listens.
 TEST_F(HostPortAttacks, AServiceOfTheHostIsNotTakenOver) {
   const Server service(kHost, kPort, "service");
-  NetworkPlan plan = Plan("web", 2, kPort);
-  EXPECT_EQ(CodeOf(Do(PlanKind::kCreateNetwork, plan)), "AlreadyExists");
+  EXPECT_EQ(CodeOf(Do(PlanKind::kCreateNetwork, Plan("web", 2, kPort))),
+            "AlreadyExists");
   for (const char* address : {"127.0.0.1", "10.88.0.1", "fd88::1", "::1"}) {
     EXPECT_EQ(Ask(address, kPort), "service") << address;
   }
-  // The naive way.
   const std::string seen = TextFrom(PathOfOwnNetns(), [&]() -> std::string {
     exec::RealKernel kernel;
     std::optional<netns::Channel> diag;
@@ -283,16 +304,7 @@ TEST_F(HostPortAttacks, AServiceOfTheHostIsNotTakenOver) {
         netns::FindHostSockets(kernel, &diag, IPPROTO_TCP, kPort, kPort);
     return !found ? found.error().Message() : std::to_string(found->size());
   });
-  EXPECT_EQ(seen, "0");
-  plan.port_count = 0;
-  Create(plan);
-  Nft("add element inet mountd pm4 { tcp . 18080 : 10.88.0.2 . 80 }");
-  {
-    const Server attacker(kWeb, 80, "attacker");
-    EXPECT_EQ(Ask("127.0.0.1", kPort), "attacker");
-  }
-  Nft("delete element inet mountd pm4 { tcp . 18080 : 10.88.0.2 . 80 }");
-  Delete(plan);
+  EXPECT_NAIVE(seen == "0" && NaiveMapTakesOver());
 }
 
 // A process that has a socket of the host's, and waits.
@@ -340,11 +352,43 @@ class Keeper {
     }
   }
   int pidfd() const { return pidfd_.get(); }
+  pid_t pid() const { return pid_; }
 
  private:
   pid_t pid_ = -1;
   UniqueFd pidfd_;
 };
+
+// Naive ways to tell that the port is a process's. Whether it has a socket that
+// listens there:
+bool Listens(pid_t pid) {
+  exec::RealKernel kernel;
+  std::optional<netns::Channel> diag;
+  const auto found =
+      netns::FindHostSockets(kernel, &diag, IPPROTO_TCP, kPort, kPort);
+  std::set<std::string> sockets;
+  for (const netns::HostSocket& one : found.value()) {
+    sockets.insert("socket:[" + std::to_string(one.inode) + "]");
+  }
+  const std::string fds = "/proc/" + std::to_string(pid) + "/fd";
+  for (const auto& fd : std::filesystem::directory_iterator(fds)) {
+    if (sockets.contains(std::filesystem::read_symlink(fd.path()))) {
+      return true;
+    }
+  }
+  return false;
+}
+
+// Who started it: its real uid.
+uid_t UserOf(pid_t pid) {
+  std::ifstream status("/proc/" + std::to_string(pid) + "/status");
+  for (std::string word; status >> word;) {
+    if (uid_t uid = 0; word == "Uid:" && status >> uid) {
+      return uid;
+    }
+  }
+  return ~uid_t{0};
+}
 
 std::vector<int> ListenOn(std::uint16_t port) {
   const int fd = ::socket(AF_INET, SOCK_STREAM, 0);
@@ -404,12 +448,12 @@ TEST_F(KeptPorts, OfAnotherProcessOfTheSameUserAreNot) {
   const Keeper keeper(
       0, [] { return ListenOn(kPort + 1); }, true);
   EXPECT_EQ(CodeOf(Map(0, keeper.pidfd())), "AlreadyExists");
-  // The naive way: whose socket it is.
   std::optional<netns::Channel> diag;
   const auto found =
       netns::FindHostSockets(real_, &diag, IPPROTO_TCP, kPort, kPort);
   ASSERT_TRUE(found.has_value() && found->size() == 1);
-  EXPECT_EQ(found->front().uid, 0U);
+  EXPECT_NAIVE(found->front().uid == UserOf(keeper.pid()) &&
+               NaiveMapTakesOver());
 }
 
 TEST_F(KeptPorts, OfAnotherUserAreNot) {
@@ -418,8 +462,11 @@ TEST_F(KeptPorts, OfAnotherUserAreNot) {
   // A process of root's is not the attacker's to name, nor is root's socket in
   // a process of the attacker's his.
   EXPECT_EQ(CodeOf(Map(kAttacker, roots.pidfd())), "PermissionDenied");
+  EXPECT_NAIVE(Listens(roots.pid()) && NaiveMapTakesOver());
   const Keeper heir(kAttacker, listen, /*makes_it_as_user=*/false);
   EXPECT_EQ(CodeOf(Map(kAttacker, heir.pidfd())), "AlreadyExists");
+  EXPECT_NAIVE(UserOf(heir.pid()) == kAttacker && Listens(heir.pid()) &&
+               NaiveMapTakesOver());
 }
 
 // Both have the port by SO_REUSEPORT, and each hears its part.
@@ -430,6 +477,8 @@ TEST_F(KeptPorts, OfOneOfTwoProcessesThatListenAreNot) {
     const Keeper second(kAttacker, listen, true);
     EXPECT_EQ(CodeOf(Map(kAttacker, first.pidfd())), "AlreadyExists");
     EXPECT_EQ(CodeOf(Map(kAttacker, second.pidfd())), "AlreadyExists");
+    EXPECT_NAIVE(UserOf(first.pid()) == kAttacker && Listens(first.pid()) &&
+                 NaiveMapTakesOver());
   }
   EXPECT_EQ(ErrorOf(Map(kAttacker, first.pidfd())), "");
 }
@@ -445,6 +494,8 @@ TEST_F(KeptPorts, OfASetuidProgramAreNot) {
       },
       true);
   EXPECT_EQ(CodeOf(Map(kAttacker, keeper.pidfd())), "PermissionDenied");
+  EXPECT_NAIVE(UserOf(keeper.pid()) == kAttacker && Listens(keeper.pid()) &&
+               NaiveMapTakesOver());
 }
 
 TEST_F(KeptPorts, NeedAPidfdOfAProcessThatLives) {
@@ -452,8 +503,15 @@ TEST_F(KeptPorts, NeedAPidfdOfAProcessThatLives) {
   EXPECT_EQ(CodeOf(Map(kAttacker, file.get())), "InvalidArgument");
   Keeper keeper(
       kAttacker, [] { return ListenOn(kPort); }, true);
+  const pid_t number = keeper.pid();
+  const bool was_the_users = UserOf(number) == kAttacker;
   keeper.End();
   EXPECT_EQ(CodeOf(Map(kAttacker, keeper.pidfd())), "FailedPrecondition");
+  // Who is given the number alone finds a service of the host's there.
+  const pid_t again = SpawnAs(number, [] { return !ListenOn(kPort).empty(); });
+  EXPECT_NAIVE(was_the_users && Listens(number) && NaiveMapTakesOver());
+  ::kill(again, SIGKILL);
+  ::waitpid(again, nullptr, 0);
 }
 
 }  // namespace

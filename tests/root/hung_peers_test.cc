@@ -5,16 +5,17 @@
 // whoever waits there. mountd goes on, ends when it is told to, and is started
 // again.
 #include <fcntl.h>
+#include <poll.h>
 #include <sys/mount.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <csignal>
 #include <filesystem>
-#include <functional>
 #include <iostream>
 #include <memory>
 #include <string>
@@ -76,6 +77,10 @@ class HungPeers : public PrivateNamespaces {
   void TearDown() override {
     if (server_ != nullptr) {
       server_->Die();
+    }
+    for (const pid_t naive : naive_) {
+      ::kill(naive, SIGKILL);
+      ::waitpid(naive, nullptr, 0);
     }
     writer_.reset();
     if (node_ && HasFailure()) {
@@ -148,43 +153,55 @@ class HungPeers : public PrivateNamespaces {
     Node::Kill(Node::Processes("mountd"));
     EXPECT_EQ(Call(), "Ok");
   }
+
+  // A server without mountd-closer, that has the last references of the pair
+  // and of `next`, until it is told to close them in this order, or killed.
+  pid_t HoldNaively(std::array<UniqueFd, 2> pair, UniqueFd next = UniqueFd()) {
+    const pid_t naive = ::fork();
+    if (naive == 0) {
+      // All else that this process has could stick, too.
+      const std::array<int, 3> kept{pair[0].get(), pair[1].get(), next.get()};
+      for (int fd = 3; fd < 1024; ++fd) {
+        if (std::find(kept.begin(), kept.end(), fd) == kept.end()) {
+          ::close(fd);
+        }
+      }
+      ::raise(SIGSTOP);
+      pair[0].reset();
+      pair[1].reset();
+      next.reset();
+      ::_exit(0);
+    }
+    int status = 0;
+    EXPECT_EQ(::waitpid(naive, &status, WUNTRACED), naive);
+    naive_.push_back(naive);
+    return naive;
+  }
+  // Whether it waits where no signal reaches it.
+  static bool SticksWhenItCloses(pid_t naive) {
+    return SticksAfter(naive, SIGCONT);
+  }
+  static bool SticksWhenItIsKilled(pid_t naive) {
+    return SticksAfter(naive, SIGKILL);
+  }
+  static bool SticksAfter(pid_t naive, int signal) {
+    ::kill(naive, signal);
+    const bool sticks = AwaitUnkillable(naive);
+    ::kill(naive, SIGKILL);
+    return sticks && ::waitpid(naive, nullptr, WNOHANG) == 0;
+  }
+
+  std::vector<pid_t> naive_;
   std::unique_ptr<FuseServer> server_;
   UniqueFd writer_;
   std::unique_ptr<Node> node_;
 };
 
-// What mountd would do without mountd-closer: the receiver holds the last
-// reference of what was sent, and is told to end.
-pid_t StickInAChild(std::function<void()> drop) {
-  const pid_t child = ::fork();
-  if (child == 0) {
-    drop();
-    ::_exit(0);
-  }
-  return child;
-}
-
 TEST_F(HungPeers, AFileInTheQueueOfASocketThatIsSent) {
-  std::array<UniqueFd, 2> naive = Queued(Open());
+  const pid_t naive = HoldNaively(Queued(Open()));
   std::array<UniqueFd, 2> pair = Queued(Open());
   DirtyAndHang();
-  // The naive daemon closes the socket that it was sent.
-  const pid_t stuck = StickInAChild([&] {
-    pair[0].reset();
-    pair[1].reset();
-    naive[0].reset();
-    // The parent closes its own first.
-    ::raise(SIGSTOP);
-    naive[1].reset();
-  });
-  ::waitpid(stuck, nullptr, WUNTRACED);
-  naive[0].reset();
-  naive[1].reset();
-  ::kill(stuck, SIGCONT);
-  EXPECT_NAIVE(AwaitUnkillable(stuck));
-  ::kill(stuck, SIGKILL);
-  EXPECT_EQ(::waitpid(stuck, nullptr, WNOHANG), 0);
-
+  EXPECT_NAIVE(SticksWhenItCloses(naive));
   const auto raw = ConnectAndGreet();
   ASSERT_TRUE(
       raw->WriteWithFd(test::MarshalIntrospectWithFd(1), pair[1].get()));
@@ -192,17 +209,21 @@ TEST_F(HungPeers, AFileInTheQueueOfASocketThatIsSent) {
   pair[0].reset();
   ASSERT_TRUE(raw->ReadMessage());
   ExpectMountdToGoOnAndToStartAgain();
-  server_->Die();
-  ::waitpid(stuck, nullptr, 0);
 }
 
 TEST_F(HungPeers, AFileThatIsSentItself) {
+  const pid_t naive = HoldNaively({Open(), UniqueFd()});
   UniqueFd file = Open();
   DirtyAndHang();
+  EXPECT_NAIVE(SticksWhenItCloses(naive));
   const auto raw = ConnectAndGreet();
   ASSERT_TRUE(raw->WriteWithFd(test::MarshalIntrospectWithFd(1), file.get()));
   // Its close(2) here would wait, too: in a child, as the sender dies.
-  const pid_t sender = StickInAChild([&] { ::close(file.get()); });
+  const pid_t sender = ::fork();
+  if (sender == 0) {
+    ::close(file.get());
+    ::_exit(0);
+  }
   EXPECT_TRUE(AwaitWaiting(sender) || AwaitUnkillable(sender));
   ASSERT_TRUE(raw->ReadMessage());
   ExpectMountdToGoOnAndToStartAgain();
@@ -211,8 +232,10 @@ TEST_F(HungPeers, AFileThatIsSentItself) {
 }
 
 TEST_F(HungPeers, AFileInAConnectionThatIsClosedUnread) {
+  const pid_t naive = HoldNaively(Queued(std::move(Queued(Open())[1])));
   std::array<UniqueFd, 2> pair = Queued(Open());
   DirtyAndHang();
+  EXPECT_NAIVE(SticksWhenItCloses(naive));
   auto raw = Connect();
   // Until it is admitted nobody can send an fd, where the kernel knows of that.
   ASSERT_EQ(Call(), "Ok");
@@ -223,8 +246,10 @@ TEST_F(HungPeers, AFileInAConnectionThatIsClosedUnread) {
 }
 
 TEST_F(HungPeers, AFileInTheMiddleOfAMessageWhenMountdIsKilled) {
+  const pid_t naive = HoldNaively(Queued(Open()));
   std::array<UniqueFd, 2> pair = Queued(Open());
   DirtyAndHang();
+  EXPECT_NAIVE(SticksWhenItIsKilled(naive));
   const auto raw = ConnectAndGreet();
   ASSERT_TRUE(SendAndLetGo(*raw, test::MarshalIntrospectWithFd(1).substr(0, 20),
                            std::move(pair)));
@@ -235,11 +260,19 @@ TEST_F(HungPeers, AFileInTheMiddleOfAMessageWhenMountdIsKilled) {
 // A user that leaves more than it may is not connected; others are.
 TEST_F(HungPeers, AUserWhoseFilesStickIsRefusedUntilTheyAreGone) {
   constexpr int kMore = 70;
+  // A naive mountd-closer has one thread for all users: what another sent waits
+  // for this user's file.
+  std::array<int, 2> pipe{};
+  ASSERT_EQ(::pipe2(pipe.data(), O_CLOEXEC), 0);
+  const UniqueFd others_end(pipe[0]);
+  const pid_t naive = HoldNaively(Queued(Open()), UniqueFd(pipe[1]));
   std::vector<std::array<UniqueFd, 2>> pairs;
   for (int i = 0; i < kMore; ++i) {
     pairs.push_back(Queued(Open()));
   }
   DirtyAndHang();
+  pollfd others = {others_end.get(), POLLIN, 0};
+  EXPECT_NAIVE(SticksWhenItCloses(naive) && ::poll(&others, 1, 0) == 0);
   {
     const auto raw = ConnectAndGreet();
     for (std::uint32_t i = 0; i < kMore; ++i) {

@@ -166,4 +166,17 @@ void CopyingTask::End() {
   socket_ = -1;
 }
 
+bool NaiveReleaseLosesData(const std::string& volume, CopyingTask::Kind kind) {
+  constexpr char kMounted[] = "/run/naive";
+  ::mkdir(kMounted, 0700);
+  if (::mount(volume.c_str(), kMounted, nullptr, MS_BIND, nullptr) != 0) {
+    return false;
+  }
+  const CopyingTask task(kMounted, kind);
+  const bool told = task.pid() > 0 && ::umount2(kMounted, 0) == 0;
+  // Another node has the volume by now.
+  return told && task.Write("late") == 0 &&
+         ::unlink((volume + "/late").c_str()) == 0;
+}
+
 }  // namespace mountd::testing

@@ -39,4 +39,9 @@ class CopyingTask {
   int socket_ = -1;
 };
 
+// A naive release unmounts, and says that the volume is detached. Whether a
+// task that had a copy of `volume`, a directory, then writes to it. Mounts on
+// /run/naive, a directory by then.
+bool NaiveReleaseLosesData(const std::string& volume, CopyingTask::Kind kind);
+
 }  // namespace mountd::testing

@@ -3,13 +3,18 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/socket.h>
 
 #include <chrono>
 #include <future>
 #include <thread>
 
+#include "mountd/base/unix_socket.h"
 #include "tests/support/core.h"
+#include "tests/support/naive.h"
 #include "tests/support/outcome.h"
+#include "tests/support/temp_directory.h"
+#include "tests/support/unix_socket.h"
 #include "tests/unit/csi-node/await_status.h"
 
 namespace mountd::csi {
@@ -538,7 +543,24 @@ TEST_F(PluginsTest, WhoListensMustBeInTheAllocationsCgroup) {
   EXPECT_TRUE(Await("nfs healthy 1"));
 }
 
+// A naive daemon connects to whoever listens at the path that it knows: first
+// the plugin, and after its allocation's release who has the path then.
+bool NaiveConnectsToTheNext() {
+  const TempDirectory directory;
+  const std::string path = directory.File("csi.sock");
+  const auto connects = [&] {
+    const UniqueFd socket(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
+    return ConnectUnix(socket.get(), path) == 0;
+  };
+  UniqueFd plugin = test::ListenAt(path);
+  const bool is_known = connects();
+  plugin.reset();
+  const UniqueFd next = test::ListenAt(path);
+  return is_known && connects();
+}
+
 TEST_F(PluginsTest, NobodyListensForAnAllocationThatIsGone) {
+  EXPECT_NAIVE(NaiveConnectsToTheNext());
   ASSERT_EQ(MessageOf(Register(Of("web"))), "Ok");
   ASSERT_TRUE(Await("nfs healthy 1"));
   ReceiptRecord receipt;

@@ -294,6 +294,23 @@ TEST_F(PolicyTest, NetworksByName) {
   EXPECT_EQ(Network("nowhere"), "NotFound");
 }
 
+TEST_F(PolicyTest, CniNetworksAreGrantedByNamesOfTheirOwn) {
+  config_.cni.config_dirs = {"/etc/cni/net.d"};
+  const auto network = [&](const std::string& rules) {
+    config_.rules.clear();
+    Rule().networks = {rules};
+    NetworkSpec spec;
+    spec.mode = NetworkMode::kCni;
+    spec.network = "net";
+    return Outcome(PolicyNow().MayUseNetwork(By(kUser), spec));
+  };
+  EXPECT_EQ(network("cni/net"), kOk);
+  EXPECT_EQ(network("cni/*"), kOk);
+  for (const char* other : {"*", "net", "cni/other"}) {
+    EXPECT_EQ(network(other), kDenied) << other;
+  }
+}
+
 TEST_F(PolicyTest, EveryPortMustLieInARange) {
   Rule().networks = {"*"};
   EXPECT_EQ(Network("default", {20000}), kDenied);
