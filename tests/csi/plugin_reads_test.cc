@@ -14,12 +14,13 @@
 
 #include "mountd/base/fd_message.h"
 #include "mountd/base/unique_fd.h"
+#include "tests/support/naive.h"
 
 namespace mountd::csi {
 namespace {
 
 // A plugin's end, and mountd-csi's.
-class PluginReads : public testing::Test {
+class PluginReads : public ::testing::Test {
  protected:
   PluginReads() {
     std::array<int, 2> ends{};
@@ -78,8 +79,7 @@ TEST_F(PluginReads, BytesAreReadInAllParts) {
 // A read closes what the plugin sent, and would wait for it.
 TEST_F(PluginReads, FdsAreNotClosedByTheRead) {
   const UniqueFd naive = SendFd();
-  EXPECT_EQ(Read(::recvmsg), 1);
-  EXPECT_FALSE(IsHeld(naive));
+  EXPECT_NAIVE(Read(::recvmsg) == 1 && !IsHeld(naive));
 
   SendBytes("before");
   const UniqueFd sent = SendFd();

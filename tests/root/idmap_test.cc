@@ -1,13 +1,16 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 #include <fcntl.h>
+#include <sched.h>
 #include <sys/fsuid.h>
 #include <sys/mount.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
+#include <csignal>
 #include <filesystem>
 #include <fstream>
 #include <set>
@@ -15,6 +18,7 @@
 
 #include "tests/root/attacker.h"
 #include "tests/root/executor_fixture.h"
+#include "tests/support/naive.h"
 
 namespace mountd::testing {
 namespace {
@@ -233,6 +237,31 @@ TEST_F(IdMap, AMapTheKernelRefusesIsAnError) {
 
 // Whoever gets into the new namespace is root in it: of the child that made it
 // it could take all fds that it finds (/proc/<pid>/fd), the executor's own too.
+std::set<std::string> FilesOf(const std::string& proc) {
+  std::set<std::string> files;
+  std::error_code gone;
+  for (const auto& fd :
+       std::filesystem::directory_iterator(proc + "/fd", gone)) {
+    files.insert(ReadLinkOf(fd.path()));
+  }
+  return files;
+}
+
+// A naive executor forks for the namespace, as fork(2) does it.
+std::set<std::string> FilesOfANaiveChild() {
+  const pid_t naive = ::fork();
+  if (naive == 0) {
+    ::raise(::unshare(CLONE_NEWUSER) == 0 ? SIGSTOP : SIGKILL);
+    ::_exit(0);
+  }
+  int status = 0;
+  ::waitpid(naive, &status, WUNTRACED);
+  const auto files = FilesOf("/proc/" + std::to_string(naive));
+  ::kill(naive, SIGKILL);
+  ::waitpid(naive, nullptr, 0);
+  return files;
+}
+
 TEST_F(IdMap, TheChildThatMakesAMapHasNoneOfTheExecutorsFds) {
   const UniqueFd ours(::open("/run/host/data", O_PATH | O_CLOEXEC));
   std::atomic<bool> over = false;
@@ -250,11 +279,7 @@ TEST_F(IdMap, TheChildThatMakesAMapHasNoneOfTheExecutorsFds) {
         if (users.empty() || users == own) {
           continue;  // it is a copy of this process yet
         }
-        std::error_code gone;
-        for (const auto& fd :
-             std::filesystem::directory_iterator(proc + "/fd", gone)) {
-          had.insert(ReadLinkOf(fd.path()));
-        }
+        had.merge(FilesOf(proc));
         ++looks;
       }
     }
@@ -266,6 +291,7 @@ TEST_F(IdMap, TheChildThatMakesAMapHasNoneOfTheExecutorsFds) {
   over = true;
   watcher.join();
   EXPECT_FALSE(had.contains("/run/host/data"));
+  EXPECT_NAIVE(FilesOfANaiveChild().contains("/run/host/data"));
   for (const std::string& file : had) {
     EXPECT_TRUE(file.empty() || file.starts_with("socket:") ||
                 file.starts_with("user:"))
