@@ -86,7 +86,8 @@ void CountRows(const std::string& store, std::map<std::string, int>* rows) {
 }
 
 std::string Difference(const World::State& before, const World::State& after) {
-  std::string text = Difference(before.inventory, after.inventory);
+  std::string text = Difference(before.inventory, after.inventory) +
+                     MoreFds(before.fds, after.fds);
   for (const auto& [table, count] : after.rows) {
     const auto found = before.rows.find(table);
     if (found == before.rows.end() || found->second != count) {
@@ -144,7 +145,7 @@ Result<void> World::StartPlugin() {
 }
 
 World::State World::Take() {
-  State state{Inventory::Take(), {}};
+  State state{Inventory::Take(), TakeDaemonFds(), {}};
   // Connections of this process come and go; so do the daemons' own files.
   std::erase_if(state.inventory.items, [](const std::string& item) {
     return item.starts_with("fd ") || item.starts_with("file /run/log") ||

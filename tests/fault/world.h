@@ -11,6 +11,7 @@
 #include "tests/csi/process.h"
 #include "tests/fault/shared_steps.h"
 #include "tests/support/cni_world.h"
+#include "tests/support/daemon_fds.h"
 #include "tests/support/node.h"
 #include "tests/support/private_namespaces.h"
 
@@ -37,9 +38,11 @@ class World : private cni::CniWorld {
   }
   std::string Log() const { return node_->Log(); }
 
-  // Everything that could leak: of the kernel, files, and rows of the stores.
+  // Everything that could leak: of the kernel, files, the daemons' fds, and
+  // rows of the stores.
   struct State {
     Inventory inventory;
+    DaemonFds fds;
     std::map<std::string, int> rows;  // "boot.db mounts"
   };
   static State Take();

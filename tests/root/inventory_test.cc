@@ -57,6 +57,17 @@ INSTANTIATE_TEST_SUITE_P(
              "+ neighbour 10.1.2.3 dev other"},
         Left{"AProxiedNeighbour", "ip -6 neigh add proxy fd77::1 dev other",
              "+ neighbour fd77::1 dev other proxy"},
+        // The kernel tracks connections as soon as a rule asks for their state.
+        Left{"AConnection",
+             "nft 'add table inet t; add chain inet t c { type filter hook "
+             "output priority 0; }; add rule inet t c ct state new accept' && "
+             "bash -c 'echo x >/dev/udp/127.0.0.1/9'",
+             "+ connection 17 from 127.0.0.1:"},
+        Left{"AConnectionOfIpv6",
+             "nft 'add table inet t; add chain inet t c { type filter hook "
+             "output priority 0; }; add rule inet t c ct state new accept' && "
+             "bash -c 'echo x >/dev/udp/::1/9'",
+             "+ connection 17 from ::1:"},
         Left{"ASetting", "echo 1 >/proc/sys/net/ipv4/conf/all/route_localnet",
              "+ setting /proc/sys/net/ipv4/conf/all/route_localnet = 1"},
         Left{"ASettingOfNewLinks",

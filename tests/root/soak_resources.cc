@@ -26,19 +26,9 @@ long StatusOf(const fs::path& process, const std::string& name) {
   return 0;
 }
 
-std::string PidOf(const UniqueFd& pidfd) {
-  std::ifstream info("/proc/self/fdinfo/" + std::to_string(pidfd.get()));
-  for (std::string word; info >> word;) {
-    if (word == "Pid:" && info >> word) {
-      return word;
-    }
-  }
-  return "";
-}
-
 void AddProcesses(const std::string& name, SoakResources* into) {
   for (const UniqueFd& pidfd : Node::Processes(name)) {
-    const fs::path process = "/proc/" + PidOf(pidfd);
+    const fs::path process = "/proc/" + std::to_string(Node::PidOf(pidfd));
     std::error_code gone;
     const fs::directory_iterator fds(process / "fd", gone);
     SoakResources& all = *into;
@@ -85,7 +75,8 @@ long SlackOf(const std::string& what, long first) {
 
 SoakResources TakeSoakResources() {
   SoakResources sample;
-  for (const char* name : {"mountd", "mountd-exec", "mountd-csi"}) {
+  for (const char* name :
+       {"mountd", "mountd-closer", "mountd-exec", "mountd-csi", "csi-local"}) {
     AddProcesses(name, &sample);
   }
   AddStore("/run/mountd/state/boot.db", &sample);

@@ -5,11 +5,15 @@
 #include <linux/fib_rules.h>
 #include <linux/if_addr.h>
 #include <linux/neighbour.h>
+#include <linux/netfilter/nfnetlink.h>
+#include <linux/netfilter/nfnetlink_conntrack.h>
 #include <linux/netlink.h>
 #include <linux/rtnetlink.h>
 #include <net/if.h>
+#include <netinet/in.h>
 #include <sys/socket.h>
 
+#include <algorithm>
 #include <array>
 #include <cstring>
 #include <filesystem>
@@ -51,30 +55,44 @@ std::string LinkName(unsigned index) {
   return ::if_indextoname(index, name.data()) != nullptr ? name.data() : "none";
 }
 
+Attributes AttributesOf(std::string_view bytes) {
+  Attributes attributes;
+  std::size_t at = 0;
+  while (at + sizeof(nlattr) <= bytes.size()) {
+    nlattr attribute = {};
+    std::memcpy(&attribute, bytes.data() + at, sizeof(attribute));
+    if (attribute.nla_len < sizeof(attribute) ||
+        at + attribute.nla_len > bytes.size()) {
+      break;
+    }
+    attributes[attribute.nla_type & NLA_TYPE_MASK] = bytes.substr(
+        at + sizeof(attribute), attribute.nla_len - sizeof(attribute));
+    at += NLA_ALIGN(attribute.nla_len);
+  }
+  return attributes;
+}
+
+Attributes Nested(const Attributes& attributes, int type) {
+  const auto found = attributes.find(type);
+  return found == attributes.end() ? Attributes() : AttributesOf(found->second);
+}
+
 // One message without its header: a `Header` and what follows it.
 template <typename Header>
 Header HeaderOf(std::string_view message, Attributes* attributes) {
   Header header = {};
   std::memcpy(&header, message.data(),
               std::min(sizeof(header), message.size()));
-  std::size_t at = NLMSG_ALIGN(sizeof(header));
-  while (at + sizeof(nlattr) <= message.size()) {
-    nlattr attribute = {};
-    std::memcpy(&attribute, message.data() + at, sizeof(attribute));
-    if (attribute.nla_len < sizeof(attribute) ||
-        at + attribute.nla_len > message.size()) {
-      break;
-    }
-    (*attributes)[attribute.nla_type & NLA_TYPE_MASK] = message.substr(
-        at + sizeof(attribute), attribute.nla_len - sizeof(attribute));
-    at += NLA_ALIGN(attribute.nla_len);
+  const std::size_t end = NLMSG_ALIGN(sizeof(header));
+  if (end <= message.size()) {
+    *attributes = AttributesOf(message.substr(end));
   }
   return header;
 }
 
 // All that the kernel answers to a request of that type, `header` in it.
 template <typename Header>
-void Dump(std::uint16_t type, const Header& header,
+void Dump(int protocol, std::uint16_t type, const Header& header,
           const std::function<void(std::string_view)>& take) {
   struct {
     nlmsghdr netlink;
@@ -84,8 +102,7 @@ void Dump(std::uint16_t type, const Header& header,
   request.netlink.nlmsg_type = type;
   request.netlink.nlmsg_flags = NLM_F_REQUEST | NLM_F_DUMP;
   request.header = header;
-  const UniqueFd fd(
-      ::socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_ROUTE));
+  const UniqueFd fd(::socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, protocol));
   if (::send(fd.get(), &request, sizeof(request), 0) < 0) {
     return;
   }
@@ -113,7 +130,7 @@ void Dump(std::uint16_t type, const Header& header,
 }
 
 void AddRoutes(std::set<std::string>* items) {
-  Dump(RTM_GETROUTE, rtmsg{}, [items](std::string_view message) {
+  Dump(NETLINK_ROUTE, RTM_GETROUTE, rtmsg{}, [items](std::string_view message) {
     Attributes all;
     const auto route = HeaderOf<rtmsg>(message, &all);
     // Neither the kernel's cache, nor what it makes of addresses, of IPv6 a
@@ -133,32 +150,36 @@ void AddRoutes(std::set<std::string>* items) {
 
 // Of whatever family, without their times and flags.
 void AddAddresses(std::set<std::string>* items) {
-  Dump(RTM_GETADDR, ifaddrmsg{}, [items](std::string_view message) {
-    Attributes all;
-    const auto address = HeaderOf<ifaddrmsg>(message, &all);
-    items->insert("address " + AddressIn(all, IFA_ADDRESS, address.ifa_family) +
-                  "/" + std::to_string(address.ifa_prefixlen) + " dev " +
-                  LinkName(address.ifa_index));
-  });
+  Dump(NETLINK_ROUTE, RTM_GETADDR, ifaddrmsg{},
+       [items](std::string_view message) {
+         Attributes all;
+         const auto address = HeaderOf<ifaddrmsg>(message, &all);
+         items->insert("address " +
+                       AddressIn(all, IFA_ADDRESS, address.ifa_family) + "/" +
+                       std::to_string(address.ifa_prefixlen) + " dev " +
+                       LinkName(address.ifa_index));
+       });
 }
 
 void AddRules(std::set<std::string>* items) {
-  Dump(RTM_GETRULE, fib_rule_hdr{}, [items](std::string_view message) {
-    Attributes all;
-    const auto rule = HeaderOf<fib_rule_hdr>(message, &all);
-    items->insert("rule " +
-                  std::to_string(NumberIn<std::uint32_t>(all, FRA_PRIORITY)) +
-                  " of family " + std::to_string(rule.family) + " from " +
-                  AddressIn(all, FRA_SRC, rule.family) + " table " +
-                  std::to_string(NumberIn<std::uint32_t>(all, FRA_TABLE)) +
-                  " action " + std::to_string(rule.action));
-  });
+  Dump(NETLINK_ROUTE, RTM_GETRULE, fib_rule_hdr{},
+       [items](std::string_view message) {
+         Attributes all;
+         const auto rule = HeaderOf<fib_rule_hdr>(message, &all);
+         items->insert(
+             "rule " +
+             std::to_string(NumberIn<std::uint32_t>(all, FRA_PRIORITY)) +
+             " of family " + std::to_string(rule.family) + " from " +
+             AddressIn(all, FRA_SRC, rule.family) + " table " +
+             std::to_string(NumberIn<std::uint32_t>(all, FRA_TABLE)) +
+             " action " + std::to_string(rule.action));
+       });
 }
 
 void AddNeighbours(std::uint8_t flags, std::set<std::string>* items) {
   ndmsg request = {};
   request.ndm_flags = flags;
-  Dump(RTM_GETNEIGH, request, [items](std::string_view message) {
+  Dump(NETLINK_ROUTE, RTM_GETNEIGH, request, [items](std::string_view message) {
     Attributes all;
     const auto neighbour = HeaderOf<ndmsg>(message, &all);
     const bool proxy = (neighbour.ndm_flags & NTF_PROXY) != 0;
@@ -169,6 +190,41 @@ void AddNeighbours(std::uint8_t flags, std::set<std::string>* items) {
                   " dev " +
                   LinkName(static_cast<unsigned>(neighbour.ndm_ifindex)) +
                   (proxy ? " proxy" : ""));
+  });
+}
+
+// One direction of a connection.
+std::string TextOf(const Attributes& tuple, int family) {
+  const bool is_v4 = family == AF_INET;
+  const Attributes ip = Nested(tuple, CTA_TUPLE_IP);
+  const Attributes protocol = Nested(tuple, CTA_TUPLE_PROTO);
+  const auto port = [&](int type) {
+    return std::to_string(ntohs(NumberIn<std::uint16_t>(protocol, type)));
+  };
+  return AddressIn(ip, is_v4 ? CTA_IP_V4_SRC : CTA_IP_V6_SRC, family) + ":" +
+         port(CTA_PROTO_SRC_PORT) + " to " +
+         AddressIn(ip, is_v4 ? CTA_IP_V4_DST : CTA_IP_V6_DST, family) + ":" +
+         port(CTA_PROTO_DST_PORT);
+}
+
+// Connections that the kernel tracks, of whatever state. The kernel itself
+// sends IGMP and ICMPv6 on each link.
+void AddConnections(std::set<std::string>* items) {
+  constexpr auto kGet = static_cast<std::uint16_t>(
+      (NFNL_SUBSYS_CTNETLINK << 8U) | IPCTNL_MSG_CT_GET);
+  Dump(NETLINK_NETFILTER, kGet, nfgenmsg{}, [items](std::string_view message) {
+    Attributes all;
+    const auto connection = HeaderOf<nfgenmsg>(message, &all);
+    const Attributes original = Nested(all, CTA_TUPLE_ORIG);
+    const auto protocol = NumberIn<std::uint8_t>(
+        Nested(original, CTA_TUPLE_PROTO), CTA_PROTO_NUM);
+    if (protocol == IPPROTO_IGMP || protocol == IPPROTO_ICMPV6) {
+      return;
+    }
+    const int family = connection.nfgen_family;
+    items->insert("connection " + std::to_string(protocol) + " from " +
+                  TextOf(original, family) + ", answered from " +
+                  TextOf(Nested(all, CTA_TUPLE_REPLY), family));
   });
 }
 
@@ -189,6 +245,7 @@ void AddNetworkInventory(std::set<std::string>* items) {
   AddRules(items);
   AddNeighbours(0, items);
   AddNeighbours(NTF_PROXY, items);
+  AddConnections(items);
   for (const char* family : {"ipv4", "ipv6"}) {
     for (const char* of : {"all", "default", "lo"}) {
       for (const char* kind : {"conf", "neigh"}) {

@@ -48,11 +48,6 @@ long NumberAfter(const std::string& key, const std::string& path) {
   return number;
 }
 
-pid_t PidOf(const UniqueFd& process) {
-  return static_cast<pid_t>(NumberAfter(
-      "Pid:", "/proc/self/fdinfo/" + std::to_string(process.get())));
-}
-
 Result<void> MountTmpfsAt(const char* path) {
   if (::mount("tmpfs", path, "tmpfs", 0, "mode=0755") != 0) {
     return ErrnoError(errno, "mount", path);
@@ -188,6 +183,11 @@ std::vector<UniqueFd> Node::Processes(const std::string& name) {
     }
   }
   return found;
+}
+
+pid_t Node::PidOf(const UniqueFd& process) {
+  return static_cast<pid_t>(NumberAfter(
+      "Pid:", "/proc/self/fdinfo/" + std::to_string(process.get())));
 }
 
 void Node::Kill(const std::vector<UniqueFd>& processes) {

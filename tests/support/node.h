@@ -43,6 +43,8 @@ class Node {
 
   // Processes of this mount namespace with that name, "mountd" say, as pidfds.
   static std::vector<UniqueFd> Processes(const std::string& name);
+  // The process of a pidfd in this pid namespace; -1: it has ended.
+  static pid_t PidOf(const UniqueFd& process);
   // SIGKILL, at once; returns when they are gone. The launcher starts anew what
   // is called again.
   static void Kill(const std::vector<UniqueFd>& processes);

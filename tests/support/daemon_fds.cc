@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#include "tests/support/daemon_fds.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <system_error>
+
+#include "tests/support/node.h"
+
+namespace mountd::testing {
+namespace {
+
+namespace fs = std::filesystem;
+
+// "socket:[4711]" is a "socket", "anon_inode:[eventfd]" itself, a path "file".
+std::string KindOf(const std::string& target) {
+  if (target.starts_with("/")) {
+    return target.starts_with("/memfd:") ? "memfd" : "file";
+  }
+  return target.starts_with("anon_inode:") ? target
+                                           : target.substr(0, target.find(':'));
+}
+
+DaemonFds FdsOf(const std::string& name, pid_t pid) {
+  DaemonFds fds;
+  std::error_code gone;
+  for (fs::directory_iterator it("/proc/" + std::to_string(pid) + "/fd", gone),
+       end;
+       !gone && it != end; it.increment(gone)) {
+    std::error_code closed;
+    const fs::path target = fs::read_symlink(it->path(), closed);
+    if (!closed) {
+      ++fds[name + " " + KindOf(target.string())];
+    }
+  }
+  return fds;
+}
+
+}  // namespace
+
+DaemonFds TakeDaemonFds() {
+  DaemonFds most;
+  for (const char* name :
+       {"mountd", "mountd-closer", "mountd-exec", "mountd-csi", "csi-local"}) {
+    for (const UniqueFd& process : Node::Processes(name)) {
+      for (const auto& [kind, count] : FdsOf(name, Node::PidOf(process))) {
+        most[kind] = std::max(most[kind], count);
+      }
+    }
+  }
+  return most;
+}
+
+std::string MoreFds(const DaemonFds& before, const DaemonFds& after) {
+  constexpr long kSlack = 8;
+  std::string text;
+  for (const auto& [kind, count] : after) {
+    const auto found = before.find(kind);
+    const long had = found == before.end() ? 0 : found->second;
+    if (count > had + kSlack) {
+      text += "+ fds of " + kind + ": " + std::to_string(count) + ", not " +
+              std::to_string(had) + "\n";
+    }
+  }
+  return text;
+}
+
+}  // namespace mountd::testing
