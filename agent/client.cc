@@ -301,6 +301,12 @@ Result<std::uint32_t> Client::FreeHostPorts() {
       [](ManagerProxy& proxy, dbus::Dict&) { return proxy.FreeHostPorts(); });
 }
 
+Result<std::map<std::string, std::uint64_t>> Client::DroppedPeers() {
+  return impl_->Call(
+      "DroppedPeers", "", {},
+      [](ManagerProxy& proxy, dbus::Dict&) { return proxy.DroppedPeers(); });
+}
+
 Result<std::uint32_t> Client::RetryOwed() {
   return impl_->Call("RetryOwed", "", impl_->ListOptions(),
                      [](ManagerProxy& proxy, dbus::Dict& opts) {

@@ -210,6 +210,9 @@ class Client {
   Result<void> Cancel(std::string_view operation);
   Result<Capabilities> GetCapabilities();
   Result<std::vector<MethodStatistics>> GetStatistics();
+  // Connections that mountd has ended or refused since its start, by reason
+  // (the property DroppedPeers).
+  Result<std::map<std::string, std::uint64_t>> DroppedPeers();
   // The sections of the configuration for which mountd starts again.
   Result<std::vector<std::string>> Reload();
 

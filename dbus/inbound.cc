@@ -22,7 +22,7 @@ namespace {
 constexpr std::size_t kSmallMessage = std::size_t{64} << 10U;
 constexpr std::size_t kMostDeliveredOfBus = 256;
 
-// What the loop's thread has; other threads have none.
+// State of the loop's thread; other threads have none.
 struct LoopState {
   std::unordered_map<int, Inbound*> inbounds;
   std::unordered_map<std::uint64_t, std::shared_ptr<UniqueFd>> passed;
@@ -94,9 +94,14 @@ std::shared_ptr<UniqueFd> TakePassed(int fd) {
   return std::make_shared<UniqueFd>(::fcntl(fd, F_DUPFD_CLOEXEC, 3));
 }
 
-Inbound::Inbound(ForeignFds& foreign, std::uint64_t id, std::uint64_t owner,
-                 int socket, Kind kind)
-    : foreign_(foreign), id_(id), owner_(owner), socket_(socket), kind_(kind) {
+Inbound::Inbound(ForeignFds& foreign, PeerDrops& drops, std::uint64_t id,
+                 std::uint64_t owner, int socket, Kind kind)
+    : foreign_(foreign),
+      drops_(drops),
+      id_(id),
+      owner_(owner),
+      socket_(socket),
+      kind_(kind) {
   State().inbounds[socket] = this;
   State().loop = &foreign.loop();
 }
@@ -167,18 +172,20 @@ bool Inbound::Refuses(std::size_t asked) {
     return false;
   }
   if (asked > kMostBytes) {
-    End("a message of more than " + std::to_string(kMostBytes) + " bytes");
+    End(PeerDrop::kTooLarge,
+        "a message of more than " + std::to_string(kMostBytes) + " bytes");
     return true;
   }
   if (HasLost()) {
-    End("a malformed message with file descriptors");
+    End(PeerDrop::kMalformed, "a malformed message with file descriptors");
     return true;
   }
   if (asked > kSmallMessage && claimed_ == 0) {
     std::size_t& claims = State().claims[owner_];
     if (claims + asked > kMostBytesOfOwner) {
-      End("unfinished messages of its user with more than " +
-          std::to_string(kMostBytesOfOwner) + " bytes");
+      End(PeerDrop::kTooLarge,
+          "unfinished messages of its user with more than " +
+              std::to_string(kMostBytesOfOwner) + " bytes");
       return true;
     }
     claims += asked;
@@ -187,9 +194,10 @@ bool Inbound::Refuses(std::size_t asked) {
   return false;
 }
 
-ssize_t Inbound::End(const std::string& why) {
+ssize_t Inbound::End(PeerDrop why, const std::string& text) {
   if (!std::exchange(ended_, true)) {
-    spdlog::warn("peer of uid {} dropped: {}", owner_, why);
+    drops_.Count(why);
+    spdlog::warn("peer of uid {} dropped: {}", owner_, text);
   }
   errno = ECONNRESET;
   return -1;
@@ -258,16 +266,17 @@ ssize_t Inbound::ReadWithFds(std::byte* into, std::size_t size,
       errno = EAGAIN;
       return -1;
     }
-    return End(received.error() == EDQUOT
+    return End(PeerDrop::kFds,
+               received.error() == EDQUOT
                    ? "its user has too many file descriptors here"
                    : "its file descriptors cannot be received");
   }
   if (kind_ == Kind::kPeer &&
       placeholders_.size() + received->fds.size() > closer::kMostFds) {
-    return End("more file descriptors than any message has");
+    return End(PeerDrop::kFds, "more file descriptors than any message has");
   }
   if (!PutPlaceholders(std::move(received->fds), message)) {
-    return End("no room for its file descriptors");
+    return End(PeerDrop::kFds, "no room for its file descriptors");
   }
   return static_cast<ssize_t>(received->size);
 }

@@ -14,6 +14,7 @@
 
 #include "dbus/foreign_fds.h"
 #include "dbus/framing.h"
+#include "dbus/peer_drops.h"
 #include "mountd/base/unique_fd.h"
 
 namespace mountd::dbus {
@@ -44,8 +45,9 @@ class Inbound {
   enum class Kind { kPeer, kBus };
 
   // Takes the place of ForeignFds' caller for `id`: drops it at the end.
-  Inbound(ForeignFds& foreign, std::uint64_t id, std::uint64_t owner,
-          int socket, Kind kind);
+  // Counts its end in `drops`, if it ends the connection.
+  Inbound(ForeignFds& foreign, PeerDrops& drops, std::uint64_t id,
+          std::uint64_t owner, int socket, Kind kind);
   ~Inbound();
   Inbound(const Inbound&) = delete;
   Inbound& operator=(const Inbound&) = delete;
@@ -76,13 +78,14 @@ class Inbound {
   bool PutPlaceholders(std::vector<std::shared_ptr<UniqueFd>> fds,
                        msghdr* message);
   void Consume(std::size_t size) const;
-  ssize_t End(const std::string& why);
+  ssize_t End(PeerDrop why, const std::string& text);
   void MessageSeen();
   void Forget(std::size_t most);
   bool HasLost() const;
   void CloseLost();
 
   ForeignFds& foreign_;
+  PeerDrops& drops_;
   const std::uint64_t id_;
   const std::uint64_t owner_;
   const int socket_;

@@ -207,4 +207,8 @@ std::uint32_t ManagerAdaptor::StuckExecutors() {
   return parts_.service.CountStuckExecutors();
 }
 
+std::map<std::string, std::uint64_t> ManagerAdaptor::DroppedPeers() {
+  return parts_.drops.All();
+}
+
 }  // namespace mountd::dbus

@@ -13,6 +13,7 @@
 #include "dbus/convert.h"
 #include "dbus/convert_network.h"
 #include "dbus/generated/manager_adaptor.h"
+#include "dbus/peer_drops.h"
 #include "mountd/base/worker_pool.h"
 #include "mountd/operations.h"
 #include "mountd/owed_watch.h"
@@ -27,6 +28,7 @@ struct ApiParts {
   Operations& operations;
   Strands& strands;
   const OwedWatch& owed;
+  PeerDrops& drops;
 };
 
 struct MountArguments;  // dbus/bind_mount_spec.h
@@ -211,6 +213,7 @@ class ManagerAdaptor final
   sdbus::Struct<std::uint32_t, std::uint64_t> Owed() override;
   std::uint32_t FreeHostPorts() override;
   std::uint32_t StuckExecutors() override;
+  std::map<std::string, std::uint64_t> DroppedPeers() override;
 
   // Weak: the connection owns (through its peer) this adaptor.
   const std::weak_ptr<sdbus::IConnection> connection_;

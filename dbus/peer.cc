@@ -16,8 +16,8 @@
 namespace mountd::dbus {
 namespace {
 
-// Of one user. About 64 MiB of the largest answers; a peer that reads at all
-// has a handful, for which no other is looked at.
+// Answers of one user, about 64 MiB of the largest. A peer that reads at all
+// has a handful, and mountd drops no peer with so few.
 constexpr std::uint64_t kMaxQueuedAnswers = 1024;
 constexpr std::uint64_t kFewQueuedAnswers = 8;
 
@@ -99,8 +99,8 @@ Peer::Peer(EventLoop& loop, const ApiParts& parts, ForeignFds& foreign,
       caller_(std::move(caller)),
       queued_of_(std::move(queued_of)),
       on_drop_(std::move(on_drop)),
-      inbound_(foreign, accepted.id, caller_.uid, accepted.socket.get(),
-               Inbound::Kind::kPeer),
+      inbound_(foreign, parts.drops, accepted.id, caller_.uid,
+               accepted.socket.get(), Inbound::Kind::kPeer),
       plugins_(parts.service, *this) {
   Start(std::move(accepted.socket));
 }
@@ -169,7 +169,7 @@ int Peer::DropIfStalled(sd_bus_message* /*message*/, void* userdata,
   if (!self->stalled()) {
     return 0;
   }
-  self->Drop();
+  self->DropFor(PeerDrop::kUnread);
   return 1;
 }
 
@@ -231,6 +231,13 @@ void Peer::ServeBuffered(int most) {
       }
     });
   }
+}
+
+void Peer::DropFor(PeerDrop why) {
+  if (!std::exchange(is_counted_, true)) {
+    parts_.drops.Count(why);
+  }
+  Drop();
 }
 
 void Peer::Drop() {

@@ -51,6 +51,8 @@ class Peer final : public CallerSource {
   std::uint64_t queued() const;
   // Inbound::LookAtUnfinished.
   int LookAtUnfinished() { return inbound_.LookAtUnfinished(); }
+  // Counts the reason and asks to be dropped; once.
+  void DropFor(PeerDrop why);
   void Send(const Event& event);
 
   Result<Caller> CallerOf(const sdbus::Message& message) override;
@@ -83,6 +85,7 @@ class Peer final : public CallerSource {
   std::unique_ptr<ManagerAdaptor> manager_;
   PluginObjects plugins_;
   bool subscribed_ = false;
+  bool is_counted_ = false;  // among dropped peers
   // What is posted looks whether it still is there.
   const std::shared_ptr<const bool> alive_ = std::make_shared<bool>(true);
 };

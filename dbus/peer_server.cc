@@ -121,6 +121,7 @@ bool PeerServer::Admits(const Caller& caller, std::size_t pending) {
 
 // mountd-closer has what came by it, and closes that after us.
 void PeerServer::Refuse(ForeignFds::Accepted accepted) {
+  parts_.drops.Count(PeerDrop::kRefused);
   foreign_.BeforeClose(accepted.id);
   accepted.socket.reset();
   foreign_.Drop(accepted.id);
@@ -153,6 +154,7 @@ void PeerServer::AcceptOne(ForeignFds::Accepted accepted) {
         spdlog::info("peer of uid {} dropped: no handshake in time",
                      found->second->caller().uid);
       }
+      parts_.drops.Count(PeerDrop::kHandshake);
       peers_.erase(found);
     }
   });
@@ -178,14 +180,14 @@ void PeerServer::LookAtPeers() {
         spdlog::warn("peer of uid {} dropped: it does not read its answers",
                      held->caller().uid);
       }
-      DropLater(serial);
+      held->DropFor(PeerDrop::kUnread);
     } else if (held->LookAtUnfinished() >=
                options_.message / options_.stall_check) {
       if (MayLog(held->caller().uid)) {
         spdlog::warn("peer of uid {} dropped: it does not finish its message",
                      held->caller().uid);
       }
-      DropLater(serial);
+      held->DropFor(PeerDrop::kUnfinished);
     }
   }
   loop_.After(options_.stall_check, [this] { LookAtPeers(); });

@@ -75,8 +75,8 @@ void SystemBus::Start() {
   // of the bus is root's, who made the socket: what comes is not.
   const int fd = sd_bus_get_fd(bus_);
   inbound_ = std::make_unique<Inbound>(
-      foreign_, foreign_.Hold(fd, ForeignFds::kBusOwner), ForeignFds::kBusOwner,
-      fd, Inbound::Kind::kBus);
+      foreign_, parts_.drops, foreign_.Hold(fd, ForeignFds::kBusOwner),
+      ForeignFds::kBusOwner, fd, Inbound::Kind::kBus);
   handshake_ = loop_.WatchFd(fd, EPOLLIN, [this](std::uint32_t) { Step(); });
   if (handshake_ == nullptr) {
     Lost(MakeError(Code::kInternal, "watch", "system bus"));

@@ -42,7 +42,7 @@ bool HasOpen(const fs::path& process, const std::string& inode) {
   return false;
 }
 
-// Of /proc/PID/mountinfo: id, parent, device, root, mount point.
+// Reads /proc/PID/mountinfo: id, parent, device, root, mount point.
 bool HasMounted(const fs::path& process, const std::string& netns,
                 const std::string& pin) {
   std::ifstream mounts(process / "mountinfo");

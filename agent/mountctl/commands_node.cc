@@ -61,6 +61,17 @@ Result<void> ShowCapabilities(Client& client, bool json) {
   return Ok();
 }
 
+Result<void> ShowDroppedPeers(Client& client) {
+  MOUNTD_ASSIGN(const auto dropped, client.DroppedPeers());
+  Table table({"PEERS DROPPED", "COUNT"});
+  for (const auto& [reason, count] : dropped) {
+    table.Add({reason, std::to_string(count)});
+  }
+  std::cout << "\n";
+  table.Print(std::cout);
+  return Ok();
+}
+
 Result<void> ShowStatistics(Client& client, bool json) {
   MOUNTD_ASSIGN(const auto statistics, client.GetStatistics());
   if (json) {
@@ -75,7 +86,7 @@ Result<void> ShowStatistics(Client& client, bool json) {
                Millis(std::chrono::microseconds(entry.p99_us))});
   }
   table.Print(std::cout);
-  return Ok();
+  return ShowDroppedPeers(client);
 }
 
 Result<void> ShowOperations(Client& client, bool json) {

@@ -69,6 +69,14 @@ void WriteRoom(Exposition& out, const NodeMetrics& node) {
   out.Sample(node.offers.mount_reserve);
 }
 
+void WriteDroppedPeers(Exposition& out, const NodeMetrics& node) {
+  out.Family("mountd_peers_dropped_total", kCounter,
+             "Connections that mountd ended or refused, by reason.");
+  for (const auto& [reason, count] : node.dropped_peers) {
+    out.Sample(static_cast<double>(count), {{"reason", reason}});
+  }
+}
+
 void WriteTrouble(Exposition& out, const Capabilities& offers) {
   out.Family("mountd_stuck_executors", kGauge,
              "Executors that hang in the kernel, abandoned.");
@@ -140,6 +148,7 @@ Result<NodeMetrics> CollectMetrics(Client& client) {
   MOUNTD_ASSIGN(node.offers, client.GetCapabilities());
   MOUNTD_ASSIGN(node.statistics, client.GetStatistics());
   MOUNTD_ASSIGN(node.free_host_ports, client.FreeHostPorts());
+  MOUNTD_ASSIGN(node.dropped_peers, client.DroppedPeers());
   MOUNTD_ASSIGN(const OwedSummary owed, client.Owed());
   node.owed = owed.count;
   if (owed.count > 0) {
@@ -168,6 +177,7 @@ std::string ToExposition(const NodeMetrics& node) {
   WriteOwed(out, node);
   WriteRoom(out, node);
   WriteTrouble(out, node.offers);
+  WriteDroppedPeers(out, node);
   WritePlugins(out, node.plugins);
   WriteByState(out, "mountd_allocations", "Allocations, by state.",
                node.allocations);

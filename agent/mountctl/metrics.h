@@ -19,7 +19,8 @@ struct NodeMetrics {
   Capabilities offers;
   std::vector<MethodStatistics> statistics;
   std::uint32_t free_host_ports = 0;  // of all that any rule grants
-  std::uint32_t owed = 0;             // every user's
+  std::map<std::string, std::uint64_t> dropped_peers;  // by reason
+  std::uint32_t owed = 0;                              // every user's
   std::chrono::seconds oldest_owed{0};
   std::vector<PluginStatus> plugins;
   std::map<std::string, std::uint64_t> allocations;  // by state

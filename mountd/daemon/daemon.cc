@@ -163,7 +163,8 @@ Daemon::Daemon(const DaemonOptions& options, Config config,
             [this](const OwedSummary& owed) { owed_watch_.Observe(owed); }),
       settler_(*loop_, strands_, volumes_),
       restorer_(*loop_, strands_, volumes_, service_),
-      api_{config_.timeouts, service_, operations_, strands_, owed_watch_},
+      api_{config_.timeouts, service_,    operations_,
+           strands_,         owed_watch_, drops_},
       foreign_(*loop_, seams.closer),
       peers_(*loop_, api_, foreign_, config_.limits) {}
 

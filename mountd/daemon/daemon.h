@@ -140,6 +140,7 @@ class Daemon {
   OwedRetrier owed_;
   VolumeSettler settler_;
   VolumeRestorer restorer_;
+  dbus::PeerDrops drops_;
   const dbus::ApiParts api_;
   dbus::ForeignFds foreign_;
   dbus::PeerServer peers_;

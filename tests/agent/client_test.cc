@@ -243,6 +243,7 @@ TEST_F(ClientTest, ListsAreReadElementByElement) {
   ASSERT_EQ(statistics.size(), 1U);
   EXPECT_EQ(statistics[0].method, "BindMount");
   EXPECT_EQ(statistics[0].p99_us, 900U);
+  EXPECT_EQ(client_->DroppedPeers().value().at("unread"), 7U);
 
   EXPECT_EQ(client_->Reload().value(), std::vector<std::string>{"limits"});
 

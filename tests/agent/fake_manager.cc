@@ -339,6 +339,9 @@ class Manager final : public sdbus::AdaptorInterfaces<FakeController> {
     return {1U, std::uint64_t{1'700'000'000'000'000}};
   }
   std::uint32_t StuckExecutors() override { return 0; }
+  std::map<std::string, std::uint64_t> DroppedPeers() override {
+    return {{"unread", std::uint64_t{7}}};
+  }
 
   Script& script() override { return script_; }
   int socket() const override { return socket_; }

@@ -70,6 +70,7 @@ NodeMetrics MetricsOfANode() {
   node.offers.stores_set_aside = {"boot.db.corrupt-1"};
   node.statistics = {{"BindMount", 9, 1, 120, 950}};
   node.free_host_ports = 99;
+  node.dropped_peers = {{"unread", 7}};
   node.owed = 2;
   node.oldest_owed = std::chrono::seconds(61);
   PluginStatus sick;
@@ -98,6 +99,7 @@ TEST(Metrics, TellAllThatIsKnown) {
           "mountd_network_addresses{network=\"default\",state=\"used\"} 4",
           "mountd_host_ports_free 99",
           "mountd_stuck_executors 1",
+          "mountd_peers_dropped_total{reason=\"unread\"} 7",
           "mountd_stores_set_aside 1",
           "mountd_plugins{state=\"unhealthy\"} 1",
           "mountd_plugins{state=\"healthy\"} 0",

@@ -221,7 +221,8 @@ TEST_F(MountctlTest, EveryListingAndStatusHasAText) {
       {{"owed"}, "EBUSY"},
       {{"receipt", "web"}, "2023-11-14 22:13:20 UTC"},
       {{"capabilities"}, "needs Linux 6.8"},
-      {{"stats"}, "0.12 ms"}};
+      {{"stats"}, "0.12 ms"},
+      {{"stats"}, "unread         7"}};
   for (const auto& [arguments, text] : texts) {
     const ProgramOutcome outcome = Run(arguments);
     EXPECT_EQ(outcome.status, 0) << outcome.err;

@@ -133,7 +133,8 @@ TEST_P(Interfaces, VersionIsReadAndNotWritten) {
                                                 {"Addresses", "a{s(uu)}"},
                                                 {"Owed", "(ut)"},
                                                 {"FreeHostPorts", "u"},
-                                                {"StuckExecutors", "u"}}));
+                                                {"StuckExecutors", "u"},
+                                                {"DroppedPeers", "a{st}"}}));
   EXPECT_EQ(client_
                 ->CallOn(kPath, kProperties, "Set", "ssv",
                          "org.mountd1.Manager", "Version", "s", "2")

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 //
-// What one connection, and one user, can make mountd hold: bytes and fds of
-// messages that are not finished or not right.
+// Bounds of one connection, and of one user: bytes and fds of messages that are
+// not finished or not right, and answers that are not read.
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <systemd/sd-id128.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <chrono>
 #include <cstddef>
@@ -139,6 +140,21 @@ bool NaiveKeeps(int connections, std::size_t each) {
 
 class PeerBounds : public Peers {
  protected:
+  // Of the property DroppedPeers.
+  std::uint64_t Dropped(const std::string& reason) {
+    const Answer answer =
+        witness_->CallOn("/org/mountd1", "org.freedesktop.DBus.Properties",
+                         "Get", "ss", "org.mountd1.Manager", "DroppedPeers");
+    EXPECT_EQ(answer.signature, "v") << answer.message;
+    const std::size_t at = answer.text.find('"' + reason + '"');
+    const std::size_t digits = answer.text.find_first_of(
+        "0123456789", std::min(at, answer.text.size()));
+    if (digits == std::string::npos) {
+      ADD_FAILURE() << answer.text;
+      return 0;
+    }
+    return std::stoul(answer.text.substr(digits));
+  }
   // What is dropped has everything closed.
   void ExpectDropped(RawSocket& socket) {
     EXPECT_TRUE(socket.AwaitClosed());
@@ -156,6 +172,7 @@ TEST_F(PeerBounds, AMessageOfMoreThanFourMiBEndsItsConnection) {
   EXPECT_TRUE(socket.Write(MarshalCall(1, "ListOwed", "s", "", 100 * kMiB)));
   ExpectDropped(socket);
   EXPECT_LT(ResidentMiB(), before + 16);
+  EXPECT_EQ(Dropped("too-large"), 1U);
 }
 
 TEST_F(PeerBounds, AMessageBelowThatIsAnswered) {
@@ -214,6 +231,7 @@ TEST_F(PeerBounds, AMessageThatIsNotFinishedInTimeEndsItsConnection) {
   EXPECT_LT(written, 5000);
   EXPECT_TRUE(dripping.AwaitClosed());
   EXPECT_TRUE(silent.AwaitClosed());
+  EXPECT_EQ(Dropped("unfinished"), 2U);
   // One that asks for nothing stays.
   EXPECT_TRUE(Eventually([this] { return server().peer_count() == 2; }));
   ASSERT_TRUE(idle.Write(MarshalIntrospect(1)));
@@ -246,6 +264,7 @@ TEST_F(PeerBounds, FdsOfAnUnfinishedMessageAreBounded) {
     EXPECT_LE(OpenFdsOf("mountd-passed"), 253U);
   }
   ExpectDropped(socket);
+  EXPECT_EQ(Dropped("fds"), 1U);
   socket.Close();
   EXPECT_TRUE(Eventually([&] { return OpenFds() <= before; }));
 }
@@ -281,7 +300,49 @@ TEST_F(PeerBounds, FdsOfMalformedMessagesAreClosed) {
   EXPECT_TRUE(Eventually([&] { return OpenFds() <= before; }))
       << OpenFds() - before;
   EXPECT_EQ(OpenFdsOf("mountd-passed"), 0U);
+  EXPECT_GE(Dropped("malformed"), 25U);
   ExpectServed();
+}
+
+// No connection alone has as many answers here as one connection may have.
+TEST_F(PeerBounds, UnreadAnswersOfOneUserAreBoundedTogether) {
+  constexpr std::size_t kConnections = 6;
+  // sd-bus makes room in the socket for some 1,000 of root's answers, and for
+  // some 20 of others: the rest waits in mountd.
+  const std::uint32_t calls_of_one = IsRoot() ? 1500 : 1000;
+  options_.peers.stall_check = std::chrono::hours(1);
+  Begin();
+  std::string calls;
+  for (std::uint32_t serial = 1; serial <= calls_of_one; ++serial) {
+    calls += MarshalIntrospect(serial);
+  }
+  std::vector<RawSocket> deaf;
+  for (std::size_t i = 0; i < kConnections; ++i) {
+    deaf.push_back(ShakenHands());
+  }
+  for (RawSocket& one : deaf) {
+    (void)one.Write(calls);
+  }
+  // 1,024 answers are those of two of them, and the witness stays.
+  EXPECT_TRUE(Eventually([this] { return server().peer_count() <= 1 + 2; }))
+      << server().peer_count();
+  EXPECT_GE(Dropped("unread"), kConnections - 2);
+  ExpectServed();
+}
+
+TEST_F(PeerBounds, ConnectionsThatAreNotTakenAreCounted) {
+  options_.config.limits.peers_per_uid = 3;
+  HandshakeSoonOver();
+  Begin();
+  RawSocket silent(server().socket());
+  EXPECT_TRUE(silent.AwaitClosed());
+  EXPECT_EQ(Dropped("handshake"), 1U);
+  const RawSocket first = ShakenHands();
+  const RawSocket second = ShakenHands();
+  RawSocket third(server().socket());
+  EXPECT_TRUE(third.AwaitClosed());
+  EXPECT_EQ(Dropped("refused"), 1U);
+  EXPECT_EQ(Dropped("unread"), 0U);
 }
 
 // One that names an fd twice, several at once, and of a kind that mountd itself

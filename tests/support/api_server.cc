@@ -97,8 +97,12 @@ ApiServer::ApiServer(const std::string& directory, ApiServerOptions options)
             [this](const OwedSummary& owed) { owed_watch_.Observe(owed); }),
       settler_(*loop_, strands_, volumes_),
       restorer_(*loop_, strands_, volumes_, service_),
-      api_{options_.config.timeouts, service_, operations_, strands_,
-           owed_watch_},
+      api_{options_.config.timeouts,
+           service_,
+           operations_,
+           strands_,
+           owed_watch_,
+           drops_},
       foreign_(std::make_unique<dbus::ForeignFds>(*loop_, CloserInThread())),
       peers_(std::make_unique<dbus::PeerServer>(
           *loop_, api_, *foreign_, options_.config.limits, options_.peers)) {

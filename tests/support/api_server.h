@@ -97,6 +97,7 @@ class ApiServer {
   OwedRetrier owed_;
   VolumeSettler settler_;
   VolumeRestorer restorer_;
+  dbus::PeerDrops drops_;
   const dbus::ApiParts api_;
   std::unique_ptr<dbus::ForeignFds> foreign_;
   std::unique_ptr<dbus::PeerServer> peers_;
