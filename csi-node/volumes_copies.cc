@@ -22,8 +22,8 @@ exec::CopiesPlan Volumes::CopiesOf(const VolumeRecord& volume,
   return plan;
 }
 
-// Of a volume that others use, too, theirs cannot be told from what is to go:
-// then only the allocation's own processes are asked.
+// Asks only the allocation's own processes if others use the volume too,
+// because nothing tells a copy of theirs from a copy of the allocation's.
 Result<void> Volumes::CheckBefore(const VolumeRecord& volume,
                                   const Leaving& leaving,
                                   PublicationRecord* publication) {

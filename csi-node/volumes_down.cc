@@ -154,10 +154,10 @@ Result<void> Volumes::CallUnstage(const VolumeRecord& volume,
 
 // ---- While the plugin is away, or tasks have copies ----
 
-// What the plugin mounted for this allocation is detached without it, so that
-// the allocation can go; the plugin hears of it when it is back. While tasks
-// have copies it stays: it says which file system theirs are of, and the plugin
-// must not detach what they write to.
+// Detaches the plugin's mount for this allocation without the plugin, so that
+// the allocation can go; the plugin hears of it when the plugin is back. Leaves
+// the mount while tasks have copies: the mount says which file system they are
+// copies of, and the plugin must not detach a volume that tasks write to.
 Result<void> Volumes::Depart(const PublicationRecord& publication,
                              const VolumeRecord& volume, Target target,
                              std::uint64_t cgroup, const Error& why) {

@@ -18,7 +18,7 @@ int ErrnoOf(const nlmsgerr& error) {
   return error.error <= 0 && error.error >= -kMaxErrno ? -error.error : EBADMSG;
 }
 
-// What a dump that was cut short ended with: netlink_dump_done of the kernel's.
+// Reads the errno of a dump that the kernel cut short (netlink_dump_done).
 int ErrnoOfDump(std::span<const std::byte> done) {
   nlmsgerr error{};
   if (done.size() < sizeof(error.error)) {

@@ -41,7 +41,7 @@ bool IsWithin(const std::string& path, const std::string& top) {
   return top == "/" || paths::IsAtOrBelow(path, top);
 }
 
-// What copies are looked for of.
+// A file system whose copies the search looks for.
 struct Wanted {
   std::uint64_t device = 0;
   std::uint64_t node = 0;
@@ -559,7 +559,7 @@ const std::set<std::uint64_t>& CopySearch::FollowersOf(std::uint64_t group) {
   return all;
 }
 
-// What is mounted, and at which place of what file system it is attached.
+// Names the mount, and the place of the file system that the mount is on.
 std::string CopySearch::KeyOf(const MountFacts& mount,
                               const MountFacts& parent) {
   const std::string place = PlaceOf(mount, parent);
@@ -630,10 +630,10 @@ void CopySearch::TellMounts(const Space& space) {
   }
 }
 
-// What of a volume somebody has mounted beside mountd's, where mountd's are.
-// All who are there have it, but only the cgroup's processes are told: a plugin
-// that runs on the host has its own mounts there, from which it serves the
-// volume, and these look the same as a copy that root has made.
+// Tells mounts of a volume beside mountd's own, in mountd's mount namespace.
+// Every process there has them, but only the cgroup's processes are told: a
+// plugin that runs on the host has mounts there, from which the plugin serves
+// the volume, and these look the same as a copy that root has made.
 void CopySearch::TellOwnMounts() {
   for (const MountFacts& mount : own_.seen.mounts) {
     for (const Wanted& wanted : wanted_) {

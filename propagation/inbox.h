@@ -13,7 +13,7 @@
 // one; which of the two it is its mode tells.
 namespace mountd::propagation {
 
-// Who gets this far is told by the allocation's directory.
+// The allocation's directory says who gets as far as an inbox.
 inline constexpr unsigned kTaskMode = 0711;   // goes with its last mount
 inline constexpr unsigned kInboxMode = 0755;  // stays; tasks may list it
 

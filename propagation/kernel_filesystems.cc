@@ -14,7 +14,7 @@ namespace {
 using exec::FileFacts;
 using exec::Named;
 
-// Of more sources than a node has; a forgotten one is looked at anew.
+// More sources than a node has. A source that is forgotten is read again.
 constexpr std::size_t kMaxSources = 4096;
 
 // As mount(2) names them. A clone of an autofs would have tasks wait for a
@@ -138,7 +138,7 @@ Result<void> CheckBelow(const Context& context, const Source& source,
   return CheckAll(mounts, root, object);
 }
 
-// What was cloned with it is newer than it.
+// Looks at mounts that are newer than the clone: those that came with it.
 Result<void> CheckClone(const Context& context, std::uint64_t clone_id,
                         const CloneSpec& spec) {
   if (spec.propagation == exec::Propagation::kBidirectional) {

@@ -82,8 +82,8 @@ Result<void> Store::RecoverImage(VolumeRecord* record) {
   return Ok();
 }
 
-// What the device is bound to is not asked: its task may have bound it to a
-// file that never answers.
+// Asks nothing of the file that the device is bound to, because a task may have
+// bound the device to a file that never answers.
 Result<void> Store::RecoverDevice(VolumeRecord* record) {
   const int number = record->loop_number();
   if (number == 0 || record->releasing()) {

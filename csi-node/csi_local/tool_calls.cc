@@ -54,7 +54,7 @@ constexpr ToolCalls kToolMay = {
 
 constexpr std::uint64_t kMakesFile = O_CREAT | (O_TMPFILE & ~O_DIRECTORY);
 
-// Of a regular file: where its extents are, and its block size.
+// They tell of a regular file its extents, its block size and its flags.
 constexpr std::initializer_list<unsigned long> kToolIoctls = {
     FS_IOC_FIEMAP, FIGETBSZ, FS_IOC_GETFLAGS, FS_IOC_FSGETXATTR};
 

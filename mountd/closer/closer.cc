@@ -18,7 +18,7 @@
 namespace mountd::closer {
 namespace {
 
-// Of what belongs to no user: the backlog of the listening socket, above all.
+// The owner of fds of no user: above all the backlog of the listening socket.
 constexpr std::uint64_t kNobody = UINT64_MAX;
 
 template <typename T>

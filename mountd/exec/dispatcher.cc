@@ -286,7 +286,7 @@ Result<void> Dispatcher::CarryPlugin(const Request& request, Answer* answer,
   }
 }
 
-// What a plan's pidfd is of is looked at on the host's side.
+// Looks at the process of a plan's pidfd on the host's side.
 Result<netns::KeptSockets> Dispatcher::KeptSocketsOf(const Request& request,
                                                      const Fds& fds) {
   netns::KeptSockets kept;

@@ -75,7 +75,7 @@ struct CallInfo {
   std::string given{};  // the secrets' values and the mount flags
 };
 
-// What a careless plugin quotes in an error.
+// Text that a careless plugin quotes in an error.
 template <typename Request>
 std::string Given(const Request& request) {
   std::string text;

@@ -155,7 +155,7 @@ TEST_P(Callers, TheSameCallOfAnotherUserIsNotJoined) {
 
 MOUNTD_ON_BOTH_TRANSPORTS(Errors);
 
-// What SECURITY.md says that a user learns of the others.
+// SECURITY.md lists all that a user learns of other users.
 class OtherUsers : public BothTransports {};
 
 TEST_P(OtherUsers, AreKnownByNumbersAlone) {

@@ -43,7 +43,7 @@ void CheckWords(std::string_view text) {
   }
 }
 
-// Of each name one member is left, and to read it again changes nothing.
+// One member of each name is left, and reading the text again changes nothing.
 void CheckNames(const cni::Json& value) {
   if (value.is_object()) {
     std::set<std::string> names;

@@ -219,8 +219,8 @@ TEST_F(FlagAttacks, TheKernelsFileSystemsBelowASourceGoByTheirTypes) {
   }
 }
 
-// Of a directory that is no mount, as a plugin publishes it, and of a volume
-// that is swapped for another.
+// A directory that is no mount, as a plugin publishes it, and a volume that is
+// swapped for another.
 TEST_F(FlagAttacks, TheKernelsFileSystemsBelowAPublishedVolumeAreNotCloned) {
   ASSERT_EQ(ErrorOf(Call(
                 PlanKind::kPreparePlugin,
@@ -426,8 +426,8 @@ TEST_F(FlagAttacks, APinnedMountNamespaceBelowASourceIsNamed) {
   Unmount(pin);
 }
 
-// What came into an inbox by propagation, as a task that follows the host has
-// it, is not handed out.
+// mountd hands out no mount that came into an inbox by propagation, as a task
+// that follows the host has it.
 TEST_F(FlagAttacks, TheKernelsFileSystemsInAnInboxAreNotHandedOut) {
   const auto task = [](PlanBody* body) {
     body->task = {exec::ToWire("web"), exec::ToWire("app")};
@@ -449,7 +449,7 @@ TEST_F(FlagAttacks, TheKernelsFileSystemsInAnInboxAreNotHandedOut) {
   EXPECT_EQ(ErrorOf(Detach(reply.body.mount.mount_id)), "");
 }
 
-// Of a detached one there is the source's own mount alone.
+// A detached tree is the source's own mount alone.
 TEST_F(FlagAttacks, ADetachedTreeHasNoneOfTheMountsBelow) {
   ASSERT_TRUE(MountAt(std::string(kChroot) + "/proc", "proc"));
   EXPECT_EQ(ErrorOf(Call(PlanKind::kOpenTree,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 //
-// Who has a copy of a mount that its unmount does not take from him.
+// Copies of a mount that its unmount does not take from a process.
 #include <sched.h>
 #include <sys/mount.h>
 #include <sys/stat.h>
@@ -84,7 +84,7 @@ TEST_F(Copies, AreTheCgroupsOwnWhereOthersMayHaveThemToo) {
   EXPECT_EQ(Found(HolderScope::kNode).count, 0U);
 }
 
-// Whose copy it is then, nothing tells.
+// Nothing tells then whose copy it is.
 TEST_F(Copies, AreNobodysWhileAnotherTaskHasAMountOfTheSame) {
   Spawn("web", BindPrivately);
   ASSERT_EQ(Found().count, 1U);

@@ -96,7 +96,7 @@ TEST_F(NetworkPorts, AnyAddressOfOneFamilyIsNoneOfTheOther) {
   EXPECT_EQ(AnswersAt(all, 18081), "2001:db8::1 fd88::1");
 }
 
-// Which errno a connection ends with: EINPROGRESS if it has no end in time.
+// Returns the errno of a connection; EINPROGRESS if it has no end in time.
 int ConnectTo(const std::string& address, std::uint16_t port, int timeout_ms) {
   const UniqueFd fd(
       ::socket(AF_INET6, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));

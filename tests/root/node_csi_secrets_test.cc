@@ -73,9 +73,9 @@ pid_t PidOf(const UniqueFd& pidfd) {
   return -1;
 }
 
-// What is around the text in this part of a process's memory, "" if it is not
-// there; in chunks that overlap, as reserved memory is larger than what is
-// there.
+// Returns the bytes around the text in this part of a process's memory, "" if
+// the text is not there. Reads chunks that overlap, because reserved memory is
+// larger than the memory in use.
 std::string FindInRange(int memory, unsigned long begin, unsigned long end,
                         const std::string& text) {
   constexpr std::size_t kChunk = std::size_t{1} << 20U;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 //
-// What mountd tells of a volume that died with its plugin: as messages on the
-// socket and on the system bus, to who has the volume, and to nobody else.
+// Signals of a volume that died with its plugin: mountd sends them, on the
+// socket and on the system bus, to the user of the volume, and to nobody else.
 #include <sys/mount.h>
 
 #include <filesystem>

@@ -181,7 +181,7 @@ TEST_F(NodeRelease, AnUnpublishThatIgnoresTasksIsOwedToo) {
   EXPECT_TRUE(BecomesDetached());
 }
 
-// What is in an inbox goes for the task as well, and is no copy.
+// A mount in an inbox goes for the task as well, so it is no copy.
 TEST_F(NodeRelease, WhatGoesByPropagationIsNoCopy) {
   const std::string path = PublishOne(false);
   ASSERT_EQ(MessageOf(client_->BindMount(

@@ -57,7 +57,7 @@ const std::vector<cap_value_t> kExecutorCapabilities = {
     CAP_SYS_ADMIN, CAP_NET_ADMIN, CAP_DAC_READ_SEARCH, CAP_CHOWN,
     CAP_SETUID,    CAP_SETGID,    CAP_SYS_PTRACE,      CAP_SYS_CHROOT};
 
-// Of mountd-closer, a DynamicUser= of systemd's.
+// mountd-closer's account, in place of systemd's DynamicUser=.
 constexpr Account kNobody{65534, 65534};
 
 struct Options {

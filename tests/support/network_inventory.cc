@@ -148,7 +148,7 @@ void AddRoutes(std::set<std::string>* items) {
   });
 }
 
-// Of whatever family, without their times and flags.
+// Addresses of every family, without their times and flags.
 void AddAddresses(std::set<std::string>* items) {
   Dump(NETLINK_ROUTE, RTM_GETADDR, ifaddrmsg{},
        [items](std::string_view message) {

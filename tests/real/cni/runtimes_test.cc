@@ -192,7 +192,7 @@ TEST_F(CniClients, GoCniHasPortsAndDns) {
 
 // ---- Documents, read by Go and by us ----
 
-// What Go's struct would print of it.
+// Prints the document as Go's struct would.
 Json AsGoPrints(const Json& document) {
   const auto text = [](const Json& object, const char* key) {
     return cni::FindText(object, key).value_or("");

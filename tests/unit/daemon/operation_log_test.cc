@@ -46,7 +46,7 @@ std::map<std::string, std::string> FieldsOf(const OperationSummary& summary) {
   return fields;
 }
 
-// What is written where there is no journal, at this level.
+// Returns what is written at this level where there is no journal.
 std::string Logged(const std::function<void()>& log_something,
                    spdlog::level::level_enum level) {
   std::ostringstream out;

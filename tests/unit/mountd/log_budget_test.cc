@@ -55,7 +55,7 @@ TEST_F(LogBudgetTest, OneUserDoesNotHideAnother) {
   EXPECT_EQ(Logged(2, 3), 3);
 }
 
-// Who has subordinate ids has many users.
+// A user who has subordinate ids is many users.
 TEST_F(LogBudgetTest, AllTogetherAreBoundedInLinesAndInMemory) {
   int logged = 0;
   for (std::uint32_t uid = 100'000; uid < 165'536; ++uid) {

@@ -108,8 +108,8 @@ TEST_F(NetworkRoomTest, WhatIsThereCountsWhateverTheLimitIs) {
   EXPECT_EQ(Take(kUser, Record("d")), "Ok");
 }
 
-// Of a whole core: the limit is named before anything is made, and counts what
-// was there before a restart.
+// A whole core names the limit before it makes anything, and counts networks
+// from before a restart.
 TEST(NetworkRoomOfCore, TheLimitOutlivesARestart) {
   Config config = Core::DefaultConfig();
   config.limits.namespaces_per_uid = 2;
@@ -148,8 +148,8 @@ TEST(NetworkRoomOfCore, TheLimitOutlivesARestart) {
   EXPECT_EQ(set_up("d"), "Ok");
 }
 
-// What SECURITY.md says of the base: by the limits that are shipped, several
-// users have room in it for all they can have.
+// SECURITY.md says of the base: by the limits that are shipped, several users
+// have room in it for all they can have.
 TEST(NetworkRoomOfCore, SeveralUsersFitIntoTheBase) {
   const LimitsConfig limits;
   EXPECT_LE(5 * limits.network_file_bytes_per_uid, propagation::kBaseBytes);

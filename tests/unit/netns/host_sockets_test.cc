@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 //
-// What the kernel's tables of sockets say; what they say of real sockets is in
-// tests/root.
+// The kernel's tables of sockets, as text; tests/root reads the tables of real
+// sockets.
 #include "netns/host_sockets.h"
 
 #include <gtest/gtest.h>
@@ -48,7 +48,7 @@ TEST(HostSocketTables, OfIpv6TellNotWhichHearIpv4) {
   EXPECT_EQ(ToString(of("0000000000000000FFFF00000100007F")), "127.0.0.1");
 }
 
-// What is not understood may be somebody's who listens.
+// A line that is not understood may be a listening socket's.
 TEST(HostSocketTables, ALineThatIsNoSocketsIsAnError) {
   for (const char* line :
        {"   0: 0100007F:1F90", "   0: 0100007F 00000000:0000 0A",
