@@ -48,12 +48,27 @@ bool MayStand(std::uint32_t code) {
          !is_between(0x2066, 0x2069);
 }
 
+// How many of the first bytes are printable ASCII: nearly all of most lines.
+std::size_t PlainBytes(std::string_view text) {
+  const auto* const end = std::find_if(
+      text.begin(), text.end(),
+      [](unsigned char byte) { return byte < 0x20 || byte >= 0x7F; });
+  return static_cast<std::size_t>(end - text.begin());
+}
+
 }  // namespace
 
 std::string OnOneLine(std::string_view text) {
   std::string line;
   line.reserve(std::min(text.size(), kMaxLogLine));
   while (!text.empty()) {
+    const std::size_t plain =
+        std::min(PlainBytes(text), kMaxLogLine - line.size());
+    line.append(text.substr(0, plain));
+    text.remove_prefix(plain);
+    if (text.empty()) {
+      break;
+    }
     const Character next = FirstOf(text);
     const bool stands = MayStand(next.code);
     if (line.size() + (stands ? next.size : 1) > kMaxLogLine) {
