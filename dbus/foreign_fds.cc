@@ -241,14 +241,19 @@ Result<closer::Incoming, int> ForeignFds::Ask(const Request& request,
   return incoming;
 }
 
+// Closes the fds of an answer that nobody waits for. False: it is not there.
+bool ForeignFds::TakeLate(int connection) {
+  Reply reply;
+  const Result<closer::Incoming, int> answer =
+      closer::Receive(connection, std::as_writable_bytes(std::span(&reply, 1)),
+                      bytes_, MSG_DONTWAIT);
+  return answer || answer.error() != EAGAIN;
+}
+
 void ForeignFds::AwaitLate(std::uint64_t serial) {
   const std::lock_guard lock(mutex_);
   const auto late = late_.find(serial);
-  Reply reply;
-  const Result<closer::Incoming, int> ignored = closer::Receive(
-      late->second.connection.get(),
-      std::as_writable_bytes(std::span(&reply, 1)), bytes_, MSG_DONTWAIT);
-  if (ignored || ignored.error() != EAGAIN) {
+  if (TakeLate(late->second.connection.get())) {
     SendRequest(late->second.connection.get(), RequestFor(Kind::kRetire, 0));
     late_.erase(late);
   }
@@ -292,23 +297,22 @@ std::uint64_t ForeignFds::Hold(int socket, std::uint64_t owner) {
   return id;
 }
 
-void ForeignFds::BeforeClose(std::uint64_t id) {
+void ForeignFds::Close(std::uint64_t id, UniqueFd socket) {
   const std::lock_guard lock(mutex_);
-  const auto held = held_.find(id);
-  if (held == held_.end() || Connect()) {
-    return;
-  }
-  held->second.fd = ::fcntl(held->second.fd, F_DUPFD_CLOEXEC, 3);
-  held->second.is_left = held->second.fd >= 0;
+  Connect();
+  CloseHeld(id, std::move(socket));
 }
 
-void ForeignFds::Drop(std::uint64_t id) {
-  const std::lock_guard lock(mutex_);
+void ForeignFds::CloseHeld(std::uint64_t id, UniqueFd fd) {
   const auto held = held_.find(id);
-  if (held != held_.end() && !held->second.is_left) {
-    held_.erase(held);
-    SendDrop(id);
+  if (!IsConnected()) {
+    held->second.fd = fd.release();
+    held->second.is_left = true;
+    return;
   }
+  fd.reset();
+  held_.erase(held);
+  SendDrop(id);
 }
 
 void ForeignFds::SendDrop(std::uint64_t id) {
@@ -321,23 +325,12 @@ void ForeignFds::SendDrop(std::uint64_t id) {
 // what has these numbers.
 void ForeignFds::LetGo(std::uint64_t id, UniqueFd fd) {
   const std::lock_guard lock(mutex_);
-  const auto held = held_.find(id);
-  if (held == held_.end()) {
-    return;
-  }
-  const auto of_owner = fds_of_.find(held->second.owner);
+  const auto of_owner = fds_of_.find(held_.at(id).owner);
   if (of_owner != fds_of_.end() && --of_owner->second == 0) {
     fds_of_.erase(of_owner);
   }
   --fds_;
-  if (!IsConnected()) {
-    held->second.fd = fd.release();
-    held->second.is_left = true;
-    return;
-  }
-  fd.reset();
-  held_.erase(held);
-  SendDrop(id);
+  CloseHeld(id, std::move(fd));
 }
 
 Result<ForeignFds::Received, int> ForeignFds::Receive(

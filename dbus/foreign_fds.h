@@ -76,9 +76,9 @@ class ForeignFds {
   // Has mountd-closer hold this socket: its id.
   std::uint64_t Hold(int socket, std::uint64_t owner);
 
-  // Before the caller closes what it was given with this id, and after it.
-  void BeforeClose(std::uint64_t id);
-  void Drop(std::uint64_t id);
+  // Closes the socket that has this id; later, without a mountd-closer. Until
+  // then its number is this socket's.
+  void Close(std::uint64_t id, UniqueFd socket);
 
   struct Received {
     std::size_t size = 0;  // 0: the peer has closed
@@ -120,7 +120,9 @@ class ForeignFds {
 
   void LookAtCloser();
   void AwaitLate(std::uint64_t serial);
+  bool TakeLate(int connection);
   void LetGo(std::uint64_t id, UniqueFd fd);
+  void CloseHeld(std::uint64_t id, UniqueFd fd);  // with mutex_
 
   EventLoop& loop_;
   const Connector connect_;

@@ -2,7 +2,6 @@
 #include "dbus/inbound.h"
 
 #include <fcntl.h>
-#include <spdlog/spdlog.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -10,6 +9,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cstdlib>
 #include <cstring>
 #include <map>
 #include <unordered_map>
@@ -29,6 +29,7 @@ struct LoopState {
   std::vector<std::uint64_t> taken;             // of passed
   std::map<std::uint64_t, std::size_t> claims;  // bytes, by owner
   EventLoop* loop = nullptr;
+  Inbound* awaits_array = nullptr;
 };
 
 // Null after the thread's end has destroyed the state, because sd-bus may read
@@ -70,8 +71,21 @@ Inbound* FindInbound(int socket) {
   if (t_state == nullptr) {
     return nullptr;
   }
+  t_state->awaits_array = nullptr;
   const auto found = t_state->inbounds.find(socket);
-  return found == t_state->inbounds.end() ? nullptr : found->second;
+  return found != t_state->inbounds.end() && found->second->IsThatOf(socket)
+             ? found->second
+             : nullptr;
+}
+
+// sd-bus asks for room for all fds of a message right after the read.
+void NoteArray(void* array, std::size_t count, std::size_t size) {
+  Inbound* const inbound = t_state == nullptr
+                               ? nullptr
+                               : std::exchange(t_state->awaits_array, nullptr);
+  if (inbound != nullptr && size == sizeof(int) && count == inbound->fds()) {
+    inbound->SetArray(array);
+  }
 }
 
 // Kept until this call is decoded: its message may name one fd twice. Whoever
@@ -95,33 +109,38 @@ std::shared_ptr<UniqueFd> TakePassed(int fd) {
 }
 
 Inbound::Inbound(ForeignFds& foreign, PeerDrops& drops, std::uint64_t id,
-                 std::uint64_t owner, int socket, Kind kind)
+                 std::uint64_t owner, UniqueFd socket, Kind kind)
     : foreign_(foreign),
       drops_(drops),
       id_(id),
       owner_(owner),
-      socket_(socket),
+      socket_(std::move(socket)),
+      inode_(InodeOf(socket_.get())),
       kind_(kind) {
-  State().inbounds[socket] = this;
   State().loop = &foreign.loop();
 }
 
 Inbound::~Inbound() {
   LoopState& state = State();
-  const auto found = state.inbounds.find(socket_);
+  const auto found = state.inbounds.find(number_);
   if (found != state.inbounds.end() && found->second == this) {
     state.inbounds.erase(found);
+  }
+  if (state.awaits_array == this) {
+    state.awaits_array = nullptr;
   }
   CloseLost();
   MessageSeen();
   Forget(0);
-  foreign_.Drop(id_);
+  foreign_.Close(id_, std::move(socket_));
 }
 
-void Inbound::BeforeClose() {
-  State().inbounds.erase(socket_);
-  foreign_.BeforeClose(id_);
+void Inbound::SetNumber(int number) {
+  number_ = number;
+  State().inbounds[number] = this;
 }
+
+bool Inbound::IsThatOf(int number) const { return InodeOf(number) == inode_; }
 
 // sd-bus makes a message of its own of the end of a connection: it was not
 // sent, and what was malformed before it stays so.
@@ -151,7 +170,7 @@ ssize_t Inbound::Receive(msghdr* message, int flags) {
     return -1;
   }
   const std::size_t size = message->msg_iov->iov_len;
-  if (ended_ || Refuses(size)) {
+  if (!why_ended_.empty() || Refuses(size)) {
     errno = ECONNRESET;
     return -1;
   }
@@ -194,10 +213,10 @@ bool Inbound::Refuses(std::size_t asked) {
   return false;
 }
 
-ssize_t Inbound::End(PeerDrop why, const std::string& text) {
-  if (!std::exchange(ended_, true)) {
-    drops_.Count(why);
-    spdlog::warn("peer of uid {} dropped: {}", owner_, text);
+ssize_t Inbound::End(PeerDrop kind, std::string why) {
+  if (why_ended_.empty()) {
+    drops_.Count(kind);
+    why_ended_ = std::move(why);
   }
   errno = ECONNRESET;
   return -1;
@@ -212,7 +231,7 @@ ssize_t Inbound::Read(std::byte* into, std::size_t size, msghdr* message) {
   const bool is_large = size > peeked_.size();
   bool has_fds = false;
   const ssize_t peeked =
-      RawReceive(socket_, is_large ? into : peeked_.data(),
+      RawReceive(socket_.get(), is_large ? into : peeked_.data(),
                  is_large ? size : peeked_.size(), MSG_PEEK, &has_fds);
   if (has_fds) {
     return ReadWithFds(into, size, message);
@@ -223,7 +242,7 @@ ssize_t Inbound::Read(std::byte* into, std::size_t size, msghdr* message) {
   }
   if (is_large) {
     // They are there already; this takes them from the queue.
-    return RawReceive(socket_, into, static_cast<std::size_t>(peeked), 0,
+    return RawReceive(socket_.get(), into, static_cast<std::size_t>(peeked), 0,
                       &has_fds);
   }
   ahead_ = static_cast<std::size_t>(peeked);
@@ -249,7 +268,7 @@ void Inbound::Consume(std::size_t size) const {
   while (size > 0) {
     bool has_fds = false;
     const ssize_t taken =
-        RawReceive(socket_, ignored.data(), size, 0, &has_fds);
+        RawReceive(socket_.get(), ignored.data(), size, 0, &has_fds);
     if (taken <= 0) {
       return;
     }
@@ -266,14 +285,14 @@ ssize_t Inbound::ReadWithFds(std::byte* into, std::size_t size,
       errno = EAGAIN;
       return -1;
     }
+    is_over_quota_ = received.error() == EDQUOT;
     return End(PeerDrop::kFds,
-               received.error() == EDQUOT
-                   ? "its user has too many file descriptors here"
-                   : "its file descriptors cannot be received");
+               is_over_quota_ ? "its user has too many file descriptors here"
+                              : "its file descriptors cannot be received");
   }
   if (kind_ == Kind::kPeer &&
-      placeholders_.size() + received->fds.size() > closer::kMostFds) {
-    return End(PeerDrop::kFds, "more file descriptors than any message has");
+      placeholders_.size() + received->fds.size() > kMostFds) {
+    return End(PeerDrop::kFds, "more file descriptors than any method takes");
   }
   if (!PutPlaceholders(std::move(received->fds), message)) {
     return End(PeerDrop::kFds, "no room for its file descriptors");
@@ -322,6 +341,9 @@ bool Inbound::PutPlaceholders(std::vector<std::shared_ptr<UniqueFd>> fds,
   header->cmsg_type = SCM_RIGHTS;
   header->cmsg_len = CMSG_LEN(bytes);
   std::memcpy(CMSG_DATA(header), numbers.data(), bytes);
+  if (kind_ == Kind::kPeer) {
+    State().awaits_array = this;
+  }
   return true;
 }
 
@@ -339,6 +361,7 @@ void Inbound::MessageSeen() {
     delivered_.push_back(one.inode);
   }
   placeholders_.clear();
+  array_ = nullptr;
 }
 
 void Inbound::Forget(std::size_t most) {
@@ -357,14 +380,22 @@ bool Inbound::HasLost() const {
                      });
 }
 
-// sd-bus has lost those of malformed messages. An inode is one placeholder's
-// alone, so a number that still shows it still is what it was. Those of an
-// unfinished message are sd-bus's, which closes them with the connection.
+// sd-bus has lost those of a malformed message, after which nothing was read.
+// An inode is one placeholder's alone, so a number that still shows it still is
+// what it was: and a libsystemd that closed it would have freed the array, too.
+// Those of an unfinished message are sd-bus's, which closes them with the
+// connection.
 void Inbound::CloseLost() {
+  bool are_all_lost = !placeholders_.empty();
   for (const Placeholder& one : placeholders_) {
     if (one.message < framing_.complete() && InodeOf(one.number) == one.inode) {
       ::close(one.number);
+    } else {
+      are_all_lost = false;
     }
+  }
+  if (are_all_lost) {
+    ::free(std::exchange(array_, nullptr));
   }
 }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 #include "dbus/peer.h"
 
+#include <fcntl.h>
 #include <sdbus-c++/IConnection.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
@@ -100,9 +101,9 @@ Peer::Peer(EventLoop& loop, const ApiParts& parts, ForeignFds& foreign,
       queued_of_(std::move(queued_of)),
       on_drop_(std::move(on_drop)),
       inbound_(foreign, parts.drops, accepted.id, caller_.uid,
-               accepted.socket.get(), Inbound::Kind::kPeer),
+               std::move(accepted.socket), Inbound::Kind::kPeer),
       plugins_(parts.service, *this) {
-  Start(std::move(accepted.socket));
+  Start();
 }
 
 // Closing before destroying: a flush to a peer that does not read would block
@@ -113,7 +114,6 @@ Peer::~Peer() {
   sd_bus_slot_unref(filter_);
   sd_bus_slot_unref(disconnected_);
   plugins_.Remove();
-  inbound_.BeforeClose();
   if (connection_ != nullptr) {
     sd_bus_detach_event(bus_);
     sd_bus_close(bus_);
@@ -125,10 +125,12 @@ Peer::~Peer() {
   }
 }
 
-void Peer::Start(UniqueFd socket) {
+void Peer::Start() {
   sd_id128_t id = {};
+  UniqueFd socket(::fcntl(inbound_.socket(), F_DUPFD_CLOEXEC, 3));
   const int fd = socket.get();
-  if (sd_id128_randomize(&id) < 0 || sd_bus_new(&bus_) < 0 ||
+  inbound_.SetNumber(fd);
+  if (fd < 0 || sd_id128_randomize(&id) < 0 || sd_bus_new(&bus_) < 0 ||
       inbound_.Watch(bus_) < 0 || sd_bus_set_fd(bus_, fd, fd) < 0) {
     Drop();
     return;
@@ -138,7 +140,8 @@ void Peer::Start(UniqueFd socket) {
     Drop();
     return;
   }
-  handshake_ = loop_.WatchFd(fd, EPOLLIN, [this](std::uint32_t) { Step(); });
+  handshake_ = loop_.WatchFd(inbound_.socket(), EPOLLIN,
+                             [this](std::uint32_t) { Step(); });
   if (handshake_ == nullptr) {
     Drop();
     return;

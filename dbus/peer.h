@@ -49,6 +49,8 @@ class Peer final : public CallerSource {
   // all connections of its user together.
   bool stalled() const;
   std::uint64_t queued() const;
+  // Inbound::why_ended.
+  const std::string& why_ended() const { return inbound_.why_ended(); }
   // Inbound::LookAtUnfinished.
   int LookAtUnfinished() { return inbound_.LookAtUnfinished(); }
   // Counts the reason and asks to be dropped; once.
@@ -61,7 +63,7 @@ class Peer final : public CallerSource {
   void Unsubscribe(const sdbus::Message& message) override;
 
  private:
-  void Start(UniqueFd socket);
+  void Start();
   void Step();
   void Promote();
   void ServeBuffered(int most);

@@ -17,6 +17,7 @@ constexpr std::chrono::milliseconds kNoFdsPause{100};
 // Fds of one user that wait to be closed. Each sticks, or waits behind some
 // that stick: a close(2) that does not takes microseconds.
 constexpr std::size_t kMostPending = 64;
+constexpr std::uint32_t kNobody = UINT32_MAX;
 
 }  // namespace
 
@@ -58,7 +59,9 @@ void PeerServer::Accept() {
   if (error == EMFILE || error == ENFILE || error == ENOMEM ||
       error == ENOTCONN) {
     // Level-triggered: without a pause this would be a busy loop.
-    spdlog::warn("accept on the peer socket: {}", strerrorname_np(error));
+    if (MayLog(kNobody)) {
+      spdlog::warn("accept on the peer socket: {}", strerrorname_np(error));
+    }
     source_->SetEvents(0);
     loop_.After(kNoFdsPause, [this] {
       if (source_ != nullptr) {
@@ -122,15 +125,13 @@ bool PeerServer::Admits(const Caller& caller, std::size_t pending) {
 // mountd-closer has what came by it, and closes that after us.
 void PeerServer::Refuse(ForeignFds::Accepted accepted) {
   parts_.drops.Count(PeerDrop::kRefused);
-  foreign_.BeforeClose(accepted.id);
-  accepted.socket.reset();
-  foreign_.Drop(accepted.id);
+  foreign_.Close(accepted.id, std::move(accepted.socket));
 }
 
 void PeerServer::AcceptOne(ForeignFds::Accepted accepted) {
   Result<Caller> caller = PeerCaller(accepted.socket.get());
   if (!caller) {
-    if (MayLog(UINT32_MAX)) {  // nobody's id
+    if (MayLog(kNobody)) {
       spdlog::warn("peer refused: {}", caller.error().Message());
     }
     Refuse(std::move(accepted));
@@ -170,7 +171,14 @@ std::uint64_t PeerServer::QueuedOf(uid_t uid) const {
 
 // Posted: the peer may be in the middle of a callback of its own.
 void PeerServer::DropLater(std::uint64_t serial) {
-  loop_.Post([this, serial] { peers_.erase(serial); });
+  loop_.Post([this, serial] {
+    const auto dropped = peers_.extract(serial);
+    if (!dropped.empty() && !dropped.mapped()->why_ended().empty() &&
+        MayLog(dropped.mapped()->caller().uid)) {
+      spdlog::warn("peer of uid {} dropped: {}", dropped.mapped()->caller().uid,
+                   dropped.mapped()->why_ended());
+    }
+  });
 }
 
 void PeerServer::LookAtPeers() {

@@ -6,6 +6,9 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <cerrno>
+#include <cstdlib>
+
 #include "dbus/inbound.h"
 
 namespace mountd::dbus {
@@ -23,4 +26,16 @@ extern "C" ssize_t recvmsg(int socket, msghdr* message, int flags) {
   mountd::dbus::Inbound* const inbound = mountd::dbus::FindInbound(socket);
   return inbound != nullptr ? inbound->Receive(message, flags)
                             : syscall(SYS_recvmsg, socket, message, flags);
+}
+
+extern "C" void* reallocarray(void* array, std::size_t count,
+                              std::size_t size) noexcept {
+  std::size_t bytes = 0;
+  if (__builtin_mul_overflow(count, size, &bytes)) {
+    errno = ENOMEM;
+    return nullptr;
+  }
+  void* const made = std::realloc(array, bytes);
+  mountd::dbus::NoteArray(made, count, size);
+  return made;
 }

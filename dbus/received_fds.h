@@ -8,6 +8,9 @@
 // unkillably, for its server. So recvmsg(2) is defined here for all that this
 // program links, libsystemd above all: of a socket that has an Inbound no fd is
 // received but by mountd-closer.
+//
+// reallocarray(3) is defined here, too, because sd-bus loses the array of a
+// malformed message's fds (Inbound), and tells nobody where it is.
 namespace mountd::dbus {
 
 // Internal unless it is this recvmsg(2) that other libraries find. To be called

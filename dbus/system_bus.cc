@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 #include "dbus/system_bus.h"
 
+#include <fcntl.h>
 #include <grp.h>
 #include <pwd.h>
 #include <sdbus-c++/IConnection.h>
@@ -11,6 +12,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cstdlib>
 #include <utility>
 #include <vector>
 
@@ -25,6 +27,7 @@ constexpr std::uint64_t kBusTimeUs = 2'000'000;
 constexpr std::uint32_t kPrimaryOwner = 1;  // RequestName's answer
 constexpr std::size_t kMaxRememberedCallers = 1024;
 constexpr std::size_t kMaxSubscriptionsOfUser = 64;
+constexpr std::chrono::seconds kTimeWithoutFds{60};
 
 Error BusError(int negative_errno, const char* op) {
   return ErrnoError(-negative_errno, op, "system bus");
@@ -53,6 +56,31 @@ void AddGroups(Caller& caller) {
   caller.groups.assign(groups.begin(), groups.end());
 }
 
+// Like sd_bus_open_system(3), but the bus daemon refuses its senders to send
+// fds here.
+int OpenWithoutFds(sd_bus** bus) {
+  const char* const address = ::secure_getenv("DBUS_SYSTEM_BUS_ADDRESS");
+  int status = sd_bus_new(bus);
+  if (status >= 0) {
+    status = sd_bus_set_address(
+        *bus,
+        address != nullptr ? address : "unix:path=/run/dbus/system_bus_socket");
+  }
+  if (status >= 0) {
+    status = sd_bus_set_bus_client(*bus, 1);
+  }
+  if (status >= 0) {
+    status = sd_bus_negotiate_fds(*bus, 0);
+  }
+  if (status >= 0) {
+    status = sd_bus_start(*bus);
+  }
+  if (status < 0) {
+    *bus = sd_bus_unref(*bus);
+  }
+  return status;
+}
+
 }  // namespace
 
 SystemBus::SystemBus(EventLoop& loop, const ApiParts& parts,
@@ -66,18 +94,28 @@ SystemBus::SystemBus(EventLoop& loop, const ApiParts& parts,
 SystemBus::~SystemBus() { Disconnect(); }
 
 void SystemBus::Start() {
-  if (const int status = sd_bus_open_system(&bus_); status < 0) {
+  const int status =
+      is_over_quota_ ? OpenWithoutFds(&bus_) : sd_bus_open_system(&bus_);
+  if (status < 0) {
     bus_ = nullptr;
     Lost(BusError(status, "open"));
     return;
   }
   // Nobody can send anything by the bus before it has said Hello. SO_PEERCRED
   // of the bus is root's, who made the socket: what comes is not.
-  const int fd = sd_bus_get_fd(bus_);
-  inbound_ = std::make_unique<Inbound>(
-      foreign_, parts_.drops, foreign_.Hold(fd, ForeignFds::kBusOwner),
-      ForeignFds::kBusOwner, fd, Inbound::Kind::kBus);
-  handshake_ = loop_.WatchFd(fd, EPOLLIN, [this](std::uint32_t) { Step(); });
+  const int number = sd_bus_get_fd(bus_);
+  UniqueFd socket(::fcntl(number, F_DUPFD_CLOEXEC, 3));
+  if (!socket.valid()) {
+    Lost(ErrnoError(errno, "fcntl", "system bus"));
+    return;
+  }
+  const std::uint64_t id = foreign_.Hold(socket.get(), ForeignFds::kBusOwner);
+  inbound_ = std::make_unique<Inbound>(foreign_, parts_.drops, id,
+                                       ForeignFds::kBusOwner, std::move(socket),
+                                       Inbound::Kind::kBus);
+  inbound_->SetNumber(number);
+  handshake_ = loop_.WatchFd(inbound_->socket(), EPOLLIN,
+                             [this](std::uint32_t) { Step(); });
   if (handshake_ == nullptr) {
     Lost(MakeError(Code::kInternal, "watch", "system bus"));
     return;
@@ -173,10 +211,27 @@ void SystemBus::LoseLater(const char* why) {
 
 void SystemBus::Lost(const Error& error) {
   spdlog::warn("no system bus: {}", error.Message());
+  if (inbound_ != nullptr && inbound_->is_over_quota()) {
+    LeaveOutFds();
+  }
   Disconnect();
   loop_.After(reconnect_, [this] {
     if (!given_up_) {
       Start();
+    }
+  });
+}
+
+// Some sender's fds stick, and nobody knows whose: calls without fds go on.
+void SystemBus::LeaveOutFds() {
+  spdlog::warn("no file descriptors are taken from the system bus for {} s: {}",
+               kTimeWithoutFds.count(), inbound_->why_ended());
+  is_over_quota_ = true;
+  loop_.After(kTimeWithoutFds, [this] {
+    is_over_quota_ = false;
+    if (bus_ != nullptr) {
+      Lost(MakeError(Code::kUnavailable, "take file descriptors again",
+                     "system bus"));
     }
   });
 }
@@ -189,9 +244,6 @@ void SystemBus::Disconnect() {
   disconnected_ = sd_bus_slot_unref(disconnected_);
   named_ = sd_bus_slot_unref(named_);
   plugins_.Remove();
-  if (inbound_ != nullptr) {
-    inbound_->BeforeClose();
-  }
   if (connection_ != nullptr) {
     sd_bus_detach_event(bus_);
     sd_bus_close(bus_);

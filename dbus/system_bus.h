@@ -62,6 +62,7 @@ class SystemBus final : public CallerSource {
                     sd_bus_error* error);
   void LoseLater(const char* why);
   void Lost(const Error& error);
+  void LeaveOutFds();
   void Disconnect();
   Result<Caller> AskBus(const std::string& sender);
 
@@ -71,6 +72,7 @@ class SystemBus final : public CallerSource {
   const std::chrono::milliseconds reconnect_;
   std::uint64_t attempt_ = 0;  // to connect
   bool given_up_ = false;      // GiveUpName
+  bool is_over_quota_ = false;
   std::unique_ptr<EventLoop::Source> handshake_;
   std::unique_ptr<Inbound> inbound_;
   sd_bus* bus_ = nullptr;  // connection_ owns it, once there is one

@@ -93,10 +93,19 @@ std::string Operations::IdentityOf(const Caller& caller) {
   return text + " " + caller.authority + " " + caller.authority_subject + "\n";
 }
 
+std::size_t Operations::WaitersOf(std::uint32_t uid) const {
+  std::size_t count = 0;
+  for (const auto& [key, operation] : running_) {
+    count += operation->uid == uid ? operation->deadlines.size() : 0;
+  }
+  return count;
+}
+
 Result<void> Operations::Admit(const Operation* joined,
                                std::uint32_t uid) const {
   if (joined != nullptr) {
-    return joined->deadlines.size() < kMaxWaiters
+    return joined->deadlines.size() < kMaxWaiters &&
+                   WaitersOf(uid) < std::max(kMaxWaiters, 4 * max_per_uid_)
                ? Ok()
                : Result<void>(MakeError(Code::kResourceExhausted,
                                         joined->method, joined->object,

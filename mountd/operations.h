@@ -73,7 +73,9 @@ class Operations {
  public:
   using OnFinished = std::function<void(const OperationSummary&)>;
   using OnProgress = std::function<void(const OperationStatus&)>;
-  static constexpr std::uint32_t kMaxWaiters = 64;  // for one operation
+  // For one operation; for all of a user's it is this, or four times
+  // `max_per_uid`.
+  static constexpr std::uint32_t kMaxWaiters = 64;
   static constexpr std::chrono::milliseconds kBetweenLooks{250};
 
   Operations(
@@ -220,6 +222,7 @@ class Operations {
 
   // All that the policy looks at: whoever joins would have got the same answer.
   static std::string IdentityOf(const Caller& caller);
+  std::size_t WaitersOf(std::uint32_t uid) const;
   // ResourceExhausted if the user, or the operation joined, has too many.
   Result<void> Admit(const Operation* joined, std::uint32_t uid) const;
   void Await(const std::shared_ptr<Operation>& operation, std::uint64_t waiter,

@@ -61,6 +61,9 @@ ssize_t ReadWithoutFds(int socket, msghdr* message, int flags) {
 }
 
 void NotePluginSocket(int socket) {
+  // MSG_PEEK shows no bytes that were sent out of band, which bring fds, too.
+  constexpr int kInLine = 1;
+  ::setsockopt(socket, SOL_SOCKET, SO_OOBINLINE, &kInLine, sizeof(kInLine));
   int passes = 1;
   socklen_t size = sizeof(passes);
   if (::getsockopt(socket, SOL_SOCKET, kPassRights, &passes, &size) != 0 ||

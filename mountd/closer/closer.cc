@@ -34,6 +34,14 @@ std::uint64_t UserOf(int socket) {
              : kNobody;
 }
 
+// Bytes that are sent out of band (MSG_OOB, Linux 5.15) may bring fds, are seen
+// by no MSG_PEEK, and are thrown away by the next read of others, with the last
+// close(2) of these fds. In line they are bytes like all.
+void ReadInOrder(int socket) {
+  constexpr int kYes = 1;
+  ::setsockopt(socket, SOL_SOCKET, SO_OOBINLINE, &kYes, sizeof(kYes));
+}
+
 }  // namespace
 
 Closer::Closer(UniqueFd connection)
@@ -139,6 +147,7 @@ void Closer::Accept(std::uint64_t id) {
     return;
   }
   const int fd = socket.get();
+  ReadInOrder(fd);
   const std::uint64_t owner = UserOf(fd);
   held_[id] = Held{std::move(socket), owner};
   Answer(reply, owner, {}, std::span(&fd, 1));
@@ -153,6 +162,11 @@ void Closer::Receive(const Request& request) {
     return;
   }
   const std::uint64_t owner = held->second.owner;
+  if (closes_.PendingOf(owner) > kMostPending) {
+    reply.error = EDQUOT;
+    Answer(reply, owner, {}, {});
+    return;
+  }
   const std::size_t size = std::min<std::size_t>(request.size, kMostBytes);
   Result<Incoming, int> incoming = closer::Receive(
       held->second.fd.get(), std::span(bytes_).first(size), {}, MSG_DONTWAIT);

@@ -19,6 +19,9 @@ inline constexpr std::uint32_t kVersion = 1;
 // The kernel sends no more fds with one message (SCM_MAX_FD of Linux).
 inline constexpr std::size_t kMostFds = 253;
 inline constexpr std::size_t kMostBytes = std::size_t{64} << 10U;
+// Of one owner's fds that wait to be closed: then nothing more is received for
+// it. Only those that stick are ever so many.
+inline constexpr std::size_t kMostPending = 256;
 
 enum class Kind : std::uint32_t {
   kBegin,    // fds: mountd's pidfd, and its listening socket
@@ -44,7 +47,7 @@ struct Request {
 // connection, or those received fds that `passed` names, in their order.
 struct Reply {
   std::uint32_t version = kVersion;
-  std::int32_t error = 0;  // an errno, or 0
+  std::int32_t error = 0;  // an errno, or 0; EDQUOT: kMostPending
   std::uint32_t size = 0;  // of the bytes; 0: the peer has closed
   std::uint32_t fds = 0;   // that came with the bytes
   std::uint32_t pending =

@@ -261,12 +261,33 @@ TEST_F(PeerBounds, FdsOfAnUnfinishedMessageAreBounded) {
   // 20,000 of them; some wait in the kernel before it is dropped.
   while (sent < 79 && socket.WriteWithFds(call.substr(sent, 1), many)) {
     ++sent;
-    EXPECT_LE(OpenFdsOf("mountd-passed"), 253U);
+    EXPECT_LE(OpenFdsOf("mountd-passed"), dbus::Inbound::kMostFds);
   }
   ExpectDropped(socket);
   EXPECT_EQ(Dropped("fds"), 1U);
   socket.Close();
   EXPECT_TRUE(Eventually([&] { return OpenFds() <= before; }));
+}
+
+// A call keeps its message until it is answered, and other calls may join it.
+TEST_F(PeerBounds, AMessageHasNoMoreFdsThanAMethodTakes) {
+  const UniqueFd memfd(::memfd_create("too many", MFD_CLOEXEC));
+  Begin();
+  for (const std::size_t count :
+       {dbus::Inbound::kMostFds, dbus::Inbound::kMostFds + 1,
+        std::size_t{253}}) {
+    RawSocket socket = ShakenHands();
+    const std::vector<int> fds(count, memfd.get());
+    ASSERT_TRUE(socket.WriteWithFds(
+        MarshalCallWithFds(1, "ListOwed", static_cast<std::uint32_t>(count)),
+        fds));
+    if (count > dbus::Inbound::kMostFds) {
+      ExpectDropped(socket);
+    } else {
+      EXPECT_TRUE(socket.ReadMessage());
+    }
+  }
+  ExpectServed();
 }
 
 // libsystemd keeps the fds of a message that it finds malformed.

@@ -248,6 +248,8 @@ TEST_F(PolkitCalls, TheSameCallJoinsWhatIsUnderWay) {
 TEST_F(PolkitCalls, AnotherSessionOfTheUserIsAskedAboutItself) {
   FakePolkit polkit(Says::kYes);
   executor().script().Block("RemoveAllocation");
+  executor().script().FailNext("RemoveAllocation",
+                               MakeError(Code::kInternal, "unlink", "web"));
   const std::uint64_t first =
       bob_->Send("ReleaseAllocation", "sa{sv}", "web", 0);
   bob_->Fence();
@@ -257,11 +259,12 @@ TEST_F(PolkitCalls, AnotherSessionOfTheUserIsAskedAboutItself) {
   polkit.Say(Says::kNo);
   const std::uint64_t second =
       other_session->Send("ReleaseAllocation", "sa{sv}", "web", 0);
-  other_session->Fence();
   executor().script().UnblockAll();
-  EXPECT_TRUE(bob_->Await(first).ok());
+  EXPECT_FALSE(bob_->Await(first).ok());
   // It has not joined what the first session was allowed to.
-  EXPECT_FALSE(other_session->Await(second).ok());
+  EXPECT_EQ(other_session->Await(second).error, kDenied);
+  ASSERT_EQ(polkit.questions().size(), 2U);
+  EXPECT_EQ(polkit.questions().back().sender, NameOf(*other_session));
 }
 
 TEST_F(PolkitCalls, ABusThatGoesTakesItsQuestionsAlong) {

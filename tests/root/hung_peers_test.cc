@@ -55,6 +55,18 @@ std::array<UniqueFd, 2> Queued(UniqueFd fd) {
   return {UniqueFd(ends[0]), UniqueFd(ends[1])};
 }
 
+// A connected pair; the second end's queue has the socket, and bytes after it.
+std::array<UniqueFd, 2> SendOutOfBand(std::array<UniqueFd, 2> pair) {
+  std::array<int, 2> ends{};
+  EXPECT_EQ(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends.data()),
+            0);
+  const int number = pair[1].get();
+  const std::array<std::byte, 1> byte{};
+  EXPECT_TRUE(SendWithFds(ends[0], byte, std::span(&number, 1), MSG_OOB));
+  EXPECT_EQ(::send(ends[0], "more", 4, 0), 4);
+  return {UniqueFd(ends[0]), UniqueFd(ends[1])};
+}
+
 class HungPeers : public PrivateNamespaces {
  protected:
   void SetUp() override {
@@ -154,9 +166,11 @@ class HungPeers : public PrivateNamespaces {
     EXPECT_EQ(Call(), "Ok");
   }
 
+  enum class Naive { kCloses, kReads };
   // A server without mountd-closer, that has the last references of the pair
   // and of `next`, until it is told to close them in this order, or killed.
-  pid_t HoldNaively(std::array<UniqueFd, 2> pair, UniqueFd next = UniqueFd()) {
+  pid_t HoldNaively(std::array<UniqueFd, 2> pair, UniqueFd next = UniqueFd(),
+                    Naive way = Naive::kCloses) {
     const pid_t naive = ::fork();
     if (naive == 0) {
       // All else that this process has could stick, too.
@@ -167,6 +181,13 @@ class HungPeers : public PrivateNamespaces {
         }
       }
       ::raise(SIGSTOP);
+      std::array<char, 8> bytes{};
+      if (way == Naive::kReads) {
+        // A look for fds before the read finds none.
+        (void)!::recv(pair[1].get(), bytes.data(), bytes.size(), MSG_PEEK);
+        (void)!::recv(pair[1].get(), bytes.data(), bytes.size(), 0);
+        ::raise(SIGSTOP);  // until it is seen not to come here
+      }
       pair[0].reset();
       pair[1].reset();
       next.reset();
@@ -245,6 +266,58 @@ TEST_F(HungPeers, AFileInAConnectionThatIsClosedUnread) {
   ExpectMountdToGoOnAndToStartAgain();
 }
 
+// sd-bus closes the number of a connection that it finds broken, and the next
+// connection may have that number before the first one's end is seen to.
+TEST_F(HungPeers, AFileInAConnectionThatHasTheNumberOfAnother) {
+  constexpr int kMany = 12;
+  const pid_t naive = HoldNaively(Queued(std::move(Queued(Open())[1])));
+  std::vector<std::array<UniqueFd, 2>> pairs;
+  for (int i = 0; i < kMany; ++i) {
+    pairs.push_back(Queued(Open()));
+  }
+  DirtyAndHang();
+  EXPECT_NAIVE(SticksWhenItCloses(naive));
+  std::vector<std::unique_ptr<test::RawSocket>> first;
+  for (int i = 0; i < kMany; ++i) {
+    first.push_back(ConnectAndGreet());
+  }
+  const std::vector<UniqueFd> mountd = Node::Processes("mountd");
+  Signal(mountd, SIGSTOP);
+  first.clear();
+  std::vector<std::unique_ptr<test::RawSocket>> second;
+  for (int i = 0; i < kMany; ++i) {
+    second.push_back(Connect());
+  }
+  Signal(mountd, SIGCONT);
+  ASSERT_EQ(Call(), "Ok");  // all are accepted
+  for (int i = 0; i < kMany; ++i) {
+    ASSERT_TRUE(SendAndLetGo(*second[static_cast<std::size_t>(i)],
+                             std::string(1, '\0'),
+                             std::move(pairs[static_cast<std::size_t>(i)])));
+  }
+  second.clear();
+  EXPECT_EQ(Call(), "Ok");
+  ExpectMountdToGoOnAndToStartAgain();
+}
+
+// A read of other bytes throws away what was sent out of band.
+TEST_F(HungPeers, AFileThatIsSentOutOfBand) {
+  const pid_t naive =
+      HoldNaively(SendOutOfBand(Queued(Open())), UniqueFd(), Naive::kReads);
+  std::array<UniqueFd, 2> pair = Queued(Open());
+  DirtyAndHang();
+  EXPECT_NAIVE(SticksWhenItCloses(naive));
+  const auto raw = ConnectAndGreet();
+  const std::vector<UniqueFd> mountd = Node::Processes("mountd");
+  Signal(mountd, SIGSTOP);
+  ASSERT_TRUE(raw->WriteWithFds("x", {pair[1].get()}, MSG_OOB));
+  pair = {};
+  ASSERT_TRUE(raw->Write(test::MarshalIntrospect(1)));
+  Signal(mountd, SIGCONT);
+  EXPECT_TRUE(raw->AwaitClosed());
+  ExpectMountdToGoOnAndToStartAgain();
+}
+
 TEST_F(HungPeers, AFileInTheMiddleOfAMessageWhenMountdIsKilled) {
   const pid_t naive = HoldNaively(Queued(Open()));
   std::array<UniqueFd, 2> pair = Queued(Open());
@@ -291,6 +364,39 @@ TEST_F(HungPeers, AUserWhoseFilesStickIsRefusedUntilTheyAreGone) {
   EXPECT_TRUE(root.ReadLine());
   server_->GoOn();
   EXPECT_TRUE(Eventually([&] { return Call() == "Ok"; }));
+}
+
+// Nor does a connection that it has go on to send more.
+TEST_F(HungPeers, AConnectionThatSendsOnWhatSticksIsDropped) {
+  constexpr std::size_t kOfABatch = 95;
+  const pid_t naive = HoldNaively(Queued(Open()));
+  std::vector<std::array<UniqueFd, 2>> pairs;
+  for (std::size_t i = 0; i < 3 * kOfABatch; ++i) {
+    pairs.push_back(Queued(Open()));
+    pairs.back()[0].reset();
+  }
+  DirtyAndHang();
+  EXPECT_NAIVE(SticksWhenItCloses(naive));
+  const auto raw = ConnectAndGreet();
+  const std::vector<UniqueFd> mountd = Node::Processes("mountd");
+  std::uint32_t sent = 0;
+  bool is_served = true;
+  for (auto pair = pairs.begin(); is_served && pair != pairs.end();) {
+    Signal(mountd, SIGSTOP);
+    for (std::size_t i = 0; i < kOfABatch; ++i, ++pair) {
+      ASSERT_TRUE(raw->WriteWithFd(test::MarshalIntrospectWithFd(++sent),
+                                   (*pair)[1].get()));
+      (*pair)[1].reset();
+    }
+    Signal(mountd, SIGCONT);
+    for (std::size_t i = 0; is_served && i < kOfABatch; ++i) {
+      is_served = raw->ReadMessage().has_value();
+    }
+  }
+  EXPECT_FALSE(is_served);
+  test::RawSocket root{std::string(paths::kBusSocket)};
+  ASSERT_TRUE(root.Write(test::kHandshake));
+  EXPECT_TRUE(root.ReadLine());
 }
 
 // mountd-closer killed, whatever it holds: mountd starts the next, and nothing

@@ -152,7 +152,7 @@ bool RawSocket::Write(const std::string& bytes) {
 }
 
 bool RawSocket::WriteWithFds(const std::string& bytes,
-                             const std::vector<int>& fds) {
+                             const std::vector<int>& fds, int flags) {
   const std::size_t size = fds.size() * sizeof(int);
   std::vector<std::max_align_t> control(
       CMSG_SPACE(size) / sizeof(std::max_align_t) + 1);
@@ -168,7 +168,7 @@ bool RawSocket::WriteWithFds(const std::string& bytes,
   header->cmsg_type = SCM_RIGHTS;
   header->cmsg_len = CMSG_LEN(size);
   std::memcpy(CMSG_DATA(header), fds.data(), size);
-  return ::sendmsg(fd_.get(), &message, MSG_NOSIGNAL) ==
+  return ::sendmsg(fd_.get(), &message, MSG_NOSIGNAL | flags) ==
          static_cast<ssize_t>(bytes.size());
 }
 

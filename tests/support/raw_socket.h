@@ -50,7 +50,8 @@ class RawSocket {
     return WriteWithFds(bytes, {fd});
   }
   // At most SCM_MAX_FD (253).
-  bool WriteWithFds(const std::string& bytes, const std::vector<int>& fds);
+  bool WriteWithFds(const std::string& bytes, const std::vector<int>& fds,
+                    int flags = 0);
 
   // The next line, without its end; nothing if there is none.
   std::optional<std::string> ReadLine();

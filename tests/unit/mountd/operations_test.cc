@@ -282,6 +282,21 @@ TEST_F(OperationsTest, WhoWaitsForOneOperationIsBounded) {
   EXPECT_TRUE(AwaitAnswers(1 + Operations::kMaxWaiters));
 }
 
+// Each keeps its message, with what came beside it, until it is answered.
+TEST_F(OperationsTest, WhoWaitsForAUsersOperationsIsBounded) {
+  for (std::uint32_t i = 0; i < Operations::kMaxWaiters; ++i) {
+    Run(Call(i % 2 == 0 ? "a" : "b"));
+  }
+  EXPECT_TRUE(answers_.empty());
+  Run(Call("b"));
+  ASSERT_EQ(answers_.size(), 1U);
+  EXPECT_TRUE(answers_[0].ends_with("ResourceExhausted")) << answers_[0];
+  Run(Call("b", 2));  // another user's
+  EXPECT_EQ(answers_.size(), 1U);
+  Release();
+  EXPECT_TRUE(AwaitAnswers(2 + Operations::kMaxWaiters));
+}
+
 TEST_F(OperationsTest, WhatIsUnderWayIsListedInTheOrderOfTheCalls) {
   EXPECT_TRUE(operations_.List().empty());
   for (int i = 0; i < 3; ++i) {
