@@ -130,26 +130,31 @@ Inventory Inventory::Take() {
   return inventory;
 }
 
-std::string Difference(const Inventory& before, const Inventory& after) {
+std::string Difference(const Inventory& before, const Inventory& after,
+                       Counted counted) {
+  const auto counts = [&](const std::string& item) {
+    return counted == Counted::kAll || !item.starts_with("connection ");
+  };
   std::string text;
   for (const std::string& item : after.items) {
-    if (!before.items.contains(item)) {
+    if (!before.items.contains(item) && counts(item)) {
       text += "+ " + item + "\n";
     }
   }
   for (const std::string& item : before.items) {
-    if (!after.items.contains(item)) {
+    if (!after.items.contains(item) && counts(item)) {
       text += "- " + item + "\n";
     }
   }
   return text;
 }
 
-std::string DifferenceWithin(const Inventory& before, int seconds) {
+std::string DifferenceWithin(const Inventory& before, int seconds,
+                             Counted counted) {
   const auto deadline =
       std::chrono::steady_clock::now() + std::chrono::seconds(seconds);
   for (;;) {
-    std::string difference = Difference(before, Inventory::Take());
+    std::string difference = Difference(before, Inventory::Take(), counted);
     if (difference.empty() || std::chrono::steady_clock::now() > deadline) {
       return difference;
     }

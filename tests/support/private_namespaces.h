@@ -31,11 +31,17 @@ struct Inventory {
   std::set<std::string> items;
 };
 
+// Connections that the kernel tracks stay for a while after their packets, so
+// they are none of a test's whose network is still there.
+enum class Counted { kAll, kAllButConnections };
+
 // Empty, or what `after` has more ("+") and less ("-").
-std::string Difference(const Inventory& before, const Inventory& after);
+std::string Difference(const Inventory& before, const Inventory& after,
+                       Counted counted = Counted::kAll);
 
 // Waits, in seconds at most, for links that die with their namespaces.
-std::string DifferenceWithin(const Inventory& before, int seconds);
+std::string DifferenceWithin(const Inventory& before, int seconds,
+                             Counted counted = Counted::kAll);
 
 // Runs `body` in a child that has entered the network namespace pinned at
 // `path`; its result is the child's exit status.
