@@ -2,6 +2,7 @@
 #include "mountd/copies.h"
 
 #include <algorithm>
+#include <cstring>
 #include <utility>
 
 namespace mountd {
@@ -54,6 +55,24 @@ Result<exec::CopiesState> FindCopies(exec::Executor& executor,
                : Result<exec::CopiesState>(OfTheSearch(found.error()));
 }
 
+namespace {
+
+std::string WhyUnseen(const exec::HoldersState& found) {
+  if (found.unseen_error == ETIME) {
+    return "there was no time to look at all";
+  }
+  const char* const name =
+      strerrorname_np(static_cast<int>(found.unseen_error));
+  const std::string error = found.unseen_error == 0 || name == nullptr
+                                ? ""
+                                : " (" + std::string(name) + ")";
+  return found.unseen_pid == 0 ? "not all could be looked at" + error
+                               : "process " + std::to_string(found.unseen_pid) +
+                                     " could not be looked at" + error;
+}
+
+}  // namespace
+
 Result<void> CheckNoCopies(const exec::HoldersState& found,
                            const std::string& op, const std::string& object) {
   const HolderReport report = ReportOf(found);
@@ -65,8 +84,8 @@ Result<void> CheckNoCopies(const exec::HoldersState& found,
   // Init is nobody's task.
   if (found.incomplete != 0) {
     return MakeError(Code::kBusy, op, object,
-                     "whether processes have copies of it cannot be told: not "
-                     "all could be looked at");
+                     "whether processes have copies of it cannot be told: " +
+                         WhyUnseen(found));
   }
   return Ok();
 }

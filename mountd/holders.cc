@@ -23,6 +23,8 @@ std::string HowOf(const exec::Holder& holder) {
       return "network namespace";
     case exec::HolderKind::kMount:
       return "mount";
+    case exec::HolderKind::kNamespace:
+      return "mount namespace";
     case exec::HolderKind::kDevice:
       return "device, fd " + std::to_string(holder.fd);
     case exec::HolderKind::kMap:
@@ -74,6 +76,10 @@ std::string Summary(const HolderReport& report) {
   for (std::size_t i = 0; i < std::min(report.holders.size(), kNamed); ++i) {
     const HolderInfo& holder = report.holders[i];
     text += i == 0 ? "" : ", ";
+    if (holder.pid == 0) {
+      text += "a mount namespace that no process is in";
+      continue;
+    }
     text += holder.details ? holder.details->command + " " : "";
     text += "(pid " + std::to_string(holder.pid);
     text += holder.details ? ", " + holder.details->how + ")" : ")";

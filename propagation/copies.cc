@@ -12,12 +12,13 @@
 #include <cstdio>
 #include <map>
 #include <optional>
+#include <string_view>
 
 #include "mountd/base/number.h"
 #include "mountd/base/paths.h"
 #include "propagation/base.h"
 #include "propagation/cgroup.h"
-#include "propagation/mountinfo_excerpt.h"
+#include "propagation/mount_namespaces.h"
 #include "propagation/plugin_directory.h"
 
 namespace mountd::propagation {
@@ -35,10 +36,21 @@ using exec::Sys;
 
 constexpr std::size_t kMostLinks = 1U << 16U;  // of one process and kind
 constexpr std::size_t kMostBytes = 64U << 20U;
-constexpr char kMountNamespaceLink[] = "ns/mnt";
 
 bool IsWithin(const std::string& path, const std::string& top) {
   return top == "/" || paths::IsAtOrBelow(path, top);
+}
+
+// Whether mounts with these sources may be copies of each other. The kernel
+// gives the number of a device that is none, as NFS's or a tmpfs's, to another
+// file system as soon as it is free. NFS tells in a source where in its server
+// the mount leads, which differs for a part, and may change.
+bool MayBeOf(const std::string& copy, const std::string& source) {
+  const auto fixed_part = [](const std::string& text) {
+    return std::string_view(text).substr(0, text.find(":/"));
+  };
+  return copy.empty() || source.empty() ||
+         fixed_part(copy) == fixed_part(source);
 }
 
 // A file system whose copies the search looks for.
@@ -46,6 +58,7 @@ struct Wanted {
   std::uint64_t device = 0;
   std::uint64_t node = 0;
   std::string type;
+  std::string source;
   std::string root;
   bool is_volume = false;
   // Mountd has other mounts of it, which others than the plan's allocation may
@@ -57,16 +70,10 @@ struct Wanted {
 
   bool Matches(const MountFacts& mount) const {
     return (mount.device == device && mount.type == type &&
-            IsWithin(mount.root, root)) ||
+            MayBeOf(mount.source, source) && IsWithin(mount.root, root)) ||
            (node != 0 && mount.device == node);
   }
   bool is_whole() const { return root == "/"; }
-};
-
-// A mount namespace, and who is in it.
-struct Space {
-  MountinfoExcerpt seen;
-  std::set<std::uint32_t> pids;
 };
 
 // A file of a device that is looked for.
@@ -76,7 +83,8 @@ struct Opened {
   Holder holder;
 };
 
-const MountFacts* ParentOf(const Space& space, const MountFacts& mount) {
+const MountFacts* ParentOf(const MountNamespace& space,
+                           const MountFacts& mount) {
   const auto parent = space.seen.places.find(mount.parent_id);
   return parent == space.seen.places.end() ||
                  space.seen.mounts[parent->second].id != mount.parent_id
@@ -109,22 +117,23 @@ class CopySearch {
   Result<void> WantVolume();
   Result<std::optional<MountFacts>> MountedAt(exec::VolumeDirPlan plan,
                                               std::uint64_t* node);
-  Result<std::optional<MountFacts>> BareDirectory();
+  Result<std::optional<MountFacts>> Unmounted();
   void Want(const MountFacts& mount, std::uint64_t node, bool is_volume);
   bool IsPlans(const MountFacts& mount) const;
   void FindShared();
 
   // ---- Processes ----
   Result<std::set<std::uint32_t>> ProcessesInScope();
-  Result<void> ReadOwnNamespace();
   Result<void> LookAtAll(std::set<std::uint32_t> pids);
+  void Miss(int error);
   bool IsOver();
   template <typename T>
   bool Got(const Sys<T>& outcome);
+  void LookAtOthers();
   void LookAt(std::uint32_t pid);
   void LookAtProcess(std::uint32_t pid);
   void LookAtThread(std::uint32_t pid, int dir, bool files_too);
-  Space* SpaceOf(int dir);
+  MountNamespace* NamespaceOf(int dir);
   void LookAtFiles(std::uint32_t pid, int dir);
   void LookAtLinks(std::uint32_t pid, int dir, const char* name,
                    HolderKind kind);
@@ -132,12 +141,12 @@ class CopySearch {
   bool MapsAny(int dir);
 
   // ---- What was found ----
-  bool Goes(const Space& space, const MountFacts& copy);
+  bool Goes(const MountNamespace& space, const MountFacts& copy);
   const std::set<std::uint64_t>& FollowersOf(std::uint64_t group);
   static std::string KeyOf(const MountFacts& mount, const MountFacts& parent);
   void IndexOwn();
   void Tell(const Wanted& wanted, Holder holder);
-  void TellMounts(const Space& space);
+  void TellMounts(const MountNamespace& space);
   void TellOwnMounts();
   void TellFiles();
 
@@ -151,13 +160,13 @@ class CopySearch {
   // a copy of the host's has it there as well.
   std::set<std::string> hosts_points_;
   Members members_;
-  std::uint64_t own_inode_ = 0;
-  Space own_;
-  std::map<std::uint64_t, Space> spaces_;  // by inode
+  std::optional<MountNamespaces>
+      namespaces_;  // when it is known what to look for
   std::vector<Opened> opened_;
   std::map<std::string, std::set<std::uint64_t>> groups_;  // by KeyOf
   std::map<std::uint64_t, std::set<std::uint64_t>> followers_;
   std::set<std::uint32_t> told_;
+  std::uint32_t looked_at_ = 0;  // pid
   exec::CopiesState state_;
 };
 
@@ -165,8 +174,8 @@ class CopySearch {
 
 void CopySearch::Want(const MountFacts& mount, std::uint64_t node,
                       bool is_volume) {
-  wanted_.push_back(
-      {mount.device, node, mount.type, mount.root, is_volume, false, false});
+  wanted_.push_back({mount.device, node, mount.type, mount.source, mount.root,
+                     is_volume, false, false});
   devices_.insert(mount.device);
   if (node != 0) {
     devices_.insert(node);
@@ -220,11 +229,12 @@ Result<std::optional<MountFacts>> CopySearch::MountedAt(
   return std::optional(std::move(mount));
 }
 
-// A plugin may publish a directory that it mounts nothing at.
-Result<std::optional<MountFacts>> CopySearch::BareDirectory() {
+// A plugin may publish a directory that it mounts nothing at, or make the node
+// of a device there.
+Result<std::optional<MountFacts>> CopySearch::Unmounted() {
   MOUNTD_ASSIGN(const MountState there,
                 InspectVolumeDir(context_, plan_.volume));
-  if (there.is_directory == 0) {
+  if (there.is_directory == 0 && there.block_device == 0) {
     return std::optional<MountFacts>();
   }
   MOUNTD_ASSIGN(const Base base, OpenBase(context_));
@@ -254,10 +264,11 @@ Result<void> CopySearch::WantVolume() {
     mount.emplace();
     mount->device = plan_.before.device;
     mount->type = plan_.before.type.data();
+    mount->source = plan_.before.source.data();
     mount->root = plan_.before.root.data();
   }
   if (!mount) {
-    MOUNTD_ASSIGN(mount, BareDirectory());
+    MOUNTD_ASSIGN(mount, Unmounted());
   }
   if (!mount) {
     return Ok();
@@ -268,6 +279,9 @@ Result<void> CopySearch::WantVolume() {
   std::copy_n(mount->type.begin(),
               std::min(mount->type.size(), found.type.size() - 1),
               found.type.begin());
+  if (mount->source.size() < found.source.size()) {
+    std::copy(mount->source.begin(), mount->source.end(), found.source.begin());
+  }
   // What does not fit is told by a part of it, and more is taken for a copy.
   std::string root = mount->root;
   while (root.size() >= found.root.size()) {
@@ -285,7 +299,7 @@ bool CopySearch::IsPlans(const MountFacts& mount) const {
 void CopySearch::FindShared() {
   const std::string allocations =
       std::string(paths::kBase) + "/" + paths::kAllocations;
-  for (const MountFacts& mount : own_.seen.mounts) {
+  for (const MountFacts& mount : namespaces_->own().seen.mounts) {
     const bool is_bases = paths::IsAtOrBelow(mount.point, paths::kBase);
     for (Wanted& wanted : wanted_) {
       if (!wanted.Matches(mount) || IsPlans(mount)) {
@@ -318,28 +332,26 @@ Result<std::set<std::uint32_t>> CopySearch::ProcessesInScope() {
     MOUNTD_ASSIGN(looked_at, AllProcesses(context_));
   }
   if (!members_.all_seen || !looked_at.all_seen) {
-    state_.holders.incomplete = 1;
+    Miss(0);
   }
   looked_at.pids.erase(static_cast<std::uint32_t>(::getpid()));
   return std::move(looked_at.pids);
 }
 
-Result<void> CopySearch::ReadOwnNamespace() {
-  MOUNTD_ASSIGN(own_inode_,
-                NamespaceAt(context_, exec::kFromRoot, "/proc/self/ns/mnt"));
-  MOUNTD_ASSIGN(const std::string text,
-                Named(context_.kernel.ReadFile(
-                          exec::kFromRoot, "/proc/self/mountinfo", kMostBytes),
-                      "read mountinfo", "self"));
-  MOUNTD_ASSIGN(own_.seen, ExcerptOf(text, devices_));
-  return Ok();
+void CopySearch::Miss(int error) {
+  exec::HoldersState& holders = state_.holders;
+  if (holders.incomplete == 0) {
+    holders.unseen_error = static_cast<std::uint32_t>(error);
+    holders.unseen_pid = error == ETIME ? 0 : looked_at_;
+  }
+  holders.incomplete = 1;
 }
 
 bool CopySearch::IsOver() {
   if (Clock::now() < deadline_) {
     return false;
   }
-  state_.holders.incomplete = 1;
+  Miss(ETIME);
   return true;
 }
 
@@ -347,7 +359,7 @@ bool CopySearch::IsOver() {
 template <typename T>
 bool CopySearch::Got(const Sys<T>& outcome) {
   if (!outcome && outcome.error() != ENOENT && outcome.error() != ESRCH) {
-    state_.holders.incomplete = 1;
+    Miss(outcome.error());
   }
   return outcome.has_value();
 }
@@ -355,7 +367,9 @@ bool CopySearch::Got(const Sys<T>& outcome) {
 void CopySearch::LookAt(std::uint32_t pid) {
   exec::HoldersState& holders = state_.holders;
   const bool before = holders.incomplete != 0;
+  looked_at_ = pid;
   LookAtProcess(pid);
+  looked_at_ = 0;
   if (holders.incomplete != 0 && !before &&
       (pid == kInit || HasGone(context_, pid))) {
     holders.incomplete = 0;  // a deadline that has passed is noticed again
@@ -369,7 +383,7 @@ void CopySearch::LookAtProcess(std::uint32_t pid) {
   const Result<Process> process = OpenProcess(context_, pid);
   if (!process) {
     if (process.error().sys_errno != ENOENT) {
-      state_.holders.incomplete = 1;
+      Miss(process.error().sys_errno);
     }
     return;
   }
@@ -385,7 +399,7 @@ void CopySearch::LookAtProcess(std::uint32_t pid) {
     return;
   }
   if (names->size() == kMostLinks) {
-    state_.holders.incomplete = 1;
+    Miss(EFBIG);
   }
   for (const std::string& name : *names) {
     if (IsOver()) {
@@ -406,7 +420,7 @@ void CopySearch::LookAtProcess(std::uint32_t pid) {
 }
 
 void CopySearch::LookAtThread(std::uint32_t pid, int dir, bool files_too) {
-  Space* space = SpaceOf(dir);
+  MountNamespace* space = NamespaceOf(dir);
   if (space == nullptr) {
     return;
   }
@@ -420,32 +434,9 @@ void CopySearch::LookAtThread(std::uint32_t pid, int dir, bool files_too) {
 }
 
 // nullptr: it is ending.
-Space* CopySearch::SpaceOf(int dir) {
-  const Sys<FileFacts> file =
-      context_.kernel.StatLinked(dir, kMountNamespaceLink);
-  if (!Got(file)) {
-    return nullptr;
-  }
-  if (file->inode == own_inode_) {
-    return &own_;
-  }
-  const auto [place, is_new] = spaces_.try_emplace(file->inode);
-  if (!is_new) {
-    return &place->second;
-  }
-  const Sys<std::string> text =
-      context_.kernel.ReadFile(dir, "mountinfo", kMostBytes);
-  // EINVAL: of one that has ended, and is not waited for.
-  if (!exec::FailedWith(text, EINVAL) && Got(text)) {
-    Result<MountinfoExcerpt> excerpt = ExcerptOf(*text, devices_);
-    if (excerpt) {
-      place->second.seen = std::move(excerpt).value();
-      return &place->second;
-    }
-    state_.holders.incomplete = 1;
-  }
-  spaces_.erase(place);  // another one there may tell
-  return nullptr;
+MountNamespace* CopySearch::NamespaceOf(int dir) {
+  const Sys<MountNamespace*> found = namespaces_->Of(dir);
+  return Got(found) ? *found : nullptr;
 }
 
 void CopySearch::LookAtFiles(std::uint32_t pid, int dir) {
@@ -496,7 +487,7 @@ void CopySearch::LookAtLinks(std::uint32_t pid, int dir, const char* name,
     return;
   }
   if (names->size() == kMostLinks) {
-    state_.holders.incomplete = 1;
+    Miss(EFBIG);
   }
   Holder holder;
   holder.pid = pid;
@@ -540,7 +531,7 @@ const std::set<std::uint64_t>& CopySearch::FollowersOf(std::uint64_t group) {
     return all;
   }
   all.insert(group);
-  const auto add = [&all](const Space& space) {
+  const auto add = [&all](const MountNamespace& space) {
     bool grown = false;
     for (const MountFacts& mount : space.seen.mounts) {
       if (mount.peer_group != 0 && all.contains(mount.master)) {
@@ -551,8 +542,8 @@ const std::set<std::uint64_t>& CopySearch::FollowersOf(std::uint64_t group) {
   };
   bool grown = true;
   while (grown) {
-    grown = add(own_);
-    for (const auto& [inode, space] : spaces_) {
+    grown = add(namespaces_->own());
+    for (const auto& [inode, space] : namespaces_->others()) {
       grown = add(space) || grown;
     }
   }
@@ -570,8 +561,8 @@ std::string CopySearch::KeyOf(const MountFacts& mount,
 }
 
 void CopySearch::IndexOwn() {
-  for (const MountFacts& mount : own_.seen.mounts) {
-    const MountFacts* const parent = ParentOf(own_, mount);
+  for (const MountFacts& mount : namespaces_->own().seen.mounts) {
+    const MountFacts* const parent = ParentOf(namespaces_->own(), mount);
     if (parent != nullptr && parent->peer_group != 0) {
       groups_[KeyOf(mount, *parent)].insert(parent->peer_group);
     }
@@ -580,7 +571,7 @@ void CopySearch::IndexOwn() {
 }
 
 // Whether it is there by propagation of one of ours, and goes with that.
-bool CopySearch::Goes(const Space& space, const MountFacts& copy) {
+bool CopySearch::Goes(const MountNamespace& space, const MountFacts& copy) {
   const MountFacts* const parent = ParentOf(space, copy);
   const auto ours =
       parent == nullptr ? groups_.end() : groups_.find(KeyOf(copy, *parent));
@@ -606,24 +597,30 @@ void CopySearch::Tell(const Wanted& wanted, Holder holder) {
     return;
   }
   holder.in_cgroup = is_member ? 1 : 0;
-  if (const Result<Process> process = OpenProcess(context_, holder.pid)) {
-    Describe(context_, *process, &holder);
+  if (holder.pid != 0) {
+    if (const Result<Process> process = OpenProcess(context_, holder.pid)) {
+      Describe(context_, *process, &holder);
+    }
   }
   holders.holders.at(holders.count++) = holder;
 }
 
-void CopySearch::TellMounts(const Space& space) {
+void CopySearch::TellMounts(const MountNamespace& space) {
   for (const MountFacts& mount : space.seen.mounts) {
     for (const Wanted& wanted : wanted_) {
       if (!wanted.Matches(mount) || Goes(space, mount) ||
           (!wanted.is_volume && hosts_points_.contains(mount.point))) {
         continue;
       }
+      Holder holder;
+      holder.is_copy = 1;
+      holder.kind = HolderKind::kNamespace;
+      if (space.pids.empty()) {
+        Tell(wanted, holder);
+      }
+      holder.kind = HolderKind::kMount;
       for (const std::uint32_t pid : space.pids) {
-        Holder holder;
         holder.pid = pid;
-        holder.kind = HolderKind::kMount;
-        holder.is_copy = 1;
         Tell(wanted, holder);
       }
     }
@@ -635,13 +632,13 @@ void CopySearch::TellMounts(const Space& space) {
 // plugin that runs on the host has mounts there, from which the plugin serves
 // the volume, and these look the same as a copy that root has made.
 void CopySearch::TellOwnMounts() {
-  for (const MountFacts& mount : own_.seen.mounts) {
+  for (const MountFacts& mount : namespaces_->own().seen.mounts) {
     for (const Wanted& wanted : wanted_) {
       if (!wanted.is_volume || !wanted.Matches(mount) || IsPlans(mount) ||
           paths::IsAtOrBelow(mount.point, paths::kBase)) {
         continue;
       }
-      for (const std::uint32_t pid : own_.pids) {
+      for (const std::uint32_t pid : namespaces_->own().pids) {
         if (!members_.pids.contains(pid)) {
           continue;
         }
@@ -659,13 +656,13 @@ void CopySearch::TellOwnMounts() {
 // goes, or is one of ours, and then the kernel says that it is busy.
 void CopySearch::TellFiles() {
   for (const Opened& opened : opened_) {
-    const auto shows = [&](const Space& space) {
+    const auto shows = [&](const MountNamespace& space) {
       return space.seen.ids.contains(opened.mount_id);
     };
     const bool is_shown =
         opened.mount_id != 0 &&
-        (shows(own_) ||
-         std::any_of(spaces_.begin(), spaces_.end(),
+        (shows(namespaces_->own()) ||
+         std::any_of(namespaces_->others().begin(), namespaces_->others().end(),
                      [&](const auto& one) { return shows(one.second); }));
     if (!is_shown) {
       Tell(*opened.wanted, opened.holder);
@@ -680,7 +677,7 @@ Result<void> CopySearch::LookAtAll(std::set<std::uint32_t> pids) {
   std::set<std::uint32_t> seen;
   for (int round = 0; !pids.empty(); ++round) {
     if (round == kMostRounds) {
-      state_.holders.incomplete = 1;
+      Miss(EAGAIN);
       break;
     }
     for (const std::uint32_t pid : pids) {
@@ -696,6 +693,15 @@ Result<void> CopySearch::LookAtAll(std::set<std::uint32_t> pids) {
   return Ok();
 }
 
+// A namespace outlives its processes while a file or a descriptor is of it. Who
+// opens that later uses the mounts there. Of a cgroup nobody can be told, as no
+// cgroup has such a namespace.
+void CopySearch::LookAtOthers() {
+  if (plan_.scope == HolderScope::kNode && !IsOver()) {
+    Got(namespaces_->ReadOthers([this] { return IsOver(); }));
+  }
+}
+
 Result<exec::CopiesState> CopySearch::Run() {
   if (plan_.has_volume != 0) {
     MOUNTD_TRY(WantVolume());
@@ -708,11 +714,13 @@ Result<exec::CopiesState> CopySearch::Run() {
   if (wanted_.empty()) {
     return state_;
   }
-  MOUNTD_TRY(ReadOwnNamespace());
+  namespaces_.emplace(context_, devices_);
+  MOUNTD_TRY(Named(namespaces_->ReadOwn(), "read mountinfo", "self"));
   FindShared();
   MOUNTD_TRY(LookAtAll(std::move(pids)));
+  LookAtOthers();
   IndexOwn();
-  for (const auto& [inode, space] : spaces_) {
+  for (const auto& [inode, space] : namespaces_->others()) {
     TellMounts(space);
   }
   TellOwnMounts();

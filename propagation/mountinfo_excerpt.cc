@@ -27,6 +27,12 @@ std::string_view TakeField(std::string_view* rest) {
   return field;
 }
 
+void IndexPlaces(MountinfoExcerpt* excerpt) {
+  for (std::size_t i = 0; i < excerpt->mounts.size(); ++i) {
+    excerpt->places.emplace(excerpt->mounts[i].id, i);
+  }
+}
+
 bool HandsOn(std::string_view text) {
   return text.find(" shared:") != std::string_view::npos &&
          text.find(" master:") != std::string_view::npos;
@@ -75,9 +81,28 @@ Result<MountinfoExcerpt> ExcerptOf(
   if (!kept.empty()) {
     MOUNTD_ASSIGN(excerpt.mounts, ParseMountinfo(std::move(kept)));
   }
-  for (std::size_t i = 0; i < excerpt.mounts.size(); ++i) {
-    excerpt.places.emplace(excerpt.mounts[i].id, i);
+  IndexPlaces(&excerpt);
+  return excerpt;
+}
+
+MountinfoExcerpt ExcerptOf(const std::vector<MountFacts>& mounts,
+                           const std::set<std::uint64_t>& devices) {
+  MountinfoExcerpt excerpt;
+  std::unordered_set<std::uint64_t> parents;
+  for (const MountFacts& mount : mounts) {
+    excerpt.ids.insert(mount.id);
+    if (devices.contains(mount.device)) {
+      parents.insert(mount.parent_id);
+    }
   }
+  for (const MountFacts& mount : mounts) {
+    const bool hands_on = mount.peer_group != 0 && mount.master != 0;
+    if (devices.contains(mount.device) || parents.contains(mount.id) ||
+        hands_on) {
+      excerpt.mounts.push_back(mount);
+    }
+  }
+  IndexPlaces(&excerpt);
   return excerpt;
 }
 

@@ -23,6 +23,8 @@ struct MountinfoExcerpt {
 };
 
 // `devices`: of st_dev.
+MountinfoExcerpt ExcerptOf(const std::vector<MountFacts>& mounts,
+                           const std::set<std::uint64_t>& devices);
 Result<MountinfoExcerpt> ExcerptOf(const std::string& mountinfo,
                                    const std::set<std::uint64_t>& devices);
 

@@ -69,6 +69,7 @@ MountFacts FactsOf(libmnt_fs* fs) {
   facts.peer_group = OptionalField(fields, "shared:");
   facts.master = OptionalField(fields, "master:");
   facts.type = OrEmpty(mnt_fs_get_fstype(fs));
+  facts.source = OrEmpty(mnt_fs_get_srcpath(fs));
   facts.root = OrEmpty(mnt_fs_get_root(fs));
   facts.point = OrEmpty(mnt_fs_get_target(fs));
   return facts;

@@ -250,7 +250,8 @@ Result<void> CheckCopies(const CopiesPlan& plan) {
   if (plan.has_volume == 0) {
     return Ok();
   }
-  if (!HasEnd(plan.before.type) || !HasEnd(plan.before.root)) {
+  if (!HasEnd(plan.before.type) || !HasEnd(plan.before.root) ||
+      !HasEnd(plan.before.source)) {
     return Invalid("file system");
   }
   return plan.volume.area == VolumeArea::kPublish

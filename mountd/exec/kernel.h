@@ -50,8 +50,15 @@ struct MountFacts {
   std::uint64_t peer_group = 0;  // 0: not shared
   std::uint64_t master = 0;      // 0: not a slave
   std::string type;              // "ext4"
+  std::string source;            // "/dev/sda1"; "": it cannot be told
   std::string root;              // path in its file system
   std::string point;             // path in this namespace
+};
+
+// ioctl_nsfs(2).
+struct MountNamespaceName {
+  std::uint64_t inode = 0;
+  std::uint64_t id = 0;
 };
 
 // For mount_setattr(2). A propagation of 0 leaves it as it is.
@@ -177,6 +184,16 @@ class Kernel {
   // newer than that of `after`; 0: all. The kernel looks at no older ones.
   virtual Sys<std::vector<std::uint64_t>> MountsBelow(std::uint64_t id,
                                                       std::uint64_t after) = 0;
+  // The id of the mount namespace of the process or thread with the directory
+  // `process` in /proc. ENOTTY before Linux 6.11.
+  virtual Sys<std::uint64_t> MountNamespaceOf(int process) = 0;
+  // All mount namespaces of the machine but this process's own, also those that
+  // no process is in. ENOTTY before Linux 6.12; EPERM where the kernel shows
+  // them to nobody in this pid namespace.
+  virtual Sys<std::vector<MountNamespaceName>> MountNamespaces() = 0;
+  // The mounts of the mount namespace with that id (Linux 6.11), with the ids
+  // that mountinfo tells and points in that namespace. ENOENT if it is gone.
+  virtual Sys<std::vector<MountFacts>> MountsOfNamespace(std::uint64_t id) = 0;
 
   // Processes. Runs `body` in a child in a session of its own, with this
   // process's capabilities, an empty environment but for PATH, and no fds but

@@ -33,21 +33,34 @@ inline constexpr unsigned kFanMarkMountNamespace = 0x110;  // FAN_MARK_MNTNS
 inline constexpr std::uint64_t kFanMountAttach = 0x01000000;
 inline constexpr std::uint64_t kFanMountDetach = 0x02000000;
 
-// listmount(2): all of the caller's namespace (LSMT_ROOT).
 inline constexpr int kSoPeerPidfd = 77;  // SO_PEERPIDFD, 6.5
 
+// listmount(2): all of a namespace (LSMT_ROOT).
 inline constexpr std::uint64_t kAllMounts = ~std::uint64_t{0};
 
 // ioctl_nsfs(2), NS_GET_MNTNS_ID (6.11).
 inline constexpr unsigned long kNamespaceId = 0x8008b705;
 
-struct MountIdRequest {  // struct mnt_id_req, MNT_ID_REQ_SIZE_VER0
+// ioctl_nsfs(2), NS_MNT_GET_NEXT and NS_MNT_GET_PREV (6.12): an fd of the mount
+// namespace whose id is the next one in that direction.
+inline constexpr unsigned long kNextNamespace = 0x8010b70b;
+inline constexpr unsigned long kPreviousNamespace = 0x8010b70c;
+
+struct NamespaceInfo {  // struct mnt_ns_info
+  std::uint32_t size = 16;
+  std::uint32_t mounts = 0;
+  std::uint64_t id = 0;
+};
+static_assert(sizeof(NamespaceInfo) == 16);
+
+struct MountIdRequest {  // struct mnt_id_req, MNT_ID_REQ_SIZE_VER0 and _VER1
   std::uint32_t size = 24;
   std::uint32_t spare = 0;
   std::uint64_t mount_id = 0;
   std::uint64_t param = 0;  // statmount: mask; listmount: the last id seen
+  std::uint64_t mount_namespace = 0;  // its id (6.11), if `size` is 32
 };
-static_assert(sizeof(MountIdRequest) == 24);
+static_assert(sizeof(MountIdRequest) == 32);
 
 enum StatmountMask : std::uint64_t {
   kSuperblock = 0x1,
@@ -55,6 +68,7 @@ enum StatmountMask : std::uint64_t {
   kRoot = 0x8,
   kPoint = 0x10,
   kType = 0x20,
+  kSource = 0x200,  // 6.13; a kernel that does not know it leaves it out
 };
 
 struct Statmount {
@@ -77,11 +91,15 @@ struct Statmount {
   std::uint64_t propagate_from;
   std::uint32_t root;
   std::uint32_t point;
-  std::uint64_t spare[50];
+  std::uint64_t mount_namespace;
+  std::uint32_t subtype;
+  std::uint32_t source;
+  std::uint64_t spare[48];
   // the text follows
 };
 static_assert(offsetof(Statmount, id) == 40);
 static_assert(offsetof(Statmount, root) == 104);
+static_assert(offsetof(Statmount, source) == 124);
 static_assert(sizeof(Statmount) == 512);
 
 }  // namespace mountd::exec::abi

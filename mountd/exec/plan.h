@@ -444,12 +444,15 @@ struct ProcessesPlan {
 // What a volume is, as the kernel says it while it is mounted: by this it is
 // known once no mount of mountd's shows it any more.
 inline constexpr std::size_t kMaxFileSystemRoot = 1024;
+inline constexpr std::size_t kMaxFileSystemSource = 256;
 struct FileSystemPlan {
   std::uint64_t device = 0;     // as st_dev; 0: not known
   std::uint64_t node = 0;       // of a block device, as st_rdev; 0: it is none
   std::array<char, 32> type{};  // "ext4", with a NUL
   // The part of it that is the volume: "/" if it is all, with a NUL.
   std::array<char, kMaxFileSystemRoot> root{};
+  // Of its mounts, with a NUL; "": not known, or too long.
+  std::array<char, kMaxFileSystemSource> source{};
   friend bool operator==(const FileSystemPlan&,
                          const FileSystemPlan&) = default;
 };
@@ -636,8 +639,9 @@ enum class HolderKind : std::uint8_t {
   kMember = 6,   // is in the cgroup
   kNetwork = 7,  // is in the network namespace
   // Of FindCopies alone:
-  kMount = 8,   // its mount namespace has a copy
-  kDevice = 9,  // has the block device open
+  kMount = 8,       // its mount namespace has a copy
+  kDevice = 9,      // has the block device open
+  kNamespace = 10,  // pid 0: a mount namespace without a process has a copy
 };
 
 // One process, and the first that was found of what it holds.
@@ -657,6 +661,10 @@ struct HoldersState {
   std::uint32_t count = 0;
   std::uint32_t more = 0;        // there are some that found no place here
   std::uint32_t incomplete = 0;  // time ran out, or a process was not looked at
+  // The first reason for that, an errno: ETIME, or that of the process
+  // `unseen_pid`. 0: another, or none.
+  std::uint32_t unseen_error = 0;
+  std::uint32_t unseen_pid = 0;
   // Init alone was not looked at, which some machines keep from everybody.
   std::uint32_t init_unseen = 0;
   std::array<Holder, kMaxHolders> holders{};

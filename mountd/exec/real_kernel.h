@@ -74,6 +74,9 @@ class RealKernel final : public Kernel {
   Sys<MountFacts> MountById(std::uint64_t id) override;
   Sys<std::vector<std::uint64_t>> MountsBelow(std::uint64_t id,
                                               std::uint64_t after) override;
+  Sys<std::uint64_t> MountNamespaceOf(int process) override;
+  Sys<std::vector<MountNamespaceName>> MountNamespaces() override;
+  Sys<std::vector<MountFacts>> MountsOfNamespace(std::uint64_t id) override;
 
   Sys<std::uint8_t> RunChild(const std::function<int()>& body,
                              std::span<const int> kept,

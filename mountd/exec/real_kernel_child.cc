@@ -132,6 +132,24 @@ std::uint64_t NamespaceIdOf(const UniqueFd& mounts) {
   return ::ioctl(mounts.get(), abi::kNamespaceId, &id) == 0 ? id : 0;
 }
 
+// Adds those that come after `mounts` in one direction.
+Sys<void> WalkNamespaces(UniqueFd mounts, unsigned long direction,
+                         std::vector<MountNamespaceName>* names) {
+  for (;;) {
+    abi::NamespaceInfo info;
+    UniqueFd next(::ioctl(mounts.get(), direction, &info));
+    struct stat facts = {};
+    if (!next.valid()) {
+      return errno == ENOENT ? Sys<void>() : Sys<void>(errno);
+    }
+    if (::fstat(next.get(), &facts) < 0) {
+      return errno;
+    }
+    names->push_back({std::uint64_t{facts.st_ino}, info.id});
+    mounts = std::move(next);
+  }
+}
+
 // For as long as it lives, the thread runs where it is told.
 class OnCpu {
  public:
@@ -185,6 +203,28 @@ Sys<void> RealKernel::NewMountNamespace() {
     }
   }
   return {};
+}
+
+Sys<std::uint64_t> RealKernel::MountNamespaceOf(int process) {
+  const UniqueFd mounts(::openat(process, "ns/mnt", O_RDONLY | O_CLOEXEC));
+  std::uint64_t id = 0;
+  if (!mounts.valid() || ::ioctl(mounts.get(), abi::kNamespaceId, &id) < 0) {
+    return errno;
+  }
+  return id;
+}
+
+Sys<std::vector<MountNamespaceName>> RealKernel::MountNamespaces() {
+  std::vector<MountNamespaceName> names;
+  for (const unsigned long direction :
+       {abi::kPreviousNamespace, abi::kNextNamespace}) {
+    UniqueFd own = OpenOwnMounts();
+    if (!own.valid()) {
+      return errno;
+    }
+    MOUNTD_TRY(WalkNamespaces(std::move(own), direction, &names));
+  }
+  return names;
 }
 
 Sys<void> RealKernel::EnterMountNamespace(int mount_namespace) {

@@ -127,16 +127,36 @@ Sys<FileFacts> RealKernel::Stat(int dir, const std::string& name) {
                 AT_SYMLINK_NOFOLLOW | (name.empty() ? AT_EMPTY_PATH : 0));
 }
 
+namespace {
+
+// Asks for nothing, because FUSE else refuses to say anything of a user's own
+// mount to others, to root too. The kernel tells all the same which device and
+// mount the file is on, by the reusable id.
+Sys<struct statx> StatPlace(int dir, const std::string& name) {
+  struct statx stx = {};
+  if (::statx(dir, name.c_str(), AT_STATX_DONT_SYNC | AT_NO_AUTOMOUNT, 0,
+              &stx) < 0) {
+    return errno;
+  }
+  return stx;
+}
+
+}  // namespace
+
 Sys<FileFacts> RealKernel::StatLinked(int dir, const std::string& name) {
-  return StatBy(dir, name, 0);
+  Sys<FileFacts> facts = StatBy(dir, name, 0);
+  if (!FailedWith(facts, EACCES)) {
+    return facts;
+  }
+  MOUNTD_ASSIGN(const struct statx stx, StatPlace(dir, name));
+  FileFacts place;
+  place.device = makedev(stx.stx_dev_major, stx.stx_dev_minor);
+  place.mount_id = stx.stx_mnt_id;
+  return place;
 }
 
 Sys<std::uint64_t> RealKernel::LinkedMountId(int dir, const std::string& name) {
-  struct statx stx = {};
-  if (::statx(dir, name.c_str(), AT_STATX_DONT_SYNC | AT_NO_AUTOMOUNT,
-              abi::kStatxMountId, &stx) < 0) {
-    return errno;
-  }
+  MOUNTD_ASSIGN(const struct statx stx, StatPlace(dir, name));
   return std::uint64_t{stx.stx_mnt_id};
 }
 

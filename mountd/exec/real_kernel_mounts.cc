@@ -102,55 +102,68 @@ bool RealKernel::CanMountBeneath() {
          errno != EINVAL;
 }
 
-Sys<MountFacts> RealKernel::MountById(std::uint64_t id) {
-  abi::MountIdRequest request;
-  request.mount_id = id;
-  request.param =
-      abi::kSuperblock | abi::kMount | abi::kRoot | abi::kPoint | abi::kType;
-  // Two paths and a type. Of longer paths, which anybody can have who may mount
-  // by a helper, nothing is told.
-  alignas(abi::Statmount)
-      std::array<char, sizeof(abi::Statmount) + std::size_t{2} * PATH_MAX + 256>
-          buffer{};
-  long status =
-      ::syscall(abi::kSysStatmount, &request, buffer.data(), buffer.size(), 0);
-  if (status < 0 && errno == EOVERFLOW) {
-    request.param = abi::kSuperblock | abi::kMount | abi::kType;
-    status = ::syscall(abi::kSysStatmount, &request, buffer.data(),
-                       buffer.size(), 0);
-  }
-  if (status < 0) {
-    return errno;
-  }
-  abi::Statmount out{};
-  std::memcpy(&out, buffer.data(), sizeof(out));
-  const bool has_paths = (request.param & abi::kPoint) != 0;
-  const auto text = [&](std::uint32_t offset) {
+namespace {
+
+// Two paths and a type. Of longer paths, which anybody can have who may mount
+// by a helper, nothing is told.
+struct StatmountAnswer {
+  alignas(abi::Statmount) std::array<
+      char, sizeof(abi::Statmount) + std::size_t{2} * PATH_MAX + 256> buffer;
+  abi::Statmount head;
+  bool has_paths;
+
+  std::string Text(std::uint32_t offset) const {
     const std::size_t at = sizeof(abi::Statmount) + offset;
     return at < buffer.size()
                ? std::string(&buffer.at(at),
                              ::strnlen(&buffer.at(at), buffer.size() - at))
                : std::string();
+  }
+};
+
+Sys<void> AskStatmount(abi::MountIdRequest request, StatmountAnswer* answer) {
+  constexpr std::uint64_t kPaths = abi::kRoot | abi::kPoint;
+  request.param =
+      abi::kSuperblock | abi::kMount | abi::kType | abi::kSource | kPaths;
+  const auto ask = [&] {
+    return ::syscall(abi::kSysStatmount, &request, answer->buffer.data(),
+                     answer->buffer.size(), 0);
   };
+  answer->has_paths = true;
+  long status = ask();
+  if (status < 0 && errno == EOVERFLOW) {
+    answer->has_paths = false;
+    request.param &= ~kPaths;
+    status = ask();
+  }
+  if (status < 0) {
+    return errno;
+  }
+  std::memcpy(&answer->head, answer->buffer.data(), sizeof(answer->head));
+  return {};
+}
+
+MountFacts FactsIn(const StatmountAnswer& answer) {
+  const abi::Statmount& head = answer.head;
   MountFacts facts;
-  facts.id = out.id;
-  facts.parent_id = out.parent_id;
-  facts.device = makedev(out.device_major, out.device_minor);
-  facts.attributes = out.attributes;
-  facts.peer_group = out.peer_group;
-  facts.master = out.master;
-  facts.type = text(out.type);
-  facts.root = has_paths ? text(out.root) : "";
-  facts.point = has_paths ? text(out.point) : "";
+  facts.id = head.id;
+  facts.parent_id = head.parent_id;
+  facts.device = makedev(head.device_major, head.device_minor);
+  facts.attributes = head.attributes;
+  facts.peer_group = head.peer_group;
+  facts.master = head.master;
+  facts.type = answer.Text(head.type);
+  if ((head.mask & abi::kSource) != 0) {
+    facts.source = answer.Text(head.source);
+  }
+  facts.root = answer.has_paths ? answer.Text(head.root) : "";
+  facts.point = answer.has_paths ? answer.Text(head.point) : "";
   return facts;
 }
 
-Sys<std::vector<std::uint64_t>> RealKernel::MountsBelow(std::uint64_t id,
-                                                        std::uint64_t after) {
+// All ids that the request asks for.
+Sys<std::vector<std::uint64_t>> AskListmount(abi::MountIdRequest request) {
   std::vector<std::uint64_t> ids;
-  abi::MountIdRequest request;
-  request.mount_id = id;
-  request.param = after;
   std::array<std::uint64_t, 256> some{};
   for (;;) {
     const long count =
@@ -158,13 +171,62 @@ Sys<std::vector<std::uint64_t>> RealKernel::MountsBelow(std::uint64_t id,
     if (count < 0) {
       return errno;
     }
-    const auto end = some.begin() + count;
-    ids.insert(ids.end(), some.begin(), end);
+    ids.insert(ids.end(), some.begin(), some.begin() + count);
     if (static_cast<std::size_t>(count) < some.size()) {
       return ids;
     }
     request.param = ids.back();
   }
+}
+
+abi::MountIdRequest OfNamespace(std::uint64_t id, std::uint64_t mount_id) {
+  abi::MountIdRequest request;
+  request.size = sizeof(request);
+  request.mount_id = mount_id;
+  request.mount_namespace = id;
+  return request;
+}
+
+}  // namespace
+
+Sys<MountFacts> RealKernel::MountById(std::uint64_t id) {
+  abi::MountIdRequest request;
+  request.mount_id = id;
+  StatmountAnswer answer;
+  const Sys<void> asked = AskStatmount(request, &answer);
+  return asked ? Sys<MountFacts>(FactsIn(answer)) : asked.error();
+}
+
+Sys<std::vector<std::uint64_t>> RealKernel::MountsBelow(std::uint64_t id,
+                                                        std::uint64_t after) {
+  abi::MountIdRequest request;
+  request.mount_id = id;
+  request.param = after;
+  return AskListmount(request);
+}
+
+Sys<std::vector<MountFacts>> RealKernel::MountsOfNamespace(std::uint64_t id) {
+  const Sys<std::vector<std::uint64_t>> ids =
+      AskListmount(OfNamespace(id, abi::kAllMounts));
+  if (!ids) {
+    return ids.error();
+  }
+  std::vector<MountFacts> mounts;
+  mounts.reserve(ids->size());
+  StatmountAnswer answer;
+  for (const std::uint64_t mount : *ids) {
+    const Sys<void> asked = AskStatmount(OfNamespace(id, mount), &answer);
+    if (FailedWith(asked, ENOENT)) {
+      continue;  // unmounted meanwhile
+    }
+    if (!asked) {
+      return asked.error();
+    }
+    mounts.push_back(FactsIn(answer));
+    mounts.back().id = answer.head.id_old;
+    mounts.back().parent_id = answer.head.parent_id_old;
+  }
+  return mounts;
 }
 
 }  // namespace mountd::exec

@@ -244,36 +244,55 @@ exec::TmpfsPlan TmpfsFromColumn(std::string_view text) {
           Number<std::uint32_t>(value, 4), Number<std::uint32_t>(value, 5)};
 }
 
+namespace {
+
 // A path is bytes, which need not be text.
-std::string ToColumn(const exec::FileSystemPlan& file_system) {
-  if (file_system.device == 0) {
-    return "";
-  }
-  json root = json::array();
-  for (const char c : file_system.root) {
+template <std::size_t kSize>
+json ToBytes(const std::array<char, kSize>& text) {
+  json bytes = json::array();
+  for (const char c : text) {
     if (c == '\0') {
       break;
     }
-    root.push_back(static_cast<unsigned>(static_cast<unsigned char>(c)));
+    bytes.push_back(static_cast<unsigned>(static_cast<unsigned char>(c)));
   }
-  return Dump({file_system.device, file_system.node, file_system.type.data(),
-               std::move(root)});
+  return bytes;
 }
 
+// Whether it fits, with a NUL.
+template <std::size_t kSize>
+bool FromBytes(const std::vector<int>& bytes, std::array<char, kSize>* text) {
+  if (bytes.size() >= kSize) {
+    return false;
+  }
+  std::transform(bytes.begin(), bytes.end(), text->begin(),
+                 [](int byte) { return static_cast<char>(byte); });
+  return true;
+}
+
+}  // namespace
+
+std::string ToColumn(const exec::FileSystemPlan& file_system) {
+  return file_system.device == 0
+             ? ""
+             : Dump({file_system.device, file_system.node,
+                     file_system.type.data(), ToBytes(file_system.root),
+                     ToBytes(file_system.source)});
+}
+
+// A mountd of before kept no source.
 exec::FileSystemPlan FileSystemFromColumn(std::string_view text) {
   exec::FileSystemPlan file_system;
   const json value = Parse(text);
   const std::string type = Text(value, 2);
-  const std::vector<int> root = Numbers(value, 3);
   if (type.size() >= file_system.type.size() ||
-      root.size() >= file_system.root.size()) {
-    return file_system;
+      !FromBytes(Numbers(value, 3), &file_system.root) ||
+      !FromBytes(Numbers(value, 4), &file_system.source)) {
+    return {};
   }
   file_system.device = Number<std::uint64_t>(value, 0);
   file_system.node = Number<std::uint64_t>(value, 1);
   std::copy(type.begin(), type.end(), file_system.type.begin());
-  std::transform(root.begin(), root.end(), file_system.root.begin(),
-                 [](int byte) { return static_cast<char>(byte); });
   return file_system;
 }
 

@@ -228,6 +228,9 @@ bool IsMountPoint(const std::string& path) {
   return false;
 }
 
+// Of this plugin's file systems alone.
+std::string Source() { return "fault-" + std::to_string(::getpid()); }
+
 Status Mount(const fs::path& source, std::string path, const Fault& fault,
              bool read_only) {
   if (fault.action == "elsewhere") {
@@ -239,7 +242,7 @@ Status Mount(const fs::path& source, std::string path, const Fault& fault,
   }
   const int made =
       fault.action == "tmpfs"
-          ? ::mount("tmpfs", path.c_str(), "tmpfs", 0, "size=64k")
+          ? ::mount(Source().c_str(), path.c_str(), "tmpfs", 0, "size=64k")
           : ::mount(source.c_str(), path.c_str(), nullptr, MS_BIND, nullptr);
   if (made != 0) {
     return Failed("mount");

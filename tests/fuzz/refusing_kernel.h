@@ -142,6 +142,16 @@ class RefusingKernel : public exec::Kernel {
       std::uint64_t /*id*/, std::uint64_t /*after*/) override {
     return ENOSYS;
   }
+  exec::Sys<std::uint64_t> MountNamespaceOf(int /*process*/) override {
+    return ENOTTY;
+  }
+  exec::Sys<std::vector<exec::MountNamespaceName>> MountNamespaces() override {
+    return ENOTTY;
+  }
+  exec::Sys<std::vector<exec::MountFacts>> MountsOfNamespace(
+      std::uint64_t /*id*/) override {
+    return ENOENT;
+  }
   exec::Sys<std::uint8_t> RunChild(
       const std::function<int()>& /*body*/, std::span<const int> /*kept*/,
       std::chrono::milliseconds /*limit*/) override {

@@ -3,10 +3,12 @@
 // Copies of a mount that its unmount does not take from a process.
 #include <sched.h>
 #include <sys/mount.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
+#include <csignal>
 
 #include "tests/root/cgroup_fixture.h"
 #include "tests/support/copying_task.h"
@@ -125,6 +127,62 @@ TEST_F(Copies, AreThoseThatFollowOursToo) {
                    nullptr) == 0;
   });
   EXPECT_EQ(Found().count, 1U);
+}
+
+// Before Linux 6.11 only a process tells of its namespace, and one with a root
+// directory of its own tells of a part.
+TEST_F(Copies, AreOfTheWholeNamespaceWhateverAProcessSees) {
+  Spawn("web", [] {
+    if (!BindPrivately()) {
+      return false;
+    }
+    if (::fork() == 0) {
+      ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+      for (;;) {
+        ::pause();
+      }
+    }
+    return ::chroot("/proc/self/task") == 0 && ::chdir("/") == 0;
+  });
+  EXPECT_EQ(Found().count, 2U);
+  kernel_.HideMountNamespaces();
+  EXPECT_EQ(Found().count, 2U);
+}
+
+// The kernel gives the number of a file system that is gone to the next one.
+TEST_F(Copies, AreNoneOfAnotherFileSystemThatGotItsNumber) {
+  Child& task = Spawn("web", [] {
+    ::mkdir(CopyingTask::kPlace, 0755);
+    return ::unshare(CLONE_NEWNS) == 0 &&
+           ::mount(nullptr, "/", nullptr, MS_SLAVE | MS_REC, nullptr) == 0 &&
+           ::mount("next", CopyingTask::kPlace, "tmpfs", 0, nullptr) == 0;
+  });
+  struct stat st = {};
+  const std::string place =
+      "/proc/" + std::to_string(task.pid) + "/root" + CopyingTask::kPlace;
+  ASSERT_EQ(::stat(place.c_str(), &st), 0);
+  const auto find = [&](const std::string& source) {
+    return Call(PlanKind::kFindCopies, [&](PlanBody* body) {
+      exec::CopiesPlan plan;
+      plan.budget_ms = 10'000;
+      plan.cgroup = cgroup_;
+      plan.has_volume = 1;
+      plan.volume.plugin = exec::ToWire("p");
+      plan.volume.area = exec::VolumeArea::kPublish;
+      plan.volume.allocation = exec::ToWire("web");
+      plan.volume.volume.fill('0');
+      plan.before.device = st.st_dev;
+      plan.before.type = {"tmpfs"};
+      plan.before.root = {"/"};
+      source.copy(plan.before.source.data(), source.size());
+      body->copies = plan;
+    });
+  };
+  EXPECT_EQ(find("next").body.copies.holders.count, 1U);
+  EXPECT_EQ(find("").body.copies.holders.count, 1U);
+  const Reply reply = find("gone");
+  EXPECT_EQ(ErrorOf(reply), "");
+  EXPECT_EQ(reply.body.copies.holders.count, 0U);
 }
 
 TEST_F(Copies, AreNotLookedForLongerThanAsked) {

@@ -3,6 +3,7 @@
 // Tear-downs while a task has a copy of its own of what is to go, as its
 // runtime's bind is one: nothing of a volume is detached, or told as detached,
 // while somebody on the node can write to it.
+#include <fcntl.h>
 #include <sched.h>
 #include <sys/mount.h>
 #include <sys/stat.h>
@@ -10,10 +11,12 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <csignal>
 #include <future>
 #include <vector>
 
+#include "mountd/exec/real_kernel.h"
 #include "tests/root/node_csi_fixture.h"
 #include "tests/support/copying_task.h"
 #include "tests/support/naive.h"
@@ -33,6 +36,12 @@ std::string WithTime(std::string config) {
 bool IsThere(const std::string& path) {
   struct stat st = {};
   return ::stat(path.c_str(), &st) == 0;
+}
+
+// Whether the kernel tells of mount namespaces that no process is in, and of
+// all mounts of each: Linux 6.12.
+bool TellsNamespaces() {
+  return exec::RealKernel().MountNamespaces().has_value();
 }
 
 class NodeRelease : public NodeCsi {
@@ -68,9 +77,15 @@ TEST_F(NodeRelease, IsRefusedWhileATaskHasACopy) {
   for (const bool own : {false, true}) {
     for (const Kind kind :
          {Kind::kPrivate, Kind::kShared, Kind::kUserNamespace, Kind::kOpenFile,
-          Kind::kHandedOn, Kind::kThread, Kind::kThreadAlone}) {
+          Kind::kHandedOn, Kind::kThread, Kind::kThreadAlone, Kind::kChrooted,
+          Kind::kNamespace}) {
       if (kind == Kind::kOpenFile && !own) {
         continue;  // a directory of a file system that others use, too
+      }
+      const bool is_hidden =
+          kind == Kind::kChrooted || kind == Kind::kNamespace;
+      if (is_hidden && !TellsNamespaces()) {
+        continue;
       }
       SCOPED_TRACE(std::to_string(static_cast<int>(kind)) +
                    (own ? ", own" : ""));
@@ -80,9 +95,10 @@ TEST_F(NodeRelease, IsRefusedWhileATaskHasACopy) {
       ASSERT_GT(task.pid(), 0);
       const auto unpublished = client_->UnpublishVolume("web", "data");
       EXPECT_EQ(Outcome(unpublished), "Busy");
-      EXPECT_NE(
-          MessageOf(unpublished).find("pid " + std::to_string(task.pid())),
-          std::string::npos)
+      const std::string who = kind == Kind::kNamespace
+                                  ? "a mount namespace that no process is in"
+                                  : "pid " + std::to_string(task.pid());
+      EXPECT_NE(MessageOf(unpublished).find(who), std::string::npos)
           << MessageOf(unpublished);
       const auto released = client_->ReleaseAllocation("web");
       EXPECT_EQ(Outcome(released), "Busy") << MessageOf(released);
@@ -208,6 +224,39 @@ TEST_F(NodeRelease, WhatGoesByPropagationIsNoCopy) {
   EXPECT_TRUE(receipt && receipt->node_detached);
   ::kill(task, SIGKILL);
   ::waitpid(task, nullptr, 0);
+}
+
+// Whose file of a FUSE mount the kernel refuses to tell about: a user's own
+// mount, which is closed to others, root too.
+bool HoldsAFileOfAUsersMount() {
+  const int server = ::open("/dev/fuse", O_RDWR | O_CLOEXEC);
+  const std::string options = "fd=" + std::to_string(server) +
+                              ",rootmode=40000,user_id=1000,group_id=1000";
+  ::mkdir(CopyingTask::kPlace, 0755);
+  if (::unshare(CLONE_NEWNS) != 0 ||
+      ::mount(nullptr, "/", nullptr, MS_SLAVE | MS_REC, nullptr) != 0 ||
+      ::mount("user", CopyingTask::kPlace, "fuse", MS_NOSUID | MS_NODEV,
+              options.c_str()) != 0) {
+    return false;
+  }
+  const int file = ::open(CopyingTask::kPlace, O_PATH | O_CLOEXEC);
+  struct stat st = {};
+  return file >= 0 && ::fstat(file, &st) != 0 && errno == EACCES;
+}
+
+TEST_F(NodeRelease, AUsersOwnFuseMountHoldsUpNobody) {
+  PublishOne(/*own=*/true);
+  const pid_t user = ::fork();
+  if (user == 0) {
+    ::kill(::getpid(), HoldsAFileOfAUsersMount() ? SIGSTOP : SIGKILL);
+    ::_exit(1);
+  }
+  int status = 0;
+  ASSERT_EQ(::waitpid(user, &status, WUNTRACED), user);
+  EXPECT_NAIVE(WIFSTOPPED(status));
+  EXPECT_EQ(Unpublish(), "Ok");
+  ::kill(user, SIGKILL);
+  ::waitpid(user, nullptr, 0);
 }
 
 TEST_F(NodeRelease, AnotherUsersCopiesKeepNobody) {

@@ -14,6 +14,7 @@
 #include <array>
 #include <cerrno>
 #include <csignal>
+#include <functional>
 #include <thread>
 
 namespace mountd::testing {
@@ -38,21 +39,38 @@ int Make(int directory, const std::string& name) {
   return 0;
 }
 
+// The same by a process that enters the mount namespace for it.
+int MakeInside(int mounts, const std::string& name) {
+  const pid_t pid = ::fork();
+  if (pid == 0) {
+    ::_exit(
+        ::setns(mounts, CLONE_NEWNS) != 0
+            ? errno
+            : Make(AT_FDCWD, std::string(CopyingTask::kPlace) + "/" + name));
+  }
+  int status = 0;
+  return ::waitpid(pid, &status, 0) == pid && WIFEXITED(status)
+             ? WEXITSTATUS(status)
+             : ECHILD;
+}
+
 // Answers each name with the errno of making that file.
-void Serve(int socket, bool ok, int directory) {
+void Serve(int socket, bool ok, const std::function<int(std::string)>& make) {
   int outcome = ok ? 0 : -1;
   (void)!::write(socket, &outcome, sizeof(outcome));
   std::array<char, 256> name{};
   for (ssize_t size = 0;
        (size = ::read(socket, name.data(), name.size())) > 0;) {
-    const std::string file(name.data(), static_cast<std::size_t>(size));
-    outcome =
-        directory >= 0
-            ? Make(directory, file)
-            : Make(AT_FDCWD, std::string(CopyingTask::kPlace) + "/" + file);
+    outcome = make(std::string(name.data(), static_cast<std::size_t>(size)));
     (void)!::write(socket, &outcome, sizeof(outcome));
   }
   ::_exit(0);
+}
+
+void ServeAtPlace(int socket, bool ok) {
+  Serve(socket, ok, [](const std::string& name) {
+    return Make(AT_FDCWD, std::string(CopyingTask::kPlace) + "/" + name);
+  });
 }
 
 void ServeFile(int socket, const std::string& source) {
@@ -61,7 +79,29 @@ void ServeFile(int socket, const std::string& source) {
       ::open(CopyingTask::kPlace, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   const bool alone = copied && directory >= 0 &&
                      ::umount2(CopyingTask::kPlace, MNT_DETACH) == 0;
-  Serve(socket, alone, directory);
+  Serve(socket, alone,
+        [&](const std::string& name) { return Make(directory, name); });
+}
+
+int OpenMounts() { return ::open("/proc/self/ns/mnt", O_RDONLY | O_CLOEXEC); }
+
+void ServeChrooted(int socket, const std::string& source) {
+  bool ok = Copy(source);
+  const int mounts = OpenMounts();
+  ok = ok && mounts >= 0 && ::chroot("/proc/self/task") == 0 &&
+       ::chdir("/") == 0;
+  Serve(socket, ok,
+        [&](const std::string& name) { return MakeInside(mounts, name); });
+}
+
+void ServeNamespace(int socket, const std::string& source) {
+  const int own = OpenMounts();
+  bool ok = own >= 0 && Copy(source);
+  const int mounts = OpenMounts();
+  ok = ok && mounts >= 0 && ::setns(own, CLONE_NEWNS) == 0;
+  ::close(own);
+  Serve(socket, ok,
+        [&](const std::string& name) { return MakeInside(mounts, name); });
 }
 
 // One ends that had the namespace, and the other goes on there.
@@ -84,24 +124,23 @@ void ServeHandedOn(int socket, const std::string& source) {
   ::close(mounts);
   ::kill(first, SIGKILL);
   ::waitpid(first, nullptr, 0);
-  Serve(socket, ok, -1);
+  ServeAtPlace(socket, ok);
 }
 
 void Become(int socket, const std::string& source, Kind kind) {
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
   switch (kind) {
     case Kind::kPrivate:
-      Serve(socket, Copy(source), -1);
+      ServeAtPlace(socket, Copy(source));
       break;
     case Kind::kShared:
-      Serve(socket,
-            Copy(source) && ::mount(nullptr, CopyingTask::kPlace, nullptr,
-                                    MS_SHARED, nullptr) == 0,
-            -1);
+      ServeAtPlace(
+          socket, Copy(source) && ::mount(nullptr, CopyingTask::kPlace, nullptr,
+                                          MS_SHARED, nullptr) == 0);
       break;
     case Kind::kUserNamespace:
-      Serve(socket, Copy(source) && ::unshare(CLONE_NEWUSER | CLONE_NEWNS) == 0,
-            -1);
+      ServeAtPlace(socket,
+                   Copy(source) && ::unshare(CLONE_NEWUSER | CLONE_NEWNS) == 0);
       break;
     case Kind::kOpenFile:
       ServeFile(socket, source);
@@ -109,9 +148,15 @@ void Become(int socket, const std::string& source, Kind kind) {
     case Kind::kHandedOn:
       ServeHandedOn(socket, source);
       break;
+    case Kind::kChrooted:
+      ServeChrooted(socket, source);
+      break;
+    case Kind::kNamespace:
+      ServeNamespace(socket, source);
+      break;
     case Kind::kThread:
     case Kind::kThreadAlone:
-      std::thread([&] { Serve(socket, Copy(source), -1); }).detach();
+      std::thread([&] { ServeAtPlace(socket, Copy(source)); }).detach();
       if (kind == Kind::kThreadAlone) {
         ::syscall(SYS_exit, 0);
       }

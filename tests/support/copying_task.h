@@ -21,6 +21,8 @@ class CopyingTask {
     kHandedOn,       // came into another task's namespace, which has ended
     kThread,         // a thread has it, its process has not
     kThreadAlone,    // the same, and the process's first thread has ended
+    kChrooted,       // has it outside its root directory
+    kNamespace,      // no process is where it is, a descriptor leads there
   };
 
   CopyingTask(const std::string& source, Kind kind);

@@ -51,6 +51,8 @@ class InjectingKernel final : public Kernel {
   // From now on answers as a kernel before 6.8: mount ids that are used again,
   // no statmount and no listmount.
   void HideUniqueMountIds() { hide_unique_ids_ = true; }
+  // As a kernel before 6.11: mount namespaces have no ids.
+  void HideMountNamespaces() { hide_namespaces_ = true; }
   // As a kernel before 6.5.
   void HideMountBeneath() { hide_mount_beneath_ = true; }
   // As a kernel before 6.15: no events of mounts.
@@ -240,6 +242,22 @@ class InjectingKernel final : public Kernel {
     return Pass<std::vector<std::uint64_t>>(
         "MountsBelow", [&] { return kernel_.MountsBelow(id, after); });
   }
+  Sys<std::uint64_t> MountNamespaceOf(int process) override {
+    return Pass<std::uint64_t>("MountNamespaceOf", [&] {
+      return hide_namespaces_ ? Sys<std::uint64_t>(ENOTTY)
+                              : kernel_.MountNamespaceOf(process);
+    });
+  }
+  Sys<std::vector<MountNamespaceName>> MountNamespaces() override {
+    return Pass<std::vector<MountNamespaceName>>("MountNamespaces", [&] {
+      return hide_namespaces_ ? Sys<std::vector<MountNamespaceName>>(ENOTTY)
+                              : kernel_.MountNamespaces();
+    });
+  }
+  Sys<std::vector<MountFacts>> MountsOfNamespace(std::uint64_t id) override {
+    return Pass<std::vector<MountFacts>>(
+        "MountsOfNamespace", [&] { return kernel_.MountsOfNamespace(id); });
+  }
   // How often MountsBelow was called for old mounts, too.
   int listings() const { return listings_; }
 
@@ -377,6 +395,7 @@ class InjectingKernel final : public Kernel {
   std::function<void(const std::string&)> hook_;
   int listings_ = 0;
   bool hide_unique_ids_ = false;
+  bool hide_namespaces_ = false;
   bool hide_mount_beneath_ = false;
   bool hide_mount_events_ = false;
   bool hide_socket_diag_ = false;

@@ -490,6 +490,7 @@ TEST(Invariants, CopiesAreLookedForWithinBounds) {
   }));
   EXPECT_FALSE(passes([](CopiesPlan& plan) { plan.before.root.fill('x'); }));
   EXPECT_FALSE(passes([](CopiesPlan& plan) { plan.before.type.fill('x'); }));
+  EXPECT_FALSE(passes([](CopiesPlan& plan) { plan.before.source.fill('x'); }));
 }
 
 TEST(Invariants, ProcessesAreLookedForWithinBounds) {
