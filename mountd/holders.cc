@@ -44,12 +44,15 @@ std::string CommandOf(const exec::Holder& holder) {
 
 }  // namespace
 
-HolderReport ReportOf(const exec::HoldersState& state) {
+HolderReport ReportOf(const exec::HoldersState& state, std::uint32_t mount) {
   HolderReport report;
   report.more = state.more != 0;
   report.complete = state.incomplete == 0 && state.init_unseen == 0;
   for (const exec::Holder& holder :
        std::span(state.holders).first(state.count)) {
+    if (holder.mount != mount) {
+      continue;
+    }
     report.holders.push_back(
         {holder.pid,
          HolderInfo::Details{holder.uid, CommandOf(holder), HowOf(holder),

@@ -30,8 +30,9 @@ struct HolderReport {
   bool complete = true;
 };
 
-// All details. A command's bytes that are no printable ASCII are "?".
-HolderReport ReportOf(const exec::HoldersState& state);
+// All details. A command's bytes that are no printable ASCII are "?". `mount`
+// is the place of one that was handed out in its plan.
+HolderReport ReportOf(const exec::HoldersState& state, std::uint32_t mount = 0);
 
 // Who of the processes in `cgroup` uses the mount, as far as half a second
 // tells. Nothing without a cgroup or a mount, or if it could not be told.

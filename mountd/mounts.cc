@@ -303,7 +303,7 @@ Result<MountRecord> Mounts::Swap(const MountRecord& old,
 
 // An executor takes the anchor with it that it makes for a source without one:
 // one that is cut off does not.
-Result<UniqueFd> Mounts::OpenTree(const BindMountSpec& spec) {
+Result<exec::Executor::HandedOut> Mounts::OpenTree(const BindMountSpec& spec) {
   exec::OpenTreePlan plan;
   plan.allocation = exec::ToWire(spec.allocation);
   plan.source = PlanOf(spec).source;
@@ -319,7 +319,7 @@ Result<UniqueFd> Mounts::OpenTree(const BindMountSpec& spec) {
   if (!known) {
     MOUNTD_TRY(store_.DoubtAnchor(*anchor));
   }
-  Result<UniqueFd> tree = executor_.OpenTree(plan);
+  Result<exec::Executor::HandedOut> tree = executor_.OpenTree(plan);
   ReleaseAnchorIfUnused(*anchor);
   return tree;
 }
@@ -464,7 +464,7 @@ Result<std::string> Mounts::PrepareInbox(const InboxRecord& inbox) {
   return InboxPath(inbox);
 }
 
-Result<UniqueFd> Mounts::OpenInbox(const InboxRecord& inbox) {
+Result<exec::Executor::HandedOut> Mounts::OpenInbox(const InboxRecord& inbox) {
   return executor_.OpenInbox(
       {exec::ToWire(inbox.allocation), exec::ToWire(inbox.task)});
 }

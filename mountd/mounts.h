@@ -75,9 +75,9 @@ class Mounts {
   Result<void> Unmount(const std::string& allocation, const std::string& task,
                        const std::string& name,
                        exec::UnmountMode mode = exec::UnmountMode::kPlain);
-  // A detached mount of the spec's source, of which there is no record: it goes
-  // with its last fd.
-  Result<UniqueFd> OpenTree(const BindMountSpec& spec);
+  // A detached mount of the spec's source: it goes with its last fd. The
+  // service records it.
+  Result<exec::Executor::HandedOut> OpenTree(const BindMountSpec& spec);
   // All of an allocation's, the last one first.
   Result<void> UnmountAll(const std::string& allocation,
                           const Progress& progress = Progress(),
@@ -97,7 +97,7 @@ class Mounts {
   void ReleaseLeftAnchors();
   // A task's inbox (propagation/inbox.h); its path on the host.
   Result<std::string> PrepareInbox(const InboxRecord& inbox);
-  Result<UniqueFd> OpenInbox(const InboxRecord& inbox);
+  Result<exec::Executor::HandedOut> OpenInbox(const InboxRecord& inbox);
   // Puts the inboxes of an allocation back.
   Result<void> RecoverInboxes(const std::string& allocation);
   // Busy while a mount is in it; none is success.

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "mountd/caller.h"
+#include "mountd/handed_out.h"
 #include "mountd/holders.h"
 #include "mountd/policy.h"
 #include "mountd/reconciliation.h"
@@ -180,6 +181,10 @@ class Service {
   Result<HolderReport> ListHolders(const CallContext& call,
                                    const Name& allocation, const Name& task,
                                    const Name& name, exec::HolderScope scope);
+  // What OpenTree and PrepareInbox handed out of the allocation and somebody
+  // has, also after its release. Of processes as ListHolders tells.
+  Result<HandedOutReport> ListHandedOut(const CallContext& call,
+                                        const Name& allocation);
   Result<TaskReport> VerifyTask(const CallContext& call, const Name& allocation,
                                 const Name& task, const UniqueFd& pidfd);
 
@@ -304,6 +309,9 @@ class Service {
                                BindMountSpec& spec);
   Result<void> Authorise(const CallContext& call, const AllocationRecord& owner,
                          BindMountSpec& spec);
+  Result<UniqueFd> HandOut(
+      HandedOutRecord record,
+      const std::function<Result<exec::Executor::HandedOut>()>& open);
   Result<void> Forgive(const BindMountSpec& spec);
   Result<void> CheckUnmountMode(const CallContext& call,
                                 const MountRecord& mount,

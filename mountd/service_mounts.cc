@@ -307,20 +307,47 @@ Result<UniqueFd> Service::OpenTree(const CallContext& call,
   }
   MOUNTD_TRY(Authorise(call, owner, spec));
   call.progress.At(StepOf(spec));
-  return parts_.mounts.OpenTree(spec);
+  HandedOutRecord record;
+  record.allocation = owner.id;
+  record.uid = owner.uid;
+  record.source_kind = spec.source_kind;
+  record.name = spec.source;
+  return HandOut(std::move(record),
+                 [&] { return parts_.mounts.OpenTree(spec); });
+}
+
+// A mount without a unique id would be taken for others that come after it.
+Result<UniqueFd> Service::HandOut(
+    HandedOutRecord record,
+    const std::function<Result<exec::Executor::HandedOut>()>& open) {
+  MOUNTD_TRY(MakeRoomFor(parts_, record));
+  MOUNTD_ASSIGN(exec::Executor::HandedOut opened, open());
+  record.mount = opened.mount;
+  if (record.mount.mount_id != 0) {
+    MOUNTD_TRY(parts_.boot.PutHandedOut(record));
+  }
+  return std::move(opened.fd);
 }
 
 Result<Service::Inbox> Service::PrepareInbox(const CallContext& call,
                                              const InboxRecord& record,
                                              bool open) {
-  MOUNTD_TRY(FindPrepared(call, record.allocation));
+  MOUNTD_ASSIGN(const AllocationRecord owner,
+                FindPrepared(call, record.allocation));
   if (open) {
     MOUNTD_TRY(PolicyFor(call).MayOpenTree(call.caller));
   }
   Inbox inbox;
   MOUNTD_ASSIGN(inbox.host_path, parts_.mounts.PrepareInbox(record));
   if (open) {
-    MOUNTD_ASSIGN(UniqueFd tree, parts_.mounts.OpenInbox(record));
+    HandedOutRecord handed_out;
+    handed_out.allocation = owner.id;
+    handed_out.uid = owner.uid;
+    handed_out.kind = HandedOutKind::kInbox;
+    handed_out.name = record.task;
+    MOUNTD_ASSIGN(UniqueFd tree, HandOut(std::move(handed_out), [&] {
+                    return parts_.mounts.OpenInbox(record);
+                  }));
     inbox.tree = std::make_shared<UniqueFd>(std::move(tree));
   }
   return inbox;

@@ -60,6 +60,36 @@ Result<void> Service::AddCopies(const AllocationRecord& record,
   return Ok();
 }
 
+Result<HandedOutReport> Service::ListHandedOut(const CallContext& call,
+                                               const Name& allocation) {
+  MOUNTD_ASSIGN(const std::optional<AllocationRecord> record,
+                parts_.state.GetAllocation(allocation.str()));
+  MOUNTD_ASSIGN(std::vector<HandedOutRecord> records,
+                parts_.boot.HandedOutOf(allocation.str()));
+  // An allocation of the name may have been another user's before.
+  std::erase_if(records, [&](const HandedOutRecord& one) {
+    return !Sees(call.caller, one.uid);
+  });
+  const bool is_callers = record && Sees(call.caller, record->uid);
+  if (record && (is_callers || records.empty())) {
+    MOUNTD_TRY(Find(call, allocation.str()));
+  } else if (records.empty()) {
+    MOUNTD_TRY(GetReceipt(call, allocation));
+  } else {
+    MOUNTD_TRY(PolicyFor(call).MayUse(call.caller, records.front().uid,
+                                      "allocation " + allocation.str()));
+  }
+  MOUNTD_ASSIGN(const exec::HelloReply hello, Hello());
+  MOUNTD_ASSIGN(
+      HandedOutReport report,
+      FindHandedOut(parts_, records, is_callers ? record->cgroup : 0));
+  for (HandedOutReport::Descriptor& one : report.descriptors) {
+    HideOthers(call, &one.holders);
+  }
+  report.complete = hello.has_unique_mount_ids != 0;
+  return report;
+}
+
 void Service::HideOthers(const CallContext& call, HolderReport* report) const {
   const auto is_others = [&](const HolderInfo& holder) {
     return !holder.details->in_cgroup && holder.details->uid != call.caller.uid;

@@ -8,7 +8,8 @@
 namespace mountd::propagation {
 
 Result<UniqueFd> OpenTree(const Context& context,
-                          const exec::OpenTreePlan& plan) {
+                          const exec::OpenTreePlan& plan,
+                          exec::HandedOutMount* mount) {
   exec::AttachPlan attach;
   attach.target.allocation = plan.allocation;
   attach.source = plan.source;
@@ -30,7 +31,25 @@ Result<UniqueFd> OpenTree(const Context& context,
                      "the source is a plain directory: private only");
   }
   MOUNTD_ASSIGN(Clone clone, MakeClone(context, source, spec, Depth::kTopOnly));
+  MOUNTD_ASSIGN(*mount, IdentityOf(context, clone.tree, source.mount.device));
   return std::move(clone.tree);
+}
+
+Result<exec::HandedOutMount> IdentityOf(const Context& context,
+                                        const UniqueFd& tree,
+                                        std::uint64_t device) {
+  exec::HandedOutMount mount;
+  MOUNTD_ASSIGN(const exec::FileFacts file,
+                exec::Named(context.kernel.Stat(tree.get(), ""), "statx", ""));
+  if (!file.mount_id_is_unique) {
+    return mount;
+  }
+  mount.mount_id = file.mount_id;
+  mount.device = device;
+  MOUNTD_ASSIGN(
+      mount.reusable_id,
+      exec::Named(context.kernel.LinkedMountId(tree.get(), "."), "statx", ""));
+  return mount;
 }
 
 }  // namespace mountd::propagation

@@ -11,6 +11,13 @@ namespace mountd::propagation {
 // that is read-only (who has the fd could change that), or that would be a
 // slave of an anchor, which others' mounts keep or not.
 Result<UniqueFd> OpenTree(const Context& context,
-                          const exec::OpenTreePlan& plan);
+                          const exec::OpenTreePlan& plan,
+                          exec::HandedOutMount* mount);
+
+// How FindHolders finds the top mount of a tree once it is handed out; `device`
+// is that of its file system. Nothing where mounts have no unique ids.
+Result<exec::HandedOutMount> IdentityOf(const Context& context,
+                                        const UniqueFd& tree,
+                                        std::uint64_t device);
 
 }  // namespace mountd::propagation

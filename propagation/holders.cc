@@ -10,6 +10,8 @@
 #include <map>
 #include <optional>
 #include <set>
+#include <span>
+#include <vector>
 
 #include "mountd/base/number.h"
 #include "propagation/cgroup.h"
@@ -32,8 +34,12 @@ class Search {
  public:
   Search(const Context& context, const exec::HoldersPlan& plan)
       : context_(context),
-        mount_id_(plan.mount_id),
         deadline_(Clock::now() + std::chrono::milliseconds(plan.budget_ms)) {
+    if (plan.count != 0) {
+      WantHandedOut(std::span(plan.handed_out).first(plan.count));
+      return;
+    }
+    wanted_.emplace(plan.mount_id, 0);
     // One that is detached and still held is known to nobody but its holders.
     const Result<MountFacts> mount = context.inspector.Facts(plan.mount_id);
     if (mount) {
@@ -41,6 +47,13 @@ class Search {
     }
   }
 
+  // A bit for each mount that somebody has.
+  std::uint64_t held() const { return held_; }
+  bool AreAllHeld() const {
+    return std::all_of(wanted_.begin(), wanted_.end(), [&](const auto& one) {
+      return (held_ & Bit(one.second)) != 0;
+    });
+  }
   bool incomplete() const { return incomplete_; }
   bool init_unseen() const { return init_unseen_; }
   void SetIncomplete() { incomplete_ = true; }
@@ -53,19 +66,33 @@ class Search {
     return true;
   }
 
-  // The first that is found of what the process holds.
-  std::optional<Holder> LookAt(std::uint32_t pid) {
+  // Of each mount the first that is found of how the process holds it.
+  std::vector<Holder> LookAt(std::uint32_t pid) {
     const bool before = incomplete_;
-    std::optional<Holder> holder = LookAtOne(pid);
+    std::vector<Holder> found = LookAtOne(pid);
+    for (const Holder& holder : found) {
+      held_ |= Bit(holder.mount);
+    }
     if (incomplete_ && !before && (pid == kInit || HasGone(context_, pid))) {
       incomplete_ = false;  // a deadline that has passed is noticed again
       init_unseen_ = init_unseen_ || pid == kInit;
     }
-    return holder;
+    return found;
   }
 
  private:
-  std::optional<Holder> LookAtOne(std::uint32_t pid);
+  // What is known of a mount namespace that is not the executor's.
+  struct Space {
+    std::set<std::uint64_t> copies;        // by their reusable ids
+    std::set<std::uint32_t> handed_out{};  // that are attached there
+  };
+
+  static std::uint64_t Bit(std::uint32_t place) {
+    return std::uint64_t{1} << place;
+  }
+  void WantHandedOut(std::span<const exec::HandedOutMount> mounts);
+  void Learn(const MountFacts& mount, Space* space) const;
+  std::vector<Holder> LookAtOne(std::uint32_t pid);
   // The process is gone, or is none of ours to see.
   template <typename T>
   bool Got(const Sys<T>& outcome) {
@@ -77,48 +104,75 @@ class Search {
 
   void LearnNamespace(const Process& process);
   bool Holds(int dir, const std::string& link, Holder* holder);
-  bool HoldsAnyOf(const Process& process, const char* dir, HolderKind kind,
-                  Holder* holder);
+  void LookAtLinks(const Process& process, const char* dir, Holder holder,
+                   std::vector<Holder>* found);
+  bool HoldsAll(const std::vector<Holder>& found) const {
+    return found.size() == wanted_.size();
+  }
 
   const Context& context_;
-  const std::uint64_t mount_id_;
   const Clock::time_point deadline_;
+  std::map<std::uint64_t, std::uint32_t> wanted_;  // mounts' places, by id
+  // The same of what was handed out, by reusable id and device.
+  std::map<std::pair<std::uint64_t, std::uint64_t>, std::uint32_t> handed_out_;
   std::optional<MountFacts> mount_;
+  std::uint64_t held_ = 0;
   bool incomplete_ = false;
   bool init_unseen_ = false;
-  // Mount namespaces by inode: the copies of the mount there, by their
-  // reusable ids.
-  std::map<std::uint64_t, std::set<std::uint64_t>> copies_;
-  const std::set<std::uint64_t>* here_ = nullptr;  // the process's
+  std::map<std::uint64_t, Space> spaces_;  // by inode
+  const Space* here_ = nullptr;            // the process's
 };
+
+// One that is attached in the executor's namespace is held by that.
+void Search::WantHandedOut(std::span<const exec::HandedOutMount> mounts) {
+  for (std::uint32_t i = 0; i < mounts.size(); ++i) {
+    const exec::HandedOutMount& mount = mounts[i];
+    if (wanted_.emplace(mount.mount_id, i).second) {
+      handed_out_.emplace(std::pair(mount.reusable_id, mount.device), i);
+      const Result<MountFacts> here = context_.inspector.Facts(mount.mount_id);
+      held_ |= here ? Bit(i) : 0;
+      incomplete_ =
+          incomplete_ || (!here && here.error().code != Code::kNotFound);
+    }
+  }
+}
+
+void Search::Learn(const MountFacts& mount, Space* space) const {
+  if (mount_ && mount.device == mount_->device && mount.root == mount_->root) {
+    space->copies.insert(mount.id);
+  }
+  const auto found = handed_out_.find({mount.id, mount.device});
+  if (found != handed_out_.end()) {
+    space->handed_out.insert(found->second);
+  }
+}
 
 // Copies in the executor's own namespace are mounts like any other.
 void Search::LearnNamespace(const Process& process) {
-  static const std::set<std::uint64_t> kNone;
+  static const Space kNone;
   here_ = &kNone;
   const Sys<FileFacts> theirs =
       context_.kernel.StatLinked(process.dir.get(), "ns/mnt");
   const Sys<FileFacts> ours =
       context_.kernel.StatLinked(exec::kFromRoot, "/proc/self/ns/mnt");
-  if (!mount_ || !Got(theirs) || !Got(ours) || theirs->inode == ours->inode) {
+  if ((!mount_ && handed_out_.empty()) || !Got(theirs) || !Got(ours) ||
+      theirs->inode == ours->inode) {
     return;
   }
-  const auto [place, is_new] =
-      copies_.try_emplace(theirs->inode, std::set<std::uint64_t>());
+  const auto [place, is_new] = spaces_.try_emplace(theirs->inode, Space());
   here_ = &place->second;
   if (!is_new) {
     return;
   }
   if (const auto mounts = MountsOf(context_, process)) {
     for (const MountFacts& mount : *mounts) {
-      if (mount.device == mount_->device && mount.root == mount_->root) {
-        place->second.insert(mount.id);
-      }
+      Learn(mount, &place->second);
     }
   } else {
     // A process that is ending has none; another one there may tell.
-    copies_.erase(place);
+    spaces_.erase(place);
     here_ = &kNone;
+    incomplete_ = incomplete_ || !handed_out_.empty();
   }
 }
 
@@ -127,71 +181,88 @@ bool Search::Holds(int dir, const std::string& link, Holder* holder) {
   if (!Got(file)) {
     return false;
   }
-  if (file->mount_id == mount_id_) {
+  const auto wanted = wanted_.find(file->mount_id);
+  if (wanted != wanted_.end()) {
+    holder->mount = wanted->second;
     return true;
   }
-  if (here_->empty()) {
+  if (here_->copies.empty()) {
     return false;
   }
   const Sys<std::uint64_t> id = context_.kernel.LinkedMountId(dir, link);
-  holder->is_copy = Got(id) && here_->contains(*id) ? 1 : 0;
+  holder->is_copy = Got(id) && here_->copies.contains(*id) ? 1 : 0;
   return holder->is_copy != 0;
 }
 
-bool Search::HoldsAnyOf(const Process& process, const char* dir,
-                        HolderKind kind, Holder* holder) {
+void Add(const Holder& holder, std::vector<Holder>* found) {
+  if (std::none_of(found->begin(), found->end(), [&](const Holder& one) {
+        return one.mount == holder.mount;
+      })) {
+    found->push_back(holder);
+  }
+}
+
+void Search::LookAtLinks(const Process& process, const char* dir, Holder holder,
+                         std::vector<Holder>* found) {
   const Sys<UniqueFd> links =
       context_.kernel.Open(process.dir.get(), dir, O_PATH | O_DIRECTORY,
                            RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS);
   if (!Got(links)) {
-    return false;
+    return;
   }
   const Sys<std::vector<std::string>> names =
       context_.kernel.List(links->get(), kMaxLinks);
   if (!Got(names)) {
-    return false;
+    return;
   }
   incomplete_ = incomplete_ || names->size() == kMaxLinks;
   for (const std::string& name : *names) {
-    if (IsOver()) {
-      return false;
+    if (HoldsAll(*found) || IsOver()) {
+      return;
     }
-    if (Holds(links->get(), name, holder)) {
-      holder->kind = kind;
-      if (kind == HolderKind::kFd) {
-        holder->fd = ParseNumber<int>(name).value_or(-1);
+    if (Holds(links->get(), name, &holder)) {
+      if (holder.kind == HolderKind::kFd) {
+        holder.fd = ParseNumber<int>(name).value_or(-1);
       }
-      return true;
+      Add(holder, found);
     }
   }
-  return false;
 }
 
-std::optional<Holder> Search::LookAtOne(std::uint32_t pid) {
+std::vector<Holder> Search::LookAtOne(std::uint32_t pid) {
   const Result<Process> process = OpenProcess(context_, pid);
   if (!process) {
     incomplete_ = incomplete_ || process.error().sys_errno != ENOENT;
-    return std::nullopt;
+    return {};
   }
   LearnNamespace(*process);
+  std::vector<Holder> found;
   Holder holder;
   holder.pid = pid;
-  bool found = false;
   for (const auto& [link, kind] : {std::pair("cwd", HolderKind::kCwd),
                                    std::pair("root", HolderKind::kRoot),
                                    std::pair("exe", HolderKind::kExe)}) {
-    if (!found && Holds(process->dir.get(), link, &holder)) {
-      holder.kind = kind;
-      found = true;
+    holder.kind = kind;
+    if (!HoldsAll(found) && Holds(process->dir.get(), link, &holder)) {
+      Add(holder, &found);
     }
   }
-  found = found || HoldsAnyOf(*process, "fd", HolderKind::kFd, &holder) ||
-          HoldsAnyOf(*process, "map_files", HolderKind::kMap, &holder);
-  if (!found) {
-    return std::nullopt;
+  for (const auto& [dir, kind] : {std::pair("fd", HolderKind::kFd),
+                                  std::pair("map_files", HolderKind::kMap)}) {
+    holder.kind = kind;
+    if (!HoldsAll(found)) {
+      LookAtLinks(*process, dir, holder, &found);
+    }
   }
-  Describe(context_, *process, &holder);
-  return holder;
+  holder.kind = HolderKind::kMount;
+  for (const std::uint32_t place : here_->handed_out) {
+    holder.mount = place;
+    Add(holder, &found);
+  }
+  for (Holder& one : found) {
+    Describe(context_, *process, &one);
+  }
+  return found;
 }
 
 }  // namespace
@@ -219,17 +290,19 @@ Result<exec::HoldersState> FindHolders(const Context& context,
     if (search.IsOver()) {
       break;
     }
-    std::optional<Holder> holder = search.LookAt(pid);
-    if (!holder) {
-      continue;
+    for (Holder& holder : search.LookAt(pid)) {
+      if (state.count == exec::kMaxHolders) {
+        state.more = 1;
+        break;
+      }
+      holder.in_cgroup = members.pids.contains(pid) ? 1 : 0;
+      state.holders.at(state.count++) = holder;
     }
-    if (state.count == exec::kMaxHolders) {
-      state.more = 1;
+    if (state.more != 0 && search.AreAllHeld()) {
       break;
     }
-    holder->in_cgroup = members.pids.contains(pid) ? 1 : 0;
-    state.holders.at(state.count++) = *holder;
   }
+  state.held = search.held();
   state.incomplete = search.incomplete() ? 1 : 0;
   state.init_unseen = search.init_unseen() ? 1 : 0;
   return state;

@@ -10,6 +10,9 @@ namespace mountd::propagation {
 // of a copy of it in the process's own mount namespace, which can keep it busy
 // too. Threads with files of their own are not looked at.
 //
+// Of mounts that were handed out: also by a mount namespace of its own in which
+// one is attached, as whoever attached it need not have it open.
+//
 // Opens none of these files. A file system that revalidates what is reached by
 // a magic link (NFS, 9P) may still be asked, and hang with its server.
 Result<exec::HoldersState> FindHolders(const Context& context,

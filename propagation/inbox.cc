@@ -5,6 +5,7 @@
 #include <sys/stat.h>
 
 #include "mountd/base/paths.h"
+#include "propagation/detached.h"
 #include "propagation/kernel_filesystems.h"
 
 namespace mountd::propagation {
@@ -118,7 +119,8 @@ Result<void> CheckAllInIt(const Context& context, const Base& base,
 
 }  // namespace
 
-Result<UniqueFd> OpenInbox(const Context& context, const exec::TaskPlan& plan) {
+Result<UniqueFd> OpenInbox(const Context& context, const exec::TaskPlan& plan,
+                           exec::HandedOutMount* mount) {
   exec::Kernel& kernel = context.kernel;
   const std::string object = ObjectOf(plan);
   MOUNTD_ASSIGN(const Base base, OpenBase(context));
@@ -137,6 +139,7 @@ Result<UniqueFd> OpenInbox(const Context& context, const exec::TaskPlan& plan) {
                 Named(kernel.CloneTree(task.get(), true), "open_tree", object));
   MOUNTD_TRY(Named(kernel.SetMount(tree.get(), true, {.propagation = MS_SLAVE}),
                    "mount_setattr", object));
+  MOUNTD_ASSIGN(*mount, IdentityOf(context, tree, base.facts.device));
   return tree;
 }
 

@@ -26,7 +26,8 @@ Result<void> PrepareInbox(const Context& context, const exec::TaskPlan& plan,
 // has it has attached it, it follows the inbox. Any flag of a mount that it
 // begins with can be taken off it, so FailedPrecondition if one of them is
 // read-only; what comes by propagation is locked in a user namespace of others.
-Result<UniqueFd> OpenInbox(const Context& context, const exec::TaskPlan& plan);
+Result<UniqueFd> OpenInbox(const Context& context, const exec::TaskPlan& plan,
+                           exec::HandedOutMount* mount);
 
 Result<void> RemoveInbox(const Context& context, const exec::TaskPlan& plan);
 

@@ -218,12 +218,14 @@ Result<void> Dispatcher::CarryMount(const Request& request, const Fds& fds,
     case PlanKind::kAttach:
       return propagation::Attach(context, body.attach,
                                  fds.empty() ? -1 : fds.front().get(), tell);
-    case PlanKind::kOpenTree: {
-      MOUNTD_ASSIGN(answer->fd, propagation::OpenTree(context, body.open_tree));
-      return Ok();
-    }
+    case PlanKind::kOpenTree:
     case PlanKind::kOpenInbox: {
-      MOUNTD_ASSIGN(answer->fd, propagation::OpenInbox(context, body.task));
+      exec::HandedOutMount* mount = &answer->reply.body.handed_out;
+      *mount = HandedOutMount{};
+      MOUNTD_ASSIGN(answer->fd,
+                    request.kind == PlanKind::kOpenTree
+                        ? propagation::OpenTree(context, body.open_tree, mount)
+                        : propagation::OpenInbox(context, body.task, mount));
       return Ok();
     }
     case PlanKind::kDetach:

@@ -35,14 +35,18 @@ class Executor {
   // AlreadyExists if another mount is at the target. `fd` is the directory the
   // caller passed, if the plan's target_kind takes one, else -1.
   virtual Result<MountState> Attach(const AttachPlan& plan, int fd) = 0;
-  virtual Result<UniqueFd> OpenTree(const OpenTreePlan& plan) = 0;
+  struct HandedOut {
+    UniqueFd fd;
+    HandedOutMount mount;
+  };
+  virtual Result<HandedOut> OpenTree(const OpenTreePlan& plan) = 0;
   virtual Result<void> Detach(const DetachPlan& plan) = 0;
   virtual Result<MountState> InspectTarget(const TargetPlan& plan) = 0;
   // Busy while a mount is in the inbox; none is success.
   virtual Result<void> PrepareInbox(const TaskPlan& plan) = 0;
   virtual Result<void> RemoveInbox(const TaskPlan& plan) = 0;
   // A clone of it, with what is in it, that follows it once it is attached.
-  virtual Result<UniqueFd> OpenInbox(const TaskPlan& plan) = 0;
+  virtual Result<HandedOut> OpenInbox(const TaskPlan& plan) = 0;
   // Busy while the anchor is used; gone already is success. Also of a source
   // that is declared no longer.
   virtual Result<void> ReleaseAnchor(const AnchorPlan& plan) = 0;

@@ -76,13 +76,13 @@ class ExecutorPool final : public Executor {
   Result<void> PrepareAllocation(const AllocationPlan& plan) override;
   Result<void> RemoveAllocation(const AllocationPlan& plan) override;
   Result<MountState> Attach(const AttachPlan& plan, int fd) override;
-  Result<UniqueFd> OpenTree(const OpenTreePlan& plan) override;
+  Result<HandedOut> OpenTree(const OpenTreePlan& plan) override;
   Result<void> Detach(const DetachPlan& plan) override;
   Result<MountState> InspectTarget(const TargetPlan& plan) override;
   Result<void> ReleaseAnchor(const AnchorPlan& plan) override;
   Result<void> PrepareInbox(const TaskPlan& plan) override;
   Result<void> RemoveInbox(const TaskPlan& plan) override;
-  Result<UniqueFd> OpenInbox(const TaskPlan& plan) override;
+  Result<HandedOut> OpenInbox(const TaskPlan& plan) override;
   Result<MountState> PreparePlugin(const PluginPlan& plan) override;
   Result<void> RemovePlugin(const PluginPlan& plan) override;
   Result<PluginConnection> ConnectPlugin(const PluginSocketPlan& plan) override;
@@ -137,6 +137,7 @@ class ExecutorPool final : public Executor {
   // `fds` are the caller's, sent beside the request.
   Result<Answer> Run(ExecutorLane& lane, const Request& request,
                      std::span<const int> fds = {});
+  Result<HandedOut> RunForHandedOut(const Request& request);
   Result<UniqueFd> RunForFd(ExecutorLane& lane, const Request& request,
                             std::span<const int> fds = {});
   std::chrono::milliseconds DeadlineOf(PlanKind kind) const;

@@ -58,6 +58,15 @@ Result<UniqueFd> ExecutorPool::RunForFd(ExecutorLane& lane,
   return std::move(answer.fd);
 }
 
+Result<Executor::HandedOut> ExecutorPool::RunForHandedOut(
+    const Request& request) {
+  MOUNTD_ASSIGN(Answer answer, Run(mounts_, request));
+  if (!answer.fd.valid()) {
+    return MakeError(Code::kInternal, "plan", "executor", "sent no fd");
+  }
+  return HandedOut{std::move(answer.fd), answer.reply.body.handed_out};
+}
+
 Result<HelloReply> ExecutorPool::Hello() {
   MOUNTD_ASSIGN(const Answer answer,
                 Run(mounts_, MakeRequest(PlanKind::kHello)));
@@ -87,9 +96,9 @@ Result<MountState> ExecutorPool::Attach(const AttachPlan& plan, int fd) {
   return answer.reply.body.mount;
 }
 
-Result<UniqueFd> ExecutorPool::OpenTree(const OpenTreePlan& plan) {
-  return RunForFd(mounts_,
-                  MakeRequest(PlanKind::kOpenTree, &PlanBody::open_tree, plan));
+Result<Executor::HandedOut> ExecutorPool::OpenTree(const OpenTreePlan& plan) {
+  return RunForHandedOut(
+      MakeRequest(PlanKind::kOpenTree, &PlanBody::open_tree, plan));
 }
 
 Result<void> ExecutorPool::Detach(const DetachPlan& plan) {
@@ -117,9 +126,9 @@ Result<void> ExecutorPool::RemoveInbox(const TaskPlan& plan) {
       mounts_, MakeRequest(PlanKind::kRemoveInbox, &PlanBody::task, plan));
 }
 
-Result<UniqueFd> ExecutorPool::OpenInbox(const TaskPlan& plan) {
-  return RunForFd(mounts_,
-                  MakeRequest(PlanKind::kOpenInbox, &PlanBody::task, plan));
+Result<Executor::HandedOut> ExecutorPool::OpenInbox(const TaskPlan& plan) {
+  return RunForHandedOut(
+      MakeRequest(PlanKind::kOpenInbox, &PlanBody::task, plan));
 }
 
 Result<MountState> ExecutorPool::PreparePlugin(const PluginPlan& plan) {

@@ -204,8 +204,12 @@ Result<void> CheckVolumeDir(const VolumeDirPlan& plan) {
 }
 
 Result<void> CheckHolders(const HoldersPlan& plan) {
-  if (plan.mount_id == 0) {
+  if ((plan.mount_id != 0) == (plan.count != 0)) {
     return Invalid("mount id");
+  }
+  if (plan.count > kMaxHandedOut ||
+      (plan.count != 0 && plan.scope != HolderScope::kNode)) {
+    return Invalid("count");
   }
   if (plan.budget_ms == 0 || plan.budget_ms > kMaxHolderBudgetMs) {
     return Invalid("budget");

@@ -423,12 +423,25 @@ enum class HolderScope : std::uint32_t {
   kNode = 2,    // all processes
 };
 
-// Who keeps the mount busy, or would, looked for during `budget_ms` at most.
+// How the mount is known that an fd was handed out of. The reusable id is the
+// only one that another mount namespace shows of a mount that is attached
+// there.
+struct HandedOutMount {
+  std::uint64_t mount_id = 0;  // 0: the kernel has no unique ids
+  std::uint64_t reusable_id = 0;
+  std::uint64_t device = 0;  // of its file system, as mountinfo has it
+};
+
+// Who keeps the mount busy, or would, looked for during `budget_ms` at most. Or
+// who has one of `count` mounts that were handed out, with kNode alone.
+inline constexpr std::size_t kMaxHandedOut = 32;
 struct HoldersPlan {
-  std::uint64_t mount_id = 0;
+  std::uint64_t mount_id = 0;  // 0: those of `handed_out`
   HolderScope scope = HolderScope::kCgroup;
   std::uint32_t budget_ms = 0;
   std::uint64_t cgroup = 0;  // 0: none, with kNode alone
+  std::uint32_t count = 0;
+  std::array<HandedOutMount, kMaxHandedOut> handed_out{};
 };
 inline constexpr std::uint32_t kMaxHolderBudgetMs = 60'000;
 
@@ -639,7 +652,7 @@ enum class HolderKind : std::uint8_t {
   kMember = 6,   // is in the cgroup
   kNetwork = 7,  // is in the network namespace
   // Of FindCopies alone:
-  kMount = 8,       // its mount namespace has a copy
+  kMount = 8,       // its mount namespace has a copy, or what was handed out
   kDevice = 9,      // has the block device open
   kNamespace = 10,  // pid 0: a mount namespace without a process has a copy
 };
@@ -652,6 +665,7 @@ struct Holder {
   std::uint8_t is_copy = 0;     // holds a copy in its own mount namespace
   std::uint8_t in_cgroup = 0;   // of the plan
   std::int32_t fd = -1;         // kFd only
+  std::uint32_t mount = 0;      // its place in the plan's `handed_out`
   std::array<char, 16> comm{};  // with a NUL; any bytes
 };
 
@@ -667,6 +681,8 @@ struct HoldersState {
   std::uint32_t unseen_pid = 0;
   // Init alone was not looked at, which some machines keep from everybody.
   std::uint32_t init_unseen = 0;
+  // A bit for each of the plan's mounts that somebody has, told above or not.
+  std::uint64_t held = 0;
   std::array<Holder, kMaxHolders> holders{};
 };
 
@@ -752,6 +768,7 @@ struct ProbeReply {
 union ReplyBody {
   HelloReply hello;
   MountState mount;
+  HandedOutMount handed_out;
   PluginReply plugin;
   NetworkState network;
   CgroupState cgroup;

@@ -86,12 +86,19 @@ ALTER TABLE networks ADD COLUMN cni_result TEXT NOT NULL DEFAULT '';
 )sql";
 constexpr std::string_view kMeta =
     "CREATE TABLE meta(name TEXT PRIMARY KEY, value TEXT NOT NULL);";
-constexpr std::array<std::string_view, 10> kBootSchema = {
+constexpr std::string_view kHandedOut = R"sql(
+CREATE TABLE handed_out(
+  mount_id INTEGER PRIMARY KEY, reusable_id INTEGER NOT NULL,
+  device INTEGER NOT NULL, allocation TEXT NOT NULL, uid INTEGER NOT NULL,
+  kind INTEGER NOT NULL, source_kind INTEGER NOT NULL, name TEXT NOT NULL);
+)sql";
+constexpr std::array<std::string_view, 11> kBootSchema = {
     kBootSchema1,  kTmpfsMounts,
     kMappedIds,    kAnchorsOfKinds,
     kMountsById,   kTargetsAndInboxes,
     kFewerIndexes, kNetworksByInterface,
-    kCniNetworks,  kMeta};
+    kCniNetworks,  kMeta,
+    kHandedOut};
 
 constexpr std::string_view kSelectMount =
     "SELECT allocation,task,name,source_kind,source,propagation,attributes,"
@@ -154,7 +161,8 @@ Result<void> BootStore::AdoptBoot(const std::string& boot_id) {
     if (!last_boot.empty()) {
       for (const std::string_view statement :
            {"DELETE FROM mounts", "DELETE FROM inboxes", "DELETE FROM anchors",
-            "DELETE FROM networks", "DELETE FROM quarantine"}) {
+            "DELETE FROM networks", "DELETE FROM quarantine",
+            "DELETE FROM handed_out"}) {
         MOUNTD_TRY(database_->Run(statement));
       }
     }
@@ -241,22 +249,80 @@ Result<std::vector<MountRecord>> BootStore::MountsOf(
   return all;
 }
 
-Result<std::uint32_t> BootStore::CountMounts(const std::string& allocation) {
+template <typename T>
+Result<std::uint32_t> BootStore::Count(std::string_view sql,
+                                       const T& argument) {
   std::uint32_t count = 0;
   MOUNTD_TRY(database_->Query(
-      "SELECT count(*) FROM mounts WHERE allocation=?1",
+      sql,
       [&](const Row& row) { count = static_cast<std::uint32_t>(row.Int(0)); },
-      allocation));
+      argument));
   return count;
 }
 
+Result<std::uint32_t> BootStore::CountMounts(const std::string& allocation) {
+  return Count("SELECT count(*) FROM mounts WHERE allocation=?1", allocation);
+}
+
 Result<std::uint32_t> BootStore::CountMountsOfUser(std::uint32_t uid) {
-  std::uint32_t count = 0;
+  return Count("SELECT count(*) FROM mounts WHERE uid=?1", uid);
+}
+
+Result<void> BootStore::PutHandedOut(const HandedOutRecord& record) {
+  MOUNTD_TRY(database_->Run(
+      "INSERT OR REPLACE INTO handed_out(mount_id,reusable_id,device,"
+      "allocation,uid,kind,source_kind,name) VALUES(?1,?2,?3,?4,?5,?6,?7,?8)",
+      record.mount.mount_id, record.mount.reusable_id, record.mount.device,
+      record.allocation, record.uid, static_cast<int>(record.kind),
+      static_cast<int>(record.source_kind), record.name));
+  return Ok();
+}
+
+template <typename T>
+Result<std::vector<HandedOutRecord>> BootStore::SelectHandedOut(
+    std::string_view where, const T& argument) {
+  std::vector<HandedOutRecord> all;
   MOUNTD_TRY(database_->Query(
-      "SELECT count(*) FROM mounts WHERE uid=?1",
-      [&](const Row& row) { count = static_cast<std::uint32_t>(row.Int(0)); },
-      uid));
-  return count;
+      std::string("SELECT mount_id,reusable_id,device,allocation,uid,kind,"
+                  "source_kind,name FROM handed_out WHERE ")
+          .append(where)
+          .append(" ORDER BY mount_id"),
+      [&](const Row& row) {
+        HandedOutRecord& record = all.emplace_back();
+        record.mount = {row.Bits(0), row.Bits(1), row.Bits(2)};
+        record.allocation = row.Text(3);
+        record.uid = static_cast<std::uint32_t>(row.Int(4));
+        record.kind = static_cast<HandedOutKind>(row.Int(5));
+        record.source_kind = static_cast<exec::SourceKind>(row.Int(6));
+        record.name = row.Text(7);
+      },
+      argument));
+  return all;
+}
+
+Result<std::vector<HandedOutRecord>> BootStore::HandedOutOf(
+    const std::string& allocation) {
+  return SelectHandedOut("allocation=?1", allocation);
+}
+
+Result<std::vector<HandedOutRecord>> BootStore::HandedOutOfUser(
+    std::uint32_t uid) {
+  return SelectHandedOut("uid=?1", uid);
+}
+
+Result<std::uint32_t> BootStore::CountHandedOut(const std::string& allocation) {
+  return Count("SELECT count(*) FROM handed_out WHERE allocation=?1",
+               allocation);
+}
+
+Result<std::uint32_t> BootStore::CountHandedOutOfUser(std::uint32_t uid) {
+  return Count("SELECT count(*) FROM handed_out WHERE uid=?1", uid);
+}
+
+Result<void> BootStore::ForgetHandedOut(const HandedOutRecord& record) {
+  MOUNTD_TRY(database_->Run("DELETE FROM handed_out WHERE mount_id=?1",
+                            record.mount.mount_id));
+  return Ok();
 }
 
 Result<void> BootStore::PutInbox(const InboxRecord& record) {

@@ -60,6 +60,15 @@ class BootStore {
   Result<void> RemoveInbox(const InboxRecord& record);
   Result<void> RemoveInboxes(const std::string& allocation);
 
+  // What was handed out, in the order in which it was.
+  Result<void> PutHandedOut(const HandedOutRecord& record);
+  Result<std::vector<HandedOutRecord>> HandedOutOf(
+      const std::string& allocation);
+  Result<std::vector<HandedOutRecord>> HandedOutOfUser(std::uint32_t uid);
+  Result<std::uint32_t> CountHandedOut(const std::string& allocation);
+  Result<std::uint32_t> CountHandedOutOfUser(std::uint32_t uid);
+  Result<void> ForgetHandedOut(const HandedOutRecord& record);
+
   // An anchor. One with the id 0 may be there or not, and its id is not known
   // any more: a plan may have mounted it anew, and its answer was lost.
   Result<void> DoubtAnchor(const AnchorKey& key);
@@ -91,6 +100,11 @@ class BootStore {
   explicit BootStore(std::unique_ptr<Database> database)
       : database_(std::move(database)) {}
 
+  template <typename T>
+  Result<std::vector<HandedOutRecord>> SelectHandedOut(std::string_view where,
+                                                       const T& argument);
+  template <typename T>
+  Result<std::uint32_t> Count(std::string_view sql, const T& argument);
   Result<std::vector<NetworkRecord>> SelectNetworks(
       std::string_view where, const std::string& argument);
 

@@ -191,6 +191,20 @@ struct InboxRecord {
   std::string task;
 };
 
+enum class HandedOutKind : int { kDetached = 1, kInbox = 2 };
+
+// A mount that a caller has as an fd. Nothing takes it away from the processes
+// that have it: the record outlives the allocation, and goes when none is found
+// that has it.
+struct HandedOutRecord {
+  exec::HandedOutMount mount;
+  std::string allocation;
+  std::uint32_t uid = 0;  // the allocation's owner
+  HandedOutKind kind = HandedOutKind::kDetached;
+  exec::SourceKind source_kind = exec::SourceKind::kHostVolume;  // kDetached
+  std::string name{};  // of the source, or the task
+};
+
 // What mountd mounted for its users, once for all of them: a host volume's
 // anchor, or a file system.
 struct AnchorKey {

@@ -37,8 +37,9 @@ class SteppedExecutor final : public exec::Executor {
     return Pass<exec::MountState>("Attach",
                                   [&] { return executor_.Attach(plan, fd); });
   }
-  Result<UniqueFd> OpenTree(const exec::OpenTreePlan& plan) override {
-    return Pass<UniqueFd>("OpenTree", [&] { return executor_.OpenTree(plan); });
+  Result<HandedOut> OpenTree(const exec::OpenTreePlan& plan) override {
+    return Pass<HandedOut>("OpenTree",
+                           [&] { return executor_.OpenTree(plan); });
   }
   Result<void> Detach(const exec::DetachPlan& plan) override {
     return Pass<void>("Detach", [&] { return executor_.Detach(plan); });
@@ -52,9 +53,9 @@ class SteppedExecutor final : public exec::Executor {
     return Pass<void>("PrepareInbox",
                       [&] { return executor_.PrepareInbox(plan); });
   }
-  Result<UniqueFd> OpenInbox(const exec::TaskPlan& plan) override {
-    return Pass<UniqueFd>("OpenInbox",
-                          [&] { return executor_.OpenInbox(plan); });
+  Result<HandedOut> OpenInbox(const exec::TaskPlan& plan) override {
+    return Pass<HandedOut>("OpenInbox",
+                           [&] { return executor_.OpenInbox(plan); });
   }
   Result<void> RemoveInbox(const exec::TaskPlan& plan) override {
     return Pass<void>("RemoveInbox",

@@ -309,6 +309,13 @@ void SetOtherBody(Input* input, Request* request) {
       body.holders = {MountId(input),
                       input->Flag() ? HolderScope::kNode : HolderScope::kCgroup,
                       100, kCgroup};
+      if (input->Flag()) {
+        body.holders.mount_id = 0;
+        body.holders.scope = HolderScope::kNode;
+        body.holders.count = 2;
+        body.holders.handed_out[0] = {MountId(input), MountId(input), 1};
+        body.holders.handed_out[1] = {MountId(input), MountId(input), 2};
+      }
       break;
     case PlanKind::kFindCopies:
       body.copies = CopiesPlan{};

@@ -7,6 +7,8 @@
 #include <unistd.h>
 
 #include <filesystem>
+#include <utility>
+#include <vector>
 
 #include "tests/root/cgroup_fixture.h"
 #include "tests/support/fuse_server.h"
@@ -247,6 +249,174 @@ TEST_F(Holders, EachCallThatFailsIsAnErrorOrAnIncompleteAnswer) {
     const exec::HoldersState& found = reply.body.holders;
     EXPECT_TRUE(reply.code != 0 || found.incomplete == 1 || found.count == 1);
     EXPECT_EQ(Difference(before, Inventory::Take()), "");
+  }
+}
+
+// ---- Mounts that were handed out ----
+
+constexpr char kPlace[] = "/run/place";
+
+bool AttachAt(const char* place, const UniqueFd& tree) {
+  return ::move_mount(tree.get(), "", AT_FDCWD, place,
+                      MOVE_MOUNT_F_EMPTY_PATH) == 0;
+}
+
+class HandedOutHolders : public Holders {
+ protected:
+  void SetUp() override {
+    Holders::SetUp();
+    MakeDirectories(kPlace);
+  }
+  // The mount, whose fd is `last_fd_`.
+  exec::HandedOutMount Open() {
+    const Reply reply = Call(PlanKind::kOpenTree, [](PlanBody* body) {
+      body->open_tree = exec::OpenTreePlan{};
+      body->open_tree.allocation = exec::ToWire("web");
+      body->open_tree.source.host_volume = exec::ToWire("data");
+    });
+    EXPECT_EQ(ErrorOf(reply), "");
+    return reply.body.handed_out;
+  }
+  exec::HandedOutMount OpenInbox() {
+    const auto task = [](PlanBody* body) {
+      body->task = {exec::ToWire("web"), exec::ToWire("app")};
+    };
+    EXPECT_EQ(ErrorOf(Call(PlanKind::kPrepareInbox, task)), "");
+    const Reply reply = Call(PlanKind::kOpenInbox, task);
+    EXPECT_EQ(ErrorOf(reply), "");
+    return reply.body.handed_out;
+  }
+  Reply FindThose(const std::vector<exec::HandedOutMount>& mounts) {
+    return Call(PlanKind::kFindHolders, [&](PlanBody* body) {
+      body->holders = {0, HolderScope::kNode, 10'000, 0};
+      for (const exec::HandedOutMount& mount : mounts) {
+        body->holders.handed_out.at(body->holders.count++) = mount;
+      }
+    });
+  }
+  static bool HasUniqueIds(const exec::HandedOutMount& mount) {
+    return mount.mount_id != 0;
+  }
+};
+
+#define SKIP_WITHOUT_UNIQUE_IDS(mount)                            \
+  if (!HasUniqueIds(mount)) {                                     \
+    GTEST_SKIP() << "mounts have no unique ids before Linux 6.8"; \
+  }
+
+TEST_F(HandedOutHolders, AreFoundByTheirFdsOfEachMount) {
+  const exec::HandedOutMount first = Open();
+  SKIP_WITHOUT_UNIQUE_IDS(first);
+  UniqueFd tree = std::move(last_fd_);
+  const exec::HandedOutMount second = OpenInbox();
+  UniqueFd inbox = std::move(last_fd_);
+  EXPECT_NE(first.mount_id, second.mount_id);
+  Child& both = SpawnOutside([] { return true; });
+  inbox.reset();
+  const Child& one = SpawnOutside([] { return ::setuid(1234) == 0; });
+  tree.reset();
+  const Reply reply = FindThose({first, second});
+  ASSERT_EQ(ErrorOf(reply), "");
+  const exec::HoldersState& found = reply.body.holders;
+  EXPECT_EQ(found.held, 3U);
+  ASSERT_EQ(found.count, 3U);
+  int of_both = 0;
+  for (const Holder& holder : std::span(found.holders).first(found.count)) {
+    EXPECT_EQ(holder.kind, HolderKind::kFd);
+    const bool is_one = holder.pid == static_cast<std::uint32_t>(one.pid);
+    of_both += is_one ? 0 : 1 << holder.mount;
+    EXPECT_TRUE(!is_one || (holder.mount == 0 && holder.uid == 1234U));
+  }
+  EXPECT_EQ(of_both, 3);
+  End(both);
+  EXPECT_EQ(FindThose({first, second}).body.holders.held, 1U);
+  EXPECT_EQ(FindThose({second, first}).body.holders.held, 2U);
+}
+
+TEST_F(HandedOutHolders, AreFoundByTheNamespaceThatAMountIsAttachedIn) {
+  for (const bool is_inbox : {false, true}) {
+    const exec::HandedOutMount mount = is_inbox ? OpenInbox() : Open();
+    SKIP_WITHOUT_UNIQUE_IDS(mount);
+    UniqueFd tree = std::move(last_fd_);
+    Child& runtime = SpawnOutside([&] {
+      const bool attached =
+          ::unshare(CLONE_NEWNS) == 0 &&
+          ::mount(nullptr, "/", nullptr, MS_REC | MS_PRIVATE, nullptr) == 0 &&
+          AttachAt(kPlace, tree);
+      tree.reset();
+      return attached;
+    });
+    tree.reset();
+    const Reply reply = FindThose({mount});
+    EXPECT_EQ(reply.body.holders.held, 1U);
+    ASSERT_EQ(reply.body.holders.count, 1U) << ErrorOf(reply);
+    EXPECT_EQ(reply.body.holders.holders[0].pid,
+              static_cast<std::uint32_t>(runtime.pid));
+    EXPECT_EQ(reply.body.holders.holders[0].kind, HolderKind::kMount);
+    End(runtime);
+    EXPECT_EQ(FindThose({mount}).body.holders.held, 0U);
+  }
+}
+
+TEST_F(HandedOutHolders, AreNotNeededOfWhatIsAttachedOnTheHost) {
+  const exec::HandedOutMount mount = Open();
+  SKIP_WITHOUT_UNIQUE_IDS(mount);
+  UniqueFd tree = std::move(last_fd_);
+  ASSERT_TRUE(AttachAt(kPlace, tree)) << errno;
+  tree.reset();
+  const Reply reply = FindThose({mount});
+  EXPECT_EQ(reply.body.holders.held, 1U);
+  EXPECT_EQ(reply.body.holders.count, 0U);
+  Unmount(kPlace);
+  EXPECT_EQ(FindThose({mount}).body.holders.held, 0U);
+}
+
+TEST_F(HandedOutHolders, OfEachMountAreNotedHoweverManyThereAre) {
+  const exec::HandedOutMount first = Open();
+  SKIP_WITHOUT_UNIQUE_IDS(first);
+  UniqueFd tree = std::move(last_fd_);
+  for (std::size_t i = 0; i <= exec::kMaxHolders; ++i) {
+    SpawnOutside([] { return true; });
+  }
+  tree.reset();
+  const exec::HandedOutMount last = Open();
+  tree = std::move(last_fd_);
+  SpawnOutside([] { return true; });
+  tree.reset();
+  const Reply reply = FindThose({first, last});
+  EXPECT_EQ(reply.body.holders.count, exec::kMaxHolders);
+  EXPECT_EQ(reply.body.holders.more, 1U);
+  EXPECT_EQ(reply.body.holders.held, 3U);
+}
+
+// A mount whose holder was not seen is not taken for one that nobody has.
+TEST_F(HandedOutHolders, EachCallThatFailsIsAnErrorOrAnIncompleteAnswer) {
+  const exec::HandedOutMount open = Open();
+  SKIP_WITHOUT_UNIQUE_IDS(open);
+  UniqueFd tree = std::move(last_fd_);
+  SpawnOutside([] { return true; });
+  tree.reset();
+  const exec::HandedOutMount attached = Open();
+  tree = std::move(last_fd_);
+  SpawnOutside([&] {
+    const bool done =
+        ::unshare(CLONE_NEWNS) == 0 &&
+        ::mount(nullptr, "/", nullptr, MS_REC | MS_PRIVATE, nullptr) == 0 &&
+        AttachAt(kPlace, tree);
+    tree.reset();
+    return done;
+  });
+  tree.reset();
+  kernel_.FailAt(0, 0);
+  ASSERT_EQ(FindThose({open, attached}).body.holders.held, 3U);
+  const std::vector<std::string> calls = kernel_.calls();
+  for (std::size_t k = 1; k <= calls.size(); ++k) {
+    SCOPED_TRACE("call " + std::to_string(k) + ": " + calls[k - 1]);
+    kernel_.FailAt(k, EIO);
+    const Reply reply = FindThose({open, attached});
+    kernel_.FailAt(0, 0);
+    const exec::HoldersState& found = reply.body.holders;
+    EXPECT_TRUE(reply.code != 0 || found.incomplete == 1 || found.held == 3);
   }
 }
 

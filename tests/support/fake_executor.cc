@@ -59,12 +59,12 @@ MountState FakeExecutor::NewMountLocked() {
 }
 
 Result<HelloReply> FakeExecutor::Hello() {
-  return Run<Result<HelloReply>>(PlanKind::kHello, "Hello", "", NoBody(), [] {
+  return Run<Result<HelloReply>>(PlanKind::kHello, "Hello", "", NoBody(), [&] {
     HelloReply hello;
     hello.pid = static_cast<std::uint32_t>(getpid());
     hello.effective_capabilities = 0x200000;
     hello.mount_namespace = 4026531840;
-    hello.has_unique_mount_ids = 1;
+    hello.has_unique_mount_ids = has_unique_ids_ ? 1 : 0;
     hello.has_mount_beneath = 1;
     return hello;
   });
@@ -212,14 +212,30 @@ Result<MountState> FakeExecutor::Attach(const AttachPlan& plan, int /*fd*/) {
                                  [&] { return AttachLocked(plan); });
 }
 
+HandedOutMount FakeExecutor::HandedOutLocked() {
+  last_handed_out_ = has_unique_ids_ ? ++last_id_ : 0;
+  return {last_handed_out_, last_handed_out_, 1};
+}
+
+std::uint64_t FakeExecutor::last_handed_out() const {
+  const std::lock_guard lock(mutex_);
+  return last_handed_out_;
+}
+
+void FakeExecutor::TakeUniqueIds() {
+  const std::lock_guard lock(mutex_);
+  has_unique_ids_ = false;
+}
+
 // Any fd does: its kind is the kernel's.
-Result<UniqueFd> FakeExecutor::OpenTree(const OpenTreePlan& plan) {
+Result<Executor::HandedOut> FakeExecutor::OpenTree(const OpenTreePlan& plan) {
   PlanBody body;
   body.open_tree = plan;
-  return Run<Result<UniqueFd>>(
+  return Run<Result<HandedOut>>(
       PlanKind::kOpenTree, "OpenTree", Text(plan.allocation), body,
-      [&]() -> Result<UniqueFd> {
-        return UniqueFd(memfd_create("tree", MFD_CLOEXEC));
+      [&]() -> Result<HandedOut> {
+        return HandedOut{UniqueFd(memfd_create("tree", MFD_CLOEXEC)),
+                         HandedOutLocked()};
       });
 }
 
@@ -315,17 +331,18 @@ Result<void> FakeExecutor::RemoveInbox(const TaskPlan& plan) {
       });
 }
 
-Result<UniqueFd> FakeExecutor::OpenInbox(const TaskPlan& plan) {
+Result<Executor::HandedOut> FakeExecutor::OpenInbox(const TaskPlan& plan) {
   PlanBody body;
   body.task = plan;
   const std::string inbox = Text(plan.allocation) + "/" + Text(plan.task);
-  return Run<Result<UniqueFd>>(
+  return Run<Result<HandedOut>>(
       PlanKind::kOpenInbox, "OpenInbox", inbox, body,
-      [&]() -> Result<UniqueFd> {
+      [&]() -> Result<HandedOut> {
         if (!inboxes_.contains(inbox)) {
           return ErrnoError(ENOENT, "openat2", inbox);
         }
-        return UniqueFd(memfd_create("inbox", MFD_CLOEXEC));
+        return HandedOut{UniqueFd(memfd_create("inbox", MFD_CLOEXEC)),
+                         HandedOutLocked()};
       });
 }
 

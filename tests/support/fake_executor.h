@@ -77,6 +77,10 @@ class FakeExecutor final : public Executor {
   void SetStuck(std::uint32_t stuck);
   // A cgroup of this id at `path`.
   void PutCgroup(std::uint64_t id, const std::string& path);
+  // The id of the last mount that was handed out.
+  std::uint64_t last_handed_out() const;
+  // What is handed out from now on has no unique id.
+  void TakeUniqueIds();
   // A process that uses the mount, in the cgroup or in none (0).
   void AddHolder(std::uint64_t mount_id, const Holder& holder,
                  std::uint64_t cgroup = 0);
@@ -150,13 +154,13 @@ class FakeExecutor final : public Executor {
   Result<void> PrepareAllocation(const AllocationPlan& plan) override;
   Result<void> RemoveAllocation(const AllocationPlan& plan) override;
   Result<MountState> Attach(const AttachPlan& plan, int fd) override;
-  Result<UniqueFd> OpenTree(const OpenTreePlan& plan) override;
+  Result<HandedOut> OpenTree(const OpenTreePlan& plan) override;
   Result<void> Detach(const DetachPlan& plan) override;
   Result<MountState> InspectTarget(const TargetPlan& plan) override;
   Result<void> ReleaseAnchor(const AnchorPlan& plan) override;
   Result<void> PrepareInbox(const TaskPlan& plan) override;
   Result<void> RemoveInbox(const TaskPlan& plan) override;
-  Result<UniqueFd> OpenInbox(const TaskPlan& plan) override;
+  Result<HandedOut> OpenInbox(const TaskPlan& plan) override;
   Result<MountState> PreparePlugin(const PluginPlan& plan) override;
   Result<void> RemovePlugin(const PluginPlan& plan) override;
   Result<PluginConnection> ConnectPlugin(const PluginSocketPlan& plan) override;
@@ -221,11 +225,14 @@ class FakeExecutor final : public Executor {
   NetworkState StateLocked(const NetworkPlan& plan) const;
   bool AnyBelowLocked(const std::string& directory) const;
   Result<CgroupState> CgroupLocked(std::uint64_t id) const;
+  HandedOutMount HandedOutLocked();
 
   CallScript<Error> script_;
   mutable std::mutex mutex_;
   std::vector<Request> plans_;
   std::uint64_t last_id_ = 1000;
+  std::uint64_t last_handed_out_ = 0;
+  bool has_unique_ids_ = true;
   std::set<std::string> busy_;
   std::map<std::string, std::uint32_t> allocations_;  // and who may pass
   std::map<std::string, Mount> mounts_;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 // FakeExecutor's tasks: cgroups, who uses a mount, what a task sees.
 #include <algorithm>
+#include <optional>
 #include <span>
 
 #include "mountd/base/paths.h"
@@ -78,6 +79,22 @@ Result<CgroupState> FakeExecutor::InspectCgroup(const CgroupPlan& plan) {
                                   [&] { return CgroupLocked(plan.id); });
 }
 
+namespace {
+
+// Among those that the plan looks for.
+std::optional<std::uint32_t> PlaceIn(const HoldersPlan& plan,
+                                     std::uint64_t mount_id) {
+  for (std::uint32_t i = 0; i < plan.count; ++i) {
+    if (plan.handed_out.at(i).mount_id == mount_id) {
+      return i;
+    }
+  }
+  return plan.count == 0 && plan.mount_id == mount_id ? std::optional(0U)
+                                                      : std::nullopt;
+}
+
+}  // namespace
+
 Result<HoldersState> FakeExecutor::FindHolders(const HoldersPlan& plan) {
   PlanBody body;
   body.holders = plan;
@@ -90,16 +107,19 @@ Result<HoldersState> FakeExecutor::FindHolders(const HoldersPlan& plan) {
         HoldersState state;
         for (const Use& use : uses_) {
           const bool in_cgroup = plan.cgroup != 0 && use.cgroup == plan.cgroup;
-          if (use.mount_id != plan.mount_id ||
-              (plan.scope == HolderScope::kCgroup && !in_cgroup)) {
+          const std::optional<std::uint32_t> place =
+              PlaceIn(plan, use.mount_id);
+          if (!place || (plan.scope == HolderScope::kCgroup && !in_cgroup)) {
             continue;
           }
+          state.held |= std::uint64_t{1} << *place;
           if (state.count == kMaxHolders) {
             state.more = 1;
-            break;
+            continue;
           }
           Holder& holder = state.holders.at(state.count++);
           holder = use.holder;
+          holder.mount = *place;
           holder.in_cgroup = in_cgroup ? 1 : 0;
         }
         state.incomplete = blind_ ? 1 : 0;

@@ -429,6 +429,24 @@ TEST(Invariants, RefusesPortsThatAreZeroUnknownOrTooMany) {
   EXPECT_FALSE(Passes(request));
 }
 
+TEST(Invariants, WhatWasHandedOutIsLookedForOnTheNode) {
+  Request request;
+  request.kind = PlanKind::kFindHolders;
+  request.body.holders = {0, HolderScope::kNode, 100, 0, kMaxHandedOut};
+  const HoldersPlan right = request.body.holders;
+  EXPECT_TRUE(Passes(request));
+  request.body.holders.count = kMaxHandedOut + 1;
+  EXPECT_FALSE(Passes(request));
+  request.body.holders = right;
+  request.body.holders.mount_id = 5;
+  EXPECT_FALSE(Passes(request));
+  request.body.holders = right;
+  request.body.holders.cgroup = 7;
+  EXPECT_TRUE(Passes(request));
+  request.body.holders.scope = HolderScope::kCgroup;
+  EXPECT_FALSE(Passes(request));
+}
+
 TEST(Invariants, HoldersAreLookedForWithinBounds) {
   Request request;
   request.kind = PlanKind::kFindHolders;

@@ -78,9 +78,11 @@ TEST_F(BootStoreTest, WhatAnotherBootHasLeftIsForgotten) {
   ASSERT_EQ(MessageOf(store_->AddNetwork(Network("db", 3, 81, 1))), "Ok");
   ASSERT_EQ(MessageOf(store_->QuarantineNetwork(Network("db", 3, 81, 1))),
             "Ok");
+  ASSERT_EQ(MessageOf(store_->PutHandedOut({{5, 6, 7}, "web", 1000})), "Ok");
   Open();
   ASSERT_EQ(MessageOf(store_->AdoptBoot("first")), "Ok");
   EXPECT_EQ(store_->ListMounts()->size(), 1U);
+  EXPECT_EQ(store_->CountHandedOut("web").value(), 1U);
   EXPECT_EQ(store_->ListQuarantine()->size(), 1U);
   Open();
   ASSERT_EQ(MessageOf(store_->AdoptBoot("second")), "Ok");
@@ -89,6 +91,38 @@ TEST_F(BootStoreTest, WhatAnotherBootHasLeftIsForgotten) {
   EXPECT_TRUE(store_->ListAnchors()->empty());
   EXPECT_TRUE(store_->ListNetworks()->empty());
   EXPECT_TRUE(store_->ListQuarantine()->empty());
+  EXPECT_TRUE(store_->HandedOutOf("web")->empty());
+}
+
+TEST_F(BootStoreTest, WhatWasHandedOutIsKept) {
+  const HandedOutRecord tree = {{UINT64_MAX - 1, 11, 12}, "web", 1000};
+  HandedOutRecord inbox = {{5, 13, 14}, "web", 1000};
+  inbox.kind = HandedOutKind::kInbox;
+  inbox.source_kind = exec::SourceKind::kPublishedVolume;
+  inbox.name = "task";
+  const HandedOutRecord other = {{6, 13, 14}, "db", 1001};
+  for (const HandedOutRecord& record : {tree, inbox, other, other}) {
+    ASSERT_EQ(MessageOf(store_->PutHandedOut(record)), "Ok");
+  }
+  Open();
+  EXPECT_EQ(store_->CountHandedOut("web").value(), 2U);
+  EXPECT_EQ(store_->CountHandedOutOfUser(1001).value(), 1U);
+  EXPECT_EQ(store_->HandedOutOfUser(1000)->size(), 2U);
+  auto of_web = store_->HandedOutOf("web");
+  ASSERT_EQ(of_web->size(), 2U);
+  const auto is_inbox = [](const HandedOutRecord& record) {
+    return record.kind == HandedOutKind::kInbox;
+  };
+  const auto found = std::find_if(of_web->begin(), of_web->end(), is_inbox);
+  ASSERT_NE(found, of_web->end());
+  EXPECT_EQ(found->mount.mount_id, 5U);
+  EXPECT_EQ(found->mount.reusable_id, 13U);
+  EXPECT_EQ(found->mount.device, 14U);
+  EXPECT_EQ(found->uid, 1000U);
+  EXPECT_EQ(found->source_kind, exec::SourceKind::kPublishedVolume);
+  EXPECT_EQ(found->name, "task");
+  ASSERT_EQ(MessageOf(store_->ForgetHandedOut(tree)), "Ok");
+  EXPECT_EQ(store_->CountHandedOut("web").value(), 1U);
 }
 
 TEST_F(BootStoreTest, MountsAreKept) {

@@ -22,7 +22,7 @@ namespace {
 
 // Of this release; of each earlier one there is a store in schemas/.
 constexpr int kStateVersions = 7;
-constexpr int kBootVersions = 10;
+constexpr int kBootVersions = 11;
 
 struct CloseRaw {
   void operator()(sqlite3* database) const { sqlite3_close(database); }
