@@ -131,7 +131,8 @@ class Client {
   Result<RepairedMount> RepairMount(std::string_view allocation,
                                     std::string_view task,
                                     std::string_view name);
-  // Of the spec its source and propagation; a detached mount.
+  // Of the spec its source and propagation; a detached mount. No release takes
+  // it from a process that has it: ListHandedOut tells which those are.
   Result<UniqueFd> OpenTree(std::string_view allocation,
                             const BindMountSpec& spec);
   Result<void> Unmount(std::string_view allocation, std::string_view task,
@@ -141,7 +142,7 @@ class Client {
   Result<InboxConfig> PrepareInbox(std::string_view allocation,
                                    std::string_view task);
   // The same, as a detached mount, for a runtime to attach before anything is
-  // mounted in it.
+  // mounted in it; as of OpenTree.
   Result<UniqueFd> OpenInbox(std::string_view allocation,
                              std::string_view task);
   Result<void> RemoveInbox(std::string_view allocation, std::string_view task);
@@ -161,6 +162,9 @@ class Client {
   Result<Holders> ListHolders(std::string_view allocation,
                               std::string_view task, std::string_view name,
                               bool node = false);
+  // What OpenTree and OpenInbox handed out of the allocation and somebody has,
+  // also after its release.
+  Result<HandedOutList> ListHandedOut(std::string_view allocation);
   // Whether the task that `pidfd` is of has its mounts as they were made.
   Result<TaskReport> VerifyTask(std::string_view allocation,
                                 std::string_view task, int pidfd);

@@ -224,6 +224,16 @@ Result<Holders> Client::ListHolders(std::string_view allocation,
   return ToHolders(answer);
 }
 
+Result<HandedOutList> Client::ListHandedOut(std::string_view allocation) {
+  const std::string id(allocation);
+  MOUNTD_ASSIGN(const dbus::Dict answer,
+                impl_->Call("ListHandedOut", id, {},
+                            [&](ManagerProxy& proxy, dbus::Dict& opts) {
+                              return proxy.ListHandedOut(id, opts);
+                            }));
+  return ToHandedOutList(answer);
+}
+
 Result<TaskReport> Client::VerifyTask(std::string_view allocation,
                                       std::string_view task, int pidfd) {
   const std::string id(allocation);

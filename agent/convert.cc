@@ -311,6 +311,34 @@ Result<Holders> ToHolders(const dbus::Dict& map) {
 
 namespace {
 
+Result<HandedOut> ToHandedOut(const dbus::Dict& map) {
+  HandedOut one;
+  MOUNTD_TRY(Fields(map)
+                 .Read("kind", one.kind)
+                 .Read("source_type", one.source_type)
+                 .Read("source", one.source)
+                 .Read("task", one.task)
+                 .Read("mount_id", one.mount_id)
+                 .status());
+  MOUNTD_ASSIGN(one.holders, ToHolders(map));
+  return one;
+}
+
+}  // namespace
+
+Result<HandedOutList> ToHandedOutList(const dbus::Dict& map) {
+  HandedOutList list;
+  std::vector<dbus::Dict> descriptors;
+  MOUNTD_TRY(Fields(map)
+                 .Read("descriptors", descriptors)
+                 .Read("complete", list.complete)
+                 .status());
+  MOUNTD_ASSIGN(list.descriptors, ToList(descriptors, &ToHandedOut));
+  return list;
+}
+
+namespace {
+
 // Those at the key, if the answer has it.
 Result<std::optional<Holders>> ToHoldersAt(const dbus::Dict& map,
                                            const char* key) {

@@ -42,6 +42,7 @@ Result<MountConfig> ToMountConfig(const dbus::Dict& map);
 Result<Receipt> ToReceipt(const dbus::Dict& map);
 Result<AllocationStatus> ToAllocation(const dbus::Dict& map);
 Result<Holders> ToHolders(const dbus::Dict& map);
+Result<HandedOutList> ToHandedOutList(const dbus::Dict& map);
 Result<ReconciledAllocation> ToReconciled(const dbus::Dict& map);
 Result<TaskReport> ToTaskReport(const dbus::Dict& map);
 Result<StagedVolume> ToStagedVolume(const dbus::Dict& map);

@@ -241,6 +241,21 @@ struct Holders {
   bool complete = false;  // all processes were looked at
 };
 
+// A mount that was handed out as an fd, and who has it.
+struct HandedOut {
+  std::string kind;         // "detached" or "inbox"
+  std::string source_type;  // "host", "volume", "filesystem"; "" of an inbox
+  std::string source;
+  std::string task;  // of an inbox
+  std::uint64_t mount_id = 0;
+  Holders holders;
+};
+
+struct HandedOutList {
+  std::vector<HandedOut> descriptors;
+  bool complete = false;  // there are no others
+};
+
 struct RepairedMount {
   MountConfig config;
   std::uint64_t replaced_mount_id = 0;

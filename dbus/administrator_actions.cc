@@ -30,6 +30,7 @@ constexpr auto kActions = std::to_array<AdministratorAction>({
     {"GetPlugin", kInspect, kToInspect},
     {"GetVolumeStats", kInspect, kToInspect},
     {"ListHolders", kInspect, kToInspect},
+    {"ListHandedOut", kInspect, kToInspect},
     {"ListAllocations", kInspect, kToInspectAll},
     {"ListVolumes", kInspect, kToInspectAll},
     {"ListOwed", kInspect, kToInspectAll},

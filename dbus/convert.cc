@@ -296,6 +296,24 @@ Dict ToDict(const HolderReport& report) {
           {"complete", Value(report.complete)}};
 }
 
+Dict ToDict(const HandedOutReport& report) {
+  std::vector<Dict> descriptors;
+  for (const HandedOutReport::Descriptor& one : report.descriptors) {
+    Dict dict = ToDict(one.holders);
+    const bool is_inbox = one.record.kind == HandedOutKind::kInbox;
+    dict.emplace("kind", Value(std::string(is_inbox ? "inbox" : "detached")));
+    dict.emplace(is_inbox ? "task" : "source", Value(one.record.name));
+    if (!is_inbox) {
+      dict.emplace("source_type",
+                   Value(std::string(SourceKindName(one.record.source_kind))));
+    }
+    dict.emplace("mount_id", Value(one.record.mount.mount_id));
+    descriptors.push_back(std::move(dict));
+  }
+  return {{"descriptors", Value(descriptors)},
+          {"complete", Value(report.complete)}};
+}
+
 Dict ToDict(const ReconcileEntry& entry) {
   Dict dict = {
       {"allocation", Value(entry.allocation)},

@@ -44,6 +44,7 @@ Dict ToDict(const csi::Validation& validation);
 Dict ToDict(const csi::ControllerExpansion& expansion);
 Dict ToDict(const csi::Capacity& capacity);
 Dict ToDict(const HolderReport& report);
+Dict ToDict(const HandedOutReport& report);
 Dict ToDict(const TaskReport& report);
 Dict ToDict(const ReconcileEntry& entry);
 Dict ToDict(const Capabilities& capabilities);

@@ -143,6 +143,8 @@ class ManagerAdaptor final
                  std::uint32_t uid, std::uint32_t gid, Dict options) override;
   void ListHolders(sdbus::Result<Dict>&& answer, std::string allocation,
                    std::string task, std::string name, Dict options) override;
+  void ListHandedOut(sdbus::Result<Dict>&& answer, std::string allocation,
+                     Dict options) override;
   void VerifyTask(sdbus::Result<Dict>&& answer, std::string allocation,
                   std::string task, sdbus::UnixFd pidfd, Dict options) override;
   void ReleaseAllocation(sdbus::Result<Dict>&& answer, std::string allocation,

@@ -56,6 +56,24 @@ void ManagerAdaptor::ListHolders(sdbus::Result<Dict>&& answer,
       [](const HolderReport& report) { return ToDict(report); });
 }
 
+void ManagerAdaptor::ListHandedOut(sdbus::Result<Dict>&& answer,
+                                   std::string allocation, Dict options) {
+  Serve<HandedOutReport>(
+      std::move(answer), "ListHandedOut",
+      [&]() -> Result<Decoded<HandedOutReport>> {
+        Decoded<HandedOutReport> call;
+        MOUNTD_ASSIGN(call.patience, OnlyPatience(options));
+        MOUNTD_ASSIGN(const Name id, Name::Parse("allocation", allocation));
+        call.strand = TasksStrand(allocation);
+        call.arguments = Arguments::Of(allocation);
+        call.work = [id](Service& service, const CallContext& context) {
+          return service.ListHandedOut(context, id);
+        };
+        return call;
+      },
+      [](const HandedOutReport& report) { return ToDict(report); });
+}
+
 void ManagerAdaptor::VerifyTask(sdbus::Result<Dict>&& answer,
                                 std::string allocation, std::string task,
                                 sdbus::UnixFd pidfd, Dict options) {

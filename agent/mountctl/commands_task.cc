@@ -45,6 +45,31 @@ void AddHolders(CLI::App& app, Context& context) {
   });
 }
 
+void AddHandedOut(CLI::App& app, Context& context) {
+  auto* command = app.add_subcommand(
+      "handed-out", "Which processes have mounts of an allocation as fds");
+  command->group(kTasksGroup);
+  auto allocation = std::make_shared<std::string>();
+  command
+      ->add_option("ALLOC", *allocation,
+                   "The allocation, or one that was released")
+      ->required();
+  command->callback([&context, allocation] {
+    context.chosen = [&context, allocation] {
+      return WithClient(context, [&](Client& client) -> Result<void> {
+        MOUNTD_ASSIGN(const HandedOutList list,
+                      client.ListHandedOut(*allocation));
+        if (context.json) {
+          std::cout << Dump(ToJson(list)) << std::endl;
+        } else {
+          PrintHandedOut(std::cout, list);
+        }
+        return Ok();
+      });
+    };
+  });
+}
+
 void AddVerify(CLI::App& app, Context& context) {
   struct Options {
     std::string allocation;
@@ -85,6 +110,7 @@ void AddVerify(CLI::App& app, Context& context) {
 
 void AddTaskCommands(CLI::App& app, Context& context) {
   AddHolders(app, context);
+  AddHandedOut(app, context);
   AddVerify(app, context);
 }
 

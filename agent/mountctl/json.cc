@@ -139,6 +139,20 @@ Json ToJson(const Holders& holders) {
           {"complete", holders.complete}};
 }
 
+Json ToJson(const HandedOutList& list) {
+  Json descriptors = Json::array();
+  for (const HandedOut& one : list.descriptors) {
+    Json json = ToJson(one.holders);
+    json["kind"] = one.kind;
+    json["source_type"] = one.source_type;
+    json["source"] = one.source;
+    json["task"] = one.task;
+    json["mount_id"] = one.mount_id;
+    descriptors.push_back(std::move(json));
+  }
+  return {{"descriptors", std::move(descriptors)}, {"complete", list.complete}};
+}
+
 Json ToJson(const TaskReport& report) {
   Json mounts = Json::array();
   for (const TaskMount& mount : report.mounts) {

@@ -20,6 +20,7 @@ Json ToJson(const NetworkStatus& network);
 Json ToJson(const PublishedVolume& volume);
 Json ToJson(const MountConfig& config);
 Json ToJson(const Holders& holders);
+Json ToJson(const HandedOutList& list);
 Json ToJson(const TaskReport& report);
 Json ToJson(const InboxConfig& inbox);
 Json ToJson(const RepairedMount& repaired);

@@ -232,6 +232,19 @@ void PrintHolders(std::ostream& out, const Holders& holders) {
   }
 }
 
+void PrintHandedOut(std::ostream& out, const HandedOutList& list) {
+  for (const HandedOut& one : list.descriptors) {
+    out << one.kind << " "
+        << (one.source_type.empty() ? one.task
+                                    : one.source_type + ":" + one.source)
+        << "\n";
+    PrintHolders(out, one.holders);
+  }
+  if (!list.complete) {
+    out << "there may be others: the kernel has no unique ids of mounts\n";
+  }
+}
+
 void PrintTaskReport(std::ostream& out, const TaskReport& report) {
   Table table({"MOUNT", "VERDICT", "READ-ONLY", "GROUP", "MASTER", "REASON"});
   for (const TaskMount& mount : report.mounts) {

@@ -66,6 +66,7 @@ void PrintNetwork(std::ostream& out, const NetworkStatus& network);
 void PrintMounts(std::ostream& out, const std::vector<MountStatus>& mounts);
 void PrintAllocation(std::ostream& out, const AllocationStatus& allocation);
 void PrintHolders(std::ostream& out, const Holders& holders);
+void PrintHandedOut(std::ostream& out, const HandedOutList& list);
 void PrintTaskReport(std::ostream& out, const TaskReport& report);
 void PrintPlugin(std::ostream& out, const PluginStatus& plugin);
 void PrintReceipt(std::ostream& out, const Receipt& receipt);

@@ -22,7 +22,7 @@ constexpr char kInterface[] = "org.mountd1.Manager";
 constexpr char kObject[] = "/org/mountd1";
 
 using MethodEntry = std::pair<std::string_view, std::string_view>;
-constexpr std::array<MethodEntry, 36> kMethods{{
+constexpr std::array<MethodEntry, 37> kMethods{{
     {"Subscribe", "a{sv}"},
     {"Unsubscribe", "a{sv}"},
     {"PrepareAllocation", "sa{sv}"},
@@ -41,6 +41,7 @@ constexpr std::array<MethodEntry, 36> kMethods{{
     {"RemoveTree", "ha{sv}"},
     {"ChownTree", "huua{sv}"},
     {"ListHolders", "sssa{sv}"},
+    {"ListHandedOut", "sa{sv}"},
     {"VerifyTask", "ssha{sv}"},
     {"ReleaseAllocation", "sa{sv}"},
     {"GetReceipt", "sa{sv}"},

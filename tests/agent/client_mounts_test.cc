@@ -31,6 +31,23 @@ TEST_F(ClientMountsTest, ListHoldersAnswersWhatIsKnownOfEach) {
   EXPECT_EQ(script().last_call(), "ListHolders web server data {scope=node;}");
 }
 
+TEST_F(ClientMountsTest, ListHandedOutAnswersWhoHasEach) {
+  const HandedOutList list = client_->ListHandedOut("web").value();
+  EXPECT_EQ(script().last_call(), "ListHandedOut web {}");
+  EXPECT_FALSE(list.complete);
+  ASSERT_EQ(list.descriptors.size(), 2U);
+  EXPECT_EQ(list.descriptors[0].kind, "detached");
+  EXPECT_EQ(list.descriptors[0].source_type, "host");
+  EXPECT_EQ(list.descriptors[0].source, "shared");
+  EXPECT_EQ(list.descriptors[0].mount_id, 4711U);
+  ASSERT_EQ(list.descriptors[0].holders.holders.size(), 2U);
+  EXPECT_EQ(list.descriptors[0].holders.holders[0].how, "fd 5");
+  EXPECT_TRUE(list.descriptors[0].holders.more);
+  EXPECT_EQ(list.descriptors[1].kind, "inbox");
+  EXPECT_EQ(list.descriptors[1].task, "server");
+  EXPECT_EQ(list.descriptors[1].source, "");
+}
+
 TEST_F(ClientMountsTest, VerifyTaskSendsThePidfdAndAnswersEachMount) {
   const UniqueFd pidfd(::open("/dev/null", O_RDONLY | O_CLOEXEC));
   const TaskReport report =

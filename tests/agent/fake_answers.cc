@@ -194,6 +194,20 @@ dbus::Dict Holders() {
           {"complete", V(false)}};
 }
 
+dbus::Dict HandedOut() {
+  dbus::Dict tree = Holders();
+  tree.emplace("kind", Text("detached"));
+  tree.emplace("source_type", Text("host"));
+  tree.emplace("source", Text("shared"));
+  tree.emplace("mount_id", V(std::uint64_t{4711}));
+  dbus::Dict inbox = Holders();
+  inbox.emplace("kind", Text("inbox"));
+  inbox.emplace("task", Text("server"));
+  inbox.emplace("mount_id", V(std::uint64_t{4712}));
+  return {{"descriptors", V(std::vector<dbus::Dict>{tree, inbox})},
+          {"complete", V(false)}};
+}
+
 std::vector<dbus::Dict> Reconciled() {
   return {{{"allocation", Text("busy")},
            {"outcome", Text("live")},

@@ -50,6 +50,7 @@ dbus::Dict Allocation(const std::string& id);
 // "sick" is unhealthy; the reason would clear a terminal.
 dbus::Dict Plugin(const std::string& id);
 dbus::Dict Holders();
+dbus::Dict HandedOut();
 // "fine" is in order.
 dbus::Dict TaskReport(const std::string& task);
 // No rule names the caller, unless `named`.

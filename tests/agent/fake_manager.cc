@@ -213,6 +213,11 @@ class Manager final : public sdbus::AdaptorInterfaces<FakeController> {
     Answer("ListHolders", id + " " + task + " " + name + " " + Show(options),
            std::move(reply), Holders());
   }
+  void ListHandedOut(MapReply&& reply, std::string id,
+                     dbus::Dict options) override {
+    Answer("ListHandedOut", id + " " + Show(options), std::move(reply),
+           HandedOut());
+  }
   void VerifyTask(MapReply&& reply, std::string id, std::string task,
                   sdbus::UnixFd pidfd, dbus::Dict options) override {
     Answer("VerifyTask",

@@ -95,6 +95,21 @@ TEST_F(MountctlTest, HoldersTellsWhatIsKnownOfEach) {
   EXPECT_EQ(holders["complete"], false);
 }
 
+TEST_F(MountctlTest, HandedOutTellsWhoHasEach) {
+  const ProgramOutcome outcome = Run({"handed-out", "web"});
+  EXPECT_EQ(outcome.status, 0) << outcome.err;
+  EXPECT_EQ(script().last_call(), "ListHandedOut web {}");
+  EXPECT_THAT(outcome.out, HasSubstr("detached host:shared\n"));
+  EXPECT_THAT(outcome.out, HasSubstr("inbox server\n"));
+  EXPECT_THAT(outcome.out, HasSubstr("12   1000  sh       fd 5  yes"));
+  EXPECT_THAT(outcome.out, HasSubstr("no unique ids"));
+  const json list = RunJson({"handed-out", "web"});
+  EXPECT_EQ(list["descriptors"][0]["source"], "shared");
+  EXPECT_EQ(list["descriptors"][1]["task"], "server");
+  EXPECT_EQ(list["descriptors"][1]["holders"][0]["pid"], 12);
+  EXPECT_EQ(list["complete"], false);
+}
+
 TEST_F(MountctlTest, VerifySaysSoByItsStatus) {
   const std::string pid = std::to_string(::getpid());
   const ProgramOutcome lost = Run({"verify", "web", "server", pid});

@@ -257,6 +257,51 @@ TEST_P(MountMethods, ListHolders) {
       "org.mountd1.Error.FailedPrecondition");
 }
 
+TEST_P(MountMethods, ListHandedOut) {
+  MustPrepare();
+  ASSERT_TRUE(
+      client_
+          ->Call("OpenTree", "ssssa{sv}", "web", "host", "data", "private", 0)
+          .ok());
+  exec::Holder holder;
+  holder.pid = 12;
+  holder.uid = ::geteuid();
+  holder.kind = exec::HolderKind::kMount;
+  executor().AddHolder(executor().last_handed_out(), holder);
+  ASSERT_TRUE(
+      client_
+          ->Call("PrepareInbox", "ssa{sv}", "web", "task", 1, "open", "b", true)
+          .ok());
+  executor().AddHolder(executor().last_handed_out(), holder);
+  const Answer answer = client_->Call("ListHandedOut", "sa{sv}", "web", 0);
+  ASSERT_TRUE(answer.ok()) << answer.message;
+  Types types = {{"descriptors", "aa{sv}"},
+                 {"descriptors.0.source_type", "s"},
+                 {"descriptors.0.source", "s"},
+                 {"descriptors.1.task", "s"},
+                 {"complete", "b"}};
+  for (const std::string one : {"descriptors.0.", "descriptors.1."}) {
+    types.merge(Types{{one + "kind", "s"},
+                      {one + "mount_id", "t"},
+                      {one + "holders", "aa{sv}"},
+                      {one + "holders.0.pid", "u"},
+                      {one + "holders.0.uid", "u"},
+                      {one + "holders.0.command", "s"},
+                      {one + "holders.0.how", "s"},
+                      {one + "holders.0.in_cgroup", "b"},
+                      {one + "holders.0.copy", "b"},
+                      {one + "more", "b"},
+                      {one + "complete", "b"}});
+  }
+  EXPECT_EQ(answer.types, types);
+  EXPECT_EQ(answer.values.at("descriptors.0.kind"), R"("detached")");
+  EXPECT_EQ(answer.values.at("descriptors.0.source_type"), R"("host")");
+  EXPECT_EQ(answer.values.at("descriptors.0.source"), R"("data")");
+  EXPECT_EQ(answer.values.at("descriptors.1.kind"), R"("inbox")");
+  EXPECT_EQ(answer.values.at("descriptors.1.task"), R"("task")");
+  EXPECT_EQ(answer.values.at("descriptors.1.holders.0.how"), R"("mount")");
+}
+
 TEST_P(MountMethods, VerifyTask) {
   MustPrepare();
   ASSERT_TRUE(client_

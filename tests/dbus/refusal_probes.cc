@@ -122,6 +122,10 @@ const std::vector<Probe>& WithOption() {
          return c.Call("ListHolders", "sssa{sv}", "web", "t", "n", 1, k, "s",
                        "x");
        }},
+      {"ListHandedOut",
+       [](auto& c, auto* k) {
+         return c.Call("ListHandedOut", "sa{sv}", "web", 1, k, "s", "x");
+       }},
       {"VerifyTask",
        [](auto& c, auto* k) {
          return c.Call("VerifyTask", "ssha{sv}", "web", "t", 0, 1, k, "s", "x");
@@ -187,6 +191,10 @@ const std::vector<Probe>& WithName() {
       {"ListHolders name",
        [](auto& c, auto* n) {
          return c.Call("ListHolders", "sssa{sv}", "web", "t", n, 0);
+       }},
+      {"ListHandedOut allocation",
+       [](auto& c, auto* n) {
+         return c.Call("ListHandedOut", "sa{sv}", n, 0);
        }},
       {"VerifyTask allocation",
        [](auto& c, auto* n) {

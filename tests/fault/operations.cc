@@ -601,6 +601,8 @@ const std::vector<Uncounted>& UncountedMethods() {
       {"ListHolders",
        "only reads, of all processes of the machine; each of its calls fails "
        "in root/Holders.EachCallThatFailsIsAnErrorOrAnIncompleteAnswer"},
+      {"ListHandedOut",
+       "only looks, as ListHolders does, and forgets what nobody has"},
       {"RetryOwed", "what is owed is retried after each step by itself"},
       {"ValidateVolume", "one RPC, as CreateVolume is"},
       {"ControllerExpandVolume", "one RPC, as CreateVolume is"},
