@@ -3,17 +3,20 @@
 // What one user of a whole mountd may take of what all of them share.
 #include <fcntl.h>
 #include <sched.h>
+#include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <cerrno>
+#include <csignal>
 #include <fstream>
 #include <optional>
 #include <string>
 #include <thread>
 
+#include "tests/support/eventually.h"
 #include "tests/support/naive.h"
 #include "tests/support/node_fixture.h"
 
@@ -152,6 +155,72 @@ TEST_F(NodeUsers, OneUserDoesNotTakeAllNamespaces) {
   EXPECT_EQ(set_up(&*other, "theirs"), "Ok");
   EXPECT_EQ(MessageOf(client_->TeardownNetwork("a")), "Ok");
   EXPECT_EQ(set_up(&*client_, "d"), "Ok");
+}
+
+// A process of the agent's keeps the fd, while mountd ends and starts again.
+TEST_F(NodeUsers, ADescriptorThatOutlivesTheReleaseIsListed) {
+  ASSERT_EQ(::mkdir("/run/shared", 0777), 0);
+  ASSERT_NO_FATAL_FAILURE(StartNode(std::string(kRules) + R"(
+host_volumes = ["shared"]
+detached = true
+[host_volume.shared]
+path = "/run/shared"
+)"));
+  ASSERT_EQ(MessageOf(client_->PrepareAllocation("web")), "Ok");
+  agent::BindMountSpec spec;
+  spec.source_type = agent::SourceType::kHostVolume;
+  spec.source = "shared";
+  auto tree = client_->OpenTree("web", spec);
+  ASSERT_EQ(MessageOf(tree), "Ok");
+  const pid_t keeper = ::fork();
+  if (keeper == 0) {
+    if (::setuid(kAgentUid) == 0) {
+      ::pause();
+    }
+    ::_exit(1);
+  }
+  const std::string kept =
+      "/proc/" + std::to_string(keeper) + "/fd/" + std::to_string(tree->get());
+  tree->reset();
+  // mountd itself has it until its answer is sent and forgotten.
+  const auto is_told = [&](const agent::HandedOutList& list) {
+    return !list.complete ||
+           (list.descriptors.size() == 1 &&
+            list.descriptors[0].holders.holders.size() == 1 &&
+            !list.descriptors[0].holders.holders[0].how.empty());
+  };
+  EXPECT_TRUE(Eventually([&] {
+    const auto list = client_->ListHandedOut("web");
+    return list && is_told(*list);
+  }));
+  ASSERT_EQ(MessageOf(client_->ReleaseAllocation("web")), "Ok");
+  // A naive list is of what the allocations have.
+  EXPECT_NAIVE(Outcome(client_->GetAllocation("web")) == "NotFound" &&
+               UniqueFd(::creat((kept + "/file").c_str(), 0600)).valid());
+  Node::Kill(Node::Processes("mountd"));
+  const auto list = client_->ListHandedOut("web");
+  ASSERT_EQ(MessageOf(list), "Ok");
+  const auto capabilities = client_->GetCapabilities();
+  ASSERT_EQ(MessageOf(capabilities), "Ok");
+  EXPECT_EQ(list->complete, capabilities->features.at("unique-mount-ids"));
+  if (list->complete) {
+    ASSERT_EQ(list->descriptors.size(), 1U);
+    EXPECT_EQ(list->descriptors[0].kind, "detached");
+    EXPECT_EQ(list->descriptors[0].source_type, "host");
+    EXPECT_EQ(list->descriptors[0].source, "shared");
+    const agent::Holders& holders = list->descriptors[0].holders;
+    ASSERT_EQ(holders.holders.size(), 1U);
+    EXPECT_EQ(holders.holders[0].pid, static_cast<std::uint32_t>(keeper));
+    EXPECT_EQ(holders.holders[0].how.substr(0, 3), "fd ");
+  }
+  auto other = ConnectOther();
+  ASSERT_TRUE(other);
+  EXPECT_EQ(Outcome(other->ListHandedOut("web")), "PermissionDenied");
+  ::kill(keeper, SIGKILL);
+  ::waitpid(keeper, nullptr, 0);
+  const auto none = client_->ListHandedOut("web");
+  ASSERT_EQ(MessageOf(none), "Ok");
+  EXPECT_TRUE(none->descriptors.empty());
 }
 
 }  // namespace
