@@ -1,0 +1,97 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""A FUSE file system (fuse(4), linux/fuse.h) whose server keeps what is written to
+its one file waiting for ever, as tests/support/fuse_server.h does for the tests of
+programs."""
+import ctypes
+import errno
+import os
+import select
+import struct
+
+LOOKUP, FORGET, GETATTR, SETATTR, OPEN, READ, WRITE = 1, 2, 3, 4, 14, 15, 16
+RELEASE, FLUSH, INIT, INTERRUPT, BATCH_FORGET = 18, 25, 26, 36, 42
+WRITEBACK_CACHE = 1 << 16
+ROOT, FILE = 1, 2
+MODES = {ROOT: 0o040755, FILE: 0o100666}
+MS_NOSUID, MS_NODEV, MNT_DETACH = 2, 4, 2
+LIBC = ctypes.CDLL(None, use_errno=True)
+
+
+def attributes(node):
+    return struct.pack("<QQQQQQIIIIIIIIII", node, 0, 0, 0, 0, 0, 0, 0, 0,
+                       MODES[node], 1, 0, 0, 0, 4096, 0)
+
+
+def answer(opcode, node, body):
+    """The error and the answer to a request; None keeps it waiting.
+
+    The kernel tells what was written by WRITE and the file's times by SETATTR, and
+    whoever lets go of an open file last waits until it has told both.
+    """
+    if opcode in (FORGET, BATCH_FORGET, INTERRUPT, WRITE, SETATTR):
+        return None
+    if opcode == INIT:
+        return 0, struct.pack("<IIIIHHIIHHI28x", 7, 31, 0, WRITEBACK_CACHE, 64, 64,
+                              4096, 1, 0, 0, 0)
+    if opcode == LOOKUP:
+        if body != b"file\0":
+            return errno.ENOENT, b""
+        return 0, struct.pack("<QQQQII", FILE, 0, 0, 0, 0, 0) + attributes(FILE)
+    if opcode == GETATTR:
+        return 0, struct.pack("<QII", 0, 0, 0) + attributes(node)
+    if opcode == OPEN:
+        return 0, bytes(16)
+    return (0, b"") if opcode in (READ, RELEASE, FLUSH) else (errno.ENOSYS, b"")
+
+
+def serve(device, until):
+    """Until the file system is gone, or `until` has come to its end."""
+    while True:
+        ready = select.select([device, until], [], [])[0]
+        if until in ready and not os.read(until, 1):
+            return
+        if device not in ready:
+            continue
+        try:
+            request = os.read(device, 1 << 17)
+            _, opcode, unique, node = struct.unpack_from("<IIQQ", request)
+            answered = answer(opcode, node, request[40:])
+            if answered is not None:
+                error, out = answered
+                os.write(device, struct.pack("<IiQ", 16 + len(out), -error, unique) + out)
+        except OSError as error:
+            if error.errno == errno.ENODEV:
+                return
+            # The request was interrupted before it was read, or answered.
+            assert error.errno in (errno.EINTR, errno.ENOENT), error
+
+
+def check(result, what):
+    if result != 0:
+        raise OSError(ctypes.get_errno(), f"{what}: {os.strerror(ctypes.get_errno())}")
+
+
+class StuckFile:
+    """Is mounted at a directory by its creation, as root. The server, a child, ends with
+    the descriptor `until`. It alone has the connection, so that its end is the end of
+    all waiting."""
+
+    def __init__(self, directory, until):
+        self.directory = directory
+        self.path = directory + "/file"
+        device = os.open("/dev/fuse", os.O_RDWR)
+        options = (f"fd={device},rootmode=40000,user_id=0,group_id=0,"
+                   "allow_other,default_permissions")
+        check(LIBC.mount(b"mountd-test", directory.encode(), b"fuse",
+                         MS_NOSUID | MS_NODEV, options.encode()), "mount of " + directory)
+        self.server = os.fork()
+        if self.server == 0:
+            serve(device, until)
+            os._exit(0)
+        os.close(device)
+
+    def wait(self):
+        """Until the server has ended; then unmounts it."""
+        os.waitpid(self.server, 0)
+        check(LIBC.umount2(self.directory.encode(), MNT_DETACH),
+              "umount of " + self.directory)
