@@ -69,7 +69,7 @@ class Nfs : public PrivateNamespaces {
       return;
     }
     if (const std::string missing = NfsServer::Missing(); !missing.empty()) {
-      GTEST_SKIP() << missing << ": ./test --only vm runs this test";
+      GTEST_SKIP() << missing << ": ./test --only nfs runs this test";
     }
     server_.emplace();
     ASSERT_TRUE(server_->valid());

@@ -43,6 +43,22 @@ run_guard() {
   fi
 }
 
+# run_ctest_in_vm OPTION... COMMAND...: runs tests/vm/run with these, and counts the
+# results of COMMAND, which is tests/vm/tests.
+run_ctest_in_vm() {
+  local out=build/vm/out counted=$((PASSED + FAILED + SKIPPED))
+  rm -rf "$out"
+  tests/vm/run --out "$out" "${KERNEL[@]}" "$@"
+  if [[ -e $out/junit.xml ]]; then
+    count_ctest "$out/junit.xml"
+    judge_skips "$out/junit.xml" tests/vm/may-skip.txt
+    tell_failures "$out/junit.xml"
+    ((PASSED + FAILED + SKIPPED > counted)) || broken "the virtual machine ran no test"
+  else
+    broken "the virtual machine wrote no results"
+  fi
+}
+
 # The tests on the real kernel, on the one that Debian's users have. Without
 # those that load a plugin of gRPC: its own timers give up under emulation. The
 # memory is for csi-local's images.
@@ -52,23 +68,23 @@ readonly VM_TARGETS=(exec_root_test exec_failure_points_test node_test csi_codec
   mountd mountd-closer mountd-exec mountd-csi csi-local mountctl mountd-cni mountd-cni-run
   mountd_client_archive man)
 run_vm() {
-  local out=build/vm/out
   stage "vm: tests"
   need --vm || return
-  rm -rf "$out"
-  tests/vm/run --timeout 1200 --memory 3072 --out "$out" "${KERNEL[@]}" \
+  run_ctest_in_vm --timeout 1200 --memory 3072 \
     tests/vm/tests '^(root|csi)$' -E '^root/(NodeCsi|NodeSoak)'
-  if [[ -e $out/junit.xml ]]; then
-    count_ctest "$out/junit.xml"
-    judge_skips "$out/junit.xml" tests/vm/may-skip.txt
-    tell_failures "$out/junit.xml"
-  else
-    broken "the virtual machine wrote no results"
-  fi
   stage "vm: AppArmor"
   run_checks tests/vm/apparmor build/release
   stage "vm: installed"
   run_checks tests/vm/installed "${KERNEL[@]}" build/release
+}
+
+# CI has no time for all of that. It runs these tests there, because CI's own kernel has no
+# NFS (tests/may-skip.txt). The target builds the daemons, too.
+readonly NFS_TARGETS=(node_test)
+run_nfs() {
+  stage "vm: NFS"
+  need --vm || return
+  run_ctest_in_vm tests/vm/tests '^root$' -R '^root/Nfs\.'
 }
 
 # Its own ./try counts as one test.
@@ -97,11 +113,14 @@ run_vagrant() {
 # run_stage PRESET LABELS JOB
 run_stage() {
   local -a targets=()
-  [[ $ONLY != vm ]] || targets=("${VM_TARGETS[@]}")
+  case $ONLY in
+    vm) targets=("${VM_TARGETS[@]}") ;;
+    nfs) targets=("${NFS_TARGETS[@]}") ;;
+  esac
   stage "$1: build"
   cmake/build-preset "$1" "${targets[@]}" ||
     { broken "the build of $1"; return; }
-  if [[ ! $ONLY =~ ^(job|bench|guard|vm)$ ]]; then
+  if [[ ! $ONLY =~ ^(job|bench|guard|vm|nfs)$ ]]; then
     stage "$1: tests"
     run_ctest "$1" "$2"
   fi
