@@ -66,6 +66,9 @@ Error ForkError(int err, std::string op, std::string object) {
   Error error = ErrnoError(err, std::move(op), std::move(object));
   if (err == EAGAIN) {
     error.code = Code::kResourceExhausted;
+  } else if (err == ECHILD) {
+    error.code = Code::kUnavailable;
+    error.detail = "its process was killed, and not by mountd: call again";
   }
   return error;
 }

@@ -74,7 +74,8 @@ Error ErrnoError(int err, std::string op, std::string object,
                  std::string detail = {});
 
 // The same of what makes a process: EAGAIN is the limit of processes then,
-// fork(2), and nothing that is over soon.
+// fork(2), and nothing that is over soon. ECHILD is Unavailable: others killed
+// the process.
 Error ForkError(int err, std::string op, std::string object);
 
 // errno -> Code, for system calls whose errno has no more special meaning.

@@ -199,7 +199,8 @@ class Kernel {
   // process's capabilities, an empty environment but for PATH, and no fds but
   // `kept`, which programs it starts do not get. Its exit status; ETIMEDOUT if
   // it was killed after `limit`, with all of its session's group: what it was
-  // doing in the kernel may come to an end later. ECHILD: others killed it.
+  // doing in the kernel may come to an end later. ECHILD: others killed it, and
+  // this process the rest of the group.
   // EAGAIN: there are as many processes as there may be; see NamedOfChild.
   virtual Sys<std::uint8_t> RunChild(const std::function<int()>& body,
                                      std::span<const int> kept,
@@ -228,7 +229,7 @@ class Kernel {
   // A memfd that holds `content`.
   virtual Sys<UniqueFd> MakeMemory(std::span<const std::byte> content) = 0;
   // statfs(2) of the file system that `fd` lies in, by a child that is killed
-  // at the deadline.
+  // at the deadline. ECHILD: others killed it.
   virtual Sys<ProbeOutcome> ProbeFilesystem(
       int fd, std::chrono::milliseconds deadline) = 0;
 

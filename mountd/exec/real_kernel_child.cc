@@ -83,6 +83,14 @@ bool EndsWithin(const UniqueFd& process, std::chrono::milliseconds limit) {
   }
 }
 
+// Whether a signal was the end of the child, which is not reaped yet.
+bool WasKilled(pid_t child) {
+  siginfo_t info = {};
+  return ::waitid(P_PID, static_cast<id_t>(child), &info,
+                  WEXITED | WNOHANG | WNOWAIT) == 0 &&
+         info.si_pid == child && info.si_code != CLD_EXITED;
+}
+
 }  // namespace
 
 Sys<std::uint8_t> RealKernel::RunChild(const std::function<int()>& body,
@@ -107,6 +115,10 @@ Sys<std::uint8_t> RealKernel::RunChild(const std::function<int()>& body,
       // Stuck in the kernel: it is reaped with this process.
       return ETIMEDOUT;
     }
+  } else if (WasKilled(child)) {
+    // A helper of it would mount when nobody expects that any more. The number
+    // is the group's as long as the child is not reaped.
+    ::kill(-child, SIGKILL);
   }
   int status = 0;
   while (::waitpid(child, &status, 0) < 0 && errno == EINTR) {

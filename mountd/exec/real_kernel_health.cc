@@ -104,8 +104,10 @@ Sys<ProbeOutcome> RealKernel::ProbeFilesystem(
         !Reaped(child, &status)) {
       lost_children_.push_back(child);
     }
-  } else if (Reaped(child, &status)) {
-    outcome.error = WIFEXITED(status) ? WEXITSTATUS(status) : EIO;
+  } else if (!Reaped(child, &status) || !WIFEXITED(status)) {
+    return ECHILD;  // no word on the file system
+  } else {
+    outcome.error = WEXITSTATUS(status);
   }
   outcome.lost_children = static_cast<std::uint32_t>(lost_children_.size());
   return outcome;
