@@ -77,7 +77,9 @@ class SpawnSetup {
   int Spawn(pid_t* child, char* const* argv) {
     char path_variable[] = "PATH=/usr/sbin:/usr/bin:/sbin:/bin";
     char locale[] = "LC_ALL=C";
-    char* environment[] = {path_variable, locale, nullptr};
+    std::string starter =
+        std::string(kToolStarter) + "=" + std::to_string(::getpid());
+    char* environment[] = {path_variable, locale, starter.data(), nullptr};
     // This program once more: what a fork of it could do, with gRPC's threads
     // in it, is next to nothing.
     return ::posix_spawn(child, "/proc/self/exe", &actions_, &attributes_, argv,

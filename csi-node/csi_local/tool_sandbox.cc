@@ -14,6 +14,7 @@
 
 #include <array>
 #include <csignal>
+#include <cstdlib>
 #include <string>
 
 #include "csi-node/csi_local/tool_calls.h"
@@ -100,10 +101,28 @@ Result<void> DropPrivileges() {
   return Ok();
 }
 
+// A tool that outlived csi-local would keep its image's lock, and the next
+// csi-local from the volume. A change of the user clears the signal, so it
+// comes after that. The environment names the starter, because a starter that
+// has ended before the call sends no signal.
+Result<void> EndWithStarter() {
+  if (::prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0) != 0) {
+    return ErrnoError(errno, "prctl", "tool");
+  }
+  const char* const starter = ::getenv(kToolStarter);
+  if (starter != nullptr && std::to_string(::getppid()) != starter) {
+    return MakeError(Code::kAborted, "start", "tool",
+                     "csi-local has ended meanwhile");
+  }
+  ::unsetenv(kToolStarter);
+  return Ok();
+}
+
 Result<void> Confine() {
   MOUNTD_TRY(LimitResources());
   MOUNTD_TRY(LeaveNamespaces());
   MOUNTD_TRY(DropPrivileges());
+  MOUNTD_TRY(EndWithStarter());
   return RestrictToolCalls();
 }
 

@@ -11,6 +11,9 @@ inline constexpr int kToolFd = 3;
 // csi-local's first argument when it is to confine itself, and to become the
 // tool that the others name.
 inline constexpr char kRunToolOption[] = "--run-tool";
+// The environment's variable with the pid of the csi-local that starts a tool,
+// and with which the tool ends.
+inline constexpr char kToolStarter[] = "CSI_LOCAL_PID";
 
 // Becomes the program argv[0], of a path, which parses what may be hostile: as
 // a user of its own that owns no file, without a capability and without a way
