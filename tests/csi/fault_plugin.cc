@@ -311,7 +311,9 @@ class Controller final : public pb::Controller::Service {
     return plugin_.Run(
         context, {"ControllerGetCapabilities", "", "", 0}, [&](const Fault&) {
           for (const Rpc::Type type :
-               {Rpc::CREATE_DELETE_VOLUME, Rpc::PUBLISH_UNPUBLISH_VOLUME}) {
+               {Rpc::CREATE_DELETE_VOLUME, Rpc::PUBLISH_UNPUBLISH_VOLUME,
+                Rpc::LIST_VOLUMES, Rpc::GET_CAPACITY, Rpc::EXPAND_VOLUME,
+                Rpc::CREATE_DELETE_SNAPSHOT}) {
             response->add_capabilities()->mutable_rpc()->set_type(type);
           }
           return Status::OK;
@@ -370,6 +372,61 @@ class Controller final : public pb::Controller::Service {
         [&](const Fault&) {
           fs::remove(
               plugin_.AttachedTo(request->volume_id(), request->node_id()));
+          return Status::OK;
+        });
+  }
+  Status ValidateVolumeCapabilities(
+      grpc::ServerContext* context,
+      const pb::ValidateVolumeCapabilitiesRequest* request,
+      pb::ValidateVolumeCapabilitiesResponse* response) override {
+    return plugin_.Run(
+        context,
+        {"ValidateVolumeCapabilities", request->volume_id(), "",
+         request->secrets_size(), ""},
+        [&](const Fault&) {
+          *response->mutable_confirmed()->mutable_volume_capabilities() =
+              request->volume_capabilities();
+          return Status::OK;
+        });
+  }
+  Status ControllerExpandVolume(
+      grpc::ServerContext* context,
+      const pb::ControllerExpandVolumeRequest* request,
+      pb::ControllerExpandVolumeResponse* response) override {
+    return plugin_.Run(context,
+                       {"ControllerExpandVolume", request->volume_id(), "",
+                        request->secrets_size(), ""},
+                       [&](const Fault&) {
+                         response->set_capacity_bytes(
+                             request->capacity_range().required_bytes());
+                         return Status::OK;
+                       });
+  }
+  Status ListVolumes(grpc::ServerContext* context,
+                     const pb::ListVolumesRequest* /*request*/,
+                     pb::ListVolumesResponse* response) override {
+    return plugin_.Run(context, {"ListVolumes", "", "", 0}, [&](const Fault&) {
+      response->add_entries()->mutable_volume()->set_volume_id("listed");
+      return Status::OK;
+    });
+  }
+  Status GetCapacity(grpc::ServerContext* context,
+                     const pb::GetCapacityRequest* /*request*/,
+                     pb::GetCapacityResponse* response) override {
+    return plugin_.Run(context, {"GetCapacity", "", "", 0}, [&](const Fault&) {
+      response->set_available_capacity(1 << 20);
+      return Status::OK;
+    });
+  }
+  Status CreateSnapshot(grpc::ServerContext* context,
+                        const pb::CreateSnapshotRequest* request,
+                        pb::CreateSnapshotResponse* response) override {
+    return plugin_.Run(
+        context,
+        {"CreateSnapshot", request->source_volume_id(), "",
+         request->secrets_size(), ""},
+        [&](const Fault&) {
+          response->mutable_snapshot()->set_snapshot_id(request->name());
           return Status::OK;
         });
   }

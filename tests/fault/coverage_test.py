@@ -23,8 +23,9 @@ NO_STEPS = {"stuck", "Close", "CanMountBeneath"}  # nothing that could fail
 
 # Methods of each seam that no operation of the driver surely reaches: mountd makes
 # some once, and some on its own time, so they may happen to be cut off, or not. A
-# unit test has to fail each plan of these. A test of its own plan (tests/root) fails
-# each call of the kernel, and each RPC of a controller is a step by its own name.
+# unit test has to fail each plan of these (FailNext), and a test on the real kernel
+# each call of the kernel: it says so by ExpectFailed, which holds only if they did.
+# Each RPC of a controller is a step by its own name.
 ELSEWHERE = {
     "kernel": {
         "EnterMountNamespace", "HasEnded", "JoinGroup", "LinkedMountId",
@@ -42,6 +43,8 @@ ELSEWHERE = {
     },
     "rpc": {"CallController"},
 }
+ACTIONS = {"fail", "kill-before", "kill-after"}
+ERRNOS = 2  # that each of the kernel's calls has to have failed with, at least
 
 
 def methods(path):
@@ -60,13 +63,29 @@ ENOUGH = 100  # overlaps, for each sort to be among them
 CUTS = 4  # of the same operations
 
 
+def text_of(sources, directory):
+    return "".join(path.read_text()
+                   for path in sorted((sources / directory).rglob("*_test.cc")))
+
+
 def missing_excuses(sources):
-    """Excused plans that no unit test fails."""
-    text = "".join(path.read_text()
-                   for path in sorted((sources / "tests/unit").rglob("*_test.cc")))
-    failed = set(re.findall(r'FailNext\(\s*"(\w+)"', text))
-    return [f"plan {name}, which is excused, by a unit test"
-            for name in sorted(ELSEWHERE["plan"] - failed)]
+    """Excused plans and kernel calls that no test fails, and excused methods
+    whose reason names a test that there is not."""
+    unit, root = text_of(sources, "tests/unit"), text_of(sources, "tests/root")
+    failed = set(re.findall(r'FailNext\(\s*"(\w+)"', unit))
+    missing = [f"plan {name}, which is excused, by a unit test"
+               for name in sorted(ELSEWHERE["plan"] - failed)]
+    failed = {name for names in re.findall(r"ExpectFailed\(\s*{([^}]*)}", root)
+              for name in re.findall(r'"(\w+)"', names)}
+    missing += [f"kernel {name}, which is excused, by a test in tests/root"
+                for name in sorted(ELSEWHERE["kernel"] - failed)]
+    reasons = (sources / "tests/fault/operations.cc").read_text()
+    # A literal may go on in the next line.
+    reasons = re.sub(r'"\s*\n\s*"', "", reasons)
+    for suite, name in re.findall(r"root/(\w+)\.(\w+)", reasons):
+        if not re.search(rf"TEST_F\({suite},\s*{name}\)", root):
+            missing.append(f"root/{suite}.{name}, a reason of operations.cc")
+    return missing
 
 
 def missing_overlaps(reports):
@@ -104,16 +123,20 @@ def main():
              for path in sorted(pathlib.Path(reports).glob("*.json"))]
     missing = []
     seams = {"kernel": {}, "plan": {}, "rpc": {}, "store": {}, "csi": {}}
+    errnos = collections.defaultdict(set)
     for line in lines:
         print(json.dumps({
             "operation": line["operation"], "process": line["process"],
             "steps": line["steps"],
             "runs": {action: sum(run.get(action, 0)
                                  for run in line["runs"].values())
-                     for action in ("fail", "kill-before", "kill-after")},
+                     for action in sorted(ACTIONS)},
             "told": dict(sum((collections.Counter(told)
                               for told in line["told"].values()),
                              collections.Counter()))}))
+        if line["process"] == "mountd-exec":
+            for call, errors in line["errors"].items():
+                errnos[call].update(errors)
         for step, runs in line["runs"].items():
             kind, _, name = step.rpartition(" ")
             seam = {"mountd-exec": "kernel", "mountd-csi": "csi"}.get(
@@ -130,23 +153,30 @@ def main():
                      if line["operation"] == operation}
         if processes != {"mountd", "mountd-exec", "mountd-csi"}:
             missing.append(f"a process of {operation}: only {processes}")
+    # Each operation makes a plan or a call of a plugin, or it is none.
+    for line in lines:
+        if line["process"] == "mountd" and not line["steps"]:
+            missing.append(f"any step of {line['operation']} in mountd")
     wanted = {"kernel": methods(kernel), "plan": methods(executor),
               "rpc": methods(csi)}
     for seam, names in wanted.items():
         for name in sorted(names - ELSEWHERE[seam]):
-            runs = seams[seam].get(name, set())
-            if not runs:
-                missing.append(f"{seam} {name}")
+            left = ACTIONS - seams[seam].get(name, set())
+            if left:
+                missing.append(f"{seam} {name}: {', '.join(sorted(left))}")
+    missing += [f"errnos of kernel {call}: only {', '.join(sorted(names))}"
+                for call, names in sorted(errnos.items()) if len(names) < ERRNOS]
     for seam in ("store", "csi"):
         if not seams[seam]:
             missing.append(f"any step of {seam}")
     total = {action: sum(run.get(action, 0) for line in lines
                          for run in line["runs"].values())
-             for action in ("fail", "kill-before", "kill-after")}
+             for action in sorted(ACTIONS)}
     missing += missing_overlaps(reports)
     missing += missing_excuses(sources)
     print(json.dumps({"operations": len(done), "lines": len(lines),
-                      "runs": total}))
+                      "runs": total,
+                      "errnos": sum(len(names) for names in errnos.values())}))
     for one in missing:
         print("not covered:", one, file=sys.stderr)
     return 1 if missing else 0

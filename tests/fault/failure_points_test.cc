@@ -12,6 +12,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cstring>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -97,8 +98,9 @@ class FailurePoints : public FaultFixture,
   std::vector<std::string> steps_;  // of a call that nothing disturbs
   std::string reached_;             // the step that the last fault was at
   int calls_ = 0;                   // until one succeeded
-  std::map<std::string, std::map<std::string, int>> runs_;  // by step, action
-  std::map<std::string, std::map<std::string, int>> told_;  // the same
+  std::map<std::string, std::map<std::string, int>> runs_;    // by step, action
+  std::map<std::string, std::map<std::string, int>> told_;    // the same
+  std::map<std::string, std::map<std::string, int>> errors_;  // by step, errno
 };
 
 bool FailurePoints::CutOff(const Fault& fault) {
@@ -134,6 +136,10 @@ bool FailurePoints::CutOff(const Fault& fault) {
   Release();
   if (reached) {
     ++runs_[reached_][NameOf(fault.action)];
+    if (fault.action == StepAction::kFail) {
+      const char* name = ::strerrorname_np(fault.error);
+      ++errors_[reached_][name != nullptr ? name : std::to_string(fault.error)];
+    }
     ++told_[reached_][told];
   }
   return reached;
@@ -144,9 +150,25 @@ bool FailurePoints::CutOff(const Fault& fault) {
 constexpr int kRepeats = 3;
 // What is tried beyond those that were counted.
 constexpr std::uint32_t kMoreSteps = 16;
+// The first steps of an executor that searches; of later ones each is half as
+// far again as the one before.
+constexpr std::uint32_t kEachOfASearch = 12;
+
+// The errors that the `nth` step of that name fails with, from 0. The kernel's
+// calls are many: the first one fails with each, and each later one with the
+// next.
+std::vector<int> ErrorsAt(StepProcess process, const std::string& step,
+                          std::size_t nth) {
+  std::vector<int> errors = PlausibleErrors(process, step);
+  if (process == StepProcess::kExecutor && nth > 0 && !errors.empty()) {
+    errors = {errors[nth % errors.size()]};
+  }
+  return errors;
+}
 
 void FailurePoints::CutOffEverywhere(StepAction action) {
   std::map<std::vector<std::string>, int> seen;
+  std::map<std::string, std::size_t> met;
   for (std::uint32_t k = 1;; ++k) {
     if (k <= steps_.size()) {
       const auto end = steps_.begin() + k;
@@ -154,8 +176,11 @@ void FailurePoints::CutOffEverywhere(StepAction action) {
         continue;
       }
     }
+    if (operation().searches && process() == StepProcess::kExecutor) {
+      k += k > kEachOfASearch ? k / 2 : 0;
+    }
     const std::string expected = k <= steps_.size() ? steps_[k - 1] : "";
-    std::vector<int> errors = PlausibleErrors(process(), expected);
+    std::vector<int> errors = ErrorsAt(process(), expected, met[expected]++);
     if (action != StepAction::kFail || errors.empty()) {
       errors = {EIO};
     }
@@ -191,6 +216,7 @@ TEST_P(FailurePoints, AreAllSurvived) {
                {"process", NameOf(process())},
                {"steps", steps_.size()},
                {"runs", runs_},
+               {"errors", errors_},
                {"told", told_}};
   Report(operation().name + "-" + NameOf(process()) + ".json").Add(line);
 }

@@ -374,10 +374,18 @@ std::vector<Operation> OfMounts() {
        IsUnmounted},
       {"OpenTree", "OpenTree", Prepare,
        [](Agent& agent) {
-         return agent.Told(
-             agent.client().OpenTree(agent.allocation(), Spec("a")));
+         const auto tree =
+             agent.client().OpenTree(agent.allocation(), Spec("a"));
+         const std::string told = agent.Told(tree);
+         return told != "Ok" ||
+                        VolumeShownAt("/proc/self/fd/" +
+                                      std::to_string(tree->get())) == "a"
+                    ? told
+                    : "another tree";
        },
-       [](Agent&) { return std::string(); }},
+       [](Agent& agent) -> std::string {
+         return MountsAt(agent.Inbox()) == 0 ? "" : "something is mounted";
+       }},
   };
 }
 
@@ -482,40 +490,168 @@ std::vector<Operation> OfTrees() {
   };
 }
 
-// Calls of the plugin's controller change nothing here: what matters is that
-// the answer is true.
+// Calls of the plugin's controller change nothing of mountd's: the answer has
+// to be true, and the plugin to have done what it says.
+std::string Made(const Agent& agent) { return "made-" + agent.volume(); }
+
+std::string Create(Agent& agent) {
+  return agent.Told(agent.client().CreateVolume(
+      {.plugin = World::kPlugin, .name = Made(agent)}));
+}
+std::string Delete(Agent& agent) {
+  return agent.Told(agent.client().DeleteVolume(World::kPlugin, Made(agent)));
+}
+// `call` with the node's id.
+Part OnNode(
+    const std::function<std::string(Agent&, const std::string&)>& call) {
+  return [call](Agent& agent) {
+    const auto plugin = agent.client().GetPlugin(World::kPlugin);
+    return plugin ? call(agent, plugin->node_id) : agent.Told(plugin);
+  };
+}
+// The same of what has to be there, or not: "" or what is wrong.
+Part IsAttached(bool attached) {
+  return [attached](Agent& agent) -> std::string {
+    if (agent.shares_volume()) {
+      return "";
+    }
+    std::string wrong = "nobody told the node's id";
+    Eventually([&] {
+      return OnNode([&](Agent&, const std::string& node) -> std::string {
+               wrong = World::HasAttached(Made(agent), node) == attached
+                           ? ""
+                           : "it is attached, or not, against the answer";
+               return "Ok";
+             })(agent) == "Ok";
+    });
+    return wrong;
+  };
+}
+
 std::vector<Operation> OfControllers() {
-  const auto there = [](Agent&) { return std::string(); };
-  const auto create = [](Agent& agent) {
-    return agent.Told(agent.client().CreateVolume(
-        {.plugin = World::kPlugin, .name = "made-" + agent.volume()}));
-  };
-  const auto remove = [](Agent& agent) {
-    return agent.Told(
-        agent.client().DeleteVolume(World::kPlugin, "made-" + agent.volume()));
-  };
-  const auto publish = [](Agent& agent) {
-    const auto plugin = agent.client().GetPlugin(World::kPlugin);
-    return plugin ? agent.Told(agent.client().ControllerPublishVolume(
-                        {.plugin = World::kPlugin,
-                         .volume = "made-" + agent.volume(),
-                         .node_id = plugin->node_id}))
-                  : agent.Told(plugin);
-  };
-  const auto unpublish = [](Agent& agent) {
-    const auto plugin = agent.client().GetPlugin(World::kPlugin);
-    return plugin
-               ? agent.Told(agent.client().ControllerUnpublishVolume(
-                     World::kPlugin, "made-" + agent.volume(), plugin->node_id))
-               : agent.Told(plugin);
-  };
+  const auto publish = OnNode([](Agent& agent, const std::string& node) {
+    return agent.Told(agent.client().ControllerPublishVolume(
+        {.plugin = World::kPlugin, .volume = Made(agent), .node_id = node}));
+  });
+  const auto unpublish = OnNode([](Agent& agent, const std::string& node) {
+    return agent.Told(agent.client().ControllerUnpublishVolume(
+        World::kPlugin, Made(agent), node));
+  });
   return {
-      {"CreateVolume", "CreateVolume", Nothing, create, there, remove},
-      {"DeleteVolume", "DeleteVolume", create, remove, there},
-      {"ControllerPublishVolume", "ControllerPublishVolume", create, publish,
-       there, All({unpublish, remove})},
+      {"CreateVolume", "CreateVolume", Nothing, Create,
+       [](Agent& agent) -> std::string {
+         return agent.shares_volume() || World::HasMade(Made(agent))
+                    ? ""
+                    : "it was not made";
+       },
+       Delete},
+      {"DeleteVolume", "DeleteVolume", Create, Delete,
+       [](Agent& agent) -> std::string {
+         return !agent.shares_volume() && World::HasMade(Made(agent))
+                    ? "it is there"
+                    : "";
+       }},
+      {"ControllerPublishVolume", "ControllerPublishVolume", Create, publish,
+       IsAttached(true), All({unpublish, Delete})},
       {"ControllerUnpublishVolume", "ControllerUnpublishVolume",
-       All({create, publish}), unpublish, there, remove},
+       All({Create, publish}), unpublish, IsAttached(false), Delete},
+  };
+}
+
+// Answers "Ok" only if the plugin's word came with it.
+std::string Said(const std::string& told, bool right) {
+  return told != "Ok" || right ? told : "another answer";
+}
+
+std::vector<Operation> OfControllersThatRead() {
+  const auto nothing = [](Agent&) { return std::string(); };
+  return {
+      {"ValidateVolume", "ValidateVolume", Create,
+       [](Agent& agent) {
+         const auto valid = agent.client().ValidateVolume(
+             {.plugin = World::kPlugin, .volume = Made(agent)});
+         const std::string told = agent.Told(valid);
+         return Said(told, valid && valid->confirmed);
+       },
+       nothing, Delete},
+      {"ControllerExpandVolume", "ControllerExpandVolume", Create,
+       [](Agent& agent) {
+         const auto grown =
+             agent.client().ControllerExpandVolume({.plugin = World::kPlugin,
+                                                    .volume = Made(agent),
+                                                    .required_bytes = 4096});
+         const std::string told = agent.Told(grown);
+         return Said(told, grown && grown->capacity_bytes == 4096);
+       },
+       nothing, Delete},
+      {"ListPluginVolumes", "ListPluginVolumes", Nothing,
+       [](Agent& agent) {
+         const auto page = agent.client().ListPluginVolumes(World::kPlugin);
+         const std::string told = agent.Told(page);
+         return Said(told, page && page->volumes.size() == 1);
+       },
+       nothing},
+      {"GetCapacity", "GetCapacity", Nothing,
+       [](Agent& agent) {
+         const auto capacity = agent.client().GetCapacity(World::kPlugin);
+         const std::string told = agent.Told(capacity);
+         return Said(told, capacity && capacity->available_bytes == 1 << 20);
+       },
+       nothing},
+      {"CallController", "CallController", Create,
+       [](Agent& agent) {
+         // csi.v1.CreateSnapshotRequest: source_volume_id "v", name "s".
+         const auto made =
+             agent.client().CallController({.plugin = World::kPlugin,
+                                            .rpc = "CreateSnapshot",
+                                            .request = "\x0a\x01v\x12\x01s"});
+         const std::string told = agent.Told(made);
+         return Said(told, made && made->find('s') != std::string::npos);
+       },
+       nothing, Delete},
+  };
+}
+
+// ---- Of the node as a whole ----
+
+std::string NothingIsOwed(Agent& agent) {
+  std::string left;
+  Eventually([&] {
+    const auto owed = agent.client().ListOwed();
+    left = !owed ? agent.Told(owed) : owed->empty() ? "" : "something is owed";
+    return left.empty();
+  });
+  return left;
+}
+
+std::vector<Operation> OfTheNode() {
+  return {
+      // What is owed is retried by itself, too: this call may find it done.
+      {"RetryOwed",
+       "RetryOwed",
+       All({[](Agent&) {
+              World::Tell("NodeUnstageVolume", "");
+              return std::string("Ok");
+            },
+            Prepare, Publish,
+            [](Agent& agent) {
+              World::Tell("NodeUnstageVolume", "code 13");
+              const std::string told = Unpublish(agent);
+              return told == "Internal" ? std::string("Ok") : told;
+            }}),
+       [](Agent& agent) {
+         World::Tell("NodeUnstageVolume", "");
+         return agent.Told(agent.root().RetryOwed());
+       },
+       NothingIsOwed,
+       {},
+       /*looks_on=*/false,
+       /*takes_tree=*/false,
+       /*is_alone=*/true,
+       /*searches=*/true},
+      {"Reload", "Reload", Prepare,
+       [](Agent& agent) { return agent.Told(agent.root().Reload()); },
+       [](Agent&) { return std::string(); }},
   };
 }
 
@@ -567,9 +703,21 @@ const std::vector<Operation>& AllOperations() {
                       OfTrees(), OfControllers(), OfStarts()}) {
       std::move(part.begin(), part.end(), std::back_inserter(operations));
     }
+    for (auto part : {OfControllersThatRead(), OfTheNode()}) {
+      for (Operation& one : part) {
+        one.is_alone = true;
+        operations.push_back(std::move(one));
+      }
+    }
     return operations;
   }();
   return all;
+}
+
+std::size_t OverlappingOperations() {
+  return static_cast<std::size_t>(
+      std::count_if(AllOperations().begin(), AllOperations().end(),
+                    [](const Operation& one) { return !one.is_alone; }));
 }
 
 std::size_t IndexOf(const std::string& name) {
@@ -585,30 +733,26 @@ const std::vector<Uncounted>& UncountedMethods() {
       {"Subscribe", "of the connection alone"},
       {"Unsubscribe", "of the connection alone"},
       {"Cancel", "of mountd's memory alone"},
-      {"GetAllocation", "only reads; called after each step of others"},
-      {"ListAllocations", "only reads"},
-      {"GetReceipt", "only reads; called after each step of ReleaseAllocation"},
-      {"ListVolumes", "only reads; called after each step of UnpublishVolume"},
-      {"GetPlugin", "only reads"},
-      {"ListPlugins", "only reads"},
-      {"ListOwed", "only reads; called after each step of others"},
-      {"GetStatistics", "only reads"},
       {"ListOperations", "of mountd's memory alone"},
-      {"Reload", "of mountd's memory alone"},
+      {"GetStatistics", "of mountd's memory alone"},
+      {"GetAllocation", "only reads the stores"},
+      {"ListAllocations", "only reads the stores"},
+      {"GetReceipt", "only reads the stores"},
+      {"ListVolumes", "only reads the stores"},
+      {"GetPlugin", "only reads the stores"},
+      {"ListPlugins", "only reads the stores"},
+      {"ListOwed", "only reads the stores"},
       {"VerifyTask",
-       "only reads; each of its calls fails in "
-       "root/Tasks.EachCallThatFailsIsAnError"},
+       "only reads, of a task in a cgroup; each kernel call of its plan fails "
+       "in root/Tasks.EachCallThatFailsIsAnError"},
       {"ListHolders",
-       "only reads, of all processes of the machine; each of its calls fails "
-       "in root/Holders.EachCallThatFailsIsAnErrorOrAnIncompleteAnswer"},
+       "only reads, of all processes of the machine; each kernel call of its "
+       "plan fails in "
+       "root/Holders.EachCallThatFailsIsAnErrorOrAnIncompleteAnswer"},
       {"ListHandedOut",
-       "only looks, as ListHolders does, and forgets what nobody has"},
-      {"RetryOwed", "what is owed is retried after each step by itself"},
-      {"ValidateVolume", "one RPC, as CreateVolume is"},
-      {"ControllerExpandVolume", "one RPC, as CreateVolume is"},
-      {"ListPluginVolumes", "one RPC, as CreateVolume is"},
-      {"GetCapacity", "one RPC, as CreateVolume is"},
-      {"CallController", "one RPC, as CreateVolume is"},
+       "only looks, by the plan of ListHolders, and forgets what nobody has; "
+       "each kernel call of its plan fails in "
+       "root/Holders.EachCallThatFailsIsAnErrorOrAnIncompleteAnswer"},
   };
   return methods;
 }

@@ -26,14 +26,21 @@ struct Operation {
   bool looks_on = false;
   // Makes the agent's tree root's meanwhile.
   bool takes_tree = false;
+  // Nothing of the allocation's: no overlap has it. Those come last.
+  bool is_alone = false;
+  // Its executor looks through all processes, in thousands of steps that are
+  // the same as UnpublishVolume's: some of them stand for all.
+  bool searches = false;
 };
 
 const std::vector<Operation>& AllOperations();
+// How many of them overlap with others.
+std::size_t OverlappingOperations();
 // The place there of the one with that name, which there is.
 std::size_t IndexOf(const std::string& name);
 
-// Methods that change nothing, and what proves it; and those that are tested as
-// a part of others.
+// Methods that change nothing, and why that is. excused_methods_test shows it
+// of those whose reason names no other test ("root/Suite.Test").
 struct Uncounted {
   std::string method;
   std::string why;

@@ -42,7 +42,7 @@ Overlap ChooseOverlap(std::uint32_t seed, std::uint32_t shard,
   std::mt19937 generator(sequence);
   const auto random = [&] { return static_cast<std::uint32_t>(generator()); };
   const std::size_t start = IndexOf("Start");
-  const auto any = [&] { return random() % AllOperations().size(); };
+  const auto any = [&] { return random() % OverlappingOperations(); };
   Overlap overlap;
   overlap.operations = {any(), any()};
   overlap.sharing = static_cast<Sharing>(random() % kSharings);

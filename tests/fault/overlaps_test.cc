@@ -174,7 +174,7 @@ void Overlaps::TakeBaseline() {
   for (const char* allocation : {"web", "db"}) {
     agents_.clear();
     agents_.push_back(std::make_unique<Agent>(*world_, allocation, "shared"));
-    for (std::size_t i = 0; i < AllOperations().size(); ++i) {
+    for (std::size_t i = 0; i < OverlappingOperations(); ++i) {
       SCOPED_TRACE(AllOperations()[i].name);
       overlap_.operations = {i};
       ASSERT_TRUE(Prepare());

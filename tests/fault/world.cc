@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <fstream>
 #include <set>
 #include <utility>
 
@@ -85,6 +86,17 @@ void CountRows(const std::string& store, std::map<std::string, int>* rows) {
   sqlite3_close(database);
 }
 
+std::string Hex(const std::string& text) {
+  constexpr char kDigits[] = "0123456789abcdef";
+  std::string hex;
+  for (const char c : text) {
+    const auto byte = static_cast<unsigned char>(c);
+    hex += kDigits[byte >> 4U];
+    hex += kDigits[byte & 15U];
+  }
+  return hex;
+}
+
 std::string Difference(const World::State& before, const World::State& after) {
   std::string text = Difference(before.inventory, after.inventory) +
                      MoreFds(before.fds, after.fds);
@@ -144,6 +156,25 @@ Result<void> World::StartPlugin() {
   return Ok();
 }
 
+void World::Tell(const std::string& rpc, const std::string& action) {
+  const std::string faults = std::string(kFaultsOfPlugin) + "/faults";
+  if (action.empty()) {
+    fs::remove(faults);
+    return;
+  }
+  std::ofstream(faults + ".new") << rpc << " * " << action << "\n";
+  fs::rename(faults + ".new", faults);
+}
+
+bool World::HasMade(const std::string& volume) {
+  return fs::exists(std::string(kFaultsOfPlugin) + "/data/" + Hex(volume));
+}
+
+bool World::HasAttached(const std::string& volume, const std::string& node) {
+  return fs::exists(std::string(kFaultsOfPlugin) + "/attached/" + Hex(volume) +
+                    "." + node);
+}
+
 World::State World::Take() {
   State state{Inventory::Take(), TakeDaemonFds(), {}};
   // Connections of this process come and go; so do the daemons' own files.
@@ -193,6 +224,16 @@ agent::Client& Agent::client() {
     }
   }
   return *client_;
+}
+
+agent::Client& Agent::root() {
+  while (!root_) {
+    auto client = world_.ConnectAsRoot();
+    if (client) {
+      root_.emplace(*std::move(client));
+    }
+  }
+  return *root_;
 }
 
 Result<agent::AllocationStatus> Agent::Status() {

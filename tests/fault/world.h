@@ -36,7 +36,18 @@ class World : private cni::CniWorld {
   Result<agent::Client> Connect() const {
     return node_->Connect({.reconnect = false});
   }
+  // The same as root, an administrator.
+  Result<agent::Client> ConnectAsRoot() const {
+    return node_->ConnectAs(0, {.reconnect = false});
+  }
   std::string Log() const { return node_->Log(); }
+
+  // What the plugin answers each call of that RPC with; "" as it should:
+  // csi-fault-plugin's `faults`.
+  static void Tell(const std::string& rpc, const std::string& action);
+  // Whether the plugin has made that volume, and attached it to that node.
+  static bool HasMade(const std::string& volume);
+  static bool HasAttached(const std::string& volume, const std::string& node);
 
   // Everything that could leak: of the kernel, files, the daemons' fds, and
   // rows of the stores.
@@ -81,8 +92,13 @@ class Agent {
   }
   // A new connection, if the last one broke.
   agent::Client& client();
+  // The same of root's.
+  agent::Client& root();
   // The next call has a new one.
-  void Disconnect() { client_.reset(); }
+  void Disconnect() {
+    client_.reset();
+    root_.reset();
+  }
   template <typename T>
   std::string Told(const Result<T>& result) {
     if (result) {
@@ -114,6 +130,7 @@ class Agent {
   std::string allocation_;
   std::string volume_;
   std::optional<agent::Client> client_;
+  std::optional<agent::Client> root_;
   std::string told_;
 };
 
