@@ -44,6 +44,8 @@ class Search {
     const Result<MountFacts> mount = context.inspector.Facts(plan.mount_id);
     if (mount) {
       mount_ = *mount;
+    } else if (mount.error().code != Code::kNotFound) {
+      incomplete_ = true;  // nobody knows its copies
     }
   }
 
@@ -164,12 +166,15 @@ void Search::LearnNamespace(const Process& process) {
   if (!is_new) {
     return;
   }
-  if (const auto mounts = MountsOf(context_, process)) {
+  if (const auto mounts = MountsOf(context_, process); mounts) {
     for (const MountFacts& mount : *mounts) {
       Learn(mount, &place->second);
     }
   } else {
-    // A process that is ending has none; another one there may tell.
+    // A process that is ending has none (EINVAL); another one there may tell.
+    const int error = mounts.error().sys_errno;
+    incomplete_ =
+        incomplete_ || (error != EINVAL && error != ENOENT && error != ESRCH);
     spaces_.erase(place);
     here_ = &kNone;
     incomplete_ = incomplete_ || !handed_out_.empty();

@@ -230,9 +230,11 @@ TEST_F(CallerDirectories, EveryKernelCallMayFail) {
   kernel_.FailAt(0, 0);
   ASSERT_EQ(OutcomeOf(passed), "");
   const std::size_t calls = kernel_.calls().size();
-  for (std::size_t k = 1; k <= calls; ++k) {
-    kernel_.FailAt(k, EIO);
-    EXPECT_NE(OutcomeOf(passed), "") << k;
+  for (const int error : exec::kErrorsOfAnyCall) {
+    for (std::size_t k = 1; k <= calls; ++k) {
+      kernel_.FailAt(k, error);
+      EXPECT_NE(OutcomeOf(passed), "") << k << ", errno " << error;
+    }
   }
   kernel_.FailAt(0, 0);
 }

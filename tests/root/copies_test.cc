@@ -211,14 +211,17 @@ TEST_F(Copies, ACallThatFailsNeverHidesOne) {
   kernel_.FailAt(0, 0);
   ASSERT_EQ(Found().count, 1U);
   const std::vector<std::string> calls = kernel_.calls();
-  for (std::size_t k = 1; k <= calls.size(); ++k) {
-    SCOPED_TRACE(std::to_string(k) + " " + calls[k - 1]);
-    kernel_.FailAt(k, EIO);
-    const Reply reply = Find();
-    kernel_.FailAt(0, 0);
-    const HoldersState& found = reply.body.copies.holders;
-    EXPECT_TRUE(!ErrorOf(reply).empty() || found.count == 1U ||
-                found.incomplete != 0);
+  for (const int error : exec::kErrorsOfAnyCall) {
+    for (std::size_t k = 1; k <= calls.size(); ++k) {
+      SCOPED_TRACE(std::to_string(k) + " " + calls[k - 1] + ", errno " +
+                   std::to_string(error));
+      kernel_.FailAt(k, error);
+      const Reply reply = Find();
+      kernel_.FailAt(0, 0);
+      const HoldersState& found = reply.body.copies.holders;
+      EXPECT_TRUE(!ErrorOf(reply).empty() || found.count == 1U ||
+                  found.incomplete != 0);
+    }
   }
 }
 

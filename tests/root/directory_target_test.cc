@@ -216,11 +216,12 @@ TEST_F(DirectoryTarget, ADirectoryThatIsMovedAwayMeanwhileGetsNoMount) {
 }
 
 TEST_F(DirectoryTarget, AFailureOrAKillAnywhereLeavesNothing) {
-  for (const bool killed : {false, true}) {
+  for (const int error : exec::kEndOrErrorsOfAnyCall) {
     bool reached = true;
     for (std::size_t k = 1; reached; ++k) {
-      SCOPED_TRACE(k);
-      killed ? kernel_.DieAt(k) : kernel_.FailAt(k, EIO);
+      SCOPED_TRACE("call " + std::to_string(k) + ", errno " +
+                   std::to_string(error));
+      kernel_.FailOrDieAt(k, error);
       AttachTo(kDirectory, Propagation::kHostToTask);
       reached = kernel_.calls().size() >= k;
       kernel_.FailAt(0, 0);

@@ -3,6 +3,7 @@
 
 #include <functional>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -53,6 +54,16 @@ class ExecutorFixture : public PrivateNamespaces {
                                 std::uint64_t anchor_id);
   exec::Reply ReleaseHostVolume(const std::string& volume,
                                 std::uint64_t anchor_id);
+
+  // Each of these calls has failed by then, by FailAt.
+  // tests/fault/coverage_test.py looks for it in place of an operation that
+  // makes the call.
+  void ExpectFailed(const std::set<std::string>& calls) {
+    kernel_.FailAt(0, 0);
+    for (const std::string& call : calls) {
+      EXPECT_TRUE(kernel_.failed().contains(call)) << call;
+    }
+  }
 
   Config config_;
   exec::RealKernel real_;

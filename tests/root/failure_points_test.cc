@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
+#include <fcntl.h>
+#include <sched.h>
 #include <sys/mount.h>
 
 #include "netns/address.h"
@@ -109,6 +111,23 @@ TEST_F(FailurePoints, OfAttachAndItsAnchor) {
                          "");
              });
   }
+}
+
+// A copy of the base in another mount namespace would be the master.
+TEST_F(FailurePoints, OfAttachBesideACopyOfTheBase) {
+  PrepareBase();
+  const UniqueFd home(::open("/proc/self/ns/mnt", O_RDONLY | O_CLOEXEC));
+  ASSERT_EQ(::unshare(CLONE_NEWNS), 0);
+  const UniqueFd copy(::open("/proc/self/ns/mnt", O_RDONLY | O_CLOEXEC));
+  ASSERT_EQ(::setns(home.get(), CLONE_NEWNS), 0);
+  FailEach([&] { return Attach("data", Propagation::kHostToTask); },
+           [&](const Reply& reply) {
+             ASSERT_EQ(ErrorOf(Detach(reply.body.mount.mount_id)), "");
+             ASSERT_EQ(
+                 ErrorOf(ReleaseHostVolume("data", reply.body.mount.anchor_id)),
+                 "");
+           });
+  ExpectFailed({"JoinGroup"});
 }
 
 TEST_F(FailurePoints, OfAttachOfAFile) {

@@ -399,15 +399,16 @@ TEST_F(Filesystems, EachCallOfARepairMayFailOrBeTheLast) {
   if (!real_.CanMountBeneath()) {
     GTEST_SKIP() << "this kernel cannot mount beneath (Linux 6.5)";
   }
-  for (const bool killed : {false, true}) {
+  for (const int error : exec::kEndOrErrorsOfAnyCall) {
     bool reached = true;
     for (std::size_t k = 1; reached; ++k) {
-      SCOPED_TRACE(k);
+      SCOPED_TRACE("call " + std::to_string(k) + ", errno " +
+                   std::to_string(error));
       const Reply old = AttachAs("data", Propagation::kHostToTask);
       ASSERT_EQ(ErrorOf(old), "");
       KillServer();
       const std::uint64_t id = old.body.mount.mount_id;
-      killed ? kernel_.DieAt(k) : kernel_.FailAt(k, EIO);
+      kernel_.FailOrDieAt(k, error);
       AttachAs("data", Propagation::kHostToTask, id);
       reached = kernel_.calls().size() >= k;
       kernel_.FailAt(0, 0);

@@ -227,6 +227,7 @@ TEST_F(IdMap, ANamespaceThatCannotBeMadeLeavesNothing) {
   kernel_.FailAt(0, 0);
   EXPECT_EQ(Difference(before, Inventory::Take()), "");
   EXPECT_EQ(ErrorOf(Send(MappedRequest())), "");
+  ExpectFailed({"NewUserNamespace"});
 }
 
 TEST_F(IdMap, AMapTheKernelRefusesIsAnError) {

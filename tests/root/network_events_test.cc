@@ -63,6 +63,30 @@ TEST_F(NetworkEvents, AnotherKindOfWatchIsRefused) {
   }
 }
 
+TEST_F(NetworkEvents, EachCallThatFailsIsAnErrorWithoutASocket) {
+  const auto watch = [&](NetworkWatchKind kind) {
+    return Call(PlanKind::kWatchNetworks,
+                [&](exec::PlanBody* body) { body->network_watch = {kind}; });
+  };
+  for (const NetworkWatchKind kind :
+       {NetworkWatchKind::kLinks, NetworkWatchKind::kRuleset}) {
+    for (const int error : exec::kErrorsOfAnyCall) {
+      bool reached = true;
+      for (std::size_t k = 1; reached; ++k) {
+        kernel_.FailAt(k, error);
+        const exec::Reply reply = watch(kind);
+        reached = kernel_.calls().size() >= k;
+        SCOPED_TRACE("call " + std::to_string(k) + ", errno " +
+                     std::to_string(error));
+        EXPECT_EQ(reply.code != 0, reached);
+        EXPECT_EQ(last_fd_.valid(), !reached);
+        last_fd_.reset();
+      }
+    }
+  }
+  ExpectFailed({"Subscribe"});
+}
+
 // ---- Links
 // -------------------------------------------------------------------
 

@@ -89,6 +89,29 @@ TEST_F(NetworkFailurePoints, AListIsWholeOrAnError) {
   EXPECT_EQ(list().size(), 2U);
 }
 
+// ---- Prepare
+// ------------------------------------------------------------------
+
+TEST_F(NetworkFailurePoints, APreparationIsFinishedByTheNext) {
+  const auto prepare = [this] {
+    return Call(PlanKind::kPrepareNetworks,
+                [](exec::PlanBody* body) { body->prepare_networks = {1}; });
+  };
+  const auto forget = [] { Shell("sysctl -qw net.ipv4.ip_forward=0"); };
+  for (const bool killed : {false, true}) {
+    forget();
+    AtEachCall(prepare, killed, [&](const Reply&) {
+      EXPECT_EQ(ErrorOf(prepare()), "");
+      EXPECT_EQ(DifferenceWithin(before_, 20), "");
+      forget();
+    });
+  }
+  EXPECT_EQ(ErrorOf(prepare()), "");
+  Create(Plan("web", 2, 18080));
+  ExpectTraffic("10.88.0.2");
+  ExpectFailed({"RunNft", "WriteSetting"});
+}
+
 // ---- Delete
 // ------------------------------------------------------------------
 
@@ -183,6 +206,9 @@ TEST_P(NetworkCreateFailurePoints,
                DeleteTwice(plan_);
                ExpectNothingLeft();
              });
+  if (GetParam().origin == NamespaceOrigin::kGiven) {
+    ExpectFailed({"NamespaceTypeOf", "OpenNetlinkIn", "OwnerOf", "OwnerUidOf"});
+  }
 }
 
 TEST_P(NetworkCreateFailurePoints, AKillLeavesWhatTheNextDeleteTakes) {

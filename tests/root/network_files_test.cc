@@ -102,18 +102,14 @@ TEST_F(NetworkFiles, WhatIsNoMemoryOrTooMuchIsRefused) {
 }
 
 TEST_F(NetworkFiles, EachCallOfAWriteMayFailOrBeTheLast) {
-  for (const bool dies : {false, true}) {
+  for (const int error : exec::kEndOrErrorsOfAnyCall) {
     bool reached = true;
     for (std::size_t k = 1; reached; ++k) {
-      if (dies) {
-        kernel_.DieAt(k);
-      } else {
-        kernel_.FailAt(k, EIO);
-      }
+      kernel_.FailOrDieAt(k, error);
       const Reply reply = Write(NetworkFileKind::kHosts, "text\n");
       reached = kernel_.calls().size() >= k;
       kernel_.FailAt(0, 0);
-      if (!dies && !ErrorOf(reply).empty()) {
+      if (error != 0 && !ErrorOf(reply).empty()) {
         EXPECT_FALSE(Exists(kDirectory)) << k;
       }
       ASSERT_EQ(ErrorOf(Write(NetworkFileKind::kHosts, "text\n")), "") << k;

@@ -223,8 +223,8 @@ TEST_F(NodeCni, AllocationsDoNotWaitForEachOthersPlugins) {
   Release("fast");
 }
 
-// mountd, its executors, and the runner's two processes, each of which ends
-// what the other left. Where both are killed at once, only a cgroup of the
+// mountd, its executors, the plugin itself, and the runner's two processes, each
+// of which ends what the other left. Where both are killed at once, only a cgroup of the
 // plugin's own ends what it started (tests/systemd/cni_cgroup_test.cc).
 class NodeCniKills : public NodeCni,
                      public ::testing::WithParamInterface<const char*> {
@@ -233,6 +233,11 @@ class NodeCniKills : public NodeCni,
     const std::string victim = GetParam();
     if (victim == "mountd" || victim == "mountdexec") {
       return Kill(victim == "mountd" ? "mountd" : "mountd-exec");
+    }
+    if (victim == "plugin") {
+      std::vector<UniqueFd> plugin = Node::Processes("second");
+      ASSERT_FALSE(plugin.empty());
+      return Node::Kill(plugin);
     }
     std::vector<UniqueFd> runner = Node::Processes("mountd-cni-run");
     ASSERT_EQ(runner.size(), 2U);
@@ -299,7 +304,7 @@ TEST_P(NodeCniKills, InTheMiddleOfADelTheNextOneFinishes) {
 
 INSTANTIATE_TEST_SUITE_P(Of, NodeCniKills,
                          ::testing::Values("mountd", "mountdexec", "guard",
-                                           "worker"),
+                                           "worker", "plugin"),
                          [](const auto& test) {
                            return std::string(test.param);
                          });

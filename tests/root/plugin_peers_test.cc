@@ -50,7 +50,7 @@ class PluginPeers : public CgroupFixture {
                               sizeof(address.sun_path) - 1);
     return ::bind(fd, reinterpret_cast<sockaddr*>(&address), sizeof(address)) ==
                0 &&
-           ::listen(fd, 4) == 0;
+           ::listen(fd, 256) == 0;
   }
 };
 
@@ -71,6 +71,32 @@ TEST_F(PluginPeers, AreInTheAllocationsCgroupOrBeneath) {
   EXPECT_EQ(CodeOf(Connect(api)), "PermissionDenied");
   EXPECT_FALSE(last_fd_.valid());
   EXPECT_EQ(ErrorOf(Connect(0)), "");
+}
+
+// No peer is taken that could not be looked at.
+TEST_F(PluginPeers, EachCallThatFailsIsAnError) {
+  const std::uint64_t web = MakeCgroup("web");
+  Spawn("web", &Listen);
+  ASSERT_EQ(ErrorOf(Connect(web)), "");
+  last_fd_.reset();
+  const Inventory before = Inventory::Take();
+  for (const int error : exec::kErrorsOfAnyCall) {
+    bool reached = true;
+    for (std::size_t k = 1; reached; ++k) {
+      kernel_.FailAt(k, error);
+      const Reply reply = Connect(web);
+      reached = kernel_.calls().size() >= k;
+      SCOPED_TRACE("call " + std::to_string(k) + ": " +
+                   (reached ? kernel_.calls()[k - 1] : "none") + ", errno " +
+                   std::to_string(error));
+      kernel_.FailAt(0, 0);
+      EXPECT_EQ(reply.code != 0, reached);
+      EXPECT_EQ(last_fd_.valid(), !reached);
+      last_fd_.reset();
+      EXPECT_EQ(Difference(before, Inventory::Take()), "");
+    }
+  }
+  ExpectFailed({"PeerOf", "PeerProcess", "HasEnded"});
 }
 
 TEST_F(PluginPeers, OneOutsideIsRefused) {

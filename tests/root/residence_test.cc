@@ -9,6 +9,7 @@
 #include <array>
 #include <cerrno>
 #include <cstdint>
+#include <cstring>
 #include <fstream>
 #include <functional>
 #include <set>
@@ -18,6 +19,7 @@
 #include "mountd/accepted_config.h"
 #include "mountd/base/paths.h"
 #include "tests/root/executor_fixture.h"
+#include "tests/support/killed_child.h"
 
 // mountd's tree in a mount namespace of its own (propagation/residence.h).
 namespace mountd::testing {
@@ -409,6 +411,11 @@ TEST_F(ResidenceTest, AConfigurationOfTheOtherWayIsNotAcceptedWhileItIsUsed) {
   EXPECT_EQ(accept("host"), "FailedPrecondition");
   EXPECT_EQ(accept("own"), "");
   ReleaseAll();
+  {
+    // Others kill the process that looks there: so nobody knows.
+    const KilledChild killed(KilledChild::kAtOnce);
+    EXPECT_EQ(accept("host"), "FailedPrecondition");
+  }
   EXPECT_EQ(accept("host"), "");
   config_.mounts.own_namespace = false;
   StartAnew();
@@ -452,29 +459,32 @@ TEST_F(ResidenceTest, WhatIsNoNamespaceIsNotEntered) {
 
 // Each call of a first plan fails, or is the last one; the next executor
 // finishes what is there, and all of it can be taken back.
+// With that errno, 0: killed.
 class ResidenceFailures : public ResidenceTest,
-                          public ::testing::WithParamInterface<bool> {};
+                          public ::testing::WithParamInterface<int> {
+ protected:
+  bool IsKilled() const { return GetParam() == 0; }
+};
 
-INSTANTIATE_TEST_SUITE_P(, ResidenceFailures, ::testing::Bool(),
+INSTANTIATE_TEST_SUITE_P(, ResidenceFailures,
+                         ::testing::ValuesIn(exec::kEndOrErrorsOfAnyCall),
                          [](const auto& test) {
-                           return std::string(test.param ? "Killed" : "Failed");
+                           return test.param == 0
+                                      ? std::string("Killed")
+                                      : ::strerrorname_np(test.param);
                          });
 
 TEST_P(ResidenceFailures, OfTheFirstPlan) {
   const std::set<std::string> before = MountsBelow("/run/mountd");
   bool reached = true;
   for (std::size_t k = 1; reached; ++k) {
-    if (GetParam()) {
-      kernel_.DieAt(k);
-    } else {
-      kernel_.FailAt(k, EIO);
-    }
+    kernel_.FailOrDieAt(k, GetParam());
     const Reply reply = Call(PlanKind::kPrepareBase);
     reached = kernel_.calls().size() >= k;
     SCOPED_TRACE("call " + std::to_string(k) + ": " +
                  (reached ? kernel_.calls()[k - 1] : ""));
     kernel_.FailAt(0, 0);
-    if (reply.code != 0 && !GetParam()) {
+    if (reply.code != 0 && !IsKilled()) {
       // The same executor goes on.
       ASSERT_EQ(ErrorOf(Call(PlanKind::kPrepareBase)), "");
       ASSERT_EQ(NamespaceOf("/proc/self/ns/mnt"), Pinned());
@@ -492,6 +502,7 @@ TEST_P(ResidenceFailures, OfTheFirstPlan) {
     config_.mounts.own_namespace = true;
     StartAnew();
   }
+  ExpectFailed({"NewMountNamespace"});
 }
 
 TEST_P(ResidenceFailures, OfAPluginsDirectory) {
@@ -500,17 +511,13 @@ TEST_P(ResidenceFailures, OfAPluginsDirectory) {
   AtHost([&] { host = MountsBelow("/"); });
   bool reached = true;
   for (std::size_t k = 1; reached; ++k) {
-    if (GetParam()) {
-      kernel_.DieAt(k);
-    } else {
-      kernel_.FailAt(k, EIO);
-    }
+    kernel_.FailOrDieAt(k, GetParam());
     OnPlugin(PlanKind::kPreparePlugin);
     reached = kernel_.calls().size() >= k;
     SCOPED_TRACE("call " + std::to_string(k) + ": " +
                  (reached ? kernel_.calls()[k - 1] : ""));
     kernel_.FailAt(0, 0);
-    if (GetParam()) {
+    if (IsKilled()) {
       StartAnew();
     }
     ASSERT_EQ(ErrorOf(OnPlugin(PlanKind::kPreparePlugin)), "");

@@ -8,6 +8,7 @@
 #include <cerrno>
 #include <cstddef>
 #include <functional>
+#include <set>
 #include <span>
 #include <string>
 #include <vector>
@@ -21,6 +22,8 @@ namespace mountd::exec {
 // Errnos that any call may fail with, and none of which says of its object what
 // is not true: a device's, for want of memory, a security module's.
 inline constexpr int kErrorsOfAnyCall[] = {EIO, ENOMEM, EACCES};
+// The same, and the end of the executor: 0.
+inline constexpr int kEndOrErrorsOfAnyCall[] = {0, EIO, ENOMEM, EACCES};
 
 // Passes every call on to another kernel, records its name, and fails the k-th
 // with an errno, or all from the k-th on, without making it. With `steps` it
@@ -32,6 +35,9 @@ class InjectingKernel final : public Kernel {
 
   // Counts from 1; 0 fails none. Starts counting anew.
   void FailAt(std::size_t k, int err) {
+    if (fail_at_ != 0 && calls_.size() >= fail_at_) {
+      failed_.insert(calls_[fail_at_ - 1]);
+    }
     fail_at_ = k;
     error_ = err;
     dead_ = false;
@@ -42,11 +48,17 @@ class InjectingKernel final : public Kernel {
     FailAt(k, EIO);
     dead_ = true;
   }
+  // `err` 0: DieAt.
+  void FailOrDieAt(std::size_t k, int err) {
+    err == 0 ? DieAt(k) : FailAt(k, err);
+  }
   // Calls `hook` before each call, with its name.
   void Before(std::function<void(const std::string&)> hook) {
     hook_ = std::move(hook);
   }
   const std::vector<std::string>& calls() const { return calls_; }
+  // Which of them have ever failed, before the last FailAt.
+  const std::set<std::string>& failed() const { return failed_; }
 
   // From now on answers as a kernel before 6.8: mount ids that are used again,
   // no statmount and no listmount.
@@ -401,6 +413,7 @@ class InjectingKernel final : public Kernel {
   bool hide_socket_diag_ = false;
   bool hide_socket_tables_ = false;
   std::vector<std::string> calls_;
+  std::set<std::string> failed_;
 };
 
 }  // namespace mountd::exec
