@@ -136,7 +136,7 @@ bool FailurePoints::CutOff(const Fault& fault) {
   Release();
   if (reached) {
     ++runs_[reached_][NameOf(fault.action)];
-    if (fault.action == StepAction::kFail) {
+    if (fault.action == StepAction::kFail && is_of_step) {
       const char* name = ::strerrorname_np(fault.error);
       ++errors_[reached_][name != nullptr ? name : std::to_string(fault.error)];
     }

@@ -649,9 +649,6 @@ std::vector<Operation> OfTheNode() {
        /*takes_tree=*/false,
        /*is_alone=*/true,
        /*searches=*/true},
-      {"Reload", "Reload", Prepare,
-       [](Agent& agent) { return agent.Told(agent.root().Reload()); },
-       [](Agent&) { return std::string(); }},
   };
 }
 
@@ -734,6 +731,10 @@ const std::vector<Uncounted>& UncountedMethods() {
       {"Unsubscribe", "of the connection alone"},
       {"Cancel", "of mountd's memory alone"},
       {"ListOperations", "of mountd's memory alone"},
+      {"Reload",
+       "replaces the executors, and makes no plan; the child that accepts the "
+       "configuration is killed in root/ResidenceTest."
+       "AConfigurationOfTheOtherWayIsNotAcceptedWhileItIsUsed"},
       {"GetStatistics", "of mountd's memory alone"},
       {"GetAllocation", "only reads the stores"},
       {"ListAllocations", "only reads the stores"},

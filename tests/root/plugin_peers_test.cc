@@ -96,7 +96,7 @@ TEST_F(PluginPeers, EachCallThatFailsIsAnError) {
       EXPECT_EQ(Difference(before, Inventory::Take()), "");
     }
   }
-  ExpectFailed({"PeerOf", "PeerProcess", "HasEnded"});
+  ExpectFailed({"ConnectUnix", "PeerOf", "PeerProcess", "HasEnded"});
 }
 
 TEST_F(PluginPeers, OneOutsideIsRefused) {
