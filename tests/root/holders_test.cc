@@ -416,7 +416,9 @@ TEST_F(HandedOutHolders, EachCallThatFailsIsAnErrorOrAnIncompleteAnswer) {
   kernel_.FailAt(0, 0);
   ASSERT_EQ(FindThose({open, attached}).body.holders.held, 3U);
   const std::vector<std::string> calls = kernel_.calls();
-  for (std::size_t k = 1; k <= calls.size(); ++k) {
+  // The search makes the same calls for each process of the machine, so that
+  // later ones are but sampled.
+  for (std::size_t k = 1; k <= calls.size(); k += 1 + k / 32) {
     SCOPED_TRACE("call " + std::to_string(k) + ": " + calls[k - 1]);
     kernel_.FailAt(k, EIO);
     const Reply reply = FindThose({open, attached});
