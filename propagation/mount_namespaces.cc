@@ -56,7 +56,8 @@ Sys<MountNamespace*> MountNamespaces::Of(int process) {
   if (IsGone(id)) {
     return nullptr;
   }
-  if (!id && !FailedWith(id, ENOTTY)) {
+  // EPERM: mountinfo may tell all the same.
+  if (!id && !FailedWith(id, ENOTTY) && !FailedWith(id, EPERM)) {
     return id.error();
   }
   MountinfoExcerpt seen;
