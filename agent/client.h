@@ -162,8 +162,8 @@ class Client {
   Result<Holders> ListHolders(std::string_view allocation,
                               std::string_view task, std::string_view name,
                               bool node = false);
-  // What OpenTree and OpenInbox handed out of the allocation and somebody has,
-  // also after its release.
+  // Returns the mounts that OpenTree and OpenInbox handed out of the allocation
+  // and that a process has, also after the release.
   Result<HandedOutList> ListHandedOut(std::string_view allocation);
   // Whether the task that `pidfd` is of has its mounts as they were made.
   Result<TaskReport> VerifyTask(std::string_view allocation,

@@ -19,7 +19,8 @@ struct HandedOutReport {
   bool complete = true;  // there are no others
 };
 
-// Looks on all of the node for who has them. Forgets those that nobody has.
+// Searches all processes of the node for those that have the mounts. Deletes
+// the records of mounts that no process has.
 Result<HandedOutReport> FindHandedOut(
     const ServiceParts& parts, const std::vector<HandedOutRecord>& records,
     std::uint64_t cgroup = 0);

@@ -181,8 +181,9 @@ class Service {
   Result<HolderReport> ListHolders(const CallContext& call,
                                    const Name& allocation, const Name& task,
                                    const Name& name, exec::HolderScope scope);
-  // What OpenTree and PrepareInbox handed out of the allocation and somebody
-  // has, also after its release. Of processes as ListHolders tells.
+  // Returns the mounts that OpenTree and PrepareInbox handed out of the
+  // allocation and that a process has, also after the release. The answer hides
+  // other users' processes as that of ListHolders does.
   Result<HandedOutReport> ListHandedOut(const CallContext& call,
                                         const Name& allocation);
   Result<TaskReport> VerifyTask(const CallContext& call, const Name& allocation,

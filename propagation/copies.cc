@@ -160,8 +160,8 @@ class CopySearch {
   // a copy of the host's has it there as well.
   std::set<std::string> hosts_points_;
   Members members_;
-  std::optional<MountNamespaces>
-      namespaces_;  // when it is known what to look for
+  // Empty until the search knows which devices it looks for.
+  std::optional<MountNamespaces> namespaces_;
   std::vector<Opened> opened_;
   std::map<std::string, std::set<std::uint64_t>> groups_;  // by KeyOf
   std::map<std::uint64_t, std::set<std::uint64_t>> followers_;

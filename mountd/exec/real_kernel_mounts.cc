@@ -104,8 +104,8 @@ bool RealKernel::CanMountBeneath() {
 
 namespace {
 
-// Two paths and a type. Of longer paths, which anybody can have who may mount
-// by a helper, nothing is told.
+// Has room for two paths, a type and a source. The answer leaves out longer
+// paths, which a user who mounts by a helper can make.
 struct StatmountAnswer {
   alignas(abi::Statmount) std::array<
       char, sizeof(abi::Statmount) + std::size_t{2} * PATH_MAX + 256> buffer;

@@ -226,8 +226,8 @@ TEST_F(NodeRelease, WhatGoesByPropagationIsNoCopy) {
   ::waitpid(task, nullptr, 0);
 }
 
-// Whose file of a FUSE mount the kernel refuses to tell about: a user's own
-// mount, which is closed to others, root too.
+// Holds a file of a FUSE mount that is closed to all but its user. The kernel
+// refuses to tell root about such a file.
 bool HoldsAFileOfAUsersMount() {
   const int server = ::open("/dev/fuse", O_RDWR | O_CLOEXEC);
   const std::string options = "fd=" + std::to_string(server) +
