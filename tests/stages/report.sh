@@ -14,15 +14,14 @@ ROWS=()  # of the table at the end
 stage() {
   end_stage
   STAGE=$* STAGE_BEGAN=$SECONDS STAGE_BEFORE=("$PASSED" "$FAILED" "$SKIPPED")
-  printf '\n== %s\n' "$*"
+  printf '\n== %s, after %d:%02d minutes\n' "$*" $((SECONDS / 60)) $((SECONDS % 60))
 }
 
-# A stage that counted nothing, such as a build, has no row.
 end_stage() {
   local took=$((SECONDS - STAGE_BEGAN)) row
   local counts=("$((PASSED - STAGE_BEFORE[0]))" "$((FAILED - STAGE_BEFORE[1]))" \
     "$((SKIPPED - STAGE_BEFORE[2]))")
-  if [[ -n $STAGE && ${counts[*]} != "0 0 0" ]]; then
+  if [[ -n $STAGE ]]; then
     printf -v row '%-28s %7d %7d %8d %6d:%02d' "$STAGE" "${counts[@]}" \
       $((took / 60)) $((took % 60))
     ROWS+=("$row")

@@ -15,7 +15,7 @@ run_ctest() {
   rm -f "$junit"
   "${prefix[@]}" ctest --test-dir "$dir" -j2 --output-on-failure --progress \
     --output-junit "$junit" -L "${labels:-$2}" </dev/null 2>&1 |
-    sed -u 's/.*\r//' | grep -vE '^ *[0-9]+/[0-9]+ Test .* Passed|^$'
+    sed -u 's/.*\r//' | grep -vE '^ *([0-9]+/[0-9]+ Test .* Passed|Start +[0-9]+: .*)|^$'
   if [[ -e $junit ]]; then
     count_ctest "$junit"
     judge_skips "$junit" tests/may-skip.txt
