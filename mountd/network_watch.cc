@@ -94,7 +94,12 @@ std::string RepairText(std::uint32_t repaired) {
 }
 
 NetworkWatch::NetworkWatch(const Parts& parts, Events events)
-    : parts_(parts), events_(std::move(events)) {
+    : parts_(parts),
+      events_(std::move(events)),
+      retries_(parts.loop, parts.strands,
+               [this]() -> Result<std::vector<RetryRounds::Job>> {
+                 return JobsToTryAgain();
+               }) {
   const auto socket = [this](exec::NetworkWatchKind kind) {
     return [this, kind] { return parts_.executor.WatchNetworks(kind); };
   };
@@ -197,16 +202,48 @@ Result<void> NetworkWatch::ReadRuleset(int fd) {
   if (events->changed || events->overflowed) {
     parts_.strands.Submit(kWatchStrand, [this] { Restore(); });
   } else if (events->forward && parts_.forward_rules) {
-    parts_.strands.Submit(kWatchStrand, [this] {
-      IgnoreBecauseBestEffort(parts_.executor.PrepareNetworks(false));
-    });
+    parts_.strands.Submit(kWatchStrand,
+                          [this] { PrepareHost("forward rules"); });
   }
   return Ok();
 }
 
+void NetworkWatch::TryAgain(RetryRounds::Job job) {
+  {
+    const std::lock_guard lock(mutex_);
+    std::string what = job.what;
+    failed_.insert_or_assign(std::move(what), std::move(job));
+  }
+  parts_.loop.Post([this] { retries_.Check(); });
+}
+
+std::vector<RetryRounds::Job> NetworkWatch::JobsToTryAgain() {
+  const std::lock_guard lock(mutex_);
+  std::vector<RetryRounds::Job> jobs;
+  for (const auto& [what, job] : failed_) {
+    jobs.push_back({what, job.strand, [this, what = what, run = job.run] {
+                      {
+                        const std::lock_guard lock_of_run(mutex_);
+                        failed_.erase(what);
+                      }
+                      run();
+                    }});
+  }
+  return jobs;
+}
+
+// Puts back the host's addresses and the forward rules, `what` for the log.
+void NetworkWatch::PrepareHost(const std::string& what) {
+  if (const auto prepared = parts_.executor.PrepareNetworks(false); !prepared) {
+    spdlog::warn("the {} of networks cannot be restored: {}", what,
+                 prepared.error().Message());
+    TryAgain({what, kWatchStrand, [this, what] { PrepareHost(what); }});
+  }
+}
+
 void NetworkWatch::Look(const netns::LinkEvents& events) {
   if (parts_.networks.HasHostAddress(events)) {
-    IgnoreBecauseBestEffort(parts_.executor.PrepareNetworks(false));
+    PrepareHost("host addresses");
   }
   LookAtNetworks(events);
 }
@@ -223,10 +260,13 @@ void NetworkWatch::LookAtNetworks(const netns::LinkEvents& events) {
   const auto records = events.overflowed
                            ? parts_.store.ListNetworks()
                            : parts_.store.NetworksWith(KeysOf(events));
-  if (!records) {
-    return;
+  if (!quarantine || !records) {
+    // More than these events may have come by then.
+    TryAgain({"all networks", kWatchStrand,
+              [this] { LookAtNetworks(AnyChange()); }});
   }
-  for (const NetworkRecord& record : *records) {
+  for (const NetworkRecord& record :
+       records ? *records : std::vector<NetworkRecord>{}) {
     if (Concern(events, record)) {
       LookAt(record);
     }
@@ -246,11 +286,7 @@ void NetworkWatch::Restore() {
         "the nftables table was changed by others and cannot be "
         "restored: {}",
         prepared.error().Message());
-    parts_.loop.Post([this] {
-      parts_.loop.After(kRearmPause, [this] {
-        parts_.strands.Submit(kWatchStrand, [this] { Restore(); });
-      });
-    });
+    TryAgain({"table", kWatchStrand, [this] { Restore(); }});
     return;
   }
   events_.ruleset_restored();
@@ -258,15 +294,16 @@ void NetworkWatch::Restore() {
 }
 
 void NetworkWatch::LookAt(const NetworkRecord& seen) {
-  parts_.strands.Submit(
-      AllocationStrand(seen.allocation),
-      [this, allocation = seen.allocation, interface = seen.interface] {
-        // It may be another by now: of the same name, and with no namespace.
-        const auto record = Created(allocation, interface);
-        if (record && HasNamespace(record->mode)) {
-          RepairOne(*record);
-        }
-      });
+  parts_.strands.Submit(AllocationStrand(seen.allocation),
+                        [this, seen] { RepairNow(seen); });
+}
+
+void NetworkWatch::RepairNow(const NetworkRecord& seen) {
+  // It may be another by now: of the same name, and with no namespace.
+  const auto record = Created(seen.allocation, seen.interface);
+  if (record && HasNamespace(record->mode)) {
+    RepairOne(*record);
+  }
 }
 
 // Beside what is done to the allocation: its strand is not to wait for plugins.
@@ -313,6 +350,9 @@ void NetworkWatch::RepairOne(const NetworkRecord& record) {
   } else if (!repaired) {
     spdlog::warn("network {}/{}: {}", record.allocation, record.interface,
                  repaired.error().Message());
+    TryAgain({"network " + record.allocation + "/" + record.interface,
+              AllocationStrand(record.allocation),
+              [this, record] { RepairNow(record); }});
   }
 }
 

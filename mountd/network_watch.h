@@ -2,6 +2,7 @@
 #pragma once
 
 #include <functional>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -16,6 +17,7 @@
 #include "mountd/base/worker_pool.h"
 #include "mountd/exec/executor.h"
 #include "mountd/networks.h"
+#include "mountd/retry_rounds.h"
 #include "mountd/store/boot_store.h"
 #include "netns/events.h"
 
@@ -34,6 +36,9 @@ namespace mountd {
 // What nothing is told of is seen when something else is, at the latest with
 // the next start: settings of a link in /proc/sys, what is done in a namespace,
 // and one that is unmounted while its file stays.
+//
+// A repair that fails is tried again by RetryRounds, because its executor may
+// have been killed and nothing else tells of what it left.
 //
 // What has changed is looked at 50 ms later, with all that came meanwhile; each
 // network on its allocation's strand, so that what mountd itself takes away is
@@ -93,6 +98,12 @@ class NetworkWatch {
   void LookAtNetworks(const netns::LinkEvents& events);
   void LookAt(const NetworkRecord& record);
   void Restore();
+  // Both from a worker.
+  void TryAgain(RetryRounds::Job job);
+  std::vector<RetryRounds::Job> JobsToTryAgain();
+  void PrepareHost(const std::string& what);
+  // On the allocation's strand, both.
+  void RepairNow(const NetworkRecord& seen);
   void RepairOne(const NetworkRecord& record);
   void CheckCni(const std::string& allocation, const std::string& interface);
   // The record, if there is one that was created.
@@ -109,6 +120,8 @@ class NetworkWatch {
   std::mutex mutex_;
   std::set<std::pair<std::string, std::string>>
       lost_;  // mutex_; allocations and interfaces
+  std::map<std::string, RetryRounds::Job> failed_;  // mutex_; by Job::what
+  RetryRounds retries_;
 };
 
 // "link", "host-end", "inside", "elements", several with "+".

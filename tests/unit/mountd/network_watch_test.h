@@ -81,6 +81,13 @@ class NetworkWatchTest : public ::testing::Test {
       return condition();
     });
   }
+  // Ends the pause before what failed is tried again; its milliseconds.
+  long NextPause() {
+    if (!loop_.RunUntil([&] { return loop_.timer_count() > 0; })) {
+      return 0;
+    }
+    return loop_.FireTimers().front().count();
+  }
   // Started, and all looked at for the first time, as often as told to the
   // script from now on.
   void Start() {
