@@ -55,10 +55,12 @@ include_directories(${PROJECT_SOURCE_DIR})
 find_program(MOUNTD_CCACHE ccache)
 if(MOUNTD_CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
   # A clone in another folder finds what this one has compiled, because ccache
-  # makes paths below the base directory relative before it compares.
+  # makes paths below the base directory relative before it compares. The sloppiness
+  # is the condition under which ccache takes precompiled headers.
   set(CMAKE_CXX_COMPILER_LAUNCHER
       ${CMAKE_COMMAND} -E env CCACHE_BASEDIR=${PROJECT_SOURCE_DIR}
-      CCACHE_NOHASHDIR=1 ${MOUNTD_CCACHE})
+      CCACHE_NOHASHDIR=1 CCACHE_SLOPPINESS=pch_defines,time_macros
+      ${MOUNTD_CCACHE})
 endif()
 
 if(MOUNTD_SANITIZE)
