@@ -36,8 +36,8 @@ std::string FileIdentityOf(int fd) {
               : std::string();
 }
 
-// Only cgroupfs has handles of this type, of either version: their content is
-// the id, and no server is asked.
+// Only kernfs has file handles of type FILEID_KERNFS, for cgroups of either
+// version. The handle holds the id, so the kernel asks no server.
 std::optional<std::uint64_t> CgroupIdOf(int fd) {
   constexpr int kKernfsHandle = 0xfe;  // FILEID_KERNFS
   alignas(file_handle) std::array<char, sizeof(file_handle) + MAX_HANDLE_SZ>
@@ -72,7 +72,8 @@ std::optional<std::uint64_t> NamespaceInodeOf(int fd) {
   return file->inode;
 }
 
-// Of nsfs alone is it asked: another file system's server may never answer.
+// Calls ioctl(2) only on nsfs, because another file system's server may never
+// answer.
 bool IsNetNamespace(int fd) {
   return NamespaceInodeOf(fd) && ioctl(fd, NS_GET_NSTYPE) == CLONE_NEWNET;
 }
