@@ -59,13 +59,14 @@ CREATE TABLE inboxes(
   allocation TEXT NOT NULL, task TEXT NOT NULL,
   PRIMARY KEY(allocation, task)) WITHOUT ROWID;
 )sql";
-// Each index is one more page to write with each mount.
+// Keeps few indexes, because each is one more page to write with each mount.
 constexpr std::string_view kFewerIndexes = R"sql(
 DROP INDEX mounts_by_uid;
 DROP INDEX mounts_by_id;
 CREATE INDEX mounts_by_id ON mounts(mount_id) WHERE mount_id<>0;
 )sql";
-// Which host ports are taken is told by the networks, and kept in memory.
+// The networks' records say which host ports are taken, and mountd keeps those
+// in memory. So the table of ports is not needed.
 constexpr std::string_view kNetworksByInterface = R"sql(
 DROP TABLE ports;
 ALTER TABLE networks RENAME TO only_networks;
@@ -128,7 +129,7 @@ MountRecord ReadMount(const Row& row) {
   return record;
 }
 
-// An address column holds the address's text; a damaged one reads as none.
+// Reads an address's text; a damaged one reads as no address.
 netns::Ipv4 ReadIpv4(const Row& row, int column) {
   const Result<netns::Ipv4> address = netns::ParseIpv4(row.Text(column));
   return address ? *address : netns::Ipv4{};
@@ -157,7 +158,8 @@ Result<void> BootStore::AdoptBoot(const std::string& boot_id) {
     if (last_boot == boot_id) {
       return Ok();
     }
-    // Records that name no boot are of the one that made the file.
+    // Keep the records if they name no boot. They are of the boot that made the
+    // file then.
     if (!last_boot.empty()) {
       for (const std::string_view statement :
            {"DELETE FROM mounts", "DELETE FROM inboxes", "DELETE FROM anchors",
