@@ -17,7 +17,7 @@ bool ExecutorLane::HasRoom(Clock::time_point now) const {
   return static_cast<std::size_t>(quick) < options_.width;
 }
 
-// When the next of those that run becomes slow.
+// Returns when the next running plan becomes slow.
 ExecutorLane::Clock::time_point ExecutorLane::NextSlow(
     Clock::time_point now) const {
   Clock::time_point next = Clock::time_point::max();
@@ -51,6 +51,7 @@ Result<ExecutorLane::Turn> ExecutorLane::Take(Clock::time_point deadline) {
   }
   const bool in_time = served();
   waiting_.erase(turn.ticket);
+  // The next ticket may have room now.
   turn_.notify_all();
   if (!in_time) {
     return MakeError(Code::kDeadlineExceeded, "plan", "executor",
@@ -58,6 +59,8 @@ Result<ExecutorLane::Turn> ExecutorLane::Take(Clock::time_point deadline) {
   }
   running_.emplace(turn.ticket, now);
   turn.generation = generation_;
+  // Take the most recently used connection, so that the others stay idle and
+  // CloseIdle can close them.
   if (!idle_.empty()) {
     turn.connection = std::move(idle_.back());
     idle_.pop_back();
@@ -69,6 +72,8 @@ Result<ExecutorLane::Turn> ExecutorLane::Take(Clock::time_point deadline) {
 void ExecutorLane::Give(Turn turn) {
   const std::lock_guard lock(mutex_);
   running_.erase(turn.ticket);
+  // A connection of an older generation has an old configuration, so it closes
+  // here and its executor ends.
   if (turn.connection.valid() && turn.generation == generation_) {
     idle_.push_back(std::move(turn.connection));
   }

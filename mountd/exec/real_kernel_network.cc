@@ -34,8 +34,8 @@ Sys<UniqueFd> RealKernel::ConnectUnix(int file) {
   if (!fd.valid()) {
     return errno;
   }
-  // A plugin has no fd to send: whoever reads would close it, and may wait
-  // then. Earlier kernels do not know the option.
+  // Refuses fds from the plugin, which has none to send. A reader would have to
+  // close them, and that close may wait. Older kernels do not know the option.
   constexpr int kSoPassRights = 83;  // SO_PASSRIGHTS, Linux 6.16
   const int no = 0;
   ::setsockopt(fd.get(), SOL_SOCKET, kSoPassRights, &no, sizeof(no));
@@ -98,8 +98,9 @@ Sys<UniqueFd> RealKernel::OpenNetlinkIn(int netns, int protocol) {
 }
 
 Sys<void> RealKernel::Subscribe(int netlink, unsigned group) {
-  // A notification goes to all ports but its sender's, and the kernel's own is
-  // 0: a socket that has none yet, as it has sent nothing, would hear nothing.
+  // Gives the socket a port first. The kernel sends a notification to all ports
+  // but its sender's, and its own port is 0. A socket that has sent nothing has
+  // port 0 too, and would receive nothing.
   sockaddr_nl own = {};
   socklen_t size = sizeof(own);
   if (::getsockname(netlink, reinterpret_cast<sockaddr*>(&own), &size) < 0) {
@@ -118,8 +119,8 @@ Sys<void> RealKernel::Subscribe(int netlink, unsigned group) {
 Sys<UniqueFd> RealKernel::OpenNetlink(int protocol) {
   UniqueFd fd(::socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, protocol));
   const int on = 1;
-  // Room for the largest plan's batch and for the answers to it, which all come
-  // at once; acknowledgements without the request's payload.
+  // Room for the largest plan's batch and its answers, which all come at once.
+  // Acknowledgements come without the request's payload.
   constexpr int kBufferBytes = 4 * 1024 * 1024;
   if (!fd.valid() ||
       ::setsockopt(fd.get(), SOL_NETLINK, NETLINK_CAP_ACK, &on, sizeof(on)) <
