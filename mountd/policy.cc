@@ -20,7 +20,7 @@ bool Lists(const std::vector<std::string>& names, const std::string& name) {
   });
 }
 
-// "name" allows both, "name:ro" reading only.
+// "name" allows both modes, "name:ro" only reading.
 bool ListsWithAccess(const std::vector<std::string>& entries,
                      const std::string& name, bool read_only) {
   return Lists(entries, name) || (read_only && (Lists(entries, name + ":ro") ||
@@ -141,7 +141,8 @@ Result<void> Policy::MayMount(const Caller& caller, const Declared<T>& source,
     return Denied("bind-mount", object,
                   "is not declared with this propagation mode");
   }
-  // What is mounted in the source later arrives as it was mounted, writable.
+  // Later mounts in the source arrive as they were mounted, so they may be
+  // writable.
   if (propagation != exec::Propagation::kPrivate && !declared.read_only &&
       !AnyRule(caller, [&](const RuleConfig& rule) {
         return ListsWithAccess(rule.*source.granted, source.name, false);
@@ -176,7 +177,8 @@ Result<void> Policy::MayMountFilesystem(const Caller& caller,
 }
 
 Result<exec::CallerPlan> Policy::MayPassDirectory(const Caller& caller) const {
-  // Which of them it is, an executor finds out: all are written down.
+  // The executor finds out which rule's directory it is, so record all of these
+  // rules.
   bool allowed = false;
   for (const RuleConfig& rule : config_.rules) {
     if (!rule.alloc_roots.empty() && Matches(rule, caller)) {
