@@ -12,7 +12,7 @@
 namespace mountd {
 namespace {
 
-// tmpfs(5) gives whole pages.
+// A tmpfs(5) gives a file whole pages.
 std::uint64_t InPages(std::uint64_t bytes) {
   static const auto page = static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE));
   return (bytes + page - 1) / page * page;

@@ -39,7 +39,7 @@ exec::NetworkPlan PlanOf(const NetworkRecord& record,
   plan.origin = origin;
   plan.netns_inode = record.netns_inode;
   if (record.mode != NetworkMode::kBridge) {
-    return plan;  // on the namespace alone
+    return plan;  // the plan concerns only the namespace
   }
   plan.network = exec::ToWire(record.network);
   record.interface.copy(plan.interface.data(), plan.interface.size() - 1);
@@ -50,7 +50,8 @@ exec::NetworkPlan PlanOf(const NetworkRecord& record,
   return plan;
 }
 
-// The ports alone, of a network that mountd maps none for.
+// Returns a plan with only the ports, for a network whose ports mountd does not
+// map.
 exec::NetworkPlan PortsPlanOf(const NetworkRecord& record) {
   exec::NetworkPlan plan;
   plan.allocation = exec::ToWire(record.allocation);
@@ -67,7 +68,8 @@ int KeeperOf(const exec::NetworkPlan& plan, const GivenNetns& given) {
   return plan.has_keeper != 0 ? given.keeper : -1;
 }
 
-// Who the namespace goes with: with the last network in it.
+// Returns the origin that the plan names. Only the last network of a namespace
+// ends it.
 exec::NamespaceOrigin OriginOf(const NetworkRecord& record, bool alone) {
   if (!alone) {
     return exec::NamespaceOrigin::kExisting;
@@ -76,7 +78,7 @@ exec::NamespaceOrigin OriginOf(const NetworkRecord& record, bool alone) {
                             : exec::NamespaceOrigin::kNew;
 }
 
-// What the namespace of the allocation's other networks says of the next one.
+// Takes over the namespace of the allocation's other networks.
 void Inherit(const std::vector<NetworkRecord>& others, NetworkRecord* record) {
   for (const NetworkRecord& other : others) {
     record->netns_inode = other.netns_inode;
@@ -91,7 +93,8 @@ bool AnyHasDefaultRoute(const std::vector<NetworkRecord>& records) {
                      });
 }
 
-// Each by itself, however they were put together.
+// Lists each port separately, so that equal sets compare equal however they are
+// grouped.
 std::set<std::string> EachPort(const std::vector<PortMapping>& ports) {
   std::set<std::string> all;
   for (const PortMapping& port : ports) {
@@ -107,7 +110,7 @@ std::set<std::string> EachPort(const std::vector<PortMapping>& ports) {
   return all;
 }
 
-// Whether the allocation's files are of another of its networks.
+// Returns whether another network of the allocation has made its files.
 bool OthersHaveFiles(const std::vector<NetworkRecord>& all,
                      const std::string& interface) {
   return std::any_of(all.begin(), all.end(), [&](const NetworkRecord& record) {
@@ -165,8 +168,9 @@ Result<void> Networks::Recover() {
   TakeRecorded(quarantine, records);
   for (const NetworkRecord& record : records) {
     room_.TakeRecorded(events_.owner_of(record.allocation), record);
-    // Nobody was told of a network whose making was cut off: roll it back. One
-    // of CNI's is owed: its plugins may take long.
+    // Roll back a network whose making was cut off, because no caller knows of
+    // it. A CNI network becomes pending instead, because its plugins may take
+    // long.
     if (record.state != NetworkRecordState::kCreated &&
         record.state != NetworkRecordState::kFound &&
         record.mode != NetworkMode::kCni) {
@@ -202,7 +206,7 @@ Result<NetworkStatus> Networks::Setup(const std::string& allocation,
     found = *own;
   }
   if (found && found->state != NetworkRecordState::kCreated) {
-    // An earlier attempt that could not be undone: undo it now, then anew.
+    // An earlier attempt could not be undone. Undo it now, then begin again.
     MOUNTD_TRY(Delete(*found, others.size() == 1, progress));
     others.erase(own);
     found.reset();
@@ -220,8 +224,8 @@ Result<NetworkStatus> Networks::Setup(const std::string& allocation,
   Result<void> reserved = Reserve(spec, &record);
   if (!reserved && reserved.error().code == Code::kAlreadyExists &&
       !(netns::IsNone(spec.ipv4) && netns::IsNone(spec.ipv6))) {
-    // The address may have been the same container's a moment ago: its link is
-    // gone by now, and nobody has looked yet.
+    // The same container may have had the address a moment ago. Its link is
+    // gone by now, but nobody has looked yet.
     ReapQuarantine();
     reserved = Reserve(spec, &record);
   }
@@ -233,8 +237,9 @@ Result<NetworkStatus> Networks::Setup(const std::string& allocation,
   return Create(std::move(record), {given, uid, others.empty(), progress});
 }
 
-// A bridge's are looked at with the plan that maps them. FreePorts undoes all
-// that was reserved for another.
+// Checks ports of networks for which mountd maps none. A bridge's plan checks
+// its own ports when it maps them. On a failure the caller's FreePorts undoes
+// every reservation, because these networks have no others.
 Result<void> Networks::CheckPorts(const NetworkRecord& record,
                                   const GivenNetns& given) {
   if (record.mode == NetworkMode::kBridge || record.ports.empty()) {
@@ -245,8 +250,8 @@ Result<void> Networks::CheckPorts(const NetworkRecord& record,
   return executor_.CheckHostPorts(plan, KeeperOf(plan, given));
 }
 
-// The executor answers Ok to a plan all of which is there, and makes nothing
-// where anything else is.
+// Takes over a found network. The executor answers Ok to a plan whose parts all
+// exist, and makes nothing if anything else is there.
 Result<NetworkStatus> Networks::TakeOver(
     const std::string& allocation, const NetworkSpec& spec,
     const GivenNetns& given, std::uint32_t uid,
@@ -326,9 +331,9 @@ Result<NetworkStatus> Networks::Create(NetworkRecord record,
     return std::move(added).error();
   }
   if (Result<void> made = Make(making, &record); !made) {
-    // The plan undid itself, unless its executor died with it: either way the
-    // delete finds what is left. What it cannot undo stays recorded, and the
-    // next Setup or the release tries again.
+    // The plan undid itself, unless its executor died. The delete finds the
+    // rest in either case. A failed delete leaves the record, and the next
+    // Setup or the release tries again.
     IgnoreBecauseBestEffort(Delete(record, making.first, making.progress));
     return std::move(made).error();
   }
@@ -368,9 +373,10 @@ Result<void> Networks::AttachCni(std::uint32_t uid, NetworkRecord* record) {
   result.makes_resolv_conf = !result.dns.empty() && record->files.dns.empty() &&
                              !OthersHaveFiles(all, record->interface);
   record->flags |= attachment.default_route ? exec::kDefaultRoute : 0U;
-  // Before there are files that nothing else tells of.
+  // Record the result before writing files, because the result is the only sign
+  // that there are files.
   MOUNTD_TRY(store_.SetNetworkState(*record));
-  // Its plugins may have said what is in its resolv.conf.
+  // Charge again, because the plugins may have filled resolv.conf.
   return room_.Take(uid, *record);
 }
 
@@ -396,6 +402,7 @@ Result<void> Networks::Delete(NetworkRecord record, bool alone,
                      "other networks are in it");
   }
   record.state = NetworkRecordState::kDeleting;
+  // The intent comes first, so that a restart finishes the removal.
   MOUNTD_TRY(store_.SetNetworkState(record));
   if (record.mode == NetworkMode::kCni) {
     progress.At(Step::kCniDel);
@@ -411,6 +418,8 @@ Result<void> Networks::Delete(NetworkRecord record, bool alone,
     exec::NetworkFilePlan files;
     files.allocation = exec::ToWire(record.allocation);
     MOUNTD_TRY(executor_.RemoveNetworkFiles(files));
+    // A link still has its addresses until the kernel has ended it, so they
+    // wait in quarantine.
   }
   if (record.mode == NetworkMode::kBridge) {
     MOUNTD_TRY(store_.QuarantineNetwork(record));
@@ -491,7 +500,8 @@ void Networks::ReapQuarantine() {
     former.interface = netns::kAllocationLink;
     former.ipv4 = record.ipv4;
     former.ipv6 = record.ipv6;
-    // Whatever namespace has the allocation's name by now is not this one.
+    // kExisting, because the namespace that has the allocation's name now is
+    // another one.
     const exec::NetworkPlan plan =
         PlanOf(former, exec::NamespaceOrigin::kExisting);
     const Result<exec::NetworkState> state = executor_.InspectNetwork(plan);
@@ -499,7 +509,7 @@ void Networks::ReapQuarantine() {
         !store_.EndQuarantine(record.ipv4)) {
       some_left = true;
       if (IsOverdue(record.ipv4)) {
-        // A process may hold the namespace: then the link itself is deleted.
+        // A process may keep the namespace alive, so delete the link itself.
         IgnoreBecauseBestEffort(executor_.DeleteNetwork(plan));
       }
       continue;
