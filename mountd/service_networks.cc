@@ -50,7 +50,7 @@ std::uint32_t Service::CountFreeHostPorts() const {
       ranges.begin(), ranges.end(),
       [](const PortRange& a, const PortRange& b) { return a.first < b.first; });
   std::uint32_t count = 0;
-  std::uint32_t next = 0;  // all before it are counted
+  std::uint32_t next = 0;  // counted up to here
   for (const PortRange& range : ranges) {
     if (range.last >= next) {
       const auto first = std::max<std::uint32_t>(range.first, next);

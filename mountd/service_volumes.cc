@@ -80,8 +80,8 @@ Result<csi::VolumeStats> Service::GetVolumeStats(const CallContext& call,
   return parts_.volumes.Stats(allocation.str(), alias.str());
 }
 
-// Whoever has no inbox, or a mount that cannot be swapped, keeps the dead one:
-// its owner was told by MountHealth.
+// Swaps the volume's mounts in inboxes. A mount that cannot be swapped stays
+// dead, as do tasks' own binds; MountHealthChanged has notified the owner.
 Result<void> Service::RepairMountsOf(const PublicationRecord& publication) {
   MOUNTD_ASSIGN(const std::optional<AllocationRecord> owner,
                 parts_.state.GetAllocation(publication.allocation));
