@@ -44,7 +44,7 @@ void OwedWatch::WarnIfLate() {
   WakeAt(*warned_ + pause);
 }
 
-// A timer cannot be taken back: one that comes too early sets another.
+// The loop cannot cancel a timer, so one that fires too early sets another.
 void OwedWatch::WakeAt(Micros due) {
   if (wake_ && *wake_ <= due) {
     return;

@@ -10,7 +10,7 @@
 namespace mountd {
 namespace {
 
-// One that hangs holds up none of the others, unless so many of them hang; and
+// An allocation that hangs delays no other, unless so many hang. A Reconcile
 // takes no more threads than these.
 constexpr std::size_t kReleasesAtOnce = 8;
 

@@ -45,7 +45,7 @@ void RetryRounds::Schedule(Names now) {
     pause_ = kFirstPause;
   }
   last_ = std::move(now);
-  // As long as a round has any left, some are under way.
+  // A running round schedules the next one at its end.
   if (last_.empty() || under_way_ != 0 ||
       (scheduled_ && *scheduled_ <= pause_)) {
     return;
@@ -59,6 +59,7 @@ void RetryRounds::Schedule(Names now) {
     pause_ = std::min(pause_ * 2, kLongestPause);
     BeginRound();
   });
+  // a timer with a shorter pause was set since
 }
 
 void RetryRounds::BeginRound() {

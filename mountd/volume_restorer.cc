@@ -65,7 +65,7 @@ void VolumeRestorer::Repair(const PublicationRecord& published) {
 bool VolumeRestorer::RepairMounts(const PublicationRecord& published) {
   const auto still = volumes_.Get(published.allocation, published.alias);
   if (still && !*still) {
-    return true;  // its mounts went with it
+    return true;  // its mounts ended with it
   }
   const Result<void> repaired = service_.RepairMountsOf(published);
   if (!repaired) {
@@ -85,7 +85,7 @@ void VolumeRestorer::Done(bool well, RetryRounds::Job again) {
     }
   }
   if (!well) {
-    // The rounds are the loop's.
+    // The rounds run on the loop's thread.
     loop_.Post([this] { rounds_.Check(); });
   }
 }
