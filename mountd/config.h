@@ -68,7 +68,7 @@ inline constexpr std::string_view kCniPrefix = "cni/";
 // [cni]: networks that root configures and third parties' plugins make. Without
 // directories there are none.
 struct CniConfig {
-  // the first wins if two networks share a name
+  // The first wins if two networks share a name.
   std::vector<std::string> config_dirs{};
   std::vector<std::string> plugin_dirs{};
   bool enabled() const { return !config_dirs.empty(); }
@@ -94,9 +94,9 @@ struct RuleConfig {
   std::vector<std::uint32_t> gids;
   std::vector<std::string> host_volumes;      // "name" or "name:ro"
   std::vector<std::string> filesystems{};     // "name" or "name:ro"
-  std::vector<std::string> plugins;           // whose volumes it may publish
+  std::vector<std::string> plugins;           // may publish their volumes
   std::vector<std::string> register_plugins;  // may register
-  // whose controller calls it may make
+  // Plugins whose controllers it may call.
   std::vector<std::string> control_plugins{};
   std::vector<std::string> networks;  // "name", "*"; "cni/name", "cni/*"
   std::vector<PortRange> host_ports;
@@ -171,16 +171,16 @@ struct LimitsConfig {
   std::uint32_t mounts_per_allocation = 256;
   std::uint32_t mounts_per_plugin = 10'000;  // below its directory
   std::uint32_t inboxes_per_allocation = 64;
-  // of one mount; 0: tmpfs is not allowed
+  // The most for one mount; 0: tmpfs is not allowed.
   std::uint64_t tmpfs_bytes = 16U << 20U;
   std::uint64_t tmpfs_bytes_per_allocation = 64U << 20U;
   // For hosts, hostname and resolv.conf, in whole pages. A thousand allocations
   // fit with a page for each file, and five such users fit into the base.
   std::uint64_t network_file_bytes_per_uid = 12U << 20U;
-  // network namespaces made for the user
+  // Network namespaces made for the user.
   std::uint32_t namespaces_per_uid = 512;
   std::uint32_t mount_executors = 4;
-  // free mounts below fs.mount-max, kept for others
+  // Free mounts below fs.mount-max, kept for others.
   std::uint32_t mount_reserve = 1000;
   friend bool operator==(const LimitsConfig&, const LimitsConfig&) = default;
 };
@@ -189,7 +189,7 @@ struct TimeoutsConfig {
   std::chrono::milliseconds plan{10'000};          // one executor plan
   std::chrono::milliseconds rpc{60'000};           // one try of a CSI RPC
   std::chrono::milliseconds rpc_retries{120'000};  // all tries of one
-  // then the call returns InProgress
+  // Then the call returns InProgress.
   std::chrono::milliseconds patience{20'000};
   std::chrono::milliseconds probe_starting{5'000};  // until a plugin is ready
   std::chrono::milliseconds probe_ready{30'000};

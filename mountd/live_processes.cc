@@ -63,7 +63,7 @@ Result<Found> FindMembers(const ServiceParts& parts, std::uint64_t cgroup,
   }
   const Result<exec::HoldersState> state =
       parts.executor.FindProcesses({cgroup, netns, BudgetMs(parts)});
-  // The cgroup is gone, so look only in the namespace.
+  // If the cgroup is gone, look only in the namespace.
   if (!state && state.error().code == Code::kNotFound && cgroup != 0) {
     return FindMembers(parts, 0, netns);
   }

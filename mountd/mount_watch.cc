@@ -232,8 +232,8 @@ void MountWatch::CountPluginsNow() {
 void MountWatch::LookFor(const std::vector<std::uint64_t>& ids) {
   for (const std::uint64_t id : ids) {
     const Result<std::optional<MountRecord>> record =
-        // An unknown id or another state is no loss.
         parts_.store.FindMount(id);
+    // An unknown id is a mount of others, and another state is mountd's doing.
     if (record && *record && (*record)->state == MountRecordState::kAttached) {
       Confirm(**record);
     }

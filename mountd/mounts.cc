@@ -392,7 +392,7 @@ Result<void> Mounts::Detach(const MountRecord& record, exec::UnmountMode mode) {
   }
   if (record.state == MountRecordState::kReplacing ||
       record.state == MountRecordState::kFound) {
-    // its source is unknown, so any anchor may be unused now
+    // The source is unknown, so any anchor may be without users now.
     has_left_anchors_ = true;
   }
   return Ok();

@@ -110,7 +110,7 @@ class Mounts {
   struct Bound {
     MountRecord record;
     bool made = false;  // by this call
-    // of its source, for a host volume or file system
+    // The anchor of its source, if that is a host volume or file system.
     std::uint64_t anchor_id = 0;
   };
   Result<Bound> TakeOver(MountRecord wanted, const BindMountSpec& spec);

@@ -418,9 +418,9 @@ Result<void> Networks::Delete(NetworkRecord record, bool alone,
     exec::NetworkFilePlan files;
     files.allocation = exec::ToWire(record.allocation);
     MOUNTD_TRY(executor_.RemoveNetworkFiles(files));
-    // A link still has its addresses until the kernel has ended it, so they
-    // wait in quarantine.
   }
+  // A link keeps its addresses until the kernel has ended it, so they wait in
+  // quarantine.
   if (record.mode == NetworkMode::kBridge) {
     MOUNTD_TRY(store_.QuarantineNetwork(record));
     events_.check_again();

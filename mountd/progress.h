@@ -25,7 +25,7 @@ enum class Step : std::uint8_t {
   kExpand,      // NodeExpandVolume
   kController,  // a call of the plugin's controller
   kMount,
-  // a mount of a declared file system, which mountd may have to mount first
+  // A mount of a declared file system, which mountd may have to mount first.
   kFilesystem,
   kUnmount,
   kNetwork,  // its namespace, link, rules and files

@@ -59,7 +59,6 @@ void RetryRounds::Schedule(Names now) {
     pause_ = std::min(pause_ * 2, kLongestPause);
     BeginRound();
   });
-  // a timer with a shorter pause was set since
 }
 
 void RetryRounds::BeginRound() {

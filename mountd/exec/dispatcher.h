@@ -67,7 +67,7 @@ class Dispatcher {
 
   Kernel& kernel_;
   const Config& config_;
-  // made by the first plan
+  // Made by the first plan.
   std::unique_ptr<propagation::MountInspector> inspector_;
   netns::Kept networks_;
   propagation::IdMaps id_maps_;

@@ -637,7 +637,7 @@ enum NetworkRepair : std::uint32_t {
   kRepairedLink = 1U << 0U,     // the pair itself
   kRepairedHostEnd = 1U << 1U,  // its state, routes or neighbours
   kRepairedInside = 1U << 2U,   // the same for the allocation's end
-  // port maps, and rules that let its packets pass
+  // Port maps, and rules that let its packets pass.
   kRepairedElements = 1U << 3U,
 };
 
@@ -780,7 +780,7 @@ enum class MountHealth : std::uint32_t {
 struct ProbeReply {
   MountHealth health = MountHealth::kUnknown;
   std::int32_t sys_errno = 0;  // kDead
-  // of this executor; killed and not ended yet
+  // Children of this executor that were killed and have not ended yet.
   std::uint32_t lost_children = 0;
 };
 

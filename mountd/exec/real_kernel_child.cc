@@ -115,8 +115,7 @@ Sys<std::uint8_t> RealKernel::RunChild(const std::function<int()>& body,
     ::kill(-child, SIGKILL);
     ::kill(child, SIGKILL);
     if (process.valid() && !EndsWithin(process, kGrace)) {
-      // It is stuck in the kernel, and init reaps it after this process has
-      // ended.
+      // It is stuck in the kernel. It is reaped once this process has ended.
       return ETIMEDOUT;
     }
   } else if (WasKilled(child)) {

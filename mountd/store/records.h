@@ -38,7 +38,7 @@ struct PluginRecord {
   std::string type;  // "node", "controller", "monolith"
   std::uint32_t uid = 0;
   std::string allocation;
-  // where its task sees its directory; "": as the host does
+  // Where its task sees its directory; "": as the host does.
   std::string mount_dir;
   // Where its task sees staging/ and publish/, if not in its directory.
   std::string stage_publish_base_dir{};
