@@ -37,6 +37,7 @@ Result<void> WriteFile(const std::string& path, std::string_view text,
   if (fchown(fd.get(), 0, readers) != 0) {
     return ErrnoError(errno, "fchown", path);
   }
+  // The mode comes last, so that no other group can read the file meanwhile.
   if (fchmod(fd.get(), S_IRUSR | S_IWUSR | S_IRGRP) != 0) {
     return ErrnoError(errno, "fchmod", path);
   }

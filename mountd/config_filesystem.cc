@@ -320,6 +320,7 @@ bool Takes(const Option& option, std::string_view value) {
       return option.choices.empty() ? IsOf(value, "._:@+=/-")
                                     : IsChoice(option.choices, value);
     case kCredentials:
+      // Without dots the path stays below kCredentialsDir.
       return value.starts_with(kCredentialsDir) && !HasDots(value) &&
              value.size() > sizeof(kCredentialsDir) - 1 && IsOf(value, "._/-");
   }
@@ -345,6 +346,7 @@ bool IsOnDevice(const std::string& type) {
 }
 
 std::string FaultOfSource(const std::string& type, const std::string& source) {
+  // A helper would take a leading '-' for an option.
   if (source.empty() || source.size() > kMaxSource || source.front() == '-' ||
       !IsOf(source, "._:@+=/~%[]-")) {
     return "must be a word of letters, digits and ._:@+=/~%[]-";

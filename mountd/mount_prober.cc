@@ -90,6 +90,7 @@ void MountProber::Probe(const std::vector<MountRecord>& same) {
         on_changed_(each, reply->health, ReasonOf(*reply));
       }
     }
+    // One answer stands for the whole file system.
     return;
   }
 }

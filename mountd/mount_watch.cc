@@ -135,6 +135,8 @@ void MountWatch::Apply(const MountEvent& event) {
 }
 
 void MountWatch::Compare() {
+  // A comparison that runs may have begun before the change, so compare again
+  // at its end.
   again_ = std::exchange(comparing_, true);
   if (!again_) {
     meanwhile_.clear();

@@ -264,6 +264,7 @@ Result<Mounts::Replaced> Mounts::Repair(const BindMountSpec& spec) {
   MOUNTD_ASSIGN(const exec::MountState there,
                 executor_.InspectTarget(TargetOf(*found)));
   if (there.mount_id == 0 || found->state == MountRecordState::kLost) {
+    // Bind clears a lost record and then mounts again.
     MOUNTD_TRY(store_.SetMountState(*found, MountRecordState::kLost));
     MOUNTD_ASSIGN(MountConfig config, Bind(spec));
     return Replaced{std::move(config), found->mount_id, {}};
@@ -290,6 +291,7 @@ Result<MountRecord> Mounts::Swap(const MountRecord& old,
   if (!swapped) {
     const Result<exec::MountState> now = executor_.InspectTarget(TargetOf(old));
     if (now && now->mount_id == old.mount_id && now->is_stacked == 0) {
+      // The swap changed nothing, so the old mount is attached as before.
       MOUNTD_TRY(store_.UpdateMount(AsItIsNow(old)));
     }
     if (anchor) {

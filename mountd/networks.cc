@@ -344,6 +344,7 @@ Result<NetworkStatus> Networks::Create(NetworkRecord record,
 
 Result<void> Networks::Make(const Making& making, NetworkRecord* record) {
   const GivenNetns& given = making.given;
+  // For a CNI network mountd makes only the namespace.
   const bool needs_namespace = making.first && HasNamespace(record->mode);
   making.progress.At(Step::kNetwork);
   if (needs_namespace || record->mode == NetworkMode::kBridge) {
@@ -406,6 +407,7 @@ Result<void> Networks::Delete(NetworkRecord record, bool alone,
   MOUNTD_TRY(store_.SetNetworkState(record));
   if (record.mode == NetworkMode::kCni) {
     progress.At(Step::kCniDel);
+    // Plugins detach while the namespace still exists.
     MOUNTD_TRY(cni_.Detach(record));
   }
   progress.At(Step::kNetwork);

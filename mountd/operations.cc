@@ -143,6 +143,7 @@ void Operations::ArmTimer() {
   loop_.After(std::chrono::ceil<std::chrono::milliseconds>(
                   std::max(timer_ - Clock::now(), Clock::duration::zero())),
               [this, due = timer_] {
+                // A timer that an earlier one has replaced does nothing.
                 if (due == timer_) {
                   OnTimer();
                 }

@@ -231,6 +231,8 @@ Result<exec::CallerPlan> Policy::MayGiveFilesTo(const Caller& caller,
                   "no rule allows it to this user (ids)");
   }
   const auto told = std::span(plan.gids).first(plan.gid_count);
+  // The executor checks the group against the plan, so put it there, in the
+  // last place if the plan is full.
   if (own_group && std::find(told.begin(), told.end(), gid) == told.end()) {
     plan.gid_count = std::min<std::uint32_t>(
         plan.gid_count + 1, static_cast<std::uint32_t>(plan.gids.size()));

@@ -85,6 +85,7 @@ void ForEachOnStrand(Strands& strands,
       const std::lock_guard lock(under_way->mutex);
       ++under_way->count;
     }
+    // `job` outlives every run, because this function waits for all of them.
     strands.Submit(AllocationStrand(allocations[i]), [under_way, &job, i] {
       job(i);
       const std::lock_guard lock(under_way->mutex);

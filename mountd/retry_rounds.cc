@@ -41,6 +41,7 @@ void RetryRounds::Hurry() {
 }
 
 void RetryRounds::Schedule(Names now) {
+  // New work begins with the shortest pause.
   if (!std::includes(last_.begin(), last_.end(), now.begin(), now.end())) {
     pause_ = kFirstPause;
   }

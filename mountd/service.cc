@@ -323,6 +323,7 @@ Result<csi::PluginRegistration> Service::RegisterPlugin(const CallContext& call,
   if (const auto known = parts_.plugins.Get(record.id)) {
     MOUNTD_TRY(PolicyFor(call).MayUse(call.caller, known->record.uid,
                                       "plugin " + record.id));
+    // A registration by an administrator does not change the owner.
     record.uid = known->record.uid;
     is_new = std::none_of(known->instances.begin(), known->instances.end(),
                           [&](const csi::PluginInstance& one) {

@@ -182,6 +182,7 @@ Result<std::vector<MountConfig>> Service::BindMounts(
     const CallContext& call, std::vector<BindMountSpec> specs) {
   MOUNTD_ASSIGN(const AllocationRecord owner,
                 FindPrepared(call, specs.front().allocation));
+  // Check all specs before mounting any.
   for (BindMountSpec& spec : specs) {
     MOUNTD_TRY(Authorise(call, owner, spec));
     MOUNTD_TRY(CheckRoom(spec));

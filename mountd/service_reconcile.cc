@@ -24,6 +24,8 @@ Result<std::vector<ReconcileEntry>> Service::Reconcile(
   std::vector<ReconcileEntry> entries;
   std::set<std::string> missing = spec.wanted;
   std::vector<std::string> unwanted;
+  // Watch before reading the records, so that no allocation is missed that is
+  // prepared in between.
   const PreparedMeanwhile::Watch prepared(prepared_);
   MOUNTD_ASSIGN(const std::vector<AllocationRecord> records,
                 parts_.state.AllocationsOf(call.caller.uid, spec.scope));

@@ -28,6 +28,7 @@ Result<csi::PublishedVolume> Service::PublishVolume(const CallContext& call,
   MOUNTD_ASSIGN(
       csi::PublishedVolume published,
       parts_.volumes.Publish(spec, secrets, call.cancelled, call.progress));
+  // Tasks may have dead mounts of a volume that was published before.
   if (before && before->was_published &&
       before->state == PublicationState::kUncertain) {
     IgnoreBecauseBestEffort(RepairMountsOf(published.record));

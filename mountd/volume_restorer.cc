@@ -30,6 +30,7 @@ void VolumeRestorer::Look(const std::string& plugin) {
   strands_.Submit(VolumesStrand(plugin), [this, plugin] {
     {
       const std::lock_guard lock(mutex_);
+      // A request from now on needs another look.
       waiting_.erase(plugin);
     }
     LookNow(plugin);

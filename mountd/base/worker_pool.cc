@@ -165,6 +165,7 @@ void KeyedLocks::Unlock(const std::string& key) {
   if (++turns->second.serving == turns->second.next) {
     turns_.erase(turns);
   } else {
+    // All waiters share one condition variable, so wake all of them.
     turn_.notify_all();
   }
 }

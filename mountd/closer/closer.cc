@@ -67,6 +67,7 @@ void Closer::Wait() {
     std::uint64_t ignored = 0;
     (void)!::read(closes_.fd(), &ignored, sizeof(ignored));
   }
+  // Requests come before mountd's end, because mountd sent them earlier.
   if (fds[0].revents != 0) {
     Serve();
   } else if (fds[1].revents != 0) {

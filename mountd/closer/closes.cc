@@ -65,6 +65,7 @@ void Closes::Run(const std::shared_ptr<Shared>& shared, std::uint64_t id) {
     ::eventfd_write(shared->emptied.get(), 1);
     return;
   }
+  // Another owner may have this thread's place.
   for (auto& [other, one] : shared->owners) {
     StartThreads(shared, other, one);
   }

@@ -22,6 +22,7 @@ namespace mountd {
 
 std::optional<PassedFile> LookAt(int fd) {
   struct statx file {};
+  // AT_STATX_DONT_SYNC keeps the kernel from asking a server (statx(2)).
   if (statx(fd, "", AT_EMPTY_PATH | AT_STATX_DONT_SYNC | AT_NO_AUTOMOUNT,
             STATX_TYPE | STATX_INO, &file) != 0) {
     return std::nullopt;
@@ -79,6 +80,8 @@ bool IsNetNamespace(int fd) {
 }
 
 bool IsProcess(int fd) {
+  // The kernel checks the fd first, so EPERM and ESRCH mean that it is a
+  // process.
   return syscall(SYS_pidfd_send_signal, fd, 0, nullptr, 0U) == 0 ||
          errno == EPERM || errno == ESRCH;
 }

@@ -213,6 +213,7 @@ void Daemon::SettlePlugin(const std::string& name) {
     }
     const Error& error = settled.error();
     spdlog::warn("plugin {}: {}", name, error.Message());
+    // These errors may pass by themselves.
     if (error.code == Code::kUnavailable || error.code == Code::kBusy ||
         error.code == Code::kDeadlineExceeded) {
       loop_->Post([this, name] {

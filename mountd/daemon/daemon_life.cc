@@ -80,6 +80,7 @@ void Daemon::EndIfIdle() {
     return;
   }
   busy_at_ = now;  // restarts the idle time in case mountd owns something
+  // A worker looks, because OwnsSomething reads the stores.
   strands_.Submit("idle", [this, now] {
     const Result<bool> owns = service_.OwnsSomething();
     if (owns && !*owns) {

@@ -116,6 +116,7 @@ Result<void> AwaitReadable(int fd, Clock::time_point deadline) {
 
 Result<void> SendRequest(int socket, const Request& request,
                          std::span<const int> fds) {
+  // MSG_DONTWAIT, because an executor that reads nothing must not block mountd.
   const auto sent = SendWithFds(socket, std::as_bytes(std::span(&request, 1)),
                                 fds, MSG_DONTWAIT);
   return sent && *sent == sizeof(request)
@@ -243,6 +244,7 @@ Result<ExecutorPool::Answer> ExecutorPool::Run(ExecutorLane& lane,
   MOUNTD_ASSIGN(ExecutorLane::Turn turn,
                 lane.Take(Clock::now() + DeadlineOf(request.kind)));
   UniqueFd& connection = turn.connection;
+  // The plan's own time begins with its turn.
   const auto deadline = Clock::now() + DeadlineOf(request.kind);
   const auto attempt = [&]() -> Result<Answer> {
     // Replaces an idle executor that was killed meanwhile before sending

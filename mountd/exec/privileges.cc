@@ -72,6 +72,7 @@ Result<void> ForbidNewPrivileges() {
 
 Result<void> LayPrivilegesDown() {
   Values permitted(kKept.begin(), kKept.end());
+  // DropPrivileges may need these two.
   for (const cap_value_t other : {CAP_NET_RAW, CAP_SETPCAP}) {
     if (Holds(other, CAP_PERMITTED)) {
       permitted.push_back(other);

@@ -26,6 +26,7 @@ namespace {
 void CloseAllBut(std::span<const int> kept) {
   std::vector<int> keep(kept.begin(), kept.end());
   std::sort(keep.begin(), keep.end());
+  // The standard fds stay; RunIn has put /dev/null there.
   unsigned first = 3;
   for (const int fd : keep) {
     const auto number = static_cast<unsigned>(fd);
@@ -52,6 +53,7 @@ void SetDefaultSignals() {
                         std::span<const int> kept) {
   // The child must not outlive the executor, which would kill it at the limit.
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+  // A session of its own makes a process group, which RunChild can kill.
   ::setsid();
   SetDefaultSignals();
   const int null = ::open("/dev/null", O_RDWR | O_CLOEXEC);
@@ -66,6 +68,7 @@ void SetDefaultSignals() {
       ::chdir("/") != 0) {
     ::_exit(EXIT_FAILURE);
   }
+  // Programs do not expect the executor's umask of 0.
   ::umask(022);
   ::_exit(body());
 }
@@ -113,6 +116,7 @@ Sys<std::uint8_t> RealKernel::RunChild(const std::function<int()>& body,
     // Kill the group too, for programs that the child started. A program with a
     // session of its own escapes.
     ::kill(-child, SIGKILL);
+    // The child by itself too, in case it has not called setsid(2) yet.
     ::kill(child, SIGKILL);
     if (process.valid() && !EndsWithin(process, kGrace)) {
       // It is stuck in the kernel. It is reaped once this process has ended.

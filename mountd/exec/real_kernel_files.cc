@@ -26,6 +26,8 @@ namespace {
 // Calls `each` with the names of a directory until it returns false.
 template <typename Each>
 Sys<void> EachName(int dir, const Each& each) {
+  // Opens the directory again, because `dir` may be O_PATH, and because
+  // closedir(3) closes its fd.
   const int fd = ::openat(dir, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   if (fd < 0) {
     return errno;
@@ -361,6 +363,7 @@ Sys<std::string> RealKernel::ReadMemory(int fd, std::size_t limit) {
   std::string text(limit + 1, '\0');
   std::size_t done = 0;
   while (done < text.size()) {
+    // pread(2), because the fd's other holders share its offset.
     const ssize_t size = ::pread(fd, text.data() + done, text.size() - done,
                                  static_cast<off_t>(done));
     if (size < 0) {

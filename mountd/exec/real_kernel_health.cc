@@ -55,6 +55,7 @@ bool EndsWithin(int pidfd, std::chrono::milliseconds time) {
 Sys<UniqueFd> RealKernel::WatchMounts(int mount_namespace) {
   UniqueFd group(static_cast<int>(
       ::syscall(SYS_fanotify_init,
+                // FAN_NONBLOCK, because mountd's loop reads the group.
                 FAN_CLOEXEC | FAN_NONBLOCK | abi::kFanReportMount, O_RDONLY)));
   if (!group.valid() || ::syscall(SYS_fanotify_mark, group.get(),
                                   FAN_MARK_ADD | abi::kFanMarkMountNamespace,

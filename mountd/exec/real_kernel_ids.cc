@@ -68,6 +68,8 @@ Sys<UniqueFd> MapNamespace(int socket, pid_t child, const std::string& map) {
   if (!made) {
     return made;
   }
+  // The parent writes the maps, because the writer needs CAP_SETUID and
+  // CAP_SETGID in the parent user namespace (user_namespaces(7)).
   for (const char* file : {"uid_map", "gid_map"}) {
     if (const Sys<void> written = WriteMap(child, file, map); !written) {
       return written.error();

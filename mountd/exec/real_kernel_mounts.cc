@@ -92,6 +92,8 @@ Sys<void> RealKernel::Unmount(int parent, const std::string& name, int flags) {
   }
   const Sys<void> unmounted =
       Done(::umount2(name.c_str(), flags | UMOUNT_NOFOLLOW));
+  // Leave the parent in any case, because a working directory keeps its mount
+  // busy.
   return ::fchdir(before.get()) < 0 && ::chdir("/") < 0 ? Sys<void>(errno)
                                                         : unmounted;
 }
@@ -177,6 +179,7 @@ Sys<std::vector<std::uint64_t>> AskListmount(abi::MountIdRequest request) {
     if (static_cast<std::size_t>(count) < some.size()) {
       return ids;
     }
+    // Go on after the last id.
     request.param = ids.back();
   }
 }
@@ -225,6 +228,7 @@ Sys<std::vector<MountFacts>> RealKernel::MountsOfNamespace(std::uint64_t id) {
       return asked.error();
     }
     mounts.push_back(FactsIn(answer));
+    // mountinfo shows the reusable ids.
     mounts.back().id = answer.head.id_old;
     mounts.back().parent_id = answer.head.parent_id_old;
   }

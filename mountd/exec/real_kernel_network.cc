@@ -74,6 +74,8 @@ Sys<NetNamespace> RealKernel::NewNetNamespace() {
   made.fd.reset(::open(kOwnNetns, O_RDONLY | O_CLOEXEC));
   int err = made.fd.valid() ? 0 : errno;
   if (err == 0) {
+    // Open the socket here, because a socket stays in the namespace that it is
+    // made in.
     Sys<UniqueFd> route = OpenNetlink(NETLINK_ROUTE);
     err = route ? 0 : route.error();
     if (route) {
@@ -144,6 +146,7 @@ Sys<void> RealKernel::Send(int socket, std::span<const std::byte> bytes) {
 
 Sys<std::size_t> RealKernel::Receive(int socket, std::span<std::byte> into) {
   const ssize_t size =
+      // MSG_TRUNC returns the whole length, so that a cut message is noticed.
       ::recv(socket, into.data(), into.size(), MSG_DONTWAIT | MSG_TRUNC);
   if (size < 0) {
     return errno;

@@ -477,6 +477,7 @@ Result<std::vector<NetworkRecord>> BootStore::NetworksOf(
 }
 
 Result<std::vector<NetworkRecord>> BootStore::ListNetworks() {
+  // Always true, and uses the argument that SelectNetworks binds.
   return SelectNetworks("?1=''", "");
 }
 

@@ -43,6 +43,7 @@ Result<std::unique_ptr<Database>> Database::Open(const std::string& path,
 Result<std::unique_ptr<Database>> Database::OpenWhole(const std::string& path,
                                                       Durability durability,
                                                       Schema schema) {
+  // The file must never be readable by others, not even for a moment.
   const mode_t old_umask = umask(0077);
   sqlite3* raw = nullptr;
   const int status = sqlite3_open_v2(
@@ -50,6 +51,7 @@ Result<std::unique_ptr<Database>> Database::OpenWhole(const std::string& path,
       SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOMUTEX,
       nullptr);
   umask(old_umask);
+  // SQLite returns a handle to close even if the open fails.
   std::unique_ptr<Database> database(new Database(raw));
   if (status != SQLITE_OK) {
     return MakeError(Code::kUnavailable, "open store", path,

@@ -484,6 +484,7 @@ Result<bool> StateStore::IsOwed(OwedKind kind, const std::string& object) {
 
 Result<std::vector<OwedRecord>> StateStore::ListOwed() {
   std::vector<OwedRecord> all;
+  // Read before the query, so that a record added meanwhile still counts.
   const std::uint64_t added = owed_added_;
   MOUNTD_TRY(database_->Query(
       "SELECT id,kind,object,uid,reason,attempts,since_us FROM owed "
