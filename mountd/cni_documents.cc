@@ -137,6 +137,7 @@ std::string MacOf(const cni::PluginResult& result,
 Result<void> ReadDns(const cni::ResultDns& dns, CniResult* result) {
   NetworkFiles files;
   files.dns = {dns.nameservers, dns.search, dns.options};
+  // DnsSettings has only a search list, so the domain becomes its first entry.
   if (!dns.domain.empty() && std::find(dns.search.begin(), dns.search.end(),
                                        dns.domain) == dns.search.end()) {
     files.dns.searches.insert(files.dns.searches.begin(), dns.domain);

@@ -248,6 +248,7 @@ Result<Config> ReadRoot(const ConfigReader& reader, const toml::table& root) {
   MOUNTD_TRY(ReadNamed(reader, root, "filesystem", config.filesystems,
                        ReadFilesystem));
   MOUNTD_TRY(ReadNamed(reader, root, "plugin", config.plugins, ReadPlugin));
+  // A plugin's name becomes a unit's name and a part of its socket's path.
   for (const auto& [name, plugin] : config.plugins) {
     if (const std::string why = FaultOfPluginName(name); !why.empty()) {
       return reader.At(*root.get("plugin"), "plugin." + name, why);

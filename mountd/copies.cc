@@ -78,6 +78,7 @@ std::string WhyUnseen(const exec::HoldersState& found) {
 Result<void> CheckNoCopies(const exec::HoldersState& found,
                            const std::string& op, const std::string& object) {
   const HolderReport report = ReportOf(found);
+  // A copy that was seen counts even if the search was not complete.
   if (!report.holders.empty() || report.more) {
     return MakeError(Code::kBusy, op, object,
                      "processes have copies of it: " + Summary(report) +

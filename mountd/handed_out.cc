@@ -92,6 +92,8 @@ Result<void> MakeRoomFor(const ServiceParts& parts,
   }
   MOUNTD_ASSIGN(std::vector<HandedOutRecord> records,
                 parts.boot.HandedOutOfUser(wanted.uid));
+  // The allocation's own records first, because only they count against both
+  // limits.
   std::stable_partition(records.begin(), records.end(),
                         [&](const HandedOutRecord& record) {
                           return record.allocation == wanted.allocation;

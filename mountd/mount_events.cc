@@ -40,6 +40,7 @@ Result<std::size_t> Take(const char* at, std::size_t size, MountEvents* into) {
       event.event_len < event.metadata_len || event.event_len > size) {
     return Malformed();
   }
+  // An overflow event names no mount.
   if ((event.mask & FAN_Q_OVERFLOW) != 0) {
     into->overflowed = true;
     return event.event_len;

@@ -41,6 +41,7 @@ Result<std::vector<MountConfig>> Mounts::Bind(
     progress.At(StepOf(spec));
     Result<Bound> one = BindOne(spec);
     if (!one) {
+      // Undo only mounts of this call; earlier ones were there before it.
       for (auto done = bound.rbegin(); done != bound.rend(); ++done) {
         if (done->made) {
           IgnoreBecauseBestEffort(Detach(done->record));
@@ -464,6 +465,7 @@ Result<std::string> Mounts::LookLost(const MountRecord& seen) {
 Result<std::string> Mounts::PrepareInbox(const InboxRecord& inbox) {
   MOUNTD_ASSIGN(const std::vector<std::string> tasks,
                 store_.InboxesOf(inbox.allocation));
+  // An inbox that exists does not count against the limit.
   const bool known =
       std::find(tasks.begin(), tasks.end(), inbox.task) != tasks.end();
   if (!known && tasks.size() >= config_.limits.inboxes_per_allocation) {
@@ -471,6 +473,7 @@ Result<std::string> Mounts::PrepareInbox(const InboxRecord& inbox) {
                      inbox.allocation + "/" + inbox.task,
                      "limits.inboxes_per_allocation is reached");
   }
+  // The record comes first, so that a start makes the inbox again.
   MOUNTD_TRY(store_.PutInbox(inbox));
   MOUNTD_TRY(executor_.PrepareInbox(
       {exec::ToWire(inbox.allocation), exec::ToWire(inbox.task)}));

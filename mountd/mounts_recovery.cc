@@ -21,6 +21,7 @@ Result<void> Mounts::Recover() {
     outcome = RecoverOne(*record);
   }
   recovering_ = false;
+  // Anchors wait for ReleaseLeftAnchors, which may take a plan's deadline.
   has_left_anchors_ = true;
   return outcome;
 }

@@ -230,6 +230,8 @@ Result<NetworkStatus> Networks::Setup(const std::string& allocation,
     reserved = Reserve(spec, &record);
   }
   MOUNTD_TRY(reserved);
+  // Checked after the reservation, so that no other call can take the ports in
+  // between.
   if (Result<void> free = CheckPorts(record, given); !free) {
     FreePorts(record);
     return std::move(free).error();
@@ -281,6 +283,7 @@ Result<NetworkStatus> Networks::TakeOver(
   MOUNTD_TRY(PassRoom(uid, *found, record));
   if (Result<void> taken = TakeOver(given, uid, *found, &record); !taken) {
     room_.Free(record);
+    // The charge goes back to the found record.
     room_.TakeRecorded(uid, *found);
     return std::move(taken).error();
   }
@@ -300,6 +303,7 @@ Result<void> Networks::TakeOver(const GivenNetns& given, std::uint32_t uid,
         return store_.AddNetwork(*record);
       });
       !recorded) {
+    // The found record still stands, so its ports go back.
     IgnoreBecauseBestEffort(PassPorts(*record, found));
     return std::move(recorded).error();
   }
@@ -452,6 +456,7 @@ Result<std::vector<std::string>> Networks::TeardownOrder(
     const std::string& allocation) {
   MOUNTD_ASSIGN(std::vector<NetworkRecord> records,
                 store_.NetworksOf(allocation));
+  // The record that is only the namespace comes last, because others are in it.
   std::stable_partition(
       records.begin(), records.end(),
       [](const NetworkRecord& record) { return HasInterface(record.mode); });

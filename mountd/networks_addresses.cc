@@ -129,6 +129,7 @@ Networks::Usage Networks::UsageOf(const Pool& pool) const {
   std::uint64_t capacity = pool.ipv4.capacity();
   std::uint64_t free = pool.ipv4.free_count();
   if (!pool.ipv6.empty()) {
+    // A network runs out with its smaller family.
     capacity = std::min(capacity, pool.ipv6.capacity());
     free = std::min(free, pool.ipv6.free_count());
   }

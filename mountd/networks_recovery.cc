@@ -82,6 +82,8 @@ Result<void> Networks::RecordFound() {
   }
   for (const exec::FoundNetwork& one : all) {
     const NetworkRecord record = RecordOf(one, config_);
+    // An address names a link. Without a link, only an allocation that has no
+    // record at all is new.
     const bool fresh = record.mode == NetworkMode::kBridge
                            ? addresses.insert(record.ipv4).second
                            : !allocations.contains(record.allocation);

@@ -157,6 +157,7 @@ void Operations::OnTimer() {
     deadlines_.erase(deadlines_.begin());
     Operation& operation = *waiter.operation;
     operation.deadlines.erase(waiter.number);
+    // The caller knows the id now, so its end is announced.
     operation.announced = true;
     operation.Answer(waiter.number,
                      MakeError(Code::kInProgress, "", "", operation.id));
@@ -183,6 +184,7 @@ void Operations::Finish(const Operation& operation, const Error* error) {
   timings.errors += error != nullptr ? 1 : 0;
   if (operation.told) {
     OperationStatus last = StatusOf(operation);
+    // Subscribers saw the operation before, so they see its end.
     last.progress.step = Step::kEnd;
     last.progress.attempt = 0;
     last.progress.error =

@@ -29,6 +29,7 @@ OwedWatch::Micros OwedWatch::AgeOf(std::uint64_t since_us) const {
 
 void OwedWatch::WarnIfLate() {
   const Micros now = clocks_.steady();
+  // If nothing is late, the next warning is a first one.
   if (last_.count == 0 || now < oldest_ + late_after_) {
     warned_.reset();
     if (last_.count != 0) {

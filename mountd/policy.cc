@@ -59,6 +59,7 @@ bool Policy::MayAdminister(const Caller& caller) const {
     }
     return true;
   }
+  // Root may administer without a rule.
   return caller.uid == 0 || AnyRule(caller, [](const RuleConfig& rule) {
            return rule.administer;
          });
@@ -195,6 +196,7 @@ Result<exec::CallerPlan> Policy::MayPassDirectory(const Caller& caller) const {
   }
   exec::CallerPlan plan;
   plan.uid = caller.uid;
+  // The primary group comes first, because files go back to gids[0].
   plan.gids[plan.gid_count++] = caller.gid;
   for (const std::uint32_t gid : caller.groups) {
     if (plan.gid_count == plan.gids.size()) {

@@ -46,6 +46,7 @@ std::uint32_t Service::CountFreeHostPorts() const {
   for (const RuleConfig& rule : config->rules) {
     ranges.insert(ranges.end(), rule.host_ports.begin(), rule.host_ports.end());
   }
+  // Sorted, so that a port of several rules is counted once.
   std::sort(
       ranges.begin(), ranges.end(),
       [](const PortRange& a, const PortRange& b) { return a.first < b.first; });

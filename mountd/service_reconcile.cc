@@ -94,6 +94,7 @@ Result<void> Service::SweepAll(const Sweeping& sweeping, Strands& strands,
                                   ScopeOf(sweeping.spec), "was cancelled");
     }
   }
+  // Failed releases are pending now.
   parts_.on_owed();
   return outcome;
 }

@@ -75,6 +75,7 @@ Result<void> Teardowns::Undo(const AllocationRecord& record,
   progress.Expect(publications.size() + interfaces.size());
   Result<void> outcome = parts_.mounts.UnmountAll(
       record.id, progress,
+      // kIgnore goes on while a mount is used, so it only detaches it.
       ignores ? exec::UnmountMode::kDetach : exec::UnmountMode::kPlain);
   if (!outcome && outcome.error().code == Code::kBusy) {
     MOUNTD_ASSIGN(const std::vector<MountRecord> mounts,
@@ -86,6 +87,7 @@ Result<void> Teardowns::Undo(const AllocationRecord& record,
     outcome = WithHolders(record, busy == mounts.end() ? 0 : busy->mount_id,
                           std::move(outcome).error());
   }
+  // Later steps go on after a failure, and the first error counts.
   const auto keep_first = [&outcome](Result<void> next) {
     if (!next && outcome) {
       outcome = std::move(next);
@@ -114,6 +116,7 @@ Result<void> Teardowns::Undo(const AllocationRecord& record,
   keep_first(std::move(ended));
   progress.At(Step::kWork);
   MOUNTD_TRY(std::move(outcome));
+  // Only an allocation without leftovers loses its directory.
   MOUNTD_TRY(parts_.executor.RemoveAllocation(PlanOf(record)));
   return parts_.boot.RemoveInboxes(record.id);
 }
@@ -229,6 +232,7 @@ Result<void> Teardowns::Await(const Manner& manner,
 Result<ReceiptRecord> Teardowns::Release(const AllocationRecord& record,
                                          const Manner& manner) {
   if (Result<void> unused = CheckRelease(record, manner); !unused) {
+    // A release that has begun stays pending.
     if (record.state == AllocationState::kReleasing) {
       MOUNTD_TRY(parts_.state.AddOwed(
           Owed(OwedKind::kRelease, record.id, record.uid, unused.error())));

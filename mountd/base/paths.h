@@ -55,6 +55,7 @@ inline constexpr char kConfig[] = "/etc/mountd/mountd.toml";
 // Returns the file name of the socket of the instance with this key
 // (InstanceKey).
 inline std::string PluginSocket(std::string_view instance) {
+  // The only instance has the plain name.
   return instance.find_first_not_of('0') == std::string_view::npos
              ? kCsiEndpoint
              : "csi-" + std::string(instance) + ".sock";

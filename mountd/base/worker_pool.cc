@@ -33,6 +33,7 @@ void WorkerPool::Submit(std::function<void()> job) noexcept {
     if (!idle_.empty()) {
       woken = std::move(idle_.back());
       idle_.pop_back();
+      // Set first, so that the thread can recognise a spurious wake-up.
       woken->woken = true;
     } else if (threads_.size() < max_threads_) {
       StartLocked();

@@ -55,6 +55,8 @@ std::optional<std::uint64_t> CgroupIdOf(int fd) {
     return std::nullopt;
   }
   struct statfs filesystem {};
+  // Only now, because fstatfs(2) asks a file system's server, and kernfs has
+  // none.
   if (fstatfs(fd, &filesystem) != 0 ||
       filesystem.f_type != CGROUP2_SUPER_MAGIC) {
     return std::nullopt;
@@ -91,6 +93,7 @@ namespace {
 bool IsUniquePidfd(int fd) {
   constexpr long kPidfs = 0x50494446;
   struct statfs filesystem {};
+  // IsProcess comes first, because fstatfs(2) of other files asks a server.
   return IsProcess(fd) && fstatfs(fd, &filesystem) == 0 &&
          filesystem.f_type == kPidfs;
 }

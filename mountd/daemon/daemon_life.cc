@@ -23,6 +23,8 @@ Result<void> Daemon::Run() {
   spdlog::info("ready");
   Result<void> ended = loop_->Run();
   sd_notify(0, "STOPPING=1");
+  // Let go of the name and the peers only after STOPPING, so that systemd holds
+  // new callers.
   bus_.reset();
   peers_.Close();
   return ended;

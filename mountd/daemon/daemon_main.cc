@@ -61,6 +61,7 @@ Result<void> RunDaemon(const DaemonOptions& options, const Seams& seams) {
   if (!ended) {
     std::_Exit(EXIT_FAILURE);
   }
+  // systemd starts mountd again after EX_TEMPFAIL (RestartForceExitStatus=).
   std::_Exit(daemon->restart() ? EX_TEMPFAIL : EXIT_SUCCESS);
 }
 

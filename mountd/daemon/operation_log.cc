@@ -114,6 +114,8 @@ void OperationLog::Log(const OperationSummary& summary,
   }
   const bool refused = summary.error != nullptr;
   const char* const what = refused ? "failed" : "done";
+  // Two budgets, so that refused calls cannot use up the lines of successful
+  // ones.
   LogBudget& budget = refused ? refused_ : done_;
   const LogBudget::Verdict verdict = budget.Take(summary.uid, now);
   if (verdict == LogBudget::Verdict::kLeaveOut) {

@@ -108,6 +108,7 @@ Result<void> Dispatcher::Handle(std::span<const std::byte> message,
     return send(answer);
   };
   const auto handle = [&]() -> Result<void> {
+    // Every check passes before anything of the request is used.
     MOUNTD_ASSIGN(const Request request, DecodeRequest(message));
     MOUNTD_TRY(CheckRequest(request, config_));
     MOUNTD_TRY(CheckFds(request, fds.size()));

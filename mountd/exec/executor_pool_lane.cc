@@ -45,6 +45,7 @@ Result<ExecutorLane::Turn> ExecutorLane::Take(Clock::time_point deadline) {
   const auto served = [&] {
     return turn.ticket == *waiting_.begin() && HasRoom(now);
   };
+  // Wake when a running plan becomes slow, because it then no longer counts.
   while (!served() && now < deadline) {
     turn_.wait_until(lock, std::min(deadline, NextSlow(now)));
     now = Clock::now();
@@ -89,6 +90,7 @@ void ExecutorLane::Renew() {
 
 void ExecutorLane::CloseIdle(std::size_t keep) {
   const std::lock_guard lock(mutex_);
+  // Connections at the front were used longest ago.
   const std::size_t unused =
       std::min(fewest_idle_, idle_.size() - std::min(keep, idle_.size()));
   idle_.erase(idle_.begin(), idle_.begin() + static_cast<long>(unused));

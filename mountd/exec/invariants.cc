@@ -16,6 +16,7 @@ namespace {
 
 Result<void> CheckKey(const std::array<char, VolumeKey::kHexDigits>& key,
                       const char* field) {
+  // The key becomes a part of a path.
   const bool hex = std::all_of(key.begin(), key.end(), [](char c) {
     return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f');
   });

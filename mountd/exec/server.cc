@@ -39,6 +39,7 @@ class LastResort {
     event.sigev_notify = SIGEV_SIGNAL;
     event.sigev_signo = SIGKILL;
     LastResort made;
+    // CLOCK_MONOTONIC, because the wall clock jumps.
     if (::timer_create(CLOCK_MONOTONIC, &event, &made.timer_.emplace()) != 0) {
       made.timer_.reset();
       return ErrnoError(errno, "timer_create", "executor");

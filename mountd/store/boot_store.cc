@@ -177,6 +177,7 @@ Result<void> BootStore::AdoptBoot(const std::string& boot_id) {
 
 Result<void> BootStore::PutMount(const MountRecord& record) {
   MOUNTD_TRY(database_->Run(
+      // tmpfs_bytes is a column of its own, so that TmpfsBytesOf can sum it.
       "INSERT OR REPLACE INTO mounts(allocation,task,name,source_kind,source,"
       "propagation,attributes,task_path,tmpfs,tmpfs_bytes,id_map,state,"
       "mount_id,peer_group,master,source_group,uid,target_kind,directory) "
@@ -393,6 +394,7 @@ Result<void> BootStore::PutAnchor(const AnchorKey& key,
                                   std::uint64_t anchor_id) {
   MOUNTD_TRY(database_->Run(
       "INSERT INTO anchors(source_kind,source,anchor_id) VALUES(?1,?2,?3) "
+      // An unchanged id writes no page.
       "ON CONFLICT DO UPDATE SET anchor_id=?3 WHERE anchor_id<>?3",
       static_cast<int>(key.kind), key.source, anchor_id));
   return Ok();

@@ -135,6 +135,7 @@ Result<sqlite3_stmt*> Database::Prepare(std::string_view sql) {
     return found->second.get();
   }
   sqlite3_stmt* raw = nullptr;
+  // PERSISTENT, because the statement is kept for the life of the database.
   const int status = sqlite3_prepare_v3(
       database_.get(), sql.data(), static_cast<int>(sql.size()),
       SQLITE_PREPARE_PERSISTENT, &raw, nullptr);
@@ -149,6 +150,7 @@ Error Database::Failure(int status, std::string_view sql) const {
   if (status == SQLITE_CORRUPT || status == SQLITE_NOTADB) {
     Error damage = Damage("store", sqlite3_errmsg(database_.get()));
     NoteDamaged(sqlite3_db_filename(database_.get(), "main"));
+    // Noted first, because on_damage_ does not return.
     on_damage_(damage);
     return damage;
   }

@@ -214,6 +214,7 @@ Result<std::uint64_t> StateStore::RaiseEpoch(std::uint32_t uid,
       highest = *known;
       return Ok();
     }
+    // Inserted again, so that the scope's rowid becomes the highest.
     MOUNTD_TRY(database_->Run("DELETE FROM scopes WHERE uid=?1 AND scope=?2",
                               uid, scope));
     MOUNTD_TRY(ForgetScopes(uid));
@@ -286,10 +287,13 @@ Result<ReceiptRecord> StateStore::FinishAllocation(ReceiptRecord receipt) {
     MOUNTD_TRY(database_->Run("DELETE FROM allocations WHERE id=?1",
                               receipt.allocation));
     MOUNTD_TRY(database_->Run(
+        // An unstage is the plugin's. Its object begins with the plugin's name,
+        // which may be the allocation's too.
         "DELETE FROM owed WHERE kind<>?2 AND (object=?1 OR "
         "substr(object,1,length(?1)+1)=?1||'/')",
         receipt.allocation, static_cast<int>(OwedKind::kUnstage)));
     MOUNTD_TRY(database_->Run(
+        // A replaced receipt gets a new serial, so it counts as the newest.
         "INSERT OR REPLACE INTO receipts(allocation,uid,released_at_us,"
         "volumes) VALUES(?1,?2,?3,?4)",
         receipt.allocation, receipt.uid, receipt.released_at_us,
@@ -457,6 +461,7 @@ Result<void> StateStore::AddOwed(const OwedRecord& record) {
 }
 
 Result<void> StateStore::RemoveOwed(OwedKind kind, const std::string& object) {
+  // If nothing is pending, there is nothing to remove.
   if (nothing_owed_at_ == owed_added_) {
     return Ok();
   }

@@ -90,6 +90,8 @@ Result<void> StateStore::AddPublication(const VolumeRecord& volume,
         static_cast<int>(volume.block), volume.volume_mount_group,
         volume.needs));
     MOUNTD_TRY(database_->Run(
+        // The allocation uses the volume again, so its receipt must not list it
+        // as detached by an earlier use.
         "DELETE FROM detached WHERE allocation=?1 AND plugin=?2 AND "
         "volume_id=?3",
         publication.allocation, volume.plugin, volume.volume_id));
@@ -186,6 +188,7 @@ Result<void> StateStore::NoteDetached(const std::string& allocation,
                                       const VolumeKey& key, bool unstaged,
                                       bool owed) {
   MOUNTD_TRY(database_->Run(
+      // Copies plugin and volume id, because the volume's row may go.
       "INSERT OR REPLACE INTO detached(allocation,plugin,volume_id,unstaged,"
       "owed) SELECT ?1,plugin,volume_id,?2,?3 FROM volumes WHERE key=?4",
       allocation, static_cast<int>(unstaged), static_cast<int>(owed),
