@@ -16,9 +16,9 @@ namespace mountd {
 //
 // Checks `from` as LoadConfig does, and replaces `to` by the checked text. A
 // process that opens `to` finds all of the old text or all of the new. `to`
-// belongs to root, and `readers` can read it whoever can read `from`, because a
-// copy that mountd cannot read would be as bad as a wrong one. `to` lies in a
-// directory that only root can write to. One process at a time.
+// belongs to root, and `readers` can read it even if they cannot read `from`,
+// because a copy that mountd cannot read would be as bad as a wrong one. `to`
+// lies in a directory that only root can write to. One process at a time.
 //
 // `to` stays unchanged on an error. FailedPrecondition if `from` moves mountd's
 // tree to another mount namespace while the tree is used.

@@ -22,9 +22,9 @@ exec::CniPlan PlanOf(exec::CniVerb verb, const NetworkRecord& record) {
 }
 
 // Returns whether the CNI project's portmap of this release can CHECK. Before
-// 1.3 portmap looks for a port's rules in the tables of both families, misses
-// the rules of a port that has only one family, and so never succeeds. Seen
-// with 1.1.1, which Debian builds without its release's number.
+// 1.3 portmap looks for a port's rules in the tables of both families. It does
+// not find one family's rules in the other's table, so its CHECK never
+// succeeds. Seen with 1.1.1, which Debian builds without its release's number.
 bool CanCheckPorts(std::string_view release) {
   const std::size_t dot = release.find('.');
   const auto major = ParseNumber<unsigned>(release.substr(0, dot));

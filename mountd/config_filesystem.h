@@ -9,8 +9,8 @@ namespace mountd {
 
 // Checks of a [filesystem.<name>]. These values are all that mount(8) gets.
 // Each function returns "" or what is wrong. Root writes the values, but a slip
-// must not run a program, hang or panic the host, or give a file of it to
-// somebody else.
+// must not run a program, hang or panic the host, or give a file of the host's
+// to somebody else.
 //
 // Checks for one of the known types, or "fuse.<subtype>".
 

@@ -7,7 +7,7 @@
 #include "mountd/holders.h"
 #include "mountd/service_parts.h"
 
-// Tells whether anything of an allocation still runs.
+// Finds out whether anything of an allocation still runs.
 namespace mountd {
 
 // The live thing that was found.

@@ -453,7 +453,7 @@ Result<std::string> Mounts::LookLost(const MountRecord& seen) {
   }
   MOUNTD_ASSIGN(const exec::MountState state,
                 executor_.InspectTarget(TargetOf(*record)));
-  // The watch was wrong, or the mount is back.
+  // If the mount is there, it came back or was never gone.
   if (state.mount_id == record->mount_id) {
     return std::string();
   }

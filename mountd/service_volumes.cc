@@ -82,7 +82,7 @@ Result<csi::VolumeStats> Service::GetVolumeStats(const CallContext& call,
 }
 
 // Swaps the volume's mounts in inboxes. A mount that cannot be swapped stays
-// dead, as do tasks' own binds; MountHealthChanged has notified the owner.
+// dead, as do tasks' own binds; the signal MountHealth has notified the owner.
 Result<void> Service::RepairMountsOf(const PublicationRecord& publication) {
   MOUNTD_ASSIGN(const std::optional<AllocationRecord> owner,
                 parts_.state.GetAllocation(publication.allocation));

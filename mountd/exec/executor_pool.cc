@@ -247,8 +247,8 @@ Result<ExecutorPool::Answer> ExecutorPool::Run(ExecutorLane& lane,
   // The plan's own time begins with its turn.
   const auto deadline = Clock::now() + DeadlineOf(request.kind);
   const auto attempt = [&]() -> Result<Answer> {
-    // Replaces an idle executor that was killed meanwhile before sending
-    // anything, so that no plan fails by its death.
+    // Before sending anything, replaces an idle executor that was killed
+    // meanwhile, so that no plan fails by its death.
     pollfd entry{connection.get(), POLLIN, 0};
     if (connection.valid() && poll(&entry, 1, 0) != 0) {
       connection.reset();

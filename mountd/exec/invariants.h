@@ -16,9 +16,9 @@ PlanKind KindOf(std::span<const std::byte> message);
 
 // Checks every field of the request's plan against the executor's own limits,
 // whoever asks. Enumerations must be in range, flag bits known, names and keys
-// of their alphabets, addresses in the ranges of root's config, ports real,
-// named once and granted by some rule. Pure. InvalidArgument names the field. A
-// plan needs no further checks of its form.
+// of their alphabets, addresses in the ranges of root's config, ports real and
+// granted by some rule. Pure. InvalidArgument names the field. A plan needs no
+// further checks of its form.
 Result<void> CheckRequest(const Request& request, const Config& config);
 
 // InvalidArgument unless exactly as many fds came as the plan takes.

@@ -19,8 +19,9 @@ namespace mountd::exec {
 namespace {
 
 // Sends a new user namespace, or an errno, to the parent. Then waits to be
-// killed, by the parent or by its end. Keeps only its end of the socket, so
-// that nobody who enters the namespace finds an object of the executor's there.
+// killed by the parent, or by the parent's end (PR_SET_PDEATHSIG). Keeps only
+// its end of the socket, so that nobody who enters the namespace finds an
+// object of the executor's there.
 [[noreturn]] void EnterAndTell(int parents) {
   constexpr int socket = 0;
   if (::prctl(PR_SET_PDEATHSIG, SIGKILL) < 0 || ::dup2(parents, socket) < 0 ||

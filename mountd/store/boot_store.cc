@@ -158,8 +158,8 @@ Result<void> BootStore::AdoptBoot(const std::string& boot_id) {
     if (last_boot == boot_id) {
       return Ok();
     }
-    // Keep the records if they name no boot. They are of the boot that made the
-    // file then.
+    // Records that name no boot are of the boot that made the file, so keep
+    // them.
     if (!last_boot.empty()) {
       for (const std::string_view statement :
            {"DELETE FROM mounts", "DELETE FROM inboxes", "DELETE FROM anchors",

@@ -78,7 +78,7 @@ Result<void> Database::Configure(Durability durability) {
   settings += durability == Durability::kPower
                   ? "PRAGMA synchronous=FULL;"
                   // This store is on a tmpfs, so there is no disk to wait for.
-                  // A log that is copied back often needs fewer new pages.
+                  // A log that is copied back often reuses its pages.
                   : "PRAGMA synchronous=OFF; PRAGMA wal_autocheckpoint=256;";
   const int status = sqlite3_exec(database_.get(), settings.c_str(), nullptr,
                                   nullptr, nullptr);
