@@ -27,7 +27,7 @@ namespace {
 
 Result<void> WriteFile(const std::string& path, std::string_view text,
                        gid_t readers) {
-  unlink(path.c_str());  // of one that was killed
+  unlink(path.c_str());  // left by a process that was killed
   const UniqueFd fd(open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC,
                          S_IRUSR | S_IWUSR));
   if (!fd.valid()) {
@@ -37,13 +37,15 @@ Result<void> WriteFile(const std::string& path, std::string_view text,
   if (fchown(fd.get(), 0, readers) != 0) {
     return ErrnoError(errno, "fchown", path);
   }
+  // The mode comes last, so that no other group can read the file meanwhile.
   if (fchmod(fd.get(), S_IRUSR | S_IWUSR | S_IRGRP) != 0) {
     return ErrnoError(errno, "fchmod", path);
   }
   return Ok();
 }
 
-// Anything of an allocation, plugin or network; what cannot be told is.
+// Returns whether the base holds anything of an allocation, plugin or network.
+// A directory that cannot be read counts as used.
 bool IsBaseUsed() {
   namespace fs = std::filesystem;
   std::error_code error;
@@ -59,9 +61,10 @@ bool IsBaseUsed() {
   return false;
 }
 
-// mountd's own mount namespace; invalid if there is none. What systemd starts
-// for a sandboxed service, with a "+" too, is in a copy of the host's mounts,
-// and such files are never copied: init's are asked as well.
+// Opens mountd's own mount namespace; invalid if there is none. systemd starts
+// the commands of a sandboxed service, even those with "+", in a copy of the
+// host's mounts. The kernel never copies a mounted namespace file into such a
+// copy, so this function looks below init's root too.
 UniqueFd OpenOwnNamespace() {
   for (const char* root : {"", "/proc/1/root"}) {
     const std::string path = std::string(root) + paths::kNamespace;
@@ -73,12 +76,14 @@ UniqueFd OpenOwnNamespace() {
   return {};
 }
 
-// The same there; what cannot be looked at is used.
+// Returns the same for mountd's own namespace. A namespace that cannot be
+// entered counts as used.
 bool IsBaseUsedApart() {
   const UniqueFd pin = OpenOwnNamespace();
   if (!pin.valid()) {
     return false;
   }
+  // A child enters the namespace, so that this process need not return.
   const pid_t child = fork();
   if (child == 0) {
     const bool used = setns(pin.get(), CLONE_NEWNS) != 0 || IsBaseUsed();
@@ -88,7 +93,8 @@ bool IsBaseUsedApart() {
   return child < 0 || waitpid(child, &status, 0) != child || status != 0;
 }
 
-// The executors would refuse it, all that they are asked.
+// Refuses a change of the namespace while the base is used, because the
+// executors would then refuse every plan.
 Result<void> CheckNamespaceChange(const std::string& accepted,
                                   const Config& next) {
   const Result<Config> now = LoadConfig(accepted, true);
@@ -111,6 +117,8 @@ Result<void> AcceptConfig(const std::string& from, const std::string& to,
   MOUNTD_ASSIGN(const std::string text, ReadConfigFile(from, true));
   MOUNTD_ASSIGN(const Config config, ParseConfig(text, from));
   MOUNTD_TRY(CheckNamespaceChange(to, config));
+  // Written beside and renamed, so that a reader finds the old text or the new
+  // one.
   const std::string next = to + ".new";
   Result<void> written = WriteFile(next, text, readers);
   if (written && rename(next.c_str(), to.c_str()) != 0) {

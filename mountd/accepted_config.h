@@ -9,17 +9,19 @@
 
 namespace mountd {
 
-// An administrator's file may be wrong at any moment while it is written. The
-// daemon and its executors read a copy that was right when it was made
-// (mountd.service: before each start, and at each reload).
+// mountd and its executors read a copy of the configuration that was right when
+// it was made, because an administrator's file may be wrong at any moment while
+// it is edited. mountd.service makes the copy before each start and at each
+// reload.
 //
-// Checks `from` as LoadConfig does, and puts what was checked in the place of
-// `to`: whoever opens `to` finds all of the old or all of the new. It is
-// root's, and `readers` can read it, whoever can read `from`: a copy that
-// mountd cannot read would be as bad as one that is wrong. On an error `to` is
-// as it was; so it is while mountd's tree is used and `from` wants it in
-// another mount namespace (FailedPrecondition). `to` lies in a directory that
-// is root's alone. For one process at a time.
+// Checks `from` as LoadConfig does, and replaces `to` by the checked text. A
+// process that opens `to` finds all of the old text or all of the new. `to`
+// belongs to root, and `readers` can read it even if they cannot read `from`,
+// because a copy that mountd cannot read would be as bad as a wrong one. `to`
+// lies in a directory that only root can write to. One process at a time.
+//
+// `to` stays unchanged on an error. FailedPrecondition if `from` moves mountd's
+// tree to another mount namespace while the tree is used.
 Result<void> AcceptConfig(const std::string& from, const std::string& to,
                           gid_t readers);
 

@@ -21,7 +21,7 @@ constexpr std::size_t kMaxValues = 131'072;
 constexpr cni::TextBounds kAnswerBounds{exec::kMaxCniAnswerBytes, kMaxDepth,
                                         kMaxValues};
 
-// Each port and protocol by itself: CNI knows no ranges.
+// Lists each port and protocol separately, because CNI has no ranges.
 Json PortMappingsOf(const std::vector<PortMapping>& ports) {
   Json all = Json::array();
   for (const PortMapping& port : ports) {
@@ -66,7 +66,7 @@ Error NoAnswer(const std::string& why) {
   return MakeError(Code::kInternal, "read", "answer of mountd-cni-run", why);
 }
 
-// What cannot be done with a result that the runner took.
+// An error for a result that the runner accepted and mountd cannot use.
 Error BadResult(const std::string& why) {
   return MakeError(Code::kFailedPrecondition, "ADD", "result", why);
 }
@@ -120,8 +120,8 @@ void ReadAddresses(const cni::NetworkStatus& status, CniResult* result) {
   }
 }
 
-// Of the interface in the allocation's namespace: a result names the host's
-// ends, too.
+// Returns the MAC of the interface in the allocation's namespace. A result
+// lists the host's ends too; only a container's interface has a sandbox.
 std::string MacOf(const cni::PluginResult& result,
                   const std::string& interface) {
   for (const cni::ResultInterface& one : result.interfaces) {
@@ -132,10 +132,12 @@ std::string MacOf(const cni::PluginResult& result,
   return "";
 }
 
-// Its words are to be in a task's resolv.conf, if the agent has none for it.
+// Checks the names too, because they go into a task's resolv.conf if the agent
+// set none.
 Result<void> ReadDns(const cni::ResultDns& dns, CniResult* result) {
   NetworkFiles files;
   files.dns = {dns.nameservers, dns.search, dns.options};
+  // DnsSettings has only a search list, so the domain becomes its first entry.
   if (!dns.domain.empty() && std::find(dns.search.begin(), dns.search.end(),
                                        dns.domain) == dns.search.end()) {
     files.dns.searches.insert(files.dns.searches.begin(), dns.domain);
@@ -153,7 +155,7 @@ bool HasDefaultRoute(const cni::PluginResult& result) {
       [](const cni::ResultRoute& route) { return route.dst.prefix == 0; });
 }
 
-// Each object of the array that has a name.
+// Calls `each` for every object of the array that has a name.
 template <typename F>
 void ForEachNamed(const Json& answer, const char* array, const char* name,
                   F each) {

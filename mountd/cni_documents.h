@@ -9,49 +9,50 @@
 #include "mountd/base/result.h"
 #include "mountd/store/records.h"
 
-// What mountd-cni-run is asked and what it answers, as JSON
-// (netns/cni/options.h says which). Answers hold what third parties' plugins
-// said: bounded and checked there, and again here.
+// Requests to mountd-cni-run and its answers, as JSON (netns/cni/options.h
+// describes them). Answers hold text of third parties' plugins. mountd-cni-run
+// bounds and checks it, and these functions check it again.
 namespace mountd {
 
-// For ADD of the network.
+// Returns the request for ADD of the network.
 std::string CniRequestOf(const NetworkRecord& record);
 
-// For CHECK and DEL: what was asked of ADD is known there. Nothing in it can be
-// refused that the plan was not.
+// Returns the request for CHECK and DEL. mountd-cni-run has recorded ADD's
+// request. This one holds only names, so it cannot be refused if the plan was
+// accepted.
 std::string CniAttachmentOf(const NetworkRecord& record);
 
-// For STATUS of a network.
+// Returns the request for STATUS of a network.
 std::string CniStatusRequest(const std::string& network);
 
-// For GC of all networks: these are to stay.
+// Returns the request for GC of all networks. GC keeps `valid`.
 std::string CniGcRequest(const std::vector<NetworkRecord>& valid);
-// For GC of what was attached in an earlier boot alone.
+// Returns the request for GC of attachments of earlier boots only.
 std::string CniEarlierBootsRequest();
 
-// Of any verb: the error that the answer is, which names the plugin to blame;
-// Internal for what is no answer.
+// Returns the error in the answer to any verb; it names the plugin that failed.
+// Internal if the text is no answer.
 Result<void> ReadCniOutcome(std::string_view text);
 
 struct CniAttachment {
   CniResult result;
   bool default_route = false;
 };
-// Of ADD. FailedPrecondition if the result has no address, or what no file of
-// a task's can hold.
+// Reads the answer to ADD. FailedPrecondition if the result has no address, or
+// has text that no file of a task can hold.
 Result<CniAttachment> ReadCniAttachment(std::string_view text,
                                         const std::string& interface);
 
-// What networks and plugins there are, by name.
+// The networks and plugins that exist, by name.
 struct CniListing {
   struct Network {
-    std::string unusable;     // why; "": it is not
-    bool has_status = false;  // its plugins can be asked (CNI 1.1)
+    std::string unusable;     // the reason; "": usable
+    bool has_status = false;  // its plugins have STATUS (CNI 1.1)
   };
   std::map<std::string, Network> networks;
   std::map<std::string, std::string> plugins;  // their releases; "": unknown
 };
-// Of LIST.
+// Reads the answer to LIST.
 Result<CniListing> ReadCniListing(std::string_view text);
 
 }  // namespace mountd

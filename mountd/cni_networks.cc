@@ -21,9 +21,10 @@ exec::CniPlan PlanOf(exec::CniVerb verb, const NetworkRecord& record) {
   return plan;
 }
 
-// Before 1.3 the CNI project's portmap looks for a port's rules in the tables
-// of both families, and misses those of one in the other's (seen with 1.1.1,
-// which Debian builds without its release's number). Its CHECK never succeeds.
+// Returns whether the CNI project's portmap of this release can CHECK. Before
+// 1.3 portmap looks for a port's rules in the tables of both families. It does
+// not find one family's rules in the other's table, so its CHECK never
+// succeeds. Seen with 1.1.1, which Debian builds without its release's number.
 bool CanCheckPorts(std::string_view release) {
   const std::size_t dot = release.find('.');
   const auto major = ParseNumber<unsigned>(release.substr(0, dot));
@@ -46,6 +47,7 @@ Result<std::string> CniNetworks::Run(const exec::CniPlan& plan,
 Result<CniAttachment> CniNetworks::Attach(const NetworkRecord& record) {
   exec::CniPlan plan = PlanOf(exec::CniVerb::kAdd, record);
   plan.netns_inode = record.netns_inode;
+  // Shared, because ADDs may run side by side, but not beside GC.
   const std::shared_lock lock(attaching_);
   MOUNTD_ASSIGN(const std::string answer, Run(plan, CniRequestOf(record)));
   return ReadCniAttachment(answer, record.interface);
@@ -91,6 +93,8 @@ Result<void> CniNetworks::CollectGarbage() {
   plan.verb = exec::CniVerb::kGc;
   const std::unique_lock lock(attaching_);
   MOUNTD_ASSIGN(std::vector<NetworkRecord> valid, store_.ListNetworks());
+  // An empty store may have been lost. Then GC must spare this boot's
+  // attachments.
   const bool may_be_lost = valid.empty();
   std::erase_if(valid, [](const NetworkRecord& record) {
     return record.mode != NetworkMode::kCni;

@@ -14,31 +14,34 @@
 
 namespace mountd {
 
-// Networks that third parties' plugins make, through the executor's
-// mountd-cni-run, which keeps what DEL and CHECK need of an ADD. Methods block,
-// for as long as timeouts.cni; calls for one allocation come one at a time, of
-// different ones side by side.
+// Attaches allocations to networks that third parties' plugins make, by the
+// executor's mountd-cni-run. The runner keeps the data of ADD that DEL and
+// CHECK need. Methods block for up to timeouts.cni. Calls for one allocation
+// come one at a time, and those for different allocations side by side.
 class CniNetworks {
  public:
   CniNetworks(exec::Executor& executor, store::BootStore& store)
       : executor_(executor), store_(store) {}
 
-  // The record must be in the store: GC spares what is. Its namespace must be
-  // pinned. All or nothing, unless the answer was lost: Detach finds that.
-  // The same again answers what is there.
+  // Attaches the network. All or nothing, unless the answer is lost; Detach
+  // then removes the attachment. A repeated call returns the attachment that
+  // exists. The record must be in the store, because GC removes all others. The
+  // namespace must be pinned.
   Result<CniAttachment> Attach(const NetworkRecord& record);
-  // What was never attached, or is not any more, is success.
+  // Detaches the network. Success if it is not attached.
   Result<void> Detach(const NetworkRecord& record);
-  // FailedPrecondition, or NotFound, if a plugin says that it is not as it left
-  // it. What cannot tell is not asked.
+  // Asks the plugins whether the attachment is unchanged. FailedPrecondition or
+  // NotFound if a plugin says it is not. Skips CHECK where portmap cannot do
+  // it.
   Result<void> Check(const NetworkRecord& record);
   // Whether the network's plugins could attach one now.
   Result<void> Status(const std::string& network);
-  // Undoes what no record in the store is of, and has plugins do the same; if
-  // it knows of nothing, what was attached in an earlier boot alone.
-  // DeadlineExceeded while another operation is under way.
+  // Undoes attachments without a record in the store, and has plugins do the
+  // same. If the store is empty, undoes only attachments of an earlier boot.
+  // DeadlineExceeded while another operation runs.
   Result<void> CollectGarbage();
-  // As it was at most a little while ago: it takes some processes to ask.
+  // Returns the list, at most kListingIsFresh old, because asking starts
+  // several processes.
   Result<CniListing> List();
 
  private:
@@ -50,7 +53,8 @@ class CniNetworks {
 
   exec::Executor& executor_;
   store::BootStore& store_;
-  // Alone for GC: it undoes what it has not been told of.
+  // GC holds it exclusively, because GC undoes attachments that it does not
+  // know.
   std::shared_mutex attaching_;
   std::mutex listing_mutex_;
   std::optional<CniListing> listing_;

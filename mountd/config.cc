@@ -33,7 +33,7 @@ Result<exec::Propagation> ParsePropagation(const std::string& text) {
                    "is none of private, host-to-task, bidirectional");
 }
 
-// Absent: everybody whom a rule allows.
+// Reads the owners. Without the key everybody whom a rule allows may use it.
 Result<void> ReadOwners(const ConfigReader& reader, const toml::table& table,
                         const std::string& where,
                         std::vector<std::uint32_t>& uids) {
@@ -44,7 +44,7 @@ Result<void> ReadOwners(const ConfigReader& reader, const toml::table& table,
              : Ok();
 }
 
-// What host volumes and file systems have alike.
+// Reads the keys that host volumes and file systems share.
 template <typename T>
 Result<void> ReadShared(const ConfigReader& reader, const toml::table& table,
                         const std::string& where, T& shared) {
@@ -66,7 +66,7 @@ Result<void> ReadShared(const ConfigReader& reader, const toml::table& table,
       });
 }
 
-// The key's node, or the table's if it is absent.
+// Returns the key's node, or the table if the key is absent.
 const toml::node& NodeOf(const toml::table& table, std::string_view key) {
   const toml::node* node = table.get(key);
   return node != nullptr ? *node : table;
@@ -86,7 +86,8 @@ Result<HostVolumeConfig> ReadHostVolume(const ConfigReader& reader,
   return volume;
 }
 
-// The marker of a mounted one has them all (propagation/filesystem.h).
+// The marker of a mounted file system holds all options
+// (propagation/filesystem.h).
 constexpr std::size_t kMaxOptionBytes = 2048;
 
 Result<FilesystemConfig> ReadFilesystem(const ConfigReader& reader,
@@ -211,7 +212,7 @@ Result<void> ReadMounts(const ConfigReader& reader, const toml::table& table,
   return Ok();
 }
 
-// [<section>.<name>] tables, each read by `read`.
+// Reads the [<section>.<name>] tables by `read`.
 template <typename T, typename F>
 Result<void> ReadNamed(const ConfigReader& reader, const toml::table& root,
                        const std::string& section,
@@ -247,6 +248,7 @@ Result<Config> ReadRoot(const ConfigReader& reader, const toml::table& root) {
   MOUNTD_TRY(ReadNamed(reader, root, "filesystem", config.filesystems,
                        ReadFilesystem));
   MOUNTD_TRY(ReadNamed(reader, root, "plugin", config.plugins, ReadPlugin));
+  // A plugin's name becomes a unit's name and a part of its socket's path.
   for (const auto& [name, plugin] : config.plugins) {
     if (const std::string why = FaultOfPluginName(name); !why.empty()) {
       return reader.At(*root.get("plugin"), "plugin." + name, why);

@@ -44,6 +44,7 @@ Result<std::string> ReadConfigFile(const std::string& path,
   if (!fd.valid()) {
     return ErrnoError(errno, "open", path);
   }
+  // Checks the open file, so that nobody can exchange it afterwards.
   struct stat status {};
   if (fstat(fd.get(), &status) != 0) {
     return ErrnoError(errno, "fstat", path);

@@ -7,9 +7,9 @@
 
 namespace mountd {
 
-// The text of the configuration's file.
-// PermissionDenied if it is not root's or others may write to it
-// (`require_root_owned`); InvalidArgument if it is no file, or over 1 MiB.
+// Returns the text of the configuration's file. With `require_root_owned`,
+// PermissionDenied if the file is not root's or others may write to it.
+// InvalidArgument if it is no regular file, or over 1 MiB.
 Result<std::string> ReadConfigFile(const std::string& path,
                                    bool require_root_owned);
 

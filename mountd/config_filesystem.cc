@@ -19,19 +19,20 @@ enum class Value { kNone, kNumber, kWord, kCredentials };
 struct Option {
   std::string_view name;
   Value value = Value::kNone;
-  // "|"-separated; empty: any value of its kind.
+  // The allowed values, separated by "|"; empty: any value of that kind.
   std::string_view choices{};
 };
 
 using Options = std::span<const Option>;
 using enum Value;
 
-// For every type. ro comes from `read_only`; nosuid and nodev always.
+// Options of every type. mountd sets ro by `read_only`, and nosuid and nodev
+// always.
 constexpr Option kAny[] = {{"noexec"},      {"noatime"},  {"nodiratime"},
                            {"relatime"},    {"lazytime"}, {"sync"},
                            {"strictatime"}, {"dirsync"}};
 
-// Not bg: a mount that comes later is nobody's.
+// Lacks bg, because nobody would own a mount that comes later.
 constexpr Option kNfs[] = {{"vers", kWord},
                            {"nfsvers", kWord},
                            {"minorversion", kNumber},
@@ -75,7 +76,8 @@ constexpr Option kNfs[] = {{"vers", kWord},
                            {"lookupcache", kWord, "all|none|pos|positive"},
                            {"local_lock", kWord, "all|flock|posix|none"}};
 
-// No password: it would be in mountd's memory. No cruid: another user's ticket.
+// Lacks password, which would be in mountd's memory, and cruid, which uses
+// another user's ticket.
 constexpr Option kCifs[] = {{"credentials", kCredentials},
                             {"username", kWord},
                             {"domain", kWord},
@@ -129,7 +131,7 @@ constexpr Option kCeph[] = {
     {"ms_mode", kWord, "legacy|crc|secure|prefer-crc|prefer-secure"},
     {"recover_session", kWord, "no|clean"}};
 
-// Not trans=fd, which names the executor's descriptors, nor trans=unix, which
+// Lacks trans=fd, which names the executor's descriptors, and trans=unix, which
 // names a socket of the host.
 constexpr Option k9p[] = {{"trans", kWord, "virtio|tcp|rdma|xen"},
                           {"version", kWord, "9p2000|9p2000.u|9p2000.L"},
@@ -145,8 +147,8 @@ constexpr Option k9p[] = {{"trans", kWord, "virtio|tcp|rdma|xen"},
 
 constexpr Option kVirtiofs[] = {{"dax", kWord, "always|never|inode"}};
 
-// Not errors=panic: whoever can write the image could stop the host. Not a
-// journal elsewhere.
+// Lacks errors=panic, because a user who can write the image could stop the
+// host. Lacks journals on other devices.
 constexpr Option kExt4[] = {{"errors", kWord, "continue|remount-ro"},
                             {"data", kWord, "ordered|journal|writeback"},
                             {"commit", kNumber},
@@ -175,7 +177,7 @@ constexpr Option kXfs[] = {
     {"noquota"},         {"logbufs", kNumber}, {"logbsize", kWord},
     {"allocsize", kWord}};
 
-// Not device: another one.
+// Lacks device, which names another device.
 constexpr Option kBtrfs[] = {{"subvol", kWord},
                              {"subvolid", kNumber},
                              {"compress", kWord},
@@ -206,14 +208,14 @@ constexpr Option kErofs[] = {
     {"noacl"},
     {"cache_strategy", kWord, "disabled|readahead|readaround"}};
 
-// What the kernel and libfuse take of every server. A server's own options are
-// its own language: only of these two they are known not to run or read more
-// than they say.
+// Options that the kernel and libfuse take for every server. Each server has
+// options of its own kind. Only bindfs and sshfs have lists here, because their
+// listed options are known to run and read nothing more.
 constexpr Option kFuse[] = {{"allow_other"},
                             {"default_permissions"},
                             {"max_read", kNumber},
                             {"blksize", kNumber}};
-// Not resolve-symlinks, which leads out of the source.
+// Lacks resolve-symlinks, which leads out of the source.
 constexpr Option kBindfs[] = {{"map", kWord},
                               {"force-user", kWord},
                               {"force-group", kWord},
@@ -231,7 +233,7 @@ constexpr Option kBindfs[] = {{"map", kWord},
                               {"xattr-none"},
                               {"xattr-ro"},
                               {"ctime-from-mtime"}};
-// Not ssh_command, nor ssh's own options, which can name programs.
+// Lacks ssh_command and ssh's own options, because those can name programs.
 constexpr Option kSshfs[] = {{"IdentityFile", kCredentials},
                              {"UserKnownHostsFile", kCredentials},
                              {"port", kNumber},
@@ -266,7 +268,7 @@ const std::map<std::string_view, Type>& Types() {
 
 constexpr std::string_view kFusePrefix = "fuse.";
 
-// The lists of a type, the general one last.
+// Returns the lists of a type, the general one last.
 std::array<Options, 3> ListsOf(const std::string& type) {
   if (!type.starts_with(kFusePrefix)) {
     const auto found = Types().find(type);
@@ -318,6 +320,7 @@ bool Takes(const Option& option, std::string_view value) {
       return option.choices.empty() ? IsOf(value, "._:@+=/-")
                                     : IsChoice(option.choices, value);
     case kCredentials:
+      // Without dots the path stays below kCredentialsDir.
       return value.starts_with(kCredentialsDir) && !HasDots(value) &&
              value.size() > sizeof(kCredentialsDir) - 1 && IsOf(value, "._/-");
   }
@@ -343,6 +346,7 @@ bool IsOnDevice(const std::string& type) {
 }
 
 std::string FaultOfSource(const std::string& type, const std::string& source) {
+  // A helper would take a leading '-' for an option.
   if (source.empty() || source.size() > kMaxSource || source.front() == '-' ||
       !IsOf(source, "._:@+=/~%[]-")) {
     return "must be a word of letters, digits and ._:@+=/~%[]-";

@@ -7,23 +7,27 @@
 
 namespace mountd {
 
-// What mount(8) is told of a [filesystem.<name>], and nothing but it. Empty, or
-// what is wrong with it: root's own words, but a slip in them must not run a
-// program, hang or panic the host, or hand a file of it to somebody else.
+// Checks of a [filesystem.<name>]. These values are all that mount(8) gets.
+// Each function returns "" or what is wrong. Root writes the values, but a slip
+// must not run a program, hang or panic the host, or give a file of the host's
+// to somebody else.
+//
+// Checks for one of the known types, or "fuse.<subtype>".
 
 // One of the types that are known, or "fuse.<subtype>".
 std::string FaultOfType(const std::string& type);
 
-// Of a known type: it has no server that could be gone.
+// Returns whether the known type lies on a device or in an image, so that no
+// server can be gone.
 bool IsOnDevice(const std::string& type);
 
-// A path of the host for a type that lies on a device or in an image; for
-// others a word that no helper can take for an option.
+// Checks for a path of the host if the type lies on a device or in an image.
+// For other types checks for a word that no helper can take for an option.
 std::string FaultOfSource(const std::string& type, const std::string& source);
 
-// "key" or "key=value", of the type's list (config_filesystem.cc). Files with
-// credentials lie below /etc/mountd. suid, dev, exec and what names a program,
-// another device, or a file descriptor is on no list.
+// Checks for a "key" or "key=value" of the type's list (config_filesystem.cc).
+// Files with credentials lie below /etc/mountd. No list has suid, dev, exec, or
+// an option that names a program, another device or a file descriptor.
 std::string FaultOfOption(const std::string& type, const std::string& option);
 
 }  // namespace mountd

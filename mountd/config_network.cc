@@ -17,7 +17,7 @@ bool AnyOverlap(const std::vector<Range>& some,
   });
 }
 
-// A range, or an array of them.
+// Reads a range, or an array of ranges.
 template <typename Range>
 Result<void> ReadRanges(const ConfigReader& reader, const toml::table& table,
                         const char* key, const std::string& where,

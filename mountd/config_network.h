@@ -8,20 +8,21 @@
 
 namespace mountd {
 
-// [network.<name>].
+// Reads [network.<name>].
 Result<NetworkConfig> ReadNetwork(const ConfigReader& reader,
                                   const toml::table& table,
                                   const std::string& where);
 
-// [cni]. Either list that is left out is Nomad's.
+// Reads [cni]. A list that is left out is Nomad's.
 Result<void> ReadCni(const ConfigReader& reader, const toml::table& table,
                      CniConfig& cni);
 
-// [firewall].
+// Reads [firewall].
 Result<void> ReadFirewall(const ConfigReader& reader, const toml::table& table,
                           FirewallConfig& firewall);
 
-// An address that two networks had would be one link's and another's.
+// Checks that no two networks share an address, because an address must lead to
+// one link.
 Result<void> CheckNetworksAreApart(const ConfigReader& reader,
                                    const toml::table& root,
                                    const Config& config);

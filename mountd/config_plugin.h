@@ -10,12 +10,12 @@
 
 namespace mountd {
 
-// [plugin.<name>]
+// Reads [plugin.<name>].
 Result<PluginConfig> ReadPlugin(const ConfigReader& reader,
                                 const toml::table& table,
                                 const std::string& where);
 
-// Why a plugin cannot be declared under this name; "" if it can.
+// Returns why a plugin cannot be declared under this name; "" if it can.
 std::string FaultOfPluginName(const std::string& name);
 
 }  // namespace mountd

@@ -14,8 +14,8 @@
 
 namespace mountd {
 
-// Walks the parsed table; the first problem wins and names its line. `where` is
-// what comes before the key in a message, its dot included.
+// Walks the parsed table. The first problem ends the walk and names its line.
+// `where` is the text before the key in a message, with its dot.
 class ConfigReader {
  public:
   explicit ConfigReader(std::string_view origin) : origin_(origin) {}
@@ -23,7 +23,8 @@ class ConfigReader {
   Error At(const toml::node& node, const std::string& key,
            const std::string& why) const;
 
-  // Unknown keys are errors: a misspelt restriction must not be silently none.
+  // Refuses unknown keys, because a misspelt restriction must not silently mean
+  // none.
   Result<void> OnlyKeys(const toml::table& table, const std::string& where,
                         std::initializer_list<std::string_view> known) const;
 
@@ -64,7 +65,7 @@ class ConfigReader {
     return Ok();
   }
 
-  // `each(text, node)` for every string of the array.
+  // Calls `each(text, node)` for every string of the array.
   template <typename F>
   Result<void> Strings(const toml::table& table, std::string_view name,
                        const std::string& where, F each) const {
@@ -94,14 +95,14 @@ class ConfigReader {
   std::string_view origin_;
 };
 
-// Absolute, no empty, "." or ".." component, no trailing slash: what the
-// executor can open component by component.
+// Returns whether the path is absolute, has no empty, "." or ".." component and
+// no trailing slash, so that the executor can open it part by part.
 bool IsNormalisedPath(const std::string& path);
 
 inline constexpr char kNormalised[] =
     "must be an absolute path without ., .. or a trailing /";
 
-// Names or numbers of users (or groups, by `lookup`).
+// Reads names or numbers of users, or of groups, by `lookup`.
 template <typename Lookup>
 Result<void> ReadAccounts(const ConfigReader& reader, const toml::table& table,
                           std::string_view key, const std::string& where,

@@ -35,7 +35,7 @@ Result<void> ReadSubjects(const ConfigReader& reader, const toml::table& table,
   return Ok();
 }
 
-// "name", "name:ro", "*" or "*:ro".
+// Reads "name", "name:ro", "*" or "*:ro".
 Result<void> ReadAccess(const ConfigReader& reader, const toml::table& table,
                         std::string_view key, const std::string& where,
                         std::vector<std::string>& out) {
@@ -53,7 +53,7 @@ Result<void> ReadAccess(const ConfigReader& reader, const toml::table& table,
       });
 }
 
-// "name" or "*", both also with "cni/" before it.
+// Reads "name" or "*", each also with the prefix "cni/".
 Result<void> ReadNetworks(const ConfigReader& reader, const toml::table& table,
                           const std::string& where, RuleConfig& rule) {
   return reader.Strings(
@@ -100,7 +100,8 @@ Result<void> ReadIds(const ConfigReader& reader, const toml::table& table,
   return reader.Strings(
       table, "ids", where,
       [&](const std::string& text, const toml::node& node) -> Result<void> {
-        // The last one is chown(2)'s "leave it".
+        // The range excludes 0, which is root, and UINT32_MAX, which chown(2)
+        // reads as "leave it unchanged".
         const auto range = ParseNumberRange(text, UINT32_MAX - 1);
         if (!range) {
           return reader.At(

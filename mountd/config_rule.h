@@ -11,7 +11,7 @@
 
 namespace mountd {
 
-// The [[rule]] tables of `root`, in their order.
+// Reads the [[rule]] tables of `root`, in their order.
 Result<void> ReadRules(const ConfigReader& reader, const toml::table& root,
                        std::vector<RuleConfig>& rules);
 

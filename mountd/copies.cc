@@ -23,8 +23,9 @@ Result<OnTasks> ParseOnTasks(std::string_view name) {
 
 namespace {
 
-// The caller has asked for a tear-down: that a search was refused, or found no
-// such thing, is no word on what the caller has named.
+// Turns a failure of the search into Unavailable. The caller asked for a
+// tear-down, so NotFound or PermissionDenied would seem to be about the object
+// that the caller named.
 Error OfTheSearch(Error error) {
   switch (error.code) {
     case Code::kNotFound:
@@ -47,6 +48,7 @@ Result<exec::CopiesState> FindCopies(exec::Executor& executor,
   if (!found && plan.cgroup != 0 &&
       (found.error().code == Code::kPermissionDenied ||
        found.error().code == Code::kNotSupported)) {
+    // No rule grants the cgroup any more, so search the node instead.
     plan.cgroup = 0;
     plan.scope = exec::HolderScope::kNode;
     found = executor.FindCopies(plan);
@@ -76,12 +78,14 @@ std::string WhyUnseen(const exec::HoldersState& found) {
 Result<void> CheckNoCopies(const exec::HoldersState& found,
                            const std::string& op, const std::string& object) {
   const HolderReport report = ReportOf(found);
+  // A copy that was seen counts even if the search was not complete.
   if (!report.holders.empty() || report.more) {
     return MakeError(Code::kBusy, op, object,
                      "processes have copies of it: " + Summary(report) +
                          "; end them, or say tasks = wait or ignore");
   }
-  // Init is nobody's task.
+  // A search that skipped only init is complete (`init_unseen`), because init
+  // is nobody's task.
   if (found.incomplete != 0) {
     return MakeError(Code::kBusy, op, object,
                      "whether processes have copies of it cannot be told: " +
@@ -91,7 +95,7 @@ Result<void> CheckNoCopies(const exec::HoldersState& found,
 }
 
 std::uint32_t SearchBudgetMs(std::chrono::milliseconds plan) {
-  // Time for the answer is left.
+  // Leaves time for the answer.
   return static_cast<std::uint32_t>(
       std::clamp<std::int64_t>(plan.count() / 2, 1, exec::kMaxHolderBudgetMs));
 }

@@ -8,32 +8,32 @@
 #include "mountd/exec/executor.h"
 #include "mountd/holders.h"
 
-// What tasks still have of a mount or a volume that is to go, and that its
-// detaching does not take from them: their own copies (propagation/copies.h).
+// Tasks' own copies of a mount or volume (propagation/copies.h), which
+// detaching does not remove from the tasks.
 namespace mountd {
 
-// What a tear-down does about tasks that have such copies.
+// The behaviour of a tear-down while tasks have copies.
 enum class OnTasks {
-  kRefuse,  // Busy, before anything has gone
-  kWait,    // waits until they have none, up to a deadline; then the same
-  kIgnore,  // goes on; a volume is not detached until they have none
+  kRefuse,  // Busy, before anything is removed
+  kWait,    // waits until a deadline for tasks to have none, then as kRefuse
+  kIgnore,  // goes on; a volume is detached once tasks have none
 };
 
-// "", "wait", "ignore".
+// Parses "", "wait" or "ignore".
 Result<OnTasks> ParseOnTasks(std::string_view name);
 
-// The executor's answer. Where the cgroup is not to be looked into any more, as
-// no rule grants it, all of the node is. A search that is refused otherwise is
-// Unavailable.
+// Returns the executor's answer. If no rule grants the cgroup any more,
+// searches the whole node. Unavailable if a search is refused for another
+// reason.
 Result<exec::CopiesState> FindCopies(exec::Executor& executor,
                                      exec::CopiesPlan plan);
 
-// Busy, with who has copies; also if not all could be looked at. Ok if nobody
-// has any.
+// Ok if nobody has copies. Busy, with the processes that have them, otherwise,
+// and if not all processes could be looked at.
 Result<void> CheckNoCopies(const exec::HoldersState& found,
                            const std::string& op, const std::string& object);
 
-// How long a search may take, of the time that a plan has.
+// Returns how long a search may take, given the time of a plan.
 std::uint32_t SearchBudgetMs(std::chrono::milliseconds plan);
 
 }  // namespace mountd

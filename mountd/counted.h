@@ -9,16 +9,15 @@
 
 namespace mountd {
 
-// How many of something each key has at most: what was counted once, and what
-// has come and gone since. So a limit costs a count of all only the first time,
-// and near it.
+// Bounds how many objects each key has: a count from the store, and the changes
+// since. So a limit costs a full count only at first and near the limit.
 //
 // Thread-safe.
 template <typename Key>
 class Counted {
  public:
-  // Whether `key` has fewer than `limit`. `count` tells how many it has now; it
-  // is asked when nothing is known yet, or when there may be too many.
+  // Returns whether `key` has fewer objects than `limit`. Calls `count` for the
+  // current number only if nothing is known yet or the limit may be reached.
   template <typename Count>
   Result<bool> IsBelow(const Key& key, std::uint32_t limit,
                        const Count& count) {
@@ -32,14 +31,15 @@ class Counted {
     return now < limit;
   }
 
-  // Called after one was written; before that, IsBelow was asked.
+  // Counts one more. Called after the object was written, and after IsBelow.
   void Added(const Key& key) {
     const std::lock_guard lock(mutex_);
     ++most_[key];
   }
 
-  // Has `remove` take one away, which tells whether there was one. Nobody
-  // counts meanwhile: from a count without it, it would be taken off again.
+  // Removes one object by `remove`, which returns whether there was one. Holds
+  // the mutex meanwhile, because a count that already lacks the object would be
+  // lowered once more.
   template <typename Remove>
   Result<bool> Removing(const Key& key, const Remove& remove) {
     const std::lock_guard lock(mutex_);
@@ -51,7 +51,7 @@ class Counted {
     return removed;
   }
 
-  // Of a key that will not come again, or counted anew if it does.
+  // Forgets a key that will not come again. A key that does is counted again.
   void Forget(const Key& key) {
     const std::lock_guard lock(mutex_);
     most_.erase(key);

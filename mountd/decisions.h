@@ -8,21 +8,20 @@
 
 namespace mountd {
 
-// Why a call was allowed what it did: the rules of the configuration that said
-// so, for the line that is logged of the call. A denial is its error. Whoever
-// asks the policy in a call's name does so only if the answer to it depends on
-// that.
+// Records why a call was allowed: the rules of the configuration that allowed
+// it, for the call's log line. A denial is the call's error instead. The policy
+// is asked in a call's name only if the call's answer depends on it.
 //
-// Thread-safe: a call may be carried out by several threads.
+// Thread-safe, because several threads may carry out a call.
 class Decisions {
  public:
-  // The rule that begins at this line of the configuration.
+  // Records the rule that begins at this line of the configuration.
   void AllowedByRule(std::uint32_t line);
-  // Who answered for the caller (Caller::authority).
+  // Records the authority that answered for the caller (Caller::authority).
   void AllowedBy(const std::string& authority);
-  // Whatever was allowed before, it was not enough.
+  // Forgets the records, because they did not suffice.
   void Denied();
-  // "12,40", "12,org.mountd1.release"; "" if no rule was asked.
+  // Returns "12,40" or "12,org.mountd1.release"; "" if no rule was asked.
   std::string Rules() const;
 
  private:

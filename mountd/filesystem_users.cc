@@ -11,7 +11,7 @@
 namespace mountd {
 namespace {
 
-// The file system of a mount; 0: there is none.
+// Returns the device of the mount's file system; 0: there is no mount.
 Result<std::uint64_t> DeviceOf(const Result<exec::MountState>& state) {
   if (!state && state.error().code == Code::kNotFound) {
     return std::uint64_t{0};
@@ -31,7 +31,7 @@ class Search {
   Result<std::optional<FilesystemUser>> AmongMounts() {
     MOUNTD_ASSIGN(const std::vector<MountRecord> all, parts_.boot.ListMounts());
     for (const MountRecord& other : all) {
-      // A tmpfs is a file system of its own.
+      // A tmpfs is a file system of its own, so nobody else uses it.
       if (other.allocation == mount_.allocation ||
           other.source_kind == exec::SourceKind::kTmpfs) {
         continue;

@@ -9,18 +9,18 @@
 
 namespace mountd {
 
-// Somebody who uses a file system.
+// A user of a file system.
 struct FilesystemUser {
   std::uint32_t uid = 0;
   std::string what;  // "allocation web", "volume nfs/data"
 };
 
-// One that uses the file system of `mount`, by its device, beside the
-// allocation of `mount`: another allocation by a mount or a published volume,
-// or another volume by what is staged of it. Volumes of one plugin can be parts
-// of one file system (NFS exports share one, a FUSE mount serves many). None if
-// nobody does, or the mount has gone. An error where it cannot be told of all.
-// Blocks; asks an executor of each mount, and no file system's server.
+// Returns another user of the file system of `mount`, found by its device:
+// another allocation with a mount or a published volume, or another staged
+// volume. Volumes of one plugin can be parts of one file system (NFS exports
+// share one, a FUSE mount serves many). Nothing if there is no other user, or
+// the mount is gone. An error if not every mount could be looked at. Blocks;
+// asks an executor about each mount, and never a file system's server.
 Result<std::optional<FilesystemUser>> FindOtherUser(const ServiceParts& parts,
                                                     const MountRecord& mount);
 

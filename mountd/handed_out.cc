@@ -13,7 +13,8 @@ namespace {
 
 using Records = std::span<const HandedOutRecord>;
 
-// A cgroup may be gone, or be granted no longer: then nobody is in it.
+// Searches the node. Repeats without the cgroup if the cgroup is gone or no
+// rule grants it any more, because then nobody is in it.
 Result<exec::HoldersState> SearchNode(const ServiceParts& parts, Records some,
                                       std::uint64_t cgroup) {
   exec::HoldersPlan plan;
@@ -37,7 +38,8 @@ Result<void> FindSome(const ServiceParts& parts, Records some,
   MOUNTD_ASSIGN(const exec::HoldersState state,
                 SearchNode(parts, some, cgroup));
   for (std::uint32_t i = 0; i < some.size(); ++i) {
-    // Init has none of them, where it alone was not looked at.
+    // A search that skipped only init is complete, because init has none of
+    // these.
     if (((state.held >> i) & 1U) == 0 && state.incomplete == 0) {
       MOUNTD_TRY(parts.boot.ForgetHandedOut(some[i]));
     } else {
@@ -90,11 +92,14 @@ Result<void> MakeRoomFor(const ServiceParts& parts,
   }
   MOUNTD_ASSIGN(std::vector<HandedOutRecord> records,
                 parts.boot.HandedOutOfUser(wanted.uid));
+  // The allocation's own records first, because only they count against both
+  // limits.
   std::stable_partition(records.begin(), records.end(),
                         [&](const HandedOutRecord& record) {
                           return record.allocation == wanted.allocation;
                         });
-  // A search for some, the oldest first, usually makes enough room.
+  // Searches for a part, the oldest first, because that usually makes enough
+  // room.
   for (const Records some : Split(records)) {
     HandedOutReport held;
     MOUNTD_TRY(FindSome(parts, some, 0, &held));

@@ -6,8 +6,8 @@
 #include "mountd/holders.h"
 #include "mountd/service_parts.h"
 
-// Mounts that callers have as fds, which no release takes back: they are listed
-// for as long as a process has them.
+// Mounts that callers hold as fds. No release takes them back, so mountd lists
+// them as long as a process has them.
 namespace mountd {
 
 struct HandedOutReport {
@@ -16,7 +16,7 @@ struct HandedOutReport {
     HolderReport holders;
   };
   std::vector<Descriptor> descriptors;
-  bool complete = true;  // there are no others
+  bool complete = true;  // false: there may be others
 };
 
 // Searches all processes of the node for those that have the mounts. Deletes
@@ -25,8 +25,9 @@ Result<HandedOutReport> FindHandedOut(
     const ServiceParts& parts, const std::vector<HandedOutRecord>& records,
     std::uint64_t cgroup = 0);
 
-// Whether there is room for one more record of its allocation and its user.
-// Before ResourceExhausted, forgets those that nobody has.
+// Ok if there is room for one more record of the allocation and the user. If
+// not, first deletes records of mounts that no process has. ResourceExhausted
+// if that does not suffice.
 Result<void> MakeRoomFor(const ServiceParts& parts,
                          const HandedOutRecord& wanted);
 

@@ -79,6 +79,7 @@ std::string Summary(const HolderReport& report) {
   for (std::size_t i = 0; i < std::min(report.holders.size(), kNamed); ++i) {
     const HolderInfo& holder = report.holders[i];
     text += i == 0 ? "" : ", ";
+    // pid 0 stands for a mount namespace without a process.
     if (holder.pid == 0) {
       text += "a mount namespace that no process is in";
       continue;

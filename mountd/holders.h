@@ -8,12 +8,12 @@
 
 #include "mountd/exec/executor.h"
 
-// Who uses a mount, in words.
+// Processes that use a mount, as text.
 namespace mountd {
 
 struct HolderInfo {
   std::uint32_t pid = 0;
-  // What only some may know of it.
+  // Details that only some callers may see.
   struct Details {
     std::uint32_t uid = 0;
     std::string command;
@@ -30,17 +30,20 @@ struct HolderReport {
   bool complete = true;
 };
 
-// All details. A command's bytes that are no printable ASCII are "?". `mount`
-// is the place of one that was handed out in its plan.
+// Returns the holders with all details. Bytes of a command that are not
+// printable ASCII become "?". `mount` is the index of a handed-out mount in its
+// plan.
 HolderReport ReportOf(const exec::HoldersState& state, std::uint32_t mount = 0);
 
-// Who of the processes in `cgroup` uses the mount, as far as half a second
-// tells. Nothing without a cgroup or a mount, or if it could not be told.
+// Returns the processes in `cgroup` that use the mount, as far as half a second
+// of search shows. Nothing without a cgroup or a mount, or if the search
+// failed.
 std::optional<HolderReport> HoldersIn(exec::Executor& executor,
                                       std::uint64_t cgroup,
                                       std::uint64_t mount_id);
 
-// "nginx (pid 12, fd 5), sh (pid 13, cwd) and more"; "" if there are none.
+// Returns "nginx (pid 12, fd 5), sh (pid 13, cwd) and more"; "" if there are
+// none.
 std::string Summary(const HolderReport& report);
 
 }  // namespace mountd

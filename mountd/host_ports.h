@@ -9,7 +9,7 @@
 // The host's ports that allocations ask for.
 namespace mountd {
 
-// In the table's terms.
+// Converts the ports to the form of the port table.
 std::vector<netns::HostPorts> HostPortsOf(
     const std::vector<PortMapping>& ports);
 

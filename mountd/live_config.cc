@@ -16,6 +16,7 @@ std::shared_ptr<const Config> LiveConfig::Get() const {
 std::vector<std::string> LiveConfig::FixedOtherIn(const Config& next) const {
   std::vector<std::string> names;
   const auto compare = [&](const char* name, auto section) {
+    // Compared with the start's sections, because those are in force.
     if (!((*first_).*section == next.*section)) {
       names.emplace_back(name);
     }

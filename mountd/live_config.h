@@ -10,21 +10,21 @@
 
 namespace mountd {
 
-// The configuration in force. Who may do what (rules), and what may be mounted
-// (host volumes, file systems) can change under a running mountd: each decision
-// is made by one configuration, the one there was when it began. All other
-// sections are for the life of the process: what has been made by them is known
-// to too many parts.
+// Owns the configuration in force. Rules, host volumes and file systems can
+// change while mountd runs. Each decision uses one configuration, the one in
+// force when the decision began. All other sections stay as they were at the
+// start, because too many parts hold objects made by them.
 //
 // Thread-safe.
 class LiveConfig {
  public:
   explicit LiveConfig(Config config);
 
-  // Whole, and unchanging as long as it is held.
+  // Returns the whole configuration, which never changes while the caller holds
+  // it.
   std::shared_ptr<const Config> Get() const;
 
-  // Those for the life of the process.
+  // The sections that stay for the life of the process.
   const LimitsConfig& limits() const { return first_->limits; }
   const TimeoutsConfig& timeouts() const { return first_->timeouts; }
   const std::map<std::string, PluginConfig>& plugins() const {
@@ -35,10 +35,9 @@ class LiveConfig {
   }
   const CniConfig& cni() const { return first_->cni; }
 
-  // The sections, by their names in the file, that are other in `next` and
-  // need another process.
+  // Returns the names of sections that differ in `next` and need a new process.
   std::vector<std::string> FixedOtherIn(const Config& next) const;
-  // With the rules, host volumes and file systems of `next`.
+  // Takes over the rules, host volumes and file systems of `next`.
   void ReplaceLive(Config next);
 
  private:

@@ -25,14 +25,14 @@ std::optional<std::string> AnsweringPluginOf(const ServiceParts& parts,
   return std::nullopt;
 }
 
-// What a search of the executor's found. Some that were seen are enough; none
-// are only none if all were looked at.
+// Judges a search of the executor. A process that was seen is enough. "None"
+// counts only if the search saw every process.
 Result<Found> Judge(const exec::HoldersState& state, const std::string& where) {
   HolderReport report = ReportOf(state);
   if (!report.holders.empty() || report.more) {
     return Found(LiveProcesses{"processes " + where, std::move(report)});
   }
-  // Init is nobody's task.
+  // Init is nobody's task, so a search that skipped only init saw enough.
   if (state.incomplete != 0) {
     return MakeError(Code::kDeadlineExceeded, "look for", "processes " + where,
                      "not all could be looked at");
@@ -44,7 +44,7 @@ std::uint32_t BudgetMs(const ServiceParts& parts) {
   return SearchBudgetMs(parts.config.timeouts().plan);
 }
 
-// 0: it has none of its own.
+// Returns the inode of the allocation's own namespace; 0: it has none.
 Result<std::uint64_t> NamespaceOf(const ServiceParts& parts,
                                   const std::string& allocation) {
   MOUNTD_ASSIGN(const std::vector<NetworkRecord> networks,
@@ -63,6 +63,7 @@ Result<Found> FindMembers(const ServiceParts& parts, std::uint64_t cgroup,
   }
   const Result<exec::HoldersState> state =
       parts.executor.FindProcesses({cgroup, netns, BudgetMs(parts)});
+  // If the cgroup is gone, look only in the namespace.
   if (!state && state.error().code == Code::kNotFound && cgroup != 0) {
     return FindMembers(parts, 0, netns);
   }

@@ -7,23 +7,23 @@
 #include "mountd/holders.h"
 #include "mountd/service_parts.h"
 
-// Whether anything of an allocation still runs.
+// Finds out whether anything of an allocation still runs.
 namespace mountd {
 
-// What lives.
+// The live thing that was found.
 struct LiveProcesses {
   std::string what;      // "processes in its cgroup", "plugin p of it answers"
-  HolderReport holders;  // empty of a plugin
+  HolderReport holders;  // empty for a plugin
 };
 
-// Looks, in this order, for a plugin of the allocation's that answers; for
-// processes in its cgroup, where that is known, and in its network namespace;
-// and, where the cgroup is not known, for who on the node uses one of its
-// mounts or volumes. A cgroup that has gone has no process. Nothing: none of
-// them found any, also where there was nothing to look at.
+// Looks for live things of the allocation, in this order: a plugin of it that
+// answers; processes in its cgroup, if known, and in its network namespace;
+// and, if its cgroup is not known, processes on the node that use one of its
+// mounts or volumes. A cgroup that is gone has no process. Nothing if none was
+// found, also if there was nothing to look at.
 //
-// An error means that it cannot be told: a search failed, or did not see all
-// there is (DeadlineExceeded).
+// An error means that the answer is unknown: a search failed, or did not see
+// everything (DeadlineExceeded).
 Result<std::optional<LiveProcesses>> FindLiveProcesses(
     const ServiceParts& parts, const AllocationRecord& record);
 

@@ -7,14 +7,14 @@
 
 namespace mountd {
 
-// How many lines of one kind callers may cause in the log. The journal drops
-// all of a service's lines after 10,000 in 30 s (journald.conf(5),
-// RateLimitBurst=), so that who is refused often enough would hide what others
-// do, and what he does himself.
+// Bounds the lines of one kind that callers may cause in the log. The journal
+// drops all of a service's lines after 10,000 in 30 s (journald.conf(5),
+// RateLimitBurst=). So a user with many refused calls could hide what others,
+// and he himself, do.
 //
-// Each user has `burst` lines, and `per_second` more as time goes by; all users
-// together as much as `users` of them, as one can have tens of thousands of
-// subordinate ids. Lives on one thread.
+// Each user has `burst` lines and gets `per_second` more with time. All users
+// together have as much as `users` users, because one user can have tens of
+// thousands of subordinate ids. Runs on one thread.
 class LogBudget {
  public:
   using Clock = std::chrono::steady_clock;
@@ -25,7 +25,7 @@ class LogBudget {
   };
   enum class Verdict {
     kLog,
-    kLogLast,  // and say that others are left out from now on
+    kLogLast,  // log it, and say that later lines are left out
     kLeaveOut,
   };
 
@@ -34,8 +34,8 @@ class LogBudget {
   }
 
   Verdict Take(std::uint32_t uid, Clock::time_point now);
-  // How many lines of the user were left out since this was asked last; 0 if
-  // nothing was heard of the user for long.
+  // Returns how many lines of the user were left out since the last call; 0 if
+  // the user's account was dropped, because nothing was logged for long.
   std::uint64_t TakeLeftOut(std::uint32_t uid);
 
  private:
@@ -44,7 +44,7 @@ class LogBudget {
     double left = 0;
     Clock::time_point since{};
     std::uint64_t left_out = 0;
-    bool told = false;  // that lines are left out
+    bool told = false;  // has announced that lines are left out
   };
 
   void Refill(Account* account, double share, Clock::time_point now) const;

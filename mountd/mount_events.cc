@@ -11,7 +11,7 @@
 namespace mountd {
 namespace {
 
-// linux/fanotify.h of 6.15, which Debian 12 and 13 do not have.
+// From linux/fanotify.h of 6.15, which Debian 12 and 13 do not have.
 constexpr std::uint64_t kAttach = 0x01000000;  // FAN_MNT_ATTACH
 constexpr std::uint64_t kDetach = 0x02000000;  // FAN_MNT_DETACH
 constexpr std::uint8_t kInfoMount = 7;         // FAN_EVENT_INFO_TYPE_MNT
@@ -28,7 +28,7 @@ Error Malformed() {
                    "the kernel's answer is not understood");
 }
 
-// One event at `at`; its length.
+// Takes one event at `at` and returns its length.
 Result<std::size_t> Take(const char* at, std::size_t size, MountEvents* into) {
   fanotify_event_metadata event{};
   if (size < sizeof(event)) {
@@ -40,6 +40,7 @@ Result<std::size_t> Take(const char* at, std::size_t size, MountEvents* into) {
       event.event_len < event.metadata_len || event.event_len > size) {
     return Malformed();
   }
+  // An overflow event names no mount.
   if ((event.mask & FAN_Q_OVERFLOW) != 0) {
     into->overflowed = true;
     return event.event_len;

@@ -8,7 +8,7 @@
 
 namespace mountd {
 
-// What happened to one mount of the watched namespace.
+// A change of one mount in the watched namespace.
 struct MountEvent {
   std::uint64_t mount_id = 0;
   bool attached = false;
@@ -20,8 +20,8 @@ struct MountEvents {
   bool overflowed = false;         // some are missing
 };
 
-// All that is queued in a fanotify group of FAN_REPORT_MNT (Linux 6.15), which
-// does not block. Needs no right but the fd.
+// Reads all queued events of a fanotify group with FAN_REPORT_MNT (Linux 6.15).
+// Never blocks. Needs no right but the fd.
 Result<MountEvents> ReadMountEvents(int group);
 
 }  // namespace mountd

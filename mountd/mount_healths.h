@@ -12,7 +12,7 @@
 
 namespace mountd {
 
-// "healthy", "dead", "hung", "unknown".
+// Returns "healthy", "dead", "hung" or "unknown".
 constexpr std::string_view MountHealthName(exec::MountHealth health) {
   switch (health) {
     case exec::MountHealth::kHealthy:
@@ -27,7 +27,7 @@ constexpr std::string_view MountHealthName(exec::MountHealth health) {
   return "unknown";
 }
 
-// What was last found of mounts, by their ids. Thread-safe.
+// Owns the last known health of each mount, by mount id. Thread-safe.
 class MountHealths {
  public:
   exec::MountHealth Of(std::uint64_t mount_id) const {
@@ -36,7 +36,7 @@ class MountHealths {
     return found == healths_.end() ? exec::MountHealth::kUnknown
                                    : found->second;
   }
-  // What it was before.
+  // Sets the health and returns the earlier one.
   exec::MountHealth Set(std::uint64_t mount_id, exec::MountHealth now) {
     const std::lock_guard lock(mutex_);
     return std::exchange(healths_[mount_id], now);

@@ -43,7 +43,8 @@ void MountProber::Round() {
   }
 }
 
-// Which file system a mount is of does not change: asked once.
+// Groups the mounts by file system, so that each file system gets one probe. A
+// mount's file system never changes, so mountd asks for it once.
 std::map<std::uint64_t, std::vector<MountRecord>> MountProber::ByDevice(
     const std::vector<MountRecord>& records) {
   std::map<std::uint64_t, std::vector<MountRecord>> all;
@@ -76,7 +77,8 @@ void MountProber::Probe(const std::vector<MountRecord>& same) {
     const Result<exec::ProbeReply> reply =
         parts_.executor.ProbeMount({TargetOf(record), record.mount_id});
     if (!reply) {
-      // Unmounted since; or no executor, which says nothing of a file system.
+      // The mount is gone, or no executor could be reached. Neither says
+      // anything about the file system.
       continue;
     }
     for (const MountRecord& each : same) {
@@ -88,6 +90,7 @@ void MountProber::Probe(const std::vector<MountRecord>& same) {
         on_changed_(each, reply->health, ReasonOf(*reply));
       }
     }
+    // One answer stands for the whole file system.
     return;
   }
 }

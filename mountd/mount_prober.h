@@ -16,18 +16,18 @@
 
 namespace mountd {
 
-// Asks the file systems of attached mounts now and then whether they answer:
-// one probe for each file system, not for each mount.
+// Asks the file systems of attached mounts now and then whether they answer.
+// Makes one probe for each file system, not for each mount.
 //
 //   unknown --> healthy <--> dead (it says so: ENOTCONN, ESTALE, EIO, ...)
 //      |           ^ |         |
 //      +-----------+-+---> hung (no answer in timeouts.probe_answer_ms)
 //
-// Started on the loop's thread. Outlives neither the strands nor the loop.
+// Starts on the loop's thread. The strands and the loop outlive it.
 class MountProber {
  public:
-  // A mount whose file system changed, but not one found healthy at first. From
-  // a worker.
+  // Called from a worker for each mount whose file system's health changed,
+  // except when the first probe finds it healthy.
   using OnChanged =
       std::function<void(const MountRecord& record, exec::MountHealth now,
                          const std::string& reason)>;
@@ -47,7 +47,7 @@ class MountProber {
   void Start();
 
  private:
-  // From a worker, one at a time.
+  // Runs on a worker, one round at a time.
   void Round();
   std::map<std::uint64_t, std::vector<MountRecord>> ByDevice(
       const std::vector<MountRecord>& records);

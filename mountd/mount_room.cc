@@ -28,6 +28,7 @@ Result<void> MountRoom::Check(const std::string& op,
   if (most == 0 || count + reserve_ < most) {
     return Ok();
   }
+  // fs.mount-max may have been raised since, so look again for the next call.
   if (look_) {
     look_();
   }

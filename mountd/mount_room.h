@@ -15,17 +15,17 @@
 
 namespace mountd {
 
-// How many mounts there are in the host's mount namespace, of how many there
-// may be (fs.mount-max): the last of them are kept for others. At the limit
-// nobody on the host mounts anything, nor starts a unit with a namespace of its
-// own. And how many of them each plugin has made below its directory, where
-// what it mounts in its task arrives: nothing keeps it from that, but it is
-// served no more.
+// Knows the number of mounts in the host's mount namespace and the most that
+// there may be (fs.mount-max), and keeps the last of them for others. At the
+// limit nobody on the host can mount or start a unit with a namespace of its
+// own. Also knows how many mounts each plugin has below its directory, where
+// mounts from the plugin's task arrive. Nothing stops a plugin from mounting
+// there, but mountd then serves the plugin no more.
 //
-// Set by who watches the mounts; until then there is room. Thread-safe.
+// MountWatch sets the numbers; until then there is room. Thread-safe.
 //
-// That somebody has set another fs.mount-max, nothing tells: whoever is refused
-// has it looked at anew, for his next call.
+// Nothing notifies mountd when somebody changes fs.mount-max. So a refusal
+// makes mountd look again, for the caller's next call.
 class MountRoom {
  public:
   explicit MountRoom(
@@ -33,7 +33,8 @@ class MountRoom {
       std::uint64_t per_plugin = std::numeric_limits<std::uint64_t>::max())
       : reserve_(reserve), per_plugin_(per_plugin) {}
 
-  // What looks, from any thread. Before the first check.
+  // Sets the function that looks again, from any thread. Set before the first
+  // check.
   void WhenFull(std::function<void()> look) { look_ = std::move(look); }
 
   void Set(std::uint64_t count, std::uint64_t most) {
@@ -43,16 +44,16 @@ class MountRoom {
   void SetCount(std::uint64_t count) { count_ = count; }
   std::uint64_t count() const { return count_; }
 
-  // All plugins' at once; nothing for one that could not be counted: it keeps
-  // its count. The answer: how many more there can be before one of them may
-  // have too many.
+  // Sets the counts of all plugins. A plugin whose count is absent could not be
+  // counted and keeps its old count. Returns how many more mounts there can be
+  // before a plugin may have too many.
   using OfPlugins = std::map<std::string, std::optional<std::uint64_t>>;
   std::uint64_t SetPlugins(OfPlugins counts);
 
-  // ResourceExhausted, naming fs.mount-max, if no more than the reserve is
-  // left.
+  // ResourceExhausted, naming fs.mount-max, if only the reserve is left.
   Result<void> Check(const std::string& op, const std::string& object) const;
-  // The same, and naming limits.mounts_per_plugin if the plugin has that many.
+  // Checks the plugin too: ResourceExhausted, naming limits.mounts_per_plugin,
+  // if the plugin has that many mounts.
   Result<void> Check(const std::string& op, const std::string& object,
                      const std::string& plugin) const;
 
@@ -61,7 +62,7 @@ class MountRoom {
   const std::uint64_t per_plugin_;
   std::function<void()> look_;
   std::atomic<std::uint64_t> count_ = 0;
-  std::atomic<std::uint64_t> most_ = 0;  // 0: not known
+  std::atomic<std::uint64_t> most_ = 0;  // 0: unknown
   mutable std::mutex mutex_;
   OfPlugins of_plugin_;  // mutex_
 };

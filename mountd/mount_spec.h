@@ -17,7 +17,7 @@ namespace mountd {
 std::string_view PropagationName(exec::Propagation propagation);
 Result<exec::Propagation> ParsePropagationName(std::string_view name);
 
-// As in the API's "source_type".
+// Names as in the API's "source_type".
 std::string_view SourceKindName(exec::SourceKind kind);
 Result<exec::SourceKind> ParseSourceKindName(std::string_view name);
 
@@ -27,42 +27,42 @@ struct BindMountSpec {
   std::string name;
   exec::SourceKind source_kind = exec::SourceKind::kHostVolume;
   std::string source;
-  // kTmpfs; inodes 0: as many as its size allows; uid and gid kNoId: those of
+  // kTmpfs. inodes 0: as many as the size allows. uid and gid kNoId: those of
   // the allocation's owner.
   exec::TmpfsPlan tmpfs;
-  // kPublishedVolume: where the plugin published it.
+  // kPublishedVolume: the place where the plugin published the volume.
   std::string plugin;
   VolumeKey volume;
   exec::Propagation propagation = exec::Propagation::kPrivate;
   std::uint32_t attributes = 0;
   exec::IdMapPlan ids;
   std::string task_path;
-  std::uint32_t uid = 0;  // the allocation's owner, whose limit it counts for
+  std::uint32_t uid = 0;  // the allocation's owner, whose limit counts it
   exec::TargetKind target_kind = exec::TargetKind::kInbox;
-  // kDirectory: the caller's fd of it; kContainer: a pidfd. And which that is,
-  // as in MountRecord::place.
+  // kDirectory: the caller's fd of the directory. kContainer: a pidfd of the
+  // container. `place` identifies it as MountRecord::place does.
   std::shared_ptr<const UniqueFd> fd;
   std::string place;
-  exec::CallerPlan caller;   // kDirectory
-  std::uint64_t cgroup = 0;  // kContainer: that the container is in, or beneath
-  std::uint32_t caller_pid = 0;  // kContainer: who asks
+  exec::CallerPlan caller;       // kDirectory
+  std::uint64_t cgroup = 0;      // kContainer: must hold the container
+  std::uint32_t caller_pid = 0;  // kContainer: the asking process
 };
 
-// The mount configuration a task driver inserts.
+// The mount configuration that a task driver inserts.
 struct MountConfig {
-  std::string host_path;  // "" of one in a container: there it is at task_path
+  std::string host_path;  // "" for a container, where it is at task_path
   MountRecord record;
-  // GetAllocation only: whether its file system answers.
+  // GetAllocation only: the health of its file system.
   exec::MountHealth health = exec::MountHealth::kUnknown;
 };
 
 MountConfig ConfigOf(const MountRecord& record);
 
-// "web/server/data", for errors.
+// Returns "web/server/data", for errors.
 std::string Described(const MountRecord& record);
 
-// In the host's mount namespace, where it is watched: one in a container is
-// the container's.
+// Returns whether the mount is in the host's mount namespace, where mountd
+// watches it. A mount in a container is not.
 inline bool IsOnHost(const MountRecord& record) {
   return record.target_kind != exec::TargetKind::kContainer;
 }
@@ -70,10 +70,10 @@ inline bool IsOnHost(const MountRecord& record) {
 // base/a/<allocation>/<task>
 std::string InboxPath(const InboxRecord& inbox);
 
-// What is anchored, or mounted, for its users.
+// Returns the key of the source that is anchored or mounted once for all users.
 std::optional<AnchorKey> AnchorOf(const MountRecord& record);
 
-// What mounting it is.
+// Returns the step that ListOperations shows for the mount.
 inline Step StepOf(const BindMountSpec& spec) {
   return spec.source_kind == exec::SourceKind::kFilesystem ? Step::kFilesystem
                                                            : Step::kMount;
@@ -82,13 +82,14 @@ inline Step StepOf(const BindMountSpec& spec) {
 exec::TargetPlan TargetOf(const MountRecord& record);
 exec::AttachPlan PlanOf(const BindMountSpec& spec);
 MountRecord RecordOf(const BindMountSpec& spec);
-// What the record was made for; what is not in a record (where a volume is
-// published, a caller's fd) is missing.
+// Returns the spec that the record was made for. The place where a volume is
+// published and a caller's fd are missing, because records do not have them.
 BindMountSpec SpecOf(const MountRecord& record);
-// Whether a record of the one answers a call for the other.
+// Returns whether a record of the one answers a call for the other.
 bool SameSpec(const MountRecord& a, const MountRecord& b);
 
-// What the runtime's rootfsPropagation has to be for the mount to behave.
+// Returns the value that the runtime's rootfsPropagation needs for the mount to
+// behave.
 std::string_view RequiredRootfsPropagation(exec::Propagation propagation);
 
 }  // namespace mountd

@@ -22,7 +22,7 @@ constexpr std::chrono::milliseconds kBetweenReads{50};
 constexpr std::chrono::milliseconds kBetweenCompares{200};
 constexpr std::chrono::milliseconds kBetweenCounts{1000};
 
-// The ids that the executor wrote into a memfd.
+// Reads the ids that the executor wrote into a memfd.
 Result<std::vector<std::uint64_t>> ReadIds(
     const exec::Executor::MountList& list) {
   std::vector<std::uint64_t> ids(list.reply.count);
@@ -57,13 +57,14 @@ void MountWatch::Armed(exec::Executor::MountWatch& watch) {
   source_.reset();
   fd_ = std::move(watch.fd);
   tells_ids_ = watch.reply.tells_ids != 0;
-  // What went before the watch was there.
+  // Finds mounts that went before the watch began.
   Compare();
   Watch();
 }
 
 void MountWatch::Watch() {
-  // mountinfo can always be read; that it changed is EPOLLPRI.
+  // mountinfo is always readable. The kernel signals a change of it as
+  // EPOLLPRI.
   source_ = parts_.loop.WatchFd(fd_.get(), tells_ids_ ? EPOLLIN : EPOLLPRI,
                                 [this](std::uint32_t) { OnReadable(); });
   if (source_ == nullptr) {
@@ -71,8 +72,8 @@ void MountWatch::Watch() {
   }
 }
 
-// Most changes are mountd's own, and it is in the middle of making more: looked
-// at once, each would keep that waiting.
+// Waits a little before reading. Most changes are mountd's own, in the middle
+// of more, and reading each at once would delay those.
 void MountWatch::OnReadable() {
   source_.reset();
   parts_.loop.After(kBetweenReads, [this] {
@@ -102,7 +103,7 @@ void MountWatch::Take(const MountEvents& events) {
   std::vector<std::uint64_t> gone;
   for (const MountEvent& event : events.events) {
     Apply(event);
-    // Also one that was moved is not where it was.
+    // A moved mount is detached too, because it is no longer at its place.
     if (event.detached) {
       gone.push_back(event.mount_id);
     }
@@ -124,7 +125,7 @@ void MountWatch::Take(const MountEvents& events) {
   }
 }
 
-// One that was moved is there still.
+// Counts a moved mount as attached, because it still exists.
 void MountWatch::Apply(const MountEvent& event) {
   if (event.attached) {
     ids_.insert(event.mount_id);
@@ -134,6 +135,8 @@ void MountWatch::Apply(const MountEvent& event) {
 }
 
 void MountWatch::Compare() {
+  // A comparison that runs may have begun before the change, so compare again
+  // at its end.
   again_ = std::exchange(comparing_, true);
   if (!again_) {
     meanwhile_.clear();
@@ -169,8 +172,9 @@ void MountWatch::CompareNow() {
   }
 }
 
-// Which of the events since were before the list, is not known; taking one in
-// twice is taking it in once.
+// Applies all events since the list was requested, because it is not known
+// which of them the list includes. An event that is applied twice has the same
+// effect as once.
 void MountWatch::Compared(const std::vector<std::uint64_t>& ids,
                           std::uint64_t most) {
   ids_ = std::unordered_set<std::uint64_t>(ids.begin(), ids.end());
@@ -231,6 +235,7 @@ void MountWatch::LookFor(const std::vector<std::uint64_t>& ids) {
   for (const std::uint64_t id : ids) {
     const Result<std::optional<MountRecord>> record =
         parts_.store.FindMount(id);
+    // An unknown id is a mount of others, and another state is mountd's doing.
     if (record && *record && (*record)->state == MountRecordState::kAttached) {
       Confirm(**record);
     }

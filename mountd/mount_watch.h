@@ -19,27 +19,28 @@
 
 namespace mountd {
 
-// Notices when a mount of an allocation goes without mountd's doing: somebody
-// unmounted it, or removed what it was mounted on in another namespace. Counts
-// the host's mounts meanwhile; and those below plugins' directories whenever so
-// many have come that a plugin may have too many.
+// Notices when a mount of an allocation is removed by others: somebody
+// unmounted it, or removed its mount point in another namespace. Also counts
+// the host's mounts. Counts mounts below plugins' directories whenever there
+// are so many new mounts that a plugin may have too many.
 //
 //   Start --> arm (plan) --> compare (plan) --> read events --> ...
 //                 ^             ^                 |     |
 //                 |             +--- overflow ----+     |
 //                 +---------- the fd has broken --------+
 //
-// From Linux 6.15 events say which mount it was; before, only that something
-// changed, and all is compared, at most a few times a second. What has changed
-// is looked at 50 ms later, with all that came meanwhile. What seems lost
-// is looked at on its allocation's strand, so that what mountd itself is taking
-// away is not. All is compared, too, when a mount is refused for want of room.
+// From Linux 6.15 events name the mount. Before, they only say that something
+// changed, and mountd compares all mounts at most a few times a second. mountd
+// looks at changes 50 ms later, together with those that came meanwhile. mountd
+// checks a missing mount on its allocation's strand, so that a mount that
+// mountd itself is removing does not count. mountd also compares all mounts
+// when it refuses a mount for want of room.
 //
-// Of the loop's thread; plans and the store are for workers. Outlives neither
-// the strands nor the loop.
+// Runs on the loop's thread; plans and the store run on workers. The strands
+// and the loop outlive it.
 class MountWatch {
  public:
-  // The record, lost now, and why. From a worker.
+  // Called from a worker with the lost mount's record and the reason.
   using OnLost =
       std::function<void(const MountRecord& record, const std::string& reason)>;
 
@@ -66,15 +67,15 @@ class MountWatch {
   void Armed(exec::Executor::MountWatch& watch);
   void Watch();
   void OnReadable();
-  bool Read();  // whether the fd still serves
+  bool Read();  // false: the fd is broken
   void Take(const MountEvents& events);
   void Apply(const MountEvent& event);
-  // Asks for all mounts; what is recorded and not among them may be lost.
+  // Asks for all mounts. A recorded mount that is missing may be lost.
   void Compare();
   void Compared(const std::vector<std::uint64_t>& ids, std::uint64_t most);
-  // From a worker.
+  // Runs on a worker.
   void CompareNow();
-  // Once a second at most.
+  // Counts at most once a second.
   void CountPlugins();
   void CountPluginsNow();
   void LookFor(const std::vector<std::uint64_t>& ids);
@@ -86,12 +87,12 @@ class MountWatch {
   bool tells_ids_ = false;
   std::unique_ptr<Loop::Source> source_;
   bool comparing_ = false;
-  bool again_ = false;  // when that has ended
+  bool again_ = false;  // compare again after that
   std::unordered_set<std::uint64_t> ids_;
-  std::vector<MountEvent> meanwhile_;  // while they are listed
+  std::vector<MountEvent> meanwhile_;  // events since the list was requested
   bool counting_ = false;
-  std::uint64_t changes_ = 0;  // since plugins' mounts were counted
-  // Fewer changes cannot have brought any plugin to its limit.
+  std::uint64_t changes_ = 0;  // since the last count of plugins' mounts
+  // So many changes cannot bring any plugin to its limit.
   std::uint64_t harmless_ = 0;
 };
 

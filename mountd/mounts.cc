@@ -41,6 +41,7 @@ Result<std::vector<MountConfig>> Mounts::Bind(
     progress.At(StepOf(spec));
     Result<Bound> one = BindOne(spec);
     if (!one) {
+      // Undo only mounts of this call; earlier ones were there before it.
       for (auto done = bound.rbegin(); done != bound.rend(); ++done) {
         if (done->made) {
           IgnoreBecauseBestEffort(Detach(done->record));
@@ -56,7 +57,8 @@ Result<std::vector<MountConfig>> Mounts::Bind(
     one.record.state = MountRecordState::kAttached;
     configs.push_back(ConfigOf(one.record));
   }
-  // Until then they are intents: a restart takes them away.
+  // A restart removes mounts of this call until now, because their records are
+  // intents.
   MOUNTD_TRY(PutAttached(bound));
   return configs;
 }
@@ -90,8 +92,9 @@ Result<Mounts::Bound> Mounts::BindOne(const BindMountSpec& spec) {
   return Attach(std::move(wanted), spec);
 }
 
-// The executor compares what is there with what is asked for. The record of
-// what was found is its intent: whatever is there goes with it.
+// Takes over a mount that was found without a record. The executor compares it
+// with the request. The found mount's record serves as the intent, because
+// undoing that intent removes whatever mount is there.
 Result<Mounts::Bound> Mounts::TakeOver(MountRecord wanted,
                                        const BindMountSpec& spec) {
   const std::optional<AnchorKey> anchor = AnchorOf(wanted);
@@ -119,7 +122,8 @@ Result<Mounts::Bound> Mounts::TakeOver(MountRecord wanted,
   return Bound{std::move(now), false, 0};
 }
 
-// What was mounted in a container goes with it, and nobody tells.
+// Returns whether a mount in a container is gone. It goes with its container,
+// and nothing notifies mountd.
 Result<bool> Mounts::HasEnded(const MountRecord& record) {
   if (record.target_kind != exec::TargetKind::kContainer) {
     return false;
@@ -164,7 +168,7 @@ Result<void> Mounts::CheckLimits(const MountRecord& wanted) {
   return Ok();
 }
 
-// Called with the source's lock, once the intent is written.
+// Called with the source's lock, after the intent was written.
 Result<exec::MountState> Mounts::RunAttach(const BindMountSpec& spec,
                                            std::uint64_t replaces) {
   exec::AttachPlan plan = PlanOf(spec);
@@ -172,7 +176,7 @@ Result<exec::MountState> Mounts::RunAttach(const BindMountSpec& spec,
   return executor_.Attach(plan, spec.fd ? spec.fd->get() : -1);
 }
 
-// What the intent says already is not written again.
+// Writes only the columns that the intent lacks.
 Result<void> Mounts::PutAttached(const Bound& one) {
   MOUNTD_TRY(PutAnchorOf(one.record, one.anchor_id));
   return store_.UpdateMount(one.record);
@@ -180,7 +184,7 @@ Result<void> Mounts::PutAttached(const Bound& one) {
 
 Result<void> Mounts::PutAttached(const std::vector<Bound>& all) {
   if (all.size() == 1 && all.front().anchor_id == 0) {
-    // A transaction of one statement is that statement.
+    // A transaction around one statement would only add work.
     return all.front().made ? PutAttached(all.front()) : Ok();
   }
   return store_.Together([&]() -> Result<void> {
@@ -200,7 +204,7 @@ Result<Mounts::Bound> Mounts::Attach(MountRecord record,
   if (anchor) {
     guard.emplace(LockSource(*anchor));
   }
-  // An intent of its source's anchor, too.
+  // The intent of the mount is the intent of its source's anchor too.
   MOUNTD_TRY(store_.PutMount(record));
   of_users_.Added(record.uid);
   of_allocations_.Added(record.allocation);
@@ -209,10 +213,12 @@ Result<Mounts::Bound> Mounts::Attach(MountRecord record,
     Error error = attached.error();
     const Result<void> doubted = anchor ? store_.DoubtAnchor(*anchor) : Ok();
     if (error.code == Code::kAlreadyExists) {
-      // What is at the target then is not ours to take away.
+      // The mount at the target is not mountd's, so leave it and forget the
+      // intent.
       IgnoreBecauseBestEffort(Forget(record));
     } else if (doubted) {
-      // Until then the intent alone tells that there may be an anchor.
+      // Only now, because the intent was the only sign that there may be an
+      // anchor.
       IgnoreBecauseBestEffort(UndoAttach(record));
     }
     if (anchor) {
@@ -259,6 +265,7 @@ Result<Mounts::Replaced> Mounts::Repair(const BindMountSpec& spec) {
   MOUNTD_ASSIGN(const exec::MountState there,
                 executor_.InspectTarget(TargetOf(*found)));
   if (there.mount_id == 0 || found->state == MountRecordState::kLost) {
+    // Bind clears a lost record and then mounts again.
     MOUNTD_TRY(store_.SetMountState(*found, MountRecordState::kLost));
     MOUNTD_ASSIGN(MountConfig config, Bind(spec));
     return Replaced{std::move(config), found->mount_id, {}};
@@ -267,9 +274,9 @@ Result<Mounts::Replaced> Mounts::Repair(const BindMountSpec& spec) {
   return Replaced{ConfigOf(now), found->mount_id, {}};
 }
 
-// The record stays the old mount's until the new one is known: whichever of the
-// two is there after a restart, it is found and taken away as the target. It
-// does not name the new source, whose anchor is in doubt until then.
+// Keeps the old mount's record until the new mount is known. After a restart,
+// Unmount then removes whichever of the two is at the target. The record does
+// not name the new source, so the new source's anchor is recorded as doubtful.
 Result<MountRecord> Mounts::Swap(const MountRecord& old,
                                  const BindMountSpec& spec) {
   const std::optional<AnchorKey> anchor = AnchorOf(RecordOf(spec));
@@ -285,6 +292,7 @@ Result<MountRecord> Mounts::Swap(const MountRecord& old,
   if (!swapped) {
     const Result<exec::MountState> now = executor_.InspectTarget(TargetOf(old));
     if (now && now->mount_id == old.mount_id && now->is_stacked == 0) {
+      // The swap changed nothing, so the old mount is attached as before.
       MOUNTD_TRY(store_.UpdateMount(AsItIsNow(old)));
     }
     if (anchor) {
@@ -301,8 +309,9 @@ Result<MountRecord> Mounts::Swap(const MountRecord& old,
   return now;
 }
 
-// An executor takes the anchor with it that it makes for a source without one:
-// one that is cut off does not.
+// Opens the tree. The executor removes the anchor that it makes for a source
+// without one. An executor that is cut off does not, so the anchor is recorded
+// as doubtful first.
 Result<exec::Executor::HandedOut> Mounts::OpenTree(const BindMountSpec& spec) {
   exec::OpenTreePlan plan;
   plan.allocation = exec::ToWire(spec.allocation);
@@ -324,8 +333,8 @@ Result<exec::Executor::HandedOut> Mounts::OpenTree(const BindMountSpec& spec) {
   return tree;
 }
 
-// After an Attach or a swap whose outcome may be unknown: takes away what is
-// there, then the record. On failure the record stays and says so.
+// Undoes an Attach or a swap whose outcome may be unknown. Removes the mount at
+// the target, then the record. On a failure the record stays as an intent.
 Result<void> Mounts::UndoAttach(const MountRecord& record,
                                 exec::UnmountMode mode) {
   MOUNTD_ASSIGN(const exec::MountState state,
@@ -362,7 +371,8 @@ Result<void> Mounts::Detach(const MountRecord& record, exec::UnmountMode mode) {
   if (record.state == MountRecordState::kAttaching ||
       record.state == MountRecordState::kReplacing ||
       record.state == MountRecordState::kFound) {
-    // What a replacement may have anchored is not what its record is of.
+    // A replacement's new source is not in its record; Swap has recorded its
+    // anchor as doubtful.
     if (anchor && record.state == MountRecordState::kAttaching) {
       MOUNTD_TRY(store_.DoubtAnchor(*anchor));
     }
@@ -372,7 +382,7 @@ Result<void> Mounts::Detach(const MountRecord& record, exec::UnmountMode mode) {
     if (Result<void> detached =
             executor_.Detach({TargetOf(record), record.mount_id, mode});
         !detached) {
-      // Still mounted (Busy) is still attached: the record says what is.
+      // Busy means that it is still mounted, so the record says attached again.
       if (detached.error().code == Code::kBusy) {
         MOUNTD_TRY(store_.UpdateMount(AsItIsNow(record)));
       }
@@ -385,12 +395,14 @@ Result<void> Mounts::Detach(const MountRecord& record, exec::UnmountMode mode) {
   }
   if (record.state == MountRecordState::kReplacing ||
       record.state == MountRecordState::kFound) {
-    has_left_anchors_ = true;  // of what it was a mount, too, is not known
+    // The source is unknown, so any anchor may be without users now.
+    has_left_anchors_ = true;
   }
   return Ok();
 }
 
-// The groups of a mount that was on its way out may have changed.
+// Reads the groups again, because they may have changed while the mount was
+// being removed.
 MountRecord Mounts::AsItIsNow(MountRecord record) {
   const Result<exec::MountState> state =
       executor_.InspectTarget(TargetOf(record));
@@ -408,7 +420,8 @@ Result<void> Mounts::UnmountAll(const std::string& allocation,
                 store_.MountsOf(allocation));
   progress.At(Step::kUnmount);
   progress.Expect(records.size());
-  // One that cannot go does not keep the others: the first error is told.
+  // A mount that cannot be removed does not stop the others. Returns the first
+  // error.
   Result<void> outcome = Ok();
   for (auto record = records.rbegin(); record != records.rend(); ++record) {
     if (Result<void> detached = Detach(*record, mode); !detached && outcome) {
@@ -440,6 +453,7 @@ Result<std::string> Mounts::LookLost(const MountRecord& seen) {
   }
   MOUNTD_ASSIGN(const exec::MountState state,
                 executor_.InspectTarget(TargetOf(*record)));
+  // If the mount is there, it came back or was never gone.
   if (state.mount_id == record->mount_id) {
     return std::string();
   }
@@ -451,6 +465,7 @@ Result<std::string> Mounts::LookLost(const MountRecord& seen) {
 Result<std::string> Mounts::PrepareInbox(const InboxRecord& inbox) {
   MOUNTD_ASSIGN(const std::vector<std::string> tasks,
                 store_.InboxesOf(inbox.allocation));
+  // An inbox that exists does not count against the limit.
   const bool known =
       std::find(tasks.begin(), tasks.end(), inbox.task) != tasks.end();
   if (!known && tasks.size() >= config_.limits.inboxes_per_allocation) {
@@ -458,6 +473,7 @@ Result<std::string> Mounts::PrepareInbox(const InboxRecord& inbox) {
                      inbox.allocation + "/" + inbox.task,
                      "limits.inboxes_per_allocation is reached");
   }
+  // The record comes first, so that a start makes the inbox again.
   MOUNTD_TRY(store_.PutInbox(inbox));
   MOUNTD_TRY(executor_.PrepareInbox(
       {exec::ToWire(inbox.allocation), exec::ToWire(inbox.task)}));

@@ -19,88 +19,89 @@
 
 namespace mountd {
 
-// Allocations' bind mounts.
+// Owns the allocations' bind mounts.
 //
 //   (none) --intent--> attaching --Attach--> attached --intent--> detaching
 //     ^                    |                     |                    |
 //     +----- undone -------+        (another mount there: lost)       |
 //     +-------------------------------- Detach -----------------------+
 //
-// What a start finds without a record (a store that was lost) is `found`.
+// A start records a mount without a record (after a store was lost) as `found`.
 //
-// A replacement is `replacing` while the swap is under way, with the record of
-// the old mount, and then attached with that of the new one. One that was cut
-// off is finished by the same call, or taken away by Unmount, as it is.
+// A mount is `replacing` during a swap, with the old mount's record, and then
+// attached with the new mount's record. After a swap that was cut off, the same
+// call finishes it, or Unmount removes the mount that is there.
 //
-// Methods block; calls for one allocation come one at a time (its strand).
+// Methods block. Calls for one allocation come one at a time, on its strand.
 class Mounts {
  public:
   Mounts(const Config& config, exec::Executor& executor,
          store::BootStore& store)
       : config_(config), executor_(executor), store_(store) {}
 
-  // Compares the records with the kernel: takes away what was being made, marks
-  // what is not ours any more as lost. Leaves what was being undone as it is,
-  // to be owed, and the anchors to ReleaseLeftAnchors: a volume that hangs must
-  // not keep mountd from starting.
+  // Compares the records with the kernel. Undoes mounts that were being made,
+  // and marks mounts that are no longer mountd's as lost. Leaves unfinished
+  // removals as they are, to be pending, and anchors to ReleaseLeftAnchors,
+  // because a volume that hangs must not keep mountd from starting.
   Result<void> Recover();
-  // Records what is at an allocation's targets without a record, as found: it
+  // Records a mount at an allocation's target that has no record, as found. It
   // stays until the same Bind takes it over, or it is replaced, unmounted or
-  // released. `uid` is the allocation's owner. Before Recover.
+  // released. `uid` is the allocation's owner. Called before Recover.
   Result<void> RecordFound(const exec::FoundTarget& found, std::uint32_t uid);
-  // A store that was lost knew of anchors, too: whichever there are is found
-  // out when nothing uses them.
+  // Marks every declared source's anchor as doubtful, because a lost store knew
+  // the anchors too. Each anchor is looked for when nothing uses its source.
   Result<void> DoubtAllAnchors();
 
-  // All of them or none: what this call mounted is undone if one fails, also
-  // after a restart in the middle. Idempotent; the same name with another spec
-  // is AlreadyExists.
+  // Mounts all specs or none. If one fails, undoes this call's mounts, even
+  // after a restart in the middle. Idempotent. AlreadyExists for the same name
+  // with another spec.
   Result<std::vector<MountConfig>> Bind(const std::vector<BindMountSpec>& specs,
                                         const Progress& progress = Progress());
   Result<MountConfig> Bind(const BindMountSpec& spec);
-  // Puts another mount in the place of one, without a moment in between at
-  // which there is none. NotFound if it is not mounted.
+  // Replaces one mount by another without a moment in which there is none.
+  // NotFound if it is not mounted.
   struct Replaced {
     MountConfig config;
-    std::uint64_t old_mount_id = 0;  // 0: it was as asked already
-    // Who of the allocation's cgroup still has the old one; nothing without a
-    // cgroup. The service fills it in.
+    std::uint64_t old_mount_id = 0;  // 0: it was as requested already
+    // The processes in the allocation's cgroup that still have the old mount;
+    // nothing without a cgroup. The service fills it in.
     std::optional<HolderReport> old_holders;
   };
   Result<Replaced> Replace(const BindMountSpec& spec);
-  // Mounts what the record's source leads to now in the place of what is there,
-  // or anew if the mount was lost. `spec` is the record's own (SpecOf), with
-  // what its source needs.
+  // Replaces the mount by a mount of its source as it is now, or mounts again
+  // if the mount was lost. `spec` is the record's own (SpecOf), completed for
+  // its source.
   Result<Replaced> Repair(const BindMountSpec& spec);
   Result<void> Unmount(const std::string& allocation, const std::string& task,
                        const std::string& name,
                        exec::UnmountMode mode = exec::UnmountMode::kPlain);
-  // A detached mount of the spec's source: it goes with its last fd. The
-  // service records it.
+  // Returns a detached mount of the spec's source, which ends with its last fd.
+  // The service records it.
   Result<exec::Executor::HandedOut> OpenTree(const BindMountSpec& spec);
-  // All of an allocation's, the last one first.
+  // Unmounts all mounts of an allocation, the last one first.
   Result<void> UnmountAll(const std::string& allocation,
                           const Progress& progress = Progress(),
                           exec::UnmountMode mode = exec::UnmountMode::kPlain);
   Result<std::vector<MountConfig>> Of(const std::string& allocation);
 
-  // Looks whether the mount is still there that `seen` was the record of; if it
-  // is not, and the record is still that, marks it lost and answers why. "": it
-  // is there, or no business of anybody's any more. On the allocation's strand.
+  // Checks whether the mount of `seen` is still there. If not, and the record
+  // is unchanged, marks it lost and returns the reason. "" if it is there or
+  // the record changed. Runs on the allocation's strand.
   Result<std::string> LookLost(const MountRecord& seen);
 
-  // Anchors whose last user has gone, but that could not go with it: something
-  // else of the host was in them, or their file system gave no answer.
+  // Returns whether there are anchors without users that could not be released.
+  // Another mount of the host was in them, or their file system did not answer.
   bool HasLeftAnchors() const { return has_left_anchors_; }
-  // Tries again. Not on an allocation's strand: a volume that hangs takes until
-  // the plan's deadline.
+  // Tries again to release them. Never on an allocation's strand, because a
+  // volume that hangs takes until the plan's deadline.
   void ReleaseLeftAnchors();
-  // A task's inbox (propagation/inbox.h); its path on the host.
+  // Prepares a task's inbox (propagation/inbox.h) and returns its path on the
+  // host.
   Result<std::string> PrepareInbox(const InboxRecord& inbox);
   Result<exec::Executor::HandedOut> OpenInbox(const InboxRecord& inbox);
-  // Puts the inboxes of an allocation back.
+  // Makes the inboxes of an allocation again.
   Result<void> RecoverInboxes(const std::string& allocation);
-  // Busy while a mount is in it; none is success.
+  // Busy while a mount is in the inbox; success if there is no inbox.
   Result<void> RemoveInbox(const InboxRecord& inbox);
 
  private:
@@ -108,12 +109,13 @@ class Mounts {
   Result<bool> HasEnded(const MountRecord& record);
   struct Bound {
     MountRecord record;
-    bool made = false;            // by this call
-    std::uint64_t anchor_id = 0;  // of its source, if that is a host volume
+    bool made = false;  // by this call
+    // The anchor of its source, if that is a host volume or file system.
+    std::uint64_t anchor_id = 0;
   };
   Result<Bound> TakeOver(MountRecord wanted, const BindMountSpec& spec);
   Result<void> CountFound();
-  // Attaches; the record stays as an intent.
+  // Attaches one mount and leaves its record as an intent.
   Result<Bound> BindOne(const BindMountSpec& spec);
   Result<Bound> Attach(MountRecord record, const BindMountSpec& spec);
   KeyedLocks::Guard LockSource(const AnchorKey& key);
@@ -140,7 +142,7 @@ class Mounts {
   Counted<std::uint32_t> of_users_;
   Counted<std::string> of_allocations_;
   std::atomic<bool> has_left_anchors_ = false;
-  // Some mount is of no known source: any anchor may be in use.
+  // True while some mount's source is unknown. Any anchor may then be in use.
   std::atomic<bool> has_found_ = false;
   bool recovering_ = false;
   bool recovery_hangs_ = false;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 //
-// The anchors of what Mounts mounts.
+// The anchors of the sources of Mounts.
 #include <string>
 
 #include "mountd/exec/wire.h"
@@ -13,16 +13,16 @@ KeyedLocks::Guard Mounts::LockSource(const AnchorKey& key) {
                        key.source);
 }
 
-// The anchor that the record's source has now. One that it had, and shows no
-// more, is still there or not: that is found out with its last user.
+// Records the source's current anchor. Does nothing if the kernel reports none,
+// because an earlier anchor may still be there. Its last user finds that out.
 Result<void> Mounts::PutAnchorOf(const MountRecord& record,
                                  std::uint64_t anchor_id) {
   const std::optional<AnchorKey> anchor = AnchorOf(record);
   return anchor && anchor_id != 0 ? store_.PutAnchor(*anchor, anchor_id) : Ok();
 }
 
-// Called with the source's lock. One that cannot go stays, recorded, and is
-// looked at again.
+// Releases the anchor if nothing uses it. The caller holds the source's lock.
+// An anchor that cannot be released stays recorded, for a later try.
 void Mounts::ReleaseAnchorIfUnused(const AnchorKey& key) {
   if (!ReleaseAnchorUnlessUsed(key)) {
     has_left_anchors_ = true;
@@ -39,6 +39,8 @@ Result<void> Mounts::ReleaseAnchorUnlessUsed(const AnchorKey& key) {
   if (is_used) {
     return Ok();
   }
+  // A later try releases it. A start must not wait for it, and a mount of
+  // unknown source may use it.
   if (recovering_ || has_found_) {
     return MakeError(Code::kBusy, "release", "anchor", "is left for later");
   }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 //
-// What Mounts finds at a start.
+// The part of Mounts that runs at a start.
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
@@ -21,6 +21,7 @@ Result<void> Mounts::Recover() {
     outcome = RecoverOne(*record);
   }
   recovering_ = false;
+  // Anchors wait for ReleaseLeftAnchors, which may take a plan's deadline.
   has_left_anchors_ = true;
   return outcome;
 }
@@ -72,10 +73,11 @@ Result<void> Mounts::CountFound() {
   return Ok();
 }
 
-// Nobody was told of a mount whose making was cut off. What cannot go now
-// (Busy, no answer) stays recorded, to be owed: it must not keep mountd from
-// starting, so once one has waited for a server in vain, no other does. An
-// undoing may have waited before: it is only owed.
+// Recovers one record. Undoes a mount whose making was cut off, because no
+// caller knows of it. A mount that cannot be undone now (Busy, no answer) stays
+// recorded and becomes pending, because it must not keep mountd from starting.
+// After one plan has reached its deadline, no other mount is undone here. An
+// unfinished removal may hang too, so it only becomes pending.
 Result<void> Mounts::RecoverOne(const MountRecord& record) {
   if (record.state == MountRecordState::kDetaching) {
     return Ok();
@@ -89,7 +91,7 @@ Result<void> Mounts::RecoverOne(const MountRecord& record) {
     return Ok();
   }
   if (record.state == MountRecordState::kReplacing) {
-    return Ok();  // for the same call again, or Unmount
+    return Ok();  // waits for the same call or Unmount
   }
   const Result<exec::MountState> state =
       executor_.InspectTarget(TargetOf(record));

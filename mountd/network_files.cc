@@ -18,7 +18,7 @@ bool IsLetterOrDigit(char c) {
          (c >= '0' && c <= '9');
 }
 
-// RFC 1123, 2.1; also the underscore, which DNS names of services have.
+// RFC 1123, 2.1. Also allows the underscore, which DNS names of services have.
 bool IsLabel(std::string_view label) {
   return !label.empty() && label.size() <= kMaxLabel && label.front() != '-' &&
          label.back() != '-' &&
@@ -43,7 +43,7 @@ bool IsHostname(std::string_view name) {
   }
 }
 
-// A search domain may be absolute, or the root alone.
+// A search domain may be absolute, or only the root.
 bool IsDomain(std::string_view name) {
   if (name == ".") {
     return true;
@@ -58,7 +58,7 @@ bool IsAddress(std::string_view text) {
   return netns::ParseIpv4(text) || netns::ParseIpv6(text);
 }
 
-// "ndots:2", "edns0".
+// Options such as "ndots:2" or "edns0".
 bool IsOption(std::string_view option) {
   return !option.empty() && option.size() <= kMaxOption &&
          std::all_of(option.begin(), option.end(), [](char c) {

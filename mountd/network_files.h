@@ -7,12 +7,13 @@
 #include "mountd/base/result.h"
 #include "mountd/store/records.h"
 
-// The files by which a task learns its name and whom to ask for others':
-// hosts(5), resolv.conf(5), hostname(5). Pure text; an executor writes it.
+// The files by which a task learns its name and its name servers: hosts(5),
+// resolv.conf(5), hostname(5). Pure text; an executor writes the files.
 namespace mountd {
 
-// InvalidArgument for what is no host name, address or option: nothing of it
-// can end a line or a word. ResourceExhausted for what no resolver would read.
+// Checks the names, addresses and options, so that none can end a line or a
+// word. InvalidArgument if one is malformed; ResourceExhausted for more than a
+// resolver would read.
 Result<void> CheckNetworkFiles(const NetworkFiles& files);
 
 struct NetworkFile {
@@ -21,8 +22,8 @@ struct NetworkFile {
   std::string task_path;  // "/etc/hosts"
   std::string text;
 };
-// Those that are asked for; none for an empty one. An address that is none is
-// left out.
+// Returns the files that the settings ask for; none for empty settings. Leaves
+// out absent addresses.
 std::vector<NetworkFile> TextsOf(const NetworkFiles& files,
                                  const netns::Ipv4& ipv4,
                                  const netns::Ipv6& ipv6);

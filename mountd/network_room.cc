@@ -12,7 +12,7 @@
 namespace mountd {
 namespace {
 
-// tmpfs(5) gives whole pages.
+// A tmpfs(5) gives a file whole pages.
 std::uint64_t InPages(std::uint64_t bytes) {
   static const auto page = static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE));
   return (bytes + page - 1) / page * page;
@@ -39,6 +39,7 @@ NetworkRoom::Use NetworkRoom::Sum(const Allocation& allocation) {
   Use sum;
   for (const auto& [interface, use] : allocation.networks) {
     sum.file_bytes += use.file_bytes;
+    // The networks of an allocation share one namespace.
     sum.namespaces = std::max(sum.namespaces, use.namespaces);
   }
   return sum;
@@ -80,6 +81,8 @@ Result<void> NetworkRoom::Take(std::uint32_t uid, const NetworkRecord& record) {
   changed.networks[record.interface] = UseOf(record);
   const Use before = users_[changed.uid];
   const Use after = After(record.allocation, changed);
+  // A user beyond a limit that was lowered may still change networks without
+  // taking more.
   if (after.file_bytes > before.file_bytes &&
       after.file_bytes > limits_.network_file_bytes_per_uid) {
     return Exhausted(record, "limits.network_file_bytes_per_uid");

@@ -12,24 +12,24 @@
 
 namespace mountd {
 
-// How much of what all users share each user's networks take: bytes of the base
-// for hosts, hostname and resolv.conf, and network namespaces of the kernel's.
-// Any user with a rule makes both, so that only these bounds keep one user from
-// taking what the others need.
+// Owns the account of each user's share of two common resources: bytes of the
+// base for hosts, hostname and resolv.conf, and the kernel's network
+// namespaces. Any user with a rule can make both, so only these bounds keep one
+// user from taking what others need.
 //
 // Thread-safe.
 class NetworkRoom {
  public:
   explicit NetworkRoom(const LimitsConfig& limits) : limits_(limits) {}
 
-  // Charges the record to `uid`, in place of what was charged for it before.
-  // ResourceExhausted, with the limit's name, if the user would have more than
-  // limits.network_file_bytes_per_uid or limits.namespaces_per_uid; then the
-  // earlier charge stays.
+  // Charges the record to `uid` and replaces the earlier charge for it.
+  // ResourceExhausted, with the limit's name, if the user would exceed
+  // limits.network_file_bytes_per_uid or limits.namespaces_per_uid; the earlier
+  // charge then stays.
   Result<void> Take(std::uint32_t uid, const NetworkRecord& record);
-  // The same for what is there already, whatever the limits are by now.
+  // Charges a network that exists already, whatever the limits are now.
   void TakeRecorded(std::uint32_t uid, const NetworkRecord& record);
-  // None is success.
+  // Removes the charge. Success if there is none.
   void Free(const NetworkRecord& record);
 
  private:
@@ -37,7 +37,7 @@ class NetworkRoom {
     std::uint64_t file_bytes = 0;
     std::uint32_t namespaces = 0;
   };
-  // The networks of one allocation share its namespace.
+  // One allocation. Its networks share a namespace.
   struct Allocation {
     std::uint32_t uid = 0;
     std::map<std::string, Use> networks;  // by interface
@@ -45,8 +45,8 @@ class NetworkRoom {
 
   static Use UseOf(const NetworkRecord& record);
   static Use Sum(const Allocation& allocation);
-  // What the user would have with `changed` in the place of what is known of
-  // that allocation. With mutex_ held.
+  // Returns the user's use if `changed` replaced the known state of that
+  // allocation. The caller holds mutex_.
   Use After(const std::string& id, const Allocation& changed);
   void Put(const std::string& id, Allocation changed);
 

@@ -15,7 +15,7 @@
 namespace mountd {
 namespace {
 
-// CNI's has its network's name behind it.
+// kCni is followed by the network's name in texts.
 constexpr std::array<std::pair<NetworkMode, const char*>, 5> kModes = {{
     {NetworkMode::kCni, "cni"},
     {NetworkMode::kNone, "none"},
@@ -99,7 +99,8 @@ Result<void> NormaliseInterface(NetworkSpec* spec) {
                    "interface", "must be a name of 1 to 15 bytes, not \"lo\""));
 }
 
-// What is asked of mountd's own networks, and what of CNI's plugins.
+// Checks that settings for mountd's own networks, and for CNI's plugins, go
+// with the mode.
 Result<void> CheckFitsMode(const NetworkSpec& spec) {
   const std::string mode = std::string("mode ") + NameOf(spec.mode);
   const bool asks_mountd = !netns::IsNone(spec.ipv4) ||
@@ -118,7 +119,8 @@ Result<void> CheckFitsMode(const NetworkSpec& spec) {
   return Ok();
 }
 
-// Those of its plugins, if they are to be a task's.
+// Returns the record's files, with the plugins' DNS settings where these are
+// for the task.
 NetworkFiles AllFilesOf(const NetworkRecord& record) {
   NetworkFiles files = record.files;
   if (record.cni_result.makes_resolv_conf) {
@@ -215,7 +217,8 @@ NetworkStatus StatusOf(const NetworkRecord& record) {
 
 namespace {
 
-// What the runner would refuse, before anything is made.
+// Checks for everything that the runner would refuse, before mountd makes
+// anything.
 Result<void> CheckCniSettings(const NetworkSpec& spec) {
   constexpr std::size_t kMaxArguments = 64;
   constexpr std::size_t kMaxIps = 16;
@@ -313,7 +316,7 @@ Result<void> CheckGoesWith(const std::string& allocation,
     }
     if (spec.mode == NetworkMode::kBridge && other.network == spec.network &&
         other.interface != spec.interface) {
-      // Each would have a route to what the other's address is among.
+      // Each interface would have a route to the range of the other's address.
       return refuse("it is in that network already, by another interface");
     }
     if (!spec.files.empty() && HasFiles(other) &&
@@ -321,7 +324,7 @@ Result<void> CheckGoesWith(const std::string& allocation,
       return refuse("its names and resolvers came with another network");
     }
   }
-  // The namespace alone comes first, or is there.
+  // A record that is only the namespace must be the first.
   const bool is_there = std::any_of(others.begin(), others.end(),
                                     [&](const NetworkRecord& other) {
                                       return other.interface == spec.interface;

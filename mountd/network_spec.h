@@ -13,38 +13,38 @@
 
 namespace mountd {
 
-// What a caller asks of SetupNetwork. Empty is the default.
+// The request of SetupNetwork. An empty field means the default.
 struct NetworkSpec {
   NetworkMode mode = NetworkMode::kBridge;
   std::string network = "default";
   std::string interface {};
-  std::vector<PortMapping> ports{};  // container_port 0: as the host port
-  netns::Ipv4 ipv4{};                // these, or any
+  std::vector<PortMapping> ports{};  // container_port 0: the host port
+  netns::Ipv4 ipv4{};                // these addresses, or any
   netns::Ipv6 ipv6{};
   bool isolated = false;
-  std::optional<bool> default_route{};  // else the first network has it
+  std::optional<bool> default_route{};  // else only the first network has it
   NetworkFiles files{};
-  CniSettings cni{};  // kCni alone
+  CniSettings cni{};  // kCni only
 };
 
-// What a caller passed: a network namespace, and who keeps its ports until they
-// are mapped.
+// A network namespace that the caller passed, and the process that keeps its
+// ports until mountd has mapped them.
 struct GivenNetns {
   int fd = -1;
   std::uint64_t inode = 0;
   std::uint32_t owner_uid =
-      0;                      // the caller: whose user namespace it must be of
-  bool may_be_hosts = false;  // or of the host's
-  int keeper = -1;            // a pidfd of a process of the caller's
+      0;  // the caller; the namespace must be of its user namespace
+  bool may_be_hosts = false;  // or of the host's user namespace
+  int keeper = -1;            // pidfd of a process of the caller
   bool valid() const { return fd >= 0; }
 };
 
-// What SetupNetwork answers; the same after any restart, as it is all derived
-// from the record.
+// The answer of SetupNetwork. It comes from the record alone, so it is the same
+// after any restart.
 struct NetworkStatus {
   NetworkMode mode = NetworkMode::kBridge;
   std::string network;
-  std::string netns_path;  // "" with the host's
+  std::string netns_path;  // "" for the host's namespace
   std::uint64_t netns_inode = 0;
   std::string interface;
   std::string host_interface;
@@ -52,7 +52,7 @@ struct NetworkStatus {
   netns::Ipv6 ipv6{};
   netns::Ipv4 gateway4{};
   netns::Ipv6 gateway6{};
-  std::string mac;  // kCni alone; "" where its plugins did not say
+  std::string mac;  // kCni only; "" if its plugins did not say
   std::vector<PortMapping> ports;
   bool isolated = false;
   bool default_route = false;
@@ -60,38 +60,41 @@ struct NetworkStatus {
     std::string host_path;
     std::string task_path;
   };
-  std::vector<File> files;  // to be mounted into tasks, read-only
+  std::vector<File> files;  // for tasks to mount read-only
   DnsSettings dns;
 };
 
 NetworkStatus StatusOf(const NetworkRecord& record);
 
-// Whether its networks are links in a namespace; otherwise they are the
-// namespace alone, or none.
+// Returns whether networks of this mode are links in a namespace. Other modes
+// are only a namespace, or nothing.
 bool HasInterface(NetworkMode mode);
-// Whether its allocation has a namespace of its own.
+// Returns whether an allocation in this mode has a namespace of its own.
 bool HasNamespace(NetworkMode mode);
 
-// "none", "host", "bridge", "driver", "cni/<network>".
+// Returns "none", "host", "bridge", "driver" or "cni/<network>".
 std::string ModeText(NetworkMode mode, const std::string& network);
 struct ParsedMode {
   NetworkMode mode = NetworkMode::kBridge;
-  std::string network{};  // kCni alone
+  std::string network{};  // kCni only
 };
 std::optional<ParsedMode> ParseNetworkMode(std::string_view text);
 
-// The files that the network's making makes, and its end removes.
+// The files that mountd makes with the network and removes with it.
 bool HasFiles(const NetworkRecord& record);
 std::vector<NetworkFile> FilesOf(const NetworkRecord& record);
 
-// The same with what was left out put in; InvalidArgument for what cannot be.
+// Returns the spec with defaults filled in. InvalidArgument if it is
+// impossible.
 Result<NetworkSpec> Normalised(NetworkSpec spec);
 
-// Whether the record, with the default route or without, is what the spec asks.
+// Returns whether the record is what the spec asks for. An unset default route
+// in the spec matches either.
 bool IsSame(const NetworkRecord& record, const NetworkSpec& spec);
 
-// FailedPrecondition with the reason if a spec does not go with the networks
-// that its allocation has: a namespace of its own beside the host's, or two.
+// FailedPrecondition, with the reason, if the spec does not go with the
+// allocation's other networks, such as a namespace beside the host's, or two
+// namespaces.
 Result<void> CheckGoesWith(const std::string& allocation,
                            const NetworkSpec& spec, const GivenNetns& given,
                            const std::vector<NetworkRecord>& others);

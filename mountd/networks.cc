@@ -39,7 +39,7 @@ exec::NetworkPlan PlanOf(const NetworkRecord& record,
   plan.origin = origin;
   plan.netns_inode = record.netns_inode;
   if (record.mode != NetworkMode::kBridge) {
-    return plan;  // on the namespace alone
+    return plan;  // the plan concerns only the namespace
   }
   plan.network = exec::ToWire(record.network);
   record.interface.copy(plan.interface.data(), plan.interface.size() - 1);
@@ -50,7 +50,8 @@ exec::NetworkPlan PlanOf(const NetworkRecord& record,
   return plan;
 }
 
-// The ports alone, of a network that mountd maps none for.
+// Returns a plan with only the ports, for a network whose ports mountd does not
+// map.
 exec::NetworkPlan PortsPlanOf(const NetworkRecord& record) {
   exec::NetworkPlan plan;
   plan.allocation = exec::ToWire(record.allocation);
@@ -67,7 +68,8 @@ int KeeperOf(const exec::NetworkPlan& plan, const GivenNetns& given) {
   return plan.has_keeper != 0 ? given.keeper : -1;
 }
 
-// Who the namespace goes with: with the last network in it.
+// Returns the origin that the plan names. Only the last network of a namespace
+// ends it.
 exec::NamespaceOrigin OriginOf(const NetworkRecord& record, bool alone) {
   if (!alone) {
     return exec::NamespaceOrigin::kExisting;
@@ -76,7 +78,7 @@ exec::NamespaceOrigin OriginOf(const NetworkRecord& record, bool alone) {
                             : exec::NamespaceOrigin::kNew;
 }
 
-// What the namespace of the allocation's other networks says of the next one.
+// Takes over the namespace of the allocation's other networks.
 void Inherit(const std::vector<NetworkRecord>& others, NetworkRecord* record) {
   for (const NetworkRecord& other : others) {
     record->netns_inode = other.netns_inode;
@@ -91,7 +93,8 @@ bool AnyHasDefaultRoute(const std::vector<NetworkRecord>& records) {
                      });
 }
 
-// Each by itself, however they were put together.
+// Lists each port separately, so that equal sets compare equal however they are
+// grouped.
 std::set<std::string> EachPort(const std::vector<PortMapping>& ports) {
   std::set<std::string> all;
   for (const PortMapping& port : ports) {
@@ -107,7 +110,7 @@ std::set<std::string> EachPort(const std::vector<PortMapping>& ports) {
   return all;
 }
 
-// Whether the allocation's files are of another of its networks.
+// Returns whether another network of the allocation has made its files.
 bool OthersHaveFiles(const std::vector<NetworkRecord>& all,
                      const std::string& interface) {
   return std::any_of(all.begin(), all.end(), [&](const NetworkRecord& record) {
@@ -165,8 +168,9 @@ Result<void> Networks::Recover() {
   TakeRecorded(quarantine, records);
   for (const NetworkRecord& record : records) {
     room_.TakeRecorded(events_.owner_of(record.allocation), record);
-    // Nobody was told of a network whose making was cut off: roll it back. One
-    // of CNI's is owed: its plugins may take long.
+    // Roll back a network whose making was cut off, because no caller knows of
+    // it. A CNI network becomes pending instead, because its plugins may take
+    // long.
     if (record.state != NetworkRecordState::kCreated &&
         record.state != NetworkRecordState::kFound &&
         record.mode != NetworkMode::kCni) {
@@ -202,7 +206,7 @@ Result<NetworkStatus> Networks::Setup(const std::string& allocation,
     found = *own;
   }
   if (found && found->state != NetworkRecordState::kCreated) {
-    // An earlier attempt that could not be undone: undo it now, then anew.
+    // An earlier attempt could not be undone. Undo it now, then begin again.
     MOUNTD_TRY(Delete(*found, others.size() == 1, progress));
     others.erase(own);
     found.reset();
@@ -220,12 +224,14 @@ Result<NetworkStatus> Networks::Setup(const std::string& allocation,
   Result<void> reserved = Reserve(spec, &record);
   if (!reserved && reserved.error().code == Code::kAlreadyExists &&
       !(netns::IsNone(spec.ipv4) && netns::IsNone(spec.ipv6))) {
-    // The address may have been the same container's a moment ago: its link is
-    // gone by now, and nobody has looked yet.
+    // The same container may have had the address a moment ago. Its link is
+    // gone by now, but nobody has looked yet.
     ReapQuarantine();
     reserved = Reserve(spec, &record);
   }
   MOUNTD_TRY(reserved);
+  // Checked after the reservation, so that no other call can take the ports in
+  // between.
   if (Result<void> free = CheckPorts(record, given); !free) {
     FreePorts(record);
     return std::move(free).error();
@@ -233,8 +239,9 @@ Result<NetworkStatus> Networks::Setup(const std::string& allocation,
   return Create(std::move(record), {given, uid, others.empty(), progress});
 }
 
-// A bridge's are looked at with the plan that maps them. FreePorts undoes all
-// that was reserved for another.
+// Checks ports of networks for which mountd maps none. A bridge's plan checks
+// its own ports when it maps them. On a failure the caller's FreePorts undoes
+// every reservation, because these networks have no others.
 Result<void> Networks::CheckPorts(const NetworkRecord& record,
                                   const GivenNetns& given) {
   if (record.mode == NetworkMode::kBridge || record.ports.empty()) {
@@ -245,8 +252,8 @@ Result<void> Networks::CheckPorts(const NetworkRecord& record,
   return executor_.CheckHostPorts(plan, KeeperOf(plan, given));
 }
 
-// The executor answers Ok to a plan all of which is there, and makes nothing
-// where anything else is.
+// Takes over a found network. The executor answers Ok to a plan whose parts all
+// exist, and makes nothing if anything else is there.
 Result<NetworkStatus> Networks::TakeOver(
     const std::string& allocation, const NetworkSpec& spec,
     const GivenNetns& given, std::uint32_t uid,
@@ -276,6 +283,7 @@ Result<NetworkStatus> Networks::TakeOver(
   MOUNTD_TRY(PassRoom(uid, *found, record));
   if (Result<void> taken = TakeOver(given, uid, *found, &record); !taken) {
     room_.Free(record);
+    // The charge goes back to the found record.
     room_.TakeRecorded(uid, *found);
     return std::move(taken).error();
   }
@@ -295,6 +303,7 @@ Result<void> Networks::TakeOver(const GivenNetns& given, std::uint32_t uid,
         return store_.AddNetwork(*record);
       });
       !recorded) {
+    // The found record still stands, so its ports go back.
     IgnoreBecauseBestEffort(PassPorts(*record, found));
     return std::move(recorded).error();
   }
@@ -326,9 +335,9 @@ Result<NetworkStatus> Networks::Create(NetworkRecord record,
     return std::move(added).error();
   }
   if (Result<void> made = Make(making, &record); !made) {
-    // The plan undid itself, unless its executor died with it: either way the
-    // delete finds what is left. What it cannot undo stays recorded, and the
-    // next Setup or the release tries again.
+    // The plan undid itself, unless its executor died. The delete finds the
+    // rest in either case. A failed delete leaves the record, and the next
+    // Setup or the release tries again.
     IgnoreBecauseBestEffort(Delete(record, making.first, making.progress));
     return std::move(made).error();
   }
@@ -339,6 +348,7 @@ Result<NetworkStatus> Networks::Create(NetworkRecord record,
 
 Result<void> Networks::Make(const Making& making, NetworkRecord* record) {
   const GivenNetns& given = making.given;
+  // For a CNI network mountd makes only the namespace.
   const bool needs_namespace = making.first && HasNamespace(record->mode);
   making.progress.At(Step::kNetwork);
   if (needs_namespace || record->mode == NetworkMode::kBridge) {
@@ -368,9 +378,10 @@ Result<void> Networks::AttachCni(std::uint32_t uid, NetworkRecord* record) {
   result.makes_resolv_conf = !result.dns.empty() && record->files.dns.empty() &&
                              !OthersHaveFiles(all, record->interface);
   record->flags |= attachment.default_route ? exec::kDefaultRoute : 0U;
-  // Before there are files that nothing else tells of.
+  // Record the result before writing files, because the result is the only sign
+  // that there are files.
   MOUNTD_TRY(store_.SetNetworkState(*record));
-  // Its plugins may have said what is in its resolv.conf.
+  // Charge again, because the plugins may have filled resolv.conf.
   return room_.Take(uid, *record);
 }
 
@@ -396,9 +407,11 @@ Result<void> Networks::Delete(NetworkRecord record, bool alone,
                      "other networks are in it");
   }
   record.state = NetworkRecordState::kDeleting;
+  // The intent comes first, so that a restart finishes the removal.
   MOUNTD_TRY(store_.SetNetworkState(record));
   if (record.mode == NetworkMode::kCni) {
     progress.At(Step::kCniDel);
+    // Plugins detach while the namespace still exists.
     MOUNTD_TRY(cni_.Detach(record));
   }
   progress.At(Step::kNetwork);
@@ -412,6 +425,8 @@ Result<void> Networks::Delete(NetworkRecord record, bool alone,
     files.allocation = exec::ToWire(record.allocation);
     MOUNTD_TRY(executor_.RemoveNetworkFiles(files));
   }
+  // A link keeps its addresses until the kernel has ended it, so they wait in
+  // quarantine.
   if (record.mode == NetworkMode::kBridge) {
     MOUNTD_TRY(store_.QuarantineNetwork(record));
     events_.check_again();
@@ -441,6 +456,7 @@ Result<std::vector<std::string>> Networks::TeardownOrder(
     const std::string& allocation) {
   MOUNTD_ASSIGN(std::vector<NetworkRecord> records,
                 store_.NetworksOf(allocation));
+  // The record that is only the namespace comes last, because others are in it.
   std::stable_partition(
       records.begin(), records.end(),
       [](const NetworkRecord& record) { return HasInterface(record.mode); });
@@ -491,7 +507,8 @@ void Networks::ReapQuarantine() {
     former.interface = netns::kAllocationLink;
     former.ipv4 = record.ipv4;
     former.ipv6 = record.ipv6;
-    // Whatever namespace has the allocation's name by now is not this one.
+    // kExisting, because the namespace that has the allocation's name now is
+    // another one.
     const exec::NetworkPlan plan =
         PlanOf(former, exec::NamespaceOrigin::kExisting);
     const Result<exec::NetworkState> state = executor_.InspectNetwork(plan);
@@ -499,7 +516,7 @@ void Networks::ReapQuarantine() {
         !store_.EndQuarantine(record.ipv4)) {
       some_left = true;
       if (IsOverdue(record.ipv4)) {
-        // A process may hold the namespace: then the link itself is deleted.
+        // A process may keep the namespace alive, so delete the link itself.
         IgnoreBecauseBestEffort(executor_.DeleteNetwork(plan));
       }
       continue;

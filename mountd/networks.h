@@ -23,18 +23,19 @@
 
 namespace mountd {
 
-// Allocations' networks: addresses, host ports, and the plans that make them.
-// (Of a network of CNI's, its plugins have the addresses.)
+// Owns the allocations' networks: addresses, host ports, and the plans that
+// make networks. The addresses of a CNI network are its plugins'.
 //
 //   (none) --AddNetwork--> creating --CreateNetwork--> created
 //     ^                        |                          |
 //     |                        v                          v
 //     +--quarantine over-- quarantined <--DeleteNetwork-- deleting
 //
-// All networks of an allocation, one for each interface, are in one namespace:
-// the first one makes or brings it, and it goes with the last. An intent is
-// written before each plan. Methods block; calls for one allocation come one at
-// a time (its strand), of different allocations side by side.
+// All networks of an allocation are in one namespace, one network for each
+// interface. The first network makes or brings the namespace, and the last one
+// ends it. Writes an intent before each plan. Methods block. Calls for one
+// allocation come one at a time, on its strand; calls for different allocations
+// run side by side.
 class Networks {
  public:
   struct Usage {
@@ -43,21 +44,21 @@ class Networks {
   };
 
   struct Events {
-    // Asks for ReapQuarantine to be called a little later.
+    // Requests a call of ReapQuarantine a little later.
     std::function<void()> check_again;
-    // Few addresses are left in a network; told once, until more are free
-    // again.
+    // Reports that few addresses are left in a network, once until more are
+    // free again.
     std::function<void(const std::string& network, const Usage& usage)> scarce =
         [](const std::string&, const Usage&) {};
-    // A network is torn down, and its record gone.
+    // A network was removed, with its record.
     std::function<void(const NetworkRecord& record)> gone =
         [](const NetworkRecord&) {};
-    // How long a link may take to go with its namespace before it is deleted:
-    // the kernel ends namespaces one batch after another, some 40 ms each, and
-    // to delete a link that is among them only waits for them.
+    // The time for a link to end with its namespace before mountd deletes it.
+    // The kernel ends namespaces in batches of some 40 ms each, and deleting a
+    // link among them only waits for its batch.
     std::chrono::milliseconds link_grace{1000};
-    // The owner of an allocation, 0 if it has none: who is charged for what was
-    // there at the start.
+    // Returns the owner of an allocation, 0 if it has none. mountd charges the
+    // owner for networks that exist at the start.
     std::function<std::uint32_t(const std::string& allocation)> owner_of =
         [](const std::string&) { return 0U; };
   };
@@ -65,50 +66,51 @@ class Networks {
   Networks(const Config& config, exec::Executor& executor,
            store::BootStore& store, Events events);
 
-  // Takes the records' addresses and ports; rolls back what was under way.
-  // Called once, before anything else. Networks that are there without a record
-  // (a store that was lost) keep their addresses and ports, until a Setup that
-  // asks for just them takes them over, or their allocation is released.
+  // Takes the addresses and ports of the records, and rolls back networks that
+  // were being made or removed. A network without a record (after a store was
+  // lost) keeps its addresses and ports until a Setup for exactly them takes it
+  // over, or its allocation is released. Called once, before anything else.
   Result<void> Recover();
 
-  // `uid` may reach the files that are made with it, and is charged for them
-  // and the namespace. Idempotent: the same allocation and interface, the same
-  // namespace and addresses. FailedPrecondition for another spec than the one
-  // it has, and for a namespace where it has one. ResourceExhausted as
-  // NetworkRoom.
+  // Sets up a network. `uid` may reach the files that are made with it, and is
+  // charged for them and the namespace. Idempotent: the same allocation and
+  // interface get the same namespace and addresses. FailedPrecondition if the
+  // network exists with another spec, and for a passed namespace if the
+  // allocation has another. ResourceExhausted as NetworkRoom.
   Result<NetworkStatus> Setup(const std::string& allocation,
                               const NetworkSpec& spec,
                               const GivenNetns& given = {},
                               std::uint32_t uid = 0,
                               const Progress& progress = Progress());
-  // None is success. FailedPrecondition for the namespace alone while others
-  // are in it.
+  // Removes the network. Success if there is none. FailedPrecondition for the
+  // record that is only the namespace while others are in it.
   Result<void> Teardown(const std::string& allocation,
                         const std::string& interface,
                         const Progress& progress = Progress());
-  // In the order of their interfaces.
+  // Returns the networks in the order of their interfaces.
   Result<std::vector<NetworkStatus>> Of(const std::string& allocation);
-  // Interfaces, so that a tear-down of each in turn succeeds.
+  // Returns the interfaces in an order in which each can be removed.
   Result<std::vector<std::string>> TeardownOrder(const std::string& allocation);
 
-  // What third parties' plugins make.
+  // The networks that third parties' plugins make.
   CniNetworks& cni() { return cni_; }
 
-  // Compares one with the kernel, and puts it right: bits of NetworkRepair.
-  // FailedPrecondition if its namespace is gone.
+  // Compares the network with the kernel, repairs it, and returns bits of
+  // NetworkRepair. FailedPrecondition if its namespace is gone.
   Result<std::uint32_t> Repair(const NetworkRecord& record);
 
-  // Leaves out addresses that are of no network: all other neighbours and
-  // routes of the host's are told, too.
+  // Removes addresses that are in no network from the events, because the
+  // kernel reports all of the host's neighbours and routes.
   void DropOthers(netns::LinkEvents* events) const;
-  // Whether one of the host's own addresses in a network may be gone.
+  // Returns whether a host address of one of the networks may be gone.
   bool HasHostAddress(const netns::LinkEvents& events) const;
 
-  // Frees addresses whose links are gone; asks again while some are left.
+  // Frees addresses whose links are gone. Requests another call while some
+  // remain.
   void ReapQuarantine();
 
   std::map<std::string, Usage> GetUsage() const;
-  // Of the ports from `first` to `last`, how many no allocation has.
+  // Returns how many ports from `first` to `last` no allocation has.
   std::uint32_t CountFreePorts(std::uint16_t first, std::uint16_t last) const;
 
  private:
@@ -120,7 +122,7 @@ class Networks {
     bool scarce = false;
   };
 
-  // What is there without a record (networks_recovery.cc).
+  // Records networks without a record (networks_recovery.cc).
   Result<void> RecordFound();
   Result<void> RecordFound(const NetworkRecord& record);
   Result<NetworkStatus> TakeOver(const std::string& allocation,
@@ -131,29 +133,30 @@ class Networks {
   Result<void> TakeOver(const GivenNetns& given, std::uint32_t uid,
                         const NetworkRecord& found, NetworkRecord* record);
 
-  // Ports and addresses, in memory; the record gets the addresses.
+  // Reserves ports and addresses in memory, and writes the addresses into the
+  // record.
   Result<void> Reserve(const NetworkSpec& spec, NetworkRecord* record);
   // AlreadyExists if a socket of the host listens on one of the ports.
   Result<void> CheckPorts(const NetworkRecord& record, const GivenNetns& given);
   Result<void> TakeAddresses(const NetworkSpec& spec, NetworkRecord* record);
-  // The ports of the one are the other's then; on failure they stay its own.
+  // Moves the ports from one record to the other. On a failure they stay.
   Result<void> PassPorts(const NetworkRecord& from, const NetworkRecord& to);
   void FreePorts(const NetworkRecord& record);
-  // Makes the charge for `from` one for `to`.
+  // Moves the charge from one record to the other.
   Result<void> PassRoom(std::uint32_t uid, const NetworkRecord& from,
                         const NetworkRecord& to);
   void FreeAddresses(const std::string& network, const netns::Ipv4& ipv4,
                      const netns::Ipv6& ipv6);
-  // What is in the store.
+  // Takes the addresses and ports that are in the store.
   void TakeRecorded(const std::vector<QuarantineRecord>& quarantine,
                     const std::vector<NetworkRecord>& records);
   void TakeRecorded(const std::string& network, const netns::Ipv4& ipv4,
                     const netns::Ipv6& ipv6);
-  // With mutex_ held.
+  // The caller holds mutex_.
   void TellIfScarce(const std::string& network, Pool* pool);
   Usage UsageOf(const Pool& pool) const;
 
-  // Whether the quarantined link has had the time that it takes to go alone.
+  // Returns whether the quarantined link has had its time to end by itself.
   bool IsOverdue(const netns::Ipv4& ipv4);
 
   struct Making {
@@ -166,7 +169,7 @@ class Networks {
   Result<void> Make(const Making& making, NetworkRecord* record);
   Result<void> AttachCni(std::uint32_t uid, NetworkRecord* record);
   Result<void> WriteFiles(const NetworkRecord& record, std::uint32_t uid);
-  // `alone`: its allocation has no other network.
+  // `alone`: the allocation has no other network.
   Result<void> Delete(NetworkRecord record, bool alone,
                       const Progress& progress);
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 //
-// Which addresses and host ports Networks has given out.
+// The addresses and host ports that Networks has given out.
 #include <algorithm>
 #include <limits>
 #include <utility>
@@ -15,7 +15,7 @@ std::string OwnerOf(const NetworkRecord& record) {
   return record.allocation + "/" + record.interface;
 }
 
-// A port of an IPv6 address of the host's leads to an IPv6 address.
+// A port on an IPv6 address of the host needs an IPv6 address to lead to.
 Result<void> CheckFamilies(const NetworkRecord& record) {
   for (const PortMapping& port : record.ports) {
     if (port.host_address.family == netns::HostIp::Family::kIpv6 &&
@@ -35,7 +35,8 @@ void Networks::TakeRecorded(const std::string& network, const netns::Ipv4& ipv4,
   if (pool == pools_.end()) {
     return;
   }
-  // One that the configuration has no more is in no pool.
+  // An address that the configuration no longer has is in no pool, so taking it
+  // fails and may be ignored.
   IgnoreBecauseBestEffort(pool->second.ipv4.Take(ipv4));
   IgnoreBecauseBestEffort(pool->second.ipv6.Take(ipv6));
 }
@@ -128,6 +129,7 @@ Networks::Usage Networks::UsageOf(const Pool& pool) const {
   std::uint64_t capacity = pool.ipv4.capacity();
   std::uint64_t free = pool.ipv4.free_count();
   if (!pool.ipv6.empty()) {
+    // A network runs out with its smaller family.
     capacity = std::min(capacity, pool.ipv6.capacity());
     free = std::min(free, pool.ipv6.free_count());
   }
@@ -137,7 +139,7 @@ Networks::Usage Networks::UsageOf(const Pool& pool) const {
 
 void Networks::TellIfScarce(const std::string& network, Pool* pool) {
   constexpr std::uint32_t kScarce = 10;  // a tenth
-  constexpr std::uint32_t kEnough = 5;   // a fifth, so that it is told once
+  constexpr std::uint32_t kEnough = 5;   // a fifth, so that it reports once
   const Usage usage = UsageOf(*pool);
   if (!pool->scarce && usage.free <= usage.capacity / kScarce) {
     pool->scarce = true;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 //
-// What Networks finds at a start that no record tells of.
+// The part of Networks that records networks without a record at a start.
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
@@ -26,7 +26,8 @@ PortMapping PortOf(const exec::PortMap& found) {
   return port;
 }
 
-// Whose range it is in; "" if that is declared no longer.
+// Returns the network whose range has the address; "" if no network does any
+// more.
 std::string NetworkOf(const Config& config, const netns::Ipv4& address) {
   for (const auto& [name, network] : config.networks) {
     if (std::any_of(
@@ -45,7 +46,7 @@ NetworkRecord RecordOf(const exec::FoundNetwork& found, const Config& config) {
   record.state = NetworkRecordState::kFound;
   record.mode = NetworkMode::kNone;
   record.interface = kLoopbackInterface;
-  // Which it has is not known: they go with it.
+  // Its files are unknown. A hostname makes the tear-down remove all of them.
   record.files.hostname = record.allocation;
   record.network = NetworkOf(config, found.ipv4);
   if (!netns::IsNone(found.ipv4) && !record.network.empty()) {
@@ -81,6 +82,8 @@ Result<void> Networks::RecordFound() {
   }
   for (const exec::FoundNetwork& one : all) {
     const NetworkRecord record = RecordOf(one, config_);
+    // An address names a link. Without a link, only an allocation that has no
+    // record at all is new.
     const bool fresh = record.mode == NetworkMode::kBridge
                            ? addresses.insert(record.ipv4).second
                            : !allocations.contains(record.allocation);
@@ -99,7 +102,7 @@ Result<void> Networks::RecordFound(const NetworkRecord& record) {
   spdlog::warn("recovery: network {}/{} has no record, and is kept",
                record.allocation, record.interface);
   if (record.netns_inode == 0) {
-    // Its namespace is on its way out, or is nobody's.
+    // Its namespace is ending, or belongs to nobody.
     return record.mode == NetworkMode::kBridge
                ? store_.QuarantineNetwork(record)
                : Ok();

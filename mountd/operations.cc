@@ -10,7 +10,8 @@ namespace {
 
 constexpr std::size_t kRememberedTimings = 1024;
 
-// Of at least one: a method has timings from its first call's end.
+// `sorted` is not empty, because a method has timings from its first call's
+// end.
 std::uint64_t Quantile(const std::vector<std::uint32_t>& sorted,
                        std::size_t percent) {
   return sorted[(sorted.size() - 1) * percent / 100];
@@ -20,7 +21,7 @@ std::uint64_t Quantile(const std::vector<std::uint32_t>& sorted,
 
 void Operations::Begin(Operation& operation, const std::string& method,
                        const std::string& object, std::uint32_t uid) {
-  // The pid tells ids of different lives of the daemon apart.
+  // The pid distinguishes ids of different runs of mountd.
   operation.number = ++last_id_;
   operation.id =
       std::to_string(getpid()) + "." + std::to_string(operation.number);
@@ -57,8 +58,8 @@ std::vector<OperationStatus> Operations::List() const {
   return all;
 }
 
-// Nothing is told by those that do the work: most is over before anybody could
-// read it.
+// Looks at the operations by a timer. Workers report nothing themselves,
+// because most operations end before anybody could read a report.
 void Operations::LookLater() {
   if (looks_) {
     return;
@@ -142,6 +143,7 @@ void Operations::ArmTimer() {
   loop_.After(std::chrono::ceil<std::chrono::milliseconds>(
                   std::max(timer_ - Clock::now(), Clock::duration::zero())),
               [this, due = timer_] {
+                // A timer that an earlier one has replaced does nothing.
                 if (due == timer_) {
                   OnTimer();
                 }
@@ -155,6 +157,7 @@ void Operations::OnTimer() {
     deadlines_.erase(deadlines_.begin());
     Operation& operation = *waiter.operation;
     operation.deadlines.erase(waiter.number);
+    // The caller knows the id now, so its end is announced.
     operation.announced = true;
     operation.Answer(waiter.number,
                      MakeError(Code::kInProgress, "", "", operation.id));
@@ -181,6 +184,7 @@ void Operations::Finish(const Operation& operation, const Error* error) {
   timings.errors += error != nullptr ? 1 : 0;
   if (operation.told) {
     OperationStatus last = StatusOf(operation);
+    // Subscribers saw the operation before, so they see its end.
     last.progress.step = Step::kEnd;
     last.progress.attempt = 0;
     last.progress.error =

@@ -27,19 +27,19 @@ struct MethodStatistics {
   std::uint64_t p99_us = 0;
 };
 
-// What became of one operation, for the one log line it gets.
+// The outcome of an operation, for its one log line.
 struct OperationSummary {
   std::string id;
   std::string method;
-  std::string object;  // its strand: what it was about
+  std::string object;  // its strand, which names the object
   std::uint32_t uid = 0;
   std::chrono::microseconds duration{0};
   const Error* error = nullptr;  // null: success
   std::string rules;             // Decisions::Rules
-  bool announced = false;        // somebody was answered InProgress
+  bool announced = false;        // some caller was answered InProgress
 };
 
-// An operation under way.
+// An operation that is running or queued.
 struct OperationStatus {
   std::string id;
   std::string method;
@@ -51,30 +51,31 @@ struct OperationStatus {
   Progress::Status progress;
 };
 
-// Calls on their way. Each runs on its strand; callers wait for it as long as
-// their patience lasts, then are answered InProgress with the operation's id. A
-// call with the same method, caller and arguments joins the one under way.
+// Runs calls as operations. Each operation runs on its strand. A caller waits
+// for as long as its patience lasts and then gets InProgress with the
+// operation's id. A call with the same method, caller and arguments joins the
+// operation that is running.
 //
-//   call --> queued --> running --> finished: waiters answered, summary told
+//   call --> queued --> running --> finished: answer waiters, report summary
 //              |            |
-//              +-- patience over: that waiter is answered InProgress
-//              +-- Cancel: all waiters are answered Aborted, the work ends by
-//                  itself and is told as any other
+//              +-- patience over: answer that waiter InProgress
+//              +-- Cancel: answer all waiters Aborted; the work ends by itself
+//                  and is reported as usual
 //
-// A user's operations under way, and the callers that wait for one of them, are
-// bounded: one more is answered ResourceExhausted, so that nobody can take all
-// threads, or all memory.
+// Bounds a user's operations, and the callers that wait for one operation. One
+// more gets ResourceExhausted, so that no user can take all threads or all
+// memory.
 //
-// Of those that take longer than a moment each change of what they are at is
-// told (CallContext::progress), a few times a second at most, and then the end.
+// Reports each change of progress (CallContext::progress) of operations that
+// take longer than a moment, a few times a second at most, and then their end.
 //
-// Lives on the loop's thread; only `work` runs elsewhere.
+// Runs on the loop's thread; only `work` runs elsewhere.
 class Operations {
  public:
   using OnFinished = std::function<void(const OperationSummary&)>;
   using OnProgress = std::function<void(const OperationStatus&)>;
-  // For one operation; for all of a user's it is this, or four times
-  // `max_per_uid`.
+  // The most waiters of one operation. All of a user's operations together may
+  // have this many or four times `max_per_uid`, whichever is more.
   static constexpr std::uint32_t kMaxWaiters = 64;
   static constexpr std::chrono::milliseconds kBetweenLooks{250};
 
@@ -104,7 +105,7 @@ class Operations {
   static std::string KeyOf(const Call<T>& call) {
     return IdentityOf(call.caller) + call.method + "\n" + call.arguments;
   }
-  // Whether there is one that it would join.
+  // Returns whether there is an operation that the call would join.
   template <typename T>
   bool IsUnderWay(const Call<T>& call) const {
     return call.joins && running_.contains(KeyOf(call));
@@ -137,10 +138,10 @@ class Operations {
     Await(operation, waiter, call.patience);
   }
 
-  // NotFound if the caller has no such operation under way.
+  // NotFound if the caller has no such operation.
   Result<void> Cancel(const Caller& caller, const std::string& id);
 
-  // In the order in which they were called.
+  // Lists the operations in the order of their calls.
   std::vector<OperationStatus> List() const;
   std::vector<MethodStatistics> GetStatistics() const;
   std::size_t running() const { return running_.size(); }
@@ -149,7 +150,7 @@ class Operations {
   using Clock = std::chrono::steady_clock;
   struct Operation;
 
-  // A caller whose patience ends at that time.
+  // A caller whose patience ends at a deadline.
   struct Waiter {
     std::shared_ptr<Operation> operation;
     std::uint64_t number;
@@ -168,7 +169,8 @@ class Operations {
     std::uint32_t uid = 0;
     Clock::time_point begun;
     Progress progress;
-    std::optional<std::uint64_t> told;  // Progress::Status::changes of then
+    // Progress::Status::changes at the last report
+    std::optional<std::uint64_t> told;
     CancelToken cancelled = std::make_shared<std::atomic<bool>>(false);
     std::shared_ptr<Decisions> decisions = std::make_shared<Decisions>();
     bool announced = false;
@@ -206,7 +208,8 @@ class Operations {
     strands_.Submit(operation->object, [this, operation, key, context,
                                         work = std::move(work)] {
       context.progress.At(Step::kWork);
-      // Boxed, since closures are copied and results are not.
+      // In a shared_ptr, because closures are copied and a Result may not be
+      // copyable.
       auto result = std::make_shared<Result<T>>(work(context));
       loop_.Post([this, operation, key, result] {
         running_.erase(key);
@@ -220,22 +223,23 @@ class Operations {
     });
   }
 
-  // All that the policy looks at: whoever joins would have got the same answer.
+  // Returns everything of the caller that the policy looks at, so that a call
+  // joins only an operation with the same rights.
   static std::string IdentityOf(const Caller& caller);
   std::size_t WaitersOf(std::uint32_t uid) const;
-  // ResourceExhausted if the user, or the operation joined, has too many.
+  // ResourceExhausted if the user, or the operation to join, has too many.
   Result<void> Admit(const Operation* joined, std::uint32_t uid) const;
   void Await(const std::shared_ptr<Operation>& operation, std::uint64_t waiter,
              std::chrono::milliseconds patience);
   void StopWaiting(Operation& operation);
-  // One timer for all waiters, since a loop's timer cannot be taken back.
+  // One timer serves all waiters, because a loop's timer cannot be cancelled.
   void ArmTimer();
   void OnTimer();
   void Begin(Operation& operation, const std::string& method,
              const std::string& object, std::uint32_t uid);
   void Finish(const Operation& operation, const Error* error);
   OperationStatus StatusOf(const Operation& operation) const;
-  // One look at all that is under way, again and again while anything is.
+  // Looks at all operations, again and again while there are any.
   void LookLater();
   void TellProgress();
 
@@ -247,7 +251,7 @@ class Operations {
   std::map<std::string, std::shared_ptr<Operation>> running_;
   std::map<std::uint32_t, std::uint32_t> running_of_uid_;
   Deadlines deadlines_;
-  Clock::time_point timer_ = Clock::time_point::max();  // when it will fire
+  Clock::time_point timer_ = Clock::time_point::max();  // when it fires
   bool looks_ = false;  // LookLater's timer is set
   std::map<std::string, Timings> timings_;
   std::uint64_t last_id_ = 0;

@@ -9,8 +9,8 @@ namespace {
 OwedSummary SummaryOf(const std::vector<OwedRecord>& all) {
   OwedSummary summary;
   summary.count = static_cast<std::uint32_t>(all.size());
-  // They come in the order in which they failed. Their times may not: the clock
-  // may have been set between them.
+  // The records come in the order of their first failures. Their times may not,
+  // because somebody may have set the clock in between.
   summary.since_us = all.empty() ? 0 : all.front().since_us;
   return summary;
 }
@@ -23,7 +23,7 @@ OwedRetrier::OwedRetrier(Loop& loop, Strands& strands, Service& service,
           loop, strands,
           [&loop, &service,
            on_look = std::move(on_look)]() -> Result<std::vector<Job>> {
-            // uid 0: everybody's
+            // uid 0: all users' records
             MOUNTD_ASSIGN(const std::vector<OwedRecord> all,
                           service.ListOwed(CallContext{}));
             loop.Post(

@@ -10,19 +10,19 @@
 
 namespace mountd {
 
-// Tries owed tear-downs again, on the strands of what they are of, after each
-// failed call and when a plugin is back. Restarts do not forget: what is owed
-// is in the store. `on_look` is told on the loop what is owed, each time that
-// it was looked at.
+// Retries pending tear-downs on their objects' strands, after each failed call
+// and when a plugin is back. The store holds them, so a restart forgets none.
+// Reports the pending tear-downs to `on_look` on the loop's thread, each time
+// after looking.
 class OwedRetrier final : public RetryRounds {
  public:
   OwedRetrier(Loop& loop, Strands& strands, Service& service,
               std::function<void(const OwedSummary&)> on_look);
 };
 
-// Makes the calls again whose outcome is not known, with the same arguments,
-// until the plugin's answer is final. They are this process's: after a restart
-// it is the plugin's return that has its volumes looked at.
+// Repeats calls with an unknown outcome, with the same arguments, until the
+// plugin's answer is final. Knows only this process's calls. After a restart
+// the plugin's return makes mountd look at its volumes.
 class VolumeSettler final : public RetryRounds {
  public:
   VolumeSettler(Loop& loop, Strands& strands, csi::Volumes& volumes);

@@ -12,10 +12,10 @@
 
 namespace mountd {
 
-// How much is owed, of all users together.
+// The pending tear-downs of all users together.
 struct OwedSummary {
   std::uint32_t count = 0;
-  std::uint64_t since_us = 0;  // of the oldest, since the epoch; 0: none
+  std::uint64_t since_us = 0;  // the oldest, since the epoch; 0: none
   friend bool operator==(const OwedSummary&, const OwedSummary&) = default;
 };
 
@@ -27,24 +27,24 @@ struct OwedClocks {
   };
 };
 
-// Tells when what is owed becomes more or less, and when the oldest of it has
-// been owed for too long: once when that begins, and then each time as long has
-// passed again, at most once in an hour.
+// Reports when the number of pending tear-downs changes, and when the oldest
+// has been pending for too long: once when that begins, and again each time as
+// long has passed, at most once an hour.
 //
 //   nothing late --oldest is `late_after` old--> late: on_late, and again
 //        ^                                        |
 //        +---- the oldest is younger, or none ----+
 //
-// Lives on the loop's thread. The store's times are the wall clock's, which may
-// jump; how long something is owed goes by the steady clock. Of what an earlier
-// mountd has left, the wall clock at the start says how old it is; what came
-// since cannot be older than this watch, nor younger than nothing.
+// Runs on the loop's thread. The store's times are of the wall clock, which may
+// jump, so ages go by the steady clock. For a record of an earlier mountd the
+// wall clock at the start gives the age. A younger record cannot be older than
+// this watch, nor younger than zero.
 class OwedWatch {
  public:
   using Micros = std::chrono::microseconds;
   struct Events {
     std::function<void(const OwedSummary&)> on_count = [](const auto&) {};
-    // With how long the oldest is owed.
+    // Gets how long the oldest has been pending.
     std::function<void(const OwedSummary&, Micros)> on_late = [](const auto&,
                                                                  Micros) {};
   };
@@ -59,12 +59,12 @@ class OwedWatch {
         started_us_(clocks_.wall_us()),
         started_(clocks_.steady()) {}
 
-  // What there is, as it was just looked at.
+  // Takes the current state.
   void Observe(const OwedSummary& summary);
   const OwedSummary& last() const { return last_; }
 
  private:
-  // How old what failed at that wall clock time is.
+  // Returns the age of a failure at that wall clock time.
   Micros AgeOf(std::uint64_t since_us) const;
   void WarnIfLate();
   void WakeAt(Micros due);
@@ -75,10 +75,10 @@ class OwedWatch {
   const OwedClocks clocks_;
   const std::uint64_t started_us_;
   OwedSummary last_;
-  // Of the steady clock, all below.
+  // All times below are of the steady clock.
   const Micros started_;
-  Micros oldest_{0};              // when the oldest failed first
-  std::optional<Micros> warned_;  // none: not since nothing was late
+  Micros oldest_{0};              // the oldest's first failure
+  std::optional<Micros> warned_;  // none: no warning since nothing was late
   std::optional<Micros> wake_;    // when the next timer fires
 };
 

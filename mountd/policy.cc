@@ -20,7 +20,7 @@ bool Lists(const std::vector<std::string>& names, const std::string& name) {
   });
 }
 
-// "name" allows both, "name:ro" reading only.
+// "name" allows both modes, "name:ro" only reading.
 bool ListsWithAccess(const std::vector<std::string>& entries,
                      const std::string& name, bool read_only) {
   return Lists(entries, name) || (read_only && (Lists(entries, name + ":ro") ||
@@ -59,6 +59,7 @@ bool Policy::MayAdminister(const Caller& caller) const {
     }
     return true;
   }
+  // Root may administer without a rule.
   return caller.uid == 0 || AnyRule(caller, [](const RuleConfig& rule) {
            return rule.administer;
          });
@@ -141,7 +142,8 @@ Result<void> Policy::MayMount(const Caller& caller, const Declared<T>& source,
     return Denied("bind-mount", object,
                   "is not declared with this propagation mode");
   }
-  // What is mounted in the source later arrives as it was mounted, writable.
+  // Later mounts in the source arrive as they were mounted, so they may be
+  // writable.
   if (propagation != exec::Propagation::kPrivate && !declared.read_only &&
       !AnyRule(caller, [&](const RuleConfig& rule) {
         return ListsWithAccess(rule.*source.granted, source.name, false);
@@ -176,7 +178,8 @@ Result<void> Policy::MayMountFilesystem(const Caller& caller,
 }
 
 Result<exec::CallerPlan> Policy::MayPassDirectory(const Caller& caller) const {
-  // Which of them it is, an executor finds out: all are written down.
+  // The executor finds out which rule's directory it is, so record all of these
+  // rules.
   bool allowed = false;
   for (const RuleConfig& rule : config_.rules) {
     if (!rule.alloc_roots.empty() && Matches(rule, caller)) {
@@ -193,6 +196,7 @@ Result<exec::CallerPlan> Policy::MayPassDirectory(const Caller& caller) const {
   }
   exec::CallerPlan plan;
   plan.uid = caller.uid;
+  // The primary group comes first, because files go back to gids[0].
   plan.gids[plan.gid_count++] = caller.gid;
   for (const std::uint32_t gid : caller.groups) {
     if (plan.gid_count == plan.gids.size()) {
@@ -229,6 +233,8 @@ Result<exec::CallerPlan> Policy::MayGiveFilesTo(const Caller& caller,
                   "no rule allows it to this user (ids)");
   }
   const auto told = std::span(plan.gids).first(plan.gid_count);
+  // The executor checks the group against the plan, so put it there, in the
+  // last place if the plan is full.
   if (own_group && std::find(told.begin(), told.end(), gid) == told.end()) {
     plan.gid_count = std::min<std::uint32_t>(
         plan.gid_count + 1, static_cast<std::uint32_t>(plan.gids.size()));

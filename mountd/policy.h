@@ -16,33 +16,34 @@
 
 namespace mountd {
 
-// Who may do what: the configuration's rules, and nothing but them. Deny by
-// default; root and administrators are held to rules like everyone else, except
+// Decides which caller may do what, by the configuration's rules alone. Denies
+// by default. Rules hold for root and administrators like everyone else, except
 // that root may administer.
 //
-// Pure: no I/O, and no state but the configuration it was made with. Each
-// answer is Ok, or PermissionDenied with what was missing in words an operator
-// can put into the configuration, and whether an administrator might
+// Pure: does no I/O, and has no state but its configuration. Each answer is Ok
+// or PermissionDenied. A denial says what is missing, in words that an operator
+// can put into the configuration, and whether an administrator may
 // (Error::administrator_may). Thread-safe.
 class Policy {
  public:
-  // Which rules allow what is written to `decisions`, if there is one.
+  // Records in `decisions`, if there is one, which rules allow the call.
   explicit Policy(std::shared_ptr<const Config> config,
                   std::shared_ptr<Decisions> decisions = nullptr)
       : holder_(std::move(config)), decisions_(std::move(decisions)) {}
 
-  // Owner or administrator of what `owner` made.
+  // Ok if the caller is the owner of `what`, or an administrator.
   Result<void> MayUse(const Caller& caller, std::uint32_t owner,
                       const std::string& what) const;
   bool MayAdminister(const Caller& caller) const;
-  // The same for what nobody else may: `op` on `object`.
+  // The same for `op` on `object`, which only administrators may do.
   Result<void> MustAdminister(const Caller& caller, const std::string& op,
                               const std::string& object) const;
 
-  // Whether the caller may have allocations at all: some rule names it.
+  // Ok if some rule names the caller, so that it may have allocations.
   Result<void> MayPrepare(const Caller& caller) const;
 
-  // NotFound if the configuration declares no such volume or network.
+  // NotFound if the configuration declares no such host volume, file system or
+  // network.
   Result<void> MayMountHostVolume(const Caller& caller,
                                   const std::string& host_volume,
                                   bool read_only,
@@ -52,20 +53,21 @@ class Policy {
                                   exec::Propagation propagation) const;
   Result<void> MayPropagate(const Caller& caller,
                             exec::Propagation propagation) const;
-  // Whether some rule has alloc_roots for the caller; and the caller as the
-  // executor, which looks at the directory, is told of it.
+  // Ok if some rule has alloc_roots for the caller. Returns the caller in the
+  // form that the executor gets, because the executor checks the directory.
   Result<exec::CallerPlan> MayPassDirectory(const Caller& caller) const;
-  // The same, and whether the caller may give files to this owner: each id is
-  // its own, or in some rule's ids.
+  // Returns the same if the caller may also give files to this owner. Each id
+  // must be the caller's own or in some rule's ids.
   Result<exec::CallerPlan> MayGiveFilesTo(const Caller& caller,
                                           std::uint32_t uid,
                                           std::uint32_t gid) const;
   Result<void> MayMapIds(const Caller& caller,
                          const exec::IdMapPlan& ids) const;
-  // Detached mounts, whose flags their holder can change (detached = true).
+  // Detached mounts, whose flags a process with the fd can change (detached =
+  // true).
   Result<void> MayOpenTree(const Caller& caller) const;
-  // In a container whose process is in the cgroup `path` (containers = true); a
-  // tmpfs needs container_tmpfs = true in the same rule.
+  // Mounts in a container whose process is in the cgroup `path` (containers =
+  // true). A tmpfs needs container_tmpfs = true in the same rule.
   Result<void> MayMountIn(const Caller& caller, const std::string& path,
                           bool tmpfs) const;
   Result<void> MayUsePlugin(const Caller& caller,
@@ -76,13 +78,14 @@ class Policy {
                                 const std::string& plugin) const;
   Result<void> MayUseNetwork(const Caller& caller,
                              const NetworkSpec& spec) const;
-  // Whether any of CNI's networks may be asked for at all.
+  // Returns whether the caller may ask for any CNI network.
   bool MayBeInSomeCni(const Caller& caller) const;
-  // Those it may map, as the rules name them.
+  // Returns the ranges of host ports that the caller's rules grant.
   std::vector<PortRange> HostPortsOf(const Caller& caller) const;
-  // Network namespaces of the host's user namespace.
+  // Returns whether the caller may pass network namespaces of the host's user
+  // namespace.
   bool MayPassHostNamespaces(const Caller& caller) const;
-  // `path` as the host's own hierarchy has it.
+  // `path` is a path in the host's own hierarchy.
   Result<void> MayUseCgroup(const Caller& caller,
                             const std::string& path) const;
 
@@ -103,7 +106,8 @@ class Policy {
                         bool read_only, exec::Propagation propagation) const;
   template <typename F>
   bool AnyRule(const Caller& caller, F allows) const;
-  // The answer to a call that no rule allows: it rests on none.
+  // Returns the denial of a call, and clears its decisions, because a denial
+  // rests on no rule.
   Error Denied(const std::string& op, const std::string& object,
                const std::string& why) const;
 

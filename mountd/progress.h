@@ -11,13 +11,13 @@
 
 namespace mountd {
 
-// What an operation is at. Never more than a word: nothing that a caller or a
-// plugin has written can be in it.
+// The step that an operation is at. It is one word of this list, so it never
+// holds text of a caller or a plugin.
 enum class Step : std::uint8_t {
-  kQueue,       // what is to be done before it on the same object
-  kWork,        // what has no step of its own
+  kQueue,       // earlier work on the same object
+  kWork,        // work without a step of its own
   kVolume,      // another call's work on the same volume
-  kPlugin,      // the plugin: it is away, or has as many calls as it may
+  kPlugin,      // the plugin, which is away or has as many calls as it may
   kStage,       // NodeStageVolume
   kPublish,     // NodePublishVolume
   kUnpublish,   // NodeUnpublishVolume
@@ -25,39 +25,40 @@ enum class Step : std::uint8_t {
   kExpand,      // NodeExpandVolume
   kController,  // a call of the plugin's controller
   kMount,
-  kFilesystem,  // a mount of a declared file system, which may be mounted first
+  // A mount of a declared file system, which mountd may have to mount first.
+  kFilesystem,
   kUnmount,
   kNetwork,  // its namespace, link, rules and files
-  kCniAdd,   // what a chain of CNI's plugins makes
-  kCniDel,   // what it takes away
+  kCniAdd,   // ADD of CNI's plugins
+  kCniDel,   // DEL of CNI's plugins
   kRelease,  // allocations, by Reconcile
-  kRetry,    // what is owed
+  kRetry,    // a pending tear-down
   kTree,     // files and directories
-  kTasks,    // tasks that have copies of what is to go
-  kEnd,      // none any more
+  kTasks,    // waiting for tasks that have copies
+  kEnd,      // ended
 };
 
-// "queue", "cni-add" and so on: as the API says it.
+// Returns the API's name of the step: "queue", "cni-add" and so on.
 std::string_view StepName(Step step);
 
-// How far an operation is. Written by whoever carries it out, on any thread,
-// and read by whoever wants to know: it tells nobody by itself, and costs next
-// to nothing where nobody asks. Copies are of the same operation.
+// The progress of an operation. The workers of the operation write it, on any
+// thread, and anybody may read it. It notifies nobody and costs next to
+// nothing. Copies belong to the same operation.
 class Progress {
  public:
   struct Status {
     Step step = Step::kQueue;
     std::uint64_t done = 0;          // mounts, volumes, allocations, files, ...
-    std::uint64_t total = 0;         // 0: not known
-    std::uint32_t attempt = 0;       // of a call that is retried; 0: none is
-    std::optional<Code> error = {};  // why the attempt before it failed
-    std::uint64_t changes = 0;       // of the above, so far
+    std::uint64_t total = 0;         // 0: unknown
+    std::uint32_t attempt = 0;       // of a call that is retried; 0: none
+    std::optional<Code> error = {};  // the error of the attempt before
+    std::uint64_t changes = 0;       // changes of this status so far
   };
 
   void At(Step step) const {
     Change([&](Status& now) { now.step = step; });
   }
-  // There are so many more things to do.
+  // Adds to the number of things to do.
   void Expect(std::uint64_t more) const {
     Change([&](Status& now) { now.total += more; });
   }
@@ -67,7 +68,8 @@ class Progress {
   void Done(std::uint64_t things) const {
     Change([&](Status& now) { now.done = things; });
   }
-  // From 1; the error of the one before stays until there is none any more.
+  // Counts attempts from 1. The error of the last attempt stays until
+  // EndAttempts.
   void Attempt(std::uint32_t number) const {
     Change([&](Status& now) { now.attempt = number; });
   }

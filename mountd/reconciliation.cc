@@ -10,7 +10,7 @@
 namespace mountd {
 namespace {
 
-// One that hangs holds up none of the others, unless so many of them hang; and
+// An allocation that hangs delays no other, unless so many hang. A Reconcile
 // takes no more threads than these.
 constexpr std::size_t kReleasesAtOnce = 8;
 
@@ -85,6 +85,7 @@ void ForEachOnStrand(Strands& strands,
       const std::lock_guard lock(under_way->mutex);
       ++under_way->count;
     }
+    // `job` outlives every run, because this function waits for all of them.
     strands.Submit(AllocationStrand(allocations[i]), [under_way, &job, i] {
       job(i);
       const std::lock_guard lock(under_way->mutex);

@@ -16,11 +16,11 @@
 #include "mountd/holders.h"
 #include "mountd/store/records.h"
 
-// What Reconcile compares, and answers.
+// The request and the answer of Reconcile.
 namespace mountd {
 
-// Room for limits.allocations_per_uid as it is configured where it is high; the
-// message's own bound comes before.
+// Enough for a high limits.allocations_per_uid. The size of a message bounds it
+// before.
 inline constexpr std::size_t kMaxWanted = 100'000;
 
 struct ReconcileSpec {
@@ -32,28 +32,29 @@ struct ReconcileSpec {
 
 enum class ReconcileOutcome {
   kPresent,   // is kept
-  kMissing,   // is wanted, and not there
-  kReleased,  // was not wanted, and has gone
-  kUnwanted,  // would have been released (dry run)
-  kLive,      // was not wanted, and is kept for what lives of it
-  kOwed,      // is being released, and not wholly gone
+  kMissing,   // is wanted and does not exist
+  kReleased,  // was not wanted and is removed
+  kUnwanted,  // a dry run; would have been released
+  kLive,      // was not wanted and is kept, because something of it lives
+  kOwed,      // its release is pending
 };
 
-// "present", "missing", "released", "unwanted", "live", "owed".
+// Returns "present", "missing", "released", "unwanted", "live" or "owed".
 std::string_view ReconcileOutcomeName(ReconcileOutcome outcome);
 
 struct ReconcileEntry {
   std::string allocation;
   ReconcileOutcome outcome = ReconcileOutcome::kPresent;
-  std::string reason;              // "" where there is nothing to say
-  std::vector<std::string> needs;  // of one that is present: to be made again
-  std::optional<HolderReport> holders;  // of one that is live
+  std::string reason;  // "" if there is none
+  // kPresent: parts that the agent must make again
+  std::vector<std::string> needs;
+  std::optional<HolderReport> holders;  // kLive
 };
 
-// Which allocations were prepared while a Reconcile is under way. Thread-safe.
+// Remembers which allocations were prepared during a Reconcile. Thread-safe.
 class PreparedMeanwhile {
  public:
-  // Looks from its making on.
+  // Sees allocations that are prepared after its construction.
   class Watch {
    public:
     explicit Watch(PreparedMeanwhile& all);
@@ -67,7 +68,7 @@ class PreparedMeanwhile {
     std::uint64_t since_ = 0;
   };
 
-  // Kept for as long as anybody looks.
+  // Notes the allocation, if there is a Watch.
   void Note(const std::string& allocation);
 
  private:
@@ -78,8 +79,8 @@ class PreparedMeanwhile {
 };
 
 // Runs `job` for each allocation on its strand, some at a time, and waits for
-// all of them; none is begun any more once `stop` says so. On a worker, outside
-// of any allocation's strand.
+// all of them. Begins no further job once `stop` returns true. Runs on a
+// worker, never on an allocation's strand.
 void ForEachOnStrand(Strands& strands,
                      const std::vector<std::string>& allocations,
                      const std::function<bool()>& stop,

@@ -41,11 +41,12 @@ void RetryRounds::Hurry() {
 }
 
 void RetryRounds::Schedule(Names now) {
+  // New work begins with the shortest pause.
   if (!std::includes(last_.begin(), last_.end(), now.begin(), now.end())) {
     pause_ = kFirstPause;
   }
   last_ = std::move(now);
-  // As long as a round has any left, some are under way.
+  // A running round schedules the next one at its end.
   if (last_.empty() || under_way_ != 0 ||
       (scheduled_ && *scheduled_ <= pause_)) {
     return;

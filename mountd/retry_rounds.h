@@ -16,35 +16,35 @@
 
 namespace mountd {
 
-// Tries again what failed, for as long as there is any: after 1 s, doubling to
-// 60 s, from 1 s again once there is something new, or Hurry was called. What
-// is new does not wait for the end of a pause that others have come to. A few
-// at a time, each once in a round: a plugin that hangs must not take all
-// threads.
+// Retries failed work as long as there is any: after 1 s, doubling to 60 s, and
+// from 1 s again after new work or Hurry. New work does not wait for a longer
+// pause of older work. Runs a few jobs at a time, each once in a round, because
+// a plugin that hangs must not take all threads.
 //
-// Lives on the loop's thread; the work runs on the jobs' strands.
+// Runs on the loop's thread; jobs run on their strands.
 class RetryRounds {
  public:
   struct Job {
-    std::string what;  // the same in each list that has it
+    std::string what;  // names the job in every list
     std::string strand;
     std::function<void()> run;
   };
-  // What there is to be tried, now. Called on a worker.
+  // Lists the work to retry now. Called on a worker.
   using List = std::function<Result<std::vector<Job>>()>;
 
   RetryRounds(Loop& loop, Strands& strands, List list)
       : loop_(loop), strands_(strands), list_(std::move(list)) {}
 
-  // Looks at what there is; called at start and after what may have added some.
+  // Looks for work. Called at the start and after new work may have come.
   void Check();
-  // The same, once what kept some of it from succeeding may be over.
+  // Looks for work with the shortest pause, because the cause of earlier
+  // failures may be gone.
   void Hurry();
 
  private:
   using Names = std::set<std::string>;
 
-  // Nothing of a list that cannot be had.
+  // Calls `then` with the list, or with the error.
   void ListThen(std::function<void(Result<std::vector<Job>>)> then);
   void Schedule(Names now);
   void BeginRound();
@@ -53,10 +53,10 @@ class RetryRounds {
   Loop& loop_;
   Strands& strands_;
   const List list_;
-  Names last_;  // what there was when it was last looked at
-  std::optional<std::chrono::milliseconds> scheduled_;  // the pause under way
-  std::uint64_t timer_ = 0;                             // that ends it
-  std::deque<Job> round_;                               // still to be tried
+  Names last_;                                          // the last list
+  std::optional<std::chrono::milliseconds> scheduled_;  // the running pause
+  std::uint64_t timer_ = 0;  // the timer that ends it
+  std::deque<Job> round_;    // not yet tried
   std::size_t under_way_ = 0;
   std::chrono::milliseconds pause_{1000};
 };

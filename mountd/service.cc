@@ -23,7 +23,8 @@ bool Service::Sees(const Caller& caller, std::uint32_t uid) const {
   return caller.uid == uid || PolicyNow().MayAdminister(caller);
 }
 
-// A plugin is seen by who registered it and by who may use it.
+// The user who registered a plugin, and users who may use or control it, see
+// it.
 bool Service::SeesPlugin(const Caller& caller,
                          const PluginRecord& plugin) const {
   return Sees(caller, plugin.uid) ||
@@ -54,9 +55,10 @@ Result<AllocationRecord> Service::FindPrepared(const CallContext& call,
   return record;
 }
 
-// The owner of an allocation without a record: whom its directory lets pass, as
-// root's executor wrote that down. A mountd that knew no lists let a group
-// pass; then the owner is who the records of its mounts name, or else root.
+// Returns the owner of an allocation without a record: the user whom its
+// directory lets pass, because root's executor wrote that down. A mountd from
+// before access lists let a group pass instead. The owner then is the user that
+// the records of its mounts name, or else root.
 Result<std::uint32_t> Service::OwnerOf(const exec::FoundTarget& found) {
   if (found.uid != 0) {
     return found.uid;
@@ -70,8 +72,9 @@ Result<std::uint32_t> Service::OwnerOf(const exec::FoundTarget& found) {
   return same ? uid : 0;
 }
 
-// A store that was lost is made again of the other one and of what is there.
-// Nobody gets what may be another's: where no record tells, root is the owner.
+// Rebuilds a lost store from the other store and from the directories and
+// mounts that exist. Makes root the owner where no record names one, because no
+// user may get what may be another's.
 Result<void> Service::RecordFound() {
   MOUNTD_ASSIGN(const std::vector<exec::FoundTarget> all,
                 parts_.executor.ListTargets());
@@ -86,7 +89,8 @@ Result<void> Service::RecordFound() {
       spdlog::warn("recovery: allocation {} has no record: uid {} owns it", id,
                    uid);
       if (const auto added = parts_.state.AddAllocation(*owner); !added) {
-        // It stays as it is: not a reason to serve nobody.
+        // Leaves it as it is, because one allocation must not keep mountd from
+        // serving all.
         spdlog::error("recovery: {}", added.error().Message());
         continue;
       }
@@ -106,8 +110,8 @@ Result<void> Service::Recover() {
     }
     if (const auto made = parts_.executor.PrepareAllocation(PlanOf(record));
         !made) {
-      // One that is broken must not keep mountd from starting; the next
-      // PrepareAllocation says the same.
+      // A broken directory must not keep mountd from starting. The next
+      // PrepareAllocation returns the same error.
       spdlog::warn("recovery: {}", made.error().Message());
     }
     if (const auto made = parts_.mounts.RecoverInboxes(record.id); !made) {
@@ -119,9 +123,10 @@ Result<void> Service::Recover() {
 
 // ---- Allocations ----
 
-// A PrepareAllocation that fails and cannot be undone leaves a release, and the
-// same call has to succeed. The caller's call finishes a release that has
-// nothing but the directory left, because that is one plan. Whether it did.
+// Finishes a release that has only the directory left, and returns whether it
+// did. A PrepareAllocation that fails and cannot be undone leaves such a
+// release, and the same call must succeed later. The caller's call can do it,
+// because it is one plan.
 Result<bool> Service::FinishBareRelease(const CallContext& call,
                                         const AllocationRecord& record) {
   if (record.state == AllocationState::kPrepared) {
@@ -178,6 +183,7 @@ Result<std::string> Service::PrepareAllocation(const CallContext& call,
   const AllocationRecord record{
       allocation.str(),           call.caller.uid, call.caller.gid, scope,
       AllocationState::kPrepared, cgroup};
+  // The record comes first, so that a start knows the directory's owner.
   MOUNTD_TRY(parts_.state.AddAllocation(record));
   prepared_.Note(record.id);
   if (Result<void> made = parts_.executor.PrepareAllocation(PlanOf(record));
@@ -194,7 +200,7 @@ Result<bool> Service::OwnsSomething() {
   MOUNTD_ASSIGN(const auto plugins, parts_.state.ListPlugins());
   MOUNTD_ASSIGN(const auto volumes, parts_.state.ListVolumes());
   MOUNTD_ASSIGN(const auto owed, parts_.state.ListOwed());
-  // What is tried again without being owed to anybody.
+  // mountd retries these without a pending record.
   MOUNTD_ASSIGN(const auto anchors, parts_.boot.ListAnchors());
   MOUNTD_ASSIGN(const auto quarantine, parts_.boot.ListQuarantine());
   return !allocations.empty() || !plugins.empty() || !volumes.empty() ||
@@ -208,7 +214,8 @@ Result<std::vector<std::string>> Service::Reload(const CallContext& call) {
   return parts_.reload();
 }
 
-// Any process may hold an fd of any cgroup: the id is a name like another.
+// Checks the cgroup against the rules, because any process may hold an fd of
+// any cgroup, so an fd gives no right.
 Result<void> Service::CheckCgroup(const CallContext& call,
                                   std::uint64_t cgroup) {
   if (cgroup == 0) {
@@ -225,7 +232,7 @@ Result<ReceiptRecord> Service::ReleaseAllocation(const CallContext& call,
   MOUNTD_ASSIGN(const std::optional<AllocationRecord> record,
                 parts_.state.GetAllocation(allocation.str()));
   if (!record) {
-    // Released before: the same answer again.
+    // It was released before. Return the same answer.
     return GetReceipt(call, allocation);
   }
   MOUNTD_TRY(PolicyFor(call).MayUse(call.caller, record->uid,
@@ -316,6 +323,7 @@ Result<csi::PluginRegistration> Service::RegisterPlugin(const CallContext& call,
   if (const auto known = parts_.plugins.Get(record.id)) {
     MOUNTD_TRY(PolicyFor(call).MayUse(call.caller, known->record.uid,
                                       "plugin " + record.id));
+    // A registration by an administrator does not change the owner.
     record.uid = known->record.uid;
     is_new = std::none_of(known->instances.begin(), known->instances.end(),
                           [&](const csi::PluginInstance& one) {
@@ -329,7 +337,8 @@ Result<csi::PluginRegistration> Service::RegisterPlugin(const CallContext& call,
   return parts_.plugins.Register(record);
 }
 
-// Those come and go with the configuration.
+// Refuses declared plugins, because only the configuration adds and removes
+// them.
 Result<void> Service::CheckNotDeclared(const char* op,
                                        const std::string& plugin) const {
   if (!parts_.config.plugins().contains(plugin)) {
@@ -339,7 +348,7 @@ Result<void> Service::CheckNotDeclared(const char* op,
                    "is declared in the configuration");
 }
 
-// Each costs a thread and probes.
+// Bounds a user's plugins, because each costs a thread and probes.
 Result<void> Service::CheckPluginLimit(std::uint32_t uid) {
   std::size_t count = 0;
   for (const csi::PluginStatus& one : parts_.plugins.List()) {
@@ -404,8 +413,8 @@ Result<std::vector<OwedRecord>> Service::ListOwed(const CallContext& call) {
   return owed;
 }
 
-// What the kernel can do does not change while it runs; and a question to which
-// all executors are too busy must not wait for them.
+// Asks an executor once, because the kernel's features do not change, and
+// because GetCapabilities must not wait while all executors are busy.
 Result<exec::HelloReply> Service::Hello() {
   const std::lock_guard lock(hello_mutex_);
   if (!hello_) {

@@ -33,7 +33,7 @@ struct AllocationStatus {
   };
   std::vector<Volume> volumes;
   std::vector<MountConfig> mounts;
-  std::vector<std::string> inboxes;  // the tasks that have one
+  std::vector<std::string> inboxes;  // tasks that have one
 };
 
 struct VolumeStatus {
@@ -43,24 +43,25 @@ struct VolumeStatus {
 
 struct Capabilities {
   std::map<std::string, bool> features;
-  std::map<std::string, std::string> missing;  // feature, why
+  std::map<std::string, std::string> missing;  // feature, reason
   std::vector<std::string> network_modes;
   std::map<std::string, Networks::Usage> networks;
   struct HostPorts {
     PortRange range;
-    std::uint32_t free = 0;  // no allocation has them
+    std::uint32_t free = 0;  // ports that no allocation has
   };
   std::vector<HostPorts> host_ports;
-  std::map<std::string, std::string> cni_plugins;  // their releases
+  std::map<std::string, std::string> cni_plugins;  // releases, by type
   std::uint64_t executor_capabilities = 0;
   std::uint32_t stuck_executors = 0;
   std::vector<std::string> stores_set_aside;
-  // Where mountd's mount namespace is pinned; "" if its mounts are the host's.
+  // The path where mountd's mount namespace is pinned; "" if the tree is in the
+  // host's.
   std::string mount_namespace;
   std::uint32_t mount_reserve = 0;  // limits
   std::chrono::milliseconds owed_warning{0};
-  bool administrator = false;  // the caller is
-  bool rules = false;          // some rule names the caller
+  bool administrator = false;  // true if the caller is one
+  bool rules = false;          // true if some rule names the caller
 
   void Set(const std::string& feature, bool present, const std::string& why) {
     features[feature] = present;
@@ -70,24 +71,28 @@ struct Capabilities {
   }
 };
 
-// The API's verbs, without D-Bus: who may (policy), then the domain. Every verb
-// is idempotent, and either done or undone; what could not be undone is owed.
+// The API's verbs without D-Bus. Each verb asks the policy and then calls the
+// domain. Each verb is idempotent and is either done or undone; an undo that
+// fails becomes pending.
 //
-// Verbs block and run on workers; those that name an allocation on its strand,
-// those that name a plugin on the plugin's. Errors are not logged here.
+// Verbs block and run on workers. A verb that names an allocation runs on the
+// allocation's strand, one that names a plugin on the plugin's. Verbs do not
+// log errors.
 class Service {
  public:
   explicit Service(const ServiceParts& parts)
       : parts_(parts), teardowns_(parts) {}
 
-  // Puts allocations' directories back. Called once, before the parts recover.
+  // Makes allocations' directories again. Called once, before the parts
+  // recover.
   Result<void> Recover();
-  // Owes what was cut off and is not finished. Called once, after they have.
+  // Adds pending tear-downs for unfinished work of an earlier mountd. Called
+  // once, after the parts have recovered.
   Result<void> OweCutOff() { return teardowns_.OweCutOff(); }
 
   // ---- Allocations ----
-  // The path of the mount namespace that host paths of mounts are in; "": the
-  // host's.
+  // Returns the path of the mount namespace that holds the mounts' host paths;
+  // "" for the host's.
   std::string MountNamespace() const;
   Result<std::string> PrepareAllocation(const CallContext& call,
                                         const Name& allocation,
@@ -103,22 +108,24 @@ class Service {
   Result<std::vector<AllocationRecord>> ListAllocations(
       const CallContext& call);
 
-  // Releases what the caller's scope has beyond what is wanted, except what has
-  // live processes, or may have: not on any strand of theirs, as it waits for
-  // those. One at a time for each user. FailedPrecondition for an older epoch.
-  // Its entries, by their names, are what became of each; after an error what
-  // was released is, and the same call again is right.
+  // Releases the allocations of the caller's scope that are not wanted, except
+  // those that have, or may have, live processes. Returns one entry for each
+  // allocation, in the order of their names. Not on any allocation's strand,
+  // because it waits for those. One at a time for each user. FailedPrecondition
+  // for an older epoch. After an error the released allocations stay released,
+  // and the caller repeats the call.
   Result<std::vector<ReconcileEntry>> Reconcile(const CallContext& call,
                                                 const ReconcileSpec& spec,
                                                 Strands& strands);
 
   // ---- Networks ----
-  // `given`: an fd that is kept open until it returns, and its inode.
+  // `given` holds an fd, which stays open until the call returns, and its
+  // inode.
   Result<NetworkStatus> SetupNetwork(const CallContext& call,
                                      const Name& allocation,
                                      const NetworkSpec& spec,
                                      GivenNetns given = {});
-  // "" is all of them.
+  // Removes one network; "" removes all.
   Result<void> TeardownNetwork(const CallContext& call, const Name& allocation,
                                const std::string& interface = "");
 
@@ -136,11 +143,11 @@ class Service {
   Result<csi::VolumeStats> GetVolumeStats(const CallContext& call,
                                           const Name& allocation,
                                           const Name& alias);
-  // After the plugin published it anew: tasks' mounts of it are swapped for
-  // new ones. On the allocation's strand.
+  // Swaps tasks' mounts of the volume after the plugin has published it again.
+  // Runs on the allocation's strand.
   Result<void> RepairMountsOf(const PublicationRecord& publication);
   Result<MountConfig> BindMount(const CallContext& call, BindMountSpec spec);
-  // All of one allocation's, or none.
+  // Mounts all specs, which are of one allocation, or none.
   Result<std::vector<MountConfig>> BindMounts(const CallContext& call,
                                               std::vector<BindMountSpec> specs);
   Result<Mounts::Replaced> ReplaceMount(const CallContext& call,
@@ -149,11 +156,12 @@ class Service {
   struct Repaired {
     Mounts::Replaced replaced;
     bool reaches_task = false;
-    std::string reason;  // why it does not
+    std::string reason;  // the reason if it does not
   };
   Result<Repaired> RepairMount(const CallContext& call, const Name& allocation,
                                const Name& task, const Name& name);
-  // A detached mount of the spec's source; its target does not matter.
+  // Returns a detached mount of the spec's source. The spec's target does not
+  // matter.
   Result<UniqueFd> OpenTree(const CallContext& call, BindMountSpec spec);
   Result<void> Unmount(const CallContext& call, const Name& allocation,
                        const Name& task, const Name& name,
@@ -161,7 +169,7 @@ class Service {
                        OnTasks on_tasks = OnTasks::kRefuse);
   struct Inbox {
     std::string host_path;
-    std::shared_ptr<UniqueFd> tree;  // a clone of it, if one is wanted
+    std::shared_ptr<UniqueFd> tree;  // a clone of it, if the caller wants one
   };
   Result<Inbox> PrepareInbox(const CallContext& call, const InboxRecord& record,
                              bool open);
@@ -175,15 +183,15 @@ class Service {
                                std::uint32_t gid);
 
   // ---- Tasks ----
-  // FailedPrecondition for kCgroup if the allocation has none. Of processes of
-  // other users outside its cgroup only administrators are told more than that
-  // they exist.
+  // FailedPrecondition for kCgroup if the allocation has none. Only
+  // administrators see details of other users' processes outside the
+  // allocation's cgroup.
   Result<HolderReport> ListHolders(const CallContext& call,
                                    const Name& allocation, const Name& task,
                                    const Name& name, exec::HolderScope scope);
-  // Returns the mounts that OpenTree and PrepareInbox handed out of the
-  // allocation and that a process has, also after the release. The answer hides
-  // other users' processes as that of ListHolders does.
+  // Returns the allocation's mounts that OpenTree and PrepareInbox handed out
+  // and that a process still has, also after the release. Hides other users'
+  // processes as ListHolders does.
   Result<HandedOutReport> ListHandedOut(const CallContext& call,
                                         const Name& allocation);
   Result<TaskReport> VerifyTask(const CallContext& call, const Name& allocation,
@@ -231,52 +239,54 @@ class Service {
                                      const std::string& request,
                                      const UniqueFd& secrets);
 
-  // What every user made: PermissionDenied to who is no administrator.
+  // Ok if the caller may see all users' objects. PermissionDenied unless it is
+  // an administrator.
   Result<void> SeesAll(const CallContext& call) const {
     return PolicyFor(call).MustAdminister(call.caller, "see", "all users");
   }
-  // What `uid` made.
+  // Returns whether the caller may see objects of `uid`.
   bool Sees(const Caller& caller, std::uint32_t uid) const;
   bool SeesPlugin(const Caller& caller, const PluginRecord& plugin) const;
   bool SeesNetwork(const Caller& caller, const std::string& network) const;
 
   // ---- The node ----
-  // Puts the configuration's file in force, all of it or, on an error, nothing.
-  // The sections for which mountd starts again right after: then none of it
-  // before. For root and administrators.
+  // Puts the configuration's file in force: all of it, or nothing on an error.
+  // Returns the sections that take effect only when mountd starts again, which
+  // it does right after. For root and administrators.
   Result<std::vector<std::string>> Reload(const CallContext& call);
   Result<std::vector<OwedRecord>> ListOwed(const CallContext& call);
-  // Tries one owed tear-down again, as its owner would, if it still is owed.
+  // Retries one pending tear-down with its owner's rights, if it is still
+  // pending.
   Result<void> RetryOwed(const OwedRecord& owed) {
     return teardowns_.Retry(owed);
   }
-  // Whether there is anything of anybody's that it would have to look after.
+  // Returns whether there is any object of any user to look after.
   Result<bool> OwnsSomething();
   // These answer at once.
   std::map<std::string, Networks::Usage> GetAddressUsage() const {
     return parts_.networks.GetUsage();
   }
-  // Of all that any rule grants, each once.
+  // Counts the free ports of all rules, each port once.
   std::uint32_t CountFreeHostPorts() const;
   std::uint32_t CountStuckExecutors() const { return parts_.executor.stuck(); }
-  // GetCapabilities then waits for plugins.
+  // If true, GetCapabilities waits for plugins.
   bool HasCni() const { return parts_.config.cni().enabled(); }
-  // Ports: of the caller's rules.
+  // Lists the host ports of the caller's rules.
   Result<Capabilities> GetCapabilities(const CallContext& call);
 
  private:
-  // For a call's own decisions, which are written down, and for what only
-  // looks.
+  // PolicyFor records its decisions for the call's log line. PolicyNow is for
+  // reads.
   Policy PolicyFor(const CallContext& call) const {
     return Policy(parts_.config.Get(), call.decisions);
   }
   Policy PolicyNow() const { return Policy(parts_.config.Get()); }
   void AddNetworks(const Caller& caller, Capabilities* capabilities);
   void AddCniNetworks(const Caller& caller, Capabilities* capabilities);
-  // The record, if the caller may use it; NotFound, PermissionDenied.
+  // Returns the record if the caller may use it. NotFound, PermissionDenied.
   Result<AllocationRecord> Find(const CallContext& call,
                                 const std::string& allocation);
-  // As Find, and FailedPrecondition while it is being released.
+  // As Find. FailedPrecondition during a release.
   Result<AllocationRecord> FindPrepared(const CallContext& call,
                                         const std::string& allocation);
   Result<bool> FinishBareRelease(const CallContext& call,
@@ -300,7 +310,7 @@ class Service {
   Result<void> AddCopies(const AllocationRecord& record,
                          const MountRecord& mount, exec::HolderScope scope,
                          HolderReport* report);
-  // Takes out what the caller may not know of other users' processes.
+  // Removes details of other users' processes that the caller may not see.
   void HideOthers(const CallContext& call, HolderReport* report) const;
   Result<void> CheckRoom(const BindMountSpec& spec);
   std::optional<HolderReport> HoldersBefore(
@@ -317,7 +327,7 @@ class Service {
   Result<void> CheckUnmountMode(const CallContext& call,
                                 const MountRecord& mount,
                                 exec::UnmountMode mode);
-  // Fills in what the plan needs.
+  // Checks the published volume and fills in the plan's fields for it.
   Result<void> CheckVolumeSource(BindMountSpec& spec);
   Result<void> CheckIds(const CallContext& call,
                         const BindMountSpec& spec) const;

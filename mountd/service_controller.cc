@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 #include "mountd/service.h"
 
-// Service's verbs on plugins' controllers. They are for who decides about
-// volumes, on whichever node: no allocation is asked for.
+// Service's verbs on plugins' controllers. They serve agents that decide about
+// volumes, on any node, so they need no allocation.
 namespace mountd {
 
 Result<StringMap> Service::ControllerPublish(

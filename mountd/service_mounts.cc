@@ -52,7 +52,7 @@ Result<void> Service::CheckVolumeSource(BindMountSpec& spec) {
   return Ok();
 }
 
-// What the caller left out is as its owner needs it.
+// Fills in the owner's defaults for settings that the caller left out.
 Result<void> Service::CompleteTmpfs(const AllocationRecord& owner,
                                     BindMountSpec& spec) {
   const auto invalid = [](const char* what, const char* why) {
@@ -85,7 +85,8 @@ Result<void> Service::CompleteTmpfs(const AllocationRecord& owner,
   return Ok();
 }
 
-// For one more mount; what is mounted already is only told again.
+// Checks the room for one more mount. An existing mount needs none, because the
+// call only returns it.
 Result<void> Service::CheckRoom(const BindMountSpec& spec) {
   const std::string object =
       spec.allocation + "/" + spec.task + "/" + spec.name;
@@ -126,13 +127,15 @@ Result<void> Service::AuthoriseTarget(const CallContext& call,
         call.caller, task.path.data(),
         spec.source_kind == exec::SourceKind::kTmpfs));
     MOUNTD_ASSIGN(spec.caller_pid, LivingPidOf(call.caller));
+    // The allocation's cgroup, if known, bounds where the container may be.
     spec.cgroup = owner.cgroup != 0 ? owner.cgroup : task.id;
     spec.place = std::to_string(task.mount_namespace);
   }
   return Ok();
 }
 
-// Whether the caller may have this mount; fills in what the plan needs.
+// Checks whether the caller may have this mount, and fills in the plan's
+// fields.
 Result<void> Service::Authorise(const CallContext& call,
                                 const AllocationRecord& owner,
                                 BindMountSpec& spec) {
@@ -161,7 +164,7 @@ Result<void> Service::Authorise(const CallContext& call,
   return Ok();
 }
 
-// What is mounted anew is not to go any more.
+// Removes the pending unmount of a mount that is mounted again.
 Result<void> Service::Forgive(const BindMountSpec& spec) {
   return teardowns_.Forgive(OwedKind::kUnmount, Described(RecordOf(spec)));
 }
@@ -179,6 +182,7 @@ Result<std::vector<MountConfig>> Service::BindMounts(
     const CallContext& call, std::vector<BindMountSpec> specs) {
   MOUNTD_ASSIGN(const AllocationRecord owner,
                 FindPrepared(call, specs.front().allocation));
+  // Check all specs before mounting any.
   for (BindMountSpec& spec : specs) {
     MOUNTD_TRY(Authorise(call, owner, spec));
     MOUNTD_TRY(CheckRoom(spec));
@@ -191,9 +195,9 @@ Result<std::vector<MountConfig>> Service::BindMounts(
   return configs;
 }
 
-// Who uses a mount that is going to be replaced, and so still has it then.
-// Afterwards a task's copy of it is in no mount namespace any more, and nothing
-// tells whose it was.
+// Returns the processes that use a mount before a replacement, because they
+// keep the old mount. Afterwards a task's copy is in no mount namespace any
+// more, so a search could not find its mount.
 std::optional<HolderReport> Service::HoldersBefore(
     const AllocationRecord& owner, const std::optional<MountRecord>& old) {
   return old ? HoldersIn(parts_.executor, owner.cgroup, old->mount_id)
@@ -246,8 +250,9 @@ Result<void> CheckRepairable(const MountRecord& mount) {
   return Ok();
 }
 
-// A task's copy of the inbox follows the host's; a bind of the one mount, made
-// by its runtime, is another mount, which nothing here reaches.
+// Returns why the repair does not reach the task. A task's copy of the inbox
+// follows the host's. A runtime's own bind of one mount is another mount, which
+// the repair cannot reach.
 std::string WhyNotReached(const MountRecord& mount, bool has_inbox) {
   if (!has_inbox) {
     return "the task has no inbox: its runtime's own bind stays as it is";
@@ -316,7 +321,8 @@ Result<UniqueFd> Service::OpenTree(const CallContext& call,
                  [&] { return parts_.mounts.OpenTree(spec); });
 }
 
-// A mount without a unique id would be taken for others that come after it.
+// Records the mount that is handed out. A mount without a unique id gets no
+// record, because a later mount may have the same id.
 Result<UniqueFd> Service::HandOut(
     HandedOutRecord record,
     const std::function<Result<exec::Executor::HandedOut>()>& open) {
@@ -367,7 +373,7 @@ const char* NameOf(exec::UnmountMode mode) {
 
 }  // namespace
 
-// Force and abort are felt by every user of the file system.
+// Restricts force and abort, because they affect every user of the file system.
 Result<void> Service::CheckUnmountMode(const CallContext& call,
                                        const MountRecord& mount,
                                        exec::UnmountMode mode) {

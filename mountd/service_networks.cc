@@ -46,11 +46,12 @@ std::uint32_t Service::CountFreeHostPorts() const {
   for (const RuleConfig& rule : config->rules) {
     ranges.insert(ranges.end(), rule.host_ports.begin(), rule.host_ports.end());
   }
+  // Sorted, so that a port of several rules is counted once.
   std::sort(
       ranges.begin(), ranges.end(),
       [](const PortRange& a, const PortRange& b) { return a.first < b.first; });
   std::uint32_t count = 0;
-  std::uint32_t next = 0;  // all before it are counted
+  std::uint32_t next = 0;  // counted up to here
   for (const PortRange& range : ranges) {
     if (range.last >= next) {
       const auto first = std::max<std::uint32_t>(range.first, next);

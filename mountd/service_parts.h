@@ -17,7 +17,7 @@
 
 namespace mountd {
 
-// The parts the service is made of; owned by the daemon, outlive the service.
+// The parts of the service. The daemon owns them, and they outlive the service.
 struct ServiceParts {
   const LiveConfig& config;
   exec::Executor& executor;
@@ -30,10 +30,10 @@ struct ServiceParts {
   csi::Controller& controller;
   const MountRoom& room;
   const MountHealths& healths;
-  // More may be owed than when it was last looked. From any thread.
+  // Called when more tear-downs may be pending than before. From any thread.
   std::function<void()> on_owed = [] {};
   std::vector<std::string> stores_set_aside{};  // by this start
-  // As Service::Reload. On a worker, one at a time.
+  // As Service::Reload. Called on a worker, one call at a time.
   std::function<Result<std::vector<std::string>>()> reload = [] {
     return std::vector<std::string>{};
   };

@@ -5,7 +5,7 @@
 #include "mountd/live_processes.h"
 #include "mountd/service.h"
 
-// Reconcile: what a scope has beyond what its agent wants goes.
+// Reconcile: releases the allocations of a scope that its agent does not want.
 namespace mountd {
 namespace {
 
@@ -24,6 +24,8 @@ Result<std::vector<ReconcileEntry>> Service::Reconcile(
   std::vector<ReconcileEntry> entries;
   std::set<std::string> missing = spec.wanted;
   std::vector<std::string> unwanted;
+  // Watch before reading the records, so that no allocation is missed that is
+  // prepared in between.
   const PreparedMeanwhile::Watch prepared(prepared_);
   MOUNTD_ASSIGN(const std::vector<AllocationRecord> records,
                 parts_.state.AllocationsOf(call.caller.uid, spec.scope));
@@ -46,7 +48,8 @@ Result<std::vector<ReconcileEntry>> Service::Reconcile(
   return entries;
 }
 
-// It is recorded before anything goes: an older agent is refused from here on.
+// Records the epoch before anything is released, so that an older agent is
+// refused from now on.
 Result<void> Service::EnterEpoch(const CallContext& call,
                                  const ReconcileSpec& spec) {
   std::uint64_t highest = spec.epoch;
@@ -67,7 +70,7 @@ Result<void> Service::EnterEpoch(const CallContext& call,
                        std::to_string(highest));
 }
 
-// Answers the first error that a sweep has left; the others have gone on.
+// Returns the first error of a sweep. The other sweeps have gone on.
 Result<void> Service::SweepAll(const Sweeping& sweeping, Strands& strands,
                                const std::vector<std::string>& unwanted,
                                std::vector<ReconcileEntry>* entries) {
@@ -91,12 +94,13 @@ Result<void> Service::SweepAll(const Sweeping& sweeping, Strands& strands,
                                   ScopeOf(sweeping.spec), "was cancelled");
     }
   }
+  // Failed releases are pending now.
   parts_.on_owed();
   return outcome;
 }
 
-// On the allocation's strand: what was under way there has ended, and what
-// comes now finds the outcome.
+// Runs on the allocation's strand. Earlier calls there have ended, and later
+// ones find the outcome.
 Result<ReconcileEntry> Service::Sweep(const Sweeping& sweeping,
                                       const std::string& allocation) {
   ReconcileEntry entry{allocation, Outcome::kReleased, "", {}, {}};
@@ -112,7 +116,7 @@ Result<ReconcileEntry> Service::Sweep(const Sweeping& sweeping,
     entry.reason = "was prepared meanwhile";
     return entry;
   }
-  // Of one that is being released, all has been said.
+  // A release in progress has already passed this check.
   if (record->state == AllocationState::kPrepared &&
       Lives(sweeping.call, *record, &entry)) {
     return entry;
@@ -128,12 +132,11 @@ Result<ReconcileEntry> Service::Sweep(const Sweeping& sweeping,
   MOUNTD_ASSIGN(const bool owed,
                 parts_.state.IsOwed(OwedKind::kRelease, record->id));
   const Code code = released.error().code;
-  // A store that cannot be written to says nothing of the tasks.
+  // An error of the store says nothing about tasks.
   if (!owed && released.error().op != "store" &&
       (code == Code::kBusy || code == Code::kUnavailable ||
        code == Code::kDeadlineExceeded)) {
-    // Nothing of it has gone: a process has copies, or whether one has cannot
-    // be told.
+    // Nothing is removed: a process has copies, or may have.
     entry.outcome = Outcome::kLive;
     entry.reason = released.error().Message();
     return entry;
@@ -146,7 +149,7 @@ Result<ReconcileEntry> Service::Sweep(const Sweeping& sweeping,
   return entry;
 }
 
-// Also where that cannot be told.
+// Returns true also if a search cannot tell.
 bool Service::Lives(const CallContext& call, const AllocationRecord& record,
                     ReconcileEntry* entry) {
   Result<std::optional<LiveProcesses>> live = FindLiveProcesses(parts_, record);
@@ -167,7 +170,7 @@ bool Service::Lives(const CallContext& call, const AllocationRecord& record,
   return true;
 }
 
-// What of it has to be made again, as far as its records tell.
+// Returns the parts that the agent must make again, as far as the records show.
 Result<ReconcileEntry> Service::JudgeWanted(const AllocationRecord& record) {
   ReconcileEntry entry{record.id, Outcome::kPresent, "", {}, {}};
   if (record.state == AllocationState::kReleasing) {

@@ -5,7 +5,7 @@
 
 #include "mountd/service.h"
 
-// The service's verbs on running tasks.
+// Service's verbs on running tasks.
 namespace mountd {
 
 Result<HolderReport> Service::ListHolders(const CallContext& call,
@@ -35,7 +35,8 @@ Result<HolderReport> Service::ListHolders(const CallContext& call,
   return report;
 }
 
-// Whoever has a copy keeps more than the mount busy, and opens it anew at will.
+// Adds the processes that have a copy. Such a process keeps more than the mount
+// busy, and can open the mount again at will.
 Result<void> Service::AddCopies(const AllocationRecord& record,
                                 const MountRecord& mount,
                                 exec::HolderScope scope, HolderReport* report) {
@@ -66,7 +67,7 @@ Result<HandedOutReport> Service::ListHandedOut(const CallContext& call,
                 parts_.state.GetAllocation(allocation.str()));
   MOUNTD_ASSIGN(std::vector<HandedOutRecord> records,
                 parts_.boot.HandedOutOf(allocation.str()));
-  // An allocation of the name may have been another user's before.
+  // Another user may have had an allocation of this name before.
   std::erase_if(records, [&](const HandedOutRecord& one) {
     return !Sees(call.caller, one.uid);
   });
@@ -122,7 +123,7 @@ Result<TaskReport> Service::VerifyTask(const CallContext& call,
     return mount.task != task.str() || !IsOnHost(mount);
   });
   TaskReport report;
-  // Once also without any, to say whether the process may be looked at.
+  // Runs once also without mounts, to check that the process may be looked at.
   std::span<const MountRecord> left = mounts;
   do {
     const auto some = left.first(std::min(left.size(), exec::kMaxTaskMounts));

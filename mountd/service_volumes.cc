@@ -28,6 +28,7 @@ Result<csi::PublishedVolume> Service::PublishVolume(const CallContext& call,
   MOUNTD_ASSIGN(
       csi::PublishedVolume published,
       parts_.volumes.Publish(spec, secrets, call.cancelled, call.progress));
+  // Tasks may have dead mounts of a volume that was published before.
   if (before && before->was_published &&
       before->state == PublicationState::kUncertain) {
     IgnoreBecauseBestEffort(RepairMountsOf(published.record));
@@ -80,8 +81,8 @@ Result<csi::VolumeStats> Service::GetVolumeStats(const CallContext& call,
   return parts_.volumes.Stats(allocation.str(), alias.str());
 }
 
-// Whoever has no inbox, or a mount that cannot be swapped, keeps the dead one:
-// its owner was told by MountHealth.
+// Swaps the volume's mounts in inboxes. A mount that cannot be swapped stays
+// dead, as do tasks' own binds; the signal MountHealth has notified the owner.
 Result<void> Service::RepairMountsOf(const PublicationRecord& publication) {
   MOUNTD_ASSIGN(const std::optional<AllocationRecord> owner,
                 parts_.state.GetAllocation(publication.allocation));

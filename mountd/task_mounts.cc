@@ -9,7 +9,8 @@
 namespace mountd {
 namespace {
 
-// "" if the task's mount behaves as the record's was asked to.
+// Returns "" if the task's mount has the requested propagation, or what is
+// wrong.
 std::string LostPropagation(const MountRecord& record,
                             const exec::TaskMount& seen,
                             bool has_own_user_namespace) {
@@ -37,7 +38,7 @@ std::string LostPropagation(const MountRecord& record,
                "does not reach the host";
 }
 
-// "" if it has all attributes that were asked for.
+// Returns "" if the mount has all requested attributes, or which it lacks.
 std::string MissingAttributes(const MountRecord& record,
                               const exec::TaskMount& seen) {
   std::string missing;

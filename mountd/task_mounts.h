@@ -8,16 +8,16 @@
 #include "mountd/exec/plan.h"
 #include "mountd/store/records.h"
 
-// Whether a running task has its mounts as they were made for it: container
-// runtimes lose propagation without saying so.
+// Checks whether a running task has its mounts as mountd made them, because
+// container runtimes lose propagation without an error.
 namespace mountd {
 
 struct TaskMountVerdict {
   std::string name;
-  std::string verdict;           // "ok", "missing", "covered", "weaker",
-                                 // "lost-propagation", "gone"
-  std::string reason;            // "" if it is ok
-  std::uint64_t attributes = 0;  // MOUNT_ATTR_*, as found; so are the next two
+  // "ok", "missing", "covered", "weaker", "lost-propagation", "gone"
+  std::string verdict;
+  std::string reason;            // "" for "ok"
+  std::uint64_t attributes = 0;  // MOUNT_ATTR_*, as found, like the next two
   std::uint64_t peer_group = 0;
   std::uint64_t master = 0;
 };

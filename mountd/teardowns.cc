@@ -38,7 +38,7 @@ std::string_view OwedKindName(OwedKind kind) {
 
 namespace {
 
-// The allocation it is of; of an unstage the plugin.
+// Returns the allocation of the record; for an unstage the plugin.
 std::string FirstPartOf(const OwedRecord& owed) {
   return owed.object.substr(0, owed.object.find('/'));
 }
@@ -58,10 +58,11 @@ exec::AllocationPlan PlanOf(const AllocationRecord& record) {
   return {exec::ToWire(record.id), record.uid};
 }
 
-// Tasks' mounts first, then what they were mounts of; the network last, so that
-// a volume whose server is reached through it can still be unmounted. One thing
-// that cannot go keeps only what depends on it; the first error is told. A
-// plugin that others' volumes need keeps all that it runs with.
+// Removes tasks' mounts first, then their sources. Removes networks last, so
+// that a volume whose server is reached through one can still be unmounted. A
+// thing that cannot be removed keeps only the things that it depends on.
+// Returns the first error. Removes nothing if volumes of others need a plugin
+// of this allocation.
 Result<void> Teardowns::Undo(const AllocationRecord& record,
                              const Manner& manner) {
   const Progress& progress = manner.progress;
@@ -74,6 +75,7 @@ Result<void> Teardowns::Undo(const AllocationRecord& record,
   progress.Expect(publications.size() + interfaces.size());
   Result<void> outcome = parts_.mounts.UnmountAll(
       record.id, progress,
+      // kIgnore goes on while a mount is used, so it only detaches it.
       ignores ? exec::UnmountMode::kDetach : exec::UnmountMode::kPlain);
   if (!outcome && outcome.error().code == Code::kBusy) {
     MOUNTD_ASSIGN(const std::vector<MountRecord> mounts,
@@ -85,6 +87,7 @@ Result<void> Teardowns::Undo(const AllocationRecord& record,
     outcome = WithHolders(record, busy == mounts.end() ? 0 : busy->mount_id,
                           std::move(outcome).error());
   }
+  // Later steps go on after a failure, and the first error counts.
   const auto keep_first = [&outcome](Result<void> next) {
     if (!next && outcome) {
       outcome = std::move(next);
@@ -101,9 +104,10 @@ Result<void> Teardowns::Undo(const AllocationRecord& record,
     keep_first(std::move(detached));
     progress.Advance();
   }
-  // After the volumes, which may be of its own plugin.
+  // Plugins end after the volumes, which may be of the allocation's own plugin.
   Result<void> ended = parts_.plugins.UnregisterOf(record.id);
   for (const std::string& interface : interfaces) {
+    // A plugin that could not end keeps its networks.
     if (ended) {
       keep_first(parts_.networks.Teardown(record.id, interface, progress));
     }
@@ -112,15 +116,17 @@ Result<void> Teardowns::Undo(const AllocationRecord& record,
   keep_first(std::move(ended));
   progress.At(Step::kWork);
   MOUNTD_TRY(std::move(outcome));
+  // Only an allocation without leftovers loses its directory.
   MOUNTD_TRY(parts_.executor.RemoveAllocation(PlanOf(record)));
   return parts_.boot.RemoveInboxes(record.id);
 }
 
 namespace {
 
-// Without a cgroup nothing tells a task's copy of what others on the node mount
-// as well from theirs: then a tmpfs alone is looked for, which is one mount's
-// own, and a volume that goes as a whole.
+// Returns whether a search for copies can find this mount's. Without a cgroup a
+// task's copy looks like another user's mount of the same source. Only a tmpfs,
+// which belongs to one mount, and with `volumes_too` a volume that is removed
+// as a whole, can be told apart.
 bool IsSearched(const AllocationRecord& record, const MountRecord& mount,
                 bool volumes_too) {
   return mount.mount_id != 0 &&
@@ -161,7 +167,8 @@ Result<void> Teardowns::CheckCopies(
   return Ok();
 }
 
-// Before anything of it goes: of all that is mounted for it, in one search.
+// Searches for copies of all of the allocation's mounts at once, before
+// anything is removed.
 Result<void> Teardowns::CheckRelease(const AllocationRecord& record,
                                      const Manner& manner) {
   if (manner.on_tasks == OnTasks::kIgnore) {
@@ -196,8 +203,8 @@ Result<void> Teardowns::CheckReplaceable(const AllocationRecord& record,
   });
 }
 
-// There is nothing to wait on that tells of others' mount namespaces: it is
-// looked again and again.
+// Repeats the check until no task has a copy, because the kernel has no
+// notification about other mount namespaces.
 Result<void> Teardowns::Await(const Manner& manner,
                               const std::function<Result<void>()>& look) const {
   using Clock = std::chrono::steady_clock;
@@ -225,6 +232,7 @@ Result<void> Teardowns::Await(const Manner& manner,
 Result<ReceiptRecord> Teardowns::Release(const AllocationRecord& record,
                                          const Manner& manner) {
   if (Result<void> unused = CheckRelease(record, manner); !unused) {
+    // A release that has begun stays pending.
     if (record.state == AllocationState::kReleasing) {
       MOUNTD_TRY(parts_.state.AddOwed(
           Owed(OwedKind::kRelease, record.id, record.uid, unused.error())));
@@ -245,7 +253,7 @@ Result<ReceiptRecord> Teardowns::Release(const AllocationRecord& record,
   return parts_.state.FinishAllocation(std::move(receipt));
 }
 
-// Busy while a bind mount of it is left.
+// Busy while a bind mount of the volume is left.
 Result<void> Teardowns::CheckUnused(const std::string& allocation,
                                     const std::string& alias) {
   MOUNTD_ASSIGN(const std::vector<MountConfig> mounts,
@@ -276,7 +284,7 @@ Result<void> Teardowns::Unpublish(const AllocationRecord& record,
     MOUNTD_ASSIGN(const std::optional<PublicationRecord> now,
                   parts_.state.GetPublication(record.id, alias));
     if (now && now->state != PublicationState::kUnpublishing) {
-      return outcome;  // it is as it was: no debt
+      return outcome;  // unchanged, so nothing is pending
     }
   }
   return OweUnlessDone(OwedKind::kUnpublish, record.id + "/" + alias,
@@ -298,7 +306,7 @@ Result<void> Teardowns::Unmount(const AllocationRecord& record,
   }
   Result<void> unmounted = parts_.mounts.Unmount(record.id, task, name, mode);
   if (!unmounted && unmounted.error().code == Code::kBusy) {
-    // It is as it was: no debt.
+    // It is still mounted, so nothing is pending.
     MOUNTD_ASSIGN(const std::optional<MountRecord> mount,
                   parts_.boot.GetMount(record.id, task, name));
     return WithHolders(record, mount ? mount->mount_id : 0,
@@ -308,8 +316,8 @@ Result<void> Teardowns::Unmount(const AllocationRecord& record,
                        record.uid, std::move(unmounted));
 }
 
-// Who uses the mount is what its owner has to know next. Where that cannot be
-// told, the error stays as it is.
+// Adds the processes that use the mount to the error, because the owner has to
+// end them next. Leaves the error as it is if the search fails.
 Error Teardowns::WithHolders(const AllocationRecord& record,
                              std::uint64_t mount_id, Error busy) {
   const std::optional<HolderReport> report =
@@ -360,7 +368,8 @@ Result<void> Teardowns::OweUnlessDone(OwedKind kind, const std::string& object,
 }
 
 Result<void> Teardowns::Retry(const OwedRecord& owed) {
-  // What was done since it was listed may be there again, under the same name.
+  // It may have been done since the list was made, and the same name made
+  // again.
   MOUNTD_ASSIGN(const bool still_owed, parts_.state.IsOwed(owed.id));
   if (!still_owed) {
     return Ok();
@@ -374,6 +383,7 @@ Result<void> Teardowns::Retry(const OwedRecord& owed) {
   }
   MOUNTD_ASSIGN(const std::optional<AllocationRecord> record,
                 parts_.state.GetAllocation(allocation));
+  // The allocation is released, and with it all its tear-downs.
   if (!record) {
     return parts_.state.RemoveOwed(owed.kind, owed.object);
   }

@@ -14,48 +14,51 @@
 
 namespace mountd {
 
-// "release", "unpublish", "teardown-network", "unmount", "unstage".
+// Returns "release", "unpublish", "teardown-network", "unmount" or "unstage".
 std::string_view OwedKindName(OwedKind kind);
 
-// The strand its work runs on: the allocation's or the volume's.
+// Returns the strand of its work: the allocation's or the volume's.
 std::string StrandOf(const OwedRecord& owed);
 std::string AllocationStrand(const std::string& allocation);
 
 exec::AllocationPlan PlanOf(const AllocationRecord& record);
 
-// How something is undone for a call.
+// How a call wants something undone.
 struct Manner {
   OnTasks on_tasks = OnTasks::kRefuse;
   Progress progress{};
   CancelToken cancelled = nullptr;
 };
 
-// Undoing what was made for an allocation, one thing or all of it, in the right
-// order. What fails is owed: recorded with its reason, to be retried until it
-// succeeds, is asked for anew, or the allocation is gone.
+// Undoes an allocation's objects, one of them or all, in the right order.
+// Records a failure as pending with its reason, and retries until it succeeds,
+// the object is requested again, or the allocation is gone.
 //
-// Methods block; those of one allocation come one at a time (its strand).
+// Methods block. Calls for one allocation come one at a time, on its strand.
 class Teardowns {
  public:
   explicit Teardowns(const ServiceParts& parts) : parts_(parts) {}
 
-  // Refused because tasks have copies of what is to go (mountd/copies.h), each
-  // is Busy and as it was: nothing is owed that was not before.
+  // Busy if tasks have copies of an object to remove (mountd/copies.h). The
+  // object is unchanged, and nothing becomes pending. This holds for each
+  // method.
   Result<ReceiptRecord> Release(const AllocationRecord& record,
                                 const Manner& manner = {});
-  // Busy, and not owed, while a bind mount of it is left.
+  // Busy, with nothing pending, while a bind mount of the volume is left.
   Result<void> Unpublish(const AllocationRecord& record,
                          const std::string& alias, const Manner& manner = {});
-  // Busy, and not owed, while something uses the mount. What is only detached,
-  // its users keep.
+  // Busy, with nothing pending, while something uses the mount. Users of a
+  // mount that is only detached keep it.
   Result<void> Unmount(const AllocationRecord& record, const std::string& task,
                        const std::string& name,
                        exec::UnmountMode mode = exec::UnmountMode::kPlain,
                        const Manner& manner = {});
-  // Busy while a task has a copy of the mount that replacing it would leave.
+  // Busy while a task has a copy of the mount, because the replacement would
+  // not reach the copy.
   Result<void> CheckReplaceable(const AllocationRecord& record,
                                 const MountRecord& mount, const Manner& manner);
-  // After a Bind that failed: owes what of it could not be undone.
+  // Called after a failed Bind. Adds a pending unmount for a mount that could
+  // not be undone.
   Result<void> OweUnlessUndone(const BindMountSpec& spec);
   Result<void> TeardownNetwork(const AllocationRecord& record,
                                const std::string& interface,
@@ -63,11 +66,12 @@ class Teardowns {
   Result<void> TeardownNetworks(const AllocationRecord& record,
                                 const Progress& progress);
 
-  // What is there anew is not to go any more.
+  // Removes the pending tear-down of an object that exists again on request.
   Result<void> Forgive(OwedKind kind, const std::string& object);
-  // Tries one again, if it still is owed.
+  // Retries one tear-down, if it is still pending.
   Result<void> Retry(const OwedRecord& owed);
-  // After the recovery of the parts: owes what was under way and still is.
+  // Adds pending tear-downs for unfinished work. Called after the parts have
+  // recovered.
   Result<void> OweCutOff();
 
  private:

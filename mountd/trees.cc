@@ -4,7 +4,7 @@
 namespace mountd {
 namespace {
 
-// `make` makes one plan.
+// Repeats plans until the tree is finished. `make` runs one plan.
 template <typename Make>
 Result<TreeResult> Repeat(const CallContext& call, const char* op,
                           exec::TreePlan plan, const Make& make) {

@@ -12,16 +12,16 @@ namespace mountd {
 
 struct TreeResult {
   std::uint64_t done = 0;  // files and directories
-  std::uint64_t left = 0;  // of other owners, left as they are
+  std::uint64_t left = 0;  // of other owners, unchanged
 };
 
-// Work on the files below a directory that a caller passed, plan after plan
-// until it is finished; between two, others have their turn, how far it is is
-// told (CallContext::progress), and Cancel is looked at: Aborted then, with
-// what is done done. Nothing is remembered: the same call again goes on with
-// what is left.
+// Works on the files below a directory that a caller passed, plan after plan
+// until the work is finished. Between plans other callers have their turn, and
+// the work updates its progress (CallContext::progress). Aborted if the call
+// was cancelled; finished parts stay done. Keeps no state: the same call again
+// continues with the rest.
 //
-// Blocks; on a worker, on the strand of the directory.
+// Blocks. Runs on a worker, on the strand of the directory.
 Result<TreeResult> RemoveTree(exec::Executor& executor, const CallContext& call,
                               const exec::TreePlan& plan,
                               const UniqueFd& directory);

@@ -30,6 +30,7 @@ void VolumeRestorer::Look(const std::string& plugin) {
   strands_.Submit(VolumesStrand(plugin), [this, plugin] {
     {
       const std::lock_guard lock(mutex_);
+      // A request from now on needs another look.
       waiting_.erase(plugin);
     }
     LookNow(plugin);
@@ -65,7 +66,7 @@ void VolumeRestorer::Repair(const PublicationRecord& published) {
 bool VolumeRestorer::RepairMounts(const PublicationRecord& published) {
   const auto still = volumes_.Get(published.allocation, published.alias);
   if (still && !*still) {
-    return true;  // its mounts went with it
+    return true;  // its mounts ended with it
   }
   const Result<void> repaired = service_.RepairMountsOf(published);
   if (!repaired) {
@@ -85,7 +86,7 @@ void VolumeRestorer::Done(bool well, RetryRounds::Job again) {
     }
   }
   if (!well) {
-    // The rounds are the loop's.
+    // The rounds run on the loop's thread.
     loop_.Post([this] { rounds_.Check(); });
   }
 }

@@ -15,12 +15,12 @@
 
 namespace mountd {
 
-// Has what a plugin published looked at when it may have died with it, and
-// tasks' mounts of what was published anew repaired. From any thread; the work
-// runs on strands. What a look that has not begun will see is not looked at
-// twice: a plugin's end is told by each of its mounts. What failed is tried
-// again in rounds, until it succeeds or there is nothing to be done about it:
-// the plugin may have been away just then, and nobody else would come back.
+// Restores volumes that may have died with their plugin, and repairs tasks'
+// mounts of volumes that were published again. Callable from any thread; work
+// runs on strands. A look that is queued serves later requests too, because
+// each mount reports a plugin's end. Retries failures in rounds until they
+// succeed or nothing is left to do, because the plugin may have been away and
+// no other event would follow.
 class VolumeRestorer {
  public:
   VolumeRestorer(Loop& loop, Strands& strands, csi::Volumes& volumes,
@@ -29,13 +29,13 @@ class VolumeRestorer {
   void Look(const std::string& plugin);
 
  private:
-  // On the strands of the plugin's volumes, and of the allocation.
+  // Run on the strand of the plugin's volumes, and on the allocation's.
   void LookNow(const std::string& plugin);
   void Repair(const PublicationRecord& published);
-  // Whether all is well, from a worker.
+  // Return whether all is well. Run on a worker.
   bool Restore(const std::string& plugin);
   bool RepairMounts(const PublicationRecord& published);
-  // Forgets what went well; the rest is tried again.
+  // Forgets a success. Queues a failure for the next round.
   void Done(bool well, RetryRounds::Job again);
   std::vector<RetryRounds::Job> ListFailed();
 

@@ -11,14 +11,15 @@
 namespace mountd {
 namespace {
 
-// What chown(2) takes for "leave it" is no user's and no group's.
+// chown(2) reads this id as "leave it unchanged", so it belongs to no user and
+// no group.
 constexpr std::uint32_t kNobodysId = UINT32_MAX;
 
 Error NoId(const std::string& text) {
   return MakeError(Code::kInvalidArgument, "find", text, "is no id");
 }
 
-// What the user database is asked would end before it.
+// getpwnam(3) and getgrnam(3) would stop at a NUL and look up a shorter name.
 bool HasNul(const std::string& text) {
   return text.find('\0') != std::string::npos;
 }

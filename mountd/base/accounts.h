@@ -7,8 +7,9 @@
 
 #include "mountd/base/result.h"
 
-// Users and groups by name or by number (getpwnam(3), getgrnam(3): not
-// reentrant, so for one thread at a time). NotFound if there is none.
+// Finds users and groups by name or by number. NotFound if there is none,
+// InvalidArgument for the number that chown(2) reads as "unchanged". One thread
+// at a time, because getpwnam(3) and getgrnam(3) are not reentrant.
 namespace mountd {
 
 Result<uid_t> FindUser(const std::string& user);

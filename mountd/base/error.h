@@ -9,9 +9,9 @@
 
 namespace mountd {
 
-// What went wrong, as a client branches on it. One to one with the D-Bus errors
-// `org.mountd1.Error.<Name>`; the numbers are also the executor's wire values,
-// so they are only ever added to.
+// The kind of a failure, which a client branches on. Each code has one D-Bus
+// error `org.mountd1.Error.<Name>`. The executor sends these numbers on the
+// wire, so codes are only ever added.
 enum class Code : std::uint32_t {
   kNotFound = 1,
   kAlreadyExists = 2,
@@ -29,16 +29,16 @@ enum class Code : std::uint32_t {
 };
 inline constexpr Code kLastCode = Code::kInternal;
 
-// "NotFound" and so on: the last part of the D-Bus error name.
+// Returns the last part of the D-Bus error name, such as "NotFound".
 std::string_view CodeName(Code code);
 
-// The reverse of CodeName; kInternal for a name this release does not know.
+// Returns the code of a name; kInternal for a name this release does not know.
 Code CodeFromName(std::string_view name);
 
-// One failure: which operation, on which object, why. `op` names the step that
-// failed ("move_mount", "NodeStageVolume"); `object` what it was done to, as
-// the caller knows it (an id, never a host path the caller did not name);
-// `sys_errno` is 0 where no system call failed.
+// One failure. `op` names the step that failed ("move_mount",
+// "NodeStageVolume"). `object` names the thing that the step was applied to, as
+// the caller knows that thing: an id, never a host path the caller did not
+// name. `sys_errno` is 0 where no system call failed.
 //
 // Never holds secrets, mount flags, or text from a plugin that was not
 // scrubbed.
@@ -48,8 +48,8 @@ struct Error {
   std::string object;
   std::string detail;
   int sys_errno = 0;
-  // Of a refusal (kPermissionDenied): an administrator had not met it. It does
-  // not leave the process.
+  // True for a refusal (kPermissionDenied) that an administrator would not have
+  // met. The flag does not leave the process.
   bool administrator_may = false;
 
   // "move_mount web/data: source is not a directory (EINVAL)"
@@ -62,23 +62,24 @@ inline Error MakeError(Code code, std::string op, std::string object,
                0,    false};
 }
 
-// A refusal that an administrator would not have met.
+// Marks a refusal that an administrator would not have met.
 inline Error ButAdministrators(Error refusal) {
   refusal.administrator_may = true;
   return refusal;
 }
 
-// The Error for a failed system call; `err` is its errno, taken by the caller
-// in the same expression as the call.
+// Returns the Error for a failed system call. `err` is its errno, which the
+// caller reads in the same expression as the call.
 Error ErrnoError(int err, std::string op, std::string object,
                  std::string detail = {});
 
-// The same of what makes a process: EAGAIN is the limit of processes then,
-// fork(2), and nothing that is over soon. ECHILD is Unavailable: others killed
+// Returns the Error for a failed call that makes a process. ResourceExhausted
+// for EAGAIN, because fork(2) reports its limit of processes with it and
+// waiting does not help. Unavailable for ECHILD, because somebody else killed
 // the process.
 Error ForkError(int err, std::string op, std::string object);
 
-// errno -> Code, for system calls whose errno has no more special meaning.
+// Returns the code for system calls whose errno has no more special meaning.
 Code CodeFromErrno(int err);
 
 }  // namespace mountd

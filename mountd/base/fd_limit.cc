@@ -26,6 +26,8 @@ bool IsShortOfFds() {
   std::error_code failed;
   const std::filesystem::directory_iterator fds("/proc/self/fd", failed);
   if (failed) {
+    // Opening /proc/self/fd needs a descriptor, so EMFILE means that none is
+    // free.
     return failed.value() == EMFILE;
   }
   const auto count = std::distance(begin(fds), end(fds));

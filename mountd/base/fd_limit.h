@@ -4,11 +4,11 @@
 // The process's limit of file descriptors (RLIMIT_NOFILE).
 namespace mountd {
 
-// As high as the process may have it.
+// Raises the soft limit to the hard limit.
 void RaiseFdLimit();
 
-// True when at most a quarter of the descriptors are free. Counts them in
-// /proc/self/fd: for now and then.
+// Returns true when at most a quarter of the descriptors are free. Not for hot
+// paths, because it counts the entries of /proc/self/fd.
 bool IsShortOfFds();
 
 }  // namespace mountd

@@ -41,7 +41,7 @@ Result<std::size_t, int> SendWithFds(int socket,
   if (fds.size() > kMaxMessageFds) {
     return EINVAL;
   }
-  // sendmsg(2) does not write to it.
+  // iovec wants non-const bytes, but sendmsg(2) does not write to them.
   iovec part = {const_cast<std::byte*>(bytes.data()), bytes.size()};
   Control control;
   msghdr message = {};
@@ -88,7 +88,9 @@ Result<Received, int> ReceiveWithFds(int socket, std::span<std::byte> into,
   Received received;
   received.size = static_cast<std::size_t>(size);
   TakeFds(&message, &received.fds);
-  // The padding after an odd number of fds has room for one more.
+  // Alignment pads the control buffer, so the kernel can fit one fd more than
+  // an odd `most_fds`. Such an fd counts as too many, because the kernel sets
+  // no MSG_CTRUNC for it.
   received.more_fds =
       (message.msg_flags & MSG_CTRUNC) != 0 || received.fds.size() > most_fds;
   return received;

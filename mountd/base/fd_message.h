@@ -8,14 +8,14 @@
 #include "mountd/base/result.h"
 #include "mountd/base/unique_fd.h"
 
-// Bytes with fds beside them over a Unix socket, unix(7) SCM_RIGHTS. EINTR is
-// tried again; the errors are errnos.
+// Sends and receives bytes with fds over a Unix socket (unix(7), SCM_RIGHTS).
+// Both calls repeat after EINTR and return errnos as errors.
 namespace mountd {
 
 inline constexpr std::size_t kMaxMessageFds = 2;
 
-// sendmsg(2), without SIGPIPE; `fds` are kMaxMessageFds at most. How many bytes
-// were sent.
+// Sends by sendmsg(2), without SIGPIPE, and returns the number of bytes sent.
+// EINVAL for more than kMaxMessageFds fds.
 Result<std::size_t, int> SendWithFds(int socket,
                                      std::span<const std::byte> bytes,
                                      std::span<const int> fds, int flags = 0);
@@ -23,15 +23,17 @@ Result<std::size_t, int> SendWithFds(int socket,
 struct Received {
   std::size_t size = 0;  // 0: the peer has closed
   std::vector<UniqueFd> fds;
-  bool more_fds = false;  // than `most_fds`: the kernel has closed those
+  // True if more fds came than `most_fds`. The kernel has closed those without
+  // room.
+  bool more_fds = false;
 };
 
-// recvmsg(2). Every fd that came is owned by the answer.
+// Receives by recvmsg(2). The answer owns every fd that came.
 Result<Received, int> ReceiveWithFds(int socket, std::span<std::byte> into,
                                      std::size_t most_fds);
 
-// Whether the peer, who is to wait for an answer, does not: it has closed, or
-// sent something else. Never blocks.
+// Returns whether a peer that should wait for an answer no longer does, because
+// it has closed or has sent something else. Never blocks.
 bool HasGivenUp(int socket);
 
 }  // namespace mountd

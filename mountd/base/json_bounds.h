@@ -5,8 +5,8 @@
 
 namespace mountd {
 
-// What a parser is to take of others: it recurses once per nesting level, and
-// builds values many times as large as their bytes.
+// Limits on JSON that others wrote. A parser needs them because it recurses
+// once per nesting level and builds values many times as large as their bytes.
 struct JsonBounds {
   enum class Fractions { kRefused, kTaken };
 
@@ -15,8 +15,9 @@ struct JsonBounds {
   Fractions fractions = Fractions::kRefused;
 };
 
-// Counts what nlohmann::json's parser meets (its "SAX interface") and builds
-// nothing. Names no type of it: not all that use this folder have it.
+// Counts the values that nlohmann::json's parser meets (its "SAX interface")
+// and builds nothing. Never names a type of nlohmann::json, because some
+// programs that use this folder do not have that library.
 class JsonBoundsCheck {
  public:
   explicit JsonBoundsCheck(const JsonBounds& bounds) : bounds_(bounds) {}
@@ -70,7 +71,7 @@ class JsonBoundsCheck {
   std::size_t values_ = 0;
 };
 
-// Whether `bytes` can be parsed and stay within the bounds. `Json` is
+// Returns whether `bytes` parse and stay within the bounds. `Json` is
 // nlohmann::json, `format` one of its formats.
 template <typename Json, typename Bytes>
 bool IsWithin(const Bytes& bytes, typename Json::input_format_t format,

@@ -22,6 +22,8 @@ Result<std::string> ReadMemory(int fd, std::size_t limit) {
   std::string text;
   std::array<char, 16384> buffer{};
   for (;;) {
+    // pread(2) leaves the offset alone, because the fd's other holders share
+    // that offset.
     const ssize_t got = ::pread(fd, buffer.data(), buffer.size(),
                                 static_cast<off_t>(text.size()));
     if (got < 0 && errno == EINTR) {

@@ -15,8 +15,9 @@ bool IsNameByte(char c) {
          c == '[' || c == ']';
 }
 
-// The number of bytes of the UTF-8 sequence that starts with `lead`, 0 if none
-// does; rejects overlong forms, surrogates and values over U+10FFFF (RFC 3629).
+// Returns the length in bytes of the UTF-8 sequence at `at`, 0 if none is
+// valid. Rejects overlong forms, surrogates and values over U+10FFFF (RFC
+// 3629).
 std::size_t SequenceLength(std::string_view text, std::size_t at) {
   const auto byte = [&](std::size_t i) {
     return at + i < text.size() ? static_cast<unsigned char>(text[at + i]) : 0U;
@@ -48,8 +49,8 @@ std::size_t SequenceLength(std::string_view text, std::size_t at) {
   return 0;
 }
 
-// The text's length before the text: no two (plugin, id) pairs hash alike by
-// moving bytes from one to the other.
+// Hashes the text's length before the text. So no two (plugin, id) pairs hash
+// alike because a byte moved from one to the other.
 void Absorb(sha256_ctx& hash, std::string_view text) {
   const std::uint64_t size = text.size();
   std::array<std::uint8_t, sizeof(size)> prefix{};
@@ -138,6 +139,7 @@ Result<VolumeKey> VolumeKey::Parse(std::string_view hex) {
 InstanceKey InstanceKey::Derive(std::string_view allocation,
                                 std::string_view type) {
   InstanceKey key;
+  // A node or monolith plugin without an allocation keeps the key of zeros.
   if (!allocation.empty() || type == "controller") {
     HashTo(allocation, type, key.hex_);
   }

@@ -18,11 +18,11 @@ inline constexpr std::size_t kMaxVolumeIdBytes = 1024;
 // as one path component, in a log line and in a D-Bus error.
 bool IsValidName(std::string_view name);
 
-// A name that was checked; only Name::Parse makes one, so a function that takes
-// a Name needs no check of its own.
+// A name that passed IsValidName. Only Name::Parse makes one, so a function
+// that takes a Name needs no check of its own.
 class Name {
  public:
-  // `what` is for the error text: "allocation", "plugin".
+  // `what` names the thing in the error text: "allocation", "plugin".
   static Result<Name> Parse(std::string_view what, std::string_view text);
 
   const std::string& str() const { return text_; }
@@ -33,15 +33,15 @@ class Name {
   std::string text_;
 };
 
-// Valid UTF-8 of 1 to 1024 bytes, without NUL: a plugin's own volume id.
-// Opaque, never part of a path.
+// Checks a plugin's own volume id. InvalidArgument unless it is valid UTF-8 of
+// 1 to 1024 bytes without NUL. The id is opaque and never part of a path.
 Result<void> CheckVolumeId(std::string_view volume_id);
 
 bool IsValidUtf8(std::string_view text);
 
-// The staging directory's name of one volume of one plugin: 32 lower-case hex
-// digits of a hash of both, so that ids never become path components and two
-// ids never meet.
+// The name of the staging directory of one volume of one plugin. It is 32
+// lower-case hex digits of a hash of plugin and volume id, so that ids never
+// become path components and two ids never share a directory.
 class VolumeKey {
  public:
   static constexpr std::size_t kHexDigits = 32;
@@ -58,9 +58,10 @@ class VolumeKey {
   std::array<char, kHexDigits> hex_{};
 };
 
-// Which of its plugin's instances: 16 lower-case hex digits of a hash of the
-// allocation and the type, part of its socket's name. All "0" where there can
-// be but one: of a node or monolith plugin without an allocation.
+// Names one instance of a plugin, and is part of its socket's name. It is 16
+// lower-case hex digits of a hash of the allocation and the type. It is all "0"
+// for a node or monolith plugin without an allocation, because such a plugin
+// has only one instance.
 class InstanceKey {
  public:
   static constexpr std::size_t kHexDigits = 16;

@@ -8,7 +8,8 @@
 
 namespace mountd {
 
-// The whole of `text` as a number of that base that fits.
+// Returns the number that the whole of `text` is in that base; nothing if there
+// are other characters or the number does not fit.
 template <typename Number>
 std::optional<Number> ParseNumber(std::string_view text, int base = 10) {
   Number number{};

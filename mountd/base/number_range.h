@@ -9,13 +9,14 @@
 
 namespace mountd {
 
-// Both ends included.
+// A range that includes both ends.
 struct NumberRange {
   std::uint32_t first = 0;
   std::uint32_t last = 0;
 };
 
-// "FIRST-LAST", or one number for both; from 1 to `most`.
+// Parses "FIRST-LAST", or one number for both ends. Nothing unless all numbers
+// are from 1 to `most` and in order.
 inline std::optional<NumberRange> ParseNumberRange(std::string_view text,
                                                    std::uint32_t most) {
   const std::size_t dash = text.find('-');

@@ -14,7 +14,8 @@ struct Character {
   std::size_t size = 1;  // bytes
 };
 
-// The first of `text`, which is not empty (RFC 3629, 4).
+// Returns the first character of `text`, which is not empty (RFC 3629, section
+// 4).
 Character FirstOf(std::string_view text) {
   const auto lead = static_cast<unsigned char>(text.front());
   if (lead < 0x80) {
@@ -39,6 +40,7 @@ Character FirstOf(std::string_view text) {
              : Character{code, size};
 }
 
+// Returns whether the character may appear in a log line as it is.
 bool MayStand(std::uint32_t code) {
   const auto is_between = [code](std::uint32_t first, std::uint32_t last) {
     return code >= first && code <= last;
@@ -48,7 +50,8 @@ bool MayStand(std::uint32_t code) {
          !is_between(0x2066, 0x2069);
 }
 
-// How many of the first bytes are printable ASCII: nearly all of most lines.
+// Counts the leading bytes that are printable ASCII. OnOneLine copies them at
+// once, because most lines are little else.
 std::size_t PlainBytes(std::string_view text) {
   const auto* const end = std::find_if(
       text.begin(), text.end(),

@@ -14,7 +14,7 @@ namespace {
 
 const char* g_program = "";
 
-// Asks for no memory itself.
+// Allocates nothing, because there is no memory left.
 [[noreturn]] void End() {
   constexpr char kText[] = ": out of memory\n";
   const std::array<iovec, 2> line = {

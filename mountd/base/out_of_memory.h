@@ -3,10 +3,10 @@
 
 namespace mountd {
 
-// From here on the process ends, with a line on stderr and by SIGABRT, where
-// operator new finds no memory: std::bad_alloc is never thrown. What would be
-// half done after that is an intent in a store, or undone by whoever waits for
-// the process, exactly as after SIGKILL. `program` outlives the process.
+// Makes the process end by SIGABRT, with a line on stderr, from now on whenever
+// operator new finds no memory. So std::bad_alloc is never thrown. Half-done
+// work is then an intent in a store, or undone by the process that waits for
+// this one, exactly as after SIGKILL. `program` outlives the process.
 void EndWhenOutOfMemory(const char* program);
 
 }  // namespace mountd

@@ -4,8 +4,8 @@
 #include <string>
 #include <string_view>
 
-// Where things are. Fixed, not configurable: the executor's invariants are
-// about these places, and tests get them in a mount namespace of their own.
+// The paths that mountd uses. They are fixed, because the executor's invariants
+// are about these places. Tests get them in a mount namespace of their own.
 //
 //   /run/mountd/                root 0755   nobody but root renames in it
 //     bus                       the peer-to-peer D-Bus socket
@@ -52,28 +52,31 @@ inline constexpr char kCsiEndpoint[] = "csi.sock";
 inline constexpr char kNetnsDir[] = "/run/netns";
 inline constexpr char kConfig[] = "/etc/mountd/mountd.toml";
 
-// Of the instance with this key (InstanceKey).
+// Returns the file name of the socket of the instance with this key
+// (InstanceKey).
 inline std::string PluginSocket(std::string_view instance) {
+  // The only instance has the plain name.
   return instance.find_first_not_of('0') == std::string_view::npos
              ? kCsiEndpoint
              : "csi-" + std::string(instance) + ".sock";
 }
 
-// Of a file of base/d; `name` as in mountd/network_files.h.
+// Returns the path of a file of base/d; `name` as in mountd/network_files.h.
 inline std::string NetworkFile(const std::string& allocation,
                                const std::string& name) {
   return std::string(kBase) + "/" + kNetworkFiles + "/" + allocation + "/" +
          name;
 }
 
-// By components: "/a/b" is below "/a", "/ab" is not. Both are normalised.
+// Compares by components: "/a/b" is below "/a", "/ab" is not. Both paths are
+// normalised.
 constexpr bool IsAtOrBelow(std::string_view path, std::string_view top) {
   return path == top || (path.size() > top.size() && path.starts_with(top) &&
                          path[top.size()] == '/');
 }
 
-// Absolute, not the root, without empty, "." and ".." parts: what can be opened
-// part by part.
+// Returns whether the path is absolute, not the root, and without empty, "."
+// and ".." parts, so that a caller can open it part by part.
 constexpr bool IsNormalised(std::string_view path) {
   if (path.size() < 2 || path.front() != '/') {
     return false;

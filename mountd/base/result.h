@@ -7,8 +7,9 @@
 
 #include "mountd/base/error.h"
 
-// Result<T>: a value or an Error, shaped as std::expected so that it can become
-// an alias of it when every supported compiler has it (clang 14 does not).
+// Result<T> is a value or an Error. It is shaped as std::expected, so that it
+// can become an alias of std::expected when every supported compiler has that
+// (clang 14 does not).
 //
 //   Result<Lease> lease = ipam.Allocate(id);
 //   if (!lease) return lease.error();
@@ -34,8 +35,8 @@ class [[nodiscard]] Result {
   using value_type = T;
   using error_type = E;
 
-  // Implicit from both sides, as std::expected with unexpected: a function
-  // returns either what it made or why it could not.
+  // The constructors are implicit, as of std::expected, so that a function can
+  // return either its value or its error.
   Result(T value) : state_(std::in_place_index<0>, std::move(value)) {}
   Result(E error) : state_(std::in_place_index<1>, std::move(error)) {}
   Result(Unexpected<E> error) : state_(std::in_place_index<1>, error.take()) {}
@@ -43,7 +44,7 @@ class [[nodiscard]] Result {
   bool has_value() const { return state_.index() == 0; }
   explicit operator bool() const { return has_value(); }
 
-  // Taking the side that is not there is a bug in the caller and aborts.
+  // Aborts if that side is not there, because the caller has a bug.
   T& value() & { return *Checked(std::get_if<0>(&state_)); }
   const T& value() const& { return *Checked(std::get_if<0>(&state_)); }
   T&& value() && { return std::move(*Checked(std::get_if<0>(&state_))); }
@@ -104,7 +105,8 @@ class [[nodiscard]] Result<void, E> {
 
 inline Result<void> Ok() { return {}; }
 
-// A deliberate drop: the name at the call site says why it is right.
+// Drops a result on purpose. The name tells the reader at the call site that
+// failing is acceptable there.
 template <typename T, typename E>
 void IgnoreBecauseBestEffort(const Result<T, E>& /*result*/) {}
 
@@ -115,7 +117,8 @@ void IgnoreBecauseBestEffort(const Result<T, E>& /*result*/) {}
 
 // NOLINTBEGIN(bugprone-macro-parentheses): names and a declaration stand bare
 // Returns the error of `expr` from the enclosing function, if it has one. The
-// counter keeps names apart where `expr` holds a lambda that uses these too.
+// counter makes the variable's name unique, because `expr` may hold a lambda
+// that uses this macro too.
 #define MOUNTD_TRY(expr) \
   MOUNTD_TRY_IMPL(MOUNTD_CONCAT(mountd_try_, __COUNTER__), expr)
 #define MOUNTD_TRY_IMPL(tmp, expr)   \
@@ -125,7 +128,8 @@ void IgnoreBecauseBestEffort(const Result<T, E>& /*result*/) {}
     }                                \
   } while (false)
 
-// `decl = value of expr`, or returns the error from the enclosing function.
+// Declares `decl` with the value of `expr`, or returns the error from the
+// enclosing function.
 #define MOUNTD_ASSIGN(decl, expr) \
   MOUNTD_ASSIGN_IMPL(MOUNTD_CONCAT(mountd_assign_, __COUNTER__), decl, expr)
 #define MOUNTD_ASSIGN_IMPL(tmp, decl, expr) \

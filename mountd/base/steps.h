@@ -5,17 +5,17 @@
 
 namespace mountd {
 
-// What a process does to the world outside of it, one step after the other.
-// Tests count the steps, fail one, or end the process at one (tests/fault);
-// what is installed has none.
+// The changes that a process makes outside itself, one step after the other.
+// Tests count the steps, fail one, or end the process at one (tests/fault).
+// Installed programs have no Steps.
 class Steps {
  public:
   virtual ~Steps() = default;
 
-  // Before the step. 0, or the errno (of an RPC: its code) that it fails with
-  // instead of being done.
+  // Runs before the step. Returns 0, or the errno (for an RPC, its code) with
+  // which the step fails instead of running.
   virtual int Begin(std::string_view step) = 0;
-  // Right after it, whatever came of it.
+  // Runs right after the step, whether it succeeded or not.
   virtual void End() = 0;
 };
 

@@ -7,9 +7,9 @@
 
 namespace mountd {
 
-// Owns one file descriptor; every fd of the project is born O_CLOEXEC and lives
-// in one of these. Closing is never retried on EINTR: Linux has released the
-// number by then (close(2)).
+// Owns one file descriptor. Every fd of the project is made with O_CLOEXEC and
+// lives in a UniqueFd. Never repeats close(2) after EINTR, because Linux has
+// released the number by then (close(2)).
 class UniqueFd {
  public:
   UniqueFd() = default;

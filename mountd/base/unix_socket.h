@@ -5,9 +5,10 @@
 
 namespace mountd {
 
-// connect(2) of an AF_UNIX socket to the one at `path`: 0, or the errno.
-// ENAMETOOLONG for a path that no address holds; EAGAIN where the socket is
-// non-blocking, or its SO_SNDTIMEO is over, and the backlog full (unix(7)).
+// Connects an AF_UNIX socket to the one at `path` by connect(2). Returns 0 or
+// the errno: ENAMETOOLONG for a path that no address holds; EAGAIN if the
+// backlog is full and the socket is non-blocking or its SO_SNDTIMEO is over
+// (unix(7)).
 int ConnectUnix(int socket, const std::string& path);
 
 }  // namespace mountd

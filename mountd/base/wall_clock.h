@@ -6,8 +6,8 @@
 
 namespace mountd {
 
-// Since the epoch, as records and answers have their times. It may jump: never
-// to wait by.
+// Returns the microseconds since the epoch, for times in records and answers.
+// Never wait by this clock, because it may jump.
 inline std::uint64_t NowMicroseconds() {
   return static_cast<std::uint64_t>(
       std::chrono::duration_cast<std::chrono::microseconds>(

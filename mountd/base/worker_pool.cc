@@ -33,12 +33,13 @@ void WorkerPool::Submit(std::function<void()> job) noexcept {
     if (!idle_.empty()) {
       woken = std::move(idle_.back());
       idle_.pop_back();
+      // Set first, so that the thread can recognise a spurious wake-up.
       woken->woken = true;
     } else if (threads_.size() < max_threads_) {
       StartLocked();
     }
   }
-  // Who is woken does not find the mutex taken.
+  // Notify without the mutex, so that the woken thread does not block on it.
   if (woken != nullptr) {
     woken->wake.notify_one();
   }
@@ -66,9 +67,10 @@ void WorkerPool::Work(std::list<std::thread>::iterator self) {
   std::unique_lock lock(mutex_);
   while (!jobs_.empty() || WaitLocked(worker, lock)) {
     if (jobs_.empty()) {
-      continue;  // another was faster
+      continue;  // another thread took the job
     }
-    // It may hold on to things: they go without the mutex.
+    // The job may own objects with slow destructors, so destroy it without the
+    // mutex.
     {
       const std::function<void()> job = std::move(jobs_.front());
       jobs_.pop_front();
@@ -77,7 +79,7 @@ void WorkerPool::Work(std::list<std::thread>::iterator self) {
     }
     lock.lock();
   }
-  // A thread cannot join itself: whoever comes next does.
+  // A thread cannot join itself, so the next Submit or the destructor does.
   finished_.splice(finished_.end(), threads_, self);
   ended_.notify_all();
 }
@@ -125,7 +127,7 @@ void Strands::Submit(const std::string& key, std::function<void()> job) {
   SubmitNow(key, std::move(job));
 }
 
-// Without the mutex: the thread that is woken needs it before long.
+// Submits without the mutex, because the woken thread needs it before long.
 void Strands::SubmitNow(const std::string& key, std::function<void()> job) {
   pool_.Submit([this, key, job = std::move(job)] {
     job();
@@ -135,7 +137,8 @@ void Strands::SubmitNow(const std::string& key, std::function<void()> job) {
   });
 }
 
-// None: the key is free again, and this may be gone.
+// Returns the key's next job. Null if there is none: then the key is free and
+// the Strands object may be destroyed already.
 std::function<void()> Strands::TakeNext(const std::string& key) {
   const std::lock_guard lock(mutex_);
   const auto queue = queues_.find(key);
@@ -163,6 +166,7 @@ void KeyedLocks::Unlock(const std::string& key) {
   if (++turns->second.serving == turns->second.next) {
     turns_.erase(turns);
   } else {
+    // All waiters share one condition variable, so wake all of them.
     turn_.notify_all();
   }
 }

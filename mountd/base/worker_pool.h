@@ -16,12 +16,12 @@
 
 namespace mountd {
 
-// Threads for work that blocks (plans, RPCs, the stores). Grows with what is
-// waiting, up to `max_threads`, and shrinks when idle, so that a hundred calls
-// stuck in a slow plugin do not hold up the hundred and first. The thread that
-// was busy last is the first to be busy again: its memory is warm.
+// Owns threads for work that blocks (plans, RPCs, the stores). Adds threads
+// while jobs wait, up to `max_threads`, so that a hundred calls stuck in a slow
+// plugin do not delay the hundred and first. Threads end when idle. Wakes the
+// thread that was busy last first, because its memory is warm.
 //
-// Thread-safe. Jobs must not throw.
+// Thread-safe. Jobs never throw.
 class WorkerPool {
  public:
   explicit WorkerPool(std::size_t max_threads);
@@ -30,8 +30,9 @@ class WorkerPool {
   WorkerPool(const WorkerPool&) = delete;
   WorkerPool& operator=(const WorkerPool&) = delete;
 
-  // Where no thread is to be had, those that are there do it in their turn.
-  // Without any the process ends (std::terminate).
+  // Queues the job. If no thread can be made, an existing thread runs the job
+  // in its turn. Ends the process (std::terminate) if there is no thread at
+  // all.
   void Submit(std::function<void()> job) noexcept;
 
   std::size_t thread_count() const;
@@ -44,7 +45,8 @@ class WorkerPool {
 
   void StartLocked();
   void Work(std::list<std::thread>::iterator self);
-  // For a job, or the end. False: there was nothing for too long.
+  // Waits for a job or the end. False if the pool stops or the thread was idle
+  // for too long.
   bool WaitLocked(const std::shared_ptr<Worker>& worker,
                   std::unique_lock<std::mutex>& lock);
   void ReapLocked();
@@ -54,22 +56,22 @@ class WorkerPool {
   std::condition_variable ended_;
   std::deque<std::function<void()>> jobs_;
   std::list<std::thread> threads_;
-  std::list<std::thread> finished_;            // to be joined
-  std::vector<std::shared_ptr<Worker>> idle_;  // the last one is woken first
+  std::list<std::thread> finished_;            // threads to join
+  std::vector<std::shared_ptr<Worker>> idle_;  // the last one wakes first
   bool stopping_ = false;
 };
 
-// Jobs of one key run one after the other, in the order they came; jobs of
-// different keys run side by side on the pool. An empty key orders nothing:
-// such jobs are short, and run on `quick` if there is one, so that they are
-// served even when all threads of the pool are held up.
+// Runs jobs of one key one after the other, in the order they came, and jobs of
+// different keys side by side on the pool. Jobs with an empty key have no
+// order. They are short and run on `quick` if there is one, so that they run
+// even while all threads of the pool are busy.
 //
 // Thread-safe. The pools outlive the strands.
 class Strands {
  public:
   explicit Strands(WorkerPool& pool, WorkerPool* quick = nullptr)
       : pool_(pool), quick_(quick != nullptr ? *quick : pool) {}
-  // Waits for all jobs that have a key: what runs them is the strands'.
+  // Waits for all jobs that have a key, because they use this object.
   ~Strands();
   Strands(const Strands&) = delete;
   Strands& operator=(const Strands&) = delete;
@@ -83,15 +85,15 @@ class Strands {
   WorkerPool& pool_;
   WorkerPool& quick_;
   std::mutex mutex_;
-  // A key is here while one of its jobs runs; the queue is what waits behind
-  // it.
+  // Holds a key while one of its jobs runs. The queue holds the jobs behind
+  // that one.
   std::map<std::string, std::deque<std::function<void()>>> queues_;
   std::condition_variable ended_;
 };
 
-// A mutex per key, first come, first served; for resources that several strands
-// share (a volume, a host volume). Lock order: an allocation's strand, then a
-// volume, then a host volume; never two of one kind.
+// Owns a mutex per key, first come, first served, for resources that several
+// strands share (a volume, a host volume). Lock order: an allocation's strand,
+// then a volume, then a host volume; never two of one kind.
 class KeyedLocks {
  public:
   class Guard {

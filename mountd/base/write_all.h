@@ -8,7 +8,8 @@
 
 namespace mountd {
 
-// write(2) until all of it is written. `object` names the file in an error.
+// Repeats write(2) until all bytes are written. `object` names the file in an
+// error.
 Result<void> WriteAll(int fd, std::string_view bytes,
                       const std::string& object);
 

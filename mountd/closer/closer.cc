@@ -18,7 +18,8 @@
 namespace mountd::closer {
 namespace {
 
-// The owner of fds of no user: above all the backlog of the listening socket.
+// The owner of fds that belong to no user, such as the listening socket with
+// its backlog.
 constexpr std::uint64_t kNobody = UINT64_MAX;
 
 template <typename T>
@@ -34,9 +35,9 @@ std::uint64_t UserOf(int socket) {
              : kNobody;
 }
 
-// Bytes that are sent out of band (MSG_OOB, Linux 5.15) may bring fds, are seen
-// by no MSG_PEEK, and are thrown away by the next read of others, with the last
-// close(2) of these fds. In line they are bytes like all.
+// Makes out-of-band bytes (MSG_OOB, Linux 5.15) arrive like all others. Such
+// bytes may carry fds, no MSG_PEEK sees them, and the next ordinary read drops
+// them. The kernel would then close their fds on mountd's thread.
 void ReadInOrder(int socket) {
   constexpr int kYes = 1;
   ::setsockopt(socket, SOL_SOCKET, SO_OOBINLINE, &kYes, sizeof(kYes));
@@ -53,7 +54,8 @@ void Closer::Run() {
   }
 }
 
-// A pidfd is readable when the process has ended, and all its files are closed.
+// Waits for one event. mountd's pidfd is readable when the process has ended
+// and all its files are closed.
 void Closer::Wait() {
   std::array<pollfd, 3> fds = {{{connection_.get(), POLLIN, 0},
                                 {ended_ ? -1 : mountd_.get(), POLLIN, 0},
@@ -65,6 +67,7 @@ void Closer::Wait() {
     std::uint64_t ignored = 0;
     (void)!::read(closes_.fd(), &ignored, sizeof(ignored));
   }
+  // Requests come before mountd's end, because mountd sent them earlier.
   if (fds[0].revents != 0) {
     Serve();
   } else if (fds[1].revents != 0) {
@@ -122,8 +125,10 @@ void Closer::Begin(std::vector<UniqueFd> fds) {
   listening_ = std::move(fds[1]);
 }
 
-// recvmsg(2) drops the fds that find no room in this process's table, on this
-// thread: so there is always room for all that one call can bring.
+// Returns whether the table of fds might lack room for one more call.
+// recvmsg(2) drops fds without room on this thread, which must not close a
+// peer's fd. So the table always keeps room for all fds that one call can
+// bring.
 bool Closer::IsShortOfFds() const {
   constexpr std::size_t kOwn = 64;
   rlimit limit{};
@@ -205,7 +210,8 @@ void Closer::Answer(Reply reply, std::uint64_t owner,
   }
 }
 
-// A peer learns that it was dropped, also while its socket waits to be closed.
+// Shuts the socket down first, so that the peer learns of the drop while its
+// socket still waits for close(2).
 void Closer::Drop(std::uint64_t id) {
   const auto held = held_.find(id);
   if (held != held_.end()) {
@@ -215,14 +221,14 @@ void Closer::Drop(std::uint64_t id) {
   }
 }
 
-// mountd is about to end. Its peers learn at once that it has hung up, also
-// those whose sockets wait behind another fd to be closed.
+// Prepares for mountd's end. The shutdown tells peers at once, even if their
+// sockets wait for close(2) behind another fd.
 void Closer::HangUp() {
   connection_.reset();
   for (const auto& [id, held] : held_) {
     ::shutdown(held.fd.get(), SHUT_RDWR);
   }
-  // It has not told who it is: there is nothing of a peer's here.
+  // mountd has not sent kBegin, so this process holds nothing of a peer's.
   if (!mountd_.valid()) {
     DropAll();
   }

@@ -12,26 +12,27 @@
 
 namespace mountd::closer {
 
-// Owns a reference of each file that a peer of mountd made, and drops the last
-// one, which may wait for ever: mountd's own close(2), and its exit, then never
-// do. It has the peers' sockets, whose queues may hold fds, from accept(2) on,
-// and receives the fds that peers send. mountd gets those that it may have
-// (passable.h).
+// Owns a reference to each file that a peer of mountd made, and drops the last
+// reference. That close(2) may wait for ever, so mountd's own close(2) and its
+// exit must never be the last. Owns the peers' sockets from accept(2) on,
+// because their queues may hold fds. Receives the fds that peers send and
+// passes mountd those that it may have (passable.h).
 //
 //   mountd --Request, fds--> Closer --Reply, bytes, fds--> mountd
 //
-// A file is dropped after mountd has dropped it (kDrop), or after mountd has
-// ended, which its pidfd tells: the end of the connection comes earlier than
-// the end of mountd's other files.
+// Drops a file after mountd has dropped it (kDrop), or after mountd's pidfd
+// says that mountd has ended. The end of the connection does not suffice,
+// because mountd closes its other files later.
 //
-// Runs on one thread, which closes nothing of a peer's; `Closes` does.
+// Runs on one thread. Never closes a peer's file on that thread; `Closes` does.
 class Closer {
  public:
   explicit Closer(UniqueFd connection);
   Closer(const Closer&) = delete;
   Closer& operator=(const Closer&) = delete;
 
-  // Until mountd has ended, or has sent kRetire, and all is closed.
+  // Serves until mountd has ended or has sent kRetire, and all files are
+  // closed.
   void Run();
 
  private:

@@ -21,7 +21,7 @@ int Send(int socket, std::span<const std::byte> head,
   if (fds.size() > kMostFds) {
     return EINVAL;
   }
-  // sendmsg(2) does not write to them.
+  // iovec wants non-const bytes, but sendmsg(2) does not write to them.
   std::array<iovec, 2> parts = {
       {{const_cast<std::byte*>(head.data()), head.size()},
        {const_cast<std::byte*>(bytes.data()), bytes.size()}}};

@@ -20,13 +20,14 @@ void Closes::Add(std::uint64_t owner, UniqueFd fd) {
   const std::lock_guard lock(shared_->mutex);
   shared_->owners[owner].waiting.push_back(fd.release());
   ++shared_->pending;
-  // Those that found no thread earlier may find one now.
+  // Other owners may have fds but no thread. Each may get one now.
   for (auto& [id, one] : shared_->owners) {
     StartThreads(shared_, id, one);
   }
 }
 
-// A thread less is no error: the fds wait for one of the others.
+// Starts the threads that the owner needs. A failure to start one is no error,
+// because the fds wait for another thread.
 void Closes::StartThreads(const std::shared_ptr<Shared>& shared,
                           std::uint64_t id, Owner& owner) {
   const std::size_t wanted =
@@ -44,7 +45,7 @@ void Closes::StartThreads(const std::shared_ptr<Shared>& shared,
 
 void Closes::Run(const std::shared_ptr<Shared>& shared, std::uint64_t id) {
   std::unique_lock lock(shared->mutex);
-  // Is there as long as a thread is counted in it.
+  // The entry exists while it counts at least one thread.
   Owner& owner = shared->owners.at(id);
   while (!owner.waiting.empty()) {
     const int fd = owner.waiting.front();
@@ -64,6 +65,7 @@ void Closes::Run(const std::shared_ptr<Shared>& shared, std::uint64_t id) {
     ::eventfd_write(shared->emptied.get(), 1);
     return;
   }
+  // Another owner may have this thread's place.
   for (auto& [other, one] : shared->owners) {
     StartThreads(shared, other, one);
   }

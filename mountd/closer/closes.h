@@ -12,14 +12,14 @@
 
 namespace mountd::closer {
 
-// Closes fds whose close(2) may wait for ever, and unkillably: of a file whose
-// FUSE server does not answer, say. Each owner (a user) has threads of its own,
-// so an fd that sticks delays the fds of the same owner alone.
+// Closes fds whose close(2) may wait for ever, unkillably, such as those of a
+// file whose FUSE server does not answer. Gives each owner (a user) threads of
+// its own, so an fd that hangs delays the fds of the same owner alone.
 //
-// Thread-safe. The threads are detached: they may never end.
+// Thread-safe. The threads are detached, because they may never end.
 class Closes {
  public:
-  // Threads of one owner: so many of its fds stick before its others wait.
+  // Threads of one owner. So many of its fds hang before its others wait.
   static constexpr std::size_t kThreadsOfOwner = 4;
   static constexpr std::size_t kMostThreads = 64;
 
@@ -28,14 +28,14 @@ class Closes {
   // Takes `fd` and closes it on a thread of `owner`.
   void Add(std::uint64_t owner, UniqueFd fd);
 
-  // Fds of `owner` that are not closed yet.
+  // Returns the number of fds of `owner` that are not closed yet.
   std::size_t PendingOf(std::uint64_t owner) const;
   std::size_t Pending() const;  // of all owners
   bool IsEmpty() const { return Pending() == 0; }
-  // No further thread can be made, and fds wait for one.
+  // Returns whether fds of some owner wait and no thread can be made for them.
   bool IsFull() const;
 
-  // Readable once all that was added is closed (eventfd(2)).
+  // Returns an eventfd(2) that becomes readable once all added fds are closed.
   int fd() const;
 
  private:
@@ -44,7 +44,8 @@ class Closes {
     std::size_t closing = 0;
     std::size_t threads = 0;
   };
-  // Outlives this object in the threads that stick.
+  // The threads share this, because threads that hang outlive the Closes
+  // object.
   struct Shared {
     mutable std::mutex mutex;
     std::map<std::uint64_t, Owner> owners;  // mutex; those with fds left

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 //
-// mountd-closer: holds what peers of mountd made, receives the fds that they
-// send, and closes all of it where nobody else waits (closer.h). systemd starts
-// one for each connection of mountd's (mountd-closer.socket).
+// mountd-closer holds the files that peers of mountd made, receives the fds
+// that peers send, and closes them where nobody else waits (closer.h). systemd
+// starts one mountd-closer for each connection of mountd's
+// (mountd-closer.socket).
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
@@ -32,8 +33,8 @@ int Fail(const char* why) {
 
 int main() {
   mountd::EndWhenOutOfMemory("mountd-closer");
-  // It ends after mountd. Ended earlier it would leave mountd with the last
-  // reference of what it holds.
+  // Ignore requests to end, because mountd-closer ends after mountd. If it
+  // ended earlier, mountd would have the last reference to peers' files.
   std::signal(SIGTERM, SIG_IGN);
   std::signal(SIGINT, SIG_IGN);
   const rlimit none{0, 0};
@@ -52,6 +53,6 @@ int main() {
     return Fail("its connection (fd 3) is not of the user mountd");
   }
   mountd::closer::Closer(std::move(connection)).Run();
-  // Threads have closed all there was.
+  // Closer has closed all files, so nothing is left for destructors.
   std::_Exit(EXIT_SUCCESS);
 }

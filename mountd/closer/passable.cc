@@ -12,12 +12,13 @@
 namespace mountd::closer {
 namespace {
 
-// Secrets are 64 KiB at most. What is larger takes its time to be freed.
+// Secrets are 64 KiB at most. The kernel needs time to free larger memory.
 constexpr std::uint64_t kMostMemory = std::uint64_t{1} << 20U;
 
-// fcntl(2) knows seals of tmpfs' and hugetlbfs' files alone, which have no
-// server: they may be asked all of statx(2). Blocks beyond a file's end count,
-// too (FALLOC_FL_KEEP_SIZE).
+// Returns whether the fd is a sealed memory file of at most kMostMemory.
+// fcntl(2) knows seals only of tmpfs and hugetlbfs files. Those have no server,
+// so fstat(2) cannot hang on them. Blocks beyond the file's end count too
+// (FALLOC_FL_KEEP_SIZE).
 bool IsSmallSealedMemory(int fd) {
   const int seals = fcntl(fd, F_GET_SEALS);
   struct stat file {};

@@ -3,9 +3,9 @@
 
 namespace mountd::closer {
 
-// Whether mountd may have this fd, which somebody else made, in its own table:
-// then close(2) of one that is not the last does not wait. A file of FUSE or
-// NFS waits at each close(2), as each flushes it. True for what methods of the
+// Returns whether mountd may have this fd of somebody else's in its own table.
+// close(2) of a file of FUSE or NFS waits even if it is not the last close,
+// because each one flushes. True for the fds that methods of the API take:
 // API take:
 //   - O_PATH fds and directories, which have nothing to flush,
 //   - processes (pidfds, directories of /proc) and network namespaces,

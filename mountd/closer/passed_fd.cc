@@ -22,6 +22,7 @@ namespace mountd {
 
 std::optional<PassedFile> LookAt(int fd) {
   struct statx file {};
+  // AT_STATX_DONT_SYNC keeps the kernel from asking a server (statx(2)).
   if (statx(fd, "", AT_EMPTY_PATH | AT_STATX_DONT_SYNC | AT_NO_AUTOMOUNT,
             STATX_TYPE | STATX_INO, &file) != 0) {
     return std::nullopt;
@@ -36,8 +37,8 @@ std::string FileIdentityOf(int fd) {
               : std::string();
 }
 
-// Only cgroupfs has handles of this type, of either version: their content is
-// the id, and no server is asked.
+// Only kernfs has file handles of type FILEID_KERNFS, for cgroups of either
+// version. The handle holds the id, so the kernel asks no server.
 std::optional<std::uint64_t> CgroupIdOf(int fd) {
   constexpr int kKernfsHandle = 0xfe;  // FILEID_KERNFS
   alignas(file_handle) std::array<char, sizeof(file_handle) + MAX_HANDLE_SZ>
@@ -54,6 +55,8 @@ std::optional<std::uint64_t> CgroupIdOf(int fd) {
     return std::nullopt;
   }
   struct statfs filesystem {};
+  // Only now, because fstatfs(2) asks a file system's server, and kernfs has
+  // none.
   if (fstatfs(fd, &filesystem) != 0 ||
       filesystem.f_type != CGROUP2_SUPER_MAGIC) {
     return std::nullopt;
@@ -72,12 +75,15 @@ std::optional<std::uint64_t> NamespaceInodeOf(int fd) {
   return file->inode;
 }
 
-// Of nsfs alone is it asked: another file system's server may never answer.
+// Calls ioctl(2) only on nsfs, because another file system's server may never
+// answer.
 bool IsNetNamespace(int fd) {
   return NamespaceInodeOf(fd) && ioctl(fd, NS_GET_NSTYPE) == CLONE_NEWNET;
 }
 
 bool IsProcess(int fd) {
+  // The kernel checks the fd first, so EPERM and ESRCH mean that it is a
+  // process.
   return syscall(SYS_pidfd_send_signal, fd, 0, nullptr, 0U) == 0 ||
          errno == EPERM || errno == ESRCH;
 }
@@ -87,6 +93,7 @@ namespace {
 bool IsUniquePidfd(int fd) {
   constexpr long kPidfs = 0x50494446;
   struct statfs filesystem {};
+  // IsProcess comes first, because fstatfs(2) of other files asks a server.
   return IsProcess(fd) && fstatfs(fd, &filesystem) == 0 &&
          filesystem.f_type == kPidfs;
 }

@@ -7,39 +7,42 @@
 #include <optional>
 #include <string>
 
-// What is behind the fds that callers pass. It is asked on the loop's thread,
-// and the file may lie on a FUSE file system of the caller's own: so nothing
+// Identifies the files behind fds that callers pass. mountd asks on the loop's
+// thread, and the file may lie on a caller's FUSE file system. So no function
 // here waits for a file system's server, as fstat(2) and fstatfs(2) would.
 namespace mountd {
 
 struct PassedFile {
   std::uint64_t device = 0;
   std::uint64_t inode = 0;
-  mode_t mode = 0;  // its type alone
+  mode_t mode = 0;  // its type bits only
 };
 
-// Nothing if it is no fd.
+// Returns device, inode and type; nothing if `fd` is no open fd.
 std::optional<PassedFile> LookAt(int fd);
 
-// "<device>:<inode>", which tells calls on the same file; "" if it is no fd.
+// Returns "<device>:<inode>", by which mountd recognises calls on the same
+// file. Empty if `fd` is no open fd.
 std::string FileIdentityOf(int fd);
 
-// The id of the cgroup (version 2) whose directory it is of; nothing for any
-// other file.
+// Returns the id of the cgroup (version 2) whose directory the fd is; nothing
+// for any other file.
 std::optional<std::uint64_t> CgroupIdOf(int fd);
 
-// The inode of the namespace that it is of; nothing for any other file.
+// Returns the inode of the namespace that the fd is; nothing for any other
+// file.
 std::optional<std::uint64_t> NamespaceInodeOf(int fd);
 
-// Whether it is a network namespace. The last fd of one closes at once: the
-// kernel ends it in a thread of its own, unlike a mount namespace.
+// Returns whether the fd is a network namespace. Closing its last fd never
+// waits, because the kernel ends a network namespace in a thread of its own. A
+// mount namespace has no such thread.
 bool IsNetNamespace(int fd);
 
-// Whether it is a pidfd, or a directory of a process in /proc.
+// Returns whether the fd is a pidfd or a directory of a process in /proc.
 bool IsProcess(int fd);
 
-// The same of a pidfd's process. Before pidfs (Linux 6.9) all pidfds are one
-// file: then no two calls are on the same.
+// Returns a string that names the pidfd's process. Before pidfs (Linux 6.9) all
+// pidfds are one file, so every call then gets a string of its own.
 std::string TaskOf(int pidfd);
 
 }  // namespace mountd

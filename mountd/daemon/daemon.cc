@@ -17,13 +17,14 @@
 namespace mountd {
 namespace {
 
-// Enough for every call that may wait in slow plugins; idle ones end.
+// Enough for every call that may wait in slow plugins. Idle threads end.
 constexpr std::size_t kMaxWorkers = 256;
 constexpr std::size_t kQuickWorkers = 8;  // for reads of the stores
-// Until what kept a declared plugin from being started is tried again.
+// After so long mountd tries again to start a declared plugin.
 constexpr std::chrono::milliseconds kSettlePause{5000};
 constexpr std::chrono::milliseconds kCniGarbagePause{60'000};
-// The executor kills what takes longer, and says so.
+// Added to CNI's timeout, because the executor itself kills a runner that takes
+// longer and reports that.
 constexpr std::chrono::milliseconds kCniPatience{10'000};
 
 Result<std::string> BootId() {
@@ -35,7 +36,8 @@ Result<std::string> BootId() {
   return std::string(sd_id128_to_string(id, text.data()));
 }
 
-// What was read of it may be wrong, and what is written may be lost.
+// Ends the process when a store is found damaged, because earlier reads of that
+// store may be wrong and later writes may be lost.
 void EndAtDamage(store::Database& store) {
   store.OnDamage([](const Error& error) {
     spdlog::critical("{}: starting again without it", error.Message());
@@ -64,6 +66,7 @@ std::vector<std::string> StoresSetAside(store::StateStore& state,
 Result<std::unique_ptr<Daemon>> Daemon::Start(const DaemonOptions& options,
                                               UniqueFd listening,
                                               const Seams& seams) {
+  // Connect first, so that the executors start while mountd opens its stores.
   exec::ExecutorPool::Ahead executors = exec::ExecutorPool::StartAhead(
       exec::ExecutorPool::ConnectTo(paths::kExecSocket));
   MOUNTD_ASSIGN(Config config, LoadConfig(options.config_path,
@@ -168,7 +171,8 @@ Daemon::Daemon(const DaemonOptions& options, Config config,
       foreign_(*loop_, seams.closer),
       peers_(*loop_, api_, foreign_, config_.limits) {}
 
-// Directories before what is in them; volumes before the mounts of them.
+// Recovers in order of dependence: directories before the things in them,
+// volumes before the mounts of volumes.
 Result<void> Daemon::Recover() {
   MOUNTD_TRY(executor_.PrepareBase());
   if (boot_->database().is_fresh()) {
@@ -182,7 +186,7 @@ Result<void> Daemon::Recover() {
   return service_.OweCutOff();
 }
 
-// Less and less often, up to once in a minute.
+// Tries again less and less often, up to once in 32 tidy-ups, about a minute.
 void Daemon::ReleaseLeftAnchors() {
   constexpr int kLongest = 32;
   if (!mounts_.HasLeftAnchors()) {
@@ -209,6 +213,7 @@ void Daemon::SettlePlugin(const std::string& name) {
     }
     const Error& error = settled.error();
     spdlog::warn("plugin {}: {}", name, error.Message());
+    // These errors may pass by themselves.
     if (error.code == Code::kUnavailable || error.code == Code::kBusy ||
         error.code == Code::kDeadlineExceeded) {
       loop_->Post([this, name] {
@@ -218,7 +223,8 @@ void Daemon::SettlePlugin(const std::string& name) {
   });
 }
 
-// Beside all else, as third parties' plugins take what they take.
+// Runs on a strand of its own, because CNI plugins of third parties may take
+// any time.
 void Daemon::CollectCniGarbage() {
   if (!config_.cni.enabled()) {
     return;

@@ -38,41 +38,44 @@ namespace mountd {
 struct DaemonOptions {
   std::string config_path;
   bool system_bus = true;
-  // Without anything to look after, nor anybody connected, for so long it ends;
-  // whoever holds its sockets starts it again. 0: never.
+  // mountd ends after so long without connections or objects to look after. The
+  // process that holds its sockets starts it again. 0: never.
   std::chrono::seconds exit_when_idle{0};
 };
 
-// Between the core and its two ways out: each is given the real one, and
-// answers the one to be used, which it owns.
+// Tests replace the executor and the plugins' client here. Each function gets
+// the real object and returns the object to use, which the function's owner
+// keeps alive.
 struct Seams {
   std::function<exec::Executor&(exec::Executor&)> executor;
   std::function<csi::CsiClient&(csi::CsiClient&)> csi;
-  // To mountd-closer.
+  // Connects to mountd-closer.
   dbus::ForeignFds::Connector closer = dbus::ForeignFds::ConnectToCloser();
-  // How often it looks after what nobody waits for.
+  // Time between two rounds of background work (TidyUpLater).
   std::chrono::milliseconds tidy_up_pause{2000};
 };
 
-// The composition root: the one place that knows the concrete parts and their
-// order. Everything is made, recovered, and only then reachable by clients.
+// Owns every part of mountd; the composition root. Only this class knows the
+// concrete parts and their order. Makes all parts, recovers them, and only then
+// lets clients connect.
 //
-// There is no orderly end: every state on disk is right at every moment, so
-// main() leaves by _Exit once the loop has ended and the sockets are closed.
+// Never ends in an orderly way, because the state on disk is right at every
+// moment. main() leaves by _Exit once the loop has ended and the sockets are
+// closed.
 class Daemon {
  public:
-  // Opens the stores, reaches the executors, recovers, takes `listening` (the
-  // activated peer-to-peer socket).
+  // Opens the stores, reaches the executors, recovers, and then listens on
+  // `listening` (the activated peer-to-peer socket).
   static Result<std::unique_ptr<Daemon>> Start(const DaemonOptions& options,
                                                UniqueFd listening,
                                                const Seams& seams = {});
   Daemon(const Daemon&) = delete;
   Daemon& operator=(const Daemon&) = delete;
 
-  // Until SIGTERM or SIGINT, or it has nothing to do, or is to be started
-  // again. Closes all connections before it returns.
+  // Runs until SIGTERM or SIGINT, until mountd has nothing to do, or until it
+  // has to be started again. Closes all connections before it returns.
   Result<void> Run();
-  // After Run: it ended for a configuration that takes another process.
+  // After Run: true if mountd must be started again.
   bool restart() const { return restart_; }
 
  private:
@@ -85,7 +88,7 @@ class Daemon {
   Result<void> Recover();
   void Finished(const OperationSummary& summary);
   void PluginChanged(const csi::PluginChange& change);
-  // From workers.
+  // Called by workers.
   void MountLost(const MountRecord& record, const std::string& reason);
   void MountHealthChanged(const MountRecord& record, exec::MountHealth health,
                           const std::string& reason);
@@ -109,7 +112,7 @@ class Daemon {
   void SettlePlugin(const std::string& name);
 
   const DaemonOptions options_;
-  const Config config_;  // as it was at the start
+  const Config config_;  // the configuration at the start
   LiveConfig live_config_{config_};
   const std::unique_ptr<dbus::EventLoop> loop_;
   const std::unique_ptr<store::StateStore> state_;
@@ -148,10 +151,11 @@ class Daemon {
   std::uint32_t stuck_told_ = 0;
   std::chrono::steady_clock::time_point busy_at_ =
       std::chrono::steady_clock::now();
-  bool cni_garbage_ = false;  // is still to be collected
+  bool cni_garbage_ = false;  // garbage is still to be collected
   bool quit_when_quiet_ = false;
   bool restart_ = false;
-  // Tidy-ups until anchors that were left are tried again, and then.
+  // Tidy-ups until mountd tries again to release left anchors, and the pause
+  // after that try.
   int anchors_in_ = 0;
   int next_anchors_in_ = 1;
 };

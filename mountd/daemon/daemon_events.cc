@@ -7,7 +7,8 @@
 #include "mountd/daemon/daemon.h"
 #include "mountd/daemon/operation_log.h"
 
-// What the parts tell: logged, sent to whom it concerns, and acted on.
+// Handles the events of mountd's parts: logs them, sends them to the clients
+// concerned, and acts on them.
 namespace mountd {
 namespace {
 
@@ -18,7 +19,7 @@ constexpr std::chrono::milliseconds kQuarantinePause{50};
 void Daemon::Finished(const OperationSummary& summary) {
   operation_log_.Log(summary);
   busy_at_ = std::chrono::steady_clock::now();
-  // More may be owed, or less.
+  // The operation may have added or removed pending tear-downs.
   if (summary.error != nullptr || owed_watch_.last().count != 0) {
     owed_.Check();
     TellIfStuck();
@@ -37,7 +38,7 @@ void Daemon::PluginChanged(const csi::PluginChange& change) {
                  csi::PluginStateName(now.state),
                  now.reason.empty() ? "" : ": ", now.reason);
   }
-  // What waited for the plugin may go on.
+  // Work that waited for the plugin may go on.
   if (now.state == csi::PluginState::kHealthy) {
     owed_.Hurry();
     settler_.Hurry();
@@ -168,7 +169,8 @@ void Daemon::MountHealthChanged(const MountRecord& record,
   }
 }
 
-// A server of one volume may die though its plugin lives.
+// Looks at the plugin's volumes too, because the server of one volume may die
+// while its plugin lives.
 void Daemon::LookAtVolumeOf(const MountRecord& record,
                             exec::MountHealth health) {
   if (health != exec::MountHealth::kDead ||

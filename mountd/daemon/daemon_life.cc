@@ -8,12 +8,12 @@
 #include "mountd/base/fd_limit.h"
 #include "mountd/daemon/daemon.h"
 
-// From ready to the end: what it does now and then, another configuration, and
-// when it ends by itself.
+// The life of a ready mountd: periodic work, a reload of the configuration, and
+// the end by its own decision.
 namespace mountd {
 namespace {
 
-// For what is under way when it is to be started again.
+// Time for calls under way before mountd restarts.
 constexpr std::chrono::milliseconds kLastCalls{2000};
 
 }  // namespace
@@ -23,13 +23,15 @@ Result<void> Daemon::Run() {
   spdlog::info("ready");
   Result<void> ended = loop_->Run();
   sd_notify(0, "STOPPING=1");
+  // Let go of the name and the peers only after STOPPING, so that systemd holds
+  // new callers.
   bus_.reset();
   peers_.Close();
   return ended;
 }
 
-// On a worker. Executors first: what the new rules allow, the old executors
-// would refuse.
+// Runs on a worker. Renews the executors before mountd's own configuration,
+// because old executors would refuse plans that the new rules allow.
 Result<std::vector<std::string>> Daemon::Reload() {
   MOUNTD_ASSIGN(Config next, LoadConfig(options_.config_path,
                                         /*require_root_owned=*/true));
@@ -46,8 +48,8 @@ Result<std::vector<std::string>> Daemon::Reload() {
   return sections;
 }
 
-// Calls under way are answered first, if that is soon: one that is cut off is
-// as one of a mountd that was killed.
+// Waits a short time for calls under way. A call that is cut off is recovered
+// like one of a mountd that was killed.
 void Daemon::RestartSoon() {
   restart_ = true;
   quit_when_quiet_ = true;
@@ -79,7 +81,8 @@ void Daemon::EndIfIdle() {
   if (now - busy_at_ < options_.exit_when_idle) {
     return;
   }
-  busy_at_ = now;  // for the next look, if it owns something
+  busy_at_ = now;  // restarts the idle time in case mountd owns something
+  // A worker looks, because OwnsSomething reads the stores.
   strands_.Submit("idle", [this, now] {
     const Result<bool> owns = service_.OwnsSomething();
     if (owns && !*owns) {
@@ -88,11 +91,12 @@ void Daemon::EndIfIdle() {
   });
 }
 
-// Told first: who calls from now on finds a service that is stopping, and is
-// held until it is started again. What was sent before is still answered, and
-// may have made something: then it is started again without being called.
+// Reports STOPPING first, so that systemd holds new callers until it starts
+// mountd again. mountd still answers earlier messages. Such a call may have
+// made something, so mountd then asks to be started again without a new call.
 void Daemon::EndIdle(std::chrono::steady_clock::time_point since) {
-  // A call that has ended since may have made what was not seen.
+  // A call that has ended since then may have made something that OwnsSomething
+  // did not see.
   if (quit_when_quiet_ || IsBusy() || busy_at_ != since) {
     return;
   }
@@ -113,8 +117,8 @@ void Daemon::TidyUpLater() {
     executors_.CloseIdle();
     ReleaseLeftAnchors();
     EndIfIdle();
-    // sd-bus (252) keeps the descriptors of a message that it finds malformed:
-    // any peer can make them pile up. Starting again loses nothing.
+    // sd-bus (252) keeps the descriptors of a malformed message, so any peer
+    // can make them pile up. Starting again loses nothing.
     if (IsShortOfFds()) {
       spdlog::critical("almost out of file descriptors: starting again");
       spdlog::shutdown();

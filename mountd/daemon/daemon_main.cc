@@ -23,7 +23,7 @@
 namespace mountd {
 namespace {
 
-// The peer-to-peer socket, as systemd or the launcher hands it over.
+// Returns the peer-to-peer socket that systemd or the launcher passed.
 Result<UniqueFd> ActivatedSocket() {
   const int count = sd_listen_fds(/*unset_environment=*/0);
   for (int fd = SD_LISTEN_FDS_START; fd < SD_LISTEN_FDS_START + count; ++fd) {
@@ -36,7 +36,8 @@ Result<UniqueFd> ActivatedSocket() {
                    "through mountd.socket or mountd-launcher");
 }
 
-// The fds of secrets pass through here, and what agents told is in memory.
+// Forbids core dumps, because fds of secrets pass through this process and
+// agents' data is in its memory.
 Result<void> DumpNoCore() {
   const rlimit none{0, 0};
   if (::prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) != 0 ||
@@ -54,12 +55,13 @@ Result<void> RunDaemon(const DaemonOptions& options, const Seams& seams) {
   MOUNTD_ASSIGN(const auto daemon,
                 Daemon::Start(options, std::move(listening), seams));
   Result<void> ended = daemon->Run();
-  // Workers may be in a plan or an RPC; whatever they did not finish is an
-  // intent in the store, exactly as after a kill.
+  // Ends without destructors, because workers may be in a plan or an RPC. Their
+  // unfinished work is an intent in the store, exactly as after a kill.
   spdlog::shutdown();
   if (!ended) {
     std::_Exit(EXIT_FAILURE);
   }
+  // systemd starts mountd again after EX_TEMPFAIL (RestartForceExitStatus=).
   std::_Exit(daemon->restart() ? EX_TEMPFAIL : EXIT_SUCCESS);
 }
 
@@ -73,7 +75,7 @@ Result<void> TryConfig(const std::string& path,
   return Ok();
 }
 
-// A status: EX_CONFIG if it is wrong.
+// Returns the exit status; EX_CONFIG if the configuration is wrong.
 int CheckConfig(const std::string& path, const std::string& accept_from) {
   const Result<void> right = TryConfig(path, accept_from);
   if (!right) {

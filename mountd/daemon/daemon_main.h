@@ -5,7 +5,7 @@
 
 namespace mountd {
 
-// mountd's main().
+// Runs mountd: its main().
 int DaemonMain(int argc, char** argv, const Seams& seams = {});
 
 }  // namespace mountd

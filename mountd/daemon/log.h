@@ -7,13 +7,13 @@
 
 namespace mountd {
 
-// How each message of mountd's is written: "warning: ", then the message on one
-// line (base/one_line.h). Whatever is in a message, it is one entry of the
-// journal, and begins with its level.
+// Formats each message of mountd's as its level, such as "warning: ", and the
+// message on one line (base/one_line.h). So any message is one entry of the
+// journal and begins with its level.
 std::unique_ptr<spdlog::formatter> LogFormatter();
 
-// To stderr, which systemd gives to the journal. Called once, before anything
-// is logged.
+// Sends the log to stderr, which systemd passes to the journal. Called once,
+// before mountd logs anything.
 void LogToStderr();
 
 }  // namespace mountd

@@ -20,7 +20,7 @@ namespace {
 
 constexpr char kMessageId[] = "c1d4a86a5b7f4b0e9f5e3c0a7d2b6e48";
 
-// systemd says which stream of it is the journal's (systemd.exec(5)).
+// systemd names the stream of the journal in JOURNAL_STREAM (systemd.exec(5)).
 bool StderrIsJournal() {
   const char* const stream = std::getenv("JOURNAL_STREAM");
   struct stat status {};
@@ -66,7 +66,7 @@ std::string TextOf(const OperationSummary& summary) {
 bool SendToJournal(const std::vector<std::string>& fields) {
   std::vector<iovec> parts;
   for (const std::string& field : fields) {
-    // sendmsg(2) only reads them.
+    // iovec wants non-const bytes, but sendmsg(2) only reads them.
     parts.push_back({const_cast<char*>(field.data()), field.size()});
   }
   return sd_journal_sendv(parts.data(), static_cast<int>(parts.size())) >= 0;
@@ -114,6 +114,8 @@ void OperationLog::Log(const OperationSummary& summary,
   }
   const bool refused = summary.error != nullptr;
   const char* const what = refused ? "failed" : "done";
+  // Two budgets, so that refused calls cannot use up the lines of successful
+  // ones.
   LogBudget& budget = refused ? refused_ : done_;
   const LogBudget::Verdict verdict = budget.Take(summary.uid, now);
   if (verdict == LogBudget::Verdict::kLeaveOut) {

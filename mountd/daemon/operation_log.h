@@ -9,21 +9,21 @@
 
 namespace mountd {
 
-// The one line that an operation gets: who, what, by which rules of the
-// configuration, and what became of it. What changes something is told at
-// level info, what only looks at debug, and what fails at warning.
+// Writes one line for each operation: caller, method, object, the rules of the
+// configuration that decided, and the outcome. The level is info for an
+// operation that changes something, debug for one that only reads, and warning
+// for a failed one.
 //
-// In the journal it has fields (systemd.journal-fields(7)): MESSAGE_ID,
+// In the journal the line has fields (systemd.journal-fields(7)): MESSAGE_ID,
 // MOUNTD_METHOD, MOUNTD_OBJECT, MOUNTD_ALLOCATION or MOUNTD_PLUGIN,
-// MOUNTD_OPERATION (the id that answers and signals have), MOUNTD_UID,
+// MOUNTD_OPERATION (the id in answers and signals), MOUNTD_UID,
 // MOUNTD_DURATION_USEC, MOUNTD_RULES (lines of the configuration), MOUNTD_ERROR
-// and ERRNO. Elsewhere it is text. Arguments are in neither: secrets come in
-// them.
+// and ERRNO. Elsewhere the line is text. Neither holds arguments, because
+// arguments may be secrets.
 //
-// Of one user so many at once, and in a second, as LogBudget says: then they
-// are left out, which is said.
+// Leaves out lines of a user who exceeds LogBudget, and logs that it does.
 //
-// Lives on one thread.
+// Runs on one thread.
 class OperationLog {
  public:
   void Log(const OperationSummary& summary,
@@ -34,7 +34,8 @@ class OperationLog {
   LogBudget done_{{.burst = 2000, .per_second = 100, .users = 10}};
 };
 
-// The fields, each as "NAME=value", none with anything that ends a line.
+// Returns the fields as "NAME=value". No field holds a character that ends a
+// line.
 std::vector<std::string> JournalFieldsOf(const OperationSummary& summary);
 
 }  // namespace mountd

@@ -6,11 +6,13 @@
 #include "mountd/base/paths.h"
 #include "mountd/exec/plan.h"
 
-// Where in a container something may be mounted, for both ends.
+// Rules for paths in a container where mountd may mount, shared by mountd and
+// the executor.
 namespace mountd::exec {
 
-// "" or what is wrong. What is below /proc and /sys confines the container, and
-// is not to be covered.
+// Returns what is wrong with the path, or "". Paths below /proc and /sys are
+// wrong, because a mount there would cover the interfaces that confine the
+// container.
 inline std::string_view FaultOfContainerPath(std::string_view path) {
   if (path.size() < 2 || path.front() != '/') {
     return "must be absolute, and not the root";

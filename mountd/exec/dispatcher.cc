@@ -39,7 +39,8 @@
 namespace mountd::exec {
 namespace {
 
-// What a plan tells goes to its place in the answer, and the answer out.
+// Returns a function that stores a plan's state in the answer and sends the
+// answer.
 template <typename State>
 Tell<State> TellBy(const std::function<Result<void>()>& send, State* place) {
   return [&send, place](const State& now) {
@@ -56,8 +57,9 @@ Result<void> AnswerWithRows(Kernel& kernel, std::span<const Row> rows,
   return Ok();
 }
 
-// What a plan hands on is not read here, but whoever reads it waits for it: a
-// pipe has no end, and a file's server may never answer.
+// Refuses content that is not a file of memory. The executor does not read the
+// content, but the reader would wait for it: a pipe has no end, and a file's
+// server may never answer.
 Result<void> CheckContent(Kernel& kernel, const Request& request,
                           const Dispatcher::Fds& fds) {
   if (request.kind != PlanKind::kWriteNetworkFile &&
@@ -71,9 +73,10 @@ Result<void> CheckContent(Kernel& kernel, const Request& request,
                                          "fds", "is no file of memory"));
 }
 
-// What is not done to the tree is done to the host, and seen there: trees below
-// its directories, systemd's units, what CNI's plugins do. Networks begin with
-// their markers in the base.
+// Returns the mount namespace of the plan. Plans on the caller's trees,
+// systemd's units and CNI's plugins act on the host's namespace, and all others
+// on the tree's. Network plans begin in the tree's namespace, because their
+// markers are in the base.
 propagation::Side SideOf(PlanKind kind) {
   switch (kind) {
     case PlanKind::kRunCni:
@@ -105,6 +108,7 @@ Result<void> Dispatcher::Handle(std::span<const std::byte> message,
     return send(answer);
   };
   const auto handle = [&]() -> Result<void> {
+    // Every check passes before anything of the request is used.
     MOUNTD_ASSIGN(const Request request, DecodeRequest(message));
     MOUNTD_TRY(CheckRequest(request, config_));
     MOUNTD_TRY(CheckFds(request, fds.size()));
@@ -116,11 +120,13 @@ Result<void> Dispatcher::Handle(std::span<const std::byte> message,
     return Carry(request, fds, &answer, send_now);
   };
   Result<void> outcome = handle();
+  // The plan has sent its own answer. `outcome` then says whether that worked.
   if (sent) {
     return outcome;
   }
   if (!outcome) {
     SetError(outcome.error(), &answer.reply);
+    // A failed plan must not leave a descriptor with mountd.
     answer.fd.reset();
   }
   return send(answer);
@@ -308,6 +314,7 @@ Result<void> Dispatcher::CarryNetwork(const Request& request, const Fds& fds,
   const propagation::Context mounts = ContextOf();
   MOUNTD_ASSIGN(const UniqueFd markers,
                 propagation::OpenNetworkMarkers(mounts));
+  // Only now, because the markers lie in the tree's namespace.
   MOUNTD_TRY(residence_.Enter(mounts, propagation::Side::kHost));
   const netns::Context context{kernel_, config_, networks_, markers.get()};
   const NetworkPlan& plan = request.body.network;
@@ -391,7 +398,7 @@ Result<void> Dispatcher::CarryTask(const Request& request, const Fds& fds,
 
 Result<void> Dispatcher::CarryTree(const Request& request, const Fds& fds,
                                    Answer* answer) {
-  // Some ten milliseconds, unless the file system is slow.
+  // The bound is some ten milliseconds of work, unless the file system is slow.
   constexpr propagation::TreeBound kBound{2048, std::chrono::milliseconds(250)};
   const propagation::Context context = ContextOf();
   const TreePlan& plan = request.body.tree;

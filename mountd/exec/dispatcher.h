@@ -19,32 +19,32 @@
 namespace mountd::exec {
 
 // Answers one request at a time: decodes, checks, carries out. Keeps no record
-// of what it did, so what it could not tell anybody it undoes. `kernel` and
-// `config` must outlive it.
+// of past plans, so it undoes a plan whose answer it could not send. `kernel`
+// and `config` outlive the Dispatcher.
 class Dispatcher {
  public:
   Dispatcher(Kernel& kernel, const Config& config);
 
   struct Answer {
     Reply reply;
-    UniqueFd fd;  // to be sent beside it, if valid
+    UniqueFd fd;  // sent beside the reply, if valid
   };
   using Sender = std::function<Result<void>(const Answer&)>;
   using Fds = std::vector<UniqueFd>;
-  // `fds` came beside the message and are closed at the end. Calls `send` once.
-  // Fails only as that does: what is wrong with the request is in the reply.
-  // What was made for it is undone then.
+  // Carries out one request and calls `send` once. Closes `fds`, which came
+  // beside the message, at the end. Fails only if `send` fails, and the plan is
+  // undone then. The reply carries every error of the request itself.
   Result<void> Handle(std::span<const std::byte> message, const Fds& fds,
                       const Sender& send);
 
-  // Between requests: makes one thing that later ones will need, and is called
-  // again while it says so.
+  // Makes one object in advance that later requests need. Called between
+  // requests, again and again while it returns true.
   bool MakeAhead();
-  // Nothing was asked for some time.
+  // Called when no request came for some time.
   void RestForAWhile();
 
  private:
-  // Sends the answer as it is, from within the plan.
+  // Sends the answer from within the plan.
   using SendNow = std::function<Result<void>()>;
 
   Result<void> Carry(const Request& request, const Fds& fds, Answer* answer,
@@ -67,7 +67,8 @@ class Dispatcher {
 
   Kernel& kernel_;
   const Config& config_;
-  std::unique_ptr<propagation::MountInspector> inspector_;  // since a plan
+  // Made by the first plan.
+  std::unique_ptr<propagation::MountInspector> inspector_;
   netns::Kept networks_;
   propagation::IdMaps id_maps_;
   propagation::Residence residence_;

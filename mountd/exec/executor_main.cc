@@ -90,16 +90,19 @@ Result<void> Run(const Options& options, const AroundKernel& around) {
   MOUNTD_ASSIGN(const UniqueFd socket, TakeSocket(options));
   MOUNTD_ASSIGN(const uid_t peer, FindUser(options.peer_user));
   MOUNTD_TRY(CheckPeer(socket.get(), peer));
+  // The parser of the configuration runs without an effective capability.
   MOUNTD_TRY(LayPrivilegesDown());
   MOUNTD_ASSIGN(const Config config, LoadConfig(options.config, true));
   MOUNTD_TRY(DropPrivileges(config.cni.enabled()));
-  // Modes are given in full; nothing of the executor's memory on disk.
+  // umask 0, because each call gives its mode in full. Not dumpable, so that
+  // none of the executor's memory reaches a disk.
   ::umask(0);
   ::prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
   RealKernel real(socket.get());
   Kernel& kernel = around ? around(real) : real;
   Dispatcher dispatcher(kernel, config);
-  // By then mountd has waited for its answer, and undone what it was told of.
+  // By the time these timers kill the executor, mountd has stopped waiting for
+  // the answer and has undone the plans that it knows of.
   return Serve(
       socket.get(), &dispatcher,
       {std::chrono::ceil<std::chrono::seconds>(2 * config.timeouts.plan),

@@ -7,8 +7,8 @@
 
 namespace mountd::exec {
 
-// mountd-exec's main(). `around` is given the real kernel and answers the one
-// to be used, which it owns.
+// Runs mountd-exec: its main(). `around` gets the real kernel and returns the
+// kernel to use, which the owner of `around` keeps alive.
 using AroundKernel = std::function<Kernel&(Kernel&)>;
 int ExecutorMain(int argc, char** argv, const AroundKernel& around = {});
 

@@ -48,8 +48,8 @@ std::string SourceOf(const SourcePlan& source) {
   return "";
 }
 
-// What a plan may hang on: where one does, the next one would. "" if that is
-// nothing of which there are many.
+// Names the object that a plan may hang on, because the next plan on it would
+// hang too. "" if there is no object that could be told from others.
 std::string HolderOf(const Request& request) {
   const PlanBody& body = request.body;
   switch (request.kind) {
@@ -85,14 +85,15 @@ std::string HolderOf(const Request& request) {
     case PlanKind::kFindHolders:
     case PlanKind::kFindProcesses:
     case PlanKind::kFindCopies:
-      // Whatever one hangs on, the next one comes by it as well.
+      // Each search looks at the same processes, so the next one would hang on
+      // the same one.
       return "the search for holders";
     default:
       return "";
   }
 }
 
-// Whether `fd` can be read before the deadline.
+// Waits until `fd` can be read. DeadlineExceeded if that takes too long.
 Result<void> AwaitReadable(int fd, Clock::time_point deadline) {
   for (;;) {
     const auto left =
@@ -115,6 +116,7 @@ Result<void> AwaitReadable(int fd, Clock::time_point deadline) {
 
 Result<void> SendRequest(int socket, const Request& request,
                          std::span<const int> fds) {
+  // MSG_DONTWAIT, because an executor that reads nothing must not block mountd.
   const auto sent = SendWithFds(socket, std::as_bytes(std::span(&request, 1)),
                                 fds, MSG_DONTWAIT);
   return sent && *sent == sizeof(request)
@@ -154,7 +156,8 @@ ExecutorPool::~ExecutorPool() = default;
 
 ExecutorPool::Connector ExecutorPool::ConnectTo(std::string path) {
   return [path = std::move(path)]() -> Result<UniqueFd> {
-    // A full backlog is EAGAIN, not a caller that hangs.
+    // Non-blocking, so that a full backlog is EAGAIN instead of a caller that
+    // hangs.
     UniqueFd connection(
         socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
     if (!connection.valid()) {
@@ -170,7 +173,8 @@ ExecutorPool::Connector ExecutorPool::ConnectTo(std::string path) {
 std::uint32_t ExecutorPool::stuck() const {
   const std::lock_guard lock(mutex_);
   std::erase_if(abandoned_, [](const Abandoned& one) {
-    // POLLHUP alone: its process ended
+    // POLLHUP, the only event that poll(2) reports here, means that the process
+    // ended.
     pollfd entry{one.connection.get(), 0, 0};
     return poll(&entry, 1, 0) != 0;
   });
@@ -194,10 +198,12 @@ Result<void> ExecutorPool::CheckStuck(const std::string& holder) const {
               : Ok();
 }
 
-// From here on its answer is refused, in the kernel and at once: no plan can be
-// done for the one side and given up for the other. The byte tells one that has
-// not begun; what that was to be done to is free then. The connection stays
-// ours to write to, or it would look as if the process had ended.
+// Makes the kernel refuse the executor's answer from now on, so that no plan
+// counts as done on one side and as abandoned on the other. The extra byte
+// shows an executor that has not begun that it must not begin. In that case
+// nothing hangs on the plan's object, so `holder` is dropped. Keeps the other
+// direction open, because otherwise the connection would look as if the process
+// had ended (stuck()).
 void ExecutorPool::Abandon(UniqueFd connection, std::string holder) {
   shutdown(connection.get(), SHUT_RD);
   IgnoreBecauseBestEffort(SendWithFds(
@@ -238,10 +244,11 @@ Result<ExecutorPool::Answer> ExecutorPool::Run(ExecutorLane& lane,
   MOUNTD_ASSIGN(ExecutorLane::Turn turn,
                 lane.Take(Clock::now() + DeadlineOf(request.kind)));
   UniqueFd& connection = turn.connection;
+  // The plan's own time begins with its turn.
   const auto deadline = Clock::now() + DeadlineOf(request.kind);
   const auto attempt = [&]() -> Result<Answer> {
-    // An idle executor that was killed meanwhile is replaced before anything
-    // is sent, so that its death is nobody's failed plan.
+    // Before sending anything, replaces an idle executor that was killed
+    // meanwhile, so that no plan fails by its death.
     pollfd entry{connection.get(), POLLIN, 0};
     if (connection.valid() && poll(&entry, 1, 0) != 0) {
       connection.reset();
@@ -267,6 +274,8 @@ Result<ExecutorPool::Answer> ExecutorPool::Run(ExecutorLane& lane,
   };
   Result<Answer> answer = attempt();
   if (!answer) {
+    // Never reuses this connection, because a late answer would be taken for
+    // the next plan's.
     UniqueFd lost = std::exchange(connection, UniqueFd());
     if (answer.error().code == Code::kDeadlineExceeded && lost.valid()) {
       Abandon(std::move(lost), holder);

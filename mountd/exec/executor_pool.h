@@ -16,44 +16,45 @@
 
 namespace mountd::exec {
 
-// The executors behind their sockets. Each connection is one mountd-exec
-// process that does one plan at a time. Mount plans share up to `mount_lanes`
-// connections, opened as they are needed; network plans have a lane of their
-// own and run in the order they came (rtnetlink is one queue in the kernel
-// anyway); so have searches for holders, which may take long. Plans on trees of
-// files, which may keep a disk busy, have two, probes of file systems one.
-// Operations of CNI's plugins, which are processes, share `cni_lanes`, and
-// those that end networks as many again.
+// Owns the connections to the executors. Each connection is one mountd-exec
+// process that carries out one plan at a time. Mount plans share up to
+// `mount_lanes` connections, opened as needed. Network plans have one lane and
+// run in the order they came, because rtnetlink is one queue in the kernel.
+// Searches for holders have one lane, because they may take long. Plans on
+// trees of files may keep a disk busy and have two connections, and probes of
+// file systems have one. CNI operations run processes and share `cni_lanes`;
+// CNI DEL has as many of its own.
 //
-// An instance that does not answer by the deadline is abandoned: its answer is
-// refused, so that it undoes what it was doing once it can, and the next plan
-// gets a new one. Long before, at `slow`, it keeps no other plan waiting any
-// more. Until its process has ended, plans on the same thing (a volume, a
-// target) are refused as Unavailable, and all of them while `max_stuck` are
-// stuck: each is a process, and whatever holds them may hold every other.
+// Abandons an executor that does not answer by the deadline. The kernel then
+// refuses its answer, so the executor undoes the plan once it can, and the next
+// plan gets a new executor. Long before, after `slow`, such a plan no longer
+// delays others. Refuses plans on the same object (a volume, a target) as
+// Unavailable until the abandoned process has ended. Refuses all plans while
+// `max_stuck` executors are stuck, because each is a process and the next one
+// might get stuck too.
 class ExecutorPool final : public Executor {
  public:
   using Connector = std::function<Result<UniqueFd>()>;
 
   struct Options {
     std::uint32_t mount_lanes = 4;
-    // For its turn, and again for the plan.
+    // Time to wait for a turn, and again for the plan.
     std::chrono::milliseconds deadline{10'000};
     std::uint32_t max_stuck = 16;
     std::chrono::milliseconds slow{250};
-    // Of CNI's, whose plugins take what they take.
+    // Longer for CNI, because its plugins may take any time.
     std::chrono::milliseconds cni_deadline{40'000};
     std::uint32_t cni_lanes = 4;
   };
 
-  // One connection for mount plans and one for network plans: each has its
-  // executor started, which takes some milliseconds.
+  // One connection for mount plans and one for network plans. Opening a
+  // connection starts an executor, which takes some milliseconds.
   struct Ahead {
     UniqueFd mounts;
     UniqueFd networks;
   };
-  // For a pool to be made of later, so that mountd and its first executors
-  // start side by side. What does not succeed is left to the first plan.
+  // Opens connections for a later pool, so that mountd and its first executors
+  // start side by side. The first plan opens a connection that fails here.
   static Ahead StartAhead(const Connector& connect);
 
   ExecutorPool(Connector connect, Options options, Ahead ahead = {});
@@ -62,12 +63,12 @@ class ExecutorPool final : public Executor {
   // Connects to an executor's SOCK_SEQPACKET socket by path.
   static Connector ConnectTo(std::string path);
 
-  // Closes connections that a peak has left: all that were idle since the last
-  // call, but one of each lane. Their processes end. Called now and then.
+  // Closes all connections that were idle since the last call, except one of
+  // each lane, so that processes of a peak end. Called now and then.
   void CloseIdle();
 
-  // From now on plans are carried out by executors that were started after
-  // this, which have read the configuration as it is now.
+  // Carries out later plans by executors that start after this call, because
+  // those read the current configuration.
   void Renew();
 
   Result<HelloReply> Hello() override;
@@ -123,7 +124,7 @@ class ExecutorPool final : public Executor {
   Result<ProbeReply> ProbeVolume(const VolumeProbePlan& plan) override;
 
  private:
-  // An executor that did not answer, and what its plan was on.
+  // An executor that did not answer, and the object of its plan.
   struct Abandoned {
     UniqueFd connection;
     std::string holder;
@@ -134,7 +135,7 @@ class ExecutorPool final : public Executor {
     UniqueFd fd;
   };
 
-  // `fds` are the caller's, sent beside the request.
+  // Sends `fds`, which stay the caller's, beside the request.
   Result<Answer> Run(ExecutorLane& lane, const Request& request,
                      std::span<const int> fds = {});
   Result<HandedOut> RunForHandedOut(const Request& request);
@@ -153,7 +154,7 @@ class ExecutorPool final : public Executor {
   ExecutorLane mounts_;
   ExecutorLane networks_;
   ExecutorLane cni_;
-  ExecutorLane cni_ends_;  // DEL waits for no ADD
+  ExecutorLane cni_ends_;  // so that DEL waits for no ADD
   ExecutorLane searches_;
   ExecutorLane trees_;
   ExecutorLane probes_;

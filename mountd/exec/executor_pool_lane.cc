@@ -17,7 +17,7 @@ bool ExecutorLane::HasRoom(Clock::time_point now) const {
   return static_cast<std::size_t>(quick) < options_.width;
 }
 
-// When the next of those that run becomes slow.
+// Returns when the next running plan becomes slow.
 ExecutorLane::Clock::time_point ExecutorLane::NextSlow(
     Clock::time_point now) const {
   Clock::time_point next = Clock::time_point::max();
@@ -45,12 +45,14 @@ Result<ExecutorLane::Turn> ExecutorLane::Take(Clock::time_point deadline) {
   const auto served = [&] {
     return turn.ticket == *waiting_.begin() && HasRoom(now);
   };
+  // Wake when a running plan becomes slow, because it then no longer counts.
   while (!served() && now < deadline) {
     turn_.wait_until(lock, std::min(deadline, NextSlow(now)));
     now = Clock::now();
   }
   const bool in_time = served();
   waiting_.erase(turn.ticket);
+  // The next ticket may have room now.
   turn_.notify_all();
   if (!in_time) {
     return MakeError(Code::kDeadlineExceeded, "plan", "executor",
@@ -58,6 +60,8 @@ Result<ExecutorLane::Turn> ExecutorLane::Take(Clock::time_point deadline) {
   }
   running_.emplace(turn.ticket, now);
   turn.generation = generation_;
+  // Take the most recently used connection, so that the others stay idle and
+  // CloseIdle can close them.
   if (!idle_.empty()) {
     turn.connection = std::move(idle_.back());
     idle_.pop_back();
@@ -69,6 +73,8 @@ Result<ExecutorLane::Turn> ExecutorLane::Take(Clock::time_point deadline) {
 void ExecutorLane::Give(Turn turn) {
   const std::lock_guard lock(mutex_);
   running_.erase(turn.ticket);
+  // A connection of an older generation has an old configuration, so it closes
+  // here and its executor ends.
   if (turn.connection.valid() && turn.generation == generation_) {
     idle_.push_back(std::move(turn.connection));
   }
@@ -84,6 +90,7 @@ void ExecutorLane::Renew() {
 
 void ExecutorLane::CloseIdle(std::size_t keep) {
   const std::lock_guard lock(mutex_);
+  // Connections at the front were used longest ago.
   const std::size_t unused =
       std::min(fewest_idle_, idle_.size() - std::min(keep, idle_.size()));
   idle_.erase(idle_.begin(), idle_.begin() + static_cast<long>(unused));

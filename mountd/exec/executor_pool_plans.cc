@@ -17,7 +17,7 @@ Request MakeRequest(PlanKind kind) {
   return request;
 }
 
-// `field` is where `kind` has its plan.
+// `field` is the member of PlanBody for `kind`.
 template <typename Plan>
 Request MakeRequest(PlanKind kind, Plan PlanBody::*field, const Plan& plan) {
   Request request = MakeRequest(kind);
@@ -30,7 +30,7 @@ Result<std::vector<Row>> RowsIn(const UniqueFd& memory) {
   constexpr std::size_t kMostBytes = std::size_t{256} << 20U;
   MOUNTD_ASSIGN(const std::string bytes, ReadMemory(memory.get(), kMostBytes));
   std::vector<Row> rows(bytes.size() / sizeof(Row));
-  // No rows have no place, which memcpy would not take.
+  // string::copy, because memcpy(3) would not take the null pointer of no rows.
   bytes.copy(reinterpret_cast<char*>(rows.data()), rows.size() * sizeof(Row));
   return rows;
 }

@@ -16,6 +16,7 @@ namespace {
 
 Result<void> CheckKey(const std::array<char, VolumeKey::kHexDigits>& key,
                       const char* field) {
+  // The key becomes a part of a path.
   const bool hex = std::all_of(key.begin(), key.end(), [](char c) {
     return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f');
   });
@@ -71,8 +72,8 @@ Result<void> CheckCaller(const CallerPlan& plan) {
              : Result<void>(Invalid("gid count"));
 }
 
-// What may be mounted over with it is its own container's; but the kernel's
-// interfaces there say what confines it.
+// Lets a caller mount over any path of its own container, except the kernel's
+// interfaces there, because those confine the container.
 Result<void> CheckContainer(const ContainerPlan& plan) {
   if (plan.cgroup == 0) {
     return Invalid("cgroup");
@@ -106,8 +107,9 @@ Result<void> CheckTargetKind(const AttachPlan& plan) {
   return Invalid("target kind");
 }
 
-// A file system that is made for this mount: nothing follows it, and a swap
-// that was cut off could not tell it from another.
+// Checks a file system that is made for this mount alone. No mount follows it,
+// so it is private. It replaces nothing, because a swap that was cut off could
+// not tell it from another tmpfs.
 Result<void> CheckNew(const AttachPlan& plan) {
   if (plan.replaces != 0) {
     return Invalid("replaces", "a tmpfs replaces nothing");
@@ -117,8 +119,9 @@ Result<void> CheckNew(const AttachPlan& plan) {
              : Result<void>(Invalid("propagation", "a tmpfs is private"));
 }
 
-// Whose rule it is, only mountd knows; but what belongs to an id that no rule
-// names, as root's files do, is nobody's to show.
+// Refuses ids that no rule grants. The executor does not know the caller, so it
+// cannot pick the caller's rule. No rule grants root's ids, so no plan can show
+// root's files as another user's.
 Result<void> CheckIds(const AttachPlan& plan, const Config& config) {
   if (const std::string_view fault = FaultOf(plan.ids); !fault.empty()) {
     return Invalid("ids", std::string(fault));
@@ -163,7 +166,7 @@ Result<void> CheckOpenTree(const OpenTreePlan& plan, const Config& config) {
   MOUNTD_TRY(CheckSource(plan.source, config));
   MOUNTD_TRY(CheckAttributes(plan.attributes));
   if (plan.source.kind == SourceKind::kTmpfs) {
-    // Nothing would be left that bounds it.
+    // A tmpfs that only an fd refers to would have no bound.
     return Invalid("source kind", "a tmpfs is mounted");
   }
   if ((plan.attributes & kReadOnly) != 0) {
@@ -245,7 +248,7 @@ Result<void> CheckCopies(const CopiesPlan& plan) {
   if (plan.budget_ms == 0 || plan.budget_ms > kMaxHolderBudgetMs) {
     return Invalid("budget");
   }
-  // Without a cgroup it only tells which file system a volume is.
+  // Without a cgroup the plan only asks which file system a volume is on.
   if (plan.scope != HolderScope::kNode &&
       (plan.scope != HolderScope::kCgroup ||
        (plan.cgroup == 0 && plan.has_volume == 0))) {
@@ -273,14 +276,15 @@ Result<void> CheckVerifyTask(const VerifyTaskPlan& plan) {
 
 Result<void> CheckTree(const TreePlan& plan, bool changes_owner) {
   MOUNTD_TRY(CheckCaller(plan.caller));
-  // The primary one is what is given back to.
+  // gids[0], the primary group, is the group of files that go back to the
+  // caller.
   if (plan.caller.gid_count == 0) {
     return Invalid("gid count");
   }
   if (plan.depth > plan.after.size()) {
     return Invalid("depth");
   }
-  // chown(2) takes it for "leave it".
+  // chown(2) reads this id as "leave it unchanged".
   constexpr std::uint32_t kNone = UINT32_MAX;
   return !changes_owner || (plan.uid != kNone && plan.gid != kNone)
              ? Ok()
@@ -348,7 +352,7 @@ Result<void> CheckRequest(const Request& request, const Config& config) {
     case PlanKind::kPreparePlugin:
     case PlanKind::kRemovePlugin:
     case PlanKind::kCountMounts:
-    case PlanKind::kStartPlugin:  // looked up in the config there
+    case PlanKind::kStartPlugin:  // looked up in the config by StartPlugin
     case PlanKind::kStopPlugin:
       return CheckName(body.plugin.plugin, "plugin");
     case PlanKind::kConnectPlugin:

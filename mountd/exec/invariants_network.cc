@@ -32,7 +32,8 @@ Result<void> CheckPort(const PortMap& port) {
   }
 }
 
-// That two are the same port the kernel sees, and refuses.
+// Does not look for ports that are named twice, because the kernel refuses
+// those.
 Result<void> CheckPorts(const NetworkPlan& plan) {
   if (plan.port_count > plan.ports.size()) {
     return Invalid("port count");
@@ -45,8 +46,8 @@ Result<void> CheckPorts(const NetworkPlan& plan) {
   return in_all <= kMaxPortsInAll ? Ok() : Result<void>(Invalid("port count"));
 }
 
-// Whose rule it is, only mountd knows; but a port that no rule grants, as the
-// host's sshd's, is nobody's to take.
+// Refuses ports that no rule grants, such as the host's sshd's. The executor
+// does not know the caller, so it cannot pick the caller's rule.
 Result<void> CheckPortsGranted(const NetworkPlan& plan, const Config& config) {
   for (const PortMap& port : std::span(plan.ports).first(plan.port_count)) {
     if (!std::any_of(config.rules.begin(), config.rules.end(),
@@ -60,7 +61,8 @@ Result<void> CheckPortsGranted(const NetworkPlan& plan, const Config& config) {
   return Ok();
 }
 
-// As the kernel allows (dev_valid_name), and of no meaning to a path.
+// Checks the name as the kernel does (dev_valid_name), and that it has no
+// meaning in a path.
 Result<void> CheckInterface(const std::array<char, 16>& interface) {
   const std::string_view name(interface.data(),
                               ::strnlen(interface.data(), interface.size()));
@@ -177,7 +179,8 @@ Result<void> CheckCni(const CniPlan& plan, const Config& config) {
   MOUNTD_TRY(CheckName(plan.allocation, "allocation"));
   MOUNTD_TRY(CheckName(plan.network, "network"));
   if (plan.verb != CniVerb::kAdd) {
-    return Ok();  // also under an earlier config
+    // An earlier config may have granted it, and DEL must work all the same.
+    return Ok();
   }
   if (plan.netns_inode == 0) {
     return Invalid("netns_inode");

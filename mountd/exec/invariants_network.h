@@ -7,8 +7,8 @@
 #include "mountd/config.h"
 #include "mountd/exec/plan.h"
 
-// Of CheckRequest (invariants.h) what is on networks, and what all of it is
-// made of. All fail with InvalidArgument.
+// The part of CheckRequest (invariants.h) on networks, and the parts that both
+// share. All checks fail with InvalidArgument.
 namespace mountd::exec {
 
 inline Error Invalid(const char* field, std::string why = {}) {
@@ -17,15 +17,17 @@ inline Error Invalid(const char* field, std::string why = {}) {
 
 Result<void> CheckName(const WireName& name, const char* field);
 
-// One that is to be inspected or deleted: also under an earlier config.
+// Checks a network to inspect or delete, which an earlier config may have
+// declared.
 Result<void> CheckNetwork(const NetworkPlan& plan);
-// One that is to be made or repaired: its addresses must be declared, and its
-// ports granted, now.
+// Checks a network to make or repair. The current config must declare its
+// addresses and grant its ports.
 Result<void> CheckNetworkToMake(const NetworkPlan& plan, const Config& config);
-// Ports that are asked for, and map to nothing here: granted ones, now.
+// Checks ports of a request that maps none here. The current config must grant
+// them.
 Result<void> CheckPortsToAskFor(const NetworkPlan& plan, const Config& config);
 Result<void> CheckNetworkFile(const NetworkFilePlan& plan);
-// An ADD's network must be granted by some rule, now.
+// Some rule of the current config must grant an ADD's network.
 Result<void> CheckCni(const CniPlan& plan, const Config& config);
 Result<void> CheckNetworkWatch(const NetworkWatchPlan& plan);
 

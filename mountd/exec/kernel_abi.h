@@ -8,21 +8,22 @@
 #include <cstddef>
 #include <cstdint>
 
-// The kernel's numbers and structs that Debian 12's headers (6.1, glibc 2.36)
-// do not have. Source: include/uapi/linux/{mount,stat}.h of Linux 6.8 and the
-// syscall table, which is the same on every architecture from number 424 on.
+// Numbers and structs of the kernel that Debian 12's headers (6.1, glibc 2.36)
+// lack. Source: include/uapi/linux/{mount,stat}.h of Linux 6.8 and the syscall
+// table, which is the same on every architecture from number 424 on.
 namespace mountd::exec::abi {
 
 inline constexpr long kSysOpenat2 = 437;    // 5.6
 inline constexpr long kSysStatmount = 457;  // 6.8
 inline constexpr long kSysListmount = 458;  // 6.8
 
-// statx(2): the 64-bit mount id that is never used again (6.8). A kernel that
-// does not know it ignores it and leaves it out of stx_mask.
+// statx(2): the 64-bit mount id that the kernel never uses again (6.8). An
+// older kernel ignores the bit and leaves it out of stx_mask.
 inline constexpr std::uint32_t kStatxMountId = 0x1000;
 inline constexpr std::uint32_t kStatxMountIdUnique = 0x4000;
 
-// include/linux/exportfs.h, FILEID_KERNFS (5.5): a handle of kernfs is its id.
+// include/linux/exportfs.h, FILEID_KERNFS (5.5): a handle of kernfs is the
+// file's id.
 inline constexpr int kFileidKernfs = 0xfe;
 
 inline constexpr unsigned kMoveMountBeneath = 0x200;  // 6.5
@@ -35,14 +36,14 @@ inline constexpr std::uint64_t kFanMountDetach = 0x02000000;
 
 inline constexpr int kSoPeerPidfd = 77;  // SO_PEERPIDFD, 6.5
 
-// listmount(2): all of a namespace (LSMT_ROOT).
+// listmount(2): all mounts of a namespace (LSMT_ROOT).
 inline constexpr std::uint64_t kAllMounts = ~std::uint64_t{0};
 
 // ioctl_nsfs(2), NS_GET_MNTNS_ID (6.11).
 inline constexpr unsigned long kNamespaceId = 0x8008b705;
 
-// ioctl_nsfs(2), NS_MNT_GET_NEXT and NS_MNT_GET_PREV (6.12): an fd of the mount
-// namespace whose id is the next one in that direction.
+// ioctl_nsfs(2), NS_MNT_GET_NEXT and NS_MNT_GET_PREV (6.12). They return an fd
+// of the mount namespace with the next id in that direction.
 inline constexpr unsigned long kNextNamespace = 0x8010b70b;
 inline constexpr unsigned long kPreviousNamespace = 0x8010b70c;
 
@@ -68,7 +69,7 @@ enum StatmountMask : std::uint64_t {
   kRoot = 0x8,
   kPoint = 0x10,
   kType = 0x20,
-  kSource = 0x200,  // 6.13; a kernel that does not know it leaves it out
+  kSource = 0x200,  // 6.13; an older kernel leaves it out
 };
 
 struct Statmount {

@@ -9,15 +9,16 @@
 
 #include "mountd/base/names.h"
 
-// The plans: everything mountd can ask of an executor, as fixed plain structs
-// of ids, numbers and flags. One plan is one SOCK_SEQPACKET message (Request),
-// with just the fds beside it that its kind takes (FdsOf); its answer another
-// (Reply), with at most one. Nothing here is text to parse, or an option
-// string; a name is one path component of a known alphabet, and the only path
-// is one that a container is asked for in its own root (ContainerPlan). Both
-// ends are of one build: another `version` is refused.
+// The plans: everything that mountd can ask of an executor, as plain structs of
+// ids, numbers and flags. One plan is one SOCK_SEQPACKET message (Request),
+// with exactly the fds that its kind takes (FdsOf). Its answer is another
+// message (Reply) with at most one fd. Nothing here is text to parse or an
+// option string. A name is one path component of a known alphabet. The only
+// path is a path in a container's own root (ContainerPlan). Both ends are of
+// one build, and the executor refuses another `version`.
 //
-// The executor checks every field again (exec/invariants.h): what it may do is
+// The executor checks every field again (exec/invariants.h). Those checks and
+// the root-owned config decide what it may do; the sender does not.
 // decided there and in its root-owned config, not by who asks.
 namespace mountd::exec {
 
@@ -70,7 +71,7 @@ enum class PlanKind : std::uint32_t {
   kRunCni = 38,
   kListNetworks = 39,
   kCheckHostPorts = 80,
-  // Tasks, and who uses a mount.
+  // Tasks, and the processes that use a mount.
   kInspectCgroup = 40,
   kFindHolders = 41,
   kInspectTask = 42,
@@ -80,7 +81,7 @@ enum class PlanKind : std::uint32_t {
   // Trees of files in allocations' directories.
   kRemoveTree = 50,
   kChownTree = 51,
-  // Whether mounts are there, and answer.
+  // Presence and health of mounts.
   kWatchMounts = 60,
   kListMounts = 61,
   kProbeMount = 62,
@@ -90,15 +91,15 @@ enum class PlanKind : std::uint32_t {
   // CSI plugins' sockets.
   kInspectPluginSocket = 70,
   kRemovePluginSocket = 71,
-  // Those that the config declares, as units.
+  // Plugins that the config declares, as units.
   kStartPlugin = 72,
   kStopPlugin = 73,
 };
 
 // ---- Mounts -----------------------------------------------------------------
 
-// How later mounts travel between a source and its target, as users name it:
-// "private" (rprivate), "host-to-task" (rslave), "bidirectional" (rshared).
+// The propagation between a source and its target, as users name it: "private"
+// (rprivate), "host-to-task" (rslave), "bidirectional" (rshared).
 enum class Propagation : std::uint32_t {
   kPrivate = 1,
   kHostToTask = 2,
@@ -113,7 +114,7 @@ enum Attribute : std::uint32_t {
 };
 inline constexpr std::uint32_t kAllAttributes = kReadOnly | kNoExec | kNoAtime;
 
-// base/a/<allocation>: its owner alone, besides root, may pass through it.
+// base/a/<allocation>. Besides root only its owner may pass through it.
 struct AllocationPlan {
   WireName allocation;
   std::uint32_t uid = 0;
@@ -134,14 +135,14 @@ struct TaskPlan {
 
 enum class SourceKind : std::uint32_t {
   kHostVolume = 1,       // `host_volume`, as declared in the root-owned config
-  kPublishedVolume = 2,  // what plugin published for (allocation, volume)
-  kTmpfs = 3,            // a new, empty one, as `tmpfs` says
+  kPublishedVolume = 2,  // published by `plugin` for (allocation, volume)
+  kTmpfs = 3,            // a new, empty tmpfs, as `tmpfs` says
   kFilesystem = 4,       // `filesystem`, as declared there
 };
 
-// A range of an idmapped mount (mount_setattr(2), Linux 5.12): what belongs to
-// the `count` ids from `on_disk` on shows as belonging to those from `shown`
-// on, for users and groups alike.
+// A range of an idmapped mount (mount_setattr(2), Linux 5.12), for users and
+// groups alike. Files of the `count` ids from `on_disk` on show as files of the
+// ids from `shown` on.
 struct IdExtent {
   std::uint32_t on_disk = 0;
   std::uint32_t shown = 0;
@@ -151,15 +152,15 @@ struct IdExtent {
 
 inline constexpr std::size_t kMaxIdExtents = 4;
 
-// None: ids show as they are.
+// A map of ids. Without extents ids show unchanged.
 struct IdMapPlan {
   std::uint32_t count = 0;
   std::array<IdExtent, kMaxIdExtents> extents{};
   friend bool operator==(const IdMapPlan&, const IdMapPlan&) = default;
 };
 
-// A tmpfs(5) of one mount's own. What it can hold is bounded in both ways: data
-// by `bytes`, what the kernel needs for each file by `inodes`.
+// A tmpfs(5) for one mount alone. Its memory is bounded twice: `bytes` bounds
+// the data and `inodes` the kernel's memory for files.
 struct TmpfsPlan {
   std::uint64_t bytes = 0;
   std::uint64_t inodes = 0;
@@ -171,10 +172,11 @@ struct TmpfsPlan {
 };
 
 inline constexpr std::uint32_t kTmpfsModes = 01777;
-// A page; and what the kernel itself reckons for a file, at least.
+// The least size is a page. The kernel itself counts at least 1024 bytes for a
+// file.
 inline constexpr std::uint64_t kMinTmpfsBytes = 4096;
 inline constexpr std::uint64_t kTmpfsBytesPerInode = 1024;
-// chown(2)'s "leave it": no user's id.
+// chown(2) reads this id as "leave it unchanged", so it is no user's id.
 inline constexpr std::uint32_t kNoId = 0xFFFFFFFF;
 
 struct SourcePlan {
@@ -186,9 +188,10 @@ struct SourcePlan {
   TmpfsPlan tmpfs;
 };
 
-// Who passed a directory, as the kernel told mountd: with it the executor looks
-// up in its own config where that directory may lie. Of the groups, the primary
-// and those that a rule names, as many as there is room for.
+// The caller who passed a directory, as the kernel told mountd. The executor
+// looks up in its own config where that caller's directories may lie. `gids`
+// holds the primary group and then the groups that some rule names, as many as
+// fit.
 struct CallerPlan {
   std::uint32_t uid = 0;
   std::uint32_t gid_count = 0;
@@ -197,40 +200,40 @@ struct CallerPlan {
 
 inline constexpr std::size_t kMaxContainerPath = 1024;
 
-// Where a mount is attached. Whichever it is, `target` names it.
+// Where a mount is attached. `target` names the mount for every kind.
 enum class TargetKind : std::uint32_t {
-  kInbox = 1,      // right at the target
+  kInbox = 1,      // at the target itself
   kDirectory = 2,  // on a directory that the caller passed: the plan's fd
   kContainer = 3,  // in a container's mount namespace: the fd is a pidfd of it
 };
 
-// A container as its runtime has created it, and where to mount in it. It must
-// be in `cgroup` or in one beneath, and none that the caller itself is in.
+// A container after its runtime has created it, and the path to mount at. The
+// container must be in `cgroup` or beneath, and must not contain the caller.
 struct ContainerPlan {
   std::uint64_t cgroup = 0;
-  std::uint32_t caller = 0;  // the pid of the process that asks
-  // From its root: absolute, without ".", ".." or "//", with a NUL.
+  std::uint32_t caller = 0;  // pid of the asking process
+  // From the container's root: absolute, without ".", ".." or "//", with a NUL.
   std::array<char, kMaxContainerPath> path{};
 };
 
 struct AttachPlan {
   TargetPlan target;
   TargetKind target_kind = TargetKind::kInbox;
-  CallerPlan caller;        // kDirectory only: who passed it
+  CallerPlan caller;        // kDirectory only: the user who passed it
   ContainerPlan container;  // kContainer only
   SourcePlan source;
   Propagation propagation = Propagation::kPrivate;
   std::uint32_t attributes = 0;
   IdMapPlan ids;
-  // The mount at the target that the new one takes the place of; 0: there is
-  // none. In the same plan again, after it was done, it is still the old one.
+  // The mount at the target that the new mount replaces; 0: none. A repeated
+  // plan still names the old mount.
   std::uint64_t replaces = 0;
 };
 
-// A clone of the source that is attached nowhere, as the answer's fd. Whoever
-// has it can attach it in namespaces of his own and there take any flag off it,
-// read-only too. So it is of a writable source alone, and never bidirectional:
-// through its peer group one could mount on the host.
+// A detached clone of the source, as the answer's fd. A process that has the fd
+// can attach it in a namespace of its own and clear any flag there, read-only
+// too. So the source must be writable. The clone is never bidirectional,
+// because its peer group would let the process mount on the host.
 struct OpenTreePlan {
   WireName allocation;
   SourcePlan source;
@@ -238,26 +241,26 @@ struct OpenTreePlan {
   std::uint32_t attributes = 0;
 };
 
-// How far an unmount goes for a mount that is used (umount2(2)).
+// How to unmount a mount that is used (umount2(2)).
 enum class UnmountMode : std::uint32_t {
-  kPlain = 0,   // Busy
-  kDetach = 1,  // gone from the tree; its users keep it
-  kForce = 2,   // requests that its file system waits for are given up first
-  kAbort = 3,   // the FUSE connection is cut first, for all of its mounts
+  kPlain = 0,   // fails with Busy
+  kDetach = 1,  // leaves the tree; its users keep it
+  kForce = 2,   // first the file system gives up pending requests
+  kAbort = 3,   // first cut the FUSE connection, for all its mounts
 };
 
-// Detaches the mount at `target` only if it is still `mount_id`. Done already
-// (no mount there) is success; another mount there is FailedPrecondition.
+// Detaches the mount at `target` only if it is still `mount_id`. Success if no
+// mount is there; FailedPrecondition if another mount is there.
 struct DetachPlan {
   TargetPlan target;
   std::uint64_t mount_id = 0;
   UnmountMode mode = UnmountMode::kPlain;
 };
 
-// Takes away what Attach mounted for a source's users, if it is still
-// `anchor_id`: the anchor on a host volume's directory, or a file system; 0:
-// whichever it is, as its id may have been lost with an answer. Busy while
-// anything uses it.
+// Unmounts the anchor of a host volume's directory, or a file system, that
+// Attach mounted for the source's users, if it is still `anchor_id`. 0 means
+// any id, because an id may be lost with an answer. Busy while anything uses
+// it.
 struct AnchorPlan {
   SourceKind kind = SourceKind::kHostVolume;  // or kFilesystem
   WireName source;
@@ -270,18 +273,20 @@ struct PluginPlan {
   WireName plugin;
 };
 
-// The socket of one of its instances.
+// The socket of one of the plugin's instances.
 struct PluginSocketPlan {
   WireName plugin;
   std::array<char, InstanceKey::kHexDigits> instance{};
-  // Where whoever listens there has to be (kConnectPlugin); 0: anywhere.
+  // The listener must be in this cgroup (kConnectPlugin); 0: anywhere.
   std::uint64_t cgroup = 0;
 };
 
 enum class VolumeArea : std::uint32_t {
-  kStaging = 1,  // p/<plugin>/staging/<volume>: made here, before NodeStage
-  kPublish = 2,  // p/<plugin>/publish/<allocation>/<volume>: the parent is made
-                 // here, the last part by the plugin (CSI NodePublishVolume)
+  // p/<plugin>/staging/<volume>: the executor makes it before NodeStageVolume.
+  kStaging = 1,
+  // p/<plugin>/publish/<allocation>/<volume>: the executor makes the parent,
+  // and the plugin the last part (CSI NodePublishVolume).
+  kPublish = 2,
 };
 
 struct VolumeDirPlan {
@@ -289,9 +294,8 @@ struct VolumeDirPlan {
   VolumeArea area = VolumeArea::kStaging;
   WireName allocation;  // kPublish only
   std::array<char, VolumeKey::kHexDigits> volume{};
-  // kRemoveVolumeDir of kPublish: what is mounted at it is detached first.
-  // (What the plugin mounted beside goes with the allocation's last volume
-  // anyway.)
+  // kRemoveVolumeDir of kPublish: first detaches the mount at the directory.
+  // The plugin's other mounts beside it go with the allocation's last volume.
   std::uint32_t detach = 0;
 };
 
@@ -302,61 +306,64 @@ inline constexpr std::size_t kMaxPorts = 128;
 enum Protocol : std::uint8_t { kTcp = 1, kUdp = 2, kSctp = 4 };
 inline constexpr std::uint8_t kAllProtocols = kTcp | kUdp | kSctp;
 
-// `count` ports in a row of the host, each to the port as far into the
-// container's. They may not be more than kMaxPortsInAll in a plan.
+// Maps `count` consecutive host ports to as many container ports, in order. A
+// plan has at most kMaxPortsInAll ports.
 struct PortMap {
   std::uint16_t host_port = 0;       // host byte order
   std::uint16_t container_port = 0;  // host byte order
   std::uint8_t protocols = 0;        // Protocol bits
   std::uint8_t host_family = 0;      // 4, 6; 0: any
   std::uint16_t count = 1;
-  // Of the host; an IPv4 address is the first four bytes. All zero: any of the
-  // family.
+  // The host's address; IPv4 uses the first four bytes. All zero: any address
+  // of the family.
   std::array<std::uint8_t, 16> host_address{};
 };
 inline constexpr std::uint32_t kMaxPortsInAll = 1024;
 
-// Where an allocation's network namespace comes from, and who ends it.
+// The origin of an allocation's network namespace, which also decides who ends
+// it.
 enum class NamespaceOrigin : std::uint32_t {
-  kNew = 1,       // of the executor's making
+  kNew = 1,       // made by the executor
   kGiven = 2,     // passed beside the plan as an fd of nsfs
-  kExisting = 3,  // pinned already, by an earlier plan of the allocation
+  kExisting = 3,  // pinned by an earlier plan of the allocation
 };
 
 enum NetworkFlag : std::uint32_t {
   kIsolated = 1U << 0U,      // no traffic to or from other allocations
-  kDefaultRoute = 1U << 1U,  // else only to the network's own ranges
+  kDefaultRoute = 1U << 1U,  // else routes only to the network's own ranges
 };
 inline constexpr std::uint32_t kAllNetworkFlags = kIsolated | kDefaultRoute;
 
-// One network of an allocation: a routed veth in its namespace
-// /run/netns/<allocation>, and with `origin` kNew or kGiven that namespace. The
-// host end's name, the MAC and the gateway are derived (netns/address.h).
-// Addresses are in network byte order; all zero means none of that family. They
-// must lie in the ranges the root-owned config declares for `network`. Without
-// an IPv4 address the plan is on the namespace alone.
+// One network of an allocation: a routed veth in the namespace
+// /run/netns/<allocation>, and with `origin` kNew or kGiven that namespace too.
+// The executor derives the host end's name, the MAC and the gateway
+// (netns/address.h). Addresses are in network byte order; all zero means none
+// of that family. They must lie in the ranges that the root-owned config
+// declares for `network`. A plan without an IPv4 address concerns only the
+// namespace.
 struct NetworkPlan {
   WireName allocation;
   WireName network;                   // the config's [network.<name>]
-  std::array<char, 16> interface {};  // inside, with a NUL
+  std::array<char, 16> interface {};  // inside the namespace, with a NUL
   std::array<std::uint8_t, 4> ipv4{};
   std::array<std::uint8_t, 16> ipv6{};
   NamespaceOrigin origin = NamespaceOrigin::kNew;
   std::uint32_t flags = 0;  // NetworkFlag
   std::uint32_t port_count = 0;
   std::array<PortMap, kMaxPorts> ports{};
-  // The namespace must be this one: of kExisting, or to be unpinned, or to be
-  // repaired; 0 if it was never recorded (a create that was cut off). Either
-  // way it must be one that an executor pinned (netns/pin.h); with 0 another's
-  // is left.
+  // The inode of the namespace for kExisting, a repair or an unpin. 0 if no
+  // record has it, because a create was cut off. In every case an executor must
+  // have pinned the namespace (netns/pin.h). With 0 the executor leaves another
+  // allocation's namespace alone.
   std::uint64_t netns_inode = 0;
-  // The caller. kGiven: whose user namespace it must be of; with the second,
-  // and a rule that allows it, it may be of the host's.
+  // The caller. With kGiven the namespace must be of the caller's user
+  // namespace. With `may_be_hosts`, and a rule that allows it, it may be of the
+  // host's.
   std::uint32_t owner_uid = 0;
   std::uint32_t may_be_hosts = 0;
-  // CreateNetwork and CheckHostPorts: 1 if the last fd beside the plan is a
-  // pidfd of a process of the caller's, whose sockets on the plan's ports keep
-  // these for the allocation.
+  // CreateNetwork and CheckHostPorts: 1 if the last fd is a pidfd of a process
+  // of the caller. That process's sockets on the plan's ports keep those ports
+  // for the allocation, so they are no conflict.
   std::uint32_t has_keeper = 0;
 };
 
@@ -366,19 +373,20 @@ enum class NetworkFileKind : std::uint32_t {
   kResolvConf = 3,
 };
 
-// base/d/<allocation>/<kind>; its content comes as a memfd beside the plan.
+// base/d/<allocation>/<kind>. Its content comes as a memfd beside the plan.
 struct NetworkFilePlan {
   WireName allocation;
-  std::uint32_t uid = 0;  // that may reach it
+  std::uint32_t uid = 0;  // user who may reach it
   NetworkFileKind kind = NetworkFileKind::kHosts;
 };
 inline constexpr std::size_t kMaxNetworkFileBytes = std::size_t{128} << 10U;
 
 struct PrepareNetworksPlan {
-  std::uint32_t anew = 0;  // also the rules that somebody has changed
+  std::uint32_t anew = 0;  // 1: also restore rules that somebody has changed
 };
 
-// What WatchNetworks hands out: a netlink socket that hears of changes.
+// The kind of netlink socket that WatchNetworks returns. It receives
+// notifications of changes.
 enum class NetworkWatchKind : std::uint32_t {
   kLinks = 1,    // NETLINK_ROUTE: links, addresses, routes, neighbours
   kRuleset = 2,  // NETLINK_NETFILTER: nf_tables
@@ -397,84 +405,85 @@ enum class CniVerb : std::uint32_t {
   kList = 6,
 };
 
-// One operation on CNI networks, by mountd-cni-run (netns/cni/options.h), with
-// the directories of the root-owned config's [cni]. What it is asked beyond
-// this is JSON in the memfd beside the plan; what it answers, JSON again, is in
-// the memfd that comes back. Neither is read here.
+// One operation on CNI networks by mountd-cni-run (netns/cni/options.h), with
+// the directories of the root-owned config's [cni]. The memfd beside the plan
+// holds the rest of the request as JSON. The returned memfd holds the answer as
+// JSON. The executor reads neither.
 struct CniPlan {
   CniVerb verb = CniVerb::kList;
   WireName allocation;            // kAdd, kCheck, kDel: the container
-  WireName network;               // the same and kStatus
-  std::uint64_t netns_inode = 0;  // kAdd: what /run/netns/<allocation> must be
+  WireName network;               // kAdd, kCheck, kDel and kStatus
+  std::uint64_t netns_inode = 0;  // kAdd: inode of /run/netns/<allocation>
 };
 inline constexpr std::size_t kMaxCniAnswerBytes = std::size_t{2} << 20U;
 
 // ---- Tasks ------------------------------------------------------------------
 
-// A cgroup (version 2) goes by its id, the inode number of its directory: of
-// this boot, and not used again. It must lie at or beneath a path that some
+// A cgroup (version 2), named by the inode number of its directory, which is of
+// this boot and never used again. It must lie at or beneath a path that some
 // rule of the root-owned config grants.
 struct CgroupPlan {
   std::uint64_t id = 0;
 };
 
 enum class HolderScope : std::uint32_t {
-  kCgroup = 1,  // the processes of `cgroup` and of those beneath it
+  kCgroup = 1,  // the processes of `cgroup` and of its descendants
   kNode = 2,    // all processes
 };
 
-// How the mount is known that an fd was handed out of. The reusable id is the
-// only one that another mount namespace shows of a mount that is attached
-// there.
+// Identifies a mount of which mountd handed out an fd. Another mount namespace
+// shows only the reusable id of a mount attached there.
 struct HandedOutMount {
   std::uint64_t mount_id = 0;  // 0: the kernel has no unique ids
   std::uint64_t reusable_id = 0;
   std::uint64_t device = 0;  // of its file system, as mountinfo has it
 };
 
-// Who keeps the mount busy, or would, looked for during `budget_ms` at most. Or
-// who has one of `count` mounts that were handed out, with kNode alone.
+// Looks for processes that keep the mount busy, or would, for at most
+// `budget_ms`. With `count` looks for processes that have one of the handed-out
+// mounts, in scope kNode only.
 inline constexpr std::size_t kMaxHandedOut = 32;
 struct HoldersPlan {
-  std::uint64_t mount_id = 0;  // 0: those of `handed_out`
+  std::uint64_t mount_id = 0;  // 0: the mounts of `handed_out`
   HolderScope scope = HolderScope::kCgroup;
   std::uint32_t budget_ms = 0;
-  std::uint64_t cgroup = 0;  // 0: none, with kNode alone
+  std::uint64_t cgroup = 0;  // 0: none, in scope kNode only
   std::uint32_t count = 0;
   std::array<HandedOutMount, kMaxHandedOut> handed_out{};
 };
 inline constexpr std::uint32_t kMaxHolderBudgetMs = 60'000;
 
-// The processes that are in `cgroup` or one beneath, or in the network
-// namespace, looked for during `budget_ms` at most. 0: not by that; one is
-// given.
+// Looks for the processes in `cgroup` or beneath, or in the network namespace,
+// for at most `budget_ms`. 0: do not look by that; one of the two is given.
 struct ProcessesPlan {
   std::uint64_t cgroup = 0;
   std::uint64_t netns_inode = 0;
   std::uint32_t budget_ms = 0;
 };
 
-// What a volume is, as the kernel says it while it is mounted: by this it is
-// known once no mount of mountd's shows it any more.
+// The identity of a volume, as the kernel shows it while the volume is mounted.
+// mountd recognises the volume by it once no mount of mountd's shows the
+// volume.
 inline constexpr std::size_t kMaxFileSystemRoot = 1024;
 inline constexpr std::size_t kMaxFileSystemSource = 256;
 struct FileSystemPlan {
-  std::uint64_t device = 0;     // as st_dev; 0: not known
-  std::uint64_t node = 0;       // of a block device, as st_rdev; 0: it is none
+  std::uint64_t device = 0;     // as st_dev; 0: unknown
+  std::uint64_t node = 0;       // of a block device, as st_rdev; 0: not one
   std::array<char, 32> type{};  // "ext4", with a NUL
-  // The part of it that is the volume: "/" if it is all, with a NUL.
+  // The part of the file system that is the volume, with a NUL; "/": all of it.
   std::array<char, kMaxFileSystemRoot> root{};
-  // Of its mounts, with a NUL; "": not known, or too long.
+  // The mounts' source, with a NUL; "": unknown or too long.
   std::array<char, kMaxFileSystemSource> source{};
   friend bool operator==(const FileSystemPlan&,
                          const FileSystemPlan&) = default;
 };
 
-// Who has copies, looked for during `budget_ms` at most: of the mounts
-// `mount_ids`, or of the one volume that is published at `volume`, or was and
-// is `before`. kCgroup: only its processes and those beneath are looked at;
-// with none of a volume, which is told alone. kNode: all are; but of what
-// mountd has mounted for others, too, only those of the cgroup are meant.
+// Looks for processes that have copies, for at most `budget_ms`. Looks for
+// copies of the mounts `mount_ids`, or of the one volume that is published at
+// `volume` or was `before`. kCgroup: looks only at the processes of `cgroup`
+// and beneath; with `cgroup` 0 and a volume, only reports the volume's file
+// system. kNode: looks at all processes. If mountd has mounted the same for
+// others too, only the cgroup's processes count.
 inline constexpr std::size_t kMaxCopiedMounts = 128;
 struct CopiesPlan {
   HolderScope scope = HolderScope::kCgroup;
@@ -487,8 +496,8 @@ struct CopiesPlan {
   FileSystemPlan before;
 };
 
-// The mounts of `mount_ids` as the task sees them that the pidfd beside the
-// plan is of. Its cgroup must be `cgroup` or one beneath.
+// Looks at the mounts of `mount_ids` as the task of the pidfd beside the plan
+// sees them. The task must be in `cgroup` or beneath.
 inline constexpr std::size_t kMaxTaskMounts = 64;
 struct VerifyTaskPlan {
   std::uint64_t cgroup = 0;
@@ -500,11 +509,12 @@ struct VerifyTaskPlan {
 
 inline constexpr std::size_t kMaxTreeDepth = 64;
 
-// Both take the directory as an fd beside the plan, and do a part of the work.
+// RemoveTree and ChownTree take the directory as an fd beside the plan, and do
+// a part of the work.
 struct TreePlan {
   CallerPlan caller;
-  // ChownTree only: the owner to be, and where to go on, as the last answer
-  // said; `depth` 0: from the start.
+  // ChownTree only: the new owner, and the position from the last answer;
+  // `depth` 0: from the start.
   std::uint32_t uid = 0;
   std::uint32_t gid = 0;
   std::uint32_t depth = 0;
@@ -519,7 +529,7 @@ struct ProbePlan {
   std::uint64_t mount_id = 0;
 };
 
-// Of what a plugin published; `mount_id` 0: something that is no mount.
+// Probes a directory that a plugin published; `mount_id` 0: it is no mount.
 struct VolumeProbePlan {
   VolumeDirPlan directory;
   std::uint64_t mount_id = 0;
@@ -527,7 +537,7 @@ struct VolumeProbePlan {
 
 // ---- Messages ---------------------------------------------------------------
 
-// How many fds a plan may have beside it.
+// The most fds that a plan can have beside it.
 inline constexpr std::size_t kMaxPlanFds = 2;
 
 union PlanBody {
@@ -563,7 +573,7 @@ struct Request {
   PlanBody body;
 };
 
-// How many fds the request takes beside it.
+// Returns how many fds the request takes beside it.
 inline std::size_t FdsOf(const Request& request) {
   switch (request.kind) {
     case PlanKind::kAttach:  // the directory, or the container's pidfd
@@ -594,23 +604,26 @@ struct HelloReply {
   std::uint32_t has_mount_beneath = 0;       // Linux 6.5
 };
 
-// What the kernel says of one mount, read back after the fact. Propagation is
-// what it is, not what was asked.
+// The kernel's facts about one mount, read back after the plan. Propagation is
+// the actual one, not the requested one.
 struct MountState {
-  std::uint64_t mount_id = 0;    // unique id (statx(2) MNT_ID_UNIQUE, 6.8);
-                                 // without, the reusable one; 0: no mount here
-  std::uint64_t peer_group = 0;  // 0: not shared
-  std::uint64_t master = 0;      // 0: not a slave
+  // The unique id (statx(2) MNT_ID_UNIQUE, 6.8); the reusable id on older
+  // kernels. 0: no mount here.
+  std::uint64_t mount_id = 0;
+  std::uint64_t peer_group = 0;         // 0: not shared
+  std::uint64_t master = 0;             // 0: not a slave
   std::uint64_t source_peer_group = 0;  // Attach only: the source's group
-  std::uint64_t anchor_id = 0;  // Attach only: the mount put on a host volume's
-                                // directory, 0 if it was one already; of a file
-                                // system, the one its users' are clones of
-  std::uint64_t device = 0;     // of the mount's file system, as st_dev
-  std::uint64_t block_device = 0;  // st_rdev, if a block device is there
-  std::uint32_t exists = 0;  // a directory or file is there, mounted or not
+  // Attach only: the anchor that was mounted on a host volume's directory, 0 if
+  // the directory was a mount already. For a file system, the mount that its
+  // users' mounts are clones of.
+  std::uint64_t anchor_id = 0;
+  std::uint64_t device = 0;        // of the mount's file system, as st_dev
+  std::uint64_t block_device = 0;  // st_rdev, if there is a block device
+  std::uint32_t exists = 0;        // 1: a directory or file, mounted or not
   std::uint32_t is_directory = 0;
-  std::uint32_t is_stacked = 0;  // InspectTarget only: it lies on another mount
-                                 // at its place, as in a swap that was cut off
+  // InspectTarget only: the mount lies on another mount at its place, as in a
+  // swap that was cut off.
+  std::uint32_t is_stacked = 0;
 };
 
 struct PluginReply {
@@ -619,18 +632,19 @@ struct PluginReply {
   std::uint32_t peer_uid = 0;
 };
 
-// What a repair put right.
+// The parts that a repair restored.
 enum NetworkRepair : std::uint32_t {
-  kRepairedLink = 1U << 0U,      // the pair itself
-  kRepairedHostEnd = 1U << 1U,   // its state, routes or neighbours
-  kRepairedInside = 1U << 2U,    // the same of the allocation's end
-  kRepairedElements = 1U << 3U,  // port maps, and what lets its packets pass
+  kRepairedLink = 1U << 0U,     // the pair itself
+  kRepairedHostEnd = 1U << 1U,  // its state, routes or neighbours
+  kRepairedInside = 1U << 2U,   // the same for the allocation's end
+  // Port maps, and rules that let its packets pass.
+  kRepairedElements = 1U << 3U,
 };
 
 struct NetworkState {
-  std::uint64_t netns_inode = 0;       // 0: no namespace pinned at the name
+  std::uint64_t netns_inode = 0;       // 0: no namespace is pinned at the name
   std::uint32_t host_ifindex = 0;      // 0: no host end of that name
-  std::uint32_t elements_present = 0;  // all of its nf_tables elements are
+  std::uint32_t elements_present = 0;  // 1: all of its nf_tables elements exist
   std::uint32_t repaired = 0;          // RepairNetwork only: NetworkRepair bits
 };
 
@@ -648,24 +662,24 @@ enum class HolderKind : std::uint8_t {
   kExe = 3,
   kFd = 4,
   kMap = 5,  // a file mapped into memory
-  // Of FindProcesses alone:
+  // FindProcesses only:
   kMember = 6,   // is in the cgroup
   kNetwork = 7,  // is in the network namespace
-  // Of FindCopies alone:
-  kMount = 8,       // its mount namespace has a copy, or what was handed out
+  // FindCopies only:
+  kMount = 8,       // its mount namespace has a copy or a handed-out mount
   kDevice = 9,      // has the block device open
   kNamespace = 10,  // pid 0: a mount namespace without a process has a copy
 };
 
-// One process, and the first that was found of what it holds.
+// One process, and the first use that was found.
 struct Holder {
   std::uint32_t pid = 0;
   std::uint32_t uid = 0;  // real
   HolderKind kind = HolderKind::kCwd;
   std::uint8_t is_copy = 0;     // holds a copy in its own mount namespace
-  std::uint8_t in_cgroup = 0;   // of the plan
+  std::uint8_t in_cgroup = 0;   // in the plan's cgroup
   std::int32_t fd = -1;         // kFd only
-  std::uint32_t mount = 0;      // its place in the plan's `handed_out`
+  std::uint32_t mount = 0;      // its index in the plan's `handed_out`
   std::array<char, 16> comm{};  // with a NUL; any bytes
 };
 
@@ -673,27 +687,29 @@ inline constexpr std::size_t kMaxHolders = 32;
 
 struct HoldersState {
   std::uint32_t count = 0;
-  std::uint32_t more = 0;        // there are some that found no place here
-  std::uint32_t incomplete = 0;  // time ran out, or a process was not looked at
-  // The first reason for that, an errno: ETIME, or that of the process
-  // `unseen_pid`. 0: another, or none.
+  std::uint32_t more = 0;  // 1: others did not fit here
+  // 1: time ran out, or a process could not be read
+  std::uint32_t incomplete = 0;
+  // The first reason for `incomplete` as an errno: ETIME, or the errno for the
+  // process `unseen_pid`. 0: another reason or none.
   std::uint32_t unseen_error = 0;
   std::uint32_t unseen_pid = 0;
-  // Init alone was not looked at, which some machines keep from everybody.
+  // 1: only init could not be read, which some machines hide from everybody.
   std::uint32_t init_unseen = 0;
-  // A bit for each of the plan's mounts that somebody has, told above or not.
+  // A bit for each of the plan's mounts that somebody has, even if `holders`
+  // has no room for the process.
   std::uint64_t held = 0;
   std::array<Holder, kMaxHolders> holders{};
 };
 
 struct CopiesState {
   HoldersState holders;
-  FileSystemPlan found;  // of the volume; device 0: it cannot be told
+  FileSystemPlan found;  // of the volume; device 0: unknown
 };
 
-// One of our mounts, and the mount of the task that shows it, if there is one.
+// One of mountd's mounts, and the task's mount that shows it, if any.
 struct TaskMount {
-  std::uint32_t exists_on_host = 0;  // still is attached here
+  std::uint32_t exists_on_host = 0;  // 1: still attached here
   std::uint32_t found = 0;
   std::uint32_t covered = 0;     // the task has another mount on top of it
   std::uint64_t attributes = 0;  // MOUNT_ATTR_*
@@ -703,41 +719,43 @@ struct TaskMount {
 
 struct TaskState {
   std::uint64_t mount_namespace = 0;         // inode
-  std::uint32_t has_own_user_namespace = 0;  // which owns the mount namespace
+  std::uint32_t has_own_user_namespace = 0;  // 1: that owns the mount namespace
   std::uint32_t count = 0;
   std::array<TaskMount, kMaxTaskMounts> mounts{};
 };
 
 struct TreeReply {
-  std::uint64_t done = 0;  // files and directories, by this plan
-  std::uint64_t left = 0;  // ChownTree: those of other owners, left as they are
+  std::uint64_t done = 0;  // files and directories of this plan
+  std::uint64_t left = 0;  // ChownTree: files of other owners, unchanged
   std::uint32_t finished = 0;
-  std::uint32_t depth = 0;  // ChownTree: where to go on, if not finished
+  std::uint32_t depth = 0;  // ChownTree: position to continue at
   std::array<std::uint64_t, kMaxTreeDepth> after{};
 };
 
-// The answer's fd tells what is mounted and unmounted in the executor's mount
-// namespace, to whoever has it, for as long as it is open.
+// The answer's fd reports mounts and unmounts in the executor's mount
+// namespace, to any process that has the fd, as long as it is open.
 struct WatchReply {
-  std::uint32_t tells_ids = 0;  // it is a fanotify group (Linux 6.15); else
-                                // mountinfo, POLLPRI when it has changed
+  // 1: a fanotify group (Linux 6.15). 0: mountinfo, with POLLPRI after a
+  // change.
+  std::uint32_t tells_ids = 0;
 };
 
-// What there is without asking mountd's records: ListTargets' answer's fd holds
-// one for each allocation's directory, without task and name, and for each
-// mount in its inboxes.
+// An object that the kernel has, whether mountd has a record of it or not. The
+// fd of ListTargets' answer holds one FoundTarget for each allocation's
+// directory, without task and name, and one for each mount in its inboxes.
 struct FoundTarget {
   TargetPlan target;
-  std::uint32_t uid = 0;  // that may pass through the allocation's directory
+  std::uint32_t uid = 0;  // user who may pass through the directory
   MountState state;       // of the mount
 };
 
-// The same of ListNetworks: one for each link of an allocation, or several if
-// it has more port maps than one has room for; and for each pinned namespace
+// The same for ListNetworks: one for each link of an allocation, or several if
+// the link has more port maps than fit, and one for each pinned namespace
 // without a link.
 struct FoundNetwork {
   WireName allocation;
-  std::uint64_t netns_inode = 0;  // 0: none of that allocation is pinned
+  // 0: no namespace of that allocation is pinned
+  std::uint64_t netns_inode = 0;
   std::array<std::uint8_t, 4> ipv4{};
   std::array<std::uint8_t, 16> ipv6{};
   std::uint32_t flags = 0;  // kIsolated
@@ -746,7 +764,7 @@ struct FoundNetwork {
 };
 
 // The answer's fd holds the ids of all mounts of that namespace, 8 bytes each.
-// CountMounts: `count` alone.
+// CountMounts sets `count` only.
 struct MountListReply {
   std::uint64_t count = 0;
   std::uint64_t most = 0;  // fs.mount-max
@@ -755,14 +773,15 @@ struct MountListReply {
 enum class MountHealth : std::uint32_t {
   kUnknown = 0,
   kHealthy = 1,
-  kDead = 2,  // its file system answers with an error
-  kHung = 3,  // or not at all, in timeouts.probe_answer
+  kDead = 2,  // its file system returns an error
+  kHung = 3,  // it does not answer within timeouts.probe_answer
 };
 
 struct ProbeReply {
   MountHealth health = MountHealth::kUnknown;
-  std::int32_t sys_errno = 0;       // kDead
-  std::uint32_t lost_children = 0;  // of this executor, that cannot be killed
+  std::int32_t sys_errno = 0;  // kDead
+  // Children of this executor that were killed and have not ended yet.
+  std::uint32_t lost_children = 0;
 };
 
 union ReplyBody {
@@ -782,8 +801,8 @@ union ReplyBody {
   ReplyBody() : hello{} {}
 };
 
-// `code` 0 is success; otherwise a mountd::Code with the failed operation, the
-// object it concerned and the errno. Texts are NUL-terminated.
+// `code` 0 is success. Otherwise it is a mountd::Code, with the failed
+// operation, its object and the errno. Texts end with a NUL.
 struct Reply {
   std::uint32_t version = kProtocolVersion;
   std::uint32_t code = 0;

@@ -9,7 +9,7 @@
 #include "mountd/base/result.h"
 #include "mountd/exec/plan.h"
 
-// An Error in a Reply, and back. Texts that are too long are cut.
+// Writes an Error into a Reply and reads it back. Cuts texts that are too long.
 namespace mountd::exec {
 
 template <std::size_t kSize>
@@ -32,7 +32,7 @@ inline void SetError(const Error& error, Reply* reply) {
   CopyText(error.detail, &reply->detail);
 }
 
-// Of a reply whose code is not 0.
+// Reads the error of a reply whose code is not 0.
 inline Error ToError(const Reply& reply) {
   Error error;
   error.code = reply.code <= static_cast<std::uint32_t>(kLastCode)

@@ -7,7 +7,7 @@
 
 #include "mountd/exec/plan.h"
 
-// What makes a map of ids one that a mount may have, for both ends.
+// Rules for the map of ids of a mount, shared by mountd and the executor.
 namespace mountd::exec {
 
 inline std::span<const IdExtent> ExtentsOf(const IdMapPlan& ids) {
@@ -20,8 +20,8 @@ inline bool Overlap(std::uint32_t a, std::uint32_t a_count, std::uint32_t b,
   return a < std::uint64_t{b} + b_count && b < std::uint64_t{a} + a_count;
 }
 
-// "" or what is wrong. Nothing shows as root's: the kernel wants CAP_SETFCAP
-// for that, and a task's root needs no map to be one.
+// Returns what is wrong with the map, or "". No id may show as root's, because
+// the kernel wants CAP_SETFCAP for that and a task's root needs no map.
 inline std::string_view FaultOf(const IdMapPlan& ids) {
   if (ids.count > kMaxIdExtents) {
     return "has too many extents";

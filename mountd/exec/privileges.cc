@@ -26,7 +26,7 @@ Error Failed(const char* op) { return ErrnoError(errno, op, "capabilities"); }
 
 using Values = std::vector<cap_value_t>;
 
-// Needs CAP_SETPCAP, which goes with all the others afterwards.
+// Needs CAP_SETPCAP, which the caller drops afterwards with all others.
 Result<void> DropBounding(const Values& kept) {
   for (cap_value_t cap = 0; cap < cap_max_bits(); ++cap) {
     if (std::find(kept.begin(), kept.end(), cap) != kept.end() ||
@@ -72,6 +72,7 @@ Result<void> ForbidNewPrivileges() {
 
 Result<void> LayPrivilegesDown() {
   Values permitted(kKept.begin(), kKept.end());
+  // DropPrivileges may need these two.
   for (const cap_value_t other : {CAP_NET_RAW, CAP_SETPCAP}) {
     if (Holds(other, CAP_PERMITTED)) {
       permitted.push_back(other);
@@ -89,7 +90,8 @@ Result<void> DropPrivileges(bool runs_cni) {
   if (cap_reset_ambient() != 0) {
     return Failed("cap_reset_ambient");
   }
-  // A unit's CapabilityBoundingSet= has left nothing to drop, nor the right to.
+  // Without CAP_SETPCAP a unit's CapabilityBoundingSet= has already dropped the
+  // rest.
   if (Holds(CAP_SETPCAP, CAP_PERMITTED)) {
     Values all = permitted;
     all.push_back(CAP_SETPCAP);

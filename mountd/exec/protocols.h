@@ -12,12 +12,12 @@
 
 namespace mountd::exec {
 
-// The IP protocol that each bit of a port map's protocols stands for.
+// The IP protocol of each bit of a port map's `protocols`.
 inline constexpr std::array<std::pair<Protocol, std::uint8_t>, 3>
     kProtocolNumbers = {
         {{kTcp, IPPROTO_TCP}, {kUdp, IPPROTO_UDP}, {kSctp, IPPROTO_SCTP}}};
 
-// The same, as D-Bus and CNI spell them.
+// The names of the same protocols in D-Bus and CNI.
 inline constexpr std::array<std::pair<Protocol, std::string_view>, 3>
     kProtocolNames = {{{kTcp, "tcp"}, {kUdp, "udp"}, {kSctp, "sctp"}}};
 

@@ -7,7 +7,7 @@
 
 namespace mountd::exec {
 
-// What a system call that only succeeds or fails has answered.
+// Returns errno if a system call without another result has failed.
 inline Sys<void> Done(int rc) {
   if (rc < 0) {
     return errno;
@@ -15,12 +15,12 @@ inline Sys<void> Done(int rc) {
   return {};
 }
 
-// The calling thread's kernel. Keeps nothing but children
-// that cannot be killed; single-threaded use only, as
-// NewNetNamespace leaves and re-enters the thread's network namespace.
+// Makes the calls for real, on the calling thread. Keeps only killed children
+// that have not ended. Runs on one thread, because NewNetNamespace leaves and
+// re-enters the thread's network namespace.
 class RealKernel final : public Kernel {
  public:
-  // For the plans that come by the socket `asker`; -1: nobody's who could go.
+  // `asker` is the socket on which the plans come; -1: no asker can hang up.
   explicit RealKernel(int asker = -1) : asker_(asker) {}
 
   Sys<UniqueFd> Open(int dir, const std::string& path, int flags,

@@ -26,6 +26,7 @@ namespace {
 void CloseAllBut(std::span<const int> kept) {
   std::vector<int> keep(kept.begin(), kept.end());
   std::sort(keep.begin(), keep.end());
+  // The standard fds stay; RunIn has put /dev/null there.
   unsigned first = 3;
   for (const int fd : keep) {
     const auto number = static_cast<unsigned>(fd);
@@ -46,10 +47,13 @@ void SetDefaultSignals() {
   ::sigprocmask(SIG_SETMASK, &none, nullptr);
 }
 
-// What a program that the executor starts has of it: its capabilities.
+// Runs the body in the child. Programs that the body starts inherit only the
+// executor's capabilities.
 [[noreturn]] void RunIn(const std::function<int()>& body,
                         std::span<const int> kept) {
+  // The child must not outlive the executor, which would kill it at the limit.
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+  // A session of its own makes a process group, which RunChild can kill.
   ::setsid();
   SetDefaultSignals();
   const int null = ::open("/dev/null", O_RDWR | O_CLOEXEC);
@@ -64,11 +68,12 @@ void SetDefaultSignals() {
       ::chdir("/") != 0) {
     ::_exit(EXIT_FAILURE);
   }
+  // Programs do not expect the executor's umask of 0.
   ::umask(022);
   ::_exit(body());
 }
 
-// True if the process has ended by then.
+// Returns true if the process ends within the limit.
 bool EndsWithin(const UniqueFd& process, std::chrono::milliseconds limit) {
   const auto deadline = std::chrono::steady_clock::now() + limit;
   for (;;) {
@@ -83,7 +88,7 @@ bool EndsWithin(const UniqueFd& process, std::chrono::milliseconds limit) {
   }
 }
 
-// Whether a signal was the end of the child, which is not reaped yet.
+// Returns whether a signal ended the child, which is not reaped yet.
 bool WasKilled(pid_t child) {
   siginfo_t info = {};
   return ::waitid(P_PID, static_cast<id_t>(child), &info,
@@ -108,16 +113,18 @@ Sys<std::uint8_t> RealKernel::RunChild(const std::function<int()>& body,
   const UniqueFd process(static_cast<int>(::syscall(SYS_pidfd_open, child, 0)));
   const bool in_time = process.valid() && EndsWithin(process, limit);
   if (!in_time) {
-    // With what it started, unless that has a session of its own.
+    // Kill the group too, for programs that the child started. A program with a
+    // session of its own escapes.
     ::kill(-child, SIGKILL);
+    // The child by itself too, in case it has not called setsid(2) yet.
     ::kill(child, SIGKILL);
     if (process.valid() && !EndsWithin(process, kGrace)) {
-      // Stuck in the kernel: it is reaped with this process.
+      // It is stuck in the kernel. It is reaped once this process has ended.
       return ETIMEDOUT;
     }
   } else if (WasKilled(child)) {
-    // A helper of it would mount when nobody expects that any more. The number
-    // is the group's as long as the child is not reaped.
+    // A helper of the child would mount after the plan has failed. The number
+    // stays the group's as long as the child is not reaped.
     ::kill(-child, SIGKILL);
   }
   int status = 0;
@@ -138,13 +145,14 @@ UniqueFd OpenOwnMounts() {
   return UniqueFd(::open("/proc/self/ns/mnt", O_RDONLY | O_CLOEXEC));
 }
 
-// 0: this kernel does not say, and counts them one after the other.
+// Returns 0 on a kernel that does not say. Such a kernel numbers namespaces one
+// after the other.
 std::uint64_t NamespaceIdOf(const UniqueFd& mounts) {
   std::uint64_t id = 0;
   return ::ioctl(mounts.get(), abi::kNamespaceId, &id) == 0 ? id : 0;
 }
 
-// Adds those that come after `mounts` in one direction.
+// Adds the namespaces that follow `mounts` in one direction.
 Sys<void> WalkNamespaces(UniqueFd mounts, unsigned long direction,
                          std::vector<MountNamespaceName>* names) {
   for (;;) {
@@ -162,7 +170,7 @@ Sys<void> WalkNamespaces(UniqueFd mounts, unsigned long direction,
   }
 }
 
-// For as long as it lives, the thread runs where it is told.
+// Lets the thread run on a chosen CPU, and restores its CPUs at the end.
 class OnCpu {
  public:
   OnCpu() {
@@ -191,8 +199,9 @@ class OnCpu {
 
 }  // namespace
 
-// Linux 6.18 has numbers for them ready on each CPU: on another one than the
-// old namespace was made on, the new one may get a smaller number.
+// Linux 6.18 keeps numbers for namespaces ready on each CPU. A new namespace
+// made on another CPU than the old one may get a smaller number, so this
+// function tries one CPU after the other.
 Sys<void> RealKernel::NewMountNamespace() {
   const UniqueFd old = OpenOwnMounts();
   if (!old.valid() || ::unshare(CLONE_NEWNS) < 0) {
@@ -208,6 +217,7 @@ Sys<void> RealKernel::NewMountNamespace() {
       continue;
     }
     if (::setns(old.get(), CLONE_NEWNS) < 0) {
+      // Every later plan would act in the wrong namespace.
       std::abort();
     }
     if (::unshare(CLONE_NEWNS) < 0) {

@@ -23,9 +23,11 @@
 namespace mountd::exec {
 namespace {
 
-// Calls `each` with the names of a directory, until it answers false.
+// Calls `each` with the names of a directory until it returns false.
 template <typename Each>
 Sys<void> EachName(int dir, const Each& each) {
+  // Opens the directory again, because `dir` may be O_PATH, and because
+  // closedir(3) closes its fd.
   const int fd = ::openat(dir, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   if (fd < 0) {
     return errno;
@@ -56,8 +58,8 @@ Sys<void> EachName(int dir, const Each& each) {
 
 }  // namespace
 
-// FNV-1a, 64 bits. Not a defence: who makes two of his own names collide keeps
-// one of them from being found again.
+// FNV-1a, 64 bits. It is no defence: a user who makes two of his own names
+// collide only keeps one of them from being found again.
 std::uint64_t NameOrder(std::string_view name) {
   std::uint64_t hash = 0xcbf29ce484222325U;
   for (const char c : name) {
@@ -86,13 +88,15 @@ Sys<UniqueFd> RealKernel::Open(int dir, const std::string& path, int flags,
 
 namespace {
 
-// Only statmount(2) knows unique ids. It came with them, but a seccomp filter
-// made by something older (systemd 252, of units and of containers) refuses it,
-// and lets statx(2) through.
+// Returns whether statmount(2), the only call that takes unique ids, may be
+// used. The kernel has it since it has unique ids. But the seccomp filter of an
+// older program (systemd 252, for units and containers) refuses it and lets
+// statx(2) through.
 bool AreUniqueIdsKnown() {
   static const bool known = [] {
     abi::MountIdRequest none;
-    // No mount has the id 0. Any other error is a filter's.
+    // No mount has the id 0, so the kernel answers ENOENT or EINVAL. Any other
+    // error comes from a filter.
     ::syscall(abi::kSysStatmount, &none, nullptr, 0, 0);
     return errno == ENOENT || errno == EINVAL;
   }();
@@ -129,9 +133,9 @@ Sys<FileFacts> RealKernel::Stat(int dir, const std::string& name) {
 
 namespace {
 
-// Asks for nothing, because FUSE else refuses to say anything of a user's own
-// mount to others, to root too. The kernel tells all the same which device and
-// mount the file is on, by the reusable id.
+// Asks for no field, because FUSE refuses to answer others, even root, about a
+// user's own mount. The kernel still fills in the device and the mount's
+// reusable id.
 Sys<struct statx> StatPlace(int dir, const std::string& name) {
   struct statx stx = {};
   if (::statx(dir, name.c_str(), AT_STATX_DONT_SYNC | AT_NO_AUTOMOUNT, 0,
@@ -206,8 +210,8 @@ Sys<void> RealKernel::SetOwner(int fd, uid_t uid, gid_t gid) {
 
 namespace {
 
-// For the calls that take no O_PATH fd: fchmod (fchmodat2 is of Linux 6.6),
-// fgetxattr and fsetxattr.
+// Returns a path of the fd for calls that take no O_PATH fd: fchmod (fchmodat2
+// needs Linux 6.6), fgetxattr and fsetxattr.
 std::string MagicLink(int fd) { return "/proc/self/fd/" + std::to_string(fd); }
 
 constexpr char kAclAttribute[] = "system.posix_acl_access";
@@ -251,8 +255,8 @@ Sys<std::vector<OrderedName>> RealKernel::ListAfter(int dir,
   const auto earlier = [](const OrderedName& a, const OrderedName& b) {
     return a.order < b.order;
   };
-  // A heap with the last of those kept at its front: however many names there
-  // are, no more are held.
+  // A heap with its last name in front, so that memory does not grow with the
+  // number of names.
   std::vector<OrderedName> names;
   const Sys<void> read = EachName(dir, [&](std::string_view name) {
     const std::uint64_t order = NameOrder(name);
@@ -276,13 +280,15 @@ Sys<std::vector<OrderedName>> RealKernel::ListAfter(int dir,
 }
 
 Sys<void> RealKernel::Lock(int fd) {
-  // A holder that is stuck must not make others stuck. Less than mountd waits
-  // for a plan, so that it is told why.
+  // A holder that is stuck must not make others stuck. The wait is shorter than
+  // mountd's for a plan, so that mountd gets the reason.
   constexpr std::chrono::seconds kWait(3);
   constexpr std::chrono::milliseconds kPause(2);
   const auto deadline = std::chrono::steady_clock::now() + kWait;
   for (;;) {
     const int err = ::flock(fd, LOCK_EX | LOCK_NB) == 0 ? 0 : errno;
+    // Checked with the lock in hand too. mountd may have given up while this
+    // plan waited, and another mountd may have used the object.
     if (asker_ >= 0 && HasGivenUp(asker_)) {
       return ECANCELED;
     }
@@ -346,7 +352,7 @@ Sys<void> RealKernel::Write(int fd, std::string_view text) {
 }
 
 Sys<bool> RealKernel::IsMemory(int fd) {
-  // Others have no seals (fcntl(2)).
+  // Only memory files have seals (fcntl(2)).
   if (::fcntl(fd, F_GET_SEALS) >= 0) {
     return true;
   }
@@ -357,6 +363,7 @@ Sys<std::string> RealKernel::ReadMemory(int fd, std::size_t limit) {
   std::string text(limit + 1, '\0');
   std::size_t done = 0;
   while (done < text.size()) {
+    // pread(2), because the fd's other holders share its offset.
     const ssize_t size = ::pread(fd, text.data() + done, text.size() - done,
                                  static_cast<off_t>(done));
     if (size < 0) {
@@ -397,13 +404,13 @@ Sys<UniqueFd> RealKernel::OpenKernfs(int fs, std::uint64_t id) {
 }
 
 Sys<bool> RealKernel::HasEnded(int pidfd) {
-  // Signal 0 is only a check: of the fd first, then of the process, then of the
-  // right to send one.
+  // Signal 0 only checks: the fd first, then the process, then the right to
+  // send. So EPERM means that the process exists.
   if (::syscall(SYS_pidfd_send_signal, pidfd, 0, nullptr, 0) < 0 &&
       errno != EPERM) {
     return errno == ESRCH ? Sys<bool>(true) : Sys<bool>(errno);
   }
-  pollfd process = {pidfd, POLLIN, 0};  // readable: it is a zombie
+  pollfd process = {pidfd, POLLIN, 0};  // readable: a zombie
   const int count = ::poll(&process, 1, 0);
   if (count < 0) {
     return errno;

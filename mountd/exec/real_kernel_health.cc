@@ -16,16 +16,17 @@
 #include "mountd/exec/kernel_abi.h"
 #include "mountd/exec/real_kernel.h"
 
-// Whether mounts are there, and answer.
+// Presence and health of mounts.
 namespace mountd::exec {
 namespace {
 
-// The child's answer is its exit status: an errno, 0 for none.
+// Returns an errno, or 0, as the child's exit status.
 [[noreturn]] void AskFilesystem(int fd) {
-  // With the executor nobody is left to kill it.
+  // If the executor ends, nobody else would kill the child.
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
-  // A child that cannot be killed must hold nothing of the executor's: above
-  // all not its connection, whose end is how mountd sees that it has ended.
+  // A child that cannot be killed must hold nothing of the executor's. Above
+  // all it must not hold the connection, because mountd sees by its end that
+  // the executor has ended.
   constexpr int kAsked = 0;
   if (::dup2(fd, kAsked) < 0) {
     ::_exit(EIO);
@@ -35,7 +36,7 @@ namespace {
   ::_exit(::fstatfs(kAsked, &answer) == 0 ? 0 : errno);
 }
 
-// Whether the child has ended, and how.
+// Returns whether the child has ended, and sets its status.
 bool Reaped(pid_t child, int* status) {
   return ::waitpid(child, status, WNOHANG) == child;
 }
@@ -54,6 +55,7 @@ bool EndsWithin(int pidfd, std::chrono::milliseconds time) {
 Sys<UniqueFd> RealKernel::WatchMounts(int mount_namespace) {
   UniqueFd group(static_cast<int>(
       ::syscall(SYS_fanotify_init,
+                // FAN_NONBLOCK, because mountd's loop reads the group.
                 FAN_CLOEXEC | FAN_NONBLOCK | abi::kFanReportMount, O_RDONLY)));
   if (!group.valid() || ::syscall(SYS_fanotify_mark, group.get(),
                                   FAN_MARK_ADD | abi::kFanMarkMountNamespace,
@@ -82,6 +84,7 @@ Sys<UniqueFd> RealKernel::MakeMemory(std::span<const std::byte> content) {
 
 Sys<ProbeOutcome> RealKernel::ProbeFilesystem(
     int fd, std::chrono::milliseconds deadline) {
+  // Reap earlier children that have ended meanwhile.
   std::erase_if(lost_children_, [](pid_t child) {
     int status = 0;
     return Reaped(child, &status);
@@ -105,7 +108,7 @@ Sys<ProbeOutcome> RealKernel::ProbeFilesystem(
       lost_children_.push_back(child);
     }
   } else if (!Reaped(child, &status) || !WIFEXITED(status)) {
-    return ECHILD;  // no word on the file system
+    return ECHILD;  // says nothing of the file system
   } else {
     outcome.error = WEXITSTATUS(status);
   }

@@ -18,9 +18,10 @@
 namespace mountd::exec {
 namespace {
 
-// Its namespace, to the parent; or an errno instead. Then it waits to be
-// killed, or to be the last of its parent. Who gets into the namespace finds
-// nothing of the executor's in it: it keeps its end of the socket alone.
+// Sends a new user namespace, or an errno, to the parent. Then waits to be
+// killed by the parent, or by the parent's end (PR_SET_PDEATHSIG). Keeps only
+// its end of the socket, so that nobody who enters the namespace finds an
+// object of the executor's there.
 [[noreturn]] void EnterAndTell(int parents) {
   constexpr int socket = 0;
   if (::prctl(PR_SET_PDEATHSIG, SIGKILL) < 0 || ::dup2(parents, socket) < 0 ||
@@ -53,7 +54,7 @@ Sys<UniqueFd> ReceiveNamespace(int socket) {
   return std::move(received->fds.front());
 }
 
-// In one write(2), as the kernel wants it.
+// Writes the map by one write(2), because the kernel takes only one.
 Sys<void> WriteMap(pid_t child, const char* file, const std::string& map) {
   const std::string path = "/proc/" + std::to_string(child) + "/" + file;
   const UniqueFd fd(::open(path.c_str(), O_WRONLY | O_CLOEXEC | O_NOFOLLOW));
@@ -68,6 +69,8 @@ Sys<UniqueFd> MapNamespace(int socket, pid_t child, const std::string& map) {
   if (!made) {
     return made;
   }
+  // The parent writes the maps, because the writer needs CAP_SETUID and
+  // CAP_SETGID in the parent user namespace (user_namespaces(7)).
   for (const char* file : {"uid_map", "gid_map"}) {
     if (const Sys<void> written = WriteMap(child, file, map); !written) {
       return written.error();
@@ -95,6 +98,7 @@ Sys<UniqueFd> RealKernel::NewUserNamespace(const std::string& map) {
   }
   theirs.reset();
   Sys<UniqueFd> made = MapNamespace(ours.get(), child, map);
+  // The namespace lives on by its fd.
   ::kill(child, SIGKILL);
   while (::waitpid(child, nullptr, 0) < 0 && errno == EINTR) {
   }

@@ -83,29 +83,32 @@ Sys<void> RealKernel::JoinGroup(int from, int fd) {
 }
 
 Sys<void> RealKernel::Unmount(int parent, const std::string& name, int flags) {
-  // umount2(2) takes no directory fd, an fd of the mount itself would make it
-  // busy, and in a container /proc may be anything: hence the parent as working
-  // directory, and the name.
+  // Unmounts by the parent as working directory and a name. umount2(2) takes no
+  // directory fd, an fd of the mount itself would make the mount busy, and in a
+  // container /proc may be anything.
   const UniqueFd before(::open(".", O_PATH | O_DIRECTORY | O_CLOEXEC));
   if (!before.valid() || ::fchdir(parent) < 0) {
     return errno;
   }
   const Sys<void> unmounted =
       Done(::umount2(name.c_str(), flags | UMOUNT_NOFOLLOW));
+  // Leave the parent in any case, because a working directory keeps its mount
+  // busy.
   return ::fchdir(before.get()) < 0 && ::chdir("/") < 0 ? Sys<void>(errno)
                                                         : unmounted;
 }
 
 bool RealKernel::CanMountBeneath() {
-  // Flags are checked first: an unknown one is EINVAL, before the missing path.
+  // The kernel checks flags first, so an unknown flag gives EINVAL before it
+  // finds the path missing.
   return ::move_mount(-1, "", -1, "", abi::kMoveMountBeneath) < 0 &&
          errno != EINVAL;
 }
 
 namespace {
 
-// Has room for two paths, a type and a source. The answer leaves out longer
-// paths, which a user who mounts by a helper can make.
+// Has room for two paths, a type and a source. The kernel leaves out longer
+// paths. A user who mounts by a helper can make such paths.
 struct StatmountAnswer {
   alignas(abi::Statmount) std::array<
       char, sizeof(abi::Statmount) + std::size_t{2} * PATH_MAX + 256> buffer;
@@ -131,6 +134,7 @@ Sys<void> AskStatmount(abi::MountIdRequest request, StatmountAnswer* answer) {
   };
   answer->has_paths = true;
   long status = ask();
+  // The paths do not fit, so ask for everything else.
   if (status < 0 && errno == EOVERFLOW) {
     answer->has_paths = false;
     request.param &= ~kPaths;
@@ -161,7 +165,7 @@ MountFacts FactsIn(const StatmountAnswer& answer) {
   return facts;
 }
 
-// All ids that the request asks for.
+// Returns all ids of the request, in as many calls as needed.
 Sys<std::vector<std::uint64_t>> AskListmount(abi::MountIdRequest request) {
   std::vector<std::uint64_t> ids;
   std::array<std::uint64_t, 256> some{};
@@ -175,6 +179,7 @@ Sys<std::vector<std::uint64_t>> AskListmount(abi::MountIdRequest request) {
     if (static_cast<std::size_t>(count) < some.size()) {
       return ids;
     }
+    // Go on after the last id.
     request.param = ids.back();
   }
 }
@@ -223,6 +228,7 @@ Sys<std::vector<MountFacts>> RealKernel::MountsOfNamespace(std::uint64_t id) {
       return asked.error();
     }
     mounts.push_back(FactsIn(answer));
+    // mountinfo shows the reusable ids.
     mounts.back().id = answer.head.id_old;
     mounts.back().parent_id = answer.head.parent_id_old;
   }

@@ -34,8 +34,8 @@ Sys<UniqueFd> RealKernel::ConnectUnix(int file) {
   if (!fd.valid()) {
     return errno;
   }
-  // A plugin has no fd to send: whoever reads would close it, and may wait
-  // then. Earlier kernels do not know the option.
+  // Refuses fds from the plugin, which has none to send. A reader would have to
+  // close them, and that close may wait. Older kernels do not know the option.
   constexpr int kSoPassRights = 83;  // SO_PASSRIGHTS, Linux 6.16
   const int no = 0;
   ::setsockopt(fd.get(), SOL_SOCKET, kSoPassRights, &no, sizeof(no));
@@ -74,6 +74,8 @@ Sys<NetNamespace> RealKernel::NewNetNamespace() {
   made.fd.reset(::open(kOwnNetns, O_RDONLY | O_CLOEXEC));
   int err = made.fd.valid() ? 0 : errno;
   if (err == 0) {
+    // Open the socket here, because a socket stays in the namespace that it is
+    // made in.
     Sys<UniqueFd> route = OpenNetlink(NETLINK_ROUTE);
     err = route ? 0 : route.error();
     if (route) {
@@ -98,8 +100,9 @@ Sys<UniqueFd> RealKernel::OpenNetlinkIn(int netns, int protocol) {
 }
 
 Sys<void> RealKernel::Subscribe(int netlink, unsigned group) {
-  // A notification goes to all ports but its sender's, and the kernel's own is
-  // 0: a socket that has none yet, as it has sent nothing, would hear nothing.
+  // Gives the socket a port first. The kernel sends a notification to all ports
+  // but its sender's, and its own port is 0. A socket that has sent nothing has
+  // port 0 too, and would receive nothing.
   sockaddr_nl own = {};
   socklen_t size = sizeof(own);
   if (::getsockname(netlink, reinterpret_cast<sockaddr*>(&own), &size) < 0) {
@@ -118,8 +121,8 @@ Sys<void> RealKernel::Subscribe(int netlink, unsigned group) {
 Sys<UniqueFd> RealKernel::OpenNetlink(int protocol) {
   UniqueFd fd(::socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, protocol));
   const int on = 1;
-  // Room for the largest plan's batch and for the answers to it, which all come
-  // at once; acknowledgements without the request's payload.
+  // Room for the largest plan's batch and its answers, which all come at once.
+  // Acknowledgements come without the request's payload.
   constexpr int kBufferBytes = 4 * 1024 * 1024;
   if (!fd.valid() ||
       ::setsockopt(fd.get(), SOL_NETLINK, NETLINK_CAP_ACK, &on, sizeof(on)) <
@@ -143,6 +146,7 @@ Sys<void> RealKernel::Send(int socket, std::span<const std::byte> bytes) {
 
 Sys<std::size_t> RealKernel::Receive(int socket, std::span<std::byte> into) {
   const ssize_t size =
+      // MSG_TRUNC returns the whole length, so that a cut message is noticed.
       ::recv(socket, into.data(), into.size(), MSG_DONTWAIT | MSG_TRUNC);
   if (size < 0) {
     return errno;

@@ -29,8 +29,9 @@ Result<void> SendAnswer(int socket, const Dispatcher::Answer& answer) {
               : Result<void>(ErrnoError(sent.error(), "sendmsg", "reply"));
 }
 
-// The process's end, unless it is called off. By SIGKILL, and by the kernel:
-// neither a handler nor a stop (SIGSTOP) is in its way.
+// Ends the process by SIGKILL when its time is over, unless it is called off.
+// The kernel sends the signal, so neither a handler nor a stop (SIGSTOP) delays
+// it.
 class LastResort {
  public:
   static Result<LastResort> Make() {
@@ -38,6 +39,7 @@ class LastResort {
     event.sigev_notify = SIGEV_SIGNAL;
     event.sigev_signo = SIGKILL;
     LastResort made;
+    // CLOCK_MONOTONIC, because the wall clock jumps.
     if (::timer_create(CLOCK_MONOTONIC, &event, &made.timer_.emplace()) != 0) {
       made.timer_.reset();
       return ErrnoError(errno, "timer_create", "executor");
@@ -55,7 +57,7 @@ class LastResort {
   LastResort(const LastResort&) = delete;
   LastResort& operator=(const LastResort&) = delete;
 
-  // 0: never.
+  // Sets the time; 0: never.
   void Set(std::chrono::seconds after) const {
     itimerspec when = {};
     when.it_value.tv_sec = after.count();
@@ -67,7 +69,7 @@ class LastResort {
   std::optional<timer_t> timer_;
 };
 
-// As long as it lives, the work must be done by then.
+// Bounds the work during its lifetime.
 class Within {
  public:
   Within(const LastResort& end, std::chrono::seconds limit) : end_(end) {
@@ -103,8 +105,8 @@ std::chrono::seconds LimitOf(std::span<const std::byte> message,
   return KindOf(message) == PlanKind::kRunCni ? longest.cni : longest.plan;
 }
 
-// What there is to do ahead is done while nothing is asked; and not at once, as
-// whoever got the answer is still busy with it, and may have more to ask.
+// Waits for a request, and makes objects ahead while there is none. Starts that
+// after a pause, because the receiver of the last answer may have more to ask.
 void AwaitRequest(int socket, Dispatcher* dispatcher, const LastResort& end,
                   const Longest& longest) {
   constexpr int kQuietMs = 4;
@@ -126,7 +128,8 @@ void AwaitRequest(int socket, Dispatcher* dispatcher, const LastResort& end,
 }  // namespace
 
 Result<void> Serve(int socket, Dispatcher* dispatcher, const Longest& longest) {
-  // One byte more than a request, so that a longer one is seen to be one.
+  // One byte more than a request, so that a longer message does not look like
+  // one.
   std::array<std::byte, sizeof(Request) + 1> buffer{};
   MOUNTD_ASSIGN(const LastResort end, LastResort::Make());
   for (;;) {
@@ -136,7 +139,8 @@ Result<void> Serve(int socket, Dispatcher* dispatcher, const Longest& longest) {
     if (!received && received.error() != ECONNRESET) {
       return ErrnoError(received.error(), "recvmsg", "request");
     }
-    // Closed, or by one that was killed with an answer still to be read.
+    // mountd has closed the connection, was killed before it read an answer
+    // (ECONNRESET), or has given up this request.
     if (!received || received->size == 0 || HasGivenUp(socket)) {
       return Ok();
     }

@@ -12,21 +12,21 @@ namespace mountd::exec {
 // PermissionDenied unless the peer of the connected Unix socket has this uid.
 Result<void> CheckPeer(int socket, uid_t allowed);
 
-// How long a request may take; 0: for ever.
+// The longest time for a request; 0: no limit.
 struct Longest {
   std::chrono::seconds plan{0};
   std::chrono::seconds cni{0};  // kRunCni
 };
 
 // Answers requests on a connected SOCK_SEQPACKET socket, one after the other,
-// until the peer closes it. Fails if the socket does. A request whose sender
-// has hung up is not begun, and what could not be answered is undone: mountd
-// gave it up, and has no record of it.
+// until the peer closes it. Fails if the socket fails. Does not begin a request
+// whose sender has hung up, and undoes one whose answer cannot be sent, because
+// mountd has given it up and has no record of it.
 //
-// A request that takes longer than `longest` ends the process by SIGKILL: where
-// only a fatal signal ends the wait for a file system's server, what is stuck
-// goes while the server still hangs, and one that was stopped goes with what it
-// has locked.
+// Ends the process by SIGKILL if a request takes longer than `longest`. A
+// process that waits for a file system's server, where only a fatal signal ends
+// the wait, then ends while the server still hangs. A stopped process ends too,
+// and with it its locks.
 Result<void> Serve(int socket, Dispatcher* dispatcher,
                    const Longest& longest = {});
 

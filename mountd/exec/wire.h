@@ -7,8 +7,8 @@
 #include "mountd/base/names.h"
 #include "mountd/exec/plan.h"
 
-// Filling plans. Names arrive here checked; one that does not fit would be cut
-// and then refused by the executor, never taken for another.
+// Fills plans. Callers have checked names and paths, so each fits. A longer one
+// would be cut.
 namespace mountd::exec {
 
 inline WireName ToWire(std::string_view name) {

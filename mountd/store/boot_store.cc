@@ -59,13 +59,14 @@ CREATE TABLE inboxes(
   allocation TEXT NOT NULL, task TEXT NOT NULL,
   PRIMARY KEY(allocation, task)) WITHOUT ROWID;
 )sql";
-// Each index is one more page to write with each mount.
+// Keeps few indexes, because each is one more page to write with each mount.
 constexpr std::string_view kFewerIndexes = R"sql(
 DROP INDEX mounts_by_uid;
 DROP INDEX mounts_by_id;
 CREATE INDEX mounts_by_id ON mounts(mount_id) WHERE mount_id<>0;
 )sql";
-// Which host ports are taken is told by the networks, and kept in memory.
+// The networks' records say which host ports are taken, and mountd keeps those
+// in memory. So the table of ports is not needed.
 constexpr std::string_view kNetworksByInterface = R"sql(
 DROP TABLE ports;
 ALTER TABLE networks RENAME TO only_networks;
@@ -128,7 +129,7 @@ MountRecord ReadMount(const Row& row) {
   return record;
 }
 
-// An address column holds the address's text; a damaged one reads as none.
+// Reads an address's text; a damaged one reads as no address.
 netns::Ipv4 ReadIpv4(const Row& row, int column) {
   const Result<netns::Ipv4> address = netns::ParseIpv4(row.Text(column));
   return address ? *address : netns::Ipv4{};
@@ -157,7 +158,8 @@ Result<void> BootStore::AdoptBoot(const std::string& boot_id) {
     if (last_boot == boot_id) {
       return Ok();
     }
-    // Records that name no boot are of the one that made the file.
+    // Records that name no boot are of the boot that made the file, so keep
+    // them.
     if (!last_boot.empty()) {
       for (const std::string_view statement :
            {"DELETE FROM mounts", "DELETE FROM inboxes", "DELETE FROM anchors",
@@ -175,6 +177,7 @@ Result<void> BootStore::AdoptBoot(const std::string& boot_id) {
 
 Result<void> BootStore::PutMount(const MountRecord& record) {
   MOUNTD_TRY(database_->Run(
+      // tmpfs_bytes is a column of its own, so that TmpfsBytesOf can sum it.
       "INSERT OR REPLACE INTO mounts(allocation,task,name,source_kind,source,"
       "propagation,attributes,task_path,tmpfs,tmpfs_bytes,id_map,state,"
       "mount_id,peer_group,master,source_group,uid,target_kind,directory) "
@@ -391,6 +394,7 @@ Result<void> BootStore::PutAnchor(const AnchorKey& key,
                                   std::uint64_t anchor_id) {
   MOUNTD_TRY(database_->Run(
       "INSERT INTO anchors(source_kind,source,anchor_id) VALUES(?1,?2,?3) "
+      // An unchanged id writes no page.
       "ON CONFLICT DO UPDATE SET anchor_id=?3 WHERE anchor_id<>?3",
       static_cast<int>(key.kind), key.source, anchor_id));
   return Ok();
@@ -475,6 +479,7 @@ Result<std::vector<NetworkRecord>> BootStore::NetworksOf(
 }
 
 Result<std::vector<NetworkRecord>> BootStore::ListNetworks() {
+  // Always true, and uses the argument that SelectNetworks binds.
   return SelectNetworks("?1=''", "");
 }
 

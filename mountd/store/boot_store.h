@@ -14,30 +14,30 @@
 
 namespace mountd::store {
 
-// /run/mountd/state/boot.db: mounts, networks, host ports, quarantined
-// addresses. On a tmpfs, gone with the boot that made them; synchronous=OFF,
-// which survives a kill of mountd.
+// Owns /run/mountd/state/boot.db: mounts, networks, host ports, quarantined
+// addresses. The file is on a tmpfs and ends with its boot. It uses
+// synchronous=OFF, which survives a kill of mountd.
 //
 // Thread-safe. Absence is a value (nullopt), not an error.
 class BootStore {
  public:
   static Result<std::unique_ptr<BootStore>> Open(const std::string& path);
 
-  // Forgets what another boot has left, where /run outlived that: its mounts
-  // and namespaces are gone, and their ids are others' by now. Called once,
-  // before anything else.
+  // Forgets the records of another boot, which exist where /run outlived that
+  // boot. Their mounts and namespaces are gone, and the kernel may have given
+  // their ids to others. Called once, before anything else.
   Result<void> AdoptBoot(const std::string& boot_id);
 
-  // What `body` writes here is there as a whole or not at all, and costs one
-  // commit.
+  // Runs the writes of `body` as one commit. The store then has all of them or
+  // none.
   Result<void> Together(const std::function<Result<void>()>& body) {
     return database_->Transaction(body);
   }
 
-  // Adds or replaces.
+  // Adds the mount or replaces its record.
   Result<void> PutMount(const MountRecord& record);
-  // Of one that is recorded: its state, and what the kernel says of it (ids and
-  // groups). Fewer pages than PutMount; SetMountState is one.
+  // Updates the state, ids and groups of a recorded mount. Writes fewer pages
+  // than PutMount; SetMountState writes one.
   Result<void> UpdateMount(const MountRecord& record);
   Result<void> SetMountState(const MountRecord& record, MountRecordState state);
   Result<std::optional<MountRecord>> GetMount(const std::string& allocation,
@@ -46,13 +46,13 @@ class BootStore {
   Result<std::optional<MountRecord>> FindMount(std::uint64_t mount_id);
   Result<std::vector<MountRecord>> ListMounts();
   Result<std::vector<MountRecord>> MountsOf(const std::string& allocation);
-  // Counts look at each one.
+  // Counts read every row of the allocation or user.
   Result<std::uint32_t> CountMounts(const std::string& allocation);
-  // Of all its tmpfs mounts together.
+  // Returns the sum over all tmpfs mounts of the allocation.
   Result<std::uint64_t> TmpfsBytesOf(const std::string& allocation);
   Result<std::uint32_t> CountMountsOfUser(std::uint32_t uid);
   Result<bool> HasMountsOf(const AnchorKey& key);
-  // Whether there was one.
+  // Returns whether the store had a record.
   Result<bool> RemoveMount(const MountRecord& record);
 
   Result<void> PutInbox(const InboxRecord& record);
@@ -60,7 +60,8 @@ class BootStore {
   Result<void> RemoveInbox(const InboxRecord& record);
   Result<void> RemoveInboxes(const std::string& allocation);
 
-  // What was handed out, in the order in which it was.
+  // Mounts that callers hold as fds, in the order in which mountd handed them
+  // out.
   Result<void> PutHandedOut(const HandedOutRecord& record);
   Result<std::vector<HandedOutRecord>> HandedOutOf(
       const std::string& allocation);
@@ -69,31 +70,34 @@ class BootStore {
   Result<std::uint32_t> CountHandedOutOfUser(std::uint32_t uid);
   Result<void> ForgetHandedOut(const HandedOutRecord& record);
 
-  // An anchor. One with the id 0 may be there or not, and its id is not known
-  // any more: a plan may have mounted it anew, and its answer was lost.
+  // Marks an anchor as doubtful by the id 0: the anchor may be there or not,
+  // and its id is unknown. A plan may have mounted it again and its answer was
+  // lost.
   Result<void> DoubtAnchor(const AnchorKey& key);
   Result<void> PutAnchor(const AnchorKey& key, std::uint64_t anchor_id);
   Result<std::optional<std::uint64_t>> GetAnchor(const AnchorKey& key);
   Result<std::map<AnchorKey, std::uint64_t>> ListAnchors();
   Result<void> RemoveAnchor(const AnchorKey& key);
 
-  // The intent of a network. AlreadyExists if the allocation has one of the
-  // interface.
+  // Writes the intent of a network. AlreadyExists if the allocation has a
+  // network on that interface.
   Result<void> AddNetwork(const NetworkRecord& record);
   Result<std::vector<NetworkRecord>> NetworksOf(const std::string& allocation);
   Result<std::vector<NetworkRecord>> ListNetworks();
-  // Those of one of these allocations, or with one of these addresses, as text.
+  // Returns the networks of one of these allocations or with one of these
+  // addresses, as text.
   Result<std::vector<NetworkRecord>> NetworksWith(
       const std::vector<std::string>& allocations_and_addresses);
-  // What its making and its end change: all but what was asked for.
+  // Updates the columns that creating or removing the network changes, not the
+  // caller's request.
   Result<void> SetNetworkState(const NetworkRecord& record);
   Result<void> RemoveNetwork(const NetworkRecord& record);
-  // The record goes, its addresses are quarantined.
+  // Removes the record and quarantines its addresses, in one transaction.
   Result<void> QuarantineNetwork(const NetworkRecord& record);
   Result<std::vector<QuarantineRecord>> ListQuarantine();
   Result<void> EndQuarantine(const netns::Ipv4& address);
 
-  // Of its file (database.h).
+  // The database of this store (database.h).
   Database& database() { return *database_; }
 
  private:

@@ -15,7 +15,8 @@ json Parse(std::string_view text) {
   return json::parse(text, nullptr, /*allow_exceptions=*/false);
 }
 
-// Ids and contexts come as checked UTF-8; a byte that is not must not throw.
+// Replaces invalid bytes, because nlohmann::json would throw. Ids and contexts
+// come as checked UTF-8, so there should be none.
 std::string Dump(const json& value) {
   return value.dump(-1, ' ', false, json::error_handler_t::replace);
 }
@@ -43,7 +44,7 @@ std::vector<std::string> Texts(const json& value, std::size_t index) {
   return texts;
 }
 
-// A damaged one reads as none.
+// A damaged address reads as no address.
 template <typename Address>
 Address AddressFrom(const Result<Address>& parsed) {
   return parsed ? *parsed : Address{};
@@ -81,8 +82,8 @@ StringMap MapFromColumn(std::string_view text) {
   return map;
 }
 
-// Put together by itself: with many ports their JSON values would take longer
-// than the statement that they are for.
+// Composes the text by hand. With many ports, building their JSON values would
+// take longer than the SQL statement.
 std::string ToColumn(const std::vector<PortMapping>& ports) {
   std::string text = "[";
   for (const PortMapping& port : ports) {
@@ -198,7 +199,8 @@ CniResult CniResultFromColumn(std::string_view text) {
   return result;
 }
 
-// Most mounts have none, nor a tmpfs: "".
+// Returns "" for most mounts, because they have no id map. The same goes for a
+// tmpfs below.
 std::string ToColumn(const exec::IdMapPlan& ids) {
   if (ids.count == 0) {
     return "";
@@ -246,7 +248,7 @@ exec::TmpfsPlan TmpfsFromColumn(std::string_view text) {
 
 namespace {
 
-// A path is bytes, which need not be text.
+// Writes a path as numbers, because a path is bytes and need not be UTF-8.
 template <std::size_t kSize>
 json ToBytes(const std::array<char, kSize>& text) {
   json bytes = json::array();
@@ -259,7 +261,7 @@ json ToBytes(const std::array<char, kSize>& text) {
   return bytes;
 }
 
-// Whether it fits, with a NUL.
+// Copies the bytes if they fit with a NUL, and returns whether they do.
 template <std::size_t kSize>
 bool FromBytes(const std::vector<int>& bytes, std::array<char, kSize>* text) {
   if (bytes.size() >= kSize) {
@@ -280,7 +282,7 @@ std::string ToColumn(const exec::FileSystemPlan& file_system) {
                      ToBytes(file_system.source)});
 }
 
-// A mountd of before kept no source.
+// A record of an older version has no source, which reads as "".
 exec::FileSystemPlan FileSystemFromColumn(std::string_view text) {
   exec::FileSystemPlan file_system;
   const json value = Parse(text);

@@ -8,9 +8,9 @@
 #include "csi-node/csi_client.h"
 #include "mountd/store/records.h"
 
-// Values that are no SQL type of their own, as JSON text in one column. Reading
-// back never fails: what is not as it was written (a damaged store) reads
-// empty, and the state machines then find the kernel different and repair.
+// Stores values that have no SQL type as JSON text in one column. Reading never
+// fails. A value that is not as written (a damaged store) reads as empty, and
+// the state machines then find the kernel different and repair.
 namespace mountd::store {
 
 std::string ToColumn(const StringMap& map);
@@ -32,7 +32,7 @@ exec::IdMapPlan IdsFromColumn(std::string_view text);
 std::string ToColumn(const exec::TmpfsPlan& tmpfs);
 exec::TmpfsPlan TmpfsFromColumn(std::string_view text);
 
-// "" if it is not known.
+// Writes "" if the file system is not known.
 std::string ToColumn(const exec::FileSystemPlan& file_system);
 exec::FileSystemPlan FileSystemFromColumn(std::string_view text);
 

@@ -24,7 +24,7 @@ constexpr char kNote[] = ".damaged";
 constexpr char kAside[] = ".corrupt-";
 constexpr char kLog[] = "-wal";
 
-// Sorts as time goes: "20260130T235959.000001Z".
+// Returns a text that sorts by time: "20260130T235959.000001Z".
 std::string Timestamp() {
   constexpr std::uint64_t kSecond = 1'000'000;
   const std::uint64_t now = NowMicroseconds();
@@ -46,7 +46,8 @@ std::string FreeName(const std::string& path) {
   return name;
 }
 
-// `latest` is that, whatever the clock says meanwhile.
+// Removes all but kMostSetAside stores. Always keeps `latest`, the store just
+// set aside, because the clock may have jumped back.
 void KeepTheLatest(const std::string& path, const std::string& latest) {
   const std::string prefix = fs::path(path).filename().string() + kAside;
   std::vector<fs::path> stores;
@@ -86,7 +87,8 @@ bool WasFoundDamaged(const std::string& path) {
   return fs::exists(path + kNote, ignored);
 }
 
-// The log last: without a store beside it SQLite deletes it.
+// Renames the log last. If mountd is killed in between, the log remains without
+// its store, and SQLite deletes such a log.
 Result<std::string> SetAside(const std::string& path) {
   const std::string name = FreeName(path);
   std::error_code error;

@@ -5,25 +5,26 @@
 
 #include "mountd/base/result.h"
 
-// A store that SQLite finds damaged, or to be no store, is never read on and
-// never deleted: it is set aside under another name, for whoever wants to know
-// what was in it, and mountd goes on with a fresh one.
+// Handles a store that SQLite finds damaged, or finds to be no store. mountd
+// never reads on and never deletes it. mountd sets the file aside under another
+// name, so that an operator can look into it, and goes on with a fresh store.
 namespace mountd::store {
 
-// How many of a store are kept: the last one, and of the others those that were
-// latest by the clock.
+// The number of damaged files that mountd keeps of a store: the last one, and
+// of the others the latest by the clock.
 inline constexpr std::size_t kMostSetAside = 3;
 
 Error Damage(std::string op, std::string what);
 bool IsDamage(const Error& error);
 
-// A store that was found damaged while it was used: written down beside it, as
-// what was found need not be found again at the next start. Best effort.
+// Writes down beside the store that it was found damaged in use, because the
+// check at the next start may not find the same damage. Best effort.
 void NoteDamaged(const std::string& path);
 bool WasFoundDamaged(const std::string& path);
 
-// Renames it and its log to "<path>.corrupt-<UTC>", and forgets the note; the
-// file's name. Unavailable if that fails: it is still there then.
+// Renames the store and its log to "<path>.corrupt-<UTC>", removes the note,
+// and returns the new name. Unavailable if that fails; the store then is still
+// there.
 Result<std::string> SetAside(const std::string& path);
 
 }  // namespace mountd::store

@@ -43,6 +43,7 @@ Result<std::unique_ptr<Database>> Database::Open(const std::string& path,
 Result<std::unique_ptr<Database>> Database::OpenWhole(const std::string& path,
                                                       Durability durability,
                                                       Schema schema) {
+  // The file must never be readable by others, not even for a moment.
   const mode_t old_umask = umask(0077);
   sqlite3* raw = nullptr;
   const int status = sqlite3_open_v2(
@@ -50,6 +51,7 @@ Result<std::unique_ptr<Database>> Database::OpenWhole(const std::string& path,
       SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOMUTEX,
       nullptr);
   umask(old_umask);
+  // SQLite returns a handle to close even if the open fails.
   std::unique_ptr<Database> database(new Database(raw));
   if (status != SQLITE_OK) {
     return MakeError(Code::kUnavailable, "open store", path,
@@ -62,20 +64,21 @@ Result<std::unique_ptr<Database>> Database::OpenWhole(const std::string& path,
 }
 
 Result<void> Database::Configure(Durability durability) {
-  // Another mountd that is just dying may hold the file for a moment.
+  // Another mountd that is ending may hold the file for a moment.
   sqlite3_busy_timeout(database_.get(), 5000);
-  // Small pages: of each that a transaction touches all is summed and written,
-  // for records of a hundred bytes. Only a new store takes the size, and before
-  // it has a log. Exclusive before WAL: then the log's index is in memory of our
-  // own, and no statement locks files (sqlite.org/wal.html, section 8).
+  // Use small pages, because SQLite sums and writes every page that a
+  // transaction touches, for records of a hundred bytes. Only a new store takes
+  // the size, and only before it has a log. Set exclusive locking before WAL.
+  // Then the log's index is in this process's memory, and no statement locks
+  // files (sqlite.org/wal.html, section 8).
   std::string settings =
       "PRAGMA page_size=1024; PRAGMA locking_mode=EXCLUSIVE;"
       "PRAGMA journal_mode=WAL; PRAGMA foreign_keys=ON;"
       "PRAGMA trusted_schema=OFF;";
   settings += durability == Durability::kPower
                   ? "PRAGMA synchronous=FULL;"
-                  // Of a tmpfs: there is no disk to wait for, and a log that is
-                  // copied back often needs no new pages.
+                  // This store is on a tmpfs, so there is no disk to wait for.
+                  // A log that is copied back often reuses its pages.
                   : "PRAGMA synchronous=OFF; PRAGMA wal_autocheckpoint=256;";
   const int status = sqlite3_exec(database_.get(), settings.c_str(), nullptr,
                                   nullptr, nullptr);
@@ -85,8 +88,8 @@ Result<void> Database::Configure(Durability durability) {
   return Ok();
 }
 
-// All of it is read once, before anything is done by what it says: a store of
-// ten thousand mounts takes some milliseconds.
+// Reads the whole store once before mountd acts on it. A store of ten thousand
+// mounts takes some milliseconds.
 Result<void> Database::Check() {
   std::string verdict;
   MOUNTD_TRY(Query("PRAGMA quick_check(1)",
@@ -110,6 +113,8 @@ Result<void> Database::Upgrade(Schema schema) {
                          ", this mountd knows " +
                          std::to_string(schema.size()));
   }
+  // All steps and the version are one transaction, so a kill leaves the old
+  // schema.
   std::string script = "BEGIN IMMEDIATE;";
   for (const std::string_view step : schema.subspan(found)) {
     script.append(step).append(";");
@@ -130,6 +135,7 @@ Result<sqlite3_stmt*> Database::Prepare(std::string_view sql) {
     return found->second.get();
   }
   sqlite3_stmt* raw = nullptr;
+  // PERSISTENT, because the statement is kept for the life of the database.
   const int status = sqlite3_prepare_v3(
       database_.get(), sql.data(), static_cast<int>(sql.size()),
       SQLITE_PREPARE_PERSISTENT, &raw, nullptr);
@@ -144,6 +150,7 @@ Error Database::Failure(int status, std::string_view sql) const {
   if (status == SQLITE_CORRUPT || status == SQLITE_NOTADB) {
     Error damage = Damage("store", sqlite3_errmsg(database_.get()));
     NoteDamaged(sqlite3_db_filename(database_.get(), "main"));
+    // Noted first, because on_damage_ does not return.
     on_damage_(damage);
     return damage;
   }
@@ -159,14 +166,15 @@ Error Database::Failure(int status, std::string_view sql) const {
              status == SQLITE_IOERR || status == SQLITE_CANTOPEN) {
     code = Code::kUnavailable;
   }
-  // The statement's first word is enough to find it; values are not shown.
+  // The statement's first word is enough to find it. Values stay out, because
+  // errors are logged.
   return MakeError(code, "store", std::string(sql.substr(0, sql.find(' '))),
                    sqlite3_errmsg(database_.get()));
 }
 
 int Database::Bind(sqlite3_stmt* statement, int index, std::string_view text) {
-  // A null pointer would bind NULL, not the empty text. Step lets go of it
-  // before its caller can.
+  // A null pointer would bind NULL instead of the empty text. SQLITE_STATIC
+  // makes no copy; Step clears the binding before the caller's text can go.
   return sqlite3_bind_text64(statement, index,
                              text.data() == nullptr ? "" : text.data(),
                              text.size(), SQLITE_STATIC, SQLITE_UTF8);

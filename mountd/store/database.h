@@ -18,13 +18,14 @@
 
 namespace mountd::store {
 
-// One row of a running query. Columns are counted from 0.
+// One row of a running query. Columns count from 0.
 class Row {
  public:
   explicit Row(sqlite3_stmt* statement) : statement_(statement) {}
   std::string Text(int column) const;
   std::int64_t Int(int column) const;
-  // 64-bit ids of the kernel are kept as SQLite's signed integers, bit by bit.
+  // Reads a 64-bit id of the kernel, which SQLite keeps as a signed integer bit
+  // by bit.
   std::uint64_t Bits(int column) const {
     return static_cast<std::uint64_t>(Int(column));
   }
@@ -33,15 +34,13 @@ class Row {
   sqlite3_stmt* statement_;
 };
 
-// An open SQLite database in WAL mode with a versioned schema, and the only
-// place that calls SQLite. Statements are prepared once and kept. The file is
-// its process's alone for as long as it is open: who opens it meanwhile is
-// Unavailable.
+// Owns an open SQLite database in WAL mode with a versioned schema. Only this
+// class calls SQLite. Prepares statements once and keeps them. Holds the file
+// alone while it is open; another process that opens it gets Unavailable.
 //
-// Thread-safe: one connection behind one mutex, since with the synchronous
-// modes used here a writer's thread hop costs more than the commit.
-// Transactions take the mutex for their whole length: they hold no kernel or
-// RPC call.
+// Thread-safe: one connection behind one mutex, because with these synchronous
+// modes a thread hop costs more than the commit. Transactions hold the mutex
+// for their whole length, so they never make a kernel call or an RPC.
 class Database {
  public:
   enum class Durability {
@@ -49,25 +48,25 @@ class Database {
     kPower,    // synchronous=FULL: survives a power cut too
   };
 
-  // What each version of a schema does to the one before: the first to an empty
-  // file. Steps are only ever added.
+  // The steps from each version of a schema to the next; the first applies to
+  // an empty file. Steps are only ever added.
   using Schema = std::span<const std::string_view>;
 
-  // Creates the file (0600) if missing, and brings an older store to the
-  // newest version, wholly or not at all. One of a newer version is
-  // FailedPrecondition: an older mountd must not guess at it. One that is
-  // damaged, or no store, is set aside (damaged_store.h), and a fresh one made.
+  // Creates the file (0600) if missing, and brings an older store to the newest
+  // version, wholly or not at all. Sets aside a damaged store or a file that is
+  // no store (damaged_store.h), and makes a fresh one. FailedPrecondition for a
+  // newer version, because an older mountd must not guess at it.
   static Result<std::unique_ptr<Database>> Open(const std::string& path,
                                                 Durability durability,
                                                 Schema schema);
 
-  // Whether Open made it.
+  // Returns whether the file had no schema before Open.
   bool is_fresh() const { return is_fresh_; }
-  // Where Open has put the damaged one; "" if there was none.
+  // Returns the new path of the damaged store; "" if there was none.
   const std::string& set_aside() const { return set_aside_; }
-  // Called, with what was found, when a statement finds the file damaged. It
-  // does not come back: what can be read of such a store may be wrong. The next
-  // Open sets it aside. Before the store is used by several threads.
+  // Sets the function to call when a statement finds the file damaged. The
+  // function must not return, because reads from such a store may be wrong. The
+  // next Open sets the store aside. Call before several threads use the store.
   void OnDamage(std::function<void(const Error&)> end) {
     on_damage_ = std::move(end);
   }
@@ -75,8 +74,8 @@ class Database {
   Database(const Database&) = delete;
   Database& operator=(const Database&) = delete;
 
-  // Runs one statement without rows. AlreadyExists when a uniqueness constraint
-  // fails. Answers how many rows changed.
+  // Runs one statement without rows and returns how many rows changed.
+  // AlreadyExists if a uniqueness constraint fails.
   template <typename... Args>
   Result<int> Run(std::string_view sql, const Args&... args) {
     const std::lock_guard lock(mutex_);
@@ -92,8 +91,8 @@ class Database {
     return Ok();
   }
 
-  // `body` runs in one transaction: it commits if `body` answers Ok and is
-  // rolled back otherwise.
+  // Runs `body` in one transaction. Commits if `body` returns Ok, rolls back
+  // otherwise.
   template <typename F>
   Result<void> Transaction(F body) {
     const std::lock_guard lock(mutex_);
@@ -153,6 +152,8 @@ class Database {
       }
     }
     const int changes = sqlite3_changes(database_.get());
+    // Reset before reporting, because an open statement would keep its locks
+    // and its bound texts.
     sqlite3_reset(statement);
     sqlite3_clear_bindings(statement);
     if (status != SQLITE_DONE) {
@@ -161,7 +162,7 @@ class Database {
     return changes;
   }
 
-  // Taken again by statements inside a transaction's body.
+  // Recursive, because statements in a transaction's body lock it again.
   std::recursive_mutex mutex_;
   std::unique_ptr<sqlite3, CloseDatabase> database_;
   std::map<std::string, Statement, std::less<>> statements_;

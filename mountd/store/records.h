@@ -10,10 +10,10 @@
 #include "mountd/exec/plan.h"
 #include "netns/address.h"
 
-// What mountd remembers, as plain values. Every record whose making or undoing
-// takes more than a store write carries its intent as a state, written before
-// the plan or RPC; what is found in such a state at start is finished, adopted
-// or rolled back.
+// The records that mountd keeps, as plain values. A record carries its intent
+// as a state if making or undoing its object takes more than a store write.
+// mountd writes that state before the plan or RPC. At the start mountd
+// finishes, adopts or rolls back each record in such a state.
 namespace mountd {
 
 using StringMap = std::map<std::string, std::string>;
@@ -28,30 +28,31 @@ struct AllocationRecord {
   std::uint32_t gid = 0;  // the owner's primary group
   std::string scope;
   AllocationState state = AllocationState::kPrepared;
-  std::uint64_t cgroup = 0;  // id of its tasks' cgroup; 0: none, or not known
+  std::uint64_t cgroup = 0;  // id of its tasks' cgroup; 0: none or unknown
 };
 
-// One instance of a plugin: what is one for (id, type, allocation). All
+// One instance of a plugin. It is unique by (id, type, allocation). All
 // instances of a plugin have one owner, one directory and one way to publish.
 struct PluginRecord {
   std::string id;
   std::string type;  // "node", "controller", "monolith"
   std::uint32_t uid = 0;
   std::string allocation;
-  std::string mount_dir;  // where its task sees its directory; "": as the host
+  // Where its task sees its directory; "": as the host does.
+  std::string mount_dir;
   // Where its task sees staging/ and publish/, if not in its directory.
   std::string stage_publish_base_dir{};
-  // Publishes plain directories, not mounts.
+  // True if the plugin publishes plain directories instead of mounts.
   bool bare_directories = false;
   std::uint64_t health_timeout_ms = 0;  // 0: the configuration's
   bool declared = false;  // by root's configuration: mountd starts it
-  // Grows with every instance that is added. 0: none, the plugin itself, which
-  // has lost its last instance and is kept for its volumes.
+  // Grows with every instance. 0: this record is the plugin itself, which has
+  // lost its last instance and stays because of its volumes.
   std::uint64_t serial = 0;
 };
 
-// kUncertain: an RPC ended without a final answer; the same call has to be made
-// until there is one.
+// kUncertain: an RPC ended without a final answer. mountd repeats the same call
+// until it has one.
 enum class VolumeState : int {
   kStaging = 1,
   kStaged = 2,
@@ -59,7 +60,7 @@ enum class VolumeState : int {
   kUncertain = 4,
 };
 
-// What a stage needs and no store may hold: only the agent has it.
+// Data that a stage needs and no store may hold. Only the agent has it.
 enum VolumeNeeds : std::uint32_t {
   kNeedsSecrets = 1U << 0U,
   kNeedsMountFlags = 1U << 1U,
@@ -72,12 +73,12 @@ struct VolumeRecord {
   VolumeState state = VolumeState::kStaging;
   int access_mode = 1;
   std::string fs_type;
-  // Of fs_type and mount_flags: flags may be secret, so only whether a second
-  // user's are the same can be told.
+  // Digest of fs_type and mount_flags. Flags may be secret, so mountd can only
+  // compare a second user's flags with it.
   std::string capability_digest;
   StringMap publish_context;
   StringMap volume_context;
-  std::uint32_t uid = 0;  // whose secrets staged it: nobody else may join
+  std::uint32_t uid = 0;  // user whose secrets staged it; nobody else may join
   bool block = false;     // block-device attachment
   std::string volume_mount_group;
   std::uint32_t needs = 0;  // VolumeNeeds
@@ -90,27 +91,29 @@ enum class PublicationState : int {
   kUncertain = 4,
 };
 
-// One user of a volume: the reference that keeps it staged.
+// One user of a volume. The volume stays staged while it has a user.
 struct PublicationRecord {
   VolumeKey key;
   std::string allocation;
   std::string alias;
   bool read_only = false;
   PublicationState state = PublicationState::kPublishing;
-  std::uint64_t mount_id = 0;  // 0: the plugin made a bare directory, or node
-  std::uint64_t device = 0;    // of a block device, as st_rdev; 0: it is none
-  bool was_published = false;  // in this boot: tasks may have mounts of it
-  // What it is a mount of, as it was when it began to go; of this boot.
+  std::uint64_t mount_id = 0;  // 0: a bare directory or a device node
+  std::uint64_t device = 0;    // of a block device, as st_rdev; 0: not one
+  bool was_published = false;  // in this boot, so tasks may have mounts of it
+  // The file system that was mounted there when unpublishing began, in this
+  // boot.
   exec::FileSystemPlan file_system{};
 };
 
-// An allocation whose part in a volume is over, except for what the plugin,
-// which was away, still has to be told.
+// An allocation that no longer uses a volume while the plugin, which was away,
+// still has calls pending for it.
 struct DepartedRecord {
   VolumeKey key;
   std::string allocation;
   bool target_left = false;  // NodeUnpublishVolume has not been answered
-  // By these, of this boot, is told who still has copies of it.
+  // Used to find tasks that still have copies of the volume. Both are of this
+  // boot.
   std::uint64_t cgroup = 0;
   exec::FileSystemPlan file_system{};
 };
@@ -124,7 +127,7 @@ struct ReceiptRecord {
     std::string plugin;
     std::string volume_id;
     bool unstaged = false;
-    // The plugin was away: the detaching is not over, and no claim on the
+    // The plugin was away, so detaching is not finished and no claim on the
     // volume may be freed.
     bool owed = false;
   };
@@ -139,8 +142,8 @@ enum class OwedKind : int {
   kUnstage = 5,
 };
 
-// A tear-down that failed. The object is the allocation, "allocation/alias",
-// "allocation/task/name", or, of kUnstage, "plugin/volume id".
+// A tear-down that failed. `object` is the allocation, "allocation/alias",
+// "allocation/task/name", or for kUnstage "plugin/volume id".
 struct OwedRecord {
   std::uint64_t id = 0;
   OwedKind kind = OwedKind::kRelease;
@@ -157,9 +160,9 @@ enum class MountRecordState : int {
   kAttaching = 1,
   kAttached = 2,
   kDetaching = 3,
-  kLost = 4,       // was ours, and another mount or none is there now
-  kReplacing = 5,  // being swapped for another, or was when that was cut off
-  kFound = 6,      // there without a record: what it is of is not known
+  kLost = 4,       // was ours; another mount or none is there now
+  kReplacing = 5,  // mountd was swapping it for another
+  kFound = 6,      // there without a record; its source is unknown
 };
 
 struct MountRecord {
@@ -167,7 +170,7 @@ struct MountRecord {
   std::string task;
   std::string name;
   exec::SourceKind source_kind = exec::SourceKind::kHostVolume;
-  std::string source;     // the host volume's name, or the alias; "" of a tmpfs
+  std::string source;     // host volume's name or the alias; "" for a tmpfs
   exec::TmpfsPlan tmpfs;  // kTmpfs only
   exec::Propagation propagation = exec::Propagation::kPrivate;
   std::uint32_t attributes = 0;
@@ -177,15 +180,15 @@ struct MountRecord {
   std::uint64_t mount_id = 0;
   std::uint64_t peer_group = 0;
   std::uint64_t master = 0;
-  std::uint64_t source_group = 0;  // the source's peer group when it was made
+  std::uint64_t source_group = 0;  // the source's peer group at the bind
   std::uint32_t uid = 0;           // the allocation's owner
   exec::TargetKind target_kind = exec::TargetKind::kInbox;
-  // kDirectory: where it was when it was passed; kContainer: the inode of its
-  // mount namespace. Never opened.
+  // kDirectory: the directory's path when the caller passed it. kContainer: the
+  // inode of the container's mount namespace. mountd never opens it.
   std::string place;
 };
 
-// A task's inbox that stays when it is empty.
+// An inbox of a task that stays even when it is empty.
 struct InboxRecord {
   std::string allocation;
   std::string task;
@@ -193,20 +196,20 @@ struct InboxRecord {
 
 enum class HandedOutKind : int { kDetached = 1, kInbox = 2 };
 
-// A mount that a caller has as an fd. Nothing takes it away from the processes
-// that have it: the record outlives the allocation, and goes when none is found
-// that has it.
+// A mount that a caller has as an fd. No unmount removes it from processes that
+// hold it. So the record outlives the allocation, and mountd removes it when no
+// process holds the mount.
 struct HandedOutRecord {
   exec::HandedOutMount mount;
   std::string allocation;
   std::uint32_t uid = 0;  // the allocation's owner
   HandedOutKind kind = HandedOutKind::kDetached;
   exec::SourceKind source_kind = exec::SourceKind::kHostVolume;  // kDetached
-  std::string name{};  // of the source, or the task
+  std::string name{};  // of the source or the task
 };
 
-// What mountd mounted for its users, once for all of them: a host volume's
-// anchor, or a file system.
+// A mount that mountd made once for all its users: a host volume's anchor, or a
+// file system.
 struct AnchorKey {
   exec::SourceKind kind = exec::SourceKind::kHostVolume;
   std::string source;
@@ -218,7 +221,7 @@ struct PortMapping {
   std::uint16_t host_port = 0;
   std::uint16_t container_port = 0;
   std::uint8_t protocols = 0;  // exec::Protocol bits
-  std::uint16_t count = 1;     // that many in a row, of both
+  std::uint16_t count = 1;     // so many consecutive host and container ports
   netns::HostIp host_address{};
   friend bool operator==(const PortMapping&, const PortMapping&) = default;
 };
@@ -227,7 +230,7 @@ enum class NetworkRecordState : int {
   kCreating = 1,
   kCreated = 2,
   kDeleting = 3,
-  kFound = 4,  // there without a record: it goes by its link's name
+  kFound = 4,  // there without a record; removed by its link's name
 };
 
 enum class NetworkMode : int {
@@ -235,13 +238,14 @@ enum class NetworkMode : int {
   kHost = 2,    // the host's own
   kBridge = 3,  // a routed veth
   kDriver = 4,  // a namespace that the task's driver made
-  kCni = 5,     // what a network of CNI's makes of it
+  kCni = 5,     // made by the plugins of a CNI network
 };
 
-// The interface of what is a namespace alone, or none.
+// The interface name of a record that is only a namespace, or the host's
+// network.
 inline constexpr char kLoopbackInterface[] = "lo";
 
-// What an allocation's tasks are told of names (network_files.h).
+// A line of an allocation's hosts file (network_files.h).
 struct HostEntry {
   std::string address;
   std::vector<std::string> names;
@@ -265,7 +269,7 @@ struct NetworkFiles {
   friend bool operator==(const NetworkFiles&, const NetworkFiles&) = default;
 };
 
-// What CNI's plugins are asked for, beside ports and name servers.
+// A request to CNI's plugins, besides ports and name servers.
 struct CniSettings {
   StringMap args{};                   // CNI_ARGS
   std::string mac{};                  // "02:..."; "": any
@@ -280,7 +284,7 @@ struct CniSettings {
   friend bool operator==(const CniSettings&, const CniSettings&) = default;
 };
 
-// What they made, of which addresses and gateways may be none.
+// The plugins' result. Addresses and gateways may be absent.
 struct CniResult {
   netns::Ipv4 ipv4{};
   netns::Ipv6 ipv6{};
@@ -288,12 +292,12 @@ struct CniResult {
   netns::Ipv6 gateway6{};
   std::string mac{};
   DnsSettings dns{};
-  bool makes_resolv_conf = false;  // of these; else the agent's word counts
+  bool makes_resolv_conf = false;  // of `dns`; else the agent's settings count
   friend bool operator==(const CniResult&, const CniResult&) = default;
 };
 
-// One network of an allocation, by its interface: all of them are in the same
-// namespace.
+// One network of an allocation, named by its interface. All networks of an
+// allocation share one namespace.
 struct NetworkRecord {
   std::string allocation;
   std::string interface;
@@ -305,18 +309,18 @@ struct NetworkRecord {
   std::vector<PortMapping> ports{};
   NetworkRecordState state = NetworkRecordState::kCreating;
   std::uint64_t netns_inode = 0;
-  bool netns_given = false;  // the caller's, and not mountd's to end
-  NetworkFiles files{};      // made with it
-  CniSettings cni{};         // kCni alone
-  CniResult cni_result{};    // the same, once created
+  bool netns_given = false;  // the caller's; mountd does not remove it
+  NetworkFiles files{};      // mountd writes them with the network
+  CniSettings cni{};         // kCni only
+  CniResult cni_result{};    // kCni only, once created
 };
 
-// Addresses whose link is still dying: not to be given out.
+// Addresses that mountd does not give out, because their link is still ending.
 struct QuarantineRecord {
   std::string network;
   netns::Ipv4 ipv4{};
   netns::Ipv6 ipv6{};
-  std::string allocation;  // that had them
+  std::string allocation;  // had the addresses before
   std::uint64_t netns_inode = 0;
 };
 

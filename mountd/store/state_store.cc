@@ -74,7 +74,8 @@ CREATE TABLE departed(
   key TEXT NOT NULL REFERENCES volumes(key), allocation TEXT NOT NULL,
   target_left INTEGER NOT NULL, PRIMARY KEY(key, allocation));
 )sql";
-// By rowid, the scope whose epoch was raised last is the last one.
+// Rows have ascending rowids, so the scope whose epoch was raised last comes
+// last.
 constexpr std::string_view kScopes = R"sql(
 CREATE TABLE scopes(
   uid INTEGER NOT NULL, scope TEXT NOT NULL, epoch INTEGER NOT NULL,
@@ -118,8 +119,8 @@ Result<std::unique_ptr<StateStore>> StateStore::Open(
                              [&](const Row& row) { last_boot = row.Text(0); }));
   if (last_boot != boot_id) {
     MOUNTD_TRY(database->Transaction([&]() -> Result<void> {
-      // One that is to go still is: else it could be published again, and the
-      // owed tear-down would then find it.
+      // Keep kUnpublishing. Otherwise the volume could be published again, and
+      // the pending tear-down would unpublish that.
       MOUNTD_TRY(database->Run(
           "UPDATE publications SET state=iif(state=?2,?2,?1), mount_id=0, "
           "device=0, was_published=0, file_system=''",
@@ -129,8 +130,8 @@ Result<std::unique_ptr<StateStore>> StateStore::Open(
                                static_cast<int>(VolumeState::kUncertain)));
       MOUNTD_TRY(database->Run("UPDATE allocations SET cgroup=0"));
       MOUNTD_TRY(database->Run("UPDATE departed SET cgroup=0, file_system=''"));
-      // What they were to undo has gone with the boot; what a plugin or an
-      // agent has to be told has not.
+      // Mounts and networks ended with the boot, so their tear-downs are done.
+      // Calls to a plugin and answers to an agent are still pending.
       MOUNTD_TRY(database->Run("DELETE FROM owed WHERE kind IN (?1,?2)",
                                static_cast<int>(OwedKind::kUnmount),
                                static_cast<int>(OwedKind::kTeardownNetwork)));
@@ -145,8 +146,8 @@ Result<std::unique_ptr<StateStore>> StateStore::Open(
 
 Result<void> StateStore::AddAllocation(const AllocationRecord& record) {
   return database_->Transaction([&]() -> Result<void> {
-    // A name that is used again starts anew: the old receipt is history. That
-    // of another user is their proof, and stays.
+    // A name that is used again begins a new history, so the user's old receipt
+    // goes. A receipt of another user stays, because it is that user's proof.
     MOUNTD_TRY(
         database_->Run("DELETE FROM receipts WHERE allocation=?1 AND uid=?2",
                        record.id, record.uid));
@@ -213,6 +214,7 @@ Result<std::uint64_t> StateStore::RaiseEpoch(std::uint32_t uid,
       highest = *known;
       return Ok();
     }
+    // Inserted again, so that the scope's rowid becomes the highest.
     MOUNTD_TRY(database_->Run("DELETE FROM scopes WHERE uid=?1 AND scope=?2",
                               uid, scope));
     MOUNTD_TRY(ForgetScopes(uid));
@@ -224,8 +226,8 @@ Result<std::uint64_t> StateStore::RaiseEpoch(std::uint32_t uid,
   return highest;
 }
 
-// Makes room for one more: of those that have nothing to be swept the oldest
-// goes.
+// Makes room for one scope: forgets the oldest scope without an allocation,
+// because Reconcile has nothing to release there.
 Result<void> StateStore::ForgetScopes(std::uint32_t uid) {
   int count = 0;
   MOUNTD_TRY(database_->Query(
@@ -285,10 +287,13 @@ Result<ReceiptRecord> StateStore::FinishAllocation(ReceiptRecord receipt) {
     MOUNTD_TRY(database_->Run("DELETE FROM allocations WHERE id=?1",
                               receipt.allocation));
     MOUNTD_TRY(database_->Run(
+        // An unstage is the plugin's. Its object begins with the plugin's name,
+        // which may be the allocation's too.
         "DELETE FROM owed WHERE kind<>?2 AND (object=?1 OR "
         "substr(object,1,length(?1)+1)=?1||'/')",
         receipt.allocation, static_cast<int>(OwedKind::kUnstage)));
     MOUNTD_TRY(database_->Run(
+        // A replaced receipt gets a new serial, so it counts as the newest.
         "INSERT OR REPLACE INTO receipts(allocation,uid,released_at_us,"
         "volumes) VALUES(?1,?2,?3,?4)",
         receipt.allocation, receipt.uid, receipt.released_at_us,
@@ -320,7 +325,8 @@ Result<std::optional<ReceiptRecord>> StateStore::GetReceipt(
   return found;
 }
 
-// A release that has begun looks for the allocation's plugins once.
+// Checks that no release has begun, because a release looks for the
+// allocation's plugins only once.
 Result<void> StateStore::CheckPrepared(const std::string& allocation) {
   MOUNTD_ASSIGN(const std::optional<AllocationRecord> found,
                 GetAllocation(allocation));
@@ -455,6 +461,7 @@ Result<void> StateStore::AddOwed(const OwedRecord& record) {
 }
 
 Result<void> StateStore::RemoveOwed(OwedKind kind, const std::string& object) {
+  // If nothing is pending, there is nothing to remove.
   if (nothing_owed_at_ == owed_added_) {
     return Ok();
   }
@@ -482,6 +489,7 @@ Result<bool> StateStore::IsOwed(OwedKind kind, const std::string& object) {
 
 Result<std::vector<OwedRecord>> StateStore::ListOwed() {
   std::vector<OwedRecord> all;
+  // Read before the query, so that a record added meanwhile still counts.
   const std::uint64_t added = owed_added_;
   MOUNTD_TRY(database_->Query(
       "SELECT id,kind,object,uid,reason,attempts,since_us FROM owed "

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 //
-// StateStore's volumes, their users, and what a plugin that was away is owed.
+// StateStore's volumes, their users, and the calls pending for plugins that
+// were away.
 #include "mountd/store/columns.h"
 #include "mountd/store/state_store.h"
 
@@ -30,7 +31,7 @@ VolumeRecord ReadVolume(const Row& row) {
   return record;
 }
 
-// The first of what a query answered, if any.
+// Returns the first row, if any.
 template <typename T>
 Result<std::optional<T>> First(Result<std::vector<T>> rows) {
   if (!rows) {
@@ -39,7 +40,7 @@ Result<std::optional<T>> First(Result<std::vector<T>> rows) {
   return rows->empty() ? std::optional<T>() : std::optional<T>((*rows)[0]);
 }
 
-// `condition` is on p, the publications.
+// `condition` filters p, the publications.
 template <typename... Args>
 Result<std::vector<PublicationRecord>> SelectPublications(
     Database& database, std::string_view condition, const Args&... arguments) {
@@ -89,6 +90,8 @@ Result<void> StateStore::AddPublication(const VolumeRecord& volume,
         static_cast<int>(volume.block), volume.volume_mount_group,
         volume.needs));
     MOUNTD_TRY(database_->Run(
+        // The allocation uses the volume again, so its receipt must not list it
+        // as detached by an earlier use.
         "DELETE FROM detached WHERE allocation=?1 AND plugin=?2 AND "
         "volume_id=?3",
         publication.allocation, volume.plugin, volume.volume_id));
@@ -170,7 +173,7 @@ Result<void> StateStore::SetPublicationState(
   return Ok();
 }
 
-// The row, and what is owed for it.
+// Removes the row and its pending tear-down.
 Result<void> StateStore::DeletePublication(
     const PublicationRecord& publication) {
   MOUNTD_TRY(RemoveOwed(OwedKind::kUnpublish,
@@ -185,6 +188,7 @@ Result<void> StateStore::NoteDetached(const std::string& allocation,
                                       const VolumeKey& key, bool unstaged,
                                       bool owed) {
   MOUNTD_TRY(database_->Run(
+      // Copies plugin and volume id, because the volume's row may go.
       "INSERT OR REPLACE INTO detached(allocation,plugin,volume_id,unstaged,"
       "owed) SELECT ?1,plugin,volume_id,?2,?3 FROM volumes WHERE key=?4",
       allocation, static_cast<int>(unstaged), static_cast<int>(owed),
@@ -196,7 +200,7 @@ Result<void> StateStore::RemovePublication(const PublicationRecord& publication,
                                            bool volume_too) {
   return database_->Transaction([&]() -> Result<void> {
     MOUNTD_TRY(DeletePublication(publication));
-    // One that never was there is not told as detached.
+    // A publication that never existed is not reported as detached.
     if (publication.state != PublicationState::kPublishing) {
       MOUNTD_TRY(NoteDetached(publication.allocation, publication.key,
                               volume_too, /*owed=*/false));
@@ -204,7 +208,8 @@ Result<void> StateStore::RemovePublication(const PublicationRecord& publication,
     if (!volume_too) {
       return Ok();
     }
-    // Those who departed before had the plugin told on the way.
+    // This unstage also finishes the calls pending for users who departed
+    // earlier.
     MOUNTD_ASSIGN(const std::optional<VolumeRecord> volume,
                   GetVolume(publication.key));
     if (volume) {
@@ -214,7 +219,7 @@ Result<void> StateStore::RemovePublication(const PublicationRecord& publication,
   });
 }
 
-// ---- What a plugin that was away is owed ----
+// ---- Calls pending for a plugin that was away ----
 
 Result<void> StateStore::DepartFromVolume(const PublicationRecord& publication,
                                           const DepartedRecord& departed,
@@ -277,7 +282,8 @@ Result<void> StateStore::SettleDeparted(const VolumeRecord& volume,
   return Ok();
 }
 
-// Whether the allocation was released since, or not.
+// Updates both the allocation's list and its receipt, because the allocation
+// may have been released since.
 Result<void> StateStore::SettleReceipt(const std::string& allocation,
                                        const VolumeRecord& volume,
                                        bool unstaged) {
