@@ -27,10 +27,10 @@ Result<void> MountBase(const Context& context, int parent, Undo* undo) {
   exec::Kernel& kernel = context.kernel;
   MOUNTD_ASSIGN(const UniqueFd fs,
                 Named(kernel.OpenFilesystem("tmpfs"), "fsopen", kObject));
-  // Directories and links take no blocks, so this is room enough for mountd's
-  // own, and for allocations' files within limits.network_file_bytes_per_uid.
-  // Without a bound a plugin that publishes a bare directory, and with it the
-  // task that gets it, could fill the host's memory from here.
+  // Directories and links take no blocks. So this size is enough for mountd's
+  // own files and for allocations' files within
+  // limits.network_file_bytes_per_uid. Without a bound, a task could fill the
+  // host's memory through a bare directory that a plugin published for it here.
   const std::string bytes = std::to_string(kBaseBytes);
   const std::string files = std::to_string(kBaseFiles);
   for (const auto& [key, value] :
@@ -55,8 +55,8 @@ Result<void> MountBase(const Context& context, int parent, Undo* undo) {
   return Ok();
 }
 
-// Also what an interrupted PrepareBase left: not shared yet, or without a
-// directory.
+// Checks the base and completes it. An interrupted PrepareBase may have left
+// the base not shared yet, or without one of its directories.
 Result<MountState> FinishBase(const Context& context, int parent, Undo* undo) {
   exec::Kernel& kernel = context.kernel;
   MOUNTD_ASSIGN(const UniqueFd base,
@@ -83,7 +83,7 @@ Result<MountState> FinishBase(const Context& context, int parent, Undo* undo) {
   for (const char* name :
        {paths::kAllocations, paths::kPlugins, paths::kAnchors,
         paths::kFilesystems, paths::kNetworks, paths::kNetworkFiles}) {
-    Undo nothing;  // kept: the base is checked as a whole
+    Undo nothing;  // kept, because the base is checked as a whole
     MOUNTD_TRY(EnsureDirectory(context, base.get(), name, kBaseMode, kObject,
                                &nothing));
     nothing.Commit();
@@ -117,6 +117,8 @@ Result<MountState> PrepareBase(const Context& context) {
   Undo undo;
   MOUNTD_ASSIGN(const MountState now,
                 StateOf(context, parent.get(), kName, kObject));
+  // Two executors may start at once; the lock lets only one of them mount the
+  // base.
   if (now.mount_id == 0) {
     MOUNTD_TRY(EnsureDirectory(context, parent.get(), kName, kBaseMode, kObject,
                                &undo));
