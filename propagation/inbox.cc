@@ -24,7 +24,8 @@ bool IsInbox(const FileFacts& facts) {
   return facts.mode == (S_IFDIR | kInboxMode);
 }
 
-// A mountd that knew no lists let a group pass.
+// Takes the directory back from its group. Releases of mountd that did not use
+// access control lists let a group pass.
 Result<void> TakeFromGroup(const Context& context, int allocation,
                            const std::string& task, bool inbox,
                            const std::string& object) {
