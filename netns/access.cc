@@ -61,7 +61,7 @@ Result<std::uint32_t> MakeLink(Channel* route, const Veth& veth, int home,
                : ErrnoError(EEXIST, "RTM_NEWLINK", veth.object,
                             veth.name + " is there in the namespace");
   }
-  // Also where the answer was lost.
+  // Undo also after an error, because only the answer may have been lost.
   undo->Add([route, &veth] {
     IgnoreBecauseBestEffort(DeleteLink(route, veth.host_name));
   });

@@ -25,7 +25,7 @@ ElementBytes LinkKey(const std::string& link) {
   return ElementBytes().Append(name);
 }
 
-// The map of one family: those of any host address, and those of one.
+// The port maps of one family: for any host address, and for one host address.
 struct PortMaps {
   const char* any;
   const char* one;
@@ -33,7 +33,7 @@ struct PortMaps {
 constexpr PortMaps kPortMaps4 = {"pm4", "pm4h"};
 constexpr PortMaps kPortMaps6 = {"pm6", "pm6h"};
 
-// All zero: any of the family.
+// Returns the port's host address; all zero means any of the family.
 template <typename Address>
 Address HostOf(const exec::PortMap& port) {
   Address host{};
@@ -68,7 +68,8 @@ void AddPort(const char* set, const exec::PortMap& port,
   }
 }
 
-// Those of one set beside each other, as they go into one message.
+// Adds the port maps. Keeps the elements of one set together, because they go
+// into one message.
 template <typename Address>
 void AddPorts(const PortMaps& maps, std::span<const exec::PortMap> ports,
               std::uint8_t other_family, const Address& container,
@@ -104,7 +105,7 @@ void PutElement(Message* message, const Element& element, bool with_data) {
   message->End();
 }
 
-// `elements` are of one set.
+// Makes a message for `elements`, which are all of one set.
 Message ElementsMessage(int type, int flags, std::span<const Element> elements,
                         bool with_data) {
   constexpr std::size_t kBytesOfOne = 128;
@@ -141,9 +142,10 @@ bool HasData(const Answer& answer, const ElementBytes& data) {
   return data.empty() || std::ranges::equal(found, std::as_bytes(data.bytes()));
 }
 
-// Elements of one set that stand beside each other, as many as an attribute
-// may hold.
+// Returns the number of elements at the front that are of one set; at most as
+// many as fit into one attribute.
 std::size_t CountOfSameSet(std::span<const Element> elements) {
+  // An attribute's length has 16 bits.
   constexpr std::size_t kMost = 400;
   std::size_t count = 1;
   while (count < std::min(elements.size(), kMost) &&
@@ -153,7 +155,8 @@ std::size_t CountOfSameSet(std::span<const Element> elements) {
   return count;
 }
 
-// One transaction: 0, or the errno that it failed with.
+// Runs one transaction. Returns 0, or the errno that the transaction failed
+// with.
 Result<int> Transact(Channel* nft, int type, int flags,
                      std::span<const Element> elements) {
   std::vector<Message> messages;
@@ -168,7 +171,8 @@ Result<int> Transact(Channel* nft, int type, int flags,
   return nft->Transact(messages);
 }
 
-// Which host port is there already, with whatever data; 0 if none.
+// Returns the first host port that the table has already, with any data; 0 if
+// there is none.
 Result<std::uint16_t> FindTakenPort(Channel* nft, std::vector<Element> elements,
                                     const std::string& object) {
   for (Element& element : elements) {
@@ -234,7 +238,8 @@ Element VersionElement(std::uint32_t version) {
 Result<std::vector<bool>> FindElements(Channel* nft,
                                        const std::vector<Element>& elements,
                                        const std::string& object) {
-  // The kernel reserves a page for each answer, however short.
+  // Ask in portions, because the kernel reserves a page for each answer,
+  // however short.
   constexpr std::size_t kAtOnce = 256;
   std::vector<bool> found(elements.size(), false);
   for (std::size_t first = 0; first < elements.size(); first += kAtOnce) {
@@ -266,7 +271,7 @@ Result<void> AddElements(Channel* nft, const std::vector<Element>& elements,
   const Result<int> answer =
       Transact(nft, NFT_MSG_NEWSETELEM, NLM_F_CREATE | NLM_F_EXCL, elements);
   if (!answer) {
-    // The answer is lost: they may be there all the same.
+    // The answer is lost, so the elements may be in the table all the same.
     IgnoreBecauseBestEffort(DeleteElements(nft, elements, object));
     return answer.error();
   }
@@ -299,8 +304,8 @@ Result<void> CompleteElements(Channel* nft,
 
 Result<void> DeleteElements(Channel* nft, const std::vector<Element>& elements,
                             const std::string& object) {
-  // One that is missing aborts its whole transaction, and a port may by now be
-  // another network's: so only what is there and ours.
+  // Delete only elements that are there with our data: a missing element would
+  // abort the whole transaction, and a port may be another network's by now.
   MOUNTD_ASSIGN(const std::vector<bool> found,
                 FindElements(nft, elements, object));
   std::vector<Element> present;
