@@ -130,8 +130,8 @@ Result<void> RemovePin(Kernel& kernel, const PinPlace& place, const Pin& pin) {
                      ErrnoError(removed.error(), "unlinkat", place.name));
   };
   if (pin.ours && pin.inode != 0) {
-    // Lazily, as whoever has the namespace's file open holds the namespace
-    // anyway, and its name must go.
+    // Lazily, because the name must go, and a process that has the namespace's
+    // file open keeps the namespace anyway.
     MOUNTD_TRY(Named(kernel.Unmount(place.directory, place.name, MNT_DETACH),
                      "umount2", place.name));
   }
