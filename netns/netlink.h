@@ -14,8 +14,8 @@ struct nl_msg;
 
 namespace mountd::netns {
 
-// One netlink request in the making. A message that ran out of room stays
-// unusable, and Channel refuses it.
+// Builds one netlink request. A message that ran out of room stays unusable, and
+// Channel refuses it.
 class Message {
  public:
   static constexpr std::size_t kUsualBytes = 1024;  // room for most requests
@@ -90,10 +90,10 @@ class Channel {
   struct Sent {
     std::uint32_t first = 0;
     std::size_t count = 0;
-    std::size_t last = 0;  // index of the one that is acknowledged
+    std::size_t last = 0;  // index of the acknowledged one
   };
   Result<Sent> SendAll(const std::vector<Message>& messages, std::size_t last);
-  // Adds what one recv(2) brings; true with the answer to the last.
+  // Adds the answers of one recv(2). Returns true once the last is answered.
   Result<bool> Collect(const Sent& sent, std::vector<Answer>* answers);
 
   exec::Kernel* kernel_;
