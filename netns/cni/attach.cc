@@ -18,7 +18,7 @@ namespace {
 
 using std::chrono::milliseconds;
 
-// What is kept for the undo, of all the time there is.
+// The part of the whole time that stays for the undo.
 constexpr milliseconds kMostForUndo(10000);
 constexpr int kShareForUndo = 4;
 
@@ -71,7 +71,7 @@ class Attaching {
         return std::move(*answer);
       }
       const PluginError error = answer.error();
-      // The later ones may be no more than its consequences.
+      // Report the first error, because later ones may only follow from it.
       first = first.value_or(error);
       if (error.error.code == Code::kAborted) {
         return Failure(error, {Interrupted()});
@@ -107,8 +107,8 @@ class Attaching {
     return answer;
   }
 
-  // With the last result that is known: a plugin like firewall cannot undo
-  // without.
+  // Undoes the attempt, with the last known result: a plugin such as firewall
+  // cannot undo without it.
   std::vector<PluginError> Undo() {
     return Detach(context_, state_, record_, tried_, context_.deadline);
   }
@@ -118,7 +118,7 @@ class Attaching {
                      "was interrupted and not undone");
   }
 
-  // False where there is no time for another attempt.
+  // Waits before the next attempt. Returns false if no time is left for one.
   bool Pause(milliseconds time) const {
     const milliseconds pause = WithJitter(time);
     return pause < add_deadline_.Left() && context_.plugins.Sleep(pause);

@@ -9,7 +9,8 @@
 namespace mountd::cni {
 namespace {
 
-// The answer with its version, if it is a result that may be passed on.
+// Returns the answer with its version. Internal if it is not a result that may
+// be passed on.
 PluginOutcome<Json> CheckedResult(Json answer, const std::string& version,
                                   const std::string& type) {
   const Result<PluginResult> result =
@@ -120,6 +121,7 @@ std::vector<PluginError> Chain::Del(std::size_t count, const std::string& netns,
   std::vector<PluginError> errors;
   for (std::size_t left = count; left > 0; --left) {
     const Json& plugin = record_.list.plugins[left - 1];
+    // Each plugin gets an equal part of the time that is left.
     const Deadline share = Deadline::After(
         deadline.Left() / static_cast<std::chrono::milliseconds::rep>(left));
     PluginOutcome<Json> answer = plugins_.Run(

@@ -28,7 +28,8 @@ std::string WithStderr(const std::string& what, const ChildOutcome& outcome) {
   return words.empty() ? what : what + ": " + words;
 }
 
-// Of "CNI bridge plugin v1.1.1": the first word that looks like a release.
+// Returns the first word that looks like a release, as in "CNI bridge plugin
+// v1.1.1".
 std::string ReleaseIn(const std::string& text) {
   const std::string line = Scrubbed(text.substr(0, text.find('\n')));
   for (std::size_t at = 0; at < line.size();) {
