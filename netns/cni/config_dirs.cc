@@ -20,7 +20,7 @@ bool IsConfigFile(std::string_view name) {
       [&](std::string_view ending) { return name.ends_with(ending); });
 }
 
-// Appends what the directory of the network's name holds.
+// Appends the plugins in the directory of the network's name.
 Result<void> AddPluginFiles(const std::string& directory, NetworkList& list) {
   const Result<UniqueFd> opened =
       OpenTrustedDirectory(directory + "/" + list.name);

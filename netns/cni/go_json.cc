@@ -66,8 +66,9 @@ void DecodeInto(Json* place, Json&& next) {
   }
 }
 
-// nlohmann::json's "SAX interface": it alone tells members in the order of the
-// text. IsWithin has bounded all before.
+// Builds the value by nlohmann::json's "SAX interface", because only that
+// reports members in the order of the text. IsWithin has bounded the document
+// before.
 class Builder {
  public:
   Json Finish() { return std::move(root_); }
@@ -98,7 +99,7 @@ class Builder {
   struct Frame {
     Json value;
     Spellings spellings{};
-    std::string key{};  // of the member that comes next
+    std::string key{};  // of the next member
   };
 
   bool Open(Json value) {

@@ -11,7 +11,7 @@ namespace mountd::cni {
 
 Result<void> CheckText(std::string_view text, const TextBounds& bounds,
                        const std::string& object) {
-  // Plugins may have fractions in what is theirs alone.
+  // Accept fractions, because plugins may have some in members of their own.
   const JsonBounds values{bounds.max_depth, bounds.max_values,
                           JsonBounds::Fractions::kTaken};
   return text.size() <= bounds.max_bytes &&

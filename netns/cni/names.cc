@@ -21,7 +21,8 @@ bool IsControl(char c) {
   return static_cast<unsigned char>(c) < 0x20U || c == 0x7f;
 }
 
-// U+0080 to U+009F, which terminals obey as well (ECMA-48); of valid UTF-8.
+// Returns whether valid UTF-8 has a character from U+0080 to U+009F, because
+// terminals obey these as well (ECMA-48).
 bool HasC1Control(std::string_view text) {
   for (std::size_t at = text.find('\xc2'); at < text.size();
        at = text.find('\xc2', at + 1)) {

@@ -17,14 +17,15 @@
 namespace mountd::cni {
 namespace {
 
-// As long as Nomad gives a plugin to tell its version.
+// As long as Nomad gives a plugin to report its version.
 constexpr std::chrono::milliseconds kVersionTime(3000);
 
 bool Wants(const Request& request, const std::string& network) {
   return request.network.empty() || request.network == network;
 }
 
-// What is the same for all plugins of a network, without an attachment.
+// Returns a record without an attachment, which is the same for all plugins of
+// the network.
 Record RecordOf(const Context& context, const NetworkList& list) {
   Record record;
   record.list = list;
@@ -68,7 +69,7 @@ void DetachInvalid(const Context& context, const StateDir& state,
 
 using NetworkNames = std::set<std::string>;
 
-// Networks of what is attached.
+// Returns the networks of the attachments.
 NetworkNames NetworksOf(const StateDir& state,
                         const std::vector<Attachment>& attachments) {
   NetworkNames names;
@@ -90,7 +91,7 @@ void TellPlugins(const Context& context, const Request& request,
   }
   for (const auto& network : LoadNetworks(context.options.config_dirs).usable) {
     const std::string& name = network.list.name;
-    // Others may have attachments of a network that has none here.
+    // Other programs may have attachments of a network that has none here.
     const bool is_others = context.options.recorded && !recorded.contains(name);
     if (!Wants(request, name) || network.list.disable_gc || is_others) {
       continue;
@@ -111,8 +112,9 @@ void TellPlugins(const Context& context, const Request& request,
   }
 }
 
-// Whoever goes by records has made the list of them just now, and what is
-// attached while it waits is not on it.
+// Returns how long GC waits for the lock. With --recorded not at all, because
+// the caller has made its list just now, and an attachment made while GC waits
+// would not be on it.
 Deadline TimeForLock(const Context& context) {
   return context.options.recorded
              ? Deadline::After(std::chrono::milliseconds(0))

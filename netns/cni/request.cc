@@ -43,7 +43,8 @@ std::string ReadArguments(MemberReader& reader) {
   return args;
 }
 
-// What a plugin is to bind on the host: into iptables' command line, too.
+// Reads one port that a plugin is to bind on the host. Checked strictly,
+// because its parts also go into iptables' command line.
 Result<Json> ReadPortMapping(const Json& item) {
   constexpr std::uint64_t kMaxPort = 65535;
   MemberReader reader(item, "port_mappings");
