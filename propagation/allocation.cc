@@ -111,11 +111,13 @@ Result<void> RemoveAllocation(const Context& context,
   MOUNTD_ASSIGN(const Base base, OpenBase(context));
   MOUNTD_ASSIGN(const UniqueFd all,
                 OpenBeneath(context, base.fd.get(), paths::kAllocations, name));
+  // The common case first: the directory is empty once its tasks are gone.
   const exec::Sys<void> removed =
       context.kernel.RemoveDirectory(all.get(), name);
   if (removed || removed.error() == ENOENT) {
     return Ok();
   }
+  // Only ENOTEMPTY means that an interrupted plan left something to sweep.
   if (removed.error() != ENOTEMPTY) {
     return ErrnoError(removed.error(), "rmdir", name);
   }

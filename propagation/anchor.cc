@@ -138,6 +138,8 @@ Result<void> MakeAnchor(const Context& context, const std::string& volume,
   MOUNTD_ASSIGN(const FileFacts clone,
                 Named(kernel.Stat(tree.get(), ""), "statx", volume));
   const Marker marker{clone.mount_id, Described(clone, path)};
+  // Write the marker before attaching, so that a kill leaves no anchor without
+  // one.
   MOUNTD_TRY(WriteMarker(context, source->lock.get(), marker, volume));
   undo->Add([&context, source, volume] {
     IgnoreBecauseBestEffort(RemoveMarker(context, source->lock.get(), volume));
@@ -146,6 +148,8 @@ Result<void> MakeAnchor(const Context& context, const std::string& volume,
                    "move_mount", volume));
   undo->Add(
       [&context, volume, marker] { UndoAnchor(context, volume, marker); });
+  // Below a private mount the kernel does not share what is attached, so ask
+  // for it.
   MOUNTD_TRY(
       Named(kernel.SetMount(tree.get(), false, {.propagation = MS_SHARED}),
             "mount_setattr", volume));

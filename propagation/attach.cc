@@ -66,6 +66,7 @@ Result<MountState> AttachClone(const Context& context, const Way& way,
           kernel.Unmount(target.task.get(), target.name, MNT_DETACH));
     }
   });
+  // Check only now, because the kernel lists no mounts below a detached clone.
   MOUNTD_TRY(CheckClone(context, made.file.mount_id, way.spec));
   return Settle(context, way.source, made.tree, way.base.facts.mount_id,
                 way.spec);

@@ -76,6 +76,7 @@ Result<MountState> FinishBase(const Context& context, int parent, Undo* undo) {
               "mount_setattr", kObject));
     MOUNTD_ASSIGN(mount, context.inspector.Facts(facts.mount_id));
   }
+  // A base that is a slave lies in a mount namespace copied from the host's.
   if (mount.peer_group == 0 || mount.master != 0) {
     return MakeError(Code::kFailedPrecondition, "check", kObject,
                      "mountd does not run in the host's mount namespace");
@@ -88,6 +89,7 @@ Result<MountState> FinishBase(const Context& context, int parent, Undo* undo) {
                                &nothing));
     nothing.Commit();
   }
+  // Only access control lists keep users apart in the base (passage.h).
   MOUNTD_TRY(CheckKeepsLists(context, base.get(), kObject));
   undo->Commit();
   return StateOf(facts, mount);
@@ -104,6 +106,7 @@ Result<UniqueFd> OpenRunDirectory(const Context& context) {
             "openat2", paths::kRunDir));
   MOUNTD_ASSIGN(const FileFacts facts,
                 Named(context.kernel.Stat(fd.get(), ""), "statx", kObject));
+  // Another user could otherwise rename what lies above the base.
   if (facts.uid != 0 || (facts.mode & (S_IWGRP | S_IWOTH)) != 0) {
     return MakeError(Code::kFailedPrecondition, "check", paths::kRunDir,
                      "must belong to root and be writable by nobody else");
@@ -145,6 +148,7 @@ namespace {
 
 Result<UniqueFd> OpenPart(const Context& context, const Base& base,
                           const char* part, const std::string& object) {
+  // O_RDONLY, because flock(2) refuses an O_PATH descriptor.
   return Named(context.kernel.Open(base.fd.get(), part, O_RDONLY | O_DIRECTORY,
                                    RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS),
                "openat2", object);

@@ -82,6 +82,7 @@ Result<CallerDirectory> WalkFrom(const Context& context,
                                  const std::string& object) {
   constexpr std::uint64_t kNoLinks =
       RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS;
+  // NO_XDEV, because a mount below the root shows another source's files.
   constexpr std::uint64_t kBelow = RESOLVE_BENEATH | RESOLVE_NO_XDEV | kNoLinks;
   exec::Kernel& kernel = context.kernel;
   CallerDirectory found;

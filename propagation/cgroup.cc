@@ -30,6 +30,7 @@ struct Hierarchy {
 // Opens cgroup2 where systemd mounts it in its unified or hybrid setup.
 Result<Hierarchy> OpenHierarchy(const Context& context) {
   for (const char* point : {"/sys/fs/cgroup", "/sys/fs/cgroup/unified"}) {
+    // O_RDONLY, because open_by_handle_at(2) takes no O_PATH descriptor.
     Sys<UniqueFd> fd =
         context.kernel.Open(exec::kFromRoot, point, O_RDONLY | O_DIRECTORY,
                             RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS);
@@ -102,6 +103,7 @@ Result<Cgroup> OpenById(const Context& context, const Hierarchy& hierarchy,
 Result<void> AddProcesses(const Context& context, int dir, Members* members) {
   const Sys<std::string> text =
       context.kernel.ReadFile(dir, "cgroup.procs", kMaxProcsBytes);
+  // EOPNOTSUPP: a threaded cgroup. ENOENT, ENODEV: the cgroup has been removed.
   if (exec::FailedWith(text, EOPNOTSUPP) || exec::FailedWith(text, ENOENT) ||
       exec::FailedWith(text, ENODEV)) {
     return Ok();

@@ -36,6 +36,8 @@ MountChange ChangeFor(const CloneSpec& spec, bool read_only) {
     change.set |= MOUNT_ATTR_NOEXEC;
   }
   if ((spec.attributes & exec::kNoAtime) != 0) {
+    // The access-time modes are one field: mount_setattr(2) wants it cleared
+    // first.
     change.set |= MOUNT_ATTR_NOATIME;
     change.clear |= MOUNT_ATTR__ATIME;
   }
@@ -79,6 +81,7 @@ bool AreIdsMapped(const MountFacts& mount, const MountFacts& source,
 Result<void> FollowSource(const Context& context, const Source& source,
                           const UniqueFd& tree, const std::string& object) {
   exec::Kernel& kernel = context.kernel;
+  // MOVE_MOUNT_SET_GROUP changes only a private mount (move_mount(2)).
   MOUNTD_TRY(
       Named(kernel.SetMount(tree.get(), false, {.propagation = MS_PRIVATE}),
             "mount_setattr", object));

@@ -55,6 +55,8 @@ Result<Container> Open(const Context& context, Process process) {
   Container container;
   container.process = std::move(process);
   const std::string link = "ns/mnt";
+  // Open what the magic link leads to, because setns(2) needs a descriptor of
+  // the namespace itself.
   MOUNTD_ASSIGN(
       container.mounts,
       Named(context.kernel.Open(container.process.dir.get(), link, O_RDONLY, 0),

@@ -127,6 +127,8 @@ Result<UniqueFd> OpenOwnRoot(const Context& context, const ForeignRoots& roots,
       roots.files.begin(), roots.files.end(), [&](const FileFacts& other) {
         return other.device == its.file.device && other.inode == its.file.inode;
       });
+  // The same directory may be mounted elsewhere: compare what the mount shows,
+  // too.
   if (same_file || (its.mount.device == roots.host.device &&
                     its.mount.root == roots.host.root)) {
     return NoContainer(

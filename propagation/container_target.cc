@@ -116,6 +116,7 @@ Result<MountState> AttachInContainer(const Context& context,
   Attachment attachment;
   attachment.path = plan.container.path.data();
   MOUNTD_ASSIGN(attachment.clone, MakeClone(context, source, spec));
+  // Write the mount down before attaching it, so that a later plan can find it.
   MOUNTD_TRY(
       WritePlaceholder(context, place,
                        {attachment.clone.file.mount_id,

@@ -375,6 +375,8 @@ void CopySearch::LookAt(std::uint32_t pid) {
   looked_at_ = pid;
   LookAtProcess(pid);
   looked_at_ = 0;
+  // A process that has ended holds nothing. A sandbox may hide init, which the
+  // answer says by itself (init_unseen).
   if (holders.incomplete != 0 && !before &&
       (pid == kInit || HasGone(context_, pid))) {
     holders.incomplete = 0;  // IsOver notices a passed deadline again
@@ -477,6 +479,7 @@ bool CopySearch::MapsAny(int dir) {
     return false;
   }
   return std::any_of(wanted_.begin(), wanted_.end(), [&](const Wanted& wanted) {
+    // proc_pid_maps(5) shows the device as MAJOR:MINOR in hex.
     std::array<char, 32> text{};
     std::snprintf(text.data(), text.size(), " %02x:%02x ", major(wanted.device),
                   minor(wanted.device));
@@ -518,6 +521,7 @@ void CopySearch::LookAtFile(int dir, const std::string& link, Holder holder) {
     return;
   }
   for (const Wanted& wanted : wanted_) {
+    // A device's node may lie in any file system, so compare the node's number.
     if (wanted.node != 0 && S_ISBLK(file->mode) && file->node == wanted.node) {
       holder.kind = HolderKind::kDevice;
       opened_.push_back({0, &wanted, holder});
@@ -550,6 +554,8 @@ const std::set<std::uint64_t>& CopySearch::FollowersOf(std::uint64_t group) {
     }
     return grown;
   };
+  // A group found in this round may have followers, so repeat until none is
+  // new.
   bool grown = true;
   while (grown) {
     grown = add(namespaces_->own());
@@ -718,6 +724,7 @@ void CopySearch::LookAtOthers() {
 }
 
 Result<exec::CopiesState> CopySearch::Run() {
+  // Look at the volume first: the answer describes it (`found`) in any case.
   if (plan_.has_volume != 0) {
     MOUNTD_TRY(WantVolume());
   }

@@ -90,6 +90,8 @@ Result<void> UnmountTree(const Context& context, int dir,
   for (const MountFacts& mount : below) {
     const Result<void> unmounted =
         UnmountBelow(context, dir, name, top, mount, object);
+    // The kernel looks up nothing in a file system without a server, so detach
+    // the top with everything below.
     if (IsServerGone(unmounted)) {
       flags = MNT_DETACH;  // the mounts below go with the target
       break;

@@ -147,6 +147,7 @@ Result<void> Mount(const Context& context, const Base& base,
   MOUNTD_TRY(OpenPoint(context, name, source));
   MOUNTD_TRY(CheckMounted(base, declared, *source, name));
   MOUNTD_TRY(Settle(context, declared, name, *source));
+  // Write the marker last, because a mount without one counts as left over.
   return WriteMarker(context, source->lock.get(),
                      {source->file.mount_id, TextOf(declared)}, name);
 }
@@ -156,9 +157,11 @@ Result<void> Mount(const Context& context, const Base& base,
 Result<bool> IsDead(const Context& context, const FilesystemConfig& declared,
                     const std::string& name, const Source& source) {
   constexpr std::array kGone = {ENOTCONN, ECONNABORTED, ESTALE};
+  // A file system on a device has no server that could be gone.
   if (IsOnDevice(declared.type)) {
     return false;
   }
+  // Ask through a clone, so that the question keeps nothing in use.
   MOUNTD_ASSIGN(const UniqueFd clone, CloneToAsk(context, source.fd, name));
   MOUNTD_ASSIGN(
       const exec::ProbeOutcome outcome,

@@ -308,6 +308,7 @@ Result<exec::HoldersState> FindHolders(const Context& context,
       holder.in_cgroup = members.pids.contains(pid) ? 1 : 0;
       state.holders.at(state.count++) = holder;
     }
+    // A full answer still has to say for each mount whether somebody holds it.
     if (state.more != 0 && search.AreAllHeld()) {
       break;
     }

@@ -138,6 +138,7 @@ Result<UniqueFd> OpenInbox(const Context& context, const exec::TaskPlan& plan,
   MOUNTD_TRY(CheckAllInIt(context, base, plan, object));
   MOUNTD_ASSIGN(UniqueFd tree,
                 Named(kernel.CloneTree(task.get(), true), "open_tree", object));
+  // A slave receives the inbox's later mounts and sends none back.
   MOUNTD_TRY(Named(kernel.SetMount(tree.get(), true, {.propagation = MS_SLAVE}),
                    "mount_setattr", object));
   MOUNTD_ASSIGN(*mount, IdentityOf(context, tree, base.facts.device));

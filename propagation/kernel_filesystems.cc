@@ -99,6 +99,7 @@ std::uint64_t CheckedSources::UpTo(const FileFacts& source) const {
 }
 
 void CheckedSources::Checked(const FileFacts& source, std::uint64_t clone_id) {
+  // Reusable ids do not say which mount is newer.
   if (!source.mount_id_is_unique) {
     return;
   }
@@ -130,6 +131,7 @@ Result<void> CheckBelow(const Context& context, const Source& source,
     return Ok();
   }
   std::string root = source.mount.point;
+  // The source lies inside its mount; the kernel knows its path.
   if (!source.file.mount_root) {
     MOUNTD_ASSIGN(root,
                   Named(context.kernel.ReadLink(

@@ -76,6 +76,7 @@ Result<Marker> ReadMarker(const Context& context, int part,
 
 Result<void> WriteMarker(const Context& context, int lock, const Marker& marker,
                          const std::string& source) {
+  // symlinkat(2) replaces nothing, so remove the old link first.
   MOUNTD_TRY(RemoveMarker(context, lock, source));
   return Named(
       context.kernel.MakeLink(std::to_string(marker.id) + " " + marker.what,

@@ -47,6 +47,7 @@ int MountByLibmount(const FilesystemConfig& filesystem,
     return kLibmountFailed;
   }
   const int rc = mnt_context_mount(context.get());
+  // A helper's exit status is not an errno.
   if (mnt_context_helper_executed(context.get()) == 1) {
     return mnt_context_get_helper_status(context.get()) == 0 ? 0
                                                              : kHelperFailed;

@@ -49,6 +49,7 @@ std::optional<Placeholder> ParsePlaceholder(std::string_view text) {
     }
     text.remove_prefix(space + 1);
   }
+  // A placeholder has one number or three.
   if (count == 1) {
     return std::nullopt;
   }

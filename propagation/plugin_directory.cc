@@ -64,6 +64,7 @@ Result<void> MountSelf(const Context& context, int all, int directory,
   exec::Kernel& kernel = context.kernel;
   MOUNTD_ASSIGN(const UniqueFd tree,
                 Named(kernel.CloneTree(directory, false), "open_tree", name));
+  // Private, so that the clone leaves the base's peer group.
   MOUNTD_TRY(Named(kernel.SetMount(tree.get(), false,
                                    {.set = MOUNT_ATTR_NOSUID |
                                            MOUNT_ATTR_NODEV | MOUNT_ATTR_NOEXEC,
@@ -162,6 +163,8 @@ Result<void> RemovePlugin(const Context& context, const PluginPlan& plan) {
       return ForeignOnPlugin(name);
     }
     MOUNTD_TRY(CheckNothingCovered(context, base, mount, name));
+    // Unmount on the host first, because that fails while a process there uses
+    // the mount, and then nothing has changed.
     MOUNTD_TRY(HideFromHost(context, mount, name));
     const exec::Sys<void> unmounted =
         // Plain, not lazy: EBUSY is the sign that the plugin still uses the

@@ -87,6 +87,8 @@ Result<void> ShowOnHost(const Context& context, const std::string& name,
   if (!IsApart(context)) {
     return Ok();
   }
+  // Clone here, because open_tree(2) clones only mounts of the namespace that
+  // the caller is in.
   MOUNTD_ASSIGN(
       const UniqueFd tree,
       Named(context.kernel.CloneTree(own.get(), true), "open_tree", name));

@@ -114,6 +114,8 @@ Result<UniqueFd> ConnectPlugin(const Context& context,
   exec::Sys<UniqueFd> connected = context.kernel.ConnectUnix(file->get());
   if (!connected) {
     const int err = connected.error();
+    // ECONNREFUSED: nobody listens. EAGAIN: the listener's queue is full
+    // (connect(2)).
     return err == ECONNREFUSED || err == ENOENT || err == EAGAIN
                ? Unavailable(err, "connect", name)
                : ErrnoError(err, "connect", name);

@@ -136,6 +136,8 @@ Result<Process> OpenProcess(const Context& context, int pidfd) {
             "read fdinfo", "pidfd"));
   const auto pid =
       ParseNumber<std::uint32_t>(std::string(LineAfter(info, "Pid:\t")));
+  // The kernel shows -1 for an ended process, and 0 for one in no pid namespace
+  // seen from here.
   if (!pid || *pid == 0) {
     return Ended();
   }

@@ -105,9 +105,12 @@ Result<void> LetGo(const Context& context) {
   for (const MountFacts& mount : mounts) {
     masters[mount.id] = mount.master;
   }
+  // Backwards, so that a mount goes before the mount that it lies on.
   for (auto mount = mounts.rbegin(); mount != mounts.rend(); ++mount) {
     const auto parent = masters.find(mount->parent_id);
     const std::size_t slash = mount->point.rfind('/');
+    // A mount on a parent with a master goes when the host unmounts it, so
+    // leave it.
     if (parent == masters.end() || parent->second != 0 ||
         slash == std::string::npos || slash + 1 == mount->point.size()) {
       continue;
@@ -304,6 +307,7 @@ Result<void> Residence::RemoveOwn(const Context& context, int run, Pin pin) {
     MOUNTD_TRY(
         Named(kernel.Unmount(run, kPin, MNT_DETACH), "umount2", kObject));
   }
+  // Beneath the pin lies the mount of the file on itself.
   if (pin.is_mounted) {
     MOUNTD_TRY(
         Named(kernel.Unmount(run, kPin, MNT_DETACH), "umount2", kObject));

@@ -52,6 +52,7 @@ exec::TaskMount Compare(const Context& context,
                         const MountFacts& ours) {
   const MountFacts* best = nullptr;
   for (const MountFacts& theirs : all) {
+    // A copy shows the same directory of the same file system.
     if (theirs.device != ours.device || theirs.root != ours.root) {
       continue;
     }

@@ -77,6 +77,7 @@ Result<Entry> OpenEntry(const Walk& walk, int dir, const std::string& name) {
   if (FailedWith(fd, ENOENT)) {
     return Entry{};
   }
+  // EXDEV: a mount lies at the name (RESOLVE_NO_XDEV).
   if (FailedWith(fd, EXDEV)) {
     return walk.trail.AtMount(kChown, name);
   }
@@ -154,6 +155,7 @@ Result<bool> Visit(Walk* walk, int dir, std::size_t level, bool going_on) {
   std::uint64_t last = known ? plan.after.at(level) : 0;
   bool enter = known && level + 1 < plan.depth;
   for (;;) {
+    // To enter the directory of order `last` again, list from just before it.
     const Sys<std::vector<OrderedName>> names = walk->context.kernel.ListAfter(
         dir, enter ? last - 1 : last, kListedAtOnce);
     if (!names) {

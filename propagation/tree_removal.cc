@@ -140,6 +140,7 @@ Result<bool> Empty(Removal* removal, int dir, std::size_t depth) {
 
 Result<bool> EmptyTop(Removal* removal) {
   bool emptied = false;
+  // Lifted directories lie at the top now, so go through the top again.
   do {
     removal->lifted = false;
     MOUNTD_ASSIGN(emptied, Empty(removal, removal->top, 0));
@@ -195,6 +196,7 @@ Result<exec::TreeReply> RemoveSome(const Context& context, int fd,
     return EmptyTop(&removal);
   };
   const Result<bool> emptied = remove();
+  // Give the directory back even if the removal failed.
   const Result<void> given = GiveBack(context, directory, plan.caller, object);
   if (!emptied) {
     return emptied.error();

@@ -120,6 +120,7 @@ Result<void> RemoveVolumeEntry(const Context& context, int dir,
                                const std::string& name,
                                const std::string& object) {
   exec::Sys<void> removed = context.kernel.RemoveDirectory(dir, name);
+  // A plugin may have put a file or a device node there.
   if (exec::FailedWith(removed, ENOTDIR)) {
     removed = context.kernel.RemoveFile(dir, name);
   }
