@@ -34,6 +34,7 @@ Result<Json> AnswerOfResult(const Record& record, bool existing) {
                   {"existing", existing}});
 }
 
+// Fails before the first plugin runs if one of the list is missing.
 PluginOutcome<void> CheckAllInstalled(const Plugins& plugins,
                                       const NetworkList& list) {
   for (const Json& plugin : list.plugins) {
@@ -48,12 +49,14 @@ milliseconds WithJitter(milliseconds time) {
   return time + milliseconds(jitter(random));
 }
 
+// Runs the attempts of one ADD. Owns the record that they write.
 class Attaching {
  public:
   Attaching(const Context& context, const StateDir& state, Record record)
       : context_(context),
         state_(state),
         record_(std::move(record)),
+        // ADD ends early enough to leave time for the undo.
         add_deadline_(context.deadline.Before(
             std::min(kMostForUndo, context.deadline.Left() / kShareForUndo))) {}
 
@@ -73,6 +76,8 @@ class Attaching {
       const PluginError error = answer.error();
       // Report the first error, because later ones may only follow from it.
       first = first.value_or(error);
+      // The runner has to end now. The record stays, so that DEL can undo the
+      // attempt.
       if (error.error.code == Code::kAborted) {
         return Failure(error, {Interrupted()});
       }
@@ -89,6 +94,7 @@ class Attaching {
   PluginOutcome<Json> Attempt() {
     tried_ = 0;
     record_.result = nullptr;
+    // The record that outlives the boot comes first (state_dir.h).
     MOUNTD_TRY(NoPlugins(state_.Keep(record_)));
     MOUNTD_TRY(NoPlugins(state_.Save(record_)));
     MOUNTD_TRY(Chain(context_.plugins, record_)

@@ -21,6 +21,7 @@ struct Held {
   UniqueFd own;
 };
 
+// Checks the request and takes both locks.
 Result<Held> Hold(const Context& context, const Request& request) {
   MOUNTD_TRY(CheckAttachment(request));
   MOUNTD_ASSIGN(StateDir state, StateDir::Open(context.options.state_dir,
@@ -45,6 +46,7 @@ const std::string& NetnsOf(const Context& context, const Record& record) {
 
 bool IsNetnsThere(const Context& context, const Record& record) {
   const std::string& netns = NetnsOf(context, record);
+  // In a later boot a namespace of the same name or inode is another one.
   return !record.earlier_boot && !netns.empty() &&
          CheckNetns(netns, record.netns_inode).has_value();
 }
@@ -107,6 +109,7 @@ PluginOutcome<Json> TryAdd(const Context& context, const Request& request) {
   if (known && known->complete) {
     return AnswerKnown(*known, request, context.options.netns, inode);
   }
+  // A record that is not complete was left by an operation that was cut off.
   if (known) {
     const auto left = DetachCutOff(context, held.state, *known);
     if (!left.empty()) {
@@ -172,12 +175,14 @@ PluginOutcome<Json> TryDel(const Context& context, const Request& request) {
   if (record && record->list.name != request.network && !record->earlier_boot) {
     return Failure(IsOfAnotherNetwork(*record));
   }
+  // With --recorded there is nothing to do without a record.
   if (!is_recorded && context.options.recorded) {
     held.state.ForgetLock(request.attachment);
     return Success({{"known", false}});
   }
   if (!record) {
     Result<Record> made = RecordOfConfig(context, request);
+    // Without record and configuration, nothing says what to detach.
     if (!made) {
       MOUNTD_TRY(NoPlugins(held.state.Remove(request.attachment)));
       held.state.ForgetLock(request.attachment);

@@ -97,6 +97,7 @@ UniqueFd OpenDelegated() {
   }
   open_how how{};
   how.flags = kDirectory;
+  // BENEATH and NO_XDEV, so that the path leads nowhere but to a cgroup.
   how.resolve = RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS | RESOLVE_NO_XDEV;
   UniqueFd own(static_cast<int>(::syscall(SYS_openat2, root.get(),
                                           path->empty() ? "." : path->c_str(),
@@ -109,6 +110,7 @@ bool Write(int directory, const char* file, const char* text) {
   return fd.valid() && ::write(fd.get(), text, 1) == 1;
 }
 
+// Kills each listed process, for kernels before 5.14.
 void KillListed(int directory) {
   const UniqueFd list(
       ::openat(directory, "cgroup.procs", O_RDONLY | O_CLOEXEC));
@@ -142,6 +144,7 @@ void KillAndRemove(int parent, const std::string& name, int directory,
                    const Deadline& deadline) {
   while (IsAt(parent, name, directory)) {
     KillAll(directory);
+    // EBUSY until the last process is gone; one may fork while it is killed.
     if (::unlinkat(parent, name.c_str(), AT_REMOVEDIR) == 0 ||
         deadline.Passed()) {
       return;
@@ -160,6 +163,7 @@ UniqueFd OpenLocked(int parent, const std::string& name) {
   return locked ? std::move(directory) : UniqueFd();
 }
 
+// Returns the names of the runs' cgroups beneath `parent`.
 std::vector<std::string> RunsIn(int parent) {
   std::vector<std::string> names;
   // Open the directory again, because the read position of an inherited

@@ -42,6 +42,7 @@ Json PluginConfig(const Record& record, const Json& plugin,
       }
     }
   }
+  // Only the runner sets these members.
   for (const char* ours : {"capabilities", "runtimeConfig", "prevResult"}) {
     config.erase(ours);
   }
@@ -64,6 +65,7 @@ std::string ChooseVersion(const NetworkList& list, const Plugins& plugins,
       break;
     }
     const auto spoken = plugins.Versions(TypeOf(plugin), deadline);
+    // A plugin that does not say which versions it speaks rules out none.
     if (!spoken) {
       continue;
     }
@@ -126,6 +128,7 @@ std::vector<PluginError> Chain::Del(std::size_t count, const std::string& netns,
         deadline.Left() / static_cast<std::chrono::milliseconds::rep>(left));
     PluginOutcome<Json> answer = plugins_.Run(
         call, PluginConfig(record_, plugin, record_.result), share);
+    // A plugin that does not know the container has nothing to undo.
     if (!answer && answer.error().cni_code != kUnknownContainer) {
       errors.push_back(answer.error());
     }

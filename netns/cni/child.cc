@@ -51,6 +51,7 @@ Result<Pipes> MakePipes() {
   MOUNTD_ASSIGN(pipes.in, MakePipe());
   MOUNTD_ASSIGN(pipes.out, MakePipe());
   MOUNTD_ASSIGN(pipes.err, MakePipe());
+  // Our ends must not block, because one loop serves all three.
   for (const UniqueFd* ours :
        {&pipes.in.write, &pipes.out.read, &pipes.err.read}) {
     if (::fcntl(ours->get(), F_SETFL, O_NONBLOCK) != 0) {
@@ -60,6 +61,7 @@ Result<Pipes> MakePipes() {
   return pipes;
 }
 
+// Returns pointers to the words, ended by a null, as execve(2) takes them.
 std::vector<char*> Pointers(std::vector<std::string>& words) {
   std::vector<char*> pointers;
   pointers.reserve(words.size() + 1);
@@ -71,6 +73,7 @@ std::vector<char*> Pointers(std::vector<std::string>& words) {
 }
 
 void ResetSignals() {
+  // An ignored signal stays ignored over execve(2), so reset all of them.
   for (int number = 1; number < NSIG; ++number) {
     ::signal(number, SIG_DFL);
   }
@@ -94,12 +97,14 @@ bool TakeStandardFds(const Pipes& pipes) {
       return false;
     }
   }
+  // Close everything else, so that the plugin inherits nothing.
   return ::close_range(kAboveStandard, ~0U, 0) == 0;
 }
 
 [[noreturn]] void Execute(const char* program, const Pipes& pipes,
                           char* const* environment, const PluginCgroup& cgroup,
                           pid_t parent) {
+  // A session of its own, so that Finish can kill the whole group.
   ::setsid();
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
   // The parent died before PR_SET_PDEATHSIG was set, so no signal will come.
@@ -153,6 +158,7 @@ class Running {
                                     {in_.get(), POLLOUT, 0}}};
       if (::poll(fds.data(), fds.size(),
                  static_cast<int>(deadline.Left().count())) < 0) {
+        // EINTR: wait again, until the deadline.
         continue;
       }
       if (fds[1].revents != 0) {

@@ -66,10 +66,13 @@ bool KillDescendants(std::chrono::milliseconds grace) {
   const Deadline deadline = Deadline::After(grace);
   for (;;) {
     int status = 0;
+    // __WALL also reaps children of clone(2) that send another signal at their
+    // end.
     const pid_t ended = ::waitpid(-1, &status, WNOHANG | __WALL);
     if (ended > 0 || (ended < 0 && errno == EINTR)) {
       continue;
     }
+    // ECHILD: no child is left.
     if (ended < 0) {
       return true;
     }

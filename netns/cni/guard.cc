@@ -41,8 +41,10 @@ void EndAll(const PluginCgroup& cgroup) {
 int RunWorker(const PluginCgroup& cgroup, const std::function<int(int)>& body,
               pid_t parent, const sigset_t& signals) {
   ::setsid();
+  // The guard's death comes as SIGTERM, which makes `stop` readable.
   ::prctl(PR_SET_PDEATHSIG, SIGTERM);
   const UniqueFd stop(::signalfd(-1, &signals, SFD_CLOEXEC | SFD_NONBLOCK));
+  // The guard may have died before the prctl(2); then no signal comes.
   if (::getppid() != parent || !AdoptOrphans() || !stop.valid()) {
     return EXIT_FAILURE;
   }

@@ -134,6 +134,7 @@ Result<NetworkList> FromJson(const Json& config, const std::string& origin) {
   MOUNTD_ASSIGN(list.disable_gc, FlagOf(config, "disableGC", origin));
   MOUNTD_ASSIGN(list.only_inlined_plugins,
                 FlagOf(config, "loadOnlyInlinedPlugins", origin));
+  // A single plugin's configuration is complete by itself.
   if (IsAbsent(config, "plugins") && !IsAbsent(config, "type")) {
     list.only_inlined_plugins = true;
   }

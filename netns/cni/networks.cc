@@ -20,6 +20,7 @@ namespace {
 // As long as Nomad gives a plugin to report its version.
 constexpr std::chrono::milliseconds kVersionTime(3000);
 
+// Returns whether the request is about this network.
 bool Wants(const Request& request, const std::string& network) {
   return request.network.empty() || request.network == network;
 }
@@ -38,11 +39,13 @@ struct Collected {
   std::vector<PluginError> left;
 };
 
+// Detaches the recorded attachments that the request does not list as valid.
 void DetachInvalid(const Context& context, const StateDir& state,
                    const Request& request,
                    const std::vector<Attachment>& attachments,
                    Collected& collected) {
   for (const Attachment& attachment : attachments) {
+    // With earlier_boots all attachments of this boot count as valid.
     const bool is_valid = request.earlier_boots ||
                           std::binary_search(request.valid.begin(),
                                              request.valid.end(), attachment);
@@ -82,6 +85,7 @@ NetworkNames NetworksOf(const StateDir& state,
   return names;
 }
 
+// Runs GC of the networks' plugins, with the list of valid attachments.
 void TellPlugins(const Context& context, const Request& request,
                  const NetworkNames& recorded, Collected& collected) {
   Json valid = Json::array();
@@ -133,6 +137,7 @@ PluginOutcome<Json> TryCollect(const Context& context, const Request& request) {
   const NetworkNames recorded = NetworksOf(state, attachments);
   Collected collected;
   DetachInvalid(context, state, request, attachments, collected);
+  // GC of earlier boots is not about valid attachments, so plugins get no list.
   if (!request.earlier_boots) {
     TellPlugins(context, request, recorded, collected);
   }
@@ -249,6 +254,7 @@ Json List(const Context& context) {
     answer["unusable"].push_back(
         {{"file", file.path}, {"reason", file.reason.Message()}});
   }
+  // Plugins without IPAM have the type "".
   types.erase("");
   for (const std::string& type : types) {
     answer["plugins"].push_back(DescribePlugin(context, type));

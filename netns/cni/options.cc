@@ -242,6 +242,7 @@ Result<void> CheckVerbsOptions(const Options& options) {
 
 Result<Options> ParseOptions(int argc, char** argv) {
   Options options;
+  // The runner reports errors itself. 0 makes getopt_long(3) start over.
   ::opterr = 0;
   ::optind = 0;
   int option = 0;

@@ -150,6 +150,7 @@ struct Candidate {
   std::vector<const ResultIp*> ips;
 };
 
+// Returns the interfaces with their addresses, sorted by name.
 std::vector<Candidate> CandidatesOf(const PluginResult& result,
                                     const std::string& ifname) {
   std::vector<Candidate> candidates;
@@ -200,6 +201,7 @@ Result<PluginResult> ReadPluginResult(const Json& answer,
                                       const std::string& version) {
   PluginResult result;
   MOUNTD_ASSIGN(result.version, WordOf(answer, "cniVersion"));
+  // A plugin may leave the version out.
   if (result.version.empty()) {
     result.version = version;
   }

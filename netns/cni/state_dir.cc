@@ -66,6 +66,7 @@ Result<void> Replace(int directory, const Record& record, bool on_disk) {
   if (::renameat(directory, fresh.c_str(), directory, name.c_str()) != 0) {
     return ErrnoError(errno, "rename", object);
   }
+  // fsync(2): the directory's entry needs a sync of its own.
   return on_disk && ::fsync(directory) != 0
              ? Result<void>(ErrnoError(errno, "fsync", object))
              : Ok();
@@ -126,6 +127,7 @@ Result<std::optional<Record>> StateDir::Load(
   MOUNTD_ASSIGN(const Json json,
                 ParseObject(*text, kRecordBounds, attachment.ToText()));
   MOUNTD_ASSIGN(Record record, ReadRecord(json, attachment));
+  // A record of an earlier boot is never complete (record.h).
   record.earlier_boot = earlier_boot;
   record.complete = record.complete && !earlier_boot;
   return std::optional<Record>(std::move(record));
@@ -145,6 +147,7 @@ Result<void> StateDir::Keep(const Record& record) const {
 Result<void> StateDir::Remove(const Attachment& attachment) const {
   const std::string name = FileOf(attachment);
   for (const int directory : {records_.get(), kept_.get()}) {
+    // A kill in Replace leaves the file with the dot.
     for (const std::string& file : {"." + name, name}) {
       if (directory >= 0 && ::unlinkat(directory, file.c_str(), 0) != 0 &&
           errno != ENOENT) {

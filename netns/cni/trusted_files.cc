@@ -35,12 +35,15 @@ Result<UniqueFd> OpenPart(int parent, const std::string& name,
   UniqueFd fd(static_cast<int>(
       ::syscall(SYS_openat2, parent, name.c_str(), &how, sizeof(how))));
   if (!fd.valid()) {
+    // ELOOP: a part is a link (RESOLVE_NO_SYMLINKS).
     return errno == ELOOP ? Untrusted(name, "is a symlink")
                           : ErrnoError(errno, "open", name);
   }
   return fd;
 }
 
+// PermissionDenied unless the file belongs to root or this process's user, and
+// nobody else may write it.
 Result<void> CheckOwner(const struct stat& facts, const std::string& name,
                         Sticky sticky) {
   if (facts.st_uid != 0 && facts.st_uid != ::geteuid()) {
@@ -97,6 +100,7 @@ Result<UniqueFd> OpenTrustedDirectory(const std::string& path) {
   MOUNTD_TRY(CheckNormalised(path));
   MOUNTD_ASSIGN(const UniqueFd at, Walk(path));
   MOUNTD_TRY(CheckPart(at.get(), path, Sticky::kRefused));
+  // Open it again for reading, because `at` is O_PATH.
   return OpenPart(at.get(), ".", O_RDONLY | O_DIRECTORY);
 }
 
