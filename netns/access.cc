@@ -55,6 +55,7 @@ Result<std::uint32_t> MakeLink(Channel* route, const Veth& veth, int home,
                                Channel* inside, exec::Undo* undo) {
   const Result<VethIndexes> made = CreateVeth(route, veth, home);
   if (!made && made.error().sys_errno == EEXIST) {
+    // EEXIST does not say which of the two names is taken.
     MOUNTD_ASSIGN(const LinkFacts link, FindLink(route, veth.host_name));
     return link.index != 0
                ? LinkIsThere(veth.object)

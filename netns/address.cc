@@ -102,6 +102,7 @@ Address Successor(Address base) {
   return base;
 }
 
+// Returns the range's last address, with all host bits set.
 template <typename Address>
 Address LastOf(const Range<Address>& range) {
   Address last = range.base;

@@ -77,6 +77,7 @@ class AddressPool {
     constexpr bool kHasBroadcast = sizeof(Address) == sizeof(Ipv4);
     const unsigned bits =
         static_cast<unsigned>(sizeof(Address)) * 8U - range.prefix;
+    // At most 32 bits, because more would overflow the shift.
     const std::uint64_t all = std::uint64_t{1} << std::min(bits, 32U);
     return std::min(all - kFirst - (kHasBroadcast ? 1 : 0), kMostOfARange);
   }

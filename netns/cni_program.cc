@@ -60,6 +60,7 @@ void Add(Command* command, const char* option, std::string value) {
   command->push_back(std::move(value));
 }
 
+// Returns the program's command line, which bounds what the run may do.
 Command CommandOf(const Config& config, const CniPlan& plan,
                   std::string program) {
   Command command = {std::move(program)};
@@ -102,6 +103,7 @@ Result<std::string> FindProgram(exec::Kernel& kernel) {
 // Runs in the child. dup2 clears close-on-exec on the copies; the memfds' own
 // numbers are above the standard ones and close at the exec.
 int Execute(const std::vector<char*>& argv, int request, int answer) {
+  // Read from the start, wherever the sender left the file's offset.
   if (::lseek(request, 0, SEEK_SET) < 0 || ::dup2(request, STDIN_FILENO) < 0 ||
       ::dup2(answer, STDOUT_FILENO) < 0) {
     return EXIT_FAILURE;

@@ -19,6 +19,7 @@
 namespace mountd::netns {
 namespace {
 
+// Returns a link's name as a key: IFNAMSIZ bytes, filled up with NULs.
 ElementBytes LinkKey(const std::string& link) {
   std::array<std::uint8_t, IFNAMSIZ> name{};
   std::copy_n(link.begin(), std::min(link.size(), name.size()), name.begin());
@@ -84,6 +85,7 @@ void AddPorts(const PortMaps& maps, std::span<const exec::PortMap> ports,
   }
 }
 
+// Returns the element that lets `link` send from `address`.
 template <typename Address>
 Element SourceElement(const char* set, const std::string& link,
                       const Address& address) {
@@ -132,6 +134,8 @@ Message BatchMarker(int type) {
   return Message(type, 0, header);
 }
 
+// Returns whether the answer's element has these data. A set's element has
+// none.
 bool HasData(const Answer& answer, const ElementBytes& data) {
   const std::span<const std::byte> found =
       AttributesAfter<nfgenmsg>(answer.payload)
@@ -268,6 +272,7 @@ Result<std::vector<bool>> FindElements(Channel* nft,
 
 Result<void> AddElements(Channel* nft, const std::vector<Element>& elements,
                          const std::string& object) {
+  // EXCL: an element that is there already fails the whole transaction.
   const Result<int> answer =
       Transact(nft, NFT_MSG_NEWSETELEM, NLM_F_CREATE | NLM_F_EXCL, elements);
   if (!answer) {

@@ -124,6 +124,7 @@ void TakeRoute(int type, int flags, Payload payload, LinkEvents* events) {
   }
 }
 
+// Records an address that a link of the host has lost.
 void TakeHostAddress(Payload payload, LinkEvents* events) {
   if (const auto header = HeaderOf<ifaddrmsg>(payload)) {
     TakeAddress(AttributesAfter<ifaddrmsg>(payload), IFA_ADDRESS,
@@ -190,6 +191,7 @@ void RulesetEventReader::Take(int type, std::span<const std::byte> payload,
                               RulesetEvents* events) {
   const int message = type & 0xff;
   const auto attributes = AttributesAfter<nfgenmsg>(payload);
+  // NEWGEN ends a transaction and names the process that made it.
   if (message == NFT_MSG_NEWGEN) {
     const bool others = attributes.Text(NFTA_GEN_PROC_NAME) != kExecutor;
     events->changed = events->changed || (touched_ && others);

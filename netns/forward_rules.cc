@@ -65,6 +65,7 @@ Result<bool> HasChain(Channel* nft, const Family& family) {
                                     NFTA_CHAIN_TABLE, NFTA_CHAIN_NAME));
   MOUNTD_ASSIGN(const std::vector<Answer> answers, nft->Exchange(messages, 0));
   for (const Answer& answer : answers) {
+    // ENOENT: no such table or chain in this family.
     if (answer.err == ENOENT) {
       return false;
     }
@@ -97,6 +98,7 @@ std::string Where(const Family& family) {
 
 std::string Insertion(const Family& family, const char* match,
                       std::string_view comment) {
+  // Insert at the beginning: at the end the rule comes after those that drop.
   return "insert" + Where(family) + match +
          " \"md*\" counter accept comment \"" + std::string(comment) + "\"\n";
 }

@@ -80,6 +80,7 @@ Address AddressAt(Bytes bytes, std::size_t at) {
   return address;
 }
 
+// Returns the port in network byte order at `at`; 0 if the bytes end before.
 std::uint16_t PortAt(Bytes bytes, std::size_t at) {
   return bytes.size() < at + 2
              ? std::uint16_t{0}
@@ -129,6 +130,7 @@ Result<std::map<Address, Ports>> PortsOfMap(Channel* nft, const char* set,
       std::copy(host.begin(), host.end(), key.host.begin());
       key.family = family;
     }
+    // The parts of a key are padded to 4 bytes (ElementBytes).
     key.host_port = PortAt(element.key, at + 4);
     key.container_port = PortAt(element.data, Address{}.size());
     all[AddressAt<Address>(element.data, 0)][key] |=
@@ -137,6 +139,7 @@ Result<std::map<Address, Ports>> PortsOfMap(Channel* nft, const char* set,
   return all;
 }
 
+// Returns whether the port continues the row `last`.
 bool Follows(const PortMap& last, const PortKey& key, std::uint8_t protocols) {
   return last.host_address == key.host && last.host_family == key.family &&
          last.protocols == protocols &&
@@ -144,6 +147,7 @@ bool Follows(const PortMap& last, const PortKey& key, std::uint8_t protocols) {
          last.container_port + last.count == key.container_port;
 }
 
+// Joins ports that follow each other into one port map.
 std::vector<PortMap> Together(const Ports& ports) {
   std::vector<PortMap> all;
   for (const auto& [key, protocols] : ports) {

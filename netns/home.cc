@@ -28,6 +28,7 @@ Error NotGiven(Code code, const exec::NetworkPlan& plan, const char* why) {
   return MakeError(code, "take namespace", NameOfPlan(plan), why);
 }
 
+// Opens an rtnetlink socket in the namespace.
 Result<Home> Enter(Kernel& kernel, int fd, const std::string& object) {
   MOUNTD_ASSIGN(UniqueFd socket, Named(kernel.OpenNetlinkIn(fd, NETLINK_ROUTE),
                                        "setns", object));
@@ -51,6 +52,7 @@ Result<std::uint64_t> InodeOf(Kernel& kernel, const exec::NetworkPlan& plan,
   return facts.inode;
 }
 
+// Returns the inode of the process's namespace of this kind.
 Result<std::uint64_t> InodeIn(Kernel& kernel, const char* process,
                               const char* kind) {
   MOUNTD_ASSIGN(const UniqueFd directory,
@@ -99,6 +101,7 @@ Result<void> CheckNotAnothers(Kernel& kernel, const exec::NetworkPlan& plan,
                       "namespaces"));
   for (const std::string& name : names) {
     const exec::Sys<std::string> marker = kernel.ReadLink(place.markers, name);
+    // A marker's text is the inode of its pinned namespace (pin.h).
     if (name != place.name && marker && *marker == std::to_string(inode)) {
       return NotGiven(Code::kPermissionDenied, plan,
                       "is another allocation's namespace");

@@ -94,6 +94,7 @@ Result<void> CheckHostPorts(const Context& context,
   for (const auto& [bit, number] : exec::kProtocolNumbers) {
     const auto protocol = static_cast<std::uint8_t>(bit);
     const Bounds bounds = BoundsOf(ports, protocol);
+    // The plan asks for no port of this protocol.
     if (bounds.first > bounds.last) {
       continue;
     }

@@ -144,6 +144,7 @@ Result<std::vector<Answer>> Channel::Exchange(
 }
 
 Result<int> Channel::Transact(const std::vector<Message>& batch) {
+  // The last message before the end marker is the one to acknowledge.
   MOUNTD_ASSIGN(const Sent sent, SendAll(batch, batch.size() - 2));
   std::vector<Answer> answers;
   for (;;) {

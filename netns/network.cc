@@ -81,6 +81,7 @@ Result<bool> IsMade(const Context& context, Access* access,
   if (before.link.index == 0 || IsOfAnother(before.link, plan)) {
     return false;
   }
+  // The link may lead into a namespace of an earlier attempt.
   MOUNTD_ASSIGN(
       const UniqueFd netns,
       Named(context.kernel.Open(access->directory.get(), NameOf(plan), O_RDONLY,
@@ -180,6 +181,7 @@ Result<NetworkState> MakeNetwork(const Context& context, Access* access,
   if (!IsNone(plan.ipv4)) {
     MOUNTD_TRY(MakeElements(access, plan, undo));
   }
+  // Look again, because another process of root's may have removed the name.
   MOUNTD_ASSIGN(const Pin pin, FindPin(context.kernel, access->place));
   if (pin.inode == 0 || !pin.ours) {
     return MakeError(Code::kAborted, "create network", NameOf(plan),
@@ -279,6 +281,7 @@ Result<void> DeleteNetwork(const Context& context, const NetworkPlan& plan) {
   if (!IsNone(plan.ipv4)) {
     MOUNTD_ASSIGN(link, FindLink(access.route, HostLinkName(plan.ipv4)));
   }
+  // Elements go first, so that no port leads to a network that is going.
   MOUNTD_TRY(DeleteAddressed(&access, plan, pin, link));
   const bool keeps_name = plan.origin == exec::NamespaceOrigin::kExisting;
   const bool foreign = !keeps_name && pin.inode != 0 && plan.netns_inode != 0 &&

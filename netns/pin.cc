@@ -97,6 +97,7 @@ Result<void> MakePin(Kernel& kernel, const PinPlace& place, int netns,
   const auto& [directory, markers, nsfs, name] = place;
   MOUNTD_ASSIGN(const FileFacts facts,
                 Named(kernel.Stat(netns, ""), "statx", name));
+  // The marker comes first, so that a kill leaves no pin without one.
   MOUNTD_TRY(Named(kernel.MakeLink(std::to_string(facts.inode), markers, name),
                    "symlinkat", name));
   undo->Add([&kernel, &place] {

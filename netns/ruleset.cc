@@ -133,6 +133,8 @@ std::string MasqueradeRules(const char* family, const std::vector<Range>& own,
   return rules + rule + from + "masquerade\n";
 }
 
+// Returns the text's FNV-1a hash, so that any change of the text is another
+// version.
 std::uint32_t Fnv1a(const std::string& text) {
   std::uint32_t hash = 2166136261U;
   for (const char c : text) {
@@ -141,6 +143,7 @@ std::uint32_t Fnv1a(const std::string& text) {
   return hash;
 }
 
+// Makes a request to delete the connections whose `tuple` has this source.
 template <typename Address>
 Message FlushOne(int tuple, const Address& address) {
   constexpr bool kIsV4 = sizeof(Address) == sizeof(Ipv4);

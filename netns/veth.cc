@@ -32,6 +32,7 @@ ifinfomsg LinkHeader(std::uint32_t index, unsigned flags = 0) {
   ifinfomsg header = {};
   header.ifi_index = static_cast<int>(index);
   header.ifi_flags = flags;
+  // Change these flags only.
   header.ifi_change = flags;
   return header;
 }
@@ -203,6 +204,7 @@ void ReadLink(const Answer& answer, LinkFacts* link) {
   link->alias = found.Text(IFLA_IFALIAS);
 }
 
+// Asks for one link. An answer of ENODEV means that there is none.
 Result<LinkFacts> AskForLink(Channel* channel, Message get,
                              const std::string& object) {
   std::vector<Message> messages;
@@ -252,6 +254,7 @@ Veth VethFor(const exec::NetworkPlan& plan, const NetworkConfig& network) {
 
 Result<void> AddHostAddresses(Channel* host, const NetworkConfig& network,
                               const std::string& object) {
+  // REPLACE, so that an address that is there already is no error.
   constexpr int kKeep = NLM_F_CREATE | NLM_F_REPLACE;
   std::vector<Message> messages;
   for (const Ipv4Range& range : network.ipv4) {
@@ -444,6 +447,7 @@ Result<void> DeleteLink(Channel* host, const std::string& name) {
   messages.back().PutText(IFLA_IFNAME, name);
   const Result<std::vector<Answer>> answers =
       host->Ask(messages, "RTM_DELLINK", name);
+  // ENODEV: the link is gone already.
   return answers || answers.error().sys_errno == ENODEV
              ? Ok()
              : Result<void>(answers.error());
