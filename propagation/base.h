@@ -29,7 +29,8 @@ Result<UniqueFd> OpenRunDirectory(const Context& context);
 // else is at the place.
 Result<exec::MountState> PrepareBase(const Context& context);
 
-// FailedPrecondition if the base is not there, or not as PrepareBase made it.
+// Opens the base. FailedPrecondition if the base is not there, or is not as
+// PrepareBase made it.
 Result<Base> OpenBase(const Context& context);
 
 // Opens base/n, where each pinned network has its marker (netns/pin.h), as a

@@ -57,9 +57,10 @@ Result<UniqueFd> MakeAndOpenDirectory(const Context& context, int dir,
 Result<void> TakeBack(const Context& context, int fd,
                       const std::string& object);
 
-// Does so for the directory `name` in the mount `mount_id`, where a plugin may
-// have changed the owner. A missing directory is success. A directory of
-// another mount stays unchanged, because its files are not mountd's.
+// Makes the directory `name` in the mount `mount_id` root's again in this way,
+// because a plugin may have changed its owner. A missing directory is success.
+// A directory of another mount stays unchanged, because its files are not
+// mountd's.
 Result<void> TakeBack(const Context& context, int dir, const std::string& name,
                       std::uint64_t mount_id, const std::string& object);
 

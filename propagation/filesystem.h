@@ -5,10 +5,10 @@
 
 namespace mountd::propagation {
 
-// The executor mounts a file system that root declared once, when a plan first
-// uses it, at base/f/<name>/fs, in a shared peer group of its own. Only root
-// reaches that path; users get clones. The mount goes with its last user, as an
-// anchor does.
+// The executor mounts each file system that root declared a single time, when a
+// plan first uses it, at base/f/<name>/fs, in a shared peer group of its own.
+// Only root reaches that path; users get clones. The mount goes with its last
+// user, as an anchor does.
 //
 // A child does the mounting, and the executor kills it at a deadline
 // (mount_helper.h). A killed child may have mounted the file system all the

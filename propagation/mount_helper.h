@@ -7,9 +7,9 @@
 
 namespace mountd::propagation {
 
-// Mounts the file system that root declared at `path`, nosuid and nodev,
-// through libmount: the kernel's own types by mount(2), images by a loop device
-// that goes with the mount, other types by their /sbin/mount.<type>. Returns a
+// Mounts at `path`, nosuid and nodev, the file system that root declared. Uses
+// libmount: the kernel's own types by mount(2), images by a loop device that
+// goes with the mount, other types by their /sbin/mount.<type>. Returns a
 // status for MountOutcome. May never return, so call it in a process that can
 // be killed.
 int MountByLibmount(const FilesystemConfig& filesystem,

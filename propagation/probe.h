@@ -19,7 +19,7 @@ Result<UniqueFd> CloneToAsk(const Context& context, const UniqueFd& mount,
 Result<exec::ProbeReply> ProbeMount(const Context& context,
                                     const exec::ProbePlan& plan);
 
-// Asks the file system of a volume that a plugin published in the same way. A
+// Asks, in the same way, the file system of a volume that a plugin published. A
 // volume without a mount lies in the plugin's directory and is healthy while it
 // exists.
 Result<exec::ProbeReply> ProbeVolume(const Context& context,

@@ -9,12 +9,11 @@ namespace mountd::propagation {
 // plan.uid and plan.gid, as far as `bound` allows. The answer says where to
 // continue, and the next plan brings that back. Both ids must be the caller's
 // own or lie in `ids` of a rule for the caller; PermissionDenied otherwise.
-// `ids` of a rule for it.
+//
 // Changes only files that belong to the caller or to such an id now, because a
 // task can make a hard link to any file of the host's on the same file system
 // and would be given that file. Counts and leaves the other files. Changes
 // links and does not follow them. Busy if a mount lies anywhere in the tree.
-// changed and not followed; a mount anywhere is Busy.
 Result<exec::TreeReply> ChownSome(const Context& context, int fd,
                                   const exec::TreePlan& plan,
                                   const TreeBound& bound);
