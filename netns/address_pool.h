@@ -15,7 +15,7 @@ namespace mountd::netns {
 
 // Owns the addresses of one family and one network. Gives addresses out in a
 // circle through the ranges, so that an address just freed comes last again.
-// Never gives out the first address of a range, the second (the host's) and
+// Never gives out the first address of a range, the second (the host's) or
 // IPv4's broadcast.
 //
 // Lives in memory; Networks rebuilds it from the store's records at start. Not
@@ -70,8 +70,7 @@ class AddressPool {
   }
 
  private:
-  static constexpr std::uint64_t kFirst = 2;  // after the range's own and the
-                                              // host's
+  static constexpr std::uint64_t kFirst = 2;  // after the range's, the host's
 
   static std::uint64_t CapacityOf(const Range<Address>& range) {
     constexpr bool kHasBroadcast = sizeof(Address) == sizeof(Ipv4);

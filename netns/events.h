@@ -31,8 +31,7 @@ struct LinkEvents {
 Result<LinkEvents> ReadLinkEvents(int socket);
 
 struct RulesetEvents {
-  bool changed = false;     // a process other than mountd-exec changed the
-                            // table
+  bool changed = false;     // the table changed, not by mountd-exec
   bool forward = false;     // the same for iptables' chain FORWARD
   bool overflowed = false;  // messages are lost: both may have changed
 };

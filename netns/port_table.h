@@ -21,7 +21,7 @@ struct HostPorts {
   HostIp address;
 };
 
-// Owns which host ports are taken, and by which owner. Lives in memory;
+// Owns the host ports that are taken, each with its owner. Lives in memory;
 // Networks rebuilds it from the store's records at start. Not thread-safe: its
 // owner, Networks, has a mutex.
 class PortTable {

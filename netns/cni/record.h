@@ -25,7 +25,7 @@ namespace mountd::cni {
 // result.
 struct Record {
   NetworkList list;
-  // The version that the plugins were spoken to with.
+  // The version of the specification that the runner speaks with the plugins.
   std::string version;
   Attachment attachment;
   std::string netns;

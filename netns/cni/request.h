@@ -38,7 +38,7 @@ struct Attachment {
 //   ips           ["10.0.0.5/24"]
 //   mac           "02:..."
 //   valid         GC: [{container_id, ifname}]
-//   earlier_boots GC: only what was attached in one; `valid` counts for nothing
+//   earlier_boots GC: only what an earlier boot attached; ignores `valid`
 struct Request {
   std::string network;
   Attachment attachment;
