@@ -55,13 +55,14 @@ Result<std::uint32_t> MakeLink(Channel* route, const Veth& veth, int home,
                                Channel* inside, exec::Undo* undo) {
   const Result<VethIndexes> made = CreateVeth(route, veth, home);
   if (!made && made.error().sys_errno == EEXIST) {
+    // EEXIST does not say which of the two names is taken.
     MOUNTD_ASSIGN(const LinkFacts link, FindLink(route, veth.host_name));
     return link.index != 0
                ? LinkIsThere(veth.object)
                : ErrnoError(EEXIST, "RTM_NEWLINK", veth.object,
                             veth.name + " is there in the namespace");
   }
-  // Also where the answer was lost.
+  // Undo also after an error, because only the answer may have been lost.
   undo->Add([route, &veth] {
     IgnoreBecauseBestEffort(DeleteLink(route, veth.host_name));
   });

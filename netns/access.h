@@ -7,7 +7,7 @@
 #include "netns/pin.h"
 #include "netns/veth.h"
 
-// What every plan of one network works with.
+// Holds what every plan of one network works with.
 namespace mountd::netns {
 
 struct Access {
@@ -21,20 +21,23 @@ Result<Access> OpenAccess(const Context& context, const std::string& name);
 
 std::string NameOf(const exec::NetworkPlan& plan);
 
-// The configuration of the plan's network; NotFound.
+// Returns the configuration of the plan's network. NotFound if none is
+// declared.
 Result<const NetworkConfig*> DeclaredFor(const Context& context,
                                          const exec::NetworkPlan& plan);
 
-// True for a link that was made for another allocation with the same address,
-// after this one's was gone: all that is keyed by the address is then that
-// one's.
+// Returns whether the link was made for another allocation that got the same
+// address after this allocation's link was gone. Everything with that address
+// as its key then belongs to the other allocation.
 bool IsOfAnother(const LinkFacts& link, const exec::NetworkPlan& plan);
 
-// Busy: the host end of another's, or of a namespace that is still dying.
+// Returns Busy, because the host end belongs to another allocation or to a
+// namespace that the kernel is still removing.
 Error LinkIsThere(const std::string& object);
 
-// The pair and both ends of it, in `home`; the host end's index. LinkIsThere,
-// or AlreadyExists for an interface in the namespace.
+// Makes the pair of links in `home` and configures both ends. Returns the host
+// end's index. LinkIsThere if the host end's name is taken. AlreadyExists if
+// the namespace has an interface of that name.
 Result<std::uint32_t> MakeLink(Channel* route, const Veth& veth, int home,
                                Channel* inside, exec::Undo* undo);
 

@@ -11,7 +11,7 @@
 namespace mountd::netns {
 namespace {
 
-// Whether the first `prefix` bits of both are equal.
+// Returns whether the first `prefix` bits of both are equal.
 bool SamePrefix(std::span<const std::uint8_t> a,
                 std::span<const std::uint8_t> b, std::uint8_t prefix) {
   for (std::size_t i = 0; i < a.size(); ++i) {
@@ -37,7 +37,8 @@ bool HostBitsAreZero(std::span<const std::uint8_t> base, std::uint8_t prefix) {
   return true;
 }
 
-// inet_pton(3) would stop at a NUL, and take what comes before it.
+// Refuses a NUL, because inet_pton(3) would stop there and accept the text
+// before it.
 template <typename Address>
 bool ReadAddress(int family, std::string_view text, Address* address) {
   return text.find('\0') == std::string_view::npos &&
@@ -101,6 +102,7 @@ Address Successor(Address base) {
   return base;
 }
 
+// Returns the range's last address, with all host bits set.
 template <typename Address>
 Address LastOf(const Range<Address>& range) {
   Address last = range.base;

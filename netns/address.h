@@ -27,16 +27,16 @@ struct Range {
 using Ipv4Range = Range<Ipv4>;
 using Ipv6Range = Range<Ipv6>;
 
-// The first address of a range is the host's own in it.
+// Returns the first address of the range, which the host itself has.
 Ipv4 HostAddress(const Ipv4Range& range);
 Ipv6 HostAddress(const Ipv6Range& range);
 
-// Whether an allocation may have the address: in the range, and neither the
-// range's own, nor the host's, nor IPv4's broadcast.
+// Returns whether an allocation may have the address: it lies in the range and
+// is neither the range's own address nor the host's nor IPv4's broadcast.
 bool IsUsable(const Ipv4Range& range, const Ipv4& address);
 bool IsUsable(const Ipv6Range& range, const Ipv6& address);
 
-// Which of the ranges the address is of; null if none.
+// Returns the range that the address is usable in; null if there is none.
 template <typename Address>
 const Range<Address>* RangeOf(const std::vector<Range<Address>>& ranges,
                               const Address& address) {
@@ -51,9 +51,11 @@ const Range<Address>* RangeOf(const std::vector<Range<Address>>& ranges,
 bool Overlap(const Ipv4Range& a, const Ipv4Range& b);
 bool Overlap(const Ipv6Range& a, const Ipv6Range& b);
 
-// "10.88.0.0/16"; host bits set, or a prefix outside 8..30, is InvalidArgument.
+// Parses a range such as "10.88.0.0/16". InvalidArgument if host bits are set,
+// or if the prefix is not 8 to 30.
 Result<Ipv4Range> ParseIpv4Range(std::string_view text);
-// "fd88::/64"; a prefix outside 32..120 is InvalidArgument.
+// Parses a range such as "fd88::/64". InvalidArgument if the prefix is not 32
+// to 120, or if host bits are set.
 Result<Ipv6Range> ParseIpv6Range(std::string_view text);
 
 std::string ToString(const Ipv4& address);
@@ -63,35 +65,36 @@ std::string ToString(const Ipv6Range& range);
 Result<Ipv4> ParseIpv4(std::string_view text);
 Result<Ipv6> ParseIpv6(std::string_view text);
 
-// An address of the host that a port map is limited to.
+// The address of the host that a port map is limited to.
 struct HostIp {
   enum class Family : std::uint8_t { kAny = 0, kIpv4 = 4, kIpv6 = 6 };
   Family family = Family::kAny;
-  Ipv6 bytes{};  // an IPv4 address is its first four; all zero: any of family
+  Ipv6 bytes{};  // IPv4: the first four bytes; all zero: any of the family
   friend auto operator<=>(const HostIp&, const HostIp&) = default;
 };
-// "", "0.0.0.0", "::", or an address; InvalidArgument for all else.
+// Parses "", "0.0.0.0", "::" or an address. InvalidArgument for any other text.
 Result<HostIp> ParseHostIp(std::string_view text);
 std::string ToString(const HostIp& address);
-bool IsNone(
-    const HostIp& address);  // no one address: any, or any of its family
+// Returns whether this is no single address: any, or any of its family.
+bool IsNone(const HostIp& address);
 Ipv4 Ipv4Of(const HostIp& address);
-// Whether there is an address that both mean.
+// Returns whether some address matches both.
 bool Overlap(const HostIp& a, const HostIp& b);
 
 bool IsNone(const Ipv4& address);
 bool IsNone(const Ipv6& address);
 
-// What is derived from an allocation's IPv4 address, so that callers choose no
-// host-side name and an address that is used again needs no flush of
-// neighbours: the host end "md" + 8 hex digits, the MAC 02:4d + address.
+// Names derived from an allocation's IPv4 address: the host end "md" + 8 hex
+// digits, the MAC 02:4d + address. They are derived so that callers choose no
+// name on the host, and so that nobody has to flush neighbours when an address
+// is used again.
 std::string HostLinkName(const Ipv4& address);
 Mac LinkMac(const Ipv4& address);
 
-// The allocation's end, in its namespace.
+// The allocation's end of the link, in its namespace.
 inline constexpr char kAllocationLink[] = "eth0";
 
-// The routed veth's gateways, on-link and the same for every allocation.
+// The gateways of the routed veth: on-link and the same for every allocation.
 inline constexpr Ipv4 kGateway4 = {169, 254, 1, 1};
 inline constexpr Ipv6 kGateway6 = {0xfe, 0x80, 0, 0, 0, 0, 0, 0,
                                    0,    0,    0, 0, 0, 0, 0, 1};

@@ -13,13 +13,13 @@
 
 namespace mountd::netns {
 
-// Which addresses of one family and one network are taken. They are given out
-// going round its ranges, so that one that was just freed is the last to come
-// again. The first address of a range, the one after it, which is the host's,
-// and IPv4's broadcast are never given out.
+// Owns the addresses of one family and one network. Gives addresses out in a
+// circle through the ranges, so that an address just freed comes last again.
+// Never gives out the first address of a range, the second (the host's) or
+// IPv4's broadcast.
 //
-// In memory; rebuilt from the store's records at start. Not thread-safe: the
-// owner (Networks) has a mutex.
+// Lives in memory; Networks rebuilds it from the store's records at start. Not
+// thread-safe: its owner, Networks, has a mutex.
 template <typename Address>
 class AddressPool {
  public:
@@ -32,7 +32,8 @@ class AddressPool {
 
   bool empty() const { return ranges_.empty(); }
 
-  // ResourceExhausted when all are taken or quarantined.
+  // Takes the next free address. ResourceExhausted when all are taken or
+  // quarantined.
   Result<Address> Allocate() {
     for (std::uint64_t tried = 0; tried < capacity_; ++tried) {
       const Address address = Next();
@@ -45,8 +46,8 @@ class AddressPool {
         "all " + std::to_string(capacity_) + " addresses are in use");
   }
 
-  // InvalidArgument for one that no allocation may have, AlreadyExists for one
-  // that is taken or quarantined.
+  // Takes this address. InvalidArgument if no allocation may have it.
+  // AlreadyExists if it is taken or quarantined.
   Result<void> Take(const Address& address) {
     if (RangeOf(ranges_, address) == nullptr) {
       return MakeError(Code::kInvalidArgument, "allocate", ToString(address),
@@ -61,7 +62,7 @@ class AddressPool {
 
   void Free(const Address& address) { taken_.erase(address); }
 
-  // Of the largest ranges only so many are counted, and given out.
+  // Counts and gives out at most this many addresses of one range.
   static constexpr std::uint64_t kMostOfARange = std::uint64_t{1} << 24U;
   std::uint64_t capacity() const { return capacity_; }
   std::uint64_t free_count() const {
@@ -75,6 +76,7 @@ class AddressPool {
     constexpr bool kHasBroadcast = sizeof(Address) == sizeof(Ipv4);
     const unsigned bits =
         static_cast<unsigned>(sizeof(Address)) * 8U - range.prefix;
+    // At most 32 bits, because more would overflow the shift.
     const std::uint64_t all = std::uint64_t{1} << std::min(bits, 32U);
     return std::min(all - kFirst - (kHasBroadcast ? 1 : 0), kMostOfARange);
   }
@@ -100,8 +102,8 @@ class AddressPool {
 
   const std::vector<Range<Address>> ranges_;
   std::uint64_t capacity_ = 0;
-  std::size_t range_ = 0;     // which comes next
-  std::uint64_t offset_ = 0;  // within it
+  std::size_t range_ = 0;     // the range of the next address
+  std::uint64_t offset_ = 0;  // the next address within it
   std::set<Address> taken_;
 };
 

@@ -14,7 +14,7 @@ Attributes::Attributes(std::span<const std::byte> payload, std::size_t header) {
 }
 
 std::span<const std::byte> Attributes::Bytes(int type) const {
-  // libnl only reads; its signature is older than const.
+  // libnl only reads the bytes, but its signature has no const.
   auto* first =
       reinterpret_cast<nlattr*>(const_cast<std::byte*>(bytes_.data()));
   const nlattr* found = nla_find(first, static_cast<int>(bytes_.size()), type);

@@ -10,8 +10,8 @@
 
 namespace mountd::netns {
 
-// The fixed header that a netlink message's payload starts with (ifinfomsg,
-// nfgenmsg); none if it is too short for one.
+// Returns the fixed header at the start of a netlink message's payload
+// (ifinfomsg, nfgenmsg). Empty if the payload is too short.
 template <typename Header>
 std::optional<Header> HeaderOf(std::span<const std::byte> payload) {
   Header header{};
@@ -22,20 +22,20 @@ std::optional<Header> HeaderOf(std::span<const std::byte> payload) {
   return header;
 }
 
-// The attributes that follow that header, or are nested in one of them. Of the
-// bytes, which outlive it.
+// The attributes after that header, or nested in another attribute. Refers to
+// the payload's bytes, which must outlive it.
 class Attributes {
  public:
   Attributes(std::span<const std::byte> payload, std::size_t header);
 
-  // Without data for one that is not there.
+  // Returns the attribute's bytes; an empty span if it is missing.
   std::span<const std::byte> Bytes(int type) const;
-  // What is nested in each of them, in their order.
+  // Calls `each` for what is nested in each attribute, in order.
   void Each(const std::function<void(const Attributes&)>& each) const;
   Attributes Nested(int type) const { return {Bytes(type), 0}; }
-  // "" for none.
+  // Returns the attribute's text; "" if it is missing.
   std::string Text(int type) const;
-  // None, too, for one of another size.
+  // Returns the attribute's value. Empty if it is missing or of another size.
   template <typename T>
   std::optional<T> Value(int type) const {
     const std::span<const std::byte> bytes = Bytes(type);
@@ -46,7 +46,7 @@ class Attributes {
   std::span<const std::byte> bytes_;
 };
 
-// Those of a message whose fixed header is a Header.
+// Returns the attributes of a message whose fixed header is a Header.
 template <typename Header>
 Attributes AttributesAfter(std::span<const std::byte> payload) {
   return {payload, sizeof(Header)};

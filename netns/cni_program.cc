@@ -40,7 +40,8 @@ const char* VerbOf(CniVerb verb) {
   return "list";
 }
 
-// All that any rule grants: whose a port is, only mountd knows.
+// Returns the host ports of all rules. The executor does not know the caller,
+// so it cannot pick the caller's rule.
 std::string HostPortsOf(const Config& config) {
   std::string text;
   for (const RuleConfig& rule : config.rules) {
@@ -59,6 +60,7 @@ void Add(Command* command, const char* option, std::string value) {
   command->push_back(std::move(value));
 }
 
+// Returns the program's command line, which bounds what the run may do.
 Command CommandOf(const Config& config, const CniPlan& plan,
                   std::string program) {
   Command command = {std::move(program)};
@@ -90,7 +92,7 @@ Command CommandOf(const Config& config, const CniPlan& plan,
   return command;
 }
 
-// It is installed beside the executor.
+// Returns the program's path, beside the executor's own.
 Result<std::string> FindProgram(exec::Kernel& kernel) {
   MOUNTD_ASSIGN(const std::string own,
                 exec::Named(kernel.ReadLink(exec::kFromRoot, "/proc/self/exe"),
@@ -98,9 +100,10 @@ Result<std::string> FindProgram(exec::Kernel& kernel) {
   return own.substr(0, own.rfind('/') + 1) + kProgram;
 }
 
-// In the child. The memfds' numbers are above the standard ones, and go with
-// the exec.
+// Runs in the child. dup2 clears close-on-exec on the copies; the memfds' own
+// numbers are above the standard ones and close at the exec.
 int Execute(const std::vector<char*>& argv, int request, int answer) {
+  // Read from the start, wherever the sender left the file's offset.
   if (::lseek(request, 0, SEEK_SET) < 0 || ::dup2(request, STDIN_FILENO) < 0 ||
       ::dup2(answer, STDOUT_FILENO) < 0) {
     return EXIT_FAILURE;

@@ -5,17 +5,18 @@
 #include "mountd/exec/kernel.h"
 #include "mountd/exec/plan.h"
 
-// mountd-cni-run (netns/cni/), as the executor starts it: what it may do is on
-// its command line, what it is asked on its stdin, and not read here.
+// Starts mountd-cni-run (netns/cni/). The command line bounds what the program
+// may do. Its request comes on stdin, and the executor does not read it.
 namespace mountd::netns {
 
-// How much longer than timeouts.cni the program may take until it is killed: it
-// ends by itself before, and has undone what it did.
+// The time after timeouts.cni until the executor kills the program. The program
+// ends by itself before that and undoes what it did.
 inline constexpr std::chrono::milliseconds kCniGrace{5'000};
 
-// Runs one operation, with `request` as the program's stdin; answers what it
-// wrote. NotSupported without [cni]; Unavailable if it gave no answer: what was
-// done is unknown, and DEL finds it. DeadlineExceeded: it was killed.
+// Runs one operation with `request` as the program's stdin, and returns what
+// the program wrote. NotSupported without [cni]. Unavailable if the program
+// gave no answer; its work is then unknown, and DEL finds it. DeadlineExceeded
+// if the executor killed the program.
 Result<UniqueFd> RunCniProgram(exec::Kernel& kernel, const Config& config,
                                const exec::CniPlan& plan, int request);
 

@@ -19,13 +19,14 @@
 namespace mountd::netns {
 namespace {
 
+// Returns a link's name as a key: IFNAMSIZ bytes, filled up with NULs.
 ElementBytes LinkKey(const std::string& link) {
   std::array<std::uint8_t, IFNAMSIZ> name{};
   std::copy_n(link.begin(), std::min(link.size(), name.size()), name.begin());
   return ElementBytes().Append(name);
 }
 
-// The map of one family: those of any host address, and those of one.
+// The port maps of one family: for any host address, and for one host address.
 struct PortMaps {
   const char* any;
   const char* one;
@@ -33,7 +34,7 @@ struct PortMaps {
 constexpr PortMaps kPortMaps4 = {"pm4", "pm4h"};
 constexpr PortMaps kPortMaps6 = {"pm6", "pm6h"};
 
-// All zero: any of the family.
+// Returns the port's host address; all zero means any of the family.
 template <typename Address>
 Address HostOf(const exec::PortMap& port) {
   Address host{};
@@ -68,7 +69,8 @@ void AddPort(const char* set, const exec::PortMap& port,
   }
 }
 
-// Those of one set beside each other, as they go into one message.
+// Adds the port maps. Keeps the elements of one set together, because they go
+// into one message.
 template <typename Address>
 void AddPorts(const PortMaps& maps, std::span<const exec::PortMap> ports,
               std::uint8_t other_family, const Address& container,
@@ -83,6 +85,7 @@ void AddPorts(const PortMaps& maps, std::span<const exec::PortMap> ports,
   }
 }
 
+// Returns the element that lets `link` send from `address`.
 template <typename Address>
 Element SourceElement(const char* set, const std::string& link,
                       const Address& address) {
@@ -104,7 +107,7 @@ void PutElement(Message* message, const Element& element, bool with_data) {
   message->End();
 }
 
-// `elements` are of one set.
+// Makes a message for `elements`, which are all of one set.
 Message ElementsMessage(int type, int flags, std::span<const Element> elements,
                         bool with_data) {
   constexpr std::size_t kBytesOfOne = 128;
@@ -131,6 +134,8 @@ Message BatchMarker(int type) {
   return Message(type, 0, header);
 }
 
+// Returns whether the answer's element has these data. A set's element has
+// none.
 bool HasData(const Answer& answer, const ElementBytes& data) {
   const std::span<const std::byte> found =
       AttributesAfter<nfgenmsg>(answer.payload)
@@ -141,9 +146,10 @@ bool HasData(const Answer& answer, const ElementBytes& data) {
   return data.empty() || std::ranges::equal(found, std::as_bytes(data.bytes()));
 }
 
-// Elements of one set that stand beside each other, as many as an attribute
-// may hold.
+// Returns the number of elements at the front that are of one set; at most as
+// many as fit into one attribute.
 std::size_t CountOfSameSet(std::span<const Element> elements) {
+  // An attribute's length has 16 bits.
   constexpr std::size_t kMost = 400;
   std::size_t count = 1;
   while (count < std::min(elements.size(), kMost) &&
@@ -153,7 +159,8 @@ std::size_t CountOfSameSet(std::span<const Element> elements) {
   return count;
 }
 
-// One transaction: 0, or the errno that it failed with.
+// Runs one transaction. Returns 0, or the errno that the transaction failed
+// with.
 Result<int> Transact(Channel* nft, int type, int flags,
                      std::span<const Element> elements) {
   std::vector<Message> messages;
@@ -168,7 +175,8 @@ Result<int> Transact(Channel* nft, int type, int flags,
   return nft->Transact(messages);
 }
 
-// Which host port is there already, with whatever data; 0 if none.
+// Returns the first host port that the table has already, with any data; 0 if
+// there is none.
 Result<std::uint16_t> FindTakenPort(Channel* nft, std::vector<Element> elements,
                                     const std::string& object) {
   for (Element& element : elements) {
@@ -234,7 +242,8 @@ Element VersionElement(std::uint32_t version) {
 Result<std::vector<bool>> FindElements(Channel* nft,
                                        const std::vector<Element>& elements,
                                        const std::string& object) {
-  // The kernel reserves a page for each answer, however short.
+  // Ask in portions, because the kernel reserves a page for each answer,
+  // however short.
   constexpr std::size_t kAtOnce = 256;
   std::vector<bool> found(elements.size(), false);
   for (std::size_t first = 0; first < elements.size(); first += kAtOnce) {
@@ -263,10 +272,11 @@ Result<std::vector<bool>> FindElements(Channel* nft,
 
 Result<void> AddElements(Channel* nft, const std::vector<Element>& elements,
                          const std::string& object) {
+  // EXCL: an element that is there already fails the whole transaction.
   const Result<int> answer =
       Transact(nft, NFT_MSG_NEWSETELEM, NLM_F_CREATE | NLM_F_EXCL, elements);
   if (!answer) {
-    // The answer is lost: they may be there all the same.
+    // The answer is lost, so the elements may be in the table all the same.
     IgnoreBecauseBestEffort(DeleteElements(nft, elements, object));
     return answer.error();
   }
@@ -299,8 +309,8 @@ Result<void> CompleteElements(Channel* nft,
 
 Result<void> DeleteElements(Channel* nft, const std::vector<Element>& elements,
                             const std::string& object) {
-  // One that is missing aborts its whole transaction, and a port may by now be
-  // another network's: so only what is there and ours.
+  // Delete only elements that are there with our data: a missing element would
+  // abort the whole transaction, and a port may be another network's by now.
   MOUNTD_ASSIGN(const std::vector<bool> found,
                 FindElements(nft, elements, object));
   std::vector<Element> present;

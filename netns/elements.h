@@ -12,13 +12,14 @@
 #include "netns/netlink.h"
 
 // The elements of the table's maps and sets (ruleset.h), as raw nf_tables
-// messages: libnftables would list every set of the host for each change.
+// messages, because libnftables would list every set of the host for each
+// change.
 namespace mountd::netns {
 
-// A key or its data: concatenated parts, each padded to 4 bytes.
+// A key or its data: parts one after the other, each padded to 4 bytes.
 class ElementBytes {
  public:
-  // The longest: a link's name and an IPv6 address.
+  // The size of the longest key: a link's name and an IPv6 address.
   static constexpr std::size_t kMost = 32;
 
   ElementBytes& Append(std::span<const std::uint8_t> part);
@@ -37,31 +38,33 @@ struct Element {
   const char* set;
   ElementBytes key{};
   ElementBytes data{};          // maps only
-  std::uint16_t host_port = 0;  // of a port map
+  std::uint16_t host_port = 0;  // for the error text; port maps only
 };
 
-// One network's port maps, its addresses' anti-spoofing and, unless it is
-// isolated, its link among those that may talk to each other.
+// Returns the elements of one network: its port maps, the anti-spoofing pairs
+// of its addresses and, unless the network is isolated, its link in the set of
+// links that may talk to each other.
 std::vector<Element> ElementsOf(const exec::NetworkPlan& plan);
 
 Element VersionElement(std::uint32_t version);
 
-// Which of `elements` are there with just these data. No table is like none.
+// Returns for each of `elements` whether the table has it with exactly these
+// data. A missing table has no elements.
 Result<std::vector<bool>> FindElements(Channel* nft,
                                        const std::vector<Element>& elements,
                                        const std::string& object);
 
-// All or none, also where the kernel's answer is lost. AlreadyExists names the
-// host port that is mapped already.
+// Adds all elements or none, also if the kernel's answer is lost. AlreadyExists
+// if a host port is mapped already; the error names the port.
 Result<void> AddElements(Channel* nft, const std::vector<Element>& elements,
                          const std::string& object);
 
-// Adds those that are missing.
+// Adds the missing elements.
 Result<void> CompleteElements(Channel* nft,
                               const std::vector<Element>& elements,
                               const std::string& object, bool* some_missing);
 
-// Deletes those of `elements` that are there with just these data.
+// Deletes those of `elements` that the table has with exactly these data.
 Result<void> DeleteElements(Channel* nft, const std::vector<Element>& elements,
                             const std::string& object);
 

@@ -26,8 +26,8 @@ using Payload = std::span<const std::byte>;
 constexpr std::string_view kHostLinkPrefix = "md";
 constexpr std::string_view kExecutor = "mountd-exec";  // its comm
 
-// Calls `each(type, flags, payload)` for every message that is queued;
-// false if some were lost.
+// Calls `each(type, flags, payload)` for every queued message. Returns false if
+// messages were lost.
 template <typename Each>
 Result<bool> Drain(int socket, Each each) {
   alignas(nlmsghdr) static thread_local std::array<std::byte, 65536> buffer;
@@ -35,6 +35,7 @@ Result<bool> Drain(int socket, Each each) {
   for (;;) {
     const ssize_t size =
         ::recv(socket, buffer.data(), buffer.size(), MSG_DONTWAIT);
+    // The kernel dropped messages because the socket's buffer was full.
     if (size < 0 && errno == ENOBUFS) {
       complete = false;
       continue;
@@ -58,8 +59,9 @@ Result<bool> Drain(int socket, Each each) {
   }
 }
 
-// What is said last of a link counts: while it is made it is down at first. One
-// that was renamed is told by its new name, and by what it was made for.
+// Records a changed link. The last message on a link counts, because a new link
+// is down at first. Records a renamed link by its alias, which is the
+// allocation's name.
 void TakeLinkChange(int type, Payload payload, LinkEvents* events) {
   const auto attributes = AttributesAfter<ifinfomsg>(payload);
   const std::string name = attributes.Text(IFLA_IFNAME);
@@ -86,7 +88,8 @@ void TakeAddress(const Attributes& attributes, int type, unsigned char family,
   }
 }
 
-// A permanent one with a MAC of ours is as it was made, or a repair's.
+// Returns whether the neighbour is as an executor makes it: permanent, with a
+// MAC of ours.
 bool IsOurNeighbour(const ndmsg& header, const Attributes& attributes) {
   const auto mac = attributes.Value<Mac>(NDA_LLADDR);
   if ((header.ndm_state & NUD_PERMANENT) == 0 || !mac) {
@@ -96,7 +99,8 @@ bool IsOurNeighbour(const ndmsg& header, const Attributes& attributes) {
     const auto address = attributes.Value<Ipv4>(NDA_DST);
     return address && *mac == LinkMac(*address);
   }
-  // Derived from the IPv4 address, which is not told here.
+  // Compare the prefix only: the rest comes from the IPv4 address, which an
+  // IPv6 neighbour does not show.
   const Mac ours = LinkMac(Ipv4{});
   return std::equal(ours.begin(), ours.begin() + 2, mac->begin());
 }
@@ -110,7 +114,8 @@ void TakeNeighbour(int type, Payload payload, LinkEvents* events) {
   }
 }
 
-// A new one is a network's that is made, unless it takes another's place.
+// Records a removed or replaced route. Skips a new one, because it belongs to a
+// network that an executor is making.
 void TakeRoute(int type, int flags, Payload payload, LinkEvents* events) {
   const auto header = HeaderOf<rtmsg>(payload);
   if (header && (type == RTM_DELROUTE || (flags & NLM_F_REPLACE) != 0)) {
@@ -119,6 +124,7 @@ void TakeRoute(int type, int flags, Payload payload, LinkEvents* events) {
   }
 }
 
+// Records an address that a link of the host has lost.
 void TakeHostAddress(Payload payload, LinkEvents* events) {
   if (const auto header = HeaderOf<ifaddrmsg>(payload)) {
     TakeAddress(AttributesAfter<ifaddrmsg>(payload), IFA_ADDRESS,
@@ -144,8 +150,9 @@ void TakeLinkEvent(int type, int flags, Payload payload, LinkEvents* events) {
   }
 }
 
-// A rule of theirs, or a set or chain that the kernel has for one rule alone:
-// such a one of ours goes with its rule, which is told.
+// Returns whether the object is the operators' or was made by the kernel for
+// one rule (a set or chain named "__..."). The kernel reports the rule itself,
+// too, so a change of ours is still seen.
 bool IsOperators(int message, const Attributes& attributes) {
   constexpr std::string_view kOfARule = "__";
   switch (message) {
@@ -184,6 +191,7 @@ void RulesetEventReader::Take(int type, std::span<const std::byte> payload,
                               RulesetEvents* events) {
   const int message = type & 0xff;
   const auto attributes = AttributesAfter<nfgenmsg>(payload);
+  // NEWGEN ends a transaction and names the process that made it.
   if (message == NFT_MSG_NEWGEN) {
     const bool others = attributes.Text(NFTA_GEN_PROC_NAME) != kExecutor;
     events->changed = events->changed || (touched_ && others);
@@ -191,7 +199,7 @@ void RulesetEventReader::Take(int type, std::span<const std::byte> payload,
     touched_ = touched_forward_ = false;
     return;
   }
-  // Of all kinds of objects the first attribute is the table.
+  // The table is the first attribute of every kind of object.
   static_assert(static_cast<int>(NFTA_RULE_TABLE) == NFTA_TABLE_NAME &&
                 static_cast<int>(NFTA_CHAIN_TABLE) == NFTA_TABLE_NAME &&
                 static_cast<int>(NFTA_SET_TABLE) == NFTA_TABLE_NAME &&

@@ -9,32 +9,35 @@
 #include "mountd/base/result.h"
 #include "netns/address.h"
 
-// What the kernel tells on the sockets of WatchNetworks (network.h). They were
-// opened with privilege; to read them takes none. Nothing here blocks.
+// Reads what the kernel reports on the sockets of WatchNetworks (network.h).
+// The executor opened these sockets with privilege; reading them needs none.
+// Never blocks.
 namespace mountd::netns {
 
-// What of allocations' networks may not be as it was made.
+// The parts of allocations' networks that may no longer be as the executor made
+// them.
 struct LinkEvents {
-  std::set<std::string> links;  // host ends that went, or are changed now
-  // Whose host end has a name that is not one of ours, or whose namespace has
-  // lost its own.
+  std::set<std::string> links;  // host ends that are gone or changed
+  // Allocations whose host end has a name that is not one of ours, or whose
+  // namespace has lost its name.
   std::set<std::string> allocations;
-  std::set<Ipv4> ipv4;  // whose route or neighbour went, or changed
+  std::set<Ipv4> ipv4;  // their route or neighbour is gone or changed
   std::set<Ipv6> ipv6;
-  bool overflowed = false;  // some are missing: anything may be
+  bool overflowed = false;  // messages are lost: anything may have changed
 };
 
-// All that is queued on an rtnetlink socket. Errors: recvmsg's.
+// Reads all messages that are queued on an rtnetlink socket. The errors are
+// those of recvmsg(2).
 Result<LinkEvents> ReadLinkEvents(int socket);
 
 struct RulesetEvents {
-  bool changed = false;     // the table, by others than mountd-exec
-  bool forward = false;     // iptables' chain FORWARD, likewise
-  bool overflowed = false;  // or maybe it was
+  bool changed = false;     // the table changed, not by mountd-exec
+  bool forward = false;     // the same for iptables' chain FORWARD
+  bool overflowed = false;  // messages are lost: both may have changed
 };
 
-// All that is queued on an nfnetlink socket. What others do to the operators'
-// chain `admin` is no change.
+// Reads all messages that are queued on an nfnetlink socket. A change in the
+// operators' chain `admin` does not count.
 class RulesetEventReader {
  public:
   Result<RulesetEvents> Read(int socket);
@@ -43,8 +46,8 @@ class RulesetEventReader {
   void Take(int type, std::span<const std::byte> payload,
             RulesetEvents* events);
 
-  // A transaction's changes come before the message that says whose it is, and
-  // maybe with another read.
+  // A transaction's changes come before the message that names its process,
+  // perhaps in an earlier read.
   bool touched_ = false;
   bool touched_forward_ = false;
 };

@@ -27,7 +27,7 @@ struct Family {
 };
 constexpr Family kFamilies[] = {{NFPROTO_IPV4, "ip"}, {NFPROTO_IPV6, "ip6"}};
 
-// Handles of the rules that are ours, by their comments.
+// Handles of mountd's rules, by comment.
 using OwnRules = std::map<std::string_view, std::uint64_t>;
 
 void TakeIfOwn(const Answer& answer, OwnRules* rules) {
@@ -37,7 +37,8 @@ void TakeIfOwn(const Answer& answer, OwnRules* rules) {
   if (!big_endian || data.empty()) {
     return;
   }
-  // The comment stands in it as nft(8) wrote it, with a type and a length.
+  // nft(8) writes the comment into these data with a type and a length before
+  // it.
   const std::string_view user(reinterpret_cast<const char*>(data.data()),
                               data.size());
   for (const std::string_view comment : {kFromAllocations, kToAllocations}) {
@@ -64,6 +65,7 @@ Result<bool> HasChain(Channel* nft, const Family& family) {
                                     NFTA_CHAIN_TABLE, NFTA_CHAIN_NAME));
   MOUNTD_ASSIGN(const std::vector<Answer> answers, nft->Exchange(messages, 0));
   for (const Answer& answer : answers) {
+    // ENOENT: no such table or chain in this family.
     if (answer.err == ENOENT) {
       return false;
     }
@@ -96,6 +98,7 @@ std::string Where(const Family& family) {
 
 std::string Insertion(const Family& family, const char* match,
                       std::string_view comment) {
+  // Insert at the beginning: at the end the rule comes after those that drop.
   return "insert" + Where(family) + match +
          " \"md*\" counter accept comment \"" + std::string(comment) + "\"\n";
 }
@@ -107,6 +110,7 @@ Result<void> PrepareForwardRules(exec::Kernel& kernel, Channel* nft,
   std::string commands;
   for (const Family& family : kFamilies) {
     MOUNTD_ASSIGN(const bool there, HasChain(nft, family));
+    // Without the chain nothing drops these packets.
     if (!there) {
       continue;
     }

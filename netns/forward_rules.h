@@ -7,12 +7,14 @@
 
 namespace mountd::netns {
 
-// Docker and others have iptables' chain FORWARD drop what no rule accepts, and
-// what one table drops no other can let pass. Where that chain is, in the table
-// `filter` of IPv4 or IPv6, two rules at its beginning accept what comes from
-// or goes to allocations: the own table decides about these. With `wanted` they
-// are put there if they are missing, else taken away if they are there; none
-// other is touched. They are known by their comments.
+// Keeps two rules in iptables' chain FORWARD. Docker and others make that chain
+// drop what no rule accepts, and no other table can let such a packet pass. The
+// two rules stand at the chain's beginning, in the table `filter` of IPv4 and
+// IPv6, and accept packets from and to allocations, so that mountd's own table
+// decides about these.
+//
+// With `wanted`, adds the rules where they are missing; otherwise removes them.
+// Changes no other rule, and makes no chain. Knows its rules by their comments.
 Result<void> PrepareForwardRules(exec::Kernel& kernel, Channel* nft,
                                  bool wanted);
 

@@ -34,14 +34,14 @@ using exec::PortMap;
 using Bytes = std::span<const std::byte>;
 
 constexpr std::size_t kMaxNamespaces = std::size_t{1} << 16U;
-constexpr std::size_t kLinkNameBytes = 16;  // of an element's key
+constexpr std::size_t kLinkNameBytes = 16;  // in an element's key
 
 struct FoundElement {
   std::vector<std::byte> key;
   std::vector<std::byte> data;
 };
 
-// All of one set; none without the table.
+// Returns all elements of the set. Empty if the table does not exist.
 Result<std::vector<FoundElement>> ElementsOfSet(Channel* nft, const char* set) {
   nfgenmsg header = {};
   header.nfgen_family = NFPROTO_INET;
@@ -80,6 +80,7 @@ Address AddressAt(Bytes bytes, std::size_t at) {
   return address;
 }
 
+// Returns the port in network byte order at `at`; 0 if the bytes end before.
 std::uint16_t PortAt(Bytes bytes, std::size_t at) {
   return bytes.size() < at + 2
              ? std::uint16_t{0}
@@ -102,7 +103,7 @@ std::string LinkOf(Bytes key) {
   return {text, ::strnlen(text, std::min(key.size(), kLinkNameBytes))};
 }
 
-// One port of one or both families, as it is put together again.
+// One port of one or both families, put together from the maps' elements.
 struct PortKey {
   std::array<std::uint8_t, 16> host{};
   std::uint8_t family = 0;
@@ -111,10 +112,10 @@ struct PortKey {
   friend auto operator<=>(const PortKey&, const PortKey&) = default;
 };
 
-// Protocols of each port.
+// The protocols of each port.
 using Ports = std::map<PortKey, std::uint8_t>;
 
-// What a map of ports leads to, by the container's address.
+// Returns the ports of one map, by the container's address.
 template <typename Address>
 Result<std::map<Address, Ports>> PortsOfMap(Channel* nft, const char* set,
                                             bool of_one, std::uint8_t family) {
@@ -129,6 +130,7 @@ Result<std::map<Address, Ports>> PortsOfMap(Channel* nft, const char* set,
       std::copy(host.begin(), host.end(), key.host.begin());
       key.family = family;
     }
+    // The parts of a key are padded to 4 bytes (ElementBytes).
     key.host_port = PortAt(element.key, at + 4);
     key.container_port = PortAt(element.data, Address{}.size());
     all[AddressAt<Address>(element.data, 0)][key] |=
@@ -137,6 +139,7 @@ Result<std::map<Address, Ports>> PortsOfMap(Channel* nft, const char* set,
   return all;
 }
 
+// Returns whether the port continues the row `last`.
 bool Follows(const PortMap& last, const PortKey& key, std::uint8_t protocols) {
   return last.host_address == key.host && last.host_family == key.family &&
          last.protocols == protocols &&
@@ -144,6 +147,7 @@ bool Follows(const PortMap& last, const PortKey& key, std::uint8_t protocols) {
          last.container_port + last.count == key.container_port;
 }
 
+// Joins ports that follow each other into one port map.
 std::vector<PortMap> Together(const Ports& ports) {
   std::vector<PortMap> all;
   for (const auto& [key, protocols] : ports) {
@@ -172,7 +176,7 @@ void Add(const std::map<Address, Ports>& found, const Address& address,
   }
 }
 
-// All of the table, once.
+// The whole table, read once.
 struct Table {
   std::map<std::string, Ipv6> ipv6;  // by link
   std::set<std::string> open;
@@ -183,7 +187,7 @@ struct Table {
 Result<Table> ReadTable(Channel* nft, const Config& config) {
   Table table;
   if (config.networks.empty()) {
-    return table;  // there is none of ours then, and maybe no nf_tables
+    return table;  // no table of ours then, perhaps no nf_tables
   }
   MOUNTD_ASSIGN(const std::vector<FoundElement> sources,
                 ElementsOfSet(nft, "src6"));
@@ -202,7 +206,7 @@ Result<Table> ReadTable(Channel* nft, const Config& config) {
   return table;
 }
 
-// The address that HostLinkName made it of.
+// Returns the address that HostLinkName made the name from.
 std::optional<Ipv4> AddressOf(const std::string& link) {
   Ipv4 address{};
   if (std::sscanf(link.c_str(), "md%2hhx%2hhx%2hhx%2hhx", &address[0],
@@ -213,7 +217,8 @@ std::optional<Ipv4> AddressOf(const std::string& link) {
   return address;
 }
 
-// One row takes kMaxPorts; what has more has more rows.
+// Writes the ports into rows. A row holds kMaxPorts, so a network with more
+// ports has several rows.
 void PutRows(FoundNetwork row, const std::vector<PortMap>& ports,
              std::vector<FoundNetwork>* all) {
   std::size_t at = 0;
@@ -256,7 +261,7 @@ Result<std::vector<FoundNetwork>> ListNetworks(const Context& context) {
   for (const std::string& name : names) {
     access.place.name = name;
     const Result<Pin> pin = FindPin(context.kernel, access.place);
-    // Something of others at its name is nothing of ours.
+    // Something else at the name is not mountd's, so skip it.
     if (!pin && pin.error().code != Code::kFailedPrecondition) {
       return pin.error();
     }

@@ -7,9 +7,10 @@
 
 namespace mountd::netns {
 
-// What executors have made and is there, by the kernel's word alone: each link
-// with its addresses and port maps, and each pinned namespace without one. For
-// a start, as it lists all links and elements of the table.
+// Lists what executors have made, as the kernel reports it: each link with its
+// addresses and port maps, and each pinned namespace without a link. Only a
+// start of mountd uses this, because it lists all links and all elements of the
+// table.
 Result<std::vector<exec::FoundNetwork>> ListNetworks(const Context& context);
 
 }  // namespace mountd::netns

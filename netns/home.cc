@@ -28,18 +28,21 @@ Error NotGiven(Code code, const exec::NetworkPlan& plan, const char* why) {
   return MakeError(code, "take namespace", NameOfPlan(plan), why);
 }
 
+// Opens an rtnetlink socket in the namespace.
 Result<Home> Enter(Kernel& kernel, int fd, const std::string& object) {
   MOUNTD_ASSIGN(UniqueFd socket, Named(kernel.OpenNetlinkIn(fd, NETLINK_ROUTE),
                                        "setns", object));
   return Home{UniqueFd(), Channel(kernel, std::move(socket)), fd};
 }
 
-// The inode of a network namespace of this kernel's.
+// Returns the inode of the network namespace that `fd` refers to.
+// InvalidArgument if it refers to something else.
 Result<std::uint64_t> InodeOf(Kernel& kernel, const exec::NetworkPlan& plan,
                               std::uint64_t nsfs, int fd) {
   MOUNTD_ASSIGN(const FileFacts facts,
                 Named(kernel.Stat(fd, ""), "statx", NameOfPlan(plan)));
-  // Of another file system no ioctl is asked: its server may never answer.
+  // Ask an ioctl only of nsfs: the server of another file system may never
+  // answer.
   const exec::Sys<std::uint64_t> type =
       facts.device == nsfs ? kernel.NamespaceTypeOf(fd)
                            : exec::Sys<std::uint64_t>(std::uint64_t{0});
@@ -49,6 +52,7 @@ Result<std::uint64_t> InodeOf(Kernel& kernel, const exec::NetworkPlan& plan,
   return facts.inode;
 }
 
+// Returns the inode of the process's namespace of this kind.
 Result<std::uint64_t> InodeIn(Kernel& kernel, const char* process,
                               const char* kind) {
   MOUNTD_ASSIGN(const UniqueFd directory,
@@ -61,8 +65,8 @@ Result<std::uint64_t> InodeIn(Kernel& kernel, const char* process,
   return facts.inode;
 }
 
-// True if the namespace `fd` is of this process's user namespace, and not of
-// one that somebody has made for himself.
+// Returns whether the namespace belongs to this process's user namespace, and
+// not to one that some user made for himself.
 Result<bool> IsOfHostsUserNamespace(Kernel& kernel,
                                     const exec::NetworkPlan& plan, int fd) {
   MOUNTD_ASSIGN(const std::uint64_t owner,
@@ -71,9 +75,9 @@ Result<bool> IsOfHostsUserNamespace(Kernel& kernel,
   return owner == hosts;
 }
 
-// The namespaces of this process and of the first one. An LSM may keep the
-// latter's from us: it can be that one only if it is of the same user
-// namespace.
+// PermissionDenied if the namespace is that of this process or of pid 1. An LSM
+// may hide pid 1's (EACCES). Ignores that only if the namespace is of another
+// user namespace, because it cannot be pid 1's then.
 Result<void> CheckNotTheHosts(Kernel& kernel, const exec::NetworkPlan& plan,
                               std::uint64_t inode, bool of_hosts_user) {
   for (const char* process : {kOwn, kFirst}) {
@@ -97,6 +101,7 @@ Result<void> CheckNotAnothers(Kernel& kernel, const exec::NetworkPlan& plan,
                       "namespaces"));
   for (const std::string& name : names) {
     const exec::Sys<std::string> marker = kernel.ReadLink(place.markers, name);
+    // A marker's text is the inode of its pinned namespace (pin.h).
     if (name != place.name && marker && *marker == std::to_string(inode)) {
       return NotGiven(Code::kPermissionDenied, plan,
                       "is another allocation's namespace");

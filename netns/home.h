@@ -6,7 +6,7 @@
 #include "netns/netlink.h"
 #include "netns/pin.h"
 
-// The namespace that a network goes into, and how an executor comes to it.
+// The namespace that a network goes into, and the executor's way into it.
 namespace mountd::netns {
 
 struct Home {
@@ -15,16 +15,18 @@ struct Home {
   int fd = -1;     // `own`, or the caller's
 };
 
-// From the pool.
+// Takes a namespace from the pool.
 Result<Home> NewHome(exec::Kernel& kernel, NamespacePool* pool);
 
-// One that a caller passed. InvalidArgument for what is no network namespace;
-// PermissionDenied for the host's own, for another allocation's, and for one
-// whose user namespace is neither the owner's nor, if `of_root`, the host's.
+// Takes a namespace that a caller passed. InvalidArgument if `fd` is no network
+// namespace. PermissionDenied if the namespace is the host's own or another
+// allocation's, or if its user namespace belongs neither to the owner nor, with
+// `of_root`, to the host.
 Result<Home> GivenHome(exec::Kernel& kernel, const exec::NetworkPlan& plan,
                        const PinPlace& place, int fd, bool of_root);
 
-// The allocation's own, pinned earlier. FailedPrecondition if another is.
+// Opens the allocation's own namespace, which an earlier plan pinned.
+// FailedPrecondition if another namespace is pinned.
 Result<Home> PinnedHome(exec::Kernel& kernel, const exec::NetworkPlan& plan,
                         const PinPlace& place);
 

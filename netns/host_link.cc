@@ -13,7 +13,7 @@
 namespace mountd::netns {
 namespace {
 
-// The kernel's array of an interface's IPv4 settings counts from 1.
+// The kernel's array of an interface's IPv4 settings starts at index 1.
 bool RoutesLocalnet(const Attributes& link) {
   constexpr std::size_t kSize = sizeof(std::uint32_t);
   constexpr std::size_t kAt = (IPV4_DEVCONF_ROUTE_LOCALNET - 1) * kSize;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 //
-// Whether the host's own sockets leave a plan its ports.
+// Checks whether the host's own sockets leave a plan its ports.
 #include <netinet/in.h>
 
 #include <algorithm>
@@ -34,8 +34,9 @@ bool Takes(const PortMap& port, std::uint8_t protocol,
          Overlap(AddressOf(port), socket.address);
 }
 
-// By inode alone a socket of somebody else's could be meant, as the kernel
-// counts these in 32 bits.
+// Returns whether the caller keeps this socket. Compares the uid, too, because
+// the kernel counts these inodes in 32 bits and another user's socket may have
+// the same.
 bool IsKept(const KeptSockets& kept, const HostSocket& socket) {
   return kept.uid == socket.uid && kept.inodes.contains(socket.inode);
 }
@@ -65,7 +66,7 @@ Error Listens(std::uint8_t protocol, const HostSocket& socket) {
                         "' says whose; stop it, or ask for " + "another port");
 }
 
-// The first and the last port that is asked for of a protocol.
+// The first and the last port that the plan asks for, of one protocol.
 struct Bounds {
   std::uint16_t first = UINT16_MAX;
   std::uint16_t last = 0;
@@ -93,6 +94,7 @@ Result<void> CheckHostPorts(const Context& context,
   for (const auto& [bit, number] : exec::kProtocolNumbers) {
     const auto protocol = static_cast<std::uint8_t>(bit);
     const Bounds bounds = BoundsOf(ports, protocol);
+    // The plan asks for no port of this protocol.
     if (bounds.first > bounds.last) {
       continue;
     }

@@ -28,15 +28,15 @@ constexpr char kObject[] = "sockets of the host";
 constexpr char kTables[] = "/proc/thread-self/net";
 constexpr std::size_t kMaxTableBytes = std::size_t{16} << 20U;
 
-// The state in which a socket of the protocol hears: sockets of UDP have no
-// other before they are connected.
+// Returns the state of a receiving socket. A UDP socket has only TCP_CLOSE
+// before it is connected.
 unsigned HearingState(std::uint8_t protocol) {
   return protocol == IPPROTO_UDP ? TCP_CLOSE : TCP_LISTEN;
 }
 
-// The kernel compares ports itself (inet_diag_bc_sk): a host may have thousands
-// of other sockets. Each comparison takes two slots, the second of which holds
-// the port; a jump to beyond the end is a no.
+// Returns a filter for the kernel (inet_diag_bc_sk), because a host may have
+// thousands of other sockets. Each comparison takes two slots; the second holds
+// the port. A jump beyond the end means no match.
 using PortFilter = std::array<inet_diag_bc_op, 4>;
 
 PortFilter FilterOf(std::uint16_t first, std::uint16_t last) {
@@ -46,8 +46,9 @@ PortFilter FilterOf(std::uint16_t first, std::uint16_t last) {
            {0, 0, last}}};
 }
 
-// An IPv4 address, or an IPv6 one that stands for it, or an IPv6 one. One of
-// IPv6 that is any hears IPv4, too, but `ipv6_alone`.
+// Returns the address of a socket: an IPv4 address, also for an IPv6 address
+// that maps one, or an IPv6 address. An unspecified IPv6 address counts for any
+// family unless `ipv6_alone`, because such a socket receives IPv4, too.
 HostIp AddressOf(bool ipv6, const Ipv6& bytes, bool ipv6_alone) {
   constexpr Ipv6 kMapped = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff};
   constexpr std::size_t kPrefix = 12;
@@ -110,8 +111,8 @@ Result<Sockets> DumpSockets(exec::Kernel& kernel, std::optional<Channel>* diag,
   Sockets sockets;
   for (const std::uint8_t family :
        std::array<std::uint8_t, 2>{AF_INET, AF_INET6}) {
-    // What a dump that was cut off has left is of another sequence, and goes
-    // with the next ones.
+    // The rest of a dump that was cut off has another sequence number; later
+    // reads drop it.
     MOUNTD_TRY(AddDump(&**diag, family, protocol, first, last, &sockets));
   }
   return sockets;
@@ -144,8 +145,8 @@ bool ReadAll(std::string_view text, int base, T* value) {
   return number.has_value();
 }
 
-// Words of 32 bits, as the machine has them, that hold bytes in the network's
-// order: "0100007F:1F90".
+// Reads an address such as "0100007F:1F90": words of 32 bits in the machine's
+// order, which hold bytes in network order.
 bool ReadAddress(std::string_view text, HostSocket* socket) {
   constexpr std::size_t kDigits = 8;
   const std::size_t colon = text.find(':');
@@ -164,13 +165,13 @@ bool ReadAddress(std::string_view text, HostSocket* socket) {
   return ReadAll(text.substr(colon + 1), 16, &socket->port);
 }
 
-// Calls `each` with the words of each line behind the headline.
+// Calls `each` with the words of each line after the headline.
 template <typename Each>
 Result<Sockets> ReadTable(std::string_view table, const Each& each) {
   Sockets sockets;
   table.remove_prefix(std::min(table.find('\n'), table.size()));
   while (table.size() > 1) {
-    table.remove_prefix(1);  // the end of the line before
+    table.remove_prefix(1);  // the previous line's end
     const std::size_t end = std::min(table.find('\n'), table.size());
     if (!each(WordsOf(table.substr(0, end)), &sockets)) {
       return BadTable();
@@ -180,7 +181,8 @@ Result<Sockets> ReadTable(std::string_view table, const Each& each) {
   return sockets;
 }
 
-// Empty where there is none: without IPv6, or without SCTP, nobody listens.
+// Returns an empty text if the table does not exist: without IPv6 or SCTP
+// nobody listens there.
 Result<std::string> ReadTableFile(exec::Kernel& kernel, int dir,
                                   const std::string& name) {
   exec::Sys<std::string> text = kernel.ReadFile(dir, name, kMaxTableBytes);
@@ -222,7 +224,7 @@ std::optional<HostSocket> HostSocketOf(std::span<const std::byte> payload) {
   }
   Ipv6 bytes{};
   std::memcpy(bytes.data(), told->id.idiag_src, sizeof(bytes));
-  // The kernel says so of any that listens or is not connected.
+  // The kernel reports this for each socket that listens or is not connected.
   const bool ipv6_alone = AttributesAfter<inet_diag_msg>(payload)
                               .Value<std::uint8_t>(INET_DIAG_SKV6ONLY)
                               .value_or(0) != 0;

@@ -12,39 +12,42 @@
 #include "netns/address.h"
 #include "netns/netlink.h"
 
-// The sockets of the host that hear what comes to a port. Asked of the kernel
-// in the executor's network namespace, which is the host's: mountd's own is
-// another under its unit (PrivateNetwork=).
+// The host's sockets that receive what arrives at a port. The executor asks the
+// kernel in its own network namespace, the host's. mountd cannot, because its
+// unit has another one (PrivateNetwork=).
 namespace mountd::netns {
 
 struct HostSocket {
   std::uint16_t port = 0;
-  HostIp address;           // any for one of IPv6 that hears IPv4, too
-  std::uint32_t uid = 0;    // whose process made it
-  std::uint64_t inode = 0;  // of sockfs, as /proc/<pid>/fd shows it
+  HostIp address;           // any for an IPv6 socket that also receives IPv4
+  std::uint32_t uid = 0;    // of the process that made it
+  std::uint64_t inode = 0;  // in sockfs, as /proc/<pid>/fd shows it
 };
 
-// Sockets on a port from `first` to `last`: those of TCP and SCTP that listen,
-// those of UDP that are bound and not connected. `protocol` is an IPPROTO_*.
-// One dump of sock_diag(7) for each family, whose ports the kernel compares
-// itself; where the kernel has none of it (a module that is missing), the
-// tables in /proc/net, 16 MiB of each at most. SCTP's are in /proc/net alone.
-// `diag` is kept from call to call. FailedPrecondition where neither tells:
-// nothing may be taken for free then.
+// Returns the sockets on ports from `first` to `last`: listening ones of TCP
+// and SCTP, and bound, unconnected ones of UDP. `protocol` is an IPPROTO_*.
+// `diag` is kept from call to call.
+//
+// Makes one dump of sock_diag(7) for each family, in which the kernel compares
+// the ports. Where the kernel has no sock_diag (a missing module), and always
+// for SCTP, reads the tables in /proc/net, at most 16 MiB of each.
+// FailedPrecondition if neither can be read, because no port may count as free
+// then.
 Result<std::vector<HostSocket>> FindHostSockets(exec::Kernel& kernel,
                                                 std::optional<Channel>* diag,
                                                 std::uint8_t protocol,
                                                 std::uint16_t first,
                                                 std::uint16_t last);
 
-// What one message of a dump tells (inet_diag_msg); none if it is too short.
+// Returns the socket of one message of a dump (inet_diag_msg). Empty if the
+// message is too short.
 std::optional<HostSocket> HostSocketOf(std::span<const std::byte> payload);
 
-// The sockets in /proc/net/tcp, tcp6, udp or udp6 (proc_pid_net(5)) that are in
-// `state`, a TCP_*. A line that is none of a socket's is an error: EBADMSG.
+// Returns the sockets in /proc/net/tcp, tcp6, udp or udp6 (proc_pid_net(5))
+// that are in `state`, a TCP_*. EBADMSG if a line describes no socket.
 Result<std::vector<HostSocket>> HostSocketsOfTable(std::string_view table,
                                                    unsigned state);
-// The same of /proc/net/sctp/eps; at any address each.
+// Returns the sockets in /proc/net/sctp/eps; each counts for any address.
 Result<std::vector<HostSocket>> HostSocketsOfEndpoints(std::string_view table);
 
 }  // namespace mountd::netns

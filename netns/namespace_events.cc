@@ -13,8 +13,8 @@
 namespace mountd::netns {
 namespace {
 
-// False if the watch has ended. The file's name comes after the event, padded
-// with NULs.
+// Records the events. Returns false if the watch has ended. The file's name
+// follows the event, padded with NULs.
 bool Take(std::span<const std::byte> bytes, LinkEvents* events) {
   while (bytes.size() >= sizeof(inotify_event)) {
     inotify_event event{};

@@ -7,17 +7,18 @@
 #include "mountd/base/unique_fd.h"
 #include "netns/events.h"
 
-// That a namespace has lost its name, as `ip netns del` does it, is told by
-// nobody while a process or a link keeps the namespace itself. But the name is
-// a file, and who may list the directory may watch it.
+// Watches for namespaces that lose their name, for example by `ip netns del`.
+// The kernel reports nothing while a process or a link keeps the namespace
+// itself. But the name is a file, and a process that may list the directory may
+// watch it.
 namespace mountd::netns {
 
-// An inotify fd for ReadNamespaceEvents. A namespace that is unmounted from its
-// file alone is not told.
+// Returns an inotify fd for ReadNamespaceEvents. The watch does not report a
+// namespace that is only unmounted from its file.
 Result<UniqueFd> WatchNamespaces(const std::string& directory);
 
-// All that is queued, as `allocations`. Nothing here blocks. Errors: read's;
-// NotFound if the directory itself is gone.
+// Reads all queued events and returns the names as `allocations`. Never blocks.
+// The errors are those of read(2); NotFound if the directory itself is gone.
 Result<LinkEvents> ReadNamespaceEvents(int watch);
 
 }  // namespace mountd::netns

@@ -24,6 +24,7 @@ Result<exec::NetNamespace> MakeNamespace(exec::Kernel& kernel) {
 Result<exec::NetNamespace> NamespacePool::Take(exec::Kernel& kernel) {
   Start();
   if (ready_.empty()) {
+    // The pool was too small for the demand.
     target_ = std::min(target_ * 2, kMost);
     return MakeNamespace(kernel);
   }

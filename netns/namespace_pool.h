@@ -10,26 +10,29 @@
 
 namespace mountd::netns {
 
-// Network namespaces made ahead, with their loopback up: one takes the kernel
-// longer than all the rest of a network. How many is as many as were lately
-// taken before they could be made anew. They are nobody's until they are taken,
-// and end with the process.
+// Owns network namespaces made ahead, with their loopback up, because making
+// one takes the kernel longer than the rest of a network. The pool grows while
+// namespaces are taken faster than it makes new ones. A namespace belongs to
+// nobody until it is taken, and ends with the process.
 //
-// Made between plans alone, as a plan that waits would wait for them.
+// The executor makes them only between plans, because a waiting plan would have
+// to wait for them.
 class NamespacePool {
  public:
   static constexpr std::size_t kLeast = 4;
   static constexpr std::size_t kMost = 64;
 
-  // A ready one, or one made now.
+  // Returns a ready namespace, or makes one now.
   Result<exec::NetNamespace> Take(exec::Kernel& kernel);
 
-  // From now on there are some; before, this process makes no networks.
+  // Sets the target from 0 to at least kLeast. Until then this process makes no
+  // networks.
   void Start();
   bool WantsMore() const { return ready_.size() < target_; }
   // Makes one more.
   Result<void> Add(exec::Kernel& kernel);
-  // Nothing was taken for a while: half of what is above the least goes.
+  // Drops half of what is above kLeast. Called when no namespace was taken for
+  // a while.
   void Shrink();
 
   std::size_t size() const { return ready_.size(); }

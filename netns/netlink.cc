@@ -12,7 +12,8 @@ namespace {
 
 constexpr std::size_t kReceiveBytes = std::size_t{64} << 10U;
 
-// 0: done. What is no errno is no acknowledgement either.
+// Returns the errno; 0 means success. A value that is no errno is no
+// acknowledgement either.
 int ErrnoOf(const nlmsgerr& error) {
   constexpr int kMaxErrno = 4095;
   return error.error <= 0 && error.error >= -kMaxErrno ? -error.error : EBADMSG;
@@ -143,6 +144,7 @@ Result<std::vector<Answer>> Channel::Exchange(
 }
 
 Result<int> Channel::Transact(const std::vector<Message>& batch) {
+  // The last message before the end marker is the one to acknowledge.
   MOUNTD_ASSIGN(const Sent sent, SendAll(batch, batch.size() - 2));
   std::vector<Answer> answers;
   for (;;) {
@@ -159,7 +161,7 @@ Result<int> Channel::Transact(const std::vector<Message>& batch) {
 
 Result<bool> Channel::Collect(const Sent& sent, std::vector<Answer>* answers) {
   if (buffer_ == nullptr) {
-    // Not cleared, as only what was received is read.
+    // Not cleared, because the code reads only bytes that were received.
     buffer_.reset(new std::byte[kReceiveBytes]);
   }
   const exec::Sys<std::size_t> size =
@@ -172,6 +174,8 @@ Result<bool> Channel::Collect(const Sent& sent, std::vector<Answer>* answers) {
   auto* header = reinterpret_cast<nlmsghdr*>(buffer_.get());
   bool complete = false;
   for (; nlmsg_ok(header, left) != 0; header = nlmsg_next(header, &left)) {
+    // A message of another exchange has a number outside; the subtraction wraps
+    // for a smaller one.
     const std::size_t index = header->nlmsg_seq - sent.first;
     if (index >= sent.count) {
       continue;
@@ -188,7 +192,7 @@ Result<bool> Channel::Collect(const Sent& sent, std::vector<Answer>* answers) {
       answer.err = ErrnoOf(error);
       complete = complete || index == sent.last;
     } else if (header->nlmsg_type == NLMSG_DONE) {
-      complete = complete || index == sent.last;  // of a dump
+      complete = complete || index == sent.last;  // ends a dump
       answer.err = ErrnoOfDump(std::span(data, length));
       if (answer.err == 0 && !answer.is_interrupted) {
         continue;

@@ -14,8 +14,8 @@ struct nl_msg;
 
 namespace mountd::netns {
 
-// One netlink request in the making. A message that ran out of room stays
-// unusable, and Channel refuses it.
+// Builds one netlink request. A message that ran out of room stays unusable,
+// and Channel refuses it.
 class Message {
  public:
   static constexpr std::size_t kUsualBytes = 1024;  // room for most requests
@@ -60,9 +60,10 @@ struct Answer {
   std::vector<std::byte> payload;
 };
 
-// A netlink socket of one protocol in one namespace. The kernel handles
-// requests within send(2), so every answer is there when send(2) returns, and
-// no call blocks. An answer that is not there by then is lost, netlink(7).
+// A netlink socket of one protocol in one namespace. No call blocks, because
+// the kernel handles requests within send(2), so that every answer is there
+// when send(2) returns. An answer that is not there by then is lost,
+// netlink(7).
 class Channel {
  public:
   Channel(exec::Kernel& kernel, UniqueFd socket)
@@ -70,17 +71,19 @@ class Channel {
   static Result<Channel> Open(exec::Kernel& kernel, int protocol);
   UniqueFd Release() && { return std::move(socket_); }
 
-  // Sends all messages in one call and collects the answers. Only the message
-  // `last` is asked to be acknowledged; errors come for each. Fails only if
-  // nothing can be said of the outcome, as with an answer that is lost. Sends
-  // a dump that was interrupted again, some times, and then is Unavailable.
+  // Sends all messages in one call and collects the answers. Asks the kernel to
+  // acknowledge only the message `last`; errors come for each message. Fails
+  // only if the outcome is unknown, as when an answer is lost. Sends an
+  // interrupted dump again a few times. Unavailable if each of them was
+  // interrupted.
   Result<std::vector<Answer>> Exchange(const std::vector<Message>& messages,
                                        std::size_t last);
-  // Sends one batch of nf_tables', its markers included, of which the kernel
-  // does all or nothing. Returns 0, or the errno of the first message that the
-  // kernel refuses. Fails as Exchange does.
+  // Sends one nf_tables batch with its markers; the kernel carries out all of
+  // it or nothing. Returns 0, or the errno of the first message that the kernel
+  // refuses. Fails as Exchange does.
   Result<int> Transact(const std::vector<Message>& batch);
-  // Exchanges `messages`, where any error is a failure of `op` on `object`.
+  // Exchanges `messages`. Any error in an answer is a failure of `op` on
+  // `object`.
   Result<std::vector<Answer>> Ask(const std::vector<Message>& messages,
                                   const std::string& op,
                                   const std::string& object);
@@ -90,10 +93,10 @@ class Channel {
   struct Sent {
     std::uint32_t first = 0;
     std::size_t count = 0;
-    std::size_t last = 0;  // index of the one that is acknowledged
+    std::size_t last = 0;  // index of the acknowledged one
   };
   Result<Sent> SendAll(const std::vector<Message>& messages, std::size_t last);
-  // Adds what one recv(2) brings; true with the answer to the last.
+  // Adds the answers of one recv(2). Returns true once the last is answered.
   Result<bool> Collect(const Sent& sent, std::vector<Answer>* answers);
 
   exec::Kernel* kernel_;

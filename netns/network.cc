@@ -32,7 +32,8 @@ Result<void> EnableForwarding(exec::Kernel& kernel) {
   return Ok();
 }
 
-// Where there is none, the first port map asks otherwise.
+// Opens sock_diag before the first port map needs it. Ignores a failure,
+// because FindHostSockets can read /proc/net.
 void OpenSocketDiagAhead(const Context& context) {
   if (context.kept.sockets) {
     return;
@@ -43,14 +44,15 @@ void OpenSocketDiagAhead(const Context& context) {
   }
 }
 
-// What is there before a network is made.
+// The kernel's state before a plan makes its network.
 struct Before {
   Pin pin;
   LinkFacts link;
 };
 
-// Without a namespace of ours there is no earlier try whose link could matter:
-// another of its name the kernel refuses to make.
+// Looks for what an earlier attempt left. Without a pin of ours there was no
+// such attempt, and the kernel refuses to make a second link of the same name
+// anyway.
 Result<Before> LookBefore(const Context& context, Access* access,
                           const NetworkPlan& plan) {
   Before before;
@@ -62,7 +64,8 @@ Result<Before> LookBefore(const Context& context, Access* access,
   return before;
 }
 
-// True if all that the plan would make is there, of an earlier try of it.
+// Returns whether everything that the plan would make is there, from an earlier
+// attempt.
 Result<bool> IsMade(const Context& context, Access* access,
                     const NetworkPlan& plan, const Before& before) {
   if (before.pin.inode == 0 || !before.pin.ours) {
@@ -70,7 +73,7 @@ Result<bool> IsMade(const Context& context, Access* access,
   }
   if (plan.origin == exec::NamespaceOrigin::kGiven &&
       before.pin.inode != plan.netns_inode) {
-    return false;  // it is another that was given then
+    return false;  // another namespace was given then
   }
   if (IsNone(plan.ipv4)) {
     return true;
@@ -78,6 +81,7 @@ Result<bool> IsMade(const Context& context, Access* access,
   if (before.link.index == 0 || IsOfAnother(before.link, plan)) {
     return false;
   }
+  // The link may lead into a namespace of an earlier attempt.
   MOUNTD_ASSIGN(
       const UniqueFd netns,
       Named(context.kernel.Open(access->directory.get(), NameOf(plan), O_RDONLY,
@@ -133,8 +137,9 @@ Result<void> CheckIsFree(const NetworkPlan& plan, const Before& before) {
                                 : Result<void>(LinkIsThere(NameOf(plan)));
 }
 
-// The caller's namespace may be new: then lo is down, and neither 127.0.0.1
-// nor ::1 is there. It stays up when the network goes, as tasks may use it.
+// Raises lo in the caller's namespace. In a new namespace lo is down, and
+// 127.0.0.1 and ::1 are missing. lo stays up when the network goes, because
+// tasks may use it.
 Result<void> RaiseGivenLoopback(Channel* inside, const std::string& name,
                                 exec::Undo* undo) {
   MOUNTD_ASSIGN(const bool up, IsLoopbackUp(inside));
@@ -146,9 +151,9 @@ Result<void> RaiseGivenLoopback(Channel* inside, const std::string& name,
   return RaiseLoopback(inside, name);
 }
 
-// Elements come last, so that a mapped port leads to a network that is up. They
-// are taken away again only where they came by this plan: the same ones may
-// have been there before, and the kernel refused these.
+// Adds the elements. They come last, so that a mapped port leads to a network
+// that is up. Undo removes them only if this plan added them, because the
+// kernel refuses elements that were there before.
 Result<void> MakeElements(Access* access, const NetworkPlan& plan,
                           exec::Undo* undo) {
   MOUNTD_TRY(AddElements(access->netfilter, ElementsOf(plan), NameOf(plan)));
@@ -159,7 +164,8 @@ Result<void> MakeElements(Access* access, const NetworkPlan& plan,
   return Ok();
 }
 
-// All that it says was acknowledged by the kernel.
+// Makes the network. The returned state holds only facts that the kernel has
+// acknowledged.
 Result<NetworkState> MakeNetwork(const Context& context, Access* access,
                                  const NetworkPlan& plan, const Veth& veth,
                                  Home* home, exec::Undo* undo) {
@@ -175,6 +181,7 @@ Result<NetworkState> MakeNetwork(const Context& context, Access* access,
   if (!IsNone(plan.ipv4)) {
     MOUNTD_TRY(MakeElements(access, plan, undo));
   }
+  // Look again, because another process of root's may have removed the name.
   MOUNTD_ASSIGN(const Pin pin, FindPin(context.kernel, access->place));
   if (pin.inode == 0 || !pin.ours) {
     return MakeError(Code::kAborted, "create network", NameOf(plan),
@@ -184,8 +191,8 @@ Result<NetworkState> MakeNetwork(const Context& context, Access* access,
   return state;
 }
 
-// The plan, without an IPv6 address that is another's by now, and with it what
-// is keyed by that alone.
+// Returns the plan, without the IPv6 address if that is another allocation's by
+// now. Its elements then do not count as this plan's.
 Result<NetworkPlan> WithOwnAddresses(Access* access, NetworkPlan plan,
                                      const LinkFacts& link) {
   if (!IsNone(plan.ipv6)) {
@@ -196,7 +203,7 @@ Result<NetworkPlan> WithOwnAddresses(Access* access, NetworkPlan plan,
   return plan;
 }
 
-// What is keyed by the plan's addresses, but for the link.
+// Deletes everything with the plan's addresses as its key, except the link.
 Result<void> DeleteAddressed(Access* access, const NetworkPlan& asked,
                              const Pin& pin, const LinkFacts& link) {
   if (IsNone(asked.ipv4) || IsOfAnother(link, asked)) {
@@ -206,7 +213,8 @@ Result<void> DeleteAddressed(Access* access, const NetworkPlan& asked,
   const std::string name = NameOf(plan);
   MOUNTD_TRY(DeleteElements(access->netfilter, ElementsOf(plan), name));
   if (pin.marked || link.alias == name) {
-    // Only with a proof: the plan's address might be anybody's.
+    // Flush only if a marker or alias proves that this allocation has the
+    // address.
     FlushConnections(access->netfilter, plan.ipv4, plan.ipv6);
   }
   return Ok();
@@ -218,7 +226,7 @@ Result<void> PrepareNetworks(const Context& context, bool anew) {
   MOUNTD_TRY(PrepareNetnsDirectory(context.kernel));
   context.kept.pool.Start();
   if (context.config.networks.empty()) {
-    return Ok();  // namespaces alone: no packet of theirs comes to the host
+    return Ok();  // only namespaces: none of their packets reaches the host
   }
   MOUNTD_ASSIGN(Access access, OpenAccess(context, ""));
   MOUNTD_TRY(
@@ -251,7 +259,7 @@ Result<void> CreateNetwork(const Context& context, const NetworkPlan& plan,
   }
   MOUNTD_TRY(CheckIsFree(plan, before));
   MOUNTD_TRY(CheckHostPorts(context, plan, passed.kept));
-  // Closed when all is told: who waits does not wait for that.
+  // `home` closes after the answer, so that the caller does not wait for that.
   MOUNTD_ASSIGN(Home home, HomeFor(context, access, plan, passed.netns));
   exec::Undo undo;
   if (plan.origin == exec::NamespaceOrigin::kGiven) {
@@ -273,6 +281,7 @@ Result<void> DeleteNetwork(const Context& context, const NetworkPlan& plan) {
   if (!IsNone(plan.ipv4)) {
     MOUNTD_ASSIGN(link, FindLink(access.route, HostLinkName(plan.ipv4)));
   }
+  // Elements go first, so that no port leads to a network that is going.
   MOUNTD_TRY(DeleteAddressed(&access, plan, pin, link));
   const bool keeps_name = plan.origin == exec::NamespaceOrigin::kExisting;
   const bool foreign = !keeps_name && pin.inode != 0 && plan.netns_inode != 0 &&
@@ -283,7 +292,7 @@ Result<void> DeleteNetwork(const Context& context, const NetworkPlan& plan) {
   const bool link_dies = plan.origin == exec::NamespaceOrigin::kNew &&
                          pin.ours && pin.inode != 0 && !foreign;
   if (link.index != 0 && !IsOfAnother(link, plan) && !link_dies) {
-    // The namespace stays, or lost its name before and something holds it.
+    // The namespace stays, or it lost its name earlier and something holds it.
     MOUNTD_TRY(DeleteLink(access.route, HostLinkName(plan.ipv4)));
   }
   if (foreign) {
@@ -321,7 +330,8 @@ Result<NetworkState> InspectNetwork(const Context& context,
 
 bool MakeAhead(const Context& context) {
   NamespacePool& pool = context.kept.pool;
-  // One that cannot be made now is made when it is needed, and says why not.
+  // Ignore a failure: the plan that needs a namespace makes one and reports the
+  // error.
   return pool.WantsMore() && pool.Add(context.kernel).has_value();
 }
 

@@ -12,14 +12,15 @@
 #include "netns/netlink.h"
 
 // One allocation's network: namespace, veth, addresses, port maps. All
-// functions run in the executor's only thread, take plans whose fields were
-// checked (exec/invariants.h), and keep no record of what is in the kernel.
+// functions run in the executor's only thread and take plans whose fields the
+// executor has checked (exec/invariants.h). They keep no record of what is in
+// the kernel.
 namespace mountd::netns {
 
-// What an executor keeps from plan to plan: the host's netlink sockets, opened
-// by the first one that needs them, as closing one that deleted rules waits for
-// an RCU grace period (10 ms), nsfs' device number, and namespaces that nobody
-// has yet.
+// Owns what an executor keeps from plan to plan: the host's netlink sockets,
+// the device number of nsfs, and namespaces made ahead. The first plan that
+// needs a socket opens it. Sockets stay open, because closing one that deleted
+// rules waits for an RCU grace period (10 ms).
 struct Kept {
   std::optional<Channel> route;
   std::optional<Channel> netfilter;
@@ -32,74 +33,81 @@ struct Context {
   exec::Kernel& kernel;
   const Config& config;
   Kept& kept;
-  // base/n, which names what is ours (netns/pin.h). Its lock is held while a
-  // network is made or deleted: links and elements go by name, and a plan that
-  // mountd gave up must not undo those of its next try.
+  // base/n, which names the pins that are mountd's (netns/pin.h). A plan holds
+  // its lock while it makes or deletes a network, because links and elements go
+  // by name: a plan that mountd gave up must not undo those of the next
+  // attempt.
   int markers;
 };
 
-// /run/netns, the ruleset, forwarding, the host's own addresses. Idempotent:
-// what is right is left alone, and what was taken away comes back.
-// With `anew` also the rules that somebody has changed.
+// Prepares /run/netns, the ruleset, forwarding and the host's own addresses.
+// Idempotent: leaves alone what is right and restores what somebody removed.
+// With the flag, also restores rules that somebody changed.
 Result<void> PrepareNetworks(const Context& context, bool anew);
 
-// Sockets of a process of the caller's own, by their inodes, and whose they
-// are: on a port they keep it for the allocation, and do not stand in its way.
+// The sockets, by inode, of a process of the caller's own, and their user. They
+// keep a port for the allocation, so they do not block its port map.
 struct KeptSockets {
   std::uint32_t uid = 0;
   std::set<std::uint64_t> inodes{};
 };
 
-// What came beside a plan.
+// The descriptors and sockets that came with a plan.
 struct Passed {
-  int netns = -1;  // of a plan whose origin is kGiven
+  int netns = -1;  // set if the plan's origin is kGiven
   const KeptSockets& kept;
 };
 
-// AlreadyExists, with EADDRINUSE, if a socket of the host but those kept hears
-// what comes to one of the plan's ports, at an address that the port is mapped
-// at: it names one, and says how to find whose it is. FailedPrecondition where
-// the kernel does not tell (netns/host_sockets.h). A socket that is bound later
-// hears nothing: the port is the allocation's by then.
+// AlreadyExists, with EADDRINUSE, if a socket of the host receives what arrives
+// at one of the plan's ports, at an address that the port is mapped at; `kept`
+// sockets do not count. The error names one such socket and says how to find
+// its process. FailedPrecondition if the kernel does not list its sockets
+// (netns/host_sockets.h). A socket that is bound later receives nothing,
+// because the port leads to the allocation by then.
 Result<void> CheckHostPorts(const Context& context,
                             const exec::NetworkPlan& plan,
                             const KeptSockets& kept);
 
-// All or nothing. The same plan again answers what is there. AlreadyExists
-// names a host port that is mapped already, or that a socket listens on, as
-// CheckHostPorts does, or says that the interface is there;
-// FailedPrecondition: another namespace or file has the name, or an interrupted
-// plan left something, which DeleteNetwork takes; Busy: the link of the
-// address's last user is not gone yet.
+// Makes the network, all or nothing. The same plan again answers with what is
+// there.
+//
+// AlreadyExists if
+//   - a host port is mapped already; the error names the port
+//   - a socket listens on one (CheckHostPorts)
+//   - the namespace has an interface of that name.
+// FailedPrecondition if another namespace or file has the name, or if an
+// interrupted plan left something, which DeleteNetwork removes. Busy if the
+// link of the address's last user is not gone yet.
 Result<void> CreateNetwork(const Context& context,
                            const exec::NetworkPlan& plan, const Passed& passed,
                            const exec::Tell<exec::NetworkState>& tell);
 
-// From any partial state. Of a namespace of the executor's making (kNew) the
-// link dies soon after it; if that is still held by someone, a second call
-// deletes the link itself. One that is to stay (kGiven, kExisting) has it
-// deleted at once, and with kExisting keeps its name. A namespace or file at
-// the name that is not ours stays; FailedPrecondition, with all else done, if
-// the plan names a namespace and another is there.
+// Deletes the network from any partial state. If the executor made the
+// namespace (kNew), the link goes soon after it; if something still holds the
+// namespace, a second call deletes the link itself. If the namespace stays
+// (kGiven, kExisting), this call deletes the link; with kExisting the name
+// stays, too. A namespace or file at the name that is not mountd's stays.
+// FailedPrecondition, with everything else done, if the plan names a namespace
+// and another one is there.
 Result<void> DeleteNetwork(const Context& context,
                            const exec::NetworkPlan& plan);
 
 Result<exec::NetworkState> InspectNetwork(const Context& context,
                                           const exec::NetworkPlan& plan);
 
-// Puts right what others have taken away or changed, in place: the pair, the
-// host end's state, routes and neighbours, what is missing at the allocation's,
-// the elements. FailedPrecondition if the namespace itself is not at its name
-// any more.
+// Restores in place what others removed or changed: the pair, the host end's
+// state, routes and neighbours, whatever is missing at the allocation's end,
+// and the elements. FailedPrecondition if the namespace is no longer at its
+// name.
 Result<exec::NetworkState> RepairNetwork(const Context& context,
                                          const exec::NetworkPlan& plan);
 
-// A socket on which the kernel tells of changes: of links, addresses, routes
-// and neighbours, or of nf_tables. Anybody may read it.
+// Returns a socket on which the kernel reports changes: of links, addresses,
+// routes and neighbours, or of nf_tables. Any process may read from it.
 Result<UniqueFd> WatchNetworks(const Context& context,
                                exec::NetworkWatchKind kind);
 
-// Makes one namespace ahead; false if there are enough.
+// Makes one namespace ahead. Returns false if there are enough.
 bool MakeAhead(const Context& context);
 
 }  // namespace mountd::netns

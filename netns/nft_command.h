@@ -8,8 +8,8 @@
 namespace mountd::netns {
 
 // Runs `commands`, all or none, through libnftables in this thread's network
-// namespace. EINVAL if it says no more; its texts are dropped, as the commands
-// are this project's own.
+// namespace. EINVAL if libnftables sets no errno. Drops its error texts,
+// because mountd itself wrote the commands.
 exec::Sys<void> RunNftCommand(const std::string& commands);
 
 }  // namespace mountd::netns

@@ -97,6 +97,7 @@ Result<void> MakePin(Kernel& kernel, const PinPlace& place, int netns,
   const auto& [directory, markers, nsfs, name] = place;
   MOUNTD_ASSIGN(const FileFacts facts,
                 Named(kernel.Stat(netns, ""), "statx", name));
+  // The marker comes first, so that a kill leaves no pin without one.
   MOUNTD_TRY(Named(kernel.MakeLink(std::to_string(facts.inode), markers, name),
                    "symlinkat", name));
   undo->Add([&kernel, &place] {
@@ -130,8 +131,8 @@ Result<void> RemovePin(Kernel& kernel, const PinPlace& place, const Pin& pin) {
                      ErrnoError(removed.error(), "unlinkat", place.name));
   };
   if (pin.ours && pin.inode != 0) {
-    // Lazily, as whoever has the namespace's file open holds the namespace
-    // anyway, and its name must go.
+    // Lazily, because the name must go, and a process that has the namespace's
+    // file open keeps the namespace anyway.
     MOUNTD_TRY(Named(kernel.Unmount(place.directory, place.name, MNT_DETACH),
                      "umount2", place.name));
   }

@@ -3,16 +3,17 @@
 
 #include "mountd/exec/kernel.h"
 
-// Named network namespaces, as ip-netns(8) has them: a file in /run/netns with
-// the namespace's own nsfs file bound onto it, a pin.
+// Named network namespaces as in ip-netns(8). A *pin* is a file in /run/netns
+// on which the namespace's own nsfs file is bind-mounted.
 //
-// Anybody of root's may pin there, under any name, and an allocation may have
-// that name. So what is ours is written down before it is pinned: the marker
-// base/n/<name> is a link whose text is the namespace's inode number. It goes
-// after the pin, so each state that a kill leaves still has it.
+// Any process of root's may pin a namespace there under any name, and an
+// allocation may have the same name. So the executor writes a marker before it
+// pins: base/n/<name> is a link with the namespace's inode number as its text.
+// The executor removes the marker after the pin, so the marker is there in
+// every state that a kill leaves.
 namespace mountd::netns {
 
-// The device number of nsfs: there is one, for as long as the kernel runs.
+// Returns the device number of nsfs, which is the same while the kernel runs.
 Result<std::uint64_t> NsfsDevice(exec::Kernel& kernel);
 
 struct PinPlace {
@@ -22,30 +23,32 @@ struct PinPlace {
   std::string name;
 };
 
-// Makes /run/netns, and a shared mount of it if it is none, so that names made
-// later are seen in mount namespaces that were copied before. Idempotent.
+// Makes /run/netns and, unless it is a mount, a shared mount of it, so that
+// mount namespaces copied earlier see names made later. Idempotent.
 Result<void> PrepareNetnsDirectory(exec::Kernel& kernel);
 
-// O_PATH; must belong to root.
+// Opens /run/netns as O_PATH. FailedPrecondition unless it belongs to root and
+// only root may write there.
 Result<UniqueFd> OpenNetnsDirectory(exec::Kernel& kernel);
 
 struct Pin {
-  bool exists = false;      // a file, bound onto or not
-  std::uint64_t inode = 0;  // the namespace; 0 if nothing is bound onto it
+  bool exists = false;      // a file is there, bound onto or not
+  std::uint64_t inode = 0;  // 0: no namespace is bound onto the file
   bool marked = false;      // a marker is there
-  // The marker names this namespace, or there is a marker and, of an
-  // interrupted plan, no namespace at the name.
+  // The marker names this namespace. Also true if there is a marker and no
+  // namespace at the name, as an interrupted plan leaves it.
   bool ours = false;
 };
-// FailedPrecondition if something else than a namespace is mounted there.
+// Looks at the name. FailedPrecondition if something other than a namespace is
+// mounted there.
 Result<Pin> FindPin(exec::Kernel& kernel, const PinPlace& place);
 
-// AlreadyExists if a file or marker of the name is there. `place` must outlive
-// `undo`.
+// Pins the namespace. AlreadyExists if a file or marker of the name is there.
+// `place` must outlive `undo`.
 Result<void> MakePin(exec::Kernel& kernel, const PinPlace& place, int netns,
                      exec::Undo* undo);
 
-// Removes of the pin and its marker what is ours.
+// Removes the pin and its marker as far as they are mountd's.
 Result<void> RemovePin(exec::Kernel& kernel, const PinPlace& place,
                        const Pin& pin);
 

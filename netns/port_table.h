@@ -13,7 +13,7 @@
 
 namespace mountd::netns {
 
-// A host port, or some in a row, of one transport protocol.
+// One host port, or several in a row, of one transport protocol.
 struct HostPorts {
   std::uint8_t protocol = 0;  // IPPROTO_*
   std::uint16_t first = 0;
@@ -21,17 +21,19 @@ struct HostPorts {
   HostIp address;
 };
 
-// Which host ports are taken, and whose they are. In memory; rebuilt from the
-// store's records at start. Not thread-safe: the owner (Networks) has a mutex.
+// Owns the host ports that are taken, each with its owner. Lives in memory;
+// Networks rebuilds it from the store's records at start. Not thread-safe: its
+// owner, Networks, has a mutex.
 class PortTable {
  public:
-  // All or none. AlreadyExists names the port, if another owner has it at an
-  // address that overlaps; InvalidArgument if two of `ports` do.
+  // Takes all ports or none. AlreadyExists if another owner has one of them at
+  // an overlapping address; the error names the port. InvalidArgument if two of
+  // `ports` overlap.
   Result<void> Take(const std::string& owner, std::span<const HostPorts> ports);
-  // All of the owner's.
+  // Frees all ports of the owner.
   void Free(const std::string& owner);
 
-  // How many ports from `first` to `last` nobody has of any protocol.
+  // Returns how many ports from `first` to `last` are free in every protocol.
   std::uint32_t CountFree(std::uint16_t first, std::uint16_t last) const;
 
  private:
@@ -45,7 +47,7 @@ class PortTable {
                        const HostIp& address);
 
   std::map<Key, std::vector<Holding>> taken_;
-  std::map<std::string, std::vector<Key>> of_;  // owner's
+  std::map<std::string, std::vector<Key>> of_;  // by owner
 };
 
 }  // namespace mountd::netns

@@ -10,11 +10,11 @@
 #include "netns/elements.h"
 #include "netns/home.h"
 
-// What is done about changes that others made: RepairNetwork, WatchNetworks.
+// Deals with changes that others made: RepairNetwork, WatchNetworks.
 namespace mountd::netns {
 namespace {
 
-// True if the host end is there and leads into `home`.
+// Returns whether the host end exists and leads into `home`.
 Result<bool> IsPairThere(Channel* route, const LinkFacts& link, int home) {
   if (link.index == 0) {
     return false;
@@ -22,8 +22,9 @@ Result<bool> IsPairThere(Channel* route, const LinkFacts& link, int home) {
   return LeadsTo(route, link, home);
 }
 
-// The index of the host end under a name that others gave it; 0 for none. It is
-// what the allocation's end leads to, if it was made for this one.
+// Returns the index of the host end if others renamed it; 0 if there is none.
+// Such a link is the peer of the allocation's end and was made for this
+// allocation.
 Result<std::uint32_t> FindRenamed(Channel* route, const Veth& veth,
                                   Home* home) {
   MOUNTD_ASSIGN(const LinkFacts end, FindLink(&home->inside, veth.name));
@@ -37,10 +38,11 @@ Result<std::uint32_t> FindRenamed(Channel* route, const Veth& veth,
              : 0U;
 }
 
-// Anew, or what others have renamed; the index.
+// Renames the host end back if others renamed it, else makes a new pair.
+// Returns the host end's index.
 Result<std::uint32_t> RestoreLink(Channel* route, const Veth& veth, Home* home,
                                   std::uint32_t* repaired) {
-  // One of the name that leads elsewhere is what is left of another try.
+  // A link of this name that leads elsewhere is left from another attempt.
   MOUNTD_TRY(DeleteLink(route, veth.host_name));
   MOUNTD_ASSIGN(const std::uint32_t renamed, FindRenamed(route, veth, home));
   if (renamed != 0) {
@@ -55,7 +57,7 @@ Result<std::uint32_t> RestoreLink(Channel* route, const Veth& veth, Home* home,
   return made;
 }
 
-// The index of the host end.
+// Repairs the pair. Returns the host end's index.
 Result<std::uint32_t> RepairPair(Channel* route, const Veth& veth,
                                  const LinkFacts& link, Home* home,
                                  std::uint32_t* repaired) {
@@ -65,7 +67,7 @@ Result<std::uint32_t> RepairPair(Channel* route, const Veth& veth,
     MOUNTD_ASSIGN(index, RestoreLink(route, veth, home, repaired));
   }
   if ((*repaired & exec::kRepairedLink) != 0) {
-    return index;  // it is all new
+    return index;  // the whole pair is new
   }
   MOUNTD_ASSIGN(const bool right, IsHostEndRight(route, veth, index));
   if (!right) {
@@ -85,7 +87,8 @@ Error IsAnothers(const exec::NetworkPlan& plan) {
                    "its address is another allocation's link's");
 }
 
-// No name says whose it is.
+// FailedPrecondition if another link has the IPv6 address. The route tells,
+// because no link's name contains an IPv6 address.
 Result<void> CheckIpv6IsOwn(Channel* route, const exec::NetworkPlan& plan,
                             const LinkFacts& link) {
   if (IsNone(plan.ipv6)) {

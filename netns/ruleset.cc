@@ -10,7 +10,7 @@
 namespace mountd::netns {
 namespace {
 
-// Chains are declared before they are flushed, as a first load has none.
+// Declares chains before flushing them, because at the first load none exists.
 constexpr char kObjects[] = R"(table inet mountd {
   set version { type mark; }
   map pm4 { type inet_proto . inet_service : ipv4_addr . inet_service; }
@@ -37,13 +37,13 @@ flush chain inet mountd forward
 flush set inet mountd version
 )";
 
-// guard: no allocation reaches the host's loopback services through the
-// route_localnet of its link, or sends from an address that is not its own.
-// nat_pre: what comes from outside to 127/8 the kernel refuses when it routes
-// it, so long as nothing leads it elsewhere before. nat_out: no route leads
-// from ::1 to an allocation, so whoever asks there is refused at once, as
-// nobody listens. forward: allocations reach
-// each other and the outside; the outside reaches them only through port maps.
+// guard: an allocation reaches no loopback service of the host through its
+// link's route_localnet, and sends from its own addresses only. nat_pre: skips
+// 127/8, because the kernel refuses packets from outside to 127/8 when it
+// routes them, unless a rule has led them elsewhere before. nat_out: skips ::1,
+// because no route leads from ::1 to an allocation. As nobody listens there,
+// the kernel refuses such a connection at once. forward: allocations reach each
+// other and the outside; the outside reaches them only through port maps.
 constexpr char kRules[] = R"(table inet mountd {
   chain guard {
     iifname != "md*" return
@@ -80,9 +80,10 @@ constexpr char kRules[] = R"(table inet mountd {
 }
 )";
 
-// What comes to a port map from the host itself, or from an allocation, gets
-// the host's address in the very network: its answer comes back by the link
-// that it went to, whichever others the allocation has.
+// Returns rules that give a packet to a port map, from the host itself or from
+// an allocation, the host's address in the same network. The answer then comes
+// back by the link that the packet went to, whatever other links the allocation
+// has.
 template <typename Range>
 std::string HostSourceRules(const char* family,
                             const std::vector<Range>& ranges) {
@@ -99,7 +100,7 @@ std::string HostSourceRules(const char* family,
   return rules;
 }
 
-// The same for what is left of networks that are not declared any more.
+// Do the same for the rest of networks that are no longer declared.
 constexpr char kLastHostSourceRules[] = R"(table inet mountd {
   chain nat_post {
     oifname "md*" ct status dnat ip saddr 127.0.0.0/8 masquerade
@@ -108,7 +109,8 @@ constexpr char kLastHostSourceRules[] = R"(table inet mountd {
 }
 )";
 
-// Overlapping ranges cannot be in one set: a rule each.
+// Returns the masquerading rules of one family. Each excluded range has a rule
+// of its own, because overlapping ranges cannot be in one set.
 template <typename Range>
 std::string MasqueradeRules(const char* family, const std::vector<Range>& own,
                             const std::vector<Range>& excluded,
@@ -131,6 +133,8 @@ std::string MasqueradeRules(const char* family, const std::vector<Range>& own,
   return rules + rule + from + "masquerade\n";
 }
 
+// Returns the text's FNV-1a hash, so that any change of the text is another
+// version.
 std::uint32_t Fnv1a(const std::string& text) {
   std::uint32_t hash = 2166136261U;
   for (const char c : text) {
@@ -139,6 +143,7 @@ std::uint32_t Fnv1a(const std::string& text) {
   return hash;
 }
 
+// Makes a request to delete the connections whose `tuple` has this source.
 template <typename Address>
 Message FlushOne(int tuple, const Address& address) {
   constexpr bool kIsV4 = sizeof(Address) == sizeof(Ipv4);

@@ -9,23 +9,23 @@
 
 namespace mountd::netns {
 
-// The table's text for nft(8) for these address ranges, the number in its set
-// `version` included. Loading it keeps elements and the chain `admin`, which is
-// the operator's.
+// The table's text for nft(8) for these address ranges, with the number in its
+// set `version`. Loading it keeps the elements and the chain `admin`, which
+// belongs to the operator.
 struct Ruleset {
   std::uint32_t version = 0;
   std::string commands;
 };
 Ruleset RulesetFor(const Config& config);
 
-// Loads the ruleset unless one of just this version is there; with `anew` in
-// any case.
+// Loads the ruleset unless exactly this version is loaded; with the flag,
+// always.
 Result<void> PrepareRuleset(exec::Kernel& kernel, Channel* nft,
                             const Config& config, bool anew);
 
-// Forgets the connections of an address that is about to be free, so that a
-// flow through a port map ends with it. Best effort: Linux before 6.8 cannot
-// select.
+// Makes the kernel forget the connections of an address that is about to be
+// free, so that a flow through a port map ends with the map. Best effort,
+// because Linux before 6.8 cannot select connections by address.
 void FlushConnections(Channel* netfilter, const Ipv4& ipv4, const Ipv6& ipv6);
 
 }  // namespace mountd::netns

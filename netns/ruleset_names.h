@@ -3,11 +3,12 @@
 
 namespace mountd::netns {
 
-// The own nftables table, family inet: nothing outside it is touched.
+// mountd's nftables table, of family inet. Except for the two rules of
+// forward_rules.h, mountd changes nothing outside it.
 inline constexpr char kTable[] = "mountd";
-// The chain in it that is the operators'.
+// The chain in it that belongs to the operators.
 inline constexpr char kAdminChain[] = "admin";
-// iptables' own, of each family (forward_rules.h).
+// iptables' own table and chain, in each family (forward_rules.h).
 inline constexpr char kFilterTable[] = "filter";
 inline constexpr char kForwardChain[] = "FORWARD";
 

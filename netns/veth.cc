@@ -32,6 +32,7 @@ ifinfomsg LinkHeader(std::uint32_t index, unsigned flags = 0) {
   ifinfomsg header = {};
   header.ifi_index = static_cast<int>(index);
   header.ifi_flags = flags;
+  // Change these flags only.
   header.ifi_change = flags;
   return header;
 }
@@ -46,8 +47,9 @@ Message LinkAddress(std::uint32_t index, const Mac& mac) {
   return message;
 }
 
-// No link-local address, and, on the host's end, packets from and to 127/8,
-// which the guard chain lets pass only as answers of mapped ports.
+// Sets the link's modes: no link-local address and, on the host end, packets
+// from and to 127/8. The guard chain lets such packets pass only as answers of
+// mapped ports.
 Message AddressModes(std::uint32_t index, bool route_localnet,
                      const std::string& alias) {
   Message message(RTM_NEWLINK, 0, LinkHeader(index));
@@ -81,7 +83,8 @@ Message NewAddress(std::uint32_t index, const Address& address, int flags) {
   Message message(RTM_NEWADDR, flags, header);
   message.Put(IFA_LOCAL, address).Put(IFA_ADDRESS, address);
   if (FamilyOf<Address>() == AF_INET6) {
-    // Usable at once; duplicate address detection takes 1.2 s.
+    // Makes the address usable at once; duplicate address detection takes 1.2
+    // s.
     message.Put(IFA_FLAGS, std::uint32_t{IFA_F_NODAD});
   }
   return message;
@@ -120,7 +123,7 @@ Message HostRoute(std::uint32_t index, const Address& address,
   return message;
 }
 
-// To `range` through the gateway; with a prefix of 0, the default route.
+// Makes a route to `range` through the gateway; prefix 0 is the default route.
 template <typename Address>
 Message GatewayRoute(std::uint32_t index, const Range<Address>& range,
                      const Address& gateway) {
@@ -134,7 +137,7 @@ Message GatewayRoute(std::uint32_t index, const Range<Address>& range,
   return message;
 }
 
-// What one family needs at the host's end.
+// Adds what one family needs at the host end.
 template <typename Address>
 void AddHostEnd(std::uint32_t index, const Address& address,
                 const Address& source, const Mac& mac, int flags,
@@ -143,7 +146,7 @@ void AddHostEnd(std::uint32_t index, const Address& address,
   messages->push_back(HostRoute(index, address, source, flags));
 }
 
-// And at the allocation's.
+// Adds what one family needs at the allocation's end.
 template <typename Address>
 void AddFamily(std::uint32_t index, const Address& address,
                const Address& gateway,
@@ -183,7 +186,7 @@ void PutEnd(Message* message, const std::string& name, const Mac& mac,
   }
 }
 
-// Leaves `link` alone if the answer is on none.
+// Reads the link's facts. Leaves `link` alone if the answer describes no link.
 void ReadLink(const Answer& answer, LinkFacts* link) {
   const auto header = HeaderOf<ifinfomsg>(answer.payload);
   if (answer.type != RTM_NEWLINK || !header) {
@@ -201,6 +204,7 @@ void ReadLink(const Answer& answer, LinkFacts* link) {
   link->alias = found.Text(IFLA_IFALIAS);
 }
 
+// Asks for one link. An answer of ENODEV means that there is none.
 Result<LinkFacts> AskForLink(Channel* channel, Message get,
                              const std::string& object) {
   std::vector<Message> messages;
@@ -250,6 +254,7 @@ Veth VethFor(const exec::NetworkPlan& plan, const NetworkConfig& network) {
 
 Result<void> AddHostAddresses(Channel* host, const NetworkConfig& network,
                               const std::string& object) {
+  // REPLACE, so that an address that is there already is no error.
   constexpr int kKeep = NLM_F_CREATE | NLM_F_REPLACE;
   std::vector<Message> messages;
   for (const Ipv4Range& range : network.ipv4) {
@@ -307,7 +312,7 @@ Result<bool> LeadsTo(Channel* host, const LinkFacts& link, int netns) {
 
 Result<VethIndexes> CreateVeth(Channel* host, const Veth& veth, int netns) {
   std::vector<Message> messages;
-  // Linux 6.2 answers with what it has made.
+  // Since Linux 6.2 the kernel answers with the link that it made (NLM_F_ECHO).
   Message& pair =
       messages.emplace_back(RTM_NEWLINK, kMake | NLM_F_ECHO, LinkHeader(0));
   PutEnd(&pair, veth.host_name, kGatewayMac, veth.mtu);
@@ -325,6 +330,7 @@ Result<VethIndexes> CreateVeth(Channel* host, const Veth& veth, int netns) {
   for (const Answer& answer : answers) {
     ReadLink(answer, &link);
   }
+  // An older kernel does not echo, so ask.
   if (link.index == 0) {
     MOUNTD_ASSIGN(link, FindLink(host, veth.host_name));
   }
@@ -342,8 +348,8 @@ Result<void> ConfigureHostEnd(Channel* host, const Veth& veth,
     messages.push_back(LinkAddress(index, kGatewayMac));
   }
   messages.push_back(AddressModes(index, true, veth.object));
-  // Questions from inside would each leave an entry in the one table of
-  // neighbours that the whole machine has.
+  // NOARP, because each question from inside would leave an entry in the
+  // neighbour table, of which the whole machine has only one.
   messages.push_back(LinkUp(index, IFF_NOARP));
   AddHostEnd(index, veth.ipv4, veth.host_ipv4, veth.mac, flags, &messages);
   if (!IsNone(veth.ipv6)) {
@@ -355,7 +361,8 @@ Result<void> ConfigureHostEnd(Channel* host, const Veth& veth,
 
 Result<void> AwaitCarrier(Channel* host, const Veth& veth,
                           std::uint32_t index) {
-  // Since Linux 6.8 who asks does that work itself; before, one asks again.
+  // Since Linux 6.8 asking for the link does the deferred work; on older
+  // kernels ask again until it is done.
   constexpr int kMostTries = 50;
   constexpr std::chrono::milliseconds kPause(1);
   for (int tries = 0; tries < kMostTries; ++tries) {
@@ -408,19 +415,23 @@ Result<bool> CompleteAllocationEnd(Channel* inside, const Veth& veth) {
   }
   std::vector<Message> messages;
   if (link.mac != veth.mac) {
-    // The one that the host sends to; neighbours go with another.
+    // The host sends to this MAC. A change of MAC removes the neighbours, which
+    // are added again below.
     messages.push_back(LinkAddress(link.index, veth.mac));
   }
   if (link.alias.empty()) {
-    // An executor was killed between making and configuring it.
+    // An executor was killed after it made the link and before it configured
+    // it.
     messages.push_back(AddressModes(link.index, false, veth.object));
   }
   const bool is_link_right = messages.empty() && link.up;
-  std::size_t present = messages.size() + 1;  // what makes nothing; LinkUp
+  std::size_t present = messages.size() + 1;  // requests that add nothing:
+                                              // those above, LinkUp
   AddAllocationEnd(link.index, veth, &messages);
   MOUNTD_ASSIGN(const std::vector<Answer> answers,
                 inside->Exchange(messages, messages.size() - 1));
   for (const Answer& answer : answers) {
+    // EEXIST means that the request's address, neighbour or route is there.
     if (answer.err == EEXIST) {
       ++present;
     } else if (answer.err != 0) {
@@ -436,6 +447,7 @@ Result<void> DeleteLink(Channel* host, const std::string& name) {
   messages.back().PutText(IFLA_IFNAME, name);
   const Result<std::vector<Answer>> answers =
       host->Ask(messages, "RTM_DELLINK", name);
+  // ENODEV: the link is gone already.
   return answers || answers.error().sys_errno == ENODEV
              ? Ok()
              : Result<void>(answers.error());

@@ -8,7 +8,7 @@
 #include "netns/host_link.h"
 #include "netns/veth.h"
 
-// IsHostEndRight, IsRoutedElsewhere: ask the kernel for each route and
+// IsHostEndRight and IsRoutedElsewhere ask the kernel for each route and
 // neighbour by its address, so that the cost does not grow with the number of
 // allocations.
 namespace mountd::netns {
@@ -35,7 +35,7 @@ Message GetNeighbour(std::uint32_t index, const Address& address) {
   return message;
 }
 
-// The entry of the table that a packet to the address would take.
+// Asks for the routing table's entry that a packet to the address would take.
 template <typename Address>
 Message GetRoute(const Address& address) {
   rtmsg header = {};
@@ -64,7 +64,7 @@ bool IsHostRoute(const Answer& answer, std::uint32_t index,
          attributes.Value<std::uint32_t>(RTA_OIF) == index;
 }
 
-// By the order that IsHostEndRight asks in.
+// Judges an answer by its place in the order that IsHostEndRight asks in.
 bool IsRight(const Answer& answer, const Veth& veth, std::uint32_t index) {
   if (answer.request == 0) {
     return answer.type == RTM_NEWLINK && IsHostLinkRight(answer.payload);

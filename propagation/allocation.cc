@@ -24,7 +24,8 @@ Error ForeignInAllocation(const std::string& object) {
                    "a mount that is not mountd's is in the directory");
 }
 
-// Opens a directory, all of whose way lies in the base itself.
+// Opens a directory below `dir`. Busy if a mount lies on the way to the
+// directory, because the directory must lie in the base's own mount.
 Result<UniqueFd> OpenInBase(const Context& context, const Base& base, int dir,
                             const std::string& name,
                             const std::string& object) {
@@ -37,9 +38,10 @@ Result<UniqueFd> OpenInBase(const Context& context, const Base& base, int dir,
   return fd;
 }
 
-// Right on the base, or on a mount that is, as a swap that was cut off leaves
-// it: then the one beneath is younger, as only a swap's is (unique mount ids
-// grow).
+// Returns whether an executor attached `mount_id`: the mount lies right on the
+// base, or on a mount that lies right on the base, as an interrupted swap
+// leaves it. Only a swap attaches the lower mount after the upper one, so the
+// lower one must be the younger (unique mount ids grow).
 Result<bool> IsExecutors(const Context& context, const Base& base,
                          std::uint64_t mount_id) {
   MOUNTD_ASSIGN(const MountFacts mount, context.inspector.Facts(mount_id));
@@ -52,8 +54,9 @@ Result<bool> IsExecutors(const Context& context, const Base& base,
          beneath.point == mount.point && beneath.id > mount.id;
 }
 
-// Nothing but an executor mounts right on the base. What it did there and
-// mountd has no record of was left by one that was killed, or abandoned.
+// Detaches and removes one target. Only executors mount right on the base, so a
+// mount there that mountd has no record of was left by an executor that was
+// killed or given up.
 Result<void> SweepTarget(const Context& context, const Base& base, int task,
                          const std::string& name, const std::string& object) {
   MOUNTD_ASSIGN(const FileFacts file,
@@ -64,6 +67,7 @@ Result<void> SweepTarget(const Context& context, const Base& base, int task,
       return ForeignInAllocation(object);
     }
   }
+  // Plain, not lazy: umount2 answers EBUSY while a process uses the mount.
   return DetachFile(context, task, name, file, exec::UnmountMode::kPlain,
                     object);
 }
@@ -92,6 +96,8 @@ Result<void> PrepareAllocation(const Context& context,
   MOUNTD_ASSIGN(const UniqueFd all,
                 LockPart(context, base, paths::kAllocations, name));
   Undo undo;
+  // Lets this executor lock the directory before it looks at the files, so a
+  // plan that mountd gave up is finished or undone first.
   MOUNTD_TRY(EnsurePassage(context, all.get(), name, plan.uid, name, &undo));
   MOUNTD_TRY(CloseNetworkFiles(context, base, plan));
   MOUNTD_TRY(tell(MountState{}));
@@ -105,11 +111,13 @@ Result<void> RemoveAllocation(const Context& context,
   MOUNTD_ASSIGN(const Base base, OpenBase(context));
   MOUNTD_ASSIGN(const UniqueFd all,
                 OpenBeneath(context, base.fd.get(), paths::kAllocations, name));
+  // The common case first: the directory is empty once its tasks are gone.
   const exec::Sys<void> removed =
       context.kernel.RemoveDirectory(all.get(), name);
   if (removed || removed.error() == ENOENT) {
     return Ok();
   }
+  // Only ENOTEMPTY means that an interrupted plan left something to sweep.
   if (removed.error() != ENOTEMPTY) {
     return ErrnoError(removed.error(), "rmdir", name);
   }

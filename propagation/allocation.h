@@ -3,20 +3,21 @@
 
 #include "propagation/base.h"
 
-// The directories base/a/<allocation>.
+// This file makes and removes the directories base/a/<allocation>.
 namespace mountd::propagation {
 
-// Makes the directory, where the plan's user alone may pass
-// (propagation/passage.h). Idempotent; FailedPrecondition if another user may.
-// Tells nothing but that it is done.
+// Makes the allocation's directory, which only the plan's user may pass
+// (propagation/passage.h). Idempotent. The answer carries no facts: it only
+// says that the plan is done. FailedPrecondition if another user may pass the
+// directory.
 Result<void> PrepareAllocation(const Context& context,
                                const exec::AllocationPlan& plan,
                                const exec::Tell<exec::MountState>& tell);
 
-// Removes the directory with what interrupted plans left in it: task
-// directories, mountpoints, and mounts, which are detached as Detach does it.
-// Busy while one is used, or something is mounted where no plan mounts: that is
-// somebody else's.
+// Removes the directory and everything that interrupted plans left in it: task
+// directories, mountpoints, and mounts, which this function detaches as Detach
+// does. Busy if one of these mounts is in use, or if a mount lies where no plan
+// mounts, because such a mount is not mountd's.
 Result<void> RemoveAllocation(const Context& context,
                               const exec::AllocationPlan& plan);
 

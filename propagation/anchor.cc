@@ -16,13 +16,13 @@ namespace {
 using exec::FileFacts;
 using exec::Named;
 
-// base/h, where each anchored volume has a directory with its marker.
+// Opens base/h, where each anchored volume has a directory with its marker.
 Result<UniqueFd> OpenMarkers(const Context& context, const Base& base,
                              const std::string& volume) {
   return OpenBeneath(context, base.fd.get(), paths::kAnchors, volume);
 }
 
-// True if `mount_id` is the anchor that was written down.
+// Returns whether the volume's marker names `mount_id`.
 Result<bool> IsMarked(const Context& context, const UniqueFd& markers,
                       const std::string& volume, std::uint64_t mount_id) {
   MOUNTD_ASSIGN(const Marker marker,
@@ -42,7 +42,8 @@ Result<bool> HasMountsBelow(const Context& context, const Source& source,
   return false;
 }
 
-// No anchor on a mount of somebody else's, nor over mounts that it would hide.
+// Returns whether the source needs an anchor or has one. Not on a mount that
+// somebody else made, nor over mounts that an anchor would hide.
 Result<bool> NeedsAnchor(const Context& context, const UniqueFd& markers,
                          const std::string& volume, const std::string& path,
                          const Source& source) {
@@ -53,8 +54,10 @@ Result<bool> NeedsAnchor(const Context& context, const UniqueFd& markers,
   return !mounts_below;
 }
 
-// Before Linux 6.8 the id of an anchor that is gone may be any other mount's:
-// its directory tells it from most.
+// Describes the anchor for its marker by device, inode and path. Before Linux
+// 6.8 the kernel reuses mount ids, so another mount may have the id of an
+// anchor that is gone; device and inode tell that mount from the anchor in most
+// cases.
 std::string Described(const FileFacts& directory, const std::string& path) {
   return std::to_string(directory.device) + ":" +
          std::to_string(directory.inode) + " " + path;
@@ -63,8 +66,9 @@ std::string PathIn(const Marker& marker) {
   return marker.what.substr(marker.what.find(' ') + 1);
 }
 
-// A volume whose path was changed in the configuration keeps its first anchor,
-// which tasks still follow, until that is released.
+// FailedPrecondition if the configuration changed the volume's path while the
+// anchor at the old path exists. The first anchor stays until it is released,
+// because tasks still follow it.
 Result<void> CheckNotElsewhere(const Context& context, const UniqueFd& markers,
                                const std::string& volume,
                                const std::string& path) {
@@ -78,9 +82,9 @@ Result<void> CheckNotElsewhere(const Context& context, const UniqueFd& markers,
                    "is still in use at the path it had before");
 }
 
-// Unmounts the anchor where the kernel says it is, which is elsewhere than the
-// path it was made for once a directory above has been renamed. Gone already is
-// success.
+// Unmounts the anchor at the path the kernel reports. That path differs from
+// the path the anchor was made for once a directory above it has been renamed.
+// An anchor that is already gone is success.
 Result<void> UnmountAnchor(const Context& context, const std::string& volume,
                            const Marker& marker, int flags) {
   const Result<MountFacts> anchor = context.inspector.Facts(marker.id);
@@ -99,13 +103,14 @@ Result<void> UnmountAnchor(const Context& context, const std::string& volume,
                      "another mount is there");
   }
   if (Described(top, PathIn(marker)) != marker.what) {
-    return Ok();  // it is gone, and another mount has its id
+    return Ok();  // the anchor is gone, and its id was reused
   }
   return Named(context.kernel.Unmount(path.parent.get(), path.name, flags),
                "umount2", volume);
 }
 
-// When it must not stay: whoever renames what is above can do so just once.
+// Detaches an anchor that must not stay. Tries repeatedly, because a rename of
+// a directory above between the look and the unmount makes one try fail.
 void UndoAnchor(const Context& context, const std::string& volume,
                 const Marker& marker) {
   constexpr int kTries = 100;
@@ -123,15 +128,18 @@ Result<void> MakeAnchor(const Context& context, const std::string& volume,
   MOUNTD_ASSIGN(
       const UniqueFd tree,
       Named(kernel.CloneTree(source->fd.get(), false), "open_tree", volume));
-  // Out of the peer group of the mount it was cloned from, then, attached, into
-  // one of its own. In a mount namespace of mountd's own it goes on following
-  // the host's.
+  // This takes the clone out of the peer group of the mount it was cloned from;
+  // it gets a group of its own once it is attached. In a mount namespace of
+  // mountd's own the clone stays a slave, so that it keeps following the host's
+  // mount.
   const std::uint64_t apart = IsApart(context) ? MS_SLAVE : MS_PRIVATE;
   MOUNTD_TRY(Named(kernel.SetMount(tree.get(), false, {.propagation = apart}),
                    "mount_setattr", volume));
   MOUNTD_ASSIGN(const FileFacts clone,
                 Named(kernel.Stat(tree.get(), ""), "statx", volume));
   const Marker marker{clone.mount_id, Described(clone, path)};
+  // Write the marker before attaching, so that a kill leaves no anchor without
+  // one.
   MOUNTD_TRY(WriteMarker(context, source->lock.get(), marker, volume));
   undo->Add([&context, source, volume] {
     IgnoreBecauseBestEffort(RemoveMarker(context, source->lock.get(), volume));
@@ -140,6 +148,8 @@ Result<void> MakeAnchor(const Context& context, const std::string& volume,
                    "move_mount", volume));
   undo->Add(
       [&context, volume, marker] { UndoAnchor(context, volume, marker); });
+  // Below a private mount the kernel does not share what is attached, so ask
+  // for it.
   MOUNTD_TRY(
       Named(kernel.SetMount(tree.get(), false, {.propagation = MS_SHARED}),
             "mount_setattr", volume));
@@ -176,14 +186,16 @@ Result<void> AnchorHostVolume(const Context& context, const Base& base,
                   context.inspector.Facts(source->file.mount_id));
     return Ok();
   };
-  // Another executor may have anchored it before the lock was ours.
+  // Look again under the lock, because another executor may have made the
+  // anchor before this one got the lock.
   MOUNTD_TRY(open_again());
   if (source->file.mount_root) {
     MOUNTD_ASSIGN(const bool ours, IsMarked(context, source->markers, volume,
                                             source->file.mount_id));
     source->anchor_id = ours ? source->file.mount_id : 0;
     if (ours && source->mount.peer_group == 0) {
-      // An executor died between attaching and sharing it.
+      // An executor was killed after it attached the anchor and before it
+      // shared it.
       MOUNTD_TRY(Named(context.kernel.SetMount(source->fd.get(), false,
                                                {.propagation = MS_SHARED}),
                        "mount_setattr", volume));
@@ -195,6 +207,9 @@ Result<void> AnchorHostVolume(const Context& context, const Base& base,
   MOUNTD_TRY(CheckNotElsewhere(context, source->markers, volume, path));
   MOUNTD_TRY(MakeAnchor(context, volume, path, source, undo));
   MOUNTD_TRY(open_again());
+  // The mount at the path must be the new anchor, on the mount seen before, in
+  // a group of its own. Anything else means that somebody mounted or renamed
+  // here.
   if (source->file.mount_id != source->anchor_id ||
       source->mount.parent_id != holder.id || source->mount.peer_group == 0 ||
       source->mount.peer_group == holder.peer_group) {
@@ -217,7 +232,8 @@ Result<void> ReleaseHostVolume(const Context& context,
     RemoveIfEmpty(context, markers.get(), volume);
     return Ok();
   }
-  // Apart from the host, all that is mounted in it are copies of its mounts.
+  // In a mount namespace of mountd's own, everything mounted in the anchor is a
+  // copy of a host's mount, so detaching those with it loses nothing.
   MOUNTD_TRY(UnmountAnchor(context, volume, marker,
                            IsApart(context) ? MNT_DETACH : 0));
   MOUNTD_TRY(RemoveMarker(context, lock.get(), volume));

@@ -21,7 +21,7 @@ using exec::MountState;
 using exec::Named;
 using exec::Undo;
 
-// One plan's way: everything its steps need, opened and checked.
+// Holds what one plan's steps need, opened and checked.
 struct Way {
   Base base;
   UniqueFd allocation;
@@ -30,8 +30,9 @@ struct Way {
   CloneSpec spec;
 };
 
-// The same plan was carried out already, or something else is in its place.
-// With which map of ids, the mount does not say.
+// Answers with the mount that is at the target if it is the one that the plan
+// asks for. AlreadyExists if it is another, or if the plan maps ids, because
+// the kernel does not report which map a mount has.
 Result<MountState> Adopt(const Context& context, const Way& way) {
   if (way.spec.ids.count != 0) {
     return MakeError(Code::kAlreadyExists, "mount", way.spec.object,
@@ -53,9 +54,10 @@ Result<MountState> AttachClone(const Context& context, const Way& way,
   MOUNTD_TRY(Named(kernel.AttachTree(made.tree.get(), way.target.point.get()),
                    "move_mount", way.spec.object));
   undo->Add([&kernel, &target = way.target, clone = made.file] {
-    // If mountd gave this plan up it may have detached the mount already, and
-    // attached another; of another source, as long as this executor holds on
-    // to its own (LetGo). Before Linux 6.8 it may well have the same id.
+    // If mountd gave this plan up, it may have detached this mount and attached
+    // another one here. So unmount only what is surely ours. Before Linux 6.8
+    // the other mount may have the same id, so compare device and inode, too:
+    // those differ as long as this executor holds its own source (LetGo).
     const exec::Sys<FileFacts> top =
         kernel.Stat(target.task.get(), target.name);
     if (top && top->mount_id == clone.mount_id && top->device == clone.device &&
@@ -64,6 +66,7 @@ Result<MountState> AttachClone(const Context& context, const Way& way,
           kernel.Unmount(target.task.get(), target.name, MNT_DETACH));
     }
   });
+  // Check only now, because the kernel lists no mounts below a detached clone.
   MOUNTD_TRY(CheckClone(context, made.file.mount_id, way.spec));
   return Settle(context, way.source, made.tree, way.base.facts.mount_id,
                 way.spec);
@@ -101,9 +104,11 @@ Result<MountState> AttachToTarget(const Context& context,
   return AttachToInbox(context, plan, way, undo);
 }
 
-// Who is told may have the source away with the next plan, while this executor
-// waits for a CPU: the source's mount must not be busy by it. Its file system
-// stays until the plan ends where a mount's id does not say which it is.
+// Closes the source before the answer. mountd may send a plan that unmounts the
+// source as soon as it has the answer, before this process runs again; an open
+// descriptor would make that unmount fail with EBUSY. Where mount ids are not
+// unique (before Linux 6.8), keeps a clone until the plan ends, so that no
+// other file system gets this one's device number meanwhile.
 Result<void> LetGo(const Context& context, const std::string& object,
                    Source* source) {
   UniqueFd& held = source->made.valid() ? source->made : source->fd;
@@ -124,7 +129,8 @@ Result<void> Attach(const Context& context, const AttachPlan& plan, int fd,
   Undo undo;
   way.spec = {plan.propagation, plan.attributes, ObjectOf(plan.target),
               plan.ids};
-  // Before the source: a dead file system is unmounted to be mounted anew.
+  // Check this before opening the source, because opening a source unmounts a
+  // dead file system and mounts it again.
   if (plan.replaces != 0 && !context.kernel.CanMountBeneath()) {
     return MakeError(Code::kNotSupported, "move_mount", way.spec.object,
                      "the kernel is older than 6.5");
@@ -139,6 +145,7 @@ Result<void> Attach(const Context& context, const AttachPlan& plan, int fd,
       AttachToTarget(context, plan, fd, &way, &undo);
   if (!attached) {
     if (context.checked != nullptr) {
+      // The next plan must look at all mounts below this source again.
       context.checked->Failed(way.source.file);
     }
     return attached.error();

@@ -5,17 +5,21 @@
 
 namespace mountd::propagation {
 
-// Clones the plan's source, with all mounts below it, or makes it, if it is a
-// new file system, at
-// base/a/<allocation>/<task>/<name>: nosuid and nodev always, read-only if the
-// plan or the source's declaration says so, never visible with weaker flags.
-// What is answered was read back from the kernel, and is what was asked or the
-// mount is undone: FailedPrecondition says why. The same plan again answers the
-// mount that is there; AlreadyExists if that is another.
-// On a caller's directory, `fd`, it is as propagation/directory_target.h says;
-// in a container, whose pidfd `fd` is, as propagation/container_target.h says.
-// With `replaces`, the clone takes that mount's place (propagation/swap.h);
-// NotFound if nothing is mounted there.
+// Attaches the plan's source at base/a/<allocation>/<task>/<name>: a clone of
+// the source with all mounts below it, or the mount made for this plan if the
+// source is a new file system. The mount is always nosuid and nodev, read-only
+// if the plan or the source's declaration says so, and never visible with
+// weaker flags. `tell` gets the state that the kernel reports afterwards.
+//
+// If `fd` is a caller's directory, propagation/directory_target.h says what
+// differs; if `fd` is the pidfd of a container's process,
+// propagation/container_target.h does. With `replaces`, the clone takes that
+// mount's place (propagation/swap.h). The same plan again answers with the
+// mount that is there.
+//
+// FailedPrecondition if the kernel reports another mount than the plan asks
+// for; the new mount is then undone. AlreadyExists if another mount is at the
+// target. NotFound if `replaces` is set and nothing is mounted there.
 Result<void> Attach(const Context& context, const exec::AttachPlan& plan,
                     int fd, const exec::Tell<exec::MountState>& tell);
 

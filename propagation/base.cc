@@ -27,10 +27,10 @@ Result<void> MountBase(const Context& context, int parent, Undo* undo) {
   exec::Kernel& kernel = context.kernel;
   MOUNTD_ASSIGN(const UniqueFd fs,
                 Named(kernel.OpenFilesystem("tmpfs"), "fsopen", kObject));
-  // Directories and links take no blocks, so this is room enough for mountd's
-  // own, and for allocations' files within limits.network_file_bytes_per_uid.
-  // Without a bound a plugin that publishes a bare directory, and with it the
-  // task that gets it, could fill the host's memory from here.
+  // Directories and links take no blocks. So this size is enough for mountd's
+  // own files and for allocations' files within
+  // limits.network_file_bytes_per_uid. Without a bound, a task could fill the
+  // host's memory through a bare directory that a plugin published for it here.
   const std::string bytes = std::to_string(kBaseBytes);
   const std::string files = std::to_string(kBaseFiles);
   for (const auto& [key, value] :
@@ -55,8 +55,8 @@ Result<void> MountBase(const Context& context, int parent, Undo* undo) {
   return Ok();
 }
 
-// Also what an interrupted PrepareBase left: not shared yet, or without a
-// directory.
+// Checks the base and completes it. An interrupted PrepareBase may have left
+// the base not shared yet, or without one of its directories.
 Result<MountState> FinishBase(const Context& context, int parent, Undo* undo) {
   exec::Kernel& kernel = context.kernel;
   MOUNTD_ASSIGN(const UniqueFd base,
@@ -76,6 +76,7 @@ Result<MountState> FinishBase(const Context& context, int parent, Undo* undo) {
               "mount_setattr", kObject));
     MOUNTD_ASSIGN(mount, context.inspector.Facts(facts.mount_id));
   }
+  // A base that is a slave lies in a mount namespace copied from the host's.
   if (mount.peer_group == 0 || mount.master != 0) {
     return MakeError(Code::kFailedPrecondition, "check", kObject,
                      "mountd does not run in the host's mount namespace");
@@ -83,11 +84,12 @@ Result<MountState> FinishBase(const Context& context, int parent, Undo* undo) {
   for (const char* name :
        {paths::kAllocations, paths::kPlugins, paths::kAnchors,
         paths::kFilesystems, paths::kNetworks, paths::kNetworkFiles}) {
-    Undo nothing;  // kept: the base is checked as a whole
+    Undo nothing;  // kept, because the base is checked as a whole
     MOUNTD_TRY(EnsureDirectory(context, base.get(), name, kBaseMode, kObject,
                                &nothing));
     nothing.Commit();
   }
+  // Only access control lists keep users apart in the base (passage.h).
   MOUNTD_TRY(CheckKeepsLists(context, base.get(), kObject));
   undo->Commit();
   return StateOf(facts, mount);
@@ -104,6 +106,7 @@ Result<UniqueFd> OpenRunDirectory(const Context& context) {
             "openat2", paths::kRunDir));
   MOUNTD_ASSIGN(const FileFacts facts,
                 Named(context.kernel.Stat(fd.get(), ""), "statx", kObject));
+  // Another user could otherwise rename what lies above the base.
   if (facts.uid != 0 || (facts.mode & (S_IWGRP | S_IWOTH)) != 0) {
     return MakeError(Code::kFailedPrecondition, "check", paths::kRunDir,
                      "must belong to root and be writable by nobody else");
@@ -117,6 +120,8 @@ Result<MountState> PrepareBase(const Context& context) {
   Undo undo;
   MOUNTD_ASSIGN(const MountState now,
                 StateOf(context, parent.get(), kName, kObject));
+  // Two executors may start at once; the lock lets only one of them mount the
+  // base.
   if (now.mount_id == 0) {
     MOUNTD_TRY(EnsureDirectory(context, parent.get(), kName, kBaseMode, kObject,
                                &undo));
@@ -143,6 +148,7 @@ namespace {
 
 Result<UniqueFd> OpenPart(const Context& context, const Base& base,
                           const char* part, const std::string& object) {
+  // O_RDONLY, because flock(2) refuses an O_PATH descriptor.
   return Named(context.kernel.Open(base.fd.get(), part, O_RDONLY | O_DIRECTORY,
                                    RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS),
                "openat2", object);

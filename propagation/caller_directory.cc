@@ -25,7 +25,8 @@ bool IsSame(const FileFacts& a, const FileFacts& b) {
   return a.mount_id == b.mount_id && a.device == b.device && a.inode == b.inode;
 }
 
-// What the caller's fd is of, whatever leads there.
+// Checks the type, owner and mount namespace of the file that the caller's fd
+// refers to, whatever path leads there.
 Result<FileFacts> CheckPassed(const Context& context, int fd,
                               const exec::CallerPlan& caller,
                               Ownership ownership, const std::string& object) {
@@ -50,7 +51,7 @@ Result<FileFacts> CheckPassed(const Context& context, int fd,
   return file;
 }
 
-// A directory that is not the caller's must at least be in the caller's hands.
+// PermissionDenied unless the directory or its parent belongs to the caller.
 Result<void> CheckParent(const Context& context, const CallerDirectory& found,
                          const exec::CallerPlan& caller,
                          const std::string& object) {
@@ -65,20 +66,23 @@ Result<void> CheckParent(const Context& context, const CallerDirectory& found,
              : Result<void>(Denied(object, "does not belong to the caller"));
 }
 
-// Whether that is no answer to where it lies.
+// Returns whether the walk failed for another reason than that the directory
+// does not lie there.
 bool MayLieThere(const Error& error) {
   return error.code != Code::kNotFound &&
          error.code != Code::kInvalidArgument &&
          error.code != Code::kPermissionDenied;
 }
 
-// Walks from `root` to `rest`, a path below it.
+// Opens `rest`, a path below `root`, without following links or leaving the
+// mount.
 Result<CallerDirectory> WalkFrom(const Context& context,
                                  const std::string& root,
                                  const std::string& rest,
                                  const std::string& object) {
   constexpr std::uint64_t kNoLinks =
       RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS;
+  // NO_XDEV, because a mount below the root shows another source's files.
   constexpr std::uint64_t kBelow = RESOLVE_BENEATH | RESOLVE_NO_XDEV | kNoLinks;
   exec::Kernel& kernel = context.kernel;
   CallerDirectory found;

@@ -27,9 +27,10 @@ struct Hierarchy {
   std::string point;
 };
 
-// As systemd mounts it, unified or hybrid.
+// Opens cgroup2 where systemd mounts it in its unified or hybrid setup.
 Result<Hierarchy> OpenHierarchy(const Context& context) {
   for (const char* point : {"/sys/fs/cgroup", "/sys/fs/cgroup/unified"}) {
+    // O_RDONLY, because open_by_handle_at(2) takes no O_PATH descriptor.
     Sys<UniqueFd> fd =
         context.kernel.Open(exec::kFromRoot, point, O_RDONLY | O_DIRECTORY,
                             RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS);
@@ -66,6 +67,8 @@ Result<void> CheckGranted(const Context& context, const Cgroup& cgroup) {
 Result<Cgroup> OpenById(const Context& context, const Hierarchy& hierarchy,
                         std::uint64_t id) {
   Sys<UniqueFd> dir = context.kernel.OpenKernfs(hierarchy.fd.get(), id);
+  // The id names a directory of kernfs as a file handle; ESTALE means that the
+  // kernel has removed it.
   if (exec::FailedWith(dir, ESTALE)) {
     return MakeError(Code::kNotFound, "open_by_handle_at", TextOf(id),
                      "is gone");
@@ -94,11 +97,13 @@ Result<Cgroup> OpenById(const Context& context, const Hierarchy& hierarchy,
                 below.empty() ? "/" : below};
 }
 
-// Adds the cgroup's own processes. One whose threads are in several cgroups
-// (cgroup.type "threaded") cannot say, and is its parent's.
+// Adds the cgroup's own processes. In a threaded cgroup (cgroup.type
+// "threaded") the kernel refuses to read cgroup.procs; its parent lists the
+// processes.
 Result<void> AddProcesses(const Context& context, int dir, Members* members) {
   const Sys<std::string> text =
       context.kernel.ReadFile(dir, "cgroup.procs", kMaxProcsBytes);
+  // EOPNOTSUPP: a threaded cgroup. ENOENT, ENODEV: the cgroup has been removed.
   if (exec::FailedWith(text, EOPNOTSUPP) || exec::FailedWith(text, ENOENT) ||
       exec::FailedWith(text, ENODEV)) {
     return Ok();
@@ -113,7 +118,8 @@ Result<void> AddProcesses(const Context& context, int dir, Members* members) {
   for (std::size_t at = 0; at < text->size();) {
     const std::size_t end = std::min(text->find('\n', at), text->size());
     const auto pid = ParseNumber<std::uint32_t>(text->substr(at, end - at));
-    if (pid && *pid != 0) {  // 0: in no pid namespace seen from here
+    if (pid && *pid != 0) {  // 0: the process is in no pid namespace seen from
+                             // here
       members->pids.insert(*pid);
     }
     at = end + 1;
@@ -170,7 +176,7 @@ Result<std::string> CgroupPathOf(const Context& context,
       const std::string text,
       Named(context.kernel.ReadFile(process.dir.get(), "cgroup", kMaxBytes),
             "read cgroup", ObjectOf(process)));
-  // cgroups(7): the line of the hierarchy of version 2.
+  // cgroups(7): the line "0::" is the hierarchy of version 2.
   return "/" + std::string(LineAfter(text, "0::/"));
 }
 
@@ -232,6 +238,8 @@ Result<exec::CgroupState> InspectTask(const Context& context, int pidfd) {
   MOUNTD_ASSIGN(const FileFacts mounts,
                 Named(context.kernel.StatLinked(process.dir.get(), "ns/mnt"),
                       "statx", ObjectOf(process)));
+  // The pid may have been reused while this function read /proc; the pidfd
+  // tells.
   MOUNTD_TRY(CheckAlive(context, pidfd));
   MOUNTD_ASSIGN(exec::CgroupState state, Told(cgroup));
   state.mount_namespace = mounts.inode;

@@ -5,9 +5,9 @@
 
 #include "propagation/process.h"
 
-// Cgroups (version 2) and who is in them. They go by their ids; the paths are
-// what the host's own cgroupfs says, never what a caller does, in whose mount
-// namespace a cgroup may be at any path.
+// Cgroups of version 2 and the processes in them. This file names cgroups by id
+// and reads their paths from the host's own cgroupfs. It never uses a caller's
+// path, because a cgroup may have any path in the caller's mount namespace.
 namespace mountd::propagation {
 
 struct Cgroup {
@@ -16,30 +16,33 @@ struct Cgroup {
   std::string path;  // "/nomad.slice/web"; "/" is the root
 };
 
-// The cgroup with this id. NotFound if it is gone; PermissionDenied unless it
-// lies at or beneath a path that some rule of the config grants; NotSupported
-// where cgroups of version 2 are not mounted at one of the usual places.
+// Opens the cgroup with this id. NotFound if the cgroup is gone.
+// PermissionDenied unless it lies at or beneath a path that some rule of the
+// config grants. NotSupported if cgroups of version 2 are mounted at none of
+// the usual places.
 Result<Cgroup> OpenCgroup(const Context& context, std::uint64_t id);
 
-// The cgroup that the process is in; the same errors.
+// Opens the cgroup that the process is in. The errors are those of OpenCgroup.
 Result<Cgroup> CgroupOf(const Context& context, const Process& process);
 
-// Its path as the process's own directory in /proc says it. Opens no other.
+// Returns the path of the process's cgroup, read from the process's own
+// directory in /proc. Opens no other path.
 Result<std::string> CgroupPathOf(const Context& context,
                                  const Process& process);
 
-// The cgroup with this id, if the process is in it or in one beneath;
-// FailedPrecondition if it is not.
+// Opens the cgroup with this id. FailedPrecondition unless the process is in
+// this cgroup or in one beneath it.
 Result<Cgroup> CheckWithin(const Context& context, const Process& process,
                            std::uint64_t id);
 
-// The processes in it and in all those beneath it.
+// Returns the processes in the cgroup and in all cgroups beneath it.
 Result<Members> MembersOf(const Context& context, const Cgroup& cgroup);
 
 Result<exec::CgroupState> InspectCgroup(const Context& context,
                                         const exec::CgroupPlan& plan);
 
-// The cgroup of the process that `pidfd` is of, and its mount namespace.
+// Returns the cgroup and the mount namespace of the process that `pidfd` refers
+// to.
 Result<exec::CgroupState> InspectTask(const Context& context, int pidfd);
 
 }  // namespace mountd::propagation

@@ -36,6 +36,8 @@ MountChange ChangeFor(const CloneSpec& spec, bool read_only) {
     change.set |= MOUNT_ATTR_NOEXEC;
   }
   if ((spec.attributes & exec::kNoAtime) != 0) {
+    // The access-time modes are one field: mount_setattr(2) wants it cleared
+    // first.
     change.set |= MOUNT_ATTR_NOATIME;
     change.clear |= MOUNT_ATTR__ATIME;
   }
@@ -43,7 +45,7 @@ MountChange ChangeFor(const CloneSpec& spec, bool read_only) {
   return change;
 }
 
-// Empty if the mount really behaves as asked (mount_namespaces(7)).
+// Returns an empty text if the mount propagates as asked (mount_namespaces(7)).
 std::string PropagationMismatch(const MountFacts& mount,
                                 const MountFacts& source, Propagation asked) {
   switch (asked) {
@@ -63,7 +65,8 @@ std::string PropagationMismatch(const MountFacts& mount,
   return "unknown propagation";
 }
 
-// Without a map of its own a clone has the source's.
+// Returns whether the mount's ids are mapped as asked. A clone without a map of
+// its own has the source's map.
 bool AreIdsMapped(const MountFacts& mount, const MountFacts& source,
                   const exec::IdMapPlan& ids) {
   const bool wanted =
@@ -71,18 +74,20 @@ bool AreIdsMapped(const MountFacts& mount, const MountFacts& source,
   return ((mount.attributes & MOUNT_ATTR_IDMAP) != 0) == wanted;
 }
 
-// A mount attached below the base joins a peer group with its copies in other
-// mount namespaces, and MS_SLAVE then makes it a slave of one of these. Here it
-// becomes a slave of the source itself, as it was asked for. The mounts below
-// it stay slaves of their copies, through which they follow the source's.
+// Makes the mount a slave of the source. A mount that is attached below the
+// base joins a peer group with its copies in other mount namespaces, and
+// MS_SLAVE then makes it a slave of one of these copies. The mounts below it
+// stay slaves of their copies, through which they follow the source's mounts.
 Result<void> FollowSource(const Context& context, const Source& source,
                           const UniqueFd& tree, const std::string& object) {
   exec::Kernel& kernel = context.kernel;
+  // MOVE_MOUNT_SET_GROUP changes only a private mount (move_mount(2)).
   MOUNTD_TRY(
       Named(kernel.SetMount(tree.get(), false, {.propagation = MS_PRIVATE}),
             "mount_setattr", object));
-  // A group is taken over from a mount's root only: a directory's is that of a
-  // clone of it.
+  // MOVE_MOUNT_SET_GROUP takes the group from a mount's root only. If the
+  // source is a directory inside a mount, a clone of that directory has the
+  // same group.
   UniqueFd clone;
   if (!source.file.mount_root) {
     MOUNTD_ASSIGN(clone, Named(kernel.CloneTree(source.fd.get(), false),
@@ -95,8 +100,8 @@ Result<void> FollowSource(const Context& context, const Source& source,
                "mount_setattr", object);
 }
 
-// Whether it is just what was asked for; FailedPrecondition says what it is
-// instead.
+// Returns the mount's state. FailedPrecondition if the mount is not what `spec`
+// asks for; the error says what it is instead.
 Result<MountState> Judge(const Source& source, const FileOnMount& there,
                          std::uint64_t parent_id, const CloneSpec& spec) {
   const auto& [file, mount] = there;
@@ -121,7 +126,8 @@ Result<MountState> Judge(const Source& source, const FileOnMount& there,
   return state;
 }
 
-// A clone, or what was made for this plan: that is cloned by nobody else.
+// Returns a clone of the source, or the mount that was made for this plan.
+// Nobody else uses that mount, so it needs no clone.
 Result<UniqueFd> TreeOf(const Context& context, const Source& source,
                         bool recursive, const std::string& object) {
   return source.made.valid()
@@ -141,6 +147,7 @@ Result<Clone> MakeClone(const Context& context, const Source& source,
   }
   Clone clone;
   MOUNTD_ASSIGN(clone.tree, TreeOf(context, source, recursive, spec.object));
+  // Set the flags on the detached tree, before anybody can see it.
   MOUNTD_TRY(Named(kernel.SetMount(clone.tree.get(), recursive,
                                    ChangeFor(spec, source.read_only)),
                    "mount_setattr", spec.object));
@@ -149,7 +156,8 @@ Result<Clone> MakeClone(const Context& context, const Source& source,
                 Named(kernel.Stat(clone.tree.get(), ""), "statx", spec.object));
   if (recursive && context.checked != nullptr && !source.made.valid() &&
       spec.propagation != Propagation::kBidirectional) {
-    // Until the plan fails, by CheckClone or otherwise (attach.cc).
+    // Record the source as checked. Attach withdraws this if the plan fails, in
+    // CheckClone or later (attach.cc).
     context.checked->Checked(source.file, clone.file.mount_id);
   }
   return clone;

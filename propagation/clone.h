@@ -5,7 +5,7 @@
 
 namespace mountd::propagation {
 
-// What the clone of a source is to be.
+// Says how the clone of a source is to be mounted.
 struct CloneSpec {
   exec::Propagation propagation = exec::Propagation::kPrivate;
   std::uint32_t attributes = 0;  // exec::Attribute
@@ -20,26 +20,27 @@ struct Clone {
   exec::FileFacts file;  // of its root
 };
 
-// A detached copy of `source`, with all mounts below it or without, or what was
-// made for this plan itself: nosuid and nodev always, read-only if `spec` or
-// the source's declaration says so. Never is anything of it visible with weaker
-// flags, nor with ids that are not mapped. FailedPrecondition if a file system
-// of the kernel is mounted below it: CheckClone (kernel_filesystems.h) says so
-// of what came meanwhile.
+// Returns a detached copy of `source`, or the mount that was made for this
+// plan, with all mounts below it or without them. The copy is always nosuid and
+// nodev, and read-only if `spec` or the source's declaration says so. No part
+// of it is ever visible with weaker flags or with unmapped ids.
+// FailedPrecondition if a file system of the kernel is mounted below the
+// source. The caller also calls CheckClone (kernel_filesystems.h), which finds
+// mounts that came meanwhile.
 Result<Clone> MakeClone(const Context& context, const Source& source,
                         const CloneSpec& spec, Depth depth = Depth::kWholeTree);
 
-// Sets the propagation of a clone once it is attached, and reads it back:
-// attaching below a shared parent has made the whole tree shared again, and its
-// place in peer groups is another. To be called when nothing covers it any
-// more.
+// Sets the propagation of an attached clone and reads the mount back. Attaching
+// below a shared parent has made the whole tree shared again and changed its
+// peer groups, so the propagation must be set once more. Call this when nothing
+// covers the clone any more.
 Result<exec::MountState> Settle(const Context& context, const Source& source,
                                 const UniqueFd& mount, std::uint64_t parent_id,
                                 const CloneSpec& spec);
 
-// What the kernel now says of the mount that `mount` lies in, if it is just
-// what was asked for, attached right on the mount `parent_id`;
-// FailedPrecondition says what it is instead.
+// Returns the state of the mount that `mount` lies in. FailedPrecondition if
+// the mount is not what `spec` asks for, or does not lie right on the mount
+// `parent_id`; the error says what the mount is instead.
 Result<exec::MountState> ReadBack(const Context& context, const Source& source,
                                   const UniqueFd& mount,
                                   std::uint64_t parent_id,

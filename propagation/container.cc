@@ -27,8 +27,9 @@ Error Refused(std::string why) {
                    std::move(why));
 }
 
-// Init's is the executor's own but in odd set-ups. A sandbox around all of them
-// may hide it.
+// FailedPrecondition if `theirs` is the mount namespace of this executor or of
+// init. Those two are the same except in unusual set-ups. A sandbox around the
+// executor may hide init's (EACCES); the executor's own is then compared alone.
 Result<void> CheckNotHosts(const Context& context, std::uint64_t theirs) {
   for (const char* ours : {"/proc/self/ns/mnt", "/proc/1/ns/mnt"}) {
     const Result<std::uint64_t> host =
@@ -48,11 +49,14 @@ Result<void> CheckNotHosts(const Context& context, std::uint64_t theirs) {
              : Ok();
 }
 
-// Opens the namespace, and says so if it is one that no container has.
+// Opens the mount namespace of the process. FailedPrecondition if that is the
+// host's.
 Result<Container> Open(const Context& context, Process process) {
   Container container;
   container.process = std::move(process);
   const std::string link = "ns/mnt";
+  // Open what the magic link leads to, because setns(2) needs a descriptor of
+  // the namespace itself.
   MOUNTD_ASSIGN(
       container.mounts,
       Named(context.kernel.Open(container.process.dir.get(), link, O_RDONLY, 0),
@@ -79,7 +83,8 @@ Result<void> CheckOwner(const Context& context, const Container& container) {
                    "inbox"));
 }
 
-// Whose rule it is, only mountd knows.
+// PermissionDenied unless some rule grants containers in `cgroup`. The executor
+// does not know the caller, so it cannot pick the caller's rule.
 Result<void> CheckGranted(const Context& context, const std::string& cgroup,
                           bool tmpfs) {
   const std::vector<RuleConfig>& rules = context.config.rules;
@@ -94,7 +99,8 @@ Result<void> CheckGranted(const Context& context, const std::string& cgroup,
                          : "no rule grants containers there (containers)"));
 }
 
-// Where the child leaves its answer.
+// A page that the executor shares with the child, which leaves its answer
+// there.
 class SharedReply {
  public:
   SharedReply()
@@ -114,7 +120,8 @@ class SharedReply {
   void* page_;
 };
 
-// In the child. The host's /proc is opened before it is out of sight.
+// Runs in the child. Opens the host's /proc/self first, because the container's
+// mount namespace hides it.
 Result<MountState> EnterAndRun(
     const Context& context, const Container& container,
     const std::string& object,
@@ -145,7 +152,8 @@ Result<Container> OpenContainer(const Context& context, int pidfd,
   MOUNTD_ASSIGN(container.roots,
                 CheckIdentity(context, container.process,
                               container.mount_namespace, plan.caller));
-  // Only if it still lives is what was opened the process's.
+  // If the process is still alive, its pid was not reused, so everything opened
+  // by that pid belongs to the process.
   MOUNTD_TRY(CheckAlive(context, pidfd));
   return container;
 }
@@ -164,7 +172,7 @@ Result<std::optional<Container>> FindContainer(const Context& context,
   for (const std::uint32_t pid : members.pids) {
     Result<Process> process = OpenProcess(context, pid);
     if (!process) {
-      continue;  // it has ended
+      continue;  // the process has ended
     }
     const Result<std::uint64_t> its =
         NamespaceAt(context, process->dir.get(), "ns/mnt");
@@ -208,7 +216,7 @@ Result<MountState> InContainer(
   std::vector<int> fds = {container.mounts.get(), container.process.dir.get()};
   std::copy_if(kept.begin(), kept.end(), std::back_inserter(fds),
                [](int fd) { return fd >= 0; });
-  // Time enough is left of the plan's to undo what there is to undo.
+  // Half of the plan's time stays for undoing what the child did.
   const std::chrono::milliseconds limit = context.config.timeouts.plan / 2;
   const exec::Sys<std::uint8_t> status = context.kernel.RunChild(
       [&] {

@@ -30,7 +30,8 @@ Result<Process> OpenCaller(const Context& context, std::uint32_t pid) {
   return caller;
 }
 
-// A sandbox around the executor may hide init.
+// Returns nothing if the outcome is EACCES, because a sandbox around the
+// executor may hide init.
 template <typename T>
 Result<std::optional<T>> UnlessHidden(Result<T> outcome) {
   if (!outcome && outcome.error().sys_errno == EACCES) {
@@ -55,7 +56,8 @@ Result<void> CheckNotCallers(const Context& context, const Process& process,
              : Ok();
 }
 
-// Unlike its mount namespace, a process cannot change the one it is in.
+// Checks the pid namespace, because a process cannot leave that, while it can
+// leave its mount namespace.
 Result<void> CheckPidNamespace(const Context& context, const Process& process,
                                const Process& init, const Process& caller) {
   MOUNTD_ASSIGN(
@@ -125,6 +127,8 @@ Result<UniqueFd> OpenOwnRoot(const Context& context, const ForeignRoots& roots,
       roots.files.begin(), roots.files.end(), [&](const FileFacts& other) {
         return other.device == its.file.device && other.inode == its.file.inode;
       });
+  // The same directory may be mounted elsewhere: compare what the mount shows,
+  // too.
   if (same_file || (its.mount.device == roots.host.device &&
                     its.mount.root == roots.host.root)) {
     return NoContainer(

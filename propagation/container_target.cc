@@ -24,10 +24,11 @@ struct Attachment {
   std::string path;  // in the container
 };
 
-// FailedPrecondition if what is mounted in the mount `id` goes to others, too:
-// to its peers and to the slaves of these, which may be on the host or in any
-// other namespace. No way is known to see all of them, so a shared mount is
-// refused even if it is the container's alone. A slave only receives.
+// FailedPrecondition if the mount `id` is shared, because mounts in it
+// propagate to its peers and to their slaves, on the host or in any other
+// namespace. The kernel offers no way to see all of them, so this function
+// refuses a shared mount even if the container alone has it. A slave is fine:
+// it only receives.
 Result<void> CheckSendsNothing(const Context& context, std::uint64_t id,
                                const std::string& path) {
   MOUNTD_ASSIGN(const MountFacts mount, context.inspector.Facts(id));
@@ -40,7 +41,7 @@ Result<void> CheckSendsNothing(const Context& context, std::uint64_t id,
                    "private or a slave first"));
 }
 
-// In the container: opens the target, which leads from a root of its own.
+// Opens the target below the container's own root. Runs in the child.
 Result<UniqueFd> OpenTarget(const Context& context, const ForeignRoots& roots,
                             const Source& source, const std::string& path) {
   constexpr std::uint64_t kBelow =
@@ -58,8 +59,9 @@ Result<UniqueFd> OpenTarget(const Context& context, const ForeignRoots& roots,
                          "what is there is of another type than the source");
 }
 
-// The kernel's word that the mount went nowhere else: attached to a shared
-// mount it would have become shared itself, or that mount still is.
+// Checks with the kernel that the mount propagated nowhere. If the mount that
+// holds the path was shared at the time, the attached mount is now shared, too,
+// or that holder still is.
 Result<void> CheckWasNotSent(const Context& context, const Attachment& attached,
                              std::uint64_t holder, const CloneSpec& spec) {
   if (spec.propagation != exec::Propagation::kBidirectional) {
@@ -69,9 +71,9 @@ Result<void> CheckWasNotSent(const Context& context, const Attachment& attached,
   return CheckSendsNothing(context, holder, attached.path);
 }
 
-// In the container, where the clone is not attached yet. What comes after that
-// and fails, undoes it right here, with all copies that the kernel has made of
-// it: the process by which the container is found again may have left.
+// Attaches the clone, in the child. A failure after that undoes the mount and
+// all copies that the kernel made of it right here, because the process by
+// which the executor finds the container may have left it.
 Result<MountState> AttachHere(const Context& context, const Source& source,
                               const ForeignRoots& roots,
                               const Attachment& attachment,
@@ -114,6 +116,7 @@ Result<MountState> AttachInContainer(const Context& context,
   Attachment attachment;
   attachment.path = plan.container.path.data();
   MOUNTD_ASSIGN(attachment.clone, MakeClone(context, source, spec));
+  // Write the mount down before attaching it, so that a later plan can find it.
   MOUNTD_TRY(
       WritePlaceholder(context, place,
                        {attachment.clone.file.mount_id,

@@ -60,7 +60,8 @@ Result<void> TakeBack(const Context& context, int fd,
   if (facts.uid != 0 || facts.gid != 0) {
     MOUNTD_TRY(Named(kernel.SetOwner(fd, 0, 0), "fchownat", object));
   }
-  // After the owner: only that may change the mode, without CAP_FOWNER.
+  // Change the owner first: without CAP_FOWNER only the owner may change the
+  // mode.
   return facts.mode == kMode
              ? Ok()
              : Named(kernel.SetMode(fd, kMode & 07777U), "chmod", object);

@@ -9,9 +9,9 @@
 #include "propagation/mount_inspector.h"
 
 // Mount trees: base, inboxes, sources, targets. All functions run in the
-// executor's only thread, take plans whose fields were checked
-// (exec/invariants.h), keep no state between plans but what is in the kernel,
-// and either do the whole plan or undo what they did of it.
+// executor's only thread and take plans whose fields the executor has checked
+// (exec/invariants.h). Between plans they keep state in the kernel only. Each
+// one carries out its whole plan or undoes what it did.
 namespace mountd::propagation {
 
 class CheckedSources;  // propagation/kernel_filesystems.h
@@ -23,8 +23,8 @@ struct Context {
   const MountInspector& inspector;
   const Config& config;
   IdMaps& id_maps;                    // kept from plan to plan
-  Residence* residence = nullptr;     // the same; nullptr: the host's
-  CheckedSources* checked = nullptr;  // the same; nullptr: nothing is known
+  Residence* residence = nullptr;     // kept, too; nullptr: the host's
+  CheckedSources* checked = nullptr;  // kept, too; nullptr: none is known
 };
 
 using exec::Text;
@@ -33,35 +33,38 @@ inline std::string Text(const std::array<char, VolumeKey::kHexDigits>& key) {
   return {key.data(), key.size()};
 }
 
-// Opens `path` below `dir` as O_PATH: no link, no "..", wherever mounts lead.
+// Opens `path` below `dir` as O_PATH. Follows no link and no ".."; crosses
+// mounts.
 Result<UniqueFd> OpenBeneath(const Context& context, int dir,
                              const std::string& path,
                              const std::string& object);
 
-// Makes the directory `name` in `dir` if it is missing, removed again by
-// `undo`, and opens it. One that is there must be a directory of root's with
-// just this mode; FailedPrecondition otherwise. `dir` must outlive `undo`.
+// Makes the directory `name` in `dir` if it is missing, and opens it; `undo`
+// removes a directory that this function made. `dir` must outlive `undo`.
+// FailedPrecondition if `name` exists and is not a directory of root's with
+// exactly this mode.
 Result<UniqueFd> EnsureDirectory(const Context& context, int dir,
                                  const std::string& name, unsigned mode,
                                  const std::string& object, exec::Undo* undo);
 
-// The same without a look at what is there.
+// Makes and opens the directory like EnsureDirectory, without the check.
 Result<UniqueFd> MakeAndOpenDirectory(const Context& context, int dir,
                                       const std::string& name, unsigned mode,
                                       const std::string& object,
                                       exec::Undo* undo);
 
-// Makes the directory `fd` is of root's alone.
+// Makes root the owner of the directory `fd`, and lets nobody else pass (0700).
 Result<void> TakeBack(const Context& context, int fd,
                       const std::string& object);
 
-// The same for the directory `name` in the mount `mount_id`, where a plugin may
-// have changed it; none is success. One of another mount stays: what it shows
-// is not ours.
+// Makes the directory `name` in the mount `mount_id` root's again in this way,
+// because a plugin may have changed its owner. A missing directory is success.
+// A directory of another mount stays unchanged, because its files are not
+// mountd's.
 Result<void> TakeBack(const Context& context, int dir, const std::string& name,
                       std::uint64_t mount_id, const std::string& object);
 
-// What the kernel says of (dir, name), and of the mount it is in.
+// The kernel's facts on (dir, name) and on the mount it lies in.
 struct FileOnMount {
   exec::FileFacts file;
   MountFacts mount;
@@ -69,7 +72,7 @@ struct FileOnMount {
 Result<FileOnMount> LookAt(const Context& context, int dir,
                            const std::string& name, const std::string& object);
 
-// The state of (dir, name): a mount, a directory or file, or nothing.
+// Returns the state of (dir, name): a mount, a directory or file, or nothing.
 Result<exec::MountState> StateOf(const Context& context, int dir,
                                  const std::string& name,
                                  const std::string& object);

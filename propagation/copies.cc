@@ -41,10 +41,11 @@ bool IsWithin(const std::string& path, const std::string& top) {
   return top == "/" || paths::IsAtOrBelow(path, top);
 }
 
-// Whether mounts with these sources may be copies of each other. The kernel
-// gives the number of a device that is none, as NFS's or a tmpfs's, to another
-// file system as soon as it is free. NFS tells in a source where in its server
-// the mount leads, which differs for a part, and may change.
+// Returns whether mounts with these sources may be copies of each other. The
+// device number alone does not tell, because the kernel reuses the number of a
+// file system without a device (NFS, tmpfs) as soon as it is free. Compares
+// only the part of an NFS source before ":/", because the path after that
+// differs for a mount of a subdirectory and may change.
 bool MayBeOf(const std::string& copy, const std::string& source) {
   const auto fixed_part = [](const std::string& text) {
     return std::string_view(text).substr(0, text.find(":/"));
@@ -61,11 +62,12 @@ struct Wanted {
   std::string source;
   std::string root;
   bool is_volume = false;
-  // Mountd has other mounts of it, which others than the plan's allocation may
-  // have copies of as well: only the cgroup's processes tell.
+  // mountd has other mounts of this file system, so processes of other
+  // allocations may have legitimate copies. Only the cgroup's processes are
+  // reported.
   bool is_shared = false;
-  // Of no volume, and some task has another mount of it from mountd, whose copy
-  // looks the same: nobody's can be told.
+  // Not a volume, and some task has another mount of this file system from
+  // mountd. A copy of that mount looks the same, so nobody is reported.
   bool is_ambiguous = false;
 
   bool Matches(const MountFacts& mount) const {
@@ -76,9 +78,9 @@ struct Wanted {
   bool is_whole() const { return root == "/"; }
 };
 
-// A file of a device that is looked for.
+// An open file of a file system or device that the search looks for.
 struct Opened {
-  std::uint64_t mount_id;  // reusable
+  std::uint64_t mount_id;  // the kernel may reuse this id
   const Wanted* wanted;
   Holder holder;
 };
@@ -92,8 +94,8 @@ const MountFacts* ParentOf(const MountNamespace& space,
              : &space.seen.mounts[parent->second];
 }
 
-// Where in its file system the directory is that `mount` is attached to. "": it
-// cannot be told.
+// Returns the path, within the parent's file system, of the directory that
+// `mount` is attached to. Empty if that path is not known.
 std::string PlaceOf(const MountFacts& mount, const MountFacts& parent) {
   const std::string top = parent.point == "/" ? "" : parent.point;
   const std::string root = parent.root == "/" ? "" : parent.root;
@@ -156,8 +158,8 @@ class CopySearch {
   std::vector<Wanted> wanted_;
   std::set<std::uint64_t> devices_;
   std::set<std::string> plans_points_;
-  // Where the host has what a mount is a clone of: a namespace that was made as
-  // a copy of the host's has it there as well.
+  // Places where the host mounts the same files. A namespace that was made as a
+  // copy of the host's has a mount at these places as well.
   std::set<std::string> hosts_points_;
   Members members_;
   // Empty until the search knows which devices it looks for.
@@ -182,7 +184,8 @@ void CopySearch::Want(const MountFacts& mount, std::uint64_t node,
   }
 }
 
-// One that is not there has no copies that could be told.
+// Collects the plan's mounts. Skips a mount that is gone, because the search
+// cannot recognise copies without its facts.
 Result<void> CopySearch::WantMounts() {
   const std::string plugins = std::string(paths::kBase) + "/" + paths::kPlugins;
   for (std::uint32_t i = 0; i < plan_.count; ++i) {
@@ -229,8 +232,8 @@ Result<std::optional<MountFacts>> CopySearch::MountedAt(
   return std::optional(std::move(mount));
 }
 
-// A plugin may publish a directory that it mounts nothing at, or make the node
-// of a device there.
+// Describes a volume that has no mount: the plugin published a directory of the
+// base itself, or made a device node there.
 Result<std::optional<MountFacts>> CopySearch::Unmounted() {
   MOUNTD_ASSIGN(const MountState there,
                 InspectVolumeDir(context_, plan_.volume));
@@ -246,8 +249,8 @@ Result<std::optional<MountFacts>> CopySearch::Unmounted() {
   return std::optional(std::move(mount));
 }
 
-// The mount at its publish directory says what it is, or else that at its
-// staging directory, or else what mountd knew before.
+// Describes the volume by the mount at its publish directory, else by the mount
+// at its staging directory, else by the facts that mountd recorded before.
 Result<void> CopySearch::WantVolume() {
   std::uint64_t node = 0;
   std::uint64_t none = 0;
@@ -282,7 +285,8 @@ Result<void> CopySearch::WantVolume() {
   if (mount->source.size() < found.source.size()) {
     std::copy(mount->source.begin(), mount->source.end(), found.source.begin());
   }
-  // What does not fit is told by a part of it, and more is taken for a copy.
+  // Shorten a root that does not fit to a directory above it. The search then
+  // takes more mounts for copies, never fewer.
   std::string root = mount->root;
   while (root.size() >= found.root.size()) {
     root.resize(std::max<std::size_t>(root.rfind('/'), 1));
@@ -355,7 +359,8 @@ bool CopySearch::IsOver() {
   return true;
 }
 
-// Whether it was to be had; one that has ended has none.
+// Returns whether the look succeeded. ENOENT and ESRCH mean that the process
+// has ended; any other error makes the answer incomplete.
 template <typename T>
 bool CopySearch::Got(const Sys<T>& outcome) {
   if (!outcome && outcome.error() != ENOENT && outcome.error() != ESRCH) {
@@ -370,15 +375,18 @@ void CopySearch::LookAt(std::uint32_t pid) {
   looked_at_ = pid;
   LookAtProcess(pid);
   looked_at_ = 0;
+  // A process that has ended holds nothing. A sandbox may hide init, which the
+  // answer says by itself (init_unseen).
   if (holders.incomplete != 0 && !before &&
       (pid == kInit || HasGone(context_, pid))) {
-    holders.incomplete = 0;  // a deadline that has passed is noticed again
+    holders.incomplete = 0;  // IsOver notices a passed deadline again
     holders.init_unseen |= pid == kInit ? 1U : 0U;
   }
 }
 
-// A thread may have a mount namespace of its own, and outlive the first one,
-// which is all that a process's own directory in /proc tells of.
+// Looks at each thread of the process. A thread may have a mount namespace of
+// its own and may outlive the main thread, while the process's own directory in
+// /proc shows only the main thread.
 void CopySearch::LookAtProcess(std::uint32_t pid) {
   const Result<Process> process = OpenProcess(context_, pid);
   if (!process) {
@@ -409,8 +417,9 @@ void CopySearch::LookAtProcess(std::uint32_t pid) {
         context_.kernel.Open(tasks->get(), name, O_PATH | O_DIRECTORY,
                              RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS);
     if (Got(thread)) {
-      // That each has files of its own is believed of the cgroup's alone: to
-      // look is a call for each file and thread.
+      // Look at the files of every thread for the cgroup's processes only: a
+      // thread with a file table of its own is rare, and looking costs a call
+      // for each file and thread.
       const bool files_too = name == names->front() ||
                              name == std::to_string(pid) ||
                              members_.pids.contains(pid);
@@ -433,7 +442,7 @@ void CopySearch::LookAtThread(std::uint32_t pid, int dir, bool files_too) {
   }
 }
 
-// nullptr: it is ending.
+// Returns nullptr if the thread is ending.
 MountNamespace* CopySearch::NamespaceOf(int dir) {
   const Sys<MountNamespace*> found = namespaces_->Of(dir);
   return Got(found) ? *found : nullptr;
@@ -449,9 +458,11 @@ void CopySearch::LookAtFiles(std::uint32_t pid, int dir) {
     LookAtFile(dir, link, holder);
   }
   LookAtLinks(pid, dir, "fd", HolderKind::kFd);
-  // Whose memory is not the cgroup's may keep whoever looks at it waiting.
+  // Read the memory maps of the cgroup's processes only, because any other
+  // process may keep the reader of its maps waiting.
   if (members_.pids.contains(pid) && MapsAny(dir)) {
-    // Of the process: a thread's directory has no map_files.
+    // Use the process's directory, because a thread's directory has no
+    // map_files.
     const Result<Process> process = OpenProcess(context_, pid);
     if (process) {
       LookAtLinks(pid, process->dir.get(), "map_files", HolderKind::kMap);
@@ -459,7 +470,8 @@ void CopySearch::LookAtFiles(std::uint32_t pid, int dir) {
   }
 }
 
-// map_files has an entry for each mapping, and few are of what is looked for.
+// Returns whether the process maps a file that the search looks for. Saves a
+// look at map_files, which has an entry for each mapping, few of them wanted.
 bool CopySearch::MapsAny(int dir) {
   const Sys<std::string> maps =
       context_.kernel.ReadFile(dir, "maps", kMostBytes);
@@ -467,6 +479,7 @@ bool CopySearch::MapsAny(int dir) {
     return false;
   }
   return std::any_of(wanted_.begin(), wanted_.end(), [&](const Wanted& wanted) {
+    // proc_pid_maps(5) shows the device as MAJOR:MINOR in hex.
     std::array<char, 32> text{};
     std::snprintf(text.data(), text.size(), " %02x:%02x ", major(wanted.device),
                   minor(wanted.device));
@@ -508,6 +521,7 @@ void CopySearch::LookAtFile(int dir, const std::string& link, Holder holder) {
     return;
   }
   for (const Wanted& wanted : wanted_) {
+    // A device's node may lie in any file system, so compare the node's number.
     if (wanted.node != 0 && S_ISBLK(file->mode) && file->node == wanted.node) {
       holder.kind = HolderKind::kDevice;
       opened_.push_back({0, &wanted, holder});
@@ -523,7 +537,7 @@ void CopySearch::LookAtFile(int dir, const std::string& link, Holder holder) {
 
 // ---- What was found ----
 
-// The peer groups that receive what is mounted in `group`.
+// Returns the peer groups that receive mounts made in `group`.
 const std::set<std::uint64_t>& CopySearch::FollowersOf(std::uint64_t group) {
   const auto [known, is_new] = followers_.try_emplace(group);
   std::set<std::uint64_t>& all = known->second;
@@ -540,6 +554,8 @@ const std::set<std::uint64_t>& CopySearch::FollowersOf(std::uint64_t group) {
     }
     return grown;
   };
+  // A group found in this round may have followers, so repeat until none is
+  // new.
   bool grown = true;
   while (grown) {
     grown = add(namespaces_->own());
@@ -550,7 +566,8 @@ const std::set<std::uint64_t>& CopySearch::FollowersOf(std::uint64_t group) {
   return all;
 }
 
-// Names the mount, and the place of the file system that the mount is on.
+// Returns a key of the mount and of the place in the parent's file system that
+// the mount is attached to. Empty if that place is not known.
 std::string CopySearch::KeyOf(const MountFacts& mount,
                               const MountFacts& parent) {
   const std::string place = PlaceOf(mount, parent);
@@ -567,10 +584,12 @@ void CopySearch::IndexOwn() {
       groups_[KeyOf(mount, *parent)].insert(parent->peer_group);
     }
   }
+  // IndexOwn cannot match a mount whose place is not known (KeyOf).
   groups_.erase("");
 }
 
-// Whether it is there by propagation of one of ours, and goes with that.
+// Returns whether the copy came by propagation from one of mountd's mounts.
+// Such a copy goes when mountd unmounts its own.
 bool CopySearch::Goes(const MountNamespace& space, const MountFacts& copy) {
   const MountFacts* const parent = ParentOf(space, copy);
   const auto ours =
@@ -584,7 +603,7 @@ bool CopySearch::Goes(const MountNamespace& space, const MountFacts& copy) {
                      });
 }
 
-// Each process once.
+// Adds the holder to the answer; each process once.
 void CopySearch::Tell(const Wanted& wanted, Holder holder) {
   const bool is_member = members_.pids.contains(holder.pid);
   if (wanted.is_ambiguous || (wanted.is_shared && !is_member) ||
@@ -627,10 +646,10 @@ void CopySearch::TellMounts(const MountNamespace& space) {
   }
 }
 
-// Tells mounts of a volume beside mountd's own, in mountd's mount namespace.
-// Every process there has them, but only the cgroup's processes are told: a
-// plugin that runs on the host has mounts there, from which the plugin serves
-// the volume, and these look the same as a copy that root has made.
+// Reports mounts of a volume in mountd's mount namespace that are not mountd's
+// own. Every process there has these mounts, but the answer lists only the
+// cgroup's processes: a plugin on the host serves the volume from mounts of its
+// own there, which look the same as a copy that root made.
 void CopySearch::TellOwnMounts() {
   for (const MountFacts& mount : namespaces_->own().seen.mounts) {
     for (const Wanted& wanted : wanted_) {
@@ -652,8 +671,9 @@ void CopySearch::TellOwnMounts() {
   }
 }
 
-// A file of a mount that some namespace shows is that mount's: it is a copy, or
-// goes, or is one of ours, and then the kernel says that it is busy.
+// Reports open files of trees that are attached nowhere. Skips a file of a
+// mount that some namespace shows: that mount is a copy and was reported, or
+// goes with mountd's, or is mountd's own, for which the kernel answers EBUSY.
 void CopySearch::TellFiles() {
   for (const Opened& opened : opened_) {
     const auto shows = [&](const MountNamespace& space) {
@@ -670,8 +690,9 @@ void CopySearch::TellFiles() {
   }
 }
 
-// One that ends may have handed on what it has to a child that was not there
-// when they were listed.
+// Looks at the processes, and again at those that came meanwhile, because a
+// process that ended may have passed its files to a child that the first list
+// does not have.
 Result<void> CopySearch::LookAtAll(std::set<std::uint32_t> pids) {
   constexpr int kMostRounds = 16;
   std::set<std::uint32_t> seen;
@@ -693,9 +714,9 @@ Result<void> CopySearch::LookAtAll(std::set<std::uint32_t> pids) {
   return Ok();
 }
 
-// A namespace outlives its processes while a file or a descriptor is of it. Who
-// opens that later uses the mounts there. Of a cgroup nobody can be told, as no
-// cgroup has such a namespace.
+// Reads mount namespaces without a process. A file or a descriptor keeps such a
+// namespace, and a process that enters it later uses its mounts. Skipped if the
+// plan asks for one cgroup, because such a namespace belongs to no cgroup.
 void CopySearch::LookAtOthers() {
   if (plan_.scope == HolderScope::kNode && !IsOver()) {
     Got(namespaces_->ReadOthers([this] { return IsOver(); }));
@@ -703,6 +724,7 @@ void CopySearch::LookAtOthers() {
 }
 
 Result<exec::CopiesState> CopySearch::Run() {
+  // Look at the volume first: the answer describes it (`found`) in any case.
   if (plan_.has_volume != 0) {
     MOUNTD_TRY(WantVolume());
   }

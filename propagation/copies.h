@@ -5,20 +5,21 @@
 
 namespace mountd::propagation {
 
-// Which processes can still use what the plan names, by mounts that mountd's
-// detaching does not take from them. A copy is told by device and root in
-// /proc/<pid>/mountinfo (proc(5)), never by an id: a runtime's bind is another
-// mount of the same file system. No copy in this sense is a mount that goes by
-// propagation with one of mountd's: its parent follows the parent of ours, at
-// the same place (mount_namespaces(7)).
+// Finds the processes that can still use what the plan names, through mounts
+// that stay when mountd detaches its own. Such a mount is a *copy*. This file
+// knows a copy by device and root in /proc/<pid>/mountinfo (proc(5)), never by
+// an id, because a runtime's bind is another mount of the same file system. A
+// mount that goes with one of mountd's by propagation is not a copy: its parent
+// follows the parent of mountd's mount, at the same place
+// (mount_namespaces(7)).
 //
-// Of a file system that is a volume's or a mount's own (root "/"), who has a
-// file, a directory or a mapping of a tree that is attached nowhere is found,
-// too; of a block device, who has it open.
+// For the file system of a volume or of a mount (root "/"), also finds
+// processes that hold a file, a directory or a mapping of a tree that is
+// attached nowhere. For a block device, also finds processes that have it open.
 //
-// A part of the answer is none: `incomplete` means that there may be more. The
-// errors are those of OpenCgroup, but for NotFound: a cgroup that is gone has
-// no processes.
+// `incomplete` means that there may be more holders than the answer lists. The
+// errors are those of OpenCgroup except NotFound: a cgroup that is gone has no
+// processes.
 Result<exec::CopiesState> FindCopies(const Context& context,
                                      const exec::CopiesPlan& plan);
 

@@ -18,8 +18,8 @@ using exec::FileFacts;
 using exec::MountState;
 using exec::Named;
 
-// Unmounts `mount`, which lies below the mount at (dir, name), if it is still
-// what is at its place.
+// Unmounts `mount`, which lies below the mount at (dir, name). Busy if another
+// mount is now at its place.
 Result<void> UnmountBelow(const Context& context, int dir,
                           const std::string& name, const MountFacts& top,
                           const MountFacts& mount, const std::string& object) {
@@ -45,14 +45,16 @@ Result<void> UnmountBelow(const Context& context, int dir,
   return Named(kernel.Unmount(parent.get(), last, 0), "umount2", object);
 }
 
-// Nothing in a file system whose server is gone (FUSE, NFS) can be looked up.
+// Returns whether the file system's server is gone (FUSE, NFS), so that no file
+// in it can be looked up.
 bool IsServerGone(const Result<void>& outcome) {
   return !outcome && (outcome.error().sys_errno == ENOTCONN ||
                       outcome.error().sys_errno == ESTALE);
 }
 
-// Neither it nor what is below it has peers any more. What others mounted over
-// it since it was looked at keeps its own.
+// Makes the mount and all mounts below it private. Works on an opened
+// descriptor, so that a mount which somebody put on top meanwhile keeps its
+// peer group. Busy if that happened.
 Result<void> LeaveGroup(const Context& context, int dir,
                         const std::string& name, const MountFacts& top,
                         const std::string& object) {
@@ -71,9 +73,9 @@ Result<void> LeaveGroup(const Context& context, int dir,
       "mount_setattr", object);
 }
 
-// The clone of a source with mounts below it has them too, and later ones come
-// by propagation; they are the source's own, so here they only go from the
-// target.
+// Unmounts the mounts below the target, then the target. A clone of a source
+// has copies of the mounts below that source, and later ones arrive by
+// propagation. The originals belong to the source and stay there.
 Result<void> UnmountTree(const Context& context, int dir,
                          const std::string& name, std::uint64_t mount_id,
                          const std::string& object) {
@@ -88,8 +90,10 @@ Result<void> UnmountTree(const Context& context, int dir,
   for (const MountFacts& mount : below) {
     const Result<void> unmounted =
         UnmountBelow(context, dir, name, top, mount, object);
+    // The kernel looks up nothing in a file system without a server, so detach
+    // the top with everything below.
     if (IsServerGone(unmounted)) {
-      flags = MNT_DETACH;  // they go with it
+      flags = MNT_DETACH;  // the mounts below go with the target
       break;
     }
     MOUNTD_TRY(unmounted);
@@ -97,8 +101,8 @@ Result<void> UnmountTree(const Context& context, int dir,
   return Named(context.kernel.Unmount(dir, name, flags), "umount2", object);
 }
 
-// A bidirectional one leaves its peer group first, so that what is mounted
-// below it stays in the source.
+// Detaches the mount even while it is in use. A bidirectional mount first
+// leaves its peer group, so that the mounts below it stay in the source.
 Result<void> UnmountLazily(const Context& context, int dir,
                            const std::string& name, std::uint64_t mount_id,
                            const std::string& object) {
@@ -108,8 +112,8 @@ Result<void> UnmountLazily(const Context& context, int dir,
                object);
 }
 
-// What a swap that was cut off had mounted beneath: right on the base, where
-// nobody but an executor mounts.
+// Unmounts the mount that an interrupted swap left beneath. Checks that this
+// mount lies right on the base, because only executors mount there.
 Result<void> UnmountBeneath(const Context& context, int task,
                             const std::string& name, exec::UnmountMode mode,
                             const std::string& object) {
@@ -133,6 +137,7 @@ Result<void> RemovePoint(const Context& context, int task,
   const exec::Sys<void> removed = S_ISDIR(mounted.mode)
                                       ? kernel.RemoveDirectory(task, name)
                                       : kernel.RemoveFile(task, name);
+  // rmdir and unlink answer EBUSY for a mountpoint.
   if (exec::FailedWith(removed, EBUSY)) {
     return MakeError(Code::kFailedPrecondition, "umount2", object,
                      "another mount is beneath it");
@@ -155,7 +160,7 @@ Result<void> UnmountTop(const Context& context, int dir,
       if (context.kernel.Unmount(dir, name, MNT_FORCE)) {
         return Ok();
       }
-      break;  // Busy while there was a request to give up; now there is none
+      break;  // EBUSY if requests were pending; MNT_FORCE has ended them
     case exec::UnmountMode::kAbort:
       MOUNTD_TRY(AbortConnection(context, dir, name, mount_id, object));
       break;
@@ -163,6 +168,7 @@ Result<void> UnmountTop(const Context& context, int dir,
       break;
   }
   const exec::Sys<void> unmounted = context.kernel.Unmount(dir, name, 0);
+  // Mounts below keep the target busy, so unmount those first.
   if (exec::FailedWith(unmounted, EBUSY)) {
     return UnmountTree(context, dir, name, mount_id, object);
   }

@@ -5,23 +5,25 @@
 
 namespace mountd::propagation {
 
-// Unmounts the target with the mounts below it, if it is still
-// `plan.mount_id`, and removes its mountpoint and an empty task directory.
-// Busy while it is used, then perhaps without some of the mounts that were
-// below it, unless the plan's mode says more; but gone with them, used or not,
-// if the server of their file system is dead, as no path leads to them any
-// more. A bidirectional target first leaves its peer group, so that mounts
-// below it stay in the source.
+// Unmounts the target if it is still `plan.mount_id`, with the mounts below it.
+// Removes its mountpoint, and the task directory if that is empty. A
+// bidirectional target first leaves its peer group, so that the mounts below it
+// stay in the source. A target that is gone already is success.
+//
+// Busy while the target is in use, unless the plan's mode says more; some
+// mounts below it may then be gone. FailedPrecondition if another mount is
+// there. If the server of a file system below is dead, the target and all
+// mounts below it go even while in use, because no path leads to them any more.
 Result<void> Detach(const Context& context, const exec::DetachPlan& plan);
 
-// Unmounts the top mount at (dir, name), which is `mount_id`, with those below;
-// if it is used, as `mode` says.
+// Unmounts the top mount at (dir, name), which must be `mount_id`, with the
+// mounts below it. `mode` says how if the mount is in use.
 Result<void> UnmountTop(const Context& context, int dir,
                         const std::string& name, std::uint64_t mount_id,
                         exec::UnmountMode mode, const std::string& object);
 
-// The part of it that is done at (task, name) once it is known to be `file`:
-// the mount, if it is one, and its mountpoint.
+// Unmounts and removes (task, name), which the caller knows to be `file`: the
+// mount, if `file` is one, and its mountpoint.
 Result<void> DetachFile(const Context& context, int task,
                         const std::string& name, const exec::FileFacts& file,
                         exec::UnmountMode mode, const std::string& object);

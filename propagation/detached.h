@@ -5,17 +5,20 @@
 
 namespace mountd::propagation {
 
-// A clone of the plan's source, attached nowhere: the one mount, without those
-// below it, nosuid and nodev, private or a slave of the source. It goes with
-// its last fd, and nothing else is kept for it. FailedPrecondition of a source
-// that is read-only (who has the fd could change that), or that would be a
-// slave of an anchor, which others' mounts keep or not.
+// Returns a clone of the plan's source that is attached nowhere: the one mount,
+// without mounts below it, nosuid and nodev, private or a slave of the source.
+// The clone goes with its last fd, and mountd keeps nothing else for it.
+// FailedPrecondition if
+//   - the source is read-only, because a process with the fd could change that
+//   - the clone would be a slave of an anchor, because only others' mounts keep
+//     an anchor there.
 Result<UniqueFd> OpenTree(const Context& context,
                           const exec::OpenTreePlan& plan,
                           exec::HandedOutMount* mount);
 
-// How FindHolders finds the top mount of a tree once it is handed out; `device`
-// is that of its file system. Nothing where mounts have no unique ids.
+// Returns the identity by which FindHolders finds the tree's top mount once the
+// tree is handed out. `device` is the device of its file system. Empty where
+// the kernel has no unique mount ids.
 Result<exec::HandedOutMount> IdentityOf(const Context& context,
                                         const UniqueFd& tree,
                                         std::uint64_t device);

@@ -19,7 +19,8 @@ using exec::Undo;
 
 namespace {
 
-// Its owner may have moved the directory between the look at it and the mount.
+// PermissionDenied if the directory's owner moved it out of the caller's
+// alloc_roots between the check and the mount.
 Result<void> CheckStillBeneath(const Context& context,
                                const CallerDirectory& directory,
                                std::uint64_t mount_id,

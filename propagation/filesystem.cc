@@ -22,7 +22,7 @@ using exec::Named;
 constexpr char kPoint[] = "fs";
 constexpr unsigned kPointMode = 0700;
 
-// More than one only if a child that was given up mounted late.
+// A child that the executor gave up may mount late, so mounts may be stacked.
 constexpr int kMostStacked = 8;
 
 std::string PathOf(const std::string& name) {
@@ -30,7 +30,8 @@ std::string PathOf(const std::string& name) {
          "/" + kPoint;
 }
 
-// No part of it has a space.
+// Returns the declaration as one text for the marker. No part of the text has a
+// space in it.
 std::string TextOf(const FilesystemConfig& declared) {
   std::string text = declared.type + " " + declared.source;
   text += declared.read_only ? " ro" : " rw";
@@ -40,7 +41,8 @@ std::string TextOf(const FilesystemConfig& declared) {
   return text;
 }
 
-// The kernel calls nfs by its version, and fuse without its server.
+// The kernel names NFS mounts by version ("nfs4") and FUSE mounts without their
+// server ("fuse").
 bool IsOfType(const std::string& mounted, const std::string& declared) {
   return mounted == declared ||
          (mounted.starts_with("nfs") && declared.starts_with("nfs")) ||
@@ -72,7 +74,7 @@ Result<void> UnmountAll(const Context& context, const UniqueFd& dir,
 
 Result<void> RunMount(const Context& context, const FilesystemConfig& declared,
                       const std::string& name, int lock) {
-  // Time enough is left of the plan's to undo what there is to undo.
+  // A quarter of the plan's time stays for undoing what the child did.
   const std::chrono::milliseconds limit = context.config.timeouts.plan * 3 / 4;
   const exec::Sys<std::uint8_t> status = context.kernel.RunChild(
       [&declared, path = PathOf(name)] {
@@ -114,8 +116,9 @@ Result<void> OpenPoint(const Context& context, const std::string& name,
   return Ok();
 }
 
-// Out of the peer group it got by being mounted below the base, and with what
-// a helper may not have passed on.
+// Takes the mount out of the peer group that mounting below the base gave it,
+// and then gives it a group of its own. Sets the flags again, because a mount
+// helper may not have passed them on.
 Result<void> Settle(const Context& context, const FilesystemConfig& declared,
                     const std::string& name, const Source& source) {
   exec::MountChange change;
@@ -144,18 +147,21 @@ Result<void> Mount(const Context& context, const Base& base,
   MOUNTD_TRY(OpenPoint(context, name, source));
   MOUNTD_TRY(CheckMounted(base, declared, *source, name));
   MOUNTD_TRY(Settle(context, declared, name, *source));
+  // Write the marker last, because a mount without one counts as left over.
   return WriteMarker(context, source->lock.get(),
                      {source->file.mount_id, TextOf(declared)}, name);
 }
 
-// Whether its server has gone for good. One that does not answer may come
-// round, and others use what it keeps.
+// Returns whether the file system's server is gone for good. A server that only
+// does not answer may come back, and other users need what it keeps.
 Result<bool> IsDead(const Context& context, const FilesystemConfig& declared,
                     const std::string& name, const Source& source) {
   constexpr std::array kGone = {ENOTCONN, ECONNABORTED, ESTALE};
+  // A file system on a device has no server that could be gone.
   if (IsOnDevice(declared.type)) {
     return false;
   }
+  // Ask through a clone, so that the question keeps nothing in use.
   MOUNTD_ASSIGN(const UniqueFd clone, CloneToAsk(context, source.fd, name));
   MOUNTD_ASSIGN(
       const exec::ProbeOutcome outcome,
@@ -166,8 +172,8 @@ Result<bool> IsDead(const Context& context, const FilesystemConfig& declared,
          std::find(kGone.begin(), kGone.end(), outcome.error) != kGone.end();
 }
 
-// Its users' clones stay, with what is mounted in them: so it leaves their peer
-// group first.
+// Detaches a dead mount. It leaves its peer group first, so that users' clones
+// and the mounts in them stay.
 Result<void> TakeAway(const Context& context, const std::string& name,
                       Source* source) {
   MOUNTD_TRY(Named(context.kernel.SetMount(source->fd.get(), true,
@@ -178,8 +184,8 @@ Result<void> TakeAway(const Context& context, const std::string& name,
   return RemoveMarker(context, source->lock.get(), name);
 }
 
-// True if it is mounted already, just as it is declared, and alive. What a plan
-// that was cut off has left is taken away, and so is what is dead.
+// Returns whether the file system is mounted as declared and alive. Detaches a
+// mount that an interrupted plan left, and a dead one.
 Result<bool> IsThere(const Context& context, const FilesystemConfig& declared,
                      const std::string& name, Source* source) {
   MOUNTD_ASSIGN(const bool mounted, IsMounted(context, source->lock, name));

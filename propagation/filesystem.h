@@ -5,32 +5,35 @@
 
 namespace mountd::propagation {
 
-// A file system that root declared is mounted once, when it is first used, at
-// base/f/<name>/fs, where nobody but root comes by path, in a shared peer group
-// of its own; its users get clones. It goes with its last user, as an anchor
-// does.
+// The executor mounts each file system that root declared a single time, when a
+// plan first uses it, at base/f/<name>/fs, in a shared peer group of its own.
+// Only root reaches that path; users get clones. The mount goes with its last
+// user, as an anchor does.
 //
-// It is mounted by a child that is killed in time (mount_helper.h), and that
-// may have mounted it all the same, then or later. Nothing else mounts in that
-// directory. So one that is there is ours, and one that its marker
-// (propagation/marker.h) does not name was left by a plan that was cut off: it
-// is unmounted and mounted anew.
+// A child does the mounting, and the executor kills it at a deadline
+// (mount_helper.h). A killed child may have mounted the file system all the
+// same, or may still do so. Nothing else mounts in that directory. So a mount
+// there that the marker (propagation/marker.h) does not name was left by an
+// interrupted plan, and the next plan unmounts it and mounts again.
 //
-// One whose server has died (ENOTCONN, ESTALE) is mounted anew for whoever asks
-// next. Its users keep their clones of the dead one, until each is replaced.
-// One that only does not answer stays: it costs timeouts.probe_answer to tell.
+// If the file system's server has died (ENOTCONN, ESTALE), the next plan mounts
+// the file system again. Users keep clones of the dead mount until each clone
+// is replaced. A file system that only does not answer stays; finding that out
+// takes timeouts.probe_answer.
 
-// Opens it as a source; mounts it if it is not. NotFound if it is not declared,
-// PermissionDenied if not with this propagation, FailedPrecondition while it is
-// mounted as it was declared before, DeadlineExceeded if the child was killed.
-// What was mounted is checked, and undone by `undo`.
+// Opens the file system as a source; mounts it first if it is not mounted.
+// Checks the new mount; `undo` unmounts it. NotFound if the file system is not
+// declared. PermissionDenied if its declaration lacks this propagation.
+// FailedPrecondition while it is mounted as an older declaration said.
+// DeadlineExceeded if the executor killed the child.
 Result<void> OpenFilesystem(const Context& context, const Base& base,
                             const exec::AttachPlan& plan, Source* source,
                             exec::Undo* undo);
 
-// Unmounts it, if it is still `plan.anchor_id` (whatever is there if that is
-// 0), also one that is declared no longer; gone already is success. Busy while
-// anything holds it: never lazily.
+// Unmounts the file system if its mount is still `plan.anchor_id`, or whatever
+// mount is there if anchor_id is 0. Works for file systems that are no longer
+// declared. A mount that is gone already is success. Busy while anything holds
+// the mount, because this unmount is never lazy.
 Result<void> ReleaseFilesystem(const Context& context,
                                const exec::AnchorPlan& plan);
 

@@ -16,7 +16,8 @@ using exec::Named;
 
 constexpr std::size_t kMostEntries = std::size_t{1} << 17U;
 
-// None of a directory that is gone, or no directory.
+// Returns the names in the directory. Empty if the directory is gone or is
+// none.
 std::vector<std::string> NamesIn(const Context& context, int dir,
                                  const std::string& name, UniqueFd* fd) {
   Result<UniqueFd> opened = OpenBeneath(context, dir, name, name);

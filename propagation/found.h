@@ -7,9 +7,10 @@
 
 namespace mountd::propagation {
 
-// Allocations' directories and the mounts right in their inboxes, by the
-// kernel's word alone. For a start, as it looks at each. What cannot be looked
-// at is left out: its release tells why.
+// Lists allocations' directories and the mounts right in their inboxes, as the
+// kernel reports them. Only a start of mountd uses this, because the function
+// looks at each entry. Leaves out what cannot be read: the release of such an
+// entry reports the error.
 Result<std::vector<exec::FoundTarget>> ListTargets(const Context& context);
 
 }  // namespace mountd::propagation

@@ -13,8 +13,8 @@ using exec::Named;
 
 namespace {
 
-// Its name is the file system's device as the kernel itself counts it: MKDEV of
-// include/linux/kdev_t.h.
+// Returns the connection's name in fusectl: the device number as the kernel
+// counts it, MKDEV of include/linux/kdev_t.h.
 std::string ConnectionOf(std::uint64_t device) {
   constexpr unsigned kMinorBits = 20;
   return std::to_string((std::uint64_t{major(device)} << kMinorBits) |
@@ -35,8 +35,8 @@ Result<void> AbortConnection(const Context& context, int dir,
   }
   MOUNTD_ASSIGN(const FileFacts root,
                 Named(kernel.Stat(dir, name), "statx", object));
-  // A mount of the control file system of our own, attached nowhere: the host's
-  // may be missing.
+  // Make a fusectl mount for this call, attached nowhere, because the host may
+  // have no fusectl mounted.
   MOUNTD_ASSIGN(const UniqueFd fs,
                 Named(kernel.OpenFilesystem("fusectl"), "fsopen", object));
   MOUNTD_TRY(Named(kernel.CreateFilesystem(fs.get()), "fsconfig", object));

@@ -5,11 +5,11 @@
 
 namespace mountd::propagation {
 
-// Cuts the connection of the FUSE file system that is mounted at (dir, name) as
-// `mount_id`: whatever waits for its server gets ENOTCONN, in every mount of
-// it. Asks the server nothing. NotSupported of another file system, with its
-// type. Source: Documentation/filesystems/fuse.rst, "Aborting a filesystem
-// connection".
+// Aborts the connection of the FUSE file system that is mounted at (dir, name)
+// as `mount_id`: every process that waits for its server gets ENOTCONN, in
+// every mount of the file system. Asks the server nothing. NotSupported for any
+// other file system; the error names its type. Source:
+// Documentation/filesystems/fuse.rst, "Aborting a filesystem connection".
 Result<void> AbortConnection(const Context& context, int dir,
                              const std::string& name, std::uint64_t mount_id,
                              const std::string& object);

@@ -29,7 +29,7 @@ using exec::Sys;
 
 constexpr std::size_t kMaxLinks = 1U << 16U;  // of one process and kind
 
-// What is looked for, and what was learnt on the way.
+// Holds the mounts that the search looks for, and the facts it has learned.
 class Search {
  public:
   Search(const Context& context, const exec::HoldersPlan& plan)
@@ -40,16 +40,16 @@ class Search {
       return;
     }
     wanted_.emplace(plan.mount_id, 0);
-    // One that is detached and still held is known to nobody but its holders.
+    // The kernel lists no facts on a detached mount that processes still hold.
     const Result<MountFacts> mount = context.inspector.Facts(plan.mount_id);
     if (mount) {
       mount_ = *mount;
     } else if (mount.error().code != Code::kNotFound) {
-      incomplete_ = true;  // nobody knows its copies
+      incomplete_ = true;  // the mount's copies stay unknown
     }
   }
 
-  // A bit for each mount that somebody has.
+  // Returns a bit for each mount that some process holds.
   std::uint64_t held() const { return held_; }
   bool AreAllHeld() const {
     return std::all_of(wanted_.begin(), wanted_.end(), [&](const auto& one) {
@@ -59,7 +59,7 @@ class Search {
   bool incomplete() const { return incomplete_; }
   bool init_unseen() const { return init_unseen_; }
   void SetIncomplete() { incomplete_ = true; }
-  // Time is over: what is left is not looked at.
+  // Returns whether the time is up; the search then skips the rest.
   bool IsOver() {
     if (Clock::now() < deadline_) {
       return false;
@@ -68,7 +68,8 @@ class Search {
     return true;
   }
 
-  // Of each mount the first that is found of how the process holds it.
+  // Returns one holder for each mount that the process holds: the first way of
+  // holding that the search found.
   std::vector<Holder> LookAt(std::uint32_t pid) {
     const bool before = incomplete_;
     std::vector<Holder> found = LookAtOne(pid);
@@ -76,17 +77,17 @@ class Search {
       held_ |= Bit(holder.mount);
     }
     if (incomplete_ && !before && (pid == kInit || HasGone(context_, pid))) {
-      incomplete_ = false;  // a deadline that has passed is noticed again
+      incomplete_ = false;  // IsOver notices a passed deadline again
       init_unseen_ = init_unseen_ || pid == kInit;
     }
     return found;
   }
 
  private:
-  // What is known of a mount namespace that is not the executor's.
+  // The facts on a mount namespace other than the executor's.
   struct Space {
-    std::set<std::uint64_t> copies;        // by their reusable ids
-    std::set<std::uint32_t> handed_out{};  // that are attached there
+    std::set<std::uint64_t> copies;        // by reusable mount ids
+    std::set<std::uint32_t> handed_out{};  // places of mounts attached there
   };
 
   static std::uint64_t Bit(std::uint32_t place) {
@@ -95,7 +96,8 @@ class Search {
   void WantHandedOut(std::span<const exec::HandedOutMount> mounts);
   void Learn(const MountFacts& mount, Space* space) const;
   std::vector<Holder> LookAtOne(std::uint32_t pid);
-  // The process is gone, or is none of ours to see.
+  // Returns whether the look succeeded. ENOENT and ESRCH mean that the process
+  // has ended; any other error makes the search incomplete.
   template <typename T>
   bool Got(const Sys<T>& outcome) {
     if (!outcome && outcome.error() != ENOENT && outcome.error() != ESRCH) {
@@ -114,18 +116,19 @@ class Search {
 
   const Context& context_;
   const Clock::time_point deadline_;
-  std::map<std::uint64_t, std::uint32_t> wanted_;  // mounts' places, by id
-  // The same of what was handed out, by reusable id and device.
+  std::map<std::uint64_t, std::uint32_t> wanted_;  // places in the plan, by id
+  // Handed-out mounts' places in the plan, by reusable id and device.
   std::map<std::pair<std::uint64_t, std::uint64_t>, std::uint32_t> handed_out_;
   std::optional<MountFacts> mount_;
   std::uint64_t held_ = 0;
   bool incomplete_ = false;
   bool init_unseen_ = false;
   std::map<std::uint64_t, Space> spaces_;  // by inode
-  const Space* here_ = nullptr;            // the process's
+  const Space* here_ = nullptr;            // the current process's
 };
 
-// One that is attached in the executor's namespace is held by that.
+// Adds the handed-out mounts to the search. A mount that is attached in the
+// executor's own namespace counts as held.
 void Search::WantHandedOut(std::span<const exec::HandedOutMount> mounts) {
   for (std::uint32_t i = 0; i < mounts.size(); ++i) {
     const exec::HandedOutMount& mount = mounts[i];
@@ -149,7 +152,8 @@ void Search::Learn(const MountFacts& mount, Space* space) const {
   }
 }
 
-// Copies in the executor's own namespace are mounts like any other.
+// Learns the process's mount namespace, unless it is the executor's, where a
+// copy is a mount like any other.
 void Search::LearnNamespace(const Process& process) {
   static const Space kNone;
   here_ = &kNone;
@@ -171,7 +175,8 @@ void Search::LearnNamespace(const Process& process) {
       Learn(mount, &place->second);
     }
   } else {
-    // A process that is ending has none (EINVAL); another one there may tell.
+    // A process that is ending has no mounts (EINVAL). Forget its namespace,
+    // because another process there may still show it.
     const int error = mounts.error().sys_errno;
     incomplete_ =
         incomplete_ || (error != EINVAL && error != ENOENT && error != ESRCH);
@@ -303,6 +308,7 @@ Result<exec::HoldersState> FindHolders(const Context& context,
       holder.in_cgroup = members.pids.contains(pid) ? 1 : 0;
       state.holders.at(state.count++) = holder;
     }
+    // A full answer still has to say for each mount whether somebody holds it.
     if (state.more != 0 && search.AreAllHeld()) {
       break;
     }

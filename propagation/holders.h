@@ -5,16 +5,18 @@
 
 namespace mountd::propagation {
 
-// Looks for processes that use the mount: by working or root directory,
-// program, open file or mapped file; of the mount itself, attached or not, or
-// of a copy of it in the process's own mount namespace, which can keep it busy
-// too. Threads with files of their own are not looked at.
+// Finds processes that use the mount as their working or root directory,
+// program, open file or mapped file. Looks for the mount itself, attached or
+// not, and for copies of it in each process's own mount namespace, because a
+// copy can keep the mount busy, too. Does not look at threads that have files
+// of their own.
 //
-// Of mounts that were handed out: also by a mount namespace of its own in which
-// one is attached, as whoever attached it need not have it open.
+// For handed-out mounts, also finds processes in whose mount namespace such a
+// mount is attached, because a process that attached the mount need not have it
+// open.
 //
-// Opens none of these files. A file system that revalidates what is reached by
-// a magic link (NFS, 9P) may still be asked, and hang with its server.
+// Opens none of the processes' files. But NFS and 9P may ask the server when
+// the kernel follows a magic link into them, and hang with it.
 Result<exec::HoldersState> FindHolders(const Context& context,
                                        const exec::HoldersPlan& plan);
 

@@ -12,10 +12,10 @@ namespace {
 
 using exec::Named;
 
-// More maps than a node's tasks have at once; a forgotten one is made anew.
+// A node's tasks use fewer maps at once. A forgotten map is made again.
 constexpr std::size_t kMaxKept = 256;
 
-// As in /proc/<pid>/uid_map, user_namespaces(7).
+// Returns the map as /proc/<pid>/uid_map takes it, user_namespaces(7).
 std::string TextOf(const exec::IdMapPlan& ids) {
   std::string text;
   for (const exec::IdExtent& extent : exec::ExtentsOf(ids)) {
@@ -26,7 +26,8 @@ std::string TextOf(const exec::IdMapPlan& ids) {
   return text;
 }
 
-// Which one it was the kernel does not say: the source's own, or one below it.
+// The kernel does not say which file system cannot map ids. A clone of the top
+// mount alone tells whether it is the source's own or one below it.
 Error Unmappable(const Context& context, const Source& source,
                  const exec::MountChange& change, const std::string& object) {
   exec::Kernel& kernel = context.kernel;
@@ -69,6 +70,8 @@ Result<void> MapIds(const Context& context, const Source& source,
                 context.id_maps.NamespaceOf(context.kernel, ids, object));
   const exec::Sys<void> mapped =
       context.kernel.SetMount(tree.get(), true, change);
+  // mount_setattr(2): EINVAL if a file system does not support idmapped mounts,
+  // EPERM if a mount is idmapped already.
   if (exec::FailedWith(mapped, EINVAL)) {
     return Unmappable(context, source, change, object);
   }

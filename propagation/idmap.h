@@ -8,11 +8,12 @@
 
 namespace mountd::propagation {
 
-// The user namespaces whose maps idmapped mounts have: made once for each map,
-// by a child that ends at once, and kept for the executor's life.
+// Owns the user namespaces whose id maps idmapped mounts use. A child that ends
+// at once makes each namespace, once for each map. They live as long as the
+// executor unless there are too many.
 class IdMaps {
  public:
-  // An fd of it, which stays the cache's.
+  // Returns an fd of the namespace with this map. The fd stays IdMaps's own.
   Result<int> NamespaceOf(exec::Kernel& kernel, const exec::IdMapPlan& ids,
                           const std::string& object);
 
@@ -20,9 +21,9 @@ class IdMaps {
   std::map<std::string, UniqueFd> namespaces_;  // by the map's text
 };
 
-// Maps the ids of the whole detached `tree`, which is a clone of `source`; a
-// plan without a map changes nothing. NotSupported if one of its file systems
-// cannot, FailedPrecondition if the source has a map already.
+// Maps the ids of the whole detached `tree`, a clone of `source`. Changes
+// nothing if the plan has no map. NotSupported if one of the tree's file
+// systems cannot map ids. FailedPrecondition if the source has a map already.
 Result<void> MapIds(const Context& context, const Source& source,
                     const UniqueFd& tree, const exec::IdMapPlan& ids,
                     const std::string& object);

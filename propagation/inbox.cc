@@ -24,7 +24,8 @@ bool IsInbox(const FileFacts& facts) {
   return facts.mode == (S_IFDIR | kInboxMode);
 }
 
-// A mountd that knew no lists let a group pass.
+// Takes the directory back from its group. Releases of mountd that did not use
+// access control lists let a group pass.
 Result<void> TakeFromGroup(const Context& context, int allocation,
                            const std::string& task, bool inbox,
                            const std::string& object) {
@@ -137,6 +138,7 @@ Result<UniqueFd> OpenInbox(const Context& context, const exec::TaskPlan& plan,
   MOUNTD_TRY(CheckAllInIt(context, base, plan, object));
   MOUNTD_ASSIGN(UniqueFd tree,
                 Named(kernel.CloneTree(task.get(), true), "open_tree", object));
+  // A slave receives the inbox's later mounts and sends none back.
   MOUNTD_TRY(Named(kernel.SetMount(tree.get(), true, {.propagation = MS_SLAVE}),
                    "mount_setattr", object));
   MOUNTD_ASSIGN(*mount, IdentityOf(context, tree, base.facts.device));

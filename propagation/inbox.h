@@ -3,40 +3,43 @@
 
 #include "propagation/base.h"
 
-// A task's inbox: the directory base/a/<allocation>/<task>. Its runtime binds
-// it into the task once, as rslave. From then on each mount that is attached
-// below it, replaced or detached here is so in the task too, also in one with a
-// user namespace of its own, where flags are locked; nobody enters the task.
+// A task's inbox: the directory base/a/<allocation>/<task>. The task's runtime
+// binds the inbox into the task once, as rslave. From then on, each mount that
+// an executor attaches, replaces or detaches below the inbox changes in the
+// task, too, and nobody has to enter the task. This also works in a task with a
+// user namespace of its own, where the flags of these mounts are locked.
 //
-// Any mount of a task makes the directory, and the last one takes it away. An
-// inbox stays until it is removed, so that the task's copy of it goes on being
-// one; which of the two it is its mode tells.
+// A task's first mount makes the directory, and its last mount removes it. An
+// inbox stays until RemoveInbox, so that the task's copy keeps following it.
+// The directory's mode tells an inbox from such a task directory.
 namespace mountd::propagation {
 
-// The allocation's directory says who gets as far as an inbox.
+// The allocation's directory decides which users reach the inbox.
 inline constexpr unsigned kTaskMode = 0711;   // goes with its last mount
 inline constexpr unsigned kInboxMode = 0755;  // stays; tasks may list it
 
-// Idempotent.
+// Makes the task's directory an inbox. Idempotent.
 Result<void> PrepareInbox(const Context& context, const exec::TaskPlan& plan,
                           const exec::Tell<exec::MountState>& tell);
 
-// Busy while a mount is in it. None is success.
-// A clone of the inbox with the mounts in it, attached nowhere. Once whoever
-// has it has attached it, it follows the inbox. Any flag of a mount that it
-// begins with can be taken off it, so FailedPrecondition if one of them is
-// read-only; what comes by propagation is locked in a user namespace of others.
+// Returns a clone of the inbox with the mounts in it, attached nowhere. The
+// clone follows the inbox once the receiver has attached it. FailedPrecondition
+// if a mount in the inbox is read-only, because the receiver could clear that
+// flag of the mounts that the clone begins with. Mounts that arrive by
+// propagation are locked in a user namespace of the receiver's.
 Result<UniqueFd> OpenInbox(const Context& context, const exec::TaskPlan& plan,
                            exec::HandedOutMount* mount);
 
+// Removes the inbox. A missing inbox is success. Busy while a mount is in it.
 Result<void> RemoveInbox(const Context& context, const exec::TaskPlan& plan);
 
-// The task's directory, either kind, made if it is missing (as no inbox).
+// Opens the task's directory, an inbox or not. Makes it, not as an inbox, if it
+// is missing.
 Result<UniqueFd> EnsureTask(const Context& context, const UniqueFd& allocation,
                             const std::string& task, const std::string& object,
                             exec::Undo* undo);
 
-// Takes an empty directory away that is no inbox.
+// Removes the task's directory if it is empty and not an inbox.
 Result<void> RemoveTaskIfUnused(const Context& context,
                                 const UniqueFd& allocation,
                                 const std::string& task,

@@ -14,11 +14,12 @@ namespace {
 using exec::FileFacts;
 using exec::Named;
 
-// More sources than a node has. A source that is forgotten is read again.
+// A node has fewer sources. A forgotten source is checked again in full.
 constexpr std::size_t kMaxSources = 4096;
 
-// As mount(2) names them. A clone of an autofs would have tasks wait for a
-// daemon that mounts elsewhere; a hugetlbfs takes memory that nobody bounds.
+// Names as mount(2) takes them. autofs is listed because tasks with a clone of
+// it would wait for a daemon that mounts elsewhere; hugetlbfs because nothing
+// bounds the memory it takes.
 constexpr std::array<std::string_view, 41> kTypes = {"autofs",
                                                      "binder",
                                                      "binfmt_misc",
@@ -61,7 +62,8 @@ constexpr std::array<std::string_view, 41> kTypes = {"autofs",
                                                      "qibfs",
                                                      "infinibandeventfs"};
 
-// The first that lies beneath `root`, a path of this namespace, or may do so.
+// FailedPrecondition for the first such mount beneath `root`, a path in this
+// namespace. A mount without a known path counts as beneath it.
 Result<void> CheckAll(const std::vector<MountFacts>& mounts,
                       const std::string& root, const std::string& object) {
   for (const MountFacts& mount : mounts) {
@@ -97,6 +99,7 @@ std::uint64_t CheckedSources::UpTo(const FileFacts& source) const {
 }
 
 void CheckedSources::Checked(const FileFacts& source, std::uint64_t clone_id) {
+  // Reusable ids do not say which mount is newer.
   if (!source.mount_id_is_unique) {
     return;
   }
@@ -116,7 +119,7 @@ void CheckedSources::Failed(const FileFacts& source) {
 
 Result<void> CheckBelow(const Context& context, const Source& source,
                         const std::string& object) {
-  // What was made for this plan has nothing mounted in it, nor has a file.
+  // Neither a file nor a mount that was made for this plan has mounts in it.
   if (source.made.valid() || !S_ISDIR(source.file.mode)) {
     return Ok();
   }
@@ -128,6 +131,7 @@ Result<void> CheckBelow(const Context& context, const Source& source,
     return Ok();
   }
   std::string root = source.mount.point;
+  // The source lies inside its mount; the kernel knows its path.
   if (!source.file.mount_root) {
     MOUNTD_ASSIGN(root,
                   Named(context.kernel.ReadLink(
@@ -138,7 +142,7 @@ Result<void> CheckBelow(const Context& context, const Source& source,
   return CheckAll(mounts, root, object);
 }
 
-// Looks at mounts that are newer than the clone: those that came with it.
+// Looks only at mounts newer than the clone, because those came with the clone.
 Result<void> CheckClone(const Context& context, std::uint64_t clone_id,
                         const CloneSpec& spec) {
   if (spec.propagation == exec::Propagation::kBidirectional) {

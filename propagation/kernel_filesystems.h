@@ -8,27 +8,31 @@
 
 #include "propagation/clone.h"
 
-// File systems that show the kernel or devices, or through which the kernel is
-// told what to do: no task gets one by way of a source, wherever it is mounted.
-// Below a source they are refused and not left out: a task would get a tree
-// that is not the one that its allocation was promised.
+// Returns whether files of this type show the kernel or devices, or control the
+// kernel. No source gives a task such a file system, wherever it is mounted. If
+// one is mounted below a source, the executor refuses the source and does not
+// leave that mount out, because the task would get another tree than its
+// allocation was promised.
 namespace mountd::propagation {
 
 bool IsKernelFilesystem(std::string_view type);
 
-// Up to which mount there is none of these below a source: that mount and older
-// ones need not be looked at for a clone, so that it costs the same however
-// many mounts the host has. What is mounted below a mount is newer than it,
-// unless it was moved there; and what was there when a clone was made
-// CheckClone has seen. What is moved there afterwards is found by that alone,
-// and then all are looked at. Kept from plan to plan.
+// Remembers for each source up to which mount id no file system of the kernel
+// is mounted below it. A check can then skip that mount and all older ones, so
+// a clone costs the same however many mounts the host has. Kept from plan to
+// plan.
+//
+// A mount below a source is newer than the source, unless somebody moved it
+// there. CheckClone has seen the mounts that were there when a clone was made.
+// Only CheckClone finds a mount that was moved there later; after that, the
+// next check looks at all mounts again.
 class CheckedSources {
  public:
-  // 0: all are to be looked at.
+  // Returns the mount id up to which a check may skip; 0: the check skips none.
   std::uint64_t UpTo(const exec::FileFacts& source) const;
-  // A clone was made, whose CheckClone is still to come.
+  // Records that a clone was made; its CheckClone is still to come.
   void Checked(const exec::FileFacts& source, std::uint64_t clone_id);
-  // It did not come to that, or found one.
+  // Records that CheckClone was not reached or found such a file system.
   void Failed(const exec::FileFacts& source);
 
  private:
@@ -36,15 +40,16 @@ class CheckedSources {
   std::map<Key, std::uint64_t> up_to_;
 };
 
-// FailedPrecondition, which names the mount, if such a file system is mounted
-// below the source. To be asked before a clone with all that is below.
+// FailedPrecondition if a file system of the kernel is mounted below the
+// source; the error names the mount. Call this before cloning the source with
+// the mounts below it.
 Result<void> CheckBelow(const Context& context, const Source& source,
                         const std::string& object);
 
-// The same of such a clone once it is attached: before that the kernel tells
-// nothing of it. It has what was mounted since CheckBelow, too. Not of a
-// bidirectional one, which gets what is mounted later in any case: to undo it
-// would unmount the source's own.
+// Checks an attached clone in the same way. The kernel reports nothing about a
+// clone before it is attached. The clone also has mounts that were made since
+// CheckBelow. Skips a bidirectional clone: it receives later mounts in any
+// case, and undoing it would unmount the source's own.
 Result<void> CheckClone(const Context& context, std::uint64_t clone_id,
                         const CloneSpec& spec);
 

@@ -18,7 +18,9 @@ constexpr char kMarker[] = "anchor";
 
 }  // namespace
 
-// It is removed under its lock: whoever waited for that one takes the next.
+// Locks the directory, then checks that it is still there: a plan removes the
+// directory under its lock, so a plan that waited may hold a removed one and
+// tries again.
 Result<UniqueFd> LockMarker(const Context& context, int part,
                             const std::string& source) {
   constexpr int kTries = 8;
@@ -36,7 +38,7 @@ Result<UniqueFd> LockMarker(const Context& context, int part,
                   Named(context.kernel.Stat(fd.get(), ""), "statx", source));
     const exec::Sys<FileFacts> now = context.kernel.Stat(part, source);
     if (now && now->inode == locked.inode) {
-      undo.Commit();  // it goes with its marker
+      undo.Commit();  // the directory goes with its marker
       return fd;
     }
     if (!now && now.error() != ENOENT) {
@@ -74,6 +76,7 @@ Result<Marker> ReadMarker(const Context& context, int part,
 
 Result<void> WriteMarker(const Context& context, int lock, const Marker& marker,
                          const std::string& source) {
+  // symlinkat(2) replaces nothing, so remove the old link first.
   MOUNTD_TRY(RemoveMarker(context, lock, source));
   return Named(
       context.kernel.MakeLink(std::to_string(marker.id) + " " + marker.what,

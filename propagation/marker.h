@@ -5,28 +5,31 @@
 
 namespace mountd::propagation {
 
-// What an executor mounted for a source, as long as it has users, is told from
-// what others mount by a marker: base/<part>/<source>/anchor is a link whose
-// text is "<mount id> <what>", in a directory of root's that goes with the
-// boot. That directory's lock is held while the mount is made or taken away.
+// A marker tells the mount that an executor made for a source from a mount that
+// somebody else made there. The marker is a link, base/<part>/<source>/anchor,
+// with the text "<mount id> <what>", in a directory of root's that goes with
+// the boot. It exists while the source has users. An executor holds that
+// directory's lock while it makes or removes the mount.
 struct Marker {
   std::uint64_t id = 0;  // 0: there is none
   std::string what;
 };
 
-// The source's directory in `part`, made if missing, and locked. Busy if
-// another plan has it for too long.
+// Makes the source's directory in `part` if it is missing, and locks it. Busy
+// if another plan holds the lock for too long. Aborted if other plans keep
+// removing the directory.
 Result<UniqueFd> LockMarker(const Context& context, int part,
                             const std::string& source);
-// With the lock. One with anything in it stays.
+// Removes the source's directory unless a file is in it. The caller holds the
+// lock.
 void RemoveIfEmpty(const Context& context, int part, const std::string& source);
 
 Result<Marker> ReadMarker(const Context& context, int part,
                           const std::string& source);
-// In place of the one that is there. `lock` is LockMarker's.
+// Writes the marker in place of an older one. `lock` is LockMarker's.
 Result<void> WriteMarker(const Context& context, int lock, const Marker& marker,
                          const std::string& source);
-// None is success.
+// Removes the marker. A missing marker is success.
 Result<void> RemoveMarker(const Context& context, int lock,
                           const std::string& source);
 

@@ -8,7 +8,7 @@
 namespace mountd::propagation {
 namespace {
 
-// An exit status: 0, an errno, or one of these.
+// The exit status of the child: 0, an errno, or one of these.
 constexpr int kHelperFailed = 200;
 constexpr int kLibmountFailed = 201;
 
@@ -25,7 +25,8 @@ std::string OptionsOf(const FilesystemConfig& filesystem) {
   return text;
 }
 
-// Nothing is taken from fstab, and nothing written for other tools.
+// Prepares the mount. Reads nothing from fstab and writes nothing for other
+// tools.
 bool Prepare(libmnt_context* context, const FilesystemConfig& filesystem,
              const std::string& path) {
   return mnt_context_disable_mtab(context, 1) == 0 &&
@@ -46,6 +47,7 @@ int MountByLibmount(const FilesystemConfig& filesystem,
     return kLibmountFailed;
   }
   const int rc = mnt_context_mount(context.get());
+  // A helper's exit status is not an errno.
   if (mnt_context_helper_executed(context.get()) == 1) {
     return mnt_context_get_helper_status(context.get()) == 0 ? 0
                                                              : kHelperFailed;
@@ -53,7 +55,8 @@ int MountByLibmount(const FilesystemConfig& filesystem,
   if (mnt_context_syscall_called(context.get()) == 1) {
     return mnt_context_get_syscall_errno(context.get());
   }
-  // Before mount(2): a negative errno, as of an image that is not there.
+  // libmount failed before mount(2), for example because an image does not
+  // exist, and returned a negative errno.
   return rc < 0 && rc > -kHelperFailed ? -rc : kLibmountFailed;
 }
 

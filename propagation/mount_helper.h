@@ -7,14 +7,15 @@
 
 namespace mountd::propagation {
 
-// Mounts what root declared at `path`, nosuid and nodev, through libmount: the
-// kernel's own types by mount(2), images by a loop device that goes with the
-// mount, the others by their /sbin/mount.<type>. May take for ever: to be
-// called in a process that may be killed. Answers what MountOutcome takes.
+// Mounts at `path`, nosuid and nodev, the file system that root declared. Uses
+// libmount: the kernel's own types by mount(2), images by a loop device that
+// goes with the mount, other types by their /sbin/mount.<type>. Returns a
+// status for MountOutcome. May never return, so call it in a process that can
+// be killed.
 int MountByLibmount(const FilesystemConfig& filesystem,
                     const std::string& path);
 
-// `status` is what MountByLibmount answered.
+// Returns the result of a MountByLibmount that returned `status`.
 Result<void> MountOutcome(int status, const FilesystemConfig& filesystem,
                           const std::string& object);
 

@@ -18,7 +18,7 @@ Result<std::vector<MountFacts>> StatmountInspector::Children(
   return mounts;
 }
 
-// listmount(2) goes all the way down.
+// listmount(2) lists mounts at any depth.
 Result<std::vector<MountFacts>> StatmountInspector::Below(
     std::uint64_t id, std::uint64_t after) const {
   MOUNTD_ASSIGN(const std::vector<std::uint64_t> ids,
@@ -64,7 +64,7 @@ Result<std::unique_ptr<MountInspector>> MakeMountInspector(exec::Kernel& kernel,
 Result<std::vector<MountFacts>> Descendants(const MountInspector& inspector,
                                             std::uint64_t id) {
   std::vector<MountFacts> found;
-  // What is moved while it is told of may be seen twice, or below itself.
+  // A mount that somebody moves meanwhile may be listed twice, or below itself.
   std::unordered_set<std::uint64_t> seen = {id};
   std::vector<std::uint64_t> left = {id};
   while (!left.empty()) {

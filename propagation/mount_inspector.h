@@ -12,27 +12,29 @@ namespace mountd::propagation {
 
 using exec::MountFacts;
 
-// What the kernel says of mounts, by the ids that Kernel::Stat answers.
+// Reads the kernel's facts on mounts, by the ids that Kernel::Stat returns.
 class MountInspector {
  public:
   virtual ~MountInspector() = default;
-  // NotFound if no attached mount of this namespace has the id.
+  // Returns the facts. NotFound if no attached mount of this namespace has the
+  // id.
   virtual Result<MountFacts> Facts(std::uint64_t id) const = 0;
-  // The mounts attached right on the mount `id`, oldest first.
+  // Returns the mounts attached right on the mount `id`, oldest first.
   virtual Result<std::vector<MountFacts>> Children(std::uint64_t id) const = 0;
-  // The mounts below the mount `id`, at whatever depth, that are newer than the
-  // mount `after`; 0: all. Where ids do not say which is newer, all. Costs no
-  // more for what is older.
+  // Returns the mounts below the mount `id`, at any depth, that are newer than
+  // the mount `after`; 0: all of them. Returns all, too, where ids do not say
+  // which mount is newer. The cost does not grow with the number of older
+  // mounts.
   virtual Result<std::vector<MountFacts>> Below(std::uint64_t id,
                                                 std::uint64_t after) const = 0;
-  // How many mounts there are below the mount `id`, at whatever depth.
+  // Returns the number of mounts below the mount `id`, at any depth.
   virtual Result<std::uint64_t> CountBelow(std::uint64_t id) const = 0;
-  // The ids of all mounts of this namespace.
+  // Returns the ids of all mounts of this namespace.
   virtual Result<std::vector<std::uint64_t>> All() const = 0;
 };
 
-// statmount(2) and listmount(2): Linux 6.8; one call a mount, whatever else is
-// mounted.
+// Uses statmount(2) and listmount(2), of Linux 6.8. Makes one call for each
+// mount it returns, however many other mounts there are.
 class StatmountInspector final : public MountInspector {
  public:
   explicit StatmountInspector(exec::Kernel& kernel) : kernel_(kernel) {}
@@ -47,10 +49,11 @@ class StatmountInspector final : public MountInspector {
   exec::Kernel& kernel_;
 };
 
-// /proc/<pid>/mountinfo through libmount: older kernels; reads the whole table.
+// Uses /proc/<pid>/mountinfo through libmount, on older kernels. Reads the
+// whole table each time.
 class MountinfoInspector final : public MountInspector {
  public:
-  // `process` is the process's directory in /proc; -1: this process's.
+  // `process` is a directory in /proc; -1: this process's own.
   explicit MountinfoInspector(exec::Kernel& kernel, int process = -1)
       : kernel_(kernel), process_(process) {}
   Result<MountFacts> Facts(std::uint64_t id) const override;
@@ -68,18 +71,19 @@ class MountinfoInspector final : public MountInspector {
   const int process_;
 };
 
-// The better of the two that this kernel has. `process` is this process's
-// directory in /proc, for when that is out of sight; -1: it never is.
-// An error if the kernel cannot say which: ids of the other kind are of other
-// mounts.
+// Returns the better of the two inspectors that this kernel supports. `process`
+// is this process's directory in /proc, for a caller that will lose sight of
+// /proc; -1: the caller keeps it in sight. Fails if the kernel does not say
+// which kind of mount id it gives out, because an id of the other kind names
+// another mount.
 Result<std::unique_ptr<MountInspector>> MakeMountInspector(exec::Kernel& kernel,
                                                            int process = -1);
 
-// The mounts that a /proc/<pid>/mountinfo tells of, by ids that may be used
-// again.
+// Returns the mounts in a /proc/<pid>/mountinfo. The kernel may reuse their
+// ids.
 Result<std::vector<MountFacts>> ParseMountinfo(std::string text);
 
-// All mounts below the mount `id`, each before the one it is attached to.
+// Returns all mounts below the mount `id`, each before the mount it lies on.
 Result<std::vector<MountFacts>> Descendants(const MountInspector& inspector,
                                             std::uint64_t id);
 

@@ -56,7 +56,7 @@ Sys<MountNamespace*> MountNamespaces::Of(int process) {
   if (IsGone(id)) {
     return nullptr;
   }
-  // EPERM: mountinfo may tell all the same.
+  // EPERM: mountinfo may be readable all the same.
   if (!id && !FailedWith(id, ENOTTY) && !FailedWith(id, EPERM)) {
     return id.error();
   }
@@ -73,12 +73,13 @@ Sys<MountNamespace*> MountNamespaces::Of(int process) {
   return &made;
 }
 
-// Whether it is there, and the kernel tells of it.
+// Returns whether the namespace exists and the kernel lists its mounts.
 Sys<bool> MountNamespaces::ReadById(std::uint64_t id,
                                     MountinfoExcerpt* seen) const {
   const Sys<std::vector<MountFacts>> mounts =
       context_.kernel.MountsOfNamespace(id);
-  // ENOSYS, EPERM: a filter of system calls, as in AreUniqueIdsKnown.
+  // ENOSYS and EPERM come from a filter of system calls, as in
+  // AreUniqueIdsKnown.
   if (FailedWith(mounts, ENOENT) || FailedWith(mounts, ENOSYS) ||
       FailedWith(mounts, EPERM)) {
     return false;
@@ -94,7 +95,8 @@ Sys<bool> MountNamespaces::ReadMountinfo(int process,
                                          MountinfoExcerpt* seen) const {
   const Sys<std::string> text =
       context_.kernel.ReadFile(process, "mountinfo", kMostBytes);
-  // EINVAL: of one that has ended, and is not waited for.
+  // The kernel answers EINVAL for a process that has ended and that its parent
+  // has not waited for yet.
   if (IsGone(text) || FailedWith(text, EINVAL)) {
     return false;
   }
@@ -109,8 +111,8 @@ Sys<bool> MountNamespaces::ReadMountinfo(int process,
   return true;
 }
 
-// The namespace as those of its processes see it that were looked at. One with
-// a root directory of its own (chroot(2)) sees a part.
+// Returns the widest view that one of the namespace's processes has. A process
+// with a root directory of its own (chroot(2)) sees only a part of the mounts.
 Sys<MountNamespace*> MountNamespaces::Widened(int process,
                                               std::uint64_t inode) {
   const Sys<FileFacts> root = context_.kernel.StatLinked(process, "root");
@@ -139,6 +141,7 @@ Sys<MountNamespace*> MountNamespaces::Widened(int process,
 Sys<void> MountNamespaces::ReadOthers(const std::function<bool()>& is_over) {
   const Sys<std::vector<exec::MountNamespaceName>> all =
       context_.kernel.MountNamespaces();
+  // ENOTTY: a kernel that cannot list namespaces. EPERM: it does not let us.
   if (FailedWith(all, ENOTTY) || FailedWith(all, EPERM)) {
     return {};
   }

@@ -12,28 +12,29 @@
 
 namespace mountd::propagation {
 
-// A mount namespace, and who is in it.
+// A mount namespace and the processes in it.
 struct MountNamespace {
   MountinfoExcerpt seen;
-  std::set<std::uint32_t> pids;  // none: no process that was looked at
+  std::set<std::uint32_t> pids;  // empty: no process was looked at
 };
 
-// The mount namespaces of the node, each read once. The kernel tells all mounts
-// of a namespace by its id (Linux 6.11). Before, /proc/<pid>/mountinfo tells
-// those below the process's root directory, and the process that sees most of
-// them is believed.
+// Reads the mount namespaces of the node, each once. Since Linux 6.11 the
+// kernel lists all mounts of a namespace by the namespace's id. On older
+// kernels /proc/<pid>/mountinfo lists the mounts below the process's root
+// directory, so this class keeps the list of the process that sees most mounts.
 class MountNamespaces {
  public:
-  // `devices`: see ExcerptOf.
+  // `devices` is as ExcerptOf takes it.
   MountNamespaces(const Context& context, std::set<std::uint64_t> devices)
       : context_(context), devices_(std::move(devices)) {}
 
   exec::Sys<void> ReadOwn();
-  // That of a process or thread, by its directory in /proc; nullptr: it ends.
-  // Another call leaves the answer as it is.
+  // Returns the namespace of a process or thread, by its directory in /proc;
+  // nullptr if the process is ending. The pointer stays valid over further
+  // calls.
   exec::Sys<MountNamespace*> Of(int process);
-  // Reads those that no process was looked at in, if the kernel shows them (see
-  // Kernel::MountNamespaces), until `is_over` says so.
+  // Reads the namespaces in which no process was looked at, if the kernel lists
+  // them (see Kernel::MountNamespaces). Stops when `is_over` returns true.
   exec::Sys<void> ReadOthers(const std::function<bool()>& is_over);
 
   const MountNamespace& own() const { return own_; }
@@ -42,7 +43,7 @@ class MountNamespaces {
   }
 
  private:
-  // Where a process or thread looks from.
+  // The root directory that a process or thread sees mounts from.
   struct View {
     std::uint64_t mount_id;
     std::uint64_t inode;
@@ -58,7 +59,7 @@ class MountNamespaces {
   std::uint64_t own_inode_ = 0;
   MountNamespace own_;
   std::map<std::uint64_t, MountNamespace> others_;
-  // Of the namespaces that mountinfo tells of: from where it was read.
+  // For each namespace read from mountinfo, the views that were read.
   std::map<std::uint64_t, std::set<View>> views_;
 };
 

@@ -12,9 +12,10 @@
 namespace mountd::propagation {
 namespace {
 
-// proc(5): "36 35 98:0 /mnt1 /mnt2 rw,noatime master:1 - ext3 /dev/root rw".
+// A line of mountinfo, as proc(5) shows it: "36 35 98:0 /mnt1 /mnt2 rw,noatime
+// master:1 - ext3 /dev/root rw".
 struct Line {
-  std::string_view text;  // with its end
+  std::string_view text;  // with its line end
   std::uint64_t id = 0;
   std::uint64_t parent = 0;
   bool wanted = false;

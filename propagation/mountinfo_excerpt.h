@@ -12,17 +12,19 @@
 
 namespace mountd::propagation {
 
-// What a search for copies needs of a mount namespace, which may have a hundred
-// thousand mounts: reading a line in full takes longer than to skip it.
+// The part of a mount namespace that a search for copies needs. A namespace may
+// have a hundred thousand mounts, and parsing a line takes longer than skipping
+// it.
 struct MountinfoExcerpt {
-  // Those on one of the devices, what they are attached to, and those that
-  // hand on what they receive ("shared:" and "master:").
+  // The mounts on one of the devices, the mounts that these are attached to,
+  // and the mounts that pass on the mounts they receive ("shared:" and
+  // "master:").
   std::vector<MountFacts> mounts;
-  std::unordered_set<std::uint64_t> ids;                  // of all
+  std::unordered_set<std::uint64_t> ids;                  // of all mounts
   std::unordered_map<std::uint64_t, std::size_t> places;  // in `mounts`, by id
 };
 
-// `devices`: of st_dev.
+// Returns the excerpt. `devices` are numbers as in st_dev.
 MountinfoExcerpt ExcerptOf(const std::vector<MountFacts>& mounts,
                            const std::set<std::uint64_t>& devices);
 Result<MountinfoExcerpt> ExcerptOf(const std::string& mountinfo,

@@ -26,7 +26,8 @@ std::string_view OrEmpty(const char* text) {
   return text == nullptr ? std::string_view() : std::string_view(text);
 }
 
-// "shared:12 master:3" -> the number after `key`, 0 if it is not there.
+// Returns the number after `key` in a text such as "shared:12 master:3"; 0 if
+// the key is missing.
 std::uint64_t OptionalField(std::string_view fields, std::string_view key) {
   const std::size_t at = fields.find(key);
   std::uint64_t number = 0;
@@ -161,7 +162,7 @@ Result<std::uint64_t> MountinfoInspector::CountBelow(std::uint64_t id) const {
       children.emplace(mount.parent_id, mount.id);
     }
   }
-  // What is moved while it is told of may be seen twice, or below itself.
+  // A mount that somebody moves meanwhile may be listed twice, or below itself.
   std::unordered_set<std::uint64_t> seen = {id};
   std::vector<std::uint64_t> left = {id};
   while (!left.empty()) {

@@ -33,7 +33,7 @@ const char* FileName(NetworkFileKind kind) {
   return "resolv.conf";
 }
 
-// None is success.
+// Removes one file. A missing file is success.
 Result<void> RemoveOne(Kernel& kernel, int dir, const char* name,
                        const std::string& object) {
   const exec::Sys<void> removed = kernel.RemoveFile(dir, name);
@@ -61,6 +61,8 @@ Result<void> WriteNetworkFile(const Context& context,
   exec::Undo undo;
   MOUNTD_ASSIGN(
       dir, EnsurePassage(context, all.get(), object, plan.uid, object, &undo));
+  // Replace the file, never overwrite it: tasks that have the old one mounted
+  // keep its text.
   MOUNTD_TRY(RemoveOne(kernel, dir.get(), name, object));
   MOUNTD_TRY(
       Named(kernel.MakeFile(dir.get(), name, kFileMode), "openat", object));

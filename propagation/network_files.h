@@ -4,23 +4,23 @@
 #include "propagation/base.h"
 
 // The files base/d/<allocation>/{hosts,hostname,resolv.conf}, which tasks get
-// as mounts. What is in them mountd has composed; nothing of it is read here.
+// as mounts. mountd writes their text; the executor does not read it.
 namespace mountd::propagation {
 
-// 0644 root:root in a directory that the plan's user alone may pass through
-// (propagation/passage.h), with what the memfd `content` holds. One that is
-// there is replaced.
+// Writes the bytes of the memfd `content` to the file, 0644 root:root, in a
+// directory that only the plan's user may pass (propagation/passage.h).
+// Replaces a file that is already there.
 Result<void> WriteNetworkFile(const Context& context,
                               const exec::NetworkFilePlan& plan, int content,
                               const exec::Tell<exec::MountState>& tell);
 
-// Lets nobody but the plan's user pass through the directory, if it is there:
-// a mountd before this one may have let a group. None is success.
+// Lets only the plan's user pass the directory, because older releases of
+// mountd let a group pass. A missing directory is success.
 Result<void> CloseNetworkFiles(const Context& context, const Base& base,
                                const exec::AllocationPlan& plan);
 
-// All of the allocation's, and the directory. None is success; tasks that have
-// them keep them.
+// Removes all files of the allocation and the directory. A missing directory is
+// success. Tasks that have the files mounted keep them.
 Result<void> RemoveNetworkFiles(const Context& context,
                                 const exec::NetworkFilePlan& plan);
 

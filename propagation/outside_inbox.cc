@@ -49,6 +49,7 @@ std::optional<Placeholder> ParsePlaceholder(std::string_view text) {
     }
     text.remove_prefix(space + 1);
   }
+  // A placeholder has one number or three.
   if (count == 1) {
     return std::nullopt;
   }
@@ -75,8 +76,8 @@ Result<void> RemovePlaceholder(const Context& context, int task,
                                            : Named(removed, "unlinkat", object);
 }
 
-// Where the mount is: there `body` runs. A container that has ended has taken
-// its mounts with it: then the answer is of none.
+// Runs `body` in the mount namespace that the mount is in. If the container has
+// ended, its mounts are gone, and this function returns an empty state.
 Result<MountState> RunWhereItIs(const Context& context,
                                 const Placeholder& placeholder,
                                 const std::string& object,
@@ -91,7 +92,7 @@ Result<MountState> RunWhereItIs(const Context& context,
                    : Result<MountState>(MountState{});
 }
 
-// The facts of the mount, if it is still attached.
+// Returns the mount's facts if it is still attached.
 Result<std::optional<MountFacts>> FactsOf(const Context& context,
                                           std::uint64_t id) {
   Result<MountFacts> facts = context.inspector.Facts(id);
@@ -119,7 +120,8 @@ Result<MountState> Inspect(const Context& context, std::uint64_t id) {
 
 }  // namespace
 
-// Where it is now, by the kernel: others may have moved what is above.
+// Unmounts the mount where the kernel says it is now, because somebody may have
+// moved a directory above it.
 Result<void> UnmountById(const Context& context, std::uint64_t id,
                          exec::UnmountMode mode, const std::string& object) {
   MOUNTD_ASSIGN(const std::optional<MountFacts> mount, FactsOf(context, id));
@@ -150,7 +152,8 @@ Result<void> UnmountById(const Context& context, std::uint64_t id,
 
 namespace {
 
-// The place must be free, but for the placeholder of a mount that has gone.
+// AlreadyExists unless the place is free. Removes the placeholder of a mount
+// that is gone.
 Result<void> Clear(const Context& context, const Place& place) {
   const int task = place.task.get();
   const exec::Sys<FileFacts> file = context.kernel.Stat(task, place.name);

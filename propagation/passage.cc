@@ -16,7 +16,7 @@ namespace {
 using exec::FileFacts;
 using exec::Named;
 
-// The list as the kernel takes and gives it (linux/posix_acl_xattr.h): little
+// The list as the kernel reads and writes it (linux/posix_acl_xattr.h): little
 // endian, in the order of the tags.
 struct PassageList {
   posix_acl_xattr_header header{};
@@ -48,9 +48,10 @@ std::string BytesOf(const PassageList& list) {
   return bytes;
 }
 
-// A directory that EnsurePassage is at, of root's: 0700 before it has its list,
-// 0710 with it, as the list's mask shows as the group's mode; and 0710 with a
-// group where a mountd made it that knew no lists.
+// Returns whether EnsurePassage may complete this directory of root's. Its mode
+// is 0700 before it has the list. The list's mask then shows as the group's
+// mode, so the mode becomes 0710. Releases of mountd without lists made 0710
+// with a group.
 bool MayBecomePassage(const FileFacts& facts) {
   return (facts.mode == (S_IFDIR | 0700) || facts.mode == (S_IFDIR | 0710)) &&
          facts.uid == 0 && !facts.mount_root;
@@ -94,7 +95,7 @@ Result<void> CheckKeepsLists(const Context& context, int fd,
 Result<UniqueFd> EnsurePassage(const Context& context, int dir,
                                const std::string& name, std::uint32_t uid,
                                const std::string& object, exec::Undo* undo) {
-  // Nobody passes until the list is there.
+  // Mode 0700, so that nobody passes until the list is set.
   MOUNTD_ASSIGN(UniqueFd fd,
                 MakeAndOpenDirectory(context, dir, name, 0700, object, undo));
   MOUNTD_TRY(LetPass(context, fd.get(), uid, object));

@@ -18,7 +18,7 @@ using exec::Undo;
 
 constexpr unsigned kPluginMode = 0700;
 
-// True if `mount` is the self-bind that PreparePlugin makes.
+// Returns whether `mount` is the self-bind that PreparePlugin makes.
 bool IsOwnMount(const Base& base, const MountFacts& mount,
                 const std::string& plugin) {
   return mount.parent_id == base.facts.mount_id &&
@@ -31,7 +31,7 @@ Error ForeignOnPlugin(const std::string& plugin) {
                    "another mount is on the plugin's directory");
 }
 
-// What umount2(2) does not tell.
+// Says what keeps the mount in use, because umount2(2) answers only EBUSY.
 Error InUse(const Context& context, const MountFacts& own,
             const std::string& plugin) {
   const Result<std::vector<MountFacts>> beneath =
@@ -43,7 +43,8 @@ Error InUse(const Context& context, const MountFacts& own,
           : "a process of the plugin's holds it, by its socket at least");
 }
 
-// A mount that the plugin's own one covers would stop the removal half way.
+// Busy if the plugin's mount covers another mount, because that mount would
+// stop the removal half way.
 Result<void> CheckNothingCovered(const Context& context, const Base& base,
                                  const MountFacts& own,
                                  const std::string& plugin) {
@@ -63,6 +64,7 @@ Result<void> MountSelf(const Context& context, int all, int directory,
   exec::Kernel& kernel = context.kernel;
   MOUNTD_ASSIGN(const UniqueFd tree,
                 Named(kernel.CloneTree(directory, false), "open_tree", name));
+  // Private, so that the clone leaves the base's peer group.
   MOUNTD_TRY(Named(kernel.SetMount(tree.get(), false,
                                    {.set = MOUNT_ATTR_NOSUID |
                                            MOUNT_ATTR_NODEV | MOUNT_ATTR_NOEXEC,
@@ -76,8 +78,8 @@ Result<void> MountSelf(const Context& context, int all, int directory,
   return Ok();
 }
 
-// Shares and fills the mounted directory; also what an interrupted plan left.
-// `own` outlives `undo`.
+// Shares the mounted directory and makes its parts. Completes what an
+// interrupted plan left, too. `own` outlives `undo`.
 Result<MountState> FinishPlugin(const Context& context, const Base& base,
                                 const std::string& name, const UniqueFd& own,
                                 Undo* undo) {
@@ -100,7 +102,7 @@ Result<MountState> FinishPlugin(const Context& context, const Base& base,
       mount.master != 0) {
     return ForeignOnPlugin(name);
   }
-  // The plugin, which is root in its task, may have given them away.
+  // The plugin is root in its task and may have changed owners and modes.
   MOUNTD_TRY(TakeBack(context, own.get(), name));
   for (const char* part : {paths::kStaging, paths::kPublish}) {
     MOUNTD_TRY(TakeBack(context, own.get(), part, file.mount_id, name));
@@ -126,7 +128,8 @@ Result<void> PreparePlugin(const Context& context, const PluginPlan& plan,
     MOUNTD_ASSIGN(
         const UniqueFd directory,
         EnsureDirectory(context, all.get(), name, kPluginMode, name, &undo));
-    // With what the plugin, or another, has put there meanwhile.
+    // The undo also removes files that the plugin or another process has put
+    // there by then.
     if (now.exists == 0) {
       undo.Add([&context, &all, &base, name] {
         IgnoreBecauseBestEffort(
@@ -160,8 +163,12 @@ Result<void> RemovePlugin(const Context& context, const PluginPlan& plan) {
       return ForeignOnPlugin(name);
     }
     MOUNTD_TRY(CheckNothingCovered(context, base, mount, name));
+    // Unmount on the host first, because that fails while a process there uses
+    // the mount, and then nothing has changed.
     MOUNTD_TRY(HideFromHost(context, mount, name));
     const exec::Sys<void> unmounted =
+        // Plain, not lazy: EBUSY is the sign that the plugin still uses the
+        // directory.
         context.kernel.Unmount(all.get(), name, 0);
     if (exec::FailedWith(unmounted, EBUSY)) {
       return InUse(context, mount, name);

@@ -5,26 +5,29 @@
 
 namespace mountd::propagation {
 
-// base/p/<plugin>: 0700, a mount of its own in a shared peer group of its own,
-// so that what a plugin mounts in its task's copy arrives here and nowhere
-// else. Holds the sockets that its instances make
-// (propagation/plugin_socket.h), staging/ and publish/ (0700).
+// The directory base/p/<plugin>: 0700, a mount of its own in a shared peer
+// group of its own, so that a mount which the plugin makes in its task's copy
+// arrives here and nowhere else. Holds the sockets that the plugin's instances
+// make (propagation/plugin_socket.h), staging/ and publish/ (0700).
 
-// Also gives back to root what the plugin did with the modes and owners of the
-// directories made here.
+// Makes the directory and its mount. Gives the directories made here back to
+// root if the plugin changed their owners or modes. FailedPrecondition if
+// another mount is on the directory.
 Result<void> PreparePlugin(const Context& context, const exec::PluginPlan& plan,
                            const exec::Tell<exec::MountState>& tell);
 
-// Unmounts the directory and removes what the plugin left in it, never across a
-// mount. Busy, and as it was, while a mount is below it or the plugin holds it;
-// ResourceExhausted if it left too much, which a next call goes on with.
+// Unmounts the directory and removes the files that the plugin left in it,
+// never across a mount. Busy, with nothing changed, while a mount lies below it
+// or the plugin holds it. ResourceExhausted if too many files are left; the
+// next call continues.
 Result<void> RemovePlugin(const Context& context, const exec::PluginPlan& plan);
 
-// The plugin's own mount. FailedPrecondition if it is not there.
+// Opens the plugin's own mount. FailedPrecondition if the mount is not there.
 Result<UniqueFd> OpenPlugin(const Context& context, const Base& base,
                             const exec::WireName& plugin);
 
-// The directories of one volume (exec::VolumeDirPlan).
+// Prepare, inspect and remove the directories of one volume
+// (exec::VolumeDirPlan).
 Result<void> PrepareVolumeDir(const Context& context,
                               const exec::VolumeDirPlan& plan,
                               const exec::Tell<exec::MountState>& tell);

@@ -19,7 +19,7 @@ constexpr char kBaseDir[] = "base";
 constexpr unsigned kParentMode = 0711;
 constexpr unsigned kFaceMode = 0700;
 
-// base/p of the host's /run: plain directories.
+// Makes base/p as plain directories in the host's /run/mountd.
 Result<UniqueFd> EnsureParent(const Context& context,
                               const std::string& object) {
   MOUNTD_ASSIGN(const UniqueFd run, OpenRunDirectory(context));
@@ -30,7 +30,7 @@ Result<UniqueFd> EnsureParent(const Context& context,
   MOUNTD_ASSIGN(UniqueFd plugins,
                 EnsureDirectory(context, base.get(), paths::kPlugins,
                                 kParentMode, object, &undo));
-  undo.Commit();  // for all plugins
+  undo.Commit();  // kept for all plugins
   return plugins;
 }
 
@@ -87,6 +87,8 @@ Result<void> ShowOnHost(const Context& context, const std::string& name,
   if (!IsApart(context)) {
     return Ok();
   }
+  // Clone here, because open_tree(2) clones only mounts of the namespace that
+  // the caller is in.
   MOUNTD_ASSIGN(
       const UniqueFd tree,
       Named(context.kernel.CloneTree(own.get(), true), "open_tree", name));

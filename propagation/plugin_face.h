@@ -3,20 +3,22 @@
 
 #include "propagation/context.h"
 
-// Plugins live among the host's mounts. Where mountd's tree is in a mount
-// namespace of its own, a plugin's directory is at the same path there, too: a
-// mount of it in the same peer group, so that what either side mounts or
-// unmounts in it is so on both. Else there is nothing to do.
+// Plugins see the host's mounts. If mountd's tree is in a mount namespace of
+// its own, the host gets each plugin's directory at the same path: a mount in
+// the same peer group, so that a mount or unmount on either side happens on
+// both. Otherwise these functions do nothing.
 namespace mountd::propagation {
 
-// `own` is the root of the plugin's own mount, which has `peer_group`.
-// Idempotent. `context` must outlive `undo`.
+// Makes the host's mount of the directory. `own` is the root of the plugin's
+// own mount, in `peer_group`. Idempotent. `context` must outlive `undo`.
+// FailedPrecondition if another mount is at the path.
 Result<void> ShowOnHost(const Context& context, const std::string& name,
                         const UniqueFd& own, std::uint64_t peer_group,
                         exec::Undo* undo);
 
-// Busy while something is mounted beneath `own`, the plugin's own mount, or
-// used on the host; gone already is success.
+// Unmounts the host's mount of the directory. A mount that is gone already is
+// success. Busy while a mount lies beneath `own`, the plugin's own mount, or
+// while a process on the host uses it.
 Result<void> HideFromHost(const Context& context, const MountFacts& own,
                           const std::string& name);
 

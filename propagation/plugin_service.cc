@@ -25,14 +25,16 @@ std::string UnitOf(const std::string& plugin) {
   return "mountd-plugin-" + plugin + ".service";
 }
 
-// The program's exit status. Its environment is clean, its output lost; it has
-// a part of the plan's time, which has other steps.
+// Returns the program's exit status. The program gets an empty environment, and
+// its output is discarded. It has only a part of the plan's time, because the
+// plan has other steps.
 Result<int> Run(const Context& context, const Command& command,
                 const std::string& object) {
   std::vector<char*> argv;
   argv.reserve(command.size() + 1);
   for (const std::string& argument : command) {
-    argv.push_back(const_cast<char*>(argument.c_str()));  // execv(3) takes so
+    argv.push_back(const_cast<char*>(argument.c_str()));  // execv(3) takes
+                                                          // char*
   }
   argv.push_back(nullptr);
   const exec::Sys<std::uint8_t> status = context.kernel.RunChild(
@@ -50,7 +52,7 @@ Result<int> Run(const Context& context, const Command& command,
   return code;
 }
 
-// sd_booted(3), and its programs.
+// NotSupported unless systemd runs (sd_booted(3)) and its programs exist.
 Result<void> CheckSystemd(const Context& context, const std::string& object) {
   for (const char* path : {"/run/systemd/system", kSystemctl, kSystemdRun}) {
     if (!context.kernel.Open(AT_FDCWD, path, O_PATH, 0)) {
@@ -61,15 +63,15 @@ Result<void> CheckSystemd(const Context& context, const std::string& object) {
   return Ok();
 }
 
-// systemd keeps the file of a transient unit for as long as the unit is loaded:
-// running, or about to be started again.
+// Returns whether the plugin's unit is loaded: running, or waiting for a
+// restart. systemd keeps a transient unit's file for that long.
 bool IsLoaded(const Context& context, const std::string& plugin) {
   return context.kernel
       .Open(AT_FDCWD, "/run/systemd/transient/" + UnitOf(plugin), O_PATH, 0)
       .has_value();
 }
 
-// systemd replaces variables in arguments, but not "$$".
+// Escapes "$" as "$$", because systemd replaces variables in arguments.
 std::string Escaped(const std::string& argument) {
   std::string text;
   for (const char c : argument) {
@@ -86,7 +88,7 @@ Command StartCommand(const std::string& plugin, const PluginConfig& config) {
       "--description=CSI plugin " + plugin + " of mountd",
       "--slice=mountd-plugins.slice", "--property=Restart=" + config.restart,
       "--property=RestartSec=1s",
-      // Attempts go on: the plugin may wait for something.
+      // No limit, because the plugin may wait for something.
       "--property=StartLimitIntervalSec=0",
       "--setenv=CSI_ENDPOINT=unix://" + directory + "/" + paths::kCsiEndpoint,
       "--", config.command.front()};
@@ -121,6 +123,7 @@ Result<void> StopPlugin(const Context& context, const exec::PluginPlan& plan) {
   if (!CheckSystemd(context, name)) {
     return Ok();
   }
+  // Without systemd there is no unit to stop.
   constexpr int kNotLoaded = 5;  // systemctl(1), LSB
   MOUNTD_ASSIGN(
       const int status,

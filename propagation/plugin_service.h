@@ -3,17 +3,20 @@
 
 #include "propagation/base.h"
 
-// Plugins that root's configuration declares, as transient systemd units
-// mountd-plugin-<name>.service: root, without a sandbox, so that they share the
-// host's mount namespace and what they mount below their directory is there.
-// systemd is spoken to by its own programs, in a child under a deadline.
+// Plugins that root's configuration declares run as transient systemd units
+// mountd-plugin-<name>.service. They run as root and without a sandbox, so that
+// they share the host's mount namespace and their mounts below the plugin's
+// directory appear there. The executor runs systemd's own programs in a child
+// under a deadline.
 namespace mountd::propagation {
 
-// Success also if its unit is there already, whatever it was started as.
-// NotSupported where systemd does not run.
+// Starts the plugin. Success also if its unit is loaded already, whatever
+// command it was started with. NotFound if the configuration does not declare
+// the plugin. NotSupported where systemd does not run.
 Result<void> StartPlugin(const Context& context, const exec::PluginPlan& plan);
 
-// Asks for its end, and does not wait for it. None is success.
+// Asks systemd to stop the plugin, and does not wait. A missing unit is
+// success.
 Result<void> StopPlugin(const Context& context, const exec::PluginPlan& plan);
 
 }  // namespace mountd::propagation

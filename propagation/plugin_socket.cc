@@ -19,7 +19,8 @@ std::string SocketOf(const PluginSocketPlan& plan) {
   return paths::PluginSocket({plan.instance.data(), plan.instance.size()});
 }
 
-// The socket file and what it is; an error with ENOENT if there is none.
+// Opens the socket file and reads its facts. The error has ENOENT if there is
+// none.
 Result<UniqueFd> OpenSocket(const Context& context, const UniqueFd& directory,
                             const PluginSocketPlan& plan, FileFacts* facts) {
   const std::string name = Text(plan.plugin);
@@ -30,7 +31,9 @@ Result<UniqueFd> OpenSocket(const Context& context, const UniqueFd& directory,
   return file;
 }
 
-// Another daemon's socket would take root's word for the plugin's.
+// FailedPrecondition unless the file is a socket in the plugin's own mount.
+// With another daemon's socket mounted there, that daemon would take the
+// plugin's requests for root's.
 Result<void> CheckSocket(const Context& context, const UniqueFd& directory,
                          const FileFacts& facts, const std::string& name) {
   MOUNTD_ASSIGN(const FileFacts own,
@@ -52,8 +55,9 @@ Error Unavailable(int err, const char* op, const std::string& name) {
   return error;
 }
 
-// Whether whoever called listen(2) is there still, and its number so its own.
-// Linux before 6.5 cannot tell: there it may be another's by now.
+// Returns whether the process that called listen(2) still exists, so that its
+// pid was not reused. Linux before 6.5 cannot tell, and the pid may be another
+// process's by now; this function then returns true.
 bool IsAlive(const Context& context, int socket) {
   const exec::Sys<UniqueFd> pidfd = context.kernel.PeerProcess(socket);
   if (!pidfd) {
@@ -63,7 +67,8 @@ bool IsAlive(const Context& context, int socket) {
   return ended && !*ended;
 }
 
-// The kernel tells who called listen(2).
+// PermissionDenied unless the process that called listen(2), as the kernel
+// reports it, is in the cgroup.
 Result<void> CheckPeer(const Context& context, int socket, const ucred& peer,
                        std::uint64_t cgroup, const std::string& name) {
   if (cgroup == 0) {
@@ -73,7 +78,8 @@ Result<void> CheckPeer(const Context& context, int socket, const ucred& peer,
       peer.pid == 0
           ? Result<Process>(MakeError(Code::kNotFound, "find", name))
           : OpenProcess(context, static_cast<std::uint32_t>(peer.pid));
-  // In this order: what was opened by its number is its own.
+  // Open first, then check that the process is alive: only in this order is
+  // what was opened by the pid surely that process's.
   if (!process || !IsAlive(context, socket)) {
     return MakeError(Code::kPermissionDenied, "connect", name,
                      "who made its socket has ended, or cannot be seen");
@@ -108,6 +114,8 @@ Result<UniqueFd> ConnectPlugin(const Context& context,
   exec::Sys<UniqueFd> connected = context.kernel.ConnectUnix(file->get());
   if (!connected) {
     const int err = connected.error();
+    // ECONNREFUSED: nobody listens. EAGAIN: the listener's queue is full
+    // (connect(2)).
     return err == ECONNREFUSED || err == ENOENT || err == EAGAIN
                ? Unavailable(err, "connect", name)
                : ErrnoError(err, "connect", name);

@@ -3,23 +3,24 @@
 
 #include "propagation/base.h"
 
-// base/p/<plugin>/csi.sock, or csi-<instance>.sock: made by an instance of the
-// plugin, which is root in its task and may have put anything there.
+// The sockets base/p/<plugin>/csi.sock or csi-<instance>.sock. An instance of
+// the plugin makes them; it is root in its task and may have put anything
+// there.
 namespace mountd::propagation {
 
-// A connection to it, opened without following links or mounts. Unavailable
-// while nobody listens; PermissionDenied if who does is not in the plan's
-// cgroup, or has ended since.
+// Connects to the socket without following links or mounts. Unavailable while
+// no process listens. PermissionDenied if the listening process is not in the
+// plan's cgroup, or has ended since.
 Result<UniqueFd> ConnectPlugin(const Context& context,
                                const exec::PluginSocketPlan& plan,
                                exec::PluginReply* reply);
 
-// Only whether there is one, and which: its inode, else 0.
+// Reports only the socket's inode; 0 if there is no socket.
 Result<void> InspectPluginSocket(const Context& context,
                                  const exec::PluginSocketPlan& plan,
                                  exec::PluginReply* reply);
 
-// Whatever file is there. None is success, and so is no directory.
+// Removes whatever file is there. A missing file or directory is success.
 Result<void> RemovePluginSocket(const Context& context,
                                 const exec::PluginSocketPlan& plan);
 

@@ -21,7 +21,7 @@ Error Gone(const std::string& object) {
                    "another mount is there, or none");
 }
 
-// The root of the mount, wherever it is attached. This asks no server.
+// Opens the root of the mount, wherever the mount is attached. Asks no server.
 Result<UniqueFd> OpenMount(const Context& context, std::uint64_t id,
                            const std::string& object) {
   MOUNTD_ASSIGN(const MountFacts mount, context.inspector.Facts(id));
@@ -43,6 +43,7 @@ Result<UniqueFd> OpenMount(const Context& context, std::uint64_t id,
 Result<UniqueFd> CloneToAsk(const Context& context, const UniqueFd& mount,
                             const std::string& object) {
   exec::Sys<UniqueFd> clone = context.kernel.CloneTree(mount.get(), false);
+  // open_tree(2) answers EINVAL for a mount that is no longer attached.
   return exec::FailedWith(clone, EINVAL)
              ? Gone(object)
              : Named(std::move(clone), "open_tree", object);
@@ -50,11 +51,12 @@ Result<UniqueFd> CloneToAsk(const Context& context, const UniqueFd& mount,
 
 namespace {
 
-// Asks the file system of the mount, which is there.
+// Asks the file system of the mount, which the caller has seen there.
 Result<exec::ProbeReply> Ask(const Context& context, std::uint64_t mount_id,
                              const std::string& object) {
   MOUNTD_ASSIGN(UniqueFd mount, OpenMount(context, mount_id, object));
   MOUNTD_ASSIGN(const UniqueFd clone, CloneToAsk(context, mount, object));
+  // Close the mount itself now: an open descriptor would keep it in use.
   mount.reset();
   MOUNTD_ASSIGN(
       const exec::ProbeOutcome outcome,

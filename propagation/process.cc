@@ -18,7 +18,7 @@ using exec::Sys;
 constexpr std::size_t kMaxProcesses = 1U << 18U;
 constexpr std::size_t kMaxFdinfoBytes = 4096;
 constexpr std::size_t kMaxStatusBytes = 16384;
-// Of a namespace as full as fs.mount-max (100,000) lets it be.
+// Enough for a namespace as full as fs.mount-max (100,000) lets it be.
 constexpr std::size_t kMaxMountinfoBytes = 64U << 20U;
 
 Error Ended() {
@@ -26,8 +26,9 @@ Error Ended() {
                    "the process has ended");
 }
 
-// A pidfd can be one of a thread (PIDFD_THREAD, Linux 6.9), whose namespaces
-// and cgroup need not be those of its process.
+// InvalidArgument if the process's directory is a thread's. A pidfd may refer
+// to a thread (PIDFD_THREAD, Linux 6.9), whose namespaces and cgroup need not
+// be its process's.
 Result<void> CheckNoThread(const Context& context, const Process& process) {
   const Sys<std::string> status =
       context.kernel.ReadFile(process.dir.get(), "status", kMaxStatusBytes);
@@ -89,7 +90,7 @@ Result<Members> AllProcesses(const Context& context) {
   return all;
 }
 
-// proc_pid_status(5). The name has its special characters escaped.
+// proc_pid_status(5). The kernel escapes special characters in the name.
 void Describe(const Context& context, const Process& process,
               exec::Holder* holder) {
   const Sys<std::string> status =
@@ -135,6 +136,8 @@ Result<Process> OpenProcess(const Context& context, int pidfd) {
             "read fdinfo", "pidfd"));
   const auto pid =
       ParseNumber<std::uint32_t>(std::string(LineAfter(info, "Pid:\t")));
+  // The kernel shows -1 for an ended process, and 0 for one in no pid namespace
+  // seen from here.
   if (!pid || *pid == 0) {
     return Ended();
   }
@@ -145,7 +148,8 @@ Result<Process> OpenProcess(const Context& context, int pidfd) {
   if (process) {
     MOUNTD_TRY(CheckNoThread(context, *process));
   }
-  // Only if it still lives is what has its number it.
+  // If the process is still alive, its pid was not reused, so what has that pid
+  // is the process.
   MOUNTD_TRY(CheckAlive(context, pidfd));
   return process;
 }

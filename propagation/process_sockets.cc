@@ -22,7 +22,7 @@ std::string TextOf(const Process& process) {
   return "process " + std::to_string(process.pid);
 }
 
-// Real, effective, saved and of the file system: proc_pid_status(5).
+// Checks the real, effective, saved and file system uid: proc_pid_status(5).
 Result<void> CheckUids(const Context& context, const Process& process,
                        std::uint32_t uid) {
   MOUNTD_ASSIGN(
@@ -38,7 +38,8 @@ Result<void> CheckUids(const Context& context, const Process& process,
                                           "is not the caller's own"));
 }
 
-// "socket:[12345]": sockfs_dname of net/socket.c.
+// Returns the inode in a text such as "socket:[12345]", as sockfs_dname of
+// net/socket.c writes it; 0 if the text is another.
 std::uint64_t InodeOf(std::string_view text) {
   constexpr std::string_view kBefore = "socket:[";
   if (!text.starts_with(kBefore) || !text.ends_with(']')) {
@@ -70,14 +71,15 @@ Result<std::set<std::uint64_t>> SocketsOf(const Context& context, int pidfd,
   }
   std::set<std::uint64_t> inodes;
   for (const std::string& name : names) {
-    // One that was closed meanwhile is none.
+    // An fd that was closed meanwhile counts as none.
     const exec::Sys<std::string> text =
         context.kernel.ReadLink(files.get(), name);
     if (const std::uint64_t inode = text ? InodeOf(*text) : 0; inode != 0) {
       inodes.insert(inode);
     }
   }
-  // What has its number is it only if it has not ended until now.
+  // If the process is still alive, its pid was not reused, so these sockets are
+  // the process's.
   MOUNTD_TRY(CheckAlive(context, pidfd));
   return inodes;
 }

@@ -8,11 +8,11 @@
 
 namespace mountd::propagation {
 
-// The inodes in sockfs of all sockets that the process of `pidfd` has open.
-// PermissionDenied unless all of its user ids are `uid`: a setuid program that
-// a user has started is not the user's own. InvalidArgument and
-// FailedPrecondition as OpenProcess; ResourceExhausted if it has more than
-// 65,536 files open.
+// Returns the inodes in sockfs of all sockets that the process of `pidfd` has
+// open. PermissionDenied unless all of its user ids are `uid`, because a setuid
+// program that a user started is not the user's own. ResourceExhausted if the
+// process has 65,536 or more files open. InvalidArgument and FailedPrecondition
+// as for OpenProcess.
 Result<std::set<std::uint64_t>> SocketsOf(const Context& context, int pidfd,
                                           std::uint32_t uid);
 

@@ -25,8 +25,9 @@ void Add(const Context& context, const Process& process, HolderKind kind,
   Describe(context, process, &holder);
 }
 
-// A cgroup of threads lists no processes, and a part of a hierarchy may fail to
-// be listed; but the cgroup itself says whether it has any, also beneath it.
+// Asks the cgroup whether it or a cgroup beneath it has any process, because a
+// threaded cgroup lists no processes and listing a part of a hierarchy may
+// fail.
 void AskCgroup(const Context& context, const Cgroup& cgroup,
                exec::HoldersState* state) {
   constexpr std::size_t kMaxBytes = 4096;
@@ -39,7 +40,8 @@ void AskCgroup(const Context& context, const Cgroup& cgroup,
   }
 }
 
-// Adds it if it is in the network namespace. Whether that could be told.
+// Adds the process if it is in the network namespace. Returns whether the look
+// succeeded; a process that has ended counts as success.
 bool AddIfIn(const Context& context, std::uint64_t netns_inode,
              std::uint32_t pid, exec::HoldersState* state) {
   const Result<Process> process = OpenProcess(context, pid);
@@ -48,7 +50,7 @@ bool AddIfIn(const Context& context, std::uint64_t netns_inode,
   }
   const Sys<exec::FileFacts> netns =
       context.kernel.StatLinked(process->dir.get(), "ns/net");
-  if (!netns) {  // of one that has ended and is not waited for yet: ENOENT
+  if (!netns) {  // ENOENT if the process has ended and is not waited for yet
     return netns.error() == ENOENT || netns.error() == ESRCH ||
            HasGone(context, pid);
   }

@@ -5,10 +5,10 @@
 
 namespace mountd::propagation {
 
-// Looks for processes that are in the cgroup, or one beneath it, or in the
-// network namespace: what of an allocation still lives. Enters no namespace,
-// and opens nothing of theirs; of a process with threads elsewhere its first
-// counts. The errors are OpenCgroup's.
+// Finds the processes of an allocation that are still alive: those in the
+// cgroup, in a cgroup beneath it, or in the network namespace. Enters no
+// namespace and opens no file of theirs. If a process has threads in other
+// namespaces, only the main thread counts. The errors are those of OpenCgroup.
 Result<exec::HoldersState> FindProcesses(const Context& context,
                                          const exec::ProcessesPlan& plan);
 

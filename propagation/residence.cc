@@ -34,7 +34,8 @@ Error Refused(std::string why) {
   return MakeError(Code::kFailedPrecondition, "enter", kObject, std::move(why));
 }
 
-// Anything in one of the base's directories, or mounted on it.
+// Returns whether the base is in use: one of its directories has an entry, or
+// something is mounted on it.
 Result<bool> IsUsed(const Context& context, int base) {
   for (const char* part :
        {paths::kAllocations, paths::kPlugins, paths::kAnchors,
@@ -43,7 +44,7 @@ Result<bool> IsUsed(const Context& context, int base) {
         context.kernel.Open(base, part, O_RDONLY | O_DIRECTORY,
                             RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS);
     if (exec::FailedWith(dir, ENOENT)) {
-      continue;  // it was being made
+      continue;  // an interrupted PrepareBase did not get to it
     }
     if (!dir) {
       return ErrnoError(dir.error(), "openat2", kObject);
@@ -62,7 +63,8 @@ Result<bool> IsUsed(const Context& context, int base) {
   return !mounts.empty();
 }
 
-// Of the namespace that this process is in. None is success.
+// FailedPrecondition if the base of this process's mount namespace is in use. A
+// missing base is success.
 Result<void> CheckBaseUnused(const Context& context, const char* where) {
   MOUNTD_ASSIGN(const UniqueFd run, OpenRunDirectory(context));
   MOUNTD_ASSIGN(const MountState state,
@@ -80,7 +82,8 @@ Result<void> CheckBaseUnused(const Context& context, const char* where) {
               : Ok();
 }
 
-// Where mounts of the host are seen to come and go.
+// FailedPrecondition unless the host's / is shared, because otherwise mountd's
+// namespace sees no mount that the host makes or removes later.
 Result<void> CheckHostIsShared(const Context& context) {
   MOUNTD_ASSIGN(const FileOnMount root,
                 LookAt(context, exec::kFromRoot, "/", kObject));
@@ -90,8 +93,9 @@ Result<void> CheckHostIsShared(const Context& context) {
                                     "mounts later would not be seen there"));
 }
 
-// In the new one. What is mounted on a private mount would stay here when the
-// host has unmounted it, and keep its file system in use.
+// Runs in the new namespace. Detaches each mount that lies on a private mount,
+// because the host's unmount would not reach it here, and it would keep its
+// file system in use.
 Result<void> LetGo(const Context& context) {
   exec::Kernel& kernel = context.kernel;
   MOUNTD_ASSIGN(const Process self,
@@ -101,9 +105,12 @@ Result<void> LetGo(const Context& context) {
   for (const MountFacts& mount : mounts) {
     masters[mount.id] = mount.master;
   }
+  // Backwards, so that a mount goes before the mount that it lies on.
   for (auto mount = mounts.rbegin(); mount != mounts.rend(); ++mount) {
     const auto parent = masters.find(mount->parent_id);
     const std::size_t slash = mount->point.rfind('/');
+    // A mount on a parent with a master goes when the host unmounts it, so
+    // leave it.
     if (parent == masters.end() || parent->second != 0 ||
         slash == std::string::npos || slash + 1 == mount->point.size()) {
       continue;
@@ -119,7 +126,7 @@ Result<void> LetGo(const Context& context) {
   return Ok();
 }
 
-// In the new one, before anybody can find it.
+// Runs in the new namespace, before anybody can find it.
 Result<void> FollowHost(const Context& context) {
   MOUNTD_ASSIGN(const UniqueFd root,
                 Named(context.kernel.Open(exec::kFromRoot, "/",
@@ -131,7 +138,8 @@ Result<void> FollowHost(const Context& context) {
   return LetGo(context);
 }
 
-// The file that the namespace's goes onto, mounted on itself as private.
+// Makes the file that the pin is mounted on, and mounts the file on itself as
+// private.
 Result<void> PutFile(const Context& context, int run, bool is_mounted,
                      Undo* undo) {
   exec::Kernel& kernel = context.kernel;
@@ -153,7 +161,8 @@ Result<void> PutFile(const Context& context, int run, bool is_mounted,
   undo->Add([&kernel, run] {
     IgnoreBecauseBestEffort(kernel.Unmount(run, kPin, MNT_DETACH));
   });
-  // After it was attached, as its parent may be shared.
+  // Make it private after attaching, because attaching below a shared mount
+  // shares it.
   return Named(kernel.SetMount(point.get(), false, {.propagation = MS_PRIVATE}),
                "mount_setattr", kObject);
 }
@@ -184,7 +193,8 @@ Result<void> Residence::Go(const Context& context, Side side) {
   return Ok();
 }
 
-// What an fd's name leads to is the host's, wherever this process is.
+// Returns whether the pin is in place. A name below a descriptor of the host's
+// is looked up in the host's namespace, wherever this process is.
 Result<bool> Residence::IsStillPinned(const Context& context) {
   const exec::Sys<FileFacts> file = context.kernel.Stat(host_run_.get(), kPin);
   if (!file && file.error() != ENOENT) {
@@ -216,7 +226,7 @@ Result<void> Residence::Settle(const Context& context) {
   if (!context.config.mounts.own_namespace) {
     const exec::Sys<FileFacts> pin =
         context.kernel.Stat(exec::kFromRoot, paths::kNamespace);
-    // What is wrong with the directory is PrepareBase's to say.
+    // PrepareBase reports other faults of the directory.
     if (!pin && (pin.error() == ENOENT || pin.error() == ENOTDIR)) {
       settled_ = true;
       return Ok();
@@ -251,6 +261,8 @@ Result<Residence::Pin> Residence::FindPin(const Context& context,
   if (file->device == above.device && S_ISREG(file->mode)) {
     return pin;
   }
+  // All namespaces' files have one device (nsfs), so a file of another device
+  // is not the pin.
   if (file->device != host_facts_.device) {
     return Refused(std::string("something else is at ") + paths::kNamespace);
   }
@@ -272,7 +284,7 @@ Result<Residence::Pin> Residence::FindPin(const Context& context,
   return pin;
 }
 
-// The tree is to be the host's.
+// Settles in the host's mount namespace.
 Result<void> Residence::SettleHere(const Context& context) {
   MOUNTD_ASSIGN(const UniqueFd run, OpenRunDirectory(context));
   MOUNTD_TRY(exec::Locked(context.kernel, run.get(), kObject));
@@ -288,12 +300,14 @@ Result<void> Residence::RemoveOwn(const Context& context, int run, Pin pin) {
     const Result<void> unused =
         there ? CheckBaseUnused(context, "mountd's own mount namespace")
               : there;
+    // Go back to the host in any case, also if the check failed.
     MOUNTD_TRY(Go(context, Side::kHost));
     own_.reset();
     MOUNTD_TRY(unused);
     MOUNTD_TRY(
         Named(kernel.Unmount(run, kPin, MNT_DETACH), "umount2", kObject));
   }
+  // Beneath the pin lies the mount of the file on itself.
   if (pin.is_mounted) {
     MOUNTD_TRY(
         Named(kernel.Unmount(run, kPin, MNT_DETACH), "umount2", kObject));
@@ -302,7 +316,7 @@ Result<void> Residence::RemoveOwn(const Context& context, int run, Pin pin) {
                      : Ok();
 }
 
-// The tree is to be apart.
+// Settles in a mount namespace of mountd's own.
 Result<void> Residence::SettleApart(const Context& context) {
   MOUNTD_ASSIGN(UniqueFd run, OpenRunDirectory(context));
   MOUNTD_TRY(exec::Locked(context.kernel, run.get(), kObject));
@@ -329,13 +343,14 @@ Result<void> Residence::SettleApart(const Context& context) {
   if (!is_new) {
     return Ok();
   }
-  run.reset();  // and the lock, which PrepareBase takes
+  run.reset();  // drops the lock, too, because PrepareBase takes it
   MOUNTD_TRY(Go(context, Side::kTree));
   MOUNTD_TRY(PrepareBase(context));
   return Ok();
 }
 
-// Enters a new one, for whoever pins it; back in the host's in any case.
+// Makes a mount namespace for the caller to pin. Returns in the host's
+// namespace in any case.
 Result<void> Residence::MakeOwn(const Context& context) {
   exec::Kernel& kernel = context.kernel;
   MOUNTD_TRY(Named(kernel.NewMountNamespace(), "unshare", kObject));
@@ -384,7 +399,7 @@ Result<OnHost> OnHost::Go(const Context& context) {
   return OnHost(context);
 }
 
-// What fails here fails the next plan, which enters first.
+// Ignores a failure, because the next plan enters first and reports it.
 OnHost::~OnHost() {
   if (context_ != nullptr && IsApart(*context_)) {
     IgnoreBecauseBestEffort(context_->residence->Go(*context_, Side::kTree));

@@ -5,49 +5,51 @@
 
 namespace mountd::propagation {
 
-// Which mount namespace a plan is carried out in.
+// The mount namespace that a plan is carried out in.
 enum class Side {
   kTree,  // where the base is
   kHost,  // where the executor was started
 };
 
-// Where mountd's tree lives: in the host's mount namespace, or, as root's
-// configuration has it ([mounts] namespace = "own"), in one of its own, so that
-// nobody who is in the host's has to look at what is mounted in it.
+// Owns the executor's way to mountd's tree. The tree lives in the host's mount
+// namespace, or, with [mounts] namespace = "own" in root's configuration, in a
+// mount namespace of its own, so that no process in the host's namespace has to
+// look at mountd's mounts.
 //
 //   host's ──slave──► own: base, anchors, file systems
 //     namespace            pins it
 //     base/p/<plugin>      what plugins see of the base: a peer of own's
 //
-// The first executor makes it: a copy of the host's whose mounts all follow
-// those of the host, which is pinned when it is so. The pin is the kernel's
-// file of the namespace, on a file in a directory where nobody but root
-// renames; it outlives every process. What is bound there must be in nobody's
-// peer group, so the file is mounted on itself first. The others enter what is
-// pinned.
+// The first executor makes the namespace: a copy of the host's in which every
+// mount follows the host's. It then pins the namespace: it mounts the kernel's
+// file of the namespace on a file in a directory where only root renames. The
+// pin outlives every process. The mount that holds the pin must be in no peer
+// group, so the executor mounts that file on itself, as private, first. Other
+// executors enter the pinned namespace.
 //
-// The configuration is followed where nothing is left of the other way: while
-// there is anything in the base, FailedPrecondition.
+// FailedPrecondition if the configuration asks for the other way while anything
+// is in the base.
 class Residence {
  public:
-  // Finds or makes it, and goes there. Again: only goes there, unless the pin
-  // has gone, which is put back, or is another's, which is followed.
+  // Finds or makes the namespace and enters it. A later call only enters it,
+  // unless the pin is gone or another namespace is pinned: the call then
+  // restores the pin or follows the other one.
   Result<void> Enter(const Context& context, Side side);
 
   bool is_own() const { return own_.valid(); }
-  // The inode of the host's mount namespace; 0 unless is_own().
+  // Returns the inode of the host's mount namespace; 0 unless is_own().
   std::uint64_t host() const { return is_own() ? host_facts_.inode : 0; }
 
-  // The host's root, for what is only looked at; path resolution stays in the
-  // namespace of its fd.
+  // Returns the host's root, for looking at files only. A path is resolved in
+  // the namespace that its descriptor belongs to.
   int host_root() const { return host_root_.get(); }
 
  private:
   friend class OnHost;
   struct Pin {
     bool is_file = false;
-    bool is_mounted = false;  // on itself
-    UniqueFd mounts;          // the namespace; invalid: none
+    bool is_mounted = false;  // the file is mounted on itself
+    UniqueFd mounts;          // the namespace; invalid: none is pinned
     std::uint64_t inode = 0;
   };
 
@@ -68,15 +70,16 @@ class Residence {
   UniqueFd host_;
   exec::FileFacts host_facts_;
   UniqueFd host_root_;
-  UniqueFd host_run_;  // paths::kRunDir there
+  UniqueFd host_run_;  // paths::kRunDir on the host
   UniqueFd own_;
   std::uint64_t own_inode_ = 0;
 };
 
-// Whether mountd's tree is in a mount namespace of its own.
+// Returns whether mountd's tree is in a mount namespace of its own.
 bool IsApart(const Context& context);
 
-// As long as it lives, the plan is carried out among the host's mounts.
+// While this object lives, the executor is in the host's mount namespace.
+// Enters the tree's again when destroyed.
 class OnHost {
  public:
   static Result<OnHost> Go(const Context& context);
@@ -91,8 +94,8 @@ class OnHost {
   const Context* context_;
 };
 
-// FailedPrecondition if the host has something else at `path` than `file`: then
-// a mount of its own does not reach mountd's tree.
+// FailedPrecondition if the host has another file than `file` at `path`,
+// because a mount of the host's then does not reach mountd's tree.
 Result<void> CheckAsOnHost(const Context& context, const std::string& path,
                            const exec::FileFacts& file,
                            const std::string& object);

@@ -27,7 +27,7 @@ Error Refused(const std::string& object, std::string why) {
                    std::move(why));
 }
 
-// The opened source's own facts; whatever path led there.
+// Checks the opened source itself, whatever path led there.
 Result<void> CheckSource(const Context& context, const std::string& object,
                          Source* source) {
   if (!S_ISDIR(source->file.mode) && !S_ISREG(source->file.mode)) {

@@ -7,40 +7,41 @@
 
 namespace mountd::propagation {
 
-// What is to be attached: a directory or file, and the mount it lies in.
+// The directory or file to attach, and the mount it lies in.
 struct Source {
   UniqueFd parent;   // of a host volume
   UniqueFd markers;  // of all anchors
   UniqueFd lock;     // of a host volume's anchor, held until the plan ends
   UniqueFd fd;       // O_PATH
-  UniqueFd made;     // instead of it: the root of what was made for this plan
+  UniqueFd made;     // used instead of fd: root of a mount made for this plan
   exec::FileFacts file;
   MountFacts mount;
   std::uint64_t anchor_id = 0;
-  bool read_only = false;  // whatever the plan asks for
+  bool read_only = false;  // set even if the plan does not ask for it
 };
 
-// Opens the plan's source. The steps that undo what was mounted for it refer to
-// `source`, which must outlive `undo`. PermissionDenied if the config does not
-// allow the plan's mode for a host volume; NotFound, InvalidArgument or
-// FailedPrecondition if the source is not there or is no usable one.
+// Opens the plan's source. `undo` refers to `source`, which must outlive
+// `undo`. PermissionDenied if the config does not allow the plan's mode for a
+// host volume. NotFound, InvalidArgument or FailedPrecondition if the source is
+// missing or cannot be used.
 Result<void> OpenSource(const Context& context, const Base& base,
                         const exec::AttachPlan& plan, Source* source,
                         exec::Undo* undo);
 
-// FailedPrecondition unless a clone of `source` can really have the
-// propagation: the kernel itself makes a clone of a private mount private,
-// without an error.
+// FailedPrecondition unless a clone of `source` can have the propagation that
+// the plan asks for. This check is needed because the kernel makes a clone of a
+// private mount private and reports no error.
 Result<void> CheckSourcePropagation(const Source& source,
                                     exec::Propagation asked,
                                     const std::string& object);
 
-// False for the base and what holds it, /proc, /sys and /dev: nothing of the
-// host that root's configuration may name.
+// Returns whether root's configuration may name this path. False for the base,
+// the directories above it, /proc, /sys and /dev.
 bool IsHostPathAllowed(std::string_view path);
 
-// Opens the parent directory of a host volume's `path`, and its last component
-// for the caller. Refuses "/" and what IsHostPathAllowed does.
+// Opens the parent directory of a host volume's `path`, and leaves opening its
+// last component to the caller. FailedPrecondition for "/" and for paths that
+// IsHostPathAllowed rejects.
 struct HostPath {
   UniqueFd parent;
   std::string name;

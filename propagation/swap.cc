@@ -11,8 +11,8 @@ namespace {
 using exec::MountState;
 using exec::Named;
 
-// Takes the covering mount away, whoever uses it. One that shares a peer group
-// leaves it first: what is mounted below it is also the source's.
+// Detaches the covering mount even while it is in use. A mount with a peer
+// group leaves it first, because mounts below it belong to the source, too.
 Result<void> Uncover(const Context& context, Target* target,
                      const FileOnMount& top, const std::string& object) {
   exec::Kernel& kernel = context.kernel;
@@ -29,7 +29,7 @@ Result<void> Uncover(const Context& context, Target* target,
   return Ok();
 }
 
-// What an earlier attempt mounted beneath, and what it did not come to.
+// Finishes the swap once the clone is beneath: steps 2 and 3.
 Result<MountState> Finish(const Context& context, const Base& base,
                           const Source& source, Target* target,
                           const FileOnMount& top, const CloneSpec& spec) {
@@ -37,7 +37,8 @@ Result<MountState> Finish(const Context& context, const Base& base,
   return Settle(context, source, target->point, base.facts.mount_id, spec);
 }
 
-// The plan was carried out, and its answer lost; perhaps all but step 3.
+// Accepts the mount that is there: an earlier attempt carried out the plan,
+// except perhaps step 3, and its answer was lost.
 Result<MountState> Adopt(const Context& context, const Base& base,
                          const Source& source, const Target& target,
                          const FileOnMount& top, const CloneSpec& spec) {
@@ -63,6 +64,8 @@ Result<MountState> Swap(const Context& context, const Base& base,
   if (top.mount.id != old_id) {
     return Adopt(context, base, source, *target, top, spec);
   }
+  // A mount that does not lie right on the base lies on the clone of an earlier
+  // attempt, which did step 1.
   if (top.mount.parent_id != base.facts.mount_id) {
     undo->Commit();
     return Finish(context, base, source, target, top, spec);
@@ -78,7 +81,8 @@ Result<MountState> Swap(const Context& context, const Base& base,
     return clean.error();
   }
   if (!clean) {
-    // There is no way back to the old one: rather none than this.
+    // The old mount is gone. No mount is better than one that shows the
+    // kernel's files.
     target->point.reset();
     IgnoreBecauseBestEffort(
         kernel.Unmount(target->task.get(), target->name, MNT_DETACH));

@@ -41,6 +41,8 @@ Result<void> MakeTarget(const Context& context, const UniqueFd& allocation,
   }
   Result<UniqueFd> point =
       OpenBeneath(context, target->task.get(), target->name, object);
+  // A link is a placeholder (outside_inbox.h), which OpenBeneath does not
+  // follow.
   if (!point && point.error().sys_errno == ELOOP) {
     return MakeError(Code::kAlreadyExists, "mount", object,
                      "a mount outside the inbox has the name");

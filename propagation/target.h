@@ -5,34 +5,34 @@
 
 namespace mountd::propagation {
 
-// base/a/<allocation>/<task>/<name>, where a task's mount lies. The directory
-// above it is the task's inbox: given to the task once, as a slave, it brings
-// it what is mounted here later.
+// The place base/a/<allocation>/<task>/<name> of a task's mount. The directory
+// above it is the task's inbox. The task has that directory mounted once, as a
+// slave, so that mounts made here later arrive in the task.
 struct Target {
-  UniqueFd task;   // the directory it lies in
+  UniqueFd task;   // the directory that `point` lies in
   UniqueFd point;  // O_PATH of the mountpoint; of the mount if `mounted`
   std::string name;
   bool mounted = false;
 };
 
-// "web/server/data", for errors.
+// Returns a text such as "web/server/data" for errors.
 std::string ObjectOf(const exec::TargetPlan& plan);
 
-// Opens the directory or file to mount on; makes it if it is missing, and the
-// task's directory, removed again by `undo`. AlreadyExists if it is of another
-// type than `source`.
+// Opens the directory or file to mount on. Makes it and the task's directory if
+// they are missing; `undo` removes what this function made. AlreadyExists if
+// the existing one is of another type than `source`.
 Result<void> MakeTarget(const Context& context, const UniqueFd& allocation,
                         const exec::TargetPlan& plan, const Source& source,
                         Target* target, exec::Undo* undo);
 
-// What is at (task, name), which is `file`: a mount, or the marker of one that
-// is on a caller's directory.
+// Returns the state of (task, name), which is `file`: a mount, or the link for
+// a mount outside the inbox (outside_inbox.h).
 Result<exec::MountState> StateAt(const Context& context, int task,
                                  const std::string& name,
                                  const exec::FileFacts& file,
                                  const std::string& object);
 
-// The mount at the target, if there is one.
+// Returns the state of the mount at the target, if there is one.
 Result<exec::MountState> InspectTarget(const Context& context,
                                        const exec::TargetPlan& plan);
 

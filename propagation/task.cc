@@ -13,8 +13,9 @@ namespace {
 using exec::FileFacts;
 using exec::Named;
 
-// A task whose root file system is the host's sees these as well: they are not
-// what its runtime has mounted for it.
+// Returns whether the mount is one of the host's. A task whose root file system
+// is the host's sees the host's mounts, too, and its runtime did not make
+// those.
 bool IsHosts(const Context& context, const MountFacts& mount) {
   return paths::IsAtOrBelow(mount.point, paths::kBase) ||
          std::any_of(context.config.host_volumes.begin(),
@@ -30,8 +31,8 @@ bool IsCovered(const std::vector<MountFacts>& all, const MountFacts& mount) {
   });
 }
 
-// How much a mount of the task has in common with ours: the one with most is
-// taken for its copy.
+// Returns how much a mount of the task has in common with ours. Compare takes
+// the mount with most in common for the copy.
 auto Likeness(const Context& context, const std::vector<MountFacts>& all,
               const MountFacts& ours, const MountFacts& theirs) {
   const bool same =
@@ -51,6 +52,7 @@ exec::TaskMount Compare(const Context& context,
                         const MountFacts& ours) {
   const MountFacts* best = nullptr;
   for (const MountFacts& theirs : all) {
+    // A copy shows the same directory of the same file system.
     if (theirs.device != ours.device || theirs.root != ours.root) {
       continue;
     }
@@ -96,7 +98,8 @@ Result<exec::TaskState> VerifyTask(const Context& context,
       return ours.error();
     }
   }
-  // What was read is the process's only if it still lives.
+  // If the process is still alive, its pid was not reused, so the mounts are
+  // its own.
   MOUNTD_TRY(CheckAlive(context, pidfd));
   return state;
 }

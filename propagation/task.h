@@ -5,9 +5,10 @@
 
 namespace mountd::propagation {
 
-// What the process that `pidfd` is of sees of the plan's mounts: for each the
-// mount in its own mount namespace that shows the same directory and has most
-// in common with it. Reads its mountinfo; enters nothing, opens nothing of its.
+// Compares the plan's mounts with what the process of `pidfd` sees. Picks for
+// each of them the mount in the process's mount namespace that shows the same
+// directory and has most in common with it. Reads the process's mountinfo;
+// enters no namespace and opens no file of the process's.
 Result<exec::TaskState> VerifyTask(const Context& context,
                                    const exec::VerifyTaskPlan& plan, int pidfd);
 

@@ -5,9 +5,10 @@
 
 namespace mountd::propagation {
 
-// A new tmpfs(5) as the plan says, detached, nosuid and nodev: the root of a
-// mount that goes with the fd unless it is attached. NotSupported if it should
-// not be swapped and the kernel knows of no such (before 6.4).
+// Makes a new tmpfs(5) as the plan says, detached, nosuid and nodev, and
+// returns its root. The mount goes with the fd unless it is attached.
+// NotSupported if the plan asks for no swapping and the kernel does not know
+// "noswap" (before 6.4).
 Result<UniqueFd> MakeTmpfs(const Context& context, const exec::TmpfsPlan& plan,
                            const std::string& object);
 

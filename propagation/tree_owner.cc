@@ -36,7 +36,7 @@ std::span<const std::uint32_t> Groups(const exec::CallerPlan& caller) {
   return std::span(caller.gids).first(caller.gid_count);
 }
 
-// Whether a rule lets the caller have files of this owner.
+// Returns whether a rule lets the caller have files of this owner.
 bool InIds(const Context& context, const exec::CallerPlan& caller,
            std::uint32_t id) {
   return std::any_of(context.config.rules.begin(), context.config.rules.end(),
@@ -63,7 +63,7 @@ Result<void> CheckOwner(const Context& context, const TreePlan& plan,
                        " is neither the caller's own nor in a rule's ids");
 }
 
-// What the entry is, and an fd of just that; no fd: it has gone.
+// An entry of a directory and an O_PATH fd of it. No fd: the entry is gone.
 struct Entry {
   UniqueFd fd;
   FileFacts file;
@@ -77,6 +77,7 @@ Result<Entry> OpenEntry(const Walk& walk, int dir, const std::string& name) {
   if (FailedWith(fd, ENOENT)) {
     return Entry{};
   }
+  // EXDEV: a mount lies at the name (RESOLVE_NO_XDEV).
   if (FailedWith(fd, EXDEV)) {
     return walk.trail.AtMount(kChown, name);
   }
@@ -113,8 +114,9 @@ Result<void> Change(Walk* walk, const Entry& entry, const std::string& name) {
 
 Result<bool> Visit(Walk* walk, int dir, std::size_t level, bool going_on);
 
-// One name of a directory at `level`. `entered` before: its owner is done, and
-// what is below it is gone on with. False: the budget is used up.
+// Visits one name of a directory at `level`. If an earlier plan had `entered`
+// the directory, its owner is already set and the visit continues below it.
+// Returns false if the budget is used up.
 Result<bool> VisitEntry(Walk* walk, int dir, const OrderedName& name,
                         std::size_t level, bool entered) {
   if (!entered && !walk->budget.Take()) {
@@ -144,15 +146,16 @@ Result<bool> VisitEntry(Walk* walk, int dir, const OrderedName& name,
   return whole;
 }
 
-// All names of a directory, in their order. `going_on` where an earlier plan
-// was: after plan.after[level], or within the directory of just this order if
-// the plan leads on.
+// Visits all names of a directory in their order. With `going_on`, continues
+// where an earlier plan stopped: after plan.after[level], or within the
+// directory that has exactly this order if the plan names a deeper level.
 Result<bool> Visit(Walk* walk, int dir, std::size_t level, bool going_on) {
   const TreePlan& plan = walk->plan;
   const bool known = going_on && level < plan.depth;
   std::uint64_t last = known ? plan.after.at(level) : 0;
   bool enter = known && level + 1 < plan.depth;
   for (;;) {
+    // To enter the directory of order `last` again, list from just before it.
     const Sys<std::vector<OrderedName>> names = walk->context.kernel.ListAfter(
         dir, enter ? last - 1 : last, kListedAtOnce);
     if (!names) {
@@ -163,7 +166,7 @@ Result<bool> Visit(Walk* walk, int dir, std::size_t level, bool going_on) {
       MOUNTD_ASSIGN(const bool whole,
                     VisitEntry(walk, dir, name, level, entered));
       if (!whole) {
-        // Where a deeper level stopped has been told by VisitEntry.
+        // VisitEntry has recorded the position if a deeper level stopped.
         if (walk->reply.depth == level + 1) {
           walk->reply.after.at(level) = last;
         }

@@ -5,15 +5,15 @@
 
 namespace mountd::propagation {
 
-// Gives everything below a directory that a caller passed to plan.uid and
-// plan.gid, as much of it as fits into `bound`; the answer says where to go on,
-// which the next plan brings back. Both ids must be the caller's own, or lie in
-// `ids` of a rule for it.
+// Sets the owner of everything below a directory that a caller passed to
+// plan.uid and plan.gid, as far as `bound` allows. The answer says where to
+// continue, and the next plan brings that back. Both ids must be the caller's
+// own or lie in `ids` of a rule for the caller; PermissionDenied otherwise.
 //
-// Only what belongs to the caller or to such an id now is changed: a task can
-// link to any file of the host's that lies on the same file system, and would
-// else be given it. What belongs to others is left and counted. Links are
-// changed and not followed; a mount anywhere is Busy.
+// Changes only files that belong to the caller or to such an id now, because a
+// task can make a hard link to any file of the host's on the same file system
+// and would be given that file. Counts and leaves the other files. Changes
+// links and does not follow them. Busy if a mount lies anywhere in the tree.
 Result<exec::TreeReply> ChownSome(const Context& context, int fd,
                                   const exec::TreePlan& plan,
                                   const TreeBound& bound);

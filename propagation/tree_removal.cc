@@ -28,12 +28,13 @@ struct Removal {
   TreeTrail trail;
   TreeBudget budget;
   std::uint64_t done = 0;
-  int top = -1;         // the directory that is emptied
-  bool lifted = false;  // something was moved into it
+  int top = -1;         // the directory to be emptied
+  bool lifted = false;  // Lift moved a directory to the top
 };
 
-// Opens a directory to be emptied, and makes it root's: without
-// CAP_DAC_OVERRIDE nothing is removed from, nor moved with, another user's.
+// Opens a directory to be emptied and makes it root's, because without
+// CAP_DAC_OVERRIDE the executor cannot remove from, or rename in, another
+// user's directory.
 Result<UniqueFd> OpenOwn(const Context& context, int parent,
                          const std::string& name, const std::string& object) {
   MOUNTD_ASSIGN(
@@ -46,8 +47,8 @@ Result<UniqueFd> OpenOwn(const Context& context, int parent,
   return dir;
 }
 
-// Moves the directory `name` to the top, under a name that whoever filled the
-// tree could not have taken.
+// Moves the directory `name` to the top, under a random name, which whoever
+// filled the tree could not have taken.
 Result<void> Lift(Removal* removal, int parent, const std::string& name) {
   std::random_device random;
   removal->lifted = true;
@@ -61,7 +62,8 @@ Result<void> Lift(Removal* removal, int parent, const std::string& name) {
 
 Result<bool> Empty(Removal* removal, int dir, std::size_t depth);
 
-// The directory `name`, with all in it; false: not all of it.
+// Removes the directory `name` with everything in it. Returns false if
+// something is left.
 Result<bool> RemoveDirectory(Removal* removal, int parent,
                              const std::string& name, std::size_t depth) {
   exec::Kernel& kernel = removal->context.kernel;
@@ -84,7 +86,7 @@ Result<bool> RemoveDirectory(Removal* removal, int parent,
   return true;
 }
 
-// False: the budget is used up.
+// Removes one entry. Returns false if the budget is used up.
 Result<bool> RemoveEntry(Removal* removal, int dir, const std::string& name,
                          std::size_t depth) {
   exec::Kernel& kernel = removal->context.kernel;
@@ -115,8 +117,8 @@ Result<bool> RemoveEntry(Removal* removal, int dir, const std::string& name,
   return true;
 }
 
-// What lies deeper than kMaxDepth, which bounds the recursion, is moved to the
-// top.
+// Empties a directory. Moves directories deeper than kMaxDepth to the top,
+// because this bounds the recursion.
 Result<bool> Empty(Removal* removal, int dir, std::size_t depth) {
   for (;;) {
     const Sys<std::vector<std::string>> names =
@@ -138,6 +140,7 @@ Result<bool> Empty(Removal* removal, int dir, std::size_t depth) {
 
 Result<bool> EmptyTop(Removal* removal) {
   bool emptied = false;
+  // Lifted directories lie at the top now, so go through the top again.
   do {
     removal->lifted = false;
     MOUNTD_ASSIGN(emptied, Empty(removal, removal->top, 0));
@@ -145,14 +148,15 @@ Result<bool> EmptyTop(Removal* removal) {
   return emptied;
 }
 
-// As it was, or as the caller would have made it.
+// Gives the directory back: with the owner and mode it had if it was the
+// caller's, else as the caller would have made it.
 Result<void> GiveBack(const Context& context, const CallerDirectory& directory,
                       const exec::CallerPlan& caller,
                       const std::string& object) {
   const FileFacts& was = directory.file;
   const bool callers = was.uid == caller.uid;
   const int fd = directory.fd.get();
-  // The mode first: afterwards it is another's.
+  // Set the mode first: without CAP_FOWNER only the owner may do so.
   if (callers && was.mode != (S_IFDIR | 0700)) {
     MOUNTD_TRY(
         Named(context.kernel.SetMode(fd, was.mode & 07777U), "chmod", object));
@@ -192,6 +196,7 @@ Result<exec::TreeReply> RemoveSome(const Context& context, int fd,
     return EmptyTop(&removal);
   };
   const Result<bool> emptied = remove();
+  // Give the directory back even if the removal failed.
   const Result<void> given = GiveBack(context, directory, plan.caller, object);
   if (!emptied) {
     return emptied.error();

@@ -5,19 +5,20 @@
 
 namespace mountd::propagation {
 
-// Removes everything in the directory (parent, name), which must lie, and all
-// of it, in the mount `mount_id`: a mount anywhere in it is Busy, links are
-// removed and not followed. Whose the directories in it are and how deep they
-// lie does not matter. Bounded in number; beyond, ResourceExhausted, and the
-// next call goes on. The directory is root's alone afterwards.
+// Removes everything in the directory (parent, name). The directory and all
+// files in it must lie in the mount `mount_id`; Busy if a mount lies anywhere
+// in it. Removes links and does not follow them. Owners and depth of the
+// directories do not matter. The number of entries is bounded:
+// ResourceExhausted beyond, and the next call continues. Afterwards the
+// directory is root's alone.
 Result<void> EmptyDirectory(const Context& context, int parent,
                             const std::string& name, std::uint64_t mount_id);
 
-// A part of the same for a directory that a caller passed: as much as fits into
-// `bound`. Each call begins anew with what is left. Between two, and at the
-// end, the directory has its owner and mode again; one that an executor was
-// killed over is still root's, lies in a directory of the caller's, and is
-// accepted and given to the caller.
+// Does a part of this for a directory that a caller passed: as much as `bound`
+// allows. Each call starts again with what is left. Between two calls and at
+// the end the directory has its owner and mode back. If an executor was killed
+// meanwhile, the directory is still root's, in a directory of the caller's; the
+// next call accepts such a directory and gives it to the caller.
 Result<exec::TreeReply> RemoveSome(const Context& context, int fd,
                                    const exec::TreePlan& plan,
                                    const TreeBound& bound);

@@ -3,7 +3,8 @@
 
 namespace mountd::propagation {
 
-// Tasks choose these names: bounded, and plain.
+// Bounds the text and replaces odd characters, because tasks choose these
+// names.
 std::string TreeTrail::Text(const std::string& name) const {
   constexpr std::size_t kMost = 120;
   std::string text;

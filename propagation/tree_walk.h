@@ -9,20 +9,20 @@
 
 namespace mountd::propagation {
 
-// How much one plan does of a tree, so that none is long and others get their
-// turn: a number of entries, and time, as one large file may take some.
+// Bounds the work of one plan on a tree, so that other plans get their turn: a
+// number of entries, and a time, because one large file may take long.
 struct TreeBound {
   std::size_t entries = 0;
   std::chrono::milliseconds time{0};
 };
 
-// What is left of a bound.
+// The rest of a bound.
 class TreeBudget {
  public:
   explicit TreeBudget(const TreeBound& bound)
       : left_(bound.entries), until_(Clock::now() + bound.time) {}
 
-  // Takes one entry; false: there is none to take.
+  // Takes one entry. Returns false if the bound is used up.
   bool Take() {
     if (left_ == 0 || Clock::now() >= until_) {
       return false;
@@ -37,20 +37,21 @@ class TreeBudget {
   const Clock::time_point until_;
 };
 
-// Where a walk is, for its errors: names below its top, as text.
+// The position of a walk, for errors: the names below its top, as text.
 class TreeTrail {
  public:
   explicit TreeTrail(std::string object) : object_(std::move(object)) {}
 
-  // The names of the directories that the walk is in.
+  // Record that the walk enters or leaves a directory.
   void Enter(const std::string& name) { names_.push_back(name); }
   void Leave() { names_.pop_back(); }
 
-  // "directory/mine/deep": plain text, whatever tasks call their files.
+  // Returns a text such as "directory/mine/deep". The text is printable ASCII,
+  // whatever names tasks give their files.
   std::string Described(const std::string& name) const;
 
   Error Failed(int err, const char* op, const std::string& name = {}) const;
-  // Busy: a mount is there.
+  // Returns Busy, because a mount is there.
   Error AtMount(const char* op, const std::string& name) const;
   Error Refused(Code code, const char* op, const std::string& name,
                 const std::string& why) const;

@@ -24,7 +24,7 @@ std::string ObjectOf(const VolumeDirPlan& plan) {
   return Text(plan.plugin) + "/" + Text(plan.volume);
 }
 
-// staging/ or publish/ of the plugin's own mount.
+// Opens staging/ or publish/ of the plugin's own mount.
 Result<UniqueFd> OpenArea(const Context& context, const VolumeDirPlan& plan) {
   MOUNTD_ASSIGN(const Base base, OpenBase(context));
   MOUNTD_ASSIGN(const UniqueFd plugin, OpenPlugin(context, base, plan.plugin));
@@ -34,9 +34,10 @@ Result<UniqueFd> OpenArea(const Context& context, const VolumeDirPlan& plan) {
       ObjectOf(plan));
 }
 
-// A volume staged here is the root of the plugin's mount, or this very
-// directory, with an owner and mode of the plugin's choice. staging/ is closed
-// to others.
+// Makes the staging directory unless something is there. A volume staged there
+// is the root of the plugin's mount or this very directory, with an owner and
+// mode that the plugin chose, so this function does not check them. staging/
+// itself is closed to others.
 Result<void> EnsureStaging(const Context& context, int area,
                            const VolumeDirPlan& plan, Undo* undo) {
   const std::string object = ObjectOf(plan);
@@ -99,7 +100,8 @@ Result<MountState> InspectVolumeDir(const Context& context,
 
 namespace {
 
-// A plugin that died may have left one on another.
+// Detaches all mounts at the place, because a plugin that was killed may have
+// left one mount on another.
 Result<void> DetachAll(const Context& context, int dir, const std::string& name,
                        const std::string& object) {
   constexpr int kMost = 64;
@@ -118,6 +120,7 @@ Result<void> RemoveVolumeEntry(const Context& context, int dir,
                                const std::string& name,
                                const std::string& object) {
   exec::Sys<void> removed = context.kernel.RemoveDirectory(dir, name);
+  // A plugin may have put a file or a device node there.
   if (exec::FailedWith(removed, ENOTDIR)) {
     removed = context.kernel.RemoveFile(dir, name);
   }
@@ -126,9 +129,10 @@ Result<void> RemoveVolumeEntry(const Context& context, int dir,
              : Result<void>(ErrnoError(removed.error(), "unlinkat", object));
 }
 
-// What a plugin has mounted beside the paths it was given has no user, and
-// nobody else to take it away. Only where no volume is published any more, in a
-// directory of mountd's own, and only mounts: files are the plugin's.
+// Detaches mounts that a plugin made beside its given paths, because nobody
+// uses or removes those. Does so only if no volume is published there any more,
+// only in a directory of mountd's own mount, and only for mounts: files belong
+// to the plugin.
 Result<void> DetachStrays(const Context& context, int area, int parent,
                           const std::string& object) {
   MOUNTD_ASSIGN(const FileFacts own,
@@ -179,12 +183,11 @@ Result<void> RemoveVolumeDir(const Context& context,
   }
   const Result<void> removed =
       RemoveVolumeEntry(context, parent->get(), Text(plan.volume), object);
-  // A bare directory's content is the plugin's.
+  // The files in a bare directory belong to the plugin, so leave them.
   if (!removed && !(detach && removed.error().sys_errno == ENOTEMPTY)) {
     return removed;
   }
-  // The volume's own directory is gone: whatever else there is keeps no
-  // release.
+  // The volume's own directory is gone; strays must not fail the release.
   IgnoreBecauseBestEffort(
       DetachStrays(context, area->get(), parent->get(), object));
   const Result<void> emptied =

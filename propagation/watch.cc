@@ -29,7 +29,7 @@ Result<MountWatch> WatchMounts(const Context& context) {
   if (group) {
     return MountWatch{std::move(group).value(), true};
   }
-  // An older kernel, or one without fanotify.
+  // EINVAL: a kernel older than 6.15. ENOSYS: one without fanotify.
   if (group.error() != EINVAL && group.error() != ENOSYS) {
     return ErrnoError(group.error(), "fanotify_mark", kNamespace);
   }

@@ -5,18 +5,18 @@
 
 namespace mountd::propagation {
 
-// Something that can be polled for what is mounted and unmounted in the
-// executor's mount namespace. To read it needs no right, and it outlives the
-// executor. From Linux 6.15 a fanotify group that tells which mounts by their
-// ids; before, mountinfo, which is POLLPRI when anything has changed.
+// A descriptor to poll for mounts and unmounts in the executor's mount
+// namespace. Reading it needs no right, and it outlives the executor. From
+// Linux 6.15 it is a fanotify group, which reports the mounts' ids. On older
+// kernels it is mountinfo, which polls as POLLPRI after any change.
 struct MountWatch {
   UniqueFd fd;
   bool tells_ids = false;
 };
 Result<MountWatch> WatchMounts(const Context& context);
 
-// All mounts of the executor's mount namespace: their ids, 8 bytes each in a
-// memfd, how many these are, and how many there may be (fs.mount-max).
+// The ids of all mounts of the executor's mount namespace, 8 bytes each in a
+// memfd, their number, and the most there may be (fs.mount-max).
 struct MountList {
   UniqueFd ids;
   std::uint64_t count = 0;
@@ -24,8 +24,8 @@ struct MountList {
 };
 Result<MountList> ListMounts(const Context& context);
 
-// How many mounts lie below the plugin's directory, at whatever depth. NotFound
-// if that was not prepared.
+// Returns the number of mounts below the plugin's directory, at any depth.
+// NotFound if no plan prepared the directory.
 Result<std::uint64_t> CountMounts(const Context& context,
                                   const exec::PluginPlan& plan);
 

@@ -10,6 +10,7 @@
 namespace mountd::cni {
 
 std::optional<IpAddress> ParseIpAddress(std::string_view text) {
+  // inet_pton(3) would stop at a NUL and accept the text before it.
   if (text.find('\0') != std::string_view::npos) {
     return std::nullopt;
   }

@@ -7,16 +7,18 @@
 
 namespace mountd::cni {
 
-// An address as plugins write it, in one spelling.
+// An address that a plugin wrote, in one spelling.
 struct IpAddress {
   bool is_ipv6 = false;
   std::string text;
 };
 
-// "10.0.0.2", "fd00::2"; no zone, no port.
+// Parses an address such as "10.0.0.2" or "fd00::2". Empty for a text with a
+// zone or a port.
 std::optional<IpAddress> ParseIpAddress(std::string_view text);
 
-// "10.0.0.2/24": the address of the host, and the prefix within its family.
+// An address such as "10.0.0.2/24": the host's address, and the prefix within
+// its family.
 struct Cidr {
   IpAddress address;
   unsigned prefix = 0;

@@ -11,6 +11,8 @@ namespace {
 
 constexpr std::size_t kMaxAnswerTextBytes = 512;
 
+// Returns the error's detail with the name of its errno, made fit for an
+// answer.
 std::string DetailOf(const Error& error) {
   const char* name =
       error.sys_errno == 0 ? nullptr : strerrorname_np(error.sys_errno);

@@ -7,12 +7,13 @@
 #include "netns/cni/json.h"
 #include "netns/cni/plugin_error.h"
 
-// The one JSON document on stdout: see kUsage.
+// Returns the JSON document for stdout (kUsage) of an operation that succeeded.
 namespace mountd::cni {
 
 Json Success(Json members);
 
-// `left` says what could not be undone.
+// Returns the document of an operation that failed. `left` lists what could not
+// be undone.
 Json Failure(const PluginError& error,
              const std::vector<PluginError>& left = {});
 

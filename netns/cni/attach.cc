@@ -18,7 +18,7 @@ namespace {
 
 using std::chrono::milliseconds;
 
-// What is kept for the undo, of all the time there is.
+// The part of the whole time that stays for the undo.
 constexpr milliseconds kMostForUndo(10000);
 constexpr int kShareForUndo = 4;
 
@@ -34,6 +34,7 @@ Result<Json> AnswerOfResult(const Record& record, bool existing) {
                   {"existing", existing}});
 }
 
+// Fails before the first plugin runs if one of the list is missing.
 PluginOutcome<void> CheckAllInstalled(const Plugins& plugins,
                                       const NetworkList& list) {
   for (const Json& plugin : list.plugins) {
@@ -48,12 +49,14 @@ milliseconds WithJitter(milliseconds time) {
   return time + milliseconds(jitter(random));
 }
 
+// Runs the attempts of one ADD. Owns the record that they write.
 class Attaching {
  public:
   Attaching(const Context& context, const StateDir& state, Record record)
       : context_(context),
         state_(state),
         record_(std::move(record)),
+        // ADD ends early enough to leave time for the undo.
         add_deadline_(context.deadline.Before(
             std::min(kMostForUndo, context.deadline.Left() / kShareForUndo))) {}
 
@@ -71,8 +74,10 @@ class Attaching {
         return std::move(*answer);
       }
       const PluginError error = answer.error();
-      // The later ones may be no more than its consequences.
+      // Report the first error, because later ones may only follow from it.
       first = first.value_or(error);
+      // The runner has to end now. The record stays, so that DEL can undo the
+      // attempt.
       if (error.error.code == Code::kAborted) {
         return Failure(error, {Interrupted()});
       }
@@ -89,6 +94,7 @@ class Attaching {
   PluginOutcome<Json> Attempt() {
     tried_ = 0;
     record_.result = nullptr;
+    // The record that outlives the boot comes first (state_dir.h).
     MOUNTD_TRY(NoPlugins(state_.Keep(record_)));
     MOUNTD_TRY(NoPlugins(state_.Save(record_)));
     MOUNTD_TRY(Chain(context_.plugins, record_)
@@ -107,8 +113,8 @@ class Attaching {
     return answer;
   }
 
-  // With the last result that is known: a plugin like firewall cannot undo
-  // without.
+  // Undoes the attempt, with the last known result: a plugin such as firewall
+  // cannot undo without it.
   std::vector<PluginError> Undo() {
     return Detach(context_, state_, record_, tried_, context_.deadline);
   }
@@ -118,7 +124,7 @@ class Attaching {
                      "was interrupted and not undone");
   }
 
-  // False where there is no time for another attempt.
+  // Waits before the next attempt. Returns false if no time is left for one.
   bool Pause(milliseconds time) const {
     const milliseconds pause = WithJitter(time);
     return pause < add_deadline_.Left() && context_.plugins.Sleep(pause);

@@ -12,14 +12,14 @@
 
 namespace mountd::cni {
 
-// Runs ADD through the record's list until it succeeds, it makes no sense to
-// try again, or the time is over; what an attempt did is undone before the next
-// and after the last. The record tells at any moment what may be there. Answers
-// the document for stdout. The caller has the attachment's lock.
+// Runs ADD through the record's list until ADD succeeds, another attempt makes
+// no sense, or the time is over. Undoes each failed attempt before the next one
+// and after the last. The record says at every moment what may be there.
+// Returns the document for stdout. The caller holds the attachment's lock.
 Json Attach(const Context& context, const StateDir& state, Record record);
 
-// What an ADD answers that finds its own result; AlreadyExists where that was
-// made for another request or namespace.
+// Returns the document of an ADD that finds its own result. AlreadyExists if
+// that result was made for another request or namespace.
 Json AnswerKnown(const Record& known, const Request& request,
                  const std::string& netns, std::uint64_t netns_inode);
 

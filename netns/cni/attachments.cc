@@ -21,6 +21,7 @@ struct Held {
   UniqueFd own;
 };
 
+// Checks the request and takes both locks.
 Result<Held> Hold(const Context& context, const Request& request) {
   MOUNTD_TRY(CheckAttachment(request));
   MOUNTD_ASSIGN(StateDir state, StateDir::Open(context.options.state_dir,
@@ -38,19 +39,20 @@ Error IsOfAnotherNetwork(const Record& record) {
                    "is attached to network " + record.list.name);
 }
 
-// Where DEL and CHECK find the namespace.
+// Returns the namespace's path for DEL and CHECK.
 const std::string& NetnsOf(const Context& context, const Record& record) {
   return context.options.netns.empty() ? record.netns : context.options.netns;
 }
 
 bool IsNetnsThere(const Context& context, const Record& record) {
   const std::string& netns = NetnsOf(context, record);
+  // In a later boot a namespace of the same name or inode is another one.
   return !record.earlier_boot && !netns.empty() &&
          CheckNetns(netns, record.netns_inode).has_value();
 }
 
-// What an ADD would do now, for a DEL that knows of none: after a reboot, or to
-// be sure.
+// Returns the record that an ADD would have now. DEL uses it if no record is
+// there: after a reboot, or to be sure.
 Result<Record> RecordOfConfig(const Context& context, const Request& request) {
   Record record;
   MOUNTD_ASSIGN(record.list,
@@ -65,16 +67,18 @@ Result<Record> RecordOfConfig(const Context& context, const Request& request) {
   return record;
 }
 
-// A record that cannot be read is none: it must not be in DEL's way.
+// Returns the attachment's record. A record that cannot be read counts as
+// missing, so that it does not block ADD.
 std::optional<Record> KnownRecord(const StateDir& state,
                                   const Attachment& attachment) {
   Result<std::optional<Record>> record = state.Load(attachment);
   return record ? std::move(*record) : std::nullopt;
 }
 
-// DEL of an ADD that was cut off. A plugin that was killed in the middle may
-// not find what it did not come to make, and say so for ever (bridge, of its
-// chain of iptables): what it then completes, it can undo.
+// Runs DEL of an ADD that was cut off. A plugin that was killed half way may
+// fail forever over something that it did not get to make (bridge, over its
+// chain of iptables). So if DEL fails, runs ADD once more: a plugin that has
+// completed its work can undo it.
 std::vector<PluginError> DetachCutOff(const Context& context,
                                       const StateDir& state, Record record) {
   const std::size_t all = record.list.plugins.size();
@@ -105,6 +109,7 @@ PluginOutcome<Json> TryAdd(const Context& context, const Request& request) {
   if (known && known->complete) {
     return AnswerKnown(*known, request, context.options.netns, inode);
   }
+  // A record that is not complete was left by an operation that was cut off.
   if (known) {
     const auto left = DetachCutOff(context, held.state, *known);
     if (!left.empty()) {
@@ -116,8 +121,8 @@ PluginOutcome<Json> TryAdd(const Context& context, const Request& request) {
   return Attach(context, held.state, std::move(record));
 }
 
-// A plugin that was asked and says that something is not as it left it, mostly
-// by a code of its own (999), is told from one that could not look.
+// Tells a plugin that looked and found a difference, mostly with a code of its
+// own (999), from a plugin that could not look.
 PluginError AsFinding(PluginError error) {
   constexpr int kFirstOwn = 100;
   const bool found =
@@ -135,7 +140,8 @@ PluginOutcome<Json> TryCheck(const Context& context, const Request& request) {
   MOUNTD_ASSIGN(std::optional<Record> record,
                 NoPlugins(held.state.Load(request.attachment)));
   if (!record || record->earlier_boot) {
-    // A DEL that was faster has taken the lock's file, and comes no more.
+    // An earlier DEL removed the lock's file and Lock made it again. No further
+    // DEL comes to remove it.
     held.state.ForgetLock(request.attachment);
     return Failure(MakeError(Code::kNotFound, "CHECK",
                              request.attachment.ToText(), "is not attached"));
@@ -160,7 +166,8 @@ PluginOutcome<Json> TryCheck(const Context& context, const Request& request) {
 
 PluginOutcome<Json> TryDel(const Context& context, const Request& request) {
   MOUNTD_ASSIGN(const Held held, NoPlugins(Hold(context, request)));
-  // One that cannot be read is none, and must not be in the way; but it is.
+  // A record that cannot be read still counts as recorded, but it must not
+  // block DEL, which then goes by the configuration.
   Result<std::optional<Record>> loaded = held.state.Load(request.attachment);
   const bool is_recorded = !loaded || loaded->has_value();
   std::optional<Record> record = loaded ? std::move(*loaded) : std::nullopt;
@@ -168,12 +175,14 @@ PluginOutcome<Json> TryDel(const Context& context, const Request& request) {
   if (record && record->list.name != request.network && !record->earlier_boot) {
     return Failure(IsOfAnotherNetwork(*record));
   }
+  // With --recorded there is nothing to do without a record.
   if (!is_recorded && context.options.recorded) {
     held.state.ForgetLock(request.attachment);
     return Success({{"known", false}});
   }
   if (!record) {
     Result<Record> made = RecordOfConfig(context, request);
+    // Without record and configuration, nothing says what to detach.
     if (!made) {
       MOUNTD_TRY(NoPlugins(held.state.Remove(request.attachment)));
       held.state.ForgetLock(request.attachment);

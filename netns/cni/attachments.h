@@ -11,16 +11,17 @@
 #include "netns/cni/request.h"
 #include "netns/cni/state_dir.h"
 
-// ADD, CHECK and DEL of one attachment; each answers the document for stdout.
+// Run ADD, CHECK and DEL of one attachment; each returns the document for
+// stdout.
 namespace mountd::cni {
 
 Json Add(const Context& context, const Request& request);
 Json Check(const Context& context, const Request& request);
 Json Del(const Context& context, const Request& request);
 
-// DEL of the first `count` plugins, in the namespace if it is still the one of
-// ADD. The record goes with the last of it. Returns what failed. The caller has
-// the attachment's lock.
+// Runs DEL of the first `count` plugins, in the namespace if that is still the
+// one of ADD. Removes the record if all of them succeed. Returns the failures.
+// The caller holds the attachment's lock.
 std::vector<PluginError> Detach(const Context& context, const StateDir& state,
                                 const Record& record, std::size_t count,
                                 const Deadline& deadline);

@@ -29,14 +29,14 @@
 namespace mountd::cni {
 namespace {
 
-// Where systemd mounts it, and nowhere else where it delegates.
+// The only place where systemd mounts cgroup2 when it delegates.
 constexpr char kHierarchy[] = "/sys/fs/cgroup";
 constexpr char kOwnCgroups[] = "/proc/self/cgroup";
 constexpr std::string_view kPrefix = "cni-";
 constexpr int kDirectory = O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC;
 
 constexpr std::chrono::milliseconds kEndGrace(500);
-// For all that others left: a run is not to wait long for what is stuck.
+// For all cgroups that others left: a run must not wait long for a stuck one.
 constexpr std::chrono::milliseconds kSweepGrace(200);
 
 std::string ReadAll(int fd) {
@@ -59,8 +59,8 @@ std::vector<std::string_view> LinesOf(std::string_view text) {
   return lines;
 }
 
-// This process' cgroup of version 2, relative to the hierarchy's root
-// (cgroups(7)).
+// Returns the path of this process's cgroup of version 2, relative to the
+// hierarchy's root (cgroups(7)).
 std::optional<std::string> OwnPath() {
   constexpr std::string_view kVersion2 = "0::/";
   const UniqueFd file(::open(kOwnCgroups, O_RDONLY | O_CLOEXEC));
@@ -79,13 +79,14 @@ bool HasMark(int directory, const char* name) {
          value[0] == '1';
 }
 
-// systemd sets both; each may be what kernel and capabilities allow to be read.
+// Returns whether systemd delegated the cgroup. systemd sets both marks; kernel
+// and capabilities decide which of them this process may read.
 bool IsDelegated(int directory) {
   return HasMark(directory, "user.delegate") ||
          HasMark(directory, "trusted.delegate");
 }
 
-// This process' own cgroup, if it is delegated.
+// Opens this process's own cgroup if it is delegated.
 UniqueFd OpenDelegated() {
   const UniqueFd root(::open(kHierarchy, kDirectory));
   struct statfs filesystem {};
@@ -96,6 +97,7 @@ UniqueFd OpenDelegated() {
   }
   open_how how{};
   how.flags = kDirectory;
+  // BENEATH and NO_XDEV, so that the path leads nowhere but to a cgroup.
   how.resolve = RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS | RESOLVE_NO_XDEV;
   UniqueFd own(static_cast<int>(::syscall(SYS_openat2, root.get(),
                                           path->empty() ? "." : path->c_str(),
@@ -108,12 +110,13 @@ bool Write(int directory, const char* file, const char* text) {
   return fd.valid() && ::write(fd.get(), text, 1) == 1;
 }
 
+// Kills each listed process, for kernels before 5.14.
 void KillListed(int directory) {
   const UniqueFd list(
       ::openat(directory, "cgroup.procs", O_RDONLY | O_CLOEXEC));
   const std::string text = ReadAll(list.get());
   for (const std::string_view line : LinesOf(text)) {
-    // 0 stands for one that this pid namespace has no number for.
+    // 0 stands for a process without a number in this pid namespace.
     const auto pid = ParseNumber<pid_t>(line);
     if (pid && *pid > 0) {
       ::kill(*pid, SIGKILL);
@@ -127,7 +130,7 @@ void KillAll(int directory) {
   }
 }
 
-// Whether the name is still that of the directory that is open.
+// Returns whether the name still belongs to the open directory.
 bool IsAt(int parent, const std::string& name, int directory) {
   struct stat named {};
   struct stat opened {};
@@ -135,12 +138,13 @@ bool IsAt(int parent, const std::string& name, int directory) {
          ::fstat(directory, &opened) == 0 && named.st_ino == opened.st_ino;
 }
 
-// Whoever calls this has the lock: so the name stays that directory's until it
-// is gone.
+// Kills and removes the cgroup. The caller holds its lock, so the name stays
+// this directory's until the directory is gone.
 void KillAndRemove(int parent, const std::string& name, int directory,
                    const Deadline& deadline) {
   while (IsAt(parent, name, directory)) {
     KillAll(directory);
+    // EBUSY until the last process is gone; one may fork while it is killed.
     if (::unlinkat(parent, name.c_str(), AT_REMOVEDIR) == 0 ||
         deadline.Passed()) {
       return;
@@ -149,8 +153,8 @@ void KillAndRemove(int parent, const std::string& name, int directory,
   }
 }
 
-// With the lock; invalid where another has it, or had it and has removed the
-// directory.
+// Opens the cgroup and locks it. Invalid if another process holds the lock, or
+// held it and removed the directory.
 UniqueFd OpenLocked(int parent, const std::string& name) {
   UniqueFd directory(::openat(parent, name.c_str(), kDirectory));
   const bool locked = directory.valid() &&
@@ -159,9 +163,11 @@ UniqueFd OpenLocked(int parent, const std::string& name) {
   return locked ? std::move(directory) : UniqueFd();
 }
 
+// Returns the names of the runs' cgroups beneath `parent`.
 std::vector<std::string> RunsIn(int parent) {
   std::vector<std::string> names;
-  // One that can be read beside others: its position is its own.
+  // Open the directory again, because the read position of an inherited
+  // descriptor is shared with other processes.
   const int fd = ::openat(parent, ".", kDirectory);
   const std::unique_ptr<DIR, int (*)(DIR*)> entries(
       fd < 0 ? nullptr : ::fdopendir(fd), &::closedir);
@@ -175,7 +181,7 @@ std::vector<std::string> RunsIn(int parent) {
   return names;
 }
 
-// What runners left that were killed together with their workers.
+// Removes cgroups whose runner was killed together with its worker.
 void Sweep(int parent) {
   const Deadline deadline = Deadline::After(kSweepGrace);
   for (const std::string& name : RunsIn(parent)) {
@@ -204,7 +210,8 @@ PluginCgroup PluginCgroup::Make() {
   if (::mkdirat(parent.get(), name.c_str(), S_IRWXU) != 0) {
     return {};
   }
-  // Before it has the lock, another runner may take it for one that was left.
+  // Until this process has the lock, another runner may take the cgroup for a
+  // leftover and remove it.
   UniqueFd directory = OpenLocked(parent.get(), name);
   if (!directory.valid()) {
     return {};

@@ -7,44 +7,45 @@
 
 namespace mountd::cni {
 
-// A cgroup of its own for the plugins of one run, beneath the runner's: what
-// they start cannot leave it by any fork, and dies with one write, even if the
-// runner was killed and could not see to it.
+// Owns a cgroup for the plugins of one run, beneath the runner's. A plugin's
+// descendants cannot leave this cgroup by forking, and one write kills them
+// all, even in a later run after this runner was killed.
 //
-// There is one only where systemd has delegated the runner's cgroup to its
-// service (Delegate=yes; the mark on it is in systemd's CGROUP_DELEGATION.md):
-// anywhere else the cgroups are somebody else's to arrange. Without one, and
-// whenever something fails, all here does nothing: descendants.h goes without.
+// The cgroup exists only where systemd has delegated the runner's cgroup to its
+// service (Delegate=yes; systemd's CGROUP_DELEGATION.md describes the mark),
+// because anywhere else another program arranges the cgroups. Without a cgroup,
+// and whenever something fails, these functions do nothing, and descendants.h
+// does the work alone.
 class PluginCgroup {
  public:
-  // Without one.
+  // Makes an object without a cgroup.
   PluginCgroup() = default;
 
-  // Makes "cni-<pid of this process>", after it has removed those whose runner
-  // and its worker are gone.
+  // Removes cgroups whose runner and worker are gone, then makes "cni-<pid of
+  // this process>".
   static PluginCgroup Make();
 
   bool exists() const { return directory_.valid(); }
 
-  // Moves the calling process into it.
+  // Moves the calling process into the cgroup.
   void Enter() const;
 
-  // Kills all that is in it (cgroup.kill, Linux 5.14; before, each process that
-  // it lists).
+  // Kills all processes in the cgroup (cgroup.kill, Linux 5.14; on older
+  // kernels each listed process).
   void Kill() const;
 
-  // Kills all that is in it and removes it, as soon as what dies is gone. What
-  // is stuck in the kernel keeps it; a later run removes it. May be called
-  // again, and by whichever process was forked since.
+  // Kills all processes in the cgroup and removes it as soon as they are gone.
+  // A process that is stuck in the kernel keeps the cgroup, and a later run
+  // removes it. May be called again, and by any process forked since.
   void End() const;
 
  private:
   PluginCgroup(UniqueFd parent, UniqueFd directory, std::string name);
 
   UniqueFd parent_;
-  // Locked (flock(2)) as long as this process or one that it forked has it: so
-  // whether the runner lives does not hang on a pid, which another may have by
-  // now.
+  // Locked (flock(2)) while this process or one that it forked has it. Other
+  // runners go by the lock and not by the pid, because the pid may be another
+  // process's by now.
   UniqueFd directory_;
   std::string name_;
 };

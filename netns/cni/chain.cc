@@ -9,7 +9,8 @@
 namespace mountd::cni {
 namespace {
 
-// The answer with its version, if it is a result that may be passed on.
+// Returns the answer with its version. Internal if it is not a result that may
+// be passed on.
 PluginOutcome<Json> CheckedResult(Json answer, const std::string& version,
                                   const std::string& type) {
   const Result<PluginResult> result =
@@ -41,6 +42,7 @@ Json PluginConfig(const Record& record, const Json& plugin,
       }
     }
   }
+  // Only the runner sets these members.
   for (const char* ours : {"capabilities", "runtimeConfig", "prevResult"}) {
     config.erase(ours);
   }
@@ -63,6 +65,7 @@ std::string ChooseVersion(const NetworkList& list, const Plugins& plugins,
       break;
     }
     const auto spoken = plugins.Versions(TypeOf(plugin), deadline);
+    // A plugin that does not say which versions it speaks rules out none.
     if (!spoken) {
       continue;
     }
@@ -120,10 +123,12 @@ std::vector<PluginError> Chain::Del(std::size_t count, const std::string& netns,
   std::vector<PluginError> errors;
   for (std::size_t left = count; left > 0; --left) {
     const Json& plugin = record_.list.plugins[left - 1];
+    // Each plugin gets an equal part of the time that is left.
     const Deadline share = Deadline::After(
         deadline.Left() / static_cast<std::chrono::milliseconds::rep>(left));
     PluginOutcome<Json> answer = plugins_.Run(
         call, PluginConfig(record_, plugin, record_.result), share);
+    // A plugin that does not know the container has nothing to undo.
     if (!answer && answer.error().cni_code != kUnknownContainer) {
       errors.push_back(answer.error());
     }

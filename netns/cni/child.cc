@@ -24,7 +24,7 @@ namespace {
 
 using End = ChildOutcome::End;
 
-// How long what was killed may take to be gone.
+// The time that killed processes may take to be gone.
 constexpr std::chrono::milliseconds kKillGrace(2000);
 
 struct Pipe {
@@ -51,6 +51,7 @@ Result<Pipes> MakePipes() {
   MOUNTD_ASSIGN(pipes.in, MakePipe());
   MOUNTD_ASSIGN(pipes.out, MakePipe());
   MOUNTD_ASSIGN(pipes.err, MakePipe());
+  // Our ends must not block, because one loop serves all three.
   for (const UniqueFd* ours :
        {&pipes.in.write, &pipes.out.read, &pipes.err.read}) {
     if (::fcntl(ours->get(), F_SETFL, O_NONBLOCK) != 0) {
@@ -60,6 +61,7 @@ Result<Pipes> MakePipes() {
   return pipes;
 }
 
+// Returns pointers to the words, ended by a null, as execve(2) takes them.
 std::vector<char*> Pointers(std::vector<std::string>& words) {
   std::vector<char*> pointers;
   pointers.reserve(words.size() + 1);
@@ -71,6 +73,7 @@ std::vector<char*> Pointers(std::vector<std::string>& words) {
 }
 
 void ResetSignals() {
+  // An ignored signal stays ignored over execve(2), so reset all of them.
   for (int number = 1; number < NSIG; ++number) {
     ::signal(number, SIG_DFL);
   }
@@ -79,8 +82,8 @@ void ResetSignals() {
   ::sigprocmask(SIG_SETMASK, &none, nullptr);
 }
 
-// A standard fd may be missing and a pipe have its number: so the ends are
-// moved out of the way first.
+// Makes the pipes the standard fds. Moves the pipes' ends up first, because a
+// standard fd may be missing and a pipe may have its number.
 bool TakeStandardFds(const Pipes& pipes) {
   constexpr int kAboveStandard = 3;
   const std::array<int, 3> ends = {pipes.in.read.get(), pipes.out.write.get(),
@@ -94,19 +97,22 @@ bool TakeStandardFds(const Pipes& pipes) {
       return false;
     }
   }
+  // Close everything else, so that the plugin inherits nothing.
   return ::close_range(kAboveStandard, ~0U, 0) == 0;
 }
 
 [[noreturn]] void Execute(const char* program, const Pipes& pipes,
                           char* const* environment, const PluginCgroup& cgroup,
                           pid_t parent) {
+  // A session of its own, so that Finish can kill the whole group.
   ::setsid();
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+  // The parent died before PR_SET_PDEATHSIG was set, so no signal will come.
   if (::getppid() != parent) {
     ::_exit(kNotExecuted);
   }
-  // Nothing but what is here runs before it, so CLONE_INTO_CGROUP would keep
-  // nothing more together; and a filter of system calls may refuse clone3(2).
+  // Entering here is as good as CLONE_INTO_CGROUP, because only this code runs
+  // before; and a filter of system calls may refuse clone3(2).
   cgroup.Enter();
   ResetSignals();
   ::umask(S_IWGRP | S_IWOTH);
@@ -119,13 +125,13 @@ bool TakeStandardFds(const Pipes& pipes) {
   ::_exit(kNotExecuted);
 }
 
-// One running child and our ends of its pipes.
+// One running child and this process's ends of its pipes.
 class Running {
  public:
   Running(pid_t pid, Pipes pipes, const ChildSpec& spec,
           const PluginCgroup& cgroup)
       : pid_(pid),
-        // Not the function of glibc 2.36, whose header lacks extern "C".
+        // Not glibc 2.36's function, because its header lacks extern "C".
         process_(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0))),
         in_(std::move(pipes.in.write)),
         out_(std::move(pipes.out.read)),
@@ -142,7 +148,7 @@ class Running {
   }
 
  private:
-  // Until it ends by itself or has to be ended.
+  // Serves the pipes until the child ends or must be ended.
   End Serve(const Deadline& deadline, int stop, ChildOutcome& outcome) {
     while (!deadline.Passed() && process_.valid()) {
       std::array<pollfd, 5> fds = {{{process_.get(), POLLIN, 0},
@@ -152,6 +158,7 @@ class Running {
                                     {in_.get(), POLLOUT, 0}}};
       if (::poll(fds.data(), fds.size(),
                  static_cast<int>(deadline.Left().count())) < 0) {
+        // EINTR: wait again, until the deadline.
         continue;
       }
       if (fds[1].revents != 0) {
@@ -168,7 +175,7 @@ class Running {
     return End::kDeadline;
   }
 
-  // False if it has said too much.
+  // Returns false if the child has written too much.
   bool MoveBytes(bool out, bool err, bool in, ChildOutcome& outcome) {
     if (out) {
       ReadSome(out_, max_output_ + 1, outcome.out);
@@ -182,7 +189,8 @@ class Running {
     return outcome.out.size() <= max_output_;
   }
 
-  // What is more than `limit` is read, too, so that nobody waits for us.
+  // Reads and drops what is beyond `limit`, so that the child never waits for
+  // us.
   static bool ReadSome(UniqueFd& fd, std::size_t limit, std::string& text) {
     std::array<char, 16384> buffer{};
     const ssize_t got = ::read(fd.get(), buffer.data(), buffer.size());
@@ -204,15 +212,16 @@ class Running {
     if (put > 0) {
       input_.remove_prefix(static_cast<std::size_t>(put));
     }
-    // Whoever does not read its input has ended, or says why by its answer.
+    // A child that does not read its input has ended, or its answer says why.
     if ((put < 0 && errno != EAGAIN && errno != EINTR) || input_.empty()) {
       in_.reset();
     }
   }
 
-  // Kills it with all it started, and takes what it last said. The groups
-  // first: the kernel's at once, however fast it forks, and that of its session
-  // while the child is not reaped, as no other can have its number.
+  // Kills the child and every process that it started, and reads its last
+  // output. Kills the cgroup first, because the kernel kills that at once,
+  // however fast the child forks. Kills the session's group before it reaps the
+  // child, because until then no other process can have that number.
   void Finish(ChildOutcome& outcome) {
     cgroup_.Kill();
     ::kill(-pid_, SIGKILL);
@@ -268,7 +277,7 @@ Result<ChildOutcome> RunChild(const ChildSpec& spec, const PluginCgroup& cgroup,
   if (child == 0) {
     Execute(spec.program.c_str(), pipes, pointers.data(), cgroup, parent);
   }
-  // The ends that are the child's.
+  // These ends are the child's.
   pipes.in.read.reset();
   pipes.out.write.reset();
   pipes.err.write.reset();

@@ -13,7 +13,7 @@ namespace mountd::cni {
 
 struct ChildSpec {
   std::string program;
-  // All of it: "CNI_COMMAND=ADD".
+  // The whole environment, such as "CNI_COMMAND=ADD".
   std::vector<std::string> environment;
   std::string input;
   std::size_t max_output = 0;
@@ -21,30 +21,30 @@ struct ChildSpec {
 
 struct ChildOutcome {
   enum class End {
-    kExited,         // `status` is its exit status
-    kKilled,         // by the signal `status`, which was not ours
-    kDeadline,       // we killed it
-    kTooMuchOutput,  // we killed it
-    kStopped,        // we killed it because we are to end
+    kExited,         // `status` is the exit status
+    kKilled,         // by the signal `status`, which we did not send
+    kDeadline,       // we killed it at the deadline
+    kTooMuchOutput,  // we killed it because of its output
+    kStopped,        // we killed it because this process must end
   };
   End end = End::kExited;
   int status = 0;
   std::string out;
-  // The beginning.
+  // The beginning of stderr.
   std::string err;
-  // It, or what it started, does not die.
+  // The child, or a process that it started, does not die.
   bool stuck = false;
 };
 
-// The exit status of a child whose program could not be executed.
+// The exit status of a child that could not execute its program.
 inline constexpr int kNotExecuted = 127;
 
-// Runs a program to its end: in a session of its own, in /, with an umask of
-// 022 and the default signals, without any fd but the standard ones, killed
-// when this process dies, in the cgroup if there is one. Whatever it started is
-// killed, too, before this returns, so no other child of this process may be
-// there, nor anything else in the cgroup; call AdoptOrphans before. A readable
-// `stop` ends it. Internal if there is no process to be had.
+// Runs a program to its end: in a session of its own, in /, with umask 022 and
+// default signals, with no fd but the standard ones, and in the cgroup if there
+// is one. The kernel kills it when this process dies. Before this returns, it
+// kills every process that the program started; so this process may have no
+// other child, and the cgroup no other process. Call AdoptOrphans before. A
+// readable `stop` ends the program. Internal if no process can be made.
 Result<ChildOutcome> RunChild(const ChildSpec& spec, const PluginCgroup& cgroup,
                               const Deadline& deadline, int stop);
 

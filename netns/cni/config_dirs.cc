@@ -20,7 +20,7 @@ bool IsConfigFile(std::string_view name) {
       [&](std::string_view ending) { return name.ends_with(ending); });
 }
 
-// Appends what the directory of the network's name holds.
+// Appends the plugins in the directory of the network's name.
 Result<void> AddPluginFiles(const std::string& directory, NetworkList& list) {
   const Result<UniqueFd> opened =
       OpenTrustedDirectory(directory + "/" + list.name);
@@ -43,6 +43,7 @@ Result<void> AddPluginFiles(const std::string& directory, NetworkList& list) {
   return Ok();
 }
 
+// Adds the plugins of the network's own directory, and checks their number.
 Result<void> Complete(const std::string& directory, const std::string& file,
                       NetworkList& list) {
   if (!list.only_inlined_plugins) {
@@ -62,6 +63,7 @@ bool Has(const std::vector<FoundNetwork>& networks, const std::string& name) {
       [&](const FoundNetwork& network) { return network.list.name == name; });
 }
 
+// Reads one file into the usable or the unusable networks.
 void AddFile(const std::string& directory, int fd, const std::string& name,
              Networks& networks) {
   const std::string path = directory + "/" + name;
@@ -89,6 +91,7 @@ void AddFile(const std::string& directory, int fd, const std::string& name,
   }
 }
 
+// Reads a directory's files in the order of their names.
 void AddDirectory(const std::string& directory, Networks& networks) {
   const Result<UniqueFd> opened = OpenTrustedDirectory(directory);
   if (!opened) {

@@ -10,11 +10,10 @@
 
 namespace mountd::cni {
 
-// A file, or a whole directory, that cannot be used: it makes nothing but
-// itself unusable.
+// A file or directory that cannot be used. The others stay usable.
 struct Unusable {
   std::string path;
-  // Where the file could be read so far.
+  // Set if the file could be read that far.
   std::string network;
   Error reason;
 };
@@ -29,16 +28,17 @@ struct Networks {
   std::vector<Unusable> unusable;
 };
 
-// All networks of the directories: *.conf, *.conflist and *.json, sorted by
-// their names (as Nomad does), one directory after the other. Of two with the
-// same name the first counts. A list that does not say loadOnlyInlinedPlugins
-// has the plugins of <directory>/<network>/*.conf behind its own.
+// Loads all networks of the directories: *.conf, *.conflist and *.json, sorted
+// by name (as Nomad does), one directory after the other. If two have the same
+// name, the first counts. Unless a list says loadOnlyInlinedPlugins, the
+// plugins of <directory>/<network>/*.conf follow its own.
 //
-// A directory that is missing is none; one that others than root can write is
-// unusable, and so is each such file.
+// A missing directory counts as empty. A directory or file that others than
+// root can write is unusable.
 Networks LoadNetworks(const std::vector<std::string>& directories);
 
-// NotFound, with the reason where a file of that network is unusable.
+// Returns the network. NotFound if there is none. If a file of that network is
+// unusable, returns the file's error.
 Result<NetworkList> FindNetwork(const std::vector<std::string>& directories,
                                 const std::string& name);
 

@@ -7,7 +7,7 @@
 
 namespace mountd::cni {
 
-// What all operations of one run have in common.
+// Holds what all operations of one run have in common.
 struct Context {
   const Options& options;
   const Plugins& plugins;

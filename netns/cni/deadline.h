@@ -6,7 +6,7 @@
 
 namespace mountd::cni {
 
-// A moment until which something may take.
+// The moment at which something must end.
 class Deadline {
  public:
   using Clock = std::chrono::steady_clock;
@@ -15,7 +15,7 @@ class Deadline {
     return Deadline(Clock::now() + time);
   }
 
-  // 0 once it has passed.
+  // Returns 0 once the deadline has passed.
   std::chrono::milliseconds Left() const {
     return std::max(
         std::chrono::ceil<std::chrono::milliseconds>(when_ - Clock::now()),

@@ -24,8 +24,9 @@
 namespace mountd::cni {
 namespace {
 
-// Of /proc/<pid>/stat, "<pid> (<name>) <state> <parent> ...": the name may hold
-// anything, so it is left out from behind (proc_pid_stat(5)).
+// Returns the parent from /proc/<pid>/stat, "<pid> (<name>) <state> <parent>
+// ...". Searches from the end, because the name may hold any byte
+// (proc_pid_stat(5)).
 std::optional<pid_t> ParentOf(pid_t pid) {
   const std::string path = "/proc/" + std::to_string(pid) + "/stat";
   const UniqueFd file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
@@ -65,18 +66,21 @@ bool KillDescendants(std::chrono::milliseconds grace) {
   const Deadline deadline = Deadline::After(grace);
   for (;;) {
     int status = 0;
+    // __WALL also reaps children of clone(2) that send another signal at their
+    // end.
     const pid_t ended = ::waitpid(-1, &status, WNOHANG | __WALL);
     if (ended > 0 || (ended < 0 && errno == EINTR)) {
       continue;
     }
+    // ECHILD: no child is left.
     if (ended < 0) {
       return true;
     }
     if (deadline.Passed()) {
       return false;
     }
-    // A child cannot be another process by now: only we reap it. Its own
-    // children are ours once it is dead.
+    // A child's pid cannot be another process's by now, because only this
+    // process reaps it. Its own children become ours once it is dead.
     for (const pid_t child : ChildrenOf(::getpid())) {
       ::kill(child, SIGKILL);
     }

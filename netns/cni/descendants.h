@@ -3,15 +3,16 @@
 
 #include <chrono>
 
-// What a plugin starts ends with it, however it was started: this process is
-// the one that orphans are given to (PR_SET_CHILD_SUBREAPER, prctl(2)).
+// Ends everything that a plugin started, however it was started: the kernel
+// gives this process the orphans (PR_SET_CHILD_SUBREAPER, prctl(2)).
 namespace mountd::cni {
 
-// False if the kernel refused; then orphans would be init's.
+// Makes this process adopt orphans. Returns false if the kernel refuses;
+// orphans then go to init.
 bool AdoptOrphans();
 
-// Kills and reaps every descendant there is. False if one is left after
-// `grace`: it is stuck in the kernel.
+// Kills and reaps every descendant. Returns false if one is left after `grace`,
+// because it is stuck in the kernel.
 bool KillDescendants(std::chrono::milliseconds grace);
 
 }  // namespace mountd::cni

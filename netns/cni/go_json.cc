@@ -26,6 +26,7 @@ Spellings SpellingsOf(const Json& object) {
 
 void DecodeInto(Json* place, Json&& next);
 
+// Adds a member, or decodes it into the one of the same folded name.
 void PutMember(Json* object, Spellings* spellings, const std::string& key,
                Json&& value) {
   const auto [at, is_new] = spellings->emplace(FoldedName(key), key);
@@ -43,6 +44,7 @@ void DecodeObject(Json* place, Json&& next) {
   }
 }
 
+// Decodes element by element. The array takes the length of `next`.
 void DecodeArray(Json* place, Json&& next) {
   const std::size_t known = std::min(place->size(), next.size());
   for (std::size_t i = 0; i < known; ++i) {
@@ -52,6 +54,7 @@ void DecodeArray(Json* place, Json&& next) {
   *place = std::move(next);
 }
 
+// Decodes `next` into the value at `place`, as Go decodes into a field.
 void DecodeInto(Json* place, Json&& next) {
   if (next.is_null()) {
     if (place->is_array()) {
@@ -66,8 +69,9 @@ void DecodeInto(Json* place, Json&& next) {
   }
 }
 
-// nlohmann::json's "SAX interface": it alone tells members in the order of the
-// text. IsWithin has bounded all before.
+// Builds the value by nlohmann::json's "SAX interface", because only that
+// reports members in the order of the text. IsWithin has bounded the document
+// before.
 class Builder {
  public:
   Json Finish() { return std::move(root_); }
@@ -98,7 +102,7 @@ class Builder {
   struct Frame {
     Json value;
     Spellings spellings{};
-    std::string key{};  // of the member that comes next
+    std::string key{};  // of the next member
   };
 
   bool Open(Json value) {

@@ -28,20 +28,23 @@ sigset_t StopSignals() {
   return signals;
 }
 
-// The cgroup first, as nothing can fork faster than it kills; then nobody is
-// left who could make it wait to be removed.
+// Ends every process. Kills the cgroup first, because no process can fork
+// faster than that; afterwards nothing delays the cgroup's removal.
 void EndAll(const PluginCgroup& cgroup) {
   cgroup.Kill();
   KillDescendants(kOrphanGrace);
   cgroup.End();
 }
 
-// The signals are blocked since before the fork, so none is missed.
+// Runs `body` in the child. The signals have been blocked since before the
+// fork, so none is missed.
 int RunWorker(const PluginCgroup& cgroup, const std::function<int(int)>& body,
               pid_t parent, const sigset_t& signals) {
   ::setsid();
+  // The guard's death comes as SIGTERM, which makes `stop` readable.
   ::prctl(PR_SET_PDEATHSIG, SIGTERM);
   const UniqueFd stop(::signalfd(-1, &signals, SFD_CLOEXEC | SFD_NONBLOCK));
+  // The guard may have died before the prctl(2); then no signal comes.
   if (::getppid() != parent || !AdoptOrphans() || !stop.valid()) {
     return EXIT_FAILURE;
   }
@@ -82,7 +85,7 @@ int RunGuarded(const PluginCgroup& cgroup,
   if (worker == 0) {
     ::_exit(RunWorker(cgroup, body, parent, signals));
   }
-  // Whichever of them ends this process, the worker is told by its death.
+  // If one of the signals ends this process, PR_SET_PDEATHSIG tells the worker.
   ::sigprocmask(SIG_SETMASK, &before, nullptr);
   const int status = WaitForWorker(worker);
   EndAll(cgroup);

@@ -7,12 +7,12 @@
 
 namespace mountd::cni {
 
-// Runs `body` in a child with a session of its own, and answers its exit
-// status; EXIT_FAILURE if it was killed. Two processes, so that no plugin is
-// left behind when one of them dies by SIGKILL, whichever: they adopt what it
-// leaves. If this process dies, or SIGTERM, SIGINT or SIGHUP comes, the fd that
-// `body` is given becomes readable: it has to kill what it runs, and end. The
-// cgroup is ended by both.
+// Runs `body` in a child with a session of its own. Returns its exit status, or
+// EXIT_FAILURE if the child was killed. There are two processes so that no
+// plugin is left behind when SIGKILL ends either of them: the other one adopts
+// what is left. If this process dies or gets SIGTERM, SIGINT or SIGHUP, the fd
+// that `body` gets becomes readable; `body` must then kill what it runs, and
+// end. Both processes end the cgroup.
 //
 // SIGPIPE is ignored in `body`.
 int RunGuarded(const PluginCgroup& cgroup,

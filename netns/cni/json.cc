@@ -11,7 +11,7 @@ namespace mountd::cni {
 
 Result<void> CheckText(std::string_view text, const TextBounds& bounds,
                        const std::string& object) {
-  // Plugins may have fractions in what is theirs alone.
+  // Accept fractions, because plugins may have some in members of their own.
   const JsonBounds values{bounds.max_depth, bounds.max_values,
                           JsonBounds::Fractions::kTaken};
   return text.size() <= bounds.max_bytes &&
@@ -29,6 +29,7 @@ Error NotAnObject(const std::string& object) {
 Result<Json> ParseObject(std::string_view text, const TextBounds& bounds,
                          const std::string& object) {
   MOUNTD_TRY(CheckText(text, bounds, object));
+  // Without exceptions: a bad text gives a value that is no object.
   Json value = Json::parse(text.begin(), text.end(), nullptr, false);
   if (!value.is_object()) {
     return NotAnObject(object);
@@ -87,6 +88,8 @@ void MemberReader::Refuse(const std::string& key, const std::string& why) {
   }
 }
 
+// Notes that the caller knows this member. Returns nothing after the first
+// error.
 const Json* MemberReader::Take(const char* key) {
   asked_.emplace_back(key);
   return first_ ? nullptr : FindExact(object_, key);

@@ -11,59 +11,61 @@
 #include "mountd/base/result.h"
 #include "netns/cni/limits.h"
 
-// JSON of others, without exceptions: bounded before it is built, and read by
-// type.
+// Reads JSON of other programs, without exceptions: checks the bounds before it
+// builds a value, and reads members by type.
 namespace mountd::cni {
 
 using Json = nlohmann::json;
 
-// An object of valid UTF-8 within the bounds; otherwise InvalidArgument, which
-// names `object`.
+// Parses an object of valid UTF-8 within the bounds. InvalidArgument otherwise;
+// the error names `object`.
 Result<Json> ParseObject(std::string_view text, const TextBounds& bounds,
                          const std::string& object);
 
-// The parts of it, for another parser: whether the text is JSON within the
-// bounds, and the error of a document that is no object.
+// The parts of ParseObject, for another parser: checks that the text is JSON
+// within the bounds, and returns the error of a document that is no object.
 Result<void> CheckText(std::string_view text, const TextBounds& bounds,
                        const std::string& object);
 Error NotAnObject(const std::string& object);
 
-// One line. Never fails: what is no UTF-8 is replaced.
+// Returns one line. Never fails: replaces bytes that are not UTF-8.
 std::string ToText(const Json& value);
 
-// The member, or nothing where it is not there or of another type. The names of
-// members are compared as Go compares them (FoldedName). Of several the last in
-// the order of their bytes counts: so ToText writes them, and so Go reads what
-// we hand on.
+// Returns the member; nothing if it is missing, null or of another type.
+// Compares names as Go does (FoldedName). If several match, the last in byte
+// order counts, because ToText writes members in that order and Go takes the
+// last.
 const Json* FindMember(const Json& object, const char* key);
 std::optional<std::string> FindText(const Json& object, const char* key);
-// Null and an absent member are the same to every plugin (Go's encoding/json).
+// Returns whether the member is missing or null, which are the same to every
+// plugin (Go's encoding/json).
 bool IsAbsent(const Json& object, const char* key);
-// The member of just that name: of documents that no Go program writes.
+// Returns the member of exactly that name, for documents that no Go program
+// writes.
 const Json* FindExact(const Json& object, const char* key);
 
-// Reads the members of one object of which none may be unknown. The first thing
-// wrong is kept, and all that is read after it is empty: ask Finish().
+// Reads the members of an object in which none may be unknown. Keeps the first
+// error, and returns empty values after it. The caller asks Finish().
 class MemberReader {
  public:
   // `where` names the object in errors; `object` outlives this.
   MemberReader(const Json& object, std::string where);
 
-  // Absent: "", false, 0, nothing.
+  // Return "", false, 0 or nothing if the member is missing.
   std::string Text(const char* key, std::size_t max_bytes);
   bool Flag(const char* key);
   std::uint64_t Number(const char* key, std::uint64_t max);
   std::vector<std::string> Texts(const char* key, std::size_t max_count,
                                  std::size_t max_bytes);
-  // Its elements; at most so many.
+  // Return the member; an error if it has more elements than `max_count`.
   const Json* Array(const char* key, std::size_t max_count);
   const Json* Object(const char* key, std::size_t max_count);
 
-  // Something that the caller found wrong with a member.
+  // Records an error that the caller found in a member.
   void Refuse(const std::string& key, const std::string& why);
 
-  // InvalidArgument with the first thing that was wrong; a member that nobody
-  // asked for is wrong, too.
+  // Returns InvalidArgument with the first error. A member that the caller did
+  // not ask for is an error, too.
   Result<void> Finish();
 
  private:

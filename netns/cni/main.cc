@@ -16,7 +16,8 @@ namespace {
 
 constexpr int kBadUsage = 2;
 
-// Nothing of ours ever gets the number of a standard fd that is missing.
+// Opens /dev/null for standard fds that are missing, so that no other file gets
+// the number of one.
 bool HasStandardFds() {
   int fd = 0;
   while (fd <= STDERR_FILENO) {
@@ -46,7 +47,7 @@ int main(int argc, char** argv) {
     std::fputs(mountd::cni::kUsage, stdout);
     return EXIT_SUCCESS;
   }
-  // What it was given and does not know of is no plugin's either.
+  // Close every other inherited fd, so that no plugin gets one.
   ::close_range(STDERR_FILENO + 1, ~0U, 0);
   ::umask(S_IRWXG | S_IRWXO);
   const auto cgroup = mountd::cni::PluginCgroup::Make();

@@ -21,8 +21,10 @@ bool IsControl(char c) {
   return static_cast<unsigned char>(c) < 0x20U || c == 0x7f;
 }
 
-// U+0080 to U+009F, which terminals obey as well (ECMA-48); of valid UTF-8.
+// Returns whether valid UTF-8 has a character from U+0080 to U+009F, because
+// terminals obey these as well (ECMA-48).
 bool HasC1Control(std::string_view text) {
+  // In UTF-8 these are the byte 0xC2 and one from 0x80 to 0x9F.
   for (std::size_t at = text.find('\xc2'); at < text.size();
        at = text.find('\xc2', at + 1)) {
     if (static_cast<unsigned char>(text[at + 1]) < 0xa0U) {

@@ -36,6 +36,7 @@ Result<std::uint64_t> CheckNetns(const std::string& path, std::uint64_t inode) {
   const std::size_t slash = path.rfind('/');
   MOUNTD_ASSIGN(const UniqueFd directory,
                 OpenTrustedDirectory(path.substr(0, slash)));
+  // NONBLOCK, because a FIFO at the path would otherwise block the open.
   const UniqueFd file(::openat(directory.get(), path.substr(slash + 1).c_str(),
                                O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
   if (!file.valid()) {

@@ -8,10 +8,11 @@
 
 namespace mountd::cni {
 
-// The inode of the network namespace that is pinned at `path`, in a directory
-// that nobody but root can change. If `inode` is not 0 it has to be that one.
-// NotFound; FailedPrecondition if there is something else; PermissionDenied if
-// it is the namespace of this process, which no plugin is to be let loose on.
+// Returns the inode of the network namespace that is pinned at `path`, in a
+// directory that only root can change. If `inode` is not 0, the namespace must
+// have that inode. NotFound if nothing is at `path`. FailedPrecondition if
+// something else is there. PermissionDenied for this process's own namespace,
+// because no plugin may change that.
 Result<std::uint64_t> CheckNetns(const std::string& path, std::uint64_t inode);
 
 }  // namespace mountd::cni

@@ -10,7 +10,7 @@
 namespace mountd::cni {
 namespace {
 
-// Ascending. Older ones have no CHECK and no previous result for DEL.
+// Ascending. Older versions have no CHECK and give DEL no previous result.
 constexpr std::array<std::string_view, 3> kVersions = {"0.4.0", "1.0.0",
                                                        "1.1.0"};
 
@@ -18,7 +18,8 @@ Error BadConfig(const std::string& file, std::string why) {
   return MakeError(Code::kInvalidArgument, "config", file, std::move(why));
 }
 
-// True where it is said; "true" as a string is so, too (CNI 1.0 and libcni).
+// Returns the flag; false if it is missing. Accepts "true" as a string, too
+// (CNI 1.0 and libcni).
 Result<bool> FlagOf(const Json& config, const char* key,
                     const std::string& file) {
   const Json* member = FindMember(config, key);
@@ -133,6 +134,7 @@ Result<NetworkList> FromJson(const Json& config, const std::string& origin) {
   MOUNTD_ASSIGN(list.disable_gc, FlagOf(config, "disableGC", origin));
   MOUNTD_ASSIGN(list.only_inlined_plugins,
                 FlagOf(config, "loadOnlyInlinedPlugins", origin));
+  // A single plugin's configuration is complete by itself.
   if (IsAbsent(config, "plugins") && !IsAbsent(config, "type")) {
     list.only_inlined_plugins = true;
   }

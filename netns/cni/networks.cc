@@ -17,14 +17,16 @@
 namespace mountd::cni {
 namespace {
 
-// As long as Nomad gives a plugin to tell its version.
+// As long as Nomad gives a plugin to report its version.
 constexpr std::chrono::milliseconds kVersionTime(3000);
 
+// Returns whether the request is about this network.
 bool Wants(const Request& request, const std::string& network) {
   return request.network.empty() || request.network == network;
 }
 
-// What is the same for all plugins of a network, without an attachment.
+// Returns a record without an attachment, which is the same for all plugins of
+// the network.
 Record RecordOf(const Context& context, const NetworkList& list) {
   Record record;
   record.list = list;
@@ -37,11 +39,13 @@ struct Collected {
   std::vector<PluginError> left;
 };
 
+// Detaches the recorded attachments that the request does not list as valid.
 void DetachInvalid(const Context& context, const StateDir& state,
                    const Request& request,
                    const std::vector<Attachment>& attachments,
                    Collected& collected) {
   for (const Attachment& attachment : attachments) {
+    // With earlier_boots all attachments of this boot count as valid.
     const bool is_valid = request.earlier_boots ||
                           std::binary_search(request.valid.begin(),
                                              request.valid.end(), attachment);
@@ -68,7 +72,7 @@ void DetachInvalid(const Context& context, const StateDir& state,
 
 using NetworkNames = std::set<std::string>;
 
-// Networks of what is attached.
+// Returns the networks of the attachments.
 NetworkNames NetworksOf(const StateDir& state,
                         const std::vector<Attachment>& attachments) {
   NetworkNames names;
@@ -81,6 +85,7 @@ NetworkNames NetworksOf(const StateDir& state,
   return names;
 }
 
+// Runs GC of the networks' plugins, with the list of valid attachments.
 void TellPlugins(const Context& context, const Request& request,
                  const NetworkNames& recorded, Collected& collected) {
   Json valid = Json::array();
@@ -90,7 +95,7 @@ void TellPlugins(const Context& context, const Request& request,
   }
   for (const auto& network : LoadNetworks(context.options.config_dirs).usable) {
     const std::string& name = network.list.name;
-    // Others may have attachments of a network that has none here.
+    // Other programs may have attachments of a network that has none here.
     const bool is_others = context.options.recorded && !recorded.contains(name);
     if (!Wants(request, name) || network.list.disable_gc || is_others) {
       continue;
@@ -111,8 +116,9 @@ void TellPlugins(const Context& context, const Request& request,
   }
 }
 
-// Whoever goes by records has made the list of them just now, and what is
-// attached while it waits is not on it.
+// Returns how long GC waits for the lock. With --recorded not at all, because
+// the caller has made its list just now, and an attachment made while GC waits
+// would not be on it.
 Deadline TimeForLock(const Context& context) {
   return context.options.recorded
              ? Deadline::After(std::chrono::milliseconds(0))
@@ -131,6 +137,7 @@ PluginOutcome<Json> TryCollect(const Context& context, const Request& request) {
   const NetworkNames recorded = NetworksOf(state, attachments);
   Collected collected;
   DetachInvalid(context, state, request, attachments, collected);
+  // GC of earlier boots is not about valid attachments, so plugins get no list.
   if (!request.earlier_boots) {
     TellPlugins(context, request, recorded, collected);
   }
@@ -247,6 +254,7 @@ Json List(const Context& context) {
     answer["unusable"].push_back(
         {{"file", file.path}, {"reason", file.reason.Message()}});
   }
+  // Plugins without IPAM have the type "".
   types.erase("");
   for (const std::string& type : types) {
     answer["plugins"].push_back(DescribePlugin(context, type));

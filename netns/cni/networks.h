@@ -5,18 +5,19 @@
 #include "netns/cni/json.h"
 #include "netns/cni/request.h"
 
-// What is about networks as such; each answers the document for stdout.
+// Operations on networks as such; each returns the document for stdout.
 namespace mountd::cni {
 
-// GC (CNI 1.1, section 2): DEL of each recorded attachment that the request
-// does not list, then GC of the networks' plugins that know it.
+// GC (CNI 1.1, section 2): runs DEL of each recorded attachment that the
+// request does not list, then GC of the networks' plugins that know GC.
 Json CollectGarbage(const Context& context, const Request& request);
 
-// STATUS of a network's plugins, before CNI 1.1 only whether they are there.
+// Runs STATUS of a network's plugins. For a network before CNI 1.1, only checks
+// that the plugins are installed.
 Json Status(const Context& context, const Request& request);
 
-// All networks and what is unusable, with the reasons; each plugin that they
-// use, with the versions it speaks.
+// Lists all networks and all unusable files with the reasons, and each plugin
+// that the networks use with the versions it speaks.
 Json List(const Context& context);
 
 }  // namespace mountd::cni

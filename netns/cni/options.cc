@@ -139,7 +139,7 @@ Result<std::chrono::milliseconds> TimeOf(const char* text) {
   return std::chrono::milliseconds(number);
 }
 
-// A bound counts once: of two, one would be without effect.
+// Takes a bound once only, because one of two would have no effect.
 Result<void> TakeName(const char* value, bool (*is_name)(std::string_view),
                       std::string& name) {
   if (!name.empty() || !is_name(value)) {
@@ -211,7 +211,7 @@ Result<void> Take(int option, const char* value, Options& options) {
   }
 }
 
-// That the verb has what it needs, and nothing that it would not look at.
+// Checks that the verb has the options it needs, and none that it would ignore.
 Result<void> CheckVerbsOptions(const Options& options) {
   const std::string& verb = options.verb;
   const bool stateless = verb == "list" || verb == "status";
@@ -242,6 +242,7 @@ Result<void> CheckVerbsOptions(const Options& options) {
 
 Result<Options> ParseOptions(int argc, char** argv) {
   Options options;
+  // The runner reports errors itself. 0 makes getopt_long(3) start over.
   ::opterr = 0;
   ::optind = 0;
   int option = 0;

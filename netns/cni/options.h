@@ -11,8 +11,8 @@
 
 namespace mountd::cni {
 
-// The command line: what the one who starts the runner has decided, and is
-// believed, unlike the request.
+// The command line. It comes from the program that starts the runner, and the
+// runner believes it, unlike the request.
 struct Options {
   bool help = false;
   std::string verb;
@@ -20,21 +20,21 @@ struct Options {
   std::vector<std::string> plugin_dirs;
   std::string state_dir;
   std::string kept_dir;  // "": nothing outlives the boot
-  // Where the namespace is pinned; "" where there is none any more.
+  // The path of the pinned namespace; "" if there is none any more.
   std::string netns;
-  std::uint64_t netns_inode = 0;  // 0: not told
-  // DEL and GC go by what is recorded alone, never by the configuration.
+  std::uint64_t netns_inode = 0;  // 0: not given
+  // With this, DEL and GC go by the records only, never by the configuration.
   bool recorded = false;
   RequestBounds bounds;
   std::chrono::milliseconds deadline{30000};
   unsigned attempts = 3;
-  // Before the second attempt; doubled before each one after.
+  // The pause before the second attempt; each later pause is twice as long.
   std::chrono::milliseconds backoff{250};
 };
 
 extern const char kUsage[];
 
-// InvalidArgument, which says what is wrong with it.
+// Parses the command line. InvalidArgument if it is wrong; the error says what.
 Result<Options> ParseOptions(int argc, char** argv);
 
 }  // namespace mountd::cni

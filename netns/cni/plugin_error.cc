@@ -26,8 +26,9 @@ Code CodeOf(int cni_code) {
   }
 }
 
-// What is wrong with what it was given stays wrong. All else may be of the
-// moment: most plugins say 999 whatever it is, also that a lock is taken.
+// Returns whether another attempt may succeed. A wrong input stays wrong. All
+// other codes may be temporary: most plugins report 999 for everything, even
+// for a lock that is taken.
 bool MayGoWellLater(int cni_code) {
   switch (cni_code) {
     case kIncompatibleVersion:

@@ -10,7 +10,7 @@
 
 namespace mountd::cni {
 
-// The specification's codes ("Error", section 5); above 99 they are a plugin's
+// The specification's codes ("Error", section 5). Codes above 99 are a plugin's
 // own.
 enum CniCode : int {
   kIncompatibleVersion = 1,
@@ -25,23 +25,23 @@ enum CniCode : int {
   kLimitedConnectivity = 51,
 };
 
-// An error, and what is known of it where a plugin is to blame.
+// An error, with the facts about the plugin that caused it, if one did.
 struct PluginError {
   PluginError(Error reason) : error(std::move(reason)) {}
 
   Error error;
-  // The plugin's type; "" where it was none's fault.
+  // The plugin's type; "" if no plugin caused the error.
   std::string plugin;
-  // One of CniCode or its own; 0 where it did not say.
+  // One of CniCode or the plugin's own; 0 if the plugin gave none.
   int cni_code = 0;
-  // The same may go well later.
+  // Set if another attempt may succeed.
   bool may_retry = false;
 };
 
 template <typename T>
 using PluginOutcome = Result<T, PluginError>;
 
-// An outcome that no plugin had a part in, where others have.
+// Turns a result in which no plugin had a part into an outcome.
 template <typename T>
 PluginOutcome<T> NoPlugins(Result<T> result) {
   if (!result) {
@@ -54,8 +54,8 @@ PluginOutcome<T> NoPlugins(Result<T> result) {
   }
 }
 
-// What a plugin said when it failed: {"code", "msg", "details"}. Its words are
-// scrubbed and cut.
+// Returns the error that a failing plugin reported: {"code", "msg", "details"}.
+// Scrubs and cuts its words.
 PluginError ReadPluginError(const Json& answer, const std::string& verb,
                             const std::string& plugin);
 

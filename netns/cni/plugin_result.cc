@@ -14,7 +14,7 @@ Error BadResult(const char* member, const char* why) {
   return MakeError(Code::kInvalidArgument, "result", member, why);
 }
 
-// The elements of an array that may be missing.
+// Returns the elements of an array; empty if the array is missing.
 Result<std::vector<Json>> ItemsOf(const Json& object, const char* key,
                                   std::size_t max_count) {
   const Json* member = FindMember(object, key);
@@ -51,7 +51,7 @@ Result<std::vector<std::string>> WordsOf(const Json& object, const char* key) {
   return words;
 }
 
-// A gateway: an address, or "".
+// Returns an address, such as a gateway's; "" if it is missing.
 Result<std::string> AddressOf(const Json& object, const char* key) {
   MOUNTD_ASSIGN(const std::string text, WordOf(object, key));
   const auto address = ParseIpAddress(text);
@@ -143,13 +143,14 @@ Json IpToJson(const ResultIp& ip) {
   return json;
 }
 
-// An interface's name, whether it is in a sandbox, and what it has.
+// An interface's name, whether it is in a sandbox, and its addresses.
 struct Candidate {
   std::string name;
   bool in_sandbox = false;
   std::vector<const ResultIp*> ips;
 };
 
+// Returns the interfaces with their addresses, sorted by name.
 std::vector<Candidate> CandidatesOf(const PluginResult& result,
                                     const std::string& ifname) {
   std::vector<Candidate> candidates;
@@ -161,7 +162,8 @@ std::vector<Candidate> CandidatesOf(const PluginResult& result,
       candidates[*ip.interface].ips.push_back(&ip);
       continue;
     }
-    // The one inside, where the host's end has the same name.
+    // Search from the end, to find the interface inside if the host's end has
+    // the same name.
     auto own = std::find_if(
         candidates.rbegin(), candidates.rend(),
         [&](const Candidate& candidate) { return candidate.name == ifname; });
@@ -199,6 +201,7 @@ Result<PluginResult> ReadPluginResult(const Json& answer,
                                       const std::string& version) {
   PluginResult result;
   MOUNTD_ASSIGN(result.version, WordOf(answer, "cniVersion"));
+  // A plugin may leave the version out.
   if (result.version.empty()) {
     result.version = version;
   }

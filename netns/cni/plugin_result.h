@@ -16,10 +16,10 @@ namespace mountd::cni {
 inline constexpr std::size_t kMaxResultInterfaces = 64;
 inline constexpr std::size_t kMaxResultIps = 64;
 inline constexpr std::size_t kMaxResultRoutes = 256;
-// In each of the lists of dns.
+// For each of the lists of dns.
 inline constexpr std::size_t kMaxResultTexts = 32;
 inline constexpr std::size_t kMaxResultTextBytes = 255;
-// Of the answer to an ADD, all of it.
+// For the whole answer to an ADD.
 inline constexpr std::size_t kMaxAddAnswerBytes = 256U << 10U;
 
 struct ResultInterface {
@@ -32,7 +32,7 @@ struct ResultInterface {
 struct ResultIp {
   Cidr address;
   std::string gateway;
-  // Which of the interfaces has it; nothing where the plugin did not say.
+  // The interface's index; nothing if the plugin did not say.
   std::optional<std::size_t> interface;
 };
 
@@ -48,11 +48,11 @@ struct ResultDns {
   std::vector<std::string> options;
 };
 
-// What an ADD answered (CNI 1.1, section 5), checked: counts and sizes are
-// bounded, addresses are addresses, indices point at interfaces, texts are
-// UTF-8 without control characters. Which address is where says nothing of its
-// family, and a text nothing of its form: a MAC address, an interface's name
-// and a name server's address are what the plugin called so.
+// The answer to an ADD (CNI 1.1, section 5), checked: counts and sizes are
+// bounded, addresses are addresses, indices point at interfaces, and texts are
+// UTF-8 without control characters. Not checked are the families of addresses
+// and the forms of texts: a MAC address, an interface's name and a name
+// server's address are whatever the plugin gave as such.
 struct PluginResult {
   std::string version;
   std::vector<ResultInterface> interfaces;
@@ -61,25 +61,27 @@ struct PluginResult {
   ResultDns dns;
 };
 
-// InvalidArgument, which names the member, or that the result is not of
-// `version`. Unknown members are left alone: the next plugin may know them.
+// Reads an answer. InvalidArgument if a member is wrong, which the error names,
+// or if the result is not of `version`. Ignores unknown members, because the
+// next plugin may know them.
 Result<PluginResult> ReadPluginResult(const Json& answer,
                                       const std::string& version);
 
-// In the form of 1.0.0 and later, whatever version the plugins spoke: the
-// member "result" of what an ADD answers. What others parse, exactly; all
-// members are always there, but for the two that say otherwise:
+// Returns the result in the form of 1.0.0 and later, whatever version the
+// plugins spoke: the member "result" of the answer to an ADD. Other programs
+// parse exactly this form. All members are always there, except the two that
+// say otherwise:
 //
 //   cniVersion  string: the version that the plugins spoke
 //   interfaces  array, at most 64:
 //     name      text of 1 to 255 bytes
 //     mac       text
 //     sandbox   text; "" on the host
-//     mtu       number, 1 to 2^32-1; absent where it was not told
+//     mtu       number, 1 to 2^32-1; absent if no plugin gave it
 //   ips         array, at most 64:
 //     address   "ADDRESS/PREFIX"
 //     gateway   "ADDRESS", or ""
-//     interface number, an index into interfaces; absent where it was not told
+//     interface number, an index into interfaces; absent if no plugin gave it
 //   routes      array, at most 256:
 //     dst       "ADDRESS/PREFIX"
 //     gw        "ADDRESS", or ""
@@ -93,18 +95,19 @@ Result<PluginResult> ReadPluginResult(const Json& answer,
 // PREFIX is within its family, in decimal.
 Json ToJson(const PluginResult& result);
 
-// What an orchestrator makes of a result, by Nomad's rules
+// The status that an orchestrator derives from a result, by Nomad's rules
 // (AllocNetworkStatus).
 struct NetworkStatus {
   std::string interface;
-  // Without prefix; the IPv6 address where there is no IPv4 one.
+  // Without prefix; the IPv6 address if there is no IPv4 address.
   std::string address;
   std::string address6;
 };
 
-// The interfaces sorted by name; the first with an address that is in a
-// sandbox, else the first with an address. An address that names no interface
-// is `ifname`'s. FailedPrecondition if no interface has an address.
+// Sorts the interfaces by name. Returns the first one in a sandbox that has an
+// address, else the first one that has an address. An address without an
+// interface belongs to `ifname`. FailedPrecondition if no interface has an
+// address.
 Result<NetworkStatus> StatusOf(const PluginResult& result,
                                const std::string& ifname);
 

@@ -16,6 +16,7 @@ namespace {
 
 constexpr char kPath[] = "PATH=/usr/sbin:/usr/bin:/sbin:/bin";
 
+// Makes an error that this plugin caused.
 PluginError Blame(const std::string& type, Error error, bool may_retry) {
   PluginError failure(std::move(error));
   failure.plugin = type;
@@ -28,7 +29,8 @@ std::string WithStderr(const std::string& what, const ChildOutcome& outcome) {
   return words.empty() ? what : what + ": " + words;
 }
 
-// Of "CNI bridge plugin v1.1.1": the first word that looks like a release.
+// Returns the first word that looks like a release, as in "CNI bridge plugin
+// v1.1.1".
 std::string ReleaseIn(const std::string& text) {
   const std::string line = Scrubbed(text.substr(0, text.find('\n')));
   for (std::size_t at = 0; at < line.size();) {
@@ -58,6 +60,7 @@ Plugins::Plugins(const std::vector<std::string>& directories,
             ? OpenTrustedDirectory(path)
             : MakeError(Code::kInvalidArgument, "check", path,
                         "CNI_PATH cannot have a ':' in a directory's name");
+    // Ignore a missing directory, because the others may have the plugins.
     if (opened) {
       directories_.emplace_back(path, std::move(*opened));
     } else if (opened.error().code != Code::kNotFound) {
@@ -134,6 +137,7 @@ PluginOutcome<Json> Plugins::Run(const Call& call, const Json& config,
   return Judge(call, type, *outcome);
 }
 
+// Turns a plugin's end and output into its answer or an error.
 PluginOutcome<Json> Plugins::Judge(const Call& call, const std::string& type,
                                    const ChildOutcome& outcome) const {
   using End = ChildOutcome::End;
@@ -175,6 +179,7 @@ PluginOutcome<Json> Plugins::Judge(const Call& call, const std::string& type,
                                     outcome),
                          true);
   }
+  // An error of the specification has a code or a message.
   if (answer && (!IsAbsent(*answer, "code") || !IsAbsent(*answer, "msg"))) {
     return ReadPluginError(*answer, call.verb, type);
   }

@@ -16,48 +16,48 @@
 
 namespace mountd::cni {
 
-// The plugins' programs, and how they are run (CNI 1.1, section 2).
+// Finds and runs the plugins' programs (CNI 1.1, section 2).
 //
-// A program is found by its type in the directories in order, and believed if
-// it and the directory can be written by root alone. Its environment is CNI_*
-// and PATH; CNI_PATH has the directories that are believed and no other, as
-// plugins start IPAM plugins from there by themselves.
+// Searches the directories in order for a program of the plugin's type. Trusts
+// a program only if root alone can write it and its directory. A program's
+// environment is CNI_* and PATH. CNI_PATH has only trusted directories, because
+// plugins start IPAM plugins from there themselves.
 class Plugins {
  public:
-  // A readable `stop` ends a plugin that runs. Each runs in the cgroup, which
+  // A readable `stop` ends a running plugin. Plugins run in `cgroup`, which
   // outlives this.
   Plugins(const std::vector<std::string>& directories,
           const PluginCgroup& cgroup, int stop);
 
-  // The program's path. FailedPrecondition if there is none, PermissionDenied
-  // if it is not root's alone.
+  // Returns the program's path. FailedPrecondition if there is none.
+  // PermissionDenied if others than root can write it.
   Result<std::string> Find(const std::string& type) const;
 
-  // That all that a plugin's configuration names can be found, its IPAM plugin
-  // too.
+  // Checks that all programs that a plugin's configuration names are installed,
+  // also its IPAM plugin.
   PluginOutcome<void> CheckInstalled(const Json& config) const;
 
   struct Call {
     std::string verb;
-    // Both empty for the verbs that are about none.
+    // Both are empty for verbs that concern no attachment.
     Attachment attachment;
     std::string netns;
     std::string args;
   };
-  // Runs the plugin that `config` names; answers what it said, null for
-  // nothing.
+  // Runs the plugin that `config` names. Returns its answer; null if it gave
+  // none.
   PluginOutcome<Json> Run(const Call& call, const Json& config,
                           const Deadline& deadline) const;
 
-  // The versions of the specification that it speaks (VERSION).
+  // Returns the versions of the specification that the plugin speaks (VERSION).
   PluginOutcome<std::vector<std::string>> Versions(
       const std::string& type, const Deadline& deadline) const;
 
-  // The plugin's own version, as "1.1.1", from what it says when it is run
-  // without a command; "" where it does not tell.
+  // Returns the plugin's own version, such as "1.1.1", from its output when it
+  // runs without a command; "" if the output has none.
   std::string Release(const std::string& type, const Deadline& deadline) const;
 
-  // Waits, unless this is to end. False if it is.
+  // Waits. Returns false at once when this process must end.
   bool Sleep(std::chrono::milliseconds time) const;
 
  private:

@@ -11,9 +11,9 @@
 
 namespace mountd::cni {
 
-// All that DEL and CHECK need of an ADD, whatever has become of the
-// configuration since. Written before the first plugin runs, after each one's
-// answer, and when the last has answered.
+// Holds all that DEL and CHECK need of an ADD, however the configuration
+// changes later. Written before the first plugin runs, after each plugin's
+// answer, and after the last answer.
 //
 //   no record ──ADD──► incomplete ──last plugin answered──► complete
 //                          │  ▲                                │
@@ -21,10 +21,11 @@ namespace mountd::cni {
 //                          ▼  └────────── DEL failed ──────────┤
 //                      no record ◄─────────────────────────────┘
 //
-// A reboot makes any of them incomplete, of an earlier boot, without a result.
+// After a reboot each record is incomplete, of an earlier boot, and without a
+// result.
 struct Record {
   NetworkList list;
-  // The version that was spoken.
+  // The version of the specification that the runner speaks with the plugins.
   std::string version;
   Attachment attachment;
   std::string netns;
@@ -32,16 +33,17 @@ struct Record {
   std::string args;
   Json capabilities = Json::object();
   bool complete = false;
-  // The last answer of a plugin; null while there is none.
+  // The last answer of a plugin; null until there is one.
   Json result;
-  // Not written: what is there of it is what plugins keep on disk. A namespace
-  // of the same name, or of the same inode, is another.
+  // Not written. Only what plugins keep on disk is left of such an attachment.
+  // A namespace of the same name or inode is another one.
   bool earlier_boot = false;
 };
 
 Json ToJson(const Record& record);
 
-// InvalidArgument: it is not ours, or of another release.
+// Reads a record. InvalidArgument if it is not mountd's, or is of another
+// release.
 Result<Record> ReadRecord(const Json& json, const Attachment& attachment);
 
 }  // namespace mountd::cni

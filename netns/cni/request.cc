@@ -20,6 +20,8 @@ constexpr std::size_t kMaxValid = 8192;
 constexpr std::size_t kMaxWordBytes = 255;
 
 std::string ReadArguments(MemberReader& reader) {
+  // Plugins fail on arguments that they do not know, unless this is set (CNI's
+  // CONVENTIONS.md).
   std::string args = "IgnoreUnknown=1";
   const Json* members = reader.Object("args", kMaxArguments);
   if (members == nullptr) {
@@ -43,7 +45,8 @@ std::string ReadArguments(MemberReader& reader) {
   return args;
 }
 
-// What a plugin is to bind on the host: into iptables' command line, too.
+// Reads one port that a plugin is to bind on the host. Checked strictly,
+// because its parts also go into iptables' command line.
 Result<Json> ReadPortMapping(const Json& item) {
   constexpr std::uint64_t kMaxPort = 65535;
   MemberReader reader(item, "port_mappings");
@@ -181,6 +184,7 @@ Result<std::vector<Attachment>> ReadValid(MemberReader& parent) {
     MOUNTD_TRY(reader.Finish());
     valid.push_back(std::move(attachment));
   }
+  // Sorted, because GC searches by bisection.
   std::sort(valid.begin(), valid.end());
   return valid;
 }

@@ -11,13 +11,13 @@
 
 namespace mountd::cni {
 
-// What the specification calls an attachment, without the network's name: no
-// two networks give a namespace the same interface.
+// The specification's attachment without the network's name, because no two
+// networks give a namespace the same interface.
 struct Attachment {
   std::string container_id;
   std::string ifname;
 
-  // "web/eth0"
+  // Returns a text such as "web/eth0".
   std::string ToText() const { return container_id + "/" + ifname; }
   friend bool operator==(const Attachment&, const Attachment&) = default;
   friend bool operator<(const Attachment& a, const Attachment& b) {
@@ -26,8 +26,8 @@ struct Attachment {
   }
 };
 
-// The one JSON document on stdin. Whoever wrote it is not believed: all of it
-// is checked here, and none of it reaches a plugin in the form it came in.
+// The JSON document on stdin. Its writer is not trusted: ParseRequest checks
+// all of it, and no part of it reaches a plugin in its original form.
 //
 //   network       the network's name; GC: empty means all
 //   container_id, ifname
@@ -38,23 +38,24 @@ struct Attachment {
 //   ips           ["10.0.0.5/24"]
 //   mac           "02:..."
 //   valid         GC: [{container_id, ifname}]
-//   earlier_boots GC: only what was attached in one; `valid` counts for nothing
+//   earlier_boots GC: only what an earlier boot attached; ignores `valid`
 struct Request {
   std::string network;
   Attachment attachment;
-  // "IgnoreUnknown=1;K=V"
+  // A text such as "IgnoreUnknown=1;K=V".
   std::string args;
-  // By the names of the capabilities (CNI's CONVENTIONS.md): portMappings, dns,
-  // bandwidth, ips, mac. Only those that were asked for.
+  // Members by capability (CNI's CONVENTIONS.md): portMappings, dns, bandwidth,
+  // ips, mac. Only those that the request asks for.
   Json capabilities = Json::object();
   std::vector<Attachment> valid;
   bool earlier_boots = false;
 };
 
-// InvalidArgument, which names the member.
+// Parses a request. InvalidArgument if it is wrong; the error names the member.
 Result<Request> ParseRequest(std::string_view text);
 
-// Whether the request names what ADD, CHECK and DEL are about.
+// InvalidArgument unless the request names the attachment that ADD, CHECK and
+// DEL need.
 Result<void> CheckAttachment(const Request& request);
 
 }  // namespace mountd::cni

@@ -43,7 +43,7 @@ std::optional<std::vector<NumberRange>> ParsePorts(std::string_view text) {
   while (!text.empty()) {
     const std::size_t comma = text.find(',');
     const auto range = ParseNumberRange(text.substr(0, comma), kMaxPort);
-    // A comma at the end leaves a number out.
+    // A comma at the end means that a number is missing.
     if (!range || comma == text.size() - 1) {
       return std::nullopt;
     }

@@ -12,25 +12,26 @@
 
 namespace mountd::cni {
 
-// What a request may be about: decided by the one who starts the runner, as
-// nobody vouches for the request.
+// The bounds of a request. The program that starts the runner sets them,
+// because nobody vouches for the request.
 struct RequestBounds {
   // "": any.
   std::string network;
   std::string container_id;
-  // Nothing: any; empty: none.
+  // No value: any port; an empty list: none.
   std::optional<std::vector<NumberRange>> host_ports;
 };
 
-// "20000-20999,8080"; "" for none. Nothing where it is not that.
+// Parses a list such as "20000-20999,8080"; "" means none. Returns nothing if
+// the text is no such list.
 std::optional<std::vector<NumberRange>> ParsePorts(std::string_view text);
 
-// The request as `verb` may have it: GC of all networks becomes that of the
-// only one. PermissionDenied if it is outside the bounds.
+// Returns the request as `verb` may have it: GC of all networks becomes GC of
+// the one network. PermissionDenied if the request is outside the bounds.
 //
-// Host ports bound ADD alone. DEL and CHECK bring the mappings of their ADD,
-// open nothing by them, and must not be refused because less is granted now
-// than was then.
+// The host ports bound ADD only. DEL and CHECK bring the mappings of their ADD
+// and open no port by them. They must not be refused because the rules grant
+// fewer ports now.
 Result<Request> Bounded(const RequestBounds& bounds, const std::string& verb,
                         Request request);
 

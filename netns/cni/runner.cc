@@ -20,7 +20,7 @@
 namespace mountd::cni {
 namespace {
 
-// At most one byte more than a request may have.
+// Reads at most one byte more than a request may have.
 Result<std::string> ReadInput(int in, const Deadline& deadline, int stop) {
   std::string text;
   std::array<char, 16384> buffer{};

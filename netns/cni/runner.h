@@ -6,9 +6,9 @@
 
 namespace mountd::cni {
 
-// Reads the request from fd `in`, does what the options say, writes the answer
-// to fd `out`; answers the exit status. Plugins run in `cgroup`. A readable
-// `stop` ends it.
+// Reads the request from fd `in`, carries out the operation of the options, and
+// writes the answer to fd `out`. Returns the exit status. Plugins run in
+// `cgroup`. A readable `stop` ends it.
 int RunOperation(const Options& options, const PluginCgroup& cgroup, int in,
                  int out, int stop);
 

@@ -20,7 +20,7 @@
 namespace mountd::cni {
 namespace {
 
-constexpr char kSeparator = '@';  // in no name
+constexpr char kSeparator = '@';  // not allowed in either name
 constexpr char kAll[] = "@";
 constexpr mode_t kOwnersOnly = S_IRUSR | S_IWUSR;
 
@@ -40,11 +40,11 @@ std::optional<Attachment> AttachmentOf(const std::string& file) {
              : std::nullopt;
 }
 
-// The whole file, or the one that was there before.
+// Writes the whole file, or leaves the one that was there.
 Result<void> Replace(int directory, const Record& record, bool on_disk) {
   const std::string name = FileOf(record.attachment);
   const std::string object = record.attachment.ToText();
-  // Nobody else writes it, by the lock; one that was left is overwritten.
+  // Only the holder of the lock writes this file; a leftover is overwritten.
   const std::string fresh = "." + name;
   const std::string text = ToText(ToJson(record));
   if (text.size() > kRecordBounds.max_bytes) {
@@ -58,12 +58,15 @@ Result<void> Replace(int directory, const Record& record, bool on_disk) {
     return ErrnoError(errno, "open", object);
   }
   MOUNTD_TRY(WriteAll(file.get(), text, object));
+  // The data must be on disk before the rename, or a crash could leave an empty
+  // file.
   if (on_disk && ::fdatasync(file.get()) != 0) {
     return ErrnoError(errno, "fdatasync", object);
   }
   if (::renameat(directory, fresh.c_str(), directory, name.c_str()) != 0) {
     return ErrnoError(errno, "rename", object);
   }
+  // fsync(2): the directory's entry needs a sync of its own.
   return on_disk && ::fsync(directory) != 0
              ? Result<void>(ErrnoError(errno, "fsync", object))
              : Ok();
@@ -73,7 +76,8 @@ bool IsThere(int directory, const std::string& name) {
   return ::faccessat(directory, name.c_str(), F_OK, AT_SYMLINK_NOFOLLOW) == 0;
 }
 
-// Whoever had it before may have taken the file away.
+// Returns whether the locked file is still at its name, because an earlier
+// holder may have removed it.
 bool IsStillThere(int directory, const std::string& name, int fd) {
   struct stat held {};
   struct stat there {};
@@ -123,6 +127,7 @@ Result<std::optional<Record>> StateDir::Load(
   MOUNTD_ASSIGN(const Json json,
                 ParseObject(*text, kRecordBounds, attachment.ToText()));
   MOUNTD_ASSIGN(Record record, ReadRecord(json, attachment));
+  // A record of an earlier boot is never complete (record.h).
   record.earlier_boot = earlier_boot;
   record.complete = record.complete && !earlier_boot;
   return std::optional<Record>(std::move(record));
@@ -136,11 +141,13 @@ Result<void> StateDir::Keep(const Record& record) const {
   return kept_.valid() ? Replace(kept_.get(), record, /*on_disk=*/true) : Ok();
 }
 
-// That of this boot first: the other one alone tells of an earlier one, and
-// then it is detached once more, which does no harm.
+// Removes this boot's record first. If only that is gone, the other one looks
+// like an earlier boot's, and the attachment is detached once more, which does
+// no harm.
 Result<void> StateDir::Remove(const Attachment& attachment) const {
   const std::string name = FileOf(attachment);
   for (const int directory : {records_.get(), kept_.get()}) {
+    // A kill in Replace leaves the file with the dot.
     for (const std::string& file : {"." + name, name}) {
       if (directory >= 0 && ::unlinkat(directory, file.c_str(), 0) != 0 &&
           errno != ENOENT) {
@@ -191,7 +198,7 @@ Result<UniqueFd> StateDir::LockAll(Share share, const Deadline& deadline,
 
 Result<UniqueFd> StateDir::LockFile(const std::string& name, int operation,
                                     const Deadline& deadline, int stop) const {
-  // flock(2) can wait, but not until a deadline.
+  // Poll, because flock(2) cannot wait until a deadline.
   constexpr int kPauseMs = 5;
   for (;;) {
     UniqueFd file(::openat(locks_.get(), name.c_str(),

@@ -12,50 +12,52 @@
 
 namespace mountd::cni {
 
-// What is known of attachments, on a file system that goes with the boot:
+// Owns the records of attachments, on a file system that goes with the boot:
 //
 //   records/<container id>@<ifname>   one Record, replaced as a whole
 //   locks/<container id>@<ifname>     held while an operation is about it
 //   locks/@                           shared by all operations on attachments,
 //                                     held alone by GC (CNI 1.1, section 2)
 //
-// and, as plugins keep some things on disk (host-local its leases), in a
-// directory that does not:
+// A second directory outlives the boot, because some plugins keep things on
+// disk (host-local its leases):
 //
 //   <container id>@<ifname>           the Record before its first plugin ran
 //
-// This is written once and to the disk, as an answer of a plugin tells of what
-// goes with the boot.
+// The runner writes this second record once and to the disk. Plugins' answers
+// are not in it, because they describe what goes with the boot.
 class StateDir {
  public:
-  // Makes both, mode 0700; `kept` may be "", and then nothing outlives the
-  // boot. PermissionDenied where others than root have access.
+  // Makes both directories, mode 0700. If `kept` is "", nothing outlives the
+  // boot. PermissionDenied if others than root have access.
   static Result<StateDir> Open(const std::string& path,
                                const std::string& kept);
 
-  // Nothing where there is none; InvalidArgument for one that cannot be read.
+  // Returns the record; nothing if there is none. InvalidArgument if it cannot
+  // be read.
   Result<std::optional<Record>> Load(const Attachment& attachment) const;
   bool IsOfEarlierBoot(const Attachment& attachment) const;
   Result<void> Save(const Record& record) const;
-  // Before the first Save, and any plugin.
+  // Writes the second record. Call this before the first Save and before any
+  // plugin.
   Result<void> Keep(const Record& record) const;
-  // None there is fine.
+  // Removes both records. Missing ones are success.
   Result<void> Remove(const Attachment& attachment) const;
-  // In their order, those of an earlier boot among them.
+  // Returns all attachments, sorted, also those of an earlier boot.
   Result<std::vector<Attachment>> List() const;
 
-  // Until the fd is closed. DeadlineExceeded, or Aborted once `stop` is
-  // readable.
+  // Locks the attachment until the fd is closed. DeadlineExceeded if the lock
+  // is not free in time. Aborted once `stop` is readable.
   Result<UniqueFd> Lock(const Attachment& attachment, const Deadline& deadline,
                         int stop) const;
   enum class Share { kWithOthers, kAlone };
   Result<UniqueFd> LockAll(Share share, const Deadline& deadline,
                            int stop) const;
 
-  // The lock's file, too, while it is held.
+  // Removes the lock's file. The caller holds the lock.
   void ForgetLock(const Attachment& attachment) const;
-  // Those that nobody came to: their holders were killed. While all is locked
-  // alone.
+  // Removes locks without a record, whose holders were killed. The caller has
+  // locked everything alone.
   Result<void> ForgetLocksWithoutRecords() const;
 
  private:

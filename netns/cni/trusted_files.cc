@@ -19,7 +19,8 @@
 namespace mountd::cni {
 namespace {
 
-// Others can put things into it, but not replace what is root's.
+// Whether a directory may be like /tmp, where others can add files but cannot
+// replace root's.
 enum class Sticky { kAllowed, kRefused };
 
 Error Untrusted(const std::string& name, const char* why) {
@@ -34,12 +35,15 @@ Result<UniqueFd> OpenPart(int parent, const std::string& name,
   UniqueFd fd(static_cast<int>(
       ::syscall(SYS_openat2, parent, name.c_str(), &how, sizeof(how))));
   if (!fd.valid()) {
+    // ELOOP: a part is a link (RESOLVE_NO_SYMLINKS).
     return errno == ELOOP ? Untrusted(name, "is a symlink")
                           : ErrnoError(errno, "open", name);
   }
   return fd;
 }
 
+// PermissionDenied unless the file belongs to root or this process's user, and
+// nobody else may write it.
 Result<void> CheckOwner(const struct stat& facts, const std::string& name,
                         Sticky sticky) {
   if (facts.st_uid != 0 && facts.st_uid != ::geteuid()) {
@@ -66,7 +70,7 @@ Result<void> CheckPart(int fd, const std::string& name, Sticky sticky) {
   return CheckOwner(facts, name, sticky);
 }
 
-// The last part of `path` is opened as the others, but not judged.
+// Opens each part of `path` and checks all but the last.
 Result<UniqueFd> Walk(std::string_view path) {
   UniqueFd at(::open("/", O_PATH | O_DIRECTORY | O_CLOEXEC));
   if (!at.valid()) {
@@ -96,6 +100,7 @@ Result<UniqueFd> OpenTrustedDirectory(const std::string& path) {
   MOUNTD_TRY(CheckNormalised(path));
   MOUNTD_ASSIGN(const UniqueFd at, Walk(path));
   MOUNTD_TRY(CheckPart(at.get(), path, Sticky::kRefused));
+  // Open it again for reading, because `at` is O_PATH.
   return OpenPart(at.get(), ".", O_RDONLY | O_DIRECTORY);
 }
 
@@ -121,8 +126,7 @@ Result<UniqueFd> OpenPrivateDirectoryAt(int parent, const std::string& name) {
 }
 
 Result<UniqueFd> OpenTrustedFile(int directory, const std::string& name) {
-  // Opened without I/O first: a device or a FIFO would do things by being
-  // opened.
+  // Open without I/O first, because opening a device or a FIFO has effects.
   MOUNTD_ASSIGN(const UniqueFd found, OpenPart(directory, name, O_PATH));
   MOUNTD_ASSIGN(const struct stat facts, StatOf(found.get(), name));
   if (!S_ISREG(facts.st_mode)) {
@@ -179,7 +183,7 @@ Result<std::vector<std::string>> ListNames(int directory) {
   if (stream == nullptr) {
     return ErrnoError(errno, "fdopendir", "");
   }
-  // It is the stream's now.
+  // The stream owns the fd now.
   static_cast<void>(copy.release());
   std::vector<std::string> names;
   errno = 0;
