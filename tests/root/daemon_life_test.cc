@@ -239,8 +239,8 @@ TEST_F(DaemonLife, ACallOfTheBusThatCameBeforeIsAnswered) {
   EXPECT_EQ(notify_.ReadAfterFilling(), "STOPPING=1");
   const Answer answer = client->Await(call);
   EXPECT_TRUE(answer.ok()) << answer.message;
-  // The daemon may have pending work, so it exits with a status that makes
-  // systemd start it again without a call.
+  // The daemon may now have something to look after, so it exits with a status
+  // that makes systemd start it again without a call.
   EXPECT_EQ(Wait(), EX_TEMPFAIL);
   Start();
   ASSERT_TRUE(Eventually([&] { return NameHasOwner(*client); }));

@@ -280,9 +280,9 @@ TEST_F(NodeCsiSecrets, ASecretIsFoundNowhere) {
   EXPECT_FALSE(IsInFiles("/var/lib", kCanary));
   EXPECT_FALSE(IsInFiles("/run/mountd/state", kCanary));
   ExpectNotToldByProc();
-  // mountd-csi alone handles the secret, and has overwritten it by now. The
-  // test's plugin quotes no secret here, because gRPC would keep such a text in
-  // buffers and on stacks.
+  // mountd-csi had to pass the secret on, and has overwritten it by now. The
+  // plugin quotes no secret in this test, because gRPC would keep such a text
+  // in buffers and on stacks.
   EXPECT_EQ(FindInDaemons(kSecret), "");
   ExpectReleased();
 }

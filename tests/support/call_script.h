@@ -16,7 +16,7 @@
 
 namespace mountd {
 
-// Whether a scripted failure prevents the call's effect, or only hides the
+// Says whether a scripted failure prevents the call's effect, or only hides the
 // effect. The caller has to treat the outcome as unknown.
 enum class FailWhen { kBefore, kAfter };
 

@@ -32,8 +32,9 @@ struct Inventory {
   std::set<std::string> items;
 };
 
-// Whether connections count. The kernel tracks a connection for a while after
-// its last packet, so a test whose network is still there leaves them out.
+// Says whether connections count. The kernel tracks a connection for a while
+// after its last packet, so a test whose network is still there leaves them
+// out.
 enum class Counted { kAll, kAllButConnections };
 
 // Returns what `after` has more ("+") and less ("-"), or "".

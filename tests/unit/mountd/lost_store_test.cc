@@ -184,7 +184,7 @@ TEST_F(LostStoreTest, ABindThatIsRefusedOwesNothingOfTheMountThatIsThere) {
   EXPECT_NE(executor().MountIdOf("web/task/m"), 0U);
 }
 
-// Without a fresh state mountd cannot know the processes to name.
+// The allocation has no cgroup, so mountd does not know the processes to name.
 TEST_F(LostStoreTest, BusyOfSomethingElseStaysAsItIs) {
   Prepare("web", agent_);
   Bind("web");

@@ -325,8 +325,8 @@ TEST(MountsLimitTest, OfTmpfsAreOfOneMountAndOfTheAllocation) {
   EXPECT_EQ(bind(Tmpfs("c", 8192)), "Ok");
 }
 
-// The allocation's limit is the smaller one, so there is no room that the
-// message could count down.
+// The tmpfs is larger than the allocation's limit, so the limit minus the
+// tmpfs's size would be negative, and must not wrap around.
 TEST(MountsLimitTest, OneTmpfsMayBeLargerThanAnAllocationsTogether) {
   Config config = Core::DefaultConfig();
   config.limits.tmpfs_bytes = 16384;

@@ -561,8 +561,8 @@ TEST_F(ReleaseUnderTasksTest, AreLookedForOnceForAllMounts) {
   EXPECT_EQ(executor().script().Count("FindCopies"), 0U);
   Fill();
   EXPECT_EQ(MessageOf(Release()), "Ok");
-  // Two searches are for the volume: before its unpublish, and after its
-  // unstage.
+  // Two searches are for the volume: the first finds its file system, and the
+  // second comes after the unstage.
   EXPECT_EQ(executor().script().Count("FindCopies nfs"), 2U);
   EXPECT_EQ(executor().script().Count("FindCopies"), 3U);
 }

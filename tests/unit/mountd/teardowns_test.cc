@@ -114,7 +114,7 @@ TEST_F(TeardownsTest, AnUnmountThatIsBusyIsNoDebtAndTellsByWhom) {
   executor().PutCgroup(7, "/agents/web");
   ASSERT_EQ(Outcome(core_.state->SetAllocationCgroup("web", 7)), "Ok");
   executor().SetBusy("web/task/d");
-  // No process of the cgroup is known, so the message is the executor's.
+  // No process of the cgroup uses the mount, so the message names none.
   EXPECT_EQ(MessageOf(Unmount("d")).find("used by"), std::string::npos);
   exec::Holder holder;
   holder.pid = 42;
