@@ -113,7 +113,7 @@ std::unique_ptr<BusClient> BothTransports::Connect(uid_t uid) {
 
 std::string BothTransports::State() {
   const std::vector<exec::Request> plans = executor().plans();
-  // mountd probes the volumes of a plugin that becomes healthy at some time, so
+  // At some time mountd probes the volumes of a plugin that becomes healthy, so
   // these plans do not count.
   const auto asked =
       std::count_if(plans.begin(), plans.end(), [](const auto& plan) {

@@ -325,7 +325,8 @@ TEST_F(PeerBounds, FdsOfMalformedMessagesAreClosed) {
     RawSocket socket = ShakenHands();
     ASSERT_TRUE(socket.WriteWithFds(call, {memfd.get(), memfd.get()}));
     if (i % 2 == 0) {
-      // A call follows, because mountd serves no such connection any more.
+      // A call follows, which mountd does not serve: it drops such a
+      // connection.
       (void)socket.Write(MarshalIntrospect(2));
       EXPECT_TRUE(socket.AwaitClosed());
     }

@@ -104,7 +104,7 @@ TEST_F(NetworkPlanAttacks, AnInterfaceIsNamedAsItIsSaid) {
     }
   }
   EXPECT_EQ(Difference(before_, Inventory::Take()), "");
-  // The kernel replaces %d by a number, so the name becomes another link's.
+  // The kernel replaces %d by a number, so the link gets another name.
   Shell("ip link add 'eth%d' type veth peer naive0");
   EXPECT_NAIVE(::if_nametoindex("eth0") != 0U);
 }

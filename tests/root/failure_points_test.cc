@@ -113,8 +113,8 @@ TEST_F(FailurePoints, OfAttachAndItsAnchor) {
   }
 }
 
-// The base has a copy in another mount namespace, which would be the master of
-// a new mount there, so the attach needs JoinGroup.
+// The base has a copy in another mount namespace. The kernel would make the new
+// mount a slave of its copy there, so the attach needs JoinGroup.
 TEST_F(FailurePoints, OfAttachBesideACopyOfTheBase) {
   PrepareBase();
   const UniqueFd home(::open("/proc/self/ns/mnt", O_RDONLY | O_CLOEXEC));

@@ -147,8 +147,8 @@ TEST_F(CloserProcess, HoldsUntilMountdHasEnded) {
   socket_.reset();
   AwaitTold();
   connection_.reset();
-  // mountd-closer has seen the end of the connection, because it notifies peers
-  // at once.
+  // mountd-closer has seen the end of the connection, and ends the peers'
+  // connections at once.
   std::array<char, 1> byte{};
   EXPECT_EQ(::recv(peer_.get(), byte.data(), byte.size(), 0), 0);
   EXPECT_TRUE(pipe.IsHeld());
