@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
-// The client over a dbus-daemon, as `mountctl --bus` uses it.
+// The client works over a dbus-daemon, as `mountctl --bus` uses it.
 #include <gtest/gtest.h>
 
 #include "agent/client.h"

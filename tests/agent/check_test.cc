@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
-// What `mountctl doctor` makes of what it sees.
+// The verdicts of `mountctl doctor` on what it sees.
 #include "agent/mountctl/check.h"
 
 #include <gmock/gmock.h>
@@ -134,7 +134,7 @@ TEST(CheckRootPropagation, TellsWhatItMeansForVolumes) {
   EXPECT_THAT(alone.advice, HasSubstr("mount --make-rshared /"));
 }
 
-// Another root has been mounted on the first: that one is seen.
+// Another root is mounted on the first one, and only the upper one is visible.
 TEST(CheckRootPropagation, IsOfTheTopmost) {
   EXPECT_EQ(CheckRootPropagation(Root("shared:1") + Root("")).verdict,
             Verdict::kWarning);
@@ -153,7 +153,7 @@ TEST(CheckMountRoom, WarnsBeforeMountdRefuses) {
   EXPECT_EQ(with(18'001, 20'000).verdict, Verdict::kWarning);
   EXPECT_EQ(with(19'000, 20'000).verdict, Verdict::kFailed);
   EXPECT_EQ(with(30'000, 20'000).verdict, Verdict::kFailed);
-  // What is kept for others is as configured.
+  // The reserve for others is as configured.
   EXPECT_EQ(CheckMountRoom("\n\n", 10, 8).verdict, Verdict::kFailed);
   EXPECT_EQ(CheckMountRoom("\n\n", 10, 7).verdict, Verdict::kOk);
   EXPECT_THAT(with(19'000, 20'000).why, HasSubstr("19000 of 20000"));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
-// The calls of plugins' controllers.
+// The client's calls of plugins' controllers.
 #include <gtest/gtest.h>
 
 #include <cstdint>

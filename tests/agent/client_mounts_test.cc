@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
-// The calls on a task's mounts.
+// The client's calls on a task's mounts.
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -123,7 +123,7 @@ TEST_F(ClientMountsTest, InboxesArePreparedAndRemoved) {
   EXPECT_EQ(inbox.host_path, "/run/mountd/base/a/web/server");
   EXPECT_EQ(inbox.propagation, "host-to-task");
   EXPECT_EQ(inbox.required_rootfs_propagation, "slave");
-  // As an fd only if the daemon answers one.
+  // The client returns an fd only if the daemon answers one.
   const Result<UniqueFd> inbox_fd = client_->OpenInbox("web", "server");
   ASSERT_FALSE(inbox_fd);
   EXPECT_EQ(inbox_fd.error().code, Code::kInternal);

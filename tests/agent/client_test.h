@@ -11,7 +11,7 @@
 
 namespace mountd::agent::test {
 
-// A client of a fake Manager.
+// Has a client of a fake Manager.
 class ClientTest : public testing::Test {
  protected:
   void SetUp() override {

@@ -46,7 +46,7 @@ TEST(Drain, OtherPluginsVolumesKeepNothing) {
             (Ids{"plugin-task", "web"}));
 }
 
-// It would wait for itself.
+// A plugin that waited for its own allocation's volumes would wait for itself.
 TEST(Drain, ItsOwnVolumesDoNotKeepIt) {
   EXPECT_EQ(Releasable({Volume("csi", {{"plugin-task", "data"}})}),
             (Ids{"plugin-task", "web"}));

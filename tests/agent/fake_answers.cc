@@ -18,7 +18,7 @@ namespace {
 using Dicts = std::vector<dbus::Dict>;
 using Texts = std::map<std::string, std::string>;
 
-// What a spec of a volume is made of; "" of others.
+// Returns the text of a volume spec's parts; "" for other values.
 std::string ShowNested(const dbus::Value& value) {
   std::string text;
   if (value.containsValueOfType<dbus::Dict>()) {

@@ -10,8 +10,8 @@
 
 #include "dbus/value.h"
 
-// The made-up values that the fake Manager answers, and how it writes down what
-// it was asked.
+// The made-up answers of the fake Manager, and the text in which it records
+// calls.
 namespace mountd::agent::test {
 
 using MapReply = sdbus::Result<dbus::Dict>;
@@ -32,10 +32,10 @@ dbus::Value V(const T& value) {
   return dbus::Value(value);
 }
 dbus::Value Text(const char* text);
-// An `ay`.
+// Returns an `ay`.
 dbus::Value Path(const std::string& text);
 
-// "{key=value;…}"; a value of no simple type is shown as its signature.
+// Return "{key=value;…}"; a value of no simple type is shown as its signature.
 std::string Show(const dbus::Dict& map);
 std::string Show(const std::map<std::string, std::string>& map);
 
@@ -43,23 +43,23 @@ dbus::Dict Network();
 dbus::Dict Inbox();
 dbus::Dict MountConfig(const std::string& propagation);
 dbus::Dict Receipt(const std::string& allocation);
-// "web" is bare, "old" has gone, "busy" is live.
+// Answers that "web" is bare, "old" has gone, and "busy" is live.
 std::vector<dbus::Dict> Reconciled();
-// "bare" has no network.
+// The allocation "bare" has no network.
 dbus::Dict Allocation(const std::string& id);
-// "sick" is unhealthy; the reason would clear a terminal.
+// The plugin "sick" is unhealthy, with a reason that would clear a terminal.
 dbus::Dict Plugin(const std::string& id);
 dbus::Dict Holders();
 dbus::Dict HandedOut();
-// "fine" is in order.
+// The task "fine" is in order.
 dbus::Dict TaskReport(const std::string& task);
 // No rule names the caller, unless `named`.
 dbus::Dict Capabilities(bool named = true);
-// The caller's.
+// Returns an operation of the caller.
 dbus::Dict Operation();
-// As a plugin's controller answers it.
+// Returns a volume as a plugin's controller answers it.
 dbus::Dict CreatedVolume(const std::string& volume);
-// What protoc makes of a response of this call; nothing of others.
+// Returns protoc's bytes of a response of this call; nothing for other calls.
 std::vector<std::uint8_t> SnapshotResponse(const std::string& rpc);
 
 }  // namespace mountd::agent::test

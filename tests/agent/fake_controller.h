@@ -16,8 +16,8 @@
 
 namespace mountd::agent::test {
 
-// The part of the fake Manager that answers for plugins' controllers, and what
-// it shares with the rest.
+// The part of the fake Manager that answers for plugins' controllers, and the
+// helpers that it shares with the rest.
 class FakeController : public org::mountd1::Manager_adaptor {
  protected:
   using Texts = std::map<std::string, std::string>;
@@ -26,7 +26,7 @@ class FakeController : public org::mountd1::Manager_adaptor {
   ~FakeController() = default;
 
   virtual Script& script() = 0;
-  // To hang up; -1 on a bus.
+  // Returns the socket to hang up; -1 on a bus.
   virtual int socket() const = 0;
 
   template <typename... T>
@@ -65,12 +65,12 @@ class FakeController : public org::mountd1::Manager_adaptor {
   void ControllerExpandVolume(MapReply&& reply, std::string plugin,
                               std::string volume, std::int64_t required_bytes,
                               dbus::Dict options) override;
-  // Two pages: "page-2" is the token of the second.
+  // Answers two pages; the token of the second one is "page-2".
   void ListPluginVolumes(MapReply&& reply, std::string plugin,
                          dbus::Dict options) override;
   void GetCapacity(MapReply&& reply, std::string plugin,
                    dbus::Dict options) override;
-  // Records the request in hexadecimal; of snapshots answers a real response.
+  // Records the request in hexadecimal. Answers a real response for snapshots.
   void CallController(sdbus::Result<std::vector<std::uint8_t>>&& reply,
                       std::string plugin, std::string rpc,
                       std::vector<std::uint8_t> request,

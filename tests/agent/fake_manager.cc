@@ -358,7 +358,7 @@ class Manager final : public sdbus::AdaptorInterfaces<FakeController> {
 
 }  // namespace
 
-// One connection, served on a thread of its own.
+// Owns one connection, served on a thread of its own.
 class FakeServer::Peer {
  public:
   Peer(UniqueFd socket, Script& script)
@@ -392,12 +392,12 @@ class FakeServer::Peer {
       try {
         bus->enterEventLoop();
       } catch (const sdbus::Error&) {
-        // The peer has gone: the only way out of that loop.
+        // The peer has gone, which is the only way out of that loop.
       }
       const std::lock_guard lock(mutex_);
       manager_.reset();
     } catch (const sdbus::Error&) {
-      // It went away before it had authenticated.
+      // The peer went away before it had authenticated.
     }
   }
 

@@ -11,9 +11,9 @@
 #include "tests/agent/script.h"
 #include "tests/support/temp_directory.h"
 
-// org.mountd1.Manager without a mountd behind it, served peer-to-peer on a
-// socket as mountd serves it: it answers everything with one set of made-up
-// values, writes down what it was asked, and fails where a test says so.
+// org.mountd1.Manager without a mountd, served peer-to-peer on a socket as
+// mountd serves it. The fake answers every call with one set of made-up values,
+// records the calls, and fails where a test says so.
 namespace mountd::agent::test {
 
 class FakeServer {
@@ -23,7 +23,8 @@ class FakeServer {
   FakeServer(const FakeServer&) = delete;
   FakeServer& operator=(const FakeServer&) = delete;
 
-  // Listens, or ends and hangs up on everybody. Started by the constructor.
+  // Start listens; Stop ends that, and hangs up on all clients. The constructor
+  // calls Start.
   void Start();
   void Stop();
 
@@ -31,8 +32,8 @@ class FakeServer {
   const std::string& path() const { return path_; }
   Script& script() { return script_; }
 
-  // The signals with fixed values, to every connection that subscribed.
-  // False if there is none.
+  // Sends the signals with fixed values to every connection that has
+  // subscribed. False if there is none.
   bool EmitSignals();
 
  private:
@@ -50,8 +51,8 @@ class FakeServer {
   std::thread acceptor_;
 };
 
-// The same manager as org.mountd1 on the system bus, whichever that is for this
-// process ($DBUS_SYSTEM_BUS_ADDRESS).
+// Serves the same manager as org.mountd1 on this process's system bus
+// ($DBUS_SYSTEM_BUS_ADDRESS).
 class FakeBusService {
  public:
   FakeBusService();

@@ -63,7 +63,7 @@ TEST(Job, EveryKeyOfAVolumeIsRead) {
 
 struct Broken {
   const char* name;
-  const char* text;  // after "[allocation]\nid = 'a'\n"
+  const char* text;  // follows "[allocation]\nid = 'a'\n"
   const char* problem;
 };
 

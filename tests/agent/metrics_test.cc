@@ -112,8 +112,8 @@ TEST(Metrics, TellAllThatIsKnown) {
   }
 }
 
-// A name told of twice makes node_exporter drop the file; and each sample is of
-// the family before it.
+// node_exporter drops a file that begins a family twice. Each sample must
+// belong to the family before it.
 TEST(Metrics, EachFamilyIsBegunOnceAndFollowedByItsOwnSamples) {
   std::istringstream lines(ToExposition(MetricsOfANode()));
   std::set<std::string> helped;
@@ -162,7 +162,8 @@ TEST(ReplaceFile, ReplacesAndIsReadableByAll) {
   EXPECT_EQ(file.st_mode & 07777U, 0644U);
 }
 
-// Whoever has the old one open goes on with that: it is not written over.
+// A reader of the old file keeps the old content, because the file is replaced
+// and not overwritten.
 TEST(ReplaceFile, TheOldOneStaysWholeForWhoReadsIt) {
   const TempDirectory directory;
   const std::string path = directory.File("x.prom");
@@ -176,7 +177,7 @@ TEST(ReplaceFile, TheOldOneStaysWholeForWhoReadsIt) {
 
 TEST(ReplaceFile, NothingIsLeftOfOneThatFails) {
   const TempDirectory directory;
-  // A directory of that name, and not empty: rename(2) fails at the end.
+  // A directory of that name that is not empty makes rename(2) fail at the end.
   std::filesystem::create_directories(directory.File("d/x.prom/in"));
   const Result<void> replaced = ReplaceFile(directory.File("d/x.prom"), "new");
   ASSERT_FALSE(replaced);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
-// `mountctl call`: JSON in the contract's types and back.
+// `mountctl call` turns JSON into the contract's types and back.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

@@ -67,7 +67,8 @@ TEST_F(MountctlOperatorTest, MetricsGoToAFile) {
   EXPECT_EQ(Run({"--address", "nowhere", "metrics"}).status, 2);
 }
 
-// What of the host is in it is this machine's: the rest is told for certain.
+// The report also depends on this machine, so the test looks only for the lines
+// that do not.
 TEST_F(MountctlOperatorTest, DoctorTellsWhatTheDaemonAnswers) {
   const ProgramOutcome outcome = Run({"doctor"});
   EXPECT_THAT(outcome.out, HasSubstr("ok       socket: mountd 0.1.0 answers"));
@@ -81,7 +82,7 @@ TEST_F(MountctlOperatorTest, DoctorTellsWhatTheDaemonAnswers) {
   EXPECT_THAT(outcome.out, HasSubstr("  root: "));
   EXPECT_EQ(outcome.status, 1);
   EXPECT_EQ(outcome.err, "");
-  // It only asks.
+  // doctor makes only calls that read.
   for (const std::string& call : script().calls()) {
     EXPECT_TRUE(call.starts_with("Get") || call.starts_with("List")) << call;
   }
@@ -223,7 +224,7 @@ TEST_F(MountctlOperatorTest, DrainWithoutADaemonFails) {
   server_.Start();
 }
 
-// What bash completes the last of the words to.
+// Returns the words to which bash completes the last of the words.
 std::string Completed(const std::string& words) {
   const std::string script =
       "source '" MOUNTCTL_COMPLETION "'; COMP_WORDS=(" + words +
@@ -242,9 +243,9 @@ TEST_F(MountctlOperatorTest, BashCompletesTheCommandsAndTheirOptions) {
   EXPECT_EQ(Completed(program + "metr"), "metrics ");
   EXPECT_EQ(Completed(program + "metrics --out"), "--output ");
   EXPECT_EQ(Completed(program + "drain --dr"), "--dry-run ");
-  // A file, which bash itself completes.
+  // bash itself completes a file's name.
   EXPECT_EQ(Completed(program + "metrics --output ''"), " ");
-  // They name no allocation; others do.
+  // `drain` takes no allocation's name, but `status` does.
   ::setenv("MOUNTD_ADDRESS", server_.address().c_str(), 1);
   EXPECT_EQ(Completed(program + "drain w"), " ");
   EXPECT_EQ(Completed(program + "status w"), "web ");

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
-// The mountctl program against a fake Manager: exit statuses, what goes to
-// stdout and stderr, and that --json is JSON.
+//
+// The mountctl program against a fake Manager: exit statuses, its output on
+// stdout and stderr, and valid JSON with --json.
 #include "tests/agent/mountctl_test.h"
 
 #include <gmock/gmock.h>
@@ -137,7 +138,7 @@ TEST_F(MountctlTest, TreeDrawsWhatTheCallerSeesOrOne) {
   EXPECT_EQ(script().count("ListAllocations"), 1U);
   script().Fail("GetAllocation", {"org.mountd1.Error.NotFound", "gone"});
   EXPECT_EQ(Run({"tree", "web"}).status, 1);
-  // One that is released meanwhile is left out.
+  // An allocation that is released meanwhile is left out.
   script().Fail("GetAllocation", {"org.mountd1.Error.NotFound", "gone"});
   EXPECT_EQ(Run({"tree"}).out, "");
 }
@@ -159,14 +160,14 @@ TEST_F(MountctlTest, OperationsTellsWhatEachIsAt) {
   EXPECT_EQ(RunJson({"operations"}), json::array());
 }
 
-// The command's own output comes on a line that is clear again.
+// mountctl clears the line before the command's own output.
 TEST_F(MountctlTest, WhoWaitsAtATerminalIsToldForWhat) {
   ::setenv("TERM", "xterm", 1);
   script().HoldUntil("ReleaseAllocation", "ListOperations", 2);
   const ProgramOutcome outcome = RunOnTerminal(Command({"stop", "web"}));
   EXPECT_EQ(outcome.status, 0) << outcome.err;
   EXPECT_THAT(outcome.out, HasSubstr("web"));
-  // As wide as the terminal, but for one column.
+  // The line is as wide as the terminal without its last column.
   EXPECT_THAT(outcome.err,
               StartsWith("\r\x1b[KReleaseAllocation allocation web: stage 2/7, "
                          "attempt 3 (Una\r\x1b[K"));
@@ -258,7 +259,7 @@ TEST_F(MountctlTest, OpenTreeRunsACommandWithTheTreeAsItsFd) {
       Run({"open-tree", "web", "--source", "host:shared", "--propagation",
            "host-to-task", "--", "sh", "-c", "echo \"$0\" >&3; exit 7", "x y"});
   EXPECT_EQ(outcome.status, 7);
-  // The tree that the fake answers is its own stderr.
+  // The fake's tree is the fake's own stderr.
   EXPECT_EQ(outcome.err, "");
   EXPECT_EQ(script().last_call(), "OpenTree web host:shared host-to-task {}");
   script().Fail("OpenTree", {"org.mountd1.Error.PermissionDenied", "no rule"});

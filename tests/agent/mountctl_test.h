@@ -13,7 +13,7 @@
 
 namespace mountd::agent::test {
 
-// The mountctl program and a fake Manager.
+// Runs the mountctl program against a fake Manager.
 class MountctlTest : public testing::Test {
  protected:
   std::vector<std::string> Command(std::vector<std::string> arguments) {
@@ -24,7 +24,8 @@ class MountctlTest : public testing::Test {
   mountd::test::ProgramOutcome Run(std::vector<std::string> arguments) {
     return mountd::test::RunProgram(Command(std::move(arguments)));
   }
-  // The command's JSON; a failed test if it is none or the status is not 0.
+  // Returns the command's JSON. Fails the test if the output is no JSON or the
+  // status is not 0.
   nlohmann::json RunJson(std::vector<std::string> arguments) {
     arguments.emplace_back("--json");
     const mountd::test::ProgramOutcome outcome = Run(std::move(arguments));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
-// mountctl's commands of volumes, their plugins and their snapshots.
+// mountctl's commands on volumes, their plugins and their snapshots.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -69,7 +69,8 @@ TEST_F(MountctlTest, VolumeStatusOfAPluginsVolumeAsksItsController) {
   EXPECT_EQ(both["known"]["capacity_bytes"], 1'073'741'824);
   EXPECT_TRUE(both["published"].is_null());
 
-  // Not granted: what the node knows is told all the same.
+  // The plugin's list is not granted, but mountctl still shows what the node
+  // knows.
   script().Fail("ListPluginVolumes",
                 {"org.mountd1.Error.PermissionDenied", "no rule"});
   EXPECT_TRUE(RunJson(staged)["known"].is_null());

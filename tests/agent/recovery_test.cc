@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
-// What the client does by itself: join work under way, connect again.
+// The client joins work under way and connects again by itself.
 #include <gtest/gtest.h>
 
 #include <string>
@@ -150,7 +150,7 @@ TEST(Connect, ToWhatIsNoAddressIsInvalidArgument) {
   EXPECT_FALSE(Client::Connect({.address = "/" + std::string(200, 'x')}));
 }
 
-// A daemon that is being started or is stuck: the socket is there, nobody
+// The daemon is being started or stuck: its socket is there, and nobody
 // answers.
 TEST(Connect, ToASilentSocketEndsAtItsTimeout) {
   const TempDirectory directory;

@@ -14,38 +14,41 @@
 
 namespace mountd::agent::test {
 
-// What the next call of a method meets instead of its answer.
+// The failure that the next call of a method gets instead of its answer.
 struct Failure {
   std::string error;  // an error's full name; "" with `hang_up`
   std::string message{};
-  bool hang_up = false;  // the connection is closed without an answer
+  bool hang_up = false;  // closes the connection without an answer
 };
 
-// Shared by every connection and by the test's thread.
+// Holds the script of a fake Manager. Shared by every connection and by the
+// test's thread.
 class Script {
  public:
   void Fail(const std::string& method, Failure failure);
-  // Answers the method wrong: a result key of another type than the contract's.
+  // Makes the method's answer invalid: one key has another type than the
+  // contract says.
   void Garble(const std::string& method);
-  // The list that the method answers is empty from now on.
+  // Makes the list that the method answers empty from now on.
   void Empty(const std::string& method);
-  // Calls of the method are answered once there were so many of the other one,
-  // or after so long.
+  // Holds calls of the method until there were so many calls of the other one,
+  // or until so much time has passed.
   void HoldUntil(const std::string& method, const std::string& other,
                  std::size_t count,
                  std::chrono::milliseconds most = std::chrono::seconds(30));
-  // What ListAllocations answers; "web" alone at first.
+  // Sets the answer of ListAllocations, which is "web" alone at first.
   void SetAllocations(std::vector<std::string> allocations);
 
-  // The calls so far, one line each: method, arguments, options.
+  // Returns the calls so far, one line each: method, arguments, options.
   std::vector<std::string> calls();
   std::string last_call();
-  // How many calls there were of one method.
+  // Returns the number of calls of one method.
   std::size_t count(const std::string& method);
-  // What the last PublishVolume got as "secrets"; invalid if nothing.
+  // Returns the "secrets" of the last PublishVolume; invalid if there were
+  // none.
   UniqueFd TakeSecrets();
 
-  // For the fake.
+  // These functions are the fake's.
   void Record(const std::string& line);
   bool Next(const std::string& method, Failure& failure);
   void Hold(const std::string& method);

@@ -12,7 +12,7 @@
 
 namespace mountd::agent::test {
 
-// Handlers that write down what they are told, and a way to wait for it.
+// Records signals by its handlers, and waits for them.
 class SignalLog {
  public:
   SignalHandlers Handlers() {
@@ -70,7 +70,8 @@ class SignalLog {
     return handlers;
   }
 
-  // What came, once there are `count` of them; less after half a minute.
+  // Waits until there are `count` signals, for half a minute at most. Returns
+  // all that have come.
   std::vector<std::string> Wait(std::size_t count) {
     std::unique_lock lock(mutex_);
     more_.wait_for(lock, std::chrono::seconds(30),

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
-// The fixed bytes are what protoc makes of the same messages with csi.proto.
+// The fixed bytes are protoc's for the same messages of csi.proto.
 #include "agent/mountctl/snapshot_message.h"
 
 #include <gtest/gtest.h>
@@ -93,8 +93,8 @@ TEST(SnapshotMessage, AnEmptyAnswerIsAnEmptySnapshotOrList) {
 }
 
 TEST(SnapshotMessage, OtherFieldsAndTypesArePassedOver) {
-  // Field 99 as varint, 64 bits, bytes and 32 bits; then a number where the
-  // snapshot should be, and a next_token.
+  // The bytes have field 99 as varint, 64 bits, bytes and 32 bits, then a
+  // number in the snapshot's place, and a next_token.
   const std::string others =
       "980601"
       "99060102030405060708"
@@ -108,7 +108,7 @@ TEST(SnapshotMessage, OtherFieldsAndTypesArePassedOver) {
 }
 
 TEST(SnapshotMessage, ATimeThatIsNoneCountsAsNotTold) {
-  // 10000-01-01, 1,000,000,000 and -1 ns.
+  // The times are 10000-01-01, 1,000,000,000 ns and -1 ns.
   for (const char* time :
        {"088083d1ffaf07", "108094ebdc03", "10ffffffffffffffffff01"}) {
     const std::string inner = Bytes(time);

@@ -5,7 +5,7 @@
 #include "csi-node/secrets.h"
 #include "tests/csi/csi_channel.h"
 
-// Controller calls, all the way to a plugin's process.
+// Controller calls reach the process of a plugin.
 namespace mountd::csi {
 namespace {
 
@@ -83,7 +83,7 @@ TEST_F(ControllerChannel, NoTextShowsASecretOrAFlag) {
 }
 
 TEST_F(ControllerChannel, BytesGoThroughAsTheyAre) {
-  // volume_id "v", node_id "n".
+  // The request has volume_id "v" and node_id "n".
   const auto answer = Make({"ControllerPublishVolume",
                             ControllerCall::Form::kBytes, "\n\x01v\x12\x01n"});
   ASSERT_TRUE(answer) << answer.error().message;
@@ -99,7 +99,7 @@ TEST_F(ControllerChannel, WhatIsNoSuchRequestIsRefusedUnsent) {
       {"DeleteVolume", Form::kBytes, "\x7a\x01v"},  // a field 15
       {"DeleteVolume", Form::kBytes, "\n\x05v"},
       {"DeleteVolume", Form::kBytes, "\n\x01\xff"},
-      // secrets {"k": "v"}
+      // The request has the secrets {"k": "v"}.
       {"DeleteVolume", Form::kBytes, "\x12\x06\n\x01k\x12\x01v"},
       {"DeleteVolume", Form::kJson, "{\"secrets\": {\"k\": \"v\"}}"}};
   for (const ControllerCall& call : calls) {

@@ -33,7 +33,8 @@ RpcCode CodeOf(const RpcResult<T>& result) {
   return result ? RpcCode::kOk : result.error().code;
 }
 
-// The whole way: CsiChannelClient, the process mountd-csi, a plugin's process.
+// Runs the whole way: CsiChannelClient, the process mountd-csi, a plugin's
+// process.
 class CsiChannel : public testing::Sandbox {
  protected:
   void SetUp() override {
@@ -93,7 +94,7 @@ class CsiChannel : public testing::Sandbox {
                              [&] { return disconnects_ >= count; });
   }
 
-  // The fake plugin in place of csi-local, as the channel `fake_`.
+  // Starts the fake plugin in place of csi-local, as the channel `fake_`.
   void UseFakePlugin() {
     fake_socket_ = root() + "/fake.sock";
     fake_plugin_ = Process({FAKE_PLUGIN, fake_socket_});
@@ -134,7 +135,7 @@ class CsiChannel : public testing::Sandbox {
 
   std::mutex mutex_;
   std::condition_variable changed_;
-  int disconnects_ = 0;  // mutex_
+  int disconnects_ = 0;  // guarded by mutex_
 };
 
 }  // namespace mountd::csi

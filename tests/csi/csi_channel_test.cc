@@ -86,7 +86,8 @@ TEST_F(CsiChannel, AnswersBeyondTheirBoundsAreErrors) {
   EXPECT_EQ(RpcCode::kInternal,
             CodeOf(client_->GetCapabilities(fake_, Soon())));
   EXPECT_EQ(RpcCode::kInternal, CodeOf(client_->NodeGetInfo(fake_, Soon())));
-  const auto ready = client_->Probe(fake_, Soon());  // `ready` is absent
+  // The answer has no `ready`.
+  const auto ready = client_->Probe(fake_, Soon());
   ASSERT_TRUE(ready);
   EXPECT_TRUE(*ready);
 }
@@ -117,7 +118,7 @@ TEST_F(CsiChannel, AVolumeIsExpandedOnTheNode) {
       client_->NodeExpandVolume(fake_, request, secrets, Soon());
   ASSERT_TRUE(expanded);
   EXPECT_EQ(4096, *expanded);
-  request.volume_id = "x";  // answers a size below 0
+  request.volume_id = "x";  // the fake plugin answers a negative size
   EXPECT_EQ(RpcCode::kInternal,
             CodeOf(client_->NodeExpandVolume(fake_, request, secrets, Soon())));
 }
@@ -140,7 +141,7 @@ TEST_F(CsiChannel, AHangingCallHoldsUpNoOther) {
   for (int i = 0; i < 100; ++i) {
     EXPECT_EQ(RpcCode::kOk, CodeOf(client_->Probe(ref_, Soon())));
   }
-  // Closing a channel ends what is in flight on it, and nothing else.
+  // Closing a channel ends the calls under way on it, and nothing else.
   EXPECT_EQ(RpcCode::kDeadlineExceeded,
             CodeOf(client_->NodeStageVolume(fake_, Stage("hang"), UniqueFd(),
                                             In(milliseconds(50)))));
@@ -162,7 +163,7 @@ TEST_F(CsiChannel, AKilledPluginIsUnavailableUntilTheNextGeneration) {
   EXPECT_EQ(RpcCode::kOk, CodeOf(client_->NodeStageVolume(next_, Stage(),
                                                           UniqueFd(), Soon())));
   EXPECT_EQ(1, testing::MountsAt(root() + "/staging/v"));
-  // The old generation stays gone.
+  // The old generation stays closed.
   EXPECT_EQ(RpcCode::kUnavailable, CodeOf(client_->Probe(ref_, Soon())));
   EXPECT_EQ(RpcCode::kAlreadyExists, CodeOf(client_->Open(ref_, ToPlugin())));
   UndoAll(next_);
@@ -171,7 +172,7 @@ TEST_F(CsiChannel, AKilledPluginIsUnavailableUntilTheNextGeneration) {
 TEST_F(CsiChannel, APluginKilledInACallIsUnavailableAtOnce) {
   UseFakePlugin();
   std::thread killer([this] {
-    // Long enough for the call to be under way; right either way.
+    // The call is under way by then; the outcome is the same if it is not.
     std::this_thread::sleep_for(milliseconds(100));
     fake_plugin_.Signal(SIGKILL);
   });
@@ -209,7 +210,7 @@ TEST_F(CsiChannel, OpenReconnectsToANewMountdCsi) {
   StartMountdCsi();
   ASSERT_EQ(RpcCode::kOk, CodeOf(client_->Open(next_, ToPlugin())));
   EXPECT_EQ(RpcCode::kOk, CodeOf(client_->Probe(next_, Soon())));
-  // Known to the old connection only.
+  // Only the old connection knew this channel.
   const auto old = client_->Probe(ref_, Soon());
   ASSERT_FALSE(old);
   EXPECT_EQ(RpcCode::kUnavailable, old.error().code);
@@ -304,7 +305,7 @@ TEST_F(CsiChannel, ChannelsAndConnectionsLeakNoFds) {
   };
   cycle(1);
   const auto ours = testing::OpenFds(::getpid());
-  // gRPC closes a channel's fd a moment after its last user went.
+  // gRPC closes a channel's fd a moment after the channel's last user is gone.
   const auto count = [this] {
     return testing::OpenFds(mountd_csi_.pid()).size();
   };
@@ -315,7 +316,7 @@ TEST_F(CsiChannel, ChannelsAndConnectionsLeakNoFds) {
     }
     return count();
   };
-  // One channel may still be on its way out on either side of the count.
+  // On either side of the count one channel may still be closing.
   const std::size_t before = count() + 1;
   for (std::uint64_t generation = 2; generation < 50; ++generation) {
     cycle(generation);

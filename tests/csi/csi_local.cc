@@ -21,7 +21,7 @@ namespace fs = std::filesystem;
 }  // namespace
 
 std::vector<int> CsiLocalPlugin::Loops() const {
-  // The kernel names an image by its path in the mount namespace of who asks.
+  // The kernel reports an image by its path in the reader's mount namespace.
   std::vector<int> found;
   for (const auto& entry : fs::directory_iterator("/sys/block")) {
     std::smatch match;
@@ -72,7 +72,8 @@ void CsiLocalPlugin::Start(const std::vector<std::string>& options) {
   argv.insert(argv.end(), options.begin(), options.end());
   plugin_ = Process(argv);
   ASSERT_TRUE(ConnectWithin(socket, 20).valid());
-  // A channel of its own each time: no back-off of an earlier one.
+  // Each connection has a channel of its own, without the back-off of an
+  // earlier channel.
   grpc::ChannelArguments arguments;
   arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
   const auto channel = grpc::CreateCustomChannel(
@@ -80,8 +81,8 @@ void CsiLocalPlugin::Start(const std::vector<std::string>& options) {
   identity_ = pb::Identity::NewStub(channel);
   controller_ = pb::Controller::NewStub(channel);
   node_ = pb::Node::NewStub(channel);
-  // A tool that a killed plugin was just starting can have its listening socket
-  // for a moment longer.
+  // A tool that a killed plugin was just starting can hold the plugin's
+  // listening socket a moment longer.
   EXPECT_TRUE(Eventually([this] {
     grpc::ClientContext context;
     context.set_wait_for_ready(true);
@@ -116,7 +117,7 @@ pb::CreateVolumeRequest CsiLocalPlugin::CreateRequest(
   return request;
 }
 
-// One call of a stub: the answer, whatever it is.
+// Makes one call of a stub. Returns any answer.
 #define MOUNTD_CALL(stub, name, request)                   \
   [&] {                                                    \
     Answer<pb::name##Response> answer;                     \

@@ -14,8 +14,8 @@
 
 namespace mountd::testing {
 
-// csi-local as an orchestrator meets it: a process, its socket, gRPC.
-// Afterwards mounts and its loop devices are what they were.
+// Runs csi-local as an orchestrator uses it: a process, its socket, gRPC.
+// Expects at the end that mounts and csi-local's loop devices are as before.
 class CsiLocalPlugin : public Sandbox {
  protected:
   using Mode = ::csi::v1::VolumeCapability::AccessMode;
@@ -29,7 +29,7 @@ class CsiLocalPlugin : public Sandbox {
   void SetUp() override;
   void TearDown() override;
 
-  // A plugin that runs is killed first.
+  // Starts the plugin; kills a running one first.
   void Start(const std::vector<std::string>& options = {});
   void Kill();
 
@@ -44,7 +44,7 @@ class CsiLocalPlugin : public Sandbox {
 
   Answer<::csi::v1::CreateVolumeResponse> Create(
       const ::csi::v1::CreateVolumeRequest& request);
-  // The id; fails the test if there is none.
+  // Creates the volume. Returns its id, and fails the test if there is none.
   std::string MustCreate(const ::csi::v1::CreateVolumeRequest& request);
   grpc::StatusCode Delete(const std::string& volume);
   Answer<::csi::v1::CreateSnapshotResponse> Snapshot(const std::string& name,
@@ -57,7 +57,7 @@ class CsiLocalPlugin : public Sandbox {
   Answer<::csi::v1::ControllerGetVolumeHealthResponse> Health(
       const std::string& volume);
 
-  // At Staging(volume), and at Target(target).
+  // Stage at Staging(volume), and publish at Target(target).
   grpc::StatusCode Stage(
       const std::string& volume,
       const ::csi::v1::VolumeCapability& capability = MountCapability());
@@ -83,7 +83,7 @@ class CsiLocalPlugin : public Sandbox {
     return root() + "/publish/" + target;
   }
   std::string Data() const { return root() + "/data"; }
-  // The numbers of the loop devices of its images.
+  // Returns the numbers of the loop devices of csi-local's images.
   std::vector<int> Loops() const;
 
   Process plugin_;

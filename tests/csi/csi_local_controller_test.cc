@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 //
-// Volumes and snapshots, made, found again and deleted; what a kill leaves.
+// Volumes and snapshots are made, found again and deleted; a kill leaves none
+// half made.
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -24,7 +25,7 @@ constexpr std::int64_t kMiB = 1 << 20;
 
 class CsiLocalController : public CsiLocalPlugin {
  protected:
-  // What of a volume or snapshot is on the disk, whoever it belongs to.
+  // Returns the files of all volumes or snapshots on the disk.
   std::set<std::string> Entries(const std::string& directory) const {
     std::set<std::string> names;
     for (const auto& entry : fs::directory_iterator(Data() + "/" + directory)) {
@@ -39,7 +40,7 @@ TEST_F(CsiLocalController, TheSameNameIsTheSameVolume) {
   const std::string id = MustCreate(request);
   EXPECT_EQ(id, MustCreate(request));
   EXPECT_EQ(1U, Entries("volumes").size());
-  // The name is nobody's path.
+  // The volume's name is no part of a path.
   EXPECT_EQ(std::string::npos, id.find_first_of("/ "));
   EXPECT_EQ(StatusCode::OK, Delete(id));
   EXPECT_EQ(StatusCode::OK, Delete(id));
@@ -56,7 +57,7 @@ TEST_F(CsiLocalController, TheSameNameForSomethingElseIsAlreadyExists) {
   auto limited = CreateRequest("v", "directory", 1 * kMiB);
   limited.mutable_capacity_range()->set_limit_bytes(2 * kMiB);
   EXPECT_EQ(StatusCode::ALREADY_EXISTS, Create(limited).code);
-  // Less, without a limit, is what it has.
+  // A smaller volume without a limit is the one that is there.
   EXPECT_EQ(id, MustCreate(CreateRequest("v", "directory", 1 * kMiB)));
   EXPECT_EQ(StatusCode::OK, Delete(id));
 }
@@ -126,7 +127,7 @@ TEST_F(CsiLocalController, PagesShowEverythingOnce) {
     ASSERT_EQ(StatusCode::OK, page.code);
     for (const auto& entry : page.response.entries()) {
       seen.insert(entry.volume().volume_id());
-      // A token outlives what it names.
+      // A token stays valid after the deletion of the volume that it names.
       EXPECT_EQ(StatusCode::OK, Delete(entry.volume().volume_id()));
     }
     token = page.response.next_token();
@@ -239,7 +240,7 @@ TEST_F(CsiLocalController, WhatIsNotReadyIsTakenAwayAtTheStart) {
         << "state: " << state << " id: \"" << id
         << "\" content { kind: IMAGE }";
   }
-  // Of a record that was being written, and of a release that knows more.
+  // One record was being written, and one is of a release with more fields.
   std::ofstream(Data() + "/records/vol-x~") << "state: REA";
   std::ofstream(Data() + "/records/" + kept, std::ios::app) << "shade: 3\n";
   Start();
@@ -271,8 +272,8 @@ TEST_F(CsiLocalController, OneDataDirectoryHasOnePlugin) {
   EXPECT_EQ(1, second.Wait());
 }
 
-// Killed at moments that nobody chose, while volumes and snapshots are made and
-// deleted: afterwards each of them is there as a whole, or not at all.
+// csi-local is killed at random moments, while volumes and snapshots are made
+// and deleted. Afterwards each of them is there as a whole, or not at all.
 TEST_F(CsiLocalController, KillsLeaveNothingHalfMade) {
   for (int round = 0; round < 12; ++round) {
     std::atomic<int> calls{0};

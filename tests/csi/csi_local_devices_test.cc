@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 //
-// Tasks that have a volume as a device, and attack by it: each attack succeeds
-// against a plugin that only asks for a loop device and for its end.
+// Tasks attack by the device of their volume. Each attack succeeds against a
+// plugin that only asks for a loop device and for its end.
 #include <fcntl.h>
 #include <linux/loop.h>
 #include <sys/ioctl.h>
@@ -54,7 +54,7 @@ std::string LabelOf(const UniqueFd& device) {
              : "";
 }
 
-// Changes what any task may that can open its device for writing.
+// Makes a change that any task may make that can open its device for writing.
 bool SetLoop(const UniqueFd& device, const std::string& label,
              std::uint32_t flags) {
   loop_info64 info{};
@@ -68,14 +68,14 @@ UniqueFd OpenDevice(const std::string& path, int mode = O_RDWR) {
   return UniqueFd(::open(path.c_str(), mode | O_CLOEXEC));
 }
 
-// A plugin that uses loop devices in the simplest way: a free one, unbound
-// again by LOOP_CLR_FD.
+// Owns a loop device in the simplest way: takes a free one, and unbinds it by
+// LOOP_CLR_FD.
 class NaiveLoop {
  public:
   explicit NaiveLoop(const std::string& image) {
     const UniqueFd control = OpenDevice("/dev/loop-control");
     const UniqueFd file = OpenDevice(image);
-    // Others take free devices as well, between the two calls.
+    // Other programs may take the free device between the two calls.
     for (int tries = 0; tries < 32 && number_ < 0; ++tries) {
       const int free = ::ioctl(control.get(), LOOP_CTL_GET_FREE);
       const UniqueFd device = OpenDevice("/dev/loop" + std::to_string(free));
@@ -131,17 +131,18 @@ class CsiLocalDevices : public CsiLocalPlugin {
     fs::resize_file(path, 16 * kMiB);
     return path;
   }
-  // A task with root's rights in its container makes one on its device.
+  // Makes a file system on a task's device, as root in the task's container
+  // can.
   void MakeFilesystem(const std::string& path) {
     Process mkfs({"/usr/sbin/mkfs.ext4", "-q", "-F", "-L", "evil", path});
     ASSERT_EQ(0, mkfs.Wait());
   }
-  // By another mount, as a task has one in its container: it keeps no mount
-  // busy that csi-local takes off.
+  // Returns the device by another mount, as a task has it in its container,
+  // because that keeps no mount busy that csi-local unmounts.
   std::string DeviceAt(const std::string& target) const {
     return "/dev/loop" + std::to_string(minor(NumberAt(target)));
   }
-  // Its device's number is what a container's node leads to for ever.
+  // Returns the device's number, which a container's node leads to for ever.
   dev_t NumberAt(const std::string& target) const {
     struct stat status {};
     return ::stat(Target(target).c_str(), &status) == 0 ? status.st_rdev : 0;
@@ -149,7 +150,7 @@ class CsiLocalDevices : public CsiLocalPlugin {
   std::string RecordOf(const std::string& volume) const {
     return Data() + "/records/" + volume;
   }
-  // As the version before wrote it.
+  // Rewrites the record as the previous version wrote it.
   void MakeOld(const std::string& path, const std::string& fs_type) {
     std::ifstream file(path);
     std::string text{std::istreambuf_iterator<char>(file), {}};
@@ -206,7 +207,7 @@ TEST_F(CsiLocalDevices, WhatATaskWroteToItsDeviceIsNeverMounted) {
   ASSERT_EQ(StatusCode::OK, snapshot.code) << snapshot.message;
   const std::string snapshot_id = snapshot.response.snapshot().snapshot_id();
   MustEnd(id);
-  // The kernel would take the task's bytes.
+  // The kernel would mount the task's bytes.
   {
     NaiveLoop naive(ImageOf(id));
     const std::string point = root() + "/naive";
@@ -278,8 +279,8 @@ TEST_F(CsiLocalDevices, AnUnstageIsDoneWhenNobodyCanWriteToTheImage) {
   EXPECT_NE(std::string::npos,
             held.message.find("process " + std::to_string(::getpid())))
       << held.message;
-  // The kernel's note of the end is the task's to take back; csi-local's is
-  // not.
+  // A task can undo the kernel's note that the device ends, but not
+  // csi-local's.
   ASSERT_TRUE(SetLoop(task, "mine", 0));
   plugin_.KillAndWait();
   Start();
@@ -310,7 +311,7 @@ TEST_F(CsiLocalDevices, AMappingOrADeviceOnTopHoldsUpTheUnstage) {
   ASSERT_NE(MAP_FAILED, mapping);
   ASSERT_EQ(StatusCode::OK, Unpublish(id, "t"));
   EXPECT_EQ(StatusCode::FAILED_PRECONDITION, Unstage(id));
-  // No descriptor is left, and still it is written to.
+  // No descriptor is left, and the mapping still writes to the image.
   std::strcpy(static_cast<char*>(mapping), "mapped");
   ASSERT_EQ(0, ::msync(mapping, kBlock, MS_SYNC));
   EXPECT_NAIVE(Bytes(ImageOf(id), 6) == "mapped");
@@ -336,7 +337,7 @@ TEST_F(CsiLocalDevices, ANodeThatATaskKeptLeadsToNoOtherVolume) {
                          nullptr));
     const std::string path = naive->Path();
     naive.reset();
-    // Other programs take devices as well, and give them back.
+    // Other programs also take devices and give them back.
     EXPECT_TRUE(Eventually([&] {
       naive.emplace(second);
       return naive->Path() == path;
@@ -348,11 +349,12 @@ TEST_F(CsiLocalDevices, ANodeThatATaskKeptLeadsToNoOtherVolume) {
   MustUse(mine);
   const dev_t number = NumberAt("t");
   ASSERT_EQ(kLoopMajor, major(number));
-  // In its container it has a bind of its own, and a node that it has made.
+  // In its container the task has a bind of its own, and a node that it has
+  // made.
   ASSERT_EQ(
       0, ::mount(Target("t").c_str(), kept.c_str(), nullptr, MS_BIND, nullptr));
   ASSERT_EQ(0, ::mknod(copied.c_str(), S_IFBLK | 0600, number));
-  // Any task may ask the kernel to take its device apart.
+  // Any task may ask the kernel to unbind its device.
   UniqueFd own = OpenDevice(Target("t"));
   ASSERT_EQ(0, ::ioctl(own.get(), LOOP_CLR_FD));
   const std::string other = MustCreateDevice("other");
@@ -367,7 +369,7 @@ TEST_F(CsiLocalDevices, ANodeThatATaskKeptLeadsToNoOtherVolume) {
   EXPECT_EQ(StatusCode::OK, Unstage(other));
   own.reset();
   MustEnd(mine);
-  // Its own device is gone, and the number is nobody's.
+  // The task's own device is gone, and no volume has its number.
   ASSERT_EQ(StatusCode::OK, Stage(other, BlockCapability()));
   ASSERT_EQ(StatusCode::OK, Publish(other, "other", BlockCapability()));
   EXPECT_NE(number, NumberAt("other"));
@@ -377,7 +379,7 @@ TEST_F(CsiLocalDevices, ANodeThatATaskKeptLeadsToNoOtherVolume) {
   EXPECT_EQ(StatusCode::OK, Unpublish(other, "other"));
   EXPECT_EQ(StatusCode::OK, Unstage(other));
   ASSERT_EQ(0, ::umount(kept.c_str()));
-  // An open makes the device once more where the kernel has autoloading.
+  // Opening the node makes the device again where the kernel has autoloading.
   const UniqueFd control = OpenDevice("/dev/loop-control");
   ::ioctl(control.get(), LOOP_CTL_REMOVE, static_cast<int>(minor(number)));
 }
@@ -396,7 +398,7 @@ TEST_F(CsiLocalDevices, ALabelThatATaskForgesIsBelievedByNobody) {
   MustUse(evil);
   MakeFilesystem(Target("t"));
   ASSERT_TRUE(SetLoop(OpenDevice(Target("t")), label, LO_FLAGS_AUTOCLEAR));
-  // Whoever goes by labels takes this device for the victim's.
+  // A plugin that goes by labels takes this device for the victim's.
   EXPECT_NAIVE(LabelOf(OpenDevice(Target("t"), O_RDONLY)) == label);
   ASSERT_EQ(StatusCode::OK, Stage(victim));
   std::ifstream file(Staging(victim) + "/file");
@@ -406,7 +408,7 @@ TEST_F(CsiLocalDevices, ALabelThatATaskForgesIsBelievedByNobody) {
   file.close();
   EXPECT_EQ(2U, Loops().size());
   EXPECT_EQ(StatusCode::OK, Unstage(victim));
-  // Nor has the task hidden its own.
+  // The forged label has not hidden the task's own device either.
   MustEnd(evil);
   EXPECT_TRUE(Loops().empty());
 }
@@ -419,10 +421,10 @@ TEST_F(CsiLocalDevices, AFileThatATaskBindsInsteadIsNotTheVolume) {
   std::ofstream(kept).close();
   ASSERT_EQ(
       0, ::mount(Target("t").c_str(), kept.c_str(), nullptr, MS_BIND, nullptr));
-  // csi-local is killed, so that the last one to have it open is the task.
+  // csi-local is killed, so that the task is the last to have the device open.
   plugin_.KillAndWait();
-  // Whoever goes by the device's number takes the file for the volume then.
-  // udev may have it open for a moment as well.
+  // A plugin that goes by the device's number then takes the file for the
+  // volume. udev may have the device open for a moment as well.
   EXPECT_NAIVE(Eventually([&] {
     ::ioctl(OpenDevice(kept).get(), LOOP_CLR_FD);
     const UniqueFd task = OpenDevice(kept);
@@ -459,7 +461,7 @@ TEST_F(CsiLocalDevices, AMountThatSomebodyKeepsHoldsUpTheUnstage) {
   EXPECT_EQ(StatusCode::FAILED_PRECONDITION, held.code);
   EXPECT_NE(std::string::npos, held.message.find("(sleep)")) << held.message;
   EXPECT_EQ(0, MountsAt(Staging(id)));
-  // All that unmounting has done: the task still writes.
+  // Unmounting alone has achieved nothing, because the task still writes.
   EXPECT_NAIVE(static_cast<bool>(
       std::ofstream(process + "/root" + Staging(id) + "/late") << "x"));
   EXPECT_EQ(StatusCode::FAILED_PRECONDITION, Stage(id));
@@ -492,7 +494,7 @@ TEST_F(CsiLocalDevices, RecordsOfTheVersionBeforeGetOneAccess) {
   EXPECT_FALSE(Confirms(mounted, BlockCapability()));
   EXPECT_TRUE(Confirms(raw, BlockCapability()));
   EXPECT_FALSE(Confirms(raw, MountCapability()));
-  // It has a file system, but it is a device right now.
+  // The image has a file system, but is used as a device now.
   EXPECT_TRUE(Confirms(used, BlockCapability()));
   EXPECT_FALSE(Confirms(used, MountCapability("ext4")));
   EXPECT_EQ(StatusCode::INVALID_ARGUMENT,
@@ -501,7 +503,7 @@ TEST_F(CsiLocalDevices, RecordsOfTheVersionBeforeGetOneAccess) {
   EXPECT_EQ(1U, Loops().size());
   MustEnd(used);
   EXPECT_TRUE(Loops().empty());
-  // And that stays.
+  // The decision stays.
   plugin_.KillAndWait();
   Start();
   EXPECT_EQ(StatusCode::FAILED_PRECONDITION, Stage(used));

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 //
-// The tools that csi-local starts, killed in the middle of their work, and
-// csi-local killed while a tool is at work: a script in the tool's place writes
-// to the image and goes on until it is killed.
+// csi-local's tools are killed during their work, and csi-local is killed while
+// a tool works. A script in the tool's place writes to the image and goes on
+// until it is killed.
 #include <sys/mount.h>
 #include <sys/stat.h>
 
@@ -46,7 +46,7 @@ class CsiLocalKilledTools : public CsiLocalPlugin {
     CsiLocalPlugin::TearDown();
   }
   void Replace(const std::string& tool) {
-    // Where a symbolic link leads to is what is covered.
+    // The script covers the file that a symbolic link leads to.
     covered_ = fs::canonical("/usr/sbin/" + tool);
     const std::string script = root() + "/script";
     std::ofstream(script) << kHalfWork;
@@ -60,7 +60,8 @@ class CsiLocalKilledTools : public CsiLocalPlugin {
       covered_.clear();
     }
   }
-  // The tool at work that this csi-local has started, confined already; -1.
+  // Returns the pid of the tool that this csi-local has started, once it is
+  // confined; -1 if there is none.
   static pid_t AtWork(const std::string& tool, pid_t plugin) {
     std::error_code gone;
     for (const auto& entry : fs::directory_iterator("/proc", gone)) {
@@ -81,13 +82,13 @@ class CsiLocalKilledTools : public CsiLocalPlugin {
     }));
     return found;
   }
-  // Whether the process has ended, or is only to be reaped.
+  // True if the process has ended, or is a zombie.
   static bool HasEnded(pid_t pid) {
     const std::string state =
         Line("/proc/" + std::to_string(pid) + "/status", "State:\t");
     return state.empty() || state.starts_with("Z") || state.starts_with("X");
   }
-  // The volume can be used as a whole.
+  // Expects that the volume works as a whole.
   void ExpectToWork(const std::string& volume) {
     ASSERT_EQ(StatusCode::OK, Stage(volume));
     ASSERT_EQ(StatusCode::OK, Publish(volume, "web"));
@@ -116,7 +117,7 @@ TEST_F(CsiLocalKilledTools, AKilledMkfsIsAnErrorAndTheNextOneMakesIt) {
   ExpectToWork(MustCreate(request));
 }
 
-// An image that nobody uses grows before it is mounted.
+// csi-local grows an unused image before it mounts the image.
 TEST_F(CsiLocalKilledTools, KilledWhileItGrowsAnImageLeavesTheImageWhole) {
   const std::string volume =
       MustCreate(CreateRequest("web", "image", 16 * kMiB));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 //
-// csi-local as any orchestrator meets it: a process, its socket, gRPC.
+// Runs csi-local as any orchestrator uses it: a process, its socket, gRPC.
 #include <csi.grpc.pb.h>
 #include <fcntl.h>
 #include <grpcpp/grpcpp.h>
@@ -54,7 +54,8 @@ class CsiLocal : public Sandbox {
         Process({CSI_LOCAL, "--endpoint", "unix://" + socket, "--data-dir",
                  root() + "/data", "--node-id", "node-1", "--create-on-stage"});
     ASSERT_TRUE(ConnectWithin(socket, 20).valid());
-    // A channel of its own each time: no back-off of an earlier one.
+    // Each connection has a channel of its own, without the back-off of an
+    // earlier channel.
     grpc::ChannelArguments arguments;
     arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
     const auto channel = grpc::CreateCustomChannel(
@@ -119,7 +120,7 @@ class CsiLocal : public Sandbox {
     return node_->NodeUnpublishVolume(&context, request, &response)
         .error_code();
   }
-  // 0, or the errno of making a file there.
+  // Returns 0, or the errno of making a file there.
   int WriteTo(const std::string& target) {
     const std::string path = root() + "/publish/" + target + "/file";
     const UniqueFd fd(
@@ -213,7 +214,7 @@ TEST_F(CsiLocal, AReadOnlyPublishRefusesWritesThroughItOnly) {
 TEST_F(CsiLocal, ReaderOnlyVolumesAreReadOnlyEverywhere) {
   ASSERT_EQ(StatusCode::OK,
             Stage(StageRequest("v", Mode::SINGLE_NODE_READER_ONLY)));
-  // Not even by a capability that would allow writes.
+  // A publish with a capability that allows writes is read-only, too.
   ASSERT_EQ(StatusCode::OK, Publish("v", "a"));
   EXPECT_EQ(EROFS, WriteTo("a"));
   EXPECT_EQ(StatusCode::OK, Unpublish("v", "a"));

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 //
-// mkfs, e2fsck and resize2fs parse images; a shell in their place tries what a
-// file system that took one of them over would try.
+// mkfs, e2fsck and resize2fs parse images. A shell in their place tries the
+// attacks of a tool that a file system has taken over.
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
@@ -23,7 +23,8 @@
 namespace mountd::testing {
 namespace {
 
-// Builtins alone, but for the last, which ends a shell that may not fork.
+// The script uses builtins only, except in its last line, which ends a shell
+// that may not fork.
 constexpr char kAttacks[] = R"(
 while read -r line; do echo "$line" >&2; done </proc/self/status
 echo x >"$1/made" && echo attack: a file is made >&2
@@ -53,14 +54,14 @@ class CsiLocalTools : public Sandbox {
                         O_RDWR | O_CREAT | O_CLOEXEC, 0666));
     ASSERT_EQ(6, ::write(image_.get(), "image\n", 6));
     ASSERT_EQ(0, ::ftruncate(image_.get(), 1 << 20));
-    // As csi-local has lent it to the tool.
+    // csi-local lends the image to the tool with this mode.
     ASSERT_EQ(0, ::fchmod(image_.get(), 0666));
     std::ofstream(root() + "/there") << "root's\n";
     std::ofstream(root() + "/secret") << "root's\n";
     ASSERT_EQ(0, ::chmod((root() + "/secret").c_str(), 0600));
   }
 
-  // What the program writes to its stderr.
+  // Returns the program's stderr.
   std::string Run(const std::vector<std::string>& before,
                   const std::string& script) {
     const std::string log = root() + "/log";
@@ -74,7 +75,7 @@ class CsiLocalTools : public Sandbox {
     return Text(log);
   }
 
-  // A tool that is at work all the time.
+  // Starts a tool that works all the time.
   void StartOther() {
     other_ = Process(
         {CSI_LOCAL, "--run-tool", "/bin/sh", "-c", "while :; do :; done"},

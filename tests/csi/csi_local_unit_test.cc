@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 //
-// What csi-local works out before it touches anything.
+// csi-local's decisions before it touches anything.
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/sysmacros.h>
@@ -89,7 +89,7 @@ TEST(Contents, FollowFromTheAccess) {
   spec.kind = IMAGE;
   EXPECT_EQ("ext4", ResolveContent(spec, nullptr)->fs_type());
   EXPECT_EQ(ACCESS_MOUNT, ResolveContent(spec, nullptr)->access());
-  // Both at once is no volume of ours.
+  // A volume cannot be for both kinds of access.
   spec.block = true;
   EXPECT_FALSE(ResolveContent(spec, nullptr));
   spec.mount = false;
@@ -175,7 +175,7 @@ TEST(Topology, IsTheNodesOwn) {
   EXPECT_FALSE(IsHere(requirement, here));
   *requirement.add_requisite() = here;
   EXPECT_TRUE(IsHere(requirement, here));
-  // What no value may be is hashed to one.
+  // An id that is no valid value is hashed to a valid one.
   const std::string hashed =
       TopologyOf("node/" + std::string(100, 'x')).segments().at(kTopologyKey);
   EXPECT_LE(hashed.size(), 63U);

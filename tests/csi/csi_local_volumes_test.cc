@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 //
-// Each kind of volume on the real kernel: mounted, written to, grown, copied.
+// Each kind of volume on the real kernel: it is mounted, written, grown and
+// copied.
 #include <fcntl.h>
 #include <linux/fs.h>
 #include <sys/capability.h>
@@ -39,7 +40,7 @@ void Write(const std::string& path, const std::string& text) {
   std::ofstream(path) << text;
 }
 
-// The errno of writing that much to a new file there; 0 if all of it went.
+// Returns the errno of writing so many bytes to a new file; 0 if all fit.
 int Fill(const std::string& path, std::int64_t bytes) {
   const UniqueFd file(
       ::open(path.c_str(), O_CREAT | O_WRONLY | O_CLOEXEC, 0600));
@@ -53,8 +54,8 @@ int Fill(const std::string& path, std::int64_t bytes) {
   return 0;
 }
 
-// ext4 asks for it to grow while it is mounted; not every machine gives it to
-// root.
+// True with CAP_SYS_RESOURCE, which ext4 requires to grow while it is mounted.
+// Some machines do not give it to root.
 bool MayUseReservedResources() {
   const std::unique_ptr<std::remove_pointer_t<cap_t>, int (*)(void*)> own(
       ::cap_get_proc(), &::cap_free);
@@ -88,7 +89,7 @@ class CsiLocalVolumes : public CsiLocalPlugin {
     }
   }
 
-  // Staged and published at Target("t").
+  // Stages the volume, and publishes it at Target("t").
   void MustUse(const std::string& volume,
                const pb::VolumeCapability& capability = MountCapability()) {
     ASSERT_EQ(StatusCode::OK, Stage(volume, capability));
@@ -136,7 +137,7 @@ TEST_P(CsiLocalImages, KeepTheirFilesAndTheirSize) {
   struct stat status {};
   ASSERT_EQ(0, ::stat(Target("t").c_str(), &status));
   EXPECT_EQ(kLoopMajor, major(status.st_dev));
-  // Tasks of any user write to it.
+  // Tasks of any user may write to it.
   EXPECT_EQ(0777U, status.st_mode & 07777U);
   for (const std::string& path : {Staging(id), Target("t")}) {
     struct statvfs flags {};
@@ -154,7 +155,7 @@ TEST_P(CsiLocalImages, KeepTheirFilesAndTheirSize) {
   EXPECT_FALSE(stats.response.volume_condition().abnormal());
   EXPECT_EQ(StatusCode::FAILED_PRECONDITION, Delete(id));
   MustEnd(id);
-  // What its users make of the root's mode is theirs.
+  // A mode that users set on the root directory stays.
   ASSERT_EQ(StatusCode::OK, Stage(id));
   ASSERT_EQ(0, ::chmod(Staging(id).c_str(), 0700));
   ASSERT_EQ(StatusCode::OK, Unstage(id));
@@ -248,7 +249,7 @@ TEST_P(CsiLocalImages, ThatWereFrozenThawWithTheNextStart) {
     ASSERT_EQ(0, ::ioctl(held.get(), FIFREEZE, 0));
     plugin_.KillAndWait();
     Start();
-    // Not frozen any more.
+    // csi-local has thawed the file system.
     EXPECT_EQ(-1, ::ioctl(held.get(), FITHAW, 0));
   }
   MustEnd(id);
@@ -271,7 +272,7 @@ TEST_P(CsiLocalImages, SayWhenTheyRefuseWritesOrAreGone) {
   EXPECT_EQ(pb::DATA_LOSS, health.health_statuses(0).status());
   const auto list = List();
   EXPECT_TRUE(list.response.entries(0).status().volume_condition().abnormal());
-  // It can be let go of all the same.
+  // The volume can be removed all the same.
   MustEnd(id);
   EXPECT_EQ(StatusCode::OK, Delete(id));
 }
@@ -296,7 +297,7 @@ TEST_F(CsiLocalVolumes, ADeviceIsItsImagesBytes) {
   }
   EXPECT_EQ("bytes", Read(Data() + "/volumes/" + id).substr(4096, 5));
   EXPECT_EQ(4 * kMiB, Stats(id, Target("t")).response.usage(0).total());
-  // Nothing keeps it but the volume's being staged.
+  // The device exists because the volume is staged, for no other reason.
   plugin_.KillAndWait();
   Start();
   MustUse(id, BlockCapability());

@@ -21,7 +21,7 @@ using std::chrono::milliseconds;
 
 constexpr milliseconds kPatience{30'000};
 
-// mountd-csi's end, as a test has it.
+// Holds mountd-csi's end of the connection in the test.
 class CsiSessionTest : public ::testing::Test {
  protected:
   CsiSessionTest() {
@@ -32,7 +32,8 @@ class CsiSessionTest : public ::testing::Test {
     session_.emplace(UniqueFd(ends[1]), [this] { ++deaths_; });
   }
 
-  // As large as one may be: two do not fit into the socket.
+  // Returns a request of the largest size. Two of them do not fit into the
+  // socket.
   static ipc::Request Large() {
     ipc::Request request;
     request.method = ipc::Method::kCallController;
@@ -48,7 +49,7 @@ class CsiSessionTest : public ::testing::Test {
     return reply ? RpcCode::kOk : reply.error().code;
   }
 
-  // Reads, and answers, until it has `count` requests. Their ids.
+  // Reads and answers requests until there are `count`. Returns their ids.
   std::vector<std::uint64_t> Answer(std::size_t count) {
     std::vector<std::uint64_t> ids;
     while (ids.size() < count) {

@@ -2,16 +2,16 @@
 //
 // A plugin that does what no good plugin does.
 //   csi-fake-plugin SOCKET
-// NodeStageVolume, by volume id: "tell" answers INTERNAL with every secret and
-// mount flag of the request in its text, "hang" never answers; others are OK.
-// NodeGetVolumeStats of "worn" is right, its text long and with a line's end;
-// NodeExpandVolume of "grow" answers what was required.
-// ControllerPublishVolume, by volume id: "tell" as above; "huge" 8 MiB, "many"
-// 100,000 entries, "long" 2 MiB, "wide" 5 KiB, and "bytes" no UTF-8 for a
-// context; others
-// tell of the request in it. ValidateVolumeCapabilities answers the flags it
-// was asked for in its text. CreateVolume makes the volume "made". All other
-// answers are beyond their bounds, Probe's `ready` is absent.
+// NodeStageVolume goes by the volume id: "tell" answers INTERNAL with every
+// secret and mount flag of the request in its text, "hang" never answers,
+// others answer OK. NodeGetVolumeStats of "worn" is valid, with a long text
+// that contains a line's end. NodeExpandVolume of "grow" answers the required
+// size. ControllerPublishVolume goes by the volume id, too: "tell" as above;
+// "huge" answers a context of 8 MiB, "many" of 100,000 entries, "long" of 2
+// MiB, "wide" of 5 KiB, and "bytes" one that is no UTF-8; others answer the
+// request in it. ValidateVolumeCapabilities answers the requested flags in its
+// text. CreateVolume makes the volume "made". All other answers exceed their
+// bounds, and Probe's has no `ready`.
 #include <csi.grpc.pb.h>
 #include <grpcpp/grpcpp.h>
 
@@ -141,7 +141,7 @@ class Node final : public pb::Node::Service {
       usage->set_used(2);
       usage->set_unit(pb::VolumeUsage::INODES);
     }
-    response->add_usage();  // of no unit
+    response->add_usage();  // without a unit
     response->mutable_volume_condition()->set_abnormal(true);
     response->mutable_volume_condition()->set_message("worn\n" +
                                                       std::string(5000, 'x'));

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 //
-// A CSI plugin with real mounts that fails as it is told.
+// A CSI plugin with real mounts that fails as its file says.
 //   csi-fault-plugin SOCKET DIRECTORY [NODE_ID]
 //
-// DIRECTORY/faults is read anew for each call; the first line that matches says
-// what becomes of it, and without one the call does what it should:
+// The plugin reads DIRECTORY/faults for each call. The first matching line
+// decides what the call does; without one the call works:
 //   RPC N ACTION [ARGUMENT]
-// RPC is its name ("NodeStageVolume") or "*", N the how-manyeth call of that
+// RPC is a name ("NodeStageVolume") or "*". N is the number of the call of that
 // RPC since DIRECTORY was made (over restarts, from 1), "N+" (that and later
-// ones) or "*". ACTION:
+// calls) or "*". ACTION:
 //   code C        answers gRPC's code C, and does nothing
 //   code-after C  does it, then answers C
 //   echo C        answers code C with all secrets and mount flags in its text;
@@ -22,9 +22,9 @@
 //   elsewhere     mounts beside the path, at PATH.elsewhere
 //   tmpfs         mounts an empty tmpfs in place of the volume
 //
-// DIRECTORY/calls gets a line of JSON as a call begins: {"rpc", "n", "volume",
-// "path", "secrets": how many}, never a secret. A volume's data is
-// DIRECTORY/data/<its id in hex>; what is attached, DIRECTORY/attached/<id in
+// Each call adds a line of JSON to DIRECTORY/calls as it begins: {"rpc", "n",
+// "volume", "path", "secrets": how many}, never a secret. A volume's data is
+// DIRECTORY/data/<its id in hex>; an attachment is DIRECTORY/attached/<id in
 // hex>.<node>. CreateVolume's ids are the names.
 #include <csi.grpc.pb.h>
 #include <fcntl.h>
@@ -66,7 +66,7 @@ struct Fault {
   std::string argument;
 };
 
-// What is known of a call before it is made.
+// The facts of a call, known before it is made.
 struct CallInfo {
   std::string rpc;
   std::string volume;
@@ -75,7 +75,7 @@ struct CallInfo {
   std::string given{};  // the secrets' values and the mount flags
 };
 
-// Text that a careless plugin quotes in an error.
+// Returns the text that a careless plugin quotes in an error.
 template <typename Request>
 std::string Given(const Request& request) {
   std::string text;
@@ -107,7 +107,7 @@ class Plugin {
     return directory_ / "attached" / (Hex(volume) + "." + node);
   }
 
-  // One call: what is told of it in `faults`, around `effect`.
+  // Makes one call: the fault of `faults`, around `effect`.
   Status Run(grpc::ServerContext* context, const CallInfo& call,
              const std::function<Status(const Fault&)>& effect) {
     const Fault fault = FaultOf(call.rpc, Record(call));
@@ -141,13 +141,13 @@ class Plugin {
   }
 
  private:
-  // Of one whose argument is a code.
+  // Returns the status of a fault whose argument is a code.
   static Status Told(const Fault& fault) {
     return {static_cast<StatusCode>(std::atoi(fault.argument.c_str())),
             "as faults says"};
   }
 
-  // Answers the how-manyeth of its RPC it is.
+  // Records the call. Returns its number among the calls of its RPC.
   int Record(const CallInfo& call) {
     const fs::path file = directory_ / "calls";
     const int lock = ::open((file.string() + ".lock").c_str(),
@@ -228,7 +228,7 @@ bool IsMountPoint(const std::string& path) {
   return false;
 }
 
-// Of this plugin's file systems alone.
+// Returns the source of this process's file systems, and of no others.
 std::string Source() { return "fault-" + std::to_string(::getpid()); }
 
 Status Mount(const fs::path& source, std::string path, const Fault& fault,
@@ -552,7 +552,7 @@ int main(int argc, char** argv) {
   Identity identity(plugin);
   Controller controller(plugin);
   Node node(plugin);
-  // One that died leaves its socket.
+  // A plugin that died leaves its socket.
   ::unlink(argv[1]);
   grpc::ServerBuilder builder;
   builder.AddListeningPort(std::string("unix:") + argv[1],

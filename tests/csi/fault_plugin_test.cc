@@ -6,7 +6,7 @@
 
 #include "tests/csi/csi_channel.h"
 
-// That the plugin that fails as it is told does so.
+// The plugin fails as its file `faults` says.
 namespace mountd::csi {
 namespace {
 
@@ -78,7 +78,7 @@ TEST_F(FaultPlugin, DiesAndCountsOn) {
   EXPECT_EQ(1, Staged());
   Restart();
   UndoAll(fault_);
-  EXPECT_EQ(RpcCode::kOk, StageIt());  // the second
+  EXPECT_EQ(RpcCode::kOk, StageIt());  // the second call
   EXPECT_EQ(0, Staged());
 }
 

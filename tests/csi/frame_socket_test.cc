@@ -52,7 +52,7 @@ void SendRaw(const UniqueFd& socket, std::string_view bytes,
             ::sendmsg(socket.get(), &message, MSG_NOSIGNAL));
 }
 
-// The error of what a peer sends, or Code{} if there is none.
+// Returns the error of what a peer sends, or Code{}.
 Code ReceiveError(std::string_view bytes, AcceptFds accept_fds,
                   const std::vector<int>& fds = {}) {
   auto [raw, socket] = Sockets();
@@ -160,7 +160,7 @@ TEST(FrameSocket, SurvivesGarbageOfAnySeed) {
     SendRaw(raw, bytes);
     raw.reset();
     std::vector<Frame> frames;
-    // At the latest it fails at the end.
+    // The second call fails at the latest, at the end of the stream.
     EXPECT_FALSE(framed.Receive(&frames) && framed.Receive(&frames)) << seed;
   }
 }

@@ -8,11 +8,11 @@
 
 namespace mountd::testing {
 
-// Kubernetes' csi-driver-host-path: HOSTPATHPLUGIN, or hostpathplugin in PATH.
-// "" if there is none.
+// Returns Kubernetes' csi-driver-host-path: HOSTPATHPLUGIN, or hostpathplugin
+// in PATH; "" if there is none.
 std::string HostPathProgram();
 
-// As the only node, node-1. `data` is made.
+// Starts it as the only node, node-1. Makes `data`.
 Process StartHostPath(const std::string& program, const std::string& socket,
                       const std::string& data,
                       const std::vector<std::string>& options = {});

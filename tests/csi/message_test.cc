@@ -211,7 +211,7 @@ TEST(Message, DeepNestingAndManyValuesAreRefusedCheaply) {
   many.resize(4U << 20U, 0xf6);                         // of nulls
   EXPECT_FALSE(DecodeRequest(many));
   EXPECT_FALSE(DecodeReply(Bytes{0x9b, 0x7f, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff,
-                                 0xff}));  // an array that says it is huge
+                                 0xff}));  // an array that claims a huge size
 }
 
 TEST(Message, NoChangedByteGetsAFieldPastItsBounds) {
@@ -247,7 +247,7 @@ TEST(Message, SurvivesGarbageOfAnySeed) {
       continue;
     }
     ++taken;
-    // It means one thing: what is sent on is what was read.
+    // A message has one meaning: encoding it again gives what was decoded.
     const Bytes again = Encode(*decoded);
     const auto read = DecodeRequest(again);
     ASSERT_TRUE(read) << read.error().Message();

@@ -19,7 +19,7 @@
 namespace mountd::csi {
 namespace {
 
-// A plugin's end, and mountd-csi's.
+// Holds a plugin's end of a connection, and mountd-csi's.
 class PluginReads : public ::testing::Test {
  protected:
   PluginReads() {
@@ -33,8 +33,8 @@ class PluginReads : public ::testing::Test {
     EXPECT_EQ(::send(plugin_.get(), text.data(), text.size(), 0),
               static_cast<ssize_t>(text.size()));
   }
-  // The writing end of a pipe goes with a byte: the reading one, at its end
-  // once nobody has the other.
+  // Sends the writing end of a pipe with a byte. The returned reading end is at
+  // its end once no process has the writing end.
   UniqueFd SendFd() {
     std::array<int, 2> ends{};
     EXPECT_EQ(::pipe2(ends.data(), O_CLOEXEC), 0);
@@ -48,7 +48,7 @@ class PluginReads : public ::testing::Test {
     pollfd entry{reading.get(), POLLIN, 0};
     return ::poll(&entry, 1, 0) == 0;
   }
-  // As gRPC reads: in two parts, without room for fds.
+  // Reads as gRPC does: in two parts, without room for fds.
   template <typename Reads>
   ssize_t Read(Reads reads) {
     std::array<iovec, 2> parts = {
@@ -76,7 +76,8 @@ TEST_F(PluginReads, BytesAreReadInAllParts) {
   EXPECT_EQ(Read(ReadWithoutFds), 0);
 }
 
-// A read closes what the plugin sent, and would wait for it.
+// A plain read closes the fd that the plugin sent, and the close might wait for
+// the plugin.
 TEST_F(PluginReads, FdsAreNotClosedByTheRead) {
   const UniqueFd naive = SendFd();
   EXPECT_NAIVE(Read(::recvmsg) == 1 && !IsHeld(naive));
@@ -88,7 +89,7 @@ TEST_F(PluginReads, FdsAreNotClosedByTheRead) {
   EXPECT_TRUE(IsHeld(sent));
   EXPECT_EQ(Read(ReadWithoutFds), -1);
   EXPECT_TRUE(IsHeld(sent));
-  // Until nobody has the connection.
+  // The fd is closed with the connection.
   own_.reset();
   EXPECT_FALSE(IsHeld(sent));
 }

@@ -10,11 +10,11 @@
 
 namespace mountd::testing {
 
-// A child process; killed and waited for on destruction.
+// Owns a child process; kills it and waits for it in the destructor.
 class Process {
  public:
   Process() = default;
-  // Runs argv[0]; `fd3`, if valid, is its fd 3.
+  // Runs argv[0]; `fd3`, if valid, becomes its fd 3.
   explicit Process(const std::vector<std::string>& argv,
                    const UniqueFd& fd3 = UniqueFd());
   ~Process();
@@ -23,7 +23,7 @@ class Process {
 
   pid_t pid() const { return pid_; }
   void Signal(int signal) const;
-  // Waits; the exit status, or -1 if a signal ended it.
+  // Waits for the end. Returns the exit status, or -1 after a signal.
   int Wait();
   void KillAndWait();
 
@@ -31,11 +31,12 @@ class Process {
   pid_t pid_ = -1;
 };
 
-// Open fds of a process, by what they are ("socket", "anon_inode:…", a path).
+// Returns the open fds of a process, by what they are ("socket",
+// "anon_inode:…", a path).
 std::vector<std::string> OpenFds(pid_t pid);
 
-// A listening socket at `path`; a connected one to it, tried until somebody
-// listens or `seconds` are over.
+// Listen returns a socket that listens at `path`. ConnectWithin connects to it,
+// with retries for `seconds`; ConnectNow tries once.
 UniqueFd Listen(const std::string& path);
 UniqueFd ConnectWithin(const std::string& path, int seconds);
 UniqueFd ConnectNow(const std::string& path);

@@ -27,7 +27,7 @@ const std::string& Sandbox::root() {
 void Sandbox::SetUpTestSuite() {
   if (!entered && ::unshare(CLONE_NEWNS) == 0 &&
       ::mount(nullptr, "/", nullptr, MS_REC | MS_PRIVATE, nullptr) == 0) {
-    // Nothing of this is seen outside, not even the directory.
+    // The tmpfs hides everything from outside, even the directory.
     entered = ::mount("tmpfs", "/run", "tmpfs", 0, nullptr) == 0;
   }
 }

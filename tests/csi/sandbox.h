@@ -8,12 +8,13 @@
 
 namespace mountd::testing {
 
-// A mount namespace of this process's own with an empty tmpfs at `root`, which
-// is a shared mount (as a plugin's directory is) in a peer group of its own.
-// What a test leaves mounted there fails it.
+// Gives this process a mount namespace of its own with an empty tmpfs at
+// `root`, a shared mount (as a plugin's directory is) in a peer group of its
+// own. Fails a test that leaves a mount there.
 class Sandbox : public ::testing::Test {
  protected:
-  // Before the first thread: a namespace is a thread's own.
+  // Runs before the first thread starts, because each thread has its own
+  // namespace.
   static void SetUpTestSuite();
   void SetUp() override;
   void TearDown() override;
@@ -24,11 +25,11 @@ class Sandbox : public ::testing::Test {
   std::vector<std::string> mounts_before_;
 };
 
-// The mount points of this namespace, in order.
+// Returns the mount points of this namespace, in order.
 std::vector<std::string> MountPoints();
-// How often `path` is a mount point.
+// Returns how many mounts are at `path`.
 int MountsAt(const std::string& path);
-// The optional fields ("shared:1 master:2") of the top mount at `path`.
+// Returns the optional fields ("shared:1 master:2") of the top mount at `path`.
 std::string PropagationAt(const std::string& path);
 
 }  // namespace mountd::testing

@@ -20,8 +20,8 @@
 namespace mountd::csi {
 namespace {
 
-// In a child that has given up all that mountd-csi gives up: what `act`
-// answers, or how it ended.
+// Ends this process, a child of a death test, with the result of `act` after
+// giving up all that mountd-csi gives up.
 void Confined(const std::function<bool()>& act) {
   if (!GiveUpPrivileges() || !RestrictSystemCalls()) {
     ::_exit(3);

@@ -64,7 +64,7 @@ bool ApiTest::ServedOnTheBus() {
 void ApiTest::Stop() { server_.reset(); }
 
 void ApiTest::Start(ApiServerOptions options) {
-  // Other users connect, too.
+  // Other users connect to the socket, too.
   ASSERT_EQ(::chmod(directory_.File("").c_str(), 0755), 0);
   if (options.system_bus && bus_ == nullptr) {
     StartBus();
@@ -113,7 +113,8 @@ std::unique_ptr<BusClient> BothTransports::Connect(uid_t uid) {
 
 std::string BothTransports::State() {
   const std::vector<exec::Request> plans = executor().plans();
-  // A plugin that becomes healthy has what it published looked at, some time.
+  // At some time mountd probes the volumes of a plugin that becomes healthy, so
+  // these plans do not count.
   const auto asked =
       std::count_if(plans.begin(), plans.end(), [](const auto& plan) {
         return plan.kind != exec::PlanKind::kProbeVolume;

@@ -14,25 +14,27 @@
 
 namespace mountd::test {
 
-// The API as clients meet it: all of mountd in this process, its peer-to-peer
-// socket, and with `with_bus` a dbus-daemon of the test's own.
+// Runs the API as clients meet it: all of mountd in this process, its
+// peer-to-peer socket, and with `with_bus` a dbus-daemon of the test's own.
 class ApiTest : public testing::Test {
  protected:
-  // Users that every Debian has: dbus-daemon serves nobody it cannot look up.
+  // The users exist in every Debian, because dbus-daemon serves no user that it
+  // cannot look up.
   static constexpr uid_t kAlice = 1;         // daemon; may do everything
-  static constexpr uid_t kBob = 2;           // bin; so may this one
-  static constexpr uid_t kStranger = 65534;  // nobody; no rule names it
+  static constexpr uid_t kBob = 2;           // bin; may do everything, too
+  static constexpr uid_t kStranger = 65534;  // nobody; no rule names this user
   static constexpr uid_t kSelf = static_cast<uid_t>(-1);
 
-  // Who this test runs as, and the users above but the last, may do everything
-  // with the host volume "data", the network "default" and all plugins.
+  // Permits everything with the host volume "data", the network "default" and
+  // all plugins to this test's user and to the users above but the last.
   static Config DefaultConfig();
 
-  // The bus alone, where it is to be there, or gone, before the server starts.
+  // Starts the bus alone, so that it can be there, or gone, before the server
+  // starts.
   void StartBus();
   void Start(ApiServerOptions options);
   void Start(bool with_bus = false);
-  // And waits until it is there.
+  // Starts the server on the bus, and waits until it answers there.
   void StartWithBus();
 
   void Stop();
@@ -45,10 +47,10 @@ class ApiTest : public testing::Test {
   exec::FakeExecutor& executor() { return server_->executor(); }
   csi::FakeCsiClient& csi() { return server_->csi(); }
 
-  // A fresh client is answered on the bus.
+  // True if a new client is served on the bus.
   bool ServedOnTheBus();
 
-  // False if it never comes true.
+  // False if the condition never holds.
   static bool Eventually(const std::function<bool()>& condition);
 
  private:
@@ -59,25 +61,26 @@ class ApiTest : public testing::Test {
 
 enum class Transport { kPeer, kBus };
 
-// The same on both transports.
+// Runs each test on both transports.
 class BothTransports : public ApiTest,
                        public testing::WithParamInterface<Transport> {
  protected:
   void SetUp() override;
   std::unique_ptr<BusClient> Connect(uid_t uid = kSelf);
 
-  // What a call that changes nothing leaves the same: records, and the plans
-  // that were made.
+  // Returns what a call without effect leaves unchanged: the records, and the
+  // number of plans.
   std::string State();
-  // The allocation "web" with the volume "vol" of the plugin "csi" as "data".
+  // Makes the allocation "web" with the volume "vol" of the plugin "csi" as
+  // "data".
   void Publish(BusClient& client);
   void RegisterPlugin(BusClient& client, const char* type = "node");
 };
 
-// For INSTANTIATE_TEST_SUITE_P.
+// Returns a name for INSTANTIATE_TEST_SUITE_P.
 std::string NameOfTransport(const testing::TestParamInfo<Transport>& info);
 
-// Other users' callers are real: only root can be them.
+// True if this test can connect as other users, which only root can.
 inline bool IsRoot() { return ::geteuid() == 0; }
 
 }  // namespace mountd::test

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
-// The methods on plugins' controllers, each once.
+// Each method on plugins' controllers, called once.
 #include <memory>
 #include <mutex>
 #include <string>
@@ -32,10 +32,10 @@ class ControllerMethods : public Methods {
   }
 
  private:
-  // Of the plugin's, whose threads outlive the test's own members.
+  // Shared with the plugin's threads, which outlive the test's own members.
   struct Told {
     std::mutex mutex;
-    std::string answer = "{}";  // mutex
+    std::string answer = "{}";  // guarded by mutex
   };
   const std::shared_ptr<Told> told_ = std::make_shared<Told>();
 };
@@ -98,7 +98,7 @@ TEST_P(ControllerMethods, CreateVolume) {
   EXPECT_NE(Request().find(R"("preferred":[{"segments":{"zone":"z1"}}])"),
             std::string::npos)
       << Request();
-  // A volume that nobody could use.
+  // No task could use such a volume.
   EXPECT_EQ(
       client_->Call("CreateVolume", "ssa{sv}a{sv}", "csi", "n", 0, 0).error,
       "org.mountd1.Error.InvalidArgument");

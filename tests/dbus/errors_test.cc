@@ -71,7 +71,7 @@ TEST_P(Errors, APluginsErrorTellsTheRpcAndTheVolume) {
       << answer.message;
 }
 
-// ---- Whose is what ----
+// ---- Owners ----
 
 class Callers : public BothTransports {
  protected:
@@ -114,7 +114,7 @@ TEST_P(Callers, ListsAreTheCallersOwn) {
   EXPECT_EQ(bob_->Call("ListAllocations", "a{sv}", 0).text, "[]");
   EXPECT_EQ(alice_->Call("ListAllocations", "a{sv}", 0).text,
             R"([("web", 1, "", "prepared")])");
-  // Root administers.
+  // Root is an administrator.
   EXPECT_EQ(Connect()->Call("ListAllocations", "a{sv}", 0).text,
             R"([("web", 1, "", "prepared")])");
 }
@@ -155,7 +155,7 @@ TEST_P(Callers, TheSameCallOfAnotherUserIsNotJoined) {
 
 MOUNTD_ON_BOTH_TRANSPORTS(Errors);
 
-// SECURITY.md lists all that a user learns of other users.
+// SECURITY.md lists all that a user learns about other users.
 class OtherUsers : public BothTransports {};
 
 TEST_P(OtherUsers, AreKnownByNumbersAlone) {
@@ -182,11 +182,11 @@ TEST_P(OtherUsers, AreKnownByNumbersAlone) {
     EXPECT_TRUE(answer.ok()) << answer.message;
     EXPECT_EQ(answer.text.find("secret"), std::string::npos) << answer.text;
   }
-  // How often, and how long, of all together.
+  // The statistics are of all users together.
   EXPECT_NE(bob->Call("GetStatistics", "a{sv}", 0)
                 .text.find(R"(("PrepareAllocation", 1, 0, )"),
             std::string::npos);
-  // That there is one of this name, and neither whose nor what for.
+  // The error says that the name exists, and neither its owner nor its purpose.
   const Answer taken = bob->Call("PrepareAllocation", "sa{sv}", "secret-id", 0);
   EXPECT_EQ(taken.error, "org.mountd1.Error.PermissionDenied");
   EXPECT_EQ(taken.message.find("scope"), std::string::npos);

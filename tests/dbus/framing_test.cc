@@ -45,7 +45,8 @@ TEST(Framing, KnowsOfAMessageThatIsNotWhole) {
   }
 }
 
-// A line that only ends so is another one, as it is to sd-bus.
+// A line that only ends in BEGIN does not end the handshake, for sd-bus
+// neither.
 TEST(Framing, OnlyTheLineBeginEndsTheHandshake) {
   Framing framing;
   framing.Add(Bytes("AUTH BEGIN\r\nNOT BEGIN\r\nBEGINS\r\n" +
@@ -56,8 +57,8 @@ TEST(Framing, OnlyTheLineBeginEndsTheHandshake) {
 TEST(Framing, ReadsTheLengthsOfBothOrders) {
   std::string big(16, '\0');
   big[0] = 'B';
-  big[7] = 4;    // of the body
-  big[15] = 12;  // of the fields, which are filled up to 16
+  big[7] = 4;    // the body's size
+  big[15] = 12;  // the fields' size, padded to 16
   Framing framing;
   framing.Add(Bytes("BEGIN\r\n" + big + std::string(19, 'x')));
   EXPECT_TRUE(framing.IsInMessage());

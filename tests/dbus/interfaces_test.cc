@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
-// The standard interfaces: what introspection says, properties, ping.
+// The standard interfaces: introspection, properties and ping.
 #include <fstream>
 #include <regex>
 #include <set>
@@ -21,8 +21,8 @@ std::string Attribute(const std::string& tag, const std::string& name) {
   return std::regex_search(tag, found, pattern) ? found[1].str() : "";
 }
 
-// Methods, signals and properties of the interface, each with its
-// arguments, one a line, sorted. Comments hold no tags here.
+// Returns methods, signals and properties of the interface, each with its
+// arguments, one a line, sorted. The XML's comments must contain no tags.
 std::string Described(const std::string& xml, const std::string& interface) {
   std::set<std::string> members;
   std::string member;

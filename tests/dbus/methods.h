@@ -29,7 +29,7 @@ class Methods : public BothTransports {
     client_ = Connect();
     ASSERT_NE(client_, nullptr);
   }
-  // Refuses a test whose preparation failed.
+  // Prepares the allocation "web", and fails the test if that fails.
   void MustPrepare() {
     const Answer made = client_->Call("PrepareAllocation", "sa{sv}", "web", 0);
     ASSERT_TRUE(made.ok()) << made.message;

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
-// Every method once, asked right: what it answers, with which types. Those on
-// mounts are in mount_methods_test.cc.
+//
+//
+// Each method called once with valid arguments: its answer and the types in it.
+// mount_methods_test.cc has the methods on mounts.
 #include "tests/dbus/methods.h"
 
 #include <fcntl.h>
@@ -47,7 +49,7 @@ Types Prefixed(const std::string& prefix, const Types& types) {
   return all;
 }
 
-// Itself, and one instance.
+// Returns the types of a plugin, and of its one instance.
 Types PluginTypes() {
   Types all = kInstanceTypes;
   all.merge(Prefixed("instances.0.", kInstanceTypes));
@@ -275,7 +277,8 @@ TEST_P(Methods, ReconcileRefusesANameTwice) {
   EXPECT_TRUE(client_->Call("GetAllocation", "sa{sv}", "web", 0).ok());
 }
 
-// What it leaves is owed, and the number told, though the call succeeded.
+// The release is pending, and its number is reported, although the call
+// succeeded.
 TEST_P(Methods, ReconcileOwesWhatItCannotRelease) {
   Publish(*client_);
   csi().FailNext("NodeUnpublishVolume", csi::RpcCode::kInternal,
@@ -408,8 +411,8 @@ TEST_P(Methods, ListOperations) {
   EXPECT_EQ(client_->Call("ListOperations", "a{sv}", 0).text, "[]");
 }
 
-// What is tried again says which try it is, and why: by a word, not by the
-// plugin's own.
+// The operation reports its try and the reason as an error's name, not in the
+// plugin's own words.
 TEST_P(Methods, ListOperationsTellsTries) {
   RegisterPlugin(*client_);
   MustPrepare();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
-// Every method on a task's mounts once, asked right.
+// Each method on a task's mounts, called once with valid arguments.
 #include <fcntl.h>
 
 #include "tests/dbus/methods.h"
@@ -107,7 +107,7 @@ TEST_P(MountMethods, BindMountInAContainer) {
   EXPECT_EQ(plan.container.cgroup, 7U);
   EXPECT_STREQ(plan.container.path.data(), "/data");
   EXPECT_EQ(plan.container.caller, static_cast<std::uint32_t>(::getpid()));
-  // Another user's container is none of the caller's.
+  // A container of another user does not belong to the caller.
   executor().PutCgroup(8, "/system.slice/db");
   executor().SetTask(8);
   EXPECT_EQ(bind("/data").error, "org.mountd1.Error.PermissionDenied");
@@ -159,7 +159,7 @@ TEST_P(MountMethods, RepairMountMountsAnew) {
   EXPECT_EQ(without.values.at("reaches_task"), "false");
   EXPECT_NE(without.values.at("reason").find("inbox"), std::string::npos);
   ASSERT_TRUE(client_->Call("PrepareInbox", "ssa{sv}", "web", "task", 0).ok());
-  // One that was lost is mounted anew.
+  // A mount that was lost is mounted again.
   executor().LoseMount("web/task/m");
   const Answer with =
       client_->Call("RepairMount", "sssa{sv}", "web", "task", "m", 0);
@@ -222,8 +222,8 @@ TEST_P(MountMethods, Unmount) {
   EXPECT_EQ(executor().Existing(), std::vector<std::string>{"allocation web"});
 }
 
-// What a cgroup's id is, only a real one tells: see refusals_test.cc and the
-// main job.
+// Only a real cgroup has an id that tells its path; refusals_test.cc and the
+// main job use one.
 TEST_P(MountMethods, ListHolders) {
   MustPrepare();
   ASSERT_TRUE(client_

@@ -17,7 +17,7 @@ class Patience : public BothTransports {
     ASSERT_NE(client_, nullptr);
     executor().script().Block("PrepareAllocation");
   }
-  // Answers at once that it goes on; the operation's id.
+  // Makes a call that is answered at once. Returns the operation's id.
   std::string PrepareImpatiently(BusClient& client) {
     const Answer answer = client.Call("PrepareAllocation", "sa{sv}", "web", 1,
                                       "patience_ms", "u", 1);
@@ -114,7 +114,7 @@ TEST_P(Patience, CancelAnswersTheWaitersAndLetsTheStepEnd) {
   EXPECT_TRUE(Eventually([&] { return server().running() == 0; }));
   EXPECT_EQ(client_->Call("Cancel", "sa{sv}", id.c_str(), 0).error,
             "org.mountd1.Error.NotFound");
-  // What the step did is recorded.
+  // The step's effect is recorded.
   EXPECT_TRUE(client_->Call("GetAllocation", "sa{sv}", "web", 0).ok());
 }
 
@@ -164,7 +164,7 @@ TEST_P(Patience, WaitersOfAnOperationAreBounded) {
   EXPECT_EQ(executor().script().Count("PrepareAllocation"), 1U);
 }
 
-// The configured patience is the most there is.
+// The configured patience is the longest that a call may have.
 TEST_F(ApiTest, PatienceIsCappedByTheConfiguration) {
   ApiServerOptions options;
   options.config = DefaultConfig();

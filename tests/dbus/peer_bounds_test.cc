@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 //
-// Bounds of one connection, and of one user: bytes and fds of messages that are
-// not finished or not right, and answers that are not read.
+// Bounds of one connection, and of one user: bytes and fds of unfinished or
+// invalid messages, and unread answers.
 #include <fcntl.h>
 #include <malloc.h>
 #include <sys/mman.h>
@@ -32,12 +32,12 @@ namespace {
 
 constexpr std::uint32_t kMiB = 1U << 20U;
 
-// The bytes of a call's body that is a string of this size.
+// Returns the body of a call with a string of this size.
 std::string Large(std::size_t size) {
   return MarshalText(std::string(size, 'x'));
 }
 
-// Fds of this process to what has `name` in its path.
+// Returns how many fds of this process have `name` in their path.
 std::size_t OpenFdsOf(const std::string& name) {
   std::size_t count = 0;
   std::error_code gone;
@@ -50,7 +50,7 @@ std::size_t OpenFdsOf(const std::string& name) {
   return count;
 }
 
-// sd-bus without an Inbound: what a naive server does with what it is sent.
+// Owns sd-bus without an Inbound, as a naive server uses it.
 class NaiveServer {
  public:
   NaiveServer() {
@@ -87,7 +87,7 @@ class NaiveServer {
     EXPECT_GE(sd_bus_get_timeout(bus_, &at), 0);
     return at != UINT64_MAX;
   }
-  // Whether it has read all of these bytes, and wants more.
+  // True if the server has read all of these bytes, and wants more.
   bool Takes(std::string_view bytes) {
     while (!bytes.empty() && IsOpen()) {
       const ssize_t sent =
@@ -124,13 +124,13 @@ bool SendWith(int socket, const std::string& bytes,
          static_cast<ssize_t>(bytes.size());
 }
 
-// Whether naive servers keep unfinished messages of `whole` MiB, of which
-// `each` MiB have come, on as many connections.
+// True if naive servers keep unfinished messages of `whole` MiB, of which
+// `each` MiB have arrived, on so many connections.
 bool NaiveKeeps(int connections, std::size_t each, std::uint32_t whole) {
   const std::string part =
       MarshalCall(1, "ListOwed", "s", Large(each * kMiB),
                   whole * static_cast<std::uint32_t>(kMiB));
-  ::malloc_trim(0);  // what is free already
+  ::malloc_trim(0);  // memory that is free already does not count
   const std::size_t before = ResidentMiB();
   std::list<NaiveServer> servers;
   for (int i = 0; i < connections; ++i) {
@@ -144,7 +144,7 @@ bool NaiveKeeps(int connections, std::size_t each, std::uint32_t whole) {
 
 class PeerBounds : public Peers {
  protected:
-  // Of the property DroppedPeers.
+  // Returns the number of the property DroppedPeers for the reason.
   std::uint64_t Dropped(const std::string& reason) {
     const Answer answer =
         witness_->CallOn("/org/mountd1", "org.freedesktop.DBus.Properties",
@@ -159,7 +159,7 @@ class PeerBounds : public Peers {
     }
     return std::stoul(answer.text.substr(digits));
   }
-  // What is dropped has everything closed.
+  // Expects that mountd drops the connection, and closes everything of it.
   void ExpectDropped(RawSocket& socket) {
     EXPECT_TRUE(socket.AwaitClosed());
     EXPECT_TRUE(OnlyTheWitnessIsLeft());
@@ -172,7 +172,7 @@ TEST_F(PeerBounds, AMessageOfMoreThanFourMiBEndsItsConnection) {
   Begin();
   const std::size_t before = ResidentMiB();
   RawSocket socket = ShakenHands();
-  // sd-bus would take all of it: 128 MiB are its own limit.
+  // sd-bus itself would take all of it, because its own limit is 128 MiB.
   EXPECT_TRUE(socket.Write(MarshalCall(1, "ListOwed", "s", "", 100 * kMiB)));
   ExpectDropped(socket);
   EXPECT_LT(ResidentMiB(), before + 16);
@@ -190,7 +190,8 @@ TEST_F(PeerBounds, AMessageBelowThatIsAnswered) {
   ExpectServed();
 }
 
-// Without a bound of all of a user's together 32 connections are 128 MiB.
+// Without a bound for all of a user's connections 32 of them could keep 128
+// MiB.
 TEST_F(PeerBounds, UnfinishedMessagesOfOneUserAreBoundedTogether) {
   EXPECT_NAIVE(NaiveKeeps(16, 7, 8));
   Begin();
@@ -201,7 +202,7 @@ TEST_F(PeerBounds, UnfinishedMessagesOfOneUserAreBoundedTogether) {
     (void)all.back().Write(
         MarshalCall(1, "ListOwed", "s", part, 4 * kMiB - 1024));
   }
-  // The witness, and four of them.
+  // The witness and four of the connections remain.
   EXPECT_TRUE(Eventually([this] { return server().peer_count() == 5; }));
   const Answer answer = witness_->Call("ListAllocations", "a{sv}", 0);
   EXPECT_TRUE(answer.ok()) << answer.message;
@@ -236,14 +237,14 @@ TEST_F(PeerBounds, AMessageThatIsNotFinishedInTimeEndsItsConnection) {
   EXPECT_TRUE(dripping.AwaitClosed());
   EXPECT_TRUE(silent.AwaitClosed());
   EXPECT_EQ(Dropped("unfinished"), 2U);
-  // One that asks for nothing stays.
+  // A connection that sends nothing stays.
   EXPECT_TRUE(Eventually([this] { return server().peer_count() == 2; }));
   ASSERT_TRUE(idle.Write(MarshalIntrospect(1)));
   EXPECT_TRUE(idle.ReadMessage());
   ExpectServed();
 }
 
-// Byte by byte, with as many fds each time as the kernel takes.
+// The message comes byte by byte, each with as many fds as the kernel takes.
 TEST_F(PeerBounds, FdsOfAnUnfinishedMessageAreBounded) {
   const UniqueFd memfd(::memfd_create("collected", MFD_CLOEXEC));
   const std::vector<int> many(253, memfd.get());
@@ -262,7 +263,8 @@ TEST_F(PeerBounds, FdsOfAnUnfinishedMessageAreBounded) {
   const std::size_t before = OpenFds();
   RawSocket socket = ShakenHands();
   std::size_t sent = 0;
-  // 20,000 of them; some wait in the kernel before it is dropped.
+  // The attack would send 20,000 fds; some wait in the kernel when mountd drops
+  // the connection.
   while (sent < 79 && socket.WriteWithFds(call.substr(sent, 1), many)) {
     ++sent;
     EXPECT_LE(OpenFdsOf("mountd-passed"), dbus::Inbound::kMostFds);
@@ -294,12 +296,12 @@ TEST_F(PeerBounds, AMessageHasNoMoreFdsThanAMethodTakes) {
   ExpectServed();
 }
 
-// libsystemd keeps the fds of a message that it finds malformed.
+// libsystemd keeps the fds of a malformed message open.
 TEST_F(PeerBounds, FdsOfMalformedMessagesAreClosed) {
   const UniqueFd memfd(::memfd_create("lost", MFD_CLOEXEC));
-  // The header tells of three.
+  // The header claims three fds.
   const std::string call = MarshalCallWithFds(1, "ListOwed", 3);
-  // In a child, which takes along what sd-bus loses.
+  // The attack runs in a child, so that the fds that sd-bus loses end with it.
   const pid_t naive = ::fork();
   if (naive == 0) {
     const std::size_t before = OpenFdsOf("lost");
@@ -323,7 +325,8 @@ TEST_F(PeerBounds, FdsOfMalformedMessagesAreClosed) {
     RawSocket socket = ShakenHands();
     ASSERT_TRUE(socket.WriteWithFds(call, {memfd.get(), memfd.get()}));
     if (i % 2 == 0) {
-      // With what comes next: nobody who sends that is served on.
+      // A call follows, which mountd does not serve: it drops such a
+      // connection.
       (void)socket.Write(MarshalIntrospect(2));
       EXPECT_TRUE(socket.AwaitClosed());
     }
@@ -336,11 +339,11 @@ TEST_F(PeerBounds, FdsOfMalformedMessagesAreClosed) {
   ExpectServed();
 }
 
-// No connection alone has as many answers here as one connection may have.
+// No single connection reaches its own bound here.
 TEST_F(PeerBounds, UnreadAnswersOfOneUserAreBoundedTogether) {
   constexpr std::size_t kConnections = 6;
   // sd-bus makes room in the socket for some 1,000 of root's answers, and for
-  // some 20 of others: the rest waits in mountd.
+  // some 20 of other users'. The other answers wait in mountd.
   const std::uint32_t calls_of_one = IsRoot() ? 1500 : 1000;
   options_.peers.stall_check = std::chrono::hours(1);
   Begin();
@@ -355,7 +358,7 @@ TEST_F(PeerBounds, UnreadAnswersOfOneUserAreBoundedTogether) {
   for (RawSocket& one : deaf) {
     (void)one.Write(calls);
   }
-  // 1,024 answers are those of two of them, and the witness stays.
+  // Two connections together have 1,024 answers, and the witness stays.
   EXPECT_TRUE(Eventually([this] { return server().peer_count() <= 1 + 2; }))
       << server().peer_count();
   EXPECT_GE(Dropped("unread"), kConnections - 2);
@@ -377,8 +380,8 @@ TEST_F(PeerBounds, ConnectionsThatAreNotTakenAreCounted) {
   EXPECT_EQ(Dropped("unread"), 0U);
 }
 
-// One that names an fd twice, several at once, and of a kind that mountd itself
-// may not have: each method gets what it was sent, and nothing stays.
+// Calls name an fd twice, name several at once, and pass a kind that mountd
+// itself may not hold. Each method gets what was sent, and nothing stays open.
 TEST_F(PeerBounds, WhatIsPassedIsNotKept) {
   Begin();
   const std::size_t before = OpenFds();
@@ -388,7 +391,7 @@ TEST_F(PeerBounds, WhatIsPassedIsNotKept) {
     EXPECT_FALSE(witness_->Call("RemoveTree", "ha{sv}", queue.get(), 0).ok());
     (void)witness_->Call("RemoveTree", "ha{sv}", directory.get(), 0);
   }
-  // Two of this test's own.
+  // Two of the fds are this test's own.
   EXPECT_TRUE(Eventually([&] { return OpenFds() <= before + 2; }))
       << OpenFds() - before;
 }

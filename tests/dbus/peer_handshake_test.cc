@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
-// Who gets a connection to the peer-to-peer socket, and who does not.
+// Clients that get a connection to the peer-to-peer socket, and clients that do
+// not.
 #include "tests/dbus/peers_test.h"
 
 namespace mountd::test {
@@ -59,7 +60,8 @@ TEST_F(Peers, WrongSaslIsNeverServed) {
 TEST_F(Peers, ADeadlineOfTheHandshakeEndsWithIt) {
   HandshakeSoonOver();
   Begin();
-  // Silent ones that came later are gone: the witness's own time is over, too.
+  // Later silent clients are gone, so the witness's own time would be over,
+  // too.
   RawSocket later(server().socket());
   ASSERT_TRUE(later.AwaitClosed());
   EXPECT_TRUE(witness_->Call("ListAllocations", "a{sv}", 0).ok());
@@ -106,7 +108,7 @@ TEST_F(Peers, TheFirstCallInTheHandshakesWriteIsAnswered) {
   }
 }
 
-// ---- How many ----
+// ---- Numbers of connections ----
 
 TEST_F(Peers, ConnectionsOfAUserAreBounded) {
   options_.config.limits.peers_per_uid = 3;

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
-// The peer-to-peer socket against clients that do not behave: they are
-// dropped, leave nothing behind, and the others are served meanwhile.
+//
+//
+// The peer-to-peer socket against clients that misbehave: mountd drops them,
+// keeps nothing of them, and serves the others meanwhile.
 #include <fcntl.h>
 #include <sys/mman.h>
 
@@ -10,15 +12,15 @@
 namespace mountd::test {
 namespace {
 
-// The sanitizers' own: AddressSanitizer keeps 256 MiB of what was freed,
-// ThreadSanitizer several bytes for each.
+// The sanitizers need memory themselves: AddressSanitizer keeps 256 MiB of
+// freed memory, ThreadSanitizer several bytes for each byte.
 #ifdef MOUNTD_SANITIZED
 constexpr std::size_t kMostMiB = 384;
 #else
 constexpr std::size_t kMostMiB = 64;
 #endif
 
-// Small to ask, and each with an answer of many KiB.
+// Returns many small calls, each with an answer of many KiB.
 std::string ManyCalls(std::uint32_t count) {
   std::string calls;
   for (std::uint32_t serial = 1; serial <= count; ++serial) {
@@ -82,7 +84,7 @@ TEST_F(Peers, WhoNeverReadsIsDroppedAndCostsLittle) {
   ExpectServed();
 }
 
-// Asks for nothing any more, so that only a timer finds it.
+// The subscriber makes no further call, so only a timer finds it.
 TEST_F(Peers, ASubscriberThatNeverReadsIsDropped) {
   Begin();
   RawSocket deaf = DeafSubscriber();
@@ -97,7 +99,7 @@ TEST_F(Peers, TheServerEndsAlthoughSomebodyNeverReads) {
   options_.peers.stall_check = std::chrono::hours(1);
   Begin();
   RawSocket deaf = DeafSubscriber();
-  // Far more than the socket takes.
+  // The signals are far more than the socket takes.
   EmitSignals(100'000);
   EXPECT_EQ(server().peer_count(), 2U);
   Stop();
@@ -193,8 +195,8 @@ TEST_F(Peers, FdsThatNobodyAskedForAreClosed) {
   EXPECT_TRUE(Eventually([&] { return OpenFds() <= before; }));
 }
 
-// Sends what `send` writes, with an fd beside it, as one client after another;
-// nothing of it may be open in the end.
+// Sends the bytes of `send` with an fd, as one client after another. None of
+// these fds may be open at the end.
 class StrayFds : public Peers {
  protected:
   void ExpectClosed(const std::function<void(int)>& send) {
@@ -216,7 +218,8 @@ class StrayFds : public Peers {
 TEST_F(StrayFds, DuringTheHandshake) {
   ExpectClosed([this](int fd) {
     RawSocket socket(server().socket());
-    // Before it is admitted the kernel refuses fds, where it can (Linux 6.16).
+    // Before mountd accepts the connection the kernel refuses fds, if it can
+    // (Linux 6.16).
     EXPECT_TRUE(Eventually([&] { return socket.WriteWithFd(kHandshake, fd); }));
     EXPECT_TRUE(socket.AwaitClosed());
   });

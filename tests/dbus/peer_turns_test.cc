@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
-// How many calls of others are begun between two of one peer's. Operations are
-// numbered as the loop begins them, and InProgress tells the number: so they
-// are counted, whatever the machine is doing.
+//
+//
+// The number of other peers' calls that begin between two calls of one peer.
+// The test counts operations, which are numbered as the loop begins them and
+// whose number is in InProgress, so the machine's speed does not matter.
 #include <algorithm>
 #include <regex>
 #include <vector>
@@ -11,7 +13,7 @@
 namespace mountd::test {
 namespace {
 
-// As ARCHITECTURE.md says, of each other connection.
+// ARCHITECTURE.md has this number, for each other connection.
 constexpr std::uint64_t kOfEachOther = 2;
 constexpr std::uint32_t kMine = 8;
 
@@ -32,7 +34,7 @@ class PeerTurns : public Peers {
     body.resize((body.size() + 7) / 8 * 8, '\0');
     return MarshalCall(serial, method, "sa{sv}", body);
   }
-  // Each another operation.
+  // Returns calls that are different operations.
   static std::string Flood(int peer, std::uint32_t calls) {
     std::string all;
     for (std::uint32_t serial = 1; serial <= calls; ++serial) {
@@ -41,9 +43,9 @@ class PeerTurns : public Peers {
     }
     return all;
   }
-  // Written while the loop does nothing else: `others` first, then calls of a
-  // peer that waits for none of them. How many of the others' were begun
-  // before each of these, from the one before on.
+  // Writes while the loop does nothing else: `others` first, then calls of a
+  // peer that waits for none of them. Returns how many other calls began before
+  // each of the peer's calls, since the one before.
   std::vector<std::uint64_t> BetweenMine(const std::function<void()>& others) {
     executor().script().Block("PrepareAllocation");
     RawSocket mine = ShakenHands();
@@ -62,7 +64,7 @@ class PeerTurns : public Peers {
     for (std::uint32_t i = 0; i < kMine; ++i) {
       numbers.push_back(NumberIn(mine.ReadMessage()));
     }
-    // One patience for all: they may be answered in any order.
+    // All calls have the same patience, so their answers may come in any order.
     std::sort(numbers.begin(), numbers.end());
     std::vector<std::uint64_t> between;
     for (const std::uint64_t number : numbers) {
@@ -79,7 +81,7 @@ class PeerTurns : public Peers {
   }
 
  private:
-  // Of the operation that such an answer tells of.
+  // Returns the number of the operation in such an answer.
   static std::uint64_t NumberIn(const std::optional<std::string>& message) {
     const std::regex id(std::to_string(::getpid()) + R"(\.([0-9]+))");
     std::smatch found;
@@ -106,11 +108,12 @@ TEST_F(PeerTurns, FloodsWaitForTheirTurns) {
     }
   });
   ExpectAtMost(between, kOfEachOther * kOthers);
-  // Mine did not come first.
+  // The peer's own calls did not all come first.
   EXPECT_GT(between.back(), 0U);
 }
 
-// What comes with the handshake is read at once, and not served at once.
+// mountd reads at once what comes with the handshake, but does not serve it at
+// once.
 TEST_F(PeerTurns, AFloodInTheHandshakesWriteWaitsForItsTurns) {
   constexpr int kOthers = 8;
   Begin();
@@ -137,12 +140,12 @@ TEST_F(PeerTurns, WhoConnectsWaitsForItsTurn) {
       EXPECT_EQ(others.back().WriteSome(all), all.size());
     }
   });
-  // One is accepted in a turn, and its call begun.
+  // mountd accepts one connection in a turn, and begins its call.
   ExpectAtMost(between, kOfEachOther);
   EXPECT_GT(between.back(), 0U);
 }
 
-// Nothing of theirs is begun: mine follow one another.
+// mountd begins none of their calls, so the peer's calls follow one another.
 TEST_F(PeerTurns, HalvesTakeNobodysTurn) {
   Begin();
   std::vector<RawSocket> others;

@@ -10,30 +10,30 @@
 
 namespace mountd::test {
 
-// Of this process: the server's and the clients' alike.
+// Return values of this process, which is the server's and the clients'.
 std::size_t OpenFds();
 std::size_t ResidentMiB();
 
-// The peer-to-peer socket, with one client that behaves: it has to be served
-// whatever the others do.
+// Has the peer-to-peer socket, and one client that behaves. mountd must serve
+// that client whatever the others do.
 class Peers : public ApiTest {
  protected:
   void SetUp() override {
     options_.config = DefaultConfig();
     options_.peers.stall_check = std::chrono::milliseconds(20);
   }
-  // Those that say too little are dropped soon.
+  // Makes mountd drop clients soon that do not finish their handshake.
   void HandshakeSoonOver() {
     options_.peers.handshake = std::chrono::milliseconds(100);
   }
-  // Begins, with one client that behaves and has to be served throughout.
+  // Starts the server, with one client that mountd must serve throughout.
   void Begin() {
     Start(options_);
     witness_ = ConnectPeer();
     ASSERT_NE(witness_, nullptr);
-    // Answered: the server, too, has all that a connection takes.
+    // An answer means that the server also has all that a connection takes.
     const Answer answer = witness_->Call("ListAllocations", "a{sv}", 0);
-    // Or told that it is under way, where patience is short.
+    // InProgress is an answer, too, where the patience is short.
     ASSERT_TRUE(answer.ok() || answer.error == "org.mountd1.Error.InProgress")
         << answer.error << ": " << answer.message;
   }
@@ -45,7 +45,7 @@ class Peers : public ApiTest {
     const Answer first = newcomer->Call("ListAllocations", "a{sv}", 0);
     EXPECT_TRUE(first.ok()) << first.error << ": " << first.message;
   }
-  // Subscribed, and reads nothing from then on.
+  // Returns a client that has subscribed, and reads nothing from then on.
   RawSocket DeafSubscriber() {
     RawSocket deaf = ShakenHands();
     EXPECT_TRUE(
@@ -60,11 +60,11 @@ class Peers : public ApiTest {
       }
     });
   }
-  // Nobody but the witness is left.
+  // True once only the witness is left.
   bool OnlyTheWitnessIsLeft() {
     return Eventually([this] { return server().peer_count() == 1; });
   }
-  // A raw client that has said what it has to.
+  // Returns a raw client that has finished its handshake.
   RawSocket ShakenHands() {
     RawSocket socket(server().socket());
     EXPECT_TRUE(socket.Write(kHandshake));

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
-// Calls that only an administrator may make, on the system bus: who is asked,
-// about whom, and what becomes of the call by the answer.
+//
+//
+// Calls on the system bus that only an administrator may make: mountd's
+// questions to polkit, and the call's outcome for each answer.
 #include <algorithm>
 #include <fstream>
 #include <iterator>
@@ -18,7 +20,7 @@ using Says = FakePolkit::Says;
 
 constexpr char kDenied[] = "org.mountd1.Error.PermissionDenied";
 
-// "web" is alice's, and what is asked is asked by bob.
+// "web" is alice's allocation, and bob makes the calls.
 class PolkitCalls : public ApiTest {
  protected:
   void SetUp() override {
@@ -92,7 +94,7 @@ TEST_F(PolkitCalls, NobodyIsBotheredForACallThatDoesNotAllowIt) {
       << released.message;
   ASSERT_EQ(polkit.questions().size(), 1U);
   EXPECT_EQ(polkit.questions().front().flags, 0U);
-  // What a rule of polkit's says needs nobody.
+  // A polkit rule that says yes needs no authentication.
   polkit.Say(Says::kYes);
   EXPECT_TRUE(Release(*bob).ok());
 }
@@ -127,16 +129,17 @@ TEST_F(PolkitCalls, WithoutPolkitItIsRefused) {
 
 TEST_F(PolkitCalls, ItIsAskedWhereItMattersAlone) {
   FakePolkit polkit(Says::kYes);
-  // One's own, and what nobody does in another user's name.
+  // These calls concern bob's own objects, or are ones that nobody makes in
+  // another user's name.
   EXPECT_TRUE(alice_->Call("GetAllocation", "sa{sv}", "web", 0).ok());
   EXPECT_EQ(bob_->Call("PrepareAllocation", "sa{sv}", "web", 0).error, kDenied);
   EXPECT_EQ(bob_->Call("PrepareInbox", "ssa{sv}", "web", "server", 0).error,
             kDenied);
   EXPECT_EQ(bob_->Call("ReleaseAllocation", "sa{sv}", "db", 0).error,
             "org.mountd1.Error.NotFound");
-  // Root needs nobody.
+  // Root needs no question.
   EXPECT_TRUE(ConnectBus()->Call("GetAllocation", "sa{sv}", "web", 0).ok());
-  // On the socket a caller is who its credentials say.
+  // On the socket only the credentials decide who the caller is.
   const auto peer = ConnectPeer(kBob);
   ASSERT_NE(peer, nullptr);
   EXPECT_EQ(Release(*peer).error, kDenied);
@@ -170,7 +173,7 @@ TEST_F(PolkitCalls, ListsAreOfAllUsersOnlyWhenAskedFor) {
   EXPECT_EQ(all_users("RetryOwed").error, kDenied);
 }
 
-// What is decided is decided after the answer.
+// mountd decides again after the answer.
 TEST_F(PolkitCalls, ItIsAllLookedAtAgain) {
   FakePolkit polkit(Says::kNothing);
   const std::uint64_t call =
@@ -178,7 +181,7 @@ TEST_F(PolkitCalls, ItIsAllLookedAtAgain) {
   bob_->Fence();
   ASSERT_TRUE(AwaitQuestions(polkit, 1));
   EXPECT_FALSE(bob_->answered(call));
-  // Nobody else waits meanwhile, not even for what it is about.
+  // No other call waits meanwhile, not even one on the same object.
   ASSERT_TRUE(Release(*alice_).ok());
   polkit.Answer(Says::kYes);
   EXPECT_EQ(bob_->Await(call).error, "org.mountd1.Error.NotFound");
@@ -209,7 +212,7 @@ TEST_F(PolkitCalls, OneUsersQuestionsAreBounded) {
   EXPECT_EQ(more.error, kDenied);
   EXPECT_NE(more.message.find("asked too much"), std::string::npos)
       << more.message;
-  // Of this user alone.
+  // The bound applies to this user alone.
   const auto stranger = ConnectBus(kStranger);
   ASSERT_NE(stranger, nullptr);
   const std::uint64_t other =
@@ -225,7 +228,8 @@ TEST_F(PolkitCalls, OneUsersQuestionsAreBounded) {
   EXPECT_TRUE(Release(*bob_).ok());
 }
 
-// It was allowed already: one who waits for it is not asked for again.
+// The first call was allowed already, so a call that joins it needs no
+// question.
 TEST_F(PolkitCalls, TheSameCallJoinsWhatIsUnderWay) {
   FakePolkit polkit(Says::kYes);
   executor().script().Block("RemoveAllocation");
@@ -242,9 +246,9 @@ TEST_F(PolkitCalls, TheSameCallJoinsWhatIsUnderWay) {
   EXPECT_EQ(polkit.questions().size(), 1U);
 }
 
-// Another session of the user's, say one over the network, may not do what the
-// one at the seat may: the answer to the one is none to the other, also while
-// what was allowed hangs.
+// Another session of the user, for example one over the network, may not do
+// what the session at the seat may. polkit's answer for one session does not
+// apply to the other, even while the allowed call hangs.
 TEST_F(PolkitCalls, AnotherSessionOfTheUserIsAskedAboutItself) {
   FakePolkit polkit(Says::kYes);
   executor().script().Block("RemoveAllocation");
@@ -261,7 +265,7 @@ TEST_F(PolkitCalls, AnotherSessionOfTheUserIsAskedAboutItself) {
       other_session->Send("ReleaseAllocation", "sa{sv}", "web", 0);
   executor().script().UnblockAll();
   EXPECT_FALSE(bob_->Await(first).ok());
-  // It has not joined what the first session was allowed to.
+  // The second call has not joined the first session's call.
   EXPECT_EQ(other_session->Await(second).error, kDenied);
   ASSERT_EQ(polkit.questions().size(), 2U);
   EXPECT_EQ(polkit.questions().back().sender, NameOf(*other_session));
@@ -293,7 +297,7 @@ TEST_F(PolkitCalls, ItIsNotAskedAfterPolkitHasEnded) {
   EXPECT_TRUE(StillThere());
 }
 
-// The actions that are installed are those that are asked about.
+// mountd asks exactly about the installed actions.
 TEST(PolkitPolicy, HasTheActionsThatAreAskedAbout) {
   std::ifstream file(MOUNTD_POLKIT_POLICY);
   const std::string text{std::istreambuf_iterator<char>(file), {}};

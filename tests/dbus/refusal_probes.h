@@ -8,20 +8,21 @@
 
 namespace mountd::test {
 
-// A call with one text of the test's choice in it.
+// A call that contains one text of the test's choice.
 struct Probe {
   const char* what;
   std::function<Answer(BusClient&, const char*)> call;
   bool may_be_empty = false;
 };
 
-// An fd for methods that take one.
+// Returns an fd for methods that take one.
 int AnyDirectory();
 
-// Every method, with one option: the key is the test's, its value a text.
+// Returns every method with one option, whose key the test chooses and whose
+// value is a text.
 const std::vector<Probe>& WithOption();
 
-// Every place where a caller chooses a name.
+// Returns every place where a caller chooses a name.
 const std::vector<Probe>& WithName();
 
 }  // namespace mountd::test

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
-// What is no right call: refused by name, before anything is written or made.
+// Invalid calls are refused by name, before anything is written or made.
 #include <fcntl.h>
 #include <sys/mman.h>
 
@@ -12,14 +12,14 @@ namespace {
 constexpr char kInvalid[] = "org.mountd1.Error.InvalidArgument";
 constexpr char kNotSupported[] = "org.mountd1.Error.NotSupported";
 
-// Those without other arguments.
+// Methods without arguments but their options.
 constexpr const char* kLists[] = {
     "ListAllocations", "ListVolumes", "ListPlugins",
     "ListOwed",        "RetryOwed",   "GetStatistics",
     "GetCapabilities", "Reload",      "ListOperations"};
 
-// Something of every kind is there, to be left alone. What it takes is asked
-// once; each call that is refused must leave all of it as it was.
+// Has an object of every kind. Each refused call must leave all of them as they
+// were.
 class Refusals : public BothTransports {
  protected:
   void SetUp() override {

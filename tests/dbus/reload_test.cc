@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
-// Another configuration under connections that stay.
+// Connections stay while the configuration changes.
 #include <atomic>
 
 #include "tests/dbus/methods.h"
@@ -11,7 +11,7 @@ class Reload : public Methods {
  protected:
   void SetUp() override {}
 
-  // Its next Reload answers as `reload` says.
+  // Starts a server whose Reload answers as `reload` says.
   void StartWith(
       std::function<Result<std::vector<std::string>>(LiveConfig&)> reload) {
     if (GetParam() == Transport::kBus) {
@@ -48,7 +48,7 @@ TEST_P(Reload, WhoIsConnectedIsHeldToTheNewRules) {
   EXPECT_EQ(reloaded.text, "[]");
   const Answer denied = client_->Call("PrepareAllocation", "sa{sv}", "db", 0);
   EXPECT_EQ(denied.error, "org.mountd1.Error.PermissionDenied");
-  // What was made before is still its owner's to see and to release.
+  // The owner may still see and release what was made before.
   EXPECT_TRUE(client_->Call("GetAllocation", "sa{sv}", "web", 0).ok());
   EXPECT_TRUE(client_->Call("ReleaseAllocation", "sa{sv}", "web", 0).ok());
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
-// Signals go to who subscribed and may see them, and to nobody else.
+// Signals go to subscribers that may see them, and to nobody else.
 #include <fcntl.h>
 
 #include <algorithm>
@@ -77,8 +77,8 @@ TEST_P(Signals, WhatIsOwedForTooLongIsTold) {
   EXPECT_NE(since.find(told.substr(3)), std::string::npos) << since;
 }
 
-// A tree that does not end by itself: its signals come until it is cancelled,
-// and the same call on the same directory has joined it.
+// The tree never ends, so its signals come until the operation is cancelled.
+// The same call on the same directory has joined the operation.
 TEST_P(Signals, HowFarAnOperationIsReachesItsCaller) {
   const UniqueFd directory(open("/", O_PATH | O_CLOEXEC));
   const UniqueFd again(open("/", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
@@ -110,7 +110,8 @@ TEST_P(Signals, NobodyElseGetsThem) {
   Subscribe(*client_);
   Subscribe(*gone);
   ASSERT_TRUE(gone->Call("Unsubscribe", "a{sv}", 0).ok());
-  // On the bus a match rule does not make what is sent to others one's own.
+  // On the bus a match rule does not give a client signals that are sent to
+  // others.
   if (GetParam() == Transport::kBus) {
     ASSERT_GE(
         sd_bus_match_signal(silent->raw(), nullptr, nullptr, nullptr,
@@ -153,7 +154,7 @@ TEST_P(Signals, ASubscriberThatGoesIsForgotten) {
   EXPECT_EQ(client_->AwaitSignal("PluginChanged").member, "PluginChanged");
 }
 
-// ---- Of other users ----
+// ---- Signals about other users ----
 
 class SignalsOfOthers : public Signals {
  protected:
@@ -225,7 +226,7 @@ TEST_P(SignalsOfOthers, APluginIsSeenByWhoMayUseIt) {
   EXPECT_FALSE(Has(*stranger_, "PluginChanged"));
 }
 
-// What becomes of a mount of alice's.
+// Signals about a mount of alice's.
 class MountSignals : public SignalsOfOthers {
  protected:
   void SetUp() override {
@@ -251,8 +252,8 @@ class MountSignals : public SignalsOfOthers {
           0);
     }
   }
-  // The owner's, and root's; bob, who may use the same volume, has no part in
-  // it.
+  // Expects the signal for the owner and for root. bob, who may use the same
+  // volume, gets none.
   void ExpectAliceAndRootAreTold(const std::string& member,
                                  const std::string& text) {
     EXPECT_EQ(alice_->AwaitSignal(member).text, text);

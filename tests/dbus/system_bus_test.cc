@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
-// What only the system bus has: a name, a daemon that may go, LogControl1.
+// The system bus has a name, a daemon that may go, and LogControl1, which the
+// socket has not.
 #include "tests/dbus/api_test.h"
 
 namespace mountd::test {
@@ -53,7 +54,7 @@ TEST_F(SystemBus, ABusThatComesLaterIsFound) {
   EXPECT_TRUE(Eventually([this] { return ServedOnTheBus(); }));
 }
 
-// One that takes connections and never says a word.
+// The bus accepts connections and never answers.
 TEST_F(SystemBus, ABusThatHangsHoldsUpNobody) {
   StartBus();
   bus().Stop();
@@ -79,14 +80,15 @@ TEST_F(SystemBus, ACallUnderWayOutlivesTheBus) {
   executor().script().UnblockAll();
   EXPECT_TRUE(Eventually([this] { return server().running() == 0; }));
   EXPECT_TRUE(peer->Call("GetAllocation", "sa{sv}", "web", 0).ok());
-  // Its subscriber is gone with the bus: nobody is signalled, nothing breaks.
+  // The subscriber is gone with the bus, so no signal is sent, and nothing
+  // breaks.
   ASSERT_TRUE(
       peer->Call("RegisterPlugin", "sssa{sv}", "csi", "node", "", 0).ok());
   bus().Start();
   EXPECT_TRUE(Eventually([this] { return ServedOnTheBus(); }));
 }
 
-// More callers than are remembered.
+// The callers outnumber those that mountd remembers.
 TEST_F(SystemBus, ASubscriberIsNotForgottenForOthers) {
   StartWithBus();
   const auto subscriber = ConnectBus();

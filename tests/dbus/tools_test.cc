@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
-// Everybody's own tools work on the peer-to-peer socket.
+// Common tools work on the peer-to-peer socket.
 #include <filesystem>
 
 #include "tests/dbus/api_test.h"
@@ -12,7 +12,8 @@ class Tools : public ApiTest {
  protected:
   void SetUp() override { Start(); }
 
-  // A tool that is not installed is told of, and only that.
+  // True if the tool is installed. A test whose tool is not installed is
+  // skipped.
   static bool Installed(const std::string& tool) {
     return std::filesystem::exists("/usr/bin/" + tool);
   }

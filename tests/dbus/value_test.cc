@@ -31,7 +31,7 @@ Dict AllKinds() {
           {"dict", Value(Dict{{"inner", Value(std::string("y"))}})}};
 }
 
-// What `from` is once it was sent as `From`, and read as `To`.
+// Returns `from` after it was sent as `From` and read as `To`.
 template <typename To, typename From>
 To Sent(const From& from) {
   auto message = sdbus::createPlainMessage();
@@ -94,7 +94,7 @@ TEST(ValueTest, ItSaysItsType) {
   }
 }
 
-// As a caller may send them.
+// A caller may send such values.
 TEST(ValueTest, OneOfAnotherTypeIsPassedOver) {
   auto message = sdbus::createPlainMessage();
   message << Variants{{"a", sdbus::Variant(1.5)},

@@ -19,13 +19,13 @@ import pathlib
 import re
 import sys
 
-NO_STEPS = {"stuck", "Close", "CanMountBeneath"}  # nothing that could fail
+NO_STEPS = {"stuck", "Close", "CanMountBeneath"}  # these cannot fail
 
-# Methods of each seam that no operation of the driver surely reaches: mountd makes
-# some once, and some on its own time, so they may happen to be cut off, or not. A
-# unit test has to fail each plan of these (FailNext), and a test on the real kernel
-# each call of the kernel: it says so by ExpectFailed, which holds only if they did.
-# Each RPC of a controller is a step by its own name.
+# Methods of each seam that operations reach only by chance, because mountd makes
+# some of them once, and some in its own time. A unit test must fail each of these
+# plans (FailNext), and a test on the real kernel each of these calls of the kernel:
+# it proves so by ExpectFailed, which holds only if all its calls have failed. Each
+# RPC of a controller is a step by its own name.
 ELSEWHERE = {
     "kernel": {
         "ConnectUnix", "EnterMountNamespace", "HasEnded", "JoinGroup", "LinkedMountId",
@@ -44,7 +44,7 @@ ELSEWHERE = {
     "rpc": {"CallController"},
 }
 ACTIONS = ("fail", "kill-after", "kill-before")
-ERRNOS = 2  # that each of the kernel's calls fails with, if it fails as often
+ERRNOS = 2  # different ones for each call of the kernel that fails so often
 
 
 def methods(path):
@@ -59,8 +59,8 @@ SORTS = {
     "process": {"mountd", "mountd-exec", "mountd-csi"},
     "met": {"beside", "waited"},
 }
-ENOUGH = 100  # overlaps, for each sort to be among them
-CUTS = 4  # of the same operations
+ENOUGH = 100  # so many overlaps must contain each sort
+CUTS = 4  # for the same operations
 
 
 def text_of(sources, directory):
@@ -80,7 +80,7 @@ def missing_excuses(sources):
     missing += [f"kernel {name}, which is excused, by a test in tests/root"
                 for name in sorted(ELSEWHERE["kernel"] - failed)]
     reasons = (sources / "tests/fault/operations.cc").read_text()
-    # A literal may go on in the next line.
+    # A string literal may continue in the next line.
     reasons = re.sub(r'"\s*\n\s*"', "", reasons)
     for suite, name in re.findall(r"root/(\w+)\.(\w+)", reasons):
         if not re.search(rf"TEST_F\({suite},\s*{name}\)", root):
@@ -94,7 +94,7 @@ def missing_overlaps(reports):
              for path in sorted(pathlib.Path(reports).glob("overlaps-*.jsonl"))
              for line in path.read_text().splitlines()]
     for line in lines:
-        # Whether any ended while the first was held, or all had to wait for it.
+        # "beside" if another call ended while the first was held.
         line["met"] = "beside" if line["beside"] else "waited"
     kinds = {(line["first"], *line["others"], line["sharing"])
              for line in lines}
@@ -153,7 +153,7 @@ def main():
                      if line["operation"] == operation}
         if processes != {"mountd", "mountd-exec", "mountd-csi"}:
             missing.append(f"a process of {operation}: only {processes}")
-    # Each operation makes a plan or a call of a plugin, or it is none.
+    # Each operation makes a plan or a call of a plugin.
     for line in lines:
         if line["process"] == "mountd" and not line["steps"]:
             missing.append(f"any step of {line['operation']} in mountd")

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 //
-// The methods that are no operation of failure_points_test, because there is
-// nothing to cut off: while each is called, mountd makes no plan, no call of a
-// plugin and no write of a store, and everything is as it was then.
+// The methods that are no operation of failure_points_test, because they have
+// no steps. While each is called, mountd makes no plan, no call of a plugin and
+// no write of a store, and nothing changes.
 #include <gtest/gtest.h>
 
 #include <functional>
@@ -20,7 +20,7 @@
 namespace mountd::testing {
 namespace {
 
-// "Ok", or what is wrong.
+// Returns "Ok", or the error.
 using Call = std::function<std::string(Agent&)>;
 
 class ExcusedMethods : public FaultFixture {
@@ -35,7 +35,7 @@ class ExcusedMethods : public FaultFixture {
         {.address = "unix:path=" + std::string(paths::kBusSocket),
          .uid = kAgentUid});
     ASSERT_NE(bus_, nullptr);
-    // Of everything something, to be told of.
+    // The node has one object of each kind that the methods report.
     agent::Client& client = agent_->client();
     ASSERT_EQ(agent_->Told(client.PrepareAllocation("old")), "Ok");
     ASSERT_EQ(agent_->Told(client.ReleaseAllocation("old")), "Ok");
@@ -134,7 +134,8 @@ std::map<std::string, Call> ExcusedMethods::Calls() {
   };
 }
 
-// What mountd does by itself meanwhile: it looks whether the plugin is there.
+// Returns the steps that mountd makes by itself meanwhile to look after the
+// plugin.
 const std::set<std::string>& OfItsOwn() {
   static const std::set<std::string> names = {"rpc Probe",
                                               "plan InspectPluginSocket"};
@@ -145,7 +146,7 @@ TEST_F(ExcusedMethods, MakeNoStepAndChangeNothing) {
   const std::map<std::string, Call> calls = Calls();
   for (const Uncounted& method : UncountedMethods()) {
     SCOPED_TRACE(method.method);
-    // One whose plan only reads: its excuse names the test of its plan.
+    // A method whose plan only reads names the test of that plan as its excuse.
     if (method.why.find("root/") != std::string::npos) {
       continue;
     }
@@ -165,7 +166,7 @@ TEST_F(ExcusedMethods, MakeNoStepAndChangeNothing) {
   EXPECT_EQ(World::DifferenceTo(before_), "");
 }
 
-// A method that does make steps is seen by the same look.
+// The same check finds a method that does make steps.
 TEST_F(ExcusedMethods, OneThatMakesAStepIsSeen) {
   world_->steps().Arm(StepProcess::kMountd, StepAction::kCount);
   EXPECT_EQ(agent_->Told(agent_->client().PrepareInbox("web", "other")), "Ok");

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 //
-// Each operation of the API, cut off at each of its steps, in each process: the
-// step fails, or the process is killed right before it, or right after. On the
-// real kernel. Of steps that repeat themselves some stand for all. The caller
-// has to be told the truth, the same call has to succeed then, and after the
-// release nothing may be left.
+// Interrupts each operation of the API at each of its steps, in each process,
+// on the real kernel: the step fails, or the process is killed right before or
+// right after it. Some steps stand for all those that repeat. The caller must
+// get a true answer, the same call must then succeed, and nothing may be left
+// after the release.
 //
-// What was done is written as a line of JSON for each operation and process
-// into MOUNTD_FAULT_REPORTS, where coverage_test.py looks for what was not
+// Writes a line of JSON for each operation and process into
+// MOUNTD_FAULT_REPORTS, where coverage_test.py looks for steps that were not
 // covered.
 #include <gtest/gtest.h>
 
@@ -61,7 +61,7 @@ class FailurePoints : public FaultFixture,
       return operation().prepare(*agent_) == "Ok";
     })) << agent_->told();
   }
-  // Until it succeeds.
+  // Repeats the call until it succeeds.
   void Finish() {
     ASSERT_TRUE(Eventually([&] {
       ++calls_;
@@ -80,7 +80,8 @@ class FailurePoints : public FaultFixture,
     ASSERT_NO_FATAL_FAILURE(TakeBack());
     ASSERT_EQ(World::DifferenceTo(before_), "");
   }
-  // What there is when all is over, and again.
+  // Makes and undoes the operation, and records the state that every later run
+  // must return to.
   void TakeBaseline() {
     ASSERT_NO_FATAL_FAILURE(Prepare());
     ASSERT_NO_FATAL_FAILURE(Finish());
@@ -88,18 +89,18 @@ class FailurePoints : public FaultFixture,
     before_ = World::TakeSettled();
   }
 
-  // One call with that fault, and all that has to be true then. Whether the
-  // step was reached.
+  // Makes one call with that fault, and checks everything that must be true
+  // then. True if the step was reached.
   bool CutOff(const Fault& fault);
   void CutOffEverywhere(StepAction action);
 
   std::optional<Agent> agent_;
   World::State before_;
-  std::vector<std::string> steps_;  // of a call that nothing disturbs
-  std::string reached_;             // the step that the last fault was at
-  int calls_ = 0;                   // until one succeeded
+  std::vector<std::string> steps_;  // of an undisturbed call
+  std::string reached_;             // the step of the last fault
+  int calls_ = 0;                   // until the operation succeeded
   std::map<std::string, std::map<std::string, int>> runs_;    // by step, action
-  std::map<std::string, std::map<std::string, int>> told_;    // the same
+  std::map<std::string, std::map<std::string, int>> told_;    // by step, answer
   std::map<std::string, std::map<std::string, int>> errors_;  // by step, errno
 };
 
@@ -115,8 +116,8 @@ bool FailurePoints::CutOff(const Fault& fault) {
   SCOPED_TRACE(std::string(NameOf(fault.action)) + " at step " +
                std::to_string(fault.at) + " (" + world_->steps().FiredStep() +
                "), error " + std::to_string(fault.error) + ", told " + told);
-  // Where more steps came first than were counted, it may be another step's
-  // error.
+  // The fault may have hit another step than the counted one if more steps came
+  // first, and then has an error of another step.
   const std::vector<int> errors = PlausibleErrors(process(), reached_);
   const bool is_of_step =
       fault.action != StepAction::kFail ||
@@ -145,18 +146,18 @@ bool FailurePoints::CutOff(const Fault& fault) {
   return reached;
 }
 
-// How often what comes again and again is cut off, as of each process that is
-// looked at: the same step after the same four.
+// How often a repeated step is interrupted in each process. A step counts as
+// repeated if the same four steps came before it.
 constexpr int kRepeats = 3;
-// What is tried beyond those that were counted.
+// How many steps beyond the counted ones are tried.
 constexpr std::uint32_t kMoreSteps = 16;
-// The first steps of an executor that searches; of later ones each is half as
-// far again as the one before.
+// How many first steps of a searching executor are all interrupted. Each later
+// step is half as far again as the one before.
 constexpr std::uint32_t kEachOfASearch = 12;
 
-// The errors that the `nth` step of that name fails with, from 0. The kernel's
-// calls are many: the first one fails with each, and each later one with the
-// next.
+// Returns the errors for the `nth` step of that name, counted from 0. The
+// kernel's calls are many, so only the first call fails with each error, and
+// each later one with the next error.
 std::vector<int> ErrorsAt(StepProcess process, const std::string& step,
                           std::size_t nth) {
   std::vector<int> errors = PlausibleErrors(process, step);
@@ -189,11 +190,11 @@ void FailurePoints::CutOffEverywhere(StepAction action) {
       reached = CutOff({action, k, error}) || reached;
       ASSERT_FALSE(HasFailure());
     }
-    // How many there are is not always the same: plugins are asked beside.
+    // The number of steps varies, because mountd also asks plugins by itself.
     if (k > steps_.size() && (!reached || k > steps_.size() + kMoreSteps)) {
       return;
     }
-    // A step that nobody has thought of.
+    // Every step needs plausible errors.
     ASSERT_TRUE(!reached || !PlausibleErrors(process(), reached_).empty())
         << reached_;
   }

@@ -14,7 +14,7 @@
 
 namespace mountd::testing {
 
-// A World for each test, whose log is shown when the test fails.
+// Makes a World for each test, and prints its log if the test fails.
 class FaultFixture : public PrivateNamespaces {
  protected:
   void SetUp() override {
@@ -35,13 +35,13 @@ class FaultFixture : public PrivateNamespaces {
     PrivateNamespaces::TearDown();
   }
 
-  // More lines of mountd.toml's [timeouts].
+  // Returns more lines for mountd.toml's [timeouts].
   virtual std::string Timeouts() const { return ""; }
 
   std::unique_ptr<World> world_;
 };
 
-// A line of what was done, and for coverage_test.py a file that ends with it.
+// Prints a line for each run, and writes it into a file for coverage_test.py.
 class Report {
  public:
   explicit Report(const std::string& file) {

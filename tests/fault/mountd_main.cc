@@ -19,7 +19,8 @@ int main(int argc, char** argv) {
     static SteppedCsiClient stepped(real, steps);
     return stepped;
   };
-  // What goes on its own time is waited for after each step.
+  // The pause is short, because tests wait after each step for what mountd does
+  // in its own time.
   seams.tidy_up_pause = std::chrono::milliseconds(20);
   return mountd::DaemonMain(argc, argv, seams);
 }

@@ -27,7 +27,7 @@ std::string Prepare(Agent& agent) {
 }
 std::string Nothing(Agent& /*agent*/) { return "Ok"; }
 
-// One after the other, until one fails.
+// Runs the parts one after the other until one fails.
 using Part = std::function<std::string(Agent&)>;
 Part All(std::vector<Part> parts) {
   return [parts = std::move(parts)](Agent& agent) {
@@ -62,7 +62,7 @@ std::size_t MountsAt(const std::string& path) {
   return MountPointsUnder(path).size();
 }
 
-// One mount at the inbox's "d", with that content.
+// Returns "" if the inbox's "d" has one mount with that content.
 Part Shows(const std::string& content) {
   return [content](Agent& agent) -> std::string {
     const std::string path = agent.Inbox() + "/d";
@@ -114,14 +114,15 @@ std::string IsPublished(Agent& agent) {
                    volume.host_path
              : "";
 }
-// "" of an allocation that is gone as a whole.
+// Returns "" for an allocation that is gone as a whole.
 std::string NotTold(Agent& agent,
                     const Result<agent::AllocationStatus>& status) {
   const std::string told = agent.Told(status);
   return told == "NotFound" ? "" : told;
 }
 
-// The volume's own end may be owed, of a plugin that is just coming back.
+// The volume's own unstage may still be pending if the plugin is just coming
+// back.
 std::string IsUnpublished(Agent& agent) {
   const auto status = agent.Status();
   return !status                    ? NotTold(agent, status)
@@ -135,7 +136,7 @@ agent::NetworkSpec Bridge(const Agent& agent) {
   agent::NetworkSpec spec;
   agent::Port port;
   port.label = "http";
-  // Of each allocation its own.
+  // Each allocation has ports of its own.
   port.host = static_cast<std::uint16_t>(
       20000 + std::hash<std::string>()(agent.allocation()) % 900);
   port.container = 80;
@@ -195,7 +196,7 @@ std::string HasNoNetwork(Agent& agent) {
 std::string TreeOf(const Agent& agent) {
   return std::string(World::kAllocRoot) + "/" + agent.allocation();
 }
-// Of the agent's own, with files of one of its ids in it.
+// Makes a tree of the agent's, with files of another of its ids.
 std::string MakeTree(Agent& agent) {
   const std::string tree = TreeOf(agent);
   fs::create_directories(tree + "/x/y");
@@ -490,8 +491,8 @@ std::vector<Operation> OfTrees() {
   };
 }
 
-// Calls of the plugin's controller change nothing of mountd's: the answer has
-// to be true, and the plugin to have done what it says.
+// Calls of the plugin's controller change nothing of mountd's. The answer must
+// be true, and the plugin must have done what it says.
 std::string Made(const Agent& agent) { return "made-" + agent.volume(); }
 
 std::string Create(Agent& agent) {
@@ -501,7 +502,7 @@ std::string Create(Agent& agent) {
 std::string Delete(Agent& agent) {
   return agent.Told(agent.client().DeleteVolume(World::kPlugin, Made(agent)));
 }
-// `call` with the node's id.
+// Runs `call` with the node's id.
 Part OnNode(
     const std::function<std::string(Agent&, const std::string&)>& call) {
   return [call](Agent& agent) {
@@ -509,7 +510,7 @@ Part OnNode(
     return plugin ? call(agent, plugin->node_id) : agent.Told(plugin);
   };
 }
-// The same of what has to be there, or not: "" or what is wrong.
+// Returns "", or the error if the volume is not attached as `attached` says.
 Part IsAttached(bool attached) {
   return [attached](Agent& agent) -> std::string {
     if (agent.shares_volume()) {
@@ -558,7 +559,7 @@ std::vector<Operation> OfControllers() {
   };
 }
 
-// Answers "Ok" only if the plugin's word came with it.
+// Returns "Ok" only if the plugin's answer came with it.
 std::string Said(const std::string& told, bool right) {
   return told != "Ok" || right ? told : "another answer";
 }
@@ -600,7 +601,8 @@ std::vector<Operation> OfControllersThatRead() {
        nothing},
       {"CallController", "CallController", Create,
        [](Agent& agent) {
-         // csi.v1.CreateSnapshotRequest: source_volume_id "v", name "s".
+         // This is a csi.v1.CreateSnapshotRequest: source_volume_id "v", name
+         // "s".
          const auto made =
              agent.client().CallController({.plugin = World::kPlugin,
                                             .rpc = "CreateSnapshot",
@@ -626,7 +628,8 @@ std::string NothingIsOwed(Agent& agent) {
 
 std::vector<Operation> OfTheNode() {
   return {
-      // What is owed is retried by itself, too: this call may find it done.
+      // mountd also retries pending tear-downs by itself, so this call may find
+      // none.
       {"RetryOwed",
        "RetryOwed",
        All({[](Agent&) {
@@ -652,8 +655,8 @@ std::vector<Operation> OfTheNode() {
   };
 }
 
-// mountd's start, with something of everything to be found again, until the
-// plugin is, too.
+// mountd starts with an object of each kind to find again, and the operation
+// lasts until mountd has found the plugin, too.
 std::vector<Operation> OfStarts() {
   return {
       {"Start", "GetCapabilities",
@@ -664,7 +667,7 @@ std::vector<Operation> OfStarts() {
               return std::string("Ok");
             }}),
        [](Agent& agent) {
-         // The one that is killed on the way is followed by another.
+         // A mountd that is killed on the way is followed by another one.
          std::string told = "Unavailable";
          Eventually([&] {
            const auto plugin = agent.client().GetPlugin(World::kPlugin);
@@ -680,7 +683,7 @@ std::vector<Operation> OfStarts() {
          return told;
        },
        [](Agent& agent) {
-         // What could not be looked at is looked at again.
+         // mountd looks again at what it could not look at.
          std::string missing;
          Eventually([&] {
            missing = IsPublished(agent);

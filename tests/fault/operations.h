@@ -10,37 +10,41 @@
 
 namespace mountd::testing {
 
-// One way to call one method of the API, as it is cut off at each of its steps.
+// One way to call one method of the API, to be interrupted at each of its
+// steps.
 struct Operation {
-  std::string name;    // of the test: "BindMountOfATmpfs"
+  std::string name;    // the test's: "BindMountOfATmpfs"
   std::string method;  // of org.mountd1.Manager
-  // What has to be there before; it has succeeded when it returns "Ok".
+  // Makes the objects that the call needs. Returns "Ok" if it has succeeded.
   std::function<std::string(Agent&)> prepare;
-  // The call: "Ok", or the error's name. Made again until it succeeds.
+  // Makes the call. Returns "Ok", or the error's name. Repeated until it
+  // succeeds.
   std::function<std::string(Agent&)> call;
-  // What there is not, or still is, although the call has succeeded; or "".
+  // Returns what is missing, or still there, although the call has succeeded;
+  // or "".
   std::function<std::string(Agent&)> missing;
-  // What a release does not take.
+  // Undoes what a release leaves.
   std::function<std::string(Agent&)> undo{};
-  // Does not wait for what is being done to the same allocation.
+  // The operation does not wait for other calls on the same allocation.
   bool looks_on = false;
-  // Makes the agent's tree root's meanwhile.
+  // The operation gives the agent's tree to root while it runs.
   bool takes_tree = false;
-  // Nothing of the allocation's: no overlap has it. Those come last.
+  // The operation concerns no allocation, so no overlap contains it. These
+  // operations come last.
   bool is_alone = false;
-  // Its executor looks through all processes, in thousands of steps that are
-  // the same as UnpublishVolume's: some of them stand for all.
+  // The executor looks through all processes, in thousands of steps that are
+  // the same as UnpublishVolume's, so some of these steps stand for all.
   bool searches = false;
 };
 
 const std::vector<Operation>& AllOperations();
-// How many of them overlap with others.
+// Returns how many operations overlap with others.
 std::size_t OverlappingOperations();
-// The place there of the one with that name, which there is.
+// Returns the index of the operation with that name, which must exist.
 std::size_t IndexOf(const std::string& name);
 
-// Methods that change nothing, and why that is. excused_methods_test shows it
-// of those whose reason names no other test ("root/Suite.Test").
+// Methods that make no steps, with the reason. excused_methods_test shows this
+// for each method whose reason names no other test ("root/Suite.Test").
 struct Uncounted {
   std::string method;
   std::string why;

@@ -11,7 +11,8 @@ namespace {
 
 constexpr std::size_t kCuts = 4;  // of one choice
 
-// What ends an allocation in three ways, each of them first in some shard.
+// Returns the three operations that end an allocation; in each shard another
+// one comes first.
 std::vector<std::size_t> Ends(std::uint32_t first) {
   std::vector<std::size_t> ends = {IndexOf("Reconcile"),
                                    IndexOf("ReleaseAllocation"),
@@ -37,7 +38,8 @@ const char* NameOf(Then then) {
 
 Overlap ChooseOverlap(std::uint32_t seed, std::uint32_t shard,
                       std::uint32_t n) {
-  // Distributions differ between libraries; the generator does not.
+  // The test does not use distributions, because they differ between libraries.
+  // The generator does not differ.
   std::seed_seq sequence = {seed, shard, n};
   std::mt19937 generator(sequence);
   const auto random = [&] { return static_cast<std::uint32_t>(generator()); };
@@ -47,7 +49,8 @@ Overlap ChooseOverlap(std::uint32_t seed, std::uint32_t shard,
   overlap.operations = {any(), any()};
   overlap.sharing = static_cast<Sharing>(random() % kSharings);
   while (overlap.operations[1] == start) {
-    overlap.operations[1] = any();  // it ends the processes before it is called
+    // Start kills the processes before it is called.
+    overlap.operations[1] = any();
   }
   for (std::size_t i = 0; i < kCuts; ++i) {
     Cut cut;
@@ -57,7 +60,7 @@ Overlap ChooseOverlap(std::uint32_t seed, std::uint32_t shard,
     cut.error = random();
     overlap.cuts.push_back(cut);
   }
-  // Whatever else is done, one goes on: it has no excuse.
+  // One cut always goes on, because such a run excuses no wrong answer.
   overlap.cuts.front().then = Then::kGoesOn;
   if (n == 0) {
     overlap.operations = Ends(shard);

@@ -38,9 +38,9 @@ std::string OverlapOracle::Orders() const {
   return text;
 }
 
-// Whether that is what somebody may be told whose call came to nothing by the
-// end of a process, or found what a failure has left half-done. Of Reconcile,
-// what could not be searched "live"s.
+// True if a call may get this answer because the end of a process has ended the
+// call, or because it found what a failure left half done. "live" is
+// Reconcile's answer for an allocation that could not be searched.
 bool OverlapOracle::CameToNothing(std::size_t operation,
                                   const std::string& told) const {
   const bool depends =
@@ -58,8 +58,9 @@ bool OverlapOracle::IsSeen(std::size_t operation, const Seen& seen) const {
   });
 }
 
-// Whether it found the tree of its allocation taken by another of the calls, or
-// is the one that had it, and so the only one that has done anything to it.
+// True if the operation found the tree of its allocation taken by another call.
+// Also true if it is the one that took the tree, and so the only one that
+// changed the tree.
 bool OverlapOracle::MetForTree(std::size_t operation, const Outcome& outcome,
                                Sharing sharing) const {
   const auto takes = [&](std::size_t i) {
@@ -76,7 +77,8 @@ bool OverlapOracle::MetForTree(std::size_t operation, const Outcome& outcome,
   return false;
 }
 
-// Whether it is the same call as one before it, and was told the same.
+// True if the operation is the same call as an earlier one, with the same
+// answer.
 bool OverlapOracle::HasJoined(std::size_t operation,
                               const Outcome& outcome) const {
   for (std::size_t i = 0; i < operation; ++i) {
@@ -88,8 +90,8 @@ bool OverlapOracle::HasJoined(std::size_t operation,
   return false;
 }
 
-// Whether it came while another changed what it looks at, which matters to it
-// in this order.
+// True if the operation met another call's change of what it looks at, and that
+// matters to its answer in this order.
 bool OverlapOracle::SawChange(std::size_t operation, const Outcome& outcome,
                               const Outcome& order) const {
   return AllOperations()[operations_[operation]].looks_on &&
@@ -122,10 +124,10 @@ std::string OverlapOracle::Contradiction(const Outcome& outcome,
   }
   for (std::size_t i = 0; i < outcome.size(); ++i) {
     const Seen& seen = outcome[i];
-    // Nobody heard what was told to one that has died.
+    // Nobody got the answer of an agent that has died.
     const bool unheard = i == 0 && then == Then::kAgentDies;
     const bool cut_off = i == 0 || HasJoined(i, outcome);
-    // As if the cut had left nothing of the first.
+    // The outcome is as if the cut had left nothing of the first operation.
     const bool alone = seen == Seen{"Ok", true} || (i > 0 && seen == alone_[i]);
     const bool excused = seen.holds && then != Then::kAgentDies &&
                          (cut_off ? IsTruthful(seen.told, ActionOf(then), step)

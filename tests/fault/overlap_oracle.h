@@ -10,33 +10,35 @@
 
 namespace mountd::testing {
 
-// What one caller saw: what it was told, and whether that had come about once
-// all had been told; it had not if another's call has undone it.
+// One caller's view: its answer, and whether the call's effect was there once
+// all answers were given. The effect is missing if another call has undone it.
 struct Seen {
   std::string told;
-  bool holds = true;  // of all but "Ok"
+  bool holds = true;  // true of all answers but "Ok"
 
   auto operator<=>(const Seen&) const = default;
 };
-using Outcome = std::vector<Seen>;  // of each operation
+using Outcome = std::vector<Seen>;  // one for each operation
 std::string TextOf(const Outcome& outcome);
 
-// What operations that overlap may answer. It is learnt by making the same
+// Learns the answers that overlapping operations may get, by making the same
 // calls one after the other, in each order, in the same world.
 //
-// Calls that nothing disturbs have to look as if they had been made in one of
-// these orders (they are linearizable), or, of the same call, as one that both
-// have joined. Nothing else is true: not even Busy. But one that does not wait
-// for what is done to the same thing (Operation::looks_on) may be told that it
-// is being changed: FailedPrecondition. And while a tree is removed it is
-// root's (Operation::takes_tree): PermissionDenied.
+// Undisturbed calls must look as if they had been made in one of these orders
+// (they are linearizable), or, if they are the same call, as one call that both
+// have joined. No other answer is true, not even Busy. There are two
+// exceptions. A call that does not wait for calls on the same object
+// (Operation::looks_on) may get FailedPrecondition, because the object is being
+// changed. While a tree is removed it belongs to root (Operation::takes_tree),
+// so others get PermissionDenied.
 //
-// Once the first is cut off, it may be told what no cut is an excuse for only
-// if it is told that without one, too. The others may be told what they are in
-// some order, what the first is, if they had joined it, that they did not get
-// through (Unavailable, Busy, Aborted), and FailedPrecondition, if it matters
-// to them what the first has done: they may find that half-done. One whose
-// agent dies is not cut off: to all others nothing has happened.
+// Once the first call is interrupted, it may get an answer that no interruption
+// excuses only if it gets that answer without one, too. The others may get an
+// answer of some order, the first call's answer if they had joined it, an
+// answer that they did not get through (Unavailable, Busy, Aborted), and
+// FailedPrecondition if the first call's effect matters to them, because they
+// may find that effect half done. A call whose agent dies is not interrupted,
+// so for all others nothing has happened.
 class OverlapOracle {
  public:
   explicit OverlapOracle(std::vector<std::size_t> operations)
@@ -44,22 +46,23 @@ class OverlapOracle {
         told_(operations_.size()),
         alone_(operations_.size()) {}
 
-  // One of the orders came out so.
+  // Learns the outcome of one of the orders.
   void Learn(const Outcome& outcome);
-  // It came out so without the first.
+  // Learns the outcome of the operation without the first one.
   void LearnAlone(std::size_t operation, const Seen& seen) {
     alone_[operation] = seen;
     LearnAgain(operation, seen.told);
   }
-  // `operation` was told so when it was called once more.
+  // Learns the answer of `operation` when it was called once more.
   void LearnAgain(std::size_t operation, const std::string& told) {
     told_[operation].insert(told);
   }
 
-  // What of it cannot be, or "". `step`: where the first one was cut off.
+  // Returns what is impossible in the outcome, or "". `step` is where the first
+  // operation was interrupted.
   std::string Contradiction(const Outcome& outcome, Sharing sharing, Then then,
                             const std::string& step) const;
-  // Whether that is an answer with which its caller is done.
+  // True if the caller is done with that answer.
   bool IsFinal(std::size_t operation, const std::string& told) const {
     return told == "Ok" || told_[operation].contains(told);
   }

@@ -11,7 +11,8 @@
 namespace mountd::testing {
 namespace {
 
-// An Unmount of a mount that a BindMount has made, or has not yet.
+// Returns an oracle for an Unmount of a mount that a BindMount may have made
+// already.
 OverlapOracle UnmountAndBind() {
   OverlapOracle oracle({IndexOf("Unmount"), IndexOf("BindMountOfAHostVolume")});
   oracle.Learn({{"Ok", true}, {"Ok", true}});
@@ -30,7 +31,7 @@ TEST(OverlapOracle, WhatNothingDisturbsIsOneOfTheOrders) {
   EXPECT_EQ(Told(oracle, {{"Ok", true}, {"Ok", true}}, Then::kGoesOn), "");
   EXPECT_EQ(Told(oracle, {{"NotFound", true}, {"Ok", false}}, Then::kGoesOn),
             "");
-  // Each is of some order, and both of none.
+  // Each answer belongs to some order, and the two together to none.
   EXPECT_NE(Told(oracle, {{"Ok", true}, {"Ok", false}}, Then::kGoesOn), "");
   EXPECT_NE(Told(oracle, {{"Ok", true}, {"Busy", true}}, Then::kGoesOn), "");
 }

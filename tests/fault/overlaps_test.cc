@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 //
-// Operations of the API that overlap, of connections of their own: the first is
-// held at one of its steps, the others are called meanwhile, and then the first
-// goes on, fails there, or its process or its agent is killed. On the real
-// kernel. Which operations, what they share, and where, is sampled:
+// Operations of the API overlap on the real kernel, each on a connection of its
+// own. The first is held at one of its steps while the others are called. Then
+// the first goes on, fails at that step, or its process or its agent is killed.
+// The operations, what they share, and the steps are sampled:
 //
-//   MOUNTD_FAULT_SEED   of the random numbers; it is printed
-//   MOUNTD_FAULT_PAIRS  how many overlaps, of all shards together
+//   MOUNTD_FAULT_SEED   seed of the random numbers; it is printed
+//   MOUNTD_FAULT_PAIRS  number of overlaps, of all shards together
 //
-// Each caller has to be told what it could have been told, had one call come
-// after the other (overlap_oracle.h); records and kernel have to agree; the
-// same calls come to an end; and after the release nothing may be left.
+// Each caller must get an answer that it could have got if one call had come
+// after the other (overlap_oracle.h). Records and kernel must agree, the same
+// calls must come to an end, and nothing may be left after the release.
 //
-// What was done is written as a line of JSON for each overlap into
-// MOUNTD_FAULT_REPORTS, where coverage_test.py looks how many there were.
+// Writes a line of JSON for each overlap into MOUNTD_FAULT_REPORTS, where
+// coverage_test.py counts them.
 #include <gtest/gtest.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -48,14 +48,14 @@ using std::chrono::milliseconds;
 
 constexpr std::uint32_t kShards = 8;
 constexpr std::uint32_t kPairs = 320;
-// How long the others have while the first is held: they may have to wait for
-// it, so at most.
+// How long the others run at most while the first is held, because they may
+// have to wait for it.
 constexpr milliseconds kHeld{100};
 constexpr StepProcess kProcesses[] = {
     StepProcess::kMountd, StepProcess::kExecutor, StepProcess::kCsi};
 
-// The first operation's call, in a thread or, if its agent is to die, in a
-// process of its own.
+// Makes the first operation's call, in a thread or, if its agent is to die, in
+// a process of its own.
 class FirstCall {
  public:
   FirstCall(const Operation& operation, Agent& agent, bool dies) {
@@ -91,7 +91,7 @@ class FirstCall {
       child_ = -1;
     }
   }
-  // "" of one that nobody hears.
+  // Returns the answer; "" if nobody gets it.
   std::string Told() {
     Kill();
     return told_.valid() ? told_.get() : "";
@@ -102,8 +102,8 @@ class FirstCall {
   pid_t child_ = -1;
 };
 
-// Which of so many steps. A search makes thousands that are all the same: what
-// comes of it is begun, and ended, by a few.
+// Returns one of so many steps. A search makes thousands of equal steps, so the
+// first and last few are chosen more often, where its work begins and ends.
 std::uint32_t PlaceOf(const Cut& cut, std::uint32_t count) {
   constexpr std::uint32_t kFew = 64;
   constexpr std::uint32_t kParts = 3;
@@ -134,25 +134,25 @@ class Overlaps : public FaultFixture,
   std::size_t size() const { return overlap_.operations.size(); }
 
   void TakeBaseline();
-  // What each operation needs, the first one's last. Whether it can be had at
-  // all: what one needs may be in another one's way.
+  // Prepares each operation, the first one last. False if that is impossible,
+  // because the objects of one operation may be in another one's way.
   bool Prepare();
   void Release();
   std::string Call(std::size_t i) { return operation(i).call(agent(i)); }
-  // What is there once all have been told.
+  // Returns each caller's view once all have their answers.
   Outcome Look(const std::vector<std::string>& told);
-  // All of the choice, until there were so many overlaps.
+  // Runs all cuts of the choice, until there were `enough` overlaps.
   void Do(const Overlap& overlap, std::uint32_t enough);
   std::array<std::uint32_t, kStepProcesses> Steps() const;
-  // One after the other, some of them: what the oracle learns. Whether there is
-  // such a thing.
+  // Makes some of the calls one after the other, and teaches the oracle their
+  // outcome. False if they cannot be prepared.
   bool Sequence(const std::vector<std::size_t>& order);
-  // In each order, and each alone.
+  // Runs each order, and each operation alone.
   bool Learn();
-  // Whether the first one was held at all.
+  // True if the first operation was held.
   bool Run(const Cut& cut);
-  // Those that are called while the first is held; how many of them have ended
-  // before it went on.
+  // Makes the other calls while the first is held. Returns how many of them
+  // ended before the first went on.
   std::size_t RunBeside(FirstCall& first, const Cut& cut,
                         std::vector<std::string>* told);
   void Resume(FirstCall& first, const Cut& cut);
@@ -161,7 +161,7 @@ class Overlaps : public FaultFixture,
   Overlap overlap_;
   std::vector<std::unique_ptr<Agent>> agents_;
   std::optional<OverlapOracle> oracle_;
-  // That each has made when it was last called one after the other.
+  // made by each in the last sequence
   std::vector<std::array<std::uint32_t, kStepProcesses>> steps_;
   StepProcess process_ = StepProcess::kNone;
   World::State before_;
@@ -197,7 +197,7 @@ bool Overlaps::Prepare() {
       return false;
     }
   }
-  // Some end the daemons, and with them connections.
+  // Some operations end the daemons, and with them the connections.
   for (const auto& one : agents_) {
     one->Disconnect();
   }
@@ -270,7 +270,7 @@ bool Overlaps::Learn() {
   }
   std::vector<std::size_t> order(size());
   std::iota(order.begin(), order.end(), 0);
-  // The last leaves the steps of the first one undisturbed.
+  // The last order leaves the counted steps of the first operation undisturbed.
   std::vector<std::vector<std::size_t>> orders;
   do {
     orders.insert(orders.begin(), order);
@@ -344,7 +344,7 @@ bool Overlaps::Run(const Cut& cut) {
                  return steps_[0].at(static_cast<std::size_t>(one)) > 0;
                });
   if (some.empty()) {
-    return false;  // the others' needs have left it nothing to do
+    return false;  // the others' preparation left it nothing to do
   }
   if (!Prepare()) {
     ADD_FAILURE() << "what was prepared before is not any more";

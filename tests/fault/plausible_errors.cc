@@ -13,8 +13,8 @@ namespace {
 
 using Errors = std::map<std::string, std::vector<int>>;
 
-// By the kernel seam's methods: several of each, and none that says of an
-// object what is not true.
+// Plausible errnos by method of the kernel seam. Each method has several, and
+// none says anything false about an object.
 const Errors& OfKernel() {
   static const Errors errors = {
       {"Open", {EMFILE, ENOMEM, EIO}},
@@ -76,8 +76,8 @@ const Errors& OfKernel() {
       {"OpenNetlink", {ENOBUFS, EMFILE}},
       {"Subscribe", {ENOMEM, ENOBUFS}},
       {"Send", {ENOBUFS, ENOMEM}},
-      // Done, and not known to be: the socket has no room for the answer, or
-      // the answer is lost.
+      // The request was carried out, but the caller cannot know: the socket has
+      // no room for the answer, or the answer is lost.
       {"Receive", {ENOBUFS, EAGAIN}},
       {"RunNft", {ENOMEM, ENOBUFS}},
   };
@@ -106,7 +106,7 @@ std::vector<int> PlausibleErrors(StepProcess process, const std::string& step) {
     return found == OfKernel().end() ? std::vector<int>() : found->second;
   }
   if (process == StepProcess::kCsi) {
-    // Of an answer that is lost on its way none is final.
+    // No answer that is lost on its way is a final one.
     return step == "request"
                ? OfRpc()
                : std::vector<int>{static_cast<int>(csi::RpcCode::kUnavailable)};

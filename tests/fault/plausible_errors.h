@@ -8,15 +8,15 @@
 
 namespace mountd::testing {
 
-// What a step may fail with, none of which says what is not true: a call that
-// is told that a file is not there, which is, may well go on without it.
-// Errnos; of plans Codes, of RPCs gRPC's codes. Empty of a step that is not
-// known here.
+// Returns the errors that a step may fail with: errnos, Codes for plans, gRPC
+// codes for RPCs. None of them is false about an object: an error that denies
+// an existing file is left out, because the call may go on without the file.
+// Empty for an unknown step.
 std::vector<int> PlausibleErrors(StepProcess process, const std::string& step);
 
-// Whether a caller whose call was cut off at `step` may be told `told`: not
-// what no disturbance is an excuse for, unless it is the word of a plugin that
-// has failed there.
+// True if a caller whose call was interrupted at `step` may get the answer
+// `told`. An answer that no disturbance excuses is only true if the step was a
+// plugin's answer.
 bool IsTruthful(const std::string& told, StepAction action,
                 const std::string& step);
 

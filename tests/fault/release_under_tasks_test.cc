@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 //
-// A release that goes on although a task has a copy of a volume, with mountd or
-// an executor killed at each of its steps: no receipt ever says that the volume
-// is detached while the task can write to it, and once it cannot, one does.
+// A release goes on although a task has a copy of a volume, and mountd or an
+// executor is killed at each of its steps. No receipt may say that the volume
+// is detached while the task can write to it. Once the task cannot, a receipt
+// must say so.
 #include <gtest/gtest.h>
 
 #include "tests/fault/fault_fixture.h"
@@ -39,7 +40,7 @@ class ReleaseUnderTasks : public FaultFixture,
     }
     return agent.Told(published);
   }
-  // Whether the receipt, if there is one, says that it is detached.
+  // True if there is a receipt that says the volume is detached.
   static bool IsToldDetached(Agent& agent) {
     Result<agent::Receipt> receipt =
         agent.client().GetReceipt(agent.allocation());
@@ -53,7 +54,7 @@ class ReleaseUnderTasks : public FaultFixture,
     EXPECT_TRUE(receipt || agent.Told(receipt) == "NotFound") << agent.told();
     return receipt && receipt->node_detached;
   }
-  // Whether step `at` was reached.
+  // True if step `at` was reached.
   bool CutOff(std::uint32_t at);
 };
 

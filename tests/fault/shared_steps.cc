@@ -21,7 +21,7 @@
 namespace mountd::testing {
 namespace {
 
-// Of the step that this thread is in, if it is to be the end after it.
+// True if this thread's process dies after the current step.
 thread_local bool t_die_after = false;
 
 StepsBlock* Map(int flags) {
@@ -42,15 +42,16 @@ void WriteName(std::string_view step, char (&name)[kLongestStep]) {
   name[size] = '\0';
 }
 
-// The word is another process's, too: std::atomic's own wait is for one alone.
+// A raw futex, because another process waits too, and std::atomic's wait works
+// within one process only.
 void Futex(std::atomic<std::uint32_t>& word, int operation,
            std::uint32_t value) {
-  const timespec tick = {1, 0};  // of a wake-up that was missed
+  const timespec tick = {1, 0};  // bounds the effect of a missed wake-up
   ::syscall(SYS_futex, reinterpret_cast<std::uint32_t*>(&word), operation,
             value, operation == FUTEX_WAIT ? &tick : nullptr, nullptr, 0);
 }
 
-// A test that has died holds nobody for ever.
+// Waits a bounded time, because the test may have died.
 void WaitWhileHeld(std::atomic<std::uint32_t>& held) {
   constexpr int kLongest = 60;
   for (int i = 0; held != 0 && i < kLongest; ++i) {
@@ -95,7 +96,7 @@ SharedSteps::SharedSteps(StepProcess process)
 
 void SharedSteps::Die() {
   ::kill(::getpid(), SIGKILL);
-  // Of a process whose filter has no kill(2) this is as sudden.
+  // A process whose filter forbids kill(2) ends here just as suddenly.
   std::_Exit(EXIT_FAILURE);
 }
 
@@ -145,7 +146,7 @@ StepsControl::StepsControl() {
   const std::filesystem::path file(kStepsFile);
   std::filesystem::create_directories(file.parent_path());
   block_ = Map(O_CREAT | O_TRUNC);
-  // Whoever of the node's users comes.
+  // Processes of all users of the node open the file.
   ::chmod(kStepsFile, 0666);
   ::chmod(file.parent_path().c_str(), 0755);
 }

@@ -10,8 +10,8 @@
 
 #include "mountd/base/steps.h"
 
-// The steps of a node's processes, counted together in a file that all of them
-// and the test have mapped: which step is to fail, or to be some process's end.
+// Counts the steps of all processes of a node in a file that they and the test
+// have mapped. The file says which step fails, or ends its process.
 namespace mountd::testing {
 
 enum class StepProcess : std::uint32_t { kNone, kMountd, kExecutor, kCsi };
@@ -19,26 +19,27 @@ const char* NameOf(StepProcess process);
 
 enum class StepAction : std::uint32_t {
   kCount,
-  kFail,        // with `error`, and is not made
-  kKillBefore,  // SIGKILL of the process that is at it
+  kFail,        // the step is not made, and fails with `error`
+  kKillBefore,  // SIGKILL of the process at the step
   kKillAfter,
-  kStop,  // SIGSTOP of the process that is at it, which goes on after SIGCONT
+  kStop,  // SIGSTOP of the process at the step; SIGCONT lets it go on
 };
 const char* NameOf(StepAction action);
 
 inline constexpr std::size_t kStepProcesses = 4;
-inline constexpr std::size_t kMostSteps = 8192;  // named, of one count
+inline constexpr std::size_t kMostSteps = 8192;  // with names, in one count
 inline constexpr std::size_t kLongestStep = 48;  // with its NUL
 
-// Plain memory: zero is "not armed".
+// Plain memory, so that a block of zeros is one that is not armed.
 struct StepsBlock {
   std::atomic<std::uint32_t> process;  // StepProcess whose steps count
   std::atomic<std::uint32_t> action;
-  std::atomic<std::uint32_t> at;  // the k-th, from 1
+  std::atomic<std::uint32_t> at;  // the k-th step, counted from 1
   std::atomic<std::int32_t> error;
   std::atomic<std::uint32_t> count;
   std::atomic<std::uint32_t> fired;
-  std::atomic<std::uint32_t> held;  // a futex: whoever is at it waits while 1
+  // A futex: the process at the step waits while it is 1.
+  std::atomic<std::uint32_t> held;
   std::atomic<std::uint32_t> all[kStepProcesses];  // steps ever, armed or not
   char fired_step[kLongestStep];
   char names[kMostSteps][kLongestStep];
@@ -46,7 +47,7 @@ struct StepsBlock {
 
 inline constexpr char kStepsFile[] = "/run/node/steps";
 
-// A process's end. Without the file nothing counts.
+// Counts a process's steps. Does nothing without the file.
 class SharedSteps final : public Steps {
  public:
   explicit SharedSteps(StepProcess process);
@@ -61,30 +62,31 @@ class SharedSteps final : public Steps {
   StepsBlock* block_ = nullptr;
 };
 
-// The test's end. One at a time.
+// Controls the steps from the test. Only one object may live at a time.
 class StepsControl {
  public:
-  // Makes the file, in a namespace of its own.
+  // Makes the file, in this test's own namespace.
   StepsControl();
   ~StepsControl();
   StepsControl(const StepsControl&) = delete;
   StepsControl& operator=(const StepsControl&) = delete;
 
-  // From now on steps of `process` count, from 1.
+  // Counts the steps of `process` from now on, from 1.
   void Arm(StepProcess process, StepAction action, std::uint32_t at = 0,
            int error = 0);
-  // The same, but whoever is at that step waits there, until Resume or Disarm.
+  // Arms in the same way, but the process waits at that step until Resume or
+  // Disarm.
   void Hold(StepProcess process, std::uint32_t at);
-  // What becomes of the step that is held. It stays the one that was armed.
+  // Decides what happens to the held step, which stays the armed one.
   void Resume(StepAction action = StepAction::kCount, int error = 0);
-  // Nothing counts any more, and nobody is held.
+  // Ends counting, and lets a held process go on.
   void Disarm();
-  // How many steps of it there have been, armed or not.
+  // Returns how many steps the process has made, armed or not.
   std::uint32_t CountOf(StepProcess process) const;
-  // Whether the step that was armed has been reached, and its name.
+  // Report whether the armed step has been reached, and its name.
   bool Fired() const;
   std::string FiredStep() const;
-  // In their order.
+  // Returns the counted steps in order.
   std::vector<std::string> Names() const;
 
  private:

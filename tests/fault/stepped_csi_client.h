@@ -9,8 +9,8 @@
 
 namespace mountd::testing {
 
-// mountd's end of the plugins, each call a step: "rpc <its name>". It fails
-// with an RpcCode, and nothing is sent.
+// Passes mountd's calls on to another client, each as a step "rpc <its name>".
+// A step that fails returns an RpcCode, and sends nothing.
 class SteppedCsiClient final : public csi::CsiClient {
  public:
   SteppedCsiClient(csi::CsiClient& client, Steps& steps)

@@ -9,8 +9,9 @@
 
 namespace mountd::testing {
 
-// mountd's end of the executors, each plan a step: "plan <its method>". It
-// fails with a Code, as if no executor had been reached.
+// Passes mountd's plans on to another executor, each as a step "plan <its
+// method>". A step that fails returns a Code, as if no executor had been
+// reached.
 class SteppedExecutor final : public exec::Executor {
  public:
   SteppedExecutor(exec::Executor& executor, Steps& steps)

@@ -13,7 +13,7 @@ namespace {
 
 Steps* g_steps = nullptr;
 
-// What SQLite knows of a file, and in the same memory the real one.
+// SQLite's view of a file, with the real file behind it in the same memory.
 struct SteppedFile {
   sqlite3_file base;
   char name[32];
@@ -85,7 +85,7 @@ int DeviceCharacteristics(sqlite3_file* file) {
   return RealOf(file)->pMethods->xDeviceCharacteristics(RealOf(file));
 }
 
-// Version 1: without shared memory, which an exclusive WAL has no use of.
+// Version 1 has no shared memory, which an exclusive WAL does not use.
 const sqlite3_io_methods kMethods = {
     1,
     Close,

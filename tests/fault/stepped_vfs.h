@@ -5,9 +5,10 @@
 
 namespace mountd::testing {
 
-// Makes every write, truncation, sync and removal that SQLite makes from now on
-// a step: "store write state.db-wal" (sqlite.org/vfs.html). It fails with an
-// errno: ENOSPC is SQLITE_FULL, all others are SQLITE_IOERR. `steps` lives on.
+// Makes every write, truncation, sync and removal of SQLite from now on a step
+// "store write state.db-wal" (sqlite.org/vfs.html). A step fails with an errno:
+// ENOSPC becomes SQLITE_FULL, all others SQLITE_IOERR. `steps` must live for
+// ever.
 void StepStores(Steps& steps);
 
 }  // namespace mountd::testing

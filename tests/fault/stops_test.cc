@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 //
-// Executors that stop (SIGSTOP) at a step of an operation of the API: the call
-// ends by the plan's deadline, mountd tells of the executor, others are served,
-// and whenever the stopped one goes on, what is there in the end is what mountd
-// has a record of. Some steps of each operation, sampled:
+// Executors stop (SIGSTOP) at a step of an operation of the API. The call ends
+// by the plan's deadline, mountd reports the executor, and other calls are
+// served. Whenever the stopped executor goes on, the node has at the end what
+// mountd has recorded. Some steps of each operation are sampled:
 //
-//   MOUNTD_FAULT_SEED  of the random numbers; it is printed
+//   MOUNTD_FAULT_SEED  seed of the random numbers; it is printed
 #include <gtest/gtest.h>
 
 #include <csignal>
@@ -26,14 +26,14 @@
 namespace mountd::testing {
 namespace {
 
-constexpr std::uint32_t kStops = 4;  // of each operation: one for each end
+constexpr std::uint32_t kStops = 4;  // of each operation: one for each Wakes
 
-// When the stopped one goes on.
+// When the stopped executor goes on.
 enum class Wakes : std::uint32_t {
-  kFirst,  // and then the same call is made again
+  kFirst,  // before the same call is made again
   kLast,   // after the same call has succeeded
   kWhenReleased,
-  kNever,  // so that mountd's own patience with it ends
+  kNever,  // so mountd loses patience and kills it
 };
 
 class Stops : public FaultFixture,
@@ -86,7 +86,7 @@ class Stops : public FaultFixture,
     const auto capabilities = agent_->client().GetCapabilities();
     return capabilities ? capabilities->stuck_executors : 0;
   }
-  // Those that have not been killed yet.
+  // Finds the stopped executors that have not been killed yet.
   void FindStopped() {
     for (UniqueFd& process : Node::Processes("mountd-exec")) {
       if (StateOf(PidOf(process)) == 'T') {
@@ -101,7 +101,7 @@ class Stops : public FaultFixture,
                "Ok" &&
            other_->Release().empty();
   }
-  // Whether that ended the call.
+  // True if the stop ended the call.
   bool StopAt(std::uint32_t step, Wakes wakes);
 
   std::optional<Agent> agent_;
@@ -127,7 +127,7 @@ bool Stops::StopAt(std::uint32_t step, Wakes wakes) {
                                               "Unavailable", "Busy"};
   EXPECT_TRUE(kTrue.contains(told)) << agent_->told();
   if (stopped) {
-    // It has its SIGKILL from mountd when that has waited long enough.
+    // mountd kills a stopped executor once it has waited long enough.
     const bool told_of = Stuck() > 0;
     FindStopped();
     EXPECT_TRUE(told == "Ok" || told_of || stopped_.empty());
@@ -169,7 +169,8 @@ TEST_P(Stops, AreSurvived) {
   Release();
   before_ = World::TakeSettled();
   ASSERT_GT(count, 0U);
-  // Others' steps come in between: so a step may be one of theirs.
+  // Steps of other calls come in between, so a step may not belong to this
+  // call.
   std::uint32_t cut_off = 0;
   for (std::uint32_t i = 0;
        (i < kStops || cut_off == 0) && i < 10 * kStops && !HasFailure(); ++i) {

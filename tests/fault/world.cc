@@ -59,7 +59,8 @@ probe_timeout_ms = 2000
 constexpr char kPluginDirectory[] = "/run/mountd/base/p/fault";
 constexpr char kFaultsOfPlugin[] = "/run/host/fault";
 
-// Of a copy, as mountd holds the store itself. Nothing if it was being written.
+// Reads a copy, because mountd holds the store itself. Counts nothing if the
+// store was being written.
 void CountRows(const std::string& store, std::map<std::string, int>* rows) {
   const TempDirectory copy;
   const std::string name = fs::path(store).filename().string();
@@ -139,7 +140,7 @@ Result<void> World::Start(const std::string& timeouts) {
     const auto plugin = client.GetPlugin(kPlugin);
     return plugin && plugin->state == "healthy";
   });
-  // The directories of CNI's records are made with the first one.
+  // The first CNI network makes the directories of CNI's records.
   agent::NetworkSpec spec;
   spec.mode = "cni/net";
   MOUNTD_TRY(client.PrepareAllocation("first"));
@@ -177,25 +178,27 @@ bool World::HasAttached(const std::string& volume, const std::string& node) {
 
 World::State World::Take() {
   State state{Inventory::Take(), TakeDaemonFds(), {}};
-  // Connections of this process come and go; so do the daemons' own files.
+  // This process's connections and the daemons' own files come and go.
   std::erase_if(state.inventory.items, [](const std::string& item) {
     return item.starts_with("fd ") || item.starts_with("file /run/log") ||
            item.starts_with("file /run/host/fault/");
   });
   CountRows(paths::kBootStore, &state.rows);
   CountRows(paths::kStateStore, &state.rows);
-  // What is kept on purpose when all is over.
+  // These rows are kept on purpose when all is over.
   state.rows.erase("state.db receipts");
   state.rows.erase("state.db receipt_volumes");
   state.rows.erase("state.db sqlite_sequence");
-  state.rows.erase("boot.db handed_out");  // until it is looked who has them
+  // Kept until mountd has looked for holders.
+  state.rows.erase("boot.db handed_out");
   return state;
 }
 
 World::State World::TakeSettled() {
   constexpr int kEnough = 3;
   State last;
-  // Links die after their namespaces, and their addresses are free then.
+  // Links disappear after their namespaces, and only then are their addresses
+  // free.
   for (int same = 0; same < kEnough;) {
     State now = Take();
     const bool is_same = now.inventory.items == last.inventory.items &&
@@ -315,7 +318,7 @@ std::string Agent::Release() {
   std::string told;
   if (!Eventually([&] {
         told = Told(client().ReleaseAllocation(allocation_));
-        // Some never had one.
+        // Some allocations never existed.
         return told == "Ok" || told == "NotFound";
       })) {
     return "the release: " + told_;

@@ -17,39 +17,39 @@
 
 namespace mountd::testing {
 
-// A node of stepped daemons on the real kernel, in private namespaces, with all
-// that an operation of the API may need: host volumes "a" and "b", a file
-// system "box", the network "default", CNI's "net", a directory of the agent's
-// own, and a real CSI plugin, which is registered.
+// Owns a node of stepped daemons on the real kernel, in private namespaces,
+// with all objects that an operation of the API may need: host volumes "a" and
+// "b", a file system "box", the network "default", CNI's "net", a directory of
+// the agent's own, and a real CSI plugin, which is registered.
 class World : private cni::CniWorld {
  public:
   static constexpr char kPlugin[] = "fault";
   static constexpr char kAllocRoot[] = "/run/host/alloc";
 
-  // `timeouts`: more lines of that part of mountd.toml.
+  // Makes the world; `timeouts` is more lines for that section of mountd.toml.
   static Result<std::unique_ptr<World>> Make(const std::string& timeouts = "");
   World(const World&) = delete;
   World& operator=(const World&) = delete;
 
   StepsControl& steps() { return steps_; }
-  // Tells of each lost connection, and does not call again by itself.
+  // Connects without automatic calls, so that each lost connection shows.
   Result<agent::Client> Connect() const {
     return node_->Connect({.reconnect = false});
   }
-  // The same as root, an administrator.
+  // Connects in the same way as root, an administrator.
   Result<agent::Client> ConnectAsRoot() const {
     return node_->ConnectAs(0, {.reconnect = false});
   }
   std::string Log() const { return node_->Log(); }
 
-  // What the plugin answers each call of that RPC with; "" as it should:
-  // csi-fault-plugin's `faults`.
+  // Sets what the plugin does in each call of that RPC ("" for its usual
+  // answer), by csi-fault-plugin's file `faults`.
   static void Tell(const std::string& rpc, const std::string& action);
-  // Whether the plugin has made that volume, and attached it to that node.
+  // True if the plugin has made that volume, or attached it to that node.
   static bool HasMade(const std::string& volume);
   static bool HasAttached(const std::string& volume, const std::string& node);
 
-  // Everything that could leak: of the kernel, files, the daemons' fds, and
+  // Everything that could leak: kernel objects, files, the daemons' fds, and
   // rows of the stores.
   struct State {
     Inventory inventory;
@@ -57,9 +57,9 @@ class World : private cni::CniWorld {
     std::map<std::string, int> rows;  // "boot.db mounts"
   };
   static State Take();
-  // Once nothing goes on its own time any more.
+  // Takes the state once it has stopped changing by itself.
   static State TakeSettled();
-  // Waits for what goes on its own time.
+  // Returns the difference, after waiting for changes that come by themselves.
   static std::string DifferenceTo(const State& before);
 
  private:
@@ -72,10 +72,10 @@ class World : private cni::CniWorld {
   Process plugin_;
 };
 
-// An agent's client, and the allocation that it works on.
+// Owns an agent's clients, and works on one allocation.
 class Agent {
  public:
-  // `volume`: of CSI's, which others use too; "" is one of its own.
+  // `volume` is a CSI volume that others use, too; "" gives the agent its own.
   Agent(World& world, std::string allocation, std::string volume = "")
       : world_(world),
         allocation_(std::move(allocation)),
@@ -86,15 +86,15 @@ class Agent {
   std::string volume() const {
     return shares_volume() ? volume_ : "volume-of-" + allocation_;
   }
-  // Of one task of the allocation.
+  // Returns the path of the inbox of the allocation's only task.
   std::string Inbox() const {
     return "/run/mountd/base/a/" + allocation_ + "/app";
   }
-  // A new connection, if the last one broke.
+  // Returns a client, on a new connection if the last one broke.
   agent::Client& client();
-  // The same of root's.
+  // Returns such a client of root's.
   agent::Client& root();
-  // The next call has a new one.
+  // Makes the next call use a new connection.
   void Disconnect() {
     client_.reset();
     root_.reset();
@@ -105,24 +105,25 @@ class Agent {
       return "Ok";
     }
     told_ = result.error().Message();
-    // It may be the connection's end: the next call has a new one.
+    // The connection may have ended, so the next call gets a new one.
     if (result.error().code == Code::kUnavailable) {
       Disconnect();
     }
     return std::string(CodeName(result.error().code));
   }
-  // The last error's text.
+  // Returns the text of the last error.
   const std::string& told() const { return told_; }
 
-  // Of the allocation: NotFound, or Ok. Asks again as long as it has to.
+  // Returns the allocation's status, Ok or NotFound. Repeats the call as long
+  // as necessary.
   Result<agent::AllocationStatus> Status();
-  // What is recorded of the allocation and not there, or there and not
-  // recorded, or "".
+  // Returns what is recorded of the allocation and not there, or there and not
+  // recorded; or "".
   std::string Contradiction();
-  // What is recorded of the allocation as neither made nor gone, or "".
+  // Returns what is recorded of the allocation as neither made nor gone; or "".
   std::string HalfDone();
-  // Whatever was made of it: then there is neither it, nor a volume of its, nor
-  // anything owed. What is wrong, or "".
+  // Releases the allocation in any state. Returns what is left of it or of its
+  // volumes, or is pending; or "".
   std::string Release();
 
  private:

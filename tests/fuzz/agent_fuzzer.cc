@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
-// What agents' tools read: a job's file, plugins' answers on snapshots, and
-// what a container runtime tells the CNI plugin. The first byte says which.
+// The input of agents' tools: a job file, plugins' answers on snapshots, and a
+// container runtime's input to the CNI plugin. The first byte says which.
 #include <set>
 #include <string>
 #include <string_view>
@@ -43,7 +43,8 @@ void CheckWords(std::string_view text) {
   }
 }
 
-// One member of each name is left, and reading the text again changes nothing.
+// Requires that one member of each name is left, so that reading the text again
+// changes nothing.
 void CheckNames(const cni::Json& value) {
   if (value.is_object()) {
     std::set<std::string> names;
@@ -63,7 +64,7 @@ void CheckSnapshots(std::string_view text) {
   IgnoreBecauseBestEffort(agent::DecodeListSnapshots(text));
 }
 
-// CNI_* come first, a line each, and then stdin.
+// The CNI_* variables come first, a line each, and then stdin.
 void CheckConfig(std::string_view text) {
   cni_plugin::Environment environment;
   for (std::string* variable :

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
-// JSON around CNI's networks: what mountd asks the runner and it answers, what
-// root configures, plugins answer, and records keep. The first byte says which.
+// The JSON of CNI networks: mountd's requests to the runner and its answers,
+// root's configuration, plugins' answers, and records. The first byte says
+// which.
 #include <string>
 #include <string_view>
 #include <vector>
@@ -90,7 +91,7 @@ void CheckResult(const std::string& text) {
       Require(again && cni::ToJson(*again) == told, "a result is another");
     }
     IgnoreBecauseBestEffort(cni::StatusOf(*result, "eth0"));
-    // As the runner answers, and mountd reads it.
+    // The runner answers like this, and mountd reads the answer.
     const Json answer = {{"result", told}};
     IgnoreBecauseBestEffort(ReadCniAttachment(answer.dump(), "eth0"));
   }
@@ -173,7 +174,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data,
     return 0;
   }
   const std::string text(TextOf(data + 1, size - 1));
-  // A letter, so that corpora can be read: l, r, p, k, a, o; else words.
+  // A letter keeps corpora readable: l, r, p, k, a, o; anything else is words.
   switch (data[0]) {
     case 'l':
       CheckList(text);

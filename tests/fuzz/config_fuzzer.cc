@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
-// Root's configuration: what is taken is within the bounds that both mountd and
-// the executors rely on without looking again.
+// An accepted configuration is within the bounds that both mountd and the
+// executors rely on without another check.
 #include <string>
 #include <string_view>
 #include <vector>
@@ -31,7 +31,7 @@ void RequireName(std::string_view name) {
   Require(IsValidName(name), "a name is none");
 }
 
-// Names with `mark` behind them, or "*".
+// Requires names between `prefix` and `suffix`, or "*".
 void RequireGranted(const std::vector<std::string>& all,
                     std::string_view prefix, std::string_view suffix) {
   for (std::string_view name : all) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
-// Between mountd, mountd-csi and plugins: messages and frames of the first two,
-// the plugins' answers, secrets, and what is cut out of texts. The first byte
-// says which.
+// The input between mountd, mountd-csi and plugins: messages and frames of the
+// first two, plugins' answers, secrets, and scrubbed texts. The first byte says
+// which.
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
@@ -79,7 +79,8 @@ void CheckAnswer(std::string_view text) {
   (void)converted;
 }
 
-// As the RPCs hand it on: cleaned, bounded, in the form that was asked for.
+// Reads the answer as the RPCs pass it on: cleaned, bounded, in the requested
+// form.
 void CheckControllerAnswer(ControllerCall::Form form, std::string_view text) {
   ::csi::v1::ListVolumesResponse message;
   if (!message.ParseFromArray(text.data(), static_cast<int>(text.size()))) {
@@ -144,7 +145,7 @@ void CheckScrub(Input* input) {
   const std::string scrubbed = csi::Scrub(text, hidden);
   Require(IsValidUtf8(scrubbed) && scrubbed.size() <= 1024,
           "a scrubbed text is too long, or no text");
-  // What is put in its place may hold a short one.
+  // The mark that replaces a secret may contain a short secret.
   constexpr std::string_view kMark = "[REDACTED]";
   for (const std::string_view one : hidden) {
     bool in_mark = one.size() < 4;
@@ -158,7 +159,7 @@ void CheckScrub(Input* input) {
   }
 }
 
-// csi-local's own parsers.
+// Feeds csi-local's own parsers.
 void CheckLocal(Input* input) {
   const bool line = input->Flag();
   const std::string_view text = input->Rest();

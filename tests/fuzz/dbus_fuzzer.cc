@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 // The whole D-Bus surface: a mountd with models of the executors and of
 // mountd-csi, and a client that calls any method with anything its signature
-// allows, or writes bytes of its own to the socket. Each call is answered, once
-// and with an error of the contract at most; afterwards mountd serves as
-// before, and once all is released, nothing is left.
+// allows, or writes raw bytes to the socket. mountd must answer each call once,
+// with an error of the contract at most. Afterwards mountd must serve as
+// before, and nothing may be left once all is released.
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <systemd/sd-bus.h>
@@ -73,7 +73,7 @@ std::string Attribute(const std::string& line, const std::string& name) {
   return line.substr(start, line.find('"', start) - start);
 }
 
-// Of the contract, in its order.
+// Returns the methods of the contract, in its order.
 std::vector<Method> ReadMethods() {
   std::ifstream xml(MOUNTD_MANAGER_XML);
   std::vector<Method> methods;
@@ -111,15 +111,15 @@ Config TheConfig() {
   return config;
 }
 
-// One for all inputs: each leaves it as it found it.
+// One world serves all inputs, because each input leaves it as it was.
 struct World {
   TempDirectory directory;
   test::ApiServer server{directory.File(""),
                          test::ApiServerOptions{TheConfig(), {}}};
 };
 
-// libFuzzer's clock ticks by a signal, which ends a client's wait; the world's
-// threads take it.
+// Blocks libFuzzer's clock signal in this thread, because it would end a
+// client's wait. The world's threads take the signal.
 bool KeepSignalsAway() {
   sigset_t ticks;
   sigemptyset(&ticks);
@@ -127,8 +127,8 @@ bool KeepSignalsAway() {
   return ::pthread_sigmask(SIG_BLOCK, &ticks, nullptr) == 0;
 }
 
-// It has to end before the static objects that a first client brings about: so
-// its end is registered after them.
+// Returns the world. It must end before the static objects that a first client
+// creates, so its end is registered after them.
 World& TheWorld() {
   static std::unique_ptr<World> world;
   if (world == nullptr) {
@@ -147,7 +147,7 @@ std::unique_ptr<test::BusClient> Connect() {
   return client;
 }
 
-// What D-Bus can carry: no NUL, and UTF-8.
+// Returns a text that D-Bus can carry: UTF-8 without NUL.
 std::string TextFor(Input* input) {
   constexpr const char* kWords[] = {
       "web",          "db",         "server",
@@ -259,7 +259,7 @@ int FdFor(Input* input) {
   return memory;
 }
 
-// The first complete type of a signature.
+// Returns the first complete type of a signature.
 std::string_view FirstOf(std::string_view signature) {
   std::size_t size = 0;
   while (size < signature.size() && signature[size] == 'a') {
@@ -276,7 +276,7 @@ std::string_view FirstOf(std::string_view signature) {
 void Append(sd_bus_message* message, std::string_view signature, Input* input);
 
 void AppendNumber(sd_bus_message* message, char type, Input* input) {
-  // Small ones mean more.
+  // Small numbers are meaningful more often.
   const auto number =
       input->Flag() ? input->Take<std::uint64_t>() : input->Byte() % 4U;
   if (type == 'b') {
@@ -397,7 +397,7 @@ void CallOne(test::BusClient* client, Input* input) {
   sd_bus_message_unref(message);
 }
 
-// A client that knows no D-Bus, or too much of it.
+// Writes to the socket as a client that knows no D-Bus, or too much of it.
 void WriteRaw(Input* input) {
   test::RawSocket socket(TheWorld().server.socket());
   const std::uint8_t how = input->Byte();
@@ -411,7 +411,7 @@ void WriteRaw(Input* input) {
   socket.Write(bytes);
 }
 
-// The second word of the lines that begin with the first.
+// Returns the second word of the lines that begin with `kind`.
 std::vector<std::string> Recorded(const std::string& records,
                                   const std::string& kind) {
   std::vector<std::string> found;
@@ -433,7 +433,8 @@ bool IsEmpty() {
          TheWorld().server.executor().Existing().empty();
 }
 
-// What an agent would do at the end, again while something is under way.
+// Releases everything as an agent would at the end, again while work is under
+// way.
 void ReleaseAll(test::BusClient* client) {
   const auto deadline = std::chrono::steady_clock::now() + kPatience;
   while (!IsEmpty()) {

@@ -36,14 +36,14 @@ constexpr std::uint64_t kContainersPids = 4026532501;
 constexpr std::uint64_t kGivenNet = 4026532600;
 constexpr std::uint64_t kCgroupOfWeb = 4242;
 
-// An fd of nothing, to be known by its number.
+// Returns a new fd, which only its number identifies.
 int NewNumber() {
   static const int null = ::open("/dev/null", O_RDWR | O_CLOEXEC);
   return ::fcntl(null, F_DUPFD_CLOEXEC, 3);
 }
 
-// u::rwx,u:<uid>:--x,g::---,m::--x,o::--- (linux/posix_acl_xattr.h), written
-// down once more.
+// Returns u::rwx,u:<uid>:--x,g::---,m::--x,o::--- (linux/posix_acl_xattr.h),
+// written independently of the executor's code.
 std::string ListOf(std::uint32_t uid) {
   std::string list("\2\0\0\0", 4);
   const auto add = [&list](char tag, char permissions, std::uint32_t id) {
@@ -65,7 +65,7 @@ bool HasDots(const std::string& path) {
          path.find("/../") != std::string::npos;
 }
 
-// Where links are the kernel's or root's own.
+// True at a path whose links only the kernel or root makes.
 bool IsFixed(const std::string& path) {
   for (const char* place :
        {"/proc/self", "/proc/thread-self", "/proc/1", "/run/systemd",
@@ -95,7 +95,7 @@ std::optional<std::uint64_t> NamespaceAt(const std::string& path) {
 
 namespace {
 
-// As it was booted: made once, and copied.
+// Returns the world as it was booted, which is made once and copied.
 const World& Booted() {
   static const World world;
   return world;
@@ -114,7 +114,7 @@ std::uint8_t ExecKernel::Lie() {
   return lie;
 }
 
-// One in eight lies is an error: what is seldom goes deeper.
+// One in eight lies is an error, because rare errors let plans get further.
 int ExecKernel::Fails() {
   constexpr int kErrors[] = {ENOENT,    EEXIST, EBUSY,    EPERM,  EACCES,
                              ENOTEMPTY, EINVAL, ESTALE,   ENOSYS, ENOMEM,
@@ -347,7 +347,8 @@ void ExecKernel::Distort(FileFacts* facts) {
 }
 
 Sys<FileFacts> ExecKernel::Stat(int dir, const std::string& name) {
-  // Root alone can put anything there, and the tree is the host's.
+  // The fuzzer denies the pin, because only root can make one, and the tree is
+  // the host's.
   if (dir < 0 && name == paths::kNamespace) {
     return ENOENT;
   }
@@ -389,7 +390,8 @@ Sys<FileFacts> ExecKernel::Stat(int dir, const std::string& name) {
   const std::uint64_t mount_id = facts.mount_id;
   Distort(&facts);
   if (dir >= 0 && name.empty()) {
-    facts.mount_id = mount_id;  // what an fd is of stays, whatever is mounted
+    // An fd keeps its mount, whatever is mounted later.
+    facts.mount_id = mount_id;
   }
   seen_[path] = facts.mount_id;
   return facts;
@@ -555,7 +557,7 @@ Sys<std::string> ExecKernel::ReadAcl(int fd) {
     return error;
   }
   const auto found = world_.Look(Of(fd).path);
-  // Somebody else's, now and then.
+  // The list is another program's, now and then.
   return Lie() % 8 == 1 ? std::string(44, '\1')
                         : (found ? found->file.acl : std::string());
 }
@@ -574,7 +576,7 @@ Sys<void> ExecKernel::SetAcl(int fd, std::string_view acl) {
   }
   if (World::File* file = world_.FileAt(Of(fd).path)) {
     file->acl = acl;
-    file->mode = S_IFDIR | 0710;  // the mask
+    file->mode = S_IFDIR | 0710;  // with the mask of the list
   }
   return {};
 }
@@ -720,7 +722,8 @@ Sys<std::uint8_t> ExecKernel::RunChild(const std::function<int()>& body,
   if (const int error = Fails()) {
     return error;
   }
-  // Of a program there is nothing to see here; into a container it goes on.
+  // The fuzzer does not run programs. A child that enters a container runs its
+  // body.
   if (!kept.empty() && Of(kept.front()).inode == kContainersMounts) {
     in_child_ = true;
     const int status = body();

@@ -16,30 +16,31 @@
 
 namespace mountd::fuzz {
 
-// A kernel of a world in memory, that lies now and then: fails a call, tells
-// other facts, or does what somebody else would do meanwhile. It knows what
-// each fd it has given out is of, and ends the process if a call goes beyond
-// what SECURITY.md lets an executor do, or what the plan is of.
+// Models a kernel with a world in memory that lies now and then: it fails a
+// call, reports other facts, or makes changes as another process would. Records
+// the object of each fd that it gave out. Ends the process if a call exceeds
+// what SECURITY.md permits an executor, or what the plan is about.
 class ExecKernel final : public RefusingKernel {
  public:
-  // The lies, a byte each: 0 is the truth. None are left when they are used up.
+  // Takes the lies from the input, a byte each: 0 is the truth. When the input
+  // is used up there are no more lies.
   ExecKernel(const Config& config, Input lies);
   ~ExecKernel() override;
 
-  // The plan that is carried out; null: none.
+  // Sets the plan that is carried out; null for none.
   void Begin(const exec::Request* plan);
-  // One of the fds that come beside it: of a directory, a process, a namespace,
-  // or of memory, as `kind` says.
+  // Returns an fd as it comes with a plan: of a directory, a process, a
+  // namespace, or memory, as `kind` says.
   UniqueFd Passed(std::uint8_t kind);
-  // What plugins, tasks and others do between plans.
+  // Makes changes as plugins, tasks and other processes do between plans.
   void Others(std::uint8_t what);
-  // It is beside the plan that was begun.
+  // Records that the fd came with the plan that has begun.
   void Took(int fd);
-  // What the answer's fd may be.
+  // Ends the process unless the answer may have this fd.
   void CheckAnswer(int fd);
   bool lied() const { return lied_; }
   std::string Told() const { return world_.Told() + netlink_.Told(); }
-  // Ends the process if an fd is open that was given out.
+  // Ends the process if an fd that it gave out is still open.
   void CheckAllClosed() const;
 
   exec::Sys<UniqueFd> Open(int dir, const std::string& path, int flags,
@@ -123,8 +124,8 @@ class ExecKernel final : public RefusingKernel {
  private:
   enum class Kind {
     kFile,     // at `path`
-    kTree,     // a mount, attached or not; of `path`
-    kContext,  // of a file system in the making
+    kTree,     // a mount of `path`, attached or not
+    kContext,  // a file system that is being made
     kNetlink,
     kUserNamespace,
     kMemory,
@@ -133,26 +134,26 @@ class ExecKernel final : public RefusingKernel {
     kWatch,
     kNetns,
   };
-  // What an fd is of.
+  // The object of an fd.
   struct Node {
     Kind kind = Kind::kFile;
     std::string path;
-    // Nobody but the kernel and root chose what it leads to.
+    // Only the kernel and root have chosen the place that it leads to.
     bool trusted = true;
     bool writable = false;
-    bool passed = false;  // it came beside the plan
+    bool passed = false;  // it came with the plan
     std::uint64_t mount = 0;
     bool recursive = false;
-    std::uint64_t propagation = 0;  // the last that was set
+    std::uint64_t propagation = 0;  // the last propagation that was set
     std::set<std::string> options;
     int protocol = 0;
-    bool inside = false;  // of an allocation's namespace
+    bool inside = false;  // in an allocation's namespace
     std::uint64_t inode = 0;
     std::vector<std::byte> answers;
   };
 
   std::uint8_t Lie();
-  // An errno to fail with, or 0.
+  // Returns an errno to fail with, or 0.
   int Fails();
   UniqueFd Give(Node node);
   Node& Of(int fd);
@@ -160,7 +161,7 @@ class ExecKernel final : public RefusingKernel {
   exec::FileFacts FactsOf(const std::string& path, bool* found);
   void Distort(exec::FileFacts* facts);
 
-  // What a plan may change; each ends the process otherwise.
+  // End the process unless the plan may make this change.
   void CheckChange(int dir, const std::string& name);
   void CheckChange(const std::string& path);
   bool IsOwnPlace(const std::string& path) const;
@@ -179,9 +180,9 @@ class ExecKernel final : public RefusingKernel {
   ExecNetlink netlink_;
   const exec::Request* plan_ = nullptr;
   std::map<int, Node> nodes_;
-  std::set<std::string> directories_;          // that came beside the plan
+  std::set<std::string> directories_;          // that came with the plan
   std::set<std::uint64_t> written_;            // ids of mounts in markers
-  std::map<std::string, std::uint64_t> seen_;  // the mount that was at a path
+  std::map<std::string, std::uint64_t> seen_;  // the mount at a path
   std::uint64_t last_netns_ = 4026533000;
   bool lied_ = false;
   bool in_child_ = false;

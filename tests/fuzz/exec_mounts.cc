@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
-// What a plan may change, and the calls that change mounts.
+// The changes that a plan may make, and the calls that change mounts.
 #include <sys/mount.h>
 #include <sys/stat.h>
 
@@ -39,7 +39,7 @@ const exec::CallerPlan* CallerOf(const exec::Request& plan) {
   }
 }
 
-// Which allocation the plan is of; "" if of none.
+// Returns the plan's allocation; "" if there is none.
 std::string AllocationOf(const exec::Request& plan) {
   const exec::PlanBody& body = plan.body;
   switch (plan.kind) {
@@ -65,7 +65,7 @@ std::string AllocationOf(const exec::Request& plan) {
   }
 }
 
-// The plugin whose directory the plan changes.
+// Returns the plugin whose directory the plan changes.
 std::string PluginOf(const exec::Request& plan) {
   const exec::PlanBody& body = plan.body;
   switch (plan.kind) {
@@ -82,7 +82,7 @@ std::string PluginOf(const exec::Request& plan) {
   }
 }
 
-// The declared source that the plan anchors or mounts, or lets go.
+// Returns the declared source that the plan anchors, mounts or releases.
 std::string AnchoredBy(const exec::Request& plan, exec::SourceKind kind) {
   if (plan.kind == PlanKind::kReleaseAnchor) {
     return plan.body.anchor.kind == kind ? Text(plan.body.anchor.source) : "";
@@ -247,7 +247,7 @@ Sys<UniqueFd> ExecKernel::MountFilesystem(int fs, unsigned attributes) {
   node.kind = Kind::kTree;
   node.path = Of(fs).path + ":";
   const bool base = plan_ != nullptr && plan_->kind == PlanKind::kPrepareBase;
-  // What is in it is at the place where it is mounted.
+  // The content of the base is found at the place of its mount.
   node.mount = world_.NewMount(base ? paths::kBase : node.path, Of(fs).path,
                                base ? World::kBaseDevice : 0);
   world_.Change(node.mount, {.set = attributes});
@@ -267,7 +267,7 @@ Sys<UniqueFd> ExecKernel::CloneTree(int fd, bool recursive) {
   node.passed = of.passed;
   node.inode = of.inode;
   if (of.inode != 0) {
-    // Of a namespace: its file in nsfs.
+    // The tree is a namespace, which is a file in nsfs.
     const std::string file = "nsfs:" + std::to_string(of.inode);
     node.mount = world_.NewMount(file, "nsfs", World::kNsfsDevice);
     world_.FileAt(file)->inode = of.inode;
@@ -319,7 +319,7 @@ std::string ExecKernel::TargetPath() const {
          "/" + Text(target.name);
 }
 
-// Whether the tree is of what the plan names, and root declares.
+// True if the tree is the source that the plan names and root declares.
 bool ExecKernel::IsSource(const Node& tree) const {
   const exec::SourcePlan* source = SourceOf(*plan_);
   if (source == nullptr) {
@@ -387,7 +387,7 @@ void ExecKernel::CheckAttach(const Node& tree, const Node& target) {
       break;
     case PlanKind::kOpenTree:
     case PlanKind::kAttach: {
-      // An anchor is its own place, and nobody's mount.
+      // An anchor is mounted on its own place, and is no target.
       const auto volume = config_.host_volumes.find(
           AnchoredBy(*plan_, exec::SourceKind::kHostVolume));
       if (tree.path == target.path && volume != config_.host_volumes.end() &&
@@ -458,8 +458,8 @@ void ExecKernel::CheckUnmount(const std::string& path) {
     Require(!in_part, "a part of the base is unmounted");
     return;
   }
-  // An anchor, or a mount on a caller's directory: by the id that was written
-  // down when it was made.
+  // An anchor, or a mount on a caller's directory, is unmounted only if its
+  // marker has the id of its making.
   Require(own_id, "another's mount is unmounted: " + path);
 }
 
@@ -493,7 +493,7 @@ Sys<MountFacts> ExecKernel::MountById(std::uint64_t id) {
     mount = world_.MountOf(attached.at(lie % attached.size()));
   }
   if (mount == nullptr || mount->facts.point.empty()) {
-    return ENOENT;  // one that is attached nowhere is in no namespace
+    return ENOENT;  // a mount that is attached nowhere is in no namespace
   }
   MountFacts facts = mount->facts;
   if (lie != 0) {

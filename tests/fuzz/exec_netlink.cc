@@ -53,7 +53,7 @@ void PutError(std::uint32_t sequence, int number, std::vector<std::byte>* out) {
   Put(NetlinkMessage(NLMSG_ERROR, error), sequence, out);
 }
 
-// The end of a dump.
+// Appends the end of a dump.
 void PutDone(std::uint32_t sequence, std::vector<std::byte>* out) {
   Put(NetlinkMessage(NLMSG_DONE, int{0}), sequence, out);
 }
@@ -162,7 +162,7 @@ int ExecNetlink::Route(const Asked& asked, bool inside, const Lie& lie,
   }
 }
 
-// A socket at any address, or none.
+// Answers a socket at any address, or none.
 int ExecNetlink::Sockets(const Asked& asked, const Lie& lie,
                          std::vector<std::byte>* out) {
   Require(plan_ != nullptr && (plan_->kind == exec::PlanKind::kCreateNetwork ||
@@ -266,8 +266,8 @@ int ExecNetlink::ChangeLink(const Asked& asked, std::vector<std::byte>* out) {
   return 0;
 }
 
-// What is the host's, but for its own addresses in declared ranges, is keyed by
-// the plan's addresses.
+// Ends the process unless a change on the host uses the plan's addresses as
+// key. The host's own addresses in declared ranges are the only exception.
 void ExecNetlink::CheckAddressed(const Asked& asked) {
   if (asked.type == RTM_NEWADDR) {
     const auto header = HeaderOf<ifaddrmsg>(asked.payload);

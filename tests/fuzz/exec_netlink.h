@@ -18,20 +18,20 @@ struct nlmsghdr;
 
 namespace mountd::fuzz {
 
-// The kernel's end of netlink, as an executor asks it. Answers as links and
-// elements would, or a lie; and ends the process if a request would touch what
-// is not the plan's own: another link, table, set, route or neighbour.
+// Models the kernel's end of an executor's netlink. Answers as links and
+// elements would, or lies. Ends the process if a request would touch a link,
+// table, set, route or neighbour that is not the plan's own.
 class ExecNetlink {
  public:
   using Lie = std::function<std::uint8_t()>;  // 0: the truth
 
   explicit ExecNetlink(const Config& config) : config_(config) {}
 
-  // From now on requests are of this plan, or of none (null).
+  // Sets the plan of the requests from now on; null for none.
   void Begin(const exec::Request* plan) { plan_ = plan; }
 
-  // The answers to all of one send(2). `inside`: of an allocation's namespace,
-  // where the executor may do anything.
+  // Returns the answers to one send(2). `inside` means an allocation's
+  // namespace, where the executor may do anything.
   std::vector<std::byte> Answer(int protocol, bool inside,
                                 std::span<const std::byte> requests,
                                 const Lie& lie);
@@ -51,7 +51,7 @@ class ExecNetlink {
     std::span<const std::byte> payload;
   };
 
-  // Each an errno, or 0; answers other than that go into `out`.
+  // Return an errno, or 0; other answers go into `out`.
   int Route(const Asked& asked, bool inside, const Lie& lie,
             std::vector<std::byte>* out);
   int GetLink(const Asked& asked, bool inside, const Lie& lie,
@@ -71,9 +71,9 @@ class ExecNetlink {
   const Config& config_;
   const exec::Request* plan_ = nullptr;
   std::map<std::string, Link> links_;
-  // By set and key, each as it was added.
+  // The elements by set and key, as they were added.
   std::map<std::string, std::vector<std::byte>> elements_;
-  // Links that answers have said to be the plan's.
+  // The links that answers have declared the plan's.
   std::set<std::uint32_t> own_;
   std::uint32_t last_index_ = 10;
 };

@@ -5,21 +5,22 @@
 
 #include "mountd/exec/plan.h"
 
-// What of a host is whose, as SECURITY.md has it.
+// The owners of a host's places, as SECURITY.md says.
 namespace mountd::fuzz {
 
 std::string PlaceOfPlugin(const std::string& plugin);
 std::string PlaceOfFilesystem(const std::string& filesystem);
 std::string PlaceOfAllocation(const std::string& allocation);
 
-// The source that a plan names; null if it names none.
+// Returns the source that a plan names, or null.
 const exec::SourcePlan* SourceOf(const exec::Request& plan);
 
-// Whether an executor may open the path to write to it: a network file of an
-// allocation, or what cuts a FUSE connection in a mount of its own.
+// True if an executor may open the path for writing: a network file of an
+// allocation, or the file that aborts a FUSE connection, in a mount of the
+// executor's own.
 bool IsWritable(const std::string& path);
 
-// Whether nft's text changes nothing but the table inet mountd, and rules for
+// True if nft's text changes nothing but the table inet mountd, and rules for
 // links "md*" in the chain FORWARD.
 bool AreOwnRules(const std::string& commands);
 

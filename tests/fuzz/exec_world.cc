@@ -18,7 +18,7 @@ std::string ParentOf(const std::string& path) {
   return slash == 0 || slash == std::string::npos ? "/" : path.substr(0, slash);
 }
 
-// What lies at or below one path lies below another from now on.
+// Moves what lies at or below one path to another path.
 template <typename Value>
 void MoveKeys(const std::string& path, const std::string& to,
               std::map<std::string, Value>* all) {
@@ -90,7 +90,7 @@ World::World() {
   FileAt("/var/other/db")->uid = 1001;
   const std::uint64_t cgroups = NewMount("/sys/fs/cgroup", "cgroup2", 0x1d);
   Attach(cgroups, "/sys/fs/cgroup", false);
-  // The root of the only container, whose mounts are nobody else's.
+  // The only container's root, whose mounts are shared with no other namespace.
   const std::uint64_t rootfs = NewMount("/container", "overlay", 0x77);
   Attach(rootfs, "/container", false);
   mounts_[rootfs].facts.peer_group = 0;
@@ -333,7 +333,7 @@ std::string World::Told() const {
   std::string text;
   for (const auto& [path, file] : files_) {
     if (!path.starts_with('/')) {
-      continue;  // the root of what is mounted somewhere, or nowhere
+      continue;  // a mount's root that is not a path of the world
     }
     text += path + " " + std::to_string(file.mode) + " " + file.text + "\n";
   }

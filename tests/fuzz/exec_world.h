@@ -12,10 +12,10 @@
 
 namespace mountd::fuzz {
 
-// What a host's kernel keeps of files and mounts, as far as an executor asks:
-// files by their absolute paths, a pile of mounts at each. What a mount covers
-// stays in sight, and what is in a mounted directory is found at its own path
-// only: enough to lead plans to their ends.
+// Models files and mounts of a host's kernel as far as an executor asks: files
+// by their absolute paths, and a pile of mounts at each path. A mount does not
+// hide what it covers, and the content of a mounted directory is found at the
+// directory's own path only. That is enough to let plans succeed.
 class World {
  public:
   struct File {
@@ -24,15 +24,15 @@ class World {
     std::uint32_t gid = 0;
     std::uint64_t inode = 0;
     std::uint64_t device = 0;
-    std::string text;   // of a link, or of a file
+    std::string text;   // a link's target, or a file's content
     std::string acl{};  // "": none
     friend bool operator==(const File&, const File&) = default;
   };
   struct Mount {
     exec::MountFacts facts;
-    std::string source;  // whose file is its root
+    std::string source;  // the path whose file is its root
   };
-  // A place as it is found at a path.
+  // A file as it is found at a path.
   struct Found {
     File file;
     std::uint64_t mount_id = 0;
@@ -46,16 +46,16 @@ class World {
   World();
 
   std::optional<Found> Look(const std::string& path) const;
-  // All names right below.
+  // Returns all names right below the path.
   std::vector<std::string> NamesIn(const std::string& path) const;
 
-  // Each 0 or an errno.
+  // Return 0 or an errno.
   int Make(const std::string& path, std::uint32_t mode, std::string text = "");
   int Remove(const std::string& path, bool directory);
   int Move(const std::string& path, const std::string& to);
-  File* FileAt(const std::string& path);  // what is mounted there, too
+  File* FileAt(const std::string& path);  // looks at mounts, too
 
-  // A mount of `source` that is attached nowhere.
+  // Returns a mount of `source` that is attached nowhere.
   std::uint64_t NewMount(const std::string& source, std::string type,
                          std::uint64_t device);
   std::uint64_t CloneMount(const std::string& source);
@@ -66,8 +66,8 @@ class World {
   std::vector<std::uint64_t> Attached() const;
   std::string Mountinfo() const;
 
-  // What is there, in words: two worlds that tell the same are the same to
-  // whoever comes next.
+  // Returns the world as text. Two worlds with the same text are the same for
+  // every later plan.
   std::string Told() const;
 
  private:

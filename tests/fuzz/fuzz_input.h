@@ -12,11 +12,10 @@
 #include <string_view>
 #include <type_traits>
 
-// What all fuzz targets share: their input as values, and how a target says
-// that what it fuzzes broke its word.
+// The helpers of all fuzz targets: their input as values, and their oracle.
 namespace mountd::fuzz {
 
-// A target's oracle: what is false ends the process, as a crash would.
+// Ends the process, as a crash would, if `holds` is false.
 inline void Require(bool holds, std::string_view what) {
   if (!holds) {
     std::fprintf(stderr, "fuzz: %.*s\n", static_cast<int>(what.size()),
@@ -29,8 +28,8 @@ inline std::string_view TextOf(const std::uint8_t* data, std::size_t size) {
   return {reinterpret_cast<const char*>(data), size};
 }
 
-// Takes values from the front. What is used up gives zeros, so that each input
-// means something, and the same each time.
+// Takes values from the front of the input. An input that is used up gives
+// zeros, so each input has one meaning.
 class Input {
  public:
   Input(const std::uint8_t* data, std::size_t size) : left_(data, size) {}
@@ -51,7 +50,7 @@ class Input {
   }
   std::uint8_t Byte() { return Take<std::uint8_t>(); }
   bool Flag() { return (Byte() & 1U) != 0; }
-  // From 0 to `most`.
+  // Returns a number from 0 to `most`.
   std::size_t UpTo(std::size_t most) {
     return most < UINT8_MAX ? Byte() % (most + 1)
                             : Take<std::uint32_t>() % (most + 1);
@@ -65,7 +64,7 @@ class Input {
     left_ = left_.subspan(some.size());
     return TextOf(some.data(), some.size());
   }
-  // With its own length before it, of `most` bytes at most.
+  // Returns a text of at most `most` bytes, with its length before it.
   std::string Text(std::size_t most) { return std::string(Bytes(UpTo(most))); }
   std::string_view Rest() { return Bytes(left_.size()); }
 
@@ -75,6 +74,6 @@ class Input {
 
 }  // namespace mountd::fuzz
 
-// What libFuzzer, or replay_main.cc, calls with each input.
+// libFuzzer, or replay_main.cc, calls this function with each input.
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data,
                                       std::size_t size);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
-// A /proc/<pid>/mountinfo, as libmount and the executor read it: its points are
-// paths that others have chosen. It need not make sense: the kernel tells it
-// piece by piece while mounts move.
+// /proc/<pid>/mountinfo as libmount and the executor read it. Other users
+// choose the mount points. The text may be inconsistent, because the kernel
+// prints it in pieces while mounts move.
 #include <algorithm>
 #include <set>
 #include <string>
@@ -14,7 +14,7 @@
 namespace mountd::fuzz {
 namespace {
 
-// Its one file is the input.
+// A kernel whose only file is the input.
 class MountinfoKernel final : public RefusingKernel {
  public:
   explicit MountinfoKernel(std::string text) : text_(std::move(text)) {}
@@ -45,7 +45,7 @@ void Check(const std::string& text) {
   const propagation::MountinfoInspector inspector(kernel);
   const auto parsed = propagation::ParseMountinfo(text);
   const auto all = inspector.All();
-  // A part of it is of whole lines, and of no more than there are.
+  // An excerpt has whole lines, and no more places than mounts.
   const auto excerpt = propagation::ExcerptOf(text, {0x801, 0x1f});
   Require(!excerpt || excerpt->places.size() <= excerpt->mounts.size(),
           "an excerpt has more places than mounts");

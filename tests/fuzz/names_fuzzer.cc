@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
-// Ids, names, numbers and addresses, as callers and root write them: what is
-// taken keeps the rules that others rely on, and means what is printed of it.
+// Ids, names, numbers and addresses, as callers and root write them. Each
+// accepted value keeps the rules that other code relies on, and means what is
+// printed for it.
 #include <string>
 #include <string_view>
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
-// What the kernel tells of links, rules, sockets and mounts, as datagrams: it
-// is believed, but a newer kernel's messages, and others' texts in them, must
-// do no harm. The first byte says who reads.
+// The kernel's datagrams on links, rules, sockets and mounts. mountd trusts the
+// kernel, but messages of a newer kernel, and other users' texts in them, must
+// do no harm. The first byte says which reader gets the input.
 #include <linux/netlink.h>
 #include <linux/rtnetlink.h>
 #include <sys/socket.h>
@@ -39,7 +39,8 @@ Pair MakePair() {
   return {UniqueFd(fds[0]), UniqueFd(fds[1])};
 }
 
-// Its sockets answer with the rest of the input, some at a time.
+// A kernel whose sockets answer with the rest of the input, some bytes at a
+// time.
 class AnsweringKernel final : public RefusingKernel {
  public:
   explicit AnsweringKernel(Input* input) : input_(input) {}

@@ -67,13 +67,14 @@ constexpr PlanKind kKinds[] = {
 };
 
 constexpr std::string_view kVolume = "0123456789abcdef0123456789abcdef";
-// The first that the kernel in memory gives, of its mounts and namespaces.
+// The ids are the first that the kernel in memory gives to mounts and
+// namespaces.
 constexpr std::uint64_t kFirstMount = 0x80000101;
 constexpr std::uint64_t kCgroup = 4242;
 constexpr std::uint32_t kCallersPid = 300;
 constexpr std::uint64_t kGivenNetns = 4026532600;
 
-// What is known comes first: a byte of zero means it.
+// The usual name comes first, so a zero byte means it.
 WireName NameOf(Input* input, std::string_view usual, std::string_view other) {
   constexpr std::string_view kOdd[] = {"..", ".", "a/b", "", "md0a580001"};
   const std::uint8_t which = input->Byte();
@@ -362,7 +363,7 @@ void SetOtherBody(Input* input, Request* request) {
 Request RequestOf(Input* input) {
   Request request;
   request.kind = input->OneOf(kKinds);
-  // All of it, so that no byte is left to chance.
+  // The whole body is cleared, so that no byte is random.
   std::memset(static_cast<void*>(&request.body), 0, sizeof(request.body));
   switch (request.kind) {
     case PlanKind::kPrepareAllocation:
@@ -385,7 +386,7 @@ Request RequestOf(Input* input) {
   return request;
 }
 
-// The kind of fd that such a plan takes.
+// Returns the kind of fd that such a plan takes.
 std::uint8_t FdFor(const Request& request) {
   switch (request.kind) {
     case PlanKind::kAttach:

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
-// The executor: whatever plans it gets, and whatever the kernel tells it, it
-// touches nothing beyond what SECURITY.md lets it. The kernel is one in memory
-// (exec_kernel.h) that ends the process otherwise.
+// The executor touches nothing beyond what SECURITY.md permits, whatever plans
+// it gets and whatever the kernel answers. A kernel in memory (exec_kernel.h)
+// ends the process otherwise.
 //
-// An input is up to eight plans, each one that makes sense but for some bytes
-// written over it, and then the kernel's lies.
+// An input has up to eight plans, each a meaningful one with some bytes written
+// over it, and then the kernel's lies.
 #include <algorithm>
 #include <cstring>
 #include <sstream>
@@ -73,7 +73,7 @@ const Config& TheConfig() {
   return config;
 }
 
-// The plan as the executor has it, if it takes it.
+// Returns the plan as the executor has it, if the executor accepts it.
 const exec::Request* Taken(std::span<const std::byte> message,
                            std::size_t fds) {
   static exec::Request taken;
@@ -86,8 +86,8 @@ const exec::Request* Taken(std::span<const std::byte> message,
   return &taken;
 }
 
-// What it could not tell anybody, a plan that makes something undoes. A mount
-// that replaces another has only the way on (propagation/swap.h).
+// True if the executor undoes such a plan when it cannot send the answer. A
+// mount that replaces another one cannot be undone (propagation/swap.h).
 bool IsUndone(const exec::Request& request) {
   switch (request.kind) {
     case exec::PlanKind::kPrepareAllocation:
@@ -102,7 +102,7 @@ bool IsUndone(const exec::Request& request) {
   }
 }
 
-// The lines of one text that another has not.
+// Returns the lines of one text that the other one lacks.
 std::string LinesOf(const std::string& text, const std::string& other) {
   std::istringstream lines(text);
   std::string found;
@@ -114,9 +114,9 @@ std::string LinesOf(const std::string& text, const std::string& other) {
   return found;
 }
 
-// An earlier plan that was lied to may have left the place of a marker without
-// the marker: whoever has its lock next removes it, whatever comes of its plan.
-// It is a directory with nothing in it, and no mount on it.
+// True for an empty directory for a marker that an earlier plan left without
+// its marker, because the kernel lied to it. The next plan with that lock
+// removes the directory, whatever the plan's outcome.
 bool IsLitter(const std::string& line, const std::string& before) {
   const std::string base = std::string(paths::kBase) + "/";
   const std::string path = line.substr(0, line.find(' '));
@@ -127,7 +127,7 @@ bool IsLitter(const std::string& line, const std::string& before) {
          before.find("\n" + path + " has ") == std::string::npos;
 }
 
-// Nothing is there that was not, and what was is still, but for litter.
+// Requires that the plan added nothing, and removed nothing but such litter.
 void CheckUndone(const exec::Request& request, const std::string& before,
                  const std::string& after) {
   const std::string left = LinesOf(after, before);

@@ -9,7 +9,7 @@
 
 namespace mountd::fuzz {
 
-// A kernel that knows no call: a target overrides those that it needs.
+// A kernel that refuses every call. Targets override the calls that they need.
 class RefusingKernel : public exec::Kernel {
  public:
   exec::Sys<UniqueFd> Open(int /*dir*/, const std::string& /*path*/,

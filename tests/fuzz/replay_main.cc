@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
-// A fuzz target without libFuzzer: runs it once with each file of its corpus.
+// Runs a fuzz target without libFuzzer, once with each file of its corpus.
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
@@ -27,7 +27,7 @@ int Replay(const std::filesystem::path& corpus) {
   }
   std::sort(files.begin(), files.end());
   for (const auto& file : files) {
-    // Written first: it is the last line if the target crashes.
+    // The name is printed first, so it is the last line if the target crashes.
     std::fprintf(stderr, "%s\n", file.filename().c_str());
     std::ifstream stream(file, std::ios::binary);
     const std::string bytes((std::istreambuf_iterator<char>(stream)),
@@ -36,7 +36,8 @@ int Replay(const std::filesystem::path& corpus) {
       std::fprintf(stderr, "%s cannot be read\n", file.c_str());
       return EXIT_FAILURE;
     }
-    // Of its own size, so that a byte read behind it is seen.
+    // The buffer has exactly the input's size, so that a sanitizer sees a read
+    // beyond it.
     const std::vector<std::uint8_t> input(bytes.begin(), bytes.end());
     LLVMFuzzerTestOneInput(input.data(), input.size());
   }

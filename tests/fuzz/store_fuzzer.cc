@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
-// The stores: columns that hold JSON, and whole files, as a disk that failed or
-// another hand may have left them. Either opening fails, or the store is used.
+// The stores: columns that contain JSON, and whole files, as a failing disk or
+// another program may have left them. Either opening fails, or the store works.
 // The first byte says which: c a column; b and s a file of the boot's and of
 // the state's store with bytes written over it; B and S all of such a file.
 #include <sys/stat.h>
@@ -22,7 +22,8 @@ namespace {
 
 constexpr char kBoot[] = "11111111-2222-3333-4444-555555555555";
 
-// What was read once is the same when it is written and read again.
+// Requires that a column that was read stays the same when it is written and
+// read again.
 template <typename Read>
 void CheckColumn(const Read& read, std::string_view text) {
   const std::string once = store::ToColumn(read(text));
@@ -42,7 +43,7 @@ void CheckColumns(std::string_view text) {
   CheckColumn(store::FingerprintFromColumn, text);
 }
 
-// A directory in memory, of this process's own.
+// Owns a directory in memory that belongs to this process.
 class Place {
  public:
   Place() {
@@ -137,7 +138,7 @@ void Open(bool of_boot) {
   }
 }
 
-// A store with something in it.
+// Returns a store with some rows.
 std::string Sample(bool of_boot) {
   ThePlace().Clear();
   if (of_boot) {

@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
 #
-# Sourced by tests that need Go: finds it, and keeps all that it fetches and
-# builds in build/go. Modules come from wherever this machine's Go is told to
-# look (GOPROXY) and are taken only with the sums that are written down here.
+# Sourced by tests that need Go. Finds Go, and keeps all that it fetches and
+# builds in build/go. Modules come from the place that this machine's Go uses
+# (GOPROXY), and are accepted only with the sums that are committed here.
 
-# skip WHY: ctest's way to say that nothing was tested.
+# skip WHY: ends as ctest expects of a test that tested nothing.
 skip() { echo "SKIPPED: $*"; exit 77; }
 fail() { echo "FAILED: $*" >&2; exit 1; }
 
-# need_go MAJOR.MINOR: puts a Go on PATH that is, or fetches, at least that.
+# need_go MAJOR.MINOR: puts a Go on PATH that has, or fetches, at least that version.
 need_go() {
   local dir have
   command -v go >/dev/null || for dir in /usr/local/go/bin /usr/lib/go/bin; do
@@ -21,16 +21,16 @@ need_go() {
   have=$(GOTOOLCHAIN=local go env GOVERSION)
   have=${have#go}
   at_least "$have" "$1" && return
-  # Since 1.21 go itself fetches a newer one, as a module.
+  # Since 1.21 Go itself fetches a newer Go, as a module.
   at_least "$have" 1.21 || skip "Go $1 is needed, and this is Go $have"
   export GOTOOLCHAIN=auto
 }
 
-# at_least HAVE WANTED
+# at_least HAVE WANTED: succeeds if version HAVE is not older than WANTED.
 at_least() { [[ $(printf '%s\n' "$1" "$2" | sort -V | head -n1) == "$2" ]]; }
 
-# fetched COMMAND...: runs it; a machine without a network is told apart from a
-# failure in CI, where there has to be one.
+# fetched COMMAND...: runs it up to three times. A failure fails the test in CI,
+# which must have a network, and skips the test elsewhere.
 fetched() {
   local try
   for try in 1 2 3; do

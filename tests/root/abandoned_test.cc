@@ -9,7 +9,8 @@
 #include "mountd/exec/server.h"
 #include "tests/root/executor_fixture.h"
 
-// Plans that mountd gave up waiting for, and has no record of.
+// The executor undoes plans that mountd has given up waiting for and has no
+// record of.
 namespace mountd::testing {
 namespace {
 
@@ -60,7 +61,7 @@ class Abandoned : public ExecutorFixture {
     });
   }
 
-  // What carrying out `request` leaves if its answer cannot be sent.
+  // Returns what carrying out `request` leaves if its answer cannot be sent.
   std::string LeftBy(const Request& request) {
     const Inventory before = Inventory::Take();
     int sends = 0;
@@ -112,8 +113,8 @@ TEST_F(Abandoned, WhatWasThereBeforeIsNotUndone) {
   EXPECT_EQ(LeftBy(Network(PlanKind::kCreateNetwork)), "");
 }
 
-// mountd detached what the plan had attached, and attached anew. Also where the
-// next has the same id.
+// mountd has detached the plan's mount and attached another one. The executor
+// must not undo the second mount, even if both have the same id.
 TEST_F(Abandoned, TheNextMountAtTheTargetIsNotUndone) {
   kernel_.HideUniqueMountIds();
   dispatcher_.emplace(kernel_, config_);
@@ -167,7 +168,8 @@ TEST_F(Abandoned, APlanWhoseSenderHasHungUpIsNotBegun) {
   EXPECT_TRUE(kernel_.calls().empty());
 }
 
-// It waited for its turn, and another mountd has made anew what it is about.
+// The plan waited for its turn, and another mountd has meanwhile made the
+// plan's object again. A late deletion would remove the new object.
 TEST_F(Abandoned, APlanWhoseSenderIsGoneByItsTurnDoesNothing) {
   ASSERT_EQ(ErrorOf(Call(PlanKind::kPrepareNetworks)), "");
   ASSERT_EQ(ErrorOf(Send(Network(PlanKind::kCreateNetwork))), "");

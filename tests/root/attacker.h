@@ -8,10 +8,10 @@
 
 namespace mountd::testing {
 
-inline constexpr uid_t kAttacker = 1234;  // and gid
+inline constexpr uid_t kAttacker = 1234;  // the gid, too
 
-// A second process, of another user without privilege, that does the same over
-// and over as fast as it can until this is destroyed.
+// Owns a second process, of another unprivileged user, that repeats `step` as
+// fast as it can until this object is destroyed.
 class Attacker {
  public:
   explicit Attacker(const std::function<void()>& step);
@@ -23,29 +23,32 @@ class Attacker {
   pid_t pid_ = -1;
 };
 
-// renameat2(2) RENAME_EXCHANGE: there is no moment when either is missing.
+// Exchanges the two by renameat2(2) RENAME_EXCHANGE, so neither is ever
+// missing.
 void Exchange(const std::string& one, const std::string& other);
 
 void Give(const std::string& path);  // to the attacker
 
-// Tries until it is true, or half a minute is over: an attack needs luck.
+// Tries until `attack` succeeds or half a minute is over, because an attack
+// needs luck.
 bool Within(const std::function<bool()>& attack);
 
-bool IsDirectory(const std::string& path);   // itself, not a link to one
-bool IsMountPoint(const std::string& path);  // the same
+bool IsDirectory(const std::string& path);   // no link to one
+bool IsMountPoint(const std::string& path);  // no link to one
 
-// A naive daemon looks before it mounts: no link, so all is well.
+// Binds as a naive daemon does, which only checks first that `target` is no
+// link.
 bool NaiveBind(const std::string& source, const std::string& target);
 
-// In a child of that user; its exit status.
+// Runs `body` in a child of the attacker. Returns its exit status.
 int AsAttacker(const std::function<int()>& body);
 
-// In a child of its own user and mount namespaces, with every capability there:
-// what anybody can be.
+// Runs `body` in a child with user and mount namespaces of its own and every
+// capability there, because any user can get those.
 int AsRootOfOwnNamespaces(const std::function<int()>& body);
 
-// A child with this number, which must be free, that waits once `body` has
-// succeeded.
+// Forks a child with this pid, which must be free. The child waits once `body`
+// has succeeded.
 pid_t SpawnAs(pid_t number, const std::function<bool()>& body);
 
 }  // namespace mountd::testing

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 //
-// Attacks by way of CNI: of a mountd that is compromised, and of who can write
-// where networks and plugins are. Each is run against the executor, where it
-// fails, and in the same test against one as one would write it at first, where
-// it succeeds: so the test could fail.
+// Attacks by way of CNI, from a compromised mountd and from users who can write
+// where networks and plugins are. Each attack fails against the executor, and
+// succeeds in the same test against a naive executor, which shows that the test
+// could fail.
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/mount.h>
@@ -59,7 +59,7 @@ class CniAttacks : public Networks, protected cni::CniWorld {
     alone.allocation = ToWire("web");
     inode_ = Create(alone).netns_inode;
     ::umask(S_IWGRP | S_IWOTH);
-    // What outlives a boot is not to outlive the test.
+    // A tmpfs keeps the records that outlive a boot from outliving the test.
     ASSERT_EQ(::mount("var-lib", "/var/lib", "tmpfs", 0, "mode=0755"), 0);
     Make();
     WriteNetworks();
@@ -93,7 +93,7 @@ class CniAttacks : public Networks, protected cni::CniWorld {
     fds_.clear();
     return reply;
   }
-  // The code of what the runner answers, or of the executor's refusal.
+  // Returns the code of the runner's answer, or of the executor's refusal.
   std::string CodeOfRun(const CniPlan& plan, UniqueFd request) {
     const exec::Reply reply = Run(plan, std::move(request));
     if (reply.code != 0) {
@@ -107,13 +107,14 @@ class CniAttacks : public Networks, protected cni::CniWorld {
   std::string CodeOfRun(const CniPlan& plan, const Json& request) {
     return CodeOfRun(plan, MemoryWith("request", request.dump()).value());
   }
-  // Whatever it says, no plugin was run, and nothing is kept of it.
+  // No plugin was run, and no record of the request is left, whatever the
+  // answer.
   void ExpectNothingRun() {
     EXPECT_TRUE(CallNames().empty());
     EXPECT_FALSE(Exists("/run/mountd/cni/records/web@eth0"));
   }
 
-  // As one starts it at first: the request says all.
+  // Starts the runner naively: the request alone says everything.
   static void NaiveRun(const Json& request) {
     WriteFile("/run/request", request.dump());
     const std::string runner =
@@ -166,7 +167,8 @@ TEST_F(CniAttacks, HostPortsThatNoRuleNamesAreRefused) {
       22);
 }
 
-// A path below /run/netns can lead anywhere.
+// A path below /run/netns can lead anywhere, so the executor checks the inode
+// of the namespace behind it.
 TEST_F(CniAttacks, TheHostsNamespaceIsNotTakenForAnAllocations) {
   CniPlan plan = AddPlan();
   plan.netns_inode = inode_ + 1;
@@ -202,7 +204,7 @@ TEST_F(CniAttacks, ANameIsNoOptionPathOrCommand) {
           << text;
     }
   }
-  // A name may begin like an option.
+  // A name may begin like an option, and must not be taken for one.
   for (const char* text : {"--help", "-h", "--gc"}) {
     CniPlan plan = AddPlan();
     plan.verb = CniVerb::kDel;
@@ -215,7 +217,7 @@ TEST_F(CniAttacks, ANameIsNoOptionPathOrCommand) {
   EXPECT_NAIVE(Exists("/run/pwned"));
 }
 
-// Who reads all of it by himself.
+// A naive reader, which reads the whole file itself.
 class NaiveReader {
  public:
   explicit NaiveReader(int fd) : pid_(::fork()) {
@@ -295,13 +297,13 @@ TEST_F(CniRequestAttacks, WhatIsNoMemoryIsNotRead) {
   EXPECT_NAIVE(reader.IsHeldUp());
 }
 
-// Within its bounds it is read, and run.
+// A request within the bounds is read and run, so size alone is the reason.
 TEST_F(CniRequestAttacks, AGibibyteOfNothingIsNotReadWhole) {
   UniqueFd zeroes(::memfd_create("request", MFD_CLOEXEC));
   ASSERT_EQ(::ftruncate(zeroes.get(), off_t{1} << 30U), 0);
   ExpectRefused(UniqueFd(::fcntl(zeroes.get(), F_DUPFD_CLOEXEC, 0)));
   std::array<char, 65536> some{};
-  off_t naive = 0;  // what somebody reads who stops at the end
+  off_t naive = 0;  // the bytes that a reader reads who stops at the end
   ASSERT_EQ(::lseek(zeroes.get(), 0, SEEK_SET), 0);
   for (ssize_t got = 1; got > 0; naive += got) {
     got = ::read(zeroes.get(), some.data(), some.size());
@@ -342,7 +344,8 @@ TEST_F(CniAttacks, PluginsInheritNothing) {
   ::unsetenv("SECRET");
 }
 
-// What a list of plugins names is a file of the plugins' directories.
+// A type of a plugin list names a file in the plugins' directories, so it
+// cannot lead to a program elsewhere.
 TEST_F(CniAttacks, ATypeLeadsToNoOtherProgram) {
   const std::string own = fs::read_symlink("/proc/self/exe").parent_path();
   for (const std::string& type :
@@ -374,7 +377,7 @@ TEST_F(CniAttacks, WhatOthersCanWriteIsNeitherReadNorRun) {
     const fs::perms mode = fs::status(path).permissions();
     fs::permissions(path, fs::perms(0777));
     refused(path);
-    // A naive runner reads and runs what anybody has changed meanwhile.
+    // A naive runner reads and runs files that any user may have changed.
     EXPECT_NAIVE(AsAttacker([path] { return ::access(path, W_OK); }) == 0)
         << path;
     fs::permissions(path, mode);

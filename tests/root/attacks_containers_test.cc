@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 //
 // Attacks by way of mounts in containers (propagation/container_target.h), as
-// in attacks_test.cc: of processes that are no containers, and of containers
-// whose mounts are shared with others.
+// in attacks_test.cc: with processes that are no containers, and with
+// containers that share their mounts with others.
 #include <fcntl.h>
 #include <sched.h>
 #include <sys/mman.h>
@@ -36,13 +36,15 @@ std::uint32_t PidOf(const Child& child) {
   return static_cast<std::uint32_t>(child.pid);
 }
 
-// As systemd makes it of PrivateTmp=: the host's mounts, but its own namespace.
+// Makes a service with PrivateTmp= as systemd does: the host's mounts in a
+// mount namespace of its own.
 bool BecomeService() {
   return ::unshare(CLONE_NEWNS) == 0 &&
          ::mount(nullptr, "/", nullptr, MS_PRIVATE | MS_REC, nullptr) == 0;
 }
 
-// The same with the host's / bound elsewhere as its root, as a sandbox has it.
+// Makes such a service whose root is a bind mount of the host's /, as a sandbox
+// makes it.
 bool BecomeBoundService() {
   return BecomeService() &&
          ::mount("/", kContainersRoot, nullptr, MS_BIND | MS_REC, nullptr) ==
@@ -52,7 +54,7 @@ bool BecomeBoundService() {
          ::umount2(".", MNT_DETACH) == 0 && ::chdir("/") == 0;
 }
 
-// A jail in the host's tree, without any root mount of its own.
+// Makes a jail in the host's tree, without a root mount of its own.
 bool BecomeJail() {
   return BecomeService() && ::chroot(kContainersRoot) == 0 && ::chdir("/") == 0;
 }
@@ -74,9 +76,9 @@ class ContainerAttacks : public ContainerFixture {
     request.body.attach.container = exec::Container(cgroup_, path, caller_);
     return request;
   }
-  // A naive daemon takes a process with a mount namespace of its own for a
-  // container: what it mounts there for the attacker replaces the files that a
-  // setuid program of the host believes.
+  // A naive daemon takes any process with a mount namespace of its own for a
+  // container. Its mount for the attacker then replaces the files that a setuid
+  // program of the host trusts.
   static bool NaiveMountGivesTheAttackerItsEtc(const Child& service) {
     return NaiveMountGivesTheAttacker(service, "/run/etc");
   }
@@ -97,7 +99,7 @@ class ContainerAttacks : public ContainerFixture {
     };
     return Do(container, attack) == 0;
   }
-  // What a naive daemon compares.
+  // Returns the namespace that a naive daemon compares.
   static std::string NamespaceOf(pid_t process, const char* kind) {
     std::error_code gone;
     return std::filesystem::read_symlink(
@@ -120,7 +122,7 @@ TEST_F(ContainerAttacks, AServiceWithAMountNamespaceOfItsOwnIsNoContainer) {
       ErrorOf(SendFor(other, TmpfsInContainer("/run/etc"))),
       "FailedPrecondition: open container pidfd: is where the caller itself "
       "runs");
-  // An agent that runs elsewhere passes one of another service.
+  // An agent that runs elsewhere passes a pidfd of another service.
   caller_ = static_cast<std::uint32_t>(::getpid());
   for (const Child* child : {&service, &other}) {
     EXPECT_EQ(ErrorOf(SendFor(*child, TmpfsInContainer("/run/etc"))),
@@ -132,7 +134,8 @@ TEST_F(ContainerAttacks, AServiceWithAMountNamespaceOfItsOwnIsNoContainer) {
   EXPECT_EQ(MountsOf(service), before);
 }
 
-// With a pid namespace of its own (PrivatePIDs=) it is none either.
+// A service with a pid namespace of its own (PrivatePIDs=) is no container
+// either.
 TEST_F(ContainerAttacks, ARootThatIsTheHostsIsNoContainers) {
   config_.rules.back().container_tmpfs = true;
   for (bool (*become)() : {BecomeService, BecomeBoundService, BecomeJail}) {
@@ -148,8 +151,8 @@ TEST_F(ContainerAttacks, ARootThatIsTheHostsIsNoContainers) {
   EXPECT_FALSE(Exists("/run/mountd/base/a/web/app"));
 }
 
-// Anybody can have one, by a user namespace, while the mount namespace and the
-// root directory stay those that root gave his service (RootDirectory=).
+// Any user can make a pid namespace in a user namespace, while the mount
+// namespace and the root directory stay those of the service (RootDirectory=).
 TEST_F(ContainerAttacks, APidNamespaceThatAnybodyMadeIsNoContainers) {
   auto* child =
       static_cast<pid_t*>(::mmap(nullptr, sizeof(pid_t), PROT_READ | PROT_WRITE,
@@ -187,7 +190,8 @@ TEST_F(ContainerAttacks, APidNamespaceThatAnybodyMadeIsNoContainers) {
   ::munmap(child, sizeof(pid_t));
 }
 
-// An agent that runs in a container, whose cgroup it was granted.
+// The agent itself runs in a container whose cgroup it was granted. Setuid
+// programs of that container would trust the new mount.
 TEST_F(ContainerAttacks, TheCallersOwnContainerIsNone) {
   caller_ = PidOf(*container_);
   Child& same = Spawn("web", [&] {
@@ -197,7 +201,8 @@ TEST_F(ContainerAttacks, TheCallersOwnContainerIsNone) {
                NaiveMountGivesTheAttacker(same, "/data"));
   EXPECT_EQ(CodeOf(AttachTo(same, Propagation::kPrivate)),
             "FailedPrecondition");
-  // Its root with other namespaces is what setuid programs there still use.
+  // The same root with other namespaces is still what setuid programs there
+  // use.
   Child& copy = Spawn(
       "web",
       [&] {
@@ -213,8 +218,9 @@ TEST_F(ContainerAttacks, TheCallersOwnContainerIsNone) {
   ExpectNothingLeft(reply.body.mount.mount_id);
 }
 
-// Another process may have its number by then. A naive daemon refuses where the
-// caller itself runs, and cannot tell any more where that was.
+// Another process may have the caller's pid by the time of the check. A naive
+// daemon compares with the caller's namespace by pid, and cannot tell any more
+// where the caller ran.
 TEST_F(ContainerAttacks, ACallerThatHasEndedGetsNothing) {
   Child& caller = Spawn("web", BecomeService);
   Child& same = Spawn(
@@ -245,7 +251,7 @@ TEST_F(ContainerAttacks, ATmpfsIsForThoseWhoseRuleSaysSo) {
             "PermissionDenied");
 }
 
-// After it was looked at, into the namespace of a service.
+// The process enters a service's namespace after the executor has checked it.
 TEST_F(ContainerAttacks, AProcessThatGoesElsewhereMeanwhileIsRefused) {
   Child& service = Spawn("web", BecomeService);
   static int to = -1;
@@ -260,7 +266,7 @@ TEST_F(ContainerAttacks, AProcessThatGoesElsewhereMeanwhileIsRefused) {
     ::kill(child.pid, SIGUSR1);
     EXPECT_TRUE(Within([&] { return MountsOf(child) == services; }));
   };
-  // The naive way looks once, and mounts then.
+  // The naive way checks once, and mounts later.
   Child& naive = Spawn("web", become, CLONE_NEWPID);
   const bool looked_well = Sees(naive, "/data2");
   move(naive);
@@ -295,7 +301,7 @@ class SharedContainerAttacks : public ContainerAttacks {
   static int MountNaively() {
     return ::mount("t", "/shared/etc", "tmpfs", 0, nullptr) == 0 ? 0 : 1;
   }
-  // In `child`, or on the host if it is null.
+  // Looks in `child`, or on the host if `child` is null.
   static bool IsMounted(const Child* child, const std::string& path) {
     const auto look = [&] {
       return exec::RealKernel().Stat(-1, path)->mount_root ? 1 : 0;
@@ -316,7 +322,8 @@ class SharedContainerAttacks : public ContainerAttacks {
   Child* sharing_ = nullptr;
 };
 
-// As `-v /srv/x:/x:rshared` makes it, and mountd's own bidirectional mounts.
+// The mount is shared as `-v /srv/x:/x:rshared` makes it, or a bidirectional
+// mount of mountd's. A mount below it would reach the host.
 TEST_F(SharedContainerAttacks, AMountInItComesToNobodyElse) {
   const std::string etc = std::string(kShared) + "/etc";
   ASSERT_EQ(Do(*sharing_, MountNaively), 0);
@@ -333,12 +340,13 @@ TEST_F(SharedContainerAttacks, AMountInItComesToNobodyElse) {
   }
   EXPECT_EQ(ErrorOf(ReleaseHostVolume("data", 0)), "");
   EXPECT_EQ(Difference(host, Inventory::Take()), "");
-  // Beside it there is room.
+  // Places outside the shared mount still work.
   EXPECT_EQ(RefusedAt("/data"), "");
   EXPECT_EQ(ErrorOf(ReleaseHostVolume("data", 0)), "");
 }
 
-// The host itself has left the group.
+// The host itself has left the peer group, so only the third namespace would
+// see the mount.
 TEST_F(SharedContainerAttacks, AMountInItComesToNoThirdNamespace) {
   Child& third = Spawn("web", [] { return ::unshare(CLONE_NEWNS) == 0; });
   ASSERT_EQ(::mount(nullptr, kShared, nullptr, MS_PRIVATE, nullptr), 0);
@@ -350,7 +358,7 @@ TEST_F(SharedContainerAttacks, AMountInItComesToNoThirdNamespace) {
   EXPECT_FALSE(IsMounted(&third, etc));
 }
 
-// One that is in no group has slaves neither.
+// A mount in no peer group has no slaves either, so nothing propagates.
 TEST_F(SharedContainerAttacks, AMountInASlaveIsTheContainersAlone) {
   ASSERT_EQ(Do(*sharing_,
                [] {
@@ -370,13 +378,14 @@ TEST_F(SharedContainerAttacks, AMountInASlaveIsTheContainersAlone) {
   ExpectNothingLeft(reply.body.mount.mount_id);
 }
 
-// Nobody else is in the group now; who will be, cannot be seen.
+// The group has no other member now, but the executor cannot see who will join
+// it.
 TEST_F(SharedContainerAttacks, AGroupOfTheContainersOwnIsRefused) {
   ASSERT_EQ(
       Do(*container_,
          [] { return ::mount(nullptr, "/", nullptr, MS_SHARED, nullptr); }),
       0);
-  // Somebody who comes between a naive daemon's look and its mount.
+  // Another namespace joins between a naive daemon's check and its mount.
   Child& third = Spawn("web", [&] {
     return ::setns(container_->pidfd.get(), CLONE_NEWNS) == 0 &&
            ::unshare(CLONE_NEWNS) == 0;
@@ -392,8 +401,9 @@ TEST_F(SharedContainerAttacks, AGroupOfTheContainersOwnIsRefused) {
             std::string::npos);
 }
 
-// Between the look at the target and the mount it joins the host's group: then
-// the mount is read back as sent, and taken away wherever it came.
+// The target joins the host's peer group between the check and the mount. The
+// executor reads back that the mount has propagated, and removes all its
+// copies.
 TEST_F(SharedContainerAttacks, AMountThatWasSentIsTakenAwayEverywhere) {
   ASSERT_EQ(Do(*sharing_,
                [] {
@@ -415,13 +425,13 @@ TEST_F(SharedContainerAttacks, AMountThatWasSentIsTakenAwayEverywhere) {
                                            MAP_SHARED | MAP_ANONYMOUS, -1, 0));
     ASSERT_NE(seen, MAP_FAILED);
     bool attached = false;
-    // In the child, which is in the container.
+    // This hook runs in the executor's child, which is in the container.
     kernel_.Before([&](const std::string& call) {
       if (call == "AttachTree" && !Exists("/run/host")) {
         attached = ::move_mount(AT_FDCWD, "/shared", AT_FDCWD, "/data",
                                 MOVE_MOUNT_SET_GROUP) == 0;
       } else if (attached && call == "MountById") {
-        // A naive daemon ends here. What the host has there it has, too.
+        // A naive daemon ends here, with the mount visible on the host, too.
         *seen = exec::RealKernel().Stat(-1, "/shared/etc/sub")->mount_root;
         attached = false;
       }

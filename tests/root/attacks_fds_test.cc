@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 //
-// Attacks by way of fds and namespaces; as in attacks_test.cc.
+// Attacks by way of fds and namespaces, as in attacks_test.cc.
 #include <fcntl.h>
 #include <sched.h>
 #include <sys/eventfd.h>
@@ -68,7 +68,7 @@ class FdAttacks : public ExecutorFixture {
   }
 };
 
-// What a naive daemon hands out: a clone with these attributes.
+// Returns a clone with these attributes, as a naive daemon hands it out.
 UniqueFd NaiveTree(const char* path, std::uint64_t attributes) {
   UniqueFd tree(
       ::open_tree(AT_FDCWD, path, OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC));
@@ -80,7 +80,7 @@ UniqueFd NaiveTree(const char* path, std::uint64_t attributes) {
   return tree;
 }
 
-// What the attacker does with a tree: attaches it in namespaces of his own.
+// Attaches a tree in the attacker's own namespaces.
 constexpr char kPlace[] = "/run/place";
 bool AttachHere(int tree) {
   return ::move_mount(tree, "", AT_FDCWD, kPlace, MOVE_MOUNT_F_EMPTY_PATH) == 0;
@@ -142,7 +142,7 @@ TEST_F(FdAttacks, ATreeThatIsHandedOutMountsNothingOnTheHost) {
   EXPECT_NAIVE(is_hit());
 }
 
-// SECURITY.md says so of `detached`: the kernel has no way to take it back.
+// SECURITY.md says so of `detached`, because the kernel cannot revoke a tree.
 TEST_F(FdAttacks, ATreeThatIsHandedOutOutlivesTheRelease) {
   ASSERT_EQ(ErrorOf(OpenTree("data", Propagation::kPrivate, 0)), "");
   const UniqueFd handed_out = std::move(last_fd_);
@@ -161,7 +161,8 @@ TEST_F(FdAttacks, ATreeThatIsHandedOutOutlivesTheRelease) {
             0);
 }
 
-// O_PATH needs no right to the directory but the way to it.
+// O_PATH needs only search permission on the way, none on the directory, so the
+// executor checks the owner.
 TEST_F(FdAttacks, ADirectoryOfAnothersIsNoTarget) {
   const auto pass = [] {
     return UniqueFd(::open("/run/host/secret", O_PATH | O_CLOEXEC));
@@ -176,8 +177,8 @@ TEST_F(FdAttacks, ADirectoryOfAnothersIsNoTarget) {
   EXPECT_NAIVE(Exists("/run/host/secret/file"));
 }
 
-// Fact: a runtime without root can neither clone, attach nor enter what is the
-// host's, be it root of a user namespace of its own. It is mounted for it.
+// Fact: a runtime without root can neither clone, attach nor enter the host's
+// mounts, even as root of a user namespace of its own. mountd mounts for it.
 TEST_F(FdAttacks, ARuntimeWithoutRootIsGivenWhatItCannotMount) {
   static constexpr char kData[] = "/run/host/allocs/web/data";
   const auto mount_itself = [] {
@@ -197,7 +198,8 @@ TEST_F(FdAttacks, ARuntimeWithoutRootIsGivenWhatItCannotMount) {
               return ::unshare(CLONE_NEWUSER) == 0 ? mount_itself() : 126;
             }),
             0);
-  // What it can mount in namespaces of its own is nowhere else.
+  // Mounts that the runtime makes in namespaces of its own are visible nowhere
+  // else.
   EXPECT_EQ(AsRootOfOwnNamespaces([] {
               return ::mount("/run/host/data", kData, nullptr, MS_BIND,
                              nullptr) == 0 &&
@@ -219,7 +221,8 @@ TEST_F(FdAttacks, ARuntimeWithoutRootIsGivenWhatItCannotMount) {
   EXPECT_EQ(ErrorOf(Detach(reply.body.mount.mount_id)), "");
 }
 
-// The directory as another mount namespace shows it, where the caller is root.
+// The caller passes the directory as another mount namespace shows it, in which
+// the caller is root.
 TEST_F(FdAttacks, ADirectoryOfAForeignNamespaceIsNoTarget) {
   const UniqueFd home(::open("/proc/self/ns/mnt", O_RDONLY | O_CLOEXEC));
   ASSERT_EQ(::unshare(CLONE_NEWNS), 0);
@@ -229,7 +232,7 @@ TEST_F(FdAttacks, ADirectoryOfAForeignNamespaceIsNoTarget) {
   const UniqueFd again(::dup(foreign.get()));
   const Inventory before = Inventory::Take();
   EXPECT_EQ(CodeOf(AttachTo(std::move(foreign))), "FailedPrecondition");
-  // A naive daemon believes the kernel's text for the fd.
+  // A naive daemon trusts the path that the kernel prints for the fd.
   std::array<char, 256> path{};
   ASSERT_GT(::readlink(("/proc/self/fd/" + std::to_string(again.get())).c_str(),
                        path.data(), path.size() - 1),
@@ -278,8 +281,8 @@ TEST_F(FdAttacks, FdsOfOtherKindsAreRefused) {
               std::string::npos)
         << name;
   }
-  // A naive daemon takes the kernel's text for a link of the caller's, and
-  // follows the link.
+  // A naive daemon follows the path that the kernel prints for the fd, even if
+  // the path is the caller's link.
   ASSERT_EQ(::symlink("/run/host/secret", "/run/host/allocs/web/link"), 0);
   const UniqueFd link(
       ::open("/run/host/allocs/web/link", O_PATH | O_NOFOLLOW | O_CLOEXEC));
@@ -290,7 +293,7 @@ TEST_F(FdAttacks, FdsOfOtherKindsAreRefused) {
             0);
   EXPECT_NAIVE(IsMountPoint("/run/host/secret"));
   Unmount("/run/host/secret");
-  // The right kind is taken.
+  // An fd of the right kind is accepted.
   const Reply reply = AttachTo(UniqueFd(::open(kWeb, O_PATH | O_CLOEXEC)));
   EXPECT_EQ(ErrorOf(reply), "");
 }

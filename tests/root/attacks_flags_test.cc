@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 //
-// Attacks by way of what is in a volume, and of the kernel's own file systems;
-// as in attacks_test.cc.
+// Attacks by way of a volume's content and of the kernel's own file systems, as
+// in attacks_test.cc.
 #include <fcntl.h>
 #include <linux/magic.h>
 #include <sched.h>
@@ -54,7 +54,7 @@ class FlagAttacks : public ExecutorFixture {
         "");
     MakeDirectories(kNaiveTarget);
   }
-  // "data", for the attacker and for those of a naive daemon.
+  // Mounts "data" for the attacker, and once more as a naive daemon does.
   void MountBoth() {
     Request request = AttachRequest("data", Propagation::kPrivate);
     request.body.attach.target = exec::Target("open", "app", "data");
@@ -69,7 +69,7 @@ TEST_F(FlagAttacks, ASetuidProgramInAVolumeMakesNobodyRoot) {
   ASSERT_EQ(::chown(program.c_str(), 0, 0), 0);
   ASSERT_EQ(::chmod(program.c_str(), 04755), 0);
   MountBoth();
-  // Whether who runs it is effectively root.
+  // True if a user who runs the program there becomes effectively root.
   const auto is_root = [](const std::string& directory) {
     return AsAttacker([&] {
              const std::string file = directory + "/test";
@@ -97,8 +97,8 @@ TEST_F(FlagAttacks, ADeviceInAVolumeIsNotOpened) {
   EXPECT_NAIVE(opened(kNaiveTarget) == 0);
 }
 
-// Its path does not begin with /proc, which is all that a naive daemon looks
-// at.
+// The source's path does not begin with /proc, which is all that a naive daemon
+// checks.
 TEST_F(FlagAttacks, TheKernelsFileSystemsAreNoSourceWhereverTheyAre) {
   constexpr char kMoved[] = "/run/host/moved-proc";
   MakeDirectories(kMoved);
@@ -118,7 +118,7 @@ constexpr std::array<Propagation, 3> kModes = {Propagation::kPrivate,
                                                Propagation::kHostToTask,
                                                Propagation::kBidirectional};
 
-// An Inventory would walk through /proc.
+// Returns mountinfo alone, because an Inventory would walk through /proc.
 std::string Mountinfo() {
   std::ifstream file("/proc/self/mountinfo");
   return {std::istreambuf_iterator<char>(file), {}};
@@ -129,14 +129,15 @@ bool MountAt(const std::string& path, const char* type) {
   return ::mount(type, path.c_str(), type, 0, nullptr) == 0;
 }
 
-// A naive daemon clones the whole tree for a task. Answers whether the task has
-// what `looks` sees below kNaiveTarget then: with a uid 0 of the host's there,
-// the way out of its container.
+// Clones the whole tree for a task, as a naive daemon does. True if the task
+// then has below kNaiveTarget what `looks` sees. With a uid 0 of the host's
+// such a file system lets the task leave its container.
 bool NaiveClone(const std::string& source, const std::function<bool()>& looks) {
   const bool mounted = ::mount(source.c_str(), kNaiveTarget, nullptr,
                                MS_BIND | MS_REC, nullptr) == 0;
   const bool shows = mounted && looks();
-  // As its peer, the source would lose its own with it.
+  // The clone is private first, because as a peer its unmount would take the
+  // source's own mounts with it.
   EXPECT_EQ(
       ::mount(nullptr, kNaiveTarget, nullptr, MS_PRIVATE | MS_REC, nullptr), 0);
   EXPECT_EQ(::umount2(kNaiveTarget, MNT_DETACH), 0);
@@ -148,7 +149,7 @@ bool NaiveCloneShows(const std::string& path,
   return NaiveClone(source, [&] { return Exists(kNaiveTarget + path); });
 }
 
-// The same as an fd, for a task to attach.
+// Clones the source as an fd that a task can attach.
 UniqueFd NaiveTree(const std::string& source) {
   return UniqueFd(
       ::open_tree(AT_FDCWD, source.c_str(),
@@ -185,8 +186,8 @@ TEST_F(FlagAttacks, TheKernelsFileSystemsBelowASourceAreNotCloned) {
   EXPECT_EQ(ErrorOf(Detach(reply.body.mount.mount_id)), "");
 }
 
-// By what they are, of those that this kernel has: devpts and a tmpfs in a
-// chroot's /dev look alike to who goes by the path.
+// The executor decides by the type of each file system, as far as this kernel
+// has it. By path, devpts and a tmpfs in a chroot's /dev look alike.
 TEST_F(FlagAttacks, TheKernelsFileSystemsBelowASourceGoByTheirTypes) {
   const std::string path = std::string(kChroot) + "/any";
   int tried = 0;
@@ -200,7 +201,7 @@ TEST_F(FlagAttacks, TheKernelsFileSystemsBelowASourceGoByTheirTypes) {
       continue;
     }
     ++tried;
-    // Its path tells a naive daemon nothing.
+    // The path does not tell a naive daemon the type.
     EXPECT_NAIVE(NaiveClone("/run/host/data", [] {
       return IsMountPoint(std::string(kNaiveTarget) + "/chroot/any");
     }));
@@ -210,7 +211,7 @@ TEST_F(FlagAttacks, TheKernelsFileSystemsBelowASourceGoByTheirTypes) {
     Unmount(path);
   }
   EXPECT_GE(tried, 4);
-  // What a volume may well have.
+  // A volume may contain mounts of these types.
   for (const char* type : {"tmpfs", "ramfs"}) {
     ASSERT_TRUE(MountAt(path, type));
     const Reply reply = Attach("data", Propagation::kPrivate);
@@ -221,8 +222,8 @@ TEST_F(FlagAttacks, TheKernelsFileSystemsBelowASourceGoByTheirTypes) {
   }
 }
 
-// A directory that is no mount, as a plugin publishes it, and a volume that is
-// swapped for another.
+// The source is a directory that is no mount, as a plugin publishes it, also as
+// the replacement of another volume.
 TEST_F(FlagAttacks, TheKernelsFileSystemsBelowAPublishedVolumeAreNotCloned) {
   ASSERT_EQ(ErrorOf(Call(
                 PlanKind::kPreparePlugin,
@@ -240,7 +241,7 @@ TEST_F(FlagAttacks, TheKernelsFileSystemsBelowAPublishedVolumeAreNotCloned) {
   ASSERT_TRUE(MountAt(published + "/chroot/proc", "proc"));
   EXPECT_NAIVE(
       NaiveCloneShows("/chroot/proc/sys/kernel/core_pattern", published));
-  // Beside it there may be any.
+  // A mount beside the published directory does not matter.
   ASSERT_TRUE(MountAt("/run/mountd/base/p/csi/publish/web/beside", "sysfs"));
   EXPECT_NE(ErrorOf(Send(request))
                 .find("(proc) is mounted below the source, "
@@ -262,8 +263,8 @@ TEST_F(FlagAttacks, TheKernelsFileSystemsBelowAPublishedVolumeAreNotCloned) {
   Unmount("/run/mountd/base/p/csi/publish/web/beside");
 }
 
-// Between the look at the source and the clone, by who may mount there: then
-// the clone itself tells.
+// A user who may mount in the source does so between the executor's check and
+// its clone. The executor finds the mount in the clone itself.
 TEST_F(FlagAttacks, AKernelsFileSystemThatComesMeanwhileIsTakenAway) {
   const std::string proc = std::string(kChroot) + "/proc";
   MakeDirectories(proc);
@@ -275,7 +276,7 @@ TEST_F(FlagAttacks, AKernelsFileSystemThatComesMeanwhileIsTakenAway) {
     for (const Propagation mode :
          {Propagation::kPrivate, Propagation::kHostToTask}) {
       SCOPED_TRACE(static_cast<int>(mode));
-      // The anchor is there, so that its clone is the only one.
+      // "kept" keeps the anchor, so that later attaches clone only once.
       const Reply kept = Attach("data", mode, "kept");
       ASSERT_EQ(ErrorOf(kept), "");
       bool naive = false;
@@ -292,7 +293,8 @@ TEST_F(FlagAttacks, AKernelsFileSystemThatComesMeanwhileIsTakenAway) {
       kernel_.Before(nullptr);
       EXPECT_NAIVE(naive);
       EXPECT_FALSE(Exists(kTarget));
-      // From then on it is known.
+      // From the second attach on, the executor refuses before it attaches
+      // anything.
       const std::size_t before = kernel_.calls().size();
       EXPECT_EQ(CodeOf(Attach("data", mode)), "FailedPrecondition");
       EXPECT_EQ(std::count(kernel_.calls().begin() +
@@ -312,14 +314,15 @@ std::uint64_t MountIdOf(const std::string& path) {
   return stx.stx_mnt_id;
 }
 
-// An old one is moved there, whose id tells that it was looked at.
+// The proc mount is older than the first attach, which has checked it
+// elsewhere, and is then moved below the source. Its id is therefore known.
 TEST_F(FlagAttacks, AKernelsFileSystemThatIsMovedThereIsFound) {
   const std::string proc = std::string(kChroot) + "/proc";
   MakeDirectories(proc);
   ASSERT_TRUE(MountAt("/run/proc", "proc"));
   const Reply first = Attach("data", Propagation::kPrivate, "first");
   ASSERT_EQ(ErrorOf(first), "");
-  // A naive daemon remembers which mounts it has looked at.
+  // A naive daemon remembers the ids of the mounts that it has checked.
   const std::uint64_t looked_at = MountIdOf("/run/proc");
   ASSERT_EQ(::mount("/run/proc", proc.c_str(), nullptr, MS_MOVE, nullptr), 0);
   EXPECT_NAIVE(MountIdOf(proc) == looked_at &&
@@ -333,7 +336,8 @@ TEST_F(FlagAttacks, AKernelsFileSystemThatIsMovedThereIsFound) {
   EXPECT_EQ(ErrorOf(Detach(first.body.mount.mount_id, "first")), "");
 }
 
-// By statfs(2) of each mount that /proc shows below the directory.
+// Checks by statfs(2) each mount that /proc shows below the directory, as a
+// naive daemon does.
 bool NaiveFindsNoneOf(long type, const std::string& directory) {
   std::ifstream mounts("/proc/self/mounts");
   for (std::string source, path, rest;
@@ -347,12 +351,14 @@ bool NaiveFindsNoneOf(long type, const std::string& directory) {
   return true;
 }
 
-// Longer than any path that the kernel takes: who mounts by chdir(2) and a
-// name, as fusermount3 does for anybody, gets there. It is not to keep others
-// from their mounts, nor to hide what is mounted there.
+// The path of the mount is longer than the kernel accepts. A user reaches such
+// a place by chdir(2) and a name, as fusermount3 does for everybody. The
+// executor must neither refuse others' mounts because of it, nor overlook the
+// mount's type.
 TEST_F(FlagAttacks, AMountWhosePathIsTooLongToTellIsStillLookedAt) {
   const std::string name(250, 'x');
-  // Whether `body` succeeds in a child whose working directory is that deep.
+  // Runs `body` in a child whose working directory is that deep. True if it
+  // succeeds.
   const auto in_the_deep = [&](const char* top,
                                const std::function<bool()>& body) {
     const pid_t child = ::fork();
@@ -380,12 +386,13 @@ TEST_F(FlagAttacks, AMountWhosePathIsTooLongToTellIsStillLookedAt) {
   EXPECT_EQ(ErrorOf(reply), "");
   EXPECT_EQ(ErrorOf(Detach(reply.body.mount.mount_id)), "");
   EXPECT_EQ(ErrorOf(ReleaseHostVolume("data", 0)), "");
-  // A mount of its own is not anchored above it.
+  // The source is a mount itself, so the executor adds no anchor above the deep
+  // mount.
   ASSERT_EQ(
       ::mount("/run/host/data", "/run/host/data", nullptr, MS_BIND, nullptr),
       0);
   ASSERT_TRUE(deep("/run/host/data", "proc"));
-  // A naive daemon asks for the type of what /proc tells by its path.
+  // A naive daemon asks for the type by the path that /proc prints.
   EXPECT_NAIVE(NaiveFindsNoneOf(PROC_SUPER_MAGIC, "/run/host/data/") &&
                NaiveClone("/run/host/data", [&] {
                  return in_the_deep(kNaiveTarget,
@@ -395,8 +402,8 @@ TEST_F(FlagAttacks, AMountWhosePathIsTooLongToTellIsStillLookedAt) {
             "FailedPrecondition");
 }
 
-// Whether who has the privilege, as tasks of root's have, enters a namespace of
-// mounts by this file.
+// True if a process with privilege, as tasks of root have it, can enter a mount
+// namespace by this file.
 bool Enters(const std::string& pin) {
   const pid_t child = ::fork();
   if (child == 0) {
@@ -409,8 +416,8 @@ bool Enters(const std::string& pin) {
 }
 
 // Pins a mount namespace that is younger than this process's, because the
-// kernel lets no other be pinned. Each CPU counts for itself (Linux 6.18), so
-// that only the namespaces of some CPUs count as younger.
+// kernel refuses to pin an older one. Since Linux 6.18 each CPU counts
+// namespaces for itself, so only those made on some CPUs count as younger.
 std::unique_ptr<Unshared> PinYounger(const std::string& pin) {
   for (std::size_t cpu = 0; cpu < CPU_SETSIZE; ++cpu) {
     auto other = std::make_unique<Unshared>([cpu] {
@@ -429,8 +436,9 @@ std::unique_ptr<Unshared> PinYounger(const std::string& pin) {
   return nullptr;
 }
 
-// A task would leave its own by it. Of one that is older than the namespace of
-// whoever mounts, the kernel refuses the whole tree, and says ELOOP alone.
+// A task would leave its own namespace by the pin. If the pinned namespace is
+// older than the mounter's, the kernel refuses to clone the whole tree with a
+// bare ELOOP.
 TEST_F(FlagAttacks, APinnedMountNamespaceBelowASourceIsNamed) {
   MakeDirectories(kChroot);
   const std::string pin = std::string(kChroot) + "/pin";
@@ -446,8 +454,8 @@ TEST_F(FlagAttacks, APinnedMountNamespaceBelowASourceIsNamed) {
   Unmount(pin);
 }
 
-// mountd hands out no mount that came into an inbox by propagation, as a task
-// that follows the host has it.
+// A mount that came into an inbox by propagation is visible to a task that
+// follows the host, but mountd does not hand it out.
 TEST_F(FlagAttacks, TheKernelsFileSystemsInAnInboxAreNotHandedOut) {
   const auto task = [](PlanBody* body) {
     body->task = {exec::ToWire("web"), exec::ToWire("app")};
@@ -469,7 +477,7 @@ TEST_F(FlagAttacks, TheKernelsFileSystemsInAnInboxAreNotHandedOut) {
   EXPECT_EQ(ErrorOf(Detach(reply.body.mount.mount_id)), "");
 }
 
-// A detached tree is the source's own mount alone.
+// A detached tree consists of the source's own mount alone.
 TEST_F(FlagAttacks, ADetachedTreeHasNoneOfTheMountsBelow) {
   ASSERT_TRUE(MountAt(std::string(kChroot) + "/proc", "proc"));
   EXPECT_EQ(ErrorOf(Call(PlanKind::kOpenTree,

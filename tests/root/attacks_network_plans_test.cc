@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 //
-// Attacks by plans on networks: of a mountd that is compromised. Each is run
-// against the executor, where it fails, and in the same test against one as one
-// would write it at first, where it succeeds: so the test could fail.
+// Attacks by plans on networks, from a compromised mountd. Each attack fails
+// against the executor, and succeeds in the same test against a naive executor,
+// which shows that the test could fail.
 #include <net/if.h>
 
 #include <algorithm>
@@ -27,7 +27,7 @@ constexpr PlanKind kOfNetworks[] = {
     PlanKind::kCreateNetwork, PlanKind::kDeleteNetwork,
     PlanKind::kInspectNetwork, PlanKind::kRepairNetwork};
 
-// Whatever it is, as somebody sends it who checks nothing.
+// Returns `text` as a name, as a sender without checks would write it.
 WireName Unchecked(std::string_view text) {
   WireName name;
   name.size =
@@ -44,7 +44,7 @@ class NetworkPlanAttacks : public Networks {
     EXPECT_EQ(CodeOf(Do(kind, plan)), "InvalidArgument")
         << static_cast<int>(kind) << " " << ::testing::PrintToString(what);
   }
-  // With what it takes beside it.
+  // Sends the plan with the fd that its kind requires.
   void ExpectFileInvalid(PlanKind kind, const WireName& name) {
     if (kind == PlanKind::kWriteNetworkFile) {
       fds_.push_back(MemoryWith("content", "text").value());
@@ -104,7 +104,7 @@ TEST_F(NetworkPlanAttacks, AnInterfaceIsNamedAsItIsSaid) {
     }
   }
   EXPECT_EQ(Difference(before_, Inventory::Take()), "");
-  // The kernel puts a number there.
+  // The kernel replaces %d by a number, so the link gets another name.
   Shell("ip link add 'eth%d' type veth peer naive0");
   EXPECT_NAIVE(::if_nametoindex("eth0") != 0U);
 }
@@ -116,7 +116,7 @@ TEST_F(NetworkPlanAttacks, AnAddressIsOneForAllocations) {
     plan.ipv6 = netns::ParseIpv6(ipv6).value();
     return plan;
   };
-  // The host's, a network's own, of no network.
+  // Addresses of the host, of a network itself, and of no network.
   for (const char* ipv4 : {"127.0.0.1", "10.88.0.0", "10.88.0.1",
                            "10.88.255.255", "198.51.100.7", "224.0.0.1"}) {
     ExpectInvalid(PlanKind::kCreateNetwork, with(ipv4, "fd88::3"), ipv4);
@@ -128,7 +128,7 @@ TEST_F(NetworkPlanAttacks, AnAddressIsOneForAllocations) {
     ExpectInvalid(PlanKind::kRepairNetwork, with("10.88.0.3", ipv6), ipv6);
   }
   EXPECT_EQ(Difference(before_, Inventory::Take()), "");
-  // Packets to an address outside go to whoever has a route for it.
+  // Packets to an outside address go to whichever link has a route for it.
   Create(Plan("db", 3, 18081));
   const Server server("/run/netns/db", 80, "attacker");
   EXPECT_EQ(Ask("198.51.100.7", 80, kNoAnswerMs), "");
@@ -166,7 +166,7 @@ TEST_F(NetworkPlanAttacks, APortThatNoRuleNamesIsNobodys) {
   EXPECT_NAIVE(Ask("10.88.0.1", 22) == "attacker");
 }
 
-// The attacker's allocation is "db".
+// "web" is the victim's allocation, "db" the attacker's.
 class AnothersNetwork : public NetworkPlanAttacks {
  protected:
   void SetUp() override {
@@ -175,7 +175,7 @@ class AnothersNetwork : public NetworkPlanAttacks {
       Create(web_);
     }
   }
-  // The attacker's, with some of the other's.
+  // Returns the attacker's plan with an address or port of the victim.
   NetworkPlan With(const netns::Ipv4& ipv4, const netns::Ipv6& ipv6,
                    std::uint16_t port) {
     NetworkPlan plan = Plan("db", 3, port);
@@ -184,8 +184,8 @@ class AnothersNetwork : public NetworkPlanAttacks {
     return plan;
   }
 
-  // Puts the other's address behind the attacker's link, as a naive daemon does
-  // that checks no address.
+  // Routes the victim's address to the attacker's link, as a naive daemon
+  // without checks does.
   static void NaiveTakeOver() {
     ASSERT_TRUE(netns::RunNftCommand(
                     "add element inet mountd src6 { \"md0a580003\" . fd88::2 }")
@@ -251,7 +251,7 @@ TEST_F(AnothersNetwork, IsNotTakenAway) {
     EXPECT_EQ(StateOf(web_).elements_present, 1U);
     EXPECT_EQ(reached(kAnswerMs), "victim victim");
   }
-  // By the port alone.
+  // The naive deletion goes by the port alone.
   ASSERT_TRUE(
       netns::RunNftCommand("delete element inet mountd pm4 { tcp . 18080 }; "
                            "delete element inet mountd pm6 { tcp . 18080 }")

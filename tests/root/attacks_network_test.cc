@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 //
-// Attacks by packets: of who is root in an allocation's network namespace, and
-// of a machine beside the host. Each is run against the host as mountd has set
-// it up, where it fails, and in the same test against one without what stops
-// it, where it succeeds: so the test could fail.
+// Attacks by packets, from root in an allocation's network namespace and from a
+// machine beside the host. Each attack fails against the host as mountd has set
+// it up. It succeeds in the same test against a host without the rule that
+// stops it, which shows that the test could fail.
 #include <algorithm>
 #include <fstream>
 #include <iterator>
@@ -26,9 +26,9 @@ using exec::PortMap;
 using netns::kGatewayMac;
 
 constexpr char kHost[] = "/proc/self/ns/net";
-constexpr char kWeb[] = "/run/netns/web";  // the attacker's
+constexpr char kWeb[] = "/run/netns/web";  // the attacker's allocation
 constexpr char kDb[] = "/run/netns/db";
-// Of the host's link to its neighbour.
+// The MAC address of the host's link to its neighbour.
 constexpr Mac kUplinkMac = {2, 0, 0, 0, 0, 0x0a};
 constexpr char kOutside[] = "/run/netns/outside";
 
@@ -36,7 +36,7 @@ void Nft(const std::string& commands) {
   ASSERT_TRUE(netns::RunNftCommand(commands).has_value()) << commands;
 }
 
-// The host without what keeps allocations to their addresses.
+// Removes the host's rules that bind allocations to their addresses.
 void TakeGuardAway() { Nft("flush chain inet mountd guard"); }
 
 std::string TextOf(const char* path) {
@@ -57,7 +57,7 @@ class NetworkAttacks : public Networks {
     AddNeighbour();
   }
 
-  // A host whose kernel checks nothing by itself that it can be told not to.
+  // Turns off all checks of the kernel that can be turned off.
   static void BelieveEverything() {
     for (const char* setting :
          {"ipv4/conf/all/rp_filter=0", "ipv4/conf/default/rp_filter=0",
@@ -72,7 +72,7 @@ class NetworkAttacks : public Networks {
     file << setting.substr(equals + 1) << std::flush;
     ASSERT_TRUE(file.good()) << setting;
   }
-  // The host's, and that machine with the host as its router.
+  // Connects the host to a neighbour that uses the host as its router.
   static void AddNeighbour() {
     for (const char* command :
          {"netns add outside",
@@ -89,7 +89,7 @@ class NetworkAttacks : public Networks {
     }
   }
 
-  // How the attacker's frames come to the host.
+  // Returns the link header of a frame from the attacker to the host.
   static LinkHeader ToHost() {
     return {netns::LinkMac({10, 88, 0, 2}), kGatewayMac};
   }
@@ -98,7 +98,7 @@ class NetworkAttacks : public Networks {
   }
 };
 
-// Where a datagram is sent to, and the sources it is sent from.
+// A datagram's destination, and the sources that the attacker forges.
 struct Spoofed {
   const char* netns;
   const char* address;
@@ -112,7 +112,7 @@ class SpoofedSource : public NetworkAttacks {
   static Frame From(const std::string& source, const std::string& to) {
     return UdpFrame(ToHost(), source, to, kPort);
   }
-  // Whether any is heard.
+  // Returns the first source that the listener hears, "" if it hears none.
   static std::string HeardOfAny(const Spoofed& spoofed) {
     Listener listener(spoofed.netns, spoofed.address, kPort);
     std::vector<Frame> frames;
@@ -141,8 +141,8 @@ class SpoofedSource : public NetworkAttacks {
   }
 };
 
-// Another allocation's, the host's in the network, beside it and of its
-// loopback, nobody's, somebody's outside.
+// The forged sources are addresses of another allocation, of the host in the
+// network, beside it and on its loopback, of nobody, and of an outside machine.
 TEST_F(SpoofedSource, OfAnybodyElseGoesNowhere) {
   ExpectOnlyTheGuardStops(
       {{kHost,
@@ -178,8 +178,7 @@ TEST_F(SpoofedSource, IsSeenInATaggedFrame) {
   EXPECT_NAIVE(listener.Hear() == "10.88.0.3");
 }
 
-// A bridge of allocations, as one would have it at first: what is said on it is
-// believed.
+// A naive bridge of allocations, which believes every announcement on it.
 class BridgeAttacks : public NetworkAttacks {
  protected:
   void SetUp() override {
@@ -194,7 +193,7 @@ class BridgeAttacks : public NetworkAttacks {
     }
     AddPort("naive-web", "2");
     AddPort("naive-db", "3");
-    // Believed at once, not after a second.
+    // The bridge believes a changed neighbour at once, not after a second.
     Set("ipv4/neigh/br0/locktime=0");
     for (const char* name : {"web", "naive-web", "db", "naive-db"}) {
       servers_.push_back(std::make_unique<Server>(
@@ -217,8 +216,8 @@ class BridgeAttacks : public NetworkAttacks {
       Shell(command);
     }
   }
-  // The attackers answer to the victims' addresses, too, if they get packets.
-  // Whose they are, the host knows by then.
+  // Makes the attackers answer to the victims' addresses if they get such
+  // packets. The host knows the victims' MAC addresses by then.
   static void TakeAddresses() {
     for (const char* address : {"10.77.0.3", "fd77::3"}) {
       ASSERT_TRUE(Eventually([&] {
@@ -234,8 +233,8 @@ class BridgeAttacks : public NetworkAttacks {
     }
   }
 
-  // Where nobody checks, the frames take the victim's packets; what the victim
-  // itself happens to send just then takes them back.
+  // The frames take the victim's packets where nothing checks them, until the
+  // victim happens to send a packet itself. The attack therefore repeats.
   static void ExpectTakenByNaive(const std::vector<Frame>& frames) {
     for (const char* address : {"10.77.0.3", "fd77::3"}) {
       EXPECT_NAIVE(Eventually([&] {
@@ -273,8 +272,8 @@ TEST_F(BridgeAttacks, AnswersForAnothersAddressAreNotBelieved) {
                       NeighbourAnswer(naive, "fd77::3", "fd77::1")});
 }
 
-// The table of neighbours is one for the whole machine, and full at
-// net.ipv4.neigh.default.gc_thresh3: then nobody reaches a new one.
+// The whole machine has one neighbour table, which is full at
+// net.ipv4.neigh.default.gc_thresh3. The host then reaches no new neighbour.
 TEST_F(NetworkAttacks, QuestionsDoNotFillTheHostsTableOfNeighbours) {
   constexpr std::ptrdiff_t kQuestions = 100;
   const auto ask = [] {
@@ -315,7 +314,7 @@ TEST_F(NetworkAttacks, TheHostHasNoRouterInAnAllocation) {
   })) << seen();
 }
 
-// CVE-2020-8558.
+// CVE-2020-8558: a container reached services on the host's 127.0.0.1.
 TEST_F(NetworkAttacks, ServicesOfTheHostsLoopbackAreNotReachedFromInside) {
   const Server service(kHost, 7000, "secret", Server::Transport::kTcp,
                        "::ffff:127.0.0.1");
@@ -323,7 +322,8 @@ TEST_F(NetworkAttacks, ServicesOfTheHostsLoopbackAreNotReachedFromInside) {
   Listener datagrams(kHost, "127.0.0.1", 7000);
   ASSERT_EQ(Ask("127.0.0.1", 7000), "secret");
   ASSERT_EQ(Ask("::1", 7001), "secret");
-  // His own loopback is elsewhere.
+  // The attacker moves its own loopback away, so that 127.0.0.1 leads to the
+  // host.
   for (const char* command :
        {"-n web addr flush dev lo", "-n web route flush table local dev lo",
         "-n web route add 127.0.0.1/32 via 169.254.1.1 dev eth0 onlink src "
@@ -341,7 +341,8 @@ TEST_F(NetworkAttacks, ServicesOfTheHostsLoopbackAreNotReachedFromInside) {
   Send({UdpFrame(ToHost(), "10.88.0.2", "127.0.0.1", 7000),
         UdpFrame(ToHost(), "127.0.0.1", "127.0.0.1", 7000)});
   EXPECT_EQ(datagrams.Hear(kNoAnswerMs), "");
-  // By other addresses of the host it is not there; nor by his own port map.
+  // Neither another address of the host nor the attacker's own port map leads
+  // to the service.
   for (const char* address : {"10.88.0.1", "192.0.2.1"}) {
     EXPECT_EQ(AskFrom(kWeb, address, 7000, kNoAnswerMs), "") << address;
   }
@@ -357,7 +358,7 @@ TEST_F(NetworkAttacks, ServicesOfTheHostsLoopbackAreNotReachedFromInside) {
 
 class PortMapAttacks : public NetworkAttacks {
  protected:
-  // At one address of the host.
+  // Returns a port map at one address of the host.
   static PortMap MapAt(const std::string& address, std::uint16_t port) {
     const netns::HostIp ip = netns::ParseHostIp(address).value();
     PortMap map{port, 80, exec::kTcp | exec::kUdp, 0};
@@ -372,8 +373,8 @@ class PortMapAttacks : public NetworkAttacks {
   }
 };
 
-// A rule on the port's number alone takes what only passes through
-// (CVE-2025-67499).
+// A rule that matches the port alone also takes packets that only pass through
+// the host (CVE-2025-67499).
 TEST_F(PortMapAttacks, WhatPassesThroughIsNotTaken) {
   const Server web(kWeb, 80, "attacker");
   const Server outside(kOutside, 18080, "outside");
@@ -397,8 +398,8 @@ TEST_F(PortMapAttacks, OneOfAnAddressIsNoneOfAnother) {
   EXPECT_NAIVE(AskFrom(kOutside, "192.0.2.3", 18085) == "hello");
 }
 
-// The kernel refuses packets from outside to 127/8 only where it routes them,
-// which is after a port map has changed where they go.
+// The kernel refuses packets from outside to 127/8 only where it routes them. A
+// port map has changed the destination before that.
 TEST_F(PortMapAttacks, OneOfTheHostsLoopbackIsNotReachedFromBeside) {
   CreateCacheWith(MapAt("127.0.0.1", 18085));
   Listener listener("/run/netns/cache", "10.88.0.4", 80);

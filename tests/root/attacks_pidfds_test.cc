@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 //
-// Attacks by way of processes that are not the task; as in attacks_test.cc.
+// Attacks by way of processes that are not the task, as in attacks_test.cc.
 #include <fcntl.h>
 #include <sched.h>
 #include <sys/mount.h>
@@ -26,7 +26,7 @@ using exec::PlanKind;
 using exec::Reply;
 
 constexpr char kPlace[] = "/run/place";
-// linux/pidfd.h of 6.9, which Debian 12 does not have.
+// The constant is in linux/pidfd.h since 6.9, which Debian 12 lacks.
 constexpr unsigned kPidfdThread = O_EXCL;
 
 class PidfdAttacks : public CgroupFixture {
@@ -62,7 +62,7 @@ class PidfdAttacks : public CgroupFixture {
   std::uint64_t cgroup_ = 0;
 };
 
-// A naive daemon has no more of a task than its number.
+// Looks for the mount by the task's pid, which is all that a naive daemon has.
 bool NaiveSees(pid_t task, const std::string& mount_point) {
   std::ifstream mounts("/proc/" + std::to_string(task) + "/mountinfo");
   std::stringstream text;
@@ -85,14 +85,14 @@ TEST_F(PidfdAttacks, AnothersProcessIsNotLookedAt) {
   EXPECT_EQ(Verify(outside.pidfd), "PermissionDenied");
   EXPECT_EQ(Inspect(outside.pidfd), "PermissionDenied");
   EXPECT_NAIVE(NaiveSees(outside.pid, kPlace));
-  // Whose process it is, does not matter: the cgroup is the allocation's.
+  // The process's user does not matter, because the cgroup is the allocation's.
   const Child& own = Spawn("web", [] {
     return ::setgid(kAttacker) == 0 && ::setuid(kAttacker) == 0;
   });
   EXPECT_EQ(Verify(own.pidfd), "");
 }
 
-// Each leads to the task: a naive daemon could enter it by any of them.
+// Each fd leads to the task, so a naive daemon could enter the task by it.
 TEST_F(PidfdAttacks, WhatIsOfATaskButNoPidfdIsNotTaken) {
   const Child& task = Spawn("web", MountAtPlace);
   const std::string proc = "/proc/" + std::to_string(task.pid);
@@ -129,7 +129,8 @@ TEST_F(PidfdAttacks, AProcessWithTheTasksOldNumberIsNotTheTask) {
   ::waitpid(again, nullptr, 0);
 }
 
-// It can have a mount namespace, and a cgroup, that the task does not have.
+// A thread can have a mount namespace and a cgroup that its process does not
+// have.
 TEST_F(PidfdAttacks, AThreadIsNoTask) {
   const Child& task = Spawn("web", [] {
     std::thread([] {

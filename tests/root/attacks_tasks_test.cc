@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 //
-// What a running task, or what comes later, does to the mounts that a task was
-// given; as in attacks_test.cc.
+// Attacks by a running task, or by later mounts, on the mounts that the task
+// was given; as in attacks_test.cc.
 #include <fcntl.h>
 #include <sched.h>
 #include <sys/mount.h>
@@ -56,7 +56,7 @@ class TaskAttacks : public ExecutorFixture {
   }
 };
 
-// The attack itself, in the task: 0, or the errno of what did not work.
+// Runs the attack in the task. Returns 0, or the errno of the step that failed.
 int TakeOffReadOnly(const char* path) {
   struct mount_attr change = {};
   change.attr_clr = MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV;
@@ -71,7 +71,7 @@ int WriteIn(const std::string& directory) {
   return file.valid() ? 0 : errno;
 }
 
-// What a naive daemon does for a running task: enters it, and attaches there.
+// Enters the running task and attaches there, as a naive daemon does.
 bool AttachByEntering(pid_t task, const char* source) {
   const UniqueFd tree(
       ::open_tree(AT_FDCWD, source, OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC));
@@ -95,9 +95,9 @@ bool AttachByEntering(pid_t task, const char* source) {
   return status == 0;
 }
 
-// Facts: what is mounted in its inbox reaches a running task, in a user
-// namespace of its own too, with flags it cannot take off; what is attached by
-// entering it has none that hold.
+// Facts: a mount in the inbox reaches a running task, also in a user namespace
+// of its own, and its flags are locked there. A mount that a daemon attaches by
+// entering the task has no locked flags.
 TEST_F(TaskAttacks, ATaskOfItsOwnUserNamespaceCannotTakeTheFlagsOff) {
   const RunningTask task(kInboxPath, true);
   ASSERT_GT(task.pid(), 0);
@@ -114,7 +114,8 @@ TEST_F(TaskAttacks, ATaskOfItsOwnUserNamespaceCannotTakeTheFlagsOff) {
   EXPECT_NAIVE(Exists("/run/host/data/pwned"));
 }
 
-// No attack but a naive daemon's error, which the task does not notice.
+// This is no attack but an error of a naive daemon: its later mount is missing
+// in the task without any notice.
 TEST_F(TaskAttacks, AMountMadeLaterIsNotMissingInTheTask) {
   const RunningTask task(kInboxPath, true);
   ASSERT_GT(task.pid(), 0);
@@ -125,8 +126,8 @@ TEST_F(TaskAttacks, AMountMadeLaterIsNotMissingInTheTask) {
   EXPECT_TRUE(task.Sees("data/file"));
 }
 
-// Fact: flags do not propagate. A naive daemon's change is one of its own mount
-// alone.
+// Fact: flags do not propagate, so a naive daemon's change affects only its own
+// mount.
 TEST_F(TaskAttacks, WhatWasMadeReadOnlyIsReadOnlyInTheTaskToo) {
   if (!real_.CanMountBeneath()) {
     GTEST_SKIP() << "this kernel cannot mount beneath (Linux 6.5)";
@@ -153,8 +154,9 @@ TEST_F(TaskAttacks, WhatWasMadeReadOnlyIsReadOnlyInTheTaskToo) {
   }
 }
 
-// Fact: what is mounted in the source later arrives with its own flags, however
-// read-only the target was made. So who may only read does not get it.
+// Fact: a later mount in the source arrives with its own flags, even if the
+// target is read-only. A user who may only read therefore does not get later
+// mounts.
 TEST_F(TaskAttacks, WhoMayOnlyReadGetsNoLaterMountsToWriteTo) {
   RuleConfig rule;
   rule.uids = {kAttacker};

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 //
-// Attacks by way of paths and mounts. Each is run against the executor, where
-// it fails, and in the same test against a daemon as one would write it at
-// first, where it succeeds: so the test could fail.
+// Attacks by way of paths and mounts. Each attack fails against the executor,
+// and succeeds in the same test against a naive daemon, which shows that the
+// test could fail.
 #include <fcntl.h>
 #include <sched.h>
 #include <sys/mount.h>
@@ -27,7 +27,7 @@ using exec::Propagation;
 using exec::Reply;
 using exec::Request;
 
-// Root's, and nothing of it is anybody's.
+// A directory of root's, which no volume may show.
 constexpr char kSecret[] = "/run/host/secret";
 constexpr char kNaiveTarget[] = "/run/naive";
 constexpr int kTimes = 50;
@@ -60,7 +60,7 @@ class Attacks : public ExecutorFixture {
     MakeDirectories(kNaiveTarget);
   }
 
-  // A volume in a directory of the attacker's.
+  // Declares a volume in a directory that the attacker owns.
   void DeclarePool(const std::string& path) {
     MakeDirectories("/run/host/pool/volume/inner");
     ASSERT_EQ(::symlink(kSecret, "/run/host/pool/link"), 0);
@@ -68,12 +68,14 @@ class Attacks : public ExecutorFixture {
     Give("/run/host/pool/volume");
     config_.host_volumes["pool"] = {path, false, {Propagation::kPrivate}};
   }
-  // While an attacker holds the path in his hands it may take some tries.
+  // Releases the volume, with retries, because the attacker may exchange its
+  // path at any moment.
   bool ReleasePool() {
     return Within([&] { return ReleaseHostVolume("pool", 0).code == 0; });
   }
 
-  // With the attacker at work; until it came through often enough.
+  // Attaches the volume until it has succeeded often enough, while the attacker
+  // works.
   void AttachOverAndOver(const std::string& volume) {
     int attached = 0;
     EXPECT_TRUE(Within([&] {
@@ -121,8 +123,8 @@ INSTANTIATE_TEST_SUITE_P(Of, SourceExchange,
                                                               : "AMiddlePart");
                          });
 
-// The directory is the caller's: he exchanges it for a link once it was looked
-// at.
+// The caller owns the directory, and exchanges it for a link after the
+// executor's check.
 TEST_F(Attacks, ATargetExchangedForALinkIsNotMountedOnWhatItLeadsTo) {
   static constexpr char kDirectory[] = "/run/host/allocs/web/data";
   static constexpr char kLink[] = "/run/host/allocs/web/link";
@@ -197,7 +199,7 @@ TEST_F(Attacks, AReadOnlyMountIsAtNoTimeWritable) {
       ASSERT_TRUE(Within([&] { return detach(reply).code == 0; }));
     }
     EXPECT_FALSE(is_hit());
-    // He did try: what is not read-only he can write to.
+    // The same attacker writes to a mount that is not read-only, so it did try.
     request.body.attach.attributes = 0;
     const Reply reply = Send(request);
     ASSERT_EQ(ErrorOf(reply), "");
@@ -265,7 +267,7 @@ bool NaiveConnect(const std::string& path) {
   return ConnectUnix(fd.get(), path) == 0;
 }
 
-// Whether somebody has connected to it since the last time.
+// True if a client has connected to it since the last call.
 bool WasReached(const UniqueFd& listening) {
   const UniqueFd connection(
       ::accept4(listening.get(), nullptr, nullptr, SOCK_CLOEXEC));
@@ -287,7 +289,8 @@ TEST_F(Attacks, APluginDoesNotSendUsToAnothersSocket) {
   const std::string others = "/run/host/other.sock";
   const UniqueFd listening = ListenAt(others);
   ASSERT_EQ(::fcntl(listening.get(), F_SETFL, O_NONBLOCK), 0);
-  // As a link, then as a mount over a socket of its own.
+  // The plugin puts a link in its socket's place, then a mount over a socket of
+  // its own.
   ASSERT_EQ(::symlink(others.c_str(), own.c_str()), 0);
   EXPECT_EQ(connect(), "InvalidArgument");
   EXPECT_FALSE(WasReached(listening));
@@ -314,11 +317,13 @@ TEST_F(Attacks, AMountStackedOnOursIsNotTakenDownForIt) {
   EXPECT_EQ(ErrorOf(Detach(reply.body.mount.mount_id)), "");
 }
 
-// Ours was moved away, and another mount put where it was.
+// Root moves mountd's mount away and puts another mount in its place. The
+// executor must not unmount that one.
 TEST_F(Attacks, AMountThatTookOursPlaceIsNotTakenDownForIt) {
   const Reply reply = Attach("data", Propagation::kPrivate);
   ASSERT_EQ(ErrorOf(reply), "");
-  // A shared parent lets none go: whoever can move it can change that.
+  // A mount below a shared parent cannot be moved, so the parent becomes
+  // private first.
   ASSERT_EQ(::mount(nullptr, "/run/mountd/base", nullptr, MS_PRIVATE, nullptr),
             0);
   ASSERT_EQ(::mount(kTarget, kNaiveTarget, nullptr, MS_MOVE, nullptr), 0);
@@ -330,8 +335,8 @@ TEST_F(Attacks, AMountThatTookOursPlaceIsNotTakenDownForIt) {
   EXPECT_TRUE(Exists(std::string(kNaiveTarget) + "/file"));
 }
 
-// Fact: attaching below a shared parent makes the mount shared, whatever was
-// set before.
+// Fact: attaching below a shared parent makes the mount shared, whatever its
+// propagation was.
 TEST_F(Attacks, APrivateMountBelowASharedParentStaysPrivate) {
   const auto reaches_copy = [](const std::string& target) {
     const UniqueFd home(::open("/proc/self/ns/mnt", O_RDONLY | O_CLOEXEC));
@@ -364,8 +369,8 @@ TEST_F(Attacks, APrivateMountBelowASharedParentStaysPrivate) {
   EXPECT_NAIVE(reaches_copy("/run/shared/naive"));
 }
 
-// Fact: below a private parent, namespaces that others copied keep the volume
-// after our unmount.
+// Fact: below a private parent, copied mount namespaces keep the volume after
+// our unmount.
 TEST_F(Attacks, ACopiedNamespaceDoesNotKeepAVolume) {
   MountTmpfs("/run/host/real/inner");
   const Reply reply = Attach("data", Propagation::kPrivate);
@@ -383,7 +388,8 @@ TEST_F(Attacks, ACopiedNamespaceDoesNotKeepAVolume) {
   ASSERT_EQ(::setns(home.get(), CLONE_NEWNS), 0);
 }
 
-// Fact: a slave of a private mount is private, and no error says so.
+// Fact: a slave of a private mount becomes private, and the kernel reports no
+// error.
 TEST_F(Attacks, APropagationThatCannotBeIsRefused) {
   ASSERT_EQ(::mount("tmpfs", "/run/host/data", "tmpfs", 0, nullptr), 0);
   MakeDirectories("/run/host/data/sub");

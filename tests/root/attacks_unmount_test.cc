@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 //
-// Attacks on what is taken away: mounts and trees of files; as in
-// attacks_test.cc.
+// Attacks on the removal of mounts and trees of files, as in attacks_test.cc.
 #include <dirent.h>
 #include <fcntl.h>
 #include <sys/mount.h>
@@ -50,7 +49,7 @@ class UnmountAttacks : public ExecutorFixture {
     config_.rules.push_back(rule);
   }
 
-  // With the directory that `path` leads to.
+  // Sends the request with an fd of the directory that `path` leads to.
   Reply WithDirectory(Request request, const std::string& path) {
     fds_.clear();
     fds_.emplace_back(::open(path.c_str(), O_PATH | O_CLOEXEC));
@@ -71,7 +70,7 @@ class UnmountAttacks : public ExecutorFixture {
   }
 };
 
-// Fact: an unmount by an fd is one of whatever is on top.
+// Fact: an unmount by an fd takes the mount on top, not the fd's mount.
 TEST_F(UnmountAttacks, AnUnmountDoesNotTakeWhatIsStackedOnOurs) {
   const Reply reply = Attach("data", Propagation::kPrivate);
   ASSERT_EQ(ErrorOf(reply), "");
@@ -80,20 +79,21 @@ TEST_F(UnmountAttacks, AnUnmountDoesNotTakeWhatIsStackedOnOurs) {
   MountTmpfs(kTarget);
   EXPECT_EQ(CodeOf(Detach(reply.body.mount.mount_id)), "FailedPrecondition");
   EXPECT_TRUE(Exists(std::string(kTarget) + "/mark"));
-  // As good as it was meant, it cannot work so; and so it takes another's.
+  // Even a careful unmount by fd cannot name the fd's mount, and so it takes
+  // the mount on top.
   EXPECT_EQ(::umount2(by_fd.c_str(), UMOUNT_NOFOLLOW), -1);
   EXPECT_EQ(errno, EINVAL);
   ASSERT_EQ(::umount2(by_fd.c_str(), MNT_DETACH), 0);
   EXPECT_NAIVE(!Exists(std::string(kTarget) + "/mark"));
   EXPECT_TRUE(Exists(std::string(kTarget) + "/file"));
-  // And what holds it is that very fd, which an executor has none of.
+  // The fd itself keeps the mount busy. The executor holds no such fd.
   EXPECT_EQ(::umount2(by_fd.c_str(), 0), -1);
   EXPECT_EQ(errno, EBUSY);
   ours.reset();
   EXPECT_EQ(ErrorOf(Detach(reply.body.mount.mount_id)), "");
 }
 
-// The directory is the caller's: where it was, there is a link by now.
+// The caller owns the directory, and has put a link in its place.
 TEST_F(UnmountAttacks, AnUnmountDoesNotFollowALink) {
   Request request = AttachRequest("data", Propagation::kPrivate);
   request.body.attach.target_kind = exec::TargetKind::kDirectory;
@@ -123,7 +123,7 @@ TEST_F(UnmountAttacks, ARemovalDoesNotEmptyWhatIsMountedBelow) {
   EXPECT_NAIVE(!Exists("/run/host/data/file"));
 }
 
-// As one would write it: a link is removed, a directory is emptied.
+// Removes naively: a link is unlinked, a directory is emptied.
 void NaiveRemove(const std::string& path) {
   if (!IsDirectory(path)) {
     ::unlink(path.c_str());
@@ -173,8 +173,8 @@ TEST_F(UnmountAttacks, ARemovalDoesNotGoThroughALinkExchangedForADirectory) {
   })) << "of the naive daemon";
 }
 
-// A directory of a task's own mount and user namespaces: its fd alone opens it
-// to whoever has it.
+// The directory is in a task's own mount and user namespaces. Only its fd opens
+// it to another process.
 TEST_F(UnmountAttacks, ATreeInATasksNamespaceIsNotTouched) {
   MakeDirectories(RunningTask::kInbox);
   const RunningTask task("/run/host/data", true);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 //
-// Attacks of one user on another whose primary group both have, as all users
-// have that Debian's `adduser --system` makes; as in attacks_test.cc.
+// Attacks of one user on another with the same primary group, as Debian's
+// `adduser --system` makes users; as in attacks_test.cc.
 #include <fcntl.h>
 #include <grp.h>
 #include <sched.h>
@@ -34,11 +34,11 @@ using exec::ToWire;
 
 constexpr uid_t kOwner = 2345;
 constexpr gid_t kNogroup = 65534;
-// A subordinate id of the owner's (subuid(5)).
+// A subordinate id of the owner (subuid(5)).
 constexpr uid_t kSubordinate = 300'000;
 
-// Runs `body` in a child with these ids and no supplementary group; its exit
-// status.
+// Runs `body` in a child with these ids and no supplementary group. Returns its
+// exit status.
 int As(uid_t uid, gid_t gid, const std::function<int()>& body) {
   const pid_t child = ::fork();
   if (child == 0) {
@@ -52,14 +52,14 @@ int As(uid_t uid, gid_t gid, const std::function<int()>& body) {
   return WIFEXITED(status) ? WEXITSTATUS(status) : 128;
 }
 
-// 0, or the errno of opening it.
+// Returns 0, or the errno of opening the file.
 int ErrnoOfOpening(const std::string& path, int flags = O_RDONLY) {
   const UniqueFd fd(::open(path.c_str(), flags | O_CLOEXEC));
   return fd.valid() ? 0 : errno;
 }
 
-// The same as root of a user namespace that maps `uid`, as a runtime without
-// root is.
+// Opens the file as root of a user namespace that maps `uid`, as a runtime
+// without root does. Returns 0 or the errno.
 int ErrnoOfOpeningAsMappedRoot(uid_t uid, const std::string& path) {
   std::array<int, 2> go{};
   std::array<int, 2> ready{};
@@ -104,7 +104,8 @@ class UserAttacks : public ExecutorFixture {
     ASSERT_EQ(ErrorOf(Call(PlanKind::kPrepareBase)), "");
     ASSERT_EQ(ErrorOf(Prepare("web", kAttacker)), "");
     ASSERT_EQ(ErrorOf(Prepare("db", kOwner)), "");
-    // Whatever is below lets everybody in, as csi-local's volumes do.
+    // The files below let everybody in, as csi-local's volumes do, so only the
+    // directories above protect them.
     ASSERT_EQ(::chmod("/run/host/data", 0777), 0);
     WriteFile("/run/host/data/secret", "s");
     ASSERT_EQ(::chmod("/run/host/data/secret", 0666), 0);
@@ -115,8 +116,8 @@ class UserAttacks : public ExecutorFixture {
       body->allocation = {ToWire(allocation), uid};
     });
   }
-  // Everything that mountd makes for an allocation by names below the base;
-  // the paths of the files in it.
+  // Makes all that mountd makes for an allocation by names below the base.
+  // Returns the paths of the files in it.
   std::vector<std::string> MakeAll() {
     exec::Request attach = AttachRequest("data", exec::Propagation::kPrivate);
     attach.body.attach.target = exec::Target("db", "app", "data");
@@ -147,7 +148,7 @@ class UserAttacks : public ExecutorFixture {
     fds_.clear();
     return reply;
   }
-  // What one would make at first, and mountd did.
+  // Makes the directory naively for the owner's group, as mountd once did.
   static void MakeForGroup(const std::string& path) {
     Make(path, 0710, 0, kNogroup);
   }
@@ -156,8 +157,8 @@ class UserAttacks : public ExecutorFixture {
     ASSERT_EQ(::chmod(path.c_str(), mode), 0);
     ASSERT_EQ(::chown(path.c_str(), uid, gid), 0);
   }
-  // Whether another user of the owner's group writes to a file in it, whose
-  // own mode lets everybody in.
+  // True if another user of the owner's group can write to a file in the
+  // directory whose own mode lets everybody in.
   static bool NaiveIsReached(const std::string& directory) {
     const std::string path = directory + "/secret";
     WriteFile(path, "s");
@@ -178,7 +179,7 @@ TEST_F(UserAttacks, AUserOfTheSameGroupReachesNothingOfAnothers) {
               EACCES)
         << path;
   }
-  // Neither the owner's own group, nor root's.
+  // Neither the owner's own group nor root's group gets in.
   for (const gid_t group : {gid_t{kOwner}, gid_t{0}}) {
     EXPECT_EQ(As(kAttacker, group, [&] { return ErrnoOfOpening(all[0]); }),
               EACCES);
@@ -188,7 +189,7 @@ TEST_F(UserAttacks, AUserOfTheSameGroupReachesNothingOfAnothers) {
 TEST_F(UserAttacks, TheOwnerReachesItWhateverItsGroupAndNamespace) {
   for (const std::string& path : MakeAll()) {
     if (path.ends_with("/app")) {
-      continue;  // it is passed through, and not listed
+      continue;  // the owner passes through it and may not list it
     }
     EXPECT_EQ(As(kOwner, kNogroup, [&] { return ErrnoOfOpening(path); }), 0)
         << path;
@@ -200,8 +201,8 @@ TEST_F(UserAttacks, TheOwnerReachesItWhateverItsGroupAndNamespace) {
   }
 }
 
-// A task's own path to its inbox begins at the mount that its runtime made of
-// it: nothing above decides there.
+// A task's own path to its inbox begins at its runtime's bind mount, so the
+// modes of the directories above do not apply.
 TEST_F(UserAttacks, ATaskOfASubordinateIdReachesWhatItsRuntimeHasBound) {
   MakeAll();
   MakeDirectories("/run/task");
@@ -219,7 +220,7 @@ TEST_F(UserAttacks, ATaskOfASubordinateIdReachesWhatItsRuntimeHasBound) {
 }
 
 TEST_F(UserAttacks, TheOwnerDoesNotLetOthersPass) {
-  // The naive directory is its owner's, and closed to all others.
+  // The naive directory belongs to its owner, and is closed to all others.
   Make(kNaive, 0700, kOwner, kNogroup);
   EXPECT_FALSE(NaiveIsReached(kNaive));
   EXPECT_NAIVE(As(kOwner, kNogroup,
@@ -243,7 +244,8 @@ TEST_F(UserAttacks, TheOwnerDoesNotLetOthersPass) {
             EACCES);
 }
 
-// As a mountd before this one left it: its successor closes it.
+// An earlier mountd left directories open to a group. The next prepare closes
+// them.
 TEST_F(UserAttacks, WhatWasLeftOpenToAGroupIsClosed) {
   for (const char* path : {"/run/mountd/base/a/old", "/run/mountd/base/a/old/t",
                            "/run/mountd/base/d/old"}) {
@@ -263,7 +265,7 @@ TEST_F(UserAttacks, WhatWasLeftOpenToAGroupIsClosed) {
               EACCES)
         << path;
   }
-  // Its task's directory goes on, for whatever group its owner has by now.
+  // The task's directory stays usable, whatever group its owner has by now.
   exec::Request attach = AttachRequest("data", exec::Propagation::kPrivate);
   attach.body.attach.target = exec::Target("old", "t", "data");
   ASSERT_EQ(ErrorOf(Send(attach)), "");
@@ -282,7 +284,8 @@ TEST_F(UserAttacks, NobodyPassesBeforeTheOwnerIsNamed) {
   kernel_.DieAt(static_cast<std::size_t>(set - calls.begin()) + 1);
   EXPECT_NE(ErrorOf(Prepare("cut", kOwner)), "");
   kernel_.FailAt(0, 0);
-  // The naive way makes it as any directory is made, and is cut off there.
+  // The naive way makes the directory with the usual mode and is interrupted
+  // before it narrows the mode.
   Make(kNaive, 0755, 0, 0);
   EXPECT_NAIVE(NaiveIsReached(kNaive));
   ASSERT_TRUE(Exists("/run/mountd/base/a/cut"));
@@ -297,8 +300,8 @@ TEST_F(UserAttacks, NobodyPassesBeforeTheOwnerIsNamed) {
             ENOENT);
 }
 
-// A kernel without CONFIG_TMPFS_POSIX_ACL: nothing is served, and it is said
-// why.
+// On a kernel without CONFIG_TMPFS_POSIX_ACL the executor serves nothing, and
+// says why.
 TEST_F(UserAttacks, WithoutListsThereIsNoBase) {
   kernel_.FailAt(0, 0);
   ASSERT_EQ(ErrorOf(Call(PlanKind::kPrepareBase)), "");
@@ -311,7 +314,7 @@ TEST_F(UserAttacks, WithoutListsThereIsNoBase) {
   kernel_.FailAt(0, 0);
   EXPECT_EQ(CodeOf(reply), "FailedPrecondition");
   EXPECT_NE(ErrorOf(reply).find("CONFIG_TMPFS_POSIX_ACL"), std::string::npos);
-  // The naive way goes on by what such a kernel has, which is groups.
+  // The naive way falls back to groups, which such a kernel has.
   MakeForGroup(kNaive);
   EXPECT_NAIVE(NaiveIsReached(kNaive));
 }

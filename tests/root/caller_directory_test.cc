@@ -108,7 +108,7 @@ TEST_F(CallerDirectories, OnlyBelowARoot) {
   EXPECT_EQ(OutcomeOf("/run/host/alloc/web/.."), "PermissionDenied");
 }
 
-// Whatever root's configuration says.
+// The base is refused whatever root's configuration grants.
 TEST_F(CallerDirectories, NeverInTheBase) {
   PrepareBase();
   ASSERT_EQ(ErrorOf(Attach("data", exec::Propagation::kPrivate)), "");
@@ -131,12 +131,12 @@ TEST_F(CallerDirectories, WhatWasRemovedIsRefused) {
   const UniqueFd passed = Pass("/run/host/alloc/web/task");
   ASSERT_EQ(::rmdir("/run/host/alloc/web/task"), 0);
   EXPECT_EQ(OutcomeOf(passed), "PermissionDenied");
-  // Even if the hint then names another one.
+  // The hint's path now names another directory, which must not count.
   MakeAgents("/run/host/alloc/web/task (deleted)");
   EXPECT_EQ(OutcomeOf(passed), "PermissionDenied");
 }
 
-// A volume's content has its own rules, wherever it is mounted.
+// The content of a volume has rules of its own, wherever the volume is mounted.
 TEST_F(CallerDirectories, WhatIsMountedBelowARootIsRefused) {
   const std::string inner = "/run/host/alloc/web/task/inner";
   ASSERT_EQ(::mount("tmpfs", "/run/host/alloc/web/task", "tmpfs", 0, nullptr),
@@ -152,8 +152,8 @@ TEST_F(CallerDirectories, ARootThatIsAMountIsOne) {
   EXPECT_EQ(OutcomeOf(kWeb), "");
 }
 
-// Where the text for the fd is that of an allowed directory, and the directory
-// is another: a naive check of the text lets it in.
+// The kernel prints an allowed path for the fd, but the directory is another
+// one. A naive check of the path would let it in.
 TEST_F(CallerDirectories, OneOfAnotherMountNamespaceIsRefused) {
   std::array<int, 2> ready{};
   ASSERT_EQ(::pipe2(ready.data(), O_CLOEXEC), 0);
@@ -185,8 +185,9 @@ TEST_F(CallerDirectories, OneOfAnotherMountNamespaceIsRefused) {
   ::waitpid(child, nullptr, 0);
 }
 
-// The agent exchanges its directory with a link while the executor looks. What
-// opens the hint's path then is led elsewhere; the walk never.
+// The agent exchanges its directory with a link while the executor looks.
+// Opening the hint's path can then lead elsewhere; the executor's walk never
+// does.
 TEST_F(CallerDirectories, ExchangedWithALinkNeverLeadsElsewhere) {
   constexpr char kLink[] = "/run/host/alloc/link";
   MakeAgents("/run/host/secret");

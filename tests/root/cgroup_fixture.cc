@@ -46,7 +46,7 @@ void CgroupFixture::TearDown() {
   }
   for (auto name = cgroups_.rbegin(); name != cgroups_.rend(); ++name) {
     const std::string path = kRoot + top_ + "/" + *name;
-    // What has just ended may be in it for a moment.
+    // A process that has just ended may stay in the cgroup for a moment.
     for (int i = 0; i < 1000 && ::rmdir(path.c_str()) != 0; ++i) {
       ::usleep(1000);
     }
@@ -85,7 +85,7 @@ Child& CgroupFixture::Fork(const std::string& procs,
   const UniqueFd ready(ends[0]);
   UniqueFd done(ends[1]);
   auto& child = *children_.emplace_back(std::make_unique<Child>());
-  // As fork(2), whose library function knows of no flags.
+  // The raw call acts as fork(2), because the library's fork takes no flags.
   child.pid = static_cast<pid_t>(
       ::syscall(SYS_clone, flags | SIGCHLD, nullptr, nullptr, nullptr, 0));
   if (child.pid == 0) {

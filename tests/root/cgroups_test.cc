@@ -37,7 +37,8 @@ TEST_F(Cgroups, AreKnownByTheirIds) {
 
 TEST_F(Cgroups, OnHybridHostsAreFoundAsWell) {
   const std::uint64_t id = MakeCgroup("web");
-  // Over it, so that the fixture still finds what it made.
+  // The tmpfs covers the hierarchy, so the fixture finds its cgroup again
+  // later.
   ASSERT_EQ(::mount("tmpfs", "/sys/fs/cgroup", "tmpfs", 0, nullptr), 0);
   EXPECT_EQ(CodeOf(Inspect(id)), "NotSupported");
   MakeDirectories("/sys/fs/cgroup/unified");
@@ -88,7 +89,7 @@ TEST_F(Cgroups, ATaskIsNothingButAPidfd) {
   EXPECT_EQ(CodeOf(InspectTask(null.get())), "InvalidArgument");
   const UniqueFd path(::open("/proc/self", O_PATH | O_CLOEXEC));
   EXPECT_EQ(CodeOf(InspectTask(path.get())), "InvalidArgument");
-  // pidfd_send_signal(2) takes this one.
+  // pidfd_send_signal(2) accepts an fd of /proc/PID, but the executor does not.
   const UniqueFd directory(::open("/proc/self", O_DIRECTORY | O_CLOEXEC));
   EXPECT_EQ(CodeOf(InspectTask(directory.get())), "FailedPrecondition");
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 //
-// The CNI plugin mountd-cni on a whole node, as root runs it: by hand, in a
-// chain with the CNI project's own plugins, and by our own runner.
+// The CNI plugin mountd-cni on a whole node, run as root: by hand, in a chain
+// with the CNI project's own plugins, and by our own runner.
 #include <fcntl.h>
 #include <sched.h>
 #include <sys/mount.h>
@@ -45,8 +45,8 @@ host_ports = ["8000-8999"]
 host_namespaces = true
 )";
 
-// Stands for the machine's first process, which an LSM may hide from tests: one
-// in a network namespace of its own. Ends with its object.
+// Owns a process in a network namespace of its own that stands for the
+// machine's first process, because an LSM may hide the real one from tests.
 class FirstProcess {
  public:
   FirstProcess() {
@@ -74,7 +74,7 @@ class FirstProcess {
 
 struct Told {
   int status = 0;
-  Json json;  // null for nothing
+  Json json;  // null if nothing was printed
   std::string err;
 };
 
@@ -83,7 +83,7 @@ struct Attached {
   std::string container = "web";
   std::string ifname = "eth0";
   std::string conf = "net";
-  std::string netns{};  // its pin's name; "": the container's
+  std::string netns{};  // the name of its pin; "": the container's
 };
 
 class CniPluginNode : public NodeFixture {
@@ -107,7 +107,7 @@ class CniPluginNode : public NodeFixture {
     if (HasFatalFailure()) {
       return;
     }
-    // What is made once for all is there.
+    // The first ADD makes the objects that stay for all later ones.
     const Told first = Call("ADD");
     ASSERT_EQ(first.status, 0) << first.err;
     ASSERT_EQ(Call("DEL").status, 0);
@@ -129,7 +129,7 @@ class CniPluginNode : public NodeFixture {
     ASSERT_EQ(::setns(own.get(), CLONE_NEWNET), 0);
   }
 
-  // As a runtime does after a DEL, well or not.
+  // Removes the pin, as a runtime does after any DEL, even one that failed.
   static void Unpin(const std::string& name) {
     EXPECT_EQ(::umount2(PathOf(name).c_str(), MNT_DETACH), 0);
     EXPECT_TRUE(fs::remove(PathOf(name)));
@@ -139,7 +139,7 @@ class CniPluginNode : public NodeFixture {
     return {{"cniVersion", "1.1.0"}, {"name", name}, {"type", "mountd"}};
   }
 
-  // The command of a plugin at `path`, for a shell.
+  // Returns the shell command that runs the plugin at `path`.
   static std::string Command(const std::string& verb, const Json& conf,
                              const Attached& attached,
                              const std::string& path = kPlugin) {
@@ -191,7 +191,7 @@ class CniPluginNode : public NodeFixture {
     return test::RunProgram({"/bin/sh", "-c", script}).out;
   }
 
-  // Allocations, links here and inside, rules, and namespaces.
+  // Returns allocations, links here and inside, rules, and namespaces.
   static std::string Everything() {
     return Shell(
         "ls /run/mountd/base/a /run/netns;"
@@ -201,7 +201,7 @@ class CniPluginNode : public NodeFixture {
         "nft -s list ruleset; iptables-save | grep -v '^[#:]'");
   }
 
-  // Links die with their deletion, a little later.
+  // Waits, because links disappear a little after their deletion.
   void ExpectNothingLeft() {
     EXPECT_TRUE(Eventually([this] { return Everything() == before_; }))
         << before_ << "\n-- now --\n"
@@ -259,7 +259,7 @@ TEST_F(CniPluginNode, WhatItCannotDoIsTold) {
   EXPECT_EQ(Call("STATUS").status, 0);
   EXPECT_EQ(Call("STATUS", {{"network", "no"}}).json["code"], 50);
   EXPECT_EQ(Call("ADD", {{"network", "no"}}).json["code"], 7);
-  // A port that no rule grants.
+  // No rule grants this port.
   Json mapping = Mapping();
   mapping["runtimeConfig"]["portMappings"][0]["hostPort"] = 80;
   EXPECT_EQ(Call("ADD", mapping).json["code"], 104);
@@ -301,7 +301,7 @@ TEST_F(CniPluginNode, GarbageIsOfItsConfigurationAlone) {
   ASSERT_EQ(Call("ADD").status, 0);
   ASSERT_EQ(Call("ADD", back, second).status, 0);
   ASSERT_EQ(Call("ADD", Json::object(), {.container = "db"}).status, 0);
-  // eth0 of web is no more; eth1 is of another configuration.
+  // eth0 of web is no longer valid; eth1 belongs to another configuration.
   const Told collected = Collect("net", {{.container = "db"}});
   EXPECT_EQ(collected.status, 0) << collected.err;
   EXPECT_EQ(Shell("nsenter --net=/run/netns/web ip -o link show eth0"), "");
@@ -314,8 +314,8 @@ TEST_F(CniPluginNode, GarbageIsOfItsConfigurationAlone) {
   ExpectNothingLeft();
 }
 
-// A runtime whose DEL failed has ended the container all the same, and does not
-// call DEL again.
+// A runtime whose DEL failed ends the container all the same, and never calls
+// DEL again.
 class CniPluginLeft : public CniPluginNode {
  protected:
   void SetUp() override {
@@ -323,7 +323,8 @@ class CniPluginLeft : public CniPluginNode {
     if (IsSkipped() || HasFatalFailure()) {
       return;
     }
-    // After /run/netns became a mount of its own: each is mounted once.
+    // The pins are made after /run/netns became a mount of its own, so that
+    // each is mounted only once.
     Pin("app");
     Pin("db");
     before_ = Everything();
@@ -341,14 +342,14 @@ class CniPluginLeft : public CniPluginNode {
     return !Shell("nsenter --net=/run/netns/cni-app ip -o link show eth0")
                 .empty();
   }
-  // mountd refuses, as the plugin once did for ever, and nothing has gone.
+  // mountd refuses, and removes nothing that is still in use.
   static void ExpectKept(const std::string& who) {
     const Told refused = AddDb();
     ASSERT_EQ(refused.status, 1) << who;
     EXPECT_EQ(refused.json["code"], 102) << who << refused.json;
     EXPECT_TRUE(AppHasLink()) << who;
   }
-  // In app's namespace, and there before this returns.
+  // Starts `command` in app's namespace. Returns when it is running there.
   static std::unique_ptr<test::RunningProgram> Run(const std::string& command) {
     auto program = std::make_unique<test::RunningProgram>(
         std::vector<std::string>{"/bin/sh", "-c", command});
@@ -366,7 +367,8 @@ TEST_F(CniPluginLeft, ItsPortIsForTheNextContainer) {
   ExpectKept("the runtime's pin");
   auto process = Run(
       "exec nsenter --net=/run/netns/app sh -c 'echo ready; exec sleep 600'");
-  // At another path: the kernel unmounts what is on a file that is removed.
+  // The bind is at another path, because the kernel unmounts a file that is
+  // removed.
   auto elsewhere = Run(
       "exec unshare --mount --propagation private sh -c"
       " 'mount -t tmpfs pins /mnt && touch /mnt/app &&"
@@ -433,7 +435,7 @@ TEST_F(CniPluginLeft, ItsContainerGetsANewNamespace) {
 
 TEST_F(CniPluginLeft, ItsInterfaceIsMadeAsItIsAskedForAnew) {
   ASSERT_EQ(CallApp("ADD").status, 0);
-  // The container runs.
+  // The server shows that the container still runs.
   const Server server(PathOf("app"), 80, "hello");
   const Told added = CallApp("ADD", Mapping());
   ASSERT_EQ(added.status, 0) << added.err;
@@ -477,8 +479,8 @@ TEST_F(CniPluginNode, AMacAddressIsHonouredOrRefused) {
   ExpectNothingLeft();
 }
 
-// mountd dies while `verb` is under way, at moments spread over it; each second
-// time the plugin is killed, too. DEL finds what is there.
+// Kills mountd while `verb` runs, at moments spread over it, and every second
+// time the plugin, too. A later DEL finds and removes the rest.
 void CniPluginNode::KillDuring(const std::string& verb) {
   const std::string command =
       Command(verb, Conf(), {}) + " >/dev/null 2>/dev/null";
@@ -524,7 +526,7 @@ TEST_F(CniPluginNode, GoesBeforeOthersInAChain) {
   ExpectNothingLeft();
 }
 
-// A chain of this plugin and then portmap, which has the capability.
+// A chain of this plugin and portmap, which has the capability.
 class CniPluginPortmap : public CniPluginNode {
  protected:
   void SetUp() override {
@@ -545,7 +547,7 @@ class CniPluginPortmap : public CniPluginNode {
         "ip address add 192.0.2.1/24 dev up0 && ip link set up0 up &&"
         "ip netns exec lan ip address add 192.0.2.2/24 dev eth0 &&"
         "ip netns exec lan ip link set eth0 up");
-    // What portmap makes for all stays.
+    // The first run makes portmap's shared chains, which stay.
     Add();
     Del();
     before_ = Everything();

@@ -12,17 +12,17 @@ inline constexpr char kContainersRoot[] = "/run/rootfs";
 
 // Makes the calling process a container as a runtime does: a mount namespace
 // whose root is a tmpfs of its own, with directories /data, /data2, /proc and a
-// file /file. `shared` is a directory of the host that it has at /shared, in
-// the peer group that it has there. Its pid namespace is the caller's to make.
+// file /file. `shared` is a directory of the host that the container has at
+// /shared, in the same peer group. The caller makes the pid namespace.
 bool BecomeContainer(bool user_namespace, const std::string& shared = "");
 
-// The executor beside containers: one in the cgroup "web", where a rule grants
-// them; the host volumes are ExecutorFixture's.
+// Runs the executor beside containers, one of them in the cgroup "web", where a
+// rule grants containers. The host volumes are ExecutorFixture's.
 class ContainerFixture : public CgroupFixture {
  protected:
   void SetUp() override;
 
-  // A container with a pid namespace of its own.
+  // Spawns a container with a pid namespace of its own.
   Child& SpawnContainer(const std::string& cgroup,
                         const std::string& shared = "");
 
@@ -34,16 +34,18 @@ class ContainerFixture : public CgroupFixture {
                        const std::string& path = "/data",
                        const std::string& volume = "data");
   exec::Reply Inspect();
-  // What `body` answers in the container, 255 if it could not be run there.
+  // Returns the result of `body` in the container, 255 if it could not run
+  // there.
   static int Do(const Child& child, const std::function<int()>& body);
   static bool Sees(const Child& child, const std::string& path);
   static std::string MountsOf(const Child& child);
-  // Leaves nothing on the host and nothing in the container.
+  // Releases the mount, and expects nothing left on the host or in the
+  // container.
   void ExpectNothingLeft(std::uint64_t mount_id);
 
   std::uint64_t cgroup_ = 0;
   Child* container_ = nullptr;
-  std::uint32_t caller_ = 0;  // who asks: this process, unless told
+  std::uint32_t caller_ = 0;  // pid of the caller; this process by default
 };
 
 }  // namespace mountd::testing

@@ -121,7 +121,7 @@ TEST_F(ContainerTarget, RefusesWhatIsNoContainerOfTheCgroup) {
              O_RDONLY | O_CLOEXEC));
   EXPECT_EQ(CodeOf(AttachTo(file, Propagation::kPrivate)), "InvalidArgument");
   file.pidfd.reset();
-  // The naive version enters the mount namespace of any pidfd.
+  // A naive daemon enters the mount namespace of any pidfd.
   EXPECT_NAIVE(Do(outside, [] {
                  return ::mount("t", "/data2", "tmpfs", 0, nullptr);
                }) == 0);
@@ -138,8 +138,8 @@ TEST_F(ContainerTarget, IsForThoseWhoseRuleSaysSo) {
   EXPECT_FALSE(Sees(*container_, "/data/file"));
 }
 
-// Attached there by whoever can, the mount's flags are the container's to
-// change: so mountd attaches nothing there.
+// The container could change the flags of a mount that any process attaches
+// there, so mountd attaches nothing in such a user namespace.
 TEST_F(ContainerTarget, RefusesAUserNamespaceThatCouldTakeFlagsOff) {
   Child& rootless = Spawn(
       "web", [] { return BecomeContainer(true); }, CLONE_NEWPID);
@@ -156,7 +156,7 @@ TEST_F(ContainerTarget, RefusesAUserNamespaceThatCouldTakeFlagsOff) {
     ::waitpid(pid, &status, 0);
     return status == 0;
   };
-  // The naive version enters and attaches.
+  // A naive daemon enters and attaches.
   EXPECT_EQ(Do(rootless,
                [&] {
                  return ::mount("t", "/data2", "tmpfs",
@@ -172,7 +172,7 @@ TEST_F(ContainerTarget, RefusesAUserNamespaceThatCouldTakeFlagsOff) {
   EXPECT_FALSE(Sees(rootless, "/data/file"));
 }
 
-// What was checked is checked again by who has entered.
+// The child that has entered the container repeats the checks.
 TEST_F(ContainerTarget, AProcessThatLeavesItsCgroupMeanwhileIsRefused) {
   const std::string empty = MountsOf(*container_);
   kernel_.Before([&](const std::string& call) {
@@ -185,7 +185,7 @@ TEST_F(ContainerTarget, AProcessThatLeavesItsCgroupMeanwhileIsRefused) {
   EXPECT_NE(ErrorOf(reply).find("another cgroup"), std::string::npos)
       << ErrorOf(reply);
   EXPECT_EQ(MountsOf(*container_), empty);
-  // The naive version has looked before, and enters.
+  // A naive daemon has checked before, and enters.
   EXPECT_NAIVE(Do(*container_, [] {
                  return ::mount("t", "/data2", "tmpfs", 0, nullptr);
                }) == 0);
@@ -231,7 +231,7 @@ TEST_F(ContainerTarget, IsFoundWhereTheContainerMovedIt) {
             0);
   ASSERT_EQ(ErrorOf(Detach(reply.body.mount.mount_id)), "");
   EXPECT_FALSE(Sees(*container_, "/data2/file"));
-  // What the old place leads to is not ours.
+  // The mount that the old path now leads to is not ours.
   EXPECT_NE(MountsOf(*container_).find(" /data "), std::string::npos);
 }
 
@@ -257,7 +257,7 @@ TEST_F(ContainerTarget, EveryFailureLeavesNothing) {
   const std::string empty = MountsOf(*container_);
   for (const Propagation mode :
        {Propagation::kPrivate, Propagation::kHostToTask}) {
-    // The anchor is there already, so that the host is as before.
+    // "kept" keeps the anchor, so that the host is the same before and after.
     const Reply kept = Attach("data", mode, "kept");
     ASSERT_EQ(ErrorOf(kept), "");
     const Inventory host = Inventory::Take();
@@ -284,7 +284,7 @@ TEST_F(ContainerTarget, EveryFailureLeavesNothing) {
     ASSERT_EQ(ErrorOf(Detach(kept.body.mount.mount_id, "kept")), "");
     ASSERT_EQ(ErrorOf(ReleaseHostVolume("data", 0)), "");
   }
-  // The child's calls have failed, too.
+  // The calls of the executor's child have failed, too.
   ExpectFailed({"EnterMountNamespace"});
 }
 

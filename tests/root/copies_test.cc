@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 //
-// Copies of a mount that its unmount does not take from a process.
+// The executor finds copies of a mount that survive its unmount in processes.
 #include <sched.h>
 #include <sys/mount.h>
 #include <sys/prctl.h>
@@ -82,11 +82,12 @@ TEST_F(Copies, OfAPrivateBindAreTold) {
 TEST_F(Copies, AreTheCgroupsOwnWhereOthersMayHaveThemToo) {
   SpawnOutside(BindPrivately);
   EXPECT_EQ(Found().count, 0U);
-  // Host volumes are everybody's: a stranger's bind is his.
+  // Host volumes belong to everybody, so a stranger's bind is the stranger's
+  // own.
   EXPECT_EQ(Found(HolderScope::kNode).count, 0U);
 }
 
-// Nothing tells then whose copy it is.
+// Two tasks have mounts of the same source, so nothing tells whose copy it is.
 TEST_F(Copies, AreNobodysWhileAnotherTaskHasAMountOfTheSame) {
   Spawn("web", BindPrivately);
   ASSERT_EQ(Found().count, 1U);
@@ -115,7 +116,8 @@ TEST_F(Copies, AreThoseOfAPartToo) {
   EXPECT_EQ(Found().count, 1U);
 }
 
-// Following ours it still is another mount: its parent is not ours' parent's.
+// A copy that follows ours is still another mount, because its parent does not
+// follow ours' parent.
 TEST_F(Copies, AreThoseThatFollowOursToo) {
   Spawn("web", [] {
     ::mkdir(CopyingTask::kPlace, 0755);
@@ -129,8 +131,8 @@ TEST_F(Copies, AreThoseThatFollowOursToo) {
   EXPECT_EQ(Found().count, 1U);
 }
 
-// Before Linux 6.11 only a process tells of its namespace, and one with a root
-// directory of its own tells of a part.
+// Before Linux 6.11 mountinfo is read through a process, and a process with
+// another root directory shows only a part of the namespace.
 TEST_F(Copies, AreOfTheWholeNamespaceWhateverAProcessSees) {
   Spawn("web", [] {
     if (!BindPrivately()) {
@@ -149,7 +151,7 @@ TEST_F(Copies, AreOfTheWholeNamespaceWhateverAProcessSees) {
   EXPECT_EQ(Found().count, 2U);
 }
 
-// The kernel gives the number of a file system that is gone to the next one.
+// The kernel gives the device number of a removed file system to the next one.
 TEST_F(Copies, AreNoneOfAnotherFileSystemThatGotItsNumber) {
   Child& task = Spawn("web", [] {
     ::mkdir(CopyingTask::kPlace, 0755);
@@ -189,7 +191,7 @@ TEST_F(Copies, AreNotLookedForLongerThanAsked) {
   Spawn("web", BindPrivately);
   const Reply reply = Find(HolderScope::kNode, 1);
   EXPECT_EQ(ErrorOf(reply), "");
-  // Either it was over, or all had been seen.
+  // Either the search ran out of time, or it has seen all.
   EXPECT_TRUE(reply.body.copies.holders.incomplete != 0 ||
               reply.body.copies.holders.count == 1U);
 }
@@ -205,7 +207,7 @@ TEST_F(Copies, OfCgroupsThatAreNotGrantedAreNotTold) {
   EXPECT_EQ(CodeOf(Find(HolderScope::kNode)), "PermissionDenied");
 }
 
-// Whatever cannot be read, nobody is told that there is no copy.
+// A call that fails must not make the executor report that no copy exists.
 TEST_F(Copies, ACallThatFailsNeverHidesOne) {
   Spawn("web", BindPrivately);
   kernel_.FailAt(0, 0);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 //
-// Containers of a real runtime, and what is seen of their mounts: which of them
-// lose propagation without an error.
+// Containers of a real runtime, and what the executor sees of their mounts:
+// some lose propagation without an error.
 #include <fcntl.h>
 #include <sched.h>
 #include <sys/mount.h>
@@ -79,7 +79,7 @@ class CrunTask : public CgroupFixture {
   }
 
   // Creates a container that has the target at /data, mounted with `option`.
-  // It has its mounts, and waits to be started.
+  // The container has its mounts, and waits to be started.
   void Create(const std::string& rootfs_propagation, const std::string& option,
               bool own_users = false) {
     std::ofstream(std::string(kBundle) + "/config.json")
@@ -104,7 +104,8 @@ class CrunTask : public CgroupFixture {
         << R"("namespaces": [{"type": "mount"}, {"type": "pid"},
       {"type": "ipc"}, {"type": "uts"})"
         << (own_users ? R"(, {"type": "user"})" : "") << "]}}";
-    // With that manager it stays in its maker's cgroup.
+    // With the cgroup manager "disabled" the container stays in its maker's
+    // cgroup.
     Spawn("web", [] {
       return Crun({"create", std::string("--bundle=") + kBundle,
                    "--pid-file=/run/crun.pid", kContainer}) == 0;
@@ -149,7 +150,7 @@ class CrunTask : public CgroupFixture {
 };
 
 // Fact: the runtime's rootfsPropagation decides, not the mount's option. A
-// naive daemon believes the runtime, which has answered that all is well.
+// naive daemon believes the runtime, which has reported success.
 TEST_F(CrunTask, WithoutRootfsPropagationFollowsNothing) {
   for (const char* rootfs_propagation : {"", "rprivate"}) {
     SCOPED_TRACE(rootfs_propagation);
@@ -191,8 +192,8 @@ TEST_F(CrunTask, WithASharedRootIsAPeer) {
   EXPECT_EQ(state.has_own_user_namespace, 0U);
 }
 
-// Mounted in it once it is created, a mount is what was asked for, whatever the
-// runtime does with its own.
+// A mount that mountd makes in a created container has the propagation that was
+// asked for, whatever the runtime does with its own mounts.
 TEST_F(CrunTask, IsGivenAMountBeforeItIsStarted) {
   config_.rules.back().containers = true;
   Mounted(Propagation::kPrivate);
@@ -223,8 +224,8 @@ TEST_F(CrunTask, IsGivenAMountBeforeItIsStarted) {
   }
 }
 
-// mountd's own bidirectional mount in it is one: what is mounted in that would
-// come to the host's volume, and to all who have it.
+// mountd's own bidirectional mount in the container is a shared mount. A mount
+// below it would reach the host volume and all its users.
 TEST_F(CrunTask, ASharedMountInItIsNoPlaceForAnother) {
   config_.rules.back().containers = true;
   Mounted(Propagation::kBidirectional);
@@ -242,7 +243,8 @@ TEST_F(CrunTask, ASharedMountInItIsNoPlaceForAnother) {
   };
   EXPECT_NE(ErrorOf(send()).find("shared mount"), std::string::npos);
   EXPECT_FALSE(real_.Stat(-1, "/run/host/data/sub")->mount_root);
-  // Nor is any other place there: all of the container's root is shared.
+  // All of the container's root is shared, so no other place there works
+  // either.
   request.body.attach.container =
       exec::Container(cgroup_, "/more", static_cast<std::uint32_t>(::getpid()));
   const Reply reply = send();
@@ -251,7 +253,7 @@ TEST_F(CrunTask, ASharedMountInItIsNoPlaceForAnother) {
   if (reply.code == 0) {
     EXPECT_EQ(ErrorOf(Detach(reply.body.mount.mount_id, "more")), "");
   }
-  // The naive way mounts where the runtime's answer was that all is well.
+  // The naive way mounts there, because the runtime has reported success.
   const pid_t child = ::fork();
   if (child == 0) {
     ::_exit(::setns(pidfd_.get(), CLONE_NEWNS) == 0 &&
@@ -265,8 +267,8 @@ TEST_F(CrunTask, ASharedMountInItIsNoPlaceForAnother) {
   Unmount("/run/host/data/sub");
 }
 
-// A runtime that clones the mount before it enters the user namespace, as this
-// one, makes a peer even there. What is seen is what happens.
+// This runtime clones the mount before it enters the user namespace, so the
+// mount is a peer even there. The executor must report what happens.
 TEST_F(CrunTask, InAUserNamespaceIsSeenAsItBehaves) {
   const exec::MountState ours = Mounted(Propagation::kBidirectional);
   ASSERT_NO_FATAL_FAILURE(Create("rshared", "rshared", true));

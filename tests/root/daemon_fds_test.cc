@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 //
-// The leak check sees open fds of each daemon.
+// The leak check finds open fds of each daemon.
 #include "tests/support/daemon_fds.h"
 
 #include <fcntl.h>
@@ -22,7 +22,7 @@
 namespace mountd::testing {
 namespace {
 
-// A process with a daemon's name that opens fds and closes none.
+// Owns a process with a daemon's name that opens fds and closes none.
 class LeakingDaemon {
  public:
   explicit LeakingDaemon(const char* name) {
@@ -48,7 +48,7 @@ class LeakingDaemon {
   LeakingDaemon(const LeakingDaemon&) = delete;
   LeakingDaemon& operator=(const LeakingDaemon&) = delete;
 
-  // One more socket, event fd and file.
+  // Makes the process open one more socket, event fd and file.
   void Leak() {
     const char order = 1;
     ASSERT_EQ(::write(control_.get(), &order, 1), 1);
@@ -117,7 +117,7 @@ class NodeDaemonFds : public NodeFixture {
   }
 };
 
-// Connections are the fds that a caller can have mountd hold.
+// A caller can make mountd hold fds by its connections.
 TEST_F(NodeDaemonFds, OfConnectionsAreSeenWhileTheyLast) {
   const DaemonFds before = TakeDaemonFds();
   EXPECT_GT(before.at("mountd socket"), 0);

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 //
-// The end for want of work, from the outside: systemd is told first, then the
-// name on the bus is given up, and what came before is answered. A daemon, on
-// models of what it calls, is held where it tells systemd, so that calls come
-// just then.
+// The end of a mountd without work, seen from outside: mountd notifies systemd,
+// then gives up its name on the bus, and answers the calls that came before. A
+// daemon on models is stopped while it notifies systemd, so that calls come at
+// just that moment.
 #include <gtest/gtest.h>
 #include <poll.h>
 #include <sys/mount.h>
@@ -51,7 +51,7 @@ constexpr char kConfigText[] = R"(
 users = ["root"]
 )";
 
-// systemd's end of $NOTIFY_SOCKET. While it is full, whoever tells something
+// systemd's end of $NOTIFY_SOCKET. While it is full, a daemon that notifies
 // waits.
 class NotifySocket {
  public:
@@ -64,7 +64,7 @@ class NotifySocket {
     }
   }
 
-  // The next that was told; "" if nothing is.
+  // Returns the next notification; "" if none comes.
   std::string Read() {
     pollfd entry{fd_.get(), POLLIN, 0};
     char text[512];
@@ -82,7 +82,7 @@ class NotifySocket {
                     sizeof(address)) == 4) {
     }
   }
-  // What was told by others, once there is room for it.
+  // Returns the first notification of the daemon behind the filling ones.
   std::string ReadAfterFilling() {
     std::string text = Read();
     while (text == "full") {
@@ -128,16 +128,16 @@ class DaemonLife : public mountd::testing::PrivateNamespaces {
     PrivateNamespaces::TearDown();
   }
 
-  // As systemd starts it, with the socket that stays systemd's.
+  // Starts the daemon as systemd does, with a socket that systemd keeps.
   void Start() {
-    std::fflush(nullptr);  // once is enough
+    std::fflush(nullptr);  // the child must not print it again
     daemon_ = ::fork();
     ASSERT_GE(daemon_, 0);
     if (daemon_ == 0) {
       ::setenv("NOTIFY_SOCKET", notify_path_.c_str(), 1);
       RunDaemon(UniqueFd(::dup(listening_.get())));
     }
-    // The one before may have said it twice.
+    // The daemon before this one may have sent STOPPING twice.
     std::string told = notify_.Read();
     while (told == "STOPPING=1") {
       told = notify_.Read();
@@ -170,7 +170,8 @@ class DaemonLife : public mountd::testing::PrivateNamespaces {
     return WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status);
   }
 
-  // It waits in the same call for a while: nothing else of the loop's does.
+  // The daemon stays in the same sendmsg for a while, which no other part of
+  // its loop does.
   bool AwaitHeldInSend() const {
     constexpr int kTimes = 5;
     const std::string begin = std::to_string(SYS_sendmsg) + " ";
@@ -186,7 +187,8 @@ class DaemonLife : public mountd::testing::PrivateNamespaces {
       return same >= kTimes;
     });
   }
-  // Until the bus says so, all that was sent to it before is at the daemon's.
+  // The bus's answer also means that it has forwarded all earlier messages to
+  // the daemon.
   static bool NameHasOwner(BusClient& client) {
     sd_bus_message* raw = nullptr;
     int owned = 0;
@@ -237,14 +239,15 @@ TEST_F(DaemonLife, ACallOfTheBusThatCameBeforeIsAnswered) {
   EXPECT_EQ(notify_.ReadAfterFilling(), "STOPPING=1");
   const Answer answer = client->Await(call);
   EXPECT_TRUE(answer.ok()) << answer.message;
-  // It may own something: it is started again without being called.
+  // The daemon may now have something to look after, so it exits with a status
+  // that makes systemd start it again without a call.
   EXPECT_EQ(Wait(), EX_TEMPFAIL);
   Start();
   ASSERT_TRUE(Eventually([&] { return NameHasOwner(*client); }));
   EXPECT_TRUE(client->Call("GetAllocation", "sa{sv}", "web", 0).ok());
 }
 
-// What connects then is not accepted any more: the next one does.
+// mountd accepts no connection any more at that moment; the next mountd does.
 TEST_F(DaemonLife, WhoConnectsMeanwhileIsServedByTheNext) {
   notify_.Fill();
   ASSERT_TRUE(AwaitHeldInSend());
@@ -259,7 +262,7 @@ TEST_F(DaemonLife, WhoConnectsMeanwhileIsServedByTheNext) {
       << *answer;
 }
 
-// One that is connected keeps it, however little it asks for.
+// A connection keeps mountd alive, even if its client sends nothing.
 TEST_F(DaemonLife, WhoIsConnectedKeepsItUntilHeGoes) {
   {
     const auto client = BusClient::Connect(

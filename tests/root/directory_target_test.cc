@@ -9,7 +9,7 @@
 #include "tests/support/naive.h"
 
 // Mounts on directories that callers pass (propagation/directory_target.h), and
-// detached ones (propagation/detached.h).
+// detached mounts (propagation/detached.h).
 namespace mountd::testing {
 namespace {
 
@@ -97,7 +97,7 @@ TEST_F(DirectoryTarget, IsFoundWhereverTheCallerHasMovedIt) {
   const Reply reply = AttachTo(kDirectory, Propagation::kPrivate);
   ASSERT_EQ(ErrorOf(reply), "");
   ASSERT_EQ(::rename("/run/host/allocs/web", "/run/host/allocs/moved"), 0);
-  // What the old name leads to now is not ours.
+  // The mount that the old path now leads to is not ours.
   MountTmpfs(kDirectory);
   ASSERT_EQ(ErrorOf(Detach(reply.body.mount.mount_id)), "");
   EXPECT_FALSE(Exists("/run/host/allocs/moved/data/file"));
@@ -121,10 +121,10 @@ TEST_F(DirectoryTarget, OneThatIsGoneIsDetached) {
   const Reply reply = AttachTo(kDirectory, Propagation::kPrivate);
   ASSERT_EQ(ErrorOf(reply), "");
   EXPECT_EQ(CodeOf(AttachTo(kDirectory, Propagation::kPrivate)),
-            "PermissionDenied");  // it is a mount now
+            "PermissionDenied");  // the directory is a mount now
   Unmount(kDirectory);
   EXPECT_EQ(Inspect().body.mount.mount_id, 0U);
-  // Its name is free again.
+  // The name of the unmounted target is free again.
   const Reply again = AttachTo(kDirectory, Propagation::kPrivate);
   ASSERT_EQ(ErrorOf(again), "");
   EXPECT_EQ(UndoAll(again.body.mount.mount_id), "");
@@ -182,7 +182,7 @@ TEST_F(DirectoryTarget, NothingElseIsTaken) {
   EXPECT_EQ(Difference(before_, Inventory::Take()), "");
 }
 
-// Between the look at it and the mount, by its owner.
+// The owner moves the directory between the check and the mount.
 TEST_F(DirectoryTarget, ADirectoryThatIsMovedAwayMeanwhileGetsNoMount) {
   MakeDirectories("/run/host/elsewhere");
   ASSERT_EQ(::chown("/run/host/elsewhere", kCaller, kCaller), 0);
@@ -195,7 +195,7 @@ TEST_F(DirectoryTarget, ADirectoryThatIsMovedAwayMeanwhileGetsNoMount) {
     bool naive = false;
     kernel_.Before([&](const std::string& call) {
       attached += call == "AttachTree" ? 1 : 0;
-      // The first is the anchor's.
+      // The first attach is the anchor's.
       if (call == "AttachTree" && attached == 2) {
         ASSERT_EQ(::rename("/run/host/allocs/web", "/run/host/elsewhere/web"),
                   0);

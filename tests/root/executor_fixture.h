@@ -15,14 +15,14 @@
 
 namespace mountd::testing {
 
-// The executor in process, over the real kernel: its dispatcher, and a host
+// Runs the executor's dispatcher in this process on the real kernel, on a host
 // with some volumes below /run/host.
 class ExecutorFixture : public PrivateNamespaces {
  protected:
   void SetUp() override;
   void TearDown() override;
 
-  // The outcome of a request whose body `fill` wrote.
+  // Sends a request whose body `fill` writes. Returns the reply.
   template <typename Fill>
   exec::Reply Call(exec::PlanKind kind, const Fill& fill) {
     exec::Request request;
@@ -33,16 +33,17 @@ class ExecutorFixture : public PrivateNamespaces {
   exec::Reply Call(exec::PlanKind kind);
   exec::Reply Send(const exec::Request& request);
 
-  // What the host volumes show, as SetUp made it on a tmpfs, which can map no
+  // Moves the host volumes from SetUp's tmpfs to ext4, because tmpfs cannot map
   // ids before Linux 6.3.
   static void MoveHostToExt4();
-  // Linux 6.8, and with it statmount and listmount.
+  // True on Linux 6.8, which has statmount and listmount.
   bool HasUniqueMountIds();
   void PrepareBase();  // with the allocation "web"
   exec::Request AttachRequest(const std::string& volume,
                               exec::Propagation propagation,
                               const std::string& name = "data") const;
-  // A tmpfs of 64 KiB for 8 files, 01750 1234:5678, at the same target.
+  // Returns a plan of a tmpfs of 64 KiB for 8 files, 01750 1234:5678, at the
+  // same target.
   static exec::Request TmpfsRequest();
   exec::Reply Attach(const std::string& volume, exec::Propagation propagation,
                      const std::string& name = "data");
@@ -55,9 +56,9 @@ class ExecutorFixture : public PrivateNamespaces {
   exec::Reply ReleaseHostVolume(const std::string& volume,
                                 std::uint64_t anchor_id);
 
-  // Each of these calls has failed by then, by FailAt.
-  // tests/fault/coverage_test.py looks for it in place of an operation that
-  // makes the call.
+  // Expects that FailAt has made each of these calls fail.
+  // tests/fault/coverage_test.py looks for this line where no operation makes
+  // the call.
   void ExpectFailed(const std::set<std::string>& calls) {
     kernel_.FailAt(0, 0);
     for (const std::string& call : calls) {
@@ -68,26 +69,27 @@ class ExecutorFixture : public PrivateNamespaces {
   Config config_;
   exec::RealKernel real_;
   exec::InjectingKernel kernel_{real_};
-  propagation::IdMaps id_maps_;  // of those who call propagation/ themselves
+  propagation::IdMaps id_maps_;  // for tests that call propagation/ themselves
   std::optional<exec::Dispatcher> dispatcher_;
-  std::vector<UniqueFd> fds_;                // sent beside each request
-  std::function<void()> when_told_ = [] {};  // before the plan has ended
+  // Runs when the answer is sent, before the plan ends.
+  std::vector<UniqueFd> fds_;
+  std::function<void()> when_told_ = [] {};  // runs before the plan has ended
   UniqueFd last_fd_;
 };
 
 inline constexpr char kTarget[] = "/run/mountd/base/a/web/app/data";
 
-// "" if the reply is a success; else its error, readable.
+// Returns the reply's error as text, "" for success.
 std::string ErrorOf(const exec::Reply& reply);
-// The code of the reply, "" for success.
+// Returns the reply's code, "" for success.
 std::string CodeOf(const exec::Reply& reply);
 
 void MakeDirectories(const std::string& path);
 void WriteFile(const std::string& path, const std::string& text);
 bool Exists(const std::string& path);
-// An ext4 file system of 4 MiB, with a file `mark` of 1000:1000.
+// Makes an ext4 image of 4 MiB, with a file `mark` of 1000:1000.
 void MakeImage(const std::string& path);
-// Mounts a tmpfs at `path` (made if missing) holding a file `mark`.
+// Mounts a tmpfs at `path` (made if missing) with a file `mark`.
 void MountTmpfs(const std::string& path);
 void Unmount(const std::string& path);
 

@@ -6,8 +6,8 @@
 #include "netns/address.h"
 #include "tests/root/executor_fixture.h"
 
-// For each plan: every kernel call it makes fails once, then nothing may be
-// left and the same plan must succeed.
+// Each kernel call of each plan fails once. Then nothing may be left, and the
+// same plan must succeed.
 namespace mountd::testing {
 namespace {
 
@@ -33,8 +33,8 @@ class FailurePoints : public ExecutorFixture {
     });
   }
 
-  // Kills the executor at each kernel call of `try_plan`; `undo` must then
-  // leave nothing, wherever that was.
+  // Kills the executor at each kernel call of `try_plan`. After each kill
+  // `undo` must leave nothing.
   template <typename Try, typename Undo>
   void KillAtEach(const Try& try_plan, const Undo& undo) {
     const Inventory before = Inventory::Take();
@@ -51,8 +51,8 @@ class FailurePoints : public ExecutorFixture {
     }
   }
 
-  // `undo` takes the finished plan back. A try whose failed call was a best
-  // effort may just succeed.
+  // Makes each call of `try_plan` fail; `undo` undoes the finished plan. A try
+  // succeeds despite its failed call if that call was a best effort.
   template <typename Try, typename Undo>
   void FailEach(const Try& try_plan, const Undo& undo) {
     const Reply first = try_plan();
@@ -83,8 +83,8 @@ class FailurePoints : public ExecutorFixture {
     }
   }
 
-  // `at(k, error)` makes a plan whose k-th call fails, and says whether there
-  // was such a call.
+  // `at(k, error)` makes a plan whose k-th call fails, and returns whether
+  // there was such a call.
   template <typename At>
   void AtEachCall(const At& at) {
     for (const int error : exec::kErrorsOfAnyCall) {
@@ -113,7 +113,8 @@ TEST_F(FailurePoints, OfAttachAndItsAnchor) {
   }
 }
 
-// A copy of the base in another mount namespace would be the master.
+// The base has a copy in another mount namespace. The kernel would make the new
+// mount a slave of its copy there, so the attach needs JoinGroup.
 TEST_F(FailurePoints, OfAttachBesideACopyOfTheBase) {
   PrepareBase();
   const UniqueFd home(::open("/proc/self/ns/mnt", O_RDONLY | O_CLOEXEC));
@@ -143,7 +144,7 @@ TEST_F(FailurePoints, OfAttachOfATmpfs) {
   Request request = TmpfsRequest();
   request.body.attach.source.tmpfs.no_swap = 1;
   if (const Reply whole = Send(request); CodeOf(whole) == "NotSupported") {
-    request.body.attach.source.tmpfs.no_swap = 0;  // before Linux 6.4
+    request.body.attach.source.tmpfs.no_swap = 0;  // not before Linux 6.4
   } else {
     ASSERT_EQ(ErrorOf(Detach(whole.body.mount.mount_id)), "");
   }
@@ -178,7 +179,8 @@ TEST_F(FailurePoints, OfAttachOfAFilesystem) {
     ASSERT_EQ(ErrorOf(Detach(reply.body.mount.mount_id)), "");
     release();
   });
-  // And killed: what it left is found, and taken away as mountd does it.
+  // The executor is also killed at each call. The next plan finds the rest, and
+  // removes it as mountd does.
   KillAtEach(attach, [&] {
     const Reply left = Call(PlanKind::kInspectTarget, [](PlanBody* body) {
       body->target = exec::Target("web", "app", "data");
@@ -228,7 +230,7 @@ TEST_F(FailurePoints, OfCreatingANetwork) {
   ASSERT_EQ(ErrorOf(Call(PlanKind::kPrepareNetworks)), "");
   const auto remove = [&](const Reply& /*reply*/) {
     ASSERT_EQ(ErrorOf(Network(PlanKind::kDeleteNetwork)), "");
-    // A second one takes the link now instead of with its namespace.
+    // The second plan removes the link now, before its namespace ends.
     ASSERT_EQ(ErrorOf(Network(PlanKind::kDeleteNetwork)), "");
   };
   FailEach([&] { return Network(PlanKind::kCreateNetwork); }, remove);
@@ -261,7 +263,7 @@ TEST_F(FailurePoints, AKillWithinANetworksPlansIsCleanedByTheNextDelete) {
   ASSERT_EQ(ErrorOf(Call(PlanKind::kPrepareNetworks)), "");
   const auto remove = [&] {
     ASSERT_EQ(ErrorOf(Network(PlanKind::kDeleteNetwork)), "");
-    // A second one takes the link now instead of with its namespace.
+    // The second plan removes the link now, before its namespace ends.
     ASSERT_EQ(ErrorOf(Network(PlanKind::kDeleteNetwork)), "");
   };
   KillAtEach([&] { Network(PlanKind::kCreateNetwork); }, remove);
@@ -278,7 +280,7 @@ TEST_F(FailurePoints, AKillWithinANetworksPlansIsCleanedByTheNextDelete) {
   }
 }
 
-// A tear-down that failed half way goes on when it is asked again.
+// A tear-down that failed half way is finished by the same plan.
 TEST_F(FailurePoints, OfDetachAreFinishedByTheNextTry) {
   PrepareBase();
   const Reply kept = Attach("data", Propagation::kPrivate, "kept");
@@ -301,8 +303,8 @@ TEST_F(FailurePoints, OfDetachAreFinishedByTheNextTry) {
   });
 }
 
-// A swap that was cut off anywhere is finished by the same plan, or taken away
-// by what undoes a mount.
+// A replacement that was interrupted anywhere is finished by the same plan, or
+// undone by the plan that unmounts.
 TEST_F(FailurePoints, OfASwapAreFinishedOrUndoneByTheNextPlan) {
   if (!real_.CanMountBeneath()) {
     GTEST_SKIP() << "this kernel cannot mount beneath (Linux 6.5)";
@@ -311,7 +313,7 @@ TEST_F(FailurePoints, OfASwapAreFinishedOrUndoneByTheNextPlan) {
   const Reply kept = Attach("data", Propagation::kPrivate, "kept");
   ASSERT_EQ(ErrorOf(kept), "");
   const Inventory before = Inventory::Take();
-  // `error` 0: the executor is killed there.
+  // Interrupts the swap at its k-th call; `error` 0 kills the executor there.
   const auto cut_off = [&](std::size_t k, int error, const Request& swap) {
     error == 0 ? kernel_.DieAt(k) : kernel_.FailAt(k, error);
     Send(swap);

@@ -30,7 +30,8 @@ using exec::Reply;
 
 constexpr char kPoint[] = "/run/mountd/base/f/fuse/fs";
 
-// The start of a file, which may be of a process that ends; or why not.
+// Returns the start of a file, or the error's text, because the file may belong
+// to a process that ends.
 std::string TextOf(const std::string& path) {
   const UniqueFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
   std::array<char, 4096> text{};
@@ -40,7 +41,8 @@ std::string TextOf(const std::string& path) {
                   : std::string(text.data(), static_cast<std::size_t>(size));
 }
 
-// Processes of this mount namespace that were told to mount there.
+// Returns the processes of this mount namespace that have the mount point as an
+// argument.
 std::vector<pid_t> ServersOf(const std::string& point) {
   struct stat own = {};
   ::stat("/proc/self/ns/mnt", &own);
@@ -113,7 +115,7 @@ class Filesystems : public ExecutorFixture {
     ASSERT_EQ(::kill(servers[0], SIGKILL), 0);
     ASSERT_TRUE(Becomes([] { return ServersOf(kPoint).empty(); }));
   }
-  // Detaches, releases; what is left then.
+  // Detaches and releases. Returns their errors and the rest that is left.
   std::string Undo(const std::string& name, const Reply& reply) {
     const std::string detached = ErrorOf(Detach(reply.body.mount.mount_id));
     const std::string released =
@@ -127,7 +129,7 @@ class Filesystems : public ExecutorFixture {
     ASSERT_EQ(::chmod((dir + "/fs").c_str(), 0700), 0);
     MountTmpfs(dir + "/fs");
   }
-  // Whatever is called bindfs does this instead, here.
+  // Makes every call of bindfs run this script instead.
   void ReplaceBindfs(const std::string& script) {
     WriteFile("/run/bindfs", "#!/bin/sh\n" + script + "\n");
     ASSERT_EQ(::chmod("/run/bindfs", 0755), 0);
@@ -247,7 +249,7 @@ TEST_F(Filesystems, AFuseServerRunsOnAndEndsWithItsMount) {
   ASSERT_EQ(ErrorOf(reply), "");
   const std::vector<pid_t> servers = ServersOf(kPoint);
   ASSERT_EQ(servers.size(), 1U);
-  // Of its own session, without the executor's fds.
+  // The server has a session of its own, and none of the executor's fds.
   EXPECT_NE(::getsid(servers[0]), ::getsid(0));
   for (const auto& entry :
        fs::directory_iterator("/proc/" + std::to_string(servers[0]) + "/fd")) {
@@ -375,7 +377,8 @@ TEST_F(Filesystems, WhatUsersOfADeadOneMountedInItStaysTheirs) {
             std::string::npos);
 }
 
-// A dead one goes first: what is left of it is nothing that anyone could use.
+// The executor unmounts the dead file system first, because nobody could use it
+// any more. A later plan can then mount it again.
 TEST_F(Filesystems, OneThatCannotBeMountedAnewIsTriedAgain) {
   if (!real_.CanMountBeneath()) {
     GTEST_SKIP() << "this kernel cannot mount beneath (Linux 6.5)";
@@ -448,7 +451,7 @@ TEST_F(Filesystems, WhatAHelperMountsInsteadIsUndone) {
   EXPECT_EQ(DifferenceWithin(before_, 10), "");
 }
 
-// As if a helper of a plan that was given up had come round.
+// The mount comes late, as from a helper of a plan that mountd has given up.
 TEST_F(Filesystems, WhatWasMountedLateIsTakenAway) {
   const Reply reply = AttachFilesystem("image");
   ASSERT_EQ(ErrorOf(reply), "");

@@ -7,13 +7,13 @@
 #include "netns/nft_command.h"
 #include "tests/root/network_fixture.h"
 
-// Beside a chain FORWARD that drops, as docker and firewalld leave it.
+// Networks beside a chain FORWARD that drops, as docker and firewalld leave it.
 namespace mountd::testing {
 namespace {
 
 using exec::PlanKind;
 
-// Text of the chain as nft lists it; "" if there is none.
+// Returns the chain as nft lists it; "" if there is none.
 std::string ForwardChain(const std::string& family) {
   const std::string command =
       "nft list chain " + family + " filter FORWARD 2>/dev/null";

@@ -19,7 +19,7 @@
 namespace mountd::testing {
 namespace {
 
-constexpr std::uint8_t kHopLimit = 255;  // neighbour discovery asks for it
+constexpr std::uint8_t kHopLimit = 255;  // required by neighbour discovery
 constexpr std::uint16_t kClientPort = 40'000;
 
 void Put8(Frame* frame, unsigned value) {
@@ -56,7 +56,7 @@ Frame Ethernet(const LinkHeader& link, unsigned type) {
   return frame;
 }
 
-// RFC 1071.
+// Returns the Internet checksum (RFC 1071).
 unsigned Checksum(std::span<const std::uint8_t> bytes) {
   unsigned sum = 0;
   for (std::size_t i = 0; i < bytes.size(); ++i) {
@@ -90,7 +90,7 @@ Frame Ipv4Packet(const Frame& source, const Frame& destination,
   return packet;
 }
 
-// `checksum_at` in the payload.
+// Returns the packet with its checksum put at `checksum_at` of the payload.
 Frame Ipv6Packet(const Frame& source, const Frame& destination,
                  std::uint8_t protocol, Frame payload,
                  std::size_t checksum_at) {
@@ -112,7 +112,7 @@ Frame Ipv6Packet(const Frame& source, const Frame& destination,
   return packet;
 }
 
-// Type, and a code and checksum of 0.
+// Returns an ICMPv6 header of that type with code 0 and checksum 0.
 Frame Icmp6Message(std::uint8_t type) {
   Frame message;
   Put8(&message, type);

@@ -7,8 +7,8 @@
 
 #include "netns/address.h"
 
-// Ethernet frames, with whatever in them: who is root in a network namespace
-// can send what he likes.
+// Makes and sends Ethernet frames with any content, because root in a network
+// namespace can send any.
 namespace mountd::testing {
 
 using Frame = std::vector<std::uint8_t>;
@@ -19,26 +19,27 @@ struct LinkHeader {
   Mac to{};
 };
 
-// A datagram of one byte; IPv6 if the addresses are.
+// Returns a datagram of one byte; over IPv6 if the addresses are IPv6.
 Frame UdpFrame(const LinkHeader& link, const std::string& source,
                const std::string& destination, std::uint16_t port);
-// The same with a VLAN tag of no VLAN (802.1Q, VID 0), which receivers ignore.
+// Adds a VLAN tag of no VLAN (802.1Q, VID 0), which receivers ignore.
 Frame Tagged(Frame frame);
 
-// RFC 826: that `sender` is at `link.from`.
+// Return ARP messages (RFC 826) that claim `sender` is at `link.from`.
 Frame ArpAnswer(const LinkHeader& link, const std::string& sender,
                 const std::string& target);
 Frame ArpQuestion(const LinkHeader& link, const std::string& sender,
                   const std::string& target);
-// RFC 4861: that `address` is at `link.from`, and whoever knows better is
-// wrong.
+// Returns a neighbour advertisement (RFC 4861) that claims `address` is at
+// `link.from` and overrides other entries.
 Frame NeighbourAnswer(const LinkHeader& link, const std::string& address,
                       const std::string& to);
-// That the sender is a router for everything, and which prefix is on the link.
+// Returns an advertisement that claims the sender routes everything, and that
+// the prefix is on the link.
 Frame RouterAdvertisement(const LinkHeader& link, const std::string& source,
                           const std::string& prefix);
 
-// By a packet socket (packet(7)) in that namespace.
+// Sends by a packet socket (packet(7)) in that namespace.
 void SendFrames(const std::string& netns, const std::string& device,
                 const std::vector<Frame>& frames);
 

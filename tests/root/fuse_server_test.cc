@@ -25,7 +25,7 @@ class Fuse : public PrivateNamespaces {
   }
 };
 
-// 0 or an errno, of a stat(2) of something below `kPath`.
+// Returns 0 or the errno of a stat(2) of a file below `kPath`.
 int StatErrno(const char* name) {
   struct stat st = {};
   return ::stat((std::string(kPath) + name).c_str(), &st) == 0 ? 0 : errno;

@@ -44,12 +44,12 @@ class Holders : public CgroupFixture {
       body->holders = {mount_id_, scope, budget_ms, cgroup_};
     });
   }
-  // The one holder there is.
+  // Returns the only holder.
   Holder Only(HolderScope scope = HolderScope::kCgroup) {
     const Reply reply = Find(scope);
     EXPECT_EQ(ErrorOf(reply), "");
     EXPECT_EQ(reply.body.holders.count, 1U);
-    // There may be processes on the node that nobody here may look at.
+    // The node may have processes that this test may not inspect.
     if (scope == HolderScope::kCgroup) {
       EXPECT_EQ(reply.body.holders.incomplete, 0U);
     }
@@ -87,7 +87,7 @@ TEST_F(Holders, ByTheirWorkingDirectory) {
 
 TEST_F(Holders, ByTheirRoot) {
   Spawn("web", [] { return ::chroot(kTarget) == 0 && ::chdir("/") == 0; });
-  // The working directory is found first.
+  // The search looks at the working directory before the root.
   EXPECT_EQ(Only().kind, HolderKind::kCwd);
   Spawn("web", [] { return ::chroot(kTarget) == 0; });
   const Reply reply = Find();
@@ -123,7 +123,7 @@ TEST_F(Holders, ByTheProgramTheyRun) {
               nullptr);
       ::_exit(127);
     }
-    // It runs once its program is no longer ours.
+    // The child runs the new program once its exe link names it.
     const std::string exe = "/proc/" + std::to_string(child) + "/exe";
     for (int i = 0; i < 10000; ++i) {
       std::error_code ignored;
@@ -148,7 +148,8 @@ TEST_F(Holders, OfAMountThatIsDetachedAreStillFound) {
   EXPECT_EQ(Only(HolderScope::kNode).pid, static_cast<std::uint32_t>(task.pid));
 }
 
-// Busy in a slave of ours is busy here: umount(2) asks all copies.
+// A process in a copy that follows our mount makes our mount busy, because
+// umount(2) checks all copies.
 TEST_F(Holders, OfACopyInAnotherMountNamespace) {
   Spawn("web", [] {
     return ::unshare(CLONE_NEWNS) == 0 &&
@@ -174,8 +175,8 @@ TEST_F(Holders, OutsideTheCgroupAreFoundOnTheNodeAlone) {
   }
 }
 
-// Neither what is held nor what the process holds besides is opened: a server
-// that hangs hangs nobody who only looks.
+// The search opens neither the held file nor the process's other files, so a
+// server that hangs does not hang the search.
 TEST_F(Holders, OfAFileSystemThatHangsAreFoundAllTheSame) {
   MakeDirectories("/run/host/fuse");
   FuseServer server("/run/host/fuse");
@@ -234,9 +235,9 @@ TEST_F(Holders, OfCgroupsThatAreNotGrantedAreNotTold) {
   EXPECT_EQ(CodeOf(Find(HolderScope::kNode)), "PermissionDenied");
 }
 
-// What cannot be read is left out, and said to be.
+// A search that cannot read something leaves it out, and says so.
 TEST_F(Holders, EachCallThatFailsIsAnErrorOrAnIncompleteAnswer) {
-  // In a copy of the mount.
+  // The holder is in a copy of the mount.
   Spawn("web",
         [] { return ::unshare(CLONE_NEWNS) == 0 && ::chdir(kTarget) == 0; });
   kernel_.FailAt(0, 0);
@@ -273,7 +274,7 @@ class HandedOutHolders : public Holders {
     Holders::SetUp();
     MakeDirectories(kPlace);
   }
-  // The mount, whose fd is `last_fd_`.
+  // Hands out the mount; its fd is `last_fd_`.
   exec::HandedOutMount Open() {
     const Reply reply = Call(PlanKind::kOpenTree, [](PlanBody* body) {
       body->open_tree = exec::OpenTreePlan{};
@@ -395,7 +396,8 @@ TEST_F(HandedOutHolders, OfEachMountAreNotedHoweverManyThereAre) {
   EXPECT_EQ(reply.body.holders.held, 3U);
 }
 
-// A mount whose holder was not seen is not taken for one that nobody has.
+// The executor must not report a mount as free because it did not see the
+// mount's holder.
 TEST_F(HandedOutHolders, EachCallThatFailsIsAnErrorOrAnIncompleteAnswer) {
   const exec::HandedOutMount open = Open();
   SKIP_WITHOUT_UNIQUE_IDS(open);
@@ -416,8 +418,8 @@ TEST_F(HandedOutHolders, EachCallThatFailsIsAnErrorOrAnIncompleteAnswer) {
   kernel_.FailAt(0, 0);
   ASSERT_EQ(FindThose({open, attached}).body.holders.held, 3U);
   const std::vector<std::string> calls = kernel_.calls();
-  // The search makes the same calls for each process of the machine, so that
-  // later ones are but sampled.
+  // The search repeats the same calls for each process of the machine, so the
+  // test samples the later calls.
   for (std::size_t k = 1; k <= calls.size(); k += 1 + k / 32) {
     SCOPED_TRACE("call " + std::to_string(k) + ": " + calls[k - 1]);
     kernel_.FailAt(k, EIO);
@@ -428,7 +430,7 @@ TEST_F(HandedOutHolders, EachCallThatFailsIsAnErrorOrAnIncompleteAnswer) {
   }
 }
 
-// ---- What lives of an allocation ----
+// ---- Live processes of an allocation ----
 
 class LiveProcesses : public Holders {
  protected:
@@ -438,7 +440,8 @@ class LiveProcesses : public Holders {
       body->processes = {cgroup, netns_inode, budget_ms};
     });
   }
-  // A process in a network namespace of its own, whose inode it is.
+  // Spawns a process in a network namespace of its own. Returns that
+  // namespace's inode.
   std::uint64_t SpawnInNetwork() {
     const Child& child =
         SpawnOutside([] { return ::unshare(CLONE_NEWNET) == 0; });
@@ -501,7 +504,8 @@ TEST_F(LiveProcesses, AreLookedForNoLongerThanAsked) {
   EXPECT_EQ(reply.body.holders.incomplete, 1U);
 }
 
-// Whatever fails, what lives is not told to be gone.
+// Whatever call fails, the executor must not report that a live process is
+// gone.
 TEST_F(LiveProcesses, EachCallThatFailsIsAnErrorOrAnIncompleteAnswer) {
   Spawn("web", [] { return true; });
   kernel_.FailAt(0, 0);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 //
-// Ports on which a socket of the host listens: they are not mapped.
+// A host port on which a socket of the host listens is not mapped.
 #include <arpa/inet.h>
 #include <fcntl.h>
 #include <netinet/in.h>
@@ -40,7 +40,7 @@ constexpr char kWeb[] = "/run/netns/web";
 constexpr char kHost[] = "/proc/self/ns/net";
 constexpr std::uint16_t kPort = 18080;
 
-// A socket at an address of the host.
+// Owns a socket bound to an address of the host.
 class Bound {
  public:
   Bound(const std::string& address, std::uint16_t port, int type,
@@ -85,7 +85,7 @@ class Bound {
   UniqueFd socket_;
 };
 
-// How the kernel is asked.
+// The interface by which the executor asks the kernel for sockets.
 enum class Way { kDiag, kTables };
 
 class HostPorts : public Networks, public ::testing::WithParamInterface<Way> {
@@ -95,12 +95,12 @@ class HostPorts : public Networks, public ::testing::WithParamInterface<Way> {
     kernel_.HideSocketTables(GetParam() == Way::kDiag);
     Networks::SetUp();
   }
-  // Its link, too.
+  // Deletes the network; the second plan deletes the link at once.
   void DeleteTwice(const NetworkPlan& plan) {
     Delete(plan);
     Delete(plan);
   }
-  // The answer to a map of the port at the address of the host.
+  // Returns the answer to a map of the port at the host's address.
   exec::Reply Map(const std::string& address, std::uint8_t protocols) {
     NetworkPlan plan = Plan("web", 2, kPort);
     const HostIp ip = netns::ParseHostIp(address).value();
@@ -151,7 +151,8 @@ TEST_P(HostPorts, OfIpv6AloneAreFreeForIpv4WhereTheKernelSaysSo) {
   const Bound bound("::", kPort, SOCK_STREAM, /*ipv6_alone=*/true);
   ::listen(bound.fd(), 1);
   EXPECT_EQ(CodeOfMap("::"), "AlreadyExists");
-  // The tables do not say it, and then they are nobody's.
+  // The tables do not tell whether an IPv6 socket takes IPv4, so the executor
+  // assumes that it does.
   EXPECT_EQ(CodeOfMap("0.0.0.0"),
             GetParam() == Way::kDiag ? "" : "AlreadyExists");
 }
@@ -159,7 +160,7 @@ TEST_P(HostPorts, OfIpv6AloneAreFreeForIpv4WhereTheKernelSaysSo) {
 TEST_P(HostPorts, OfOneProtocolAreFreeForTheOther) {
   {
     Bound bound("0.0.0.0", kPort, SOCK_STREAM);
-    EXPECT_EQ(CodeOfMap("", exec::kTcp), "");  // nobody listens yet
+    EXPECT_EQ(CodeOfMap("", exec::kTcp), "");  // no socket listens yet
     bound.Listen();
     EXPECT_EQ(CodeOfMap("", exec::kTcp), "AlreadyExists");
     EXPECT_EQ(CodeOfMap("", exec::kUdp), "");
@@ -168,7 +169,7 @@ TEST_P(HostPorts, OfOneProtocolAreFreeForTheOther) {
   Bound bound("127.0.0.1", kPort, SOCK_DGRAM);
   EXPECT_EQ(CodeOfMap("", exec::kUdp), "AlreadyExists");
   EXPECT_EQ(CodeOfMap("", exec::kTcp), "");
-  bound.ConnectToItself();  // hears nobody else any more
+  bound.ConnectToItself();  // a connected socket receives from its peer alone
   EXPECT_EQ(CodeOfMap("", exec::kUdp), "");
 }
 
@@ -179,7 +180,7 @@ TEST_P(HostPorts, AreAllOfTheRangesThatAreAskedFor) {
   const auto map = [&](std::uint16_t first, std::uint16_t count) {
     NetworkPlan plan = Plan("web", 2, first);
     plan.ports[0].count = count;
-    // And one that is far from it.
+    // A second map is far from the range.
     plan.port_count = 2;
     plan.ports[1] = {18080, 80, exec::kTcp, 0};
     exec::Reply reply = Do(PlanKind::kCreateNetwork, plan);
@@ -230,15 +231,15 @@ TEST_F(HostPortsUnknown, AreNotTakenForFree) {
   EXPECT_EQ(reply.sys_errno, EACCES);
   EXPECT_NE(ErrorOf(reply).find("tcp_diag"), std::string::npos);
   EXPECT_EQ(DifferenceWithin(before, 20), "");
-  // Nothing is asked for a network without ports.
+  // The executor asks for no sockets if the network has no ports.
   NetworkPlan plan = Plan("web", 2, kPort);
   plan.port_count = 0;
   EXPECT_EQ(ErrorOf(Do(PlanKind::kCreateNetwork, plan)), "");
   Delete(plan);
 }
 
-// A module that is missing is said at the end of a dump: inet_diag knows no
-// IPPROTO_DCCP here, or has no such sockets.
+// The kernel reports a missing module at the end of a dump: inet_diag does not
+// know this protocol, or has no such sockets.
 TEST_F(HostPortsUnknown, ADumpThatFailsIsNoDumpWithoutSockets) {
   constexpr std::uint8_t kNoProtocol = 200;
   kernel_.HideSocketDiag(false);
@@ -261,12 +262,12 @@ class HostPortAttacks : public Networks {
       other_ = std::move(made->fd);
     }
   }
-  // That of a sandbox: nobody is in it.
+  // Returns the path of a sandbox's network namespace, in which no process is.
   std::string PathOfOwnNetns() const {
     return "/proc/self/fd/" + std::to_string(other_.get());
   }
-  // A naive executor maps the port without asking who listens there. Whether
-  // the allocation's process then hears what comes to it.
+  // Maps the port as a naive executor does, without asking who listens there.
+  // True if the allocation's process then gets the port's connections.
   bool NaiveMapTakesOver() {
     NetworkPlan plan = Plan("web", 2, kPort);
     plan.port_count = 0;
@@ -288,8 +289,8 @@ class HostPortAttacks : public Networks {
   }
 };
 
-// A sandbox with a network namespace of its own, as mountd's unit has, asks
-// there, and finds that nobody listens.
+// A sandbox with a network namespace of its own, as mountd's unit has, would
+// ask there, and find no listener.
 TEST_F(HostPortAttacks, AServiceOfTheHostIsNotTakenOver) {
   const Server service(kHost, kPort, "service");
   EXPECT_EQ(CodeOf(Do(PlanKind::kCreateNetwork, Plan("web", 2, kPort))),
@@ -307,11 +308,11 @@ TEST_F(HostPortAttacks, AServiceOfTheHostIsNotTakenOver) {
   EXPECT_NAIVE(seen == "0" && NaiveMapTakesOver());
 }
 
-// A process that has a socket of the host's, and waits.
+// Owns a process that holds a socket of the host, and waits.
 class Keeper {
  public:
-  // `body` runs in the child, which becomes `uid` after it has made what
-  // `before` makes, as root.
+  // Runs `before` in the child as root, or as `uid` if `makes_it_as_user`; the
+  // child then is `uid` in either case.
   Keeper(uid_t uid, const std::function<std::vector<int>()>& before,
          bool makes_it_as_user) {
     int ready[2] = {-1, -1};
@@ -359,8 +360,8 @@ class Keeper {
   UniqueFd pidfd_;
 };
 
-// Naive ways to tell that the port is a process's. Whether it has a socket that
-// listens there:
+// The functions below are naive ways to tell that a process has the port. This
+// one is true if the process has a socket that listens there.
 bool Listens(pid_t pid) {
   exec::RealKernel kernel;
   std::optional<netns::Channel> diag;
@@ -379,7 +380,7 @@ bool Listens(pid_t pid) {
   return false;
 }
 
-// Who started it: its real uid.
+// Returns the real uid of the process, which is the user who started it.
 uid_t UserOf(pid_t pid) {
   std::ifstream status("/proc/" + std::to_string(pid) + "/status");
   for (std::string word; status >> word;) {
@@ -406,7 +407,7 @@ std::vector<int> ListenOn(std::uint16_t port) {
 
 class KeptPorts : public HostPortAttacks {
  protected:
-  // As `uid` asks for it, with the keeper beside it.
+  // Sends the plan for `uid`, with the keeper's fd.
   exec::Reply Map(uid_t uid, int keeper) {
     NetworkPlan plan = Plan("web", 2, kPort);
     plan.owner_uid = uid;
@@ -440,8 +441,8 @@ TEST_F(KeptPorts, AreMappedForTheUserWhoseProcessKeepsThem) {
   }
 }
 
-// With the user's name alone, or with any process of his, every daemon of
-// root's would be root's container's to take over.
+// If the user's uid, or any process of the user, were enough, a container of
+// root's could take over every daemon of root's.
 TEST_F(KeptPorts, OfAnotherProcessOfTheSameUserAreNot) {
   const auto listen = [] { return ListenOn(kPort); };
   const Keeper service(0, listen, true);
@@ -459,8 +460,8 @@ TEST_F(KeptPorts, OfAnotherProcessOfTheSameUserAreNot) {
 TEST_F(KeptPorts, OfAnotherUserAreNot) {
   const auto listen = [] { return ListenOn(kPort); };
   const Keeper roots(0, listen, true);
-  // A process of root's is not the attacker's to name, nor is root's socket in
-  // a process of the attacker's his.
+  // The attacker may not name a process of root's. Root's socket in a process
+  // of the attacker's does not belong to the attacker either.
   EXPECT_EQ(CodeOf(Map(kAttacker, roots.pidfd())), "PermissionDenied");
   EXPECT_NAIVE(Listens(roots.pid()) && NaiveMapTakesOver());
   const Keeper heir(kAttacker, listen, /*makes_it_as_user=*/false);
@@ -469,7 +470,8 @@ TEST_F(KeptPorts, OfAnotherUserAreNot) {
                NaiveMapTakesOver());
 }
 
-// Both have the port by SO_REUSEPORT, and each hears its part.
+// Both processes have the port by SO_REUSEPORT, and each gets a part of the
+// connections.
 TEST_F(KeptPorts, OfOneOfTwoProcessesThatListenAreNot) {
   const auto listen = [] { return ListenOn(kPort); };
   const Keeper first(kAttacker, listen, true);
@@ -483,7 +485,7 @@ TEST_F(KeptPorts, OfOneOfTwoProcessesThatListenAreNot) {
   EXPECT_EQ(ErrorOf(Map(kAttacker, first.pidfd())), "");
 }
 
-// The attacker starts it, and the kernel makes it root's.
+// The attacker starts a program that the kernel makes root's.
 TEST_F(KeptPorts, OfASetuidProgramAreNot) {
   const Keeper keeper(
       0,
@@ -507,7 +509,7 @@ TEST_F(KeptPorts, NeedAPidfdOfAProcessThatLives) {
   const bool was_the_users = UserOf(number) == kAttacker;
   keeper.End();
   EXPECT_EQ(CodeOf(Map(kAttacker, keeper.pidfd())), "FailedPrecondition");
-  // Who is given the number alone finds a service of the host's there.
+  // The pid alone now leads to a service of the host.
   const pid_t again = SpawnAs(number, [] { return !ListenOn(kPort).empty(); });
   EXPECT_NAIVE(was_the_users && Listens(number) && NaiveMapTakesOver());
   ::kill(again, SIGKILL);

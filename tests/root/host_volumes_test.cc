@@ -19,7 +19,7 @@ class HostVolumes : public ExecutorFixture {
       PrepareBase();
     }
   }
-  // The code of a refused Attach, which must leave nothing.
+  // Returns the code of a refused Attach, which must leave nothing.
   std::string RefusalOf(const std::string& volume, Propagation mode) {
     const Inventory before = Inventory::Take();
     const Reply reply = Attach(volume, mode);
@@ -53,8 +53,8 @@ TEST_F(HostVolumes, WhoIsToldOfAMountMayHaveItsSourceAway) {
   EXPECT_EQ(error, 0);
 }
 
-// Whose mounts' ids do not say which they are: there it holds on to the file
-// system (attach.cc), and to no mount.
+// An older kernel reuses mount ids, so the executor keeps an fd of the file
+// system (attach.cc), and none of a mount.
 TEST_F(HostVolumes, SoItIsOnAnOlderKernel) {
   kernel_.HideUniqueMountIds();
   dispatcher_.emplace(kernel_, config_);
@@ -223,7 +223,7 @@ TEST_F(HostVolumes, AnotherMountInTheAnchorsPlaceIsNotTakenForIt) {
   Unmount("/run/host/data");
 }
 
-// As before Linux 6.8, where the lowest id that is free is the next one's.
+// Before Linux 6.8 the next mount gets the lowest free id.
 TEST_F(HostVolumes, AnotherMountThatHasTheAnchorsIdIsNotTakenForIt) {
   kernel_.HideUniqueMountIds();
   dispatcher_.emplace(kernel_, config_);
@@ -244,7 +244,7 @@ TEST_F(HostVolumes, AnotherMountThatHasTheAnchorsIdIsNotTakenForIt) {
   EXPECT_TRUE(used_again);
 }
 
-// Renamed, it takes its anchor with it.
+// A rename of the directory above moves the anchor, too.
 TEST_F(HostVolumes, AnAnchorIsReleasedWhereverItIsNow) {
   MakeDirectories("/run/host/above/volume");
   config_.host_volumes["data"].path = "/run/host/above/volume";

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 //
-// Whoever may connect sends mountd open files of a FUSE server of his own,
-// which does not answer: the last close(2) of one waits, and nobody can kill
-// whoever waits there. mountd goes on, ends when it is told to, and is started
-// again.
+// Any client may send mountd open files of its own FUSE server that does not
+// answer. The last close(2) of such a file waits unkillably. mountd must go on,
+// end when it has to, and start again.
 #include <fcntl.h>
 #include <poll.h>
 #include <sys/mount.h>
@@ -44,7 +43,7 @@ users = ["agent"]
 )";
 constexpr char kServed[] = "/run/host/fuse";
 
-// A connected pair of sockets; the second's queue holds `fd`.
+// Returns a connected pair of sockets; the second one's queue holds `fd`.
 std::array<UniqueFd, 2> Queued(UniqueFd fd) {
   std::array<int, 2> ends{};
   EXPECT_EQ(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends.data()),
@@ -55,7 +54,8 @@ std::array<UniqueFd, 2> Queued(UniqueFd fd) {
   return {UniqueFd(ends[0]), UniqueFd(ends[1])};
 }
 
-// A connected pair; the second end's queue has the socket, and bytes after it.
+// Returns a connected pair; the second one's queue holds the socket, sent out
+// of band, and bytes after it.
 std::array<UniqueFd, 2> SendOutOfBand(std::array<UniqueFd, 2> pair) {
   std::array<int, 2> ends{};
   EXPECT_EQ(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends.data()),
@@ -85,7 +85,7 @@ class HungPeers : public PrivateNamespaces {
     node_ = *std::move(node);
     ASSERT_EQ(Call(), "Ok");
   }
-  // The server's death ends whoever waits for it.
+  // The server's death wakes the processes that wait for it.
   void TearDown() override {
     if (server_ != nullptr) {
       server_->Die();
@@ -106,12 +106,13 @@ class HungPeers : public PrivateNamespaces {
   static UniqueFd Open() {
     return UniqueFd(::open(File().c_str(), O_RDWR | O_CLOEXEC));
   }
-  // From now on whoever closes an open file last waits for what was written.
+  // From now on the last close of an open file waits until the server has taken
+  // the written bytes.
   void DirtyAndHang() {
     ASSERT_EQ(::pwrite(writer_.get(), "dirty", 5, 0), 5);
     server_->Hang();
   }
-  // Of another connection.
+  // Calls mountd on another connection.
   std::string Call() {
     auto client = node_->Connect();
     return client ? Outcome(client->PrepareAllocation("web"))
@@ -133,8 +134,8 @@ class HungPeers : public PrivateNamespaces {
     return raw;
   }
 
-  // Sends the second of each pair, and lets go of all before mountd reads: who
-  // lets go last would wait, and that must not be this process.
+  // Sends the second of each pair, and closes all of them before mountd reads,
+  // because the last close would wait, and must not happen in this process.
   static bool SendAndLetGo(test::RawSocket& raw, const std::string& bytes,
                            std::array<UniqueFd, 2> pair) {
     const std::vector<UniqueFd> mountd = Node::Processes("mountd");
@@ -151,7 +152,7 @@ class HungPeers : public PrivateNamespaces {
     for (const UniqueFd& one : processes) {
       ::syscall(SYS_pidfd_send_signal, one.get(), signal, nullptr, 0);
     }
-    // A stopped one runs no more, once it is seen to be.
+    // A process that is seen as stopped runs no more.
     for (const UniqueFd& one : processes) {
       EXPECT_TRUE(signal != SIGSTOP ||
                   Eventually([&] { return StateOf(PidOf(one)) == 'T'; }));
@@ -159,7 +160,7 @@ class HungPeers : public PrivateNamespaces {
   }
   void ExpectMountdToGoOnAndToStartAgain() {
     EXPECT_EQ(Call(), "Ok");
-    // Returns when it has ended.
+    // Kill returns when mountd has ended.
     Node::Kill(Node::Processes("mountd"));
     EXPECT_EQ(Call(), "Ok");
     Node::Kill(Node::Processes("mountd"));
@@ -167,13 +168,14 @@ class HungPeers : public PrivateNamespaces {
   }
 
   enum class Naive { kCloses, kReads };
-  // A server without mountd-closer, that has the last references of the pair
-  // and of `next`, until it is told to close them in this order, or killed.
+  // Forks a naive server without mountd-closer. It has the last references of
+  // the pair and of `next`, and closes them in this order when SIGCONT comes,
+  // or at its death.
   pid_t HoldNaively(std::array<UniqueFd, 2> pair, UniqueFd next = UniqueFd(),
                     Naive way = Naive::kCloses) {
     const pid_t naive = ::fork();
     if (naive == 0) {
-      // All else that this process has could stick, too.
+      // The other fds of this process could make the close wait, too.
       const std::array<int, 3> kept{pair[0].get(), pair[1].get(), next.get()};
       for (int fd = 3; fd < 1024; ++fd) {
         if (std::find(kept.begin(), kept.end(), fd) == kept.end()) {
@@ -183,10 +185,10 @@ class HungPeers : public PrivateNamespaces {
       ::raise(SIGSTOP);
       std::array<char, 8> bytes{};
       if (way == Naive::kReads) {
-        // A look for fds before the read finds none.
+        // A peek for fds before the read finds none.
         (void)!::recv(pair[1].get(), bytes.data(), bytes.size(), MSG_PEEK);
         (void)!::recv(pair[1].get(), bytes.data(), bytes.size(), 0);
-        ::raise(SIGSTOP);  // until it is seen not to come here
+        ::raise(SIGSTOP);  // the test expects not to see this stop
       }
       pair[0].reset();
       pair[1].reset();
@@ -198,7 +200,7 @@ class HungPeers : public PrivateNamespaces {
     naive_.push_back(naive);
     return naive;
   }
-  // Whether it waits where no signal reaches it.
+  // True if the server then waits where no signal reaches it.
   static bool SticksWhenItCloses(pid_t naive) {
     return SticksAfter(naive, SIGCONT);
   }
@@ -239,7 +241,8 @@ TEST_F(HungPeers, AFileThatIsSentItself) {
   EXPECT_NAIVE(SticksWhenItCloses(naive));
   const auto raw = ConnectAndGreet();
   ASSERT_TRUE(raw->WriteWithFd(test::MarshalIntrospectWithFd(1), file.get()));
-  // Its close(2) here would wait, too: in a child, as the sender dies.
+  // A close(2) in this process would wait, too, so a child closes the file, as
+  // if the sender died.
   const pid_t sender = ::fork();
   if (sender == 0) {
     ::close(file.get());
@@ -258,7 +261,8 @@ TEST_F(HungPeers, AFileInAConnectionThatIsClosedUnread) {
   DirtyAndHang();
   EXPECT_NAIVE(SticksWhenItCloses(naive));
   auto raw = Connect();
-  // Until it is admitted nobody can send an fd, where the kernel knows of that.
+  // The kernel may refuse fds to a connection that is not yet accepted, so the
+  // test waits until mountd has accepted this one.
   ASSERT_EQ(Call(), "Ok");
   ASSERT_TRUE(SendAndLetGo(*raw, std::string(1, '\0'), std::move(pair)));
   raw.reset();
@@ -266,8 +270,9 @@ TEST_F(HungPeers, AFileInAConnectionThatIsClosedUnread) {
   ExpectMountdToGoOnAndToStartAgain();
 }
 
-// sd-bus closes the number of a connection that it finds broken, and the next
-// connection may have that number before the first one's end is seen to.
+// sd-bus closes the fd number of a connection that it finds broken. The next
+// connection may have that number before mountd has handled the first one's
+// end.
 TEST_F(HungPeers, AFileInAConnectionThatHasTheNumberOfAnother) {
   constexpr int kMany = 12;
   const pid_t naive = HoldNaively(Queued(std::move(Queued(Open())[1])));
@@ -289,7 +294,7 @@ TEST_F(HungPeers, AFileInAConnectionThatHasTheNumberOfAnother) {
     second.push_back(Connect());
   }
   Signal(mountd, SIGCONT);
-  ASSERT_EQ(Call(), "Ok");  // all are accepted
+  ASSERT_EQ(Call(), "Ok");  // mountd has accepted all connections
   for (int i = 0; i < kMany; ++i) {
     ASSERT_TRUE(SendAndLetGo(*second[static_cast<std::size_t>(i)],
                              std::string(1, '\0'),
@@ -300,7 +305,7 @@ TEST_F(HungPeers, AFileInAConnectionThatHasTheNumberOfAnother) {
   ExpectMountdToGoOnAndToStartAgain();
 }
 
-// A read of other bytes throws away what was sent out of band.
+// A read of other bytes discards what was sent out of band.
 TEST_F(HungPeers, AFileThatIsSentOutOfBand) {
   const pid_t naive =
       HoldNaively(SendOutOfBand(Queued(Open())), UniqueFd(), Naive::kReads);
@@ -330,11 +335,12 @@ TEST_F(HungPeers, AFileInTheMiddleOfAMessageWhenMountdIsKilled) {
   ExpectMountdToGoOnAndToStartAgain();
 }
 
-// A user that leaves more than it may is not connected; others are.
+// mountd refuses the connections of a user that leaves more stuck files than it
+// may, and accepts those of others.
 TEST_F(HungPeers, AUserWhoseFilesStickIsRefusedUntilTheyAreGone) {
   constexpr int kMore = 70;
-  // A naive mountd-closer has one thread for all users: what another sent waits
-  // for this user's file.
+  // A naive mountd-closer has one thread for all users, so another user's files
+  // wait for this user's file.
   std::array<int, 2> pipe{};
   ASSERT_EQ(::pipe2(pipe.data(), O_CLOEXEC), 0);
   const UniqueFd others_end(pipe[0]);
@@ -366,7 +372,7 @@ TEST_F(HungPeers, AUserWhoseFilesStickIsRefusedUntilTheyAreGone) {
   EXPECT_TRUE(Eventually([&] { return Call() == "Ok"; }));
 }
 
-// Nor does a connection that it has go on to send more.
+// A connection that goes on to send such files is dropped.
 TEST_F(HungPeers, AConnectionThatSendsOnWhatSticksIsDropped) {
   constexpr std::size_t kOfABatch = 95;
   const pid_t naive = HoldNaively(Queued(Open()));
@@ -399,8 +405,8 @@ TEST_F(HungPeers, AConnectionThatSendsOnWhatSticksIsDropped) {
   EXPECT_TRUE(root.ReadLine());
 }
 
-// mountd-closer killed, whatever it holds: mountd starts the next, and nothing
-// of its is lost.
+// mountd-closer is killed while it holds stuck files. mountd starts another
+// one, and loses no connection.
 TEST_F(HungPeers, AKilledMountdCloserIsReplaced) {
   std::array<UniqueFd, 2> pair = Queued(Open());
   DirtyAndHang();
@@ -408,7 +414,7 @@ TEST_F(HungPeers, AKilledMountdCloserIsReplaced) {
   ASSERT_TRUE(
       SendAndLetGo(*raw, test::MarshalIntrospectWithFd(1), std::move(pair)));
   ASSERT_TRUE(raw->ReadMessage());
-  // It sticks, so it does not end before the server does.
+  // The killed process is stuck, so it ends only after the server.
   Signal(Node::Processes("mountd-closer"), SIGKILL);
   EXPECT_EQ(Call(), "Ok");
   ASSERT_TRUE(raw->Write(test::MarshalIntrospect(2)));

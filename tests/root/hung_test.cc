@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 //
-// Volumes on file systems whose servers do not answer, through the whole of
-// mountd: who waits, for how long, and what is left.
+// Volumes on file systems whose servers do not answer, through a whole mountd:
+// which calls wait, how long, and what is left.
 #include <fcntl.h>
 #include <sys/mount.h>
 #include <sys/stat.h>
@@ -36,7 +36,7 @@ namespace fs = std::filesystem;
 using agent::Propagation;
 using std::chrono::milliseconds;
 
-// More file systems than executors (limits.mount_executors).
+// The number exceeds the number of executors (limits.mount_executors).
 constexpr int kServers = 6;
 
 constexpr char kConfig[] = R"(
@@ -56,11 +56,11 @@ bidirectional = true
 std::string At(int server) { return "/run/host/fuse" + std::to_string(server); }
 std::string DirectoryIn(int server) { return "dir" + std::to_string(server); }
 
-// A directory in each of the file systems is a volume.
+// Declares a directory of each file system as a volume.
 std::string Config() {
   std::string text = kConfig;
-  // Where all must be stuck at once before the first is given up: an emulated
-  // machine takes its time.
+  // All plans must be stuck before mountd gives up the first, which takes
+  // longer in an emulated machine.
   text += std::getenv("MOUNTD_VM") != nullptr ? "plan_ms = 10000\n"
                                               : "plan_ms = 1000\n";
   for (int i = 0; i < kServers; ++i) {
@@ -86,7 +86,8 @@ std::string FirstLine(const fs::path& path) {
   return line;
 }
 
-// Executors of this mount namespace that wait for a server of FUSE.
+// Returns the number of executors in this mount namespace that wait for a FUSE
+// server.
 int StuckExecutors() {
   std::error_code ignored;
   const fs::path own = fs::read_symlink("/proc/self/ns/mnt");
@@ -140,7 +141,7 @@ class Hung : public PrivateNamespaces {
     EXPECT_TRUE(client) << client.error().Message();
     return *std::move(client);
   }
-  // The clients connect again, as the agent.
+  // Kills mountd, and connects all clients again, as the agent.
   void KillMountd() {
     Node::Kill(Node::Processes("mountd"));
     for (agent::Client& client : clients_) {
@@ -153,13 +154,13 @@ class Hung : public PrivateNamespaces {
     }
   }
   static std::string Allocation(int i) { return "web" + std::to_string(i); }
-  // Whether a naive daemon, which asks the file system by a path, waits for
-  // its server. The child that asks ends with the server.
+  // True if a naive daemon, which asks the file system by a path, waits for its
+  // server. The child that asks ends with the server.
   static bool NaiveWaits(int server) {
     return AwaitWaiting(StatInChild(At(server) + "/dir"));
   }
 
-  // By a client of its own, for an allocation of its own.
+  // Binds with a client and an allocation of its own.
   std::string Bind(int i, const std::string& volume,
                    Propagation propagation = Propagation::kPrivate) {
     return Outcome(
@@ -217,11 +218,11 @@ TEST_F(Hung, OthersGoOnWhileMoreHangThanThereAreExecutors) {
     return capabilities ? capabilities->stuck_executors : ~0U;
   };
   EXPECT_EQ(stuck(), static_cast<std::uint32_t>(kServers));
-  // As long as its executor is stuck a volume gets no other.
+  // While its executor is stuck, a volume gets no other executor.
   EXPECT_EQ(Bind(0, DirectoryIn(0)), "Unavailable");
   EXPECT_EQ(Bind(kServers, "good"), "Ok");
   EXPECT_EQ(Unmount(kServers, "good"), "Ok");
-  // They end though no server ever answers.
+  // The executors end although no server ever answers.
   EXPECT_TRUE(Eventually([] { return StuckExecutors() == 0; }));
   EXPECT_TRUE(Eventually([&] { return stuck() == 0; }));
   for (int i = 0; i < kServers; ++i) {
@@ -236,7 +237,7 @@ TEST_F(Hung, OthersGoOnWhileMoreHangThanThereAreExecutors) {
 
 TEST_F(Hung, ATearDownIsOwedAndDoneWhenTheServerHasDied) {
   ASSERT_EQ(Bind(0, "root0", Propagation::kHostToTask), "Ok");
-  // What is mounted in it can only be reached by asking the server.
+  // The mount below can only be reached by asking the server.
   ASSERT_TRUE(MountTmpfs(At(0) + "/dir"));
   ASSERT_EQ(MountPointsUnder("/run/mountd/base/a").size(), 2U);
   servers_[0]->Hang();
@@ -257,7 +258,7 @@ TEST_F(Hung, ATearDownIsOwedAndDoneWhenTheServerHasDied) {
       << "the host's own stays";
 }
 
-// What a naive daemon does with an fd, in a child: its exit status.
+// Does in a child what a naive daemon does with an fd. Returns the child's pid.
 pid_t InChild(const std::function<int()>& body) {
   const pid_t child = ::fork();
   if (child == 0) {
@@ -266,8 +267,8 @@ pid_t InChild(const std::function<int()>& body) {
   return child;
 }
 
-// A caller's fd may be of a file system whose server is the caller: whoever
-// asks it waits, and is not to be who serves everybody.
+// A caller may itself be the server of its fd's file system. A thread that asks
+// such a file system waits, and must not be the one that serves everybody.
 TEST_F(Hung, AnFdOfAFileSystemThatDoesNotAnswerHoldsNobodyUp) {
   const UniqueFd directory(
       ::open((At(0) + "/dir").c_str(), O_PATH | O_CLOEXEC));
@@ -313,15 +314,15 @@ TEST_F(Hung, AnFdOfAFileSystemThatDoesNotAnswerHoldsNobodyUp) {
   EXPECT_EQ(ExitOf(naive), 0);
 }
 
-// Whoever closes an open file of FUSE waits for its server, and nobody can kill
-// him. It takes no method that has fds: any message can bring one.
+// A process that closes an open FUSE file waits unkillably for its server. Any
+// message can bring such a file, even to a method without fds.
 TEST_F(Hung, AnOpenFileThatItsServerDoesNotLetCloseHoldsNobodyUp) {
   const UniqueFd file(::open((At(0) + "/file").c_str(), O_RDONLY | O_CLOEXEC));
   ASSERT_TRUE(file.valid());
   servers_[0]->Hang();
   const pid_t naive = InChild([&] { return ::close(file.get()); });
   EXPECT_NAIVE(AwaitWaiting(naive));
-  // Root's are taken as they are.
+  // mountd takes root's fds as they are, so the connection is the agent's.
   ASSERT_EQ(::seteuid(kAgentUid), 0);
   test::RawSocket raw{std::string(paths::kBusSocket)};
   ASSERT_EQ(::seteuid(0), 0);
@@ -348,14 +349,15 @@ TEST_F(Hung, AnAnchorThatCannotGoGoesWhenTheServerAnswersAgain) {
   EXPECT_EQ(Unmount(0, DirectoryIn(0)), "Ok");
   EXPECT_EQ(MountPointsUnder("/run/mountd/base/a").size(), 0U);
   EXPECT_EQ(MountPointsUnder(At(0) + "/dir").size(), 1U);
-  // Nobody is in the kernel any more who would take it away once he could.
+  // No executor is in the kernel any more that could remove the anchor later.
   EXPECT_TRUE(Eventually([] { return StuckExecutors() == 0; }));
   servers_[0]->GoOn();
   EXPECT_TRUE(
       Eventually([] { return MountPointsUnder(At(0) + "/dir").empty(); }));
 }
 
-// As Bind, but of two: the first has long been mounted when the second hangs.
+// Binds two volumes in one set: the first one is mounted when the second one
+// hangs.
 TEST_F(Hung, ASetWhoseLastHangsGoesWhenMountdIsKilledInIt) {
   auto client = node_->Connect({.reconnect = false});
   ASSERT_TRUE(client) << client.error().Message();
@@ -376,8 +378,8 @@ TEST_F(Hung, ASetWhoseLastHangsGoesWhenMountdIsKilledInIt) {
   ASSERT_EQ(MountPointsUnder("/run/mountd/base/a").size(), 1U);
   KillMountd();
   EXPECT_EQ(told.get(), "Unavailable");
-  // Started again it has taken the set away, and others need not wait for the
-  // server.
+  // mountd has removed the set after its restart, and other calls need not wait
+  // for the server.
   EXPECT_EQ(Bind(kServers, "good"), "Ok");
   const auto status = clients_[0].GetAllocation(Allocation(0));
   ASSERT_TRUE(status) << status.error().Message();
@@ -399,7 +401,7 @@ TEST_F(Hung, MountdStartsAndServesOthersWhileAServerHangs) {
   KillMountd();
   EXPECT_EQ(Bind(kServers, "good"), "Ok");
   EXPECT_EQ(Unmount(kServers, "good"), "Ok");
-  // What hangs is known still, and was not waited for.
+  // mountd still knows the mount that hangs, and did not wait for it.
   const auto status = clients_[0].GetAllocation(Allocation(0));
   ASSERT_TRUE(status && status->mounts.size() == 1U);
   EXPECT_EQ(status->mounts[0].state, "attached");
@@ -407,7 +409,8 @@ TEST_F(Hung, MountdStartsAndServesOthersWhileAServerHangs) {
   EXPECT_EQ(Outcome(clients_[0].ReleaseAllocation(Allocation(0))),
             "DeadlineExceeded");
   EXPECT_EQ(Bind(kServers, "good"), "Ok");
-  // It stays owed over another start, and is not in the way of that either.
+  // The release stays pending over another start, and does not delay that
+  // start.
   KillMountd();
   EXPECT_EQ(Bind(2, "good"), "Ok");
   const auto owed = clients_[0].ListOwed();

@@ -51,7 +51,7 @@ class IdMap : public ExecutorFixture {
     MoveHostToExt4();
     PrepareBase();
     config_.rules[0].ids = {{1000, 1000}, {3000, 3999}};
-    // Nothing is made in a directory whose owner is not mapped.
+    // The kernel creates no file in a directory whose owner is not mapped.
     ASSERT_EQ(::chmod("/run/host/data", 0777), 0);
     ASSERT_EQ(::chown("/run/host/data", 3000, 3000), 0);
     ASSERT_EQ(::chown("/run/host/data/file", 1000, 1000), 0);
@@ -63,15 +63,17 @@ class IdMap : public ExecutorFixture {
     request.body.attach.ids.extents = {{{1000, 200000, 1}, {3000, 300000, 10}}};
     return request;
   }
-  // The kernel takes setfsuid(2) for a change of privileges.
+  // Returns to root, and makes the process dumpable again, because the kernel
+  // treats setfsuid(2) as a change of privileges.
   static void BeRootAgain() {
     ::setfsuid(0);
     ::setfsgid(0);
     ::prctl(PR_SET_DUMPABLE, 1, 0, 0, 0);
   }
-  // The errno of creating a file in the mount with these ids, 0 if it was made.
+  // Returns the errno of creating a file in the mount with these ids, or 0.
   static int CreateAs(std::uint32_t id, const std::string& name) {
-    // The way there is for its owner's group alone.
+    // An fd leads there, because only root and the owner's group may pass the
+    // path.
     const UniqueFd dir(::open(kTarget, O_PATH | O_CLOEXEC));
     ::setfsgid(id);
     ::setfsuid(id);
@@ -140,7 +142,7 @@ TEST_F(IdMap, AFileSystemThatCannotIsNamed) {
                     "workdir=/run/host/work"),
             0);
   EXPECT_EQ(CodeOf(Send(MappedRequest())), "NotSupported");
-  // From now on the map is kept.
+  // The executor keeps the map from now on.
   const Inventory before = Inventory::Take();
   const Reply reply = Send(MappedRequest());
   EXPECT_EQ(CodeOf(reply), "NotSupported");
@@ -181,8 +183,8 @@ TEST_F(IdMap, IdsThatNoRuleNamesAreRefused) {
   EXPECT_EQ(Difference(before, Inventory::Take()), "");
 }
 
-// With such a map, which the configuration cannot grant, whoever has the shown
-// id makes files of root's.
+// With such a map, which the configuration cannot grant, a user with the shown
+// id would create files of root's.
 TEST_F(IdMap, RootsFilesAreNeverShown) {
   ASSERT_EQ(::chown("/run/host/data", 0, 0), 0);
   const UniqueFd point(::open("/run/host/data", O_PATH | O_CLOEXEC));
@@ -236,8 +238,9 @@ TEST_F(IdMap, AMapTheKernelRefusesIsAnError) {
   EXPECT_TRUE(real_.NewUserNamespace("1000 2000 1\n"));
 }
 
-// Whoever gets into the new namespace is root in it: of the child that made it
-// it could take all fds that it finds (/proc/<pid>/fd), the executor's own too.
+// Returns the files of a process. A process that gets into the new user
+// namespace is root there, and could take every fd of the child that made the
+// namespace (/proc/<pid>/fd), even the executor's own.
 std::set<std::string> FilesOf(const std::string& proc) {
   std::set<std::string> files;
   std::error_code gone;
@@ -248,7 +251,7 @@ std::set<std::string> FilesOf(const std::string& proc) {
   return files;
 }
 
-// A naive executor forks for the namespace, as fork(2) does it.
+// Returns the files of a child that a naive executor forks for the namespace.
 std::set<std::string> FilesOfANaiveChild() {
   const pid_t naive = ::fork();
   if (naive == 0) {
@@ -278,7 +281,7 @@ TEST_F(IdMap, TheChildThatMakesAMapHasNoneOfTheExecutorsFds) {
         const std::string proc = "/proc/" + pid;
         const std::string users = ReadLinkOf(proc + "/ns/user");
         if (users.empty() || users == own) {
-          continue;  // it is a copy of this process yet
+          continue;  // still a copy of this process
         }
         had.merge(FilesOf(proc));
         ++looks;

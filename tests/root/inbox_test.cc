@@ -7,8 +7,8 @@
 #include "tests/root/executor_fixture.h"
 #include "tests/support/running_task.h"
 
-// What is mounted, replaced and unmounted in an inbox is so in the task that
-// has it (propagation/inbox.h).
+// Mounts that come, change or go in an inbox do so in the task that has the
+// inbox (propagation/inbox.h).
 namespace mountd::testing {
 namespace {
 
@@ -21,7 +21,7 @@ using exec::ToWire;
 
 constexpr char kInboxPath[] = "/run/mountd/base/a/web/app";
 
-// The parameter: whether the task has a user namespace of its own.
+// The parameter says whether the task has a user namespace of its own.
 class Inbox : public ExecutorFixture,
               public ::testing::WithParamInterface<bool> {
  protected:
@@ -66,11 +66,11 @@ TEST_P(Inbox, MountsComeAndGoInTheRunningTask) {
     EXPECT_TRUE(task.Sees("data/sub/mark"));
     Unmount("/run/host/data/sub");
     EXPECT_FALSE(task.Sees("data/sub/mark"));
-    // A task's use of its copy keeps nothing here from being replaced; that of
-    // the copy keeps the mount itself.
+    // The detach succeeds because the task does not use its copy. Such a use
+    // would make this mount busy, though it would not prevent a replacement.
     EXPECT_EQ(ErrorOf(Detach(reply.body.mount.mount_id)), "");
     EXPECT_FALSE(task.Sees("data"));
-    // The inbox is still the task's.
+    // The task still has the inbox.
     const Reply again = Attach("data", Propagation::kPrivate);
     ASSERT_EQ(ErrorOf(again), "");
     EXPECT_TRUE(task.Sees("data/file"));
@@ -97,7 +97,7 @@ TEST_P(Inbox, AReplacementReachesTheTaskAndWhatItHasOpenStays) {
                                 old.body.mount.mount_id, exec::kReadOnly);
     ASSERT_EQ(ErrorOf(reply), "");
     EXPECT_TRUE(task.Sees("data/file"));
-    // It follows the source, and cannot be written to.
+    // The new mount follows the source, and is read-only.
     MountTmpfs("/run/host/data/sub");
     EXPECT_TRUE(task.Sees("data/sub/mark"));
     Unmount("/run/host/data/sub");
@@ -105,7 +105,7 @@ TEST_P(Inbox, AReplacementReachesTheTaskAndWhatItHasOpenStays) {
       return ::mkdir("/run/task-inbox/data/made", 0755) == 0 ? 0 : errno;
     });
     EXPECT_EQ(written, EROFS);
-    // Once only: no old mount is left beneath.
+    // One detach is enough, so no old mount is left beneath.
     EXPECT_EQ(ErrorOf(Detach(reply.body.mount.mount_id)), "");
     EXPECT_FALSE(task.Sees("data"));
   }
@@ -124,7 +124,7 @@ TEST_P(Inbox, ATaskCannotTakeTheFlagsOff) {
                ? 0
                : errno;
   });
-  // Root of the host's user namespace may do anything: it is no task's.
+  // Root of the host's user namespace may do anything, and no task has it.
   EXPECT_EQ(remounted, GetParam() ? EPERM : 0);
 }
 

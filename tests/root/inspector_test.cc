@@ -46,7 +46,7 @@ void ExpectSame(const MountFacts& a, const MountFacts& b) {
   EXPECT_EQ(a.peer_group, b.peer_group);
   EXPECT_EQ(a.master, b.master);
   EXPECT_EQ(a.type, b.type);
-  if (!a.source.empty()) {  // before Linux 6.13
+  if (!a.source.empty()) {  // empty before Linux 6.13
     EXPECT_EQ(a.source, b.source);
   }
   EXPECT_EQ(a.root, b.root);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 //
-// The leak check sees each kind of thing that a network may leave.
+// The leak check finds each kind of object that a network may leave.
 #include <chrono>
 #include <cstdlib>
 #include <ostream>
@@ -15,8 +15,8 @@ namespace {
 
 struct Left {
   const char* name;
-  const char* make;     // a command
-  const char* differs;  // the beginning of a line of the difference
+  const char* make;     // a shell command
+  const char* differs;  // the start of a line in the difference
 };
 
 void PrintTo(const Left& left, std::ostream* out) { *out << left.name; }
@@ -57,7 +57,7 @@ INSTANTIATE_TEST_SUITE_P(
              "+ neighbour 10.1.2.3 dev other"},
         Left{"AProxiedNeighbour", "ip -6 neigh add proxy fd77::1 dev other",
              "+ neighbour fd77::1 dev other proxy"},
-        // The kernel tracks connections as soon as a rule asks for their state.
+        // The kernel tracks connections once a rule asks for their state.
         Left{"AConnection",
              "nft 'add table inet t; add chain inet t c { type filter hook "
              "output priority 0; }; add rule inet t c ct state new accept' && "

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 //
-// Others kill a process that the executor has started, the kernel when memory
-// is short say, and the executor goes on: each child is killed right before
-// each of its system calls that matter. The plan fails with an error that says
-// so, leaves nothing, and succeeds when it is made again.
+// A process that the executor has started may be killed, for example by the
+// kernel when memory is short. Here each child is killed right before each
+// system call that matters. The plan must fail with an error that says so,
+// leave nothing, and succeed when it is made again.
 #include <sys/mount.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -32,12 +32,12 @@ using exec::Propagation;
 using exec::Reply;
 using exec::Request;
 
-// Its last one, after all that it had to do.
+// A child makes this call last, after all its work.
 constexpr long kAtItsEnd = SYS_exit_group;
 
-using Calls = std::map<std::string, long>;  // by their names
+using Calls = std::map<std::string, long>;  // by name
 
-// Of the executor's own, before it has become what it is for.
+// The calls of the executor's own code in the child, before it starts its work.
 const Calls kFirst = {{"at once", KilledChild::kAtOnce},
                       {"prctl", SYS_prctl},
                       {"close_range", SYS_close_range}};
@@ -47,15 +47,15 @@ Calls And(const Calls& more) {
   return calls;
 }
 
-// No child of this process is left, running or as a zombie.
+// True if this process has no child, neither running nor a zombie.
 bool HasNoChild() {
   siginfo_t ignored = {};
   return ::waitid(P_ALL, 0, &ignored, WEXITED | WNOHANG | WNOWAIT) < 0 &&
          errno == ECHILD;
 }
 
-// `plan` with its child killed at each of `calls`; `undo` takes back the same
-// plan that has succeeded then.
+// Makes `plan` with its child killed at each of `calls`, and once more without;
+// `undo` undoes the plan that succeeded.
 void KillAtEach(const Calls& calls, const std::function<Reply()>& plan,
                 const std::function<void(const Reply&)>& undo) {
   for (const auto& [name, call] : calls) {
@@ -89,7 +89,8 @@ class KilledMapMaker : public ExecutorFixture {
     PrepareBase();
     config_.rules[0].ids = {{1000, 60000}};
   }
-  // Of a map that no plan had before: a map is made once.
+  // Returns a plan with a map that no plan had before, because the executor
+  // makes each map once.
   Request NewMap() {
     Request request = AttachRequest("data", Propagation::kPrivate);
     request.body.attach.ids.count = 1;
@@ -135,7 +136,7 @@ class KilledProbe : public ExecutorFixture {
   Reply mount_;
 };
 
-// A mount is not dead because nobody could ask.
+// A probe that was killed must not report the mount as dead.
 TEST_F(KilledProbe, SaysNothingOfTheMount) {
   KillAtEach(
       And({{"fstatfs", SYS_fstatfs}, {"its end", kAtItsEnd}}),
@@ -147,9 +148,9 @@ TEST_F(KilledProbe, SaysNothingOfTheMount) {
   EXPECT_TRUE(HasNoChild());
 }
 
-// ---- mount(8)'s part, and the helpers of file systems ----
+// ---- The child that mounts as mount(8) does, and file systems' helpers ----
 
-// Processes of that name that see this test's mounts.
+// Returns the processes of that name that see this test's mounts.
 std::vector<pid_t> ProcessesOf(const std::string& name) {
   namespace fs = std::filesystem;
   std::vector<pid_t> found;
@@ -203,7 +204,7 @@ class KilledHelper : public ExecutorFixture {
         });
     EXPECT_TRUE(HasNoChild());
   }
-  // Whatever is called bindfs does this instead, here.
+  // Makes every call of bindfs run this script instead.
   static void ReplaceBindfs(const std::string& script) {
     WriteFile("/run/bindfs", "#!/bin/sh\n" + script + "\n");
     ASSERT_EQ(::chmod("/run/bindfs", 0755), 0);
@@ -229,9 +230,9 @@ TEST_F(KilledHelper, OfAFuseServerLeavesNothing) {
                                {"its end", kAtItsEnd}}));
 }
 
-// The helper is a child of mount(8)'s part: mountd learns its end from that.
-// It is killed, and stops before that at a known place, in the words of "$1",
-// what to mount, and "$2", where.
+// The helper is a child of the executor's mounting child, which reports the
+// helper's end. The helper kills itself at a known place: "$1" is the source,
+// "$2" the target.
 TEST_F(KilledHelper, ThatIsAProgramLeavesNothing) {
   const Inventory before = Inventory::Take();
   for (const char* script :
@@ -251,11 +252,12 @@ TEST_F(KilledHelper, ThatIsAProgramLeavesNothing) {
   }
 }
 
-// mount(8)'s part is killed while its helper is at work. The helper must not
-// go on: it would mount when nobody expects it any more.
+// The mounting child is killed while its helper works. The helper must end,
+// too, because it would mount when nobody expects a mount any more.
 TEST_F(KilledHelper, EndsWithWhoStartedIt) {
   const Inventory before = Inventory::Take();
-  // The leader of the session that the executor has made for it.
+  // The script kills the leader of the session that the executor made for the
+  // child.
   ReplaceBindfs(
       "read -r pid comm state parent group session rest </proc/$$/stat\n"
       "kill -KILL $session\n"
@@ -280,7 +282,7 @@ class KilledInContainer : public ContainerFixture {};
 
 TEST_F(KilledInContainer, LeavesNothingThere) {
   const std::string empty = MountsOf(*container_);
-  // The anchor is there already, so that the host is as before.
+  // The kept mount keeps the anchor, so the host is the same before and after.
   ASSERT_EQ(ErrorOf(Attach("data", Propagation::kPrivate, "kept")), "");
   const Inventory before = Inventory::Take();
   for (const auto& [name, call] : And({{"setns", SYS_setns},
@@ -302,7 +304,8 @@ TEST_F(KilledInContainer, LeavesNothingThere) {
   }
 }
 
-// Two children: one finds the mount, the other takes it out of the container.
+// Two children work: the first finds the mount, the second unmounts it in the
+// container.
 TEST_F(KilledInContainer, ADetachCanBeMadeAgain) {
   const std::string empty = MountsOf(*container_);
   for (const int nth : {1, 2}) {

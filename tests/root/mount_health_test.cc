@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 //
-// The plans that tell whether mounts are there, and answer.
+// The plans that report whether mounts are there, and answer.
 #include <fcntl.h>
 #include <poll.h>
 #include <sys/mount.h>
@@ -42,7 +42,7 @@ class MountHealthPlans : public ExecutorFixture {
       body->probe = {exec::Target("web", "app", name), mount_id};
     });
   }
-  // What the answer's fd says of changes.
+  // Returns the changes that the answer's fd reports.
   short Events(bool tells_ids) const {
     const short change = tells_ids ? POLLIN : POLLPRI;
     pollfd entry = {last_fd_.get(), change, 0};
@@ -51,7 +51,7 @@ class MountHealthPlans : public ExecutorFixture {
   }
   void ExpectToSeeChanges(const Reply& watch) {
     const bool tells_ids = watch.body.watch.tells_ids != 0;
-    // Nobody needs the executor any more.
+    // The fd works without the executor.
     dispatcher_.reset();
     std::array<char, 4096> ignored{};
     EXPECT_EQ(Events(tells_ids), 0);
@@ -143,7 +143,7 @@ TEST_F(MountHealthPlans, AProbeTellsHealthyHungAndDead) {
   Unmount("/run/host/fuse");
 }
 
-// Who waits for an answer does not keep the mount in use.
+// A probe that waits for an answer does not keep the mount busy.
 TEST_F(MountHealthPlans, AMountGoesWhileItIsAsked) {
   FuseServer server("/run/host/fuse");
   ASSERT_TRUE(server.valid());

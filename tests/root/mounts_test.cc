@@ -106,7 +106,7 @@ TEST_F(Mounts, ReadOnlyHoldsForTheMountsThatAreBelowTheSource) {
   const std::string inner = std::string(kTarget) + "/sub/new";
   EXPECT_EQ(::open(inner.c_str(), O_CREAT | O_WRONLY | O_CLOEXEC, 0600), -1);
   EXPECT_EQ(errno, EROFS);
-  // Mounts below the target are the source's: they go with the target only.
+  // Mounts below the target belong to the source, and go with the target only.
   EXPECT_EQ(ErrorOf(Detach(reply.body.mount.mount_id)), "");
   EXPECT_TRUE(Exists("/run/host/data/sub/mark"));
 }

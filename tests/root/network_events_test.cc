@@ -8,7 +8,7 @@
 #include "tests/root/network_fixture.h"
 #include "tests/support/eventually.h"
 
-// What is heard on the sockets of WatchNetworks.
+// The sockets of WatchNetworks report the right notifications.
 namespace mountd::testing {
 namespace {
 
@@ -16,8 +16,9 @@ using exec::NetworkPlan;
 using exec::NetworkWatchKind;
 using exec::PlanKind;
 
-// While it lives this process has the name that the executor has. (It goes by
-// the kernel's comm of the thread that makes the transaction.)
+// Gives this process the executor's name while this object lives, because
+// mountd recognises its own transactions by the comm of the thread that makes
+// them.
 class AsExecutor {
  public:
   AsExecutor() {
@@ -87,8 +88,7 @@ TEST_F(NetworkEvents, EachCallThatFailsIsAnErrorWithoutASocket) {
   ExpectFailed({"Subscribe"});
 }
 
-// ---- Links
-// -------------------------------------------------------------------
+// ---- Links ----
 
 class NetworkLinkEvents : public NetworkEvents {
  protected:
@@ -104,13 +104,13 @@ class NetworkLinkEvents : public NetworkEvents {
     EXPECT_TRUE(events.has_value() && !events->overflowed);
     return events ? *events : netns::LinkEvents{};
   }
-  // Whether it concerns the allocation's network.
+  // True if the events concern the allocation's network.
   bool Concerns(const netns::LinkEvents& events) const {
     return events.links.contains(LinkOf(plan_)) ||
            events.allocations.contains("web") ||
            events.ipv4.contains(plan_.ipv4) || events.ipv6.contains(plan_.ipv6);
   }
-  // Made, and all that was told of it is read.
+  // Creates the network, and reads all notifications of that.
   void CreateQuietly() {
     Create(plan_);
     ReadToTheEnd();
@@ -129,7 +129,7 @@ class NetworkLinkEvents : public NetworkEvents {
 TEST_F(NetworkLinkEvents, ANetworkThatIsMadeLeavesNoneOnceItIsUp) {
   Create(plan_);
   EXPECT_FALSE(Concerns(Read()));
-  // Nor when there is one beside, or a repair that has nothing to do.
+  // Neither another network nor a repair without work concerns this network.
   Create(Plan("db", 3, 18081));
   NetworkPlan recorded = plan_;
   recorded.netns_inode = StateOf(plan_).netns_inode;
@@ -166,8 +166,8 @@ TEST_F(NetworkLinkEvents, ALinkWithAnotherMacIsNamedUntilItHasItsOwn) {
   EXPECT_FALSE(Read().links.contains(LinkOf(plan_)));
 }
 
-// A setting alone is told by nobody; but with whatever else is told of the
-// link.
+// The kernel sends no notification about a setting alone, so the test changes
+// the link, too.
 TEST_F(NetworkLinkEvents, ALinkThatDoesNotRouteLocalnetIsNamed) {
   CreateQuietly();
   Shell("echo 0 >/proc/sys/net/ipv4/conf/" + LinkOf(plan_) +
@@ -186,7 +186,7 @@ TEST_F(NetworkLinkEvents, ALinkThatIsRenamedIsToldByItsAllocation) {
   EXPECT_TRUE(events.links.empty());
 }
 
-// It is up when it is read of, and has lost its routes.
+// The link is up again when the events are read, but has lost its routes.
 TEST_F(NetworkLinkEvents, ALinkThatWasDownMeanwhileConcernsTheNetwork) {
   CreateQuietly();
   Shell("ip link set " + LinkOf(plan_) + " down && ip link set " +
@@ -273,8 +273,7 @@ TEST_F(NetworkLinkEvents, WhatDoesNotFitIsSaidToBeMissing) {
   EXPECT_FALSE(netns::ReadLinkEvents(socket_.get())->overflowed);
 }
 
-// ---- The ruleset
-// -------------------------------------------------------------
+// ---- The ruleset ----
 
 class NetworkRulesetEvents : public NetworkEvents {
  protected:
@@ -311,7 +310,8 @@ TEST_F(NetworkRulesetEvents, TheExecutorsOwnTransactionsAreNone) {
     EXPECT_FALSE(Changed());
   }
   ASSERT_TRUE(Eventually([this] { return StateOf(plan_).host_ifindex == 0; }));
-  // The very same of a process of another name are others'.
+  // The same transactions by a process of another name count as another
+  // program's.
   Create(plan_);
   EXPECT_TRUE(Changed());
   EXPECT_FALSE(Changed()) << "once";
@@ -346,14 +346,14 @@ TEST_F(NetworkRulesetEvents, OperatorsRulesAreNone) {
   EXPECT_FALSE(ChangedBy("add rule inet mountd admin counter"));
   EXPECT_FALSE(
       ChangedBy("insert rule inet mountd admin ip daddr 1.2.3.4 drop"));
-  // With sets and maps of the rules' own.
+  // Rules in the chain `admin` may have sets and maps of their own.
   EXPECT_FALSE(ChangedBy("add rule inet mountd admin tcp dport { 1, 2 } drop"));
   EXPECT_FALSE(ChangedBy(
       "add rule inet mountd admin tcp dport vmap { 3 : accept, 4 : drop }"));
   EXPECT_FALSE(
       ChangedBy("add rule inet mountd admin tcp dport 5 jump { drop; }"));
   EXPECT_FALSE(ChangedBy("flush chain inet mountd admin"));
-  // Together with one of ours they are not all that is changed.
+  // A transaction that also changes a chain of mountd's is a change.
   EXPECT_TRUE(ChangedBy(
       "add rule inet mountd admin counter; flush chain inet mountd guard"));
 }

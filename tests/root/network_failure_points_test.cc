@@ -25,8 +25,8 @@ constexpr char kWeb[] = "/run/netns/web";
 
 class NetworkFailurePoints : public Networks {
  protected:
-  // Runs `try_it` again and again, with the k-th kernel call of it failed, or
-  // the last that is made; `after` looks at what is left each time.
+  // Runs `try_it` again and again. Each time the k-th kernel call fails, or is
+  // the last; `after` then checks what is left.
   void AtEachCall(const std::function<Reply()>& try_it, bool killed,
                   const std::function<void(const Reply&)>& after) {
     if (killed) {
@@ -36,7 +36,7 @@ class NetworkFailurePoints : public Networks {
       CutOffEach(try_it, error, after);
     }
   }
-  // `error` 0: killed.
+  // Makes each call fail with `error`; 0 kills the executor there.
   void CutOffEach(const std::function<Reply()>& try_it, int error,
                   const std::function<void(const Reply&)>& after) {
     bool reached = true;
@@ -56,15 +56,15 @@ class NetworkFailurePoints : public Networks {
     EXPECT_EQ(Ask(address, 80), "hello");
     EXPECT_EQ(Ask("127.0.0.1", 18080), "hello");
   }
-  // A refused or interrupted one is taken away by this, whatever is left.
+  // Deletes what a refused or interrupted plan has left. The second plan
+  // deletes the link at once.
   void DeleteTwice(const NetworkPlan& plan) {
     Delete(plan);
     Delete(plan);
   }
 };
 
-// ---- List
-// ------------------------------------------------------------------
+// ---- List ----
 
 TEST_F(NetworkFailurePoints, AListIsWholeOrAnError) {
   const auto list = [&]() -> std::vector<exec::FoundNetwork> {
@@ -89,8 +89,7 @@ TEST_F(NetworkFailurePoints, AListIsWholeOrAnError) {
   EXPECT_EQ(list().size(), 2U);
 }
 
-// ---- Prepare
-// ------------------------------------------------------------------
+// ---- Prepare ----
 
 TEST_F(NetworkFailurePoints, APreparationIsFinishedByTheNext) {
   const auto prepare = [this] {
@@ -112,10 +111,9 @@ TEST_F(NetworkFailurePoints, APreparationIsFinishedByTheNext) {
   ExpectFailed({"RunNft", "WriteSetting"});
 }
 
-// ---- Delete
-// ------------------------------------------------------------------
+// ---- Delete ----
 
-// An element whose answer is lost is not gone.
+// An element whose deletion got no answer may still exist.
 TEST_F(NetworkFailurePoints, ADeleteThatLosesAnAnswerIsNotDone) {
   const NetworkPlan plan = Plan("web", 2, 18080);
   Create(plan);
@@ -131,10 +129,9 @@ TEST_F(NetworkFailurePoints, ADeleteThatLosesAnAnswerIsNotDone) {
   DeleteTwice(plan);
 }
 
-// ---- Create
-// ------------------------------------------------------------------
+// ---- Create ----
 
-// How a plan comes to its namespace.
+// The way in which a plan gets its namespace.
 struct Home {
   const char* name;
   NamespaceOrigin origin;
@@ -246,12 +243,11 @@ INSTANTIATE_TEST_SUITE_P(
         Home{"AnExistingNamespace", NamespaceOrigin::kExisting, false}),
     [](const auto& each) { return std::string(each.param.name); });
 
-// ---- Repair
-// ------------------------------------------------------------------
+// ---- Repair ----
 
 struct Broken {
   const char* name;
-  const char* command;  // "@": the host end
+  const char* command;  // "@" stands for the host end
 };
 
 class NetworkRepairFailurePoints

@@ -8,7 +8,8 @@
 
 #include "tests/root/network_fixture.h"
 
-// hosts, hostname and resolv.conf of an allocation on the real kernel.
+// The files hosts, hostname and resolv.conf of an allocation on the real
+// kernel.
 namespace mountd::testing {
 namespace {
 
@@ -73,7 +74,7 @@ TEST_F(NetworkFiles, AreRootsAndTheirOwnerMayReachThem) {
   EXPECT_EQ(ErrorOf(Remove()), "");
 }
 
-// A task that has one keeps it as it was.
+// A task that has the old file open keeps its content.
 TEST_F(NetworkFiles, OneThatIsThereIsReplacedAndNotWrittenTo) {
   ASSERT_EQ(ErrorOf(Write(NetworkFileKind::kHosts, "a longer text\n")), "");
   const std::string path = std::string(kDirectory) + "/hosts";

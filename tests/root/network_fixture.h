@@ -9,7 +9,7 @@
 
 namespace mountd::testing {
 
-// With the base, the allocation "web" and the ruleset, and no network yet.
+// Prepares the base, the allocation "web" and the ruleset, and no network.
 class Networks : public ExecutorFixture {
  protected:
   void SetUp() override {
@@ -44,7 +44,7 @@ class Networks : public ExecutorFixture {
     return reply.body.network;
   }
 
-  // The state of what was created; it must have been.
+  // Creates the network, which must succeed. Returns its state.
   exec::NetworkState Create(const exec::NetworkPlan& plan) {
     const exec::Reply reply = Do(exec::PlanKind::kCreateNetwork, plan);
     EXPECT_EQ(ErrorOf(reply), "");
@@ -56,7 +56,7 @@ class Networks : public ExecutorFixture {
   static std::string LinkOf(const exec::NetworkPlan& plan) {
     return netns::HostLinkName(plan.ipv4);
   }
-  // As an operator at a terminal would.
+  // Runs the command as an operator at a terminal would.
   static void Shell(const std::string& command) {
     ASSERT_EQ(std::system(command.c_str()), 0) << command;
   }

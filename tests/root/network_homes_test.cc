@@ -17,8 +17,8 @@
 #include "tests/support/naive.h"
 #include "tests/support/net_probe.h"
 
-// The namespaces that networks go into: of the executor's making, passed by a
-// caller, and those that are there already.
+// The namespaces of networks: those that the executor makes, those that a
+// caller passes, and those of earlier networks.
 namespace mountd::testing {
 namespace {
 
@@ -39,7 +39,7 @@ std::string PathOf(const UniqueFd& fd) {
   return "/proc/self/fd/" + std::to_string(fd.get());
 }
 
-// "lo up\neth0 down\n"
+// Returns "lo up\neth0 down\n".
 std::string LinksHere() {
   std::string text;
   const UniqueFd socket(::socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0));
@@ -71,7 +71,8 @@ class NetworkHomes : public Networks {
     back.ipv6 = {netns::ParseIpv6Range("fd99::/64").value()};
     config_.networks["back"] = back;
     ASSERT_EQ(ErrorOf(Call(PlanKind::kPrepareNetworks)), "");
-    // The machine's own may be closed to tests by an LSM.
+    // A process of the test stands for the machine's first one, which an LSM
+    // may hide from tests.
     ASSERT_TRUE(first_process_.valid());
     ASSERT_EQ(::mount(first_process_.proc().c_str(), "/proc/1", nullptr,
                       MS_BIND, nullptr),
@@ -85,14 +86,14 @@ class NetworkHomes : public Networks {
     plan.origin = origin;
     return plan;
   }
-  // Of the attacker's, who is an ordinary user.
+  // Returns the plan of the attacker, an ordinary user.
   static NetworkPlan PlanGiven(const std::string& allocation = "web") {
     NetworkPlan plan = Plan(allocation, 2, 18080);
     plan.origin = NamespaceOrigin::kGiven;
     plan.owner_uid = kAttacker;
     return plan;
   }
-  // The namespace is beside each request until Give(UniqueFd()).
+  // Sends this fd with each later request; an invalid fd ends that.
   void PutBeside(const UniqueFd& fd) {
     fds_.clear();
     if (fd.valid()) {
@@ -107,7 +108,7 @@ class NetworkHomes : public Networks {
     PutBeside(UniqueFd());
     return reply;
   }
-  // It is refused, and nothing is left of it.
+  // Expects that the plan is refused and leaves nothing.
   void ExpectRefused(const NetworkPlan& plan, const UniqueFd& fd,
                      const std::string& code) {
     ASSERT_TRUE(fd.valid()) << errno;
@@ -117,7 +118,8 @@ class NetworkHomes : public Networks {
     EXPECT_EQ(Difference(before, Inventory::Take()), "");
   }
 
-  // The machine's, in a namespace of its own.
+  // A process in a network namespace of its own that stands for the machine's
+  // first process.
   const Unshared first_process_{[] { return ::unshare(CLONE_NEWNET) == 0; }};
 };
 
@@ -174,21 +176,22 @@ TEST_F(NetworkHomes, AGivenNamespaceGetsItsLinkAndLivesOnWithout) {
     EXPECT_EQ(Ask("10.88.0.2", 80), "hello");
     EXPECT_EQ(Ask("fd88::2", 80), "hello");
     EXPECT_EQ(Ask("127.0.0.1", 18080), "hello");
-    // Held as it is, it has lost its link when Delete answers.
+    // The namespace lives on, so Delete removes the link before it answers.
     Delete(plan);
     EXPECT_EQ(LinksIn(PathOf(given)), raised);
     EXPECT_FALSE(Exists(kWeb));
     EXPECT_EQ(Ask("127.0.0.1", 18080, kNoAnswerMs), "");
   }
   EXPECT_EQ(DifferenceWithin(before, 20), "");
-  // And may be given again.
+  // The same namespace may be passed again.
   ASSERT_EQ(ErrorOf(CreateGiven(plan, given)), "");
   Delete(plan);
   EXPECT_EQ(DifferenceWithin(before, 20), "");
 }
 
-// One datagram, which nobody sends again. The kernel makes the end that was
-// raised first ready in a work of its own, late where it is busy.
+// The packet is a single datagram, which nobody sends again. The kernel makes
+// the end that was raised first ready in a work item of its own, late on a busy
+// machine.
 TEST_F(NetworkHomes, TheFirstPacketAfterTheAnswerPasses) {
   const UniqueFd given = UsersNetns(kAttacker);
   if (!given.valid()) {
@@ -223,7 +226,7 @@ TEST_F(NetworkHomes, AGivenNamespaceAloneIsPinnedWithItsLoopbackUp) {
     EXPECT_EQ(AskFrom(kWeb, "::1", 80), "hello");
   }
   Delete(plan);
-  // A task may go on, and use it.
+  // A task may go on, and use the namespace.
   EXPECT_EQ(LinksIn(PathOf(given)), raised);
   EXPECT_EQ(DifferenceWithin(before, 20), "");
 }
@@ -247,7 +250,7 @@ TEST_F(NetworkHomes, AnotherNamespaceInTheSamePlanIsNotTheOneThatIsThere) {
 
 class SecondNetwork : public NetworkHomes {
  protected:
-  // "web" with its "eth0", and in the same namespace "eth1" of "back".
+  // Makes "web" with its "eth0", and in the same namespace "eth1" of "back".
   void CreateBoth() {
     first_.netns_inode = Create(first_).netns_inode;
     second_ = Plan("web", 2, kPorts[1]);
@@ -302,7 +305,7 @@ TEST_F(SecondNetwork, OnlyTheFirstHasTheDefaultRoute) {
   EXPECT_EQ(AskFrom(kWeb, "fd88::1", 7000), "fd88::2");
   EXPECT_EQ(AskFrom(kWeb, "10.99.0.1", 7000), "10.99.0.2");
   EXPECT_EQ(AskFrom(kWeb, "fd99::1", 7000), "fd99::2");
-  // What is in no network's range leaves by the first.
+  // An address outside all networks is reached by the first network.
   Shell("ip addr add 192.0.2.1/32 dev lo");
   EXPECT_EQ(AskFrom(kWeb, "192.0.2.1", 7000), "10.88.0.2");
 }
@@ -340,7 +343,7 @@ TEST_F(SecondNetwork, ItNeedsTheNamespaceThatWasRecorded) {
     EXPECT_EQ(CodeOf(Do(PlanKind::kCreateNetwork, other)),
               "FailedPrecondition");
   }
-  // Nor is it another allocation's.
+  // The second network does not fit another allocation either.
   NetworkPlan other = second_;
   other.allocation = ToWire("db");
   EXPECT_EQ(CodeOf(Do(PlanKind::kCreateNetwork, other)), "FailedPrecondition");
@@ -360,7 +363,7 @@ TEST_F(SecondNetwork, AnInterfaceThatIsThereIsNamedAndNothingIsMade) {
 
 class NetworkGivenAttacks : public NetworkHomes {
  protected:
-  // A naive daemon enters whatever namespace it is given.
+  // Enters any namespace, as a naive daemon does.
   static bool NaiveEnters(const UniqueFd& fd) {
     const pid_t child = ::fork();
     if (child == 0) {
@@ -369,8 +372,8 @@ class NetworkGivenAttacks : public NetworkHomes {
     return ExitOf(child) == 0;
   }
 
-  // Counted from 1: of the user namespace, of the own network's, of the first
-  // process's.
+  // Returns the number, counted from 1, of the third such call. The calls are
+  // for the user namespace, the own network namespace and the first process's.
   static std::size_t ThirdOf(const std::string& call,
                              const std::vector<std::string>& calls) {
     std::size_t times = 0;
@@ -399,7 +402,7 @@ TEST_F(NetworkGivenAttacks, TheHostsOwnIsRefused) {
   }
 }
 
-// Where an LSM keeps /proc/1 from the executor it cannot tell.
+// The executor cannot compare with /proc/1 if an LSM hides that.
 TEST_F(NetworkGivenAttacks, WhatMayBeTheHostsIsRefusedIfNobodyCanTell) {
   auto made = real_.NewNetNamespace();
   const UniqueFd users = UsersNetns(kAttacker);
@@ -425,7 +428,7 @@ TEST_F(NetworkGivenAttacks, WhatMayBeTheHostsIsRefusedIfNobodyCanTell) {
   EXPECT_EQ(CodeOf(CreateGiven(plan, made->fd)), "PermissionDenied");
   kernel_.FailAt(first, EACCES);
   EXPECT_EQ(ErrorOf(CreateGiven(plan, users)), "");
-  // Any other error says nothing.
+  // Any other error leaves the question open, so the plan fails.
   Delete(plan);
   ASSERT_EQ(DifferenceWithin(before_, 20), "");
   kernel_.FailAt(first, EIO);
@@ -458,7 +461,8 @@ TEST_F(NetworkGivenAttacks, AnotherUsersIsRefused) {
   }
   NetworkPlan plan = PlanGiven();
   ExpectRefused(plan, fd, "PermissionDenied");
-  // The right to those of the host's user namespace is none to other users'.
+  // The right to namespaces of the host's user namespace does not extend to
+  // those of other users.
   RuleConfig rule;
   rule.host_namespaces = true;
   config_.rules.push_back(rule);
@@ -473,7 +477,7 @@ TEST_F(NetworkGivenAttacks, OneOfTheHostsUserNamespaceNeedsARuleAndThePlan) {
   auto made = real_.NewNetNamespace();
   ASSERT_TRUE(made.has_value());
   NetworkPlan plan = PlanGiven();
-  plan.owner_uid = 0;  // who owns the host's user namespace
+  plan.owner_uid = 0;  // root owns the host's user namespace
   ExpectRefused(plan, made->fd, "PermissionDenied");
   plan.may_be_hosts = 1;
   ExpectRefused(plan, made->fd, "PermissionDenied");
@@ -515,7 +519,7 @@ TEST_F(NetworkGivenAttacks, AnFdOfAnotherKindIsRefused) {
   EXPECT_NAIVE(NaiveEnters(mounts));
 }
 
-// Whoever passes it may be the server, and never answer.
+// The caller that passes the file may be its server, and never answer.
 TEST_F(NetworkGivenAttacks, AFileOfAHungFuseServerIsRefusedWithoutAskingIt) {
   MakeDirectories("/run/fuse");
   FuseServer server("/run/fuse");

@@ -7,7 +7,7 @@
 #include "tests/root/network_fixture.h"
 #include "tests/support/naive.h"
 
-// What others have at an allocation's name in /run/netns.
+// Another program has an object at an allocation's name in /run/netns.
 namespace mountd::testing {
 namespace {
 
@@ -16,7 +16,7 @@ using exec::PlanKind;
 
 class NetworkNames : public Networks {
  protected:
-  // Another's network namespace at /run/netns/<name>.
+  // Pins another program's network namespace at /run/netns/<name>.
   void PinForeign(const std::string& name) {
     const std::string pin = "/run/netns/" + name;
     WriteFile(pin, "");
@@ -25,7 +25,8 @@ class NetworkNames : public Networks {
     const std::string path = "/proc/self/fd/" + std::to_string(other->fd.get());
     ASSERT_EQ(::mount(path.c_str(), pin.c_str(), nullptr, MS_BIND, nullptr), 0);
   }
-  // A naive daemon deletes by the name, whatever is there.
+  // Deletes by the name, as a naive daemon does. True if that removed
+  // something.
   static bool NaiveDeleteTakes(const std::string& name) {
     const std::string pin = "/run/netns/" + name;
     ::umount2(pin.c_str(), MNT_DETACH | UMOUNT_NOFOLLOW);
@@ -41,10 +42,10 @@ TEST_F(NetworkNames, AForeignNamespaceAtTheNameIsLeftAlone) {
   EXPECT_EQ(DifferenceWithin(before, 20), "");
   plan.netns_inode = 1;
   EXPECT_EQ(CodeOf(Do(PlanKind::kDeleteNetwork, plan)), "FailedPrecondition");
-  // Nor does it become ours by its number.
+  // The namespace's inode in the plan does not make it ours.
   plan.netns_inode = StateOf(plan).netns_inode;
   EXPECT_EQ(CodeOf(Do(PlanKind::kDeleteNetwork, plan)), "FailedPrecondition");
-  // A create that was refused is rolled back without any number.
+  // mountd rolls back a refused create without an inode.
   plan.netns_inode = 0;
   EXPECT_EQ(CodeOf(Do(PlanKind::kDeleteNetwork, plan)), "");
   EXPECT_EQ(Difference(before, Inventory::Take()), "");

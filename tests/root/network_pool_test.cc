@@ -53,7 +53,7 @@ TEST_F(NetworkPool, OneOfItHasItsLoopbackUpAndIsTakenOnce) {
     auto one = pool_.Take(kernel_);
     ASSERT_TRUE(one.has_value());
     EXPECT_TRUE(HasLoopbackUp(*one));
-    // Its socket is one of that namespace.
+    // The socket belongs to that namespace.
     netns::Channel route(real_, UniqueFd(::dup(one->route.get())));
     const auto link = netns::FindLink(&route, "lo");
     EXPECT_TRUE(link.has_value() && link->up);
@@ -80,7 +80,7 @@ TEST_F(NetworkPool, ItGrowsWhenItIsEmptyAndShrinksWhenNothingIsTaken) {
   for (int i = 0; i < 10; ++i) {
     ASSERT_TRUE(pool_.Add(kernel_).has_value());
   }
-  // One that is there makes it no larger.
+  // Taking a namespace that is ready does not make the pool larger.
   ASSERT_TRUE(pool_.Take(kernel_).has_value());
   EXPECT_EQ(pool_.size(), 9U);
   while (target > NamespacePool::kLeast) {
@@ -111,8 +111,7 @@ TEST_F(NetworkPool, OneThatCannotBeMadeLeavesItAsItWas) {
   }
 }
 
-// ---- The executor's
-// ----------------------------------------------------------
+// ---- The executor's pool ----
 
 using NetworksAhead = Networks;
 

@@ -13,7 +13,7 @@
 #include "tests/support/naive.h"
 #include "tests/support/net_probe.h"
 
-// Port maps and what else the rules let through, with real packets.
+// Port maps and the other traffic that the rules permit, with real packets.
 namespace mountd::testing {
 namespace {
 
@@ -26,7 +26,8 @@ constexpr char kDb[] = "/run/netns/db";
 constexpr char kOutside[] = "/run/netns/outside";
 constexpr char kHost[] = "/proc/self/ns/net";
 
-// A map of TCP and UDP to port 80, of one address of the host ("": any).
+// Returns a map of TCP and UDP to port 80, at one address of the host ("":
+// any).
 PortMap MapAt(const std::string& address, std::uint16_t port) {
   const netns::HostIp ip = netns::ParseHostIp(address).value();
   PortMap map{port, 80, exec::kTcp | exec::kUdp, 0};
@@ -42,7 +43,7 @@ class NetworkPorts : public Networks {
     if (IsSkipped()) {
       return;
     }
-    // Addresses that a machine may have beside mountd's.
+    // A machine may have these addresses beside mountd's.
     for (const char* address : {"192.0.2.1/32", "192.0.2.3/32",
                                 "2001:db8::1/128", "2001:db8::3/128"}) {
       Shell(std::string("ip addr add ") + address + " dev lo");
@@ -57,8 +58,8 @@ class NetworkPorts : public Networks {
     std::copy(maps.begin(), maps.end(), plan.ports.begin());
     return plan;
   }
-  // Which of the addresses answer the host at the port; the others refuse it at
-  // once.
+  // Returns the addresses that answer the host at the port; the others refuse
+  // the connection at once.
   static std::string AnswersAt(const std::vector<std::string>& addresses,
                                std::uint16_t port) {
     std::string text;
@@ -96,7 +97,7 @@ TEST_F(NetworkPorts, AnyAddressOfOneFamilyIsNoneOfTheOther) {
   EXPECT_EQ(AnswersAt(all, 18081), "2001:db8::1 fd88::1");
 }
 
-// Returns the errno of a connection; EINPROGRESS if it has no end in time.
+// Returns the errno of a connection; EINPROGRESS if it is undecided in time.
 int ConnectTo(const std::string& address, std::uint16_t port, int timeout_ms) {
   const UniqueFd fd(
       ::socket(AF_INET6, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
@@ -117,7 +118,8 @@ int ConnectTo(const std::string& address, std::uint16_t port, int timeout_ms) {
   return error;
 }
 
-// Clients that try ::1 first, as most do for "localhost", go on to 127.0.0.1.
+// Most clients try ::1 first for "localhost", and go on to 127.0.0.1 only once
+// that is refused.
 TEST_F(NetworkPorts, TheHostsLoopbackOfIpv6RefusesAtOnce) {
   Create(PlanWith("web", 2, {MapAt("", 18080), MapAt("::", 18081)}));
   const Server server(kWeb, 80, "hello");
@@ -126,7 +128,7 @@ TEST_F(NetworkPorts, TheHostsLoopbackOfIpv6RefusesAtOnce) {
   EXPECT_EQ(ConnectTo("::ffff:127.0.0.1", 18080, kAnswerMs), 0);
   EXPECT_EQ(Ask("::ffff:127.0.0.1", 18080), "hello");
   EXPECT_EQ(ConnectTo("fd88::1", 18081, kAnswerMs), 0);
-  // The naive way: no route leads on from there, and nobody says so.
+  // With the naive rules no route leads on from ::1, and no error says so.
   ASSERT_TRUE(netns::RunNftCommand(
                   "flush chain inet mountd nat_out\n"
                   "add rule inet mountd nat_out fib daddr type local jump "
@@ -180,7 +182,7 @@ TEST_F(NetworkPorts, ALargePlanIsMadeWholeAndGoesWhole) {
   EXPECT_EQ(Ask("127.0.0.1", 20200), "last");
   EXPECT_EQ(Ask("fd88::1", 20200), "last");
   const Inventory made = Inventory::Take();
-  // One port of it is another's: nothing of the other's is made.
+  // Another network has one port of the plan, so nothing of the plan is made.
   PortMap last_port{20200, 80, exec::kSctp, 0};
   EXPECT_EQ(CodeOf(Do(PlanKind::kCreateNetwork,
                       PlanWith("db", 3, {MapAt("", 18082), last_port}))),
@@ -190,7 +192,8 @@ TEST_F(NetworkPorts, ALargePlanIsMadeWholeAndGoesWhole) {
   Delete(plan);
 }
 
-// Of the plan's own, even: an undoing takes away what its plan made.
+// An undo removes only what its own plan made, even if the element that was
+// there is the plan's own.
 TEST_F(NetworkPorts, ARefusedPlanLeavesWhatWasThere) {
   const std::string element =
       " element inet mountd pm4 { tcp . 18080 : 10.88.0.2 . 80 }";
@@ -227,7 +230,8 @@ TEST_F(NetworkPorts, TwoHaveTheSamePortAtDifferentAddresses) {
   EXPECT_EQ(Ask("192.0.2.3", 18080), "db");
   EXPECT_EQ(Ask("2001:db8::1", 18080), "web");
   EXPECT_EQ(Ask("2001:db8::3", 18080), "db");
-  // The same address is one's alone, and a refusal says which port.
+  // A map of the same address belongs to one network alone, and the refusal
+  // names the port.
   const exec::Reply reply =
       Do(PlanKind::kCreateNetwork,
          PlanWith("cache", 4, {MapAt("192.0.2.1", 18080)}));
@@ -274,7 +278,7 @@ TEST_F(NetworkPorts, AnIsolatedOneIsReachedByItsPortsAlone) {
   EXPECT_EQ(AskFrom(kWeb, "fd88::3", 80, kNoAnswerMs), "");
   EXPECT_EQ(AskFrom(kWeb, "10.88.0.1", 18081), "db");
   EXPECT_EQ(AskFrom(kWeb, "fd88::1", 18081), "db");
-  // The host is no allocation.
+  // The host itself is no allocation, so isolation does not apply to it.
   EXPECT_EQ(Ask("10.88.0.2", 80), "web");
   const Server of_host(kHost, 7000, "host");
   EXPECT_EQ(AskFrom(kWeb, "10.88.0.1", 7000), "host");
@@ -292,7 +296,7 @@ TEST_F(NetworkPorts, WithoutTheDefaultRouteOnlyTheNetworkIsReached) {
   EXPECT_EQ(AskFrom(kWeb, "10.88.0.3", 80), "db");
   EXPECT_EQ(AskFrom(kWeb, "192.0.2.1", 7000, kNoAnswerMs), "");
   EXPECT_EQ(AskFrom(kWeb, "2001:db8::1", 7000, kNoAnswerMs), "");
-  // Its port answers whoever the host speaks for.
+  // The port answers every client for whom the host translates the source.
   const Server server(kWeb, 80, "web");
   for (const char* address :
        {"127.0.0.1", "192.0.2.1", "fd88::1", "2001:db8::1"}) {
@@ -375,7 +379,7 @@ TEST_F(NetworkOutside, KeepsItsPortsThatHaveAMappedOnesNumber) {
     EXPECT_EQ(Ask(address, 18080), "outside") << address;
   }
   EXPECT_EQ(AskFrom(kDb, "192.0.2.1", 18080), "web");
-  // A rule on the number alone takes what is meant for another machine.
+  // A rule that matches the port alone takes connections to another machine.
   ASSERT_TRUE(netns::RunNftCommand(
                   "flush chain inet mountd nat_pre; add rule inet mountd "
                   "nat_pre meta l4proto { tcp, udp, sctp } jump portmap")

@@ -15,7 +15,7 @@
 #include "tests/support/eventually.h"
 #include "tests/support/net_probe.h"
 
-// What others take away from a network that was made, and RepairNetwork.
+// RepairNetwork restores what other programs remove from a network.
 namespace mountd::testing {
 namespace {
 
@@ -24,7 +24,7 @@ using exec::PlanKind;
 
 constexpr char kWeb[] = "/run/netns/web";
 
-// Which bits, to be read.
+// Returns the names of the bits.
 std::string Text(std::uint32_t repaired) {
   std::string text;
   const auto add = [&](std::uint32_t bit, const char* name) {
@@ -49,7 +49,7 @@ class NetworkRepair : public Networks {
     }
   }
 
-  // What was repaired, or the error.
+  // Returns what was repaired, or the error.
   std::string Repair() {
     const exec::Reply reply = Do(PlanKind::kRepairNetwork, plan_);
     return reply.code == 0 ? Text(reply.body.network.repaired) : ErrorOf(reply);
@@ -74,7 +74,7 @@ class NetworkRepair : public Networks {
     EXPECT_EQ(Repair(), what);
     const exec::Reply again = Do(PlanKind::kRepairNetwork, plan_);
     EXPECT_EQ(ErrorOf(again), "");
-    // It says what is there, and that nothing is left to be done.
+    // The second answer says what is there, and that nothing needed a repair.
     const exec::NetworkState told = again.body.network;
     const exec::NetworkState state = StateOf(plan_);
     EXPECT_EQ(Text(told.repaired), "") << "a second time";
@@ -86,7 +86,7 @@ class NetworkRepair : public Networks {
     ExpectTraffic();
     EXPECT_EQ(DifferenceWithin(made_, 20, Counted::kAllButConnections), "");
   }
-  // With "@" for the host end.
+  // Runs the command, with "@" replaced by the host end.
   void Break(std::string command) {
     for (std::size_t at = 0; (at = command.find('@')) != std::string::npos;) {
       command.replace(at, 1, LinkOf(plan_));
@@ -189,7 +189,8 @@ TEST_F(NetworkRepair, AfterAFlushOfTheWholeRuleset) {
 
 TEST_F(NetworkRepair, AfterOurTableWasDeleted) {
   Break("nft delete table inet mountd");
-  // Without it no packet of an allocation is checked: Repair alone is refused.
+  // Without the table no packet of an allocation is checked, so Repair alone is
+  // refused.
   EXPECT_NE(Repair(), "");
   ASSERT_EQ(ErrorOf(Call(PlanKind::kPrepareNetworks)), "");
   ExpectRepaired("elements");
@@ -200,7 +201,8 @@ TEST_F(NetworkRepair, AfterAFlushOfOneChain) {
        {"guard", "portmap", "nat_pre", "nat_out", "nat_post", "forward"}) {
     SCOPED_TRACE(chain);
     Break(std::string("nft flush chain inet mountd ") + chain);
-    // It has its version still, and is taken for right until it is made anew.
+    // The table still has its version, so the executor takes it as correct
+    // until it is made again.
     EXPECT_NE(Difference(made_, Inventory::Take()), "");
     ASSERT_EQ(ErrorOf(Call(PlanKind::kPrepareNetworks)), "");
     EXPECT_NE(Difference(made_, Inventory::Take()), "");
@@ -212,7 +214,7 @@ TEST_F(NetworkRepair, AfterAFlushOfOneChain) {
 }
 
 TEST_F(NetworkRepair, AfterTheHostsAddressWasTakenAway) {
-  // The routes that prefer it go with it.
+  // The routes that prefer the address go with it.
   Break("ip addr del 10.88.0.1/32 dev lo && ip addr del fd88::1/128 dev lo");
   ASSERT_EQ(ErrorOf(Call(PlanKind::kPrepareNetworks)), "");
   ExpectRepaired("host");
@@ -253,7 +255,7 @@ TEST_F(NetworkRepair, AnotherNamespaceAtTheNameIsLeftAlone) {
   ASSERT_EQ(::umount2(kWeb, MNT_DETACH), 0);
   ASSERT_EQ(::unlink(kWeb), 0);
   Shell("ip netns add web");
-  // The link dies with the namespace that has lost its name.
+  // The link disappears with the namespace, which has lost its name.
   ASSERT_TRUE(Eventually([this] { return StateOf(plan_).host_ifindex == 0; }));
   const Inventory before = Inventory::Take();
   EXPECT_EQ(CodeOf(Do(PlanKind::kRepairNetwork, plan_)), "FailedPrecondition");
@@ -274,7 +276,7 @@ TEST_F(NetworkRepair, AnAddressThatIsAnothersByNowIsLeftToIt) {
   EXPECT_EQ(Difference(before, Inventory::Take()), "");
 }
 
-// Nothing says that the executor made it.
+// Nothing shows that the executor made the link.
 TEST_F(NetworkRepair, ARenamedLinkOfNobodysIsLeftAlone) {
   Break("ip link set @ down && ip link set @ name other0 alias db");
   const Inventory before = Inventory::Take();
@@ -298,8 +300,8 @@ TEST_F(NetworkRepair, TheInterfaceOfAnothersInsideIsNotTakenAway) {
   ExpectRepaired("link");
 }
 
-// A link-local address of its own would be detected and solicited for, and the
-// guard lets no packet from it pass.
+// The kernel would send duplicate address detection and solicitations for a
+// link-local address, and the guard passes no packet from it.
 TEST_F(NetworkRepair, OneThatWasCutOffBeforeItsModesWereSetGetsThem) {
   Break(
       "ip link del @ && ip link add @ address 02:4d:00:00:00:01 type veth "
@@ -308,7 +310,7 @@ TEST_F(NetworkRepair, OneThatWasCutOffBeforeItsModesWereSetGetsThem) {
   Break("! ip -n web addr show dev eth0 | grep -q fe80");
 }
 
-// Who is root inside may have routes and addresses of his own.
+// Root inside the namespace may have added routes and addresses.
 TEST_F(NetworkRepair, WhatWasAddedInsideStays) {
   Break("ip -n web addr add 10.1.2.3/32 dev eth0");
   Break(
@@ -355,8 +357,7 @@ TEST_F(NetworkRepair, OfASecondNetworkLeavesTheFirst) {
   EXPECT_EQ(DifferenceWithin(made_, 20, Counted::kAllButConnections), "");
 }
 
-// ---- It says nothing where nothing is to be done
-// -----------------------------
+// ---- A repair without work sends no notification ----
 
 class NetworkQuietRepair : public NetworkRepair {
  protected:
@@ -378,7 +379,7 @@ class NetworkQuietRepair : public NetworkRepair {
     }
     sockets_.push_back(std::move(socket).value());
   }
-  // How many messages came since it was asked last.
+  // Returns how many messages came since the last call.
   int Heard() const {
     std::array<char, 65536> buffer{};
     int heard = 0;
@@ -400,7 +401,8 @@ class NetworkQuietRepair : public NetworkRepair {
 };
 
 TEST_F(NetworkQuietRepair, OfANetworkThatIsRightMakesNoNotification) {
-  // The link's own may come late; what Repair says would come each time.
+  // The link's own notifications may come late; those of Repair would come each
+  // time.
   EXPECT_TRUE(Eventually([this] {
     Heard();
     EXPECT_EQ(Repair(), "");

@@ -24,7 +24,7 @@ TEST_F(Networks, PreparingAgainKeepsElementsAndOperatorsRules) {
   const Inventory made = Inventory::Take();
   ASSERT_EQ(ErrorOf(Call(PlanKind::kPrepareNetworks)), "");
   EXPECT_EQ(Difference(made, Inventory::Take()), "");
-  // Another version of the rules replaces the rules only.
+  // Another version of the rules replaces only the rules.
   ASSERT_TRUE(
       netns::RunNftCommand("flush set inet mountd version").has_value());
   ASSERT_EQ(ErrorOf(Call(PlanKind::kPrepareNetworks)), "");
@@ -82,8 +82,8 @@ TEST_F(Networks, AnAddressThatIsNotTheAllocationsOwnIsDropped) {
   EXPECT_EQ(RunInNetns("/run/netns/web",
                        [] { return Ask("10.88.0.1", 7000) == "host" ? 0 : 1; }),
             0);
-  // Its packets leave; the answers would come back by its own route if the
-  // host took them.
+  // The packets leave, and the answers would return by the route of that
+  // address if the host accepted the packets.
   ASSERT_TRUE(netns::RunNftCommand(
                   "flush set inet mountd src4; flush set inet mountd src6")
                   .has_value());
@@ -132,7 +132,7 @@ TEST_F(Networks, ASecondDeleteTakesTheLinkOfANamespaceThatIsHeld) {
   EXPECT_EQ(DifferenceWithin(before_, 20), "");
 }
 
-// A naive daemon undoes a port map by the port alone, whoever has it.
+// Undoes a port map by the port alone, as a naive daemon does, whoever has it.
 void NaiveDeletePort() {
   ASSERT_TRUE(
       netns::RunNftCommand("delete element inet mountd pm4 { tcp . 18080 }; "
@@ -151,7 +151,7 @@ TEST_F(Networks, APortThatIsTakenIsNamedAndNothingIsMade) {
   EXPECT_EQ(CodeOf(reply), "AlreadyExists");
   EXPECT_NE(ErrorOf(reply).find("18080"), std::string::npos) << ErrorOf(reply);
   EXPECT_EQ(DifferenceWithin(once, 20), "");
-  // Cleaning up after the refusal does not take the other's port.
+  // The deletion after the refusal does not remove the other network's port.
   EXPECT_EQ(ErrorOf(Do(PlanKind::kDeleteNetwork, other)), "");
   EXPECT_EQ(StateOf(web).elements_present, 1U);
   other.ports[1].host_port = 18082;
@@ -162,12 +162,12 @@ TEST_F(Networks, APortThatIsTakenIsNamedAndNothingIsMade) {
 
 TEST_F(Networks, DeleteWorksFromAnyPartialState) {
   const NetworkPlan plan = Plan("web", 2, 18080);
-  // A name without a namespace.
+  // The name is there without a namespace.
   ASSERT_EQ(ErrorOf(Do(PlanKind::kCreateNetwork, plan)), "");
   Unmount("/run/netns/web");
   EXPECT_EQ(ErrorOf(Do(PlanKind::kDeleteNetwork, plan)), "");
   EXPECT_EQ(DifferenceWithin(before_, 20), "");
-  // Some elements missing.
+  // Some elements are missing.
   ASSERT_EQ(ErrorOf(Do(PlanKind::kCreateNetwork, plan)), "");
   ASSERT_TRUE(
       netns::RunNftCommand(
@@ -176,7 +176,7 @@ TEST_F(Networks, DeleteWorksFromAnyPartialState) {
   EXPECT_EQ(StateOf(plan).elements_present, 0U);
   EXPECT_EQ(ErrorOf(Do(PlanKind::kDeleteNetwork, plan)), "");
   EXPECT_EQ(DifferenceWithin(before_, 20), "");
-  // No table at all.
+  // There is no table at all.
   ASSERT_EQ(ErrorOf(Do(PlanKind::kCreateNetwork, plan)), "");
   ASSERT_TRUE(netns::RunNftCommand("flush ruleset").has_value());
   EXPECT_EQ(ErrorOf(Do(PlanKind::kDeleteNetwork, plan)), "");

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 //
-// An NFS server that is gone, with a hard mount, through the whole of mountd.
+// An NFS server that is gone, under a hard mount, through a whole mountd.
 #include <fcntl.h>
 #include <sys/mount.h>
 #include <sys/stat.h>
@@ -39,7 +39,7 @@ constexpr char kTasks[] = "/run/mountd/base/a";
 constexpr char kFilesystem[] = "/run/mountd/base/f/nfs/fs";
 constexpr char kTarget[] = "/run/mountd/base/a/web/app/nfs";
 
-// Nothing is cached: every path is asked of the server.
+// The client caches nothing, so every path asks the server.
 constexpr char kConfig[] = R"(
 [filesystem.nfs]
 type = "nfs4"
@@ -90,7 +90,8 @@ class Nfs : public PrivateNamespaces {
       std::cerr << node_->Log();
     }
     node_.reset();
-    // Before its server goes: in a namespace that ends nobody waits for it.
+    // The mounts go before their server, because an unmount at the namespace's
+    // end would wait for a server that is gone.
     if (server_) {
       for (const std::string& place :
            {std::string(kTarget) + "/dir", std::string(kTarget),
@@ -131,13 +132,13 @@ class Nfs : public PrivateNamespaces {
   std::string UnmountNfs(UnmountMode mode = UnmountMode::kPlain) {
     return Outcome(Web().Unmount("web", "app", "nfs", mode));
   }
-  // What another caller does meanwhile.
+  // Makes another caller's calls meanwhile. Returns their outcome.
   std::string UseAnother() {
     const std::string outcome = BindVolume(Other(), "other", "good");
     return outcome == "Ok" ? Outcome(Other().Unmount("other", "app", "good"))
                            : outcome;
   }
-  // Until `stuck` has ended; how often.
+  // Repeats UseAnother until `stuck` has ended. Returns how often.
   template <typename T>
   int UseAnotherDuring(std::future<T>* stuck) {
     int done = 0;
@@ -204,7 +205,7 @@ TEST_F(Nfs, OthersGoOnWhileItsServerIsGone) {
 
 TEST_F(Nfs, AnUnmountThatHangsIsOwedUntilTheServerIsBack) {
   ASSERT_EQ(BindNfs(Propagation::kHostToTask), "Ok");
-  // What is mounted in it can only be reached by asking the server.
+  // The mount below can only be reached by asking the server.
   const std::string inside = std::string(kFilesystem) + "/dir";
   ASSERT_EQ(::mount("tmpfs", inside.c_str(), "tmpfs", 0, nullptr), 0);
   ASSERT_EQ(MountPointsUnder(kTasks).size(), 2U);
@@ -239,11 +240,11 @@ TEST_F(Nfs, AMountThatIsWaitedInGoesByForceWithoutItsServer) {
     return where.find("rpc") != std::string::npos;
   }));
   EXPECT_EQ(UnmountNfs(), "Busy");
-  // All who use the file system feel it.
+  // Forcing the unmount affects all users of the file system.
   EXPECT_EQ(UnmountNfs(UnmountMode::kForce), "PermissionDenied");
   auto root = agent::Client::Connect();
   ASSERT_TRUE(root) << root.error().Message();
-  // Who waited may ask once more before he has his error.
+  // A process that waited may ask once more before it gets its error.
   EXPECT_TRUE(Eventually([&] {
     return root->Unmount("web", "app", "nfs", UnmountMode::kForce).has_value();
   }));

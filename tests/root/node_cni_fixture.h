@@ -14,7 +14,7 @@
 
 namespace mountd::testing {
 
-// A whole mountd with networks and plugins of CNI's, and an agent.
+// Owns a whole mountd with CNI networks and plugins, and an agent.
 class NodeCniFixture : public NodeFixture, protected cni::CniWorld {
  protected:
   using Json = cni::Json;
@@ -69,7 +69,7 @@ cni_ms = 10000
     Node::Kill(Node::Processes(process));
     Connect();
   }
-  // Nothing of the allocation's is anywhere.
+  // Returns the paths that are left of the allocation; "" if there are none.
   static std::string LeftOf(const std::string& allocation) {
     std::string left;
     for (const std::string& path :

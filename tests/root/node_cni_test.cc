@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 //
-// Networks of CNI's through the whole of mountd: the agent asks, an executor
-// runs plugins.
+// CNI networks through a whole mountd: the agent asks, and an executor runs
+// plugins.
 #include <gtest/gtest.h>
 #include <signal.h>
 
@@ -57,7 +57,7 @@ TEST_F(NodeCni, AnAllocationGetsWhatItsPluginsMake) {
             environment.end())
       << environment;
 
-  // The same again is answered without them, after a restart, too.
+  // mountd answers the same call without the plugins, after a restart, too.
   ForgetCalls();
   Kill("mountd");
   const auto again = client_->SetupNetwork("web", spec);
@@ -74,7 +74,7 @@ TEST_F(NodeCni, AnAllocationGetsWhatItsPluginsMake) {
 TEST_F(NodeCni, WhatPluginsMayDoIsBounded) {
   WriteNet({});
   ASSERT_EQ(MessageOf(SetUpNetwork("web", Cni())), "Ok");
-  // No capability that the executor has not; no way to more.
+  // A plugin has only the executor's capabilities, and no way to more.
   const std::string status = Calls().at(0)["status"];
   EXPECT_NE(status.find("NoNewPrivs:\t1"), std::string::npos) << status;
   // SYS_ADMIN, NET_ADMIN, NET_RAW, DAC_READ_SEARCH, CHOWN, SETUID, SETGID,
@@ -94,7 +94,8 @@ TEST_F(NodeCni, APartialFailureIsUndoneAndTold) {
   EXPECT_NE(MessageOf(made).find("plugin second"), std::string::npos)
       << MessageOf(made);
   EXPECT_EQ(MessageOf(made).find('\x1b'), std::string::npos);
-  // By the runner, and then by mountd, which has no word of that.
+  // The runner undoes the ADD, and mountd does so again, because it does not
+  // know that.
   const Names undone = {"DEL second", "DEL first"};
   Names deletes = VerbsOf("DEL");
   ASSERT_GE(deletes.size(), undone.size());
@@ -122,7 +123,7 @@ TEST_F(NodeCni, AHostileResultIsRefusedAndUndone) {
     EXPECT_FALSE(VerbsOf("DEL").empty());
     EXPECT_EQ(LeftOf("web"), "");
     Release("web");
-    // A naive daemon writes resolv.conf of the text, as it is.
+    // A naive daemon writes the text into resolv.conf as it is.
     cni::WriteFile("/run/naive-resolv.conf", "search " + search + "\n");
     EXPECT_NAIVE(
         test::RunProgram({"/bin/grep", "-qE", "^nameserver|^search.* options",
@@ -174,7 +175,7 @@ TEST_F(NodeCni, CapabilitiesTellWhichNetworksThereAre) {
   WriteNet({});
   WriteNetwork("slow.conflist", Network("slow", {Plugin("missing")}));
   WriteNetwork("other.conflist", Network("other", {Plugin("first")}));
-  // What was read a moment ago is kept for a moment.
+  // mountd caches the list of plugins for a moment.
   std::optional<agent::Capabilities> offers;
   ASSERT_TRUE(Eventually([&] {
     const auto now = client_->GetCapabilities();
@@ -205,7 +206,7 @@ TEST_F(NodeCni, SeveralNetworksAreInOneNamespace) {
   EXPECT_EQ(LeftOf("web"), "");
 }
 
-// Two that wait for each other: side by side both come to an end.
+// Two allocations whose plugins wait for each other both finish side by side.
 TEST_F(NodeCni, AllocationsDoNotWaitForEachOthersPlugins) {
   WriteNet({{"ADD", {"wait /run/go", "ok"}}});
   std::thread slow([&] {
@@ -223,10 +224,10 @@ TEST_F(NodeCni, AllocationsDoNotWaitForEachOthersPlugins) {
   Release("fast");
 }
 
-// mountd, its executors, the plugin itself, and the runner's two processes,
-// each of which ends what the other left. Where both are killed at once, only a
-// cgroup of the plugin's own ends what it started
-// (tests/systemd/cni_cgroup_test.cc).
+// The victims are mountd, its executors, the plugin itself, and the runner's
+// two processes, each of which removes what the other one left. If both are
+// killed at once, only a cgroup of the plugin's own ends the processes that the
+// plugin started (tests/systemd/cni_cgroup_test.cc).
 class NodeCniKills : public NodeCni,
                      public ::testing::WithParamInterface<const char*> {
  protected:
@@ -249,7 +250,8 @@ class NodeCniKills : public NodeCni,
     }
     Node::Kill(runner);
   }
-  // While a plugin hangs in `call`. Whether the call succeeded.
+  // Kills the victim while a plugin hangs in `call`. True if the call
+  // succeeded.
   bool KillDuring(const std::function<Result<void>(agent::Client&)>& call) {
     bool succeeded = false;
     std::thread caller([&] {
@@ -277,7 +279,8 @@ TEST_P(NodeCniKills, InTheMiddleOfAnAddNothingIsLeft) {
               return Ok();
             }),
             std::string(GetParam()) == "plugin");
-  // By the retry of what is owed, if not by the call itself.
+  // The retry of pending tear-downs has undone the rest, if the call itself has
+  // not.
   ASSERT_EQ(MessageOf(client_->SetupNetwork("web", Cni())), "Ok");
   EXPECT_EQ(NetworksOf("web").size(), 1U);
   Release("web");
@@ -288,14 +291,14 @@ TEST_P(NodeCniKills, InTheMiddleOfADelTheNextOneFinishes) {
   WriteNet({}, {{"DEL", {"hang", "ok"}}});
   ASSERT_EQ(MessageOf(SetUpNetwork("web", Cni())), "Ok");
   ForgetCalls();
-  // A client that connects again makes the call again, so it may succeed.
+  // A client that connects again repeats the call, so the call may succeed.
   KillDuring([](agent::Client& client) -> Result<void> {
     return client.TeardownNetwork("web");
   });
   EXPECT_TRUE(Eventually(
       [&] { return Outcome(client_->TeardownNetwork("web")) == "Ok"; }));
   EXPECT_TRUE(NetworksOf("web").empty());
-  // All plugins were told, in the order of a DEL.
+  // All plugins were called, in the order of a DEL.
   const std::vector<std::string> calls = CallNames();
   const std::vector<std::string> last = {"DEL second", "DEL first"};
   EXPECT_TRUE(calls.size() > last.size() &&
@@ -319,7 +322,7 @@ TEST_F(NodeCni, APluginThatHangsIsEndedAtItsTime) {
   EXPECT_TRUE(std::none_of(daemons.begin(), daemons.end(), cni::IsAlive));
   EXPECT_EQ(LeftOf("web"), "");
   Release("web");
-  // A naive runner ends the plugin alone: the plugin's daemon stays.
+  // A naive runner ends the plugin alone, and the plugin's daemon stays.
   ForgetCalls();
   Json config = Plugin("first", {{"ADD", {"hang"}}});
   config["cniVersion"] = "1.0.0";

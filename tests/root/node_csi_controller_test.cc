@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 //
-// For each call of a controller's and each fault of its plugin: what the caller
-// is told, and that the same call ends well afterwards.
+// Each call of a controller with each fault of its plugin: what mountd answers,
+// and that the same call succeeds afterwards.
 #include <filesystem>
 #include <functional>
 #include <future>
@@ -18,7 +18,7 @@ class NodeCsiController : public NodeCsi {
   struct Call {
     const char* rpc;
     std::function<std::string()> make;
-    bool takes_away;  // what is not there is gone already
+    bool takes_away;  // an absent object counts as done
     bool (*is_done)();
   };
 
@@ -35,7 +35,7 @@ class NodeCsiController : public NodeCsi {
     spec.node_id = "elsewhere";
     return Outcome(client.ControllerPublishVolume(spec));
   }
-  // Of the plugin's own; ids are in hex.
+  // True if the plugin has such an object; ids are in hex.
   static bool Exists(const char* name) {
     return std::filesystem::exists(std::filesystem::path(kFaults) / name);
   }
@@ -86,7 +86,7 @@ TEST_F(NodeCsiController, OneThatHangsOrDies) {
       EXPECT_EQ(call.make(), "Unavailable");
       Tell("", "");
       StartPlugin();
-      // That the last one has gone may be seen only now.
+      // mountd may see only now that the last plugin has ended.
       std::string told;
       EXPECT_TRUE(Eventually([&] { return (told = call.make()) == "Ok"; }))
           << told;
@@ -105,7 +105,7 @@ TEST_F(NodeCsiController, AnAnswerThatIsTooLargeIsRefused) {
     EXPECT_EQ(Create(), "Ok");
     EXPECT_EQ(Attach(*client_), "Ok");
   }
-  // It has cost nobody else anything.
+  // The large answer has affected no other call.
   EXPECT_EQ(Publish(), "Ok");
   ExpectReleased();
 }
@@ -120,11 +120,11 @@ TEST_F(NodeCsiController, MountdCsisEndIsTheCallsAlone) {
   const std::string outcome = told.get();
   EXPECT_TRUE(outcome == "Ok" || outcome == "Unavailable") << outcome;
   Tell("", "");
-  // Its plugin may be healthy still, or already again.
+  // The plugin may be healthy still, or already again.
   EXPECT_TRUE(Eventually([&] { return Attach(*client_) == "Ok"; }));
 }
 
-// Its plugin is not even asked.
+// mountd refuses without asking the plugin.
 TEST_F(NodeCsiController, AVolumeThatIsInUseIsNotTakenAway) {
   ASSERT_EQ(Publish(), "Ok");
   EXPECT_EQ(Outcome(client_->DeleteVolume("fault", "v")), "Busy");

@@ -14,7 +14,8 @@ namespace mountd::testing {
 
 inline constexpr char kFaults[] = "/run/host/fault";
 inline constexpr char kFaultDirectory[] = "/run/mountd/base/p/fault";
-// One try of each call, so that each fault is seen; the next is a new call's.
+// The configuration has one try of each call, so that each fault is seen; the
+// next try belongs to a new call.
 inline constexpr char kFaultConfig[] = R"(
 [host_volume.a]
 path = "/run/host/a"
@@ -36,7 +37,7 @@ probe_ready_ms = 500
 probe_timeout_ms = 700
 )";
 
-// gRPC's codes, and what a caller is told of them.
+// gRPC's codes, and the codes that mountd reports for them.
 struct CodeRow {
   int code;
   const char* told;
@@ -53,8 +54,8 @@ inline constexpr CodeRow kCodes[] = {
     {15, "Internal", false},         {16, "PermissionDenied", true},
 };
 
-// A whole mountd, as an unprivileged agent sees it, with a real CSI plugin that
-// fails as it is told (tests/csi/fault_plugin.cc).
+// Owns a whole mountd with an unprivileged agent and a real CSI plugin that
+// fails as the test says (tests/csi/fault_plugin.cc).
 class NodeCsi : public NodeFixture {
  protected:
   void SetUp() override {
@@ -91,7 +92,8 @@ class NodeCsi : public NodeFixture {
       return plugin && plugin->state == state;
     });
   }
-  // Of each call of that RPC, and of no other, until the next Tell.
+  // Makes the plugin do `action` in each call of that RPC, and in no other,
+  // until the next Tell.
   void Tell(const std::string& rpc, const std::string& action) {
     std::filesystem::remove(std::string(kFaults) + "/faults");
     if (!action.empty()) {
@@ -113,7 +115,8 @@ class NodeCsi : public NodeFixture {
   std::string Unpublish() {
     return Outcome(client_->UnpublishVolume("web", "data"));
   }
-  // "<volume's state> <publication's>", "" of what is not recorded.
+  // Returns "<volume's state> <publication's>", with "" for a state that is not
+  // recorded.
   std::string Recorded() {
     const auto volumes = client_->ListVolumes();
     const auto allocation = client_->GetAllocation("web");
@@ -129,7 +132,8 @@ class NodeCsi : public NodeFixture {
     return Recorded() == " " && owed && owed->empty() &&
            MountPointsUnder(kFaultDirectory).size() == 1;
   }
-  // Whatever happened: the same call goes on, and the release ends it.
+  // Expects that the same call succeeds after any fault, and that the release
+  // removes all.
   void ExpectAGoodEnd() {
     Tell("", "");
     EXPECT_TRUE(Eventually([&] { return Publish() == "Ok"; })) << Recorded();
@@ -141,7 +145,7 @@ class NodeCsi : public NodeFixture {
     EXPECT_TRUE(Eventually([&] { return NothingIsLeft(); })) << Recorded();
   }
 
-  // How often it was asked.
+  // Returns how often the RPC was called.
   static std::size_t Asked(const std::string& rpc) {
     std::ifstream calls(std::string(kFaults) + "/calls");
     std::size_t count = 0;

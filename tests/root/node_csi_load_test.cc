@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 //
-// A plugin that takes its time keeps nobody else waiting.
+// A slow plugin does not make the calls of other users wait.
 #include <algorithm>
 #include <array>
 #include <chrono>
@@ -27,7 +27,7 @@ class NodeCsiLoad : public NodeCsi {
 
 TEST_F(NodeCsiLoad, TwoHundredVolumesHoldUpNoMount) {
   constexpr int kVolumes = 200;
-  constexpr int kAtOnce = 50;  // rpcs_per_plugin
+  constexpr int kAtOnce = 50;  // limits.rpcs_per_plugin
   constexpr double kCallMs = 1000;
   for (int i = 0; i < kVolumes; ++i) {
     ASSERT_EQ(Outcome(client_->PrepareAllocation("a" + std::to_string(i))),
@@ -83,11 +83,11 @@ TEST_F(NodeCsiLoad, TwoHundredVolumesHoldUpNoMount) {
   std::cerr << kVolumes << " volumes, " << kAtOnce
             << " calls of 1 s at once: " << all_ms << " ms; a mount alone "
             << alone << " ms, beside them " << beside << " ms\n";
-  // One after the other they would take 200 s. The bound on calls at once
-  // holds: four rounds of them.
+  // One after the other the calls would take 200 s. Four rounds show that the
+  // bound on calls at once holds.
   EXPECT_LT(all_ms, kVolumes * kCallMs / 4);
   EXPECT_GE(all_ms, kVolumes / kAtOnce * kCallMs);
-  // A mount that waited for the calls would wait for one of them at least.
+  // A mount that waited for the calls would wait for at least one of them.
   EXPECT_LT(beside, alone + kCallMs / 2);
   Tell("", "");
   for (int i = 0; i < kVolumes; ++i) {

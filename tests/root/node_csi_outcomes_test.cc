@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 //
-// For each call of a node's and each fault of its plugin: what the caller is
-// told, what is recorded, and that a retry or the release ends with nothing
-// left.
+// Each call of a node service with each fault of its plugin: what mountd
+// answers, what it records, and that a retry or the release leaves nothing.
 #include <chrono>
 #include <cstring>
 #include <future>
@@ -30,7 +29,7 @@ TEST_F(NodeCsi, EachCodeOnTheWayUp) {
         } else if (stage || !done) {
           EXPECT_EQ(Recorded(), " ");
         } else {
-          // It said that it failed, and mounted all the same.
+          // The plugin has reported a failure, and mounted all the same.
           EXPECT_EQ(Recorded(), "staged uncertain");
         }
         ExpectAGoodEnd();
@@ -49,7 +48,8 @@ TEST_F(NodeCsi, EachCodeOnTheWayDown) {
         const bool done = std::strcmp(action, "code-after ") == 0;
         Tell(rpc, action + std::to_string(row.code));
         if (row.code == 5) {
-          // It is not there; and a mount that is nevertheless is no success.
+          // NotFound means that the volume is gone. A mount that is there all
+          // the same makes it no success.
           EXPECT_EQ(Unpublish(), done ? "Ok" : "Busy");
         } else {
           EXPECT_EQ(Unpublish(), row.told);
@@ -97,7 +97,8 @@ TEST_F(NodeCsi, APluginThatDiesFirstKeepsNoAllocation) {
       ASSERT_EQ(Outcome(client_->PrepareAllocation("web")), "Ok");
       ASSERT_EQ(Publish(), "Ok");
       Tell(rpc, action);
-      // Told once mountd knows that the plugin is away: else it is owed, too.
+      // The call succeeds once mountd knows that the plugin is away; before
+      // that the unpublish is pending, too.
       EXPECT_TRUE(Eventually([&] { return Unpublish() == "Ok"; }));
       const auto receipt = client_->ReleaseAllocation("web");
       ASSERT_EQ(MessageOf(receipt), "Ok");
@@ -133,8 +134,8 @@ TEST_F(NodeCsi, OneThatLies) {
   }
 }
 
-// A mount that is not where it was asked for is none of the volume's. It goes
-// with the last volume that the plugin has published there.
+// A mount at another place does not belong to the volume. It goes with the last
+// volume that the plugin has published there.
 TEST_F(NodeCsi, OneThatMountsElsewhere) {
   Tell("NodePublishVolume", "elsewhere");
   EXPECT_EQ(Publish(), "Internal");
@@ -143,7 +144,7 @@ TEST_F(NodeCsi, OneThatMountsElsewhere) {
   ExpectAGoodEnd();
 }
 
-// The plugin's word and a mount are all that mountd can know.
+// mountd can check no more than the plugin's answer and that a mount is there.
 TEST_F(NodeCsi, OneThatMountsSomethingElse) {
   for (const char* rpc : {"NodeStageVolume", "NodePublishVolume"}) {
     SCOPED_TRACE(rpc);
@@ -161,8 +162,8 @@ TEST_F(NodeCsi, ACancelledWaiterIsToldSoAndTheWorkIsRecorded) {
   ASSERT_TRUE(hasty) << hasty.error().Message();
   for (const char* rpc : {"NodeStageVolume", "NodePublishVolume"}) {
     SCOPED_TRACE(rpc);
-    // Nobody is told when the waiter has joined: on a busy machine it may come
-    // when the work is done.
+    // No event says that the waiter has joined, and on a busy machine it may
+    // join after the work is done. The test then tries again.
     std::string outcome;
     for (int tries = 0; tries < 20 && outcome != "Aborted"; ++tries) {
       Tell(rpc, "delay 500");

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 //
-// What becomes of a plugin, and of what it has published.
+// Plugins that come, go and change, and the volumes that they have published.
 #include <sys/mount.h>
 #include <sys/stat.h>
 
@@ -22,11 +22,11 @@ namespace fs = std::filesystem;
 
 // ---- Instances ----
 
-// Two processes of one plugin, each with a socket of its own; what they have is
-// shared, as it is for a daemon set that is being updated.
+// Owns two processes of one plugin, each with a socket of its own. They share
+// their volumes, as during the update of a daemon set.
 class NodeCsiInstances : public NodeCsi {
  protected:
-  // Its socket.
+  // Registers an instance. Returns its socket's path.
   std::string Register(const std::string& allocation) {
     EXPECT_EQ(Outcome(client_->PrepareAllocation(allocation)), "Ok");
     agent::PluginSpec spec;
@@ -40,7 +40,7 @@ class NodeCsiInstances : public NodeCsi {
   static Process Run(const std::string& socket, const std::string& node) {
     return Process({FAULT_PLUGIN, socket, kFaults, node});
   }
-  // The node id is the process's that is asked.
+  // Waits until the process with this node id serves the plugin.
   bool AwaitServing(const std::string& node) {
     return Eventually([&] {
       const auto plugin = client_->GetPlugin("pair");
@@ -63,7 +63,7 @@ TEST_F(NodeCsiInstances, TheNewestServesAndOthersTakeOver) {
   Process second = Run(second_socket, "second");
   ASSERT_TRUE(AwaitServing("second"));
 
-  // Published by one, given back to the other.
+  // One instance publishes the volume, the other one unpublishes it.
   EXPECT_EQ(PublishOnPair(), "Ok");
   second = Process();
   EXPECT_TRUE(AwaitServing("first"));
@@ -72,7 +72,7 @@ TEST_F(NodeCsiInstances, TheNewestServesAndOthersTakeOver) {
   second = Run(second_socket, "second");
   EXPECT_TRUE(AwaitServing("second"));
 
-  // One may go while the volume is there; the last one may not.
+  // One instance may go while the volume is there; the last instance may not.
   agent::PluginSelection which;
   which.allocation = "p2";
   EXPECT_EQ(Outcome(client_->UnregisterPlugin("pair", which)), "Ok");
@@ -93,7 +93,7 @@ TEST_F(NodeCsiInstances, AnotherSocketAtItsPathIsAnotherProcess) {
   ASSERT_TRUE(AwaitServing("first"));
   const auto before = client_->GetPlugin("pair");
   ASSERT_EQ(MessageOf(before), "Ok");
-  // The first one lives, and its connection with it.
+  // The first process lives on, and its connection with it.
   const Process second = Run(socket, "second");
   EXPECT_TRUE(AwaitServing("second"));
   const auto after = client_->GetPlugin("pair");
@@ -118,7 +118,7 @@ TEST_F(NodeCsi, OneThatIsNotReadyInItsTimeIsUnhealthyUntilItIs) {
   const Process late(
       {FAULT_PLUGIN, registered->host_path + "/csi.sock", "/run/host/late"});
   EXPECT_TRUE(Eventually([&] { return state() == "healthy"; }));
-  Tell("Probe", "hang");  // of the other one
+  Tell("Probe", "hang");  // concerns the plugin "fault" alone
   EXPECT_TRUE(AwaitPlugin("unhealthy"));
   EXPECT_EQ(state(), "healthy");
   Tell("", "");
@@ -134,7 +134,7 @@ TEST_F(NodeCsi, OneWithTooMuchToSayIsUnhealthy) {
     const std::size_t before = Asked(rpc);
     plugin_ = Process(
         {FAULT_PLUGIN, std::string(kFaultDirectory) + "/csi.sock", kFaults});
-    // Asked again, it was not believed.
+    // mountd has asked again, because it did not accept the answer.
     EXPECT_TRUE(Eventually([&] { return Asked(rpc) >= before + 2; }));
     EXPECT_TRUE(AwaitPlugin("unhealthy"));
     Tell("", "");
@@ -144,7 +144,7 @@ TEST_F(NodeCsi, OneWithTooMuchToSayIsUnhealthy) {
   ExpectReleased();
 }
 
-// What it is, is known without it; what it does is not.
+// mountd records the plugin's identity, but not its abilities.
 TEST_F(NodeCsi, MountdStartsWithoutIt) {
   ASSERT_EQ(Publish(), "Ok");
   plugin_ = Process();
@@ -164,10 +164,10 @@ TEST_F(NodeCsi, MountdStartsWithoutIt) {
   ExpectReleased();
 }
 
-// ---- What went with it ----
+// ---- Mounts that died with their plugin ----
 
-// As a FUSE plugin's mounts do; a task's mount of it is swapped for one of what
-// is there anew.
+// A FUSE plugin's mounts die with the plugin. mountd publishes the volume
+// again, and replaces the task's mount of it.
 TEST_F(NodeCsi, WhatWentWithItsPluginIsPublishedAnew) {
   const auto published = client_->PublishVolume("web", Volume());
   ASSERT_EQ(MessageOf(published), "Ok");
@@ -190,8 +190,8 @@ TEST_F(NodeCsi, WhatWentWithItsPluginIsPublishedAnew) {
                              fs::path(published->host_path).filename().string();
   ASSERT_EQ(::umount2(published->host_path.c_str(), MNT_DETACH), 0);
   ASSERT_EQ(::umount2(staged.c_str(), MNT_DETACH), 0);
-  // The volume's data is another directory from now on, so that a task's mount
-  // of the old one can be told from one of the new.
+  // The volume's data is another directory from now on, which tells a task's
+  // old mount from a new one.
   fs::rename(std::string(kFaults) + "/data", "/run/host/old");
   StartPlugin();
   EXPECT_TRUE(Eventually([&] {
@@ -206,9 +206,10 @@ TEST_F(NodeCsi, WhatWentWithItsPluginIsPublishedAnew) {
   ExpectReleased();
 }
 
-// A server of FUSE, as those of many plugins are, in a task's hands.
+// The volume is a FUSE file system, as with many plugins, whose server dies
+// while a task uses it.
 TEST_F(NodeCsi, AFileSystemWhoseServerDiedIsMountedAnew) {
-  // The volume's id in hex; its plugin binds what is there.
+  // The path is the volume's id in hex, which the plugin binds.
   const std::string data = std::string(kFaults) + "/data/76";
   fs::create_directories(data);
   auto server = std::make_unique<FuseServer>(data);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 //
-// Where a secret and a mount flag could be found.
+// The places where a secret or a mount flag could be found.
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -27,7 +27,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// A sanitizer's shadow of the memory: terabytes.
+// True if a sanitizer's shadow of the memory makes that terabytes large.
 #ifdef MOUNTD_SANITIZED
 constexpr bool kHasShadow = true;
 #else
@@ -45,7 +45,7 @@ std::string TextOf(const std::string& path) {
   return {std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>()};
 }
 
-// Whether the text is in any file below it.
+// True if the text is in any file below the directory.
 bool IsInFiles(const std::string& directory, const std::string& text) {
   for (const auto& entry : fs::recursive_directory_iterator(directory)) {
     if (!entry.is_regular_file()) {
@@ -101,8 +101,8 @@ std::string FindInRange(int memory, unsigned long begin, unsigned long end,
   return "";
 }
 
-// Whether the text is in the writable memory of a process: what a core of it
-// would hold. Says where, and what is around it.
+// Returns where the text is in a process's writable memory, which a core dump
+// would hold, and the bytes around it; "" if it is nowhere.
 std::string FindInMemory(pid_t pid, const std::string& text) {
   const std::string process = "/proc/" + std::to_string(pid);
   std::ifstream maps(process + "/maps");
@@ -127,7 +127,7 @@ std::string FindInMemory(pid_t pid, const std::string& text) {
   return "";
 }
 
-// With mountd on the bus as well, where root asks for all that it logs.
+// Runs mountd on the bus, too, where root asks for all that mountd logs.
 class NodeCsiSecrets : public NodeCsi {
  protected:
   void BeforeStart() override {
@@ -140,7 +140,7 @@ class NodeCsiSecrets : public NodeCsi {
     bus_.reset();
   }
 
-  // The agent and root, on the socket and on the bus.
+  // Connects the agent and root, on the socket and on the bus.
   void ConnectAll() {
     for (const uid_t uid : {kAgentUid, uid_t{0}}) {
       for (const bool on_the_bus : {false, true}) {
@@ -159,7 +159,7 @@ class NodeCsiSecrets : public NodeCsi {
         "org.freedesktop.LogControl1", "LogLevel", "s", "debug");
     ASSERT_TRUE(level.ok()) << level.message;
   }
-  // All that mountd tells without being asked, and of what there is.
+  // Returns all signals and all answers of the lists.
   std::string AllThatIsTold() {
     std::string text;
     for (const auto& client : clients_) {
@@ -190,7 +190,7 @@ class NodeCsiSecrets : public NodeCsi {
     }
     return text;
   }
-  // "" if none of the daemons has it in its memory.
+  // Returns where a daemon has the secret in its memory; "" if none has it.
   static std::string FindInDaemons(const std::string& secret) {
     for (const char* name : {"mountd", "mountd-exec", "mountd-csi"}) {
       for (const UniqueFd& process : Node::Processes(name)) {
@@ -213,11 +213,13 @@ class NodeCsiSecrets : public NodeCsi {
           EXPECT_EQ(TextOf(proc + file).find(kCanary), std::string::npos)
               << proc << file;
         }
-        // What is not dumpable is root's, whoever it runs as (proc(5)).
+        // The /proc files of a process that is not dumpable belong to root,
+        // whatever its user (proc(5)).
         struct stat memory = {};
         ASSERT_EQ(::stat((proc + "/mem").c_str(), &memory), 0);
         EXPECT_EQ(memory.st_uid, 0U) << name;
-        // Flags come to mountd in a message, but no core of it can be.
+        // Mount flags come to mountd in a message, but mountd has no core
+        // dumps.
         EXPECT_NE(TextOf(proc + "/limits").find("Max core file size        0 "),
                   std::string::npos)
             << name;
@@ -230,7 +232,7 @@ class NodeCsiSecrets : public NodeCsi {
     spec.usage.mount_flags = {kFlag};
     return spec;
   }
-  // The errors of publishing while the plugin does each of these.
+  // Returns the errors of publishing while the plugin does each of these.
   std::string FailToPublish(const std::vector<std::string>& actions) {
     std::string texts;
     for (const char* rpc : {"NodeStageVolume", "NodePublishVolume"}) {
@@ -244,7 +246,7 @@ class NodeCsiSecrets : public NodeCsi {
     Tell("", "");
     return texts;
   }
-  // An answer that comes as a signal, because nobody waits for it.
+  // Publishes with a patience of 1 ms, so that the answer comes as a signal.
   void PublishWithoutPatience(test::BusClient& client) {
     Tell("NodeStageVolume", "echo-late 3");
     const auto answer =
@@ -278,8 +280,9 @@ TEST_F(NodeCsiSecrets, ASecretIsFoundNowhere) {
   EXPECT_FALSE(IsInFiles("/var/lib", kCanary));
   EXPECT_FALSE(IsInFiles("/run/mountd/state", kCanary));
   ExpectNotToldByProc();
-  // It was mountd-csi's to hand on, and is overwritten by now. A plugin's own
-  // text that quotes it is gRPC's, in buffers and on stacks.
+  // mountd-csi had to pass the secret on, and has overwritten it by now. The
+  // plugin quotes no secret in this test, because gRPC would keep such a text
+  // in buffers and on stacks.
   EXPECT_EQ(FindInDaemons(kSecret), "");
   ExpectReleased();
 }
@@ -287,7 +290,7 @@ TEST_F(NodeCsiSecrets, ASecretIsFoundNowhere) {
 TEST_F(NodeCsiSecrets, APluginThatQuotesASecretTellsItToNobody) {
   ASSERT_NO_FATAL_FAILURE(ConnectAll());
   std::string texts = FailToPublish({"echo 3", "echo 14"});
-  // The plugin's text comes through, without what it quotes.
+  // The plugin's text arrives without the secrets that it quotes.
   EXPECT_NE(texts.find("cannot log in with password=[REDACTED] [REDACTED]"),
             std::string::npos)
       << texts;

@@ -18,7 +18,7 @@ namespace mountd::testing {
 namespace {
 
 constexpr char kBusDirectory[] = "/run/host/bus";
-// An account of the node's, with a rule of its own.
+// The stranger has an account of the node and a rule of its own.
 constexpr uid_t kStranger = kMountdUid + 1;
 
 class NodeCsiSignals : public NodeCsi,
@@ -54,7 +54,7 @@ plugins = ["*"]
       ASSERT_TRUE(subscribed.ok()) << subscribed.message;
     }
   }
-  // The plugin dies, and its file systems with it; another one comes.
+  // Ends the plugin and its file systems, and starts another one.
   void LoseTheVolume() {
     plugin_ = Process();
     for (const std::string& point : MountPointsUnder(kFaultDirectory)) {
@@ -65,7 +65,7 @@ plugins = ["*"]
     ASSERT_EQ(MountPointsUnder(kFaultDirectory).size(), 1U);
     StartPlugin();
   }
-  // The stranger's, after all that was sent so far.
+  // True if the stranger got such a signal among all that were sent so far.
   bool WasToldToTheStranger(const std::string& member) {
     stranger_->Fence();
     for (const test::Signal& signal : stranger_->signals()) {
@@ -107,7 +107,7 @@ TEST_P(NodeCsiSignals, TheSecretsThatAReturnTakesAreAskedFor) {
   EXPECT_TRUE(dead.starts_with(R"("fault", "v", "dead", ")")) << dead;
   EXPECT_NE(Recorded(), "staged published");
   EXPECT_FALSE(WasToldToTheStranger("SecretsNeeded"));
-  // The agent does as it is told.
+  // The agent does as the signal asks.
   EXPECT_TRUE(Eventually(
       [&] { return MessageOf(client_->PublishVolume("web", spec)) == "Ok"; }));
   EXPECT_EQ(Recorded(), "staged published");

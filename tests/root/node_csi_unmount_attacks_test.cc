@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 //
-// Unmounts that are felt by others.
+// Unmounts that would affect other users.
 #include <sys/mount.h>
 #include <sys/stat.h>
 
@@ -20,7 +20,7 @@ namespace fs = std::filesystem;
 
 constexpr uid_t kOther = kAgentUid + 1;
 
-// A plugin whose volumes are directories of one FUSE file system.
+// Owns a plugin whose volumes are directories of one FUSE file system.
 class UnmountModeAttacks : public NodeCsi {
  protected:
   void SetUp() override {
@@ -45,7 +45,8 @@ class UnmountModeAttacks : public NodeCsi {
     server_.reset();
     NodeCsi::TearDown();
   }
-  // Its plugin binds what is at its id in hex.
+  // Binds a directory at the volume's id in hex, which the plugin then
+  // publishes.
   static void PutVolume(const std::string& id, const std::string& part) {
     constexpr char kHex[] = "0123456789abcdef";
     const auto byte = static_cast<unsigned char>(id[0]);
@@ -56,7 +57,7 @@ class UnmountModeAttacks : public NodeCsi {
                       nullptr),
               0);
   }
-  // Its path on the host.
+  // Publishes and mounts the volume. Returns its path on the host.
   static std::string Use(agent::Client& client, const std::string& allocation,
                          const std::string& volume) {
     EXPECT_EQ(Outcome(client.PrepareAllocation(allocation)), "Ok");
@@ -96,20 +97,20 @@ TEST_F(UnmountModeAttacks, AnotherUsersVolumeOfTheSameServerIsNotFelled) {
     EXPECT_NE(MessageOf(refused).find(std::string("mode ") + name),
               std::string::npos)
         << MessageOf(refused);
-    // Whose it is, and what, is no business of this user's.
+    // The error must not name the other user or the object.
     EXPECT_NE(MessageOf(refused).find("another user's"), std::string::npos);
     EXPECT_EQ(MessageOf(refused).find("db"), std::string::npos);
     EXPECT_TRUE(Answers(own));
     EXPECT_TRUE(Answers(others));
   }
-  // What is not mounted in a task, but published, is used.
+  // A volume that is published but not mounted in a task is in use, too.
   ASSERT_EQ(Outcome(other->Unmount("db", "app", "data")), "Ok");
   EXPECT_EQ(Outcome(client_->Unmount("web", "app", "data",
                                      agent::UnmountMode::kAbort)),
             "PermissionDenied");
   EXPECT_EQ(Outcome(other->ReleaseAllocation("db")), "Ok");
 
-  // The same of another allocation of the user's own, which it is told.
+  // The other allocation belongs to the same user, so the error names it.
   const std::string second = Use(*client_, "cache", "x");
   const auto refused =
       client_->Unmount("web", "app", "data", agent::UnmountMode::kForce);
@@ -118,12 +119,12 @@ TEST_F(UnmountModeAttacks, AnotherUsersVolumeOfTheSameServerIsNotFelled) {
       << MessageOf(refused);
   EXPECT_TRUE(Answers(second));
 
-  // The naive way asks for users of the same volume, and then unmounts.
+  // The naive way looks for users of the same volume, and then unmounts.
   ASSERT_EQ(::umount2(own.c_str(), MNT_FORCE), 0) << errno;
   EXPECT_NAIVE(!Answers(second));
   EXPECT_EQ(errno, ENOTCONN);
 
-  // An administrator may, and the log says what was done.
+  // An administrator may do it, and the log records what was done.
   auto root = agent::Client::Connect();
   ASSERT_TRUE(root) << root.error().Message();
   EXPECT_EQ(Outcome(root->Unmount("cache", "app", "data",
@@ -132,7 +133,7 @@ TEST_F(UnmountModeAttacks, AnotherUsersVolumeOfTheSameServerIsNotFelled) {
   EXPECT_GE(node_->Told("mode abort"), 1U);
 }
 
-// A volume that nobody else has anything of.
+// No other user has anything of this volume.
 TEST_F(UnmountModeAttacks, AUserAloneMayForce) {
   const std::string own = Use(*client_, "web", "v");
   ASSERT_TRUE(Answers(own));

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 //
-// Mounts that go, and file systems that cease to answer, as an agent is told of
-// them by the whole of mountd; and trees of files as it has them removed.
+//
+// Mounts that go, and file systems that stop answering: a whole mountd notifies
+// an agent of them. Trees of files that mountd removes for the agent.
 #include <fcntl.h>
 #include <sys/mount.h>
 #include <sys/stat.h>
@@ -50,7 +51,7 @@ std::string Outcome(const Result<T>& result) {
   return result ? "Ok" : std::string(CodeName(result.error().code));
 }
 
-// What the subscriber was told. Thread-safe.
+// Records the signals that the subscriber got. Thread-safe.
 class Told {
  public:
   void Add(const std::string& line) {
@@ -106,7 +107,7 @@ class NodeHealth : public PrivateNamespaces {
     PrivateNamespaces::TearDown();
   }
 
-  // As the agent, whose signals these are.
+  // Subscribes as the agent, whom the signals are for.
   void Subscribe() {
     agent::SignalHandlers handlers;
     handlers.mount_lost = [this](const auto& mount, const auto& reason) {
@@ -158,10 +159,10 @@ TEST_F(NodeHealth, AMountThatOthersTakeAwayIsLost) {
   ASSERT_EQ(::umount2("/run/mountd/base/a/web/app/good", 0), 0);
   EXPECT_TRUE(told_.Await("good lost: no mount is there"));
   EXPECT_EQ(StatusOf("good").state, "lost");
-  // As the contract says: mounted again by the same call.
+  // The contract says that the same call mounts it again.
   Bind("good");
   EXPECT_EQ(StatusOf("good").state, "attached");
-  // And its own are none.
+  // mountd reports no loss of a mount that it has unmounted itself.
   ASSERT_EQ(Outcome(client_->Unmount("web", "app", "good")), "Ok");
   Bind("good");
   ASSERT_EQ(
@@ -186,7 +187,7 @@ TEST_F(NodeHealth, AFileSystemThatHangsOrDiesIsTold) {
   EXPECT_FALSE(told_.Has("good hung") || told_.Has("good dead"));
 }
 
-// What tasks left behind: files of others, which the agent cannot remove.
+// Tasks have left files of other users, which the agent cannot remove.
 TEST_F(NodeHealth, ATreeOfOthersFilesIsRemovedForTheAgent) {
   const std::string web = "/run/host/alloc/web";
   for (const char* path : {"/task/local", "/task/secrets"}) {
@@ -201,7 +202,7 @@ TEST_F(NodeHealth, ATreeOfOthersFilesIsRemovedForTheAgent) {
   const auto given = client_->ChownTree(directory.get(), 100001, 100001);
   ASSERT_TRUE(given) << given.error().Message();
   EXPECT_EQ(given->done, 2U);
-  EXPECT_EQ(given->left, 3U);  // the task's directory and its files are root's
+  EXPECT_EQ(given->left, 3U);  // root owns the task's directory and its files
   const auto removed = client_->RemoveTree(directory.get());
   ASSERT_TRUE(removed) << removed.error().Message();
   EXPECT_EQ(removed->done, 5U);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 //
 // SIGKILL of a real mountd, and of its executors, at moments spread over the
-// calls that change more than one thing: what the caller was told is true, what
-// was cut off is finished by the same call or goes with the release.
+// calls that change several objects. Each answer must be true. The same call
+// finishes what was interrupted, or the release removes it.
 #include <algorithm>
 #include <atomic>
 #include <chrono>
@@ -55,10 +55,10 @@ BindMountSpec Spec(const std::string& name, const std::string& source,
   return spec;
 }
 
-// What the mount "d" shows: its volume's name; "" if there is none.
+// Returns the volume that the mount "d" shows; "" if there is none.
 std::string Shown() { return VolumeShownAt(std::string(kInbox) + "/d"); }
 
-// Looks at the mount "d" over and over, until it ends.
+// Owns a thread that looks at the mount "d" again and again.
 class Watcher {
  public:
   Watcher()
@@ -103,7 +103,7 @@ class NodeKill : public PrivateNamespaces {
     PrivateNamespaces::TearDown();
   }
 
-  // Tells of a lost connection, and does not call again by itself.
+  // Connects without automatic calls, so that a lost connection shows.
   void Connect() {
     auto client = node_->Connect({.reconnect = false});
     ASSERT_TRUE(client) << client.error().Message();
@@ -112,7 +112,7 @@ class NodeKill : public PrivateNamespaces {
   void Prepare() {
     ASSERT_EQ(Outcome(client_->PrepareAllocation("web")), "Ok");
   }
-  // Nothing is left of it, wherever it was cut off.
+  // Expects that the release leaves nothing, whatever was interrupted.
   void Release() {
     ASSERT_EQ(Outcome(client_->ReleaseAllocation("web")), "Ok");
     EXPECT_TRUE(Eventually(
@@ -121,7 +121,7 @@ class NodeKill : public PrivateNamespaces {
     ASSERT_TRUE(owed) << owed.error().Message();
     EXPECT_TRUE(owed->empty());
   }
-  // Anchors and file systems go on mountd's own time.
+  // Waits, because mountd removes anchors and file systems in its own time.
   static void ExpectNothingIsLeft() {
     EXPECT_TRUE(Eventually([] {
       return MountPointsUnder("/run/host").empty() &&
@@ -136,8 +136,8 @@ class NodeKill : public PrivateNamespaces {
   }
 
   // Makes the call, and kills all processes of that name at the i-th of
-  // kMoments, of the time that it takes when nobody is killed. What the caller
-  // was told.
+  // kMoments, spread over the time that the call takes without a kill. Returns
+  // the caller's outcome.
   std::string CutOff(const char* process, int i, Clock::duration takes,
                      const std::function<std::string()>& call) {
     const std::vector<UniqueFd> victims = Node::Processes(process);
@@ -180,7 +180,8 @@ TEST_F(NodeKill, OfASetThereIsAllOrNothing) {
     cut_off += told == "Ok" ? 0 : 1;
     const std::size_t known = Known().size();
     EXPECT_TRUE(known == set.size() || (known == 0 && told != "Ok")) << known;
-    // An executor that was at it still undoes what nobody takes any more.
+    // An executor that was at work still undoes a mount whose answer nobody
+    // takes.
     EXPECT_TRUE(
         Eventually([&] { return MountPointsUnder(kInbox).size() == known; }));
     if (i % 2 == 0) {
@@ -194,7 +195,7 @@ TEST_F(NodeKill, OfASetThereIsAllOrNothing) {
   ExpectNothingIsLeft();
 }
 
-// Whoever looks finds the one or the other, at any moment.
+// A process that looks finds one of the two volumes at any moment.
 void NodeKill::ReplacementsAreCutOff(const char* process) {
   if (!CanReplace()) {
     GTEST_SKIP() << "this kernel cannot mount beneath (Linux 6.5)";
@@ -262,8 +263,8 @@ TEST_F(NodeKill, ARepairThatMountsAnewIsFinishedOrGoes) {
   for (int i = 0; i < 2 * kMoments; ++i) {
     SCOPED_TRACE(i);
     Prepare();
-    // A killed executor's mount(8) may still be at it: a server that is late
-    // is in the way of the next one, once.
+    // A killed executor's mount(8) may still be at work. Its late server makes
+    // the next mount fail once.
     ASSERT_TRUE(Eventually([&] { return bind() == "Ok"; }));
     Node::Kill(Node::Processes("bindfs"));
     const std::string told = CutOff(i < kMoments ? "mountd" : "mountd-exec",

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 //
-// Stores that are damaged, of a newer release, or on a disk that takes no more,
-// beneath a whole mountd: nothing that is mounted is lost by that, and nothing
-// is left once it was released.
+// A whole mountd with stores that are damaged, belong to a newer release, or
+// lie on a full or read-only disk. No mount is lost by that, and nothing is
+// left after the release.
 #include <poll.h>
 #include <sqlite3.h>
 #include <sys/mount.h>
@@ -88,8 +88,8 @@ class NodeLostStore : public NodeFixture {
     network_ = *made;
   }
 
-  // Ends mountd, and changes its file meanwhile: nobody calls, so it is not
-  // started again before the next call.
+  // Ends mountd, and changes the store's file before the next call starts
+  // mountd again.
   void Change(const std::string& store, const std::string& text) {
     client_.reset();
     Node::Kill(Node::Processes("mountd"));
@@ -153,14 +153,15 @@ TEST_F(NodeLostStore, MountsOutliveTheBootStoreAndAreTakenOver) {
       SetAside()[0].starts_with(std::string(paths::kBootStore) + ".corrupt-"));
   EXPECT_EQ(StatesOf("web"), (std::vector<std::string>{"d found", "e found"}));
   EXPECT_EQ(Mounted(), before);
-  // What is asked for is what is there.
+  // The call asks for just the mount that is there.
   EXPECT_EQ(MessageOf(client_->BindMount("web", Spec("d", "a"))), "Ok");
   EXPECT_EQ(StatesOf("web"),
             (std::vector<std::string>{"d attached", "e found"}));
   EXPECT_EQ(Mounted(), before);
-  // Their source keeps its anchor, or later mounts in it would not come.
+  // The source keeps its anchor, because later mounts in it would not arrive
+  // otherwise.
   EXPECT_EQ(MountPointsUnder("/run/host").size(), 2U);
-  // It is not: and stays.
+  // This call asks for another mount than the one that is there, which stays.
   EXPECT_EQ(Outcome(client_->BindMount("web", Spec("e", "a"))),
             "AlreadyExists");
   EXPECT_EQ(TextIn(std::string(kWeb) + "/app/e/version"), "b");
@@ -181,7 +182,7 @@ TEST_F(NodeLostStore, AMountWithoutARecordIsUnmountedOrReplaced) {
   ReleaseAll();
 }
 
-// The next start has the records that this one made.
+// The next start finds the records that this start has made.
 TEST_F(NodeLostStore, WhatWasFoundIsKnownAtTheNextStart) {
   Damage(paths::kBootStore);
   ASSERT_EQ(SetAside().size(), 1U);
@@ -195,7 +196,7 @@ TEST_F(NodeLostStore, WhatWasFoundIsKnownAtTheNextStart) {
 TEST_F(NodeLostStore, ANetworkOutlivesTheBootStoreAndIsTakenOver) {
   ASSERT_NO_FATAL_FAILURE(SetUpNetwork());
   Damage(paths::kBootStore);
-  // Its addresses are nobody else's, nor its ports.
+  // Another allocation gets neither its addresses nor its ports.
   const auto other = client_->SetupNetwork("db", Network(20081));
   EXPECT_EQ(Outcome(other), "AlreadyExists");
   agent::NetworkSpec bare;
@@ -203,7 +204,7 @@ TEST_F(NodeLostStore, ANetworkOutlivesTheBootStoreAndIsTakenOver) {
   ASSERT_EQ(MessageOf(made), "Ok");
   EXPECT_NE(made->address, network_.address);
   EXPECT_NE(made->address6, network_.address6);
-  // Asked for otherwise it stays as it is.
+  // A call that asks for something else leaves the network as it is.
   EXPECT_EQ(Outcome(client_->SetupNetwork("web", Network(20082))),
             "FailedPrecondition");
   const auto again = client_->SetupNetwork("web", Network(20080));
@@ -219,7 +220,7 @@ TEST_F(NodeLostStore, ANetworkThatNobodyAsksForGoesWithItsAllocation) {
   ASSERT_NO_FATAL_FAILURE(SetUpNetwork());
   Damage(paths::kBootStore);
   EXPECT_EQ(MessageOf(client_->ReleaseAllocation("web")), "Ok");
-  // Its ports as well.
+  // Its ports are free again, too.
   EXPECT_EQ(MessageOf(client_->SetupNetwork("db", Network(20080))), "Ok");
   EXPECT_EQ(MessageOf(client_->ReleaseAllocation("db")), "Ok");
   ExpectNothingIsLeft();
@@ -229,7 +230,7 @@ TEST_F(NodeLostStore, AllocationsOutliveTheStateStore) {
   const std::vector<std::string> before = Mounted();
   Damage(paths::kStateStore);
   ASSERT_EQ(SetAside().size(), 1U);
-  // Its directory tells whose it is.
+  // The allocation's directory tells mountd the owner.
   EXPECT_EQ(StatesOf("web"),
             (std::vector<std::string>{"d attached", "e attached"}));
   EXPECT_EQ(Mounted(), before);
@@ -261,7 +262,7 @@ TEST_F(NodeLostStore, BothStoresLostLoseNoMount) {
   ExpectNothingIsLeft();
 }
 
-// Whoever calls is told that mountd does not start, and the log says why.
+// Callers see that mountd does not start, and the log says why.
 class NodeBadState : public NodeLostStore {
  protected:
   void ExpectNoStart(const std::string& why) {
@@ -324,8 +325,8 @@ TEST_F(NodeBadState, AReadOnlyDirectoryIsToldAtTheStart) {
   ExpectAllIsWell();
 }
 
-// What is of the boot lies elsewhere: mounts come and go. A release needs room
-// for its receipt, and goes on once there is some.
+// Mounts come and go, because the records of this boot are on another file
+// system. A release needs room for its receipt, and goes on once there is some.
 TEST_F(NodeBadState, AFullDiskRefusesWhatCannotBeWrittenDown) {
   struct statvfs used = {};
   ASSERT_EQ(::statvfs("/var/lib", &used), 0);
@@ -351,11 +352,12 @@ TEST_F(NodeBadState, AFullDiskRefusesWhatCannotBeWrittenDown) {
   ExpectNothingIsLeft();
 }
 
-// Of running processes, so that each call may be the first that has none left.
+// Lowers limits of running processes, so that any call may be the first to
+// reach one.
 class NodeScarce : public NodeLostStore {
  protected:
   static constexpr std::uint64_t kPage = 4096;
-  // Makes calls while there are so few; none may tell anything else.
+  // Makes calls under the limit. No call may end with another error.
   void CallOften(int times = 20) {
     for (int i = 0; i < times; ++i) {
       const std::string name = "n" + std::to_string(i);
@@ -397,7 +399,7 @@ TEST_F(NodeFewFds, ExecutorsRefuseWhatTheyCannotOpen) {
   ExpectServedAgain();
 }
 
-// It starts anew before it can serve nobody.
+// mountd starts again before it has too few fds to serve anybody.
 TEST_F(NodeFewFds, MountdComesBackByItself) {
   ASSERT_TRUE(Node::Limit("mountd", RLIMIT_NOFILE, 30));
   CallOften();
@@ -406,7 +408,8 @@ TEST_F(NodeFewFds, MountdComesBackByItself) {
 
 class NodeFewBytes : public NodeScarce {
  protected:
-  // Whoever calls connects again, as whom it is.
+  // Runs `call` as the agent, because a client connects again as its thread's
+  // user.
   template <typename F>
   static void AsAgent(const F& call) {
     std::thread([&] {
@@ -424,7 +427,8 @@ class NodeFewBytes : public NodeScarce {
   }
 };
 
-// What it has it keeps, and no more, until an answer is too large.
+// mountd keeps the memory that it has but gets no more, until an answer is too
+// large.
 TEST_F(NodeFewBytes, MountdEndsAndComesBackByItself) {
   const std::string padding(100, 'x');
   std::vector<std::string> many;
@@ -454,7 +458,8 @@ TEST_F(NodeFewBytes, MountdEndsAndComesBackByItself) {
   ExpectAllIsThere();
 }
 
-// Less and less of what one needs, from its start on: it ends somewhere.
+// The executor gets less and less memory from its start on, so it ends at many
+// different places.
 TEST_F(NodeFewBytes, ExecutorsEndAndOthersGoOn) {
   const std::uint64_t needed = Node::DataOf("mountd-exec");
   ASSERT_GT(needed, 0U);

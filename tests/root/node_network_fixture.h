@@ -35,7 +35,7 @@ operations_per_uid = 512
 peers_per_uid = 256
 )";
 
-// All that a status says, to be compared and read.
+// Returns all fields of a status as text.
 inline std::string TextOf(const agent::NetworkStatus& status) {
   std::string text = status.mode + " " + status.network + " " +
                      status.interface + " " + status.netns_path + "=" +
@@ -52,7 +52,7 @@ inline std::string TextOf(const agent::NetworkStatus& status) {
   return text;
 }
 
-// The signals of networks, as lines, in order. Thread-safe.
+// Records the signals of networks as lines, in order. Thread-safe.
 class NetworkSignals {
  public:
   void Add(const std::string& line) {
@@ -73,7 +73,7 @@ class NetworkSignals {
   std::vector<std::string> lines_;
 };
 
-// A whole mountd with two networks, and an agent that hears its signals.
+// Owns a whole mountd with two networks, and an agent that hears its signals.
 class NodeNetworkFixture : public NodeFixture {
  protected:
   void SetUp() override {
@@ -89,7 +89,7 @@ class NodeNetworkFixture : public NodeFixture {
     NodeFixture::TearDown();
   }
 
-  // As the agent, whose signals these are.
+  // Subscribes as the agent, whom the signals are for.
   void Subscribe() {
     subscriber_.reset();
     std::optional<Result<agent::Subscriber>> started;
@@ -102,7 +102,8 @@ class NodeNetworkFixture : public NodeFixture {
     subscriber_.emplace(**std::move(started));
   }
 
-  // A Client that connects anew does it as who calls, and that is root.
+  // Kills the processes, and connects again, because a client that does so by
+  // itself would be root.
   void Kill(const std::string& process) {
     Node::Kill(Node::Processes(process));
     Connect();
@@ -144,7 +145,7 @@ class NodeNetworkFixture : public NodeFixture {
              Usage("small").free == Usage("small").capacity;
     });
   }
-  // What networks are made of, each with all that is left of it.
+  // Returns what is left of networks; "" if nothing is.
   static std::string NetworkDifference(const Inventory& before) {
     std::string difference;
     Eventually([&] {
@@ -183,7 +184,7 @@ class NodeNetworkFixture : public NodeFixture {
     return handlers;
   }
 
-  // Without this process's fds, as clients connect anew.
+  // Removes this process's fds, which change when clients connect again.
   static Inventory OfNetworks(Inventory inventory) {
     std::erase_if(inventory.items, [](const std::string& item) {
       return item.starts_with("fd ");

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 //
-// Networks of many allocations, set up and torn down at random by several
-// clients while mountd and its executors are killed and others delete links and
-// rules: at the end each one that is there works, and once all are released
+// Several clients set up and tear down networks of many allocations at random,
+// while mountd and its executors are killed and other programs delete links and
+// rules. At the end each network that exists works, and after the last release
 // nothing is left.
 //
-//   MOUNTD_NETWORK_STEPS   how many steps (2000)
-//   MOUNTD_NETWORK_SEED    of the random numbers; it is printed
+//   MOUNTD_NETWORK_STEPS   number of steps (2000)
+//   MOUNTD_NETWORK_SEED    seed of the random numbers; it is printed
 #include <net/if.h>
 
 #include <atomic>
@@ -65,7 +65,7 @@ std::size_t FdsOf(const UniqueFd& pidfd) {
   return 0;
 }
 
-// "" if the kernel does not say.
+// Returns "" if the kernel does not report the number.
 std::string Conntrack() {
   std::string count;
   std::ifstream("/proc/sys/net/netfilter/nf_conntrack_count") >> count;
@@ -84,7 +84,7 @@ class NodeNetworkSoak : public NodeNetworkFixture {
       namespaces_.push_back(std::make_unique<HeldNamespace>(kAgentUid));
       ASSERT_TRUE(namespaces_.back()->valid());
     }
-    // What is opened once is open.
+    // The first network opens what stays open.
     SetUpNetwork("first", {});
     Release("first");
     ASSERT_TRUE(AllAddressesAreFree());
@@ -93,7 +93,8 @@ class NodeNetworkSoak : public NodeNetworkFixture {
     fds_ = MountdFds();
   }
 
-  // Open fds of mountd, but for one of each executor: they come and go.
+  // Returns mountd's open fds without one for each executor, because executors
+  // come and go.
   static int MountdFds() {
     const auto mountd = Node::Processes("mountd");
     return mountd.empty()
@@ -145,7 +146,8 @@ class NodeNetworkSoak : public NodeNetworkFixture {
   }
   static void AddBridge(Random* random, NetworkSpec* spec) {
     AddPorts(random, spec);
-    // Each interface in a network of its own: two in one are refused.
+    // Each interface belongs to another network, because mountd refuses two in
+    // one network.
     const bool second = random->Percent(25);
     spec->interface = second ? "eth1" : "";
     spec->network = second ? "small" : "";
@@ -155,7 +157,7 @@ class NodeNetworkSoak : public NodeNetworkFixture {
     }
   }
 
-  // What the steps' own collisions and kills explain; anything else is a bug.
+  // Expects only errors that the steps' own collisions and kills explain.
   static void Check(const std::string& what, const Result<void>& result) {
     static const std::set<Code> kExplained = {
         Code::kAlreadyExists,     Code::kFailedPrecondition,
@@ -190,7 +192,8 @@ class NodeNetworkSoak : public NodeNetworkFixture {
     Random random(seed_ * 31 + static_cast<std::uint32_t>(number));
     std::optional<agent::Client> client;
     for (int i = 0; i < steps; ++i) {
-      // As the agent anew: a Client that connects by itself does it as root.
+      // The test connects as the agent, because a client that connects again by
+      // itself would be root.
       if (!client || !client->Version()) {
         auto connected = node_->Connect({.reconnect = false});
         if (!connected) {
@@ -217,7 +220,7 @@ class NodeNetworkSoak : public NodeNetworkFixture {
                                random->Below(static_cast<int>(links.size())))));
     }
   }
-  // Others, and what ends processes, for each so many steps once.
+  // Disturbs networks and ends processes, once in every kEvery steps.
   void Disturb(const std::atomic<bool>& done) {
     constexpr int kEvery = 20;
     Random random(seed_);
@@ -259,7 +262,7 @@ class NodeNetworkSoak : public NodeNetworkFixture {
     Connect();
   }
 
-  // Each bridge is reached on its address, and by its TCP ports.
+  // Expects that each bridge answers at its address and at its TCP ports.
   void ExpectAllWork() {
     for (int i = 0; i < kAllocations; ++i) {
       for (const NetworkStatus& status : NetworksOf("a" + std::to_string(i))) {
@@ -270,7 +273,7 @@ class NodeNetworkSoak : public NodeNetworkFixture {
       }
     }
   }
-  // For who reads why not.
+  // Prints the state of a network that fails.
   static void Show(const NetworkStatus& status) {
     for (const char* what : {"addr", "route", "-6 route", "neigh"}) {
       Run("nsenter --net=" + status.netns_path + " ip " + what + " >&2");
@@ -339,7 +342,7 @@ class NodeNetworkSoak : public NodeNetworkFixture {
 TEST_F(NodeNetworkSoak, WhateverComesNothingIsLeft) {
   RunSteps();
   ExpectAllWork();
-  // All of it once more, at a quiet time.
+  // All processes and rules are removed once more, while no call runs.
   ASSERT_TRUE(netns::RunNftCommand("flush ruleset").has_value());
   Node::KillAll();
   Connect();

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 //
-// Allocations' networks as an agent without privilege has them from the whole
-// of mountd: each mode, what outlives a SIGKILL of any of its processes, and
-// what is done about others who take parts of them away.
+// Networks of an unprivileged agent on a whole mountd: each mode, what survives
+// a SIGKILL of each process, and how mountd repairs parts that other programs
+// remove.
 #include <net/if.h>
 #include <netinet/in.h>
 #include <sys/mount.h>
@@ -85,7 +85,8 @@ class NodeNetworks : public NodeNetworkFixture {
     }
   }
 
-  // All of them, in each of their modes; the namespace is the driver's.
+  // Sets up a network of each mode; the caller passes the namespace of mode
+  // "driver".
   void SetUpAllModes(int netns) {
     SetUpNetwork("none", Mode("none"));
     NetworkSpec host = Mode("host");
@@ -112,7 +113,7 @@ class NodeNetworks : public NodeNetworkFixture {
     }
     return all;
   }
-  // Nothing is left of any allocation.
+  // Releases all allocations, and expects that nothing is left.
   void ReleaseAll() {
     const auto all = client_->ListAllocations();
     ASSERT_EQ(MessageOf(all), "Ok");
@@ -124,14 +125,15 @@ class NodeNetworks : public NodeNetworkFixture {
     const auto owed = client_->ListOwed();
     EXPECT_TRUE(owed && owed->empty());
   }
-  // Waits until the line came, as the last one.
+  // Waits until the line has come.
   bool Hears(const std::string& line) {
     return Eventually([&] {
       const Lines lines = told_.All();
       return std::find(lines.begin(), lines.end(), line) != lines.end();
     });
   }
-  // Stopped first, so that it cannot do anything about it.
+  // Does the damage while mountd is stopped, so that mountd cannot react before
+  // its restart.
   void WhileMountdIsAway(const std::function<void()>& damage) {
     const auto mountd = Node::Processes("mountd");
     for (const UniqueFd& process : mountd) {
@@ -207,7 +209,7 @@ TEST_F(NodeNetworks, ABridgeIsReachedOnItsAddressesAndPorts) {
   ReleaseAll();
 }
 
-// A namespace that the agent itself made, without privilege.
+// The agent itself made the namespace, without privilege.
 TEST_F(NodeNetworks, ABridgeGoesIntoADriversOwnNamespaceAndLeavesIt) {
   const HeldNamespace held(kAgentUid);
   ASSERT_TRUE(held.valid());
@@ -277,7 +279,8 @@ TEST_F(NodeNetworks, SeveralInterfacesGoOneByOneOrTogether) {
   ReleaseAll();
 }
 
-// Its route to the network would take the first one's answers.
+// A route of the second interface to the same network would take the first
+// one's answers.
 TEST_F(NodeNetworks, ASecondInterfaceIsOfAnotherNetwork) {
   SetUpNetwork("web", Bridge(20080));
   NetworkSpec spec = Bridge(20081);
@@ -302,7 +305,7 @@ TEST_F(NodeNetworks, TwoInterfacesOfTwoNetworksAreBothReached) {
   ReleaseAll();
 }
 
-// ---- What ends, and comes again ----
+// ---- Kills and restarts ----
 
 TEST_F(NodeNetworks, AllIsTheSameAfterAnySigkill) {
   const HeldNamespace held(kAgentUid);
@@ -317,7 +320,8 @@ TEST_F(NodeNetworks, AllIsTheSameAfterAnySigkill) {
     Kill(process);
     EXPECT_EQ(Ask("127.0.0.1", 20080), "hello") << "meanwhile";
     EXPECT_EQ(AllTexts(), texts);
-    // The same again is the same: with the kernel, not the records alone.
+    // The same call gives the same network, compared with the kernel and not
+    // only with the records.
     EXPECT_EQ(TextOf(SetUpNetwork("web", Bridge(20080))),
               texts.at("web").front());
     EXPECT_EQ(Outcome(client_->SetupNetwork("none", Bridge(20080))),
@@ -343,7 +347,7 @@ TEST_F(NodeNetworks, AllGoAfterASigkillOfAll) {
   ReleaseAll();
 }
 
-// ---- What others take away ----
+// ---- Damage by other programs ----
 
 TEST_F(NodeNetworks, ALinkThatIsDeletedIsRepairedAndToldOnce) {
   const NetworkStatus web = SetUpNetwork("web", Bridge(20080));
@@ -354,7 +358,7 @@ TEST_F(NodeNetworks, ALinkThatIsDeletedIsRepairedAndToldOnce) {
   EXPECT_TRUE(Hears("web/eth0 repaired: link"));
   EXPECT_TRUE(Answers(20080));
   EXPECT_EQ(TextsOf("web"), Lines{TextOf(web)});
-  // What another damage causes comes after all that this one did.
+  // The signals of this second damage come after all of the first.
   ASSERT_TRUE(Run("ip link del " + db.host_interface));
   EXPECT_TRUE(Hears("db/eth0 repaired: link"));
   EXPECT_EQ(told_.All(),
@@ -372,8 +376,8 @@ TEST_F(NodeNetworks, AHostEndThatIsChangedIsRepairedAndToldOnce) {
       "ip neigh del " + web.address + on,
       "ip link set " + web.host_interface + " down",
       "ip link set " + web.host_interface + " address 02:00:00:00:00:99",
-      // In one request, because mountd puts up at once what is down. Before
-      // Linux 6.2 only a link that is down already has another name given.
+      // One request does both, because mountd puts up a link at once that is
+      // down. Before Linux 6.2 only a link that is down can be renamed.
       "(ip link set " + web.host_interface +
           " down name other0 || (ip link set " + web.host_interface +
           " down && ip link set " + web.host_interface +
@@ -391,7 +395,8 @@ TEST_F(NodeNetworks, AHostEndThatIsChangedIsRepairedAndToldOnce) {
   }
 }
 
-// It is not told by itself, but seen with whatever is.
+// The kernel does not notify about this setting, so the test changes the link,
+// too.
 TEST_F(NodeNetworks, PortsOf127001ComeBackWithTheNextLook) {
   const NetworkStatus web = SetUpNetwork("web", Bridge(20080));
   const Server server(web.netns_path, 80, "hello");
@@ -423,7 +428,7 @@ TEST_F(NodeNetworks, ARulesetThatIsFlushedIsRestored) {
   std::sort(lines.begin(), lines.end());
   EXPECT_EQ(lines, (Lines{"db/eth0 repaired: elements", "ruleset restored",
                           "web/eth0 repaired: elements"}));
-  // One chain's rules, and one map's elements.
+  // The damage is one chain's rules, then one map's elements.
   told_.Forget();
   ASSERT_TRUE(netns::RunNftCommand("flush chain inet mountd portmap"));
   EXPECT_TRUE(Hears("ruleset restored"));
@@ -460,7 +465,7 @@ TEST_F(NodeNetworks, ANamespaceThatIsUnpinnedIsLostOnce) {
   ASSERT_TRUE(Run("ip link del " + db.host_interface));
   EXPECT_TRUE(Hears("db/eth0 repaired: link"));
   EXPECT_EQ(told_.All(), (Lines{"web/eth0 lost", "db/eth0 repaired: link"}));
-  // As the contract says.
+  // The contract says that a new set-up needs a tear-down first.
   ASSERT_EQ(MessageOf(client_->TeardownNetwork("web")), "Ok");
   const NetworkStatus anew = SetUpNetwork("web", Bridge(20080));
   {
@@ -479,18 +484,18 @@ TEST_F(NodeNetworks, ANamespaceAloneThatLosesItsNameIsLostOnce) {
   Subscribe();
   ASSERT_TRUE(Run("ip netns del none"));
   EXPECT_TRUE(Hears("none/lo lost"));
-  // Its link stays, as its process holds the namespace.
+  // The link stays, because the driver's process holds the namespace.
   ASSERT_TRUE(Run("ip netns del driver"));
   EXPECT_TRUE(Hears("driver/lo lost"));
   EXPECT_TRUE(Hears("driver/eth0 lost"));
   EXPECT_EQ(told_.All().size(), 3U);
-  // Who is told of it tears it down; that is told to nobody.
+  // The agent tears down a network that was lost. No signal reports that.
   told_.Forget();
   ReleaseAll();
   EXPECT_TRUE(told_.All().empty());
 }
 
-// The kernel gives a namespace's inode number to the next one.
+// The kernel gives a namespace's inode number to the next namespace.
 TEST_F(NodeNetworks, OneThatIsSetUpAnewAndLostAgainIsToldAgain) {
   Subscribe();
   for (std::size_t i = 1; i <= 12; ++i) {
@@ -517,7 +522,7 @@ TEST_F(NodeNetworks, WhatWentWhileMountdWasAwayIsRepaired) {
   EXPECT_EQ(TextsOf("web"), Lines{TextOf(web)});
 }
 
-// ---- What there is, and is not ----
+// ---- Addresses and ports ----
 
 TEST_F(NodeNetworks, ThatFewAddressesAreLeftIsToldAndNoMoreAreGiven) {
   Subscribe();
@@ -538,7 +543,7 @@ TEST_F(NodeNetworks, ThatFewAddressesAreLeftIsToldAndNoMoreAreGiven) {
   EXPECT_EQ(Outcome(client_->SetupNetwork("late", small)), "ResourceExhausted");
   EXPECT_EQ(NetworkDifference(full), "");
   EXPECT_TRUE(NetworksOf("late").empty());
-  // Nor did it keep the port.
+  // The refused network did not keep the port.
   EXPECT_EQ(Outcome(client_->SetupNetwork("late", Bridge(20080))), "Ok");
   EXPECT_EQ(told_.All(), Lines{"small scarce: 0 of 5"});
   ReleaseAll();
@@ -574,7 +579,7 @@ TEST_F(NodeNetworks, WhatIsTakenIsRefusedAndNothingIsLeft) {
   range.ports[0].count = 101;
   EXPECT_EQ(outcome(range), "AlreadyExists") << "its last one";
   EXPECT_EQ(outcome(Bridge(19999)), "PermissionDenied");
-  // An address that was in a refused plan is free once no link has it.
+  // An address of a refused plan is free once no link has it.
   EXPECT_TRUE(Eventually([&] { return Usage("default").free == usage.free; }));
   EXPECT_TRUE(NetworksOf("db").empty());
   EXPECT_EQ(NetworkDifference(full), "");

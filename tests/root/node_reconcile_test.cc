@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 //
-// Reconcile by an agent without privilege, with processes that do live; and
-// another boot, in which nothing of the one before is left but the records.
+// Reconcile by an unprivileged agent, with real processes, and after another
+// boot, of which only the records are left.
 #include <fcntl.h>
 #include <sched.h>
 #include <sys/mount.h>
@@ -28,7 +28,7 @@ using Lines = std::vector<std::string>;
 
 constexpr char kCgroups[] = "/sys/fs/cgroup";
 
-// A process that has done what it was told, and lives until it is ended.
+// Owns a process that has run `body`, and lives until End.
 class Process {
  public:
   explicit Process(const std::function<bool()>& body) {
@@ -92,7 +92,7 @@ cgroups = [")" + top_ + R"("]
   }
   void TearDown() override {
     for (const std::string& name : {top_ + "/web/task", top_ + "/web", top_}) {
-      // What has just ended may be in it for a moment.
+      // A process that has just ended may stay in the cgroup for a moment.
       if (!top_.empty() && fs::exists(kCgroups + name)) {
         EXPECT_TRUE(Eventually([&] {
           return ::rmdir((kCgroups + name).c_str()) == 0;
@@ -135,7 +135,7 @@ cgroups = [")" + top_ + R"("]
     spec.source = "data";
     return spec;
   }
-  // Where it is.
+  // Mounts the volume. Returns its path.
   std::string Mount(const std::string& allocation) {
     EXPECT_EQ(MessageOf(client_->BindMount(allocation, Data())), "Ok");
     return "/run/mountd/base/a/" + allocation + "/task/data";
@@ -181,7 +181,8 @@ TEST_F(NodeReconcile, AProcessInTheCgroupKeepsItsAllocation) {
             static_cast<std::uint32_t>(task.pid()));
   EXPECT_EQ(MountPointsUnder("/run/mountd/base/a").size(), 1U);
   EXPECT_EQ(Told(2), Lines{"FailedPrecondition"});
-  // Its end, and that of the cgroup, and the same call again.
+  // The process and its cgroup end, and the same call then releases the
+  // allocation.
   task.End();
   EXPECT_TRUE(Eventually(
       [&] { return Told(3) == Lines{"web released"} || Told(3).empty(); }));
@@ -261,7 +262,7 @@ TEST_F(NodeReconcile, AnotherBootLeavesTheRecordsAndNothingElse) {
   EXPECT_EQ(all->at(0).outcome, "missing");
   EXPECT_EQ(all->at(1).outcome, "present");
   EXPECT_EQ(all->at(1).needs, Lines{"bare"});
-  // What the agent does next.
+  // The agent makes the missing allocation again.
   Prepare("web", cgroup);
   Mount("web");
   EXPECT_EQ(MountPointsUnder("/run/mountd/base/a").size(), 1U);
@@ -273,8 +274,8 @@ TEST_F(NodeReconcile, AnotherBootLeavesTheRecordsAndNothingElse) {
   ASSERT_EQ(MessageOf(usage), "Ok");
 }
 
-// Whatever order they come in, each call's answer is true, and nothing is left
-// that nobody has a record of.
+// In any order of the calls each answer is true, and nothing is left without a
+// record.
 TEST_F(NodeReconcile, BesideOtherCallsOnTheSameAllocations) {
   constexpr int kRounds = 15;
   const Lines names = {"a", "b", "c"};

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 //
-// Tear-downs while a task has a copy of its own of what is to go, as its
-// runtime's bind is one: nothing of a volume is detached, or told as detached,
-// while somebody on the node can write to it.
+// Tear-downs while a task has a copy of its own of the volume, such as its
+// runtime's bind mount. mountd neither detaches a volume nor reports it as
+// detached while a process on the node can write to it.
 #include <fcntl.h>
 #include <sched.h>
 #include <sys/mount.h>
@@ -38,8 +38,8 @@ bool IsThere(const std::string& path) {
   return ::stat(path.c_str(), &st) == 0;
 }
 
-// Whether the kernel tells of mount namespaces that no process is in, and of
-// all mounts of each: Linux 6.12.
+// True if the kernel lists mount namespaces that no process is in, and all
+// mounts of each (Linux 6.12).
 bool TellsNamespaces() {
   return exec::RealKernel().MountNamespaces().has_value();
 }
@@ -48,7 +48,8 @@ class NodeRelease : public NodeCsi {
  protected:
   NodeRelease() { config_ = WithTime(config_); }
 
-  // Where it is on the host. `own`: it is a file system of its own.
+  // Publishes the volume. Returns its path on the host. With `own` the volume
+  // is a file system of its own.
   std::string PublishOne(bool own) {
     Tell("NodePublishVolume", own ? "tmpfs" : "");
     const auto published = client_->PublishVolume("web", Volume());
@@ -68,7 +69,8 @@ class NodeRelease : public NodeCsi {
   }
 };
 
-// The attack on whoever believes an unmount that succeeds.
+// The attack succeeds against a daemon that takes a successful unmount as the
+// end of all use.
 TEST_F(NodeRelease, AnUnmountAloneLosesData) {
   EXPECT_NAIVE(NaiveReleaseLosesData("/run/host/a", Kind::kPrivate));
 }
@@ -80,7 +82,7 @@ TEST_F(NodeRelease, IsRefusedWhileATaskHasACopy) {
           Kind::kHandedOn, Kind::kThread, Kind::kThreadAlone, Kind::kChrooted,
           Kind::kNamespace}) {
       if (kind == Kind::kOpenFile && !own) {
-        continue;  // a directory of a file system that others use, too
+        continue;  // other users have the file system, too
       }
       const bool is_hidden =
           kind == Kind::kChrooted || kind == Kind::kNamespace;
@@ -102,7 +104,7 @@ TEST_F(NodeRelease, IsRefusedWhileATaskHasACopy) {
           << MessageOf(unpublished);
       const auto released = client_->ReleaseAllocation("web");
       EXPECT_EQ(Outcome(released), "Busy") << MessageOf(released);
-      // All is as it was, and nothing is owed.
+      // Nothing has changed, and no tear-down is pending.
       EXPECT_EQ(Recorded(), "staged published");
       EXPECT_TRUE(client_->ListOwed()->empty());
       EXPECT_EQ(task.Write("one"), 0);
@@ -156,7 +158,8 @@ TEST_F(NodeRelease, IgnoringTasksTellsThatItIsNotDetached) {
       ASSERT_EQ(MessageOf(receipt), "Ok");
       EXPECT_FALSE(receipt->node_detached);
       EXPECT_EQ(receipt->owed.size(), 1U);
-      // The plugin detaches nothing below who writes, over a restart, too.
+      // The plugin detaches nothing while the task can write, even after a
+      // restart.
       for (int round = 0; round < 2; ++round) {
         EXPECT_EQ(task.Write("late" + std::to_string(round)), 0);
         const auto owed = client_->ListOwed();
@@ -188,7 +191,8 @@ TEST_F(NodeRelease, AnUnpublishThatIgnoresTasksIsOwedToo) {
   EXPECT_EQ(Outcome(client_->UnpublishVolume("web", "data", OnTasks::kIgnore)),
             "Ok");
   EXPECT_EQ(client_->ListOwed()->size(), 1U);
-  // It is no task of another allocation's: who comes next has to wait.
+  // The next user has to wait, although the copy belongs to this allocation's
+  // task.
   EXPECT_EQ(Publish(), "Busy");
   const auto receipt = client_->ReleaseAllocation("web");
   ASSERT_EQ(MessageOf(receipt), "Ok");
@@ -197,7 +201,7 @@ TEST_F(NodeRelease, AnUnpublishThatIgnoresTasksIsOwedToo) {
   EXPECT_TRUE(BecomesDetached());
 }
 
-// A mount in an inbox goes for the task as well, so it is no copy.
+// A mount that goes by propagation is no copy, because the task loses it, too.
 TEST_F(NodeRelease, WhatGoesByPropagationIsNoCopy) {
   const std::string path = PublishOne(false);
   ASSERT_EQ(MessageOf(client_->BindMount(
@@ -207,7 +211,7 @@ TEST_F(NodeRelease, WhatGoesByPropagationIsNoCopy) {
                         .source = "data",
                         .task_path = "/data"})),
             "Ok");
-  // A namespace that follows the host's, as of a sandboxed service.
+  // The namespace follows the host's, as that of a sandboxed service does.
   const pid_t task = ::fork();
   if (task == 0) {
     const bool ok =
@@ -226,8 +230,8 @@ TEST_F(NodeRelease, WhatGoesByPropagationIsNoCopy) {
   ::waitpid(task, nullptr, 0);
 }
 
-// Holds a file of a FUSE mount that is closed to all but its user. The kernel
-// refuses to tell root about such a file.
+// Holds a file of a FUSE mount that only its user may access. The kernel
+// refuses to show root such a file.
 bool HoldsAFileOfAUsersMount() {
   const int server = ::open("/dev/fuse", O_RDWR | O_CLOEXEC);
   const std::string options = "fd=" + std::to_string(server) +

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 //
-// Another configuration for a mountd that runs: its own rules and its
-// executors', whole or not at all.
+// A running mountd gets another configuration, for its own rules and its
+// executors', completely or not at all.
 #include <atomic>
 #include <filesystem>
 #include <fstream>
@@ -42,7 +42,7 @@ class NodeReload : public NodeFixture {
     StartNode(std::string(kFixed) + kAdministrator + kRuleForA);
     ASSERT_TRUE(client_->PrepareAllocation("web"));
   }
-  // As AcceptConfig puts it there: never half.
+  // Replaces the file in one step, as AcceptConfig does.
   static void WriteConfig(const std::string& text) {
     const std::string next = std::string(paths::kConfig) + ".new";
     std::ofstream(next) << text;
@@ -64,7 +64,7 @@ TEST_F(NodeReload, OnTheSameConnectionTheNewRulesHold) {
   EXPECT_TRUE(reloaded->empty());
   EXPECT_EQ(Mount("b", "other"), "Ok");
   EXPECT_EQ(Mount("a", "second"), "NotFound");
-  // What was mounted of what is not declared any more stays its owner's.
+  // A mount of a volume that is no longer declared still belongs to its owner.
   EXPECT_EQ(Outcome(client_->Unmount("web", "app", "first")), "Ok");
   EXPECT_EQ(Outcome(client_->ReleaseAllocation("web")), "Ok");
 }
@@ -75,8 +75,8 @@ TEST_F(NodeReload, ABrokenOneIsRefusedAndTheOldOneStays) {
   EXPECT_EQ(Outcome(refused), "InvalidArgument");
   EXPECT_NE(MessageOf(refused).find(paths::kConfig), std::string::npos)
       << MessageOf(refused);
-  // By the executors that there are; those that would be started now would read
-  // the broken file, which is what AcceptConfig is for.
+  // The executors that run carry this out. An executor that starts now would
+  // read the broken file, which AcceptConfig prevents.
   EXPECT_EQ(Mount("a", "first"), "Ok");
 }
 

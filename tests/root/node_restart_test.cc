@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 //
-// All of mountd's processes are killed again and again, at moments by seed,
-// while agents work: each call ends with what is true or can be made again, a
-// connection through a mapped port and a file that is written in a mount go on,
-// and nothing is left in the end.
+// A seed decides at which moments all processes of mountd are killed, while
+// agents work. Each call ends with a true answer or can be made again. A
+// connection through a mapped port and a writer of a file go on, and nothing is
+// left at the end.
 #include <arpa/inet.h>
 #include <fcntl.h>
 #include <netinet/in.h>
@@ -33,7 +33,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr int kAgents = 3;
-constexpr int kCalls = 40;  // of each agent, and as many as it takes for
+constexpr int kCalls = 40;  // of each agent at least, and more until kKills
 constexpr int kKills = 24;
 constexpr std::uint16_t kPort = 20080;
 
@@ -57,7 +57,7 @@ void BecomeAgent() {
   ::syscall(SYS_setresuid, kAgentUid, kAgentUid, kAgentUid);
 }
 
-// Numbers that go through a mapped port and come back, one after the other.
+// Sends numbers through a mapped port, and expects each to come back.
 class Transfer {
  public:
   Transfer(const std::string& netns, const std::string& host)
@@ -128,7 +128,7 @@ class Transfer {
   std::thread thread_;
 };
 
-// A file that is written and synced, over and over.
+// Owns a thread that writes a file and syncs it, again and again.
 class Writer {
  public:
   explicit Writer(const std::string& path)
@@ -161,13 +161,13 @@ class Writer {
   std::thread thread_;
 };
 
-// One agent: its own allocation, and calls in any order.
+// One agent makes calls on its own allocation in random order.
 class Agent {
  public:
   Agent(int number, unsigned seed)
       : id_("w" + std::to_string(number)), random_(seed) {}
 
-  // As the user "agent", on a thread of its own.
+  // Runs as the user "agent", on a thread of its own.
   void Run(const std::atomic<int>& kills) {
     BecomeAgent();
     auto client = agent::Client::Connect({});
@@ -188,8 +188,8 @@ class Agent {
   std::string Target(const std::string& name) const {
     return "/run/mountd/base/a/" + id_ + "/app/" + name;
   }
-  // True if it was done; else it is of those that can be made again, or that
-  // say what is so.
+  // True if the call succeeded. Otherwise the outcome must be true, or allow
+  // the same call again.
   bool Told(const std::string& call, const std::string& outcome) {
     static const std::set<std::string> kTrue = {
         "Ok",      "Unavailable", "DeadlineExceeded",   "Busy",

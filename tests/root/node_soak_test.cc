@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 //
-// A whole node under a random mix of all that agents ask for and all that goes
-// wrong: what should be there is there, neither more nor less, and nothing
-// grows.
+// A whole node under a random mix of all calls and all faults. Exactly what
+// should be there is there, and nothing grows.
 //
-//   MOUNTD_SOAK_SEED         of the random numbers; it is printed
-//   MOUNTD_SOAK_OPERATIONS   how many calls (2000)
+//   MOUNTD_SOAK_SEED         seed of the random numbers; it is printed
+//   MOUNTD_SOAK_OPERATIONS   number of calls (2000)
 #include <sys/mount.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
@@ -71,8 +70,8 @@ probe_ready_ms = 500
 probe_timeout_ms = 700
 )";
 
-// Of all operations, how many samples are taken, and between two of them how
-// often all is compared.
+// The number of samples over all operations, and the number of operations
+// between two comparisons of everything.
 constexpr int kStormyPoints = 6;
 constexpr int kCalmPoints = 16;
 constexpr int kComparedEvery = 40;
@@ -83,7 +82,7 @@ void SignalProcesses(const char* name, int signal) {
   }
 }
 
-// What an agent does that is killed with its call under way.
+// Runs an agent that is killed during its call.
 [[noreturn]] void BeDyingClient(const SoakOperation& operation) {
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
   ::syscall(SYS_setresgid, kAgentUid, kAgentUid, kAgentUid);
@@ -144,7 +143,7 @@ class NodeSoak : public NodeFixture {
 
   // ---- One round ------------------------------------------------------------
 
-  // Whose connection broke connects anew, as an agent does.
+  // Returns the agent's client, and connects again if the connection broke.
   agent::Client* ClientOf(std::size_t number,
                           const agent::ClientOptions& options) {
     std::optional<agent::Client>& client = clients_[number];
@@ -158,7 +157,8 @@ class NodeSoak : public NodeFixture {
     return &*client;
   }
 
-  // Until there is an answer that is final: "" if that is the right one.
+  // Repeats the call until its answer is final. Returns "" if the answer is the
+  // right one.
   std::string Make(std::size_t number, const SoakOperation& operation) {
     Result<void> result = Ok();
     const auto deadline = Clock::now() + std::chrono::seconds(60);
@@ -178,13 +178,14 @@ class NodeSoak : public NodeFixture {
                      MessageOf(result);
   }
 
-  // Before the call is made as the others are.
+  // Makes the round's first call in an agent that dies before the other agents
+  // make theirs.
   void MakeAndDie(const SoakRound& round) {
     const pid_t child = ::fork();
     if (child == 0) {
       BeDyingClient(round.operations.front());
     }
-    // It connects first.
+    // The agent needs some time to connect.
     std::this_thread::sleep_for(
         std::chrono::microseconds(2000 + round.after_us));
     ::kill(child, SIGKILL);
@@ -237,15 +238,15 @@ class NodeSoak : public NodeFixture {
         return TellPlugin("");
       case SoakTrouble::kStopExecutors:
         SignalProcesses("mountd-exec", SIGSTOP);
-        // Longer than one that is slow keeps its lane to itself.
+        // The stop is longer than the time that a slow plan keeps its lane.
         std::this_thread::sleep_for(std::chrono::milliseconds(300));
         return SignalProcesses("mountd-exec", SIGCONT);
       default:
         return;
     }
   }
-  // A plugin that was told to die may do so at any later call, also at one that
-  // mountd makes by itself after the agents' calls have ended.
+  // Starts the plugin if it has died. It may do so at any call after it was
+  // told to, even at one that mountd makes by itself after the agents' calls.
   void RestartDeadPlugin() {
     const fs::path process = "/proc/" + std::to_string(plugin_.pid());
     std::error_code none;
@@ -260,7 +261,7 @@ class NodeSoak : public NodeFixture {
     }
   }
 
-  // "" if all went as it has to.
+  // Makes the calls of a round. Returns "" if all ended as they must.
   std::string RunRound(const SoakRound& round) {
     Begin(round);
     std::vector<std::string> wrong(round.operations.size());
@@ -316,7 +317,7 @@ class NodeSoak : public NodeFixture {
     });
     ASSERT_TRUE(same) << Where() << difference;
   }
-  // So many calls, and then the end of all that is there.
+  // Makes so many calls, and then releases everything.
   void RunUntil(std::uint32_t operations, bool stormy) {
     int compared = done_;
     while (done_ < static_cast<int>(operations)) {
@@ -331,7 +332,7 @@ class NodeSoak : public NodeFixture {
     }
     ASSERT_NO_FATAL_FAILURE(Compare());
   }
-  // Everything that is made once, when it is first needed.
+  // Makes everything that stays after its first use.
   void WarmUp() {
     clients_.resize(1);
     SoakOperation operation;
@@ -354,7 +355,8 @@ class NodeSoak : public NodeFixture {
     make(SoakKind::kRelease, "", "", "");
     Compare();
   }
-  // Without this process's own fds, and what the plugin writes down.
+  // Returns the inventory without this process's fds and the plugin's own
+  // files.
   static Inventory Take() {
     Inventory inventory = Inventory::Take();
     std::erase_if(inventory.items, [](const std::string& item) {
@@ -372,7 +374,7 @@ class NodeSoak : public NodeFixture {
         << difference;
     EXPECT_EQ(node_->Log().find(" is lost: "), std::string::npos);
   }
-  // Once what was begun by the last call has ended.
+  // Takes a sample once the work that the last call began has ended.
   static SoakResources TakeSettled() {
     SoakResources sample = TakeSoakResources();
     Eventually([&] {
@@ -405,7 +407,7 @@ TEST_F(NodeSoak, WhatShouldBeThereIsAndNothingGrows) {
                  /*stormy=*/true));
   }
   ExpectNothingIsLeft(before);
-  // None of mountd's processes is killed from here on: what they leak stays.
+  // No process of mountd is killed from here on, so leaks add up.
   SoakSeries series;
   for (int point = 1; point <= kCalmPoints; ++point) {
     const auto until = stormy + (operations_ - stormy) *

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 //
-// Executors that are stopped (SIGSTOP) in the middle of a plan, at moments
-// spread over it: the call ends by its deadline, others are served, and
-// whatever becomes of the stopped one, what is there in the end is what mountd
-// has a record of.
+// Executors are stopped (SIGSTOP) during a plan, at moments spread over it. The
+// call ends by its deadline, and other calls are served. Whatever the stopped
+// executor does later, the node has at the end what mountd has recorded.
 #include <signal.h>
 
 #include <algorithm>
@@ -53,10 +52,10 @@ agent::NetworkSpec NetworkWithPort() {
   return spec;
 }
 
-// What the mount "d" shows: its volume's name; "" if there is none.
+// Returns the volume that the mount "d" shows; "" if there is none.
 std::string Shown() { return VolumeShownAt(std::string(kInbox) + "/d"); }
 
-// Stops the executors that are at a plan right now.
+// Stops the executors that carry out a plan.
 std::vector<UniqueFd> StopBusy() {
   std::vector<UniqueFd> stopped;
   for (UniqueFd& process : Node::Processes("mountd-exec")) {
@@ -97,12 +96,12 @@ class NodeStuck : public NodeFixture {
   using Check = std::function<bool()>;
 
   struct Case {
-    Call before;  // makes what the call changes
+    Call before;  // makes the object that the call changes
     Call call;
-    Check done;  // what it is for is there
+    Check done;  // checks that the call has had its effect
   };
 
-  // A call that is made again until it succeeds, as agents do.
+  // Repeats a call until it succeeds, as agents do. False if it never does.
   bool Succeeds(const Call& call) {
     std::string told;
     const bool done = Eventually([&] {
@@ -152,12 +151,13 @@ class NodeStuck : public NodeFixture {
     }));
   }
 
-  // How the stopped one goes on.
+  // When the stopped executor goes on.
   enum class Then {
-    kWakesFirst,     // and then the same call is made again
+    kWakesFirst,     // before the same call is made again
     kWakesLast,      // after the same call has succeeded
     kWakesReleased,  // after the release
-    kMountdHasDied,  // and its next instance knows of nothing
+    // After another mountd has started that knows nothing of it.
+    kMountdHasDied,
   };
   void StopDuring(const Case& one, Clock::duration takes, Then then);
   void StopAtAllMoments(const Case& one);
@@ -185,7 +185,8 @@ void NodeStuck::StopDuring(const Case& one, Clock::duration takes, Then then) {
               outcome == "Unavailable" || outcome == "Busy")
       << outcome;
   if (outcome == "DeadlineExceeded") {
-    // It may be another plan's, whose deadline is still to come.
+    // The stopped executor may have another plan, whose deadline is still to
+    // come.
     EXPECT_TRUE(Eventually([&] { return Stuck() > 0 || HaveEnded(stopped); }));
   }
   const auto wake = [&] {
@@ -217,8 +218,8 @@ void NodeStuck::StopDuring(const Case& one, Clock::duration takes, Then then) {
 void NodeStuck::StopAtAllMoments(const Case& one) {
   ASSERT_TRUE(Succeeds(Prepare));
   ASSERT_TRUE(Succeeds(one.before));
-  // How long the call takes that succeeds: on a busy machine one may come to
-  // its deadline first.
+  // `takes` is the time of a call that succeeds, because on a busy machine a
+  // call may reach its deadline first.
   Clock::duration takes{};
   ASSERT_TRUE(Succeeds([&](agent::Client& client) -> Result<void> {
     const auto started = Clock::now();
@@ -228,7 +229,7 @@ void NodeStuck::StopAtAllMoments(const Case& one) {
   }));
   ASSERT_TRUE(one.done());
   ASSERT_TRUE(Succeeds(Release));
-  // A short call may end before it can be stopped: then it is tried again.
+  // A short call may end before it can be stopped, so it is tried again.
   constexpr int kMostTrials = 500;
   for (int i = 0;
        (i < kTrials || stopped_ == 0) && i < kMostTrials && !HasFailure();

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 //
-// What one user of a whole mountd may take of what all of them share.
+// The share that one user of a whole mountd may take of resources that all
+// users share.
 #include <fcntl.h>
 #include <sched.h>
 #include <sys/stat.h>
@@ -31,7 +32,7 @@ constexpr uid_t kOther = 60012;
 
 class NodeUsers : public NodeFixture {
  protected:
-  // A client of the other user's, whose primary group is the agent's.
+  // Connects as another user with the agent's primary group.
   std::optional<agent::Client> ConnectOther() {
     std::optional<Result<agent::Client>> client;
     std::thread([&] {
@@ -44,7 +45,7 @@ class NodeUsers : public NodeFixture {
     return *client ? std::optional(**std::move(client)) : std::nullopt;
   }
 
-  // Some 124 KiB of hosts, which no right is needed for.
+  // Returns some 124 KiB of hosts, which need no right.
   static agent::NetworkSpec ManyHosts() {
     agent::NetworkSpec spec;
     spec.mode = "host";
@@ -53,7 +54,7 @@ class NodeUsers : public NodeFixture {
     spec.hosts.assign(256, {"192.0.2.1", {name, name}});
     return spec;
   }
-  // As many of these as there can be, 600 at most: why there was no more.
+  // Makes up to 600 such networks. Returns why it could make no more.
   std::string Fill() {
     for (int i = 0; i < 600; ++i) {
       const std::string id = "fill" + std::to_string(i);
@@ -87,7 +88,7 @@ class NodeUsers : public NodeFixture {
 };
 
 TEST_F(NodeUsers, OneUserDoesNotFillTheBase) {
-  // A naive limit is of an allocation's files, and not of a user's.
+  // A naive limit bounds the files of an allocation, and not those of a user.
   ASSERT_NO_FATAL_FAILURE(
       StartNode(std::string(kRules) +
                 "[limits]\nnetwork_file_bytes_per_uid = 1073741824\n"));
@@ -100,22 +101,21 @@ TEST_F(NodeUsers, OneUserDoesNotFillTheBase) {
   auto other = ConnectOther();
   ASSERT_TRUE(other);
   EXPECT_EQ(SetUp(&*other, "theirs"), "Ok");
-  // A mountd that starts again counts what is there.
+  // mountd counts the existing files when it starts again.
   client_.reset();
   other.reset();
   Node::Kill(Node::Processes("mountd"));
   Connect();
   EXPECT_EQ(SetUp(&*client_, "more"), "ResourceExhausted");
-  // What is released may be had again.
+  // The space of a released allocation is available again.
   EXPECT_EQ(MessageOf(client_->ReleaseAllocation("fill0")), "Ok");
   EXPECT_EQ(SetUp(&*client_, "more"), "Ok");
   EXPECT_EQ(SetUp(&*client_, "too-many"), "ResourceExhausted");
 }
 
-// Whoever makes namespaces for all users, and does not count whose they are,
-// has none for the others once the kernel's own limit is reached
-// (namespaces(7)). Answers whether one user's `kMost` calls were enough, in a
-// user namespace where that is the limit.
+// True if a naive maker of namespaces runs out of them: it makes them for all
+// users without counting by user, so one user's `kMost` calls reach the
+// kernel's limit (namespaces(7)). The limit is set in a user namespace.
 bool NaiveMakerIsExhausted() {
   constexpr int kMost = 3;
   const pid_t naive = ::fork();
@@ -157,7 +157,7 @@ TEST_F(NodeUsers, OneUserDoesNotTakeAllNamespaces) {
   EXPECT_EQ(set_up(&*client_, "d"), "Ok");
 }
 
-// A process of the agent's keeps the fd, while mountd ends and starts again.
+// A process of the agent keeps the fd, while mountd ends and starts again.
 TEST_F(NodeUsers, ADescriptorThatOutlivesTheReleaseIsListed) {
   ASSERT_EQ(::mkdir("/run/shared", 0777), 0);
   ASSERT_NO_FATAL_FAILURE(StartNode(std::string(kRules) + R"(
@@ -182,7 +182,7 @@ path = "/run/shared"
   const std::string kept =
       "/proc/" + std::to_string(keeper) + "/fd/" + std::to_string(tree->get());
   tree->reset();
-  // mountd itself has it until its answer is sent and forgotten.
+  // mountd itself has the fd until it has sent its answer and forgotten it.
   const auto is_told = [&](const agent::HandedOutList& list) {
     return !list.complete ||
            (list.descriptors.size() == 1 &&
@@ -194,7 +194,7 @@ path = "/run/shared"
     return list && is_told(*list);
   }));
   ASSERT_EQ(MessageOf(client_->ReleaseAllocation("web")), "Ok");
-  // A naive list is of what the allocations have.
+  // A naive list contains only what allocations have.
   EXPECT_NAIVE(Outcome(client_->GetAllocation("web")) == "NotFound" &&
                UniqueFd(::creat((kept + "/file").c_str(), 0600)).valid());
   Node::Kill(Node::Processes("mountd"));

@@ -11,8 +11,8 @@
 
 #include "tests/root/executor_fixture.h"
 
-// What attaching and detaching may not do, as it would cost more the more is
-// mounted on the host: read mountinfo, or list mounts.
+// Attaching and detaching must neither read mountinfo nor list mounts, because
+// either would cost more with each mount on the host.
 namespace mountd::testing {
 namespace {
 
@@ -21,8 +21,9 @@ using exec::Reply;
 
 constexpr int kOtherMounts = 500;
 
-// Bytes that this process has read from files (proc(5), io). Asking counts
-// itself, and always as much: the file is longer, but by how much varies.
+// Returns the bytes that this process has read from files (proc(5), io). The
+// read here counts itself, so it always reads the same size: the file's length
+// varies.
 std::uint64_t BytesRead() {
   std::array<char, 32> text{};
   const int fd = ::open("/proc/self/io", O_RDONLY | O_CLOEXEC);
@@ -53,7 +54,7 @@ class PathCost : public ExecutorFixture {
     }
   }
 
-  // Of one Attach and its Detach, in this mode.
+  // Counts for one Attach and its Detach in this mode.
   void Count(Propagation mode) {
     kernel_.FailAt(0, 0);
     const int lists = kernel_.listings();
@@ -66,7 +67,7 @@ class PathCost : public ExecutorFixture {
   }
 
   std::uint64_t read_ = 0;
-  int lists_ = 0;  // of old mounts, too: what is new is not beside the others
+  int lists_ = 0;  // counts only lists that include old mounts
 };
 
 TEST_F(PathCost, NothingIsReadOrListed) {
@@ -88,8 +89,8 @@ TEST_F(PathCost, NothingIsReadOrListed) {
   }
 }
 
-// Whether anything is mounted in a plain directory the kernel says only with
-// all that is mounted beside it: asked once, for the first user.
+// The kernel tells whether anything is mounted in a plain directory only by a
+// list of all mounts beside it, so the executor asks once, for the first user.
 TEST_F(PathCost, OfAPlainDirectoryOnlyTheFirstUserAsksWhatIsMountedInIt) {
   if (!HasUniqueMountIds()) {
     GTEST_SKIP() << "this kernel has no statmount (Linux 6.8)";
@@ -102,7 +103,7 @@ TEST_F(PathCost, OfAPlainDirectoryOnlyTheFirstUserAsksWhatIsMountedInIt) {
   }
 }
 
-// The counters count.
+// The counters do count.
 TEST_F(PathCost, WhereStatmountIsMissingMountinfoIsRead) {
   kernel_.HideUniqueMountIds();
   dispatcher_.emplace(kernel_, config_);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
-// Who listens on a plugin's socket, and where that has to be.
+// The process that listens on a plugin's socket, and the cgroup that it must be
+// in.
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/un.h>
@@ -41,7 +42,7 @@ class PluginPeers : public CgroupFixture {
           exec::PluginSocketPlan{ToWire("csi"), InstanceKey().hex(), cgroup};
     });
   }
-  // As what the plugin's task would run; the socket stays with its process.
+  // Listens as the plugin's task would. The process holds the socket.
   static bool Listen() {
     const int fd = ::socket(AF_UNIX, SOCK_STREAM, 0);
     sockaddr_un address = {};
@@ -54,7 +55,7 @@ class PluginPeers : public CgroupFixture {
   }
 };
 
-// A daemon that looks at nothing connects to whoever listens at the path.
+// Connects as a daemon without checks does, to any listener at the path.
 bool NaiveConnect() {
   const UniqueFd fd(::socket(AF_UNIX, SOCK_STREAM, 0));
   return ConnectUnix(fd.get(), kSocket) == 0;
@@ -73,7 +74,7 @@ TEST_F(PluginPeers, AreInTheAllocationsCgroupOrBeneath) {
   EXPECT_EQ(ErrorOf(Connect(0)), "");
 }
 
-// No peer is taken that could not be looked at.
+// The executor accepts no peer that it could not check.
 TEST_F(PluginPeers, EachCallThatFailsIsAnError) {
   const std::uint64_t web = MakeCgroup("web");
   Spawn("web", &Listen);
@@ -106,7 +107,7 @@ TEST_F(PluginPeers, OneOutsideIsRefused) {
   EXPECT_NAIVE(NaiveConnect());
 }
 
-// A process's listening socket, which it keeps alive beyond its end.
+// Returns a copy of the process's listening socket, which outlives the process.
 UniqueFd Keep(const UniqueFd& process) {
   for (int fd = 3; fd < 64; ++fd) {
     UniqueFd copy(
@@ -123,7 +124,7 @@ UniqueFd Keep(const UniqueFd& process) {
   return UniqueFd();
 }
 
-// It is no more than a number then, which another may get.
+// An ended process is only a pid, which another process may get.
 TEST_F(PluginPeers, OneThatHasEndedIsRefused) {
   const std::uint64_t web = MakeCgroup("web");
   Child& maker = Spawn("web", &Listen);
@@ -135,7 +136,8 @@ TEST_F(PluginPeers, OneThatHasEndedIsRefused) {
   EXPECT_NAIVE(NaiveConnect());
 }
 
-// Outside, it listens; then somebody of the allocation's has its number.
+// The listener is outside the cgroup. Later a process of the allocation gets
+// its pid.
 TEST_F(PluginPeers, AnotherWithItsNumberIsNotIt) {
   const std::uint64_t web = MakeCgroup("web");
   Child& maker = SpawnOutside(&Listen);
@@ -149,7 +151,8 @@ TEST_F(PluginPeers, AnotherWithItsNumberIsNotIt) {
   const pid_t number = maker.pid;
   End(maker);
   bool taken = false;
-  for (int i = 0; i < 100 && !taken; ++i) {  // others may be faster
+  // Other processes may take the pid first.
+  for (int i = 0; i < 100 && !taken; ++i) {
     std::ofstream("/proc/sys/kernel/ns_last_pid") << number - 1;
     taken = Spawn("web", [] { return true; }).pid == number;
   }
@@ -157,7 +160,7 @@ TEST_F(PluginPeers, AnotherWithItsNumberIsNotIt) {
     GTEST_SKIP() << "the number cannot be had again";
   }
   EXPECT_EQ(CodeOf(Connect(web)), "PermissionDenied");
-  // The kernel still tells the number, which a member of the cgroup has now.
+  // The kernel still reports the pid, which a member of the cgroup has now.
   ucred peer = {};
   socklen_t size = sizeof(peer);
   ASSERT_EQ(

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
-// Plugins that the configuration declares, as units of a systemd whose programs
-// are scripts that write down what they are told.
+// Plugins that the configuration declares, run as units of a systemd whose
+// programs are scripts that record their arguments.
 #include <sys/mount.h>
 #include <sys/stat.h>
 
@@ -39,7 +39,8 @@ class PluginServices : public ExecutorFixture {
     plugin.restart = "on-failure";
     config_.plugins.emplace("csi", plugin);
   }
-  // `script` of either program; both write down their arguments, one a line.
+  // Installs `script` as either program; both record their arguments, one a
+  // line.
   static void FakeSystemd(const std::string& systemctl,
                           const std::string& systemd_run) {
     MakeDirectories("/run/systemd/system");

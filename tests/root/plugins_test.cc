@@ -225,8 +225,8 @@ TEST_F(Plugins, ADirectoryWithAMountBelowIsBusy) {
   EXPECT_EQ(ErrorOf(Plugin(PlanKind::kRemovePlugin)), "");
 }
 
-// Nothing keeps a plugin from it: it is root in its task, and its mounts arrive
-// here. So they are counted.
+// A plugin may mount anything, because it is root in its task, and its mounts
+// arrive here. The executor therefore counts them.
 TEST_F(Plugins, WhatAPluginMountsInItsTaskIsCounted) {
   const auto count = [&] {
     const Reply reply = Plugin(PlanKind::kCountMounts);
@@ -244,12 +244,13 @@ TEST_F(Plugins, WhatAPluginMountsInItsTaskIsCounted) {
   }
   ASSERT_EQ(::setns(home.get(), CLONE_NEWNS), 0);
   EXPECT_EQ(count(), 21U);
-  // A naive clone takes them all along, uncounted.
+  // A naive clone includes all these mounts, uncounted.
   MakeDirectories("/run/naive");
   ASSERT_EQ(::mount(kPlugin, "/run/naive", nullptr, MS_BIND | MS_REC, nullptr),
             0);
   EXPECT_NAIVE(Exists("/run/naive/staging/one/19/mark"));
-  // As its peer, the directory would lose its own with the clone.
+  // The clone is private first, because as a peer its unmount would take the
+  // directory's own mounts with it.
   ASSERT_EQ(
       ::mount(nullptr, "/run/naive", nullptr, MS_PRIVATE | MS_REC, nullptr), 0);
   ASSERT_EQ(::umount2("/run/naive", MNT_DETACH), 0);
@@ -392,7 +393,7 @@ TEST_F(Plugins, WithoutThePluginItsMountsAreDetached) {
       ErrorOf(VolumeDir(PlanKind::kPrepareVolumeDir, VolumeArea::kPublish)),
       "");
   MountTmpfs(Published());
-  MountTmpfs(Published());  // one on the other
+  MountTmpfs(Published());  // two mounts on the same place
   UniqueFd busy(::open(Published().c_str(), O_RDONLY | O_CLOEXEC));
   EXPECT_EQ(CodeOf(VolumeDir(PlanKind::kRemoveVolumeDir, VolumeArea::kPublish)),
             "Busy");
@@ -505,7 +506,7 @@ TEST_F(Plugins, APublishedLinkIsRefused) {
   ASSERT_EQ(::symlink("/etc", Published().c_str()), 0);
   EXPECT_EQ(CodeOf(AttachPublished(Propagation::kPrivate)), "InvalidArgument");
   EXPECT_FALSE(Exists(kTarget));
-  // Nor is it told what it leads to.
+  // The answer does not say what the link leads to, either.
   const Reply seen =
       VolumeDir(PlanKind::kInspectVolumeDir, VolumeArea::kPublish);
   EXPECT_EQ(ErrorOf(seen), "");

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 //
-// How a source is mounted on the host, and what is asked for, against what then
-// really travels: each row mounts at the source, at the target, and at the
-// source's peer or master, and looks who sees it (mount_namespaces(7)).
+// Compares the source's mount on the host and the requested propagation with
+// what really propagates. Each row mounts at the source, at the target, and at
+// the source's peer or master, and looks where the mount shows
+// (mount_namespaces(7)).
 #include <fcntl.h>
 #include <sched.h>
 #include <sys/mount.h>
@@ -26,8 +27,8 @@ using exec::Propagation;
 using exec::Reply;
 
 constexpr char kSource[] = "/run/host/data";
-// Another mount of the source's file system: of a shared source a peer, of one
-// that is a slave its master.
+// Another mount of the source's file system: a peer of a shared source, the
+// master of a slave.
 constexpr char kFar[] = "/run/far";
 
 enum class Is { kPrivate, kShared, kSlave, kSharedSlave };
@@ -35,18 +36,18 @@ enum class Is { kPrivate, kShared, kSlave, kSharedSlave };
 enum class Lies {
   kOwnMount,       // the source is a mount's root
   kDirectory,      // a plain directory, which gets an anchor
-  kDirectoryOver,  // one with mounts below, which gets none
+  kDirectoryOver,  // a directory with mounts below, which gets none
 };
 
 struct Row {
   Is is = Is::kPrivate;
   Lies lies = Lies::kOwnMount;
   Propagation asked = Propagation::kPrivate;
-  // Where a mount made later shows, "by>at": S the source, T the target, F the
-  // far mount.
+  // Where a later mount shows, "by>at": S the source, T the target, F the far
+  // mount.
   const char* travels = "";
   const char* refused = "";
-  // The same for mounts in the one that is below the source.
+  // The same for later mounts in the mount below the source.
   const char* below = "";
 };
 
@@ -117,7 +118,7 @@ std::string NameOf(const Row& row) {
          kAsked.at(static_cast<std::size_t>(row.asked));
 }
 
-// The mount at `path` as mountinfo has it (proc(5)), the last one there.
+// Returns the last mount at `path` in mountinfo (proc(5)).
 MountState MountinfoOf(const std::string& path) {
   MountState state;
   std::ifstream file("/proc/self/mountinfo");
@@ -140,8 +141,8 @@ MountState MountinfoOf(const std::string& path) {
   return state;
 }
 
-// A mount namespace that somebody else copied from the host's, and left its
-// propagation as it is.
+// Owns a copy of the host's mount namespace that another program made without
+// changing its propagation.
 class CopiedNamespace {
  public:
   CopiedNamespace() : home_(::open("/proc/self/ns/mnt", O_RDONLY | O_CLOEXEC)) {
@@ -203,7 +204,8 @@ class PropagationTable
     ASSERT_EQ(::mount(nullptr, path.c_str(), nullptr, propagation, nullptr), 0);
   }
 
-  // Mounts on this directory of each of the three in turn; where it shows.
+  // Mounts on this directory of each of the three in turn. Returns where the
+  // mounts show.
   std::string Travels(const std::string& directory) const {
     struct Place {
       char name;
@@ -229,8 +231,8 @@ class PropagationTable
     return seen;
   }
 
-  // Whether what is mounted at the target's copy in the other namespace shows
-  // at the host's source or target.
+  // True if a mount at the target's copy in the other namespace shows at the
+  // host's source or target.
   bool CopyReachesHost() const {
     copied_->Enter();
     MountTmpfs(std::string(kTarget) + "/sub");
@@ -269,8 +271,8 @@ class PropagationTable
   }
 
   Row row_;
-  std::string holder_;  // the mount the source lies in
-  std::string in_far_;  // the source's directory there
+  std::string holder_;  // the mount that holds the source
+  std::string in_far_;  // the source's directory in the far mount
   std::optional<CopiedNamespace> copied_;
 };
 

@@ -48,8 +48,9 @@ std::set<std::string> MountsBelow(const std::string& path) {
   return found;
 }
 
-// A plan leaves this process where it was carried out, which is in the tree's
-// namespace: the tests look at the host by going there for a moment.
+// Tests of a mount namespace of mountd's own. A plan leaves this process in the
+// namespace where it was carried out, which is the tree's, so the tests enter
+// the host's namespace for a moment to look there.
 class ResidenceTest : public ExecutorFixture {
  protected:
   void SetUp() override {
@@ -76,7 +77,7 @@ class ResidenceTest : public ExecutorFixture {
     ASSERT_EQ(::setns(here.get(), CLONE_NEWNS), 0);
   }
   void AtHost(const std::function<void()>& look) { In(host_.get(), look); }
-  // As an executor that is started now finds it.
+  // Starts another executor, which finds the state of the one before.
   void StartAnew() {
     dispatcher_.reset();
     ASSERT_EQ(::setns(host_.get(), CLONE_NEWNS), 0);
@@ -109,7 +110,8 @@ TEST_F(ResidenceTest, TheHostSeesThePinAndNothingElse) {
   EXPECT_TRUE(Exists(std::string(kTarget) + "/file"));
   EXPECT_EQ(NamespaceOf("/proc/self/ns/mnt"), Pinned());
   AtHost([] {
-    // One file, mounted on itself, and the namespace on it: one unit.
+    // The host's namespace has one file mounted on itself, and the pin on it,
+    // which is one unit of systemd.
     const std::set<std::string> mounts = MountsBelow("/run/mountd");
     EXPECT_EQ(mounts.size(), 2U);
     EXPECT_EQ(MountsBelow(paths::kNamespace), mounts);
@@ -118,7 +120,7 @@ TEST_F(ResidenceTest, TheHostSeesThePinAndNothingElse) {
   });
 }
 
-// Whoever has ended has left the namespace to the pin alone.
+// The executor has ended, so only the pin keeps the namespace.
 TEST_F(ResidenceTest, ItOutlivesItsExecutorsAndOthersEnterIt) {
   PrepareBase();
   const Reply mounted = Attach("data", Propagation::kHostToTask);
@@ -187,7 +189,7 @@ TEST_F(ResidenceTest, WhatTheHostHasMountedInASourceKeepsNoAnchor) {
   EXPECT_TRUE(MountsBelow("/run/host/data").empty());
 }
 
-// Else it would stay in use here after the host has unmounted it.
+// The mount would stay in use here after the host has unmounted it.
 TEST_F(ResidenceTest, WhatIsOnAPrivateMountOfTheHostIsLetGo) {
   MountTmpfs("/run/host/real");
   ASSERT_EQ(::mount(nullptr, "/run/host/real", nullptr, MS_PRIVATE, nullptr),
@@ -198,7 +200,7 @@ TEST_F(ResidenceTest, WhatIsOnAPrivateMountOfTheHostIsLetGo) {
   EXPECT_TRUE(Exists("/run/host/real/mark"));
   EXPECT_FALSE(Exists("/run/host/real/inner/mark"));
   EXPECT_TRUE(MountsBelow("/run/host/real/inner").empty());
-  // And nothing else is mounted by that name.
+  // The directory below that mount is not taken for the volume.
   config_.host_volumes["deep"] = {
       "/run/host/real/inner", false, {Propagation::kPrivate}};
   const Reply refused = Attach("deep", Propagation::kPrivate);
@@ -240,13 +242,13 @@ TEST_F(ResidenceTest, AnInboxAsAnFdFollowsItOnceItIsAttached) {
       body->task = {ToWire("web"), ToWire("app")};
     }));
   };
-  ASSERT_NE(on_inbox(PlanKind::kOpenInbox), "");  // there is none
+  ASSERT_NE(on_inbox(PlanKind::kOpenInbox), "");  // there is no inbox
   ASSERT_EQ(on_inbox(PlanKind::kPrepareInbox), "");
   ASSERT_EQ(ErrorOf(Attach("data", Propagation::kPrivate, "before")), "");
   ASSERT_EQ(on_inbox(PlanKind::kOpenInbox), "");
   const UniqueFd inbox = std::move(last_fd_);
   ASSERT_TRUE(inbox.valid());
-  // A task's: a copy of the host's that follows nobody.
+  // The task's namespace is a copy of the host's that follows nothing.
   UniqueFd task;
   AtHost([&] {
     ASSERT_EQ(::unshare(CLONE_NEWNS), 0);
@@ -268,7 +270,7 @@ TEST_F(ResidenceTest, AnInboxAsAnFdFollowsItOnceItIsAttached) {
   AtHost([] { MountTmpfs("/run/host/data/sub"); });
   In(task.get(), [] { EXPECT_TRUE(Exists("/run/task-inbox/later/sub/mark")); });
   AtHost([] { Unmount("/run/host/data/sub"); });
-  // What the task mounts stays its own.
+  // A mount that the task makes stays in the task.
   In(task.get(), [] { MountTmpfs("/run/task-inbox/later/sub"); });
   EXPECT_FALSE(Exists("/run/mountd/base/a/web/app/later/sub/mark"));
   EXPECT_EQ(ErrorOf(Detach(later.body.mount.mount_id, "later")), "");
@@ -306,9 +308,9 @@ TEST_F(ResidenceTest, APluginsDirectoryIsOneOnBothSides) {
     MountTmpfs(directory + "/publish/web/v");
   });
   EXPECT_TRUE(Exists(directory + "/publish/web/v/mark"));
-  // What is mounted there stands in the way of its end.
+  // A published mount there prevents the removal.
   EXPECT_EQ(CodeOf(OnPlugin(PlanKind::kRemovePlugin)), "Busy");
-  // And may be unmounted here, when the plugin is away.
+  // The mount may be unmounted here while the plugin is away.
   Unmount(directory + "/publish/web/v");
   AtHost([&] {
     EXPECT_FALSE(Exists(directory + "/publish/web/v/mark"));
@@ -363,7 +365,7 @@ TEST_F(ResidenceTest, ChangesOnlyWhileNothingIsThere) {
   const Reply refused = Call(PlanKind::kHello);
   EXPECT_EQ(CodeOf(refused), "FailedPrecondition");
   EXPECT_NE(ErrorOf(refused).find("mounts.namespace"), std::string::npos);
-  // The file says as before.
+  // The file has the old setting again.
   config_.mounts.own_namespace = true;
   StartAnew();
   ASSERT_EQ(ErrorOf(Attach("data", Propagation::kPrivate)), "");
@@ -374,7 +376,7 @@ TEST_F(ResidenceTest, ChangesOnlyWhileNothingIsThere) {
   PrepareBase();
   EXPECT_FALSE(Exists(paths::kNamespace));
   EXPECT_EQ(MountsBelow("/run/mountd").size(), 1U);  // the base
-  // And there again.
+  // The change back to a namespace of its own is refused in the same way.
   config_.mounts.own_namespace = true;
   StartAnew();
   EXPECT_EQ(CodeOf(Call(PlanKind::kPrepareBase)), "FailedPrecondition");
@@ -388,7 +390,8 @@ TEST_F(ResidenceTest, ChangesOnlyWhileNothingIsThere) {
   AtHost([] { EXPECT_FALSE(Exists("/run/mountd/base/a")); });
 }
 
-// Before an executor has to refuse it: what was accepted stays in force.
+// AcceptConfig refuses the configuration before an executor has to, and the
+// accepted one stays in force.
 TEST_F(ResidenceTest, AConfigurationOfTheOtherWayIsNotAcceptedWhileItIsUsed) {
   const std::string from = "/run/from.toml";
   const std::string to = "/run/mountd/mountd.toml";
@@ -405,14 +408,14 @@ TEST_F(ResidenceTest, AConfigurationOfTheOtherWayIsNotAcceptedWhileItIsUsed) {
     return outcome;
   };
   EXPECT_EQ(accept("own"), "");
-  EXPECT_EQ(accept("host"), "");  // nothing is there at all
+  EXPECT_EQ(accept("host"), "");  // nothing has been made yet
   EXPECT_EQ(accept("own"), "");
   PrepareBase();
   EXPECT_EQ(accept("host"), "FailedPrecondition");
   EXPECT_EQ(accept("own"), "");
   ReleaseAll();
   {
-    // Others kill the process that looks there: so nobody knows.
+    // The child that looks into the base is killed, so mountd cannot know.
     const KilledChild killed(KilledChild::kAtOnce);
     EXPECT_EQ(accept("host"), "FailedPrecondition");
   }
@@ -448,7 +451,7 @@ TEST_F(ResidenceTest, WhatIsNoNamespaceIsNotEntered) {
             0);
   EXPECT_EQ(CodeOf(Call(PlanKind::kPrepareBase)), "FailedPrecondition");
   Unmount(paths::kNamespace);
-  // A namespace of another kind.
+  // The pin is a namespace of another kind.
   ASSERT_EQ(::mount(nullptr, "/run", nullptr, MS_PRIVATE, nullptr), 0);
   ASSERT_EQ(::mount("/proc/self/ns/net", paths::kNamespace, nullptr, MS_BIND,
                     nullptr),
@@ -457,9 +460,9 @@ TEST_F(ResidenceTest, WhatIsNoNamespaceIsNotEntered) {
   EXPECT_EQ(NamespaceOf("/proc/self/ns/mnt"), host_inode_);
 }
 
-// Each call of a first plan fails, or is the last one; the next executor
-// finishes what is there, and all of it can be taken back.
-// With that errno, 0: killed.
+// Each call of a first plan fails with the errno of the parameter, or is the
+// last one if that is 0. The next executor finishes what is there, and all of
+// it can be undone.
 class ResidenceFailures : public ResidenceTest,
                           public ::testing::WithParamInterface<int> {
  protected:
@@ -485,7 +488,7 @@ TEST_P(ResidenceFailures, OfTheFirstPlan) {
                  (reached ? kernel_.calls()[k - 1] : ""));
     kernel_.FailAt(0, 0);
     if (reply.code != 0 && !IsKilled()) {
-      // The same executor goes on.
+      // The same executor finishes the plan.
       ASSERT_EQ(ErrorOf(Call(PlanKind::kPrepareBase)), "");
       ASSERT_EQ(NamespaceOf("/proc/self/ns/mnt"), Pinned());
     }

@@ -26,7 +26,7 @@ using exec::Request;
 
 constexpr char kConfigPath[] = "/run/mountd.toml";
 
-// The real program, on one end of a socket pair.
+// Runs the real program on one end of a socket pair.
 class Program : public ExecutorFixture {
  protected:
   void SetUp() override {
@@ -66,7 +66,7 @@ class Program : public ExecutorFixture {
       ::_exit(127);
     }
   }
-  // Closes the connection; the program's exit status.
+  // Closes the connection. Returns the program's exit status.
   int Stop() {
     socket_.reset();
     int status = 0;
@@ -116,8 +116,9 @@ TEST_F(Program, HoldsItsCapabilitiesAndNoMore) {
   EXPECT_EQ(Stop(), 0);
 }
 
-// A parser's mistake is worth as much as what it is given: while the file is
-// read nothing is effective, and nothing that was not to stay comes back.
+// An error in the parser gives an attacker the process's rights, so the program
+// reads the file without any effective capability, and drops the other
+// capabilities first.
 TEST_F(Program, ReadsItsConfigurationWithoutPrivileges) {
   MakeDirectories("/run/fuse");
   FuseServer server("/run/fuse");
@@ -135,7 +136,7 @@ TEST_F(Program, ReadsItsConfigurationWithoutPrivileges) {
     }
     return std::string();
   };
-  // It gets no further than to open the file.
+  // The program waits in opening the file.
   EXPECT_TRUE(Within([&] { return line("CapEff:\t") == "0000000000000000"; }));
   EXPECT_EQ(line("NoNewPrivs:\t"), "1");
   const std::uint64_t permitted = std::stoull(line("CapPrm:\t"), nullptr, 16);
@@ -144,7 +145,7 @@ TEST_F(Program, ReadsItsConfigurationWithoutPrivileges) {
     EXPECT_EQ(permitted >> static_cast<unsigned>(gone) & 1U, 0U) << gone;
   }
   server.Die();
-  EXPECT_NE(Stop(), 0);  // that is no configuration
+  EXPECT_NE(Stop(), 0);  // the file is no configuration
   Unmount("/run/fuse");
 }
 
@@ -168,7 +169,8 @@ TEST_F(Program, TakesNoFdThatThePlanDoesNot) {
   Reply reply;
   ASSERT_GT(::recv(socket_.get(), &reply, sizeof(reply), 0), 0);
   EXPECT_EQ(CodeOf(reply), "InvalidArgument");
-  // It is closed there, too: the end of this end is the program's end.
+  // The program has closed the fd, too, so closing our end of the connection
+  // ends it.
   EXPECT_EQ(ErrorOf(Ask(PlanKind::kHello)), "");
   EXPECT_EQ(Stop(), 0);
 }
@@ -198,7 +200,7 @@ TEST_F(Program, DoesEverythingWithJustThese) {
   ASSERT_EQ(::chmod(staging.c_str(), 0), 0);
   ASSERT_EQ(::chown(staging.c_str(), 1234, 1234), 0);
   EXPECT_EQ(ErrorOf(Ask(request)), "");
-  // Also what the plugin left there of other users', closed to root.
+  // The plugin has left directories of other users that are closed to root.
   MakeDirectories(staging + "/x/y");
   for (const char* path : {"/x/y", "/x"}) {
     ASSERT_EQ(::chmod((staging + path).c_str(), 01000), 0);

@@ -57,7 +57,7 @@ agent::VolumeSpec VolumeOf(const SoakOperation& operation) {
   return spec;
 }
 
-// A line for each thing, to be compared.
+// One line for each object.
 using Lines = std::set<std::string>;
 
 std::string Compared(const std::string& what, const Lines& wanted,
@@ -183,7 +183,7 @@ std::string OwedDiffers(agent::Client& client) {
   return text;
 }
 
-// What is mounted below allocations, each as often as it is.
+// Compares the mounts below allocations, and their number.
 std::string MountsDiffer(const SoakModel& model) {
   Lines wanted;
   std::size_t count = 0;
@@ -225,8 +225,8 @@ std::size_t HostLinks() {
   return count;
 }
 
-// Host ports that the ruleset speaks of: all of them are, and nothing else of
-// that size is, the elements of the maps.
+// Returns the host ports in the ruleset's maps. Every number of that size in
+// the elements is such a port.
 Lines MappedPorts() {
   Lines ports;
   for (const std::string& item : Inventory::Take().items) {

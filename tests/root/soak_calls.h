@@ -8,15 +8,15 @@
 
 namespace mountd::testing {
 
-// One operation of a soak, by the client library.
+// Makes one operation of a soak by the client library.
 Result<void> Call(agent::Client& client, const SoakOperation& operation);
 
-// Whether the outcome says that the same call has to be made again: somebody
-// was killed, or stood still, meanwhile.
+// True if the same call has to be made again, because a process was killed or
+// stopped meanwhile.
 bool IsForNow(const Result<void>& result);
 
-// "" if mountd says and the kernel shows that just `model` is there; else what
-// differs. Looked at once: what is on its way differs, too.
+// Returns "" if mountd reports and the kernel shows exactly `model`; otherwise
+// the differences. Looks once, so changes in progress are differences, too.
 std::string DifferenceFrom(const SoakModel& model, agent::Client& client);
 
 }  // namespace mountd::testing

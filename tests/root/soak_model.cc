@@ -115,7 +115,7 @@ std::string TextOf(const SoakOperation& operation) {
   return text + " -> " + operation.outcome;
 }
 
-// Not std::uniform_int_distribution, which each library does in its own way.
+// std::uniform_int_distribution differs between libraries, so it is not used.
 int SoakScript::Below(int end) {
   return static_cast<int>(engine_() % static_cast<std::uint32_t>(end));
 }
@@ -199,7 +199,8 @@ SoakOperation SoakScript::AnyOfPrepared(const std::string& id,
       SoakOperation replace = Of(SoakKind::kReplace, id, key.first, key.second);
       replace.mount = AnyMount(allocation);
       if (replace.mount.type == agent::SourceType::kTmpfs) {
-        replace.outcome = "NotSupported";  // it would begin empty
+        // A replacement tmpfs would begin empty.
+        replace.outcome = "NotSupported";
       }
       return replace;
     }
@@ -210,7 +211,7 @@ SoakOperation SoakScript::AnyOfPrepared(const std::string& id,
     if (what < 64 && allocation.volumes.size() < 2) {
       const std::string alias =
           allocation.volumes.contains("data") ? "more" : "data";
-      // Some are of one allocation, some of several.
+      // Some volumes belong to one allocation, some to several.
       return Of(SoakKind::kPublish, id, alias,
                 Percent(50) ? "v-" + id + "-" + alias
                             : "shared-" + alias + std::to_string(Below(2)));
@@ -289,7 +290,7 @@ SoakOperation SoakScript::SetUpNetwork(const std::string& id,
   return setup;
 }
 
-// What no agent should ask for, and has to do no harm.
+// Returns a call that no agent should make, and that must do no harm.
 SoakOperation SoakScript::Wrong(const std::string& id,
                                 const SoakAllocation& allocation) {
   SoakOperation bind = Of(SoakKind::kBind, id, "app", "wrong");
@@ -317,7 +318,7 @@ SoakOperation SoakScript::Wrong(const std::string& id,
     default:
       break;
   }
-  // What is not there is unmounted already.
+  // Unmounting a mount that is not there succeeds.
   return allocation.mounts.contains({"app", "none"})
              ? Of(SoakKind::kPrepare, id)
              : Of(SoakKind::kUnmount, id, "app", "none");

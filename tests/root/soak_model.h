@@ -11,13 +11,13 @@
 
 #include "agent/types.h"
 
-// What a soak does, as a function of a seed alone, and what should be there
-// after it. Nothing here knows of a node.
+// The calls of a soak, as a function of its seed alone, and what should exist
+// after them. Never talks to a node.
 namespace mountd::testing {
 
 struct SoakMount {
   agent::SourceType type = agent::SourceType::kHostVolume;
-  std::string source;  // a host volume, or an alias; "" of a tmpfs
+  std::string source;  // a host volume, or an alias; "" for a tmpfs
   bool read_only = false;
   agent::Propagation propagation = agent::Propagation::kPrivate;
   friend bool operator==(const SoakMount&, const SoakMount&) = default;
@@ -26,7 +26,7 @@ struct SoakMount {
 struct SoakNetwork {
   std::string mode = "bridge";
   std::string network;
-  std::vector<std::uint16_t> ports;  // of the host, for TCP
+  std::vector<std::uint16_t> ports;  // on the host, for TCP
 };
 
 struct SoakAllocation {
@@ -37,7 +37,7 @@ struct SoakAllocation {
   std::set<std::string> inboxes;                // tasks
 };
 
-// By the allocations' ids.
+// Allocations by id.
 using SoakModel = std::map<std::string, SoakAllocation>;
 
 enum class SoakKind {
@@ -54,7 +54,7 @@ enum class SoakKind {
   kTeardown,
 };
 
-// One call, and how it has to end.
+// One call, and the outcome that it must have.
 struct SoakOperation {
   SoakKind kind = SoakKind::kPrepare;
   std::string allocation;
@@ -65,19 +65,19 @@ struct SoakOperation {
   std::string outcome = "Ok";
 };
 
-// To be read, and compared.
+// Returns the operation as text.
 std::string TextOf(const SoakOperation& operation);
 
-// What happens while a round is under way.
+// The trouble while a round is under way.
 enum class SoakTrouble {
   kNone,
   kKillMountd,
   kKillExecutors,
   kKillCsi,
   kRestartPlugin,
-  kPluginFails,    // one call of it, after it has done it or before
+  kPluginFails,    // in one call, before or after its effect
   kStopExecutors,  // SIGSTOP, and SIGCONT a little later
-  kClientDies,     // in the middle of its call
+  kClientDies,     // during its call
   kCancel,         // the agent gives up waiting
 };
 const char* NameOf(SoakTrouble trouble);
@@ -86,20 +86,20 @@ const char* NameOf(SoakTrouble trouble);
 struct SoakRound {
   std::vector<SoakOperation> operations;
   SoakTrouble trouble = SoakTrouble::kNone;
-  int after_us = 0;  // of its beginning
+  int after_us = 0;  // after the round's start
 };
 
-// The rounds of a seed, one after the other. The same seed and the same calls
-// of its methods are the same rounds, on every machine.
+// Makes the rounds of a seed, one after the other. The same seed and the same
+// calls of its methods give the same rounds on every machine.
 class SoakScript {
  public:
   explicit SoakScript(std::uint32_t seed) : engine_(seed) {}
 
-  // `stormy`: with processes of mountd's that are killed, too.
+  // With `stormy`, processes of mountd are killed, too.
   SoakRound Next(bool stormy);
-  // Ends all that is there.
+  // Returns rounds that end all allocations.
   std::vector<SoakRound> ReleaseAll();
-  // After all of the rounds so far.
+  // Returns the state after all rounds so far.
   const SoakModel& model() const { return model_; }
 
  private:

@@ -14,7 +14,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// A number after "Name:" in /proc/<pid>/status.
+// Returns the number after "Name:" in /proc/<pid>/status.
 long StatusOf(const fs::path& process, const std::string& name) {
   std::ifstream status(process / "status");
   for (std::string word; status >> word;) {
@@ -32,7 +32,8 @@ void AddProcesses(const std::string& name, SoakResources* into) {
     std::error_code gone;
     const fs::directory_iterator fds(process / "fd", gone);
     SoakResources& all = *into;
-    // Of several the largest: how many there are is another figure.
+    // The largest process counts, because the number of processes is a figure
+    // of its own.
     const auto most = [&](const char* what, long value) {
       long& place = all[name + " " + what];
       place = std::max(place, value);
@@ -44,7 +45,7 @@ void AddProcesses(const std::string& name, SoakResources* into) {
   }
 }
 
-// With its log, which is a part of it.
+// Adds the size of a store with its write-ahead log.
 void AddStore(const std::string& path, SoakResources* into) {
   long bytes = 0;
   for (const char* suffix : {"", "-wal"}) {
@@ -60,7 +61,7 @@ long Median(std::vector<long> values) {
   return values[values.size() / 2];
 }
 
-// A thread is two fds of its own at most; an executor that idles is two.
+// A thread has at most two fds of its own, and so has an idle executor.
 long SlackOf(const std::string& what, long first) {
   if (what.ends_with("rss_kb")) {
     return 1024 + first / 10;

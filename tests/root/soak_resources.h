@@ -7,29 +7,28 @@
 
 namespace mountd::testing {
 
-// What mountd's processes and stores take, by what it is: "mountd rss_kb",
-// "mountd fds", "mountd threads", the same of the others, of which there may be
-// several, "boot.db kb".
+// The resources that mountd's processes and stores take, by name: "mountd
+// rss_kb", "mountd fds", "mountd threads", "boot.db kb". The largest process
+// counts if a program has several.
 using SoakResources = std::map<std::string, long>;
 
 SoakResources TakeSoakResources();
 
-// Samples that were taken with as much to do.
+// Compares samples that were taken with as much to do.
 //
-// What leaks grows with each operation, so it is more at the end than at the
-// beginning, whatever it varies by in between. The first quarter is left out:
-// threads, buffers and the allocator's pools are made when they are first
-// needed. Of the rest, the median of the last third is compared with that of
-// the first: a median, as any one sample may meet a thread that is about to
-// end. It may be more by `slack`, of each kind, which is what such chance is
-// worth; a soak of more operations has the same slack, and finds the smaller
-// leak.
+// A leak grows with each operation, so it is larger at the end than at the
+// beginning, however it varies in between. Growth leaves out the first quarter,
+// because threads, buffers and the allocator's pools are made at their first
+// use. It compares the median of the last third of the rest with the median of
+// the first third, because a single sample may include a thread that is about
+// to end. The median may grow by a slack for each kind, which covers such
+// chance. A longer soak has the same slack, and so finds smaller leaks.
 class SoakSeries {
  public:
   void Add(SoakResources sample) { samples_.push_back(std::move(sample)); }
-  // "" if nothing grew.
+  // Returns "" if nothing grew.
   std::string Growth() const;
-  // To be read.
+  // Returns all samples as text.
   std::string Text() const;
 
  private:

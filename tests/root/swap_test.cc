@@ -10,7 +10,7 @@
 #include "tests/root/executor_fixture.h"
 #include "tests/support/fuse_server.h"
 
-// Replacing a mount under those who use it (propagation/swap.h).
+// A mount is replaced under its users (propagation/swap.h).
 namespace mountd::testing {
 namespace {
 
@@ -111,7 +111,7 @@ TEST_F(Swap, EveryPropagationCanFollowEveryOther) {
       MountTmpfs("/run/host/data/sub");
       const Reply reply = Replace("other", to, old.body.mount.mount_id);
       ASSERT_EQ(ErrorOf(reply), "");
-      // What is mounted in the old source is its own, and stays.
+      // A mount in the old source belongs to that source, and stays.
       EXPECT_TRUE(Exists("/run/host/data/sub/mark"));
       Unmount("/run/host/data/sub");
       MountTmpfs("/run/host/other/sub");
@@ -157,7 +157,7 @@ TEST_F(NoSwap, AKernelThatCannotMountBeneathLeavesTheOldMount) {
   EXPECT_EQ(Difference(with, Inventory::Take()), "");
 }
 
-// What Repair does after a file system died and was mounted again.
+// Repair does this after a file system has died and was mounted again.
 TEST_F(Swap, ADeadFileSystemIsReplacedUnderItsUsers) {
   MakeDirectories("/run/host/fuse");
   config_.host_volumes["fuse"] = config_.host_volumes["data"];

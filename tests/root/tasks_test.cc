@@ -17,7 +17,7 @@ using exec::TaskMount;
 
 constexpr char kTaskRoot[] = "/run/task";
 
-// A user namespace in which root is root.
+// Makes a user namespace in which root is root.
 bool MakeUserNamespace() {
   if (::unshare(CLONE_NEWUSER) != 0) {
     return false;
@@ -155,7 +155,8 @@ TEST_F(Tasks, WithoutTheMountOrWithAnotherOverIt) {
   EXPECT_EQ(VerifyOne(covered, ours.mount_id).covered, 1U);
 }
 
-// A second look at the same directory, with less, is not taken for the copy.
+// A second mount of the same directory, with less in common, is not taken for
+// the copy.
 TEST_F(Tasks, AreJudgedByTheMountThatHasMostInCommon) {
   const exec::MountState ours = Mounted(Propagation::kHostToTask);
   const Child& task = Spawn("web", [] {
@@ -181,7 +182,7 @@ TEST_F(Tasks, WithSeveralOfOneVolumeAreJudgedByEach) {
   EXPECT_EQ(seen.body.task.mounts[1].peer_group, 0U);
 }
 
-// The host's own mounts, which it still sees, are not its runtime's work.
+// The host's own mounts, which the task still sees, are not its runtime's work.
 TEST_F(Tasks, OnTheHostsRootAreJudgedByWhatWasMountedForThem) {
   const exec::MountState ours = Mounted(Propagation::kHostToTask);
   const Child& task = Spawn("web", [] {

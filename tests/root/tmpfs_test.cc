@@ -16,7 +16,7 @@ namespace {
 using exec::Reply;
 using exec::Request;
 
-// The line of /proc/self/mountinfo for `path`; the last one mounted there.
+// Returns the line of /proc/self/mountinfo for the last mount at `path`.
 std::string MountinfoOf(const std::string& path) {
   std::ifstream file("/proc/self/mountinfo");
   std::string found;
@@ -99,7 +99,7 @@ TEST_F(Tmpfs, WithoutNoswapInTheKernelIsNotSupported) {
   request.body.attach.source.tmpfs.no_swap = 1;
   kernel_.FailAt(0, 0);
   ASSERT_EQ(ErrorOf(AttachTmpfs()), "");
-  // The flag is set right before the file system is made.
+  // The executor sets the flag right before it makes the file system.
   const auto made = std::find(kernel_.calls().begin(), kernel_.calls().end(),
                               "CreateFilesystem");
   ASSERT_NE(made, kernel_.calls().end());

@@ -23,10 +23,10 @@ using propagation::TreeBound;
 
 constexpr uid_t kAgent = 1234;
 constexpr uid_t kTask = 100007;   // in the rule's ids
-constexpr uid_t kOther = 200000;  // nobody's
+constexpr uid_t kOther = 200000;  // in no rule's ids
 constexpr char kWeb[] = "/run/host/alloc/web";
 
-// While it lives, the thread may do no more than an executor.
+// Limits the thread to an executor's capabilities while this object lives.
 class ExecutorsRights {
  public:
   ExecutorsRights() : before_(::cap_get_proc()) {
@@ -73,7 +73,7 @@ class Trees : public ExecutorFixture {
   static std::string At(const std::string& path) {
     return std::string(kWeb) + "/" + path;
   }
-  // A directory below kWeb.
+  // Makes a directory below kWeb.
   static void Make(const std::string& path, uid_t owner, mode_t mode = 0755) {
     MakeDirectories(At(path));
     ASSERT_EQ(::chown(At(path).c_str(), owner, owner), 0);
@@ -97,8 +97,8 @@ class Trees : public ExecutorFixture {
     return count;
   }
 
-  // Below kWeb: directories and files of several users, some closed to all but
-  // their owner, links out of it, a pipe.
+  // Makes below kWeb directories and files of several users, some closed to all
+  // but their owner, links out of it, and a pipe.
   static void Fill() {
     Make("mine", kAgent);
     Make("mine/deep", kAgent);
@@ -134,7 +134,8 @@ class Trees : public ExecutorFixture {
     return Run(PlanKind::kChownTree, path);
   }
 
-  // In parts of `entries` until it is finished; the sum.
+  // Repeats the work in parts of `entries` until it is finished. Returns the
+  // sum.
   template <typename Some>
   TreeReply InParts(const Some& some, std::size_t entries, int* parts) {
     const auto inspector = propagation::MakeMountInspector(kernel_).value();
@@ -228,7 +229,8 @@ TEST_F(Trees, RemovalStopsAtAMountAndNamesIt) {
   EXPECT_EQ(ErrorOf(Remove()), "");
 }
 
-// rm -rf run as root, on a file that another is mounted on, goes on to it.
+// A recursive command run as root would act on the file that is mounted there,
+// which is outside the tree.
 TEST_F(Trees, AFileThatIsAMountStopsBoth) {
   File("file", kAgent);
   WriteFile("/run/host/outside", "");
@@ -240,7 +242,8 @@ TEST_F(Trees, AFileThatIsAMountStopsBoth) {
   EXPECT_EQ(OwnerOf("/run/host/outside"), 0U);
 }
 
-// As an executor leaves it that is killed between taking and giving back.
+// An executor that was killed between taking the directory and giving it back
+// leaves it like this.
 TEST_F(Trees, OneThatAnExecutorTookIsAccepted) {
   Make("task/full", kTask);
   ASSERT_EQ(::chown(At("task").c_str(), 0, 0), 0);
@@ -278,7 +281,8 @@ TEST_F(Trees, ChownGivesWhatIsTheCallersOrInTheRange) {
   EXPECT_EQ(OwnerOf(kWeb), kAgent);
 }
 
-// A task links to the host's files; chown -R gives them away.
+// A task hard-links the host's files into its tree, and chown -R would give
+// them away.
 TEST_F(Trees, ChownOfLinkedFilesOfOthersIsTheAttack) {
   WriteFile("/run/host/shadow", "secret");
   WriteFile("/run/host/victims", "secret");
@@ -290,7 +294,7 @@ TEST_F(Trees, ChownOfLinkedFilesOfOthersIsTheAttack) {
   EXPECT_EQ(reply.body.tree.left, 2U);
   EXPECT_EQ(OwnerOf("/run/host/shadow"), 0U);
   EXPECT_EQ(OwnerOf("/run/host/victims"), kOther);
-  // What a naive one does.
+  // A naive daemon changes the owner of each entry.
   for (const auto& entry : std::filesystem::directory_iterator(kWeb)) {
     ASSERT_EQ(::lchown(entry.path().c_str(), kAgent, kAgent), 0);
   }
@@ -338,7 +342,7 @@ TEST_F(Trees, ChownInPartsMissesNothing) {
   }
 }
 
-// Wherever the last part ended has been removed meanwhile.
+// The directory in which the last part ended has been removed meanwhile.
 TEST_F(Trees, ChownGoesOnInATreeThatChanged) {
   for (int i = 0; i < 20; ++i) {
     Make(std::to_string(i), kAgent);
@@ -378,7 +382,7 @@ TEST_F(Trees, ChownStopsAtAMountAndNamesIt) {
       << ErrorOf(reply);
 }
 
-// What lies too deep is moved to the top.
+// The executor moves a directory that lies too deep to the top.
 TEST_F(Trees, ADirectoryThatCannotBeMovedIsRemovedByTheNextTry) {
   std::string path;
   for (std::size_t i = 0; i < exec::kMaxTreeDepth + 2; ++i) {
@@ -448,8 +452,8 @@ TEST_F(Trees, TheFdMustBeADirectoryAndBeThere) {
             "InvalidArgument");
 }
 
-// Each kernel call failing in turn: the directory is its owner's again, or can
-// be removed by the next try; nothing outside was touched.
+// Each kernel call fails in turn. Then the directory belongs to its owner
+// again, or the next try can remove it, and nothing outside has changed.
 TEST_F(Trees, EveryKernelCallMayFail) {
   for (const int error : exec::kErrorsOfAnyCall) {
     for (const PlanKind kind : {PlanKind::kRemoveTree, PlanKind::kChownTree}) {

@@ -12,7 +12,7 @@
 #include "tests/support/fuse_server.h"
 #include "tests/support/naive.h"
 
-// How far an unmount goes for a mount that is used (exec::UnmountMode).
+// Each unmount mode acts on a mount that is in use (exec::UnmountMode).
 namespace mountd::testing {
 namespace {
 
@@ -48,7 +48,8 @@ class UnmountModes : public ExecutorFixture {
 
 class HungServer : public UnmountModes {
  protected:
-  // A mount whose server does not answer, and a process that waits for it.
+  // Mounts a file system whose server does not answer, and starts a process
+  // that waits for it.
   void SetUp() override {
     UnmountModes::SetUp();
     if (IsSkipped()) {
@@ -65,7 +66,7 @@ class HungServer : public UnmountModes {
     waiting_ = StatInChild(file);
     ASSERT_TRUE(AwaitWaiting(waiting_));
   }
-  // Nothing is left but the file system itself.
+  // Expects that only the file system itself is left.
   void ExpectGone() {
     EXPECT_FALSE(Exists(kTarget));
     ASSERT_EQ(::umount2(kFuse, MNT_DETACH), 0);
@@ -73,7 +74,8 @@ class HungServer : public UnmountModes {
     EXPECT_EQ(DifferenceWithin(before_, 2000), "");
   }
 
-  // Who waited may need a moment to leave: until then it is Busy once more.
+  // Repeats the detach while it is Busy, because the process that waited may
+  // need a moment to leave.
   Reply DetachWhenLeft(UnmountMode mode) {
     Reply reply = DetachBy(mode, mount_id_);
     for (int i = 0; i < 2000 && CodeOf(reply) == "Busy"; ++i) {
@@ -100,7 +102,7 @@ TEST_F(UnmountModes, DetachTakesAMountThatIsUsed) {
   EXPECT_EQ(ErrorOf(DetachBy(UnmountMode::kDetach, reply.body.mount.mount_id)),
             "");
   EXPECT_FALSE(Exists(kTarget));
-  // What is mounted in the source is the source's, and its user goes on.
+  // A mount in the source belongs to the source, and its user goes on.
   EXPECT_TRUE(Exists("/run/host/data/sub/mark"));
   char byte = 0;
   EXPECT_EQ(::read(user.get(), &byte, 1), 1);
@@ -111,7 +113,7 @@ TEST_F(UnmountModes, DetachTakesAMountThatIsUsed) {
 }
 
 TEST_F(HungServer, AbortCutsItsConnection) {
-  // An unmount as one writes it first goes nowhere.
+  // A naive plain unmount fails.
   EXPECT_NAIVE(CodeOf(DetachBy(UnmountMode::kPlain, mount_id_)) == "Busy");
   EXPECT_EQ(ErrorOf(DetachWhenLeft(UnmountMode::kAbort)), "");
   EXPECT_EQ(ExitOf(waiting_), ECONNABORTED);

@@ -19,7 +19,8 @@ Unshared::Unshared(const std::function<bool()>& unshare) {
   pid_ = ::fork();
   if (pid_ == 0) {
     const char said = unshare() ? 'x' : '-';
-    ::prctl(PR_SET_PDEATHSIG, SIGKILL);  // a change of user takes it back
+    // After the change of user, which clears it.
+    ::prctl(PR_SET_PDEATHSIG, SIGKILL);
     (void)!::write(ready[1], &said, 1);
     for (;;) {
       ::pause();
@@ -37,8 +38,6 @@ Unshared::~Unshared() {
   ::waitpid(pid_, nullptr, 0);
 }
 
-// A network namespace of a new user namespace of the user's, as rootless
-// containers have them. Invalid if the kernel lets nobody make one.
 UniqueFd UsersNetns(uid_t uid) {
   const Unshared process([uid] {
     return ::setresgid(uid, uid, uid) == 0 && ::setresuid(uid, uid, uid) == 0 &&

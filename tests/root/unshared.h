@@ -10,7 +10,7 @@
 
 namespace mountd::testing {
 
-// A process that has made namespaces with `unshare`, and waits.
+// Owns a process that has made namespaces with `unshare`, and waits.
 class Unshared {
  public:
   explicit Unshared(const std::function<bool()>& unshare);
@@ -18,7 +18,7 @@ class Unshared {
   Unshared(const Unshared&) = delete;
   Unshared& operator=(const Unshared&) = delete;
 
-  bool valid() const { return valid_; }  // `unshare` said that it worked
+  bool valid() const { return valid_; }  // true if `unshare` has succeeded
   std::string proc() const { return "/proc/" + std::to_string(pid_); }
 
  private:
@@ -26,8 +26,8 @@ class Unshared {
   bool valid_ = false;
 };
 
-// A network namespace of a new user namespace of the user's, as rootless
-// containers have them. Invalid if the kernel lets nobody make one.
+// Returns a network namespace in a new user namespace of the user, as rootless
+// containers have them. Invalid if the kernel lets no user make one.
 UniqueFd UsersNetns(uid_t uid);
 
 }  // namespace mountd::testing

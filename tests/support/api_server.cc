@@ -15,9 +15,10 @@
 namespace mountd::test {
 namespace {
 
-constexpr std::size_t kWorkers = 256;  // as the daemon
+constexpr std::size_t kWorkers = 256;  // the daemon's number
 
-// A test that cannot begin says nothing about the code.
+// Throws if `result` is an error, because a test whose server cannot start says
+// nothing about the code.
 template <typename T>
 T Must(Result<T> result) {
   return std::move(result).value();

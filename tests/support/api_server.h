@@ -22,37 +22,39 @@ namespace mountd::test {
 struct ApiServerOptions {
   Config config;
   dbus::PeerServerOptions peers;
-  // Also on $DBUS_SYSTEM_BUS_ADDRESS.
+  // Serves $DBUS_SYSTEM_BUS_ADDRESS, too.
   bool system_bus = false;
   std::chrono::milliseconds reconnect{20};
-  // What Reload does.
+  // Runs when a client calls Reload.
   std::function<Result<std::vector<std::string>>(LiveConfig&)> reload =
       [](LiveConfig&) { return std::vector<std::string>{}; };
 };
 
-// mountd as its daemon puts it together (mountd/daemon/daemon.cc), in this
-// process, on a thread of its own, with models in place of the executors and of
-// mountd-csi. Everything on disk is in `directory`, which exists.
+// Owns a whole mountd in this process, put together as the daemon does it
+// (mountd/daemon/daemon.cc). Runs on a thread of its own, with models in place
+// of the executors and of mountd-csi. Keeps everything that is on disk in
+// `directory`, which must exist.
 class ApiServer {
  public:
   ApiServer(const std::string& directory, ApiServerOptions options);
-  // Lets go whatever the models hold back, and waits for all work.
+  // Releases every call that the models hold back, and waits for all work.
   ~ApiServer();
   ApiServer(const ApiServer&) = delete;
   ApiServer& operator=(const ApiServer&) = delete;
 
-  // "unix:path=…" of the peer-to-peer socket.
+  // Returns "unix:path=…" of the peer-to-peer socket.
   std::string address() const { return "unix:path=" + socket_; }
   const std::string& socket() const { return socket_; }
 
-  // Runs it on the loop's thread, and waits for it.
+  // Runs `closure` on the loop's thread, and waits for its end.
   void OnLoop(const std::function<void()>& closure);
 
-  // Notices from now on what becomes of mounts, and of their file systems. Not
-  // from the start: that makes plans of its own.
+  // Starts the watch of mounts and the prober of their file systems. The
+  // constructor does not start them, because both make plans of their own.
   void WatchMounts();
 
-  // To whom it may concern, on both transports. On the loop's thread.
+  // Sends events to their subscribers on both transports. Runs on the loop's
+  // thread.
   csi::VolumeEvents EventsOfVolumes();
   void Send(const dbus::Event& event);
 
@@ -61,7 +63,8 @@ class ApiServer {
   std::size_t peer_count();
   std::size_t running();
 
-  // All that the stores hold, as text; the same if nothing changed.
+  // Returns all rows of the stores as text. Two texts are equal if no row
+  // changed.
   std::string Records();
 
  private:
@@ -78,7 +81,8 @@ class ApiServer {
   const std::unique_ptr<dbus::EventLoop> loop_;
   const std::unique_ptr<store::StateStore> state_;
   const std::unique_ptr<store::BootStore> boot_;
-  // Taken down first, so that no job finds anything gone.
+  // The destructor ends the pool and the plugins first, so that no job uses a
+  // part that is already destroyed.
   std::unique_ptr<WorkerPool> pool_;
   Strands strands_;
   std::unique_ptr<csi::Plugins> plugins_;

@@ -18,7 +18,7 @@ constexpr char kInterface[] = "org.mountd1.Manager";
 constexpr char kProperties[] = "org.freedesktop.DBus.Properties";
 constexpr std::uint64_t kNotSent = 0;
 
-// Prints a message's body, and notes what its variants hold.
+// Prints a message's body, and records the values of each a{sv} in it.
 class Reader {
  public:
   Reader(sd_bus_message* message, Answer& answer)
@@ -31,7 +31,7 @@ class Reader {
     return path.empty() ? key : path + "." + key;
   }
 
-  // What is left in the container, or the body, that is being read.
+  // Prints the values that remain in the current container or body.
   std::string Elements(const std::string& path, bool number) {
     std::string text;
     for (int index = 0; sd_bus_message_at_end(message_, 0) == 0; ++index) {
@@ -152,7 +152,8 @@ Answer AnswerOf(sd_bus_message* message) {
 
 std::string Text(const char* text) { return text == nullptr ? "" : text; }
 
-// Of this thread alone: glibc's own functions change all threads.
+// Changes the user of this thread alone. The system calls are made directly,
+// because glibc's functions change all threads.
 bool BecomeThisThread(uid_t uid) {
   return syscall(SYS_setgroups, 0, nullptr) == 0 &&
          syscall(SYS_setresgid, uid, uid, uid) == 0 &&
@@ -164,7 +165,8 @@ bool BecomeThisThread(uid_t uid) {
 std::unique_ptr<BusClient> BusClient::Connect(const BusTarget& target) {
   std::unique_ptr<BusClient> client(new BusClient());
   bool ready = false;
-  // A thread of its own: who it becomes, it stays.
+  // A thread of its own makes the connection, because a thread that has become
+  // another user cannot go back.
   std::thread([&] {
     const bool self = target.uid == static_cast<uid_t>(-1);
     ready = (self || BecomeThisThread(target.uid)) && client->Open(target);

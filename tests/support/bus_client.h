@@ -13,21 +13,21 @@
 #include <string>
 #include <vector>
 
-// A client of org.mountd1 that knows nothing of mountd's own client library:
-// raw sd-bus, and answers taken apart without knowing what they should be.
+// Clients of org.mountd1 that share no code with mountd's client library. They
+// use raw sd-bus, and decode answers without knowing their types beforehand.
 namespace mountd::test {
 
-// Longer than anything takes; what a test waits for ends far earlier.
+// Longer than any call takes. A test that passes waits far less.
 inline constexpr std::chrono::seconds kPatience{30};
 
 struct Answer {
   std::string error;  // the error's full name; "": success
   std::string message;
   std::string signature;
-  // The body, printed: "s", b"ay", 1, true, [..], (..), {key: ..}.
+  // The body as text: "s", b"ay", 1, true, [..], (..), {key: ..}.
   std::string text;
-  // Every value of each a{sv} in it, by its keys: "network.address",
-  // "volumes.0.alias", "0.plugin".
+  // The type and the value of each entry of each a{sv} in the body, by the path
+  // of its keys: "network.address", "volumes.0.alias", "0.plugin".
   std::map<std::string, std::string> types;
   std::map<std::string, std::string> values;
 
@@ -40,46 +40,47 @@ struct Signal {
   std::string destination;  // "": none
 };
 
-// Where to connect, and as whom. Another uid than the test's own needs root:
-// what counts is what the kernel says of the connecting thread.
+// The address and the user of a connection. Another uid than the test's own
+// needs root, because the kernel reports the uid of the connecting thread.
 struct BusTarget {
   std::string address;       // "unix:path=…"
   bool message_bus = false;  // a dbus-daemon: say Hello, name the service
   uid_t uid = static_cast<uid_t>(-1);  // -1: the test's own
 };
 
-// One connection, used by one thread. Nothing here blocks for longer than
-// kPatience; a connection that was dropped answers everything with the error
-// "disconnected".
+// Owns one connection, and belongs to one thread. Never blocks for longer than
+// kPatience. Answers every call with the error "disconnected" once the other
+// end has dropped the connection.
 class BusClient {
  public:
-  // Null if the connection is not ready in time.
+  // Returns null if the connection is not ready in time.
   static std::unique_ptr<BusClient> Connect(const BusTarget& target);
   ~BusClient();
   BusClient(const BusClient&) = delete;
   BusClient& operator=(const BusClient&) = delete;
 
-  // A method of org.mountd1.Manager; `types` and what follows as in
-  // sd_bus_message_append(3).
+  // Calls a method of org.mountd1.Manager; `types` and the arguments after it
+  // are those of sd_bus_message_append(3).
   Answer Call(const char* member, const char* types, ...);
-  // The same of any interface of any object.
+  // Calls a method of any interface of any object.
   Answer CallOn(const char* path, const char* interface, const char* member,
                 const char* types, ...);
-  // A call whose answer is not waited for yet; a handle for Await.
+  // Sends a call without waiting for its answer. Returns a handle for Await.
   std::uint64_t Send(const char* member, const char* types, ...);
   Answer Await(std::uint64_t call);
   bool answered(std::uint64_t call) const { return answers_.contains(call); }
 
-  // The next signal of that name; one with an empty member if none comes.
+  // Waits for the next signal of that name. Its member is empty if none comes.
   Signal AwaitSignal(const std::string& member);
-  // Signals that came so far and were not awaited.
+  // Signals that have arrived and that no AwaitSignal has taken.
   const std::vector<Signal>& signals() const { return signals_; }
-  // Makes a call of its own: whatever was sent before its answer is then here.
+  // Makes a call of its own and waits for its answer. Every message that mountd
+  // sent before that answer has then arrived.
   void Fence();
 
-  // Whether the other end hangs up.
+  // True if the other end hangs up in time.
   bool AwaitDisconnect();
-  // Handles what there is until `done`; false if it never is.
+  // Handles incoming messages until `done`. False if `done` never holds.
   bool RunUntil(const std::function<bool()>& done);
 
   sd_bus* raw() { return bus_; }

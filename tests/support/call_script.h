@@ -16,27 +16,28 @@
 
 namespace mountd {
 
-// Whether a scripted failure keeps the call from taking effect, or only hides
-// that it did: the outcome its caller has to treat as unknown.
+// Says whether a scripted failure prevents the call's effect, or only hides the
+// effect. The caller has to treat the outcome as unknown.
 enum class FailWhen { kBefore, kAfter };
 
-// How long a test waits for what has to come, and no test measures.
+// The time that a test waits for an event that must come. No test measures it.
 inline constexpr std::chrono::seconds kTestPatience{30};
 
-// What a fake was told to do to its calls, and what calls there were. E is the
-// fake's error type. Thread-safe.
+// Owns the failures that a test has scripted for a fake, and the list of the
+// calls that came. E is the fake's error type. Thread-safe.
 template <typename E>
 class CallScript {
  public:
   static constexpr std::size_t kAlways =
       std::numeric_limits<std::size_t>::max();
 
-  // The n-th call from now on, counted from 1, whichever it is.
+  // Fails the n-th call from now on, counted from 1, of any method.
   void FailNth(std::size_t n, E error, FailWhen when) {
     const std::lock_guard lock(mutex_);
     planned_.push_back({{}, n - 1, 1, std::move(error), when});
   }
-  // The next `times` calls of `method`; kAlways: all until Clear.
+  // Fails the next `times` calls of `method`; with kAlways all of them until
+  // Clear.
   void FailNext(const std::string& method, E error,
                 FailWhen when = FailWhen::kBefore, std::size_t times = 1) {
     const std::lock_guard lock(mutex_);
@@ -47,8 +48,8 @@ class CallScript {
     planned_.clear();
   }
 
-  // Calls of `method` wait, before they take effect, until Unblock. A test that
-  // forgets the latter still ends.
+  // Makes calls of `method` wait, before they take effect, until Unblock. The
+  // wait is bounded, so a test that forgets Unblock still ends.
   void Block(const std::string& method) {
     const std::lock_guard lock(mutex_);
     waiting_[method] = 0;
@@ -63,24 +64,24 @@ class CallScript {
     waiting_.clear();
     changed_.notify_all();
   }
-  // False: no `count` calls of `method` came to wait.
+  // False if no `count` calls of `method` came to wait.
   bool AwaitBlocked(const std::string& method, std::size_t count = 1) {
     return Await([&] {
       const auto found = waiting_.find(method);
       return found != waiting_.end() && found->second >= count;
     });
   }
-  // False: there never were `count` calls that begin with `text`.
+  // False if there never were `count` calls that begin with `text`.
   bool AwaitCalls(const std::string& text, std::size_t count) {
     return Await([&] { return CountLocked(text) >= count; });
   }
 
-  // "<method> <object>", in the order they came.
+  // Returns "<method> <object>" of each call, in the order they came.
   std::vector<std::string> calls() const {
     const std::lock_guard lock(mutex_);
     return calls_;
   }
-  // Those that begin with `text`.
+  // Returns how many calls begin with `text`.
   std::size_t Count(const std::string& text) const {
     const std::lock_guard lock(mutex_);
     return CountLocked(text);
@@ -90,7 +91,7 @@ class CallScript {
     calls_.clear();
   }
 
-  // One call of the fake; `effect` makes it and answers.
+  // Makes one call of the fake; `effect` carries it out and returns its answer.
   template <typename R, typename F>
   R Run(const std::string& method, const std::string& object, const F& effect) {
     const std::optional<Failure> failure = Enter(method, object);

@@ -10,8 +10,8 @@
 
 namespace mountd::exec {
 
-// Names that a child writes, for the process it was forked by. As many as there
-// is room for.
+// Carries names from a forked child to its parent in one shared page. Names
+// beyond the page are dropped.
 class CallsOfChild {
  public:
   CallsOfChild()

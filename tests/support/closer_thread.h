@@ -12,8 +12,9 @@
 
 namespace mountd::test {
 
-// mountd-closer on a thread of this process, for each connection. The process's
-// own end is not what it is about: both have one table of fds.
+// Connects to a mountd-closer that runs on a thread of this process, one thread
+// for each connection. Tests that use it cannot show what happens to fds when
+// mountd itself ends, because both ends share one table of fds.
 inline dbus::ForeignFds::Connector CloserInThread() {
   return []() -> Result<UniqueFd> {
     std::array<int, 2> ends{};

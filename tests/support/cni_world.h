@@ -9,24 +9,25 @@ namespace mountd::cni {
 
 using Json = nlohmann::json;
 
-// Networks and plugins on a private /run: /run/networks, and in /run/plugins
-// "first", "second" and "third", which do what they are told (fake_plugin.cc).
+// Makes CNI networks and plugins on a private /run: /run/networks, and in
+// /run/plugins "first", "second" and "third". These plugins do what their
+// configuration says (fake_plugin.cc).
 class CniWorld {
  protected:
   static void Make();
 
-  // A plugin of a list; `what` it does by verb.
+  // Returns a plugin's entry of a list; `what` says by verb what it does.
   static Json Plugin(const std::string& type, const Json& what = {});
   static Json Network(const std::string& name,
                       const std::vector<Json>& plugins);
   static void WriteNetwork(const std::string& file, const Json& network);
   static void InstallPlugin(const std::string& type);
 
-  // What the plugins wrote down, and as "ADD first".
+  // Return the calls that the plugins recorded, whole and as "ADD first".
   static std::vector<Json> Calls();
   static std::vector<std::string> CallNames();
   static void ForgetCalls();
-  // Of daemons that plugins started.
+  // Returns the pids of daemons that plugins started.
   static std::vector<int> Daemons();
 };
 

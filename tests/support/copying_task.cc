@@ -39,7 +39,7 @@ int Make(int directory, const std::string& name) {
   return 0;
 }
 
-// The same by a process that enters the mount namespace for it.
+// Makes the file in a child that enters the mount namespace first.
 int MakeInside(int mounts, const std::string& name) {
   const pid_t pid = ::fork();
   if (pid == 0) {
@@ -54,7 +54,8 @@ int MakeInside(int mounts, const std::string& name) {
              : ECHILD;
 }
 
-// Answers each name with the errno of making that file.
+// Reads names from `socket`, and answers each with the errno of making that
+// file.
 void Serve(int socket, bool ok, const std::function<int(std::string)>& make) {
   int outcome = ok ? 0 : -1;
   (void)!::write(socket, &outcome, sizeof(outcome));
@@ -104,7 +105,8 @@ void ServeNamespace(int socket, const std::string& source) {
         [&](const std::string& name) { return MakeInside(mounts, name); });
 }
 
-// One ends that had the namespace, and the other goes on there.
+// The first child makes the mount namespace and ends. This process has entered
+// it before, and serves there.
 void ServeHandedOn(int socket, const std::string& source) {
   int ready[2] = {-1, -1};
   bool ok = ::pipe(ready) == 0;
@@ -177,7 +179,8 @@ CopyingTask::CopyingTask(const std::string& source, Kind kind) {
   const pid_t pid = ::fork();
   if (pid == 0) {
     ::close(ends[0]);
-    // By value: the first thread's stack goes with it.
+    // A copy, because the kind kThreadAlone ends the first thread and with it
+    // that thread's stack.
     static std::string kept;
     kept = source;
     Become(ends[1], kept, kind);
@@ -219,7 +222,7 @@ bool NaiveReleaseLosesData(const std::string& volume, CopyingTask::Kind kind) {
   }
   const CopyingTask task(kMounted, kind);
   const bool told = task.pid() > 0 && ::umount2(kMounted, 0) == 0;
-  // Another node has the volume by now.
+  // By now another node may have the volume.
   return told && task.Write("late") == 0 &&
          ::unlink((volume + "/late").c_str()) == 0;
 }

@@ -7,22 +7,23 @@
 
 namespace mountd::testing {
 
-// A task that has a copy of its own of what is mounted at a path: what mountd
-// unmounts, it keeps. Its mount namespace has nothing else of mountd's base.
+// Owns a task that has a copy of its own of the mount at a path, and keeps it
+// when mountd unmounts its own. Never has any other mount of mountd's base in
+// its mount namespace.
 class CopyingTask {
  public:
-  static constexpr char kPlace[] = "/run/place";  // a directory by then
+  static constexpr char kPlace[] = "/run/place";  // must exist, a directory
 
   enum class Kind {
-    kPrivate,        // a bind in a private mount namespace, as a runtime's
-    kShared,         // the same, and shared with others of its own
-    kUserNamespace,  // of a user namespace of its own
-    kOpenFile,       // an open directory alone: its bind is detached
-    kHandedOn,       // came into another task's namespace, which has ended
-    kThread,         // a thread has it, its process has not
+    kPrivate,        // a bind in a private mount namespace, as a runtime makes
+    kShared,         // the same, shared with other namespaces of the task's
+    kUserNamespace,  // in a user namespace of the task's own
+    kOpenFile,       // an open directory alone; its bind is detached
+    kHandedOn,       // in a namespace that another task made and has left
+    kThread,         // in a thread's namespace, not in its process's
     kThreadAlone,    // the same, and the process's first thread has ended
-    kChrooted,       // has it outside its root directory
-    kNamespace,      // no process is where it is, a descriptor leads there
+    kChrooted,       // outside the root directory of the task
+    kNamespace,      // in a namespace that only a descriptor keeps
   };
 
   CopyingTask(const std::string& source, Kind kind);
@@ -30,10 +31,10 @@ class CopyingTask {
   CopyingTask(const CopyingTask&) = delete;
   CopyingTask& operator=(const CopyingTask&) = delete;
 
-  pid_t pid() const { return pid_; }  // -1: it could not be made
-  // Makes a file of that name in its copy. 0, or the errno.
+  pid_t pid() const { return pid_; }  // -1: the task could not be made
+  // Makes a file of that name in the task's copy. Returns 0 or the errno.
   int Write(const std::string& name) const;
-  // SIGKILL; returns when it is gone.
+  // Sends SIGKILL, and returns when the task has ended.
   void End();
 
  private:
@@ -41,9 +42,9 @@ class CopyingTask {
   int socket_ = -1;
 };
 
-// A naive release unmounts, and says that the volume is detached. Whether a
-// task that had a copy of `volume`, a directory, then writes to it. Mounts on
-// /run/naive, a directory by then.
+// Releases `volume`, a directory, in a naive way: it unmounts, and reports the
+// volume as detached. True if a task that had a copy then still writes to the
+// volume. Mounts on /run/naive, a directory that must exist.
 bool NaiveReleaseLosesData(const std::string& volume, CopyingTask::Kind kind);
 
 }  // namespace mountd::testing

@@ -186,7 +186,7 @@ void Core::Restart(bool same_boot) {
   Start();
 }
 
-// In the daemon's order.
+// The order is the daemon's.
 Result<void> Core::Recover() {
   MOUNTD_TRY(executor->PrepareBase());
   MOUNTD_TRY(service->Recover());

@@ -23,7 +23,7 @@ class SteppedCsiClient;
 class SteppedExecutor;
 }  // namespace testing
 
-// What plugins became, in order. Thread-safe.
+// Records the states that plugins came to, in order. Thread-safe.
 class PluginEvents {
  public:
   void Add(const csi::PluginChange& change);
@@ -31,8 +31,8 @@ class PluginEvents {
   std::vector<std::string> All() const;
   // "added|removed|<state> <plugin> <type> <allocation>"
   std::vector<std::string> OfInstances() const;
-  std::string LastReason() const;  // of those in All
-  // False: `event`, of either kind, never came.
+  std::string LastReason() const;  // of the changes in All
+  // False if `event`, of either kind, never came.
   bool Await(const std::string& event);
   void Forget();
 
@@ -44,28 +44,29 @@ class PluginEvents {
   std::vector<std::string> reasons_;
 };
 
-// The whole core on fakes, as the daemon puts it together: the stores in a
-// directory, and everything above them, which Restart makes anew.
+// Owns the whole core on fakes, put together as the daemon does it. The stores
+// are in a directory and outlive Restart, which makes everything above them
+// again.
 class Core {
  public:
   static constexpr std::uint32_t kAgent = 1000;    // may do everything
-  static constexpr std::uint32_t kOther = 1001;    // so may this one
+  static constexpr std::uint32_t kOther = 1001;    // may do everything, too
   static constexpr std::uint32_t kAdmin = 1002;    // may only administer
-  static constexpr std::uint32_t kNobody = 65534;  // no rule names it
+  static constexpr std::uint32_t kNobody = 65534;  // no rule names this uid
 
   // Host volumes "data" and "logs" (read-only), the network "default" with
   // five addresses, and short pauses between probes.
   static Config DefaultConfig();
 
-  // `steps`: whose each plan and RPC is one, and who outlives it.
+  // Makes each plan and RPC a step of `steps`, which must outlive this.
   explicit Core(Config with = DefaultConfig(), Steps* steps = nullptr);
   ~Core();
 
-  // mountd ends and starts again: `same_boot` or with nothing left mounted.
-  // Earlier events are forgotten.
+  // Ends mountd and starts it again, in the same boot, or in another boot with
+  // nothing mounted. Forgets earlier events.
   void Restart(bool same_boot = true);
   Result<void> Recover();
-  // Registers and waits until it is healthy.
+  // Registers the plugin and waits until it is healthy.
   bool AddPlugin(const std::string& id, const std::string& type = "node");
 
   static CallContext By(std::uint32_t uid);
@@ -74,11 +75,11 @@ class Core {
   LiveConfig live_config{config};
   TempDirectory directory;
   PluginEvents events;
+  // How often the networks asked to be checked again.
   std::atomic<int> checks = 0;
-  std::chrono::milliseconds link_grace{0};  // from the next start
-  std::vector<std::string> scarce;  // networks, and how many are free  // times
-                                    // the networks asked to be checked again
-  // A network is torn down.
+  std::chrono::milliseconds link_grace{0};  // applies from the next start
+  std::vector<std::string> scarce;  // networks, and their free addresses
+  // Called when a network has been torn down.
   std::function<void(const NetworkRecord&)> gone = [](const NetworkRecord&) {};
   std::unique_ptr<exec::FakeExecutor> executor;
   std::unique_ptr<csi::FakeCsiClient> client;
@@ -106,7 +107,7 @@ class Core {
   int boots_ = 1;
 };
 
-// A Name from text that is one.
+// Returns `text`, which must be a valid name, as a Name.
 Name NameOf(const std::string& text);
 
 }  // namespace mountd

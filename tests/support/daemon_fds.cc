@@ -13,7 +13,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// "socket:[4711]" is a "socket", "anon_inode:[eventfd]" itself, a path "file".
+// Returns "socket" for "socket:[4711]", "anon_inode:[eventfd]" as it is, and
+// "file" for a path.
 std::string KindOf(const std::string& target) {
   if (target.starts_with("/")) {
     return target.starts_with("/memfd:") ? "memfd" : "file";
@@ -24,8 +25,8 @@ std::string KindOf(const std::string& target) {
 
 constexpr char kReady[] = "mountd-exec net";
 
-// An executor keeps network namespaces ready, each with a socket in it. On a
-// busy machine it keeps more of them for a while.
+// Removes the namespaces that an executor keeps ready, each with one socket,
+// because a busy machine makes it keep more of them for a while.
 void LeaveOutReady(DaemonFds* fds) {
   const auto ready = fds->find(kReady);
   if (ready != fds->end()) {

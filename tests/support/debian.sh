@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
 #
-# Roots of a release of Debian, made of its packages by whatever Debian this
-# machine is: for tests/debian13 and vagrant/. To be sourced.
+# Makes roots of a release of Debian from its packages, on any Debian machine,
+# for tests/debian13 and vagrant/. To be sourced.
 
-# debian_sources RELEASE: Debian's repositories as apt knows them here, but of
-# that release.
+# debian_sources RELEASE: prints Debian's repositories as this machine's apt has
+# them, but for that release.
 debian_sources() {
   local release=$1 codename
   codename=$(. /etc/os-release && printf '%s' "$VERSION_CODENAME")
@@ -13,9 +13,9 @@ debian_sources() {
     sort -u | sed 's/^/deb /'
 }
 
-# debian_root RELEASE DIRECTORY WORK OPTION...: the packages that mmdebstrap's
-# options name, and what they need, installed into DIRECTORY. WORK gets the log,
-# whose end is shown if that fails.
+# debian_root RELEASE DIRECTORY WORK OPTION...: installs the packages that
+# mmdebstrap's options name, and their dependencies, into DIRECTORY. WORK gets the
+# log, whose end is printed after a failure.
 debian_root() {
   local release=$1 directory=$2 work=$3
   shift 3
@@ -23,8 +23,8 @@ debian_root() {
   [[ -s $work/sources.list ]] ||
     { echo "apt has no repository of Debian's here" >&2; return 1; }
   apt-config dump | grep -iE '^Acquire::https?::Proxy ' >"$work/apt.conf" || true
-  # In a mount namespace, because what it mounts for installing is no business
-  # of this machine's.
+  # A mount namespace of its own, because the mounts of the installation must
+  # not appear on this machine.
   unshare --mount --propagation private -- mmdebstrap \
     --quiet --mode=root --variant=minbase --format=directory \
     --aptopt="$work/apt.conf" --dpkgopt='force-unsafe-io' "$@" \

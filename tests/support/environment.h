@@ -8,7 +8,7 @@
 
 namespace mountd::testing {
 
-// What an environment variable says, if that is a number.
+// Returns the number in an environment variable, or `otherwise`.
 inline std::uint32_t NumberOf(const char* variable, std::uint32_t otherwise) {
   const char* text = std::getenv(variable);
   const auto number = ParseNumber<std::uint32_t>(text != nullptr ? text : "");

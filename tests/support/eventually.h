@@ -7,7 +7,7 @@
 
 namespace mountd::testing {
 
-// Whether it comes true within a minute: as long as a busy machine may take.
+// True if `condition` holds within a minute, which a busy machine may need.
 inline bool Eventually(const std::function<bool()>& condition) {
   const auto deadline =
       std::chrono::steady_clock::now() + std::chrono::seconds(60);

@@ -10,7 +10,7 @@
 
 namespace mountd {
 
-// As long as it lives, a table cannot be read, nor written.
+// Makes a table unreadable and unwritable while this object lives.
 class LockedTable {
  public:
   LockedTable(store::Database& database, const std::string& table)
@@ -33,8 +33,8 @@ class LockedTable {
   const std::string table_;
 };
 
-// As long as it lives, a table can be read, but no row INSERTed, UPDATEd, or
-// DELETEd.
+// Makes each INSERT, UPDATE or DELETE of a table fail while this object lives.
+// Reading the table still works.
 class FailingWrites {
  public:
   FailingWrites(store::Database& database, const std::string& verb,

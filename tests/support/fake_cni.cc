@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 //
-// What mountd-cni-run does for FakeExecutor.
+// FakeExecutor's answers in place of mountd-cni-run.
 #include "mountd/base/memory_file.h"
 #include "netns/cni/json.h"
 #include "tests/support/fake_executor.h"
@@ -91,7 +91,8 @@ std::string FakeExecutor::AnswerCniLocked(const CniPlan& plan,
       return Succeeded({{"known", cni_attachments_.erase(attachment) != 0}});
     case CniVerb::kGc: {
       if (request.value("earlier_boots", false)) {
-        return Succeeded({{"removed", Json::array()}});  // there are none
+        // The fake keeps no attachment of an earlier boot.
+        return Succeeded({{"removed", Json::array()}});
       }
       std::set<std::string> valid;
       for (const Json& one : request.at("valid")) {

@@ -9,8 +9,8 @@ constexpr int kSingleNodeMultiWriter = 5;
 constexpr int kVolumeMountGroup = 6;
 constexpr int kControllerService = 1;  // PluginCapability.Service.Type
 
-// "staging/<key>" or "publish/<allocation>/<key>" of a path, wherever the
-// plugin sees it.
+// Returns "staging/<key>" or "publish/<allocation>/<key>" of a path, in
+// whatever directory the plugin sees it.
 std::string PartOf(const std::string& path) {
   const std::size_t staging = path.rfind("/staging/");
   const std::size_t publish = path.rfind("/publish/");

@@ -15,10 +15,10 @@
 
 namespace mountd::csi {
 
-// Plugins without processes: what is staged and published where, answered as a
-// plugin that keeps to the specification. Its mounts appear in the executor's
-// model. CallScript's methods are the C++ names; objects are the plugin, or
-// "<plugin> <volume id>". Thread-safe.
+// Models plugins without processes, as plugins that keep to the specification
+// answer. Records which volume is staged and published where, and shows the
+// plugins' mounts in the executor's model. CallScript's methods are the C++
+// names; its objects are the plugin, or "<plugin> <volume id>". Thread-safe.
 class FakeCsiClient final : public CsiClient {
  public:
   explicit FakeCsiClient(exec::FakeExecutor& executor) : executor_(executor) {}
@@ -27,8 +27,8 @@ class FakeCsiClient final : public CsiClient {
   void FailNext(const std::string& method, RpcCode code,
                 FailWhen when = FailWhen::kBefore, std::size_t times = 1);
 
-  // What a plugin says of itself; one not told of has node id "node-<plugin>",
-  // stages, and is ready.
+  // The answers of a plugin about itself. A plugin that no test has set has the
+  // node id "node-<plugin>", stages, and is ready.
   struct Plugin {
     PluginInfo info;
     PluginCapabilities capabilities;
@@ -36,7 +36,7 @@ class FakeCsiClient final : public CsiClient {
     VolumeStats stats;  // of any volume
     bool ready = true;
     bool leaves_mounts = false;   // NodeUnpublish answers OK and does nothing
-    bool makes_nothing = false;   // NodePublish does
+    bool makes_nothing = false;   // NodePublish answers OK and does nothing
     bool bare_directory = false;  // publishes without a mount
     bool no_device = false;       // publishes a mount for a block device
   };
@@ -44,25 +44,27 @@ class FakeCsiClient final : public CsiClient {
   void SetPlugin(const std::string& id, Plugin plugin);
   void SetReady(const std::string& id, bool ready);
 
-  // mountd-csi dies: all channels are gone.
+  // Ends mountd-csi, and with it all channels.
   void LoseChannels();
 
-  // "<plugin>/<generation>".
+  // Returns "<plugin>/<generation>" of each open channel.
   std::vector<std::string> OpenChannels() const;
-  // "<plugin> <volume id> at <staging part>", as the plugins have it.
+  // Return "<plugin> <volume id> at <staging part>" of each volume that the
+  // plugins have.
   std::vector<std::string> Staged() const;
   std::vector<std::string> Published() const;
-  // The last request of a kind, for what the text of a call leaves out.
+  // Return the last request of a kind, with the fields that the text of a call
+  // leaves out.
   StageRequest last_stage() const;
   PublishRequest last_publish() const;
   ExpandRequest last_expand() const;
-  // What every plugin's controller answers, kUnimplemented until it is told;
-  // and the last call it got.
+  // Sets the answer of every plugin's controller, which is kUnimplemented at
+  // first, and returns the last call that a controller got.
   using Controller =
       std::function<RpcResult<std::string>(const ControllerCall&)>;
   void SetController(Controller controller);
   ControllerCall last_controller_call() const;
-  // Whether the last stage, publish or expansion, or controller call, came with
+  // True if the last stage, publish, expansion or controller call came with
   // secrets.
   bool last_had_secrets() const;
 
@@ -109,7 +111,7 @@ class FakeCsiClient final : public CsiClient {
   using Place = std::pair<std::string, std::string>;  // plugin, part
   using Volumes = std::map<Place, std::string>;       // -> volume id
 
-  // One RPC on an open channel.
+  // Makes one RPC on an open channel.
   template <typename T, typename F>
   RpcResult<T> Run(const std::string& method, const ChannelRef& ref,
                    const std::string& volume_id, const F& effect);

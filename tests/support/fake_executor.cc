@@ -18,7 +18,7 @@ std::string TextOf(const TargetPlan& plan) {
   return Text(plan.allocation) + "/" + Text(plan.task) + "/" + Text(plan.name);
 }
 
-// What the source is, as one text: a host volume's name, or the directory of a
+// Returns the source as one text: a host volume's name, or the directory of a
 // published volume.
 std::string TextOf(const SourcePlan& plan, const std::string& allocation) {
   if (plan.kind == SourceKind::kHostVolume) {
@@ -130,7 +130,7 @@ Result<void> FakeExecutor::RemoveAllocation(const AllocationPlan& plan) {
       });
 }
 
-// The clone as it would be mounted, the source anchored.
+// Returns the clone as it would be mounted, and anchors its source.
 Result<FakeExecutor::Mount> FakeExecutor::CloneLocked(const AttachPlan& plan) {
   Mount mount;
   mount.plan = plan;
@@ -227,7 +227,7 @@ void FakeExecutor::TakeUniqueIds() {
   has_unique_ids_ = false;
 }
 
-// Any fd does: its kind is the kernel's.
+// A memfd stands for the tree, because only the kernel looks at an fd's kind.
 Result<Executor::HandedOut> FakeExecutor::OpenTree(const OpenTreePlan& plan) {
   PlanBody body;
   body.open_tree = plan;
@@ -286,7 +286,7 @@ Result<void> FakeExecutor::ReleaseAnchor(const AnchorPlan& plan) {
         if (found == anchors_.end()) {
           return Ok();
         }
-        // 0: whichever mountd put there.
+        // 0 stands for any anchor that mountd put there.
         if (plan.anchor_id != 0 && found->second.mount_id != plan.anchor_id) {
           return MakeError(Code::kFailedPrecondition, "umount2", volume,
                            "another mount is there");
@@ -350,7 +350,7 @@ Result<TreeReply> FakeExecutor::RemoveTree(const TreePlan& plan,
                                            int /*directory*/) {
   PlanBody body;
   body.tree = plan;
-  // So that one without an end leaves no end of plans.
+  // A pause, so that a tree that never gets empty does not make endless plans.
   std::this_thread::sleep_for(std::chrono::milliseconds(1));
   return Run<Result<TreeReply>>(PlanKind::kRemoveTree, "RemoveTree", "tree",
                                 body, [&] {

@@ -16,19 +16,19 @@
 
 namespace mountd::exec {
 
-// An executor with a model of a machine instead of one, which answers as the
-// real one does. What can be done to its calls is CallScript's; a method's name
-// there is the C++ one ("Attach"), its objects are
+// Models an executor and its machine in memory, and answers as the real
+// executor does. CallScript decides how its calls fail. A method's name there
+// is the C++ one ("Attach"); its objects are
 //   web                      an allocation, its network
 //   web/task/name            a target
 //   web/task                 an inbox
 //   data                     a host volume
 //   plugin                   a plugin, and its csi.sock
-//   plugin/<instance>        another socket of its
+//   plugin/<instance>        another socket of the plugin
 //   plugin/staging/<key>     a volume's directories
 //   plugin/publish/web/<key>
 //   tree                     any tree of files
-//   add web/eth0             an operation of CNI's; "list", "gc"
+//   add web/eth0             an operation of CNI; "list", "gc"
 // Thread-safe.
 class FakeExecutor final : public Executor {
  public:
@@ -39,113 +39,121 @@ class FakeExecutor final : public Executor {
                 FailWhen when = FailWhen::kBefore, std::size_t times = 1);
   void FailNth(std::size_t n, Code code, FailWhen when);
 
-  // The plans that came, in order, also those that failed.
+  // Returns all plans in order, also those that failed.
   std::vector<Request> plans() const;
 
-  // All that exists: "allocation web", "inbox web/task", "mount web/task/name",
-  // "anchor data", "plugin p", "directory p/staging/<key>", "network web",
-  // "link 10.0.0.2", "cni web/eth0", sorted. The base and what PrepareNetworks
-  // makes are not told.
+  // Returns all objects, sorted: "allocation web", "inbox web/task", "mount
+  // web/task/name", "anchor data", "plugin p", "directory p/staging/<key>",
+  // "network web", "link 10.0.0.2", "cni web/eth0". Leaves out the base and the
+  // objects of PrepareNetworks.
   std::vector<std::string> Existing() const;
 
   // ---- What others do to the machine ----
-  // Removing or unmounting `object` is Busy, or not any more.
+  // Makes removing or unmounting `object` Busy, or ends that.
   void SetBusy(const std::string& object, bool busy = true);
-  // Unmounts the target behind mountd's back; Replace mounts something else.
+  // Unmounts the target without mountd; ReplaceMount also mounts something else
+  // there.
   void LoseMount(const std::string& target);
   void ReplaceMount(const std::string& target);
-  // Another mount is beneath it, as a replacement that is cut off leaves it.
+  // Puts another mount beneath the target's, as an interrupted replacement
+  // leaves it.
   void StackMount(const std::string& target);
-  // Mounted there already: Attach adds no anchor.
+  // Declares the host volume a mount already, so that Attach adds no anchor.
   void SetOwnMount(const std::string& host_volume);
   std::uint64_t MountIdOf(const std::string& target) const;
   std::uint64_t AnchorOf(const std::string& host_volume) const;
-  // What a plugin mounts below its own directory, `part` as in the objects
-  // above without the plugin.
+  // Mounts below the plugin's own directory, as the plugin would; `part` is the
+  // object above without the plugin.
   enum class PutAs { kMount, kBareDirectory, kDevice };
   void PutVolume(const std::string& plugin, const std::string& part,
                  PutAs as = PutAs::kMount);
   void TakeVolume(const std::string& plugin, const std::string& part);
-  // Whether somebody listens on the plugin's socket; from the start, yes.
+  // Sets whether a process listens on the plugin's socket. At first one does.
   void SetListening(const std::string& socket, bool listening);
-  // The plugin closes all its connections.
+  // Closes all connections of the plugin.
   void HangUp(const std::string& socket);
-  // Another one listens there now, and the one before lives on.
+  // Makes another process listen there, while the one before lives on.
   void ReplaceSocket(const std::string& socket);
-  // Whoever listens on any is in this cgroup.
+  // Puts every process that listens on any socket into this cgroup.
   void SetPluginCgroup(std::uint64_t cgroup);
   void SetStuck(std::uint32_t stuck);
-  // A cgroup of this id at `path`.
+  // Makes a cgroup of this id at `path`.
   void PutCgroup(std::uint64_t id, const std::string& path);
-  // The id of the last mount that was handed out.
+  // Returns the id of the last mount that was handed out.
   std::uint64_t last_handed_out() const;
-  // What is handed out from now on has no unique id.
+  // Takes the unique id from mounts that are handed out from now on.
   void TakeUniqueIds();
-  // A process that uses the mount, in the cgroup or in none (0).
+  // Adds a process that uses the mount, in the cgroup or in none (0).
   void AddHolder(std::uint64_t mount_id, const Holder& holder,
                  std::uint64_t cgroup = 0);
-  // A process that is in the network namespace.
+  // Adds a process that is in the network namespace.
   void AddToNamespace(std::uint64_t netns_inode, const Holder& holder);
-  // A process with a copy of its own of the mount (0: of none), or of what is
-  // published by the plugin ("": of none); in the cgroup or in none (0).
+  // Adds a process, in the cgroup or in none (0), with a copy of its own of the
+  // mount (0: of none) or of the volumes that the plugin published ("": of
+  // none).
   void AddCopy(std::uint64_t mount_id, const std::string& plugin,
                const Holder& holder, std::uint64_t cgroup = 0);
-  // Of those that use, are in, or have copies of, anything.
+  // Ends all processes that use, are in, or have copies of, anything.
   void EndProcesses();
-  // Searches for processes do not see all there are.
+  // Makes searches for processes incomplete, or ends that.
   void SetBlind(bool blind);
-  // The process that any pidfd is of, and what it sees: mounts by our ids.
+  // Sets the process that every pidfd stands for, and the mounts that it sees,
+  // by our ids.
   void SetTask(std::uint64_t cgroup, bool own_user_namespace = false);
   void SetTaskMount(std::uint64_t mount_id, const TaskMount& seen);
-  // A socket of the host's listens on the port, of all protocols; whoever is
-  // said to keep it has it.
+  // Makes a socket of the host listen on the port, for all protocols. A plan
+  // that names a keeper takes the port all the same.
   void PutHostSocket(std::uint16_t port);
-  // Links outlive DeleteNetwork until EndLinks.
+  // Makes links outlive DeleteNetwork until EndLinks.
   void KeepLinks();
   void EndLinks();
-  // "web/2", by NetworkFileKind; "" if there is none.
+  // Returns the text of "web/2", the number by NetworkFileKind; "" if there is
+  // no such file.
   std::string NetworkFileText(const std::string& file) const;
-  // Somebody else takes away what an allocation has.
+  // Remove the namespace or a link of an allocation, as another program would.
   void TakeNamespace(const std::string& allocation);
   void TakeLink(const std::string& address);
-  // What the kernel would say to who watches.
+  // Sends a message of the kernel to the watch of that kind.
   void TellNetworks(NetworkWatchKind kind, std::span<const std::byte> message);
-  // Who watches is told nothing any more.
+  // Ends the watch: it gets no messages any more.
   void BreakNetworkWatch(NetworkWatchKind kind);
-  // Whoever watches from now on has missed some of what was said.
+  // Makes the watches that are opened from now on report lost messages.
   void OverflowNetworkWatches();
-  // What ADD's result is from now on: JSON. Otherwise, one address.
+  // Sets the JSON result of later ADDs. The default is one address.
   void SetCniResult(const std::string& json);
-  // A network there is; `reason`: why it cannot be used.
+  // Adds a network; `reason` says why it cannot be used.
   void PutCniNetwork(const std::string& network, const std::string& reason,
                      bool has_status = false);
-  // One that there is besides "fake".
+  // Adds a plugin besides "fake".
   void PutCniPlugin(const std::string& type, const std::string& release);
-  // What CHECK says of it: it is gone.
+  // Makes CHECK report that the attachment is gone.
   void BreakCni(const std::string& attachment);
-  // The requests that came, in order.
+  // Returns the requests that came, in order.
   std::vector<std::string> cni_requests() const;
-  // The next trees have so many entries, of which each plan does one.
+  // Gives the next trees so many entries. Each plan removes one entry.
   void SetTree(std::uint64_t entries);
-  // fs.mount-max.
+  // Sets fs.mount-max.
   void SetMostMounts(std::uint64_t most);
-  // Mounts that the plugin makes below its directory from now on.
+  // Sets the number of mounts that the plugin has below its directory from now
+  // on.
   void SetPluginMounts(const std::string& plugin, std::uint64_t count);
-  // Of the file system that the source's mounts show; each source is one. A
-  // "file system <name>" that is dead is mounted anew, and healthy, for whoever
-  // has it attached next.
+  // Sets the health of the file system that the source's mounts show. Each
+  // source is a file system of its own. The next attach of a dead "file system
+  // <name>" mounts it again, healthy.
   void SetHealth(const std::string& source, MountHealth health);
-  // Who watches the mounts is told nothing while it does, and that it was not
-  // at the end.
+  // Drops the events of the mount watch while it is set. Its end writes one
+  // overflow event to the watch.
   void OverflowWatch(bool overflows);
-  // What who watches them is told last: nothing any more.
+  // Ends the mount watch: it gets no events any more.
   void BreakWatch();
-  // As before Linux 6.15: who watches them from now on is told that something
-  // has changed, until the mounts are listed, and not what.
+  // Sets whether mount watches from now on report ids. Without ids they act as
+  // before Linux 6.15: they report that something has changed, until the mounts
+  // are listed.
   void SetTellsIds(bool tells);
-  // Allocations' directories are as a mountd left them that let groups pass.
+  // Gives allocations' directories the access that mountd gave them when it let
+  // groups pass.
   void ForgetWhoPasses();
-  // The next list of the mounts lacks an id that it should have.
+  // Makes the next list of the mounts lack an id that its count includes.
   void CutOffNextList();
 
   std::uint32_t stuck() const override;
@@ -218,7 +226,7 @@ class FakeExecutor final : public Executor {
   MountState NewMountLocked();
   Result<Mount> CloneLocked(const AttachPlan& plan);
   Result<MountState> AttachLocked(const AttachPlan& plan);
-  // All that the plan would make is there, of an earlier one.
+  // True if an earlier plan has made all that this plan would make.
   bool IsMadeLocked(const NetworkPlan& plan) const;
   Result<void> CheckNetworkLocked(const NetworkPlan& plan) const;
   Result<void> CheckHostPortsLocked(const NetworkPlan& plan) const;
@@ -234,7 +242,8 @@ class FakeExecutor final : public Executor {
   std::uint64_t last_handed_out_ = 0;
   bool has_unique_ids_ = true;
   std::set<std::string> busy_;
-  std::map<std::string, std::uint32_t> allocations_;  // and who may pass
+  // Each with the uid that may pass.
+  std::map<std::string, std::uint32_t> allocations_;
   std::map<std::string, Mount> mounts_;
   std::set<std::string> inboxes_;
   std::map<std::string, MountState> anchors_;
@@ -256,12 +265,13 @@ class FakeExecutor final : public Executor {
   std::string cni_result_;
   std::vector<std::string> cni_requests_;
   struct CniNetwork {
-    std::string reason;  // why not
+    std::string reason;  // why it cannot be used
     bool has_status = false;
   };
   std::map<std::string, CniNetwork> cni_networks_;
   std::map<std::string, std::string> cni_plugins_{{"fake", "1.6.0"}};
-  std::map<std::string, bool> cni_attachments_;  // "web/eth0", whether well
+  // "web/eth0", and whether CHECK succeeds.
+  std::map<std::string, bool> cni_attachments_;
   std::map<std::uint64_t, std::string> cgroups_;
   struct Use {
     std::uint64_t mount_id;
@@ -281,13 +291,13 @@ class FakeExecutor final : public Executor {
   std::uint64_t task_cgroup_ = 0;  // 0: it has ended
   bool task_has_user_namespace_ = false;
   std::map<std::uint64_t, TaskMount> task_mounts_;
-  std::uint64_t tree_ = 0;  // entries that are left
-  // Tells who watches the mounts.
+  std::uint64_t tree_ = 0;  // entries that remain
+  // Writes an event to the mount watch.
   void TellLocked(std::uint64_t mount_id, bool attached);
   bool watch_overflows_ = false;
   UniqueFd watch_;  // the end that events are written to
   bool watch_tells_ids_ = true;
-  UniqueFd told_;  // the other end, where that tells no ids
+  UniqueFd told_;  // the other end, if the watch reports no ids
   bool next_list_is_cut_off_ = false;
   std::uint64_t most_mounts_ = 100'000;
   std::map<std::string, MountHealth> health_;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 //
-// FakeExecutor's plans on whether mounts are there, and answer.
+// FakeExecutor's plans that look for mounts, or ask whether they answer.
 #include <fcntl.h>
 #include <sys/fanotify.h>
 #include <sys/mman.h>
@@ -22,7 +22,7 @@ constexpr std::uint64_t kAttach = 0x01000000;  // FAN_MNT_ATTACH
 constexpr std::uint64_t kDetach = 0x02000000;  // FAN_MNT_DETACH
 constexpr std::uint8_t kInfoMount = 7;         // FAN_EVENT_INFO_TYPE_MNT
 
-// As the kernel writes it.
+// The layout is the kernel's.
 struct Event {
   fanotify_event_metadata metadata{};
   fanotify_event_info_header header{};
@@ -111,7 +111,8 @@ Result<Executor::MountWatch> FakeExecutor::WatchMounts() {
           watch_.reset(ends[1]);
           return MountWatch{UniqueFd(ends[0]), {1}};
         }
-        // Like mountinfo it can be read at any time, and EPOLLPRI is a change.
+        // Like mountinfo this socket can always be read, and EPOLLPRI reports a
+        // change.
         if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0,
                        ends.data()) != 0) {
           return ErrnoError(errno, "socketpair", "fake");

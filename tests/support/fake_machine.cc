@@ -115,7 +115,7 @@ void FakeExecutor::TakeVolume(const std::string& plugin,
   if (found == directories_.end()) {
     return;
   }
-  // A staging directory is the executor's, a target the plugin's to remove.
+  // The executor removes a staging directory, the plugin a target.
   if (part.starts_with("staging/")) {
     found->second.mount_id = 0;
   } else {

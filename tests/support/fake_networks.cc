@@ -38,8 +38,8 @@ PlanBody BodyOf(const NetworkPlan& plan) {
   return body;
 }
 
-// A socket of the kernel's that is ENOBUFS once: it has asked more than it took
-// in.
+// Returns a netlink socket whose next read fails with ENOBUFS, because the
+// answers to its requests exceed its buffer.
 Result<UniqueFd> OverflowedSocket() {
   UniqueFd overflowed(
       ::socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_ROUTE));

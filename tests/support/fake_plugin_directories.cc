@@ -112,7 +112,8 @@ Result<Executor::PluginConnection> FakeExecutor::ConnectPlugin(
       });
 }
 
-// Comes with time, not with what a test does: so it is in no script.
+// No script records this call, because it comes with time and not with the
+// test's actions.
 Result<PluginReply> FakeExecutor::InspectPluginSocket(
     const PluginSocketPlan& plan) {
   const std::lock_guard lock(mutex_);
@@ -174,7 +175,7 @@ Result<MountState> FakeExecutor::PrepareVolumeDir(const VolumeDirPlan& plan) {
         MountState bare;
         bare.exists = 1;
         bare.is_directory = 1;
-        // The last part of a publish directory is the plugin's to make.
+        // The plugin makes the last part of a publish directory.
         if (plan.area == VolumeArea::kStaging) {
           directories_.emplace(directory, bare);
         }

@@ -56,7 +56,7 @@ class FakePolkit::Server {
   Server(const Server&) = delete;
   Server& operator=(const Server&) = delete;
 
-  // Answers are given without mutex_: sd-bus' own lock is held around Check.
+  // Answers without mutex_, because sd-bus holds its own lock around Check.
   void AnswerHeld(Says says) {
     for (sdbus::Result<Verdict>& answer : TakeHeld()) {
       Give(answer, says);
@@ -102,7 +102,7 @@ class FakePolkit::Server {
 
   FakePolkit& fake_;
   const std::unique_ptr<sdbus::IConnection> bus_;
-  std::vector<sdbus::Result<Verdict>> held_;  // fake_.mutex_
+  std::vector<sdbus::Result<Verdict>> held_;  // guarded by fake_.mutex_
   const std::unique_ptr<sdbus::IObject> object_;
   std::thread loop_;
 };

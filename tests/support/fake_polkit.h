@@ -10,8 +10,8 @@
 
 namespace mountd::test {
 
-// org.freedesktop.PolicyKit1 on $DBUS_SYSTEM_BUS_ADDRESS, which says what it
-// was told to, on a thread of its own.
+// Owns an org.freedesktop.PolicyKit1 on $DBUS_SYSTEM_BUS_ADDRESS that gives
+// scripted answers. Runs on a thread of its own.
 class FakePolkit {
  public:
   enum class Says {
@@ -20,7 +20,7 @@ class FakePolkit {
     kChallenge,  // a yes once somebody has authenticated
     kDismissed,
     kError,
-    kNothing  // not until Answer
+    kNothing  // no answer before Answer
   };
   struct Question {
     std::string subject_kind;
@@ -36,7 +36,7 @@ class FakePolkit {
   FakePolkit& operator=(const FakePolkit&) = delete;
 
   void Say(Says says);
-  // To all that wait for it.
+  // Answers all questions that wait.
   void Answer(Says says);
   std::vector<Question> questions() const;
 
@@ -44,8 +44,8 @@ class FakePolkit {
   class Server;
 
   mutable std::mutex mutex_;
-  Says says_;                        // mutex_
-  std::vector<Question> questions_;  // mutex_
+  Says says_;                        // guarded by mutex_
+  std::vector<Question> questions_;  // guarded by mutex_
   std::unique_ptr<Server> server_;
 };
 

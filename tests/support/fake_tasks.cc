@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
-// FakeExecutor's tasks: cgroups, who uses a mount, what a task sees.
+// FakeExecutor's tasks: cgroups, users of a mount, the mounts that a task sees.
 #include <algorithm>
 #include <optional>
 #include <span>
@@ -81,7 +81,7 @@ Result<CgroupState> FakeExecutor::InspectCgroup(const CgroupPlan& plan) {
 
 namespace {
 
-// Among those that the plan looks for.
+// Returns the index of the mount in the plan's list.
 std::optional<std::uint32_t> PlaceIn(const HoldersPlan& plan,
                                      std::uint64_t mount_id) {
   for (std::uint32_t i = 0; i < plan.count; ++i) {

@@ -8,8 +8,9 @@
 
 namespace mountd {
 
-// As long as it lives, this process can write no file: each write(2) that would
-// leave one with any bytes is EFBIG (setrlimit(2), RLIMIT_FSIZE).
+// Makes this process unable to write files while this object lives. Each
+// write(2) that would leave a file with any bytes fails with EFBIG
+// (setrlimit(2), RLIMIT_FSIZE).
 class FullDisk {
  public:
   FullDisk() {

@@ -55,7 +55,8 @@ fuse_attr AttributesOf(const Node& node) {
   return attributes;
 }
 
-// One request after the other, in the child, until the file system is gone.
+// Serves one request after the other, in the child, until the file system is
+// gone.
 class Session {
  public:
   Session(int fd, FuseServer::Writes writes) : fd_(fd), writes_(writes) {}
@@ -64,7 +65,7 @@ class Session {
     for (;;) {
       const ssize_t size = ::read(fd_, buffer_.data(), buffer_.size());
       if (size < 0 && (errno == EINTR || errno == EAGAIN || errno == ENOENT)) {
-        continue;  // ENOENT: it was interrupted before it could be read
+        continue;  // ENOENT: interrupted before it could be read
       }
       if (size < static_cast<ssize_t>(sizeof(fuse_in_header))) {
         return;
@@ -108,7 +109,7 @@ class Session {
       }
       case FUSE_STATFS:
         return Answer(fuse_statfs_out{});
-      case FUSE_READDIR:  // the names are the tests' to know
+      case FUSE_READDIR:  // empty, because tests know the names
       case FUSE_RELEASE:
       case FUSE_RELEASEDIR:
       case FUSE_FLUSH:
@@ -116,7 +117,7 @@ class Session {
       case FUSE_FORGET:
       case FUSE_BATCH_FORGET:
       case FUSE_INTERRUPT:
-        return;  // have no answer
+        return;  // these requests have no answer
       default:
         return Fail(ENOSYS);
     }
@@ -140,7 +141,8 @@ class Session {
     const std::string_view name(buffer_.data() + sizeof(in_));
     for (const Node& node : kNodes) {
       if (node.parent == in_.nodeid && node.name == name && !name.empty()) {
-        fuse_entry_out out = {};  // valid for no time: asked for each time
+        // The entry's validity is 0, so the kernel asks each time.
+        fuse_entry_out out = {};
         out.nodeid = node.id;
         out.attr = AttributesOf(node);
         return Answer(out);
@@ -170,7 +172,8 @@ class Session {
   void Answer(const void* out, std::size_t size) { Write(0, out, size); }
   void Fail(int error) { Write(-error, nullptr, 0); }
 
-  // An error here is the kernel's word that nobody waits any more.
+  // Ignores errors, because the kernel reports one only if nobody waits any
+  // more.
   void Write(int error, const void* out, std::size_t size) const {
     fuse_out_header header = {};
     header.len = static_cast<std::uint32_t>(sizeof(header) + size);
@@ -184,7 +187,7 @@ class Session {
   const int fd_;
   const FuseServer::Writes writes_;
   fuse_in_header in_ = {};
-  // Room for a page that is written back, and its header.
+  // Room for one written page and its header.
   std::array<char, 2 * FUSE_MIN_READ_BUFFER> buffer_{};
 };
 
@@ -264,7 +267,7 @@ bool AwaitUnkillable(pid_t process) {
     std::ifstream file("/proc/" + std::to_string(process) + "/stat");
     std::string line;
     std::getline(file, line);
-    // "<pid> (<name>) <state> …", and a name may hold anything.
+    // The line is "<pid> (<name>) <state> …", and a name may contain anything.
     const std::size_t at = line.rfind(") ");
     if (at != std::string::npos && line.compare(at + 2, 1, "D") == 0) {
       return true;

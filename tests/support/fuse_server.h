@@ -7,51 +7,52 @@
 
 namespace mountd::testing {
 
-// A FUSE file system (fuse(4), linux/fuse.h) whose server can stop answering:
-// what a dead NFS server or a stuck storage daemon does to whoever asks.
+// Owns a FUSE file system (fuse(4), linux/fuse.h) whose server can stop
+// answering, as a dead NFS server or a stuck storage daemon does.
 //
 //   <path>/file       "content"
 //   <path>/dir/inner  two directories
 //
-// Nothing is cached in the kernel: each lookup of a name asks the server, a
-// child process of its own. Only that child has the connection's fd: whoever
-// else held it would keep a dead server's file system hung.
+// The kernel caches nothing: each lookup of a name asks the server, a child
+// process. Only that child has the connection's fd, because any other holder
+// would keep the file system hung after the server has died.
 class FuseServer {
  public:
-  // kWriteback: the kernel keeps what is written to <path>/file, and the last
-  // close(2) of an open file waits, unkillably, until the server has it.
+  // kWriteback makes the kernel keep what is written to <path>/file. The last
+  // close(2) of an open file then waits, unkillably, for the server.
   enum class Writes { kThrough, kWriteback };
 
-  // Mounts it at `path`, in this mount namespace, with the propagation that a
-  // new mount gets there. On failure valid() is false and errno says why.
+  // Mounts the file system at `path`, in this mount namespace, with the
+  // propagation that a new mount gets there. On failure valid() is false and
+  // errno says why.
   explicit FuseServer(const std::string& path,
                       Writes writes = Writes::kThrough);
-  ~FuseServer();  // as Die; unmounting is the test's
+  ~FuseServer();  // ends the server as Die does; never unmounts
   FuseServer(const FuseServer&) = delete;
   FuseServer& operator=(const FuseServer&) = delete;
 
   bool valid() const { return pid_ > 0; }
-  // From now on no request is answered; those of before are.
+  // Stops answering requests that come from now on.
   void Hang();
-  // Answers again, first what it was asked meanwhile.
+  // Answers again, first the requests that came meanwhile.
   void GoOn();
-  // Who waits for it gets ECONNABORTED, who asks from now on ENOTCONN. The
-  // mount stays.
+  // Ends the server. Requests that wait fail with ECONNABORTED, later ones with
+  // ENOTCONN. The mount stays.
   void Die();
 
  private:
   pid_t pid_ = -1;
 };
 
-// A child that makes one stat(2) and exits with its errno, 0 if it worked.
+// Forks a child that makes one stat(2) and exits with its errno, or 0.
 pid_t StatInChild(const std::string& path);
-// Until the child waits in the kernel for a server of FUSE; false if it does
-// not in some seconds.
+// Waits until the child waits in the kernel for a FUSE server. False if it does
+// not within some seconds.
 bool AwaitWaiting(pid_t child);
-// Until the process waits in the kernel as nobody can end (state D); false if
-// it does not in some seconds.
+// Waits until the process waits unkillably in the kernel (state D). False if it
+// does not within some seconds.
 bool AwaitUnkillable(pid_t process);
-// Waits for it: its exit status, or 128 and the signal.
+// Waits for the child's end. Returns its exit status, or 128 and the signal.
 int ExitOf(pid_t child);
 
 }  // namespace mountd::testing

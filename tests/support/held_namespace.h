@@ -16,8 +16,8 @@
 
 namespace mountd::testing {
 
-// User and network namespaces of a user's own, as a task driver without
-// privilege makes them, held by a process of that user.
+// Owns a user namespace and a network namespace of an unprivileged user, as a
+// task driver without privilege makes them. A process of that user holds them.
 class HeldNamespace {
  public:
   explicit HeldNamespace(uid_t uid) {

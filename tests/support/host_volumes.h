@@ -9,8 +9,8 @@
 
 namespace mountd::testing {
 
-// The directories /run/host/a and /run/host/b, for the host volumes "a" and
-// "b". In each is a file "version" that says which one it is.
+// Makes the directories /run/host/a and /run/host/b of the host volumes "a" and
+// "b". A file "version" in each names its volume.
 inline void MakeHostVolumes() {
   for (const char* name : {"a", "b"}) {
     const std::string path = std::string("/run/host/") + name;
@@ -19,14 +19,14 @@ inline void MakeHostVolumes() {
   }
 }
 
-// Which of them shows at `path`; "" if none does.
+// Returns the host volume that shows at `path`; "" if none does.
 inline std::string VolumeShownAt(const std::string& path) {
   std::string text;
   std::ifstream(path + "/version") >> text;
   return text;
 }
 
-// A bind mount of one of them, for the task "app".
+// Returns a bind mount of a host volume for the task "app".
 inline agent::BindMountSpec HostVolumeSpec(const std::string& name,
                                            const std::string& source) {
   agent::BindMountSpec spec;

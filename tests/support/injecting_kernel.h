@@ -19,21 +19,22 @@
 
 namespace mountd::exec {
 
-// Errnos that any call may fail with, and none of which says of its object what
-// is not true: a device's, for want of memory, a security module's.
+// Errnos that any call may fail with, because they are about a device, memory
+// or a security module. None of them says anything false about the call's
+// object.
 inline constexpr int kErrorsOfAnyCall[] = {EIO, ENOMEM, EACCES};
-// The same, and the end of the executor: 0.
+// The errnos above, and 0 for the end of the executor.
 inline constexpr int kEndOrErrorsOfAnyCall[] = {0, EIO, ENOMEM, EACCES};
 
-// Passes every call on to another kernel, records its name, and fails the k-th
-// with an errno, or all from the k-th on, without making it. With `steps` it
-// records nothing, and each call is one of these.
+// Passes every call on to another kernel and records its name. Fails the k-th
+// call, or all from the k-th on, with an errno and without making it. With
+// `steps` it records nothing, and each call is a step of `steps`.
 class InjectingKernel final : public Kernel {
  public:
   explicit InjectingKernel(Kernel& kernel, Steps* steps = nullptr)
       : kernel_(kernel), steps_(steps) {}
 
-  // Counts from 1; 0 fails none. Starts counting anew.
+  // Fails the k-th call, counted from 1 and from now on; 0 fails none.
   void FailAt(std::size_t k, int err) {
     if (fail_at_ != 0 && calls_.size() >= fail_at_) {
       failed_.insert(calls_[fail_at_ - 1]);
@@ -43,12 +44,13 @@ class InjectingKernel final : public Kernel {
     dead_ = false;
     calls_.clear();
   }
-  // As if the process was killed at the k-th call: nothing is undone either.
+  // Fails the k-th call and all after it, so nothing is undone, as if the
+  // process was killed there.
   void DieAt(std::size_t k) {
     FailAt(k, EIO);
     dead_ = true;
   }
-  // `err` 0: DieAt.
+  // Dies at the k-th call if `err` is 0, otherwise fails it.
   void FailOrDieAt(std::size_t k, int err) {
     err == 0 ? DieAt(k) : FailAt(k, err);
   }
@@ -57,19 +59,20 @@ class InjectingKernel final : public Kernel {
     hook_ = std::move(hook);
   }
   const std::vector<std::string>& calls() const { return calls_; }
-  // Which of them have ever failed, before the last FailAt.
+  // Returns the names of the calls that have failed before the last FailAt.
   const std::set<std::string>& failed() const { return failed_; }
 
-  // From now on answers as a kernel before 6.8: mount ids that are used again,
-  // no statmount and no listmount.
+  // Answers from now on as a kernel before 6.8: mount ids are used again, and
+  // there is neither statmount nor listmount.
   void HideUniqueMountIds() { hide_unique_ids_ = true; }
-  // As a kernel before 6.11: mount namespaces have no ids.
+  // Answers as a kernel before 6.11: mount namespaces have no ids.
   void HideMountNamespaces() { hide_namespaces_ = true; }
-  // As a kernel before 6.5.
+  // Answers as a kernel before 6.5: nothing can be mounted beneath a mount.
   void HideMountBeneath() { hide_mount_beneath_ = true; }
-  // As a kernel before 6.15: no events of mounts.
+  // Answers as a kernel before 6.15: mounts have no events.
   void HideMountEvents() { hide_mount_events_ = true; }
-  // As one without inet_diag, or that keeps /proc/net's tables to itself.
+  // Answers as a kernel without inet_diag, or one that hides /proc/net's
+  // tables.
   void HideSocketDiag(bool hidden = true) { hide_socket_diag_ = hidden; }
   void HideSocketTables(bool hidden = true) { hide_socket_tables_ = hidden; }
 
@@ -270,10 +273,10 @@ class InjectingKernel final : public Kernel {
     return Pass<std::vector<MountFacts>>(
         "MountsOfNamespace", [&] { return kernel_.MountsOfNamespace(id); });
   }
-  // How often MountsBelow was called for old mounts, too.
+  // Returns how often MountsBelow was called for old mounts, too.
   int listings() const { return listings_; }
 
-  // The child's calls are recorded and failed as if they were this process's.
+  // Records and fails the child's calls as if they were this process's.
   Sys<std::uint8_t> RunChild(const std::function<int()>& body,
                              std::span<const int> kept,
                              std::chrono::milliseconds limit) override {

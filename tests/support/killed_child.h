@@ -15,8 +15,9 @@
 namespace mountd::testing {
 
 // Kills the nth child that this process forks, right before that system call.
-// The programs that the child starts are killed at it, too. The kernel does it,
-// by a filter that the child has from its first moment on. One at a time.
+// Kills the programs that the child starts at that call, too. The kernel does
+// this by a filter that the child has from its first moment on. Only one object
+// may live at a time.
 class KilledChild {
  public:
   // In place of a system call: SIGKILL before the child does anything.
@@ -37,7 +38,7 @@ class KilledChild {
     static std::atomic<long> armed;
     return armed;
   }
-  // Children to come, with the one that is killed.
+  // Returns the number of children to come, including the one to be killed.
   static std::atomic<int>& Left() {
     static std::atomic<int> left;
     return left;
@@ -52,8 +53,8 @@ class KilledChild {
       ::_exit(kNoFilter);
     }
   }
-  // Whoever may load one without no_new_privs has it without: else a helper
-  // that is set-user-ID would not be.
+  // Loads the filter without no_new_privs where that is permitted, because with
+  // it a set-user-ID helper would not get its user.
   static bool Filter(unsigned call) {
     sock_filter code[] = {
         BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)),

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 //
-// mountd-launcher: the sockets and services of systemd/*.{socket,service}, for
-// tests and for ./try, where there is no systemd.
+// mountd-launcher: provides the sockets and services of
+// systemd/*.{socket,service}, for tests and for ./try, where no systemd runs.
 //
 //   mountd-launcher --bin-dir DIR [--mountd-user NAME] [--csi-user NAME]
 //                   [--log FILE] [--now] [--restart-soon] [--cni]
@@ -36,9 +36,9 @@ namespace {
 using Clock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
 
-// RestartSec=, and its limit for a service that dies again at once.
+// RestartSec=, and the limit that it grows to while a service ends at once.
 constexpr milliseconds kRestartDelay{100};
-constexpr milliseconds kSoon{10};  // for whoever kills on purpose
+constexpr milliseconds kSoon{10};  // with --restart-soon, for tests that kill
 constexpr milliseconds kLongestRestartDelay{5000};
 // TimeoutStopSec=
 constexpr milliseconds kStopTimeout{5000};
@@ -57,7 +57,7 @@ const std::vector<cap_value_t> kExecutorCapabilities = {
     CAP_SYS_ADMIN, CAP_NET_ADMIN, CAP_DAC_READ_SEARCH, CAP_CHOWN,
     CAP_SETUID,    CAP_SETGID,    CAP_SYS_PTRACE,      CAP_SYS_CHROOT};
 
-// mountd-closer's account, in place of systemd's DynamicUser=.
+// mountd-closer's account, where systemd has DynamicUser=.
 constexpr Account kNobody{65534, 65534};
 
 struct Options {
@@ -120,7 +120,7 @@ class Launcher {
     return Ok();
   }
 
-  // Returns when a signal says so.
+  // Runs until a signal ends it.
   void Run() {
     if (options_.now) {
       StartUnit(units_.front());
@@ -131,7 +131,7 @@ class Launcher {
   }
 
  private:
-  // What one entry of the poll set stands for.
+  // The unit or instance of one entry of the poll set.
   struct Watch {
     Unit* unit = nullptr;  // null: the signals
     std::size_t instance = 0;
@@ -166,7 +166,8 @@ class Launcher {
         fds.push_back({unit.listener.get(), POLLIN, 0});
         watches.push_back({&unit, 0, true});
       }
-      // Backwards, so that reaping one leaves the indexes of the rest right.
+      // Instances are added backwards, so that reaping one leaves the indexes
+      // of the rest right.
       for (std::size_t i = unit.instances.size(); i-- > 0;) {
         fds.push_back({unit.instances[i].pidfd.get(), POLLIN, 0});
         watches.push_back({&unit, i, false});
@@ -257,7 +258,7 @@ class Launcher {
     }
   }
 
-  // Waits until all have ended, or the time is over.
+  // Waits until all have ended, or until the timeout.
   bool AwaitAll(milliseconds timeout) {
     const auto deadline = Clock::now() + timeout;
     for (;;) {
@@ -281,8 +282,8 @@ class Launcher {
 
   void Stop() {
     stopping_ = true;
-    // The socket paths go first: a client must not wait for a service that will
-    // not come back.
+    // The socket paths go first, because a client must not wait for a service
+    // that will not come back.
     for (Unit& unit : units_) {
       unlink(unit.service.socket_path.c_str());
     }
@@ -301,7 +302,7 @@ class Launcher {
   bool stopping_ = false;
 };
 
-// The directories of RuntimeDirectory= and StateDirectory=.
+// Makes the directories of RuntimeDirectory= and StateDirectory=.
 Result<void> MakeDirectory(const char* path, mode_t mode,
                            const Account& owner) {
   if (mkdir(path, mode) < 0 && errno != EEXIST) {
@@ -318,8 +319,8 @@ Result<void> AddUnits(Launcher& launcher, const Options& options,
   MOUNTD_TRY(MakeDirectory(paths::kRunDir, 0755, Account{}));
   MOUNTD_TRY(MakeDirectory("/run/mountd/state", 0700, mountd));
   MOUNTD_TRY(MakeDirectory("/var/lib/mountd", 0700, mountd));
-  // Anybody may connect to the bus socket: who may do what is decided from the
-  // peer's credentials.
+  // Anybody may connect to the bus socket, because mountd decides by the peer's
+  // credentials what each caller may do.
   MOUNTD_TRY(launcher.AddUnit({.name = "mountd",
                                .fd_name = "bus",
                                .socket_path = paths::kBusSocket,

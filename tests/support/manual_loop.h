@@ -19,8 +19,9 @@
 
 namespace mountd {
 
-// A loop whose thread is the test's: it runs while the test waits in it, and
-// its timers fire when the test says so. What is left at the end is dropped.
+// A loop that belongs to the test's thread. Runs only while the test waits in
+// it. Fires timers only when the test says so. Drops the remaining work at its
+// end.
 class ManualLoop final : public Loop {
  public:
   void Post(std::function<void()> closure) override {
@@ -43,11 +44,11 @@ class ManualLoop final : public Loop {
     return std::make_unique<FdSource>(*this, fd, events, std::move(closure));
   }
 
-  // The next `count` fds cannot be watched.
+  // Makes watching the next `count` fds fail.
   void RefuseFds(int count) { refused_ = count; }
 
-  // Runs what is posted, and what is watched, until `condition` holds; false:
-  // it never did.
+  // Runs posted and watched closures until `condition` holds. False if it never
+  // does.
   template <typename F>
   bool RunUntil(const F& condition) {
     constexpr std::chrono::milliseconds kBetweenPolls{2};
@@ -75,8 +76,8 @@ class ManualLoop final : public Loop {
     return true;
   }
 
-  // Fires the timers that are set, as if their time had come, and answers what
-  // they were set to.
+  // Fires all timers as if their time had come. Returns the delays that they
+  // were set to.
   std::vector<std::chrono::milliseconds> FireTimers() {
     std::vector<std::chrono::milliseconds> delays;
     for (auto& [delay, closure] : std::exchange(timers_, {})) {
@@ -100,7 +101,7 @@ class ManualLoop final : public Loop {
     FdSource& operator=(const FdSource&) = delete;
     void SetEvents(std::uint32_t events) override { events_ = events; }
 
-    // EPOLL* and POLL* are the same numbers.
+    // EPOLL* and POLL* have the same values.
     void Poll() {
       pollfd entry{fd_, static_cast<short>(events_), 0};
       if (poll(&entry, 1, 0) > 0) {
@@ -126,7 +127,7 @@ class ManualLoop final : public Loop {
   }
 
   std::set<FdSource*> sources_;  // the loop's thread only
-  int refused_ = 0;              // likewise
+  int refused_ = 0;              // the loop's thread only
   std::mutex mutex_;
   std::condition_variable came_;
   std::deque<std::function<void()>> posted_;

@@ -8,7 +8,7 @@
 
 namespace mountd::testing {
 
-// Answers `succeeded`. With MOUNTD_NAIVE set in the environment it also prints
+// Returns `succeeded`. If MOUNTD_NAIVE is set in the environment it also prints
 // the attack and its outcome, so that a reader sees each attack succeed.
 inline bool ReportNaive(bool succeeded, const char* attack) {
   if (std::getenv("MOUNTD_NAIVE") != nullptr) {
@@ -23,9 +23,9 @@ inline bool ReportNaive(bool succeeded, const char* attack) {
 
 }  // namespace mountd::testing
 
-// Holds when the attack of this test succeeds against the naive way: the code
-// that one would write first, without mountd's check. The test proves by it
-// that its attack works, so a pass against mountd means something.
-// tests/lint/attacks wants one in each test of SECURITY.md's list of attacks.
+// Holds if this test's attack succeeds against the naive way, the code that a
+// programmer would write first, without mountd's check. This proves that the
+// attack works, so a pass against mountd means something. tests/lint/attacks
+// requires one in each test of SECURITY.md's list of attacks.
 #define EXPECT_NAIVE(attack) \
   EXPECT_TRUE(::mountd::testing::ReportNaive((attack), #attack))

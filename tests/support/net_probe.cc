@@ -69,12 +69,13 @@ bool Enter(const char* netns) {
   return home.valid() && ::setns(home.get(), CLONE_NEWNET) == 0;
 }
 
-// What follows is of a child that a process with threads may have forked:
-// system calls only, and nothing that allocates.
+// The functions below run in a child that a process with threads may have
+// forked. They make system calls only, and never allocate.
 
 using Answer = std::array<char, 64>;
 
-// An IPv4 client of a socket of both families is ::ffff:a.b.c.d.
+// Returns the peer's address. A socket of both families reports an IPv4 client
+// as ::ffff:a.b.c.d.
 Answer NameOfPeer(const sockaddr_in6& peer) {
   Answer name{};
   if (IN6_IS_ADDR_V4MAPPED(&peer.sin6_addr)) {

@@ -9,49 +9,51 @@
 
 #include "mountd/base/unique_fd.h"
 
-// Whether packets get through: servers in network namespaces, and who asks
-// them.
+// Tests whether packets get through: servers in network namespaces, and their
+// clients.
 namespace mountd::testing {
 
-// How long it is waited for an answer that should come, and for one that should
+// How long a client waits for an answer that must come, and for one that must
 // not.
 inline constexpr int kAnswerMs = 5000;
 inline constexpr int kNoAnswerMs = 300;
 
-// What a TCP server at the address says, "" if none is reached in time; from
-// `source` if that is not empty.
+// Returns the text of a TCP server at the address; "" if none is reached in
+// time. Connects from `source` if that is not empty.
 std::string Ask(const std::string& address, std::uint16_t port,
                 int timeout_ms = kAnswerMs, const std::string& source = "");
-// The same of one of UDP.
+// Returns the text of a UDP server.
 std::string AskUdp(const std::string& address, std::uint16_t port,
                    int timeout_ms = kAnswerMs);
-// Ask in the network namespace whose file `netns` is.
+// Asks from the network namespace whose file is `netns`.
 std::string AskFrom(const std::string& netns, const std::string& address,
                     std::uint16_t port, int timeout_ms = kAnswerMs);
 
-// What `body` returns in a thread that has entered the network namespace.
+// Returns the result of `body`, run in a thread that has entered the network
+// namespace.
 std::string TextFrom(const std::string& netns,
                      const std::function<std::string()>& body);
 
-// A socket (socket(2)) of that network namespace.
+// Opens a socket (socket(2)) in that network namespace.
 UniqueFd SocketIn(const std::string& netns, int family, int type, int protocol);
 
-// A UDP socket in a network namespace, and who sends to it.
+// Owns a UDP socket in a network namespace, and reports who sends to it.
 class Listener {
  public:
   Listener(const std::string& netns, const std::string& address,
            std::uint16_t port);
-  // The source address of the next datagram, "" if none comes in time.
+  // Returns the source address of the next datagram; "" if none comes in time.
   std::string Hear(int timeout_ms = kAnswerMs);
 
  private:
   UniqueFd fd_;
 };
 
-// A process in a network namespace that answers every TCP connection to a port,
-// or every UDP datagram, over IPv4 and IPv6, with `text`; with "" it answers
-// with the client's address. One that listens at "::" does so at all addresses.
-// While it runs it holds the namespace. The test may have threads.
+// Owns a process in a network namespace that answers every TCP connection to a
+// port, or every UDP datagram, over IPv4 and IPv6. The answer is `text`, or the
+// client's address if `text` is "". A server that listens at "::" answers at
+// all addresses. The process holds the namespace while it runs. The test may
+// have threads.
 class Server {
  public:
   enum class Transport { kTcp, kUdp };

@@ -77,7 +77,8 @@ Attributes Nested(const Attributes& attributes, int type) {
   return found == attributes.end() ? Attributes() : AttributesOf(found->second);
 }
 
-// One message without its header: a `Header` and what follows it.
+// Returns the `Header` of one netlink message, whose nlmsghdr is already
+// removed, and the attributes after it.
 template <typename Header>
 Header HeaderOf(std::string_view message, Attributes* attributes) {
   Header header = {};
@@ -90,7 +91,8 @@ Header HeaderOf(std::string_view message, Attributes* attributes) {
   return header;
 }
 
-// All that the kernel answers to a request of that type, `header` in it.
+// Calls `take` with each answer of the kernel to a request of that type with
+// `header`.
 template <typename Header>
 void Dump(int protocol, std::uint16_t type, const Header& header,
           const std::function<void(std::string_view)>& take) {
@@ -133,8 +135,9 @@ void AddRoutes(std::set<std::string>* items) {
   Dump(NETLINK_ROUTE, RTM_GETROUTE, rtmsg{}, [items](std::string_view message) {
     Attributes all;
     const auto route = HeaderOf<rtmsg>(message, &all);
-    // Neither the kernel's cache, nor what it makes of addresses, of IPv6 a
-    // moment after them.
+    // Routes of the kernel's cache, and those that it makes from addresses, are
+    // left out. The kernel makes the latter for IPv6 a moment after the
+    // address.
     if ((route.rtm_flags & RTM_F_CLONED) != 0 ||
         NumberIn<std::uint32_t>(all, RTA_TABLE) == RT_TABLE_LOCAL) {
       return;
@@ -148,7 +151,7 @@ void AddRoutes(std::set<std::string>* items) {
   });
 }
 
-// Addresses of every family, without their times and flags.
+// Adds addresses of every family, without their times and flags.
 void AddAddresses(std::set<std::string>* items) {
   Dump(NETLINK_ROUTE, RTM_GETADDR, ifaddrmsg{},
        [items](std::string_view message) {
@@ -184,7 +187,7 @@ void AddNeighbours(std::uint8_t flags, std::set<std::string>* items) {
     const auto neighbour = HeaderOf<ndmsg>(message, &all);
     const bool proxy = (neighbour.ndm_flags & NTF_PROXY) != 0;
     if (!proxy && (neighbour.ndm_state & NUD_NOARP) != 0) {
-      return;  // of a link without neighbours, made by its traffic
+      return;  // traffic made it, on a link without neighbours
     }
     items->insert("neighbour " + AddressIn(all, NDA_DST, neighbour.ndm_family) +
                   " dev " +
@@ -193,7 +196,7 @@ void AddNeighbours(std::uint8_t flags, std::set<std::string>* items) {
   });
 }
 
-// One direction of a connection.
+// Returns one direction of a connection as text.
 std::string TextOf(const Attributes& tuple, int family) {
   const bool is_v4 = family == AF_INET;
   const Attributes ip = Nested(tuple, CTA_TUPLE_IP);
@@ -207,8 +210,8 @@ std::string TextOf(const Attributes& tuple, int family) {
          port(CTA_PROTO_DST_PORT);
 }
 
-// Connections that the kernel tracks, of whatever state. The kernel itself
-// sends IGMP and ICMPv6 on each link.
+// Adds the connections that the kernel tracks, in any state, without the IGMP
+// and ICMPv6 that the kernel itself sends on each link.
 void AddConnections(std::set<std::string>* items) {
   constexpr auto kGet = static_cast<std::uint16_t>(
       (NFNL_SUBSYS_CTNETLINK << 8U) | IPCTNL_MSG_CT_GET);

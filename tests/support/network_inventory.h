@@ -6,13 +6,13 @@
 
 namespace mountd::testing {
 
-// Adds a line for each address, each route of a table that is not the kernel's
-// own, each rule of routing, each neighbour (also those that are answered for,
-// "proxy"), each connection that is tracked, and each setting of
-// /proc/sys/net/ipv4 and ipv6 that is of all links, of new ones or of lo, in
-// this thread's network namespace (rtnetlink(7), and ctnetlink for
-// connections). Times, counters and the states that neighbours come to by
-// themselves are left out, because they change without anybody's doing.
+// Adds a line for each object of this thread's network namespace (rtnetlink(7),
+// and ctnetlink for connections): each address, each route of a table that is
+// not the kernel's own, each routing rule, each neighbour (proxy entries as
+// "proxy"), each tracked connection, and each setting of /proc/sys/net/ipv4 and
+// ipv6 for all links, new links or lo. Leaves out times, counters and the
+// states that neighbours reach by themselves, because they change without any
+// program's action.
 void AddNetworkInventory(std::set<std::string>* items);
 
 }  // namespace mountd::testing

@@ -12,7 +12,7 @@
 namespace mountd::testing {
 namespace {
 
-// Each line it reads is a function; "ok" is the answer if that succeeds.
+// Reads function names, one a line; answers "ok" if the function succeeds.
 constexpr char kScript[] = R"(
 serve() {
   mount --make-rprivate / &&
@@ -83,7 +83,7 @@ NfsServer::NfsServer() {
   if (pid_ == 0) {
     BeServer(theirs.get());
   }
-  // The script's first word: it has its namespaces.
+  // The script's first word says that it has its namespaces.
   std::array<char, 16> answer{};
   valid_ = ::read(commands_.get(), answer.data(), answer.size()) == 3 &&
            Run("ip link add nfs0 type veth peer name eth0 netns " +

@@ -9,32 +9,33 @@
 
 namespace mountd::testing {
 
-// The kernel's NFS server (version 4) in mount and network namespaces of its
-// own, reached at kNfsAddress from the network namespace this was made in,
-// which must be its own. Exports a tmpfs as "/", with a directory `dir` and a
-// file `mark` in it.
+// Owns the kernel's NFS server (version 4) in mount and network namespaces of
+// its own. The network namespace that this is made in must be the test's own,
+// and reaches the server at kNfsAddress. The server exports a tmpfs as "/",
+// with a directory `dir` and a file `mark`.
 class NfsServer {
  public:
-  // Empty, or what this machine lacks for it: modules or programs.
+  // Returns the modules or programs that this machine lacks for it, or "".
   static std::string Missing();
 
   NfsServer();
-  // First reachable again: clients of it that are still mounted would hang.
+  // Makes the server reachable first, because clients that are still mounted
+  // would hang.
   ~NfsServer();
   NfsServer(const NfsServer&) = delete;
   NfsServer& operator=(const NfsServer&) = delete;
   bool valid() const { return valid_; }
 
-  // Every packet is dropped without a word.
+  // Drops every packet silently.
   bool Cut() { return Do("cut"); }
   bool Restore() { return Do("restore"); }
 
  private:
-  // Has the server's process do it; false if that failed.
+  // Runs the command in the server's process. False if it failed.
   bool Do(const std::string& command);
 
   pid_t pid_ = -1;
-  UniqueFd commands_;  // and its answers
+  UniqueFd commands_;  // carries the answers, too
   bool valid_ = false;
 };
 

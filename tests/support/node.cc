@@ -35,7 +35,8 @@ constexpr char kWorld[] = "/run/node";
 constexpr char kLog[] = "/run/node/daemons.log";
 constexpr char kLauncherLog[] = "/run/node/launcher.log";
 
-// The first of a line in a file of proc(5); -1: there is no such line.
+// Returns the first number of a line in a file of proc(5); -1 if there is no
+// such line.
 long NumberAfter(const std::string& key, const std::string& path) {
   std::ifstream file(path);
   long number = -1;
@@ -55,7 +56,7 @@ Result<void> MountTmpfsAt(const char* path) {
   return Ok();
 }
 
-// Accounts that the machine has not: in a copy of its /etc.
+// Makes a copy of /etc with accounts that the machine lacks.
 Result<void> MakeEtc(const std::string& config) {
   const std::string etc = std::string(kWorld) + "/etc";
   std::error_code error;
@@ -131,7 +132,7 @@ Result<std::unique_ptr<Node>> Node::StartAgain(bool with_cni,
     RunLauncher(parent, programs.empty() ? MOUNTD_BIN_DIR : programs.c_str(),
                 with_cni);
   }
-  // The last one it makes.
+  // The launcher makes this socket last.
   for (int i = 0; i < 5000 && !IsSocket(paths::kCsiSocket); ++i) {
     std::this_thread::sleep_for(std::chrono::milliseconds(2));
   }
@@ -156,7 +157,8 @@ Result<agent::Client> Node::Connect(agent::ClientOptions options) const {
 Result<agent::Client> Node::ConnectAs(uid_t uid,
                                       agent::ClientOptions options) const {
   std::optional<Result<agent::Client>> client;
-  // The call itself, unlike glibc's function, changes one thread alone.
+  // The system calls are made directly, because glibc's functions change all
+  // threads.
   std::thread([&] {
     ::syscall(SYS_setgroups, 0, nullptr);
     ::syscall(SYS_setresgid, kAgentUid, kAgentUid, kAgentUid);
@@ -213,7 +215,8 @@ bool Node::Limit(const std::string& name, int resource, std::uint64_t most) {
     const pid_t pid = PidOf(process);
     const auto uid = static_cast<uid_t>(
         NumberAfter("Uid:", "/proc/" + std::to_string(pid) + "/status"));
-    // As the process's user, who needs no capability for it.
+    // The thread becomes the process's user, because that user needs no
+    // capability for prlimit.
     std::thread([&] {
       ::syscall(SYS_setresgid, uid, uid, uid);
       ::syscall(SYS_setresuid, uid, uid, uid);

@@ -25,7 +25,8 @@ void NodeFixture::Reboot() {
     EXPECT_TRUE(MountPointsUnder(path).empty());
     std::filesystem::remove_all(path);
   }
-  // In the host's own network namespace.
+  // These rules are in the host's own network namespace, which outlives the
+  // node, so the reboot removes them here.
   EXPECT_EQ(std::system("nft flush ruleset"), 0);
   const std::string path = "/run/boot_id." + std::to_string(++boots_);
   std::ofstream(path) << "0000000" << boots_

@@ -13,8 +13,8 @@
 
 namespace mountd::testing {
 
-// A whole mountd in private namespaces, and an unprivileged agent connected to
-// it. What the daemons said is shown of a test that fails.
+// Owns a whole mountd in private namespaces, and an unprivileged agent
+// connected to it. Prints the daemons' log if the test fails.
 class NodeFixture : public PrivateNamespaces {
  protected:
   void TearDown() override {
@@ -38,7 +38,7 @@ class NodeFixture : public PrivateNamespaces {
     client_.emplace(*std::move(client));
   }
 
-  // The machine stops, and starts again with what is on its disk.
+  // Stops the machine, and starts it again with the content of its disk.
   void Reboot();
 
   std::unique_ptr<Node> node_;

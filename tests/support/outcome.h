@@ -7,13 +7,13 @@
 
 namespace mountd {
 
-// "Ok" or the error's name: what a test compares, and can read when it differs.
+// Returns "Ok" or the error's name, so that a failed comparison is readable.
 template <typename T>
 std::string Outcome(const Result<T>& result) {
   return result ? "Ok" : std::string(CodeName(result.error().code));
 }
 
-// The same with the whole text, where that is what is tested.
+// Returns "Ok" or the error's whole text, for tests of that text.
 template <typename T>
 std::string MessageOf(const Result<T>& result) {
   return result ? "Ok" : result.error().Message();

@@ -9,12 +9,12 @@
 
 namespace mountd::test {
 
-// A dbus-daemon of a test's own, which is the system bus for this process while
-// it lives ($DBUS_SYSTEM_BUS_ADDRESS). Everybody may do everything on it: who
-// may what is mountd's to decide.
+// Owns a dbus-daemon that is the system bus for this process
+// ($DBUS_SYSTEM_BUS_ADDRESS) while this object lives. Its policy permits
+// everything to everybody, because mountd decides what each caller may do.
 class PrivateBus {
  public:
-  // Its socket and configuration are in `directory`, which exists.
+  // Keeps its socket and configuration in `directory`, which must exist.
   explicit PrivateBus(const std::string& directory);
   ~PrivateBus();
   PrivateBus(const PrivateBus&) = delete;
@@ -22,12 +22,12 @@ class PrivateBus {
 
   const std::string& address() const { return address_; }
 
-  // Killed, and started at the same address.
+  // Kill the daemon, and start it at the same address.
   void Stop();
   void Start();
-  // In its place, something that listens and never answers, until Stop.
+  // Starts in the daemon's place a listener that never answers, until Stop.
   void StartMute();
-  // Whether somebody connects to that.
+  // True if a client connects to the mute listener in time.
   bool AwaitConnection();
 
  private:

@@ -110,8 +110,8 @@ void PrivateNamespaces::SetUp() {
 void PrivateNamespaces::TearDown() {
   if (mounts_.valid()) {
     ASSERT_EQ(::setns(network_.get(), CLONE_NEWNET), 0);
-    // Refused while a thread shares the working directory (setns(2)): one that
-    // was joined may still be at its end.
+    // setns(2) refuses while a thread shares the working directory, and a
+    // joined thread may still be at its end.
     ASSERT_TRUE(Eventually([this] {
       return ::setns(mounts_.get(), CLONE_NEWNS) == 0;
     })) << std::strerror(errno);

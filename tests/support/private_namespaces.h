@@ -10,41 +10,43 @@
 
 namespace mountd::testing {
 
-// Each test in mount and network namespaces of its own, / private, an empty
-// tmpfs on /run, lo up. Skipped, with the reason, without the right to unshare.
+// Runs each test in mount and network namespaces of its own, with / private, an
+// empty tmpfs on /run, and lo up. Skips the test, with the reason, without the
+// right to unshare.
 class PrivateNamespaces : public ::testing::Test {
  protected:
   void SetUp() override;
   void TearDown() override;
 
  private:
-  UniqueFd mounts_;  // the namespaces to go back to
+  UniqueFd mounts_;  // the namespaces to return to
   UniqueFd network_;
 };
 
-// Everything that could leak: mountinfo, links, addresses of lo, routes, rules
-// of routing, neighbours, settings of the network (network_inventory.h), the
-// nftables ruleset, all of /run's tree, this process's open fds. Two are equal
-// if nothing did.
+// Everything that could leak: mountinfo, links, addresses of lo, routes,
+// routing rules, neighbours, network settings (network_inventory.h), the
+// nftables ruleset, the whole tree of /run, this process's open fds. Two
+// inventories are equal if nothing leaked.
 struct Inventory {
   static Inventory Take();
   std::set<std::string> items;
 };
 
-// Connections that the kernel tracks stay for a while after their packets, so
-// they are none of a test's whose network is still there.
+// Says whether connections count. The kernel tracks a connection for a while
+// after its last packet, so a test whose network is still there leaves them
+// out.
 enum class Counted { kAll, kAllButConnections };
 
-// Empty, or what `after` has more ("+") and less ("-").
+// Returns what `after` has more ("+") and less ("-"), or "".
 std::string Difference(const Inventory& before, const Inventory& after,
                        Counted counted = Counted::kAll);
 
-// Waits, in seconds at most, for links that die with their namespaces.
+// Waits at most `seconds` for links that end with their namespaces.
 std::string DifferenceWithin(const Inventory& before, int seconds,
                              Counted counted = Counted::kAll);
 
 // Runs `body` in a child that has entered the network namespace pinned at
-// `path`; its result is the child's exit status.
+// `path`. Returns the child's exit status, which is `body`'s result.
 int RunInNetns(const std::string& path, int (*body)());
 
 }  // namespace mountd::testing

@@ -66,7 +66,7 @@ bool ReadSome(int fd, std::string& text) {
   return true;
 }
 
-// The end that is read, and the terminal.
+// Returns the end for reading, and the terminal.
 std::array<UniqueFd, 2> MakeTerminal() {
   UniqueFd read(::posix_openpt(O_RDWR | O_NOCTTY | O_CLOEXEC));
   if (!read.valid() || ::grantpt(read.get()) < 0 ||

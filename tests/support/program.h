@@ -6,7 +6,7 @@
 
 namespace mountd::test {
 
-// What a program did: its exit status (or -signal), and all it printed.
+// A program's exit status (or -signal), and all that it printed.
 struct ProgramOutcome {
   int status = 0;
   std::string out;
@@ -15,10 +15,10 @@ struct ProgramOutcome {
 
 // Runs a program to its end, with an empty stdin.
 ProgramOutcome RunProgram(const std::vector<std::string>& command);
-// The same with a terminal of 60 columns as its stderr.
+// Runs a program with a terminal of 60 columns as its stderr.
 ProgramOutcome RunOnTerminal(const std::vector<std::string>& command);
 
-// A program that goes on beside the test; killed when this is destroyed.
+// Owns a program that runs beside the test. Kills it in the destructor.
 class RunningProgram {
  public:
   explicit RunningProgram(const std::vector<std::string>& command);
@@ -26,10 +26,10 @@ class RunningProgram {
   RunningProgram(const RunningProgram&) = delete;
   RunningProgram& operator=(const RunningProgram&) = delete;
 
-  // The next line of its stdout; "" when there is none any more.
+  // Returns the next line of its stdout; "" at the end.
   std::string ReadLine();
   void Signal(int number);
-  // Its exit status, or -signal, once it has ended.
+  // Waits for its end. Returns its exit status, or -signal.
   int Wait();
 
  private:

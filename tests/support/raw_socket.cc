@@ -19,7 +19,7 @@ namespace {
 
 constexpr char kMethodCall = 1;
 
-// D-Bus' encoding, as far as a method call needs it.
+// Encodes D-Bus values, as far as a method call needs them.
 class Writer {
  public:
   Writer& Byte(int value) {
@@ -63,7 +63,7 @@ std::uint32_t NumberAt(const std::string& bytes, std::size_t at) {
   return value;
 }
 
-// All but the body.
+// Encodes a call without its body.
 std::string Marshal(std::uint32_t serial, const std::string& interface,
                     const std::string& member, const std::string& signature,
                     std::uint32_t body_size, std::uint32_t fds = 0) {
@@ -81,7 +81,7 @@ std::string Marshal(std::uint32_t serial, const std::string& interface,
   header.Byte('l').Byte(kMethodCall).Byte(0).Byte(1);
   header.Number(body_size).Number(serial);
   header.Number(static_cast<std::uint32_t>(fields.bytes().size()));
-  // The fields begin at a multiple of 8, so their own padding is right.
+  // The fields begin at a multiple of 8, so their own padding is correct.
   std::string message = header.bytes() + fields.bytes();
   message.resize((message.size() + 7) / 8 * 8, '\0');
   return message;

@@ -8,22 +8,24 @@
 
 namespace mountd::testing {
 
-// A task as a runtime starts it: a process in a mount namespace of its own,
-// which follows the host's, and with `inbox` bound at kInbox as rslave.
+// Owns a task as a runtime starts it: a process in a mount namespace of its
+// own, which follows the host's, and with `inbox` bound at kInbox as rslave.
 class RunningTask {
  public:
-  static constexpr char kInbox[] = "/run/task-inbox";  // a directory by then
+  // The place of the inbox, a directory that must exist.
+  static constexpr char kInbox[] = "/run/task-inbox";
 
-  // With `user_namespace`, also in one of its own, where root is root.
+  // With `user_namespace` the task also has a user namespace of its own, where
+  // root is root.
   RunningTask(const std::string& inbox, bool user_namespace);
   ~RunningTask();
   RunningTask(const RunningTask&) = delete;
   RunningTask& operator=(const RunningTask&) = delete;
 
-  // Runs `body` in a process that is in the task's namespaces, as its root; its
-  // answer, 0 to 127, or 255 if it could not be run.
+  // Runs `body` in a process in the task's namespaces, as the task's root.
+  // Returns its answer, 0 to 127, or 255 if it could not be run.
   int Do(const std::function<int()>& body) const;
-  bool Sees(const std::string& path) const;  // below kInbox
+  bool Sees(const std::string& path) const;  // a path below kInbox
   pid_t pid() const { return pid_; }
 
  private:

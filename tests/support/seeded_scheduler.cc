@@ -32,7 +32,8 @@ void AnnotateIgnoreSyncEnd(const char* file, int line);
 }
 #endif
 
-// The library's own.
+// The functions of the library, by the linker's names.
+//
 // NOLINTBEGIN(bugprone-reserved-identifier,readability-identifier-naming):
 // the linker's names.
 extern "C" {
@@ -47,7 +48,8 @@ namespace {
 
 constexpr std::size_t kChances = 16;
 
-// What one thread at a time touches, without a lock that TSan knows.
+// Hides from TSan what one thread at a time touches without a lock that TSan
+// knows.
 class Unseen {
  public:
 #ifdef MOUNTD_UNSEEN_BY_TSAN
@@ -75,7 +77,7 @@ pthread_mutex_t* AsMutex(void* mutex) {
 
 }  // namespace
 
-// A thread, and whether it is its turn.
+// A thread, and whether it has the turn.
 struct SeededScheduler::Turn {
   Turn(SeededScheduler& its_scheduler, std::size_t its_number)
       : scheduler(its_scheduler), number(its_number) {}
@@ -94,7 +96,8 @@ struct SeededScheduler::Turn {
   const std::size_t number;
   std::atomic<std::uint32_t> given = 0;
   const void* blocked_on = nullptr;
-  const timespec* until = nullptr;  // while blocked: then it goes on anyway
+  // A blocked thread goes on at this time at the latest.
+  const timespec* until = nullptr;
   clockid_t clock = CLOCK_MONOTONIC;
   bool expired = false;
   bool ended = false;
@@ -143,7 +146,7 @@ std::size_t SeededScheduler::Random(std::size_t below) {
   return random_() % below;
 }
 
-// ---- Whose turn it is ----
+// ---- The turn ----
 
 void SeededScheduler::Yield(const char* what) {
   const Unseen unseen;
@@ -164,7 +167,7 @@ void SeededScheduler::Wake(const void* on, bool all) {
       blocked.push_back(turn.get());
     }
   }
-  // A condition variable may wake whichever it likes.
+  // A condition variable may wake any of its waiters.
   if (!all && !blocked.empty()) {
     blocked = {blocked[Random(blocked.size())]};
   }
@@ -173,8 +176,8 @@ void SeededScheduler::Wake(const void* on, bool all) {
   }
 }
 
-// Gives the turn to one that can go on, which may be the same, and waits for
-// it.
+// Gives the turn to a thread that can go on, possibly the same one, and waits
+// until this thread has the turn again.
 void SeededScheduler::Choose(const char* what) {
   Turn* const self = running_;
   std::vector<Turn*> ready;
@@ -201,7 +204,8 @@ void SeededScheduler::Choose(const char* what) {
   }
 }
 
-// Nobody can go on before the first of those times has come.
+// Sleeps until the first timeout of a blocked thread, because no thread can go
+// on before, and lets that thread go on. False if no thread has a timeout.
 bool SeededScheduler::ExpireOne() {
   Turn* first = nullptr;
   for (const auto& turn : turns_) {
@@ -228,8 +232,8 @@ void SeededScheduler::End(const char* why) {
 
 // ---- Mutexes and condition variables ----
 
-// It is taken in earnest, too: threads that are none of these take some of
-// them, and never for long.
+// Locks the real mutex, too, because threads outside the scheduler also lock
+// some mutexes, though never for long.
 void SeededScheduler::Lock(void* mutex) {
   Yield("locks");
   while (__real_pthread_mutex_trylock(AsMutex(mutex)) != 0) {
@@ -271,8 +275,8 @@ void SeededScheduler::Unlock(void* mutex) {
   }
 }
 
-// Between the look at what is waited for and the wait others may have their
-// turn, too: who changes it without the mutex is found out.
+// Yields between the caller's check of its condition and the wait, so that a
+// thread that changes the condition without the mutex is found.
 bool SeededScheduler::Wait(void* condition, void* mutex, clockid_t clock,
                            const timespec* until) {
   Yield("is to wait");
@@ -356,7 +360,7 @@ void SeededScheduler::AwaitEnd(std::thread::native_handle_type handle) {
   while (!turn->ended) {
     Block(turn, "joins");
   }
-  // The next thread may get the same handle.
+  // The handle is forgotten, because the next thread may get the same one.
   turn->is_named = false;
 }
 

@@ -18,21 +18,23 @@
 
 namespace mountd::testing {
 
-// Runs threads one at a time, in an order that a seed decides: the same seed is
-// the same run. A thread may be exchanged for another one before each step
-// (Begin), and before it takes a mutex or waits.
+// Runs threads one at a time, in an order that a seed decides: the same seed
+// gives the same run. May give the turn to another thread before each step
+// (Begin), and before a thread locks a mutex or waits.
 //
-// What is blocked is known, not guessed: the program is linked so that
-// (CMakeLists.txt: --wrap) its std::mutex, std::condition_variable and
-// std::thread come here first. Of threads that run side by side between two
-// steps, and are only looked at from outside, whichever is faster gets the next
-// lock; and who merely has not begun to run looks like one that waits.
+// The scheduler knows which threads are blocked, because the program is linked
+// so that its std::mutex, std::condition_variable and std::thread call the
+// scheduler first (CMakeLists.txt: --wrap). It does not let threads run side by
+// side between two steps and watch them from outside, because then the faster
+// thread would get the next lock, and a thread that has not begun to run would
+// look like one that waits.
 //
-// ThreadSanitizer sees none of the exchanges (futex(2), and annotations), so
-// that it still finds what only they keep apart.
+// ThreadSanitizer sees none of the exchanges (futex(2), and annotations), so it
+// still finds data races that only the exchanges prevent.
 class SeededScheduler final : public Steps {
  public:
-  // The step fails with it instead of being done; 0: it does not.
+  // Returns the errno that the step fails with instead of being done; 0 if it
+  // does not fail.
   using Failure = std::function<int(std::string_view step)>;
 
   explicit SeededScheduler(std::uint64_t seed);
@@ -41,28 +43,29 @@ class SeededScheduler final : public Steps {
   SeededScheduler& operator=(const SeededScheduler&) = delete;
 
   // Runs `body`, and all threads it starts, which have ended when it returns.
-  // Threads that there were before run as ever, and are to notify none of
-  // these. Ends the process, and says what came before, if all wait for each
-  // other, or one of them or a mutex is left.
+  // Earlier threads run as ever, and must notify none of these. Ends the
+  // process, with the trace, if all threads wait for each other, or if one of
+  // them or a mutex is left.
   void Run(const std::function<void()>& body);
-  // Called for each step, in the thread whose turn it is.
+  // Sets the function that is called for each step, in the thread that has the
+  // turn.
   void SetFailure(Failure failure) { failure_ = std::move(failure); }
 
-  // "<thread> <what it did next>" for each time that another thread got the
-  // turn, and each step.
+  // Returns "<thread> <what it did next>" for each change of the turn, and for
+  // each step.
   const std::vector<std::string>& trace() const { return trace_; }
   std::string TraceEnd(std::size_t most) const;
 
   int Begin(std::string_view step) override;
   void End() override {}
 
-  // ---- What the program's threads call instead of the library's ----
+  // ---- The program's threads call these instead of the library's ----
   struct Turn;
   static SeededScheduler* OfThisThread();
   void Lock(void* mutex);
   bool TryLock(void* mutex);
   void Unlock(void* mutex);
-  // `until`: null for ever. False: its time had come.
+  // A null `until` waits for ever. False if `until` has passed.
   bool Wait(void* condition, void* mutex, clockid_t clock,
             const timespec* until);
   void Notify(void* condition, bool all);
@@ -87,7 +90,7 @@ class SeededScheduler final : public Steps {
   [[noreturn]] void End(const char* why);
 
   std::mt19937_64 random_;
-  const std::size_t stay_;  // so often a thread goes on, of 16 times
+  const std::size_t stay_;  // of 16 chances, so many keep the thread running
   Failure failure_ = [](std::string_view) { return 0; };
   std::deque<std::unique_ptr<Turn>> turns_;
   Turn* running_ = nullptr;

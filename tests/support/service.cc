@@ -22,13 +22,13 @@ namespace {
 
 constexpr int kListenFd = 3;  // SD_LISTEN_FDS_START
 
-// What a service may inherit of our environment: where the bus is, and how a
-// sanitizer reports. Everything else is left behind.
+// The variables that a service inherits: the bus's address, and the sanitizers'
+// options.
 constexpr std::array kPassed = {"DBUS_SYSTEM_BUS_ADDRESS", "ASAN_OPTIONS",
                                 "LSAN_OPTIONS", "UBSAN_OPTIONS",
                                 "TSAN_OPTIONS"};
 
-// Runs in the child: nothing to return to.
+// Ends the child, which has no caller to return to.
 [[noreturn]] void Fail(const char* step) {
   std::fprintf(stderr, "mountd-launcher: %s: %s\n", step,
                strerrordesc_np(errno));
@@ -66,7 +66,7 @@ void SetCapabilities(const std::vector<cap_value_t>& caps) {
   cap_free(set);
 }
 
-// The bounding set goes first, while CAP_SETPCAP is there; the rest of the
+// Drops the bounding set first, while CAP_SETPCAP is there, and the other
 // capabilities last, when the user is the right one.
 void DropPrivileges(const Service& service) {
   DropBoundingSet(service.capabilities);
@@ -154,7 +154,8 @@ Result<UniqueFd> Listen(const Service& service) {
            sizeof(address)) < 0) {
     return ErrnoError(errno, "bind", path);
   }
-  // Not connectable before listen(), so the order of these three is enough.
+  // Nobody can connect before listen(), so owner and mode may be set after
+  // bind().
   if (chown(path.c_str(), service.socket_owner.uid, service.socket_owner.gid) <
           0 ||
       chmod(path.c_str(), service.socket_mode) < 0 ||

@@ -11,7 +11,7 @@
 
 #include "mountd/base/unique_fd.h"
 
-// Executors that are stopped, by their pidfds (proc_pid_stat(5)).
+// Stops executors by their pidfds, and reads their state (proc_pid_stat(5)).
 namespace mountd::testing {
 
 inline void Send(const UniqueFd& process, int signal) {
@@ -35,7 +35,7 @@ inline char StateOf(const std::string& pid) {
   return end == std::string::npos ? 'X' : text.at(end + 2);
 }
 
-// Whether it waits for its next plan: that is the one place where it polls.
+// True if the executor waits for its next plan, the only place where it polls.
 inline bool IsIdle(const std::string& pid) {
   long number = -1;
   std::ifstream("/proc/" + pid + "/syscall") >> number;
@@ -47,7 +47,7 @@ inline bool IsIdle(const std::string& pid) {
   return number == SYS_ppoll;
 }
 
-// They are at nothing any more.
+// True if no process is at work any more.
 inline bool HaveEnded(const std::vector<UniqueFd>& processes) {
   return std::all_of(processes.begin(), processes.end(), [](const auto& one) {
     const std::string pid = PidOf(one);

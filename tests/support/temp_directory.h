@@ -7,7 +7,7 @@
 
 namespace mountd {
 
-// An empty directory, gone with all that is in it.
+// Owns an empty directory. Removes it with its content.
 class TempDirectory {
  public:
   TempDirectory() {

@@ -7,8 +7,8 @@
 
 namespace mountd::test {
 
-// A stream socket that listens at `path`, open to everybody; what was there is
-// replaced.
+// Returns a stream socket that listens at `path`, open to everybody. Replaces a
+// file that is there.
 UniqueFd ListenAt(const std::string& path);
 
 }  // namespace mountd::test

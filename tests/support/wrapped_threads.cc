@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
-// What --wrap calls instead of the library's: a thread of a SeededScheduler's
-// goes to that, all others on as ever.
+// The functions that --wrap calls instead of the library's. A thread of a
+// SeededScheduler goes to the scheduler, any other thread to the library.
 
-// libstdc++'s own word for who implements its threads: since GCC 14 what a
-// thread runs is private to others.
+// libstdc++ requires this macro from implementers of its threads: since GCC 14
+// a thread's function is private to others.
 #define _GLIBCXX_THREAD_IMPL  // NOLINT(bugprone-reserved-identifier)
 #include <pthread.h>
 
@@ -19,7 +19,7 @@
 namespace mountd::testing {
 namespace {
 
-// What a scheduler's thread runs, as one of its own.
+// The state of a thread that runs as one of the scheduler's.
 struct ScheduledState final : std::thread::_State {
   ScheduledState(SeededScheduler& its_scheduler,
                  SeededScheduler::Turn* its_turn, std::thread::_State_ptr its)

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 //
-// The cgroup of CNI plugins, as a real systemd delegates it to the runner's
-// service; tests/systemd/boot has booted one for this program alone.
+// A real systemd delegates the runner's cgroup, and CNI plugins get one beneath
+// it. tests/systemd/boot has booted this systemd for this program alone.
 #include <gtest/gtest.h>
 
 #include <cstdlib>
@@ -29,7 +29,7 @@ void WriteFile(const std::string& path, const Json& json) {
 class CniCgroupTest : public ::testing::Test {
  protected:
   void SetUp() override {
-    // It takes the machine it runs on for its own.
+    // The test uses the whole machine that it runs on.
     ASSERT_NE(std::getenv("MOUNTD_BOOTED"), nullptr)
         << "run it by tests/systemd/boot";
     fs::remove_all("/srv/cni");
@@ -44,7 +44,8 @@ class CniCgroupTest : public ::testing::Test {
     WriteFile("/srv/cni/request", {{"network", "net"}});
   }
 
-  // Where the plugin of a runner ran that is a service with these properties.
+  // Returns the cgroup of a plugin whose runner is a service with these
+  // properties.
   static std::string PluginsCgroup(const std::vector<std::string>& properties) {
     std::vector<std::string> command = {
         "/usr/bin/systemd-run",

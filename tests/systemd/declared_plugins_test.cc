@@ -43,7 +43,7 @@ std::string Declaration() {
          "\"--create-on-stage\"]\n";
 }
 
-// A unit's property as systemd tells it.
+// Returns a property of the unit, as systemd prints it.
 std::string Property(const std::string& name) {
   const std::string command =
       "systemctl show --property=" + name + " --value " + kUnit;
@@ -60,13 +60,13 @@ std::string Property(const std::string& name) {
   return text.substr(0, text.find('\n'));
 }
 
-// 0 if it does not run.
+// Returns 0 if the unit does not run.
 pid_t MainPid() { return ParseNumber<pid_t>(Property("MainPID")).value_or(0); }
 
 class DeclaredPluginsTest : public ::testing::Test {
  protected:
   void SetUp() override {
-    // It takes the machine it runs on for its own.
+    // The test uses the whole machine that it runs on.
     ASSERT_NE(std::getenv("MOUNTD_BOOTED"), nullptr)
         << "run it by tests/systemd/boot";
     std::filesystem::create_directories("/srv/local");
@@ -83,7 +83,7 @@ class DeclaredPluginsTest : public ::testing::Test {
     node_.reset();
   }
 
-  // All of mountd ends, and starts with the next call.
+  // Ends all of mountd, which starts again with the next call.
   void Restart() {
     Node::KillAll();
     Connect();
@@ -104,7 +104,8 @@ class DeclaredPluginsTest : public ::testing::Test {
   std::optional<agent::Client> client_;
 };
 
-// One after the other, as a node lives: systemd's units outlive mountd.
+// The steps follow one another, as on a real node, because systemd's units
+// outlive mountd.
 TEST_F(DeclaredPluginsTest, LiveByTheirDeclaration) {
   ASSERT_TRUE(AwaitState("healthy"));
   EXPECT_EQ(Property("ActiveState"), "active");
@@ -113,7 +114,7 @@ TEST_F(DeclaredPluginsTest, LiveByTheirDeclaration) {
   const pid_t first = MainPid();
   ASSERT_GT(first, 1);
 
-  // What it mounts in its unit is the host's.
+  // A mount that the plugin makes in its unit is visible on the host.
   ASSERT_EQ(MessageOf(client_->PrepareAllocation("web")), "Ok");
   agent::VolumeSpec spec;
   spec.alias = "data";
@@ -123,24 +124,24 @@ TEST_F(DeclaredPluginsTest, LiveByTheirDeclaration) {
   ASSERT_EQ(MessageOf(published), "Ok");
   EXPECT_EQ(MountPointsUnder(published->host_path).size(), 1U);
 
-  // Its end is systemd's to notice, and mountd's to survive.
+  // systemd starts the killed plugin again, and mountd goes on with it.
   ASSERT_EQ(::kill(first, SIGKILL), 0);
   EXPECT_TRUE(Eventually([&] { return MainPid() > 1 && MainPid() != first; }));
   ASSERT_TRUE(AwaitState("healthy"));
   const pid_t second = MainPid();
 
-  // mountd's end is not its.
+  // The plugin outlives mountd.
   Restart();
   ASSERT_TRUE(AwaitState("healthy"));
   EXPECT_EQ(MainPid(), second);
   EXPECT_EQ(MessageOf(client_->UnpublishVolume("web", "data")), "Ok");
 
-  // No agent takes away what root has declared.
+  // An agent cannot remove a plugin that root has declared.
   EXPECT_EQ(Outcome(client_->UnregisterPlugin("local", {.force = true})),
             "FailedPrecondition");
   EXPECT_EQ(MessageOf(client_->ReleaseAllocation("web")), "Ok");
 
-  // Nobody declares it any more.
+  // The configuration does not declare the plugin any more.
   std::ofstream("/etc/mountd/mountd.toml") << kConfig;
   Restart();
   EXPECT_TRUE(Eventually([&] {

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
 # shellcheck shell=bash
-# What the steps that use mountd as installed share, under nspawn (installed-steps)
+# Functions of the steps that use an installed mountd, under nspawn (installed-steps)
 # and in the virtual machine (tests/vm/installed-steps).
 
 # shellcheck source=tests/job/lib.sh
@@ -10,21 +10,20 @@ CHECK_OUTPUT=$(mktemp)
 as() { local user=$1; shift; setpriv --reuid "$user" --regid "$user" --init-groups "$@"; }
 property() { systemctl show --property "$1" --value "$2"; }
 pid_of() { property MainPID "${1:-mountd.service}"; }
-# PROC FIELD: of the process's status
+# status_of PROC FIELD: prints that field of the process's status.
 status_of() { sed -n "s/^$2:[[:space:]]*//p" "/proc/$1/status"; }
-# FIELD VALUE PROC
+# has_status FIELD VALUE PROC: succeeds if the field has that value.
 has_status() { equals "$(status_of "$3" "$1")" "$2"; }
 executors() { pgrep -P 1 -x mountd-exec; }
 log() { journalctl -q --no-pager -o cat "$@"; }
 
-# The commands of README.md's section "Install", as they are there.
+# readme_commands: prints the commands of README.md's section "Install", unchanged.
 readme_commands() {
   awk '/^## / { here = $0 == "## Install" } here && sub(/^    /, "")' README.md
 }
 
-# as_in_readme WORD: does what that section says by the command that begins with
-# WORD, in a directory where the packages are in build/packages. Who asks back is
-# told yes.
+# as_in_readme WORD: runs the command of that section that begins with WORD, in a
+# directory with the packages in build/packages. Answers yes to every question.
 as_in_readme() {
   local command
   command=$(readme_commands | grep "^$1 ") ||

@@ -62,7 +62,7 @@ def serve(device, until):
         except OSError as error:
             if error.errno == errno.ENODEV:
                 return
-            # The request was interrupted before it was read, or answered.
+            # The request was interrupted before the server read it, or answered it.
             assert error.errno in (errno.EINTR, errno.ENOENT), error
 
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 //
-// mountd-cni's parsing and results, and what it asks of a fake Manager.
+// mountd-cni's parsing and results, and its calls of a fake Manager.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -35,13 +35,14 @@ Json Told(const Answer& answer) {
   return Json::parse(answer.output, nullptr, false);
 }
 
-// As text, in which a number has no sign unless it is written.
+// Parses the configuration from its text, because a number in a text has a sign
+// only if it is written.
 Outcome<Config> Parsed(const Json& conf, const Environment& environment) {
   MOUNTD_ASSIGN(const Json document, ParseDocument(conf.dump()));
   return ParseConfig(document, environment);
 }
 
-// The code of the failure; 0 if there is none.
+// Returns the code of the failure; 0 if there is none.
 int CodeOf(const Environment& environment, const std::string& input) {
   const Answer answer = RunPlugin(environment, input);
   if (answer.status == 0) {
@@ -298,7 +299,7 @@ TEST(CniRun, RefusesBadInput) {
   EXPECT_EQ(Told(failed)["code"], 5);
 }
 
-// Any value in place of any other: an answer, and never a crash.
+// Any value in place of any other gets an answer, and never causes a crash.
 TEST(CniRun, SurvivesAnyValue) {
   Json conf = Conf("1.1.0");
   conf["address"] = "/nowhere";
@@ -318,7 +319,7 @@ TEST(CniRun, SurvivesAnyValue) {
       Json changed = conf;
       changed[key] = value;
       if (changed["timeoutMs"].is_null()) {
-        continue;  // the default, for which a DEL waits for mountd
+        continue;  // the default, with which a DEL waits for mountd
       }
       for (const char* verb : {"ADD", "CHECK", "DEL", "GC", "STATUS"}) {
         EXPECT_NE(CodeOf(Env(verb), changed.dump()), 0) << verb << changed;
@@ -375,12 +376,13 @@ TEST_F(CniFake, AddAsksForTheNetwork) {
   EXPECT_EQ(made["status"], 0) << made;
   EXPECT_EQ(made["told"]["ips"][0]["address"], "10.88.0.2/32");
   EXPECT_TRUE(HasCall("PrepareAllocation cni-web {scope=net;}"));
-  // The fake's allocations are of another configuration.
+  // The fake's allocations belong to another configuration.
   EXPECT_TRUE(HasCall("PrepareAllocation cni-web[eth0] {scope=net;}"));
   EXPECT_TRUE(HasCall("SetupNetwork cni-web bridge 0,,8080,80,1,tcp "));
 }
 
-// A runtime calls DEL once, and takes a CHECK that fails for a broken network.
+// A runtime calls DEL once, and takes a failed CHECK as a broken network, so
+// both wait.
 TEST_F(CniFake, DelAndCheckAndGcWaitForMountd) {
   const Json prev = {{"prevResult", Json::object()}};
   const Json none = {{"cni.dev/valid-attachments", Json::array()}};
@@ -388,7 +390,7 @@ TEST_F(CniFake, DelAndCheckAndGcWaitForMountd) {
        {std::pair("DEL", Json::object()), std::pair("CHECK", prev),
         std::pair("GC", none)}) {
     server_.Stop();
-    // Without a wait it fails, as ADD does, which is tried again by itself.
+    // An ADD fails without a wait, because runtimes try it again.
     EXPECT_EQ(Made("ADD")["told"]["code"], 11);
     auto made = std::async(std::launch::async, [&, asked = verb, with = more] {
       return Made(asked, with);
@@ -409,7 +411,7 @@ TEST_F(CniFake, DelAndCheckAndGcWaitForMountd) {
 
 TEST_F(CniFake, NobodyWaitsForWhatIsRefused) {
   const std::string file = server_.path() + ".x/bus";
-  // Not a directory: it will not become one.
+  // The file is no directory, and will not become one.
   EXPECT_EQ(Made("DEL", {{"address", file}, {"timeoutMs", 100}})["status"], 1);
   Fail("TeardownNetwork", "PermissionDenied");
   EXPECT_EQ(Made("DEL", {{"timeoutMs", 3'600'000}})["told"]["code"], 104);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 //
-// Documents that runtimes wrote to a plugin's stdin at ADD, with README.md's
-// configuration, as recorded: golden/CLIENT-VERSION.json.
+// The documents that runtimes wrote to a plugin's stdin at ADD, with
+// README.md's configuration, as recorded in golden/CLIENT-VERSION.json.
 #include <gtest/gtest.h>
 
 #include <fstream>
@@ -46,7 +46,7 @@ Texts PortsOf(const Outcome<Config>& config) {
 TEST(CniGolden, NomadsPorts) {
   EXPECT_EQ(PortsOf(Read("nomad-2.0.6")),
             (Texts{"10.99.0.1:18080:8080/tcp", "10.99.0.1:18080:8080/udp"}));
-  // An exact comparison of names, as mountd-cni once made it, finds no port.
+  // An exact comparison of names, which mountd-cni once made, finds no port.
   const Json document = Json::parse(Recorded("nomad-2.0.6"));
   const Json& mapping = document["runtimeConfig"]["portMappings"][0];
   EXPECT_FALSE(mapping.contains("hostPort"));
@@ -68,13 +68,14 @@ TEST(CniGolden, ContainerdsPortsAndDns) {
 TEST(CniGolden, PodmansPortsAndAddresses) {
   EXPECT_EQ(PortsOf(Read("podman-4.3.1", "IgnoreUnknown=1;K8S_POD_NAME=web")),
             Texts{":8081:80/tcp"});
-  // By `podman network reload`: what the container has.
+  // `podman network reload` passes the address that the container has.
   const auto same = Read(
       "podman-4.3.1",
       "IgnoreUnknown=1;K8S_POD_NAME=web;MAC=02:4d:0a:58:00:02;IP=10.88.0.2");
   ASSERT_TRUE(same) << same.error().message;
   EXPECT_EQ(same->runtime.address, "10.88.0.2");
-  // By `podman run --mac-address 02:00:00:00:00:09 --ip 10.88.7.7`.
+  // `podman run --mac-address 02:00:00:00:00:09 --ip 10.88.7.7` asks for these
+  // addresses.
   const auto other = Read(
       "podman-4.3.1-ip",
       "IgnoreUnknown=1;K8S_POD_NAME=web;MAC=02:00:00:00:00:09;IP=10.88.7.7");

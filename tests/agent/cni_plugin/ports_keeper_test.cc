@@ -17,8 +17,8 @@
 namespace mountd::cni_plugin {
 namespace {
 
-// Processes of that name, with any arguments, which stop themselves: a child
-// that outlives one would keep its pipe open.
+// Runs processes of any name and arguments, which stop themselves, because a
+// child that outlives such a process would keep its pipe open.
 class PortsKeeper : public ::testing::Test {
  protected:
   std::unique_ptr<test::RunningProgram> Run(

@@ -54,7 +54,7 @@ func show(value any) {
 	fmt.Println(string(text))
 }
 
-// As the plugins portmap and tuning have it.
+// config is the configuration as the plugins portmap and tuning declare it.
 type config struct {
 	Name          string `json:"name"`
 	RuntimeConfig struct {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 //
-// The CNI project's own plugins, as Debian packages them, run by
-// mountd-cni-run: from ADD to nothing left.
+// The CNI project's own plugins, as Debian packages them, run by mountd-cni-run
+// from ADD until nothing is left.
 #include <gtest/gtest.h>
 #include <sys/mount.h>
 #include <unistd.h>
@@ -64,16 +64,17 @@ class CniPlugins : public RunnerTest {
         .out;
   }
 
-  // 1.1 looks for a mapping's rules in the tables of both families, and never
-  // finds both.
+  // True for an error of portmap 1.1, which looks for a mapping's rules in the
+  // tables of both families, and never finds both.
   static bool IsOldPortmaps(const Json& checked) {
     return checked["plugin"] == "portmap" &&
            checked["detail"].get<std::string>().find(
                "could not check ipv6 dnat") == 0;
   }
 
-  // ADD, CHECK, DEL and DEL again, twice: what the first left is there for all
-  // (chains, the bridge), so the second may leave nothing.
+  // Calls ADD, CHECK, DEL and DEL again, twice. The first round leaves objects
+  // for all attachments (chains, the bridge), so the second round must leave
+  // nothing.
   static void FromAddToDel(const Json& more = Json::object()) {
     Lines before;
     for (const bool first : {true, false}) {
@@ -98,7 +99,7 @@ class CniPlugins : public RunnerTest {
     EXPECT_FALSE(HasRecord("web"));
   }
 
-  // What a first attachment leaves for all.
+  // Returns what the first attachment leaves for all.
   static Lines AfterOthers(const Json& more = Json::object()) {
     EXPECT_EQ(RunReal("add", "web", more)["ok"], true);
     EXPECT_EQ(RunReal("del", "web", more)["ok"], true);
@@ -248,7 +249,8 @@ TEST_F(CniPlugins, DelFindsWhatAKilledRunnerLeft) {
   EXPECT_NE(WhatPluginsLeft(), before);
   runner.Signal(SIGKILL);
   runner.Wait();
-  // The configuration is not needed any more, and what is not known is found.
+  // The configuration is no longer needed, and DEL finds even what no record
+  // names.
   WriteReal({{{"type", "loopback"}}});
   const Json gone = RunReal("del", "web");
   EXPECT_EQ(gone["ok"], true) << gone;

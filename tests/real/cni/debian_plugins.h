@@ -7,8 +7,8 @@
 
 #include "tests/support/cni_world.h"
 
-// The CNI project's own plugins, as Debian's containernetworking-plugins has
-// them.
+// The CNI project's own plugins in Debian's package
+// containernetworking-plugins.
 namespace mountd::cni {
 
 inline constexpr char kPlugins[] = "/usr/lib/cni";
@@ -20,19 +20,20 @@ struct Shell {
 
 Shell Sh(const std::string& script);
 
-// Why they cannot be used here, or a link be made as ip-link(8) says; "".
+// Return why the plugins cannot be used here, or why no such link can be made
+// (ip-link(8)); "" if they can.
 std::string WhyNoPlugins();
 std::string WhyNoLink(const std::string& how);
 
 Json HostLocal(const std::string& subnet, const std::string& subnet6 = "");
 
-// As Nomad writes it for its bridge networks.
+// Returns the plugins as Nomad writes them for its bridge networks.
 std::vector<Json> NomadsPlugins(const Json& ipam);
 
 using Lines = std::set<std::string>;
-// The addresses that host-local has given out.
+// Returns the addresses that host-local has given out.
 Lines Leases();
-// Links, rules, and addresses that are given out: all that a plugin leaves.
+// Returns all that a plugin leaves: links, rules, and addresses given out.
 Lines WhatPluginsLeft();
 
 }  // namespace mountd::cni

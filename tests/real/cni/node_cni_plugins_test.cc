@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 //
-// The CNI project's own plugins through the whole of mountd, as an agent asks
-// for them.
+// The CNI project's own plugins through a whole mountd, as an agent asks for
+// them.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -57,7 +57,7 @@ host_ports = ["20000-20999"]
     return spec;
   }
 
-  // What the first attachment leaves for all (chains, the bridge).
+  // Returns what the first attachment leaves for all (chains, the bridge).
   Lines AfterOthers() {
     EXPECT_EQ(MessageOf(SetUpNetwork("first", WithPort(20999))), "Ok");
     Release("first");
@@ -109,8 +109,8 @@ TEST_F(NodeCniPlugins, ManyAtOnceHaveAddressesOfTheirOwn) {
   EXPECT_EQ(WhatPluginsLeft(), before);
 }
 
-// host-local's list of leases outlives mountd, and the second one asks for a
-// port that the first still has.
+// host-local's list of leases outlives mountd, and the second network asks for
+// a port that the first one still has.
 TEST_F(NodeCniPlugins, OneThatIsKilledMeanwhileLeavesNothing) {
   const Lines before = AfterOthers();
   for (const char* victim : {"mountd", "mountd-exec"}) {
@@ -131,15 +131,15 @@ TEST_F(NodeCniPlugins, OneThatIsKilledMeanwhileLeavesNothing) {
   }
 }
 
-// host-local's leases are on the disk: it gives a container of the same name no
-// second one.
+// host-local's leases are on the disk, so a container of the same name would
+// get no second one.
 TEST_F(NodeCniPlugins, AfterARebootWhatIsSetUpAgainIsNoDuplicate) {
   ASSERT_EQ(MessageOf(SetUpNetwork("web", WithPort())), "Ok");
   ASSERT_EQ(MessageOf(SetUpNetwork("gone", WithPort(20081))), "Ok");
   EXPECT_EQ(cni::Leases().size(), 4U);
   ASSERT_NO_FATAL_FAILURE(Reboot());
   EXPECT_EQ(MessageOf(SetUpNetwork("web", WithPort())), "Ok");
-  // What nobody asks for again goes by itself.
+  // The lease of a network that nobody sets up again goes by itself.
   EXPECT_TRUE(Eventually([&] { return cni::Leases().size() == 2; }));
   Release("web");
   EXPECT_EQ(cni::Leases(), Lines{});
@@ -162,7 +162,7 @@ TEST_F(NodeCniPlugins, AFailureHalfWayLeavesNothing) {
 }
 
 TEST_F(NodeCniPlugins, CapabilitiesNameThePlugins) {
-  // What was read a moment ago is kept for a moment.
+  // mountd caches the list of networks for a moment.
   std::optional<agent::Capabilities> offers;
   ASSERT_TRUE(Eventually([&] {
     const auto now = client_->GetCapabilities();

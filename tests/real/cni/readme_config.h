@@ -5,8 +5,8 @@
 
 namespace mountd::testing {
 
-// The network configuration that README.md has in its section "As a CNI
-// plugin", as it stands there; "" if there is none.
+// Returns the network configuration of README.md's section "As a CNI plugin",
+// unchanged; "" if there is none.
 std::string ReadmeNetworkConfig();
 
 }  // namespace mountd::testing

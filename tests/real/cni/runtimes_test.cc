@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 //
-// mountd-cni as real runtimes call it, with the configuration of README.md:
-// Go's libcni, go-cni (which containerd and Nomad use), and Debian's podman.
-// Run by tests/real/cni-clients/run.
+// Real runtimes call mountd-cni with the configuration of README.md: Go's
+// libcni, go-cni (which containerd and Nomad use), and Debian's podman.
+// tests/real/cni-clients/run runs this program.
 #include <fcntl.h>
 #include <sched.h>
 #include <sys/mount.h>
@@ -47,7 +47,7 @@ host_namespaces = true
 
 struct Ended {
   bool good = false;
-  std::string out;  // and what it complained of, if it failed
+  std::string out;  // with the errors, if it failed
 };
 
 Ended Execute(const std::vector<std::string>& command) {
@@ -82,7 +82,8 @@ class CniRuntime : public NodeFixture {
     ASSERT_TRUE(Sh("ip netns add " + name).good);
   }
 
-  // Allocations, links, and mountd's elements: all that an attachment has.
+  // Returns all that an attachment has: allocations, links, and mountd's
+  // elements.
   static std::string Everything() {
     return Sh("ls /run/mountd/base/a /run/netns;"
               "ip -o link | cut -d: -f2 | cut -d@ -f1; nft -s list ruleset")
@@ -104,7 +105,7 @@ class CniClients : public CniRuntime {
     }
     Pin("web");
     Pin("db");
-    // What is made once for all is there.
+    // The first ADD makes the objects that stay for all later ones.
     ASSERT_TRUE(Libcni("add", "web").good);
     ASSERT_TRUE(Libcni("del", "web").good);
     before_ = Everything();
@@ -152,7 +153,7 @@ TEST_F(CniClients, LibcniAddsChecksAndDeletes) {
 }
 
 TEST_F(CniClients, LibcniCollectsGarbage) {
-  // STATUS and GC are of CNI 1.1.
+  // STATUS and GC belong to CNI 1.1.
   ASSERT_TRUE(Sh("sed s/1.0.0/1.1.0/ /run/cni/conf/mountd.conflist"
                  " >/run/cni/conf/new.conflist")
                   .good);
@@ -161,7 +162,7 @@ TEST_F(CniClients, LibcniCollectsGarbage) {
   for (const char* id : {"web", "db"}) {
     ASSERT_TRUE(Libcni("add", id, "{}", "new").good);
   }
-  // The cache of what there is, without which libcni itself calls DEL.
+  // GC uses the cache of valid attachments; without it libcni itself calls DEL.
   const Ended collected = Libcni("gc", "db", "{}", "new");
   EXPECT_TRUE(collected.good) << collected.out;
   EXPECT_TRUE(fs::exists("/run/mountd/base/a/cni-db"));
@@ -190,7 +191,7 @@ TEST_F(CniClients, GoCniHasPortsAndDns) {
   ExpectAsBefore(before_);
 }
 
-// ---- Documents, read by Go and by us ----
+// ---- Documents, read by Go and by mountd-cni ----
 
 // Prints the document as Go's struct would.
 Json AsGoPrints(const Json& document) {
@@ -224,7 +225,7 @@ Json AsGoPrints(const Json& document) {
   return {{"name", text(document, "name")}, {"runtimeConfig", printed}};
 }
 
-// Documents with names in any spelling, some of them twice.
+// Makes documents with names in any spelling, some of them twice.
 class Documents {
  public:
   std::string Next() {
@@ -255,7 +256,7 @@ class Documents {
   std::string Word() { return "\"" + std::to_string(Pick(100)) + "\""; }
   std::string Number() { return std::to_string(Pick(65'536)); }
 
-  // Each member is left out, null, or there; in any order.
+  // Returns an object whose members are left out, null, or there, in any order.
   std::string Object(Members members) {
     std::shuffle(members.begin(), members.end(), random_);
     std::string text;
@@ -287,8 +288,8 @@ class Documents {
     return Object(
         {{"servers", Array({Word(), Word()})}, {"options", Array({Word()})}});
   }
-  // Of one name twice at most: Go 1.26 takes the rest of an array that was
-  // longer before for elements of one that is longer again.
+  // No name comes more than twice, because Go 1.26 takes the old elements of an
+  // array that shrinks and then grows again.
   std::string Runtime() {
     return Object({{"portMappings", Array({Port(), Port(), Port()})},
                    {"dns", Dns()},
@@ -316,7 +317,8 @@ TEST(CniDocuments, AreReadAsGoReadsThem) {
   fs::remove(path);
   ASSERT_TRUE(decoded.good) << decoded.out;
   std::istringstream lines(decoded.out);
-  int different = 0;  // from what an exact comparison of names reads
+  // In how many documents an exact comparison reads something else.
+  int different = 0;
   for (const std::string& document : documents) {
     std::string line;
     ASSERT_TRUE(std::getline(lines, line));
@@ -343,7 +345,7 @@ class CniPodman : public CniRuntime {
     if (IsSkipped() || HasFatalFailure()) {
       return;
     }
-    // It has its locks there.
+    // podman has its locks in /dev/shm.
     ASSERT_EQ(::mount("podman-test", "/dev/shm", "tmpfs", 0, nullptr), 0);
     HideCgroups();
     WriteConfig();
@@ -353,15 +355,16 @@ class CniPodman : public CniRuntime {
     before_ = Everything();
   }
 
-  // crun 1.8 wants all of cgroups v1 or all of v2, also where it is to use
-  // none: a hybrid hierarchy's v2 is hidden from it.
+  // crun 1.8 requires all of cgroups v1 or all of v2, even if it uses none, so
+  // a hybrid hierarchy's v2 is hidden from it.
   static void HideCgroups() {
     constexpr char kUnified[] = "/sys/fs/cgroup/unified";
     if (fs::exists(kUnified)) {
       ASSERT_EQ(::mount("podman-test", kUnified, "tmpfs", 0, nullptr), 0);
     }
   }
-  // Nothing of it is of the machine: no AppArmor profile is loaded either.
+  // The configuration keeps podman away from the machine, and loads no AppArmor
+  // profile.
   static void WriteConfig() {
     std::ofstream("/run/containers.conf") << R"(
 [network]
@@ -389,7 +392,7 @@ graphroot = "/run/podman/graph"
     ::setenv("CONTAINERS_CONF", "/run/containers.conf", 1);
     ::setenv("CONTAINERS_STORAGE_CONF", "/run/storage.conf", 1);
   }
-  // The machine's own programs, without an image.
+  // Makes a root file system of the machine's own programs, without an image.
   static void MakeRoot() {
     fs::create_directories("/run/root/usr");
     for (const char* name : {"bin", "sbin", "lib", "lib64"}) {
@@ -446,7 +449,7 @@ TEST_F(CniPodman, ARunningContainersNetworkIsMadeAnew) {
   const Ended back = Podman("network connect mountd web");
   EXPECT_TRUE(back.good) << back.out;
   ExpectAnswers("web");
-  // Another container does not get its port.
+  // Another container does not get the port.
   EXPECT_FALSE(Podman("run -d --name db -p 8080:80 " + Sleep()).good);
   ExpectAnswers("web");
   EXPECT_TRUE(Podman("rm -f -t 0 web db").good);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 
-// Package sanity runs the CSI community's own test suite against a plugin, and
-// does not believe it when it skips: a test that is skipped for want of a
-// capability which the plugin claims has failed.
+// Package sanity runs the CSI community's own test suite against a plugin. It
+// fails a test that the suite skips for want of a capability which the plugin
+// claims.
 package sanity
 
 import (
@@ -34,7 +34,8 @@ var (
 	left       = flag.String("left", "", "a regular expression of tests that the kind has nothing for")
 )
 
-// What csi-test says when it skips, and what it has not found then.
+// skipReasons has csi-test's messages for a skipped test, and the capability that
+// csi-test has not found.
 var skipReasons = map[string]string{
 	"GroupControllerService not supported":             "GROUP_CONTROLLER_SERVICE",
 	"VolumeGroupSnapshots not supported":               "GROUP_CONTROLLER_SERVICE",
@@ -44,7 +45,7 @@ var skipReasons = map[string]string{
 	"SNAPSHOT_ACCESSIBILITY_CONSTRAINTS not supported": "SNAPSHOT_ACCESSIBILITY_CONSTRAINTS",
 }
 
-// claims asks the plugin what it says it can.
+// claims returns the capabilities that the plugin claims.
 func claims() (map[string]bool, error) {
 	connection, err := utils.Connect(*endpoint,
 		grpc.WithTransportCredentials(insecure.NewCredentials()),
@@ -74,7 +75,7 @@ func claims() (map[string]bool, error) {
 	return claimed, nil
 }
 
-// unexplained says why a skipped test should not have been skipped; "" if it may.
+// unexplained returns why a test should not have been skipped; "" if it may be.
 func unexplained(spec types.SpecReport, claimed map[string]bool) string {
 	if *left != "" && regexp.MustCompile(*left).MatchString(spec.FullText()) {
 		return ""
@@ -115,9 +116,9 @@ func checkReport(report Report) {
 	}
 }
 
-// cacheSizes makes messages that were received comparable with those that have
-// been sent as well: csi-test compares topologies as structs, and in those is a
-// cache that sending fills.
+// cacheSizes makes received messages comparable with messages that have been sent,
+// too. csi-test compares topologies as structs, and these contain a cache that
+// sending fills.
 func cacheSizes(background context.Context, method string, request, reply any,
 	connection *grpc.ClientConn, invoker grpc.UnaryInvoker, options ...grpc.CallOption) error {
 	err := invoker(background, method, request, reply, connection, options...)

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 //
-// Prints what a .proto file puts on the wire, one sorted line a thing:
-// services, methods, messages, fields, enums and their values, each by its full
-// name.
+// Prints what a .proto file puts on the wire, one sorted line for each service,
+// method, message, field, enum and enum value, by its full name.
 //
 //   protoc --include_imports -o /dev/stdout … csi.proto | csi-proto-listing
 //   csi.proto
@@ -19,8 +18,8 @@ namespace {
 
 namespace proto = google::protobuf;
 
-// The option that says "never log this field": an extension, so it is looked
-// for by its number.
+// The number of the option that says "never log this field". The option is an
+// extension, so the program looks for its number.
 constexpr int kSecretOption = 1059;
 
 class Listing {
@@ -100,8 +99,9 @@ class Listing {
     }
   }
 
-  // An option that this program was not built with is an unknown field once it
-  // is written and read again.
+  // True if the field has the option. An option that is not built into this
+  // program becomes an unknown field when the options are written and read
+  // again.
   static bool IsSecret(const proto::FieldDescriptor& field) {
     proto::FieldOptions options;
     options.ParseFromString(field.options().SerializeAsString());
@@ -138,7 +138,7 @@ int main(int argc, char** argv) {
   proto::DescriptorPool pool;
   for (const proto::FileDescriptorProto& file : files.file()) {
     if (pool.BuildFile(file) == nullptr) {
-      return EXIT_FAILURE;  // protobuf has said why
+      return EXIT_FAILURE;  // protobuf has printed the reason
     }
   }
   const proto::FileDescriptor* file = pool.FindFileByName(argv[1]);

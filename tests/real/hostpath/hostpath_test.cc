@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 //
-// Kubernetes' csi-driver-host-path behind a whole mountd, as an unprivileged
-// agent uses it: that a plugin which nobody wrote for mountd works unchanged.
+// Kubernetes' csi-driver-host-path behind a whole mountd, used by an
+// unprivileged agent, shows that a plugin which was not written for mountd
+// works unchanged.
 #include <csi.pb.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
@@ -82,13 +83,14 @@ class HostPath : public NodeFixture {
                       kData, {"--enable-attach"});
     ASSERT_TRUE(Eventually([&] { return State() == "healthy"; }));
   }
-  // "" if that cannot be known.
+  // Returns the plugin's state; "" if it is unknown.
   std::string State() {
     const auto plugin = client_->GetPlugin(kId);
     return plugin ? plugin->state : "";
   }
 
-  // A new volume's id, attached to this node as its server would have it.
+  // Creates a volume and attaches it to this node, as its server would. Returns
+  // its id.
   std::string Attached(const std::string& name,
                        const agent::VolumeUsage& usage) {
     agent::VolumeCreation creation;
@@ -129,7 +131,7 @@ class HostPath : public NodeFixture {
         "Ok");
     EXPECT_EQ(MessageOf(client_->DeleteVolume(kId, volume)), "Ok");
   }
-  // The answer to an RPC that has no method of its own.
+  // Returns the answer of an RPC that has no method of its own.
   template <typename Response, typename Request>
   Response Call(const char* rpc, const Request& request) {
     agent::ControllerCall call;
@@ -189,8 +191,8 @@ TEST_F(HostPath, AVolumeFromItsCreationToItsDeletion) {
 
   const auto stats = client_->GetVolumeStats("web", "data");
   ASSERT_EQ(MessageOf(stats), "Ok");
-  // It looks for its volumes where a kubelet's pods have them: what it finds of
-  // this one is for it to say.
+  // The plugin looks for its volumes where a kubelet has its pods, so the test
+  // does not check which condition it reports.
   EXPECT_TRUE(stats->has_condition);
 
   agent::ControllerExpansionSpec larger;
@@ -279,7 +281,8 @@ TEST_F(HostPath, ItsEndIsNotItsVolumes) {
   ExpectNothingIsLeft();
 }
 
-// Each published again as it was, by records of mountd's and of the plugin's.
+// Each volume is published again unchanged, by the records of mountd and of the
+// plugin.
 TEST_F(HostPath, MountdsEndIsNotItsVolumes) {
   const std::string volume = Attached("v", {});
   const auto published = Publish("data", volume, {});

@@ -8,7 +8,7 @@
 namespace mountd {
 namespace {
 
-using namespace std::string_literals;  // NUL bytes in literals
+using namespace std::string_literals;  // for NUL bytes in literals
 
 TEST(NameTest, AcceptsWhatAgentsUse) {
   for (const char* name :

@@ -11,7 +11,8 @@
 namespace mountd {
 namespace {
 
-// What operator new calls; a sanitizer's own may never.
+// The test calls the handler that operator new calls, because a sanitizer's
+// operator new may never call it.
 TEST(OutOfMemoryDeathTest, TheProcessEndsAndSaysWhich) {
   EXPECT_EXIT(
       {

@@ -45,7 +45,7 @@ TEST(ConnectUnix, TellsWhyNot) {
   const TempDirectory directory;
   const std::string path = directory.File("socket");
   EXPECT_EQ(ConnectUnix(NewSocket().get(), path), ENOENT);
-  test::ListenAt(path);  // and ends at once
+  test::ListenAt(path);  // the listener ends at once
   EXPECT_EQ(ConnectUnix(NewSocket().get(), path), ECONNREFUSED);
   EXPECT_EQ(ConnectUnix(-1, path), EBADF);
 }

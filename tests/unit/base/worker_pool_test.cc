@@ -67,8 +67,8 @@ TEST(WorkerPoolTest, TheThreadThatWasBusyLastIsBusyFirst) {
   for (std::promise<void>& one : release) {
     one.set_value();
   }
-  // In turn, they would never be the same; a thread that is not idle yet can
-  // come in between.
+  // With threads in turn two jobs in a row would never run on the same thread.
+  // A thread that is not idle yet may come in between, so the test repeats.
   std::thread::id last;
   const auto deadline = std::chrono::steady_clock::now() + kPatience;
   for (int same = 0; same < 20;) {
@@ -100,7 +100,8 @@ TEST(WorkerPoolTest, ThereAreNeverMoreThreadsThanTheBound) {
   EXPECT_LE(most, 3);
 }
 
-// As long as it lives, no thread can be made: no stack is that large.
+// Makes it impossible to start a thread while this object lives, because no
+// stack can be that large.
 class NoThreads {
  public:
   NoThreads() {
@@ -133,7 +134,7 @@ TEST(WorkerPoolTest, WithoutMoreThreadsThoseThereAreDoAll) {
     pool.Submit([&] { second.set_value(); });
   }
   EXPECT_EQ(pool.thread_count(), 1U);
-  // There are more again: one does what waited.
+  // Threads are available again, and one of them does the waiting job.
   pool.Submit([&] { third.set_value(); });
   EXPECT_TRUE(Came(second));
   EXPECT_TRUE(Came(third));
@@ -141,7 +142,7 @@ TEST(WorkerPoolTest, WithoutMoreThreadsThoseThereAreDoAll) {
   release.set_value();
 }
 
-// What nobody would ever do must not wait for ever.
+// A job that no thread would ever run must not wait for ever.
 TEST(WorkerPoolDeathTest, WithoutAnyThreadTheProcessEnds) {
   EXPECT_DEATH(
       {
@@ -152,7 +153,7 @@ TEST(WorkerPoolDeathTest, WithoutAnyThreadTheProcessEnds) {
       "");
 }
 
-// Neither a lock nor a queue is left to others, half done.
+// An exception in a job must not leave a lock or a queue half done for others.
 TEST(WorkerPoolDeathTest, AJobThatThrowsEndsTheProcess) {
   EXPECT_DEATH(
       {
@@ -165,7 +166,7 @@ TEST(WorkerPoolDeathTest, AJobThatThrowsEndsTheProcess) {
 }
 
 TEST(StrandsTest, JobsOfOneKeyRunOneByOneInOrder) {
-  std::vector<int> order;  // unguarded: the strand is the guard
+  std::vector<int> order;  // unguarded, because the strand is the guard
   std::atomic<int> at_once = 0;
   bool alone = true;
   {

@@ -24,7 +24,7 @@ std::array<UniqueFd, 2> Pair(int type) {
   return {UniqueFd(ends[0]), UniqueFd(ends[1])};
 }
 
-// A pipe's reading end is at its end when nobody has the other.
+// A pipe whose reading end reports the end once no process has the writing end.
 struct Pipe {
   Pipe() {
     std::array<int, 2> ends{};
@@ -44,7 +44,8 @@ struct Pipe {
   UniqueFd writing;
 };
 
-// mountd-closer as a process of its own, and a process that stands for mountd.
+// Owns mountd-closer as a process of its own, and a process that stands for
+// mountd.
 class CloserProcess : public testing::Test {
  protected:
   void SetUp() override {
@@ -64,7 +65,7 @@ class CloserProcess : public testing::Test {
       ::_exit(0);
     }
     connection_ = std::move(connection[0]);
-    // After both: neither has a copy of the peer's end.
+    // The peer's sockets are made after both processes, so neither has a copy.
     std::array<UniqueFd, 2> peer = Pair(SOCK_STREAM);
     peer_ = std::move(peer[0]);
     socket_ = std::move(peer[1]);
@@ -91,7 +92,8 @@ class CloserProcess : public testing::Test {
         Send(connection_.get(), std::as_bytes(std::span(&request, 1)), {}, fds),
         0);
   }
-  // From the socket that is held as 1, with ids of fds from 100 on.
+  // Asks for bytes of the socket that is held as 1, with ids of fds from 100
+  // on.
   Incoming Ask(Reply* reply, std::span<std::byte> bytes) {
     Request request;
     request.kind = Kind::kReceive;
@@ -111,7 +113,7 @@ class CloserProcess : public testing::Test {
     const std::array<std::byte, 3> bytes{};
     EXPECT_EQ(Send(peer_.get(), bytes, {}, fds), 0);
   }
-  // All that was told before is done.
+  // Waits until mountd-closer has done all earlier requests.
   void AwaitTold() {
     Reply reply;
     std::array<std::byte, 1> bytes{};
@@ -135,8 +137,8 @@ TEST_F(CloserProcess, HoldsUntilItIsToldToDrop) {
   EXPECT_TRUE(pipe.AwaitEnd());
 }
 
-// The end of the connection alone is not the end of mountd, whose files may be
-// open still.
+// The end of the connection does not yet mean that mountd has ended, so its
+// files may still be open.
 TEST_F(CloserProcess, HoldsUntilMountdHasEnded) {
   Pipe pipe;
   Tell(Kind::kHold, 7, {pipe.writing.get()});
@@ -145,7 +147,8 @@ TEST_F(CloserProcess, HoldsUntilMountdHasEnded) {
   socket_.reset();
   AwaitTold();
   connection_.reset();
-  // It has seen that: peers learn of it at once.
+  // mountd-closer has seen the end of the connection, and ends the peers'
+  // connections at once.
   std::array<char, 1> byte{};
   EXPECT_EQ(::recv(peer_.get(), byte.data(), byte.size(), 0), 0);
   EXPECT_TRUE(pipe.IsHeld());
@@ -176,7 +179,7 @@ TEST_F(CloserProcess, PassesWhatMountdMayHaveAndHoldsItToo) {
   EXPECT_FALSE(reply.Passes(0));
   EXPECT_TRUE(reply.Passes(1));
   ASSERT_EQ(incoming.fds.size(), 1U);
-  // The other one it has closed.
+  // mountd-closer has closed the other fd.
   EXPECT_TRUE(pipe.AwaitEnd());
 }
 

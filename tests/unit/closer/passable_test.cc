@@ -69,7 +69,8 @@ TEST(Passable, NothingElse) {
   EXPECT_FALSE(IsPassable(-1));
 }
 
-// Its pages are freed by whoever closes it last, also those behind its end.
+// The last process to close such memory frees all its pages, also those beyond
+// its end, and that takes time.
 TEST(Passable, NoMemoryThatTakesItsTime) {
   EXPECT_FALSE(IsPassable(SealedMemory(2 * kMiB, 0).get()));
   EXPECT_FALSE(IsPassable(SealedMemory(4096, 2 * kMiB).get()));

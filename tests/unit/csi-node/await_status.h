@@ -10,7 +10,8 @@
 
 namespace mountd::csi {
 
-// Waits for what of a plugin's status is no edge, and so is not told.
+// Waits for changes of a plugin's status that are no edge, because no event
+// reports these.
 template <typename F>
 bool AwaitStatus(Plugins& plugins, const std::string& plugin,
                  const F& condition) {

@@ -10,7 +10,7 @@ namespace {
 
 constexpr int kAllRpcs[] = {1, 2, 3, 4, 5, 9};
 
-// The plugin "nfs" has a controller that answers `answer_`.
+// Gives the plugin "nfs" a controller that answers `answer_`.
 class ControllerTest : public VolumesTest {
  protected:
   void SetUp() override {
@@ -102,7 +102,8 @@ TEST_F(ControllerTest, AnOutcomeThatIsNotKnownIsToldAsSuch) {
             std::string::npos);
 }
 
-// CSI: ABORTED of ListVolumes is a token that is not valid.
+// CSI: ListVolumes answers ABORTED if the token is not valid, so a retry cannot
+// help.
 TEST_F(ControllerTest, AListIsAskedForOnce) {
   client().FailNext("ListVolumes", RpcCode::kAborted);
   EXPECT_EQ(controller().List("nfs", {10, "old"}, context_).error().code,

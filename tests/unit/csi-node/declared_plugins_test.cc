@@ -40,7 +40,7 @@ TEST_F(DeclaredPluginsTest, AreRegisteredAsRootsAndStarted) {
   EXPECT_EQ(status.record.uid, 0U);
   EXPECT_EQ(status.record.type, "monolith");
   EXPECT_EQ(Calls("StartPlugin nfs"), 1U);
-  // Whoever may use it sees it; nobody else registers it.
+  // Users that may use the plugin see it, but no user can unregister it.
   EXPECT_EQ(
       Outcome(core_.service->GetPlugin(Core::By(Core::kAgent), NameOf("nfs"))),
       "Ok");

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 //
-// One instance of a plugin that does not do as it should, or is in the way.
+// One instance of a plugin that misbehaves, or gets in the way.
 #include "csi-node/plugin_supervisor.h"
 
 #include <gtest/gtest.h>
@@ -42,7 +42,7 @@ class PluginSupervisorTest : public ::testing::Test {
       return status.state == PluginState::kHealthy;
     });
   }
-  // It has been looked at, and asked, again and again.
+  // Waits until mountd has probed the plugin several more times.
   bool AwaitProbes() {
     return client().script().AwaitCalls("Probe",
                                         client().script().Count("Probe") + 3);
@@ -51,13 +51,13 @@ class PluginSupervisorTest : public ::testing::Test {
   Core core_;
 };
 
-// ---- Until it is ready ----
+// ---- Before the plugin is ready ----
 
 class FirstCalls : public PluginSupervisorTest,
                    public ::testing::WithParamInterface<const char*> {};
 
-// Whichever it is: it stays "starting", says why in one line, and no channel
-// of an attempt outlives it.
+// After a failure of any first call the plugin stays "starting", and reports
+// why on one line. No channel outlives its attempt.
 TEST_P(FirstCalls, ThatFailAreTriedAgain) {
   client().script().FailNext(GetParam(), {RpcCode::kInternal, "not\nin\x7fyet"},
                              FailWhen::kBefore, CallScript<RpcError>::kAlways);
@@ -86,7 +86,7 @@ TEST_F(PluginSupervisorTest, ATimeoutOfWholeSecondsIsToldInSeconds) {
   EXPECT_EQ(Status().state, PluginState::kUnhealthy);
 }
 
-// ---- Once it is ----
+// ---- Once the plugin is ready ----
 
 TEST_F(PluginSupervisorTest, AProbeThatFailsDoesNotCostTheChannel) {
   ASSERT_TRUE(core_.AddPlugin("nfs"));
@@ -108,8 +108,8 @@ TEST_F(PluginSupervisorTest, ASocketThatIsRemovedDoesNotCostTheConnection) {
   EXPECT_EQ(core_.events.All(), Texts{"nfs healthy 1"});
 }
 
-// Why a program does not run says nothing of one that answers; it is told once
-// that one has gone.
+// The reason why a program does not run says nothing about a process that
+// answers. mountd reports that reason once the process has gone.
 TEST_F(PluginSupervisorTest, AnObstacleDoesNotCostTheConnection) {
   ASSERT_TRUE(core_.AddPlugin("nfs"));
   plugins().SetObstacle("nfs", "its unit failed");
@@ -121,7 +121,7 @@ TEST_F(PluginSupervisorTest, AnObstacleDoesNotCostTheConnection) {
   EXPECT_TRUE(AwaitReason("its unit failed"));
 }
 
-// Else the directory would be there again as soon as it is removed.
+// A supervisor that goes on would make the directory again after its removal.
 TEST_F(PluginSupervisorTest, WhatIsUnregisteredIsNotPreparedAgain) {
   ASSERT_TRUE(core_.AddPlugin("nfs"));
   const std::size_t prepared = executor().script().Count("PreparePlugin");
@@ -140,7 +140,8 @@ TEST_F(PluginSupervisorTest, WhatIsUnregisteredIsNotPreparedAgain) {
   EXPECT_FALSE(plugins().Get("nfs").has_value());
 }
 
-// The same, but the directory is in use: it goes on where it was.
+// The directory is in use, so the unregistration fails and the plugin goes on
+// as before.
 TEST_F(PluginSupervisorTest, WhatCannotBeUnregisteredConnectsAgain) {
   ASSERT_TRUE(core_.AddPlugin("nfs"));
   executor().SetBusy("nfs");

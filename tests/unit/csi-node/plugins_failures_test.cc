@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 //
-// Plugins that cannot be made, or taken away, and what becomes of them.
+// Plugins that cannot be made or removed, and their state afterwards.
 #include <gtest/gtest.h>
 
 #include "csi-node/declared_plugins.h"
@@ -23,7 +23,7 @@ class PluginsFailuresTest : public ::testing::Test {
   }
   std::string Register(const PluginRecord& record) {
     if (!record.allocation.empty()) {
-      // There already, the second time.
+      // The second call finds the allocation, and ignores that error.
       IgnoreBecauseBestEffort(
           core_.state->AddAllocation({record.allocation, Core::kAgent, 1, "",
                                       AllocationState::kPrepared}));
@@ -43,7 +43,8 @@ class PluginsFailuresTest : public ::testing::Test {
 
 TEST_F(PluginsFailuresTest, ASecondInstanceThatCannotBePreparedIsNotThere) {
   ASSERT_EQ(Register(Of("one")), "Ok");
-  // Whose supervisor prepares the directory, too.
+  // The supervisor of the first instance prepares the directory, too, so the
+  // test waits for it.
   ASSERT_TRUE(core_.events.Await("nfs healthy 1"));
   executor().FailNext("PreparePlugin", Code::kInternal);
   EXPECT_EQ(Register(Of("two")), "Internal");
@@ -88,7 +89,7 @@ TEST_F(PluginsFailuresTest, OneDirectoryForAllIsMountedOnce) {
   EXPECT_EQ(made->mounts[1].task_path, "/dev");
 }
 
-// Which is another thing than its being in use.
+// A full disk is not the same as a plugin in use, so force does not help.
 TEST_F(PluginsFailuresTest, ForceDoesNotHelpAgainstAFullDisk) {
   ASSERT_TRUE(core_.AddPlugin("nfs"));
   {
@@ -102,7 +103,7 @@ TEST_F(PluginsFailuresTest, ForceDoesNotHelpAgainstAFullDisk) {
   EXPECT_TRUE(executor().Existing().empty());
 }
 
-// Volumes are no matter of controllers', nor whether one of them stays.
+// Controllers have no volumes, so each of them may go, even the last one.
 TEST_F(PluginsFailuresTest, ControllersAloneGoOneByOne) {
   ASSERT_EQ(Register(Of("one", "controller")), "Ok");
   ASSERT_EQ(Register(Of("two", "controller")), "Ok");
@@ -116,7 +117,7 @@ TEST_F(PluginsFailuresTest, ControllersAloneGoOneByOne) {
   EXPECT_FALSE(plugins().Get("nfs").has_value());
 }
 
-// Its socket goes with the directory then.
+// The socket goes with the directory later.
 TEST_F(PluginsFailuresTest, AnInstanceGoesAlthoughItsSocketStays) {
   ASSERT_EQ(Register(Of("one", "controller")), "Ok");
   ASSERT_EQ(Register(Of("two", "controller")), "Ok");
@@ -130,7 +131,7 @@ TEST_F(PluginsFailuresTest, AnInstanceGoesAlthoughItsSocketStays) {
   EXPECT_TRUE(executor().Existing().empty());
 }
 
-// One that is kept for its volumes is nobody's instance.
+// A plugin that is kept for its volumes has no instance.
 TEST_F(PluginsFailuresTest, WhatIsGoneHasNoInstanceToUnregister) {
   ASSERT_EQ(Register(Of("one")), "Ok");
   ASSERT_EQ(Outcome(core_.state->AddAllocation(
@@ -177,7 +178,7 @@ TEST_F(PluginsFailuresTest, AStartTakesUpAnInstanceThatWasNeverHealthy) {
   EXPECT_EQ(Instances(), 2U);
 }
 
-// ---- Those that root declares ----
+// ---- Plugins that root declares ----
 
 TEST_F(PluginsFailuresTest, NamesAreOfAllThatAreOrWereDeclared) {
   std::map<std::string, PluginConfig> declared;
@@ -194,7 +195,8 @@ TEST_F(PluginsFailuresTest, NamesAreOfAllThatAreOrWereDeclared) {
   }
   declared.clear();
   DeclaredPlugins none(declared, executor(), plugins());
-  // It was, and is to be let go; a user's is not.
+  // "nfs" was declared, so mountd lets it go; a user's plugin is no matter of
+  // this.
   EXPECT_EQ(none.Names(), std::vector<std::string>{"nfs"});
   EXPECT_EQ(Outcome(none.Settle("users")), "Ok");
   EXPECT_EQ(Outcome(none.Settle("nowhere")), "Ok");

@@ -50,12 +50,12 @@ class PluginsTest : public ::testing::Test {
     record.allocation = allocation;
     return record;
   }
-  // Its socket, as the executor's model names it.
+  // Returns the record's socket, as the executor's model names it.
   static std::string SocketOf(const PluginRecord& record) {
     const InstanceKey key = InstanceKey::Derive(record.allocation, record.type);
     return key.only() ? record.id : record.id + "/" + key.str();
   }
-  // The allocation of the instance that is used.
+  // Returns the allocation of the instance that mountd uses.
   std::string Used(bool controller = false) {
     const auto session =
         controller ? plugins().UseController("nfs") : plugins().Use("nfs");
@@ -73,7 +73,7 @@ class PluginsTest : public ::testing::Test {
   bool AwaitReason(const std::string& text) {
     return csi::AwaitReason(plugins(), "nfs", text);
   }
-  // As a volume of it that is in use.
+  // Adds a volume of the plugin that is in use.
   void AddVolume() {
     ASSERT_EQ(Outcome(core_.state->AddAllocation(
                   {"web", 1, 1, "", AllocationState::kPrepared})),
@@ -191,7 +191,8 @@ TEST_F(PluginsTest, OneThatIsNotReadyIsStarting) {
   EXPECT_TRUE(core_.events.All().empty());
   client().SetReady("nfs", true);
   ASSERT_TRUE(client().script().AwaitCalls("NodeGetInfo", 1));
-  // It was connected to anew until it was ready; the old channels are closed.
+  // mountd has connected again until the plugin was ready, and closed the old
+  // channels.
   ASSERT_TRUE(AwaitStatus([](const PluginStatus& status) {
     return status.state == PluginState::kHealthy;
   }));
@@ -220,7 +221,7 @@ TEST_F(PluginsTest, AProbeThatFailsMakesItUnhealthyUntilOneSucceeds) {
   client().SetReady("nfs", false);
   ASSERT_TRUE(Await("nfs unhealthy 1"));
   EXPECT_EQ(Outcome(plugins().Use("nfs")), "Unavailable");
-  // Each edge is told once, however many probes there are.
+  // mountd reports each edge once, however many probes follow.
   ASSERT_TRUE(client().script().AwaitCalls(
       "Probe", client().script().Count("Probe") + 3));
   EXPECT_EQ(core_.events.All(), (Texts{"nfs healthy 1", "nfs unhealthy 1"}));
@@ -290,7 +291,7 @@ TEST_F(PluginsTest, OneWhoseDirectoryIsInUseStaysRegistered) {
   EXPECT_EQ(Outcome(plugins().Unregister("nfs")), "Busy");
   EXPECT_EQ(MessageOf(plugins().Use("nfs")), "Ok");
   EXPECT_EQ(core_.state->ListPlugins()->size(), 1U);
-  // Volumes can be added again, and it can go later.
+  // Volumes can be added again, and the plugin can go later.
   AddVolume();
   ASSERT_EQ(Outcome(core_.state->RemovePublication(publication_, true)), "Ok");
   executor().SetBusy("nfs", false);
@@ -298,7 +299,8 @@ TEST_F(PluginsTest, OneWhoseDirectoryIsInUseStaysRegistered) {
   EXPECT_TRUE(executor().Existing().empty());
 }
 
-// It would hold the directory, which then could not be unmounted.
+// An open directory could not be unmounted, so Unregister waits for a call that
+// looks into it.
 TEST_F(PluginsTest, ALookIntoTheDirectoryUnderWayIsWaitedFor) {
   executor().script().Block("ConnectPlugin");
   ASSERT_EQ(MessageOf(Register()), "Ok");
@@ -382,7 +384,7 @@ TEST_F(PluginsTest, CallsGoToTheNewestHealthyInstanceAndOthersTakeOver) {
   executor().HangUp(SocketOf(Of("new")));
   ASSERT_TRUE(Await("unhealthy nfs node new"));
   EXPECT_EQ(Used(), "old");
-  // The plugin was healthy all the time.
+  // The plugin stayed healthy all the time.
   EXPECT_EQ(core_.events.All(), Texts{"nfs healthy 1"});
   executor().SetListening(SocketOf(Of("old")), false);
   executor().HangUp(SocketOf(Of("old")));
@@ -413,7 +415,7 @@ TEST_F(PluginsTest, NodeAndControllerCallsGoToTheirInstances) {
 
 TEST_F(PluginsTest, AnInstanceThatIsNotRegisteredChangesNothing) {
   ASSERT_EQ(MessageOf(Register(Of("web"))), "Ok");
-  // The plugin's own event follows that of its instance.
+  // The plugin's own event follows its instance's.
   ASSERT_TRUE(Await("healthy nfs node web"));
   ASSERT_TRUE(core_.events.Await("nfs healthy 1"));
   core_.events.Forget();
@@ -474,7 +476,7 @@ TEST_F(PluginsTest, AForcedOneIsGoneUntilItIsRegisteredAgain) {
   ASSERT_EQ(MessageOf(plugins().Recover()), "Ok");
   EXPECT_EQ(Status().state, PluginState::kGone);
   EXPECT_EQ(Status().record.uid, Core::kAgent);
-  // Again is success, and keeps it.
+  // The same call succeeds again, and the plugin stays.
   EXPECT_EQ(UnregisterOf({}), "Ok");
   EXPECT_TRUE(core_.events.All().empty());
   PluginRecord anothers = Record();
@@ -482,7 +484,7 @@ TEST_F(PluginsTest, AForcedOneIsGoneUntilItIsRegisteredAgain) {
   EXPECT_EQ(Outcome(Register(anothers)), "AlreadyExists");
   ASSERT_EQ(MessageOf(Register()), "Ok");
   EXPECT_TRUE(Await("nfs healthy 1"));
-  // How far its supervisor has come when that is told is not given.
+  // The supervisor's progress at this event is not determined.
   EXPECT_THAT(
       core_.events.All().front(),
       ::testing::AnyOf("nfs starting 0", "nfs starting 1", "nfs healthy 1"));
@@ -500,7 +502,7 @@ TEST_F(PluginsTest, WhatIsGoneGoesWithItsVolumes) {
   EXPECT_TRUE(executor().Existing().empty());
 }
 
-// ---- Health, and who listens ----
+// ---- Health, and the process that listens ----
 
 TEST_F(PluginsTest, OneThatIsNeverReadyIsUnhealthyAfterItsTimeout) {
   executor().SetListening("nfs", false);
@@ -543,8 +545,8 @@ TEST_F(PluginsTest, WhoListensMustBeInTheAllocationsCgroup) {
   EXPECT_TRUE(Await("nfs healthy 1"));
 }
 
-// A naive daemon connects to whoever listens at the path that it knows: first
-// the plugin, and after its allocation's release who has the path then.
+// Connects as a naive daemon does, to any listener at the known path: first to
+// the plugin, and after the release of its allocation to the path's next owner.
 bool NaiveConnectsToTheNext() {
   const TempDirectory directory;
   const std::string path = directory.File("csi.sock");
@@ -605,7 +607,7 @@ TEST_F(PluginsTest, OthersVolumesKeepTheLastOneOfTheNode) {
   EXPECT_EQ(Outcome(plugins().CheckUnused("a")), "Ok");
   EXPECT_EQ(Outcome(plugins().UnregisterOf("a")), "Ok");
   EXPECT_EQ(Outcome(plugins().CheckUnused("b")), "Busy");
-  // The volume is its own allocation's alone.
+  // The volume belongs only to the instance's own allocation.
   ASSERT_EQ(MessageOf(Register(Of("web"))), "Ok");
   ASSERT_EQ(UnregisterOf({{}, "b"}), "Ok");
   EXPECT_EQ(Outcome(plugins().CheckUnused("web")), "Ok");
@@ -665,7 +667,7 @@ TEST_F(PluginsTest, WhatItSaysIsReadAgainAfterAReconnect) {
     return status.info.vendor_version == "2.0";
   }));
   EXPECT_EQ(Status().capabilities.node_rpcs.back(), 4711);
-  // No edge, but news of the instance.
+  // The instance reports news, but the plugin has no edge.
   ASSERT_TRUE(AwaitStatus([&](const PluginStatus&) {
     return core_.events.OfInstances() ==
            Texts{"added nfs node ", "healthy nfs node ", "healthy nfs node "};

@@ -12,7 +12,8 @@ using std::chrono::milliseconds;
 
 constexpr milliseconds kPlenty{60'000};
 
-// Ends with each of `codes` in turn, then with the last again; kOk succeeds.
+// Ends with each of `codes` in turn, and then with the last one again and
+// again; kOk succeeds.
 class Calls {
  public:
   explicit Calls(std::vector<RpcCode> codes) : codes_(std::move(codes)) {}
@@ -95,7 +96,8 @@ TEST(RpcRetryTest, TheBudgetBoundsTheTries) {
   Calls calls({RpcCode::kAborted});
   EXPECT_EQ(Retry(calls, milliseconds(1000)).error().code, RpcCode::kAborted);
   EXPECT_GE(calls.made, 2U);
-  EXPECT_LE(calls.made, 6U);  // the shortest pauses, doubling
+  // The shortest pauses, each twice as long as the one before.
+  EXPECT_LE(calls.made, 6U);
   Calls once({RpcCode::kAborted});
   EXPECT_EQ(Retry(once, milliseconds(0)).error().code, RpcCode::kAborted);
   EXPECT_EQ(once.made, 1U);

@@ -35,7 +35,7 @@ class VolumeRestorerTest : public VolumesTest {
     restorer_.emplace(loop_, *strands_, *core_.volumes, *core_.service);
   }
   ~VolumeRestorerTest() override {
-    strands_.reset();  // what they do looks at the restorer
+    strands_.reset();  // first, because their jobs use the restorer
   }
 
   void Die() {
@@ -48,7 +48,7 @@ class VolumeRestorerTest : public VolumesTest {
     const auto publication = Publication();
     return publication && publication->state == PublicationState::kPublished;
   }
-  // All that was begun is done, and what came of it.
+  // Waits until all work that was begun is done.
   void AwaitWork() {
     for (const std::string& strand :
          {std::string("volumes of plugin nfs"), AllocationStrand("web")}) {
@@ -64,7 +64,7 @@ class VolumeRestorerTest : public VolumesTest {
   const CallContext call_ = Core::By(Core::kAgent);
   std::uint64_t first_mount_ = 0;
   ManualLoop loop_;
-  std::optional<VolumeRestorer> restorer_;  // outlives what the pool has left
+  std::optional<VolumeRestorer> restorer_;  // outlives the pool's last jobs
   WorkerPool pool_{2};
   std::unique_ptr<Strands> strands_ = std::make_unique<Strands>(pool_);
 };
@@ -78,7 +78,7 @@ TEST_F(VolumeRestorerTest, WhatDiedIsPublishedAnewAndMountsOfItAreMended) {
   EXPECT_NE(MountId(), 0U);
 }
 
-// Each of a plugin's mounts tells of its end.
+// Each mount of a plugin reports its end.
 TEST_F(VolumeRestorerTest, OneLookIsEnoughForAllThatIsToldBeforeIt) {
   const auto looks = [&] { return executor().script().Count("ProbeVolume"); };
   std::promise<void> go;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 //
-// Unpublishing, with and without the plugin, and what a restart finds.
+// Unpublishing with and without the plugin, and the state that a restart finds.
 #include <atomic>
 #include <memory>
 #include <thread>
@@ -158,7 +158,8 @@ TEST_F(DepartedVolumesTest, WhoeverPublishesAgainTellsThePluginFirst) {
   ComeBack();
   ASSERT_EQ(MessageOf(Publish()), "Ok");
   EXPECT_EQ(Calls("NodeUnpublishVolume"), 1U);
-  EXPECT_EQ(Calls("NodeStageVolume"), 2U);  // its outcome had become uncertain
+  // The first staging had become uncertain.
+  EXPECT_EQ(Calls("NodeStageVolume"), 2U);
   ASSERT_EQ(MessageOf(Finish()), "Ok");
   EXPECT_TRUE(Owed().empty());
   EXPECT_EQ(Publication()->state, PublicationState::kPublished);
@@ -215,7 +216,7 @@ TEST_F(DepartedVolumesTest, APluginThatDiesBetweenTheTwoIsOwedTheUnstage) {
 
 // ---- After a restart ----
 
-// Whose plugin runs, and only has not been asked yet.
+// A plugin that runs, but that mountd has not probed yet.
 class RestartedVolumesTest : public DepartedVolumesTest {
  protected:
   void SetUp() override {
@@ -306,7 +307,7 @@ TEST_F(VolumesTest, WhatIsAsRecordedStaysPublished) {
 TEST_F(VolumesTest, WhatIsNotAsRecordedIsUncertain) {
   ASSERT_EQ(MessageOf(Publish()), "Ok");
   const std::string part = "publish/web/" + kKey.str();
-  executor().PutVolume("nfs", part);  // another mount
+  executor().PutVolume("nfs", part);  // puts another mount there
   core_.Restart();
   ASSERT_EQ(MessageOf(core_.volumes->Recover()), "Ok");
   EXPECT_EQ(Publication()->state, PublicationState::kUncertain);

@@ -17,7 +17,7 @@ using Texts = std::vector<std::string>;
 
 inline const VolumeKey kKey = VolumeKey::Derive("nfs", "v1");
 
-// A healthy plugin "nfs", and allocations "web" and "db" of one user.
+// Has a healthy plugin "nfs", and allocations "web" and "db" of one user.
 class VolumesTest : public ::testing::Test {
  protected:
   void SetUp() override {
@@ -30,7 +30,7 @@ class VolumesTest : public ::testing::Test {
     }
   }
 
-  std::string type_ = "node";  // of the plugin
+  std::string type_ = "node";  // the plugin's type
 
   exec::FakeExecutor& executor() { return *core_.executor; }
   FakeCsiClient& client() { return *core_.client; }
@@ -62,7 +62,7 @@ class VolumesTest : public ::testing::Test {
   std::size_t Calls(const std::string& method) {
     return client().script().Count(method);
   }
-  // Nothing is left of any volume, neither recorded nor made.
+  // Expects that no volume is left, in records or on the machine.
   void ExpectNothing() {
     EXPECT_EQ(executor().Existing(), Texts{"plugin nfs"});
     EXPECT_TRUE(client().Staged().empty());

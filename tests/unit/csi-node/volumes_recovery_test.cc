@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 //
-// Volumes whose records and machine say different things, at a start and after
-// a plugin came back; and what their plugins are asked about them.
+// Volumes whose records differ from the machine, at a start and after a plugin
+// came back, and the calls that ask plugins about volumes.
 #include <optional>
 
 #include "csi-node/volumes_call.h"
@@ -78,7 +78,7 @@ TEST_F(VolumesRecoveryTest, WhatNobodyHasLookedAtIsLeftToItsTasks) {
   for (const Code code : {Code::kUnavailable, Code::kResourceExhausted}) {
     executor().FailNext("InspectVolumeDir", code);
     EXPECT_EQ(StateAfterAStart(), PublicationState::kPublished);
-    // Of an executor that dies there are others to ask.
+    // If an executor dies, mountd asks others.
     executor().FailNext("ProbeVolume", code, FailWhen::kBefore,
                         code == Code::kUnavailable ? 3 : 1);
     EXPECT_TRUE(core_.volumes->RestoreDead("nfs")->restored.empty());
@@ -92,7 +92,7 @@ TEST_F(VolumesRecoveryTest, WhatIsBeingUnpublishedStaysSo) {
   record.state = PublicationState::kUnpublishing;
   ASSERT_EQ(Outcome(core_.state->SetPublicationState(record)), "Ok");
   EXPECT_EQ(StateAfterAStart(), PublicationState::kUnpublishing);
-  // Nor is it what a plugin that came back has lost.
+  // A plugin that came back has not lost such a volume either.
   EXPECT_TRUE(core_.volumes->RestoreDead("nfs")->restored.empty());
   EXPECT_EQ(Publication()->state, PublicationState::kUnpublishing);
 }
@@ -112,7 +112,8 @@ TEST_F(VolumesRecoveryTest, OnlyOfThePluginThatCameBack) {
   EXPECT_EQ(executor().script().Count("ProbeVolume"), 0U);
 }
 
-// Whose records cannot be changed keeps no other volume of the plugin.
+// A volume that cannot be unpublished must not prevent the restoring of the
+// plugin's other volumes.
 TEST_F(VolumesRecoveryTest, OneThatCannotBeRestoredKeepsNoOther) {
   ASSERT_EQ(MessageOf(Publish(Plain())), "Ok");
   PublishSpec second = Plain("db");
@@ -129,7 +130,7 @@ TEST_F(VolumesRecoveryTest, OneThatCannotBeRestoredKeepsNoOther) {
   EXPECT_FALSE(restored->complete);
 }
 
-// ---- What is asked about one ----
+// ---- Calls that ask about a volume ----
 
 TEST_F(VolumesRecoveryTest, OnlyWhatIsPublishedIsMeasuredOrGrown) {
   EXPECT_EQ(Outcome(core_.volumes->Stats("web", "alias")), "NotFound");

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 //
-// What a plugin's end has broken, and its size and health while it lives.
+// Volumes that broke with their plugin's end, and the size and health of
+// volumes in use.
 #include <sys/mman.h>
 
 #include <optional>
@@ -60,10 +61,10 @@ TEST_F(RestoreTest, WhatIsAliveIsLeftAlone) {
 TEST_F(RestoreTest, AnExecutorThatDiesIsNotTheVolumesEnd) {
   ASSERT_EQ(MessageOf(volumes_->Publish(Plain(), UniqueFd(), nullptr)), "Ok");
   client().script().Forget();
-  // The next one tells.
+  // The next executor answers.
   executor().FailNext("ProbeVolume", Code::kUnavailable);
   ASSERT_EQ(Outcome(volumes_->RestoreDead("nfs")), "Ok");
-  // Nor is it while there is none.
+  // The volume is not taken as dead either while there is no executor.
   executor().FailNext("ProbeVolume", Code::kUnavailable, FailWhen::kBefore,
                       CallScript<Error>::kAlways);
   ASSERT_EQ(Outcome(volumes_->RestoreDead("nfs")), "Ok");
@@ -119,7 +120,8 @@ TEST_F(RestoreTest, WhatTakesSecretsOrFlagsWaitsForItsAgent) {
   Die();
   client().script().Forget();
   EXPECT_TRUE(volumes_->RestoreDead("nfs")->restored.empty());
-  // What is dead is no mount that a plugin could take for its own.
+  // A plugin cannot take a dead mount for its own, so mountd unpublishes it
+  // first.
   EXPECT_EQ(Calls("NodeUnpublishVolume"), 1U);
   EXPECT_EQ(Calls("NodeUnstageVolume"), 1U);
   EXPECT_EQ(Calls("NodeStageVolume") + Calls("NodePublishVolume"), 0U);
@@ -202,7 +204,8 @@ TEST_F(InUseTest, WhatThePluginDoesNotOfferIsNotSupported) {
   EXPECT_EQ(Outcome(core_.volumes->Stats("web", "alias")), "NotSupported");
 }
 
-// Who asks asks again: each is one call, and fails as the plugin's did.
+// The caller itself repeats such a call, so mountd makes one RPC, and reports
+// its error.
 TEST_F(InUseTest, StatsThatCannotBeHadAreNotTriedAgain) {
   ASSERT_EQ(MessageOf(PublishOf("big")), "Ok");
   client().FailNext("NodeGetVolumeStats", RpcCode::kUnavailable);
@@ -211,7 +214,7 @@ TEST_F(InUseTest, StatsThatCannotBeHadAreNotTriedAgain) {
   EXPECT_EQ(Outcome(core_.volumes->Stats("web", "alias")), "Ok");
 }
 
-// Only the capability says that what it tells of it means anything.
+// The condition means something only if the plugin has the capability.
 TEST_F(InUseTest, AConditionThatIsNotOfferedIsNotTold) {
   FakeCsiClient::Plugin plugin = FakeCsiClient::DefaultPlugin("terse");
   plugin.capabilities.node_rpcs = {1, 2};

@@ -120,11 +120,11 @@ TEST_F(VolumesTest, AnotherUserCannotJoin) {
   other.uid = Core::kOther;
   const auto refused = Publish(other);
   EXPECT_EQ(Outcome(refused), "PermissionDenied");
-  // It is not said whose it is.
+  // The error does not name the owner.
   EXPECT_EQ(MessageOf(refused).find(std::to_string(Core::kAgent)),
             std::string::npos);
   EXPECT_FALSE(Publication("db").has_value());
-  // Until the first has gone.
+  // The other user may have the volume once the first one has gone.
   ASSERT_EQ(MessageOf(Unpublish()), "Ok");
   EXPECT_EQ(MessageOf(Publish(other)), "Ok");
 }
@@ -189,7 +189,7 @@ TEST_F(VolumesTest, ASingleWriterIsTheOnlyOne) {
   EXPECT_EQ(Outcome(Publish(other)), "FailedPrecondition");
   other.read_only = true;
   EXPECT_EQ(MessageOf(Publish(other)), "Ok");
-  // The writer's own call again is the same call.
+  // The same call of the writer itself succeeds again.
   EXPECT_EQ(MessageOf(Publish(writer)), "Ok");
 }
 
@@ -247,7 +247,7 @@ TEST_F(VolumesTest, ABlockVolumeIsADevice) {
   core_.Restart();
   ASSERT_EQ(MessageOf(core_.volumes->Recover()), "Ok");
   EXPECT_EQ(Publication()->state, PublicationState::kPublished);
-  // Another attachment of it is refused, in words.
+  // Another attachment of the volume is refused with a message.
   PublishSpec other = Spec("db");
   other.capability.mount_flags.clear();
   const auto refused = Publish(other);
@@ -299,7 +299,7 @@ TEST_F(VolumesTest, WhatThePluginDoesNotOfferIsRefusedBeforeAnything) {
 
 // ---- Failures ----
 
-// Its first user's: the volume is staged, and stays so.
+// The failure concerns another user of a staged volume, which must stay staged.
 TEST_F(VolumesTest, ATargetThatCannotBeMadeCostsNobodyElseTheVolume) {
   ASSERT_EQ(MessageOf(Publish(Spec("db"))), "Ok");
   const Texts before = executor().Existing();
@@ -312,7 +312,7 @@ TEST_F(VolumesTest, ATargetThatCannotBeMadeCostsNobodyElseTheVolume) {
   EXPECT_EQ(MessageOf(Publish()), "Ok");
 }
 
-// What was half made is in sight until it is gone.
+// A target that is half made must stay visible until it is gone.
 TEST_F(VolumesTest, ATargetThatCannotBeTakenBackStaysUncertain) {
   ASSERT_EQ(MessageOf(Publish(Spec("db"))), "Ok");
   executor().FailNext("PrepareVolumeDir", Code::kInternal, FailWhen::kAfter);

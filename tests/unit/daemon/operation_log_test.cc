@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 //
-// The one line that each operation gets.
+// Each operation gets exactly one line in the log.
 #include "mountd/daemon/operation_log.h"
 
 #include <gtest/gtest.h>
@@ -46,7 +46,7 @@ std::map<std::string, std::string> FieldsOf(const OperationSummary& summary) {
   return fields;
 }
 
-// Returns what is written at this level where there is no journal.
+// Returns what is logged at this level where there is no journal.
 std::string Logged(const std::function<void()>& log_something,
                    spdlog::level::level_enum level) {
   std::ostringstream out;
@@ -116,7 +116,7 @@ TEST(OperationLog, ItsObjectIsAnAllocationOrAPluginByItself) {
   }
 }
 
-// What only looks is told to who debugs, unless it was refused.
+// A call that only reads is logged at the level debug, unless it was refused.
 TEST(OperationLog, HowLoudItIsGoesByWhatItDid) {
   const Error denied = MakeError(Code::kPermissionDenied, "use",
                                  "allocation web", "belongs to another user");
@@ -139,7 +139,7 @@ TEST(OperationLog, HowLoudItIsGoesByWhatItDid) {
   EXPECT_EQ(Logged(summary, spdlog::level::warn), "");
 }
 
-// Whatever an error quotes is on the operation's one line.
+// A text that an error quotes stays on the operation's one line.
 TEST(OperationLog, ALineIsALine) {
   const Error error = MakeError(Code::kInternal, "NodeStageVolume", "web/data",
                                 "broken\ninfo: BindMount of nobody\x1b[2J ok");
@@ -152,9 +152,9 @@ TEST(OperationLog, ALineIsALine) {
   EXPECT_EQ(fields.at("MESSAGE").find('\n'), std::string::npos);
 }
 
-// Also what nobody has thought of: the naive pattern, which mountd had, makes
-// two lines of it, and the second one is what the journal reads as a message
-// to everybody's terminal.
+// The formatter also protects messages that nobody has thought of. The naive
+// pattern, which mountd once had, makes two lines of this message, and the
+// journal reads the second line as a message to everybody's terminal.
 TEST(OperationLog, NoMessageIsTwoLines) {
   const auto log = [] {
     spdlog::warn("restore: volume {} of plugin {}: {}",
@@ -187,7 +187,7 @@ TEST(OperationLog, WhoIsRefusedTooOftenIsLeftOut) {
           operations.Log(attackers, now);
         }
         operations.Log(others, now);
-        operations.Log(Summary(), now);  // what it may is another budget's
+        operations.Log(Summary(), now);  // counts against another budget
         now += std::chrono::seconds(1);
         operations.Log(attackers, now);
       },

@@ -19,14 +19,15 @@ TEST(ChildErrorsTest, ALimitOfProcessesIsAResourceThatIsExhausted) {
             "DeadlineExceeded");
 }
 
-// As of mounts, too: fs.mount-max is ENOSPC of open_tree(2) and move_mount(2).
+// Limits of mounts count, too: fs.mount-max is ENOSPC of open_tree(2) and
+// move_mount(2).
 TEST(ChildErrorsTest, OtherLimitsAreToo) {
   for (const int limit : {ENOSPC, ENOMEM, EMFILE, ENFILE, EDQUOT}) {
     EXPECT_EQ(Outcome(Named(Sys<void>(limit), "move_mount", "web")),
               "ResourceExhausted")
         << limit;
   }
-  // Of a socket it is over soon.
+  // EAGAIN of a socket ends soon, so it is no limit.
   EXPECT_EQ(Outcome(Named(Sys<void>(EAGAIN), "connect", "web")), "Unavailable");
 }
 

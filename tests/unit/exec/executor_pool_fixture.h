@@ -24,18 +24,18 @@ namespace mountd::exec {
 
 using std::chrono::milliseconds;
 
-// The plans' names in the script are their numbers.
+// The script names plans by their numbers.
 inline constexpr char kPrepareBase[] = "10";
 inline constexpr char kPrepareAllocation[] = "11";
 inline constexpr char kAttach[] = "13";
 inline constexpr char kCreateNetwork[] = "31";
 inline constexpr char kFindHolders[] = "41";
 
-// Executors as threads behind SOCK_SEQPACKET pairs. Each does one plan after
-// the other, until its connection is closed or it is killed.
+// Runs executors as threads behind SOCK_SEQPACKET pairs. Each does one plan
+// after the other, until its connection is closed or it is killed.
 class FakeExecutors {
  public:
-  // Whatever a test does, it ends with all connections closed.
+  // Closes all connections, however the test ends.
   ~FakeExecutors() { KillAll(); }
 
   CallScript<Error>& script() { return script_; }
@@ -59,11 +59,11 @@ class FakeExecutors {
   }
 
   void Refuse(bool refuse) { refuse_ = refuse; }
-  // The next answers are of another build, or shorter than an answer.
+  // Makes the next answers come from another build, or shorter than an answer.
   void AnswerWithVersion(std::uint32_t version) { version_ = version; }
   void AnswerShort() { short_ = true; }
 
-  // All executors there are die, as SIGKILL would make them.
+  // Ends all executors, as SIGKILL would.
   void KillAll() {
     std::vector<std::jthread> threads;
     {
@@ -83,7 +83,7 @@ class FakeExecutors {
   }
 
   int connections() const { return connections_; }
-  // Executors whose connection mountd has not closed.
+  // Returns how many executors have a connection that mountd has not closed.
   int alive() const { return alive_; }
 
  private:
@@ -136,10 +136,11 @@ class ExecutorPoolTest : public ::testing::Test {
  protected:
   ExecutorPool Make(std::uint32_t lanes,
                     milliseconds deadline = milliseconds(60'000)) {
-    // None of its plans counts as slow.
+    // The bound for slow plans is as long as the deadline, so no plan counts as
+    // slow.
     return {executors_.connector(), {lanes, deadline, 16, deadline}};
   }
-  // Threads that wait for one plan each.
+  // Starts threads that wait for one plan each.
   static std::vector<std::jthread> PrepareBases(ExecutorPool& pool, int count) {
     std::vector<std::jthread> planning;
     for (int i = 0; i < count; ++i) {
@@ -165,8 +166,8 @@ class ExecutorPoolTest : public ::testing::Test {
   bool AwaitAlive(int count) {
     return Await([&] { return executors_.alive() == count; });
   }
-  // Whether the thread sleeps, as one does that waits for its turn: there is
-  // nothing else to see of it.
+  // True if the thread sleeps, which is the only visible sign that it waits for
+  // its turn.
   static bool IsAsleep(pid_t thread) {
     std::ifstream stat("/proc/self/task/" + std::to_string(thread) + "/stat");
     std::string line;

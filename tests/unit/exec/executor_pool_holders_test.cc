@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 //
-// What a plan that hangs keeps others from.
+// A plan that hangs delays plans on the same object, and no others.
 #include <algorithm>
 #include <functional>
 
@@ -32,10 +32,10 @@ TEST_F(ExecutorPoolTest, WhatIsStuckHoldsAllThatIsDoneToTheSame) {
   const PluginSocketPlan socket{ToWire("nfs"), {}, 0};
   const TargetPlan target = Target("web", "app", "data");
   struct Row {
-    const char* kind;  // that hangs
+    const char* kind;  // of the plan that hangs
     Plan hangs;
     std::vector<Plan> held;
-    Plan free;  // of another
+    Plan free;  // a plan on another object
   };
   const Row rows[] = {
       {"20",
@@ -95,7 +95,7 @@ TEST_F(ExecutorPoolTest, WhatIsStuckHoldsAllThatIsDoneToTheSame) {
   }
 }
 
-// CNI's plans have a deadline of their own, and an end is kept by no beginning.
+// CNI plans have a deadline of their own, and no ADD delays a DEL.
 TEST_F(ExecutorPoolTest, ACniNetworkThatHangsHoldsItsOwn) {
   ExecutorPool pool(executors_.connector(), {.deadline = milliseconds(60'000),
                                              .slow = milliseconds(60'000),
@@ -111,7 +111,7 @@ TEST_F(ExecutorPoolTest, ACniNetworkThatHangsHoldsItsOwn) {
   EXPECT_EQ(run(CniVerb::kAdd, "bridge"), "DeadlineExceeded");
   EXPECT_EQ(run(CniVerb::kDel, "bridge"), "Unavailable");
   executors_.script().Unblock("38");
-  // The fake has no answer to hand over.
+  // The call fails because the fake has no answer to hand over.
   EXPECT_EQ(run(CniVerb::kDel, "macvlan"), "Internal");
 }
 

@@ -24,7 +24,7 @@ TEST_F(ExecutorPoolTest, AnErrorArrivesAsItWasMade) {
   EXPECT_EQ(failed.error().op, "umount2");
   EXPECT_EQ(failed.error().detail, "is in use");
   EXPECT_EQ(failed.error().sys_errno, EBUSY);
-  // A plan that failed is no fault of its executor.
+  // A plan that failed is not the executor's fault, so the executor stays.
   EXPECT_EQ(MessageOf(pool.PrepareBase()), "Ok");
   EXPECT_EQ(executors_.connections(), 1);
   EXPECT_EQ(pool.stuck(), 0U);
@@ -47,7 +47,7 @@ TEST_F(ExecutorPoolTest, AStuckExecutorIsAbandonedAndCountedUntilItEnds) {
   EXPECT_EQ(executors_.connections(), 2);
   EXPECT_EQ(pool.stuck(), 1U);
   executors_.script().Unblock(kPrepareBase);
-  // It finds the end of its input.
+  // The stuck executor finds the end of its input.
   EXPECT_TRUE(Await([&] { return pool.stuck() == 0; }));
   EXPECT_EQ(executors_.alive(), 1);
 }
@@ -112,7 +112,7 @@ TEST_F(ExecutorPoolTest, WhereOneIsStuckNoOtherFollowsUntilItEnds) {
   OpenTreePlan tree;
   tree.source.host_volume = ToWire("nfs");
   EXPECT_EQ(Outcome(pool.OpenTree(tree)), "Unavailable");
-  // What was begun can be undone, and others are not concerned.
+  // A plan that undoes is still allowed, and other volumes are not affected.
   EXPECT_EQ(Outcome(pool.Detach({Target("web", "app", "nfs"), 1})), "Ok");
   EXPECT_EQ(Outcome(pool.ReleaseAnchor(
                 {SourceKind::kHostVolume, ToWire("local"), 0})),

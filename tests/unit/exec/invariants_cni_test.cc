@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 //
-// What the executor refuses of CNI's plans, of namespaces alone, and of ports
-// in all.
+// Plans that the executor refuses: of CNI, of namespaces alone, and all host
+// ports together.
 #include <gtest/gtest.h>
 
 #include "mountd/exec/invariants.h"
@@ -42,14 +42,14 @@ TEST(InvariantsOfCni, AnAttachmentIsOfAGrantedNetworkAndANamespace) {
   EXPECT_TRUE(PassesCni(CniVerb::kAdd, "web", "bridge", 7));
   EXPECT_FALSE(PassesCni(CniVerb::kAdd, "web", "bridge", 0));
   EXPECT_FALSE(PassesCni(CniVerb::kAdd, "web", "macvlan", 7));
-  // One of mountd's own networks, of the same rule.
+  // "default" is one of mountd's own networks, granted by the same rule.
   EXPECT_FALSE(PassesCni(CniVerb::kAdd, "web", "default", 7));
   EXPECT_FALSE(PassesCni(CniVerb::kAdd, "../web", "bridge", 7));
   EXPECT_FALSE(PassesCni(CniVerb::kAdd, "web", "../bridge", 7));
   EXPECT_FALSE(PassesCni(CniVerb::kAdd, "", "bridge", 7));
 }
 
-// Of a network that no rule names any more, too.
+// CHECK and DEL pass for a network that no rule names any more, too.
 TEST(InvariantsOfCni, WhatWasAttachedIsCheckedAndDetached) {
   for (const CniVerb verb : {CniVerb::kCheck, CniVerb::kDel}) {
     EXPECT_TRUE(PassesCni(verb, "web", "bridge", 0));

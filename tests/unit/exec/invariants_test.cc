@@ -374,7 +374,8 @@ TEST(Invariants, RefusesHostPortsThatNoRuleGrants) {
     Request request = NetworkRequest();
     request.body.network.ports[0] = port;
     EXPECT_FALSE(Passes(request)) << port.host_port;
-    // One that was mapped under an earlier config can still be taken down.
+    // A port that was mapped under an earlier configuration can still be
+    // removed.
     request.kind = PlanKind::kDeleteNetwork;
     EXPECT_TRUE(Passes(request)) << port.host_port;
   }
@@ -540,7 +541,8 @@ TEST(Invariants, AContainerIsNamedByCgroupPidfdAndPath) {
   request.body.attach.replaces = 0;
   request.body.attach.container = Container(0, "/data", 300);
   EXPECT_FALSE(Passes(request));
-  // Who asks has to be told from the container.
+  // The plan needs the caller's pid, because the executor must tell the caller
+  // from the container.
   request.body.attach.container = Container(7, "/data", 0);
   EXPECT_FALSE(Passes(request));
   for (const std::string path :
@@ -549,7 +551,7 @@ TEST(Invariants, AContainerIsNamedByCgroupPidfdAndPath) {
     request.body.attach.container = Container(7, path, 300);
     EXPECT_FALSE(Passes(request)) << path;
   }
-  // Without a NUL it has no end.
+  // A path without a NUL has no end.
   const std::string longest = "/" + std::string(kMaxContainerPath - 2, 'a');
   request.body.attach.container = Container(7, longest, 300);
   EXPECT_TRUE(Passes(request));

@@ -24,7 +24,7 @@ std::string CodeOfPid(const Caller& caller) {
   return pid ? "Ok" : std::string(CodeName(pid.error().code));
 }
 
-// The number alone would be another process's by then.
+// Once the process has ended, its pid may belong to another process.
 TEST(CallersProcess, IsToldOnlyWhileItLives) {
   const pid_t child = ::fork();
   if (child == 0) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 //
-// Networks of CNI's, as mountd keeps them: what its plugins are asked, what is
-// made of their answers, and what is undone.
+// CNI networks as mountd keeps them: the requests to plugins, the use of their
+// answers, and the undoing.
 #include <gtest/gtest.h>
 
 #include "mountd/networks.h"
@@ -188,7 +188,7 @@ TEST_F(CniNetworksTest, OneIsBesideOthersInTheNamespace) {
   EXPECT_EQ(Existing(),
             (std::vector<std::string>{"cni web/eth0", "cni web/net1",
                                       "link 10.0.0.2", "network web"}));
-  // Its plugins have made the default route.
+  // The plugins have made the default route.
   const std::vector<NetworkRecord> records = Records();
   EXPECT_EQ(records.at(1).flags & exec::kDefaultRoute, 0U);
 
@@ -219,7 +219,7 @@ TEST_F(CniNetworksTest, WhatIsMountdsOrCnisAloneIsRefusedToTheOther) {
   NetworkSpec bridge;
   bridge.cni.mac = "02:00:00:00:00:01";
   EXPECT_EQ(Outcome(networks().Setup("web", bridge)), "InvalidArgument");
-  // Names that are mountd's, and no container's or network's.
+  // These names are valid for mountd, but not for a CNI container or network.
   EXPECT_EQ(Outcome(networks().Setup("web[0]", CniSpec())), "InvalidArgument");
   EXPECT_EQ(Outcome(networks().Setup("web", CniSpec("-x"))), "InvalidArgument");
   EXPECT_TRUE(Existing().empty());
@@ -247,7 +247,7 @@ TEST_F(CniNetworksTest, TheCallersNameServersComeBeforeThePlugins) {
   spec.files.dns.servers = {"192.0.2.53"};
   ASSERT_EQ(SetUpNetwork(spec), "Ok");
   EXPECT_EQ(executor().NetworkFileText("web/3"), "nameserver 192.0.2.53\n");
-  // Another network of the allocation makes none any more.
+  // A second network of the allocation does not change the file any more.
   NetworkSpec second = CniSpec();
   second.interface = "net1";
   ASSERT_EQ(SetUpNetwork(second), "Ok");
@@ -266,7 +266,7 @@ TEST_F(CniNetworksTest, AnotherNetworkWithoutFilesLeavesThemToThePlugins) {
   EXPECT_EQ(executor().NetworkFileText("web/3"), "nameserver 10.9.0.1\n");
 }
 
-// The hosts file has its address; an IPv6 one alone is one, too.
+// The hosts file needs an address, and an IPv6 address alone is enough.
 TEST_F(CniNetworksTest, AnAddressOfEitherFamilyIsOne) {
   executor().SetCniResult(R"({"cniVersion":"1.0.0",
       "ips":[{"address":"fd00::5/64","gateway":"fd00::1"}]})");
@@ -306,7 +306,7 @@ TEST_F(CniNetworksTest, GarbageIsWhatNoRecordIsOf) {
             Json({{{"container_id", "web"}, {"ifname", "eth0"}}}));
   EXPECT_EQ(Existing(), web_);
   ASSERT_EQ(MessageOf(core_.boot->RemoveNetwork(Records().at(0))), "Ok");
-  // The store may have been lost.
+  // The network's record is gone, and so may be the whole store.
   ASSERT_EQ(MessageOf(networks().cni().CollectGarbage()), "Ok");
   EXPECT_EQ(LastRequest(), Json({{"earlier_boots", true}}));
   EXPECT_EQ(Existing(), web_);
@@ -373,7 +373,7 @@ TEST_F(CniNetworksTest, TheListTellsWhatCanBeUsedAndWhyNot) {
   EXPECT_EQ(listing->networks.at("good").unusable, "");
   EXPECT_EQ(listing->networks.at("bad").unusable, "no such plugin");
   EXPECT_EQ(listing->plugins.at("fake"), "1.6.0");
-  // It takes some processes to ask: what was answered is kept a little while.
+  // A list takes some processes, so mountd keeps the answer a little while.
   executor().PutCniNetwork("later", "");
   EXPECT_FALSE(networks().cni().List()->networks.contains("later"));
   core_.Restart();
@@ -387,7 +387,7 @@ TEST_F(CniNetworksTest, AListThatFailsIsAskedForAgain) {
   EXPECT_TRUE(networks().cni().List()->networks.contains("good"));
 }
 
-// STATUS of CNI 1.1, of those that can be used otherwise.
+// STATUS (CNI 1.1) is called for networks that are usable otherwise.
 TEST_F(CniNetworksTest, PluginsThatAreNotReadyMakeANetworkUnusable) {
   executor().PutCniNetwork("a-waits", "", /*has_status=*/true);
   executor().PutCniNetwork("b-ready", "", /*has_status=*/true);
@@ -413,7 +413,7 @@ TEST_F(CniNetworksTest, NoGarbageIsCollectedByAStoreThatCannotBeRead) {
   EXPECT_EQ(Existing(), web_);
 }
 
-// Its files would be told of by nobody.
+// Without a record nobody would learn of the attachment's files.
 TEST_F(CniNetworksTest, AnAttachmentThatIsNotRecordedIsUndoneByTheNextCall) {
   for (const bool sets_up : {true, false}) {
     {

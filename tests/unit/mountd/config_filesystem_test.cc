@@ -75,8 +75,8 @@ TEST(ConfigFilesystem, TakesWhatTheTypeNeeds) {
   }
 }
 
-// What could run a program, give a file of the host to others, stop the host,
-// or weaken the mount.
+// These types and options could run a program, give a file of the host to
+// others, stop the host, or weaken the mount.
 TEST(ConfigFilesystem, RefusesWhatReachesFurther) {
   for (const char* type : {"nfs", "cifs", "ext4", "fuse.bindfs", "fuse.sshfs",
                            "fuse.other", "9p", "btrfs"}) {

@@ -184,7 +184,7 @@ TEST(ConfigTest, Rules) {
                Contains(rule.ids, 165536));
   EXPECT_TRUE(rule.bidirectional);
   EXPECT_TRUE(rule.administer);
-  // What a rule does not say, it does not allow.
+  // A rule allows only what it says.
   const RuleConfig& bare = config->rules[1];
   EXPECT_TRUE(bare.host_volumes.empty() && bare.plugins.empty() &&
               bare.register_plugins.empty() && bare.control_plugins.empty() &&
@@ -233,7 +233,7 @@ TEST(ConfigTest, NothingIsAllowedByAnEmptyFile) {
 struct Bad {
   std::string name;
   std::string text;
-  std::string says;  // the line, and what is wrong
+  std::string says;  // the line, and the error
 };
 
 void PrintTo(const Bad& bad, std::ostream* out) { *out << bad.name; }
@@ -391,7 +391,7 @@ TEST_F(ConfigFileTest, AFileThatOthersCanWriteIsRefusedIfItMustBeRoots) {
   }
 }
 
-// Root can make a file another's; anybody else's is already.
+// Root can give the file away; another user's own file is not root's anyway.
 TEST_F(ConfigFileTest, AFileOfAnotherUserIsRefusedIfItMustBeRoots) {
   Write("");
   if (getuid() == 0) {

@@ -16,7 +16,7 @@
 namespace mountd {
 namespace {
 
-// Whether the thread of this process waits for something (proc_pid_stat(5)).
+// True if the thread of this process waits (proc_pid_stat(5)).
 bool IsAsleep(pid_t thread) {
   std::ifstream file("/proc/self/task/" + std::to_string(thread) + "/stat");
   const std::string stat((std::istreambuf_iterator<char>(file)), {});
@@ -69,7 +69,7 @@ TEST_F(CountedTest, AtTheLimitWhatIsThereCounts) {
   ASSERT_TRUE(IsBelow(2));
   Add();
   Add();
-  there_ = 0;  // as if nobody had told
+  there_ = 0;  // as if no event had come
   EXPECT_TRUE(IsBelow(2));
 }
 
@@ -106,7 +106,7 @@ TEST_F(CountedTest, WhatWasNotRemovedStillCounts) {
   EXPECT_FALSE(IsBelow(2));
 }
 
-// Else it would count one less, and that one would be taken off again.
+// A count during the removal would be one too low, and then be reduced again.
 TEST_F(CountedTest, NobodyCountsWhileOneIsRemoved) {
   there_ = 2;
   ASSERT_FALSE(IsBelow(2));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 //
-// Which rules a call's line names: those that its answer rests on.
+// The log line of a call names the rules that its answer rests on.
 #include "mountd/decisions.h"
 
 #include <gtest/gtest.h>
@@ -14,8 +14,8 @@ namespace {
 
 constexpr std::uint64_t kCgroup = 77;
 
-// The agent's rule begins at line 10, the administrator's at 20, and 30 is one
-// more of the agent's.
+// The agent's rule is at line 10, the administrator's at line 20, and line 30
+// has one more rule of the agent.
 Config ConfigWithLines() {
   Config config = Core::DefaultConfig();
   RuleConfig more;
@@ -65,7 +65,7 @@ TEST_F(DecisionsTest, OfACallThatIsDeniedNoneIs) {
   decisions.Denied();
   EXPECT_EQ(decisions.Rules(), "");
 
-  // Two mounts, of which the second is refused.
+  // The second of the two mounts is refused.
   BindMountSpec writable = Mount("logs");
   writable.name = "l";
   EXPECT_EQ(Outcome(service().BindMounts(agent_, {Mount("data"), writable})),

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
-// What was handed out as an fd is listed for as long as somebody has it.
+// An fd that was handed out is listed for as long as a process has it.
 #include <gtest/gtest.h>
 
 #include "mountd/service.h"
@@ -47,7 +47,7 @@ class HandedOutTest : public ::testing::Test {
     spec.source = "data";
     return Outcome(service().OpenTree(Core::By(uid), spec));
   }
-  // Another process has what was handed out last.
+  // Adds a process that has the last fd that was handed out.
   void Hold(std::uint32_t pid, std::uint32_t uid = Core::kAgent,
             std::uint64_t cgroup = 0) {
     exec::Holder holder;
@@ -60,7 +60,7 @@ class HandedOutTest : public ::testing::Test {
                                std::uint32_t uid = Core::kAgent) {
     return service().ListHandedOut(Core::By(uid), NameOf(allocation));
   }
-  // How many are listed; -1: an error.
+  // Returns how many fds are listed; -1 for an error.
   int Listed(const std::string& allocation = "web",
              std::uint32_t uid = Core::kAgent) {
     const auto list = List(allocation, uid);
@@ -173,7 +173,7 @@ TEST_F(HandedOutTest, MoreThanTheLimitsIsResourceExhaustedWhileTheyAreHeld) {
   ASSERT_EQ(Open(), "Ok");
   Hold(10);
   ASSERT_EQ(Open(), "Ok");
-  ASSERT_EQ(Open(), "Ok");  // nobody has the one before
+  ASSERT_EQ(Open(), "Ok");  // no process has the one before
   Hold(11);
   EXPECT_EQ(core_.boot->CountHandedOut("web").value(), 2U);
   const auto inbox =

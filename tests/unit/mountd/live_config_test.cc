@@ -63,7 +63,7 @@ TEST(LiveConfig, WhoHoldsTheOldOneKeepsIt) {
   live.ReplaceLive(next);
   EXPECT_EQ(held->rules.size(), 2U);
   EXPECT_EQ(live.Get()->rules.size(), 0U);
-  // For the life of the process.
+  // This section stays for the life of the process.
   EXPECT_EQ(live.Get()->networks.size(), 1U);
   EXPECT_EQ(live.networks().size(), 1U);
 }
@@ -81,7 +81,7 @@ TEST(LiveConfig, WhichRulesAllowACallIsWrittenDown) {
       MessageOf(policy.MayPropagate(root, exec::Propagation::kBidirectional)),
       "Ok");
   EXPECT_EQ(decisions->Rules(), "8,11");
-  // It rests on none then.
+  // A refused call rests on no rule.
   EXPECT_EQ(Outcome(policy.MayOpenTree(root)), "PermissionDenied");
   EXPECT_EQ(decisions->Rules(), "");
 }

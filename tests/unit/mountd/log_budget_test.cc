@@ -13,7 +13,7 @@ using Verdict = LogBudget::Verdict;
 
 class LogBudgetTest : public ::testing::Test {
  protected:
-  // How many of `count` lines of that user's are logged now.
+  // Returns how many of `count` lines of that user are logged now.
   int Logged(std::uint32_t uid, int count) {
     int logged = 0;
     for (int i = 0; i < count; ++i) {
@@ -44,7 +44,7 @@ TEST_F(LogBudgetTest, TheLastOneBeforeIsKnownOnce) {
   EXPECT_EQ(budget_.Take(1, now_), Verdict::kLeaveOut);
   now_ += std::chrono::milliseconds(500);
   EXPECT_EQ(budget_.Take(1, now_), Verdict::kLog);
-  // After a pause again.
+  // After a pause the user's lines are logged again.
   now_ += std::chrono::hours(1);
   EXPECT_EQ(Logged(1, 9), 9);
   EXPECT_EQ(budget_.Take(1, now_), Verdict::kLogLast);
@@ -55,7 +55,7 @@ TEST_F(LogBudgetTest, OneUserDoesNotHideAnother) {
   EXPECT_EQ(Logged(2, 3), 3);
 }
 
-// A user who has subordinate ids is many users.
+// A user with subordinate ids counts as many users.
 TEST_F(LogBudgetTest, AllTogetherAreBoundedInLinesAndInMemory) {
   int logged = 0;
   for (std::uint32_t uid = 100'000; uid < 165'536; ++uid) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 //
-// What a start makes of stores that were lost, in a part, or cannot be written.
+// A start with stores that were lost, partly lost, or cannot be written.
 #include <gtest/gtest.h>
 
 #include "mountd/service.h"
@@ -42,7 +42,7 @@ class LostStoreTest : public ::testing::Test {
     core_.Restart();
     ASSERT_EQ(MessageOf(core_.Recover()), "Ok");
   }
-  // -1: it is not recorded.
+  // Returns the recorded owner; -1 if there is no record.
   std::int64_t OwnerOf(const std::string& allocation) {
     const auto record = core_.state->GetAllocation(allocation).value();
     return record ? static_cast<std::int64_t>(record->uid) : -1;
@@ -55,7 +55,7 @@ class LostStoreTest : public ::testing::Test {
   Core core_;
 };
 
-// Its directory tells.
+// The allocation's directory tells its owner.
 TEST_F(LostStoreTest, AnAllocationIsWhoseItWas) {
   Prepare("web", agent_);
   Prepare("db", Core::By(Core::kOther));
@@ -69,7 +69,8 @@ TEST_F(LostStoreTest, AnAllocationIsWhoseItWas) {
             "PermissionDenied");
 }
 
-// One that a mountd made which let a group pass.
+// The directory was made by a mountd that let a group pass, so the mounts'
+// records tell the owner.
 TEST_F(LostStoreTest, AnAllocationIsWhoseItsMountsAre) {
   Prepare("web", agent_);
   Bind("web");
@@ -86,7 +87,7 @@ TEST_F(LostStoreTest, AnAllocationIsWhoseItsMountsAre) {
   EXPECT_TRUE(executor().Existing().empty());
 }
 
-// Nobody gets what may be another's.
+// Root becomes the owner, because any user might get what belongs to another.
 TEST_F(LostStoreTest, WhereNoRecordTellsRootIsTheOwner) {
   Prepare("bare", agent_);
   Prepare("mixed", agent_);
@@ -108,7 +109,8 @@ TEST_F(LostStoreTest, WhereNoRecordTellsRootIsTheOwner) {
   }
 }
 
-// Not a reason to serve nobody: the next start tries again.
+// One allocation that cannot be recorded is no reason to serve nobody. The next
+// start tries again.
 TEST_F(LostStoreTest, AnAllocationThatCannotBeRecordedStaysAsItIs) {
   Prepare("web", agent_);
   Bind("web");
@@ -125,7 +127,7 @@ TEST_F(LostStoreTest, AnAllocationThatCannotBeRecordedStaysAsItIs) {
   EXPECT_EQ(OwnerOf("web"), Core::kAgent);
 }
 
-// It is there as it was, and nobody has asked for its end.
+// The network is there unchanged, and no caller has asked for its end.
 TEST_F(LostStoreTest, ANetworkThatWasFoundIsNotOwed) {
   Prepare("web", agent_);
   ASSERT_EQ(MessageOf(service().SetupNetwork(agent_, NameOf("web"), {})), "Ok");
@@ -170,7 +172,7 @@ TEST_F(LostStoreTest, AStartThatCannotRecordWhatIsLostFails) {
   }
 }
 
-// ---- What is owed, and what is not ----
+// ---- Pending tear-downs ----
 
 TEST_F(LostStoreTest, ABindThatIsRefusedOwesNothingOfTheMountThatIsThere) {
   Prepare("web", agent_);
@@ -182,7 +184,7 @@ TEST_F(LostStoreTest, ABindThatIsRefusedOwesNothingOfTheMountThatIsThere) {
   EXPECT_NE(executor().MountIdOf("web/task/m"), 0U);
 }
 
-// Whose processes to name is not known then.
+// The allocation has no cgroup, so mountd does not know the processes to name.
 TEST_F(LostStoreTest, BusyOfSomethingElseStaysAsItIs) {
   Prepare("web", agent_);
   Bind("web");

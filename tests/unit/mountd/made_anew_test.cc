@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 //
-// What is made anew under the name of something that was to go.
+// Objects that are made again under the name of an object with a pending
+// tear-down.
 #include <gtest/gtest.h>
 
 #include "mountd/service.h"

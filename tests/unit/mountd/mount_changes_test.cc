@@ -8,13 +8,13 @@
 #include "tests/support/outcome.h"
 #include "tests/unit/mountd/mounts_test.h"
 
-// Sets, replacements and inboxes; single mounts are in mounts_test.cc.
+// Sets of mounts, replacements and inboxes; mounts_test.cc has single mounts.
 namespace mountd {
 namespace {
 
 class MountChanges : public MountsTest {
  protected:
-  // What there is once nothing is left to be tried again.
+  // Returns all objects once nothing is left to be tried again.
   std::vector<std::string> Existing() {
     mounts().ReleaseLeftAnchors();
     return executor().Existing();
@@ -58,7 +58,8 @@ TEST_F(MountChanges, ASetThatWasCutOffIsTakenAwayAtTheStart) {
   const std::vector<std::string> before = Existing();
   for (const char* name : {"a", "b"}) {
     ASSERT_EQ(MessageOf(Bind(Spec(name, "data"))), "Ok");
-    // As after SIGKILL between the last plan and the store's last write.
+    // The record is as after SIGKILL between the last plan and the store's last
+    // write.
     MountRecord intent = *RecordOf(name);
     intent.state = MountRecordState::kAttaching;
     ASSERT_TRUE(boot().PutMount(intent));
@@ -107,7 +108,7 @@ TEST_F(MountChanges, AReplacementWithoutAnIntentHasNoPlan) {
   EXPECT_EQ(boot().ListAnchors()->size(), 1U);
 }
 
-// Its anchor is beneath what somebody else mounted there, and has a user.
+// The volume's anchor is beneath another program's mount, and has a user.
 TEST_F(MountChanges, AReplacementThatFindsNoAnchorForgetsNone) {
   const std::vector<std::string> before = Existing();
   ASSERT_EQ(MessageOf(Bind(Spec("a", "data"))), "Ok");
@@ -160,7 +161,7 @@ TEST_F(MountChanges, ARepairMountsTheSameAgain) {
   EXPECT_EQ(repaired->old_mount_id, old);
   EXPECT_NE(executor().MountIdOf("web/task/d"), old);
   EXPECT_EQ(RecordOf("d")->mount_id, executor().MountIdOf("web/task/d"));
-  // One that others took away, told or not, is mounted anew.
+  // A mount that another program has removed is mounted again, reported or not.
   executor().LoseMount("web/task/d");
   ASSERT_EQ(MessageOf(mounts().Repair(SpecOf(*RecordOf("d")))), "Ok");
   EXPECT_EQ(RecordOf("d")->mount_id, executor().MountIdOf("web/task/d"));
@@ -206,7 +207,7 @@ TEST_F(MountChanges, ARepairOfADeadFilesystemMountsItAnewForAll) {
   EXPECT_EQ(Existing(), before);
 }
 
-// Which one is mounted by then nobody has been told.
+// mountd does not know which mount is there now.
 TEST_F(MountChanges, AFilesystemMountedAnewWithoutAnAnswerIsReleasedToo) {
   const std::vector<std::string> before = Existing();
   ASSERT_EQ(MessageOf(Bind(OfFilesystem("a"))), "Ok");
@@ -226,11 +227,11 @@ TEST_F(MountChanges, OnlyWhatIsMountedInAnInboxCanBeReplaced) {
   ASSERT_EQ(MessageOf(Bind(spec)), "Ok");
   EXPECT_EQ(Outcome(mounts().Replace(Spec("d", "other"))), "NotSupported");
   EXPECT_EQ(ConfigOf(*RecordOf("d")).host_path, "/var/lib/agent/web");
-  // Another directory is another mount.
+  // A mount of another directory is another mount.
   EXPECT_EQ(Outcome(Bind(Spec("d", "data"))), "AlreadyExists");
 }
 
-// Its mounts go with a container, and nobody tells.
+// A container's mounts go with it, and no event reports that.
 TEST_F(MountChanges, AContainersNextIsMountedAnew) {
   BindMountSpec spec = Spec("d", "data");
   spec.target_kind = exec::TargetKind::kContainer;
@@ -246,7 +247,7 @@ TEST_F(MountChanges, AContainersNextIsMountedAnew) {
   executor().LoseMount("web/task/d");
   ASSERT_EQ(MessageOf(Bind(next)), "Ok");
   EXPECT_NE(RecordOf("d")->mount_id, first);
-  // Its namespace's inode may be used again.
+  // The kernel may reuse the namespace's inode.
   executor().LoseMount("web/task/d");
   ASSERT_EQ(MessageOf(Bind(next)), "Ok");
   EXPECT_EQ(RecordOf("d")->mount_id, executor().MountIdOf("web/task/d"));

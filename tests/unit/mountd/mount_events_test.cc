@@ -32,7 +32,8 @@ class MountEventsTest : public ::testing::Test {
     ASSERT_EQ(write(write_.get(), bytes.data(), bytes.size()),
               static_cast<ssize_t>(bytes.size()));
   }
-  // As the kernel (6.18) writes it: 24 bytes, and 16 of information.
+  // Returns an event as the kernel (6.18) writes it: 24 bytes, and 16 of
+  // information.
   static std::string Event(std::uint64_t mask, std::uint64_t id) {
     std::string bytes = Metadata(mask, 40);
     bytes += std::string("\x07\x00\x10\x00\x00\x00\x00\x00", 8);

@@ -37,7 +37,7 @@ class MountProberTest : public ::testing::Test {
     EXPECT_EQ(Outcome(config), "Ok");
     return config->record.mount_id;
   }
-  // A whole round; false: there was none.
+  // Runs a whole round. False if none was due.
   bool Round() {
     const bool due =
         loop_.FireTimers() == std::vector{std::chrono::milliseconds(30'000)};
@@ -147,7 +147,7 @@ TEST_F(MountProberTest, OnlyWhatIsTheRecordsIsProbed) {
   record.state = MountRecordState::kAttached;
   record.target_kind = exec::TargetKind::kContainer;
   ASSERT_EQ(Outcome(core_.boot->PutMount(record)), "Ok");
-  // Another's mount is in its place, and nobody has looked yet.
+  // Another mount is in its place, and mountd has not looked yet.
   core_.executor->ReplaceMount("web/app/one");
   ASSERT_TRUE(Round());
   EXPECT_EQ(core_.executor->script().Count("ProbeMount"), 1U);
@@ -156,7 +156,7 @@ TEST_F(MountProberTest, OnlyWhatIsTheRecordsIsProbed) {
   EXPECT_EQ(healths_.Of(two), MountHealth::kHealthy);
 }
 
-// A healthy one at first is nothing to be told.
+// A mount that is healthy at first is not reported, a dead one is.
 TEST_F(MountProberTest, OneThatIsDeadAtFirstIsTold) {
   Bind("one", "data");
   core_.executor->SetHealth("data", MountHealth::kHung);

@@ -10,8 +10,8 @@
 #include "tests/support/naive.h"
 #include "tests/support/outcome.h"
 
-// A plugin with too many mounts below its directory: they would come with each
-// clone of its volumes.
+// A plugin with too many mounts below its directory is refused, because each
+// clone of its volumes would contain these mounts.
 namespace mountd {
 namespace {
 
@@ -61,7 +61,7 @@ TEST_F(PluginRoom, NoNewVolumeOrMountIsServedAndTheLimitIsNamed) {
     EXPECT_NE(refused.find("limits.mounts_per_plugin"), std::string::npos)
         << refused;
   }
-  // Probes come when they like.
+  // Probes come at any time, so they do not count.
   std::vector<std::string> calls = core_.client->script().calls();
   std::erase_if(
       calls, [](const std::string& call) { return call.starts_with("Probe"); });

@@ -25,7 +25,7 @@ class MountWatchTest : public ::testing::Test {
         "Ok");
   }
   ~MountWatchTest() override {
-    // The jobs look at the watch.
+    // The jobs use the watch, so they end first.
     strands_.reset();
   }
 
@@ -47,12 +47,12 @@ class MountWatchTest : public ::testing::Test {
   bool Until(const std::function<bool()>& condition) {
     return loop_.RunUntil(condition);
   }
-  // Started, and what there is counted.
+  // Starts the watch, and waits until it has counted the mounts.
   void Start() {
     watch_.Start();
     ASSERT_TRUE(Until([&] { return room_.count() > 0; }));
   }
-  // Until nothing is left to be done, also by timers.
+  // Waits until no work is left, not even a timer's.
   void Settle() {
     do {
       loop_.FireTimers();
@@ -68,7 +68,7 @@ class MountWatchTest : public ::testing::Test {
   std::size_t Calls(const std::string& call) const {
     return core_.executor->script().Count(call);
   }
-  // Fires timers until it holds.
+  // Fires timers until the condition holds.
   bool UntilWithTimers(const std::function<bool()>& condition) {
     return Until([&] {
       loop_.FireTimers();
@@ -200,8 +200,8 @@ TEST_F(MountWatchTest, ARaisedLimitIsNoticedByWhoIsRefused) {
       UntilWithTimers([&] { return room_.Check("mount", "x").has_value(); }));
 }
 
-// Counting takes a plan: it is made only if so many mounts have come that a
-// plugin may have too many.
+// Counting takes a plan, so mountd counts only once so many mounts have come
+// that a plugin may have too many.
 TEST_F(MountWatchTest, APluginsMountsAreCountedWhenTheyMayBeTooMany) {
   ASSERT_TRUE(core_.AddPlugin("nfs"));
   const auto counts = [&] {
@@ -257,7 +257,7 @@ TEST_F(MountWatchTest, OnlyWhatShouldBeThereIsCompared) {
   };
   put("replaced", MountRecordState::kReplacing, exec::TargetKind::kInbox);
   put("lost", MountRecordState::kLost, exec::TargetKind::kInbox);
-  // It goes with its container, and nobody is told.
+  // A mount in a container goes with it, and nobody is notified.
   put("inside", MountRecordState::kAttached, exec::TargetKind::kContainer);
   put("gone", MountRecordState::kAttached, exec::TargetKind::kInbox);
   watch_.Start();
@@ -277,7 +277,7 @@ TEST_F(MountWatchTest, APluginOfSeveralInstancesIsCountedOnce) {
   EXPECT_EQ(core_.executor->script().Count("CountMounts nfs"), 1U);
 }
 
-// Its directory is not there yet: it has none.
+// The plugin's directory does not exist yet, so it has no mounts.
 TEST_F(MountWatchTest, APluginWithoutADirectoryHasNoMounts) {
   ASSERT_TRUE(core_.AddPlugin("nfs"));
   core_.executor->SetPluginMounts("nfs", 5);
@@ -328,7 +328,7 @@ TEST_F(MountWatchTest, WhatComesWhileAllIsListedIsCounted) {
   EXPECT_EQ(StateOf("more"), MountRecordState::kAttached);
 }
 
-// One more is begun when that has ended.
+// Overflows during a listing cause one more listing after it.
 TEST_F(MountWatchTest, AnOverflowWhileAllIsListedHasItListedOnceMore) {
   Bind("data");
   Start();
@@ -369,7 +369,8 @@ TEST_F(MountWatchTest, WhatTheStoreCannotTellIsNotLost) {
   EXPECT_TRUE(UntilWithTimers([&] { return Lost().size() == 2; }));
 }
 
-// What seems lost is looked at after what mountd itself is doing there.
+// The check of a mount that seems lost comes after mountd's own work on that
+// allocation.
 TEST_F(MountWatchTest, WhatMountdUnmountsMeanwhileIsNotLost) {
   Bind("data");
   Start();
@@ -442,7 +443,7 @@ TEST_F(OldKernelWatchTest, MountsAreCountedAllTheSame) {
   EXPECT_TRUE(UntilWithTimers([&] { return room_.count() == before; }));
 }
 
-// Each of them a moment after the one before.
+// Each change comes a moment after the one before.
 TEST_F(OldKernelWatchTest, ManyChangesAreFewComparisons) {
   Bind("data");
   Start();

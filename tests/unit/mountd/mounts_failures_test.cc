@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 //
-// Mounts that fail, of each kind of source, and those of which the record and
-// the machine say different things.
+// Mounts that fail, for each kind of source, and mounts whose records differ
+// from the machine.
 #include "tests/unit/mountd/mounts_test.h"
 
 namespace mountd {
@@ -67,7 +67,7 @@ TEST_F(MountsFailuresTest, AReplacementThatFailsBeforeItBeganLeavesTheOld) {
   EXPECT_EQ(Existing(), mounted_);
 }
 
-// Nothing is known of the target: the same call again has to tell.
+// Nothing is known about the target, so the same call has to find out.
 TEST_F(MountsFailuresTest, AReplacementWhoseOutcomeIsUnknownStaysOne) {
   Attached();
   executor().FailNext("Attach", Code::kUnavailable, FailWhen::kAfter);
@@ -113,15 +113,15 @@ TEST_F(MountsFailuresTest, AnAnchorThatIsUsedStays) {
 
 TEST_F(MountsFailuresTest, OnlyWhatIsStillTheRecordsIsLost) {
   const MountRecord seen = Attached();
-  // As it was.
+  // The mount is there unchanged.
   EXPECT_EQ(mounts().LookLost(seen).value(), "");
-  // Mounted anew since.
+  // The record is older than the mount, which was mounted again since.
   MountRecord older = seen;
   older.mount_id += 1;
   EXPECT_EQ(mounts().LookLost(older).value(), "");
   executor().LoseMount("web/task/d");
   EXPECT_EQ(mounts().LookLost(seen).value(), "no mount is there");
-  // Known already.
+  // The loss is known already.
   EXPECT_EQ(mounts().LookLost(seen).value(), "");
   EXPECT_EQ(MessageOf(Unmount()), "Ok");
   EXPECT_EQ(mounts().LookLost(seen).value(), "");

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
-// Mounts after a restart.
+// mountd recovers mounts after a restart.
 #include "tests/unit/mountd/mounts_test.h"
 
 namespace mountd {
@@ -16,8 +16,9 @@ TEST_F(MountsRecoveryTest, AnIntentWithoutAMountIsForgotten) {
   EXPECT_EQ(Existing(), nothing_);
 }
 
-// Its plan was carried out, and nobody heard of it: also not of the anchor, of
-// which nothing is recorded, or what an earlier one was.
+// The plan was carried out, and mountd did not get its answer. It does not know
+// the anchor either: the store has no record of it, or that of an earlier
+// anchor.
 TEST_F(MountsRecoveryTest, AnIntentsMountAndAnchorAreTakenAway) {
   for (const std::uint64_t recorded : {0U, 999U}) {
     SCOPED_TRACE(recorded);
@@ -37,7 +38,7 @@ TEST_F(MountsRecoveryTest, AnIntentsMountAndAnchorAreTakenAway) {
   }
 }
 
-// As after a store was lost: the mount is there, and no record.
+// The mount is there and has no record, as after the loss of a store.
 TEST_F(MountsRecoveryTest, WhatHasNoRecordIsFoundAndTakenOver) {
   ASSERT_EQ(MessageOf(Bind()), "Ok");
   const MountRecord before = *RecordOf();
@@ -51,7 +52,7 @@ TEST_F(MountsRecoveryTest, WhatHasNoRecordIsFoundAndTakenOver) {
   }
   EXPECT_EQ(StateOf(), MountRecordState::kFound);
   EXPECT_EQ(MessageOf(Recover()), "Ok");
-  // Nor does its source's anchor go, of which nobody knows that it is.
+  // The source's anchor stays, too, although the store has no record of it.
   EXPECT_EQ(Existing(), mounted_);
   ASSERT_EQ(MessageOf(Bind()), "Ok");
   EXPECT_EQ(StateOf(), MountRecordState::kAttached);
@@ -134,7 +135,7 @@ TEST_F(MountsRecoveryTest, TheStartWaitsForOneMountThatHangsAndNotForMore) {
   }
 }
 
-// It may be what hangs: mountd owes it, and starts.
+// The detach may be what hangs, so mountd makes it pending, and starts.
 TEST_F(MountsRecoveryTest, ADetachThatWasCutOffIsLeftToBeDoneAgain) {
   ASSERT_EQ(MessageOf(Bind()), "Ok");
   Leave(MountRecordState::kDetaching, executor().MountIdOf("web/task/d"));

@@ -59,7 +59,7 @@ TEST_F(MountsTest, WithoutAnIntentThereIsNoPlan) {
     const FullDisk full;
     EXPECT_NE(Outcome(Bind()), "Ok");
   }
-  EXPECT_EQ(executor().plans().size(), 1U);  // the allocation's
+  EXPECT_EQ(executor().plans().size(), 1U);  // the allocation's plan
   EXPECT_FALSE(RecordOf().has_value());
   EXPECT_EQ(MessageOf(Bind()), "Ok");
 }
@@ -125,7 +125,7 @@ TEST_F(MountsTest, WhatCannotBeUndoneIsClearedByTheNextTry) {
   EXPECT_EQ(Existing(), mounted_);
 }
 
-// Its anchor would be known to nobody.
+// Without the intent nobody would know of the anchor.
 TEST_F(MountsTest, AnIntentStaysUntilItsAnchorIsInDoubt) {
   executor().FailNext("Attach", Code::kUnavailable, FailWhen::kAfter);
   executor().script().Block("Attach");
@@ -267,7 +267,7 @@ TEST_F(MountsTest, AFilesystemGoesWithItsLastUser) {
   ASSERT_EQ(MessageOf(Bind(spec)), "Ok");
   EXPECT_EQ(executor().plans().back().body.attach.source.filesystem.view(),
             "data");
-  // A host volume of the same name is another thing.
+  // A host volume of the same name is another source.
   ASSERT_EQ(MessageOf(Bind()), "Ok");
   spec.name = "two";
   ASSERT_EQ(MessageOf(Bind(spec)), "Ok");
@@ -325,7 +325,8 @@ TEST(MountsLimitTest, OfTmpfsAreOfOneMountAndOfTheAllocation) {
   EXPECT_EQ(bind(Tmpfs("c", 8192)), "Ok");
 }
 
-// The allocation's limit is the smaller one: there is no room to count down.
+// The tmpfs is larger than the allocation's limit, so the limit minus the
+// tmpfs's size would be negative, and must not wrap around.
 TEST(MountsLimitTest, OneTmpfsMayBeLargerThanAnAllocationsTogether) {
   Config config = Core::DefaultConfig();
   config.limits.tmpfs_bytes = 16384;

@@ -14,7 +14,7 @@
 
 namespace mountd {
 
-// Of a host volume, "data" in most tests.
+// Returns a mount of a host volume, "data" in most tests.
 inline BindMountSpec Spec(const std::string& name, const std::string& volume) {
   BindMountSpec spec;
   spec.allocation = "web";
@@ -50,7 +50,7 @@ class MountsTest : public ::testing::Test {
   MountRecordState StateOf(const std::string& name = "d") {
     return RecordOf(name).value().state;
   }
-  // A record as a mountd that was cut off leaves it.
+  // Leaves a record as an interrupted mountd does.
   void Leave(MountRecordState state, std::uint64_t mount_id,
              const BindMountSpec& spec = Spec("d", "data")) {
     MountRecord record;
@@ -64,7 +64,7 @@ class MountsTest : public ::testing::Test {
     record.mount_id = mount_id;
     ASSERT_EQ(Outcome(boot().PutMount(record)), "Ok");
   }
-  Result<void> Recover() {  // as the daemon's start does it
+  Result<void> Recover() {  // as the daemon's start does
     Result<void> recovered = mounts().Recover();
     mounts().ReleaseLeftAnchors();
     return recovered;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 //
 // Mounts whose records cannot be written or read, mounts that were found
-// without one, and what of each kind of source is anchored meanwhile.
+// without a record, and the anchors of each kind of source meanwhile.
 #include "tests/support/failing_store.h"
 #include "tests/unit/mountd/mounts_test.h"
 
@@ -16,7 +16,7 @@ class MountsUnrecordedTest : public MountsTest {
   Result<Mounts::Replaced> Replace(const BindMountSpec& spec) {
     return mounts().Replace(spec);
   }
-  // A volume that the plugin has published.
+  // Returns a mount of a volume that the plugin has published.
   BindMountSpec Published(const std::string& name, int number = 1) {
     BindMountSpec spec = Spec(name, "alias " + std::to_string(number));
     spec.source_kind = SourceKind::kPublishedVolume;
@@ -31,7 +31,7 @@ class MountsUnrecordedTest : public MountsTest {
     spec.tmpfs.bytes = 4096;
     return spec;
   }
-  // The store is lost, and mountd finds what is at the targets.
+  // Removes all records, and lets mountd find what is at the targets.
   void FindAll() {
     const auto records = boot().ListMounts();
     for (const MountRecord& record : *records) {
@@ -56,9 +56,10 @@ class MountsUnrecordedTest : public MountsTest {
   }
 };
 
-// ---- What cannot be written ----
+// ---- Records that cannot be written ----
 
-// Nobody was told of it: it stays an intent, and is made anew.
+// No caller got the mount, so its record stays an intent, and the next call
+// mounts again.
 TEST_F(MountsUnrecordedTest, OneThatIsNotRecordedAsMadeIsMadeAnew) {
   const std::vector<BindMountSpec> sets[] = {
       {Spec("d", "data")}, {Tmpfs("d")}, {Spec("d", "data"), Tmpfs("t")}};
@@ -78,7 +79,7 @@ TEST_F(MountsUnrecordedTest, OneThatIsNotRecordedAsMadeIsMadeAnew) {
   }
 }
 
-// Its anchor would be known to nobody.
+// Without the intent nobody would know of the anchor.
 TEST_F(MountsUnrecordedTest, AnIntentWhoseAnchorCannotBeDoubtedStays) {
   Leave(MountRecordState::kAttaching, 0);
   {
@@ -146,7 +147,7 @@ TEST_F(MountsUnrecordedTest, ALostMountThatIsNotRecordedIsLostLater) {
   EXPECT_EQ(mounts().LookLost(seen).value(), "no mount is there");
 }
 
-// ---- What cannot be read ----
+// ---- Records that cannot be read ----
 
 TEST_F(MountsUnrecordedTest, AStoreThatCannotBeReadKeepsAllAsItIs) {
   ASSERT_EQ(MessageOf(Bind()), "Ok");
@@ -194,7 +195,7 @@ TEST_F(MountsUnrecordedTest, InboxesOfAStoreThatCannotBeReadAreNotMade) {
   EXPECT_EQ(executor().plans().size(), plans);
   executor().FailNext("PrepareInbox", Code::kUnavailable);
   EXPECT_EQ(Outcome(mounts().PrepareInbox({"web", "task"})), "Unavailable");
-  // It is known, and goes with the same call again or its removal.
+  // The inbox is recorded, and goes with the same call or its removal.
   EXPECT_EQ(boot().InboxesOf("web")->size(), 1U);
   executor().FailNext("PrepareInbox", Code::kUnavailable);
   EXPECT_EQ(Outcome(mounts().RecoverInboxes("web")), "Unavailable");
@@ -216,7 +217,7 @@ TEST_F(MountsUnrecordedTest, AVolumeReplacesAVolumeWithoutAnAnchor) {
   EXPECT_NE(executor().MountIdOf("web/task/d"), before);
   EXPECT_EQ(RecordOf()->source, "alias 2");
   EXPECT_TRUE(boot().ListAnchors()->empty());
-  // With one, and without one again.
+  // The volume replaces a source with an anchor, and then one without.
   ASSERT_EQ(MessageOf(Replace(Spec("d", "data"))), "Ok");
   EXPECT_EQ(boot().ListAnchors()->size(), 1U);
   ASSERT_EQ(MessageOf(Replace(other)), "Ok");
@@ -238,14 +239,15 @@ TEST_F(MountsUnrecordedTest, ATreeIsOpenedWithOrWithoutAnAnchor) {
   };
   EXPECT_EQ(open(Published("d")), "Ok");
   EXPECT_EQ(executor().script().Count("ReleaseAnchor"), 0U);
-  // One that an executor made, and could not say so, goes with the call.
+  // An anchor that an executor made without being able to say so goes with the
+  // call.
   for (const auto when : {FailWhen::kBefore, FailWhen::kAfter}) {
     executor().FailNext("OpenTree", Code::kUnavailable, when);
     EXPECT_EQ(open(Spec("d", "data")), "Unavailable");
     EXPECT_TRUE(boot().ListAnchors()->empty());
   }
   EXPECT_EQ(executor().script().Count("ReleaseAnchor data"), 2U);
-  // That of a user stays, and is still known.
+  // A user's anchor stays, and is still recorded.
   ASSERT_EQ(MessageOf(Bind()), "Ok");
   EXPECT_EQ(open(Spec("d", "data")), "Ok");
   EXPECT_EQ(boot().ListAnchors()->at(kData), executor().AnchorOf("data"));
@@ -260,11 +262,11 @@ TEST_F(MountsUnrecordedTest, ATreeIsOpenedWithOrWithoutAnAnchor) {
   EXPECT_EQ(executor().script().Count("OpenTree"), 4U);
 }
 
-// ---- Replacements that are cut off ----
+// ---- Replacements that are interrupted ----
 
 TEST_F(MountsUnrecordedTest, AReplacementCutOffHalfWayStaysOne) {
   ASSERT_EQ(MessageOf(Bind()), "Ok");
-  // The new one is beneath the old one.
+  // The new mount is beneath the old one.
   executor().StackMount("web/task/d");
   executor().FailNext("Attach", Code::kUnavailable);
   EXPECT_EQ(Outcome(Replace(Spec("d", "logs"))), "Unavailable");
@@ -296,7 +298,7 @@ TEST_F(MountsUnrecordedTest, BusyIsRecordedAsTheMountIs) {
   EXPECT_EQ(RecordOf()->mount_id, executor().MountIdOf("web/task/d"));
 }
 
-// What it shows is another's, in whatever groups that is.
+// Another mount is there, so its peer groups must not get into the record.
 TEST_F(MountsUnrecordedTest, BusyWhereAnotherMountIsKeepsTheRecordAsItWas) {
   BindMountSpec spec = Spec("d", "data");
   spec.propagation = exec::Propagation::kHostToTask;
@@ -323,7 +325,7 @@ TEST_F(MountsUnrecordedTest, AContainersMountThatCannotBeLookedAtStays) {
   EXPECT_EQ(executor().script().Count("Attach"), 1U);
 }
 
-// Whoever mounted over it is not undone.
+// mountd does not undo the mount that another program has put on top.
 TEST_F(MountsUnrecordedTest, ARepairWhereAnotherMountIsIsRefused) {
   ASSERT_EQ(MessageOf(Bind()), "Ok");
   const MountRecord before = *RecordOf();
@@ -378,13 +380,13 @@ TEST_F(MountsUnrecordedTest, AFoundVolumeIsTakenOverAndATmpfsIsNot) {
   ASSERT_EQ(MessageOf(Bind(volume)), "Ok");
   EXPECT_EQ(RecordOf("v")->mount_id, there);
   EXPECT_EQ(StateOf("v"), MountRecordState::kAttached);
-  // What is in it is not known.
+  // mountd does not know what a found tmpfs contains.
   EXPECT_EQ(Outcome(Bind(Tmpfs("t"))), "AlreadyExists");
   ASSERT_EQ(MessageOf(Unmount("t")), "Ok");
   ASSERT_EQ(MessageOf(Bind(Tmpfs("t"))), "Ok");
 }
 
-// Any anchor may be of a source that it shows.
+// Any anchor may belong to the source of the found mount.
 TEST_F(MountsUnrecordedTest, AsLongAsOneIsOfNoKnownSourceNoAnchorGoes) {
   ASSERT_EQ(MessageOf(Bind()), "Ok");
   FindAll();

@@ -18,8 +18,8 @@
 
 #include "netns/address.h"
 
-// What the kernel tells of links, routes, neighbours and rules, as it writes
-// it.
+// Makes the kernel's messages on links, routes, neighbours and rules, as the
+// kernel writes them.
 namespace mountd {
 
 // A netlink message with attributes, as the kernel writes it.
@@ -62,7 +62,7 @@ class NetlinkMessage {
   std::vector<std::byte> bytes_;
 };
 
-// An attribute, to be put into another.
+// Returns an attribute to be nested in another one.
 template <typename T>
 std::vector<std::byte> Nested(std::uint16_t type, const std::vector<T>& data) {
   const auto bytes = std::as_bytes(std::span(data));
@@ -80,7 +80,7 @@ inline NetlinkMessage LinkGoes(const std::string& name) {
   return NetlinkMessage(RTM_DELLINK, ifinfomsg{}).Put(IFLA_IFNAME, name);
 }
 
-// A host end, as it was made but for what is given.
+// Returns a host end as mountd makes it, but with the given values.
 inline NetlinkMessage LinkIs(const std::string& name, unsigned flags,
                              const netns::Mac& mac = netns::kGatewayMac,
                              std::uint32_t route_localnet = 1) {
@@ -143,7 +143,7 @@ inline NetlinkMessage RuleGoes(const std::string& table,
       .Put(NFTA_RULE_TABLE, table)
       .Put(NFTA_RULE_CHAIN, chain);
 }
-// What ends each transaction.
+// Returns the message that ends each transaction.
 inline NetlinkMessage GenerationOf(const std::string& command) {
   return NetlinkMessage(OfNft(NFT_MSG_NEWGEN), nfgenmsg{})
       .Put(NFTA_GEN_PROC_NAME, command);

@@ -115,7 +115,8 @@ TEST(NetworkFilesTest, TheyAreMadeWithTheNetworkAndGoWithIt) {
                 netns::ToString(made->ipv4) + " web-1.example\n"),
             std::string::npos);
   EXPECT_EQ(core.executor->plans().back().body.network_file.uid, 1000U);
-  // The same again is the same; another network does not bring others.
+  // The same call gives the same files; another network of the allocation
+  // cannot bring others.
   EXPECT_EQ(Outcome(core.networks->Setup("web", spec)), "Ok");
   NetworkSpec second = spec;
   second.interface = "eth1";

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 //
-// Networks' modes, and several networks of one allocation.
+// The modes of networks, and several networks of one allocation.
 #include "tests/unit/mountd/networks_test.h"
 
 namespace mountd {
@@ -26,7 +26,7 @@ Config WithASecondNetwork() {
 
 GivenNetns Given(std::uint64_t inode) {
   GivenNetns given;
-  given.fd = 0;  // the fake takes any
+  given.fd = 0;  // the fake takes any fd
   given.inode = inode;
   given.owner_uid = 1000;
   return given;
@@ -64,7 +64,7 @@ TEST_F(NetworkModesTest, NoneIsANamespaceWithoutAnAddress) {
   EXPECT_TRUE(core_.boot->ListQuarantine()->empty());
 }
 
-// Nothing maps them here: they are asked for all the same.
+// mountd maps no ports in mode "host", but checks them all the same.
 TEST_F(NetworkModesTest, TheHostsPortsAreFreeOrRefused) {
   NetworkSpec host = Mode(NetworkMode::kHost);
   host.ports = {{"http", 20080, 0, exec::kTcp}};
@@ -76,7 +76,7 @@ TEST_F(NetworkModesTest, TheHostsPortsAreFreeOrRefused) {
   keeper.keeper = 0;
   EXPECT_EQ(SetUpNetwork(host, keeper), "Ok");
   EXPECT_EQ(LastPlan().has_keeper, 1U);
-  // What is there already is not asked for again.
+  // mountd does not check again what the network has already.
   EXPECT_EQ(SetUpNetwork(host), "Ok");
   EXPECT_EQ(executor().script().Count("CheckHostPorts"), 2U);
 }
@@ -113,7 +113,8 @@ TEST_F(NetworkModesTest, ADriversNamespaceIsUsedAndLeft) {
   EXPECT_EQ(LastPlan().netns_inode, 77U);
   EXPECT_EQ(LastPlan().owner_uid, 1000U);
   EXPECT_EQ(LastPlan().may_be_hosts, 0U);
-  // The same again is the same; a second one who initiates is refused.
+  // The same call succeeds again; a second network cannot bring its own
+  // namespace.
   EXPECT_EQ(SetUpNetwork(Mode(NetworkMode::kDriver), Given(77)), "Ok");
   EXPECT_EQ(SetUpNetwork(Mode(NetworkMode::kDriver), Given(78)),
             "FailedPrecondition");
@@ -128,7 +129,8 @@ TEST_F(NetworkModesTest, ADriversNamespaceIsUsedAndLeft) {
   EXPECT_TRUE(Existing().empty());
 }
 
-// As the caller's rule says: the executor asks its own configuration, too.
+// The plan carries the right of the caller's rule, because the executor checks
+// its own configuration, too.
 TEST_F(NetworkModesTest, ANamespaceMayBeTheHostsWhereARuleSaysSo) {
   GivenNetns given = Given(77);
   given.may_be_hosts = true;

@@ -58,7 +58,7 @@ TEST_F(NetworkRoomTest, ALimitIsOfOneUser) {
 
 TEST_F(NetworkRoomTest, FilesCountInWholePages) {
   EXPECT_EQ(Take(kUser, WithFiles("a", 1)), "Ok");
-  // Two, as one does not hold so much.
+  // Two allocations are needed, because one does not hold so much.
   EXPECT_EQ(Take(kUser, WithFiles("a", 60)), "Ok");
   NetworkRecord two = WithFiles("b", 1);
   two.mode = NetworkMode::kHost;
@@ -67,7 +67,7 @@ TEST_F(NetworkRoomTest, FilesCountInWholePages) {
   more.allocation = "c";
   EXPECT_NE(Take(kUser, more).find("limits.network_file_bytes_per_uid"),
             std::string::npos);
-  // The refused one took nothing, and less is possible.
+  // The refused network took nothing, and a smaller one fits.
   EXPECT_EQ(Take(kUser, WithFiles("a", 1)), "Ok");
   EXPECT_EQ(Take(kUser, more), "Ok");
 }
@@ -100,7 +100,7 @@ TEST_F(NetworkRoomTest, WhatIsThereCountsWhateverTheLimitIs) {
     room_.TakeRecorded(kUser, Record(name));
   }
   EXPECT_NE(Take(kUser, Record("d")), "Ok");
-  // The same again takes nothing more.
+  // The same record again takes nothing more.
   EXPECT_EQ(Take(kUser, Record("a")), "Ok");
   room_.Free(Record("a"));
   EXPECT_NE(Take(kUser, Record("d")), "Ok");
@@ -108,7 +108,7 @@ TEST_F(NetworkRoomTest, WhatIsThereCountsWhateverTheLimitIs) {
   EXPECT_EQ(Take(kUser, Record("d")), "Ok");
 }
 
-// A whole core names the limit before it makes anything, and counts networks
+// The whole core names the limit before it makes anything, and counts networks
 // from before a restart.
 TEST(NetworkRoomOfCore, TheLimitOutlivesARestart) {
   Config config = Core::DefaultConfig();
@@ -148,16 +148,16 @@ TEST(NetworkRoomOfCore, TheLimitOutlivesARestart) {
   EXPECT_EQ(set_up("d"), "Ok");
 }
 
-// SECURITY.md says of the base: by the limits that are shipped, several users
-// have room in it for all they can have.
+// SECURITY.md says of the base that by the shipped limits several users have
+// room in it for all they can have.
 TEST(NetworkRoomOfCore, SeveralUsersFitIntoTheBase) {
   const LimitsConfig limits;
   EXPECT_LE(5 * limits.network_file_bytes_per_uid, propagation::kBaseBytes);
   EXPECT_GE(limits.network_file_bytes_per_uid,
             std::uint64_t{limits.allocations_per_uid} * 3 * 4096);
-  // Of each allocation its directory, inboxes, the directory of its files and
-  // these, and its network's mark; of each mount its task's directory, what it
-  // is mounted on, or what tells where that is.
+  // Each allocation has its directory, its inboxes, the directory of its files
+  // with these files, and its network's mark. Each mount has its task's
+  // directory, and either its mount point or the link to its place.
   const std::uint64_t files =
       std::uint64_t{limits.allocations_per_uid} *
           (1 + limits.inboxes_per_allocation + 1 + 3 + 1) +

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 //
-// Networks whose records cannot be written or read, or whose configuration is
-// not what it was, and what is left of them then.
+// Networks whose records cannot be written or read, or whose configuration has
+// changed, and what is left of them.
 #include "tests/support/failing_store.h"
 #include "tests/unit/mountd/networks_test.h"
 
@@ -20,7 +20,7 @@ class NetworksFailuresTest : public NetworksTest {
   std::string SetUpNetwork(const NetworkSpec& spec) {
     return Outcome(networks().Setup("web", spec));
   }
-  // Nothing is there, nor taken.
+  // Expects that no network is there, and that no address or port is taken.
   void ExpectNothing() {
     EXPECT_TRUE(Existing().empty());
     EXPECT_FALSE(RecordOf("web").has_value());
@@ -36,7 +36,7 @@ TEST_F(NetworksFailuresTest, WithoutAnIntentThereIsNoPlanAndNothingIsTaken) {
       const FailingWrites failing(database(), "INSERT", "networks");
       EXPECT_NE(SetUpNetwork(OfMode(mode)), "Ok");
     }
-    // The host's ports are only looked at.
+    // A plan may only check the host's ports.
     for (const exec::Request& plan : executor().plans()) {
       EXPECT_EQ(plan.kind, exec::PlanKind::kCheckHostPorts);
     }
@@ -45,7 +45,7 @@ TEST_F(NetworksFailuresTest, WithoutAnIntentThereIsNoPlanAndNothingIsTaken) {
   EXPECT_EQ(SetUpNetwork(OfMode(NetworkMode::kBridge)), "Ok");
 }
 
-// Nobody was told of it: the same call again makes it anew.
+// No caller got the network, so the same call makes it again.
 TEST_F(NetworksFailuresTest, OneThatIsNotRecordedAsMadeIsMadeAnew) {
   {
     const FailingWrites failing(database(), "UPDATE", "networks");

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 //
-// Networks that are there and have no record, as after a store was lost.
+// Networks that are there without a record, as after the loss of a store.
 #include "tests/support/failing_store.h"
 #include "tests/unit/mountd/networks_test.h"
 
@@ -23,7 +23,7 @@ NetworkSpec Alone() {
 
 GivenNetns GivenOf(std::uint64_t inode) {
   GivenNetns given;
-  given.fd = 0;  // the fake takes any
+  given.fd = 0;  // the fake takes any fd
   given.inode = inode;
   return given;
 }
@@ -35,7 +35,7 @@ class NetworksFoundTest : public NetworksTest {
     EXPECT_EQ(MessageOf(made), "Ok");
     return made.value();
   }
-  // mountd starts without any record.
+  // Starts mountd again without any record.
   void LoseRecords() {
     const auto records = core_.boot->ListNetworks();
     for (const NetworkRecord& record : *records) {
@@ -116,7 +116,7 @@ TEST_F(NetworksFoundTest, ItsAddressAndNamespaceMayBeNamed) {
   EXPECT_TRUE(RecordOf("web")->netns_given);
 }
 
-// The kernel has them one by one.
+// The kernel has the ports one by one, so their grouping does not matter.
 TEST_F(NetworksFoundTest, PortsAreComparedHoweverTheyArePutTogether) {
   NetworkSpec range;
   range.ports = {{"a", 20000, 80, exec::kTcp | exec::kUdp, 2}};
@@ -138,7 +138,7 @@ TEST_F(NetworksFoundTest, ANamespaceAloneIsTakenOverToo) {
   EXPECT_EQ(Outcome(networks().Setup("web", Spec())), "FailedPrecondition");
   EXPECT_EQ(Make(Alone()).netns_inode, before.netns_inode);
   EXPECT_EQ(States(), std::vector{NetworkRecordState::kCreated});
-  // Its files are as good as lost: they are written again, or removed.
+  // Its files count as lost: the next call writes them again, or removes them.
   ASSERT_EQ(MessageOf(TearAllDown()), "Ok");
   EXPECT_TRUE(Existing().empty());
 }
@@ -163,7 +163,7 @@ TEST_F(NetworksFoundTest, PortsOfATakeOverThatIsNotRecordedStayItsOwn) {
   }
   EXPECT_EQ(States(), std::vector{NetworkRecordState::kFound});
   EXPECT_EQ(Outcome(networks().Setup("db", Spec(20080))), "AlreadyExists");
-  // They go with it.
+  // The ports go with the network.
   ASSERT_EQ(MessageOf(TearAllDown()), "Ok");
   EXPECT_EQ(MessageOf(networks().Setup("db", Spec(20080))), "Ok");
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 //
-// What is left of networks whose making or deletion failed, or was cut off.
+// Networks whose making or deletion failed or was interrupted, and their state
+// at the next call or start.
 #include "tests/unit/mountd/networks_test.h"
 
 namespace mountd {
@@ -28,7 +29,7 @@ TEST_F(NetworksTest, WhatCannotBeUndoneIsUndoneByTheNextSetup) {
   EXPECT_EQ(Outcome(networks().Setup("web", Spec(20080))), "Unavailable");
   EXPECT_EQ(RecordOf("web")->state, NetworkRecordState::kDeleting);
   EXPECT_FALSE(Get("web").has_value());
-  // Its port is not free before it is gone.
+  // Its port is not free before the network is gone.
   EXPECT_EQ(Outcome(networks().Setup("db", Spec(20080))), "AlreadyExists");
   const auto again = networks().Setup("web", Spec(20080));
   ASSERT_EQ(MessageOf(again), "Ok");

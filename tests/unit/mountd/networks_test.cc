@@ -86,14 +86,14 @@ TEST_F(NetworksTest, APortOfAnotherIsAlreadyExistsAndNothingIsMade) {
   EXPECT_EQ(Free(), before);
   EXPECT_FALSE(RecordOf("db").has_value());
   EXPECT_EQ(Existing(), web_);
-  // The same port of the other protocol is another port.
+  // The same port number of the other protocol is another port.
   NetworkSpec udp;
   udp.ports.push_back({"http", 20080, 80, exec::kUdp});
   EXPECT_EQ(MessageOf(networks().Setup("db", udp)), "Ok");
 }
 
-// The executor says so: under its unit mountd itself sees no socket of the
-// host's.
+// The executor reports this, because mountd itself sees no socket of the host
+// in the sandbox of its unit.
 TEST_F(NetworksTest, APortThatASocketOfTheHostHasIsAlreadyExists) {
   executor().PutHostSocket(20080);
   const std::uint32_t before = Free();
@@ -102,7 +102,8 @@ TEST_F(NetworksTest, APortThatASocketOfTheHostHasIsAlreadyExists) {
   EXPECT_EQ(refused.error().sys_errno, EADDRINUSE);
   EXPECT_FALSE(RecordOf("web").has_value());
   EXPECT_TRUE(Existing().empty());
-  // It is nobody's by that: another one may ask when the socket is gone.
+  // The refusal does not keep the port, so another network may ask once the
+  // socket is gone.
   EXPECT_EQ(networks().CountFreePorts(20080, 20080), 1U);
   networks().ReapQuarantine();
   EXPECT_EQ(Free(), before);
@@ -113,7 +114,7 @@ TEST_F(NetworksTest, APortThatTheCallersProcessKeepsIsMapped) {
   executor().PutHostSocket(20080);
   GivenNetns given;
   given.owner_uid = 1000;
-  given.keeper = 0;  // the fake takes any
+  given.keeper = 0;  // the fake takes any fd
   ASSERT_EQ(MessageOf(networks().Setup("web", Spec(20080), given)), "Ok");
   const exec::NetworkPlan plan = executor().plans().back().body.network;
   EXPECT_EQ(plan.has_keeper, 1U);
@@ -142,13 +143,13 @@ TEST_F(NetworksTest, TearingDownFreesPortsAtOnceAndTheAddressLater) {
   EXPECT_EQ(netns::ToString(next->ipv4), "10.0.0.3");
 
   networks().ReapQuarantine();
-  EXPECT_EQ(core_.checks, 2);  // the link is still there: once more
+  EXPECT_EQ(core_.checks, 2);  // the link is still there, so once more
   EXPECT_EQ(core_.boot->ListQuarantine()->size(), 1U);
   executor().EndLinks();
   networks().ReapQuarantine();
   EXPECT_EQ(core_.checks, 2);
   EXPECT_TRUE(core_.boot->ListQuarantine()->empty());
-  EXPECT_EQ(Free(), with_web);  // web's is free, db's is taken
+  EXPECT_EQ(Free(), with_web);  // web's address is free, db's is taken
 }
 
 TEST_F(NetworksTest, ALinkThatStaysIsDeletedWithTheNetworkItWasOf) {
@@ -161,7 +162,8 @@ TEST_F(NetworksTest, ALinkThatStaysIsDeletedWithTheNetworkItWasOf) {
       executor().script().calls(),
       (std::vector<std::string>{"InspectNetwork web", "DeleteNetwork web"}));
   const exec::NetworkPlan plan = executor().plans().back().body.network;
-  // Whatever namespace has its name by now stays.
+  // mountd deletes the link only, because the name may belong to another
+  // namespace by now.
   EXPECT_EQ(plan.origin, exec::NamespaceOrigin::kExisting);
   EXPECT_EQ(plan.ipv4, made->ipv4);
 }
@@ -198,7 +200,7 @@ TEST_F(NetworksTest, TearingDownIsIdempotent) {
 
 TEST_F(NetworksTest, AllAddressesTakenIsResourceExhausted) {
   const std::uint32_t capacity = networks().GetUsage().at("default").capacity;
-  EXPECT_EQ(capacity, 5U);  // of a /29: 2 to 6
+  EXPECT_EQ(capacity, 5U);  // a /29 gives 2 to 6
   for (std::uint32_t i = 0; i < capacity; ++i) {
     ASSERT_EQ(MessageOf(networks().Setup("a" + std::to_string(i), Spec())),
               "Ok");

@@ -13,7 +13,7 @@
 
 namespace mountd {
 
-// Of the network "default".
+// Returns a request for the network "default".
 inline NetworkSpec Spec(std::uint16_t host_port = 0) {
   NetworkSpec spec;
   if (host_port != 0) {

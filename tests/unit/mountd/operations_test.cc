@@ -30,7 +30,7 @@ class OperationsTest : public ::testing::Test {
     bool announced;
   };
 
-  // A call whose work waits for Release; answers go to answers_.
+  // Returns a call whose work waits for Release; its answer goes to answers_.
   Operations::Call<int> Call(const std::string& arguments,
                              std::uint32_t uid = 1) {
     Operations::Call<int> call;
@@ -72,7 +72,7 @@ class OperationsTest : public ::testing::Test {
   std::shared_future<void> released_ = release_.get_future().share();
   bool is_released_ = false;
   std::atomic<bool> fail_ = false;
-  std::vector<std::string> runs_;  // one strand: one at a time
+  std::vector<std::string> runs_;  // one strand, so one at a time
   CancelToken cancelled_;
   std::vector<std::string> answers_;
   std::vector<Told> told_;
@@ -99,7 +99,7 @@ class OperationsTest : public ::testing::Test {
       }};
   std::vector<std::string> progress_;
 
-  // As old as an operation has to be to be told of.
+  // Waits until the operation is old enough to be reported.
   void AwaitOld() {
     while (operations_.List().at(0).elapsed < Operations::kBetweenLooks) {
       std::this_thread::sleep_for(milliseconds(5));
@@ -162,7 +162,8 @@ TEST_F(OperationsTest, OtherArgumentsAndOtherUsersRunOnTheirOwn) {
   EXPECT_EQ(runs_, (std::vector<std::string>{"a of 1", "b of 1", "a of 2"}));
 }
 
-// What a policy allows to a group, it may not allow to its user alone.
+// A policy may allow a call to a group and not to the group's user alone, so
+// such calls do not join.
 TEST_F(OperationsTest, WhoIsOfOtherGroupsRunsOnItsOwn) {
   const auto with_groups = [&](std::vector<std::uint32_t> groups) {
     Operations::Call<int> call = Call("a");
@@ -200,7 +201,7 @@ TEST_F(OperationsTest, PatienceOverIsInProgressAndTheEndIsAnnounced) {
   Release();
   ASSERT_TRUE(AwaitTold(1));
   EXPECT_TRUE(told_[0].announced);
-  // The answer's detail is the id that the end is told with.
+  // The answer's detail is the id of the signal at the end.
   EXPECT_NE(answers_[0].find(told_[0].id), std::string::npos) << answers_[0];
   EXPECT_EQ(answers_.size(), 1U);
 }
@@ -282,7 +283,7 @@ TEST_F(OperationsTest, WhoWaitsForOneOperationIsBounded) {
   EXPECT_TRUE(AwaitAnswers(1 + Operations::kMaxWaiters));
 }
 
-// Each keeps its message, with what came beside it, until it is answered.
+// Each waiter keeps its message, with its fds, until it is answered.
 TEST_F(OperationsTest, WhoWaitsForAUsersOperationsIsBounded) {
   for (std::uint32_t i = 0; i < Operations::kMaxWaiters; ++i) {
     Run(Call(i % 2 == 0 ? "a" : "b"));
@@ -312,7 +313,7 @@ TEST_F(OperationsTest, WhatIsUnderWayIsListedInTheOrderOfTheCalls) {
   EXPECT_EQ(all[0].object, "allocation web");
   EXPECT_EQ(all[0].waiters, 3U);
   EXPECT_FALSE(all[0].cancelled);
-  // One strand: the second waits for the first.
+  // Both have one strand, so the second waits for the first.
   EXPECT_EQ(all[1].uid, 2U);
   EXPECT_EQ(all[1].progress.step, Step::kQueue);
   EXPECT_GE(all[0].elapsed, all[1].elapsed);

@@ -22,11 +22,11 @@ class OwedWatchTest : public ::testing::Test {
     Jump(time);
     steady_ += time;
   }
-  // Somebody set the clock.
+  // Sets the wall clock.
   void Jump(std::chrono::microseconds by) {
     now_us_ += static_cast<std::uint64_t>(by.count());
   }
-  // What the timers were set to; their time has come.
+  // Fires the timers. Returns the delays that they were set to.
   Times Fire() {
     Times delays = loop_.FireTimers();
     return delays;
@@ -45,7 +45,7 @@ class OwedWatchTest : public ::testing::Test {
   ManualLoop loop_;
   std::uint64_t now_us_ = kStart;
   std::chrono::microseconds steady_ = hours(1);
-  std::chrono::microseconds age_{0};  // as it was told last
+  std::chrono::microseconds age_{0};  // as reported last
   Counts counts_;
   Counts late_;
 };
@@ -108,7 +108,7 @@ TEST_F(OwedWatchTest, ADebtThatIsPaidIsForgotten) {
   Fire();
   watch.Observe({});
   EXPECT_EQ(late_, Counts{1});
-  // Another one, which is younger, and then late as well.
+  // Another tear-down is pending now, which is younger, and later late as well.
   watch.Observe({1, now_us_});
   EXPECT_EQ(late_, Counts{1});
   Pass(minutes(5));
@@ -126,8 +126,8 @@ TEST_F(OwedWatchTest, NothingOwedNeedsNoTimer) {
   EXPECT_TRUE(late_.empty());
 }
 
-// The clock was set back before the start: nothing is owed for less than no
-// time, nor the longer for it.
+// The wall clock was set back before the start, so the time lies in the future.
+// The debt's age is then 0, neither negative nor larger.
 TEST_F(OwedWatchTest, ATimeToComeIsNow) {
   OwedWatch watch = Make(minutes(5));
   watch.Observe({1, kStart + 60'000'000});
@@ -143,7 +143,7 @@ class OwedWatchJump : public OwedWatchTest,
   static hours Years() { return hours(365 * 24) * GetParam(); }
 };
 
-// Whatever the clock says meanwhile, the warning comes when it is due.
+// The warning comes when it is due, whatever the wall clock does meanwhile.
 TEST_P(OwedWatchJump, OfWhatIsOwedChangesNothing) {
   OwedWatch watch = Make(minutes(5));
   Pass(minutes(1));
@@ -166,7 +166,8 @@ TEST_P(OwedWatchJump, OfWhatIsOwedChangesNothing) {
   EXPECT_EQ(age_, minutes(65));
 }
 
-// An earlier mountd's: the wall clock is believed once, at the start.
+// The debt is an earlier mountd's, so mountd uses the wall clock once, at the
+// start.
 TEST_P(OwedWatchJump, OfWhatWasOwedAtTheStartChangesNothing) {
   OwedWatch watch = Make(hours(3));
   Jump(Years());
@@ -181,7 +182,8 @@ TEST_P(OwedWatchJump, OfWhatWasOwedAtTheStartChangesNothing) {
   EXPECT_EQ(age_, hours(3));
 }
 
-// What was not seen as the oldest until after the jump is no older than mountd.
+// A debt that mountd first sees as the oldest after the jump is no older than
+// mountd itself.
 TEST_P(OwedWatchJump, MakesNothingOlderThanItCanBe) {
   OwedWatch watch = Make(minutes(30));
   Pass(minutes(10));

@@ -20,7 +20,7 @@ Caller By(std::uint32_t uid, std::uint32_t gid = 9999,
   return {uid, gid, std::move(groups)};
 }
 
-// One rule for kUser, as `change` makes it, over some volumes and a network.
+// Has one rule for kUser, which tests change, and some volumes and a network.
 class PolicyTest : public ::testing::Test {
  protected:
   PolicyTest() {
@@ -89,7 +89,8 @@ TEST_F(PolicyTest, ContainersAreGrantedWithTheirCgroups) {
   EXPECT_EQ(may(By(0), "/a/b"), kDenied);
 }
 
-// Its content is the user's own choice from the first moment.
+// The user decides the content of a tmpfs from the first moment, so a tmpfs in
+// a container needs a right of its own.
 TEST_F(PolicyTest, ATmpfsInAContainerIsARightOfItsOwn) {
   RuleConfig& rule = Rule();
   rule.cgroups = {"/a/b"};
@@ -97,13 +98,13 @@ TEST_F(PolicyTest, ATmpfsInAContainerIsARightOfItsOwn) {
     return Outcome(PolicyNow().MayMountIn(By(kUser), "/a/b", tmpfs));
   };
   rule.container_tmpfs = true;
-  EXPECT_EQ(may(true), kDenied);  // nor does it grant containers
+  EXPECT_EQ(may(true), kDenied);  // the right does not include `containers`
   rule.containers = true;
   EXPECT_EQ(may(true), kOk);
   config_.rules.front().container_tmpfs = false;
   EXPECT_EQ(may(true), kDenied);
   EXPECT_EQ(may(false), kOk);
-  // Of another rule that has no such cgroup it is no right here.
+  // The right of another rule without this cgroup does not apply here.
   Rule().container_tmpfs = true;
   config_.rules.back().containers = true;
   config_.rules.back().cgroups = {"/other"};
@@ -133,7 +134,7 @@ TEST_F(PolicyTest, ARuleIsForItsUsersAndGroups) {
   EXPECT_EQ(Outcome(PolicyNow().MayPrepare(By(1, kGroup))), kOk);
   EXPECT_EQ(Outcome(PolicyNow().MayPrepare(By(1, 1, {5, kGroup}))), kOk);
   EXPECT_EQ(Outcome(PolicyNow().MayPrepare(By(1, 1, {5}))), kDenied);
-  // A uid is no gid.
+  // A gid that equals the uid does not match.
   EXPECT_EQ(Outcome(PolicyNow().MayPrepare(By(kGroup, kUser))), kDenied);
 }
 
@@ -184,7 +185,7 @@ TEST_F(PolicyTest, AVolumeOfOtherUsersIsNobodyElses) {
   EXPECT_EQ(Mount("plain", true), kOk);
   config_.host_volumes["data"].uids.push_back(kUser);
   EXPECT_EQ(Mount("data", false), kOk);
-  // Being its owner is not yet a rule.
+  // An owner of the volume still needs a rule.
   config_.rules[0].host_volumes.clear();
   EXPECT_EQ(Mount("data", true), kDenied);
 }
@@ -209,8 +210,8 @@ TEST_F(PolicyTest, AFilesystemIsHeldToTheSameAsAHostVolume) {
   EXPECT_EQ(mount("homes", true), kDenied);
 }
 
-// Mounts that arrive later are not read-only: where root has not declared both
-// of the same volume, they are for those who may write to it anyway.
+// Later mounts are not read-only. If root has not declared both for the volume,
+// only users who may write to it get them.
 TEST_F(PolicyTest, WhoMayOnlyReadGetsNoLaterMounts) {
   Rule().host_volumes = {"data:ro"};
   EXPECT_EQ(Mount("data", true, Propagation::kHostToTask), kDenied);
@@ -357,7 +358,7 @@ TEST_F(PolicyTest, FilesAreGivenToOnesOwnIdsAndThoseOfRules) {
   rule.ids = {{70000, 70001}};
   EXPECT_EQ(Outcome(PolicyNow().MayGiveFilesTo(caller, 70000, 70001)), kOk);
   EXPECT_EQ(Outcome(PolicyNow().MayGiveFilesTo(caller, 70002, 70001)), kDenied);
-  // The executor is told of the group, which no rule names.
+  // The plan names the group to the executor, because no rule names it.
   const auto plan = PolicyNow().MayGiveFilesTo(caller, kUser, 7);
   ASSERT_EQ(Outcome(plan), kOk);
   ASSERT_EQ(plan->gid_count, 2U);
@@ -374,11 +375,11 @@ TEST_F(PolicyTest, OwnersAndAdministratorsUseAThing) {
   Rule().administer = true;
   EXPECT_TRUE(PolicyNow().MayAdminister(By(kUser)));
   EXPECT_EQ(Outcome(PolicyNow().MayUse(By(kUser), 1, "it")), kOk);
-  // An administrator is still held to the rules.
+  // An administrator is still bound by the rules for plugins.
   EXPECT_EQ(Outcome(PolicyNow().MayUsePlugin(By(kUser), "nfs")), kDenied);
 }
 
-// Of one call: whose answer it was is written down with the rules.
+// The authority holds for one call, and is recorded beside the rules.
 TEST_F(PolicyTest, AnAuthorityMakesAnAdministratorAndNoMore) {
   Rule().administer = false;
   const Result<void> refused = PolicyNow().MayUse(By(kUser), 1, "it");

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 //
-// What calls that take long say of themselves meanwhile.
+// Long calls report their progress.
 #include "mountd/progress.h"
 
 #include <gtest/gtest.h>
@@ -20,14 +20,14 @@ namespace {
 using csi::RpcCode;
 using testing::Eventually;
 
-// Tries go on for as long as a test looks.
+// Returns a configuration with which tries go on for as long as a test looks.
 Config PatientConfig() {
   Config config = Core::DefaultConfig();
   config.timeouts.rpc_retries = std::chrono::milliseconds(60'000);
   return config;
 }
 
-// A step held by the fakes is looked at from the test's thread.
+// The fakes hold a step, and the test's thread looks at it.
 class ProgressTest : public ::testing::Test {
  protected:
   ~ProgressTest() override {
@@ -71,7 +71,7 @@ class ProgressTest : public ::testing::Test {
     spec.source = source;
     return spec;
   }
-  // What `work` does goes on beside the test.
+  // Runs `work` beside the test.
   template <typename F>
   void Begin(F work) {
     threads_.emplace_back(std::move(work));
@@ -81,7 +81,7 @@ class ProgressTest : public ::testing::Test {
       IgnoreBecauseBestEffort(service().PublishVolume(call, spec, UniqueFd()));
     });
   }
-  // "stage 0/0 attempt 1"
+  // Returns text such as "stage 0/0 attempt 1".
   static std::string TextOf(const Progress& progress) {
     const Progress::Status now = progress.Get();
     std::string text = std::string(StepName(now.step)) + " " +
@@ -132,7 +132,7 @@ TEST_F(ProgressTest, PublishTellsItsCallsTriesAndWhyTheyFail) {
   client().script().Block("NodePublishVolume");
   client().script().Clear();
   ASSERT_TRUE(client().script().AwaitBlocked("NodePublishVolume"));
-  // A call that has not failed yet: what another one failed for is over.
+  // The current call has not failed, so the last error of another call is gone.
   EXPECT_EQ(TextOf(call_.progress), "publish 0/0 attempt 1");
 }
 
@@ -260,7 +260,7 @@ TEST_F(ProgressTest, ATreeIsCountedWhileItGoesOn) {
   *call.cancelled = true;
 }
 
-// The calls of a plugin's controller, too.
+// Calls of a plugin's controller report their tries, too.
 TEST_F(ProgressTest, AControllersCallTellsItsTries) {
   csi::FakeCsiClient::Plugin plugin = csi::FakeCsiClient::DefaultPlugin("ctl");
   plugin.capabilities.controller_rpcs = {1, 2};

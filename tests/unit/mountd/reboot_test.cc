@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 //
-// What becomes of each kind of record in another boot: with another boot id, an
-// empty boot.db, and nothing mounted.
+// Each kind of record in another boot: with another boot id, an empty boot.db,
+// and nothing mounted.
 #include <gtest/gtest.h>
 
 #include "mountd/service.h"
@@ -44,7 +44,7 @@ class RebootTest : public ::testing::Test {
     core_.Restart(/*same_boot=*/false);
     ASSERT_EQ(MessageOf(core_.Recover()), "Ok");
   }
-  // "release web"
+  // Returns the pending tear-downs, such as "release web".
   Texts Owed() {
     Texts all;
     const auto owed = service().ListOwed(agent_);
@@ -114,11 +114,11 @@ TEST_F(RebootTest, AReleaseThatWasUnderWayIsFinished) {
   ASSERT_EQ(MessageOf(receipt), "Ok");
   ASSERT_EQ(receipt->volumes.size(), 1U);
   EXPECT_TRUE(receipt->volumes[0].unstaged);
-  // The plugin's own end of it was told, though its mounts had gone.
+  // mountd has called the plugin's unpublish, although the mounts had gone.
   EXPECT_GE(client().script().Count("NodeUnpublishVolume"), 1U);
 }
 
-// Cut off before anything of it was owed.
+// The release was interrupted before its tear-down became pending.
 TEST_F(RebootTest, AReleaseThatWasCutOffIsOwed) {
   Prepare("web");
   ASSERT_EQ(MessageOf(core_.state->SetAllocationState(
@@ -161,7 +161,8 @@ TEST_F(RebootTest, AStagedVolumeIsUncertainUntilItIsPublishedAgain) {
   EXPECT_EQ(core_.state->ListVolumes()->at(0).state, VolumeState::kStaged);
 }
 
-// Not published again, but not wanted: the plugin is told all the same.
+// The volume is not published again, but it is not wanted either, so the
+// plugin's calls are still made.
 TEST_F(RebootTest, AnUncertainVolumeGoesWithItsAllocation) {
   ASSERT_TRUE(core_.AddPlugin("nfs"));
   Prepare("web");

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 //
-// Reconcile: what a scope has beyond what is wanted goes, except what lives.
+// Reconcile removes what a scope has beyond what is wanted, except what lives.
 #include <gtest/gtest.h>
 
 #include <future>
@@ -47,7 +47,7 @@ class ReconcileTest : public ::testing::Test {
                   Core::By(uid), NameOf(allocation), scope, cgroup)),
               "Ok");
   }
-  // Its mount's id.
+  // Mounts a volume. Returns the mount's id.
   std::uint64_t Mount(const std::string& allocation) {
     BindMountSpec spec;
     spec.allocation = allocation;
@@ -66,7 +66,7 @@ class ReconcileTest : public ::testing::Test {
     return service().Reconcile(
         Core::By(uid), {scope, epoch, std::move(wanted), dry_run}, strands_);
   }
-  // "web released", or the error.
+  // Returns lines such as "web released", or the error.
   static Texts Told(const Result<std::vector<ReconcileEntry>>& entries) {
     if (!entries) {
       return {Outcome(entries)};
@@ -119,7 +119,7 @@ TEST_F(ReconcileTest, LooksAtNothingButTheCallersScope) {
   EXPECT_EQ(Told(Run(1, {}, false, Core::kAgent, "")),
             Texts{"without released"});
   EXPECT_EQ(Left(), (Texts{"elsewhere", "others"}));
-  // Nor do administrators reconcile what is others'.
+  // Administrators do not reconcile other users' allocations either.
   EXPECT_EQ(Told(Run(1, {}, false, Core::kAdmin)), Texts{});
   EXPECT_EQ(Told(Run(1, {}, false, Core::kNobody)), Texts{"PermissionDenied"});
   EXPECT_EQ(Left(), (Texts{"elsewhere", "others"}));
@@ -146,7 +146,7 @@ TEST_F(ReconcileTest, AnOlderEpochChangesNothing) {
   EXPECT_EQ(Outcome(Run(6, {}, true)), "FailedPrecondition");
   EXPECT_EQ(Left(), Texts{"a"});
   EXPECT_EQ(Epoch(), 7U);
-  // Of another user or scope it says nothing.
+  // The epoch does not apply to another user or scope.
   EXPECT_EQ(Told(Run(1, {}, false, Core::kOther)), Texts{});
   EXPECT_EQ(Told(Run(1, {}, false, Core::kAgent, "t")), Texts{});
   EXPECT_EQ(Told(Run(7, {})), Texts{"a released"});
@@ -192,7 +192,7 @@ TEST_F(ReconcileTest, WhatHasLiveProcessesStaysUntilTheyHaveEnded) {
             "processes in its cgroup: sh (pid 10, cgroup)");
   EXPECT_EQ(entries->at(1).reason,
             "processes that use mount task/m: sh (pid 11, cwd)");
-  // Whose else it is, is not told.
+  // The process belongs to another user, so its name is left out.
   EXPECT_EQ(entries->at(2).reason,
             "processes in its network namespace: (pid 12)");
   EXPECT_FALSE(entries->at(2).holders->holders.at(0).details.has_value());
@@ -203,7 +203,8 @@ TEST_F(ReconcileTest, WhatHasLiveProcessesStaysUntilTheyHaveEnded) {
   EXPECT_TRUE(Left().empty());
 }
 
-// What the cgroup says is believed: a reader of logs elsewhere is no task.
+// mountd trusts a known cgroup: a process elsewhere that reads the logs is no
+// task.
 TEST_F(ReconcileTest, ProcessesOutsideAKnownCgroupAreNotItsOwn) {
   Prepare("web", kCgroup);
   executor().AddHolder(Mount("web"), Process(10));
@@ -257,7 +258,7 @@ TEST_F(ReconcileTest, OneThatFailsIsOwedAndTheOthersGo) {
   const auto owed = service().ListOwed(Core::By(Core::kAgent));
   ASSERT_EQ(owed->size(), 1U);
   EXPECT_EQ(owed->at(0).object, "b");
-  // Wanted or not, it is being released.
+  // The allocation is being released, wanted or not.
   EXPECT_EQ(Told(Run(1, {"b"})), Texts{"b owed"});
   EXPECT_EQ(Told(Run(1, {}, true)), Texts{"b unwanted"});
   EXPECT_EQ(Told(Run(1, {})), Texts{"b released"});
@@ -303,7 +304,7 @@ TEST_F(ReconcileTest, WantedOnesSayWhatTheyNeed) {
 
 // ---- Beside other calls ----
 
-// A job that holds the allocation's strand until it is let go.
+// Holds the allocation's strand with a job until LetGo.
 class HeldStrand {
  public:
   HeldStrand(Strands& strands, const std::string& allocation) {
@@ -328,7 +329,7 @@ TEST_F(ReconcileTest, WhatIsPreparedMeanwhileStays) {
     EXPECT_EQ(Told(entries), (Texts{"a present", "b released"}));
     EXPECT_EQ(entries->at(0).reason, "was prepared meanwhile");
   });
-  // By then what there is has been looked at.
+  // By then Reconcile has looked at all allocations.
   ASSERT_TRUE(executor().script().AwaitCalls("RemoveAllocation b", 1));
   Prepare("c");
   held.LetGo();
@@ -390,7 +391,7 @@ TEST_F(ReconcileTest, AStoreThatFailsLosesNothing) {
   }
   EXPECT_EQ(Left(), Texts{"a"});
   EXPECT_EQ(Epoch(), std::nullopt);
-  // The epoch is there, the release's first step fails.
+  // The epoch is recorded, and the first step of the release fails.
   ASSERT_EQ(Told(Run(1, {"a"})), Texts{"a present"});
   {
     const FullDisk full;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 //
-// Releasing allocations: the order, the receipt, and what is owed.
+// Releases of allocations: the order of the steps, the receipt, and pending
+// tear-downs.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -40,7 +41,7 @@ class ReleaseTest : public ::testing::Test {
     ASSERT_EQ(MessageOf(service().PublishVolume(agent_, spec, UniqueFd())),
               "Ok");
   }
-  // One of everything.
+  // Makes one object of each kind.
   void Fill() {
     ASSERT_TRUE(core_.AddPlugin("nfs"));
     Prepare("web");
@@ -104,8 +105,8 @@ TEST_F(ReleaseTest, TakesAllAwayAndGivesAReceipt) {
 
 TEST_F(ReleaseTest, TheOrderIsFromTheTaskDown) {
   Fill();
-  // Both fakes' calls in one list would need one clock: each is held instead,
-  // and the other looked at.
+  // One list of both fakes' calls would need one clock, so the test stops each
+  // fake in turn and looks at the other.
   client().script().Block("NodeUnpublishVolume");
   std::thread releasing([this] { EXPECT_EQ(MessageOf(Release()), "Ok"); });
   ASSERT_TRUE(client().script().AwaitBlocked("NodeUnpublishVolume"));
@@ -181,13 +182,13 @@ TEST_F(ReleaseTest, TheReceiptTellsVolumesUnpublishedBefore) {
             (Texts{"nfs v1 unstaged", "nfs v2 unstaged"}));
 }
 
-// Each step of the release fails once; the allocation is then owed and not
-// usable, and the next try finishes.
+// Each step of the release fails once. The release is then pending and the
+// allocation unusable, and the next try finishes.
 struct Step {
   const char* name;
-  const char* plan;    // of the executor, or
-  const char* rpc;     // of the plugin
-  const char* leaves;  // in the machine, among others
+  const char* plan;    // the executor's, or
+  const char* rpc;     // the plugin's
+  const char* leaves;  // among the rest on the machine
 };
 
 void PrintTo(const Step& step, std::ostream* out) { *out << step.name; }
@@ -221,8 +222,7 @@ TEST_P(FailingReleaseTest, IsOwedAndFinishedLater) {
   EXPECT_FALSE(owed.reason.empty());
   EXPECT_TRUE(service().ListOwed(Core::By(Core::kOther))->empty());
   if (GetParam().name == std::string_view("RemoveAllocation")) {
-    // Nothing but the directory is left: PrepareAllocation finishes the
-    // release.
+    // Only the directory is left, so PrepareAllocation finishes the release.
     Prepare("web");
     EXPECT_TRUE(service().ListOwed(CallContext{})->empty());
     return;
@@ -331,8 +331,8 @@ TEST_F(ReleaseTest, WhatARestartCouldNotFinishIsOwed) {
   EXPECT_EQ(executor().MountIdOf("web/task/d"), 0U);
 }
 
-// What was owed when the retrier looked may be done, and its name in use
-// again, when its turn comes.
+// A tear-down that the retrier has listed may be done by its turn, and the name
+// may be in use again.
 TEST_F(ReleaseTest, WhatIsNoLongerOwedIsNotTriedAgain) {
   Prepare("web");
   executor().FailNext("RemoveAllocation", Code::kUnavailable);
@@ -340,7 +340,7 @@ TEST_F(ReleaseTest, WhatIsNoLongerOwedIsNotTriedAgain) {
   const OwedRecord stale = TheOwed().value();
   ASSERT_EQ(MessageOf(Release()), "Ok");
   Prepare("web");
-  // Something else is owed, and stays so.
+  // Another tear-down is pending, and stays so.
   Prepare("db");
   executor().FailNext("RemoveAllocation", Code::kUnavailable);
   EXPECT_EQ(Outcome(Release("db")), "Unavailable");
@@ -391,7 +391,7 @@ TEST_F(ReleaseTest, ARebootKeepsAllocationsAndVolumesInDoubt) {
   EXPECT_TRUE(status->networks.empty());
   ASSERT_EQ(status->volumes.size(), 1U);
   EXPECT_EQ(status->volumes[0].record.state, PublicationState::kUncertain);
-  // Doing the same again brings it back, and releasing still undoes it.
+  // The same call brings the volume back, and the release still undoes it.
   Publish("web", "v1");
   EXPECT_EQ(client().Staged().size(), 1U);
   EXPECT_EQ(VolumesOf(*Release()), Texts{"nfs v1 unstaged"});
@@ -413,7 +413,8 @@ TEST_F(ReleaseTest, AnUnpublishUnderWayIsStillOwedAfterAReboot) {
 
 // ---- The retrier ----
 
-// Jobs of a retrier, which have its pool's one thread, must not outlive it.
+// Waits for the jobs of a retrier on its pool's only thread, because they must
+// not outlive the retrier.
 void AwaitJobs(Strands& strands, ManualLoop& loop) {
   bool over = false;
   strands.Submit("", [&] { loop.Post([&] { over = true; }); });
@@ -452,7 +453,8 @@ TEST_F(ReleaseTest, TheRetrierTriesUntilNothingIsOwed) {
   AwaitJobs(strands, loop);
 }
 
-// Its time is later than the other's, as the clock was set back between them.
+// The first failure has the later time, because the clock was set back in
+// between.
 TEST_F(ReleaseTest, TheOldestIsWhatFailedFirst) {
   for (const std::uint64_t since_us : {22U, 11U}) {
     const OwedRecord owed{0,
@@ -482,7 +484,7 @@ TEST_F(ReleaseTest, TheRetrierDoesNothingWithAListThatItCannotHave) {
   EXPECT_EQ(Outcome(Release()), "Unavailable");
   ManualLoop loop;
   int told = 0;
-  WorkerPool pool(1);  // so that jobs keep their order
+  WorkerPool pool(1);  // one thread keeps the jobs' order
   Strands strands(pool);
   OwedRetrier retrier(loop, strands, service(), [&](const auto&) { ++told; });
   const auto check = [&] {
@@ -502,7 +504,7 @@ TEST_F(ReleaseTest, TheRetrierDoesNothingWithAListThatItCannotHave) {
 
 TEST_F(ReleaseTest, TheRetrierRestsWhenNothingIsOwed) {
   ManualLoop loop;
-  WorkerPool pool(1);  // so that jobs keep their order
+  WorkerPool pool(1);  // one thread keeps the jobs' order
   Strands strands(pool);
   OwedRetrier retrier(loop, strands, service(), [](const OwedSummary& owed) {
     EXPECT_EQ(owed, OwedSummary());
@@ -512,7 +514,7 @@ TEST_F(ReleaseTest, TheRetrierRestsWhenNothingIsOwed) {
   EXPECT_EQ(loop.timer_count(), 0U);
 }
 
-// ---- Tasks that have copies of what is to go ----
+// ---- Tasks with copies of what the release removes ----
 
 class ReleaseUnderTasksTest : public ReleaseTest {
  protected:
@@ -543,7 +545,7 @@ TEST_F(ReleaseUnderTasksTest, IsRefusedBeforeAnythingGoes) {
   EXPECT_NE(MessageOf(released).find("sh (pid 4711, mount)"), std::string::npos)
       << MessageOf(released);
   EXPECT_EQ(executor().Existing(), before);
-  // Only its health is asked of the plugin.
+  // mountd only probes the plugin.
   EXPECT_EQ(client().script().Count(""), client().script().Count("Probe "));
   EXPECT_TRUE(service().ListOwed(CallContext{})->empty());
   EXPECT_EQ(service().GetAllocation(agent_, NameOf("web"))->record.state,
@@ -552,14 +554,15 @@ TEST_F(ReleaseUnderTasksTest, IsRefusedBeforeAnythingGoes) {
   EXPECT_EQ(MessageOf(Release()), "Ok");
 }
 
-// One search for all that is mounted for it, and none where that is nothing.
+// One search covers all mounts, and there is none if nothing is mounted.
 TEST_F(ReleaseUnderTasksTest, AreLookedForOnceForAllMounts) {
   Prepare("bare");
   EXPECT_EQ(MessageOf(Release("bare")), "Ok");
   EXPECT_EQ(executor().script().Count("FindCopies"), 0U);
   Fill();
   EXPECT_EQ(MessageOf(Release()), "Ok");
-  // Of the volume: what it is, and once more when it was unstaged.
+  // Two searches are for the volume: the first finds its file system, and the
+  // second comes after the unstage.
   EXPECT_EQ(executor().script().Count("FindCopies nfs"), 2U);
   EXPECT_EQ(executor().script().Count("FindCopies"), 3U);
 }
@@ -625,8 +628,8 @@ TEST_F(ReleaseUnderTasksTest, IgnoredTheVolumeStaysUntilTheyHaveNone) {
   EXPECT_EQ(executor().Existing(), only_the_plugin_);
 }
 
-// Somebody else on the node: found by the last look alone, and then no receipt
-// says that it is detached.
+// A process elsewhere on the node has the copy. Only the last search finds it,
+// and then no receipt says that the volume is detached.
 TEST_F(ReleaseUnderTasksTest, OneThatGotACopyMeanwhileKeepsItFromBeingTold) {
   Fill();
   client().script().Block("NodeUnstageVolume");

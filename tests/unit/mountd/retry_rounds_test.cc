@@ -30,7 +30,7 @@ class RetryRoundsTest : public ::testing::Test {
     strands_.reset();
   }
 
-  // Jobs that wait until they are let through.
+  // Returns jobs that wait until Open.
   Result<std::vector<RetryRounds::Job>> List() {
     ++lists_;
     if (fails_) {
@@ -65,14 +65,14 @@ class RetryRoundsTest : public ::testing::Test {
     const int before = lists_;
     ((*rounds_).*check)();
     ASSERT_TRUE(Until([&] { return lists_ > before; }));
-    // What was listed is posted, and taken.
+    // Waits until the list has been posted and taken.
     bool posted = false;
     strands_->Submit("", [&] { loop_.Post([&] { posted = true; }); });
     ASSERT_TRUE(Until([&] { return posted; }));
   }
 
   ManualLoop loop_;
-  std::optional<RetryRounds> rounds_;  // outlives what the pool has left
+  std::optional<RetryRounds> rounds_;  // outlives the pool's last jobs
   WorkerPool pool_{32};
   std::unique_ptr<Strands> strands_ = std::make_unique<Strands>(pool_);
   std::mutex mutex_;
@@ -83,7 +83,7 @@ class RetryRoundsTest : public ::testing::Test {
   int most_ = 0;
   std::atomic<int> lists_ = 0;
   std::atomic<int> count_ = 0;
-  std::atomic<int> first_ = 0;  // the name of the first
+  std::atomic<int> first_ = 0;  // the first job's name
   std::atomic<bool> fails_ = false;
 };
 
@@ -104,7 +104,7 @@ TEST_F(RetryRoundsTest, AFewAreTriedAtOnceAndEachOnce) {
   CheckAndWait();
   EXPECT_EQ(loop_.FireTimers(), std::vector{milliseconds(1000)});
   ASSERT_TRUE(Until([&] { return Begun() == 8; }));
-  // While they are under way there is no other round.
+  // No other round begins while these jobs run.
   CheckAndWait();
   EXPECT_EQ(loop_.timer_count(), 0U);
   Open();
@@ -126,14 +126,14 @@ TEST_F(RetryRoundsTest, PausesGrowUntilThereIsMore) {
     EXPECT_EQ(pause(), expected);
   }
   count_ = 2;
-  // The round under way may have listed before that.
+  // The round under way may have listed before count_ changed.
   if (const auto next = pause(); next != 1000) {
     EXPECT_EQ(next, 60'000);
     EXPECT_EQ(pause(), 1000);
   }
 }
 
-// The pause under way is as long as the one thing there is has come to.
+// The current pause is as long as the only job has made it.
 class LongPauseTest : public RetryRoundsTest {
  protected:
   void SetUp() override {
@@ -147,7 +147,7 @@ class LongPauseTest : public RetryRoundsTest {
     ASSERT_TRUE(Until([&] { return loop_.timer_count() == 1; }));
     ASSERT_EQ(Begun(), 4);
   }
-  // The long one, whose end is nothing any more, and a short one.
+  // Expects the old long timer, which does nothing any more, and a short one.
   void ExpectTheNextRoundSoon() {
     EXPECT_EQ(loop_.FireTimers(),
               (std::vector{milliseconds(16'000), milliseconds(1000)}));
@@ -182,7 +182,7 @@ TEST_F(LongPauseTest, NothingElseMakesItShorter) {
   EXPECT_EQ(loop_.timer_count(), 1U);
 }
 
-// It is not taken for one without anything in it.
+// A list that fails is not taken for an empty one.
 TEST_F(RetryRoundsTest, AListThatCannotBeHadIsTriedAgain) {
   Open();
   count_ = 1;
@@ -214,7 +214,7 @@ TEST(VolumeSettlerTest, WhatHasNoFinalAnswerIsAskedForAgain) {
             "DeadlineExceeded");
   core.client->script().Clear();
   ManualLoop loop;
-  std::optional<VolumeSettler> settler;  // outlives what the pool has left
+  std::optional<VolumeSettler> settler;  // outlives the pool's last jobs
   WorkerPool pool(4);
   Strands strands(pool);
   settler.emplace(loop, strands, *core.volumes);

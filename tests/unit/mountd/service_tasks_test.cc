@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
-// The service's verbs on running tasks, and the cgroups they are told by.
+// The service's calls on running tasks, and the cgroups that identify tasks.
 #include <gtest/gtest.h>
 #include <sys/mount.h>
 
@@ -34,7 +34,7 @@ class ServiceTasksTest : public ::testing::Test {
     return service().PrepareAllocation(Core::By(uid), NameOf("web"), "",
                                        cgroup);
   }
-  // Its mount's id.
+  // Mounts a volume. Returns the mount's id.
   std::uint64_t Mount(const std::string& name = "m",
                       const std::string& task = "task") {
     BindMountSpec spec;
@@ -175,12 +175,12 @@ TEST_F(ServiceTasksTest, AReplacementTellsWhoStillHasTheOldMount) {
   ASSERT_TRUE(with->old_holders.has_value());
   ASSERT_EQ(with->old_holders->holders.size(), 1U);
   EXPECT_EQ(with->old_holders->holders[0].pid, 10U);
-  // Whoever cannot be asked for keeps nothing from being replaced.
+  // A failed search for holders does not prevent the replacement.
   executor().FailNext("FindHolders", Code::kUnavailable);
   const auto unknown = replace(true);
   ASSERT_EQ(MessageOf(unknown), "Ok");
   EXPECT_FALSE(unknown->old_holders.has_value());
-  // A tmpfs replaces nothing.
+  // A tmpfs cannot replace a mount.
   BindMountSpec tmpfs;
   tmpfs.allocation = "web";
   tmpfs.task = "task";
@@ -227,7 +227,7 @@ TEST_F(ServiceTasksTest, AnUnmountThatIsBusyNamesWhoItIsBusyBy) {
   const auto released = service().ReleaseAllocation(call, NameOf("web"));
   EXPECT_EQ(Outcome(released), "Busy");
   EXPECT_NE(MessageOf(released).find("sh (pid 10, cwd)"), std::string::npos);
-  // Where it cannot be told, it is Busy all the same.
+  // The answer is Busy even if the search for holders fails.
   executor().FailNext("FindHolders", Code::kUnavailable);
   EXPECT_EQ(Outcome(service().Unmount(call, NameOf("web"), NameOf("task"),
                                       NameOf("m"))),

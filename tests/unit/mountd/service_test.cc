@@ -28,7 +28,7 @@ class ServiceTest : public ::testing::Test {
     spec.attributes = attributes;
     return spec;
   }
-  // The published volume "alias", as bind-mounts' source.
+  // Returns a bind mount of the published volume "alias".
   static BindMountSpec Volume(std::uint32_t attributes = 0) {
     BindMountSpec spec = HostVolume("alias", attributes);
     spec.source_kind = exec::SourceKind::kPublishedVolume;
@@ -103,14 +103,14 @@ TEST_F(ServiceTest, PreparingMakesTheDirectoryForItsOwner) {
   EXPECT_TRUE(status->networks.empty());
 }
 
-// SECURITY.md says so: ids are the node's. A user who takes another's first
-// keeps it until it is released, by an administrator if need be, and then it is
-// the name of its receipt.
+// SECURITY.md says that ids belong to the node. A user who takes another user's
+// id first keeps it until its release, by an administrator if necessary, and
+// then the id is the name of a receipt.
 TEST_F(ServiceTest, AnIdIsWhoseTheFirstCallIs) {
   ASSERT_EQ(MessageOf(Prepare("web", Core::kOther)), "Ok");
   const auto refused = Prepare("web");
   EXPECT_EQ(Outcome(refused), "PermissionDenied");
-  // It is not said whose it is.
+  // The error does not name the owner.
   EXPECT_EQ(MessageOf(refused).find(std::to_string(Core::kOther)),
             std::string::npos);
   EXPECT_EQ(Outcome(service().ReleaseAllocation(Core::By(Core::kAgent),
@@ -173,15 +173,14 @@ TEST_F(ServiceTest, APrepareThatFailsLeavesNoAllocation) {
   EXPECT_EQ(MessageOf(Prepare("web")), "Ok");
 }
 
-// As when all executors are killed: neither the call nor its undoing gets
-// through.
+// All executors are killed, so neither the call nor its undoing gets through.
 TEST_F(ServiceTest, APrepareThatCouldNotBeUndoneIsMadeAgain) {
   for (const FailWhen when : {FailWhen::kBefore, FailWhen::kAfter}) {
     executor().FailNext("PrepareAllocation", Code::kUnavailable, when);
     executor().FailNext("RemoveAllocation", Code::kUnavailable, when, 2);
     EXPECT_EQ(Outcome(Prepare("web")), "Unavailable");
     EXPECT_EQ(Outcome(Prepare("web", Core::kOther)), "PermissionDenied");
-    // What its release meets is told, and no other reason.
+    // The error is that of the release, and no other one.
     EXPECT_EQ(Outcome(Prepare("web")), "Unavailable");
     EXPECT_EQ(service().ListOwed(CallContext{})->size(), 1U);
     EXPECT_EQ(MessageOf(Prepare("web")), "Ok");
@@ -381,7 +380,7 @@ TEST_F(ServiceTest, APluginEndsWithItsAllocation) {
   publication.alias = "data";
   ASSERT_EQ(Outcome(core_.state->AddPublication(volume, publication)), "Ok");
   EXPECT_EQ(release("plugin"), "Busy");
-  // Nothing has gone, and it is retried.
+  // Nothing has gone, and the release is retried.
   EXPECT_EQ(executor().Existing(), before);
   ASSERT_EQ(service().ListOwed(agent)->size(), 1U);
   ASSERT_EQ(Outcome(core_.state->RemovePublication(publication, true)), "Ok");
@@ -416,7 +415,7 @@ TEST_F(ServiceTest, TheHostsLastMountsAreKept) {
   more.name = "more";
   EXPECT_EQ(Outcome(Bind(more)), "ResourceExhausted");
   EXPECT_EQ(Outcome(Publish()), "ResourceExhausted");
-  // What is there is told again.
+  // A call for an object that exists is answered all the same.
   EXPECT_EQ(Outcome(Bind(HostVolume("data"))), "Ok");
   core_.room.SetCount(80);
   EXPECT_EQ(Outcome(Bind(more)), "Ok");

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 //
-// What is owed: of what, to whom, and until when; and what a start finds owed.
+// Pending tear-downs: their objects, their owners and their end; and those that
+// a start finds.
 #include "mountd/teardowns.h"
 
 #include <gtest/gtest.h>
@@ -113,7 +114,7 @@ TEST_F(TeardownsTest, AnUnmountThatIsBusyIsNoDebtAndTellsByWhom) {
   executor().PutCgroup(7, "/agents/web");
   ASSERT_EQ(Outcome(core_.state->SetAllocationCgroup("web", 7)), "Ok");
   executor().SetBusy("web/task/d");
-  // Nobody of the cgroup: as it was.
+  // No process of the cgroup uses the mount, so the message names none.
   EXPECT_EQ(MessageOf(Unmount("d")).find("used by"), std::string::npos);
   exec::Holder holder;
   holder.pid = 42;
@@ -123,7 +124,7 @@ TEST_F(TeardownsTest, AnUnmountThatIsBusyIsNoDebtAndTellsByWhom) {
   EXPECT_EQ(Outcome(unmounted), "Busy");
   EXPECT_NE(MessageOf(unmounted).find("used by"), std::string::npos);
   EXPECT_TRUE(Owed().empty());
-  // A release is one: it goes on.
+  // A release is pending, because it goes on.
   const auto released = Release();
   EXPECT_EQ(Outcome(released), "Busy");
   EXPECT_NE(MessageOf(released).find("42"), std::string::npos);
@@ -139,7 +140,7 @@ TEST_F(TeardownsTest, OneThatCannotGoKeepsNoOther) {
   executor().SetBusy("web/task/b");
   const auto released = Release();
   EXPECT_EQ(Outcome(released), "Busy");
-  // The first that failed, which was the last to be mounted of those.
+  // The error is that of the first failure, which was the last of those mounts.
   EXPECT_NE(MessageOf(released).find("web/task/b"), std::string::npos);
   EXPECT_EQ(executor().MountIdOf("web/task/c"), 0U);
 }
@@ -169,7 +170,7 @@ TEST_F(TeardownsTest, AVolumeGoesBesideMountsOfOthers) {
   EXPECT_TRUE(Owed().empty());
 }
 
-// Its caller heard of a failure, and may never ask again.
+// The caller got an error, and may never call again.
 TEST_F(TeardownsTest, AMountThatCouldNotBeUndoneIsOwed) {
   executor().FailNext("Attach", Code::kInternal, FailWhen::kAfter);
   executor().FailNext("Detach", Code::kBusy);
@@ -181,7 +182,7 @@ TEST_F(TeardownsTest, AMountThatCouldNotBeUndoneIsOwed) {
   EXPECT_EQ(executor().MountIdOf("web/task/d"), 0U);
 }
 
-// ---- Plugins, as a user has them ----
+// ---- A user's plugins ----
 
 TEST_F(TeardownsTest, APluginOfAnotherInstanceIsOneMore) {
   const auto add = [&](const char* type, const char* allocation) {
@@ -211,7 +212,7 @@ TEST_F(TeardownsTest, APluginThatRootDeclaresIsNoUsersToRegister) {
             "FailedPrecondition");
 }
 
-// ---- What a start finds ----
+// ---- Tear-downs that a start finds ----
 
 TEST_F(TeardownsTest, AStartOwesWhatWasCutOffAndNothingElse) {
   Bind("there");
@@ -224,7 +225,7 @@ TEST_F(TeardownsTest, AStartOwesWhatWasCutOffAndNothingElse) {
   ASSERT_EQ(Outcome(core_.boot->PutMount(record)), "Ok");
   record = RecordOf(Spec("going"));
   record.state = MountRecordState::kDetaching;
-  // Of an allocation that nobody knows of any more.
+  // The allocation of this record exists no more.
   record.allocation = "lost";
   ASSERT_EQ(Outcome(core_.boot->PutMount(record)), "Ok");
   NetworkRecord network = core_.boot->ListNetworks()->front();
@@ -242,7 +243,8 @@ TEST_F(TeardownsTest, AStartOwesWhatWasCutOffAndNothingElse) {
                                             "unmount web/task/cut of 1000"}));
 }
 
-// What cannot be prepared keeps neither mountd nor the others from starting.
+// An allocation that cannot be prepared prevents neither mountd's start nor the
+// others'.
 TEST_F(TeardownsTest, AStartGoesOnWhereOneAllocationCannotBePrepared) {
   Prepare("db");
   for (const char* allocation : {"web", "db"}) {
@@ -257,7 +259,7 @@ TEST_F(TeardownsTest, AStartGoesOnWhereOneAllocationCannotBePrepared) {
   EXPECT_EQ(executor().script().Count("PrepareInbox"), 2U);
 }
 
-// What no executor could look at is neither lost nor there.
+// A mount that no executor could look at counts neither as lost nor as there.
 TEST_F(TeardownsTest, AMountThatNobodyCouldLookAtStaysAsItIs) {
   Bind("d");
   executor().FailNext("InspectTarget", Code::kUnavailable);

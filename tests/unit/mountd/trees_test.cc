@@ -34,7 +34,7 @@ TEST_F(TreesTest, RemovalGoesOnUntilItIsFinished) {
   const auto plans = PlansOf(PlanKind::kRemoveTree);
   ASSERT_EQ(plans.size(), 5U);
   EXPECT_EQ(plans[0].body.tree.caller.uid, Core::kAgent);
-  // Of an empty one it is finished at once.
+  // An empty tree takes one plan.
   EXPECT_EQ(core_.service->RemoveTree(call_, directory_)->done, 0U);
   EXPECT_EQ(PlansOf(PlanKind::kRemoveTree).size(), 6U);
 }

@@ -48,7 +48,7 @@ TEST(HostSocketTables, OfIpv6TellNotWhichHearIpv4) {
   EXPECT_EQ(ToString(of("0000000000000000FFFF00000100007F")), "127.0.0.1");
 }
 
-// A line that is not understood may be a listening socket's.
+// A line that is not understood may belong to a listening socket.
 TEST(HostSocketTables, ALineThatIsNoSocketsIsAnError) {
   for (const char* line :
        {"   0: 0100007F:1F90", "   0: 0100007F 00000000:0000 0A",

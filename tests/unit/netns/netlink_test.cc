@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 //
-// Outcomes that a netlink channel tells of answers, also of answers that the
-// kernel loses or cuts short; tests/root has the real kernel.
+// The outcomes of a netlink channel, also for answers that the kernel loses or
+// cuts short; tests/root has the real kernel.
 #include "netns/netlink.h"
 
 #include <gtest/gtest.h>
@@ -77,13 +77,13 @@ class NetlinkChannel : public ::testing::Test {
     }
     return messages;
   }
-  // The errno that an exchange of three requests fails with; 0: it succeeds.
+  // Returns the errno of an exchange of three requests; 0 if it succeeds.
   int ExchangeOfThree() {
     const auto answers = channel_.Exchange(Requests(3), 2);
     return answers ? 0 : answers.error().sys_errno;
   }
-  // The errno that a batch of four messages was refused with; -1: nothing can
-  // be said.
+  // Returns the errno with which a batch of four messages was refused; -1 if
+  // the outcome is unknown.
   int TransactFour() {
     const auto outcome = channel_.Transact(Requests(4));
     return outcome ? *outcome : -1;
@@ -103,8 +103,8 @@ TEST_F(NetlinkChannel, AnExchangeEndsWithTheLastAcknowledgement) {
   EXPECT_EQ((*answers)[1].err, ENOENT);
 }
 
-// An answer that is lost says nothing of what was asked: neither that a link
-// is there nor that it is not.
+// A lost answer tells nothing about the object, neither that a link exists nor
+// that it does not.
 TEST_F(NetlinkChannel, AnAnswerThatIsLostIsAnError) {
   EXPECT_EQ(ExchangeOfThree(), EAGAIN);
   AnswerLink(4);
@@ -120,8 +120,8 @@ TEST_F(NetlinkChannel, ABatchIsDoneWithItsAcknowledgementAlone) {
   EXPECT_EQ(TransactFour(), -1);
 }
 
-// nfnetlink reports want of memory, and a commit that fails, at the batch's
-// first message, and may acknowledge no other.
+// nfnetlink reports want of memory, and a failed commit, at the batch's first
+// message, and may acknowledge no other.
 TEST_F(NetlinkChannel, ABatchThatIsRefusedAsAWholeIsNotDone) {
   AnswerErrno(1, ENOMEM);
   EXPECT_EQ(TransactFour(), ENOMEM);

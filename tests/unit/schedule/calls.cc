@@ -44,7 +44,7 @@ class Drawing {
   PlannedCall Reconcile();
 
  private:
-  // Mostly its owner.
+  // Returns a call, mostly by the allocation's owner.
   PlannedCall Of(const std::string& method, const std::string& allocation,
                  const std::string& rest = "");
   PlannedCall Mount(const std::string& allocation, bool replace);
@@ -203,7 +203,8 @@ PlannedCall Drawing::Reconcile() {
   return call;
 }
 
-// What all is drawn from: of most sets, calls that meet at the same things.
+// The pools that calls are drawn from. In most sets the calls meet at the same
+// objects.
 using Draw = PlannedCall (Drawing::*)(const std::string&);
 
 const std::vector<std::vector<Draw>>& Themes() {
@@ -243,7 +244,7 @@ std::vector<std::string> MountsThere(Core& core) {
   return there;
 }
 
-// A copy: what a loop goes over has to last.
+// Returns a copy, because a loop needs its rows to last.
 template <typename T>
 std::vector<T> Rows(Result<std::vector<T>> rows) {
   return std::move(rows).value();
@@ -368,7 +369,8 @@ std::string Contradiction(Core& core) {
       text += one + " is not recorded; ";
     }
   }
-  // A record that is no more than an intent is of what could not be undone.
+  // A record of a mount that is not there is an intent that could not be
+  // undone, so its tear-down must be pending.
   if (!recorded.empty() && core.state->ListOwed()->empty()) {
     text += *recorded.begin() + " is recorded and not there; ";
   }
@@ -377,7 +379,7 @@ std::string Contradiction(Core& core) {
 
 std::string LeftAfterRelease(Core& core) {
   std::string text;
-  // Also what the plugin has to be told of a departed user.
+  // The list includes the plugin's calls for a departed user.
   const std::vector<OwedRecord> before = Rows(core.state->ListOwed());
   for (const OwedRecord& owed : before) {
     if (const auto done = core.service->RetryOwed(owed); !done) {

@@ -11,7 +11,7 @@
 
 namespace mountd::testing {
 
-// One call of the API's: what it is, in text, and what it does.
+// One call of the API, as text and as a function.
 struct PlannedCall {
   std::string method;
   std::string arguments;
@@ -22,17 +22,18 @@ struct PlannedCall {
   std::string Text() const { return method + " " + arguments; }
 };
 
-// The allocations of all sets: "web" and "db" are one user's, "api" another's.
-// Volumes "v1" and "v2" of the plugin "nfs" are wanted by all of them.
+// The allocations of all sets: "web" and "db" belong to one user, "api" to
+// another. All of them want the volumes "v1" and "v2" of the plugin "nfs".
 extern const std::vector<std::string> kAllocations;
 std::uint32_t OwnerOf(const std::string& allocation);
 
 enum class Kinds {
-  kOrdered,  // each has its effect at one moment, as others see it
-  kAll,      // Reconcile, too, which visits one allocation after the other
+  kOrdered,  // each takes effect at one moment, as others see it
+  kAll,      // also Reconcile, which visits one allocation after the other
 };
 
-// What was called before, one after the other, and what is called at once.
+// The calls that are made first, one after the other, and the calls that are
+// made at once.
 struct CallSet {
   std::vector<PlannedCall> before;
   std::vector<PlannedCall> at_once;  // 3 to 6
@@ -41,19 +42,20 @@ struct CallSet {
   std::string Text() const;
 };
 
-// A core of which no thread of its own does anything for as long as a test
-// lasts, with a healthy plugin "nfs", once `before` was called.
+// Returns a core with a healthy plugin "nfs" after the calls of `before`. No
+// thread of the core's own does anything while a test runs.
 std::unique_ptr<Core> CoreAfter(const CallSet& set, Steps* steps = nullptr);
 
-// "Ok", with what it answered, or the error's name.
+// Returns "Ok" with the answer, or the error's name.
 std::string AnswerOf(const Result<std::string>& result);
 
-// All that is recorded, and all there is, but for what is any of its kind:
-// addresses, times, ids.
+// Returns all records and all objects, without values that may be any:
+// addresses, times and ids.
 std::string StateOf(Core& core);
-// What is recorded and not there, or there and not recorded; "": nothing.
+// Returns what is recorded and not there, or there and not recorded; or "".
 std::string Contradiction(Core& core);
-// What is owed is tried again and everything released. What is left: "".
+// Retries pending tear-downs, and releases everything. Returns what is left, or
+// "".
 std::string LeftAfterRelease(Core& core);
 
 }  // namespace mountd::testing

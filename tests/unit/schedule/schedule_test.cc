@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 //
-// Sets of calls at once, in orders that a seed decides. MOUNTD_SCHEDULE_SEED is
-// the one to run, MOUNTD_SCHEDULE_RUNS how many there are.
+// Makes sets of calls at once, in orders that a seed decides.
+// MOUNTD_SCHEDULE_SEED names one seed to run, MOUNTD_SCHEDULE_RUNS the number
+// of seeds.
 #include <gtest/gtest.h>
 #include <spdlog/spdlog.h>
 #include <unistd.h>
@@ -36,14 +37,15 @@ std::vector<std::uint64_t> Seeds() {
   return seeds;
 }
 
-// What became of a set.
+// The outcome of a set.
 struct Outcomes {
-  std::vector<std::string> answers;  // as the calls are; "": none
-  std::vector<std::size_t> worked;   // those that did not join another, as they
-                                     // ended
+  std::vector<std::string> answers;  // in the order of the calls; "": none
+  // The calls that did not join another one, in the order of their ends.
+  std::vector<std::size_t> worked;
 };
 
-// As the daemon does: joined, ordered by strands, on workers.
+// Makes the calls at once as the daemon does: joined, ordered by strands, on
+// workers.
 Outcomes RunAtOnce(Core& core, const CallSet& set, SeededScheduler& scheduler) {
   Outcomes outcomes;
   outcomes.answers.resize(set.at_once.size());
@@ -79,7 +81,7 @@ Outcomes RunAtOnce(Core& core, const CallSet& set, SeededScheduler& scheduler) {
   return outcomes;
 }
 
-// Orders of the calls that worked, those of one strand as they were.
+// Gives the orders of the calls that worked; calls of one strand keep theirs.
 class Orders {
  public:
   Orders(const CallSet& set, std::vector<std::size_t> as_they_ended)
@@ -91,7 +93,7 @@ class Orders {
   }
 
   const std::vector<std::size_t>& order() const { return order_; }
-  // False: those were all.
+  // False if there is no further order.
   bool Next() {
     if (std::exchange(first_, false)) {
       order_ = all_;
@@ -124,7 +126,8 @@ class Orders {
   bool first_ = true;
 };
 
-// What differs if the calls come in that order, one after the other; "".
+// Returns what differs if the calls come in that order, one after the other; or
+// "".
 std::string DifferenceInOrder(const CallSet& set, const Outcomes& outcomes,
                               const std::vector<std::size_t>& order,
                               const std::string& state) {
@@ -144,8 +147,8 @@ std::string DifferenceInOrder(const CallSet& set, const Outcomes& outcomes,
   return in_order == state ? "" : state + "and in order\n" + in_order;
 }
 
-// In whichever order, nothing else could have come of it. "", or what differs
-// from the order in which they ended.
+// Returns "" if some order of the calls gives the same outcome; otherwise what
+// differs from the order in which they ended.
 std::string DifferenceInAnyOrder(const CallSet& set, const Outcomes& outcomes,
                                  const std::string& state) {
   Orders orders(set, outcomes.worked);
@@ -158,7 +161,7 @@ std::string DifferenceInAnyOrder(const CallSet& set, const Outcomes& outcomes,
   return found ? "" : first;
 }
 
-// Who joined a call has its answer.
+// A call that joined another one must have that one's answer.
 void ExpectJoinedAlike(const CallSet& set, const Outcomes& outcomes) {
   for (std::size_t i = 0; i < set.at_once.size(); ++i) {
     const auto same = std::find_if(
@@ -179,9 +182,11 @@ std::string Failed(std::uint64_t seed, const CallSet& set,
 class Schedule : public ::testing::Test {
  protected:
   void SetUp() override {
-    // What makes its logger on its first use does so outside of any run.
+    // This makes spdlog's logger outside of any run, because it is made at its
+    // first use.
     spdlog::set_level(spdlog::level::off);
-    // The stores sync, and nothing here is about disks.
+    // A tmpfs avoids the stores' syncs, because these tests are not about
+    // disks.
     if (::access("/dev/shm", W_OK) == 0) {
       ::setenv("TMPDIR", "/dev/shm", 0);
     }
@@ -215,12 +220,12 @@ TEST_F(Schedule, AnotherSeedIsAnotherRun) {
     RunAtOnce(*core, set, scheduler);
     traces.insert(scheduler.trace());
   }
-  // Two may choose alike.
+  // Two seeds may choose alike.
   EXPECT_GE(traces.size(), 5U);
 }
 
-// Each seed's set at once on a core of its own; `failing` may have its
-// scheduler fail steps, and `check` says what else must be true then.
+// Makes each seed's set at once on a core of its own. `failing` may make its
+// scheduler fail steps, and `check` checks what else must be true.
 template <typename Failing, typename Check>
 void RunEachSeed(Kinds kinds, const Failing& failing, const Check& check) {
   for (const std::uint64_t seed : Seeds()) {
@@ -245,7 +250,8 @@ void RunEachSeed(Kinds kinds, const Failing& failing, const Check& check) {
 void NothingFails(SeededScheduler& /*scheduler*/, std::mt19937_64& /*random*/) {
 }
 
-// Of plans and RPCs; final ones, as others are tried again by the clock.
+// Makes some plans and RPCs fail, with final errors only, because others are
+// retried by the clock.
 void SomeFail(SeededScheduler& scheduler, std::mt19937_64& random) {
   scheduler.SetFailure([&random](std::string_view step) {
     if (random() % 8 != 0) {

@@ -69,7 +69,7 @@ class BootStoreTest : public ::testing::Test {
 };
 
 TEST_F(BootStoreTest, WhatAnotherBootHasLeftIsForgotten) {
-  Put(Mount("web", "d"));  // by one that recorded no boot
+  Put(Mount("web", "d"));  // left by a mountd that recorded no boot
   ASSERT_EQ(MessageOf(store_->AdoptBoot("first")), "Ok");
   EXPECT_EQ(store_->ListMounts()->size(), 1U);
   ASSERT_EQ(MessageOf(store_->PutInbox({"web", "task"})), "Ok");
@@ -291,7 +291,7 @@ TEST_F(BootStoreTest, ALogThatIsCopiedBackLosesNothing) {
     ASSERT_EQ(Outcome(store_->SetMountState(Mount("web", "d"), state)), "Ok");
     most = std::max(most, std::filesystem::file_size(log));
   }
-  // A page each, if it were never copied back.
+  // A log that was never copied back would have a page for each write.
   EXPECT_LT(most, 1000U * 1024);
   Open();
   EXPECT_EQ(store_->GetMount("web", "task", "d")->value().state,

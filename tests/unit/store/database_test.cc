@@ -29,7 +29,7 @@ class DatabaseTest : public ::testing::Test {
     const auto boot = BootStore::Open(path_);
     return Outcome(state) + " " + Outcome(boot);
   }
-  // A schema of so many steps, of which the first alone does anything.
+  // Opens a schema of so many steps; only the first one does anything.
   Result<std::unique_ptr<Database>> OpenVersion(std::size_t version) {
     std::vector<std::string_view> steps(version);
     steps[0] = "CREATE TABLE t(n INTEGER PRIMARY KEY)";
@@ -52,9 +52,9 @@ class DatabaseTest : public ::testing::Test {
   const std::string path_ = directory_.File("store.db");
 };
 
-// What has to outlive the machine's power is synced before it is answered; what
-// is of this boot is not, at a tenth of the time. A naive store leaves SQLite's
-// own default to both.
+// A store that must survive a power cut is synced before the answer. A store of
+// this boot is not, which takes a tenth of the time. A naive store leaves both
+// at SQLite's default.
 TEST_F(DatabaseTest, OnlyWhatOutlivesPowerIsSynced) {
   using Durability = Database::Durability;
   const auto setting = [&](const std::string& name, Durability durability) {
@@ -163,7 +163,7 @@ TEST_F(DatabaseTest, TheLatestThatWereSetAsideAreKept) {
   EXPECT_EQ(left, static_cast<long>(kMostSetAside));
 }
 
-// The clock was set back since the others.
+// The clock was set back since the other files were set aside.
 TEST_F(DatabaseTest, TheLastThatWasSetAsideIsKept) {
   for (const char* year : {"2998", "2999", "3000"}) {
     std::ofstream(path_ + ".corrupt-" + year + "0101T000000.000000Z") << year;
@@ -183,7 +183,8 @@ TEST_F(DatabaseTest, TheLastThatWasSetAsideIsKept) {
 
 TEST_F(DatabaseTest, OneThatCannotBeSetAsideIsLeftAlone) {
   if (geteuid() == 0) {
-    // Root renames whatever the modes say: a directory is in the way instead.
+    // Root can rename whatever the modes say, so a directory is in the way
+    // instead.
     std::filesystem::create_directories(path_ + ".damaged/x");
   } else {
     GTEST_SKIP() << "needs root";
@@ -198,7 +199,7 @@ TEST_F(DatabaseTest, APlaceThatCannotBeOpenedIsUnavailable) {
       "Unavailable");
 }
 
-// Every page but the first, which says that it is a store.
+// Damages every page but the first, which identifies the file as a store.
 void Damage(const std::string& path) {
   std::fstream file(path, std::ios::in | std::ios::out | std::ios::binary);
   file.seekp(0, std::ios::end);
@@ -231,7 +232,7 @@ TEST_F(DatabaseTest, ADamagedStoreIsFoundWhenItIsOpened) {
   EXPECT_TRUE((*store)->ListAnchors()->empty());
 }
 
-// What was read of it before may be wrong already.
+// mountd may already have used wrong values of the damaged store.
 TEST_F(DatabaseTest, DamageThatIsFoundLaterEndsTheUse) {
   const auto store = BootStore::Open(path_);
   ASSERT_EQ(MessageOf(store), "Ok");
@@ -242,7 +243,7 @@ TEST_F(DatabaseTest, DamageThatIsFoundLaterEndsTheUse) {
   ASSERT_EQ(Outcome((*store)->database().Query(
                 "PRAGMA wal_checkpoint(TRUNCATE)", [](const Row&) {})),
             "Ok");
-  // So that nothing of it is in memory any more.
+  // The cached pages are dropped, so that the next read sees the damage.
   ASSERT_EQ(Outcome((*store)->database().Query("PRAGMA shrink_memory",
                                                [](const Row&) {})),
             "Ok");

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 //
-// Stores as every schema version left them, with rows in each table
-// (schemas/*.sql, as `sqlite3 FILE .dump` tells it): what is in them is there
-// after an upgrade, and what a version did not know yet reads as it is meant
-// to. A version that is added to a schema needs a file here.
+// Stores of each schema version, with rows in each table (schemas/*.sql, as
+// `sqlite3 FILE .dump` prints them). Their content is there after an upgrade,
+// and columns that a version did not know have their intended meaning. Each new
+// version of a schema needs a file here.
 #include <gtest/gtest.h>
 #include <sqlite3.h>
 
@@ -20,7 +20,7 @@
 namespace mountd::store {
 namespace {
 
-// Of this release; of each earlier one there is a store in schemas/.
+// The versions of this release; schemas/ has a store of each earlier one.
 constexpr int kStateVersions = 7;
 constexpr int kBootVersions = 11;
 
@@ -43,7 +43,7 @@ std::string TextOf(const std::string& name) {
   return text.str();
 }
 
-// Table or index -> what makes it; and the version.
+// Returns the statement that makes each table or index, and the version.
 std::map<std::string, std::string> SchemaOf(const std::string& path) {
   std::map<std::string, std::string> all;
   const RawDatabase raw = OpenRaw(path);
@@ -62,7 +62,7 @@ std::map<std::string, std::string> SchemaOf(const std::string& path) {
 
 class Migration : public ::testing::TestWithParam<int> {
  protected:
-  // A store as that version left it.
+  // Makes a store as that version left it.
   void Make(const std::string& kind) {
     const RawDatabase raw = OpenRaw(path_);
     char* error = nullptr;
@@ -166,14 +166,14 @@ TEST_P(StateMigration, KeepsVolumesAndTheirUsers) {
   EXPECT_EQ(users->front().state, PublicationState::kPublished);
   EXPECT_EQ(users->front().mount_id, 4711U);
   EXPECT_EQ(users->front().device, version() >= 5 ? 2049U : 0U);
-  // Tasks may have had mounts of it before anybody noted that.
+  // Tasks may have had mounts of the volume before mountd recorded that.
   EXPECT_TRUE(users->front().was_published);
   const auto departed = store_->DepartedFrom(key_);
   ASSERT_TRUE(departed);
   EXPECT_EQ(departed->size(), version() >= 5 ? 1U : 0U);
 }
 
-// What was kept can be worked with, in the next boot too.
+// The records that were kept are usable, in the next boot, too.
 TEST_P(StateMigration, GoesOnFromThere) {
   Open("boot 2");
   const auto users = store_->UsersOf(key_);
@@ -262,7 +262,7 @@ TEST_P(BootMigration, KeepsNetworksAndWhatIsDying) {
   EXPECT_EQ(netns::ToString(network.ipv6), "fd00::2");
   EXPECT_EQ(network.state, NetworkRecordState::kCreated);
   EXPECT_EQ(network.netns_inode, 4026532000U);
-  // Of the one network that there was, the default route led to it.
+  // The default route led to the only network that there was.
   EXPECT_EQ(network.flags, version() >= 8
                                ? exec::kIsolated | exec::kDefaultRoute
                                : std::uint32_t{exec::kDefaultRoute});

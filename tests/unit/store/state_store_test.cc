@@ -261,7 +261,7 @@ TEST_F(StateStoreTest, InstancesOfAPluginAreKeptInTheirOrder) {
   EXPECT_EQ(all->at(0).health_timeout_ms, 5U);
   EXPECT_EQ(all->at(1).allocation, "api");
   EXPECT_GT(all->at(1).serial, *serial);
-  // Without any it is still a plugin, until it is removed.
+  // A plugin without instances exists until it is removed.
   ASSERT_EQ(Outcome(store_->RemovePluginInstance(*serial)), "Ok");
   ASSERT_EQ(Outcome(store_->RemovePluginInstance(all->at(1).serial)), "Ok");
   all = store_->ListPlugins();
@@ -338,7 +338,7 @@ TEST_F(StateStoreTest, APublicationIsAddedOnceAndAllOrNothing) {
   EXPECT_EQ(
       Outcome(store_->AddPublication(Volume(), Publication("web", "second"))),
       "AlreadyExists");
-  // Of an allocation that is not there: its volume is not added either.
+  // The allocation does not exist, so the volume is not added either.
   VolumeRecord volume = Volume();
   volume.volume_id = "v2";
   volume.key = VolumeKey::Derive("nfs", "v2");
@@ -363,7 +363,7 @@ TEST_F(StateStoreTest, AnotherBootMakesVolumesUncertain) {
   EXPECT_EQ(Of("web").mount_id, 0U);
   EXPECT_EQ(store_->GetVolume(kKey)->value().state, VolumeState::kUncertain);
   EXPECT_TRUE(store_->GetAllocation("web")->has_value());
-  // Only the first time.
+  // Only the first open in another boot does so.
   ASSERT_EQ(Outcome(store_->SetVolumeState(kKey, VolumeState::kStaged)), "Ok");
   Open("boot 2");
   EXPECT_EQ(store_->GetVolume(kKey)->value().state, VolumeState::kStaged);

@@ -34,7 +34,7 @@ class CniConfigDirsTest : public ::testing::Test {
   std::vector<std::string> Directories() {
     return {temp_.File("a"), temp_.File("b"), temp_.File("missing")};
   }
-  // The types of the network's plugins, or the error.
+  // Returns the types of the network's plugins, or the error.
   std::string Find(const std::string& name) {
     const auto list = FindNetwork(Directories(), name);
     if (!list) {
@@ -88,7 +88,8 @@ TEST_F(CniConfigDirsTest, ADirectoryThatOthersCanWriteIsUnusable) {
   WriteNetwork("b/10.conf", "net", "good");
   fs::permissions(temp_.File("a"), fs::perms(01777));
   EXPECT_EQ(Find("net"), "good ");
-  // Nor is one below it, unless it cannot be replaced.
+  // A directory below it is refused, too, unless nobody can replace that
+  // directory.
   fs::permissions(temp_.File("a"), fs::perms(0755));
   fs::create_directory(temp_.File("a/c"));
   WriteNetwork("a/c/10.conf", "deep", "good");

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 //
-// A CNI plugin that does what its configuration says, and writes down how it
-// was called. Its member "fake":
-//   log    a file that each call adds a line to, as JSON
+// A CNI plugin that does what its configuration says, and records each call.
+// Its member "fake" has
+//   log    a file to which each call adds a line, as JSON
 //   do     {"ADD": ["error 11", "ok"]}: the first call, the second; the last
-//          stands for all after it
-//   result what ADD answers instead of its own
-//   versions, what VERSION answers
+//          applies to all later calls
+//   result the answer of ADD instead of its own
+//   versions, the answer of VERSION
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -46,7 +46,7 @@ Json OpenFds() {
   return fds;
 }
 
-// Of version 2 (cgroups(7)).
+// Returns the version 2 cgroup (cgroups(7)).
 std::string OwnCgroup() {
   std::ifstream cgroups("/proc/self/cgroup");
   for (std::string line; std::getline(cgroups, line);) {
@@ -79,7 +79,7 @@ Json Call(const std::string& self, const Json& config) {
           {"leads_session", ::getsid(0) == ::getpid()}};
 }
 
-// How often it was called like this before.
+// Returns how often the plugin was called like this before.
 std::size_t CallsBefore(const std::string& log, const Json& call) {
   std::ifstream lines(log);
   std::size_t calls = 0;
@@ -138,8 +138,8 @@ void Answer(const Json& config, const Json& fake, const Json& call) {
   }
 }
 
-// In a session of its own, with its parent gone: as daemons do. It has said so
-// when this returns.
+// Starts a process in a session of its own, with its parent gone, as daemons
+// are. Returns once the process has recorded itself.
 void StartDaemon(const std::string& log) {
   std::array<int, 2> ends{};
   if (::pipe2(ends.data(), O_CLOEXEC) != 0) {
@@ -179,7 +179,7 @@ void AnswerIps(const std::string& count) {
   std::cout << result.dump();
 }
 
-// A result but for how deep its unknown member is.
+// Prints a valid result whose unknown member is nested `depth` levels.
 void AnswerDeep(const std::string& depth) {
   const auto levels = static_cast<std::size_t>(std::stoi(depth));
   std::cout << R"({"ips":[{"address":"10.1.0.2/24"}],"x":)"

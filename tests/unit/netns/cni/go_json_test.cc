@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 //
-// tests/real compares the same with Go's own decoder.
+// tests/real compares the same names with Go's own decoder.
 #include "netns/cni/go_json.h"
 
 #include <gtest/gtest.h>
@@ -19,7 +19,7 @@ Json Parsed(const std::string& text) {
 
 TEST(GoJson, NamesAreFolded) {
   EXPECT_EQ(FoldedName("hostPort"), FoldedName("HOSTPORT"));
-  // U+017F and U+212A are letters of ASCII to Go.
+  // Go treats U+017F and U+212A as ASCII letters.
   EXPECT_EQ(FoldedName("ho\u017ftPort"), FoldedName("hostPort"));
   EXPECT_EQ(FoldedName("networ\u212a"), FoldedName("network"));
   EXPECT_NE(FoldedName("host_port"), FoldedName("hostport"));
@@ -70,7 +70,8 @@ TEST(GoJson, WhatIsNoObjectIsRefused) {
             Json({{"a", {true, -1, 1.5, "x", Json::array(), Json::object()}}}));
 }
 
-// Many names, all different: no name is compared with each other.
+// Comparing each of many different names with every other one would take too
+// long.
 TEST(GoJson, ManyMembersTakeNoTime) {
   std::string text = "{";
   for (int i = 0; i < 60'000; ++i) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 //
-// What others wrote, with bytes changed, moved and missing: it is refused or
-// taken, and nothing else happens. The sanitizers see what does.
+// Files of others with bytes changed, moved and missing are refused or
+// accepted, and do nothing else. The sanitizers show what does more.
 #include <gtest/gtest.h>
 
 #include <algorithm>

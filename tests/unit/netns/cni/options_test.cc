@@ -87,7 +87,7 @@ TEST(CniOptionsTest, ABoundIsToldOnce) {
   }
 }
 
-// "VERB OPTION" for all that are taken.
+// Returns "VERB OPTION" for each option that the verb takes.
 Words TakenBounds() {
   Words taken;
   for (const char* verb : {"add", "check", "del", "gc", "status", "list"}) {

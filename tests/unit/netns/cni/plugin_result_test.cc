@@ -100,7 +100,7 @@ TEST(CniPluginResultTest, AllMembersAreThereWhateverThePluginSaid) {
   EXPECT_EQ(json["routes"], Json::parse(R"([{"dst":"::/0","gw":""}])"));
 }
 
-// Each member, with one value that is good.
+// Each member, with one valid value.
 const std::vector<std::pair<std::string, Json>>& Members() {
   static const std::vector<std::pair<std::string, Json>> members = {
       {"/cniVersion", "1.0.0"},
@@ -131,7 +131,7 @@ const std::vector<std::pair<std::string, Json>>& Members() {
   return members;
 }
 
-// Null where there is no such member.
+// Returns null if there is no such member.
 Json GoodOne(const std::string& member) {
   for (const auto& [name, good] : Members()) {
     if (name == member) {
@@ -236,7 +236,7 @@ TEST(CniPluginResultTest, AnAddressIsOfOneOfTheFamilies) {
   }
 }
 
-// A next hop of the other family is a route that Linux has (RFC 5549).
+// Linux has routes whose next hop is of the other family (RFC 5549).
 TEST(CniPluginResultTest, AGatewayMayBeOfTheOtherFamily) {
   EXPECT_EQ(OutcomeWith("/ips/0/gateway", "fd00::1"), "Ok");
   EXPECT_EQ(OutcomeWith("/routes/0/gw", "fd00::1"), "Ok");
@@ -249,7 +249,7 @@ TEST(CniPluginResultTest, AVersionInAnAddressIsNotBelieved) {
 }
 
 TEST(CniPluginResultTest, TheLargestAnswerIsBounded) {
-  // In JSON twice as long: nothing that is taken is escaped by more.
+  // The quotes double in JSON, and no accepted character gets longer than that.
   const std::string text(255, '"');
   const std::string address = "1111:2222:3333:4444:5555:6666:7777:8888";
   Json result = {{"dns", {{"domain", text}}}};
@@ -266,7 +266,7 @@ TEST(CniPluginResultTest, TheLargestAnswerIsBounded) {
       Json::array_t(256, {{"dst", address + "/128"}, {"gw", address}});
   const auto read = ReadPluginResult(result, "1.0.0");
   ASSERT_EQ(MessageOf(read), "Ok");
-  // What an ADD says besides are an interface's name, two addresses and words.
+  // An ADD adds an interface's name, two addresses and words.
   EXPECT_LT(ToText(ToJson(*read)).size() + 2048, kMaxAddAnswerBytes);
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 //
-// Requests that ask for more than the one who started the runner has decided.
+// Requests that ask for more than the runner's starter has decided.
 #include <gtest/gtest.h>
 #include <unistd.h>
 
@@ -129,8 +129,8 @@ TEST_F(CniBounds, ABoundThatCannotBeReadIsNoRun) {
   }
 }
 
-// As after an ADD that was refused: nothing ran, so there is nothing to do, and
-// no plugin is needed for it.
+// No plugin ran, as after a refused ADD, so there is nothing to do, and no
+// plugin is needed.
 TEST_F(CniBounds, WhatIsNotRecordedIsNotDetached) {
   ASSERT_TRUE(std::filesystem::remove("/run/plugins/first"));
   const Json gone = Run("del", RequestFor("web"), {"--recorded"});

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 //
-// The plugins' cgroup, in the machine's own hierarchy, as there is but one: the
-// test moves into a cgroup of its own, which it removes.
+// The cgroup of plugins, in the machine's own hierarchy, because there is only
+// one. The test moves into a cgroup of its own, and removes it.
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/mount.h>
@@ -48,8 +48,8 @@ std::string OwnCgroup() {
   return "";
 }
 
-// A process in no relation to this one, whose parent is gone, in a session of
-// its own: nobody who looks for descendants finds it.
+// Starts a process in a session of its own, with its parent gone. A search for
+// descendants does not find it.
 int StartDaemon(const std::function<void()>& enter) {
   std::array<int, 2> ends{};
   EXPECT_EQ(::pipe2(ends.data(), O_CLOEXEC), 0);
@@ -123,7 +123,7 @@ class CniCgroup : public RunnerTest {
     return kRoot + own_ + "/" + name;
   }
 
-  // Those beneath the test's own.
+  // Returns the cgroups beneath the test's own.
   Names Cgroups() const {
     Names names;
     for (const auto& entry : fs::directory_iterator(kRoot + own_)) {
@@ -134,7 +134,7 @@ class CniCgroup : public RunnerTest {
     return names;
   }
 
-  // Where a plugin runs that was started by the runner that runs now.
+  // Returns the cgroup of a plugin that the current runner has started.
   std::string PluginsCgroup() const {
     return own_ + "/cni-" + std::to_string(RunnerPid());
   }
@@ -148,7 +148,7 @@ class CniCgroup : public RunnerTest {
   }
 
   // Runs an ADD whose plugin leaves a daemon, and kills guard and worker at
-  // once, so that nobody is left who could kill that. The daemon's pid.
+  // once, so that neither can kill the daemon. Returns the daemon's pid.
   int KillBothInTheMiddle() const {
     WriteNetwork("1.conflist",
                  Network("net", {Plugin("first", {{"ADD", {"hang"}}})}));
@@ -236,7 +236,7 @@ TEST_F(CniCgroup, WhatNobodyCouldRemoveTheNextRunDoes) {
   const int daemon = KillBothInTheMiddle();
   EXPECT_TRUE(IsAlive(daemon));
   EXPECT_EQ(Cgroups().size(), 1U);
-  // The worker has it until the kernel is done with its end.
+  // The cgroup is not empty before the kernel is done with the worker's end.
   EXPECT_TRUE(Eventually([&] {
     EXPECT_EQ(Run("del", RequestFor("web"))["ok"], true);
     return Cgroups().empty();

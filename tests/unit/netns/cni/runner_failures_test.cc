@@ -17,7 +17,7 @@ using mountd::testing::Eventually;
 
 class CniFailures : public RunnerTest {
  protected:
-  // What an ADD answers whose second plugin does this.
+  // Returns the answer of an ADD whose second plugin does this.
   static Json AddWithSecond(const Json& what,
                             const std::vector<std::string>& more = {}) {
     WriteNetwork("1.conflist",
@@ -36,8 +36,7 @@ class CniFailures : public RunnerTest {
     }
   }
 
-  // Kills `victim` of a runner that is in the middle of an ADD, and sees to it
-  // that DEL finds everything.
+  // Kills guard or worker during an ADD, and expects that DEL finds everything.
   static void KilledInTheMiddle(bool worker) {
     WriteNetwork("1.conflist",
                  Network("net", {Plugin("first"),
@@ -232,7 +231,8 @@ TEST_F(CniFailures, AddUndoesWhatAKilledRunnerLeft) {
   EXPECT_FALSE(IsAlive(Daemons().at(0)));
 }
 
-// As the bridge plugin's does, which was killed before its chain of iptables.
+// The bridge plugin's DEL fails like this if its ADD was killed before it made
+// its iptables chain.
 TEST_F(CniFailures, WhatCannotBeUndoneInTheMiddleIsCompletedFirst) {
   WriteNetwork(
       "1.conflist",

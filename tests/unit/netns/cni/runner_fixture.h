@@ -10,7 +10,7 @@
 
 namespace mountd::cni {
 
-// The runner's executable in a CniWorld, and a pinned namespace "web".
+// Has the runner's executable in a CniWorld, and a pinned namespace "web".
 class RunnerTest : public mountd::testing::PrivateNamespaces,
                    protected CniWorld {
  protected:
@@ -20,7 +20,7 @@ class RunnerTest : public mountd::testing::PrivateNamespaces,
 
   static Json RequestFor(const std::string& container);
 
-  // The runner's answer; null, and a failure of the test, if it gave none.
+  // Returns the runner's answer; null, and a failed test, if there is none.
   static Json Run(const std::string& verb, const Json& request,
                   const std::vector<std::string>& more = {});
   static std::vector<std::string> Command(
@@ -31,9 +31,9 @@ class RunnerTest : public mountd::testing::PrivateNamespaces,
   static Json RecordOf(const std::string& container);
 };
 
-// The only one.
+// Returns the only child.
 int ChildOf(int parent);
-// The one child of this test, which the shell has become.
+// Returns the only child of this test, which the shell has become.
 int RunnerPid();
 
 }  // namespace mountd::cni

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 //
-// What the plugins of a chain see and in which order.
+// The input of a chain's plugins, and their order.
 #include <gtest/gtest.h>
 #include <sys/mount.h>
 
@@ -149,7 +149,7 @@ TEST_F(CniRunner, CheckAsksEachWithTheResultOfAdd) {
   EXPECT_EQ(bad["plugin"], "second");
   EXPECT_EQ(bad["cni_code"], 999);
   EXPECT_EQ(bad["code"], "FailedPrecondition") << "it is not as it was left";
-  // One that cannot be asked has found nothing.
+  // A plugin that cannot be run has found nothing wrong.
   ASSERT_TRUE(std::filesystem::remove("/run/plugins/second"));
   EXPECT_NE(Run("check", RequestFor("web"))["code"], "FailedPrecondition");
   EXPECT_TRUE(HasRecord("web"));
@@ -159,7 +159,7 @@ TEST_F(CniRunner, CheckOfWhatIsNotAttachedLeavesNoLock) {
   WriteNetwork("1.conflist", Network("net", {Plugin("first")}));
   EXPECT_EQ(Run("check", RequestFor("web"))["code"], "NotFound");
   EXPECT_FALSE(std::filesystem::exists("/run/state/locks/web@eth0"));
-  // One of what is attached stays.
+  // The lock of an attachment stays.
   EXPECT_EQ(Run("add", RequestFor("web"))["ok"], true);
   EXPECT_EQ(Run("check", RequestFor("web"))["ok"], true);
   EXPECT_TRUE(std::filesystem::exists("/run/state/locks/web@eth0"));
@@ -226,7 +226,7 @@ TEST_F(CniRunner, GarbageIsWhatIsAttachedAndNotValid) {
   EXPECT_FALSE(HasRecord("old"));
 }
 
-// A reboot takes the namespace and the directory of this boot's attachments.
+// A reboot removes the namespace and the directory of this boot's attachments.
 class CniAfterReboot : public RunnerTest {
  protected:
   void SetUp() override {

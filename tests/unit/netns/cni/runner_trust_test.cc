@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 //
-// What the runner does not believe.
+// Input that the runner does not trust.
 #include <gtest/gtest.h>
 #include <sys/mount.h>
 #include <sys/stat.h>
@@ -25,7 +25,7 @@ class CniTrust : public RunnerTest {
     }
   }
 
-  // Whether a runner that looks at nothing runs the plugin.
+  // True if a runner without checks runs the plugin.
   static bool NaiveRuns(const std::string& type) {
     ForgetCalls();
     Json config = Plugin(type);
@@ -36,7 +36,7 @@ class CniTrust : public RunnerTest {
          "CNI_COMMAND=ADD /run/plugins/" + type + " </run/config >/dev/null"});
     return CallNames().size() == 1;
   }
-  // Whether somebody without any right can do so to the path (access(2)).
+  // True if a user without any right may do so to the path (access(2)).
   static bool NobodyMay(int how, const char* path) {
     return test::RunProgram({"/usr/bin/setpriv", "--reuid=65534",
                              "--regid=65534", "--clear-groups", "/usr/bin/test",
@@ -111,7 +111,8 @@ TEST_F(CniTrust, TheHostsNamespaceIsNobodys) {
   ExpectNothingRun(
       Run("add", RequestFor("web"), {"--netns", "/run/netns/host"}),
       "PermissionDenied");
-  // A naive runner names it to the plugins, which enter the host's.
+  // A naive runner passes the path to plugins, which then enter the host's
+  // namespace.
   struct stat named = {};
   struct stat hosts = {};
   ASSERT_EQ(::stat("/run/netns/host", &named), 0);

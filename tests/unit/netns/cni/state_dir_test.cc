@@ -83,7 +83,7 @@ TEST_F(CniStateDirTest, ABadRecordIsToldApartFromNone) {
     EXPECT_EQ(Outcome(state_->Load({"web", "eth0"})), "InvalidArgument")
         << text;
   }
-  // Another's under this name.
+  // The file has the record of another attachment.
   ASSERT_EQ(MessageOf(state_->Save(SomeRecord())), "Ok");
   fs::rename(temp_.File("state/records/web@eth0"),
              temp_.File("state/records/other@eth0"));
