@@ -76,7 +76,7 @@ ForeignFds::Connector ForeignFds::ConnectToCloser() {
     if (!socket.valid()) {
       return ErrnoError(errno, "socket", paths::kCloserSocket);
     }
-    // A full backlog is waited for no longer than an answer.
+    // A full backlog must not block longer than an answer may.
     SetPatience(socket.get(), Bounds().patience);
     if (const int error = ConnectUnix(socket.get(), paths::kCloserSocket);
         error != 0) {
@@ -114,8 +114,9 @@ bool ForeignFds::IsConnected() const {
   return connection_.valid() && !HasGivenUp(connection_.get());
 }
 
-// On the loop's thread: fds are closed and their numbers used again beneath
-// this otherwise, as sd-bus has the sockets.
+// Runs on the loop's thread only. sd-bus has the sockets and closes them on
+// that thread; from any other thread, a number sent here could by then be
+// another file's.
 bool ForeignFds::Connect() {
   if (IsConnected()) {
     return true;
@@ -195,7 +196,8 @@ void ForeignFds::LookAtCloser() {
   Connect();
 }
 
-// One that works, but has no thread left: it goes on with what sticks.
+// Replaces a mountd-closer that works but has no thread left. The old
+// mountd-closer goes on with the fds that are stuck in close(2).
 void ForeignFds::Replace() {
   UniqueFd old = std::move(connection_);
   watch_.reset();
@@ -235,13 +237,14 @@ Result<closer::Incoming, int> ForeignFds::Ask(const Request& request,
   }
   if (!incoming || incoming->size < sizeof(*reply) ||
       reply->version != closer::kVersion) {
-    return ECONNRESET;  // its end is seen by the next who looks
+    return ECONNRESET;  // the next IsConnected notices its end
   }
   incoming->size -= sizeof(*reply);
   return incoming;
 }
 
-// Closes the fds of an answer that nobody waits for. False: it is not there.
+// Closes the fds of an answer that nobody waits for any more. False if the
+// answer has not come yet.
 bool ForeignFds::TakeLate(int connection) {
   Reply reply;
   const Result<closer::Incoming, int> answer =
@@ -292,7 +295,7 @@ std::uint64_t ForeignFds::Hold(int socket, std::uint64_t owner) {
   if (was_connected) {
     SendRequest(connection_.get(), request, std::span(&socket, 1));
   } else {
-    Connect();  // with all that is held
+    Connect();  // sends all that is held, this socket included
   }
   return id;
 }
@@ -321,8 +324,8 @@ void ForeignFds::SendDrop(std::uint64_t id) {
   }
 }
 
-// Closed with the lock, as whoever connects to the next mountd-closer sends
-// what has these numbers.
+// Closes the fd with the lock held, because HoldAll sends the fds in held_ to
+// the next mountd-closer by these numbers.
 void ForeignFds::LetGo(std::uint64_t id, UniqueFd fd) {
   const std::lock_guard lock(mutex_);
   const auto of_owner = fds_of_.find(held_.at(id).owner);

@@ -112,7 +112,7 @@ int GetProperty(sd_bus* /*bus*/, const char* /*path*/,
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wold-style-cast"
 #pragma GCC diagnostic ignored "-Wpedantic"
-// An array, as nothing destroys it: sd-bus reads it until the last slot has
+// The table has no destructor, because sd-bus reads it until the last slot has
 // gone, which may be while static objects are destroyed.
 const sd_bus_vtable* Vtable() {
   static const auto table = [] {
@@ -244,7 +244,7 @@ int PluginObjects::Enumerate(sd_bus* bus, const char* /*prefix*/,
       }
     }
   }
-  // sd-bus frees it, and each text in it.
+  // sd-bus frees the list and each text in it.
   auto** list = static_cast<char**>(
       std::calloc(paths.size() + 1, sizeof(char*)));  // NOLINT
   if (list == nullptr) {
