@@ -61,7 +61,7 @@ Result<void> Client::Impl::RunJoining(const std::string& op,
         steady_clock::now() >= deadline) {
       return done;
     }
-    // A daemon of little patience must not make this a busy loop.
+    // A daemon that answers InProgress at once must not make this a busy loop.
     if (steady_clock::now() - started < kJoinPause) {
       std::this_thread::sleep_for(kJoinPause);
     }

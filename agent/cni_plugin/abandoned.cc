@@ -71,7 +71,8 @@ class Room {
     return true;
   }
 
-  // The markers first: their allocation is what the next ADD finds them by.
+  // Releases the markers first, because the next ADD finds them only by their
+  // allocation.
   Result<void> Remove(const std::string& allocation) {
     for (const AllocationEntry& other : entries_) {
       const auto id = ParseAllocationId(other.id);

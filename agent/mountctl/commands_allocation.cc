@@ -19,7 +19,8 @@
 namespace mountd::agent {
 namespace {
 
-// Of all allocations the caller sees, or of the one named.
+// Returns the status of all allocations that the caller may see, or of the
+// named one.
 Result<std::vector<AllocationStatus>> Statuses(Client& client,
                                                const std::string& allocation) {
   std::vector<std::string> ids = {allocation};

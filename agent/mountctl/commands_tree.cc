@@ -21,7 +21,7 @@ struct TreeArguments {
   std::uint32_t gid = 0;
 };
 
-// Opens the directory, calls, prints.
+// Opens the directory, calls `call`, prints the result.
 template <typename Call>
 int OnTree(const Context& context, const std::string& path, const char* done,
            const Call& call) {
@@ -59,7 +59,8 @@ struct OpenArguments {
   std::vector<std::string> command;
 };
 
-// Becomes the command, which has what `open` answers as its fd 3.
+// Replaces this process by the command, with the fd that `open` returns as fd
+// 3.
 int RunWithTree(const Context& context, const OpenArguments& arguments,
                 const std::function<Result<UniqueFd>(Client&)>& open) {
   constexpr int kTree = 3;
@@ -76,7 +77,7 @@ int RunWithTree(const Context& context, const OpenArguments& arguments,
     words.push_back(const_cast<char*>(word.c_str()));
   }
   words.push_back(nullptr);
-  // dup2 onto itself would leave close-on-exec as it is.
+  // dup2 of an fd onto itself would leave close-on-exec set.
   const bool passed = tree.get() == kTree ? ::fcntl(kTree, F_SETFD, 0) == 0
                                           : ::dup2(tree.get(), kTree) == kTree;
   if (passed) {

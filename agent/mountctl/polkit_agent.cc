@@ -19,7 +19,7 @@ namespace {
 constexpr char kProgram[] = "/usr/bin/pkttyagent";
 constexpr int kMostMsToRegister = 5000;
 
-// In the child.
+// Runs in the child.
 [[noreturn]] void Become(const std::string& notify_fd, pid_t parent) {
   if (prctl(PR_SET_PDEATHSIG, SIGTERM) == 0 && getppid() == parent) {
     execl(kProgram, kProgram, "--fallback", "--notify-fd", notify_fd.c_str(),
@@ -34,7 +34,7 @@ PolkitAgent::PolkitAgent() {
   if (isatty(STDIN_FILENO) == 0 || access(kProgram, X_OK) != 0) {
     return;
   }
-  // It closes its end once it is registered.
+  // pkttyagent closes its end of the pipe once it is registered.
   std::array<int, 2> ends{};
   if (pipe2(ends.data(), O_CLOEXEC) != 0) {
     return;
@@ -56,7 +56,7 @@ PolkitAgent::PolkitAgent() {
 PolkitAgent::~PolkitAgent() {
   if (pid_ > 0) {
     kill(pid_, SIGTERM);
-    // One that is stopped, or has its terminal stopped, ends all the same.
+    // SIGCONT, because a stopped process would not act on SIGTERM.
     kill(pid_, SIGCONT);
     waitpid(pid_, nullptr, 0);
   }

@@ -68,8 +68,8 @@ Error Misfit(std::string_view type, const Json& value) {
       Dump(value, -1) + " does not fit the type '" + std::string(type) + "'");
 }
 
-// The length of the first complete type of a signature of this table's kind
-// (well-formed); 0 at its end.
+// Returns the length of the first complete type of a well-formed signature of
+// this table; 0 at its end.
 std::size_t TypeLength(std::string_view signature) {
   if (signature.empty()) {
     return 0;

@@ -107,8 +107,8 @@ class Runner {
       }
       return;
     }
-    // A failure is in the step's line and owed; the first error is the one that
-    // is returned.
+    // A failure of the release is in its step's line, and mountd retries it.
+    // The function returns the first error.
     IgnoreBecauseBestEffort(Timed("release", job_.allocation, [&] {
       return client_.ReleaseAllocation(job_.allocation);
     }));

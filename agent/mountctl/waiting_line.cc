@@ -106,7 +106,8 @@ void WaitingLine::Clear() {
   }
 }
 
-// False: there is none any more.
+// Waits until a call has taken long enough to be shown. False when the object
+// ends.
 bool WaitingLine::AwaitLongCall(std::unique_lock<std::mutex>& lock) {
   while (!stopping_) {
     if (method_.empty()) {
