@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 //
-// Volumes after a restart: of mountd, which compares its records with what is
-// mounted, and of a plugin, whose mounts may have died with it.
+// Volumes after a restart. When mountd restarts, it compares its records with
+// the mounts. When a plugin restarts, its mounts may have died with it.
 #include <spdlog/spdlog.h>
 
 #include <utility>
@@ -18,8 +18,8 @@ bool IsAsRecorded(const exec::MountState& state,
          state.block_device == publication.device;
 }
 
-// Then nothing is known of the volume, and it is left to its tasks: what is
-// taken away of one that is whole, they miss.
+// True if the error says nothing about the volume. Then the volume stays as it
+// is, because tasks would miss a healthy volume that is removed.
 bool HasNobodyLooked(const Error& error) {
   return error.code == Code::kUnavailable ||
          error.code == Code::kResourceExhausted;
@@ -48,7 +48,8 @@ Result<void> Volumes::RecoverPublication(PublicationRecord& publication) {
     MOUNTD_ASSIGN(const std::optional<VolumeRecord> volume,
                   store_.GetVolume(publication.key));
     if (volume) {
-      // A file system that does not answer must not keep mountd from starting.
+      // Errors do not end the loop, because a file system that does not answer
+      // must not keep mountd from starting.
       const Result<exec::MountState> state = executor_.InspectVolumeDir(
           PublishDir(*volume, publication.allocation));
       certain = state ? IsAsRecorded(*state, publication)
@@ -60,7 +61,8 @@ Result<void> Volumes::RecoverPublication(PublicationRecord& publication) {
 
 // ---- What died with the plugin ----
 
-// An executor that dies with the plan in hand says nothing of the volume.
+// Tries again if the executor dies with the plan, because that says nothing
+// about the volume.
 Result<exec::ProbeReply> Volumes::Probe(const exec::VolumeProbePlan& plan) {
   constexpr int kTries = 3;
   Result<exec::ProbeReply> probe = executor_.ProbeVolume(plan);
@@ -78,7 +80,7 @@ Result<Volumes::Look> Volumes::LookAtUsers(const VolumeRecord& volume) {
   for (const PublicationRecord& user : users) {
     if (user.state == PublicationState::kUnpublishing ||
         IsKept(user.allocation, user.alias)) {
-      continue;  // on its way already
+      continue;  // Settle or a release works on it
     }
     if (user.state == PublicationState::kUncertain) {
       look.broken.push_back(user);
@@ -105,7 +107,7 @@ Result<Volumes::Restoration> Volumes::RestoreDead(const std::string& plugin) {
     if (volume.plugin != plugin) {
       continue;
     }
-    // One that cannot be restored keeps no other.
+    // A volume that cannot be restored does not keep others from it.
     Result<std::vector<PublicationRecord>> some = Restore(volume.key);
     if (some) {
       all.restored.insert(all.restored.end(), some->begin(), some->end());
@@ -148,8 +150,8 @@ Result<std::vector<PublicationRecord>> Volumes::Restore(const VolumeKey& key) {
   return restored;
 }
 
-// What a dead server left: a plugin that finds a mount at its path takes it for
-// its own, whoever asks it to publish anew.
+// Removes the mounts that a dead server left, because a plugin that finds a
+// mount at its path believes that it is published already.
 Result<void> Volumes::TakeAway(const VolumeRecord& volume,
                                const std::vector<PublicationRecord>& users) {
   for (const PublicationRecord& user : users) {
@@ -157,7 +159,7 @@ Result<void> Volumes::TakeAway(const VolumeRecord& volume,
   }
   MOUNTD_ASSIGN(const std::vector<PublicationRecord> all,
                 store_.UsersOf(volume.key));
-  // Others' mounts of it are alive, and of this very staging.
+  // The other users' mounts are alive and use this staging.
   if (all.size() != users.size()) {
     return Ok();
   }

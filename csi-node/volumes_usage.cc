@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 //
-// Volumes that are in use: their size, and how they are.
+// Volumes in use: their size and condition.
 #include <utility>
 
 #include "csi-node/volume_capability.h"
@@ -83,7 +83,8 @@ Result<VolumeStats> Volumes::Stats(const std::string& allocation,
                      "the plugin does not offer GET_VOLUME_STATS");
   }
   const VolumePaths paths = PathsOf(use.volume, use.publication, session);
-  // Changes nothing: one try tells how it is now.
+  // Only one try, because the call changes nothing and its caller can ask
+  // again.
   const RpcSlots::Slot slot(slots_, use.volume.plugin);
   RpcResult<VolumeStats> stats = client_.NodeGetVolumeStats(
       session.channel, use.volume.volume_id, paths.target, paths.staging,

@@ -13,7 +13,7 @@ namespace {
 
 constexpr int kReleaseTries = 100;
 constexpr std::chrono::milliseconds kReleasePause(20);
-// Another program may have made devices of these numbers.
+// Several tries, because another program may have devices of these numbers.
 constexpr int kNumberTries = 32;
 
 Result<int> AddAnyLoop(Store* store) {
@@ -57,7 +57,7 @@ Result<LoopDevice> TakeDevice(Store* store, VolumeRecord* record, LoopUse use) {
       noted ? BindLoop(number, image, store->data().LabelOf(record->id()), use)
             : Result<LoopDevice>(noted.error());
   if (!loop) {
-    // If this fails as well, the next use, or the next start, does it.
+    // If this fails as well, the next use or the next start removes the device.
     IgnoreBecauseBestEffort(ReleaseDevice(store, record));
   }
   return loop;

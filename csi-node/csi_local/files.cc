@@ -19,7 +19,8 @@ struct CloseDir {
   void operator()(DIR* stream) const { ::closedir(stream); }
 };
 
-// copy_file_range(2) is refused between some file systems; bytes never are.
+// Copies byte by byte where copy_file_range(2) is refused, as between some file
+// systems.
 Result<void> CopyBytes(int from, int to, off_t at, off_t end,
                        const std::string& object) {
   std::vector<char> buffer(1 << 20);
@@ -34,7 +35,7 @@ Result<void> CopyBytes(int from, int to, off_t at, off_t end,
       return ErrnoError(errno, "pread", object);
     }
     if (got == 0) {
-      return Ok();  // it has become shorter
+      return Ok();  // the file has become shorter
     }
     for (ssize_t done = 0; done < got;) {
       const ssize_t put =
@@ -101,7 +102,7 @@ Result<std::vector<std::string>> ListNames(int directory) {
   if (stream == nullptr) {
     return ErrnoError(errno, "opendir", "");
   }
-  fd.release();  // the stream's now
+  fd.release();  // the stream owns it now
   std::vector<std::string> names;
   errno = 0;
   while (const dirent* entry = ::readdir(stream.get())) {
@@ -128,9 +129,9 @@ Result<void> CopyData(int from, int to, const std::string& object) {
   for (off_t at = 0; at < status.st_size;) {
     const off_t data = ::lseek(from, at, SEEK_DATA);
     if (data < 0 && errno == ENXIO) {
-      return Ok();  // nothing but a hole is left
+      return Ok();  // only a hole is left
     }
-    // A file system without holes has data all the way.
+    // If lseek fails, the file system has no holes and all is data.
     const off_t start = data < 0 ? at : data;
     const off_t hole = data < 0 ? -1 : ::lseek(from, start, SEEK_HOLE);
     const off_t end =

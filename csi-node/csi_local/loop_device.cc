@@ -52,8 +52,8 @@ Result<LoopDevice> Open(int number, int mode) {
   return loop;
 }
 
-// devtmpfs makes the node with the device; a container's /dev may be a plain
-// tmpfs.
+// Makes the node of the device if it is missing. devtmpfs makes nodes by
+// itself, but a container's /dev may be a plain tmpfs.
 Result<void> MakeNode(int number) {
   const std::string path = PathOf(number);
   if (::mknod(path.c_str(), S_IFBLK | 0600, LoopDeviceId(number)) != 0 &&
@@ -74,7 +74,7 @@ void RemoveOwnNode(int number) {
   }
 }
 
-// False if it is not bound.
+// False if the device is not bound.
 bool ReadStatus(LoopDevice* loop) {
   loop_info64 info{};
   if (::ioctl(loop->fd.get(), LOOP_GET_STATUS64, &info) != 0) {
@@ -83,7 +83,8 @@ bool ReadStatus(LoopDevice* loop) {
   const auto* name =
       static_cast<const char*>(static_cast<void*>(info.lo_file_name));
   loop->label.assign(name, ::strnlen(name, sizeof(info.lo_file_name)));
-  // The kernel's huge_encode_dev() is makedev() for what has 12 and 20 bits.
+  // The kernel's huge_encode_dev() equals makedev() for numbers of 12 and 20
+  // bits.
   loop->image_device = info.lo_device;
   loop->image_inode = info.lo_inode;
   loop->read_only = (info.lo_flags & LO_FLAGS_READ_ONLY) != 0;
@@ -195,7 +196,8 @@ Result<bool> RemoveIdleLoop(int number) {
 
 Result<bool> RemoveLoop(int number) {
   {
-    // Whatever it is bound to by now: the number is this volume's alone.
+    // Unbinds whatever file the device has now, because the number belongs to
+    // this volume alone.
     const Result<LoopDevice> loop = Open(number, O_RDONLY);
     if (loop) {
       ::ioctl(loop->fd.get(), LOOP_CLR_FD);

@@ -18,14 +18,16 @@ namespace {
 constexpr char kNumbersFile[] = "loop-numbers";
 constexpr char kNewNumbersFile[] = "loop-numbers~";
 constexpr std::size_t kMaxNumbersFile = 16;
-// One write to the disk for so many; a restart skips the rest of them.
+// Reserves this many numbers with one write to the disk. A restart skips the
+// unused ones.
 constexpr int kReserved = 64;
 
 bool IsLoopNumber(int number) {
   return number >= kFirstLoopNumber && number < kEndLoopNumber;
 }
 
-// Two data directories, or one that was made again, begin far apart.
+// Starts at a random number, so that two data directories, or one that was made
+// again, begin far apart.
 int AnyNumber() {
   std::random_device random;
   return std::uniform_int_distribution<int>(kFirstLoopNumber,

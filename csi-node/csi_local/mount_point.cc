@@ -37,7 +37,7 @@ Result<UniqueFd> Open(int parent, const std::string& path,
   return error;
 }
 
-// Every part of the path is a name: no "", ".", "..".
+// True if every part of the path is a name: no "", ".", "..".
 bool IsPlainPath(std::string_view path) {
   if (path.size() < 2 || path[0] != '/' ||
       path.find('\0') != std::string_view::npos) {
@@ -74,7 +74,7 @@ Result<UniqueFd> OpenDirectory(const Target& target) {
   return Open(target.parent.get(), target.name, kSafe | RESOLVE_BENEATH);
 }
 
-// O_PATH alone would open a link itself.
+// Checks the type afterwards, because O_PATH opens a link itself.
 Result<UniqueFd> OpenNode(const Target& target) {
   MOUNTD_ASSIGN(UniqueFd node, Open(target.parent.get(), target.name,
                                     kSafe | RESOLVE_BENEATH, 0));
@@ -111,7 +111,8 @@ Result<UniqueFd> MakeDirectoryAt(int parent, const std::string& name,
     return ErrnoError(errno, "mkdirat", name);
   }
   Result<UniqueFd> directory = OpenDirectoryAt(parent, name);
-  // The umask had its say in mkdirat; O_PATH knows no fchmod.
+  // The umask has changed the mode in mkdirat. fchmodat, because fchmod refuses
+  // O_PATH.
   if (directory && *made && ::fchmodat(parent, name.c_str(), mode, 0) != 0) {
     return ErrnoError(errno, "fchmodat", name);
   }
@@ -178,8 +179,8 @@ Result<void> AttachTree(const UniqueFd& tree, const UniqueFd& point,
 }
 
 Result<void> Unmount(const Target& target) {
-  // umount2(2) takes no fd; the link leads to the very directory that was
-  // opened, and only the last name is looked up again.
+  // umount2(2) takes no fd. The /proc link leads to the directory that was
+  // opened, so the kernel resolves only the last name again.
   const std::string path = "/proc/self/fd/" +
                            std::to_string(target.parent.get()) + "/" +
                            target.name;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 //
-// Volumes, made and deleted.
+// Makes and deletes volumes.
 #include <fcntl.h>
 #include <unistd.h>
 
@@ -18,7 +18,7 @@
 namespace mountd::csi_local {
 namespace {
 
-// The same name is the same volume, whenever and whoever asks.
+// The id depends on the name alone, so the same name is always the same volume.
 std::string VolumeIdOf(const std::string& name) {
   return "vol-" + VolumeKey::Derive("csi-local volume", name).str();
 }
@@ -65,7 +65,7 @@ Result<VolumeRecord> Store::CreateVolume(const VolumeSpec& spec) {
     return record;
   }
   if (found) {
-    MOUNTD_TRY(RemoveVolume(record));  // of a call that failed half-way
+    MOUNTD_TRY(RemoveVolume(record));  // left by a call that failed half way
   } else if (found.error().code != Code::kNotFound) {
     return found.error();
   }
@@ -92,7 +92,8 @@ Result<VolumeRecord> Store::MakeVolume(const std::string& id,
   MOUNTD_TRY(Reserve(record));
   const Result<void> filled = Fill(record);
   if (!filled) {
-    // If this fails as well, the next call or the next start does it.
+    // If this fails as well, the next call or the next start removes the
+    // volume.
     IgnoreBecauseBestEffort(RemoveVolume(record));
     return filled.error();
   }
@@ -132,7 +133,7 @@ Result<void> Store::CopyVolume(const VolumeRecord& from, const UniqueFd& to,
       MOUNTD_ASSIGN(Frozen now, Frozen::Freeze(*root));
       frozen.emplace(std::move(now));
     } else {
-      // What was written to the device, if there is one, is to be in the image.
+      // Syncs the device, so that the image has all that was written to it.
       MOUNTD_ASSIGN(const auto loop, mounts.Loop());
       if (loop && ::fsync(loop->fd.get()) != 0) {
         return ErrnoError(errno, "fsync", from.id());

@@ -17,14 +17,15 @@
 namespace mountd::csi_local {
 namespace {
 
-// What a file system may not be able to use of its device's end.
+// The part at the end of a device that a file system may not be able to use.
 constexpr std::int64_t kSlack = 1 << 20;
 constexpr mode_t kFreshMode = 0777;
 constexpr mode_t kGroupBits = S_ISGID | 0070;
 
-// Nobody uses the image. A tool that an earlier process has started holds the
-// lock for as long as it lives; the lock's file is not the loop device's, which
-// would keep it.
+// Call only if nobody uses the image. The lock shows whether a tool of an
+// earlier process still works on it, because such a tool holds the lock as long
+// as it lives. The lock is on another open file description than the loop
+// device's, because the device would keep that one, and with it the lock.
 Result<void> GrowIfSmaller(const UniqueFd& image, const VolumeRecord& record) {
   if (::flock(image.get(), LOCK_EX | LOCK_NB) != 0) {
     return MakeError(Code::kAborted, "flock", record.id(),
@@ -37,7 +38,8 @@ Result<void> GrowIfSmaller(const UniqueFd& image, const VolumeRecord& record) {
              : GrowUnused(fs_type, image);
 }
 
-// Another device of one image would be a second file system that writes to it.
+// Uses the volume's existing device if it is mounted, because a second device
+// of the same image would be a second file system that writes to the image.
 Result<LoopDevice> DeviceForMount(Store* store, VolumeRecord* record) {
   const VolumeMounts mounts(store->data(), *record);
   MOUNTD_ASSIGN(const auto mounted, mounts.All());
@@ -45,7 +47,8 @@ Result<LoopDevice> DeviceForMount(Store* store, VolumeRecord* record) {
   if (found && !mounted.empty()) {
     return std::move(*found);
   }
-  // What is bound without a mount is somebody else's leftover, not ours to use.
+  // A device that is bound but not mounted is left over from something else, so
+  // it is not used.
   found.reset();
   MOUNTD_TRY(ReleaseDevice(store, record));
   MOUNTD_ASSIGN(const UniqueFd locked,

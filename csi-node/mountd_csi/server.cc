@@ -34,7 +34,7 @@ Server::Server(UniqueFd listener, uid_t peer, Steps* steps)
       peer_(peer),
       steps_(steps),
       queue_(&poster_) {
-  // A connection that is gone again must not block the accept that follows.
+  // Non-blocking, because accept must not block if a connection is gone again.
   const int flags = ::fcntl(listener_.get(), F_GETFL);
   if (flags >= 0) {
     ::fcntl(listener_.get(), F_SETFL, flags | O_NONBLOCK);
