@@ -20,7 +20,7 @@ constexpr V6 kHost6 = {0xfd, 0x89, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1};
 constexpr V4 kGateway4 = {169, 254, 1, 1};
 constexpr V6 kGateway6 = {0xfe, 0x80, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1};
 constexpr Mac kHostMac = {0x02, 0x4d, 0, 0, 0, 1};
-// Indexes are asked for: then the kernel need not be asked for them.
+// Chooses the indexes, so that nobody need ask the kernel for them.
 constexpr int kFirstIndex = 1'000'000;
 constexpr int kInnerIndex = 1000;
 constexpr int kLoopback = 1;

@@ -29,7 +29,7 @@ Result<UniqueFd> OpenOwn() {
   return fd;
 }
 
-// Runs `call` in a namespace that is made for it.
+// Runs `call` in a new namespace.
 template <typename F>
 Result<void> InNewNamespace(const F& call) {
   Result<void> result = Ok();
@@ -62,7 +62,7 @@ Result<Namespace> MakeWith(bool quiet) {
   return made;
 }
 
-// So that what is pinned in it is so in every mount namespace.
+// Shares the directory, so that a pin in it shows in every mount namespace.
 Result<void> ShareDirectory() {
   if (::mkdir(kDirectory, 0755) != 0 && errno != EEXIST) {
     return ErrnoError(errno, "mkdir", kDirectory);

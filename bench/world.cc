@@ -64,7 +64,8 @@ Result<void> Bind(const std::string& source, const std::string& at) {
   return Mount(nullptr, source, at, MS_BIND);
 }
 
-// What mountd's user may connect to.
+// Connects as mountd's user, because the executor's socket accepts only that
+// user.
 Result<UniqueFd> ConnectAsMountd() {
   Result<UniqueFd> connection = MakeError(Code::kInternal, "connect", "");
   std::thread([&] {
