@@ -86,7 +86,7 @@ void Client::Impl::SetPatience(dbus::Dict& options,
 Result<void> Client::Impl::Once(const std::string& op,
                                 const std::string& object, dbus::Dict& options,
                                 const Step& call) {
-  // The analyzer does not follow the exception to where it is read.
+  // The analyzer does not see that the flag is read after an exception.
   // NOLINTBEGIN(clang-analyzer-deadcode.DeadStores)
   bool may_reconnect = options_.reconnect;
   for (;;) {

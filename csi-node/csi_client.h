@@ -142,8 +142,8 @@ struct ExpandRequest {
   std::string volume_id;
   std::string volume_path;
   std::string staging_target_path;
-  std::int64_t required_bytes = 0;  // 0: not said
-  std::int64_t limit_bytes = 0;     // 0: not said
+  std::int64_t required_bytes = 0;  // 0: not specified
+  std::int64_t limit_bytes = 0;     // 0: not specified
   VolumeCapability capability;
 };
 

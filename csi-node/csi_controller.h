@@ -16,8 +16,8 @@ namespace mountd::csi {
 using Segments = std::map<std::string, std::string>;
 
 struct CapacityRange {
-  std::int64_t required_bytes = 0;  // 0: not said
-  std::int64_t limit_bytes = 0;     // 0: not said
+  std::int64_t required_bytes = 0;  // 0: not specified
+  std::int64_t limit_bytes = 0;     // 0: not specified
 };
 
 struct ControllerPublishRequest {

@@ -376,7 +376,7 @@ Result<void> Volumes::AbandonPublication(Call& call) {
   return undone;
 }
 
-// ---- What is uncertain ----
+// ---- Uncertain outcomes ----
 
 void Volumes::Keep(const Call& call) {
   Kept kept{call.spec, UniqueFd()};

@@ -143,7 +143,7 @@ class Volumes {
   Result<VolumeStats> Stats(const std::string& allocation,
                             const std::string& alias);
 
-  // ---- What is uncertain ----
+  // ---- Uncertain outcomes ----
   // The publications whose last publish got no final answer, and whose
   // arguments this process still has.
   struct Unsettled {
@@ -155,7 +155,7 @@ class Volumes {
   // failure.
   Result<void> Settle(const Unsettled& one);
 
-  // ---- What a plugin's end has broken ----
+  // ---- After a plugin's end ----
   struct Restoration {
     // Tasks' mounts of these publications may be repaired now.
     std::vector<PublicationRecord> restored;
@@ -254,7 +254,7 @@ class Volumes {
                              const Progress& progress);
   Result<void> Unstage(const VolumeRecord& volume, const Progress& progress);
 
-  // ---- What died with its plugin ----
+  // ---- Volumes that died with their plugin ----
   struct Look {
     std::vector<PublicationRecord> broken;
     std::string reason;  // "" if all of `broken` were uncertain before

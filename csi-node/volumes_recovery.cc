@@ -59,7 +59,7 @@ Result<void> Volumes::RecoverPublication(PublicationRecord& publication) {
   return certain ? Ok() : MarkUncertain(publication);
 }
 
-// ---- What died with the plugin ----
+// ---- Volumes that died with their plugin ----
 
 // Tries again if the executor dies with the plan, because that says nothing
 // about the volume.

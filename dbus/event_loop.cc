@@ -82,6 +82,7 @@ Result<std::unique_ptr<EventLoop>> EventLoop::Create() {
 EventLoop::EventLoop(sd_event* event) : event_(event) {}
 
 EventLoop::~EventLoop() {
+  // The timers and the source are sources of event_, so they go first.
   timers_.clear();
   wake_source_.reset();
   sd_event_unref(event_);
@@ -128,6 +129,7 @@ void EventLoop::Post(std::function<void()> closure) {
     wake = posted_.empty();
     posted_.push_back(std::move(closure));
   }
+  // One wake-up is enough for all closures until RunPosted.
   if (wake) {
     eventfd_write(wake_.get(), 1);
   }
@@ -141,6 +143,7 @@ void EventLoop::RunPosted() {
     const std::lock_guard lock(mutex_);
     closures.swap(posted_);
   }
+  // Without the lock, because a closure may call Post.
   for (const auto& closure : closures) {
     closure();
   }

@@ -103,6 +103,7 @@ ForeignFds::~ForeignFds() {
 
 void ForeignFds::Listen(int listening) {
   listening_ = listening;
+  // Fails before Linux 6.16, and then a peer may send fds before Admit.
   SetPassRights(listening, 0);
   const std::lock_guard lock(mutex_);
   Connect();
@@ -127,6 +128,8 @@ bool ForeignFds::Connect() {
     spdlog::warn("no mountd-closer: {}", connection.error().Message());
   } else {
     SetPatience(connection->get(), bounds_.patience);
+    // Only a mountd-closer that holds everything may be used, because otherwise
+    // mountd's close(2) could be the last one.
     if (Begin(connection->get()) && HoldAll(connection->get())) {
       connection_ = *std::move(connection);
       Watch();
@@ -140,6 +143,7 @@ bool ForeignFds::Connect() {
 }
 
 void ForeignFds::TryAgainLater() {
+  // One retry is enough, however many callers find no mountd-closer.
   if (std::exchange(tries_again_, true)) {
     return;
   }
@@ -222,6 +226,7 @@ Result<closer::Incoming, int> ForeignFds::Ask(const Request& request,
   }
   Result<closer::Incoming, int> incoming = closer::Receive(
       connection_.get(), std::as_writable_bytes(std::span(reply, 1)), bytes, 0);
+  // SO_RCVTIMEO is over (SetPatience).
   if (!incoming && incoming.error() == EAGAIN) {
     spdlog::warn("mountd-closer does not answer, and is replaced");
     ++replaced_;
@@ -273,6 +278,7 @@ Result<ForeignFds::Accepted, int> ForeignFds::Accept() {
     return ENOTCONN;
   }
   if (reply.error != 0 || incoming->fds.size() != 1) {
+    // No error and no fd: this process had no room for the fd.
     return reply.error != 0 ? reply.error : EMFILE;
   }
   accepted.socket = std::move(incoming->fds.front());
@@ -309,10 +315,12 @@ void ForeignFds::Close(std::uint64_t id, UniqueFd socket) {
 void ForeignFds::CloseHeld(std::uint64_t id, UniqueFd fd) {
   const auto held = held_.find(id);
   if (!IsConnected()) {
+    // The fd stays open here until the next mountd-closer holds it.
     held->second.fd = fd.release();
     held->second.is_left = true;
     return;
   }
+  // mountd closes first, so that mountd-closer's close(2) is the last one.
   fd.reset();
   held_.erase(held);
   SendDrop(id);
@@ -347,6 +355,7 @@ Result<ForeignFds::Received, int> ForeignFds::Receive(
   Request request = RequestFor(Kind::kReceive, id);
   request.size =
       static_cast<std::uint32_t>(std::min(into.size(), closer::kMostBytes));
+  // mountd-closer gives the received fds the ids from `first` on.
   request.first = last_id_ + 1;
   last_id_ += closer::kMostFds;
   Reply reply;

@@ -26,7 +26,7 @@ constexpr std::size_t kMostDeliveredOfBus = 256;
 struct LoopState {
   std::unordered_map<int, Inbound*> inbounds;
   std::unordered_map<std::uint64_t, std::shared_ptr<UniqueFd>> passed;
-  std::vector<std::uint64_t> taken;             // of passed
+  std::vector<std::uint64_t> taken;             // in passed
   std::map<std::uint64_t, std::size_t> claims;  // bytes, by owner
   EventLoop* loop = nullptr;
   Inbound* awaits_array = nullptr;
@@ -59,6 +59,8 @@ ssize_t RawReceive(int socket, void* into, std::size_t size, int flags,
   msghdr message = {};
   message.msg_iov = &part;
   message.msg_iovlen = 1;
+  // MSG_DONTWAIT, because the loop must not wait for a peer. There is no room
+  // for fds, so the kernel sets MSG_CTRUNC if some come.
   const ssize_t received =
       ::syscall(SYS_recvmsg, socket, &message, flags | MSG_DONTWAIT);
   *has_fds = received >= 0 && (message.msg_flags & MSG_CTRUNC) != 0;
@@ -71,6 +73,8 @@ Inbound* FindInbound(int socket) {
   if (t_state == nullptr) {
     return nullptr;
   }
+  // sd-bus allocates the array before it reads again, so the wait for it is
+  // over.
   t_state->awaits_array = nullptr;
   const auto found = t_state->inbounds.find(socket);
   return found != t_state->inbounds.end() && found->second->IsThatOf(socket)
@@ -130,6 +134,8 @@ Inbound::~Inbound() {
   if (state.awaits_array == this) {
     state.awaits_array = nullptr;
   }
+  // MessageSeen gives the claim back and moves the placeholders to delivered_,
+  // so that Forget drops their fds.
   CloseLost();
   MessageSeen();
   Forget(0);
@@ -176,6 +182,8 @@ ssize_t Inbound::Receive(msghdr* message, int flags) {
     errno = ECONNRESET;
     return -1;
   }
+  // sd-bus has decoded the messages before this read, so no method wants the
+  // fds that are left.
   if (kind_ == Kind::kPeer) {
     Forget(0);
   }
@@ -202,6 +210,7 @@ bool Inbound::Refuses(std::size_t asked) {
     End(PeerDrop::kMalformed, "a malformed message with file descriptors");
     return true;
   }
+  // Claims once, because sd-bus asks several times for one message.
   if (asked > kSmallMessage && claimed_ == 0) {
     std::size_t& claims = State().claims[owner_];
     if (claims + asked > kMostBytesOfOwner) {
@@ -231,12 +240,15 @@ ssize_t Inbound::Read(std::byte* into, std::size_t size, msghdr* message) {
     message->msg_controllen = 0;
     return ReadAhead(into, size);
   }
+  // A large read peeks into sd-bus's buffer, because it may not fit into
+  // peeked_.
   const bool is_large = size > peeked_.size();
   bool has_fds = false;
   const ssize_t peeked =
       RawReceive(socket_.get(), is_large ? into : peeked_.data(),
                  is_large ? size : peeked_.size(), MSG_PEEK, &has_fds);
   if (has_fds) {
+    // mountd-closer reads the same bytes, which the peek left in the queue.
     return ReadWithFds(into, size, message);
   }
   message->msg_controllen = 0;
@@ -346,6 +358,7 @@ bool Inbound::PutPlaceholders(std::vector<std::shared_ptr<UniqueFd>> fds,
   header->cmsg_len = CMSG_LEN(bytes);
   std::memcpy(CMSG_DATA(header), numbers.data(), bytes);
   if (kind_ == Kind::kPeer) {
+    // NoteArray takes the next array of this size for sd-bus's.
     State().awaits_array = this;
   }
   return true;

@@ -125,7 +125,7 @@ class Inbound {
   std::size_t ahead_ = 0;
   std::size_t given_ = 0;
 
-  Framing framing_;  // kPeer
+  Framing framing_;  // of kPeer only
   // Placeholders of the message that is being read, and of malformed ones.
   std::vector<Placeholder> placeholders_;
   void* array_ = nullptr;    // sd-bus's array of these placeholders

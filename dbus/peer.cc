@@ -38,7 +38,8 @@ int AnswerNothing(sd_bus_message* message, void* /*userdata*/,
   return sd_bus_reply_method_return(message, "");
 }
 
-// sd-bus' macros use C's designated initialisers and compound casts.
+// sd-bus's macros need these warnings off, because they use C's designated
+// initialisers and compound casts.
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wold-style-cast"
 #pragma GCC diagnostic ignored "-Wpedantic"
@@ -61,7 +62,8 @@ UniqueFd PeerProcess(int socket, pid_t pid) {
   if (getsockopt(socket, SOL_SOCKET, kSoPeerPidfd, &fd, &size) == 0) {
     return UniqueFd(fd);
   }
-  // Not the function of glibc 2.36, whose header lacks extern "C".
+  // Not pidfd_open(2)'s wrapper, because the header of glibc 2.36 lacks extern
+  // "C".
   return UniqueFd(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)));
 }
 
@@ -81,6 +83,7 @@ Result<Caller> PeerCaller(int socket) {
   size = static_cast<socklen_t>(caller.groups.size() * sizeof(gid_t));
   int status = getsockopt(socket, SOL_SOCKET, SO_PEERGROUPS,
                           caller.groups.data(), &size);
+  // The kernel has set `size` to the size that it needs.
   if (status != 0 && errno == ERANGE) {
     caller.groups.resize(size / sizeof(gid_t));
     status = getsockopt(socket, SOL_SOCKET, SO_PEERGROUPS, caller.groups.data(),
@@ -128,6 +131,7 @@ Peer::~Peer() {
 
 void Peer::Start() {
   sd_id128_t id = {};
+  // sd-bus gets a duplicate, because it closes its descriptor at any error.
   UniqueFd socket(::fcntl(inbound_.socket(), F_DUPFD_CLOEXEC, 3));
   const int fd = socket.get();
   inbound_.SetNumber(fd);

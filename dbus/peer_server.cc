@@ -144,6 +144,7 @@ void PeerServer::AcceptOne(ForeignFds::Accepted accepted) {
     Refuse(std::move(accepted));
     return;
   }
+  // The peer may send fds from here on, because mountd serves it.
   ForeignFds::Admit(accepted.socket.get());
   const std::uint64_t serial = ++last_serial_;
   const auto peer = std::make_shared<Peer>(

@@ -122,6 +122,7 @@ void SystemBus::Start() {
     return;
   }
   loop_.After(kHandshakeTime, [this, attempt = ++attempt_] {
+    // The number tells this connection from a later one.
     if (attempt == attempt_ && handshake_ != nullptr) {
       Lost(MakeError(Code::kDeadlineExceeded, "connect", "system bus"));
     }
@@ -246,6 +247,8 @@ void SystemBus::Disconnect() {
   disconnected_ = sd_bus_slot_unref(disconnected_);
   named_ = sd_bus_slot_unref(named_);
   plugins_.Remove();
+  // Closes before it destroys, because a flush to a bus that does not read
+  // would block. connection_ goes last, because the other objects use it.
   if (connection_ != nullptr) {
     sd_bus_detach_event(bus_);
     sd_bus_close(bus_);
@@ -274,6 +277,7 @@ Result<Caller> SystemBus::CallerOfSender(const char* sender) {
     return known->second;
   }
   MOUNTD_ASSIGN(Caller caller, AskBus(sender));
+  // Forgets all, because the bus can be asked about each of them again.
   if (callers_.size() >= kMaxRememberedCallers) {
     callers_.clear();
   }
@@ -291,7 +295,8 @@ Result<Caller> SystemBus::AskBus(const std::string& sender) {
   pid_t pid = 0;
   if (status >= 0) {
     status = sd_bus_creds_get_euid(credentials, &uid);
-    sd_bus_creds_get_pid(credentials, &pid);  // stays 0
+    // `pid` stays 0 if the bus does not say.
+    sd_bus_creds_get_pid(credentials, &pid);
   }
   sd_bus_creds_unref(credentials);
   if (status < 0) {
@@ -301,7 +306,8 @@ Result<Caller> SystemBus::AskBus(const std::string& sender) {
   }
   Caller caller{uid, 0, {}};
   caller.pid = static_cast<std::uint32_t>(pid);
-  // Not the function of glibc 2.36, whose header lacks extern "C".
+  // Not pidfd_open(2)'s wrapper, because the header of glibc 2.36 lacks extern
+  // "C".
   caller.process = std::make_shared<const UniqueFd>(
       static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)));
   AddGroups(caller);
@@ -310,6 +316,7 @@ Result<Caller> SystemBus::AskBus(const std::string& sender) {
 
 Result<void> SystemBus::Subscribe(const sdbus::Message& message) {
   MOUNTD_ASSIGN(const Caller caller, CallerOf(message));
+  // subscribers_ drops a sender that has gone by itself.
   std::erase_if(subscribed_, [this](const auto& one) {
     return sd_bus_track_contains(subscribers_, one.first.c_str()) == nullptr;
   });
@@ -341,6 +348,7 @@ bool SystemBus::HasSubscribers() const {
 }
 
 void SystemBus::GiveUpName() {
+  // From here on Lost does not connect again.
   given_up_ = true;
   if (connection_ == nullptr || sd_bus_release_name(bus_, kBusName) < 0) {
     return;

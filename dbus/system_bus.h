@@ -71,7 +71,7 @@ class SystemBus final : public CallerSource {
   ForeignFds& foreign_;
   const std::chrono::milliseconds reconnect_;
   std::uint64_t attempt_ = 0;  // to connect
-  bool given_up_ = false;      // GiveUpName
+  bool given_up_ = false;      // set by GiveUpName
   bool is_over_quota_ = false;
   std::unique_ptr<EventLoop::Source> handshake_;
   std::unique_ptr<Inbound> inbound_;
