@@ -123,6 +123,7 @@ Result<std::string> Controller::Make(const std::string& plugin,
                                      const Context& context) {
   MOUNTD_ASSIGN(const Plugins::Session session, plugins_.UseController(plugin));
   MOUNTD_TRY(CheckOffers(session.status, rpc));
+  // Counted before the wait below, so that calls that wait are bounded, too.
   const Slot slot(*this, plugin);
   MOUNTD_TRY(slot.Check(rpc));
   context.progress.At(Step::kQueue);
@@ -191,6 +192,7 @@ Result<void> Controller::Unpublish(const std::string& plugin,
   // detached below it are lost.
   std::optional<KeyedLocks::Guard> unused;
   const std::optional<PluginStatus> status = plugins_.Get(plugin);
+  // Without a node id the plugin may be on any node, so also on this one.
   const bool here = !status || status->node.node_id.empty() ||
                     status->node.node_id == request.node_id;
   if (here) {
@@ -241,6 +243,7 @@ Result<VolumePage> Controller::List(const std::string& plugin,
       plugin, request, "list " + plugin, context,
       [&](const std::string& answer) {
         std::optional<VolumePage> page = ReadVolumePage(answer);
+        // More entries than asked for break the CSI specification.
         if (page && page->volumes.size() >
                         static_cast<std::size_t>(request.max_entries)) {
           page.reset();

@@ -75,6 +75,8 @@ RpcResult<std::shared_ptr<CsiSession>> CsiChannelClient::CurrentOrConnect(
     return RpcError{RpcCode::kUnavailable, "mountd-csi cannot be reached"};
   }
   session_ = std::make_shared<CsiSession>(std::move(*socket), on_disconnect_);
+  // Counted before its Open, so that closing another channel does not
+  // disconnect meanwhile.
   channels_.emplace(ref.plugin, ref.generation);
   return session_;
 }
@@ -89,6 +91,8 @@ void CsiChannelClient::Forget(const ChannelRef& ref) {
     }
   }
   if (unused != nullptr) {
+    // Without mutex_, because Stop waits for a thread that may be in
+    // on_disconnect.
     unused->Stop();
   }
 }

@@ -76,6 +76,7 @@ RpcResult<ipc::Reply> CsiSession::Call(ipc::Request request, UniqueFd fd,
   const bool answered = waiter.answered.wait_until(
       lock, deadline + kGrace, [&] { return waiter.result.has_value(); });
   if (!answered) {
+    // The waiter is on this stack, so a late reply must not find it.
     waiters_.erase(request.id);
     return RpcError{RpcCode::kDeadlineExceeded, "mountd-csi does not answer"};
   }

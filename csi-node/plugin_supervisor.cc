@@ -63,6 +63,8 @@ void PluginSupervisor::Stop() {
   }
   eventfd_write(wake_.get(), 1);
   thread_.join();
+  // Closes the channel after the thread has ended, because the thread may open
+  // another one.
   parts_.client.Close(channel());
 }
 
@@ -148,6 +150,7 @@ PluginSupervisor::Wake PluginSupervisor::Wait(std::chrono::milliseconds timeout,
                                               int hang_up_fd) {
   const auto deadline = Clock::now() + timeout;
   for (;;) {
+    // Rounds up, so that poll does not end before the deadline.
     const auto left =
         std::chrono::ceil<std::chrono::milliseconds>(deadline - Clock::now());
     std::array<pollfd, 2> entries{
@@ -198,6 +201,7 @@ void PluginSupervisor::Run() {
       }
       const auto lasted = Clock::now() - awaited_since_;
       awaited_since_ = Clock::now();
+      // The plugin may have made its directory unusable meanwhile.
       prepared_ = false;
       if (ended == Wake::kReconnect) {
         continue;
@@ -259,6 +263,8 @@ Result<exec::Executor::PluginConnection> PluginSupervisor::Connect() {
   }
   Result<exec::Executor::PluginConnection> connected =
       parts_.executor.ConnectPlugin(plan);
+  // Unavailable only means that nobody listens. After any other error the next
+  // attempt prepares the directory again.
   prepared_ = connected || connected.error().code == Code::kUnavailable;
   return connected;
 }
@@ -285,6 +291,7 @@ PluginSupervisor::Attempt PluginSupervisor::ConnectAndFingerprint() {
     return Failed(absent ? Attempt::kAbsent : Attempt::kFailed,
                   absent && !why.empty() ? why : connected.error().Message());
   }
+  // Watches a duplicate for a hang-up, because mountd-csi gets the socket.
   connection_.reset(fcntl(connected->socket.get(), F_DUPFD_CLOEXEC, 3));
   socket_inode_ = connected->peer.socket_inode;
   ref.generation = parts_.generations->fetch_add(1) + 1;
@@ -309,7 +316,8 @@ PluginSupervisor::Attempt PluginSupervisor::ConnectAndFingerprint() {
   }
   const PluginInstance now = status();
   if (now.serves_node() && now.node.node_id.empty()) {
-    // No retry, because waiting gives it no node id.
+    // Unhealthy at once instead of starting, because waiting gives the plugin
+    // no node id.
     SetState(PluginState::kUnhealthy, "it has no node id");
     return Attempt::kFailed;
   }

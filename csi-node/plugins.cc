@@ -315,6 +315,8 @@ Result<void> Plugins::Unregister(const std::string& id,
   // After this the store accepts no further volume of the plugin.
   const Result<void> unused = store_.BeginPluginRemoval(id);
   if (!unused) {
+    // The plugin stays for its volumes, by force or because no instance of it
+    // is left.
     const bool kept = unused.error().code == Code::kBusy &&
                       (which.force || selected.all.empty());
     return kept ? RemoveSome(id, victims) : unused;
@@ -322,6 +324,7 @@ Result<void> Plugins::Unregister(const std::string& id,
   if (selected.all_go()) {
     return RemoveAll(id, victims);
   }
+  // The other instances stay, so the store accepts volumes of the plugin again.
   Result<void> removed = RemoveSome(id, victims);
   MOUNTD_TRY(store_.CancelPluginRemoval(id));
   return removed;
@@ -334,6 +337,7 @@ Result<void> Plugins::RemoveAll(const std::string& id,
       instance->SetRemoving(removing);
     }
   };
+  // The supervisors must not make the directory again meanwhile.
   set_removing(true);
   if (Result<void> removed = executor_.RemovePlugin({exec::ToWire(id)});
       !removed) {
@@ -373,6 +377,8 @@ void Plugins::Forget(const std::string& id, const Supervisors& victims) {
       const std::lock_guard lock(mutex_);
       std::erase(plugins_[id].instances, instance);
     }
+    // Stopped before kRemoved, so that no change follows. Without mutex_,
+    // because the supervisor's thread may be in Tell.
     instance->Stop();
     PluginInstance last = instance->status();
     last.state = PluginState::kGone;

@@ -236,6 +236,7 @@ Result<PublishedVolume> Volumes::PublishLocked(const PublishSpec& spec,
   if (known) {
     call.publication = *known;
   } else {
+    // Writes the intent of both before the first RPC.
     MOUNTD_TRY(store_.AddPublication(call.volume, call.publication));
   }
   if (call.volume.state != VolumeState::kStaged) {

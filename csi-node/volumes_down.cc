@@ -49,6 +49,8 @@ Result<void> Volumes::Unpublish(const std::string& allocation,
   if (!unused && !goes_on(unused)) {
     return unused;
   }
+  // Settle must not publish the volume again. The state is written before the
+  // RPC, so that a restart goes on with the unpublish.
   Drop(allocation, alias);
   publication.state = PublicationState::kUnpublishing;
   MOUNTD_TRY(store_.SetPublicationState(publication));
@@ -86,6 +88,7 @@ Result<void> Volumes::UnpublishOne(const PublicationRecord& publication,
 Result<void> Volumes::CallUnpublish(const VolumeRecord& volume,
                                     const std::string& allocation,
                                     const Progress& progress) {
+  // Fails at once, because CallNode would try until its budget is over.
   if (IsAway(volume.plugin)) {
     return plugins_.Use(volume.plugin).error();
   }
@@ -212,6 +215,7 @@ Result<void> Volumes::FinishDeparted(const std::string& plugin,
   MOUNTD_ASSIGN(const std::optional<VolumeRecord> volume,
                 store_.GetVolume(key));
   if (!volume) {
+    // The volume has gone in another way, so nothing is pending.
     return store_.RemoveOwed(OwedKind::kUnstage, plugin + "/" + volume_id);
   }
   const Progress unseen;  // no caller waits for this

@@ -31,6 +31,7 @@ Result<void> Volumes::Recover() {
   MOUNTD_ASSIGN(const std::vector<VolumeRecord> volumes, store_.ListVolumes());
   for (const VolumeRecord& volume : volumes) {
     if (volume.state != VolumeState::kStaged) {
+      // An RPC was under way, so its outcome is not known.
       MOUNTD_TRY(store_.SetVolumeState(volume.key, VolumeState::kUncertain));
     }
   }
@@ -43,6 +44,7 @@ Result<void> Volumes::Recover() {
 }
 
 Result<void> Volumes::RecoverPublication(PublicationRecord& publication) {
+  // An unpublish that was under way simply goes on with the release or a retry.
   bool certain = publication.state == PublicationState::kUnpublishing;
   if (publication.state == PublicationState::kPublished) {
     MOUNTD_ASSIGN(const std::optional<VolumeRecord> volume,
@@ -134,11 +136,13 @@ Result<std::vector<PublicationRecord>> Volumes::Restore(const VolumeKey& key) {
   if (!look.reason.empty()) {
     events_.on_health(*volume, exec::MountHealth::kDead, look.reason);
   }
+  // Written first, so that a restart in between publishes the volume again.
   for (const PublicationRecord& user : look.broken) {
     MOUNTD_TRY(MarkUncertain(user));
   }
   MOUNTD_TRY(TakeAway(*volume, look.broken));
   if (volume->needs != 0) {
+    // mountd has neither the secrets nor the mount flags.
     for (const PublicationRecord& user : look.broken) {
       events_.on_secrets_needed(*volume, user);
     }

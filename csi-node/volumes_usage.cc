@@ -45,6 +45,7 @@ Result<std::int64_t> Volumes::Expand(const ExpandSpec& spec,
   MOUNTD_ASSIGN(const InUse before,
                 FindInUse("expand", spec.allocation, spec.alias));
   const KeyedLocks::Guard guard = LockVolume(before.volume.key, progress);
+  // Reads the records again, because they may have changed during the wait.
   MOUNTD_ASSIGN(const InUse use,
                 FindInUse("expand", spec.allocation, spec.alias));
   MOUNTD_ASSIGN(const Plugins::Session first, plugins_.Use(use.volume.plugin));
@@ -93,6 +94,7 @@ Result<VolumeStats> Volumes::Stats(const std::string& allocation,
     return ToError(stats.error(), "NodeGetVolumeStats", object);
   }
   if (!Offers(session.status.capabilities, NodeRpc::kVolumeCondition)) {
+    // A condition that the plugin does not offer does not count.
     stats->condition.reset();
   }
   return *std::move(stats);
