@@ -73,6 +73,8 @@ void Client::Impl::SetPatience(dbus::Dict& options,
   milliseconds patience = options_.patience;
   const auto left_ms =
       std::max(milliseconds(1), std::chrono::duration_cast<milliseconds>(left));
+  // Not more than the time left, so that the daemon answers InProgress, with
+  // the operation's id, before the deadline.
   if (options_.join &&
       left_ms < (patience.count() == 0 ? kDefaultPatience : patience)) {
     patience = left_ms;

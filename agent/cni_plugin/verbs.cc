@@ -176,6 +176,7 @@ Outcome<cni::Json> Add(const Environment& environment, const Config& config) {
   const auto status = AttachOrMakeRoom(client, environment, config, netns);
   if (!status) {
     const Failure failure = AddFailure(status.error());
+    // If mountd is out of reach, DEL undoes the attachment.
     if (failure.code != cni::kTryAgainLater) {
       IgnoreBecauseBestEffort(Tidy(client,
                                    AllocationOf(environment.container_id),

@@ -124,6 +124,7 @@ Result<DrainReport> Drain::Run() {
       MOUNTD_ASSIGN(auto still, std::move(owed));
       return Report(std::move(still));
     }
+    // Something has gone, so the next round may release what needed it.
     if (pending_.size() < before) {
       pause = kFirstPause;
       continue;

@@ -21,6 +21,7 @@ constexpr int kMostMsToRegister = 5000;
 
 // Runs in the child.
 [[noreturn]] void Become(const std::string& notify_fd, pid_t parent) {
+  // The parent may have ended before prctl, and then no signal comes.
   if (prctl(PR_SET_PDEATHSIG, SIGTERM) == 0 && getppid() == parent) {
     execl(kProgram, kProgram, "--fallback", "--notify-fd", notify_fd.c_str(),
           static_cast<char*>(nullptr));
@@ -45,9 +46,12 @@ PolkitAgent::PolkitAgent() {
   const pid_t parent = getpid();
   pid_ = fork();
   if (pid_ == 0) {
+    // Without close-on-exec, so that pkttyagent gets its end.
     fcntl(its.get(), F_SETFD, 0);
     Become(notify_fd, parent);
   }
+  // Otherwise this end would stay open, and poll could not see pkttyagent close
+  // it.
   its.reset();
   pollfd entry{mine.get(), POLLIN, 0};
   poll(&entry, 1, kMostMsToRegister);
