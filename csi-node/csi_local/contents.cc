@@ -129,6 +129,7 @@ Result<void> RemoveContent(const UniqueFd& directory, const std::string& name) {
   if (::unlinkat(directory.get(), name.c_str(), 0) == 0 || errno == ENOENT) {
     return Ok();
   }
+  // EISDIR: the content is a directory.
   if (errno != EISDIR) {
     return ErrnoError(errno, "unlinkat", name);
   }

@@ -68,9 +68,11 @@ Result<void> ReleaseDevice(Store* store, VolumeRecord* record) {
     return Ok();
   }
   if (!record->releasing()) {
+    // Written first, so that a restart does not hold the device again.
     record->set_releasing(true);
     MOUNTD_TRY(store->PutVolume(*record));
   }
+  // This process's own descriptor would keep the device.
   store->holds().Drop(record->id());
   for (int i = 0; i < kReleaseTries; ++i) {
     MOUNTD_ASSIGN(const bool removed, RemoveLoop(record->loop_number()));

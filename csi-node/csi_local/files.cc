@@ -58,6 +58,7 @@ Result<void> CopyRange(int from, int to, off_t at, off_t end,
     off_t out = at;
     const ssize_t copied = ::copy_file_range(
         from, &in, to, &out, static_cast<std::size_t>(end - at), 0);
+    // These errnos mean that the kernel cannot copy between these two files.
     if (copied < 0 && (errno == EXDEV || errno == EINVAL ||
                        errno == EOPNOTSUPP || errno == ENOSYS)) {
       return CopyBytes(from, to, at, end, object);
@@ -65,6 +66,8 @@ Result<void> CopyRange(int from, int to, off_t at, off_t end,
     if (copied < 0 && errno != EINTR) {
       return ErrnoError(errno, "copy_file_range", object);
     }
+    // CopyBytes finds out whether the file has ended or this call just copies
+    // nothing.
     if (copied == 0) {
       return CopyBytes(from, to, at, end, object);
     }
@@ -104,6 +107,8 @@ Result<std::vector<std::string>> ListNames(int directory) {
   }
   fd.release();  // the stream owns it now
   std::vector<std::string> names;
+  // readdir returns null at the end and after an error; errno tells the two
+  // apart.
   errno = 0;
   while (const dirent* entry = ::readdir(stream.get())) {
     const std::string_view name = entry->d_name;
@@ -137,6 +142,7 @@ Result<void> CopyData(int from, int to, const std::string& object) {
     const off_t end =
         hole < 0 ? status.st_size : std::min(hole, status.st_size);
     MOUNTD_TRY(CopyRange(from, to, start, end, object));
+    // Always goes on, even if the file changes between the two lseeks.
     at = std::max(end, start + 1);
   }
   return Ok();

@@ -48,8 +48,11 @@ std::optional<Superblock> ParseExt4(const std::array<char, 512>& block) {
     return std::nullopt;
   }
   const std::uint32_t log = le32toh(At<std::uint32_t>(block, 0x18));
+  // INCOMPAT_64BIT: the upper half of the number of blocks is valid.
   const bool large = (le32toh(At<std::uint32_t>(block, 0x60)) & 0x80) != 0;
   Superblock found;
+  // Bounded, because the image may hold any number. 64 KiB is the largest
+  // block.
   found.block_bytes = 1024ULL << std::min(log, 6U);
   found.blocks = le32toh(At<std::uint32_t>(block, 0x4));
   if (large) {
@@ -167,6 +170,7 @@ Result<void> GrowUnused(const std::string& fs_type, const UniqueFd& image) {
     return Ok();
   }
   // Exit status 1 means that e2fsck found errors and corrected them.
+  // resize2fs refuses an image that was not checked with -f.
   MOUNTD_TRY(Succeeded(RunTool("e2fsck", {"-f", "-p", kToolFile}, image),
                        "e2fsck", 1));
   return Succeeded(RunTool("resize2fs", {kToolFile}, image), "resize2fs", 0);

@@ -68,6 +68,7 @@ Result<void> MakeNode(int number) {
 void RemoveOwnNode(int number) {
   const std::string path = PathOf(number);
   struct stat status {};
+  // Nodes of other programs' devices stay.
   if (number >= kFirstLoopNumber && ::lstat(path.c_str(), &status) == 0 &&
       S_ISBLK(status.st_mode) && status.st_rdev == LoopDeviceId(number)) {
     ::unlink(path.c_str());
@@ -143,6 +144,7 @@ Result<LoopDevice> BindLoop(int number, const UniqueFd& image,
 Result<std::optional<LoopDevice>> OpenLoop(int number) {
   Result<LoopDevice> loop = Open(number, O_RDONLY);
   if (!loop) {
+    // These errnos mean that there is no such device.
     const int why = loop.error().sys_errno;
     return why == ENOENT || why == ENXIO || why == ENODEV
                ? Result<std::optional<LoopDevice>>(std::optional<LoopDevice>())
@@ -185,6 +187,7 @@ Result<void> UpdateLoopSize(const LoopDevice& loop) {
 
 Result<bool> RemoveIdleLoop(int number) {
   MOUNTD_ASSIGN(const UniqueFd control, OpenControl());
+  // ENODEV: the device is gone already. EBUSY: it is bound, or somebody has it.
   if (::ioctl(control.get(), LOOP_CTL_REMOVE, number) < 0 && errno != ENODEV) {
     return errno == EBUSY ? Result<bool>(false)
                           : Result<bool>(ErrnoError(errno, "LOOP_CTL_REMOVE",
@@ -200,6 +203,7 @@ Result<bool> RemoveLoop(int number) {
     // this volume alone.
     const Result<LoopDevice> loop = Open(number, O_RDONLY);
     if (loop) {
+      // While somebody has the device open, the kernel only notes this request.
       ::ioctl(loop->fd.get(), LOOP_CLR_FD);
     }
   }

@@ -47,6 +47,7 @@ Result<int> LoopNumbers::ReadNext() const {
   MOUNTD_ASSIGN(const std::string text,
                 ReadAll(file.get(), kMaxNumbersFile, kNumbersFile));
   const auto number = ParseNumber<int>(text);
+  // A damaged file counts as missing.
   return number && IsLoopNumber(*number) ? *number : AnyNumber();
 }
 
@@ -58,6 +59,8 @@ Result<void> LoopNumbers::WriteNext(int next) const {
     return ErrnoError(errno, "openat", kNewNumbersFile);
   }
   MOUNTD_TRY(WriteAll(file.get(), std::to_string(next), kNewNumbersFile));
+  // On the disk before any of the numbers is used, so that a power cut never
+  // hands one out twice.
   if (::fsync(file.get()) != 0 ||
       ::renameat(directory_.get(), kNewNumbersFile, directory_.get(),
                  kNumbersFile) != 0 ||

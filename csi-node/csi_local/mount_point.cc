@@ -32,6 +32,7 @@ Result<UniqueFd> Open(int parent, const std::string& path,
   if (error.sys_errno == ENOENT) {
     error.code = Code::kNotFound;
   } else if (error.sys_errno == ELOOP || error.sys_errno == ENOTDIR) {
+    // ELOOP means that the path has a link (RESOLVE_NO_SYMLINKS).
     error.code = Code::kInvalidArgument;
   }
   return error;
@@ -164,6 +165,8 @@ Result<void> AttachTree(const UniqueFd& tree, const UniqueFd& point,
     attr.attr_set |= MOUNT_ATTR_NODEV;
   }
   if ((attributes & MOUNT_ATTR_NOATIME) != 0) {
+    // The atime flags are one field, so a value needs the whole field cleared
+    // (mount_setattr(2)).
     attr.attr_clr |= MOUNT_ATTR__ATIME;
   }
   attr.propagation = MS_PRIVATE;
@@ -200,6 +203,8 @@ Result<void> RemoveTarget(const Target& target) {
   if (::unlinkat(parent, name, AT_REMOVEDIR) == 0 || errno == ENOENT) {
     return Ok();
   }
+  // ENOTDIR: a device was mounted here, on a file. csi-local only makes empty
+  // files.
   if (errno != ENOTDIR) {
     return ErrnoError(errno, "rmdir", target.name);
   }

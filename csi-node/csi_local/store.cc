@@ -94,6 +94,7 @@ Result<void> Store::RecoverDevice(VolumeRecord* record) {
     record->set_loop_number(0);
     return PutVolume(*record);
   }
+  // Somebody still has the device, so hold it as before the restart.
   auto device = HoldLoop(number);
   if (device) {
     holds_.Keep(record->id(), std::move(*device));
@@ -233,6 +234,8 @@ Result<void> Store::PublishVolume(const std::string& id,
                : Result<void>(MakeError(Code::kAlreadyExists, "publish", id,
                                         "published already in another way"));
   }
+  // Held until the record is written, so that two calls never both take the
+  // last place.
   const std::lock_guard guard(reserve_mutex_);
   MOUNTD_TRY(CheckLimit(id));
   *record.mutable_published() = as;

@@ -29,6 +29,7 @@ Result<bool> IsStaged(const DataDirectory& data, const VolumeRecord& record) {
   if (!mounted.empty()) {
     return true;
   }
+  // A staged device may have no mount.
   return record.content().access() == ACCESS_BLOCK &&
          record.loop_number() != 0 && !record.releasing();
 }
@@ -128,6 +129,7 @@ Result<void> Store::CopyVolume(const VolumeRecord& from, const UniqueFd& to,
   const VolumeMounts mounts(*data_, from);
   std::optional<Frozen> frozen;
   if (from.content().kind() == IMAGE) {
+    // Freezes a mounted image, so that the copy is of one moment.
     MOUNTD_ASSIGN(const auto root, OpenMounted(mounts));
     if (root) {
       MOUNTD_ASSIGN(Frozen now, Frozen::Freeze(*root));
@@ -160,12 +162,14 @@ Result<void> Store::DeleteVolume(const std::string& id) {
       return MakeError(Code::kFailedPrecondition, "delete", id,
                        "it is staged or published here");
     }
+    // An unstage that failed may have left the device.
     MOUNTD_TRY(ReleaseDevice(this, &record));
   }
   return RemoveVolume(record);
 }
 
 Result<void> Store::RemoveVolume(VolumeRecord record) {
+  // Written first, so that the next start goes on with the removal.
   record.set_state(DELETING);
   MOUNTD_TRY(data_->volume_records().Put(record.id(), record));
   MOUNTD_TRY(RemoveContent(data_->volumes(), record.id()));

@@ -63,6 +63,7 @@ class SpawnSetup {
                                        O_WRONLY, 0);
     ::posix_spawn_file_actions_addclosefrom_np(&actions_, kToolFd + 1);
     ::posix_spawnattr_init(&attributes_);
+    // An empty mask, because this process blocks signals.
     sigset_t none;
     sigemptyset(&none);
     ::posix_spawnattr_setsigmask(&attributes_, &none);
@@ -99,6 +100,7 @@ Result<int> Wait(pid_t child, const std::string& name) {
   while ((ready = ::poll(&ended, 1, kDeadlineMs)) < 0 && errno == EINTR) {
   }
   if (ready == 0) {
+    // The pid is still the tool's, because nobody has waited for it yet.
     ::kill(child, SIGKILL);
   }
   int status = 0;

@@ -47,8 +47,8 @@ Result<LoopDevice> DeviceForMount(Store* store, VolumeRecord* record) {
   if (found && !mounted.empty()) {
     return std::move(*found);
   }
-  // A device that is bound but not mounted is left over from something else, so
-  // it is not used.
+  // A device that is bound but not mounted is left over from something else. It
+  // is closed here, so that ReleaseDevice can remove it.
   found.reset();
   MOUNTD_TRY(ReleaseDevice(store, record));
   MOUNTD_ASSIGN(const UniqueFd locked,
@@ -61,6 +61,7 @@ Result<UniqueFd> MountImage(Store* store, VolumeRecord* record) {
   MOUNTD_ASSIGN(const LoopDevice device, DeviceForMount(store, record));
   const Content& content = record->content();
   MOUNTD_ASSIGN(UniqueFd tree, MountDevice(content.fs_type(), device));
+  // XFS can only grow while it is mounted.
   if (content.fs_type() == "xfs") {
     MOUNTD_ASSIGN(const UniqueFd image,
                   OpenImage(store->data().volumes(), record->id()));
@@ -119,6 +120,7 @@ Result<void> PrepareRoot(Store* store, VolumeRecord* record,
   if (!record->fresh()) {
     return Ok();
   }
+  // Written last, so that a kill in between prepares the root again.
   record->set_fresh(false);
   return store->PutVolume(*record);
 }
@@ -134,6 +136,7 @@ Result<void> MakeDevice(Store* store, VolumeRecord* record, bool read_only) {
     store->holds().Keep(id, std::move(found->fd));
     return Ok();
   }
+  // Closed, so that ReleaseDevice can remove the device.
   found.reset();
   MOUNTD_TRY(ReleaseDevice(store, record));
   MOUNTD_ASSIGN(
@@ -162,6 +165,7 @@ Result<void> GrowAt(Store* store, const VolumeRecord& record,
   if (::fstat(node.get(), &status) != 0) {
     return ErrnoError(errno, "fstat", record.id());
   }
+  // The content of a device belongs to its user.
   if (!S_ISDIR(status.st_mode)) {
     return Ok();
   }

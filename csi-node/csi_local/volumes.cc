@@ -172,6 +172,7 @@ Result<void> Volumes::Unstage(const std::string& volume,
   MOUNTD_ASSIGN(const auto held, store_->locks().Take({volume, staging_path}));
   MOUNTD_ASSIGN(VolumeRecord record, store_->GetVolume(volume));
   const Result<Target> target = OpenTarget(staging_path);
+  // Without the parent there is no mount at the path.
   if (!target && target.error().code != Code::kNotFound) {
     return target.error();
   }
@@ -182,6 +183,8 @@ Result<void> Volumes::Unstage(const std::string& volume,
     return Ok();
   }
   if (record.content().access() == ACCESS_BLOCK) {
+    // A published device is a mount of its node, which IsDeviceNeeded does not
+    // see.
     MOUNTD_TRY(CheckUnpublished(record));
   }
   MOUNTD_ASSIGN(const bool needed, IsDeviceNeeded(record));
@@ -248,6 +251,7 @@ Result<void> Volumes::CheckElsewhere(const VolumeRecord& record,
     }
     MOUNTD_ASSIGN(const bool holds, IsPublishedAt(record, found.target_path));
     if (!holds) {
+      // The mount is gone, as after a reboot.
       MOUNTD_TRY(publications.Remove(record.id(), found.target_path));
       continue;
     }
@@ -334,6 +338,7 @@ Result<void> Volumes::Unpublish(const std::string& volume,
   MOUNTD_ASSIGN(const auto held, store_->locks().Take({volume, target_path}));
   MOUNTD_ASSIGN(const VolumeRecord record, store_->GetVolume(volume));
   const Result<Target> target = OpenTarget(target_path);
+  // Without the parent there is no target.
   if (!target && target.error().code != Code::kNotFound) {
     return target.error();
   }

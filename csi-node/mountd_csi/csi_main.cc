@@ -142,6 +142,8 @@ int CsiMain(int argc, char** argv, Steps* steps) {
   if (!stop.valid()) {
     return Fail("no signalfd");
   }
+  // RestrictSystemCalls comes last, because it forbids calls that the others
+  // make. All come before Server, which starts the first thread.
   for (const auto& restrict_itself :
        {CheckReads, GiveUpPrivileges, RestrictMemory, RestrictSystemCalls}) {
     if (const Result<void> done = restrict_itself(); !done) {
