@@ -132,6 +132,7 @@ Result<UniqueBus> OpenSystemBus(bool interactive) {
 }
 
 bool IsLost(const std::string& name) {
+  // The bus answers NoReply if mountd leaves it before it answers.
   return name == "org.freedesktop.DBus.Error.Disconnected" ||
          name == "org.freedesktop.DBus.Error.NoReply" ||
          name == "System.Error.ENOTCONN" || name == "System.Error.EPIPE" ||

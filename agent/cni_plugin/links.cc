@@ -37,6 +37,7 @@ Result<UniqueFd> SocketIn(int netns) {
     return ErrnoError(errno, "setns", "network namespace");
   }
   UniqueFd socket(::socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+  // Keeps errno, because setns may change it.
   const int error = errno;
   if (netns >= 0 && ::setns(own.get(), CLONE_NEWNET) != 0) {
     // The process cannot go back, so everything it does next would happen in

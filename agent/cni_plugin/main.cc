@@ -51,5 +51,6 @@ int main() {
   const auto answer = mountd::cni_plugin::RunPlugin(
       environment, mountd::cni_plugin::ReadInput(STDIN_FILENO));
   std::fputs(answer.output.c_str(), stdout);
+  // A failed write shows at the latest in fflush.
   return std::fflush(stdout) == 0 ? answer.status : EXIT_FAILURE;
 }

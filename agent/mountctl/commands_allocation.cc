@@ -33,6 +33,7 @@ Result<std::vector<AllocationStatus>> Statuses(Client& client,
   }
   std::vector<AllocationStatus> all;
   for (const std::string& id : ids) {
+    // An allocation of the list may be released before GetAllocation.
     Result<AllocationStatus> status = client.GetAllocation(id);
     if (status) {
       all.push_back(*std::move(status));

@@ -25,6 +25,7 @@ struct TreeArguments {
 template <typename Call>
 int OnTree(const Context& context, const std::string& path, const char* done,
            const Call& call) {
+  // O_NOFOLLOW, because a symbolic link would lead to another directory.
   const UniqueFd directory(
       open(path.c_str(), O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
   if (!directory.valid()) {

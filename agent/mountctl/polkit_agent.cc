@@ -54,6 +54,7 @@ PolkitAgent::PolkitAgent() {
   // it.
   its.reset();
   pollfd entry{mine.get(), POLLIN, 0};
+  // After this time mountctl no longer waits for pkttyagent.
   poll(&entry, 1, kMostMsToRegister);
 }
 

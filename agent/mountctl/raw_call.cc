@@ -202,6 +202,7 @@ Result<void> AppendFd(sdbus::Message& message, const Json& value) {
     return Misfit("h", value);
   }
   const auto path = value.get<std::string>();
+  // O_NONBLOCK, because the open of a fifo would wait for a writer (fifo(7)).
   UniqueFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
   if (!fd.valid()) {
     return ErrnoError(errno, kCall, path);

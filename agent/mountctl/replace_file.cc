@@ -27,6 +27,7 @@ std::string TemplateBeside(const std::string& path) {
 Result<void> Fill(const UniqueFd& file, const std::string& made,
                   const std::string& path, std::string_view text) {
   MOUNTD_TRY(WriteAll(file.get(), text, path));
+  // mkostemp creates the file with mode 0600 (mkstemp(3)).
   if (::fchmod(file.get(), kReadableByAll) < 0) {
     return ErrnoError(errno, "chmod", path);
   }

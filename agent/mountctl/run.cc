@@ -23,6 +23,7 @@ class Runner {
       : client_(client), job_(job), options_(options), out_(out) {}
 
   Result<void> Run() {
+    // GiveUp releases the allocation only if this run has made it.
     existed_ = client_.GetAllocation(job_.allocation).has_value();
     Result<void> done = Steps();
     if (!done) {
