@@ -77,6 +77,7 @@ class Transaction {
         .Begin(NFTA_SET_ELEM_KEY)
         .PutBytes(NFTA_DATA_VALUE, key.data(), key.size())
         .End();
+    // A deletion needs only the key.
     if (!data.empty() && type_ == NFT_MSG_NEWSETELEM) {
       requests_.Begin(NFTA_SET_ELEM_DATA)
           .PutBytes(NFTA_DATA_VALUE, data.data(), data.size())

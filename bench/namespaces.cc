@@ -33,6 +33,8 @@ Result<UniqueFd> OpenOwn() {
 template <typename F>
 Result<void> InNewNamespace(const F& call) {
   Result<void> result = Ok();
+  // unshare moves only the calling thread (unshare(2)), so this process stays
+  // in its own namespace.
   std::thread([&] {
     result = ::unshare(CLONE_NEWNET) == 0
                  ? call()
@@ -70,6 +72,7 @@ Result<void> ShareDirectory() {
   if (::mount("", kDirectory, "none", MS_SHARED | MS_REC, nullptr) == 0) {
     return Ok();
   }
+  // EINVAL: the directory is no mount point yet.
   if (errno != EINVAL ||
       ::mount(kDirectory, kDirectory, "none", MS_BIND | MS_REC, nullptr) != 0 ||
       ::mount("", kDirectory, "none", MS_SHARED | MS_REC, nullptr) != 0) {

@@ -108,6 +108,7 @@ Requests& Requests::PutText(int attribute, const std::string& text) {
 
 Requests& Requests::Begin(int attribute) {
   nests_.push_back(bytes_.size());
+  // The length is 0 until End.
   return Raw(nlattr{0, static_cast<std::uint16_t>(attribute | NLA_F_NESTED)});
 }
 
@@ -140,6 +141,8 @@ Result<void> Exchange(const UniqueFd& socket, const Requests& requests,
           if (header.nlmsg_type != NLMSG_ERROR) {
             return;
           }
+          // The kernel reports each error, but success only for a request with
+          // NLM_F_ACK (netlink(7)).
           const int error = -HeadOf<nlmsgerr>(rest).error;
           failed = failed == 0 ? error : failed;
           done = done || error != 0 ||

@@ -99,6 +99,7 @@ Result<void> Round(const World& world, Times& times) {
 }
 
 Result<void> MeasureStart(const World& world, Report& report, int rounds) {
+  // The first round only warms up.
   Times unused;
   MOUNTD_TRY(Round(world, unused));
   Times times;

@@ -55,6 +55,7 @@ std::uint64_t Work() {
 }  // namespace
 
 Result<void> MakeCounts() {
+  // All may write here, because the daemons run as different users.
   if (::mkdir(kCounts, 0700) != 0 || ::chmod(kCounts, 01777) != 0) {
     return ErrnoError(errno, "mkdir", kCounts);
   }

@@ -58,6 +58,7 @@ void StopAtCarriers() {
       BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
   }};
   const sock_fprog program = {code.size(), code.data()};
+  // seccomp(2) needs no_new_privs in a process without CAP_SYS_ADMIN.
   Check(::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), "no_new_privs");
   Check(::prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program), "seccomp");
 }
@@ -90,9 +91,12 @@ void GoOn(pid_t process, int status) {
     MakeRealCall(process);
   }
   if (event == PTRACE_EVENT_STOP && IsStopSignal(number)) {
+    // PTRACE_LISTEN keeps the process stopped, as a group-stop has to
+    // (ptrace(2)).
     ::ptrace(PTRACE_LISTEN, process, nullptr, nullptr);
     return;
   }
+  // A stop for an event has no signal to deliver.
   const long signal = event == 0 ? number : 0;
   ::ptrace(PTRACE_CONT, process, nullptr, signal);
 }
@@ -108,6 +112,7 @@ void GoOn(pid_t process, int status) {
   ::close(STDIN_FILENO);
   for (;;) {
     int status = 0;
+    // __WALL, to wait for threads, too (wait(2)).
     const pid_t stopped = ::waitpid(-1, &status, __WALL);
     if (stopped < 0 && errno != EINTR) {
       ::_exit(0);
