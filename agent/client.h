@@ -15,8 +15,8 @@
 #include "mountd/base/result.h"
 #include "mountd/base/unique_fd.h"
 
-// The client library of mountd: what an agent links instead of running as root.
-// One typed method for each one of org.mountd1.Manager.
+// The client library of mountd. An agent links it and so needs no root rights.
+// It has one typed method for each method of org.mountd1.Manager.
 //
 //   auto client = mountd::agent::Client::Connect();
 //   if (!client) return Fail(client.error().Message());
@@ -24,52 +24,56 @@
 namespace mountd::agent {
 
 struct ClientOptions {
-  // Where mountd is: "unix:path=/run/mountd/bus", or the path alone. "" is that
-  // default. With `system_bus` the address is not used: org.mountd1 on the
-  // system bus, which is slower and for operators.
+  // Where mountd listens: "unix:path=/run/mountd/bus", or the path alone; "" is
+  // that default. With `system_bus` the client ignores the address and calls
+  // org.mountd1 on the system bus, which is slower and meant for operators.
   std::string address{};
   bool system_bus = false;
-  // On the system bus: polkit may let somebody authenticate for what only an
-  // administrator may. A call may then wait for that, for minutes.
+  // On the system bus only: lets polkit ask somebody to authenticate for a call
+  // that only an administrator may make. Such a call may wait for minutes.
   bool interactive = false;
 
-  // What is listed, and tried again, is of all users: PermissionDenied to who
-  // is no administrator. Without it an administrator sees it all, too, and
-  // others see their own.
+  // Lists, and RetryOwed, cover the objects of all users; PermissionDenied
+  // unless the caller is an administrator. If false, an administrator still
+  // gets all users' objects and other callers get their own.
   bool all_users = false;
 
-  // How long a connection may take, the daemon's start by its socket included.
+  // How long connecting may take. This includes the start of the daemon if its
+  // socket starts it.
   std::chrono::milliseconds connect_timeout{15'000};
 
-  // How long the daemon may work on one call before it answers InProgress. 0:
-  // as the daemon is configured (20 s, which is also the most).
+  // How long the daemon may work on one call before it answers InProgress. 0 is
+  // the daemon's configured default (20 s, which is also the maximum).
   std::chrono::milliseconds patience{0};
 
-  // After InProgress the client makes the same call again, which joins the work
-  // under way, until `deadline` after the first; then InProgress is returned,
-  // and its detail is the operation's id. With `join` off it is returned at
-  // once.
+  // If true, the client repeats a call that is answered InProgress until
+  // `deadline` after the first try; the repeated call joins the work under way.
+  // After `deadline`, or at once if false, the method returns InProgress with
+  // the operation's id as its detail.
   bool join = true;
   std::chrono::milliseconds deadline{300'000};
 
-  // Called by each call, on its thread: with the method's name before it, and
-  // with "" after it.
+  // Each call calls this on its own thread, with the method's name before the
+  // call and with "" after it.
   std::function<void(std::string_view method)> on_call{};
 
-  // A connection found broken is made again, and the call with it, once. The
-  // daemon may have carried out the first try: that is right because every
-  // method is idempotent.
+  // If true, the client reconnects once when it finds the connection broken,
+  // and repeats the call. The daemon may have carried out the first try, and a
+  // second is right all the same because every method is idempotent.
   bool reconnect = true;
 };
 
-// One connection to mountd. Makes no thread; every method blocks for its
+// Owns one connection to mountd. Makes no thread; every method blocks until its
 // answer. Used by one thread at a time; any number of Clients may exist.
 //
-// Errors: the daemon's own come as the Code of the same name, with the daemon's
-// message as `detail`, the method as `op` and what it was for as `object`.
-// Unavailable: the daemon could not be reached, or did not answer in time.
-// Internal: it answered something that is not of the contract. All methods are
-// idempotent, so after any error the same call again is right.
+// Errors:
+// - The Code of the same name for an error of the daemon, with the daemon's
+//   message as `detail`, the method as `op` and the method's object as
+//   `object`.
+// - Unavailable if the daemon cannot be reached or does not answer in time.
+// - Internal if an answer does not follow the contract.
+//
+// All methods are idempotent, so after any error the same call again is right.
 class Client {
  public:
   // Unavailable if nothing answers there within options.connect_timeout.
@@ -83,19 +87,20 @@ class Client {
 
   // ---- Allocations ----------------------------------------------------------
 
-  // The path of the allocation's directory on the host.
+  // Makes the allocation. Returns its directory's path on the host.
   Result<std::string> PrepareAllocation(std::string_view allocation,
                                         const AllocationOptions& options = {});
   Result<AllocationStatus> GetAllocation(std::string_view allocation);
   Result<std::vector<AllocationEntry>> ListAllocations();
 
-  // Postrun, whole: mounts, volumes, network, directory, record.
+  // Undoes the whole allocation after its tasks have ended: mounts, volumes,
+  // network, directory, record.
   Result<Receipt> ReleaseAllocation(std::string_view allocation,
                                     OnTasks on_tasks = OnTasks::kRefuse);
   Result<Receipt> GetReceipt(std::string_view allocation);
 
-  // Releases what the scope has beyond what is wanted, except what has live
-  // processes. FailedPrecondition for an epoch older than the scope has had.
+  // Releases allocations of the scope that are not wanted, except those that
+  // have live processes. FailedPrecondition if the scope has had a newer epoch.
   Result<std::vector<ReconciledAllocation>> Reconcile(
       const Reconciliation& reconciliation);
 
@@ -108,13 +113,13 @@ class Client {
 
   // ---- Volumes and mounts ---------------------------------------------------
 
-  // InvalidArgument, and nothing sent, if a secret holds a NUL.
+  // InvalidArgument, before anything is sent, if a secret holds a NUL.
   Result<PublishedVolume> PublishVolume(std::string_view allocation,
                                         const VolumeSpec& spec);
   Result<void> UnpublishVolume(std::string_view allocation,
                                std::string_view alias,
                                OnTasks on_tasks = OnTasks::kRefuse);
-  // Answers its size in bytes, 0 if the plugin does not tell.
+  // Returns the volume's size in bytes, 0 if the plugin does not say.
   Result<std::int64_t> ExpandVolume(std::string_view allocation,
                                     std::string_view alias,
                                     const VolumeExpansion& expansion);
@@ -122,7 +127,7 @@ class Client {
                                      std::string_view alias);
   Result<MountConfig> BindMount(std::string_view allocation,
                                 const BindMountSpec& spec);
-  // All of them or none.
+  // Makes all of the mounts or none.
   Result<std::vector<MountConfig>> BindMounts(
       std::string_view allocation, const std::vector<BindMountSpec>& specs);
   Result<ReplacedMount> ReplaceMount(std::string_view allocation,
@@ -131,8 +136,9 @@ class Client {
   Result<RepairedMount> RepairMount(std::string_view allocation,
                                     std::string_view task,
                                     std::string_view name);
-  // Of the spec its source and propagation; a detached mount. No release takes
-  // it from a process that has it: ListHandedOut tells which those are.
+  // Returns a detached mount; of `spec` only source and propagation count. No
+  // release takes the mount from a process that has it; ListHandedOut lists
+  // those processes.
   Result<UniqueFd> OpenTree(std::string_view allocation,
                             const BindMountSpec& spec);
   Result<void> Unmount(std::string_view allocation, std::string_view task,
@@ -141,8 +147,9 @@ class Client {
                        OnTasks on_tasks = OnTasks::kRefuse);
   Result<InboxConfig> PrepareInbox(std::string_view allocation,
                                    std::string_view task);
-  // The same, as a detached mount, for a runtime to attach before anything is
-  // mounted in it; as of OpenTree.
+  // Returns the inbox as a detached mount, for a runtime that attaches it
+  // before anything is mounted in it. No release takes the mount from a process
+  // that has it, as for OpenTree.
   Result<UniqueFd> OpenInbox(std::string_view allocation,
                              std::string_view task);
   Result<void> RemoveInbox(std::string_view allocation, std::string_view task);
@@ -150,22 +157,25 @@ class Client {
 
   // ---- Trees of files -------------------------------------------------------
 
-  // Of a directory of the caller's own beneath its alloc_roots; `directory` is
-  // any fd of it, which stays the caller's.
+  // RemoveTree removes, and ChownTree gives to another owner, all that is in a
+  // directory that the caller owns beneath its alloc_roots. `directory` is any
+  // fd of that directory; the caller keeps the fd and closes it.
   Result<TreeResult> RemoveTree(int directory);
   Result<TreeResult> ChownTree(int directory, std::uint32_t uid,
                                std::uint32_t gid);
 
   // ---- Running tasks --------------------------------------------------------
 
-  // Who uses the mount, of the allocation's cgroup or of the whole node.
+  // Returns the processes that use the mount: those in the allocation's cgroup,
+  // or with `node` those of the whole node.
   Result<Holders> ListHolders(std::string_view allocation,
                               std::string_view task, std::string_view name,
                               bool node = false);
   // Returns the mounts that OpenTree and OpenInbox handed out of the allocation
-  // and that a process has, also after the release.
+  // and that a process still has, even after the release.
   Result<HandedOutList> ListHandedOut(std::string_view allocation);
-  // Whether the task that `pidfd` is of has its mounts as they were made.
+  // Returns whether the mounts of the task are as mountd made them. `pidfd` is
+  // of any process of the task.
   Result<TaskReport> VerifyTask(std::string_view allocation,
                                 std::string_view task, int pidfd);
 
@@ -179,8 +189,9 @@ class Client {
 
   // ---- Plugins' controllers -------------------------------------------------
 
-  // For agents whose server decides about volumes elsewhere; a rule has to
-  // grant them. Answers the publish_context for PublishVolume on that node.
+  // These calls are for agents whose server decides about volumes elsewhere; a
+  // rule has to grant them. ControllerPublishVolume returns the publish_context
+  // for PublishVolume on that node.
   Result<std::map<std::string, std::string>> ControllerPublishVolume(
       const ControllerPublishSpec& spec);
   Result<void> ControllerUnpublishVolume(
@@ -198,26 +209,27 @@ class Client {
                                              const PageRequest& page = {});
   Result<PluginCapacity> GetCapacity(std::string_view plugin,
                                      const CapacityQuery& query = {});
-  // Answers csi.v1.<rpc>Response as protobuf.
+  // Returns csi.v1.<rpc>Response as protobuf.
   Result<std::string> CallController(const ControllerCall& call);
 
   // ---- The node -------------------------------------------------------------
 
   Result<std::vector<OwedTeardown>> ListOwed();
   Result<OwedSummary> Owed();
-  // Of all that any rule grants.
+  // Returns how many of the ports that any rule grants no allocation has.
   Result<std::uint32_t> FreeHostPorts();
-  // How many are left.
+  // Retries the pending tear-downs now. Returns how many are left.
   Result<std::uint32_t> RetryOwed();
-  // The caller's own; an administrator's are everybody's.
+  // Lists the caller's operations; those of all users for an administrator.
   Result<std::vector<OperationStatus>> ListOperations();
   Result<void> Cancel(std::string_view operation);
   Result<Capabilities> GetCapabilities();
   Result<std::vector<MethodStatistics>> GetStatistics();
-  // Connections that mountd has ended or refused since its start, by reason
-  // (the property DroppedPeers).
+  // Returns how many connections mountd has ended or refused since its start,
+  // by reason (the property DroppedPeers).
   Result<std::map<std::string, std::uint64_t>> DroppedPeers();
-  // The sections of the configuration for which mountd starts again.
+  // Makes mountd read its configuration again. Returns the sections for which
+  // mountd has to start again.
   Result<std::vector<std::string>> Reload();
 
  private:

@@ -5,7 +5,7 @@
 #include "agent/client_impl.h"
 #include "agent/convert_controller.h"
 
-// The calls of plugins' controllers.
+// Client's calls of plugins' controllers.
 namespace mountd::agent {
 
 Result<std::map<std::string, std::string>> Client::ControllerPublishVolume(
@@ -88,7 +88,7 @@ Result<ControllerExpansion> Client::ControllerExpandVolume(
   if (spec.usage) {
     VolumeUsage usage = *spec.usage;
     if (usage.access_mode.empty()) {
-      // One that says nothing would be taken for none.
+      // mountd takes an empty usage for no usage at all.
       usage.access_mode = "single-node-writer";
     }
     sent.emplace("usage", dbus::Value(ToWire(usage)));

@@ -61,7 +61,7 @@ Result<void> Client::Impl::RunJoining(const std::string& op,
         steady_clock::now() >= deadline) {
       return done;
     }
-    // A daemon of little patience must not make this a busy loop.
+    // A daemon that answers InProgress at once must not make this a busy loop.
     if (steady_clock::now() - started < kJoinPause) {
       std::this_thread::sleep_for(kJoinPause);
     }
@@ -73,6 +73,8 @@ void Client::Impl::SetPatience(dbus::Dict& options,
   milliseconds patience = options_.patience;
   const auto left_ms =
       std::max(milliseconds(1), std::chrono::duration_cast<milliseconds>(left));
+  // Not more than the time left, so that the daemon answers InProgress, with
+  // the operation's id, before the deadline.
   if (options_.join &&
       left_ms < (patience.count() == 0 ? kDefaultPatience : patience)) {
     patience = left_ms;
@@ -86,7 +88,7 @@ void Client::Impl::SetPatience(dbus::Dict& options,
 Result<void> Client::Impl::Once(const std::string& op,
                                 const std::string& object, dbus::Dict& options,
                                 const Step& call) {
-  // The analyzer does not follow the exception to where it is read.
+  // The analyzer does not see that the flag is read after an exception.
   // NOLINTBEGIN(clang-analyzer-deadcode.DeadStores)
   bool may_reconnect = options_.reconnect;
   for (;;) {

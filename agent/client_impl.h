@@ -16,9 +16,9 @@
 
 namespace mountd::agent {
 
-// The option `key`, unless it is empty.
+// Adds the option `key`, unless `text` is empty.
 void AddText(dbus::Dict& options, const char* key, const std::string& text);
-// The option "secrets", a sealed memfd, unless there are none.
+// Adds the option "secrets", a sealed memfd, unless there are no secrets.
 Result<void> AddSecrets(const std::map<std::string, std::string>& secrets,
                         dbus::Dict& options);
 
@@ -28,8 +28,8 @@ class Client::Impl {
 
   Result<void> Connect();
 
-  // One method call with its joins and its one reconnect. `call` is given the
-  // proxy and the options to send, and may run more than once.
+  // Makes one method call, with its repeated joins and its one reconnect.
+  // Passes the proxy and the options to `call`, which may run more than once.
   template <typename F>
   // NOLINTNEXTLINE(performance-unnecessary-value-param): moved, if F is void
   auto Call(const char* op, std::string_view object, dbus::Dict options,
@@ -48,7 +48,7 @@ class Client::Impl {
     }
   }
 
-  // Of what lists, or is about what is listed.
+  // Returns the options of calls that list objects, or act on all listed ones.
   dbus::Dict ListOptions() const {
     return options_.all_users ? dbus::Dict{{"all_users", dbus::Value(true)}}
                               : dbus::Dict();

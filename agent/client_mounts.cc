@@ -56,7 +56,7 @@ dbus::Dict OptionsOf(const BindMountSpec& spec) {
   return sent;
 }
 
-// One element of BindMounts' array.
+// Converts one element of BindMounts' array.
 dbus::Dict ToWire(const BindMountSpec& spec) {
   dbus::Dict sent = OptionsOf(spec);
   sent.emplace("task", dbus::Value(spec.task));
@@ -72,7 +72,7 @@ std::string ObjectOf(const std::string& allocation, const BindMountSpec& spec) {
   return allocation + "/" + spec.task + "/" + spec.name;
 }
 
-// One of the methods that take a BindMountSpec's fields and options.
+// Calls one of the methods that take a BindMountSpec's fields and options.
 template <typename Impl, typename Method>
 Result<dbus::Dict> CallWith(Impl& impl, const char* name, Method method,
                             const std::string& allocation,

@@ -27,10 +27,10 @@ constexpr char kConnect[] = "connect";
 constexpr std::string_view kErrorPrefix = "org.mountd1.Error.";
 constexpr std::string_view kBusErrorPrefix = "org.freedesktop.DBus.Error.";
 
-// The daemon answers within its patience; beyond that and this it is stuck.
+// A daemon that has not answered after its patience and this margin is stuck.
 constexpr std::chrono::seconds kMostPatience{20};
 constexpr std::chrono::seconds kAnswerMargin{10};
-// What mountd gives polkit for it.
+// The time that mountd gives polkit.
 constexpr std::chrono::seconds kTimeToAuthenticate{300};
 
 struct BusUnref {
@@ -73,7 +73,7 @@ Result<UniqueFd> ConnectSocket(const std::string& path,
   if (!fd.valid()) {
     return ErrnoError(errno, kConnect, path);
   }
-  // connect(2) of a full backlog waits as long as a send may (unix(7)).
+  // connect(2) to a full backlog waits as long as a send may (unix(7)).
   const timeval limit = ToTimeval(deadline - steady_clock::now());
   if (::setsockopt(fd.get(), SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof(limit)) <
       0) {
@@ -85,8 +85,7 @@ Result<UniqueFd> ConnectSocket(const std::string& path,
   return fd;
 }
 
-// Drives the authentication under the deadline; sdbus-c++ would wait for it
-// without one.
+// Authenticates under the deadline, because sdbus-c++ would wait without one.
 Result<UniqueBus> Handshake(UniqueFd fd, const std::string& path,
                             steady_clock::time_point deadline) {
   sd_bus* raw = nullptr;
@@ -99,7 +98,7 @@ Result<UniqueBus> Handshake(UniqueFd fd, const std::string& path,
   if (r < 0) {
     return ErrnoError(-r, kConnect, path);
   }
-  static_cast<void>(fd.release());  // the bus's own from here on
+  static_cast<void>(fd.release());  // the bus owns it now
   r = ::sd_bus_start(raw);
   while (r >= 0 && ::sd_bus_is_ready(raw) <= 0) {
     r = ::sd_bus_process(raw, nullptr);
@@ -133,6 +132,7 @@ Result<UniqueBus> OpenSystemBus(bool interactive) {
 }
 
 bool IsLost(const std::string& name) {
+  // The bus answers NoReply if mountd leaves it before it answers.
   return name == "org.freedesktop.DBus.Error.Disconnected" ||
          name == "org.freedesktop.DBus.Error.NoReply" ||
          name == "System.Error.ENOTCONN" || name == "System.Error.EPIPE" ||
@@ -210,7 +210,7 @@ void ManagerProxy::onOperationProgress(const std::string& operation,
   }
 }
 
-// One that is not of the contract is passed over.
+// Ignores a status that does not follow the contract.
 void ManagerProxy::onOperationStep(const std::string& /*operation*/,
                                    const dbus::Dict& status) {
   if (handlers_->operation_step) {
@@ -364,7 +364,7 @@ Result<std::unique_ptr<Connection>> Connection::Open(
 Connection::~Connection() {
   proxy_.reset();
   if (raw_ != nullptr) {
-    // ~IConnection flushes, which would wait for a daemon that does not read.
+    // ~IConnection flushes, and would wait for a daemon that does not read.
     ::sd_bus_close(raw_);
   }
 }

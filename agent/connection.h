@@ -12,14 +12,13 @@
 #include "dbus/generated/manager_proxy.h"
 #include "mountd/base/result.h"
 
-// Internal to agent/: the one place that opens a bus and knows sdbus-c++'s
-// errors.
+// Internal to agent/. Only this file opens a bus and knows sdbus-c++'s errors.
 struct sd_bus;
 
 namespace mountd::agent {
 
-// The generated proxy of /org/mountd1. With handlers it also listens to the
-// signals; they must outlive it.
+// The generated proxy of /org/mountd1. With handlers it also receives the
+// signals; the handlers must outlive it.
 class ManagerProxy final
     : public sdbus::ProxyInterfaces<org::mountd1::Manager_proxy> {
  public:
@@ -75,12 +74,13 @@ class ManagerProxy final
   const SignalHandlers* const handlers_;
 };
 
-// A ready connection and its proxy. Destroying it never blocks, also when the
-// daemon does not read. Of one thread, but for bus().leaveEventLoop().
+// Owns a ready connection and its proxy. Used by one thread, except
+// bus().leaveEventLoop(). Its destructor never blocks, even if the daemon does
+// not read.
 class Connection {
  public:
-  // Unavailable if it is not ready within options.connect_timeout. `handlers`
-  // may be null.
+  // Unavailable if the connection is not ready within options.connect_timeout.
+  // `handlers` may be null.
   static Result<std::unique_ptr<Connection>> Open(
       const ClientOptions& options, const SignalHandlers* handlers);
   ~Connection();
@@ -90,7 +90,8 @@ class Connection {
 
   sdbus::IConnection& bus() { return *bus_; }
   ManagerProxy& proxy() { return *proxy_; }
-  // The destination of a hand-made call: "" on a peer-to-peer connection.
+  // Returns the destination of a hand-made call: "" on a peer-to-peer
+  // connection.
   const std::string& service() const { return service_; }
 
  private:
@@ -102,20 +103,23 @@ class Connection {
   std::unique_ptr<ManagerProxy> proxy_;
 };
 
-// A failed call: what to tell the caller, and whether the connection is gone.
+// The error of a failed call, and whether the connection is lost with it.
 struct CallFailure {
   Error error;
   bool connection_lost = false;
 };
 
-// org.mountd1.Error.X is Code X. Of D-Bus's own errors: AccessDenied is
-// PermissionDenied (the bus's policy), InvalidArgs and InvalidSignature are
-// InvalidArgument, Unknown{Method,Interface,Object,Property} NotSupported (an
-// older daemon), LimitsExceeded ResourceExhausted, all others Unavailable.
+// Turns org.mountd1.Error.X into Code X. Turns D-Bus's own errors:
+// - AccessDenied (the bus's policy) into PermissionDenied;
+// - InvalidArgs and InvalidSignature into InvalidArgument;
+// - Unknown{Method,Interface,Object,Property}, of an older daemon, into
+//   NotSupported;
+// - LimitsExceeded into ResourceExhausted;
+// - all others into Unavailable.
 CallFailure FailureOf(const sdbus::Error& error, const std::string& op,
                       const std::string& object);
 
-// An error's full name and message as in OperationDone.
+// Makes an error from a full name and a message, as OperationDone has them.
 Error ErrorFromName(const std::string& name, const std::string& message,
                     const std::string& op, const std::string& object);
 

@@ -339,7 +339,7 @@ Result<HandedOutList> ToHandedOutList(const dbus::Dict& map) {
 
 namespace {
 
-// Those at the key, if the answer has it.
+// Returns the holders at the key, if the answer has that key.
 Result<std::optional<Holders>> ToHoldersAt(const dbus::Dict& map,
                                            const char* key) {
   dbus::Dict found;
@@ -523,7 +523,7 @@ Result<PluginStatus> ToPlugin(const dbus::Dict& map) {
           .status());
   plugin.update_time = ToTimestamp(updated_us);
   for (const dbus::Dict& one : instances) {
-    // Instances have none of their own.
+    // An instance has no instances, so the recursion ends here.
     if (one.contains("instances")) {
       continue;
     }

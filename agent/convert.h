@@ -11,26 +11,27 @@
 #include "dbus/value.h"
 #include "mountd/base/result.h"
 
-// Internal to agent/: between the contract's D-Bus types and types.h. A key
-// that an answer lacks leaves its field at the default, one this release does
-// not know is passed over; one of another type than the contract's is Internal.
+// Internal to agent/. Converts between the contract's D-Bus types and types.h.
+// A key that an answer lacks leaves its field at the default. Keys that this
+// release does not know are ignored. Internal if a value has another type than
+// the contract says.
 namespace mountd::agent {
 
 // Label, host address, host port, container port, count, protocols.
 using WirePort = dbus::Value::Ports::value_type;
 
 std::vector<WirePort> ToWire(const std::vector<Port>& ports);
-// Its options.
+// Converts the options only.
 dbus::Dict ToWire(const NetworkSpec& spec);
 dbus::Dict ToWire(const VolumeUsage& usage);
 std::string ToWire(SourceType type);
 std::string ToWire(Propagation propagation);
 std::string ToWire(PluginType type);
 std::string ToWire(UnmountMode mode);
-// "tasks", unless it is as it is without.
+// Returns the option "tasks", or nothing for kRefuse, which is the default.
 dbus::Dict ToOptions(OnTasks on_tasks);
 
-// The value of "host_path" alone.
+// Returns the value of "host_path".
 Result<std::string> ToHostPath(const dbus::Dict& map);
 Result<NetworkStatus> ToNetwork(const dbus::Dict& map);
 Result<PublishedVolume> ToPublished(const dbus::Dict& map);
@@ -52,7 +53,7 @@ Result<TreeResult> ToTreeResult(const dbus::Dict& map);
 Result<Capabilities> ToCapabilities(const dbus::Dict& map);
 Result<OperationStatus> ToOperation(const dbus::Dict& map);
 
-// Each element of an answer's array by one of the functions above.
+// Converts each element of an answer's array by one of the functions above.
 template <typename T>
 Result<std::vector<T>> ToList(const std::vector<dbus::Dict>& maps,
                               Result<T> (*convert)(const dbus::Dict&)) {

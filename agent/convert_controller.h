@@ -9,10 +9,10 @@
 #include "agent/convert.h"
 #include "agent/types_controller.h"
 
-// As convert.h, for the calls of plugins' controllers.
+// Does the same as convert.h, for the calls of plugins' controllers.
 namespace mountd::agent {
 
-// The option `key`, unless it is empty, or 0.
+// Add the option `key`, unless the value is empty, or 0.
 void AddMap(dbus::Dict& options, const char* key,
             const std::map<std::string, std::string>& map);
 void AddBytes(dbus::Dict& options, const char* key, std::int64_t bytes);

@@ -19,7 +19,8 @@ inline std::string ToText(const Bytes& bytes) {
   return {bytes.begin(), bytes.end()};
 }
 
-// Reads the keys of one answer; the first of a wrong type is remembered.
+// Reads the keys of one answer. Keeps a key whose value has the wrong type, for
+// status().
 class Fields {
  public:
   explicit Fields(const dbus::Dict& map) : map_(map) {}
@@ -38,7 +39,7 @@ class Fields {
     return *this;
   }
 
-  // Absent stays absent.
+  // Leaves `out` empty if the key is absent.
   template <typename T>
   Fields& ReadOptional(const char* key, std::optional<T>& out) {
     T value{};
@@ -48,7 +49,7 @@ class Fields {
     return *this;
   }
 
-  // An `ay`.
+  // Reads an `ay`.
   Fields& ReadPath(const char* key, std::string& out) {
     Bytes bytes(out.begin(), out.end());
     Read(key, bytes);

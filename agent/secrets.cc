@@ -12,7 +12,8 @@ namespace {
 
 constexpr char kSecrets[] = "secrets";
 
-// The text and its terminating NUL, straight from the caller's memory.
+// Writes the text and its terminating NUL straight from the caller's memory, so
+// that no other copy is made.
 Result<void> WriteWithNul(int fd, const std::string& text) {
   const char* next = text.c_str();
   std::size_t left = text.size() + 1;

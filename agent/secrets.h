@@ -9,10 +9,10 @@
 
 namespace mountd::agent {
 
-// A memfd holding key, NUL, value, NUL, and so on, sealed against everything
-// (F_SEAL_SEAL, SHRINK, GROW, WRITE; memfd_create(2), Linux 3.17), its offset
-// at 0. Makes no copy of its own in memory. InvalidArgument, which never says
-// what the secret is, if a key is empty or anything holds a NUL.
+// Returns a memfd with key, NUL, value, NUL, and so on, its offset at 0 and
+// with all seals (F_SEAL_SEAL, SHRINK, GROW, WRITE; memfd_create(2), Linux
+// 3.17). Makes no other copy in memory. InvalidArgument if a key is empty or a
+// text holds a NUL; the error never contains the secret.
 Result<UniqueFd> SealSecrets(const std::map<std::string, std::string>& secrets);
 
 }  // namespace mountd::agent

@@ -31,6 +31,8 @@ class Subscriber::Impl {
     } catch (const sdbus::Error& error) {
       return FailureOf(error, "Subscribe", "").error;
     }
+    // The thread starts after Subscribe, because only one thread at a time may
+    // use the connection.
     thread_ = std::thread([this] { Loop(); });
     return Ok();
   }

@@ -12,20 +12,21 @@
 
 namespace mountd::agent {
 
-// What a Subscriber calls, on its own thread; an empty one is not called. They
-// must not destroy the Subscriber.
+// The handlers that a Subscriber calls on its own thread. The Subscriber skips
+// empty handlers. A handler must not destroy the Subscriber.
 struct SignalHandlers {
-  // `outcome.code` is meaningful only if `failed`.
+  // `error` is meaningful only if `failed`.
   struct Outcome {
     std::string operation;
     bool failed = false;
     Error error;
   };
   std::function<void(const Outcome&)> operation_done;
-  // What an operation that goes on is at, a few times a second at most; and
-  // that it is over.
+  // Called when a running operation's step changes, a few times a second at
+  // most, and once when the operation ends.
   std::function<void(const OperationStatus& operation)> operation_step;
-  // A few times a second, of RemoveTree and ChownTree: how many files so far.
+  // Called a few times a second for RemoveTree and ChownTree, with the number
+  // of files done.
   std::function<void(const std::string& operation, const std::string& method,
                      std::uint64_t done)>
       operation_progress;
@@ -36,13 +37,13 @@ struct SignalHandlers {
     std::string plugin;
     std::string type;
     std::string allocation;
-    std::string object;  // its org.mountd1.Plugin
+    std::string object;  // the path of the instance's org.mountd1.Plugin
   };
   std::function<void(const PluginInstance& instance)> plugin_added;
   std::function<void(const PluginInstance& instance)> plugin_removed;
   std::function<void(std::uint32_t count)> owed_changed;
   std::function<void(const OwedSummary& owed)> owed_overdue;
-  // Executors that hang in the kernel, abandoned.
+  // Executors that hang in the kernel and that mountd has abandoned.
   std::function<void(std::uint32_t count)> stuck_changed;
   struct Mount {
     std::string allocation;
@@ -62,7 +63,7 @@ struct SignalHandlers {
   std::function<void(const Volume& volume, const std::string& state,
                      const std::string& reason)>
       volume_health;
-  // PublishVolume once more, with its secrets and mount flags.
+  // mountd needs another PublishVolume, with its secrets and mount flags.
   std::function<void(const std::string& allocation, const std::string& alias,
                      const Volume& volume)>
       secrets_needed;
@@ -78,18 +79,18 @@ struct SignalHandlers {
       network_lost;
   std::function<void()> ruleset_restored;
 
-  // The connection is gone and no other handler will be called again. What
-  // happened meanwhile is not told: start another Subscriber, then look (Get…,
+  // The connection is lost and no handler is called any more. Signals sent
+  // meanwhile are lost: start another Subscriber, then read the state (Get…,
   // List…).
   std::function<void(const Error&)> lost;
 };
 
-// mountd's signals, on a connection and a thread of its own. Destroying it, on
-// any thread but its own, ends both; no handler runs after that.
+// Owns a connection and a thread for mountd's signals. Its destructor, called
+// on any other thread, ends both; no handler runs after that.
 class Subscriber {
  public:
-  // Only options' address, system_bus and connect_timeout are used. Signals
-  // sent after Start has returned are delivered.
+  // Uses only the address, system_bus and connect_timeout of `options`.
+  // Delivers all signals that mountd sends after Start has returned.
   static Result<Subscriber> Start(const ClientOptions& options,
                                   SignalHandlers handlers);
 

@@ -9,16 +9,17 @@
 #include <string_view>
 #include <vector>
 
-// What an agent says to mountd and hears from it, as plain structs. The meaning
-// of each field is in dbus/org.mountd1.Manager.xml. What the caller chooses
-// from a closed set is an enum; what the daemon answers is its own text, so
-// that an older client can show what a newer daemon says.
+// The values that an agent sends to mountd and gets from it, as plain structs.
+// dbus/org.mountd1.Manager.xml defines each field. Where the caller chooses
+// from a closed set, the field is an enum. Where the daemon answers, the field
+// is the daemon's own text, so that an older client can show an answer of a
+// newer daemon.
 namespace mountd::agent {
 
 struct AllocationOptions {
-  std::string scope{};  // a label of the agent's own
-  // An fd of the directory of its tasks' cgroup (version 2), which stays the
-  // caller's; -1: none.
+  std::string scope{};  // a label that the agent chooses
+  // An fd of the directory of the cgroup (version 2) that the tasks are in; -1:
+  // none. The caller keeps the fd and closes it.
   int cgroup = -1;
 };
 
@@ -27,40 +28,43 @@ struct Port {
   std::uint16_t host = 0;
   std::uint16_t container = 0;    // 0: the same as host
   std::string protocols = "tcp";  // "udp", "sctp", or several with "+"
-  std::uint16_t count = 1;        // that many in a row
-  std::string host_address{};     // of the host; "": any
+  std::uint16_t count = 1;        // how many ports in a row
+  std::string host_address{};     // an address of the host; "": any
 };
 
 struct NetworkSpec {
   std::string mode = "bridge";  // "none", "host", "driver", "cni/NAME"
   std::string network{};        // "": the configuration's default
   std::vector<Port> ports{};
-  std::string interface {};  // its name inside; "": "eth0"
-  std::string address{};     // this one; "": any
+  std::string interface {};  // the interface's name inside; "": "eth0"
+  std::string address{};     // exactly this one; "": any free one
   std::string address6{};
-  bool isolated = false;  // from other allocations
-  // Whether all is reached by it; otherwise the first network has that.
+  bool isolated = false;  // no traffic to or from other allocations
+  // True if the task reaches all destinations by this network. If absent, that
+  // is so for the first network of the allocation only.
   std::optional<bool> default_route{};
   std::string hostname{};
   struct Host {
     std::string address;
     std::vector<std::string> names;
   };
-  std::vector<Host> hosts{};  // besides localhost and its own
+  // Added to localhost and the allocation's own name.
+  std::vector<Host> hosts{};
   std::vector<std::string> dns_servers{};
   std::vector<std::string> dns_searches{};
   std::vector<std::string> dns_options{};
-  // Of CNI's networks alone.
+  // Only CNI's networks use the fields from here to `bandwidth`.
   std::map<std::string, std::string> cni_args{};
   std::string mac{};
-  std::vector<std::string> ips{};  // also with a prefix
-  // "ingress_rate", "egress_rate" in bits a second, "ingress_burst",
+  std::vector<std::string> ips{};  // addresses, also with a prefix
+  // Keys: "ingress_rate", "egress_rate" in bits a second; "ingress_burst",
   // "egress_burst" in bits.
   std::map<std::string, std::uint64_t> bandwidth{};
-  // A network namespace to use, the caller's to close; -1: none.
+  // A network namespace to use instead of a new one; -1: none. The caller keeps
+  // the fd and closes it.
   int netns = -1;
-  // A pidfd of a process of the caller's whose sockets keep the ports, the
-  // caller's to close; -1: none.
+  // A pidfd of a process of the caller that keeps the ports by sockets of its
+  // own; -1: none. The caller keeps the fd and closes it.
   int ports_keeper = -1;
 };
 
@@ -75,7 +79,7 @@ struct NetworkStatus {
   std::string gateway;
   std::string gateway6;
   std::string host_interface;
-  std::string mac;  // of CNI's networks alone
+  std::string mac;  // of CNI's networks only
   std::vector<std::string> dns_servers;
   std::vector<std::string> dns_searches;
   std::vector<std::string> dns_options;
@@ -86,7 +90,7 @@ struct NetworkStatus {
     std::string host_path;
     std::string task_path;
   };
-  std::vector<File> files;  // to be mounted into tasks, read-only
+  std::vector<File> files;  // the agent mounts these into tasks, read-only
 };
 
 struct VolumeUsage {
@@ -105,7 +109,8 @@ struct VolumeSpec {
   VolumeUsage usage{};
   std::map<std::string, std::string> publish_context{};
   std::map<std::string, std::string> volume_context{};
-  // Sent in a sealed memfd; the caller's own copies are the caller's to clear.
+  // The client sends the secrets in a sealed memfd. The caller clears its own
+  // copies.
   std::map<std::string, std::string> secrets{};
 };
 
@@ -113,13 +118,13 @@ struct PublishedVolume {
   std::string host_path;
   bool read_only = false;
   bool is_device = false;
-  // Of a device; the rule is what its task's devices cgroup has to allow.
+  // Only for a device. The task's devices cgroup has to allow `device_rule`.
   std::uint32_t device_major = 0;
   std::uint32_t device_minor = 0;
   std::string device_rule{};
 };
 
-// A measure of a published volume.
+// One measurement of a published volume.
 struct VolumeUse {
   std::string unit;  // "bytes", "inodes"
   std::int64_t total = 0;
@@ -129,7 +134,7 @@ struct VolumeUse {
 
 struct VolumeStats {
   std::vector<VolumeUse> usage;
-  bool has_condition = false;  // its plugin tells it
+  bool has_condition = false;  // the plugin reports a condition
   bool abnormal = false;
   std::string condition{};
 };
@@ -157,10 +162,10 @@ constexpr std::string_view SourceTypeName(SourceType type) {
   return "volume";
 }
 
-// Of a tmpfs. What is absent is as the contract says: as many files as the size
-// has KiB, mode 0700, the allocation's owner.
+// Options of a tmpfs. mountd's defaults for absent fields: as many inodes as
+// the size has KiB, mode 0700, and the allocation's owner.
 struct TmpfsOptions {
-  std::uint64_t size = 0;  // bytes; needed
+  std::uint64_t size = 0;  // bytes; required
   std::optional<std::uint64_t> inodes{};
   std::optional<std::uint32_t> mode{};
   std::optional<std::uint32_t> uid{};
@@ -168,8 +173,8 @@ struct TmpfsOptions {
   bool noswap = false;
 };
 
-// What belongs to the `count` ids from `on_disk` on shows as belonging to those
-// from `shown` on, for users and groups alike.
+// Shows files of the `count` ids from `on_disk` on as files of the ids from
+// `shown` on, for users and groups alike.
 struct IdExtent {
   std::uint32_t on_disk = 0;
   std::uint32_t shown = 0;
@@ -180,25 +185,26 @@ struct BindMountSpec {
   std::string task{};
   std::string name{};
   SourceType source_type = SourceType::kVolume;
-  // A published volume's alias, the name of a host volume or of a file system
-  // of the configuration, or "" for a tmpfs.
+  // The alias of a published volume, the name of a host volume or of a file
+  // system of the configuration, or "" for a tmpfs.
   std::string source{};
   bool read_only = false;
   Propagation propagation = Propagation::kPrivate;
-  std::string task_path{};  // handed back in MountConfig as it came
+  std::string task_path{};  // mountd returns it unchanged in MountConfig
   bool noexec = false;
   bool noatime = false;
-  std::vector<IdExtent> id_map{};       // four at most
-  std::optional<TmpfsOptions> tmpfs{};  // kTmpfs only
-  // An fd of the directory to mount it on instead of the inbox, the caller's;
-  // -1: the inbox.
+  std::vector<IdExtent> id_map{};       // at most four
+  std::optional<TmpfsOptions> tmpfs{};  // of kTmpfs only
+  // An fd of the directory to mount on instead of the inbox; -1: the inbox. The
+  // caller keeps the fd and closes it.
   int directory = -1;
-  // A pidfd of a container's process, in whose mount namespace it is mounted at
-  // `task_path`, instead; the caller's.
+  // A pidfd of a process of a container, to mount at `task_path` in that
+  // container's mount namespace instead of the inbox; -1: none. The caller
+  // keeps the fd and closes it.
   int container = -1;
 };
 
-// A task's inbox: what a task driver inserts once.
+// A task's inbox. The task driver mounts it into the task once.
 struct InboxConfig {
   std::string host_path;
   std::string propagation;
@@ -207,13 +213,15 @@ struct InboxConfig {
 
 enum class UnmountMode { kPlain, kDetach, kForce, kAbort };
 
-// What a tear-down does about processes that have copies of their own of what
-// is to go, which its detaching does not take from them: refuses (Busy, with
-// their names, and nothing has gone); waits until there are none; or goes on.
-// Then a volume is not detached (Receipt::node_detached) before there are none.
+// Says what a tear-down does if a process has a copy of its own of the mount or
+// volume, because unmounting does not take that copy from the process.
+// - kRefuse: Busy with names of such processes, and nothing has changed.
+// - kWait: waits until there are no copies.
+// - kIgnore: goes on. A volume with copies counts as detached
+//   (Receipt::node_detached) only when the last copy has gone.
 enum class OnTasks { kRefuse, kWait, kIgnore };
 
-// What a task driver inserts to give the task this mount.
+// The mount that a task driver inserts to give it to the task.
 struct MountConfig {
   std::string host_path;
   std::string task_path;
@@ -227,26 +235,26 @@ struct MountConfig {
 
 struct Holder {
   std::uint32_t pid = 0;
-  // Empty, or 0, where the caller may not know.
+  // Empty, or 0, if the caller may not know it.
   std::uint32_t uid = 0;
   std::string command;
   std::string how;  // "cwd", "root", "exe", "fd 5", "mmap"
   bool in_cgroup = false;
-  bool copy = false;  // it uses a copy in its own mount namespace
+  bool copy = false;  // the process uses a copy in its own mount namespace
 };
 
 struct Holders {
   std::vector<Holder> holders;
-  bool more = false;      // there are some that are not listed
-  bool complete = false;  // all processes were looked at
+  bool more = false;      // there are holders that are not listed
+  bool complete = false;  // mountd looked at all processes
 };
 
-// A mount that was handed out as an fd, and who has it.
+// A mount that mountd handed out as an fd, and the processes that have it.
 struct HandedOut {
   std::string kind;         // "detached" or "inbox"
-  std::string source_type;  // "host", "volume", "filesystem"; "" of an inbox
+  std::string source_type;  // "host", "volume", "filesystem"; "" for an inbox
   std::string source;
-  std::string task;  // of an inbox
+  std::string task;  // for an inbox only
   std::uint64_t mount_id = 0;
   Holders holders;
 };
@@ -259,21 +267,21 @@ struct HandedOutList {
 struct RepairedMount {
   MountConfig config;
   std::uint64_t replaced_mount_id = 0;
-  std::optional<Holders> old_holders{};  // of an allocation with a cgroup
+  std::optional<Holders> old_holders{};  // only if the allocation has a cgroup
   bool reaches_task = false;
-  std::string reason;  // why it does not
+  std::string reason;  // why it does not reach the task
 };
 
 struct ReplacedMount {
   MountConfig config;
-  std::uint64_t replaced_mount_id = 0;   // 0: it was as asked already
-  std::optional<Holders> old_holders{};  // of an allocation with a cgroup
+  std::uint64_t replaced_mount_id = 0;   // 0: the mount was as asked already
+  std::optional<Holders> old_holders{};  // only if the allocation has a cgroup
 };
 
-// One of a task's mounts, as the task has it.
+// One of a task's mounts, as found in the task.
 struct TaskMount {
   std::string name;
-  std::string verdict;  // "ok", or what is wrong with it
+  std::string verdict;  // "ok", or the problem
   std::string reason;
   bool read_only = false;
   bool nosuid = false;
@@ -303,8 +311,9 @@ struct Receipt {
   Timestamp released_at;
   bool node_detached = false;
   std::vector<ReleasedVolume> volumes;
-  // Plugins that were away still have to be told of these, or tasks have copies
-  // of them: no claim on them may be freed until a later GetReceipt has none.
+  // Volumes that are not detached yet, because their plugin is away or a
+  // process has a copy. The agent must not free a claim on any volume until a
+  // later GetReceipt lists none here.
   std::vector<ReleasedVolume> owed;
   std::uint64_t serial = 0;
 };
@@ -337,7 +346,7 @@ struct AllocationStatus {
   std::vector<NetworkStatus> networks;  // in the order of their interfaces
   std::vector<VolumeStatus> volumes;
   std::vector<MountStatus> mounts;
-  std::vector<std::string> inboxes;  // the tasks that have one
+  std::vector<std::string> inboxes;  // tasks that have an inbox
 };
 
 struct AllocationEntry {
@@ -347,16 +356,16 @@ struct AllocationEntry {
   std::string state;
 };
 
-// What Reconcile did with one allocation.
+// The result of Reconcile for one allocation.
 struct ReconciledAllocation {
   std::string allocation;
   // "present", "missing", "released", "unwanted", "live", "owed".
   std::string outcome;
   std::string reason;
-  // Of one that is present, to be made again: "bare", "network/INTERFACE",
+  // For "present" only, the parts to make again: "bare", "network/INTERFACE",
   // "volume/ALIAS", "mount/TASK/NAME".
   std::vector<std::string> needs;
-  std::optional<Holders> holders{};  // of one that is live
+  std::optional<Holders> holders{};  // for "live" only
 };
 
 struct Reconciliation {
@@ -387,18 +396,18 @@ enum class PluginType { kNode, kController, kMonolith };
 struct PluginSpec {
   std::string plugin{};
   PluginType type = PluginType::kNode;
-  std::string allocation{};              // "": not part of one
-  std::string mount_dir{};               // "": the host's own path
+  std::string allocation{};              // "": of no allocation
+  std::string mount_dir{};               // "": the path on the host
   std::string stage_publish_base_dir{};  // "": in mount_dir
   bool bare_directories = false;
-  std::chrono::milliseconds health_timeout{0};  // 0: mountd's own
+  std::chrono::milliseconds health_timeout{0};  // 0: mountd's configured time
 };
 
-// Which instances of a plugin to unregister.
+// Selects instances of a plugin to unregister.
 struct PluginSelection {
   std::optional<PluginType> type{};
   std::optional<std::string> allocation{};
-  bool force = false;  // although volumes of it are staged
+  bool force = false;  // even while volumes of the plugin are staged
 };
 
 struct PluginMount {
@@ -414,7 +423,8 @@ struct PluginRegistration {
   std::vector<PluginMount> mounts;
 };
 
-// Of the instance that calls for the node go to; of each, in `instances`.
+// Describes the instance that node calls go to. `instances` describes each
+// instance.
 struct PluginStatus {
   std::string id;
   std::string type;
@@ -438,10 +448,10 @@ struct PluginStatus {
   std::vector<PluginStatus> instances;  // the newest first
 };
 
-// Of RemoveTree and ChownTree.
+// The result of RemoveTree and ChownTree.
 struct TreeResult {
   std::uint64_t done = 0;  // files and directories
-  std::uint64_t left = 0;  // ChownTree: of other owners, left as they are
+  std::uint64_t left = 0;  // ChownTree: files of other owners, unchanged
 };
 
 struct OwedTeardown {
@@ -457,22 +467,25 @@ struct OwedTeardown {
 struct OperationStatus {
   std::string id;  // for Cancel
   std::string method;
-  std::string object;  // what its calls come one after the other for
+  std::string object;  // operations on the same object run one after the other
   std::uint32_t uid = 0;
   std::chrono::milliseconds elapsed{0};
   std::uint32_t waiters = 0;  // calls that wait for it
   bool cancelled = false;
-  std::string step;  // "queue", "stage", "cni-add", ...; "end": it is over
-  std::uint64_t done = 0;     // mounts, volumes, networks, allocations, files
-  std::uint64_t total = 0;    // 0: not known
-  std::uint32_t attempt = 0;  // of a plugin's call that is tried again; else 0
-  std::string error;  // why the one before failed: "Unavailable", ...; or ""
+  // "queue", "stage", "cni-add", ...; "end": the operation is over.
+  std::string step;
+  // Counts mounts, volumes, networks, allocations or files.
+  std::uint64_t done = 0;
+  std::uint64_t total = 0;  // 0: unknown
+  // The number of the try, from 1, of a plugin's call; 0: no such call.
+  std::uint32_t attempt = 0;
+  std::string error;  // why the previous try failed: "Unavailable", ...; or ""
 };
 
-// Of every user's.
+// The pending tear-downs of all users.
 struct OwedSummary {
   std::uint32_t count = 0;
-  Timestamp since;  // of the oldest; the epoch if there is none
+  Timestamp since;  // when the oldest failed first; the epoch if there is none
 };
 
 struct AddressUsage {
@@ -488,26 +501,26 @@ struct Capabilities {
   struct HostPorts {
     std::uint16_t first = 0;
     std::uint16_t last = 0;
-    std::uint32_t free = 0;  // no allocation has them
+    std::uint32_t free = 0;  // no allocation uses them
   };
   std::vector<HostPorts> host_ports;               // that the caller may map
-  std::map<std::string, std::string> cni_plugins;  // their releases
+  std::map<std::string, std::string> cni_plugins;  // plugin -> its release
   std::vector<std::string> propagation;
   std::vector<std::string> source_types;
   std::map<std::string, bool> features;
   std::map<std::string, std::string> missing;  // feature -> reason
-  // Executors that hang in the kernel, abandoned.
+  // Executors that hang in the kernel and that mountd has abandoned.
   std::uint32_t stuck_executors = 0;
-  // Files of mountd's stores that its last start found damaged.
+  // Files of mountd's stores that the last start of mountd found damaged.
   std::vector<std::string> stores_set_aside;
-  // The mount namespace that host paths of mounts are in, for setns(2); "": the
-  // host's.
+  // The file of the mount namespace in which mountd's mounts are, for setns(2).
+  // "": they are in the host's.
   std::string mount_namespace;
-  // Of the configuration: limits.mount_reserve, timeouts.owed_warning_ms.
+  // From the configuration: limits.mount_reserve, timeouts.owed_warning_ms.
   std::uint32_t mount_reserve = 1000;
   std::chrono::milliseconds owed_warning{300'000};
-  bool administrator = false;  // the caller is
-  bool rules = false;          // there is a rule that names the caller
+  bool administrator = false;  // the caller is an administrator
+  bool rules = false;          // a rule names the caller
 };
 
 struct MethodStatistics {

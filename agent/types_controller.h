@@ -9,14 +9,14 @@
 
 #include "agent/types.h"
 
-// What an agent asks plugins' controllers through mountd, and hears from them.
-// Secrets are sent as those of a VolumeSpec are.
+// The values that an agent sends through mountd to plugins' controllers and
+// gets from them. The client sends secrets as it does for a VolumeSpec.
 namespace mountd::agent {
 
 struct ControllerPublishSpec {
   std::string plugin{};
   std::string volume{};
-  std::string node_id{};  // as that node's plugin tells it (PluginStatus)
+  std::string node_id{};  // PluginStatus::node_id of that node's plugin
   VolumeUsage usage{};
   std::map<std::string, std::string> volume_context{};
   std::map<std::string, std::string> secrets{};
@@ -27,55 +27,55 @@ struct VolumeValidationSpec {
   std::string volume{};
   VolumeUsage usage{};
   std::map<std::string, std::string> volume_context{};
-  std::map<std::string, std::string> parameters{};  // of CreateVolume
+  std::map<std::string, std::string> parameters{};  // as given to CreateVolume
   std::map<std::string, std::string> secrets{};
 };
 
 struct VolumeValidation {
-  bool confirmed = false;  // all that was asked
-  std::string message;     // the plugin's, or why not
+  bool confirmed = false;  // the volume can do all that was asked
+  std::string message;     // the plugin's message, or the reason why not
 };
 
 struct VolumeCreation {
   std::string plugin{};
   std::string name{};
-  std::int64_t required_bytes = 0;                 // 0: not said
-  std::int64_t limit_bytes = 0;                    // 0: none
+  std::int64_t required_bytes = 0;                 // 0: not specified
+  std::int64_t limit_bytes = 0;                    // 0: no limit
   std::vector<VolumeUsage> usages{VolumeUsage{}};  // at least one
   std::map<std::string, std::string> parameters{};
   std::map<std::string, std::string> mutable_parameters{};
-  // Its content's; at most one of them.
+  // The source of the volume's content; at most one of the two.
   std::string source_snapshot{};
   std::string source_volume{};
-  // Topologies.
+  // Topologies from which the volume must be, or should be, reachable.
   std::vector<std::map<std::string, std::string>> requisite{};
   std::vector<std::map<std::string, std::string>> preferred{};
   std::map<std::string, std::string> secrets{};
 };
 
-// A volume that a plugin has, on whichever node.
+// A volume that a plugin has, on any node.
 struct PluginVolume {
   std::string volume;               // its id
-  std::int64_t capacity_bytes = 0;  // 0: not told
+  std::int64_t capacity_bytes = 0;  // 0: unknown
   std::map<std::string, std::string> volume_context;
   std::string source_snapshot;
   std::string source_volume;
   std::vector<std::map<std::string, std::string>> topology;
-  // Of ListPluginVolumes alone.
+  // Set by ListPluginVolumes only.
   std::vector<std::string> published_node_ids;
-  bool has_condition = false;  // its plugin tells it
+  bool has_condition = false;  // the plugin reports a condition
   bool abnormal = false;
   std::string condition;
 };
 
 struct PageRequest {
-  std::uint32_t max_entries = 0;  // 0: as many as mountd asks for by itself
-  std::string starting_token{};   // the page before's next_token
+  std::uint32_t max_entries = 0;  // 0: mountd's default
+  std::string starting_token{};   // next_token of the previous page
 };
 
 struct PluginVolumePage {
   std::vector<PluginVolume> volumes;
-  std::string next_token;  // "": there is no more
+  std::string next_token;  // "": this is the last page
 };
 
 struct ControllerExpansionSpec {
@@ -89,10 +89,10 @@ struct ControllerExpansionSpec {
 
 struct ControllerExpansion {
   std::int64_t capacity_bytes = 0;
-  bool node_expansion_required = false;  // ExpandVolume on its nodes
+  bool node_expansion_required = false;  // call ExpandVolume on its nodes
 };
 
-// Which of a plugin's storage is meant.
+// Selects a part of a plugin's storage.
 struct CapacityQuery {
   std::vector<VolumeUsage> usages{};
   std::map<std::string, std::string> parameters{};
@@ -101,12 +101,12 @@ struct CapacityQuery {
 
 struct PluginCapacity {
   std::int64_t available_bytes = 0;
-  // If told.
+  // Absent if the plugin does not say.
   std::optional<std::int64_t> maximum_volume_bytes{};
   std::optional<std::int64_t> minimum_volume_bytes{};
 };
 
-// A call that has no method of its own.
+// A call that has no method of its own in Client.
 struct ControllerCall {
   std::string plugin{};
   std::string rpc{};      // "CreateSnapshot"

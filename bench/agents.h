@@ -10,7 +10,7 @@
 
 namespace mountd::bench {
 
-// When each of some calls began and ended.
+// Records when each of some calls began and ended.
 class Spans {
  public:
   using Clock = std::chrono::steady_clock;
@@ -20,9 +20,10 @@ class Spans {
     spans_[i] = {from, to};
   }
   Clock::time_point Begin() const;
-  // From the first one's beginning until `end`, in microseconds for each.
+  // Returns the microseconds from the first begin until `end`, divided by the
+  // number of calls.
   double Each(Clock::time_point end) const;
-  double Each() const;  // until the last one's end
+  double Each() const;  // until the last end
   void AddTo(Samples& samples) const;
 
  private:
@@ -33,15 +34,15 @@ class Spans {
   std::vector<Span> spans_;
 };
 
-// Several connections of an agent, used at once.
+// Owns several connections of an agent, which work at the same time.
 class Agents {
  public:
   static Result<Agents> Connect(const World& world, int count);
   int count() const { return static_cast<int>(clients_.size()); }
 
   using Call = std::function<Result<void>(agent::Client&, int)>;
-  // Calls 0 to count - 1, each connection its share of them one after the
-  // other; all begin at the same moment.
+  // Makes calls 0 to count - 1. Each connection makes its share of them one
+  // after the other; all connections begin at the same moment.
   Result<Spans> ForEach(int count, const Call& call);
 
  private:

@@ -8,7 +8,7 @@
 namespace mountd::bench {
 namespace {
 
-// What came last: each call has its line.
+// Returns the end of the log, because each call has a line in it.
 std::string LastOf(const std::string& log) {
   constexpr std::size_t kEnough = 6000;
   return log.size() <= kEnough ? log : log.substr(log.size() - kEnough);

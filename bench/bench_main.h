@@ -11,11 +11,11 @@ namespace mountd::bench {
 using Measure =
     std::function<Result<void>(World&, agent::Client&, Report&, bool quick)>;
 
-// What a bench is: `measure` with an agent's connection to a mountd of its own.
-// Options: [--quick] [--json FILE]. Answers the exit status.
+// Runs a bench: calls `measure` with an agent's connection to a mountd of its
+// own. Options: [--quick] [--json FILE]. Returns the exit status.
 int RunBench(int argc, char** argv, const Measure& measure);
 
-// The same of what needs no mountd.
+// Does the same for a bench that needs no mountd.
 using MeasureAlone = std::function<Result<void>(Report&, bool quick)>;
 int RunAlone(int argc, char** argv, const MeasureAlone& measure);
 

@@ -17,7 +17,7 @@ constexpr char kIptables[] = "/usr/sbin/iptables";
 constexpr char kSubnet[] = "172.26.64.0/20";
 constexpr char kAllocation[] = "5d4b3c2a-1f0e-4d9c-8b7a-69584736f5e4";
 
-// What Nomad has as its conflist.
+// The same list as Nomad's conflist.
 constexpr char kConflist[] = R"([
   {"type": "loopback"},
   {"type": "bridge", "bridge": "nomad", "ipMasq": true, "isGateway": true,
@@ -40,7 +40,7 @@ class CniChain final : public NetworkWay {
   explicit CniChain(Namespace host) : host_(std::move(host)) {}
   std::string name() const override { return "CNI chain"; }
 
-  // Nomad has this chain from its first allocation on.
+  // Makes the chain that Nomad makes with its first allocation.
   Result<void> MakeAdminChain() {
     MOUNTD_ASSIGN(const Inside inside, Inside::Enter(host_));
     MOUNTD_TRY(RunProgram({{kIptables, "-w", "-N", "NOMAD-ADMIN"}}));
@@ -82,8 +82,9 @@ class CniChain final : public NetworkWay {
   }
 
  private:
-  // libcni gives a plugin its own part of the list, the list's name and
-  // version, what it said it is capable of, and the result so far.
+  // Passes what libcni passes: the plugin's own part of the list, the list's
+  // name and version, the capabilities that the plugin declares, and the result
+  // so far.
   Result<std::string> Call(const std::string& command, const Json& plugin) {
     Json conf = plugin;
     conf["cniVersion"] = "0.4.0";

@@ -8,16 +8,17 @@
 
 namespace mountd::bench {
 
-// The CNI plugins that Nomad runs for an allocation in bridge mode, as it runs
-// them: loopback, bridge with host-local, firewall, portmap, each a process
-// with its configuration on stdin and the result of the one before in it; DEL
-// the other way round. On a host of its own, so that nobody's rules are in
-// anybody's way. Nomad's own calls of iptables before each are left out.
+// Runs the CNI plugins that Nomad runs for an allocation in bridge mode, in the
+// same way: loopback, bridge with host-local, firewall, portmap. Each is a
+// process whose stdin has its configuration with the previous plugin's result;
+// DEL runs them in reverse order. The plugins have a host of their own, so that
+// no other contender's rules disturb them. Leaves out the calls of iptables
+// that Nomad makes before each.
 //
-// NotFound if there is no such program here.
+// NotFound if a program is missing here.
 Result<std::unique_ptr<NetworkWay>> ByCniChain();
 
-// Which ones these are.
+// Returns the plugins' version.
 std::string CniVersion();
 
 }  // namespace mountd::bench

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 //
-// mountd-bench-csi [--quick] [--json FILE]: PublishVolume and UnpublishVolume,
-// beside the same RPCs made directly, to another instance of the same plugin.
+// mountd-bench-csi [--quick] [--json FILE]: measures PublishVolume and
+// UnpublishVolume beside the same RPCs, made directly to another instance of
+// the same plugin.
 #include <cstdio>
 #include <filesystem>
 #include <string>
@@ -19,7 +20,7 @@ constexpr char kHostPath[] = "hostpath";
 
 struct Rounds {
   int csi_local;
-  int host_path;  // runs programs: takes a hundred times as long
+  int host_path;  // runs programs, so it takes a hundred times as long
 };
 
 constexpr Rounds kFull = {1000, 200};
@@ -33,7 +34,7 @@ struct Times {
   Samples empty;
 };
 
-// One plugin, twice: behind mountd, and by itself. A volume of each.
+// One plugin twice, behind mountd and by itself, with a volume of each.
 struct Twice {
   std::string plugin;
   std::string volume;
@@ -41,7 +42,7 @@ struct Twice {
   std::string direct_volume;
 };
 
-// Each contender's first call comes after an empty one of its own.
+// Makes an empty call before each contender's first call.
 Result<void> Round(agent::Client& client, const Twice& twice, Times& times) {
   agent::VolumeSpec spec;
   spec.alias = "data";
@@ -60,7 +61,7 @@ Result<void> Round(agent::Client& client, const Twice& twice, Times& times) {
 }
 
 Result<Times> InTurn(agent::Client& client, const Twice& twice, int rounds) {
-  Times unused;  // the first connects, and finds everything cold
+  Times unused;  // the first round connects, and finds cold caches
   MOUNTD_TRY(Round(client, twice, unused));
   Times times;
   for (int i = 0; i < rounds; ++i) {
@@ -112,7 +113,8 @@ Result<void> HostPath(agent::Client& client, Report& report,
   const testing::Process other =
       testing::StartHostPath(program, others, directory + "/data");
   MOUNTD_TRY(AwaitHealthy(client, kHostPath));
-  // Volumes are made by plugins' controllers, which are no part of this.
+  // Makes the volumes directly, because the controller's calls are not
+  // measured.
   MOUNTD_ASSIGN(const std::string volume,
                 DirectPlugin(ours, directory + "/unused").CreateVolume("v"));
   DirectPlugin direct(others, directory);

@@ -8,11 +8,12 @@
 
 namespace mountd::bench {
 
-// csi-local, whose volumes are there once they are staged.
+// Starts a csi-local that makes a volume when the volume is staged.
 testing::Process StartCsiLocal(const std::string& socket,
                                const std::string& data);
 
-// Registers "local" and starts a csi-local for it; returns when it is healthy.
+// Registers "local" and starts a csi-local for it. Returns when the plugin is
+// healthy.
 Result<testing::Process> HavePlugin(agent::Client& client);
 Result<void> AwaitHealthy(agent::Client& client,
                           const std::string& plugin = "local");

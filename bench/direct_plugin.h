@@ -10,18 +10,19 @@
 
 namespace mountd::bench {
 
-// A plugin's services without anything in between: the RPCs that mountd makes
-// of a volume's first user and its last, in the same order.
+// Calls a plugin's services directly: the RPCs that mountd makes for a volume's
+// first user and its last, in the same order.
 class DirectPlugin {
  public:
-  // `directory` is for what is staged and published.
+  // `directory` is for the staged and published volumes.
   DirectPlugin(const std::string& socket, std::string directory);
 
-  // Waits for the plugin to listen. Answers the volume's id.
+  // Waits until the plugin listens. Returns the volume's id.
   Result<std::string> CreateVolume(const std::string& name);
-  // NodeGetInfo.
+  // Calls NodeGetInfo.
   Result<void> EmptyCall();
-  // NodeStageVolume and NodePublishVolume; so does the first of these.
+  // Calls NodeStageVolume and NodePublishVolume, as mountd does for a volume's
+  // first user.
   Result<void> Publish(const std::string& volume);
   Result<void> Unpublish(const std::string& volume);
 

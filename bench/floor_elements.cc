@@ -15,7 +15,7 @@ namespace {
 constexpr char kTable[] = "floor";
 constexpr std::uint8_t kProtocols[] = {IPPROTO_TCP, IPPROTO_UDP};
 
-// The parts of keys and data of elements, each padded to four bytes.
+// The bytes of a key or of data: parts that are each padded to four bytes.
 using Bytes = std::vector<std::uint8_t>;
 
 template <typename Part>
@@ -29,7 +29,7 @@ std::array<std::uint8_t, 2> BigEndian(std::uint16_t port) {
           static_cast<std::uint8_t>(port & 0xFFU)};
 }
 
-// One allocation's elements, added or deleted in one transaction.
+// Adds or deletes one allocation's elements in one transaction.
 class Transaction {
  public:
   Transaction(Requests& requests, int type, int flags)
@@ -77,6 +77,7 @@ class Transaction {
         .Begin(NFTA_SET_ELEM_KEY)
         .PutBytes(NFTA_DATA_VALUE, key.data(), key.size())
         .End();
+    // A deletion needs only the key.
     if (!data.empty() && type_ == NFT_MSG_NEWSETELEM) {
       requests_.Begin(NFTA_SET_ELEM_DATA)
           .PutBytes(NFTA_DATA_VALUE, data.data(), data.size())

@@ -20,7 +20,7 @@ constexpr V6 kHost6 = {0xfd, 0x89, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1};
 constexpr V4 kGateway4 = {169, 254, 1, 1};
 constexpr V6 kGateway6 = {0xfe, 0x80, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1};
 constexpr Mac kHostMac = {0x02, 0x4d, 0, 0, 0, 1};
-// Indexes are asked for: then the kernel need not be asked for them.
+// Chooses the indexes, so that nobody need ask the kernel for them.
 constexpr int kFirstIndex = 1'000'000;
 constexpr int kInnerIndex = 1000;
 constexpr int kLoopback = 1;
@@ -85,6 +85,8 @@ void AddAddress(Requests& requests, int index, const Address& address,
       .Put(IFA_LOCAL, address)
       .Put(IFA_ADDRESS, address);
   if (Family<Address>() == AF_INET6) {
+    // IFA_F_NODAD, because else the address is tentative until the kernel has
+    // looked for duplicates.
     requests.Put(IFA_FLAGS, std::uint32_t{IFA_F_NODAD});
   }
 }
@@ -127,6 +129,7 @@ template <typename Address>
 void AddDefaultRoute(Requests& requests, int index, const Address& gateway,
                      int flags) {
   rtmsg header = Route<Address>(0);
+  // onlink, because the gateway is in no subnet of the interface (ip-route(8)).
   header.rtm_flags = RTNH_F_ONLINK;
   requests.Add(RTM_NEWROUTE, kMake | flags, header)
       .Put(RTA_GATEWAY, gateway)

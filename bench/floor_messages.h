@@ -8,14 +8,14 @@
 
 #include "bench/raw_netlink.h"
 
-// The messages of one routed veth and its ports, as few as there can be.
+// Builds the messages of one routed veth and its ports, as few as possible.
 namespace mountd::bench {
 
 using V4 = std::array<std::uint8_t, 4>;
 using V6 = std::array<std::uint8_t, 16>;
 using Mac = std::array<std::uint8_t, 6>;
 
-// The sets that one allocation has elements in, of the same types as mountd's.
+// The sets in which one allocation has elements, of the same types as mountd's.
 inline constexpr char kFloorSets[] = R"(table inet floor {
   map pm4 { type inet_proto . inet_service : ipv4_addr . inet_service; }
   map pm6 { type inet_proto . inet_service : ipv6_addr . inet_service; }
@@ -25,28 +25,29 @@ inline constexpr char kFloorSets[] = R"(table inet floor {
 }
 )";
 
-// One allocation's names and addresses, as its number says.
+// The names and addresses of the allocation with that number.
 struct Ends {
   explicit Ends(int number);
-  int index;  // of the host's end
+  int index;  // of the host's end of the link
   std::string name;
   V4 ipv4;
   V6 ipv6;
   Mac mac;
 };
 
-// What the host talks to allocations from, on its lo.
+// Adds the addresses that the host uses towards allocations, on its lo.
 Requests HostAddresses();
-// The pair and the host's end; the other end is born in `netns`.
+// Makes the pair and sets up the host's end; the kernel makes the other end in
+// `netns`.
 Requests HostEnd(const Ends& ends, int netns);
-// In that namespace, once the pair is there.
+// Sets up the other end in that namespace, once the pair exists.
 Requests AllocationEnd(const Ends& ends);
 
-// The host's end, once both are up: who asks for it has it made ready (Linux
-// 6.8), and packets that come before are dropped.
+// Asks for the host's end once both ends are up, because the kernel makes a
+// link ready when it is asked for (Linux 6.8) and drops earlier packets.
 Requests HostEndReady(const Ends& ends);
 
-// One transaction of nf_tables.
+// Both are one transaction of nf_tables.
 Requests AddedElements(const Ends& ends,
                        const std::vector<std::uint16_t>& ports);
 Requests DeletedElements(const Ends& ends,

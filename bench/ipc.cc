@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 //
-// mountd-bench-ipc [--quick] [--json FILE]: an empty call on each way there is
+// mountd-bench-ipc [--quick] [--json FILE]: measures an empty call on each way
 // to mountd, beside the floor under it.
 #include <cstdio>
 #include <cstdlib>
@@ -19,11 +19,11 @@ namespace {
 
 constexpr char kDaemon[] = "/usr/bin/dbus-daemon";
 constexpr char kBus[] = "/run/bench/bus";
-// PrivateBus's own, in that directory.
+// PrivateBus puts its socket in that directory.
 constexpr char kBusAddress[] = "unix:path=/run/bench/bus/system_bus_socket";
 constexpr int kWarmUp = 50;
 
-// mountd takes its name on the bus once it is ready.
+// Tries again, because mountd takes its name on the bus only once it is ready.
 Result<agent::Client> ConnectByBus(const World& world) {
   for (int tries = 0;; ++tries) {
     Result<agent::Client> client = world.Connect({.system_bus = true});
@@ -107,7 +107,7 @@ Result<void> MeasureIpc(const World& world, agent::Client& client,
   Ipc ipc(client, std::move(ping_pong), report);
   std::unique_ptr<test::PrivateBus> bus;
   if (IsProgram(kDaemon)) {
-    // Not before the world is there: it looks up who connects.
+    // Starts the bus after the world, because the bus looks up its callers.
     std::filesystem::create_directories(kBus);
     bus = std::make_unique<test::PrivateBus>(kBus);
     MOUNTD_ASSIGN(agent::Client by_bus, ConnectByBus(world));
@@ -121,7 +121,8 @@ Result<void> MeasureIpc(const World& world, agent::Client& client,
 }  // namespace
 }  // namespace mountd::bench
 
-// The launcher, and so mountd, is told of a bus by the environment.
+// Names the bus in the environment, because the launcher and mountd find it
+// there.
 int main(int argc, char** argv) {
   ::setenv("DBUS_SYSTEM_BUS_ADDRESS", mountd::bench::kBusAddress, 1);
   return mountd::bench::RunBench(

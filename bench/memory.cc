@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 //
-// mountd-bench-memory [--quick] [--json FILE]: what the daemons' processes hold
-// while they have nothing to do, by how much is there.
+// mountd-bench-memory [--quick] [--json FILE]: measures the memory of the idle
+// daemons' processes, by the number of allocations.
 #include <chrono>
 #include <cstdio>
 #include <map>
@@ -21,12 +21,12 @@ constexpr double kIdleGoal = 16;
 constexpr double kManyGoal = 32;
 constexpr int kMany = 1000;
 constexpr int kLooks = 5;
-// mountd closes, every two seconds, what was idle since the time before: after
-// this nothing is left of what a peak has started.
+// mountd closes every two seconds what was idle since the time before, so after
+// this nothing is left that a peak has started.
 constexpr std::chrono::milliseconds kQuiet{5000};
 constexpr std::chrono::milliseconds kBetweenLooks{200};
 
-// Medians of some looks.
+// Samples of several looks; the report shows their medians.
 struct Looks {
   Samples processes;
   Samples pss;
@@ -60,7 +60,8 @@ class Memory {
   }
 
  private:
-  // mountd's and its executors' PSS together, after a while without a call.
+  // Returns the PSS of mountd and its executors together, after a while without
+  // a call.
   Result<double> Look(const std::string& point,
                       const std::vector<std::string>& others) {
     std::this_thread::sleep_for(kQuiet);

@@ -129,6 +129,8 @@ class SystemCalls final : public MountWay {
     MOUNTD_TRY(Done(::move_mount(tree.get(), "", AT_FDCWD, point_.c_str(),
                                  MOVE_MOUNT_F_EMPTY_PATH),
                     "move_mount"));
+    // move_mount onto a shared mount makes the tree shared
+    // (mount_namespaces(7)), so the propagation is set again.
     struct mount_attr again = {};
     again.propagation = MS_SLAVE;
     return Done(::mount_setattr(tree.get(), "", AT_EMPTY_PATH | AT_RECURSIVE,

@@ -8,8 +8,8 @@
 
 namespace mountd::bench {
 
-// One way to have kVolume mounted somewhere read-only, nosuid, nodev, following
-// later mounts in the source (rslave), and to have it away again; including the
+// One way to mount kVolume somewhere read-only, nosuid and nodev, so that later
+// mounts in the source follow (rslave), and to unmount it. Includes the
 // mountpoint.
 class MountWay {
  public:
@@ -19,21 +19,21 @@ class MountWay {
   virtual Result<void> Unmount() = 0;
 };
 
-// BindMount and Unmount of mountd, by an unprivileged client over the socket.
-// `volume` is "volume" or "plain".
+// Calls mountd's BindMount and Unmount, by an unprivileged client over the
+// socket. `volume` is "volume" or "plain".
 std::unique_ptr<MountWay> ThroughMountd(agent::Client& client,
                                         const std::string& volume);
-// mount(8), mount(8) --make-rslave and umount(8), as processes.
+// Runs mount(8), mount(8) --make-rslave and umount(8) as processes.
 std::unique_ptr<MountWay> ByPrograms();
-// libmount in this process.
+// Calls libmount in this process.
 std::unique_ptr<MountWay> ByLibmount();
-// The bare system calls, as few as there can be.
+// Makes the bare system calls, as few as possible.
 std::unique_ptr<MountWay> BySystemCalls();
-// The same where source and mountpoint are plain directories of one shared
-// mount, kNaive, as an agent's data directory is.
+// Makes the same system calls. Source and mountpoint are plain directories of
+// one shared mount, kNaive, as an agent's data directory usually is.
 std::unique_ptr<MountWay> BySystemCallsNaively();
-// The least that any call costs: Mount is an empty one over the socket, Unmount
-// an empty plan to an executor.
+// Makes the cheapest calls: Mount is an empty call over the socket, Unmount an
+// empty plan to an executor.
 std::unique_ptr<MountWay> EmptyCalls(agent::Client& client, World& world);
 
 }  // namespace mountd::bench

@@ -12,11 +12,11 @@
 
 namespace mountd::bench {
 
-// Each for TCP and UDP.
+// Maps each port for TCP and UDP.
 agent::NetworkSpec SpecWith(const std::vector<std::uint16_t>& ports);
 
-// SetupNetwork and TeardownNetwork by an unprivileged client over the socket,
-// for an allocation that is prepared.
+// Calls SetupNetwork and TeardownNetwork for a prepared allocation, by an
+// unprivileged client over the socket.
 std::unique_ptr<NetworkWay> NetworkThroughMountd(agent::Client& client,
                                                  const std::string& allocation,
                                                  LinkWatch& links);

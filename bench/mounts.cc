@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 //
-// mountd-bench-mounts [--quick] [--json FILE]: BindMount and Unmount beside
-// what they replace. As root in a mount, network and pid namespace of its own
-// (bench/run).
+// mountd-bench-mounts [--quick] [--json FILE]: measures BindMount and Unmount
+// beside their alternatives. Runs as root in a mount, network and pid namespace
+// of its own (bench/run).
 #include <cstdio>
 #include <cstring>
 #include <map>
@@ -51,9 +51,9 @@ class Mounts {
   }
 
  private:
-  // In turn, so that whatever the machine does meanwhile is done to all. Where
-  // programs take long there are fewer of them. mountd's comes after another
-  // call, as an agent's does: an allocation is a row of calls.
+  // Measures the ways in turn, so that the machine's other work affects all of
+  // them. Runs slow programs less often. mountd's call comes after another
+  // call, because an agent makes a row of calls for an allocation.
   Result<void> AllWays(const std::string& point, bool slow) {
     const auto mountd = ThroughMountd(client_, "volume");
     const auto calls = BySystemCalls();
@@ -112,8 +112,8 @@ class Mounts {
     return client_.Unmount("bench", "users", "user" + std::to_string(number));
   }
 
-  // By its first and last user, with whom its anchor comes and goes, which
-  // takes long; and by one more.
+  // Measures with the first and last user, with whom the anchor comes and goes,
+  // which takes long, and with a second user.
   Result<void> PlainDirectory(const std::string& point) {
     MOUNTD_TRY(Mountd(point + ", alone", "plain", rounds_ / 10));
     MOUNTD_TRY(BindUser("plain", 0));
@@ -133,7 +133,8 @@ class Mounts {
     return Ok();
   }
 
-  // Beside the others' figures with as many mounts, wherever theirs are.
+  // Uses the same points as the others with as many mounts, although the mounts
+  // lie elsewhere.
   Result<void> NaiveLayout() {
     const auto way = BySystemCallsNaively();
     for (const int present : kPresent) {

@@ -29,10 +29,12 @@ Result<UniqueFd> OpenOwn() {
   return fd;
 }
 
-// Runs `call` in a namespace that is made for it.
+// Runs `call` in a new namespace.
 template <typename F>
 Result<void> InNewNamespace(const F& call) {
   Result<void> result = Ok();
+  // unshare moves only the calling thread (unshare(2)), so this process stays
+  // in its own namespace.
   std::thread([&] {
     result = ::unshare(CLONE_NEWNET) == 0
                  ? call()
@@ -62,7 +64,7 @@ Result<Namespace> MakeWith(bool quiet) {
   return made;
 }
 
-// So that what is pinned in it is so in every mount namespace.
+// Shares the directory, so that a pin in it shows in every mount namespace.
 Result<void> ShareDirectory() {
   if (::mkdir(kDirectory, 0755) != 0 && errno != EEXIST) {
     return ErrnoError(errno, "mkdir", kDirectory);
@@ -70,6 +72,7 @@ Result<void> ShareDirectory() {
   if (::mount("", kDirectory, "none", MS_SHARED | MS_REC, nullptr) == 0) {
     return Ok();
   }
+  // EINVAL: the directory is no mount point yet.
   if (errno != EINVAL ||
       ::mount(kDirectory, kDirectory, "none", MS_BIND | MS_REC, nullptr) != 0 ||
       ::mount("", kDirectory, "none", MS_SHARED | MS_REC, nullptr) != 0) {

@@ -10,19 +10,21 @@
 
 namespace mountd::bench {
 
-// A network namespace that nothing but these holds.
+// A network namespace that only these descriptors keep.
 struct Namespace {
   UniqueFd fd;
-  UniqueFd route;  // a route socket that lives in it
+  UniqueFd route;  // a route socket of the namespace
 };
 
-// With lo up.
+// Makes a namespace with lo up.
 Result<Namespace> MakeNamespace();
-// The same, and in it no address is looked for, announced or checked for being
-// somebody else's: what a pool of namespaces can do ahead.
+// Makes a namespace with lo up that neither asks for an address, nor announces
+// one, nor checks for duplicates. A pool of namespaces can make such a
+// namespace ahead.
 Result<Namespace> MakeQuietNamespace();
 
-// The calling thread, and what it starts, is in a namespace while this lives.
+// While this lives, the calling thread, and all that it starts, is in the
+// namespace.
 class Inside {
  public:
   static Result<Inside> Enter(const Namespace& target);
@@ -34,8 +36,8 @@ class Inside {
   UniqueFd before_;
 };
 
-// A namespace that is made and pinned as Nomad's client does: by a thread that
-// unshares, on a file below /var/run/netns.
+// Makes and pins a namespace as Nomad's client does: a thread unshares, and
+// pins the namespace on a file below /var/run/netns.
 class NomadNamespace {
  public:
   explicit NomadNamespace(const std::string& name);
@@ -47,7 +49,7 @@ class NomadNamespace {
   const std::string path_;
 };
 
-// Only that.
+// Measures only that namespace.
 std::unique_ptr<NetworkWay> NomadNamespaceAlone();
 
 }  // namespace mountd::bench

@@ -15,8 +15,7 @@ using Json = nlohmann::json;
 constexpr char kNetavark[] = "/usr/lib/podman/netavark";
 constexpr char kState[] = "/run/bench/netavark";
 
-// What Podman has of a network that it made without options, but for a name
-// server.
+// The network that Podman makes without options, except for a name server.
 constexpr char kNetwork[] = R"({
   "name": "bench",
   "id": "1111111111111111111111111111111111111111111111111111111111111111",
@@ -44,7 +43,7 @@ Json PortMappings(const std::vector<std::uint16_t>& ports) {
   return mappings;
 }
 
-// One container on the host; the name is its namespace's too.
+// One container on the host, with the same name as its namespace.
 class Container {
  public:
   Container(const Namespace& host, const std::string& name,
@@ -86,7 +85,8 @@ class Netavark final : public NetworkWay {
   explicit Netavark(Namespace host) : host_(std::move(host)) {}
   std::string name() const override { return NetavarkVersion(); }
 
-  // The first one makes the bridge, and the last one takes it away.
+  // Keeps another container, because the first one makes the bridge and the
+  // last one removes it.
   Result<void> HaveAnother() {
     MOUNTD_TRY(other_.Make({}));
     return other_.Run("setup");

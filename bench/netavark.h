@@ -8,12 +8,12 @@
 
 namespace mountd::bench {
 
-// Podman's netavark, as Podman runs it: one process per setup and teardown, its
-// options on stdin. On a host of its own, where its bridge has one container
-// already. NotFound if it is not here.
+// Runs Podman's netavark as Podman does: one process for each setup and
+// teardown, with its options on stdin. Netavark has a host of its own, and its
+// bridge there has one container already. NotFound if netavark is missing here.
 Result<std::unique_ptr<NetworkWay>> ByNetavark();
 
-// "netavark 1.4.0"; "" if it is not here.
+// Returns "netavark 1.4.0"; "" if it is missing here.
 const std::string& NetavarkVersion();
 
 }  // namespace mountd::bench

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 //
-// mountd-bench-network [--quick] [--json FILE]: SetupNetwork and
-// TeardownNetwork beside what they replace, and beside the bare messages. As
-// root in a mount, network and pid namespace of its own (bench/run).
+// mountd-bench-network [--quick] [--json FILE]: measures SetupNetwork and
+// TeardownNetwork beside their alternatives and beside the bare messages. Runs
+// as root in a mount, network and pid namespace of its own (bench/run).
 #include <linux/netlink.h>
 
 #include <array>
@@ -33,15 +33,15 @@ constexpr int kBurst = 100;
 constexpr int kUsualPorts = 8;
 constexpr int kPortCounts[] = {0, kUsualPorts, 32};
 
-// Where each part of the bench has its host ports.
+// The first host port of each part of the bench.
 constexpr int kAlonePorts = 30'000;
 constexpr int kAtOncePorts = 31'000;
 constexpr int kBurstPorts = 32'000;
 constexpr int kPresentPorts = 40'000;
 
 struct Counts {
-  int rounds;                // of mountd and the messages
-  std::map<int, int> every;  // by ports: in which of them programs run
+  int rounds;                // of mountd and of the messages
+  std::map<int, int> every;  // by ports: programs run in every so many rounds
   int at_once;
   int bursts;
   std::vector<int> present;
@@ -52,7 +52,7 @@ const Counts kQuick = {6, {{0, 3}, {8, 3}}, 2, 1, {1000}};
 
 struct Times {
   Samples setup;
-  Samples teardown;  // until it is answered
+  Samples teardown;  // until the answer
   Samples gone;      // until the link is gone
 };
 
@@ -137,12 +137,12 @@ class Networks {
     return Ok();
   }
 
-  // Those that are measured in each round, the floor first.
+  // Returns the ways that are measured in each round, the floor first.
   std::array<NetworkWay*, 2> Quick() const {
     return {messages_.get(), mountd_.get()};
   }
 
-  // One that does not work on this machine is left out.
+  // Leaves out a program that does not work on this machine.
   void AddProgram(std::unique_ptr<NetworkWay> way) {
     Times warm_up;
     if (const Result<void> works = Once(*way, kUsualPorts, warm_up); !works) {
@@ -153,7 +153,8 @@ class Networks {
     programs_.push_back(std::move(way));
   }
 
-  // In turn, so that whatever the machine does meanwhile is done to all.
+  // Measures the ways in turn, so that the machine's other work affects all of
+  // them.
   Result<void> InTurn(int ports, bool with_programs) {
     const auto found = counts_.every.find(ports);
     const int every =
@@ -180,7 +181,7 @@ class Networks {
     return Ok();
   }
 
-  // Their links are gone when they answer.
+  // Shows no "gone", because a program's link is gone when the program answers.
   void ShowPrograms(const std::string& point) {
     for (const auto& way : programs_) {
       times_[point + way->name()].gone = {};
@@ -188,14 +189,14 @@ class Networks {
     }
   }
 
-  // Where the kernel's share of one is spent.
+  // Shows the kernel's share of each part of a setup.
   void ShowParts() {
     for (const auto& [name, samples] : messages_->parts(kUsualPorts)) {
       report_.Row("messages, parts", name, {{"setup", samples}});
     }
   }
 
-  // The least that any call costs, and that any plan does.
+  // Measures the cheapest call and the cheapest plan.
   Result<void> Empty(Times& times) {
     MOUNTD_TRY(Time(times.setup, [&] { return client_.Version(); }));
     return Time(times.teardown, [&] { return world_.EmptyPlan(); });
@@ -217,7 +218,8 @@ class Networks {
     return Ok();
   }
 
-  // How long each call takes, and how long all take for each.
+  // Measures the time of each call, and the time of all calls divided by their
+  // number.
   Result<void> AtOnce(int ports) {
     const std::string point = Point(present_, ports);
     const std::string calls = "mountd x" + std::to_string(kAtOnce);
@@ -266,7 +268,8 @@ class Networks {
     return times_[Point(present, ports) + who];
   }
 
-  // Over mountd's own figure; nothing where the other one is missing.
+  // Reports `other` divided by mountd's own figure; nothing if `other` has no
+  // samples.
   void Over(const std::string& name, const Samples& other, double own,
             double goal) {
     if (other.count() > 0) {
@@ -274,7 +277,7 @@ class Networks {
     }
   }
 
-  // A figure is of the usual number of ports unless its name says otherwise.
+  // Names a figure; leaves out the usual number of ports.
   static std::string NameWith(int ports, const std::string& name) {
     return "network." + name +
            (ports == kUsualPorts ? "" : "_" + std::to_string(ports) + "_ports");
@@ -321,7 +324,8 @@ class Networks {
     }
   }
 
-  // What a release of it that has iptables, or nf_tables, is measured by.
+  // Returns the goal for this release of netavark, which depends on whether it
+  // uses iptables or nf_tables.
   static double NetavarkGoal() {
     int minor = 0;
     std::sscanf(NetavarkVersion().c_str(), "netavark 1.%d", &minor);
@@ -372,7 +376,7 @@ Result<void> MeasureNetworks(World& world, agent::Client& client,
 }  // namespace mountd::bench
 
 int main(int argc, char** argv) {
-  // Asked before the world has hidden the packages' database.
+  // Asks before the world hides the packages' database.
   const std::string cni_version = mountd::bench::CniVersion();
   return mountd::bench::RunBench(
       argc, argv, [&](auto& world, auto& client, auto& report, bool quick) {

@@ -9,8 +9,8 @@
 
 namespace mountd::bench {
 
-// Networks of many allocations, by all of an agent's connections at once. The
-// allocations are "NAME-0" and so on.
+// Makes networks of many allocations by all of an agent's connections at once.
+// The allocations are "NAME-0" and so on.
 class NetworkCrowd {
  public:
   NetworkCrowd(Agents& agents, LinkWatch& links)
@@ -22,13 +22,13 @@ class NetworkCrowd {
     Spans spans;
     std::vector<std::string> links;
   };
-  // Each with as many ports of its own.
+  // Gives each allocation `ports` ports of its own.
   Result<Made> SetUp(const std::string& name, int count, int first_port,
                      int ports);
 
   struct Ended {
     Spans spans;
-    double gone_each;  // microseconds for each, until all links are gone
+    double gone_each;  // microseconds an allocation, until all links are gone
   };
   Result<Ended> TearDown(const std::string& name, const Made& made);
 

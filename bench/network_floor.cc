@@ -22,7 +22,7 @@ class Floor final : public NetworkFloor {
         links_(links) {}
   std::string name() const override { return "messages"; }
 
-  // And the first namespace.
+  // Makes the sets, the host's addresses and the first namespace.
   Result<void> MakeHost() {
     MOUNTD_TRY(RunProgram(
         {.command = {"/usr/sbin/nft", "-f", "-"}, .input = kFloorSets}));
@@ -35,9 +35,10 @@ class Floor final : public NetworkFloor {
     ports_ = ports;
     return Ok();
   }
-  // The next one's namespace has rested as one of a pool has: one that was made
-  // just now leaves the kernel's memory warm for the pair, and all messages
-  // take a fifth less time than after any that was made ahead.
+  // Makes the next round's namespace now, so that it rests as one of a pool
+  // does. A namespace made just before a round would leave the kernel's memory
+  // warm for the pair, and all messages would take a fifth less time than after
+  // one made ahead.
   Result<void> CleanUp() override {
     MOUNTD_ASSIGN(namespace_, MakeQuietNamespace());
     return Ok();
@@ -56,7 +57,8 @@ class Floor final : public NetworkFloor {
     MOUNTD_TRY(part("carrier", [&] {
       return Exchange(route_, HostEndReady(*ends_), "carrier");
     }));
-    // A closed socket holds its namespace for some 20 ms more.
+    // Closes the socket early, because a closed socket keeps its namespace for
+    // some 20 ms more.
     namespace_.route.reset();
     return part("elements", [&] {
       return Exchange(netfilter_, AddedElements(*ends_, ports_), "elements");

@@ -15,13 +15,13 @@ using SetupParts = std::map<std::string, Samples>;
 
 class NetworkFloor : public NetworkWay {
  public:
-  // What its SetUp with so many ports was made of until now.
+  // Returns the times of the parts of each SetUp with so many ports.
   virtual const SetupParts& parts(int ports) = 0;
 };
 
-// The floor under any routed veth: its netlink and nf_tables messages in as few
-// calls as there can be, with a namespace that is ready, and nothing recorded,
-// checked, pinned or answered. In the calling thread's namespace, beside
+// Measures the floor under any routed veth: its netlink and nf_tables messages
+// in as few calls as possible. The namespace is ready, and nothing is recorded,
+// checked, pinned or answered. Runs in the calling thread's namespace, beside
 // mountd's own networks.
 Result<std::unique_ptr<NetworkFloor>> ByMessages(LinkWatch& links);
 

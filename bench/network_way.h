@@ -11,33 +11,36 @@
 
 namespace mountd::bench {
 
-// One way to have one allocation's network, and to have it away again.
+// One way to set up and to remove one allocation's network.
 class NetworkWay {
  public:
   virtual ~NetworkWay() = default;
   virtual std::string name() const = 0;
 
-  // Neither is measured: what is there before, and what is left behind.
-  // `ports`: host ports, each mapped for TCP and UDP, as Nomad does.
+  // Prepare and CleanUp are not measured; they make and remove the
+  // surroundings. Each of `ports` is a host port that is mapped for TCP and
+  // UDP, as Nomad does.
   virtual Result<void> Prepare(const std::vector<std::uint16_t>& ports) = 0;
   virtual Result<void> CleanUp() = 0;
 
   virtual Result<void> SetUp() = 0;
   virtual Result<void> TearDown() = 0;
-  // Not measured: what comes before TearDown, as SetUp comes after a call, too.
+  // Called before TearDown and not measured, because SetUp comes after another
+  // call, too.
   virtual Result<void> Use() { return Ok(); }
-  // After TearDown: returns when the link is gone.
+  // Called after TearDown. Returns when the link is gone.
   virtual Result<void> AwaitGone() { return Ok(); }
 };
 
-// The kernel ends one namespace after the other, and each takes it some 30 ms
-// beyond its link; and a socket that was in one holds it as long after it was
-// closed. An allocation lives longer than that.
+// Waits a little, as an allocation does that lives. The kernel ends namespaces
+// one after the other and needs some 30 ms for each after its link is gone. A
+// closed socket keeps its namespace for as long.
 inline void Settle() {
   std::this_thread::sleep_for(std::chrono::milliseconds(40));
 }
 
-// What a host port leads to in the namespace; another port than on the host.
+// Returns the port in the namespace for a host port; another number than on the
+// host.
 inline std::uint16_t ContainerPort(std::uint16_t host) {
   return static_cast<std::uint16_t>(host - 10'000);
 }

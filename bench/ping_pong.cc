@@ -13,7 +13,7 @@
 namespace mountd::bench {
 namespace {
 
-// Of a call of Get for Version and of its answer, in bytes.
+// As many bytes as a call of Get for Version and its answer.
 using Question = std::array<char, 140>;
 using Answer = std::array<char, 46>;
 
@@ -29,7 +29,7 @@ bool Receive(int socket, Message& message) {
          static_cast<ssize_t>(message.size());
 }
 
-// Until the other end is closed.
+// Answers until the other end is closed.
 [[noreturn]] void Serve(int socket) {
   Question question{};
   const Answer answer{};

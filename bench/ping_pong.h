@@ -8,9 +8,9 @@
 
 namespace mountd::bench {
 
-// What two processes need at least to ask and answer over a Unix socket: a
-// message there and one back, as long as those of an empty method, with
-// blocking calls and nothing read in them.
+// Measures the least that two processes need for a question and an answer over
+// a Unix socket: one message each way, as long as those of an empty method,
+// with blocking calls, and without reading their content.
 class PingPong {
  public:
   static Result<PingPong> Start();

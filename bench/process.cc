@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 //
-// mountd-bench-process [--quick] [--json FILE]: what a call takes of a
-// process's own time, without any peer: plans, the policy, the stores, the
-// configuration.
+// mountd-bench-process [--quick] [--json FILE]: measures a call's time in one
+// process, without any peer: plans, the policy, the stores, the configuration.
 #include <benchmark/benchmark.h>
 #include <sys/mount.h>
 #include <sys/socket.h>
@@ -42,9 +41,9 @@ constexpr std::uint32_t kRules = 20;
 constexpr char kStores[] = "/run/bench";
 constexpr std::uint32_t kFirstUid = 1000;
 constexpr std::uint32_t kUid =
-    kFirstUid + kRules - 1;  // whose rule is the last
+    kFirstUid + kRules - 1;  // the last rule names this user
 
-// A node's with much on it.
+// The configuration of a busy node.
 std::string ConfigText() {
   std::string text;
   for (int i = 0; i < kHostVolumes; ++i) {
@@ -86,15 +85,15 @@ MountRecord Mount() {
   return record;
 }
 
-// What the executor does with a plan before it begins, and mountd with the
-// answer when it came.
+// Does what the executor does with a plan before it begins, and what mountd
+// does with the answer.
 Result<void> Decode(const exec::Request& request, const Config& config) {
   MOUNTD_ASSIGN(const exec::Request plan,
                 exec::DecodeRequest(std::as_bytes(std::span(&request, 1))));
   return exec::CheckRequest(plan, config);
 }
 
-// There and back again: what two processes do, in one.
+// Sends a plan and receives it in one process, as two processes would.
 Result<void> Send(const UniqueFd& from, const UniqueFd& to,
                   const exec::Request& request) {
   const auto bytes = std::as_bytes(std::span(&request, 1));
@@ -121,8 +120,8 @@ Result<void> Answer(exec::Reply& into) {
 class Process {
  public:
   static Result<std::unique_ptr<Process>> Make() {
-    // As on a host: what is in /run is in memory. So is, here, what is not: a
-    // disk's time is the disk's.
+    // /run is in memory as on a host. The other store is in memory here, too,
+    // because a disk's time says nothing about mountd.
     if (::mount("tmpfs", "/run", "tmpfs", 0, nullptr) != 0) {
       return ErrnoError(errno, "mount", "/run");
     }
@@ -163,7 +162,8 @@ class Process {
       return policy_->MayMountHostVolume(caller_, "volume-99", true,
                                          exec::Propagation::kHostToTask);
     });
-    // Each another than before: SQLite does not write what is there already.
+    // Changes the record each time, because SQLite does not write a page that
+    // is unchanged.
     Add("mount record", [this] {
       ++mount_.mount_id;
       return boot_->PutMount(mount_);
@@ -218,7 +218,7 @@ class Process {
   std::optional<Error> failed_;
 };
 
-// Rows of ours: each repetition's mean is one sample.
+// Prints rows of our own table; each repetition's mean is one sample.
 class Rows final : public benchmark::BenchmarkReporter {
  public:
   explicit Rows(Report& report) : report_(report) {}
@@ -239,7 +239,7 @@ class Rows final : public benchmark::BenchmarkReporter {
     }
   }
 
-  // Of none there is a goal: shown, for who compares two runs.
+  // Shows the figures without goals, for a reader who compares two runs.
   void Finalize() override {
     std::printf("\n");
     for (auto [name, median] : medians_) {

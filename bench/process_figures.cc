@@ -15,7 +15,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// The numbers of a file of proc(5) with lines like "Pss: 12 kB".
+// Returns the numbers of a file of proc(5) with lines such as "Pss: 12 kB".
 std::map<std::string, long> NumbersIn(const std::string& path) {
   std::map<std::string, long> numbers;
   std::ifstream file(path);

@@ -10,16 +10,17 @@
 
 namespace mountd::bench {
 
-// What processes of one name hold, all of them together.
+// The resources of all processes of one name together.
 struct ProcessFigures {
   int processes = 0;
-  double pss_mb = 0;        // proc(5), smaps_rollup: shared pages in parts
-  double anonymous_mb = 0;  // of that: what is no file's
+  double pss_mb = 0;  // smaps_rollup in proc(5): shared pages count in part
+  double anonymous_mb = 0;  // the part of it that belongs to no file
   int threads = 0;
   int fds = 0;
 };
 
-// Of this mount namespace. Some may end meanwhile; those are in no figure.
+// Count processes of this mount namespace. A process that ends meanwhile is in
+// no figure.
 Result<ProcessFigures> FiguresOf(const std::string& name);
 std::vector<pid_t> PidsOf(const std::string& name);
 

@@ -26,7 +26,7 @@ std::vector<char*> Pointers(std::vector<std::string>& words) {
   return pointers;
 }
 
-// A file, as a pipe could fill up before the program has begun to read.
+// Makes a file, because a pipe could fill up before the program reads.
 Result<UniqueFd> FileWith(const std::string& text) {
   UniqueFd file(::memfd_create("input", MFD_CLOEXEC));
   if (!file.valid() || ::pwrite(file.get(), text.data(), text.size(), 0) !=

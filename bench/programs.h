@@ -9,13 +9,13 @@
 namespace mountd::bench {
 
 struct Program {
-  std::vector<std::string> command;        // the first: its path
-  std::vector<std::string> environment{};  // beside PATH
+  std::vector<std::string> command;        // the first word is the path
+  std::vector<std::string> environment{};  // in addition to PATH
   std::string input{};
 };
 
-// Runs it in the calling thread's namespaces; what it printed. An error, with
-// that text, if it fails.
+// Runs the program in the calling thread's namespaces and returns its output.
+// If the program fails, returns an error with the output.
 Result<std::string> RunProgram(const Program& program);
 
 bool IsProgram(const std::string& path);

@@ -18,8 +18,8 @@ constexpr int kPatienceMs = 30'000;
 
 using Buffer = std::array<std::byte, std::size_t{64} << 10U>;
 
-// The head of what `bytes` begin with, all that the kernel writes being
-// aligned.
+// Returns the header at the beginning of `bytes`, where the kernel has aligned
+// it.
 template <typename Head>
 Head HeadOf(std::span<const std::byte> bytes) {
   Head head{};
@@ -32,7 +32,8 @@ std::span<const std::byte> After(std::span<const std::byte> bytes,
   return bytes.subspan(std::min(bytes.size(), NLMSG_ALIGN(size)));
 }
 
-// Calls `see` with each message that one recv brings, and what it carries.
+// Calls `see` with the header and the payload of each message that one recv
+// returns.
 template <typename F>
 Result<void> ForEachReceived(const UniqueFd& socket, const F& see) {
   static thread_local Buffer buffer;
@@ -107,6 +108,7 @@ Requests& Requests::PutText(int attribute, const std::string& text) {
 
 Requests& Requests::Begin(int attribute) {
   nests_.push_back(bytes_.size());
+  // The length is 0 until End.
   return Raw(nlattr{0, static_cast<std::uint16_t>(attribute | NLA_F_NESTED)});
 }
 
@@ -139,6 +141,8 @@ Result<void> Exchange(const UniqueFd& socket, const Requests& requests,
           if (header.nlmsg_type != NLMSG_ERROR) {
             return;
           }
+          // The kernel reports each error, but success only for a request with
+          // NLM_F_ACK (netlink(7)).
           const int error = -HeadOf<nlmsgerr>(rest).error;
           failed = failed == 0 ? error : failed;
           done = done || error != 0 ||
@@ -174,7 +178,8 @@ Result<LinkWatch> LinkWatch::Open() {
 
 void LinkWatch::Forget() {
   static thread_local Buffer ignored;
-  // ENOBUFS, too, is past: the next one tells of what is there now.
+  // Ignores ENOBUFS, too, because it is about the past; the next message is
+  // about the present.
   while (::recv(socket_.get(), ignored.data(), ignored.size(), MSG_DONTWAIT) >=
              0 ||
          errno == ENOBUFS) {

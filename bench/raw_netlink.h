@@ -15,12 +15,12 @@
 
 namespace mountd::bench {
 
-// Netlink requests, one after the other as one sendto takes them. Built by
-// hand, as the floor is to have nothing around the messages.
+// Builds netlink requests for one sendto, one after the other. Builds them by
+// hand, because the floor is to have nothing around the messages.
 class Requests {
  public:
-  // NLM_F_REQUEST is added. Whoever waits for an answer has NLM_F_ACK in the
-  // last but for a batch's end.
+  // Adds NLM_F_REQUEST to `flags`. To wait for an answer, set NLM_F_ACK in the
+  // last message before a batch's end.
   template <typename Header>
   Requests& Add(int type, int flags, const Header& header) {
     Start(type, flags);
@@ -36,7 +36,7 @@ class Requests {
   }
   Requests& PutBytes(int attribute, const void* bytes, std::size_t size);
   Requests& PutText(int attribute, const std::string& text);  // with its NUL
-  Requests& Begin(int attribute);                             // a nested one
+  Requests& Begin(int attribute);  // a nested attribute
   Requests& End();
 
   std::span<const std::byte> bytes() const { return bytes_; }
@@ -54,25 +54,25 @@ class Requests {
   std::uint32_t acknowledged_ = 0;
 };
 
-// Of the namespace that the calling thread is in.
+// Opens a socket of the calling thread's namespace.
 Result<UniqueFd> OpenNetlink(int protocol);
 
-// One sendto, and what it takes until the acknowledgement. Any error fails.
+// Does one sendto, and receives until the acknowledgement. Fails on any error.
 Result<void> Exchange(const UniqueFd& socket, const Requests& requests,
                       const char* op);
 
-// Sets lo up, in the socket's namespace.
+// Sets lo up in the socket's namespace.
 Result<void> RaiseLoopback(const UniqueFd& socket);
 
-// Sees links go, of the namespace that the calling thread is in.
+// Watches links of the calling thread's namespace go.
 class LinkWatch {
  public:
   static Result<LinkWatch> Open();
-  // What happened until now. To be called before links are sent away, as what
-  // is made meanwhile is told too and would not fit.
+  // Drops all notifications so far. Call before links are removed, because the
+  // kernel also reports links that are made, and the buffer would overflow.
   void Forget();
-  // Returns when all of these are gone, as RTM_DELLINK says: by then a link has
-  // no address, route or neighbour any more.
+  // Returns when RTM_DELLINK has come for all of these links. A link has no
+  // address, route or neighbour any more by then.
   Result<void> AwaitGone(const std::set<std::string>& names);
 
  private:

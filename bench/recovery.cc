@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 //
-// mountd-bench-recovery [--quick] [--json FILE]: how long mountd takes from its
-// exec until it answers, after SIGKILL, by how much it has to look at. As root
-// in a mount, network and pid namespace of its own (bench/run).
+// mountd-bench-recovery [--quick] [--json FILE]: measures the time from
+// mountd's exec after a SIGKILL to its first answer, by the number of records.
+// Runs as root in a mount, network and pid namespace of its own (bench/run).
 #include <cstdio>
 #include <map>
 #include <optional>
@@ -22,8 +22,8 @@ namespace {
 
 struct Counts {
   std::vector<int> allocations;
-  int kills;   // at each
-  int rounds;  // of BindMount at each
+  int kills;   // at each number of allocations
+  int rounds;  // of BindMount, at each number
 };
 
 const Counts kFull = {{0, 100, 1000}, 15, 300};
@@ -51,7 +51,8 @@ class Recovery {
   }
 
  private:
-  // The measure of it all, on a node with as much.
+  // Measures BindMount on the same node, because the other figures are compared
+  // with it.
   Result<void> Bind(int count) {
     MOUNTD_ASSIGN(agent::Client client, world_.Connect());
     for (int i = -1; i < counts_.rounds; ++i) {
@@ -69,8 +70,8 @@ class Recovery {
     return Ok();
   }
 
-  // From the moment at which there is a mountd again. The launcher waits before
-  // it starts one, as systemd does.
+  // Measures from the moment when a new mountd runs, because the launcher waits
+  // before it starts one, as systemd does.
   Result<void> KillAndAwait(int count) {
     Times& times = times_[count];
     testing::Node::Kill(testing::Node::Processes("mountd"));
@@ -83,7 +84,7 @@ class Recovery {
       client.emplace(std::move(connected));
       return EmptyCall(*client);
     }));
-    // All is as it was: what was found wanting would be lost, or uncertain.
+    // Checks that nothing is lost or uncertain.
     MOUNTD_TRY(present_.CheckAll(*client));
     return AwaitHealthy(*client);
   }
@@ -105,8 +106,9 @@ class Recovery {
     const double bind = times_[most].bind.Median();
     report_.Ratio("recovery.per_record_vs_bindmount", Each(most) / bind, 1,
                   false);
-    // What each of the last ones adds, over what each of those before did: a
-    // start with nothing to look at is in neither.
+    // Divides the time that each of the last allocations adds by the time that
+    // each of the earlier ones added. Neither contains the start with no
+    // allocation.
     const double last = (Start(most) - Start(fewer)) / (most - fewer);
     const double before = (Start(fewer) - Start(0)) / fewer;
     report_.Ratio("recovery.growth_of_record", last / before, 1.5, false);

@@ -27,7 +27,7 @@ std::string Padded(const std::string& text, std::size_t width) {
   return std::string(width - std::min(width, text.size()), ' ') + text;
 }
 
-// What a line begins with, and each column after it.
+// Left returns the beginning of a line, Right each column after it.
 std::string Left(const std::string& point, const std::string& who,
                  const std::string& n) {
   std::string line = point;

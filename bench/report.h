@@ -12,7 +12,7 @@
 
 namespace mountd::bench {
 
-// Times of one thing, in microseconds; or what else was measured of it.
+// Samples of one measurement: times in microseconds, or another unit.
 class Samples {
  public:
   void Add(double value) { values_.push_back(value); }
@@ -25,7 +25,7 @@ class Samples {
   std::vector<double> values_;
 };
 
-// How long a call takes that succeeds.
+// Measures the time of a call, and fails if the call does.
 template <typename F>
 Result<void> Time(Samples& into, const F& call) {
   const auto from = std::chrono::steady_clock::now();
@@ -36,45 +36,47 @@ Result<void> Time(Samples& into, const F& call) {
   return Ok();
 }
 
-// The same right after one that is not measured: what ran in between, of
-// others, has left the caches to itself, and its processor asleep.
+// Measures a call right after an unmeasured one. Otherwise the work of others
+// in between would leave cold caches and a sleeping processor.
 template <typename F>
 Result<void> AfterOne(Samples& into, const F& call) {
   MOUNTD_TRY(call());
   return Time(into, call);
 }
 
-// All that was measured: printed as it comes, and written as JSON at the end.
+// Prints all measurements as they come, and writes them as JSON at the end.
 class Report {
  public:
-  // A row of the table: one contender at one point.
+  // Adds a row of the table: one contender at one point.
   void Row(const std::string& point, const std::string& who,
            const Samples& mount, const Samples& unmount) {
     Row(point, who, {{"mount", mount}, {"unmount", unmount}});
   }
-  // The same with other columns. One without samples stays blank.
+  // Adds a row with other columns. A column without samples stays blank.
   struct Column {
     const char* name;
     const Samples& samples;
   };
   void Row(const std::string& point, const std::string& who,
            std::initializer_list<Column> columns);
-  // The same of what is no time: `n` times measured, each its median.
+  // Adds a row of values that are no times. Each is the median of `n`
+  // measurements.
   struct Figure {
     const char* name;
     double value;
   };
   void Figures(const std::string& point, const std::string& who, std::size_t n,
                std::initializer_list<Figure> figures);
-  // What a reader has to know beside the figures.
+  // Adds a note that a reader needs beside the figures.
   void Note(const std::string& text);
-  // `goal`: at least that if `higher`, else at most; 0: only shown.
+  // Adds a figure with its `goal`: at least `goal` if `higher`, else at most. A
+  // goal of 0 means that there is none.
   void Value(const std::string& name, double value, const std::string& unit,
              double goal, bool higher);
   void Ratio(const std::string& name, double value, double goal, bool higher) {
     Value(name, value, "ratio", goal, higher);
   }
-  // False if it cannot be written.
+  // False if the file cannot be written.
   bool WriteJson(const std::string& path) const;
 
  private:
@@ -91,13 +93,13 @@ class Report {
     std::map<std::string, double> figures;
   };
 
-  // Of a table that begins: `line` is all of it.
+  // Prints the header of a new table; `line` is the whole header.
   void PrintHeader(const std::string& line);
 
   std::vector<Metric> metrics_;
   std::vector<Line> lines_;
   std::vector<std::string> notes_;
-  std::string header_;  // the last that was printed
+  std::string header_;  // the last printed header
 };
 
 }  // namespace mountd::bench

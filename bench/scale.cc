@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 //
-// mountd-bench-scale [--quick] [--json FILE]: whole allocations, started and
-// stopped by several connections at once, by how many others are there.
+// mountd-bench-scale [--quick] [--json FILE]: measures whole allocations that
+// several connections start and stop at once, by the number of others that
+// exist.
 #include <chrono>
 #include <cstdio>
 #include <string>
@@ -21,21 +22,21 @@ constexpr int kConnections = 4;
 
 struct Counts {
   std::vector<int> present;
-  int allocations;  // started and stopped at each
-  int batch;        // of so many the rate is one sample
+  int allocations;  // started and stopped at each number
+  int batch;        // the rate of so many is one sample
 };
 
 const Counts kFull = {{0, 100, 1000}, 1000, 100};
 const Counts kQuick = {{0, 100}, 160, 40};
 
-// The kernel is not done with a namespace when its allocation is gone.
+// The kernel still works on a namespace after its allocation is gone.
 constexpr std::chrono::seconds kSettle{2};
 
 struct Times {
-  Samples start;  // one connection's
+  Samples start;  // of one connection
   Samples stop;
-  Samples each;   // a batch's time for each of its allocations
-  int again = 0;  // releases that failed, and were asked for again
+  Samples each;   // a batch's time divided by its allocations
+  int again = 0;  // releases that failed and were repeated
 };
 
 class Scale {
@@ -53,8 +54,8 @@ class Scale {
       MOUNTD_TRY(
           At(Point(count), agents, client, count, count == 0 ? all / 2 : all));
     }
-    // Half of those that the others are compared to come last, so that whatever
-    // the machine does meanwhile is done to both ends.
+    // Half of the rounds with no others come last, so that the machine's other
+    // work affects both ends of the comparison.
     MOUNTD_TRY(At("0 present again", agents, client, 0, all / 2));
     Ratios();
     return Ok();
@@ -79,9 +80,8 @@ class Scale {
     return Ok();
   }
 
-  // Each connection has one allocation at a time, and the next when that is
-  // gone.
-  // Answers its time for each of its allocations.
+  // Each connection has one allocation at a time, and starts the next when that
+  // is gone. Returns the batch's time divided by its allocations.
   Result<double> Batch(Agents& agents, Times& times) {
     const auto count = static_cast<std::size_t>(counts_.batch);
     std::vector<double> starts(count);
@@ -144,8 +144,8 @@ class Scale {
   const World& world_;
   Present present_;
   std::vector<std::pair<std::string, Times>> rates_;
-  Samples none_;  // batches' times for each of theirs, with no others there
-  Samples most_;  // and with the most
+  Samples none_;  // batches' times an allocation, with no others
+  Samples most_;  // the same with the most others
 };
 
 }  // namespace

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 //
-// mountd-bench-start [--quick] [--json FILE]: how long who calls a mountd that
-// does not run waits for its first answer, beside a program that does nothing.
+// mountd-bench-start [--quick] [--json FILE]: measures how long the first
+// caller of a mountd that does not run waits for an answer, beside a program
+// that does nothing.
 #include <fcntl.h>
 #include <poll.h>
 #include <spawn.h>
@@ -22,7 +23,7 @@
 namespace mountd::bench {
 namespace {
 
-// Runs it to its end, which must be a good one.
+// Runs the program to its end, and fails unless it succeeds.
 Result<void> RunToEnd(std::vector<std::string> words) {
   std::vector<char*> pointers;
   for (std::string& word : words) {
@@ -52,8 +53,8 @@ bool NoneRuns() {
          testing::Node::Processes("mountd-exec").empty();
 }
 
-// As when it ends for want of work, or systemctl(1) stops it: its end is a good
-// one, so nobody starts it again until somebody calls.
+// Stops mountd as it stops for want of work, or as systemctl(1) stops it. This
+// is a clean end, so nothing starts mountd again until somebody calls.
 Result<void> Stop() {
   for (const UniqueFd& process : testing::Node::Processes("mountd")) {
     ::syscall(SYS_pidfd_send_signal, process.get(), SIGTERM, nullptr, 0);
@@ -63,8 +64,8 @@ Result<void> Stop() {
   for (int tries = 0; tries < 500 && !NoneRuns(); ++tries) {
     std::this_thread::sleep_for(std::chrono::milliseconds(10));
   }
-  // Longer than the launcher waits before it starts what has failed: who runs
-  // after this was not called.
+  // Waits longer than the launcher does before it starts a failed daemon again.
+  // A daemon that runs after this runs without a call, and that is an error.
   std::this_thread::sleep_for(std::chrono::milliseconds(50));
   return NoneRuns() ? Ok()
                     : Result<void>(MakeError(Code::kInternal, "stop", "mountd",
@@ -98,6 +99,7 @@ Result<void> Round(const World& world, Times& times) {
 }
 
 Result<void> MeasureStart(const World& world, Report& report, int rounds) {
+  // The first round only warms up.
   Times unused;
   MOUNTD_TRY(Round(world, unused));
   Times times;

@@ -85,7 +85,7 @@ Result<void> Present::Start(int count) {
   return Ok();
 }
 
-// The last ones.
+// Stops the last ones.
 Result<void> Present::Stop(int count) {
   if (count == 0) {
     return Ok();

@@ -8,21 +8,23 @@
 
 namespace mountd::bench {
 
-// A whole allocation: itself, a network with four ports, a csi-local volume,
-// its publication, and two mounts of it. So many records it is.
+// The number of records of a whole allocation: the allocation, a network with
+// four ports, a csi-local volume, its publication, and two mounts of it.
 inline constexpr int kRecordsOfWhole = 6;
 inline constexpr int kPortsOfWhole = 4;
 
-// Its host ports begin with `first_port`; its volume has its name.
+// Starts an allocation whose host ports begin with `first_port` and whose
+// volume has the allocation's name.
 Result<void> StartWhole(agent::Client& client, const std::string& allocation,
                         int first_port);
-// Answers how often it had to be asked: what failed is asked for again, as an
+// Returns how many tries the release needed. Repeats a call that failed, as an
 // agent does.
 Result<int> StopWhole(agent::Client& client, const std::string& allocation);
-// Internal if it has lost any of it.
+// Internal if the allocation has lost a part.
 Result<void> CheckWhole(agent::Client& client, const std::string& allocation);
 
-// Those that are there while something else is measured. csi-local is needed.
+// Owns the allocations that exist while something else is measured. Needs
+// csi-local.
 class Present {
  public:
   explicit Present(const World& world) : world_(world) {}
@@ -39,7 +41,7 @@ class Present {
   int count_ = 0;
 };
 
-// Of those, and the first that they leave.
+// The first host port of those allocations, and the first that they leave free.
 inline constexpr int kFirstPort = 20'100;
 inline constexpr int kFirstFreePort = kFirstPort + 1000 * kPortsOfWhole;
 

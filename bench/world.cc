@@ -64,11 +64,14 @@ Result<void> Bind(const std::string& source, const std::string& at) {
   return Mount(nullptr, source, at, MS_BIND);
 }
 
-// What mountd's user may connect to.
+// Connects as mountd's user, because the executor's socket accepts only that
+// user.
 Result<UniqueFd> ConnectAsMountd() {
   Result<UniqueFd> connection = MakeError(Code::kInternal, "connect", "");
   std::thread([&] {
     const auto user = static_cast<uid_t>(testing::kMountdUid);
+    // The bare call changes this thread only; glibc's setresuid changes all
+    // threads (nptl(7)).
     ::syscall(SYS_setresuid, user, user, user);
     connection = exec::ExecutorPool::ConnectTo(paths::kExecSocket)();
   }).join();
@@ -81,6 +84,7 @@ Result<std::unique_ptr<World>> World::Make(const std::string& programs) {
   if (::unshare(CLONE_NEWNS) != 0) {
     return ErrnoError(errno, "unshare", "");
   }
+  // Private first, so that no mount of the bench reaches the host.
   MOUNTD_TRY(Mount(nullptr, "", "/", MS_REC | MS_PRIVATE));
   MOUNTD_TRY(Mount("tmpfs", "run", "/run", 0));
   MOUNTD_TRY(Mount(nullptr, "", "/", MS_REC | MS_SHARED));
@@ -144,6 +148,7 @@ Result<void> World::HaveNamespaces(int count) {
     }
     const pid_t child = ::fork();
     if (child == 0) {
+      // No child outlives the bench.
       ::prctl(PR_SET_PDEATHSIG, SIGKILL);
       const bool done =
           ::unshare(CLONE_NEWNS) == 0 &&

@@ -20,29 +20,31 @@ inline constexpr char kPlain[] = "/run/bench/plain";    // a plain directory
 inline constexpr char kPoints[] = "/run/bench/points";  // contenders' targets
 inline constexpr char kNaive[] = "/run/bench/naive";  // a shared mount for all
 
-// A host in namespaces of this process's own, with everything shared as systemd
-// leaves it, and mountd on it.
+// Owns a host in namespaces of this process, with all mounts shared as systemd
+// leaves them, and a mountd on that host.
 class World {
  public:
-  // `programs`: the directory with the daemons; "" is that of what is
-  // installed.
+  // `programs` is the directory with the daemons; "" is the directory of the
+  // installed ones.
   static Result<std::unique_ptr<World>> Make(const std::string& programs = "");
 
   Result<agent::Client> Connect(agent::ClientOptions options = {}) const {
     return node_->Connect(std::move(options));
   }
-  // One empty plan, there and back. It has executors of its own.
+  // Sends one empty plan and receives its answer, by executors of this object.
   Result<void> EmptyPlan();
-  // The same by an executor that is started for it.
+  // Does the same with an executor that is started for the plan.
   static Result<void> FirstPlan();
   std::string Log() const { return node_->Log(); }
 
-  // As many other mounts, in the peer group that / and most of a host are in.
+  // Makes or removes other mounts until there are `count`. They are private, on
+  // a shared mount as most mounts of a host are.
   Result<void> HaveMounts(int count);
-  // As many binds of kNaive/volume below kNaive itself.
+  // Makes or removes binds of kNaive/volume below kNaive until there are
+  // `count`.
   Result<void> HaveNaiveMounts(int count);
-  // As many other mount namespaces that follow the host's, as systemd makes
-  // them for services.
+  // Replaces the other mount namespaces that follow the host's by `count` new
+  // ones, such as systemd makes for services.
   Result<void> HaveNamespaces(int count);
 
  private:
@@ -54,8 +56,8 @@ class World {
   std::vector<pid_t> namespaces_;
 };
 
-// The unit of what is told in empty calls: Version, a property, which the loop
-// answers by itself. Neither a worker nor a store has a part in it.
+// Gets Version, a property that the loop answers by itself, without a worker or
+// a store. Other figures are given as multiples of this call.
 Result<void> EmptyCall(agent::Client& client);
 
 }  // namespace mountd::bench

@@ -10,7 +10,7 @@
 namespace mountd::csi {
 namespace {
 
-// PluginCapability.Service.Type.
+// Numbers of PluginCapability.Service.Type.
 constexpr int kControllerService = 1;
 constexpr int kGroupControllerService = 3;
 
@@ -35,7 +35,8 @@ Result<void> CheckOffers(const PluginInstance& status,
                    Described(status.record.id), "the plugin does not offer it");
 }
 
-// One try's outcome. What is lost of an answer that came would be lost again.
+// The outcome of one try. DataLoss ends the tries, because the plugin answered
+// and the next answer would be lost as well.
 struct Tried {
   RpcResult<std::string> outcome;
 
@@ -89,7 +90,8 @@ Controller::Controller(const TimeoutsConfig& timeouts, CsiClient& client,
       plugins_(plugins),
       volumes_(volumes) {}
 
-// With the plugin's channel of the moment: that of an earlier try may be gone.
+// Looks up the plugin's channel in each try, because the channel of an earlier
+// try may be gone.
 RpcResult<std::string> Controller::Try(const std::string& plugin,
                                        const ControllerRpcTraits& rpc,
                                        const ControllerCall& call,
@@ -105,7 +107,8 @@ RpcResult<std::string> Controller::Try(const std::string& plugin,
                                    Clock::now() + timeouts_.rpc)};
   };
   if (!rpc.changes) {
-    // ABORTED of a list is a token that is not valid, and nothing is uncertain.
+    // Only one try. For a list ABORTED means that its token is not valid, and
+    // nothing is uncertain.
     return once().outcome;
   }
   return RetryUntilFinal(timeouts_.rpc_retries, context.cancelled, once,
@@ -120,6 +123,7 @@ Result<std::string> Controller::Make(const std::string& plugin,
                                      const Context& context) {
   MOUNTD_ASSIGN(const Plugins::Session session, plugins_.UseController(plugin));
   MOUNTD_TRY(CheckOffers(session.status, rpc));
+  // Counted before the wait below, so that calls that wait are bounded, too.
   const Slot slot(*this, plugin);
   MOUNTD_TRY(slot.Check(rpc));
   context.progress.At(Step::kQueue);
@@ -152,7 +156,8 @@ Result<T> Controller::Ask(const std::string& plugin, const Request& request,
   return *std::move(result);
 }
 
-// What is not there needs not be taken away.
+// Takes NotFound for success, because a volume that is not there needs no
+// removal.
 template <typename Request>
 Result<void> Controller::Tell(const std::string& plugin, const Request& request,
                               const Context& context) {
@@ -160,7 +165,7 @@ Result<void> Controller::Tell(const std::string& plugin, const Request& request,
   const Result<std::string> answer =
       Make(plugin, *FindControllerRpc(call.rpc), call,
            SubjectOf(plugin, request.volume_id), context);
-  // A plugin that is not registered is NotFound, too.
+  // A plugin that is not registered is NotFound, too, and is an error.
   if (!answer && (answer.error().code != Code::kNotFound ||
                   !plugins_.Get(plugin).has_value())) {
     return answer.error();
@@ -183,9 +188,11 @@ Result<void> Controller::Unpublish(const std::string& plugin,
                      Described(plugin),
                      "without a node it would detach from all of them");
   }
-  // The node's part comes first: what is detached below a mount is lost.
+  // The node's part comes first, because writes to a mount whose device is
+  // detached below it are lost.
   std::optional<KeyedLocks::Guard> unused;
   const std::optional<PluginStatus> status = plugins_.Get(plugin);
+  // Without a node id the plugin may be on any node, so also on this one.
   const bool here = !status || status->node.node_id.empty() ||
                     status->node.node_id == request.node_id;
   if (here) {
@@ -236,6 +243,7 @@ Result<VolumePage> Controller::List(const std::string& plugin,
       plugin, request, "list " + plugin, context,
       [&](const std::string& answer) {
         std::optional<VolumePage> page = ReadVolumePage(answer);
+        // More entries than asked for break the CSI specification.
         if (page && page->volumes.size() >
                         static_cast<std::size_t>(request.max_entries)) {
           page.reset();

@@ -21,15 +21,15 @@ namespace mountd::csi {
 
 struct ControllerRpcTraits;  // a row of the table of RPCs
 
-// The calls of plugins' controllers, made for whoever decides about volumes
-// elsewhere: nothing of them is recorded, what they answer is handed on.
+// Makes the calls of plugins' controllers, for agents whose server decides
+// about volumes elsewhere. Records nothing of these calls, and passes the
+// plugin's answers on.
 //
-// Calls on one volume come one after the other, and so do those on one name
-// that a volume is made by, and those that are handed on unread. A call that
-// changes something is made again until its answer is final, within a budget;
-// if there is none, the error says that the outcome is not known, and the same
-// call again is right. What the plugin does not offer is NotSupported, and not
-// tried.
+// Serializes the calls on one volume, the CreateVolume calls for one name, and
+// the handed-on calls of one plugin. Repeats a call that changes something
+// until its answer is final, within a budget. If there is no final answer, the
+// error says that the outcome is not known, and the same call again is right.
+// NotSupported, without a try, if the plugin does not offer the call.
 //
 // Thread-safe; methods block.
 class Controller {
@@ -37,19 +37,20 @@ class Controller {
   Controller(const TimeoutsConfig& timeouts, CsiClient& client,
              Plugins& plugins, Volumes& volumes);
 
-  // Goes with each call; outlives it.
+  // Goes with each call, and outlives the call.
   struct Context {
     const UniqueFd& secrets;
     const CancelToken& cancelled;
     Progress progress{};
   };
 
-  // The publish context, opaque.
+  // Returns the publish context, which is opaque.
   Result<StringMap> Publish(const std::string& plugin,
                             const ControllerPublishRequest& request,
                             const Context& context);
-  // InvalidArgument for no node, which would mean all of them. Busy while the
-  // volume is staged on this node and it is this one. NOT_FOUND is success.
+  // InvalidArgument if the request has no node, because that would mean all
+  // nodes. Busy if the node is this one and the volume is staged here.
+  // NOT_FOUND is success.
   Result<void> Unpublish(const std::string& plugin,
                          const ControllerUnpublishRequest& request,
                          const Context& context);
@@ -66,27 +67,29 @@ class Controller {
   Result<ControllerExpansion> Expand(const std::string& plugin,
                                      const ControllerExpandRequest& request,
                                      const Context& context);
-  // A page of at most `request.max_entries`, which is 1 to 1000.
+  // Returns a page of at most `request.max_entries`, which is 1 to 1000.
   Result<VolumePage> List(const std::string& plugin,
                           const ListVolumesRequest& request,
                           const Context& context);
   Result<Capacity> GetCapacity(const std::string& plugin,
                                const GetCapacityRequest& request,
                                const Context& context);
-  // Any other call, its messages as protobuf's bytes. InvalidArgument if it is
-  // one of the above, of the Node service, or none.
+  // Makes any other call, with its messages as protobuf's bytes.
+  // InvalidArgument if `rpc` is one of the calls above, belongs to the Node
+  // service, or does not exist.
   Result<std::string> HandOn(const std::string& plugin, const std::string& rpc,
                              const std::string& request,
                              const Context& context);
 
  private:
-  class Slot;  // one of a plugin's calls under way
+  class Slot;  // counts one of a plugin's calls under way
 
   Result<std::string> Make(const std::string& plugin,
                            const ControllerRpcTraits& rpc,
                            const ControllerCall& call,
                            const std::string& subject, const Context& context);
-  // As Make, of the call that the request is; then `read(answer)`.
+  // Makes the call that the request is, as Make does, and returns
+  // `read(answer)`.
   template <typename T, typename Request, typename Read>
   Result<T> Ask(const std::string& plugin, const Request& request,
                 const std::string& subject, const Context& context, Read read);

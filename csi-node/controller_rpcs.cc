@@ -7,7 +7,7 @@
 namespace mountd::csi {
 namespace {
 
-// ControllerServiceCapability.RPC.Type.
+// Numbers of ControllerServiceCapability.RPC.Type.
 enum Capability : int {
   kNone = 0,
   kCreateDeleteVolume = 1,
@@ -47,7 +47,8 @@ constexpr ControllerRpcTraits kRpcs[] = {
     {"DeleteSnapshot", kCreateDeleteSnapshot, kChanges, kHandedOn},
     {"ListSnapshots", kListSnapshots, kReads, kHandedOn},
     {"GetSnapshot", kGetSnapshot, kReads, kHandedOn},
-    // Which of these a plugin has, the first one asks it.
+    // No capability here, because the first of these asks the plugin which ones
+    // it has.
     {"GroupControllerGetCapabilities", kNone, kReads, kHandedOn, kGroup},
     {"CreateVolumeGroupSnapshot", kNone, kChanges, kHandedOn, kGroup},
     {"DeleteVolumeGroupSnapshot", kNone, kChanges, kHandedOn, kGroup},

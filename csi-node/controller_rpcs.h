@@ -5,20 +5,21 @@
 
 namespace mountd::csi {
 
-// What the core knows of each RPC of the controller services.
+// The facts that the core needs about each RPC of the controller services.
 struct ControllerRpcTraits {
   std::string_view name;
-  // ControllerServiceCapability.RPC.Type that the plugin must have; 0: none.
+  // The ControllerServiceCapability.RPC.Type that the plugin must have; 0:
+  // none.
   int needs = 0;
-  // Changes something: is made again until the answer is final, and without one
-  // its outcome is not known.
+  // True if the RPC changes something. Such an RPC is repeated until its answer
+  // is final; without one its outcome is not known.
   bool changes = false;
   bool handed_on =
       false;  // CallController makes it; it has no method of its own
-  bool of_group = false;  // of the GroupController service
+  bool of_group = false;  // belongs to the GroupController service
 };
 
-// Null if it is none.
+// Returns null if there is no such RPC.
 const ControllerRpcTraits* FindControllerRpc(std::string_view name);
 
 }  // namespace mountd::csi

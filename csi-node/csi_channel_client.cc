@@ -38,8 +38,8 @@ CsiChannelClient::CsiChannelClient(Connect connect,
 CsiChannelClient::~CsiChannelClient() = default;
 
 Result<UniqueFd> CsiChannelClient::ConnectToCsiSocket() {
-  // Non-blocking: a stopped mountd-csi with a full backlog is EAGAIN, not a
-  // caller that hangs.
+  // Non-blocking, so that a stopped mountd-csi with a full backlog gives EAGAIN
+  // and does not hang the caller.
   UniqueFd fd(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   if (!fd.valid()) {
     return ErrnoError(errno, "socket", "mountd-csi");
@@ -75,6 +75,8 @@ RpcResult<std::shared_ptr<CsiSession>> CsiChannelClient::CurrentOrConnect(
     return RpcError{RpcCode::kUnavailable, "mountd-csi cannot be reached"};
   }
   session_ = std::make_shared<CsiSession>(std::move(*socket), on_disconnect_);
+  // Counted before its Open, so that closing another channel does not
+  // disconnect meanwhile.
   channels_.emplace(ref.plugin, ref.generation);
   return session_;
 }
@@ -89,12 +91,14 @@ void CsiChannelClient::Forget(const ChannelRef& ref) {
     }
   }
   if (unused != nullptr) {
+    // Without mutex_, because Stop waits for a thread that may be in
+    // on_disconnect.
     unused->Stop();
   }
 }
 
-// Only what is surely finished: waiting here for an on_disconnect that waits
-// for our caller would be a deadlock.
+// Removes only sessions that have finished. Waiting here for an on_disconnect
+// that waits for this caller would be a deadlock.
 void CsiChannelClient::ReapRetired() {
   std::erase_if(retired_, [](const std::shared_ptr<CsiSession>& session) {
     return session->finished();
@@ -113,7 +117,8 @@ RpcResult<ipc::Reply> CsiChannelClient::Call(ipc::Request request,
   if (secrets.valid()) {
     fd.reset(::fcntl(secrets.get(), F_DUPFD_CLOEXEC, 0));
     if (!fd.valid()) {
-      // Never without its secrets: nothing was sent.
+      // Fails before anything is sent, because the call must not go without its
+      // secrets.
       return RpcError{RpcCode::kResourceExhausted, "no file descriptor left"};
     }
   }
@@ -158,7 +163,7 @@ RpcResult<void> CsiChannelClient::Open(const ChannelRef& ref, UniqueFd socket) {
     return reply.error();
   }
   const std::lock_guard lock(mutex_);
-  // mountd-csi has closed the plugin's older ones.
+  // mountd-csi has closed the plugin's older channels.
   std::erase_if(channels_, [&](const auto& channel) {
     return channel.first == ref.plugin && channel.second < ref.generation;
   });
@@ -166,7 +171,7 @@ RpcResult<void> CsiChannelClient::Open(const ChannelRef& ref, UniqueFd socket) {
 }
 
 void CsiChannelClient::Close(const ChannelRef& ref) {
-  // A channel that cannot be closed is gone already.
+  // If this fails, the channel is gone already.
   IgnoreBecauseBestEffort(Call(MakeRequest(ipc::Method::kClose, ref),
                                UniqueFd(), Clock::now() + kCloseTimeout));
   Forget(ref);

@@ -21,23 +21,25 @@ struct Request;
 struct Reply;
 }  // namespace ipc
 
-// CsiClient by way of the mountd-csi process. Thread-safe.
+// Implements CsiClient by the mountd-csi process. Thread-safe.
 //
 // Connects at the first Open. When mountd-csi dies, all calls in flight end
-// with kUnavailable at once, and so does everything but Open from then on; the
-// next Open connects again. The channels of a lost connection are gone with it:
-// calls on them answer kUnavailable until a new generation is opened. Hangs up
+// with kUnavailable at once, and so do all later ones, except Open: the next
+// Open connects again. The channels of a lost connection are lost, too: calls
+// on them return kUnavailable until a new generation is opened. Disconnects
 // when the last channel is closed.
 class CsiChannelClient final : public CsiClient {
  public:
-  // A connected SOCK_STREAM socket to mountd-csi; must not block for long.
+  // Returns a connected SOCK_STREAM socket to mountd-csi; must not block for
+  // long.
   using Connect = std::function<Result<UniqueFd>()>;
 
-  // `on_disconnect` is called each time a connection is lost, from a thread of
-  // this object: it may post and notify, but neither call back nor block.
+  // Calls `on_disconnect` each time a connection is lost, from a thread of this
+  // object. `on_disconnect` may post and notify, but must not call back or
+  // block.
   explicit CsiChannelClient(Connect connect = ConnectToCsiSocket,
                             std::function<void()> on_disconnect = {});
-  // No call may be in progress.
+  // The caller makes sure that no call is in progress.
   ~CsiChannelClient() override;
 
   CsiChannelClient(const CsiChannelClient&) = delete;
@@ -86,12 +88,13 @@ class CsiChannelClient final : public CsiClient {
                                         Clock::time_point deadline) override;
 
  private:
-  // The living session, or none.
+  // Returns the living session, or null.
   std::shared_ptr<CsiSession> Current();
   RpcResult<std::shared_ptr<CsiSession>> CurrentOrConnect(
       const ChannelRef& ref);
   void ReapRetired();
-  // Of a channel that is closed or was never opened; of the last: hangs up.
+  // Forgets a channel that is closed or was never opened. Disconnects with the
+  // last channel.
   void Forget(const ChannelRef& ref);
   RpcResult<ipc::Reply> Call(ipc::Request request, const UniqueFd& secrets,
                              Clock::time_point deadline);
@@ -105,9 +108,9 @@ class CsiChannelClient final : public CsiClient {
   const std::function<void()> on_disconnect_;
   std::mutex mutex_;
   std::shared_ptr<CsiSession> session_;  // mutex_
-  // Those of session_, open or being opened: plugin, generation.
+  // The channels of session_, open or being opened: plugin, generation.
   std::set<std::pair<std::string, std::uint64_t>> channels_;  // mutex_
-  // Dead ones whose thread may still be in on_disconnect.
+  // Dead sessions whose thread may still be in on_disconnect.
   std::vector<std::shared_ptr<CsiSession>> retired_;  // mutex_
 };
 

@@ -88,10 +88,10 @@ bool Offers(const PluginCapabilities& capabilities, NodeRpc rpc) {
                    static_cast<int>(rpc)) != capabilities.node_rpcs.end();
 }
 
-// Answers a plugin gives of its own accord after it has finished, as the other
-// orchestrators read them; everything that gRPC itself or a half-done call can
-// end with is uncertain. UNKNOWN is: it is also what a handler that fell over
-// half way looks like.
+// Final are the codes that a plugin returns by itself after it has finished, as
+// other orchestrators read them. Codes that gRPC itself or a half-done call can
+// cause are uncertain. UNKNOWN is uncertain, too, because a handler that
+// crashed half way looks the same.
 bool RpcError::IsFinal() const {
   switch (code) {
     case RpcCode::kInvalidArgument:

@@ -11,8 +11,8 @@
 #include "mountd/base/result.h"
 #include "mountd/base/unique_fd.h"
 
-// CSI calls as the core sees them: plain values, no gRPC, no protobuf (those
-// are mountd-csi's alone). Names are those of the CSI specification 1.x.
+// CSI calls in the core's terms: plain values, no gRPC, no protobuf, because
+// only mountd-csi links those. Names are those of the CSI specification 1.x.
 namespace mountd::csi {
 
 // gRPC status codes (the CSI error scheme), numbered as in the gRPC protocol.
@@ -36,21 +36,22 @@ enum class RpcCode : int {
   kUnauthenticated = 16,
 };
 
-// A call that did not end with OK. `message` is the plugin's own text, bounded
-// to 1 KiB of valid UTF-8, untrusted.
+// The error of a call that did not end with OK. `message` is the plugin's own
+// text and untrusted, bounded to 1 KiB of valid UTF-8.
 struct RpcError {
   RpcCode code = RpcCode::kUnknown;
   std::string message;
 
-  // Whether the plugin has surely not done, and will not do, what was asked
-  // (CSI spec, "Error Scheme"): if not, the volume's state is uncertain and the
-  // same call with the same arguments has to be made until the answer is final.
+  // True if the plugin has surely not done what was asked, and will not do it
+  // (CSI spec, "Error Scheme"). Otherwise the volume's state is uncertain, and
+  // the same call with the same arguments has to be repeated until the answer
+  // is final.
   bool IsFinal() const;
 };
 
-// RpcError -> the API's error; `op` is the RPC's name, `object` the volume.
+// Converts to the API's error. `op` is the RPC's name, `object` the volume.
 Error ToError(const RpcError& error, std::string op, std::string object);
-// The Code that it has then.
+// Returns the Code of that error.
 Code ToCode(RpcCode code);
 
 template <typename T>
@@ -80,8 +81,9 @@ struct PluginInfo {
   friend bool operator==(const PluginInfo&, const PluginInfo&) = default;
 };
 
-// Numbers as in PluginCapability.Service.Type, ControllerServiceCapability.RPC
-// .Type and NodeServiceCapability.RPC.Type; unknown ones are kept.
+// Numbers of PluginCapability.Service.Type,
+// ControllerServiceCapability.RPC.Type and NodeServiceCapability.RPC.Type,
+// including unknown ones.
 struct PluginCapabilities {
   std::vector<int> services;
   std::vector<int> controller_rpcs;
@@ -109,7 +111,8 @@ struct NodeInfo {
   friend bool operator==(const NodeInfo&, const NodeInfo&) = default;
 };
 
-// What a plugin says of itself: its word, checked for size and UTF-8 only.
+// The plugin's description of itself. It is untrusted; only its size and UTF-8
+// are checked.
 struct Fingerprint {
   PluginInfo info;
   PluginCapabilities capabilities;
@@ -139,12 +142,12 @@ struct ExpandRequest {
   std::string volume_id;
   std::string volume_path;
   std::string staging_target_path;
-  std::int64_t required_bytes = 0;  // 0: not said
-  std::int64_t limit_bytes = 0;     // 0: not said
+  std::int64_t required_bytes = 0;  // 0: not specified
+  std::int64_t limit_bytes = 0;     // 0: not specified
   VolumeCapability capability;
 };
 
-// The plugin's word, checked for size and UTF-8 only.
+// A claim of the plugin, checked for size and UTF-8 only.
 struct VolumeCondition {
   bool abnormal = false;
   std::string message;  // up to 1 KiB, without control characters
@@ -158,12 +161,12 @@ struct VolumeStats {
     bool inodes = false;  // else bytes
   };
   std::vector<Usage> usage;
-  std::optional<VolumeCondition> condition;  // none: not told
+  std::optional<VolumeCondition> condition;  // absent: the plugin does not say
 };
 
-// One call of a controller service, whichever it is: the message
-// csi.v1.<rpc>Request and the answer csi.v1.<rpc>Response, as protobuf writes
-// them. Secrets are never in it.
+// Any call of a controller service. Request and answer are the messages
+// csi.v1.<rpc>Request and csi.v1.<rpc>Response, as protobuf writes them. They
+// never contain secrets.
 struct ControllerCall {
   enum class Form : int {
     kJson =
@@ -177,18 +180,18 @@ struct ControllerCall {
 
 using Clock = std::chrono::steady_clock;
 
-// Which connection of which plugin a call goes to. A channel is disposable: a
-// reconnect is a new generation, and an answer of an old one is never taken for
-// the new one's.
+// Identifies the connection of a plugin that a call goes to. Each reconnect
+// makes a new channel with the next generation, so that an answer of an old
+// channel is never taken for one of the new channel.
 struct ChannelRef {
   std::string plugin;
   std::uint64_t generation = 0;
 };
 
-// The RPC seam. Methods block until answered, the deadline, or the death of
-// mountd-csi or the channel (kUnavailable); they are called from workers, from
-// several at once. `secrets` is a sealed memfd with the secrets as a protobuf-
-// free encoding mountd never reads (csi-node/secrets.h); an invalid fd is none.
+// The seam for RPCs. Methods block until the answer, the deadline, or the death
+// of mountd-csi or of the channel (kUnavailable). Several workers call them at
+// once. `secrets` is a sealed memfd whose encoding needs no protobuf
+// (csi-node/secrets.h) and that mountd never reads; an invalid fd means none.
 class CsiClient {
  public:
   virtual ~CsiClient() = default;
@@ -197,13 +200,14 @@ class CsiClient {
   virtual RpcResult<void> Open(const ChannelRef& ref, UniqueFd socket) = 0;
   virtual void Close(const ChannelRef& ref) = 0;
 
-  // True: ready. An absent `ready` field means ready (CSI spec).
+  // Returns true if the plugin is ready. An absent `ready` field means ready
+  // (CSI spec).
   virtual RpcResult<bool> Probe(const ChannelRef& ref,
                                 Clock::time_point deadline) = 0;
   virtual RpcResult<PluginInfo> GetPluginInfo(const ChannelRef& ref,
                                               Clock::time_point deadline) = 0;
-  // GetPluginCapabilities, and Node- and ControllerGetCapabilities where the
-  // plugin has these services.
+  // Calls GetPluginCapabilities, and NodeGetCapabilities and
+  // ControllerGetCapabilities if the plugin has these services.
   virtual RpcResult<PluginCapabilities> GetCapabilities(
       const ChannelRef& ref, Clock::time_point deadline) = 0;
   virtual RpcResult<NodeInfo> NodeGetInfo(const ChannelRef& ref,
@@ -224,7 +228,7 @@ class CsiClient {
                                               const std::string& volume_id,
                                               const std::string& target_path,
                                               Clock::time_point deadline) = 0;
-  // The new capacity in bytes, 0 if the plugin does not tell it.
+  // Returns the new capacity in bytes, 0 if the plugin does not say.
   virtual RpcResult<std::int64_t> NodeExpandVolume(
       const ChannelRef& ref, const ExpandRequest& request,
       const UniqueFd& secrets, Clock::time_point deadline) = 0;
@@ -233,10 +237,12 @@ class CsiClient {
       const std::string& volume_path, const std::string& staging_target_path,
       Clock::time_point deadline) = 0;
 
-  // The answer in the request's form. kInvalidArgument, and nothing sent, for a
-  // request with a field that the message has not, or with secrets in it;
-  // kUnimplemented for an RPC that is none of the controller services';
-  // kDataLoss for an answer beyond its bounds: the plugin has done it.
+  // Returns the answer in the request's form. Errors:
+  // - kInvalidArgument, before anything is sent, for a request with an unknown
+  //   field or with secrets in it.
+  // - kUnimplemented for an RPC that no controller service has.
+  // - kDataLoss for an answer beyond its bounds; the plugin has carried out the
+  //   call then.
   virtual RpcResult<std::string> CallController(const ChannelRef& ref,
                                                 const ControllerCall& call,
                                                 const UniqueFd& secrets,

@@ -9,15 +9,15 @@
 
 #include "csi-node/csi_client.h"
 
-// The Controller service's calls that the core knows by type. Each is one
-// CsiClient::CallController; names are those of the CSI specification.
+// The calls of the Controller service that the core knows by type. Each is one
+// CsiClient::CallController. Names are those of the CSI specification.
 namespace mountd::csi {
 
 using Segments = std::map<std::string, std::string>;
 
 struct CapacityRange {
-  std::int64_t required_bytes = 0;  // 0: not said
-  std::int64_t limit_bytes = 0;     // 0: not said
+  std::int64_t required_bytes = 0;  // 0: not specified
+  std::int64_t limit_bytes = 0;     // 0: not specified
 };
 
 struct ControllerPublishRequest {
@@ -30,7 +30,7 @@ struct ControllerPublishRequest {
 
 struct ControllerUnpublishRequest {
   std::string volume_id;
-  std::string node_id;  // never empty: that means all nodes
+  std::string node_id;  // never empty, because that means all nodes
 };
 
 struct ValidateRequest {
@@ -73,10 +73,10 @@ struct GetCapacityRequest {
   Segments topology;
 };
 
-// A volume as its controller tells of it.
+// A volume as its controller describes it.
 struct ControllerVolume {
   std::string volume_id;
-  std::int64_t capacity_bytes = 0;  // 0: not told
+  std::int64_t capacity_bytes = 0;  // 0: the plugin does not say
   std::map<std::string, std::string> volume_context;
   std::string source_snapshot;
   std::string source_volume;
@@ -101,7 +101,7 @@ struct ListedVolume {
 
 struct VolumePage {
   std::vector<ListedVolume> volumes;
-  std::string next_token;  // empty: this was the last one
+  std::string next_token;  // empty: this is the last page
 };
 
 struct Capacity {
@@ -110,7 +110,7 @@ struct Capacity {
   std::optional<std::int64_t> minimum_volume_bytes;
 };
 
-// The requests as protobuf's JSON.
+// Convert a request to protobuf's JSON.
 ControllerCall ToCall(const ControllerPublishRequest& request);
 ControllerCall ToCall(const ControllerUnpublishRequest& request);
 ControllerCall ToCall(const ValidateRequest& request);
@@ -120,12 +120,13 @@ ControllerCall ToCall(const ControllerExpandRequest& request);
 ControllerCall ToCall(const ListVolumesRequest& request);
 ControllerCall ToCall(const GetCapacityRequest& request);
 
-// Their answers. None if it is no such answer, or breaks the specification: a
-// volume without an id, say.
+// Read an answer. They return nothing if the text is no such answer, or breaks
+// the specification, for example by a volume without an id.
 std::optional<std::map<std::string, std::string>> ReadPublishContext(
     const std::string& json);
-// Whether all that was asked for is confirmed. What the plugin tells of access
-// modes, kinds and file systems is compared where it tells it.
+// Reads whether the plugin confirms all that the request asked for. Compares
+// the access modes, kinds and file systems if the plugin says which ones it
+// confirms.
 std::optional<Validation> ReadValidation(const std::string& json,
                                          const ValidateRequest& request);
 std::optional<ControllerVolume> ReadCreatedVolume(const std::string& json);

@@ -14,7 +14,8 @@ namespace {
 
 using std::chrono::milliseconds;
 
-// mountd-csi answers at the deadline itself; this is for its answer's way back.
+// mountd-csi answers at the deadline itself, so this only covers its answer's
+// way back.
 constexpr milliseconds kGrace{250};
 constexpr std::size_t kMaxInFlight = 1024;
 constexpr std::size_t kMaxQueuedBytes = std::size_t{16} << 20U;
@@ -75,14 +76,16 @@ RpcResult<ipc::Reply> CsiSession::Call(ipc::Request request, UniqueFd fd,
   const bool answered = waiter.answered.wait_until(
       lock, deadline + kGrace, [&] { return waiter.result.has_value(); });
   if (!answered) {
+    // The waiter is on this stack, so a late reply must not find it.
     waiters_.erase(request.id);
     return RpcError{RpcCode::kDeadlineExceeded, "mountd-csi does not answer"};
   }
   return std::move(*waiter.result);
 }
 
-// By the caller itself: it would only wait for the thread to do it. What does
-// not fit is left to the thread, and so is a connection that is no more.
+// Sends on the caller's thread, because the caller would only wait for the
+// session's thread to do it. Leaves to that thread what does not fit, and a
+// broken connection.
 void CsiSession::Send(ipc::Frame frame) {
   broken_ = broken_ || !socket_->Queue(std::move(frame)) || !socket_->Flush();
   if (broken_ || socket_->HasQueued()) {
@@ -141,7 +144,7 @@ bool CsiSession::SendQueued() {
   return !broken_ && socket_->Flush().has_value();
 }
 
-// An answer to nobody is one whose caller has given up; that is no error.
+// Ignores an answer whose caller has given up. False if the id was never sent.
 bool CsiSession::Deliver(ipc::Reply reply) {
   const std::lock_guard lock(mutex_);
   if (reply.id == 0 || reply.id > next_id_) {
@@ -169,7 +172,7 @@ void CsiSession::FailAll() {
     waiter->answered.notify_one();
   }
   waiters_.clear();
-  // mountd-csi cancels what was in flight when it sees this.
+  // mountd-csi cancels the calls in flight when it sees the connection close.
   socket_.reset();
 }
 

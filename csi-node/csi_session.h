@@ -18,31 +18,31 @@
 
 namespace mountd::csi {
 
-// One connection to mountd-csi, from its start to its death; calls of several
-// threads are in flight on it at once. Callers send by themselves; one thread
-// of its own reads, wakes them, and sends what they could not.
+// Owns one connection to mountd-csi, from its start to its death, with calls of
+// several threads in flight at once. Callers send on their own threads. One
+// thread of this object reads, wakes callers, and sends what callers could not.
 //
-// Dies once, when mountd-csi hangs up or breaks the protocol: every call in
-// flight, and every later one, then ends with kUnavailable.
+// Dies once, when mountd-csi hangs up or breaks the protocol. Every call in
+// flight, and every later call, then ends with kUnavailable.
 class CsiSession {
  public:
-  // `on_death` is called once, from the session's thread, unless Stop came
-  // first.
+  // Calls `on_death` once from the session's thread, unless Stop comes first.
   CsiSession(UniqueFd socket, std::function<void()> on_death);
-  // Stops.
+  // Calls Stop.
   ~CsiSession();
 
   CsiSession(const CsiSession&) = delete;
   CsiSession& operator=(const CsiSession&) = delete;
 
   // Blocks until the reply, the session's death, or shortly after `deadline`
-  // (kDeadlineExceeded: mountd-csi itself does not answer). Sets the request's
-  // id and deadline. `fd` goes with the frame if valid.
+  // (kDeadlineExceeded, because mountd-csi itself does not answer). Sets the
+  // request's id and deadline. Sends `fd` with the frame if it is valid.
   RpcResult<ipc::Reply> Call(ipc::Request request, UniqueFd fd,
                              Clock::time_point deadline);
 
   bool dead() const { return dead_.load(); }
-  // The thread has done all it will do: destroying does not wait.
+  // True if the thread has ended its work, so that the destructor does not
+  // wait.
   bool finished() const { return finished_.load(); }
   void Stop();
 
@@ -52,10 +52,10 @@ class CsiSession {
     std::optional<RpcResult<ipc::Reply>> result;
   };
 
-  void Send(ipc::Frame frame);  // with the mutex
+  void Send(ipc::Frame frame);  // the caller holds mutex_
   void Run();
   short AwaitedEvents();
-  // One turn of the thread's loop; false: the connection is over.
+  // Does one turn of the thread's loop. False if the connection is over.
   bool Turn(short events);
   bool SendQueued();
   bool Deliver(ipc::Reply reply);
@@ -65,10 +65,10 @@ class CsiSession {
   std::mutex mutex_;
   std::uint64_t next_id_ = 0;                 // mutex_
   std::map<std::uint64_t, Waiter*> waiters_;  // mutex_
-  bool broken_ = false;                       // mutex_: could not be sent to
+  bool broken_ = false;                       // mutex_; sending has failed
 
   UniqueFd wake_;
-  // Reading is the thread's, sending needs mutex_.
+  // Only the thread reads; a sender holds mutex_.
   std::unique_ptr<ipc::FrameSocket> socket_;
   std::function<void()> on_death_;
   std::atomic<bool> stopping_ = false;

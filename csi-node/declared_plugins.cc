@@ -18,7 +18,7 @@ std::vector<std::string> DeclaredPlugins::Names() const {
   return names;
 }
 
-// By force: there is nobody to try again.
+// Unregisters by force, because nobody would try again.
 Result<void> DeclaredPlugins::LetGo(const std::string& name) {
   MOUNTD_TRY(executor_.StopPlugin({exec::ToWire(name)}));
   return plugins_.Unregister(name, {.force = true});
@@ -39,7 +39,7 @@ Result<void> DeclaredPlugins::Settle(const std::string& name) {
   Result<PluginRegistration> registered = plugins_.Register(record);
   if (!registered && registered.error().code == Code::kAlreadyExists && known &&
       known->record.declared) {
-    // It was declared otherwise.
+    // The plugin was declared differently before.
     MOUNTD_TRY(plugins_.Unregister(name, {.force = true}));
     registered = plugins_.Register(record);
   }

@@ -12,21 +12,23 @@
 
 namespace mountd::csi {
 
-// The plugins that root's configuration declares: registered as root's, and
-// started through the executor, which reads for itself how. mountd only says
-// which. They outlive mountd; those that are declared no longer are stopped.
+// Registers the plugins that root's configuration declares as root's, and has
+// the executor start them. mountd only passes a plugin's name; the executor
+// reads from the configuration how to start the plugin. The plugins outlive
+// mountd. Stops plugins that are no longer declared.
 //
-// Methods block; those of one plugin are called one at a time (its strand).
+// Methods block. Calls for one plugin come one at a time (its strand).
 class DeclaredPlugins {
  public:
   DeclaredPlugins(const std::map<std::string, PluginConfig>& declared,
                   exec::Executor& executor, Plugins& plugins)
       : declared_(declared), executor_(executor), plugins_(plugins) {}
 
-  // Those declared, and those that were.
+  // Returns the plugins that are declared, and those that were.
   std::vector<std::string> Names() const;
-  // Registers and starts it, or lets go of it. An error that is Unavailable or
-  // DeadlineExceeded may pass; why it does not run is the plugin's reason, too.
+  // Registers and starts the plugin if it is declared; otherwise stops and
+  // unregisters it. Unavailable and DeadlineExceeded may pass. Also makes the
+  // reason why the plugin does not run the plugin's own reason.
   Result<void> Settle(const std::string& name);
 
  private:

@@ -42,7 +42,7 @@ PluginStatus StatusOf(std::vector<PluginInstance> instances) {
     return (one.serves_node() ? 2 : 0) +
            (one.state == PluginState::kHealthy ? 1 : 0);
   };
-  // The first of those that rank alike.
+  // max_element returns the first of equal rank, and that is the newest.
   const auto best = std::max_element(
       instances.begin(), instances.end(),
       [&](const auto& a, const auto& b) { return rank(a) < rank(b); });

@@ -13,28 +13,29 @@
 
 namespace mountd::csi {
 
-// Of an instance:
+// The states of an instance:
 //
 //   starting --ready--> healthy --probe failed, hung up--> unhealthy --ready-->
 //   healthy
 //      |                                                      ^
 //      +---- health timeout, or it is no node plugin ---------+
 //
-// and from each of them, unregistered: gone. "Starting" is not "unhealthy": a
-// plugin that was never ready has lost nothing. A plugin is what the instance
-// is that calls for the node go to, or gone if it has none, and is kept for the
-// volumes that are recorded for it.
+// Unregistering leads from each of them to gone. A plugin that was never ready
+// is "starting" and not "unhealthy", because it has lost nothing. The plugin's
+// own state is that of the instance that node calls go to, or gone if there is
+// no instance; mountd keeps a gone plugin for the volumes that are recorded for
+// it.
 enum class PluginState { kStarting, kHealthy, kUnhealthy, kGone };
 
 std::string_view PluginStateName(PluginState state);
 
-// Everything known of one instance. The fingerprint is from its last
-// connection, perhaps to another mountd.
+// All facts about one instance. The fingerprint is from its last connection,
+// perhaps to an earlier mountd.
 struct PluginInstance : Fingerprint {
   PluginRecord record;
   PluginState state = PluginState::kStarting;
   std::string reason;
-  std::uint64_t generation = 0;  // of its connection, among all of the plugin's
+  std::uint64_t generation = 0;  // of its connection; unique in the plugin
   std::uint64_t updated_us = 0;  // when state or fingerprint came, since 1970
 
   InstanceKey key() const;
@@ -43,13 +44,15 @@ struct PluginInstance : Fingerprint {
   bool stages() const;  // NodeServiceCapability STAGE_UNSTAGE_VOLUME
 };
 
-// A plugin: itself the instance that node calls go to, and all there are.
+// A plugin: its base is the instance that node calls go to.
 struct PluginStatus : PluginInstance {
   std::vector<PluginInstance> instances;  // the newest first
 };
 
-// The plugin of these instances, the newest first and at least one: as its
-// newest healthy instance for the node, or newest such, or of any type.
+// Returns the plugin of these instances, of which there is at least one, the
+// newest first. Its base is the newest healthy instance for the node, else the
+// newest instance for the node, else the newest healthy of any type, else the
+// newest.
 PluginStatus StatusOf(std::vector<PluginInstance> instances);
 
 struct PluginChange {
@@ -65,9 +68,10 @@ struct PluginChange {
 
 using OnPluginChange = std::function<void(const PluginChange&)>;
 
-// base/p/<plugin> on the host.
+// Returns base/p/<plugin> on the host.
 std::string PluginHostPath(const std::string& plugin);
-// What lies at `relative` in there ("": itself), as the plugin's task sees it.
+// Returns the path of `relative` ("": the directory itself) in the plugin's
+// directory, as the plugin's task sees it.
 std::string PluginViewPath(const PluginRecord& record,
                            const std::string& relative);
 

@@ -18,7 +18,7 @@ namespace {
 
 constexpr std::chrono::milliseconds kLookPause{200};
 
-// The plugin's text is shown to operators: one line of it, printable.
+// Makes the plugin's text one printable line, because operators see it.
 std::string OneLine(std::string text) {
   std::replace_if(
       text.begin(), text.end(),
@@ -63,6 +63,8 @@ void PluginSupervisor::Stop() {
   }
   eventfd_write(wake_.get(), 1);
   thread_.join();
+  // Closes the channel after the thread has ended, because the thread may open
+  // another one.
   parts_.client.Close(channel());
 }
 
@@ -96,7 +98,7 @@ void PluginSupervisor::SetObstacle(const std::string& why) {
     }
     obstacle_ = why;
   }
-  // Not at the cost of a connection that is there.
+  // Does not disturb a healthy connection.
   if (status().state != PluginState::kHealthy) {
     Reconnect();
   }
@@ -115,7 +117,7 @@ void PluginSupervisor::SetRemoving(bool removing) {
   removing_ = removing;
 }
 
-// Tells of edges, and of a fingerprint that came with none.
+// Reports a change of the state, and a new fingerprint without one.
 void PluginSupervisor::SetState(PluginState state, const std::string& reason) {
   PluginInstance changed;
   {
@@ -148,6 +150,7 @@ PluginSupervisor::Wake PluginSupervisor::Wait(std::chrono::milliseconds timeout,
                                               int hang_up_fd) {
   const auto deadline = Clock::now() + timeout;
   for (;;) {
+    // Rounds up, so that poll does not end before the deadline.
     const auto left =
         std::chrono::ceil<std::chrono::milliseconds>(deadline - Clock::now());
     std::array<pollfd, 2> entries{
@@ -198,11 +201,13 @@ void PluginSupervisor::Run() {
       }
       const auto lasted = Clock::now() - awaited_since_;
       awaited_since_ = Clock::now();
+      // The plugin may have made its directory unusable meanwhile.
       prepared_ = false;
       if (ended == Wake::kReconnect) {
         continue;
       }
-      // One that does not stay connected is not run after.
+      // Waits longer if the connection did not last, so that a plugin that
+      // hangs up at once is not polled fast.
       pause = lasted > parts_.timeouts.probe_starting
                   ? std::min(kLookPause, parts_.timeouts.probe_starting)
                   : parts_.timeouts.probe_starting;
@@ -220,7 +225,7 @@ std::chrono::milliseconds PluginSupervisor::PauseAfter(Attempt attempt) const {
       attempt == Attempt::kAbsent && awaited
           ? std::min(kLookPause, parts_.timeouts.probe_starting)
           : parts_.timeouts.probe_starting;
-  // The end of the health timeout is an edge of its own.
+  // Wakes at the end of the health timeout, because the state changes there.
   const auto left = std::chrono::ceil<std::chrono::milliseconds>(
       started_ + health_timeout() - now);
   return !was_ready_ && left.count() > 0 ? std::min(pause, left) : pause;
@@ -249,14 +254,17 @@ Result<exec::Executor::PluginConnection> PluginSupervisor::Connect() {
     return MakeError(Code::kUnavailable, "connect",
                      "plugin " + channel().plugin, "is being unregistered");
   }
-  // Also after a restart, when nobody else does; and its directory may have
-  // been made unusable since, by the plugin itself.
+  // Also needed after a restart of mountd, when no Register prepares the
+  // directory, and because the plugin may have made the directory unusable
+  // since.
   if (!prepared_) {
     MOUNTD_TRY(parts_.executor.PreparePlugin({plan.plugin}));
     prepared_ = true;
   }
   Result<exec::Executor::PluginConnection> connected =
       parts_.executor.ConnectPlugin(plan);
+  // Unavailable only means that nobody listens. After any other error the next
+  // attempt prepares the directory again.
   prepared_ = connected || connected.error().code == Code::kUnavailable;
   return connected;
 }
@@ -283,6 +291,7 @@ PluginSupervisor::Attempt PluginSupervisor::ConnectAndFingerprint() {
     return Failed(absent ? Attempt::kAbsent : Attempt::kFailed,
                   absent && !why.empty() ? why : connected.error().Message());
   }
+  // Watches a duplicate for a hang-up, because mountd-csi gets the socket.
   connection_.reset(fcntl(connected->socket.get(), F_DUPFD_CLOEXEC, 3));
   socket_inode_ = connected->peer.socket_inode;
   ref.generation = parts_.generations->fetch_add(1) + 1;
@@ -307,7 +316,8 @@ PluginSupervisor::Attempt PluginSupervisor::ConnectAndFingerprint() {
   }
   const PluginInstance now = status();
   if (now.serves_node() && now.node.node_id.empty()) {
-    // Waiting does not help it.
+    // Unhealthy at once instead of starting, because waiting gives the plugin
+    // no node id.
     SetState(PluginState::kUnhealthy, "it has no node id");
     return Attempt::kFailed;
   }
@@ -352,12 +362,12 @@ void PluginSupervisor::Learn(Fingerprint fingerprint) {
     learned_ = true;
     serial = status_.record.serial;
   }
-  // It is asked for again at the next start.
+  // The next start of mountd reads the fingerprint again if this fails.
   IgnoreBecauseBestEffort(parts_.store.SetFingerprint(serial, fingerprint));
 }
 
-// Somebody else listens there now, and nobody else would connect to them: the
-// one before may well live on.
+// True if somebody else listens at the socket's path now. The old connection
+// may well live on, and nothing else would connect to the new listener.
 bool PluginSupervisor::WasReplaced() {
   const std::lock_guard lock(directory_mutex_);
   if (removing_) {
@@ -391,7 +401,7 @@ PluginSupervisor::Wake PluginSupervisor::Watch() {
       SetState(PluginState::kUnhealthy,
                ready ? "says that it is not ready" : Reason(ready.error()));
       if (!ready && ready.error().code == RpcCode::kUnavailable) {
-        return Wake::kHangUp;  // such a channel never comes back
+        return Wake::kHangUp;  // such a channel never recovers
       }
     }
   }

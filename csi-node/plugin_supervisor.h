@@ -19,15 +19,17 @@
 
 namespace mountd::csi {
 
-// One instance's life, on a thread of its own: connect (through the executor),
-// open a channel, probe until ready, fingerprint, then probe on. A hang-up on
-// the connection, seen on a dup of its fd, a lost channel, or another socket in
-// the place of its own starts over with the next generation; a probe that fails
-// only makes it unhealthy.
+// Owns one instance's life, on a thread of its own: connects (through the
+// executor), opens a channel, probes until the plugin is ready, reads the
+// fingerprint, then keeps probing. Starts over with the next generation after a
+// hang-up, which it sees on a dup of the connection's fd, after a lost channel,
+// or if another socket is in the place of its own. A failed probe only makes
+// the instance unhealthy.
 //
-// A socket that is awaited is looked for several times a second, as that costs
-// the plugin nothing, for as long as the health timeout; then, and between
-// probes of one that is there and not ready, timeouts.probe_starting passes.
+// Looks for an absent socket several times a second, as long as the health
+// timeout lasts, because looking costs the plugin nothing. After that, and
+// between probes of a plugin that is there and not ready, waits
+// timeouts.probe_starting.
 class PluginSupervisor {
  public:
   struct Parts {
@@ -36,32 +38,35 @@ class PluginSupervisor {
     CsiClient& client;
     store::StateStore& store;
     std::shared_ptr<std::atomic<std::uint64_t>> generations;
-    // Of its tasks; 0: it has none. An error: nobody may listen.
+    // Returns the cgroup of the plugin's tasks; 0: they have none. An error
+    // means that nobody may listen on the socket.
     std::function<Result<std::uint64_t>()> cgroup;
-    // Edges of the state, and other fingerprints.
+    // Called when the state or the fingerprint has changed.
     std::function<void(const PluginInstance&)> on_change;
   };
 
-  // `known`: what it said of itself when it was last asked.
+  // `known` is the fingerprint from the last connection.
   PluginSupervisor(Parts parts, PluginRecord record, const Fingerprint& known);
   ~PluginSupervisor();  // stops
   PluginSupervisor(const PluginSupervisor&) = delete;
   PluginSupervisor& operator=(const PluginSupervisor&) = delete;
 
   PluginInstance status() const;
-  // Until the first attempt to connect and to ask it is over, well or not, or
-  // `deadline` is: before that nothing is known of it.
+  // Waits until the first attempt to connect and to read the fingerprint is
+  // over, with any outcome, or until `deadline`. Before that mountd knows
+  // nothing about the plugin.
   void AwaitFirstAttempt(Clock::time_point deadline) const;
 
-  // Why it does not run, for the reason; then looks again.
+  // Sets why the plugin does not run, for its reason; then looks again.
   void SetObstacle(const std::string& why);
-  // Drops the channel and connects anew.
+  // Closes the channel and connects again.
   void Reconnect();
-  // Ends the thread: at once, or when the RPC it is in ends (bounded by
-  // timeouts.probe_timeout). Called by one thread.
+  // Ends the thread: at once, or when its current RPC ends (bounded by
+  // timeouts.probe_timeout). Only one thread may call this.
   void Stop();
-  // While set, nothing is done in the plugin's directory, which would keep it
-  // from being unmounted, or make it again; waits for a plan under way.
+  // While set, this object does nothing in the plugin's directory, because that
+  // would keep the directory from being unmounted, or make it again. Waits for
+  // a plan under way.
   void SetRemoving(bool removing);
 
  private:
@@ -72,12 +77,12 @@ class PluginSupervisor {
   void SetAttempted();
   Attempt ConnectAndFingerprint();
   Result<exec::Executor::PluginConnection> Connect();
-  // How long until the next attempt after one that ended so.
+  // Returns the time until the next attempt.
   std::chrono::milliseconds PauseAfter(Attempt attempt) const;
   Attempt Failed(Attempt attempt, const std::string& reason);
   RpcResult<void> ReadFingerprint(const ChannelRef& ref);
   void Learn(Fingerprint fingerprint);
-  // Probes until it is to stop, to connect anew, or the connection is lost.
+  // Probes until Stop, Reconnect, or the loss of the connection.
   Wake Watch();
   bool WasReplaced();
   Wake Wait(std::chrono::milliseconds timeout, int hang_up_fd);
@@ -98,9 +103,9 @@ class PluginSupervisor {
   std::mutex directory_mutex_;  // held during each plan in the directory
   bool removing_ = false;       // directory_mutex_
   UniqueFd wake_;               // eventfd: stop or reconnect
-  // This thread's only, all below.
+  // Only the thread uses the members below.
   UniqueFd connection_;             // dup of the plugin's socket
-  std::uint64_t socket_inode_ = 0;  // that it leads to
+  std::uint64_t socket_inode_ = 0;  // the inode of that socket
   bool prepared_ = false;
   bool was_ready_ = false;
   bool learned_ = false;  // the fingerprint has changed

@@ -30,14 +30,14 @@ PluginRegistration RegistrationOf(const PluginRecord& record) {
   if (!base.empty() && base != made.mount_dir) {
     made.mounts.push_back({made.host_path, base, false, "bidirectional"});
   }
-  // What it attaches appears in there.
+  // The devices that the plugin attaches appear there.
   if (record.type != "controller") {
     made.mounts.push_back({"/dev", "/dev", false, "host-to-task"});
   }
   return made;
 }
 
-// Of two with one key, so of one allocation.
+// Compares two records with the same key, so with the same allocation.
 bool SameRegistration(const PluginRecord& a, const PluginRecord& b) {
   return a.type == b.type && a.mount_dir == b.mount_dir &&
          a.stage_publish_base_dir == b.stage_publish_base_dir;
@@ -52,7 +52,7 @@ bool Matches(const PluginRecord& record, const PluginSelection& which) {
          (!which.allocation || *which.allocation == record.allocation);
 }
 
-// Whether the allocation that it was registered for is not there.
+// True if the allocation that the plugin was registered for no longer exists.
 Result<bool> IsOrphan(store::StateStore& store, const PluginRecord& record) {
   if (record.allocation.empty()) {
     return false;
@@ -73,7 +73,8 @@ Plugins::Plugins(const TimeoutsConfig& timeouts, exec::Executor& executor,
       store_(store),
       on_change_(std::move(on_change)) {}
 
-// The supervisors' threads call back until they have ended.
+// The supervisors' threads call back until they end, so mutex_ must be free
+// while they are destroyed.
 Plugins::~Plugins() {
   std::map<std::string, Plugin> last;
   {
@@ -103,10 +104,10 @@ Result<void> Plugins::Recover() {
       plugin.record = record;
       plugin.told = PluginState::kGone;
     }
-    // One that was only kept for its volumes goes with them.
+    // A plugin that is kept only for its volumes goes with the last volume.
     IgnoreBecauseBestEffort(Unregister(record.id));
   }
-  // A release by an earlier version of mountd has left them.
+  // A release by an earlier version of mountd has left these.
   for (const PluginRecord& record : orphans) {
     IgnoreBecauseBestEffort(
         Unregister(record.id, {record.type, record.allocation, true}));
@@ -130,7 +131,7 @@ void Plugins::Supervise(const PluginRecord& record, const Fingerprint& known) {
   plugin.instances.insert(plugin.instances.begin(), std::move(supervisor));
 }
 
-// 0: of no allocation, or of one without a cgroup.
+// 0 if there is no allocation, or the allocation has no cgroup.
 Result<std::uint64_t> Plugins::CgroupOf(const std::string& allocation) const {
   if (allocation.empty()) {
     return std::uint64_t{0};
@@ -138,7 +139,7 @@ Result<std::uint64_t> Plugins::CgroupOf(const std::string& allocation) const {
   MOUNTD_ASSIGN(const std::optional<AllocationRecord> found,
                 store_.GetAllocation(allocation));
   if (!found) {
-    // Nobody can tell who may listen on its socket.
+    // Without the allocation, nothing says who may listen on the socket.
     return MakeError(Code::kUnavailable, "connect", "allocation " + allocation,
                      "was released");
   }
@@ -229,11 +230,12 @@ Result<void> Plugins::Add(PluginRecord record) {
     if (undone) {
       return std::move(prepared).error();
     }
-    // What cannot be taken back stays registered, in sight of its owner.
+    // If the undo fails, the plugin stays registered, so that its owner can see
+    // it.
   }
   PluginInstance added;
   added.record = record;
-  // Nothing of it is told before that.
+  // Nothing of the instance may be reported before kAdded.
   const std::lock_guard telling(telling_);
   Supervise(record, {});
   TellLocked(PluginChange::Kind::kAdded, added);
@@ -310,9 +312,11 @@ Result<void> Plugins::Unregister(const std::string& id,
   if (!selected.ends_service()) {
     return RemoveSome(id, victims);
   }
-  // From here on no volume of it is added.
+  // After this the store accepts no further volume of the plugin.
   const Result<void> unused = store_.BeginPluginRemoval(id);
   if (!unused) {
+    // The plugin stays for its volumes, by force or because no instance of it
+    // is left.
     const bool kept = unused.error().code == Code::kBusy &&
                       (which.force || selected.all.empty());
     return kept ? RemoveSome(id, victims) : unused;
@@ -320,6 +324,7 @@ Result<void> Plugins::Unregister(const std::string& id,
   if (selected.all_go()) {
     return RemoveAll(id, victims);
   }
+  // The other instances stay, so the store accepts volumes of the plugin again.
   Result<void> removed = RemoveSome(id, victims);
   MOUNTD_TRY(store_.CancelPluginRemoval(id));
   return removed;
@@ -332,6 +337,7 @@ Result<void> Plugins::RemoveAll(const std::string& id,
       instance->SetRemoving(removing);
     }
   };
+  // The supervisors must not make the directory again meanwhile.
   set_removing(true);
   if (Result<void> removed = executor_.RemovePlugin({exec::ToWire(id)});
       !removed) {
@@ -359,7 +365,7 @@ Result<void> Plugins::RemoveSome(const std::string& id,
     exec::PluginSocketPlan plan;
     plan.plugin = exec::ToWire(id);
     plan.instance = status.key().hex();
-    // Else it goes with the directory.
+    // Otherwise the socket goes with the directory.
     IgnoreBecauseBestEffort(executor_.RemovePluginSocket(plan));
   }
   return Ok();
@@ -371,6 +377,8 @@ void Plugins::Forget(const std::string& id, const Supervisors& victims) {
       const std::lock_guard lock(mutex_);
       std::erase(plugins_[id].instances, instance);
     }
+    // Stopped before kRemoved, so that no change follows. Without mutex_,
+    // because the supervisor's thread may be in Tell.
     instance->Stop();
     PluginInstance last = instance->status();
     last.state = PluginState::kGone;

@@ -21,7 +21,7 @@ namespace mountd::csi {
 
 struct PluginRegistration {
   std::string host_path;  // of its directory
-  std::string mount_dir;  // of the same, as the plugin's task sees it
+  std::string mount_dir;  // the same directory as the plugin's task sees it
   std::string endpoint;   // the value of CSI_ENDPOINT
   struct Mount {
     std::string host_path;
@@ -29,28 +29,29 @@ struct PluginRegistration {
     bool read_only = false;
     std::string propagation;
   };
-  std::vector<Mount> mounts;  // what its task has to have
+  std::vector<Mount> mounts;  // the mounts that its task needs
 };
 
-// Which instances of a plugin are to go.
+// Selects the instances of a plugin to unregister.
 struct PluginSelection {
   std::optional<std::string> type{};
   std::optional<std::string> allocation{};
-  // Although volumes of the plugin are left, which then wait for it.
+  // Even if volumes of the plugin are left; they then wait for the plugin.
   bool force = false;
 };
 
 class PluginSupervisor;
 
-// The registry: which plugins there are, and for each instance of one a
-// supervisor (a thread that connects, probes, fingerprints, and watches the
-// connection for hang-up). All instances of a plugin belong to one user, and
-// have one directory, with a socket for each.
+// The registry of plugins. Owns a supervisor for each instance of a plugin,
+// which is a thread that connects, probes, reads the fingerprint, and watches
+// the connection for a hang-up. All instances of a plugin belong to one user,
+// and share one directory, with a socket for each.
 //
-// Thread-safe; calls that register and unregister wait for each other if they
-// are of one plugin: they come by the plugin's strand, and by the strands of
-// the allocations that are released. `on_change` is called from supervisors and
-// from callers, edges only, in their order, and must not call back.
+// Thread-safe. Calls that register or unregister instances of one plugin wait
+// for each other, because they come from the plugin's strand and from the
+// strands of allocations that are released. Supervisors and callers call
+// `on_change` for each change, in the order of the changes. `on_change` must
+// not call back.
 class Plugins {
  public:
   Plugins(const TimeoutsConfig& timeouts, exec::Executor& executor,
@@ -60,75 +61,79 @@ class Plugins {
   Plugins(const Plugins&) = delete;
   Plugins& operator=(const Plugins&) = delete;
 
-  // Takes up supervision of the recorded plugins, without waiting for any.
+  // Starts to supervise the recorded plugins, without waiting for any.
   Result<void> Recover();
 
-  // Idempotent; AlreadyExists if it is registered otherwise. One that is gone
-  // is taken up again.
+  // Idempotent. AlreadyExists if the instance is registered differently.
+  // Supervises a gone plugin again.
   Result<PluginRegistration> Register(PluginRecord record);
-  // Busy while a volume of it is recorded, if none would be left that serves
-  // it. With the last instance the plugin goes. What is unknown is success, and
-  // changes nothing.
+  // Removes the instances that `which` selects, and the plugin with its last
+  // instance. Busy if a volume of the plugin is recorded and no remaining
+  // instance would serve the volume. Ok, without a change, if nothing matches.
   Result<void> Unregister(const std::string& id,
                           const PluginSelection& which = {});
-  // The instances that were registered for an allocation end with it. Busy if
-  // the other instances do not serve the node and an allocation other than this
-  // one uses a volume of the plugin, or waits for the plugin to unstage it.
-  // Changes nothing.
+  // Checks that the instances that were registered for an allocation may end
+  // with it. Busy if no other instance serves the node, and another allocation
+  // uses a volume of the plugin or waits for the plugin to unstage one. Changes
+  // nothing.
   Result<void> CheckUnused(const std::string& allocation) const;
-  // Unregisters them. Busy while any volume needs one of them.
+  // Unregisters those instances. Busy while any volume needs one of them.
   Result<void> UnregisterOf(const std::string& allocation);
 
   std::optional<PluginStatus> Get(const std::string& id) const;
   std::vector<PluginStatus> List() const;
 
-  // The open channel of the newest healthy instance, for one call; Unavailable
-  // with the reason if none is, NotFound if the plugin is not registered.
+  // The open channel of the newest healthy instance, for one call. Use fails
+  // with Unavailable and the reason if no instance is healthy, with NotFound if
+  // the plugin is not registered.
   struct Session {
     ChannelRef channel;
     PluginInstance status;
   };
   Result<Session> Use(const std::string& id) const;  // for the node
-  // Until each of its instances has been asked once, well or not: whether it is
-  // there is not known before, as right after mountd's start. At most as long
-  // as one probe may take.
+  // Waits until each of the plugin's instances has been asked once, with any
+  // outcome, at most as long as one probe may take. Right after mountd's start
+  // nothing is known about a plugin before that.
   void AwaitFirstAttempt(const std::string& id) const;
   Result<Session> UseController(const std::string& id) const;
 
-  // Why it does not run, as far as mountd knows, in place of what is seen at
-  // its socket; "": nothing is known.
+  // Sets why the plugin does not run, as far as mountd knows; the reason
+  // replaces the one seen at its socket. "": mountd knows nothing.
   void SetObstacle(const std::string& id, const std::string& why);
 
-  // mountd-csi died: every channel is gone.
+  // Reconnects all instances, because mountd-csi died and every channel is
+  // lost.
   void ReconnectAll();
 
  private:
   using Supervisors = std::vector<std::shared_ptr<PluginSupervisor>>;
 
-  // The instances that a selection names, among those there are.
+  // The instances that a selection names, and all there are.
   struct Selected {
     Supervisors all;
     Supervisors victims;
     bool node_goes = false;
     bool node_stays = false;
     bool all_go() const { return victims.size() == all.size(); }
-    // Without the victims no instance serves the node any more.
+    // True if no remaining instance serves the node.
     bool ends_service() const { return !node_stays && (all_go() || node_goes); }
   };
 
   struct Plugin {
-    PluginRecord record;    // what all instances have
-    Supervisors instances;  // the newest first; none: it is gone
+    PluginRecord record;    // the part that all instances share
+    Supervisors instances;  // the newest first; none: the plugin is gone
     PluginState told = PluginState::kStarting;
     std::string why_gone = "unregistered while volumes of it are left";
-    // Connections so far: channels of one plugin never share a number.
+    // The number of connections so far. All instances use it, so that two
+    // channels of one plugin never share a generation.
     std::shared_ptr<std::atomic<std::uint64_t>> connections =
         std::make_shared<std::atomic<std::uint64_t>>(0);
   };
 
   Result<void> CheckRegistration(const PluginRecord& record,
                                  const PluginRegistration& made) const;
-  // The instance that `record` is of, if it is registered just so.
+  // Returns the instance that `record` describes, if it is registered exactly
+  // so.
   Result<std::shared_ptr<PluginSupervisor>> FindSame(
       const PluginRecord& record) const;
   Result<void> Add(PluginRecord record);
@@ -138,15 +143,16 @@ class Plugins {
   void Forget(const std::string& id, const Supervisors& victims);
   Supervisors InstancesOf(const std::string& id) const;
   Selected Select(const std::string& id, const PluginSelection& which) const;
-  // The ids of the plugins that have an instance of the allocation.
+  // Returns the ids of the plugins that have an instance of the allocation.
   Result<std::set<std::string>> IdsOf(const std::string& allocation) const;
-  // Held while a plugin's instances are added or removed.
+  // Returns the mutex that is held while a plugin's instances are added or
+  // removed.
   std::shared_ptr<std::mutex> ChangingOf(const std::string& id);
   Result<std::uint64_t> CgroupOf(const std::string& allocation) const;
   Result<Session> UseOf(const std::string& id, const char* service,
                         bool (PluginInstance::*serves)() const) const;
   static PluginStatus StatusOfPlugin(const Plugin& plugin);
-  // From whoever changed it, after it did.
+  // Reports a change. The caller has made the change already.
   void Tell(PluginChange::Kind kind, const PluginInstance& now);
   void TellLocked(PluginChange::Kind kind, const PluginInstance& now);
 
@@ -155,10 +161,11 @@ class Plugins {
   CsiClient& client_;
   store::StateStore& store_;
   const OnPluginChange on_change_;
-  std::mutex telling_;  // before mutex_; held while telling, for the order
+  // Locked before mutex_; held during on_change, for the order.
+  std::mutex telling_;
   mutable std::mutex mutex_;
   std::map<std::string, Plugin> plugins_;
-  // By the plugin's id, while anybody holds it.
+  // By plugin id. The mutex lives while anybody holds it.
   std::map<std::string, std::weak_ptr<std::mutex>> changing_;
 };
 

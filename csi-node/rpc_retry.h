@@ -17,7 +17,7 @@ inline bool IsCancelled(const CancelToken& cancelled) {
   return cancelled != nullptr && *cancelled;
 }
 
-// Sleeps until `end`, or until nobody waits any more.
+// Sleeps until `end`, or until the call is cancelled.
 inline void PauseUnlessCancelled(Clock::time_point end,
                                  const CancelToken& cancelled) {
   constexpr std::chrono::milliseconds kLook{50};
@@ -26,12 +26,13 @@ inline void PauseUnlessCancelled(Clock::time_point end,
   }
 }
 
-// Makes `call()` until it succeeds, fails for good, is cancelled, or `budget`
-// is over, after which no further try begins; between two tries it waits 100 ms
-// doubling to 5 s, with jitter (CSI spec: ABORTED and friends are retried with
-// exponential back-off). Answers the last outcome. A try is to find the
-// plugin's channel anew: UNAVAILABLE is often that of one which is being
-// replaced. Which try it is at, and why the one before failed, is told.
+// Calls `call()` until it succeeds, fails finally, or is cancelled, or until
+// `budget` is over; then no further try begins. Waits between two tries, first
+// 100 ms, doubling to 5 s, with jitter (CSI spec: ABORTED and similar codes are
+// retried with exponential back-off). Returns the last outcome. `call` must
+// look up the plugin's channel each time, because UNAVAILABLE often comes from
+// a channel that is being replaced. Reports to `progress` the number of the
+// try, and why the try before failed.
 template <typename F>
 auto RetryUntilFinal(std::chrono::milliseconds budget,
                      const CancelToken& cancelled, F call,

@@ -5,8 +5,8 @@
 
 namespace mountd::csi {
 
-// A ticket is served once fewer than `per_plugin_` before it are under way: as
-// the calls end in any order, only how many have ended counts.
+// Serves a ticket once fewer than `per_plugin_` calls before it are under way.
+// Calls end in any order, so only the number of ended calls counts.
 RpcSlots::Slot::Slot(RpcSlots& slots, std::string plugin)
     : slots_(slots), plugin_(std::move(plugin)) {
   std::unique_lock lock(slots_.mutex_);

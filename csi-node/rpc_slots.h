@@ -9,9 +9,9 @@
 
 namespace mountd::csi {
 
-// How many calls of one plugin are under way at once: more would only wait in
-// it, and be counted against their deadlines. First come, first served.
-// Thread-safe.
+// Bounds how many calls of one plugin are under way at once, because more calls
+// would only wait in the plugin while their deadlines run. First come, first
+// served. Thread-safe.
 class RpcSlots {
  public:
   explicit RpcSlots(std::uint32_t per_plugin) : per_plugin_(per_plugin) {}

@@ -44,7 +44,7 @@ Result<void> ReadAll(int fd, std::vector<char>* bytes) {
   return Ok();
 }
 
-// The next NUL-terminated text of `rest`, which it is taken off.
+// Removes the next NUL-terminated text from `rest` and returns it.
 Result<std::string_view> TakeText(std::string_view* rest) {
   const std::size_t end = rest->find('\0');
   if (end == std::string_view::npos) {
@@ -128,7 +128,7 @@ Result<UniqueFd> EncodeSecrets(
   if (!memfd.valid()) {
     return ErrnoError(errno, "memfd_create", "secrets");
   }
-  // Written entry by entry: no joined copy that would have to be wiped.
+  // Writes entry by entry, because a joined copy would have to be wiped.
   for (const auto& [key, value] : entries) {
     MOUNTD_TRY(WriteAll(memfd.get(), {key.c_str(), key.size() + 1}, "secrets"));
     MOUNTD_TRY(

@@ -6,9 +6,10 @@
 #include "mountd/exec/plan.h"
 #include "mountd/store/records.h"
 
-// Where a volume is on this node: one staging directory (CSI spec,
-// NodeStageVolume: one per volume), and a target for each allocation. Relative
-// to the plugin's directory, which the plugin may see elsewhere than the host.
+// The places of a volume on this node: one staging directory (CSI spec,
+// NodeStageVolume: one per volume), and a target for each allocation. Paths are
+// relative to the plugin's directory, because the plugin may see that directory
+// at another path than the host.
 namespace mountd::csi {
 
 std::string StagingPart(const VolumeKey& key);
@@ -18,7 +19,7 @@ exec::VolumeDirPlan StagingDir(const VolumeRecord& volume);
 exec::VolumeDirPlan PublishDir(const VolumeRecord& volume,
                                const std::string& allocation);
 
-// "volume web/data", for errors.
+// Returns "volume web/data", for errors.
 std::string Described(const std::string& allocation, const std::string& alias);
 
 }  // namespace mountd::csi

@@ -131,8 +131,7 @@ Result<void> Volumes::CheckCompatible(const VolumeRecord& volume,
                                       const PublishSpec& spec) {
   MOUNTD_ASSIGN(const std::vector<PublicationRecord> users,
                 store_.UsersOf(volume.key));
-  // Whoever is a user was compatible when it became one, and still is after
-  // readers have joined it.
+  // A user was compatible when it joined, and stays so when readers join later.
   const bool joins =
       !users.empty() &&
       std::none_of(users.begin(), users.end(), [&](const auto& user) {
@@ -170,7 +169,7 @@ Result<PublishedVolume> Volumes::Publish(const PublishSpec& spec,
   return PublishLocked(spec, secrets, cancelled, progress);
 }
 
-// Which takes as long as the work of the one that has it.
+// Reports the wait, because it takes as long as the work of the lock's holder.
 KeyedLocks::Guard Volumes::LockVolume(const VolumeKey& key,
                                       const Progress& progress) {
   progress.At(Step::kVolume);
@@ -179,8 +178,8 @@ KeyedLocks::Guard Volumes::LockVolume(const VolumeKey& key,
   return guard;
 }
 
-// One that runs is not taken for one that is away only because mountd has just
-// started.
+// Waits for the first attempt, so that a running plugin does not count as away
+// only because mountd has just started.
 void Volumes::AwaitPlugin(const std::string& plugin, const Progress& progress) {
   progress.At(Step::kPlugin);
   plugins_.AwaitFirstAttempt(plugin);
@@ -237,6 +236,7 @@ Result<PublishedVolume> Volumes::PublishLocked(const PublishSpec& spec,
   if (known) {
     call.publication = *known;
   } else {
+    // Writes the intent of both before the first RPC.
     MOUNTD_TRY(store_.AddPublication(call.volume, call.publication));
   }
   if (call.volume.state != VolumeState::kStaged) {
@@ -247,8 +247,8 @@ Result<PublishedVolume> Volumes::PublishLocked(const PublishSpec& spec,
   return ResultOf(call.publication, spec.plugin);
 }
 
-// What of it may have happened is not known; whoever asks again, or Settle, is
-// to find out.
+// Returns an error for a call whose effect is not known. Keeps the arguments,
+// because the next call, or Settle, has to find out.
 Error Volumes::EndUncertain(Call& call, const RpcError& last, const char* rpc) {
   Error error = ToError(last, rpc, Described(call.spec));
   if (IsCancelled(call.cancelled)) {
@@ -271,7 +271,7 @@ Result<void> Volumes::Stage(Call& call) {
     return std::move(prepared).error();
   }
   if (call.stages) {
-    // Of a new one the intent is written already.
+    // The intent of a new volume is written already.
     if (call.there) {
       call.volume.state = VolumeState::kStaging;
       MOUNTD_TRY(store_.SetVolumeStaging(call.volume));
@@ -295,7 +295,8 @@ Result<void> Volumes::Stage(Call& call) {
       return ToError(outcome.error(), "NodeStageVolume", Described(call.spec));
     }
   }
-  // By the plugin's word: many mount nothing there.
+  // Believes the plugin, because many plugins mount nothing at the staging
+  // path.
   call.volume.state = VolumeState::kStaged;
   return store_.SetVolumeStaging(call.volume);
 }
@@ -326,8 +327,8 @@ Result<void> Volumes::PublishStaged(Call& call) {
   return CheckPublished(call, dir);
 }
 
-// The plugin's word is not enough: something has to be there, and what was
-// asked for. What it made instead is the plugin's to undo.
+// Does not believe the plugin: a mount of the right kind has to be there. If
+// another thing is there, the plugin has to undo it.
 Result<void> Volumes::CheckPublished(Call& call,
                                      const exec::VolumeDirPlan& dir) {
   const Result<exec::MountState> state = executor_.InspectVolumeDir(dir);
@@ -350,10 +351,11 @@ Result<void> Volumes::CheckPublished(Call& call,
   return store_.SetPublicationState(call.publication);
 }
 
-// After a final failure: what is to be undone is ours, the directories and the
-// user's row, and the staging if nobody else has it. What cannot be undone now
-// is uncertain: the next publish or the release goes on. So is one that was
-// published before: tasks may still have mounts of it.
+// Undoes a publish after a final failure: removes the directories and the
+// user's row, and unstages if the volume has no other user. Marks the
+// publication uncertain if the undo fails, and the next publish or the release
+// goes on. Marks it uncertain as well if it was published before, because tasks
+// may still have mounts of it.
 Result<void> Volumes::AbandonPublication(Call& call) {
   if (call.publication.was_published) {
     return MarkUncertain(call.publication);
@@ -375,14 +377,14 @@ Result<void> Volumes::AbandonPublication(Call& call) {
   return undone;
 }
 
-// ---- What is uncertain ----
+// ---- Uncertain outcomes ----
 
 void Volumes::Keep(const Call& call) {
   Kept kept{call.spec, UniqueFd()};
   if (call.secrets.valid()) {
     kept.secrets.reset(fcntl(call.secrets.get(), F_DUPFD_CLOEXEC, 3));
     if (!kept.secrets.valid()) {
-      return;  // the next call brings them
+      return;  // the next call brings the secrets
     }
   }
   {

@@ -41,91 +41,96 @@ struct PublishedVolume {
   PublicationRecord record;
 };
 
-// What a task needs to use a block device that is given to it, as OCI runtimes
-// and Docker's --device-cgroup-rule write it: "b 7:3 rwm", read-only "b 7:3 r".
+// Returns the rule that a task needs for its block device, as OCI runtimes and
+// Docker's --device-cgroup-rule write it: "b 7:3 rwm", read-only "b 7:3 r".
 std::string DeviceRuleOf(const PublishedVolume& volume);
 
 std::string_view VolumeStateName(VolumeState state);
 std::string_view PublicationStateName(PublicationState state);
 
-// Told from workers, on edges.
+// Called from workers, once for each change.
 struct VolumeEvents {
-  // What a plugin published answers no more, or does again. `health`: kHealthy,
-  // kDead.
+  // A published volume no longer answers, or answers again. `health` is
+  // kHealthy or kDead.
   std::function<void(const VolumeRecord&, exec::MountHealth health,
                      const std::string& reason)>
       on_health = [](const auto&, auto, const auto&) {};
-  // Staging the volume again takes what no store holds (secrets, mount flags):
-  // the agent's call of PublishVolume with them goes on.
+  // Staging the volume again needs secrets or mount flags, which no store
+  // holds. The agent has to call PublishVolume with them again.
   std::function<void(const VolumeRecord&, const PublicationRecord&)>
       on_secrets_needed = [](const auto&, const auto&) {};
-  // There is more for FinishDeparted to do.
+  // FinishDeparted has more to do.
   std::function<void()> on_owed = [] {};
-  // ListUnsettled has one more.
+  // ListUnsettled has one more entry.
   std::function<void()> on_unsettled = [] {};
 };
 
-// How a user of a volume leaves it.
+// Says how a user of a volume leaves it.
 struct Leaving {
-  std::uint64_t cgroup = 0;     // the allocation's; 0: none, or not known
-  bool ignores_tasks = false;   // goes also if they have copies
-  bool was_looked_for = false;  // copies, on all of the node, just now
+  std::uint64_t cgroup = 0;    // the allocation's; 0: none, or not known
+  bool ignores_tasks = false;  // leaves even if its tasks have copies
+  // The caller has just searched the node for copies.
+  bool was_looked_for = false;
 };
 
-// Volumes on this node: staged once, published to each allocation that uses
-// them. One staging path per volume and node (CSI spec, NodeStageVolume); a
-// volume is staged while it has users, and the users are rows on disk.
+// Owns the volumes on this node: each is staged once, and published to each
+// allocation that uses it. A volume has one staging path on the node (CSI spec,
+// NodeStageVolume) and is staged while it has users. The users are rows on
+// disk.
 //
 //   volume:       (none) -> staging -> staged -> unstaging -> (none)
 //   publication:  (none) -> publishing -> published -> unpublishing -> (none)
 //
-// Every arrow into a state in "-ing" is written before its RPC. An answer that
-// is not final leads to "uncertain" from either: the same calls are made again
-// with the same arguments, by the next publish or by Settle, until the answer
-// is final; the release undoes both. NOT_FOUND on the way down means done.
+// Writes each state in "-ing" before its RPC. An answer that is not final leads
+// from either to "uncertain". Then the next publish or Settle repeats the same
+// calls with the same arguments until the answer is final, or the release
+// undoes both. NOT_FOUND on the way down means done.
 //
-// A plugin that is away keeps nobody's allocation: what it published is
-// detached without it, and NodeUnpublishVolume and NodeUnstageVolume stay owed
-// ("departed"), until FinishDeparted.
+// An absent plugin does not hold up an allocation. Volumes detaches what the
+// plugin published, and NodeUnpublishVolume and NodeUnstageVolume stay pending
+// ("departed") until FinishDeparted.
 //
-// Methods block. Calls for one allocation come one at a time (its strand);
-// those of one volume are ordered here.
+// Methods block. Calls for one allocation come one at a time (its strand). This
+// class orders the calls for one volume.
 class Volumes {
  public:
   Volumes(const Config& config, exec::Executor& executor, CsiClient& client,
           Plugins& plugins, store::StateStore& store,
           VolumeEvents events = VolumeEvents());
 
-  // Turns what was under way, and what is not mounted any more as recorded,
-  // into uncertain. Needs no plugin.
+  // Makes uncertain what was under way, and what is no longer mounted as
+  // recorded. Needs no plugin.
   Result<void> Recover();
 
-  // Idempotent. FailedPrecondition if the volume is in use with other mount
-  // options or access; PermissionDenied if it is staged for another user (whose
-  // secrets opened it); AlreadyExists if the alias is another volume's; Aborted
-  // if it was cancelled while it waited: nothing was done then.
+  // Idempotent. Errors:
+  // - FailedPrecondition if the volume is in use with other mount options or
+  //   access.
+  // - PermissionDenied if the volume is staged for another user, because that
+  //   user's secrets opened it.
+  // - AlreadyExists if the alias is another volume's.
+  // - Aborted, with nothing done, if the call was cancelled while it waited.
   Result<PublishedVolume> Publish(const PublishSpec& spec,
                                   const UniqueFd& secrets,
                                   const CancelToken& cancelled,
                                   const Progress& progress = Progress());
-  // Success if there is no such publication, and if the plugin is away. Busy,
-  // with nothing changed, if tasks have copies of their own (mountd/copies.h);
-  // where these are ignored it is a success, and the volume stays as it is
-  // until FinishDeparted finds none. On another failure the publication stays,
-  // "unpublishing", to be tried again: also when only the unstage failed, or
-  // copies were found after it.
+  // Ok if there is no such publication, and if the plugin is away. Busy, with
+  // nothing changed, if tasks have copies of their own (mountd/copies.h). If
+  // `leaving` ignores copies, Ok, and the volume stays as it is until
+  // FinishDeparted finds none. After any other failure the publication stays,
+  // "unpublishing", and is tried again; this includes a failed unstage, and
+  // copies that were found after the unstage.
   Result<void> Unpublish(const std::string& allocation,
                          const std::string& alias,
                          const Progress& progress = Progress(),
                          const Leaving& leaving = {});
-  // Does what is owed for those who left while the plugin was away, or tasks
-  // had copies. Unavailable and Busy while it still is so.
+  // Makes the pending calls for users who left while the plugin was away, or
+  // while tasks had copies. Unavailable or Busy while that is still so.
   Result<void> FinishDeparted(const std::string& plugin,
                               const std::string& volume_id);
 
   // ---- In use ----
-  // The node's part of growing a volume; the controller's, where the plugin has
-  // one, comes before. Answers the size, 0 if the plugin does not tell.
+  // Grows the node's part of a volume. If the plugin has a controller, its part
+  // comes before. Returns the size, 0 if the plugin does not say.
   struct ExpandSpec {
     std::string allocation;
     std::string alias;
@@ -138,38 +143,39 @@ class Volumes {
   Result<VolumeStats> Stats(const std::string& allocation,
                             const std::string& alias);
 
-  // ---- What is uncertain ----
-  // Those whose last publish got no final answer, and whose arguments this
-  // process still has.
+  // ---- Uncertain outcomes ----
+  // The publications whose last publish got no final answer, and whose
+  // arguments this process still has.
   struct Unsettled {
     std::string allocation;
     std::string alias;
   };
   std::vector<Unsettled> ListUnsettled() const;
-  // Makes the same calls once more. Ok if it is settled, either way.
+  // Makes the same calls again. Ok if their outcome is final now, success or
+  // failure.
   Result<void> Settle(const Unsettled& one);
 
-  // ---- What a plugin's end has broken ----
+  // ---- After a plugin's end ----
   struct Restoration {
-    // May be mounted from again: tasks' mounts of it are to be repaired.
+    // Tasks' mounts of these publications may be repaired now.
     std::vector<PublicationRecord> restored;
-    bool complete = true;  // else some could not be restored, as is logged
+    bool complete = true;  // false: some failed; the log has them
   };
-  // Looks at all that the plugin has published, and publishes anew what is dead
-  // or gone.
+  // Probes all that the plugin has published, and publishes again what is dead
+  // or lost.
   Result<Restoration> RestoreDead(const std::string& plugin);
 
   Result<std::optional<PublishedVolume>> Get(const std::string& allocation,
                                              const std::string& alias);
   Result<std::vector<PublicationRecord>> Of(const std::string& allocation);
 
-  // Keeps the volume from being published here, for as long as the guard lives.
-  // Busy while it is staged or published, or either is uncertain.
+  // Keeps the volume from being published here while the guard lives. Busy
+  // while the volume is staged or published, or either is uncertain.
   Result<KeyedLocks::Guard> LockUnused(const std::string& plugin,
                                        const std::string& volume_id);
 
  private:
-  struct Call;  // one publish on its way
+  struct Call;  // one publish under way
   struct Kept {
     PublishSpec spec;
     UniqueFd secrets;
@@ -186,7 +192,7 @@ class Volumes {
   Result<void> RecoverPublication(PublicationRecord& publication);
 
   // ---- One RPC, tried until it is final ----
-  // `call(session, deadline)`, with the plugin's channel of the moment.
+  // Each try runs `call(session, deadline)` with the plugin's current channel.
   struct NodeCall {
     const std::string& plugin;
     Step step;
@@ -248,10 +254,10 @@ class Volumes {
                              const Progress& progress);
   Result<void> Unstage(const VolumeRecord& volume, const Progress& progress);
 
-  // ---- What died with its plugin ----
+  // ---- Volumes that died with their plugin ----
   struct Look {
     std::vector<PublicationRecord> broken;
-    std::string reason;  // "" if none was believed whole
+    std::string reason;  // "" if all of `broken` were uncertain before
   };
   Result<Look> LookAtUsers(const VolumeRecord& volume);
   Result<exec::ProbeReply> Probe(const exec::VolumeProbePlan& plan);
@@ -270,7 +276,7 @@ class Volumes {
   KeyedLocks volumes_;
   RpcSlots slots_;
   mutable std::mutex kept_mutex_;
-  std::map<UserKey, Kept> kept_;  // kept_mutex_; of those that are uncertain
+  std::map<UserKey, Kept> kept_;  // kept_mutex_; of uncertain publications
 };
 
 }  // namespace mountd::csi

@@ -6,7 +6,7 @@
 #include "csi-node/rpc_retry.h"
 #include "csi-node/volumes.h"
 
-// What the files of Volumes share.
+// Shared by the .cc files of Volumes.
 namespace mountd::csi {
 
 struct Volumes::Call {
@@ -16,12 +16,12 @@ struct Volumes::Call {
   const Progress& progress;
   VolumeRecord volume;
   PublicationRecord publication;
-  bool stages = false;  // the plugin does
-  bool known = false;   // an earlier try may have published it
-  bool there = false;   // the volume is recorded
+  bool stages = false;  // the plugin stages volumes
+  bool known = false;   // an earlier try may have published the volume
+  bool there = false;   // the store has the volume
 };
 
-// The requests, with paths as the plugin sees them.
+// Make the requests, with paths as the plugin sees them.
 StageRequest StageRequestOf(const VolumeRecord& volume,
                             const VolumeCapability& capability,
                             const PluginRecord& plugin);
@@ -47,8 +47,8 @@ RpcResult<T> Volumes::CallNode(const NodeCall& node, F call) {
       node.progress);
 }
 
-// A volume's staging path and a user's target as the plugin sees them; no
-// staging path if it stages nothing.
+// A volume's staging path and a user's target, as the plugin sees them.
+// `staging` is empty if the plugin does not stage.
 struct VolumePaths {
   std::string staging;
   std::string target;
@@ -57,13 +57,13 @@ VolumePaths PathsOf(const VolumeRecord& volume,
                     const PublicationRecord& publication,
                     const Plugins::Session& session);
 
-// Without the mount flags, which no record holds.
+// Returns the capability without the mount flags, which no record holds.
 VolumeCapability CapabilityOf(const VolumeRecord& volume);
 
 PublishedVolume ResultOf(const PublicationRecord& record,
                          const std::string& plugin);
 
-// What is wrong with what a plugin published; "" if nothing is.
+// Returns the fault of a published directory; "" if it has none.
 std::string FaultOfPublished(const exec::MountState& state, bool block,
                              bool bare_allowed);
 

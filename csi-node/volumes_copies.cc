@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 //
-// Volumes and the copies that tasks have of them: none goes while there are
-// any, and none is told as detached before it was looked for them once more.
+// Volumes and the copies that tasks have of them. A volume does not go while
+// there are copies, and is reported as detached only after a second search.
 #include "csi-node/volume_paths.h"
 #include "csi-node/volumes.h"
 #include "mountd/copies.h"
@@ -55,7 +55,8 @@ Result<void> Volumes::CheckDeparted(const VolumeRecord& volume,
                        "a volume of " + departed.allocation);
 }
 
-// Whoever got one since it was looked for is found, wherever on the node.
+// Searches the whole node again, because a process may have got a copy since
+// the first search.
 Result<void> Volumes::CheckAfter(const VolumeRecord& volume,
                                  const std::string& allocation,
                                  const exec::FileSystemPlan& before,

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 //
-// Volumes' way down: unpublish, unstage, and what a plugin that was away is
-// owed.
+// Volumes' way down: unpublish, unstage, and the calls that are pending because
+// a plugin was away.
 #include <algorithm>
 #include <chrono>
 #include <utility>
@@ -13,7 +13,7 @@
 namespace mountd::csi {
 namespace {
 
-// NOT_FOUND on the way down: it is not there.
+// NOT_FOUND on the way down means that there is nothing left.
 bool IsDone(const RpcResult<void>& outcome) {
   return outcome || outcome.error().code == RpcCode::kNotFound;
 }
@@ -49,6 +49,8 @@ Result<void> Volumes::Unpublish(const std::string& allocation,
   if (!unused && !goes_on(unused)) {
     return unused;
   }
+  // Settle must not publish the volume again. The state is written before the
+  // RPC, so that a restart goes on with the unpublish.
   Drop(allocation, alias);
   publication.state = PublicationState::kUnpublishing;
   MOUNTD_TRY(store_.SetPublicationState(publication));
@@ -75,7 +77,7 @@ Result<void> Volumes::Unpublish(const std::string& allocation,
   return Ok();
 }
 
-// Refused as Busy if the plugin left its mount in place.
+// Busy if the plugin left its mount in place.
 Result<void> Volumes::UnpublishOne(const PublicationRecord& publication,
                                    const VolumeRecord& volume,
                                    const Progress& progress) {
@@ -86,6 +88,7 @@ Result<void> Volumes::UnpublishOne(const PublicationRecord& publication,
 Result<void> Volumes::CallUnpublish(const VolumeRecord& volume,
                                     const std::string& allocation,
                                     const Progress& progress) {
+  // Fails at once, because CallNode would try until its budget is over.
   if (IsAway(volume.plugin)) {
     return plugins_.Use(volume.plugin).error();
   }
@@ -104,8 +107,8 @@ Result<void> Volumes::CallUnpublish(const VolumeRecord& volume,
                                     "volume of " + allocation));
 }
 
-// Takes the user's row away, and with the last one the staging. The row goes
-// last: until then the release is not over, and no receipt is given.
+// Unstages with the last user, then removes the user's row. The row goes last,
+// because until then the release is not over and no receipt is given.
 Result<void> Volumes::DropUser(const PublicationRecord& publication,
                                const VolumeRecord& volume,
                                const Progress& progress, std::uint64_t cgroup) {
@@ -127,8 +130,9 @@ Result<void> Volumes::DropUser(const PublicationRecord& publication,
 Result<void> Volumes::Unstage(const VolumeRecord& volume,
                               const Progress& progress) {
   MOUNTD_ASSIGN(const Plugins::Session session, plugins_.Use(volume.plugin));
-  // Also after a stage that failed for good: the plugin may have attached
-  // something before it did, and an unstage of nothing is OK (CSI spec).
+  // Also after a stage that failed finally, because the plugin may have
+  // attached something before it failed. An unstage of nothing is OK (CSI
+  // spec).
   if (session.status.stages()) {
     MOUNTD_TRY(store_.SetVolumeState(volume.key, VolumeState::kUnstaging));
     MOUNTD_TRY(CallUnstage(volume, progress));
@@ -155,9 +159,10 @@ Result<void> Volumes::CallUnstage(const VolumeRecord& volume,
 // ---- While the plugin is away, or tasks have copies ----
 
 // Detaches the plugin's mount for this allocation without the plugin, so that
-// the allocation can go; the plugin hears of it when the plugin is back. Leaves
-// the mount while tasks have copies: the mount says which file system they are
-// copies of, and the plugin must not detach a volume that tasks write to.
+// the allocation can go; FinishDeparted calls the plugin when it is back.
+// Leaves the mount while tasks have copies, because the mount identifies their
+// file system, and because the plugin must not detach a volume that tasks write
+// to.
 Result<void> Volumes::Depart(const PublicationRecord& publication,
                              const VolumeRecord& volume, Target target,
                              std::uint64_t cgroup, const Error& why) {
@@ -186,7 +191,7 @@ Result<void> Volumes::Depart(const PublicationRecord& publication,
   return Ok();
 }
 
-// Tells the plugin of the targets that went without it.
+// Calls the plugin for the targets that were detached without it.
 Result<void> Volumes::FinishTargets(const VolumeRecord& volume,
                                     const Progress& progress) {
   MOUNTD_ASSIGN(const std::vector<DepartedRecord> all,
@@ -210,9 +215,10 @@ Result<void> Volumes::FinishDeparted(const std::string& plugin,
   MOUNTD_ASSIGN(const std::optional<VolumeRecord> volume,
                 store_.GetVolume(key));
   if (!volume) {
+    // The volume has gone in another way, so nothing is pending.
     return store_.RemoveOwed(OwedKind::kUnstage, plugin + "/" + volume_id);
   }
-  const Progress unseen;  // nobody's call
+  const Progress unseen;  // no caller waits for this
   MOUNTD_TRY(FinishTargets(*volume, unseen));
   MOUNTD_ASSIGN(const std::vector<PublicationRecord> users,
                 store_.UsersOf(key));

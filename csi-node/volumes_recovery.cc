@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 //
-// Volumes after a restart: of mountd, which compares its records with what is
-// mounted, and of a plugin, whose mounts may have died with it.
+// Volumes after a restart. When mountd restarts, it compares its records with
+// the mounts. When a plugin restarts, its mounts may have died with it.
 #include <spdlog/spdlog.h>
 
 #include <utility>
@@ -18,8 +18,8 @@ bool IsAsRecorded(const exec::MountState& state,
          state.block_device == publication.device;
 }
 
-// Then nothing is known of the volume, and it is left to its tasks: what is
-// taken away of one that is whole, they miss.
+// True if the error says nothing about the volume. Then the volume stays as it
+// is, because tasks would miss a healthy volume that is removed.
 bool HasNobodyLooked(const Error& error) {
   return error.code == Code::kUnavailable ||
          error.code == Code::kResourceExhausted;
@@ -31,6 +31,7 @@ Result<void> Volumes::Recover() {
   MOUNTD_ASSIGN(const std::vector<VolumeRecord> volumes, store_.ListVolumes());
   for (const VolumeRecord& volume : volumes) {
     if (volume.state != VolumeState::kStaged) {
+      // An RPC was under way, so its outcome is not known.
       MOUNTD_TRY(store_.SetVolumeState(volume.key, VolumeState::kUncertain));
     }
   }
@@ -43,12 +44,14 @@ Result<void> Volumes::Recover() {
 }
 
 Result<void> Volumes::RecoverPublication(PublicationRecord& publication) {
+  // An unpublish that was under way simply goes on with the release or a retry.
   bool certain = publication.state == PublicationState::kUnpublishing;
   if (publication.state == PublicationState::kPublished) {
     MOUNTD_ASSIGN(const std::optional<VolumeRecord> volume,
                   store_.GetVolume(publication.key));
     if (volume) {
-      // A file system that does not answer must not keep mountd from starting.
+      // Errors do not end the loop, because a file system that does not answer
+      // must not keep mountd from starting.
       const Result<exec::MountState> state = executor_.InspectVolumeDir(
           PublishDir(*volume, publication.allocation));
       certain = state ? IsAsRecorded(*state, publication)
@@ -58,9 +61,10 @@ Result<void> Volumes::RecoverPublication(PublicationRecord& publication) {
   return certain ? Ok() : MarkUncertain(publication);
 }
 
-// ---- What died with the plugin ----
+// ---- Volumes that died with their plugin ----
 
-// An executor that dies with the plan in hand says nothing of the volume.
+// Tries again if the executor dies with the plan, because that says nothing
+// about the volume.
 Result<exec::ProbeReply> Volumes::Probe(const exec::VolumeProbePlan& plan) {
   constexpr int kTries = 3;
   Result<exec::ProbeReply> probe = executor_.ProbeVolume(plan);
@@ -78,7 +82,7 @@ Result<Volumes::Look> Volumes::LookAtUsers(const VolumeRecord& volume) {
   for (const PublicationRecord& user : users) {
     if (user.state == PublicationState::kUnpublishing ||
         IsKept(user.allocation, user.alias)) {
-      continue;  // on its way already
+      continue;  // Settle or a release works on it
     }
     if (user.state == PublicationState::kUncertain) {
       look.broken.push_back(user);
@@ -105,7 +109,7 @@ Result<Volumes::Restoration> Volumes::RestoreDead(const std::string& plugin) {
     if (volume.plugin != plugin) {
       continue;
     }
-    // One that cannot be restored keeps no other.
+    // A volume that cannot be restored does not keep others from it.
     Result<std::vector<PublicationRecord>> some = Restore(volume.key);
     if (some) {
       all.restored.insert(all.restored.end(), some->begin(), some->end());
@@ -132,11 +136,13 @@ Result<std::vector<PublicationRecord>> Volumes::Restore(const VolumeKey& key) {
   if (!look.reason.empty()) {
     events_.on_health(*volume, exec::MountHealth::kDead, look.reason);
   }
+  // Written first, so that a restart in between publishes the volume again.
   for (const PublicationRecord& user : look.broken) {
     MOUNTD_TRY(MarkUncertain(user));
   }
   MOUNTD_TRY(TakeAway(*volume, look.broken));
   if (volume->needs != 0) {
+    // mountd has neither the secrets nor the mount flags.
     for (const PublicationRecord& user : look.broken) {
       events_.on_secrets_needed(*volume, user);
     }
@@ -148,8 +154,8 @@ Result<std::vector<PublicationRecord>> Volumes::Restore(const VolumeKey& key) {
   return restored;
 }
 
-// What a dead server left: a plugin that finds a mount at its path takes it for
-// its own, whoever asks it to publish anew.
+// Removes the mounts that a dead server left, because a plugin that finds a
+// mount at its path believes that it is published already.
 Result<void> Volumes::TakeAway(const VolumeRecord& volume,
                                const std::vector<PublicationRecord>& users) {
   for (const PublicationRecord& user : users) {
@@ -157,7 +163,7 @@ Result<void> Volumes::TakeAway(const VolumeRecord& volume,
   }
   MOUNTD_ASSIGN(const std::vector<PublicationRecord> all,
                 store_.UsersOf(volume.key));
-  // Others' mounts of it are alive, and of this very staging.
+  // The other users' mounts are alive and use this staging.
   if (all.size() != users.size()) {
     return Ok();
   }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 //
-// Volumes that are in use: their size, and how they are.
+// Volumes in use: their size and condition.
 #include <utility>
 
 #include "csi-node/volume_capability.h"
@@ -45,6 +45,7 @@ Result<std::int64_t> Volumes::Expand(const ExpandSpec& spec,
   MOUNTD_ASSIGN(const InUse before,
                 FindInUse("expand", spec.allocation, spec.alias));
   const KeyedLocks::Guard guard = LockVolume(before.volume.key, progress);
+  // Reads the records again, because they may have changed during the wait.
   MOUNTD_ASSIGN(const InUse use,
                 FindInUse("expand", spec.allocation, spec.alias));
   MOUNTD_ASSIGN(const Plugins::Session first, plugins_.Use(use.volume.plugin));
@@ -83,7 +84,8 @@ Result<VolumeStats> Volumes::Stats(const std::string& allocation,
                      "the plugin does not offer GET_VOLUME_STATS");
   }
   const VolumePaths paths = PathsOf(use.volume, use.publication, session);
-  // Changes nothing: one try tells how it is now.
+  // Only one try, because the call changes nothing and its caller can ask
+  // again.
   const RpcSlots::Slot slot(slots_, use.volume.plugin);
   RpcResult<VolumeStats> stats = client_.NodeGetVolumeStats(
       session.channel, use.volume.volume_id, paths.target, paths.staging,
@@ -92,6 +94,7 @@ Result<VolumeStats> Volumes::Stats(const std::string& allocation,
     return ToError(stats.error(), "NodeGetVolumeStats", object);
   }
   if (!Offers(session.status.capabilities, NodeRpc::kVolumeCondition)) {
+    // A condition that the plugin does not offer does not count.
     stats->condition.reset();
   }
   return *std::move(stats);

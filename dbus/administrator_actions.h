@@ -6,19 +6,20 @@
 
 namespace mountd::dbus {
 
-// What an administrator does with what is another user's, as polkit knows it:
-// systemd/org.mountd1.policy has the same actions.
+// One thing that an administrator may do with another user's objects, as polkit
+// knows it. systemd/org.mountd1.policy lists the same actions.
 struct AdministratorAction {
   std::string_view method;
   std::string_view id;
-  // For who authenticates. $(object) is what the call was refused for.
+  // polkit shows this text to the person who authenticates. $(object) is the
+  // object that mountd refused the call for.
   std::string_view message;
 };
 
 std::span<const AdministratorAction> AdministratorActions();
 
-// Null for a method that polkit is never asked about: nobody sets up anything
-// in another user's name.
+// Null if polkit is never asked about the method. Methods that set something up
+// are among those, because nobody sets up anything in another user's name.
 const AdministratorAction* FindAdministratorAction(std::string_view method);
 
 }  // namespace mountd::dbus

@@ -10,24 +10,24 @@
 
 namespace mountd::dbus {
 
-// One refused call, and whose right to make it is asked about.
+// One refused call, with the caller whose right to make it is in question.
 struct AuthorityQuestion {
-  std::string action;   // org.mountd1.release
-  std::string message;  // for who authenticates; may contain "$(object)"
+  std::string action;  // org.mountd1.release
+  // For the person who authenticates; may contain "$(object)".
+  std::string message;
   std::string method;
   std::string object;
   std::string sender;        // the connection's unique name
-  std::uint32_t uid = 0;     // who that is
-  bool interactive = false;  // its message lets somebody be asked
+  std::uint32_t uid = 0;     // the sender's user
+  bool interactive = false;  // the message allows interactive authorization
 };
 
-// Whom else to ask when a caller is no administrator by the configuration.
-//
-// On the loop's thread.
+// Decides whether a caller that the configuration does not name as an
+// administrator may act as one for a single call. Runs on the loop's thread.
 class Authority {
  public:
-  // The caller as it may go on: Caller::authority is set. Or why not, in the
-  // words for the end of the refusal.
+  // `caller` is set if the call may go on, with Caller::authority filled in.
+  // Otherwise `why_not` says why not, in words for the end of the refusal.
   struct Answer {
     std::optional<Caller> caller;
     std::string why_not;
@@ -35,10 +35,10 @@ class Authority {
   using OnAnswer = std::function<void(const Answer&)>;
 
   virtual ~Authority() = default;
-  // Of the message that is being handled.
+  // True if the message that is being handled allows interactive authorization.
   virtual bool IsInteractive() const = 0;
-  // Never waits. `on_answer` is called once, perhaps at once; not after this
-  // was taken down.
+  // Never waits. Calls `on_answer` once, perhaps before it returns; never after
+  // this object is destroyed.
   virtual void Ask(const AuthorityQuestion& question, OnAnswer on_answer) = 0;
 };
 

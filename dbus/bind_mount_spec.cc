@@ -17,7 +17,8 @@
 namespace mountd::dbus {
 namespace {
 
-// A path of the task's, only handed back: text for a driver, never opened here.
+// Checks the length and encoding only, because mountd never opens this path; it
+// returns the text to the task driver.
 Result<void> CheckTaskPath(const std::string& path) {
   if (path.size() > 4095 || path.find('\0') != std::string::npos ||
       !IsValidUtf8(path)) {
@@ -27,7 +28,7 @@ Result<void> CheckTaskPath(const std::string& path) {
   return Ok();
 }
 
-// The keys of a tmpfs, which no other source has.
+// Reads the keys that only a tmpfs may have.
 exec::TmpfsPlan TmpfsFrom(OptionReader& reader) {
   constexpr std::uint32_t kDefaultMode = 0700;
   exec::TmpfsPlan tmpfs;
@@ -40,7 +41,8 @@ exec::TmpfsPlan TmpfsFrom(OptionReader& reader) {
   return tmpfs;
 }
 
-// One that has too many extents keeps the count, and is refused by it.
+// Gives a map with too many extents a count above the limit, so that the check
+// of the plan refuses it.
 exec::IdMapPlan IdsFrom(OptionReader& reader) {
   using Extent = sdbus::Struct<std::uint32_t, std::uint32_t, std::uint32_t>;
   exec::IdMapPlan ids;
@@ -59,7 +61,7 @@ Error InvalidOption(const char* key, const char* why) {
                    "options[\"" + std::string(key) + "\"]", why);
 }
 
-// The caller's fd, as one of our own.
+// Takes mountd's own copy of the caller's fd into `spec`.
 Result<void> TakeFd(const sdbus::UnixFd& given, const char* key,
                     BindMountSpec* spec) {
   if (spec->fd) {
@@ -141,7 +143,8 @@ Result<BindMountSpec> SpecFrom(const MountArguments& arguments,
 
 namespace {
 
-// Another fd is another call.
+// Identifies the target's fd, because the same call with another fd is another
+// call.
 std::string TargetOf(const BindMountSpec& spec) {
   switch (spec.target_kind) {
     case exec::TargetKind::kDirectory:

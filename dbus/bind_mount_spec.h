@@ -5,8 +5,8 @@
 
 #include "dbus/manager_serve.h"
 
-// What the methods that make bind mounts take, as BindMount's documentation
-// says it.
+// Parses the arguments of the methods that make bind mounts. BindMount's
+// documentation in org.mountd1.Manager.xml defines them.
 namespace mountd::dbus {
 
 // BindMount's arguments.
@@ -20,15 +20,17 @@ struct MountArguments {
   std::string propagation;
 };
 
-// `reader` has the options, still to be finished.
+// Reads the options from `reader`. The caller still has to call Finish on
+// `reader`.
 Result<BindMountSpec> SpecFrom(const MountArguments& arguments,
                                OptionReader& reader);
 
-// One element of BindMounts' @mounts.
+// Parses one element of BindMounts' @mounts; `number` is its index, for errors.
 Result<BindMountSpec> SpecFrom(const std::string& allocation, const Dict& mount,
                                std::size_t number);
 
-// All that makes two specs different, for Operations::Call::arguments.
+// Returns a text that differs whenever two specs differ, for
+// Operations::Call::arguments.
 std::string IdentityOf(const BindMountSpec& spec);
 
 }  // namespace mountd::dbus

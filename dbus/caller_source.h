@@ -12,17 +12,19 @@
 
 namespace mountd::dbus {
 
-// Who sent the message that is being handled, and who of a connection listens
-// to signals: on the socket the one peer, on the bus many.
+// Identifies the sender of the message that is being handled, and keeps the
+// subscriptions to signals. A connection of the socket has one peer, the system
+// bus has many senders.
 class CallerSource {
  public:
   virtual ~CallerSource() = default;
   virtual Result<Caller> CallerOf(const sdbus::Message& message) = 0;
-  // By the message's sender, which only a bus has; null on the socket.
+  // Identifies a caller by the message's sender, which only a bus has; null on
+  // the socket.
   virtual Result<Caller> CallerOfSender(const char* sender) = 0;
   virtual Result<void> Subscribe(const sdbus::Message& message) = 0;
-  // Who is asked about a caller that is refused; null where what the
-  // credentials say is all, as on the socket.
+  // Returns the Authority that decides about refused callers. Null on the
+  // socket, where the peer's credentials alone decide.
   virtual std::shared_ptr<Authority> authority() const { return nullptr; }
   virtual void Unsubscribe(const sdbus::Message& message) = 0;
 };

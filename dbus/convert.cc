@@ -154,7 +154,7 @@ Dict ToDict(const ReceiptRecord& receipt) {
       owed.emplace_back(volume.plugin, volume.volume_id);
     }
   }
-  // Everything else of the allocation is undone, or there were no receipt.
+  // A receipt exists only when everything but these volumes is undone.
   return {{"allocation", Value(receipt.allocation)},
           {"released_at", Value(receipt.released_at_us)},
           {"node_detached", Value(owed.empty())},

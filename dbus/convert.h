@@ -10,8 +10,8 @@
 #include "mountd/operations.h"
 #include "mountd/service.h"
 
-// The API's values to and from D-Bus, as org.mountd1.Manager.xml describes
-// them.
+// Converts the API's values to and from D-Bus, as org.mountd1.Manager.xml
+// describes them.
 namespace mountd::dbus {
 
 using AllocationStruct =
@@ -24,7 +24,8 @@ using StatisticsStruct =
 
 // `usage` of PublishVolume.
 Result<void> ReadUsage(const Dict& usage, csi::PublishSpec& spec);
-// Bounds of the CSI spec: 4 KiB a map, 128 bytes a key.
+// Checks the bounds of the CSI spec ("Size Limits"): 4 KiB a map, 128 bytes a
+// key.
 Result<void> CheckContext(const std::string& what, const StringMap& map);
 
 Dict ToDict(const csi::PublishedVolume& volume);
@@ -48,11 +49,12 @@ Dict ToDict(const HandedOutReport& report);
 Dict ToDict(const TaskReport& report);
 Dict ToDict(const ReconcileEntry& entry);
 Dict ToDict(const Capabilities& capabilities);
-// "mount_namespace", where host paths are in one of mountd's own; else nothing.
+// Adds "mount_namespace" if mountd has a mount namespace of its own. An empty
+// path means that host paths are in the host's namespace, and adds nothing.
 Dict WithNamespace(const std::string& path, Dict dict);
 Dict ToDict(const OperationStatus& status);
 
-// By network: addresses it has, how many of them are free.
+// By network: how many addresses it has, and how many of them are free.
 using AddressesMap =
     std::map<std::string, sdbus::Struct<std::uint32_t, std::uint32_t>>;
 AddressesMap ToAddresses(const std::map<std::string, Networks::Usage>& usage);

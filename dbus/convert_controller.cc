@@ -3,7 +3,7 @@
 
 #include "dbus/convert.h"
 
-// What plugins' controllers answer.
+// Converts the answers of plugins' controllers.
 namespace mountd::dbus {
 
 Dict ToDict(const csi::ControllerVolume& volume) {

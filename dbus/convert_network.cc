@@ -19,7 +19,7 @@ std::string ProtocolsText(std::uint8_t protocols) {
   return text;
 }
 
-// 0 for anything that is no list of protocols.
+// Returns 0 if `text` is no list of protocols.
 std::uint8_t ParseProtocols(std::string_view text) {
   unsigned protocols = 0;
   while (!text.empty()) {
@@ -115,7 +115,8 @@ void ReadCni(OptionReader& reader, CniSettings* cni) {
   }
 }
 
-// What most have not: each array is a message of its own (dbus/value.h).
+// Adds only arrays that have elements, because most networks have none and each
+// array is a message of its own (dbus/value.h).
 void AddNames(const NetworkStatus& status, Dict* dict) {
   const auto add = [&](const char* key, const std::vector<std::string>& words) {
     if (!words.empty()) {

@@ -9,7 +9,7 @@
 #include "dbus/options.h"
 #include "mountd/network_spec.h"
 
-// SetupNetwork's values to and from D-Bus.
+// Converts SetupNetwork's values to and from D-Bus.
 namespace mountd::dbus {
 
 // Label, host address, host port, container port, count, protocols.
@@ -21,8 +21,9 @@ using HostStruct = sdbus::Struct<std::string, std::vector<std::string>>;
 Result<std::vector<PortMapping>> PortsFrom(
     const std::vector<PortStruct>& ports);
 
-// All but the ports and the namespace. What is wrong with the options is kept
-// in `reader`. NotSupported for a mode that this node does not know.
+// Reads everything except the ports and the namespace. `reader` keeps the first
+// problem with an option, for Finish. NotSupported if this node does not know
+// the mode.
 Result<NetworkSpec> NetworkSpecFrom(const std::string& mode,
                                     OptionReader& reader);
 

@@ -30,9 +30,9 @@ using EventDict = std::vector<
 using EventArgument = std::variant<std::string, std::uint32_t, std::uint64_t,
                                    ObjectPathText, EventDict>;
 
-// One signal on its way to whoever subscribed and may see it: of
-// org.mountd1.Manager, or that all properties of an instance of a plugin may
-// have changed.
+// One signal on its way to the subscribers that may see it. It is a signal of
+// org.mountd1.Manager, or, if `properties_of` is set, PropertiesChanged of that
+// plugin instance with all its properties.
 struct Event {
   std::string member;
   std::vector<EventArgument> arguments;
@@ -40,41 +40,43 @@ struct Event {
   std::shared_ptr<const csi::PluginInstance> properties_of{};
 };
 
-// The signals there are, and who may see each. `service` outlives the event.
+// One function for each signal; each sets which callers may see the event.
+// `service` outlives the event.
 Event OperationDone(const OperationSummary& summary);
-// What is to be told of an operation that goes on: OperationStep and, of files,
-// OperationProgress.
+// Returns the signals about an operation that goes on: OperationStep and, for
+// methods that count files, OperationProgress.
 std::vector<Event> OperationChanged(const Service& service,
                                     const OperationStatus& status);
 EventDict ToEventDict(const OperationStatus& status);
-// Of the allocation's owner `uid`.
+// `uid` owns the allocation.
 Event MountLost(const Service& service, std::uint32_t uid,
                 const MountRecord& record, const std::string& reason);
 Event MountHealthChanged(const Service& service, std::uint32_t uid,
                          const MountRecord& record, exec::MountHealth health,
                          const std::string& reason);
 Event PluginChanged(const Service& service, const csi::PluginChange& change);
-// Of whoever's the volume is.
+// Visible to the volume's owner.
 Event VolumeHealthChanged(const Service& service, const VolumeRecord& volume,
                           exec::MountHealth health, const std::string& reason);
 Event SecretsNeeded(const Service& service, const VolumeRecord& volume,
                     const PublicationRecord& publication);
-// Both tell of every user's, and no more than how many and since when.
+// OwedChanged and OwedOverdue count the pending tear-downs of all users. They
+// carry only how many there are and since when.
 Event OwedChanged(std::uint32_t count);
 Event OwedOverdue(const OwedSummary& owed);
 Event StuckChanged(std::uint32_t count);
-// Of whoever may be in the network.
+// Visible to callers that may use the network.
 Event AddressesScarce(const Service& service, const std::string& network,
                       const Networks::Usage& usage);
-// Of the allocation's owner `uid`.
+// `uid` owns the allocation.
 Event NetworkRepaired(const Service& service, std::uint32_t uid,
                       const NetworkRecord& record, const std::string& what);
 Event NetworkLost(const Service& service, std::uint32_t uid,
                   const NetworkRecord& record, const std::string& reason);
 Event RulesetRestored();
 
-// Sends it on one connection; `destination` null: to the one peer there is. A
-// peer that has gone gets nothing. On the loop's thread.
+// Sends `event` on one connection. A null `destination` is the connection's
+// only peer. Sends nothing to a peer that has gone. Runs on the loop's thread.
 void Emit(sd_bus* bus, const char* destination, const Event& event);
 
 }  // namespace mountd::dbus

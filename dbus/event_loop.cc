@@ -11,7 +11,8 @@
 namespace mountd::dbus {
 namespace {
 
-// The one place where closures are entered from C.
+// Calls `body` from C. Every closure is entered here, so an exception ends the
+// process instead of leaving sd-event broken.
 template <typename F>
 int Guarded(F body) noexcept {
   body();
@@ -38,7 +39,8 @@ class IoSource final : public EventLoop::Source {
   static int Dispatch(sd_event_source* /*source*/, int /*fd*/,
                       std::uint32_t events, void* userdata) {
     return Guarded([&] {
-      // The closure may destroy this source: keep it alive while it runs.
+      // The closure may destroy this source, so the copy keeps it alive while
+      // it runs.
       const auto closure = static_cast<IoSource*>(userdata)->closure_;
       closure(events);
     });
@@ -80,6 +82,7 @@ Result<std::unique_ptr<EventLoop>> EventLoop::Create() {
 EventLoop::EventLoop(sd_event* event) : event_(event) {}
 
 EventLoop::~EventLoop() {
+  // The timers and the source are sources of event_, so they go first.
   timers_.clear();
   wake_source_.reset();
   sd_event_unref(event_);
@@ -92,14 +95,15 @@ Result<void> EventLoop::Start() {
   }
   wake_source_ =
       WatchFd(wake_.get(), EPOLLIN, [this](std::uint32_t) { RunPosted(); });
-  // Blocked for all threads, which are made later: sd-event reads them.
+  // Blocks the signals for all threads, which start later, because sd-event
+  // reads signals from a signalfd.
   sigset_t signals;
   sigemptyset(&signals);
   sigaddset(&signals, SIGTERM);
   sigaddset(&signals, SIGINT);
   sigprocmask(SIG_BLOCK, &signals, nullptr);
   for (const int signal : {SIGTERM, SIGINT}) {
-    // Without a handler the loop exits.
+    // sd-event exits the loop on a signal without a handler.
     if (const int status =
             sd_event_add_signal(event_, nullptr, signal, nullptr, nullptr);
         status < 0) {
@@ -125,6 +129,7 @@ void EventLoop::Post(std::function<void()> closure) {
     wake = posted_.empty();
     posted_.push_back(std::move(closure));
   }
+  // One wake-up is enough for all closures until RunPosted.
   if (wake) {
     eventfd_write(wake_.get(), 1);
   }
@@ -138,6 +143,7 @@ void EventLoop::RunPosted() {
     const std::lock_guard lock(mutex_);
     closures.swap(posted_);
   }
+  // Without the lock, because a closure may call Post.
   for (const auto& closure : closures) {
     closure();
   }
@@ -162,7 +168,8 @@ void EventLoop::After(std::chrono::milliseconds delay,
   if (sd_event_add_time_relative(event_, &timer.source, CLOCK_MONOTONIC,
                                  static_cast<std::uint64_t>(microseconds), 1000,
                                  &DispatchTimer, &timer) < 0) {
-    // Without memory for a timer: late is worse than early.
+    // There is no memory for a timer. Run the closure now, because late is
+    // worse than early.
     Post(std::move(timer.closure));
     timers_.pop_back();
   }
@@ -170,8 +177,8 @@ void EventLoop::After(std::chrono::milliseconds delay,
 
 Result<void> EventLoop::Run() {
   thread_ = std::this_thread::get_id();
-  // Not before: the first word to systemd's watchdog is what sets it going, and
-  // a recovery may take longer than it waits.
+  // The watchdog starts here and not earlier. systemd begins to count at the
+  // first ping, and a recovery may take longer than systemd waits.
   if (const int status = sd_event_set_watchdog(event_, 1); status < 0) {
     return LoopError(status, "watchdog");
   }

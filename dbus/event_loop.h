@@ -17,9 +17,9 @@
 
 namespace mountd::dbus {
 
-// The daemon's one event loop, over sd-event(3). Every callback goes through
-// one noexcept trampoline: anything thrown into libsystemd would leave the loop
-// dead for good.
+// Owns the daemon's one event loop, over sd-event(3). Enters every callback
+// through one noexcept trampoline, because an exception thrown into libsystemd
+// would leave the loop dead for good.
 class EventLoop final : public Loop {
  public:
   static Result<std::unique_ptr<EventLoop>> Create();
@@ -35,7 +35,8 @@ class EventLoop final : public Loop {
       int fd, std::uint32_t events,
       std::function<void(std::uint32_t)> closure) override;
 
-  // Runs until Quit, SIGTERM or SIGINT. An error means the loop itself broke.
+  // Runs until Quit, SIGTERM or SIGINT. Returns an error only if the loop
+  // itself broke.
   Result<void> Run();
   void Quit();
 
@@ -56,7 +57,7 @@ class EventLoop final : public Loop {
   std::thread::id thread_ = std::this_thread::get_id();
   UniqueFd wake_;
   std::unique_ptr<Source> wake_source_;
-  std::list<Timer> timers_;  // what After was asked for; the loop's thread
+  std::list<Timer> timers_;  // closures that After delays; the loop's thread
   std::mutex mutex_;
   std::vector<std::function<void()>> posted_;
 };

@@ -76,7 +76,7 @@ ForeignFds::Connector ForeignFds::ConnectToCloser() {
     if (!socket.valid()) {
       return ErrnoError(errno, "socket", paths::kCloserSocket);
     }
-    // A full backlog is waited for no longer than an answer.
+    // A full backlog must not block longer than an answer may.
     SetPatience(socket.get(), Bounds().patience);
     if (const int error = ConnectUnix(socket.get(), paths::kCloserSocket);
         error != 0) {
@@ -103,6 +103,7 @@ ForeignFds::~ForeignFds() {
 
 void ForeignFds::Listen(int listening) {
   listening_ = listening;
+  // Fails before Linux 6.16, and then a peer may send fds before Admit.
   SetPassRights(listening, 0);
   const std::lock_guard lock(mutex_);
   Connect();
@@ -114,8 +115,9 @@ bool ForeignFds::IsConnected() const {
   return connection_.valid() && !HasGivenUp(connection_.get());
 }
 
-// On the loop's thread: fds are closed and their numbers used again beneath
-// this otherwise, as sd-bus has the sockets.
+// Runs on the loop's thread only. sd-bus has the sockets and closes them on
+// that thread; from any other thread, a number sent here could by then be
+// another file's.
 bool ForeignFds::Connect() {
   if (IsConnected()) {
     return true;
@@ -126,6 +128,8 @@ bool ForeignFds::Connect() {
     spdlog::warn("no mountd-closer: {}", connection.error().Message());
   } else {
     SetPatience(connection->get(), bounds_.patience);
+    // Only a mountd-closer that holds everything may be used, because otherwise
+    // mountd's close(2) could be the last one.
     if (Begin(connection->get()) && HoldAll(connection->get())) {
       connection_ = *std::move(connection);
       Watch();
@@ -139,6 +143,7 @@ bool ForeignFds::Connect() {
 }
 
 void ForeignFds::TryAgainLater() {
+  // One retry is enough, however many callers find no mountd-closer.
   if (std::exchange(tries_again_, true)) {
     return;
   }
@@ -195,7 +200,8 @@ void ForeignFds::LookAtCloser() {
   Connect();
 }
 
-// One that works, but has no thread left: it goes on with what sticks.
+// Replaces a mountd-closer that works but has no thread left. The old
+// mountd-closer goes on with the fds that are stuck in close(2).
 void ForeignFds::Replace() {
   UniqueFd old = std::move(connection_);
   watch_.reset();
@@ -220,6 +226,7 @@ Result<closer::Incoming, int> ForeignFds::Ask(const Request& request,
   }
   Result<closer::Incoming, int> incoming = closer::Receive(
       connection_.get(), std::as_writable_bytes(std::span(reply, 1)), bytes, 0);
+  // SO_RCVTIMEO is over (SetPatience).
   if (!incoming && incoming.error() == EAGAIN) {
     spdlog::warn("mountd-closer does not answer, and is replaced");
     ++replaced_;
@@ -235,13 +242,14 @@ Result<closer::Incoming, int> ForeignFds::Ask(const Request& request,
   }
   if (!incoming || incoming->size < sizeof(*reply) ||
       reply->version != closer::kVersion) {
-    return ECONNRESET;  // its end is seen by the next who looks
+    return ECONNRESET;  // the next IsConnected notices its end
   }
   incoming->size -= sizeof(*reply);
   return incoming;
 }
 
-// Closes the fds of an answer that nobody waits for. False: it is not there.
+// Closes the fds of an answer that nobody waits for any more. False if the
+// answer has not come yet.
 bool ForeignFds::TakeLate(int connection) {
   Reply reply;
   const Result<closer::Incoming, int> answer =
@@ -270,6 +278,7 @@ Result<ForeignFds::Accepted, int> ForeignFds::Accept() {
     return ENOTCONN;
   }
   if (reply.error != 0 || incoming->fds.size() != 1) {
+    // No error and no fd: this process had no room for the fd.
     return reply.error != 0 ? reply.error : EMFILE;
   }
   accepted.socket = std::move(incoming->fds.front());
@@ -292,7 +301,7 @@ std::uint64_t ForeignFds::Hold(int socket, std::uint64_t owner) {
   if (was_connected) {
     SendRequest(connection_.get(), request, std::span(&socket, 1));
   } else {
-    Connect();  // with all that is held
+    Connect();  // sends all that is held, this socket included
   }
   return id;
 }
@@ -306,10 +315,12 @@ void ForeignFds::Close(std::uint64_t id, UniqueFd socket) {
 void ForeignFds::CloseHeld(std::uint64_t id, UniqueFd fd) {
   const auto held = held_.find(id);
   if (!IsConnected()) {
+    // The fd stays open here until the next mountd-closer holds it.
     held->second.fd = fd.release();
     held->second.is_left = true;
     return;
   }
+  // mountd closes first, so that mountd-closer's close(2) is the last one.
   fd.reset();
   held_.erase(held);
   SendDrop(id);
@@ -321,8 +332,8 @@ void ForeignFds::SendDrop(std::uint64_t id) {
   }
 }
 
-// Closed with the lock, as whoever connects to the next mountd-closer sends
-// what has these numbers.
+// Closes the fd with the lock held, because HoldAll sends the fds in held_ to
+// the next mountd-closer by these numbers.
 void ForeignFds::LetGo(std::uint64_t id, UniqueFd fd) {
   const std::lock_guard lock(mutex_);
   const auto of_owner = fds_of_.find(held_.at(id).owner);
@@ -344,6 +355,7 @@ Result<ForeignFds::Received, int> ForeignFds::Receive(
   Request request = RequestFor(Kind::kReceive, id);
   request.size =
       static_cast<std::uint32_t>(std::min(into.size(), closer::kMostBytes));
+  // mountd-closer gives the received fds the ids from `first` on.
   request.first = last_id_ + 1;
   last_id_ += closer::kMostFds;
   Reply reply;

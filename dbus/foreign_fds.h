@@ -18,92 +18,95 @@
 
 namespace mountd::dbus {
 
-// mountd's end of mountd-closer (mountd/closer/closer.h), and the way in of all
-// that others made: connections of peers, and fds that peers send. mountd's
-// close(2) of one of these is never the last one, because mountd-closer has had
-// it before mountd, and closes it after mountd.
+// Owns mountd's end of mountd-closer (mountd/closer/closer.h). Everything that
+// others made comes into mountd through it: peers' connections, and the fds
+// that peers send. mountd's close(2) of such an fd is never the last one,
+// because mountd-closer has had the fd before mountd, and closes it after
+// mountd.
 //
-// One mountd-closer at a time. One that has ended, does not answer in
-// `patience`, or has no thread left is replaced by the next, which gets a
-// reference of all there is first. Without any, nothing is accepted, received
-// or closed.
+// Uses one mountd-closer at a time. Replaces a mountd-closer that has ended,
+// does not answer within `patience`, or has no thread left; the next
+// mountd-closer gets a reference to everything held here first. Without a
+// mountd-closer nothing is accepted, received or closed.
 //
-// Lives on the loop's thread; fds that Receive gave may be let go on any.
+// Runs on the loop's thread. Any thread may release an fd that Receive
+// returned.
 class ForeignFds {
  public:
   using Connector = std::function<Result<UniqueFd>()>;
 
-  // How much of what others made mountd holds. A peer that sends more is
-  // dropped.
+  // Bounds on the fds made by others that mountd holds. A peer that sends more
+  // is dropped.
   struct Bounds {
     std::size_t fds_of_owner = 1024;
     std::size_t fds = 16'384;
     std::chrono::milliseconds patience{2000};
   };
 
-  // Of all who send by the system bus, which tells nobody's uid at this point.
+  // Stands for all senders on the system bus, because the bus does not say at
+  // this point which user sent an fd.
   static constexpr std::uint64_t kBusOwner = std::uint64_t{1} << 32U;
 
-  // Connects to mountd-closer when it is needed first.
+  // Connects to mountd-closer when it is first needed.
   ForeignFds(EventLoop& loop, Connector connect, Bounds bounds);
   ForeignFds(EventLoop& loop, Connector connect)
       : ForeignFds(loop, std::move(connect), Bounds()) {}
-  // Retires mountd-closer.
+  // Tells mountd-closer to retire.
   ~ForeignFds();
   ForeignFds(const ForeignFds&) = delete;
   ForeignFds& operator=(const ForeignFds&) = delete;
 
-  // Connects to kCloserSocket.
+  // Returns a Connector to kCloserSocket.
   static Connector ConnectToCloser();
 
-  // The listening socket, which stays the caller's. Where the kernel has
-  // SO_PASSRIGHTS (Linux 6.16), nobody can send an fd to a connection of it
-  // that has not been admitted.
+  // Sets the listening socket, which stays the caller's. With SO_PASSRIGHTS
+  // (Linux 6.16) nobody can send an fd to an accepted connection before Admit.
   void Listen(int listening);
 
   struct Accepted {
     std::uint64_t id = 0;
     UniqueFd socket;
-    // Fds of this user that wait to be closed.
+    // How many fds of this user wait to be closed.
     std::size_t pending = 0;
   };
-  // accept4(2), non-blocking and O_CLOEXEC. An errno: accept4's, or ENOTCONN if
-  // there is no mountd-closer.
+  // Accepts a connection as accept4(2) does, non-blocking and O_CLOEXEC.
+  // Returns accept4's errno, or ENOTCONN if there is no mountd-closer.
   Result<Accepted, int> Accept();
-  // From now on the peer may send fds.
+  // Lets the peer send fds from now on.
   static void Admit(int socket);
 
-  // Has mountd-closer hold this socket: its id.
+  // Gives mountd-closer a reference to this socket. Returns the socket's id.
   std::uint64_t Hold(int socket, std::uint64_t owner);
 
-  // Closes the socket that has this id; later, without a mountd-closer. Until
-  // then its number is this socket's.
+  // Closes the socket that has this id. Without a mountd-closer the socket is
+  // closed later, and keeps its number until then.
   void Close(std::uint64_t id, UniqueFd socket);
 
   struct Received {
     std::size_t size = 0;  // 0: the peer has closed
-    // Empty pointers for those that nobody here may have.
+    // A null pointer stands for an fd that nobody here may have.
     std::vector<std::shared_ptr<UniqueFd>> fds;
   };
-  // recvmsg(2) of the socket `id` of `owner`, without waiting for it. An errno:
-  // recvmsg's, ECONNRESET if mountd-closer failed, EDQUOT if the owner has too
-  // many fds here.
+  // Receives from the socket `id` of `owner` as recvmsg(2) does, without
+  // waiting for the socket. Returns an errno: recvmsg's, ECONNRESET if
+  // mountd-closer failed, EDQUOT if the owner has too many fds here.
   Result<Received, int> Receive(std::uint64_t id, std::uint64_t owner,
                                 std::span<std::byte> into);
 
   EventLoop& loop() { return loop_; }
-  // How many mountd-closers were started after the first.
+  // How many mountd-closers this object started after the first.
   std::size_t replaced() const { return replaced_; }
 
  private:
   struct Held {
     int fd = -1;
     std::uint64_t owner = 0;
-    // Closed by everybody but for want of a mountd-closer: it owns `fd`.
+    // True if mountd closed the fd while there was no mountd-closer. This Held
+    // then owns `fd` until the next mountd-closer comes.
     bool is_left = false;
   };
 
-  // All with mutex_.
+  // The caller of each of these holds mutex_.
   bool IsConnected() const;
   bool Connect();
   bool Begin(int connection);
@@ -133,8 +136,9 @@ class ForeignFds {
   std::size_t replaced_ = 0;
   bool tries_again_ = false;
 
-  // One that did not answer in time. Its answer, which may bring fds, is taken
-  // when it comes: then it is retired.
+  // A mountd-closer that did not answer in time. Its late answer may bring fds,
+  // so this object takes the answer when it comes, and retires that
+  // mountd-closer then.
   struct Late {
     UniqueFd connection;
     std::unique_ptr<EventLoop::Source> watch;

@@ -35,11 +35,12 @@ void Framing::Add(std::span<const std::byte> bytes) {
   }
 }
 
-// The line BEGIN, by itself, ends the handshake.
+// Looks for the line BEGIN by itself, because that ends the handshake.
 std::size_t Framing::AddToHandshake(std::span<const std::byte> bytes) {
   for (std::size_t i = 0; i < bytes.size(); ++i) {
     const char next = static_cast<char>(bytes[i]);
-    // More than BEGIN and its end is any other line.
+    // Keeps one byte more than BEGIN has, because that is enough to know
+    // another line.
     if (line_.size() <= kBegin.size()) {
       line_.push_back(next);
     }

@@ -9,10 +9,11 @@ namespace mountd::dbus {
 
 enum class Handshake { kUnderWay, kReady, kFailed };
 
-// Takes the handshake of a started connection, at either end of it, as far as
-// it goes without waiting, and has `source` watch for what it needs next. Stops
-// as soon as it is ready: the next step would dispatch a pipelined message to
-// nobody. `error`, if given, gets the reason of a failure, a negative errno.
+// Advances the handshake of a started connection, at either end of it, as far
+// as it goes without waiting, and has `source` watch for the event that the
+// handshake needs next. Stops as soon as the connection is ready, because the
+// next step would dispatch a pipelined message that nothing handles yet.
+// `error`, if given, receives the reason of a failure, a negative errno.
 Handshake StepHandshake(sd_bus* bus, EventLoop::Source& source,
                         int* error = nullptr);
 

@@ -18,22 +18,22 @@
 namespace mountd::dbus {
 namespace {
 
-// A claim on its owner's share is noted from this size on.
+// Only messages larger than this count against their owner's share.
 constexpr std::size_t kSmallMessage = std::size_t{64} << 10U;
 constexpr std::size_t kMostDeliveredOfBus = 256;
 
-// State of the loop's thread; other threads have none.
+// State of the loop's thread; other threads have no state.
 struct LoopState {
   std::unordered_map<int, Inbound*> inbounds;
   std::unordered_map<std::uint64_t, std::shared_ptr<UniqueFd>> passed;
-  std::vector<std::uint64_t> taken;             // of passed
+  std::vector<std::uint64_t> taken;             // in passed
   std::map<std::uint64_t, std::size_t> claims;  // bytes, by owner
   EventLoop* loop = nullptr;
   Inbound* awaits_array = nullptr;
 };
 
-// Null after the thread's end has destroyed the state, because sd-bus may read
-// until then.
+// Null after the thread's end has destroyed the state, because sd-bus may still
+// read then.
 thread_local LoopState* t_state = nullptr;
 
 struct StateOwner {
@@ -59,6 +59,8 @@ ssize_t RawReceive(int socket, void* into, std::size_t size, int flags,
   msghdr message = {};
   message.msg_iov = &part;
   message.msg_iovlen = 1;
+  // MSG_DONTWAIT, because the loop must not wait for a peer. There is no room
+  // for fds, so the kernel sets MSG_CTRUNC if some come.
   const ssize_t received =
       ::syscall(SYS_recvmsg, socket, &message, flags | MSG_DONTWAIT);
   *has_fds = received >= 0 && (message.msg_flags & MSG_CTRUNC) != 0;
@@ -71,6 +73,8 @@ Inbound* FindInbound(int socket) {
   if (t_state == nullptr) {
     return nullptr;
   }
+  // sd-bus allocates the array before it reads again, so the wait for it is
+  // over.
   t_state->awaits_array = nullptr;
   const auto found = t_state->inbounds.find(socket);
   return found != t_state->inbounds.end() && found->second->IsThatOf(socket)
@@ -78,7 +82,7 @@ Inbound* FindInbound(int socket) {
              : nullptr;
 }
 
-// sd-bus asks for room for all fds of a message right after the read.
+// sd-bus allocates the array for all fds of a message right after the read.
 void NoteArray(void* array, std::size_t count, std::size_t size) {
   Inbound* const inbound = t_state == nullptr
                                ? nullptr
@@ -88,8 +92,9 @@ void NoteArray(void* array, std::size_t count, std::size_t size) {
   }
 }
 
-// Kept until this call is decoded: its message may name one fd twice. Whoever
-// owns the file must not find it in use here afterwards.
+// Keeps the fd until this call is decoded, because its message may name one fd
+// twice. The posted closure drops it then, because the owner of the file must
+// not find the file in use here afterwards.
 std::shared_ptr<UniqueFd> TakePassed(int fd) {
   if (t_state != nullptr && !t_state->passed.empty()) {
     const auto found = t_state->passed.find(InodeOf(fd));
@@ -129,6 +134,8 @@ Inbound::~Inbound() {
   if (state.awaits_array == this) {
     state.awaits_array = nullptr;
   }
+  // MessageSeen gives the claim back and moves the placeholders to delivered_,
+  // so that Forget drops their fds.
   CloseLost();
   MessageSeen();
   Forget(0);
@@ -142,8 +149,8 @@ void Inbound::SetNumber(int number) {
 
 bool Inbound::IsThatOf(int number) const { return InodeOf(number) == inode_; }
 
-// sd-bus makes a message of its own of the end of a connection: it was not
-// sent, and what was malformed before it stays so.
+// Ignores the message that sd-bus makes itself when a connection ends. No peer
+// sent that message, and a malformed message before it stays malformed.
 int Inbound::Watch(sd_bus* bus) {
   return sd_bus_add_filter(
       bus, nullptr,
@@ -164,7 +171,8 @@ int Inbound::LookAtUnfinished() {
 }
 
 ssize_t Inbound::Receive(msghdr* message, int flags) {
-  // sd-bus reads into one part, and peeks nowhere.
+  // sd-bus reads into one buffer and never peeks; anything else is not its
+  // call.
   if (message->msg_iovlen != 1 || (flags & MSG_PEEK) != 0) {
     errno = EINVAL;
     return -1;
@@ -174,6 +182,8 @@ ssize_t Inbound::Receive(msghdr* message, int flags) {
     errno = ECONNRESET;
     return -1;
   }
+  // sd-bus has decoded the messages before this read, so no method wants the
+  // fds that are left.
   if (kind_ == Kind::kPeer) {
     Forget(0);
   }
@@ -185,7 +195,8 @@ ssize_t Inbound::Receive(msghdr* message, int flags) {
   return received;
 }
 
-// sd-bus asks for all that is left of a message at once.
+// Compares `asked` with the bounds, because sd-bus asks for all that is left of
+// a message at once.
 bool Inbound::Refuses(std::size_t asked) {
   if (kind_ == Kind::kBus) {
     return false;
@@ -199,6 +210,7 @@ bool Inbound::Refuses(std::size_t asked) {
     End(PeerDrop::kMalformed, "a malformed message with file descriptors");
     return true;
   }
+  // Claims once, because sd-bus asks several times for one message.
   if (asked > kSmallMessage && claimed_ == 0) {
     std::size_t& claims = State().claims[owner_];
     if (claims + asked > kMostBytesOfOwner) {
@@ -228,12 +240,15 @@ ssize_t Inbound::Read(std::byte* into, std::size_t size, msghdr* message) {
     message->msg_controllen = 0;
     return ReadAhead(into, size);
   }
+  // A large read peeks into sd-bus's buffer, because it may not fit into
+  // peeked_.
   const bool is_large = size > peeked_.size();
   bool has_fds = false;
   const ssize_t peeked =
       RawReceive(socket_.get(), is_large ? into : peeked_.data(),
                  is_large ? size : peeked_.size(), MSG_PEEK, &has_fds);
   if (has_fds) {
+    // mountd-closer reads the same bytes, which the peek left in the queue.
     return ReadWithFds(into, size, message);
   }
   message->msg_controllen = 0;
@@ -241,7 +256,7 @@ ssize_t Inbound::Read(std::byte* into, std::size_t size, msghdr* message) {
     return peeked;
   }
   if (is_large) {
-    // They are there already; this takes them from the queue.
+    // The peek copied the bytes already; this read takes them from the queue.
     return RawReceive(socket_.get(), into, static_cast<std::size_t>(peeked), 0,
                       &has_fds);
   }
@@ -254,7 +269,8 @@ ssize_t Inbound::ReadAhead(std::byte* into, std::size_t size) {
   const std::size_t count = std::min(size, ahead_ - given_);
   std::memcpy(into, peeked_.data() + given_, count);
   given_ += count;
-  // Until then the socket stays readable: sd-bus comes back for the rest.
+  // The socket stays readable until all are given, so sd-bus comes back for the
+  // rest.
   if (given_ == ahead_) {
     Consume(ahead_);
     ahead_ = 0;
@@ -325,8 +341,8 @@ bool Inbound::PutPlaceholders(std::vector<std::shared_ptr<UniqueFd>> fds,
     if (fd != nullptr) {
       State().passed[inode] = std::move(fd);
     }
-    // On the bus no message is malformed, and some are made before those that
-    // came earlier are decoded.
+    // The bus daemon passes on no malformed message, so none is looked for.
+    // sd-bus may make some messages before earlier ones are decoded.
     if (kind_ == Kind::kBus) {
       delivered_.push_back(inode);
       Forget(kMostDeliveredOfBus);
@@ -342,12 +358,14 @@ bool Inbound::PutPlaceholders(std::vector<std::shared_ptr<UniqueFd>> fds,
   header->cmsg_len = CMSG_LEN(bytes);
   std::memcpy(CMSG_DATA(header), numbers.data(), bytes);
   if (kind_ == Kind::kPeer) {
+    // NoteArray takes the next array of this size for sd-bus's.
     State().awaits_array = this;
   }
   return true;
 }
 
-// Decoded in the next moment: what is left when more is read was not wanted.
+// sd-bus decodes this message next. If more is read, the method did not want
+// the fds that are still there, so Forget drops those.
 void Inbound::MessageSeen() {
   if (claimed_ != 0) {
     const auto claims = State().claims.find(owner_);
@@ -371,8 +389,8 @@ void Inbound::Forget(std::size_t most) {
   }
 }
 
-// sd-bus calls the filter for each message before it reads on: one that is
-// whole, and was not seen, was malformed.
+// sd-bus calls the filter for each message before it reads on. So a message
+// that is whole and that the filter has not seen is malformed.
 bool Inbound::HasLost() const {
   return std::any_of(placeholders_.begin(), placeholders_.end(),
                      [this](const Placeholder& one) {
@@ -380,11 +398,12 @@ bool Inbound::HasLost() const {
                      });
 }
 
-// sd-bus has lost those of a malformed message, after which nothing was read.
-// An inode is one placeholder's alone, so a number that still shows it still is
-// what it was: and a libsystemd that closed it would have freed the array, too.
-// Those of an unfinished message are sd-bus's, which closes them with the
-// connection.
+// Closes the placeholders of a malformed message, because sd-bus has lost them
+// and reads nothing after it. Compares inodes first, because an inode belongs
+// to one placeholder alone: a number that still shows that inode is still the
+// lost placeholder. A libsystemd that closed the placeholder would have freed
+// the array, too. Leaves the placeholders of an unfinished message to sd-bus,
+// which closes them with the connection.
 void Inbound::CloseLost() {
   bool are_all_lost = !placeholders_.empty();
   for (const Placeholder& one : placeholders_) {

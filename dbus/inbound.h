@@ -19,75 +19,82 @@
 
 namespace mountd::dbus {
 
-// All that sd-bus reads from one connection whose other end is not trusted.
-// recvmsg(2) (received_fds.h) comes here for its socket.
+// Does all reads of sd-bus from one connection whose other end is not trusted.
+// recvmsg(2) (received_fds.h) calls it for that connection's socket.
 //
-// A read looks first whether an fd comes with the next bytes, by a MSG_PEEK
-// that takes none (MSG_CTRUNC then says that there are some). Bytes without fds
-// are read as they are. Those with fds are read by mountd-closer, and sd-bus
-// gets a placeholder for each fd: an empty memfd of mountd's own. TakePassed
-// gives the fd itself to who decodes the message.
+// A read first looks whether an fd comes with the next bytes, by a MSG_PEEK
+// without room for fds; MSG_CTRUNC then says that there are some. The Inbound
+// reads bytes without fds as they are. mountd-closer reads bytes with fds, and
+// sd-bus gets a placeholder for each fd: an empty memfd of mountd's own.
+// TakePassed gives the fd itself to the code that decodes the message.
 //
-// Ends the connection (ECONNRESET) of a peer whose unfinished message asks for
-// more than kMostBytes, or brings more than kMostFds fds; whose user's
-// unfinished messages have more than kMostBytesOfOwner; or that sent fds with a
-// malformed message, whose fds and their array sd-bus (libsystemd 252 to 257)
-// never frees.
+// Ends the connection of a peer (ECONNRESET):
+// - whose unfinished message asks for more than kMostBytes;
+// - whose unfinished message brings more than kMostFds fds;
+// - whose user's unfinished messages have more than kMostBytesOfOwner;
+// - that sent fds with a malformed message, because sd-bus (libsystemd 252 to
+//   257) never frees those fds and their array.
 //
 // sd-bus closes its socket whenever it finds the connection broken, and another
-// file may have that number at once. So the Inbound has a number of its own for
-// the socket, and tells by the inode whose a read is.
+// file may get that number at once. So the Inbound keeps a descriptor of its
+// own for the socket, and compares inodes to tell whether a read is of this
+// socket.
 //
-// Lives on the loop's thread, and dies after sd-bus has closed its socket.
+// Runs on the loop's thread. Destroyed only after sd-bus has closed its socket.
 class Inbound {
  public:
   static constexpr std::size_t kMostBytes = std::size_t{4} << 20U;
   static constexpr std::size_t kMostBytesOfOwner = std::size_t{16} << 20U;
-  // No method takes more than two. A message keeps its fds until its call is
-  // answered.
+  // No method takes more than two fds. A message keeps its fds until mountd has
+  // answered its call.
   static constexpr std::size_t kMostFds = 4;
 
-  // kBus: the system bus, which bounds messages itself, and which one sender
-  // must not be able to end.
+  // kBus is the system bus. The bus bounds messages itself, and one sender must
+  // not be able to end the connection.
   enum class Kind { kPeer, kBus };
 
-  // Takes the place of ForeignFds' caller for `id`: closes `socket` at the end.
-  // Counts its end in `drops`, if it ends the connection.
+  // Takes over from the caller of ForeignFds the duty to close `socket`, whose
+  // id is `id`: the destructor closes it. Counts in `drops` if this Inbound
+  // ends the connection.
   Inbound(ForeignFds& foreign, PeerDrops& drops, std::uint64_t id,
           std::uint64_t owner, UniqueFd socket, Kind kind);
   ~Inbound();
   Inbound(const Inbound&) = delete;
   Inbound& operator=(const Inbound&) = delete;
 
-  // The number that is the socket's as long as this lives.
+  // Returns the Inbound's own descriptor of the socket, valid while this object
+  // lives.
   int socket() const { return socket_.get(); }
-  // sd-bus's number of the socket, before its first read.
+  // Sets sd-bus's descriptor of the socket. Call before sd-bus's first read.
   void SetNumber(int number);
-  // To be called for each message that sd-bus has made of what it read.
+  // Installs a filter on `bus` that sees each message sd-bus has made. Returns
+  // a negative errno on failure.
   int Watch(sd_bus* bus);
 
-  // How often in a row this was asked while the same message was unfinished.
+  // Returns how many calls of this function in a row have found the same
+  // unfinished message.
   int LookAtUnfinished();
 
-  // The reason for which this has ended the connection; empty if it has not.
+  // Returns why this object has ended the connection, "" if it has not.
   const std::string& why_ended() const { return why_ended_; }
-  // Its user's fds stick: no message with fds can be taken for now.
+  // True if too many fds of this user are stuck here, so that no message with
+  // fds can be taken for now.
   bool is_over_quota() const { return is_over_quota_; }
 
-  // recvmsg(2) as sd-bus calls it.
+  // Receives as recvmsg(2) does when sd-bus calls it.
   ssize_t Receive(msghdr* message, int flags);
 
   bool IsThatOf(int number) const;
-  // sd-bus has made this array of the fds that it was given last.
+  // Notes the array that sd-bus has made for the fds it was given last.
   void SetArray(void* array) { array_ = array; }
   std::size_t fds() const { return placeholders_.size(); }
 
  private:
-  // An fd as sd-bus has it.
+  // A placeholder for an fd, as sd-bus has it.
   struct Placeholder {
     int number = -1;
     std::uint64_t inode = 0;
-    std::uint64_t message = 0;  // its place among all
+    std::uint64_t message = 0;  // the index of its message on this connection
   };
 
   bool Refuses(std::size_t asked);
@@ -112,35 +119,36 @@ class Inbound {
   const Kind kind_;
   int number_ = -1;
 
-  // Bytes without fds at the head of the socket's queue: given_ of ahead_ have
-  // been handed out, and none is taken from the queue before all are.
+  // Bytes without fds at the head of the socket's queue. sd-bus has got given_
+  // of ahead_ bytes. The queue keeps all of them until sd-bus has got the last.
   std::array<std::byte, 4096> peeked_{};
   std::size_t ahead_ = 0;
   std::size_t given_ = 0;
 
-  Framing framing_;  // kPeer
-  // Of the message that is being read, and of malformed ones.
+  Framing framing_;  // of kPeer only
+  // Placeholders of the message that is being read, and of malformed ones.
   std::vector<Placeholder> placeholders_;
-  void* array_ = nullptr;    // sd-bus's, of these
-  std::size_t claimed_ = 0;  // of kMostBytesOfOwner
+  void* array_ = nullptr;    // sd-bus's array of these placeholders
+  std::size_t claimed_ = 0;  // bytes of kMostBytesOfOwner
   std::uint64_t looked_at_ = 0;
   int looks_ = 0;
   std::string why_ended_;
   bool is_over_quota_ = false;
 
-  // Inodes of placeholders whose messages sd-bus has made.
+  // Inodes of placeholders in messages that sd-bus has made.
   std::deque<std::uint64_t> delivered_;
 };
 
-// The fd that `fd`, which sd-bus gave out, stands for; a duplicate of `fd`
-// itself if it is no placeholder. Only while its message is decoded. Never
-// null; its fd is invalid if this process has no room for it.
+// Returns the fd that `fd`, which sd-bus gave out, stands for; a duplicate of
+// `fd` if `fd` is no placeholder. Call only while the message of `fd` is
+// decoded. Never null; the UniqueFd is invalid if this process has no room for
+// another fd.
 std::shared_ptr<UniqueFd> TakePassed(int fd);
 
-// The Inbound of this socket on this thread, or null.
+// Returns the Inbound of this socket on this thread, or null.
 Inbound* FindInbound(int socket);
 
-// reallocarray(3) has answered this thread.
+// Notes that reallocarray(3) returned `array` to this thread.
 void NoteArray(void* array, std::size_t count, std::size_t size);
 
 }  // namespace mountd::dbus

@@ -11,7 +11,7 @@
 namespace mountd::dbus {
 namespace {
 
-// syslog(3)'s names, as the interface wants them, and spdlog's nearest levels.
+// syslog(3)'s names, which the interface uses, with spdlog's nearest levels.
 constexpr std::array<std::pair<const char*, spdlog::level::level_enum>, 5>
     kLevels = {{{"debug", spdlog::level::debug},
                 {"info", spdlog::level::info},

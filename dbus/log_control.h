@@ -7,8 +7,8 @@
 
 namespace mountd::dbus {
 
-// org.freedesktop.LogControl1 (its man page, section 5) on the system bus: the
-// log level, read and set at run time. Setting is for root alone.
+// Serves org.freedesktop.LogControl1 (its man page, section 5) on the system
+// bus. Shows the log level, and lets root alone set it at run time.
 class LogControl {
  public:
   explicit LogControl(sdbus::IConnection& connection);

@@ -6,11 +6,13 @@
 
 #include "dbus/manager_serve.h"
 
-// The node: subscriptions, what is owed, operations, what there is.
+// ManagerAdaptor's methods on the node: subscriptions, pending tear-downs,
+// operations, capabilities.
 namespace mountd::dbus {
 namespace {
 
-// Each on its own strand, like any call for it. How many are left.
+// Retries each tear-down on its own strand, like any call for its object.
+// Returns how many are left.
 Result<std::uint32_t> RetryAllOwed(Service& service, Strands& strands,
                                    const CallContext& context) {
   MOUNTD_ASSIGN(const std::vector<OwedRecord> owed, service.ListOwed(context));
@@ -125,7 +127,8 @@ void ManagerAdaptor::Cancel(sdbus::Result<>&& answer, std::string operation,
            });
 }
 
-// From the loop: it says why all workers are busy, also when they are.
+// Answers on the loop, because a caller must learn why all workers are busy
+// while they are.
 void ManagerAdaptor::ListOperations(sdbus::Result<std::vector<Dict>>&& answer,
                                     Dict options) {
   ServeNow(std::move(answer), options,
@@ -147,7 +150,8 @@ void ManagerAdaptor::GetCapabilities(sdbus::Result<Dict>&& answer,
       [&]() -> Result<Decoded<Capabilities>> {
         Decoded<Capabilities> call;
         MOUNTD_ASSIGN(call.patience, OnlyPatience(options));
-        // CNI's plugins are asked for their releases: that is not short.
+        // Asking CNI's plugins for their releases takes long, so it gets a
+        // strand.
         call.strand = parts_.service.HasCni() ? "capabilities" : "";
         call.work = [](Service& service, const CallContext& context) {
           return service.GetCapabilities(context);

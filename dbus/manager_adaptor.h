@@ -21,7 +21,8 @@
 
 namespace mountd::dbus {
 
-// What every adaptor needs of the daemon; outlives all connections.
+// The parts of the daemon that every adaptor needs. They outlive all
+// connections.
 struct ApiParts {
   const TimeoutsConfig& timeouts;
   Service& service;
@@ -33,11 +34,13 @@ struct ApiParts {
 
 struct MountArguments;  // dbus/bind_mount_spec.h
 
-// org.mountd1.Manager on one connection. Takes calls apart, hands them to the
-// service as operations, and puts answers together; decides nothing itself.
+// Serves org.mountd1.Manager on one connection. Decodes calls, gives them to
+// the service as operations, and encodes the answers; never decides anything
+// itself.
 //
-// Lives on the loop's thread. A pending answer keeps the connection: it may
-// outlive the peer, whose end is then only noticed by the send that fails.
+// Runs on the loop's thread. A pending answer keeps the connection, so the
+// connection may outlive its peer; only the failing send then shows that the
+// peer has gone.
 class ManagerAdaptor final
     : public sdbus::AdaptorInterfaces<org::mountd1::Manager_adaptor> {
  public:
@@ -48,7 +51,7 @@ class ManagerAdaptor final
   ManagerAdaptor& operator=(const ManagerAdaptor&) = delete;
 
  private:
-  // A decoded call: what to run, where, and for how long its caller waits.
+  // A decoded call: the work, its strand, and how long its caller waits.
   template <typename T>
   struct Decoded {
     std::string strand;
@@ -59,32 +62,33 @@ class ManagerAdaptor final
     std::function<Result<T>(Service&, const CallContext&)> work;
   };
 
-  // Decodes, runs as an operation, converts the result, answers. `decode` gives
-  // a Result<Decoded<T>>.
+  // Decodes the call, runs it as an operation, converts the result and answers.
+  // `decode` returns a Result<Decoded<T>>.
   template <typename T, typename Decode, typename Convert, typename... Out>
   void Serve(sdbus::Result<Out...>&& answer, const std::string& method,
              Decode decode, Convert convert);
   template <typename T>
   void AskIfRefused(Operations::Call<T>& call);
-  // For calls that are answered from the loop.
+  // Serves calls that are answered on the loop, without a worker.
   template <typename Body, typename... Out>
   void ServeNow(sdbus::Result<Out...>&& answer, const Dict& options, Body body);
 
   std::chrono::milliseconds Patience(OptionReader& reader) const;
   Result<std::chrono::milliseconds> OnlyPatience(const Dict& options) const;
-  // A call that lists what its caller may see, or with "all_users" what there
-  // is; `arguments` is nothing else.
+  // Decodes a call that lists the objects its caller may see, or those of all
+  // users with the option "all_users". That option is all there is in
+  // `arguments`.
   template <typename T>
   Result<Decoded<T>> DecodeListing(
       const Dict& options,
       std::function<Result<T>(Service&, const CallContext&)> list) const;
-  // A call of one of the service's verbs that take a BindMountSpec.
+  // Decodes a call of one of the service's verbs that take a BindMountSpec.
   template <typename T>
   Result<Decoded<T>> DecodeSpec(
       const MountArguments& arguments, const Dict& options,
       Result<T> (Service::*verb)(const CallContext&, BindMountSpec)) const;
 
-  // A call of one of the service's verbs on a plugin's controller.
+  // One of the service's verbs on a plugin's controller.
   template <typename T, typename Request>
   using ControlVerb = Result<T> (Service::*)(const CallContext&,
                                              const std::string& plugin,
@@ -217,7 +221,7 @@ class ManagerAdaptor final
   std::uint32_t StuckExecutors() override;
   std::map<std::string, std::uint64_t> DroppedPeers() override;
 
-  // Weak: the connection owns (through its peer) this adaptor.
+  // Weak, because the connection owns this adaptor (through its peer).
   const std::weak_ptr<sdbus::IConnection> connection_;
   const ApiParts parts_;
   CallerSource& callers_;

@@ -7,8 +7,8 @@
 namespace mountd::dbus {
 namespace {
 
-// The id of the cgroup whose directory "cgroup" is an fd of. 0: none given.
-// What path it has is nothing that a caller's fd could tell.
+// Returns the id of the cgroup whose directory "cgroup" is an fd of, 0 if there
+// is none. Uses the id, because an fd does not tell a reliable path.
 Result<std::uint64_t> CgroupFrom(OptionReader& reader) {
   const auto given = reader.Get<sdbus::UnixFd>("cgroup", sdbus::UnixFd());
   if (!given.isValid()) {
@@ -163,7 +163,8 @@ void ManagerAdaptor::Reconcile(sdbus::Result<std::vector<Dict>>&& answer,
         MOUNTD_ASSIGN(ReconcileSpec spec,
                       ReconcileSpecFrom(std::move(scope), epoch,
                                         std::move(wanted), dry_run));
-        // One for each user: they wait for all that they release.
+        // One strand for each user, because a Reconcile waits for all that it
+        // releases.
         MOUNTD_ASSIGN(
             const Caller caller,
             callers_.CallerOf(getObject().getCurrentlyProcessedMessage()));

@@ -99,7 +99,8 @@ Result<csi::CreateVolumeRequest> CreationFrom(const Dict& spec) {
   return request;
 }
 
-// Ids are opaque, and a strand's name gets into the log.
+// Names the strand by a hash, because ids are opaque bytes and a strand's name
+// gets into the log.
 std::string VolumeStrand(const std::string& plugin, const std::string& id) {
   return "volume " + VolumeKey::Derive(plugin, id).str();
 }
@@ -108,7 +109,7 @@ const auto kAsDict = [](const auto& result) { return ToDict(result); };
 
 }  // namespace
 
-// What the options of all these calls have.
+// The options that all controller calls have.
 struct ManagerAdaptor::ControlOptions {
   std::string plugin;
   std::chrono::milliseconds patience{0};
@@ -132,7 +133,7 @@ ManagerAdaptor::Decoded<T> ManagerAdaptor::DecodeControl(
   Decoded<T> call;
   call.patience = options.patience;
   call.strand = subject;
-  // All of the request, as a text.
+  // The whole request as a text.
   call.arguments = Arguments::Of(options.plugin, csi::ToCall(request).request,
                                  IdentityOf(*options.secrets));
   call.work = [verb, request, plugin = options.plugin,

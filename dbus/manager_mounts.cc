@@ -149,7 +149,7 @@ void ManagerAdaptor::OpenTree(sdbus::Result<sdbus::UnixFd>&& answer,
                               std::string allocation, std::string source_type,
                               std::string source, std::string propagation,
                               Dict options) {
-  using T = std::shared_ptr<UniqueFd>;  // results are copied
+  using T = std::shared_ptr<UniqueFd>;  // shared, because results are copied
   Serve<T>(
       std::move(answer), "OpenTree",
       [&]() -> Result<Decoded<T>> {

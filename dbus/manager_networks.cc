@@ -12,7 +12,7 @@
 namespace mountd::dbus {
 namespace {
 
-// A namespace and a process that came with a call; no fd where none did.
+// A namespace and a process that came with a call; invalid fds if none came.
 struct PassedNetns {
   std::shared_ptr<UniqueFd> fd = std::make_shared<UniqueFd>();
   std::uint64_t inode = 0;

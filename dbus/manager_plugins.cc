@@ -5,7 +5,7 @@
 namespace mountd::dbus {
 namespace {
 
-// The plugin's task's view of a directory.
+// Reads a directory's path in the view of the plugin's task.
 std::string ViewPath(OptionReader& reader, const std::string& key) {
   std::string path = reader.Get<std::string>(key, "");
   const bool absolute = path.empty() || path.front() == '/';

@@ -14,22 +14,24 @@
 #include "dbus/error_map.h"
 #include "dbus/manager_adaptor.h"
 
-// How ManagerAdaptor serves any call; included by its .cc files alone.
+// Templates with which ManagerAdaptor serves any call; only its .cc files
+// include this.
 namespace mountd::dbus {
 
 inline bool IsNoMemory(const sdbus::Error& error) {
   return error.getName() == SD_BUS_ERROR_NO_MEMORY;
 }
 
-// An answer that is still owed. The connection is released after the message
-// that points into it: members die in reverse order.
+// An answer that is still pending. `answer` points into the connection, and
+// members die in reverse order, so `connection` is released after `answer`.
 template <typename... Out>
 struct PendingAnswer {
   std::shared_ptr<sdbus::IConnection> connection;
   sdbus::Result<Out...> answer;
 
-  // A peer that has gone is no error of the operation. Who is there, and is not
-  // answered for want of memory, would wait for ever: the process ends instead.
+  // Ignores a failed send, because a peer that has gone is no error of the
+  // operation. Ends the process if memory is short, because a peer that is
+  // still there and gets no answer would wait for ever.
   void Fail(const Error& error) noexcept {
     try {
       answer.returnError(ToDbus(error));
@@ -51,8 +53,8 @@ struct PendingAnswer {
   }
 };
 
-// Builds an operation's canonical arguments: each part with its length, so that
-// no two different lists give one text.
+// Builds an operation's canonical arguments. Puts each part's length before the
+// part, so that no two different lists give the same text.
 class Arguments {
  public:
   Arguments& Add(const std::string& text) {
@@ -127,9 +129,9 @@ void ManagerAdaptor::Serve(sdbus::Result<Out...>&& answer,
   parts_.operations.Run<T>(std::move(call));
 }
 
-// A call that only an administrator may make is made once more, from its
-// beginning, when who is asked says that its caller may: so all that decides is
-// looked at again.
+// Sets up `call` so that a refusal which an administrator could lift goes to
+// the Authority. If that agrees, makes the call again from its beginning, so
+// that all checks run again with the caller's new authority.
 template <typename T>
 void ManagerAdaptor::AskIfRefused(Operations::Call<T>& call) {
   const std::shared_ptr<Authority> authority = callers_.authority();
@@ -140,8 +142,8 @@ void ManagerAdaptor::AskIfRefused(Operations::Call<T>& call) {
   }
   const char* const sender =
       getObject().getCurrentlyProcessedMessage().getSender();
-  // What was begun so on this connection is joined without being asked about
-  // again.
+  // Joins a call that this connection began with the same authority, and does
+  // not ask polkit a second time.
   auto allowed = std::make_shared<Operations::Call<T>>(call);
   allowed->caller.authority = action->id;
   allowed->caller.authority_subject = sender == nullptr ? "" : sender;
@@ -216,7 +218,7 @@ void ManagerAdaptor::ServeNow(sdbus::Result<Out...>&& answer,
   body(*caller, pending);
 }
 
-// For results that need no conversion.
+// The conversion for results that need none.
 struct NoConversion {};
 
 template <typename T>

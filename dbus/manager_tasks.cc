@@ -10,8 +10,9 @@
 namespace mountd::dbus {
 namespace {
 
-// They only look, and may take long: neither the allocation's own calls nor
-// other allocations' wait for them.
+// Gives these calls a strand of their own, because they only look and may take
+// long. The allocation's other calls, and other allocations' calls, do not wait
+// for them.
 std::string TasksStrand(const std::string& allocation) {
   return "tasks of " + allocation;
 }

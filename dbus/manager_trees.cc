@@ -10,8 +10,8 @@
 namespace mountd::dbus {
 namespace {
 
-// A directory that came with a call, and its identity, which tells calls on the
-// same one.
+// A directory that came with a call. Calls on the same directory have the same
+// identity.
 struct PassedDirectory {
   std::shared_ptr<UniqueFd> fd;
   std::string identity;  // "<device>:<inode>"

@@ -120,7 +120,8 @@ void ManagerAdaptor::GetVolumeStats(sdbus::Result<Dict>&& answer,
         MOUNTD_ASSIGN(call.patience, OnlyPatience(options));
         MOUNTD_ASSIGN(const Name id, Name::Parse("allocation", allocation));
         MOUNTD_ASSIGN(const Name name, Name::Parse("alias", alias));
-        // Its plugin may take long to answer: in nobody's way.
+        // A strand of its own, because the plugin may take long to answer and
+        // other calls must not wait.
         call.strand = "stats of " + allocation + "/" + alias;
         call.arguments = Arguments::Of(allocation, alias);
         call.work = [id, name](Service& service, const CallContext& context) {

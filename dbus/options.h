@@ -12,9 +12,9 @@
 
 namespace mountd::dbus {
 
-// Takes an a{sv} apart, strictly: every key has to be asked for, with its type,
-// or the call is refused. The first problem is kept, so that a method can read
-// all its keys and look once.
+// Reads an a{sv} strictly: refuses the call if a key has the wrong type or no
+// Get asked for it. Keeps the first problem, so that a method can read all its
+// keys and check once.
 //
 //   OptionReader reader("options", options);
 //   const auto scope = reader.Get<std::string>("scope", "");
@@ -24,7 +24,7 @@ class OptionReader {
   OptionReader(std::string what, const Dict& dict)
       : what_(std::move(what)), dict_(dict) {}
 
-  // The key's value, `otherwise` if it is absent.
+  // Returns the key's value, `otherwise` if the key is absent.
   template <typename T>
   T Get(const std::string& key, T otherwise) {
     known_.insert(key);
@@ -58,7 +58,8 @@ class OptionReader {
   }
 
  private:
-  // Keys come from the caller and go into logs: bounded, and plain.
+  // Bounds the key and makes it plain, because keys come from the caller and go
+  // into logs.
   static std::string Printable(const std::string& key) {
     std::string text = key.substr(0, 64);
     for (char& c : text) {

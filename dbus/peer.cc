@@ -17,16 +17,17 @@
 namespace mountd::dbus {
 namespace {
 
-// Answers of one user, about 64 MiB of the largest. A peer that reads at all
-// has a handful, and mountd drops no peer with so few.
+// Bounds the answers of one user, about 64 MiB of the largest. A peer that
+// reads at all has a handful waiting, and mountd drops no peer with so few.
 constexpr std::uint64_t kMaxQueuedAnswers = 1024;
 constexpr std::uint64_t kFewQueuedAnswers = 8;
 
-// More than fit into what the handshake reads ahead.
+// More than fit into the bytes that the handshake reads ahead.
 constexpr int kMaxBufferedCalls = 1024;
 
-// Ordinary clients and busctl --address= greet a bus daemon: they get a name,
-// and their match rules are accepted (every signal sent here is for them).
+// Answers Hello with a name, because ordinary clients and busctl --address=
+// greet a bus daemon. Their match rules are accepted unread, because every
+// signal sent here is for this peer.
 int AnswerHello(sd_bus_message* message, void* /*userdata*/,
                 sd_bus_error* /*error*/) {
   return sd_bus_reply_method_return(message, "s", ":1.1");
@@ -37,7 +38,8 @@ int AnswerNothing(sd_bus_message* message, void* /*userdata*/,
   return sd_bus_reply_method_return(message, "");
 }
 
-// sd-bus' macros use C's designated initialisers and compound casts.
+// sd-bus's macros need these warnings off, because they use C's designated
+// initialisers and compound casts.
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wold-style-cast"
 #pragma GCC diagnostic ignored "-Wpedantic"
@@ -51,8 +53,8 @@ const sd_bus_vtable kDriver[] = {
     SD_BUS_VTABLE_END};
 #pragma GCC diagnostic pop
 
-// A pidfd of the process that connected. Before Linux 6.5 it is opened by its
-// number, which another process may have by then.
+// Returns a pidfd of the process that connected. Before Linux 6.5 the pidfd is
+// opened by the process's number, which another process may have by then.
 UniqueFd PeerProcess(int socket, pid_t pid) {
   constexpr int kSoPeerPidfd = 77;  // SO_PEERPIDFD
   int fd = -1;
@@ -60,7 +62,8 @@ UniqueFd PeerProcess(int socket, pid_t pid) {
   if (getsockopt(socket, SOL_SOCKET, kSoPeerPidfd, &fd, &size) == 0) {
     return UniqueFd(fd);
   }
-  // Not the function of glibc 2.36, whose header lacks extern "C".
+  // Not pidfd_open(2)'s wrapper, because the header of glibc 2.36 lacks extern
+  // "C".
   return UniqueFd(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)));
 }
 
@@ -80,6 +83,7 @@ Result<Caller> PeerCaller(int socket) {
   size = static_cast<socklen_t>(caller.groups.size() * sizeof(gid_t));
   int status = getsockopt(socket, SOL_SOCKET, SO_PEERGROUPS,
                           caller.groups.data(), &size);
+  // The kernel has set `size` to the size that it needs.
   if (status != 0 && errno == ERANGE) {
     caller.groups.resize(size / sizeof(gid_t));
     status = getsockopt(socket, SOL_SOCKET, SO_PEERGROUPS, caller.groups.data(),
@@ -106,8 +110,8 @@ Peer::Peer(EventLoop& loop, const ApiParts& parts, ForeignFds& foreign,
   Start();
 }
 
-// Closing before destroying: a flush to a peer that does not read would block
-// for ever.
+// Closes before it destroys, because a flush to a peer that does not read would
+// block for ever.
 Peer::~Peer() {
   handshake_.reset();
   sd_bus_slot_unref(driver_);
@@ -127,6 +131,7 @@ Peer::~Peer() {
 
 void Peer::Start() {
   sd_id128_t id = {};
+  // sd-bus gets a duplicate, because it closes its descriptor at any error.
   UniqueFd socket(::fcntl(inbound_.socket(), F_DUPFD_CLOEXEC, 3));
   const int fd = socket.get();
   inbound_.SetNumber(fd);
@@ -135,7 +140,7 @@ void Peer::Start() {
     Drop();
     return;
   }
-  socket.release();  // the bus has it
+  socket.release();  // the bus owns it now
   if (sd_bus_set_server(bus_, 1, id) < 0 || sd_bus_start(bus_) < 0) {
     Drop();
     return;
@@ -146,7 +151,8 @@ void Peer::Start() {
     Drop();
     return;
   }
-  // sd_bus_start may have read all there is already: nothing more would come.
+  // sd_bus_start may have read all there is already, and then no event would
+  // come.
   Step();
 }
 
@@ -165,7 +171,8 @@ void Peer::Step() {
   }
 }
 
-// At every message: answers pile up far faster than a timer looks.
+// Checks at every message, because answers pile up far faster than a timer
+// looks.
 int Peer::DropIfStalled(sd_bus_message* /*message*/, void* userdata,
                         sd_bus_error* /*error*/) {
   auto* const self = static_cast<Peer*>(userdata);
@@ -210,8 +217,9 @@ void Peer::Promote() {
     Drop();
     return;
   }
-  // Under sdbus-c++: its own event integration throws through C frames when a
-  // peer hangs up. The exit source would flush, too, and hang at the end.
+  // Attaches the event loop to sd-bus below sdbus-c++, because sdbus-c++'s own
+  // integration throws through C frames when a peer hangs up. Close on exit is
+  // off, because its exit source would flush and hang at the end.
   if (sd_bus_attach_event(bus_, loop_.raw(), SD_EVENT_PRIORITY_NORMAL) < 0) {
     Drop();
     return;
@@ -220,9 +228,10 @@ void Peer::Promote() {
   ServeBuffered(kMaxBufferedCalls);
 }
 
-// What came in one read with the end of the handshake is in the bus' buffer
-// already: no event of the socket would ever tell of it. One call in a turn of
-// the loop, as of every peer: what is buffered is hundreds.
+// Serves calls that came in the same read as the end of the handshake. They are
+// in sd-bus's buffer already, so no event of the socket would announce them.
+// Serves one call in a turn of the loop, as for every peer, because the buffer
+// may hold hundreds.
 void Peer::ServeBuffered(int most) {
   const int processed = sd_bus_process(bus_, nullptr);
   if (processed < 0) {

@@ -17,8 +17,8 @@
 
 namespace mountd::dbus {
 
-// Who is at the other end of a connected unix socket: SO_PEERCRED and
-// SO_PEERGROUPS, taken when it connected.
+// Returns the caller at the other end of a connected unix socket, from
+// SO_PEERCRED and SO_PEERGROUPS. The kernel noted both when the peer connected.
 Result<Caller> PeerCaller(int socket);
 
 // One client on the peer-to-peer socket.
@@ -27,12 +27,12 @@ Result<Caller> PeerCaller(int socket);
 //      |                                                        |
 //      +--- too slow, hung up, broken ---> dropped <--- hung up-+
 //
-// Lives on the loop's thread. It asks to be dropped through `on_drop`, which
-// must not destroy it at once (it is called from inside sd-bus).
+// Runs on the loop's thread. Asks through `on_drop` to be dropped. `on_drop`
+// must not destroy the Peer at once, because sd-bus is still in a callback.
 class Peer final : public CallerSource {
  public:
   using OnDrop = std::function<void()>;
-  // Answers to all connections of one user that are not sent yet.
+  // Returns how many answers wait to be sent on all connections of one user.
   using QueuedOf = std::function<std::uint64_t(uid_t)>;
 
   // Starts the handshake. `on_drop` may be called before this returns.
@@ -45,15 +45,16 @@ class Peer final : public CallerSource {
 
   const Caller& caller() const { return caller_; }
   bool ready() const { return connection_ != nullptr; }
-  // Does not read its answers, so that they pile up here: its own, or those of
-  // all connections of its user together.
+  // True if the peer does not read its answers, so that they pile up here: its
+  // own, or those of all connections of its user together.
   bool stalled() const;
   std::uint64_t queued() const;
   // Inbound::why_ended.
   const std::string& why_ended() const { return inbound_.why_ended(); }
   // Inbound::LookAtUnfinished.
   int LookAtUnfinished() { return inbound_.LookAtUnfinished(); }
-  // Counts the reason and asks to be dropped; once.
+  // Counts the reason and asks to be dropped. Does nothing after the first
+  // call.
   void DropFor(PeerDrop why);
   void Send(const Event& event);
 
@@ -88,7 +89,8 @@ class Peer final : public CallerSource {
   PluginObjects plugins_;
   bool subscribed_ = false;
   bool is_counted_ = false;  // among dropped peers
-  // What is posted looks whether it still is there.
+  // Posted closures check through a weak_ptr to this whether the Peer still
+  // lives.
   const std::shared_ptr<const bool> alive_ = std::make_shared<bool>(true);
 };
 

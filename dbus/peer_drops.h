@@ -9,7 +9,7 @@
 
 namespace mountd::dbus {
 
-// The reasons for which mountd ends a connection, or does not take it.
+// The reasons for which mountd ends or refuses a connection.
 enum class PeerDrop {
   kHandshake,   // no handshake in time
   kUnread,      // does not read its answers
@@ -20,9 +20,8 @@ enum class PeerDrop {
   kRefused,     // too many connections, or fds that cannot be closed
 };
 
-// Counts of dropped peers since the start, by reason, of all users together.
-//
-// Lives on the loop's thread.
+// Counts dropped peers of all users together since the start, by reason. Runs
+// on the loop's thread.
 class PeerDrops {
  public:
   static constexpr std::array<const char*, 7> kNames = {
@@ -30,7 +29,7 @@ class PeerDrops {
       "fds",       "malformed", "refused"};
 
   void Count(PeerDrop why) { ++counts_.at(static_cast<std::size_t>(why)); }
-  // Each reason, also those that never were.
+  // Returns all reasons, also those with a count of 0.
   std::map<std::string, std::uint64_t> All() const {
     std::map<std::string, std::uint64_t> all;
     for (std::size_t i = 0; i < kNames.size(); ++i) {

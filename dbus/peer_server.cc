@@ -14,8 +14,8 @@ namespace mountd::dbus {
 namespace {
 
 constexpr std::chrono::milliseconds kNoFdsPause{100};
-// Fds of one user that wait to be closed. Each sticks, or waits behind some
-// that stick: a close(2) that does not takes microseconds.
+// Bounds one user's fds that wait to be closed. Each of them is stuck, or waits
+// behind fds that are stuck, because any other close(2) takes microseconds.
 constexpr std::size_t kMostPending = 64;
 constexpr std::uint32_t kNobody = UINT32_MAX;
 
@@ -28,10 +28,11 @@ void PeerServer::Close() {
 }
 
 Result<void> PeerServer::Listen(UniqueFd listening) {
-  // sdbus-c++ keeps a connection that its variants are made with: from now on,
-  // so that what is open later is a peer's.
+  // sdbus-c++ keeps one connection for its variants. This makes it open that
+  // now, so that every connection opened later is a peer's.
   const sdbus::Variant unused;
-  // An activated socket may come as blocking: accept until EAGAIN would hang.
+  // An activated socket may come as blocking, and then accept until EAGAIN
+  // would hang.
   const int flags = fcntl(listening.get(), F_GETFL);
   if (flags < 0 || fcntl(listening.get(), F_SETFL, flags | O_NONBLOCK) != 0) {
     return ErrnoError(errno, "fcntl", "peer socket");
@@ -47,8 +48,8 @@ Result<void> PeerServer::Listen(UniqueFd listening) {
   return Ok();
 }
 
-// One in a turn of the loop: who connects faster than this accepts would be all
-// that is served.
+// Accepts one connection in a turn of the loop, because otherwise a client that
+// connects faster than this accepts would be the only one served.
 void PeerServer::Accept() {
   Result<ForeignFds::Accepted, int> accepted = foreign_.Accept();
   if (accepted) {
@@ -58,7 +59,8 @@ void PeerServer::Accept() {
   const int error = accepted.error();
   if (error == EMFILE || error == ENFILE || error == ENOMEM ||
       error == ENOTCONN) {
-    // Level-triggered: without a pause this would be a busy loop.
+    // The source is level-triggered, so without a pause this would be a busy
+    // loop.
     if (MayLog(kNobody)) {
       spdlog::warn("accept on the peer socket: {}", strerrorname_np(error));
     }
@@ -122,7 +124,8 @@ bool PeerServer::Admits(const Caller& caller, std::size_t pending) {
   return true;
 }
 
-// mountd-closer has what came by it, and closes that after us.
+// Hands the socket to mountd-closer, which closes it and the fds that came by
+// it after mountd.
 void PeerServer::Refuse(ForeignFds::Accepted accepted) {
   parts_.drops.Count(PeerDrop::kRefused);
   foreign_.Close(accepted.id, std::move(accepted.socket));
@@ -141,6 +144,7 @@ void PeerServer::AcceptOne(ForeignFds::Accepted accepted) {
     Refuse(std::move(accepted));
     return;
   }
+  // The peer may send fds from here on, because mountd serves it.
   ForeignFds::Admit(accepted.socket.get());
   const std::uint64_t serial = ++last_serial_;
   const auto peer = std::make_shared<Peer>(
@@ -169,7 +173,8 @@ std::uint64_t PeerServer::QueuedOf(uid_t uid) const {
   return all;
 }
 
-// Posted: the peer may be in the middle of a callback of its own.
+// Posts the drop, because the peer may be in the middle of a callback of its
+// own.
 void PeerServer::DropLater(std::uint64_t serial) {
   loop_.Post([this, serial] {
     const auto dropped = peers_.extract(serial);

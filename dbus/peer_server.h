@@ -19,12 +19,13 @@ struct PeerServerOptions {
   std::size_t max_peers = 1024;             // of all users together
 };
 
-// The peer-to-peer D-Bus socket: accepts, counts peers per uid and in all, and
-// drops those that do not finish the handshake or a message in time, or do not
-// read their answers. None of them can hold up another: nothing here waits for
-// a peer. A user with too many fds that nobody can close is not connected.
+// Owns the peer-to-peer D-Bus socket and its peers. Accepts connections, and
+// counts peers per uid and in all. Drops a peer that does not finish the
+// handshake or a message in time, or does not read its answers. Refuses a user
+// with too many fds that nobody can close. Never waits for a peer, so none can
+// hold up another.
 //
-// Lives on the loop's thread.
+// Runs on the loop's thread.
 class PeerServer {
  public:
   PeerServer(EventLoop& loop, const ApiParts& parts, ForeignFds& foreign,
@@ -37,7 +38,7 @@ class PeerServer {
   PeerServer(const PeerServer&) = delete;
   PeerServer& operator=(const PeerServer&) = delete;
 
-  // Takes a listening socket and begins to accept.
+  // Takes a listening socket and starts to accept.
   Result<void> Listen(UniqueFd listening);
 
   // Drops all peers and accepts no more.
@@ -51,8 +52,8 @@ class PeerServer {
   void AcceptOne(ForeignFds::Accepted accepted);
   bool Admits(const Caller& caller, std::size_t pending);
   void Refuse(ForeignFds::Accepted accepted);
-  // Whether a line about a peer of the user's that was not served may be
-  // logged.
+  // True if the log budget has room for a line about a refused or dropped peer
+  // of this user.
   bool MayLog(std::uint32_t uid);
   void DropLater(std::uint64_t serial);
   void LookAtPeers();

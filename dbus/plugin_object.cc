@@ -108,11 +108,12 @@ int GetProperty(sd_bus* /*bus*/, const char* /*path*/,
              : property->put(reply, *static_cast<const I*>(found));
 }
 
-// sd-bus' macros use C's designated initialisers and compound casts.
+// sd-bus's macros need these warnings off, because they use C's designated
+// initialisers and compound casts.
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wold-style-cast"
 #pragma GCC diagnostic ignored "-Wpedantic"
-// An array, as nothing destroys it: sd-bus reads it until the last slot has
+// The table has no destructor, because sd-bus reads it until the last slot has
 // gone, which may be while static objects are destroyed.
 const sd_bus_vtable* Vtable() {
   static const auto table = [] {
@@ -171,6 +172,7 @@ int AppendChanged(sd_bus_message* message, const PluginInstance& instance) {
   if (status >= 0) {
     status = sd_bus_message_close_container(message);
   }
+  // The last argument lists invalidated properties, of which there are none.
   return status < 0 ? status : sd_bus_message_append(message, "as", 0);
 }
 
@@ -216,12 +218,14 @@ int PluginObjects::Find(sd_bus* bus, const char* path,
   if (!plugin || !asking) {
     return 0;
   }
+  // An object that the caller may not see does not exist for that caller.
   const auto status = self->service_.GetPlugin(*asking, *plugin);
   if (!status) {
     return 0;
   }
   for (const PluginInstance& one : status->instances) {
     if (InstanceText(one.key()) == whole.substr(slash + 1)) {
+      // sd-bus reads the properties after this returns.
       self->found_ = one;
       *found = &self->found_;
       return 1;
@@ -244,7 +248,7 @@ int PluginObjects::Enumerate(sd_bus* bus, const char* /*prefix*/,
       }
     }
   }
-  // sd-bus frees it, and each text in it.
+  // sd-bus frees the list and each text in it.
   auto** list = static_cast<char**>(
       std::calloc(paths.size() + 1, sizeof(char*)));  // NOLINT
   if (list == nullptr) {

@@ -12,14 +12,16 @@
 
 namespace mountd::dbus {
 
-// /org/mountd1/plugin/<plugin>/<instance>, as org.mountd1.Plugin.xml has it.
+// Returns /org/mountd1/plugin/<plugin>/<instance>, as org.mountd1.Plugin.xml
+// defines it.
 std::string PluginObjectPath(const csi::PluginInstance& instance);
 
-// The body of PropertiesChanged with all of its properties.
+// Appends the body of PropertiesChanged with all properties of `instance`.
+// Returns a negative errno on failure.
 int AppendChanged(sd_bus_message* message, const csi::PluginInstance& instance);
 
-// org.mountd1.Plugin on one connection: no objects are kept, but looked up in
-// the registry for whoever asks. Lives on the loop's thread.
+// Serves org.mountd1.Plugin on one connection. Keeps no objects; looks each one
+// up in the registry for the caller that asks. Runs on the loop's thread.
 class PluginObjects {
  public:
   PluginObjects(Service& service, CallerSource& callers)
@@ -40,7 +42,7 @@ class PluginObjects {
 
   Service& service_;
   CallerSource& callers_;
-  csi::PluginInstance found_;  // what the properties are read from
+  csi::PluginInstance found_;  // the instance that sd-bus reads properties from
   sd_bus_slot* objects_ = nullptr;
   sd_bus_slot* nodes_ = nullptr;
 };

@@ -14,7 +14,7 @@ constexpr char kAuthorityPath[] = "/org/freedesktop/PolicyKit1/Authority";
 constexpr char kAuthority[] = "org.freedesktop.PolicyKit1.Authority";
 constexpr std::uint32_t kAllowUserInteraction = 1;
 
-// Somebody may have to be found who knows the password.
+// Long, because somebody may have to find the person who knows the password.
 constexpr std::chrono::seconds kTimeToAuthenticate{300};
 constexpr std::chrono::seconds kTimeToAnswer{10};
 
@@ -95,8 +95,8 @@ void Polkit::Asked(std::uint32_t uid) {
   }
 }
 
-// A caller that polkit knows is identified once more: it may have gone
-// meanwhile, or be in other groups.
+// Identifies the caller again after polkit's yes, because the caller may have
+// gone meanwhile, or be in other groups.
 Authority::Answer Polkit::Judge(const AuthorityQuestion& question,
                                 const std::optional<sdbus::Error>& error,
                                 const Verdict& verdict) const {

@@ -18,26 +18,28 @@ struct sd_bus;
 
 namespace mountd::dbus {
 
-// polkit (org.freedesktop.PolicyKit1.Authority), about callers on the system
-// bus. Its subject is the connection's unique name, which is nobody else's
-// ever: neither a pid, which may be another process's, nor what a message says.
+// Asks polkit (org.freedesktop.PolicyKit1.Authority) about callers on the
+// system bus. Names the caller by the connection's unique name, because the bus
+// never gives that name to another connection. A pid could be another process's
+// by then, and a message can say anything.
 //
 //   asked --CheckAuthorization answered--> not authorized, or an error: refused
-//     |                                --> authorized: the bus is asked again
-//     who |                                    the sender is; one that has gone
-//     is |                                    refused
+//     |                                --> authorized: the sender's identity is
+//     |                                    looked up once more; refused if the
+//     |                                    sender has gone
 //     +--too slow: refused
 //
-// Whatever is not a clear yes is a no. Of one user so many questions are under
-// way at most, as each may wait for somebody to type.
+// Takes only a clear yes as a yes. Has at most kMaxQuestionsOfUser questions of
+// one user under way, because each may wait for somebody to type.
 //
-// Lives on the loop's thread, and no longer than the connection.
+// Runs on the loop's thread. Never outlives the connection.
 class Polkit final : public Authority {
  public:
   static constexpr std::uint32_t kMaxQuestionsOfUser = 8;
   using Identify = std::function<Result<Caller>(const std::string& sender)>;
 
-  // `bus` is the connection's own. `identify` asks the bus.
+  // `bus` is the bus of `connection`. `identify` asks the bus daemon who a
+  // sender is.
   Polkit(sdbus::IConnection& connection, sd_bus* bus, Identify identify);
   ~Polkit() override;
   Polkit(const Polkit&) = delete;
@@ -46,11 +48,11 @@ class Polkit final : public Authority {
   bool IsInteractive() const override;
   void Ask(const AuthorityQuestion& question, OnAnswer on_answer) override;
 
-  // Whether somebody's answer is waited for.
+  // True while a question waits for its answer.
   bool IsAsking() const { return !asking_.empty(); }
 
  private:
-  // What CheckAuthorization answers: authorized, challenge, details.
+  // The answer of CheckAuthorization: authorized, challenge, details.
   using Verdict = sdbus::Struct<bool, bool, std::map<std::string, std::string>>;
 
   void Send(const AuthorityQuestion& question, OnAnswer on_answer);
@@ -62,7 +64,8 @@ class Polkit final : public Authority {
   sd_bus* const bus_;
   const Identify identify_;
   std::map<std::uint32_t, std::uint32_t> asking_;  // under way, by uid
-  // Last: what it still waits for goes first.
+  // The last member, so that it is destroyed first, with the replies it still
+  // waits for.
   const std::unique_ptr<sdbus::IProxy> authority_;
 };
 

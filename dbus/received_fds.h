@@ -3,19 +3,19 @@
 
 #include "mountd/base/result.h"
 
-// A peer can send any fd with any message, and sd-bus would receive it and
-// close it on the loop's thread. close(2) of a file of FUSE or NFS waits,
-// unkillably, for its server. So recvmsg(2) is defined here for all that this
-// program links, libsystemd above all: of a socket that has an Inbound no fd is
-// received but by mountd-closer.
+// Defines recvmsg(2) for all that this program links, libsystemd above all. A
+// peer can send any fd with any message, and sd-bus would receive it and close
+// it on the loop's thread. close(2) of a file of FUSE or NFS waits, unkillably,
+// for the file system's server. So on a socket that has an Inbound,
+// mountd-closer alone receives fds.
 //
-// reallocarray(3) is defined here, too, because sd-bus loses the array of a
-// malformed message's fds (Inbound), and tells nobody where it is.
+// Defines reallocarray(3), too, because sd-bus loses the array of a malformed
+// message's fds (Inbound), and has no way to ask for it.
 namespace mountd::dbus {
 
-// Internal unless it is this recvmsg(2) that other libraries find. To be called
-// at the start: it also makes a linker take it that has another one already, of
-// a sanitizer.
+// Internal if other libraries find another recvmsg(2) than this one. Call at
+// the start. The call also makes the linker take this recvmsg(2) where a
+// sanitizer brings another.
 Result<void> CheckReceives();
 
 }  // namespace mountd::dbus

@@ -9,13 +9,13 @@
 
 namespace mountd::dbus {
 
-// "secrets" of a call's options. Only a memfd that nobody can change any more,
-// so that what the RPC host reads is what the agent wrote. An absent key is no
-// secrets.
+// Reads "secrets" of a call's options. Takes only a memfd with all seals,
+// because the RPC host must read what the agent wrote. An absent key means no
+// secrets. InvalidArgument if the fd is not such a memfd.
 Result<std::shared_ptr<UniqueFd>> SecretsFrom(OptionReader& reader);
 
-// Tells memfds apart, so that a call with other secrets does not join one that
-// is under way.
+// Returns a text that identifies a memfd, so that a call with other secrets
+// does not join one that is under way.
 std::string IdentityOf(const UniqueFd& secrets);
 
 }  // namespace mountd::dbus

@@ -33,13 +33,13 @@ Error BusError(int negative_errno, const char* op) {
   return ErrnoError(-negative_errno, op, "system bus");
 }
 
-// The user's groups as the user database has them: the bus daemon tells no
-// more than the uid on every version.
+// Adds the user's groups from the user database, because not every version of
+// the bus daemon tells more than the uid.
 void AddGroups(Caller& caller) {
   std::array<char, 4096> buffer{};
   passwd entry{};
   passwd* found = nullptr;
-  caller.gid = UINT32_MAX;  // of no rule, until known
+  caller.gid = UINT32_MAX;  // no rule names it; until known
   if (getpwuid_r(caller.uid, &entry, buffer.data(), buffer.size(), &found) !=
           0 ||
       found == nullptr) {
@@ -56,8 +56,8 @@ void AddGroups(Caller& caller) {
   caller.groups.assign(groups.begin(), groups.end());
 }
 
-// Like sd_bus_open_system(3), but the bus daemon refuses its senders to send
-// fds here.
+// Opens the bus as sd_bus_open_system(3) does, but makes the bus daemon refuse
+// messages with fds to this connection.
 int OpenWithoutFds(sd_bus** bus) {
   const char* const address = ::secure_getenv("DBUS_SYSTEM_BUS_ADDRESS");
   int status = sd_bus_new(bus);
@@ -101,8 +101,9 @@ void SystemBus::Start() {
     Lost(BusError(status, "open"));
     return;
   }
-  // Nobody can send anything by the bus before it has said Hello. SO_PEERCRED
-  // of the bus is root's, who made the socket: what comes is not.
+  // No message has come yet, because nobody can send anything by the bus before
+  // it has said Hello. SO_PEERCRED names root, who made the bus's socket, but
+  // the messages are other users'. So their owner is kBusOwner.
   const int number = sd_bus_get_fd(bus_);
   UniqueFd socket(::fcntl(number, F_DUPFD_CLOEXEC, 3));
   if (!socket.valid()) {
@@ -121,6 +122,7 @@ void SystemBus::Start() {
     return;
   }
   loop_.After(kHandshakeTime, [this, attempt = ++attempt_] {
+    // The number tells this connection from a later one.
     if (attempt == attempt_ && handshake_ != nullptr) {
       Lost(MakeError(Code::kDeadlineExceeded, "connect", "system bus"));
     }
@@ -128,7 +130,7 @@ void SystemBus::Start() {
   Step();
 }
 
-// Until the bus has said Hello; it is not waited for.
+// Advances the handshake until the bus has said Hello, without waiting for it.
 void SystemBus::Step() {
   int error = 0;
   switch (StepHandshake(bus_, *handshake_, &error)) {
@@ -173,7 +175,7 @@ Result<void> SystemBus::Serve() {
     status = sd_bus_track_new(bus_, &subscribers_, nullptr, nullptr);
   }
   if (status >= 0) {
-    // What is asked of the bus while a call is decoded.
+    // Bounds the wait for the bus while a call's sender is identified.
     status = sd_bus_set_method_call_timeout(bus_, kBusTimeUs);
   }
   if (status >= 0) {
@@ -200,7 +202,7 @@ int SystemBus::OnName(sd_bus_message* message, void* userdata,
   return 1;
 }
 
-// Posted: the bus is in the middle of a callback.
+// Posts the loss, because the bus is in the middle of a callback.
 void SystemBus::LoseLater(const char* why) {
   loop_.Post([this, why, attempt = attempt_] {
     if (attempt == attempt_ && bus_ != nullptr) {
@@ -222,7 +224,8 @@ void SystemBus::Lost(const Error& error) {
   });
 }
 
-// Some sender's fds stick, and nobody knows whose: calls without fds go on.
+// Takes no fds for a while, because some sender's fds are stuck and the bus
+// does not say whose. Calls without fds go on.
 void SystemBus::LeaveOutFds() {
   spdlog::warn("no file descriptors are taken from the system bus for {} s: {}",
                kTimeWithoutFds.count(), inbound_->why_ended());
@@ -244,6 +247,8 @@ void SystemBus::Disconnect() {
   disconnected_ = sd_bus_slot_unref(disconnected_);
   named_ = sd_bus_slot_unref(named_);
   plugins_.Remove();
+  // Closes before it destroys, because a flush to a bus that does not read
+  // would block. connection_ goes last, because the other objects use it.
   if (connection_ != nullptr) {
     sd_bus_detach_event(bus_);
     sd_bus_close(bus_);
@@ -272,6 +277,7 @@ Result<Caller> SystemBus::CallerOfSender(const char* sender) {
     return known->second;
   }
   MOUNTD_ASSIGN(Caller caller, AskBus(sender));
+  // Forgets all, because the bus can be asked about each of them again.
   if (callers_.size() >= kMaxRememberedCallers) {
     callers_.clear();
   }
@@ -281,14 +287,16 @@ Result<Caller> SystemBus::CallerOfSender(const char* sender) {
 
 Result<Caller> SystemBus::AskBus(const std::string& sender) {
   sd_bus_creds* credentials = nullptr;
-  // No AUGMENT: what the bus daemon knows, nothing read from /proc.
+  // No AUGMENT flag, so that only the bus daemon's knowledge counts and nothing
+  // is read from /proc.
   int status = sd_bus_get_name_creds(
       bus_, sender.c_str(), SD_BUS_CREDS_EUID | SD_BUS_CREDS_PID, &credentials);
   uid_t uid = 0;
   pid_t pid = 0;
   if (status >= 0) {
     status = sd_bus_creds_get_euid(credentials, &uid);
-    sd_bus_creds_get_pid(credentials, &pid);  // stays 0
+    // `pid` stays 0 if the bus does not say.
+    sd_bus_creds_get_pid(credentials, &pid);
   }
   sd_bus_creds_unref(credentials);
   if (status < 0) {
@@ -298,7 +306,8 @@ Result<Caller> SystemBus::AskBus(const std::string& sender) {
   }
   Caller caller{uid, 0, {}};
   caller.pid = static_cast<std::uint32_t>(pid);
-  // Not the function of glibc 2.36, whose header lacks extern "C".
+  // Not pidfd_open(2)'s wrapper, because the header of glibc 2.36 lacks extern
+  // "C".
   caller.process = std::make_shared<const UniqueFd>(
       static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)));
   AddGroups(caller);
@@ -307,6 +316,7 @@ Result<Caller> SystemBus::AskBus(const std::string& sender) {
 
 Result<void> SystemBus::Subscribe(const sdbus::Message& message) {
   MOUNTD_ASSIGN(const Caller caller, CallerOf(message));
+  // subscribers_ drops a sender that has gone by itself.
   std::erase_if(subscribed_, [this](const auto& one) {
     return sd_bus_track_contains(subscribers_, one.first.c_str()) == nullptr;
   });
@@ -338,11 +348,13 @@ bool SystemBus::HasSubscribers() const {
 }
 
 void SystemBus::GiveUpName() {
+  // From here on Lost does not connect again.
   given_up_ = true;
   if (connection_ == nullptr || sd_bus_release_name(bus_, kBusName) < 0) {
     return;
   }
-  // A message more is one that came before the bus's answer.
+  // Each message that is queued came before the bus's answer, so it was sent to
+  // this process.
   while (bus_ != nullptr && sd_bus_process(bus_, nullptr) > 0) {
   }
 }

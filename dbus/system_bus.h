@@ -19,21 +19,21 @@
 
 namespace mountd::dbus {
 
-// The system bus: the name org.mountd1, the same Manager, and LogControl1. The
-// daemon works without a bus; it is looked for again until there is one, and
-// never waited for.
+// Serves the same Manager and LogControl1 on the system bus, under the name
+// org.mountd1. The daemon works without a bus; it tries again until there is a
+// bus, and never waits for one.
 //
 //   (none) --opened--> handshake --Hello answered--> served, name asked for
 //     ^                    |                                    |
 //     +--after a pause-----+ failed, or too slow   hung up -----+
 //
-// Callers are who the bus daemon says owns the sending connection. Unique names
-// are never used twice, so what was once asked is kept while the sender lives.
+// The bus daemon says which user owns the sending connection. Unique names are
+// never used twice, so SystemBus keeps each answer while the sender lives.
 //
-// Lives on the loop's thread.
+// Runs on the loop's thread.
 class SystemBus final : public CallerSource {
  public:
-  // `reconnect`: the pause before a bus that is not there is tried again.
+  // `reconnect` is the pause before SystemBus tries again to reach a bus.
   SystemBus(EventLoop& loop, const ApiParts& parts, ForeignFds& foreign,
             std::chrono::milliseconds reconnect = std::chrono::seconds(5));
   ~SystemBus() override;
@@ -43,8 +43,8 @@ class SystemBus final : public CallerSource {
   void Start();
   void Send(const Event& event);
   bool HasSubscribers() const;
-  // Before the end: what was sent to the name until then is dispatched, and
-  // what is sent later goes to who has it next.
+  // Gives up the name before the process ends. Dispatches every message sent to
+  // the name until then; later messages go to the name's next owner.
   void GiveUpName();
 
   Result<Caller> CallerOf(const sdbus::Message& message) override;
@@ -52,7 +52,7 @@ class SystemBus final : public CallerSource {
   Result<void> Subscribe(const sdbus::Message& message) override;
   void Unsubscribe(const sdbus::Message& message) override;
   std::shared_ptr<Authority> authority() const override { return polkit_; }
-  // For somebody who may have to type a password.
+  // True while polkit waits for somebody who may have to type a password.
   bool IsAsking() const { return polkit_ != nullptr && polkit_->IsAsking(); }
 
  private:
@@ -71,11 +71,11 @@ class SystemBus final : public CallerSource {
   ForeignFds& foreign_;
   const std::chrono::milliseconds reconnect_;
   std::uint64_t attempt_ = 0;  // to connect
-  bool given_up_ = false;      // GiveUpName
+  bool given_up_ = false;      // set by GiveUpName
   bool is_over_quota_ = false;
   std::unique_ptr<EventLoop::Source> handshake_;
   std::unique_ptr<Inbound> inbound_;
-  sd_bus* bus_ = nullptr;  // connection_ owns it, once there is one
+  sd_bus* bus_ = nullptr;  // owned; by connection_, once there is one
   std::shared_ptr<sdbus::IConnection> connection_;
   std::shared_ptr<Polkit> polkit_;
   std::unique_ptr<ManagerAdaptor> manager_;
@@ -85,7 +85,7 @@ class SystemBus final : public CallerSource {
   sd_bus_slot* named_ = nullptr;
   sd_bus_track* subscribers_ = nullptr;
   std::map<std::string, Caller> callers_;
-  std::map<std::string, Caller> subscribed_;  // those subscribers_ has
+  std::map<std::string, Caller> subscribed_;  // the senders in subscribers_
 };
 
 }  // namespace mountd::dbus

@@ -26,21 +26,22 @@ struct sdbus::signature_of<mountd::dbus::Value>
 
 namespace mountd::dbus {
 
-// What a D-Bus variant holds. A sdbus::Variant is a message of its own, made,
-// sealed and copied by sd-bus: half a call's time where an answer has eight of
-// them. Here the types that nearly all answers are made of are kept as
-// themselves, and only all others as a sdbus::Variant.
+// Holds a D-Bus variant. A sdbus::Variant is a message of its own, which sd-bus
+// makes, seals and copies; that takes half a call's time where an answer has
+// eight of them. So Value keeps the types of nearly all answers as plain
+// values, and only the others as a sdbus::Variant.
 //
-// Stands in for sdbus::Variant in generated code (mountd_generate_dbus).
+// Replaces sdbus::Variant in generated code (mountd_generate_dbus).
 class Value {
  public:
   using Bytes = std::vector<std::uint8_t>;
-  // Lists of a network's: a port has six members, and it may have many.
+  // Lists of a network; a network may have many ports, and a port has six
+  // members.
   using Ports =
       std::vector<sdbus::Struct<std::string, std::string, std::uint16_t,
                                 std::uint16_t, std::uint16_t, std::string>>;
   using Files = std::vector<sdbus::Struct<Bytes, std::string>>;
-  // As sdbus-c++ reads and writes it: by its signature, without a message.
+  // sdbus-c++ reads and writes these by their signature, without a message.
   using Plain = std::variant<bool, std::uint32_t, std::uint64_t, std::string,
                              Bytes, Ports, Files>;
 
@@ -52,7 +53,7 @@ class Value {
   template <typename T>
   explicit Value(T value) : held_(Hold(std::move(value))) {}
 
-  // Whether a variant of this signature is read as a Plain.
+  // True if Value reads a variant of this signature as a Plain.
   static constexpr bool IsPlainSignature(std::string_view signature) {
     return [signature]<typename... Types>(const std::variant<Types...>*) {
       return ((signature == SignatureOf<Types>()) || ...);
@@ -83,7 +84,7 @@ class Value {
     }
   }
 
-  // The signature of what it holds.
+  // Returns the signature of the held value.
   std::string peekValueType() const {
     const auto* other = std::get_if<sdbus::Variant>(&held_);
     if (other != nullptr) {
@@ -96,7 +97,7 @@ class Value {
         std::get<Plain>(held_));
   }
 
-  // `use` takes a Plain or a sdbus::Variant.
+  // Calls `use` with a Plain or a sdbus::Variant.
   template <typename F>
   auto Visit(const F& use) const {
     return std::visit(use, held_);

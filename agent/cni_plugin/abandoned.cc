@@ -71,7 +71,8 @@ class Room {
     return true;
   }
 
-  // The markers first: their allocation is what the next ADD finds them by.
+  // Releases the markers first, because the next ADD finds them only by their
+  // allocation.
   Result<void> Remove(const std::string& allocation) {
     for (const AllocationEntry& other : entries_) {
       const auto id = ParseAllocationId(other.id);
@@ -117,6 +118,8 @@ class Room {
                            const AllocationStatus& status, bool is_here) {
     agent::Reconciliation question;
     question.scope = entry.scope;
+    // The highest epoch, so that mountd never finds it too old. A dry run
+    // records no epoch.
     question.epoch = std::numeric_limits<std::uint64_t>::max();
     question.dry_run = true;
     for (const AllocationEntry& other : entries_) {

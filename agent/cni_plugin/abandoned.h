@@ -11,21 +11,22 @@
 
 namespace mountd::cni_plugin {
 
-// Removes attachments of this user that are in the way of an ADD which mountd
-// has refused, because their DEL never came: the runtime called it while mountd
-// was away, and does not call it again.
+// Removes attachments of this user that block an ADD which mountd has refused.
+// Their DEL never came, because the runtime called DEL while mountd was away
+// and does not call it again. Such an attachment is
+// - of the same container and interface, in this namespace, with another setup,
+//   because a runtime adds no interface twice and so believes the first is
+//   gone;
+// - of the same container, in another namespace;
+// - of another container in this namespace, or with a host port or an address
+//   that this ADD asks for.
 //
-//   the same container and interface, in this namespace, set up otherwise: a
-//     runtime adds no interface twice, so it believes the first one gone
-//   the same container, in another namespace
-//   another container in this namespace, or with a host port or an address that
-//     is asked for
+// Removes an attachment of the last two kinds only if no process of the host is
+// in its namespace (mountd looks for those) and nothing but mountd keeps that
+// namespace (IsHeld). Does not ask IsHeld about the namespace of this ADD,
+// because the runtime that calls keeps that one.
 //
-// An attachment of the last two kinds goes only if no process of the host is in
-// its namespace (as mountd sees them), and nothing but mountd keeps that
-// namespace (IsHeld); this namespace itself is kept by the runtime that calls.
-//
-// True if anything was removed: the same ADD may succeed now.
+// Returns true if anything was removed, so that the same ADD may succeed now.
 Result<bool> MakeRoom(agent::Client& client, const Environment& environment,
                       const Config& config, const Netns& netns);
 

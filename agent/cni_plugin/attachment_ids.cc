@@ -8,7 +8,7 @@ namespace mountd::cni_plugin {
 namespace {
 
 constexpr std::string_view kPrefix = "cni-";
-// With the prefix and the longest marker still a name.
+// With the prefix and the longest marker the id is still a valid name.
 constexpr std::size_t kMaxPlainBytes = 100;
 static_assert(kPrefix.size() + kMaxPlainBytes + sizeof("[]") - 1 + 15 <=
               kMaxNameBytes);

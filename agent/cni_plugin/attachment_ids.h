@@ -5,26 +5,27 @@
 #include <string>
 #include <string_view>
 
-// How attachments are called in mountd. All interfaces of a container are
-// networks of one allocation, as they are in one namespace. The allocation's
-// scope is the name of the network configuration that it was made for.
+// Names attachments in mountd. All interfaces of a container are networks of
+// one allocation, because they are in one namespace. The allocation's scope is
+// the name of the network configuration that the allocation was made for.
 namespace mountd::cni_plugin {
 
-// "cni-ID", or "cni-.HASH" where that would be too long: no container id begins
-// with a '.', so two containers never have the same. `container_id` is one
-// (cni::IsContainerId).
+// Returns "cni-ID", or "cni-.HASH" if that would be too long. No container id
+// begins with a '.', so two containers never get the same name. `container_id`
+// must be valid (cni::IsContainerId).
 std::string AllocationOf(std::string_view container_id);
 
-// "cni-ID[eth1]": an allocation without a network, whose scope says which
-// configuration eth1 is of where that is not the allocation's own. mountd
-// keeps no word of ours beside a network, and GC has to know.
+// Returns "cni-ID[eth1]", the marker of an interface whose network
+// configuration is not the allocation's own. A marker is an allocation without
+// a network; its scope is the configuration's name. GC needs the configuration,
+// and mountd keeps no text of ours beside a network.
 std::string MarkerOf(std::string_view allocation, std::string_view ifname);
 
-// What an allocation's id says; nothing of one that is not of this plugin's
-// making.
+// The parts of an allocation's id. ParseAllocationId returns nothing for an id
+// that this plugin did not make.
 struct AllocationId {
   std::string allocation;
-  std::string ifname;  // of a marker; "": the allocation itself
+  std::string ifname;  // the interface of a marker; "": no marker
 };
 std::optional<AllocationId> ParseAllocationId(std::string_view id);
 

@@ -16,7 +16,7 @@ namespace {
 using cni::FindMember;
 using cni::Json;
 
-// A container's result, or a few thousand attachments that are still there.
+// Enough for a container's result, or for a few thousand valid attachments.
 constexpr cni::TextBounds kInputBounds{1U << 20U, 32, 65536};
 constexpr std::size_t kMaxNameBytes = 128;
 constexpr std::size_t kMaxAddressBytes = 256;
@@ -30,7 +30,8 @@ constexpr std::array<std::string_view, 13> kKnownKeys = {
     "isolated",   "timeoutMs",    "runtimeConfig", "prevResult", "dns",
     "args",       "capabilities", "disableCheck"};
 
-// Keys with a domain are extensions of the specification's or of a runtime's.
+// Accepts keys with a domain, because they are extensions of the specification
+// or of a runtime.
 bool IsKnownKey(std::string_view key) {
   const std::string folded = cni::FoldedName(key);
   return key.find('/') != std::string_view::npos ||
@@ -42,7 +43,7 @@ bool IsKnownKey(std::string_view key) {
 
 Outcome<void> CheckKeys(const Json& document) {
   for (const auto& [key, value] : document.items()) {
-    // Go writes out what a plugin's configuration has not.
+    // Go writes empty members for settings that a configuration does not have.
     const bool is_empty = value.is_null() || value.empty();
     if (!IsKnownKey(key) && !is_empty) {
       return Failure{cni::kUnsupportedField,
@@ -69,7 +70,8 @@ Outcome<Json> PrevResultOf(const Json& document, const std::string& version,
                            const std::string& command) {
   const Json* found = FindMember(document, "prevResult");
   Json result;
-  // What went wrong in another plugin's result keeps nothing from going away.
+  // Ignores the previous result, because a bad result of another plugin must
+  // not keep an attachment from being removed.
   if (found == nullptr || command == "DEL" || command == "GC") {
     if (command == "CHECK") {
       return BadConfig("prevResult", "is needed for CHECK");
@@ -87,7 +89,8 @@ Outcome<Json> PrevResultOf(const Json& document, const std::string& version,
 
 Outcome<std::vector<cni::Attachment>> ValidAttachmentsOf(const Json& document) {
   if (cni::IsAbsent(document, kValidAttachments)) {
-    // Not the same as none: that would detach everything.
+    // Absent is an error and not an empty list, because an empty list would
+    // detach everything.
     return BadConfig(kValidAttachments, "is needed for GC");
   }
   MOUNTD_ASSIGN(const std::vector<Json> items,

@@ -18,7 +18,8 @@ Result<void> SuccessIfNotFound(Result<void> result) {
   return !result && result.error().code == Code::kNotFound ? Ok() : result;
 }
 
-// Attachments of one network configuration that are not valid any more.
+// Removes the attachments of one network configuration that are not valid any
+// more.
 class Garbage {
  public:
   Garbage(agent::Client& client, const Config& config)
@@ -47,7 +48,8 @@ class Garbage {
     for (const auto& [allocation, scope] : allocations_) {
       Note(CollectFrom(allocation, scope));
     }
-    // While an interface is left, its marker says whose it is.
+    // Keeps the markers while an interface is left, because a marker says which
+    // configuration the interface belongs to.
     if (!first_) {
       CollectMarkers();
     }
@@ -81,14 +83,14 @@ class Garbage {
         markers_.erase(marker);
       }
     }
-    // One that an ADD was killed in.
+    // An ADD that was killed leaves an allocation without a network.
     const bool empty = status->networks.empty();
     return empty && scope == config_.name && !valid_.contains(allocation)
                ? Release(client_, allocation)
                : Ok();
   }
 
-  // Those whose interface has gone, and not by a DEL of this plugin's.
+  // Releases markers whose interface has gone without a DEL of this plugin.
   void CollectMarkers() {
     for (const auto& [marker, scope] : markers_) {
       if (IsGarbage(marker, scope)) {
@@ -99,7 +101,7 @@ class Garbage {
 
   agent::Client& client_;
   const Config& config_;
-  std::set<std::string> valid_;  // ids of allocations and, as such, of markers
+  std::set<std::string> valid_;  // ids of allocations and markers
   std::map<std::string, std::string> allocations_;  // scopes
   std::map<std::string, std::string> markers_;
   std::optional<Error> first_;
@@ -138,7 +140,8 @@ Result<void> Tidy(agent::Client& client, const std::string& allocation,
   if (there) {
     return Ok();
   }
-  // The marker first: its allocation is what the next DEL finds it by.
+  // Releases the marker first, because the next DEL finds it only by its
+  // allocation.
   if (status->scope != name) {
     MOUNTD_TRY(Release(client, MarkerOf(allocation, ifname)));
   }

@@ -10,26 +10,28 @@
 
 namespace mountd::cni_plugin {
 
-// DEL: takes the interface away, and the allocation with the last one. What is
-// not there is success. `name` is the network configuration's.
+// Carries out DEL: removes the interface, and with the last interface the
+// allocation. Ok if there is no such interface. `name` is the network
+// configuration's.
 Result<void> Detach(agent::Client& client, const std::string& allocation,
                     const std::string& ifname, const std::string& name);
 
-// Releases what is left without a network: after Detach's first step, and where
-// an ADD failed. An interface that is there is left alone.
+// Releases the marker and the allocation if they have no network left: after
+// Detach's first step, and after a failed ADD. Keeps an interface that is
+// there.
 Result<void> Tidy(agent::Client& client, const std::string& allocation,
                   const std::string& ifname, const std::string& name);
 
-// The status; nothing of an allocation that mountd does not know.
+// Returns the status, or nothing if mountd does not know the allocation.
 Result<std::optional<agent::AllocationStatus>> FindAllocation(
     agent::Client& client, const std::string& allocation);
 
-// ReleaseAllocation; success where there is no such allocation.
+// Calls ReleaseAllocation. Ok if there is no such allocation.
 Result<void> Release(agent::Client& client, const std::string& allocation);
 
-// GC: detaches what was attached for this network configuration, by this user,
-// and is not in config.valid_attachments. Goes on after an error, and answers
-// the first one.
+// Carries out GC: detaches all attachments of this network configuration and
+// this user that are not in config.valid_attachments. Goes on after an error,
+// and returns the first one.
 Result<void> CollectGarbage(agent::Client& client, const Config& config);
 
 }  // namespace mountd::cni_plugin

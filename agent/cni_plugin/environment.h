@@ -9,8 +9,9 @@
 
 namespace mountd::cni_plugin {
 
-// What a runtime says in CNI_* (CNI 1.1, section 2, "Parameters"); "" for what
-// is not set. CNI_PATH is not ours to use: no plugin is started.
+// The values that a runtime passes in CNI_* (CNI 1.1, section 2, "Parameters");
+// "" for a variable that is not set. CNI_PATH is absent, because this plugin
+// starts no other plugin.
 struct Environment {
   std::string command;
   std::string container_id;
@@ -21,13 +22,13 @@ struct Environment {
 
 Environment ProcessEnvironment();
 
-// kInvalidEnvironment if the command is unknown, or what it needs is missing or
-// no valid word.
+// kInvalidEnvironment if the command is unknown, or a value that the command
+// needs is missing or invalid.
 Outcome<void> CheckEnvironment(const Environment& environment);
 
-// The values that CNI_ARGS has for a key ("IP=10.88.0.9", as host-local takes
-// it). All other keys are others' business, with IgnoreUnknown or without.
-// kInvalidEnvironment if it is not "K=V;K=V".
+// Returns the values of a key in CNI_ARGS ("IP=10.88.0.9", as host-local
+// accepts it). Ignores all other keys, with IgnoreUnknown or without, because
+// they are for other plugins. kInvalidEnvironment if the text is not "K=V;K=V".
 Outcome<std::vector<std::string>> ValuesInArgs(const std::string& args,
                                                std::string_view key);
 

@@ -11,20 +11,21 @@
 
 namespace mountd::cni_plugin {
 
-// What the plugin says when it fails (CNI 1.1, section 5, "Error").
+// The error that the plugin answers (CNI 1.1, section 5, "Error").
 struct Failure {
-  int code = 0;  // cni::CniCode, or 100 and mountd's own Code
+  int code = 0;  // cni::CniCode, or 100 plus mountd's Code
   std::string message;
 };
 
 template <typename T>
 using Outcome = Result<T, Failure>;
 
-// Unavailable, Busy, InProgress and DeadlineExceeded are "try again later"; of
-// the rest the runtime can make no more than that it failed: 100 + the Code.
+// Turns Unavailable, Busy, InProgress and DeadlineExceeded into "try again
+// later". Turns all others into 100 + the Code, because a runtime can only
+// treat them as a failure.
 Failure FailureOf(const Error& error);
 
-// The same call's outcome, with mountd's error as a runtime understands it.
+// Returns the same outcome, with mountd's error as a CNI error.
 template <typename T>
 Outcome<T> Told(Result<T> result) {
   if (!result) {

@@ -28,7 +28,8 @@ bool IsNetns(int fd) {
          ::ioctl(fd, NS_GET_NSTYPE) == CLONE_NEWNET;
 }
 
-// A socket stays in the namespace that it was made in.
+// Makes a socket in the namespace, because a socket stays in the namespace it
+// was made in.
 Result<UniqueFd> SocketIn(int netns) {
   const UniqueFd own(
       netns < 0 ? -1 : ::open("/proc/self/ns/net", O_RDONLY | O_CLOEXEC));
@@ -36,9 +37,11 @@ Result<UniqueFd> SocketIn(int netns) {
     return ErrnoError(errno, "setns", "network namespace");
   }
   UniqueFd socket(::socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+  // Keeps errno, because setns may change it.
   const int error = errno;
   if (netns >= 0 && ::setns(own.get(), CLONE_NEWNET) != 0) {
-    // Nothing that is done from here would be done where it should.
+    // The process cannot go back, so everything it does next would happen in
+    // the wrong namespace.
     std::abort();
   }
   if (!socket.valid()) {
@@ -61,7 +64,7 @@ std::string ToText(const char* bytes) {
 
 Outcome<Netns> OpenNetns(const std::string& path) {
   Netns netns;
-  // Without blocking: it may be a fifo.
+  // O_NONBLOCK, because the path may be a fifo.
   netns.fd.reset(::open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC));
   if (!netns.fd.valid()) {
     const int error = errno;

@@ -10,20 +10,21 @@
 
 namespace mountd::cni_plugin {
 
-// The container's network namespace, as the runtime named it.
+// The container's network namespace, which the runtime names by a path.
 struct Netns {
   UniqueFd fd;
   std::uint64_t inode = 0;
 };
 
-// kUnknownContainer if nothing is there, kInvalidEnvironment if it is something
-// else or cannot be opened.
+// kUnknownContainer if nothing is at the path, kInvalidEnvironment if the file
+// is no network namespace or cannot be opened.
 Outcome<Netns> OpenNetns(const std::string& path);
 
-// "02:4d:0a:58:00:02": of the interface in this process's namespace, or in the
-// one that `netns` is. NotFound if there is no such interface, PermissionDenied
-// if we may not look into the namespace. One thread only: it is elsewhere for a
-// moment.
+// Returns the MAC address, as "02:4d:0a:58:00:02", of the interface in the
+// namespace `netns`, or in this process's own if `netns` is -1. NotFound if
+// there is no such interface, PermissionDenied if this user may not enter the
+// namespace. Call while the process has only one thread, because that thread
+// enters the namespace for a moment.
 Result<std::string> MacOf(const std::string& interface, int netns = -1);
 
 }  // namespace mountd::cni_plugin

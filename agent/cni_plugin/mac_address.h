@@ -7,9 +7,9 @@
 
 namespace mountd::cni_plugin {
 
-// "10.88.0.9": the IPv4 address whose link has that MAC address
-// (netns::LinkMac). kInvalidConfig if it is none, or one that mountd gives no
-// link.
+// Returns the IPv4 address, as "10.88.0.9", whose link has that MAC address
+// (netns::LinkMac). kInvalidConfig if `mac` is no MAC address, or mountd gives
+// no link that MAC address.
 Outcome<std::string> AddressOfMac(const std::string& mac);
 
 }  // namespace mountd::cni_plugin

@@ -13,7 +13,8 @@
 
 namespace {
 
-// Nothing of ours ever gets the number of a standard fd that is missing.
+// Fills missing standard fds, so that no file of this program ever gets one of
+// their numbers.
 bool FillStandardFds() {
   int fd = 0;
   while (fd <= STDERR_FILENO) {
@@ -26,7 +27,8 @@ bool FillStandardFds() {
   return true;
 }
 
-// As the CNI project's own plugins tell it, for whoever runs it by hand.
+// Prints the same kind of text as the CNI project's own plugins, for a person
+// who runs the program by hand.
 int TellAbout() {
   std::fprintf(stderr,
                "CNI mountd plugin v" MOUNTD_VERSION
@@ -44,10 +46,11 @@ int main() {
   if (environment.command.empty()) {
     return TellAbout();
   }
-  // A runtime that hangs up gets an exit status all the same.
+  // Ignores SIGPIPE, so that a runtime that hangs up still gets an exit status.
   std::signal(SIGPIPE, SIG_IGN);
   const auto answer = mountd::cni_plugin::RunPlugin(
       environment, mountd::cni_plugin::ReadInput(STDIN_FILENO));
   std::fputs(answer.output.c_str(), stdout);
+  // A failed write shows at the latest in fflush.
   return std::fflush(stdout) == 0 ? answer.status : EXIT_FAILURE;
 }

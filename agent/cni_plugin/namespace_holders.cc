@@ -16,16 +16,16 @@ namespace fs = std::filesystem;
 
 constexpr char kProc[] = "/proc";
 
-// "" where it is gone, or not to be read.
+// Returns "" if the link is gone or may not be read.
 std::string LinkAt(const fs::path& path) {
   std::error_code error;
   const fs::path target = fs::read_symlink(path, error);
   return error ? "" : target.string();
 }
 
-// By the inode numbers in fdinfo (Linux 5.14): a file's link names the path by
-// which it was opened, and to ask the file itself may wait for its server. A
-// file of another file system with that number is taken for the namespace's,
+// Compares the inode numbers in fdinfo (Linux 5.14). A file's link only names
+// the path by which it was opened, and a stat of the file itself may wait for a
+// file server. So a file with the same number on another file system counts,
 // too.
 bool HasOpen(const fs::path& process, const std::string& inode) {
   std::error_code error;
@@ -86,7 +86,7 @@ bool IsHeld(std::uint64_t netns_inode, const std::string& pin) {
     }
     entries.increment(error);
   }
-  // Cut short, it has not been looked for everywhere.
+  // After an error the search is incomplete, so the namespace counts as held.
   return static_cast<bool>(error);
 }
 

@@ -30,7 +30,8 @@ bool IsOwn(const fs::path& process) {
   return ::stat(process.c_str(), &facts) == 0 && facts.st_uid == ::geteuid();
 }
 
-// "conmon", with the arguments "-c ID" or "--cid ID" in a row (conmon(8)).
+// True for "conmon" with the arguments "-c ID" or "--cid ID" in a row
+// (conmon(8)).
 bool IsConmonOf(const fs::path& process, const std::string& container_id) {
   if (TextOf(process / "comm") != "conmon\n") {
     return false;
@@ -50,7 +51,8 @@ bool HasEnded(int pidfd) {
   return ::poll(&ended, 1, 0) != 0;
 }
 
-// The pidfd first: what is read then is of this process, if it has not ended.
+// Opens the pidfd first, so that all that is read afterwards is of this
+// process, if it has not ended.
 UniqueFd KeeperAt(const fs::path& process, pid_t pid,
                   const std::string& container_id) {
   UniqueFd pidfd(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)));

@@ -7,14 +7,15 @@
 
 namespace mountd::cni_plugin {
 
-// A pidfd of the process with which the runtime itself keeps a running
-// container's host ports: of podman its conmon, which has a listening socket on
-// each, so that nobody else takes them. mountd then does not take these sockets
-// for another service's (SetupNetwork, "ports_keeper"), and checks all it is
-// told of them.
+// Returns a pidfd of the process that keeps a running container's host ports
+// for its runtime. For podman that is conmon, which listens on each port, so
+// that nobody else takes the port. The pidfd makes mountd accept these sockets
+// (SetupNetwork, "ports_keeper"); mountd checks all that it is given about
+// them.
 //
-// Found by the container's id in conmon's arguments, among this user's own
-// processes. Not valid where there is none, as before a container has begun.
+// Searches this user's own processes for a conmon with the container's id in
+// its arguments. Returns an invalid fd if there is none, as before a container
+// has begun.
 UniqueFd FindPortsKeeper(const std::string& container_id);
 
 }  // namespace mountd::cni_plugin

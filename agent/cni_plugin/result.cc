@@ -16,7 +16,7 @@ using cni::Json;
 struct Family {
   const std::string& address;
   const std::string& gateway;
-  const char* prefix;  // routed: nobody is on the same link
+  const char* prefix;  // routed: no other host is on the link
   const char* everywhere;
   const char* version;
 };
@@ -68,7 +68,7 @@ Failure Differs(const std::string& what) {
       MakeError(Code::kFailedPrecondition, "check", "attachment", what));
 }
 
-// Which of prevResult's interfaces is the container's end.
+// Returns the index of the container's end in prevResult's interfaces.
 std::optional<std::size_t> FindEnd(const cni::PluginResult& result,
                                    const Environment& environment) {
   for (std::size_t i = 0; i < result.interfaces.size(); ++i) {
@@ -94,7 +94,8 @@ bool HasAddress(const cni::PluginResult& result, std::size_t interface,
 
 namespace {
 
-// The member, under CNI's own spelling of its name.
+// Returns the member under CNI's own spelling of its name, and removes other
+// spellings.
 Json& OwnMember(Json* object, const char* key, Json absent) {
   const Json* found = cni::FindMember(*object, key);
   Json value = found == nullptr ? std::move(absent) : *found;

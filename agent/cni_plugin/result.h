@@ -12,21 +12,22 @@
 
 namespace mountd::cni_plugin {
 
-// The MAC addresses of both ends; "" for one that is not known.
+// The MAC addresses of both ends; "" if unknown.
 struct Macs {
   std::string host;
   std::string container;
 };
 
-// What ADD answers: prevResult, and after it the host's end, the container's
+// Returns the result of ADD: prevResult, then the host's end, the container's
 // end with its sandbox, its addresses, the default routes if they lead through
 // it, and dns.
 cni::Json ResultOf(const agent::NetworkStatus& status,
                    const Environment& environment, const Config& config,
                    const Macs& macs);
 
-// CHECK: whether mountd still has what prevResult says, in the namespace with
-// that inode. 109 (FailedPrecondition), which says what differs.
+// Carries out CHECK: Ok if mountd still has what prevResult says, in the
+// namespace with that inode. Otherwise 109 (FailedPrecondition) with the
+// difference.
 Outcome<void> CheckResult(const agent::NetworkStatus& status,
                           const Environment& environment, const Config& config,
                           std::uint64_t netns_inode);

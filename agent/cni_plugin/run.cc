@@ -18,7 +18,7 @@ using cni::Json;
 constexpr std::size_t kMaxInputBytes = 1U << 20U;
 constexpr std::size_t kChunkBytes = 65'536;
 
-// Null: nothing is to be printed.
+// Returns null if the call succeeded, because then nothing is printed.
 Outcome<Json> Nothing(const Outcome<void>& outcome) {
   Json nothing;
   if (!outcome) {
@@ -27,8 +27,8 @@ Outcome<Json> Nothing(const Outcome<void>& outcome) {
   return nothing;
 }
 
-// The runtime asks before it knows a version that both speak, and some with an
-// empty stdin.
+// Answers without a valid configuration, because the runtime asks before it
+// knows a version that both support, and some runtimes send an empty stdin.
 Json Versions(const Json& document) {
   return {{"cniVersion", AnswerVersion(document)},
           {"supportedVersions", kVersions}};

@@ -8,18 +8,19 @@
 
 namespace mountd::cni_plugin {
 
-// What the plugin prints and how it ends.
+// The plugin's output and exit status.
 struct Answer {
   std::string output;  // for stdout: JSON, or nothing
   int status = 0;
 };
 
-// One call: `input` is all of stdin, or why it could not be read. Never throws.
+// Runs one call. `input` is all of stdin, or the error of reading it. Never
+// throws.
 Answer RunPlugin(const Environment& environment,
                  const Result<std::string>& input);
 
-// All of the file, up to 1 MiB. InvalidArgument if there is more; otherwise the
-// errno's code.
+// Reads the whole file, up to 1 MiB. InvalidArgument if there is more;
+// otherwise the errno's code.
 Result<std::string> ReadInput(int fd);
 
 }  // namespace mountd::cni_plugin

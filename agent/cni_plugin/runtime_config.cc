@@ -18,7 +18,7 @@ namespace {
 
 using cni::Json;
 
-// More than mountd takes for one allocation.
+// More mappings than mountd accepts for one allocation.
 constexpr std::size_t kMaxMappings = 4096;
 constexpr std::size_t kMaxAddresses = 8;
 constexpr std::size_t kMaxWordBytes = 64;
@@ -69,7 +69,8 @@ Outcome<std::vector<agent::Port>> PortsOf(const Json& runtime) {
       return BadConfig("portMappings", "must be objects");
     }
     MOUNTD_ASSIGN(agent::Port port, PortOf(item));
-    // Podman and portmap: a port that is only exposed, not mapped.
+    // Podman and portmap leave out the host port of a port that is only
+    // exposed.
     if (port.host != 0) {
       port.label = std::to_string(ports.size());
       ports.push_back(std::move(port));
@@ -84,7 +85,7 @@ Outcome<void> AddAddress(const std::string& text, RuntimeConfig* runtime) {
   if (!address) {
     return BadConfig("ips", "must be IP addresses");
   }
-  // A prefix is the network's own business: all is routed.
+  // Ignores a prefix, because mountd's networks are routed and need none.
   std::string& place = address->is_ipv6 ? runtime->address6 : runtime->address;
   if (!place.empty() && place != address->text) {
     return BadConfig("ips", "may be one of each family");
@@ -103,8 +104,8 @@ Outcome<void> AddAddressesOf(const Json& object, RuntimeConfig* runtime) {
   return {};
 }
 
-// mountd derives a link's MAC address from its IPv4 address: whoever asks for
-// the one asks for the other.
+// mountd derives a link's MAC address from its IPv4 address, so asking for a
+// MAC address asks for that IPv4 address.
 Outcome<void> AddMac(const std::string& mac, RuntimeConfig* runtime) {
   if (mac.empty()) {
     return {};
@@ -124,7 +125,7 @@ Outcome<void> AddMacOf(const Json& object, RuntimeConfig* runtime) {
   return AddMac(mac, runtime);
 }
 
-// By all of the ways in CNI's CONVENTIONS.md.
+// Reads addresses in each of the ways in CNI's CONVENTIONS.md.
 Outcome<void> ReadAddresses(const Json& document, const Json& capabilities,
                             const Environment& environment,
                             RuntimeConfig* runtime) {
@@ -147,8 +148,9 @@ Outcome<void> ReadAddresses(const Json& document, const Json& capabilities,
   return {};
 }
 
-// The conventions' other capabilities come only where the configuration
-// declares them: nobody may believe that they are in force.
+// Refuses the conventions' other capabilities. They come only if the
+// configuration declares them, and then nobody may believe that they are in
+// force.
 Outcome<void> CheckCapabilities(const Json& capabilities) {
   constexpr std::array<std::string_view, 4> kKnown = {"portMappings", "ips",
                                                       "dns", "mac"};
@@ -168,7 +170,7 @@ Outcome<void> CheckCapabilities(const Json& capabilities) {
   return {};
 }
 
-// The configuration's value, or the runtime's own where it has one.
+// Takes the runtime's value if it gives one, otherwise the configuration's.
 void PutDns(const Json& configured, const Json& given, const char* key,
             const char* given_key, Json* dns) {
   const Json* own = cni::FindMember(given, given_key);

@@ -11,21 +11,23 @@
 
 namespace mountd::cni_plugin {
 
-// What the runtime wants of one attachment, by the conventions of CNI's
-// CONVENTIONS.md.
+// The settings that the runtime asks for in one attachment, by the conventions
+// of CNI's CONVENTIONS.md.
 struct RuntimeConfig {
-  std::vector<agent::Port> ports;  // labelled "0", "1" and so on
-  std::string address;             // this one; "": any
+  std::vector<agent::Port> ports;  // with the labels "0", "1" and so on
+  std::string address;             // exactly this one; "": any free one
   std::string address6;
-  // For the result: {"nameservers", "domain", "search", "options"}; null where
-  // neither the configuration nor the runtime has one.
+  // For the result: {"nameservers", "domain", "search", "options"}; null if
+  // neither the configuration nor the runtime gives one.
   cni::Json dns;
 };
 
-// Of runtimeConfig.{portMappings, ips, dns, mac}, args.cni.{ips, mac}, dns and
-// CNI_ARGS' IP and MAC. kUnsupportedField for another capability,
-// kInvalidConfig, also for a MAC address that mountd gives no link,
-// kInvalidEnvironment.
+// Reads runtimeConfig.{portMappings, ips, dns, mac}, args.cni.{ips, mac}, dns,
+// and IP and MAC of CNI_ARGS. Errors:
+// - kUnsupportedField for another capability.
+// - kInvalidConfig for a wrong value, and for a MAC address that mountd does
+//   not give to a link.
+// - kInvalidEnvironment for CNI_ARGS.
 Outcome<RuntimeConfig> ReadRuntimeConfig(const cni::Json& document,
                                          const Environment& environment);
 

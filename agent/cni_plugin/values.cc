@@ -57,7 +57,7 @@ Outcome<Json> ObjectAt(const Json& object, const char* key) {
   if (member != nullptr && !member->is_object()) {
     return BadConfig(key, "must be an object");
   }
-  // Named, as braces around a Json make an array of it.
+  // A named variable, because braces around a Json make an array of it.
   Json found = Json::object();
   if (member != nullptr) {
     found = *member;

@@ -8,19 +8,20 @@
 #include "agent/cni_plugin/failure.h"
 #include "netns/cni/json.h"
 
-// The members of a configuration, by type. All fail with kInvalidConfig, which
-// names the key, if it is of another type or too long; null is absent.
+// Read the members of a configuration, by type. kInvalidConfig with the key if
+// a member has another type or is too long. A null member counts as absent.
 namespace mountd::cni_plugin {
 
 Failure BadConfig(const std::string& key, const std::string& why);
 
-// Absent: `fallback`. UTF-8 without control characters.
+// Returns `fallback` if the member is absent. Accepts UTF-8 without control
+// characters.
 Outcome<std::string> TextAt(const cni::Json& object, const char* key,
                             const char* fallback, std::size_t max_bytes);
 Outcome<bool> FlagAt(const cni::Json& object, const char* key);
 Outcome<std::uint64_t> NumberAt(const cni::Json& object, const char* key,
                                 std::uint64_t fallback, std::uint64_t max);
-// Absent: an empty one.
+// Returns an empty one if the member is absent.
 Outcome<cni::Json> ObjectAt(const cni::Json& object, const char* key);
 Outcome<std::vector<cni::Json>> ItemsAt(const cni::Json& object,
                                         const char* key, std::size_t max_count);

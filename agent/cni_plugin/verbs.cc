@@ -20,7 +20,8 @@ namespace {
 
 using agent::Client;
 
-// Between two attempts to reach mountd: it starts within half a second.
+// The pause between two tries to reach mountd, which starts within half a
+// second.
 constexpr std::chrono::milliseconds kRestartPause{50};
 
 Result<Client> Connect(const Config& config,
@@ -36,16 +37,16 @@ Result<Client> Connect(const Config& config) {
   return Connect(config, config.timeout);
 }
 
-// mountd is away for the moment: its socket is not there yet, nobody listens on
-// it, or it hung up. Not where this user may not reach it.
+// True if mountd is away for the moment: its socket is not there yet, nobody
+// listens on it, or mountd hung up. False if this user may not reach the
+// socket.
 bool IsAway(const Error& error) {
   return error.code == Code::kUnavailable && error.sys_errno != EACCES &&
          error.sys_errno != EPERM;
 }
 
-// Makes a call, again and again while mountd is away, within config.timeout: a
-// runtime calls DEL once, takes a failed CHECK for a broken network, and asks
-// for neither again.
+// Makes a call, and repeats it while mountd is away, within config.timeout. A
+// runtime calls DEL only once, and takes a failed CHECK for a broken network.
 template <typename Work>
 auto AwaitMountd(const Config& config, const Work& work)
     -> decltype(work(std::declval<Client&>())) {
@@ -81,7 +82,8 @@ agent::NetworkSpec SpecOf(const Environment& environment, const Config& config,
   return spec;
 }
 
-// The allocation and, where it was made for another configuration, a marker.
+// Prepares the allocation and, if it was made for another configuration, a
+// marker.
 Result<void> PrepareFor(Client& client, const std::string& allocation,
                         const std::string& ifname, const std::string& name) {
   MOUNTD_TRY(client.PrepareAllocation(allocation, {.scope = name}));
@@ -95,7 +97,8 @@ Result<void> PrepareFor(Client& client, const std::string& allocation,
   return Ok();
 }
 
-// So mountd refuses a keeper that is no process of ours any more.
+// True for the codes with which mountd refuses a keeper that is no longer a
+// process of this user.
 bool IsOfTheKeeper(Code code) {
   return code == Code::kPermissionDenied || code == Code::kFailedPrecondition;
 }
@@ -117,12 +120,12 @@ Result<agent::NetworkStatus> Attach(Client& client,
   if (status || !IsOfTheKeeper(status.error().code)) {
     return status;
   }
-  // It has ended meanwhile, and keeps nothing any more.
+  // The keeper has ended meanwhile, so it keeps no port any more.
   spec.ports_keeper = -1;
   return client.SetupNetwork(allocation, spec);
 }
 
-// An attachment whose DEL never came may be in the way.
+// True for the codes that an attachment whose DEL never came may cause.
 bool MayBeInTheWay(Code code) {
   return code == Code::kAlreadyExists || code == Code::kFailedPrecondition ||
          code == Code::kPermissionDenied;
@@ -138,12 +141,13 @@ Result<agent::NetworkStatus> AttachOrMakeRoom(Client& client,
     return status;
   }
   const Result<bool> made = MakeRoom(client, environment, config, netns);
-  // The refusal says more than why room could not be made.
+  // Returns the refusal, because it says more than the reason why room could
+  // not be made.
   return made && *made ? Attach(client, environment, config, fd) : status;
 }
 
-// mountd tells a network that is not declared from one that it refuses; to the
-// runtime both are a configuration that will not do.
+// mountd distinguishes a network that is not declared from one that it refuses.
+// For the runtime both are an unusable configuration.
 Failure AddFailure(const Error& error) {
   Failure failure = FailureOf(error);
   if (error.code == Code::kNotFound || error.code == Code::kInvalidArgument) {
@@ -152,7 +156,8 @@ Failure AddFailure(const Error& error) {
   return failure;
 }
 
-// As far as we may look: as another user than root we may not.
+// Leaves an address empty that this user may not look at; only root may look at
+// both.
 Macs MacsOf(const agent::NetworkStatus& status, const Netns& netns) {
   const auto host = MacOf(status.host_interface);
   const auto container = MacOf(status.interface, netns.fd.get());
@@ -171,6 +176,7 @@ Outcome<cni::Json> Add(const Environment& environment, const Config& config) {
   const auto status = AttachOrMakeRoom(client, environment, config, netns);
   if (!status) {
     const Failure failure = AddFailure(status.error());
+    // If mountd is out of reach, DEL undoes the attachment.
     if (failure.code != cni::kTryAgainLater) {
       IgnoreBecauseBestEffort(Tidy(client,
                                    AllocationOf(environment.container_id),
@@ -206,7 +212,8 @@ Outcome<void> Check(const Environment& environment, const Config& config) {
                    "mountd has no " + environment.ifname + " of it"};
   }
   MOUNTD_TRY(CheckResult(*own, environment, config, netns.inode));
-  // mountd answers from its records; whoever may look asks the kernel, too.
+  // mountd answers from its records, so this asks the kernel, too, if this user
+  // may.
   const auto mac = MacOf(environment.ifname, netns.fd.get());
   return mac || mac.error().code != Code::kNotFound
              ? Outcome<void>()

@@ -11,20 +11,20 @@
 // mountd while it is away, within config.timeout.
 namespace mountd::cni_plugin {
 
-// The result. Attachments whose DEL never came, and which are in the way, go
-// first (MakeRoom). What was made for a failed one is taken away again, unless
-// mountd is out of reach: then it waits for DEL.
+// Returns the result. If mountd refuses the attachment, first removes
+// attachments that are in the way and whose DEL never came (MakeRoom). Undoes a
+// failed ADD, unless mountd is out of reach; DEL undoes it then.
 Outcome<cni::Json> Add(const Environment& environment, const Config& config);
 
 Outcome<void> Del(const Environment& environment, const Config& config);
 
-// kUnknownContainer if mountd does not know it.
+// kUnknownContainer if mountd does not know the attachment.
 Outcome<void> Check(const Environment& environment, const Config& config);
 
 Outcome<void> Gc(const Config& config);
 
 // kPluginNotAvailable if mountd is out of reach, or its configuration has no
-// such network for us.
+// such network for this user.
 Outcome<void> Status(const Config& config);
 
 }  // namespace mountd::cni_plugin

@@ -32,8 +32,8 @@ std::optional<Pairs> ReadSecrets(const std::string& path) {
   return secrets;
 }
 
-// Puts the number in the size's place. CLI11's own would let what is negative,
-// or more than an int64_t holds, become another number.
+// Replaces the text by the number. CLI11's own check would turn a negative
+// number, or one that an int64_t cannot hold, into another number.
 std::string ToBytes(std::string& text) {
   if (text.find('-') != std::string::npos) {
     return "must not be negative";

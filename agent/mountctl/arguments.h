@@ -10,12 +10,12 @@
 
 #include "agent/types.h"
 
-// Options that several commands have. What they fill in outlives the parsing.
+// Options that several commands have. The variable that an option fills must
+// outlive the parsing.
 namespace mountd::agent {
 
-// Puts a number of bytes in the place of 1048576, 512MiB or 10GiB; K, KB and
-// KiB are 1024 all the same. Refuses what an int64_t does not hold, and the
-// negative.
+// Replaces 1048576, 512MiB or 10GiB by the number of bytes; K, KB and KiB all
+// mean 1024. Refuses negative numbers and numbers that an int64_t cannot hold.
 CLI::Validator IsSize();
 
 template <std::integral Bytes>
@@ -27,17 +27,19 @@ CLI::Option* AddSize(CLI::App& command, const std::string& name, Bytes& bytes,
       ->type_name("SIZE");
 }
 
-// KEY=VALUE, once for each of the map.
+// Adds an option KEY=VALUE that may be repeated, once for each entry of the
+// map.
 void AddPairs(CLI::App& command, const std::string& name,
               std::map<std::string, std::string>& pairs,
               const std::string& help);
 
-// --secrets FILE: a JSON object of texts. Never on the command line itself,
-// which every process of the node can read.
+// Adds --secrets FILE, a JSON object of texts. Secrets are never on the command
+// line, because every process of the node can read that.
 void AddSecretsFile(CLI::App& command,
                     std::map<std::string, std::string>& secrets);
 
-// --tasks wait|ignore; kRefuse without. The value is there once it is parsed.
+// Adds --tasks wait|ignore; kRefuse if it is not given. The value is set once
+// the command line is parsed.
 std::shared_ptr<OnTasks> AddOnTasks(CLI::App& command);
 
 }  // namespace mountd::agent

@@ -10,35 +10,38 @@
 #include "agent/mountctl/json.h"
 #include "mountd/base/error.h"
 
-// What `mountctl doctor` finds. Each check is a function of what was seen, and
-// sees nothing itself.
+// The findings of `mountctl doctor`. Each check is a function of facts that
+// others have collected; it collects none itself.
 namespace mountd::agent {
 
-// kUnknown: it could not be looked at, for want of rights mostly.
+// kUnknown: the check could not look, mostly because the caller lacks the
+// right.
 enum class Verdict { kOk, kWarning, kFailed, kUnknown };
 
 struct Check {
   Verdict verdict = Verdict::kOk;
-  std::string what;    // what was looked at: "socket", "plugin csi-local"
-  std::string why;     // what was seen
-  std::string advice;  // what to do; "" where there is nothing
+  std::string what;    // the object of the check: "socket", "plugin csi-local"
+  std::string why;     // the facts
+  std::string advice;  // what to do; "" if there is nothing to do
 };
 
 inline Check Fine(std::string what, std::string why) {
   return {Verdict::kOk, std::move(what), std::move(why), ""};
 }
 
-// What was asked of mountd, and was not told: no failure of the node if the
-// caller lacks the right to know.
+// Returns the check of a question that mountd did not answer. A caller without
+// the right to know is no failure of the node.
 Check NotTold(std::string what, const Error& error);
-// What could not be looked at on the host, which is none of mountd's doing.
+// Returns the check of a fact on the host that could not be read, without
+// mountd.
 Check NotSeen(std::string what, const Error& error);
 
 std::string_view VerdictName(Verdict verdict);
-// "warning  plugin csi-local: is starting; wait", without control characters.
+// Returns "warning  plugin csi-local: is starting; wait", without control
+// characters.
 std::string LineOf(const Check& check);
 Json ToJson(const Check& check);
-// Whether any of them failed.
+// True if any check failed.
 bool AnyFailed(const std::vector<Check>& checks);
 
 }  // namespace mountd::agent

@@ -9,25 +9,26 @@
 
 namespace mountd::agent {
 
-// The exit statuses; `--help` tells them.
+// The exit statuses, as `--help` explains them.
 inline constexpr int kExitOk = 0;
 inline constexpr int kExitError = 1;
 inline constexpr int kExitUsage = 2;
 
-// The groups of the help that two files' commands are in.
+// Groups of the help that contain commands of more than one file.
 inline constexpr char kJobsGroup[] = "Jobs";
 inline constexpr char kNodeGroup[] = "The node";
 inline constexpr char kPartsGroup[] = "Networks, volumes and mounts";
 
-// What all commands share: the global flags, and the command that was chosen on
-// the command line, to be run once that is parsed.
+// Shared by all commands: the global flags, and the command that the command
+// line chose. The program runs that command after parsing.
 struct Context {
   ClientOptions options;
   bool json = false;
   std::function<int()> chosen;
 };
 
-// Each adds its commands to the application; `context` outlives it.
+// Each adds its commands to the application. `context` must outlive the
+// application.
 void AddJobCommands(CLI::App& app, Context& context);
 void AddAllocationCommands(CLI::App& app, Context& context);
 void AddVolumeCommands(CLI::App& app, Context& context);
@@ -42,17 +43,18 @@ void AddMetricsCommand(CLI::App& app, Context& context);
 void AddTreeCommands(CLI::App& app, Context& context);
 void AddToolCommands(CLI::App& app, Context& context);
 
-// To the command `volume`.
+// Each adds its commands to the command `volume`.
 void AddVolumeControlCommands(CLI::App& volume, Context& context);
 void AddSnapshotCommands(CLI::App& volume, Context& context);
 
-// Connects and runs `body`; an error of either goes to stderr.
+// Connects and runs `body`. Prints an error of either to stderr and returns the
+// exit status.
 int WithClient(const Context& context,
                const std::function<Result<void>(Client&)>& body);
 
 Result<UniqueFd> OpenPidfd(pid_t pid);
 
-// An error on stderr and its exit status.
+// Prints the error to stderr and returns its exit status.
 int Fail(const Error& error);
 
 }  // namespace mountd::agent

@@ -19,7 +19,8 @@
 namespace mountd::agent {
 namespace {
 
-// Of all allocations the caller sees, or of the one named.
+// Returns the status of all allocations that the caller may see, or of the
+// named one.
 Result<std::vector<AllocationStatus>> Statuses(Client& client,
                                                const std::string& allocation) {
   std::vector<std::string> ids = {allocation};
@@ -32,6 +33,7 @@ Result<std::vector<AllocationStatus>> Statuses(Client& client,
   }
   std::vector<AllocationStatus> all;
   for (const std::string& id : ids) {
+    // An allocation of the list may be released before GetAllocation.
     Result<AllocationStatus> status = client.GetAllocation(id);
     if (status) {
       all.push_back(*std::move(status));

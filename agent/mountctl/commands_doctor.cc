@@ -28,7 +28,7 @@ Details:
 
 using Checks = std::vector<Check>;
 
-// A doctor who waits for minutes is of no use: what takes longer is wrong.
+// Short, because a slow answer is itself a finding.
 constexpr std::chrono::seconds kConnectTimeout{5};
 constexpr std::chrono::seconds kAnswerTimeout{10};
 
@@ -117,7 +117,8 @@ void LookAtDaemon(Client& client, const Result<Capabilities>& offers,
   LookAtOwed(client, offers ? *offers : Capabilities(), checks);
 }
 
-// The client only if it answers; what was found of that is a check.
+// Connects, and adds a check of the connection. Returns the client only if
+// mountd answers.
 std::optional<Client> Reach(const ClientOptions& options, Checks& checks) {
   SocketFacts facts = LookAtSocket(options);
   Result<Client> client = Client::Connect(options);
@@ -140,7 +141,7 @@ int Doctor(const Context& context) {
       std::min<std::chrono::milliseconds>(options.deadline, kAnswerTimeout);
   Checks checks;
   std::optional<Client> client = Reach(options, checks);
-  // The figures that are configured, or else their defaults.
+  // If mountd does not answer, the limits are their defaults.
   const Result<Capabilities> offers =
       client ? client->GetCapabilities()
              : Result<Capabilities>(

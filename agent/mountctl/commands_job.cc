@@ -106,8 +106,8 @@ Result<void> PrintReleased(Result<Receipt> receipt, bool json) {
   return Ok();
 }
 
-// `stop ALLOC` and `alloc release ALLOC` are the same; `receipt` reads it
-// again.
+// Adds `stop ALLOC` or `alloc release ALLOC`, which are the same, or `receipt`,
+// which prints the receipt again.
 void AddReceiptCommand(CLI::App& parent, Context& context, const char* name,
                        const char* help, bool release) {
   auto* command = parent.add_subcommand(name, help);

@@ -24,13 +24,13 @@ Result<NodeMetrics> AskForMetrics(const ClientOptions& options) {
   return CollectMetrics(client);
 }
 
-// That mountd does not answer is what the metrics say then, and no failure of
-// this program: a collector takes the output of one that has failed for none.
+// Exits with success even if mountd does not answer, because the metrics say so
+// then, and a collector ignores the output of a program that fails.
 int Metrics(const Context& context, const std::string& output) {
   const Result<NodeMetrics> node = AskForMetrics(context.options);
   if (!node && node.error().code == Code::kInvalidArgument) {
     static_cast<void>(Fail(node.error()));
-    return kExitUsage;  // an address that cannot be one
+    return kExitUsage;  // the address is no valid address
   }
   if (!node) {
     PrintError(node.error());

@@ -11,7 +11,7 @@
 namespace mountd::agent {
 namespace {
 
-// Of CNI's networks mountd has no addresses to count.
+// Returns CNI's networks, for which mountd has no addresses to count.
 std::vector<std::string> CniNetworksOf(const Capabilities& offers) {
   std::vector<std::string> names;
   std::copy_if(offers.network_modes.begin(), offers.network_modes.end(),
@@ -74,7 +74,7 @@ Result<void> ShowNetworks(Client& client, const std::string& id, bool json) {
   return Ok();
 }
 
-// The addresses alone, a line each: for scripts.
+// Prints only the addresses, a line each, for scripts.
 Result<void> ShowAddresses(Client& client, const std::string& id, bool json) {
   MOUNTD_ASSIGN(const std::vector<NetworkStatus> networks,
                 NetworksOf(client, id));

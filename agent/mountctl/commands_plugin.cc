@@ -64,8 +64,8 @@ void AddRegister(CLI::App& plugin, Context& context) {
   });
 }
 
-// Asks until the plugin is healthy or the time is over; then the last answer is
-// printed all the same.
+// Polls until the plugin is healthy or the time is over, and prints the last
+// answer in both cases.
 Result<void> PrintStatus(Client& client, const Context& context,
                          const std::string& id, std::uint32_t wait_s) {
   const auto deadline = steady_clock::now() + std::chrono::seconds(wait_s);

@@ -161,8 +161,8 @@ SignalHandlers PrintingHandlers(bool json, std::optional<Error>& lost) {
   return handlers;
 }
 
-// The signals are blocked in every thread and fetched here, so nothing runs in
-// a signal handler; SIGUSR1 is the subscriber's own word that it has ended.
+// Blocks the signals in every thread and fetches them here, so that nothing
+// runs in a signal handler. The subscriber sends SIGUSR1 when it has ended.
 int FollowEvents(const Context& context) {
   sigset_t signals;
   ::sigemptyset(&signals);
@@ -288,7 +288,7 @@ int WithClient(const Context& context,
   const WaitingLine line(context);
   Result<Client> client = Client::Connect(line.options());
   if (!client) {
-    // An address that cannot be one is the command line's fault.
+    // An invalid address is a mistake on the command line.
     const bool usage = client.error().code == Code::kInvalidArgument;
     const int status = Fail(client.error());
     return usage ? kExitUsage : status;

@@ -21,10 +21,11 @@ struct TreeArguments {
   std::uint32_t gid = 0;
 };
 
-// Opens the directory, calls, prints.
+// Opens the directory, calls `call`, prints the result.
 template <typename Call>
 int OnTree(const Context& context, const std::string& path, const char* done,
            const Call& call) {
+  // O_NOFOLLOW, because a symbolic link would lead to another directory.
   const UniqueFd directory(
       open(path.c_str(), O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
   if (!directory.valid()) {
@@ -59,7 +60,8 @@ struct OpenArguments {
   std::vector<std::string> command;
 };
 
-// Becomes the command, which has what `open` answers as its fd 3.
+// Replaces this process by the command, with the fd that `open` returns as fd
+// 3.
 int RunWithTree(const Context& context, const OpenArguments& arguments,
                 const std::function<Result<UniqueFd>(Client&)>& open) {
   constexpr int kTree = 3;
@@ -76,7 +78,7 @@ int RunWithTree(const Context& context, const OpenArguments& arguments,
     words.push_back(const_cast<char*>(word.c_str()));
   }
   words.push_back(nullptr);
-  // dup2 onto itself would leave close-on-exec as it is.
+  // dup2 of an fd onto itself would leave close-on-exec set.
   const bool passed = tree.get() == kTree ? ::fcntl(kTree, F_SETFD, 0) == 0
                                           : ::dup2(tree.get(), kTree) == kTree;
   if (passed) {

@@ -8,7 +8,7 @@
 #include "agent/mountctl/output.h"
 #include "agent/mountctl/volume_report.h"
 
-// Volumes as this node has them.
+// Commands on volumes of this node.
 namespace mountd::agent {
 namespace {
 

@@ -7,11 +7,11 @@
 #include "agent/mountctl/json.h"
 #include "agent/mountctl/output.h"
 
-// Volumes as their plugins have them.
+// Commands on volumes of plugins' controllers.
 namespace mountd::agent {
 namespace {
 
-// Of the modes that the contract lists; the daemon judges them.
+// Adds the options of the contract's modes; the daemon checks their values.
 void AddUsage(CLI::App& command, VolumeUsage& usage) {
   command.add_option("--access-mode", usage.access_mode,
                      "How it will be used (single-node-writer)");

@@ -6,7 +6,8 @@
 namespace mountd::agent {
 namespace {
 
-// How mountd says that root has not configured it: nothing is wrong then.
+// True if mountd's reason says that root has not configured the feature. That
+// is no fault of the node.
 bool IsByChoice(const std::string& reason) {
   return reason.starts_with("the configuration ") ||
          reason.starts_with("no rule ");
@@ -32,7 +33,7 @@ Check OfNetwork(const std::string& network, const AddressUsage& usage) {
   if (usage.free == 0) {
     return {Verdict::kFailed, what, why, advice};
   }
-  // As AddressesScarce tells.
+  // mountd sends AddressesScarce at the same threshold.
   if (usage.free <= usage.capacity / 10) {
     return {Verdict::kWarning, what, why, advice};
   }

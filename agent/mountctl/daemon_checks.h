@@ -11,28 +11,30 @@
 #include "agent/types.h"
 #include "mountd/base/result.h"
 
-// What mountd's own answers say of a node.
+// Checks of mountd's own answers about a node.
 namespace mountd::agent {
 
 Check CheckKernel(const Capabilities& offers);
-// One for each thing that is not offered.
+// Returns one check for each feature that the node does not offer.
 std::vector<Check> CheckFeatures(const Capabilities& offers);
 
-// Whether a rule names the caller, and what it may.
+// Checks whether a rule names the caller, and what that rule grants.
 struct CallerFacts {
   std::string user;
   bool root = false;
 };
 Check CheckPolicy(const CallerFacts& caller, const Capabilities& offers);
 
-// One for each network; and one for the host ports that the caller may map.
+// Returns one check for each network. CheckHostPorts returns one for the host
+// ports that the caller may map.
 std::vector<Check> CheckAddresses(const Capabilities& offers);
 std::optional<Check> CheckHostPorts(const Capabilities& offers);
 
-// One for each plugin, or one that there is none.
+// Returns one check for each plugin, or one that says there is none.
 std::vector<Check> CheckPlugins(const std::vector<PluginStatus>& plugins);
 
-// What all users are owed; and of those the caller may see, which.
+// The number of all users' pending tear-downs, and those that the caller may
+// see.
 struct OwedFacts {
   std::uint32_t count = 0;
   std::chrono::seconds oldest{0};

@@ -14,17 +14,18 @@ namespace {
 using std::chrono::milliseconds;
 using std::chrono::steady_clock;
 
-// Well below what a user may have under way at once (limits.operations_per_uid,
-// limits.peers_per_uid), as its agent goes on beside this.
+// Far fewer than one user may have under way (limits.operations_per_uid,
+// limits.peers_per_uid), because the user's agent works at the same time.
 constexpr std::size_t kAtOnce = 8;
-// Of questions, also of those after the end.
+// The time for an answer to a question, also after the deadline.
 constexpr milliseconds kAnswerTime{10'000};
 constexpr milliseconds kFirstPause{100};
 constexpr milliseconds kLongestPause{5'000};
-// One search looks at every process of the node.
+// Few, because one search of holders looks at every process of the node.
 constexpr std::size_t kMostMounts = 100;
 
-// Whether another allocation has it, or it is only to be unstaged.
+// True if another allocation uses the volume, or if it only waits to be
+// unstaged.
 bool NeedsItsPlugin(const StagedVolume& volume, const std::string& allocation) {
   return volume.users.empty() ||
          std::any_of(volume.users.begin(), volume.users.end(),
@@ -50,7 +51,7 @@ std::set<std::string> PluginsIn(const std::string& allocation,
   return ids;
 }
 
-// The mounts that it still has, and who has them.
+// Collects the mounts that the allocation still has, with their holders.
 Result<void> FindHolders(Client& client, const std::string& allocation,
                          std::vector<HeldMount>& held) {
   MOUNTD_ASSIGN(const AllocationStatus status,
@@ -123,6 +124,7 @@ Result<DrainReport> Drain::Run() {
       MOUNTD_ASSIGN(auto still, std::move(owed));
       return Report(std::move(still));
     }
+    // Something has gone, so the next round may release what needed it.
     if (pending_.size() < before) {
       pause = kFirstPause;
       continue;
@@ -133,7 +135,8 @@ Result<DrainReport> Drain::Run() {
   }
 }
 
-// mountd may be restarted meanwhile: each round asks anew what there is.
+// Asks again in each round what there is, because mountd may restart in
+// between.
 Result<void> Drain::Round() {
   if (pending_.empty()) {
     return Ok();
@@ -165,7 +168,7 @@ void Drain::ReleaseAll(const std::vector<AllocationEntry>& ready) {
     threads.emplace_back([&] {
       for (std::size_t at = next++; at < ready.size(); at = next++) {
         if (began_ && left() == milliseconds(0)) {
-          return;  // the first round is made whatever the time
+          return;  // the first round runs even if no time is left
         }
         Result<Receipt> released = Release(ready[at].id);
         const std::lock_guard lock(mutex);
@@ -178,7 +181,7 @@ void Drain::ReleaseAll(const std::vector<AllocationEntry>& ready) {
   }
 }
 
-// On a connection of its own: each waits for its answer.
+// Makes a connection of its own, because each release blocks until its answer.
 Result<Receipt> Drain::Release(const std::string& allocation) const {
   MOUNTD_ASSIGN(Client client, Connect(left()));
   return client.ReleaseAllocation(allocation);
@@ -224,7 +227,7 @@ Result<DrainReport> Drain::Report(std::vector<OwedTeardown> owed) {
   }
   MOUNTD_ASSIGN(Client client, Connect(kAnswerTime));
   for (const DrainedAllocation& one : report.left) {
-    // That it is left is told all the same.
+    // The report lists the allocation as left even without its holders.
     IgnoreBecauseBestEffort(FindHolders(client, one.entry.id, report.held));
   }
   return report;

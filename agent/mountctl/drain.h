@@ -12,14 +12,15 @@
 #include "agent/client.h"
 #include "mountd/base/result.h"
 
-// Before maintenance: releases all that the caller may administer.
+// Before maintenance: releases every allocation that the caller may release.
 namespace mountd::agent {
 
 struct DrainedAllocation {
   AllocationEntry entry;
-  // Of one that was released; none if somebody else did that meanwhile.
+  // Set for a released allocation; absent if somebody else released it
+  // meanwhile.
   std::optional<Receipt> receipt{};
-  std::optional<Error> error{};  // of one that is left: why
+  std::optional<Error> error{};  // why the allocation is left
 };
 
 struct HeldMount {
@@ -33,29 +34,32 @@ struct DrainReport {
   std::vector<DrainedAllocation> released;
   std::vector<DrainedAllocation> left;
   std::vector<OwedTeardown> owed;
-  std::vector<HeldMount> held;  // mounts of those that are left
+  std::vector<HeldMount> held;  // of the allocations that are left
   bool complete() const { return left.empty() && owed.empty(); }
 };
 
-// Those of `pending` that may go now. The allocation of a plugin's task stays
-// while a volume of the plugin is staged for another one, or has to be unstaged
-// yet: without the plugin that would be owed for good.
+// Returns the allocations of `pending` that may go now. The allocation of a
+// plugin's task stays while a volume of that plugin is staged for another
+// allocation or still has to be unstaged, because without the plugin the
+// unstage would stay pending for good.
 std::vector<AllocationEntry> ReleasableOf(
     const std::vector<AllocationEntry>& pending,
     const std::vector<PluginStatus>& plugins,
     const std::vector<StagedVolume>& volumes);
 
-// In rounds: each releases what may go, a few at once, and tries what is owed;
-// until nothing of what was there at the start is left, or options.deadline is
-// over. What is prepared meanwhile stays.
+// Releases in rounds: each round releases what may go, a few at once, and
+// retries pending tear-downs. Ends when nothing of the initial allocations is
+// left, or when options.deadline is over. Allocations that are prepared
+// meanwhile stay.
 class Drain {
  public:
-  // Of each allocation as it is released, one at a time, on any thread.
+  // Called for each allocation when it is released, one call at a time, on any
+  // thread.
   using Tell = std::function<void(const DrainedAllocation&)>;
 
   Drain(ClientOptions options, Tell tell);
 
-  // An error if mountd could not be asked what there is, or is left.
+  // Returns an error if mountd could not say what there is, or what is left.
   Result<DrainReport> Run();
 
  private:
@@ -72,9 +76,9 @@ class Drain {
   const Tell tell_;
   const std::chrono::steady_clock::time_point end_;
   std::vector<AllocationEntry> pending_;
-  std::map<std::string, Error> errors_;  // of those that are pending
+  std::map<std::string, Error> errors_;  // of allocations in pending_
   std::vector<DrainedAllocation> released_;
-  bool began_ = false;  // a round was made
+  bool began_ = false;  // true after the first round
 };
 
 }  // namespace mountd::agent

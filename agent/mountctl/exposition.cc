@@ -9,8 +9,8 @@
 namespace mountd::agent {
 namespace {
 
-// What cannot be in a line of HELP, or between a label's quotes. One byte that
-// is not UTF-8 would cost the whole file.
+// Escapes the characters that a line of HELP or a label's quotes cannot
+// contain. A single byte that is not UTF-8 would cost the whole file.
 std::string Escaped(std::string_view text) {
   const bool utf8 = IsValidUtf8(text);
   std::string escaped;
@@ -28,7 +28,8 @@ std::string Escaped(std::string_view text) {
   return escaped;
 }
 
-// The shortest text that is this number again, whatever the locale.
+// Returns the shortest text that reads back as this number, independent of the
+// locale.
 std::string Shown(double value) {
   std::array<char, 32> text{};
   const auto [end, error] =

@@ -6,16 +6,17 @@
 #include <utility>
 #include <vector>
 
-// Prometheus' text exposition format, version 0.0.4: what node_exporter's
-// textfile collector reads.
+// Writes Prometheus' text exposition format, version 0.0.4, which
+// node_exporter's textfile collector reads.
 namespace mountd::agent {
 
 using Labels = std::vector<std::pair<std::string_view, std::string>>;
 
 class Exposition {
  public:
-  // The samples that follow are of this family, which is begun once: a second
-  // HELP or TYPE line of a name makes the collector drop the whole file.
+  // Begins a family; the samples that follow belong to it. Call once for each
+  // name, because a second HELP or TYPE line of a name makes the collector drop
+  // the whole file.
   void Family(std::string_view name, std::string_view type,
               std::string_view help);
   void Sample(double value, const Labels& labels = {});

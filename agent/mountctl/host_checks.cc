@@ -35,8 +35,8 @@ Check NotAllowedTo(const SocketFacts& facts) {
               ", then log in again, or restart the agent's service"};
 }
 
-// The fields of one mountinfo line up to the "-": id, parent, device, root,
-// mount point, options, and the optional fields.
+// Returns the fields of one mountinfo line up to the "-": id, parent, device,
+// root, mount point, options, and the optional fields.
 std::vector<std::string> FieldsOf(const std::string& line) {
   std::istringstream words(line);
   std::vector<std::string> fields;
@@ -46,8 +46,8 @@ std::vector<std::string> FieldsOf(const std::string& line) {
   return fields;
 }
 
-// The optional fields of what is mounted at "/"; of several the topmost, which
-// is the last.
+// Returns the optional fields of the mount at "/". If there are several, the
+// last line is the topmost mount.
 std::optional<std::vector<std::string>> RootTags(std::string_view mountinfo) {
   constexpr std::size_t kMountPoint = 4;
   constexpr std::size_t kTags = 6;
@@ -104,7 +104,8 @@ Check CheckUnit(const UnitState& unit) {
         Verdict::kFailed, what, "failed",
         "journalctl -u " + unit.name + ", then systemctl restart " + unit.name};
   }
-  // A service waits for its socket; a socket that does not listen starts none.
+  // A service may wait for its socket, but a socket that does not listen starts
+  // nothing.
   if (unit.active == "inactive" && unit.name.ends_with(".socket")) {
     return {Verdict::kFailed, what, "does not listen",
             "systemctl enable --now " + unit.name};

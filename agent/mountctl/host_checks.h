@@ -10,22 +10,22 @@
 #include "agent/mountctl/check.h"
 #include "mountd/base/error.h"
 
-// What can be told of a node without mountd: also when that does not answer.
+// Checks that need no mountd, so that they work while mountd does not answer.
 namespace mountd::agent {
 
-// Whether mountd can be connected to, and if not, who the caller is.
+// Tells whether mountd can be reached, and if not, who the caller is.
 struct SocketFacts {
-  std::string path;            // or "org.mountd1", on the system bus
-  std::optional<Error> error;  // of the connection; none: it is there
+  std::string path;            // or "org.mountd1" on the system bus
+  std::optional<Error> error;  // of connecting; absent if mountd answers
   std::string version;         // mountd's
   std::string user;            // the caller
-  std::string group;           // which may connect; "": none but root's
-  bool in_group = false;       // this process is
-  bool listed = false;         // the user is, by the database of groups
+  std::string group;           // which may connect; "": only root's group may
+  bool in_group = false;       // this process is in the group
+  bool listed = false;         // the user database lists the user in the group
 };
 Check CheckSocket(const SocketFacts& facts);
 
-// One of mountd's units, as systemd tells.
+// One of mountd's units, as systemd reports it.
 struct UnitState {
   std::string name;
   std::string load;    // "loaded", "not-found", "masked"
@@ -33,17 +33,17 @@ struct UnitState {
 };
 Check CheckUnit(const UnitState& unit);
 
-// How later mounts travel between the host's root and others, by the mountinfo
-// of the host's mount namespace (proc(5)).
+// Checks how later mounts propagate between the host's root and other mounts,
+// from the mountinfo of the host's mount namespace (proc(5)).
 Check CheckRootPropagation(std::string_view mountinfo);
 
-// How near the mounts of the namespace are to what it may have (fs.mount-max).
-// `reserve`: limits.mount_reserve.
+// Checks how near the namespace's mounts are to their limit (fs.mount-max).
+// `reserve` is limits.mount_reserve.
 Check CheckMountRoom(std::string_view mountinfo, std::uint64_t most,
                      std::uint64_t reserve);
 
-// Whether the kernel forwards IPv4 packets. mountd turns that on with each
-// network it makes; `used` are the addresses that allocations have.
+// Checks whether the kernel forwards IPv4 packets. mountd turns forwarding on
+// with each network it makes. `used` is how many addresses allocations have.
 Check CheckForwarding(bool forwards, std::uint64_t used);
 
 }  // namespace mountd::agent

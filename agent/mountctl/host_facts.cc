@@ -38,7 +38,8 @@ bool Lists(const group& entry, const std::string& user) {
   return false;
 }
 
-// The socket's group, as an administrator may have given it another one.
+// Reads the group from the socket, because an administrator may have changed
+// it.
 const group* GroupOf(const std::string& path) {
   struct stat socket {};
   return ::stat(path.c_str(), &socket) == 0 ? ::getgrgid(socket.st_gid)
@@ -70,7 +71,7 @@ SocketFacts LookAtSocket(const ClientOptions& options) {
   const group* entry =
       options.system_bus ? ::getgrnam(kAgents) : GroupOf(facts.path);
   if (entry != nullptr) {
-    // Nobody is to be told to join root's group.
+    // Leaves root's group out, because the advice must not be to join it.
     facts.group = entry->gr_gid == 0 ? "" : entry->gr_name;
     facts.in_group = IsInGroup(entry->gr_gid);
     facts.listed = Lists(*entry, facts.user);

@@ -9,24 +9,25 @@
 #include "agent/mountctl/host_checks.h"
 #include "mountd/base/result.h"
 
-// What `mountctl doctor` looks at besides mountd's answers. No verdicts here.
+// Collects the facts that `mountctl doctor` takes from the host and not from
+// mountd. Makes no verdicts.
 namespace mountd::agent {
 
-// The caller's name, or number.
+// Returns the caller's user name, or the number if it has none.
 std::string CallerName();
 
-// All but the error and the version: who may connect to where the options
-// lead, and who the caller is.
+// Collects everything but the error and the version: who may connect to the
+// socket that the options lead to, and who the caller is.
 SocketFacts LookAtSocket(const ClientOptions& options);
 
-// The whole of a file of /proc.
+// Reads the whole of a file of /proc.
 Result<std::string> ReadWhole(const std::string& path);
 
-// The mounts of the host: those of the first process, where executors make
-// theirs; or the caller's own where that one's may not be read.
+// Reads the host's mounts: those of the first process, where executors make
+// their mounts, or the caller's own if that file may not be read.
 Result<std::string> ReadHostMountinfo();
 
-// mountd's units; none where no systemd runs.
+// Returns mountd's units; none if no systemd runs.
 Result<std::vector<UnitState>> ReadUnits();
 
 }  // namespace mountd::agent

@@ -22,8 +22,8 @@ std::string Where(std::string_view origin, const toml::source_region& source) {
   return std::string(origin) + ":" + std::to_string(source.begin.line);
 }
 
-// One table of the file: reads its keys, and remembers the first problem with
-// its line.
+// Reads the keys of one table of the file, and keeps the first problem with its
+// line.
 class Section {
  public:
   Section(const toml::table& table, std::string prefix, std::string_view origin)
@@ -78,7 +78,7 @@ class Section {
         });
   }
 
-  // A string that `accept` takes; if not, `reason`.
+  // Reads a string that `accept` takes; otherwise fails with `reason`.
   template <typename F>
   Section& Choice(std::string_view key, const char* reason, const F& accept) {
     return Scalar<std::string>(key, reason, accept);
@@ -92,7 +92,8 @@ class Section {
                 });
   }
 
-  // An array of strings that `accept` takes; if not, `reason`.
+  // Reads an array of strings that `accept` takes; otherwise fails with
+  // `reason`.
   template <typename F>
   Section& Each(std::string_view key, const char* reason, const F& accept) {
     const toml::node* node = table_.get(key);
@@ -139,8 +140,8 @@ class Section {
     return *this;
   }
 
-  // `use` is given a Section for each table of the array and says whether it
-  // went well through that Section's own status.
+  // Calls `use` with a Section for each table of the array. `use` reports a
+  // problem by that Section's own status.
   template <typename F>
   Section& Tables(std::string_view key, const F& use) {
     const toml::node* node = table_.get(key);

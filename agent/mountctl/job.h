@@ -11,8 +11,8 @@
 
 namespace mountd::agent {
 
-// What `mountctl run` sets up for one allocation; agent/examples/web.toml shows
-// and explains the file it is read from.
+// All that `mountctl run` sets up for one allocation. agent/examples/web.toml
+// shows and explains the file.
 struct Job {
   std::string allocation;
   AllocationOptions options;
@@ -21,22 +21,22 @@ struct Job {
   std::vector<BindMountSpec> mounts;
 };
 
-// InvalidArgument with "origin:line: key: reason" as detail for anything that
-// is not such a file; unknown keys are errors. Names are left for mountd to
-// judge.
+// InvalidArgument with "origin:line: key: reason" as detail if the text is no
+// such file. Unknown keys are errors. mountd alone checks names.
 Result<Job> ParseJob(std::string_view text, std::string_view origin);
 
-// The same of a file; NotFound and so on if it cannot be read.
+// Does the same with a file. NotFound and so on if the file cannot be read.
 Result<Job> ReadJob(const std::string& path);
 
-// "host:NAME", "volume:ALIAS", "filesystem:NAME" or "tmpfs" into the two fields
-// of a bind mount; false if it is none of these.
+// Parses "host:NAME", "volume:ALIAS", "filesystem:NAME" or "tmpfs" into the two
+// fields of a bind mount. False if the text is none of these.
 bool ParseSource(std::string_view text, BindMountSpec& mount);
 
-// "1000:100000:1": the ids on disk, those shown, and how many.
+// Parses "1000:100000:1": the first id on disk, the first id shown, and the
+// count.
 std::optional<IdExtent> ParseExtent(std::string_view text);
 
-// "private", "host-to-task" or "bidirectional".
+// Parses "private", "host-to-task" or "bidirectional".
 std::optional<Propagation> ParsePropagation(std::string_view text);
 
 }  // namespace mountd::agent

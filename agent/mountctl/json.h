@@ -9,8 +9,8 @@
 #include "agent/types.h"
 #include "agent/types_controller.h"
 
-// What --json prints: the contract's own names as keys. Bytes that are not
-// UTF-8 (paths may hold any) are shown as U+FFFD.
+// Builds the output of --json, with the contract's own names as keys. Bytes
+// that are not UTF-8 (paths may hold any) become U+FFFD.
 namespace mountd::agent {
 
 using Json = nlohmann::ordered_json;

@@ -29,8 +29,8 @@ void WriteOperations(Exposition& out,
   for (const MethodStatistics& one : statistics) {
     out.Sample(static_cast<double>(one.errors), {{"method", one.method}});
   }
-  // No summary: that has a sum and a count of what its quantiles are of, and
-  // mountd tells neither of the last calls.
+  // No summary, because a summary has the sum and the count of the calls that
+  // its quantiles cover, and mountd reports neither for the last calls.
   out.Family("mountd_operation_duration_seconds", kGauge,
              "From the decoded call to its answer, of the last 1024 calls.");
   for (const MethodStatistics& one : statistics) {
@@ -87,7 +87,8 @@ void WriteTrouble(Exposition& out, const Capabilities& offers) {
 }
 
 void WritePlugins(Exposition& out, const std::vector<PluginStatus>& plugins) {
-  // Each state always: an alert on what is absent never fires.
+  // Always writes each state, because an alert on a metric that is absent never
+  // fires.
   std::map<std::string, std::uint64_t> states = {
       {"starting", 0}, {"healthy", 0}, {"unhealthy", 0}, {"gone", 0}};
   for (const PluginStatus& plugin : plugins) {
@@ -122,7 +123,7 @@ void WriteMounts(Exposition& out, const NodeMetrics& node) {
   }
 }
 
-// One that is released meanwhile is left out.
+// Leaves out an allocation that is released meanwhile.
 Result<void> CountMounts(Client& client, const std::string& allocation,
                          NodeMetrics& node) {
   const Result<AllocationStatus> status = client.GetAllocation(allocation);

@@ -11,16 +11,16 @@
 #include "agent/client.h"
 #include "agent/types.h"
 
-// What a node's monitoring is told of mountd.
+// Collects the metrics of mountd that a node's monitoring reads.
 namespace mountd::agent {
 
-// Of allocations, plugins and mounts those that the caller may see.
+// Counts only those allocations, plugins and mounts that the caller may see.
 struct NodeMetrics {
   Capabilities offers;
   std::vector<MethodStatistics> statistics;
   std::uint32_t free_host_ports = 0;  // of all that any rule grants
   std::map<std::string, std::uint64_t> dropped_peers;  // by reason
-  std::uint32_t owed = 0;                              // every user's
+  std::uint32_t owed = 0;                              // of all users
   std::chrono::seconds oldest_owed{0};
   std::vector<PluginStatus> plugins;
   std::map<std::string, std::uint64_t> allocations;  // by state
@@ -31,9 +31,9 @@ struct NodeMetrics {
 
 Result<NodeMetrics> CollectMetrics(Client& client);
 
-// In Prometheus' text format, with mountd_up 1.
+// Returns the metrics in Prometheus' text format, with mountd_up 1.
 std::string ToExposition(const NodeMetrics& node);
-// mountd_up 0 alone: of a mountd that does not answer.
+// Returns mountd_up 0 alone, for a mountd that does not answer.
 std::string ExpositionOfNothing();
 
 }  // namespace mountd::agent

@@ -16,7 +16,7 @@ using Task = std::vector<const MountStatus*>;
 struct Strokes {
   const char* child;
   const char* last;
-  const char* pass;  // beside the children of one that is not the last
+  const char* pass;  // beside the children of an entry that is not the last
 };
 
 Strokes StrokesOf(Lines lines) {
@@ -58,7 +58,7 @@ void AddUnique(std::vector<std::string>& list, const std::string& text) {
   }
 }
 
-// Characters, not bytes.
+// Counts characters and not bytes.
 std::size_t WidthOf(const std::string& text) {
   return static_cast<std::size_t>(std::count_if(
       text.begin(), text.end(),
@@ -124,7 +124,8 @@ std::vector<MountGroup> GroupsOf(const std::vector<AllocationStatus>& all) {
     for (const MountStatus& mount : allocation.mounts) {
       const std::string name =
           allocation.id + "/" + mount.task + "/" + mount.name;
-      // A host volume is the node's; another source is the allocation's own.
+      // A host volume belongs to the node, every other source to the
+      // allocation.
       const std::string source =
           (mount.source_type == "host" ? "" : allocation.id + " ") +
           SourceOf(mount);

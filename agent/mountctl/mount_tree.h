@@ -8,19 +8,19 @@
 #include "agent/mountctl/json.h"
 #include "agent/types.h"
 
-// Allocations' mounts as a tree, and how later mounts travel between them: who
-// is in which peer group, and who receives from it.
+// Shows allocations' mounts as a tree, and how later mounts propagate between
+// them: which mounts are in which peer group, and which receive from it.
 namespace mountd::agent {
 
-// A peer group that some mount is in, or follows (mount_namespaces(7)).
+// A peer group that a mount is in or receives from (mount_namespaces(7)).
 struct MountGroup {
   std::uint64_t id = 0;
-  std::vector<std::string> sources;    // "host:shared", "web volume:data"
-  std::vector<std::string> peers;      // "web/server/data": sends and receives
-  std::vector<std::string> followers;  // receives
+  std::vector<std::string> sources;  // "host:shared", "web volume:data"
+  std::vector<std::string> peers;  // "web/server/data": these send and receive
+  std::vector<std::string> followers;  // these receive
 };
 
-// By their ids.
+// Returns the groups in the order of their ids.
 std::vector<MountGroup> GroupsOf(const std::vector<AllocationStatus>& all);
 
 enum class Lines { kUtf8, kAscii };

@@ -14,7 +14,7 @@
 #include "agent/types_controller.h"
 #include "mountd/base/error.h"
 
-// How mountctl writes for people: aligned columns, no colours.
+// Writes mountctl's output for people: aligned columns, no colours.
 namespace mountd::agent {
 
 class Table {
@@ -31,9 +31,9 @@ class Table {
 };
 
 std::string YesNo(bool value);
-// "-" if it is empty.
+// Returns "-" if the text is empty.
 std::string OrDash(const std::string& text);
-// A line "  name          value".
+// Prints a line "  name          value".
 void PrintField(std::ostream& out, std::string_view name,
                 const std::string& value);
 // "1.5 GiB"
@@ -49,17 +49,18 @@ std::string Age(std::chrono::seconds age);
 std::string PortList(const std::vector<Port>& ports);
 // "1 mount", "2 mounts"
 std::string Count(std::size_t number, std::string_view one);
-// "a, b, c"; "-" if there are none.
+// Returns "a, b, c"; "-" if there are none.
 std::string Join(const std::vector<std::string>& words);
 // "a=1, b=2"
 std::string PairList(const std::map<std::string, std::string>& pairs);
 // "web/data, ..."
 std::string UserList(const std::vector<VolumeUser>& users);
-// The text with control characters and what is not UTF-8 replaced, so that
-// nothing a plugin or a volume is called can drive a terminal.
+// Replaces control characters and bytes that are not UTF-8, so that no name of
+// a plugin or a volume can control a terminal.
 std::string Printable(std::string_view text);
 
-// stderr: "mountctl: org.mountd1.Error.NotFound: <the daemon's message>"
+// Prints to stderr: "mountctl: org.mountd1.Error.NotFound: <the daemon's
+// message>"
 void PrintError(const Error& error);
 
 void PrintNetwork(std::ostream& out, const NetworkStatus& network);
@@ -76,7 +77,7 @@ void PrintPlugins(std::ostream& out, const std::vector<PluginStatus>& list);
 void PrintVolumes(std::ostream& out, const std::vector<StagedVolume>& list);
 void PrintPluginVolumes(std::ostream& out,
                         const std::vector<PluginVolume>& list);
-// The lines of what a plugin tells of a volume, without its id.
+// Prints what a plugin reports about a volume, without the volume's id.
 void PrintKnownVolume(std::ostream& out, const PluginVolume& volume);
 void PrintVolumeStats(std::ostream& out, const VolumeStats& stats);
 void PrintSnapshots(std::ostream& out, const std::vector<Snapshot>& list);

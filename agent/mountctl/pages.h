@@ -8,9 +8,9 @@
 
 namespace mountd::agent {
 
-// Calls `fetch` with the token of each page, "" first; it answers the next
-// one's, "" after the last. Internal if that is the same again, which would
-// never end.
+// Calls `fetch` with the token of each page, "" for the first. `fetch` returns
+// the next page's token, "" after the last. Internal if `fetch` returns its own
+// token, because that would never end.
 template <typename Fetch>
 Result<void> EachPage(const Fetch& fetch) {
   std::string token;

@@ -5,14 +5,15 @@
 
 namespace mountd::agent {
 
-// pkttyagent(1), which asks for a password on this process's terminal when
-// polkit wants one for what it does: where there is a terminal, and no agent of
-// a desktop's. Without one polkit has nobody to ask, and refuses.
+// Owns a pkttyagent(1), which asks for a password on this process's terminal
+// when polkit needs one for this process. Starts it only if there is a
+// terminal. A desktop's agent goes before it. Without any agent polkit has
+// nobody to ask, and refuses.
 //
-// Lives as long as this object, and no longer than the process.
+// pkttyagent ends with this object, or with the process if that ends first.
 class PolkitAgent {
  public:
-  // Waits until it is registered, or cannot be.
+  // Waits until pkttyagent is registered, or cannot be.
   PolkitAgent();
   ~PolkitAgent();
   PolkitAgent(const PolkitAgent&) = delete;

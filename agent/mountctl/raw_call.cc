@@ -68,8 +68,8 @@ Error Misfit(std::string_view type, const Json& value) {
       Dump(value, -1) + " does not fit the type '" + std::string(type) + "'");
 }
 
-// The length of the first complete type of a signature of this table's kind
-// (well-formed); 0 at its end.
+// Returns the length of the first complete type of a well-formed signature of
+// this table; 0 at its end.
 std::size_t TypeLength(std::string_view signature) {
   if (signature.empty()) {
     return 0;
@@ -202,6 +202,7 @@ Result<void> AppendFd(sdbus::Message& message, const Json& value) {
     return Misfit("h", value);
   }
   const auto path = value.get<std::string>();
+  // O_NONBLOCK, because the open of a fifo would wait for a writer (fifo(7)).
   UniqueFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
   if (!fd.valid()) {
     return ErrnoError(errno, kCall, path);

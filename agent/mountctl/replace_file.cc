@@ -17,8 +17,8 @@ namespace {
 
 constexpr mode_t kReadableByAll = 0644;
 
-// Beside it, as a rename stays within a file system; hidden, and of another
-// ending than its own, so that no collector takes it for one.
+// Beside the file, because a rename stays within one file system. Hidden and
+// with another ending, so that no collector reads it.
 std::string TemplateBeside(const std::string& path) {
   const std::size_t name = path.rfind('/') + 1;  // 0 if there is no slash
   return path.substr(0, name) + "." + path.substr(name) + ".XXXXXX";
@@ -27,6 +27,7 @@ std::string TemplateBeside(const std::string& path) {
 Result<void> Fill(const UniqueFd& file, const std::string& made,
                   const std::string& path, std::string_view text) {
   MOUNTD_TRY(WriteAll(file.get(), text, path));
+  // mkostemp creates the file with mode 0600 (mkstemp(3)).
   if (::fchmod(file.get(), kReadableByAll) < 0) {
     return ErrnoError(errno, "chmod", path);
   }

@@ -8,9 +8,10 @@
 
 namespace mountd::agent {
 
-// The file has this text, and anybody may read it; at no moment is a part of
-// the text there, or nothing. Nothing is left behind on an error. It is not
-// brought to the disk: whoever reads it wants the next one.
+// Replaces the file's content by this text, and lets anybody read the file. No
+// reader ever sees a part of the text, or an empty file. Leaves nothing behind
+// on an error. Does not sync to the disk, because readers only want the newest
+// text.
 Result<void> ReplaceFile(const std::string& path, std::string_view text);
 
 }  // namespace mountd::agent

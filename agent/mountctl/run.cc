@@ -23,6 +23,7 @@ class Runner {
       : client_(client), job_(job), options_(options), out_(out) {}
 
   Result<void> Run() {
+    // GiveUp releases the allocation only if this run has made it.
     existed_ = client_.GetAllocation(job_.allocation).has_value();
     Result<void> done = Steps();
     if (!done) {
@@ -107,8 +108,8 @@ class Runner {
       }
       return;
     }
-    // A failure is in the step's line and owed; the first error is the one that
-    // is returned.
+    // A failure of the release is in its step's line, and mountd retries it.
+    // The function returns the first error.
     IgnoreBecauseBestEffort(Timed("release", job_.allocation, [&] {
       return client_.ReleaseAllocation(job_.allocation);
     }));

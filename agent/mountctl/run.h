@@ -11,14 +11,14 @@ namespace mountd::agent {
 
 struct RunOptions {
   bool json = false;
-  bool keep = false;  // leave what was made when a later step fails
+  bool keep = false;  // keep what was made if a later step fails
 };
 
-// The prerun of one allocation: prepare, network, volumes, mounts, in this
-// order, a line each on `out` (or one JSON object at the end). May be run again
-// on the same allocation. If a step fails, an allocation that this run made is
-// released, unless told to keep it; one that was there before is left alone.
-// Returns the failed step's error.
+// Runs the prerun of one allocation: prepare, network, volumes, mounts, in this
+// order. Prints a line for each on `out`, or one JSON object at the end. May
+// run again on the same allocation. If a step fails, releases an allocation
+// that this run made, unless options.keep; an allocation from before stays as
+// it is. Returns the failed step's error.
 Result<void> RunJob(Client& client, const Job& job, const RunOptions& options,
                     std::ostream& out);
 

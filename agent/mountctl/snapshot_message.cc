@@ -18,7 +18,7 @@ constexpr std::uint32_t kVarintBits = 7;
 constexpr std::uint32_t kMoreBit = 1U << kVarintBits;
 constexpr std::uint64_t kMaxFieldNumber = (1U << 29U) - 1;
 
-// Appends fields; those with proto3's defaults are left out, as protobuf does.
+// Appends fields. Leaves out fields with proto3's default, as protobuf does.
 class Writer {
  public:
   Writer& Number(std::uint32_t field, std::int64_t value) {
@@ -64,7 +64,7 @@ class Writer {
   std::string bytes_;
 };
 
-// One field. A reader who wants the other type passes it over, as protobuf
+// One field. A reader that expects another type ignores the field, as protobuf
 // does; an absent value is 0 or empty.
 struct Field {
   std::uint64_t number = 0;
@@ -152,7 +152,7 @@ Result<void> EachField(std::string_view message, const Read& read) {
   return Ok();
 }
 
-// google.protobuf.Timestamp.
+// Reads google.protobuf.Timestamp.
 Result<std::optional<Timestamp>> ReadTime(std::string_view message) {
   constexpr std::int64_t kFirst = -62'135'596'800;  // 0001-01-01
   constexpr std::int64_t kLast = 253'402'300'799;   // 9999-12-31
@@ -176,7 +176,7 @@ Result<std::optional<Timestamp>> ReadTime(std::string_view message) {
                                      std::chrono::nanoseconds(nanos))));
 }
 
-// csi.v1.Snapshot.
+// Reads csi.v1.Snapshot.
 Result<void> ReadSnapshot(std::string_view message, Snapshot& out) {
   return EachField(message, [&out](const Field& field) -> Result<void> {
     if (field.Is(1, kVarint)) {
@@ -196,7 +196,7 @@ Result<void> ReadSnapshot(std::string_view message, Snapshot& out) {
   });
 }
 
-// A message whose field 1 is a csi.v1.Snapshot.
+// Reads a message whose field 1 is a csi.v1.Snapshot.
 Result<Snapshot> ReadHolder(std::string_view message) {
   Snapshot snapshot;
   MOUNTD_TRY(EachField(message, [&](const Field& field) -> Result<void> {

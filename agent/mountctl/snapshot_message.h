@@ -11,11 +11,12 @@
 #include "agent/types.h"
 #include "mountd/base/result.h"
 
-// The messages of snapshots that Client::CallController takes as bytes, in
-// protobuf's wire format (protobuf.dev/programming-guides/encoding). Numbers of
-// fields: csi.proto of CSI 1.13. Own code because three requests of texts do
-// not warrant protobuf in the programs of every agent; secrets are no part of
-// it, since mountd takes them apart from the request.
+// Encodes and decodes the messages about snapshots that Client::CallController
+// takes as bytes, in protobuf's wire format
+// (protobuf.dev/programming-guides/encoding). Field numbers are those of
+// csi.proto in CSI 1.13. This is own code, because three requests of texts do
+// not justify protobuf in the programs of every agent. The messages have no
+// secrets, because mountd takes those apart from the request.
 namespace mountd::agent {
 
 struct SnapshotCreation {
@@ -25,7 +26,7 @@ struct SnapshotCreation {
 };
 
 struct SnapshotQuery {
-  std::int32_t max_entries = 0;  // 0: as many as the plugin likes
+  std::int32_t max_entries = 0;  // 0: as many as the plugin chooses
   std::string starting_token{};
   std::string source_volume{};  // only of this volume
   std::string snapshot{};       // only this one
@@ -34,8 +35,9 @@ struct SnapshotQuery {
 struct Snapshot {
   std::string snapshot;  // its id
   std::string source_volume;
-  std::int64_t size_bytes = 0;  // 0: not told
-  // Absent: not told, or no time that protobuf has (years 1 to 9999).
+  std::int64_t size_bytes = 0;  // 0: unknown
+  // Absent if the plugin does not say, or the time is outside protobuf's range
+  // (years 1 to 9999).
   std::optional<Timestamp> creation_time{};
   bool ready_to_use = false;
   std::string group_snapshot;
@@ -43,16 +45,17 @@ struct Snapshot {
 
 struct SnapshotPage {
   std::vector<Snapshot> snapshots;
-  std::string next_token;  // "": there is no more
+  std::string next_token;  // "": this is the last page
 };
 
-// csi.v1.CreateSnapshotRequest, DeleteSnapshotRequest, ListSnapshotsRequest.
+// Encode csi.v1.CreateSnapshotRequest, DeleteSnapshotRequest,
+// ListSnapshotsRequest.
 std::string EncodeCreateSnapshot(const SnapshotCreation& creation);
 std::string EncodeDeleteSnapshot(std::string_view snapshot);
 std::string EncodeListSnapshots(const SnapshotQuery& query);
 
-// csi.v1.CreateSnapshotResponse, ListSnapshotsResponse. What they do not know
-// is passed over; Internal if the bytes are not protobuf.
+// Decode csi.v1.CreateSnapshotResponse, ListSnapshotsResponse. They ignore
+// unknown fields. Internal if the bytes are not protobuf.
 Result<Snapshot> DecodeCreateSnapshot(std::string_view response);
 Result<SnapshotPage> DecodeListSnapshots(std::string_view response);
 

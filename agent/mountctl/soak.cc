@@ -43,7 +43,7 @@ class Soaker {
                              std::to_string(i);
       Result<void> done = One(id);
       if (!done) {
-        // The error that ended it is the one that counts.
+        // The function returns the error that ended the run, not this one.
         IgnoreBecauseBestEffort(client_.ReleaseAllocation(id));
         return done;
       }

@@ -9,27 +9,27 @@
 #include "agent/client.h"
 #include "agent/mountctl/json.h"
 
-// All that can be told of one volume: `volume status`.
+// Collects all facts about one volume, for `volume status`.
 namespace mountd::agent {
 
 struct VolumeReport {
   std::string plugin;
   std::string volume;
-  std::optional<VolumeStatus> published{};  // for the allocation asked about
+  std::optional<VolumeStatus> published{};  // for the given allocation
   std::optional<StagedVolume> staged{};     // on this node
-  std::optional<PluginVolume> known{};      // to its plugin's controller
+  std::optional<PluginVolume> known{};      // by the plugin's controller
 };
 
-// NotFound if the allocation has no volume of that alias.
+// NotFound if the allocation has no volume with that alias.
 Result<VolumeReport> ReportOfAlias(Client& client,
                                    const std::string& allocation,
                                    const std::string& alias);
 // A controller that cannot be asked is no error if the volume is staged here.
-// NotFound if nobody knows it.
+// NotFound if neither this node nor the controller knows the volume.
 Result<VolumeReport> ReportOfVolume(Client& client, const std::string& plugin,
                                     const std::string& volume);
 
-// Every page of them.
+// Returns the volumes of all pages.
 Result<std::vector<PluginVolume>> AllPluginVolumes(Client& client,
                                                    const std::string& plugin);
 

@@ -106,7 +106,8 @@ void WaitingLine::Clear() {
   }
 }
 
-// False: there is none any more.
+// Waits until a call has taken long enough to be shown. False when the object
+// ends.
 bool WaitingLine::AwaitLongCall(std::unique_lock<std::mutex>& lock) {
   while (!stopping_) {
     if (method_.empty()) {
@@ -125,11 +126,14 @@ void WaitingLine::Show(Client& client, std::unique_lock<std::mutex>& lock) {
   const std::string method = method_;
   const auto since =
       std::chrono::duration_cast<milliseconds>(Clock::now() - begun_);
+  // Without the lock, because the question may take long and Called must not
+  // wait.
   lock.unlock();
   const auto all = client.ListOperations();
   lock.lock();
   const OperationStatus* const own =
       all ? FindOwn(*all, ::geteuid(), method, since) : nullptr;
+  // The call may have ended meanwhile.
   if (own != nullptr && call == call_ && !stopping_) {
     std::cerr << kClearLine << WaitingText(*own, Width()) << std::flush;
     shown_ = true;

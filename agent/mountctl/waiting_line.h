@@ -15,11 +15,12 @@
 
 namespace mountd::agent {
 
-// What a command waits for, as one line of a terminal that is written again and
-// again, and is gone before anything else is printed: once a call takes longer
-// than a second, what mountd says that it is at. On stderr, if that is a
-// terminal, and not with --json. Changes nothing of the calls: it asks on a
-// connection and a thread of its own.
+// Shows on a terminal what a slow command is waiting for. Once a call takes
+// longer than a second, writes mountd's current step of that call into one line
+// of stderr, again and again, and clears the line before anything else is
+// printed. Does nothing if stderr is no terminal, or with --json. Owns a
+// connection and a thread for this, so it does not change the command's own
+// calls.
 class WaitingLine {
  public:
   explicit WaitingLine(const Context& context);
@@ -27,8 +28,8 @@ class WaitingLine {
   WaitingLine(const WaitingLine&) = delete;
   WaitingLine& operator=(const WaitingLine&) = delete;
 
-  // The context's, for the client whose calls are to be shown; it must not
-  // outlive this.
+  // Returns options for the Client whose calls are shown. That Client must not
+  // outlive this object.
   const ClientOptions& options() const { return options_; }
 
  private:
@@ -45,20 +46,20 @@ class WaitingLine {
   std::mutex mutex_;
   std::condition_variable changed_;
   std::string method_;       // mutex_; "" between two calls
-  std::uint64_t call_ = 0;   // mutex_; how many there were
-  Clock::time_point begun_;  // mutex_; the call
+  std::uint64_t call_ = 0;   // mutex_; how many calls there were
+  Clock::time_point begun_;  // mutex_; when the call began
   bool shown_ = false;       // mutex_
   bool stopping_ = false;    // mutex_
   std::thread thread_;
 };
 
-// The one that is the caller's and of this method, and began when the call did,
-// as near as any; null if there is none.
+// Returns the operation of this user and method whose age is nearest to
+// `since`; null if there is none.
 const OperationStatus* FindOwn(const std::vector<OperationStatus>& all,
                                std::uint32_t uid, std::string_view method,
                                std::chrono::milliseconds since);
 
-// What is shown of it, in at most so many characters.
+// Returns the text about an operation, at most `width` characters long.
 std::string WaitingText(const OperationStatus& operation, std::size_t width);
 
 }  // namespace mountd::agent

@@ -1,19 +1,18 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 #pragma once
 
-// How a program that runs in valgrind makes a system call that valgrind does
-// not know. It makes another one instead, which valgrind passes on as it is:
-// prctl(2) with an option that no kernel has, and the five arguments after it.
-// A tracer outside (native_calls.cc) puts the real call in its place, so that
-// it is made by the very process, with its fds, its namespaces and its
-// capabilities.
+// Lets a program in valgrind make a system call that valgrind does not know.
+// The program makes another call, which valgrind passes on unchanged: prctl(2)
+// with an option that no kernel has, followed by five arguments. A tracer
+// outside (native_calls.cc) replaces that call by the real one, so that the
+// process itself makes it, with its own fds, namespaces and capabilities.
 namespace mountd::bench {
 
-// The option: these bits, and the system call's number below them.
+// The prctl option: these bits, with the system call's number below them.
 inline constexpr unsigned kCarrier = 0x6d6f0000;
 inline constexpr unsigned kCarrierMask = 0xffff0000;
 
-// What the preloaded library takes as the end of a section (preload.cc).
-inline constexpr int kMarkSignal = 44;  // no one of mountd's or of glibc's
+// The signal at which the preloaded library ends a section (preload.cc).
+inline constexpr int kMarkSignal = 44;  // neither mountd nor glibc uses it
 
 }  // namespace mountd::bench

@@ -19,7 +19,8 @@ namespace {
 namespace fs = std::filesystem;
 using std::chrono::milliseconds;
 
-// What all their threads have done until now; 0: one of them is at it.
+// Returns how long all threads of the process have run; 0 if one of them runs
+// now.
 std::uint64_t WorkOf(pid_t process) {
   std::error_code ignored;
   std::uint64_t all = 0;
@@ -27,7 +28,7 @@ std::uint64_t WorkOf(pid_t process) {
   for (const auto& task : fs::directory_iterator(tasks, ignored)) {
     std::string stat;
     std::getline(std::ifstream(task.path() / "stat"), stat);
-    // The name before it may have any byte in it.
+    // Looks for the last ')', because a process's name may have any byte.
     const std::size_t name = stat.rfind(')');
     if (name == std::string::npos || stat.compare(name, 3, ") S") != 0) {
       return 0;
@@ -54,6 +55,7 @@ std::uint64_t Work() {
 }  // namespace
 
 Result<void> MakeCounts() {
+  // All may write here, because the daemons run as different users.
   if (::mkdir(kCounts, 0700) != 0 || ::chmod(kCounts, 01777) != 0) {
     return ErrnoError(errno, "mkdir", kCounts);
   }

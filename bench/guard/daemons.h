@@ -10,21 +10,21 @@
 
 namespace mountd::bench {
 
-// Where the wrappers of bench/guard/run leave a file "pid.NAME.PID" for each
-// daemon that they start, and what the tools count.
+// The directory in which the wrappers of bench/guard/run leave a file
+// "pid.NAME.PID" for each daemon they start, and the tools their counts.
 inline constexpr char kCounts[] = "/run/guard";
 
-// Makes it, for all users.
+// Makes the directory, open to all users.
 Result<void> MakeCounts();
 
-// The daemons that were started through wrappers, and have not ended.
+// Returns the daemons that wrappers have started and that still run.
 std::set<pid_t> CountedDaemons();
 
-// Waits until none of them has run for as long: what they do after an answer,
-// ahead or for later, is done. DeadlineExceeded after a minute.
+// Waits until no daemon has run for `long_enough`, so that all work after an
+// answer is done. DeadlineExceeded after a minute.
 Result<void> AwaitQuiet(std::chrono::milliseconds long_enough);
 
-// Ends a section: what follows is counted anew. They must be quiet.
+// Ends a section: the counts begin again. The daemons must be quiet.
 Result<void> Mark();
 
 }  // namespace mountd::bench

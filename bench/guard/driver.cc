@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 //
-// mountd-bench-guard PROGRAMS OUT ROUNDS: makes each operation as often, and
-// leaves in OUT what the wrappers of the daemons in PROGRAMS have counted: a
+// mountd-bench-guard PROGRAMS OUT ROUNDS: makes each operation ROUNDS times,
+// and leaves the counts of the wrappers of the daemons in PROGRAMS in OUT: a
 // section for the start, some without a call, and one for each call; "sections"
-// has their names. As root in a mount, network and pid namespace of its own
-// (bench/guard/run).
+// has the sections' names. Runs as root in a mount, network and pid namespace
+// of its own (bench/guard/run).
 #include <array>
 #include <cstdio>
 #include <filesystem>
@@ -27,15 +27,14 @@ namespace {
 namespace fs = std::filesystem;
 using std::chrono::milliseconds;
 
-// What is done after an answer is that call's own, and the next one comes
-// later: namespaces are made ahead 4 ms after it, and mountd reads what the
-// kernel says of mounts and rules 50 ms after that.
+// Waits so long after each call that all of its work is done before the next
+// call: mountd makes namespaces ahead 4 ms after an answer, and reads the
+// kernel's reports on mounts and rules 50 ms after that.
 constexpr milliseconds kAfterCall(100);
 constexpr int kWarmUp = 3;
 constexpr int kIdle =
     5;  // sections without a call: what a section itself takes
-// Executors that only the start needed are closed within two of mountd's
-// rounds.
+// mountd closes executors that only the start needed within two of its rounds.
 constexpr milliseconds kAfterWarmUp(4500);
 
 class Calls {
@@ -102,7 +101,7 @@ constexpr std::array<Operation, 4> kOperations = {{
     {"TeardownNetwork", &Calls::TeardownNetwork},
 }};
 
-// What the sections are, in their order, for who reads the counts.
+// Writes the sections' names in order, for the reader of the counts.
 Result<void> EndSection(const char* name) {
   MOUNTD_TRY(Mark());
   std::ofstream(std::string(kCounts) + "/sections", std::ios::app)

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 //
 // mountd-bench-native PRELOAD COMMAND [ARGUMENT...]: executes the command with
-// PRELOAD in LD_PRELOAD, and makes the system calls that it carries
-// (carrier.h).
+// PRELOAD in LD_PRELOAD, and makes the system calls that the command sends by
+// carriers (carrier.h).
 //
-// The command has this process's id, as a service's has to be: the tracer is a
-// process beside it, which ends with the last one it traces.
+// The command keeps this process's id, as a service has to. The tracer is a
+// process beside it, and ends with the last process it traces.
 #include <linux/filter.h>
 #include <linux/seccomp.h>
 #include <sys/prctl.h>
@@ -45,7 +45,7 @@ void Check(long result, const char* step) {
   }
 }
 
-// The carrier alone stops for the tracer: all else runs as fast as ever.
+// Stops only at the carrier, so that all other calls stay fast.
 void StopAtCarriers() {
   constexpr unsigned kOption = offsetof(seccomp_data, args[0]);
   std::array<sock_filter, 7> code = {{
@@ -58,6 +58,7 @@ void StopAtCarriers() {
       BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
   }};
   const sock_fprog program = {code.size(), code.data()};
+  // seccomp(2) needs no_new_privs in a process without CAP_SYS_ADMIN.
   Check(::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), "no_new_privs");
   Check(::prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program), "seccomp");
 }
@@ -90,9 +91,12 @@ void GoOn(pid_t process, int status) {
     MakeRealCall(process);
   }
   if (event == PTRACE_EVENT_STOP && IsStopSignal(number)) {
+    // PTRACE_LISTEN keeps the process stopped, as a group-stop has to
+    // (ptrace(2)).
     ::ptrace(PTRACE_LISTEN, process, nullptr, nullptr);
     return;
   }
+  // A stop for an event has no signal to deliver.
   const long signal = event == 0 ? number : 0;
   ::ptrace(PTRACE_CONT, process, nullptr, signal);
 }
@@ -101,13 +105,14 @@ void GoOn(pid_t process, int status) {
   constexpr long kOptions = PTRACE_O_TRACESECCOMP | PTRACE_O_TRACEFORK |
                             PTRACE_O_TRACEVFORK | PTRACE_O_TRACECLONE;
   Check(::ptrace(PTRACE_SEIZE, process, nullptr, kOptions), "ptrace");
-  // Nothing of the daemon's may be held by another process.
+  // Closes all fds, because no other process may hold one of the daemon's.
   Check(::dup2(ready, STDIN_FILENO), "dup2");
   Check(::syscall(SYS_close_range, STDERR_FILENO + 1, ~0U, 0), "close_range");
   Check(::write(STDIN_FILENO, "1", 1), "write");
   ::close(STDIN_FILENO);
   for (;;) {
     int status = 0;
+    // __WALL, to wait for threads, too (wait(2)).
     const pid_t stopped = ::waitpid(-1, &status, __WALL);
     if (stopped < 0 && errno != EINTR) {
       ::_exit(0);
@@ -118,12 +123,13 @@ void GoOn(pid_t process, int status) {
   }
 }
 
-// Not a child of the command, which may wait for children of its own.
+// Forks twice, so that the tracer is no child of the command, which may wait
+// for its own children.
 void StartTracer() {
   const pid_t self = ::getpid();
   std::array<int, 2> ready{};
   Check(::pipe(ready.data()), "pipe");
-  // Where only parents may trace (Yama).
+  // Lets the tracer trace this process where only parents may trace (Yama).
   ::prctl(PR_SET_PTRACER, PR_SET_PTRACER_ANY, 0, 0, 0);
   const pid_t between = ::fork();
   Check(between, "fork");

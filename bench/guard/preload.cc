@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 //
-// libmountd-bench-preload.so: in the daemons while bench/guard/run counts.
-// Sends system calls that valgrind does not know the other way (carrier.h), and
-// ends a section of callgrind's profile at a signal. Nothing else of them is
-// another.
+// libmountd-bench-preload.so is in the daemons while bench/guard/run counts.
+// Sends system calls that valgrind does not know by carriers (carrier.h), and
+// ends a section of callgrind's profile at a signal. Changes nothing else.
 #include <dlfcn.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
@@ -22,7 +21,8 @@ using mountd::bench::kMarkSignal;
 
 using SystemCall = long (*)(long, ...);
 
-// The same numbers on all architectures: what valgrind 3.19 may not know.
+// From this number on valgrind 3.19 may not know a call. These numbers are the
+// same on all architectures.
 constexpr long kFirstUnknown = 424;
 
 SystemCall Real() {
@@ -31,8 +31,9 @@ SystemCall Real() {
   return real;
 }
 
-// clone3 would start what valgrind knows nothing of, and close_range close its
-// files: it has its own way with these.
+// Leaves clone3 and close_range to valgrind's own handling. A real clone3 would
+// start a thread that valgrind does not know, and a real close_range would
+// close valgrind's files.
 bool IsCarried(long number) {
   static const bool in_valgrind = RUNNING_ON_VALGRIND != 0;
   return in_valgrind && number >= kFirstUnknown && number != SYS_clone3 &&
@@ -50,7 +51,7 @@ long Call(long number, long a = 0, long b = 0, long c = 0, long d = 0,
 
 long Number(const void* pointer) { return reinterpret_cast<long>(pointer); }
 
-// The counters begin at 0 again.
+// Writes the profile's section, so that the counters begin at 0 again.
 void Mark(int /*signal*/) {
   const int error = errno;
   CALLGRIND_DUMP_STATS;
@@ -58,7 +59,8 @@ void Mark(int /*signal*/) {
 }
 
 [[gnu::constructor]] void Begin() {
-  // The kernel says who changed the ruleset by this name, and mountd looks.
+  // Sets the name again. The kernel reports a change of the ruleset with this
+  // name, and mountd compares it.
   ::prctl(PR_SET_NAME, program_invocation_short_name);
   struct sigaction action = {};
   action.sa_handler = Mark;
@@ -69,8 +71,7 @@ void Mark(int /*signal*/) {
 
 }  // namespace
 
-// What glibc declares of these differs from one version to the next: not
-// included.
+// Not from a header, because glibc's declarations differ between versions.
 // NOLINTBEGIN(readability-identifier-naming)
 extern "C" {
 

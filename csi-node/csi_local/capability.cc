@@ -26,14 +26,14 @@ std::optional<std::uint64_t> AttributeOf(const std::string& flag) {
   if (flag == "noatime") {
     return MOUNT_ATTR_NOATIME;
   }
-  // What holds anyway.
+  // These hold for every volume anyway.
   if (flag == "rw" || flag == "nosuid" || flag == "nodev") {
     return 0;
   }
   return std::nullopt;
 }
 
-// The flag itself is not repeated: it may hold a secret.
+// The error does not quote the flag, because the flag may hold a secret.
 grpc::Status CheckMount(const pb::VolumeCapability::MountVolume& mount,
                         MountOptions* options) {
   options->fs_type = mount.fs_type();

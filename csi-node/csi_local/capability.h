@@ -8,8 +8,8 @@
 
 namespace mountd::csi_local {
 
-// How a capability wants a volume used; what no volume of ours can do is
-// refused: INVALID_ARGUMENT, or FAILED_PRECONDITION for an access mode of
+// Reads from a capability how a volume is to be used. INVALID_ARGUMENT if no
+// volume of csi-local can be used so, FAILED_PRECONDITION for an access mode of
 // several nodes.
 grpc::Status CheckCapability(const ::csi::v1::VolumeCapability& capability,
                              MountOptions* options);

@@ -16,8 +16,8 @@
 namespace mountd::csi_local {
 namespace {
 
-// Tasks of any user write to their volume; the data directory's own mode keeps
-// everybody else out.
+// Everybody may write, because tasks of any user write to their volume. The
+// mode of the data directory keeps all others out.
 constexpr mode_t kVolumeMode = 0777;
 
 Result<void> Sync(const UniqueFd& file, const UniqueFd& directory,
@@ -69,7 +69,7 @@ Result<void> CopyDirectory(const UniqueFd& from, const std::string& from_name,
   MOUNTD_ASSIGN(const UniqueFd source, OpenDirectoryAt(from.get(), from_name));
   MOUNTD_ASSIGN(const UniqueFd target, MakeVolumeDirectory(to, name));
   MOUNTD_TRY(CopyTree(source, target));
-  // One call for all that was copied.
+  // One syncfs for all that was copied.
   return ::syncfs(to.get()) == 0
              ? Ok()
              : Result<void>(ErrnoError(errno, "syncfs", name));
@@ -129,11 +129,13 @@ Result<void> RemoveContent(const UniqueFd& directory, const std::string& name) {
   if (::unlinkat(directory.get(), name.c_str(), 0) == 0 || errno == ENOENT) {
     return Ok();
   }
+  // EISDIR: the content is a directory.
   if (errno != EISDIR) {
     return ErrnoError(errno, "unlinkat", name);
   }
   std::error_code failed;
-  // Follows no link below this one, which leads to the very directory.
+  // Follows no link below this path. The path's own link leads to the directory
+  // that `directory` has open.
   std::filesystem::remove_all(
       "/proc/self/fd/" + std::to_string(directory.get()) + "/" + name, failed);
   return failed ? Result<void>(ErrnoError(failed.value(), "remove", name))

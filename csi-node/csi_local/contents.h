@@ -8,32 +8,33 @@
 #include "mountd/base/result.h"
 #include "mountd/base/unique_fd.h"
 
-// What a volume or a snapshot consists of: a directory or a file by the name of
-// its id, in a directory that root alone reaches. Of a tmpfs there is nothing.
-// What these make is on the disk when they return.
+// The content of a volume or a snapshot: a directory or a file with its id as
+// the name, in a directory that only root reaches. A tmpfs has no content on
+// the disk. These functions return after the content is on the disk.
 namespace mountd::csi_local {
 
-// Empty; an image has its file system. What is there already is taken away.
+// Makes empty content; an image gets its file system. Removes existing content
+// first.
 Result<void> MakeContent(const UniqueFd& directory, const std::string& name,
                          const Content& content);
 
-// A copy of the entry `from_name`; an image becomes as large as `content` says.
-// What is there already is taken away.
+// Copies the entry `from_name`. Makes an image as large as `content` says.
+// Removes existing content first.
 Result<void> CopyContent(const UniqueFd& from, const std::string& from_name,
                          const UniqueFd& to, const std::string& name,
                          const Content& content);
 
-// Gone already is success.
+// Ok if there is no content.
 Result<void> RemoveContent(const UniqueFd& directory, const std::string& name);
 
-// NotFound; Internal if it is no regular file.
+// NotFound; Internal if the content is no regular file.
 Result<UniqueFd> OpenImage(const UniqueFd& directory, const std::string& name);
 
-// Never smaller.
+// Grows the image; never makes it smaller.
 Result<void> GrowImage(const UniqueFd& directory, const std::string& name,
                        std::int64_t bytes);
 
-// How much of the disk it has; 0 if it is not there.
+// Returns how many bytes of the disk the content takes; 0 if there is none.
 std::int64_t AllocatedBytes(const UniqueFd& directory, const std::string& name);
 
 }  // namespace mountd::csi_local

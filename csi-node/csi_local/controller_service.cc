@@ -112,7 +112,8 @@ grpc::Status ControllerService::ControllerUnpublishVolume(
   if (request->volume_id().empty()) {
     return Missing("volume_id");
   }
-  // From every node, if none is named; from one that is not this, it is.
+  // Without a node id the volume is unpublished from every node. From any other
+  // node it is unpublished already.
   if (!request->node_id().empty() && request->node_id() != node_id_) {
     return grpc::Status::OK;
   }
@@ -207,7 +208,7 @@ grpc::Status ControllerService::GetCapacity(
   if (!parsed.ok()) {
     return parsed;
   }
-  // What nobody could have been given here, there is none of.
+  // This node cannot create such a volume, so report no capacity for it.
   const auto content = ResolveContent(spec, nullptr);
   if ((request->has_accessible_topology() &&
        !Matches(request->accessible_topology(), here_)) ||
@@ -270,7 +271,7 @@ grpc::Status ControllerService::ControllerListVolumeHealth(
   if (!volumes) {
     return ToStatus(volumes);
   }
-  // Only what is abnormal, so only that is counted.
+  // Lists and counts only abnormal volumes.
   std::vector<VolumeRecord> abnormal;
   for (VolumeRecord& record : *volumes) {
     if (!HealthOf(store_->data(), record).empty()) {

@@ -11,8 +11,8 @@
 
 namespace mountd::csi_local {
 
-// The Controller service: checks requests, and leaves the work to the Store.
-// Secrets are not looked at. Called from gRPC's threads, several at once.
+// Serves the Controller service: checks requests, and has the Store do the
+// work. Ignores secrets. gRPC's threads call it, several at once.
 class ControllerService final : public ::csi::v1::Controller::Service {
  public:
   // `store` outlives the service.
@@ -28,7 +28,7 @@ class ControllerService final : public ::csi::v1::Controller::Service {
 
   MOUNTD_CONTROLLER_CALL(CreateVolume);
   MOUNTD_CONTROLLER_CALL(DeleteVolume);
-  // To this node alone.
+  // Accepts this node only.
   MOUNTD_CONTROLLER_CALL(ControllerPublishVolume);
   MOUNTD_CONTROLLER_CALL(ControllerUnpublishVolume);
   MOUNTD_CONTROLLER_CALL(ValidateVolumeCapabilities);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 //
-// The Controller service's snapshots.
+// The Controller service's calls on snapshots.
 #include <algorithm>
 #include <chrono>
 
@@ -41,7 +41,7 @@ grpc::Status ControllerService::CreateSnapshot(
   if (request->source_volume_id().empty()) {
     return Missing("source_volume_id");
   }
-  // Of parameters, only those that an orchestrator adds for itself.
+  // Accepts only parameters that an orchestrator adds for itself.
   VolumeSpec spec;
   grpc::Status parsed = ParseParameters(request->parameters(), &spec);
   if (!parsed.ok() || spec.kind) {

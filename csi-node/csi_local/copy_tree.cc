@@ -22,8 +22,8 @@ namespace {
 constexpr int kMaxDepth = 256;
 constexpr std::size_t kMaxAttribute = 65536;  // XATTR_SIZE_MAX
 
-// Attributes that a file's owner can have set; "trusted." and the labels of
-// security modules are the node's.
+// Copies only attributes that a file's owner can set, because "trusted." and
+// the labels of security modules belong to the node.
 bool IsCopied(std::string_view attribute) {
   return attribute.substr(0, 5) == "user." ||
          attribute.substr(0, 16) == "system.posix_acl";
@@ -48,7 +48,7 @@ Result<void> CopyAttributes(int from, int to, const std::string& name) {
     const ssize_t size =
         ::fgetxattr(from, attribute.c_str(), value.data(), value.size());
     if (size < 0 && errno == ENODATA) {
-      continue;  // gone since
+      continue;  // removed meanwhile
     }
     if (size < 0 || ::fsetxattr(to, attribute.c_str(), value.data(),
                                 static_cast<std::size_t>(size), 0) != 0) {
@@ -58,7 +58,8 @@ Result<void> CopyAttributes(int from, int to, const std::string& name) {
   return Ok();
 }
 
-// The owner first: changing it clears the bits for other users' rights.
+// Sets the owner first, because a change of the owner clears the set-user-ID
+// and set-group-ID bits.
 Result<void> CopyStatus(const struct stat& status, int from, int to,
                         const std::string& name) {
   if (::fchown(to, status.st_uid, status.st_gid) != 0 ||
@@ -98,7 +99,7 @@ class TreeCopy {
     for (const std::string& name : names) {
       MOUNTD_TRY(CopyEntry(from, to, name, Below(path, name), depth));
     }
-    // Last: what was made in it has changed its time.
+    // Last, because making entries in the directory changes its times.
     return CopyStatus(status, from, to, path);
   }
 
@@ -132,7 +133,7 @@ class TreeCopy {
     const UniqueFd source(::openat(
         from, name.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
     if (!source.valid()) {
-      // Somebody has put something else there in the meantime.
+      // Somebody has put another file there meanwhile.
       return errno == ENOENT || errno == ENOTDIR || errno == ELOOP
                  ? Ok()
                  : Result<void>(ErrnoError(errno, "openat", path));
@@ -150,7 +151,8 @@ class TreeCopy {
 
   Result<void> CopyFile(int from, int to, const std::string& name,
                         const std::string& path) {
-    // O_NONBLOCK: a pipe that has taken the file's place does not hold us up.
+    // O_NONBLOCK, so that a pipe that has taken the file's place does not
+    // block.
     const UniqueFd source(::openat(
         from, name.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
     struct stat status {};
@@ -197,7 +199,7 @@ class TreeCopy {
     return CopyStatusAt(status, to, name);
   }
 
-  // Of what cannot be opened.
+  // Copies the status of a file that cannot be opened.
   static Result<void> CopyStatusAt(const struct stat& status, int to,
                                    const std::string& name) {
     const std::array<timespec, 2> times{status.st_atim, status.st_mtim};
@@ -214,7 +216,7 @@ class TreeCopy {
   const UniqueFd& from_;
   const UniqueFd& to_;
   const dev_t device_;
-  // Where the first name of a file with several is in `to_`, by inode.
+  // By inode: the path in `to_` of the first name of a file with several names.
   std::map<ino_t, std::string> linked_;
 };
 

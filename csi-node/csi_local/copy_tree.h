@@ -6,12 +6,13 @@
 
 namespace mountd::csi_local {
 
-// Copies what is in the directory `from` into the empty directory `to`, and its
-// own owner, mode, times and attributes with it: files (shared where the file
-// system can), directories, symbolic links, pipes, and hard links among them.
-// Devices and sockets are left out. `from` may be written to by anybody at the
-// time: no link is followed, no other file system entered. Nobody else may have
-// `to`. FailedPrecondition for a tree deeper than 256 directories.
+// Copies the content of the directory `from` into the empty directory `to`, and
+// the owner, mode, times and attributes of `from`. Copies files (shared blocks
+// if the file system can), directories, symbolic links, pipes, and hard links
+// among them; leaves out devices and sockets. Anybody may write to `from`
+// meanwhile, so CopyTree follows no link and enters no other file system.
+// Nobody else may have `to`. FailedPrecondition for a tree deeper than 256
+// directories.
 Result<void> CopyTree(const UniqueFd& from, const UniqueFd& to);
 
 }  // namespace mountd::csi_local

@@ -16,7 +16,8 @@
 namespace mountd::csi_local {
 namespace {
 
-// A tool that a killed predecessor was just starting has its fds until it runs.
+// Tries for a second, because a tool that a killed csi-local was just starting
+// has that csi-local's fds until its exec.
 constexpr int kLockTries = 50;
 constexpr std::chrono::milliseconds kLockPause(20);
 
@@ -31,7 +32,7 @@ Result<void> TakeAlone(const UniqueFd& root, const std::string& path) {
                    "another process has this data directory");
 }
 
-// Not O_PATH: it is read, and synced.
+// Opens without O_PATH, because the directory is read and synced.
 Result<UniqueFd> MakeReadable(int parent, const char* name) {
   bool made = false;
   MOUNTD_ASSIGN(const UniqueFd path,

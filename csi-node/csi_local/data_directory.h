@@ -13,7 +13,7 @@
 
 namespace mountd::csi_local {
 
-// Where everything is. Root's alone, 0700.
+// Owns csi-local's data on the disk. Only root may enter the directory (0700).
 //
 //   volumes/<id>            a directory, or an image
 //   snapshots/<id>          the same
@@ -28,8 +28,8 @@ class DataDirectory {
     std::int64_t available = 0;
   };
 
-  // Makes what is missing of it; its parent must exist. FailedPrecondition
-  // while another process has it.
+  // Opens the directory and makes its missing parts; its parent must exist.
+  // FailedPrecondition while another process has the directory.
   static Result<std::unique_ptr<DataDirectory>> Open(const std::string& path);
 
   const UniqueFd& volumes() const { return volumes_; }
@@ -39,11 +39,12 @@ class DataDirectory {
   Publications& publications() { return publications_; }
   LoopNumbers& loop_numbers() { return loop_numbers_; }
 
-  // By which the volume's tmpfs is known, and its loop device to people; of no
-  // other volume, nor of one in another data directory.
+  // Returns the label of the volume's tmpfs, and of its loop device, where
+  // people read it. No other volume has that label, and no volume in another
+  // data directory.
   std::string LabelOf(const std::string& volume) const;
 
-  // Of its file system, in bytes.
+  // Returns the space of the directory's file system, in bytes.
   Result<Space> SpaceNow() const;
 
  private:

@@ -28,7 +28,8 @@ UniqueFd OpenProc(const std::string& path, int flags) {
   return UniqueFd(::open(path.c_str(), flags | O_CLOEXEC));
 }
 
-// Whatever the descriptor leads to may be a file system that hangs.
+// AT_STATX_DONT_SYNC, because the descriptor may lead to a file system that
+// hangs.
 bool IsOpenOn(const std::string& link, dev_t device) {
   struct statx status {};
   return ::statx(AT_FDCWD, link.c_str(), AT_STATX_DONT_SYNC, STATX_TYPE,
@@ -56,7 +57,8 @@ bool HasMounted(const std::string& process, dev_t device) {
                      [&](const auto& entry) { return entry.device == device; });
 }
 
-// Two processes of one mount namespace have the same mounts.
+// Processes in the same mount namespace have the same mounts, so one lookup is
+// enough.
 std::string NamespaceOf(const std::string& process) {
   std::array<char, 64> link{};
   const ssize_t size =

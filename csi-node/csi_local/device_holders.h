@@ -8,10 +8,9 @@
 namespace mountd::csi_local {
 
 // Names the processes that have a block device open, or a mount of it in their
-// mount namespace, for a message: "process 12 (cat), process 13 (sh)". Other
-// holders have no process: a mount, a mapping, another device on top of it.
-// Only this process's pid namespace is looked at; no file system is asked
-// anything.
+// mount namespace, for a message: "process 12 (cat), process 13 (sh)". Holders
+// without a process are missing: a mount, a mapping, another device on top.
+// Looks only at this process's pid namespace, and makes no file system answer.
 std::string DescribeHolders(dev_t device);
 
 }  // namespace mountd::csi_local

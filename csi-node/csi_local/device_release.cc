@@ -13,7 +13,7 @@ namespace {
 
 constexpr int kReleaseTries = 100;
 constexpr std::chrono::milliseconds kReleasePause(20);
-// Another program may have made devices of these numbers.
+// Several tries, because another program may have devices of these numbers.
 constexpr int kNumberTries = 32;
 
 Result<int> AddAnyLoop(Store* store) {
@@ -57,7 +57,7 @@ Result<LoopDevice> TakeDevice(Store* store, VolumeRecord* record, LoopUse use) {
       noted ? BindLoop(number, image, store->data().LabelOf(record->id()), use)
             : Result<LoopDevice>(noted.error());
   if (!loop) {
-    // If this fails as well, the next use, or the next start, does it.
+    // If this fails as well, the next use or the next start removes the device.
     IgnoreBecauseBestEffort(ReleaseDevice(store, record));
   }
   return loop;
@@ -68,9 +68,11 @@ Result<void> ReleaseDevice(Store* store, VolumeRecord* record) {
     return Ok();
   }
   if (!record->releasing()) {
+    // Written first, so that a restart does not hold the device again.
     record->set_releasing(true);
     MOUNTD_TRY(store->PutVolume(*record));
   }
+  // This process's own descriptor would keep the device.
   store->holds().Drop(record->id());
   for (int i = 0; i < kReleaseTries; ++i) {
     MOUNTD_ASSIGN(const bool removed, RemoveLoop(record->loop_number()));

@@ -16,7 +16,8 @@
 namespace mountd::csi_local {
 namespace {
 
-// A tool that a killed predecessor was just starting has its fds until it runs.
+// Tries for a second, because a tool that a killed csi-local was just starting
+// has that csi-local's fds until its exec.
 constexpr int kProbeTries = 50;
 constexpr std::chrono::milliseconds kProbePause(20);
 

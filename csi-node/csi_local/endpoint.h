@@ -8,13 +8,13 @@
 
 namespace mountd::csi_local {
 
-// The socket path of a CSI_ENDPOINT: "unix:///run/csi.sock",
-// "unix:/run/csi.sock" or the path itself. InvalidArgument for anything else,
-// or a path too long for a socket address.
+// Returns the socket path of a CSI_ENDPOINT: "unix:///run/csi.sock",
+// "unix:/run/csi.sock" or the path itself. InvalidArgument for any other text,
+// or if the path is too long for a socket address.
 Result<std::string> EndpointPath(std::string_view endpoint);
 
 // Removes a socket at `path` that nobody listens on. AlreadyExists if somebody
-// does, or if it is no socket.
+// listens, or if the file is no socket.
 Result<void> RemoveStaleSocket(const std::string& path);
 
 }  // namespace mountd::csi_local

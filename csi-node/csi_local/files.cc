@@ -19,7 +19,8 @@ struct CloseDir {
   void operator()(DIR* stream) const { ::closedir(stream); }
 };
 
-// copy_file_range(2) is refused between some file systems; bytes never are.
+// Copies byte by byte where copy_file_range(2) is refused, as between some file
+// systems.
 Result<void> CopyBytes(int from, int to, off_t at, off_t end,
                        const std::string& object) {
   std::vector<char> buffer(1 << 20);
@@ -34,7 +35,7 @@ Result<void> CopyBytes(int from, int to, off_t at, off_t end,
       return ErrnoError(errno, "pread", object);
     }
     if (got == 0) {
-      return Ok();  // it has become shorter
+      return Ok();  // the file has become shorter
     }
     for (ssize_t done = 0; done < got;) {
       const ssize_t put =
@@ -57,6 +58,7 @@ Result<void> CopyRange(int from, int to, off_t at, off_t end,
     off_t out = at;
     const ssize_t copied = ::copy_file_range(
         from, &in, to, &out, static_cast<std::size_t>(end - at), 0);
+    // These errnos mean that the kernel cannot copy between these two files.
     if (copied < 0 && (errno == EXDEV || errno == EINVAL ||
                        errno == EOPNOTSUPP || errno == ENOSYS)) {
       return CopyBytes(from, to, at, end, object);
@@ -64,6 +66,8 @@ Result<void> CopyRange(int from, int to, off_t at, off_t end,
     if (copied < 0 && errno != EINTR) {
       return ErrnoError(errno, "copy_file_range", object);
     }
+    // CopyBytes finds out whether the file has ended or this call just copies
+    // nothing.
     if (copied == 0) {
       return CopyBytes(from, to, at, end, object);
     }
@@ -101,8 +105,10 @@ Result<std::vector<std::string>> ListNames(int directory) {
   if (stream == nullptr) {
     return ErrnoError(errno, "opendir", "");
   }
-  fd.release();  // the stream's now
+  fd.release();  // the stream owns it now
   std::vector<std::string> names;
+  // readdir returns null at the end and after an error; errno tells the two
+  // apart.
   errno = 0;
   while (const dirent* entry = ::readdir(stream.get())) {
     const std::string_view name = entry->d_name;
@@ -128,14 +134,15 @@ Result<void> CopyData(int from, int to, const std::string& object) {
   for (off_t at = 0; at < status.st_size;) {
     const off_t data = ::lseek(from, at, SEEK_DATA);
     if (data < 0 && errno == ENXIO) {
-      return Ok();  // nothing but a hole is left
+      return Ok();  // only a hole is left
     }
-    // A file system without holes has data all the way.
+    // If lseek fails, the file system has no holes and all is data.
     const off_t start = data < 0 ? at : data;
     const off_t hole = data < 0 ? -1 : ::lseek(from, start, SEEK_HOLE);
     const off_t end =
         hole < 0 ? status.st_size : std::min(hole, status.st_size);
     MOUNTD_TRY(CopyRange(from, to, start, end, object));
+    // Always goes on, even if the file changes between the two lseeks.
     at = std::max(end, start + 1);
   }
   return Ok();

@@ -10,19 +10,19 @@
 #include "mountd/base/result.h"
 #include "mountd/base/unique_fd.h"
 
-// Files, by fd; `object` names what they belong to in an error.
+// Works on files by fd. In an error, `object` names their owner.
 namespace mountd::csi_local {
 
-// What is left of it; Internal if that is more than `limit`.
+// Reads the rest of the file; Internal if that is more than `limit`.
 Result<std::string> ReadAll(int fd, std::size_t limit,
                             const std::string& object);
 
-// The names in a directory but "." and "..", in order. `directory` may be
-// O_PATH.
+// Returns the names in a directory without "." and "..", in order. `directory`
+// may be O_PATH.
 Result<std::vector<std::string>> ListNames(int directory);
 
-// Makes the data of `to`, an empty regular file, that of `from`: shared with it
-// where the file system can (FICLONE), otherwise copied, holes staying holes.
+// Copies the data of `from` into `to`, an empty regular file. Shares the blocks
+// if the file system can (FICLONE), otherwise copies and keeps holes.
 Result<void> CopyData(int from, int to, const std::string& object);
 
 }  // namespace mountd::csi_local

@@ -19,7 +19,8 @@
 namespace mountd::csi_local {
 namespace {
 
-// <linux/ext4.h> is no public header (fs/ext4/ext4.h), and XFS's are xfsprogs'.
+// Copied here, because ext4's header (fs/ext4/ext4.h) is not public and XFS's
+// belong to xfsprogs.
 constexpr unsigned long kExt4ResizeFs = _IOW('f', 16, __u64);
 struct XfsGrowData {
   __u64 new_blocks;
@@ -40,14 +41,18 @@ Number At(const std::array<char, 512>& block, std::size_t offset) {
   return number;
 }
 
-// Documentation/filesystems/ext4/super.rst: 1024 bytes from the start.
+// The superblock is 1024 bytes from the start
+// (Documentation/filesystems/ext4/super.rst).
 std::optional<Superblock> ParseExt4(const std::array<char, 512>& block) {
   if (le16toh(At<std::uint16_t>(block, 0x38)) != 0xEF53) {
     return std::nullopt;
   }
   const std::uint32_t log = le32toh(At<std::uint32_t>(block, 0x18));
+  // INCOMPAT_64BIT: the upper half of the number of blocks is valid.
   const bool large = (le32toh(At<std::uint32_t>(block, 0x60)) & 0x80) != 0;
   Superblock found;
+  // Bounded, because the image may hold any number. 64 KiB is the largest
+  // block.
   found.block_bytes = 1024ULL << std::min(log, 6U);
   found.blocks = le32toh(At<std::uint32_t>(block, 0x4));
   if (large) {
@@ -58,7 +63,7 @@ std::optional<Superblock> ParseExt4(const std::array<char, 512>& block) {
   return found;
 }
 
-// struct xfs_dsb, big-endian, at the start.
+// struct xfs_dsb, big-endian, is at the start.
 std::optional<Superblock> ParseXfs(const std::array<char, 512>& block) {
   if (std::memcmp(block.data(), "XFSB", 4) != 0) {
     return std::nullopt;
@@ -122,7 +127,7 @@ Result<UniqueFd> Create(const UniqueFd& context, const std::string& object) {
   return tree;
 }
 
-// What ioctls need, and O_PATH does not give.
+// Opens the directory again, because ioctls do not work on O_PATH.
 Result<UniqueFd> OpenRoot(const UniqueFd& root) {
   UniqueFd opened(
       ::openat(root.get(), ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
@@ -139,12 +144,12 @@ bool IsImageFsType(const std::string& fs_type) {
 }
 
 std::int64_t LeastBytes(const std::string& fs_type) {
-  // mkfs.xfs refuses less than 300 MiB, and ext4's journal wants some room.
+  // mkfs.xfs refuses less than 300 MiB, and ext4's journal needs some room.
   return fs_type == "xfs" ? 300 * kMiB : fs_type == "ext4" ? 8 * kMiB : kMiB;
 }
 
 Result<void> MakeFilesystem(const std::string& fs_type, const UniqueFd& image) {
-  // Nothing is discarded in an image that is all hole.
+  // No discard, because the image is one hole anyway.
   const std::vector<std::string> arguments =
       fs_type == "ext4"
           ? std::vector<std::string>{"-q", "-F",        "-m",     "0",
@@ -164,7 +169,8 @@ Result<void> GrowUnused(const std::string& fs_type, const UniqueFd& image) {
   if (fs_type != "ext4") {
     return Ok();
   }
-  // 1: errors were there, and were corrected.
+  // Exit status 1 means that e2fsck found errors and corrected them.
+  // resize2fs refuses an image that was not checked with -f.
   MOUNTD_TRY(Succeeded(RunTool("e2fsck", {"-f", "-p", kToolFile}, image),
                        "e2fsck", 1));
   return Succeeded(RunTool("resize2fs", {kToolFile}, image), "resize2fs", 0);
@@ -210,11 +216,11 @@ Result<UniqueFd> MountDevice(const std::string& fs_type,
   }
   MOUNTD_TRY(Set(context, "source", device.Path()));
   if (fs_type == "ext4") {
-    // Whoever asks for the volume's condition is told.
+    // Read-only after an error, so that the volume's condition shows the error.
     MOUNTD_TRY(Set(context, "errors", "remount-ro"));
   } else if (::fsconfig(context.get(), FSCONFIG_SET_FLAG, "nouuid", nullptr,
                         0) != 0) {
-    // Copies have the UUID of what they are copies of.
+    // A copy has the UUID of its source, and XFS refuses to mount a UUID twice.
     return ErrnoError(errno, "fsconfig", "nouuid");
   }
   return Create(context, device.label);

@@ -8,44 +8,45 @@
 #include "mountd/base/result.h"
 #include "mountd/base/unique_fd.h"
 
-// File systems of images, and tmpfs: made, mounted, grown, held still.
+// Makes, mounts, grows and freezes the file systems of images, and tmpfs.
 namespace mountd::csi_local {
 
 inline constexpr std::int64_t kMiB = 1 << 20;
 
-// Whether images can have it, and the least size one of it has.
+// IsImageFsType is true if images can have the type; LeastBytes is the type's
+// smallest size.
 bool IsImageFsType(const std::string& fs_type);
 std::int64_t LeastBytes(const std::string& fs_type);
 
-// Makes a file system in an image that nobody uses. NotSupported without its
-// mkfs.
+// Makes a file system in an image that nobody uses. NotSupported if its mkfs is
+// missing.
 Result<void> MakeFilesystem(const std::string& fs_type, const UniqueFd& image);
 
-// How large the file system in the image is, by its superblock; 0 if there is
-// none of that type.
+// Returns the size of the file system in the image, from its superblock; 0 if
+// the image has none of that type.
 Result<std::int64_t> FilesystemBytes(const std::string& fs_type,
                                      const UniqueFd& image);
 
-// Grows one that nobody uses to the image's size. XFS has no such thing: it is
-// grown when it is mounted.
+// Grows an unused file system to the image's size. Does nothing for XFS, which
+// can only grow while it is mounted.
 Result<void> GrowUnused(const std::string& fs_type, const UniqueFd& image);
 
-// The same of a mounted one, to the size of its device; `root` is a directory
-// of it. FailedPrecondition where the kernel lets only somebody with more
-// rights do that (ext4: CAP_SYS_RESOURCE).
+// Grows a mounted file system to the size of its device; `root` is a directory
+// of it. FailedPrecondition if the kernel demands more rights than this process
+// has (ext4: CAP_SYS_RESOURCE).
 Result<void> GrowMounted(const std::string& fs_type, const UniqueFd& root,
                          const UniqueFd& image, std::int64_t bytes);
 
-// Mounts that nobody sees yet, nosuid and nodev.
+// Return mounts that are attached nowhere yet, nosuid and nodev.
 Result<UniqueFd> MountDevice(const std::string& fs_type,
                              const LoopDevice& device);
 Result<UniqueFd> MountTmpfs(const std::string& source, std::int64_t bytes);
 
-// `root` is any directory of it.
+// `root` is any directory of the tmpfs.
 Result<void> ResizeTmpfs(const UniqueFd& root, std::int64_t bytes);
 
-// Writes to the file system wait while it lives (FIFREEZE), and what was
-// written is on its device. What another freeze holds stays held.
+// Blocks writes to the file system while this object lives (FIFREEZE). Earlier
+// writes are on its device. Leaves a freeze by somebody else as it is.
 class Frozen {
  public:
   static Result<Frozen> Freeze(const UniqueFd& root);
@@ -58,7 +59,7 @@ class Frozen {
   UniqueFd root_;
 };
 
-// For one that was killed while it held something.
+// Ends the freeze of a process that was killed while it had one.
 void Thaw(const UniqueFd& root);
 
 }  // namespace mountd::csi_local

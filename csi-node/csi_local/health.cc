@@ -41,7 +41,8 @@ std::optional<HealthEntry> CheckContent(const DataDirectory& data,
   return std::nullopt;
 }
 
-// The mount's own flags may say read-only, too, but that was asked for.
+// Looks at the file system's options only, because a read-only mount was asked
+// for.
 bool RefusesWrites(const MountEntry& entry) {
   return entry.HasSuperOption("ro") || entry.HasSuperOption("emergency_ro");
 }

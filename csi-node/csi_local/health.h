@@ -12,13 +12,14 @@ namespace mountd::csi_local {
 
 using HealthEntry = ::csi::v1::VolumeHealth::VolumeHealthEntry;
 
-// What is wrong with a volume, as far as its files and its mounts here tell:
-// its directory or image is gone or cut short (DATA_LOSS), its file system
-// refuses writes (DEGRADED) or all (INACCESSIBLE). Empty: nothing.
+// Returns a volume's faults, as far as its files and its mounts here show them:
+// its directory or image is missing or cut short (DATA_LOSS), or its file
+// system refuses writes (DEGRADED) or everything (INACCESSIBLE). Empty if there
+// are none.
 std::vector<HealthEntry> HealthOf(const DataDirectory& data,
                                   const VolumeRecord& record);
 
-// The same as CSI 1.12 and before say it.
+// Returns the same in the form of CSI 1.12 and earlier.
 ::csi::v1::VolumeCondition ToCondition(const std::vector<HealthEntry>& entries);
 
 HealthEntry MakeHealth(::csi::v1::VolumeHealthErrorType status,

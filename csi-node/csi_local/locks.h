@@ -11,11 +11,11 @@
 
 namespace mountd::csi_local {
 
-// Which volumes, snapshots and paths are being worked on. Nobody waits: who
-// meets another is told Aborted, as the specification has it. Thread-safe.
+// Holds the ids and paths that calls work on. Never waits: a call that meets
+// another gets Aborted, as the specification says. Thread-safe.
 class Locks {
  public:
-  // Held while it lives; before the Locks are gone.
+  // Holds keys while it lives. Destroyed before the Locks.
   class Held {
    public:
     Held(Locks* locks, std::set<std::string> keys)
@@ -29,7 +29,7 @@ class Locks {
     std::set<std::string> keys_;
   };
 
-  // All of the keys or none. Aborted if one is held.
+  // Takes all of the keys or none. Aborted if one is held.
   Result<std::unique_ptr<Held>> Take(const std::vector<std::string>& keys);
 
  private:

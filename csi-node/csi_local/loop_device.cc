@@ -52,8 +52,8 @@ Result<LoopDevice> Open(int number, int mode) {
   return loop;
 }
 
-// devtmpfs makes the node with the device; a container's /dev may be a plain
-// tmpfs.
+// Makes the node of the device if it is missing. devtmpfs makes nodes by
+// itself, but a container's /dev may be a plain tmpfs.
 Result<void> MakeNode(int number) {
   const std::string path = PathOf(number);
   if (::mknod(path.c_str(), S_IFBLK | 0600, LoopDeviceId(number)) != 0 &&
@@ -68,13 +68,14 @@ Result<void> MakeNode(int number) {
 void RemoveOwnNode(int number) {
   const std::string path = PathOf(number);
   struct stat status {};
+  // Nodes of other programs' devices stay.
   if (number >= kFirstLoopNumber && ::lstat(path.c_str(), &status) == 0 &&
       S_ISBLK(status.st_mode) && status.st_rdev == LoopDeviceId(number)) {
     ::unlink(path.c_str());
   }
 }
 
-// False if it is not bound.
+// False if the device is not bound.
 bool ReadStatus(LoopDevice* loop) {
   loop_info64 info{};
   if (::ioctl(loop->fd.get(), LOOP_GET_STATUS64, &info) != 0) {
@@ -83,7 +84,8 @@ bool ReadStatus(LoopDevice* loop) {
   const auto* name =
       static_cast<const char*>(static_cast<void*>(info.lo_file_name));
   loop->label.assign(name, ::strnlen(name, sizeof(info.lo_file_name)));
-  // The kernel's huge_encode_dev() is makedev() for what has 12 and 20 bits.
+  // The kernel's huge_encode_dev() equals makedev() for numbers of 12 and 20
+  // bits.
   loop->image_device = info.lo_device;
   loop->image_inode = info.lo_inode;
   loop->read_only = (info.lo_flags & LO_FLAGS_READ_ONLY) != 0;
@@ -142,6 +144,7 @@ Result<LoopDevice> BindLoop(int number, const UniqueFd& image,
 Result<std::optional<LoopDevice>> OpenLoop(int number) {
   Result<LoopDevice> loop = Open(number, O_RDONLY);
   if (!loop) {
+    // These errnos mean that there is no such device.
     const int why = loop.error().sys_errno;
     return why == ENOENT || why == ENXIO || why == ENODEV
                ? Result<std::optional<LoopDevice>>(std::optional<LoopDevice>())
@@ -184,6 +187,7 @@ Result<void> UpdateLoopSize(const LoopDevice& loop) {
 
 Result<bool> RemoveIdleLoop(int number) {
   MOUNTD_ASSIGN(const UniqueFd control, OpenControl());
+  // ENODEV: the device is gone already. EBUSY: it is bound, or somebody has it.
   if (::ioctl(control.get(), LOOP_CTL_REMOVE, number) < 0 && errno != ENODEV) {
     return errno == EBUSY ? Result<bool>(false)
                           : Result<bool>(ErrnoError(errno, "LOOP_CTL_REMOVE",
@@ -195,9 +199,11 @@ Result<bool> RemoveIdleLoop(int number) {
 
 Result<bool> RemoveLoop(int number) {
   {
-    // Whatever it is bound to by now: the number is this volume's alone.
+    // Unbinds whatever file the device has now, because the number belongs to
+    // this volume alone.
     const Result<LoopDevice> loop = Open(number, O_RDONLY);
     if (loop) {
+      // While somebody has the device open, the kernel only notes this request.
       ::ioctl(loop->fd.get(), LOOP_CLR_FD);
     }
   }

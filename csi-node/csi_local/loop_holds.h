@@ -11,10 +11,10 @@
 namespace mountd::csi_local {
 
 // Keeps the devices open that are staged for block access. A task may ask the
-// kernel to detach its own device (LOOP_CLR_FD needs no right); while somebody
-// has that device open the kernel only makes a note of it, so the number stays
-// the volume's, and no other program is given a device that the task's node
-// leads to. Thread-safe.
+// kernel to unbind its own device (LOOP_CLR_FD needs no right). While a process
+// has the device open, the kernel only notes the request. So the number stays
+// the volume's, and no other program gets a device that the task's node leads
+// to. Thread-safe.
 class LoopHolds {
  public:
   void Keep(const std::string& volume, UniqueFd device) {

@@ -18,14 +18,16 @@ namespace {
 constexpr char kNumbersFile[] = "loop-numbers";
 constexpr char kNewNumbersFile[] = "loop-numbers~";
 constexpr std::size_t kMaxNumbersFile = 16;
-// One write to the disk for so many; a restart skips the rest of them.
+// Reserves this many numbers with one write to the disk. A restart skips the
+// unused ones.
 constexpr int kReserved = 64;
 
 bool IsLoopNumber(int number) {
   return number >= kFirstLoopNumber && number < kEndLoopNumber;
 }
 
-// Two data directories, or one that was made again, begin far apart.
+// Starts at a random number, so that two data directories, or one that was made
+// again, begin far apart.
 int AnyNumber() {
   std::random_device random;
   return std::uniform_int_distribution<int>(kFirstLoopNumber,
@@ -45,6 +47,7 @@ Result<int> LoopNumbers::ReadNext() const {
   MOUNTD_ASSIGN(const std::string text,
                 ReadAll(file.get(), kMaxNumbersFile, kNumbersFile));
   const auto number = ParseNumber<int>(text);
+  // A damaged file counts as missing.
   return number && IsLoopNumber(*number) ? *number : AnyNumber();
 }
 
@@ -56,6 +59,8 @@ Result<void> LoopNumbers::WriteNext(int next) const {
     return ErrnoError(errno, "openat", kNewNumbersFile);
   }
   MOUNTD_TRY(WriteAll(file.get(), std::to_string(next), kNewNumbersFile));
+  // On the disk before any of the numbers is used, so that a power cut never
+  // hands one out twice.
   if (::fsync(file.get()) != 0 ||
       ::renameat(directory_.get(), kNewNumbersFile, directory_.get(),
                  kNumbersFile) != 0 ||

@@ -9,23 +9,24 @@
 
 namespace mountd::csi_local {
 
-// Loop devices below this number are other programs'.
+// csi-local leaves loop devices below this number to other programs.
 inline constexpr int kFirstLoopNumber = 4096;
 // Minor numbers have 20 bits.
 inline constexpr int kEndLoopNumber = 1 << 20;
 
-// Hands out numbers for loop devices, each once in a million. A container keeps
-// its node of a device for as long as it likes, and NodeUnpublishVolume cannot
-// take that node away: a number that is given to another volume would lead the
-// container to that volume's bytes. Owns the file `loop-numbers` of the data
-// directory, which remembers over restarts and reboots. Thread-safe.
+// Hands out numbers for loop devices, each only once in about a million. A
+// container keeps its node of a device for as long as it likes, and
+// NodeUnpublishVolume cannot remove that node. If another volume got the
+// number, the node would lead the container to that volume's bytes. Owns the
+// file `loop-numbers` of the data directory, which keeps the next number over
+// restarts and reboots. Thread-safe.
 class LoopNumbers {
  public:
-  // `directory`: an fd of the directory with that file.
+  // `directory` is an fd of the directory with that file.
   explicit LoopNumbers(UniqueFd directory) : directory_(std::move(directory)) {}
 
-  // A number that this data directory has not used lately. Another program may
-  // have a device of it.
+  // Returns a number that this data directory has not used lately. Another
+  // program may have a device of that number.
   Result<int> Take();
 
  private:
@@ -34,8 +35,8 @@ class LoopNumbers {
 
   const UniqueFd directory_;
   std::mutex mutex_;
-  int next_ = 0;  // 0: nothing is reserved yet
-  int left_ = 0;  // of those that the file counts as taken already
+  int next_ = 0;  // 0: no number is reserved yet
+  int left_ = 0;  // reserved numbers that are left
 };
 
 }  // namespace mountd::csi_local

@@ -71,7 +71,7 @@ int Fail(const std::string& why) {
   return EXIT_FAILURE;
 }
 
-// Until SIGTERM or SIGINT, which every thread has blocked.
+// Waits for SIGTERM or SIGINT, which every thread has blocked.
 void WaitForStop(const sigset_t& signals) {
   int signal = 0;
   while (::sigwait(&signals, &signal) != 0) {
@@ -97,7 +97,8 @@ int Serve(const Options& options, const std::string& path,
   builder.RegisterService(&identity);
   builder.RegisterService(&controller);
   builder.RegisterService(&node);
-  // Only root connects; the mode is set before the socket exists.
+  // umask sets the mode before the socket exists, so that only root can ever
+  // connect.
   const mode_t old_mask = ::umask(0177);
   const std::unique_ptr<grpc::Server> server = builder.BuildAndStart();
   ::umask(old_mask);
@@ -117,7 +118,8 @@ int main(int argc, char** argv) try {
   if (argc > 2 && std::strcmp(argv[1], csi_local::kRunToolOption) == 0) {
     return Fail(csi_local::BecomeTool(argv + 2).Message());
   }
-  // gRPC would catch what a call throws, and go on.
+  // Ends the process when memory runs out, because gRPC would catch the
+  // exception and go on.
   mountd::EndWhenOutOfMemory("csi-local");
   CLI::App app{
       "csi-local: a CSI plugin whose volumes are this node's own: directories, "

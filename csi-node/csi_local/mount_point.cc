@@ -32,12 +32,13 @@ Result<UniqueFd> Open(int parent, const std::string& path,
   if (error.sys_errno == ENOENT) {
     error.code = Code::kNotFound;
   } else if (error.sys_errno == ELOOP || error.sys_errno == ENOTDIR) {
+    // ELOOP means that the path has a link (RESOLVE_NO_SYMLINKS).
     error.code = Code::kInvalidArgument;
   }
   return error;
 }
 
-// Every part of the path is a name: no "", ".", "..".
+// True if every part of the path is a name: no "", ".", "..".
 bool IsPlainPath(std::string_view path) {
   if (path.size() < 2 || path[0] != '/' ||
       path.find('\0') != std::string_view::npos) {
@@ -74,7 +75,7 @@ Result<UniqueFd> OpenDirectory(const Target& target) {
   return Open(target.parent.get(), target.name, kSafe | RESOLVE_BENEATH);
 }
 
-// O_PATH alone would open a link itself.
+// Checks the type afterwards, because O_PATH opens a link itself.
 Result<UniqueFd> OpenNode(const Target& target) {
   MOUNTD_ASSIGN(UniqueFd node, Open(target.parent.get(), target.name,
                                     kSafe | RESOLVE_BENEATH, 0));
@@ -111,7 +112,8 @@ Result<UniqueFd> MakeDirectoryAt(int parent, const std::string& name,
     return ErrnoError(errno, "mkdirat", name);
   }
   Result<UniqueFd> directory = OpenDirectoryAt(parent, name);
-  // The umask had its say in mkdirat; O_PATH knows no fchmod.
+  // The umask has changed the mode in mkdirat. fchmodat, because fchmod refuses
+  // O_PATH.
   if (directory && *made && ::fchmodat(parent, name.c_str(), mode, 0) != 0) {
     return ErrnoError(errno, "fchmodat", name);
   }
@@ -163,6 +165,8 @@ Result<void> AttachTree(const UniqueFd& tree, const UniqueFd& point,
     attr.attr_set |= MOUNT_ATTR_NODEV;
   }
   if ((attributes & MOUNT_ATTR_NOATIME) != 0) {
+    // The atime flags are one field, so a value needs the whole field cleared
+    // (mount_setattr(2)).
     attr.attr_clr |= MOUNT_ATTR__ATIME;
   }
   attr.propagation = MS_PRIVATE;
@@ -178,8 +182,8 @@ Result<void> AttachTree(const UniqueFd& tree, const UniqueFd& point,
 }
 
 Result<void> Unmount(const Target& target) {
-  // umount2(2) takes no fd; the link leads to the very directory that was
-  // opened, and only the last name is looked up again.
+  // umount2(2) takes no fd. The /proc link leads to the directory that was
+  // opened, so the kernel resolves only the last name again.
   const std::string path = "/proc/self/fd/" +
                            std::to_string(target.parent.get()) + "/" +
                            target.name;
@@ -199,6 +203,8 @@ Result<void> RemoveTarget(const Target& target) {
   if (::unlinkat(parent, name, AT_REMOVEDIR) == 0 || errno == ENOENT) {
     return Ok();
   }
+  // ENOTDIR: a device was mounted here, on a file. csi-local only makes empty
+  // files.
   if (errno != ENOTDIR) {
     return ErrnoError(errno, "rmdir", target.name);
   }

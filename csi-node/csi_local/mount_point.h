@@ -10,17 +10,17 @@
 #include "mountd/base/result.h"
 #include "mountd/base/unique_fd.h"
 
-// The kernel's side of csi-local: directories, and mounts on them, always by
-// fd. Needs Linux 5.12 (mount_setattr(2)). All functions are stateless.
+// csi-local's calls of the kernel on directories and their mounts, always by
+// fd. They need Linux 5.12 (mount_setattr(2)) and keep no state.
 namespace mountd::csi_local {
 
-// A path that was resolved once: its parent, and the last part's name in it.
+// A path that was resolved once: its parent, and its last part as a name in it.
 struct Target {
   UniqueFd parent;
   std::string name;
 };
 
-// What is at a directory right now (statx(2), fstatvfs(3)).
+// The current state of a directory (statx(2), fstatvfs(3)).
 struct DirectoryState {
   dev_t device = 0;
   ino_t inode = 0;
@@ -33,46 +33,47 @@ struct DirectoryState {
   }
 };
 
-// Opens the parent of the absolute `path`, following no symbolic link anywhere.
-// InvalidArgument: not absolute, has "." or "..", or a link; NotFound: the
-// parent does not exist.
+// Opens the parent of the absolute `path`, and follows no symbolic link
+// anywhere. InvalidArgument if the path is not absolute, has "." or "..", or
+// has a link. NotFound if the parent does not exist.
 Result<Target> OpenTarget(std::string_view path);
 
-// O_PATH fd to the directory; what is mounted there, if something is. It keeps
-// a mount busy as long as it lives. NotFound; InvalidArgument if no directory.
+// Returns an O_PATH fd of the directory, or of the mount on it. The fd keeps a
+// mount busy while it lives. NotFound; InvalidArgument if it is no directory.
 Result<UniqueFd> OpenDirectory(const Target& target);
 Result<UniqueFd> OpenDirectoryAt(int parent, const std::string& name);
 
-// O_PATH fd to whatever is there, a directory or not, but no link.
+// Returns an O_PATH fd of a file of any type, but no link.
 Result<UniqueFd> OpenNode(const Target& target);
 
-// The same, made first if missing; `made` says which. A file is empty, and what
-// is no directory can be there already.
+// Returns the same, and makes the file or directory first if it is missing;
+// `made` says whether it did. A new file is empty. An existing file may be of
+// any type except a directory.
 Result<UniqueFd> MakeFileAt(const Target& target, bool* made);
 Result<UniqueFd> MakeDirectoryAt(int parent, const std::string& name,
                                  mode_t mode, bool* made);
 
 Result<DirectoryState> Inspect(const UniqueFd& directory);
 
-// A copy of what is at `source` (a directory or a device's node, with what is
-// mounted there), which nobody sees yet.
+// Returns a copy of the tree at `source`, with its mount, attached nowhere yet.
+// `source` is a directory or a device's node.
 Result<UniqueFd> CloneTree(const UniqueFd& source);
 
 enum class Contents {
   kFiles,   // nosuid, nodev
-  kDevice,  // the node of a device, which is to be used: nosuid, noexec
+  kDevice,  // a device's node that tasks may use: nosuid, noexec
 };
 
-// Attaches a tree that nobody sees yet to `point`: private, in no peer group of
-// anybody's, and with `attributes` set before anybody can see it.
+// Attaches an unattached tree to `point`. Makes the mount private, so that it
+// is in no peer group, and sets `attributes` before anybody can see it.
 Result<void> AttachTree(const UniqueFd& tree, const UniqueFd& point,
                         Contents contents, std::uint64_t attributes);
 
-// Takes the top mount off. Busy while it is in use: never lazily, or the volume
-// would live on unseen.
+// Removes the top mount. Busy while it is in use, because a lazy unmount would
+// let the volume live on unseen.
 Result<void> Unmount(const Target& target);
 
-// The directory, or the file, that was mounted on. Gone already is success.
+// Removes the directory or file that was mounted on. Ok if there is none.
 Result<void> RemoveTarget(const Target& target);
 
 }  // namespace mountd::csi_local

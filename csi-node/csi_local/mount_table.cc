@@ -14,14 +14,15 @@
 namespace mountd::csi_local {
 namespace {
 
-// 10,000 mounts of long paths.
+// Enough for 10,000 mounts of long paths.
 constexpr std::size_t kMaxTable = 64 << 20;
 
 Error Malformed() {
   return MakeError(Code::kInternal, "mountinfo", "", "cannot be read");
 }
 
-// The word before the next separator, which is taken off `text` with it.
+// Removes the word before the next separator, and the separator, from `text`.
+// Returns the word.
 std::string_view Next(std::string_view* text, char separator) {
   const std::size_t end = std::min(text->find(separator), text->size());
   const std::string_view word = text->substr(0, end);
@@ -29,7 +30,8 @@ std::string_view Next(std::string_view* text, char separator) {
   return word;
 }
 
-// Space, tab, newline and backslash are three octal digits after a backslash.
+// mountinfo writes space, tab, newline and backslash as a backslash and three
+// octal digits.
 std::string Unescape(std::string_view text) {
   std::string plain;
   while (!text.empty()) {
@@ -56,7 +58,7 @@ bool MountEntry::HasSuperOption(std::string_view option) const {
 Result<MountEntry> ParseMountEntry(std::string_view line) {
   MountEntry entry;
   const auto id = ParseNumber<std::uint64_t>(Next(&line, ' '));
-  Next(&line, ' ');  // the parent's
+  Next(&line, ' ');  // the parent's id
   std::string_view device = Next(&line, ' ');
   const auto major_number = ParseNumber<unsigned>(Next(&device, ':'));
   const auto minor_number = ParseNumber<unsigned>(device);

@@ -23,19 +23,20 @@ struct MountEntry {
   std::string source;
   std::string super_options;
 
-  // Of the file system as a whole: "ro", "emergency_ro".
+  // True if the file system as a whole has the option: "ro", "emergency_ro".
   bool HasSuperOption(std::string_view option) const;
 };
 
-// One line; nothing of it is believed to be well-formed.
+// Parses one line, and believes nothing about its form.
 Result<MountEntry> ParseMountEntry(std::string_view line);
 
-// All mounts of this process's namespace, or of another's by its file.
+// Returns all mounts of this process's namespace, or of another namespace by
+// its mountinfo file.
 Result<std::vector<MountEntry>> ReadMountTable(
     const std::string& path = "/proc/self/mountinfo");
 
-// The mount that `fd` (O_PATH will do) is on. NotFound if it is in no
-// namespace, or another.
+// Returns the mount that `fd` (O_PATH will do) is on. NotFound if the mount is
+// in no namespace, or in another.
 Result<MountEntry> MountOf(const UniqueFd& fd);
 
 }  // namespace mountd::csi_local

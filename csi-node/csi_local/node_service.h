@@ -12,8 +12,8 @@
 
 namespace mountd::csi_local {
 
-// The Node service: checks requests, and leaves the work to Volumes. Secrets
-// and contexts are not looked at. Called from gRPC's threads, several at once.
+// Serves the Node service: checks requests, and has Volumes do the work.
+// Ignores secrets and contexts. gRPC's threads call it, several at once.
 class NodeService final : public ::csi::v1::Node::Service {
  public:
   // `store` and `volumes` outlive the service.

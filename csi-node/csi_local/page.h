@@ -9,18 +9,18 @@
 
 namespace mountd::csi_local {
 
-// Which part of a list, ordered by id, is asked for. A token names the last
-// entry of the page before, which may be gone by now: nothing is shown twice,
-// and what is there all the time is shown.
+// A part of a list that is ordered by id. A token names the last entry of the
+// page before, and that entry may be gone now. So no entry is shown twice, and
+// an entry that is there all the time is shown.
 template <typename Record>
 struct Page {
   std::vector<Record> entries;
-  std::string next_token;  // empty: that was all
+  std::string next_token;  // empty: this is the last page
 };
 
 inline constexpr char kTokenMark = '>';
 
-// Aborted for a token that is none of ours (CSI, "Invalid starting_token").
+// Aborted if the token is none of ours (CSI, "Invalid starting_token").
 template <typename Record>
 Result<Page<Record>> PageOf(std::vector<Record> records, int max_entries,
                             const std::string& token) {

@@ -32,7 +32,7 @@ Result<UniqueFd> OpenVolume(int directory, const std::string& volume) {
 }
 
 std::optional<Publication> Parse(std::string_view text) {
-  // "<mode> <0|1> <path>", the mode being one digit.
+  // "<mode> <0|1> <path>", where the mode is one digit.
   if (text.size() < 5 || text[0] < '1' || text[0] > '7' || text[1] != ' ' ||
       (text[2] != '0' && text[2] != '1') || text[3] != ' ') {
     return std::nullopt;
@@ -72,7 +72,8 @@ Result<void> Publications::Put(const std::string& volume,
                            static_cast<ssize_t>(text.size())) {
     return ErrnoError(errno, "write", volume);
   }
-  // Never half a record, whenever this process is killed.
+  // Renames the finished file, so that a kill never leaves half a record. Does
+  // not sync it, because a power cut ends the mount, too.
   if (::renameat(directory.get(), kNewPublication, directory.get(),
                  FileName(volume, publication.target_path).c_str()) != 0) {
     return ErrnoError(errno, "renameat", volume);
@@ -100,6 +101,7 @@ Result<std::vector<Publication>> Publications::List(const std::string& volume) {
   }
   MOUNTD_ASSIGN(const auto names, ListNames(directory->get()));
   for (const std::string& name : names) {
+    // Skips kNewPublication.
     if (name.size() != VolumeKey::kHexDigits) {
       continue;
     }

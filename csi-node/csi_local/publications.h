@@ -10,10 +10,11 @@
 
 namespace mountd::csi_local {
 
-// What the kernel cannot say of a published volume: where it is published, and
-// for which access mode. One small file a publication beneath the data
-// directory, so that a restart loses nothing; whether it still holds is always
-// asked of the kernel (Volumes), for a reboot leaves files without mounts.
+// Records the facts about a published volume that the kernel does not keep:
+// where it is published, and for which access mode. Each publication is one
+// small file beneath the data directory, so that a restart loses nothing.
+// Volumes always asks the kernel whether the mount is there, because a reboot
+// leaves files without mounts.
 //
 //   publications/<volume>/<hash of the target path>:  "<mode> <0|1> <path>"
 struct Publication {
@@ -26,16 +27,16 @@ struct Publication {
 
 class Publications {
  public:
-  // `directory`: an fd of the directory of publications.
+  // `directory` is an fd of the directory of publications.
   explicit Publications(UniqueFd directory)
       : directory_(std::move(directory)) {}
 
-  // Replaces what was recorded for this target.
+  // Replaces an earlier record for this target.
   Result<void> Put(const std::string& volume, const Publication& publication);
   Result<void> Remove(const std::string& volume,
                       const std::string& target_path);
   Result<std::vector<Publication>> List(const std::string& volume);
-  // All of a volume that is no more.
+  // Removes all records of a volume that no longer exists.
   Result<void> Forget(const std::string& volume);
 
  private:

@@ -18,8 +18,8 @@ namespace {
 using google::protobuf::TextFormat;
 
 constexpr std::size_t kMaxRecord = 64 * 1024;
-// No name has it (IsValidName), so no record is ever hidden by one that is
-// being written.
+// No valid name has this character (IsValidName), so a file that is being
+// written never hides a record.
 constexpr char kTemporary = '~';
 
 }  // namespace
@@ -43,6 +43,8 @@ Result<void> Records::Put(const std::string& id,
       return ErrnoError(errno, "openat", id);
     }
     MOUNTD_TRY(WriteAll(file.get(), text, id));
+    // Synced before the rename, so that a power cut never leaves an empty
+    // record.
     if (::fsync(file.get()) != 0) {
       return ErrnoError(errno, "fsync", id);
     }
@@ -68,7 +70,7 @@ Result<void> Records::Get(const std::string& id,
   }
   MOUNTD_ASSIGN(const std::string text, ReadAll(file.get(), kMaxRecord, id));
   TextFormat::Parser parser;
-  // A later release may have written more.
+  // A later release may have written more fields.
   parser.AllowUnknownField(true);
   record->Clear();
   if (!parser.ParseFromString(text, record)) {

@@ -11,24 +11,24 @@
 
 namespace mountd::csi_local {
 
-// Records in one directory, one file each, named by its id (a valid name,
-// IsValidName): protobuf's text format, for whoever has to look at it. A record
-// is replaced as a whole, and is on the disk when Put returns. Thread-safe for
-// different ids.
+// Owns records in one directory. Each is a file named by its id (a valid name,
+// IsValidName), in protobuf's text format, so that people can read it. Put
+// replaces a record as a whole, and the record is on the disk when Put returns.
+// Thread-safe for different ids.
 class Records {
  public:
   explicit Records(UniqueFd directory) : directory_(std::move(directory)) {}
 
   Result<void> Put(const std::string& id,
                    const google::protobuf::Message& record);
-  // NotFound; `record` is cleared first.
+  // NotFound if there is no record. Clears `record` first.
   Result<void> Get(const std::string& id,
                    google::protobuf::Message* record) const;
-  // Gone already is success.
+  // Ok if there is no record.
   Result<void> Remove(const std::string& id);
-  // What a Put that was cut off has left.
+  // Removes the files of a Put that was cut off.
   Result<void> RemoveUnfinished();
-  // In order.
+  // Returns the ids in order.
   Result<std::vector<std::string>> List() const;
 
  private:

@@ -9,16 +9,16 @@
 
 #include "csi-node/csi_local/volume_spec.h"
 
-// Requests of the Controller service, checked. Secrets are not looked at.
+// Checks requests of the Controller service. Ignores secrets.
 namespace mountd::csi_local {
 
-// 1 to 128 bytes of UTF-8 without control characters (CSI, "CreateVolume" and
-// "Size Limits").
+// Accepts 1 to 128 bytes of UTF-8 without control characters (CSI,
+// "CreateVolume" and "Size Limits").
 grpc::Status CheckName(const std::string& name);
 
-// The parameter "kind": "directory", "tmpfs" or "image". What an orchestrator
-// adds of its own (csi.storage.k8s.io/…) is left out; INVALID_ARGUMENT for the
-// rest.
+// Reads the parameter "kind": "directory", "tmpfs" or "image". Ignores
+// parameters that an orchestrator adds (csi.storage.k8s.io/…). INVALID_ARGUMENT
+// for all others.
 grpc::Status ParseParameters(
     const google::protobuf::Map<std::string, std::string>& given,
     VolumeSpec* spec);

@@ -7,13 +7,13 @@
 
 #include "mountd/base/result.h"
 
-// Results as gRPC statuses: CSI's meaning of the codes.
+// Converts results to gRPC statuses, with CSI's meaning of the codes.
 namespace mountd::csi_local {
 
 grpc::Status ToStatus(const Error& error);
 
-// Of a node's call. NOT_FOUND is about the volume (CSI, "Volume does not
-// exist"); a path that is not there is the caller's mistake.
+// Converts the error of a node's call. NOT_FOUND is kept for the volume (CSI,
+// "Volume does not exist"), because a missing path is the caller's mistake.
 grpc::Status ToStatus(const Error& error, const std::string& volume);
 
 template <typename T>
@@ -25,7 +25,7 @@ grpc::Status ToStatus(const Result<T>& result, const std::string& volume) {
   return result ? grpc::Status::OK : ToStatus(result.error(), volume);
 }
 
-// INVALID_ARGUMENT.
+// Both return INVALID_ARGUMENT.
 grpc::Status Missing(const char* field);
 grpc::Status Invalid(const std::string& why);
 

@@ -16,7 +16,7 @@
 namespace mountd::csi_local {
 namespace {
 
-// What of an image is promised and not on the disk yet.
+// Returns the bytes of an image that are promised but not on the disk yet.
 std::int64_t Owed(const UniqueFd& directory, const std::string& id,
                   const Content& content) {
   return content.kind() == IMAGE
@@ -74,7 +74,7 @@ Result<void> Store::RecoverImage(VolumeRecord* record) {
   if (record->content().access() == ACCESS_BLOCK) {
     return RecoverDevice(record);
   }
-  // It was being copied.
+  // csi-local may have been killed while it copied the frozen volume.
   MOUNTD_ASSIGN(const auto root, OpenMounted(VolumeMounts(*data_, *record)));
   if (root) {
     Thaw(*root);
@@ -94,6 +94,7 @@ Result<void> Store::RecoverDevice(VolumeRecord* record) {
     record->set_loop_number(0);
     return PutVolume(*record);
   }
+  // Somebody still has the device, so hold it as before the restart.
   auto device = HoldLoop(number);
   if (device) {
     holds_.Keep(record->id(), std::move(*device));
@@ -101,9 +102,10 @@ Result<void> Store::RecoverDevice(VolumeRecord* record) {
   return Ok();
 }
 
-// An older version let an image with a file system be a device as well, and
-// kept no note of that. A volume that is a device now was one; of the others
-// the creator has asked for mounts, and they are never a device again.
+// Decides for a record of an older version, which let an image with a file
+// system be a device as well and did not record that. A volume that is a device
+// now keeps block access. For all others the creator has asked for mounts, and
+// such a volume never becomes a device again.
 Result<void> Store::DecideAccess(VolumeRecord* record) {
   MOUNTD_ASSIGN(const auto loop,
                 FindLabelledLoop(data_->LabelOf(record->id())));
@@ -185,10 +187,10 @@ Result<VolumeRecord> Store::MakeOnStage(const std::string& id) {
   }
   VolumeRecord record;
   if (data_->volume_records().Get(id, &record)) {
-    return existing;  // it is being made, or deleted
+    return existing;  // it is being made or deleted
   }
-  // The directory may be there already, from before there were records; so
-  // nothing may ever take it away for want of one.
+  // The directory may be from before there were records, so nothing may ever
+  // remove a directory only because it has no record.
   bool made = false;
   MOUNTD_ASSIGN(const UniqueFd directory,
                 MakeDirectoryAt(data_->volumes().get(), id, 0777, &made));
@@ -232,6 +234,8 @@ Result<void> Store::PublishVolume(const std::string& id,
                : Result<void>(MakeError(Code::kAlreadyExists, "publish", id,
                                         "published already in another way"));
   }
+  // Held until the record is written, so that two calls never both take the
+  // last place.
   const std::lock_guard guard(reserve_mutex_);
   MOUNTD_TRY(CheckLimit(id));
   *record.mutable_published() = as;
@@ -242,7 +246,7 @@ Result<void> Store::UnpublishVolume(const std::string& id) {
   MOUNTD_ASSIGN(const auto held, locks_.Take({id}));
   Result<VolumeRecord> record = GetVolume(id);
   if (!record && record.error().code == Code::kNotFound) {
-    return Ok();  // a volume that is gone is published nowhere
+    return Ok();  // a volume that does not exist is not published
   }
   if (!record) {
     return record.error();
@@ -264,14 +268,14 @@ Result<std::int64_t> Store::ExpandLocked(const std::string& id,
                                          const CapacityRange& range) {
   MOUNTD_ASSIGN(VolumeRecord record, GetVolume(id));
   const std::int64_t now = record.content().capacity_bytes();
-  // What it has is enough, and as little as there is.
+  // The current size is the default and the minimum.
   MOUNTD_ASSIGN(const std::int64_t bytes, ChooseSize(range, now, now));
   if (bytes == now) {
     return now;
   }
   const std::lock_guard guard(reserve_mutex_);
   MOUNTD_TRY(CheckRoom(record.content().kind(), bytes - now, id));
-  // The image first: a record never says more than there is.
+  // Grows the image first, so that a record never promises more than there is.
   if (record.content().kind() == IMAGE) {
     MOUNTD_TRY(GrowImage(data_->volumes(), id, bytes));
   }
@@ -288,7 +292,7 @@ Result<DataDirectory::Space> Store::Capacity(Kind kind) {
   MOUNTD_ASSIGN(DataDirectory::Space space, data_->SpaceNow());
   std::int64_t promised = 0;
   std::int64_t owed = 0;
-  // Those that are being made count, too.
+  // Counts also volumes that are being made.
   MOUNTD_ASSIGN(const auto ids, data_->volume_records().List());
   for (const std::string& id : ids) {
     VolumeRecord record;
@@ -317,7 +321,7 @@ Result<void> Store::CheckRoom(Kind kind, std::int64_t bytes,
   if (bytes > space.total) {
     return OutOfRange(object, "more than this node has");
   }
-  // A tmpfs takes memory only as it is filled.
+  // A tmpfs takes memory only as it fills.
   if (kind != TMPFS && bytes > space.available) {
     return MakeError(Code::kResourceExhausted, "capacity_range", object,
                      "more than this node has left");

@@ -20,25 +20,25 @@
 namespace mountd::csi_local {
 
 struct StoreOptions {
-  // Of all volumes and snapshots together; 0: what the data directory's file
-  // system has.
+  // The capacity of all volumes and snapshots together; 0: the space of the
+  // data directory's file system.
   std::int64_t capacity_bytes = 0;
-  // How many volumes are published to this node at most; 0: any number.
+  // The most volumes that may be published to this node; 0: any number.
   int max_volumes = 0;
 };
 
 // How a volume is published to this node (ControllerPublishVolume).
 using PublishedAs = VolumeRecord::Published;
 
-// The volumes and snapshots there are.
+// Owns the volumes and snapshots.
 //
 //             Create                      Delete
 //   (none) ─────────► MAKING ──► READY ──────────► DELETING ──► (none)
 //
-// Each arrow is a record that is on the disk before anything else is done. What
-// is not READY is nobody's: it is taken away by the next call of the same name,
-// and at the start. Idempotent as the CSI specification has it, and errors
-// carry its codes' meaning. Thread-safe.
+// Puts the record of each arrow on the disk before it does anything else. A
+// volume that is not READY belongs to nobody; the next call with the same name
+// removes it, and so does the next start. Idempotent as the CSI specification
+// says; errors have the meaning of its codes. Thread-safe.
 class Store {
  public:
   static Result<std::unique_ptr<Store>> Open(const std::string& data_dir,
@@ -50,23 +50,23 @@ class Store {
   const StoreOptions& options() const { return options_; }
 
   Result<VolumeRecord> CreateVolume(const VolumeSpec& spec);
-  // FailedPrecondition while it is published or mounted, or its device is still
-  // open somewhere.
+  // FailedPrecondition while the volume is published or mounted, or somebody
+  // has its device open.
   Result<void> DeleteVolume(const std::string& id);
-  // NotFound unless it is READY.
+  // NotFound if the volume is not READY.
   Result<VolumeRecord> GetVolume(const std::string& id);
   Result<std::vector<VolumeRecord>> ListVolumes();
 
-  // A directory by that very id, if there is no volume of it. The caller has
-  // the lock of the id.
+  // Makes a directory with that very id, if there is no such volume. The caller
+  // holds the lock of the id.
   Result<VolumeRecord> MakeOnStage(const std::string& id);
-  // Replaces a volume's record. With the lock, too.
+  // Replaces a volume's record. The caller holds the lock of the id.
   Result<void> PutVolume(const VolumeRecord& record);
 
-  // The size it has afterwards.
+  // Returns the new size.
   Result<std::int64_t> ExpandVolume(const std::string& id,
                                     const CapacityRange& range);
-  // The same, with the lock of the id.
+  // Does the same. The caller holds the lock of the id.
   Result<std::int64_t> ExpandLocked(const std::string& id,
                                     const CapacityRange& range);
 
@@ -79,7 +79,7 @@ class Store {
   Result<SnapshotRecord> GetSnapshot(const std::string& id);
   Result<std::vector<SnapshotRecord>> ListSnapshots();
 
-  // `total` is the most that one volume may have.
+  // Sets `total` to the most that one volume may have.
   Result<DataDirectory::Space> Capacity(Kind kind);
 
  private:
@@ -91,7 +91,7 @@ class Store {
   Result<void> RecoverSnapshots();
   Result<void> RecoverImage(VolumeRecord* record);
   Result<void> RecoverDevice(VolumeRecord* record);
-  // For records of a version that did not write the access down.
+  // Decides the access of a record whose version did not write it.
   Result<void> DecideAccess(VolumeRecord* record);
   Result<void> DecideAccess(SnapshotRecord* record);
 
@@ -99,13 +99,13 @@ class Store {
                                   const VolumeSpec& spec);
   Result<void> Fill(const VolumeRecord& record);
   Result<Content> SourceOf(const VolumeSpec& spec);
-  // Writes the intent, if there is room for what it is about.
+  // Writes the intent, if there is room for the volume.
   Result<void> Reserve(const VolumeRecord& record);
   Result<void> CheckRoom(Kind kind, std::int64_t bytes,
                          const std::string& object);
   Result<void> RemoveVolume(VolumeRecord record);
   Result<void> RemoveSnapshot(SnapshotRecord record);
-  // Copies a volume that may be in use, as it is at one moment.
+  // Copies a volume that may be in use, as of one moment.
   Result<void> CopyVolume(const VolumeRecord& from, const UniqueFd& to,
                           const std::string& name, const Content& content);
   Result<void> CheckLimit(const std::string& id);
@@ -114,7 +114,7 @@ class Store {
   const StoreOptions options_;
   Locks locks_;
   LoopHolds holds_;
-  std::mutex reserve_mutex_;  // between looking for room and taking it
+  std::mutex reserve_mutex_;  // held from the check for room to the record
 };
 
 }  // namespace mountd::csi_local

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 //
-// Snapshots: copies of volumes, which need nothing of them afterwards.
+// Snapshots: copies of volumes that do not depend on the volume afterwards.
 #include <chrono>
 #include <utility>
 
@@ -63,7 +63,7 @@ Result<SnapshotRecord> Store::CreateSnapshot(
     return record;
   }
   if (found) {
-    MOUNTD_TRY(RemoveSnapshot(record));  // of a call that failed half-way
+    MOUNTD_TRY(RemoveSnapshot(record));  // left by a call that failed half way
   }
   MOUNTD_ASSIGN(const VolumeRecord source, GetVolume(source_volume_id));
   record.Clear();
@@ -79,7 +79,8 @@ Result<SnapshotRecord> Store::CreateSnapshot(
   const Result<void> copied =
       CopyVolume(source, data_->snapshots(), id, record.content());
   if (!copied) {
-    // If this fails as well, the next call or the next start does it.
+    // If this fails as well, the next call or the next start removes the
+    // snapshot.
     IgnoreBecauseBestEffort(RemoveSnapshot(record));
     return copied.error();
   }
@@ -99,6 +100,7 @@ Result<void> Store::DeleteSnapshot(const std::string& id) {
 }
 
 Result<void> Store::RemoveSnapshot(SnapshotRecord record) {
+  // Written first, so that the next start goes on with the removal.
   record.set_state(DELETING);
   MOUNTD_TRY(data_->snapshot_records().Put(record.id(), record));
   MOUNTD_TRY(RemoveContent(data_->snapshots(), record.id()));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 //
-// Volumes, made and deleted.
+// Makes and deletes volumes.
 #include <fcntl.h>
 #include <unistd.h>
 
@@ -18,7 +18,7 @@
 namespace mountd::csi_local {
 namespace {
 
-// The same name is the same volume, whenever and whoever asks.
+// The id depends on the name alone, so the same name is always the same volume.
 std::string VolumeIdOf(const std::string& name) {
   return "vol-" + VolumeKey::Derive("csi-local volume", name).str();
 }
@@ -29,6 +29,7 @@ Result<bool> IsStaged(const DataDirectory& data, const VolumeRecord& record) {
   if (!mounted.empty()) {
     return true;
   }
+  // A staged device may have no mount.
   return record.content().access() == ACCESS_BLOCK &&
          record.loop_number() != 0 && !record.releasing();
 }
@@ -65,7 +66,7 @@ Result<VolumeRecord> Store::CreateVolume(const VolumeSpec& spec) {
     return record;
   }
   if (found) {
-    MOUNTD_TRY(RemoveVolume(record));  // of a call that failed half-way
+    MOUNTD_TRY(RemoveVolume(record));  // left by a call that failed half way
   } else if (found.error().code != Code::kNotFound) {
     return found.error();
   }
@@ -92,7 +93,8 @@ Result<VolumeRecord> Store::MakeVolume(const std::string& id,
   MOUNTD_TRY(Reserve(record));
   const Result<void> filled = Fill(record);
   if (!filled) {
-    // If this fails as well, the next call or the next start does it.
+    // If this fails as well, the next call or the next start removes the
+    // volume.
     IgnoreBecauseBestEffort(RemoveVolume(record));
     return filled.error();
   }
@@ -127,12 +129,13 @@ Result<void> Store::CopyVolume(const VolumeRecord& from, const UniqueFd& to,
   const VolumeMounts mounts(*data_, from);
   std::optional<Frozen> frozen;
   if (from.content().kind() == IMAGE) {
+    // Freezes a mounted image, so that the copy is of one moment.
     MOUNTD_ASSIGN(const auto root, OpenMounted(mounts));
     if (root) {
       MOUNTD_ASSIGN(Frozen now, Frozen::Freeze(*root));
       frozen.emplace(std::move(now));
     } else {
-      // What was written to the device, if there is one, is to be in the image.
+      // Syncs the device, so that the image has all that was written to it.
       MOUNTD_ASSIGN(const auto loop, mounts.Loop());
       if (loop && ::fsync(loop->fd.get()) != 0) {
         return ErrnoError(errno, "fsync", from.id());
@@ -159,12 +162,14 @@ Result<void> Store::DeleteVolume(const std::string& id) {
       return MakeError(Code::kFailedPrecondition, "delete", id,
                        "it is staged or published here");
     }
+    // An unstage that failed may have left the device.
     MOUNTD_TRY(ReleaseDevice(this, &record));
   }
   return RemoveVolume(record);
 }
 
 Result<void> Store::RemoveVolume(VolumeRecord record) {
+  // Written first, so that the next start goes on with the removal.
   record.set_state(DELETING);
   MOUNTD_TRY(data_->volume_records().Put(record.id(), record));
   MOUNTD_TRY(RemoveContent(data_->volumes(), record.id()));

@@ -33,8 +33,9 @@ Result<std::string> Locate(const std::string& name) {
                    "not in /usr/sbin, or not root's alone");
 }
 
-// The tool opens the image by kToolFile, as a user that owns nothing. Nobody
-// else comes to the image, because its directory is root's alone.
+// Lets everybody open the image while a tool works, because the tool opens it
+// by kToolFile as a user that owns no file. Only root can reach the image all
+// the same, because only root may enter its directory.
 class Lent {
  public:
   explicit Lent(const UniqueFd& image) : image_(image.get()) {
@@ -50,7 +51,7 @@ class Lent {
   bool lent_ = false;
 };
 
-// posix_spawn's two attribute objects.
+// Owns posix_spawn's two attribute objects.
 class SpawnSetup {
  public:
   explicit SpawnSetup(int file) {
@@ -62,6 +63,7 @@ class SpawnSetup {
                                        O_WRONLY, 0);
     ::posix_spawn_file_actions_addclosefrom_np(&actions_, kToolFd + 1);
     ::posix_spawnattr_init(&attributes_);
+    // An empty mask, because this process blocks signals.
     sigset_t none;
     sigemptyset(&none);
     ::posix_spawnattr_setsigmask(&attributes_, &none);
@@ -80,8 +82,8 @@ class SpawnSetup {
     std::string starter =
         std::string(kToolStarter) + "=" + std::to_string(::getpid());
     char* environment[] = {path_variable, locale, starter.data(), nullptr};
-    // This program once more: what a fork of it could do, with gRPC's threads
-    // in it, is next to nothing.
+    // Starts this program again, because a fork with gRPC's threads can do
+    // almost nothing.
     return ::posix_spawn(child, "/proc/self/exe", &actions_, &attributes_, argv,
                          environment);
   }
@@ -98,6 +100,7 @@ Result<int> Wait(pid_t child, const std::string& name) {
   while ((ready = ::poll(&ended, 1, kDeadlineMs)) < 0 && errno == EINTR) {
   }
   if (ready == 0) {
+    // The pid is still the tool's, because nobody has waited for it yet.
     ::kill(child, SIGKILL);
   }
   int status = 0;
@@ -126,7 +129,8 @@ Result<int> RunTool(const std::string& name,
     argv.push_back(word.data());
   }
   argv.push_back(nullptr);
-  // dup2 of fd 3 onto itself would leave it close-on-exec.
+  // Duplicates the fd, because dup2 of fd 3 onto itself would leave it
+  // close-on-exec.
   const UniqueFd high(::fcntl(file.get(), F_DUPFD_CLOEXEC, kToolFd + 1));
   if (!high.valid()) {
     return ErrnoError(errno, "fcntl", name);

@@ -9,15 +9,15 @@
 
 namespace mountd::csi_local {
 
-// What a tool calls the file it is handed.
+// The path by which a tool opens its file.
 inline constexpr char kToolFile[] = "/proc/self/fd/3";
 
-// Runs a program of /usr/sbin or /sbin that belongs to root alone, confined
-// (tool_sandbox.h), with no environment but PATH and LC_ALL, nothing to read,
-// and `file`, an image, as its fd 3 (kToolFile). Its stderr is ours. Answers
-// the exit status; NotSupported if there is no such program, DeadlineExceeded
-// if it was killed because it took longer than ten minutes, Internal if
-// something else killed it.
+// Runs a program of /usr/sbin or /sbin that only root can write, confined
+// (tool_sandbox.h). The program gets no environment but PATH and LC_ALL, an
+// empty stdin, and `file`, an image, as fd 3 (kToolFile); its stderr is ours.
+// Returns the exit status. NotSupported if there is no such program.
+// DeadlineExceeded if it took longer than ten minutes and was killed. Internal
+// if something else killed it.
 Result<int> RunTool(const std::string& name,
                     const std::vector<std::string>& arguments,
                     const UniqueFd& file);

@@ -26,7 +26,7 @@ constexpr ToolCalls kToolMay = {
     SCMP_SYS(fsync), SCMP_SYS(fdatasync), SCMP_SYS(sync_file_range),
     SCMP_SYS(fadvise64), SCMP_SYS(fallocate), SCMP_SYS(ftruncate),
     SCMP_SYS(getdents64), SCMP_SYS(poll),
-    // names, of which nothing is made or removed
+    // names, without making or removing any
     SCMP_SYS(access), SCMP_SYS(faccessat), SCMP_SYS(faccessat2), SCMP_SYS(stat),
     SCMP_SYS(lstat), SCMP_SYS(newfstatat), SCMP_SYS(statx), SCMP_SYS(statfs),
     SCMP_SYS(readlink), SCMP_SYS(readlinkat), SCMP_SYS(getcwd),
@@ -41,20 +41,20 @@ constexpr ToolCalls kToolMay = {
     // signals, and abort(3)
     SCMP_SYS(rt_sigaction), SCMP_SYS(rt_sigprocmask), SCMP_SYS(rt_sigreturn),
     SCMP_SYS(sigaltstack), SCMP_SYS(tgkill),
-    // time, chance and who it is
+    // time, random bytes and identity
     SCMP_SYS(clock_gettime), SCMP_SYS(clock_getres), SCMP_SYS(gettimeofday),
     SCMP_SYS(time), SCMP_SYS(times), SCMP_SYS(clock_nanosleep),
     SCMP_SYS(nanosleep), SCMP_SYS(getrandom), SCMP_SYS(uname),
     SCMP_SYS(sysinfo), SCMP_SYS(getrusage), SCMP_SYS(getrlimit),
     SCMP_SYS(getpid), SCMP_SYS(getppid), SCMP_SYS(getuid), SCMP_SYS(geteuid),
     SCMP_SYS(getgid), SCMP_SYS(getegid), SCMP_SYS(umask),
-    // This process becomes the tool by it; the tool could become another
-    // program, and would be confined as well.
+    // This process becomes the tool by execve. The tool could become another
+    // program, which would be confined as well.
     SCMP_SYS(execve)};
 
 constexpr std::uint64_t kMakesFile = O_CREAT | (O_TMPFILE & ~O_DIRECTORY);
 
-// They tell of a regular file its extents, its block size and its flags.
+// Requests that read a regular file's extents, block size and flags.
 constexpr std::initializer_list<unsigned long> kToolIoctls = {
     FS_IOC_FIEMAP, FIGETBSZ, FS_IOC_GETFLAGS, FS_IOC_FSGETXATTR};
 
@@ -112,9 +112,10 @@ Result<void> RestrictToolCalls() {
   for (const unsigned long request : kToolIoctls) {
     filter.AllowIf(SCMP_SYS(ioctl), {1, SCMP_CMP_EQ, request, 0});
   }
-  // Limits are asked for, never set.
+  // Allows reading limits and not setting them.
   filter.AllowIf(SCMP_SYS(prlimit64), {2, SCMP_CMP_EQ, 0, 0});
-  // Threads, but no processes; glibc takes clone() where there is no clone3().
+  // Allows threads but no processes. ENOSYS makes glibc use clone() instead of
+  // clone3().
   filter.Refuse(SCMP_SYS(clone3), ENOSYS);
   filter.AllowIf(SCMP_SYS(clone),
                  MaskedArgument(0, CLONE_THREAD, CLONE_THREAD));

@@ -5,10 +5,11 @@
 
 namespace mountd::csi_local {
 
-// Leaves this process, and what it becomes, only the system calls that mkfs,
-// e2fsck and resize2fs of Debian 12 and 13 need: descriptors, files that exist,
-// memory, time. Any other answers EPERM, because libraries ask for some in
-// passing. Needs no_new_privs. Internal if libseccomp or the kernel refuses.
+// Restricts this process, and the program that it becomes, to the system calls
+// that mkfs, e2fsck and resize2fs of Debian 12 and 13 need: descriptors,
+// existing files, memory, time. All other calls return EPERM, because libraries
+// make some of them in passing. Needs no_new_privs. Internal if libseccomp or
+// the kernel refuses.
 Result<void> RestrictToolCalls();
 
 }  // namespace mountd::csi_local

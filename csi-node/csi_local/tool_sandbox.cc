@@ -22,10 +22,12 @@
 namespace mountd::csi_local {
 namespace {
 
-// Nobody's: systemd's ranges for containers end right below (systemd's
-// UIDS-GIDS), and a number of a process has 22 bits.
+// The first id of a range that nobody uses: systemd's ranges for containers end
+// right below it (systemd's UIDS-GIDS). A pid has at most 22 bits, so each pid
+// gives an id of the range.
 constexpr uid_t kFirstToolUser = 0x70000000;
-// A sanitizer has reserved terabytes, and could map nothing more until exec.
+// No memory limit, because a sanitizer has reserved terabytes and could map no
+// more until exec.
 #ifdef MOUNTD_SANITIZED
 constexpr bool kSanitized = true;
 #else
@@ -33,7 +35,8 @@ constexpr bool kSanitized = false;
 #endif
 constexpr rlim_t kMemoryLimit = rlim_t{4} << 30U;
 constexpr rlim_t kFilesLimit = 32;
-// As the deadline of RunTool(), which counts only while that waits.
+// The same time as RunTool()'s deadline, which only counts while RunTool()
+// waits.
 constexpr rlim_t kCpuLimit = 600;
 
 Result<void> Limit(int resource, rlim_t most) {
@@ -49,7 +52,8 @@ Result<void> LimitResources() {
   if (::fstat(kToolFd, &image) != 0) {
     return ErrnoError(errno, "fstat", "image");
   }
-  // A log on stderr may be larger than the image: EFBIG, not the end.
+  // Ignores SIGXFSZ, because a log on stderr may be larger than the image. The
+  // write fails with EFBIG then, and the tool goes on.
   ::signal(SIGXFSZ, SIG_IGN);
   MOUNTD_TRY(Limit(RLIMIT_CORE, 0));
   MOUNTD_TRY(Limit(RLIMIT_FSIZE, static_cast<rlim_t>(image.st_size)));
@@ -58,9 +62,9 @@ Result<void> LimitResources() {
   return kSanitized ? Ok() : Limit(RLIMIT_AS, kMemoryLimit);
 }
 
-// The image's descriptor is of the mount that csi-local has opened the image
-// on, so that the image stays writable. No user namespace: a process without a
-// capability gains nothing by one that grants none.
+// Makes all mounts of the new namespace read-only. The image stays writable,
+// because its descriptor is of the mount on which csi-local opened it. Makes no
+// user namespace, because a process without capabilities gains none by one.
 Result<void> LeaveNamespaces() {
   if (::unshare(CLONE_NEWNS | CLONE_NEWNET | CLONE_NEWIPC | CLONE_NEWUTS) !=
       0) {
@@ -76,14 +80,14 @@ Result<void> LeaveNamespaces() {
   return Ok();
 }
 
-// Each tool is another user: two of one user would have each other's images, by
-// /proc/<pid>/fd.
+// Gives each tool a user of its own, because two tools of one user could open
+// each other's images by /proc/<pid>/fd.
 uid_t ToolUser() { return kFirstToolUser + static_cast<uid_t>(::getpid()); }
 
 Result<void> DropPrivileges() {
   const uid_t user = ToolUser();
-  // The bounding set needs CAP_SETPCAP; no_new_privs keeps exec from giving
-  // anything out of it anyway.
+  // Errors are ignored. Dropping the bounding set needs CAP_SETPCAP, and
+  // no_new_privs keeps exec from giving anything out of it anyway.
   for (unsigned long capability = 0; capability <= CAP_LAST_CAP; ++capability) {
     ::prctl(PR_CAPBSET_DROP, capability, 0, 0, 0);
   }
@@ -101,10 +105,11 @@ Result<void> DropPrivileges() {
   return Ok();
 }
 
-// A tool that outlived csi-local would keep its image's lock, and the next
-// csi-local from the volume. A change of the user clears the signal, so it
-// comes after that. The environment names the starter, because a starter that
-// has ended before the call sends no signal.
+// Ends the tool with csi-local. A tool that outlives csi-local would keep its
+// image's lock, and so the next csi-local from the volume. Called after the
+// change of the user, because that change clears the signal. Compares the
+// parent with the starter's pid in the environment, because a starter that
+// ended before prctl sends no signal.
 Result<void> EndWithStarter() {
   if (::prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0) != 0) {
     return ErrnoError(errno, "prctl", "tool");

@@ -5,23 +5,23 @@
 
 namespace mountd::csi_local {
 
-// The file that a tool works on.
+// The fd of the file that a tool works on.
 inline constexpr int kToolFd = 3;
 
-// csi-local's first argument when it is to confine itself, and to become the
-// tool that the others name.
+// The first argument that makes csi-local confine itself and become the tool
+// that the other arguments name.
 inline constexpr char kRunToolOption[] = "--run-tool";
-// The environment's variable with the pid of the csi-local that starts a tool,
-// and with which the tool ends.
+// The environment variable with the pid of the csi-local that starts a tool.
+// The tool ends with that process.
 inline constexpr char kToolStarter[] = "CSI_LOCAL_PID";
 
-// Becomes the program argv[0], of a path, which parses what may be hostile: as
-// a user of its own that owns no file, without a capability and without a way
-// to get one, in mount, network, IPC and UTS namespaces of its own, all mounts
-// read-only, no file larger than kToolFd's, and with only the system calls that
-// read files, write descriptors and manage memory. Single-threaded callers
-// only. Returns only if something of that fails; the process must end then,
-// because it is half confined.
+// Becomes the program argv[0], a path, which may parse hostile data. Runs it as
+// a user of its own that owns no file, without any capability or a way to get
+// one, and in mount, network, IPC and UTS namespaces of its own with all mounts
+// read-only. The program can write no file larger than kToolFd's, and can only
+// make system calls that read files, write descriptors and manage memory. Only
+// a single-threaded process may call this. Returns only if a step fails; the
+// process must then end, because it is half confined.
 Error BecomeTool(char* const* argv);
 
 }  // namespace mountd::csi_local

@@ -37,7 +37,7 @@ pb::Topology TopologyOf(const std::string& node_id) {
   return topology;
 }
 
-// Segments of other plugins are nothing to us.
+// Ignores segments of other plugins.
 bool Matches(const pb::Topology& topology, const pb::Topology& here) {
   const auto found = topology.segments().find(kTopologyKey);
   return found == topology.segments().end() ||
@@ -49,7 +49,8 @@ bool IsHere(const pb::TopologyRequirement& requirement,
   const auto matches = [&here](const pb::Topology& topology) {
     return Matches(topology, here);
   };
-  // "preferred" is only a wish, and one of "requisite" where there are any.
+  // "preferred" is only a wish. If there are "requisite" topologies, one of
+  // them has to match.
   return requirement.requisite().empty() ||
          std::any_of(requirement.requisite().begin(),
                      requirement.requisite().end(), matches);

@@ -5,16 +5,17 @@
 
 #include <string>
 
-// A volume is where it was made: each node is a place of its own.
+// Each node is a topology of its own, because a volume stays where it was made.
 namespace mountd::csi_local {
 
 inline constexpr char kTopologyKey[] = "csi-local.mountd.org/node";
 
-// Its value is the node's id, or a hash of it where that is no topology value
-// (1 to 63 letters, digits, '-', '_', '.', letters or digits at both ends).
+// The value of kTopologyKey is the node's id, or a hash of the id if the id is
+// no topology value (1 to 63 letters, digits, '-', '_', '.', with letters or
+// digits at both ends).
 ::csi::v1::Topology TopologyOf(const std::string& node_id);
 
-// Whether something that is here alone is what was asked for.
+// True if an object that is only on this node meets the requirement.
 bool IsHere(const ::csi::v1::TopologyRequirement& requirement,
             const ::csi::v1::Topology& here);
 bool Matches(const ::csi::v1::Topology& topology,

@@ -28,7 +28,7 @@ Result<std::vector<pb::VolumeUsage>> UsageOf(const VolumeRecord& record,
     return ErrnoError(errno, "fstat", record.id());
   }
   if (S_ISBLK(status.st_mode)) {
-    // What of a device is in use, only its user knows.
+    // Leaves out the used bytes, because only the device's user knows them.
     pb::VolumeUsage usage;
     usage.set_unit(pb::VolumeUsage::BYTES);
     usage.set_total(record.content().capacity_bytes());

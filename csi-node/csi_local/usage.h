@@ -10,9 +10,9 @@
 
 namespace mountd::csi_local {
 
-// Bytes and inodes of the file system at `node`, or the size of the device
-// there. Of a directory they are its whole file system's: that is what it can
-// have.
+// Returns bytes and inodes of the file system at `node`, or the size of the
+// device there. For a directory these are those of its whole file system,
+// because the directory may use all of it.
 Result<std::vector<::csi::v1::VolumeUsage>> UsageOf(const VolumeRecord& record,
                                                     const UniqueFd& node);
 

@@ -38,7 +38,8 @@ Result<bool> VolumeMounts::IsDirectoryAt(const UniqueFd& fd,
     MOUNTD_ASSIGN(const DirectoryState own, Inspect(*directory));
     return there.SameDirectory(own);
   }
-  // Somebody has deleted it; its mounts must go all the same.
+  // Somebody has deleted the directory; its mounts must still be found and
+  // removed.
   MOUNTD_ASSIGN(const MountEntry entry, MountOf(fd));
   return EndsWith(entry.root, "/volumes/" + id_ + "//deleted");
 }
@@ -49,7 +50,8 @@ Result<bool> VolumeMounts::IsAt(const UniqueFd& fd) const {
     return ErrnoError(errno, "fstat", id_);
   }
   if (S_ISBLK(status.st_mode)) {
-    // Whatever its task has bound to it since: the number is the volume's.
+    // Compares the number only, because the number is the volume's, whatever
+    // file a task has bound to the device.
     return IsLoop(status.st_rdev);
   }
   MOUNTD_ASSIGN(const DirectoryState there, Inspect(fd));
@@ -89,7 +91,8 @@ Result<std::vector<MountEntry>> VolumeMounts::All() const {
     if (!IsOf(entry)) {
       continue;
     }
-    // Of a directory the name has told; whose data directory it is in has not.
+    // Checks the mount point, because a name below "/volumes/" may belong to
+    // another data directory.
     const UniqueFd point(::open(entry.point.c_str(),
                                 O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
     if (point.valid()) {
@@ -110,7 +113,8 @@ Result<std::optional<LoopDevice>> VolumeMounts::Loop() const {
   struct stat image {};
   if (!loop || ::fstatat(data_.volumes().get(), id_.c_str(), &image,
                          AT_SYMLINK_NOFOLLOW) != 0) {
-    // Somebody has deleted the image; the label is all there is to go by.
+    // Somebody has deleted the image, so only the label can identify the
+    // device.
     return loop && loop->label == label_ ? std::move(loop) : std::nullopt;
   }
   const bool bound =

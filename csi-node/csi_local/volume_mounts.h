@@ -15,22 +15,24 @@
 
 namespace mountd::csi_local {
 
-// Knows a volume's mounts and devices where it sees them, by what the kernel
-// says of them: a directory's by device and inode, a tmpfs's by its source, an
-// image's by the number of its loop device, which no other volume has, and the
-// inode that the device is bound to. A view of the record as it is now: the
-// data directory outlives the view.
+// Finds a volume's mounts and devices by what the kernel reports: a directory's
+// by device and inode, a tmpfs's by its source, and an image's by two facts,
+// the number of its loop device, which no other volume has, and the inode that
+// the device is bound to. A view of the current record; the data directory
+// outlives the view.
 class VolumeMounts {
  public:
   VolumeMounts(const DataDirectory& data, const VolumeRecord& record);
 
-  // Whether `fd` is the root of a mount of the volume, or its device's node.
+  // True if `fd` is the root of a mount of the volume, or the node of its
+  // device.
   Result<bool> IsAt(const UniqueFd& fd) const;
 
-  // Its mounts in this process's namespace; no device nodes.
+  // Returns the volume's mounts in this process's namespace, without device
+  // nodes.
   Result<std::vector<MountEntry>> All() const;
 
-  // Its device, if its image is bound to that.
+  // Returns the volume's device if the device is bound to its image.
   Result<std::optional<LoopDevice>> Loop() const;
 
  private:
@@ -41,15 +43,16 @@ class VolumeMounts {
 
   const DataDirectory& data_;
   const Kind kind_;
-  // Of an image. Nothing that is mounted of a device was mounted by csi-local.
+  // False for an image that tasks get as a device, because csi-local never
+  // mounts such a device.
   const bool mountable_;
   const int number_;
   const std::string id_;
   const std::string label_;
 };
 
-// A readable directory of a mounted file system of the volume; nothing if none
-// is mounted here.
+// Returns a readable directory of a mounted file system of the volume; nothing
+// if none is mounted here.
 Result<std::optional<UniqueFd>> OpenMounted(const VolumeMounts& mounts);
 
 }  // namespace mountd::csi_local

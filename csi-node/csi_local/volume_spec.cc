@@ -12,7 +12,7 @@ namespace {
 constexpr std::int64_t kUnit = 4096;
 constexpr std::int64_t kUsualImage = 1024 * kMiB;
 constexpr std::int64_t kUsualTmpfs = 64 * kMiB;
-// What a file's size may be everywhere (ext4 with 4 KiB blocks).
+// The largest file that every file system allows (ext4 with 4 KiB blocks).
 constexpr std::int64_t kMost = 16LL << 40;
 
 Error Incompatible(const VolumeSpec& spec, const std::string& why) {
@@ -29,7 +29,7 @@ Kind KindOf(const VolumeSpec& spec, const Content* source) {
   return spec.block || IsImageFsType(spec.fs_type) ? IMAGE : DIRECTORY;
 }
 
-// Of an image; empty for one without a file system.
+// Returns the file system type of an image; empty for an image without one.
 std::string FsTypeOf(const VolumeSpec& spec, const Content* source) {
   if (source != nullptr) {
     return source->fs_type();

@@ -17,14 +17,15 @@
 namespace mountd::csi_local {
 namespace {
 
-// What a file system may not be able to use of its device's end.
+// The part at the end of a device that a file system may not be able to use.
 constexpr std::int64_t kSlack = 1 << 20;
 constexpr mode_t kFreshMode = 0777;
 constexpr mode_t kGroupBits = S_ISGID | 0070;
 
-// Nobody uses the image. A tool that an earlier process has started holds the
-// lock for as long as it lives; the lock's file is not the loop device's, which
-// would keep it.
+// Call only if nobody uses the image. The lock shows whether a tool of an
+// earlier process still works on it, because such a tool holds the lock as long
+// as it lives. The lock is on another open file description than the loop
+// device's, because the device would keep that one, and with it the lock.
 Result<void> GrowIfSmaller(const UniqueFd& image, const VolumeRecord& record) {
   if (::flock(image.get(), LOCK_EX | LOCK_NB) != 0) {
     return MakeError(Code::kAborted, "flock", record.id(),
@@ -37,7 +38,8 @@ Result<void> GrowIfSmaller(const UniqueFd& image, const VolumeRecord& record) {
              : GrowUnused(fs_type, image);
 }
 
-// Another device of one image would be a second file system that writes to it.
+// Uses the volume's existing device if it is mounted, because a second device
+// of the same image would be a second file system that writes to the image.
 Result<LoopDevice> DeviceForMount(Store* store, VolumeRecord* record) {
   const VolumeMounts mounts(store->data(), *record);
   MOUNTD_ASSIGN(const auto mounted, mounts.All());
@@ -45,7 +47,8 @@ Result<LoopDevice> DeviceForMount(Store* store, VolumeRecord* record) {
   if (found && !mounted.empty()) {
     return std::move(*found);
   }
-  // What is bound without a mount is somebody else's leftover, not ours to use.
+  // A device that is bound but not mounted is left over from something else. It
+  // is closed here, so that ReleaseDevice can remove it.
   found.reset();
   MOUNTD_TRY(ReleaseDevice(store, record));
   MOUNTD_ASSIGN(const UniqueFd locked,
@@ -58,6 +61,7 @@ Result<UniqueFd> MountImage(Store* store, VolumeRecord* record) {
   MOUNTD_ASSIGN(const LoopDevice device, DeviceForMount(store, record));
   const Content& content = record->content();
   MOUNTD_ASSIGN(UniqueFd tree, MountDevice(content.fs_type(), device));
+  // XFS can only grow while it is mounted.
   if (content.fs_type() == "xfs") {
     MOUNTD_ASSIGN(const UniqueFd image,
                   OpenImage(store->data().volumes(), record->id()));
@@ -116,6 +120,7 @@ Result<void> PrepareRoot(Store* store, VolumeRecord* record,
   if (!record->fresh()) {
     return Ok();
   }
+  // Written last, so that a kill in between prepares the root again.
   record->set_fresh(false);
   return store->PutVolume(*record);
 }
@@ -131,6 +136,7 @@ Result<void> MakeDevice(Store* store, VolumeRecord* record, bool read_only) {
     store->holds().Keep(id, std::move(found->fd));
     return Ok();
   }
+  // Closed, so that ReleaseDevice can remove the device.
   found.reset();
   MOUNTD_TRY(ReleaseDevice(store, record));
   MOUNTD_ASSIGN(
@@ -159,6 +165,7 @@ Result<void> GrowAt(Store* store, const VolumeRecord& record,
   if (::fstat(node.get(), &status) != 0) {
     return ErrnoError(errno, "fstat", record.id());
   }
+  // The content of a device belongs to its user.
   if (!S_ISDIR(status.st_mode)) {
     return Ok();
   }

@@ -10,27 +10,28 @@
 #include "mountd/base/result.h"
 #include "mountd/base/unique_fd.h"
 
-// How a volume gets a mount, or a device, out of what it consists of. All with
-// the lock of its id.
+// Makes a mount or a device of a volume's content. The caller of each holds the
+// lock of the volume's id.
 namespace mountd::csi_local {
 
-// A mount of the volume that nobody sees yet: of what is mounted of it already,
-// if something is. An image that was grown has its file system grown.
-// FailedPrecondition while an earlier use of its device has not ended; Aborted
-// while a tool of an earlier process is still at work on it.
+// Returns a mount of the volume that is attached nowhere yet; a copy of an
+// existing mount if there is one. Grows the file system of an image that was
+// grown. FailedPrecondition while an earlier use of the volume's device has not
+// ended. Aborted while a tool of an earlier process still works on it.
 Result<UniqueFd> MakeTree(Store* store, VolumeRecord* record);
 
-// Before the first use, its root directory becomes everybody's; with a `group`,
-// that group's, and what is made in it later, too (VOLUME_MOUNT_GROUP).
+// Before the first use, opens the volume's root directory to everybody. With a
+// `group`, gives the directory, and all that is made in it later, to that group
+// (VOLUME_MOUNT_GROUP).
 Result<void> PrepareRoot(Store* store, VolumeRecord* record,
                          const UniqueFd& tree, std::optional<gid_t> group);
 
-// Its device, bound first if it is not, and held (loop_holds.h).
-// FailedPrecondition while an earlier use of it has not ended, AlreadyExists if
-// it is bound the other way.
+// Makes the volume's device, and holds it (loop_holds.h); binds it first if it
+// is not bound. FailedPrecondition while an earlier use of it has not ended.
+// AlreadyExists if it is bound with the other `read_only`.
 Result<void> MakeDevice(Store* store, VolumeRecord* record, bool read_only);
 
-// Grows what is mounted at `node`, or is the device there, to the volume's
+// Grows the file system mounted at `node`, or the device there, to the volume's
 // size.
 Result<void> GrowAt(Store* store, const VolumeRecord& record,
                     const UniqueFd& node);

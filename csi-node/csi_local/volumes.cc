@@ -17,11 +17,11 @@
 namespace mountd::csi_local {
 namespace {
 
-// VolumeCapability.AccessMode.SINGLE_NODE_MULTI_WRITER: the only mode offered
+// VolumeCapability.AccessMode.SINGLE_NODE_MULTI_WRITER, the only offered mode
 // that allows one volume at two targets.
 constexpr int kSingleNodeMultiWriter = 7;
 constexpr mode_t kTargetMode = 0755;
-// Only a race of two of us could have stacked any.
+// Mounts can only be stacked by a race of two csi-locals.
 constexpr int kMaxStacked = 8;
 
 Result<void> CheckAccess(const Content& content, const std::string& volume,
@@ -37,7 +37,7 @@ bool IsReadOnly(const MountOptions& options) {
   return (options.attributes & MOUNT_ATTR_RDONLY) != 0;
 }
 
-// What a mount of the volume has without being asked.
+// Returns the attributes that a mount of the volume has without being asked.
 Result<std::uint64_t> OwnAttributes(const DataDirectory& data,
                                     const VolumeRecord& record) {
   if (record.content().kind() != DIRECTORY) {
@@ -49,7 +49,8 @@ Result<std::uint64_t> OwnAttributes(const DataDirectory& data,
   return state.attributes;
 }
 
-// Made, and attached to; unmade again if that fails.
+// Makes the target and attaches the mount. Removes the target again if
+// attaching fails.
 Result<void> AttachTarget(const Target& target, const UniqueFd& source,
                           const MountOptions& options) {
   bool made = false;
@@ -68,8 +69,8 @@ Result<void> AttachTarget(const Target& target, const UniqueFd& source,
   return attached;
 }
 
-// A loop device that is gone leaves its node mounted. No volume has that number
-// now, and none gets it again soon.
+// True for the node of a loop device that is gone; the mount of such a node
+// stays. No volume has that number now, and none gets it again soon.
 bool IsNodeOfNothing(const UniqueFd& node) {
   struct stat status {};
   if (::fstat(node.get(), &status) != 0 || !S_ISBLK(status.st_mode)) {
@@ -145,8 +146,8 @@ Result<bool> Volumes::IsPublishedAt(const VolumeRecord& record,
   return VolumeMounts(store_->data(), record).IsAt(*node);
 }
 
-// A mount that is left needs the device: another staging path's, or one whose
-// NodeUnpublishVolume comes late.
+// True if a mount that is left needs the device. It may be at another staging
+// path, or its NodeUnpublishVolume may come late.
 Result<bool> Volumes::IsDeviceNeeded(const VolumeRecord& record) {
   MOUNTD_ASSIGN(const auto mounted, VolumeMounts(store_->data(), record).All());
   return !mounted.empty();
@@ -171,6 +172,7 @@ Result<void> Volumes::Unstage(const std::string& volume,
   MOUNTD_ASSIGN(const auto held, store_->locks().Take({volume, staging_path}));
   MOUNTD_ASSIGN(VolumeRecord record, store_->GetVolume(volume));
   const Result<Target> target = OpenTarget(staging_path);
+  // Without the parent there is no mount at the path.
   if (!target && target.error().code != Code::kNotFound) {
     return target.error();
   }
@@ -181,6 +183,8 @@ Result<void> Volumes::Unstage(const std::string& volume,
     return Ok();
   }
   if (record.content().access() == ACCESS_BLOCK) {
+    // A published device is a mount of its node, which IsDeviceNeeded does not
+    // see.
     MOUNTD_TRY(CheckUnpublished(record));
   }
   MOUNTD_ASSIGN(const bool needed, IsDeviceNeeded(record));
@@ -205,7 +209,7 @@ Result<void> Volumes::TakeOff(const Target& target,
       return MakeError(Code::kFailedPrecondition, "unmount", target.name,
                        "another mount is there");
     }
-    node->reset();  // it would keep the mount busy
+    node->reset();  // open, it would keep the mount busy
     MOUNTD_TRY(Unmount(target));
   }
   return MakeError(Code::kInternal, "unmount", target.name, "mounted again");
@@ -247,6 +251,7 @@ Result<void> Volumes::CheckElsewhere(const VolumeRecord& record,
     }
     MOUNTD_ASSIGN(const bool holds, IsPublishedAt(record, found.target_path));
     if (!holds) {
+      // The mount is gone, as after a reboot.
       MOUNTD_TRY(publications.Remove(record.id(), found.target_path));
       continue;
     }
@@ -279,7 +284,7 @@ Result<UniqueFd> Volumes::StagedAt(const VolumeRecord& record,
   if (!loop || record.releasing()) {
     return not_staged;
   }
-  // A mount's read-only flag stops nobody from writing to a device.
+  // Refuses, because a mount's read-only flag does not stop writes to a device.
   if (IsReadOnly(options) && !loop->read_only) {
     return MakeError(Code::kFailedPrecondition, "publish", record.id(),
                      "a device is read-only only if it is staged so");
@@ -317,7 +322,8 @@ Result<void> Volumes::Publish(const std::string& volume,
     }
   }
   MOUNTD_TRY(CheckElsewhere(record, publication));
-  // Before the mount: a publication nobody knows of could be doubled.
+  // Recorded before the mount, because the volume could be published twice if a
+  // mount had no record.
   Publications& publications = store_->data().publications();
   MOUNTD_TRY(publications.Put(volume, publication));
   Result<void> attached = AttachTarget(target, staged, options);
@@ -332,6 +338,7 @@ Result<void> Volumes::Unpublish(const std::string& volume,
   MOUNTD_ASSIGN(const auto held, store_->locks().Take({volume, target_path}));
   MOUNTD_ASSIGN(const VolumeRecord record, store_->GetVolume(volume));
   const Result<Target> target = OpenTarget(target_path);
+  // Without the parent there is no target.
   if (!target && target.error().code != Code::kNotFound) {
     return target.error();
   }

@@ -14,7 +14,7 @@ namespace {
 using Json = nlohmann::json;
 using Texts = std::map<std::string, std::string>;
 
-// Answers hold no fractions.
+// Fractions are refused, because answers hold none.
 constexpr JsonBounds kBounds{12, 262'144, JsonBounds::Fractions::kRefused};
 
 // ---- Requests ----
@@ -54,15 +54,16 @@ Json ToJson(const std::vector<Segments>& topologies) {
 }
 
 ControllerCall Call(const char* rpc, const Json& request) {
-  // Whatever is no UTF-8 has been refused before; this throws for nothing else.
+  // Never throws: error_handler_t::replace handles text that is not UTF-8,
+  // which has been refused before.
   return {rpc, ControllerCall::Form::kJson,
           request.dump(-1, ' ', false, Json::error_handler_t::replace)};
 }
 
 // ---- Answers ----
 
-// Reads one object of an answer. Absent is the field's default, as in protobuf;
-// anything of another type makes all of it wrong.
+// Reads one object of an answer. An absent field has its default, as in
+// protobuf. A field of another type makes the whole answer wrong.
 class Reader {
  public:
   Reader(const Json& object, bool* right) : object_(object), right_(right) {
@@ -85,7 +86,7 @@ class Reader {
     return text == nullptr ? std::string() : *text;
   }
 
-  // A text, as protobuf writes 64 bits; never below 0.
+  // Reads a text, because protobuf writes 64 bits as a text; never below 0.
   std::int64_t Size(const char* key) const {
     if (Find(key) == nullptr) {
       return 0;
@@ -167,7 +168,7 @@ class Reader {
   bool* right_;
 };
 
-// Parses, and reads by `read`.
+// Parses the text and reads it by `read`.
 template <typename T, typename Read>
 std::optional<T> ReadAnswer(const std::string& text, Read read) {
   if (!IsWithin<Json>(text, Json::input_format_t::json, kBounds)) {
@@ -207,8 +208,8 @@ ListedVolume ReadListed(const Reader& reader) {
   return listed;
 }
 
-// Why what was confirmed does not cover `wanted`; null if it does. What a
-// plugin leaves out is taken for confirmed.
+// Returns why the confirmed values do not cover `wanted`; null if they do. A
+// value that the plugin leaves out counts as confirmed.
 const char* Missing(const Reader& confirmed, const VolumeCapability& wanted) {
   const int mode = confirmed.Object("access_mode").Number("mode");
   if (mode != 0 && mode != static_cast<int>(wanted.access_mode)) {

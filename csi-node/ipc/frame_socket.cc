@@ -16,7 +16,8 @@ namespace {
 
 constexpr std::uint32_t kFlagFd = 1;
 constexpr std::size_t kReadChunk = std::size_t{64} << 10U;
-// So that one busy peer does not keep a loop from its others.
+// Bounds one call, so that a busy peer does not keep a loop from its other
+// peers.
 constexpr std::size_t kMaxReadPerCall = std::size_t{1} << 20U;
 
 Error Broken(std::string detail) {
@@ -58,8 +59,8 @@ Result<void> FrameSocket::Receive(std::vector<Frame>* frames) {
   return Ok();
 }
 
-// True if there surely was more than fitted. Who wants to know whether there is
-// any asks poll(2), which comes next anyway.
+// True if there was more than fitted into the buffer. False does not mean that
+// nothing is left; poll(2), which comes next anyway, tells that.
 Result<bool> FrameSocket::ReceiveSome() {
   const std::size_t old_size = incoming_.size();
   incoming_.resize(old_size + kReadChunk);
@@ -101,7 +102,8 @@ Result<void> FrameSocket::TakeFrames(std::vector<Frame>* frames) {
     }
     Frame frame;
     if (flags == kFlagFd) {
-      // It came with the header's first byte: missing now is missing for good.
+      // The fd comes with the header's first byte, so an fd that is missing now
+      // will not come.
       if (incoming_fds_.empty()) {
         return Broken("a frame's fd is missing");
       }
@@ -116,7 +118,7 @@ Result<void> FrameSocket::TakeFrames(std::vector<Frame>* frames) {
   }
   incoming_.erase(incoming_.begin(),
                   incoming_.begin() + static_cast<std::ptrdiff_t>(at));
-  // At most the frame that is still coming in can own one.
+  // At most one fd may be left, for the frame that is still incomplete.
   if (incoming_fds_.size() > (incoming_.empty() ? 0U : 1U)) {
     return Broken("an fd without a frame");
   }

@@ -20,15 +20,15 @@ struct Frame {
   UniqueFd fd;
 };
 
-// Frames over a connected SOCK_STREAM unix socket, between mountd and
-// mountd-csi. A frame is
+// Sends and receives frames over a connected SOCK_STREAM unix socket, between
+// mountd and mountd-csi. A frame is
 //   u32 payload length, u32 flags (little endian; flag 1: an fd comes with it)
 // and the payload; the fd travels as SCM_RIGHTS with the header's first byte.
 //
-// The socket is non-blocking and owned. One thread at a time receives, and one
-// at a time, which may be another, queues and flushes. Any error is the end of
-// the connection: Aborted for a peer that breaks the rules above, Unavailable
-// for one that has gone. Frames already received stay received.
+// Owns the socket, which is non-blocking. One thread at a time may receive, and
+// one thread at a time, which may be another, may queue and flush. Any error
+// ends the connection: Aborted if the peer breaks the rules above, Unavailable
+// if the peer has gone. Frames already received stay valid.
 class FrameSocket {
  public:
   enum class AcceptFds { kNo, kYes };
@@ -38,12 +38,12 @@ class FrameSocket {
 
   int fd() const { return socket_.get(); }
 
-  // Reads what is there, or a part of it: as long as there is more the socket
-  // is readable. Appends the frames that are complete. After an error `frames`
-  // holds what came before.
+  // Reads the bytes that are there, or a part of them; the socket stays
+  // readable while there are more. Appends the complete frames. After an error
+  // `frames` holds the frames that came before the error.
   Result<void> Receive(std::vector<Frame>* frames);
 
-  // Queues a frame; Flush sends. InvalidArgument if it is too large.
+  // Queues a frame; Flush sends it. InvalidArgument if the frame is too large.
   Result<void> Queue(Frame frame);
   Result<void> Flush();
   bool HasQueued() const { return !outgoing_.empty(); }

@@ -30,7 +30,7 @@ Json ToJson(const VolumeStats& stats) {
                       {"used", usage.used},
                       {"inodes", usage.inodes}});
   }
-  // None or one.
+  // Has no element or one.
   Json conditions = Json::array();
   if (stats.condition) {
     conditions.push_back({{"abnormal", stats.condition->abnormal},
@@ -85,7 +85,7 @@ struct ArgumentsToJson {
   }
 };
 
-// The one key of the object says which answer it is.
+// The object has one key, and the key says which answer it is.
 struct AnswerToJson {
   Json operator()(std::monostate /*none*/) const { return Json::object(); }
   Json operator()(const ProbeResult& probe) const {

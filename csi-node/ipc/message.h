@@ -8,10 +8,10 @@
 
 #include "csi-node/csi_client.h"
 
-// What mountd and mountd-csi say to each other, and its only codec: CBOR, one
-// message a frame (ipc/frame_socket.h). Decoders take nothing on trust: every
-// field's presence, type and size is checked, nesting is bounded, nothing
-// throws.
+// Defines the messages between mountd and mountd-csi, and their only codec:
+// CBOR, one message a frame (ipc/frame_socket.h). Decoders trust nothing: they
+// check every field's presence, type and size, bound the nesting, and never
+// throw.
 namespace mountd::csi::ipc {
 
 enum class Method : std::uint32_t {
@@ -55,8 +55,8 @@ struct Request {
   std::uint64_t id = 0;  // unique among a connection's calls in flight
   Method method = Method::kProbe;
   ChannelRef channel;
-  // On CLOCK_MONOTONIC, which both ends share: a request that waited in a
-  // socket of a stopped process is too late, not early.
+  // On CLOCK_MONOTONIC, which both ends share, so that a request that waited in
+  // the socket of a stopped process is late, and never gets new time.
   std::int64_t deadline_ms = 0;
   Arguments arguments;
 };
@@ -84,7 +84,7 @@ struct Reply {
   Answer answer;        // monostate unless kOk
 };
 
-// Bounds of what may cross (the CSI specification's where it has one).
+// Bounds of the fields, the CSI specification's if it has one.
 inline constexpr std::size_t kMaxText = 128;  // a field without its own
 inline constexpr std::size_t kMaxNodeId = 256;
 inline constexpr std::size_t kMaxPluginName = 63;
@@ -95,7 +95,8 @@ inline constexpr std::size_t kMaxUsages = 8;         // of a volume
 inline constexpr std::size_t kMaxMessage = 1024;
 inline constexpr std::size_t kMaxPath = 4095;
 inline constexpr std::size_t kMaxControllerRequest = std::size_t{256} << 10U;
-// A plugin's own answer is bounded more narrowly; its JSON is longer.
+// mountd-csi bounds a plugin's answer more narrowly, but the answer's JSON is
+// longer.
 inline constexpr std::size_t kMaxControllerAnswer = std::size_t{3} << 20U;
 
 bool FitsText(const std::string& text, std::size_t max_bytes);
@@ -104,7 +105,7 @@ bool FitsMap(const std::map<std::string, std::string>& map);
 std::vector<std::uint8_t> Encode(const Request& request);
 std::vector<std::uint8_t> Encode(const Reply& reply);
 
-// InvalidArgument for anything Encode could not have made.
+// InvalidArgument for bytes that Encode cannot have made.
 Result<Request> DecodeRequest(const std::vector<std::uint8_t>& bytes);
 Result<Reply> DecodeReply(const std::vector<std::uint8_t>& bytes);
 

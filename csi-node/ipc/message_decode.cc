@@ -12,7 +12,7 @@ namespace {
 
 using Json = nlohmann::json;
 
-// Messages hold no fractions.
+// Fractions are refused, because messages hold none.
 constexpr JsonBounds kBounds{6, 16384, JsonBounds::Fractions::kRefused};
 
 Error Malformed(std::string detail) {
@@ -30,8 +30,8 @@ Result<Json> Parse(const std::vector<std::uint8_t>& bytes) {
   return value;
 }
 
-// Reads the fields of one object. The first thing wrong is kept, and everything
-// read after it is empty; `Finish` also wants every key to have been asked for.
+// Reads the fields of one object. Keeps the first error, and returns empty
+// values after it. `Finish` also fails if a key was not read.
 class Fields {
  public:
   explicit Fields(const Json& object) : object_(object) {
@@ -144,7 +144,7 @@ class Fields {
     return texts;
   }
 
-  // The object at `key`; an empty one if there is none.
+  // Returns the object at `key`; an empty one if there is none.
   const Json& Object(const char* key) {
     static const Json none = Json::object();
     const Json* field = Find(key);
@@ -155,7 +155,7 @@ class Fields {
     return *field;
   }
 
-  // The items of the array at `key`; none if there is no such array.
+  // Returns the array at `key`; an empty one if there is none.
   const Json& Items(const char* key, std::size_t max_items) {
     static const Json none = Json::array();
     const Json* field = Array(key, max_items);
@@ -223,7 +223,7 @@ class Fields {
     return number;
   }
 
-  // `what` is one of our own keys, never a peer's text.
+  // `what` is one of our own keys, and never a peer's text.
   void Fail(const char* what) {
     if (wrong_.empty()) {
       wrong_ = what;

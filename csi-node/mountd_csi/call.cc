@@ -31,7 +31,7 @@ std::vector<std::string> MountFlags(const ipc::Arguments& arguments) {
   return {};
 }
 
-// The plugin has answered, so it may have done what was asked.
+// DataLoss, because the plugin has answered and so may have done the call.
 RpcError Unreadable() {
   return {RpcCode::kDataLoss, "the plugin's answer cannot be read"};
 }
@@ -43,7 +43,7 @@ void WipeMessage(Message* message) {
   }
 }
 
-// What gRPC wants to outlive the RPC.
+// Owns what has to outlive the RPC for gRPC.
 template <typename Message, typename Response>
 struct Rpc {
   ~Rpc() { WipeMessage(&message); }
@@ -80,7 +80,7 @@ void Call::Cancel() {
 bool Call::Prepare(const std::shared_ptr<grpc::ClientContext>& context) {
   const std::int64_t remaining = RemainingMs(request_.deadline_ms);
   if (cancelled_ || remaining <= 0) {
-    // Nothing has been sent, but an earlier try of the caller's may have been.
+    // This call has sent nothing, but an earlier try of the caller may have.
     Fail({cancelled_ ? RpcCode::kCancelled : RpcCode::kDeadlineExceeded,
           cancelled_ ? "cancelled" : "the deadline had passed"});
     return false;
@@ -232,7 +232,8 @@ void Call::StartControllerCapabilities() {
         pb::ControllerGetCapabilitiesRequest(), then);
 }
 
-// A controller-only plugin has no Node service and does not say so elsewhere.
+// A plugin with only a controller has no Node service, and says so only by
+// UNIMPLEMENTED.
 void Call::StartNodeCapabilities() {
   const auto then = [this](const pb::NodeGetCapabilitiesResponse& response) {
     RpcResult<std::vector<int>> rpcs = FromProto(response);
@@ -250,7 +251,7 @@ void Call::StartNodeCapabilities() {
 
 namespace {
 
-// As Rpc, of a message whose type only the table of RPCs knows.
+// Does the same as Rpc, for a message whose type only the table of RPCs knows.
 struct AnyRpc {
   explicit AnyRpc(ControllerMessage made) : request(std::move(made)) {}
 
@@ -312,8 +313,8 @@ void Call::Finish(ipc::Answer answer) {
   done_(std::move(reply));
 }
 
-// gRPC's own words for an answer that it has not taken: the code alone would
-// say that the plugin had run out of something, and did nothing.
+// True if gRPC has refused an answer for its size. The code alone would mean
+// that the plugin ran out of something and did nothing.
 bool IsTooLarge(const grpc::Status& status) {
   return status.error_code() == grpc::StatusCode::RESOURCE_EXHAUSTED &&
          status.error_message().rfind("Received message larger", 0) == 0;

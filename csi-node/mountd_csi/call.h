@@ -16,21 +16,21 @@
 
 namespace mountd::csi {
 
-// One request of mountd's on its way to a plugin and back. Used on the loop's
-// thread only. Keeps itself alive until it is done.
+// One request of mountd to a plugin, from its start to its answer. Runs on the
+// loop's thread only. Keeps itself alive until it is done.
 class Call : public std::enable_shared_from_this<Call> {
  public:
   using Done = std::function<void(ipc::Reply)>;
 
-  // `done` is called exactly once, on the loop's thread, from within Begin or
+  // Calls `done` exactly once, on the loop's thread, from within Begin or
   // later, never from within Cancel.
   static std::shared_ptr<Call> Make(std::shared_ptr<PluginChannel> channel,
                                     ipc::Request request, Secrets secrets,
                                     RpcQueue* queue, Done done);
 
-  // Once.
+  // Call once.
   void Begin();
-  // The reply is then kCancelled, unless an answer was on its way already.
+  // Makes the reply kCancelled, unless an answer is on its way already.
   void Cancel();
 
   const std::shared_ptr<PluginChannel>& channel() const { return channel_; }
@@ -42,9 +42,9 @@ class Call : public std::enable_shared_from_this<Call> {
   void StartControllerCapabilities();
   void StartNodeCapabilities();
 
-  // Makes one RPC by the stub's Async<method>; `then` gets the answer if there
-  // is one. With `unimplemented_is_empty` a plugin without the service answers
-  // nothing.
+  // Makes one RPC by the stub's Async<method>. Passes the answer to `then` if
+  // there is one. With `unimplemented_is_empty`, takes UNIMPLEMENTED for an
+  // empty answer, because the plugin lacks the service then.
   template <typename Stub, typename Message, typename Response>
   using AsyncMethod =
       std::unique_ptr<grpc::ClientAsyncResponseReader<Response>> (Stub::*)(
@@ -52,23 +52,23 @@ class Call : public std::enable_shared_from_this<Call> {
   template <typename Stub, typename Message, typename Response, typename Then>
   void Unary(Stub* stub, AsyncMethod<Stub, Message, Response> method,
              Message message, Then then, bool unimplemented_is_empty = false);
-  // For a response that says nothing.
+  // For an RPC whose response is empty.
   template <typename Stub, typename Message, typename Response>
   void UnaryForNothing(Stub* stub, AsyncMethod<Stub, Message, Response> method,
                        Message message);
-  // Finishes with what FromProto makes of the response.
+  // Finishes with the answer that FromProto makes of the response.
   template <typename Stub, typename Message, typename Response>
   void UnaryForAnswer(Stub* stub, AsyncMethod<Stub, Message, Response> method,
                       Message message = Message());
 
-  // Sets the RPC's deadline and makes it the one to cancel; false, and the call
-  // has failed, if it is too late.
+  // Sets the RPC's deadline, and notes the RPC for Cancel. False if it is too
+  // late; the call has failed then.
   bool Prepare(const std::shared_ptr<grpc::ClientContext>& context);
 
   void StartController();
 
   void Finish(ipc::Answer answer);
-  // What no text that leaves may show.
+  // Returns the texts that no reply may show.
   std::vector<std::string_view> Hidden() const;
   void Fail(const RpcError& error);
   void FailWith(const grpc::Status& status);
@@ -79,7 +79,7 @@ class Call : public std::enable_shared_from_this<Call> {
   RpcQueue* queue_ = nullptr;
   Done done_;
   PluginCapabilities capabilities_;
-  std::vector<std::string> mount_flags_;  // of the request: no text shows them
+  std::vector<std::string> mount_flags_;  // of the request; no reply shows them
   std::shared_ptr<grpc::ClientContext> context_;  // of the RPC in flight
   bool cancelled_ = false;
 };

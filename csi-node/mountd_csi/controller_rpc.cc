@@ -21,7 +21,7 @@ struct ControllerRpc {
   std::string_view name;
   std::unique_ptr<Message> (*new_request)();
   std::unique_ptr<Message> (*new_response)();
-  // The request's secrets; null if its type has none.
+  // Returns the request's secrets; null if its type has none.
   ProtoMap* (*secrets)(Message*);
 };
 
@@ -87,7 +87,7 @@ const ControllerRpc* Find(std::string_view name) {
 
 bool Parse(const ControllerCall& call, Message* message) {
   if (call.form == ControllerCall::Form::kJson) {
-    // Fields that the message has not are refused by default.
+    // JsonStringToMessage refuses unknown fields by default.
     return google::protobuf::util::JsonStringToMessage(call.request, message)
         .ok();
   }
@@ -130,7 +130,7 @@ std::vector<std::string> ControllerMessage::MountFlags() const {
   return flags;
 }
 
-// Texts of errors name no part of the request: it may hold what is secret.
+// No error's text quotes the request, because the request may hold a secret.
 RpcResult<ControllerMessage> BuildController(const ControllerCall& call,
                                              const Secrets& secrets) {
   const ControllerRpc* rpc = Find(call.rpc);
@@ -141,7 +141,8 @@ RpcResult<ControllerMessage> BuildController(const ControllerCall& call,
   auto* message = const_cast<Message*>(&request.message());
   const bool parsed = Parse(call, message);
   ProtoMap* to = rpc->secrets(message);
-  // They come by the memfd alone: what is in the request has been in a log.
+  // Secrets may only come by the memfd, because a request may have been in a
+  // log.
   if (to != nullptr && !to->empty()) {
     return Invalid("secrets are not passed in the request");
   }

@@ -11,14 +11,14 @@
 #include "csi-node/csi_client.h"
 #include "csi-node/secrets.h"
 
-// The RPCs of the Controller and GroupController services, by their names: what
-// mountd does not look into, it hands on as protobuf's JSON or bytes.
+// Makes the RPCs of the Controller and GroupController services by name. mountd
+// passes on messages that it does not read, as protobuf's JSON or bytes.
 namespace mountd::csi {
 
 struct ControllerRpc;  // a row of the table of RPCs
 
-// A request that is ready to be sent, its secrets in place. They are
-// overwritten on destruction.
+// A request that is ready to be sent, with its secrets. The destructor
+// overwrites the secrets.
 class ControllerMessage {
  public:
   ControllerMessage(const ControllerRpc& rpc,
@@ -28,11 +28,11 @@ class ControllerMessage {
   ControllerMessage(ControllerMessage&&) = default;
   ControllerMessage& operator=(ControllerMessage&&) = delete;
 
-  // "/csi.v1.Controller/CreateVolume"
+  // Returns "/csi.v1.Controller/CreateVolume".
   std::string path() const;
   const google::protobuf::Message& message() const { return *message_; }
   std::unique_ptr<google::protobuf::Message> NewResponse() const;
-  // Of all capabilities in it.
+  // Returns the mount flags of all capabilities in the request.
   std::vector<std::string> MountFlags() const;
 
  private:
@@ -43,8 +43,9 @@ class ControllerMessage {
 RpcResult<ControllerMessage> BuildController(const ControllerCall& call,
                                              const Secrets& secrets);
 
-// The response in the request's form, its "message" fields cleaned as an
-// error's text. kDataLoss if it is beyond the bounds of message_bounds.h.
+// Returns the response in the request's form. Scrubs its "message" fields as an
+// error's text. kDataLoss if the response exceeds the bounds of
+// message_bounds.h.
 RpcResult<std::string> ReadController(
     ControllerCall::Form form, const std::vector<std::string_view>& hidden,
     google::protobuf::Message* response);

@@ -45,7 +45,8 @@ void Fill(const VolumeCapability& from, pb::VolumeCapability* to) {
       static_cast<pb::VolumeCapability::AccessMode::Mode>(from.access_mode));
 }
 
-// The numbers of a repeated capability; those that are no RPC are left out.
+// Returns the numbers of a repeated capability, without entries that are no
+// RPC.
 template <typename Capabilities>
 RpcResult<std::vector<int>> RpcNumbers(const Capabilities& capabilities) {
   if (static_cast<std::size_t>(capabilities.size()) > ipc::kMaxCapabilities) {

@@ -7,9 +7,9 @@
 #include "csi-node/ipc/message.h"
 #include "csi-node/secrets.h"
 
-// Between the seam's plain values and CSI's messages. What comes from a plugin
-// is checked against the bounds of ipc/message.h; an answer beyond them is a
-// kInternal error, never cut to fit.
+// Converts between the seam's plain values and CSI's messages. Checks a
+// plugin's values against the bounds of ipc/message.h. A value beyond them is a
+// kInternal error and never cut to fit.
 namespace mountd::csi {
 
 namespace pb = ::csi::v1;
@@ -24,7 +24,7 @@ pb::NodeExpandVolumeRequest ToProto(const ExpandRequest& request,
                                     const Secrets& secrets);
 pb::NodeGetVolumeStatsRequest ToProto(const ipc::StatsRequest& request);
 
-// An absent `ready` means ready.
+// Takes an absent `ready` for ready.
 RpcResult<ipc::ProbeResult> FromProto(const pb::ProbeResponse& response);
 RpcResult<PluginInfo> FromProto(const pb::GetPluginInfoResponse& response);
 RpcResult<NodeInfo> FromProto(const pb::NodeGetInfoResponse& response);
@@ -36,8 +36,8 @@ RpcResult<std::vector<int>> FromProto(
     const pb::NodeGetCapabilitiesResponse& response);
 RpcResult<ipc::ExpandResult> FromProto(
     const pb::NodeExpandVolumeResponse& response);
-// Usage of a unit that is not known is left out; the condition's message is
-// cut and cleaned as an error's.
+// Leaves out usage in an unknown unit. Cuts and scrubs the condition's message
+// as an error's text.
 RpcResult<VolumeStats> FromProto(
     const pb::NodeGetVolumeStatsResponse& response);
 

@@ -79,7 +79,7 @@ std::optional<Options> ParseOptions(int argc, char** argv) {
   return optind == argc ? std::optional(options) : std::nullopt;
 }
 
-// sd_listen_fds(3), for the one socket we take.
+// Does sd_listen_fds(3) for the one socket of this process.
 int ActivatedSocket() {
   const char* pid = std::getenv("LISTEN_PID");
   const char* count = std::getenv("LISTEN_FDS");
@@ -90,7 +90,8 @@ int ActivatedSocket() {
   return 3;
 }
 
-// Blocked here, before any thread starts, so that all of them inherit it.
+// Blocks the signals before any thread starts, so that all threads inherit
+// that.
 UniqueFd BlockStopSignals() {
   sigset_t signals;
   sigemptyset(&signals);
@@ -107,7 +108,7 @@ int Fail(const char* why) {
   return EXIT_FAILURE;
 }
 
-// gRPC quotes what plugins have sent.
+// One line, because gRPC quotes texts of plugins.
 void LogOfGrpc(gpr_log_func_args* args) {
   std::fprintf(stderr, "mountd-csi: gRPC: %s\n",
                OnOneLine(args->message).c_str());
@@ -141,6 +142,8 @@ int CsiMain(int argc, char** argv, Steps* steps) {
   if (!stop.valid()) {
     return Fail("no signalfd");
   }
+  // RestrictSystemCalls comes last, because it forbids calls that the others
+  // make. All come before Server, which starts the first thread.
   for (const auto& restrict_itself :
        {CheckReads, GiveUpPrivileges, RestrictMemory, RestrictSystemCalls}) {
     if (const Result<void> done = restrict_itself(); !done) {

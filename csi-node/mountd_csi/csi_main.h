@@ -5,7 +5,7 @@
 
 namespace mountd::csi {
 
-// mountd-csi's main().
+// The main() of mountd-csi.
 int CsiMain(int argc, char** argv, Steps* steps = nullptr);
 
 }  // namespace mountd::csi

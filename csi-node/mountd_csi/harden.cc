@@ -14,8 +14,9 @@ namespace mountd::csi {
 namespace {
 
 Result<void> DropCapabilities() {
-  // The bounding set needs CAP_SETPCAP; without it, it has nothing to give:
-  // no_new_privs already keeps exec from adding any.
+  // Errors are ignored. Dropping the bounding set needs CAP_SETPCAP; without
+  // that capability the set is harmless, because no_new_privs keeps exec from
+  // adding any.
   for (unsigned long capability = 0; capability <= CAP_LAST_CAP; ++capability) {
     ::prctl(PR_CAPBSET_DROP, capability, 0, 0, 0);
   }

@@ -5,10 +5,11 @@
 
 namespace mountd::csi {
 
-// What this process can give up by itself, whatever started it: every
-// capability (all five sets, for good), new privileges by exec, core dumps
-// (they would hold secrets) and gRPC's logging (it would hold plugins' texts
-// and, when tracing, whole messages). Before the first thread.
+// Gives up what this process can give up by itself, no matter how it was
+// started: all capabilities (all five sets, for good), new privileges by exec,
+// core dumps, because they would hold secrets, and gRPC's logging, because it
+// would hold plugins' texts and, when tracing, whole messages. Call before the
+// first thread starts.
 Result<void> GiveUpPrivileges();
 
 }  // namespace mountd::csi

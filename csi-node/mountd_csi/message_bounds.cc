@@ -22,7 +22,8 @@ Fields SetFields(const Message& message) {
   return fields;
 }
 
-// The messages in a field, one or many; none if it is of another type.
+// Returns the messages in a field, one or many; none if the field has another
+// type.
 std::vector<const Message*> MessagesIn(const Message& message,
                                        const FieldDescriptor* field) {
   const Reflection* reflection = message.GetReflection();
@@ -54,8 +55,8 @@ std::vector<std::string> TextsIn(const Message& message,
   return all;
 }
 
-// All of CSI's maps are of texts to texts. An entry does not list its fields as
-// set, so they are asked for by name.
+// All maps of CSI map texts to texts. Asks for an entry's fields by name,
+// because an entry does not list them as set.
 bool MapFits(const Message& message, const FieldDescriptor* field) {
   std::size_t bytes = 0;
   for (const Message* entry : MessagesIn(message, field)) {

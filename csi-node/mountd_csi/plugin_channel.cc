@@ -13,7 +13,7 @@ namespace mountd::csi {
 namespace {
 
 constexpr int kMaxReceive = 4 * 1024 * 1024;
-// What gRPC keeps for one plugin: so that none takes the others' memory.
+// Bounds gRPC's memory for one plugin, so that no plugin takes the others'.
 constexpr std::size_t kMaxBuffered = std::size_t{32} << 20U;
 
 int Option(int fd, int name) {
@@ -44,7 +44,8 @@ RpcResult<std::shared_ptr<PluginChannel>> MakePluginChannel(UniqueFd socket) {
   }
   NotePluginSocket(socket.get());
   grpc::ChannelArguments arguments;
-  // Go plugins refuse an authority made from a socket's path.
+  // The authority is fixed, because Go plugins refuse one made from a socket's
+  // path.
   arguments.SetString(GRPC_ARG_DEFAULT_AUTHORITY, "localhost");
   arguments.SetMaxReceiveMessageSize(kMaxReceive);
   grpc::ResourceQuota quota;

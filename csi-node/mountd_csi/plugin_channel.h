@@ -11,9 +11,9 @@
 
 namespace mountd::csi {
 
-// gRPC over one connected plugin socket. It lives as long as the connection and
-// is never reconnected. gRPC's connectivity API must not be used on it: on a
-// channel made from an fd it aborts the process (gRPC 1.51).
+// gRPC over one connected plugin socket. Lives as long as the connection and
+// never reconnects. Do not use gRPC's connectivity API on it, because that
+// aborts the process on a channel made from an fd (gRPC 1.51).
 struct PluginChannel {
   using AnyStub = grpc::TemplatedGenericStub<google::protobuf::MessageLite,
                                              google::protobuf::MessageLite>;
@@ -21,7 +21,7 @@ struct PluginChannel {
   std::unique_ptr<::csi::v1::Identity::Stub> identity;
   std::unique_ptr<::csi::v1::Controller::Stub> controller;
   std::unique_ptr<::csi::v1::Node::Stub> node;
-  std::unique_ptr<AnyStub> any;  // for RPCs by their names
+  std::unique_ptr<AnyStub> any;  // for RPCs by name
 };
 
 // kInvalidArgument unless `socket` is a connected unix stream socket.

@@ -23,7 +23,7 @@ ssize_t RawReceive(int socket, msghdr* message, int flags) {
   return ::syscall(SYS_recvmsg, socket, message, flags);
 }
 
-// No more bytes than these: what comes behind them may bring fds by now.
+// Returns buffers for at most `size` bytes, because later bytes may bring fds.
 std::vector<iovec> FirstOf(const msghdr& message, std::size_t size) {
   std::vector<iovec> parts;
   for (std::size_t i = 0; i < message.msg_iovlen && size > 0; ++i) {
@@ -41,7 +41,8 @@ ssize_t ReadWithoutFds(int socket, msghdr* message, int flags) {
   msghdr look = *message;
   look.msg_control = nullptr;
   look.msg_controllen = 0;
-  // A copy of the fds is closed here, which is never the last: nothing waits.
+  // The kernel closes a copy of the fds here. A copy is never the last
+  // reference, so that close does not wait.
   const ssize_t size =
       RawReceive(socket, &look, flags | MSG_PEEK | MSG_DONTWAIT);
   if (size >= 0 && (look.msg_flags & MSG_CTRUNC) != 0) {
@@ -61,7 +62,7 @@ ssize_t ReadWithoutFds(int socket, msghdr* message, int flags) {
 }
 
 void NotePluginSocket(int socket) {
-  // MSG_PEEK shows no bytes that were sent out of band, which bring fds, too.
+  // Out-of-band bytes may bring fds, too, and MSG_PEEK would not show them.
   constexpr int kInLine = 1;
   ::setsockopt(socket, SOL_SOCKET, SO_OOBINLINE, &kInLine, sizeof(kInLine));
   int passes = 1;
@@ -81,7 +82,8 @@ Result<void> CheckReads() {
 
 }  // namespace mountd::csi
 
-// mountd's own frames bring fds: they are read with MSG_CMSG_CLOEXEC.
+// Does not look at mountd's own frames, which may bring fds: they are read with
+// MSG_CMSG_CLOEXEC.
 extern "C" ssize_t recvmsg(int socket, msghdr* message, int flags) {
   const bool is_grpc = (flags & (MSG_CMSG_CLOEXEC | MSG_ERRQUEUE)) == 0;
   return is_grpc && mountd::csi::g_fds_may_come

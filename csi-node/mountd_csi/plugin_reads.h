@@ -6,24 +6,23 @@
 
 #include "mountd/base/result.h"
 
-// gRPC reads a plugin's socket without room for fds: the kernel then closes
-// those that the plugin sent, on the thread that reads. One file of a FUSE
-// server that does not answer would hold up the calls of all plugins, and
-// mountd-csi could not be ended. No plugin has a use for that. So recvmsg(2) is
-// defined here for all that this program links: a read that would bring fds
-// fails.
+// Defines recvmsg(2) for all that this program links, so that a read that would
+// bring fds fails. gRPC reads a plugin's socket without room for fds, and the
+// kernel then closes the plugin's fds on the thread that reads. One file of a
+// FUSE server that does not answer would hold up the calls of all plugins, and
+// mountd-csi could not be ended. No plugin has a reason to send fds.
 namespace mountd::csi {
 
-// Reads like recvmsg(2) without control data, but only bytes that come without
-// fds; does not wait. ECONNRESET if fds come with the next bytes: they stay
-// where they are.
+// Reads as recvmsg(2) does without control data, but only bytes that come
+// without fds; does not wait. ECONNRESET if fds come with the next bytes, which
+// stay unread.
 ssize_t ReadWithoutFds(int socket, msghdr* message, int flags);
 
-// To be told of each plugin's socket. Where the kernel refuses what a plugin
-// sends with fds (SO_PASSRIGHTS off, Linux 6.16), reads need not look.
+// Call for each plugin's socket. If the kernel refuses a plugin's messages with
+// fds (SO_PASSRIGHTS off, Linux 6.16), reads need not look for fds.
 void NotePluginSocket(int socket);
 
-// Internal unless it is this recvmsg(2) that other libraries find.
+// Internal if other libraries find another recvmsg(2) than this one.
 Result<void> CheckReads();
 
 }  // namespace mountd::csi

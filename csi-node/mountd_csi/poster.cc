@@ -10,7 +10,7 @@ namespace mountd::csi {
 
 Poster::Poster() : wake_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
   if (!wake_.valid()) {
-    std::abort();  // at start, before there is anything to lose
+    std::abort();  // only at the start, before there is any work to lose
   }
 }
 
@@ -19,7 +19,8 @@ void Poster::Post(std::function<void()> work) {
     const std::lock_guard lock(mutex_);
     posted_.push_back(std::move(work));
   }
-  // Fails only if the counter is full, and then the loop is awake anyway.
+  // The write fails only if the counter is full, and then the loop is awake
+  // anyway.
   static_cast<void>(::eventfd_write(wake_.get(), 1));
 }
 

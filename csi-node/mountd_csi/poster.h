@@ -9,16 +9,16 @@
 
 namespace mountd::csi {
 
-// The way from gRPC's thread to the loop: it posts, the loop runs. Everything
-// else of this process happens on the loop's thread.
+// Brings work from gRPC's thread to the loop: that thread posts, the loop runs.
+// All other work of this process happens on the loop's thread.
 class Poster {
  public:
   Poster();
 
-  // Any thread.
+  // Any thread may call this.
   void Post(std::function<void()> work);
 
-  // The loop's thread: readable while there is something to run.
+  // The loop's thread only. The fd is readable while there is work to run.
   int fd() const { return wake_.get(); }
   void RunPosted();
 

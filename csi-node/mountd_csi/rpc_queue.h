@@ -12,15 +12,15 @@
 
 namespace mountd::csi {
 
-// gRPC's completion queue with one thread that carries each completion over to
-// the loop. One queue for the process's whole life: gRPC's callback API keeps
-// one of its own that it takes down and sets up again with the last and the
-// next channel, and gRPC 1.51 then aborts now and then.
+// Owns gRPC's completion queue, and one thread that passes each completion to
+// the loop. The process has one queue for its whole life. gRPC's callback API
+// has a queue of its own and makes it again after the last channel closed, and
+// gRPC 1.51 then aborts now and then.
 class RpcQueue {
  public:
   // `poster` outlives the queue.
   explicit RpcQueue(Poster* poster);
-  // Waits for every RPC in flight: cancel them first.
+  // Waits for every RPC in flight, so cancel them first.
   ~RpcQueue();
 
   RpcQueue(const RpcQueue&) = delete;
@@ -28,9 +28,9 @@ class RpcQueue {
 
   grpc::CompletionQueue* queue() { return &queue_; }
 
-  // For exactly one operation on the queue; `work` runs on the loop's thread
-  // when it is complete. False: an answer came that is no such message, though
-  // the status says OK.
+  // Returns a tag for exactly one operation on the queue. `work` runs on the
+  // loop's thread when the operation is complete. `read` is false if an answer
+  // came that is no such message, although the status says OK.
   using Work = std::function<void(bool read)>;
   void* Tag(Work work);
 
@@ -38,8 +38,8 @@ class RpcQueue {
   void Run();
 
   Poster* poster_;
-  // gRPC hands a tag from thread to thread; TSan, which sees nothing of a
-  // library that is not instrumented, sees it by this.
+  // gRPC passes a tag from thread to thread. TSan cannot see that, because gRPC
+  // is not instrumented; this atomic shows it to TSan.
   std::atomic<std::uint64_t> tags_{0};
   grpc::CompletionQueue queue_;
   std::thread thread_;

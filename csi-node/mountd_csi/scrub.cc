@@ -12,8 +12,8 @@ namespace {
 
 constexpr std::string_view kRedacted = "[REDACTED]";
 
-// Words that say nothing a request's other fields do not say; taking "ro" out
-// of every message would leave none readable.
+// Words that reveal nothing beyond a request's other fields. Hiding "ro" in
+// every message would make all of them unreadable.
 constexpr std::array<std::string_view, 16> kPlainFlags = {
     "ro",      "rw",         "exec",     "noexec",    "suid", "nosuid",
     "dev",     "nodev",      "atime",    "noatime",   "sync", "async",
@@ -44,7 +44,8 @@ std::vector<bool> Mark(std::string_view text,
   return marks;
 }
 
-// The length of the valid UTF-8 character at the start of `text`, 0 if none.
+// Returns the length of the valid UTF-8 character at the start of `text`, 0 if
+// there is none.
 std::size_t CharacterSize(std::string_view text) {
   for (std::size_t size = 1; size <= std::min<std::size_t>(4, text.size());
        ++size) {

@@ -34,7 +34,7 @@ Server::Server(UniqueFd listener, uid_t peer, Steps* steps)
       peer_(peer),
       steps_(steps),
       queue_(&poster_) {
-  // A connection that is gone again must not block the accept that follows.
+  // Non-blocking, because accept must not block if a connection is gone again.
   const int flags = ::fcntl(listener_.get(), F_GETFL);
   if (flags >= 0) {
     ::fcntl(listener_.get(), F_SETFL, flags | O_NONBLOCK);
@@ -60,6 +60,7 @@ bool Server::Run(const UniqueFd& stop) {
   }
   const Clock::time_point end = Clock::now() + kDrain;
   while (calls_in_flight_ > 0 && Clock::now() < end) {
+    // poll ignores a negative fd, so a second signal changes nothing.
     if (!Turn(-1, 50, &stopped)) {
       return false;
     }
@@ -90,6 +91,7 @@ bool Server::Turn(int stop_fd, int timeout_ms, bool* stopped) {
   if (fds[1].revents != 0) {
     poster_.RunPosted();
   }
+  // Only DropBroken removes connections, so each serial still has one.
   for (std::size_t i = 0; i < serials.size(); ++i) {
     if (fds[first + i].revents != 0) {
       Serve(serials[i], connections_.at(serials[i]).get(),
@@ -182,6 +184,7 @@ void Server::Open(Connection* connection, const ipc::Request& request,
                                  channel.error().message));
     return;
   }
+  // A plugin has one channel, so the new channel replaces an older one.
   CloseChannel(connection, request.channel.plugin);
   connection->channels[request.channel.plugin] = {request.channel.generation,
                                                   std::move(*channel)};
@@ -216,6 +219,7 @@ void Server::StartCall(std::uint64_t serial, Connection* connection,
                                  "too many calls in flight"));
     return;
   }
+  // mountd never uses an id twice, so the peer breaks the protocol.
   if (connection->calls.count(id) != 0) {
     connection->broken = true;
     return;
@@ -238,6 +242,7 @@ void Server::StartCall(std::uint64_t serial, Connection* connection,
   const std::shared_ptr<Call> call = Call::Make(
       found->second.channel, std::move(request), std::move(secrets), &queue_,
       [this, serial](const ipc::Reply& reply) { OnDone(serial, reply); });
+  // Noted before Begin, because Begin may already finish the call.
   connection->calls[id] = call;
   EndStep();
   call->Begin();

@@ -21,21 +21,21 @@
 
 namespace mountd::csi {
 
-// mountd-csi itself: takes connections from one user, channels from each
-// connection, calls on each channel. What belongs to a connection ends with it:
-// its channels are closed and its calls cancelled. One thread.
+// The server of mountd-csi. Accepts connections from one user, opens channels
+// on each connection, makes calls on each channel. When a connection ends,
+// closes its channels and cancels its calls. Runs on one thread.
 class Server {
  public:
-  // `listener` is a listening unix stream socket; `peer` the only user served.
-  // Each call of mountd's and each answer to one is a step.
+  // `listener` is a listening unix stream socket. `peer` is the only user that
+  // is served. Each call of mountd and each answer to one is a step of `steps`.
   Server(UniqueFd listener, uid_t peer, Steps* steps = nullptr);
   ~Server();
 
-  // Serves a connection made by whoever started us (tests).
+  // Serves a connection that the caller has made (for tests).
   void Adopt(UniqueFd socket);
 
-  // Until `stop` (a signalfd) is readable; then cancels what is in flight and
-  // gives it a second. False if the loop itself failed.
+  // Runs until `stop` (a signalfd) is readable, then cancels the calls in
+  // flight and waits up to a second for them. False if the loop itself failed.
   bool Run(const UniqueFd& stop);
 
  private:
@@ -53,7 +53,7 @@ class Server {
     bool broken = false;
   };
 
-  // One poll and what follows from it; false if polling failed.
+  // Does one poll and handles its events; false if poll failed.
   bool Turn(int stop_fd, int timeout_ms, bool* stopped);
   void Accept();
   void Serve(std::uint64_t serial, Connection* connection, short events);
@@ -63,7 +63,7 @@ class Server {
   void StartCall(std::uint64_t serial, Connection* connection,
                  ipc::Request request, UniqueFd fd);
   void Answer(Connection* connection, const ipc::Reply& reply);
-  // kOk, or what the step has to fail with.
+  // Returns kOk, or the code that the step has to fail with.
   RpcCode BeginStep(std::string_view step);
   void EndStep();
   void OnDone(std::uint64_t serial, const ipc::Reply& reply);
@@ -75,10 +75,11 @@ class Server {
   Steps* const steps_;  // may be null
   Poster poster_;
   std::uint64_t next_serial_ = 0;
-  // By serial: a late answer to a lost connection finds nobody.
+  // By serial, so that a late answer to a lost connection finds no connection.
   std::map<std::uint64_t, std::unique_ptr<Connection>> connections_;
   std::size_t calls_in_flight_ = 0;
-  // Goes first: then no RPC is in flight any more.
+  // Destroyed first, so that no RPC is in flight while the others are
+  // destroyed.
   RpcQueue queue_;
 };
 

@@ -30,14 +30,14 @@ constexpr bool kSanitized = false;
 constexpr bool kSanitized = false;
 #endif
 
-// With room for some twenty plugins at their worst.
+// Enough for some twenty plugins at their worst.
 constexpr rlim_t kMaxMemory = rlim_t{1} << 30U;
 
 using Calls = std::initializer_list<int>;
 
-// What gRPC's threads, glibc 2.36 to 2.41 and this program do, all of it on
-// descriptors and memory of this process's own: as measured over the tests, and
-// what glibc uses in place of one of them on another kernel.
+// The calls of gRPC's threads, of glibc 2.36 to 2.41 and of this program, all
+// of them on this process's own descriptors and memory. They were measured over
+// the tests; glibc uses some of them only on other kernels.
 constexpr Calls kAllowed = {
     // descriptors
     SCMP_SYS(read), SCMP_SYS(readv), SCMP_SYS(pread64), SCMP_SYS(write),
@@ -45,7 +45,7 @@ constexpr Calls kAllowed = {
     SCMP_SYS(fstat), SCMP_SYS(dup), SCMP_SYS(poll), SCMP_SYS(ppoll),
     SCMP_SYS(epoll_create1), SCMP_SYS(epoll_ctl), SCMP_SYS(epoll_wait),
     SCMP_SYS(epoll_pwait), SCMP_SYS(epoll_pwait2), SCMP_SYS(eventfd2),
-    // sockets there are
+    // sockets that exist
     SCMP_SYS(accept4), SCMP_SYS(getsockname), SCMP_SYS(getpeername),
     SCMP_SYS(getsockopt), SCMP_SYS(setsockopt), SCMP_SYS(sendmsg),
     SCMP_SYS(recvmsg), SCMP_SYS(sendto), SCMP_SYS(recvfrom), SCMP_SYS(shutdown),
@@ -55,20 +55,21 @@ constexpr Calls kAllowed = {
     SCMP_SYS(futex), SCMP_SYS(futex_waitv), SCMP_SYS(set_robust_list),
     SCMP_SYS(rseq), SCMP_SYS(gettid), SCMP_SYS(membarrier),
     SCMP_SYS(sched_yield), SCMP_SYS(sched_getaffinity),
-    // absl's locks ask for their thread's priority, but only when contended
+    // absl's locks ask for their thread's priority if they are contended
     SCMP_SYS(sched_getparam), SCMP_SYS(sched_getscheduler), SCMP_SYS(getcpu),
     SCMP_SYS(exit), SCMP_SYS(exit_group), SCMP_SYS(restart_syscall),
     // signals
     SCMP_SYS(rt_sigaction), SCMP_SYS(rt_sigprocmask), SCMP_SYS(rt_sigreturn),
     SCMP_SYS(sigaltstack),
-    // time, chance and who we are
+    // time, random bytes and identity
     SCMP_SYS(clock_gettime), SCMP_SYS(clock_getres), SCMP_SYS(gettimeofday),
     SCMP_SYS(time), SCMP_SYS(clock_nanosleep), SCMP_SYS(nanosleep),
     SCMP_SYS(getrandom), SCMP_SYS(uname), SCMP_SYS(sysinfo),
     SCMP_SYS(getrusage), SCMP_SYS(getpid), SCMP_SYS(getppid), SCMP_SYS(getuid),
     SCMP_SYS(geteuid), SCMP_SYS(getgid), SCMP_SYS(getegid)};
 
-// Libraries ask for these in passing: the number of CPUs, the time zone.
+// Calls that libraries make in passing, for the number of CPUs or the time
+// zone.
 constexpr Calls kRefused = {SCMP_SYS(open),       SCMP_SYS(openat),
                             SCMP_SYS(openat2),    SCMP_SYS(access),
                             SCMP_SYS(faccessat),  SCMP_SYS(faccessat2),
@@ -80,8 +81,8 @@ constexpr Calls kRefused = {SCMP_SYS(open),       SCMP_SYS(openat),
                             SCMP_SYS(bind),       SCMP_SYS(listen),
                             SCMP_SYS(ioctl),      SCMP_SYS(sched_setaffinity)};
 
-// Told apart from what is merely not allowed where a sanitizer's runtime needs
-// the rest: the worst of it.
+// The worst of the forbidden calls. A build with sanitizers forbids only these,
+// because the sanitizer's runtime needs the others.
 constexpr Calls kDeadly = {SCMP_SYS(execve),
                            SCMP_SYS(execveat),
                            SCMP_SYS(mount),
@@ -107,7 +108,7 @@ constexpr Calls kDeadly = {SCMP_SYS(execve),
                            SCMP_SYS(setgid),
                            SCMP_SYS(setresuid)};
 
-// Collects rules; the first failure is kept.
+// Collects rules and keeps the first failure.
 class Filter {
  public:
   explicit Filter(std::uint32_t otherwise) : filter_(seccomp_init(otherwise)) {
@@ -124,7 +125,7 @@ class Filter {
       Keep(seccomp_rule_add(filter_, action, call, 0));
     }
   }
-  // If the argument compares so.
+  // Adds a rule for calls whose argument compares so.
   void AddIf(std::uint32_t action, int call, scmp_arg_cmp argument) {
     Keep(seccomp_rule_add_array(filter_, action, call, 1, &argument));
   }
@@ -157,16 +158,17 @@ void AddStrict(Filter* filter) {
   const std::uint32_t refuse = SCMP_ACT_ERRNO(EACCES);
   filter->Add(SCMP_ACT_ALLOW, kAllowed);
   filter->Add(refuse, kRefused);
-  // Of a descriptor, not of a path; so does glibc's fstat.
+  // Allowed on a descriptor and not on a path, because glibc's fstat uses it.
   filter->AddIf(SCMP_ACT_ALLOW, SCMP_SYS(newfstatat),
                 Argument(3, SCMP_CMP_MASKED_EQ, AT_EMPTY_PATH, AT_EMPTY_PATH));
   filter->AddIf(refuse, SCMP_SYS(newfstatat),
                 Argument(3, SCMP_CMP_MASKED_EQ, AT_EMPTY_PATH, 0));
-  // Threads, but no processes; glibc then takes clone.
+  // Allows threads but no processes. ENOSYS makes glibc use clone instead of
+  // clone3.
   filter->Add(SCMP_ACT_ERRNO(ENOSYS), {SCMP_SYS(clone3)});
   filter->AddIf(SCMP_ACT_ALLOW, SCMP_SYS(clone),
                 Argument(0, SCMP_CMP_MASKED_EQ, CLONE_THREAD, CLONE_THREAD));
-  // No code that was not there at the start.
+  // Allows no new executable memory.
   for (const int call : {SCMP_SYS(mmap), SCMP_SYS(mprotect)}) {
     filter->AddIf(SCMP_ACT_ALLOW, call,
                   Argument(2, SCMP_CMP_MASKED_EQ, PROT_EXEC, 0));
@@ -174,10 +176,10 @@ void AddStrict(Filter* filter) {
   filter->AddIf(SCMP_ACT_ALLOW, SCMP_SYS(prctl),
                 Argument(0, SCMP_CMP_EQ, PR_SET_NAME));
   filter->AddIf(refuse, SCMP_SYS(prctl), Argument(0, SCMP_CMP_NE, PR_SET_NAME));
-  // Asked for, never set.
+  // Allows reading limits and not setting them.
   filter->AddIf(SCMP_ACT_ALLOW, SCMP_SYS(prlimit64),
                 Argument(2, SCMP_CMP_EQ, 0));
-  // abort(3)
+  // abort(3) uses tgkill.
   filter->AddIf(
       SCMP_ACT_ALLOW, SCMP_SYS(tgkill),
       Argument(0, SCMP_CMP_EQ, static_cast<std::uint64_t>(::getpid())));

@@ -5,19 +5,20 @@
 
 namespace mountd::csi {
 
-// From here on this process and its threads may read, write, wait, and use
-// memory and the sockets they have; nothing else, for good (seccomp(2)). What
-// libraries merely ask for, such as a file or a socket, is refused as EACCES,
-// as they can do without; what only an intruder would do (running a program,
-// another process's memory, mounting, code made at run time) ends the process.
+// Restricts this process and its threads, for good (seccomp(2)), to reading,
+// writing, waiting, memory, and the sockets they have. Calls that libraries
+// make in passing, such as opening a file or a socket, fail with EACCES,
+// because libraries work without them. Calls that only an intruder makes
+// (running a program, another process's memory, mounting, code made at run
+// time) end the process.
 //
-// After GiveUpPrivileges, before the first thread. In a build with sanitizers,
-// whose runtime needs more, all else is allowed.
+// Call after GiveUpPrivileges, before the first thread. In a build with
+// sanitizers, whose runtime needs more, all other calls are allowed.
 Result<void> RestrictSystemCalls();
 
-// Bounds what the process may have of memory, stacks included: one that is led
-// to take more ends, and only calls in flight are delayed. Not in a build with
-// sanitizers.
+// Bounds the memory of the process, stacks included. A process that is made to
+// take more ends, which only delays the calls in flight. Does nothing in a
+// build with sanitizers.
 Result<void> RestrictMemory();
 
 }  // namespace mountd::csi

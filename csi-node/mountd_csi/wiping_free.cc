@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 //
-// The free() and realloc() of the whole of mountd-csi: what is given back to
-// the heap is overwritten first. gRPC copies a request with its secrets, and an
-// answer that quotes them, into buffers of its own, which nobody else can wipe.
+// Defines free() and realloc() for the whole of mountd-csi, so that memory is
+// overwritten before it goes back to the heap. gRPC copies a request with its
+// secrets, and an answer that quotes them, into buffers of its own, which
+// nothing else can wipe.
 //
-// glibc documents that a program may replace these ("Replacing malloc"), all
-// or, as here, some by functions that call its own; operator delete ends here,
-// too. A sanitizer brings its own.
+// glibc documents that a program may replace all of these functions ("Replacing
+// malloc"), or some of them by functions that call glibc's. operator delete
+// ends here, too. A sanitizer brings functions of its own.
 #ifndef MOUNTD_SANITIZED
 
 #include <malloc.h>
@@ -29,7 +30,7 @@ extern "C" void free(void* memory) {
 }
 // NOLINTEND(bugprone-reserved-identifier,cert-dcl37-c,cert-dcl51-cpp)
 
-// glibc's own would move a block and leave the old one as it was.
+// glibc's own realloc would move a block and leave the old bytes unwiped.
 extern "C" void* realloc(void* memory, std::size_t size) {
   if (memory != nullptr && size == 0) {
     free(memory);

@@ -35,8 +35,8 @@ Result<void> Postrun(agent::Client& client, std::string_view allocation) {
   return mountd::Ok();
 }
 
-// What takes longer than mountd's patience, or whose connection was lost, the
-// client asks for again by itself.
+// The client repeats calls by itself if they take longer than mountd's
+// patience, or if the connection is lost.
 Result<void> Run(std::string_view verb, std::string_view allocation) {
   MOUNTD_ASSIGN(auto client, agent::Client::Connect());
   return verb == "postrun" ? Postrun(client, allocation)
