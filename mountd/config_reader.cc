@@ -16,12 +16,25 @@ Error ConfigReader::At(const toml::node& node, const std::string& key,
       key + ": " + why);
 }
 
+namespace {
+
+std::string ListOf(std::initializer_list<std::string_view> words) {
+  std::string list;
+  for (const std::string_view word : words) {
+    list.append(list.empty() ? "" : ", ").append(word);
+  }
+  return list;
+}
+
+}  // namespace
+
 Result<void> ConfigReader::OnlyKeys(
     const toml::table& table, const std::string& where,
     std::initializer_list<std::string_view> known) const {
   for (const auto& [key, node] : table) {
     if (std::find(known.begin(), known.end(), key.str()) == known.end()) {
-      return At(node, where + std::string(key.str()), "unknown key");
+      return At(node, where + std::string(key.str()),
+                "unknown key; the keys here are " + ListOf(known));
     }
   }
   return Ok();
