@@ -122,7 +122,8 @@ void PluginSupervisor::SetState(PluginState state, const std::string& reason) {
   PluginInstance changed;
   {
     const std::lock_guard lock(mutex_);
-    const bool told = status_.state != state || std::exchange(learned_, false);
+    const bool has_learned = std::exchange(learned_, false);
+    const bool told = status_.state != state || has_learned;
     status_.state = state;
     status_.reason = reason;
     if (!told) {

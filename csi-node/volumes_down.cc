@@ -28,12 +28,19 @@ Result<void> Volumes::Unpublish(const std::string& allocation,
                                 const std::string& alias,
                                 const Progress& progress,
                                 const Leaving& leaving) {
-  MOUNTD_ASSIGN(const std::optional<PublicationRecord> found,
+  MOUNTD_ASSIGN(const std::optional<PublicationRecord> seen,
                 store_.GetPublication(allocation, alias));
-  if (!found) {
+  if (!seen) {
     return Ok();
   }
-  const KeyedLocks::Guard guard = LockVolume(found->key, progress);
+  const KeyedLocks::Guard guard = LockVolume(seen->key, progress);
+  // Read again, because the volume may have been restored, with another mount,
+  // while this call waited for the lock.
+  MOUNTD_ASSIGN(const std::optional<PublicationRecord> found,
+                store_.GetPublication(allocation, alias));
+  if (!found || found->key != seen->key) {
+    return Ok();
+  }
   MOUNTD_ASSIGN(const std::optional<VolumeRecord> volume,
                 store_.GetVolume(found->key));
   if (!volume) {

@@ -328,11 +328,16 @@ bool Inbound::PutPlaceholders(std::vector<std::shared_ptr<UniqueFd>> fds,
     return false;
   }
   std::vector<int> numbers;
+  std::vector<std::uint64_t> inodes;
   for (std::shared_ptr<UniqueFd>& fd : fds) {
     UniqueFd own(::memfd_create("mountd-passed", MFD_CLOEXEC));
     const std::uint64_t inode = own.valid() ? InodeOf(own.get()) : 0;
     if (inode == 0) {
       std::for_each(numbers.begin(), numbers.end(), ::close);
+      // Nobody could take these by their placeholders any more.
+      for (const std::uint64_t put : inodes) {
+        State().passed.erase(put);
+      }
       if (kind_ == Kind::kPeer) {
         placeholders_.resize(placeholders_.size() - numbers.size());
       }
@@ -341,6 +346,7 @@ bool Inbound::PutPlaceholders(std::vector<std::shared_ptr<UniqueFd>> fds,
     if (fd != nullptr) {
       State().passed[inode] = std::move(fd);
     }
+    inodes.push_back(inode);
     // The bus daemon passes on no malformed message, so none is looked for.
     // sd-bus may make some messages before earlier ones are decoded.
     if (kind_ == Kind::kBus) {

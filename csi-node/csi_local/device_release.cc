@@ -52,10 +52,14 @@ Result<LoopDevice> TakeDevice(Store* store, VolumeRecord* record, LoopUse use) {
   MOUNTD_ASSIGN(const UniqueFd image,
                 OpenImage(store->data().volumes(), record->id()));
   MOUNTD_ASSIGN(const int number, AddAnyLoop(store));
-  const Result<void> noted = SetNumber(store, record, number);
+  if (Result<void> noted = SetNumber(store, record, number); !noted) {
+    // No record names the device, so nothing else would remove it.
+    record->set_loop_number(0);
+    IgnoreBecauseBestEffort(RemoveLoop(number));
+    return std::move(noted).error();
+  }
   Result<LoopDevice> loop =
-      noted ? BindLoop(number, image, store->data().LabelOf(record->id()), use)
-            : Result<LoopDevice>(noted.error());
+      BindLoop(number, image, store->data().LabelOf(record->id()), use);
   if (!loop) {
     // If this fails as well, the next use or the next start removes the device.
     IgnoreBecauseBestEffort(ReleaseDevice(store, record));

@@ -191,6 +191,12 @@ PluginOutcome<Json> TryDel(const Context& context, const Request& request) {
     record = std::move(*made);
   }
   const bool was_complete = std::exchange(record->complete, false);
+  if (was_complete) {
+    // Written before the first plugin runs, because an ADD after a DEL that was
+    // cut off must not find a complete attachment. A full /run must not keep
+    // the attachment.
+    IgnoreBecauseBestEffort(held.state.Save(*record));
+  }
   const auto left = was_complete || !is_known
                         ? Detach(context, held.state, *record,
                                  record->list.plugins.size(), context.deadline)

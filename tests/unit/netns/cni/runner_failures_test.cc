@@ -186,6 +186,23 @@ TEST_F(CniFailures, DelGoesOnOverFailuresAndCanBeTriedAgain) {
   ExpectNothingLeft();
 }
 
+// The plugins that DEL has reached have nothing left to answer for.
+TEST_F(CniFailures, AnAddAfterAFailedDelAttachesAgain) {
+  WriteNetwork("1.conflist",
+               Network("net", {Plugin("first", {{"DEL", {"error 5", "ok"}}}),
+                               Plugin("second")}));
+  EXPECT_EQ(Run("add", RequestFor("web"))["ok"], true);
+  EXPECT_EQ(Run("del", RequestFor("web"))["ok"], false);
+  ForgetCalls();
+  const Json again = Run("add", RequestFor("web"));
+  EXPECT_EQ(again["ok"], true) << again;
+  EXPECT_EQ(again["existing"], false) << again;
+  EXPECT_EQ(CallNames(),
+            (Names{"DEL second", "DEL first", "ADD first", "ADD second"}));
+  EXPECT_EQ(Run("del", RequestFor("web"))["ok"], true);
+  ExpectNothingLeft();
+}
+
 TEST_F(CniFailures, AHangInDelLeavesTimeForTheOthers) {
   WriteNetwork(
       "1.conflist",
